@@ -1,0 +1,67 @@
+# One static library per folder of src/; the order of the layers is held by tools/check-layers.
+
+set(PITOT_WARNINGS -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings
+	-Wpointer-arith -Wformat=2 -Wundef -fno-common)
+if(PITOT_WERROR)
+	list(APPEND PITOT_WARNINGS -Werror)
+endif()
+
+function(pitot_settings target)
+	target_compile_options(${target} PRIVATE ${PITOT_WARNINGS})
+	target_compile_definitions(${target} PRIVATE _GNU_SOURCE PITOT_VERSION="${PROJECT_VERSION}")
+	target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+	target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now)
+	if(PITOT_SANITIZE)
+		target_compile_options(${target} PUBLIC -fsanitize=${PITOT_SANITIZE} -fno-omit-frame-pointer)
+		target_link_options(${target} PUBLIC -fsanitize=${PITOT_SANITIZE})
+	endif()
+endfunction()
+
+# pitot_layer(name dependency…): library pitot_<name> from src/<name>/*.c.
+# A layer that has no sources yet is an interface library, so that the order can be stated before the code exists.
+function(pitot_layer name)
+	file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+	set(dependencies)
+	foreach(dependency IN LISTS ARGN)
+		if(dependency MATCHES "^[a-z]")
+			list(APPEND dependencies pitot_${dependency})
+		else()
+			list(APPEND dependencies ${dependency})
+		endif()
+	endforeach()
+	if(sources)
+		add_library(pitot_${name} STATIC ${sources})
+		pitot_settings(pitot_${name})
+		target_link_libraries(pitot_${name} PUBLIC ${dependencies} Threads::Threads)
+	else()
+		add_library(pitot_${name} INTERFACE)
+		target_link_libraries(pitot_${name} INTERFACE ${dependencies})
+	endif()
+endfunction()
+
+function(pitot_capture)
+	file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/*.c)
+	if(NOT sources)
+		return()
+	endif()
+	add_library(pitot SHARED ${sources})
+	pitot_settings(pitot)
+	target_include_directories(pitot PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+	target_link_libraries(pitot PRIVATE pitot_format pitot_schema pitot_base ${CMAKE_DL_LIBS} Threads::Threads)
+	target_link_options(pitot PRIVATE -Wl,-z,nodelete,--exclude-libs,ALL,--no-undefined
+		-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
+	set_target_properties(pitot PROPERTIES OUTPUT_NAME pitot LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
+endfunction()
+
+function(pitot_cli)
+	file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
+	if(NOT sources)
+		return()
+	endif()
+	add_executable(pitot_cli ${sources})
+	pitot_settings(pitot_cli)
+	set_target_properties(pitot_cli PROPERTIES OUTPUT_NAME pitot)
+	target_link_libraries(pitot_cli PRIVATE pitot_export pitot_analysis pitot_trace pitot_format pitot_base
+		${CMAKE_DL_LIBS})
+endfunction()

@@ -1,0 +1,37 @@
+/* compiler.h: attributes and small macros that every file uses. */
+#ifndef PITOT_BASE_COMPILER_H
+#define PITOT_BASE_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define MUST_USE __attribute__((warn_unused_result))
+#define EXPORT __attribute__((visibility("default")))
+
+static inline void cleanup_free(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void cleanup_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+/* Locals that clean up after themselves: _cleanup_free_ char *s = NULL; */
+#define _cleanup_(function) __attribute__((cleanup(function)))
+#define _cleanup_free_ _cleanup_(cleanup_free)
+#define _cleanup_close_ _cleanup_(cleanup_close)
+
+#endif

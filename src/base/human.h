@@ -1,0 +1,13 @@
+/* human.h: numbers as people read them. All append to a strbuf; none allocates otherwise. */
+#ifndef PITOT_BASE_HUMAN_H
+#define PITOT_BASE_HUMAN_H
+
+#include "base/strbuf.h"
+
+void human_duration(struct strbuf *out, uint64_t ns);	/* "1.23 ms": three significant digits, ns us ms s */
+void human_bytes(struct strbuf *out, uint64_t bytes);	/* "1.2 GiB" */
+void human_count(struct strbuf *out, uint64_t n);	/* "1,002,000" */
+void human_percent(struct strbuf *out, uint64_t part, uint64_t whole);	/* "12.3%"; "-" when whole is 0 */
+void human_rate(struct strbuf *out, uint64_t bytes, uint64_t ns);	/* "12.3 GB/s", decimal; "-" when ns is 0 */
+
+#endif

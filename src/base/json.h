@@ -1,0 +1,52 @@
+/*
+ * json.h: writes JSON text into a strbuf. Commas, nesting and escaping are looked after; numbers are integers or
+ * fixed point, never floating point, so that no NaN can get in. Invalid UTF-8 is replaced by U+FFFD.
+ *
+ *	struct json j = JSON_INIT(&buffer);
+ *	json_object(&j); json_key(&j, "rows"); json_u64(&j, 5); json_end(&j);
+ */
+#ifndef PITOT_BASE_JSON_H
+#define PITOT_BASE_JSON_H
+
+#include <stdbool.h>
+
+#include "base/strbuf.h"
+
+#define JSON_DEPTH_MAX 32
+
+struct json {
+	struct strbuf *out;
+	unsigned depth;
+	bool pretty;			/* newlines and two spaces a level; else one space after ':' and ',' */
+	bool first[JSON_DEPTH_MAX];
+	bool is_array[JSON_DEPTH_MAX];
+	bool after_key;
+};
+
+#define JSON_INIT(buffer) { .out = (buffer) }
+#define JSON_PRETTY(buffer) { .out = (buffer), .pretty = true }
+
+void json_object(struct json *j);
+void json_array(struct json *j);
+void json_end(struct json *j);			/* closes the innermost object or array */
+void json_key(struct json *j, const char *key);
+void json_string(struct json *j, const char *text);	/* NULL writes null */
+void json_bytes(struct json *j, const char *text, size_t length);
+void json_u64(struct json *j, uint64_t v);
+void json_i64(struct json *j, int64_t v);
+void json_bool(struct json *j, bool v);
+void json_null(struct json *j);
+/* value / 10^decimals, printed with exactly that many decimals: json_fixed(j, 1234, 3) is 1.234. */
+void json_fixed(struct json *j, int64_t value, unsigned decimals);
+
+/* key and value at once. */
+void json_key_string(struct json *j, const char *key, const char *text);
+void json_key_u64(struct json *j, const char *key, uint64_t v);
+void json_key_i64(struct json *j, const char *key, int64_t v);
+void json_key_bool(struct json *j, const char *key, bool v);
+void json_key_fixed(struct json *j, const char *key, int64_t value, unsigned decimals);
+
+/* Appends text with JSON's escapes and without quotes. For writers that must be faster than struct json. */
+void json_escape(struct strbuf *out, const char *text, size_t length);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * map.h: open-addressing hash maps with 64-bit keys, and an interner of byte strings.
+ * Neither is safe for concurrent use. Keys and values may be any 64-bit number.
+ */
+#ifndef PITOT_BASE_MAP_H
+#define PITOT_BASE_MAP_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+
+struct map_slot;
+
+struct map {
+	struct map_slot *slots;
+	size_t count, capacity;		/* capacity is 0 or a power of two */
+};
+
+#define MAP_INIT { NULL, 0, 0 }
+
+void map_release(struct map *m);
+void map_clear(struct map *m);					/* keeps the memory */
+bool map_get(const struct map *m, uint64_t key, uint64_t *value);	/* value set on success only */
+int map_put(struct map *m, uint64_t key, uint64_t value) MUST_USE;	/* replaces; 0 or -ENOMEM */
+/* Pointer to the value of key, inserted as `initial` if absent; valid until the next insertion. NULL: no memory. */
+uint64_t *map_at(struct map *m, uint64_t key, uint64_t initial) MUST_USE;
+
+uint64_t hash_u64(uint64_t x);
+uint64_t hash_bytes(const void *bytes, size_t length);	/* not for untrusted stores that need a keyed hash */
+
+/* Interner: equal byte strings get equal ids, 0, 1, 2 … in order of first appearance. */
+struct interned {
+	const char *text;	/* NUL-terminated copy, owned by the interner */
+	uint32_t length;
+};
+
+struct interner {
+	struct arena arena;
+	struct interned *items;		/* items[id] */
+	size_t count, capacity;
+	uint32_t *slots;		/* open addressing: id + 1, 0 = free */
+	uint64_t *hashes;		/* hashes[id] */
+	size_t slot_count;
+	size_t bytes;			/* text bytes held, to enforce ceilings with */
+};
+
+void interner_init(struct interner *in);
+void interner_release(struct interner *in);
+void interner_clear(struct interner *in);
+/* Id of the string (>= 0), or -ENOMEM. *is_new (may be NULL) tells whether it was added now. */
+int64_t interner_add(struct interner *in, const void *text, size_t length, bool *is_new) MUST_USE;
+/* Id or -1, never adds. */
+int64_t interner_find(const struct interner *in, const void *text, size_t length);
+
+#endif

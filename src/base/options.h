@@ -1,0 +1,61 @@
+/*
+ * options.h: command-line options declared as data. One table per command drives parsing, help, shell completion
+ * and the man page.
+ */
+#ifndef PITOT_BASE_OPTIONS_H
+#define PITOT_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+enum option_type {
+	OPTION_FLAG,		/* bool *; --name sets, --no-name clears where `negatable` */
+	OPTION_STRING,		/* const char ** */
+	OPTION_U64,		/* uint64_t * */
+	OPTION_SIZE,		/* uint64_t *, bytes: 10, 64K, 2M, 1G (powers of 1024) */
+	OPTION_DURATION,	/* uint64_t *, nanoseconds: 10s, 1.5s, 250ms, 40us, 5ns, 2m, 1h; a bare number is seconds */
+	OPTION_ENUM,		/* int *: index into `choices` */
+	OPTION_LIST,		/* struct option_list *: may be given several times */
+};
+
+struct option_list {
+	const char *items[64];
+	unsigned count;
+};
+
+struct option {
+	const char *name;	/* long name without dashes */
+	char letter;		/* short name, or 0 */
+	enum option_type type;
+	void *value;
+	const char *argument;	/* what help calls the value: "DIR" */
+	const char *help;	/* one line, lower case, no full stop */
+	const char *const *choices;	/* OPTION_ENUM: NULL-terminated */
+	bool negatable;
+	bool *given;		/* set when the option was on the command line; may be NULL */
+};
+
+#define OPTION_END { .name = NULL }
+
+/*
+ * Parses argv[1..argc). Options end at "--" or, when stop_at_operand, at the first operand. Operands are moved to the
+ * front: argv[1..*operands]. "--name value", "--name=value", "-n value", "-nvalue", "-qv" are understood. An unknown
+ * option is E_USAGE and names the nearest known one. `help_wanted` is set for -h and --help.
+ */
+int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand, int *operands,
+		  bool *help_wanted, struct error *e);
+
+/* Appends the "options:" part of a help text, aligned, wrapped at `width` columns. */
+void options_help(const struct option *options, unsigned width, struct strbuf *out);
+
+/* The nearest of a NULL-terminated list to a mistyped word, or NULL when none is near. */
+const char *options_nearest(const char *word, const char *const *known);
+
+int parse_size(const char *text, uint64_t *bytes);		/* 0 or -EINVAL */
+int parse_duration(const char *text, uint64_t *ns);		/* 0 or -EINVAL */
+int parse_u64(const char *text, uint64_t *value);		/* decimal or 0x; 0 or -EINVAL */
+
+#endif

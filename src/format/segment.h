@@ -1,0 +1,97 @@
+/*
+ * segment.h: the bytes of a segment file, as docs/format.md specifies them. Constants and fixed layouts only.
+ *
+ * A recording is a directory:
+ *	recording.json		who, where, when, command, options; for people and scripts, not needed for reading
+ *	<pid>.<n>.pit		segments written by process <pid>, n = 0, 1, 2 …
+ *	record.<n>.pit		segments written by `pitot record` itself
+ *
+ * A segment is a header, then blocks, then (only after an orderly end) an index block and a trailer. Each block holds
+ * rows of one table, column by column, and needs no other block to be decoded. Strings and kernel configurations that
+ * a segment's blocks refer to are in the same segment, before their first use, so that any segment can be lost
+ * without making another unreadable.
+ */
+#ifndef PITOT_FORMAT_SEGMENT_H
+#define PITOT_FORMAT_SEGMENT_H
+
+#include "base/compiler.h"
+
+#define SEGMENT_SUFFIX ".pit"
+#define SEGMENT_MAGIC "PITOTSEG"	/* 8 bytes */
+#define SEGMENT_VERSION 1		/* readers refuse a larger one */
+
+/* 64 bytes at offset 0. All integers little endian. */
+struct segment_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t header_bytes;		/* sizeof this struct; blocks start there */
+	uint64_t session;		/* random; the same in all segments of one process image */
+	uint32_t pid;
+	uint32_t number;		/* 0, 1, 2 … within the session: a gap is a lost segment */
+	uint64_t start_monotonic_ns;	/* when the segment was begun */
+	uint64_t start_realtime_ns;
+	uint8_t reserved[12];
+	uint32_t crc;			/* CRC-32C of the bytes before */
+};
+_Static_assert(sizeof(struct segment_header) == 64, "on disk");
+
+#define BLOCK_MAGIC 0x4b4c4250u		/* "PBLK" */
+#define BLOCK_ROWS_MAX 65536u		/* rows; a reader refuses more */
+#define BLOCK_BYTES_MAX (64u << 20)	/* payload; a reader refuses more */
+
+/* 48 bytes before each block's payload. Blocks start at any offset. */
+struct block_header {
+	uint32_t magic;
+	uint32_t header_crc;		/* CRC-32C of this struct with header_crc as 0 */
+	uint32_t payload_bytes;
+	uint32_t payload_crc;		/* CRC-32C of the payload */
+	uint16_t table;			/* table id; BLOCK_TABLE_… for blocks without rows of a table */
+	uint16_t columns;		/* column chunks in the payload */
+	uint32_t rows;
+	uint64_t start_ns;		/* least and greatest value of the table's time column; 0, 0 without one */
+	uint64_t end_ns;
+	uint64_t number;		/* 0, 1, 2 … within the segment */
+};
+_Static_assert(sizeof(struct block_header) == 48, "on disk");
+
+#define BLOCK_TABLE_PADDING 0		/* skipped; kept to be overwritten by a loss block when the disk is full */
+#define BLOCK_TABLE_INDEX 0xffff	/* payload: the headers (48 bytes each, then u64 file offset) of all blocks */
+
+/* 24 bytes, the last of a segment that was closed in order. */
+struct segment_trailer {
+	uint64_t index_offset;		/* of the index block's header */
+	uint32_t reserved;
+	uint32_t crc;			/* CRC-32C of magic and the fields before */
+	char magic[8];			/* "PITOTEND" */
+};
+_Static_assert(sizeof(struct segment_trailer) == 24, "on disk");
+#define TRAILER_MAGIC "PITOTEND"
+
+/*
+ * A payload is `columns` chunks, each:
+ *	varint	column id (the column's index in the schema)
+ *	u8	encoding: low 4 bits ENCODING_…, bit 4 CHUNK_DELTA, bit 5 CHUNK_BASE, bit 6 CHUNK_VALIDITY, bit 7 CHUNK_ZSTD
+ *	varint	decoded bytes of the data (before zstd; equals stored bytes without it)
+ *	varint	stored bytes
+ *	data
+ *
+ * A column without a chunk was not written: all its values are missing.
+ * CHUNK_VALIDITY: one byte a row (0 missing, 1 present) under the chunk's encoding; comes before the column's values,
+ * which then are only those of present rows. CHUNK_BASE: values are differences (zigzag) to the value of the column's
+ * base column in the same row, 0 where that is missing. CHUNK_DELTA: values are zigzag differences to the previous
+ * value, the first one to 0. BASE is undone after DELTA. Arithmetic is modulo 2^64.
+ */
+enum {
+	ENCODING_RUNS = 0,	/* pairs of varints: length of a run (>= 1), value */
+	ENCODING_PLANES = 1,	/* u8 width w (1..8), then w planes of one byte a value, least significant first */
+	ENCODING_DICTIONARY = 2,/* varint count (1..256), the values as varints, then one byte a value: its index */
+	ENCODING_BYTES = 3,	/* BYTES columns: a varint length for each value, then all the bytes */
+};
+
+#define CHUNK_ENCODING(flags) ((flags) & 0x0f)
+#define CHUNK_DELTA 0x10
+#define CHUNK_BASE 0x20
+#define CHUNK_VALIDITY 0x40
+#define CHUNK_ZSTD 0x80
+
+#endif

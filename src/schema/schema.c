@@ -1,0 +1,97 @@
+#include "schema/schema.h"
+
+#include <string.h>
+
+#define VALUE_ROW(list, name, value) { #name, value },
+#define VALUE_LIST(list) static const struct enum_value values_##list[] = { ENUM_##list(VALUE_ROW, list) };
+SCHEMA_ENUMS(VALUE_LIST)
+
+/* What "extra" means depends on the type; these turn it into initializers, and ignore it for the other types. */
+#define EXTRA_NONE(table, extra) .base = -1
+#define EXTRA_TIME(table, extra) .base = BASE_##extra
+#define EXTRA_U8 EXTRA_NONE
+#define EXTRA_U16 EXTRA_NONE
+#define EXTRA_U32 EXTRA_NONE
+#define EXTRA_U64 EXTRA_NONE
+#define EXTRA_I32 EXTRA_NONE
+#define EXTRA_I64 EXTRA_NONE
+#define EXTRA_STRING EXTRA_NONE
+#define EXTRA_BYTES EXTRA_NONE
+#define EXTRA_REF(table, extra) .base = -1, .ref = TABLE_##extra
+#define EXTRA_ENUM(table, extra) .base = -1, .values = values_##extra, .value_count = ARRAY_SIZE(values_##extra)
+
+/* Times are stored as differences to start_ns or not at all; start_ns is the first column wherever it is a base. */
+#define BASE_NONE (-1)
+#define BASE_start_ns 0
+
+#define MAYBE true
+#define ALWAYS false
+#define WIDTH(ctype) (sizeof(ctype) == sizeof(struct bytes_value) ? 0 : sizeof(ctype))
+
+#define COLUMN_ROW(table, name_, type_, presence, extra, unit_, doc)                                                   \
+	{ .name = #name_, .unit = unit_, .meaning = doc, .type = COLUMN_TYPE_##type_, .maybe = presence,               \
+	  .width = WIDTH(SCHEMA_CTYPE_##type_), .row_offset = offsetof(struct row_##table, name_),                     \
+	  EXTRA_##type_(table, extra) },
+#define COLUMN_LIST(table, id, doc)                                                                                    \
+	static const struct column_schema columns_##table[] = { SCHEMA_##table(COLUMN_ROW, table) };                   \
+	_Static_assert(COLUMNS_##table <= 64, "the mask of missing values has 64 bits");
+SCHEMA_TABLES(COLUMN_LIST)
+
+#define TABLE_ROW(table, id_, doc)                                                                                     \
+	[id_] = { .name = #table, .meaning = doc, .id = id_, .column_count = COLUMNS_##table,                          \
+		  .row_size = sizeof(struct row_##table), .columns = columns_##table },
+static struct table_schema tables[] = { SCHEMA_TABLES(TABLE_ROW) };
+
+_Static_assert(ARRAY_SIZE(tables) == TABLE_MAX + 1, "ids of tables are contiguous");
+
+/* time_column is derived; a constructor keeps the tables constant for everyone else. */
+__attribute__((constructor)) static void find_time_columns(void)
+{
+	for (size_t t = 1; t <= TABLE_MAX; t++) {
+		tables[t].time_column = -1;
+		for (int c = tables[t].column_count - 1; c >= 0; c--)
+			if (tables[t].columns[c].type == COLUMN_TYPE_TIME)
+				tables[t].time_column = (int8_t)c;
+	}
+}
+
+const struct table_schema *schema_table(uint32_t id)
+{
+	return id >= 1 && id <= TABLE_MAX ? &tables[id] : NULL;
+}
+
+const struct table_schema *schema_table_by_name(const char *name)
+{
+	for (uint32_t id = 1; id <= TABLE_MAX; id++)
+		if (strcmp(tables[id].name, name) == 0)
+			return &tables[id];
+	return NULL;
+}
+
+int schema_column_by_name(const struct table_schema *table, const char *name)
+{
+	for (int i = 0; i < table->column_count; i++)
+		if (strcmp(table->columns[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+const char *schema_value_name(const struct column_schema *column, uint64_t value)
+{
+	for (unsigned i = 0; i < column->value_count; i++)
+		if (column->values[i].value == value)
+			return column->values[i].name;
+	return NULL;
+}
+
+const char *schema_type_name(enum column_type type)
+{
+	static const char *const names[] = {
+		[COLUMN_TYPE_U8] = "u8",     [COLUMN_TYPE_U16] = "u16",       [COLUMN_TYPE_U32] = "u32",
+		[COLUMN_TYPE_U64] = "u64",   [COLUMN_TYPE_I32] = "i32",       [COLUMN_TYPE_I64] = "i64",
+		[COLUMN_TYPE_TIME] = "time", [COLUMN_TYPE_STRING] = "string", [COLUMN_TYPE_ENUM] = "enum",
+		[COLUMN_TYPE_REF] = "ref",   [COLUMN_TYPE_BYTES] = "bytes",
+	};
+
+	return names[type];
+}

@@ -1,0 +1,439 @@
+/*
+ * tables.h: every table and column of a recording, declared once.
+ *
+ * The recorder's row structs, the file format, the loader, `pitot schema`, SQL, Arrow and the documentation come from
+ * these lists. A column is one line:
+ *
+ *	C(T, name, TYPE, PRESENCE, extra, "unit", "meaning")
+ *
+ * TYPE      U8 U16 U32 U64 I32 I64   integers
+ *           TIME                     u64, nanoseconds of CLOCK_MONOTONIC of the recorded machine
+ *           STRING                   u32, id in table `string` of the same process
+ *           ENUM                     u8, named values; extra is the name of a list below
+ *           REF                      u32, value of column `id` of table `extra` of the same process
+ *           BYTES                    bytes of any length (table `string` only)
+ * PRESENCE  ALWAYS, or MAYBE: the value can be missing, and then it is neither 0 nor anything else
+ * extra     for TIME: the column that this one is stored as a difference to, or NONE
+ *
+ * Compatibility: ids of tables and the order of columns are part of the file format. Add at the end; never remove,
+ * reorder or reuse. Values of enums are stored: the same holds for them.
+ */
+#ifndef PITOT_SCHEMA_TABLES_H
+#define PITOT_SCHEMA_TABLES_H
+
+#define SCHEMA_TABLES(T)                                                                                               \
+	T(string, 1, "texts that other tables refer to by id")                                                         \
+	T(clock, 2, "readings of several clocks at one moment, to align machines and CUPTI's time")                    \
+	T(process, 3, "one row per recorded process image")                                                            \
+	T(thread, 4, "threads and their names; the last row of a thread counts")                                       \
+	T(module, 5, "files mapped executable in the process")                                                         \
+	T(device, 6, "GPUs with the limits that occupancy and reports need")                                           \
+	T(context, 7, "CUDA contexts")                                                                                 \
+	T(stream, 8, "CUDA streams")                                                                                   \
+	T(kernel_config, 9, "distinct combinations of a kernel with its launch configuration and resources")           \
+	T(kernel, 10, "executions of kernels on a GPU")                                                                \
+	T(memcpy, 11, "copies done by a GPU")                                                                          \
+	T(memset, 12, "memory sets done by a GPU")                                                                     \
+	T(synchronization, 13, "synchronizations as CUPTI reports them: who waited for what, how long")                \
+	T(cuda_event, 14, "cudaEventRecord and its relatives")                                                         \
+	T(graph_launch, 15, "executions of whole CUDA graphs (--graphs launch)")                                       \
+	T(allocation, 16, "allocations and releases of GPU-visible memory (--memory)")                                 \
+	T(memory_pool, 17, "creation, trimming and destruction of memory pools (--memory)")                            \
+	T(api_function, 18, "the CUDA functions that api_call refers to")                                              \
+	T(api_call, 19, "calls of CUDA functions by threads: launches, copies, synchronizations; all with --api all")  \
+	T(nvtx, 20, "NVTX events in the order in which a thread made them")                                            \
+	T(nvtx_domain, 21, "NVTX domains")                                                                             \
+	T(nvtx_category, 22, "names of NVTX categories")                                                               \
+	T(overhead, 23, "time that CUPTI says it cost itself")                                                         \
+	T(external_correlation, 24, "ids that a framework attached to CUDA calls through CUPTI")                       \
+	T(capability, 25, "what was asked for, what was got, and why")                                                 \
+	T(loss, 26, "what is known to be missing from the recording, and why")                                         \
+	T(cost, 27, "what Pitot cost, measured by itself")                                                             \
+	T(counter, 28, "what counter_sample's counters are")                                                           \
+	T(counter_sample, 29, "readings of counters over time")                                                        \
+	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned")
+
+#define SCHEMA_string(C, T)                                                                                            \
+	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
+	C(T, text, BYTES, ALWAYS, NONE, "", "the text as it was given; not necessarily UTF-8")
+
+#define SCHEMA_clock(C, T)                                                                                             \
+	C(T, monotonic_ns, TIME, ALWAYS, NONE, "ns", "CLOCK_MONOTONIC, the middle of the reading")                     \
+	C(T, realtime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_REALTIME, since the epoch")                                  \
+	C(T, boottime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_BOOTTIME")                                                   \
+	C(T, cupti_ns, U64, MAYBE, NONE, "ns", "cuptiGetTimestamp")                                                    \
+	C(T, width_ns, U32, ALWAYS, NONE, "ns", "how long the reading took: the uncertainty of the row")
+
+#define SCHEMA_process(C, T)                                                                                           \
+	C(T, pid, U32, ALWAYS, NONE, "", "process id as the process sees it")                                          \
+	C(T, parent_pid, U32, ALWAYS, NONE, "", "its parent's id")                                                     \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "start of the recording of this process image")                       \
+	C(T, end_ns, TIME, MAYBE, NONE, "ns", "orderly end of it; missing while it runs and after a crash")            \
+	C(T, command, STRING, ALWAYS, NONE, "", "command line, arguments separated by blanks")                         \
+	C(T, executable, STRING, ALWAYS, NONE, "", "path of the executable")                                           \
+	C(T, directory, STRING, ALWAYS, NONE, "", "working directory at the start")                                    \
+	C(T, host, STRING, ALWAYS, NONE, "", "host name")                                                              \
+	C(T, boot_id, STRING, ALWAYS, NONE, "", "kernel's boot id: equal ids share CLOCK_MONOTONIC")                   \
+	C(T, uid, U32, ALWAYS, NONE, "", "user id")                                                                    \
+	C(T, source, ENUM, ALWAYS, process_source, "", "who wrote the row")                                            \
+	C(T, exit_status, I32, MAYBE, NONE, "", "wait status as a shell shows it: 128+n for signal n")
+
+#define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1)
+
+#define SCHEMA_thread(C, T)                                                                                            \
+	C(T, tid, U32, ALWAYS, NONE, "", "kernel thread id")                                                           \
+	C(T, name, STRING, ALWAYS, NONE, "", "name at the end or when the thread was last seen")                       \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when the name was read")
+
+#define SCHEMA_module(C, T)                                                                                            \
+	C(T, path, STRING, ALWAYS, NONE, "", "file")                                                                   \
+	C(T, build_id, STRING, MAYBE, NONE, "", "GNU build id in hexadecimal")                                         \
+	C(T, start_address, U64, ALWAYS, NONE, "", "first address mapped")                                             \
+	C(T, end_address, U64, ALWAYS, NONE, "", "first address after it")                                             \
+	C(T, file_offset, U64, ALWAYS, NONE, "bytes", "offset in the file of the executable mapping")                  \
+	C(T, load_bias, U64, ALWAYS, NONE, "", "address minus ELF virtual address")                                    \
+	C(T, loaded_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")
+
+#define SCHEMA_device(C, T)                                                                                            \
+	C(T, id, U32, ALWAYS, NONE, "", "CUDA ordinal in this process")                                                \
+	C(T, name, STRING, ALWAYS, NONE, "", "marketing name")                                                         \
+	C(T, uuid, STRING, ALWAYS, NONE, "", "GPU-… as nvidia-smi prints it")                                          \
+	C(T, pci, STRING, ALWAYS, NONE, "", "domain:bus:device.function")                                              \
+	C(T, compute_major, U32, ALWAYS, NONE, "", "compute capability")                                               \
+	C(T, compute_minor, U32, ALWAYS, NONE, "", "compute capability")                                               \
+	C(T, multiprocessors, U32, ALWAYS, NONE, "", "streaming multiprocessors")                                      \
+	C(T, memory_bytes, U64, ALWAYS, NONE, "bytes", "device memory")                                                \
+	C(T, l2_bytes, U64, MAYBE, NONE, "bytes", "L2 cache")                                                          \
+	C(T, clock_khz, U32, MAYBE, NONE, "kHz", "peak clock of the multiprocessors")                                  \
+	C(T, memory_clock_khz, U32, MAYBE, NONE, "kHz", "peak memory clock")                                           \
+	C(T, memory_bus_bits, U32, MAYBE, NONE, "bits", "width of the memory bus")                                     \
+	C(T, warp_size, U32, ALWAYS, NONE, "threads", "threads of a warp")                                             \
+	C(T, max_threads_per_block, U32, ALWAYS, NONE, "threads", "limit")                                             \
+	C(T, max_threads_per_multiprocessor, U32, ALWAYS, NONE, "threads", "limit")                                    \
+	C(T, max_blocks_per_multiprocessor, U32, MAYBE, NONE, "blocks", "limit")                                       \
+	C(T, registers_per_block, U32, ALWAYS, NONE, "registers", "limit, 32-bit registers")                           \
+	C(T, registers_per_multiprocessor, U32, ALWAYS, NONE, "registers", "limit, 32-bit registers")                  \
+	C(T, shared_per_block_bytes, U32, ALWAYS, NONE, "bytes", "limit without opting in")                            \
+	C(T, shared_per_block_optin_bytes, U32, MAYBE, NONE, "bytes", "limit after opting in")                         \
+	C(T, shared_per_multiprocessor_bytes, U32, ALWAYS, NONE, "bytes", "limit")                                     \
+	C(T, reserved_shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "what the driver takes of every block's share") \
+	C(T, driver_version, U32, ALWAYS, NONE, "", "CUDA version of the driver, 1000*major + 10*minor")
+
+#define SCHEMA_context(C, T)                                                                                           \
+	C(T, id, U32, ALWAYS, NONE, "", "CUPTI context id")                                                            \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")                                              \
+	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "when its destruction began")
+
+#define SCHEMA_stream(C, T)                                                                                            \
+	C(T, id, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                             \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")                                              \
+	C(T, priority, I32, MAYBE, NONE, "", "stream priority; lower is more urgent")                                  \
+	C(T, non_blocking, U8, MAYBE, NONE, "", "1: does not synchronize with the default stream")
+
+#define SCHEMA_kernel_config(C, T)                                                                                     \
+	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
+	C(T, name, STRING, ALWAYS, NONE, "", "kernel name as the compiler made it (mangled)")                          \
+	C(T, grid_x, U32, ALWAYS, NONE, "blocks", "grid size")                                                         \
+	C(T, grid_y, U32, ALWAYS, NONE, "blocks", "grid size")                                                         \
+	C(T, grid_z, U32, ALWAYS, NONE, "blocks", "grid size")                                                         \
+	C(T, block_x, U32, ALWAYS, NONE, "threads", "block size")                                                      \
+	C(T, block_y, U32, ALWAYS, NONE, "threads", "block size")                                                      \
+	C(T, block_z, U32, ALWAYS, NONE, "threads", "block size")                                                      \
+	C(T, cluster_x, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
+	C(T, cluster_y, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
+	C(T, cluster_z, U32, MAYBE, NONE, "blocks", "thread block cluster")                                            \
+	C(T, cluster_scheduling, ENUM, MAYBE, cluster_scheduling, "", "policy for clusters")                           \
+	C(T, registers, U32, ALWAYS, NONE, "registers", "registers per thread")                                        \
+	C(T, static_shared_bytes, U32, ALWAYS, NONE, "bytes", "static shared memory per block")                        \
+	C(T, dynamic_shared_bytes, U32, ALWAYS, NONE, "bytes", "dynamic shared memory per block")                      \
+	C(T, executed_shared_bytes, U32, MAYBE, NONE, "bytes", "shared memory size that was configured for the run")   \
+	C(T, local_bytes_per_thread, U32, ALWAYS, NONE, "bytes", "local memory reserved per thread")                   \
+	C(T, local_bytes_total, U64, ALWAYS, NONE, "bytes", "local memory reserved for the kernel")                    \
+	C(T, cache_config_requested, ENUM, ALWAYS, cache_config, "", "cache preference asked for")                     \
+	C(T, cache_config_executed, ENUM, ALWAYS, cache_config, "", "cache preference used")                           \
+	C(T, carveout_percent, U32, MAYBE, NONE, "%", "shared memory carve-out asked for")                             \
+	C(T, launch_type, ENUM, ALWAYS, launch_type, "", "how it was launched")                                        \
+	C(T, max_cluster_blocks, U32, MAYBE, NONE, "blocks", "largest cluster that fits")                              \
+	C(T, max_active_clusters, U32, MAYBE, NONE, "clusters", "clusters that can run at once")                       \
+	C(T, priority, I32, MAYBE, NONE, "", "launch priority (CUPTI 13.1)")
+
+#define ENUM_cluster_scheduling(V, E) V(E, default, 0) V(E, spread, 1) V(E, load_balancing, 2)
+#define ENUM_cache_config(V, E) V(E, unknown, 0) V(E, none, 1) V(E, prefer_shared, 2) V(E, prefer_l1, 3) V(E, prefer_equal, 4)
+#define ENUM_launch_type(V, E) V(E, regular, 0) V(E, cooperative, 1) V(E, cooperative_multi_device, 2) V(E, cluster, 3)
+
+/* start_ns, end_ns: missing when CUPTI gave none (counted in `loss`). */
+#define SCHEMA_kernel(C, T)                                                                                            \
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
+	C(T, config, REF, ALWAYS, kernel_config, "", "kernel and launch configuration")                                \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that launched it; graph nodes share one") \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
+	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
+	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
+	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
+	C(T, queued_ns, TIME, MAYBE, start_ns, "ns", "queued in the command buffer (latency timestamps)")              \
+	C(T, submitted_ns, TIME, MAYBE, start_ns, "ns", "submitted to the GPU (latency timestamps)")                   \
+	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
+
+#define ENUM_channel_type(V, E) V(E, invalid, 0) V(E, compute, 1) V(E, async_memcpy, 2) V(E, decompression, 3)
+
+#define SCHEMA_memcpy(C, T)                                                                                            \
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "bytes copied")                                                        \
+	C(T, kind, ENUM, ALWAYS, copy_kind, "", "direction")                                                           \
+	C(T, source_kind, ENUM, ALWAYS, memory_kind, "", "memory copied from")                                         \
+	C(T, destination_kind, ENUM, ALWAYS, memory_kind, "", "memory copied to")                                      \
+	C(T, async, U8, ALWAYS, NONE, "", "1: asynchronous")                                                           \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that asked for it")                       \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
+	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
+	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
+	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
+	C(T, copies, U64, MAYBE, NONE, "", "number of copies of a batched call")                                       \
+	C(T, source_device, U32, MAYBE, NONE, "", "peer copies: device copied from")                                   \
+	C(T, source_context, U32, MAYBE, NONE, "", "peer copies: context copied from")                                 \
+	C(T, destination_device, U32, MAYBE, NONE, "", "peer copies: device copied to")                                \
+	C(T, destination_context, U32, MAYBE, NONE, "", "peer copies: context copied to")                              \
+	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
+
+#define ENUM_copy_kind(V, E)                                                                                           \
+	V(E, unknown, 0) V(E, HtoD, 1) V(E, DtoH, 2) V(E, HtoA, 3) V(E, AtoH, 4) V(E, AtoA, 5) V(E, AtoD, 6) V(E, DtoA, 7) V(E, DtoD, 8) \
+	V(E, HtoH, 9) V(E, PtoP, 10)
+#define ENUM_memory_kind(V, E)                                                                                         \
+	V(E, unknown, 0) V(E, pageable, 1) V(E, pinned, 2) V(E, device, 3) V(E, array, 4) V(E, managed, 5) V(E, device_static, 6) \
+	V(E, managed_static, 7)
+
+#define SCHEMA_memset(C, T)                                                                                            \
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU")                                                    \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU")                                                    \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "bytes set")                                                           \
+	C(T, value, U32, ALWAYS, NONE, "", "the value")                                                                \
+	C(T, memory_kind, ENUM, ALWAYS, memory_kind, "", "memory that was set")                                        \
+	C(T, async, U8, ALWAYS, NONE, "", "1: asynchronous")                                                           \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that asked for it")                       \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, channel, U32, MAYBE, NONE, "", "hardware channel")                                                        \
+	C(T, channel_type, ENUM, MAYBE, channel_type, "", "kind of hardware channel")                                  \
+	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
+	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
+	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
+
+#define SCHEMA_synchronization(C, T)                                                                                   \
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start of the wait")                                                   \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end of the wait")                                                   \
+	C(T, kind, ENUM, ALWAYS, synchronization_kind, "", "what was waited for")                                      \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id; missing for whole contexts")                              \
+	C(T, event, U32, MAYBE, NONE, "", "CUDA event id")                                                             \
+	C(T, event_record, U64, MAYBE, NONE, "", "which record of that event was waited for (CUPTI 12.8)")             \
+	C(T, result, I32, MAYBE, NONE, "", "CUresult of the call (CUPTI 12.8)")
+
+#define ENUM_synchronization_kind(V, E)                                                                                \
+	V(E, unknown, 0) V(E, event, 1) V(E, stream_wait_event, 2) V(E, stream, 3) V(E, context, 4)
+
+#define SCHEMA_cuda_event(C, T)                                                                                        \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call that recorded the event")                 \
+	C(T, event, U32, ALWAYS, NONE, "", "CUDA event id")                                                            \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal (CUPTI 12.8)")                                                \
+	C(T, event_record, U64, MAYBE, NONE, "", "number of this record of the event (CUPTI 12.8)")                    \
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when the GPU reached it, where CUPTI was asked for that")
+
+#define SCHEMA_graph_launch(C, T)                                                                                      \
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start of the first node")                                             \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end of the last node")                                              \
+	C(T, graph, U32, ALWAYS, NONE, "", "CUDA graph")                                                               \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the launch")                                       \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal of the first node")                                          \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id of the first node")                                     \
+	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
+	C(T, end_device, U32, MAYBE, NONE, "", "CUDA ordinal of the last node (CUPTI 12.3)")                           \
+	C(T, end_context, U32, MAYBE, NONE, "", "CUPTI context id of the last node (CUPTI 12.3)")
+
+#define SCHEMA_allocation(C, T)                                                                                            \
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when")                                                                 \
+	C(T, operation, ENUM, ALWAYS, memory_operation, "", "allocation or release")                                   \
+	C(T, kind, ENUM, ALWAYS, memory_kind, "", "kind of memory")                                                    \
+	C(T, address, U64, ALWAYS, NONE, "", "address")                                                                \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size; of a release: of what is released, 0 if CUPTI does not know")   \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, context, U32, MAYBE, NONE, "", "CUPTI context id")                                                        \
+	C(T, stream, U32, MAYBE, NONE, "", "CUPTI stream id of asynchronous operations")                               \
+	C(T, async, U8, ALWAYS, NONE, "", "1: asynchronous")                                                           \
+	C(T, pool_address, U64, MAYBE, NONE, "", "memory pool it came from")                                           \
+	C(T, pool_bytes, U64, MAYBE, NONE, "bytes", "size of that pool")                                               \
+	C(T, pool_used_bytes, U64, MAYBE, NONE, "bytes", "used of that pool")                                          \
+	C(T, name, STRING, MAYBE, NONE, "", "variable, for static allocations")
+
+#define ENUM_memory_operation(V, E) V(E, unknown, 0) V(E, allocation, 1) V(E, release, 2)
+
+#define SCHEMA_memory_pool(C, T)                                                                                       \
+	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when")                                                                 \
+	C(T, operation, ENUM, ALWAYS, pool_operation, "", "what happened")                                             \
+	C(T, kind, ENUM, ALWAYS, pool_kind, "", "local or imported")                                                   \
+	C(T, address, U64, ALWAYS, NONE, "", "the pool")                                                               \
+	C(T, bytes, U64, ALWAYS, NONE, "bytes", "size")                                                                \
+	C(T, release_threshold_bytes, U64, ALWAYS, NONE, "bytes", "kept when trimmed by itself")                       \
+	C(T, kept_bytes, U64, MAYBE, NONE, "bytes", "trimming: at least this much is kept")                            \
+	C(T, used_bytes, U64, MAYBE, NONE, "bytes", "in use")                                                          \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")
+
+#define ENUM_pool_operation(V, E) V(E, unknown, 0) V(E, created, 1) V(E, destroyed, 2) V(E, trimmed, 3)
+#define ENUM_pool_kind(V, E) V(E, unknown, 0) V(E, local, 1) V(E, imported, 2)
+
+/* id is api << 16 | callback id, the same in every process of one CUPTI version. */
+#define SCHEMA_api_function(C, T)                                                                                      \
+	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
+	C(T, name, STRING, ALWAYS, NONE, "", "name as CUPTI gives it, such as cudaLaunchKernel_v7000")                 \
+	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")
+
+#define ENUM_api_kind(V, E)                                                                                            \
+	V(E, other, 0) V(E, launch, 1) V(E, graph_launch, 2) V(E, memcpy, 3) V(E, memset, 4) V(E, synchronize, 5) V(E, allocate, 6) \
+	V(E, release, 7) V(E, event, 8)
+
+#define SCHEMA_api_call(C, T)                                                                                          \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the thread called")                                             \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "when the call returned")                                           \
+	C(T, function, REF, ALWAYS, api_function, "", "the function called")                                           \
+	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id")                                                     \
+	C(T, result, I32, MAYBE, NONE, "", "CUresult or cudaError_t, where it was not 0")                              \
+	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")                                                  \
+	C(T, scope, U32, MAYBE, NONE, "", "innermost scope of the thread")
+
+#define SCHEMA_nvtx(C, T)                                                                                              \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
+	C(T, kind, ENUM, ALWAYS, nvtx_kind, "", "push and pop nest on a thread; start and end are tied by range")      \
+	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, domain, U32, ALWAYS, NONE, "", "id in nvtx_domain; 0 is the default domain")                              \
+	C(T, range, U64, MAYBE, NONE, "", "start, end: the range's id within the process")                             \
+	C(T, message, STRING, MAYBE, NONE, "", "text")                                                                 \
+	C(T, category, U32, MAYBE, NONE, "", "id in nvtx_category")                                                    \
+	C(T, color, U32, MAYBE, NONE, "", "ARGB")                                                                      \
+	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "how to read payload")                                       \
+	C(T, payload, U64, MAYBE, NONE, "", "bits of the payload")
+
+#define ENUM_nvtx_kind(V, E) V(E, push, 0) V(E, pop, 1) V(E, start, 2) V(E, end, 3) V(E, mark, 4)
+#define ENUM_nvtx_payload(V, E) V(E, none, 0) V(E, u64, 1) V(E, i64, 2) V(E, f64, 3) V(E, u32, 4) V(E, i32, 5) V(E, f32, 6)
+
+#define SCHEMA_nvtx_domain(C, T)                                                                                       \
+	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
+	C(T, name, STRING, ALWAYS, NONE, "", "name")
+
+#define SCHEMA_nvtx_category(C, T)                                                                                     \
+	C(T, domain, U32, ALWAYS, NONE, "", "domain id")                                                               \
+	C(T, id, U32, ALWAYS, NONE, "", "category id within the domain")                                               \
+	C(T, name, STRING, ALWAYS, NONE, "", "name")
+
+#define SCHEMA_overhead(C, T)                                                                                          \
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start")                                                               \
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end")                                                               \
+	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what CUPTI did")                                                  \
+	C(T, thread, U32, MAYBE, NONE, "", "kernel thread id")                                                         \
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that was held up")
+
+#define ENUM_overhead_kind(V, E)                                                                                       \
+	V(E, unknown, 0) V(E, compiler, 1) V(E, buffer_flush, 2) V(E, instrumentation, 3) V(E, resource, 4) V(E, module_loading, 5) \
+	V(E, lazy_function_loading, 6) V(E, command_buffer_full, 7) V(E, buffer_request, 8) V(E, uvm_init, 9)
+
+#define SCHEMA_external_correlation(C, T)                                                                              \
+	C(T, kind, U32, ALWAYS, NONE, "", "CUpti_ExternalCorrelationKind")                                             \
+	C(T, id, U64, ALWAYS, NONE, "", "the framework's id")                                                          \
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the CUDA call")
+
+#define SCHEMA_capability(C, T)                                                                                        \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was decided")                                                 \
+	C(T, name, STRING, ALWAYS, NONE, "", "what it is about, such as cupti or synchronization")                     \
+	C(T, state, ENUM, ALWAYS, capability_state, "", "outcome")                                                     \
+	C(T, asked, STRING, MAYBE, NONE, "", "what was asked for")                                                     \
+	C(T, got, STRING, MAYBE, NONE, "", "what is in force")                                                         \
+	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")
+
+#define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
+
+#define SCHEMA_loss(C, T)                                                                                              \
+	C(T, reason, ENUM, ALWAYS, loss_reason, "", "why it is missing")                                               \
+	C(T, count, U64, ALWAYS, NONE, "", "how many; 0: unknown")                                                     \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "not before")                                                         \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "not after")                                                        \
+	C(T, detail, STRING, MAYBE, NONE, "", "what exactly")
+
+#define ENUM_loss_reason(V, E)                                                                                         \
+	V(E, unknown, 0)                                                                                               \
+	V(E, ring_full, 1)            /* events of a thread came faster than the collector took them */                \
+	V(E, cupti_dropped, 2)        /* CUPTI says that it dropped records */                                         \
+	V(E, no_buffer, 3)            /* CUPTI wanted a buffer and the pool was empty */                               \
+	V(E, no_time, 4)              /* record kept, but start or end was 0 */                                        \
+	V(E, reversed_time, 5)        /* record kept, but end was before start */                                      \
+	V(E, incomplete_record, 6)    /* still running when recording ended */                                         \
+	V(E, disk_full, 7)                                                                                             \
+	V(E, write_error, 8)                                                                                           \
+	V(E, size_limit, 9)           /* --max-size */                                                                 \
+	V(E, no_memory, 10)                                                                                            \
+	V(E, unknown_record, 11)      /* of a kind or size that this version cannot read */                            \
+	V(E, thread_limit, 12)        /* more threads than rings */                                                    \
+	V(E, damaged_file, 13)        /* reader: bytes that had to be skipped */                                       \
+	V(E, truncated_file, 14)      /* reader: a segment that was not closed in order */                             \
+	V(E, missing_segment, 15)     /* reader: a gap in a process's segment numbers */                               \
+	V(E, clock_step, 16)          /* CUPTI's clock jumped; times around the jump are less certain */               \
+	V(E, missing_kernels, 17)     /* launches seen without any kernel record */                                    \
+	V(E, string_limit, 18)        /* a name was cut or left out */                                                 \
+	V(E, late_start, 19)          /* CUDA was in use before recording began */
+
+#define SCHEMA_cost(C, T)                                                                                              \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "its end")                                                          \
+	C(T, kind, ENUM, ALWAYS, cost_kind, "", "where it was spent")                                                  \
+	C(T, count, U64, ALWAYS, NONE, "", "how many times")                                                           \
+	C(T, total_ns, U64, ALWAYS, NONE, "ns", "time spent in the period")                                            \
+	C(T, bytes, U64, MAYBE, NONE, "bytes", "bytes written, where that applies")
+
+/* callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. */
+#define ENUM_cost_kind(V, E)                                                                                           \
+	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, memory, 6)
+
+#define SCHEMA_counter(C, T)                                                                                           \
+	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
+	C(T, name, STRING, ALWAYS, NONE, "", "name, such as gpu_power")                                                \
+	C(T, unit, STRING, ALWAYS, NONE, "", "unit of a whole: W, %, MHz, bytes, C")                                   \
+	C(T, decimals, U32, ALWAYS, NONE, "", "value / 10^decimals is in that unit")                                   \
+	C(T, description, STRING, ALWAYS, NONE, "", "meaning")
+
+#define SCHEMA_counter_sample(C, T)                                                                                    \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was read")                                                    \
+	C(T, counter, REF, ALWAYS, counter, "", "what was read")                                                       \
+	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for the host")                                       \
+	C(T, value, I64, ALWAYS, NONE, "", "reading")
+
+#define SCHEMA_graph_node(C, T)                                                                                        \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was created")                                                 \
+	C(T, node, U64, ALWAYS, NONE, "", "CUPTI graph node id")                                                       \
+	C(T, graph, U32, ALWAYS, NONE, "", "CUPTI graph id")                                                           \
+	C(T, kind, U32, ALWAYS, NONE, "", "CUgraphNodeType")                                                           \
+	C(T, original, U64, MAYBE, NONE, "", "node that it was cloned from")                                           \
+	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it")
+
+/* Every enum above. */
+#define SCHEMA_ENUMS(E)                                                                                                \
+	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
+	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
+	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
+	E(loss_reason) E(cost_kind)
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * trace.h: a recording as columns in memory, merged over its processes.
+ *
+ * Opening lists the segments and their blocks. A table is decoded when it is first asked for, only the columns that
+ * are wanted, on all processors. Rows are ordered by process (session), then by the table's time column; rows without
+ * a time come first in their process. STRING values are ids of the trace's own strings and equal texts have equal ids;
+ * REF values are row indexes in the table referred to (TRACE_NO_ROW when it is not there).
+ *
+ * A trace is not safe for concurrent use while tables are being loaded; afterwards any number of threads may read.
+ */
+#ifndef PITOT_TRACE_TRACE_H
+#define PITOT_TRACE_TRACE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "schema/schema.h"
+
+struct trace;
+
+#define TRACE_NO_ROW UINT32_MAX
+
+struct trace_options {
+	unsigned threads;		/* for decoding; 0: one per processor */
+	bool verify;			/* check every payload's checksum while decoding */
+	void (*progress)(void *user, uint64_t done, uint64_t total);	/* decoded rows; may be NULL */
+	void *progress_user;
+};
+
+/* One process image (session) of the recording. */
+struct trace_process {
+	uint64_t session;
+	uint32_t pid;			/* as the process sees it */
+	uint32_t parent_pid;		/* 0 if unknown */
+	uint32_t segments, missing_segments;
+	bool closed;			/* its last segment was closed in order */
+	bool inside;			/* has segments of its own; else it is only known from `pitot record` */
+	uint64_t start_ns, end_ns;	/* of the recording of this process; end is the last time seen when not closed */
+	const char *command;		/* "" if unknown */
+	const char *executable;
+	const char *host;
+	int exit_status;		/* -1 if unknown */
+};
+
+/* Opens a recording: its directory, or one segment file. E_FORMAT when there is nothing that can be read. */
+int trace_open(const char *path, const struct trace_options *options, struct trace **out, struct error *e) MUST_USE;
+void trace_free(struct trace *t);
+/* Looks for new segments and blocks of a growing recording; loaded tables get the new rows at their next trace_load.
+ * Pointers to columns become invalid. Returns the number of new blocks. */
+int trace_refresh(struct trace *t, struct error *e) MUST_USE;
+
+size_t trace_process_count(const struct trace *t);
+const struct trace_process *trace_process(const struct trace *t, size_t index);
+
+/*
+ * Makes the columns available: bit i of `columns` is column i; 0 means all. May be called again for more columns.
+ * Damaged blocks are left out and counted in trace_losses. 0 or a negative code.
+ */
+int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
+/* COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) */
+#define COLUMN_BIT(table, column) (UINT64_C(1) << COLUMN_##table##_##column)
+
+/* Rows on disk, also before loading. */
+uint64_t trace_rows(const struct trace *t, enum table_id table);
+/* First row of the table that belongs to process p; p = trace_process_count gives the end. After trace_load. */
+uint64_t trace_first_row(const struct trace *t, enum table_id table, size_t process);
+/* Process of a row (binary search over trace_first_row). */
+size_t trace_row_process(const struct trace *t, enum table_id table, uint64_t row);
+
+/*
+ * A loaded column's values: an array of the column's C type (schema width), trace_rows long; NULL if not loaded or if
+ * the table is empty. Use the typed forms; they check the width with an assertion.
+ */
+const void *trace_column(const struct trace *t, enum table_id table, int column);
+const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column);
+const uint16_t *trace_u16(const struct trace *t, enum table_id table, int column);
+const uint32_t *trace_u32(const struct trace *t, enum table_id table, int column);	/* U32, I32, STRING, REF */
+const uint64_t *trace_u64(const struct trace *t, enum table_id table, int column);	/* U64, I64, TIME */
+/* One byte a row: 0 where the value is missing. NULL when no value is missing. */
+const uint8_t *trace_valid(const struct trace *t, enum table_id table, int column);
+/* Any value as 64 bits, sign-extended; *missing (may be NULL) tells. Slow: for printing. */
+uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row, bool *missing);
+
+/* Text of a string id of this trace; never NULL; NUL-terminated, may hold any other bytes. Id 0 is "". */
+const char *trace_string(const struct trace *t, uint32_t id);
+size_t trace_string_length(const struct trace *t, uint32_t id);
+uint32_t trace_string_count(const struct trace *t);
+
+/* Earliest and latest time of any event in the recording (block headers; no loading). 0, 0 when empty. */
+void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns);
+
+/* CLOCK_REALTIME - CLOCK_MONOTONIC in ns, from the clock table or the segment headers. */
+int64_t trace_realtime_offset_ns(const struct trace *t);
+
+/* Everything known to be missing: rows of table `loss` plus what reading found (damaged_file, truncated_file,
+ * missing_segment). Loads what it needs. The array belongs to the trace. */
+struct trace_loss {
+	size_t process;
+	enum loss_reason reason;
+	uint64_t count;
+	uint64_t start_ns, end_ns;
+	const char *detail;		/* "" if none */
+};
+int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *count, struct error *e) MUST_USE;
+
+/* For `pitot info`: files and bytes. */
+struct trace_table_size {
+	uint64_t rows, blocks, bytes;	/* bytes on disk with headers */
+};
+void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size);
+uint64_t trace_file_bytes(const struct trace *t);
+size_t trace_segment_count(const struct trace *t);
+/* Checks every checksum of every segment. Returns the number of damaged blocks, or a negative code. */
+int64_t trace_verify(struct trace *t, struct error *e) MUST_USE;
+
+/*
+ * The api_call row that launched each row of a table with a `correlation` column (kernel, memcpy, memset,
+ * synchronization, graph_launch, cuda_event, allocation): an array of trace_rows row indexes, TRACE_NO_ROW where there
+ * is none. Joined on (process, correlation). Loads what it needs; belongs to the trace.
+ */
+int trace_launches(struct trace *t, enum table_id table, const uint32_t **calls, struct error *e) MUST_USE;
+
+#endif
