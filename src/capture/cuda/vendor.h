@@ -1,0 +1,79 @@
+/*
+ * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers filled with dlopen and
+ * dlsym. Nothing else in the recorder calls these libraries, so a tape (tape.h) can stand between.
+ */
+#ifndef PITOT_CAPTURE_CUDA_VENDOR_H
+#define PITOT_CAPTURE_CUDA_VENDOR_H
+
+#include <stdbool.h>
+
+#include <cuda.h>
+#include <cupti.h>
+
+#include "base/error.h"
+
+/* REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it. */
+#define CUPTI_FUNCTIONS(F)                                                                         \
+	F(GetVersion, REQUIRED)                                                                    \
+	F(GetTimestamp, REQUIRED)                                                                  \
+	F(GetResultString, REQUIRED)                                                               \
+	F(Subscribe, REQUIRED)                                                                     \
+	F(Subscribe_v2, OPTIONAL)                                                                  \
+	F(Unsubscribe, REQUIRED)                                                                   \
+	F(EnableCallback, REQUIRED)                                                                \
+	F(EnableDomain, REQUIRED)                                                                  \
+	F(GetCallbackName, REQUIRED)                                                               \
+	F(ActivityRegisterCallbacks, REQUIRED)                                                     \
+	F(ActivityEnable, REQUIRED)                                                                \
+	F(ActivityDisable, REQUIRED)                                                               \
+	F(ActivityFlushAll, REQUIRED)                                                              \
+	F(ActivityGetNextRecord, REQUIRED)                                                         \
+	F(ActivityGetNumDroppedRecords, REQUIRED)                                                  \
+	F(ActivitySetAttribute, REQUIRED)                                                          \
+	F(SetThreadIdType, OPTIONAL)                                                               \
+	F(GetContextId, OPTIONAL)                                                                  \
+	F(GetStreamIdEx, OPTIONAL)                                                                 \
+	F(GetGraphId, OPTIONAL)                                                                    \
+	F(GetGraphNodeId, OPTIONAL)                                                                \
+	F(ActivityEnableAllSyncRecords, OPTIONAL)                                                  \
+	F(ActivityEnableLatencyTimestamps, OPTIONAL)                                               \
+	F(Finalize, OPTIONAL)
+
+struct cupti {
+#define F(name, need) __typeof__(cupti##name) *name;
+	CUPTI_FUNCTIONS(F)
+#undef F
+	uint32_t version;		/* cuptiGetVersion */
+	const char *path;		/* where it was found; owned by the loader, never freed */
+};
+
+#define DRIVER_FUNCTIONS(F)                                                                        \
+	F(DriverGetVersion)                                                                        \
+	F(DeviceGetCount)                                                                          \
+	F(DeviceGet)                                                                               \
+	F(DeviceGetName)                                                                           \
+	F(DeviceGetUuid)                                                                           \
+	F(DeviceGetAttribute)                                                                      \
+	F(DeviceTotalMem)                                                                          \
+	F(DeviceGetPCIBusId)
+
+struct driver {
+	CUresult (*DriverGetVersion)(int *version);
+	CUresult (*DeviceGetCount)(int *count);
+	CUresult (*DeviceGet)(CUdevice *device, int ordinal);
+	CUresult (*DeviceGetName)(char *name, int length, CUdevice device);
+	CUresult (*DeviceGetUuid)(CUuuid *uuid, CUdevice device);		/* cuDeviceGetUuid_v2 */
+	CUresult (*DeviceGetAttribute)(int *value, CUdevice_attribute attribute, CUdevice device);
+	CUresult (*DeviceTotalMem)(size_t *bytes, CUdevice device);	/* cuDeviceTotalMem_v2 */
+	CUresult (*DeviceGetPCIBusId)(char *id, int length, CUdevice device);
+};
+
+/*
+ * Finds CUPTI: one already loaded in the process; $PITOT_CUPTI; then the places in which toolkits and Python packages
+ * keep it, preferring the driver's major version. Fills the table. Must not be called on the launch path.
+ * 0, or E_UNSUPPORTED with the reason (what was tried).
+ */
+int cupti_load(struct cupti *cupti, struct error *e) MUST_USE;
+int driver_load(struct driver *driver, struct error *e) MUST_USE;
+
+#endif
