@@ -14,7 +14,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #define MUST_USE __attribute__((warn_unused_result))
 #define EXPORT __attribute__((visibility("default")))
 
