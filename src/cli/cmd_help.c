@@ -1,0 +1,49 @@
+/* cmd_help.c: `pitot help [COMMAND]`. */
+#include "cli/help.h"
+#include "cli/ui.h"
+
+static bool as_man_page;
+
+static const struct option options[] = {
+	{ .name = "man",
+	  .type = OPTION_FLAG,
+	  .value = &as_man_page,
+	  .help = "print the man page (roff) instead of the help text" },
+	OPTION_END,
+};
+
+static int print_man_page(const struct context *c, const struct command *command)
+{
+	_cleanup_strbuf_ struct strbuf page = STRBUF_INIT;
+
+	man_page(command, &page);
+	return cli_print(c, &page);
+}
+
+static int run_help(struct context *c, int argc, char **argv)
+{
+	const struct command *command = NULL;
+
+	if (argc > 2)
+		return cli_usage(c, "one command at a time: what is '%s'?", argv[2]);
+	if (argc == 2) {
+		command = command_find(argv[1]);
+		if (!command)
+			return command_unknown(c, argv[1]);
+	}
+	if (as_man_page)
+		return print_man_page(c, command);
+	return command ? help_command(c, command) : help_overview(c, stdout);
+}
+
+const struct command cmd_help = {
+	.name = "help",
+	.summary = "explain a command",
+	.usage = "[--man] [COMMAND]",
+	.description = "Prints the list of commands, or what one command does and all its options. "
+		       "The same text is "
+		       "printed by `pitot COMMAND --help`.",
+	.options = options,
+	.no_json = true,
+	.run = run_help,
+};

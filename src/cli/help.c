@@ -1,0 +1,80 @@
+/* help.c: help texts, from the declarations of the commands. */
+#include "cli/help.h"
+
+#include <string.h>
+
+#include "cli/ui.h"
+
+#define HELP_WIDTH_MAX 100u
+
+static int print_to(const struct context *c, FILE *to, struct strbuf *text)
+{
+	int status = EXIT_DONE;
+
+	if (to == stdout)
+		status = cli_print(c, text);
+	else
+		fputs(strbuf_text(text), to);
+	strbuf_release(text);
+	return status;
+}
+
+static void heading(struct strbuf *out, bool color, const char *text)
+{
+	style_add(out, color, STYLE_BOLD, text);
+	strbuf_addc(out, '\n');
+}
+
+int help_overview(const struct context *c, FILE *to)
+{
+	struct strbuf out = STRBUF_INIT;
+	bool color = to == stdout ? c->color : c->color_errors;
+
+	strbuf_adds(&out, "pitot: flight recorder for GPU programs\n\n");
+	heading(&out, color, "usage");
+	strbuf_adds(&out, "  pitot [options] COMMAND …\n"
+			  "  pitot record -- python train.py     then: pitot report\n\n");
+	heading(&out, color, "commands");
+	for (size_t i = 0; commands[i]; i++)
+		strbuf_addf(&out, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
+	strbuf_adds(&out, "\n");
+	heading(&out, color, "options of every command");
+	options_help(global_options, MIN(c->width, HELP_WIDTH_MAX), &out);
+	strbuf_adds(&out, "\n`pitot help COMMAND` or `pitot COMMAND --help` says more.\n");
+	return print_to(c, to, &out);
+}
+
+static void add_examples(struct strbuf *out, bool color, const struct command_example *example)
+{
+	strbuf_addc(out, '\n');
+	heading(out, color, "examples");
+	for (; example->line; example++) {
+		strbuf_addf(out, "  %s\n", example->line);
+		strbuf_addf(out, "      %s\n", example->meaning);
+	}
+}
+
+int help_command(const struct context *c, const struct command *command)
+{
+	struct strbuf out = STRBUF_INIT;
+	unsigned width = MIN(c->width, HELP_WIDTH_MAX);
+
+	strbuf_addf(&out, "pitot %s: %s\n\n", command->name, command->summary);
+	heading(&out, c->color, "usage");
+	strbuf_addf(&out, "  pitot %s %s\n", command->name, command->usage);
+	if (command->alias)
+		strbuf_addf(&out, "  pitot %s is the same command\n", command->alias);
+	strbuf_addc(&out, '\n');
+	text_fold(&out, command->description, 0, width);
+	if (command->options->name) {
+		strbuf_addc(&out, '\n');
+		heading(&out, c->color, "options");
+		options_help(command->options, width, &out);
+	}
+	strbuf_addc(&out, '\n');
+	heading(&out, c->color, "options of every command");
+	options_help(global_options, width, &out);
+	if (command->examples)
+		add_examples(&out, c->color, command->examples);
+	return print_to(c, stdout, &out);
+}

@@ -1,0 +1,16 @@
+/* help.h: help texts and man pages, made from the declarations of the commands. */
+#ifndef PITOT_CLI_HELP_H
+#define PITOT_CLI_HELP_H
+
+#include <stdio.h>
+
+#include "cli/command.h"
+
+/* Each prints and returns an exit status. */
+int help_overview(const struct context *c, FILE *to);
+int help_command(const struct context *c, const struct command *command);
+
+/* Appends the page pitot-<name>(1), or pitot(1) for NULL, as roff. */
+void man_page(const struct command *command, struct strbuf *out);
+
+#endif

@@ -1,0 +1,189 @@
+/* main.c: the table of commands, the global options, and the way from the command line to a command. */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/help.h"
+#include "cli/ui.h"
+
+const struct command *const commands[] = {
+	&cmd_version,
+	&cmd_help,
+	NULL,
+};
+
+static const char *const color_choices[] = { "auto", "always", "never", NULL };
+enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+
+static bool option_json, option_quiet, option_verbose, option_version;
+static int option_color;
+
+const struct option global_options[] = {
+	{ .name = "json",
+	  .type = OPTION_FLAG,
+	  .value = &option_json,
+	  .help = "print the result as JSON" },
+	{ .name = "color",
+	  .type = OPTION_ENUM,
+	  .value = &option_color,
+	  .argument = "WHEN",
+	  .choices = color_choices,
+	  .help = "colours: auto (on a terminal, unless NO_COLOR is set), always, never" },
+	{ .name = "quiet",
+	  .letter = 'q',
+	  .type = OPTION_FLAG,
+	  .value = &option_quiet,
+	  .help = "no notes and no progress on stderr" },
+	{ .name = "verbose",
+	  .letter = 'v',
+	  .type = OPTION_FLAG,
+	  .value = &option_verbose,
+	  .help = "say more on stderr" },
+	OPTION_END,
+};
+
+enum { OPTIONS_MAX = 64 };
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; commands[i]; i++) {
+		const struct command *command = commands[i];
+
+		if (!strcmp(command->name, name) ||
+		    (command->alias && !strcmp(command->alias, name)))
+			return command;
+	}
+	return NULL;
+}
+
+static size_t add_options(struct option *to, size_t count, const struct option *from)
+{
+	for (; from->name && count < OPTIONS_MAX - 1; from++)
+		to[count++] = *from;
+	to[count] = (struct option)OPTION_END;
+	return count;
+}
+
+static bool wants_color(int fd)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	if (option_color != COLOR_AUTO)
+		return option_color == COLOR_ALWAYS;
+	return isatty(fd) && !(no_color && *no_color) && !(term && !strcmp(term, "dumb"));
+}
+
+static unsigned wanted_width(void)
+{
+	unsigned width = terminal_width(STDOUT_FILENO);
+	const char *columns = getenv("COLUMNS");
+	uint64_t given;
+
+	if (width)
+		return width;
+	if (columns && !parse_u64(columns, &given) && given >= 40 && given <= 1000)
+		return (unsigned)given;
+	return 100;
+}
+
+static void resolve(struct context *c)
+{
+	c->json = option_json;
+	c->quiet = option_quiet;
+	c->verbose = option_verbose;
+	c->color = wants_color(STDOUT_FILENO);
+	c->color_errors = wants_color(STDERR_FILENO);
+	c->width = wanted_width();
+}
+
+int command_unknown(const struct context *c, const char *name)
+{
+	const char *names[2 * OPTIONS_MAX], *nearest;
+	size_t count = 0;
+
+	for (size_t i = 0; commands[i] && count < ARRAY_SIZE(names) - 2; i++) {
+		names[count++] = commands[i]->name;
+		if (commands[i]->alias)
+			names[count++] = commands[i]->alias;
+	}
+	names[count] = NULL;
+	nearest = options_nearest(name, names);
+	if (nearest)
+		return cli_usage(c, "unknown command '%s', did you mean '%s'?", name, nearest);
+	return cli_usage(c, "unknown command '%s'", name);
+}
+
+/* Parses what comes before the command's name. Moves argv to that name. Returns -1 to go on, else an exit status. */
+static int parse_leading(struct context *c, int *argc, char ***argv)
+{
+	struct option options[OPTIONS_MAX];
+	struct error e = { 0 };
+	int operands = 0;
+	bool help = false;
+	size_t count = add_options(options, 0, global_options);
+
+	options[count++] = (struct option){ .name = "version",
+					    .letter = 'V',
+					    .type = OPTION_FLAG,
+					    .value = &option_version,
+					    .help = "as `pitot version`" };
+	options[count] = (struct option)OPTION_END;
+	if (options_parse(options, *argc, *argv, true, &operands, &help, &e) < 0) {
+		resolve(c);
+		return cli_usage(c, "%s", e.text);
+	}
+	resolve(c);
+	if (option_version) {
+		c->command = &cmd_version;
+		return cmd_version.run(c, 1, *argv);
+	}
+	if (help)
+		return help_overview(c, stdout);
+	if (!operands) {
+		help_overview(c, stderr);
+		return EXIT_USAGE;
+	}
+	*argc = operands;
+	*argv += 1;
+	return -1;
+}
+
+static int run_command(struct context *c, int argc, char **argv)
+{
+	struct option options[OPTIONS_MAX];
+	struct error e = { 0 };
+	int operands = 0;
+	bool help = false;
+
+	add_options(options, add_options(options, 0, c->command->options), global_options);
+	if (options_parse(options, argc, argv, c->command->stop_at_operand, &operands, &help, &e) <
+	    0) {
+		resolve(c);
+		return cli_usage(c, "%s", e.text);
+	}
+	resolve(c);
+	if (help)
+		return help_command(c, c->command);
+	if (c->json && c->command->no_json)
+		return cli_usage(c, "--json: '%s' has no result to print as JSON",
+				 c->command->name);
+	argv[operands + 1] = NULL;
+	return c->command->run(c, operands + 1, argv);
+}
+
+int main(int argc, char **argv)
+{
+	struct context c = { 0 };
+	int status;
+
+	if (argc < 1)
+		return EXIT_USAGE;
+	status = parse_leading(&c, &argc, &argv);
+	if (status >= 0)
+		return status;
+	c.command = command_find(argv[0]);
+	if (!c.command)
+		return command_unknown(&c, argv[0]);
+	return run_command(&c, argc, argv);
+}

@@ -1,0 +1,142 @@
+/* man.c: man pages as roff, from the declarations of the commands. */
+#include <ctype.h>
+#include <string.h>
+
+#include "cli/help.h"
+
+/* Text in roff: backslashes, hyphens and leading dots and quotes must not be taken for markup. */
+static void roff_text(struct strbuf *out, const char *text)
+{
+	bool line_start = true;
+
+	for (; *text; text++) {
+		if (line_start && (*text == '.' || *text == '\''))
+			strbuf_adds(out, "\\&");
+		line_start = *text == '\n';
+		if (*text == '\\')
+			strbuf_adds(out, "\\e");
+		else if (*text == '-')
+			strbuf_adds(out, "\\-");
+		else
+			strbuf_addc(out, *text);
+	}
+}
+
+/* Paragraphs separated by empty lines; a paragraph in capitals alone is the heading of a section. */
+static void roff_paragraphs(struct strbuf *out, const char *text)
+{
+	while (*text) {
+		const char *end = strstr(text, "\n\n");
+		size_t length = end ? (size_t)(end - text) : strlen(text);
+		char *paragraph = strndup(text, length);
+		bool is_heading = length > 0;
+
+		if (!paragraph) {
+			out->failed = true;
+			return;
+		}
+		for (size_t i = 0; i < length; i++)
+			is_heading =
+				is_heading && (isupper((unsigned char)text[i]) || text[i] == ' ');
+		strbuf_adds(out, is_heading ? ".SH " : ".PP\n");
+		roff_text(out, paragraph);
+		strbuf_addc(out, '\n');
+		free(paragraph);
+		text += length + (end ? 2 : 0);
+	}
+}
+
+static void roff_choices(struct strbuf *out, const char *const *choices)
+{
+	strbuf_adds(out, " (");
+	for (size_t i = 0; choices[i]; i++) {
+		strbuf_adds(out, i ? ", " : "");
+		roff_text(out, choices[i]);
+	}
+	strbuf_adds(out, ")");
+}
+
+static void roff_options(struct strbuf *out, const struct option *option)
+{
+	for (; option->name; option++) {
+		strbuf_adds(out, ".TP\n");
+		if (option->letter)
+			strbuf_addf(out, "\\fB\\-%c\\fR, ", option->letter);
+		strbuf_adds(out, "\\fB\\-\\-");
+		if (option->negatable)
+			strbuf_adds(out, "[no\\-]");
+		roff_text(out, option->name);
+		strbuf_adds(out, "\\fR");
+		if (option->type != OPTION_FLAG)
+			strbuf_addf(out, " \\fI%s\\fR",
+				    option->argument ? option->argument : "VALUE");
+		strbuf_addc(out, '\n');
+		roff_text(out, option->help);
+		if (option->type == OPTION_ENUM && option->choices)
+			roff_choices(out, option->choices);
+		strbuf_addc(out, '\n');
+	}
+}
+
+static void man_header(struct strbuf *out, const char *page)
+{
+	strbuf_addf(out, ".TH \"%s\" \"1\" \"\" \"Pitot %s\" \"Pitot\"\n.nh\n", page,
+		    PITOT_VERSION);
+}
+
+static void man_overview(struct strbuf *out)
+{
+	man_header(out, "PITOT");
+	strbuf_adds(out, ".SH NAME\npitot \\- flight recorder for GPU programs\n"
+			 ".SH SYNOPSIS\n\\fBpitot\\fR [\\fIoptions\\fR] \\fICOMMAND\\fR …\n"
+			 ".SH DESCRIPTION\nPitot records what a GPU program did, keeps it in a "
+			 "folder, and explains it.\n"
+			 ".SH COMMANDS\n");
+	for (size_t i = 0; commands[i]; i++) {
+		strbuf_addf(out, ".TP\n\\fBpitot\\-%s\\fR(1)\n", commands[i]->name);
+		roff_text(out, commands[i]->summary);
+		strbuf_addc(out, '\n');
+	}
+	strbuf_adds(out, ".SH OPTIONS OF EVERY COMMAND\n");
+	roff_options(out, global_options);
+	strbuf_adds(out, ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage; \\fBpitot record\\fR "
+			 "returns the status of "
+			 "the command.\n"
+			 ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nno colours, unless \\-\\-color "
+			 "always is given\n");
+}
+
+void man_page(const struct command *command, struct strbuf *out)
+{
+	if (!command) {
+		man_overview(out);
+		return;
+	}
+	strbuf_addf(out, ".TH \"PITOT\\-");
+	for (const char *p = command->name; *p; p++)
+		strbuf_addc(out, (char)toupper((unsigned char)*p));
+	strbuf_addf(out, "\" \"1\" \"\" \"Pitot %s\" \"Pitot\"\n.nh\n.SH NAME\npitot\\-%s \\- ",
+		    PITOT_VERSION, command->name);
+	roff_text(out, command->summary);
+	strbuf_addf(out, "\n.SH SYNOPSIS\n\\fBpitot %s\\fR ", command->name);
+	roff_text(out, command->usage);
+	strbuf_adds(out, "\n.SH DESCRIPTION\n");
+	roff_paragraphs(out, command->description);
+	if (command->options->name)
+		strbuf_adds(out, ".SH OPTIONS\n");
+	roff_options(out, command->options);
+	strbuf_adds(out, ".SH OPTIONS OF EVERY COMMAND\n");
+	roff_options(out, global_options);
+	if (command->notes)
+		roff_paragraphs(out, command->notes);
+	if (command->examples)
+		strbuf_adds(out, ".SH EXAMPLES\n");
+	for (const struct command_example *x = command->examples; x && x->line; x++) {
+		strbuf_adds(out, ".TP\n\\fB");
+		roff_text(out, x->line);
+		strbuf_adds(out, "\\fR\n");
+		roff_text(out, x->meaning);
+		strbuf_addc(out, '\n');
+	}
+	strbuf_adds(out, ".SH SEE ALSO\n\\fBpitot\\fR(1)\n");
+}

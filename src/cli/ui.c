@@ -1,0 +1,176 @@
+/* ui.c: errors, notes, colours and text for people. */
+#include "cli/ui.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/io.h"
+
+static void say(const struct context *c, enum style style, const char *label, const char *text)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf_adds(&line, "pitot");
+	if (c->command)
+		strbuf_addf(&line, " %s", c->command->name);
+	strbuf_adds(&line, ": ");
+	if (*label)
+		style_add(&line, c->color_errors, style, label);
+	strbuf_adds(&line, text);
+	strbuf_addc(&line, '\n');
+	/* Nothing can be done when stderr itself cannot be written. */
+	if (line.failed || io_write_all(STDERR_FILENO, line.data, line.length) < 0)
+		fputs("pitot: out of memory\n", stderr);
+	strbuf_release(&line);
+}
+
+static void say_formatted(const struct context *c, enum style style, const char *label,
+			  const char *format, va_list args)
+{
+	struct strbuf text = STRBUF_INIT;
+
+	strbuf_vaddf(&text, format, args);
+	say(c, style, label, strbuf_text(&text));
+	strbuf_release(&text);
+}
+
+int cli_fail(const struct context *c, const struct error *e)
+{
+	say(c, STYLE_RED, "error: ", e->text[0] ? e->text : error_code_text(e->code));
+	return e->code == E_USAGE ? EXIT_USAGE : EXIT_FAILED;
+}
+
+int cli_failf(const struct context *c, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say_formatted(c, STYLE_RED, "error: ", format, args);
+	va_end(args);
+	return EXIT_FAILED;
+}
+
+int cli_usage(const struct context *c, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say_formatted(c, STYLE_RED, "error: ", format, args);
+	va_end(args);
+	cli_note(c, "try `pitot%s%s --help`", c->command ? " " : "",
+		 c->command ? c->command->name : "");
+	return EXIT_USAGE;
+}
+
+void cli_note(const struct context *c, const char *format, ...)
+{
+	va_list args;
+
+	if (c->quiet)
+		return;
+	va_start(args, format);
+	say_formatted(c, STYLE_NONE, "", format, args);
+	va_end(args);
+}
+
+void cli_warn(const struct context *c, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say_formatted(c, STYLE_YELLOW, "warning: ", format, args);
+	va_end(args);
+}
+
+int cli_print(const struct context *c, const struct strbuf *text)
+{
+	int r;
+
+	if (text->failed)
+		return cli_failf(c, "out of memory");
+	r = io_write_all(STDOUT_FILENO, strbuf_text(text), text->length);
+	if (r < 0)
+		return cli_failf(c, "cannot write to standard output: %s", strerror(-r));
+	return EXIT_DONE;
+}
+
+const char *style_begin(bool color, enum style style)
+{
+	static const char *const sequences[] = {
+		[STYLE_NONE] = "\033[0m",  [STYLE_BOLD] = "\033[1m",   [STYLE_DIM] = "\033[2m",
+		[STYLE_RED] = "\033[31m",  [STYLE_GREEN] = "\033[32m", [STYLE_YELLOW] = "\033[33m",
+		[STYLE_BLUE] = "\033[34m", [STYLE_CYAN] = "\033[36m",
+	};
+
+	return color ? sequences[style] : "";
+}
+
+void style_add(struct strbuf *out, bool color, enum style style, const char *text)
+{
+	if (style == STYLE_NONE)
+		color = false;
+	strbuf_adds(out, style_begin(color, style));
+	strbuf_adds(out, text);
+	strbuf_adds(out, style_begin(color, STYLE_NONE));
+}
+
+unsigned terminal_width(int fd)
+{
+	struct winsize size;
+
+	if (!isatty(fd))
+		return 0;
+	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col)
+		return 80;
+	return size.ws_col;
+}
+
+static void indent_line(struct strbuf *out, unsigned indent)
+{
+	for (unsigned i = 0; i < indent; i++)
+		strbuf_addc(out, ' ');
+}
+
+/* Columns of a piece of UTF-8: its bytes that are not continuations. */
+static unsigned columns_of(const char *text, size_t length)
+{
+	unsigned columns = 0;
+
+	for (size_t i = 0; i < length; i++)
+		columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return columns;
+}
+
+void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned width)
+{
+	unsigned column = 0; /* 0: nothing on this line yet */
+
+	while (*text) {
+		size_t word = strcspn(text, " \n");
+		unsigned columns = columns_of(text, word);
+
+		if (word && column && column + 1 + columns > width) {
+			strbuf_addc(out, '\n');
+			column = 0;
+		}
+		if (word && !column) {
+			indent_line(out, indent);
+			column = indent;
+		} else if (word) {
+			strbuf_addc(out, ' ');
+			column++;
+		}
+		strbuf_add(out, text, word);
+		column += columns;
+		text += word;
+		if (*text == '\n') {
+			strbuf_addc(out, '\n');
+			column = 0;
+		}
+		text += *text != '\0';
+	}
+	if (column)
+		strbuf_addc(out, '\n');
+}
