@@ -27,6 +27,7 @@ bool strbuf_reserve(struct strbuf *s, size_t extra);	/* room for extra more byte
 void strbuf_add(struct strbuf *s, const void *bytes, size_t length);
 void strbuf_adds(struct strbuf *s, const char *text);
 void strbuf_addc(struct strbuf *s, char c);
+void strbuf_addu(struct strbuf *s, uint64_t v);	/* decimal */
 void strbuf_addf(struct strbuf *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void strbuf_vaddf(struct strbuf *s, const char *format, va_list args) PRINTF_LIKE(2, 0);
 const char *strbuf_text(const struct strbuf *s);	/* "" when empty; never NULL */

@@ -9,6 +9,8 @@
 #ifndef PITOT_BASE_VEC_H
 #define PITOT_BASE_VEC_H
 
+#include <errno.h>
+
 #include "base/compiler.h"
 
 #define VEC(type) struct { type *data; size_t count, capacity; }

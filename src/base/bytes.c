@@ -1,0 +1,64 @@
+/*
+ * bytes.c: CRC-32C, with the instruction of SSE4.2 where the processor has it, else eight tables of 256 ("slicing by eight").
+ *
+ * Both work on the inverted remainder. The tables are computed when the library is loaded, so that no call has to ask.
+ */
+#include "base/bytes.h"
+
+#define POLYNOMIAL UINT32_C(0x82f63b78)	/* 0x1edc6f41, lowest bit first */
+
+static uint32_t tables[8][256];
+
+static uint32_t crc_tables(uint32_t crc, const uint8_t *p, size_t length)
+{
+	for (; length >= 8; p += 8, length -= 8) {
+		uint64_t v = load_u64(p) ^ crc;
+
+		crc = 0;
+		for (unsigned i = 0; i < 8; i++)
+			crc ^= tables[7 - i][(v >> (8 * i)) & 0xff];
+	}
+	while (length--)
+		crc = (crc >> 8) ^ tables[0][(crc ^ *p++) & 0xff];
+	return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t length)
+{
+	uint64_t wide = crc;
+
+	for (; length >= 8; p += 8, length -= 8)
+		wide = __builtin_ia32_crc32di(wide, load_u64(p));
+	crc = (uint32_t)wide;
+	while (length--)
+		crc = __builtin_ia32_crc32qi(crc, *p++);
+	return crc;
+}
+#endif
+
+static uint32_t (*crc_update)(uint32_t crc, const uint8_t *p, size_t length) = crc_tables;
+
+__attribute__((constructor)) static void crc_choose(void)
+{
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t crc = i;
+
+		for (unsigned bit = 0; bit < 8; bit++)
+			crc = (crc >> 1) ^ (crc & 1 ? POLYNOMIAL : 0);
+		tables[0][i] = crc;
+	}
+	for (unsigned t = 1; t < 8; t++)
+		for (uint32_t i = 0; i < 256; i++)
+			tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xff];
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("sse4.2"))
+		crc_update = crc_sse42;
+#endif
+}
+
+uint32_t crc32c(uint32_t crc, const void *bytes, size_t length)
+{
+	return ~crc_update(~crc, bytes, length);
+}

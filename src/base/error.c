@@ -1,0 +1,72 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int error_set(struct error *e, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (!e)
+		return code;
+	e->code = code;
+	va_start(args, format);
+	vsnprintf(e->text, sizeof(e->text), format, args);
+	va_end(args);
+	return code;
+}
+
+int error_errno(struct error *e, int err, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (!e)
+		return -err;
+	e->code = -err;
+	va_start(args, format);
+	n = vsnprintf(e->text, sizeof(e->text), format, args);
+	va_end(args);
+	if (n >= 0 && (size_t)n < sizeof(e->text))
+		snprintf(e->text + n, sizeof(e->text) - (size_t)n, ": %s", error_code_text(-err));
+	return -err;
+}
+
+int error_prefix(struct error *e, const char *format, ...)
+{
+	char rest[ERROR_TEXT_MAX];
+	va_list args;
+	int n;
+
+	if (!e)
+		return -1;
+	memcpy(rest, e->text, sizeof(rest));
+	va_start(args, format);
+	n = vsnprintf(e->text, sizeof(e->text), format, args);
+	va_end(args);
+	if (n >= 0 && (size_t)n < sizeof(e->text))
+		snprintf(e->text + n, sizeof(e->text) - (size_t)n, ": %s", rest);
+	return e->code ? e->code : -1;
+}
+
+const char *error_code_text(int code)
+{
+	const char *text = NULL;
+
+	switch (code) {
+	case E_FORMAT:
+		return "the bytes break the format";
+	case E_VERSION:
+		return "written by a newer version of Pitot";
+	case E_UNSUPPORTED:
+		return "not supported by this build or machine";
+	case E_USAGE:
+		return "wrong usage";
+	case E_LIMIT:
+		return "a limit was reached";
+	}
+	if (code <= 0 && code > -4096)
+		text = strerrordesc_np(-code);
+	return text ? text : "unknown error";
+}

@@ -1,0 +1,74 @@
+#include "base/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define READ_STEP ((size_t)64 << 10)
+
+int io_write_all(int fd, const void *bytes, size_t length)
+{
+	const char *p = bytes;
+
+	while (length) {
+		ssize_t n = write(fd, p, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
+
+static int read_to_end(int fd, size_t max, struct strbuf *out)
+{
+	size_t start = out->length;
+
+	for (;;) {
+		ssize_t n;
+
+		if (!strbuf_reserve(out, READ_STEP))
+			return -ENOMEM;
+		n = read(fd, out->data + out->length, READ_STEP);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		out->length += (size_t)n;
+		if (out->length - start > max)
+			return E_LIMIT;
+	}
+}
+
+int io_read_file(const char *path, size_t max, struct strbuf *out)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t start = out->length;
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = read_to_end(fd, max, out);
+	if (err < 0)
+		out->length = start;
+	if (out->data)
+		out->data[out->length] = '\0';
+	return err;
+}
+
+int io_above_standard(int fd)
+{
+	int moved, err;
+
+	if (fd > STDERR_FILENO && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	err = errno;
+	close(fd);
+	return moved < 0 ? -err : moved;
+}

@@ -1,0 +1,257 @@
+#include "base/json.h"
+
+#include <string.h>
+
+/* Length of the valid UTF-8 sequence at p, or 0; *bad is then the length of the part to be replaced. */
+static size_t utf8_length(const uint8_t *p, size_t left, size_t *bad)
+{
+	uint8_t lead = p[0], low = 0x80, high = 0xbf;
+	size_t length;
+
+	*bad = 1;
+	if (lead >= 0xc2 && lead <= 0xdf)
+		length = 2;
+	else if (lead >= 0xe0 && lead <= 0xef)
+		length = 3;
+	else if (lead >= 0xf0 && lead <= 0xf4)
+		length = 4;
+	else
+		return 0;
+	/* Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte. */
+	if (lead == 0xe0)
+		low = 0xa0;
+	else if (lead == 0xed)
+		high = 0x9f;
+	else if (lead == 0xf0)
+		low = 0x90;
+	else if (lead == 0xf4)
+		high = 0x8f;
+	for (size_t i = 1; i < length; i++) {
+		if (i >= left || p[i] < low || p[i] > high)
+			return 0;
+		*bad = i + 1;
+		low = 0x80;
+		high = 0xbf;
+	}
+	return length;
+}
+
+static void escape_control(struct strbuf *out, uint8_t c)
+{
+	static const char hex[] = "0123456789abcdef";
+	static const char names[] = "btn\0fr";	/* of 8 to 13 */
+	char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+
+	if (c >= '\b' && c <= '\r' && c != '\v') {
+		text[1] = names[c - '\b'];
+		strbuf_add(out, text, 2);
+	} else {
+		strbuf_add(out, text, sizeof(text));
+	}
+}
+
+void json_escape(struct strbuf *out, const char *text, size_t length)
+{
+	const uint8_t *p = (const uint8_t *)text;
+	size_t run = 0, i = 0, bad;	/* text[run..i) needs no change */
+
+	while (i < length) {
+		uint8_t c = p[i];
+		size_t n = c < 0x80 ? c >= 0x20 && c != '"' && c != '\\' : utf8_length(p + i, length - i, &bad);
+
+		if (n) {
+			i += n;
+			continue;
+		}
+		strbuf_add(out, text + run, i - run);
+		if (c >= 0x80) {
+			strbuf_adds(out, "\xef\xbf\xbd");
+			i += bad;
+		} else {
+			if (c < 0x20)
+				escape_control(out, c);
+			else
+				strbuf_add(out, (char[]){ '\\', (char)c }, 2);
+			i++;
+		}
+		run = i;
+	}
+	strbuf_add(out, text + run, i - run);
+}
+
+static void line(struct json *j)
+{
+	strbuf_addc(j->out, '\n');
+	for (unsigned i = 0; i < j->depth; i++)
+		strbuf_adds(j->out, "  ");
+}
+
+/* What stands before an item of the innermost object or array: comma and blank, or a new line. */
+static void separate(struct json *j)
+{
+	bool first;
+
+	if (j->after_key || j->depth == 0) {
+		j->after_key = false;
+		return;
+	}
+	first = j->first[j->depth - 1];
+	j->first[j->depth - 1] = false;
+	if (!first)
+		strbuf_addc(j->out, ',');
+	if (j->pretty)
+		line(j);
+	else if (!first)
+		strbuf_addc(j->out, ' ');
+}
+
+static void open_level(struct json *j, bool is_array)
+{
+	if (j->depth >= JSON_DEPTH_MAX) {
+		j->out->failed = true;
+		return;
+	}
+	separate(j);
+	strbuf_addc(j->out, is_array ? '[' : '{');
+	j->first[j->depth] = true;
+	j->is_array[j->depth] = is_array;
+	j->depth++;
+}
+
+void json_object(struct json *j)
+{
+	open_level(j, false);
+}
+
+void json_array(struct json *j)
+{
+	open_level(j, true);
+}
+
+void json_end(struct json *j)
+{
+	if (j->depth == 0) {
+		j->out->failed = true;
+		return;
+	}
+	j->depth--;
+	if (j->pretty && !j->first[j->depth])
+		line(j);
+	strbuf_addc(j->out, j->is_array[j->depth] ? ']' : '}');
+}
+
+static void quoted(struct json *j, const char *text, size_t length)
+{
+	strbuf_addc(j->out, '"');
+	json_escape(j->out, text, length);
+	strbuf_addc(j->out, '"');
+}
+
+void json_key(struct json *j, const char *key)
+{
+	separate(j);
+	quoted(j, key, strlen(key));
+	strbuf_adds(j->out, ": ");
+	j->after_key = true;
+}
+
+void json_bytes(struct json *j, const char *text, size_t length)
+{
+	separate(j);
+	quoted(j, text, length);
+}
+
+void json_string(struct json *j, const char *text)
+{
+	if (text)
+		json_bytes(j, text, strlen(text));
+	else
+		json_null(j);
+}
+
+void json_u64(struct json *j, uint64_t v)
+{
+	separate(j);
+	strbuf_addu(j->out, v);
+}
+
+/* The sign, where there is one; returns the absolute value. */
+static uint64_t sign(struct json *j, int64_t v)
+{
+	separate(j);
+	if (v >= 0)
+		return (uint64_t)v;
+	strbuf_addc(j->out, '-');
+	return -(uint64_t)v;
+}
+
+void json_i64(struct json *j, int64_t v)
+{
+	strbuf_addu(j->out, sign(j, v));
+}
+
+void json_bool(struct json *j, bool v)
+{
+	separate(j);
+	strbuf_adds(j->out, v ? "true" : "false");
+}
+
+void json_null(struct json *j)
+{
+	separate(j);
+	strbuf_adds(j->out, "null");
+}
+
+void json_fixed(struct json *j, int64_t value, unsigned decimals)
+{
+	uint64_t v = sign(j, value), unit = 1;
+	unsigned zeros = decimals;
+
+	if (decimals > 18) {	/* 10^decimals must fit */
+		j->out->failed = true;
+		return;
+	}
+	for (unsigned i = 0; i < decimals; i++)
+		unit *= 10;
+	strbuf_addu(j->out, v / unit);
+	if (!decimals)
+		return;
+	strbuf_addc(j->out, '.');
+	v %= unit;
+	for (uint64_t rest = v; rest; rest /= 10)
+		zeros--;
+	for (unsigned i = 0; i < zeros; i++)
+		strbuf_addc(j->out, '0');
+	if (v)
+		strbuf_addu(j->out, v);
+}
+
+void json_key_string(struct json *j, const char *key, const char *text)
+{
+	json_key(j, key);
+	json_string(j, text);
+}
+
+void json_key_u64(struct json *j, const char *key, uint64_t v)
+{
+	json_key(j, key);
+	json_u64(j, v);
+}
+
+void json_key_i64(struct json *j, const char *key, int64_t v)
+{
+	json_key(j, key);
+	json_i64(j, v);
+}
+
+void json_key_bool(struct json *j, const char *key, bool v)
+{
+	json_key(j, key);
+	json_bool(j, v);
+}
+
+void json_key_fixed(struct json *j, const char *key, int64_t value, unsigned decimals)
+{
+	json_key(j, key);
+	json_fixed(j, value, decimals);
+}

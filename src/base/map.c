@@ -1,0 +1,237 @@
+/*
+ * map.c: linear probing in tables that are at most three quarters full.
+ *
+ * In a map a slot with key 0 is free. Key 0 itself lives in one slot more, behind the table: slots[capacity], whose
+ * `key` is 1 when it is there.
+ */
+#include "base/map.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/vec.h"
+
+#define CAPACITY_MIN 16
+
+struct map_slot {
+	uint64_t key, value;
+};
+
+uint64_t hash_u64(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= UINT64_C(0xe9846af9b1a615d);
+	x ^= x >> 32;
+	x *= UINT64_C(0xe9846af9b1a615d);
+	x ^= x >> 28;
+	return x;
+}
+
+static uint64_t multiply_fold(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t hash_bytes(const void *bytes, size_t length)
+{
+	const uint8_t *p = bytes;
+	uint64_t h = UINT64_C(0x9e3779b97f4a7c15) ^ length, last = 0;
+
+	for (; length >= 8; p += 8, length -= 8)
+		h = multiply_fold(h ^ load_u64(p), UINT64_C(0xd6e8feb86659fd93)) + h;
+	if (length)
+		memcpy(&last, p, length);
+	h = multiply_fold(h ^ last, UINT64_C(0xa0761d6478bd642f)) + h;
+	return hash_u64(h);
+}
+
+void map_release(struct map *m)
+{
+	free(m->slots);
+	*m = (struct map)MAP_INIT;
+}
+
+void map_clear(struct map *m)
+{
+	if (m->slots)
+		memset(m->slots, 0, (m->capacity + 1) * sizeof(*m->slots));
+	m->count = 0;
+}
+
+/* The slot of key or the free one where it belongs; the table is never full. */
+static struct map_slot *slot_of(struct map_slot *slots, size_t capacity, uint64_t key)
+{
+	size_t i = hash_u64(key) & (capacity - 1);
+
+	if (key == 0)
+		return &slots[capacity];
+	while (slots[i].key && slots[i].key != key)
+		i = (i + 1) & (capacity - 1);
+	return &slots[i];
+}
+
+bool map_get(const struct map *m, uint64_t key, uint64_t *value)
+{
+	struct map_slot *slot;
+
+	if (!m->count)
+		return false;
+	slot = slot_of(m->slots, m->capacity, key);
+	if (!slot->key)
+		return false;
+	*value = slot->value;
+	return true;
+}
+
+static int map_rehash(struct map *m)
+{
+	size_t capacity = m->capacity ? 2 * m->capacity : CAPACITY_MIN;
+	struct map_slot *slots;
+
+	if (capacity > SIZE_MAX / 4 / sizeof(*slots))
+		return -ENOMEM;
+	slots = calloc(capacity + 1, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->capacity; i++)
+		if (m->slots[i].key)
+			*slot_of(slots, capacity, m->slots[i].key) = m->slots[i];
+	if (m->slots)
+		slots[capacity] = m->slots[m->capacity];
+	free(m->slots);
+	m->slots = slots;
+	m->capacity = capacity;
+	return 0;
+}
+
+uint64_t *map_at(struct map *m, uint64_t key, uint64_t initial)
+{
+	struct map_slot *slot = m->capacity ? slot_of(m->slots, m->capacity, key) : NULL;
+
+	if (slot && slot->key)
+		return &slot->value;
+	if (4 * (m->count + 1) > 3 * m->capacity) {
+		if (map_rehash(m) < 0)
+			return NULL;
+		slot = slot_of(m->slots, m->capacity, key);
+	}
+	*slot = (struct map_slot){ key ? key : 1, initial };
+	m->count++;
+	return &slot->value;
+}
+
+int map_put(struct map *m, uint64_t key, uint64_t value)
+{
+	uint64_t *at = map_at(m, key, value);
+
+	if (!at)
+		return -ENOMEM;
+	*at = value;
+	return 0;
+}
+
+void interner_init(struct interner *in)
+{
+	memset(in, 0, sizeof(*in));
+}
+
+void interner_release(struct interner *in)
+{
+	arena_release(&in->arena);
+	free(in->items);
+	free(in->hashes);
+	free(in->slots);
+	interner_init(in);
+}
+
+void interner_clear(struct interner *in)
+{
+	arena_release(&in->arena);
+	if (in->slots)
+		memset(in->slots, 0, in->slot_count * sizeof(*in->slots));
+	in->count = 0;
+	in->bytes = 0;
+}
+
+static uint32_t *interner_slot(const struct interner *in, const void *text, size_t length, uint64_t hash)
+{
+	size_t mask = in->slot_count - 1;
+
+	for (size_t i = hash & mask;; i = (i + 1) & mask) {
+		uint32_t id = in->slots[i] - 1;
+
+		if (!in->slots[i])
+			return &in->slots[i];
+		if (in->hashes[id] == hash && in->items[id].length == length &&
+		    (length == 0 || memcmp(in->items[id].text, text, length) == 0))
+			return &in->slots[i];
+	}
+}
+
+static int interner_rehash(struct interner *in)
+{
+	size_t slot_count = in->slot_count ? 2 * in->slot_count : CAPACITY_MIN;
+	uint32_t *slots = calloc(slot_count, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	for (size_t id = 0; id < in->count; id++) {
+		size_t i = in->hashes[id] & (slot_count - 1);
+
+		while (slots[i])
+			i = (i + 1) & (slot_count - 1);
+		slots[i] = (uint32_t)id + 1;
+	}
+	free(in->slots);
+	in->slots = slots;
+	in->slot_count = slot_count;
+	return 0;
+}
+
+/* Room for one more string in all three arrays. */
+static int interner_reserve(struct interner *in)
+{
+	size_t hash_capacity = in->capacity;
+
+	if (in->count >= UINT32_MAX - 1)
+		return -ENOMEM;
+	if (vec_grow((void **)&in->hashes, &hash_capacity, in->count + 1, sizeof(*in->hashes)) < 0 ||
+	    vec_grow((void **)&in->items, &in->capacity, in->count + 1, sizeof(*in->items)) < 0)
+		return -ENOMEM;
+	if (4 * (in->count + 1) > 3 * in->slot_count)
+		return interner_rehash(in);
+	return 0;
+}
+
+int64_t interner_add(struct interner *in, const void *text, size_t length, bool *is_new)
+{
+	uint64_t hash = hash_bytes(text, length);
+	uint32_t *slot;
+	char *copy;
+
+	if (is_new)
+		*is_new = false;
+	slot = in->slot_count ? interner_slot(in, text, length, hash) : NULL;
+	if (slot && *slot)
+		return *slot - 1;
+	if (length >= UINT32_MAX || interner_reserve(in) < 0)
+		return -ENOMEM;
+	copy = arena_strndup(&in->arena, text, length);
+	if (!copy)
+		return -ENOMEM;
+	in->items[in->count] = (struct interned){ copy, (uint32_t)length };
+	in->hashes[in->count] = hash;
+	in->bytes += length;
+	*interner_slot(in, text, length, hash) = (uint32_t)++in->count;
+	if (is_new)
+		*is_new = true;
+	return (int64_t)in->count - 1;
+}
+
+int64_t interner_find(const struct interner *in, const void *text, size_t length)
+{
+	return in->count ? (int64_t)*interner_slot(in, text, length, hash_bytes(text, length)) - 1 : -1;
+}

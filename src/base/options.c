@@ -1,0 +1,353 @@
+#include "base/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HELP_INDENT 2
+#define HELP_COLUMN_MAX 30	/* the texts start no further to the right than this */
+#define WORD_MAX 64		/* longer words are near to nothing */
+
+static bool takes_argument(const struct option *o)
+{
+	return o->type != OPTION_FLAG;
+}
+
+/* Number of insertions, deletions, replacements and swaps of neighbours that make b of a. */
+static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	unsigned rows[3][WORD_MAX + 1];
+	unsigned *before = rows[0], *above = rows[1], *row = rows[2], *spare;
+
+	for (unsigned j = 0; j <= b_length; j++)
+		above[j] = before[j] = j;
+	for (unsigned i = 1; i <= a_length; i++) {
+		row[0] = i;
+		for (unsigned j = 1; j <= b_length; j++) {
+			bool same = a[i - 1] == b[j - 1];
+
+			row[j] = MIN(above[j - 1] + !same, MIN(above[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = MIN(row[j], before[j - 2] + 1);
+		}
+		spare = before;
+		before = above;
+		above = row;
+		row = spare;
+	}
+	return above[b_length];
+}
+
+/* How far `known` is from the mistyped word; UINT32_MAX when it is not near. A beginning of it counts as near. */
+static unsigned nearness(const char *word, size_t length, const char *known)
+{
+	size_t known_length = strlen(known);
+	unsigned d;
+
+	if (!length || length > WORD_MAX || known_length > WORD_MAX)
+		return UINT32_MAX;
+	if (length >= 2 && strncmp(word, known, length) == 0)
+		return 1;
+	d = distance(word, length, known, known_length);
+	return d <= MAX(length, known_length) / 3 ? d : UINT32_MAX;
+}
+
+const char *options_nearest(const char *word, const char *const *known)
+{
+	unsigned best = UINT32_MAX;
+	const char *nearest = NULL;
+
+	for (; *known; known++) {
+		unsigned d = nearness(word, strlen(word), *known);
+
+		if (d < best) {
+			best = d;
+			nearest = *known;
+		}
+	}
+	return nearest;
+}
+
+static bool starts_with_no(const char *name, size_t length)
+{
+	return length > 3 && memcmp(name, "no-", 3) == 0;
+}
+
+static int unknown_long(const struct option *options, const char *name, size_t length, struct error *e)
+{
+	const struct option *nearest = NULL;
+	unsigned best = UINT32_MAX;
+	bool no = starts_with_no(name, length), negated = false;
+
+	for (const struct option *o = options; o->name; o++) {
+		unsigned d = nearness(name, length, o->name);
+		unsigned d_no = no && o->negatable ? nearness(name + 3, length - 3, o->name) : UINT32_MAX;
+
+		if (MIN(d, d_no) < best) {
+			best = MIN(d, d_no);
+			nearest = o;
+			negated = d_no < d;
+		}
+	}
+	if (!nearest)
+		return error_set(e, E_USAGE, "unknown option '--%.*s'; --help lists the options", (int)length, name);
+	return error_set(e, E_USAGE, "unknown option '--%.*s'; did you mean '--%s%s'?", (int)length, name,
+			 negated ? "no-" : "", nearest->name);
+}
+
+static int set_enum(const struct option *o, const char *text, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf choices = STRBUF_INIT;
+
+	for (int i = 0; o->choices[i]; i++) {
+		if (strcmp(o->choices[i], text) == 0) {
+			*(int *)o->value = i;
+			return 0;
+		}
+		strbuf_addf(&choices, "%s%s", !i ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
+	}
+	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name, strbuf_text(&choices), text);
+}
+
+static int add_to_list(const struct option *o, const char *text, struct error *e)
+{
+	struct option_list *list = o->value;
+
+	if (list->count == ARRAY_SIZE(list->items))
+		return error_set(e, E_USAGE, "option '--%s' was given more than %zu times", o->name,
+				 ARRAY_SIZE(list->items));
+	list->items[list->count++] = text;
+	return 0;
+}
+
+static int not_a(const char *what, const struct option *o, const char *text, struct error *e)
+{
+	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name, what, text);
+}
+
+static int set_value(const struct option *o, const char *text, bool flag, struct error *e)
+{
+	int err = 0;
+
+	switch (o->type) {
+	case OPTION_FLAG:
+		*(bool *)o->value = flag;
+		break;
+	case OPTION_STRING:
+		*(const char **)o->value = text;
+		break;
+	case OPTION_U64:
+		if (parse_u64(text, o->value) < 0)
+			err = not_a("a number", o, text, e);
+		break;
+	case OPTION_SIZE:
+		if (parse_size(text, o->value) < 0)
+			err = not_a("a size such as 64K, 10M or 1G", o, text, e);
+		break;
+	case OPTION_DURATION:
+		if (parse_duration(text, o->value) < 0)
+			err = not_a("a duration such as 10s, 250ms or 1.5m", o, text, e);
+		break;
+	case OPTION_ENUM:
+		err = set_enum(o, text, e);
+		break;
+	case OPTION_LIST:
+		err = add_to_list(o, text, e);
+		break;
+	}
+	if (!err && o->given)
+		*o->given = true;
+	return err;
+}
+
+static int needs_value(const struct option *o, struct error *e)
+{
+	return error_set(e, E_USAGE, "option '--%s' needs a value%s%s", o->name, o->argument ? ": " : "",
+			 o->argument ? o->argument : "");
+}
+
+static const struct option *find_long(const struct option *options, const char *name, size_t length, bool *flag)
+{
+	*flag = true;
+	for (const struct option *o = options; o->name; o++)
+		if (strlen(o->name) == length && memcmp(o->name, name, length) == 0)
+			return o;
+	if (!starts_with_no(name, length))
+		return NULL;
+	for (const struct option *o = options; o->name; o++)
+		if (o->negatable && strlen(o->name) == length - 3 && memcmp(o->name, name + 3, length - 3) == 0) {
+			*flag = false;
+			return o;
+		}
+	return NULL;
+}
+
+/* One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that was used up too. */
+static int parse_long(const struct option *options, const char *argument, const char *next, bool *help_wanted,
+		      struct error *e)
+{
+	const char *name = argument + 2, *value = strchr(name, '=');
+	size_t length = value ? (size_t)(value - name) : strlen(name);
+	const struct option *o;
+	bool flag, used_next = false;
+	int err;
+
+	o = find_long(options, name, length, &flag);
+	if (!o && length == 4 && memcmp(name, "help", 4) == 0) {
+		*help_wanted = true;
+		return 0;
+	}
+	if (!o)
+		return unknown_long(options, name, length, e);
+	if (value && (!takes_argument(o) || !flag))
+		return error_set(e, E_USAGE, "option '--%.*s' takes no value", (int)length, name);
+	if (value) {
+		value++;
+	} else if (takes_argument(o) && flag) {
+		if (!next)
+			return needs_value(o, e);
+		value = next;
+		used_next = true;
+	}
+	err = set_value(o, value, flag, e);
+	return err < 0 ? err : used_next;
+}
+
+/* One argument of letters, "-qv" or "-nvalue". Returns 1 when the next argument was used up too. */
+static int parse_letters(const struct option *options, const char *argument, const char *next, bool *help_wanted,
+			 struct error *e)
+{
+	for (const char *p = argument + 1; *p; p++) {
+		const struct option *o = options;
+		int err;
+
+		while (o->name && o->letter != *p)
+			o++;
+		if (!o->name && *p == 'h') {
+			*help_wanted = true;
+			continue;
+		}
+		if (!o->name)
+			return error_set(e, E_USAGE, "unknown option '-%c'; --help lists the options", *p);
+		if (takes_argument(o)) {
+			bool attached = p[1] != '\0';
+
+			if (!attached && !next)
+				return needs_value(o, e);
+			err = set_value(o, attached ? p + 1 : next, true, e);
+			return err < 0 ? err : !attached;
+		}
+		err = set_value(o, NULL, true, e);
+		if (err < 0)
+			return err;
+	}
+	return 0;
+}
+
+int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand, int *operands,
+		  bool *help_wanted, struct error *e)
+{
+	int to = 1, i;
+
+	*help_wanted = false;
+	for (i = 1; i < argc; i++) {
+		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+		int used;
+
+		if (strcmp(argv[i], "--") == 0) {
+			i++;
+			break;
+		}
+		if (argv[i][0] != '-' || !argv[i][1]) {
+			if (stop_at_operand)
+				break;
+			argv[to++] = argv[i];
+			continue;
+		}
+		used = argv[i][1] == '-' ? parse_long(options, argv[i], next, help_wanted, e) :
+					   parse_letters(options, argv[i], next, help_wanted, e);
+		if (used < 0)
+			return used;
+		i += used;
+	}
+	while (i < argc)
+		argv[to++] = argv[i++];
+	/* Operands can be a command to be executed: they end as argv does. */
+	if (to < argc)
+		argv[to] = NULL;
+	*operands = to - 1;
+	return 0;
+}
+
+static void help_left(const struct option *o, struct strbuf *out)
+{
+	if (o->letter)
+		strbuf_addf(out, "-%c, ", o->letter);
+	else
+		strbuf_adds(out, "    ");
+	strbuf_addf(out, "--%s%s", o->negatable ? "[no-]" : "", o->name);
+	if (o->argument) {
+		strbuf_addf(out, " %s", o->argument);
+	} else if (o->type == OPTION_ENUM) {
+		for (int i = 0; o->choices[i]; i++)
+			strbuf_addf(out, "%c%s", i ? '|' : ' ', o->choices[i]);
+	}
+}
+
+/* Appends words of text from `column` on, and goes to a new line where one would pass `width`. */
+static void help_wrap(const char *text, unsigned column, unsigned width, struct strbuf *out)
+{
+	size_t at = column;
+
+	for (;;) {
+		size_t word;
+
+		text += strspn(text, " ");
+		word = strcspn(text, " ");
+		if (!word)
+			break;
+		if (at > column && at + 1 + word > width) {
+			strbuf_addf(out, "\n%*s", (int)column, "");
+			at = column;
+		} else if (at > column) {
+			strbuf_addc(out, ' ');
+			at++;
+		}
+		strbuf_add(out, text, word);
+		at += word;
+		text += word;
+	}
+	strbuf_addc(out, '\n');
+}
+
+void options_help(const struct option *options, unsigned width, struct strbuf *out)
+{
+	static const struct option help = { .name = "help", .letter = 'h', .help = "show this text" };
+	_cleanup_strbuf_ struct strbuf left = STRBUF_INIT;
+	size_t column = 0;
+
+	for (const struct option *o = options;; o = o->name ? o + 1 : NULL) {
+		strbuf_clear(&left);
+		help_left(o->name ? o : &help, &left);
+		if (HELP_INDENT + left.length + 2 <= HELP_COLUMN_MAX)
+			column = MAX(column, HELP_INDENT + left.length + 2);
+		if (!o->name)
+			break;
+	}
+	strbuf_adds(out, "options:\n");
+	for (const struct option *o = options;; o++) {
+		const struct option *shown = o->name ? o : &help;
+
+		strbuf_clear(&left);
+		help_left(shown, &left);
+		strbuf_addf(out, "%*s%s", HELP_INDENT, "", strbuf_text(&left));
+		if (HELP_INDENT + left.length + 2 > column)
+			strbuf_addf(out, "\n%*s", (int)column, "");
+		else
+			strbuf_addf(out, "%*s", (int)(column - HELP_INDENT - left.length), "");
+		help_wrap(shown->help, (unsigned)column, width, out);
+		if (!o->name)
+			break;
+	}
+	if (left.failed)
+		out->failed = true;
+}

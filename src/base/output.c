@@ -1,0 +1,229 @@
+/*
+ * output.c: bytes go to "<path>.<pid>-<n>.partial" and are renamed to <path> by output_commit. A path that exists and is no
+ * ordinary file (a device, a pipe) is written in place: there is nothing to rename over.
+ *
+ * The first error is kept; later writes do nothing and commit reports it.
+ */
+#include "base/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/io.h"
+
+#define BUFFER_SIZE ((size_t)256 << 10)
+#define GZIP_LEVEL 3	/* traces compress well at once; more effort mostly takes time */
+#define GZIP_WINDOW (15 + 16)	/* the largest window, and a gzip header */
+
+struct output {
+	int fd;
+	int err;			/* errno of the first failure */
+	bool gzip, overwrite;
+	char *path;			/* "-" is standard output */
+	char *partial;			/* NULL when written in place */
+	uint64_t bytes;
+	size_t used;			/* of buffer */
+	z_stream z;
+	unsigned char buffer[BUFFER_SIZE];	/* plain: not yet written; gzip: compressed, not yet written */
+};
+
+static void output_free(struct output *o)
+{
+	if (o->gzip)
+		deflateEnd(&o->z);
+	if (o->fd > STDERR_FILENO)
+		close(o->fd);
+	free(o->path);
+	free(o->partial);
+	free(o);
+}
+
+/* A new file beside the final one. A crashed process with our id may have left its own: hence the count. */
+static int create_partial(struct output *o)
+{
+	for (unsigned n = 0; n < 100; n++) {
+		int fd;
+
+		if (asprintf(&o->partial, "%s.%d-%u.partial", o->path, (int)getpid(), n) < 0) {
+			o->partial = NULL;
+			errno = ENOMEM;
+			return -1;
+		}
+		fd = open(o->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd >= 0)
+			return fd;
+		free(o->partial);
+		o->partial = NULL;
+		if (errno != EEXIST)
+			return -1;
+	}
+	return -1;
+}
+
+/* Opens a partial file, or o->path in place. 0 or an errno. */
+static int open_file(struct output *o)
+{
+	bool in_place = false;
+	struct stat st;
+	int fd;
+
+	if (stat(o->path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return EISDIR;
+		in_place = !S_ISREG(st.st_mode);
+		if (!in_place && !o->overwrite)
+			return EEXIST;
+	}
+	fd = in_place ? open(o->path, O_WRONLY | O_CLOEXEC) : create_partial(o);
+	if (fd < 0)
+		return errno;
+	fd = io_above_standard(fd);
+	if (fd < 0)
+		return -fd;
+	o->fd = fd;
+	return 0;
+}
+
+struct output *output_open(const char *path, bool overwrite, struct error *e)
+{
+	struct output *o = calloc(1, sizeof(*o));
+	size_t length = strlen(path);
+	int err = ENOMEM;
+
+	if (!o)
+		goto fail;
+	o->fd = STDOUT_FILENO;
+	o->overwrite = overwrite;
+	o->path = strdup(path);
+	if (!o->path)
+		goto fail;
+	if (length > 3 && strcmp(path + length - 3, ".gz") == 0) {
+		if (deflateInit2(&o->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK)
+			goto fail;
+		o->gzip = true;
+	}
+	err = strcmp(path, "-") == 0 ? 0 : open_file(o);
+	if (!err)
+		return o;
+fail:
+	output_abort(&o);
+	if (err == EEXIST && !overwrite)
+		error_set(e, -err, "'%s' exists; choose another name or use --force", path);
+	else
+		error_errno(e, err, "cannot write '%s'", path);
+	return NULL;
+}
+
+static void flush(struct output *o)
+{
+	int err = o->err ? 0 : io_write_all(o->fd, o->buffer, o->used);
+
+	if (err < 0)
+		o->err = -err;
+	o->used = 0;
+}
+
+static void deflate_piece(struct output *o, const void *bytes, size_t length, int mode)
+{
+	int status;
+
+	o->z.next_in = (unsigned char *)(uintptr_t)bytes;
+	o->z.avail_in = (uInt)length;
+	do {
+		if (o->used == BUFFER_SIZE)
+			flush(o);
+		o->z.next_out = o->buffer + o->used;
+		o->z.avail_out = (uInt)(BUFFER_SIZE - o->used);
+		status = deflate(&o->z, mode);
+		o->used = BUFFER_SIZE - o->z.avail_out;
+		if (status == Z_STREAM_ERROR)
+			o->err = EIO;
+	} while (!o->err && (o->z.avail_in || (mode == Z_FINISH && status != Z_STREAM_END)));
+}
+
+void output_write(struct output *o, const void *bytes, size_t length)
+{
+	const char *p = bytes;
+
+	o->bytes += length;
+	while (length && !o->err) {
+		size_t n = MIN(length, o->gzip ? (size_t)1 << 30 : BUFFER_SIZE - o->used);
+
+		if (o->gzip) {
+			deflate_piece(o, p, n, Z_NO_FLUSH);
+		} else {
+			memcpy(o->buffer + o->used, p, n);
+			o->used += n;
+			if (o->used == BUFFER_SIZE)
+				flush(o);
+		}
+		p += n;
+		length -= n;
+	}
+}
+
+uint64_t output_bytes(const struct output *o)
+{
+	return o->bytes;
+}
+
+bool output_failed(const struct output *o)
+{
+	return o->err != 0;
+}
+
+/* Gives the complete file its name, without replacing one that appeared meanwhile. 0 or an errno. */
+static int publish(const struct output *o)
+{
+	if (o->overwrite)
+		return rename(o->partial, o->path) < 0 ? errno : 0;
+	if (renameat2(AT_FDCWD, o->partial, AT_FDCWD, o->path, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return errno;
+	/* The file system knows no RENAME_NOREPLACE. */
+	if (link(o->partial, o->path) < 0)
+		return errno;
+	unlink(o->partial);
+	return 0;
+}
+
+int output_commit(struct output **output, struct error *e)
+{
+	struct output *o = *output;
+	int code = 0;
+
+	if (o->gzip && !o->err)
+		deflate_piece(o, NULL, 0, Z_FINISH);
+	flush(o);
+	if (o->fd > STDERR_FILENO) {
+		if (close(o->fd) < 0 && !o->err)
+			o->err = errno;
+		o->fd = -1;
+	}
+	if (!o->err && o->partial)
+		o->err = publish(o);
+	if (o->err)
+		code = error_errno(e, o->err, "cannot write '%s'", o->path);
+	if (o->err && o->partial)
+		unlink(o->partial);
+	output_free(o);
+	*output = NULL;
+	return code;
+}
+
+void output_abort(struct output **output)
+{
+	struct output *o = *output;
+
+	if (!o)
+		return;
+	if (o->partial)
+		unlink(o->partial);
+	output_free(o);
+	*output = NULL;
+}
