@@ -1,0 +1,213 @@
+#include "capture/host/process_rows.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "capture/rows.h"
+
+#define COMMAND_MAX 65536
+
+/* The arguments of /proc/self/cmdline, separated by blanks. */
+static uint32_t command_text(struct writer *w)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	io_read_file("/proc/self/cmdline", COMMAND_MAX, &text);
+	while (text.length && text.data[text.length - 1] == '\0')
+		text.length--;
+	for (size_t i = 0; i < text.length; i++)
+		if (text.data[i] == '\0')
+			text.data[i] = ' ';
+	return writer_string(w, strbuf_text(&text), text.length);
+}
+
+static uint32_t link_text(struct writer *w, const char *path)
+{
+	char target[4096];
+	ssize_t n = readlink(path, target, sizeof(target));
+
+	return writer_string(w, target, n > 0 ? (size_t)n : 0);
+}
+
+static uint32_t boot_id_text(struct writer *w)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	io_read_file("/proc/sys/kernel/random/boot_id", 64, &text);
+	return writer_string(w, strbuf_text(&text), MIN(text.length, (size_t)36));
+}
+
+void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
+{
+	char host[256] = "";
+	struct row_process row = {
+		.pid = (uint32_t)getpid(),
+		.parent_pid = (uint32_t)getppid(),
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.command = command_text(w),
+		.executable = link_text(w, "/proc/self/exe"),
+		.directory = link_text(w, "/proc/self/cwd"),
+		.boot_id = boot_id_text(w),
+		.uid = (uint32_t)getuid(),
+		.source = process_source_inside,
+	};
+
+	gethostname(host, sizeof(host) - 1);
+	row.host = rows_text(w, host);
+	ROW_MISSING(&row, process, exit_status);
+	if (!end_ns)
+		ROW_MISSING(&row, process, end_ns);
+	writer_append(w, TABLE_process, &row);
+}
+
+void host_thread_row(struct writer *w, uint32_t tid)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	char path[64];
+	struct row_thread row = { .tid = tid, .time_ns = clock_monotonic_ns() };
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", tid);
+	io_read_file(path, 64, &name);
+	if (name.length && name.data[name.length - 1] == '\n')
+		name.length--;
+	row.name = writer_string(w, strbuf_text(&name), name.length);
+	writer_append(w, TABLE_thread, &row);
+}
+
+/* --- modules --- */
+
+static struct {
+	struct map seen;		/* start address -> hash of the path */
+	unsigned long long adds, subs;
+} modules = { .seen = MAP_INIT };
+
+/* GNU build id of a loaded module as hexadecimal text; "" if it has none. */
+static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
+{
+	static const char hex[] = "0123456789abcdef";
+
+	out[0] = '\0';
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		const uint8_t *p = (const uint8_t *)(info->dlpi_addr + ph->p_vaddr), *end = p + ph->p_memsz;
+
+		if (ph->p_type != PT_NOTE)
+			continue;
+		while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
+			const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
+			size_t name = (note->n_namesz + 3u) & ~3u, desc = (note->n_descsz + 3u) & ~3u;
+			const uint8_t *id = p + sizeof(*note) + name;
+
+			if (name + desc > (size_t)(end - p) - sizeof(*note))
+				break;
+			if (note->n_type == NT_GNU_BUILD_ID && name == 4 && memcmp(p + sizeof(*note), "GNU", 4) == 0) {
+				size_t n = MIN((size_t)note->n_descsz, (room - 1) / 2);
+
+				for (size_t k = 0; k < n; k++) {
+					out[2 * k] = hex[id[k] >> 4];
+					out[2 * k + 1] = hex[id[k] & 15];
+				}
+				out[2 * n] = '\0';
+				return;
+			}
+			p += sizeof(*note) + name + desc;
+		}
+	}
+}
+
+static void module_row(struct writer *w, const struct dl_phdr_info *info, const ElfW(Phdr) *ph)
+{
+	char id[129], executable[4096];
+	const char *path = info->dlpi_name;
+	uint64_t start = info->dlpi_addr + ph->p_vaddr, hash;
+	uint64_t *seen;
+	struct row_module row;
+
+	if (!path || !*path) {
+		ssize_t n = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
+
+		executable[MAX(n, 0)] = '\0';
+		path = executable;
+	}
+	hash = hash_bytes(path, strlen(path));
+	seen = map_at(&modules.seen, start, 0);
+	if (!seen || *seen == hash)
+		return;
+	*seen = hash;
+	build_id_of(info, id, sizeof(id));
+	row = (struct row_module){
+		.path = rows_text(w, path),
+		.build_id = rows_text(w, id),
+		.start_address = start,
+		.end_address = start + ph->p_memsz,
+		.file_offset = ph->p_offset,
+		.load_bias = info->dlpi_addr,
+		.loaded_ns = clock_monotonic_ns(),
+	};
+	if (!id[0])
+		ROW_MISSING(&row, module, build_id);
+	writer_append(w, TABLE_module, &row);
+}
+
+static int on_module(struct dl_phdr_info *info, size_t size, void *user)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X))
+			module_row(user, info, &info->dlpi_phdr[i]);
+	return 0;
+}
+
+/* Looks at the first module only, for the loader's counters. */
+static int read_counters(struct dl_phdr_info *info, size_t size, void *user)
+{
+	unsigned long long *counters = user;
+
+	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
+		counters[0] = info->dlpi_adds;
+		counters[1] = info->dlpi_subs;
+	}
+	return 1;
+}
+
+void host_module_rows(struct writer *w)
+{
+	unsigned long long now[2] = { 0, 0 };
+
+	dl_iterate_phdr(read_counters, now);
+	if (now[0] && now[0] == modules.adds && now[1] == modules.subs)
+		return;
+	modules.adds = now[0];
+	modules.subs = now[1];
+	dl_iterate_phdr(on_module, w);
+}
+
+void host_reset(void)
+{
+	map_clear(&modules.seen);
+	modules.adds = modules.subs = 0;
+}
+
+void host_clock_row(struct writer *w, uint64_t cupti_ns, bool has_cupti)
+{
+	uint64_t before = clock_monotonic_ns();
+	struct row_clock row = {
+		.realtime_ns = clock_read_ns(CLOCK_REALTIME),
+		.boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
+		.cupti_ns = cupti_ns,
+	};
+	uint64_t after = clock_monotonic_ns();
+
+	row.monotonic_ns = before + (after - before) / 2;
+	row.width_ns = (uint32_t)MIN(after - before, UINT64_C(0xffffffff));
+	if (!has_cupti)
+		ROW_MISSING(&row, clock, cupti_ns);
+	writer_append(w, TABLE_clock, &row);
+}

@@ -1,0 +1,24 @@
+/* process_rows.h: what the operating system says about the target: process, threads, modules. Collector thread only. */
+#ifndef PITOT_CAPTURE_HOST_PROCESS_ROWS_H
+#define PITOT_CAPTURE_HOST_PROCESS_ROWS_H
+
+#include <stdbool.h>
+
+#include "format/writer.h"
+
+/* end_ns 0: still running. The last row of a process counts. */
+void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns);
+
+/* A thread's present name, from /proc. */
+void host_thread_row(struct writer *w, uint32_t tid);
+
+/* Rows for modules mapped since the last call. Cheap when nothing was loaded or unloaded. */
+void host_module_rows(struct writer *w);
+
+/* Forgets which modules were written: for a new session after a fork. */
+void host_reset(void);
+
+/* One reading of all clocks; cupti_ns is called in the middle when not NULL. */
+void host_clock_row(struct writer *w, uint64_t cupti_ns, bool has_cupti);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * leave.h: the ways in which a process ends or turns into two: exit, signals that would kill it, fork.
+ *
+ * SIGINT, SIGTERM and SIGHUP get a handler only where their disposition is the default one, that is, where the program
+ * does not care: it seals the recording (bounded time), restores the default and raises the signal again, so that the
+ * wait status is the same as without it. Nothing is done about SIGSEGV and its like: what was sealed is on disk.
+ */
+#ifndef PITOT_CAPTURE_LEAVE_H
+#define PITOT_CAPTURE_LEAVE_H
+
+/* Once per process image; later calls do nothing. */
+void leave_install(void);
+
+/* session.c; in the child of a fork. */
+void session_after_fork(void);
+
+#endif

@@ -1,0 +1,46 @@
+#include "capture/log.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+
+static int log_fd = -1;
+
+void log_open(void)
+{
+	const char *path = getenv("PITOT_LOG");
+
+	if (!path || !*path || log_fd >= 0)
+		return;
+	if (strcmp(path, "stderr") == 0) {
+		log_fd = fcntl(2, F_DUPFD_CLOEXEC, 3);
+		return;
+	}
+	log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (log_fd >= 0)
+		log_fd = io_above_standard(log_fd);
+}
+
+void log_line(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	int n, m;
+	uint64_t now;
+
+	if (log_fd < 0)
+		return;
+	now = clock_monotonic_ns();
+	n = snprintf(line, sizeof(line), "pitot[%d] %llu.%06llu: ", (int)getpid(),
+		     (unsigned long long)(now / NS_PER_S), (unsigned long long)(now % NS_PER_S / 1000));
+	va_start(args, format);
+	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
+	va_end(args);
+	n = m < 0 ? n : MIN(n + m, (int)sizeof(line) - 2);
+	line[n++] = '\n';
+	io_write_all(log_fd, line, (size_t)n);
+}

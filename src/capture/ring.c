@@ -1,0 +1,121 @@
+#include "capture/ring.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+__thread struct ring *ring_of_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static struct ring rings[RINGS_MAX];
+static atomic_uint rings_used;
+static atomic_uint_fast64_t refused, refused_reported;
+static pthread_key_t thread_end_key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+static void on_thread_end(void *value)
+{
+	struct ring *r = value;
+
+	ring_of_thread = NULL;
+	atomic_store_explicit(&r->state, RING_DEAD, memory_order_release);
+}
+
+static void make_key(void)
+{
+	key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
+}
+
+/* Memory stays with the ring for ever: it is handed from thread to thread. */
+static bool give_memory(struct ring *r)
+{
+	void *p;
+
+	if (r->events)
+		return true;
+	p = mmap(NULL, RING_SLOTS * sizeof(struct ring_event), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return false;
+	r->events = p;
+	return true;
+}
+
+static struct ring *take_free(void)
+{
+	unsigned used = atomic_load(&rings_used);
+
+	for (unsigned i = 0; i < used; i++) {
+		unsigned expected = RING_FREE;
+
+		if (atomic_compare_exchange_strong(&rings[i].state, &expected, RING_LIVE))
+			return &rings[i];
+	}
+	while (used < RINGS_MAX) {
+		unsigned expected = RING_FREE;
+
+		if (!atomic_compare_exchange_strong(&rings[used].state, &expected, RING_LIVE)) {
+			used++;
+			continue;
+		}
+		unsigned seen = atomic_load(&rings_used);
+		while (seen <= used && !atomic_compare_exchange_weak(&rings_used, &seen, used + 1))
+			;
+		return &rings[used];
+	}
+	return NULL;
+}
+
+struct ring *ring_claim(void)
+{
+	struct ring *r;
+
+	pthread_once(&key_once, make_key);
+	r = take_free();
+	if (!r || !give_memory(r)) {
+		if (r)
+			atomic_store(&r->state, RING_FREE);
+		atomic_fetch_add(&refused, 1);
+		return NULL;
+	}
+	r->tid = (uint32_t)syscall(SYS_gettid);
+	r->named = false;
+	r->outer_correlation = 0;
+	r->tail_seen = atomic_load(&r->tail);
+	ring_of_thread = r;
+	if (key_made)
+		pthread_setspecific(thread_end_key, r);
+	return r;
+}
+
+struct ring *ring_at(unsigned i)
+{
+	return i < atomic_load_explicit(&rings_used, memory_order_acquire) ? &rings[i] : NULL;
+}
+
+void ring_recycle(struct ring *r)
+{
+	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
+}
+
+uint64_t rings_refused(void)
+{
+	uint64_t now = atomic_load(&refused), before = atomic_exchange(&refused_reported, now);
+
+	return now - before;
+}
+
+void rings_after_fork(void)
+{
+	unsigned used = atomic_load(&rings_used);
+
+	ring_of_thread = NULL;
+	if (key_made)
+		pthread_setspecific(thread_end_key, NULL);
+	for (unsigned i = 0; i < used; i++) {
+		atomic_store(&rings[i].head, 0);
+		atomic_store(&rings[i].tail, 0);
+		rings[i].tail_seen = 0;
+		atomic_store(&rings[i].state, RING_FREE);
+	}
+}

@@ -1,0 +1,120 @@
+/*
+ * ring.h: how events get from the target's threads to the collector: one single-producer single-consumer ring a thread.
+ *
+ * A thread claims a ring at its first event and gives it back when it ends. Pushing is two loads, the copy of the
+ * event, and a store with release order: no system call, no lock, no allocation (but for the claim). When the ring is
+ * full the event is dropped and counted. The collector takes events in order and hands a dead thread's ring on once it
+ * is empty.
+ */
+#ifndef PITOT_CAPTURE_RING_H
+#define PITOT_CAPTURE_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+enum ring_kind {
+	RING_API_CALL,	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
+	RING_NVTX,	/* a time, b range or payload, c domain, d category, e color, plus text slots */
+	RING_NVTX_NAME,	/* a domain id, b category id, c what is named (enum nvtx_named), plus text slots */
+};
+
+/* One slot. An event is one or more consecutive slots; `slots` and `kind` of the first describe it. */
+struct ring_event {
+	uint64_t a, b;
+	uint32_t c, d, e;
+	uint8_t kind;
+	uint8_t flags;		/* by kind */
+	uint16_t length;	/* bytes of text in the slots after the fixed ones */
+};
+_Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
+
+#define RING_SLOTS 32768u	/* 1 MiB a ring */
+#define RINGS_MAX 1024u
+#define RING_TEXT_MAX 4096u	/* longer texts are cut */
+
+struct ring {
+	/* the thread's side */
+	_Alignas(64) atomic_uint_fast64_t head;
+	uint64_t tail_seen;
+	atomic_uint_fast64_t lost;
+	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
+	atomic_uint_fast64_t sampled_calls, sampled_ns;
+	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
+	/* the collector's side */
+	_Alignas(64) atomic_uint_fast64_t tail;
+	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
+	uint32_t tid;
+	bool named;				/* its thread row has been written */
+	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
+	struct ring_event *events;		/* RING_SLOTS */
+};
+
+enum { RING_FREE, RING_LIVE, RING_DEAD };
+
+extern __thread struct ring *ring_of_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Claims a ring for this thread. NULL when there is none left (counted). */
+struct ring *ring_claim(void);
+
+static inline struct ring *ring_get(void)
+{
+	struct ring *r = ring_of_thread;
+
+	return likely(r != NULL) ? r : ring_claim();
+}
+
+/* Set while the collector sleeps until something happens. */
+extern atomic_bool collector_idle;
+void collector_wake(void);	/* collector.c */
+
+/* Appends `slots` slots. false when the ring is full; the loss is counted. */
+static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
+{
+	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+
+	if (unlikely(head + slots - r->tail_seen > RING_SLOTS)) {
+		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
+		if (head + slots - r->tail_seen > RING_SLOTS) {
+			atomic_store_explicit(&r->lost, atomic_load_explicit(&r->lost, memory_order_relaxed) + 1,
+					      memory_order_relaxed);
+			return false;
+		}
+	}
+	for (uint32_t i = 0; i < slots; i++)
+		r->events[(head + i) % RING_SLOTS] = event[i];
+	atomic_store_explicit(&r->head, head + slots, memory_order_release);
+	if (unlikely(atomic_load_explicit(&collector_idle, memory_order_relaxed)))
+		collector_wake();
+	return true;
+}
+
+/* --- the collector's side --- */
+
+/* Ring number i, or NULL past the last that was ever used. */
+struct ring *ring_at(unsigned i);
+/* Slots that can be read now. */
+static inline uint64_t ring_available(const struct ring *r)
+{
+	return atomic_load_explicit(&r->head, memory_order_acquire) -
+	       atomic_load_explicit(&r->tail, memory_order_relaxed);
+}
+static inline const struct ring_event *ring_slot(const struct ring *r, uint64_t position)
+{
+	return &r->events[position % RING_SLOTS];
+}
+static inline void ring_consume(struct ring *r, uint64_t slots)
+{
+	atomic_store_explicit(&r->tail, atomic_load_explicit(&r->tail, memory_order_relaxed) + slots,
+			      memory_order_release);
+}
+/* Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have been reported. */
+void ring_recycle(struct ring *r);
+/* Threads that got no ring since the last call. */
+uint64_t rings_refused(void);
+
+/* In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings (keeps the memory). */
+void rings_after_fork(void);
+
+#endif

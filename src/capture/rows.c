@@ -1,0 +1,65 @@
+#include "capture/rows.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+uint32_t rows_text(struct writer *w, const char *text)
+{
+	return writer_string(w, text ? text : "", text ? strlen(text) : 0);
+}
+
+void rows_capability(struct writer *w, const char *name, enum capability_state state, const char *asked,
+		     const char *got, const char *reason)
+{
+	struct row_capability row = {
+		.time_ns = clock_monotonic_ns(),
+		.name = rows_text(w, name),
+		.state = (uint8_t)state,
+		.asked = rows_text(w, asked),
+		.got = rows_text(w, got),
+		.reason = rows_text(w, reason),
+	};
+
+	if (!asked)
+		ROW_MISSING(&row, capability, asked);
+	if (!got)
+		ROW_MISSING(&row, capability, got);
+	if (!reason)
+		ROW_MISSING(&row, capability, reason);
+	writer_append(w, TABLE_capability, &row);
+}
+
+void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns, uint64_t end_ns,
+	       const char *detail)
+{
+	struct row_loss row = {
+		.reason = (uint8_t)reason,
+		.count = count,
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.detail = rows_text(w, detail),
+	};
+
+	if (count == 0)
+		return;
+	if (!detail)
+		ROW_MISSING(&row, loss, detail);
+	writer_append(w, TABLE_loss, &row);
+}
+
+void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns, uint64_t count,
+	       uint64_t total_ns)
+{
+	struct row_cost row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.kind = (uint8_t)kind,
+		.count = count,
+		.total_ns = total_ns,
+	};
+
+	ROW_MISSING(&row, cost, bytes);
+	if (count || total_ns)
+		writer_append(w, TABLE_cost, &row);
+}

@@ -1,0 +1,113 @@
+#include "capture/session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/collector.h"
+#include "capture/host/process_rows.h"
+#include "capture/leave.h"
+#include "capture/log.h"
+#include "capture/ring.h"
+#ifndef PITOT_WITHOUT_CUDA
+#include "capture/cuda/source.h"
+#endif
+
+/* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
+#define STOP_LIMIT_NS (2 * NS_PER_S)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* start and stop only; never on the launch path */
+static bool running, cuda_started;
+static struct settings settings;
+
+static bool open_writer(struct writer **w)
+{
+	struct error e = { 0 };
+	struct writer_options options = { .directory = settings.directory, .max_bytes = settings.max_bytes };
+
+	if (writer_open(&options, w, &e) < 0) {
+		log_line("cannot record: %s", e.text);
+		return false;
+	}
+	return true;
+}
+
+static bool start_cuda(void)
+{
+#ifndef PITOT_WITHOUT_CUDA
+	return cuda_source_start(&settings);
+#else
+	return false;
+#endif
+}
+
+static bool start_new(bool with_cuda)
+{
+	struct collector_start start = { .setup_start_ns = clock_monotonic_ns() };
+
+	log_open();
+	if (!settings_read(&settings))
+		return false;
+	if (!settings.start_ns)
+		settings.start_ns = start.setup_start_ns;
+	if (!open_writer(&start.writer))
+		return false;
+	leave_install();
+	start.cuda = with_cuda;
+	cuda_started = with_cuda && start_cuda();
+	start.settings = settings;
+	start.setup_ns = clock_monotonic_ns() - start.setup_start_ns;
+	if (collector_start(&start) < 0) {
+		log_line("cannot start a thread");
+		writer_abandon(&start.writer);
+		return false;
+	}
+	log_line("recording into %s", settings.directory);
+	return true;
+}
+
+/* CUDA came after NVTX had started the session. */
+static void add_cuda(void)
+{
+	cuda_started = start_cuda();
+	collector_cuda_started();
+}
+
+bool session_start(bool with_cuda)
+{
+	bool result;
+
+	pthread_mutex_lock(&lock);
+	if (!running)
+		running = start_new(with_cuda);
+	else if (with_cuda && !cuda_started)
+		add_cuda();
+	result = running;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+bool session_running(void)
+{
+	return collector_running();
+}
+
+void session_stop(void)
+{
+	if (collector_running() && !collector_stop(STOP_LIMIT_NS))
+		log_line("gave up waiting for the collector");
+}
+
+void session_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	running = cuda_started = false;
+	collector_after_fork();
+	rings_after_fork();
+	host_reset();
+#ifndef PITOT_WITHOUT_CUDA
+	cuda_source_after_fork();
+#endif
+}

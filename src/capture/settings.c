@@ -1,0 +1,72 @@
+#include "capture/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool key_is(const char *text, size_t length, const char *key)
+{
+	return strlen(key) == length && memcmp(text, key, length) == 0;
+}
+
+/* Decimal digits up to the end of the value; anything else leaves *out as it was. */
+static void read_u64(const char *value, size_t length, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	if (length == 0 || length > 19)
+		return;
+	for (size_t i = 0; i < length; i++) {
+		if (value[i] < '0' || value[i] > '9')
+			return;
+		v = v * 10 + (uint64_t)(value[i] - '0');
+	}
+	*out = v;
+}
+
+static void set_one(struct settings *s, const char *key, size_t key_length, const char *value, size_t length)
+{
+	bool yes = key_is(value, length, "1");
+
+	if (key_is(key, key_length, "graphs"))
+		s->graph_nodes = !key_is(value, length, "launch");
+	else if (key_is(key, key_length, "sync"))
+		s->synchronization = yes;
+	else if (key_is(key, key_length, "memory"))
+		s->memory = yes;
+	else if (key_is(key, key_length, "api"))
+		s->all_api_calls = key_is(value, length, "all");
+	else if (key_is(key, key_length, "start_ns"))
+		read_u64(value, length, &s->start_ns);
+	else if (key_is(key, key_length, "delay_ns"))
+		read_u64(value, length, &s->delay_ns);
+	else if (key_is(key, key_length, "duration_ns"))
+		read_u64(value, length, &s->duration_ns);
+	else if (key_is(key, key_length, "max_bytes"))
+		read_u64(value, length, &s->max_bytes);
+}
+
+void settings_parse(struct settings *s, const char *text)
+{
+	while (*text) {
+		size_t item = strcspn(text, ";");
+		const char *equals = memchr(text, '=', item);
+
+		if (equals)
+			set_one(s, text, (size_t)(equals - text), equals + 1, (size_t)(text + item - equals - 1));
+		text += item;
+		text += *text == ';';
+	}
+}
+
+bool settings_read(struct settings *s)
+{
+	const char *directory = getenv("PITOT_RECORDING"), *options = getenv("PITOT_OPTIONS");
+
+	*s = (struct settings){ .graph_nodes = true, .synchronization = true };
+	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
+		return false;
+	strncpy(s->directory, directory, sizeof(s->directory) - 1);
+	if (options)
+		settings_parse(s, options);
+	return true;
+}

@@ -1,0 +1,33 @@
+/*
+ * settings.h: what a session was asked to record, from the environment that `pitot record` prepares.
+ *
+ *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
+ *	PITOT_OPTIONS	"key=value;key=value"; unknown keys are ignored, so that versions can be mixed
+ *	PITOT_LOG	file for messages, or "stderr"; silent without it
+ */
+#ifndef PITOT_CAPTURE_SETTINGS_H
+#define PITOT_CAPTURE_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct settings {
+	char directory[4096];
+	bool graph_nodes;		/* graphs=node|launch: a record per node, or one per launch */
+	bool synchronization;		/* sync=0|1 */
+	bool memory;			/* memory=0|1 */
+	bool all_api_calls;		/* api=launches|all */
+	uint64_t start_ns;		/* CLOCK_MONOTONIC that delay and duration count from */
+	uint64_t delay_ns;		/* nothing is recorded before start + delay */
+	uint64_t duration_ns;		/* nothing after start + delay + duration; 0: no end */
+	uint64_t max_bytes;		/* ceiling of this process's segments; 0: none */
+};
+
+/* Reads the environment. false when no recording is asked for. Allocates nothing. */
+bool settings_read(struct settings *s);
+
+/* Parses a PITOT_OPTIONS text over what is in *s. */
+void settings_parse(struct settings *s, const char *text);
+
+#endif
