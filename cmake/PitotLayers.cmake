@@ -41,6 +41,9 @@ endfunction()
 
 function(pitot_capture)
 	file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/*.c)
+	if(NOT PITOT_HAVE_CUDA)
+		list(FILTER sources EXCLUDE REGEX /src/capture/cuda/)
+	endif()
 	if(NOT sources)
 		return()
 	endif()
@@ -48,7 +51,8 @@ function(pitot_capture)
 	pitot_settings(pitot)
 	target_include_directories(pitot PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
 		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-	target_link_libraries(pitot PRIVATE pitot_format pitot_schema pitot_base ${CMAKE_DL_LIBS} Threads::Threads)
+	target_link_libraries(pitot PRIVATE pitot_format pitot_schema pitot_base CUDA_HEADERS ${CMAKE_DL_LIBS}
+		Threads::Threads)
 	target_link_options(pitot PRIVATE -Wl,-z,nodelete,--exclude-libs,ALL,--no-undefined
 		-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 	set_target_properties(pitot PROPERTIES OUTPUT_NAME pitot LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
