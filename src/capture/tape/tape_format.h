@@ -31,7 +31,7 @@
  *			runs times (n record size, n count), s bytes
  *	NVTX		n module, n id, n domain, n range, n 1 if a text follows, s text, n category, n color,
  *			n payload kind, n payload
- *	END		n 1 if complete; records that could not be kept: n count
+ *	END		n 1, n records and strings that could not be kept
  */
 #ifndef PITOT_CAPTURE_TAPE_TAPE_FORMAT_H
 #define PITOT_CAPTURE_TAPE_TAPE_FORMAT_H
@@ -44,18 +44,18 @@
 
 #define TAPE_MAGIC "PITOTTAP1\r\n\n"
 #define TAPE_MAGIC_BYTES 12
-#define TAPE_CHUNK_MAGIC UINT32_C(0x4b484354)	/* "TCHK" */
+#define TAPE_CHUNK_MAGIC UINT32_C(0x4b484354) /* "TCHK" */
 
 struct tape_chunk {
 	uint32_t magic;
 	uint32_t raw_bytes, packed_bytes;
-	uint32_t crc;			/* crc32c of the packed bytes */
+	uint32_t crc; /* crc32c of the packed bytes */
 };
 
 _Static_assert(sizeof(struct tape_chunk) == 16, "written as it is");
 
-#define TAPE_RAW_MAX (64u << 20)	/* of a chunk, so of a record too */
-#define TAPE_TEXT_MAX (1u << 20)	/* longer texts are cut */
+#define TAPE_RAW_MAX (64u << 20) /* of a chunk, so of a record too */
+#define TAPE_TEXT_MAX (1u << 20) /* longer texts are cut */
 #define TAPE_ARGUMENTS_MAX 4
 
 enum tape_type {
@@ -72,9 +72,10 @@ enum tape_type {
 
 enum tape_descriptor {
 	TAPE_DESCRIPTOR_NONE = 0,
-	TAPE_DESCRIPTOR_MODULE = 1,	/* n module id, n cubin size */
-	TAPE_DESCRIPTOR_GRAPH = 2,	/* n graph, original graph, node, original node, node type, dependency, exec */
-	TAPE_DESCRIPTOR_STREAM_ATTRIBUTE = 3,	/* n stream, n attribute */
+	TAPE_DESCRIPTOR_MODULE = 1, /* n module id, n cubin size */
+	TAPE_DESCRIPTOR_GRAPH =
+		2, /* n graph, original graph, node, original node, node type, dependency, exec */
+	TAPE_DESCRIPTOR_STREAM_ATTRIBUTE = 3, /* n stream, n attribute */
 };
 
 /* Numbers on disk: never change one. F(number, table's name). */
@@ -101,8 +102,7 @@ enum tape_descriptor {
 	F(20, GetGraphNodeId)                                                                      \
 	F(21, ActivityEnableAllSyncRecords)                                                        \
 	F(22, ActivityEnableLatencyTimestamps)                                                     \
-	F(23, Finalize)                                                                            \
-	F(24, ActivityGetNextRecord)
+	F(23, Finalize)
 
 #define TAPE_DRIVER_FUNCTIONS(F)                                                                   \
 	F(64, DriverGetVersion)                                                                    \
@@ -119,32 +119,42 @@ enum tape_function {
 	TAPE_CUPTI_FUNCTIONS(F)
 #undef F
 #define F(number, name) TAPE_cu##name = number,
-	TAPE_DRIVER_FUNCTIONS(F)
+		TAPE_DRIVER_FUNCTIONS(F)
 #undef F
-	TAPE_FUNCTION_LIMIT,
+			TAPE_FUNCTION_LIMIT,
 };
 
 /* Where activity records point to something. Families only grow at their end, so a record's size says what it has. */
 struct tape_pointer {
 	uint16_t kind, offset;
-	bool text;	/* to a C string; else to something that is not on the tape: NULL when played */
+	bool text; /* to a C string; else to something that is not on the tape: NULL when played */
 };
 
-#define TAPE_STRING_AT(kind, offset) { CUPTI_ACTIVITY_KIND_##kind, offset, true }
-#define TAPE_OPAQUE_AT(kind, offset) { CUPTI_ACTIVITY_KIND_##kind, offset, false }
+#define TAPE_STRING_AT(kind, offset)                                                               \
+	{                                                                                          \
+		CUPTI_ACTIVITY_KIND_##kind, offset, true                                           \
+	}
+#define TAPE_OPAQUE_AT(kind, offset)                                                               \
+	{                                                                                          \
+		CUPTI_ACTIVITY_KIND_##kind, offset, false                                          \
+	}
 
 static const struct tape_pointer tape_pointers[] = {
-	TAPE_STRING_AT(KERNEL, 104), TAPE_OPAQUE_AT(KERNEL, 160),
-	TAPE_STRING_AT(CONCURRENT_KERNEL, 104), TAPE_OPAQUE_AT(CONCURRENT_KERNEL, 160),
+	TAPE_STRING_AT(KERNEL, 104),
+	TAPE_OPAQUE_AT(KERNEL, 160),
+	TAPE_STRING_AT(CONCURRENT_KERNEL, 104),
+	TAPE_OPAQUE_AT(CONCURRENT_KERNEL, 160),
 	TAPE_STRING_AT(CDP_KERNEL, 136),
 	TAPE_STRING_AT(DEVICE, 136),
 	TAPE_STRING_AT(NAME, 24),
-	TAPE_STRING_AT(MARKER, 40), TAPE_STRING_AT(MARKER, 48),
+	TAPE_STRING_AT(MARKER, 40),
+	TAPE_STRING_AT(MARKER, 48),
 	TAPE_STRING_AT(SOURCE_LOCATOR, 16),
 	TAPE_STRING_AT(FUNCTION, 24),
 	TAPE_OPAQUE_AT(MODULE, 16),
 	TAPE_STRING_AT(MEMORY, 72),
-	TAPE_STRING_AT(MEMORY2, 64), TAPE_STRING_AT(MEMORY2, 120),
+	TAPE_STRING_AT(MEMORY2, 64),
+	TAPE_STRING_AT(MEMORY2, 120),
 	TAPE_STRING_AT(JIT, 56),
 	TAPE_OPAQUE_AT(OVERHEAD, 48),
 };

@@ -14,49 +14,44 @@
 #include "base/map.h"
 
 enum {
-	CHUNK_BYTES = 1 << 20,		/* a chunk is closed when it is at least this long */
+	CHUNK_BYTES = 1 << 20, /* a chunk is closed when it is at least this long */
 	COMPRESSION = 9,
-	STRINGS_MAX = 1 << 20,
+	STRINGS_BYTES_MAX = 256 << 20,
+	POINTERS_MAX = 1 << 20,
 };
 
-#define CHUNK_AGE_NS (250 * NS_PER_MS)	/* … or this old: what a killed process can lose */
+#define CHUNK_AGE_NS (250 * NS_PER_MS) /* … or this old: what a killed process can lose */
 
 struct tape_writer {
 	pthread_mutex_t lock;
+	bool running;
 	int fd;
-	bool failed;
-	struct strbuf raw, record, packed;	/* the chunk, one record's payload, the zstd frame */
+	struct strbuf raw, record, packed; /* the chunk, one record's payload, the zstd frame */
 	ZSTD_CCtx *compressor;
 	uint64_t last_time, chunk_time;
-	uint64_t lost;				/* records too long for a chunk */
+	uint64_t lost; /* records or strings that did not fit */
 	uint32_t threads;
 	struct interner texts;
-	struct map pointers;			/* pointer -> id of the text that was last seen there */
+	struct map pointers; /* pointer -> id of the text that was last seen there */
 };
 
-struct tape_writer *tape_writer_new(int fd)
+struct tape_writer *tape_writer_new(void)
 {
 	struct tape_writer *w = calloc(1, sizeof(*w));
 
-	if (w)
-		w->compressor = ZSTD_createCCtx();
-	if (!w || !w->compressor || pthread_mutex_init(&w->lock, NULL)) {
-		if (w)
-			ZSTD_freeCCtx(w->compressor);
+	if (w && pthread_mutex_init(&w->lock, NULL)) {
 		free(w);
-		close(fd);
 		return NULL;
 	}
-	ZSTD_CCtx_setParameter(w->compressor, ZSTD_c_compressionLevel, COMPRESSION);
-	interner_init(&w->texts);
-	w->fd = fd;
-	w->chunk_time = clock_monotonic_ns();
-	w->failed = io_write_all(fd, TAPE_MAGIC, TAPE_MAGIC_BYTES) < 0;
 	return w;
 }
 
-static void release(struct tape_writer *w)
+/* The lock is held. */
+static void stop(struct tape_writer *w)
 {
+	if (!w->running)
+		return;
+	__atomic_store_n(&w->running, false, __ATOMIC_RELAXED);
 	close(w->fd);
 	ZSTD_freeCCtx(w->compressor);
 	strbuf_release(&w->raw);
@@ -64,18 +59,51 @@ static void release(struct tape_writer *w)
 	strbuf_release(&w->packed);
 	interner_release(&w->texts);
 	map_release(&w->pointers);
+}
+
+void tape_writer_free(struct tape_writer *w)
+{
+	if (!w)
+		return;
+	stop(w);
+	strbuf_release(&w->record);
+	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
 
-void tape_writer_abandon(struct tape_writer *w)
+int tape_writer_start(struct tape_writer *w, int fd)
 {
-	if (w)
-		release(w);
+	ZSTD_CCtx *compressor = ZSTD_createCCtx();
+	int r = compressor ? io_write_all(fd, TAPE_MAGIC, TAPE_MAGIC_BYTES) : -ENOMEM;
+
+	if (r < 0) {
+		ZSTD_freeCCtx(compressor);
+		close(fd);
+		return r;
+	}
+	ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, COMPRESSION);
+	tape_writer_lock(w);
+	stop(w);
+	w->compressor = compressor;
+	w->fd = fd;
+	w->last_time = w->lost = 0;
+	w->threads = 0;
+	w->chunk_time = clock_monotonic_ns();
+	interner_init(&w->texts);
+	__atomic_store_n(&w->running, true, __ATOMIC_RELAXED);
+	tape_writer_unlock(w);
+	return 0;
 }
 
-bool tape_writer_failed(const struct tape_writer *w)
+bool tape_writer_running(const struct tape_writer *w)
 {
-	return w->failed;
+	return __atomic_load_n(&w->running, __ATOMIC_RELAXED);
+}
+
+void tape_writer_forget(struct tape_writer *w)
+{
+	stop(w);
+	pthread_mutex_init(&w->lock, NULL);
 }
 
 void tape_writer_lock(struct tape_writer *w)
@@ -112,30 +140,34 @@ static void put_text(struct strbuf *s, const char *text)
 	put_bytes(s, text, text ? strnlen(text, TAPE_TEXT_MAX) : 0);
 }
 
-static void write_chunk(struct tape_writer *w)
+static int pack_chunk(struct tape_writer *w)
 {
-	struct tape_chunk head = { .magic = TAPE_CHUNK_MAGIC, .raw_bytes = (uint32_t)w->raw.length };
-	size_t packed;
+	struct tape_chunk head = { .magic = TAPE_CHUNK_MAGIC,
+				   .raw_bytes = (uint32_t)w->raw.length };
+	size_t bound = ZSTD_compressBound(w->raw.length), packed;
 
-	w->chunk_time = clock_monotonic_ns();
-	if (!w->raw.length || w->failed)
-		return;
 	strbuf_clear(&w->packed);
-	if (!strbuf_reserve(&w->packed, sizeof(head) + ZSTD_compressBound(w->raw.length))) {
-		w->failed = true;
-		return;
-	}
-	packed = ZSTD_compress2(w->compressor, w->packed.data + sizeof(head),
-				w->packed.capacity - sizeof(head) - 1, w->raw.data, w->raw.length);
-	if (ZSTD_isError(packed)) {
-		w->failed = true;
-		return;
-	}
+	if (!strbuf_reserve(&w->packed, sizeof(head) + bound))
+		return -ENOMEM;
+	packed = ZSTD_compress2(w->compressor, w->packed.data + sizeof(head), bound, w->raw.data,
+				w->raw.length);
+	if (ZSTD_isError(packed))
+		return -EIO;
 	head.packed_bytes = (uint32_t)packed;
 	head.crc = crc32c(0, w->packed.data + sizeof(head), packed);
 	memcpy(w->packed.data, &head, sizeof(head));
-	w->failed = io_write_all(w->fd, w->packed.data, sizeof(head) + packed) < 0;
+	return io_write_all(w->fd, w->packed.data, sizeof(head) + packed);
+}
+
+/* The lock is held, the tape runs. */
+static void write_chunk(struct tape_writer *w)
+{
+	int r = w->raw.length ? pack_chunk(w) : 0;
+
 	strbuf_clear(&w->raw);
+	w->chunk_time = clock_monotonic_ns();
+	if (r < 0)
+		stop(w);
 }
 
 /* The lock is held. Puts w->record, the payload, on the tape. */
@@ -143,7 +175,7 @@ static void put_record(struct tape_writer *w, enum tape_type type, struct tape_m
 {
 	struct strbuf *raw = &w->raw;
 
-	if (w->failed)
+	if (!w->running)
 		return;
 	if (w->record.failed || w->record.length > TAPE_RAW_MAX / 2) {
 		w->record.failed = false;
@@ -155,8 +187,8 @@ static void put_record(struct tape_writer *w, enum tape_type type, struct tape_m
 	put_number(raw, zigzag((int64_t)(at.time - w->last_time)));
 	put_bytes(raw, w->record.data, w->record.length);
 	w->last_time = at.time;
-	if (raw->failed)
-		w->failed = true;
+	if (raw->failed) /* half a record cannot be written */
+		stop(w);
 	else if (raw->length >= CHUNK_BYTES || clock_monotonic_ns() - w->chunk_time > CHUNK_AGE_NS)
 		write_chunk(w);
 }
@@ -173,36 +205,42 @@ static void end(struct tape_writer *w, enum tape_type type, struct tape_mark at)
 	tape_writer_unlock(w);
 }
 
-/* The lock is held and no payload has been begun. Id of a text on the tape, 0 for NULL. Notes it down when it is new. */
+/*
+ * The lock is held and no payload has been begun. Id of a text, 0 for NULL. A text that is new, or new behind this
+ * pointer, goes on the tape.
+ */
 static uint64_t string_id(struct tape_writer *w, struct tape_mark at, const char *text)
 {
 	size_t length = text ? strnlen(text, TAPE_TEXT_MAX) : 0;
-	uint64_t pointer = (uintptr_t)text, known = 0;
-	bool is_new;
-	int64_t id;
+	uint64_t pointer = (uintptr_t)text, known = 0, id;
+	bool is_new = false;
+	int64_t index;
 
-	if (!text || w->failed)
+	if (!text || !w->running)
 		return 0;
-	if (w->texts.count >= STRINGS_MAX || w->pointers.count >= STRINGS_MAX) {
+	index = w->texts.bytes < STRINGS_BYTES_MAX ? interner_add(&w->texts, text, length, &is_new)
+						   : interner_find(&w->texts, text, length);
+	if (index < 0) {
 		w->lost++;
 		return 0;
 	}
-	id = interner_add(&w->texts, text, length, &is_new) + 1;
-	if (id <= 0 || (map_get(&w->pointers, pointer, &known) && known == (uint64_t)id))
-		return id <= 0 ? 0 : (uint64_t)id;
-	if (map_put(&w->pointers, pointer, (uint64_t)id) < 0)
-		return 0;
+	id = (uint64_t)index + 1;
+	if (map_get(&w->pointers, pointer, &known) && known == id)
+		return id;
+	if (w->pointers.count >= POINTERS_MAX || map_put(&w->pointers, pointer, id) < 0)
+		w->lost++;
 	strbuf_clear(&w->record);
-	put_number(&w->record, (uint64_t)id);
+	put_number(&w->record, id);
 	put_number(&w->record, pointer);
 	if (is_new)
 		put_bytes(&w->record, text, length);
 	put_record(w, TAPE_STRING, at);
 	strbuf_clear(&w->record);
-	return (uint64_t)id;
+	return id;
 }
 
-void tape_put_hello(struct tape_writer *w, struct tape_mark at, const struct tape_fact *facts, size_t count)
+void tape_put_hello(struct tape_writer *w, struct tape_mark at, const struct tape_fact *facts,
+		    size_t count)
 {
 	begin(w);
 	put_number(&w->record, count);
@@ -234,20 +272,19 @@ void tape_put_call(struct tape_writer *w, struct tape_mark at, const struct tape
 	end(w, TAPE_RESULT, at);
 }
 
-static void put_api(struct tape_writer *w, struct tape_mark at, const CUpti_CallbackData *d)
+static void put_api(struct strbuf *s, const CUpti_CallbackData *d, uint64_t function,
+		    uint64_t symbol)
 {
-	uint64_t function = string_id(w, at, d->functionName);
-	uint64_t symbol = string_id(w, at, d->symbolName);
 	bool returned = d->callbackSite == CUPTI_API_EXIT && d->functionReturnValue;
 
-	put_number(&w->record, d->callbackSite);
-	put_number(&w->record, function);
-	put_number(&w->record, symbol);
-	put_number(&w->record, (uintptr_t)d->context);
-	put_number(&w->record, d->contextUid);
-	put_number(&w->record, d->correlationId);
-	put_number(&w->record, returned);
-	put_number(&w->record, returned ? zigzag(*(const int *)d->functionReturnValue) : 0);
+	put_number(s, d->callbackSite);
+	put_number(s, function);
+	put_number(s, symbol);
+	put_number(s, (uintptr_t)d->context);
+	put_number(s, d->contextUid);
+	put_number(s, d->correlationId);
+	put_number(s, returned);
+	put_number(s, returned ? zigzag(*(const int *)d->functionReturnValue) : 0);
 }
 
 static void put_graph(struct strbuf *s, const CUpti_GraphData *g)
@@ -271,7 +308,8 @@ static void put_resource(struct strbuf *s, CUpti_CallbackId cbid, const CUpti_Re
 	put_number(s, (uintptr_t)d->resourceHandle.stream);
 	if (!d->resourceDescriptor) {
 		put_number(s, TAPE_DESCRIPTOR_NONE);
-	} else if (cbid >= CUPTI_CBID_RESOURCE_MODULE_LOADED && cbid <= CUPTI_CBID_RESOURCE_MODULE_PROFILED) {
+	} else if (cbid >= CUPTI_CBID_RESOURCE_MODULE_LOADED &&
+		   cbid <= CUPTI_CBID_RESOURCE_MODULE_PROFILED) {
 		put_number(s, TAPE_DESCRIPTOR_MODULE);
 		put_number(s, module->moduleId);
 		put_number(s, module->cubinSize);
@@ -279,33 +317,34 @@ static void put_resource(struct strbuf *s, CUpti_CallbackId cbid, const CUpti_Re
 		put_number(s, TAPE_DESCRIPTOR_STREAM_ATTRIBUTE);
 		put_number(s, (uintptr_t)attribute->stream);
 		put_number(s, (uint32_t)attribute->attr);
-	} else if (cbid >= CUPTI_CBID_RESOURCE_GRAPH_CREATED && cbid <= CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS) {
+	} else if (cbid >= CUPTI_CBID_RESOURCE_GRAPH_CREATED &&
+		   cbid <= CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS) {
 		put_graph(s, d->resourceDescriptor);
 	} else {
 		put_number(s, TAPE_DESCRIPTOR_NONE);
 	}
 }
 
-void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-		       const void *data)
+void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_CallbackDomain domain,
+		       CUpti_CallbackId cbid, const void *data)
 {
 	const CUpti_SynchronizeData *sync = data;
 	const CUpti_StateData *state = data;
 	const CUpti_CallbackData *api = data;
 	bool is_api = domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API;
-	uint64_t message = 0;
+	uint64_t text = 0, symbol = 0;
 
 	begin(w);
-	if (is_api && data) {	/* strings are records of their own, and come first */
-		string_id(w, at, api->functionName);
-		string_id(w, at, api->symbolName);
+	if (is_api && data) { /* strings are records of their own, and come first */
+		text = string_id(w, at, api->functionName);
+		symbol = string_id(w, at, api->symbolName);
 	} else if (domain == CUPTI_CB_DOMAIN_STATE && data) {
-		message = string_id(w, at, state->notification.message);
+		text = string_id(w, at, state->notification.message);
 	}
 	put_number(&w->record, domain);
 	put_number(&w->record, cbid);
 	if (is_api && data) {
-		put_api(w, at, data);
+		put_api(&w->record, data, text, symbol);
 	} else if (domain == CUPTI_CB_DOMAIN_RESOURCE && data) {
 		put_resource(&w->record, cbid, data);
 	} else if (domain == CUPTI_CB_DOMAIN_SYNCHRONIZE && data) {
@@ -313,7 +352,7 @@ void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_Callbac
 		put_number(&w->record, (uintptr_t)sync->stream);
 	} else if (domain == CUPTI_CB_DOMAIN_STATE && data) {
 		put_number(&w->record, zigzag(state->notification.result));
-		put_number(&w->record, message);
+		put_number(&w->record, text);
 	}
 	end(w, TAPE_CALLBACK, at);
 }
@@ -326,7 +365,8 @@ void tape_put_request(struct tape_writer *w, struct tape_mark at, size_t size, s
 	end(w, TAPE_BUFFER_REQUEST, at);
 }
 
-static void note_strings(struct tape_writer *w, struct tape_mark at, const uint8_t *record, size_t size)
+static void note_strings(struct tape_writer *w, struct tape_mark at, const uint8_t *record,
+			 size_t size)
 {
 	uint32_t kind = size >= sizeof(kind) ? load_u32(record) : 0;
 
@@ -377,14 +417,12 @@ void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape
 
 void tape_writer_finish(struct tape_writer *w, uint64_t time)
 {
-	if (!w)
-		return;
 	begin(w);
 	put_number(&w->record, 1);
 	put_number(&w->record, w->lost);
 	put_record(w, TAPE_END, (struct tape_mark){ 0, time });
-	write_chunk(w);
+	if (w->running)
+		write_chunk(w);
+	stop(w);
 	tape_writer_unlock(w);
-	pthread_mutex_destroy(&w->lock);
-	release(w);
 }

@@ -12,13 +12,17 @@
 
 struct tape_writer;
 
-/* Takes over fd. NULL without memory; fd is then closed. */
-struct tape_writer *tape_writer_new(int fd);
-/* Writes END and frees. */
+/* NULL without memory. A writer that is not on a tape ignores what it is given. */
+struct tape_writer *tape_writer_new(void);
+void tape_writer_free(struct tape_writer *w);
+
+/* Starts a tape in fd, which it takes over. 0, or -errno, and then fd is closed. */
+int tape_writer_start(struct tape_writer *w, int fd) MUST_USE;
+bool tape_writer_running(const struct tape_writer *w);
+/* Writes END and closes the file; time: CLOCK_MONOTONIC ns. */
 void tape_writer_finish(struct tape_writer *w, uint64_t time);
-/* Frees without touching the file: in the child of a fork. */
-void tape_writer_abandon(struct tape_writer *w);
-bool tape_writer_failed(const struct tape_writer *w);
+/* In the child of a fork, whose parent held the lock: leaves the tape to the parent. */
+void tape_writer_forget(struct tape_writer *w);
 
 /* Around fork(): no other thread is inside the writer in between. */
 void tape_writer_lock(struct tape_writer *w);
@@ -61,12 +65,13 @@ struct tape_buffer {
 	size_t valid;
 };
 
-void tape_put_hello(struct tape_writer *w, struct tape_mark at, const struct tape_fact *facts, size_t count);
+void tape_put_hello(struct tape_writer *w, struct tape_mark at, const struct tape_fact *facts,
+		    size_t count);
 void tape_put_thread(struct tape_writer *w, struct tape_mark at, uint64_t tid, const char *name);
 void tape_put_call(struct tape_writer *w, struct tape_mark at, const struct tape_call *call);
 /* data: what CUPTI passes to a callback of that domain and id. */
-void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-		       const void *data);
+void tape_put_callback(struct tape_writer *w, struct tape_mark at, CUpti_CallbackDomain domain,
+		       CUpti_CallbackId cbid, const void *data);
 void tape_put_request(struct tape_writer *w, struct tape_mark at, size_t size, size_t max_records);
 void tape_put_buffer(struct tape_writer *w, struct tape_mark at, const struct tape_buffer *buffer);
 void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape_nvtx *call);
