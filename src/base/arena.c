@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-#define CHUNK_FIRST 4096	/* bytes; each further chunk doubles up to CHUNK_MAX */
+#define CHUNK_FIRST 4096 /* bytes; each further chunk doubles up to CHUNK_MAX */
 #define CHUNK_MAX ((size_t)1 << 20)
 
 struct arena_chunk {
 	struct arena_chunk *next;
-	size_t used, size;	/* of data */
+	size_t used, size; /* of data */
 	_Alignas(16) unsigned char data[];
 };
 

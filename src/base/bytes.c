@@ -5,11 +5,11 @@
  */
 #include "base/bytes.h"
 
-#define POLYNOMIAL UINT32_C(0x82f63b78)	/* 0x1edc6f41, lowest bit first */
+#define POLYNOMIAL UINT32_C(0x82f63b78) /* 0x1edc6f41, lowest bit first */
 
 static uint32_t tables[8][256];
 
-static uint32_t crc_tables(uint32_t crc, const uint8_t *p, size_t length)
+static uint32_t update_tables(uint32_t crc, const uint8_t *p, size_t length)
 {
 	for (; length >= 8; p += 8, length -= 8) {
 		uint64_t v = load_u64(p) ^ crc;
@@ -24,7 +24,8 @@ static uint32_t crc_tables(uint32_t crc, const uint8_t *p, size_t length)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t length)
+__attribute__((target("sse4.2"))) static uint32_t update_sse42(uint32_t crc, const uint8_t *p,
+							       size_t length)
 {
 	uint64_t wide = crc;
 
@@ -37,9 +38,9 @@ __attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const 
 }
 #endif
 
-static uint32_t (*crc_update)(uint32_t crc, const uint8_t *p, size_t length) = crc_tables;
+static uint32_t (*update)(uint32_t crc, const uint8_t *p, size_t length) = update_tables;
 
-__attribute__((constructor)) static void crc_choose(void)
+__attribute__((constructor)) static void choose(void)
 {
 	for (uint32_t i = 0; i < 256; i++) {
 		uint32_t crc = i;
@@ -54,11 +55,16 @@ __attribute__((constructor)) static void crc_choose(void)
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("sse4.2"))
-		crc_update = crc_sse42;
+		update = update_sse42;
 #endif
 }
 
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length)
 {
-	return ~crc_update(~crc, bytes, length);
+	return ~update(~crc, bytes, length);
+}
+
+uint32_t crc32c_tables(uint32_t crc, const void *bytes, size_t length)
+{
+	return ~update_tables(~crc, bytes, length);
 }

@@ -123,5 +123,6 @@ static inline uint64_t cursor_varint(struct cursor *c)
 
 /* CRC-32C (Castagnoli), as in RFC 3720 appendix B.4; `crc` is 0 for a first piece, else the previous result. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length);
+uint32_t crc32c_tables(uint32_t crc, const void *bytes, size_t length);	/* without the processor's instruction */
 
 #endif

@@ -35,18 +35,21 @@ int error_errno(struct error *e, int err, const char *format, ...)
 
 int error_prefix(struct error *e, const char *format, ...)
 {
-	char rest[ERROR_TEXT_MAX];
+	char prefix[ERROR_TEXT_MAX];
+	size_t length, rest;
 	va_list args;
-	int n;
 
 	if (!e)
 		return -1;
-	memcpy(rest, e->text, sizeof(rest));
 	va_start(args, format);
-	n = vsnprintf(e->text, sizeof(e->text), format, args);
+	vsnprintf(prefix, sizeof(prefix), format, args);
 	va_end(args);
-	if (n >= 0 && (size_t)n < sizeof(e->text))
-		snprintf(e->text + n, sizeof(e->text) - (size_t)n, ": %s", rest);
+	length = MIN(strlen(prefix), sizeof(prefix) - 3); /* ": " and the NUL fit in any case */
+	rest = MIN(strlen(e->text), sizeof(e->text) - length - 3);
+	memmove(e->text + length + 2, e->text, rest);
+	memcpy(e->text, prefix, length);
+	memcpy(e->text + length, ": ", 2);
+	e->text[length + 2 + rest] = '\0';
 	return e->code ? e->code : -1;
 }
 

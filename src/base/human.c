@@ -14,7 +14,8 @@ void human_duration(struct strbuf *out, uint64_t ns)
 	uint64_t unit = 1;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++, unit *= 1000) {
-		for (unsigned decimals = i ? 2 : 0, scale = i ? 100 : 1; scale; decimals--, scale /= 10) {
+		for (unsigned decimals = i ? 2 : 0, scale = i ? 100 : 1; scale;
+		     decimals--, scale /= 10) {
 			bool last = i == ARRAY_SIZE(names) - 1 && !decimals;
 			uint64_t v = (uint64_t)scaled(ns, scale, unit);
 
@@ -30,7 +31,8 @@ void human_duration(struct strbuf *out, uint64_t ns)
 }
 
 /* One decimal and the first unit in which the value is below `step`; whole numbers in the first unit. */
-static void with_unit(struct strbuf *out, uint64_t value, unsigned step, const char *const *names, unsigned count)
+static void with_unit(struct strbuf *out, uint64_t value, unsigned step, const char *const *names,
+		      unsigned count)
 {
 	unsigned __int128 tenths = (unsigned __int128)value * 10;
 	uint64_t unit = 1;
@@ -56,7 +58,7 @@ void human_bytes(struct strbuf *out, uint64_t bytes)
 
 void human_count(struct strbuf *out, uint64_t n)
 {
-	char text[27];	/* twenty digits and six commas, from the end */
+	char text[27]; /* twenty digits and six commas, from the end */
 	size_t i = sizeof(text);
 	unsigned digits = 0;
 
@@ -93,5 +95,6 @@ void human_rate(struct strbuf *out, uint64_t bytes, uint64_t ns)
 		return;
 	}
 	rate = (unsigned __int128)bytes * NS_PER_S / ns;
-	with_unit(out, rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate, 1000, names, ARRAY_SIZE(names));
+	with_unit(out, rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate, 1000, names,
+		  ARRAY_SIZE(names));
 }

@@ -39,7 +39,7 @@ static size_t utf8_length(const uint8_t *p, size_t left, size_t *bad)
 static void escape_control(struct strbuf *out, uint8_t c)
 {
 	static const char hex[] = "0123456789abcdef";
-	static const char names[] = "btn\0fr";	/* of 8 to 13 */
+	static const char names[] = "btn\0fr"; /* of 8 to 13 */
 	char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
 
 	if (c >= '\b' && c <= '\r' && c != '\v') {
@@ -53,11 +53,12 @@ static void escape_control(struct strbuf *out, uint8_t c)
 void json_escape(struct strbuf *out, const char *text, size_t length)
 {
 	const uint8_t *p = (const uint8_t *)text;
-	size_t run = 0, i = 0, bad;	/* text[run..i) needs no change */
+	size_t run = 0, i = 0, bad; /* text[run..i) needs no change */
 
 	while (i < length) {
 		uint8_t c = p[i];
-		size_t n = c < 0x80 ? c >= 0x20 && c != '"' && c != '\\' : utf8_length(p + i, length - i, &bad);
+		size_t n = c < 0x80 ? c >= 0x20 && c != '"' && c != '\\'
+				    : utf8_length(p + i, length - i, &bad);
 
 		if (n) {
 			i += n;
@@ -207,7 +208,7 @@ void json_fixed(struct json *j, int64_t value, unsigned decimals)
 	uint64_t v = sign(j, value), unit = 1;
 	unsigned zeros = decimals;
 
-	if (decimals > 18) {	/* 10^decimals must fit */
+	if (decimals > 18) { /* 10^decimals must fit */
 		j->out->failed = true;
 		return;
 	}

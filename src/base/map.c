@@ -156,7 +156,8 @@ void interner_clear(struct interner *in)
 	in->bytes = 0;
 }
 
-static uint32_t *interner_slot(const struct interner *in, const void *text, size_t length, uint64_t hash)
+static uint32_t *interner_slot(const struct interner *in, const void *text, size_t length,
+			       uint64_t hash)
 {
 	size_t mask = in->slot_count - 1;
 
@@ -198,7 +199,8 @@ static int interner_reserve(struct interner *in)
 
 	if (in->count >= UINT32_MAX - 1)
 		return -ENOMEM;
-	if (vec_grow((void **)&in->hashes, &hash_capacity, in->count + 1, sizeof(*in->hashes)) < 0 ||
+	if (vec_grow((void **)&in->hashes, &hash_capacity, in->count + 1, sizeof(*in->hashes)) <
+		    0 ||
 	    vec_grow((void **)&in->items, &in->capacity, in->count + 1, sizeof(*in->items)) < 0)
 		return -ENOMEM;
 	if (4 * (in->count + 1) > 3 * in->slot_count)
@@ -233,5 +235,6 @@ int64_t interner_add(struct interner *in, const void *text, size_t length, bool 
 
 int64_t interner_find(const struct interner *in, const void *text, size_t length)
 {
-	return in->count ? (int64_t)*interner_slot(in, text, length, hash_bytes(text, length)) - 1 : -1;
+	return in->count ? (int64_t)*interner_slot(in, text, length, hash_bytes(text, length)) - 1
+			 : -1;
 }

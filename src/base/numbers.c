@@ -85,8 +85,9 @@ int parse_duration(const char *text, uint64_t *ns)
 	static const struct {
 		const char *name;
 		uint64_t ns;
-	} units[] = { { "", NS_PER_S },	 { "ns", 1 },		{ "us", NS_PER_US },   { "ms", NS_PER_MS },
-		      { "s", NS_PER_S }, { "m", 60 * NS_PER_S }, { "h", 3600 * NS_PER_S } };
+	} units[] = { { "", NS_PER_S },        { "ns", 1 },       { "us", NS_PER_US },
+		      { "ms", NS_PER_MS },     { "s", NS_PER_S }, { "m", 60 * NS_PER_S },
+		      { "h", 3600 * NS_PER_S } };
 	const char *point;
 	uint64_t v;
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define HELP_INDENT 2
-#define HELP_COLUMN_MAX 30	/* the texts start no further to the right than this */
-#define WORD_MAX 64		/* longer words are near to nothing */
+#define HELP_COLUMN_MAX 30 /* the texts start no further to the right than this */
+#define WORD_MAX 64 /* longer words are near to nothing */
 
 static bool takes_argument(const struct option *o)
 {
@@ -72,7 +72,8 @@ static bool starts_with_no(const char *name, size_t length)
 	return length > 3 && memcmp(name, "no-", 3) == 0;
 }
 
-static int unknown_long(const struct option *options, const char *name, size_t length, struct error *e)
+static int unknown_long(const struct option *options, const char *name, size_t length,
+			struct error *e)
 {
 	const struct option *nearest = NULL;
 	unsigned best = UINT32_MAX;
@@ -80,7 +81,8 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 
 	for (const struct option *o = options; o->name; o++) {
 		unsigned d = nearness(name, length, o->name);
-		unsigned d_no = no && o->negatable ? nearness(name + 3, length - 3, o->name) : UINT32_MAX;
+		unsigned d_no =
+			no && o->negatable ? nearness(name + 3, length - 3, o->name) : UINT32_MAX;
 
 		if (MIN(d, d_no) < best) {
 			best = MIN(d, d_no);
@@ -89,9 +91,10 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 		}
 	}
 	if (!nearest)
-		return error_set(e, E_USAGE, "unknown option '--%.*s'; --help lists the options", (int)length, name);
-	return error_set(e, E_USAGE, "unknown option '--%.*s'; did you mean '--%s%s'?", (int)length, name,
-			 negated ? "no-" : "", nearest->name);
+		return error_set(e, E_USAGE, "unknown option '--%.*s'; --help lists the options",
+				 (int)length, name);
+	return error_set(e, E_USAGE, "unknown option '--%.*s'; did you mean '--%s%s'?", (int)length,
+			 name, negated ? "no-" : "", nearest->name);
 }
 
 static int set_enum(const struct option *o, const char *text, struct error *e)
@@ -103,9 +106,14 @@ static int set_enum(const struct option *o, const char *text, struct error *e)
 			*(int *)o->value = i;
 			return 0;
 		}
-		strbuf_addf(&choices, "%s%s", !i ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
+		strbuf_addf(&choices, "%s%s",
+			    !i                  ? ""
+			    : o->choices[i + 1] ? ", "
+						: " or ",
+			    o->choices[i]);
 	}
-	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name, strbuf_text(&choices), text);
+	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name,
+			 strbuf_text(&choices), text);
 }
 
 static int add_to_list(const struct option *o, const char *text, struct error *e)
@@ -161,11 +169,12 @@ static int set_value(const struct option *o, const char *text, bool flag, struct
 
 static int needs_value(const struct option *o, struct error *e)
 {
-	return error_set(e, E_USAGE, "option '--%s' needs a value%s%s", o->name, o->argument ? ": " : "",
-			 o->argument ? o->argument : "");
+	return error_set(e, E_USAGE, "option '--%s' needs a value%s%s", o->name,
+			 o->argument ? ": " : "", o->argument ? o->argument : "");
 }
 
-static const struct option *find_long(const struct option *options, const char *name, size_t length, bool *flag)
+static const struct option *find_long(const struct option *options, const char *name, size_t length,
+				      bool *flag)
 {
 	*flag = true;
 	for (const struct option *o = options; o->name; o++)
@@ -174,7 +183,8 @@ static const struct option *find_long(const struct option *options, const char *
 	if (!starts_with_no(name, length))
 		return NULL;
 	for (const struct option *o = options; o->name; o++)
-		if (o->negatable && strlen(o->name) == length - 3 && memcmp(o->name, name + 3, length - 3) == 0) {
+		if (o->negatable && strlen(o->name) == length - 3 &&
+		    memcmp(o->name, name + 3, length - 3) == 0) {
 			*flag = false;
 			return o;
 		}
@@ -182,8 +192,8 @@ static const struct option *find_long(const struct option *options, const char *
 }
 
 /* One argument that begins with "--"; `next` is the argument after it or NULL. Returns 1 when that was used up too. */
-static int parse_long(const struct option *options, const char *argument, const char *next, bool *help_wanted,
-		      struct error *e)
+static int parse_long(const struct option *options, const char *argument, const char *next,
+		      bool *help_wanted, struct error *e)
 {
 	const char *name = argument + 2, *value = strchr(name, '=');
 	size_t length = value ? (size_t)(value - name) : strlen(name);
@@ -213,8 +223,8 @@ static int parse_long(const struct option *options, const char *argument, const 
 }
 
 /* One argument of letters, "-qv" or "-nvalue". Returns 1 when the next argument was used up too. */
-static int parse_letters(const struct option *options, const char *argument, const char *next, bool *help_wanted,
-			 struct error *e)
+static int parse_letters(const struct option *options, const char *argument, const char *next,
+			 bool *help_wanted, struct error *e)
 {
 	for (const char *p = argument + 1; *p; p++) {
 		const struct option *o = options;
@@ -227,7 +237,8 @@ static int parse_letters(const struct option *options, const char *argument, con
 			continue;
 		}
 		if (!o->name)
-			return error_set(e, E_USAGE, "unknown option '-%c'; --help lists the options", *p);
+			return error_set(e, E_USAGE,
+					 "unknown option '-%c'; --help lists the options", *p);
 		if (takes_argument(o)) {
 			bool attached = p[1] != '\0';
 
@@ -243,8 +254,8 @@ static int parse_letters(const struct option *options, const char *argument, con
 	return 0;
 }
 
-int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand, int *operands,
-		  bool *help_wanted, struct error *e)
+int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand,
+		  int *operands, bool *help_wanted, struct error *e)
 {
 	int to = 1, i;
 
@@ -263,8 +274,8 @@ int options_parse(const struct option *options, int argc, char **argv, bool stop
 			argv[to++] = argv[i];
 			continue;
 		}
-		used = argv[i][1] == '-' ? parse_long(options, argv[i], next, help_wanted, e) :
-					   parse_letters(options, argv[i], next, help_wanted, e);
+		used = argv[i][1] == '-' ? parse_long(options, argv[i], next, help_wanted, e)
+					 : parse_letters(options, argv[i], next, help_wanted, e);
 		if (used < 0)
 			return used;
 		i += used;
@@ -321,7 +332,9 @@ static void help_wrap(const char *text, unsigned column, unsigned width, struct 
 
 void options_help(const struct option *options, unsigned width, struct strbuf *out)
 {
-	static const struct option help = { .name = "help", .letter = 'h', .help = "show this text" };
+	static const struct option help = { .name = "help",
+					    .letter = 'h',
+					    .help = "show this text" };
 	_cleanup_strbuf_ struct strbuf left = STRBUF_INIT;
 	size_t column = 0;
 

@@ -16,19 +16,20 @@
 #include "base/io.h"
 
 #define BUFFER_SIZE ((size_t)256 << 10)
-#define GZIP_LEVEL 3	/* traces compress well at once; more effort mostly takes time */
-#define GZIP_WINDOW (15 + 16)	/* the largest window, and a gzip header */
+#define GZIP_LEVEL 3 /* traces compress well at once; more effort mostly takes time */
+#define GZIP_WINDOW (15 + 16) /* the largest window, and a gzip header */
 
 struct output {
 	int fd;
-	int err;			/* errno of the first failure */
+	int err; /* errno of the first failure */
 	bool gzip, overwrite;
-	char *path;			/* "-" is standard output */
-	char *partial;			/* NULL when written in place */
+	char *path; /* "-" is standard output */
+	char *partial; /* NULL when written in place */
 	uint64_t bytes;
-	size_t used;			/* of buffer */
+	size_t used; /* of buffer */
 	z_stream z;
-	unsigned char buffer[BUFFER_SIZE];	/* plain: not yet written; gzip: compressed, not yet written */
+	unsigned char
+		buffer[BUFFER_SIZE]; /* plain: not yet written; gzip: compressed, not yet written */
 };
 
 static void output_free(struct output *o)
@@ -71,6 +72,8 @@ static int open_file(struct output *o)
 	struct stat st;
 	int fd;
 
+	if (!o->path[0])
+		return ENOENT;
 	if (stat(o->path, &st) == 0) {
 		if (S_ISDIR(st.st_mode))
 			return EISDIR;
@@ -102,7 +105,8 @@ struct output *output_open(const char *path, bool overwrite, struct error *e)
 	if (!o->path)
 		goto fail;
 	if (length > 3 && strcmp(path + length - 3, ".gz") == 0) {
-		if (deflateInit2(&o->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK)
+		if (deflateInit2(&o->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 9,
+				 Z_DEFAULT_STRATEGY) != Z_OK)
 			goto fail;
 		o->gzip = true;
 	}

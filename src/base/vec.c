@@ -5,20 +5,17 @@
 int vec_grow(void **data, size_t *capacity, size_t count, size_t item_size)
 {
 	size_t items = *capacity ? *capacity : 8;
-	size_t bytes;
 	void *p;
 
 	if (count <= *capacity)
 		return 0;
-	if (count > PTRDIFF_MAX / item_size)
+	if (count > PTRDIFF_MAX / item_size) /* so that twice as many do not overflow either */
 		return -ENOMEM;
 	while (items < count)
-		items = items > SIZE_MAX / 2 ? count : 2 * items;
-	if (__builtin_mul_overflow(items, item_size, &bytes))
-		bytes = (items = count) * item_size;
+		items *= 2;
 	/* The caller's pointer has another type: it is read and written as bytes. */
 	memcpy(&p, data, sizeof(p));
-	p = realloc(p, bytes);
+	p = realloc(p, items * item_size);
 	if (!p)
 		return -ENOMEM;
 	memcpy(data, &p, sizeof(p));

@@ -1,0 +1,253 @@
+#include "base/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/io.h"
+
+static char folder[] = "/tmp/pitot-output-XXXXXX";
+
+static int set_up(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return chdir("/") == 0 ? rmdir(folder) : -1;
+}
+
+static bool exists(const char *name)
+{
+	return access(name, F_OK) == 0;
+}
+
+static void assert_content(const char *name, const char *expected)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	assert_int_equal(io_read_file(name, 1 << 20, &s), 0);
+	assert_string_equal(strbuf_text(&s), expected);
+	strbuf_release(&s);
+}
+
+static void write_file(const char *name, const char *text)
+{
+	struct output *o = output_open(name, true, NULL);
+
+	assert_non_null(o);
+	output_write(o, text, strlen(text));
+	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_null(o);
+}
+
+static void files_appear_when_complete(void **state)
+{
+	struct output *o = output_open("a.json", false, NULL);
+	struct stat st;
+	mode_t mask = umask(0);
+
+	(void)state;
+	umask(mask);
+	assert_non_null(o);
+	output_write(o, "one ", 4);
+	assert_false(exists("a.json"));
+	output_write(o, "two", 3);
+	assert_int_equal(output_bytes(o), 7);
+	assert_false(output_failed(o));
+	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_content("a.json", "one two");
+	assert_int_equal(stat("a.json", &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666 & ~mask);
+	assert_int_equal(unlink("a.json"), 0);
+}
+
+static void abort_leaves_nothing(void **state)
+{
+	struct output *o = output_open("a.json", false, NULL);
+
+	(void)state;
+	output_write(o, "one", 3);
+	output_abort(&o);
+	assert_null(o);
+	assert_false(exists("a.json"));
+	output_abort(&o); /* and the folder is empty: tear_down removes it */
+}
+
+static void existing_files_are_replaced_only_on_request(void **state)
+{
+	struct error e = { 0 };
+	struct output *o;
+
+	(void)state;
+	write_file("a.json", "old");
+	assert_null(output_open("a.json", false, &e));
+	assert_int_equal(e.code, -EEXIST);
+	assert_string_equal(e.text, "'a.json' exists; choose another name or use --force");
+	o = output_open("a.json", true, NULL);
+	output_write(o, "new", 3);
+	assert_content("a.json", "old");
+	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_content("a.json", "new");
+	unlink("a.json");
+}
+
+static void a_file_that_appeared_meanwhile_is_kept(void **state)
+{
+	struct output *o = output_open("a.json", false, NULL);
+	struct error e = { 0 };
+
+	(void)state;
+	output_write(o, "late", 4);
+	write_file("a.json", "early");
+	assert_int_equal(output_commit(&o, &e), -EEXIST);
+	assert_string_equal(e.text, "cannot write 'a.json': File exists");
+	assert_content("a.json", "early");
+	unlink("a.json");
+}
+
+static void two_outputs_at_once_do_not_meet(void **state)
+{
+	struct output *first = output_open("a.json", true, NULL),
+		      *second = output_open("a.json", true, NULL);
+
+	(void)state;
+	output_write(first, "first", 5);
+	output_write(second, "second", 6);
+	assert_int_equal(output_commit(&second, NULL), 0);
+	assert_content("a.json", "second");
+	assert_int_equal(output_commit(&first, NULL), 0);
+	assert_content("a.json", "first");
+	unlink("a.json");
+}
+
+static void places_that_cannot_be_written(void **state)
+{
+	struct error e = { 0 };
+
+	(void)state;
+	assert_null(output_open("missing/a.json", false, &e));
+	assert_string_equal(e.text, "cannot write 'missing/a.json': No such file or directory");
+	assert_null(output_open("/tmp", true, &e));
+	assert_string_equal(e.text, "cannot write '/tmp': Is a directory");
+	assert_null(output_open("", true, &e));
+	assert_true(e.code < 0);
+}
+
+static void a_full_disk_is_told_at_commit(void **state)
+{
+	struct output *o = output_open("/dev/full", false, NULL);
+	static const char block[10000];
+	struct error e = { 0 };
+
+	(void)state;
+	assert_non_null(o);
+	for (unsigned i = 0; i < 100; i++)
+		output_write(o, block, sizeof(block));
+	assert_true(output_failed(o));
+	assert_int_equal(output_bytes(o), 1000000);
+	assert_int_equal(output_commit(&o, &e), -ENOSPC);
+	assert_string_equal(e.text, "cannot write '/dev/full': No space left on device");
+	assert_true(exists("/dev/full"));
+}
+
+static void gzip_comes_back(void **state)
+{
+	struct output *o = output_open("a.json.gz", false, NULL);
+	size_t length = 3000000, got = 0;
+	char *text = malloc(length), *back = malloc(length + 1);
+	uint32_t random = 1;
+	struct stat st;
+	gzFile in;
+
+	(void)state;
+	assert_non_null(text);
+	assert_non_null(back);
+	for (size_t i = 0; i < length; i++) {
+		random = random * 1664525 + 1013904223;
+		text[i] = (char)(i < length / 2 ? "0123456789abcdef"[random >> 28]
+						: (int)(random >> 24));
+	}
+	for (size_t i = 0; i < length; i += 1000)
+		output_write(o, text + i, 1000);
+	assert_int_equal(output_bytes(o), length);
+	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(stat("a.json.gz", &st), 0);
+	assert_true((size_t)st.st_size < length * 4 / 5);
+	in = gzopen("a.json.gz", "rb");
+	assert_non_null(in);
+	for (int n; (n = gzread(in, back + got, (unsigned)(length + 1 - got))) > 0;)
+		got += (size_t)n;
+	assert_int_equal(gzclose(in), Z_OK);
+	assert_int_equal(got, length);
+	assert_memory_equal(back, text, length);
+	free(text);
+	free(back);
+	unlink("a.json.gz");
+}
+
+static void gzip_of_nothing_is_a_gzip_file(void **state)
+{
+	struct output *o = output_open("empty.gz", false, NULL);
+	char byte;
+	gzFile in;
+
+	(void)state;
+	assert_int_equal(output_commit(&o, NULL), 0);
+	in = gzopen("empty.gz", "rb");
+	assert_int_equal(gzread(in, &byte, 1), 0);
+	assert_int_equal(gzdirect(in), 0);
+	assert_int_equal(gzclose(in), Z_OK);
+	unlink("empty.gz");
+}
+
+static void dash_is_standard_output(void **state)
+{
+	int kept = fcntl(1, F_DUPFD_CLOEXEC, 10),
+	    fd = open("stdout", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	struct output *o;
+	int code;
+
+	(void)state;
+	fflush(stdout);
+	dup2(fd, 1);
+	o = output_open("-", false, NULL);
+	output_write(o, "text\n", 5);
+	code = output_commit(&o, NULL);
+	write_file("/dev/stdout", "more\n");
+	dup2(kept, 1);
+	close(kept);
+	close(fd);
+	assert_int_equal(code, 0);
+	assert_true(exists("stdout"));
+	unlink("stdout");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files_appear_when_complete),
+		cmocka_unit_test(abort_leaves_nothing),
+		cmocka_unit_test(existing_files_are_replaced_only_on_request),
+		cmocka_unit_test(a_file_that_appeared_meanwhile_is_kept),
+		cmocka_unit_test(two_outputs_at_once_do_not_meet),
+		cmocka_unit_test(places_that_cannot_be_written),
+		cmocka_unit_test(a_full_disk_is_told_at_commit),
+		cmocka_unit_test(gzip_comes_back),
+		cmocka_unit_test(gzip_of_nothing_is_a_gzip_file),
+		cmocka_unit_test(dash_is_standard_output),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
