@@ -1,0 +1,29 @@
+/*
+ * activity.h: turns CUPTI's activity records into rows. Collector thread only.
+ *
+ * Nothing is made up: a time of 0 is missing, an end before its start is missing, a field that the loaded CUPTI does not
+ * have is missing; each such record is counted as loss, and kept.
+ */
+#ifndef PITOT_CAPTURE_CUDA_ACTIVITY_H
+#define PITOT_CAPTURE_CUDA_ACTIVITY_H
+
+#include "capture/cuda/vendor.h"
+#include "format/writer.h"
+
+struct activity_counts {
+	uint64_t records, kernels;
+	uint64_t no_time, reversed_time, incomplete, unknown;
+};
+
+void activity_reset(void);
+
+/* Decodes the valid bytes of a buffer. */
+void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
+
+/* Forgets kernel names by address: a module was unloaded, its memory may be used again. */
+void activity_forget_names(void);
+
+/* Totals since activity_reset. */
+const struct activity_counts *activity_counts(void);
+
+#endif

@@ -1,0 +1,254 @@
+#include "capture/cuda/api_calls.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/ring.h"
+
+#define CALLBACK_IDS_MAX 2048u	/* more than CUPTI has; names end earlier */
+#define SAMPLE_EVERY 64u	/* calls between two whose cost is measured */
+
+static atomic_bool enabled, module_unloaded, fatal;
+static bool keep_nested;	/* --api all: driver calls inside runtime calls are wanted too */
+
+static bool starts_with(const char *name, const char *prefix)
+{
+	return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+enum api_kind api_kind_of(const char *name)
+{
+	static const struct {
+		const char *prefix;
+		enum api_kind kind;
+	} rules[] = {
+		{ "LaunchHostFunc", api_kind_other },
+		{ "Launch", api_kind_launch },
+		{ "GraphLaunch", api_kind_graph_launch },
+		{ "Memcpy", api_kind_memcpy },
+		{ "Memset", api_kind_memset },
+		{ "CtxSynchronize", api_kind_synchronize },
+		{ "DeviceSynchronize", api_kind_synchronize },
+		{ "ThreadSynchronize", api_kind_synchronize },
+		{ "StreamSynchronize", api_kind_synchronize },
+		{ "EventSynchronize", api_kind_synchronize },
+		{ "StreamWaitEvent", api_kind_event },
+		{ "EventRecord", api_kind_event },
+		{ "MemAlloc", api_kind_allocate },
+		{ "MemHostAlloc", api_kind_allocate },
+		{ "Malloc", api_kind_allocate },
+		{ "HostAlloc", api_kind_allocate },
+		{ "MemCreate", api_kind_allocate },
+		{ "MemHostRegister", api_kind_allocate },
+		{ "HostRegister", api_kind_allocate },
+		{ "MemFree", api_kind_release },
+		{ "Free", api_kind_release },
+		{ "MemRelease", api_kind_release },
+		{ "MemHostUnregister", api_kind_release },
+		{ "HostUnregister", api_kind_release },
+	};
+	const char *rest = starts_with(name, "cuda") ? name + 4 : starts_with(name, "cu") ? name + 2 : "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		if (starts_with(rest, rules[i].prefix))
+			return rules[i].kind;
+	return api_kind_other;
+}
+
+static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s)
+{
+	switch (kind) {
+	case api_kind_launch:
+	case api_kind_graph_launch:
+		return api == API_DRIVER;
+	case api_kind_memcpy:
+	case api_kind_memset:
+		return true;
+	case api_kind_synchronize:
+	case api_kind_event:
+		return s->synchronization;
+	case api_kind_allocate:
+	case api_kind_release:
+		return s->memory;
+	default:
+		return false;
+	}
+}
+
+/* The end of a watched call: one event into the thread's ring. */
+static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
+		       uint64_t start, uint64_t end)
+{
+	uint32_t result = data->functionReturnValue ? *(const uint32_t *)data->functionReturnValue : 0;
+	struct ring_event event[2] = { {
+		.a = start,
+		.b = end,
+		.c = data->correlationId,
+		.d = api << 16 | cbid,
+		.kind = RING_API_CALL,
+		.flags = result != 0,
+	} };
+
+	event[1].a = result;
+	ring_push(r, event, result != 0 ? 2 : 1);
+}
+
+static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
+{
+	struct ring *r = ring_get();
+
+	if (r && !keep_nested) {
+		if (api == API_DRIVER && r->outer_correlation == data->correlationId) {
+			*data->correlationData = 0;
+			return;
+		}
+		if (api == API_RUNTIME)
+			r->outer_correlation = data->correlationId;
+	}
+	*data->correlationData = now;
+}
+
+static void count_call(struct ring *r, uint64_t now)
+{
+	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
+	if (calls % SAMPLE_EVERY)
+		return;
+	atomic_store_explicit(&r->sampled_calls, atomic_load_explicit(&r->sampled_calls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->sampled_ns,
+			      atomic_load_explicit(&r->sampled_ns, memory_order_relaxed) +
+				      2 * (clock_monotonic_ns() - now),
+			      memory_order_relaxed);
+}
+
+static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data, uint64_t now)
+{
+	uint64_t start = *data->correlationData;
+	struct ring *r = ring_get();
+
+	if (!r)
+		return;
+	if (api == API_RUNTIME)
+		r->outer_correlation = 0;
+	if (start == 0)
+		return;
+	write_call(r, api, cbid, data, start, now);
+	count_call(r, now);
+}
+
+static void on_resource(CUpti_CallbackId cbid)
+{
+	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
+		atomic_store(&module_unloaded, true);
+}
+
+static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+{
+	const CUpti_CallbackData *data = info;
+
+	(void)user;
+	switch (domain) {
+	case CUPTI_CB_DOMAIN_DRIVER_API:
+	case CUPTI_CB_DOMAIN_RUNTIME_API:
+		if (!atomic_load_explicit(&enabled, memory_order_relaxed))
+			return;
+		if (data->callbackSite == CUPTI_API_ENTER)
+			on_enter((unsigned)domain, data, clock_monotonic_ns());
+		else
+			on_exit_of_call((unsigned)domain, cbid, data, clock_monotonic_ns());
+		break;
+	case CUPTI_CB_DOMAIN_RESOURCE:
+		on_resource(cbid);
+		break;
+	case CUPTI_CB_DOMAIN_STATE:
+		if (cbid == CUPTI_CBID_STATE_FATAL_ERROR)
+			atomic_store(&fatal, true);
+		break;
+	default:
+		break;
+	}
+}
+
+static void enable_wanted(const struct cupti *cupti, const struct settings *s, CUpti_SubscriberHandle subscriber)
+{
+	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API };
+
+	for (size_t d = 0; d < ARRAY_SIZE(domains); d++) {
+		if (s->all_api_calls) {
+			cupti->EnableDomain(1, subscriber, domains[d]);
+			continue;
+		}
+		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++) {
+			const char *name = NULL;
+
+			if (cupti->GetCallbackName(domains[d], id, &name) != CUPTI_SUCCESS || !name)
+				continue;
+			if (is_wanted((unsigned)domains[d], api_kind_of(name), s))
+				cupti->EnableCallback(1, subscriber, domains[d], id);
+		}
+	}
+	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
+}
+
+/* With cuptiSubscribe_v2 CUPTI says who is in the way. */
+static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, char *other, size_t room)
+{
+	other[0] = '\0';
+#if CUPTI_API_VERSION >= 130000
+	if (cupti->Subscribe_v2) {
+		CUpti_SubscriberParams params = { .structSize = CUpti_SubscriberParams_STRUCT_SIZE };
+
+		params.subscriberName = "Pitot";
+		params.oldSubscriberName = other;
+		params.oldSubscriberSize = room;
+		CUptiResult result = cupti->Subscribe_v2(subscriber, on_callback, NULL, &params);
+
+		if (result == CUPTI_SUCCESS || result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+			return result;
+	}
+#else
+	(void)room;
+#endif
+	return cupti->Subscribe(subscriber, on_callback, NULL);
+}
+
+CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings, CUpti_SubscriberHandle *subscriber,
+			    char *other_tool, size_t other_tool_room)
+{
+	CUptiResult result = subscribe(cupti, subscriber, other_tool, other_tool_room);
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	keep_nested = settings->all_api_calls;
+	enable_wanted(cupti, settings, *subscriber);
+	return CUPTI_SUCCESS;
+}
+
+void api_calls_enable(bool on)
+{
+	atomic_store(&enabled, on);
+}
+
+const char *api_function_name(const struct cupti *cupti, uint32_t function, enum api_kind *kind)
+{
+	const char *name = NULL;
+
+	if (cupti->GetCallbackName((CUpti_CallbackDomain)(function >> 16), function & 0xffff, &name) != CUPTI_SUCCESS)
+		name = NULL;
+	*kind = name ? api_kind_of(name) : api_kind_other;
+	return name;
+}
+
+bool api_calls_take_module_unloaded(void)
+{
+	return atomic_exchange(&module_unloaded, false);
+}
+
+bool api_calls_fatal(void)
+{
+	return atomic_load(&fatal);
+}

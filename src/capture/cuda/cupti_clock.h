@@ -1,0 +1,30 @@
+/*
+ * cupti_clock.h: converts CUPTI's time to CLOCK_MONOTONIC. Collector thread only.
+ *
+ * CUPTI's time is CLOCK_REALTIME unless a timestamp callback is registered, which gives zero kernel times on CUPTI 12.6
+ * to 13.0. So pairs (cuptiGetTimestamp, CLOCK_MONOTONIC) are read while recording, and a time is converted with the
+ * offset interpolated between the two pairs around it. A pair whose offset jumps by more than a millisecond tells of a
+ * clock that was set: it is counted, and times around it take the offset of the nearer pair.
+ */
+#ifndef PITOT_CAPTURE_CUDA_CUPTI_CLOCK_H
+#define PITOT_CAPTURE_CUDA_CUPTI_CLOCK_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct cupti;
+
+void cupti_clock_reset(void);
+/* Reads a pair: the narrowest of three attempts. false when CUPTI gives no time. */
+bool cupti_clock_read(const struct cupti *cupti);
+/* Adds a pair from elsewhere: for tests. */
+void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns);
+/* Without any pair the time comes back as it is. 0 stays 0. */
+uint64_t cupti_clock_convert(uint64_t cupti_ns);
+/* The latest pair's CUPTI time. */
+uint64_t cupti_clock_last(void);
+/* Jumps since the last call. */
+uint64_t cupti_clock_steps(void);
+
+#endif

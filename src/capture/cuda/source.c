@@ -1,0 +1,375 @@
+#include "capture/cuda/source.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/cuda/activity.h"
+#include "capture/cuda/api_calls.h"
+#include "capture/cuda/buffers.h"
+#include "capture/cuda/cupti_clock.h"
+#include "capture/cuda/devices.h"
+#include "capture/cuda/records.h"
+#include "capture/host/process_rows.h"
+#include "capture/log.h"
+#include "capture/ring.h"
+#include "capture/rows.h"
+#include "capture/tape/tape.h"
+
+#define DEVICE_BUFFER_BYTES (8u << 20)		/* for kernels in flight on the GPU; larger: fewer stalls */
+#define FLUSH_NS (250 * NS_PER_MS)		/* records lie in CUPTI's buffers no longer than this */
+#define CLOCK_ROW_NS NS_PER_S
+#define WATCHDOG_LAUNCHES 1000u			/* that many launches without any kernel record are suspicious */
+
+/* What starting found out; the collector makes rows of it. */
+struct note {
+	const char *name, *asked, *got;
+	enum capability_state state;
+	char reason[320];
+};
+
+static struct {
+	struct settings settings;
+	struct cupti cupti;
+	struct driver driver;
+	CUpti_SubscriberHandle subscriber;
+	struct note notes[32];
+	atomic_uint note_count;
+	unsigned notes_written;
+	bool usable;			/* subscribed */
+	bool on;			/* kinds are enabled */
+	bool devices_written;
+	uint64_t launches;		/* rows of kind launch that returned success */
+	uint64_t last_flush_ns, last_clock_row_ns, last_buffers_completed;
+	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_total;
+	struct activity_counts reported;
+	uint64_t since_ns;
+} self;
+
+static const struct {
+	CUpti_ActivityKind kind;
+	const char *name;
+	bool essential;
+} kinds[] = {
+	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
+	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
+	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
+	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronization", false },
+	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "cuda_event", false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY2, "allocation", false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, "memory_pool", false },
+	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graph_launch", false },
+	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", false },
+	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "external_correlation", false },
+};
+
+static bool kind_wanted(CUpti_ActivityKind kind)
+{
+	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+		return self.settings.synchronization;
+	case CUPTI_ACTIVITY_KIND_MEMORY2:
+	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
+		return self.settings.memory;
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		return !self.settings.graph_nodes;
+	default:
+		return true;
+	}
+}
+
+static void note(const char *name, enum capability_state state, const char *asked, const char *got, const char *format,
+		 ...) PRINTF_LIKE(5, 6);
+static void note(const char *name, enum capability_state state, const char *asked, const char *got, const char *format,
+		 ...)
+{
+	unsigned n = atomic_load(&self.note_count);
+	va_list args;
+
+	if (n >= ARRAY_SIZE(self.notes))
+		return;
+	self.notes[n] = (struct note){ .name = name, .asked = asked, .got = got, .state = state };
+	va_start(args, format);
+	vsnprintf(self.notes[n].reason, sizeof(self.notes[n].reason), format, args);
+	va_end(args);
+	log_line("%s: %s", name, self.notes[n].reason);
+	atomic_store(&self.note_count, n + 1);
+}
+
+static const char *result_text(CUptiResult result)
+{
+	const char *text = NULL;
+
+	return self.cupti.GetResultString(result, &text) == CUPTI_SUCCESS && text ? text : "unknown error";
+}
+
+static void set_attribute(CUpti_ActivityAttribute attribute, const void *value, size_t size)
+{
+	CUptiResult result = self.cupti.ActivitySetAttribute(attribute, &size, (void *)(uintptr_t)value);
+
+	if (result != CUPTI_SUCCESS)
+		log_line("cuptiActivitySetAttribute(%d): %s", (int)attribute, result_text(result));
+}
+
+/* What has to be said before CUPTI makes its first context. */
+static void set_attributes(void)
+{
+	size_t device_bytes = DEVICE_BUFFER_BYTES;
+	uint8_t zeroed = 1;
+
+	if (self.cupti.SetThreadIdType)
+		self.cupti.SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, &device_bytes, sizeof(device_bytes));
+	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &zeroed, sizeof(zeroed));
+}
+
+static void enable_kinds(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		CUptiResult result;
+
+		if (!kind_wanted(kinds[i].kind))
+			continue;
+		result = self.cupti.ActivityEnable(kinds[i].kind);
+		if (result == CUPTI_SUCCESS)
+			note(kinds[i].name, capability_state_on, "activity", "activity", "%s", "");
+		else
+			note(kinds[i].name, capability_state_unavailable, "activity", "none",
+			     "cuptiActivityEnable: %s%s", result_text(result),
+			     kinds[i].essential ? "; there will be no kernels" : "");
+	}
+	api_calls_enable(true);
+	self.on = true;
+}
+
+static void disable_kinds(void)
+{
+	api_calls_enable(false);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kind_wanted(kinds[i].kind))
+			self.cupti.ActivityDisable(kinds[i].kind);
+	self.on = false;
+}
+
+static bool subscribe(void)
+{
+	char other[128];
+	CUptiResult result = api_calls_start(&self.cupti, &self.settings, &self.subscriber, other, sizeof(other));
+
+	if (result == CUPTI_SUCCESS)
+		return true;
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+		note("cupti", capability_state_unavailable, "trace", "none",
+		     "another tool holds CUPTI in this process%s%s; stop it, or record without it",
+		     other[0] ? ": " : "", other);
+	else
+		note("cupti", capability_state_unavailable, "trace", "none", "cuptiSubscribe: %s", result_text(result));
+	return false;
+}
+
+bool cuda_source_start(const struct settings *settings)
+{
+	struct error e = { 0 };
+	CUptiResult result;
+
+	self.settings = *settings;
+	self.since_ns = clock_monotonic_ns();
+	if (driver_load(&self.driver, &e) < 0 || cupti_load(&self.cupti, &e) < 0) {
+		note("cupti", capability_state_unavailable, "trace", "none", "%s", e.text);
+		return false;
+	}
+	tape_wrap(&self.cupti, &self.driver);
+	if (!buffers_start()) {
+		note("cupti", capability_state_unavailable, "trace", "none", "no memory for activity buffers");
+		return false;
+	}
+	if (!subscribe())
+		return false;
+	set_attributes();
+	result = self.cupti.ActivityRegisterCallbacks(buffers_on_request,
+						      (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
+	if (result != CUPTI_SUCCESS) {
+		note("cupti", capability_state_unavailable, "trace", "none", "cuptiActivityRegisterCallbacks: %s",
+		     result_text(result));
+		return false;
+	}
+	note("cupti", capability_state_on, "trace", "trace", "version %u from %s", self.cupti.version, self.cupti.path);
+	self.usable = true;
+	if (clock_monotonic_ns() >= settings->start_ns + settings->delay_ns)
+		enable_kinds();
+	return true;
+}
+
+void cuda_source_window(bool on, struct writer *w)
+{
+	if (!self.usable || on == self.on)
+		return;
+	if (on) {
+		enable_kinds();
+		return;
+	}
+	disable_kinds();
+	self.cupti.ActivityFlushAll(0);
+	cuda_source_collect(w);
+}
+
+static void write_notes(struct writer *w)
+{
+	unsigned n = atomic_load(&self.note_count);
+
+	for (; self.notes_written < n; self.notes_written++) {
+		const struct note *x = &self.notes[self.notes_written];
+
+		rows_capability(w, x->name, x->state, x->asked, x->got, x->reason[0] ? x->reason : NULL);
+	}
+}
+
+uint64_t cuda_source_collect(struct writer *w)
+{
+	struct full_buffer full;
+	uint64_t before = activity_counts()->records;
+
+	write_notes(w);
+	if (!self.usable || api_calls_fatal())
+		return 0;
+	if (api_calls_take_module_unloaded())
+		activity_forget_names();
+	if (!buffers_take_full(&full))
+		return 0;
+	cupti_clock_read(&self.cupti);
+	if (!self.devices_written)
+		self.devices_written = devices_write(&self.driver, w) > 0;
+	do {
+		activity_decode(&self.cupti, w, full.bytes, full.valid);
+		buffers_give_back(&full);
+	} while (buffers_take_full(&full));
+	return activity_counts()->records - before;
+}
+
+/* Differences of the counters since the last call become loss rows. */
+static void write_losses(struct writer *w, uint64_t now)
+{
+	const struct activity_counts *c = activity_counts();
+	struct buffer_counts b;
+	size_t dropped = 0;
+
+	rows_loss(w, loss_reason_no_time, c->no_time - self.reported.no_time, self.since_ns, now, "activity records");
+	rows_loss(w, loss_reason_reversed_time, c->reversed_time - self.reported.reversed_time, self.since_ns, now,
+		  "activity records");
+	rows_loss(w, loss_reason_incomplete_record, c->incomplete - self.reported.incomplete, self.since_ns, now,
+		  "activity records");
+	rows_loss(w, loss_reason_unknown_record, c->unknown - self.reported.unknown, self.since_ns, now,
+		  "activity records");
+	self.reported = *c;
+	rows_loss(w, loss_reason_clock_step, cupti_clock_steps(), self.since_ns, now, "CUPTI's clock");
+	buffers_counts(&b);
+	rows_loss(w, loss_reason_no_buffer, b.refused - self.refused_reported, self.since_ns, now,
+		  "requests of CUPTI for a buffer");
+	self.refused_reported = b.refused;
+	if (self.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS)
+		rows_loss(w, loss_reason_cupti_dropped, dropped, self.since_ns, now, "activity records");
+	rows_cost(w, cost_kind_buffer_request, self.since_ns, now, b.requests - self.requests_reported,
+		  b.request_ns - self.request_ns_reported);
+	self.requests_reported = b.requests;
+	self.request_ns_reported = b.request_ns;
+	self.since_ns = now;
+}
+
+void cuda_source_periodic(struct writer *w, uint64_t now)
+{
+	if (!self.usable || api_calls_fatal())
+		return;
+	if (self.on && now - self.last_flush_ns >= FLUSH_NS) {
+		self.cupti.ActivityFlushAll(0);
+		cuda_source_collect(w);
+		self.last_flush_ns = now;
+	}
+	write_losses(w, now);
+	cupti_clock_read(&self.cupti);
+	if (now - self.last_clock_row_ns >= CLOCK_ROW_NS) {
+		uint64_t t = 0;
+		bool ok = self.cupti.GetTimestamp(&t) == CUPTI_SUCCESS;
+
+		host_clock_row(w, t, ok);
+		self.last_clock_row_ns = now;
+	}
+}
+
+/* Says once which function an id is; the launches among them are counted. */
+static void write_function(struct writer *w, uint32_t function)
+{
+	static uint32_t known[512];
+	static uint8_t known_kind[512];
+	unsigned slot = (function * 2654435761u) >> 23;
+	struct row_api_function row = { .id = function };
+	enum api_kind kind;
+	const char *name;
+
+	if (known[slot] != function) {
+		name = api_function_name(&self.cupti, function, &kind);
+		row.name = rows_text(w, name ? name : "?");
+		row.kind = (uint8_t)kind;
+		known[slot] = function;
+		known_kind[slot] = (uint8_t)kind;
+		writer_api_function(w, function, &row);
+	} else {
+		writer_api_function(w, function, NULL);
+	}
+	self.launches += known_kind[slot] == api_kind_launch;
+}
+
+void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_event *event, int32_t result,
+			  bool has_result)
+{
+	struct row_api_call row = {
+		.start_ns = event->a,
+		.end_ns = event->b,
+		.function = event->d,
+		.thread = tid,
+		.correlation = event->c,
+		.result = result,
+	};
+
+	write_function(w, event->d);
+	if (!has_result)
+		ROW_MISSING(&row, api_call, result);
+	ROW_MISSING(&row, api_call, stack);
+	ROW_MISSING(&row, api_call, scope);
+	writer_append(w, TABLE_api_call, &row);
+}
+
+/* Launches seen and not one kernel record: a session of CUPTI that gives nothing without saying so. */
+static void watch_for_silence(struct writer *w)
+{
+	if (self.launches >= WATCHDOG_LAUNCHES && activity_counts()->kernels == 0)
+		rows_loss(w, loss_reason_missing_kernels, self.launches, self.settings.start_ns, clock_monotonic_ns(),
+			  "kernel launches were seen, but CUPTI gave no kernel records");
+}
+
+void cuda_source_stop(struct writer *w)
+{
+	write_notes(w);
+	if (!self.usable || api_calls_fatal())
+		return;
+	if (self.on)
+		disable_kinds();
+	self.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	cuda_source_collect(w);
+	watch_for_silence(w);
+	write_losses(w, clock_monotonic_ns());
+	self.usable = false;
+}
+
+void cuda_source_after_fork(void)
+{
+	memset(&self, 0, sizeof(self));
+	api_calls_enable(false);
+	activity_reset();
+	cupti_clock_reset();
+}
