@@ -1,0 +1,314 @@
+/* catalog.c: which segments a recording has, which sessions they make up, and where the blocks of each table are. */
+#include "trace/trace_data.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+
+#define FILES_MAX (1u << 20)
+
+static bool is_segment_name(const char *name)
+{
+	size_t length = strlen(name), suffix = strlen(SEGMENT_SUFFIX);
+
+	return length > suffix && strcmp(name + length - suffix, SEGMENT_SUFFIX) == 0;
+}
+
+/* A file that cannot be read is noted, and only a lack of memory is an error. */
+static int open_file(struct trace *t, const char *path, const char *name, uint64_t *new_blocks)
+{
+	struct trace_segment segment = { .name = trace_keep(t, name) };
+	struct error e = { 0 };
+	int result = segment_open(path, &segment.file, &e);
+
+	if (result < 0) {
+		struct failed_file failed = { segment.name, trace_keep(t, e.text), result };
+
+		return result == -ENOMEM ? result : vec_push(&t->failed, failed);
+	}
+	if (vec_push(&t->segments, segment) < 0) {
+		segment_release(&segment.file);
+		return -ENOMEM;
+	}
+	*new_blocks += segment.file.block_count;
+	return 0;
+}
+
+/* Looks for what was appended to an open file since. */
+static int refresh_file(struct trace *t, size_t index, uint64_t *new_blocks)
+{
+	struct trace_segment *segment = &t->segments.data[index];
+	struct error e = { 0 };
+	int found = segment_refresh(&segment->file, &e);
+
+	if (found < 0) {
+		struct failed_file failed = { segment->name, trace_keep(t, e.text), found };
+
+		return found == -ENOMEM ? found : vec_push(&t->failed, failed);
+	}
+	*new_blocks += (uint64_t)found;
+	return 0;
+}
+
+/* Files that were open before this scan: id of the name -> index of the segment. */
+static int known_files(struct trace *t, struct map *known)
+{
+	for (size_t i = 0; i < t->segments.count; i++) {
+		const char *name = t->segments.data[i].name;
+		int64_t id = interner_find(&t->strings, name, strlen(name));
+
+		if (id >= 0 && map_put(known, (uint64_t)id, i) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int scan_file(struct trace *t, const struct map *known, const char *path, const char *name,
+		     uint64_t *new_blocks)
+{
+	int64_t id = interner_find(&t->strings, name, strlen(name));
+	uint64_t index;
+
+	if (id >= 0 && map_get(known, (uint64_t)id, &index))
+		return refresh_file(t, index, new_blocks);
+	return open_file(t, path, name, new_blocks);
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int select_segment(const struct dirent *entry)
+{
+	return is_segment_name(entry->d_name);
+}
+
+static int scan_directory(struct trace *t, const struct map *known, uint64_t *new_blocks, struct error *e)
+{
+	struct strbuf path = { 0 };
+	struct dirent **entries;
+	int count = scandir(t->path, &entries, select_segment, compare_names), result = 0;
+
+	if (count < 0)
+		return error_errno(e, errno, "cannot list '%s'", t->path);
+	if (count > (int)FILES_MAX)
+		result = error_set(e, E_LIMIT, "'%s' has more than %u segments", t->path, FILES_MAX);
+	for (int i = 0; i < count; i++) {
+		if (result == 0) {
+			strbuf_clear(&path);
+			strbuf_addf(&path, "%s/%s", t->path, entries[i]->d_name);
+			result = path.failed ? -ENOMEM
+					     : scan_file(t, known, path.data, entries[i]->d_name, new_blocks);
+		}
+		free(entries[i]);
+	}
+	free(entries);
+	strbuf_release(&path);
+	return result;
+}
+
+/* Nothing could be read: say why, or that there was nothing. */
+static int nothing_found(struct trace *t, struct error *e)
+{
+	const struct failed_file *first = t->failed.data;
+
+	if (t->failed.count == 0)
+		return error_set(e, E_FORMAT, "'%s' is not a recording: no %s segment in it", t->path, SEGMENT_SUFFIX);
+	if (t->failed.count == 1)
+		return error_set(e, first->code, "cannot read recording '%s': %s", t->path, first->reason);
+	return error_set(e, first->code, "cannot read recording '%s': none of its %zu segments can be read; the first: %s",
+			 t->path, t->failed.count, first->reason);
+}
+
+int catalog_scan(struct trace *t, uint64_t *new_blocks, struct error *e)
+{
+	const char *slash = strrchr(t->path, '/');
+	struct map known = MAP_INIT;
+	int result = known_files(t, &known);
+
+	*new_blocks = 0;
+	t->failed.count = 0;
+	if (result == 0 && t->is_file)
+		result = scan_file(t, &known, t->path, slash ? slash + 1 : t->path, new_blocks);
+	else if (result == 0)
+		result = scan_directory(t, &known, new_blocks, e);
+	map_release(&known);
+	if (result == -ENOMEM)
+		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
+	if (result < 0)
+		return result;
+	return t->segments.count ? 0 : nothing_found(t, e);
+}
+
+static int compare_segments(const void *a, const void *b)
+{
+	const struct trace_segment *x = a, *y = b;
+	const struct segment_header *p = &x->file.header, *q = &y->file.header;
+
+	if (p->session != q->session)
+		return p->session < q->session ? -1 : 1;
+	if (p->number != q->number)
+		return p->number < q->number ? -1 : 1;
+	if (x->file.size != y->file.size)	/* of two files with one number the larger one is read */
+		return x->file.size > y->file.size ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static int compare_sessions(const void *a, const void *b)
+{
+	const struct session *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void session_add(struct session *session, const struct trace_segment *segment, uint32_t number_before)
+{
+	uint32_t number = segment->file.header.number;
+
+	/* number_before is UINT32_MAX for the first segment, so that number 0 follows it */
+	session->missing_segments += number - (number_before + 1);
+	session->segments++;
+	session->closed = segment->file.closed;
+	session->start_ns = MIN(session->start_ns, segment->file.header.start_monotonic_ns);
+	session->end_ns = MAX(session->end_ns, segment->file.header.start_monotonic_ns);
+	for (size_t i = 0; i < segment->file.block_count; i++)
+		session->end_ns = MAX(session->end_ns, segment->file.blocks[i].header.end_ns);
+}
+
+/* Gathers the sorted segments into sessions. */
+static int group_segments(struct trace *t)
+{
+	struct trace_segment *before = NULL;
+
+	t->sessions.count = 0;
+	for (size_t i = 0; i < t->segments.count; i++) {
+		struct trace_segment *segment = &t->segments.data[i];
+		const struct segment_header *header = &segment->file.header;
+		bool same = before && before->file.header.session == header->session;
+		struct session fresh = { .id = header->session, .pid = header->pid, .start_ns = UINT64_MAX };
+
+		segment->repeated = same && before->file.header.number == header->number;
+		if (segment->repeated)
+			continue;
+		if (!same && vec_push(&t->sessions, fresh) < 0)
+			return -ENOMEM;
+		session_add(&t->sessions.data[t->sessions.count - 1], segment,
+			    same ? before->file.header.number : UINT32_MAX);
+		before = segment;
+	}
+	return 0;
+}
+
+int catalog_sessions(struct trace *t)
+{
+	struct map index = MAP_INIT;
+	int result = 0;
+
+	qsort(t->segments.data, t->segments.count, sizeof(*t->segments.data), compare_segments);
+	if (group_segments(t) < 0)
+		return -ENOMEM;
+	qsort(t->sessions.data, t->sessions.count, sizeof(*t->sessions.data), compare_sessions);
+	for (size_t i = 0; i < t->sessions.count && result == 0; i++) {
+		t->sessions.data[i].process = i;
+		result = map_put(&index, t->sessions.data[i].id, i);
+	}
+	for (size_t i = 0; i < t->segments.count && result == 0; i++) {
+		uint64_t session = 0;
+
+		map_get(&index, t->segments.data[i].file.header.session, &session);
+		t->segments.data[i].session = (uint32_t)session;
+	}
+	map_release(&index);
+	return result;
+}
+
+/* Order of a table's blocks: process, session, time, and then as they were written. */
+static int compare_items(const void *a, const void *b, void *trace)
+{
+	const struct trace *t = trace;
+	const struct block_item *x = a, *y = b;
+	const struct trace_segment *p = &t->segments.data[x->segment], *q = &t->segments.data[y->segment];
+	size_t process_x = t->sessions.data[p->session].process, process_y = t->sessions.data[q->session].process;
+	uint64_t start_x = p->file.blocks[x->block].header.start_ns;
+	uint64_t start_y = q->file.blocks[y->block].header.start_ns;
+
+	if (process_x != process_y)
+		return process_x < process_y ? -1 : 1;
+	if (p->session != q->session)
+		return p->session < q->session ? -1 : 1;
+	if (start_x != start_y)
+		return start_x < start_y ? -1 : 1;
+	if (x->segment != y->segment)
+		return x->segment < y->segment ? -1 : 1;
+	return x->block < y->block ? -1 : x->block > y->block;
+}
+
+static int list_blocks(struct trace *t, uint32_t index)
+{
+	const struct segment *file = &t->segments.data[index].file;
+
+	for (size_t i = 0; i < file->block_count; i++) {
+		const struct block_header *header = &file->blocks[i].header;
+		struct block_item item = { .segment = index, .block = (uint32_t)i, .rows = header->rows };
+		struct table_data *table;
+
+		if (!schema_table(header->table) || header->rows == 0)
+			continue;
+		table = &t->tables[header->table];
+		if (vec_push(&table->items, item) < 0)
+			return -ENOMEM;
+		table->size.rows += header->rows;
+		table->size.blocks++;
+		table->size.bytes += sizeof(*header) + header->payload_bytes;
+	}
+	return 0;
+}
+
+int catalog_blocks(struct trace *t)
+{
+	calls_release(t);
+	for (size_t i = 1; i <= TABLE_MAX; i++)
+		table_release(&t->tables[i]);
+	for (size_t i = 0; i < t->segments.count; i++)
+		if (!t->segments.data[i].repeated && list_blocks(t, (uint32_t)i) < 0)
+			return -ENOMEM;
+	for (size_t i = 1; i <= TABLE_MAX; i++)
+		if (t->tables[i].items.count)
+			qsort_r(t->tables[i].items.data, t->tables[i].items.count, sizeof(struct block_item),
+				compare_items, t);
+	return 0;
+}
+
+void table_release(struct table_data *table)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->columns); i++) {
+		free(table->columns[i].values);
+		free(table->columns[i].valid);
+	}
+	for (size_t i = 0; i < table->ids_count; i++)
+		id_table_release(&table->ids[i]);
+	vec_release(&table->items);
+	free(table->first_row);
+	free(table->permutation);
+	free(table->ids);
+	free(table->launches);
+	memset(table, 0, sizeof(*table));
+}
+
+void catalog_release(struct trace *t)
+{
+	for (size_t i = 1; i <= TABLE_MAX; i++)
+		table_release(&t->tables[i]);
+	for (size_t i = 0; i < t->segments.count; i++)
+		segment_release(&t->segments.data[i].file);
+	vec_release(&t->segments);
+	vec_release(&t->failed);
+	vec_release(&t->sessions);
+	vec_release(&t->processes);
+}

@@ -1,0 +1,353 @@
+/*
+ * load.c: decodes the wanted columns of a table, on all processors.
+ *
+ * The first load of a table decides which rows it has: each block gets a place in the columns, all blocks are decoded
+ * straight into their places, and when some turn out to be damaged, places are given once more without them. From then
+ * on rows stay where they are, so that pointers to columns hold while other columns are loaded: a block that fails
+ * later has missing values there. The time column is always among the first, because it decides the order of rows;
+ * the permutation is kept for columns that come later.
+ */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "trace/parallel.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+struct load_column {
+	int index;
+	const struct column_schema *schema;
+	struct column_data data;
+};
+
+/* What a thread needs for itself. */
+struct load_worker {
+	struct decoder *decoder;
+	uint8_t *valid;		/* BLOCK_ROWS_MAX bytes for each column */
+};
+
+struct load_job {
+	struct trace *t;
+	struct table_data *table;
+	bool first;		/* load of this table */
+	struct load_column columns[64];
+	size_t column_count;
+	struct load_worker workers[PARALLEL_MAX];
+	pthread_mutex_t lock;	/* for allocating column.data.valid */
+	atomic_bool damaged;
+	atomic_uint_fast64_t rows_done;
+};
+
+void *array_new(uint64_t count, size_t width)
+{
+	size_t size;
+	void *array;
+
+	if (__builtin_mul_overflow(count, width, &size) || size > SIZE_MAX / 2)
+		return NULL;
+	if (size < 2 * HUGE_PAGE)
+		return malloc(MAX(size, 1u));
+	array = aligned_alloc(HUGE_PAGE, (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+	if (array)
+		madvise(array, size, MADV_HUGEPAGE);
+	return array;
+}
+
+const struct session *item_session(const struct trace *t, const struct block_item *item)
+{
+	return &t->sessions.data[t->segments.data[item->segment].session];
+}
+
+int load_place(struct trace *t, struct table_data *table, struct error *e)
+{
+	uint64_t *first_row = calloc(t->processes.count + 1, sizeof(*first_row));
+	uint64_t row = 0;
+	size_t process = 0;
+
+	if (!first_row)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->items.count; i++) {
+		struct block_item *item = &table->items.data[i];
+
+		while (process < item_session(t, item)->process)
+			first_row[++process] = row;
+		item->row = row;
+		if (item->state != BLOCK_DAMAGED)
+			row += item->rows;
+	}
+	while (process < t->processes.count)
+		first_row[++process] = row;
+	free(table->first_row);
+	table->first_row = first_row;
+	table->rows = row;
+	table->fixed = true;
+	if (row < TRACE_NO_ROW)
+		return 0;
+	table->fixed = false;
+	return error_set(e, E_LIMIT, "%llu rows are too many for one table; at most %u can be loaded",
+			 (unsigned long long)row, TRACE_NO_ROW - 1);
+}
+
+/* Marks the rows of a block that have no value. */
+static int keep_validity(struct load_job *job, struct load_column *column, const struct block_item *item,
+			 const uint8_t *valid)
+{
+	uint8_t *whole;
+
+	pthread_mutex_lock(&job->lock);
+	if (!column->data.valid) {
+		column->data.valid = array_new(job->table->rows, 1);
+		if (column->data.valid)
+			memset(column->data.valid, 1, job->table->rows);
+	}
+	whole = column->data.valid;
+	pthread_mutex_unlock(&job->lock);
+	if (!whole)
+		return -ENOMEM;
+	memcpy(whole + item->row, valid, item->rows);
+	return 0;
+}
+
+/* Ids of the session become ids of the trace, or rows. */
+static void translate(struct load_job *job, const struct load_column *column, const struct block_item *item,
+		      const uint8_t *valid)
+{
+	bool is_string = column->schema->type == COLUMN_TYPE_STRING;
+	const struct table_data *target = &job->t->tables[is_string ? TABLE_string : column->schema->ref];
+	const struct id_table *ids = &target->ids[job->t->segments.data[item->segment].session];
+	uint32_t *values = (uint32_t *)column->data.values + item->row;
+	uint32_t absent = is_string ? STRING_LOST : TRACE_NO_ROW, missing = is_string ? STRING_EMPTY : TRACE_NO_ROW;
+
+	for (uint32_t i = 0; i < item->rows; i++) {
+		uint32_t value = id_table_get(ids, values[i]);
+
+		values[i] = valid && !valid[i] ? missing : value == ID_ABSENT ? absent : value;
+	}
+}
+
+static int finish_block(struct load_job *job, const struct block_item *item, const struct column_target *targets)
+{
+	for (size_t c = 0; c < job->column_count; c++) {
+		struct load_column *column = &job->columns[c];
+		const uint8_t *valid = targets[c].has_missing ? targets[c].valid : NULL;
+
+		if (column->schema->type == COLUMN_TYPE_STRING || column->schema->type == COLUMN_TYPE_REF)
+			translate(job, column, item, valid);
+		if (valid && keep_validity(job, column, item, valid) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A block that could be decoded before, but not these columns of it. */
+static void leave_missing(struct load_job *job, struct block_item *item, struct column_target *targets)
+{
+	item->state = BLOCK_INCOMPLETE;
+	for (size_t c = 0; c < job->column_count; c++) {
+		memset(targets[c].values, 0, (size_t)item->rows * job->columns[c].schema->width);
+		memset(targets[c].valid, 0, item->rows);
+		targets[c].has_missing = true;
+	}
+}
+
+static void tell_progress(struct load_job *job, unsigned worker, uint32_t rows)
+{
+	const struct trace_options *options = &job->t->options;
+	uint64_t done = atomic_fetch_add_explicit(&job->rows_done, rows, memory_order_relaxed) + rows;
+
+	if (options->progress && worker == 0)
+		options->progress(options->progress_user, done, job->table->rows);
+}
+
+static int load_block(void *user, unsigned index, size_t number)
+{
+	struct load_job *job = user;
+	struct load_worker *worker = &job->workers[index];
+	struct block_item *item = &job->table->items.data[number];
+	const struct segment *file = &job->t->segments.data[item->segment].file;
+	struct column_target targets[64];
+	int result;
+
+	if (item->state == BLOCK_DAMAGED)
+		return 0;
+	for (size_t c = 0; c < job->column_count; c++)
+		targets[c] = (struct column_target){
+			.column = job->columns[c].index,
+			.values = (uint8_t *)job->columns[c].data.values + item->row * job->columns[c].schema->width,
+			.valid = worker->valid + c * BLOCK_ROWS_MAX,
+		};
+	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets, job->column_count,
+			      job->first, NULL);
+	if (result == -ENOMEM)
+		return result;
+	if (result < 0 && job->first) {
+		item->state = BLOCK_DAMAGED;
+		atomic_store(&job->damaged, true);
+		return 0;
+	}
+	if (result < 0)
+		leave_missing(job, item, targets);
+	tell_progress(job, index, item->rows);
+	return finish_block(job, item, targets);
+}
+
+static void forget_columns(struct load_job *job)
+{
+	for (size_t c = 0; c < job->column_count; c++) {
+		free(job->columns[c].data.values);
+		free(job->columns[c].data.valid);
+		job->columns[c].data = (struct column_data){ .loaded = true };
+	}
+}
+
+/* Decodes all blocks once. -EAGAIN: some were found damaged, and the others now need new places. */
+static int decode_blocks(struct load_job *job, unsigned threads)
+{
+	int result;
+
+	forget_columns(job);
+	if (job->table->rows == 0)
+		return 0;
+	for (size_t c = 0; c < job->column_count; c++) {
+		job->columns[c].data.values = array_new(job->table->rows, job->columns[c].schema->width);
+		if (!job->columns[c].data.values)
+			return -ENOMEM;
+	}
+	atomic_store(&job->damaged, false);
+	atomic_store(&job->rows_done, 0);
+	result = parallel_for(threads, job->table->items.count, load_block, job);
+	return result == 0 && atomic_load(&job->damaged) ? -EAGAIN : result;
+}
+
+static int permute_column(void *user, unsigned worker, size_t number)
+{
+	struct load_job *job = user;
+	struct load_column *column = &job->columns[number];
+	int result = sort_apply(&column->data.values, column->schema->width, job->table->permutation, job->table->rows);
+
+	(void)worker;
+	if (result == 0 && column->data.valid)
+		result = sort_apply((void **)&column->data.valid, 1, job->table->permutation, job->table->rows);
+	return result;
+}
+
+static int order_rows(struct load_job *job, int time_column, unsigned threads)
+{
+	struct table_data *table = job->table;
+	int result;
+
+	if (table->rows == 0 || time_column < 0)
+		return 0;
+	for (size_t c = 0; c < job->column_count && job->first; c++) {
+		if (job->columns[c].index != time_column)
+			continue;
+		result = sort_rows(job->columns[c].data.values, table->first_row, job->t->processes.count,
+				   &table->permutation);
+		if (result < 0)
+			return result;
+	}
+	return table->permutation ? parallel_for(threads, job->column_count, permute_column, job) : 0;
+}
+
+static int workers_init(struct load_job *job, unsigned threads)
+{
+	for (unsigned i = 0; i < threads; i++) {
+		job->workers[i].decoder = decoder_new();
+		job->workers[i].valid = malloc(job->column_count * BLOCK_ROWS_MAX);
+		if (!job->workers[i].decoder || !job->workers[i].valid)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void workers_release(struct load_job *job)
+{
+	for (unsigned i = 0; i < PARALLEL_MAX; i++) {
+		decoder_free(job->workers[i].decoder);
+		free(job->workers[i].valid);
+	}
+}
+
+static int run_job(struct load_job *job, const struct table_schema *schema, struct error *e)
+{
+	unsigned threads = job->t->options.threads;
+	int result = workers_init(job, threads);
+
+	if (result < 0)
+		return result;
+	do {
+		if (job->first)
+			result = load_place(job->t, job->table, e);
+		if (result == 0 || result == -EAGAIN)
+			result = decode_blocks(job, threads);
+	} while (result == -EAGAIN);
+	if (result == 0)
+		result = order_rows(job, schema->time_column, threads);
+	if (result < 0) {
+		forget_columns(job);
+		if (job->first) {
+			job->table->fixed = false;
+			free(job->table->permutation);
+			job->table->permutation = NULL;
+		}
+		return result;
+	}
+	for (size_t c = 0; c < job->column_count; c++)
+		job->table->columns[job->columns[c].index] = job->columns[c].data;
+	return 0;
+}
+
+/* Columns that have to be decoded, with what they refer to at hand. */
+static int choose_columns(struct load_job *job, const struct table_schema *schema, uint64_t columns, struct error *e)
+{
+	int result = 0;
+
+	if (schema->time_column >= 0)
+		columns |= UINT64_C(1) << schema->time_column;
+	for (int c = 0; c < schema->column_count && result == 0; c++) {
+		const struct column_schema *column = &schema->columns[c];
+
+		if (!(columns >> c & 1) || job->table->columns[c].loaded)
+			continue;
+		if (column->type == COLUMN_TYPE_STRING)
+			result = refs_load(job->t, TABLE_string, e);
+		else if (column->type == COLUMN_TYPE_REF)
+			result = refs_load(job->t, column->ref, e);
+		job->columns[job->column_count++] = (struct load_column){ .index = c, .schema = column };
+	}
+	return result;
+}
+
+int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error *e)
+{
+	const struct table_schema *schema = schema_table(id);
+	struct load_job *job;
+	int result;
+
+	if (!schema || (schema->column_count < 64 && columns >> schema->column_count))
+		return error_set(e, E_USAGE, "no such table or column");
+	if (id == TABLE_string)
+		return strings_decode(t, e);
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return error_errno(e, ENOMEM, "cannot load table '%s'", schema->name);
+	job->t = t;
+	job->table = &t->tables[id];
+	job->first = !job->table->fixed;
+	pthread_mutex_init(&job->lock, NULL);
+	result = choose_columns(job, schema, columns ? columns : UINT64_MAX, e);
+	if (result == 0 && job->column_count)
+		result = run_job(job, schema, e);
+	if (result == -ENOMEM)
+		error_errno(e, ENOMEM, "cannot load table '%s' of %llu rows", schema->name,
+			    (unsigned long long)job->table->size.rows);
+	workers_release(job);
+	pthread_mutex_destroy(&job->lock);
+	free(job);
+	return result;
+}

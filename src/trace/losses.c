@@ -1,0 +1,187 @@
+/* losses.c: everything that is known to be missing: what the recorder wrote down, and what reading came upon. */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+
+static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_t count, uint64_t start_ns,
+	       uint64_t end_ns, const char *detail)
+{
+	struct trace_loss loss = { process, reason, count, start_ns, MAX(start_ns, end_ns), trace_keep(t, detail) };
+
+	return vec_push(&t->losses, loss);
+}
+
+static int add_rows(struct trace *t)
+{
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++) {
+		bool missing;
+		uint32_t detail = (uint32_t)trace_value(t, TABLE_loss, COLUMN_loss_detail, row, &missing);
+
+		if (add(t, trace_row_process(t, TABLE_loss, row), trace_u8(t, TABLE_loss, COLUMN_loss_reason)[row],
+			trace_u64(t, TABLE_loss, COLUMN_loss_count)[row],
+			trace_u64(t, TABLE_loss, COLUMN_loss_start_ns)[row],
+			trace_u64(t, TABLE_loss, COLUMN_loss_end_ns)[row],
+			missing ? "" : trace_string(t, detail)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The last process whose id stands at the beginning of a file's name, or the number of processes. */
+static size_t process_of_name(const struct trace *t, const char *name)
+{
+	char *end;
+	unsigned long pid = strtoul(name, &end, 10);
+
+	for (size_t i = t->processes.count; end != name && *end == '.' && i-- > 0;)
+		if (t->processes.data[i].pid == pid)
+			return i;
+	return t->processes.count;
+}
+
+static int add_failed_files(struct trace *t)
+{
+	struct strbuf detail = { 0 };
+	int result = 0;
+
+	for (size_t i = 0; i < t->failed.count && result == 0; i++) {
+		const struct failed_file *failed = &t->failed.data[i];
+
+		strbuf_clear(&detail);
+		strbuf_addf(&detail, "%s: %s", failed->name, failed->reason);
+		result = add(t, process_of_name(t, failed->name), loss_reason_damaged_file, 1, 0, 0,
+			     strbuf_text(&detail));
+	}
+	strbuf_release(&detail);
+	return result;
+}
+
+/* Blocks of a segment that were found damaged by decoding or by trace_verify. */
+struct file_damage {
+	uint64_t blocks, rows;
+	uint64_t start_ns, end_ns;
+};
+
+static void find_damage(const struct trace *t, struct file_damage *damage)
+{
+	for (size_t id = 1; id <= TABLE_MAX; id++) {
+		for (size_t i = 0; i < t->tables[id].items.count; i++) {
+			const struct block_item *item = &t->tables[id].items.data[i];
+			const struct segment *file = &t->segments.data[item->segment].file;
+			const struct block_header *header = &file->blocks[item->block].header;
+			struct file_damage *d = &damage[item->segment];
+
+			if (item->state == BLOCK_GOOD)
+				continue;
+			d->start_ns = d->blocks ? MIN(d->start_ns, header->start_ns) : header->start_ns;
+			d->end_ns = MAX(d->end_ns, header->end_ns);
+			d->blocks++;
+			d->rows += header->rows;
+		}
+	}
+}
+
+static int add_damage(struct trace *t, const struct trace_segment *segment, const struct file_damage *damage,
+		      struct strbuf *detail)
+{
+	const struct session *session = &t->sessions.data[segment->session];
+	uint64_t start_ns = segment->file.header.start_monotonic_ns, end_ns = session->end_ns;
+	uint64_t pieces = segment->file.damaged_blocks + damage->blocks;
+
+	if (segment->repeated)
+		return add(t, session->process, loss_reason_damaged_file, 1, start_ns, end_ns, detail->data);
+	if (pieces == 0)
+		return 0;
+	if (damage->blocks)
+		strbuf_addf(detail, ": %llu damaged blocks of %llu rows", (unsigned long long)damage->blocks,
+			    (unsigned long long)damage->rows);
+	if (segment->file.damaged_blocks)
+		strbuf_addf(detail, ": %llu pieces of damage, %llu bytes skipped",
+			    (unsigned long long)segment->file.damaged_blocks,
+			    (unsigned long long)segment->file.skipped_bytes);
+	else if (damage->end_ns) {
+		start_ns = damage->start_ns;
+		end_ns = damage->end_ns;
+	}
+	return add(t, session->process, loss_reason_damaged_file, pieces, start_ns, end_ns, strbuf_text(detail));
+}
+
+static int add_segment(struct trace *t, const struct trace_segment *segment, const struct file_damage *damage)
+{
+	const struct session *session = &t->sessions.data[segment->session];
+	struct strbuf detail = { 0 };
+	int result;
+
+	strbuf_adds(&detail, segment->name);
+	if (segment->repeated)
+		strbuf_addf(&detail, ": another file has its number %u, and is read instead",
+			    segment->file.header.number);
+	result = add_damage(t, segment, damage, &detail);
+	if (result == 0 && !segment->repeated && !segment->file.closed) {
+		strbuf_clear(&detail);
+		strbuf_addf(&detail, "%s: not closed in order", segment->name);
+		result = add(t, session->process, loss_reason_truncated_file, 0, session->end_ns, session->end_ns,
+			     strbuf_text(&detail));
+	}
+	strbuf_release(&detail);
+	return result;
+}
+
+static int add_segments(struct trace *t)
+{
+	struct file_damage *damage = calloc(t->segments.count, sizeof(*damage));
+	int result = damage ? 0 : -ENOMEM;
+
+	if (damage)
+		find_damage(t, damage);
+	for (size_t i = 0; i < t->segments.count && result == 0; i++)
+		result = add_segment(t, &t->segments.data[i], &damage[i]);
+	free(damage);
+	return result;
+}
+
+/* Gaps in the numbers of a session's segments, also before the first. */
+static int add_gaps(struct trace *t)
+{
+	const struct segment_header *before = NULL;
+
+	for (size_t i = 0; i < t->segments.count; i++) {
+		const struct trace_segment *segment = &t->segments.data[i];
+		const struct segment_header *header = &segment->file.header;
+		uint32_t expected;
+		char detail[128];
+
+		if (segment->repeated)
+			continue;
+		if (before && before->session != header->session)
+			before = NULL;
+		expected = before ? before->number + 1 : 0;
+		snprintf(detail, sizeof(detail), "segment %u%s of process %u", expected,
+			 header->number - expected > 1 ? " and following" : "", header->pid);
+		if (header->number != expected &&
+		    add(t, t->sessions.data[segment->session].process, loss_reason_missing_segment,
+			header->number - expected, before ? before->start_monotonic_ns : 0,
+			header->start_monotonic_ns, detail) < 0)
+			return -ENOMEM;
+		before = header;
+	}
+	return 0;
+}
+
+int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *count, struct error *e)
+{
+	int result = trace_load(t, TABLE_loss, 0, e);
+
+	if (result < 0)
+		return result;
+	t->losses.count = 0;
+	if (add_rows(t) < 0 || add_failed_files(t) < 0 || add_segments(t) < 0 || add_gaps(t) < 0)
+		return error_errno(e, ENOMEM, "cannot list losses");
+	*losses = t->losses.data;
+	*count = t->losses.count;
+	return 0;
+}

@@ -1,0 +1,281 @@
+/*
+ * processes.c: the list of processes, from the process rows of all sessions.
+ *
+ * A recorded process writes its own row (again at its end, then with the time). `pitot record` writes rows about the
+ * processes that it started or saw: they give what a process cannot know or had no time to write (its exit status), and
+ * make known those that never wrote a segment.
+ */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What `pitot record` knows of a process. */
+struct seen {
+	struct trace_process process;
+	bool has_end;
+	size_t shown;		/* index of the process that stands for it, or SIZE_MAX */
+	uint64_t shown_start_ns;
+};
+
+struct building {
+	struct trace *t;
+	VEC(struct trace_process) processes;
+	VEC(struct seen) seen;
+	VEC(size_t) first_seen;		/* of each session: index of its first row in `seen`, or SIZE_MAX */
+};
+
+static uint64_t value_of(const struct trace *t, int column, uint64_t row, uint64_t otherwise)
+{
+	bool missing;
+	uint64_t value = trace_value(t, TABLE_process, column, row, &missing);
+
+	return missing ? otherwise : value;
+}
+
+static const char *text_of(const struct trace *t, int column, uint64_t row, const char *otherwise)
+{
+	uint32_t id = (uint32_t)value_of(t, column, row, STRING_EMPTY);
+
+	return id == STRING_EMPTY || id == STRING_LOST ? otherwise : trace_string(t, id);
+}
+
+/* Overwrites what the row knows. */
+static void take_row(const struct trace *t, uint64_t row, struct trace_process *p, bool *has_end)
+{
+	uint64_t end = value_of(t, COLUMN_process_end_ns, row, 0);
+
+	p->pid = (uint32_t)value_of(t, COLUMN_process_pid, row, p->pid);
+	p->parent_pid = (uint32_t)value_of(t, COLUMN_process_parent_pid, row, p->parent_pid);
+	p->start_ns = value_of(t, COLUMN_process_start_ns, row, p->start_ns);
+	p->command = text_of(t, COLUMN_process_command, row, p->command);
+	p->executable = text_of(t, COLUMN_process_executable, row, p->executable);
+	p->host = text_of(t, COLUMN_process_host, row, p->host);
+	p->exit_status = (int)(int64_t)value_of(t, COLUMN_process_exit_status, row, (uint64_t)(int64_t)p->exit_status);
+	if (end == 0)
+		return;
+	p->end_ns = end;
+	*has_end = true;
+}
+
+static struct trace_process blank_process(uint32_t pid)
+{
+	return (struct trace_process){ .pid = pid, .command = "", .executable = "", .host = "", .exit_status = -1 };
+}
+
+/* Rows about one process image, written at its start and again at its end, are one item. */
+static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, size_t *index)
+{
+	uint32_t pid = (uint32_t)value_of(b->t, COLUMN_process_pid, row, 0);
+	uint64_t start = value_of(b->t, COLUMN_process_start_ns, row, 0);
+	struct seen fresh = { .process = blank_process(pid), .shown = SIZE_MAX };
+	struct seen *seen;
+
+	for (*index = 0; *index < b->seen.count; ++*index)
+		if (b->seen.data[*index].process.pid == pid && b->seen.data[*index].process.start_ns == start)
+			break;
+	fresh.process.end_ns = session_end_ns;
+	if (*index == b->seen.count && vec_push(&b->seen, fresh) < 0)
+		return -ENOMEM;
+	seen = &b->seen.data[*index];
+	take_row(b->t, row, &seen->process, &seen->has_end);
+	seen->process.closed = seen->has_end;
+	return 0;
+}
+
+static bool is_record_file(const struct trace *t, size_t session)
+{
+	for (size_t i = 0; i < t->segments.count; i++)
+		if (t->segments.data[i].session == session)
+			return strncmp(t->segments.data[i].name, "record.", strlen("record.")) == 0;
+	return false;
+}
+
+/* One session's rows: of itself, or of what `pitot record` saw. */
+static int add_session(struct building *b, size_t index)
+{
+	struct trace *t = b->t;
+	struct session *session = &t->sessions.data[index];
+	struct trace_process process = blank_process(session->pid);
+	uint64_t end = trace_first_row(t, TABLE_process, index + 1);
+	size_t first_seen = SIZE_MAX, seen;
+	bool has_end = false, has_own = false;
+
+	process.start_ns = session->start_ns;
+	process.end_ns = session->end_ns;
+	for (uint64_t row = trace_first_row(t, TABLE_process, index); row < end; row++) {
+		if (value_of(t, COLUMN_process_source, row, process_source_inside) == process_source_inside) {
+			take_row(t, row, &process, &has_end);
+			has_own = true;
+			continue;
+		}
+		if (add_seen(b, row, session->end_ns, &seen) < 0)
+			return -ENOMEM;
+		first_seen = MIN(first_seen, seen);
+	}
+	session->by_record = !has_own && (first_seen != SIZE_MAX || is_record_file(t, index));
+	session->process = session->by_record ? SIZE_MAX : b->processes.count;
+	process.end_ns = MAX(process.end_ns, process.start_ns);
+	process.session = session->id;
+	process.inside = true;
+	process.segments = session->segments;
+	process.missing_segments = session->missing_segments;
+	process.closed = session->closed;
+	if (!session->by_record && vec_push(&b->processes, process) < 0)
+		return -ENOMEM;
+	return vec_push(&b->first_seen, first_seen);
+}
+
+/* Whether `a` fits a process that began at start_ns better than `b`: the last that began before it, else the first. */
+static bool fits_better(const struct seen *a, const struct seen *b, uint64_t start_ns)
+{
+	bool a_before = a->process.start_ns <= start_ns, b_before = b->process.start_ns <= start_ns;
+
+	if (a_before != b_before)
+		return a_before;
+	return a_before ? a->process.start_ns > b->process.start_ns : a->process.start_ns < b->process.start_ns;
+}
+
+static struct seen *find_seen(struct building *b, const struct trace_process *process)
+{
+	struct seen *best = NULL;
+
+	for (size_t i = 0; i < b->seen.count; i++) {
+		struct seen *s = &b->seen.data[i];
+
+		if (s->process.pid == process->pid && (!best || fits_better(s, best, process->start_ns)))
+			best = s;
+	}
+	return best;
+}
+
+/* Fills in what the processes do not say of themselves; the exit status is that of the last image of a pid. */
+static void match_seen(struct building *b)
+{
+	for (size_t i = 0; i < b->processes.count; i++) {
+		struct trace_process *process = &b->processes.data[i];
+		struct seen *seen = find_seen(b, process);
+
+		if (!seen)
+			continue;
+		if (process->parent_pid == 0)
+			process->parent_pid = seen->process.parent_pid;
+		if (!*process->command)
+			process->command = seen->process.command;
+		if (!*process->executable)
+			process->executable = seen->process.executable;
+		if (!*process->host)
+			process->host = seen->process.host;
+		if (seen->shown != SIZE_MAX && seen->shown_start_ns > process->start_ns)
+			continue;
+		seen->shown = i;
+		seen->shown_start_ns = process->start_ns;
+	}
+	for (size_t i = 0; i < b->seen.count; i++) {
+		const struct seen *seen = &b->seen.data[i];
+
+		if (seen->shown != SIZE_MAX && b->processes.data[seen->shown].exit_status < 0)
+			b->processes.data[seen->shown].exit_status = seen->process.exit_status;
+	}
+}
+
+/* Processes that wrote no segment, and a place for the rows of `pitot record` itself. */
+static int add_others(struct building *b)
+{
+	struct trace *t = b->t;
+
+	for (size_t i = 0; i < b->seen.count; i++) {
+		if (b->seen.data[i].shown != SIZE_MAX)
+			continue;
+		b->seen.data[i].shown = b->processes.count;
+		if (vec_push(&b->processes, b->seen.data[i].process) < 0)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->sessions.count; i++) {
+		struct session *session = &t->sessions.data[i];
+		struct trace_process process = blank_process(session->pid);
+
+		if (!session->by_record)
+			continue;
+		if (b->first_seen.data[i] != SIZE_MAX) {
+			session->process = b->seen.data[b->first_seen.data[i]].shown;
+			continue;
+		}
+		session->process = b->processes.count;
+		process.start_ns = session->start_ns;
+		process.end_ns = session->end_ns;
+		process.closed = session->closed;
+		if (vec_push(&b->processes, process) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int compare_processes(const void *a, const void *b, void *processes)
+{
+	const struct trace_process *all = processes, *x = &all[*(const size_t *)a], *y = &all[*(const size_t *)b];
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->session < y->session ? -1 : x->session > y->session;
+}
+
+/* Hands the list over to the trace in order of time. */
+static int take_processes(struct building *b)
+{
+	struct trace *t = b->t;
+	size_t count = b->processes.count, *order = malloc(2 * count * sizeof(*order)), *place = order + count;
+
+	t->processes.count = 0;
+	if (!order || vec_reserve(&t->processes, count) < 0) {
+		free(order);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < count; i++)
+		order[i] = i;
+	qsort_r(order, count, sizeof(*order), compare_processes, b->processes.data);
+	for (size_t i = 0; i < count; i++) {
+		place[order[i]] = i;
+		t->processes.data[t->processes.count++] = b->processes.data[order[i]];
+	}
+	for (size_t i = 0; i < t->sessions.count; i++)
+		t->sessions.data[i].process = place[t->sessions.data[i].process];
+	free(order);
+	return 0;
+}
+
+/* Every session is shown as a process of its own while the process rows are read. */
+static int load_rows(struct trace *t, struct error *e)
+{
+	t->processes.count = 0;
+	if (vec_reserve(&t->processes, t->sessions.count) < 0 || catalog_blocks(t) < 0)
+		return error_errno(e, ENOMEM, "cannot list processes");
+	for (size_t i = 0; i < t->sessions.count; i++)
+		t->processes.data[t->processes.count++] = blank_process(0);
+	return trace_load(t, TABLE_process, 0, e);
+}
+
+int processes_build(struct trace *t, struct error *e)
+{
+	struct building b = { .t = t };
+	int result = load_rows(t, e);
+
+	if (result < 0)
+		return result;
+	for (size_t i = 0; i < t->sessions.count && result == 0; i++)
+		result = add_session(&b, i);
+	if (result == 0) {
+		match_seen(&b);
+		result = add_others(&b);
+	}
+	if (result == 0)
+		result = take_processes(&b);
+	if (result == 0)
+		result = catalog_blocks(t);
+	vec_release(&b.processes);
+	vec_release(&b.seen);
+	vec_release(&b.first_seen);
+	return result < 0 ? error_errno(e, -result, "cannot list processes") : 0;
+}

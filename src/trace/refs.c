@@ -1,0 +1,57 @@
+/*
+ * refs.c: for tables that others refer to: from the ids of each session to what stands for them in the trace.
+ *
+ * Such tables have no time column (a test holds that), so their rows stay in the order of their blocks.
+ */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+
+/* The rows of `count` blocks, which follow each other and are all of one session. */
+static int fill_session(struct id_table *ids, const struct block_item *items, size_t count, const uint32_t *keys,
+			const uint32_t *values)
+{
+	uint64_t first = items[0].row, rows = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (items[i].state != BLOCK_DAMAGED)
+			rows += items[i].rows;
+	if (rows == 0)
+		return 0;
+	return id_table_fill(ids, keys + first, values ? values + first : NULL, (uint32_t)first, rows);
+}
+
+static int fill_sessions(struct trace *t, struct table_data *table, const uint32_t *keys, const uint32_t *values)
+{
+	const struct block_item *items = table->items.data;
+	size_t end;
+	int result = 0;
+
+	table->ids = calloc(t->sessions.count, sizeof(*table->ids));
+	if (!table->ids)
+		return -ENOMEM;
+	table->ids_count = t->sessions.count;
+	for (size_t i = 0; i < table->items.count && result == 0; i = end) {
+		uint32_t session = t->segments.data[items[i].segment].session;
+
+		for (end = i + 1; end < table->items.count; end++)
+			if (t->segments.data[items[end].segment].session != session)
+				break;
+		result = fill_session(&table->ids[session], items + i, end - i, keys, values);
+	}
+	return result;
+}
+
+int refs_load(struct trace *t, enum table_id target, struct error *e)
+{
+	struct table_data *table = &t->tables[target];
+	int id = schema_column_by_name(schema_table(target), "id");
+	int result = trace_load(t, target, UINT64_C(1) << id, e);
+
+	if (result < 0 || table->ids)
+		return result;
+	result = fill_sessions(t, table, table->columns[id].values,
+			       target == TABLE_string ? table->columns[COLUMN_string_text].values : NULL);
+	return result == -ENOMEM ? error_errno(e, ENOMEM, "cannot index table '%s'", schema_table(target)->name)
+				 : result;
+}

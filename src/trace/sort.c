@@ -1,0 +1,181 @@
+/*
+ * sort.c: puts the rows of each process into order of time.
+ *
+ * Blocks are sorted inside and follow each other nearly in order, because activity buffers and rings are emptied in
+ * turn. So the rows consist of few ascending runs, of which few overlap at any time. The runs are merged with a heap
+ * that holds only those that have begun; from the run at its top, rows are taken until another one is due. Rows of equal
+ * time keep their order.
+ */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "trace/parallel.h"
+
+struct run {
+	uint32_t next, end;	/* rows */
+};
+
+struct run_list {
+	VEC(struct run) runs;
+};
+
+static int find_runs(const uint64_t *times, uint64_t begin, uint64_t end, struct run_list *list)
+{
+	struct run run = { (uint32_t)begin, (uint32_t)begin };
+
+	for (uint64_t i = begin + 1; i < end; i++) {
+		if (times[i - 1] <= times[i])
+			continue;
+		run.end = (uint32_t)i;
+		if (vec_push(&list->runs, run) < 0)
+			return -ENOMEM;
+		run.next = (uint32_t)i;
+	}
+	run.end = (uint32_t)end;
+	return vec_push(&list->runs, run);
+}
+
+static bool run_before(const uint64_t *times, const struct run *a, const struct run *b)
+{
+	return times[a->next] != times[b->next] ? times[a->next] < times[b->next] : a->next < b->next;
+}
+
+static int compare_runs(const void *a, const void *b, void *times)
+{
+	return run_before(times, a, b) ? -1 : run_before(times, b, a);
+}
+
+/* Restores the heap after the run at `place` has got later. */
+static void heap_down(const uint64_t *times, struct run *heap, size_t count, size_t place)
+{
+	struct run moving = heap[place];
+
+	for (;;) {
+		size_t child = 2 * place + 1;
+
+		if (child >= count)
+			break;
+		if (child + 1 < count && run_before(times, &heap[child + 1], &heap[child]))
+			child++;
+		if (!run_before(times, &heap[child], &moving))
+			break;
+		heap[place] = heap[child];
+		place = child;
+	}
+	heap[place] = moving;
+}
+
+static void heap_push(const uint64_t *times, struct run *heap, size_t count, struct run run)
+{
+	size_t place = count;
+
+	while (place && run_before(times, &run, &heap[(place - 1) / 2])) {
+		heap[place] = heap[(place - 1) / 2];
+		place = (place - 1) / 2;
+	}
+	heap[place] = run;
+}
+
+/*
+ * Writes the rows of the sorted runs to out in order of time. The heap lies in the runs' own array: it never has more
+ * members than runs have been taken from there.
+ */
+static void merge_runs(const uint64_t *times, struct run *runs, size_t count, uint32_t *out)
+{
+	size_t taken = 0, active = 0;
+
+	while (taken < count || active) {
+		uint64_t limit = UINT64_MAX;
+		struct run *top = &runs[0];
+
+		while (taken < count && (active == 0 || !run_before(times, &runs[0], &runs[taken])))
+			heap_push(times, runs, active++, runs[taken++]);
+		if (taken < count)
+			limit = times[runs[taken].next];
+		for (size_t child = 1; child <= 2 && child < active; child++)
+			limit = MIN(limit, times[runs[child].next]);
+		do
+			*out++ = top->next++;
+		while (top->next < top->end && times[top->next] < limit);
+		if (top->next == top->end)
+			*top = runs[--active];
+		if (active)
+			heap_down(times, runs, active, 0);
+	}
+}
+
+static bool is_sorted(const uint64_t *times, const uint64_t *first_row, size_t processes)
+{
+	for (size_t p = 0; p < processes; p++)
+		for (uint64_t i = first_row[p] + 1; i < first_row[p + 1]; i++)
+			if (times[i - 1] > times[i])
+				return false;
+	return true;
+}
+
+static int sort_process(const uint64_t *times, uint64_t begin, uint64_t end, uint32_t *permutation)
+{
+	struct run_list list = { VEC_INIT };
+	int result;
+
+	if (begin == end)
+		return 0;
+	result = find_runs(times, begin, end, &list);
+	if (result == 0) {
+		qsort_r(list.runs.data, list.runs.count, sizeof(struct run), compare_runs, (void *)times);
+		merge_runs(times, list.runs.data, list.runs.count, permutation + begin);
+	}
+	vec_release(&list.runs);
+	return result;
+}
+
+int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes, uint32_t **permutation)
+{
+	uint32_t *order;
+
+	*permutation = NULL;
+	if (is_sorted(times, first_row, processes))
+		return 0;
+	order = array_new(first_row[processes], sizeof(*order));
+	if (!order)
+		return -ENOMEM;
+	for (size_t p = 0; p < processes; p++) {
+		int result = sort_process(times, first_row[p], first_row[p + 1], order);
+
+		if (result < 0) {
+			free(order);
+			return result;
+		}
+	}
+	*permutation = order;
+	return 0;
+}
+
+#define APPLY(type)                                                                                                    \
+	do {                                                                                                           \
+		const type *from = *values;                                                                            \
+		type *to = sorted;                                                                                     \
+		for (uint64_t i = 0; i < rows; i++)                                                                    \
+			to[i] = from[permutation[i]];                                                                  \
+	} while (0)
+
+int sort_apply(void **values, size_t width, const uint32_t *permutation, uint64_t rows)
+{
+	void *sorted = array_new(rows, width);
+
+	if (!sorted)
+		return -ENOMEM;
+	if (width == 1)
+		APPLY(uint8_t);
+	else if (width == 2)
+		APPLY(uint16_t);
+	else if (width == 4)
+		APPLY(uint32_t);
+	else
+		APPLY(uint64_t);
+	free(*values);
+	*values = sorted;
+	return 0;
+}

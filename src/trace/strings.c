@@ -1,0 +1,108 @@
+/*
+ * strings.c: the texts of all processes in one interner, so that equal texts have equal ids.
+ *
+ * Table `string` is the only one with a BYTES column. Its column `text` is loaded as ids of the trace, and each
+ * session gets a table from its own ids to them.
+ */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STRING_BYTES_MAX (UINT64_C(4) << 30)
+
+int64_t trace_intern(struct trace *t, const char *text, size_t length)
+{
+	int64_t id;
+
+	if (t->strings.bytes > STRING_BYTES_MAX || t->strings.count >= UINT32_MAX - 1) {
+		id = interner_find(&t->strings, text, length);
+		return id < 0 ? E_LIMIT : id;
+	}
+	return interner_add(&t->strings, text, length, NULL);
+}
+
+const char *trace_keep(struct trace *t, const char *text)
+{
+	int64_t id = trace_intern(t, text, strlen(text));
+
+	return id < 0 ? "?" : t->strings.items[id].text;
+}
+
+struct string_rows {
+	VEC(uint32_t) ids;	/* in the session */
+	VEC(uint32_t) texts;	/* in the trace */
+	uint32_t block_ids[BLOCK_ROWS_MAX];
+};
+
+static int add_texts(struct trace *t, struct string_rows *rows, const struct bytes_column *texts, uint32_t count)
+{
+	if (vec_reserve(&rows->ids, count) < 0 || vec_reserve(&rows->texts, count) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t length = texts->offsets[i + 1] - texts->offsets[i];
+		int64_t id = trace_intern(t, (const char *)texts->data + texts->offsets[i], length);
+
+		if (id == -ENOMEM)
+			return -ENOMEM;
+		rows->ids.data[rows->ids.count++] = rows->block_ids[i];
+		rows->texts.data[rows->texts.count++] = id < 0 ? STRING_LOST : (uint32_t)id;
+	}
+	return 0;
+}
+
+static int load_block(struct trace *t, struct decoder *decoder, struct block_item *item, struct string_rows *rows)
+{
+	const struct segment *file = &t->segments.data[item->segment].file;
+	struct bytes_column texts = { NULL, NULL };
+	struct column_target targets[] = {
+		{ .column = COLUMN_string_id, .values = rows->block_ids },
+		{ .column = COLUMN_string_text, .values = &texts },
+	};
+	int result = block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets), true, NULL);
+
+	if (result < 0) {
+		item->state = BLOCK_DAMAGED;
+		return result == -ENOMEM ? result : 0;
+	}
+	result = add_texts(t, rows, &texts, item->rows);
+	free(texts.offsets);
+	free(texts.data);
+	return result;
+}
+
+/* Makes the decoded rows the columns of the table. */
+static void take_columns(struct table_data *table, struct string_rows *rows)
+{
+	table->columns[COLUMN_string_id] = (struct column_data){ .values = rows->ids.data, .loaded = true };
+	table->columns[COLUMN_string_text] = (struct column_data){ .values = rows->texts.data, .loaded = true };
+	rows->ids.data = rows->texts.data = NULL;
+}
+
+int strings_decode(struct trace *t, struct error *e)
+{
+	struct table_data *table = &t->tables[TABLE_string];
+	struct string_rows *rows;
+	struct decoder *decoder;
+	int result = 0;
+
+	if (table->fixed)
+		return 0;
+	rows = calloc(1, sizeof(*rows));
+	decoder = decoder_new();
+	if (!rows || !decoder)
+		result = -ENOMEM;
+	for (size_t i = 0; i < table->items.count && result == 0; i++)
+		result = load_block(t, decoder, &table->items.data[i], rows);
+	if (result == 0)
+		result = load_place(t, table, e);
+	if (result == 0)
+		take_columns(table, rows);
+	if (rows) {
+		vec_release(&rows->ids);
+		vec_release(&rows->texts);
+	}
+	free(rows);
+	decoder_free(decoder);
+	return result == -ENOMEM ? error_errno(e, ENOMEM, "cannot load strings") : result;
+}

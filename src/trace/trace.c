@@ -1,0 +1,356 @@
+#include "trace/trace.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "trace/parallel.h"
+#include "trace/trace_data.h"
+
+/* CLOCK_REALTIME - CLOCK_MONOTONIC: the best reading of the recording's first block of readings, else a header. */
+static int64_t find_realtime_offset(const struct trace *t)
+{
+	const struct segment_header *header = &t->segments.data[0].file.header;
+	int64_t offset = (int64_t)(header->start_realtime_ns - header->start_monotonic_ns);
+	const struct table_data *table = &t->tables[TABLE_clock];
+	const struct block_item *item = table->items.data;
+	const struct segment *file = item ? &t->segments.data[item->segment].file : NULL;
+	uint64_t *monotonic = item ? calloc(item->rows, 2 * sizeof(uint64_t) + sizeof(uint32_t)) : NULL;
+	struct decoder *decoder = decoder_new();
+	uint64_t *realtime = monotonic ? monotonic + item->rows : NULL;
+	uint32_t *width = monotonic ? (uint32_t *)(realtime + item->rows) : NULL, least = UINT32_MAX;
+	struct column_target targets[] = {
+		{ .column = COLUMN_clock_monotonic_ns, .values = monotonic },
+		{ .column = COLUMN_clock_realtime_ns, .values = realtime },
+		{ .column = COLUMN_clock_width_ns, .values = width },
+	};
+
+	if (monotonic && decoder &&
+	    block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets), true, NULL) == 0)
+		for (uint32_t i = 0; i < item->rows; i++)
+			if (width[i] < least && realtime[i]) {
+				least = width[i];
+				offset = (int64_t)(realtime[i] - monotonic[i]);
+			}
+	decoder_free(decoder);
+	free(monotonic);
+	return offset;
+}
+
+/* After files have been opened or have grown. */
+static int rebuild(struct trace *t, struct error *e)
+{
+	int result;
+
+	if (catalog_sessions(t) < 0)
+		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
+	result = processes_build(t, e);
+	if (result == 0)
+		t->realtime_offset_ns = find_realtime_offset(t);
+	return result;
+}
+
+static int strings_init(struct trace *t)
+{
+	interner_init(&t->strings);
+	return interner_add(&t->strings, "", 0, NULL) == STRING_EMPTY &&
+			       interner_add(&t->strings, "?", 1, NULL) == STRING_LOST
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int open_trace(struct trace *t, const char *path, struct error *e)
+{
+	uint64_t new_blocks;
+	struct stat status;
+	int result;
+
+	if (stat(path, &status) < 0)
+		return error_errno(e, errno, "cannot open recording '%s'", path);
+	t->is_file = !S_ISDIR(status.st_mode);
+	t->path = strdup(path);
+	if (!t->path || strings_init(t) < 0)
+		return error_errno(e, ENOMEM, "cannot open recording '%s'", path);
+	result = catalog_scan(t, &new_blocks, e);
+	return result < 0 ? result : rebuild(t, e);
+}
+
+int trace_open(const char *path, const struct trace_options *options, struct trace **out, struct error *e)
+{
+	struct trace *t = calloc(1, sizeof(*t));
+	int result;
+
+	if (!t)
+		return error_errno(e, ENOMEM, "cannot open recording '%s'", path);
+	if (options)
+		t->options = *options;
+	if (t->options.threads == 0)
+		t->options.threads = parallel_processors();
+	t->options.threads = MIN(t->options.threads, PARALLEL_MAX);
+	result = open_trace(t, path, e);
+	if (result < 0) {
+		trace_free(t);
+		return result;
+	}
+	*out = t;
+	return 0;
+}
+
+void trace_free(struct trace *t)
+{
+	if (!t)
+		return;
+	calls_release(t);
+	catalog_release(t);
+	interner_release(&t->strings);
+	vec_release(&t->losses);
+	free(t->path);
+	free(t);
+}
+
+int trace_refresh(struct trace *t, struct error *e)
+{
+	uint64_t new_blocks;
+	int result = catalog_scan(t, &new_blocks, e);
+
+	if (result < 0)
+		return result;
+	result = rebuild(t, e);
+	return result < 0 ? result : (int)MIN(new_blocks, (uint64_t)INT32_MAX);
+}
+
+size_t trace_process_count(const struct trace *t)
+{
+	return t->processes.count;
+}
+
+const struct trace_process *trace_process(const struct trace *t, size_t index)
+{
+	return index < t->processes.count ? &t->processes.data[index] : NULL;
+}
+
+static const struct table_data *table_of(const struct trace *t, enum table_id table)
+{
+	assert(schema_table(table));
+	return &t->tables[table];
+}
+
+uint64_t trace_rows(const struct trace *t, enum table_id id)
+{
+	const struct table_data *table = table_of(t, id);
+
+	return table->fixed ? table->rows : table->size.rows;
+}
+
+uint64_t trace_first_row(const struct trace *t, enum table_id id, size_t process)
+{
+	const struct table_data *table = table_of(t, id);
+
+	return table->fixed ? table->first_row[MIN(process, t->processes.count)] : 0;
+}
+
+size_t trace_row_process(const struct trace *t, enum table_id id, uint64_t row)
+{
+	size_t low = 0, high = t->processes.count;
+
+	/* the last process that begins at or before the row; those without rows begin where the next one does */
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (trace_first_row(t, id, middle) <= row)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const struct column_data *column_of(const struct trace *t, enum table_id table, int column)
+{
+	assert(column >= 0 && column < schema_table(table)->column_count);
+	return &table_of(t, table)->columns[column];
+}
+
+const void *trace_column(const struct trace *t, enum table_id table, int column)
+{
+	return column_of(t, table, column)->values;
+}
+
+/* Width in memory: texts are loaded as ids of strings. */
+static size_t loaded_width(enum table_id table, int column)
+{
+	const struct column_schema *schema = &schema_table(table)->columns[column];
+
+	return schema->type == COLUMN_TYPE_BYTES ? sizeof(uint32_t) : schema->width;
+}
+
+const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column)
+{
+	assert(loaded_width(table, column) == 1);
+	return trace_column(t, table, column);
+}
+
+const uint16_t *trace_u16(const struct trace *t, enum table_id table, int column)
+{
+	assert(loaded_width(table, column) == 2);
+	return trace_column(t, table, column);
+}
+
+const uint32_t *trace_u32(const struct trace *t, enum table_id table, int column)
+{
+	assert(loaded_width(table, column) == 4);
+	return trace_column(t, table, column);
+}
+
+const uint64_t *trace_u64(const struct trace *t, enum table_id table, int column)
+{
+	assert(loaded_width(table, column) == 8);
+	return trace_column(t, table, column);
+}
+
+const uint8_t *trace_valid(const struct trace *t, enum table_id table, int column)
+{
+	return column_of(t, table, column)->valid;
+}
+
+uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row, bool *missing)
+{
+	const struct column_schema *schema = &schema_table(table)->columns[column];
+	const struct column_data *data = column_of(t, table, column);
+	uint64_t value = 0;
+	bool absent = !data->values || row >= trace_rows(t, table) || (data->valid && !data->valid[row]);
+
+	if (!absent && loaded_width(table, column) == 1)
+		value = ((const uint8_t *)data->values)[row];
+	else if (!absent && loaded_width(table, column) == 2)
+		value = ((const uint16_t *)data->values)[row];
+	else if (!absent && schema->type == COLUMN_TYPE_I32)
+		value = (uint64_t)(int64_t)((const int32_t *)data->values)[row];
+	else if (!absent && loaded_width(table, column) == 4)
+		value = ((const uint32_t *)data->values)[row];
+	else if (!absent)
+		value = ((const uint64_t *)data->values)[row];
+	if (missing)
+		*missing = absent || (schema->type == COLUMN_TYPE_REF && value == TRACE_NO_ROW);
+	return value;
+}
+
+const char *trace_string(const struct trace *t, uint32_t id)
+{
+	return id < t->strings.count ? t->strings.items[id].text : "?";
+}
+
+size_t trace_string_length(const struct trace *t, uint32_t id)
+{
+	return id < t->strings.count ? t->strings.items[id].length : strlen("?");
+}
+
+uint32_t trace_string_count(const struct trace *t)
+{
+	return (uint32_t)t->strings.count;
+}
+
+/* Tables whose rows happened at a time; the others say when something was first seen or read. */
+static const enum table_id event_tables[] = {
+	TABLE_kernel,	   TABLE_memcpy,     TABLE_memset,	TABLE_synchronization, TABLE_cuda_event,
+	TABLE_graph_launch, TABLE_allocation, TABLE_memory_pool, TABLE_api_call,	       TABLE_nvtx,
+	TABLE_overhead,	   TABLE_counter_sample,
+};
+
+static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns, uint64_t *end_ns)
+{
+	const struct table_data *data = table_of(t, table);
+
+	for (size_t i = 0; i < data->items.count; i++) {
+		const struct block_item *item = &data->items.data[i];
+		const struct block_header *header = &t->segments.data[item->segment].file.blocks[item->block].header;
+
+		if (header->end_ns == 0)
+			continue;
+		*start_ns = MIN(*start_ns, header->start_ns);
+		*end_ns = MAX(*end_ns, header->end_ns);
+	}
+}
+
+void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(event_tables); i++)
+		widen(t, event_tables[i], &start, &end);
+	for (uint32_t id = 1; id <= TABLE_MAX && end == 0; id++)
+		widen(t, id, &start, &end);
+	*start_ns = end ? start : 0;
+	*end_ns = end;
+}
+
+int64_t trace_realtime_offset_ns(const struct trace *t)
+{
+	return t->realtime_offset_ns;
+}
+
+void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size)
+{
+	*size = table_of(t, table)->size;
+}
+
+uint64_t trace_file_bytes(const struct trace *t)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < t->segments.count; i++)
+		bytes += t->segments.data[i].file.size;
+	return bytes;
+}
+
+size_t trace_segment_count(const struct trace *t)
+{
+	return t->segments.count;
+}
+
+struct verification {
+	struct trace *t;
+	struct table_data *table;
+};
+
+static int verify_block(void *user, unsigned worker, size_t number)
+{
+	const struct verification *verification = user;
+	struct block_item *item = &verification->table->items.data[number];
+	const struct segment *file = &verification->t->segments.data[item->segment].file;
+
+	(void)worker;
+	if (item->state == BLOCK_GOOD && block_verify(file, &file->blocks[item->block], NULL) < 0)
+		item->state = verification->table->fixed ? BLOCK_INCOMPLETE : BLOCK_DAMAGED;
+	return 0;
+}
+
+/* Blocks that no table lists: of tables that this version does not know, and without rows. */
+static int64_t verify_unlisted(const struct segment *file)
+{
+	int64_t damaged = 0;
+
+	for (size_t i = 0; i < file->block_count; i++)
+		if (!schema_table(file->blocks[i].header.table) || file->blocks[i].header.rows == 0)
+			damaged += block_verify(file, &file->blocks[i], NULL) < 0;
+	return damaged;
+}
+
+int64_t trace_verify(struct trace *t, struct error *e)
+{
+	int64_t damaged = 0;
+
+	for (size_t id = 1; id <= TABLE_MAX; id++) {
+		struct verification verification = { t, &t->tables[id] };
+		int result = parallel_for(t->options.threads, t->tables[id].items.count, verify_block, &verification);
+
+		if (result < 0)
+			return error_set(e, result, "cannot verify '%s'", t->path);
+		for (size_t i = 0; i < t->tables[id].items.count; i++)
+			damaged += t->tables[id].items.data[i].state != BLOCK_GOOD;
+	}
+	for (size_t i = 0; i < t->segments.count; i++)
+		damaged += (int64_t)t->segments.data[i].file.damaged_blocks + verify_unlisted(&t->segments.data[i].file);
+	return damaged;
+}
