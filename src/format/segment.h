@@ -70,16 +70,20 @@ _Static_assert(sizeof(struct segment_trailer) == 24, "on disk");
 /*
  * A payload is `columns` chunks, each:
  *	varint	column id (the column's index in the schema)
- *	u8	encoding: low 4 bits ENCODING_…, bit 4 CHUNK_DELTA, bit 5 CHUNK_BASE, bit 6 CHUNK_VALIDITY, bit 7 CHUNK_ZSTD
+ *	u8	flags: low 2 bits ENCODING_…, the others CHUNK_…
+ *	varint	seed: only with CHUNK_DELTA
  *	varint	decoded bytes of the data (before zstd; equals stored bytes without it)
  *	varint	stored bytes
  *	data
  *
  * A column without a chunk was not written: all its values are missing.
- * CHUNK_VALIDITY: one byte a row (0 missing, 1 present) under the chunk's encoding; comes before the column's values,
- * which then are only those of present rows. CHUNK_BASE: values are differences (zigzag) to the value of the column's
- * base column in the same row, 0 where that is missing. CHUNK_DELTA: values are zigzag differences to the previous
- * value, the first one to 0. BASE is undone after DELTA. Arithmetic is modulo 2^64.
+ * CHUNK_VALIDITY: a chunk of one value a row (0 missing, 1 present) for the column; stands before the chunk of the
+ * column's values, which then are only those of present rows.
+ *
+ * A value of a signed column is sign-extended to 64 bits; arithmetic is modulo 2^64. What is stored of it:
+ * CHUNK_BASE: the difference to the value of the column's base column in the same row, to 0 where that is missing.
+ * CHUNK_DELTA: the difference to the previous value, of the first one to the seed; taken after CHUNK_BASE.
+ * Where any of the two is set, or the column is signed, the result is stored as zigzag.
  */
 enum {
 	ENCODING_RUNS = 0,	/* pairs of varints: length of a run (>= 1), value */
@@ -88,7 +92,7 @@ enum {
 	ENCODING_BYTES = 3,	/* BYTES columns: a varint length for each value, then all the bytes */
 };
 
-#define CHUNK_ENCODING(flags) ((flags) & 0x0f)
+#define CHUNK_ENCODING(flags) ((flags) & 0x03)
 #define CHUNK_DELTA 0x10
 #define CHUNK_BASE 0x20
 #define CHUNK_VALIDITY 0x40

@@ -1,0 +1,285 @@
+#include "format/block_build.h"
+
+#include <errno.h>
+
+#include "base/bytes.h"
+
+int block_builder_init(struct block_builder *b, size_t rows_max, int level)
+{
+	*b = (struct block_builder){ .rows_max = rows_max };
+	b->values = malloc(rows_max * sizeof(*b->values));
+	b->base = malloc(rows_max * sizeof(*b->base));
+	b->order = malloc(rows_max * sizeof(*b->order));
+	b->merged = malloc(rows_max * sizeof(*b->merged));
+	if (!b->values || !b->base || !b->order || !b->merged ||
+	    column_encoder_init(&b->encoder, rows_max, level) < 0) {
+		block_builder_release(b);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void block_builder_release(struct block_builder *b)
+{
+	column_encoder_release(&b->encoder);
+	free(b->values);
+	free(b->base);
+	free(b->order);
+	free(b->merged);
+	*b = (struct block_builder){ 0 };
+}
+
+void block_header_seal(struct block_header *header, const void *payload)
+{
+	header->payload_crc = crc32c(0, payload, header->payload_bytes);
+	header->header_crc = 0;
+	header->header_crc = crc32c(0, header, sizeof(*header));
+}
+
+static const uint8_t *row_at(const struct block_rows *in, size_t i)
+{
+	return (const uint8_t *)in->rows + i * in->table->row_size;
+}
+
+static uint64_t row_missing(const uint8_t *row)
+{
+	return load_u64(row);
+}
+
+/* A row's place in the order of time: rows without a time come before all others. */
+static uint64_t time_key(const struct block_rows *in, size_t i)
+{
+	const uint8_t *row = row_at(in, i);
+	int column = in->table->time_column;
+	uint64_t time = load_u64(row + in->table->columns[column].row_offset);
+
+	if (row_missing(row) >> column & 1)
+		return 0;
+	return time == UINT64_MAX ? time : time + 1;
+}
+
+/* Merges from[a..m) and from[m..z) into to[a..z); equal keys keep their order. */
+static void merge(const uint64_t *keys, const uint32_t *from, uint32_t *to, size_t a, size_t m, size_t z)
+{
+	size_t left = a, right = m;
+
+	for (size_t i = a; i < z; i++)
+		to[i] = left < m && (right == z || keys[from[left]] <= keys[from[right]]) ? from[left++]
+											  : from[right++];
+}
+
+/* End of the ascending run that starts at `from`. */
+static size_t run_end(const uint64_t *keys, const uint32_t *order, size_t from, size_t count)
+{
+	do
+		from++;
+	while (from < count && keys[order[from - 1]] <= keys[order[from]]);
+	return from;
+}
+
+/* Natural merge sort: rows come as a few sorted runs. Returns the order, or NULL where the rows are in order. */
+static const uint32_t *sort_rows(struct block_builder *b, const struct block_rows *in)
+{
+	uint64_t *keys = b->values;
+	uint32_t *from = b->order, *to = b->merged;
+	bool sorted = true;
+
+	if (in->table->time_column < 0)
+		return NULL;
+	for (size_t i = 0; i < in->count; i++) {
+		keys[i] = time_key(in, i);
+		sorted = sorted && (i == 0 || keys[i - 1] <= keys[i]);
+	}
+	if (sorted)
+		return NULL;
+	for (size_t i = 0; i < in->count; i++)
+		from[i] = (uint32_t)i;
+	for (;;) {
+		size_t merges = 0;
+
+		for (size_t a = 0, m, z; a < in->count; a = z, merges++) {
+			m = run_end(keys, from, a, in->count);
+			z = m < in->count ? run_end(keys, from, m, in->count) : m;
+			merge(keys, from, to, a, m, z);
+		}
+		if (merges <= 1)
+			return to;
+		uint32_t *swap = from;
+		from = to;
+		to = swap;
+	}
+}
+
+static uint64_t row_value(const uint8_t *row, const struct column_schema *column)
+{
+	const uint8_t *p = row + column->row_offset;
+
+	switch (column->width) {
+	case 1:
+		return *p;
+	case 2:
+		return load_u16(p);
+	case 4:
+		return column->type == COLUMN_TYPE_I32 ? (uint64_t)(int64_t)(int32_t)load_u32(p) : load_u32(p);
+	default:
+		return load_u64(p);
+	}
+}
+
+struct build {
+	struct block_builder *b;
+	const struct block_rows *in;
+	const uint32_t *order;		/* NULL: as they are */
+	uint64_t any_missing;		/* columns that some row has not */
+	uint64_t all_missing;		/* columns that no row has */
+	int base_column;		/* what b->base holds; -1: nothing */
+	unsigned chunks;
+};
+
+/* Present values of a column, in order. */
+static size_t gather(const struct build *g, int column, uint64_t *values)
+{
+	const struct column_schema *schema = &g->in->table->columns[column];
+	bool maybe = g->any_missing >> column & 1;
+	size_t count = 0;
+
+	for (size_t i = 0; i < g->in->count; i++) {
+		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+
+		if (!maybe || !(row_missing(row) >> column & 1))
+			values[count++] = row_value(row, schema);
+	}
+	return count;
+}
+
+/* As gather, minus the row's value of the base column. */
+static size_t gather_differences(struct build *g, int column, uint64_t *values)
+{
+	const struct column_schema *schema = &g->in->table->columns[column];
+	const struct column_schema *base = &g->in->table->columns[schema->base];
+	size_t count = 0;
+
+	for (size_t i = 0; i < g->in->count; i++) {
+		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+		uint64_t missing = row_missing(row);
+
+		if (!(missing >> column & 1))
+			values[count++] = row_value(row, schema) -
+					  (missing >> schema->base & 1 ? 0 : row_value(row, base));
+	}
+	return count;
+}
+
+static int put_validity(struct build *g, int column, struct strbuf *out)
+{
+	uint64_t *values = g->b->values;
+	struct column_input input = { .values = values, .count = g->in->count, .column = (unsigned)column,
+				      .flags = CHUNK_VALIDITY };
+
+	for (size_t i = 0; i < g->in->count; i++)
+		values[i] = !(row_missing(row_at(g->in, g->order ? g->order[i] : i)) >> column & 1);
+	g->chunks++;
+	return column_encode(&g->b->encoder, &input, out);
+}
+
+static int put_bytes(struct build *g, int column, struct strbuf *out)
+{
+	/* A bytes_value is as large as two values: the arrays of values and bases are used as one. */
+	const struct column_schema *schema = &g->in->table->columns[column];
+	struct bytes_value *values = malloc(g->in->count * sizeof(*values));
+	size_t count = 0;
+	int r;
+
+	if (!values)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->in->count; i++) {
+		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+
+		if (!(row_missing(row) >> column & 1))
+			memcpy(&values[count++], row + schema->row_offset, sizeof(*values));
+	}
+	r = column_encode_bytes(&g->b->encoder, (unsigned)column, values, count, g->in->bytes, out);
+	free(values);
+	return r;
+}
+
+static int put_column(struct build *g, int column, struct strbuf *out)
+{
+	const struct column_schema *schema = &g->in->table->columns[column];
+	struct column_input input = { .values = g->b->values, .column = (unsigned)column };
+	int r = 0;
+
+	if (g->all_missing >> column & 1)
+		return 0;
+	if (g->any_missing >> column & 1)
+		r = put_validity(g, column, out);
+	if (r < 0)
+		return r;
+	g->chunks++;
+	if (schema->type == COLUMN_TYPE_BYTES)
+		return put_bytes(g, column, out);
+	input.is_signed = schema->type == COLUMN_TYPE_I32 || schema->type == COLUMN_TYPE_I64;
+	if (schema->base >= 0) {
+		input.flags = CHUNK_BASE;
+		input.count = gather_differences(g, column, g->b->values);
+	} else {
+		input.count = gather(g, column, g->b->values);
+	}
+	return column_encode(&g->b->encoder, &input, out);
+}
+
+/* Least and greatest time of the rows, which are in order. */
+static void set_span(const struct build *g, struct block_header *header)
+{
+	int column = g->in->table->time_column;
+	size_t first = 0;
+	uint64_t missing;
+
+	header->start_ns = header->end_ns = 0;
+	if (column < 0 || g->all_missing >> column & 1)
+		return;
+	for (size_t i = 0; i < g->in->count; i++) {
+		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+		uint64_t time = load_u64(row + g->in->table->columns[column].row_offset);
+
+		missing = row_missing(row) >> column & 1;
+		if (missing)
+			continue;
+		if (first++ == 0)
+			header->start_ns = time;
+		header->end_ns = time;
+	}
+}
+
+int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number, struct strbuf *out,
+		struct block_header *header)
+{
+	struct build g = { .b = b, .in = in, .all_missing = UINT64_MAX, .base_column = -1 };
+	size_t start = out->length;
+	int r = 0;
+
+	if (!strbuf_reserve(out, sizeof(*header))) {
+		out->failed = false;
+		return -ENOMEM;
+	}
+	out->length += sizeof(*header);
+	g.order = sort_rows(b, in);
+	for (size_t i = 0; i < in->count; i++) {
+		g.any_missing |= row_missing(row_at(in, i));
+		g.all_missing &= row_missing(row_at(in, i));
+	}
+	for (int c = 0; c < in->table->column_count && r >= 0; c++)
+		r = put_column(&g, c, out);
+	if (r < 0) {
+		out->length = start;
+		return r;
+	}
+	*header = (struct block_header){ .magic = BLOCK_MAGIC, .table = (uint16_t)in->table->id,
+					 .columns = (uint16_t)g.chunks, .rows = (uint32_t)in->count,
+					 .number = number };
+	header->payload_bytes = (uint32_t)(out->length - start - sizeof(*header));
+	set_span(&g, header);
+	block_header_seal(header, out->data + start + sizeof(*header));
+	memcpy(out->data + start, header, sizeof(*header));
+	return 0;
+}

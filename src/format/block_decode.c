@@ -1,0 +1,344 @@
+#include <errno.h>
+
+#include "base/bytes.h"
+#include "format/column_decode.h"
+#include "format/reader.h"
+
+#define COLUMNS_MAX 64
+
+struct decoder {
+	struct column_decoder columns;
+	uint64_t *values, *base;	/* one a row */
+	uint8_t *valid, *base_valid;
+	size_t rows_max;		/* room in these */
+};
+
+/* The block that is being decoded. */
+struct decoding {
+	struct decoder *d;
+	const struct table_schema *table;
+	size_t rows;
+	struct chunk values[COLUMNS_MAX], validity[COLUMNS_MAX];	/* by column; data is NULL where there is none */
+	int base;			/* column that d->base holds, or -1 */
+};
+
+struct decoder *decoder_new(void)
+{
+	return calloc(1, sizeof(struct decoder));
+}
+
+void decoder_free(struct decoder *d)
+{
+	if (!d)
+		return;
+	column_decoder_release(&d->columns);
+	free(d->values);
+	free(d->base);
+	free(d->valid);
+	free(d->base_valid);
+	free(d);
+}
+
+static int reserve_rows(struct decoder *d, size_t rows)
+{
+	if (rows <= d->rows_max)
+		return 0;
+	free(d->values);
+	free(d->base);
+	free(d->valid);
+	free(d->base_valid);
+	d->values = malloc(rows * sizeof(*d->values));
+	d->base = malloc(rows * sizeof(*d->base));
+	d->valid = malloc(rows);
+	d->base_valid = malloc(rows);
+	d->rows_max = d->values && d->base && d->valid && d->base_valid ? rows : 0;
+	return d->rows_max ? 0 : -ENOMEM;
+}
+
+static struct cursor payload_of(const struct segment *s, const struct block_ref *b)
+{
+	return cursor_of(s->bytes + b->offset + sizeof(b->header), b->header.payload_bytes);
+}
+
+int block_verify(const struct segment *s, const struct block_ref *b, struct error *e)
+{
+	struct cursor payload = payload_of(s, b);
+
+	if (crc32c(0, payload.p, cursor_left(&payload)) == b->header.payload_crc)
+		return 0;
+	return error_set(e, E_FORMAT, "checksum of block %llu does not match",
+			 (unsigned long long)b->header.number);
+}
+
+static int parse_chunks(struct decoding *g, const struct segment *s, const struct block_ref *b)
+{
+	struct cursor payload = payload_of(s, b);
+
+	for (unsigned i = 0; i < b->header.columns; i++) {
+		struct chunk chunk, *slot;
+
+		if (chunk_next(&payload, g->rows, &chunk) < 0)
+			return E_FORMAT;
+		if (chunk.column >= g->table->column_count)
+			continue;
+		slot = chunk.flags & CHUNK_VALIDITY ? &g->validity[chunk.column] : &g->values[chunk.column];
+		if (slot->data || (chunk.flags & CHUNK_VALIDITY && g->values[chunk.column].data))
+			return E_FORMAT;
+		*slot = chunk;
+	}
+	return cursor_left(&payload) ? E_FORMAT : 0;
+}
+
+/* Fills valid (one byte a row); *present: how many rows have a value. */
+static int decode_validity(struct decoding *g, int column, uint8_t *valid, size_t *present)
+{
+	const struct chunk *chunk = &g->validity[column];
+	uint64_t *bits = g->d->values;
+	size_t count = 0;
+	int r;
+
+	if (!chunk->data || !g->values[column].data) {
+		memset(valid, g->values[column].data != NULL, g->rows);
+		*present = g->values[column].data ? g->rows : 0;
+		return 0;
+	}
+	if (chunk->flags & CHUNK_BASE)
+		return E_FORMAT;
+	r = column_decode(&g->d->columns, chunk, g->rows, false, bits);
+	for (size_t i = 0; i < g->rows && r == 0; i++) {
+		if (bits[i] > 1)
+			return E_FORMAT;
+		valid[i] = (uint8_t)bits[i];
+		count += valid[i];
+	}
+	*present = count;
+	return r;
+}
+
+/* Spreads `present` values over the rows that have one; the others become 0. */
+static void spread(const uint8_t *valid, size_t rows, size_t present, uint64_t *values)
+{
+	if (present == rows)
+		return;
+	for (size_t i = rows; i-- > 0;)
+		values[i] = valid[i] ? values[--present] : 0;
+}
+
+static bool is_signed(const struct column_schema *column)
+{
+	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
+}
+
+/* One value a row of a column without a base, 0 where it is missing. */
+static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t *values, size_t *present)
+{
+	const struct chunk *chunk = &g->values[column];
+	int r = decode_validity(g, column, valid, present);
+
+	if (r == 0 && *present)
+		r = column_decode(&g->d->columns, chunk, *present, is_signed(&g->table->columns[column]),
+				  values);
+	if (r == 0)
+		spread(valid, g->rows, *present, values);
+	return r;
+}
+
+static int need_base(struct decoding *g, int base)
+{
+	size_t present;
+
+	if (g->base == base)
+		return 0;
+	if (base < 0 || g->values[base].flags & CHUNK_BASE)
+		return E_FORMAT;
+	g->base = base;
+	return decode_plain(g, base, g->d->base_valid, g->d->base, &present);
+}
+
+/* One value a row in d->values, and d->valid. */
+static int decode_values(struct decoding *g, int column, size_t *present)
+{
+	uint64_t *values = g->d->values;
+	int r;
+
+	if (g->values[column].flags & CHUNK_BASE) {
+		r = need_base(g, g->table->columns[column].base);
+		if (r < 0) {
+			g->base = -1;
+			return r;
+		}
+	}
+	r = decode_plain(g, column, g->d->valid, values, present);
+	if (r < 0 || !(g->values[column].flags & CHUNK_BASE))
+		return r;
+	if (*present == g->rows) {
+		for (size_t i = 0; i < g->rows; i++)
+			values[i] += g->d->base[i];
+	} else {
+		for (size_t i = 0; i < g->rows; i++)
+			values[i] += g->d->valid[i] ? g->d->base[i] : 0;
+	}
+	return 0;
+}
+
+/* Writes the values in the column's width. E_FORMAT where one does not fit. */
+static int narrow(const struct column_schema *column, const uint64_t *from, size_t rows, void *to)
+{
+	uint8_t *u8 = to;
+	uint16_t *u16 = to;
+	uint32_t *u32 = to;
+	uint64_t over = 0;
+
+	switch (column->width) {
+	case 1:
+		for (size_t i = 0; i < rows; i++) {
+			u8[i] = (uint8_t)from[i];
+			over |= from[i] >> 8;
+		}
+		break;
+	case 2:
+		for (size_t i = 0; i < rows; i++) {
+			u16[i] = (uint16_t)from[i];
+			over |= from[i] >> 16;
+		}
+		break;
+	case 4:
+		for (size_t i = 0; i < rows; i++) {
+			uint64_t v = from[i] + (is_signed(column) ? UINT64_C(1) << 31 : 0);
+
+			u32[i] = (uint32_t)from[i];
+			over |= v >> 32;
+		}
+		break;
+	default:
+		memcpy(to, from, rows * sizeof(*from));
+	}
+	return over ? E_FORMAT : 0;
+}
+
+/* Total of the lengths, and offsets[0 .. rows]; E_FORMAT when the data are not exactly as long as they say. */
+static int decode_offsets(struct cursor *data, const uint8_t *valid, size_t rows, uint32_t *offsets)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < rows; i++) {
+		uint64_t length = valid[i] ? cursor_varint(data) : 0;
+
+		offsets[i] = (uint32_t)total;
+		if (length > BLOCK_BYTES_MAX)
+			return E_FORMAT;
+		total += length;
+		if (total > BLOCK_BYTES_MAX)
+			return E_FORMAT;
+	}
+	offsets[rows] = (uint32_t)total;
+	return data->failed || cursor_left(data) != total ? E_FORMAT : 0;
+}
+
+static int decode_bytes(struct decoding *g, int column, struct bytes_column *out, size_t *present)
+{
+	const struct chunk *chunk = &g->values[column];
+	struct cursor data = cursor_of("", 0);
+	int r = decode_validity(g, column, g->d->valid, present);
+
+	if (r == 0 && chunk->data)
+		r = CHUNK_ENCODING(chunk->flags) == ENCODING_BYTES ? chunk_data(&g->d->columns, chunk, &data)
+								    : E_FORMAT;
+	if (r < 0)
+		return r;
+	out->offsets = malloc((g->rows + 1) * sizeof(*out->offsets));
+	out->data = malloc(cursor_left(&data) + 1);
+	if (!out->offsets || !out->data)
+		r = -ENOMEM;
+	else
+		r = decode_offsets(&data, g->d->valid, g->rows, out->offsets);
+	if (r < 0) {
+		free(out->offsets);
+		free(out->data);
+		*out = (struct bytes_column){ NULL, NULL };
+		return r;
+	}
+	memcpy(out->data, data.p, cursor_left(&data));
+	return 0;
+}
+
+static int decode_target(struct decoding *g, struct column_target *t)
+{
+	const struct column_schema *column = &g->table->columns[t->column];
+	size_t present = 0;
+	int r;
+
+	if (column->type == COLUMN_TYPE_BYTES) {
+		r = decode_bytes(g, t->column, t->values, &present);
+	} else {
+		r = decode_values(g, t->column, &present);
+		if (r == 0)
+			r = narrow(column, g->d->values, g->rows, t->values);
+	}
+	t->has_missing = present < g->rows;
+	if (r == 0 && t->valid)
+		memcpy(t->valid, g->d->valid, g->rows);
+	return r;
+}
+
+static void drop_bytes(const struct table_schema *table, struct column_target *targets, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct bytes_column *bytes = targets[i].values;
+
+		if (table->columns[targets[i].column].type != COLUMN_TYPE_BYTES)
+			continue;
+		free(bytes->offsets);
+		free(bytes->data);
+		*bytes = (struct bytes_column){ NULL, NULL };
+	}
+}
+
+static int block_error(const struct block_ref *b, int code, struct error *e)
+{
+	if (code == E_FORMAT)
+		return error_set(e, code, "block %llu at offset %llu cannot be decoded",
+				 (unsigned long long)b->header.number, (unsigned long long)b->offset);
+	return error_set(e, code, "no memory to decode a block");
+}
+
+int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
+		 struct column_target *targets, size_t target_count, bool verify, struct error *e)
+{
+	struct decoding g = { .d = d, .table = schema_table(b->header.table), .rows = b->header.rows,
+			      .base = -1 };
+	size_t done = 0;
+	int r;
+
+	if (!g.table)
+		return error_set(e, E_UNSUPPORTED, "block of the unknown table %u", b->header.table);
+	if (verify && block_verify(s, b, e) < 0)
+		return E_FORMAT;
+	r = reserve_rows(d, g.rows);
+	if (r == 0)
+		r = parse_chunks(&g, s, b);
+	while (r == 0 && done < target_count) {
+		r = decode_target(&g, &targets[done]);
+		done += r == 0;
+	}
+	if (r == 0)
+		return 0;
+	drop_bytes(g.table, targets, done);
+	return block_error(b, r, e);
+}
+
+int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes, struct error *e)
+{
+	struct cursor payload = payload_of(s, b);
+
+	for (unsigned i = 0; i < b->header.columns; i++) {
+		const uint8_t *start = payload.p;
+		struct chunk chunk;
+
+		if (chunk_next(&payload, b->header.rows, &chunk) < 0)
+			return block_error(b, E_FORMAT, e);
+		if (chunk.column < COLUMNS_MAX)
+			sizes[chunk.column] += (size_t)(payload.p - start);
+	}
+	return 0;
+}

@@ -1,0 +1,263 @@
+#include "format/column_encode.h"
+
+#include <errno.h>
+
+#include "base/bytes.h"
+#include "base/map.h"
+#include "format/segment.h"
+
+#define SLOTS 1024u			/* of the hash table; four times the values it may hold */
+#define CHUNK_HEADER_MAX (2 + 1 + 3 * VARINT_MAX)
+#define COMPRESS_MIN 48u		/* fewer bytes than this are not worth a zstd frame */
+#define WINDOW_LOG 19			/* covers eight planes of a full block */
+
+int column_encoder_init(struct column_encoder *e, size_t rows_max, int level)
+{
+	*e = (struct column_encoder){ .rows_max = rows_max };
+	e->zstd = ZSTD_createCCtx();
+	e->stored = malloc(rows_max * sizeof(*e->stored));
+	e->slots = malloc(SLOTS * sizeof(*e->slots));
+	if (!e->zstd || !e->stored || !e->slots)
+		goto fail;
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_compressionLevel, level)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_windowLog, WINDOW_LOG)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_contentSizeFlag, 0)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_checksumFlag, 0)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_dictIDFlag, 0)))
+		goto fail;
+	return 0;
+fail:
+	column_encoder_release(e);
+	return -ENOMEM;
+}
+
+void column_encoder_release(struct column_encoder *e)
+{
+	ZSTD_freeCCtx(e->zstd);
+	free(e->stored);
+	free(e->slots);
+	strbuf_release(&e->data);
+	*e = (struct column_encoder){ 0 };
+}
+
+/* Number of bytes that hold every bit of `bits`; at least 1. */
+static unsigned byte_width(uint64_t bits)
+{
+	return bits ? (71 - (unsigned)__builtin_clzll(bits)) / 8 : 1;
+}
+
+struct column_stats {
+	size_t runs, delta_runs;
+	unsigned width, delta_width;
+};
+
+static struct column_stats measure(const struct column_input *in)
+{
+	const uint64_t *v = in->values;
+	bool zigzagged = in->is_signed || (in->flags & CHUNK_BASE);
+	uint64_t bits = zigzagged ? zigzag((int64_t)v[0]) : v[0];
+	uint64_t delta_bits = 0, last = in->count > 1 ? v[1] - v[0] : 0;
+	size_t runs = 1, delta_runs = 1;
+
+	for (size_t i = 1; i < in->count; i++) {
+		uint64_t delta = v[i] - v[i - 1];
+
+		bits |= zigzagged ? zigzag((int64_t)v[i]) : v[i];
+		delta_bits |= zigzag((int64_t)delta);
+		runs += delta != 0;
+		delta_runs += delta != last;
+		last = delta;
+	}
+	return (struct column_stats){ runs, delta_runs, byte_width(bits), byte_width(delta_bits) };
+}
+
+/* Index of v in the dictionary, which takes it if it is new; -1: no room. */
+static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *count)
+{
+	size_t slot = hash_u64(v) % SLOTS;
+
+	while (e->slots[slot]) {
+		if (e->distinct[e->slots[slot] - 1] == v)
+			return e->slots[slot] - 1;
+		slot = (slot + 1) % SLOTS;
+	}
+	if (*count == DICTIONARY_MAX)
+		return -1;
+	e->distinct[*count] = v;
+	e->slots[slot] = (uint16_t)++*count;
+	return (int)*count - 1;
+}
+
+/* Data of ENCODING_DICTIONARY, unless there are too many values or it would need `limit` bytes. */
+static bool try_dictionary(struct column_encoder *e, size_t count, size_t limit)
+{
+	uint8_t *start = (uint8_t *)e->data.data, *p = start;
+	uint8_t *indexes = start + 8 * e->rows_max;	/* parked there while the dictionary grows */
+	unsigned distinct = 0;
+
+	memset(e->slots, 0, SLOTS * sizeof(*e->slots));
+	for (size_t i = 0; i < count; i++) {
+		int index = dictionary_index(e, e->stored[i], &distinct);
+
+		if (index < 0)
+			return false;
+		indexes[i] = (uint8_t)index;
+	}
+	p += varint_put(p, distinct);
+	for (unsigned i = 0; i < distinct; i++)
+		p += varint_put(p, e->distinct[i]);
+	if ((size_t)(p - start) + count >= limit)
+		return false;
+	memmove(p, indexes, count);
+	e->data.length = (size_t)(p - start) + count;
+	return true;
+}
+
+static void put_runs(struct column_encoder *e, size_t count)
+{
+	uint8_t *start = (uint8_t *)e->data.data, *p = start;
+
+	for (size_t i = 0; i < count;) {
+		size_t first = i++;
+
+		while (i < count && e->stored[i] == e->stored[first])
+			i++;
+		p += varint_put(p, i - first);
+		p += varint_put(p, e->stored[first]);
+	}
+	e->data.length = (size_t)(p - start);
+}
+
+static void put_planes(struct column_encoder *e, size_t count, unsigned width)
+{
+	uint8_t *p = (uint8_t *)e->data.data;
+	const uint64_t *stored = e->stored;
+
+	*p++ = (uint8_t)width;
+	for (unsigned shift = 0; shift < 8 * width; shift += 8)
+		for (size_t i = 0; i < count; i++)
+			*p++ = (uint8_t)(stored[i] >> shift);
+	e->data.length = 1 + width * count;
+}
+
+/*
+ * Compresses the data in pieces, each with an entropy table of its own, because the planes of a column have
+ * little in common. Returns the size, or 0 where it did not get smaller.
+ */
+static size_t compress(struct column_encoder *e, uint8_t *to, size_t capacity, size_t piece)
+{
+	ZSTD_outBuffer out = { to, capacity, 0 };
+	size_t done = 0, left = 1;
+
+	ZSTD_CCtx_reset(e->zstd, ZSTD_reset_session_only);
+	while (done < e->data.length) {
+		size_t end = MIN(e->data.length, done + piece + (done == 0));
+		ZSTD_inBuffer in = { e->data.data + done, end - done, 0 };
+		bool last = end == e->data.length;
+
+		do {
+			left = ZSTD_compressStream2(e->zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_flush);
+		} while (!ZSTD_isError(left) && left && out.pos < out.size);
+		if (left)
+			return 0;
+		done = end;
+	}
+	return out.pos < e->data.length ? out.pos : 0;
+}
+
+/* Writes the chunk whose data is in e->data. `piece` bytes share an entropy table. */
+static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, uint64_t seed, size_t piece,
+		     struct strbuf *out)
+{
+	uint8_t header[CHUNK_HEADER_MAX], *p = header, *data;
+	size_t length = e->data.length, stored = 0;
+
+	if (!strbuf_reserve(out, sizeof(header) + length)) {
+		out->failed = false;
+		return -ENOMEM;
+	}
+	data = (uint8_t *)out->data + out->length + sizeof(header);
+	if (length >= COMPRESS_MIN)
+		stored = compress(e, data, length, piece);
+	p += varint_put(p, column);
+	*p++ = stored ? flags | CHUNK_ZSTD : flags;
+	if (flags & CHUNK_DELTA)
+		p += varint_put(p, seed);
+	p += varint_put(p, length);
+	p += varint_put(p, stored ? stored : length);
+	strbuf_add(out, header, (size_t)(p - header));
+	if (stored)
+		memmove(out->data + out->length, data, stored);
+	else
+		memcpy(out->data + out->length, e->data.data, length);
+	out->length += stored ? stored : length;
+	return 0;
+}
+
+/* Fills e->stored with what the encodings see of the values. */
+static void store_values(struct column_encoder *e, const struct column_input *in, bool delta, uint64_t seed)
+{
+	const uint64_t *v = in->values;
+
+	if (delta) {
+		e->stored[0] = zigzag((int64_t)(v[0] - seed));
+		for (size_t i = 1; i < in->count; i++)
+			e->stored[i] = zigzag((int64_t)(v[i] - v[i - 1]));
+	} else if (in->is_signed || (in->flags & CHUNK_BASE)) {
+		for (size_t i = 0; i < in->count; i++)
+			e->stored[i] = zigzag((int64_t)v[i]);
+	} else {
+		memcpy(e->stored, v, in->count * sizeof(*v));
+	}
+}
+
+int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+{
+	struct column_stats s = measure(in);
+	size_t run_bytes = s.runs * (2 + s.width), delta_run_bytes = s.delta_runs * (2 + s.delta_width);
+	bool delta = s.delta_width < s.width || delta_run_bytes < run_bytes / 4;
+	unsigned width = delta ? s.delta_width : s.width;
+	size_t plane_bytes = 1 + width * in->count, runs;
+	uint8_t flags = in->flags;
+	uint64_t seed = 0;
+
+	if (run_bytes <= 16)
+		delta = false;
+	runs = delta ? delta_run_bytes : run_bytes;
+	if (delta) {
+		flags |= CHUNK_DELTA;
+		seed = in->count > 1 ? 2 * in->values[0] - in->values[1] : in->values[0];
+	}
+	strbuf_clear(&e->data);
+	if (!strbuf_reserve(&e->data, 16 * e->rows_max + (DICTIONARY_MAX + 2) * VARINT_MAX)) {
+		e->data.failed = false;
+		return -ENOMEM;
+	}
+	store_values(e, in, delta, seed);
+	if (runs <= 32 || runs < in->count / 8 || runs < plane_bytes / 16) {
+		put_runs(e, in->count);
+		return put_chunk(e, in->column, flags | ENCODING_RUNS, seed, SIZE_MAX / 2, out);
+	}
+	if (width > 1 && try_dictionary(e, in->count, plane_bytes))
+		return put_chunk(e, in->column, flags | ENCODING_DICTIONARY, seed, SIZE_MAX / 2, out);
+	put_planes(e, in->count, width);
+	return put_chunk(e, in->column, flags | ENCODING_PLANES, seed, in->count, out);
+}
+
+int column_encode_bytes(struct column_encoder *e, unsigned column, const struct bytes_value *values,
+			size_t count, const uint8_t *bytes, struct strbuf *out)
+{
+	strbuf_clear(&e->data);
+	for (size_t i = 0; i < count; i++) {
+		uint8_t length[VARINT_MAX];
+
+		strbuf_add(&e->data, length, varint_put(length, values[i].length));
+	}
+	for (size_t i = 0; i < count; i++)
+		strbuf_add(&e->data, bytes + (uintptr_t)values[i].data, values[i].length);
+	if (e->data.failed) {
+		e->data.failed = false;
+		return -ENOMEM;
+	}
+	return put_chunk(e, column, ENCODING_BYTES, 0, SIZE_MAX / 2, out);
+}

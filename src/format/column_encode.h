@@ -1,0 +1,47 @@
+/*
+ * column_encode.h: turns the values of one column into a chunk of a block's payload.
+ *
+ * The encoding is chosen by one statistics pass: how many runs there are, how many bytes the values and their
+ * differences need, and whether there are few distinct ones.
+ */
+#ifndef PITOT_FORMAT_COLUMN_ENCODE_H
+#define PITOT_FORMAT_COLUMN_ENCODE_H
+
+#include <stdbool.h>
+
+#include <zstd.h>
+
+#include "base/strbuf.h"
+#include "schema/schema.h"
+
+#define DICTIONARY_MAX 256u
+
+struct column_encoder {
+	ZSTD_CCtx *zstd;
+	struct strbuf data;		/* of the chunk at hand, before zstd */
+	uint64_t *stored;		/* what the encodings see: after DELTA and zigzag */
+	size_t rows_max;
+	uint16_t *slots;		/* hash table over `distinct`: index + 1 */
+	uint64_t distinct[DICTIONARY_MAX];
+};
+
+/* Everything that encoding columns of at most rows_max values needs. 0 or -ENOMEM. */
+int column_encoder_init(struct column_encoder *e, size_t rows_max, int level) MUST_USE;
+void column_encoder_release(struct column_encoder *e);
+
+struct column_input {
+	const uint64_t *values;		/* present ones only; differences to the base with CHUNK_BASE */
+	size_t count;			/* 1 … rows_max */
+	unsigned column;
+	uint8_t flags;			/* CHUNK_BASE, CHUNK_VALIDITY */
+	bool is_signed;
+};
+
+/* Appends a chunk. 0 or -ENOMEM, and then out is as before. */
+int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out) MUST_USE;
+
+/* The same for BYTES; values[i].data are offsets into `bytes` (as pointers). */
+int column_encode_bytes(struct column_encoder *e, unsigned column, const struct bytes_value *values,
+			size_t count, const uint8_t *bytes, struct strbuf *out) MUST_USE;
+
+#endif

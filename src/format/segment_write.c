@@ -1,0 +1,240 @@
+#include "format/segment_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "format/block_build.h"
+
+#define FILE_NUMBERS_MAX 1000000u
+
+/* A descriptor number may have been closed and reused by the target: never write to or close another's file. */
+static bool is_ours(const struct segment_file *f)
+{
+	struct stat st;
+
+	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_dev == f->device && st.st_ino == f->inode;
+}
+
+static int open_again(struct segment_file *f)
+{
+	int fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return -errno;
+	f->fd = io_above_standard(fd);
+	if (f->fd < 0 || is_ours(f))
+		return MIN(f->fd, 0);
+	close(f->fd);
+	f->fd = -1;
+	return -EBADF;
+}
+
+/* Bytes that may be written at `offset` before RLIMIT_FSIZE would raise SIGXFSZ in the target. */
+static size_t allowed(uint64_t offset, size_t length)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return length;
+	return limit.rlim_cur <= offset ? 0 : (size_t)MIN(length, limit.rlim_cur - offset);
+}
+
+static size_t write_at(struct segment_file *f, const void *bytes, size_t length, uint64_t offset, int *error)
+{
+	size_t room = allowed(offset, length), done = 0;
+
+	if (!is_ours(f) && open_again(f) < 0) {
+		*error = EBADF;
+		return 0;
+	}
+	while (done < room) {
+		ssize_t n = pwrite(f->fd, (const uint8_t *)bytes + done, room - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			*error = n < 0 ? errno : EIO;
+			return done;
+		}
+		done += (size_t)n;
+	}
+	if (done < length)
+		*error = EFBIG;
+	return done;
+}
+
+static int create_file(struct segment_file *f, const struct segment_identity *id, uint32_t *file_number)
+{
+	size_t size = strlen(id->directory) + strlen(id->prefix) + 32;
+	uint32_t n = *file_number;
+	int fd;
+
+	f->path = malloc(size);
+	if (!f->path)
+		return -ENOMEM;
+	do {
+		snprintf(f->path, size, "%s/%s.%u" SEGMENT_SUFFIX, id->directory, id->prefix, n++);
+		fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST && n < FILE_NUMBERS_MAX);
+	if (fd < 0)
+		return -errno;
+	*file_number = n;
+	return io_above_standard(fd);
+}
+
+static void put_header(uint8_t *to, const struct segment_identity *id)
+{
+	struct segment_header h = { .version = SEGMENT_VERSION, .header_bytes = sizeof(h),
+				    .session = id->session, .pid = id->pid, .number = id->number };
+
+	memcpy(h.magic, SEGMENT_MAGIC, sizeof(h.magic));
+	h.start_monotonic_ns = clock_monotonic_ns();
+	h.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	h.crc = crc32c(0, &h, offsetof(struct segment_header, crc));
+	memcpy(to, &h, sizeof(h));
+}
+
+/* A padding block of `length` bytes, its header included. */
+static void put_padding(uint8_t *to, size_t length)
+{
+	struct block_header h = { .magic = BLOCK_MAGIC, .table = BLOCK_TABLE_PADDING,
+				  .payload_bytes = (uint32_t)(length - sizeof(h)) };
+
+	memset(to, 0, length);
+	block_header_seal(&h, to + sizeof(h));
+	memcpy(to, &h, sizeof(h));
+}
+
+int segment_file_create(struct segment_file *f, const struct segment_identity *id, uint32_t *file_number,
+			struct error *e)
+{
+	uint8_t head[sizeof(struct segment_header) + RESERVE_BYTES];
+	int error = 0;
+	struct stat st;
+
+	f->end = f->block_count = 0;
+	f->reserve_used = false;
+	f->fd = create_file(f, id, file_number);
+	if (f->fd < 0) {
+		error = -f->fd;
+		goto fail;
+	}
+	if (fstat(f->fd, &st) < 0) {
+		error = errno;
+		goto fail_created;
+	}
+	f->device = st.st_dev;
+	f->inode = st.st_ino;
+	put_header(head, id);
+	put_padding(head + sizeof(struct segment_header), RESERVE_BYTES);
+	if (write_at(f, head, sizeof(head), 0, &error) < sizeof(head))
+		goto fail_created;
+	f->end = sizeof(head);
+	return 0;
+fail_created:
+	unlink(f->path);
+fail:
+	error_errno(e, error, "cannot create segment '%s'", f->path ? f->path : id->directory);
+	segment_file_forget(f);
+	return -error;
+}
+
+size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error)
+{
+	return write_at(f, bytes, length, f->end, error);
+}
+
+void segment_file_accept(struct segment_file *f, size_t length)
+{
+	struct stat st;
+
+	f->end += length;
+	if (is_ours(f) && fstat(f->fd, &st) == 0 && (uint64_t)st.st_size > f->end &&
+	    ftruncate(f->fd, (off_t)f->end) < 0)
+		return;		/* a reader finds an incomplete block at the end and passes over it */
+}
+
+void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset)
+{
+	uint8_t *entry = f->index + f->block_count * INDEX_ENTRY_BYTES;
+
+	if (f->block_count >= INDEX_BLOCKS_MAX)
+		return;
+	memcpy(entry, header, sizeof(*header));
+	store_u64(entry + sizeof(*header), offset);
+	f->block_count++;
+}
+
+int segment_file_reserve(struct segment_file *f, const void *block, size_t length)
+{
+	uint8_t reserve[RESERVE_BYTES];
+	int error = 0;
+
+	if (length + sizeof(struct block_header) > sizeof(reserve))
+		return -E2BIG;
+	memcpy(reserve, block, length);
+	put_padding(reserve + length, sizeof(reserve) - length);
+	if (write_at(f, reserve, sizeof(reserve), sizeof(struct segment_header), &error) < sizeof(reserve))
+		return -error;
+	memcpy(f->reserve_entry, block, sizeof(struct block_header));
+	store_u64(f->reserve_entry + sizeof(struct block_header), sizeof(struct segment_header));
+	f->reserve_used = true;
+	return 0;
+}
+
+/* Appends the index block and the trailer to buffer, which has room for them. */
+static void put_index(const struct segment_file *f, struct strbuf *buffer)
+{
+	struct block_header h = { .magic = BLOCK_MAGIC, .table = BLOCK_TABLE_INDEX };
+	struct segment_trailer t = { .index_offset = f->end };
+	size_t start = buffer->length;
+
+	h.rows = (uint32_t)(f->block_count + f->reserve_used);
+	h.payload_bytes = (uint32_t)(h.rows * INDEX_ENTRY_BYTES);
+	h.number = f->block_count;
+	buffer->length += sizeof(h);
+	if (f->reserve_used)
+		strbuf_add(buffer, f->reserve_entry, INDEX_ENTRY_BYTES);
+	strbuf_add(buffer, f->index, f->block_count * INDEX_ENTRY_BYTES);
+	block_header_seal(&h, buffer->data + start + sizeof(h));
+	memcpy(buffer->data + start, &h, sizeof(h));
+	memcpy(t.magic, TRAILER_MAGIC, sizeof(t.magic));
+	t.crc = crc32c(crc32c(0, t.magic, sizeof(t.magic)), &t, offsetof(struct segment_trailer, crc));
+	strbuf_add(buffer, &t, sizeof(t));
+}
+
+int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
+{
+	int error = 0;
+
+	strbuf_clear(buffer);
+	if (!strbuf_reserve(buffer, sizeof(struct block_header) + sizeof(struct segment_trailer) +
+					    (f->block_count + 1) * INDEX_ENTRY_BYTES)) {
+		buffer->failed = false;
+		segment_file_forget(f);
+		return -ENOMEM;
+	}
+	put_index(f, buffer);
+	if (segment_file_write(f, buffer->data, buffer->length, &error) < buffer->length)
+		segment_file_accept(f, 0);
+	else
+		f->end += buffer->length;
+	strbuf_clear(buffer);
+	segment_file_forget(f);
+	return -error;
+}
+
+void segment_file_forget(struct segment_file *f)
+{
+	if (is_ours(f))
+		close(f->fd);
+	f->fd = -1;
+	free(f->path);
+	f->path = NULL;
+}

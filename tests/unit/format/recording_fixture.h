@@ -1,0 +1,266 @@
+/* recording_fixture.h: what the tests of the format share: a folder to write to, random rows, decoded tables. */
+#ifndef PITOT_TEST_RECORDING_FIXTURE_H
+#define PITOT_TEST_RECORDING_FIXTURE_H
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/io.h"
+#include "format/reader.h"
+#include "format/writer.h"
+
+#define UNUSED __attribute__((unused))
+
+/* ---- a folder ---- */
+
+struct fixture {
+	char directory[64];
+	char path[512];			/* of the last segment asked for */
+};
+
+static inline void fixture_open(struct fixture *f)
+{
+	strcpy(f->directory, "/tmp/pitot-format-XXXXXX");
+	assert_non_null(mkdtemp(f->directory));
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+	DIR *d = opendir(f->directory);
+	struct dirent *entry;
+	char path[512];
+
+	while (d && (entry = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s", f->directory, entry->d_name);
+		unlink(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(f->directory);
+}
+
+static inline const char *fixture_segment(struct fixture *f, unsigned n)
+{
+	snprintf(f->path, sizeof(f->path), "%s/test.%u.pit", f->directory, n);
+	return f->path;
+}
+
+static inline struct writer *fixture_writer(struct fixture *f, struct writer_options options)
+{
+	struct writer *w = NULL;
+	struct error e = { 0 };
+
+	options.directory = f->directory;
+	options.prefix = "test";
+	if (writer_open(&options, &w, &e) < 0)
+		fail_msg("%s", e.text);
+	return w;
+}
+
+static inline void fixture_map(struct fixture *f, unsigned n, struct segment *s)
+{
+	struct error e = { 0 };
+
+	if (segment_open(fixture_segment(f, n), s, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+/* ---- numbers that are the same in every run ---- */
+
+struct random {
+	uint64_t state;
+};
+
+static inline uint64_t random_u64(struct random *r)
+{
+	uint64_t z = r->state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static inline uint64_t random_below(struct random *r, uint64_t n)
+{
+	return random_u64(r) % n;
+}
+
+/* ---- decoded tables ---- */
+
+struct decoded {
+	const struct table_schema *table;
+	size_t rows;
+	uint64_t *values[64];		/* sign-extended; by column */
+	uint8_t *valid[64];
+	struct bytes_column bytes[64];
+};
+
+static inline void decoded_free(struct decoded *t)
+{
+	for (int c = 0; c < 64; c++) {
+		free(t->values[c]);
+		free(t->valid[c]);
+		free(t->bytes[c].offsets);
+		free(t->bytes[c].data);
+	}
+	memset(t, 0, sizeof(*t));
+}
+
+static inline uint64_t widen(const struct column_schema *c, const void *values, size_t i)
+{
+	switch (c->width) {
+	case 1:
+		return ((const uint8_t *)values)[i];
+	case 2:
+		return ((const uint16_t *)values)[i];
+	case 4:
+		return c->type == COLUMN_TYPE_I32 ? (uint64_t)(int64_t)((const int32_t *)values)[i]
+						  : ((const uint32_t *)values)[i];
+	default:
+		return ((const uint64_t *)values)[i];
+	}
+}
+
+/* Decodes all columns of a block. Returns block_decode's result; then out is to be freed. */
+static inline int decode_block(const struct segment *s, const struct block_ref *b, struct decoded *out)
+{
+	struct column_target targets[64] = { 0 };
+	struct decoder *d = decoder_new();
+	int r;
+
+	*out = (struct decoded){ .table = schema_table(b->header.table), .rows = b->header.rows };
+	assert_non_null(d);
+	for (int c = 0; c < out->table->column_count; c++) {
+		unsigned width = out->table->columns[c].width;
+
+		out->valid[c] = malloc(out->rows + 1);
+		targets[c].column = c;
+		targets[c].valid = out->valid[c];
+		targets[c].values = width ? malloc(out->rows * width + 1) : (void *)&out->bytes[c];
+	}
+	r = block_decode(d, s, b, targets, out->table->column_count, true, NULL);
+	for (int c = 0; c < out->table->column_count; c++) {
+		if (out->table->columns[c].width == 0)
+			continue;
+		out->values[c] = malloc(out->rows * 8 + 1);
+		for (size_t i = 0; i < out->rows && r == 0; i++)
+			out->values[c][i] = widen(&out->table->columns[c], targets[c].values, i);
+		free(targets[c].values);
+	}
+	decoder_free(d);
+	return r;
+}
+
+/* ---- random rows ---- */
+
+/* A value of a random magnitude: tables must take any. */
+static inline uint64_t random_value(struct random *r)
+{
+	return random_u64(r) >> random_below(r, 64);
+}
+
+/* Rows of one block resemble each other or not at all, so that every encoding is chosen somewhere. */
+struct row_style {
+	uint8_t kind[64];		/* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs */
+	uint64_t last[64];
+	unsigned missing_percent[64];
+};
+
+static inline void style_new(struct row_style *s, struct random *r)
+{
+	for (int c = 0; c < 64; c++) {
+		static const unsigned percents[] = { 0, 0, 0, 1, 50, 99, 100 };
+
+		s->kind[c] = (uint8_t)random_below(r, 5);
+		s->last[c] = random_value(r);
+		s->missing_percent[c] = percents[random_below(r, ARRAY_SIZE(percents))];
+	}
+}
+
+static inline uint64_t style_value(struct row_style *s, int c, struct random *r)
+{
+	switch (s->kind[c]) {
+	case 0:
+		break;
+	case 1:
+		s->last[c] = random_value(r);
+		break;
+	case 2:
+		s->last[c] += random_below(r, 50);
+		break;
+	case 3:
+		return s->last[c] ^ (UINT64_C(0x101010101) * random_below(r, 9));
+	default:
+		if (random_below(r, 100) == 0)
+			s->last[c] = random_value(r);
+	}
+	return s->last[c];
+}
+
+/* Fills a row of any table but `string`. Strings get ids from the pool, references are below 100. */
+static inline void random_row(const struct table_schema *t, struct row_style *s, struct random *r,
+			      const uint32_t *strings, size_t string_count, uint8_t *row)
+{
+	uint64_t missing = 0;
+
+	memset(row, 0xa5, t->row_size);
+	for (int c = 0; c < t->column_count; c++) {
+		const struct column_schema *column = &t->columns[c];
+		uint64_t v = style_value(s, c, r);
+
+		if (column->type == COLUMN_TYPE_STRING)
+			v = strings[v % string_count];
+		else if (column->type == COLUMN_TYPE_REF)
+			v %= 100;
+		memcpy(row + column->row_offset, &v, column->width);
+		if (random_below(r, 100) < s->missing_percent[c])
+			missing |= UINT64_C(1) << c;
+	}
+	memcpy(row, &missing, 8);
+}
+
+static inline uint64_t row_key(const struct table_schema *t, const uint8_t *row)
+{
+	int c = t->time_column;
+	uint64_t time;
+
+	if (c < 0 || load_u64(row) >> c & 1)
+		return 0;
+	time = load_u64(row + t->columns[c].row_offset);
+	return time + (time != UINT64_MAX);
+}
+
+/* Sorts as docs/format.md says blocks are sorted. */
+static inline void sort_expected(const struct table_schema *t, const uint8_t **rows, size_t count)
+{
+	for (size_t i = 1; i < count; i++) {
+		const uint8_t *row = rows[i];
+		uint64_t key = row_key(t, row);
+		size_t k = i;
+
+		for (; k > 0 && row_key(t, rows[k - 1]) > key; k--)
+			rows[k] = rows[k - 1];
+		rows[k] = row;
+	}
+}
+
+static inline void assert_row_equal(const struct decoded *t, size_t i, const uint8_t *row)
+{
+	for (int c = 0; c < t->table->column_count; c++) {
+		const struct column_schema *column = &t->table->columns[c];
+		bool missing = load_u64(row) >> c & 1;
+
+		if (t->valid[c][i] == missing || t->values[c][i] != (missing ? 0 :
+		    widen(column, row + column->row_offset, 0)))
+			fail_msg("%s.%s of row %zu is %#llx, valid %u", t->table->name, column->name, i,
+				 (unsigned long long)t->values[c][i], t->valid[c][i]);
+	}
+}
+
+#endif
