@@ -49,10 +49,10 @@ void leave_install(void)
 {
 	static bool done;
 
+	atexit(session_stop);
 	if (done)
 		return;
 	done = true;
-	atexit(session_stop);
 	pthread_atfork(NULL, NULL, session_after_fork);
 	install_signals();
 }

@@ -8,7 +8,10 @@
 #ifndef PITOT_CAPTURE_LEAVE_H
 #define PITOT_CAPTURE_LEAVE_H
 
-/* Once per process image; later calls do nothing. */
+/*
+ * Called whenever a source has been started. Exit handlers run last in, first out, together with the destructors of
+ * libraries: only one that is registered after libcupti was loaded still finds it alive. The rest is done once.
+ */
 void leave_install(void);
 
 /* session.c; in the child of a fork. */

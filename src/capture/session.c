@@ -54,9 +54,9 @@ static bool start_new(bool with_cuda)
 		settings.start_ns = start.setup_start_ns;
 	if (!open_writer(&start.writer))
 		return false;
-	leave_install();
 	start.cuda = with_cuda;
 	cuda_started = with_cuda && start_cuda();
+	leave_install();
 	start.settings = settings;
 	start.setup_ns = clock_monotonic_ns() - start.setup_start_ns;
 	if (collector_start(&start) < 0) {
@@ -72,6 +72,7 @@ static bool start_new(bool with_cuda)
 static void add_cuda(void)
 {
 	cuda_started = start_cuda();
+	leave_install();
 	collector_cuda_started();
 }
 

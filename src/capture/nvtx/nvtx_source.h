@@ -1,6 +1,9 @@
 /*
  * nvtx_source.h: NVTX ranges, marks and names, taken through NVTX's own injection interface (version 3), without any
  * NVIDIA header or library. The program's threads put events into their rings; the collector makes rows of them.
+ *
+ * Ranges at the edges of the window: a range that was pushed before the window opened shows up as a pop that nothing
+ * on its thread's stack belongs to; one that is open when it closes has no pop. The same with start and end.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_SOURCE_H
 #define PITOT_CAPTURE_NVTX_NVTX_SOURCE_H
@@ -16,12 +19,30 @@
  */
 int nvtx_source_attach(void *get_export_table);
 
-/* Whether calls are recorded now; off outside the window of --delay and --duration. Domains, categories and registered
- * strings are noted all the same. Collector thread. */
+/*
+ * The same for an extension of NVTX 3.1 and later; `extension` is what NVTX hands to InitializeInjectionNvtxExtension.
+ * Of the payload extension, ranges and marks are taken (without what is in their payloads), and nvtxDomainIsEnabled
+ * says yes: without it, clients of NVTX 3.2.0 and 3.2.1 would stay silent. Returns 1, or 0 when it is too strange.
+ */
+int nvtx_source_attach_extension(void *extension);
+
+/*
+ * Whether calls are recorded now; off outside the window of --delay and --duration. Domains, categories and registered
+ * strings are noted all the same. Before the first call, events are kept in the rings, and it is decided when the
+ * collector takes them: so those of a program's first moments are not lost. Collector thread.
+ */
 void nvtx_source_window(bool on);
 
 /* Makes rows of the event at `position` of the ring (RING_NVTX or RING_NVTX_NAME, all of whose slots are there).
  * Returns the number of its slots. Collector thread. */
 uint64_t nvtx_source_event(struct writer *w, const struct ring *r, uint64_t position);
+
+/* Writes the thread's row with the name that the program gave it through NVTX. false, and nothing is written, when it
+ * gave none: then the system's name is the best there is. Collector thread. */
+bool nvtx_source_thread_row(struct writer *w, uint32_t tid);
+
+/* In the child of a fork: nothing is recorded until a session's collector opens its window; what was named before the
+ * fork will be written into that session's recording too. */
+void nvtx_source_after_fork(void);
 
 #endif

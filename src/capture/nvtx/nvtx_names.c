@@ -1,0 +1,175 @@
+#include "capture/nvtx/nvtx_names.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+
+#define INDEX_SLOTS (2 * NVTX_NAMES_MAX)
+
+/* One reservation; pages exist once they are touched. */
+struct memory {
+	struct nvtx_name items[NVTX_NAMES_MAX];
+	uint32_t index[INDEX_SLOTS];	/* open addressing by hash: number + 1, 0 is free */
+	char text[NVTX_NAME_BYTES_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct memory *_Atomic memory;
+static atomic_uint count;
+static atomic_uint_fast64_t refused;
+/* under the lock */
+static uint32_t text_used, domains;
+static atomic_uint last_thread;		/* number + 1 of the newest thread's name; each knows the one before it */
+
+static struct memory *reserve(void)
+{
+	struct memory *m = atomic_load_explicit(&memory, memory_order_relaxed);
+
+	if (!m) {
+		m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (m == MAP_FAILED)
+			return NULL;
+		atomic_store_explicit(&memory, m, memory_order_release);
+	}
+	return m;
+}
+
+static bool same(const struct nvtx_name *item, const struct nvtx_name *wanted)
+{
+	if (item->what != wanted->what || item->length != wanted->length ||
+	    memcmp(item->text, wanted->text, wanted->length) != 0)
+		return false;
+	switch (wanted->what) {
+	case NVTX_NAMED_CATEGORY:
+		return item->domain == wanted->domain && item->id == wanted->id;
+	case NVTX_NAMED_THREAD:
+		return item->id == wanted->id;
+	default:
+		return true;
+	}
+}
+
+/* The index slot that has the name, or the free one where it belongs. */
+static uint32_t *find(struct memory *m, const struct nvtx_name *wanted)
+{
+	uint64_t i = hash_bytes(wanted->text, wanted->length) ^ wanted->what;
+
+	for (;; i++) {
+		uint32_t *slot = &m->index[i % INDEX_SLOTS];
+
+		if (!*slot || same(&m->items[*slot - 1], wanted))
+			return slot;
+	}
+}
+
+/* A thread's last name counts, so that one may come again after another. */
+static bool is_known(const struct nvtx_name *wanted)
+{
+	if (wanted->what != NVTX_NAMED_THREAD)
+		return true;
+	return same(nvtx_names_of_thread(wanted->id), wanted);
+}
+
+/* The order of the stores matters: a fork may happen between any two. */
+static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *wanted, uint32_t *slot)
+{
+	uint32_t n = atomic_load_explicit(&count, memory_order_relaxed);
+	struct nvtx_name *item = &m->items[n];
+	char *text = m->text + text_used;
+
+	if (n == NVTX_NAMES_MAX || wanted->length >= NVTX_NAME_BYTES_MAX - text_used)
+		return NULL;
+	text_used += wanted->length + 1;
+	memcpy(text, wanted->text, wanted->length);
+	text[wanted->length] = '\0';
+	*item = *wanted;
+	item->text = text;
+	item->time_ns = clock_monotonic_ns();
+	if (item->what == NVTX_NAMED_DOMAIN)
+		item->domain = ++domains;
+	if (item->what == NVTX_NAMED_THREAD)
+		item->domain = atomic_load_explicit(&last_thread, memory_order_relaxed);
+	atomic_store_explicit(&count, n + 1, memory_order_release);
+	if (item->what == NVTX_NAMED_THREAD)
+		atomic_store_explicit(&last_thread, n + 1, memory_order_release);
+	*slot = n + 1;
+	return item;
+}
+
+const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id, const char *text,
+				       size_t length)
+{
+	struct nvtx_name wanted = { .what = what, .domain = domain, .id = id, .text = text };
+	const struct nvtx_name *item = NULL;
+	struct memory *m;
+
+	if (length < NVTX_NAME_BYTES_MAX) {
+		wanted.length = (uint32_t)length;
+		pthread_mutex_lock(&lock);
+		m = reserve();
+		if (m) {
+			uint32_t *slot = find(m, &wanted);
+
+			item = *slot && is_known(&wanted) ? &m->items[*slot - 1] : append(m, &wanted, slot);
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	if (!item)
+		atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+	return item;
+}
+
+const struct nvtx_name *nvtx_names_check(const void *handle, enum nvtx_named what)
+{
+	struct memory *m = atomic_load_explicit(&memory, memory_order_acquire);
+	uintptr_t offset = (uintptr_t)handle - (uintptr_t)m;
+	const struct nvtx_name *item;
+
+	if (!m || offset >= nvtx_names_count() * sizeof(m->items[0]) || offset % sizeof(m->items[0]))
+		return NULL;
+	item = &m->items[offset / sizeof(m->items[0])];
+	return item->what == what ? item : NULL;
+}
+
+uint32_t nvtx_names_count(void)
+{
+	return atomic_load_explicit(&count, memory_order_acquire);
+}
+
+const struct nvtx_name *nvtx_names_at(uint32_t i)
+{
+	return i < nvtx_names_count() ? &atomic_load_explicit(&memory, memory_order_acquire)->items[i] : NULL;
+}
+
+uint32_t nvtx_names_number(const struct nvtx_name *name)
+{
+	return (uint32_t)(name - atomic_load_explicit(&memory, memory_order_relaxed)->items);
+}
+
+const struct nvtx_name *nvtx_names_of_thread(uint32_t tid)
+{
+	uint32_t next = atomic_load_explicit(&last_thread, memory_order_acquire);
+
+	while (next) {
+		const struct nvtx_name *item = nvtx_names_at(next - 1);
+
+		if (item->id == tid)
+			return item;
+		next = item->domain;
+	}
+	return NULL;
+}
+
+uint64_t nvtx_names_refused(void)
+{
+	return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+void nvtx_names_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
