@@ -1,0 +1,116 @@
+/*
+ * demangle.c: libiberty's demanglers, fenced in.
+ *
+ * The C++ demangler keeps its parse tree on the stack and recurses with the name; a limit of its own refuses names of
+ * more than 1 KiB, which CUTLASS's are. Longer ones are therefore parsed without that limit in a thread whose stack
+ * is large enough for the worst name of DEMANGLE_INPUT_MAX bytes; the pages are only used when needed.
+ *
+ * Short names can stand for endless texts (a substitution may refer to one that refers to others twice): the text is
+ * handed over in pieces, and when there is too much of it we jump out. Nothing is lost by that, because the demangler
+ * allocates nothing. The one for Rust does while it prints a single identifier of Unicode, so there we jump at
+ * punctuation only.
+ *
+ * Conversion operators to template parameters ("cvT_I") are parsed twice at every level: many are refused.
+ */
+#include "symbol/demangle.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#undef ARRAY_SIZE /* libiberty has its own */
+#include <demangle.h>
+
+#define SHORT_INPUT_MAX 1000 /* what libiberty accepts with its recursion limit */
+#define LONG_STACK_SIZE                                                                            \
+	((size_t)256 << 20) /* 71 MiB for scopes times templates, 20 for recursion */
+#define CONVERSIONS_MAX 16 /* 2^16 parses of a short text: below 10 ms */
+
+struct job {
+	const char *name;
+	struct strbuf *out;
+	size_t start; /* where the text begins in out */
+	int options; /* DMGL_… */
+	bool is_rust;
+	bool done;
+	jmp_buf stop;
+};
+
+static void take_piece(const char *text, size_t length, void *argument)
+{
+	struct job *job = argument;
+	bool inside_word =
+		job->is_rust && length && ((text[0] & 0x80) || isalnum(text[0]) || text[0] == '_');
+
+	if (!job->out->failed && job->out->length - job->start + length <= DEMANGLE_OUTPUT_MAX)
+		strbuf_add(job->out, text, length);
+	else if (!inside_word)
+		longjmp(job->stop, 1);
+}
+
+static void *run(void *argument)
+{
+	struct job *job = argument;
+
+	if (setjmp(job->stop) != 0)
+		return NULL;
+	if (job->is_rust)
+		job->done = rust_demangle_callback(job->name, job->options, take_piece, job);
+	else
+		job->done = cplus_demangle_v3_callback(job->name, job->options, take_piece, job);
+	return NULL;
+}
+
+static void run_on_large_stack(struct job *job)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (pthread_attr_init(&attributes) != 0)
+		return;
+	if (pthread_attr_setstacksize(&attributes, LONG_STACK_SIZE) == 0 &&
+	    pthread_create(&thread, &attributes, run, job) == 0)
+		pthread_join(thread, NULL);
+	pthread_attr_destroy(&attributes);
+}
+
+static bool is_refused(const char *name)
+{
+	unsigned conversions = 0;
+
+	for (const char *p = strstr(name, "cv"); p; p = strstr(p + 2, "cv"))
+		conversions++;
+	return conversions > CONVERSIONS_MAX ||
+	       strnlen(name, DEMANGLE_INPUT_MAX + 1) > DEMANGLE_INPUT_MAX;
+}
+
+static bool try_language(const char *name, bool is_rust, struct strbuf *out)
+{
+	struct job job = { .name = name, .out = out, .start = out->length, .is_rust = is_rust };
+
+	job.options = DMGL_PARAMS | DMGL_ANSI;
+	if (is_rust || strlen(name) <= SHORT_INPUT_MAX) {
+		run(&job);
+	} else {
+		job.options |= DMGL_NO_RECURSE_LIMIT;
+		run_on_large_stack(&job);
+	}
+	if (job.done && out->length > job.start)
+		return true;
+	out->length = job.start;
+	return false;
+}
+
+bool demangle(const char *name, struct strbuf *out)
+{
+	bool is_cpp = strncmp(name, "_Z", 2) == 0, is_rust = strncmp(name, "_R", 2) == 0;
+
+	if ((is_cpp || is_rust) && !is_refused(name)) {
+		/* Rust's older names look like C++ but for a hash at the end, which only its demangler drops. */
+		if (try_language(name, true, out) || (is_cpp && try_language(name, false, out)))
+			return true;
+	}
+	strbuf_adds(out, name);
+	return false;
+}
