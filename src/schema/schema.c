@@ -8,7 +8,7 @@ SCHEMA_ENUMS(VALUE_LIST)
 
 /* What "extra" means depends on the type; these turn it into initializers, and ignore it for the other types. */
 #define EXTRA_NONE(table, extra) .base = -1
-#define EXTRA_TIME(table, extra) .base = BASE_##extra
+#define EXTRA_TIME(table, extra) .base = BASE_##extra(table)
 #define EXTRA_U8 EXTRA_NONE
 #define EXTRA_U16 EXTRA_NONE
 #define EXTRA_U32 EXTRA_NONE
@@ -20,9 +20,9 @@ SCHEMA_ENUMS(VALUE_LIST)
 #define EXTRA_REF(table, extra) .base = -1, .ref = TABLE_##extra
 #define EXTRA_ENUM(table, extra) .base = -1, .values = values_##extra, .value_count = ARRAY_SIZE(values_##extra)
 
-/* Times are stored as differences to start_ns or not at all; start_ns is the first column wherever it is a base. */
-#define BASE_NONE (-1)
-#define BASE_start_ns 0
+/* Times are stored as differences to start_ns or not at all. */
+#define BASE_NONE(table) (-1)
+#define BASE_start_ns(table) COLUMN_##table##_start_ns
 
 #define MAYBE true
 #define ALWAYS false
