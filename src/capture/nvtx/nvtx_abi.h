@@ -72,7 +72,12 @@ struct nvtx_version_info {
 	void (*set_tool_version)(uint32_t version);
 };
 
-enum nvtx_message { NVTX_MESSAGE_NONE, NVTX_MESSAGE_TEXT, NVTX_MESSAGE_WIDE, NVTX_MESSAGE_REGISTERED };
+enum nvtx_message {
+	NVTX_MESSAGE_NONE,
+	NVTX_MESSAGE_TEXT,
+	NVTX_MESSAGE_WIDE,
+	NVTX_MESSAGE_REGISTERED
+};
 
 #define NVTX_COLOR_ARGB 1
 
@@ -80,18 +85,18 @@ enum nvtx_message { NVTX_MESSAGE_NONE, NVTX_MESSAGE_TEXT, NVTX_MESSAGE_WIDE, NVT
 struct nvtx_attributes {
 	uint16_t version;
 	uint16_t size;
-	uint32_t category;		/* 0: none */
+	uint32_t category; /* 0: none */
 	int32_t color_type;
 	uint32_t color;
-	int32_t payload_type;		/* the values of enum nvtx_payload; others belong to extensions */
+	int32_t payload_type; /* the values of enum nvtx_payload; others belong to extensions */
 	int32_t reserved;
-	uint64_t payload;		/* a union: 32-bit kinds use its first four bytes */
-	int32_t message_type;		/* enum nvtx_message */
+	uint64_t payload; /* a union: 32-bit kinds use its first four bytes */
+	int32_t message_type; /* enum nvtx_message */
 	const void *message;
 };
 _Static_assert(sizeof(struct nvtx_attributes) == 48, "NVTX's layout");
 
-#define NVTX_RESOURCE_THREAD 0x10003	/* identifier: thread id of the operating system */
+#define NVTX_RESOURCE_THREAD 0x10003 /* identifier: thread id of the operating system */
 
 struct nvtx_resource {
 	uint16_t version;

@@ -16,22 +16,23 @@
 #include "capture/ring.h"
 
 #define NVTX_EVENT_DOMAIN 0x000fffffu
-#define NVTX_EVENT_PAYLOAD(c) ((c) >> 20 & 7)	/* enum nvtx_payload */
+#define NVTX_EVENT_PAYLOAD(c) ((c) >> 20 & 7) /* enum nvtx_payload */
 #define NVTX_EVENT_PAYLOAD_SHIFT 20
 #define NVTX_EVENT_MORE (1u << 23)
-#define NVTX_EVENT_TEXT (1u << 24)		/* text follows; it may be empty */
+#define NVTX_EVENT_TEXT (1u << 24) /* text follows; it may be empty */
 #define NVTX_EVENT_REGISTERED (1u << 25)
 #define NVTX_EVENT_COLOR (1u << 26)
-#define NVTX_EVENT_CUT (1u << 27)		/* the text was longer */
+#define NVTX_EVENT_CUT (1u << 27) /* the text was longer */
 
 #define NVTX_EVENT_SLOTS_MAX (2 + RING_TEXT_MAX / sizeof(struct ring_event))
 
 static inline uint32_t nvtx_event_text_slots(uint16_t length)
 {
-	return (length + (uint32_t)sizeof(struct ring_event) - 1) / (uint32_t)sizeof(struct ring_event);
+	return (length + (uint32_t)sizeof(struct ring_event) - 1) /
+	       (uint32_t)sizeof(struct ring_event);
 }
 
 /* Set while events would be for nothing. */
-extern atomic_bool nvtx_calls_off;	/* nvtx_calls.c */
+extern atomic_bool nvtx_calls_off; /* nvtx_calls.c */
 
 #endif

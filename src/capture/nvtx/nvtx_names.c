@@ -13,7 +13,7 @@
 /* One reservation; pages exist once they are touched. */
 struct memory {
 	struct nvtx_name items[NVTX_NAMES_MAX];
-	uint32_t index[INDEX_SLOTS];	/* open addressing by hash: number + 1, 0 is free */
+	uint32_t index[INDEX_SLOTS]; /* open addressing by hash: number + 1, 0 is free */
 	char text[NVTX_NAME_BYTES_MAX];
 };
 
@@ -23,14 +23,16 @@ static atomic_uint count;
 static atomic_uint_fast64_t refused;
 /* under the lock */
 static uint32_t text_used, domains;
-static atomic_uint last_thread;		/* number + 1 of the newest thread's name; each knows the one before it */
+static atomic_uint
+	last_thread; /* number + 1 of the newest thread's name; each knows the one before it */
 
 static struct memory *reserve(void)
 {
 	struct memory *m = atomic_load_explicit(&memory, memory_order_relaxed);
 
 	if (!m) {
-		m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (m == MAP_FAILED)
 			return NULL;
 		atomic_store_explicit(&memory, m, memory_order_release);
@@ -75,7 +77,8 @@ static bool is_known(const struct nvtx_name *wanted)
 }
 
 /* The order of the stores matters: a fork may happen between any two. */
-static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *wanted, uint32_t *slot)
+static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *wanted,
+				      uint32_t *slot)
 {
 	uint32_t n = atomic_load_explicit(&count, memory_order_relaxed);
 	struct nvtx_name *item = &m->items[n];
@@ -100,10 +103,12 @@ static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *
 	return item;
 }
 
-const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id, const char *text,
-				       size_t length)
+const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id,
+				       const char *text, size_t length, bool cut)
 {
-	struct nvtx_name wanted = { .what = what, .domain = domain, .id = id, .text = text };
+	struct nvtx_name wanted = {
+		.what = (uint16_t)what, .cut = cut, .domain = domain, .id = id, .text = text
+	};
 	const struct nvtx_name *item = NULL;
 	struct memory *m;
 
@@ -114,7 +119,8 @@ const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, ui
 		if (m) {
 			uint32_t *slot = find(m, &wanted);
 
-			item = *slot && is_known(&wanted) ? &m->items[*slot - 1] : append(m, &wanted, slot);
+			item = *slot && is_known(&wanted) ? &m->items[*slot - 1]
+							  : append(m, &wanted, slot);
 		}
 		pthread_mutex_unlock(&lock);
 	}
@@ -129,7 +135,8 @@ const struct nvtx_name *nvtx_names_check(const void *handle, enum nvtx_named wha
 	uintptr_t offset = (uintptr_t)handle - (uintptr_t)m;
 	const struct nvtx_name *item;
 
-	if (!m || offset >= nvtx_names_count() * sizeof(m->items[0]) || offset % sizeof(m->items[0]))
+	if (!m || offset >= nvtx_names_count() * sizeof(m->items[0]) ||
+	    offset % sizeof(m->items[0]))
 		return NULL;
 	item = &m->items[offset / sizeof(m->items[0])];
 	return item->what == what ? item : NULL;
@@ -142,7 +149,9 @@ uint32_t nvtx_names_count(void)
 
 const struct nvtx_name *nvtx_names_at(uint32_t i)
 {
-	return i < nvtx_names_count() ? &atomic_load_explicit(&memory, memory_order_acquire)->items[i] : NULL;
+	return i < nvtx_names_count()
+		       ? &atomic_load_explicit(&memory, memory_order_acquire)->items[i]
+		       : NULL;
 }
 
 uint32_t nvtx_names_number(const struct nvtx_name *name)

@@ -18,18 +18,19 @@
 enum nvtx_named { NVTX_NAMED_DOMAIN, NVTX_NAMED_CATEGORY, NVTX_NAMED_THREAD, NVTX_NAMED_STRING };
 
 struct nvtx_name {
-	uint32_t what;		/* enum nvtx_named */
-	uint32_t domain;	/* of a category; of a domain: its own id, from 1; of a thread: internal */
-	uint32_t id;		/* of a category or a thread */
-	uint32_t length;	/* of text; NUL-terminated all the same */
+	uint16_t what; /* enum nvtx_named */
+	uint16_t cut; /* 1: text is only the beginning of what the program gave */
+	uint32_t domain; /* of a category; of a domain: its own id, from 1; of a thread: internal */
+	uint32_t id; /* of a category or a thread */
+	uint32_t length; /* of text; NUL-terminated all the same */
 	const char *text;
-	uint64_t time_ns;	/* when it was named */
+	uint64_t time_ns; /* when it was named */
 };
 _Static_assert(sizeof(struct nvtx_name) == 32, "handles are checked by their alignment");
 
 /* Notes a name down. For NVTX_NAMED_DOMAIN, `domain` is ignored. NULL when there is no room (counted). Any thread. */
-const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id, const char *text,
-				       size_t length);
+const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id,
+				       const char *text, size_t length, bool cut);
 
 /* The item that a handle from outside stands for, or NULL if it is none of ours. Any thread. */
 const struct nvtx_name *nvtx_names_check(const void *handle, enum nvtx_named what);

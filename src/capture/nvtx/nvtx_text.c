@@ -15,7 +15,9 @@ size_t nvtx_text_copy(char *out, size_t room, const char *text, bool *cut)
 
 	*cut = length == room && text[room] != '\0';
 	if (*cut) {
-		for (int i = 1; i < CHARACTER_BYTES_MAX && whole > 0 && ((uint8_t)text[whole] & 0xc0) == 0x80; i++)
+		for (int i = 1;
+		     i < CHARACTER_BYTES_MAX && whole > 0 && ((uint8_t)text[whole] & 0xc0) == 0x80;
+		     i++)
 			whole--;
 		if (((uint8_t)text[whole] & 0xc0) != 0x80)
 			length = whole;
@@ -61,7 +63,8 @@ size_t nvtx_text_narrow(char *out, size_t room, const void *text, bool *cut)
 		memcpy(&c, from, sizeof(c));
 		if (c == 0)
 			break;
-		n = put_character(bytes, c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? REPLACEMENT : c);
+		n = put_character(bytes,
+				  c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? REPLACEMENT : c);
 		if (length + n > room) {
 			*cut = true;
 			return length;

@@ -1,0 +1,189 @@
+#include "capture/nvtx/nvtx_source.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/nvtx/nvtx_event.h"
+#include "capture/nvtx/nvtx_names.h"
+#include "capture/rows.h"
+
+/* The collector's thread, but for after_fork. */
+static struct {
+	bool window;
+	uint32_t names_written;
+	uint32_t inherited; /* names that a parent's threads have given */
+	uint64_t refused_reported;
+	uint64_t cut, cut_since_ns; /* texts cut since the last loss row */
+} self;
+
+void nvtx_source_window(bool on)
+{
+	self.window = on;
+	atomic_store_explicit(&nvtx_calls_off, !on, memory_order_relaxed);
+}
+
+void nvtx_source_after_fork(void)
+{
+	nvtx_names_after_fork();
+	memset(&self, 0, sizeof(self));
+	self.inherited = nvtx_names_count();
+	self.refused_reported = nvtx_names_refused();
+	atomic_store_explicit(&nvtx_calls_off, true, memory_order_relaxed);
+}
+
+static void count_cut(uint64_t time_ns)
+{
+	if (self.cut++ == 0)
+		self.cut_since_ns = time_ns;
+}
+
+static void write_losses(struct writer *w)
+{
+	uint64_t refused = nvtx_names_refused(), now;
+
+	if (!self.cut && refused == self.refused_reported)
+		return;
+	now = clock_monotonic_ns();
+	rows_loss(w, loss_reason_string_limit, self.cut, MIN(self.cut_since_ns, now), now,
+		  "NVTX texts cut");
+	rows_loss(w, loss_reason_string_limit, refused - self.refused_reported, now, now,
+		  "NVTX names beyond the limit");
+	self.cut = 0;
+	self.refused_reported = refused;
+}
+
+static void write_thread(struct writer *w, const struct nvtx_name *name)
+{
+	struct row_thread row = {
+		.tid = name->id,
+		.name = writer_string(w, name->text, name->length),
+		.time_ns = name->time_ns,
+	};
+
+	writer_append(w, TABLE_thread, &row);
+}
+
+static void write_name(struct writer *w, const struct nvtx_name *name, bool inherited)
+{
+	struct row_nvtx_domain domain = { .id = name->domain };
+	struct row_nvtx_category category = { .domain = name->domain, .id = name->id };
+
+	if (name->cut)
+		count_cut(name->time_ns);
+	switch (name->what) {
+	case NVTX_NAMED_DOMAIN:
+		domain.name = writer_string(w, name->text, name->length);
+		writer_append(w, TABLE_nvtx_domain, &domain);
+		break;
+	case NVTX_NAMED_CATEGORY:
+		category.name = writer_string(w, name->text, name->length);
+		writer_append(w, TABLE_nvtx_category, &category);
+		break;
+	case NVTX_NAMED_THREAD:
+		if (!inherited)
+			write_thread(w, name);
+		break;
+	default:
+		break;
+	}
+}
+
+/* What an event refers to was named before it was pushed, so it is in the list by now. */
+static void write_names(struct writer *w)
+{
+	uint32_t count = nvtx_names_count();
+
+	for (; self.names_written < count; self.names_written++)
+		write_name(w, nvtx_names_at(self.names_written),
+			   self.names_written < self.inherited);
+}
+
+bool nvtx_source_thread_row(struct writer *w, uint32_t tid)
+{
+	const struct nvtx_name *name = nvtx_names_of_thread(tid);
+
+	if (!name || nvtx_names_number(name) < self.inherited)
+		return false;
+	write_thread(w, name);
+	return true;
+}
+
+static uint32_t message_id(struct writer *w, const struct ring *r, uint64_t position,
+			   const struct ring_event *first, bool *missing)
+{
+	char text[NVTX_EVENT_SLOTS_MAX * sizeof(struct ring_event)];
+
+	*missing = false;
+	if (first->c & NVTX_EVENT_REGISTERED) {
+		const struct nvtx_name *string = nvtx_names_at(ring_slot(r, position + 1)->c);
+
+		if (string)
+			return writer_string(w, string->text, string->length);
+	}
+	if (first->c & NVTX_EVENT_TEXT) {
+		uint32_t slots = nvtx_event_text_slots(first->length);
+
+		position += first->c & NVTX_EVENT_MORE ? 2 : 1;
+		for (uint32_t i = 0; i < slots; i++)
+			memcpy(text + i * sizeof(*first), ring_slot(r, position + i),
+			       sizeof(*first));
+		return writer_string(w, text, first->length);
+	}
+	*missing = true;
+	return 0;
+}
+
+static void write_event(struct writer *w, const struct ring *r, uint64_t position,
+			const struct ring_event *first)
+{
+	bool has_range = first->flags == nvtx_kind_start || first->flags == nvtx_kind_end,
+	     no_message;
+	struct row_nvtx row = {
+		.time_ns = first->a,
+		.kind = first->flags,
+		.thread = r->tid,
+		.domain = first->c & NVTX_EVENT_DOMAIN,
+		.range = first->b,
+		.category = first->d,
+		.color = first->e,
+		.payload_kind = NVTX_EVENT_PAYLOAD(first->c),
+		.payload = has_range && first->c & NVTX_EVENT_MORE ? ring_slot(r, position + 1)->a
+								   : first->b,
+	};
+
+	row.message = message_id(w, r, position, first, &no_message);
+	if (!has_range)
+		ROW_MISSING(&row, nvtx, range);
+	if (no_message)
+		ROW_MISSING(&row, nvtx, message);
+	if (!first->d)
+		ROW_MISSING(&row, nvtx, category);
+	if (!(first->c & NVTX_EVENT_COLOR))
+		ROW_MISSING(&row, nvtx, color);
+	if (!row.payload_kind) {
+		ROW_MISSING(&row, nvtx, payload_kind);
+		ROW_MISSING(&row, nvtx, payload);
+	}
+	writer_append(w, TABLE_nvtx, &row);
+	if (first->c & NVTX_EVENT_CUT)
+		count_cut(first->a);
+}
+
+uint64_t nvtx_source_event(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *first = ring_slot(r, position);
+	uint64_t slots = 1;
+
+	write_names(w);
+	if (first->kind == RING_NVTX) {
+		slots +=
+			(first->c & NVTX_EVENT_MORE ? 1 : 0) + nvtx_event_text_slots(first->length);
+		if (self.window)
+			write_event(w, r, position, first);
+		else
+			atomic_store_explicit(&nvtx_calls_off, true, memory_order_relaxed);
+	}
+	if (atomic_load_explicit(&r->head, memory_order_relaxed) - position <= slots)
+		write_losses(w);
+	return slots;
+}
