@@ -8,6 +8,9 @@
 #include "cli/ui.h"
 
 const struct command *const commands[] = {
+	&cmd_record,
+	&cmd_doctor,
+	&cmd_devices,
 	&cmd_version,
 	&cmd_help,
 	NULL,

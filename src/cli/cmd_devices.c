@@ -1,0 +1,131 @@
+/* cmd_devices.c: `pitot devices`: the GPUs of this machine. */
+#include <stdio.h>
+
+#include "base/human.h"
+#include "base/json.h"
+#include "cli/checks.h"
+#include "cli/libcuda.h"
+#include "cli/ui.h"
+
+static const struct option options[] = { OPTION_END };
+
+static void add_known(struct json *json, const char *key, int value)
+{
+	json_key(json, key);
+	if (value < 0)
+		json_null(json);
+	else
+		json_i64(json, value);
+}
+
+static void device_json(struct json *json, const struct cuda_device *d)
+{
+	json_object(json);
+	json_key_i64(json, "id", d->ordinal);
+	json_key_string(json, "name", d->name);
+	json_key_string(json, "uuid", d->uuid);
+	json_key_string(json, "pci", d->pci);
+	json_key_u64(json, "memory_bytes", d->memory_bytes);
+	add_known(json, "compute_major", d->compute_major);
+	add_known(json, "compute_minor", d->compute_minor);
+	add_known(json, "multiprocessors", d->multiprocessors);
+	add_known(json, "clock_khz", d->clock_khz);
+	add_known(json, "memory_clock_khz", d->memory_clock_khz);
+	add_known(json, "memory_bus_bits", d->memory_bus_bits);
+	add_known(json, "l2_bytes", d->l2_bytes);
+	add_known(json, "warp_size", d->warp_size);
+	add_known(json, "max_threads_per_block", d->threads_per_block);
+	add_known(json, "max_threads_per_multiprocessor", d->threads_per_multiprocessor);
+	add_known(json, "max_blocks_per_multiprocessor", d->blocks_per_multiprocessor);
+	add_known(json, "registers_per_multiprocessor", d->registers_per_multiprocessor);
+	add_known(json, "shared_per_block_optin_bytes", d->shared_per_block_optin_bytes);
+	add_known(json, "shared_per_multiprocessor_bytes", d->shared_per_multiprocessor_bytes);
+	add_known(json, "copy_engines", d->copy_engines);
+	json_end(json);
+}
+
+static void add_limit(struct strbuf *out, int value, const char *unit)
+{
+	if (value < 0)
+		strbuf_adds(out, "-");
+	else
+		human_count(out, (uint64_t)value);
+	strbuf_adds(out, unit);
+}
+
+static void add_size(struct strbuf *out, int bytes, const char *what)
+{
+	if (bytes < 0)
+		strbuf_adds(out, "-");
+	else
+		human_bytes(out, (uint64_t)bytes);
+	strbuf_adds(out, what);
+}
+
+static void device_text(struct strbuf *out, bool color, const struct cuda_device *d)
+{
+	strbuf_addf(out, "%d  %s%s%s\n", d->ordinal, style_begin(color, STYLE_BOLD), d->name,
+		    style_begin(color, STYLE_NONE));
+	strbuf_addf(out, "   %s, PCI %s, compute capability %d.%d\n", d->uuid, d->pci, d->compute_major,
+		    d->compute_minor);
+	strbuf_adds(out, "   ");
+	human_bytes(out, d->memory_bytes);
+	if (d->memory_clock_khz > 0)
+		strbuf_addf(out, ", %d MHz, %d bits", d->memory_clock_khz / 1000, d->memory_bus_bits);
+	add_size(out, (strbuf_adds(out, "; "), d->l2_bytes), " L2\n");
+	strbuf_adds(out, "   ");
+	add_limit(out, d->multiprocessors, " multiprocessors");
+	if (d->clock_khz > 0)
+		strbuf_addf(out, ", %d MHz", d->clock_khz / 1000);
+	add_limit(out, (strbuf_adds(out, ", "), d->copy_engines), " copy engines\n");
+	add_limit(out, (strbuf_adds(out, "   a multiprocessor: "), d->threads_per_multiprocessor), " threads, ");
+	add_limit(out, d->blocks_per_multiprocessor, " blocks, ");
+	add_limit(out, d->registers_per_multiprocessor, " registers, ");
+	add_size(out, d->shared_per_multiprocessor_bytes, " shared memory\n");
+}
+
+static int run_devices(struct context *c, int argc, char **argv)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct json json = JSON_PRETTY(&out);
+	struct cuda_device device;
+	struct error e = { 0 };
+	struct libcuda cuda;
+	char reason[512];
+	int count;
+
+	if (argc > 1)
+		return cli_usage(c, "devices takes no operands: what is '%s'?", argv[1]);
+	if (libcuda_load(&cuda, &e) < 0 || libcuda_init(&cuda, &e) < 0) {
+		if (checks_no_gpu_reason(reason, sizeof(reason)))
+			return cli_failf(c, "no GPU can be used: %s (see `pitot doctor`)", reason);
+		return cli_failf(c, "no GPU can be used: %s (see `pitot doctor`)", e.text);
+	}
+	count = libcuda_device_count(&cuda);
+	if (!count)
+		return cli_failf(c, "the driver shows no GPU (see `pitot doctor`)");
+	if (c->json)
+		json_array(&json);
+	for (int i = 0; i < count; i++) {
+		if (libcuda_device(&cuda, i, &device, &e) < 0)
+			return cli_fail(c, &e);
+		if (c->json)
+			device_json(&json, &device);
+		else
+			device_text(&out, c->color, &device);
+	}
+	if (c->json) {
+		json_end(&json);
+		strbuf_addc(&out, '\n');
+	}
+	return cli_print(c, &out);
+}
+
+const struct command cmd_devices = {
+	.name = "devices",
+	.summary = "list the GPUs of this machine",
+	.usage = "",
+	.description = "Lists the GPUs that the CUDA driver shows, with their limits. CUDA_VISIBLE_DEVICES applies.",
+	.options = options,
+	.run = run_devices,
+};

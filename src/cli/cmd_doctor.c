@@ -1,0 +1,101 @@
+/* cmd_doctor.c: `pitot doctor`: can this machine record, and if not, why and what to do. */
+#include <stdio.h>
+
+#include "base/json.h"
+#include "cli/checks.h"
+#include "cli/ui.h"
+
+#define CHECKS_MAX 32
+#define DETAIL_COLUMN 27u
+
+static const struct option options[] = { OPTION_END };
+
+static const struct {
+	const char *name;
+	enum style style;
+} states[] = {
+	[CHECK_OK] = { "ok", STYLE_GREEN },
+	[CHECK_LIMITED] = { "limited", STYLE_YELLOW },
+	[CHECK_MISSING] = { "missing", STYLE_RED },
+};
+
+static void doctor_json(const struct check *checks, size_t count, bool can_record, struct strbuf *out)
+{
+	struct json json = JSON_PRETTY(out);
+
+	json_object(&json);
+	json_key_bool(&json, "can_record_gpu_work", can_record);
+	json_key(&json, "checks");
+	json_array(&json);
+	for (size_t i = 0; i < count; i++) {
+		json_object(&json);
+		json_key_string(&json, "name", checks[i].name);
+		json_key_string(&json, "state", states[checks[i].state].name);
+		json_key_bool(&json, "needed", checks[i].needed);
+		json_key_string(&json, "purpose", checks[i].purpose);
+		json_key_string(&json, "detail", checks[i].detail);
+		json_key_string(&json, "advice", checks[i].advice[0] ? checks[i].advice : NULL);
+		json_end(&json);
+	}
+	json_end(&json);
+	json_end(&json);
+	strbuf_addc(out, '\n');
+}
+
+/* Folded text whose first line stands behind what is there already. */
+static void add_behind(struct strbuf *out, const char *text, unsigned width)
+{
+	_cleanup_strbuf_ struct strbuf folded = STRBUF_INIT;
+
+	text_fold(&folded, text, DETAIL_COLUMN, width);
+	strbuf_adds(out, folded.length > DETAIL_COLUMN ? strbuf_text(&folded) + DETAIL_COLUMN : "\n");
+}
+
+static void check_text(const struct check *check, const struct context *c, struct strbuf *out)
+{
+	strbuf_addf(out, "%-17s %s%-8s%s ", check->name, style_begin(c->color, states[check->state].style),
+		    states[check->state].name, style_begin(c->color, STYLE_NONE));
+	add_behind(out, check->detail, c->width);
+	if (check->advice[0]) {
+		strbuf_addf(out, "%*s", (int)DETAIL_COLUMN, "");
+		add_behind(out, check->advice, c->width);
+	}
+}
+
+static int run_doctor(struct context *c, int argc, char **argv)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct check checks[CHECKS_MAX];
+	bool can_record = true;
+	size_t count;
+	int status;
+
+	if (argc > 1)
+		return cli_usage(c, "doctor takes no operands: what is '%s'?", argv[1]);
+	count = checks_run(checks, CHECKS_MAX);
+	for (size_t i = 0; i < count; i++)
+		can_record = can_record && !(checks[i].needed && checks[i].state == CHECK_MISSING);
+	if (c->json) {
+		doctor_json(checks, count, can_record, &out);
+	} else {
+		for (size_t i = 0; i < count; i++)
+			check_text(&checks[i], c, &out);
+		strbuf_addf(&out, "\n%s\n", can_record ? "GPU work can be recorded here." :
+							 "GPU work cannot be recorded here; `pitot record` still runs "
+							 "commands and keeps what it can.");
+	}
+	status = cli_print(c, &out);
+	return status == EXIT_DONE && !can_record ? EXIT_FAILED : status;
+}
+
+const struct command cmd_doctor = {
+	.name = "doctor",
+	.summary = "check whether this machine can record, and say what to do if not",
+	.usage = "",
+	.description =
+		"Looks at the driver, its libraries, CUPTI, permissions, other profilers, the disk and what later kinds "
+		"of recording need. Each is ok, limited or missing, with the reason and the way out.",
+	.options = options,
+	.notes = "EXIT STATUS\n\n0 when GPU work can be recorded here, 1 when not.",
+	.run = run_doctor,
+};

@@ -1,0 +1,382 @@
+/* cmd_record.c: `pitot record`: runs a command and keeps what it does on the GPU. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "cli/checks.h"
+#include "cli/record_dir.h"
+#include "cli/record_end.h"
+#include "cli/record_follow.h"
+#include "cli/record_inject.h"
+#include "cli/record_json.h"
+#include "cli/record_spawn.h"
+#include "cli/record_watch.h"
+#include "cli/ui.h"
+
+#define LOOK_MS 100
+#define LIVE_NS NS_PER_S
+
+static const char *option_output, *option_name;
+static bool option_force, option_force_injection, option_memory, option_sync = true;
+static int option_graphs, option_api;
+static uint64_t option_delay_ns, option_duration_ns, option_max_bytes;
+
+static const char *const graphs_choices[] = { "node", "launch", NULL };
+static const char *const api_choices[] = { "launches", "all", NULL };
+
+static const struct option options[] = {
+	{ .name = "output", .letter = 'o', .type = OPTION_STRING, .value = &option_output, .argument = "DIR",
+	  .help = "folder to record into (default: NAME-DATE-TIME.pitot)" },
+	{ .name = "force", .letter = 'f', .type = OPTION_FLAG, .value = &option_force,
+	  .help = "replace DIR if it is a recording" },
+	{ .name = "name", .type = OPTION_STRING, .value = &option_name, .argument = "NAME",
+	  .help = "name of the recording (default: from the command)" },
+	{ .name = "delay", .type = OPTION_DURATION, .value = &option_delay_ns, .argument = "TIME",
+	  .help = "start recording so long after the command's start (10s, 250ms)" },
+	{ .name = "duration", .type = OPTION_DURATION, .value = &option_duration_ns, .argument = "TIME",
+	  .help = "record for so long; the command goes on" },
+	{ .name = "graphs", .type = OPTION_ENUM, .value = &option_graphs, .argument = "HOW", .choices = graphs_choices,
+	  .help = "CUDA graphs: every node, or one record per launch (cheaper)" },
+	{ .name = "sync", .type = OPTION_FLAG, .value = &option_sync, .negatable = true,
+	  .help = "record synchronizations (on unless --no-sync)" },
+	{ .name = "memory", .type = OPTION_FLAG, .value = &option_memory,
+	  .help = "record allocations and memory pools" },
+	{ .name = "api", .type = OPTION_ENUM, .value = &option_api, .argument = "WHICH", .choices = api_choices,
+	  .help = "CUDA calls to record: launches (copies and synchronizations too), or all" },
+	{ .name = "max-size", .type = OPTION_SIZE, .value = &option_max_bytes, .argument = "SIZE",
+	  .help = "stop recording a process after so many bytes (10G)" },
+	{ .name = "force-injection", .type = OPTION_FLAG, .value = &option_force_injection,
+	  .help = "take CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH from another tool" },
+	OPTION_END,
+};
+
+struct recording {
+	const struct context *context;
+	char *directory;		/* absolute */
+	char *shown;			/* as the user would name it */
+	char *library;
+	struct strbuf name, options;
+	struct record_identity identity;
+	struct writer *writer;
+	struct watch *watch;
+	struct spawn spawn;
+};
+
+static void recording_release(struct recording *r)
+{
+	watch_free(r->watch);
+	writer_abandon(&r->writer);
+	free(r->directory);
+	free(r->shown);
+	free(r->library);
+	strbuf_release(&r->name);
+	strbuf_release(&r->options);
+}
+
+static int check_foreign_injection(const struct context *c)
+{
+	const char *value, *variable = record_foreign_injection(&value);
+
+	if (!variable)
+		return EXIT_DONE;
+	if (!option_force_injection)
+		return cli_failf(c, "another tool owns %s='%s': unset it, or take it over with --force-injection",
+				 variable, value);
+	cli_note(c, "taking %s from '%s'", variable, value);
+	return EXIT_DONE;
+}
+
+/* The folder relative to the current one where that is shorter to type. */
+static char *shown_path(const char *absolute)
+{
+	char *here = realpath(".", NULL);
+	size_t length = here ? strlen(here) : 0;
+	bool inside = here && length > 1 && !strncmp(absolute, here, length) && absolute[length] == '/';
+
+	free(here);
+	return strdup(inside ? absolute + length + 1 : absolute);
+}
+
+static void capability(struct recording *r, const char *name, enum capability_state state, const char *got,
+		       const char *reason)
+{
+	struct row_capability row = {
+		.time_ns = clock_monotonic_ns(),
+		.name = writer_string(r->writer, name, strlen(name)),
+		.state = (uint8_t)state,
+		.got = writer_string(r->writer, got ? got : "", got ? strlen(got) : 0),
+		.reason = writer_string(r->writer, reason ? reason : "", reason ? strlen(reason) : 0),
+	};
+
+	ROW_MISSING(&row, capability, asked);
+	if (!got)
+		ROW_MISSING(&row, capability, got);
+	if (!reason)
+		ROW_MISSING(&row, capability, reason);
+	writer_append(r->writer, TABLE_capability, &row);
+}
+
+static void make_options(struct recording *r)
+{
+	struct record_settings settings = {
+		.graph_nodes = option_graphs == 0,
+		.synchronization = option_sync,
+		.memory = option_memory,
+		.all_api_calls = option_api == 1,
+		.window = { r->identity.start_monotonic_ns, option_delay_ns, option_duration_ns },
+		.max_bytes = option_max_bytes,
+	};
+
+	record_options_text(&settings, &r->options);
+}
+
+/* Folder, recording.json, writer, watch. */
+static int prepare(struct recording *r, int argc, char **argv, struct error *e)
+{
+	struct writer_options writer_options = { .prefix = "record" };
+	int err;
+
+	r->library = record_find_library(e);
+	if (!r->library)
+		return e->code;
+	if (option_name)
+		record_name(1, (char *[]){ (char *)option_name, NULL }, &r->name);
+	else
+		record_name(argc, argv, &r->name);
+	r->identity.start_monotonic_ns = clock_monotonic_ns();
+	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	make_options(r);
+	if (r->name.failed || r->options.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	r->directory = record_dir_create(option_output, r->name.data, option_force, e);
+	if (!r->directory)
+		return e->code;
+	r->shown = shown_path(r->directory);
+	r->identity.name = option_name ? option_name : r->name.data;
+	r->identity.command = argv;
+	r->identity.options = strbuf_text(&r->options);
+	r->identity.library = r->library;
+	writer_options.directory = r->directory;
+	err = record_json_write(r->directory, &r->identity, e);
+	if (err >= 0)
+		err = writer_open(&writer_options, &r->writer, e);
+	if (err >= 0)
+		r->watch = watch_new(r->writer);
+	if (err >= 0 && (!r->watch || !r->shown))
+		err = error_set(e, -ENOMEM, "out of memory");
+	if (err < 0)
+		record_dir_remove(r->directory, NULL);
+	return err;
+}
+
+static int start(struct recording *r, char **argv, struct error *e)
+{
+	struct spawn_environment environment = { r->library, r->directory, strbuf_text(&r->options) };
+	int err = spawn_start(&r->spawn, argv, &environment, e);
+
+	if (err >= 0) {
+		watch_command(r->watch, r->spawn.pid, r->spawn.start_ns);
+		return 0;
+	}
+	writer_abandon(&r->writer);
+	record_dir_remove(r->directory, NULL);
+	return err;
+}
+
+static void on_end(void *user, pid_t pid, int status)
+{
+	struct recording *r = user;
+
+	watch_ended(r->watch, pid, status);
+}
+
+static bool may_show_live_line(const struct context *c)
+{
+	/* A background job would be stopped by writing, or write over what another program shows. */
+	return !c->quiet && !c->json && isatty(STDERR_FILENO) && tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+static void show_live_line(const struct recording *r, struct follow *follow)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	struct follow_state state;
+	unsigned width = terminal_width(STDERR_FILENO);
+
+	follow_step(follow, &state);
+	strbuf_adds(&line, "\r");
+	strbuf_adds(&line, style_begin(r->context->color_errors, STYLE_DIM));
+	follow_line(&state, clock_monotonic_ns() - r->spawn.start_ns, width > 1 ? width - 1 : 1, &line);
+	strbuf_adds(&line, style_begin(r->context->color_errors, STYLE_NONE));
+	/* The cursor goes back, so that what the command prints takes the line's place. */
+	strbuf_adds(&line, "\033[K\r");
+	if (!line.failed)
+		io_write_all(STDERR_FILENO, line.data, line.length);
+}
+
+/* Until the command has ended. */
+static void run(struct recording *r)
+{
+	struct follow *follow = may_show_live_line(r->context) ? follow_new(r->directory) : NULL;
+	uint64_t shown_ns = r->spawn.start_ns, now;
+	bool shown = false;
+
+	while (spawn_wait(&r->spawn, LOOK_MS, on_end, r)) {
+		watch_look(r->watch);
+		now = clock_monotonic_ns();
+		if (now - shown_ns < LIVE_NS)
+			continue;
+		shown_ns = now;
+		writer_flush(r->writer);
+		if (follow && may_show_live_line(r->context)) {
+			show_live_line(r, follow);
+			shown = true;
+		}
+	}
+	watch_look(r->watch);
+	if (shown)
+		io_write_all(STDERR_FILENO, "\r\033[K", strlen("\r\033[K"));
+	follow_free(follow);
+}
+
+static void note_capabilities(struct recording *r)
+{
+	char reason[512];
+
+	capability(r, "injection", capability_state_on, r->library, NULL);
+	if (watch_can_follow(r->watch))
+		capability(r, "processes", capability_state_on, NULL, NULL);
+	else
+		capability(r, "processes", capability_state_degraded, "the command only",
+			   "the kernel does not tell who is whose child (CONFIG_PROC_CHILDREN)");
+	if (checks_no_gpu_reason(reason, sizeof(reason)))
+		capability(r, "gpu", capability_state_unavailable, NULL, reason);
+}
+
+/* Closes the recording. What fails here is said, but the command's status counts. */
+static void finish(struct recording *r)
+{
+	const struct context *c = r->context;
+	struct writer_stats stats;
+	struct error e = { 0 };
+	int err;
+
+	note_capabilities(r);
+	writer_flush(r->writer);
+	writer_stats(r->writer, &stats);
+	err = writer_close(&r->writer);
+	if (err < 0 || stats.error)
+		cli_warn(c, "the list of processes is incomplete: cannot write to '%s': %s", r->shown,
+			 strerror(stats.error ? stats.error : -err));
+	r->identity.end_monotonic_ns = r->spawn.end_ns;
+	r->identity.exit_status = r->spawn.status;
+	if (record_json_write(r->directory, &r->identity, &e) < 0)
+		cli_warn(c, "%s", e.text);
+	if (watch_running(r->watch))
+		cli_note(c, "%zu processes of the command still run; they go on recording by themselves",
+			 watch_running(r->watch));
+}
+
+/* NULL when there are GPU data. */
+static const char *why_no_gpu_data(const struct record_end *end, char *buffer, size_t size)
+{
+	if (end->kernels || end->copies || end->sets || end->graph_launches)
+		return NULL;
+	if (end->no_gpu_reason[0])
+		return end->no_gpu_reason;
+	if (checks_no_gpu_reason(buffer, size))
+		return buffer;
+	return end->gpu_processes ? "the command ran nothing on a GPU while it was recorded" :
+				    "the command did not use CUDA";
+}
+
+static void report_end(struct recording *r)
+{
+	const struct context *c = r->context;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct record_end end = { .elapsed_ns = r->spawn.end_ns - r->spawn.start_ns };
+	struct error e = { 0 };
+	char reason[512];
+	const char *why;
+
+	if (c->quiet && !c->json)
+		return;
+	if (record_end_read(r->directory, &end, &e) < 0) {
+		cli_warn(c, "%s", e.text);
+		return;
+	}
+	why = why_no_gpu_data(&end, reason, sizeof(reason));
+	if (c->json) {
+		record_end_json(&end, r->shown, why, r->spawn.status, &out);
+	} else {
+		strbuf_addf(&out, "pitot record: the command ended with status %d\n", r->spawn.status);
+		record_end_text(&end, r->shown, why, c->color_errors, &out);
+	}
+	if (!out.failed)
+		io_write_all(STDERR_FILENO, out.data, out.length);
+}
+
+static int run_record(struct context *c, int argc, char **argv)
+{
+	struct recording r = { .context = c, .name = STRBUF_INIT, .options = STRBUF_INIT };
+	struct error e = { 0 };
+	int status, err;
+
+	if (argc < 2)
+		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
+	status = check_foreign_injection(c);
+	if (status != EXIT_DONE)
+		return status;
+	if (prepare(&r, argc - 1, argv + 1, &e) < 0) {
+		status = cli_fail(c, &e);
+	} else if ((err = start(&r, argv + 1, &e)) < 0) {
+		cli_fail(c, &e);
+		status = err == -ENOENT ? 127 : 126;
+	} else {
+		run(&r);
+		finish(&r);
+		spawn_release(&r.spawn);
+		report_end(&r);
+		status = r.spawn.status;
+	}
+	recording_release(&r);
+	return status;
+}
+
+static const struct command_example examples[] = {
+	{ "pitot record -- python train.py", "record a training, then look at it with `pitot report`" },
+	{ "pitot record --delay 30s --duration 10s -- ./server", "a window of ten seconds of a long run" },
+	{ "pitot record -o step.pitot --graphs launch --max-size 2G -- torchrun --nproc-per-node 2 train.py",
+	  "two processes in one recording, CUDA graphs as a whole" },
+	{ NULL, NULL },
+};
+
+const struct command cmd_record = {
+	.name = "record",
+	.alias = "profile",
+	.summary = "run a command and record what it does on the GPU",
+	.usage = "[options] -- COMMAND [ARGUMENT…]",
+	.description =
+		"Runs COMMAND with its own standard input, output, error, environment and folder, and records the GPU "
+		"work of all processes that it starts into a folder. The command's exit status is returned.\n\n"
+		"The recording can be read while it grows, and after a crash. When the command ends, a few lines on "
+		"standard error say where the recording is, what was seen, how busy the GPU was, what was lost and what "
+		"recording cost; with --json they are one JSON object on standard error instead.",
+	.options = options,
+	.examples = examples,
+	.notes =
+		"ENVIRONMENT\n\n"
+		"COMMAND is started with CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH naming libpitot.so, and with "
+		"PITOT_RECORDING and PITOT_OPTIONS. A value of another tool is an error unless --force-injection is "
+		"given. PITOT_LIBRARY names another libpitot.so.\n\n"
+		"SIGNALS\n\n"
+		"Ctrl-C, Ctrl-Backslash and Ctrl-Z reach the command from the terminal; pitot waits for its end and "
+		"completes the recording. SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM sent to pitot "
+		"are passed on to the command.\n\n"
+		"EXIT STATUS\n\n"
+		"The command's, or 128 + n when signal n ended it; 127 when it was not found, 126 when it could not be "
+		"started; 1 when recording could not begin, 2 for wrong usage.",
+	.stop_at_operand = true,
+	.run = run_record,
+};

@@ -1,0 +1,299 @@
+/* record_end.c: the last lines of `pitot record`. */
+#include "cli/record_end.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/busy.h"
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/json.h"
+#include "cli/ui.h"
+
+static int count_launches(struct trace *t, struct record_end *end, struct error *e)
+{
+	const uint32_t *functions;
+	const uint8_t *kinds;
+	uint64_t rows = trace_rows(t, TABLE_api_call);
+	int r = trace_load(t, TABLE_api_function, COLUMN_BIT(api_function, kind), e);
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, function), e);
+	if (r < 0)
+		return r;
+	functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
+	kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
+	for (uint64_t i = 0; functions && kinds && i < rows; i++) {
+		if (functions[i] != TRACE_NO_ROW)
+			end->launches += kinds[functions[i]] == api_kind_launch ||
+					 kinds[functions[i]] == api_kind_graph_launch;
+	}
+	return 0;
+}
+
+static int add_busy(struct trace *t, struct record_end *end, struct error *e)
+{
+	struct filter filter = FILTER_ALL;
+	struct selection selection = { 0 };
+	struct gpus gpus = { 0 };
+	struct busy busy = { 0 };
+	int r = gpus_init(&gpus, t, e);
+
+	if (r >= 0)
+		r = gpu_walk_load(t, e);
+	if (r >= 0)
+		r = selection_init(&selection, t, &filter, NULL, e);
+	if (r >= 0 && busy_analyze(&gpus, &selection, &busy) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; r >= 0 && i < busy.count; i++) {
+		end->gpus += busy.gpus[i].last_ns != 0;
+		end->busy_ns += busy.gpus[i].union_ns;
+		end->gpu_span_ns += busy.gpus[i].last_ns - busy.gpus[i].first_ns;
+	}
+	busy_release(&busy);
+	selection_release(&selection);
+	gpus_release(&gpus);
+	return r;
+}
+
+static int add_losses(struct trace *t, struct record_end *end, struct error *e)
+{
+	const struct column_schema *reason = &schema_table(TABLE_loss)->columns[COLUMN_loss_reason];
+	const struct trace_loss *losses;
+	uint64_t most = 0;
+	size_t count;
+	int r = trace_losses(t, &losses, &count, e);
+
+	for (size_t i = 0; r >= 0 && i < count; i++) {
+		uint64_t lost = MAX(losses[i].count, 1u);
+		const char *name = schema_value_name(reason, losses[i].reason);
+
+		end->lost += lost;
+		if (lost > most) {
+			most = lost;
+			snprintf(end->lost_most, sizeof(end->lost_most), "%s", name ? name : "unknown");
+		}
+	}
+	return r;
+}
+
+static int add_costs(struct trace *t, struct record_end *end, struct error *e)
+{
+	uint64_t rows = trace_rows(t, TABLE_cost);
+	int r = trace_load(t, TABLE_cost, 0, e);
+	const uint8_t *kinds = trace_u8(t, TABLE_cost, COLUMN_cost_kind);
+	const uint64_t *counts = trace_u64(t, TABLE_cost, COLUMN_cost_count);
+	const uint64_t *totals = trace_u64(t, TABLE_cost, COLUMN_cost_total_ns);
+
+	for (uint64_t i = 0; r >= 0 && kinds && counts && totals && i < rows; i++) {
+		switch (kinds[i]) {
+		case cost_kind_callback:
+			end->callbacks += counts[i];
+			end->callback_ns += totals[i];
+			break;
+		case cost_kind_collector:
+			end->collector_ns += totals[i];
+			break;
+		case cost_kind_setup:
+			end->setup_ns += totals[i];
+			break;
+		case cost_kind_exit:
+			end->exit_ns += totals[i];
+			break;
+		default:
+			break;
+		}
+	}
+	return r;
+}
+
+/* The reason that the recorder gave where CUPTI could not be used. */
+static int find_reason(struct trace *t, struct record_end *end, struct error *e)
+{
+	uint64_t rows = trace_rows(t, TABLE_capability);
+	int r = trace_load(t, TABLE_capability, 0, e);
+	const uint32_t *names = trace_u32(t, TABLE_capability, COLUMN_capability_name);
+	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
+	const uint32_t *reasons = trace_u32(t, TABLE_capability, COLUMN_capability_reason);
+
+	for (uint64_t i = 0; r >= 0 && names && states && reasons && i < rows; i++) {
+		const char *name = trace_string(t, names[i]), *reason = trace_string(t, reasons[i]);
+
+		if (states[i] == capability_state_unavailable && *reason &&
+		    (!strcmp(name, "cupti") || !end->no_gpu_reason[0]))
+			snprintf(end->no_gpu_reason, sizeof(end->no_gpu_reason), "%s: %s", name, reason);
+	}
+	return r;
+}
+
+int record_end_read(const char *directory, struct record_end *end, struct error *e)
+{
+	struct trace_options options = { 0 };
+	struct trace *t;
+	int r = trace_open(directory, &options, &t, e);
+
+	if (r < 0)
+		return r;
+	end->bytes = trace_file_bytes(t);
+	end->kernels = trace_rows(t, TABLE_kernel);
+	end->copies = trace_rows(t, TABLE_memcpy);
+	end->sets = trace_rows(t, TABLE_memset);
+	end->graph_launches = trace_rows(t, TABLE_graph_launch);
+	end->processes = trace_process_count(t);
+	for (size_t i = 0; i < end->processes; i++)
+		end->gpu_processes += trace_process(t, i)->inside;
+	r = add_losses(t, end, e);
+	if (r >= 0)
+		r = add_costs(t, end, e);
+	if (r >= 0)
+		r = count_launches(t, end, e);
+	if (r >= 0)
+		r = add_busy(t, end, e);
+	if (r >= 0)
+		r = find_reason(t, end, e);
+	trace_free(t);
+	return r;
+}
+
+static void label(struct strbuf *out, bool color, const char *text)
+{
+	strbuf_adds(out, "  ");
+	strbuf_adds(out, style_begin(color, STYLE_BOLD));
+	strbuf_addf(out, "%-10s", text);
+	strbuf_adds(out, style_begin(color, STYLE_NONE));
+}
+
+static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
+{
+	human_count(out, n);
+	strbuf_addf(out, " %s", n == 1 ? one : many);
+}
+
+static void seen_line(const struct record_end *end, struct strbuf *out)
+{
+	add_count(out, end->kernels, "kernel, ", "kernels, ");
+	if (end->graph_launches)
+		add_count(out, end->graph_launches, "graph, ", "graphs, ");
+	add_count(out, end->copies + end->sets, "copy or memory set, ", "copies and memory sets, ");
+	add_count(out, end->launches, "launch, ", "launches, ");
+	add_count(out, end->processes, "process", "processes");
+	if (end->gpu_processes && end->gpu_processes != end->processes)
+		strbuf_addf(out, " (%zu with Pitot inside)", end->gpu_processes);
+}
+
+static void cost_line(const struct record_end *end, struct strbuf *out)
+{
+	if (!end->callbacks && !end->collector_ns && !end->setup_ns) {
+		strbuf_adds(out, "nothing inside the command");
+		return;
+	}
+	if (end->callbacks) {
+		human_duration(out, end->callback_ns / end->callbacks);
+		strbuf_adds(out, " a call, ");
+	}
+	human_duration(out, end->callback_ns);
+	strbuf_adds(out, " on its threads, ");
+	human_duration(out, end->collector_ns);
+	strbuf_adds(out, " CPU beside, ");
+	human_duration(out, end->setup_ns);
+	strbuf_adds(out, " at start, ");
+	human_duration(out, end->exit_ns);
+	strbuf_adds(out, " at exit");
+	if (end->kernels) {
+		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes a kernel", end->bytes / end->kernels,
+			    end->bytes * 10 / end->kernels % 10);
+	}
+}
+
+/* A name as one word for a shell. */
+static void shell_word(struct strbuf *out, const char *word)
+{
+	if (word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,:@%")]) {
+		strbuf_adds(out, word);
+		return;
+	}
+	strbuf_addc(out, '\'');
+	for (; *word; word++)
+		*word == '\'' ? strbuf_adds(out, "'\\''") : strbuf_addc(out, *word);
+	strbuf_addc(out, '\'');
+}
+
+void record_end_text(const struct record_end *end, const char *directory, const char *why, bool color,
+		     struct strbuf *out)
+{
+	label(out, color, "recording");
+	shell_word(out, directory);
+	strbuf_adds(out, ", ");
+	human_bytes(out, end->bytes);
+	strbuf_adds(out, ", ");
+	human_duration(out, end->elapsed_ns);
+	strbuf_addc(out, '\n');
+	label(out, color, "seen");
+	seen_line(end, out);
+	strbuf_addc(out, '\n');
+	label(out, color, "GPU busy");
+	if (why) {
+		strbuf_addf(out, "no GPU data: %s", why);
+	} else {
+		human_percent(out, end->busy_ns, end->elapsed_ns * MAX(end->gpus, 1u));
+		strbuf_adds(out, " of the command's time");
+		if (end->gpus > 1)
+			strbuf_addf(out, ", mean of %zu GPUs", end->gpus);
+		strbuf_adds(out, "; ");
+		human_percent(out, end->busy_ns, end->gpu_span_ns);
+		strbuf_adds(out, " from the first to the last GPU work");
+	}
+	strbuf_addc(out, '\n');
+	label(out, color, "loss");
+	if (end->lost) {
+		strbuf_adds(out, style_begin(color, STYLE_YELLOW));
+		human_count(out, end->lost);
+		strbuf_addf(out, " events, most of them: %s (see `pitot info`)", end->lost_most);
+		strbuf_adds(out, style_begin(color, STYLE_NONE));
+	} else {
+		strbuf_adds(out, "none");
+	}
+	strbuf_addc(out, '\n');
+	label(out, color, "cost");
+	cost_line(end, out);
+	strbuf_addc(out, '\n');
+	label(out, color, "next");
+	strbuf_adds(out, "pitot report ");
+	shell_word(out, directory);
+	strbuf_addc(out, '\n');
+}
+
+void record_end_json(const struct record_end *end, const char *directory, const char *why, int status,
+		     struct strbuf *out)
+{
+	struct json json = JSON_INIT(out);
+
+	json_object(&json);
+	json_key_string(&json, "recording", directory);
+	json_key_i64(&json, "exit_status", status);
+	json_key_u64(&json, "elapsed_ns", end->elapsed_ns);
+	json_key_u64(&json, "bytes", end->bytes);
+	json_key_u64(&json, "kernels", end->kernels);
+	json_key_u64(&json, "copies", end->copies);
+	json_key_u64(&json, "memory_sets", end->sets);
+	json_key_u64(&json, "graph_launches", end->graph_launches);
+	json_key_u64(&json, "launches", end->launches);
+	json_key_u64(&json, "processes", end->processes);
+	json_key_u64(&json, "processes_inside", end->gpu_processes);
+	json_key_u64(&json, "gpus", end->gpus);
+	json_key_u64(&json, "gpu_busy_ns", end->busy_ns);
+	json_key_u64(&json, "lost", end->lost);
+	json_key(&json, "cost");
+	json_object(&json);
+	json_key_u64(&json, "callbacks", end->callbacks);
+	json_key_u64(&json, "callback_ns", end->callback_ns);
+	json_key_u64(&json, "collector_ns", end->collector_ns);
+	json_key_u64(&json, "setup_ns", end->setup_ns);
+	json_key_u64(&json, "exit_ns", end->exit_ns);
+	json_end(&json);
+	json_key_string(&json, "no_gpu_data", why);
+	json_end(&json);
+	strbuf_addc(out, '\n');
+}

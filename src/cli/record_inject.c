@@ -1,0 +1,94 @@
+/* record_inject.c: libpitot.so and the environment that brings it into the command. */
+#include "cli/record_inject.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY "libpitot.so"
+#define CUDA_VARIABLE "CUDA_INJECTION64_PATH"
+#define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
+
+#ifndef PITOT_LIBDIR
+#define PITOT_LIBDIR "lib"	/* relative to the installation's prefix */
+#endif
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static char *usable(const char *path)
+{
+	return access(path, R_OK) ? NULL : realpath(path, NULL);
+}
+
+char *record_find_library(struct error *e)
+{
+	static const char *const places[] = { "", "../" PITOT_LIBDIR "/", "../lib/", "../lib64/" };
+	const char *given = getenv("PITOT_LIBRARY");
+	char folder[PATH_MAX], path[PATH_MAX + 64], *found;
+	ssize_t length;
+
+	if (given && *given) {
+		found = usable(given);
+		if (!found)
+			error_errno(e, errno, "cannot use PITOT_LIBRARY='%s'", given);
+		return found;
+	}
+	length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	if (length <= 0) {
+		error_errno(e, errno, "cannot tell where this program is");
+		return NULL;
+	}
+	folder[length] = '\0';
+	*strrchr(folder, '/') = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s%s", folder, places[i], LIBRARY);
+		found = usable(path);
+		if (found)
+			return found;
+	}
+	error_set(e, -ENOENT, "no " LIBRARY " in '%s' nor in '%s/../" PITOT_LIBDIR "': install it, or name it with "
+			      "PITOT_LIBRARY", folder, folder);
+	return NULL;
+}
+
+const char *record_foreign_injection(const char **value)
+{
+	static const char *const variables[] = { CUDA_VARIABLE, NVTX_VARIABLE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		const char *found = getenv(variables[i]);
+
+		if (found && *found && strcmp(base_name(found), LIBRARY)) {
+			*value = found;
+			return variables[i];
+		}
+	}
+	return NULL;
+}
+
+void record_options_text(const struct record_settings *s, struct strbuf *out)
+{
+	strbuf_addf(out, "graphs=%s;sync=%d;memory=%d;api=%s;start_ns=%" PRIu64, s->graph_nodes ? "node" : "launch",
+		    s->synchronization, s->memory, s->all_api_calls ? "all" : "launches", s->window.start_ns);
+	if (s->window.delay_ns)
+		strbuf_addf(out, ";delay_ns=%" PRIu64, s->window.delay_ns);
+	if (s->window.duration_ns)
+		strbuf_addf(out, ";duration_ns=%" PRIu64, s->window.duration_ns);
+	if (s->max_bytes)
+		strbuf_addf(out, ";max_bytes=%" PRIu64, s->max_bytes);
+}
+
+int record_set_environment(const char *library, const char *directory, const char *options)
+{
+	if (setenv(CUDA_VARIABLE, library, 1) < 0 || setenv(NVTX_VARIABLE, library, 1) < 0 ||
+	    setenv("PITOT_RECORDING", directory, 1) < 0 || setenv("PITOT_OPTIONS", options, 1) < 0)
+		return -ENOMEM;
+	return 0;
+}

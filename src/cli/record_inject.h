@@ -1,0 +1,39 @@
+/*
+ * record_inject.h: how libpitot.so gets into the command: which file it is, and the environment that makes the CUDA
+ * driver and NVTX load it (src/capture/settings.h is the other side).
+ */
+#ifndef PITOT_CLI_RECORD_INJECT_H
+#define PITOT_CLI_RECORD_INJECT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+/*
+ * Path of libpitot.so, to be freed: $PITOT_LIBRARY; beside the executable; in ../lib relative to it. NULL when it is
+ * nowhere; the error says where it was looked for.
+ */
+char *record_find_library(struct error *e) MUST_USE;
+
+/* What another tool has in CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH: NULL, or the variable's name. */
+const char *record_foreign_injection(const char **value);
+
+struct record_window {
+	uint64_t start_ns;	/* CLOCK_MONOTONIC of the recording's start */
+	uint64_t delay_ns, duration_ns;
+};
+
+/* Settings of the recorder inside the command, as PITOT_OPTIONS wants them. */
+struct record_settings {
+	bool graph_nodes, synchronization, memory, all_api_calls;
+	struct record_window window;
+	uint64_t max_bytes;
+};
+
+void record_options_text(const struct record_settings *s, struct strbuf *out);
+
+/* Sets the variables in this process; for the child, before exec. 0 or -ENOMEM. */
+int record_set_environment(const char *library, const char *directory, const char *options);
+
+#endif
