@@ -1,0 +1,175 @@
+/*
+ * busy.c: one sweep over all work in the order of its start. Each GPU keeps what is running in a heap by end; when
+ * something starts, what ended before is taken out, and each stretch of time between two such moments is booked on
+ * what was running in it.
+ */
+#include "analysis/busy.h"
+
+#include <errno.h>
+
+#include "base/vec.h"
+
+struct running {
+	uint64_t end_ns;
+	uint32_t stream;	/* index in `pieces` of the sweep */
+	bool copies;
+};
+
+struct gpu_sweep {
+	VEC(struct running) heap;	/* by end */
+	uint64_t now_ns;
+	uint64_t streams, copies;	/* streams with work running; copies and sets running */
+	struct map index;		/* process << 32 | stream id -> index in `pieces` */
+	VEC(uint32_t) pieces;		/* pieces of work running on each stream */
+	uint64_t last_key;		/* stream of the last piece, and its index */
+	uint32_t last_stream;
+	bool begun;			/* something has started; then last_* are set */
+};
+
+struct sweep {
+	struct busy *out;
+	struct gpu_sweep *gpus;
+};
+
+/* Books the time from now_ns to `until` on what is running. */
+static void book(struct gpu_busy *b, struct gpu_sweep *g, uint64_t until_ns)
+{
+	uint64_t ns = until_ns - g->now_ns, pieces = g->heap.count;
+
+	g->now_ns = until_ns;
+	if (!pieces || !ns)
+		return;
+	b->union_ns += ns;
+	b->compute_ns += g->copies < pieces ? ns : 0;
+	b->copy_ns += g->copies ? ns : 0;
+	b->overlap_ns += g->copies && g->copies < pieces ? ns : 0;
+	b->streams_ns[MIN(g->streams, BUSY_LEVELS - 1)] += ns;
+	b->pieces_ns[MIN(pieces, BUSY_LEVELS - 1)] += ns;
+	b->max_streams = MAX(b->max_streams, g->streams);
+	b->max_pieces = MAX(b->max_pieces, pieces);
+}
+
+static void heap_insert(struct gpu_sweep *g, struct running r)
+{
+	size_t i = g->heap.count++;
+
+	for (; i && g->heap.data[(i - 1) / 2].end_ns > r.end_ns; i = (i - 1) / 2)
+		g->heap.data[i] = g->heap.data[(i - 1) / 2];
+	g->heap.data[i] = r;
+}
+
+static struct running heap_remove(struct gpu_sweep *g)
+{
+	struct running *heap = g->heap.data, first = heap[0], moved;
+	size_t count = --g->heap.count, i = 0;
+
+	moved = heap[count];
+	for (;;) {
+		size_t child = 2 * i + 1;
+
+		if (child >= count)
+			break;
+		if (child + 1 < count && heap[child + 1].end_ns < heap[child].end_ns)
+			child++;
+		if (moved.end_ns <= heap[child].end_ns)
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = moved;
+	return first;
+}
+
+/* Takes out what has ended at `until`, and books the time up to there. */
+static void advance(struct sweep *s, size_t gpu, uint64_t until_ns)
+{
+	struct gpu_sweep *g = &s->gpus[gpu];
+	struct gpu_busy *b = &s->out->gpus[gpu];
+
+	while (g->heap.count && g->heap.data[0].end_ns <= until_ns) {
+		struct running r;
+
+		book(b, g, g->heap.data[0].end_ns);
+		r = heap_remove(g);
+		g->copies -= r.copies;
+		g->streams -= --g->pieces.data[r.stream] == 0;
+	}
+	book(b, g, until_ns);
+}
+
+static int find_stream(struct gpu_sweep *g, const struct gpu_operation *op, uint32_t *stream)
+{
+	uint64_t key = (uint64_t)op->process << 32 | op->stream, *index;
+
+	if (!g->begun || g->last_key != key) {
+		index = map_at(&g->index, key, g->pieces.count);
+		if (!index || (*index == g->pieces.count && vec_push(&g->pieces, 0) < 0))
+			return -ENOMEM;
+		g->last_key = key;
+		g->last_stream = (uint32_t)*index;
+	}
+	*stream = g->last_stream;
+	return 0;
+}
+
+static int start(struct sweep *s, const struct gpu_operation *op)
+{
+	struct gpu_sweep *g = &s->gpus[op->gpu];
+	struct gpu_busy *b = &s->out->gpus[op->gpu];
+	struct running r = { .end_ns = op->end_ns,
+			     .copies = op->work == GPU_WORK_COPY || op->work == GPU_WORK_SET };
+
+	if (find_stream(g, op, &r.stream) < 0 || vec_reserve(&g->heap, 1) < 0)
+		return -ENOMEM;
+	if (!g->begun)
+		b->first_ns = g->now_ns = op->start_ns;
+	g->begun = true;
+	b->count[op->work]++;
+	b->sum_ns[op->work] += op->end_ns - op->start_ns;
+	b->last_ns = MAX(b->last_ns, op->end_ns);
+	advance(s, op->gpu, op->start_ns);
+	g->streams += g->pieces.data[r.stream]++ == 0;
+	g->copies += r.copies;
+	heap_insert(g, r);
+	return 0;
+}
+
+static void sweep_release(struct sweep *s, size_t gpus)
+{
+	for (size_t i = 0; s->gpus && i < gpus; i++) {
+		vec_release(&s->gpus[i].heap);
+		vec_release(&s->gpus[i].pieces);
+		map_release(&s->gpus[i].index);
+	}
+	free(s->gpus);
+}
+
+int busy_analyze(const struct gpus *gpus, const struct selection *selection, struct busy *out)
+{
+	struct sweep s = { .out = out };
+	struct gpu_walk walk;
+	struct gpu_operation op;
+	int r;
+
+	*out = (struct busy){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)), .count = gpus->count };
+	s.gpus = calloc(gpus->count + 1, sizeof(*s.gpus));
+	r = gpu_walk_init(&walk, gpus, selection);
+	if (!out->gpus || !s.gpus)
+		r = -ENOMEM;
+	while (r >= 0 && gpu_walk_next(&walk, &op))
+		r = start(&s, &op);
+	for (size_t i = 0; r >= 0 && i < gpus->count; i++)
+		advance(&s, i, out->gpus[i].last_ns);
+	out->untimed = walk.untimed;
+	sweep_release(&s, gpus->count);
+	gpu_walk_release(&walk);
+	if (r < 0)
+		busy_release(out);
+	return r;
+}
+
+void busy_release(struct busy *b)
+{
+	free(b->gpus);
+	*b = (struct busy){ 0 };
+}

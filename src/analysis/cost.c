@@ -1,0 +1,138 @@
+#include "analysis/cost.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+/* Distinct reasons and details that are told apart; more go into the last one of their reason. */
+#define LOSSES_MAX 256
+
+static void sum_costs(const struct trace *t, struct cost *out)
+{
+	const uint8_t *kinds = trace_u8(t, TABLE_cost, COLUMN_cost_kind);
+	const uint64_t *counts = trace_u64(t, TABLE_cost, COLUMN_cost_count);
+	const uint64_t *totals = trace_u64(t, TABLE_cost, COLUMN_cost_total_ns);
+	const uint64_t *bytes = trace_u64(t, TABLE_cost, COLUMN_cost_bytes);
+	const uint8_t *bytes_valid = trace_valid(t, TABLE_cost, COLUMN_cost_bytes);
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_cost, p), end = trace_first_row(t, TABLE_cost, p + 1);
+		uint64_t memory = 0;
+
+		for (; row < end; row++) {
+			struct cost_sum *sum = kinds[row] < COST_KINDS ? &out->kinds[kinds[row]] : NULL;
+			uint64_t size = !bytes_valid || bytes_valid[row] ? bytes[row] : 0;
+
+			if (!sum)
+				continue;
+			sum->any = true;
+			sum->count += counts[row];
+			sum->total_ns += totals[row];
+			if (kinds[row] == cost_kind_memory)
+				memory = MAX(memory, size);
+			else
+				sum->bytes += size;
+		}
+		out->kinds[cost_kind_memory].bytes += memory;
+	}
+	out->target_ns = out->kinds[cost_kind_callback].total_ns + out->kinds[cost_kind_setup].total_ns +
+			 out->kinds[cost_kind_exit].total_ns + out->kinds[cost_kind_buffer_request].total_ns;
+}
+
+static void sum_overhead(const struct trace *t, struct cost *out)
+{
+	uint64_t rows = trace_rows(t, TABLE_overhead);
+	const uint64_t *starts = trace_u64(t, TABLE_overhead, COLUMN_overhead_start_ns);
+	const uint64_t *ends = trace_u64(t, TABLE_overhead, COLUMN_overhead_end_ns);
+	const uint8_t *starts_valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_start_ns);
+	const uint8_t *ends_valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_end_ns);
+
+	for (uint64_t row = 0; row < rows; row++) {
+		out->overhead_count++;
+		if ((!starts_valid || starts_valid[row]) && (!ends_valid || ends_valid[row]) && ends[row] > starts[row])
+			out->overhead_ns += ends[row] - starts[row];
+	}
+}
+
+static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
+{
+	struct loss_sum *same_reason = NULL;
+
+	for (size_t i = 0; i < c->loss_count; i++) {
+		if (c->losses[i].reason != l->reason)
+			continue;
+		same_reason = &c->losses[i];
+		if (!strcmp(same_reason->detail, l->detail))
+			return same_reason;
+	}
+	if (c->loss_count >= LOSSES_MAX && same_reason)
+		return same_reason;
+	if (c->loss_count >= 2 * LOSSES_MAX)
+		return &c->losses[c->loss_count - 1];
+	c->losses[c->loss_count] = (struct loss_sum){ .reason = l->reason, .detail = l->detail,
+						      .start_ns = l->start_ns };
+	return &c->losses[c->loss_count++];
+}
+
+static int sum_losses(struct trace *t, struct cost *out, struct error *e)
+{
+	const struct trace_loss *losses;
+	size_t count;
+	int r = trace_losses(t, &losses, &count, e);
+
+	if (r < 0)
+		return r;
+	out->losses = calloc(2 * LOSSES_MAX, sizeof(*out->losses));
+	if (!out->losses)
+		return error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		struct loss_sum *sum = loss_of(out, &losses[i]);
+
+		sum->rows++;
+		sum->count += losses[i].count;
+		sum->unknown |= !losses[i].count;
+		sum->start_ns = MIN(sum->start_ns, losses[i].start_ns);
+		sum->end_ns = MAX(sum->end_ns, losses[i].end_ns);
+	}
+	return 0;
+}
+
+int cost_analyze(struct trace *t, struct cost *out, struct error *e)
+{
+	int r = trace_load(t, TABLE_cost, 0, e);
+
+	*out = (struct cost){ 0 };
+	if (r >= 0)
+		r = trace_load(t, TABLE_overhead, COLUMN_BIT(overhead, start_ns) | COLUMN_BIT(overhead, end_ns), e);
+	if (r >= 0)
+		r = sum_losses(t, out, e);
+	if (r < 0)
+		return r;
+	sum_costs(t, out);
+	sum_overhead(t, out);
+	return 0;
+}
+
+void cost_release(struct cost *c)
+{
+	free(c->losses);
+	*c = (struct cost){ 0 };
+}
+
+static const char *value_name(enum table_id table, int column, unsigned value)
+{
+	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
+
+	return name ? name : "unknown";
+}
+
+const char *cost_kind_name(unsigned kind)
+{
+	return value_name(TABLE_cost, COLUMN_cost_kind, kind);
+}
+
+const char *loss_reason_name(unsigned reason)
+{
+	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
+}

@@ -1,0 +1,41 @@
+/* cost.h: what Pitot cost by its own measure, and what is known to be missing, summed up. */
+#ifndef PITOT_ANALYSIS_COST_H
+#define PITOT_ANALYSIS_COST_H
+
+#include "trace/trace.h"
+
+#define COST_KINDS 7	/* of enum cost_kind */
+
+struct cost_sum {
+	uint64_t count, total_ns;
+	uint64_t bytes;		/* sum; of cost_kind_memory the largest value of each process, summed */
+	bool any;
+};
+
+struct loss_sum {
+	enum loss_reason reason;
+	const char *detail;	/* "" if none; belongs to the trace */
+	uint64_t count;		/* sum of known counts */
+	bool unknown;		/* at least one row did not know how many */
+	uint64_t rows;
+	uint64_t start_ns, end_ns;
+};
+
+struct cost {
+	struct cost_sum kinds[COST_KINDS];
+	uint64_t target_ns;	/* on the program's own threads: callbacks, set-up, exit, buffer requests */
+	struct loss_sum *losses;	/* by reason and detail, in order of first appearance */
+	size_t loss_count;
+	uint64_t overhead_ns;	/* that CUPTI reports for itself */
+	uint64_t overhead_count;
+};
+
+/* Loads what it needs; always about the whole recording. 0 or a negative code. */
+int cost_analyze(struct trace *t, struct cost *out, struct error *e) MUST_USE;
+void cost_release(struct cost *c);
+
+/* "callback" and so on; "unknown" for other values. */
+const char *cost_kind_name(unsigned kind);
+const char *loss_reason_name(unsigned reason);
+
+#endif

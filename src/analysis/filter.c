@@ -1,0 +1,117 @@
+#include "analysis/filter.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+#include "analysis/nvtx_ranges.h"
+#include "symbol/demangle.h"
+#include "symbol/kernel_name.h"
+
+bool text_matches(const char *pattern, const char *text)
+{
+	if (!strpbrk(pattern, "*?["))
+		return strstr(text, pattern) != NULL;
+	return fnmatch(pattern, text, 0) == 0;
+}
+
+bool kernel_name_matches(const char *pattern, const char *name)
+{
+	struct strbuf text = STRBUF_INIT;
+	bool found = text_matches(pattern, name);
+
+	if (!found) {
+		demangle(name, &text);
+		found = text_matches(pattern, strbuf_text(&text));
+	}
+	if (!found) {
+		strbuf_clear(&text);
+		kernel_name_short(name, &text);
+		found = text_matches(pattern, strbuf_text(&text));
+	}
+	strbuf_release(&text);
+	return found;
+}
+
+static int select_processes(struct selection *s)
+{
+	size_t count = trace_process_count(s->trace);
+
+	s->processes = malloc(count + 1);
+	if (!s->processes)
+		return -ENOMEM;
+	for (size_t p = 0; p < count; p++)
+		s->processes[p] = s->filter.pid < 0 || trace_process(s->trace, p)->pid == s->filter.pid;
+	return 0;
+}
+
+/* Names are tested once each, not once a configuration. */
+static int select_configs(struct selection *s)
+{
+	uint64_t rows = trace_rows(s->trace, TABLE_kernel_config);
+	const uint32_t *names = trace_u32(s->trace, TABLE_kernel_config, COLUMN_kernel_config_name);
+	_cleanup_free_ uint8_t *known = calloc(trace_string_count(s->trace) + 1, 1);
+
+	s->configs = malloc(rows + 1);
+	if (!known || !s->configs)
+		return -ENOMEM;
+	for (uint64_t row = 0; row < rows; row++) {
+		uint8_t *state = &known[names[row]];
+
+		if (!*state)
+			*state = kernel_name_matches(s->filter.kernel, trace_string(s->trace, names[row])) ? 2 : 1;
+		s->configs[row] = *state == 2;
+	}
+	return 0;
+}
+
+/* A range is wanted if its text matches or its parent is; parents come before their children. */
+static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
+{
+	uint64_t rows = trace_rows(s->trace, TABLE_api_call);
+	_cleanup_free_ uint8_t *wanted = malloc(ranges->count + 1);
+
+	s->calls = calloc(rows + 1, 1);
+	if (!wanted || !s->calls)
+		return -ENOMEM;
+	for (size_t i = 0; i < ranges->count; i++) {
+		const struct nvtx_range *r = &ranges->items[i];
+
+		wanted[i] = (r->parent != NVTX_NO_RANGE && wanted[r->parent]) ||
+			    text_matches(s->filter.nvtx, trace_string(s->trace, r->message));
+	}
+	for (uint64_t row = 0; row < rows; row++)
+		s->calls[row] = ranges->of_call[row] != NVTX_NO_RANGE && wanted[ranges->of_call[row]];
+	return 0;
+}
+
+int selection_init(struct selection *s, struct trace *t, const struct filter *f, const struct nvtx_ranges *ranges,
+		   struct error *e)
+{
+	int r = 0;
+
+	*s = (struct selection){ .trace = t, .filter = *f };
+	s->windowed = f->since_ns || f->until_ns != UINT64_MAX;
+	if (f->kernel)
+		r = trace_load(t, TABLE_kernel_config, COLUMN_BIT(kernel_config, name), e);
+	if (r < 0)
+		return r;
+	r = select_processes(s);
+	if (r >= 0 && f->kernel)
+		r = select_configs(s);
+	if (r >= 0 && f->nvtx)
+		r = select_calls(s, ranges);
+	if (r < 0) {
+		selection_release(s);
+		return error_set(e, r, "out of memory");
+	}
+	return 0;
+}
+
+void selection_release(struct selection *s)
+{
+	free(s->processes);
+	free(s->configs);
+	free(s->calls);
+	*s = (struct selection){ 0 };
+}

@@ -1,0 +1,168 @@
+#include "analysis/gpu_walk.h"
+
+#include <errno.h>
+
+/* The rows of one table and process. `row` is the next one to hand out, its times are in start_ns and end_ns. */
+struct gpu_source {
+	uint64_t start_ns, end_ns;
+	uint64_t row, last;
+	const uint64_t *starts, *ends;
+	const uint8_t *starts_valid, *ends_valid;
+	const uint32_t *devices, *streams;
+	uint32_t process;
+	uint32_t ordinal;		/* of the row before, and its GPU */
+	uint16_t gpu;
+	uint8_t work;
+	bool ordinal_known;
+};
+
+static const struct work_columns {
+	int start, end, device, stream;
+} columns[GPU_TABLES] = {
+#define WORK(table)                                                                                                    \
+	{ COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device, COLUMN_##table##_stream }
+	WORK(kernel),
+	WORK(memcpy),
+	WORK(memset),
+	WORK(graph_launch),
+};
+
+int gpu_walk_load(struct trace *t, struct error *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++) {
+		const struct work_columns *c = &columns[i];
+
+		r = trace_load(t, gpu_tables[i],
+			       UINT64_C(1) << c->start | UINT64_C(1) << c->end | UINT64_C(1) << c->device |
+				       UINT64_C(1) << c->stream,
+			       e);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Moves to the next row that is wanted, from `row` on; false at the end. */
+static bool settle(struct gpu_walk *w, struct gpu_source *s)
+{
+	const struct filter *f = &w->selection->filter;
+
+	for (; s->row < s->last; s->row++) {
+		uint64_t row = s->row, start = s->starts[row], end = s->ends[row];
+
+		if (f->device >= 0 && s->devices[row] != f->device)
+			continue;
+		if ((s->starts_valid && !s->starts_valid[row]) || (s->ends_valid && !s->ends_valid[row]) ||
+		    end < start) {
+			w->untimed += !w->selection->windowed;
+			continue;
+		}
+		if (start >= f->until_ns)
+			return false;
+		if (end <= f->since_ns && w->selection->windowed)
+			continue;
+		s->start_ns = MAX(start, f->since_ns);
+		s->end_ns = MIN(end, f->until_ns);
+		return true;
+	}
+	return false;
+}
+
+/* The child of i that comes first, or 0 when i comes before all of them. */
+static size_t earlier_child(const struct gpu_walk *w, size_t i, uint64_t start_ns)
+{
+	size_t child = 2 * i + 1;
+
+	if (child + 1 < w->count && w->sources[child + 1].start_ns < w->sources[child].start_ns)
+		child++;
+	return child < w->count && w->sources[child].start_ns < start_ns ? child : 0;
+}
+
+static void sift_down(struct gpu_walk *w, size_t i)
+{
+	size_t child = earlier_child(w, i, w->sources[i].start_ns);
+	struct gpu_source moved;
+
+	if (!child)
+		return;
+	moved = w->sources[i];
+	for (; child; child = earlier_child(w, i, moved.start_ns)) {
+		w->sources[i] = w->sources[child];
+		i = child;
+	}
+	w->sources[i] = moved;
+}
+
+static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
+{
+	const struct trace *t = w->selection->trace;
+	enum table_id table = gpu_tables[work];
+	const struct work_columns *c = &columns[work];
+	struct gpu_source s = {
+		.row = trace_first_row(t, table, process),
+		.last = trace_first_row(t, table, process + 1),
+		.process = (uint32_t)process,
+		.work = work,
+	};
+
+	if (s.row == s.last)
+		return;
+	s.starts = trace_u64(t, table, c->start);
+	s.ends = trace_u64(t, table, c->end);
+	s.starts_valid = trace_valid(t, table, c->start);
+	s.ends_valid = trace_valid(t, table, c->end);
+	s.devices = trace_u32(t, table, c->device);
+	s.streams = trace_u32(t, table, c->stream);
+	if (settle(w, &s))
+		w->sources[w->count++] = s;
+}
+
+int gpu_walk_init(struct gpu_walk *w, const struct gpus *gpus, const struct selection *s)
+{
+	size_t processes = trace_process_count(s->trace);
+
+	*w = (struct gpu_walk){ .gpus = gpus, .selection = s };
+	w->sources = calloc(processes * GPU_TABLES + 1, sizeof(*w->sources));
+	if (!w->sources)
+		return -ENOMEM;
+	for (size_t p = 0; p < processes; p++)
+		for (uint8_t work = 0; work < GPU_TABLES && s->processes[p]; work++)
+			add_source(w, p, work);
+	for (size_t i = w->count / 2; i-- > 0;)
+		sift_down(w, i);
+	return 0;
+}
+
+void gpu_walk_release(struct gpu_walk *w)
+{
+	free(w->sources);
+	*w = (struct gpu_walk){ 0 };
+}
+
+bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
+{
+	struct gpu_source *s = w->sources;
+
+	if (!w->count)
+		return false;
+	if (!s->ordinal_known || s->devices[s->row] != s->ordinal) {
+		s->ordinal = s->devices[s->row];
+		s->ordinal_known = true;
+		s->gpu = (uint16_t)gpus_find(w->gpus, s->process, s->ordinal);
+	}
+	*op = (struct gpu_operation){
+		.start_ns = s->start_ns,
+		.end_ns = s->end_ns,
+		.row = (uint32_t)s->row,
+		.stream = s->streams[s->row],
+		.process = s->process,
+		.gpu = s->gpu,
+		.work = s->work,
+	};
+	s->row++;
+	if (!settle(w, s))
+		*s = w->sources[--w->count];
+	if (w->count > 1)
+		sift_down(w, 0);
+	return true;
+}

@@ -1,0 +1,195 @@
+/*
+ * graphs.c: nodes of one launch share its correlation id. Nodes are gathered by (correlation, graph) into replays, and
+ * replays by graph. In a table the nodes of a replay mostly follow each other, so the last replay is tried first.
+ */
+#include "analysis/graphs.h"
+
+#include <errno.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+
+struct replay {
+	uint64_t correlation;
+	uint64_t first_ns, last_ns;	/* if timed */
+	uint32_t graph, group;
+	bool timed;
+};
+
+struct tally {
+	struct map groups_index;	/* graph -> group, of this process */
+	struct map replays_index;	/* hash of correlation and graph -> replay, of this process */
+	VEC(struct graph_group) groups;
+	VEC(struct replay) replays;
+	uint32_t last;			/* replay of the row before */
+};
+
+struct columns {
+	const uint64_t *starts, *ends, *correlations;
+	const uint8_t *starts_valid, *ends_valid, *graphs_valid;
+	const uint32_t *graphs;
+	enum table_id table;
+	bool nodes;
+};
+
+#define NODE_COLUMNS(t, name)                                                                                          \
+	(struct columns)                                                                                               \
+	{                                                                                                              \
+		trace_u64(t, TABLE_##name, COLUMN_##name##_start_ns), trace_u64(t, TABLE_##name, COLUMN_##name##_end_ns), \
+			trace_u64(t, TABLE_##name, COLUMN_##name##_correlation),                                       \
+			trace_valid(t, TABLE_##name, COLUMN_##name##_start_ns),                                        \
+			trace_valid(t, TABLE_##name, COLUMN_##name##_end_ns),                                          \
+			trace_valid(t, TABLE_##name, COLUMN_##name##_graph),                                           \
+			trace_u32(t, TABLE_##name, COLUMN_##name##_graph), TABLE_##name,                               \
+			TABLE_##name != TABLE_graph_launch                                                             \
+	}
+
+#define NODE_LOAD(t, name, e)                                                                                          \
+	trace_load(t, TABLE_##name,                                                                                    \
+		   COLUMN_BIT(name, start_ns) | COLUMN_BIT(name, end_ns) | COLUMN_BIT(name, correlation) |             \
+			   COLUMN_BIT(name, graph),                                                                    \
+		   e)
+
+int graphs_load(struct trace *t, struct error *e)
+{
+	int r = NODE_LOAD(t, kernel, e);
+
+	if (r >= 0)
+		r = NODE_LOAD(t, memcpy, e);
+	if (r >= 0)
+		r = NODE_LOAD(t, memset, e);
+	return r < 0 ? r : NODE_LOAD(t, graph_launch, e);
+}
+
+static int new_replay(struct tally *t, uint32_t process, struct replay replay)
+{
+	struct graph_group new = { .process = process, .graph = replay.graph };
+	uint64_t *group = map_at(&t->groups_index, replay.graph, t->groups.count);
+
+	if (!group || (*group == t->groups.count && vec_push(&t->groups, new) < 0))
+		return -ENOMEM;
+	replay.group = (uint32_t)*group;
+	t->groups.data[replay.group].launches++;
+	return vec_push(&t->replays, replay);
+}
+
+static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t graph, uint64_t correlation)
+{
+	struct replay new = { .correlation = correlation, .graph = graph };
+	struct replay *last = t->last < t->replays.count ? &t->replays.data[t->last] : NULL;
+	uint64_t *index;
+
+	if (last && last->correlation == correlation && last->graph == graph)
+		return last;
+	/* Correlation ids are counted up, so that xor with a hash of few graphs keeps the keys apart. */
+	index = map_at(&t->replays_index, correlation ^ hash_u64(graph), t->replays.count);
+	if (!index || (*index == t->replays.count && new_replay(t, process, new) < 0))
+		return NULL;
+	t->last = (uint32_t)*index;
+	return &t->replays.data[*index];
+}
+
+static int add_row(struct tally *t, const struct columns *c, uint64_t row, uint32_t process, bool timed)
+{
+	struct replay *r = replay_of(t, process, c->graphs[row], c->correlations[row]);
+	struct graph_group *g;
+
+	if (!r)
+		return -ENOMEM;
+	g = &t->groups.data[r->group];
+	g->nodes += c->nodes;
+	if (!timed)
+		return 0;
+	g->node_ns += c->nodes ? c->ends[row] - c->starts[row] : 0;
+	r->first_ns = r->timed ? MIN(r->first_ns, c->starts[row]) : c->starts[row];
+	r->last_ns = MAX(r->last_ns, c->ends[row]);
+	r->timed = true;
+	return 0;
+}
+
+static int tally_process(struct tally *t, const struct selection *s, const struct columns *c, size_t p)
+{
+	uint64_t row = trace_first_row(s->trace, c->table, p), end = trace_first_row(s->trace, c->table, p + 1);
+	int r = 0;
+
+	for (; row < end && r >= 0; row++) {
+		bool timed = (!c->starts_valid || c->starts_valid[row]) && (!c->ends_valid || c->ends_valid[row]) &&
+			     c->ends[row] >= c->starts[row];
+
+		if ((c->graphs_valid && !c->graphs_valid[row]) || !selection_has_time(s, timed, c->starts[row]))
+			continue;
+		r = add_row(t, c, row, (uint32_t)p, timed);
+	}
+	return r;
+}
+
+/* Durations of the replays, group by group. */
+static int measure(struct tally *t)
+{
+	_cleanup_free_ uint64_t *next = calloc(t->groups.count + 1, sizeof(*next));
+	_cleanup_free_ uint64_t *durations = malloc((t->replays.count + 1) * sizeof(*durations));
+
+	if (!next || !durations)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->groups.count; i++)
+		next[i + 1] = next[i] + t->groups.data[i].launches;
+	for (size_t i = 0; i < t->replays.count; i++) {
+		const struct replay *r = &t->replays.data[i];
+
+		if (r->timed)
+			durations[next[r->group] + t->groups.data[r->group].replay.count++] = r->last_ns - r->first_ns;
+	}
+	for (size_t i = 0; i < t->groups.count; i++)
+		t->groups.data[i].replay = stats_of(durations + next[i], t->groups.data[i].replay.count);
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct graph_group *x = a, *y = b;
+
+	if (x->replay.total_ns != y->replay.total_ns)
+		return x->replay.total_ns < y->replay.total_ns ? 1 : -1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->graph < y->graph ? -1 : x->graph > y->graph;
+}
+
+int graphs_analyze(const struct selection *s, struct graphs *out)
+{
+	const struct columns columns[] = { NODE_COLUMNS(s->trace, kernel), NODE_COLUMNS(s->trace, memcpy),
+					   NODE_COLUMNS(s->trace, memset), NODE_COLUMNS(s->trace, graph_launch) };
+	struct tally t = { .groups_index = MAP_INIT, .replays_index = MAP_INIT };
+	int r = 0;
+
+	*out = (struct graphs){ 0 };
+	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
+		map_clear(&t.groups_index);
+		map_clear(&t.replays_index);
+		t.last = UINT32_MAX;
+		for (size_t i = 0; s->processes[p] && i < ARRAY_SIZE(columns) && r >= 0; i++)
+			r = tally_process(&t, s, &columns[i], p);
+	}
+	if (r >= 0)
+		r = measure(&t);
+	out->items = t.groups.data;
+	out->count = t.groups.count;
+	for (size_t i = 0; i < out->count; i++) {
+		out->launches += out->items[i].launches;
+		out->nodes += out->items[i].nodes;
+	}
+	if (out->count)
+		qsort(out->items, out->count, sizeof(*out->items), compare);
+	vec_release(&t.replays);
+	map_release(&t.groups_index);
+	map_release(&t.replays_index);
+	if (r < 0)
+		graphs_release(out);
+	return r;
+}
+
+void graphs_release(struct graphs *g)
+{
+	free(g->items);
+	*g = (struct graphs){ 0 };
+}

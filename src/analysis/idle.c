@@ -1,0 +1,239 @@
+/*
+ * idle.c: one sweep over all work finds the gaps of each GPU. For a gap, the calls of the thread that ended it are
+ * followed backwards from the call that launched, through `previous`, until the gap's beginning. Gaps of one GPU do not
+ * overlap, so each call is visited at most once per GPU.
+ */
+#include "analysis/idle.h"
+
+#include <errno.h>
+
+#include "analysis/calls.h"
+
+const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,	100000,	   1000000,
+						   10000000, 100000000, UINT64_MAX };
+#define SHORT_SIZES 3	/* the first three are below 100 us: the pace at which frameworks launch */
+
+struct idle_sweep {
+	const struct trace *trace;
+	const struct calls *calls;
+	uint32_t *previous;			/* call before it of the same thread, TRACE_NO_ROW at the first */
+	uint64_t *busy_until_ns;		/* per GPU; 0: no work yet */
+	struct idle *out;
+};
+
+static const enum idle_cause cause_of_kind[] = {
+	[api_kind_other] = IDLE_CALL,	    [api_kind_launch] = IDLE_LAUNCH,   [api_kind_graph_launch] = IDLE_LAUNCH,
+	[api_kind_memcpy] = IDLE_COPY,	    [api_kind_memset] = IDLE_COPY,     [api_kind_synchronize] = IDLE_SYNC,
+	[api_kind_allocate] = IDLE_MEMORY,  [api_kind_release] = IDLE_MEMORY,  [api_kind_event] = IDLE_CALL,
+};
+
+static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
+{
+	unsigned kind = calls_kind(s->calls, call);
+
+	return kind < ARRAY_SIZE(cause_of_kind) ? cause_of_kind[kind] : IDLE_CALL;
+}
+
+/* Fills previous[]. Rows are ordered by process and start. */
+static int link_calls(struct idle_sweep *s)
+{
+	struct map last = MAP_INIT;	/* thread -> its last call in this process */
+	uint32_t thread = 0, *previous = s->previous;
+	uint64_t *slot = NULL;
+	int r = 0;
+
+	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
+		uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
+		uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
+
+		map_clear(&last);
+		slot = NULL;
+		for (; row < end; row++) {
+			if (!slot || s->calls->threads[row] != thread) {
+				thread = s->calls->threads[row];
+				slot = map_at(&last, thread, TRACE_NO_ROW);
+			}
+			if (!slot) {
+				r = -ENOMEM;
+				break;
+			}
+			previous[row] = (uint32_t)*slot;
+			*slot = row;
+		}
+	}
+	map_release(&last);
+	return r;
+}
+
+static unsigned size_class(uint64_t ns)
+{
+	unsigned size = 0;
+
+	while (ns >= idle_size_limits_ns[size] && size < IDLE_SIZES - 1)
+		size++;
+	return size;
+}
+
+/* A gap that is being explained: its time by cause, and the call that its beginning fell into. */
+struct gap {
+	uint64_t start_ns, end_ns;
+	uint64_t cause_ns[IDLE_CAUSES];
+	enum idle_cause began_in;	/* IDLE_HOST when in none */
+};
+
+/* What the thread did from the gap's start to `until`, where its call `call` began. */
+static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call, uint64_t until)
+{
+	for (call = s->previous[call]; call != TRACE_NO_ROW && until > gap->start_ns; call = s->previous[call]) {
+		uint64_t start = s->calls->start_ns[call], end = s->calls->end_ns[call];
+		enum idle_cause cause = cause_of(s, call);
+
+		if (end <= gap->start_ns)
+			break;
+		/* Calls nest with --api all: only what no later call has covered counts. */
+		if (end < until) {
+			gap->cause_ns[IDLE_HOST] += until - end;
+			until = end;
+		}
+		if (start < gap->start_ns) {
+			gap->began_in = cause;
+			start = gap->start_ns;
+		}
+		if (start < until) {
+			gap->cause_ns[cause] += until - start;
+			until = start;
+		}
+	}
+	if (until > gap->start_ns)
+		gap->cause_ns[IDLE_HOST] += until - gap->start_ns;
+}
+
+static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
+{
+	uint64_t called, returned;
+
+	if (call == TRACE_NO_ROW) {
+		gap->cause_ns[IDLE_UNKNOWN] = gap->end_ns - gap->start_ns;
+		return;
+	}
+	called = MIN(MAX(s->calls->start_ns[call], gap->start_ns), gap->end_ns);
+	returned = MIN(MAX(s->calls->end_ns[call], called), gap->end_ns);
+	gap->cause_ns[IDLE_QUEUED] = gap->end_ns - returned;
+	gap->cause_ns[cause_of(s, call)] += returned - called;
+	explain_thread(s, gap, call, called);
+}
+
+/* The parts that the verdict weighs. */
+static void weigh(struct gpu_idle *g, const struct gap *gap)
+{
+	uint64_t length = gap->end_ns - gap->start_ns, launching = gap->cause_ns[IDLE_LAUNCH];
+
+	if (gap->began_in == IDLE_SYNC) {
+		g->after_sync++;
+		g->after_sync_ns += length;
+		return;
+	}
+	if (gap->began_in == IDLE_COPY) {
+		g->after_copy++;
+		g->after_copy_ns += length;
+		return;
+	}
+	if (size_class(length) < SHORT_SIZES)
+		launching = length - gap->cause_ns[IDLE_QUEUED] - gap->cause_ns[IDLE_UNKNOWN];
+	g->launching_ns += launching;
+	g->latency_ns += gap->cause_ns[IDLE_QUEUED];
+	g->waiting_ns += length - launching - gap->cause_ns[IDLE_QUEUED];
+}
+
+static void book_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
+{
+	struct gpu_idle *g = &s->out->gpus[op->gpu];
+	struct gap gap = { .start_ns = start_ns, .end_ns = op->start_ns, .began_in = IDLE_HOST };
+	uint64_t length = op->start_ns - start_ns;
+
+	explain(s, &gap, calls_launch(s->calls, op->work, op->row));
+	weigh(g, &gap);
+	for (int cause = 0; cause < IDLE_CAUSES; cause++)
+		g->cause_ns[cause] += gap.cause_ns[cause];
+	g->total_ns += length;
+	g->gaps[size_class(length)]++;
+	g->gaps_ns[size_class(length)] += length;
+	if (length > g->longest_ns) {
+		g->longest_ns = length;
+		g->longest_start_ns = start_ns;
+	}
+}
+
+static void book_edges(struct idle_sweep *s, uint64_t window_end_ns)
+{
+	for (size_t i = 0; i < s->out->count; i++) {
+		struct gpu_idle *g = &s->out->gpus[i];
+
+		if (!s->busy_until_ns[i] || s->busy_until_ns[i] >= window_end_ns)
+			continue;
+		g->cause_ns[IDLE_AFTER] += window_end_ns - s->busy_until_ns[i];
+		g->total_ns += window_end_ns - s->busy_until_ns[i];
+	}
+}
+
+static void sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_start_ns)
+{
+	struct gpu_operation op;
+
+	while (gpu_walk_next(walk, &op)) {
+		uint64_t *until = &s->busy_until_ns[op.gpu];
+
+		if (!*until && op.start_ns > window_start_ns) {
+			s->out->gpus[op.gpu].cause_ns[IDLE_BEFORE] += op.start_ns - window_start_ns;
+			s->out->gpus[op.gpu].total_ns += op.start_ns - window_start_ns;
+		} else if (*until && op.start_ns > *until) {
+			book_gap(s, &op, *until);
+		}
+		*until = MAX(*until, op.end_ns);
+	}
+}
+
+int idle_analyze(const struct gpus *gpus, const struct selection *selection, const struct calls *calls,
+		 uint64_t window_start_ns, uint64_t window_end_ns, struct idle *out)
+{
+	struct idle_sweep s = { .trace = selection->trace, .calls = calls, .out = out };
+	struct gpu_walk walk;
+	int r;
+
+	*out = (struct idle){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)), .count = gpus->count };
+	s.busy_until_ns = calloc(gpus->count + 1, sizeof(*s.busy_until_ns));
+	s.previous = malloc((calls->rows + 1) * sizeof(*s.previous));
+	r = gpu_walk_init(&walk, gpus, selection);
+	if (!out->gpus || !s.busy_until_ns || !s.previous)
+		r = -ENOMEM;
+	if (r >= 0)
+		r = link_calls(&s);
+	if (r >= 0) {
+		sweep(&s, &walk, window_start_ns);
+		book_edges(&s, window_end_ns);
+	}
+	free(s.previous);
+	free(s.busy_until_ns);
+	gpu_walk_release(&walk);
+	if (r < 0)
+		idle_release(out);
+	return r < 0 ? r : 0;
+}
+
+void idle_release(struct idle *i)
+{
+	free(i->gpus);
+	*i = (struct idle){ 0 };
+}
+
+const char *idle_cause_name(enum idle_cause cause)
+{
+	static const char *const names[IDLE_CAUSES] = {
+		[IDLE_BEFORE] = "before_first", [IDLE_AFTER] = "after_last",  [IDLE_HOST] = "host",
+		[IDLE_LAUNCH] = "launch",	[IDLE_SYNC] = "synchronize",  [IDLE_COPY] = "copy",
+		[IDLE_MEMORY] = "memory",	[IDLE_CALL] = "other_call",   [IDLE_QUEUED] = "queued",
+		[IDLE_UNKNOWN] = "unknown",
+	};
+
+	return names[cause];
+}

@@ -1,0 +1,156 @@
+#include "analysis/launches.h"
+
+#include <errno.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+
+struct tally {
+	VEC(uint64_t) kernel_calls, graph_calls, delays;	/* ns */
+	VEC(struct launching_thread) threads;
+	struct map index;	/* process << 32 | thread -> item of threads */
+	uint64_t last_key;	/* of the call before, and its thread */
+	size_t last;
+};
+
+int launches_load(struct trace *t, struct error *e)
+{
+	int r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, result), e);
+
+	if (r < 0)
+		return r;
+	return trace_load(t, TABLE_kernel,
+			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, device) | COLUMN_BIT(kernel, stream) |
+				  COLUMN_BIT(kernel, config),
+			  e);
+}
+
+static int add_call(struct tally *t, uint32_t process, uint32_t thread, bool graph, uint64_t ns)
+{
+	uint64_t key = (uint64_t)process << 32 | thread, *index;
+	int r = graph ? vec_push(&t->graph_calls, ns) : vec_push(&t->kernel_calls, ns);
+
+	if (!t->threads.count || t->last_key != key) {
+		index = map_at(&t->index, key, t->threads.count);
+		if (!index || (*index == t->threads.count &&
+			       vec_push(&t->threads, ((struct launching_thread){ process, thread, 0, 0 })) < 0))
+			return -ENOMEM;
+		t->last_key = key;
+		t->last = *index;
+	}
+	t->threads.data[t->last].count++;
+	t->threads.data[t->last].host_ns += ns;
+	return r;
+}
+
+static int tally_calls(struct tally *t, const struct selection *s, const struct calls *c, size_t p, uint64_t *failed)
+{
+	uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
+	uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
+	const uint32_t *results = trace_u32(s->trace, TABLE_api_call, COLUMN_api_call_result);
+	const uint8_t *results_valid = trace_valid(s->trace, TABLE_api_call, COLUMN_api_call_result);
+
+	for (; row < end; row++) {
+		enum api_kind kind = calls_kind(c, row);
+
+		if (kind != api_kind_launch && kind != api_kind_graph_launch)
+			continue;
+		if (!selection_has_time(s, true, c->start_ns[row]) || !selection_has_call(s, (uint32_t)row) ||
+		    c->end_ns[row] < c->start_ns[row])
+			continue;
+		*failed += (!results_valid || results_valid[row]) && results[row];
+		if (add_call(t, (uint32_t)p, c->threads[row], kind == api_kind_graph_launch,
+			     c->end_ns[row] - c->start_ns[row]) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Kernels in order of their start, so that the first of a graph launch is the one that is counted. */
+static int tally_delays(struct tally *t, const struct selection *s, const struct calls *c, size_t p, uint8_t *seen,
+			struct launches *out)
+{
+	const uint64_t *starts = trace_u64(s->trace, TABLE_kernel, COLUMN_kernel_start_ns);
+	const uint8_t *starts_valid = trace_valid(s->trace, TABLE_kernel, COLUMN_kernel_start_ns);
+	const uint32_t *devices = trace_u32(s->trace, TABLE_kernel, COLUMN_kernel_device);
+	const uint32_t *streams = trace_u32(s->trace, TABLE_kernel, COLUMN_kernel_stream);
+	const uint32_t *configs = trace_u32(s->trace, TABLE_kernel, COLUMN_kernel_config);
+	uint64_t row = trace_first_row(s->trace, TABLE_kernel, p);
+	uint64_t end = trace_first_row(s->trace, TABLE_kernel, p + 1);
+
+	for (; row < end; row++) {
+		uint32_t call = calls_launch(c, 0, row);
+		bool timed = !starts_valid || starts_valid[row];
+
+		if (!selection_has_time(s, timed, starts[row]) || !selection_has_call(s, call) ||
+		    !selection_has_place(s, devices[row], streams[row]) || !selection_has_config(s, configs[row]))
+			continue;
+		if (call == TRACE_NO_ROW) {
+			out->unmatched++;
+			continue;
+		}
+		if (!timed || seen[call])
+			continue;
+		seen[call] = 1;
+		if (starts[row] < c->start_ns[call])
+			out->before_call++;
+		else if (starts[row] < c->end_ns[call])
+			out->in_call++;
+		else if (vec_push(&t->delays, starts[row] - c->end_ns[call]) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct launching_thread *x = a, *y = b;
+
+	if (x->count != y->count)
+		return x->count < y->count ? 1 : -1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+static void finish(struct tally *t, struct launches *out)
+{
+	out->kernel_calls = stats_of(t->kernel_calls.data, t->kernel_calls.count);
+	out->graph_calls = stats_of(t->graph_calls.data, t->graph_calls.count);
+	out->delay = stats_of(t->delays.data, t->delays.count);
+	out->threads = t->threads.data;
+	out->thread_count = t->threads.count;
+	if (out->thread_count)
+		qsort(out->threads, out->thread_count, sizeof(*out->threads), compare);
+}
+
+int launches_analyze(const struct selection *s, const struct calls *calls, struct launches *out)
+{
+	struct tally t = { .index = MAP_INIT };
+	uint8_t *seen = calloc(calls->rows + 1, 1);
+	int r = seen ? 0 : -ENOMEM;
+
+	*out = (struct launches){ 0 };
+	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
+		if (!s->processes[p])
+			continue;
+		r = tally_calls(&t, s, calls, p, &out->failed);
+		if (r >= 0)
+			r = tally_delays(&t, s, calls, p, seen, out);
+	}
+	finish(&t, out);
+	free(seen);
+	vec_release(&t.kernel_calls);
+	vec_release(&t.graph_calls);
+	vec_release(&t.delays);
+	map_release(&t.index);
+	if (r < 0)
+		launches_release(out);
+	return r;
+}
+
+void launches_release(struct launches *l)
+{
+	free(l->threads);
+	*l = (struct launches){ 0 };
+}

@@ -1,0 +1,230 @@
+/*
+ * nvtx_ranges.c: one pass over the events of each process. Open pushed ranges of a thread are a doubly linked list, its
+ * top in a map; those of a thread and domain are a stack of their own, so that a pop finds its push at once wherever it
+ * is in the thread's list.
+ */
+#include "analysis/nvtx_ranges.h"
+
+#include <errno.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+
+struct links {
+	uint32_t below, above;	/* in the thread's list */
+	uint32_t below_in_domain;
+};
+
+struct pairing {
+	VEC(struct nvtx_range) ranges;
+	VEC(struct links) links;
+	struct map top;		/* thread -> range */
+	struct map domain_top;	/* domain << 32 | thread -> range */
+	struct map started;	/* range id -> range */
+	uint64_t unmatched;
+};
+
+struct nvtx_columns {
+	const uint64_t *time_ns, *range;
+	const uint8_t *kind, *message_valid, *range_valid;
+	const uint32_t *thread, *domain, *message;
+};
+
+static uint64_t domain_key(uint32_t domain, uint32_t thread)
+{
+	return (uint64_t)domain << 32 | thread;
+}
+
+static int open_range(struct pairing *p, struct nvtx_range range)
+{
+	struct links links = { NVTX_NO_RANGE, NVTX_NO_RANGE, NVTX_NO_RANGE };
+	uint32_t index = (uint32_t)p->ranges.count;
+	uint64_t *top, *domain_top;
+
+	if (index == NVTX_NO_RANGE)
+		return -ENOMEM;
+	if (range.pushed) {
+		top = map_at(&p->top, range.thread, NVTX_NO_RANGE);
+		domain_top = map_at(&p->domain_top, domain_key(range.domain, range.thread), NVTX_NO_RANGE);
+		if (!top || !domain_top)
+			return -ENOMEM;
+		range.parent = links.below = (uint32_t)*top;
+		links.below_in_domain = (uint32_t)*domain_top;
+		if (links.below != NVTX_NO_RANGE)
+			p->links.data[links.below].above = index;
+		*top = *domain_top = index;
+	}
+	return vec_push(&p->ranges, range) < 0 || vec_push(&p->links, links) < 0 ? -ENOMEM : 0;
+}
+
+static void end_range(struct pairing *p, uint64_t index, uint64_t time_ns)
+{
+	p->ranges.data[index].end_ns = MAX(time_ns, p->ranges.data[index].start_ns);
+	p->ranges.data[index].open = false;
+}
+
+static int pop(struct pairing *p, uint32_t domain, uint32_t thread, uint64_t time_ns)
+{
+	uint64_t *domain_top = map_at(&p->domain_top, domain_key(domain, thread), NVTX_NO_RANGE);
+	uint64_t *top = map_at(&p->top, thread, NVTX_NO_RANGE);
+	const struct links *l;
+
+	if (!domain_top || !top)
+		return -ENOMEM;
+	if (*domain_top == NVTX_NO_RANGE) {
+		p->unmatched++;
+		return 0;
+	}
+	end_range(p, *domain_top, time_ns);
+	l = &p->links.data[*domain_top];
+	if (l->above != NVTX_NO_RANGE)
+		p->links.data[l->above].below = l->below;
+	else
+		*top = l->below;
+	if (l->below != NVTX_NO_RANGE)
+		p->links.data[l->below].above = l->above;
+	*domain_top = l->below_in_domain;
+	return 0;
+}
+
+static int end_started(struct pairing *p, uint64_t range, uint64_t time_ns)
+{
+	uint64_t *index = map_at(&p->started, range, NVTX_NO_RANGE);
+
+	if (!index)
+		return -ENOMEM;
+	if (*index == NVTX_NO_RANGE) {
+		p->unmatched++;
+		return 0;
+	}
+	end_range(p, *index, time_ns);
+	*index = NVTX_NO_RANGE;
+	return 0;
+}
+
+static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t row, uint32_t process)
+{
+	struct nvtx_range range = {
+		.start_ns = c->time_ns[row],
+		.row = (uint32_t)row,
+		.process = process,
+		.thread = c->thread[row],
+		.domain = c->domain[row],
+		.message = c->message_valid && !c->message_valid[row] ? 0 : c->message[row],
+		.parent = NVTX_NO_RANGE,
+		.pushed = c->kind[row] == nvtx_kind_push,
+		.open = true,
+	};
+	bool has_id = !c->range_valid || c->range_valid[row];
+
+	switch (c->kind[row]) {
+	case nvtx_kind_start:
+		if (has_id && map_put(&p->started, c->range[row], p->ranges.count) < 0)
+			return -ENOMEM;
+		/* fall through */
+	case nvtx_kind_push:
+		return open_range(p, range);
+	case nvtx_kind_pop:
+		return pop(p, range.domain, range.thread, range.start_ns);
+	case nvtx_kind_end:
+		if (has_id)
+			return end_started(p, c->range[row], range.start_ns);
+		p->unmatched++;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Innermost range of a thread now. */
+static uint32_t innermost(const struct pairing *p, uint32_t thread)
+{
+	uint64_t top = NVTX_NO_RANGE;
+
+	map_get(&p->top, thread, &top);
+	return (uint32_t)top;
+}
+
+static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c, uint32_t process,
+			uint32_t *of_call)
+{
+	uint64_t row = trace_first_row(t, TABLE_nvtx, process), end = trace_first_row(t, TABLE_nvtx, process + 1);
+	const uint64_t *starts = of_call ? trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns) : NULL;
+	const uint32_t *threads = of_call ? trace_u32(t, TABLE_api_call, COLUMN_api_call_thread) : NULL;
+	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
+	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
+	int r = 0;
+
+	map_clear(&p->top);
+	map_clear(&p->domain_top);
+	map_clear(&p->started);
+	for (; row < end && r >= 0; row++) {
+		for (; call < last_call && starts[call] < c->time_ns[row]; call++)
+			of_call[call] = innermost(p, threads[call]);
+		r = take_event(p, c, row, process);
+	}
+	for (; call < last_call; call++)
+		of_call[call] = innermost(p, threads[call]);
+	return r;
+}
+
+static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
+{
+	struct nvtx_columns c = {
+		.time_ns = trace_u64(t, TABLE_nvtx, COLUMN_nvtx_time_ns),
+		.kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind),
+		.thread = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread),
+		.domain = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_domain),
+		.range = trace_u64(t, TABLE_nvtx, COLUMN_nvtx_range),
+		.message = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_message),
+		.message_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_message),
+		.range_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_range),
+	};
+	uint64_t start_ns, end_ns;
+	int r = 0;
+
+	trace_span(t, &start_ns, &end_ns);
+	for (size_t i = 0; i < trace_process_count(t) && r >= 0; i++) {
+		size_t first = p->ranges.count;
+
+		r = pair_process(p, t, &c, (uint32_t)i, of_call);
+		for (; first < p->ranges.count; first++)
+			if (p->ranges.data[first].open)
+				p->ranges.data[first].end_ns = MAX(end_ns, p->ranges.data[first].start_ns);
+	}
+	return r;
+}
+
+int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, struct error *e)
+{
+	struct pairing p = { .top = MAP_INIT, .domain_top = MAP_INIT, .started = MAP_INIT };
+	int r = trace_load(t, TABLE_nvtx, 0, e);
+
+	*n = (struct nvtx_ranges){ 0 };
+	if (r >= 0 && with_calls)
+		r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, thread), e);
+	if (r < 0)
+		return r;
+	if (with_calls)
+		n->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*n->of_call));
+	r = with_calls && !n->of_call ? -ENOMEM : pair_all(&p, t, n->of_call);
+	n->items = p.ranges.data;
+	n->count = p.ranges.count;
+	n->unmatched = p.unmatched;
+	vec_release(&p.links);
+	map_release(&p.top);
+	map_release(&p.domain_top);
+	map_release(&p.started);
+	if (r < 0) {
+		nvtx_ranges_release(n);
+		return error_set(e, r, "out of memory");
+	}
+	return 0;
+}
+
+void nvtx_ranges_release(struct nvtx_ranges *n)
+{
+	free(n->items);
+	free(n->of_call);
+	*n = (struct nvtx_ranges){ 0 };
+}

@@ -1,0 +1,181 @@
+#include "analysis/report.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static int load_device_columns(struct report *r, struct error *e)
+{
+	int code = gpus_init(&r->gpus, r->trace, e);
+
+	if (code >= 0)
+		code = gpu_walk_load(r->trace, e);
+	if (code >= 0)
+		code = calls_load(r->trace, &r->calls, e);
+	if (code >= 0)
+		code = hotspots_load(r->trace, e);
+	return code;
+}
+
+static int load_rest(struct report *r, struct error *e)
+{
+	int code = copies_load(r->trace, e);
+
+	if (code >= 0)
+		code = syncs_load(r->trace, e);
+	if (code >= 0)
+		code = launches_load(r->trace, e);
+	if (code >= 0)
+		code = graphs_load(r->trace, e);
+	if (code >= 0)
+		code = memory_use_load(r->trace, e);
+	if (code >= 0)
+		code = trace_load(r->trace, TABLE_thread, 0, e);
+	if (code >= 0)
+		code = cost_analyze(r->trace, &r->cost, e);
+	return code;
+}
+
+/* Pointers to columns are only taken once nothing more is loaded. */
+static int load(struct report *r, struct error *e)
+{
+	const struct filter *f = &r->options.filter;
+	int code = load_device_columns(r, e);
+
+	if (code >= 0)
+		code = load_rest(r, e);
+	if (code >= 0 && (f->nvtx || r->options.by == HOTSPOT_NVTX))
+		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
+	if (code >= 0)
+		code = calls_load(r->trace, &r->calls, e);
+	if (code >= 0)
+		code = selection_init(&r->selection, r->trace, f, &r->ranges, e);
+	return code;
+}
+
+static int run_busy(struct report *r)
+{
+	return busy_analyze(&r->gpus, &r->selection, &r->busy);
+}
+
+static int run_idle(struct report *r)
+{
+	return idle_analyze(&r->gpus, &r->selection, &r->calls, r->start_ns, r->end_ns, &r->idle);
+}
+
+static int run_hotspots(struct report *r)
+{
+	return hotspots_analyze(&r->selection, &r->gpus, &r->calls, &r->ranges, r->options.by, &r->hotspots);
+}
+
+static int run_launches(struct report *r)
+{
+	return launches_analyze(&r->selection, &r->calls, &r->launches);
+}
+
+static int run_graphs(struct report *r)
+{
+	return graphs_analyze(&r->selection, &r->graphs);
+}
+
+static int run_syncs(struct report *r)
+{
+	return syncs_analyze(&r->selection, &r->calls, &r->syncs);
+}
+
+static int run_copies(struct report *r)
+{
+	return copies_analyze(&r->selection, &r->calls, &r->copies);
+}
+
+static int run_memory(struct report *r)
+{
+	return memory_use_analyze(&r->selection, &r->memory);
+}
+
+/* The longest first, so that two threads end at about the same time. */
+static int (*const tasks[])(struct report *r) = { run_hotspots, run_idle,  run_busy,   run_launches,
+						  run_graphs,	run_syncs, run_copies, run_memory };
+
+struct work {
+	struct report *report;
+	atomic_size_t next;
+	atomic_int failed;	/* 0 or the first negative code */
+};
+
+static void *run_tasks(void *user)
+{
+	struct work *work = user;
+
+	for (;;) {
+		size_t task = atomic_fetch_add(&work->next, 1);
+		int code;
+
+		if (task >= ARRAY_SIZE(tasks) || atomic_load(&work->failed))
+			return NULL;
+		code = tasks[task](work->report);
+		if (code < 0)
+			atomic_store(&work->failed, code);
+	}
+}
+
+static int analyze(struct report *r)
+{
+	struct work work = { .report = r };
+	pthread_t other;
+	bool helped = r->options.threads != 1 && pthread_create(&other, NULL, run_tasks, &work) == 0;
+
+	run_tasks(&work);
+	if (helped)
+		pthread_join(other, NULL);
+	return atomic_load(&work.failed);
+}
+
+int report_init(struct report *r, struct trace *t, const struct report_options *options, struct error *e)
+{
+	int code;
+
+	*r = (struct report){ .trace = t, .options = *options };
+	trace_span(t, &r->start_ns, &r->end_ns);
+	r->start_ns = MAX(r->start_ns, options->filter.since_ns);
+	r->end_ns = MAX(MIN(r->end_ns, options->filter.until_ns), r->start_ns);
+	code = load(r, e);
+	if (code >= 0 && (code = analyze(r)) < 0)
+		error_set(e, code, "out of memory");
+	if (code < 0) {
+		report_release(r);
+		return code;
+	}
+	r->verdict = verdict_of(&r->busy, &r->idle, &r->launches, &r->syncs, r->start_ns, r->end_ns);
+	return 0;
+}
+
+void report_release(struct report *r)
+{
+	gpus_release(&r->gpus);
+	selection_release(&r->selection);
+	nvtx_ranges_release(&r->ranges);
+	busy_release(&r->busy);
+	idle_release(&r->idle);
+	hotspots_release(&r->hotspots);
+	copies_release(&r->copies);
+	syncs_release(&r->syncs);
+	launches_release(&r->launches);
+	graphs_release(&r->graphs);
+	memory_use_release(&r->memory);
+	cost_release(&r->cost);
+}
+
+const char *report_thread_name(const struct report *r, size_t process, uint32_t thread)
+{
+	const uint32_t *tids = trace_u32(r->trace, TABLE_thread, COLUMN_thread_tid);
+	const uint32_t *names = trace_u32(r->trace, TABLE_thread, COLUMN_thread_name);
+	uint64_t row = trace_first_row(r->trace, TABLE_thread, process);
+	uint64_t end = trace_first_row(r->trace, TABLE_thread, process + 1);
+
+	/* The last row of a thread counts. */
+	while (end-- > row)
+		if (tids[end] == thread)
+			return trace_string(r->trace, names[end]);
+	return "";
+}

@@ -1,0 +1,140 @@
+#include "analysis/syncs.h"
+
+#include <errno.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+
+struct tally {
+	struct map index;	/* function << 32 | thread -> item, of this process */
+	struct map threads;	/* thread -> time synchronizing, of this process */
+	VEC(struct call_group) items;
+};
+
+int syncs_load(struct trace *t, struct error *e)
+{
+	return trace_load(t, TABLE_synchronization,
+			  COLUMN_BIT(synchronization, start_ns) | COLUMN_BIT(synchronization, end_ns) |
+				  COLUMN_BIT(synchronization, kind),
+			  e);
+}
+
+static int add_call(struct tally *t, const struct calls *c, uint64_t row, uint32_t process, struct syncs *out)
+{
+	struct call_group new = { .process = process,
+				  .thread = c->threads[row],
+				  .function = c->functions[row],
+				  .kind = calls_kind(c, row) };
+	uint64_t ns = c->end_ns[row] - c->start_ns[row], *index, *thread;
+	struct call_group *g;
+
+	index = map_at(&t->index, (uint64_t)new.function << 32 | new.thread, t->items.count);
+	if (!index || (*index == t->items.count && vec_push(&t->items, new) < 0))
+		return -ENOMEM;
+	g = &t->items.data[*index];
+	g->count++;
+	g->total_ns += ns;
+	g->max_ns = MAX(g->max_ns, ns);
+	if (new.kind != api_kind_synchronize) {
+		out->copy_count++;
+		out->copy_ns += ns;
+		return 0;
+	}
+	thread = map_at(&t->threads, new.thread, 0);
+	if (!thread)
+		return -ENOMEM;
+	*thread += ns;
+	out->longest_thread_ns = MAX(out->longest_thread_ns, *thread);
+	out->sync_count++;
+	out->sync_ns += ns;
+	return 0;
+}
+
+static bool is_wanted(enum api_kind kind)
+{
+	return kind == api_kind_synchronize || kind == api_kind_memcpy || kind == api_kind_memset;
+}
+
+static int tally_process(struct tally *t, const struct selection *s, const struct calls *c, size_t p, struct syncs *out)
+{
+	uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
+	uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
+
+	map_clear(&t->index);
+	map_clear(&t->threads);
+	for (; row < end; row++) {
+		if (!is_wanted(calls_kind(c, row)) || !selection_has_time(s, true, c->start_ns[row]) ||
+		    !selection_has_call(s, (uint32_t)row) || c->end_ns[row] < c->start_ns[row])
+			continue;
+		if (add_call(t, c, row, (uint32_t)p, out) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void count_kinds(const struct selection *s, struct syncs *out)
+{
+	const struct trace *t = s->trace;
+	const uint64_t *starts = trace_u64(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
+	const uint64_t *ends = trace_u64(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
+	const uint8_t *starts_valid = trace_valid(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
+	const uint8_t *ends_valid = trace_valid(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
+	const uint8_t *kinds = trace_u8(t, TABLE_synchronization, COLUMN_synchronization_kind);
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_synchronization, p);
+		uint64_t end = s->processes[p] ? trace_first_row(t, TABLE_synchronization, p + 1) : row;
+
+		for (; row < end; row++) {
+			bool timed = (!starts_valid || starts_valid[row]) && (!ends_valid || ends_valid[row]) &&
+				     ends[row] >= starts[row];
+			struct sync_kind *k = &out->kinds[kinds[row] < SYNC_KINDS ? kinds[row] : 0];
+
+			if (!selection_has_time(s, timed, starts[row]))
+				continue;
+			k->count++;
+			k->timed += timed;
+			k->total_ns += timed ? ends[row] - starts[row] : 0;
+		}
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct call_group *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+int syncs_analyze(const struct selection *s, const struct calls *calls, struct syncs *out)
+{
+	struct tally t = { .index = MAP_INIT, .threads = MAP_INIT };
+	int r = 0;
+
+	*out = (struct syncs){ 0 };
+	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++)
+		if (s->processes[p])
+			r = tally_process(&t, s, calls, p, out);
+	count_kinds(s, out);
+	if (t.items.count)
+		qsort(t.items.data, t.items.count, sizeof(*t.items.data), compare);
+	out->items = t.items.data;
+	out->count = t.items.count;
+	map_release(&t.index);
+	map_release(&t.threads);
+	if (r < 0)
+		syncs_release(out);
+	return r;
+}
+
+void syncs_release(struct syncs *s)
+{
+	free(s->items);
+	*s = (struct syncs){ 0 };
+}

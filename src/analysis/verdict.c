@@ -1,0 +1,137 @@
+#include "analysis/verdict.h"
+
+#include "base/human.h"
+
+static size_t busiest(const struct busy *busy)
+{
+	size_t best = 0;
+
+	for (size_t i = 1; i < busy->count; i++)
+		if (busy->gpus[i].union_ns > busy->gpus[best].union_ns)
+			best = i;
+	return best;
+}
+
+static enum verdict_kind decide(const struct verdict *v)
+{
+	const struct {
+		enum verdict_kind kind;
+		uint64_t ns;
+	} parts[] = {
+		{ VERDICT_SYNC, v->sync_ns },	      { VERDICT_COPY, v->copy_ns }, { VERDICT_LAUNCH, v->launch_ns },
+		{ VERDICT_LATENCY, v->latency_ns },   { VERDICT_HOST, v->host_ns },
+	};
+	size_t best = 0;
+
+	if ((unsigned __int128)v->busy_ns * 100 >= (unsigned __int128)v->span_ns * VERDICT_BUSY_PERCENT)
+		return v->exposed_copy_ns > v->busy_ns / 2 ? VERDICT_COPY : VERDICT_GPU;
+	for (size_t i = 1; i < ARRAY_SIZE(parts); i++)
+		if (parts[i].ns > parts[best].ns)
+			best = i;
+	return parts[best].kind;
+}
+
+struct verdict verdict_of(const struct busy *busy, const struct idle *idle, const struct launches *launches,
+			  const struct syncs *syncs, uint64_t window_start_ns, uint64_t window_end_ns)
+{
+	struct verdict v = { .kind = VERDICT_NO_WORK, .gpu = busiest(busy) };
+	const struct gpu_busy *b = busy->count ? &busy->gpus[v.gpu] : NULL;
+	const struct gpu_idle *g = idle->count ? &idle->gpus[v.gpu] : NULL;
+	uint64_t calls = launches->kernel_calls.count + launches->graph_calls.count;
+
+	if (!b || !g || !b->union_ns)
+		return v;
+	v.span_ns = b->last_ns - b->first_ns;
+	v.busy_ns = b->union_ns;
+	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
+	v.sync_ns = g->after_sync_ns;
+	v.copy_ns = g->after_copy_ns + v.exposed_copy_ns;
+	v.launch_ns = g->launching_ns;
+	v.latency_ns = g->latency_ns;
+	v.host_ns = g->waiting_ns;
+	v.launches = calls;
+	v.launch_mean_ns = calls ? (launches->kernel_calls.total_ns + launches->graph_calls.total_ns) / calls : 0;
+	v.sync_calls = syncs->sync_count;
+	v.before_ns = b->first_ns > window_start_ns ? b->first_ns - window_start_ns : 0;
+	v.after_ns = b->last_ns < window_end_ns ? window_end_ns - b->last_ns : 0;
+	v.kind = decide(&v);
+	return v;
+}
+
+const char *verdict_name(enum verdict_kind kind)
+{
+	static const char *const names[VERDICT_KINDS] = {
+		[VERDICT_NO_WORK] = "no GPU work",
+		[VERDICT_GPU] = "GPU-bound",
+		[VERDICT_LAUNCH] = "launch-bound",
+		[VERDICT_COPY] = "copy-bound",
+		[VERDICT_SYNC] = "blocked in synchronization",
+		[VERDICT_LATENCY] = "latency-bound",
+		[VERDICT_HOST] = "host-bound",
+	};
+
+	return names[kind];
+}
+
+void verdict_sentence(const struct verdict *v, struct strbuf *out)
+{
+	if (v->kind == VERDICT_NO_WORK) {
+		strbuf_adds(out, "nothing that ran on a GPU is in this part of the recording");
+		return;
+	}
+	strbuf_addf(out, "GPU %zu works ", v->gpu);
+	human_percent(out, v->busy_ns, v->span_ns);
+	strbuf_adds(out, " of the ");
+	human_duration(out, v->span_ns);
+	strbuf_adds(out, " between its first and last work");
+	switch (v->kind) {
+	case VERDICT_COPY:
+		strbuf_adds(out, "; ");
+		human_percent(out, v->copy_ns, v->span_ns);
+		strbuf_adds(out, " goes to copies that no kernel hides and to gaps after them");
+		break;
+	case VERDICT_LAUNCH:
+		strbuf_adds(out, "; for ");
+		human_percent(out, v->launch_ns, v->span_ns);
+		strbuf_adds(out, " it waits in short gaps for the next launch (");
+		human_count(out, v->launches);
+		strbuf_adds(out, " launches, ");
+		human_duration(out, v->launch_mean_ns);
+		strbuf_adds(out, " of host time in each call)");
+		break;
+	case VERDICT_SYNC:
+		strbuf_adds(out, "; for ");
+		human_percent(out, v->sync_ns, v->span_ns);
+		strbuf_adds(out, " it idles because the host first waited for it (");
+		human_count(out, v->sync_calls);
+		strbuf_adds(out, " synchronizing calls)");
+		break;
+	case VERDICT_LATENCY:
+		strbuf_adds(out, "; for ");
+		human_percent(out, v->latency_ns, v->span_ns);
+		strbuf_adds(out, " it is between pieces of work that were already launched");
+		break;
+	case VERDICT_HOST:
+		strbuf_adds(out, "; for ");
+		human_percent(out, v->host_ns, v->span_ns);
+		strbuf_adds(out, " it waits in longer gaps for the program's own code");
+		break;
+	default:
+		break;
+	}
+}
+
+const char *verdict_advice(enum verdict_kind kind)
+{
+	static const char *const advice[VERDICT_KINDS] = {
+		[VERDICT_NO_WORK] = "",
+		[VERDICT_GPU] = "the kernels at the top of the list are where time can be won",
+		[VERDICT_LAUNCH] = "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), larger batches",
+		[VERDICT_COPY] = "pinned memory, copies on a stream of their own beside kernels, or fewer copies",
+		[VERDICT_SYNC] = "look at the synchronizing calls below: .item(), .cpu(), blocking copies, needless syncs",
+		[VERDICT_LATENCY] = "kernels too short or chained across streams: fuse them, or use CUDA graphs",
+		[VERDICT_HOST] = "look at what the CPU does in the gaps: data loading, Python, I/O",
+	};
+
+	return advice[kind];
+}
