@@ -1,0 +1,347 @@
+/*
+ * big_recording.c: make-recording, which writes synthetic recordings of any size for tests and benchmarks of what reads
+ * recordings. Nothing in them was measured; the process's command says so.
+ *
+ * A host thread launches with gaps of 6 to 12 us. A kernel starts about 3 us after its launch has returned, and not
+ * before the kernel before it in its stream has ended. Durations are log-normal, 1.5 to 40 us.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "support/kernel_names.h"
+#include "support/make_recording.h"
+
+#define STEP_KERNELS 1656 /* of one training step of a small transformer encoder */
+#define GRAPH_NODES 300
+#define THREADS 4
+#define FIRST_STREAM 7
+
+enum pattern { PATTERN_TRAIN, PATTERN_GRAPH, PATTERN_STREAMS, PATTERN_COPIES };
+
+struct generator {
+	struct maker *m;
+	uint64_t random;
+	uint64_t start_ns;
+	uint64_t correlation;
+	uint64_t kernels_left;
+	uint64_t host_ns[THREADS]; /* where each thread has got to */
+	uint64_t ready_ns[THREADS]; /* when each stream is free */
+	uint64_t next_second_ns;
+	uint64_t launches;
+	uint32_t pid;
+	uint32_t configs[KERNEL_NAMES];
+};
+
+/* splitmix64 */
+static uint64_t random_u64(struct generator *g)
+{
+	uint64_t z = g->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static uint64_t random_between(struct generator *g, uint64_t least, uint64_t greatest)
+{
+	return least + random_u64(g) % (greatest - least + 1);
+}
+
+static uint64_t random_duration(struct generator *g)
+{
+	double a = (double)(random_u64(g) >> 11) * 0x1p-53 + 0x1p-54,
+	       b = (double)(random_u64(g) >> 11) * 0x1p-53;
+	double normal = sqrt(-2 * log(a)) * cos(6.283185307179586 * b);
+
+	return (uint64_t)fmin(fmax(4500 * exp(0.8 * normal), 1500), 40000);
+}
+
+static uint32_t thread_id(const struct generator *g, unsigned thread)
+{
+	return g->pid + thread;
+}
+
+static uint32_t stream_id(unsigned stream)
+{
+	return stream == 0 ? FIRST_STREAM : 12 + stream;
+}
+
+/* The next call's correlation id: there are other calls between those that are recorded. */
+static uint64_t next_correlation(struct generator *g)
+{
+	return g->correlation += random_between(g, 1, 3);
+}
+
+/* When work asked for at `asked_ns` that takes duration_ns begins in a stream. */
+static uint64_t enqueue(struct generator *g, unsigned stream, uint64_t asked_ns,
+			uint64_t duration_ns)
+{
+	uint64_t start = MAX(asked_ns + random_between(g, 2600, 3400),
+			     g->ready_ns[stream] + random_between(g, 700, 1300));
+
+	g->ready_ns[stream] = start + duration_ns;
+	return start;
+}
+
+/* One call of a thread; returns its correlation id. host_ns is then its end. */
+static uint64_t call(struct generator *g, unsigned thread, enum maker_function function,
+		     uint64_t duration_ns)
+{
+	uint64_t start = g->host_ns[thread], correlation = next_correlation(g);
+
+	g->host_ns[thread] = start + duration_ns;
+	maker_call(g->m, function, thread_id(g, thread), start, g->host_ns[thread], correlation);
+	g->launches++;
+	return correlation;
+}
+
+static void launch(struct generator *g, unsigned thread, unsigned stream, uint32_t config)
+{
+	uint64_t gap = random_between(g, 6000, 12000), took = random_between(g, 2000, 3200);
+	uint64_t correlation = call(g, thread, MAKER_LAUNCH, took), duration = random_duration(g);
+	uint64_t start = enqueue(g, stream, g->host_ns[thread], duration);
+
+	maker_kernel(g->m, config, stream_id(stream), start, start + duration, correlation);
+	g->host_ns[thread] += gap - took;
+	g->kernels_left--;
+}
+
+static void copy(struct generator *g, unsigned stream, enum copy_kind kind, uint64_t bytes)
+{
+	uint64_t correlation = call(g, 0, MAKER_MEMCPY, random_between(g, 3000, 6000));
+	uint64_t duration = 900 + (kind == copy_kind_DtoD ? bytes / 1500 : bytes / 50);
+	uint64_t start = enqueue(g, stream, g->host_ns[0], duration);
+
+	maker_memcpy(g->m, kind, bytes, stream_id(stream), start, start + duration, correlation);
+}
+
+static void set_memory(struct generator *g, unsigned stream, uint64_t bytes)
+{
+	uint64_t correlation = call(g, 0, MAKER_MEMSET, random_between(g, 2500, 4000));
+	uint64_t duration = 800 + bytes / 2500, start = enqueue(g, stream, g->host_ns[0], duration);
+
+	maker_memset(g->m, bytes, stream_id(stream), start, start + duration, correlation);
+}
+
+static void synchronize_stream(struct generator *g, unsigned thread, unsigned stream)
+{
+	uint64_t begin = g->host_ns[thread], end = MAX(begin + 1500, g->ready_ns[stream] + 2000);
+	uint64_t correlation = call(g, thread, MAKER_STREAM_SYNCHRONIZE, end - begin);
+
+	maker_synchronization(g->m, synchronization_kind_stream, stream_id(stream), begin + 600,
+			      end - 400, correlation);
+}
+
+static void synchronize_device(struct generator *g)
+{
+	uint64_t begin = g->host_ns[0], end = begin + 1500, correlation;
+
+	for (unsigned i = 0; i < THREADS; i++)
+		end = MAX(end, g->ready_ns[i] + 2000);
+	correlation = call(g, 0, MAKER_DEVICE_SYNCHRONIZE, end - begin);
+	maker_synchronization(g->m, synchronization_kind_context, 0, begin + 600, end - 400,
+			      correlation);
+}
+
+static void range(struct generator *g, const char *name)
+{
+	maker_nvtx(g->m, name ? nvtx_kind_push : nvtx_kind_pop, thread_id(g, 0), name,
+		   g->host_ns[0]);
+}
+
+/* What a recorder writes from time to time. */
+static void every_second(struct generator *g)
+{
+	while (g->host_ns[0] >= g->next_second_ns) {
+		uint64_t begin = g->next_second_ns - NS_PER_S;
+
+		maker_clock(g->m, g->next_second_ns);
+		maker_cost(g->m, cost_kind_callback, begin, g->next_second_ns, g->launches,
+			   g->launches * 95);
+		maker_cost(g->m, cost_kind_collector, begin, g->next_second_ns, 4,
+			   g->launches * 180);
+		g->launches = 0;
+		g->next_second_ns += NS_PER_S;
+	}
+}
+
+/* Kernels of a step repeat from step to step; each pass of the network has its own mixture. */
+static void launch_some(struct generator *g, unsigned count, unsigned from, unsigned kinds)
+{
+	for (unsigned i = 0; i < count && g->kernels_left; i++)
+		launch(g, 0, 0, g->configs[(from + (i * 7 + i / 11) % kinds) % KERNEL_NAMES]);
+}
+
+static void train(struct generator *g, uint64_t step)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "step %llu", (unsigned long long)step);
+	range(g, name);
+	copy(g, 0, copy_kind_HtoD, 4 << 20);
+	range(g, "forward");
+	launch_some(g, STEP_KERNELS / 6, 0, 14);
+	range(g, NULL);
+	range(g, "backward");
+	set_memory(g, 0, 1 << 20);
+	launch_some(g, STEP_KERNELS / 3, 8, 22);
+	range(g, NULL);
+	range(g, "optimizer");
+	launch_some(g, STEP_KERNELS / 2, 28, 12);
+	range(g, NULL);
+	copy(g, 0, copy_kind_DtoH, 4);
+	synchronize_stream(g, 0, 0);
+	range(g, NULL);
+	g->host_ns[0] += random_between(g, 100000, 300000);
+}
+
+static void graph(struct generator *g, uint64_t step)
+{
+	uint64_t correlation = call(g, 0, MAKER_GRAPH_LAUNCH, random_between(g, 9000, 14000));
+	uint64_t start = enqueue(g, 0, g->host_ns[0], 0);
+
+	for (uint32_t i = 0; i < GRAPH_NODES && g->kernels_left; i++, g->kernels_left--) {
+		uint64_t duration = random_duration(g) / 2;
+
+		maker_graph_kernel(g->m, g->configs[i % KERNEL_NAMES], FIRST_STREAM, start,
+				   start + duration, correlation, 2, UINT64_C(8589934592) + i);
+		start += duration + random_between(g, 500, 900);
+	}
+	g->ready_ns[0] = start;
+	g->host_ns[0] += random_between(g, 20000, 40000);
+	if (step % 10 == 9)
+		synchronize_stream(g, 0, 0);
+}
+
+/* Four threads with a stream each, whose rows arrive thread by thread, as rings and activity buffers are emptied. */
+static void streams(struct generator *g, uint64_t step)
+{
+	uint64_t latest = 0;
+
+	for (unsigned thread = 0; thread < THREADS; thread++) {
+		for (unsigned i = 0; i < 250 && g->kernels_left; i++)
+			launch(g, thread, thread, g->configs[random_u64(g) % KERNEL_NAMES]);
+		if (step % 20 == 19)
+			synchronize_stream(g, thread, thread);
+		latest = MAX(latest, g->host_ns[thread]);
+	}
+	for (unsigned thread = 0; thread < THREADS && step % 20 == 19; thread++)
+		g->host_ns[thread] = latest;
+}
+
+static void copies(struct generator *g, uint64_t step)
+{
+	set_memory(g, 0, 16 << 20);
+	copy(g, 1, copy_kind_HtoD, random_between(g, 1 << 20, 64 << 20));
+	for (unsigned i = 0; i < 20 && g->kernels_left; i++)
+		launch(g, 0, 0, g->configs[i]);
+	copy(g, 0, copy_kind_DtoD, 8 << 20);
+	copy(g, 2, copy_kind_DtoH, random_between(g, 1 << 20, 16 << 20));
+	if (step % 8 == 7)
+		synchronize_device(g);
+}
+
+static void begin_process(struct generator *g, const char *directory, uint32_t index)
+{
+	char name[32];
+
+	g->m = maker_begin(directory, g->pid, g->start_ns, "make-recording (synthetic)");
+	maker_capability(g->m, "engine", capability_state_on, NULL);
+	maker_capability(g->m, "latency_timestamps", capability_state_off, "not asked for");
+	maker_device(g->m, index, g->start_ns);
+	for (unsigned i = 1; i < THREADS; i++)
+		maker_stream(g->m, stream_id(i), g->start_ns);
+	for (unsigned i = 0; i < THREADS; i++) {
+		snprintf(name, sizeof(name), i ? "worker-%u" : "main", i);
+		maker_thread(g->m, thread_id(g, i), name, g->start_ns);
+		g->host_ns[i] = g->start_ns + NS_PER_MS;
+	}
+	for (unsigned i = 0; i < KERNEL_NAMES; i++)
+		g->configs[i] = kernel_names_config(g->m, i);
+	g->next_second_ns = g->start_ns + NS_PER_S;
+	maker_cost(g->m, cost_kind_setup, g->start_ns, g->start_ns + NS_PER_MS, 1, NS_PER_MS);
+}
+
+static void write_process(const char *directory, uint32_t index, uint64_t kernels,
+			  enum pattern pattern, uint64_t seed)
+{
+	static void (*const patterns[])(struct generator *, uint64_t) = { train, graph, streams,
+									  copies };
+	struct generator g = {
+		.random = seed + index,
+		.start_ns = 1000 * NS_PER_S + index * 3 * NS_PER_MS,
+		.kernels_left = kernels,
+		.pid = 1000 + 100 * index,
+	};
+
+	begin_process(&g, directory, index);
+	for (uint64_t step = 0; g.kernels_left; step++) {
+		patterns[pattern](&g, step);
+		every_second(&g);
+	}
+	synchronize_device(&g);
+	maker_cost(g.m, cost_kind_exit, g.host_ns[0], g.host_ns[0] + 4 * NS_PER_MS, 1,
+		   4 * NS_PER_MS);
+	maker_close(g.m, g.host_ns[0] + 5 * NS_PER_MS);
+}
+
+static uint64_t kernels = 1000000, processes = 1, seed = 1;
+static int pattern = PATTERN_TRAIN;
+static const char *const pattern_names[] = { "train", "graph", "streams", "copies", NULL };
+static const struct option options[] = {
+	{ .name = "kernels",
+	  .type = OPTION_U64,
+	  .value = &kernels,
+	  .argument = "N",
+	  .help = "kernels, of all processes" },
+	{ .name = "processes",
+	  .type = OPTION_U64,
+	  .value = &processes,
+	  .argument = "P",
+	  .help = "processes" },
+	{ .name = "pattern",
+	  .type = OPTION_ENUM,
+	  .value = &pattern,
+	  .argument = "NAME",
+	  .choices = pattern_names,
+	  .help = "train, graph, streams or copies" },
+	{ .name = "seed",
+	  .type = OPTION_U64,
+	  .value = &seed,
+	  .argument = "S",
+	  .help = "of the random numbers" },
+	OPTION_END,
+};
+
+int main(int argc, char **argv)
+{
+	struct error e = { 0 };
+	struct strbuf help = { 0 };
+	bool help_wanted;
+	int operands;
+
+	if (options_parse(options, argc, argv, false, &operands, &help_wanted, &e) < 0) {
+		fprintf(stderr, "make-recording: %s\n", e.text);
+		return 2;
+	}
+	if (help_wanted || operands != 1 || processes < 1 || processes > 64) {
+		options_help(options, 80, &help);
+		fprintf(help_wanted ? stdout : stderr,
+			"usage: make-recording OUT.pitot [options]\n%s", strbuf_text(&help));
+		strbuf_release(&help);
+		return help_wanted ? 0 : 2;
+	}
+	if (mkdir(argv[1], 0777) < 0) {
+		fprintf(stderr, "make-recording: cannot make '%s': %s\n", argv[1], strerror(errno));
+		return 1;
+	}
+	for (uint32_t i = 0; i < processes; i++)
+		write_process(argv[1], i, kernels / processes + (i < kernels % processes),
+			      (enum pattern)pattern, seed);
+	return 0;
+}

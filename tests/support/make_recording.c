@@ -1,0 +1,448 @@
+#include "support/make_recording.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* CLOCK_REALTIME - CLOCK_MONOTONIC in every recording made here: 2026-01-01 00:00:00 UTC. */
+#define REALTIME_OFFSET_NS UINT64_C(1767225600000000000)
+
+static void *must(void *p, const char *what)
+{
+	if (p)
+		return p;
+	fprintf(stderr, "make_recording: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static struct writer *open_writer(struct writer_options options, const char *directory,
+				  const char *prefix)
+{
+	struct error e = { 0 };
+	struct writer *w;
+
+	options.directory = directory;
+	options.prefix = prefix;
+	if ((mkdir(directory, 0777) < 0 && errno != EEXIST) || writer_open(&options, &w, &e) < 0) {
+		fprintf(stderr, "make_recording: %s: %s\n", directory,
+			e.code ? e.text : strerror(errno));
+		exit(1);
+	}
+	return w;
+}
+
+uint32_t maker_string(struct maker *m, const char *text)
+{
+	return writer_string(m->writer, text, strlen(text));
+}
+
+void maker_clock(struct maker *m, uint64_t time_ns)
+{
+	struct row_clock row = {
+		.monotonic_ns = time_ns,
+		.realtime_ns = REALTIME_OFFSET_NS + time_ns,
+		.boottime_ns = time_ns,
+		.width_ns = 40,
+	};
+
+	ROW_MISSING(&row, clock, cupti_ns);
+	writer_append(m->writer, TABLE_clock, &row);
+}
+
+static void write_process(struct maker *m, const char *command, const char *executable)
+{
+	m->process.command = maker_string(m, command);
+	m->process.executable = maker_string(m, executable);
+	m->process.directory = maker_string(m, "/home/user");
+	m->process.host = maker_string(m, "testhost");
+	m->process.boot_id = maker_string(m, "00000000-0000-0000-0000-000000000001");
+	writer_append(m->writer, TABLE_process, &m->process);
+}
+
+struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
+			       uint64_t start_ns, const char *command)
+{
+	struct maker *m = must(calloc(1, sizeof(*m)), "maker");
+	char prefix[16];
+
+	snprintf(prefix, sizeof(prefix), "%u", pid);
+	m->writer = open_writer(options, directory, prefix);
+	m->context = 1;
+	m->process.pid = pid;
+	m->process.parent_pid = 1;
+	m->process.start_ns = start_ns;
+	m->process.uid = 1000;
+	m->process.source = process_source_inside;
+	ROW_MISSING(&m->process, process, end_ns);
+	ROW_MISSING(&m->process, process, exit_status);
+	write_process(m, command, "/usr/bin/app");
+	maker_clock(m, start_ns);
+	return m;
+}
+
+struct maker *maker_begin(const char *directory, uint32_t pid, uint64_t start_ns,
+			  const char *command)
+{
+	return maker_begin_with((struct writer_options){ 0 }, directory, pid, start_ns, command);
+}
+
+void maker_flush(struct maker *m)
+{
+	if (writer_flush(m->writer) == 0)
+		return;
+	fprintf(stderr, "make_recording: cannot write\n");
+	exit(1);
+}
+
+void maker_close(struct maker *m, uint64_t end_ns)
+{
+	m->process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
+	m->process.end_ns = end_ns;
+	writer_append(m->writer, TABLE_process, &m->process);
+	if (writer_close(&m->writer) < 0) {
+		fprintf(stderr, "make_recording: cannot write\n");
+		exit(1);
+	}
+	free(m);
+}
+
+void maker_crash(struct maker *m)
+{
+	writer_abandon(&m->writer);
+	free(m);
+}
+
+void maker_record(const char *directory, uint32_t pid, uint32_t parent_pid, uint64_t start_ns,
+		  uint64_t end_ns, const char *command, int exit_status)
+{
+	struct maker m = { .writer =
+				   open_writer((struct writer_options){ 0 }, directory, "record") };
+
+	m.process = (struct row_process){
+		.pid = pid,
+		.parent_pid = parent_pid,
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.source = process_source_record,
+		.exit_status = exit_status,
+	};
+	if (exit_status < 0)
+		ROW_MISSING(&m.process, process, exit_status);
+	write_process(&m, command, "/usr/bin/seen");
+	if (writer_close(&m.writer) < 0) {
+		fprintf(stderr, "make_recording: cannot write\n");
+		exit(1);
+	}
+}
+
+void maker_device(struct maker *m, uint32_t id, uint64_t time_ns)
+{
+	char uuid[64], pci[32];
+	struct row_device row = {
+		.id = id,
+		.name = maker_string(m, "NVIDIA H200"),
+		.compute_major = 9,
+		.multiprocessors = 132,
+		.memory_bytes = UINT64_C(150754820096),
+		.l2_bytes = 62914560,
+		.clock_khz = 1980000,
+		.memory_clock_khz = 3201000,
+		.memory_bus_bits = 6144,
+		.warp_size = 32,
+		.max_threads_per_block = 1024,
+		.max_threads_per_multiprocessor = 2048,
+		.max_blocks_per_multiprocessor = 32,
+		.registers_per_block = 65536,
+		.registers_per_multiprocessor = 65536,
+		.shared_per_block_bytes = 49152,
+		.shared_per_block_optin_bytes = 232448,
+		.shared_per_multiprocessor_bytes = 233472,
+		.reserved_shared_per_block_bytes = 1024,
+		.driver_version = 13000,
+	};
+
+	snprintf(uuid, sizeof(uuid), "GPU-00000000-0000-0000-0000-%012u", id);
+	snprintf(pci, sizeof(pci), "0000:%02x:00.0", 0x18 + id);
+	row.uuid = maker_string(m, uuid);
+	row.pci = maker_string(m, pci);
+	writer_append(m->writer, TABLE_device, &row);
+	maker_context(m, id + 1, id, time_ns);
+	m->device = id;
+	m->context = id + 1;
+	maker_stream(m, 7, time_ns);
+}
+
+void maker_context(struct maker *m, uint32_t id, uint32_t device, uint64_t time_ns)
+{
+	struct row_context row = { .id = id, .device = device, .time_ns = time_ns };
+
+	ROW_MISSING(&row, context, destroyed_ns);
+	writer_append(m->writer, TABLE_context, &row);
+}
+
+void maker_stream(struct maker *m, uint32_t id, uint64_t time_ns)
+{
+	struct row_stream row = { .id = id, .context = m->context, .time_ns = time_ns };
+
+	writer_append(m->writer, TABLE_stream, &row);
+}
+
+void maker_thread(struct maker *m, uint32_t tid, const char *name, uint64_t time_ns)
+{
+	struct row_thread row = { .tid = tid, .name = maker_string(m, name), .time_ns = time_ns };
+
+	writer_append(m->writer, TABLE_thread, &row);
+}
+
+uint32_t maker_config(struct maker *m, const char *name, uint32_t grid, uint32_t block)
+{
+	struct row_kernel_config row = {
+		.name = maker_string(m, name),
+		.grid_x = grid,
+		.grid_y = 1,
+		.grid_z = 1,
+		.block_x = block,
+		.block_y = 1,
+		.block_z = 1,
+		.registers = 32,
+	};
+
+	ROW_MISSING(&row, kernel_config, cluster_x);
+	ROW_MISSING(&row, kernel_config, cluster_y);
+	ROW_MISSING(&row, kernel_config, cluster_z);
+	ROW_MISSING(&row, kernel_config, cluster_scheduling);
+	ROW_MISSING(&row, kernel_config, executed_shared_bytes);
+	ROW_MISSING(&row, kernel_config, carveout_percent);
+	ROW_MISSING(&row, kernel_config, max_cluster_blocks);
+	ROW_MISSING(&row, kernel_config, max_active_clusters);
+	ROW_MISSING(&row, kernel_config, priority);
+	return writer_kernel_config(m->writer, &row);
+}
+
+static struct row_kernel kernel_row(const struct maker *m, uint32_t config, uint32_t stream,
+				    uint64_t start_ns, uint64_t end_ns, uint64_t correlation)
+{
+	struct row_kernel row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.config = config,
+		.correlation = correlation,
+		.device = m->device,
+		.context = m->context,
+		.stream = stream,
+		.channel = 8,
+		.channel_type = channel_type_compute,
+	};
+
+	ROW_MISSING(&row, kernel, graph);
+	ROW_MISSING(&row, kernel, graph_node);
+	ROW_MISSING(&row, kernel, queued_ns);
+	ROW_MISSING(&row, kernel, submitted_ns);
+	return row;
+}
+
+void maker_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
+		  uint64_t end_ns, uint64_t correlation)
+{
+	struct row_kernel row = kernel_row(m, config, stream, start_ns, end_ns, correlation);
+
+	writer_append(m->writer, TABLE_kernel, &row);
+}
+
+void maker_graph_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
+			uint64_t end_ns, uint64_t correlation, uint32_t graph, uint64_t node)
+{
+	struct row_kernel row = kernel_row(m, config, stream, start_ns, end_ns, correlation);
+
+	row.missing &=
+		~(UINT64_C(1) << COLUMN_kernel_graph | UINT64_C(1) << COLUMN_kernel_graph_node);
+	row.graph = graph;
+	row.graph_node = node;
+	writer_append(m->writer, TABLE_kernel, &row);
+}
+
+static enum memory_kind memory_of(enum copy_kind kind, bool source)
+{
+	if (kind == copy_kind_HtoH || kind == (source ? copy_kind_HtoD : copy_kind_DtoH))
+		return memory_kind_pinned;
+	return memory_kind_device;
+}
+
+void maker_memcpy(struct maker *m, enum copy_kind kind, uint64_t bytes, uint32_t stream,
+		  uint64_t start_ns, uint64_t end_ns, uint64_t correlation)
+{
+	struct row_memcpy row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.bytes = bytes,
+		.kind = (uint8_t)kind,
+		.source_kind = (uint8_t)memory_of(kind, true),
+		.destination_kind = (uint8_t)memory_of(kind, false),
+		.async = 1,
+		.correlation = correlation,
+		.device = m->device,
+		.context = m->context,
+		.stream = stream,
+		.channel = 11,
+		.channel_type = channel_type_async_memcpy,
+	};
+
+	ROW_MISSING(&row, memcpy, graph);
+	ROW_MISSING(&row, memcpy, graph_node);
+	ROW_MISSING(&row, memcpy, copies);
+	ROW_MISSING(&row, memcpy, source_device);
+	ROW_MISSING(&row, memcpy, source_context);
+	ROW_MISSING(&row, memcpy, destination_device);
+	ROW_MISSING(&row, memcpy, destination_context);
+	writer_append(m->writer, TABLE_memcpy, &row);
+}
+
+void maker_memset(struct maker *m, uint64_t bytes, uint32_t stream, uint64_t start_ns,
+		  uint64_t end_ns, uint64_t correlation)
+{
+	struct row_memset row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.bytes = bytes,
+		.memory_kind = memory_kind_device,
+		.async = 1,
+		.correlation = correlation,
+		.device = m->device,
+		.context = m->context,
+		.stream = stream,
+		.channel = 8,
+		.channel_type = channel_type_compute,
+	};
+
+	ROW_MISSING(&row, memset, graph);
+	ROW_MISSING(&row, memset, graph_node);
+	writer_append(m->writer, TABLE_memset, &row);
+}
+
+void maker_synchronization(struct maker *m, enum synchronization_kind kind, uint32_t stream,
+			   uint64_t start_ns, uint64_t end_ns, uint64_t correlation)
+{
+	struct row_synchronization row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.kind = (uint8_t)kind,
+		.correlation = correlation,
+		.context = m->context,
+		.stream = stream,
+	};
+
+	if (kind == synchronization_kind_context)
+		ROW_MISSING(&row, synchronization, stream);
+	ROW_MISSING(&row, synchronization, event);
+	ROW_MISSING(&row, synchronization, event_record);
+	ROW_MISSING(&row, synchronization, result);
+	writer_append(m->writer, TABLE_synchronization, &row);
+}
+
+static const struct {
+	enum maker_function id;
+	enum api_kind kind;
+	const char *name;
+} functions[] = {
+	{ MAKER_LAUNCH, api_kind_launch, "cuLaunchKernel" },
+	{ MAKER_GRAPH_LAUNCH, api_kind_graph_launch, "cuGraphLaunch" },
+	{ MAKER_MALLOC, api_kind_allocate, "cudaMalloc_v3020" },
+	{ MAKER_FREE, api_kind_release, "cudaFree_v3020" },
+	{ MAKER_MEMCPY, api_kind_memcpy, "cudaMemcpyAsync_v3020" },
+	{ MAKER_MEMSET, api_kind_memset, "cudaMemsetAsync_v3020" },
+	{ MAKER_STREAM_SYNCHRONIZE, api_kind_synchronize, "cudaStreamSynchronize_v3020" },
+	{ MAKER_EVENT_RECORD, api_kind_event, "cudaEventRecord_v3020" },
+	{ MAKER_DEVICE_SYNCHRONIZE, api_kind_synchronize, "cudaDeviceSynchronize_v3020" },
+	{ MAKER_RUNTIME_LAUNCH, api_kind_launch, "cudaLaunchKernel_v7000" },
+};
+
+void maker_call(struct maker *m, enum maker_function function, uint32_t thread, uint64_t start_ns,
+		uint64_t end_ns, uint64_t correlation)
+{
+	struct row_api_call row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.function = function,
+		.thread = thread,
+		.correlation = correlation,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		struct row_api_function known = { .id = function,
+						  .kind = (uint8_t)functions[i].kind };
+
+		if (functions[i].id != function)
+			continue;
+		known.name = maker_string(m, functions[i].name);
+		writer_api_function(m->writer, function, &known);
+	}
+	ROW_MISSING(&row, api_call, result);
+	ROW_MISSING(&row, api_call, stack);
+	ROW_MISSING(&row, api_call, scope);
+	writer_append(m->writer, TABLE_api_call, &row);
+}
+
+void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
+		uint64_t time_ns)
+{
+	struct row_nvtx row = { .time_ns = time_ns, .kind = (uint8_t)kind, .thread = thread };
+
+	if (message)
+		row.message = maker_string(m, message);
+	else
+		ROW_MISSING(&row, nvtx, message);
+	ROW_MISSING(&row, nvtx, range);
+	ROW_MISSING(&row, nvtx, category);
+	ROW_MISSING(&row, nvtx, color);
+	ROW_MISSING(&row, nvtx, payload_kind);
+	ROW_MISSING(&row, nvtx, payload);
+	writer_append(m->writer, TABLE_nvtx, &row);
+}
+
+void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64_t start_ns,
+		uint64_t end_ns, const char *detail)
+{
+	struct row_loss row = {
+		.reason = (uint8_t)reason, .count = count, .start_ns = start_ns, .end_ns = end_ns
+	};
+
+	if (detail)
+		row.detail = maker_string(m, detail);
+	else
+		ROW_MISSING(&row, loss, detail);
+	writer_append(m->writer, TABLE_loss, &row);
+}
+
+void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,
+		uint64_t count, uint64_t total_ns)
+{
+	struct row_cost row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.kind = (uint8_t)kind,
+		.count = count,
+		.total_ns = total_ns,
+	};
+
+	ROW_MISSING(&row, cost, bytes);
+	writer_append(m->writer, TABLE_cost, &row);
+}
+
+void maker_capability(struct maker *m, const char *name, enum capability_state state,
+		      const char *reason)
+{
+	struct row_capability row = {
+		.time_ns = m->process.start_ns,
+		.name = maker_string(m, name),
+		.state = (uint8_t)state,
+	};
+
+	ROW_MISSING(&row, capability, asked);
+	ROW_MISSING(&row, capability, got);
+	if (reason)
+		row.reason = maker_string(m, reason);
+	else
+		ROW_MISSING(&row, capability, reason);
+	writer_append(m->writer, TABLE_capability, &row);
+}

@@ -1,0 +1,85 @@
+/*
+ * make_recording.h: small recordings for tests, written with the real writer.
+ *
+ *	struct maker *m = maker_begin(dir, 100, 1000, "./app");	// dir/100.0.pit; created if need be
+ *	uint32_t add = maker_config(m, "add", 4, 128);
+ *	maker_call(m, MAKER_LAUNCH, 101, 2000, 2500, 1);	// correlation 1
+ *	maker_kernel(m, add, 7, 3000, 3900, 1);			// stream 7
+ *	maker_close(m, 9000);
+ *
+ * Rows that have no helper here are appended to m->writer. Times are in ns. What cannot be written ends the program
+ * with a message: that is a failed test.
+ */
+#ifndef PITOT_TESTS_MAKE_RECORDING_H
+#define PITOT_TESTS_MAKE_RECORDING_H
+
+#include "format/writer.h"
+
+/* Ids of api_function: api << 16 | callback id. */
+enum maker_function {
+	MAKER_LAUNCH = 1 << 16 | 307, /* cuLaunchKernel */
+	MAKER_GRAPH_LAUNCH = 1 << 16 | 514, /* cuGraphLaunch */
+	MAKER_MALLOC = 2 << 16 | 20, /* cudaMalloc */
+	MAKER_FREE = 2 << 16 | 22, /* cudaFree */
+	MAKER_MEMCPY = 2 << 16 | 41, /* cudaMemcpyAsync */
+	MAKER_MEMSET = 2 << 16 | 51, /* cudaMemsetAsync */
+	MAKER_STREAM_SYNCHRONIZE = 2 << 16 | 131, /* cudaStreamSynchronize */
+	MAKER_EVENT_RECORD = 2 << 16 | 135, /* cudaEventRecord */
+	MAKER_DEVICE_SYNCHRONIZE = 2 << 16 | 165, /* cudaDeviceSynchronize */
+	MAKER_RUNTIME_LAUNCH = 2 << 16 | 211, /* cudaLaunchKernel */
+};
+
+struct maker {
+	struct writer *writer;
+	struct row_process process; /* as begun; written again by maker_close */
+	uint32_t device, context; /* of the rows that follow: 0, 1 at first */
+};
+
+/* Begins a process's segments: its process and clock rows. pid is also the prefix of the files' names. */
+struct maker *maker_begin(const char *directory, uint32_t pid, uint64_t start_ns,
+			  const char *command);
+/* The same with other options of the writer; directory and prefix are set here. */
+struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
+			       uint64_t start_ns, const char *command);
+void maker_flush(struct maker *m);
+void maker_close(struct maker *m,
+		 uint64_t end_ns); /* orderly end: process row with its end, index, trailer */
+void maker_crash(struct maker *m); /* what was not flushed is lost; frees */
+
+/* A segment of `pitot record` itself: one row about a process; exit_status < 0: none. */
+void maker_record(const char *directory, uint32_t pid, uint32_t parent_pid, uint64_t start_ns,
+		  uint64_t end_ns, const char *command, int exit_status);
+
+uint32_t maker_string(struct maker *m, const char *text);
+
+/* An H200 with its limits, its first context and default stream 7. */
+void maker_device(struct maker *m, uint32_t id, uint64_t time_ns);
+void maker_context(struct maker *m, uint32_t id, uint32_t device, uint64_t time_ns);
+void maker_stream(struct maker *m, uint32_t id, uint64_t time_ns); /* in m->context */
+void maker_thread(struct maker *m, uint32_t tid, const char *name, uint64_t time_ns);
+void maker_clock(struct maker *m, uint64_t time_ns);
+
+/* A kernel configuration: grid × 1 × 1 blocks of `block` threads, 32 registers, no shared memory. */
+uint32_t maker_config(struct maker *m, const char *name, uint32_t grid, uint32_t block);
+void maker_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
+		  uint64_t end_ns, uint64_t correlation);
+void maker_graph_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
+			uint64_t end_ns, uint64_t correlation, uint32_t graph, uint64_t node);
+void maker_memcpy(struct maker *m, enum copy_kind kind, uint64_t bytes, uint32_t stream,
+		  uint64_t start_ns, uint64_t end_ns, uint64_t correlation);
+void maker_memset(struct maker *m, uint64_t bytes, uint32_t stream, uint64_t start_ns,
+		  uint64_t end_ns, uint64_t correlation);
+void maker_synchronization(struct maker *m, enum synchronization_kind kind, uint32_t stream,
+			   uint64_t start_ns, uint64_t end_ns, uint64_t correlation);
+void maker_call(struct maker *m, enum maker_function function, uint32_t thread, uint64_t start_ns,
+		uint64_t end_ns, uint64_t correlation);
+void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
+		uint64_t time_ns);
+void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64_t start_ns,
+		uint64_t end_ns, const char *detail);
+void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,
+		uint64_t count, uint64_t total_ns);
+void maker_capability(struct maker *m, const char *name, enum capability_state state,
+		      const char *reason);
+
+#endif
