@@ -1,0 +1,321 @@
+#include "capture/nvtx/nvtx_calls.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/nvtx/nvtx_event.h"
+#include "capture/nvtx/nvtx_text.h"
+#include "capture/tape/tape.h"
+#include "schema/schema.h"
+
+#define LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
+#define COST_EVERY 64u /* calls of which one is measured */
+
+struct call {
+	enum nvtx_kind kind;
+	unsigned site;
+	uint32_t domain;
+	uint64_t range;
+	struct nvtx_attributes a;
+};
+
+atomic_bool nvtx_calls_off;
+static atomic_uint_fast64_t last_range;
+
+static __thread struct {
+	bool busy; /* inside the recorder: a signal handler that calls NVTX now must not get in */
+	uint16_t levels[LEVEL_DOMAINS];
+} self __attribute__((tls_model("initial-exec")));
+
+static bool enter(void)
+{
+	if (self.busy)
+		return false;
+	self.busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	return true;
+}
+
+static void leave(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	self.busy = false;
+}
+
+/* --- what the program hands over --- */
+
+struct nvtx_attributes nvtx_attributes_read(const void *from)
+{
+	struct nvtx_attributes a = { 0 };
+	uint16_t size;
+
+	if (!from)
+		return a;
+	memcpy(&size, (const char *)from + offsetof(struct nvtx_attributes, size), sizeof(size));
+	memcpy(&a, from, MIN((size_t)size, sizeof(a)));
+	if (size < sizeof(a))
+		a.message_type = NVTX_MESSAGE_NONE;
+	if (size < offsetof(struct nvtx_attributes, message_type))
+		a.payload_type = nvtx_payload_none;
+	if (size < offsetof(struct nvtx_attributes, payload_type))
+		a.color_type = 0;
+	if (size < offsetof(struct nvtx_attributes, color_type))
+		a.category = 0;
+	if (a.payload_type < nvtx_payload_none || a.payload_type > nvtx_payload_f32)
+		a.payload_type = nvtx_payload_none;
+	if (a.payload_type >= nvtx_payload_u32)
+		a.payload &= UINT32_MAX;
+	return a;
+}
+
+struct nvtx_attributes nvtx_message_only(enum nvtx_message type, const void *text)
+{
+	return (struct nvtx_attributes){ .message_type = type, .message = text };
+}
+
+uint32_t nvtx_domain_of(const void *handle)
+{
+	const struct nvtx_name *domain =
+		handle ? nvtx_names_check(handle, NVTX_NAMED_DOMAIN) : NULL;
+
+	return domain ? domain->domain : 0;
+}
+
+/* Copies a message's text. Returns its bytes, or -1 when there is none. */
+static ssize_t text_of(int type, const void *text, char *out, size_t room, bool *cut)
+{
+	const struct nvtx_name *string;
+
+	*cut = false;
+	if (!text)
+		return -1;
+	switch (type) {
+	case NVTX_MESSAGE_TEXT:
+		return (ssize_t)nvtx_text_copy(out, room, text, cut);
+	case NVTX_MESSAGE_WIDE:
+		return (ssize_t)nvtx_text_narrow(out, room, text, cut);
+	case NVTX_MESSAGE_REGISTERED:
+		string = nvtx_names_check(text, NVTX_NAMED_STRING);
+		return string ? (ssize_t)nvtx_text_copy(out, room, string->text, cut) : -1;
+	default:
+		return -1;
+	}
+}
+
+/* --- recording --- */
+
+static void note_on_tape(const struct call *c)
+{
+	char text[RING_TEXT_MAX + 1];
+	bool cut;
+	ssize_t length = text_of(c->a.message_type, c->a.message, text, RING_TEXT_MAX, &cut);
+	struct tape_nvtx t = {
+		.module = c->site >> 16,
+		.id = c->site & 0xffff,
+		.domain = c->domain,
+		.range = c->range,
+		.text = length < 0 ? NULL : text,
+		.category = c->a.category,
+		.color = c->a.color_type == NVTX_COLOR_ARGB ? c->a.color : 0,
+		.payload_kind = c->a.payload_type,
+		.payload = c->a.payload_type ? c->a.payload : 0,
+	};
+
+	if (length >= 0)
+		text[length] = '\0';
+	tape_nvtx(&t);
+}
+
+/* Adds the message to the event in slot 0. Returns the number of slots. */
+static uint32_t put_message(struct ring_event *slots, const struct nvtx_attributes *a, uint32_t n)
+{
+	const struct nvtx_name *string;
+	ssize_t length;
+	bool cut;
+
+	if (a->message_type == NVTX_MESSAGE_REGISTERED) {
+		string = nvtx_names_check(a->message, NVTX_NAMED_STRING);
+		if (!string)
+			return n;
+		slots[0].c |= NVTX_EVENT_MORE | NVTX_EVENT_REGISTERED;
+		slots[1].c = nvtx_names_number(string);
+		return 2;
+	}
+	length = text_of(a->message_type, a->message, (char *)&slots[n], RING_TEXT_MAX, &cut);
+	if (length < 0)
+		return n;
+	slots[0].c |= NVTX_EVENT_TEXT | (cut ? NVTX_EVENT_CUT : 0);
+	slots[0].length = (uint16_t)length;
+	return n + nvtx_event_text_slots(slots[0].length);
+}
+
+static void count_cost(struct ring *r, uint64_t start_ns)
+{
+	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
+	uint64_t sampled = atomic_load_explicit(&r->sampled_calls, memory_order_relaxed) + 1;
+	uint64_t ns;
+
+	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
+	if (likely(calls % COST_EVERY))
+		return;
+	ns = atomic_load_explicit(&r->sampled_ns, memory_order_relaxed) + clock_monotonic_ns() -
+	     start_ns;
+	atomic_store_explicit(&r->sampled_ns, ns, memory_order_relaxed);
+	atomic_store_explicit(&r->sampled_calls, sampled, memory_order_relaxed);
+}
+
+static void put_event(const struct call *c)
+{
+	struct ring_event slots[NVTX_EVENT_SLOTS_MAX];
+	bool has_range = c->kind == nvtx_kind_start || c->kind == nvtx_kind_end;
+	struct ring *r = ring_get();
+	uint32_t n = 1;
+
+	if (!r)
+		return;
+	slots[0] = (struct ring_event){
+		.a = clock_monotonic_ns(),
+		.b = has_range ? c->range : c->a.payload,
+		.c = c->domain | (uint32_t)c->a.payload_type << NVTX_EVENT_PAYLOAD_SHIFT,
+		.d = c->a.category,
+		.e = c->a.color,
+		.kind = RING_NVTX,
+		.flags = (uint8_t)c->kind,
+	};
+	if (c->a.color_type == NVTX_COLOR_ARGB)
+		slots[0].c |= NVTX_EVENT_COLOR;
+	slots[1] = (struct ring_event){ .a = c->a.payload };
+	if (has_range && c->a.payload_type) {
+		slots[0].c |= NVTX_EVENT_MORE;
+		n = 2;
+	}
+	n = put_message(slots, &c->a, n);
+	ring_push(r, slots, n);
+	count_cost(r, slots[0].a);
+}
+
+static void record(const struct call *c)
+{
+	int saved = errno;
+
+	if (!enter())
+		return;
+	if (likely(!atomic_load_explicit(&nvtx_calls_off, memory_order_relaxed)))
+		put_event(c);
+	if (unlikely(tape_running()))
+		note_on_tape(c);
+	leave();
+	errno = saved;
+}
+
+/* --- the calls, whatever their message is --- */
+
+void nvtx_mark(unsigned site, uint32_t domain, struct nvtx_attributes a)
+{
+	struct call c = { .kind = nvtx_kind_mark, .site = site, .domain = domain, .a = a };
+
+	record(&c);
+}
+
+uint64_t nvtx_start(unsigned site, uint32_t domain, struct nvtx_attributes a)
+{
+	uint64_t range = atomic_fetch_add_explicit(&last_range, 1, memory_order_relaxed) + 1;
+	struct call c = {
+		.kind = nvtx_kind_start, .site = site, .domain = domain, .range = range, .a = a
+	};
+
+	record(&c);
+	return range;
+}
+
+void nvtx_end(unsigned site, uint32_t domain, uint64_t range)
+{
+	struct call c = { .kind = nvtx_kind_end, .site = site, .domain = domain, .range = range };
+
+	record(&c);
+}
+
+int nvtx_push(unsigned site, uint32_t domain, struct nvtx_attributes a)
+{
+	struct call c = { .kind = nvtx_kind_push, .site = site, .domain = domain, .a = a };
+
+	record(&c);
+	if (domain >= LEVEL_DOMAINS)
+		return NVTX_NO_LEVEL;
+	if (self.levels[domain] == UINT16_MAX)
+		return UINT16_MAX;
+	return self.levels[domain]++;
+}
+
+int nvtx_pop(unsigned site, uint32_t domain)
+{
+	struct call c = { .kind = nvtx_kind_pop, .site = site, .domain = domain };
+
+	record(&c);
+	if (domain >= LEVEL_DOMAINS)
+		return NVTX_NO_LEVEL;
+	if (self.levels[domain] == 0)
+		return -1;
+	return --self.levels[domain];
+}
+
+struct naming {
+	unsigned site;
+	enum nvtx_named what;
+	uint32_t domain, id;
+	enum nvtx_message type;
+	const void *text;
+};
+
+/* Tells the collector; strings can wait until an event needs them. */
+static void announce(void)
+{
+	struct ring_event event = { .kind = RING_NVTX_NAME };
+	struct ring *r =
+		atomic_load_explicit(&nvtx_calls_off, memory_order_relaxed) ? NULL : ring_get();
+
+	if (r)
+		ring_push(r, &event, 1);
+}
+
+static const struct nvtx_name *name_guarded(const struct naming *n)
+{
+	char text[RING_TEXT_MAX];
+	bool cut;
+	ssize_t length = text_of((int)n->type, n->text, text, sizeof(text), &cut);
+	const struct nvtx_name *item;
+	struct call c = { .site = n->site, .domain = n->domain };
+
+	if (length < 0)
+		return NULL;
+	item = nvtx_names_add(n->what, n->domain, n->id, text, (size_t)length, cut);
+	if (item && n->what != NVTX_NAMED_STRING)
+		announce();
+	if (item && unlikely(tape_running())) {
+		c.a = nvtx_message_only(n->type, n->text);
+		if (n->what == NVTX_NAMED_DOMAIN)
+			c.domain = item->domain;
+		if (n->what == NVTX_NAMED_CATEGORY)
+			c.a.category = n->id;
+		if (n->what == NVTX_NAMED_THREAD)
+			c.range = n->id;
+		note_on_tape(&c);
+	}
+	return item;
+}
+
+void *nvtx_name_in(unsigned site, enum nvtx_named what, const void *domain, uint32_t id,
+		   enum nvtx_message type, const void *text)
+{
+	struct naming n = { site, what, nvtx_domain_of(domain), id, type, text };
+	const struct nvtx_name *item;
+	int saved = errno;
+
+	if (!enter())
+		return NULL;
+	item = name_guarded(&n);
+	leave();
+	errno = saved;
+	return (void *)(uintptr_t)item;
+}
