@@ -16,7 +16,8 @@
 #define PROC_MAX 65536
 #define DISK_LOW_BYTES (UINT64_C(1) << 30)
 
-static void found(struct check *c, enum check_state state, const char *format, ...) PRINTF_LIKE(3, 4);
+static void found(struct check *c, enum check_state state, const char *format, ...)
+	PRINTF_LIKE(3, 4);
 static void found(struct check *c, enum check_state state, const char *format, ...)
 {
 	va_list args;
@@ -60,11 +61,16 @@ static void check_driver(struct check *c)
 
 	if (io_read_file("/proc/driver/nvidia/version", PROC_MAX, &text) < 0) {
 		if (!access("/dev/dxg", F_OK)) {
-			found(c, CHECK_LIMITED, "WSL: the driver is on the Windows side, CUPTI's features differ there");
+			found(c, CHECK_LIMITED,
+			      "WSL: the driver is on the Windows side, CUPTI's features differ "
+			      "there");
 			return;
 		}
-		found(c, CHECK_MISSING, "no NVIDIA kernel driver is loaded (/proc/driver/nvidia/version is not there)");
-		advise(c, "install the NVIDIA driver; in a container, start it with the GPU (docker run --gpus all)");
+		found(c, CHECK_MISSING,
+		      "no NVIDIA kernel driver is loaded (/proc/driver/nvidia/version is not "
+		      "there)");
+		advise(c, "install the NVIDIA driver; in a container, start it with the GPU "
+			  "(docker run --gpus all)");
 		return;
 	}
 	version = version_word(strbuf_text(&text), &length);
@@ -88,12 +94,14 @@ static void check_device_files(struct check *c)
 	}
 	if (!all || access("/dev/nvidiactl", F_OK)) {
 		found(c, CHECK_MISSING, "no device files (/dev/nvidiactl, /dev/nvidia0)");
-		advise(c, "load the driver (nvidia-modprobe); in a container, start it with the GPU");
+		advise(c,
+		       "load the driver (nvidia-modprobe); in a container, start it with the GPU");
 	} else if (!usable || access("/dev/nvidiactl", R_OK | W_OK)) {
 		found(c, CHECK_MISSING, "%zu device files, none of which this user may open", all);
 		advise(c, "ask for access to /dev/nvidia* (often a group such as video)");
 	} else {
-		found(c, usable == all ? CHECK_OK : CHECK_LIMITED, "%zu of %zu GPU device files can be opened", usable, all);
+		found(c, usable == all ? CHECK_OK : CHECK_LIMITED,
+		      "%zu of %zu GPU device files can be opened", usable, all);
 	}
 }
 
@@ -105,7 +113,8 @@ static void check_libcuda(struct check *c)
 
 	if (libcuda_load(&cuda, &e) < 0) {
 		found(c, CHECK_MISSING, "%s", e.text);
-		advise(c, "libcuda.so.1 belongs to the driver: install its user-space part of the same version");
+		advise(c, "libcuda.so.1 belongs to the driver: install its user-space part of the "
+			  "same version");
 		return;
 	}
 	if (libcuda_init(&cuda, &e) < 0) {
@@ -115,12 +124,15 @@ static void check_libcuda(struct check *c)
 	}
 	cuda.driver_version(&version);
 	if (!libcuda_device_count(&cuda)) {
-		found(c, CHECK_MISSING, "CUDA %d.%d, but no GPU is visible", version / 1000, version % 1000 / 10);
-		advise(c, getenv("CUDA_VISIBLE_DEVICES") ? "CUDA_VISIBLE_DEVICES hides them" : "run nvidia-smi");
+		found(c, CHECK_MISSING, "CUDA %d.%d, but no GPU is visible", version / 1000,
+		      version % 1000 / 10);
+		advise(c, getenv("CUDA_VISIBLE_DEVICES") ? "CUDA_VISIBLE_DEVICES hides them"
+							 : "run nvidia-smi");
 		return;
 	}
-	found(c, CHECK_OK, "CUDA %d.%d, %d GPU%s (`pitot devices`)", version / 1000, version % 1000 / 10,
-	      libcuda_device_count(&cuda), libcuda_device_count(&cuda) == 1 ? "" : "s");
+	found(c, CHECK_OK, "CUDA %d.%d, %d GPU%s (`pitot devices`)", version / 1000,
+	      version % 1000 / 10, libcuda_device_count(&cuda),
+	      libcuda_device_count(&cuda) == 1 ? "" : "s");
 }
 
 static void check_library(struct check *c)
@@ -171,19 +183,23 @@ static void check_cupti(struct check *c)
 		found(c, CHECK_OK, "version %u, %s", version, text);
 	} else {
 		found(c, CHECK_MISSING, "%s", text);
-		advise(c, "install the CUDA toolkit or `pip install nvidia-cuda-cupti`, or set PITOT_CUPTI to the path of "
+		advise(c, "install the CUDA toolkit or `pip install nvidia-cuda-cupti`, or set "
+			  "PITOT_CUPTI to the path of "
 			  "libcupti.so");
 	}
 }
 
 static void check_other_tools(struct check *c)
 {
-	const char *value, *variable = record_foreign_injection(&value), *preload = getenv("LD_PRELOAD");
+	const char *value, *variable = record_foreign_injection(&value),
+			   *preload = getenv("LD_PRELOAD");
 
 	if (variable) {
 		found(c, CHECK_MISSING, "another tool owns %s=%s", variable, value);
-		advise(c, "unset it, or let Pitot replace it with `pitot record --force-injection`");
-	} else if (preload && (strstr(preload, "nsys") || strstr(preload, "ncu") || strstr(preload, "libToolsInjection"))) {
+		advise(c,
+		       "unset it, or let Pitot replace it with `pitot record --force-injection`");
+	} else if (preload && (strstr(preload, "nsys") || strstr(preload, "ncu") ||
+			       strstr(preload, "libToolsInjection"))) {
 		found(c, CHECK_LIMITED, "another profiler is in LD_PRELOAD=%s", preload);
 		advise(c, "only one profiler at a time can use CUPTI: run without it");
 	} else {
@@ -208,7 +224,8 @@ static void check_disk(struct check *c)
 	}
 	bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	human_bytes(&text, bytes);
-	found(c, bytes < DISK_LOW_BYTES ? CHECK_LIMITED : CHECK_OK, "%s free in the current folder", strbuf_text(&text));
+	found(c, bytes < DISK_LOW_BYTES ? CHECK_LIMITED : CHECK_OK, "%s free in the current folder",
+	      strbuf_text(&text));
 	if (bytes < DISK_LOW_BYTES)
 		advise(c, "free some space, or bound the recording with `pitot record --max-size`");
 }
@@ -223,7 +240,8 @@ static void check_follow(struct check *c)
 		return;
 	}
 	found(c, CHECK_LIMITED, "%s is not there", path);
-	advise(c, "processes that use CUDA are still recorded; others below the command are not listed");
+	advise(c, "processes that use CUDA are still recorded; others below the command are not "
+		  "listed");
 }
 
 static void check_counters(struct check *c)
@@ -242,7 +260,8 @@ static void check_counters(struct check *c)
 		found(c, CHECK_OK, "for administrators only, and this is root");
 	} else {
 		found(c, CHECK_LIMITED, "for administrators only; tracing works without");
-		advise(c, "run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0");
+		advise(c, "run as root, or load the driver with "
+			  "NVreg_RestrictProfilingToAdminUsers=0");
 	}
 }
 
@@ -253,9 +272,11 @@ static void check_perf(struct check *c)
 	if (level == -100) {
 		found(c, CHECK_MISSING, "this kernel has no perf events");
 	} else if (!geteuid() || level <= 1) {
-		found(c, CHECK_OK, "perf_event_paranoid is %ld%s", level, geteuid() ? "" : ", and this is root");
+		found(c, CHECK_OK, "perf_event_paranoid is %ld%s", level,
+		      geteuid() ? "" : ", and this is root");
 	} else {
-		found(c, level <= 2 ? CHECK_LIMITED : CHECK_MISSING, "perf_event_paranoid is %ld", level);
+		found(c, level <= 2 ? CHECK_LIMITED : CHECK_MISSING, "perf_event_paranoid is %ld",
+		      level);
 		advise(c, "sudo sysctl kernel.perf_event_paranoid=1");
 	}
 }
@@ -271,8 +292,10 @@ static void check_bpf(struct check *c)
 	} else if (!geteuid()) {
 		found(c, CHECK_OK, "BTF is there, and this is root");
 	} else {
-		found(c, CHECK_LIMITED, "BTF is there, but loading programs needs CAP_BPF and CAP_PERFMON "
-					"(unprivileged_bpf_disabled is %ld)", disabled);
+		found(c, CHECK_LIMITED,
+		      "BTF is there, but loading programs needs CAP_BPF and CAP_PERFMON "
+		      "(unprivileged_bpf_disabled is %ld)",
+		      disabled);
 		advise(c, "run as root, or grant the capabilities with setcap");
 	}
 }

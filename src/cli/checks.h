@@ -8,17 +8,17 @@
 
 enum check_state {
 	CHECK_OK,
-	CHECK_LIMITED,		/* works in part, or something else suffers */
+	CHECK_LIMITED, /* works in part, or something else suffers */
 	CHECK_MISSING,
 };
 
 struct check {
 	const char *name;
-	const char *purpose;	/* what needs it */
-	bool needed;		/* recording GPU work is impossible without */
+	const char *purpose; /* what needs it */
+	bool needed; /* recording GPU work is impossible without */
 	enum check_state state;
-	char detail[512];	/* what was found */
-	char advice[512];	/* what to do; "" when nothing needs to be done */
+	char detail[512]; /* what was found */
+	char advice[512]; /* what to do; "" when nothing needs to be done */
 };
 
 /* The checks in the order in which they build on each other. Fills in at most `max`, returns their number. */

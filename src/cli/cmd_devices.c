@@ -66,19 +66,20 @@ static void device_text(struct strbuf *out, bool color, const struct cuda_device
 {
 	strbuf_addf(out, "%d  %s%s%s\n", d->ordinal, style_begin(color, STYLE_BOLD), d->name,
 		    style_begin(color, STYLE_NONE));
-	strbuf_addf(out, "   %s, PCI %s, compute capability %d.%d\n", d->uuid, d->pci, d->compute_major,
-		    d->compute_minor);
-	strbuf_adds(out, "   ");
+	strbuf_addf(out, "   %s, PCI %s, compute capability %d.%d\n   ", d->uuid, d->pci,
+		    d->compute_major, d->compute_minor);
 	human_bytes(out, d->memory_bytes);
 	if (d->memory_clock_khz > 0)
-		strbuf_addf(out, ", %d MHz, %d bits", d->memory_clock_khz / 1000, d->memory_bus_bits);
-	add_size(out, (strbuf_adds(out, "; "), d->l2_bytes), " L2\n");
-	strbuf_adds(out, "   ");
+		strbuf_addf(out, " at %d MHz, %d bits", d->memory_clock_khz / 1000,
+			    d->memory_bus_bits);
+	strbuf_adds(out, ", ");
+	add_size(out, d->l2_bytes, " L2, ");
+	add_limit(out, d->copy_engines, " copy engines\n   ");
 	add_limit(out, d->multiprocessors, " multiprocessors");
 	if (d->clock_khz > 0)
-		strbuf_addf(out, ", %d MHz", d->clock_khz / 1000);
-	add_limit(out, (strbuf_adds(out, ", "), d->copy_engines), " copy engines\n");
-	add_limit(out, (strbuf_adds(out, "   a multiprocessor: "), d->threads_per_multiprocessor), " threads, ");
+		strbuf_addf(out, " at %d MHz", d->clock_khz / 1000);
+	strbuf_adds(out, "; each ");
+	add_limit(out, d->threads_per_multiprocessor, " threads, ");
 	add_limit(out, d->blocks_per_multiprocessor, " blocks, ");
 	add_limit(out, d->registers_per_multiprocessor, " registers, ");
 	add_size(out, d->shared_per_multiprocessor_bytes, " shared memory\n");
@@ -125,7 +126,8 @@ const struct command cmd_devices = {
 	.name = "devices",
 	.summary = "list the GPUs of this machine",
 	.usage = "",
-	.description = "Lists the GPUs that the CUDA driver shows, with their limits. CUDA_VISIBLE_DEVICES applies.",
+	.description = "Lists the GPUs that the CUDA driver shows, with their limits. "
+		       "CUDA_VISIBLE_DEVICES applies.",
 	.options = options,
 	.run = run_devices,
 };

@@ -19,7 +19,8 @@ static const struct {
 	[CHECK_MISSING] = { "missing", STYLE_RED },
 };
 
-static void doctor_json(const struct check *checks, size_t count, bool can_record, struct strbuf *out)
+static void doctor_json(const struct check *checks, size_t count, bool can_record,
+			struct strbuf *out)
 {
 	struct json json = JSON_PRETTY(out);
 
@@ -48,13 +49,15 @@ static void add_behind(struct strbuf *out, const char *text, unsigned width)
 	_cleanup_strbuf_ struct strbuf folded = STRBUF_INIT;
 
 	text_fold(&folded, text, DETAIL_COLUMN, width);
-	strbuf_adds(out, folded.length > DETAIL_COLUMN ? strbuf_text(&folded) + DETAIL_COLUMN : "\n");
+	strbuf_adds(out,
+		    folded.length > DETAIL_COLUMN ? strbuf_text(&folded) + DETAIL_COLUMN : "\n");
 }
 
 static void check_text(const struct check *check, const struct context *c, struct strbuf *out)
 {
-	strbuf_addf(out, "%-17s %s%-8s%s ", check->name, style_begin(c->color, states[check->state].style),
-		    states[check->state].name, style_begin(c->color, STYLE_NONE));
+	strbuf_addf(out, "%-17s %s%-8s%s ", check->name,
+		    style_begin(c->color, states[check->state].style), states[check->state].name,
+		    style_begin(c->color, STYLE_NONE));
 	add_behind(out, check->detail, c->width);
 	if (check->advice[0]) {
 		strbuf_addf(out, "%*s", (int)DETAIL_COLUMN, "");
@@ -80,9 +83,11 @@ static int run_doctor(struct context *c, int argc, char **argv)
 	} else {
 		for (size_t i = 0; i < count; i++)
 			check_text(&checks[i], c, &out);
-		strbuf_addf(&out, "\n%s\n", can_record ? "GPU work can be recorded here." :
-							 "GPU work cannot be recorded here; `pitot record` still runs "
-							 "commands and keeps what it can.");
+		strbuf_addf(&out, "\n%s\n",
+			    can_record
+				    ? "GPU work can be recorded here."
+				    : "GPU work cannot be recorded here; `pitot record` still runs "
+				      "commands and keeps what it can.");
 	}
 	status = cli_print(c, &out);
 	return status == EXIT_DONE && !can_record ? EXIT_FAILED : status;
@@ -92,9 +97,10 @@ const struct command cmd_doctor = {
 	.name = "doctor",
 	.summary = "check whether this machine can record, and say what to do if not",
 	.usage = "",
-	.description =
-		"Looks at the driver, its libraries, CUPTI, permissions, other profilers, the disk and what later kinds "
-		"of recording need. Each is ok, limited or missing, with the reason and the way out.",
+	.description = "Looks at the driver, its libraries, CUPTI, permissions, other profilers, "
+		       "the disk and what later kinds "
+		       "of recording need. Each is ok, limited or missing, with the reason and the "
+		       "way out.",
 	.options = options,
 	.notes = "EXIT STATUS\n\n0 when GPU work can be recorded here, 1 when not.",
 	.run = run_doctor,

@@ -27,35 +27,69 @@ static const char *const graphs_choices[] = { "node", "launch", NULL };
 static const char *const api_choices[] = { "launches", "all", NULL };
 
 static const struct option options[] = {
-	{ .name = "output", .letter = 'o', .type = OPTION_STRING, .value = &option_output, .argument = "DIR",
+	{ .name = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .value = &option_output,
+	  .argument = "DIR",
 	  .help = "folder to record into (default: NAME-DATE-TIME.pitot)" },
-	{ .name = "force", .letter = 'f', .type = OPTION_FLAG, .value = &option_force,
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &option_force,
 	  .help = "replace DIR if it is a recording" },
-	{ .name = "name", .type = OPTION_STRING, .value = &option_name, .argument = "NAME",
+	{ .name = "name",
+	  .type = OPTION_STRING,
+	  .value = &option_name,
+	  .argument = "NAME",
 	  .help = "name of the recording (default: from the command)" },
-	{ .name = "delay", .type = OPTION_DURATION, .value = &option_delay_ns, .argument = "TIME",
+	{ .name = "delay",
+	  .type = OPTION_DURATION,
+	  .value = &option_delay_ns,
+	  .argument = "TIME",
 	  .help = "start recording so long after the command's start (10s, 250ms)" },
-	{ .name = "duration", .type = OPTION_DURATION, .value = &option_duration_ns, .argument = "TIME",
+	{ .name = "duration",
+	  .type = OPTION_DURATION,
+	  .value = &option_duration_ns,
+	  .argument = "TIME",
 	  .help = "record for so long; the command goes on" },
-	{ .name = "graphs", .type = OPTION_ENUM, .value = &option_graphs, .argument = "HOW", .choices = graphs_choices,
+	{ .name = "graphs",
+	  .type = OPTION_ENUM,
+	  .value = &option_graphs,
+	  .argument = "node|launch",
+	  .choices = graphs_choices,
 	  .help = "CUDA graphs: every node, or one record per launch (cheaper)" },
-	{ .name = "sync", .type = OPTION_FLAG, .value = &option_sync, .negatable = true,
+	{ .name = "sync",
+	  .type = OPTION_FLAG,
+	  .value = &option_sync,
+	  .negatable = true,
 	  .help = "record synchronizations (on unless --no-sync)" },
-	{ .name = "memory", .type = OPTION_FLAG, .value = &option_memory,
+	{ .name = "memory",
+	  .type = OPTION_FLAG,
+	  .value = &option_memory,
 	  .help = "record allocations and memory pools" },
-	{ .name = "api", .type = OPTION_ENUM, .value = &option_api, .argument = "WHICH", .choices = api_choices,
+	{ .name = "api",
+	  .type = OPTION_ENUM,
+	  .value = &option_api,
+	  .argument = "launches|all",
+	  .choices = api_choices,
 	  .help = "CUDA calls to record: launches (copies and synchronizations too), or all" },
-	{ .name = "max-size", .type = OPTION_SIZE, .value = &option_max_bytes, .argument = "SIZE",
+	{ .name = "max-size",
+	  .type = OPTION_SIZE,
+	  .value = &option_max_bytes,
+	  .argument = "SIZE",
 	  .help = "stop recording a process after so many bytes (10G)" },
-	{ .name = "force-injection", .type = OPTION_FLAG, .value = &option_force_injection,
+	{ .name = "force-injection",
+	  .type = OPTION_FLAG,
+	  .value = &option_force_injection,
 	  .help = "take CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH from another tool" },
 	OPTION_END,
 };
 
 struct recording {
 	const struct context *context;
-	char *directory;		/* absolute */
-	char *shown;			/* as the user would name it */
+	char *directory; /* absolute */
+	char *shown; /* as the user would name it */
 	char *library;
 	struct strbuf name, options;
 	struct record_identity identity;
@@ -82,7 +116,9 @@ static int check_foreign_injection(const struct context *c)
 	if (!variable)
 		return EXIT_DONE;
 	if (!option_force_injection)
-		return cli_failf(c, "another tool owns %s='%s': unset it, or take it over with --force-injection",
+		return cli_failf(c,
+				 "another tool owns %s='%s': unset it, or take it over with "
+				 "--force-injection",
 				 variable, value);
 	cli_note(c, "taking %s from '%s'", variable, value);
 	return EXIT_DONE;
@@ -93,21 +129,23 @@ static char *shown_path(const char *absolute)
 {
 	char *here = realpath(".", NULL);
 	size_t length = here ? strlen(here) : 0;
-	bool inside = here && length > 1 && !strncmp(absolute, here, length) && absolute[length] == '/';
+	bool inside =
+		here && length > 1 && !strncmp(absolute, here, length) && absolute[length] == '/';
 
 	free(here);
 	return strdup(inside ? absolute + length + 1 : absolute);
 }
 
-static void capability(struct recording *r, const char *name, enum capability_state state, const char *got,
-		       const char *reason)
+static void capability(struct recording *r, const char *name, enum capability_state state,
+		       const char *got, const char *reason)
 {
 	struct row_capability row = {
 		.time_ns = clock_monotonic_ns(),
 		.name = writer_string(r->writer, name, strlen(name)),
 		.state = (uint8_t)state,
 		.got = writer_string(r->writer, got ? got : "", got ? strlen(got) : 0),
-		.reason = writer_string(r->writer, reason ? reason : "", reason ? strlen(reason) : 0),
+		.reason =
+			writer_string(r->writer, reason ? reason : "", reason ? strlen(reason) : 0),
 	};
 
 	ROW_MISSING(&row, capability, asked);
@@ -173,7 +211,8 @@ static int prepare(struct recording *r, int argc, char **argv, struct error *e)
 
 static int start(struct recording *r, char **argv, struct error *e)
 {
-	struct spawn_environment environment = { r->library, r->directory, strbuf_text(&r->options) };
+	struct spawn_environment environment = { r->library, r->directory,
+						 strbuf_text(&r->options) };
 	int err = spawn_start(&r->spawn, argv, &environment, e);
 
 	if (err >= 0) {
@@ -195,7 +234,8 @@ static void on_end(void *user, pid_t pid, int status)
 static bool may_show_live_line(const struct context *c)
 {
 	/* A background job would be stopped by writing, or write over what another program shows. */
-	return !c->quiet && !c->json && isatty(STDERR_FILENO) && tcgetpgrp(STDERR_FILENO) == getpgrp();
+	return !c->quiet && !c->json && isatty(STDERR_FILENO) &&
+	       tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
 static void show_live_line(const struct recording *r, struct follow *follow)
@@ -207,7 +247,8 @@ static void show_live_line(const struct recording *r, struct follow *follow)
 	follow_step(follow, &state);
 	strbuf_adds(&line, "\r");
 	strbuf_adds(&line, style_begin(r->context->color_errors, STYLE_DIM));
-	follow_line(&state, clock_monotonic_ns() - r->spawn.start_ns, width > 1 ? width - 1 : 1, &line);
+	follow_line(&state, clock_monotonic_ns() - r->spawn.start_ns, width > 1 ? width - 1 : 1,
+		    &line);
 	strbuf_adds(&line, style_begin(r->context->color_errors, STYLE_NONE));
 	/* The cursor goes back, so that what the command prints takes the line's place. */
 	strbuf_adds(&line, "\033[K\r");
@@ -223,7 +264,7 @@ static void run(struct recording *r)
 	bool shown = false;
 
 	while (spawn_wait(&r->spawn, LOOK_MS, on_end, r)) {
-		watch_look(r->watch);
+		watch_look(r->watch, false);
 		now = clock_monotonic_ns();
 		if (now - shown_ns < LIVE_NS)
 			continue;
@@ -234,7 +275,7 @@ static void run(struct recording *r)
 			shown = true;
 		}
 	}
-	watch_look(r->watch);
+	watch_look(r->watch, true);
 	if (shown)
 		io_write_all(STDERR_FILENO, "\r\033[K", strlen("\r\033[K"));
 	follow_free(follow);
@@ -267,14 +308,16 @@ static void finish(struct recording *r)
 	writer_stats(r->writer, &stats);
 	err = writer_close(&r->writer);
 	if (err < 0 || stats.error)
-		cli_warn(c, "the list of processes is incomplete: cannot write to '%s': %s", r->shown,
-			 strerror(stats.error ? stats.error : -err));
+		cli_warn(c, "the list of processes is incomplete: cannot write to '%s': %s",
+			 r->shown, strerror(stats.error ? stats.error : -err));
 	r->identity.end_monotonic_ns = r->spawn.end_ns;
 	r->identity.exit_status = r->spawn.status;
 	if (record_json_write(r->directory, &r->identity, &e) < 0)
 		cli_warn(c, "%s", e.text);
 	if (watch_running(r->watch))
-		cli_note(c, "%zu processes of the command still run; they go on recording by themselves",
+		cli_note(c,
+			 "%zu processes of the command still run; they go on recording by "
+			 "themselves",
 			 watch_running(r->watch));
 }
 
@@ -287,8 +330,8 @@ static const char *why_no_gpu_data(const struct record_end *end, char *buffer, s
 		return end->no_gpu_reason;
 	if (checks_no_gpu_reason(buffer, size))
 		return buffer;
-	return end->gpu_processes ? "the command ran nothing on a GPU while it was recorded" :
-				    "the command did not use CUDA";
+	return end->gpu_processes ? "the command ran nothing on a GPU while it was recorded"
+				  : "the command did not use CUDA";
 }
 
 static void report_end(struct recording *r)
@@ -310,7 +353,8 @@ static void report_end(struct recording *r)
 	if (c->json) {
 		record_end_json(&end, r->shown, why, r->spawn.status, &out);
 	} else {
-		strbuf_addf(&out, "pitot record: the command ended with status %d\n", r->spawn.status);
+		strbuf_addf(&out, "pitot record: the command ended with status %d\n",
+			    r->spawn.status);
 		record_end_text(&end, r->shown, why, c->color_errors, &out);
 	}
 	if (!out.failed)
@@ -345,9 +389,12 @@ static int run_record(struct context *c, int argc, char **argv)
 }
 
 static const struct command_example examples[] = {
-	{ "pitot record -- python train.py", "record a training, then look at it with `pitot report`" },
-	{ "pitot record --delay 30s --duration 10s -- ./server", "a window of ten seconds of a long run" },
-	{ "pitot record -o step.pitot --graphs launch --max-size 2G -- torchrun --nproc-per-node 2 train.py",
+	{ "pitot record -- python train.py",
+	  "record a training, then look at it with `pitot report`" },
+	{ "pitot record --delay 30s --duration 10s -- ./server",
+	  "a window of ten seconds of a long run" },
+	{ "pitot record -o step.pitot --graphs launch --max-size 2G -- torchrun --nproc-per-node 2 "
+	  "train.py",
 	  "two processes in one recording, CUDA graphs as a whole" },
 	{ NULL, NULL },
 };
@@ -358,25 +405,33 @@ const struct command cmd_record = {
 	.summary = "run a command and record what it does on the GPU",
 	.usage = "[options] -- COMMAND [ARGUMENT…]",
 	.description =
-		"Runs COMMAND with its own standard input, output, error, environment and folder, and records the GPU "
-		"work of all processes that it starts into a folder. The command's exit status is returned.\n\n"
-		"The recording can be read while it grows, and after a crash. When the command ends, a few lines on "
-		"standard error say where the recording is, what was seen, how busy the GPU was, what was lost and what "
+		"Runs COMMAND with its own standard input, output, error, environment and folder, "
+		"and records the GPU "
+		"work of all processes that it starts into a folder. The command's exit status is "
+		"returned.\n\n"
+		"The recording can be read while it grows, and after a crash. When the command "
+		"ends, a few lines on "
+		"standard error say where the recording is, what was seen, how busy the GPU was, "
+		"what was lost and what "
 		"recording cost; with --json they are one JSON object on standard error instead.",
 	.options = options,
 	.examples = examples,
-	.notes =
-		"ENVIRONMENT\n\n"
-		"COMMAND is started with CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH naming libpitot.so, and with "
-		"PITOT_RECORDING and PITOT_OPTIONS. A value of another tool is an error unless --force-injection is "
-		"given. PITOT_LIBRARY names another libpitot.so.\n\n"
-		"SIGNALS\n\n"
-		"Ctrl-C, Ctrl-Backslash and Ctrl-Z reach the command from the terminal; pitot waits for its end and "
-		"completes the recording. SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM sent to pitot "
-		"are passed on to the command.\n\n"
-		"EXIT STATUS\n\n"
-		"The command's, or 128 + n when signal n ended it; 127 when it was not found, 126 when it could not be "
-		"started; 1 when recording could not begin, 2 for wrong usage.",
+	.notes = "ENVIRONMENT\n\n"
+		 "COMMAND is started with CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH naming "
+		 "libpitot.so, and with "
+		 "PITOT_RECORDING and PITOT_OPTIONS. A value of another tool is an error unless "
+		 "--force-injection is "
+		 "given. PITOT_LIBRARY names another libpitot.so.\n\n"
+		 "SIGNALS\n\n"
+		 "Ctrl-C, Ctrl-Backslash and Ctrl-Z reach the command from the terminal; pitot "
+		 "waits for its end and "
+		 "completes the recording. SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and "
+		 "SIGALRM sent to pitot "
+		 "are passed on to the command.\n\n"
+		 "EXIT STATUS\n\n"
+		 "The command's, or 128 + n when signal n ended it; 127 when it was not found, 126 "
+		 "when it could not be "
+		 "started; 1 when recording could not begin, 2 for wrong usage.",
 	.stop_at_operand = true,
 	.run = run_record,
 };

@@ -15,12 +15,12 @@
 /* What the global options say, resolved. */
 struct context {
 	const struct command *command; /* the one that runs */
-	bool json; /* --json: results as one JSON value on stdout */
-	bool quiet; /* -q: no notes, no progress, no live line */
-	bool verbose; /* -v: say more on stderr */
-	bool color; /* use colours on stdout */
+	bool json;	   /* --json: results as one JSON value on stdout */
+	bool quiet;	   /* -q: no notes, no progress, no live line */
+	bool verbose;	   /* -v: say more on stderr */
+	bool color;	   /* use colours on stdout */
 	bool color_errors; /* use colours on stderr */
-	unsigned width; /* columns to fill on stdout: the terminal's, $COLUMNS, or 100 */
+	unsigned width;	   /* columns to fill on stdout: the terminal's, $COLUMNS, or 100 */
 };
 
 enum {
@@ -30,28 +30,36 @@ enum {
 };
 
 struct command_example {
-	const char *line; /* "pitot report --top 5" */
+	const char *line;    /* "pitot report --top 5" */
 	const char *meaning; /* lower case, no full stop */
 };
 
 struct command {
 	const char *name;
-	const char *alias; /* a second name, or NULL */
-	const char *summary; /* one line, lower case, no full stop */
-	const char *usage; /* what follows the name: "[options] [RECORDING]" */
-	const char *description; /* paragraphs of plain sentences, separated by an empty line */
-	const struct option
-		*options; /* ends with OPTION_END; never NULL; no global options in it */
-	const struct command_example *examples; /* ends with a NULL line; may be NULL */
-	const char
-		*notes; /* further sections for the man page: "EXIT STATUS\n\ntext…"; may be NULL */
-	const char *const
-		*operands; /* fixed words that completion offers as operands; NULL: file names */
-	bool stop_at_operand; /* options end at the first operand: it starts another command line */
-	bool no_json; /* --json makes no sense here and is refused */
+	/* A second name, or NULL. */
+	const char *alias;
+	/* One line, lower case, no full stop. */
+	const char *summary;
+	/* What follows the name: "[options] [RECORDING]". */
+	const char *usage;
+	/* Plain sentences; paragraphs are separated by an empty line. */
+	const char *description;
+	/* Ends with OPTION_END; never NULL; without the global options. */
+	const struct option *options;
+	/* Ends with a NULL line; may be NULL. */
+	const struct command_example *examples;
+	/* Further sections of the man page: "EXIT STATUS\n\ntext…"; may be NULL. */
+	const char *notes;
+	/* Words that completion offers as operands, ends with NULL; NULL: file names. */
+	const char *const *operands;
+	/* Options end at the first operand, because it starts another command line. */
+	bool stop_at_operand;
+	/* --json makes no sense here and is refused. */
+	bool no_json;
 	/*
-	 * argv[0] is the command's name, argv[1..argc) are the operands, argv[argc] is NULL. Returns the exit status:
-	 * EXIT_DONE, EXIT_FAILED, EXIT_USAGE. Results go to stdout, everything else to stderr (see ui.h).
+	 * argv[0] is the command's name, argv[1..argc) are the operands, argv[argc] is NULL.
+	 * Returns EXIT_DONE, EXIT_FAILED or EXIT_USAGE. Results go to stdout, everything else to
+	 * stderr (see ui.h).
 	 */
 	int (*run)(struct context *c, int argc, char **argv);
 };
@@ -65,6 +73,10 @@ int command_unknown(const struct context *c, const char *name);
 
 /* Options that every command takes; ends with OPTION_END. --help is understood besides. */
 extern const struct option global_options[];
+
+/* The command's options, then the global ones, then OPTION_END. */
+#define COMMAND_OPTIONS_MAX 64
+void command_options(const struct command *command, struct option all[COMMAND_OPTIONS_MAX]);
 
 extern const struct command cmd_completion;
 extern const struct command cmd_devices;

@@ -22,7 +22,7 @@ static int print_to(const struct context *c, FILE *to, struct strbuf *text)
 static void heading(struct strbuf *out, bool color, const char *text)
 {
 	style_add(out, color, STYLE_BOLD, text);
-	strbuf_addc(out, '\n');
+	strbuf_adds(out, ":\n");
 }
 
 int help_overview(const struct context *c, FILE *to)
@@ -38,7 +38,6 @@ int help_overview(const struct context *c, FILE *to)
 	for (size_t i = 0; commands[i]; i++)
 		strbuf_addf(&out, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
 	strbuf_adds(&out, "\n");
-	heading(&out, color, "options of every command");
 	options_help(global_options, MIN(c->width, HELP_WIDTH_MAX), &out);
 	strbuf_adds(&out, "\n`pitot help COMMAND` or `pitot COMMAND --help` says more.\n");
 	return print_to(c, to, &out);
@@ -58,6 +57,7 @@ int help_command(const struct context *c, const struct command *command)
 {
 	struct strbuf out = STRBUF_INIT;
 	unsigned width = MIN(c->width, HELP_WIDTH_MAX);
+	struct option all[COMMAND_OPTIONS_MAX];
 
 	strbuf_addf(&out, "pitot %s: %s\n\n", command->name, command->summary);
 	heading(&out, c->color, "usage");
@@ -66,14 +66,9 @@ int help_command(const struct context *c, const struct command *command)
 		strbuf_addf(&out, "  pitot %s is the same command\n", command->alias);
 	strbuf_addc(&out, '\n');
 	text_fold(&out, command->description, 0, width);
-	if (command->options->name) {
-		strbuf_addc(&out, '\n');
-		heading(&out, c->color, "options");
-		options_help(command->options, width, &out);
-	}
 	strbuf_addc(&out, '\n');
-	heading(&out, c->color, "options of every command");
-	options_help(global_options, width, &out);
+	command_options(command, all);
+	options_help(all, width, &out);
 	if (command->examples)
 		add_examples(&out, c->color, command->examples);
 	return print_to(c, stdout, &out);

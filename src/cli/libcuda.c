@@ -48,7 +48,8 @@ int libcuda_load(struct libcuda *cuda, struct error *e)
 		void *found = dlsym(cuda->handle, functions[i].name);
 
 		if (!found)
-			return error_set(e, E_UNSUPPORTED, "libcuda.so.1 has no %s: the driver is too old",
+			return error_set(e, E_UNSUPPORTED,
+					 "libcuda.so.1 has no %s: the driver is too old",
 					 functions[i].name);
 		*(void **)functions[i].function = found;
 	}
@@ -60,7 +61,8 @@ static int failed(const struct libcuda *cuda, const char *call, int result, stru
 	const char *text = NULL;
 
 	cuda->get_error_string(result, &text);
-	return error_set(e, E_UNSUPPORTED, "%s: %s (error %d)", call, text ? text : "unknown", result);
+	return error_set(e, E_UNSUPPORTED, "%s: %s (error %d)", call, text ? text : "unknown",
+			 result);
 }
 
 int libcuda_init(struct libcuda *cuda, struct error *e)
@@ -89,11 +91,14 @@ static int attribute(const struct libcuda *cuda, int which, int device)
 
 static void format_uuid(const unsigned char *b, char *out, size_t size)
 {
-	snprintf(out, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
-		 b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(out, size,
+		 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+		 b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+		 b[14], b[15]);
 }
 
-int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out, struct error *e)
+int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out,
+		   struct error *e)
 {
 	unsigned char uuid[16];
 	size_t memory;
@@ -112,11 +117,16 @@ int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *
 		.l2_bytes = attribute(cuda, ATTRIBUTE_L2_BYTES, device),
 		.warp_size = attribute(cuda, ATTRIBUTE_WARP_SIZE, device),
 		.threads_per_block = attribute(cuda, ATTRIBUTE_THREADS_PER_BLOCK, device),
-		.threads_per_multiprocessor = attribute(cuda, ATTRIBUTE_THREADS_PER_MULTIPROCESSOR, device),
-		.blocks_per_multiprocessor = attribute(cuda, ATTRIBUTE_BLOCKS_PER_MULTIPROCESSOR, device),
-		.registers_per_multiprocessor = attribute(cuda, ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR, device),
-		.shared_per_block_optin_bytes = attribute(cuda, ATTRIBUTE_SHARED_PER_BLOCK_OPTIN, device),
-		.shared_per_multiprocessor_bytes = attribute(cuda, ATTRIBUTE_SHARED_PER_MULTIPROCESSOR, device),
+		.threads_per_multiprocessor =
+			attribute(cuda, ATTRIBUTE_THREADS_PER_MULTIPROCESSOR, device),
+		.blocks_per_multiprocessor =
+			attribute(cuda, ATTRIBUTE_BLOCKS_PER_MULTIPROCESSOR, device),
+		.registers_per_multiprocessor =
+			attribute(cuda, ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR, device),
+		.shared_per_block_optin_bytes =
+			attribute(cuda, ATTRIBUTE_SHARED_PER_BLOCK_OPTIN, device),
+		.shared_per_multiprocessor_bytes =
+			attribute(cuda, ATTRIBUTE_SHARED_PER_MULTIPROCESSOR, device),
 		.copy_engines = attribute(cuda, ATTRIBUTE_COPY_ENGINES, device),
 	};
 	result = cuda->device_name(out->name, sizeof(out->name), device);

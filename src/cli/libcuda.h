@@ -15,7 +15,7 @@ struct libcuda {
 	int (*device_count)(int *count);
 	int (*device_get)(int *device, int ordinal);
 	int (*device_name)(char *name, int length, int device);
-	int (*device_uuid)(unsigned char *uuid, int device);	/* 16 bytes */
+	int (*device_uuid)(unsigned char *uuid, int device); /* 16 bytes */
 	int (*device_memory)(size_t *bytes, int device);
 	int (*device_pci)(char *id, int length, int device);
 	int (*device_attribute)(int *value, int attribute, int device);
@@ -24,7 +24,7 @@ struct libcuda {
 struct cuda_device {
 	int ordinal;
 	char name[256];
-	char uuid[48];		/* GPU-… as nvidia-smi prints it */
+	char uuid[48]; /* GPU-… as nvidia-smi prints it */
 	char pci[32];
 	uint64_t memory_bytes;
 	int compute_major, compute_minor;
@@ -34,13 +34,14 @@ struct cuda_device {
 	int registers_per_multiprocessor;
 	int shared_per_block_optin_bytes, shared_per_multiprocessor_bytes;
 	int copy_engines;
-};	/* -1: this driver does not say */
+}; /* -1: this driver does not say */
 
 /* Loads libcuda.so.1 and finds its functions; nothing is initialised. 0, or E_UNSUPPORTED with the reason. */
 int libcuda_load(struct libcuda *cuda, struct error *e) MUST_USE;
 /* cuInit, without any profiler's injection. 0 or E_UNSUPPORTED. */
 int libcuda_init(struct libcuda *cuda, struct error *e) MUST_USE;
-int libcuda_device_count(const struct libcuda *cuda);	/* 0 when it cannot be told */
-int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out, struct error *e) MUST_USE;
+int libcuda_device_count(const struct libcuda *cuda); /* 0 when it cannot be told */
+int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out,
+		   struct error *e) MUST_USE;
 
 #endif

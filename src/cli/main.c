@@ -8,12 +8,7 @@
 #include "cli/ui.h"
 
 const struct command *const commands[] = {
-	&cmd_record,
-	&cmd_doctor,
-	&cmd_devices,
-	&cmd_version,
-	&cmd_help,
-	NULL,
+	&cmd_record, &cmd_doctor, &cmd_devices, &cmd_version, &cmd_help, NULL,
 };
 
 static const char *const color_choices[] = { "auto", "always", "never", NULL };
@@ -30,7 +25,7 @@ const struct option global_options[] = {
 	{ .name = "color",
 	  .type = OPTION_ENUM,
 	  .value = &option_color,
-	  .argument = "WHEN",
+	  .argument = "auto|always|never",
 	  .choices = color_choices,
 	  .help = "colours: auto (on a terminal, unless NO_COLOR is set), always, never" },
 	{ .name = "quiet",
@@ -46,8 +41,6 @@ const struct option global_options[] = {
 	OPTION_END,
 };
 
-enum { OPTIONS_MAX = 64 };
-
 const struct command *command_find(const char *name)
 {
 	for (size_t i = 0; commands[i]; i++) {
@@ -62,10 +55,15 @@ const struct command *command_find(const char *name)
 
 static size_t add_options(struct option *to, size_t count, const struct option *from)
 {
-	for (; from->name && count < OPTIONS_MAX - 1; from++)
+	for (; from->name && count < COMMAND_OPTIONS_MAX - 1; from++)
 		to[count++] = *from;
 	to[count] = (struct option)OPTION_END;
 	return count;
+}
+
+void command_options(const struct command *command, struct option all[COMMAND_OPTIONS_MAX])
+{
+	add_options(all, add_options(all, 0, command->options), global_options);
 }
 
 static bool wants_color(int fd)
@@ -102,7 +100,7 @@ static void resolve(struct context *c)
 
 int command_unknown(const struct context *c, const char *name)
 {
-	const char *names[2 * OPTIONS_MAX], *nearest;
+	const char *names[2 * COMMAND_OPTIONS_MAX], *nearest;
 	size_t count = 0;
 
 	for (size_t i = 0; commands[i] && count < ARRAY_SIZE(names) - 2; i++) {
@@ -120,7 +118,7 @@ int command_unknown(const struct context *c, const char *name)
 /* Parses what comes before the command's name. Moves argv to that name. Returns -1 to go on, else an exit status. */
 static int parse_leading(struct context *c, int *argc, char ***argv)
 {
-	struct option options[OPTIONS_MAX];
+	struct option options[COMMAND_OPTIONS_MAX];
 	struct error e = { 0 };
 	int operands = 0;
 	bool help = false;
@@ -154,12 +152,12 @@ static int parse_leading(struct context *c, int *argc, char ***argv)
 
 static int run_command(struct context *c, int argc, char **argv)
 {
-	struct option options[OPTIONS_MAX];
+	struct option options[COMMAND_OPTIONS_MAX];
 	struct error e = { 0 };
 	int operands = 0;
 	bool help = false;
 
-	add_options(options, add_options(options, 0, c->command->options), global_options);
+	command_options(c->command, options);
 	if (options_parse(options, argc, argv, c->command->stop_at_operand, &operands, &help, &e) <
 	    0) {
 		resolve(c);

@@ -24,7 +24,8 @@ static const char *base_name(const char *path)
 
 static bool is_interpreter(const char *name)
 {
-	static const char *const names[] = { "python", "pypy", "bash", "sh", "torchrun", "accelerate", "deepspeed" };
+	static const char *const names[] = { "python",   "pypy",       "bash",     "sh",
+					     "torchrun", "accelerate", "deepspeed" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		size_t length = strlen(names[i]);
@@ -78,7 +79,8 @@ static bool has_suffix(const char *text, const char *suffix)
 /* Files that a recording consists of, also the unfinished ones of a recorder that was killed. */
 static bool is_part_of_recording(const char *name)
 {
-	return has_suffix(name, SEGMENT_SUFFIX) || !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
+	return has_suffix(name, SEGMENT_SUFFIX) ||
+	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 
 /* 0 if the folder holds nothing but parts of a recording. */
@@ -91,9 +93,11 @@ static int check_is_recording(DIR *folder, const char *path, struct error *e)
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
 		if (!is_part_of_recording(entry->d_name) ||
-		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
 			return error_set(e, E_USAGE,
-					 "'%s' holds '%s', which is no part of a recording: it is left alone, choose "
+					 "'%s' holds '%s', which is no part of a recording: it is "
+					 "left alone, choose "
 					 "another folder with -o",
 					 path, entry->d_name);
 	}
@@ -111,7 +115,8 @@ int record_dir_remove(const char *path, struct error *e)
 	r = check_is_recording(folder, path, e);
 	rewinddir(folder);
 	while (r >= 0 && (entry = readdir(folder))) {
-		if (is_part_of_recording(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) < 0)
+		if (is_part_of_recording(entry->d_name) &&
+		    unlinkat(dirfd(folder), entry->d_name, 0) < 0)
 			r = error_errno(e, errno, "cannot remove '%s/%s'", path, entry->d_name);
 	}
 	closedir(folder);
@@ -136,9 +141,13 @@ static int create_named(const char *path, bool force, struct error *e)
 		err = errno;
 	}
 	if (err == EEXIST)
-		return error_set(e, -EEXIST, "'%s' exists: choose another folder with -o, or replace it with --force", path);
+		return error_set(
+			e, -EEXIST,
+			"'%s' exists: choose another folder with -o, or replace it with --force",
+			path);
 	if (err == ENOENT)
-		return error_set(e, -ENOENT, "cannot create '%s': the folder above it does not exist", path);
+		return error_set(e, -ENOENT,
+				 "cannot create '%s': the folder above it does not exist", path);
 	return error_errno(e, err, "cannot create '%s'", path);
 }
 
@@ -162,10 +171,13 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 		if (!mkdir(path->data, 0777))
 			return 0;
 		if (errno != EEXIST)
-			return error_errno(e, errno, "cannot create '%s' in the current folder (choose one with -o)",
-					   path->data);
+			return error_errno(
+				e, errno,
+				"cannot create '%s' in the current folder (choose one with -o)",
+				path->data);
 	}
-	return error_set(e, E_LIMIT, "%d recordings '%s-%s' within one second", NUMBERS_MAX, name, date);
+	return error_set(e, E_LIMIT, "%d recordings '%s-%s' within one second", NUMBERS_MAX, name,
+			 date);
 }
 
 char *record_dir_create(const char *path, const char *name, bool force, struct error *e)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/busy.h"
+#include "analysis/cost.h"
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/json.h"
@@ -58,55 +59,30 @@ static int add_busy(struct trace *t, struct record_end *end, struct error *e)
 	return r;
 }
 
-static int add_losses(struct trace *t, struct record_end *end, struct error *e)
-{
-	const struct column_schema *reason = &schema_table(TABLE_loss)->columns[COLUMN_loss_reason];
-	const struct trace_loss *losses;
-	uint64_t most = 0;
-	size_t count;
-	int r = trace_losses(t, &losses, &count, e);
-
-	for (size_t i = 0; r >= 0 && i < count; i++) {
-		uint64_t lost = MAX(losses[i].count, 1u);
-		const char *name = schema_value_name(reason, losses[i].reason);
-
-		end->lost += lost;
-		if (lost > most) {
-			most = lost;
-			snprintf(end->lost_most, sizeof(end->lost_most), "%s", name ? name : "unknown");
-		}
-	}
-	return r;
-}
-
 static int add_costs(struct trace *t, struct record_end *end, struct error *e)
 {
-	uint64_t rows = trace_rows(t, TABLE_cost);
-	int r = trace_load(t, TABLE_cost, 0, e);
-	const uint8_t *kinds = trace_u8(t, TABLE_cost, COLUMN_cost_kind);
-	const uint64_t *counts = trace_u64(t, TABLE_cost, COLUMN_cost_count);
-	const uint64_t *totals = trace_u64(t, TABLE_cost, COLUMN_cost_total_ns);
+	struct cost cost;
+	uint64_t most = 0;
+	int r = cost_analyze(t, &cost, e);
 
-	for (uint64_t i = 0; r >= 0 && kinds && counts && totals && i < rows; i++) {
-		switch (kinds[i]) {
-		case cost_kind_callback:
-			end->callbacks += counts[i];
-			end->callback_ns += totals[i];
-			break;
-		case cost_kind_collector:
-			end->collector_ns += totals[i];
-			break;
-		case cost_kind_setup:
-			end->setup_ns += totals[i];
-			break;
-		case cost_kind_exit:
-			end->exit_ns += totals[i];
-			break;
-		default:
-			break;
-		}
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < cost.loss_count; i++) {
+		uint64_t lost = MAX(cost.losses[i].count, cost.losses[i].rows);
+
+		end->lost += lost;
+		if (lost > most)
+			snprintf(end->lost_most, sizeof(end->lost_most), "%s",
+				 loss_reason_name(cost.losses[i].reason));
+		most = MAX(most, lost);
 	}
-	return r;
+	end->callbacks = cost.kinds[cost_kind_callback].count;
+	end->callback_ns = cost.kinds[cost_kind_callback].total_ns;
+	end->collector_ns = cost.kinds[cost_kind_collector].total_ns;
+	end->setup_ns = cost.kinds[cost_kind_setup].total_ns;
+	end->exit_ns = cost.kinds[cost_kind_exit].total_ns;
+	cost_release(&cost);
+	return 0;
 }
 
 /* The reason that the recorder gave where CUPTI could not be used. */
@@ -123,7 +99,7 @@ static int find_reason(struct trace *t, struct record_end *end, struct error *e)
 
 		if (states[i] == capability_state_unavailable && *reason &&
 		    (!strcmp(name, "cupti") || !end->no_gpu_reason[0]))
-			snprintf(end->no_gpu_reason, sizeof(end->no_gpu_reason), "%s: %s", name, reason);
+			snprintf(end->no_gpu_reason, sizeof(end->no_gpu_reason), "%s", reason);
 	}
 	return r;
 }
@@ -144,9 +120,7 @@ int record_end_read(const char *directory, struct record_end *end, struct error 
 	end->processes = trace_process_count(t);
 	for (size_t i = 0; i < end->processes; i++)
 		end->gpu_processes += trace_process(t, i)->inside;
-	r = add_losses(t, end, e);
-	if (r >= 0)
-		r = add_costs(t, end, e);
+	r = add_costs(t, end, e);
 	if (r >= 0)
 		r = count_launches(t, end, e);
 	if (r >= 0)
@@ -202,15 +176,18 @@ static void cost_line(const struct record_end *end, struct strbuf *out)
 	human_duration(out, end->exit_ns);
 	strbuf_adds(out, " at exit");
 	if (end->kernels) {
-		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes a kernel", end->bytes / end->kernels,
-			    end->bytes * 10 / end->kernels % 10);
+		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes a kernel",
+			    end->bytes / end->kernels, end->bytes * 10 / end->kernels % 10);
 	}
 }
 
 /* A name as one word for a shell. */
 static void shell_word(struct strbuf *out, const char *word)
 {
-	if (word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,:@%")]) {
+	if (word[0] &&
+	    !word[strspn(
+		    word,
+		    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,:@%")]) {
 		strbuf_adds(out, word);
 		return;
 	}
@@ -220,8 +197,8 @@ static void shell_word(struct strbuf *out, const char *word)
 	strbuf_addc(out, '\'');
 }
 
-void record_end_text(const struct record_end *end, const char *directory, const char *why, bool color,
-		     struct strbuf *out)
+void record_end_text(const struct record_end *end, const char *directory, const char *why,
+		     bool color, struct strbuf *out)
 {
 	label(out, color, "recording");
 	shell_word(out, directory);
@@ -265,8 +242,8 @@ void record_end_text(const struct record_end *end, const char *directory, const 
 	strbuf_addc(out, '\n');
 }
 
-void record_end_json(const struct record_end *end, const char *directory, const char *why, int status,
-		     struct strbuf *out)
+void record_end_json(const struct record_end *end, const char *directory, const char *why,
+		     int status, struct strbuf *out)
 {
 	struct json json = JSON_INIT(out);
 

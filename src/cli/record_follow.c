@@ -13,10 +13,10 @@
 #include "base/vec.h"
 #include "format/reader.h"
 
-#define WINDOW_NS NS_PER_S	/* busy is taken over the latest second with data */
-#define STALE_NS (5 * NS_PER_S)	/* data older than this are not "now": nothing runs */
+#define WINDOW_NS NS_PER_S /* busy is taken over the latest second with data */
+#define STALE_NS (5 * NS_PER_S) /* data older than this are not "now": nothing runs */
 #define DEVICES_MAX 64u
-#define OPEN_MAX 512u		/* segments that grow at once; further ones are followed by their size only */
+#define OPEN_MAX 512u /* segments that grow at once; further ones are followed by their size only */
 
 struct interval {
 	uint64_t start_ns, end_ns;
@@ -25,12 +25,12 @@ struct interval {
 struct followed {
 	char name[64];
 	struct segment segment;
-	size_t blocks;		/* looked at so far */
-	uint64_t size;		/* of the file at the last step */
-	bool open, done;	/* done: closed in order and read to its end, or not readable */
+	size_t blocks; /* looked at so far */
+	uint64_t size; /* of the file at the last step */
+	bool open, done; /* done: closed in order and read to its end, or not readable */
 };
 
-struct recent {			/* kernels of a device in about the last window, not sorted */
+struct recent { /* kernels of a device in about the last window, not sorted */
 	struct interval *data;
 	size_t count, capacity;
 	uint64_t latest_ns;
@@ -40,7 +40,8 @@ struct follow {
 	char *directory;
 	VEC(struct followed) files;
 	size_t open;
-	struct map by_name;	/* hash of the name -> index; a collision only costs a file its place in the line */
+	struct map
+		by_name; /* hash of the name -> index; a collision only costs a file its place in the line */
 	struct decoder *decoder;
 	struct recent devices[DEVICES_MAX];
 	struct follow_state state;
@@ -85,7 +86,7 @@ static void keep_interval(struct recent *r, uint64_t start_ns, uint64_t end_ns)
 	size_t kept = 0;
 
 	r->latest_ns = MAX(r->latest_ns, end_ns);
-	if (r->count == r->capacity && r->count) {	/* throw out what is past before growing */
+	if (r->count == r->capacity && r->count) { /* throw out what is past before growing */
 		for (size_t i = 0; i < r->count; i++) {
 			if (r->data[i].end_ns + WINDOW_NS > r->latest_ns)
 				r->data[kept++] = r->data[i];
@@ -164,7 +165,8 @@ static void step_file(struct follow *f, struct followed *file)
 		return;
 	}
 	/* A file that has no header yet is tried again when it has grown. */
-	if (file->open ? segment_refresh(&file->segment, NULL) < 0 : segment_open(path.data, &file->segment, NULL) < 0)
+	if (file->open ? segment_refresh(&file->segment, NULL) < 0
+		       : segment_open(path.data, &file->segment, NULL) < 0)
 		return;
 	f->open += !file->open;
 	file->open = true;
@@ -187,7 +189,8 @@ static struct followed *file_of(struct follow *f, const char *name)
 	if (!index)
 		return NULL;
 	if (*index == UINT64_MAX) {
-		if ((size_t)snprintf(file.name, sizeof(file.name), "%s", name) >= sizeof(file.name) ||
+		if ((size_t)snprintf(file.name, sizeof(file.name), "%s", name) >=
+			    sizeof(file.name) ||
 		    vec_push(&f->files, file) < 0)
 			return NULL;
 		*index = f->files.count - 1;
@@ -209,7 +212,8 @@ static uint64_t union_ns(struct interval *intervals, size_t count, uint64_t from
 
 	qsort(intervals, count, sizeof(*intervals), by_start);
 	for (size_t i = 0; i < count; i++) {
-		uint64_t start = MAX(intervals[i].start_ns, reached), end = MIN(intervals[i].end_ns, to_ns);
+		uint64_t start = MAX(intervals[i].start_ns, reached),
+			 end = MIN(intervals[i].end_ns, to_ns);
 
 		if (end > start) {
 			total += end - start;
@@ -260,16 +264,19 @@ void follow_step(struct follow *f, struct follow_state *state)
 	f->state.segments = 0;
 	for (size_t i = 0; i < f->files.count; i++) {
 		f->state.bytes += f->files.data[i].size;
-		f->state.segments += strncmp(f->files.data[i].name, "record.", strlen("record.")) != 0;
+		f->state.segments +=
+			strncmp(f->files.data[i].name, "record.", strlen("record.")) != 0;
 	}
 	if (now > f->stepped_ns)
-		f->state.kernels_per_s = (f->state.kernels - kernels) * NS_PER_S / (now - f->stepped_ns);
+		f->state.kernels_per_s =
+			(f->state.kernels - kernels) * NS_PER_S / (now - f->stepped_ns);
 	f->stepped_ns = now;
 	f->state.busy_percent = busy_percent(f, now);
 	*state = f->state;
 }
 
-void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned width, struct strbuf *out)
+void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned width,
+		 struct strbuf *out)
 {
 	size_t start = out->length;
 	uint64_t seconds = elapsed_ns / NS_PER_S;
@@ -290,7 +297,8 @@ void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned
 	} else {
 		strbuf_adds(out, "  no loss");
 	}
-	if (!out->failed && out->length - start > width) {	/* the line is ASCII: bytes are columns */
+	if (!out->failed &&
+	    out->length - start > width) { /* the line is ASCII: bytes are columns */
 		out->length = start + width;
 		out->data[out->length] = '\0';
 	}

@@ -11,14 +11,15 @@
 struct follow;
 
 struct follow_state {
-	uint64_t bytes;			/* of all segments */
-	uint64_t kernels;		/* so far */
-	uint64_t copies;		/* copies and memory sets so far */
-	uint64_t lost;			/* rows of table loss, their counts added */
-	uint64_t kernels_per_s;		/* since the last step */
-	unsigned busy_percent;		/* GPU time of the latest second that is there, mean of the GPUs that work */
-	size_t gpus;			/* seen so far, by ordinal */
-	size_t segments;		/* of processes of the command */
+	uint64_t bytes; /* of all segments */
+	uint64_t kernels; /* so far */
+	uint64_t copies; /* copies and memory sets so far */
+	uint64_t lost; /* rows of table loss, their counts added */
+	uint64_t kernels_per_s; /* since the last step */
+	unsigned
+		busy_percent; /* GPU time of the latest second that is there, mean of the GPUs that work */
+	size_t gpus; /* seen so far, by ordinal */
+	size_t segments; /* of processes of the command */
 };
 
 /* NULL: no memory. */
@@ -29,6 +30,7 @@ void follow_free(struct follow *f);
 void follow_step(struct follow *f, struct follow_state *state);
 
 /* Appends the live line, without line end, cut to `width` columns. */
-void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned width, struct strbuf *out);
+void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned width,
+		 struct strbuf *out);
 
 #endif

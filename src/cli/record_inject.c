@@ -12,7 +12,7 @@
 #define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
 
 #ifndef PITOT_LIBDIR
-#define PITOT_LIBDIR "lib"	/* relative to the installation's prefix */
+#define PITOT_LIBDIR "lib" /* relative to the installation's prefix */
 #endif
 
 static const char *base_name(const char *path)
@@ -53,8 +53,11 @@ char *record_find_library(struct error *e)
 		if (found)
 			return found;
 	}
-	error_set(e, -ENOENT, "no " LIBRARY " in '%s' nor in '%s/../" PITOT_LIBDIR "': install it, or name it with "
-			      "PITOT_LIBRARY", folder, folder);
+	error_set(e, -ENOENT,
+		  "no " LIBRARY " in '%s' nor in '%s/../" PITOT_LIBDIR
+		  "': install it, or name it with "
+		  "PITOT_LIBRARY",
+		  folder, folder);
 	return NULL;
 }
 
@@ -75,8 +78,9 @@ const char *record_foreign_injection(const char **value)
 
 void record_options_text(const struct record_settings *s, struct strbuf *out)
 {
-	strbuf_addf(out, "graphs=%s;sync=%d;memory=%d;api=%s;start_ns=%" PRIu64, s->graph_nodes ? "node" : "launch",
-		    s->synchronization, s->memory, s->all_api_calls ? "all" : "launches", s->window.start_ns);
+	strbuf_addf(out, "graphs=%s;sync=%d;memory=%d;api=%s;start_ns=%" PRIu64,
+		    s->graph_nodes ? "node" : "launch", s->synchronization, s->memory,
+		    s->all_api_calls ? "all" : "launches", s->window.start_ns);
 	if (s->window.delay_ns)
 		strbuf_addf(out, ";delay_ns=%" PRIu64, s->window.delay_ns);
 	if (s->window.duration_ns)

@@ -20,7 +20,7 @@ char *record_find_library(struct error *e) MUST_USE;
 const char *record_foreign_injection(const char **value);
 
 struct record_window {
-	uint64_t start_ns;	/* CLOCK_MONOTONIC of the recording's start */
+	uint64_t start_ns; /* CLOCK_MONOTONIC of the recording's start */
 	uint64_t delay_ns, duration_ns;
 };
 

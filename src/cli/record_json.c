@@ -69,7 +69,8 @@ static void add_times(struct json *json, const struct record_identity *id)
 	json_key_i64(json, "exit_status", id->exit_status);
 }
 
-int record_json_write(const char *directory, const struct record_identity *identity, struct error *e)
+int record_json_write(const char *directory, const struct record_identity *identity,
+		      struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&text);

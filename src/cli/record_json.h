@@ -6,15 +6,16 @@
 
 struct record_identity {
 	const char *name;
-	char **command;			/* ends with NULL */
-	const char *options;		/* text of PITOT_OPTIONS */
-	const char *library;		/* path of libpitot.so */
+	char **command; /* ends with NULL */
+	const char *options; /* text of PITOT_OPTIONS */
+	const char *library; /* path of libpitot.so */
 	uint64_t start_monotonic_ns, start_realtime_ns;
-	uint64_t end_monotonic_ns;	/* 0: still recording */
-	int exit_status;		/* of the command, once it has ended */
+	uint64_t end_monotonic_ns; /* 0: still recording */
+	int exit_status; /* of the command, once it has ended */
 };
 
 /* Writes directory/recording.json; the old one is replaced as a whole. 0 or a negative code. */
-int record_json_write(const char *directory, const struct record_identity *identity, struct error *e) MUST_USE;
+int record_json_write(const char *directory, const struct record_identity *identity,
+		      struct error *e) MUST_USE;
 
 #endif

@@ -13,7 +13,8 @@
 #include "base/io.h"
 #include "cli/record_inject.h"
 
-static const int handled[] = { SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH };
+static const int handled[] = { SIGCHLD, SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
+			       SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH };
 
 static int block_signals(struct spawn *s, struct error *e)
 {
@@ -35,14 +36,16 @@ static int block_signals(struct spawn *s, struct error *e)
 
 /* In the child. What goes wrong is told to the parent through the pipe, which exec closes. */
 static void __attribute__((noreturn))
-run_child(const struct spawn *s, char **argv, const struct spawn_environment *environment, int report)
+run_child(const struct spawn *s, char **argv, const struct spawn_environment *environment,
+	  int report)
 {
 	int err;
 
 	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 	if (s->ignored_children)
 		signal(SIGCHLD, SIG_IGN);
-	err = -record_set_environment(environment->library, environment->directory, environment->options);
+	err = -record_set_environment(environment->library, environment->directory,
+				      environment->options);
 	if (!err) {
 		execvp(argv[0], argv);
 		err = errno;
@@ -58,7 +61,8 @@ static int cannot_run(const char *command, int err, struct error *e)
 	return error_errno(e, err, "cannot run '%s'", command);
 }
 
-int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment, struct error *e)
+int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment,
+		struct error *e)
 {
 	int report[2], err = 0, r;
 	ssize_t n;
@@ -130,7 +134,8 @@ static void reap(struct spawn *s, void (*ended)(void *user, pid_t pid, int statu
 	}
 }
 
-bool spawn_wait(struct spawn *s, int timeout_ms, void (*ended)(void *user, pid_t pid, int status), void *user)
+bool spawn_wait(struct spawn *s, int timeout_ms, void (*ended)(void *user, pid_t pid, int status),
+		void *user)
 {
 	struct pollfd pollfd = { .fd = s->signals, .events = POLLIN };
 	struct signalfd_siginfo info;

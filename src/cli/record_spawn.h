@@ -16,12 +16,12 @@
 
 struct spawn {
 	pid_t pid;
-	int signals;		/* signalfd */
+	int signals; /* signalfd */
 	sigset_t old_mask;
-	bool ignored_children;	/* SIGCHLD was ignored when we were started: so it is for the command */
-	uint64_t start_ns;	/* CLOCK_MONOTONIC before the fork */
-	uint64_t end_ns;	/* when its end was seen; 0 while it runs */
-	int status;		/* as a shell shows it; valid once end_ns is set */
+	bool ignored_children; /* SIGCHLD was ignored when we were started: so it is for the command */
+	uint64_t start_ns; /* CLOCK_MONOTONIC before the fork */
+	uint64_t end_ns; /* when its end was seen; 0 while it runs */
+	int status; /* as a shell shows it; valid once end_ns is set */
 };
 
 /* Environment for the child, set between fork and exec. */
@@ -33,14 +33,16 @@ struct spawn_environment {
  * Starts argv. From here on signals are blocked until spawn_release. On failure nothing runs, the error says why, and
  * the result is -ENOENT (status 127 for a shell) or another negative errno (status 126).
  */
-int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment, struct error *e) MUST_USE;
+int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment,
+		struct error *e) MUST_USE;
 
 /*
  * Waits for a signal or the end of `timeout_ms`, passes signals on, reaps what ended. Each process that was reaped is
  * reported through `ended`, orphans of the command included (we are their reaper). Returns false once the command has
  * ended.
  */
-bool spawn_wait(struct spawn *s, int timeout_ms, void (*ended)(void *user, pid_t pid, int status), void *user);
+bool spawn_wait(struct spawn *s, int timeout_ms, void (*ended)(void *user, pid_t pid, int status),
+		void *user);
 
 /* Restores the signal mask. */
 void spawn_release(struct spawn *s);

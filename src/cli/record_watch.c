@@ -13,18 +13,18 @@
 #include "base/map.h"
 #include "base/vec.h"
 
-#define RUNNING_MAX 65536u		/* further processes are not followed */
-#define COMMAND_MAX 8192		/* bytes of a command line that are kept */
-#define YOUNG_NS (2 * NS_PER_S)		/* so long a process is looked at again each time: it may exec */
-#define LOOK_ALL_NS (2 * NS_PER_S)	/* at least so often everything is looked at */
+#define RUNNING_MAX 65536u /* further processes are not followed */
+#define COMMAND_MAX 8192 /* bytes of a command line that are kept */
+#define YOUNG_NS (2 * NS_PER_S) /* so long a process is looked at again each time: it may exec */
+#define LOOK_ALL_NS (2 * NS_PER_S) /* at least so often everything is looked at */
 
 struct watched {
 	pid_t pid, parent;
-	uint64_t start_ticks;	/* since boot: tells a process from a later one with its id */
-	uint64_t start_ns;	/* of this image */
+	uint64_t start_ticks; /* since boot: tells a process from a later one with its id */
+	uint64_t start_ns; /* of this image */
 	uint64_t seen_ns;
-	uint64_t look;		/* number of the last look that found it */
-	uint64_t image;		/* hash of command line and executable */
+	uint64_t look; /* number of the last look that found it */
+	uint64_t image; /* hash of command line and executable */
 	uid_t uid;
 	char *command, *executable, *directory;
 };
@@ -37,10 +37,10 @@ struct pid_list {
 struct watch {
 	struct writer *writer;
 	VEC(struct watched) running;
-	struct map by_pid;	/* index in running */
+	struct map by_pid; /* index in running */
 	size_t total;
 	uint64_t looks, looked_ns, boot_offset_ns;
-	char last_pid[16];	/* of /proc/loadavg at the last look */
+	char last_pid[16]; /* of /proc/loadavg at the last look */
 	char host[256], boot_id[64];
 	bool can_follow;
 };
@@ -99,10 +99,11 @@ static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ticks, char *sta
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (!read_start(path, text, sizeof(text)))
 		return false;
-	p = strrchr(text, ')');	/* the name before may hold anything */
+	p = strrchr(text, ')'); /* the name before may hold anything */
 	if (!p || sscanf(p + 1,
-			 " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state,
-			 &ppid, &ticks) != 3)
+			 " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+			 "%*d %llu",
+			 state, &ppid, &ticks) != 3)
 		return false;
 	*parent = ppid;
 	*start_ticks = ticks;
@@ -162,7 +163,8 @@ static void read_image(struct watched *p)
 	p->directory = read_link(p->pid, "cwd");
 	p->uid = read_uid(p->pid);
 	p->image = hash_bytes(p->command ? p->command : "", p->command ? strlen(p->command) : 0) ^
-		   hash_u64(hash_bytes(p->executable ? p->executable : "", p->executable ? strlen(p->executable) : 0));
+		   hash_u64(hash_bytes(p->executable ? p->executable : "",
+				       p->executable ? strlen(p->executable) : 0));
 }
 
 static struct watched *find(struct watch *watch, pid_t pid)
@@ -185,14 +187,20 @@ static void forget(struct watch *watch, struct watched *p)
 		*map_at(&watch->by_pid, (uint64_t)p->pid, 0) = index;
 }
 
-static struct watched *add(struct watch *watch, pid_t pid, pid_t parent, uint64_t start_ticks, uint64_t start_ns)
+static struct watched *add(struct watch *watch, pid_t pid, pid_t parent, uint64_t start_ticks,
+			   uint64_t start_ns)
 {
 	struct watched *p, new = {
-		.pid = pid, .parent = parent, .start_ticks = start_ticks, .start_ns = start_ns,
-		.seen_ns = clock_monotonic_ns(), .look = watch->looks,
+		.pid = pid,
+		.parent = parent,
+		.start_ticks = start_ticks,
+		.start_ns = start_ns,
+		.seen_ns = clock_monotonic_ns(),
+		.look = watch->looks,
 	};
 
-	if (watch->running.count >= RUNNING_MAX || map_put(&watch->by_pid, (uint64_t)pid, watch->running.count) < 0 ||
+	if (watch->running.count >= RUNNING_MAX ||
+	    map_put(&watch->by_pid, (uint64_t)pid, watch->running.count) < 0 ||
 	    vec_push(&watch->running, new) < 0)
 		return NULL;
 	p = &watch->running.data[watch->running.count - 1];
@@ -224,7 +232,8 @@ static void look_at(struct watch *watch, pid_t pid)
 
 	if (!read_stat(pid, &parent, &ticks, &state))
 		return;
-	if (p && p->start_ticks && p->start_ticks != ticks) {	/* its id was given to another process */
+	if (p && p->start_ticks &&
+	    p->start_ticks != ticks) { /* its id was given to another process */
 		forget(watch, p);
 		p = NULL;
 	}
@@ -234,7 +243,7 @@ static void look_at(struct watch *watch, pid_t pid)
 		return;
 	p->start_ticks = ticks;
 	p->look = watch->looks;
-	if (state == 'Z')	/* until its parent asks how it ended */
+	if (state == 'Z') /* until its parent asks how it ended */
 		return;
 	if (clock_monotonic_ns() - p->seen_ns < YOUNG_NS || watch->looks % 16 == 0)
 		look_at_image(watch, p);
@@ -254,12 +263,14 @@ static void add_children(pid_t pid, struct pid_list *pids)
 	while ((entry = readdir(tasks))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid,
+			 entry->d_name);
 		read_start(path, text, sizeof(text));
 		for (p = text; *p; p = end) {
 			long child = strtol(p, &end, 10);
 
-			if (end == p || pids->count >= RUNNING_MAX || vec_push(pids, (pid_t)child) < 0)
+			if (end == p || pids->count >= RUNNING_MAX ||
+			    vec_push(pids, (pid_t)child) < 0)
 				break;
 		}
 	}
@@ -280,12 +291,12 @@ static bool something_started(struct watch *watch)
 	return true;
 }
 
-void watch_look(struct watch *watch)
+void watch_look(struct watch *watch, bool at_once)
 {
 	struct pid_list pids = VEC_INIT;
 	uint64_t now = clock_monotonic_ns();
 
-	if (!something_started(watch) && now - watch->looked_ns < LOOK_ALL_NS)
+	if (!something_started(watch) && !at_once && now - watch->looked_ns < LOOK_ALL_NS)
 		return;
 	watch->looked_ns = now;
 	watch->looks++;

@@ -1,0 +1,147 @@
+/* cmd_report.c: `pitot report`: where the time went. */
+#include <locale.h>
+#include <string.h>
+
+#include "cli/report_json.h"
+#include "cli/report_text.h"
+#include "cli/ui.h"
+
+static const char *const by_choices[] = { "kernel", "config", "stream", "device", "thread", "nvtx", NULL };
+
+static uint64_t option_top = 10, option_since, option_until, option_process, option_device, option_stream;
+static bool since_given, until_given, process_given, device_given, stream_given, option_full_names;
+static int option_by = HOTSPOT_KERNEL;
+static const char *option_kernel, *option_nvtx;
+
+static const struct option options[] = {
+	{ .name = "top", .letter = 'n', .type = OPTION_U64, .value = &option_top, .argument = "N",
+	  .help = "rows of each table (default 10)" },
+	{ .name = "by", .type = OPTION_ENUM, .value = &option_by, .argument = "WHAT", .choices = by_choices,
+	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx" },
+	{ .name = "since", .type = OPTION_DURATION, .value = &option_since, .given = &since_given, .argument = "TIME",
+	  .help = "from this time after the start of the recording on, such as 1.5s" },
+	{ .name = "until", .type = OPTION_DURATION, .value = &option_until, .given = &until_given, .argument = "TIME",
+	  .help = "up to this time after the start of the recording" },
+	{ .name = "process", .type = OPTION_U64, .value = &option_process, .given = &process_given, .argument = "PID",
+	  .help = "only this process" },
+	{ .name = "device", .type = OPTION_U64, .value = &option_device, .given = &device_given, .argument = "N",
+	  .help = "only the GPU with this CUDA ordinal" },
+	{ .name = "stream", .type = OPTION_U64, .value = &option_stream, .given = &stream_given, .argument = "N",
+	  .help = "only kernels and copies of this stream" },
+	{ .name = "kernel", .letter = 'k', .type = OPTION_STRING, .value = &option_kernel, .argument = "GLOB",
+	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
+	{ .name = "nvtx", .type = OPTION_STRING, .value = &option_nvtx, .argument = "GLOB",
+	  .help = "only work launched inside an NVTX range with such a text" },
+	{ .name = "full-names", .type = OPTION_FLAG, .value = &option_full_names,
+	  .help = "kernel names with all their parameters" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot report", "the newest recording in this folder" },
+	{ "pitot report train.pitot --since 10s --until 12s", "two seconds of it" },
+	{ "pitot report --by nvtx --top 20", "GPU time by NVTX range" },
+	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
+	{ NULL, NULL },
+};
+
+static int make_filter(const struct context *c, const struct trace *t, struct filter *f)
+{
+	uint64_t start_ns, end_ns;
+
+	trace_span(t, &start_ns, &end_ns);
+	*f = (struct filter)FILTER_ALL;
+	if (since_given && __builtin_add_overflow(start_ns, option_since, &f->since_ns))
+		f->since_ns = UINT64_MAX;
+	if (until_given && __builtin_add_overflow(start_ns, option_until, &f->until_ns))
+		f->until_ns = UINT64_MAX;
+	if (f->since_ns >= f->until_ns)
+		return cli_usage(c, "--since must be before --until");
+	if (option_process > UINT32_MAX || option_device > UINT32_MAX || option_stream > UINT32_MAX)
+		return cli_usage(c, "--process, --device and --stream take numbers below 2^32");
+	f->pid = process_given ? (int64_t)option_process : -1;
+	f->device = device_given ? (int64_t)option_device : -1;
+	f->stream = stream_given ? (int64_t)option_stream : -1;
+	f->kernel = option_kernel;
+	f->nvtx = option_nvtx;
+	return EXIT_DONE;
+}
+
+/* Block characters only where the locale says that they can be shown. */
+static bool speaks_utf8(void)
+{
+	const char *names[] = { getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (names[i] && *names[i])
+			return strcasestr(names[i], "utf-8") || strcasestr(names[i], "utf8");
+	return false;
+}
+
+static int print(const struct context *c, const struct report *r, const char *path)
+{
+	struct strbuf out = STRBUF_INIT;
+	struct report_view view = {
+		.report = r,
+		.path = path,
+		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
+		.color = c->color,
+		.bars = isatty(STDOUT_FILENO) && speaks_utf8(),
+		.full_names = option_full_names,
+		.top = option_top,
+		.out = &out,
+	};
+	int status;
+
+	if (c->json)
+		report_print_json(r, path, option_top, &out);
+	else
+		report_print_text(&view);
+	status = cli_print(c, &out);
+	strbuf_release(&out);
+	return status;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	struct report_options report_options = { .by = (enum hotspot_by)option_by };
+	_cleanup_free_ char *path = NULL;
+	struct trace *trace = NULL;
+	struct error e = { 0 };
+	struct report report;
+	int status;
+
+	if (!option_top)
+		option_top = UINT64_MAX;
+	status = cli_open_trace(c, argc, argv, &path, &trace);
+	if (status != EXIT_DONE)
+		return status;
+	status = make_filter(c, trace, &report_options.filter);
+	if (status == EXIT_DONE) {
+		if (report_init(&report, trace, &report_options, &e) < 0) {
+			status = cli_fail(c, &e);
+		} else {
+			status = print(c, &report, path);
+			report_release(&report);
+		}
+	}
+	trace_free(trace);
+	return status;
+}
+
+const struct command cmd_report = {
+	.name = "report",
+	.summary = "where the time went, on one screen",
+	.usage = "[options] [RECORDING]",
+	.description =
+		"Says what bounds the program, with the evidence: how long each GPU was busy (as a union of intervals, beside "
+		"the sum of durations), why it was idle and for how long at a time, which kernels took the time, copies with "
+		"the bandwidth that they achieved, calls that waited, what launching cost, CUDA graphs, and what is missing "
+		"from the recording and what Pitot itself cost.\n\n"
+		"Without RECORDING it reads the newest *.pitot in the current folder. A row belongs to a time window when it "
+		"starts in it. The verdict and the busy and idle times speak of whole GPUs: --stream, --kernel and --nvtx do "
+		"not change them.",
+	.options = options,
+	.examples = examples,
+	.run = run,
+};

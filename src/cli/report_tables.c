@@ -1,0 +1,412 @@
+/* report_tables.c: the sections of the report that are tables of groups. */
+#include <string.h>
+
+#include "analysis/occupancy.h"
+#include "base/human.h"
+#include "cli/report_text.h"
+#include "symbol/demangle.h"
+#include "symbol/kernel_name.h"
+
+#define WIDE 132	/* columns from which on a kernel's figures fit into one line */
+
+static void add_kernel_name(const char *name, bool full, struct strbuf *out)
+{
+	struct strbuf plain = STRBUF_INIT;
+
+	if (full)
+		demangle(name, &plain);
+	else
+		kernel_name_short(name, &plain);
+	text_safe(out, strbuf_text(&plain), plain.length);
+	strbuf_release(&plain);
+}
+
+static void add_thread(const struct report *r, uint32_t process, uint32_t thread, struct strbuf *out)
+{
+	const char *name = report_thread_name(r, process, thread);
+
+	text_safe(out, name, strlen(name));
+	strbuf_addf(out, "%s%u", *name ? " " : "thread ", thread);
+	if (trace_process_count(r->trace) > 1)
+		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
+}
+
+void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names, struct strbuf *out)
+{
+	const char *text;
+
+	switch (r->hotspots.by) {
+	case HOTSPOT_KERNEL:
+	case HOTSPOT_CONFIG:
+		text = h->config == TRACE_NO_ROW
+			       ? "(unknown kernel)"
+			       : trace_string(r->trace, trace_u32(r->trace, TABLE_kernel_config,
+								  COLUMN_kernel_config_name)[h->config]);
+		add_kernel_name(text, full_names, out);
+		break;
+	case HOTSPOT_STREAM:
+		strbuf_addf(out, "stream %u", h->key);
+		if (trace_process_count(r->trace) > 1)
+			strbuf_addf(out, " of %u", trace_process(r->trace, h->process)->pid);
+		break;
+	case HOTSPOT_DEVICE:
+		strbuf_addf(out, "GPU %u ", h->key);
+		text_safe(out, r->gpus.items[h->key].name, strlen(r->gpus.items[h->key].name));
+		break;
+	case HOTSPOT_THREAD:
+		if (h->key == HOTSPOT_NO_KEY)
+			strbuf_adds(out, "(unknown thread)");
+		else
+			add_thread(r, h->process, h->key, out);
+		break;
+	case HOTSPOT_NVTX:
+		text = h->key == HOTSPOT_NO_KEY ? "(outside any range)" : trace_string(r->trace, h->key);
+		text_safe(out, *text ? text : "(range without text)", *text ? strlen(text) : 20);
+		break;
+	case HOTSPOT_KINDS:
+		break;
+	}
+}
+
+static uint32_t config_value(const struct report *r, uint32_t config, int column)
+{
+	return (uint32_t)trace_value(r->trace, TABLE_kernel_config, column, config, NULL);
+}
+
+static void add_size(struct strbuf *out, const struct report *r, uint32_t config, const int columns[3])
+{
+	uint32_t x = config_value(r, config, columns[0]), y = config_value(r, config, columns[1]),
+		 z = config_value(r, config, columns[2]);
+
+	strbuf_addf(out, "%u", x);
+	if (y != 1 || z != 1)
+		strbuf_addf(out, ",%u", y);
+	if (z != 1)
+		strbuf_addf(out, ",%u", z);
+}
+
+/* "1024x8 blocks of 256" */
+static void add_config(struct strbuf *out, const struct report *r, const struct hotspot *h)
+{
+	static const int grid[] = { COLUMN_kernel_config_grid_x, COLUMN_kernel_config_grid_y,
+				    COLUMN_kernel_config_grid_z };
+	static const int block[] = { COLUMN_kernel_config_block_x, COLUMN_kernel_config_block_y,
+				     COLUMN_kernel_config_block_z };
+
+	strbuf_addc(out, '(');
+	add_size(out, r, h->config, grid);
+	strbuf_adds(out, ")x(");
+	add_size(out, r, h->config, block);
+	strbuf_addc(out, ')');
+}
+
+/* "62% registers"; nothing when it cannot be computed. */
+static void add_occupancy(struct strbuf *out, const struct report *r, const struct hotspot *h)
+{
+	struct occupancy o;
+
+	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) < 0)
+		return;
+	strbuf_addf(out, "%u%% %s", o.max_warps ? (100 * o.warps + o.max_warps / 2) / o.max_warps : 0,
+		    occupancy_limiter_name(o.limiter));
+}
+
+static void add_figures(struct text_table *t, const struct duration_stats *s, uint64_t untimed, uint64_t total_ns,
+			bool wide)
+{
+	cell_percent(t, s->total_ns, total_ns);
+	if (!s->count) {
+		text_table_add(t, "-");
+		cell_count(t, untimed);
+		for (int i = 0; i < (wide ? 5 : 3); i++)
+			text_table_add(t, "-");
+		return;
+	}
+	cell_duration(t, s->total_ns);
+	cell_count(t, s->count + untimed);
+	cell_duration(t, stats_mean_ns(s));
+	cell_duration(t, s->median_ns);
+	cell_duration(t, s->p99_ns);
+	if (wide) {
+		cell_duration(t, s->min_ns);
+		cell_duration(t, s->max_ns);
+	}
+}
+
+/* What does not fit beside the name: below it. */
+static void add_detail(struct text_table *t, const struct report *r, const struct hotspot *h, bool has_config)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (h->time.count) {
+		human_duration(&line, h->time.min_ns);
+		strbuf_adds(&line, " .. ");
+		human_duration(&line, h->time.max_ns);
+	}
+	if (has_config && h->config != TRACE_NO_ROW) {
+		strbuf_adds(&line, line.length ? ", " : "");
+		add_config(&line, r, h);
+		strbuf_adds(&line, ", ");
+		add_occupancy(&line, r, h);
+	}
+	text_table_note(t, 6, strbuf_text(&line));
+}
+
+static void add_hotspot(struct text_table *t, const struct report_view *v, const struct hotspot *h, bool wide)
+{
+	const struct report *r = v->report;
+	bool has_config = r->hotspots.by == HOTSPOT_KERNEL || r->hotspots.by == HOTSPOT_CONFIG;
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, config = STRBUF_INIT, occupancy = STRBUF_INIT;
+
+	add_figures(t, &h->time, h->untimed, r->hotspots.total_ns, wide);
+	report_hotspot_name(r, h, v->full_names, &name);
+	if (wide && has_config && h->config != TRACE_NO_ROW) {
+		add_config(&config, r, h);
+		add_occupancy(&occupancy, r, h);
+	}
+	if (wide) {
+		text_table_add(t, strbuf_text(&config));
+		text_table_add(t, strbuf_text(&occupancy));
+	}
+	text_table_add(t, strbuf_text(&name));
+	if (!wide)
+		add_detail(t, r, h, has_config);
+}
+
+void report_print_hotspots(const struct report_view *v)
+{
+	static const struct text_column narrow_columns[] = {
+		{ "share" }, { "total" }, { "count" }, { "mean" }, { "median" }, { "p99" },
+		{ "name", .left = true, .flexible = true },
+	};
+	static const struct text_column wide_columns[] = {
+		{ "share" }, { "total" }, { "count" }, { "mean" }, { "median" }, { "p99" }, { "min" }, { "max" },
+		{ "(grid)x(block)", .left = true }, { "occupancy", .left = true },
+		{ "name", .left = true, .flexible = true },
+	};
+	static const char *const titles[HOTSPOT_KINDS] = {
+		[HOTSPOT_KERNEL] = "kernels",	       [HOTSPOT_CONFIG] = "kernels by configuration",
+		[HOTSPOT_STREAM] = "kernels by stream", [HOTSPOT_DEVICE] = "kernels by GPU",
+		[HOTSPOT_THREAD] = "kernels by launching thread",
+		[HOTSPOT_NVTX] = "kernels by innermost NVTX range",
+	};
+	const struct hotspots *h = &v->report->hotspots;
+	struct text_table narrow = TEXT_TABLE_INIT(narrow_columns), wide = TEXT_TABLE_INIT(wide_columns);
+	struct text_table *t = v->width >= WIDE ? &wide : &narrow;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (!h->count)
+		return;
+	for (size_t i = 0; i < MIN(h->count, v->top); i++)
+		add_hotspot(t, v, &h->items[i], t == &wide);
+	human_count(&line, h->kernels);
+	strbuf_adds(&line, ", ");
+	human_duration(&line, h->total_ns);
+	if (h->count > v->top)
+		strbuf_addf(&line, "; %llu of %zu shown", (unsigned long long)v->top, h->count);
+	if (h->untimed) {
+		strbuf_adds(&line, "; ");
+		human_count(&line, h->untimed);
+		strbuf_adds(&line, " of them without times");
+	}
+	report_title(v, titles[h->by], strbuf_text(&line));
+	text_table_print(t, 2, v->width, v->color, v->out);
+	text_table_release(t);
+}
+
+static const char *enum_name(enum table_id table, int column, uint8_t value)
+{
+	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
+
+	return name ? name : "?";
+}
+
+static void add_copy(struct text_table *t, const struct copy_group *g)
+{
+	_cleanup_strbuf_ struct strbuf rate = STRBUF_INIT, each = STRBUF_INIT;
+
+	if (g->set)
+		text_table_addf(t, "set %s",
+				enum_name(TABLE_memset, COLUMN_memset_memory_kind, g->destination));
+	else
+		text_table_addf(t, "%s  %s -> %s", enum_name(TABLE_memcpy, COLUMN_memcpy_kind, g->kind),
+				enum_name(TABLE_memcpy, COLUMN_memcpy_source_kind, g->source),
+				enum_name(TABLE_memcpy, COLUMN_memcpy_destination_kind, g->destination));
+	cell_count(t, g->count);
+	cell_bytes(t, g->bytes);
+	cell_bytes(t, g->bytes / g->count);
+	if (g->timed)
+		cell_duration(t, g->total_ns);
+	else
+		text_table_add(t, "-");
+	human_rate(&rate, g->timed_bytes, g->total_ns);
+	text_table_add(t, strbuf_text(&rate));
+	cell_percent(t, g->async, g->count);
+}
+
+void report_print_copies(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "copies", .left = true, .flexible = true }, { "count" }, { "bytes" }, { "each" }, { "time" },
+		{ "achieved" }, { "async" },
+	};
+	const struct copies *c = &v->report->copies;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	if (!c->count)
+		return;
+	for (size_t i = 0; i < MIN(c->count, v->top); i++)
+		add_copy(&t, &c->items[i]);
+	report_title(v, "copies", "");
+	text_table_print(&t, 2, v->width, v->color, v->out);
+	text_table_release(&t);
+}
+
+void report_print_syncs(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "call", .left = true, .flexible = true }, { "thread", .left = true }, { "count" }, { "time" },
+		{ "of the time" }, { "mean" }, { "longest" },
+	};
+	const struct report *r = v->report;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t i = 0; i < MIN(r->syncs.count, v->top); i++) {
+		const struct call_group *g = &r->syncs.items[i];
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		size_t length;
+		const char *name = calls_function_name(r->trace, g->function, &length);
+
+		text_safe(&text, name, length);
+		text_table_add(&t, text.length ? strbuf_text(&text) : "?");
+		strbuf_clear(&text);
+		add_thread(r, g->process, g->thread, &text);
+		text_table_add(&t, strbuf_text(&text));
+		cell_count(&t, g->count);
+		cell_duration(&t, g->total_ns);
+		cell_percent(&t, g->total_ns, r->end_ns - r->start_ns);
+		cell_duration(&t, g->total_ns / g->count);
+		cell_duration(&t, g->max_ns);
+	}
+	if (text_table_rows(&t)) {
+		report_title(v, "synchronizing and copying calls", "time that threads spent in them");
+		text_table_print(&t, 2, v->width, v->color, v->out);
+	}
+	text_table_release(&t);
+}
+
+static void add_launch_row(struct text_table *t, const char *what, const struct duration_stats *s)
+{
+	if (!s->count)
+		return;
+	text_table_add(t, what);
+	cell_count(t, s->count);
+	cell_duration(t, stats_mean_ns(s));
+	cell_duration(t, s->median_ns);
+	cell_duration(t, s->p99_ns);
+	cell_duration(t, s->max_ns);
+	cell_duration(t, s->total_ns);
+}
+
+void report_print_launches(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "", .left = true, .flexible = true }, { "count" }, { "mean" }, { "median" }, { "p99" }, { "longest" },
+		{ "total" },
+	};
+	const struct report *r = v->report;
+	const struct launches *l = &r->launches;
+	uint64_t calls = l->kernel_calls.count + l->graph_calls.count, window = r->end_ns - r->start_ns;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (!calls)
+		return;
+	add_launch_row(&t, "host time of a kernel launch", &l->kernel_calls);
+	add_launch_row(&t, "host time of a graph launch", &l->graph_calls);
+	add_launch_row(&t, "from its return to the start", &l->delay);
+	if (window)
+		human_count(&line, (uint64_t)((unsigned __int128)calls * 1000000000 / window));
+	strbuf_addf(&line, "%s", window ? "/s, " : "");
+	human_count(&line, l->in_call);
+	strbuf_adds(&line, " started before the call returned");
+	if (l->before_call) {
+		strbuf_adds(&line, ", ");
+		human_count(&line, l->before_call);
+		strbuf_adds(&line, " before it began (clock error)");
+	}
+	if (l->unmatched) {
+		strbuf_adds(&line, ", ");
+		human_count(&line, l->unmatched);
+		strbuf_adds(&line, " kernels without a recorded call");
+	}
+	if (l->failed) {
+		strbuf_adds(&line, ", ");
+		human_count(&line, l->failed);
+		strbuf_adds(&line, " failed");
+	}
+	report_title(v, "launches", strbuf_text(&line));
+	text_table_print(&t, 2, v->width, v->color, v->out);
+	text_table_release(&t);
+}
+
+void report_print_graphs(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "graph", .left = true, .flexible = true }, { "launches" }, { "nodes each" }, { "replay median" }, { "p99" },
+		{ "total" }, { "sum of nodes" },
+	};
+	const struct report *r = v->report;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	if (!r->graphs.count)
+		return;
+	for (size_t i = 0; i < MIN(r->graphs.count, v->top); i++) {
+		const struct graph_group *g = &r->graphs.items[i];
+
+		text_table_addf(&t, "%u of %u", g->graph, trace_process(r->trace, g->process)->pid);
+		cell_count(&t, g->launches);
+		if (g->nodes)
+			cell_count(&t, (g->nodes + g->launches / 2) / g->launches);
+		else
+			text_table_add(&t, "-");
+		cell_duration(&t, g->replay.median_ns);
+		cell_duration(&t, g->replay.p99_ns);
+		cell_duration(&t, g->replay.total_ns);
+		if (g->nodes)
+			cell_duration(&t, g->node_ns);
+		else
+			text_table_add(&t, "-");
+	}
+	report_title(v, "CUDA graphs", "");
+	text_table_print(&t, 2, v->width, v->color, v->out);
+	text_table_release(&t);
+}
+
+void report_print_memory(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "memory", .left = true, .flexible = true }, { "allocations" }, { "allocated" }, { "peak" },
+		{ "left at the end" }, { "bytes left" },
+	};
+	const struct report *r = v->report;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	if (!r->memory.count)
+		return;
+	for (size_t i = 0; i < MIN(r->memory.count, v->top); i++) {
+		const struct memory_group *g = &r->memory.items[i];
+
+		text_table_addf(&t, "%s, device %u of %u",
+				enum_name(TABLE_allocation, COLUMN_allocation_kind, g->kind), g->device,
+				trace_process(r->trace, g->process)->pid);
+		cell_count(&t, g->allocations);
+		cell_bytes(&t, g->allocated_bytes);
+		cell_bytes(&t, g->peak_bytes);
+		cell_count(&t, g->live);
+		cell_bytes(&t, g->live_bytes);
+	}
+	report_title(v, "memory", "");
+	text_table_print(&t, 2, v->width, v->color, v->out);
+	text_table_release(&t);
+}

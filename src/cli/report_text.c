@@ -1,0 +1,435 @@
+#include "cli/report_text.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/human.h"
+#include "cli/ui.h"
+
+#define LABEL 10	/* columns of the labels of lines that are no tables */
+
+void cell_duration(struct text_table *t, uint64_t ns)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	human_duration(&s, ns);
+	text_table_add(t, strbuf_text(&s));
+	strbuf_release(&s);
+}
+
+void cell_count(struct text_table *t, uint64_t n)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	human_count(&s, n);
+	text_table_add(t, strbuf_text(&s));
+	strbuf_release(&s);
+}
+
+void cell_bytes(struct text_table *t, uint64_t bytes)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	human_bytes(&s, bytes);
+	text_table_add(t, strbuf_text(&s));
+	strbuf_release(&s);
+}
+
+void cell_percent(struct text_table *t, uint64_t part, uint64_t whole)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	human_percent(&s, part, whole);
+	text_table_add(t, strbuf_text(&s));
+	strbuf_release(&s);
+}
+
+void cell_safe(struct text_table *t, const char *text)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	text_safe(&s, text, strlen(text));
+	text_table_add(t, strbuf_text(&s));
+	strbuf_release(&s);
+}
+
+void report_title(const struct report_view *v, const char *title, const char *rest)
+{
+	strbuf_addc(v->out, '\n');
+	style_add(v->out, v->color, STYLE_BOLD, title);
+	if (*rest)
+		strbuf_addf(v->out, "  %s", rest);
+	strbuf_addc(v->out, '\n');
+}
+
+/* "label     text", folded, the lines after the first one indented to the text. */
+static void labelled(const struct report_view *v, enum style style, const char *label, const char *text)
+{
+	struct strbuf folded = STRBUF_INIT;
+
+	text_fold(&folded, text, LABEL, v->width);
+	style_add(v->out, v->color, style, label);
+	for (size_t i = strlen(label); i < LABEL; i++)
+		strbuf_addc(v->out, ' ');
+	strbuf_adds(v->out, strlen(strbuf_text(&folded)) > LABEL ? strbuf_text(&folded) + LABEL : "\n");
+	v->out->failed |= folded.failed;
+	strbuf_release(&folded);
+}
+
+/* "2026-01-01 00:00:00 UTC" of a CLOCK_MONOTONIC time. */
+static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *out)
+{
+	time_t seconds = (time_t)(((int64_t)time_ns + trace_realtime_offset_ns(r->trace)) / (int64_t)NS_PER_S);
+	char text[64];
+	struct tm tm;
+
+	if (gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		strbuf_adds(out, text);
+}
+
+/* The process that speaks for the recording: the first that was recorded from inside, else the first. */
+static const struct trace_process *main_process(const struct trace *t)
+{
+	for (size_t p = 0; p < trace_process_count(t); p++)
+		if (trace_process(t, p)->inside)
+			return trace_process(t, p);
+	return trace_process_count(t) ? trace_process(t, 0) : NULL;
+}
+
+static void print_header(const struct report_view *v)
+{
+	const struct report *r = v->report;
+	const struct trace_process *p = main_process(r->trace);
+	const struct filter *f = &r->options.filter;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	uint64_t start_ns, end_ns;
+
+	trace_span(r->trace, &start_ns, &end_ns);
+	if (p)
+		text_safe(&line, p->command, strlen(p->command));
+	style_add(v->out, v->color, STYLE_BOLD, line.length ? strbuf_text(&line) : v->path);
+	strbuf_addc(v->out, '\n');
+	strbuf_clear(&line);
+	if (p && *p->host) {
+		text_safe(&line, p->host, strlen(p->host));
+		strbuf_adds(&line, ", ");
+	}
+	add_date(r, start_ns, &line);
+	strbuf_adds(&line, ", ");
+	human_duration(&line, end_ns - start_ns);
+	strbuf_addf(&line, ", %zu process%s, ", trace_process_count(r->trace),
+		    trace_process_count(r->trace) == 1 ? "" : "es");
+	human_count(&line, trace_rows(r->trace, TABLE_kernel));
+	strbuf_adds(&line, " kernels");
+	if (r->selection.windowed) {
+		strbuf_adds(&line, "; here from ");
+		human_duration(&line, r->start_ns - start_ns);
+		strbuf_adds(&line, " to ");
+		human_duration(&line, r->end_ns - start_ns);
+	}
+	if (f->pid >= 0)
+		strbuf_addf(&line, "; process %lld only", (long long)f->pid);
+	if (f->device >= 0)
+		strbuf_addf(&line, "; device %lld only", (long long)f->device);
+	text_fold(v->out, strbuf_text(&line), 0, v->width);
+}
+
+static void print_verdict(const struct report_view *v)
+{
+	const struct verdict *verdict = &v->report->verdict;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t window = v->report->end_ns - v->report->start_ns;
+
+	report_title(v, "verdict", "");
+	v->out->length--;	/* goes on in the same line */
+	strbuf_adds(v->out, "   ");
+	style_add(v->out, v->color, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
+		  verdict_name(verdict->kind));
+	strbuf_addc(v->out, '\n');
+	verdict_sentence(verdict, &text);
+	labelled(v, STYLE_NONE, "", strbuf_text(&text));
+	if ((verdict->before_ns + verdict->after_ns) > window / 4) {
+		strbuf_clear(&text);
+		strbuf_adds(&text, "no GPU work in the first ");
+		human_duration(&text, verdict->before_ns);
+		strbuf_adds(&text, " and the last ");
+		human_duration(&text, verdict->after_ns);
+		strbuf_adds(&text, " of ");
+		human_duration(&text, window);
+		labelled(v, STYLE_NONE, "", strbuf_text(&text));
+	}
+	if (*verdict_advice(verdict->kind)) {
+		strbuf_clear(&text);
+		strbuf_addf(&text, "what helps: %s", verdict_advice(verdict->kind));
+		labelled(v, STYLE_NONE, "", strbuf_text(&text));
+	}
+}
+
+/* A bar of at most `columns` for part of whole; nothing when bars are off. */
+static void cell_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole, unsigned columns)
+{
+	_cleanup_strbuf_ struct strbuf bar = STRBUF_INIT;
+	uint64_t eighths = whole ? (uint64_t)((unsigned __int128)MIN(part, whole) * columns * 8 / whole) : 0;
+
+	for (; v->bars && eighths >= 8; eighths -= 8)
+		strbuf_adds(&bar, "\u2588");
+	if (v->bars && eighths)
+		strbuf_add(&bar, (const char[]){ '\xe2', '\x96', (char)(0x90 - eighths) }, 3);
+	text_table_add(t, strbuf_text(&bar));
+}
+
+static uint64_t gpu_sum(const struct gpu_busy *b)
+{
+	return b->sum_ns[GPU_WORK_KERNEL] + b->sum_ns[GPU_WORK_COPY] + b->sum_ns[GPU_WORK_SET] +
+	       b->sum_ns[GPU_WORK_GRAPH];
+}
+
+static void print_gpus(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "GPU", .left = true, .flexible = true }, { "", .left = true }, { "busy" }, { "union" }, { "sum" },
+		{ "kernels" }, { "copies" }, { "kernels only" }, { "copies only" }, { "overlap" },
+	};
+	const struct report *r = v->report;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	uint64_t window = r->end_ns - r->start_ns;
+
+	for (size_t i = 0; i < r->busy.count; i++) {
+		const struct gpu_busy *b = &r->busy.gpus[i];
+		_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+
+		if (!b->last_ns)
+			continue;
+		text_safe(&name, r->gpus.items[i].name, strlen(r->gpus.items[i].name));
+		text_table_addf(&t, "%zu %s", i, strbuf_text(&name));
+		cell_bar(&t, v, b->union_ns, window, 10);
+		cell_percent(&t, b->union_ns, window);
+		cell_duration(&t, b->union_ns);
+		cell_duration(&t, gpu_sum(b));
+		cell_count(&t, b->count[GPU_WORK_KERNEL]);
+		cell_count(&t, b->count[GPU_WORK_COPY] + b->count[GPU_WORK_SET]);
+		cell_duration(&t, b->compute_ns - b->overlap_ns);
+		cell_duration(&t, b->copy_ns - b->overlap_ns);
+		cell_duration(&t, b->overlap_ns);
+	}
+	if (text_table_rows(&t)) {
+		report_title(v, "GPU busy", "");
+		text_table_print(&t, 2, v->width, v->color, v->out);
+	}
+	text_table_release(&t);
+}
+
+/* How many streams had work at once, as shares of the busy time. */
+static void print_concurrency(const struct report_view *v)
+{
+	const struct report *r = v->report;
+
+	for (size_t i = 0; i < r->busy.count; i++) {
+		const struct gpu_busy *b = &r->busy.gpus[i];
+		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+		if (b->max_streams < 2 && b->max_pieces < 2)
+			continue;
+		strbuf_addf(&line, "  GPU %zu streams at once:", i);
+		for (unsigned n = 1; n < BUSY_LEVELS; n++) {
+			if (!b->streams_ns[n])
+				continue;
+			strbuf_addf(&line, " %u%s ", n, n == BUSY_LEVELS - 1 ? "+" : "");
+			human_percent(&line, b->streams_ns[n], b->union_ns);
+			strbuf_addc(&line, ',');
+		}
+		strbuf_addf(&line, " most %llu; pieces of work at once: most %llu\n", (unsigned long long)b->max_streams,
+			    (unsigned long long)b->max_pieces);
+		strbuf_add(v->out, strbuf_text(&line), line.length);
+	}
+}
+
+static const char *const cause_texts[IDLE_CAUSES] = {
+	[IDLE_BEFORE] = "before the first GPU work",
+	[IDLE_AFTER] = "after the last GPU work",
+	[IDLE_HOST] = "outside CUDA (host code)",
+	[IDLE_LAUNCH] = "in a launch call",
+	[IDLE_SYNC] = "in a synchronizing call",
+	[IDLE_COPY] = "in a copy call",
+	[IDLE_MEMORY] = "in an allocation call",
+	[IDLE_CALL] = "in another CUDA call",
+	[IDLE_QUEUED] = "launched, not started yet",
+	[IDLE_UNKNOWN] = "unknown: launch not recorded",
+};
+
+static const char *const size_texts[IDLE_SIZES] = { "< 1 us", "< 10 us",  "< 100 us", "< 1 ms",
+						    "< 10 ms", "< 100 ms", ">= 100 ms" };
+
+/* Causes, longest first. */
+static size_t sort_causes(const struct gpu_idle *g, int *causes)
+{
+	size_t count = 0;
+
+	for (int cause = 0; cause < IDLE_CAUSES; cause++) {
+		size_t i = count;
+
+		if (!g->cause_ns[cause])
+			continue;
+		for (; i && g->cause_ns[causes[i - 1]] < g->cause_ns[cause]; i--)
+			causes[i] = causes[i - 1];
+		causes[i] = cause;
+		count++;
+	}
+	return count;
+}
+
+static void print_idle(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		{ "the launching thread was", .left = true, .flexible = true }, { "", .left = true }, { "time" }, { "share" },
+		{ "" }, { "gaps between work", .left = true }, { "gaps" }, { "time" }, { "share" },
+	};
+	const struct report *r = v->report;
+	const struct gpu_idle *g = r->verdict.kind == VERDICT_NO_WORK ? NULL : &r->idle.gpus[r->verdict.gpu];
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	uint64_t window = r->end_ns - r->start_ns;
+	int causes[IDLE_CAUSES], size = 0;
+	size_t count;
+
+	if (!g || !g->total_ns)
+		return;
+	count = sort_causes(g, causes);
+	for (size_t i = 0; i < count || size < IDLE_SIZES; i++) {
+		if (i < count) {
+			text_table_add(&t, cause_texts[causes[i]]);
+			cell_bar(&t, v, g->cause_ns[causes[i]], g->total_ns, 10);
+			cell_duration(&t, g->cause_ns[causes[i]]);
+			cell_percent(&t, g->cause_ns[causes[i]], window);
+		} else {
+			for (int c = 0; c < 4; c++)
+				text_table_add(&t, "");
+		}
+		text_table_add(&t, "");
+		while (size < IDLE_SIZES && !g->gaps[size])
+			size++;
+		if (size < IDLE_SIZES) {
+			text_table_add(&t, size_texts[size]);
+			cell_count(&t, g->gaps[size]);
+			cell_duration(&t, g->gaps_ns[size]);
+			cell_percent(&t, g->gaps_ns[size], window);
+			size++;
+		}
+		text_table_end_row(&t);
+	}
+	human_duration(&line, g->total_ns);
+	strbuf_adds(&line, ", ");
+	human_percent(&line, g->total_ns, window);
+	strbuf_addf(&line, " of the time (GPU %zu)", r->verdict.gpu);
+	report_title(v, "GPU idle", strbuf_text(&line));
+	text_table_print(&t, 2, v->width, v->color, v->out);
+	text_table_release(&t);
+}
+
+static void print_losses(const struct report_view *v)
+{
+	const struct cost *c = &v->report->cost;
+
+	strbuf_addc(v->out, '\n');
+	if (!c->loss_count) {
+		labelled(v, STYLE_GREEN, "loss", "nothing lost");
+		return;
+	}
+	for (size_t i = 0; i < MIN(c->loss_count, v->top); i++) {
+		const struct loss_sum *l = &c->losses[i];
+		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+		if (l->count)
+			human_count(&line, l->count);
+		strbuf_adds(&line, !l->count ? "an unknown number" : l->unknown ? " or more" : "");
+		strbuf_addf(&line, " %s", loss_reason_name(l->reason));
+		if (*l->detail) {
+			strbuf_adds(&line, ": ");
+			text_safe(&line, l->detail, strlen(l->detail));
+		}
+		labelled(v, STYLE_RED, i ? "" : "loss", strbuf_text(&line));
+	}
+	if (c->loss_count > v->top) {
+		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+		strbuf_addf(&line, "and %zu kinds more: see `pitot info`", c->loss_count - (size_t)v->top);
+		labelled(v, STYLE_RED, "", strbuf_text(&line));
+	}
+}
+
+/* "callback 12.3 ms (1,002,000 times 12 ns)" */
+static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind kind, const char *text)
+{
+	const struct cost_sum *sum = &c->kinds[kind];
+
+	if (!sum->any)
+		return;
+	strbuf_addf(line, "%s%s ", line->length ? ", " : "", text);
+	if (kind == cost_kind_memory) {
+		human_bytes(line, sum->bytes);
+		return;
+	}
+	human_duration(line, sum->total_ns);
+	if (kind == cost_kind_callback && sum->count) {
+		strbuf_adds(line, " (");
+		human_count(line, sum->count);
+		strbuf_adds(line, " times ");
+		human_duration(line, sum->total_ns / sum->count);
+		strbuf_addc(line, ')');
+	}
+	if (sum->bytes) {
+		strbuf_adds(line, " for ");
+		human_bytes(line, sum->bytes);
+	}
+}
+
+static void print_cost(const struct report_view *v)
+{
+	const struct cost *c = &v->report->cost;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	add_cost(&line, c, cost_kind_callback, "callbacks");
+	add_cost(&line, c, cost_kind_setup, "set-up");
+	add_cost(&line, c, cost_kind_exit, "exit");
+	add_cost(&line, c, cost_kind_buffer_request, "buffer requests");
+	add_cost(&line, c, cost_kind_collector, "collector (own thread)");
+	add_cost(&line, c, cost_kind_write, "writing");
+	add_cost(&line, c, cost_kind_memory, "memory");
+	if (c->overhead_count) {
+		strbuf_addf(&line, "%sCUPTI says ", line.length ? ", " : "");
+		human_duration(&line, c->overhead_ns);
+		strbuf_adds(&line, " of its own");
+	}
+	labelled(v, STYLE_NONE, "cost", line.length ? strbuf_text(&line) : "not measured in this recording");
+}
+
+static void print_untimed(const struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (!v->report->busy.untimed)
+		return;
+	human_count(&line, v->report->busy.untimed);
+	strbuf_adds(&line, " pieces of GPU work have no times: counted, and in no sum above");
+	strbuf_addc(v->out, '\n');
+	labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
+}
+
+void report_print_text(const struct report_view *v)
+{
+	print_header(v);
+	print_verdict(v);
+	print_gpus(v);
+	print_concurrency(v);
+	print_idle(v);
+	report_print_hotspots(v);
+	report_print_copies(v);
+	report_print_syncs(v);
+	report_print_launches(v);
+	report_print_graphs(v);
+	report_print_memory(v);
+	print_untimed(v);
+	print_losses(v);
+	print_cost(v);
+}

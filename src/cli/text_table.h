@@ -1,0 +1,48 @@
+/* text_table.h: rows of text printed as aligned columns; and text from outside made safe for a terminal. */
+#ifndef PITOT_CLI_TEXT_TABLE_H
+#define PITOT_CLI_TEXT_TABLE_H
+
+#include "base/strbuf.h"
+#include "base/vec.h"
+
+struct text_column {
+	const char *head;	/* "" for none */
+	bool left;		/* aligned to the left; else to the right */
+	bool flexible;		/* cut when the line would be too long; at most one */
+};
+
+/* Cells are added one after the other, row by row. Failure to allocate shows when the table is printed. */
+struct text_table {
+	const struct text_column *columns;
+	size_t column_count;
+	struct strbuf text;		/* of all cells, each with a NUL */
+	VEC(size_t) cells;		/* offsets in text */
+	bool headless;			/* no line of heads */
+	bool failed;
+};
+
+#define TEXT_TABLE_INIT(table_columns) { .columns = (table_columns), .column_count = ARRAY_SIZE(table_columns) }
+
+void text_table_release(struct text_table *t);
+/* One cell; the text is copied and must be safe (text_safe). */
+void text_table_add(struct text_table *t, const char *text);
+void text_table_addf(struct text_table *t, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The rest of the current row as empty cells. */
+void text_table_end_row(struct text_table *t);
+/* Instead of a row: a line of its own below the row before, dim, starting at a column. */
+void text_table_note(struct text_table *t, size_t column, const char *text);
+size_t text_table_rows(const struct text_table *t);
+
+/* Appends the table: lines of at most `width` columns, after `indent` blanks, two blanks between columns. */
+void text_table_print(const struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out);
+
+/*
+ * Appends text so that it can do nothing to a terminal: control characters, bytes that are no UTF-8 and characters that
+ * change the direction or the look of other text become \xNN or \u{NNNN}; a backslash stays as it is.
+ */
+void text_safe(struct strbuf *out, const char *text, size_t length);
+
+/* Columns that UTF-8 text takes: its code points. */
+size_t text_columns(const char *text, size_t length);
+
+#endif
