@@ -10,6 +10,7 @@
 #include "capture/host/process_rows.h"
 #include "capture/leave.h"
 #include "capture/log.h"
+#include "capture/nvtx/nvtx_source.h"
 #include "capture/ring.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/cuda/source.h"
@@ -20,6 +21,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* start and stop only; never on the launch path */
 static bool running, cuda_started;
+static pid_t owner;		/* a child made without pthread_atfork's knowledge is not it */
+static __thread bool starting;	/* libraries that starting loads may come back here, through NVTX */
 static struct settings settings;
 
 static bool open_writer(struct writer **w)
@@ -47,6 +50,7 @@ static bool start_new(bool with_cuda)
 {
 	struct collector_start start = { .setup_start_ns = clock_monotonic_ns() };
 
+	owner = getpid();
 	log_open();
 	if (!settings_read(&settings))
 		return false;
@@ -78,16 +82,17 @@ static void add_cuda(void)
 
 bool session_start(bool with_cuda)
 {
-	bool result;
-
+	if (starting)
+		return false;
+	starting = true;
 	pthread_mutex_lock(&lock);
 	if (!running)
 		running = start_new(with_cuda);
-	else if (with_cuda && !cuda_started)
+	else if (with_cuda && !cuda_started && collector_running())
 		add_cuda();
-	result = running;
 	pthread_mutex_unlock(&lock);
-	return result;
+	starting = false;
+	return collector_running();
 }
 
 bool session_running(void)
@@ -97,7 +102,7 @@ bool session_running(void)
 
 void session_stop(void)
 {
-	if (collector_running() && !collector_stop(STOP_LIMIT_NS))
+	if (getpid() == owner && collector_running() && !collector_stop(STOP_LIMIT_NS))
 		log_line("gave up waiting for the collector");
 }
 
@@ -108,6 +113,7 @@ void session_after_fork(void)
 	collector_after_fork();
 	rings_after_fork();
 	host_reset();
+	nvtx_source_after_fork();
 #ifndef PITOT_WITHOUT_CUDA
 	cuda_source_after_fork();
 #endif

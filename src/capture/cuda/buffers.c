@@ -133,6 +133,17 @@ void buffers_counts(struct buffer_counts *counts)
 	counts->request_ns = atomic_load(&request_ns);
 }
 
+void buffers_after_fork(void)
+{
+	for (unsigned i = 0; i < BUFFERS_MAX; i++) {
+		if (slots[i].bytes && atomic_load(&slots[i].state) != SLOT_UNMAPPED)
+			munmap(slots[i].bytes, BUFFER_BYTES);
+		slots[i].bytes = NULL;
+		atomic_store(&slots[i].state, SLOT_UNMAPPED);
+	}
+	atomic_store(&mapped, 0);
+}
+
 size_t buffers_mapped_bytes(void)
 {
 	return atomic_load(&mapped);

@@ -43,6 +43,9 @@ struct buffer_counts {
 /* Totals since the start. */
 void buffers_counts(struct buffer_counts *counts);
 
+/* In the child of a fork: none of them is with a CUPTI here. */
+void buffers_after_fork(void);
+
 /* Bytes mapped now. */
 size_t buffers_mapped_bytes(void);
 

@@ -46,6 +46,8 @@ static struct {
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_total;
 	struct activity_counts reported;
 	uint64_t since_ns;
+	uint32_t known[512];		/* functions whose rows the writer has, by a hash of the id */
+	uint8_t known_kind[512];
 } self;
 
 static const struct {
@@ -304,24 +306,22 @@ void cuda_source_periodic(struct writer *w, uint64_t now)
 /* Says once which function an id is; the launches among them are counted. */
 static void write_function(struct writer *w, uint32_t function)
 {
-	static uint32_t known[512];
-	static uint8_t known_kind[512];
-	unsigned slot = (function * 2654435761u) >> 23;
+	unsigned slot = (function * 2654435761u) >> 23 /* 512 slots */;
 	struct row_api_function row = { .id = function };
 	enum api_kind kind;
 	const char *name;
 
-	if (known[slot] != function) {
+	if (self.known[slot] != function) {
 		name = api_function_name(&self.cupti, function, &kind);
 		row.name = rows_text(w, name ? name : "?");
 		row.kind = (uint8_t)kind;
-		known[slot] = function;
-		known_kind[slot] = (uint8_t)kind;
+		self.known[slot] = function;
+		self.known_kind[slot] = (uint8_t)kind;
 		writer_api_function(w, function, &row);
 	} else {
 		writer_api_function(w, function, NULL);
 	}
-	self.launches += known_kind[slot] == api_kind_launch;
+	self.launches += self.known_kind[slot] == api_kind_launch;
 }
 
 void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_event *event, int32_t result,
@@ -370,6 +370,7 @@ void cuda_source_after_fork(void)
 {
 	memset(&self, 0, sizeof(self));
 	api_calls_enable(false);
+	buffers_after_fork();
 	activity_reset();
 	cupti_clock_reset();
 }
