@@ -17,6 +17,23 @@ static bool is_segment_name(const char *name)
 	return length > suffix && strcmp(name + length - suffix, SEGMENT_SUFFIX) == 0;
 }
 
+/* Notes that a file cannot be read; in the reason its path is shortened to its name. */
+static int add_failed(struct trace *t, const char *path, const char *name, const struct error *e)
+{
+	struct failed_file failed = { .name = name, .code = e->code };
+	const char *at = strstr(e->text, path);
+	struct strbuf reason = { 0 };
+
+	strbuf_add(&reason, e->text, at ? (size_t)(at - e->text) : 0);
+	if (at)
+		strbuf_addf(&reason, "%s%s", name, at + strlen(path));
+	else
+		strbuf_addf(&reason, "segment '%s': %s", name, e->text);
+	failed.reason = trace_keep(t, strbuf_text(&reason));
+	strbuf_release(&reason);
+	return e->code == -ENOMEM ? -ENOMEM : vec_push(&t->failed, failed);
+}
+
 /* A file that cannot be read is noted, and only a lack of memory is an error. */
 static int open_file(struct trace *t, const char *path, const char *name, uint64_t *new_blocks)
 {
@@ -24,11 +41,8 @@ static int open_file(struct trace *t, const char *path, const char *name, uint64
 	struct error e = { 0 };
 	int result = segment_open(path, &segment.file, &e);
 
-	if (result < 0) {
-		struct failed_file failed = { segment.name, trace_keep(t, e.text), result };
-
-		return result == -ENOMEM ? result : vec_push(&t->failed, failed);
-	}
+	if (result < 0)
+		return add_failed(t, path, segment.name, &e);
 	if (vec_push(&t->segments, segment) < 0) {
 		segment_release(&segment.file);
 		return -ENOMEM;
@@ -38,17 +52,14 @@ static int open_file(struct trace *t, const char *path, const char *name, uint64
 }
 
 /* Looks for what was appended to an open file since. */
-static int refresh_file(struct trace *t, size_t index, uint64_t *new_blocks)
+static int refresh_file(struct trace *t, size_t index, const char *path, uint64_t *new_blocks)
 {
 	struct trace_segment *segment = &t->segments.data[index];
 	struct error e = { 0 };
 	int found = segment_refresh(&segment->file, &e);
 
-	if (found < 0) {
-		struct failed_file failed = { segment->name, trace_keep(t, e.text), found };
-
-		return found == -ENOMEM ? found : vec_push(&t->failed, failed);
-	}
+	if (found < 0)
+		return add_failed(t, path, segment->name, &e);
 	*new_blocks += (uint64_t)found;
 	return 0;
 }
@@ -73,7 +84,7 @@ static int scan_file(struct trace *t, const struct map *known, const char *path,
 	uint64_t index;
 
 	if (id >= 0 && map_get(known, (uint64_t)id, &index))
-		return refresh_file(t, index, new_blocks);
+		return refresh_file(t, index, path, new_blocks);
 	return open_file(t, path, name, new_blocks);
 }
 

@@ -1,10 +1,12 @@
 /*
  * join.c: which api_call launched a row, by process and correlation id.
  *
- * One index per process leads from a correlation id to the first call that has it, which is the outermost one, as calls
- * are ordered by their start. Further calls with the same id (a runtime function and the driver function that it calls)
- * are rare, and stand in a list sorted by id that is only looked at when the first one is not of a suitable kind.
- * Correlation id 0 stands for none.
+ * Each process's calls are put into as many buckets as there are calls, by correlation id. Ids come from one counter
+ * that also counts calls which are not recorded, so they are spread evenly over a range, and neighbours in time are
+ * neighbours in the buckets. Where they are not (a recording of many gaps, or hostile bytes), the id is hashed first.
+ *
+ * Calls of one id (a runtime function and the driver function that it calls) stand in their bucket in the order of their
+ * rows, the outermost first. One of a suitable kind is preferred. Correlation id 0 stands for none.
  */
 #include "trace/trace_data.h"
 
@@ -15,15 +17,17 @@
 
 #define ROWS_PER_ITEM 65536u
 
-struct further_call {
-	uint64_t correlation;
-	uint32_t row;
-};
+/* More calls than this in one bucket: the ids are not spread evenly. */
+#define BUCKET_MAX 64
 
 struct call_index {
-	struct id_table first;
-	VEC(struct further_call) further;
+	uint64_t least;
+	unsigned shift;		/* bucket of an id: (id - least) >> shift; HASHED: hash of the id */
+	uint32_t buckets;	/* a power of two when hashed */
+	uint32_t *first;	/* first[b] … first[b + 1]: places in calls */
+	uint32_t *calls;	/* rows of api_call */
 };
+#define HASHED 64u
 
 /* The kinds of calls that launch rows of a table, as bits of enum api_kind; 0: the table has no launches. */
 static uint32_t launching_kinds(enum table_id table)
@@ -51,42 +55,78 @@ static uint32_t launching_kinds(enum table_id table)
 	}
 }
 
-static int compare_further(const void *a, const void *b)
+/* Bucket of an id, or `buckets` where no call can have it. */
+static uint32_t bucket_of(const struct call_index *index, uint64_t id)
 {
-	const struct further_call *x = a, *y = b;
+	uint64_t bucket;
 
-	if (x->correlation != y->correlation)
-		return x->correlation < y->correlation ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	if (index->shift == HASHED)
+		return (uint32_t)hash_u64(id) & (index->buckets - 1);
+	bucket = (id - index->least) >> index->shift;
+	return (uint32_t)MIN(bucket, index->buckets);
+}
+
+static uint32_t count_calls(struct call_index *index, const uint64_t *ids, uint64_t begin, uint64_t end)
+{
+	uint32_t greatest = 0;
+
+	memset(index->first, 0, ((size_t)index->buckets + 2) * sizeof(*index->first));
+	for (uint64_t row = begin; row < end; row++) {
+		uint32_t *count = &index->first[bucket_of(index, ids[row]) + 1];
+
+		*count += ids[row] != 0;
+		greatest = MAX(greatest, *count);
+	}
+	return greatest;
+}
+
+/* Chooses shift and buckets: at most twice as many buckets as calls. */
+static void shape_buckets(struct call_index *index, const uint64_t *ids, uint64_t begin, uint64_t end)
+{
+	uint64_t least = UINT64_MAX, greatest = 0;
+
+	for (uint64_t row = begin; row < end; row++) {
+		least = ids[row] ? MIN(least, ids[row]) : least;
+		greatest = MAX(greatest, ids[row]);
+	}
+	least = MIN(least, greatest);
+	index->least = least;
+	index->shift = 0;
+	while ((greatest - least) >> index->shift >= end - begin)
+		index->shift++;
+	index->buckets = (uint32_t)((greatest - least) >> index->shift) + 1;
 }
 
 static int index_process(void *user, unsigned worker, size_t process)
 {
 	const struct trace *t = user;
 	const struct table_data *table = &t->tables[TABLE_api_call];
-	const uint64_t *correlations = table->columns[COLUMN_api_call_correlation].values;
+	const uint64_t *ids = table->columns[COLUMN_api_call_correlation].values;
 	struct call_index *index = &t->calls[process];
 	uint64_t begin = table->first_row[process], end = table->first_row[process + 1];
-	uint64_t least = UINT64_MAX, greatest = 0;
 
 	(void)worker;
 	if (begin == end)
 		return 0;
-	for (uint64_t i = begin; i < end; i++) {
-		least = MIN(least, correlations[i]);
-		greatest = MAX(greatest, correlations[i]);
-	}
-	if (id_table_init(&index->first, least, greatest, end - begin) < 0)
+	shape_buckets(index, ids, begin, end);
+	/* room also for the buckets of hashed ids, a power of two of at most that many */
+	index->first = array_new((uint64_t)index->buckets + 2, sizeof(*index->first));
+	index->calls = array_new(end - begin, sizeof(*index->calls));
+	if (!index->first || !index->calls)
 		return -ENOMEM;
-	for (uint64_t i = begin; i < end; i++) {
-		struct further_call call = { correlations[i], (uint32_t)i };
-		int added = call.correlation ? id_table_add(&index->first, call.correlation, call.row) : 1;
-
-		if (added < 0 || (added == 0 && vec_push(&index->further, call) < 0))
-			return -ENOMEM;
+	if (count_calls(index, ids, begin, end) > BUCKET_MAX) {
+		index->shift = HASHED;
+		index->buckets = 1u << (31 - __builtin_clz(index->buckets));
+		count_calls(index, ids, begin, end);
 	}
-	if (index->further.count)
-		qsort(index->further.data, index->further.count, sizeof(struct further_call), compare_further);
+	for (uint32_t b = 0; b < index->buckets; b++)
+		index->first[b + 1] += index->first[b];
+	/* filling moves each bucket's beginning to its end, which is the next one's beginning */
+	for (uint64_t row = begin; row < end; row++)
+		if (ids[row])
+			index->calls[index->first[bucket_of(index, ids[row])]++] = (uint32_t)row;
+	memmove(index->first + 1, index->first, (size_t)index->buckets * sizeof(*index->first));
+	index->first[0] = 0;
 	return 0;
 }
 
@@ -104,8 +144,8 @@ static int index_calls(struct trace *t)
 void calls_release(struct trace *t)
 {
 	for (size_t i = 0; i < t->call_index_count; i++) {
-		id_table_release(&t->calls[i].first);
-		vec_release(&t->calls[i].further);
+		free(t->calls[i].first);
+		free(t->calls[i].calls);
 	}
 	free(t->calls);
 	t->calls = NULL;
@@ -115,8 +155,8 @@ void calls_release(struct trace *t)
 struct join {
 	const struct trace *t;
 	const struct table_data *table;
-	const uint64_t *correlations;	/* of the table */
-	const uint8_t *valid;
+	const uint64_t *ids;		/* the table's correlation ids; 0 where missing */
+	const uint64_t *call_ids;	/* those of api_call */
 	uint32_t kinds;
 	uint32_t *launches;
 };
@@ -130,24 +170,26 @@ static bool suits(const struct join *join, uint32_t call)
 	return function != TRACE_NO_ROW && kinds[function] < 32 && join->kinds >> kinds[function] & 1;
 }
 
-/* The first further call with this id that suits, or `otherwise`. */
-static uint32_t find_further(const struct join *join, const struct call_index *index, uint64_t correlation,
-			     uint32_t otherwise)
+static uint32_t find_call(const struct join *join, const struct call_index *index, uint64_t id)
 {
-	size_t low = 0, high = index->further.count;
+	uint32_t found = TRACE_NO_ROW, bucket, tried = 0;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (index->further.data[middle].correlation < correlation)
-			low = middle + 1;
-		else
-			high = middle;
+	if (id == 0 || !index->first)
+		return TRACE_NO_ROW;
+	bucket = bucket_of(index, id);
+	if (bucket == index->buckets)
+		return TRACE_NO_ROW;
+	for (uint32_t i = index->first[bucket]; i < index->first[bucket + 1]; i++) {
+		if (join->call_ids[index->calls[i]] != id)
+			continue;
+		if (suits(join, index->calls[i]))
+			return index->calls[i];
+		if (tried++ == 0)
+			found = index->calls[i];
+		if (tried == BUCKET_MAX)
+			break;
 	}
-	for (; low < index->further.count && index->further.data[low].correlation == correlation; low++)
-		if (suits(join, index->further.data[low].row))
-			return index->further.data[low].row;
-	return otherwise;
+	return found;
 }
 
 static int join_rows(void *user, unsigned worker, size_t item)
@@ -158,22 +200,12 @@ static int join_rows(void *user, unsigned worker, size_t item)
 
 	(void)worker;
 	for (; row < end; row++) {
-		uint64_t correlation = join->correlations[row];
-		const struct call_index *index;
-		uint32_t call = TRACE_NO_ROW;
-
 		while (row >= join->table->first_row[process + 1])
 			process++;
-		index = &join->t->calls[process];
-		if (correlation && (!join->valid || join->valid[row]))
-			call = id_table_get(&index->first, correlation);
-		if (call != TRACE_NO_ROW && index->further.count && !suits(join, call))
-			call = find_further(join, index, correlation, call);
-		join->launches[row] = call;
+		join->launches[row] = find_call(join, &join->t->calls[process], join->ids[row]);
 	}
 	return 0;
 }
-_Static_assert(ID_ABSENT == TRACE_NO_ROW, "an absent id is no row");
 
 static int load_columns(struct trace *t, enum table_id table, int correlation, struct error *e)
 {
@@ -192,8 +224,8 @@ static int join_table(struct trace *t, struct table_data *table, enum table_id i
 	struct join join = {
 		.t = t,
 		.table = table,
-		.correlations = table->columns[correlation].values,
-		.valid = table->columns[correlation].valid,
+		.ids = table->columns[correlation].values,
+		.call_ids = t->tables[TABLE_api_call].columns[COLUMN_api_call_correlation].values,
 		.kinds = launching_kinds(id),
 		.launches = array_new(table->rows, sizeof(uint32_t)),
 	};

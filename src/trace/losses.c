@@ -45,18 +45,11 @@ static size_t process_of_name(const struct trace *t, const char *name)
 
 static int add_failed_files(struct trace *t)
 {
-	struct strbuf detail = { 0 };
 	int result = 0;
 
-	for (size_t i = 0; i < t->failed.count && result == 0; i++) {
-		const struct failed_file *failed = &t->failed.data[i];
-
-		strbuf_clear(&detail);
-		strbuf_addf(&detail, "%s: %s", failed->name, failed->reason);
-		result = add(t, process_of_name(t, failed->name), loss_reason_damaged_file, 1, 0, 0,
-			     strbuf_text(&detail));
-	}
-	strbuf_release(&detail);
+	for (size_t i = 0; i < t->failed.count && result == 0; i++)
+		result = add(t, process_of_name(t, t->failed.data[i].name), loss_reason_damaged_file, 1, 0, 0,
+			     t->failed.data[i].reason);
 	return result;
 }
 

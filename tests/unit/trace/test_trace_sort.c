@@ -1,0 +1,153 @@
+#include "trace/trace_data.h"
+
+#include "trace_fixture.h"
+
+static uint64_t random_state = 1;
+
+static uint64_t random_below(uint64_t bound)
+{
+	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (random_state >> 33) % bound;
+}
+
+/* A permutation of each process's rows, in order of time, rows of equal time in their old order. */
+static void check_order(const uint64_t *times, const uint64_t *first_row, size_t processes, const uint32_t *order)
+{
+	bool *seen = calloc(first_row[processes] + 1, sizeof(*seen));
+
+	assert_non_null(seen);
+	for (size_t p = 0; p < processes; p++) {
+		for (uint64_t i = first_row[p]; i < first_row[p + 1]; i++) {
+			assert_in_range(order[i], first_row[p], first_row[p + 1] - 1);
+			assert_false(seen[order[i]]);
+			seen[order[i]] = true;
+			if (i == first_row[p])
+				continue;
+			assert_true(times[order[i - 1]] <= times[order[i]]);
+			if (times[order[i - 1]] == times[order[i]])
+				assert_true(order[i - 1] < order[i]);
+		}
+	}
+	free(seen);
+}
+
+static void sorted_rows_stay(void **state)
+{
+	const uint64_t times[] = { 5, 5, 9, 1, 2, 3 }, first_row[] = { 0, 3, 3, 6 };
+	uint32_t *order;
+
+	(void)state;
+	assert_int_equal(sort_rows(times, first_row, 3, &order), 0);
+	assert_null(order);
+}
+
+static void sorts_any_order(void **state)
+{
+	uint64_t times[3000];
+
+	(void)state;
+	for (unsigned round = 0; round < 400; round++) {
+		uint64_t first_row[4] = { 0, 0, 0, 0 };
+		uint64_t spread = 1 + random_below(round % 2 ? 8 : 1000000);
+		uint32_t *order;
+
+		for (size_t p = 0; p < 3; p++) {
+			uint64_t run = 1 + random_below(200), time = 0;
+
+			first_row[p + 1] = first_row[p] + random_below(1000);
+			for (uint64_t i = first_row[p]; i < first_row[p + 1]; i++) {
+				time = i % run ? time + random_below(3) : random_below(spread);
+				times[i] = time;
+			}
+		}
+		assert_int_equal(sort_rows(times, first_row, 3, &order), 0);
+		if (order)
+			check_order(times, first_row, 3, order);
+		free(order);
+	}
+}
+
+static void reversed_rows(void **state)
+{
+	uint64_t times[1000], first_row[] = { 0, 1000 };
+	uint32_t *order;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++)
+		times[i] = UINT64_MAX - i;
+	assert_int_equal(sort_rows(times, first_row, 1, &order), 0);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(order[i], 999 - i);
+	free(order);
+}
+
+static void applies_to_all_widths(void **state)
+{
+	const uint32_t order[] = { 2, 0, 1 };
+
+	(void)state;
+	for (size_t width = 1; width <= 8; width *= 2) {
+		uint8_t *values = calloc(3, width);
+
+		assert_non_null(values);
+		for (size_t i = 0; i < 3; i++)
+			values[i * width + width - 1] = (uint8_t)(10 + i);
+		assert_int_equal(sort_apply((void **)&values, width, order, 3), 0);
+		assert_int_equal(values[width - 1], 12);
+		assert_int_equal(values[2 * width - 1], 10);
+		assert_int_equal(values[3 * width - 1], 11);
+		free(values);
+	}
+}
+
+/* Buffers of two streams arrive late, in blocks that overlap; a column that is loaded later follows. */
+static void orders_overlapping_blocks(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	uint32_t config = maker_config(m, "add", 1, 32);
+	const uint64_t *starts;
+	const uint32_t *streams;
+	const uint8_t *graph_valid;
+	struct trace *t;
+
+	for (unsigned block = 0; block < 20; block++) {
+		for (unsigned i = 0; i < 50; i++) {
+			uint64_t start = 10000 * (block / 2) + 100 * i + 7 * (block % 2);
+
+			if (i % 10 == 0)
+				maker_graph_kernel(m, config, 70 + block % 2, start, start + 5, start, 1, start);
+			else
+				maker_kernel(m, config, 70 + block % 2, start, start + 5, start);
+		}
+		maker_flush(m);
+	}
+	maker_close(m, 500000);
+	t = open_recording(*state);
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, start_ns));
+	starts = trace_u64(t, TABLE_kernel, COLUMN_kernel_start_ns);
+	load(t, TABLE_kernel, 0);
+	assert_ptr_equal(starts, trace_u64(t, TABLE_kernel, COLUMN_kernel_start_ns));
+	streams = trace_u32(t, TABLE_kernel, COLUMN_kernel_stream);
+	graph_valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_graph);
+	for (unsigned row = 0; row < 1000; row++) {
+		assert_int_equal(starts[row], 10000 * (row / 100) + 100 * (row % 100 / 2) + 7 * (row % 2));
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_correlation)[row], starts[row]);
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_end_ns)[row], starts[row] + 5);
+		assert_int_equal(streams[row], 70 + row % 2);
+		assert_int_equal(graph_valid[row], row % 20 < 2);
+	}
+	trace_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sorted_rows_stay),
+		cmocka_unit_test(sorts_any_order),
+		cmocka_unit_test(reversed_rows),
+		cmocka_unit_test(applies_to_all_widths),
+		folder_test(orders_overlapping_blocks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
