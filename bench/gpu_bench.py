@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What recording costs on a machine with a GPU, against no tool at all and against the cheapest possible CUPTI client.
+
+usage: bench/gpu_bench.py BUILD [--rounds N] [--only launch,train,graph] [--record-option OPT ...] [--json FILE]
+
+Configurations take turns within a round, so that a drifting machine hits all alike; medians over the rounds are printed,
+and costs are differences to the floor of the same run. BUILD is the folder with `pitot` and `libpitot.so`.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+CUDA = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+
+
+def build(work):
+    """Builds the workloads that need a compiler; returns their folder."""
+    subprocess.run(["nvcc", "-arch=native", "-O2", "-o", work / "launch", HERE / "workloads/launch.cu"], check=True)
+    libraries = [CUDA / "lib64", CUDA / "extras/CUPTI/lib64"]
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{CUDA}/include", f"-I{CUDA}/extras/CUPTI/include", "-o",
+                    work / "libfloor.so", HERE / "workloads/floor.c", *[f"-L{p}" for p in libraries], "-lcupti",
+                    *[f"-Wl,-rpath,{p}" for p in libraries]], check=True)
+
+
+def workloads(work):
+    return {
+        "launch": ([str(work / "launch")], r"us_per_launch=([\d.]+)", "us per launch"),
+        "train": ([sys.executable, str(HERE / "workloads/train.py")], r"median=([\d.]+)", "ms per step"),
+        "graph": ([sys.executable, str(HERE / "workloads/graph.py")], r"median=([\d.]+)", "ms per replay"),
+    }
+
+
+class Runner:
+    def __init__(self, args, work):
+        self.args, self.work = args, work
+        self.pitot = str(pathlib.Path(args.build).resolve() / "pitot")
+        self.recordings = {}
+
+    def command(self, configuration, name, command):
+        env = dict(os.environ)
+        if configuration == "bare":
+            return command, env
+        if configuration == "floor":
+            env.update(CUDA_INJECTION64_PATH=str(self.work / "libfloor.so"), FLOOR="1")
+            return command, env
+        target = self.work / f"{name}-{configuration}.pitot"
+        shutil.rmtree(target, ignore_errors=True)
+        self.recordings[name, configuration] = target
+        options = [] if configuration == "pitot" else configuration.split("+")[1:]
+        return [self.pitot, "record", "-q", "-o", str(target), *options, "--", *command], env
+
+    def run(self, configuration, name, command, pattern):
+        command, env = self.command(configuration, name, command)
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        match = re.search(pattern, done.stdout)
+        if not match:
+            raise SystemExit(f"{configuration} {name}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        return float(match.group(1))
+
+    def info(self, name, configuration):
+        target = self.recordings.get((name, configuration))
+        if not target:
+            return {}
+        done = subprocess.run([self.pitot, "info", "--json", str(target)], capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="launch,train,graph")
+    parser.add_argument("--configurations", default="bare,floor,pitot",
+                        help="bare, floor, pitot, or pitot+OPTION+OPTION for record's options")
+    parser.add_argument("--json")
+    parser.add_argument("--keep", help="folder to copy the last recordings to")
+    args = parser.parse_args()
+    work = pathlib.Path(tempfile.mkdtemp(prefix="pitot-bench-"))
+    build(work)
+    runner, configurations = Runner(args, work), args.configurations.split(",")
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                         capture_output=True, text=True).stdout.strip()
+    results = {"machine": gpu, "kernel": os.uname().release, "cpus": os.cpu_count(), "rounds": args.rounds,
+               "figures": {}, "recordings": {}}
+    for name, (command, pattern, unit) in workloads(work).items():
+        if name not in args.only.split(","):
+            continue
+        values = {c: [] for c in configurations}
+        for _ in range(args.rounds):
+            for c in configurations:
+                values[c].append(runner.run(c, name, command, pattern))
+        results["figures"][name] = {"unit": unit, **values}
+        results["recordings"][name] = {c: runner.info(name, c) for c in configurations if c.startswith("pitot")}
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(results, indent=1) + "\n")
+    if args.keep:
+        for (name, c), target in runner.recordings.items():
+            shutil.copytree(target, pathlib.Path(args.keep) / target.name, dirs_exist_ok=True)
+    print_table(results)
+    shutil.rmtree(work)
+
+
+def print_table(results):
+    print(f"{results['machine']}; kernel {results['kernel']}; {results['cpus']} CPUs; "
+          f"median of {results['rounds']} rounds (min, max)")
+    for name, figures in results["figures"].items():
+        unit = figures["unit"]
+        medians = {c: statistics.median(v) for c, v in figures.items() if c != "unit"}
+        for c, values in figures.items():
+            if c == "unit":
+                continue
+            line = f"{name:7} {c:28} {medians[c]:9.4f} {unit:14} ({min(values):.4f}, {max(values):.4f})"
+            if c != "bare" and "bare" in medians:
+                line += f"  {100 * (medians[c] / medians['bare'] - 1):+6.1f}% over bare"
+            if c.startswith("pitot") and "floor" in medians:
+                pairs = [100 * (a - b) / n for a, b, n in zip(values, figures["floor"], figures["bare"])]
+                line += f"  {medians[c] - medians['floor']:+.4f} over floor = {statistics.median(pairs):+.1f} points"
+            print(line)
+
+
+if __name__ == "__main__":
+    main()
