@@ -1,5 +1,4 @@
 /* cmd_report.c: `pitot report`: where the time went. */
-#include <locale.h>
 #include <string.h>
 
 #include "cli/report_json.h"
@@ -9,13 +8,13 @@
 static const char *const by_choices[] = { "kernel", "config", "stream", "device", "thread", "nvtx", NULL };
 
 static uint64_t option_top = 10, option_since, option_until, option_process, option_device, option_stream;
-static bool since_given, until_given, process_given, device_given, stream_given, option_full_names;
+static bool top_given, since_given, until_given, process_given, device_given, stream_given, option_full_names;
 static int option_by = HOTSPOT_KERNEL;
 static const char *option_kernel, *option_nvtx;
 
 static const struct option options[] = {
-	{ .name = "top", .letter = 'n', .type = OPTION_U64, .value = &option_top, .argument = "N",
-	  .help = "rows of each table (default 10)" },
+	{ .name = "top", .letter = 'n', .type = OPTION_U64, .value = &option_top, .given = &top_given,
+	  .argument = "N", .help = "rows of each table (default 10; with --json all)" },
 	{ .name = "by", .type = OPTION_ENUM, .value = &option_by, .argument = "WHAT", .choices = by_choices,
 	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx" },
 	{ .name = "since", .type = OPTION_DURATION, .value = &option_since, .given = &since_given, .argument = "TIME",
@@ -108,17 +107,20 @@ static int run(struct context *c, int argc, char **argv)
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;
 	struct error e = { 0 };
+	struct progress progress;
 	struct report report;
-	int status;
+	int status, code;
 
-	if (!option_top)
+	if (!option_top || (c->json && !top_given))
 		option_top = UINT64_MAX;
-	status = cli_open_trace(c, argc, argv, &path, &trace);
+	status = cli_open_trace(c, argc, argv, &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;
 	status = make_filter(c, trace, &report_options.filter);
 	if (status == EXIT_DONE) {
-		if (report_init(&report, trace, &report_options, &e) < 0) {
+		code = report_init(&report, trace, &report_options, &e);
+		progress_end(&progress);
+		if (code < 0) {
 			status = cli_fail(c, &e);
 		} else {
 			status = print(c, &report, path);

@@ -176,13 +176,13 @@ static void add_hotspot(struct text_table *t, const struct report_view *v, const
 void report_print_hotspots(const struct report_view *v)
 {
 	static const struct text_column narrow_columns[] = {
-		{ "share" }, { "total" }, { "count" }, { "mean" }, { "median" }, { "p99" },
-		{ "name", .left = true, .flexible = true },
+		RIGHT("share"), RIGHT("total"), RIGHT("count"), RIGHT("mean"), RIGHT("median"), RIGHT("p99"),
+		FLEXIBLE("name"),
 	};
 	static const struct text_column wide_columns[] = {
-		{ "share" }, { "total" }, { "count" }, { "mean" }, { "median" }, { "p99" }, { "min" }, { "max" },
-		{ "(grid)x(block)", .left = true }, { "occupancy", .left = true },
-		{ "name", .left = true, .flexible = true },
+		RIGHT("share"), RIGHT("total"), RIGHT("count"), RIGHT("mean"), RIGHT("median"), RIGHT("p99"), RIGHT("min"), RIGHT("max"),
+		LEFT("(grid)x(block)"), LEFT("occupancy"),
+		FLEXIBLE("name"),
 	};
 	static const char *const titles[HOTSPOT_KINDS] = {
 		[HOTSPOT_KERNEL] = "kernels",	       [HOTSPOT_CONFIG] = "kernels by configuration",
@@ -247,8 +247,8 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 void report_print_copies(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "copies", .left = true, .flexible = true }, { "count" }, { "bytes" }, { "each" }, { "time" },
-		{ "achieved" }, { "async" },
+		FLEXIBLE("copies"), RIGHT("count"), RIGHT("bytes"), RIGHT("each"), RIGHT("time"),
+		RIGHT("achieved"), RIGHT("async"),
 	};
 	const struct copies *c = &v->report->copies;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -265,8 +265,8 @@ void report_print_copies(const struct report_view *v)
 void report_print_syncs(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "call", .left = true, .flexible = true }, { "thread", .left = true }, { "count" }, { "time" },
-		{ "of the time" }, { "mean" }, { "longest" },
+		FLEXIBLE("call"), LEFT("thread"), RIGHT("count"), RIGHT("time"),
+		RIGHT("of the time"), RIGHT("mean"), RIGHT("longest"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -311,8 +311,8 @@ static void add_launch_row(struct text_table *t, const char *what, const struct 
 void report_print_launches(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "", .left = true, .flexible = true }, { "count" }, { "mean" }, { "median" }, { "p99" }, { "longest" },
-		{ "total" },
+		FLEXIBLE(""), RIGHT("count"), RIGHT("mean"), RIGHT("median"), RIGHT("p99"), RIGHT("longest"),
+		RIGHT("total"),
 	};
 	const struct report *r = v->report;
 	const struct launches *l = &r->launches;
@@ -353,8 +353,8 @@ void report_print_launches(const struct report_view *v)
 void report_print_graphs(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "graph", .left = true, .flexible = true }, { "launches" }, { "nodes each" }, { "replay median" }, { "p99" },
-		{ "total" }, { "sum of nodes" },
+		FLEXIBLE("graph"), RIGHT("launches"), RIGHT("nodes each"), RIGHT("replay median"), RIGHT("p99"),
+		RIGHT("total"), RIGHT("sum of nodes"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -386,8 +386,8 @@ void report_print_graphs(const struct report_view *v)
 void report_print_memory(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "memory", .left = true, .flexible = true }, { "allocations" }, { "allocated" }, { "peak" },
-		{ "left at the end" }, { "bytes left" },
+		FLEXIBLE("memory"), RIGHT("allocations"), RIGHT("allocated"), RIGHT("peak"),
+		RIGHT("left at the end"), RIGHT("bytes left"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);

@@ -141,29 +141,25 @@ static void print_verdict(const struct report_view *v)
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	uint64_t window = v->report->end_ns - v->report->start_ns;
 
-	report_title(v, "verdict", "");
-	v->out->length--;	/* goes on in the same line */
-	strbuf_adds(v->out, "   ");
+	strbuf_addc(v->out, '\n');
+	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
 	style_add(v->out, v->color, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
 		  verdict_name(verdict->kind));
 	strbuf_addc(v->out, '\n');
 	verdict_sentence(verdict, &text);
-	labelled(v, STYLE_NONE, "", strbuf_text(&text));
-	if ((verdict->before_ns + verdict->after_ns) > window / 4) {
-		strbuf_clear(&text);
+	strbuf_addc(&text, '\n');
+	if (verdict->before_ns + verdict->after_ns > window / 4) {
 		strbuf_adds(&text, "no GPU work in the first ");
 		human_duration(&text, verdict->before_ns);
 		strbuf_adds(&text, " and the last ");
 		human_duration(&text, verdict->after_ns);
 		strbuf_adds(&text, " of ");
 		human_duration(&text, window);
-		labelled(v, STYLE_NONE, "", strbuf_text(&text));
+		strbuf_addc(&text, '\n');
 	}
-	if (*verdict_advice(verdict->kind)) {
-		strbuf_clear(&text);
-		strbuf_addf(&text, "what helps: %s", verdict_advice(verdict->kind));
-		labelled(v, STYLE_NONE, "", strbuf_text(&text));
-	}
+	if (*verdict_advice(verdict->kind))
+		strbuf_addf(&text, "what helps: %s\n", verdict_advice(verdict->kind));
+	text_fold(v->out, strbuf_text(&text), 2, v->width);
 }
 
 /* A bar of at most `columns` for part of whole; nothing when bars are off. */
@@ -188,8 +184,8 @@ static uint64_t gpu_sum(const struct gpu_busy *b)
 static void print_gpus(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "GPU", .left = true, .flexible = true }, { "", .left = true }, { "busy" }, { "union" }, { "sum" },
-		{ "kernels" }, { "copies" }, { "kernels only" }, { "copies only" }, { "overlap" },
+		FLEXIBLE("GPU"), LEFT(""), RIGHT("busy"), RIGHT("union"), RIGHT("sum"),
+		RIGHT("kernels"), RIGHT("copies"), RIGHT("kernels only"), RIGHT("copies only"), RIGHT("overlap"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -282,8 +278,8 @@ static size_t sort_causes(const struct gpu_idle *g, int *causes)
 static void print_idle(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		{ "the launching thread was", .left = true, .flexible = true }, { "", .left = true }, { "time" }, { "share" },
-		{ "" }, { "gaps between work", .left = true }, { "gaps" }, { "time" }, { "share" },
+		FLEXIBLE("the launching thread was"), LEFT(""), RIGHT("time"), RIGHT("share"),
+		RIGHT(""), LEFT("gaps between work"), RIGHT("gaps"), RIGHT("time"), RIGHT("share"),
 	};
 	const struct report *r = v->report;
 	const struct gpu_idle *g = r->verdict.kind == VERDICT_NO_WORK ? NULL : &r->idle.gpus[r->verdict.gpu];

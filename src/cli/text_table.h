@@ -11,6 +11,10 @@ struct text_column {
 	bool flexible;		/* cut when the line would be too long; at most one */
 };
 
+#define RIGHT(head) { head, false, false }
+#define LEFT(head) { head, true, false }
+#define FLEXIBLE(head) { head, true, true }
+
 /* Cells are added one after the other, row by row. Failure to allocate shows when the table is printed. */
 struct text_table {
 	const struct text_column *columns;

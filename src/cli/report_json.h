@@ -1,0 +1,11 @@
+/* report_json.h: the report for scripts. docs/report.md describes the keys; they only ever grow. */
+#ifndef PITOT_CLI_REPORT_JSON_H
+#define PITOT_CLI_REPORT_JSON_H
+
+#include "analysis/report.h"
+#include "base/strbuf.h"
+
+/* One JSON object and a newline; at most `top` items of each list. */
+void report_print_json(const struct report *r, const char *path, uint64_t top, struct strbuf *out);
+
+#endif
