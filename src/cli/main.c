@@ -7,9 +7,17 @@
 #include "cli/help.h"
 #include "cli/ui.h"
 
+/* clang-format off */
 const struct command *const commands[] = {
-	&cmd_record, &cmd_doctor, &cmd_devices, &cmd_version, &cmd_help, NULL,
+	&cmd_record,
+	&cmd_doctor,
+	&cmd_devices,
+	&cmd_completion,
+	&cmd_version,
+	&cmd_help,
+	NULL,
 };
+/* clang-format on */
 
 static const char *const color_choices[] = { "auto", "always", "never", NULL };
 enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
