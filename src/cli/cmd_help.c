@@ -31,6 +31,8 @@ static int run_help(struct context *c, int argc, char **argv)
 		if (!command)
 			return command_unknown(c, argv[1]);
 	}
+	if (c->json)
+		return help_json(c);
 	if (as_man_page)
 		return print_man_page(c, command);
 	return command ? help_command(c, command) : help_overview(c, stdout);
@@ -42,8 +44,8 @@ const struct command cmd_help = {
 	.usage = "[--man] [COMMAND]",
 	.description = "Prints the list of commands, or what one command does and all its options. "
 		       "The same text is "
-		       "printed by `pitot COMMAND --help`.",
+		       "printed by `pitot COMMAND --help`. --json describes all commands and "
+		       "options for tools.",
 	.options = options,
-	.no_json = true,
 	.run = run_help,
 };

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/ui.h"
 
 #define HELP_WIDTH_MAX 100u
@@ -72,4 +73,64 @@ int help_command(const struct context *c, const struct command *command)
 	if (command->examples)
 		add_examples(&out, c->color, command->examples);
 	return print_to(c, stdout, &out);
+}
+
+static const char *type_name(enum option_type type)
+{
+	static const char *const names[] = {
+		[OPTION_FLAG] = "flag", [OPTION_STRING] = "string",     [OPTION_U64] = "number",
+		[OPTION_SIZE] = "size", [OPTION_DURATION] = "duration", [OPTION_ENUM] = "choice",
+		[OPTION_LIST] = "list",
+	};
+
+	return names[type];
+}
+
+static void options_json(struct json *json, const struct option *option)
+{
+	json_key(json, "options");
+	json_array(json);
+	for (; option->name; option++) {
+		json_object(json);
+		json_key_string(json, "name", option->name);
+		json_key(json, "letter");
+		if (option->letter)
+			json_bytes(json, &option->letter, 1);
+		else
+			json_null(json);
+		json_key_string(json, "type", type_name(option->type));
+		json_key_bool(json, "negatable", option->negatable);
+		json_key_string(json, "help", option->help);
+		json_key(json, "choices");
+		json_array(json);
+		for (size_t i = 0; option->type == OPTION_ENUM && option->choices[i]; i++)
+			json_string(json, option->choices[i]);
+		json_end(json);
+		json_end(json);
+	}
+	json_end(json);
+}
+
+int help_json(const struct context *c)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct json json = JSON_PRETTY(&out);
+
+	json_object(&json);
+	options_json(&json, global_options);
+	json_key(&json, "commands");
+	json_array(&json);
+	for (size_t i = 0; commands[i]; i++) {
+		json_object(&json);
+		json_key_string(&json, "name", commands[i]->name);
+		json_key_string(&json, "alias", commands[i]->alias);
+		json_key_string(&json, "summary", commands[i]->summary);
+		json_key_string(&json, "usage", commands[i]->usage);
+		options_json(&json, commands[i]->options);
+		json_end(&json);
+	}
+	json_end(&json);
+	json_end(&json);
+	strbuf_addc(&out, '\n');
+	return cli_print(c, &out);
 }

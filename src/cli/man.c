@@ -46,16 +46,6 @@ static void roff_paragraphs(struct strbuf *out, const char *text)
 	}
 }
 
-static void roff_choices(struct strbuf *out, const char *const *choices)
-{
-	strbuf_adds(out, " (");
-	for (size_t i = 0; choices[i]; i++) {
-		strbuf_adds(out, i ? ", " : "");
-		roff_text(out, choices[i]);
-	}
-	strbuf_adds(out, ")");
-}
-
 static void roff_options(struct strbuf *out, const struct option *option)
 {
 	for (; option->name; option++) {
@@ -72,21 +62,35 @@ static void roff_options(struct strbuf *out, const struct option *option)
 				    option->argument ? option->argument : "VALUE");
 		strbuf_addc(out, '\n');
 		roff_text(out, option->help);
-		if (option->type == OPTION_ENUM && option->choices)
-			roff_choices(out, option->choices);
 		strbuf_addc(out, '\n');
 	}
 }
 
-static void man_header(struct strbuf *out, const char *page)
+static void roff_examples(struct strbuf *out, const struct command_example *example)
 {
-	strbuf_addf(out, ".TH \"%s\" \"1\" \"\" \"Pitot %s\" \"Pitot\"\n.nh\n", page,
-		    PITOT_VERSION);
+	strbuf_adds(out, ".SH EXAMPLES\n");
+	for (; example->line; example++) {
+		strbuf_adds(out, ".TP\n\\fB");
+		roff_text(out, example->line);
+		strbuf_adds(out, "\\fR\n");
+		roff_text(out, example->meaning);
+		strbuf_addc(out, '\n');
+	}
+}
+
+static void man_header(struct strbuf *out, const char *command)
+{
+	strbuf_adds(out, ".TH \"PITOT");
+	if (*command)
+		strbuf_adds(out, "\\-");
+	for (; *command; command++)
+		strbuf_addc(out, (char)toupper((unsigned char)*command));
+	strbuf_addf(out, "\" \"1\" \"\" \"Pitot %s\" \"Pitot\"\n.nh\n", PITOT_VERSION);
 }
 
 static void man_overview(struct strbuf *out)
 {
-	man_header(out, "PITOT");
+	man_header(out, "");
 	strbuf_adds(out, ".SH NAME\npitot \\- flight recorder for GPU programs\n"
 			 ".SH SYNOPSIS\n\\fBpitot\\fR [\\fIoptions\\fR] \\fICOMMAND\\fR …\n"
 			 ".SH DESCRIPTION\nPitot records what a GPU program did, keeps it in a "
@@ -112,11 +116,8 @@ void man_page(const struct command *command, struct strbuf *out)
 		man_overview(out);
 		return;
 	}
-	strbuf_addf(out, ".TH \"PITOT\\-");
-	for (const char *p = command->name; *p; p++)
-		strbuf_addc(out, (char)toupper((unsigned char)*p));
-	strbuf_addf(out, "\" \"1\" \"\" \"Pitot %s\" \"Pitot\"\n.nh\n.SH NAME\npitot\\-%s \\- ",
-		    PITOT_VERSION, command->name);
+	man_header(out, command->name);
+	strbuf_addf(out, ".SH NAME\npitot\\-%s \\- ", command->name);
 	roff_text(out, command->summary);
 	strbuf_addf(out, "\n.SH SYNOPSIS\n\\fBpitot %s\\fR ", command->name);
 	roff_text(out, command->usage);
@@ -130,13 +131,6 @@ void man_page(const struct command *command, struct strbuf *out)
 	if (command->notes)
 		roff_paragraphs(out, command->notes);
 	if (command->examples)
-		strbuf_adds(out, ".SH EXAMPLES\n");
-	for (const struct command_example *x = command->examples; x && x->line; x++) {
-		strbuf_adds(out, ".TP\n\\fB");
-		roff_text(out, x->line);
-		strbuf_adds(out, "\\fR\n");
-		roff_text(out, x->meaning);
-		strbuf_addc(out, '\n');
-	}
+		roff_examples(out, command->examples);
 	strbuf_adds(out, ".SH SEE ALSO\n\\fBpitot\\fR(1)\n");
 }
