@@ -8,10 +8,9 @@ int block_builder_init(struct block_builder *b, size_t rows_max, int level)
 {
 	*b = (struct block_builder){ .rows_max = rows_max };
 	b->values = malloc(rows_max * sizeof(*b->values));
-	b->base = malloc(rows_max * sizeof(*b->base));
 	b->order = malloc(rows_max * sizeof(*b->order));
 	b->merged = malloc(rows_max * sizeof(*b->merged));
-	if (!b->values || !b->base || !b->order || !b->merged ||
+	if (!b->values || !b->order || !b->merged ||
 	    column_encoder_init(&b->encoder, rows_max, level) < 0) {
 		block_builder_release(b);
 		return -ENOMEM;
@@ -23,7 +22,6 @@ void block_builder_release(struct block_builder *b)
 {
 	column_encoder_release(&b->encoder);
 	free(b->values);
-	free(b->base);
 	free(b->order);
 	free(b->merged);
 	*b = (struct block_builder){ 0 };
@@ -110,64 +108,120 @@ static const uint32_t *sort_rows(struct block_builder *b, const struct block_row
 	}
 }
 
-static uint64_t row_value(const uint8_t *row, const struct column_schema *column)
-{
-	const uint8_t *p = row + column->row_offset;
-
-	switch (column->width) {
-	case 1:
-		return *p;
-	case 2:
-		return load_u16(p);
-	case 4:
-		return column->type == COLUMN_TYPE_I32 ? (uint64_t)(int64_t)(int32_t)load_u32(p) : load_u32(p);
-	default:
-		return load_u64(p);
-	}
-}
-
 struct build {
 	struct block_builder *b;
 	const struct block_rows *in;
 	const uint32_t *order;		/* NULL: as they are */
 	uint64_t any_missing;		/* columns that some row has not */
 	uint64_t all_missing;		/* columns that no row has */
-	int base_column;		/* what b->base holds; -1: nothing */
 	unsigned chunks;
 };
 
-/* Present values of a column, in order. */
+static bool is_missing(uint64_t set, int column)
+{
+	return set >> column & 1;
+}
+
+static const uint8_t *nth_row(const struct build *g, size_t i)
+{
+	return row_at(g->in, g->order ? g->order[i] : i);
+}
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE uint64_t load_value(const uint8_t *p, unsigned width, bool is_signed)
+{
+	switch (width) {
+	case 1:
+		return *p;
+	case 2:
+		return load_u16(p);
+	case 4:
+		return is_signed ? (uint64_t)(int64_t)(int32_t)load_u32(p) : load_u32(p);
+	default:
+		return load_u64(p);
+	}
+}
+
+static bool is_signed(const struct column_schema *column)
+{
+	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
+}
+
+/* Present values of a column, in order. Width and sign are constants where this is inlined. */
+ALWAYS_INLINE size_t gather_width(const struct build *g, int column, unsigned width, bool has_sign,
+				  uint64_t *values)
+{
+	size_t offset = g->in->table->columns[column].row_offset, stride = g->in->table->row_size, count = 0;
+	const uint8_t *row = g->in->rows;
+
+	if (g->order || is_missing(g->any_missing, column)) {
+		for (size_t i = 0; i < g->in->count; i++) {
+			row = nth_row(g, i);
+			if (!is_missing(row_missing(row), column))
+				values[count++] = load_value(row + offset, width, has_sign);
+		}
+		return count;
+	}
+	for (; count < g->in->count; count++, row += stride)
+		values[count] = load_value(row + offset, width, has_sign);
+	return count;
+}
+
 static size_t gather(const struct build *g, int column, uint64_t *values)
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
-	bool maybe = g->any_missing >> column & 1;
+
+	switch (schema->width) {
+	case 1:
+		return gather_width(g, column, 1, false, values);
+	case 2:
+		return gather_width(g, column, 2, false, values);
+	case 4:
+		return is_signed(schema) ? gather_width(g, column, 4, true, values)
+					 : gather_width(g, column, 4, false, values);
+	default:
+		return gather_width(g, column, 8, false, values);
+	}
+}
+
+/* As gather, minus the row's value of the base column; both are times. */
+static size_t gather_differences(const struct build *g, int column, uint64_t *values)
+{
+	const struct column_schema *schema = &g->in->table->columns[column];
+	size_t offset = schema->row_offset, base = g->in->table->columns[schema->base].row_offset;
 	size_t count = 0;
 
 	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+		const uint8_t *row = nth_row(g, i);
+		uint64_t missing = row_missing(row);
 
-		if (!maybe || !(row_missing(row) >> column & 1))
-			values[count++] = row_value(row, schema);
+		if (!is_missing(missing, column))
+			values[count++] = load_u64(row + offset) -
+					  (is_missing(missing, schema->base) ? 0 : load_u64(row + base));
 	}
 	return count;
 }
 
-/* As gather, minus the row's value of the base column. */
-static size_t gather_differences(struct build *g, int column, uint64_t *values)
+/* Whether all rows have the value of the first one; false for a column that some row has not. */
+static bool is_constant(const struct build *g, int column)
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
-	const struct column_schema *base = &g->in->table->columns[schema->base];
-	size_t count = 0;
+	size_t stride = g->in->table->row_size, width = schema->width;
+	const uint8_t *first = (const uint8_t *)g->in->rows + schema->row_offset;
 
-	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
-		uint64_t missing = row_missing(row);
-
-		if (!(missing >> column & 1))
-			values[count++] = row_value(row, schema) -
-					  (missing >> schema->base & 1 ? 0 : row_value(row, base));
+	if (is_missing(g->any_missing, column) || width == 0)
+		return false;
+	if (width == 4) {
+		for (size_t i = 1; i < g->in->count; i++)
+			if (load_u32(first + i * stride) != load_u32(first))
+				return false;
+		return true;
 	}
-	return count;
+	for (size_t i = 1; i < g->in->count; i++)
+		if (memcmp(first + i * stride, first, width) != 0)
+			return false;
+	return true;
 }
 
 static int put_validity(struct build *g, int column, struct strbuf *out)
@@ -177,30 +231,26 @@ static int put_validity(struct build *g, int column, struct strbuf *out)
 				      .flags = CHUNK_VALIDITY };
 
 	for (size_t i = 0; i < g->in->count; i++)
-		values[i] = !(row_missing(row_at(g->in, g->order ? g->order[i] : i)) >> column & 1);
+		values[i] = !(row_missing(nth_row(g, i)) >> column & 1);
 	g->chunks++;
 	return column_encode(&g->b->encoder, &input, out);
 }
 
 static int put_bytes(struct build *g, int column, struct strbuf *out)
 {
-	/* A bytes_value is as large as two values: the arrays of values and bases are used as one. */
-	const struct column_schema *schema = &g->in->table->columns[column];
-	struct bytes_value *values = malloc(g->in->count * sizeof(*values));
-	size_t count = 0;
-	int r;
+	size_t offset = g->in->table->columns[column].row_offset, count = 0;
+	uint64_t *spans = g->b->values;
 
-	if (!values)
-		return -ENOMEM;
 	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+		const uint8_t *row = nth_row(g, i);
+		struct bytes_value value;
 
-		if (!(row_missing(row) >> column & 1))
-			memcpy(&values[count++], row + schema->row_offset, sizeof(*values));
+		if (is_missing(row_missing(row), column))
+			continue;
+		memcpy(&value, row + offset, sizeof(value));
+		spans[count++] = (uint64_t)(uintptr_t)value.data << 32 | value.length;
 	}
-	r = column_encode_bytes(&g->b->encoder, (unsigned)column, values, count, g->in->bytes, out);
-	free(values);
-	return r;
+	return column_encode_bytes(&g->b->encoder, (unsigned)column, spans, count, g->in->bytes, out);
 }
 
 static int put_column(struct build *g, int column, struct strbuf *out)
@@ -218,7 +268,13 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	g->chunks++;
 	if (schema->type == COLUMN_TYPE_BYTES)
 		return put_bytes(g, column, out);
-	input.is_signed = schema->type == COLUMN_TYPE_I32 || schema->type == COLUMN_TYPE_I64;
+	input.is_signed = is_signed(schema);
+	if (schema->base < 0 && is_constant(g, column)) {
+		input.count = g->in->count;
+		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset, schema->width,
+					     input.is_signed);
+		return column_encode_constant(&g->b->encoder, &input, out);
+	}
 	if (schema->base >= 0) {
 		input.flags = CHUNK_BASE;
 		input.count = gather_differences(g, column, g->b->values);
@@ -239,7 +295,7 @@ static void set_span(const struct build *g, struct block_header *header)
 	if (column < 0 || g->all_missing >> column & 1)
 		return;
 	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = row_at(g->in, g->order ? g->order[i] : i);
+		const uint8_t *row = nth_row(g, i);
 		uint64_t time = load_u64(row + g->in->table->columns[column].row_offset);
 
 		missing = row_missing(row) >> column & 1;
@@ -254,7 +310,7 @@ static void set_span(const struct build *g, struct block_header *header)
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number, struct strbuf *out,
 		struct block_header *header)
 {
-	struct build g = { .b = b, .in = in, .all_missing = UINT64_MAX, .base_column = -1 };
+	struct build g = { .b = b, .in = in, .all_missing = UINT64_MAX };
 	size_t start = out->length;
 	int r = 0;
 

@@ -7,7 +7,7 @@
 
 struct block_builder {
 	struct column_encoder encoder;
-	uint64_t *values, *base;	/* one a row */
+	uint64_t *values;		/* one a row */
 	uint32_t *order, *merged;	/* rows in the order of their time */
 	size_t rows_max;
 };

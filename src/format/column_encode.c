@@ -1,3 +1,8 @@
+/* The loops over a column's values are worth vectorizing; clang does that at -O2. */
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #include "format/column_encode.h"
 
 #include <errno.h>
@@ -9,7 +14,7 @@
 #define SLOTS 1024u			/* of the hash table; four times the values it may hold */
 #define CHUNK_HEADER_MAX (2 + 1 + 3 * VARINT_MAX)
 #define COMPRESS_MIN 48u		/* fewer bytes than this are not worth a zstd frame */
-#define WINDOW_LOG 19			/* covers eight planes of a full block */
+#define WINDOW_LOG 17			/* covers eight planes of a full block */
 
 int column_encoder_init(struct column_encoder *e, size_t rows_max, int level)
 {
@@ -40,6 +45,11 @@ void column_encoder_release(struct column_encoder *e)
 	*e = (struct column_encoder){ 0 };
 }
 
+static bool is_zigzag(const struct column_input *in)
+{
+	return in->is_signed || (in->flags & CHUNK_BASE);
+}
+
 /* Number of bytes that hold every bit of `bits`; at least 1. */
 static unsigned byte_width(uint64_t bits)
 {
@@ -51,23 +61,28 @@ struct column_stats {
 	unsigned width, delta_width;
 };
 
-static struct column_stats measure(const struct column_input *in)
+/* Leaves the zigzag differences in e->stored[1 …], because that is what most columns then want. */
+static struct column_stats measure(struct column_encoder *e, const struct column_input *in)
 {
 	const uint64_t *v = in->values;
-	bool zigzagged = in->is_signed || (in->flags & CHUNK_BASE);
-	uint64_t bits = zigzagged ? zigzag((int64_t)v[0]) : v[0];
-	uint64_t delta_bits = 0, last = in->count > 1 ? v[1] - v[0] : 0;
+	uint64_t bits = 0, delta_bits = 0, last = in->count > 1 ? zigzag((int64_t)(v[1] - v[0])) : 0;
 	size_t runs = 1, delta_runs = 1;
 
 	for (size_t i = 1; i < in->count; i++) {
-		uint64_t delta = v[i] - v[i - 1];
+		uint64_t delta = zigzag((int64_t)(v[i] - v[i - 1]));
 
-		bits |= zigzagged ? zigzag((int64_t)v[i]) : v[i];
-		delta_bits |= zigzag((int64_t)delta);
+		e->stored[i] = delta;
+		delta_bits |= delta;
 		runs += delta != 0;
 		delta_runs += delta != last;
 		last = delta;
 	}
+	if (is_zigzag(in))
+		for (size_t i = 0; i < in->count; i++)
+			bits |= zigzag((int64_t)v[i]);
+	else
+		for (size_t i = 0; i < in->count; i++)
+			bits |= v[i];
 	return (struct column_stats){ runs, delta_runs, byte_width(bits), byte_width(delta_bits) };
 }
 
@@ -113,30 +128,35 @@ static bool try_dictionary(struct column_encoder *e, size_t count, size_t limit)
 	return true;
 }
 
+static void put_run(struct column_encoder *e, size_t length, uint64_t value)
+{
+	uint8_t *p = (uint8_t *)e->data.data + e->data.length;
+
+	p += varint_put(p, length);
+	p += varint_put(p, value);
+	e->data.length = (size_t)(p - (uint8_t *)e->data.data);
+}
+
 static void put_runs(struct column_encoder *e, size_t count)
 {
-	uint8_t *start = (uint8_t *)e->data.data, *p = start;
-
 	for (size_t i = 0; i < count;) {
 		size_t first = i++;
 
 		while (i < count && e->stored[i] == e->stored[first])
 			i++;
-		p += varint_put(p, i - first);
-		p += varint_put(p, e->stored[first]);
+		put_run(e, i - first, e->stored[first]);
 	}
-	e->data.length = (size_t)(p - start);
 }
 
 static void put_planes(struct column_encoder *e, size_t count, unsigned width)
 {
-	uint8_t *p = (uint8_t *)e->data.data;
-	const uint64_t *stored = e->stored;
+	uint8_t *restrict p = (uint8_t *)e->data.data;
+	const uint64_t *restrict stored = e->stored;
 
 	*p++ = (uint8_t)width;
-	for (unsigned shift = 0; shift < 8 * width; shift += 8)
+	for (unsigned shift = 0; shift < 8 * width; shift += 8, p += count)
 		for (size_t i = 0; i < count; i++)
-			*p++ = (uint8_t)(stored[i] >> shift);
+			p[i] = (uint8_t)(stored[i] >> shift);
 	e->data.length = 1 + width * count;
 }
 
@@ -194,26 +214,42 @@ static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, u
 	return 0;
 }
 
-/* Fills e->stored with what the encodings see of the values. */
+/* Fills e->stored with what the encodings see of the values; measure() has left the differences there. */
 static void store_values(struct column_encoder *e, const struct column_input *in, bool delta, uint64_t seed)
 {
 	const uint64_t *v = in->values;
 
-	if (delta) {
+	if (delta)
 		e->stored[0] = zigzag((int64_t)(v[0] - seed));
-		for (size_t i = 1; i < in->count; i++)
-			e->stored[i] = zigzag((int64_t)(v[i] - v[i - 1]));
-	} else if (in->is_signed || (in->flags & CHUNK_BASE)) {
+	else if (is_zigzag(in))
 		for (size_t i = 0; i < in->count; i++)
 			e->stored[i] = zigzag((int64_t)v[i]);
-	} else {
+	else
 		memcpy(e->stored, v, in->count * sizeof(*v));
-	}
+}
+
+/* Room in e->data for any encoding but BYTES. */
+static int reserve_data(struct column_encoder *e)
+{
+	strbuf_clear(&e->data);
+	if (strbuf_reserve(&e->data, 16 * e->rows_max + (DICTIONARY_MAX + 2) * VARINT_MAX))
+		return 0;
+	e->data.failed = false;
+	return -ENOMEM;
+}
+
+int column_encode_constant(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+{
+	if (reserve_data(e) < 0)
+		return -ENOMEM;
+	e->stored[0] = is_zigzag(in) ? zigzag((int64_t)in->values[0]) : in->values[0];
+	put_run(e, in->count, e->stored[0]);
+	return put_chunk(e, in->column, in->flags | ENCODING_RUNS, 0, SIZE_MAX / 2, out);
 }
 
 int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
 {
-	struct column_stats s = measure(in);
+	struct column_stats s = measure(e, in);
 	size_t run_bytes = s.runs * (2 + s.width), delta_run_bytes = s.delta_runs * (2 + s.delta_width);
 	bool delta = s.delta_width < s.width || delta_run_bytes < run_bytes / 4;
 	unsigned width = delta ? s.delta_width : s.width;
@@ -228,11 +264,8 @@ int column_encode(struct column_encoder *e, const struct column_input *in, struc
 		flags |= CHUNK_DELTA;
 		seed = in->count > 1 ? 2 * in->values[0] - in->values[1] : in->values[0];
 	}
-	strbuf_clear(&e->data);
-	if (!strbuf_reserve(&e->data, 16 * e->rows_max + (DICTIONARY_MAX + 2) * VARINT_MAX)) {
-		e->data.failed = false;
+	if (reserve_data(e) < 0)
 		return -ENOMEM;
-	}
 	store_values(e, in, delta, seed);
 	if (runs <= 32 || runs < in->count / 8 || runs < plane_bytes / 16) {
 		put_runs(e, in->count);
@@ -244,17 +277,17 @@ int column_encode(struct column_encoder *e, const struct column_input *in, struc
 	return put_chunk(e, in->column, flags | ENCODING_PLANES, seed, in->count, out);
 }
 
-int column_encode_bytes(struct column_encoder *e, unsigned column, const struct bytes_value *values,
-			size_t count, const uint8_t *bytes, struct strbuf *out)
+int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans, size_t count,
+			const uint8_t *bytes, struct strbuf *out)
 {
 	strbuf_clear(&e->data);
 	for (size_t i = 0; i < count; i++) {
 		uint8_t length[VARINT_MAX];
 
-		strbuf_add(&e->data, length, varint_put(length, values[i].length));
+		strbuf_add(&e->data, length, varint_put(length, (uint32_t)spans[i]));
 	}
 	for (size_t i = 0; i < count; i++)
-		strbuf_add(&e->data, bytes + (uintptr_t)values[i].data, values[i].length);
+		strbuf_add(&e->data, bytes + (spans[i] >> 32), (uint32_t)spans[i]);
 	if (e->data.failed) {
 		e->data.failed = false;
 		return -ENOMEM;

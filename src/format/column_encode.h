@@ -40,8 +40,12 @@ struct column_input {
 /* Appends a chunk. 0 or -ENOMEM, and then out is as before. */
 int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out) MUST_USE;
 
-/* The same for BYTES; values[i].data are offsets into `bytes` (as pointers). */
-int column_encode_bytes(struct column_encoder *e, unsigned column, const struct bytes_value *values,
-			size_t count, const uint8_t *bytes, struct strbuf *out) MUST_USE;
+/* The same where all values are values[0]. */
+int column_encode_constant(struct column_encoder *e, const struct column_input *in,
+			   struct strbuf *out) MUST_USE;
+
+/* The same for BYTES; spans[i] is offset << 32 | length of value i in `bytes`. */
+int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans, size_t count,
+			const uint8_t *bytes, struct strbuf *out) MUST_USE;
 
 #endif

@@ -150,14 +150,11 @@ size_t segment_file_write(struct segment_file *f, const void *bytes, size_t leng
 	return write_at(f, bytes, length, f->end, error);
 }
 
-void segment_file_accept(struct segment_file *f, size_t length)
+void segment_file_accept(struct segment_file *f, size_t good, size_t written)
 {
-	struct stat st;
-
-	f->end += length;
-	if (is_ours(f) && fstat(f->fd, &st) == 0 && (uint64_t)st.st_size > f->end &&
-	    ftruncate(f->fd, (off_t)f->end) < 0)
-		return;		/* a reader finds an incomplete block at the end and passes over it */
+	f->end += good;
+	if (written > good && is_ours(f) && ftruncate(f->fd, (off_t)f->end) < 0)
+		return;		/* a reader passes over an incomplete block at the end */
 }
 
 void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset)
@@ -211,6 +208,7 @@ static void put_index(const struct segment_file *f, struct strbuf *buffer)
 
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 {
+	size_t written;
 	int error = 0;
 
 	strbuf_clear(buffer);
@@ -221,10 +219,8 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 		return -ENOMEM;
 	}
 	put_index(f, buffer);
-	if (segment_file_write(f, buffer->data, buffer->length, &error) < buffer->length)
-		segment_file_accept(f, 0);
-	else
-		f->end += buffer->length;
+	written = segment_file_write(f, buffer->data, buffer->length, &error);
+	segment_file_accept(f, written == buffer->length ? written : 0, written);
 	strbuf_clear(buffer);
 	segment_file_forget(f);
 	return -error;

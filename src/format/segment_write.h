@@ -45,8 +45,8 @@ int segment_file_create(struct segment_file *f, const struct segment_identity *i
 
 /* Writes at the end. Returns how many bytes were written; fewer than length: *error is set to an errno. */
 size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error);
-/* The blocks written last are good: `length` bytes more; what is behind them is cut off. */
-void segment_file_accept(struct segment_file *f, size_t length);
+/* Of the bytes written last the first `good` are whole blocks; what is behind them is cut off. */
+void segment_file_accept(struct segment_file *f, size_t good, size_t written);
 /* Notes a block for the index. */
 void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset);
 /* Puts a whole block into the reserve. */

@@ -20,7 +20,7 @@ struct writer_options {
 	const char *prefix;		/* "record", or NULL for the process id */
 	uint64_t segment_bytes;		/* a new segment is begun after this many; 0: 64 MiB */
 	uint64_t max_bytes;		/* of all segments of this writer; then it stops (loss size_limit); 0: no limit */
-	size_t string_bytes_max;	/* interner's ceiling, after which it starts afresh; 0: 16 MiB */
+	size_t string_bytes_max;	/* of texts that are remembered: older ones are forgotten; 0: 8 MiB */
 	uint32_t string_length_max;	/* longer strings are cut (loss string_limit); 0: 64 KiB */
 	int compression_level;		/* zstd; 0: 1 */
 };
@@ -40,14 +40,19 @@ struct writer_stats {
  */
 int writer_open(const struct writer_options *options, struct writer **out, struct error *e) MUST_USE;
 
-/* Id of a text, to be used in STRING members. The text is written before the rows that refer to it. Never fails: on
- * lack of memory it is the id of the text "?", and counted. NULL is the same as "". */
+/*
+ * Id of a text, to be used in STRING members; never given to another text. The text is written before the rows that
+ * refer to it, into each segment with such rows for as long as it is remembered: until texts of half of
+ * string_bytes_max have been added after it. So an id may be kept, but a caller that meets many texts should ask
+ * again. Never fails: on lack of memory it is the id of the text "?", and counted. NULL is the same as "", whose id
+ * is 0.
+ */
 uint32_t writer_string(struct writer *w, const char *text, size_t length);
 
 /*
- * Id of a kernel configuration: equal rows (row->id is ignored) get equal ids. The row is written again in each segment
- * that refers to it. row->name must come from writer_string. The table of known ones has a ceiling (2^20), after
- * which it starts afresh with new ids.
+ * Id of a kernel configuration: equal rows (row->id and values that are missing are ignored) get equal ids. The row is
+ * written again in each segment that refers to it. row->name must come from writer_string. It is remembered until
+ * 32768 others have been added after it; then it gets a new id. On lack of memory UINT32_MAX, and counted.
  */
 uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *row);
 

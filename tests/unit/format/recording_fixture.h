@@ -157,6 +157,26 @@ static inline int decode_block(const struct segment *s, const struct block_ref *
 	return r;
 }
 
+/* All blocks of a table, decoded one after the other: calls each(user, block). Returns the rows. */
+static inline size_t for_each_block(const struct segment *s, enum table_id table,
+				    void (*each)(void *user, const struct decoded *block), void *user)
+{
+	size_t rows = 0;
+
+	for (size_t b = 0; b < s->block_count; b++) {
+		struct decoded block;
+
+		if (s->blocks[b].header.table != table)
+			continue;
+		assert_int_equal(decode_block(s, &s->blocks[b], &block), 0);
+		if (each)
+			each(user, &block);
+		rows += block.rows;
+		decoded_free(&block);
+	}
+	return rows;
+}
+
 /* ---- random rows ---- */
 
 /* A value of a random magnitude: tables must take any. */
