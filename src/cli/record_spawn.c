@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -15,6 +18,51 @@
 
 static const int handled[] = { SIGCHLD, SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
 			       SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH };
+
+static int cannot_run(const char *command, int err, struct error *e)
+{
+	if (err == ENOENT && !strchr(command, '/'))
+		return error_set(e, -ENOENT, "cannot run '%s': no such command in PATH", command);
+	return error_errno(e, err, "cannot run '%s'", command);
+}
+
+/* 0 if the file can be executed, else an errno. */
+static int check_file(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno;
+	if (S_ISDIR(st.st_mode))
+		return EISDIR;
+	return access(path, X_OK) < 0 ? errno : 0;
+}
+
+int spawn_check(const char *command, struct error *e)
+{
+	const char *folder = getenv("PATH"), *end;
+	char path[PATH_MAX];
+	int err, worst = ENOENT;
+
+	if (strchr(command, '/')) {
+		err = check_file(command);
+		return err ? cannot_run(command, err, e) : 0;
+	}
+	if (!folder) /* what the C library looks through then is its own business */
+		return 0;
+	for (; folder; folder = *end ? end + 1 : NULL) {
+		end = strchrnul(folder, ':');
+		if ((size_t)snprintf(path, sizeof(path), "%.*s%s%s", (int)(end - folder), folder,
+				     end > folder ? "/" : "", command) >= sizeof(path))
+			continue;
+		err = check_file(path);
+		if (!err)
+			return 0;
+		if (err == EACCES)
+			worst = EACCES;
+	}
+	return cannot_run(command, worst, e);
+}
 
 static int block_signals(struct spawn *s, struct error *e)
 {
@@ -52,13 +100,6 @@ run_child(const struct spawn *s, char **argv, const struct spawn_environment *en
 	}
 	(void)!write(report, &err, sizeof(err));
 	_exit(127);
-}
-
-static int cannot_run(const char *command, int err, struct error *e)
-{
-	if (err == ENOENT && !strchr(command, '/'))
-		return error_set(e, -ENOENT, "cannot run '%s': no such command in PATH", command);
-	return error_errno(e, err, "cannot run '%s'", command);
 }
 
 int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment,

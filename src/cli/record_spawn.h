@@ -30,8 +30,14 @@ struct spawn_environment {
 };
 
 /*
- * Starts argv. From here on signals are blocked until spawn_release. On failure nothing runs, the error says why, and
- * the result is -ENOENT (status 127 for a shell) or another negative errno (status 126).
+ * Whether there is such a command, so that nothing needs to be prepared for one that cannot run. 0; -ENOENT (status 127
+ * for a shell) or another negative errno (status 126).
+ */
+int spawn_check(const char *command, struct error *e) MUST_USE;
+
+/*
+ * Starts argv. From here on signals are blocked until spawn_release. On failure nothing runs, the error says why,
+ * and the result is as of spawn_check.
  */
 int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment,
 		struct error *e) MUST_USE;
