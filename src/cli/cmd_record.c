@@ -315,10 +315,10 @@ static void finish(struct recording *r)
 	if (record_json_write(r->directory, &r->identity, &e) < 0)
 		cli_warn(c, "%s", e.text);
 	if (watch_running(r->watch))
-		cli_note(c,
-			 "%zu processes of the command still run; they go on recording by "
-			 "themselves",
-			 watch_running(r->watch));
+		cli_note(c, "%zu %s of the command still %s; they go on recording by themselves",
+			 watch_running(r->watch),
+			 watch_running(r->watch) == 1 ? "process" : "processes",
+			 watch_running(r->watch) == 1 ? "runs" : "run");
 }
 
 /* NULL when there are GPU data. */
@@ -361,6 +361,13 @@ static void report_end(struct recording *r)
 		io_write_all(STDERR_FILENO, out.data, out.length);
 }
 
+/* What a shell would return. */
+static int cannot_run(const struct context *c, int err, const struct error *e)
+{
+	cli_fail(c, e);
+	return err == -ENOENT ? 127 : 126;
+}
+
 static int run_record(struct context *c, int argc, char **argv)
 {
 	struct recording r = { .context = c, .name = STRBUF_INIT, .options = STRBUF_INIT };
@@ -372,11 +379,13 @@ static int run_record(struct context *c, int argc, char **argv)
 	status = check_foreign_injection(c);
 	if (status != EXIT_DONE)
 		return status;
+	err = spawn_check(argv[1], &e);
+	if (err < 0)
+		return cannot_run(c, err, &e);
 	if (prepare(&r, argc - 1, argv + 1, &e) < 0) {
 		status = cli_fail(c, &e);
 	} else if ((err = start(&r, argv + 1, &e)) < 0) {
-		cli_fail(c, &e);
-		status = err == -ENOENT ? 127 : 126;
+		status = cannot_run(c, err, &e);
 	} else {
 		run(&r);
 		finish(&r);
