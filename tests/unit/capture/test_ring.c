@@ -1,0 +1,347 @@
+/* Rings: nothing is lost uncounted, nothing is torn, rings of ended threads are used again. Runs under TSan too. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#include "capture/ring.h"
+
+atomic_bool collector_idle;
+static atomic_uint wakes;
+
+void collector_wake(void)
+{
+	atomic_store(&collector_idle, false);
+	atomic_fetch_add(&wakes, 1);
+}
+
+static unsigned rings_known(void)
+{
+	unsigned n = 0;
+
+	while (ring_at(n))
+		n++;
+	return n;
+}
+
+/* Every test starts without rings in use. */
+static int forget(void **state)
+{
+	(void)state;
+	rings_after_fork();
+	rings_refused();
+	return 0;
+}
+
+static uint64_t lost(const struct ring *r)
+{
+	return atomic_load(&r->lost);
+}
+
+static void test_full_exactly(void **state)
+{
+	struct ring_event event = { .kind = RING_API_CALL };
+	struct ring *r = ring_get();
+	uint64_t lost_before, n = 0;
+
+	(void)state;
+	assert_non_null(r);
+	assert_ptr_equal(r, ring_get());
+	assert_int_equal(r->tid, syscall(SYS_gettid));
+	lost_before = lost(r);
+	for (; ring_push(r, &event, 1); n++)
+		event.a = n + 1;
+	assert_int_equal(n, RING_SLOTS);
+	assert_int_equal(lost(r) - lost_before, 1);
+	assert_int_equal(ring_available(r), RING_SLOTS);
+	for (uint64_t i = 0; i < RING_SLOTS; i++)
+		assert_int_equal(ring_slot(r, i)->a, i);
+	ring_consume(r, 3);
+	for (int i = 0; i < 3; i++)
+		assert_true(ring_push(r, &event, 1));
+	assert_false(ring_push(r, &event, 1));
+	assert_int_equal(lost(r) - lost_before, 2);
+	ring_consume(r, RING_SLOTS);
+	assert_int_equal(ring_available(r), 0);
+}
+
+static void test_an_event_fits_whole_or_not_at_all(void **state)
+{
+	struct ring_event events[4] = { { .a = 1 }, { .a = 2 }, { .a = 3 }, { .a = 4 } };
+	struct ring *r = ring_get();
+	uint64_t lost_before = lost(r);
+
+	(void)state;
+	for (uint64_t i = 0; i < RING_SLOTS - 3; i++)
+		assert_true(ring_push(r, events, 1));
+	assert_false(ring_push(r, events, 4));
+	assert_int_equal(ring_available(r), RING_SLOTS - 3);
+	assert_true(ring_push(r, events, 3));
+	assert_int_equal(lost(r) - lost_before, 1);
+	ring_consume(r, RING_SLOTS - 1);
+	/* now around the end */
+	assert_true(ring_push(r, events, 4));
+	assert_int_equal(ring_available(r), 5);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(ring_slot(r, RING_SLOTS + i)->a, i + 1);
+}
+
+static void test_a_sleeping_collector_is_woken_once(void **state)
+{
+	struct ring_event event = { 0 };
+	unsigned before = atomic_load(&wakes);
+
+	(void)state;
+	atomic_store(&collector_idle, true);
+	for (int i = 0; i < 10; i++)
+		ring_push(ring_get(), &event, 1);
+	assert_int_equal(atomic_load(&wakes) - before, 1);
+}
+
+/* --- producers and a consumer at the same time --- */
+
+#define PRODUCERS 6
+#define SLOTS_MAX 5
+
+static struct producer {
+	pthread_t thread;
+	unsigned number, pause_every;
+	uint64_t attempts, pushed, lost; /* at the end */
+	uint64_t taken, last; /* the consumer's */
+} producers[PRODUCERS];
+static atomic_bool done;
+
+static void *produce(void *argument)
+{
+	struct producer *p = argument;
+	struct ring *r = ring_get();
+	uint64_t lost_before = lost(r), random = p->number;
+
+	for (uint64_t i = 1; i <= p->attempts; i++) {
+		struct ring_event events[SLOTS_MAX];
+		uint32_t slots;
+
+		random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+		slots = 1 + (uint32_t)(random >> 33) % SLOTS_MAX;
+		for (uint32_t k = 0; k < slots; k++)
+			events[k] = (struct ring_event){
+				.a = i, .b = ~i, .c = p->number, .d = k, .e = slots
+			};
+		if (ring_push(r, events, slots))
+			p->pushed++;
+		if (p->pause_every && i % p->pause_every == 0)
+			sched_yield();
+	}
+	p->lost = lost(r) - lost_before;
+	return NULL;
+}
+
+/* One event: all its slots belong together, and come in the order of the attempts. */
+static uint64_t take(const struct ring *r, uint64_t position, uint64_t available)
+{
+	const struct ring_event *first = ring_slot(r, position);
+	struct producer *p = &producers[first->c];
+	uint32_t slots = first->e;
+
+	assert_in_range(slots, 1, SLOTS_MAX);
+	assert_true(slots <= available);
+	assert_true(first->a > p->last);
+	for (uint32_t k = 0; k < slots; k++) {
+		const struct ring_event *e = ring_slot(r, position + k);
+
+		assert_true(e->a == first->a && e->b == ~first->a && e->c == first->c &&
+			    e->d == k && e->e == slots);
+	}
+	p->last = first->a;
+	p->taken++;
+	return slots;
+}
+
+static uint64_t consume_all(void)
+{
+	uint64_t events = 0;
+	struct ring *r;
+
+	for (unsigned i = 0; (r = ring_at(i)); i++) {
+		bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
+		uint64_t available = ring_available(r), used = 0;
+
+		while (used < available) {
+			uint64_t slots = take(r, atomic_load(&r->tail), available - used);
+
+			ring_consume(r, slots);
+			used += slots;
+			events++;
+		}
+		if (dead && ring_available(r) == 0)
+			ring_recycle(r);
+	}
+	return events;
+}
+
+static void *consume(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&done))
+		if (!consume_all())
+			sched_yield();
+	consume_all();
+	return NULL;
+}
+
+static void test_producers_and_a_consumer(void **state)
+{
+	pthread_t consumer;
+
+	(void)state;
+	memset(producers, 0, sizeof(producers));
+	atomic_store(&done, false);
+	assert_int_equal(pthread_create(&consumer, NULL, consume, NULL), 0);
+	for (unsigned i = 0; i < PRODUCERS; i++) {
+		struct producer *p = &producers[i];
+
+		p->number = i;
+		p->attempts = 200000;
+		p->pause_every = i % 2 ? 100 : 0; /* some faster than the consumer */
+		assert_int_equal(pthread_create(&p->thread, NULL, produce, p), 0);
+	}
+	for (unsigned i = 0; i < PRODUCERS; i++)
+		pthread_join(producers[i].thread, NULL);
+	atomic_store(&done, true);
+	pthread_join(consumer, NULL);
+	for (unsigned i = 0; i < PRODUCERS; i++) {
+		assert_int_equal(producers[i].pushed + producers[i].lost, producers[i].attempts);
+		assert_int_equal(producers[i].taken, producers[i].pushed);
+	}
+}
+
+static void test_without_a_consumer_losses_add_up(void **state)
+{
+	struct producer *p = &producers[0];
+
+	(void)state;
+	memset(producers, 0, sizeof(producers));
+	p->attempts = 100000;
+	pthread_create(&p->thread, NULL, produce, p);
+	pthread_join(p->thread, NULL);
+	assert_true(p->lost > 0);
+	assert_int_equal(p->pushed + p->lost, p->attempts);
+	assert_int_equal(consume_all(), p->pushed);
+}
+
+/* --- threads come and go --- */
+
+static void test_rings_of_ended_threads_are_used_again(void **state)
+{
+	unsigned before = rings_known();
+
+	(void)state;
+	memset(producers, 0, sizeof(producers));
+	for (int i = 0; i < 3000; i++) {
+		struct producer *p = &producers[0];
+
+		p->attempts = 3;
+		p->pushed = p->taken = p->last = 0;
+		pthread_create(&p->thread, NULL, produce, p);
+		pthread_join(p->thread, NULL);
+		assert_int_equal(consume_all(), 3);
+		assert_int_equal(p->taken, 3);
+	}
+	assert_in_range(rings_known(), 1, before + 1);
+	assert_int_equal(rings_refused(), 0);
+}
+
+static void test_the_rest_of_an_ended_thread_is_kept(void **state)
+{
+	struct producer *p = &producers[1];
+	struct ring *r, *ended = NULL;
+
+	(void)state;
+	memset(producers, 0, sizeof(producers));
+	p->number = 1;
+	p->attempts = 500;
+	pthread_create(&p->thread, NULL, produce, p);
+	pthread_join(p->thread, NULL);
+	for (unsigned i = 0; (r = ring_at(i)); i++)
+		if (atomic_load(&r->state) == RING_DEAD)
+			ended = r;
+	assert_non_null(ended);
+	assert_ptr_not_equal(ring_get(), ended);
+	assert_int_equal(consume_all(), 500);
+	assert_int_equal(atomic_load(&ended->state), RING_FREE);
+}
+
+static pthread_barrier_t all_there;
+static atomic_uint got_one;
+
+static void *claim(void *unused)
+{
+	(void)unused;
+	if (ring_get())
+		atomic_fetch_add(&got_one, 1);
+	pthread_barrier_wait(&all_there);
+	return NULL;
+}
+
+static void test_more_threads_than_rings(void **state)
+{
+	enum { THREADS = RINGS_MAX + 20 };
+	static pthread_t threads[THREADS];
+	pthread_attr_t attributes;
+	struct ring *r;
+
+	(void)state;
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 256 << 10);
+	pthread_barrier_init(&all_there, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], &attributes, claim, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(atomic_load(&got_one), RINGS_MAX);
+	assert_int_equal(rings_refused(), THREADS - RINGS_MAX);
+	assert_int_equal(rings_refused(), 0);
+	assert_null(ring_get());
+	assert_int_equal(rings_refused(), 1);
+	for (unsigned i = 0; (r = ring_at(i)); i++) {
+		assert_int_equal(atomic_load(&r->state), RING_DEAD);
+		ring_recycle(r);
+	}
+	assert_non_null(ring_get());
+}
+
+static void test_after_a_fork(void **state)
+{
+	struct ring_event event = { .a = 1 };
+	struct ring *before = ring_get();
+
+	(void)state;
+	ring_push(before, &event, 1);
+	rings_after_fork();
+	assert_null(ring_of_thread);
+	for (unsigned i = 0; ring_at(i); i++)
+		assert_int_equal(ring_available(ring_at(i)), 0);
+	assert_non_null(ring_get());
+	assert_true(ring_push(ring_get(), &event, 1));
+	assert_int_equal(ring_available(ring_get()), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_full_exactly, forget),
+		cmocka_unit_test_setup(test_an_event_fits_whole_or_not_at_all, forget),
+		cmocka_unit_test_setup(test_a_sleeping_collector_is_woken_once, forget),
+		cmocka_unit_test_setup(test_without_a_consumer_losses_add_up, forget),
+		cmocka_unit_test_setup(test_producers_and_a_consumer, forget),
+		cmocka_unit_test_setup(test_rings_of_ended_threads_are_used_again, forget),
+		cmocka_unit_test_setup(test_the_rest_of_an_ended_thread_is_kept, forget),
+		cmocka_unit_test_setup(test_after_a_fork, forget),
+		cmocka_unit_test_setup(test_more_threads_than_rings, forget),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

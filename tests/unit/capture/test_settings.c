@@ -1,0 +1,178 @@
+/* What `pitot record` asks for, and what a hostile environment may put in its place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "capture/settings.h"
+
+static struct settings parsed(const char *text)
+{
+	struct settings s = {
+		.graph_nodes = true, .synchronization = true, .start_ns = 7, .max_bytes = 9
+	};
+
+	settings_parse(&s, text);
+	return s;
+}
+
+static void assert_untouched(const char *text)
+{
+	struct settings before = parsed(""), after = parsed(text);
+
+	if (memcmp(&before, &after, sizeof(before)) != 0)
+		fail_msg("\"%.40s\" changes the settings", text);
+}
+
+static void test_every_option(void **state)
+{
+	struct settings s = parsed("graphs=launch;sync=0;memory=1;api=all;start_ns=1;delay_ns=2;"
+				   "duration_ns=3;max_bytes=4");
+
+	(void)state;
+	assert_false(s.graph_nodes);
+	assert_false(s.synchronization);
+	assert_true(s.memory);
+	assert_true(s.all_api_calls);
+	assert_int_equal(s.start_ns, 1);
+	assert_int_equal(s.delay_ns, 2);
+	assert_int_equal(s.duration_ns, 3);
+	assert_int_equal(s.max_bytes, 4);
+	s = parsed("graphs=node;sync=1;memory=0;api=launches");
+	assert_true(s.graph_nodes);
+	assert_true(s.synchronization);
+	assert_false(s.memory);
+	assert_false(s.all_api_calls);
+}
+
+static void test_the_last_one_counts(void **state)
+{
+	(void)state;
+	assert_int_equal(parsed("delay_ns=1;delay_ns=2").delay_ns, 2);
+	assert_int_equal(parsed(";;delay_ns=1;;").delay_ns, 1);
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	assert_int_equal(parsed("max_bytes=0").max_bytes, 0);
+	assert_int_equal(parsed("max_bytes=00012").max_bytes, 12);
+	assert_true(parsed("max_bytes=9999999999999999999").max_bytes ==
+		    UINT64_C(9999999999999999999));
+	assert_untouched("max_bytes=");
+	assert_untouched("max_bytes=-1");
+	assert_untouched("max_bytes=+1");
+	assert_untouched("max_bytes= 1");
+	assert_untouched("max_bytes=1 ");
+	assert_untouched("max_bytes=0x10");
+	assert_untouched("max_bytes=1e3");
+	assert_untouched("max_bytes=18446744073709551616");
+	assert_untouched("max_bytes=99999999999999999999999999999999");
+}
+
+static void test_what_is_unknown_is_ignored(void **state)
+{
+	(void)state;
+	assert_untouched("engine=pc-sampling");
+	assert_untouched("delay=1;DELAY_NS=1;delay_ns =1; delay_ns=1;delay_nsx=1;delay_n=1");
+	assert_untouched("=");
+	assert_untouched("=1");
+	assert_untouched("delay_ns");
+	assert_untouched(";");
+	assert_untouched("\xff\xfe=\x80;\x01");
+	assert_int_equal(parsed("what=ever;delay_ns=5").delay_ns, 5);
+	assert_int_equal(parsed("delay_ns=5;start_ns=1=2").delay_ns, 5);
+	assert_int_equal(parsed("start_ns=1=2").start_ns, 7);
+}
+
+static void test_any_bytes(void **state)
+{
+	static const char letters[] = "graphs=launch;delay_ns=0123456789;=;\x80\xff\n%";
+	char text[257];
+	uint64_t random = 1;
+
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		struct settings s = { 0 };
+		size_t length = (random >> 33) % sizeof(text);
+
+		for (size_t k = 0; k < length; k++) {
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+			text[k] = letters[(random >> 33) % (sizeof(letters) - 1)];
+		}
+		text[length < sizeof(text) ? length : sizeof(text) - 1] = '\0';
+		settings_parse(&s, text);
+		assert_int_equal(s.directory[0], '\0');
+	}
+}
+
+static void test_a_very_long_text(void **state)
+{
+	size_t length = 1 << 20;
+	char *text = malloc(length + 1);
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'x', length);
+	text[length] = '\0';
+	assert_untouched(text);
+	memset(text, ';', length);
+	assert_untouched(text);
+	memcpy(text + length - 10, "delay_ns=3", 10);
+	assert_int_equal(parsed(text).delay_ns, 3);
+	free(text);
+}
+
+static void test_the_environment(void **state)
+{
+	struct settings s;
+	char longest[sizeof(s.directory) + 1];
+
+	(void)state;
+	unsetenv("PITOT_OPTIONS");
+	unsetenv("PITOT_RECORDING");
+	assert_false(settings_read(&s));
+	setenv("PITOT_RECORDING", "", 1);
+	assert_false(settings_read(&s));
+	setenv("PITOT_RECORDING", "relative/path", 1);
+	assert_false(settings_read(&s));
+	setenv("PITOT_RECORDING", "/tmp/x.pitot", 1);
+	assert_true(settings_read(&s));
+	assert_string_equal(s.directory, "/tmp/x.pitot");
+	assert_true(s.graph_nodes);
+	assert_true(s.synchronization);
+	assert_false(s.memory);
+	assert_false(s.all_api_calls);
+	assert_int_equal(s.duration_ns, 0);
+	assert_int_equal(s.max_bytes, 0);
+	setenv("PITOT_OPTIONS", "sync=0;max_bytes=5", 1);
+	assert_true(settings_read(&s));
+	assert_false(s.synchronization);
+	assert_int_equal(s.max_bytes, 5);
+
+	memset(longest, 'd', sizeof(longest));
+	longest[0] = '/';
+	longest[sizeof(longest) - 1] = '\0';
+	setenv("PITOT_RECORDING", longest, 1);
+	assert_false(settings_read(&s));
+	longest[sizeof(s.directory) - 1] = '\0';
+	setenv("PITOT_RECORDING", longest, 1);
+	assert_true(settings_read(&s));
+	assert_string_equal(s.directory, longest);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_option),
+		cmocka_unit_test(test_the_last_one_counts),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_what_is_unknown_is_ignored),
+		cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_a_very_long_text),
+		cmocka_unit_test(test_the_environment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
