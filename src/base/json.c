@@ -2,39 +2,7 @@
 
 #include <string.h>
 
-/* Length of the valid UTF-8 sequence at p, or 0; *bad is then the length of the part to be replaced. */
-static size_t utf8_length(const uint8_t *p, size_t left, size_t *bad)
-{
-	uint8_t lead = p[0], low = 0x80, high = 0xbf;
-	size_t length;
-
-	*bad = 1;
-	if (lead >= 0xc2 && lead <= 0xdf)
-		length = 2;
-	else if (lead >= 0xe0 && lead <= 0xef)
-		length = 3;
-	else if (lead >= 0xf0 && lead <= 0xf4)
-		length = 4;
-	else
-		return 0;
-	/* Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte. */
-	if (lead == 0xe0)
-		low = 0xa0;
-	else if (lead == 0xed)
-		high = 0x9f;
-	else if (lead == 0xf0)
-		low = 0x90;
-	else if (lead == 0xf4)
-		high = 0x8f;
-	for (size_t i = 1; i < length; i++) {
-		if (i >= left || p[i] < low || p[i] > high)
-			return 0;
-		*bad = i + 1;
-		low = 0x80;
-		high = 0xbf;
-	}
-	return length;
-}
+#include "base/utf8.h"
 
 static void escape_control(struct strbuf *out, uint8_t c)
 {
@@ -66,7 +34,7 @@ void json_escape(struct strbuf *out, const char *text, size_t length)
 		}
 		strbuf_add(out, text + run, i - run);
 		if (c >= 0x80) {
-			strbuf_adds(out, "\xef\xbf\xbd");
+			strbuf_adds(out, UTF8_REPLACEMENT);
 			i += bad;
 		} else {
 			if (c < 0x20)

@@ -1,0 +1,37 @@
+#include "base/utf8.h"
+
+size_t utf8_length(const void *bytes, size_t left, size_t *bad)
+{
+	const uint8_t *p = bytes;
+	uint8_t lead = p[0], low = 0x80, high = 0xbf;
+	size_t length;
+
+	*bad = 1;
+	if (lead < 0x80)
+		return 1;
+	if (lead >= 0xc2 && lead <= 0xdf)
+		length = 2;
+	else if (lead >= 0xe0 && lead <= 0xef)
+		length = 3;
+	else if (lead >= 0xf0 && lead <= 0xf4)
+		length = 4;
+	else
+		return 0;
+	/* Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte. */
+	if (lead == 0xe0)
+		low = 0xa0;
+	else if (lead == 0xed)
+		high = 0x9f;
+	else if (lead == 0xf0)
+		low = 0x90;
+	else if (lead == 0xf4)
+		high = 0x8f;
+	for (size_t i = 1; i < length; i++) {
+		if (i >= left || p[i] < low || p[i] > high)
+			return 0;
+		*bad = i + 1;
+		low = 0x80;
+		high = 0xbf;
+	}
+	return length;
+}

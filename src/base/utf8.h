@@ -1,0 +1,15 @@
+/* utf8.h: which bytes are UTF-8. */
+#ifndef PITOT_BASE_UTF8_H
+#define PITOT_BASE_UTF8_H
+
+#include "base/compiler.h"
+
+#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/*
+ * Length of the character at p, of which `left` bytes (at least 1) may be read. 0 if the bytes are not UTF-8; *bad is
+ * then the number of bytes that one replacement character stands for, as Unicode recommends it.
+ */
+size_t utf8_length(const void *p, size_t left, size_t *bad);
+
+#endif
