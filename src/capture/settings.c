@@ -62,7 +62,7 @@ bool settings_read(struct settings *s)
 {
 	const char *directory = getenv("PITOT_RECORDING"), *options = getenv("PITOT_OPTIONS");
 
-	*s = (struct settings){ .graph_nodes = true, .synchronization = true };
+	*s = (struct settings){ .graph_nodes = true };
 	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
 		return false;
 	strncpy(s->directory, directory, sizeof(s->directory) - 1);

@@ -15,7 +15,7 @@
 struct settings {
 	char directory[4096];
 	bool graph_nodes;		/* graphs=node|launch: a record per node, or one per launch */
-	bool synchronization;		/* sync=0|1 */
+	bool synchronization;		/* sync=0|1: CUPTI's records of synchronizations and events (dear) */
 	bool memory;			/* memory=0|1 */
 	bool all_api_calls;		/* api=launches|all */
 	uint64_t start_ns;		/* CLOCK_MONOTONIC that delay and duration count from */

@@ -64,8 +64,8 @@ static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s
 		return api == API_DRIVER;
 	case api_kind_memcpy:
 	case api_kind_memset:
-		return true;
 	case api_kind_synchronize:
+		return true;
 	case api_kind_event:
 		return s->synchronization;
 	case api_kind_allocate:
