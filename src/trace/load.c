@@ -182,7 +182,7 @@ static int load_block(void *user, unsigned index, size_t number)
 			.valid = worker->valid + c * BLOCK_ROWS_MAX,
 		};
 	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets, job->column_count,
-			      job->first, NULL);
+			      job->first || job->t->options.verify, NULL);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {

@@ -1,0 +1,161 @@
+#include "trace/trace.h"
+
+#include "trace_fixture.h"
+
+#include <stdlib.h>
+
+static void record_completes_processes(void **state)
+{
+	struct maker *a = maker_begin(*state, 100, 1000, "");
+	struct maker *b = maker_begin(*state, 200, 3000, "./b");
+	const struct trace_process *p;
+	struct trace *t;
+
+	maker_flush(a);
+	maker_crash(a);
+	maker_close(b, 9000);
+	maker_record(*state, 100, 50, 900, 8000, "./a --from record", 139);
+	maker_record(*state, 200, 100, 2900, 9100, "./b --from record", 0);
+	maker_record(*state, 300, 100, 4000, 5000, "grep x", 1);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 3);
+	p = trace_process(t, 0);
+	assert_int_equal(p->pid, 100);
+	assert_int_equal(p->exit_status, 139);
+	assert_string_equal(p->command, "./a --from record");
+	assert_string_equal(p->executable, "/usr/bin/app");
+	assert_int_equal(p->start_ns, 1000);
+	assert_true(p->inside);
+	assert_false(p->closed);
+	assert_int_equal(p->segments, 1);
+	p = trace_process(t, 1);
+	assert_int_equal(p->pid, 200);
+	assert_int_equal(p->exit_status, 0);
+	assert_string_equal(p->command, "./b");
+	assert_int_equal(p->parent_pid, 1);
+	assert_true(p->closed);
+	p = trace_process(t, 2);
+	assert_int_equal(p->pid, 300);
+	assert_false(p->inside);
+	assert_int_equal(p->parent_pid, 100);
+	assert_int_equal(p->start_ns, 4000);
+	assert_int_equal(p->end_ns, 5000);
+	assert_int_equal(p->exit_status, 1);
+	assert_int_equal(p->segments, 0);
+	assert_string_equal(p->command, "grep x");
+	trace_free(t);
+}
+
+/* exec: two images of one process; the process ended once, with the second. */
+static void images_of_one_pid(void **state)
+{
+	const struct trace_process *p;
+	struct trace *t;
+
+	maker_close(maker_begin(*state, 100, 1000, "sh -c app"), 2000);
+	maker_close(maker_begin(*state, 100, 2100, "app"), 8000);
+	maker_record(*state, 100, 50, 900, 8000, "sh -c app", 3);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	p = trace_process(t, 0);
+	assert_string_equal(p->command, "sh -c app");
+	assert_int_equal(p->exit_status, -1);
+	p = trace_process(t, 1);
+	assert_string_equal(p->command, "app");
+	assert_int_equal(p->exit_status, 3);
+	assert_int_not_equal(trace_process(t, 0)->session, p->session);
+	trace_free(t);
+}
+
+/* A pid that was given to another process later. */
+static void reused_pid(void **state)
+{
+	struct trace *t;
+
+	maker_close(maker_begin(*state, 100, 1000, ""), 2000);
+	maker_close(maker_begin(*state, 100, 50000, ""), 60000);
+	maker_record(*state, 100, 50, 49000, 60000, "second", 2);
+	maker_record(*state, 100, 50, 900, 2000, "first", 1);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	assert_string_equal(trace_process(t, 0)->command, "first");
+	assert_int_equal(trace_process(t, 0)->exit_status, 1);
+	assert_string_equal(trace_process(t, 1)->command, "second");
+	assert_int_equal(trace_process(t, 1)->exit_status, 2);
+	trace_free(t);
+}
+
+/* Rows that `pitot record` wrote belong to the process that it started, whatever their own ids mean. */
+static void record_rows_have_a_process(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	struct trace_loss loss;
+	struct trace *t;
+
+	maker_loss(m, loss_reason_ring_full, 7, 1500, 1600, "thread 5");
+	maker_close(m, 9000);
+	maker_record(*state, 100, 50, 900, 8000, "./a", 0);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 1);
+	assert_int_equal(trace_rows(t, TABLE_process), 3);
+	load(t, TABLE_process, 0);
+	assert_int_equal(trace_first_row(t, TABLE_process, 1), 3);
+	/* in order of time, over both sessions */
+	assert_int_equal(trace_u64(t, TABLE_process, COLUMN_process_start_ns)[0], 900);
+	assert_int_equal(trace_u8(t, TABLE_process, COLUMN_process_source)[0], process_source_record);
+	assert_int_equal(count_losses(t, loss_reason_ring_full, &loss), 1);
+	assert_int_equal(loss.count, 7);
+	assert_int_equal(loss.process, 0);
+	assert_int_equal(loss.start_ns, 1500);
+	assert_int_equal(loss.end_ns, 1600);
+	assert_string_equal(loss.detail, "thread 5");
+	trace_free(t);
+}
+
+static void only_record(void **state)
+{
+	struct trace *t;
+
+	maker_record(*state, 100, 50, 900, 8000, "./a", 137);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 1);
+	assert_false(trace_process(t, 0)->inside);
+	assert_int_equal(trace_process(t, 0)->exit_status, 137);
+	assert_int_equal(count_losses(t, loss_reason_truncated_file, NULL), 0);
+	trace_free(t);
+}
+
+static void twenty_processes(void **state)
+{
+	struct trace *t;
+
+	for (uint32_t i = 0; i < 20; i++) {
+		struct maker *m = maker_begin(*state, 1000 + i, 5000 - i, "./a");
+		uint32_t config = maker_config(m, "add", 1, 32);
+
+		for (uint32_t k = 0; k < i; k++)
+			maker_kernel(m, config, 7, 10000 + k, 10001 + k, k);
+		maker_close(m, 90000);
+	}
+	t = open_recording(*state);
+	load(t, TABLE_kernel, 0);
+	assert_int_equal(trace_process_count(t), 20);
+	for (uint32_t p = 0; p < 20; p++) {
+		assert_int_equal(trace_process(t, p)->pid, 1019 - p);
+		assert_int_equal(trace_first_row(t, TABLE_kernel, p + 1) - trace_first_row(t, TABLE_kernel, p), 19 - p);
+		for (uint64_t row = trace_first_row(t, TABLE_kernel, p); row < trace_first_row(t, TABLE_kernel, p + 1); row++)
+			assert_int_equal(trace_row_process(t, TABLE_kernel, row), p);
+	}
+	trace_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(record_completes_processes), folder_test(images_of_one_pid),
+		folder_test(reused_pid),		 folder_test(record_rows_have_a_process),
+		folder_test(only_record),		 folder_test(twenty_processes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
