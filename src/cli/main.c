@@ -10,6 +10,7 @@
 /* clang-format off */
 const struct command *const commands[] = {
 	&cmd_record,
+	&cmd_report,
 	&cmd_doctor,
 	&cmd_devices,
 	&cmd_completion,
