@@ -79,7 +79,7 @@ enum nvtx_message {
 	NVTX_MESSAGE_REGISTERED
 };
 
-#define NVTX_COLOR_ARGB 1
+#define NVTX_COLOR_TYPE_ARGB 1
 
 /* Clients of other versions may pass fewer bytes than this, or more: `size` says how many. */
 struct nvtx_attributes {

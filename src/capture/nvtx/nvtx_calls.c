@@ -117,7 +117,7 @@ static void note_on_tape(const struct call *c)
 		.range = c->range,
 		.text = length < 0 ? NULL : text,
 		.category = c->a.category,
-		.color = c->a.color_type == NVTX_COLOR_ARGB ? c->a.color : 0,
+		.color = c->a.color_type == NVTX_COLOR_TYPE_ARGB ? c->a.color : 0,
 		.payload_kind = c->a.payload_type,
 		.payload = c->a.payload_type ? c->a.payload : 0,
 	};
@@ -183,7 +183,7 @@ static void put_event(const struct call *c)
 		.kind = RING_NVTX,
 		.flags = (uint8_t)c->kind,
 	};
-	if (c->a.color_type == NVTX_COLOR_ARGB)
+	if (c->a.color_type == NVTX_COLOR_TYPE_ARGB)
 		slots[0].c |= NVTX_EVENT_COLOR;
 	slots[1] = (struct ring_event){ .a = c->a.payload };
 	if (has_range && c->a.payload_type) {
