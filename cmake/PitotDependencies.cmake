@@ -17,4 +17,6 @@ endfunction()
 
 pitot_static_library(ZSTD zstd.h zstd)
 pitot_static_library(ZLIB zlib.h z)
-pitot_static_library(IBERTY demangle.h iberty)
+if(PITOT_CLI)
+	pitot_static_library(IBERTY demangle.h iberty)
+endif()

@@ -68,7 +68,7 @@ const char *record_foreign_injection(const char **value)
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *found = getenv(variables[i]);
 
-		if (found && *found && strcmp(base_name(found), LIBRARY)) {
+		if (found && *found && strncmp(base_name(found), LIBRARY, strlen(LIBRARY)) != 0) {
 			*value = found;
 			return variables[i];
 		}

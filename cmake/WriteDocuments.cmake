@@ -1,0 +1,20 @@
+# cmake -DPITOT=<program> -DFOLDER=<folder> -P WriteDocuments.cmake: man pages and completions of all commands.
+
+function(run_pitot file)
+	execute_process(COMMAND ${PITOT} ${ARGN} OUTPUT_FILE ${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${FOLDER}/man ${FOLDER}/completion)
+file(MAKE_DIRECTORY ${FOLDER}/man ${FOLDER}/completion)
+run_pitot(${FOLDER}/man/pitot.1 help --man)
+execute_process(COMMAND ${PITOT} help --json OUTPUT_VARIABLE json COMMAND_ERROR_IS_FATAL ANY)
+string(JSON count LENGTH "${json}" commands)
+math(EXPR last "${count} - 1")
+foreach(i RANGE ${last})
+	string(JSON name GET "${json}" commands ${i} name)
+	run_pitot(${FOLDER}/man/pitot-${name}.1 help --man ${name})
+endforeach()
+foreach(shell bash zsh fish)
+	run_pitot(${FOLDER}/completion/pitot.${shell} completion ${shell})
+endforeach()
+file(TOUCH ${FOLDER}/stamp)
