@@ -1,0 +1,223 @@
+/* The tape of the process, and what it says to questions: by function and arguments, at a place. */
+#include "standin.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/map.h"
+
+#define SCRIPT_BYTES_MAX (1u << 20)
+
+/* Answers to one question, and texts behind one pointer, are chains in order of the tape. */
+struct link {
+	size_t from;   /* holds from this record on */
+	size_t record; /* RESULT or STRING */
+	size_t next;   /* index into links + 1, 0: the last */
+};
+
+static struct {
+	struct tape tape;
+	bool open;
+	VEC(struct link) links;
+	struct map answers, texts;	    /* hash of the question, or pointer -> first link, last link */
+	struct map answers_last, texts_last;
+	VEC(struct {
+		uint64_t monotonic;
+		int64_t offset; /* CUPTI's clock minus CLOCK_MONOTONIC */
+	}) clock;
+} self;
+
+static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct place latest;
+static __thread struct place here;
+static __thread bool playing;
+
+static uint64_t question(unsigned function, const uint64_t *arguments, unsigned count)
+{
+	uint64_t words[1 + TAPE_ARGUMENTS_MAX] = { function };
+
+	if (count)
+		memcpy(words + 1, arguments, count * sizeof(*arguments));
+	return hash_bytes(words, (1 + count) * sizeof(*words));
+}
+
+static int append(struct map *first, struct map *last, uint64_t key, size_t from, size_t record)
+{
+	uint64_t previous;
+
+	if (vec_push(&self.links, ((struct link){ from, record, 0 })) < 0)
+		return -1;
+	if (map_get(last, key, &previous))
+		self.links.data[previous].next = self.links.count;
+	else if (map_put(first, key, self.links.count - 1) < 0)
+		return -1;
+	return map_put(last, key, self.links.count - 1);
+}
+
+static int note_clock(uint64_t time, const struct tape_call *call)
+{
+	uint64_t at = time + call->duration_ns / 2;
+
+	if (call->function != TAPE_cuptiGetTimestamp || call->result || call->output_length != sizeof(uint64_t))
+		return 0;
+	if (self.clock.count && self.clock.data[self.clock.count - 1].monotonic >= at)
+		return 0;
+	if (vec_reserve(&self.clock, 1) < 0)
+		return -1;
+	self.clock.data[self.clock.count].monotonic = at;
+	self.clock.data[self.clock.count++].offset = (int64_t)(load_u64(call->output) - at);
+	return 0;
+}
+
+/* A question asked inside a callback is answered from that callback on. */
+static int build_index(void)
+{
+	size_t *inside = calloc(self.tape.threads + 1, sizeof(*inside)); /* a thread's last callback */
+	int r = inside ? 0 : -1;
+
+	for (size_t i = 0; i < self.tape.records.count && r == 0; i++) {
+		const struct tape_record *record = &self.tape.records.data[i];
+		struct tape_string string;
+		struct tape_call call;
+
+		if (record->type == TAPE_CALLBACK || record->type == TAPE_BUFFER_COMPLETE) {
+			inside[record->thread] = i;
+		} else if (record->type == TAPE_STRING && tape_get_string(record, &string)) {
+			r = append(&self.texts, &self.texts_last, string.pointer, i, i);
+		} else if (record->type == TAPE_RESULT && tape_get_call(record, &call)) {
+			r = note_clock(record->time, &call);
+			if (r == 0)
+				r = append(&self.answers, &self.answers_last,
+					   question(call.function, call.arguments, call.argument_count),
+					   inside[record->thread], i);
+		}
+	}
+	free(inside);
+	return r;
+}
+
+static int read_faults(const char *path, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf script = STRBUF_INIT;
+	int r = io_read_file(path, SCRIPT_BYTES_MAX, &script);
+
+	r = r < 0 ? error_set(e, r, "%s", error_code_text(r)) : faults_parse(strbuf_text(&script), e);
+	if (r < 0)
+		error_prefix(e, "cannot use the fault script '%s'", path);
+	return r;
+}
+
+int standin_open(const char *path, const char *faults, struct error *e)
+{
+	int r = tape_load(path, &self.tape, e);
+
+	if (r < 0)
+		return r;
+	if (build_index() < 0)
+		return error_set(e, -ENOMEM, "no memory for the tape's index");
+	self.open = true;
+	return faults ? read_faults(faults, e) : 0;
+}
+
+static void open_from_environment(void)
+{
+	const char *path = getenv("PITOT_STANDIN_TAPE");
+	struct error e = { 0 };
+
+	if (!self.open && path && standin_open(path, getenv("PITOT_STANDIN_FAULTS"), &e) < 0)
+		dprintf(2, "stand-in: %s\n", e.text);
+}
+
+const struct tape *standin_tape(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, open_from_environment);
+	return self.open ? &self.tape : NULL;
+}
+
+void standin_at(const struct place *place)
+{
+	here = *place;
+	playing = true;
+	pthread_mutex_lock(&place_lock);
+	latest = *place;
+	pthread_mutex_unlock(&place_lock);
+}
+
+struct place standin_place(void)
+{
+	struct place p;
+
+	if (playing)
+		return here;
+	pthread_mutex_lock(&place_lock);
+	p = latest;
+	pthread_mutex_unlock(&place_lock);
+	return p;
+}
+
+/* The last link that holds at the place, else the first one. */
+static const struct link *link_at(const struct map *first, uint64_t key)
+{
+	size_t index = standin_place().index;
+	const struct link *best;
+	uint64_t i;
+
+	if (!standin_tape() || !map_get(first, key, &i))
+		return NULL;
+	best = &self.links.data[i];
+	for (const struct link *l = best; l->next; best = l) {
+		l = &self.links.data[l->next - 1];
+		if (l->from > index)
+			break;
+	}
+	return best;
+}
+
+bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count, struct tape_call *answer)
+{
+	const struct link *l = link_at(&self.answers, question(function, arguments, count));
+
+	return l && tape_get_call(&self.tape.records.data[l->record], answer) && answer->function == function;
+}
+
+const char *standin_text_at(uint64_t pointer)
+{
+	const struct link *l = link_at(&self.texts, pointer);
+	struct tape_string string;
+
+	if (!l || !tape_get_string(&self.tape.records.data[l->record], &string))
+		return NULL;
+	return tape_text_of(&self.tape, string.id);
+}
+
+uint64_t standin_cupti_time(uint64_t monotonic)
+{
+	size_t count = self.clock.count, i = 0, above = count;
+	int64_t a, b;
+	uint64_t from, to;
+
+	if (count == 0)
+		return monotonic + tape_fact_number(&self.tape, "clock.realtime") -
+		       tape_fact_number(&self.tape, "clock.monotonic");
+	while (i < above) { /* the first pair that is later */
+		size_t middle = i + (above - i) / 2;
+
+		if (self.clock.data[middle].monotonic <= monotonic)
+			i = middle + 1;
+		else
+			above = middle;
+	}
+	if (i == 0 || i == count)
+		return monotonic + (uint64_t)self.clock.data[i ? count - 1 : 0].offset;
+	a = self.clock.data[i - 1].offset;
+	b = self.clock.data[i].offset;
+	from = self.clock.data[i - 1].monotonic;
+	to = self.clock.data[i].monotonic;
+	return monotonic + (uint64_t)(a + (int64_t)((double)(b - a) * (double)(monotonic - from) / (double)(to - from)));
+}

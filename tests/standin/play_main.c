@@ -1,0 +1,229 @@
+/* tape-play: a CUDA program that does again what a tape says, with stand-ins for the driver and CUPTI. */
+#include "play.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "play_clock.h"
+
+#define RATE_DEFAULT 500000
+#define SETUP_NS 1000000 /* what passes between the start of the program and the first record */
+
+static const char usage[] =
+	"usage: tape-play [options] TAPE\n"
+	"  --parallel         threads run free of each other (default: strictly in the tape's order)\n"
+	"  --realtime         at the recorded pace, with the machine's own clocks\n"
+	"  --now              the tape's times moved to now\n"
+	"  --repeat N         the tape N times over, with other ids and later times\n"
+	"  --rate N           at most N callbacks a second, 0: no limit (default 500000)\n"
+	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
+	"  --exit HOW         return, exit, _exit, kill, term, int, abort, segv, exec or fork-then-exit\n"
+	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full flight\n"
+	"  --hang-at-exit     from the end on every call of CUPTI and the driver blocks\n"
+	"  --counts FILE      write what the recorder was given\n";
+
+static const struct {
+	const char *name;
+	enum ending ending;
+} endings[] = {
+	{ "return", END_RETURN }, { "exit", END_EXIT }, { "_exit", END__EXIT },
+	{ "kill", END_KILL },	  { "term", END_TERM }, { "int", END_INT },
+	{ "abort", END_ABORT },	  { "segv", END_SEGV }, { "exec", END_EXEC },
+	{ "fork-then-exit", END_FORK },
+};
+
+static bool parse_ending(const char *text, enum ending *ending)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
+		if (strcmp(text, endings[i].name) == 0) {
+			*ending = endings[i].ending;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_number(const char *text, unsigned long long *out)
+{
+	char *end;
+
+	*out = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && *end == 0;
+}
+
+static bool take_option(int option, const char *value, struct play_options *o)
+{
+	unsigned long long number = 0;
+
+	switch (option) {
+	case 'p':
+		return o->parallel = true;
+	case 't':
+		return o->realtime = true;
+	case 'n':
+		return o->now = true;
+	case 'h':
+		return o->hang_at_exit = true;
+	case 'f':
+		o->faults = value;
+		return true;
+	case 'c':
+		o->counts = value;
+		return true;
+	case 'e':
+		return parse_ending(value, &o->ending);
+	case 'a':
+		return parse_number(value, &o->end_at);
+	case 'r':
+	case 's':
+		if (!parse_number(value, &number) || (option == 'r' && number == 0))
+			return false;
+		*(option == 'r' ? &o->rounds : &o->rate) = number;
+		return true;
+	default:
+		return false;
+	}
+}
+
+int play_options_parse(int argc, char **argv, struct play_options *o)
+{
+	static const struct option options[] = {
+		{ "parallel", no_argument, NULL, 'p' },	   { "realtime", no_argument, NULL, 't' },
+		{ "now", no_argument, NULL, 'n' },	   { "repeat", required_argument, NULL, 'r' },
+		{ "rate", required_argument, NULL, 's' },  { "faults", required_argument, NULL, 'f' },
+		{ "exit", required_argument, NULL, 'e' },  { "exit-at", required_argument, NULL, 'a' },
+		{ "counts", required_argument, NULL, 'c' }, { "hang-at-exit", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	*o = (struct play_options){ .rounds = 1, .rate = RATE_DEFAULT, .end_at = ULLONG_MAX };
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (!take_option(option, optarg, o)) {
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	if (optind + 1 != argc) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	o->tape = argv[optind];
+	return 0;
+}
+
+static void set_clock(const struct play_options *o)
+{
+	const struct tape *t = standin_tape();
+	uint64_t monotonic = tape_fact_number(t, "clock.monotonic"), first = t->records.data[0].time;
+	struct play_clock_setup setup = {
+		.start_ns = first - SETUP_NS,
+		.first_ns = first,
+		.realtime_ns = (int64_t)(tape_fact_number(t, "clock.realtime") - monotonic),
+		.boottime_ns = (int64_t)(tape_fact_number(t, "clock.boottime") - monotonic),
+		.step_ns = standin_step_ns,
+	};
+
+	if (o->now) {
+		setup.start_ns = play_clock_real(CLOCK_MONOTONIC);
+		setup.first_ns = setup.start_ns + SETUP_NS;
+		setup.realtime_ns = (int64_t)(play_clock_real(CLOCK_REALTIME) - setup.start_ns);
+		setup.boottime_ns = (int64_t)(play_clock_real(CLOCK_BOOTTIME) - setup.start_ns);
+	}
+	if (!o->realtime)
+		play_clock_start(&setup);
+}
+
+static void write_counts(const char *path, const struct standin_player *player)
+{
+	struct standin_counts c = player->counts();
+	FILE *f = fopen(path, "we");
+
+	if (!f)
+		return;
+	fprintf(f, "callbacks %llu\ncallbacks_withheld %llu\nbuffers %llu\nrecords_withheld %llu\nrecords_dropped %llu\n",
+		(unsigned long long)c.callbacks, (unsigned long long)c.callbacks_withheld,
+		(unsigned long long)c.buffers, (unsigned long long)c.records_withheld,
+		(unsigned long long)c.records_dropped);
+	for (uint32_t kind = 0; kind < KINDS_MAX; kind++)
+		if (c.records[kind])
+			fprintf(f, "%s %llu %llu ns\n", kind_name(kind), (unsigned long long)c.records[kind],
+				(unsigned long long)c.duration_ns[kind]);
+	fclose(f);
+}
+
+void play_end(enum ending ending)
+{
+	pid_t child;
+
+	switch (ending) {
+	case END_RETURN:
+		return;
+	case END_EXIT:
+		exit(0);
+	case END__EXIT:
+		_exit(0);
+	case END_KILL:
+		kill(getpid(), SIGKILL);
+		break;
+	case END_TERM:
+		kill(getpid(), SIGTERM);
+		break;
+	case END_INT:
+		kill(getpid(), SIGINT);
+		break;
+	case END_ABORT:
+		abort();
+	case END_SEGV:
+		raise(SIGSEGV);
+		break;
+	case END_EXEC:
+		execl("/bin/true", "true", (char *)NULL);
+		break;
+	case END_FORK:
+		child = fork();
+		if (child > 0)
+			waitpid(child, NULL, 0);
+		exit(0);
+	}
+	for (;;)
+		pause();
+}
+
+int main(int argc, char **argv)
+{
+	const struct standin_player *player;
+	CUresult (*init)(unsigned flags);
+	struct error e = { 0 };
+	struct play_options o;
+	int status = play_options_parse(argc, argv, &o);
+
+	if (status)
+		return status;
+	if (standin_open(o.tape, o.faults, &e) < 0)
+		goto fail;
+	if (!standin_tape()->records.count) {
+		error_set(&e, E_FORMAT, "tape '%s' is empty", o.tape);
+		goto fail;
+	}
+	set_clock(&o);
+	if (standins_load(&player, &init, &e) < 0)
+		goto fail;
+	init(0);
+	if (play_tape(&o, player, &e) < 0)
+		goto fail;
+	play_clock_end();
+	if (o.hang_at_exit)
+		standin_hang();
+	if (o.counts)
+		write_counts(o.counts, player);
+	play_end(o.ending);
+	return 0;
+fail:
+	fprintf(stderr, "tape-play: %s\n", e.text);
+	return 1;
+}

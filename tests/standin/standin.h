@@ -1,0 +1,64 @@
+/*
+ * standin.h: libstandin.so, what the stand-in libcuda.so.1 and libcupti.so.13 share with tape-play: the tape, the place
+ * where it is being played, the answers on it, and the faults that were asked for.
+ *
+ * A program that loads the stand-ins without tape-play gets the tape's answers too if PITOT_STANDIN_TAPE names one.
+ */
+#ifndef PITOT_TESTS_STANDIN_STANDIN_H
+#define PITOT_TESTS_STANDIN_STANDIN_H
+
+#include "tape_reader.h"
+
+/* Opens a tape for the process; faults: path of a script or NULL. */
+int standin_open(const char *tape, const char *faults, struct error *e) MUST_USE;
+const struct tape *standin_tape(void); /* NULL: none is open */
+
+/* The record that the calling thread is playing now; other threads are at the latest of any thread. */
+struct place {
+	size_t index;	      /* into the tape's records */
+	uint64_t time_shift;  /* added to the tape's times in this round */
+	uint32_t id_shift;    /* added to correlation ids in this round */
+	bool first, last;     /* round */
+};
+void standin_at(const struct place *place);
+struct place standin_place(void);
+
+/* What a function with these arguments said at this place of the tape. false: the tape does not know. */
+bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count, struct tape_call *answer);
+
+/* CUPTI's clock at CLOCK_MONOTONIC `monotonic` of the tape (without shifts). */
+uint64_t standin_cupti_time(uint64_t monotonic);
+
+/* Texts of the tape as pointers that stay valid; the one that stood behind a pointer at this place. NULL: not known. */
+const char *standin_text_at(uint64_t pointer);
+
+/* --- faults (faults.c; the script is described in docs/tapes.md) --- */
+
+#define STANDIN_GET_NEXT_RECORD 60 /* a function that is not on tapes */
+
+struct faults {
+	uint32_t version;
+	uint64_t zero_every, reverse_every, incomplete_every, null_name_every, hostile_every, bad_kind_every;
+	bool shuffle;
+	size_t huge_names;
+	uint64_t storm;
+	VEC(uint64_t) dropped_buffers;
+	uint64_t fatal_at;
+	uint32_t correlation_shift;
+	int64_t step_ns;
+	uint64_t step_at;
+};
+
+const struct faults *standin_faults(void);
+/* Counts a call, waits if the script says so. true: it returns *result without doing anything. */
+bool standin_fault(unsigned function, int *result);
+/* From now on every call blocks for ever: a GPU that hangs. */
+void standin_hang(void);
+/* Names of functions that the script hides; NULL after the last. */
+const char *standin_missing(size_t i);
+/* Whether CLOCK_REALTIME has made its step, which is then added to it. */
+int64_t standin_step_ns(void);
+
+int faults_parse(const char *script, struct error *e) MUST_USE;
+
+#endif

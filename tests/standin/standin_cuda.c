@@ -1,0 +1,141 @@
+/* The stand-in libcuda.so.1: loads the injection library as the driver does, and answers from the tape. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#include "standin.h"
+
+#define ARGUMENTS(...) ((const uint64_t[]){ __VA_ARGS__ })
+#define COUNT(...) (sizeof(ARGUMENTS(__VA_ARGS__)) / sizeof(uint64_t))
+#define ANSWER(function, call, ...) answered(function, call, ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
+
+/* cuda.h gives newer versions of these their old names. */
+#undef cuDeviceGetUuid
+#undef cuDeviceTotalMem
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device);
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
+
+static CUresult answered(enum tape_function function, struct tape_call *call, const uint64_t *arguments, size_t count)
+{
+	int forced;
+
+	if (standin_fault(function, &forced))
+		return (CUresult)forced;
+	if (!standin_tape())
+		return CUDA_ERROR_NO_DEVICE;
+	return standin_answer(function, arguments, (unsigned)count, call) ? (CUresult)call->result
+									    : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult copy_out(CUresult r, const struct tape_call *call, void *out, size_t size)
+{
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (call->output_length != size)
+		return CUDA_ERROR_UNKNOWN;
+	memcpy(out, call->output, size);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_text(CUresult r, const struct tape_call *call, char *out, int length)
+{
+	size_t n;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (length <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	n = MIN(call->output_length, (size_t)length - 1);
+	memcpy(out, call->output, n);
+	out[n] = 0;
+	return CUDA_SUCCESS;
+}
+
+static void load_injection(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path && *path ? dlopen(path, RTLD_NOW) : NULL;
+	int (*start)(void);
+
+	if (!library)
+		return;
+	*(void **)&start = dlsym(library, "InitializeInjection");
+	if (start)
+		start();
+}
+
+EXPORT CUresult cuInit(unsigned flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)flags;
+	if (!standin_tape())
+		return CUDA_ERROR_NO_DEVICE;
+	pthread_once(&once, load_injection);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+	struct tape_call call;
+	CUresult r = answered(TAPE_cuDriverGetVersion, &call, NULL, 0);
+
+	if (r == CUDA_ERROR_INVALID_VALUE) { /* no one asked; HELLO says it too */
+		*version = (int)tape_fact_number(standin_tape(), "driver.version");
+		return *version ? CUDA_SUCCESS : r;
+	}
+	return copy_out(r, &call, version, sizeof(*version));
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+	struct tape_call call;
+
+	return copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count, sizeof(*count));
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	struct tape_call call;
+
+	return copy_out(ANSWER(TAPE_cuDeviceGet, &call, (uint64_t)ordinal), &call, device, sizeof(*device));
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+	struct tape_call call;
+
+	return copy_text(ANSWER(TAPE_cuDeviceGetName, &call, (uint64_t)device), &call, name, length);
+}
+
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+	struct tape_call call;
+
+	return copy_out(ANSWER(TAPE_cuDeviceGetUuid, &call, (uint64_t)device), &call, uuid, sizeof(*uuid));
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	struct tape_call call;
+
+	return copy_out(ANSWER(TAPE_cuDeviceGetAttribute, &call, (uint64_t)attribute, (uint64_t)device), &call, value,
+			sizeof(*value));
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+	struct tape_call call;
+
+	return copy_out(ANSWER(TAPE_cuDeviceTotalMem, &call, (uint64_t)device), &call, bytes, sizeof(*bytes));
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
+{
+	struct tape_call call;
+
+	return copy_text(ANSWER(TAPE_cuDeviceGetPCIBusId, &call, (uint64_t)device), &call, id, length);
+}

@@ -1,0 +1,473 @@
+/* The stand-in libcupti.so.13: answers from the tape, callbacks into the recorder. */
+#include "standin_cupti.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define CBIDS_MAX 4096
+#define SHARED_SLOTS 64
+
+struct cupti_state cupti_state;
+
+static atomic_bool enabled[CUPTI_CB_DOMAIN_SIZE][CBIDS_MAX];
+static atomic_uint_fast64_t callbacks, withheld;
+static char subscriber_place;
+
+#define FAULT(function)                                                                            \
+	do {                                                                                       \
+		int forced_;                                                                       \
+		if (standin_fault(function, &forced_))                                             \
+			return (CUptiResult)forced_;                                               \
+		if (atomic_load(&cupti_state.gone))                                                \
+			return CUPTI_ERROR_NOT_INITIALIZED;                                        \
+	} while (0)
+
+#define ARGUMENTS(...) ((const uint64_t[]){ __VA_ARGS__ })
+#define COUNT(...) (sizeof(ARGUMENTS(__VA_ARGS__)) / sizeof(uint64_t))
+/* What the tape's CUPTI said to the same call; success if it was not asked. */
+#define RECORDED(function, ...) recorded(function, ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
+/* As RECORDED, with an output of fixed size; an error if the tape does not know it. */
+#define ANSWER(function, out, ...)                                                                 \
+	answered(function, out, sizeof(*(out)), ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
+
+static CUptiResult recorded(enum tape_function function, const uint64_t *arguments, size_t count)
+{
+	struct tape_call call;
+
+	return standin_answer(function, arguments, (unsigned)count, &call) ? (CUptiResult)call.result : CUPTI_SUCCESS;
+}
+
+static CUptiResult answered(enum tape_function function, void *out, size_t size, const uint64_t *arguments,
+			    size_t count)
+{
+	struct tape_call call;
+
+	if (!standin_answer(function, arguments, (unsigned)count, &call))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (call.result)
+		return (CUptiResult)call.result;
+	if (call.output_length != size)
+		return CUPTI_ERROR_UNKNOWN;
+	memcpy(out, call.output, size);
+	return CUPTI_SUCCESS;
+}
+
+/* A text of the tape that a function returned, as a pointer for ever. */
+static CUptiResult answered_text(enum tape_function function, const char **out, const uint64_t *arguments,
+				 size_t count)
+{
+	static struct arena arena;
+	static atomic_flag busy = ATOMIC_FLAG_INIT;
+	struct tape_call call;
+	const char *text;
+
+	if (!standin_answer(function, arguments, (unsigned)count, &call) || call.result)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	while (atomic_flag_test_and_set(&busy))
+		;
+	text = arena_strndup(&arena, call.output, call.output_length);
+	atomic_flag_clear(&busy);
+	if (!text)
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	*out = text;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiGetVersion(uint32_t *version)
+{
+	const struct faults *faults = standin_faults();
+
+	FAULT(TAPE_cuptiGetVersion);
+	if (!standin_tape())
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	*version = faults->version ? faults->version
+				   : (uint32_t)tape_fact_number(standin_tape(), "cupti.version");
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
+{
+	struct place place = standin_place();
+
+	FAULT(TAPE_cuptiGetTimestamp);
+	*timestamp = standin_cupti_time(clock_monotonic_ns() - place.time_shift) + place.time_shift +
+		     (uint64_t)standin_step_ns();
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
+{
+	static const struct {
+		CUptiResult result;
+		const char *text;
+	} known[] = {
+		{ CUPTI_SUCCESS, "CUPTI_SUCCESS" },
+		{ CUPTI_ERROR_INVALID_PARAMETER, "CUPTI_ERROR_INVALID_PARAMETER" },
+		{ CUPTI_ERROR_NOT_INITIALIZED, "CUPTI_ERROR_NOT_INITIALIZED" },
+		{ CUPTI_ERROR_MAX_LIMIT_REACHED, "CUPTI_ERROR_MAX_LIMIT_REACHED" },
+		{ CUPTI_ERROR_NOT_COMPATIBLE, "CUPTI_ERROR_NOT_COMPATIBLE" },
+		{ CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" },
+		{ CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
+		  "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" },
+		{ CUPTI_ERROR_UNKNOWN, "CUPTI_ERROR_UNKNOWN" },
+	};
+
+	FAULT(TAPE_cuptiGetResultString);
+	if (answered_text(TAPE_cuptiGetResultString, text, ARGUMENTS((uint64_t)result), 1) == CUPTI_SUCCESS)
+		return CUPTI_SUCCESS;
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (known[i].result == result) {
+			*text = known[i].text;
+			return CUPTI_SUCCESS;
+		}
+	}
+	return CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+/* The name of an API function that no one asked for can still be known: from its callbacks. */
+static const char *name_from_callbacks(CUpti_CallbackDomain domain, uint32_t cbid)
+{
+	const struct tape *t = standin_tape();
+
+	for (size_t i = 0; t && i < t->records.count; i++) {
+		struct tape_event event;
+
+		if (t->records.data[i].type == TAPE_CALLBACK && tape_get_event(&t->records.data[i], &event) &&
+		    event.domain == domain && event.cbid == cbid && event.function)
+			return tape_text_of(t, event.function);
+	}
+	return NULL;
+}
+
+EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **name)
+{
+	const char *found;
+
+	FAULT(TAPE_cuptiGetCallbackName);
+	if (answered_text(TAPE_cuptiGetCallbackName, name, ARGUMENTS((uint64_t)domain, cbid), 2) == CUPTI_SUCCESS)
+		return CUPTI_SUCCESS;
+	found = name_from_callbacks(domain, cbid);
+	if (!found)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*name = found;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata)
+{
+	if (atomic_load(&cupti_state.subscribed))
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	cupti_state.callback = callback;
+	cupti_state.userdata = userdata;
+	atomic_store(&cupti_state.subscribed, true);
+	*subscriber = (CUpti_SubscriberHandle)(void *)&subscriber_place;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata)
+{
+	FAULT(TAPE_cuptiSubscribe);
+	return subscribe(subscriber, callback, userdata);
+}
+
+EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata,
+				     CUpti_SubscriberParams *parameters)
+{
+	static const char other[] = "another tool (scripted)";
+	int forced;
+
+	if (standin_fault(TAPE_cuptiSubscribe_v2, &forced)) {
+		if (forced == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && parameters &&
+		    parameters->oldSubscriberName && parameters->oldSubscriberSize >= sizeof(other))
+			memcpy(parameters->oldSubscriberName, other, sizeof(other));
+		return (CUptiResult)forced;
+	}
+	return subscribe(subscriber, callback, userdata);
+}
+
+EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
+{
+	FAULT(TAPE_cuptiUnsubscribe);
+	if ((void *)subscriber != &subscriber_place)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	atomic_store(&cupti_state.subscribed, false);
+	memset((void *)enabled, 0, sizeof(enabled));
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+				       CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
+{
+	CUptiResult r;
+
+	FAULT(TAPE_cuptiEnableCallback);
+	if ((void *)subscriber != &subscriber_place || domain >= CUPTI_CB_DOMAIN_SIZE || cbid >= CBIDS_MAX)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	r = RECORDED(TAPE_cuptiEnableCallback, enable, (uint64_t)domain, cbid);
+	if (r == CUPTI_SUCCESS)
+		atomic_store(&enabled[domain][cbid], enable != 0);
+	return r;
+}
+
+EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain)
+{
+	CUptiResult r;
+
+	FAULT(TAPE_cuptiEnableDomain);
+	if ((void *)subscriber != &subscriber_place || domain >= CUPTI_CB_DOMAIN_SIZE)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	r = RECORDED(TAPE_cuptiEnableDomain, enable, (uint64_t)domain);
+	for (size_t i = 0; r == CUPTI_SUCCESS && i < CBIDS_MAX; i++)
+		atomic_store(&enabled[domain][i], enable != 0);
+	return r;
+}
+
+EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+						  CUpti_BuffersCallbackCompleteFunc complete)
+{
+	FAULT(TAPE_cuptiActivityRegisterCallbacks);
+	if (!request || !complete)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	cupti_state.request = request;
+	cupti_state.complete = complete;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind kind, bool on)
+{
+	CUptiResult r = (unsigned)kind < KINDS_MAX ? RECORDED(function, (uint64_t)kind) : CUPTI_ERROR_INVALID_KIND;
+
+	if (r == CUPTI_SUCCESS)
+		atomic_store(&cupti_state.kinds[kind], on);
+	return r;
+}
+
+EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+	FAULT(TAPE_cuptiActivityEnable);
+	return switch_kind(TAPE_cuptiActivityEnable, kind, true);
+}
+
+EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
+{
+	FAULT(TAPE_cuptiActivityDisable);
+	return switch_kind(TAPE_cuptiActivityDisable, kind, false);
+}
+
+EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
+{
+	(void)flag;
+	FAULT(TAPE_cuptiActivityFlushAll);
+	return CUPTI_SUCCESS; /* what there is has been delivered where the tape has it */
+}
+
+EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, CUpti_Activity **record)
+{
+	FAULT(STANDIN_GET_NEXT_RECORD);
+	return delivery_next(buffer, valid, record);
+}
+
+EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *dropped)
+{
+	(void)context;
+	(void)stream;
+	FAULT(TAPE_cuptiActivityGetNumDroppedRecords);
+	*dropped = atomic_exchange(&cupti_state.dropped, 0);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size, void *value)
+{
+	FAULT(TAPE_cuptiActivitySetAttribute);
+	if (!size || !value)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	return RECORDED(TAPE_cuptiActivitySetAttribute, (uint64_t)attribute);
+}
+
+EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
+{
+	FAULT(TAPE_cuptiSetThreadIdType);
+	return RECORDED(TAPE_cuptiSetThreadIdType, (uint64_t)type);
+}
+
+EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
+{
+	FAULT(TAPE_cuptiGetContextId);
+	return ANSWER(TAPE_cuptiGetContextId, id, (uintptr_t)context);
+}
+
+EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *id)
+{
+	FAULT(TAPE_cuptiGetStreamIdEx);
+	return ANSWER(TAPE_cuptiGetStreamIdEx, id, (uintptr_t)context, (uintptr_t)stream, per_thread);
+}
+
+EXPORT CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *id)
+{
+	FAULT(TAPE_cuptiGetGraphId);
+	return ANSWER(TAPE_cuptiGetGraphId, id, (uintptr_t)graph);
+}
+
+EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
+{
+	FAULT(TAPE_cuptiGetGraphNodeId);
+	return ANSWER(TAPE_cuptiGetGraphNodeId, id, (uintptr_t)node);
+}
+
+EXPORT CUptiResult cuptiActivityEnableAllSyncRecords(uint8_t enable)
+{
+	FAULT(TAPE_cuptiActivityEnableAllSyncRecords);
+	return RECORDED(TAPE_cuptiActivityEnableAllSyncRecords, enable);
+}
+
+EXPORT CUptiResult cuptiActivityEnableLatencyTimestamps(uint8_t enable)
+{
+	FAULT(TAPE_cuptiActivityEnableLatencyTimestamps);
+	return RECORDED(TAPE_cuptiActivityEnableLatencyTimestamps, enable);
+}
+
+EXPORT CUptiResult cuptiFinalize(void)
+{
+	FAULT(TAPE_cuptiFinalize);
+	atomic_store(&cupti_state.gone, true);
+	return CUPTI_SUCCESS;
+}
+
+/* --- driven by tape-play --- */
+
+static void call_recorder(unsigned domain, unsigned cbid, const void *data)
+{
+	if (domain >= CUPTI_CB_DOMAIN_SIZE || cbid >= CBIDS_MAX || atomic_load(&cupti_state.gone) ||
+	    !atomic_load(&cupti_state.subscribed) || !atomic_load(&enabled[domain][cbid])) {
+		atomic_fetch_add_explicit(&withheld, 1, memory_order_relaxed);
+		return;
+	}
+	atomic_fetch_add_explicit(&callbacks, 1, memory_order_relaxed);
+	cupti_state.callback(cupti_state.userdata, (CUpti_CallbackDomain)domain, cbid, data);
+}
+
+static void play_api(const struct tape_event *e)
+{
+	static __thread uint64_t shared[SHARED_SLOTS]; /* one value from the entry of a call to its exit */
+	const struct tape *t = standin_tape();
+	struct place place = standin_place();
+	uint32_t correlation = e->correlation ? e->correlation + place.id_shift + standin_faults()->correlation_shift
+					      : 0;
+	uint64_t *slot = &shared[(correlation * 2 + e->domain) % SHARED_SLOTS];
+	int return_value = e->return_value;
+	CUpti_CallbackData data = {
+		.callbackSite = (CUpti_ApiCallbackSite)e->site,
+		.functionName = tape_text_of(t, e->function),
+		.functionReturnValue = e->returned ? &return_value : NULL,
+		.symbolName = tape_text_of(t, e->symbol),
+		.context = (CUcontext)(uintptr_t)e->context,
+		.contextUid = e->context_uid,
+		.correlationData = slot,
+		.correlationId = correlation,
+	};
+
+	if (e->site == CUPTI_API_ENTER)
+		*slot = 0;
+	call_recorder(e->domain, e->cbid, &data);
+}
+
+static void play_resource(const struct tape_event *e)
+{
+	CUpti_ModuleResourceData module = { (uint32_t)e->numbers[0], e->numbers[1], NULL };
+	CUpti_StreamAttrData attribute = { (CUstream)(uintptr_t)e->numbers[0], (CUstreamAttrID)e->numbers[1], NULL };
+	CUpti_GraphData graph = {
+		.graph = (CUgraph)(uintptr_t)e->numbers[0],
+		.originalGraph = (CUgraph)(uintptr_t)e->numbers[1],
+		.node = (CUgraphNode)(uintptr_t)e->numbers[2],
+		.originalNode = (CUgraphNode)(uintptr_t)e->numbers[3],
+		.nodeType = (CUgraphNodeType)e->numbers[4],
+		.dependency = (CUgraphNode)(uintptr_t)e->numbers[5],
+		.graphExec = (CUgraphExec)(uintptr_t)e->numbers[6],
+	};
+	void *const descriptors[] = {
+		[TAPE_DESCRIPTOR_NONE] = NULL,
+		[TAPE_DESCRIPTOR_MODULE] = &module,
+		[TAPE_DESCRIPTOR_GRAPH] = &graph,
+		[TAPE_DESCRIPTOR_STREAM_ATTRIBUTE] = &attribute,
+	};
+	CUpti_ResourceData data = {
+		.context = (CUcontext)(uintptr_t)e->context,
+		.resourceHandle.stream = (CUstream)(uintptr_t)e->stream,
+		.resourceDescriptor = descriptors[e->descriptor],
+	};
+
+	call_recorder(e->domain, e->cbid, &data);
+}
+
+/* Things that a tape makes are made in the first round of --repeat and destroyed in the last one. */
+static bool belongs_to_round(const struct tape_event *e, const struct place *place)
+{
+	switch (e->cbid) {
+	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+	case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:
+	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
+	case CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING:
+	case CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING:
+	case CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
+		return place->last;
+	default:
+		return place->first;
+	}
+}
+
+static void play_event(const struct tape_event *e)
+{
+	CUpti_SynchronizeData sync = { (CUcontext)(uintptr_t)e->context, (CUstream)(uintptr_t)e->stream };
+	CUpti_StateData state = { .notification = { (CUptiResult)e->result,
+						    tape_text_of(standin_tape(), e->message) } };
+	struct place place = standin_place();
+
+	if (e->domain == CUPTI_CB_DOMAIN_DRIVER_API || e->domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+		play_api(e);
+	} else if (e->domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		if (belongs_to_round(e, &place))
+			play_resource(e);
+	} else if (e->domain == CUPTI_CB_DOMAIN_SYNCHRONIZE) {
+		call_recorder(e->domain, e->cbid, &sync);
+	} else if (e->domain == CUPTI_CB_DOMAIN_STATE) {
+		call_recorder(e->domain, e->cbid, &state);
+	}
+}
+
+static void play_dropped(uint64_t count)
+{
+	atomic_fetch_add(&cupti_state.dropped, count);
+}
+
+static void play_fail(void)
+{
+	CUpti_StateData state = { .notification = { CUPTI_ERROR_UNKNOWN, "scripted fatal error" } };
+
+	call_recorder(CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, &state);
+	atomic_store(&cupti_state.gone, true);
+}
+
+static void set_patience(uint64_t ns)
+{
+	atomic_store(&cupti_state.patience_ns, ns);
+}
+
+static struct standin_counts counts(void)
+{
+	struct standin_counts c = { .callbacks = atomic_load(&callbacks), .callbacks_withheld = atomic_load(&withheld) };
+
+	delivery_counts(&c);
+	return c;
+}
+
+EXPORT extern const struct standin_player standin_player;
+const struct standin_player standin_player = {
+	.event = play_event,
+	.deliver = deliver,
+	.dropped = play_dropped,
+	.fail = play_fail,
+	.unread = delivery_unread,
+	.set_patience = set_patience,
+	.counts = counts,
+};

@@ -1,0 +1,52 @@
+/* standin_cupti.h: the stand-in libcupti.so.13, as tape-play drives it, and as its two files share it. */
+#ifndef PITOT_TESTS_STANDIN_STANDIN_CUPTI_H
+#define PITOT_TESTS_STANDIN_STANDIN_CUPTI_H
+
+#include <stdatomic.h>
+
+#include "layouts.h"
+#include "standin.h"
+
+/* What the recorder was given; records of kinds and callbacks that it did not enable are `withheld`. */
+struct standin_counts {
+	uint64_t callbacks, callbacks_withheld;
+	uint64_t buffers, records[KINDS_MAX], duration_ns[KINDS_MAX]; /* durations of records with start < end */
+	uint64_t records_withheld, records_dropped;
+};
+
+/* Found by tape-play under the name `standin_player`. */
+struct standin_player {
+	/* The calling thread plays a record of the tape: the recorder's callbacks are called. */
+	void (*event)(const struct tape_event *event);
+	void (*deliver)(struct tape_delivery *delivery);
+	/* Records that CUPTI dropped while the tape was made. */
+	void (*dropped)(uint64_t count);
+	/* CUPTI gives up for good, as the fault script wants it at the place that is being played. */
+	void (*fail)(void);
+	/* Buffers delivered that the recorder has not read to the end yet. */
+	unsigned (*unread)(void);
+	/* Wait for a buffer this long when the recorder gives none; 0: its records are dropped at once. */
+	void (*set_patience)(uint64_t ns);
+	struct standin_counts (*counts)(void);
+};
+
+struct cupti_state {
+	atomic_bool subscribed, gone; /* gone: after a fatal error or cuptiFinalize */
+	CUpti_CallbackFunc callback;
+	void *userdata;
+	CUpti_BuffersCallbackRequestFunc request;
+	CUpti_BuffersCallbackCompleteFunc complete;
+	atomic_bool kinds[KINDS_MAX];
+	atomic_uint_fast64_t dropped; /* since the last question */
+	atomic_uint_fast64_t patience_ns;
+};
+
+extern struct cupti_state cupti_state;
+
+/* delivery.c */
+void deliver(struct tape_delivery *delivery);
+void delivery_counts(struct standin_counts *counts);
+unsigned delivery_unread(void);
+CUptiResult delivery_next(uint8_t *buffer, size_t valid, CUpti_Activity **record);
+
+#endif

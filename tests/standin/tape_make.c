@@ -1,0 +1,457 @@
+/*
+ * tape-make: writes a small tape of a made-up program, through the recorder's own writer, for tests of the machinery
+ * itself. It says so in HELLO ("synthetic"); nothing on it was ever measured.
+ *
+ * Two threads launch onto three streams; copies, sets and synchronizations in between; a graph of 20 nodes is launched
+ * over and over; a third thread delivers the buffers, as CUPTI's own does.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/vec.h"
+#include "capture/tape/tape_writer.h"
+
+#define START_NS UINT64_C(5000000000000)	      /* CLOCK_MONOTONIC */
+#define REALTIME_OFFSET UINT64_C(1700000000000000000) /* CLOCK_REALTIME and CUPTI's clock minus that */
+#define VERSION 130001u
+#define DRIVER_VERSION 13000
+#define CONTEXT UINT64_C(0x55550000c000)
+#define STREAM(i) (UINT64_C(0x555500010000) + 0x100 * (uint64_t)(i))
+#define GRAPH UINT64_C(0x555500020000)
+#define NODE(i) (UINT64_C(0x555500030000) + 0x40 * (uint64_t)(i))
+#define GRAPH_EXEC UINT64_C(0x555500040000)
+#define NODES 20
+#define STREAMS 3
+#define BUFFER_RECORDS 2000
+#define RECORD_BYTES_MAX 256
+#define SYNTHETIC_PID 4242
+
+enum { MAIN = 1, WORKER = 2, DELIVERER = 3 };
+
+/* Callback ids of the driver's functions. */
+enum { CBID_LAUNCH = 307, CBID_GRAPH_LAUNCH = 514, CBID_COPY = 279, CBID_SET = 200, CBID_SYNC = 126 };
+
+static struct tape_writer *writer;
+static uint64_t now = START_NS, gpu_free[STREAMS];
+static uint32_t correlation;
+static uint8_t buffer[BUFFER_RECORDS * RECORD_BYTES_MAX];
+static size_t used, record_count;
+static VEC(struct tape_run) runs;
+
+static struct tape_mark mark(uint32_t thread)
+{
+	now += 700;
+	return (struct tape_mark){ thread, now };
+}
+
+static void say(uint32_t thread, enum tape_function function, uint64_t argument, unsigned count, const void *output,
+		size_t length)
+{
+	struct tape_call call = {
+		.function = function,
+		.duration_ns = 300,
+		.argument_count = count,
+		.arguments = { argument },
+		.output = output,
+		.output_length = length,
+	};
+
+	tape_put_call(writer, mark(thread), &call);
+}
+
+static void say_hello(void)
+{
+	const struct tape_fact facts[] = {
+		{ "cupti.version", "130001" },
+		{ "cupti.library", "libcupti.so.13" },
+		{ "driver.version", "13000" },
+		{ "pointer.bytes", "8" },
+		{ "kernel", "none" },
+		{ "program", "tape-make" },
+		{ "pid", "4242" },
+		{ "clock.monotonic", "5000000000000" },
+		{ "clock.realtime", "1700005000000000000" },
+		{ "clock.boottime", "5000000000000" },
+		{ "synthetic", "1" },
+	};
+
+	tape_put_thread(writer, mark(MAIN), SYNTHETIC_PID, "tape-make");
+	tape_put_hello(writer, mark(MAIN), facts, ARRAY_SIZE(facts));
+}
+
+static void attribute(CUdevice_attribute which, int value)
+{
+	struct tape_call call = {
+		.function = TAPE_cuDeviceGetAttribute,
+		.argument_count = 2,
+		.arguments = { (uint64_t)which, 0 },
+		.output = &value,
+		.output_length = sizeof(value),
+	};
+
+	tape_put_call(writer, mark(MAIN), &call);
+}
+
+static void describe_device(void)
+{
+	const int count = 1, version = DRIVER_VERSION;
+	const CUdevice device = 0;
+	const uint64_t memory = UINT64_C(80) << 30;
+	const uint8_t uuid[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+
+	say(MAIN, TAPE_cuDriverGetVersion, 0, 0, &version, sizeof(version));
+	say(MAIN, TAPE_cuDeviceGetCount, 0, 0, &count, sizeof(count));
+	say(MAIN, TAPE_cuDeviceGet, 0, 1, &device, sizeof(device));
+	say(MAIN, TAPE_cuDeviceGetName, 0, 1, "Synthetic GPU", 13);
+	say(MAIN, TAPE_cuDeviceGetUuid, 0, 1, uuid, sizeof(uuid));
+	say(MAIN, TAPE_cuDeviceTotalMem, 0, 1, &memory, sizeof(memory));
+	say(MAIN, TAPE_cuDeviceGetPCIBusId, 0, 1, "0000:01:00.0", 12);
+	attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
+	attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+	attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132);
+	attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048);
+	attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
+	attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536);
+	attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472);
+	attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32);
+}
+
+/* CUPTI's clock, which runs 10 ppm fast here. */
+static uint64_t cupti_time(uint64_t t)
+{
+	return t + REALTIME_OFFSET + (t - START_NS) / 100000;
+}
+
+static void read_clock(uint32_t thread)
+{
+	uint64_t t = cupti_time(now + 700 + 150);
+
+	say(thread, TAPE_cuptiGetTimestamp, 0, 0, &t, sizeof(t));
+}
+
+/* --- activity --- */
+
+static void put32(uint8_t *record, unsigned offset, uint32_t v)
+{
+	store_u32(record + offset, v);
+}
+
+static void put64(uint8_t *record, unsigned offset, uint64_t v)
+{
+	store_u64(record + offset, v);
+}
+
+static void deliver(void)
+{
+	struct tape_buffer b = {
+		.context = 0,
+		.stream = 0,
+		.size = sizeof(buffer),
+		.end_result = CUPTI_ERROR_MAX_LIMIT_REACHED,
+		.runs = runs.data,
+		.run_count = runs.count,
+		.bytes = buffer,
+		.valid = used,
+	};
+
+	if (used) {
+		tape_put_request(writer, mark(DELIVERER), sizeof(buffer), 0);
+		read_clock(DELIVERER);
+		tape_put_buffer(writer, mark(DELIVERER), &b);
+	}
+	used = record_count = runs.count = 0;
+}
+
+/* Room for a record of a kind in the buffer. */
+static uint8_t *new_record(CUpti_ActivityKind kind, uint32_t size)
+{
+	struct tape_run *last = runs.count ? &runs.data[runs.count - 1] : NULL;
+	uint8_t *record;
+
+	if (record_count == BUFFER_RECORDS) {
+		deliver();
+		last = NULL;
+	}
+	if (last && last->size == size)
+		last->count++;
+	else if (vec_push(&runs, ((struct tape_run){ size, 1 })) < 0)
+		exit(1);
+	record = buffer + used;
+	memset(record, 0, size);
+	put32(record, 0, (uint32_t)kind);
+	used += size;
+	record_count++;
+	return record;
+}
+
+/* Takes `duration` on a stream, in its order, and writes start and end. */
+static void put_span(uint8_t *record, unsigned offset, unsigned stream, uint64_t duration)
+{
+	uint64_t start = MAX(now + 4000, gpu_free[stream]);
+
+	put64(record, offset, cupti_time(start));
+	put64(record, offset + 8, cupti_time(start + duration));
+	gpu_free[stream] = start + duration + 600;
+}
+
+static void put_place(uint8_t *record, unsigned stream)
+{
+	put32(record, 32, 0);
+	put32(record, 36, 1);
+	put32(record, 40, 7 + stream);
+	put32(record, 44, correlation);
+}
+
+static void kernel(const char *name, unsigned stream, uint64_t duration, uint64_t node)
+{
+	uint8_t *r = new_record(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 216);
+
+	r[6] = 32; /* registers */
+	put_span(r, 16, stream, duration);
+	put32(r, 40, 0);
+	put32(r, 44, 1);
+	put32(r, 48, 7 + stream);
+	put32(r, 52, 128);
+	put32(r, 56, 1);
+	put32(r, 60, 1);
+	put32(r, 64, 256);
+	put32(r, 68, 1);
+	put32(r, 72, 1);
+	put32(r, 92, correlation);
+	put64(r, 104, (uintptr_t)name);
+	put64(r, 144, node);
+	put32(r, 156, node ? 1 : 0);
+}
+
+static void copy(unsigned stream, uint64_t bytes, CUpti_ActivityMemcpyKind kind)
+{
+	uint8_t *r = new_record(CUPTI_ACTIVITY_KIND_MEMCPY, 96);
+
+	r[4] = (uint8_t)kind;
+	r[5] = kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD ? CUPTI_ACTIVITY_MEMORY_KIND_PINNED
+						       : CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+	r[6] = kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD ? CUPTI_ACTIVITY_MEMORY_KIND_DEVICE
+						       : CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
+	r[7] = CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC;
+	put64(r, 8, bytes);
+	put_span(r, 16, stream, 2000 + bytes / 50);
+	put_place(r, stream);
+	put64(r, 88, 1);
+}
+
+static void set(unsigned stream, uint64_t bytes)
+{
+	uint8_t *r = new_record(CUPTI_ACTIVITY_KIND_MEMSET, 88);
+
+	put64(r, 8, bytes);
+	put_span(r, 16, stream, 1500);
+	put_place(r, stream);
+	r[50] = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+}
+
+static void synchronization(unsigned stream, uint64_t start, uint64_t end)
+{
+	uint8_t *r = new_record(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, 56);
+
+	put32(r, 4, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE);
+	put64(r, 8, cupti_time(start));
+	put64(r, 16, cupti_time(end));
+	put32(r, 24, correlation);
+	put32(r, 28, 1);
+	put32(r, 32, 7 + stream);
+}
+
+/* --- callbacks --- */
+
+static void api(uint32_t thread, CUpti_ApiCallbackSite site, CUpti_CallbackId cbid, const char *function,
+		const char *symbol)
+{
+	int success = 0;
+	CUpti_CallbackData d = {
+		.callbackSite = site,
+		.functionName = function,
+		.functionReturnValue = &success,
+		.symbolName = symbol,
+		.context = (CUcontext)(uintptr_t)CONTEXT,
+		.contextUid = 1,
+		.correlationId = correlation,
+	};
+
+	tape_put_callback(writer, mark(thread), CUPTI_CB_DOMAIN_DRIVER_API, cbid, &d);
+}
+
+static void enter(uint32_t thread, CUpti_CallbackId cbid, const char *function, const char *symbol)
+{
+	correlation++;
+	api(thread, CUPTI_API_ENTER, cbid, function, symbol);
+}
+
+static void resource(CUpti_CallbackId cbid, uint64_t stream, void *descriptor)
+{
+	CUpti_ResourceData d = {
+		.context = (CUcontext)(uintptr_t)CONTEXT,
+		.resourceHandle.stream = (CUstream)(uintptr_t)stream,
+		.resourceDescriptor = descriptor,
+	};
+
+	tape_put_callback(writer, mark(MAIN), CUPTI_CB_DOMAIN_RESOURCE, cbid, &d);
+}
+
+static void answer_stream(unsigned i)
+{
+	uint32_t id = 7 + i;
+	struct tape_call call = {
+		.function = TAPE_cuptiGetStreamIdEx,
+		.argument_count = 3,
+		.arguments = { CONTEXT, STREAM(i), 0 },
+		.output = &id,
+		.output_length = sizeof(id),
+	};
+
+	tape_put_call(writer, mark(MAIN), &call);
+}
+
+static void make_context(void)
+{
+	const uint32_t id = 1;
+	uint8_t *r;
+
+	resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 0, NULL);
+	say(MAIN, TAPE_cuptiGetContextId, CONTEXT, 1, &id, sizeof(id));
+	r = new_record(CUPTI_ACTIVITY_KIND_CONTEXT, 32);
+	put32(r, 4, 1);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, STREAM(i), NULL);
+		answer_stream(i);
+		r = new_record(CUPTI_ACTIVITY_KIND_STREAM, 24);
+		put32(r, 4, 1);
+		put32(r, 8, 7 + i);
+	}
+}
+
+static void make_graph(void)
+{
+	CUpti_GraphData d = { .graph = (CUgraph)(uintptr_t)GRAPH };
+	const uint32_t graph_id = 1;
+
+	resource(CUPTI_CBID_RESOURCE_GRAPH_CREATED, 0, &d);
+	say(MAIN, TAPE_cuptiGetGraphId, GRAPH, 1, &graph_id, sizeof(graph_id));
+	for (unsigned i = 0; i < NODES; i++) {
+		const uint64_t id = (UINT64_C(1) << 32) + i;
+
+		d.node = (CUgraphNode)(uintptr_t)NODE(i);
+		d.nodeType = CU_GRAPH_NODE_TYPE_KERNEL;
+		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0, &d);
+		say(MAIN, TAPE_cuptiGetGraphNodeId, NODE(i), 1, &id, sizeof(id));
+	}
+	d = (CUpti_GraphData){ .graph = (CUgraph)(uintptr_t)GRAPH, .graphExec = (CUgraphExec)(uintptr_t)GRAPH_EXEC };
+	resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, 0, &d);
+}
+
+static void launch(uint32_t thread, const char *name, unsigned stream, uint64_t duration)
+{
+	enter(thread, CBID_LAUNCH, "cuLaunchKernel", name);
+	kernel(name, stream, duration, 0);
+	api(thread, CUPTI_API_EXIT, CBID_LAUNCH, "cuLaunchKernel", name);
+}
+
+static void launch_graph(void)
+{
+	enter(MAIN, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
+	for (unsigned i = 0; i < NODES; i++)
+		kernel("_Z10graph_nodePfi", 0, 1800 + 50 * i, (UINT64_C(1) << 32) + i);
+	api(MAIN, CUPTI_API_EXIT, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
+}
+
+static void wait_for(uint32_t thread, unsigned stream)
+{
+	uint64_t start;
+
+	enter(thread, CBID_SYNC, "cuStreamSynchronize", NULL);
+	start = now;
+	now = MAX(now, gpu_free[stream]);
+	synchronization(stream, start, now);
+	api(thread, CUPTI_API_EXIT, CBID_SYNC, "cuStreamSynchronize", NULL);
+}
+
+static void range(unsigned id, const char *text)
+{
+	struct tape_nvtx n = { .module = 1, .id = id, .text = text };
+
+	tape_put_nvtx(writer, mark(MAIN), &n);
+}
+
+static void step(unsigned long i)
+{
+	static const char *const names[] = {
+		"_Z4gemmILi128ELi128EEvPKfS1_Pfiii",
+		"_ZN2at6native18elementwise_kernelILi128ELi4EEEviPf",
+		"_Z7softmaxPfi",
+	};
+	range(9, "step"); /* push */
+	enter(MAIN, CBID_COPY, "cuMemcpyHtoDAsync_v2", NULL);
+	copy(0, 1 << 20, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD);
+	api(MAIN, CUPTI_API_EXIT, CBID_COPY, "cuMemcpyHtoDAsync_v2", NULL);
+	enter(WORKER, CBID_SET, "cuMemsetD8Async", NULL);
+	set(1, 4096);
+	api(WORKER, CUPTI_API_EXIT, CBID_SET, "cuMemsetD8Async", NULL);
+	for (unsigned k = 0; k < 12; k++)
+		launch(k % 3 == 2 ? WORKER : MAIN, names[k % 3], k % STREAMS, 3000 + 700 * k + 10 * (i % 7));
+	if (i % 4 == 3)
+		launch_graph();
+	wait_for(MAIN, 0);
+	wait_for(WORKER, 1);
+	range(11, NULL); /* pop */
+	if (i % 8 == 7)
+		deliver();
+}
+
+static void play_program(unsigned long steps)
+{
+	const uint32_t version = VERSION;
+
+	say_hello();
+	describe_device();
+	say(MAIN, TAPE_cuptiGetVersion, 0, 0, &version, sizeof(version));
+	read_clock(MAIN);
+	tape_put_thread(writer, mark(WORKER), SYNTHETIC_PID + 1, "worker");
+	tape_put_thread(writer, mark(DELIVERER), SYNTHETIC_PID + 2, "deliverer");
+	make_context();
+	make_graph();
+	for (unsigned long i = 0; i < steps; i++)
+		step(i);
+	deliver();
+	read_clock(DELIVERER);
+	resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 0, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long steps = argc > 2 ? strtoul(argv[2], NULL, 10) : 24;
+	int fd;
+
+	if (argc < 2 || argc > 3 || !steps) {
+		fputs("usage: tape-make FILE [STEPS]\n", stderr);
+		return 2;
+	}
+	fd = open(argv[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0) {
+		fprintf(stderr, "tape-make: cannot create '%s': %s\n", argv[1], strerror(errno));
+		return 1;
+	}
+	writer = tape_writer_new();
+	if (!writer || tape_writer_start(writer, fd) < 0)
+		return 1;
+	for (int i = 0; i < 3; i++)
+		tape_new_thread(writer);
+	play_program(steps);
+	tape_writer_finish(writer, now);
+	tape_writer_free(writer);
+	vec_release(&runs);
+	return 0;
+}
