@@ -18,6 +18,7 @@
 #include "trace/parallel.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define ROWS_PER_THREAD 16384	/* fewer are not worth a thread */
 
 struct load_column {
 	int index;
@@ -28,13 +29,15 @@ struct load_column {
 /* What a thread needs for itself. */
 struct load_worker {
 	struct decoder *decoder;
-	uint8_t *valid;		/* BLOCK_ROWS_MAX bytes for each column */
+	uint8_t *valid;		/* block_rows bytes for each column */
 };
 
 struct load_job {
 	struct trace *t;
 	struct table_data *table;
 	bool first;		/* load of this table */
+	unsigned threads;
+	uint32_t block_rows;	/* of the largest block */
 	struct load_column columns[64];
 	size_t column_count;
 	struct load_worker workers[PARALLEL_MAX];
@@ -179,7 +182,7 @@ static int load_block(void *user, unsigned index, size_t number)
 		targets[c] = (struct column_target){
 			.column = job->columns[c].index,
 			.values = (uint8_t *)job->columns[c].data.values + item->row * job->columns[c].schema->width,
-			.valid = worker->valid + c * BLOCK_ROWS_MAX,
+			.valid = worker->valid + c * job->block_rows,
 		};
 	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets, job->column_count,
 			      job->first || job->t->options.verify, NULL);
@@ -206,7 +209,7 @@ static void forget_columns(struct load_job *job)
 }
 
 /* Decodes all blocks once. -EAGAIN: some were found damaged, and the others now need new places. */
-static int decode_blocks(struct load_job *job, unsigned threads)
+static int decode_blocks(struct load_job *job)
 {
 	int result;
 
@@ -220,7 +223,7 @@ static int decode_blocks(struct load_job *job, unsigned threads)
 	}
 	atomic_store(&job->damaged, false);
 	atomic_store(&job->rows_done, 0);
-	result = parallel_for(threads, job->table->items.count, load_block, job);
+	result = parallel_for(job->threads, job->table->items.count, load_block, job);
 	return result == 0 && atomic_load(&job->damaged) ? -EAGAIN : result;
 }
 
@@ -236,7 +239,7 @@ static int permute_column(void *user, unsigned worker, size_t number)
 	return result;
 }
 
-static int order_rows(struct load_job *job, int time_column, unsigned threads)
+static int order_rows(struct load_job *job, int time_column)
 {
 	struct table_data *table = job->table;
 	int result;
@@ -251,14 +254,19 @@ static int order_rows(struct load_job *job, int time_column, unsigned threads)
 		if (result < 0)
 			return result;
 	}
-	return table->permutation ? parallel_for(threads, job->column_count, permute_column, job) : 0;
+	return table->permutation ? parallel_for(job->threads, job->column_count, permute_column, job) : 0;
 }
 
-static int workers_init(struct load_job *job, unsigned threads)
+static int workers_init(struct load_job *job)
 {
-	for (unsigned i = 0; i < threads; i++) {
+	size_t blocks = job->table->items.count;
+
+	job->threads = (unsigned)MIN(job->t->options.threads, blocks ? 1 + job->table->size.rows / ROWS_PER_THREAD : 0);
+	for (size_t i = 0; i < blocks; i++)
+		job->block_rows = MAX(job->block_rows, job->table->items.data[i].rows);
+	for (unsigned i = 0; i < job->threads; i++) {
 		job->workers[i].decoder = decoder_new();
-		job->workers[i].valid = malloc(job->column_count * BLOCK_ROWS_MAX);
+		job->workers[i].valid = malloc(job->column_count * job->block_rows);
 		if (!job->workers[i].decoder || !job->workers[i].valid)
 			return -ENOMEM;
 	}
@@ -267,7 +275,7 @@ static int workers_init(struct load_job *job, unsigned threads)
 
 static void workers_release(struct load_job *job)
 {
-	for (unsigned i = 0; i < PARALLEL_MAX; i++) {
+	for (unsigned i = 0; i < job->threads; i++) {
 		decoder_free(job->workers[i].decoder);
 		free(job->workers[i].valid);
 	}
@@ -275,8 +283,7 @@ static void workers_release(struct load_job *job)
 
 static int run_job(struct load_job *job, const struct table_schema *schema, struct error *e)
 {
-	unsigned threads = job->t->options.threads;
-	int result = workers_init(job, threads);
+	int result = workers_init(job);
 
 	if (result < 0)
 		return result;
@@ -284,10 +291,10 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		if (job->first)
 			result = load_place(job->t, job->table, e);
 		if (result == 0 || result == -EAGAIN)
-			result = decode_blocks(job, threads);
+			result = decode_blocks(job);
 	} while (result == -EAGAIN);
 	if (result == 0)
-		result = order_rows(job, schema->time_column, threads);
+		result = order_rows(job, schema->time_column);
 	if (result < 0) {
 		forget_columns(job);
 		if (job->first) {

@@ -32,22 +32,20 @@ const char *trace_keep(struct trace *t, const char *text)
 struct string_rows {
 	VEC(uint32_t) ids;	/* in the session */
 	VEC(uint32_t) texts;	/* in the trace */
-	uint32_t block_ids[BLOCK_ROWS_MAX];
 };
 
+/* The ids are in their place already, behind those that are counted. */
 static int add_texts(struct trace *t, struct string_rows *rows, const struct bytes_column *texts, uint32_t count)
 {
-	if (vec_reserve(&rows->ids, count) < 0 || vec_reserve(&rows->texts, count) < 0)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t length = texts->offsets[i + 1] - texts->offsets[i];
 		int64_t id = trace_intern(t, (const char *)texts->data + texts->offsets[i], length);
 
 		if (id == -ENOMEM)
 			return -ENOMEM;
-		rows->ids.data[rows->ids.count++] = rows->block_ids[i];
 		rows->texts.data[rows->texts.count++] = id < 0 ? STRING_LOST : (uint32_t)id;
 	}
+	rows->ids.count += count;
 	return 0;
 }
 
@@ -56,10 +54,15 @@ static int load_block(struct trace *t, struct decoder *decoder, struct block_ite
 	const struct segment *file = &t->segments.data[item->segment].file;
 	struct bytes_column texts = { NULL, NULL };
 	struct column_target targets[] = {
-		{ .column = COLUMN_string_id, .values = rows->block_ids },
+		{ .column = COLUMN_string_id },
 		{ .column = COLUMN_string_text, .values = &texts },
 	};
-	int result = block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets), true, NULL);
+	int result;
+
+	if (vec_reserve(&rows->ids, item->rows) < 0 || vec_reserve(&rows->texts, item->rows) < 0)
+		return -ENOMEM;
+	targets[0].values = rows->ids.data + rows->ids.count;
+	result = block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets), true, NULL);
 
 	if (result < 0) {
 		item->state = BLOCK_DAMAGED;
@@ -82,27 +85,22 @@ static void take_columns(struct table_data *table, struct string_rows *rows)
 int strings_decode(struct trace *t, struct error *e)
 {
 	struct table_data *table = &t->tables[TABLE_string];
-	struct string_rows *rows;
+	struct string_rows rows = { VEC_INIT, VEC_INIT };
 	struct decoder *decoder;
-	int result = 0;
+	int result;
 
 	if (table->fixed)
 		return 0;
-	rows = calloc(1, sizeof(*rows));
 	decoder = decoder_new();
-	if (!rows || !decoder)
-		result = -ENOMEM;
+	result = decoder ? 0 : -ENOMEM;
 	for (size_t i = 0; i < table->items.count && result == 0; i++)
-		result = load_block(t, decoder, &table->items.data[i], rows);
+		result = load_block(t, decoder, &table->items.data[i], &rows);
 	if (result == 0)
 		result = load_place(t, table, e);
 	if (result == 0)
-		take_columns(table, rows);
-	if (rows) {
-		vec_release(&rows->ids);
-		vec_release(&rows->texts);
-	}
-	free(rows);
+		take_columns(table, &rows);
+	vec_release(&rows.ids);
+	vec_release(&rows.texts);
 	decoder_free(decoder);
 	return result == -ENOMEM ? error_errno(e, ENOMEM, "cannot load strings") : result;
 }

@@ -139,6 +139,74 @@ static void orders_overlapping_blocks(void **state)
 	trace_free(t);
 }
 
+/* Four streams whose buffers arrive late, in two processes, and what was written of them. */
+static uint64_t make_many(const char *folder, uint32_t pid)
+{
+	struct maker *m = maker_begin(folder, pid, 1000, "./a");
+	uint64_t now[4] = { 5000, 6000, 7000, 8000 }, total = 0;
+	uint32_t configs[] = { maker_config(m, "add", 1, 32), maker_config(m, "mul", 1, 32) };
+
+	for (unsigned i = 0; i < 60000; i++) {
+		unsigned stream = i / 500 % 4;
+		uint64_t duration = random_below(5000);
+
+		maker_call(m, MAKER_LAUNCH, pid + stream, now[stream], now[stream] + 100, i + 1);
+		maker_kernel(m, configs[i % 2], 7 + stream, now[stream] + 200, now[stream] + 200 + duration, i + 1);
+		if (i % 5 == 0)
+			maker_memcpy(m, copy_kind_HtoD, duration, 7, now[stream] + 1, now[stream] + 2, i + 1);
+		now[stream] += 250 + duration;
+		total += duration;
+		if (i % 7000 == 0)
+			maker_flush(m);
+	}
+	maker_close(m, UINT64_C(1) << 40);
+	return total;
+}
+
+static void same_column(struct trace *a, struct trace *b, enum table_id table, int column, size_t width)
+{
+	size_t rows = trace_rows(a, table);
+
+	assert_memory_equal(trace_column(a, table, column), trace_column(b, table, column), rows * width);
+	assert_int_equal(trace_valid(a, table, column) != NULL, trace_valid(b, table, column) != NULL);
+	if (trace_valid(a, table, column))
+		assert_memory_equal(trace_valid(a, table, column), trace_valid(b, table, column), rows);
+}
+
+/* Whatever the number of threads, all rows arrive, sums are what was written, and launches fit. */
+static void threads_make_no_difference(void **state)
+{
+	const enum table_id tables[] = { TABLE_kernel, TABLE_api_call, TABLE_memcpy };
+	uint64_t written = make_many(*state, 100) + make_many(*state, 200), read = 0;
+	struct trace *one = open_with(*state, 1), *four = open_with(*state, 4);
+	const uint32_t *calls_one, *calls_four;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		const struct table_schema *schema = schema_table(tables[i]);
+
+		load(one, tables[i], 0);
+		load(four, tables[i], 0);
+		assert_int_equal(trace_rows(one, tables[i]), trace_rows(four, tables[i]));
+		for (int c = 0; c < schema->column_count; c++)
+			same_column(one, four, tables[i], c, schema->columns[c].width);
+	}
+	assert_int_equal(trace_rows(four, TABLE_kernel), 120000);
+	for (uint64_t row = 0; row < 120000; row++)
+		read += trace_u64(four, TABLE_kernel, COLUMN_kernel_end_ns)[row] -
+			trace_u64(four, TABLE_kernel, COLUMN_kernel_start_ns)[row];
+	assert_true(read == written);
+	assert_int_equal(trace_launches(one, TABLE_kernel, &calls_one, NULL), 0);
+	assert_int_equal(trace_launches(four, TABLE_kernel, &calls_four, NULL), 0);
+	assert_memory_equal(calls_one, calls_four, 120000 * sizeof(*calls_one));
+	for (uint64_t row = 0; row < 120000; row++) {
+		assert_int_not_equal(calls_four[row], TRACE_NO_ROW);
+		assert_true(trace_u64(four, TABLE_kernel, COLUMN_kernel_start_ns)[row] ==
+			    trace_u64(four, TABLE_api_call, COLUMN_api_call_start_ns)[calls_four[row]] + 200);
+	}
+	trace_free(one);
+	trace_free(four);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +215,7 @@ int main(void)
 		cmocka_unit_test(reversed_rows),
 		cmocka_unit_test(applies_to_all_widths),
 		folder_test(orders_overlapping_blocks),
+		folder_test(threads_make_no_difference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
