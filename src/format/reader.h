@@ -15,7 +15,7 @@
 
 struct block_ref {
 	uint64_t offset;		/* of the header, in the file */
-	struct block_header header;	/* checked */
+	struct block_header header;	/* checked; header_crc may be 0 */
 };
 
 struct segment {

@@ -55,7 +55,21 @@ struct block_header {
 _Static_assert(sizeof(struct block_header) == 48, "on disk");
 
 #define BLOCK_TABLE_PADDING 0		/* skipped; kept to be overwritten by a loss block when the disk is full */
-#define BLOCK_TABLE_INDEX 0xffff	/* payload: the headers (48 bytes each, then u64 file offset) of all blocks */
+#define BLOCK_TABLE_INDEX 0xffff	/* payload: a struct index_entry for each block of a table */
+
+/* 48 bytes: where a block's header is, and what it says. Without the magic, so that nobody takes it for the header. */
+struct index_entry {
+	uint64_t offset;
+	uint32_t payload_bytes;
+	uint32_t payload_crc;
+	uint16_t table;
+	uint16_t columns;
+	uint32_t rows;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t number;
+};
+_Static_assert(sizeof(struct index_entry) == 48, "on disk");
 
 /* 24 bytes, the last of a segment that was closed in order. */
 struct segment_trailer {

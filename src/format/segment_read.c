@@ -8,7 +8,10 @@
 #include "base/vec.h"
 #include "format/reader.h"
 
-#define INDEX_ENTRY_BYTES (sizeof(struct block_header) + 8)
+static bool is_within_limits(const struct block_header *h)
+{
+	return h->rows <= BLOCK_ROWS_MAX && h->payload_bytes <= BLOCK_BYTES_MAX;
+}
 
 static bool header_is_good(const struct block_header *h)
 {
@@ -16,7 +19,7 @@ static bool header_is_good(const struct block_header *h)
 
 	copy.header_crc = 0;
 	return h->magic == BLOCK_MAGIC && crc32c(0, &copy, sizeof(copy)) == h->header_crc &&
-	       h->rows <= BLOCK_ROWS_MAX && h->payload_bytes <= BLOCK_BYTES_MAX;
+	       is_within_limits(h);
 }
 
 /* Whether a whole block begins at `offset` (<= size). */
@@ -57,11 +60,21 @@ static bool index_is_good(const struct segment *s, struct segment_trailer *t, st
 	if (!trailer_is_good(s, t) || t->index_offset < s->header.header_bytes ||
 	    t->index_offset > s->size - sizeof(*t) ||
 	    !read_header(s, t->index_offset, index) || index->table != BLOCK_TABLE_INDEX ||
-	    index->payload_bytes != index->rows * INDEX_ENTRY_BYTES ||
+	    index->payload_bytes != index->rows * sizeof(struct index_entry) ||
 	    t->index_offset + sizeof(*index) + index->payload_bytes + sizeof(*t) != s->size)
 		return false;
 	entries = s->bytes + t->index_offset + sizeof(*index);
 	return crc32c(0, entries, index->payload_bytes) == index->payload_crc;
+}
+
+/* The header that an entry was made from; header_crc is 0. */
+static struct block_header header_of(const struct index_entry *e)
+{
+	return (struct block_header){
+		.magic = BLOCK_MAGIC, .payload_bytes = e->payload_bytes, .payload_crc = e->payload_crc,
+		.table = e->table, .columns = e->columns, .rows = e->rows,
+		.start_ns = e->start_ns, .end_ns = e->end_ns, .number = e->number,
+	};
 }
 
 /* Takes the blocks from the index. 1: done; 0: there is no good index, and nothing has changed; or -ENOMEM. */
@@ -75,18 +88,19 @@ static int read_index(struct segment *s)
 	if (!index_is_good(s, &t, &index))
 		return 0;
 	for (uint32_t i = 0; i < index.rows; i++) {
-		const uint8_t *entry = s->bytes + t.index_offset + sizeof(index) + i * INDEX_ENTRY_BYTES;
-		uint64_t offset = load_u64(entry + sizeof(struct block_header));
+		struct index_entry entry;
 		struct block_header block;
 
-		memcpy(&block, entry, sizeof(block));
-		if (!header_is_good(&block) || offset < end || offset > t.index_offset - sizeof(block) ||
-		    block.payload_bytes > t.index_offset - sizeof(block) - offset) {
+		memcpy(&entry, s->bytes + t.index_offset + sizeof(index) + i * sizeof(entry), sizeof(entry));
+		block = header_of(&entry);
+		if (!is_within_limits(&block) || entry.offset < end ||
+		    entry.offset > t.index_offset - sizeof(block) ||
+		    block.payload_bytes > t.index_offset - sizeof(block) - entry.offset) {
 			s->block_count = 0;
 			return 0;
 		}
-		end = offset + sizeof(block) + block.payload_bytes;
-		if (add_block(s, &capacity, offset, &block) < 0)
+		end = entry.offset + sizeof(block) + block.payload_bytes;
+		if (add_block(s, &capacity, entry.offset, &block) < 0)
 			return -ENOMEM;
 	}
 	s->closed = true;

@@ -114,7 +114,7 @@ static void put_padding(uint8_t *to, size_t length)
 int segment_file_create(struct segment_file *f, const struct segment_identity *id, uint32_t *file_number,
 			struct error *e)
 {
-	uint8_t head[sizeof(struct segment_header) + RESERVE_BYTES];
+	uint8_t head[SEGMENT_START_BYTES];
 	int error = 0;
 	struct stat st;
 
@@ -157,20 +157,25 @@ void segment_file_accept(struct segment_file *f, size_t good, size_t written)
 		return;		/* a reader passes over an incomplete block at the end */
 }
 
+static struct index_entry index_entry(const struct block_header *h, uint64_t offset)
+{
+	return (struct index_entry){
+		.offset = offset, .payload_bytes = h->payload_bytes, .payload_crc = h->payload_crc,
+		.table = h->table, .columns = h->columns, .rows = h->rows,
+		.start_ns = h->start_ns, .end_ns = h->end_ns, .number = h->number,
+	};
+}
+
 void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset)
 {
-	uint8_t *entry = f->index + f->block_count * INDEX_ENTRY_BYTES;
-
-	if (f->block_count >= INDEX_BLOCKS_MAX)
-		return;
-	memcpy(entry, header, sizeof(*header));
-	store_u64(entry + sizeof(*header), offset);
-	f->block_count++;
+	if (f->block_count < INDEX_BLOCKS_MAX)
+		f->index[f->block_count++] = index_entry(header, offset);
 }
 
 int segment_file_reserve(struct segment_file *f, const void *block, size_t length)
 {
 	uint8_t reserve[RESERVE_BYTES];
+	struct block_header header;
 	int error = 0;
 
 	if (length + sizeof(struct block_header) > sizeof(reserve))
@@ -179,8 +184,8 @@ int segment_file_reserve(struct segment_file *f, const void *block, size_t lengt
 	put_padding(reserve + length, sizeof(reserve) - length);
 	if (write_at(f, reserve, sizeof(reserve), sizeof(struct segment_header), &error) < sizeof(reserve))
 		return -error;
-	memcpy(f->reserve_entry, block, sizeof(struct block_header));
-	store_u64(f->reserve_entry + sizeof(struct block_header), sizeof(struct segment_header));
+	memcpy(&header, block, sizeof(header));
+	f->reserve_entry = index_entry(&header, sizeof(struct segment_header));
 	f->reserve_used = true;
 	return 0;
 }
@@ -193,17 +198,22 @@ static void put_index(const struct segment_file *f, struct strbuf *buffer)
 	size_t start = buffer->length;
 
 	h.rows = (uint32_t)(f->block_count + f->reserve_used);
-	h.payload_bytes = (uint32_t)(h.rows * INDEX_ENTRY_BYTES);
+	h.payload_bytes = (uint32_t)(h.rows * sizeof(struct index_entry));
 	h.number = f->block_count;
 	buffer->length += sizeof(h);
 	if (f->reserve_used)
-		strbuf_add(buffer, f->reserve_entry, INDEX_ENTRY_BYTES);
-	strbuf_add(buffer, f->index, f->block_count * INDEX_ENTRY_BYTES);
+		strbuf_add(buffer, &f->reserve_entry, sizeof(f->reserve_entry));
+	strbuf_add(buffer, f->index, f->block_count * sizeof(struct index_entry));
 	block_header_seal(&h, buffer->data + start + sizeof(h));
 	memcpy(buffer->data + start, &h, sizeof(h));
 	memcpy(t.magic, TRAILER_MAGIC, sizeof(t.magic));
 	t.crc = crc32c(crc32c(0, t.magic, sizeof(t.magic)), &t, offsetof(struct segment_trailer, crc));
 	strbuf_add(buffer, &t, sizeof(t));
+}
+
+size_t segment_file_end_bytes(size_t blocks)
+{
+	return sizeof(struct block_header) + (blocks + 1) * sizeof(struct index_entry) + sizeof(struct segment_trailer);
 }
 
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
@@ -212,8 +222,7 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 	int error = 0;
 
 	strbuf_clear(buffer);
-	if (!strbuf_reserve(buffer, sizeof(struct block_header) + sizeof(struct segment_trailer) +
-					    (f->block_count + 1) * INDEX_ENTRY_BYTES)) {
+	if (!strbuf_reserve(buffer, segment_file_end_bytes(f->block_count))) {
 		buffer->failed = false;
 		segment_file_forget(f);
 		return -ENOMEM;

@@ -15,7 +15,7 @@
 #include "format/segment.h"
 
 #define RESERVE_BYTES 1072u		/* header and payload of the padding */
-#define INDEX_ENTRY_BYTES (sizeof(struct block_header) + 8)
+#define SEGMENT_START_BYTES (sizeof(struct segment_header) + RESERVE_BYTES)
 #define INDEX_BLOCKS_MAX 16384u		/* blocks of a segment; then the next one is begun */
 
 struct segment_file {
@@ -24,9 +24,9 @@ struct segment_file {
 	dev_t device;			/* identity of the file: a target may close and reuse our descriptor */
 	ino_t inode;
 	uint64_t end;			/* offset behind the last whole block */
-	uint8_t *index;			/* entries as they go to disk, room for INDEX_BLOCKS_MAX */
+	struct index_entry *index;	/* room for INDEX_BLOCKS_MAX */
 	size_t block_count;
-	uint8_t reserve_entry[INDEX_ENTRY_BYTES];	/* of the loss block in the reserve */
+	struct index_entry reserve_entry;	/* of the loss block in the reserve */
 	bool reserve_used;
 };
 
@@ -51,6 +51,8 @@ void segment_file_accept(struct segment_file *f, size_t good, size_t written);
 void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset);
 /* Puts a whole block into the reserve. */
 int segment_file_reserve(struct segment_file *f, const void *block, size_t length);
+/* Bytes of index and trailer of a segment with so many blocks, a reserve that is used included. */
+size_t segment_file_end_bytes(size_t blocks);
 /* Writes index and trailer, and closes. buffer is scratch. */
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer);
 /* Closes the descriptor, if it still is ours, and forgets the file. Keeps f->index. */

@@ -152,6 +152,18 @@ static size_t whole_blocks(const struct writer *w, uint64_t limit, size_t *block
 	return bytes;
 }
 
+/* How many bytes of blocks may be written, so that index and trailer are still within max_bytes. */
+static uint64_t room_left(const struct writer *w)
+{
+	uint64_t used = w->stats.bytes + segment_file_end_bytes(w->file.block_count + w->pending_count);
+
+	if (w->rotate)
+		used += SEGMENT_START_BYTES + segment_file_end_bytes(0);
+	if (!w->max_bytes)
+		return UINT64_MAX;
+	return w->max_bytes > used ? w->max_bytes - used : 0;
+}
+
 /* The first blocks are on disk. */
 static void accept_blocks(struct writer *w, size_t blocks, size_t good, size_t written)
 {
@@ -167,14 +179,14 @@ static void accept_blocks(struct writer *w, size_t blocks, size_t good, size_t w
 /* Appends what is in `out` to the segment. */
 static void write_out(struct writer *w)
 {
-	uint64_t room = UINT64_MAX, start = clock_monotonic_ns();
-	int error = w->rotate ? -writer_next_segment(w, NULL) : 0;
-	size_t wanted, written, good, blocks;
+	uint64_t start = clock_monotonic_ns();
+	size_t blocks, wanted = whole_blocks(w, room_left(w), &blocks), written = 0, good;
+	int error = 0;
 
-	if (w->max_bytes)
-		room = w->max_bytes > w->stats.bytes ? w->max_bytes - w->stats.bytes : 0;
-	wanted = error ? 0 : whole_blocks(w, room, &blocks);
-	written = wanted ? segment_file_write(&w->file, w->out.data, wanted, &error) : 0;
+	if (wanted && w->rotate)
+		error = -writer_next_segment(w, NULL);
+	if (wanted && !error)
+		written = segment_file_write(&w->file, w->out.data, wanted, &error);
 	good = whole_blocks(w, written, &blocks);
 	accept_blocks(w, blocks, good, written);
 	w->stats.write_ns += clock_monotonic_ns() - start;

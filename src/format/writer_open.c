@@ -55,7 +55,7 @@ static int set_identity(struct writer *w, const struct writer_options *o)
 		return -errno;
 	w->prefix = strdup(o->prefix ? o->prefix : pid);
 	w->functions = calloc(WRITER_FUNCTIONS_MAX, sizeof(*w->functions));
-	w->file.index = malloc(INDEX_BLOCKS_MAX * INDEX_ENTRY_BYTES);
+	w->file.index = malloc(INDEX_BLOCKS_MAX * sizeof(*w->file.index));
 	if (!w->prefix || !w->functions || !w->file.index)
 		return -ENOMEM;
 	w->identity.directory = w->directory;

@@ -3,6 +3,7 @@
 #define PITOT_TEST_RECORDING_FIXTURE_H
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -127,15 +128,24 @@ static inline uint64_t widen(const struct column_schema *c, const void *values, 
 	}
 }
 
+/* One for the whole test. */
+static struct decoder *the_decoder;
+
+__attribute__((destructor)) static void free_the_decoder(void)
+{
+	decoder_free(the_decoder);
+}
+
 /* Decodes all columns of a block. Returns block_decode's result; then out is to be freed. */
 static inline int decode_block(const struct segment *s, const struct block_ref *b, struct decoded *out)
 {
 	struct column_target targets[64] = { 0 };
-	struct decoder *d = decoder_new();
 	int r;
 
+	if (!the_decoder)
+		the_decoder = decoder_new();
 	*out = (struct decoded){ .table = schema_table(b->header.table), .rows = b->header.rows };
-	assert_non_null(d);
+	assert_non_null(the_decoder);
 	for (int c = 0; c < out->table->column_count; c++) {
 		unsigned width = out->table->columns[c].width;
 
@@ -144,7 +154,7 @@ static inline int decode_block(const struct segment *s, const struct block_ref *
 		targets[c].valid = out->valid[c];
 		targets[c].values = width ? malloc(out->rows * width + 1) : (void *)&out->bytes[c];
 	}
-	r = block_decode(d, s, b, targets, out->table->column_count, true, NULL);
+	r = block_decode(the_decoder, s, b, targets, out->table->column_count, true, NULL);
 	for (int c = 0; c < out->table->column_count; c++) {
 		if (out->table->columns[c].width == 0)
 			continue;
@@ -153,7 +163,6 @@ static inline int decode_block(const struct segment *s, const struct block_ref *
 			out->values[c][i] = widen(&out->table->columns[c], targets[c].values, i);
 		free(targets[c].values);
 	}
-	decoder_free(d);
 	return r;
 }
 
