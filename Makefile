@@ -1,0 +1,39 @@
+# A facade over CMake for people who type `make`. All work is done by CMake, Ninja and the scripts in tools/.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+BUILD_TYPE ?= Release
+JOBS ?= $(shell nproc)
+
+.PHONY: all deps test demo bench gpu-test install clean help
+
+all:
+	@tools/install-deps --check
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
+		--log-level=NOTICE
+	@cmake --build $(BUILD) -j $(JOBS)
+
+deps:			## install what is missing, through apt
+	@tools/install-deps
+
+test: deps		## everything that can be tested on this machine; ends with "N passed, N failed"
+	@tools/run-tests --build $(BUILD) --jobs $(JOBS)
+
+demo: deps all		## record a program (or play a tape where there is no GPU), report, export
+	@tools/demo $(BUILD)
+
+bench: deps all		## the figures, as a table
+	@bench/run $(BUILD)
+
+gpu-test: deps all	## tests that need an NVIDIA GPU
+	@tests/gpu/run $(BUILD)
+
+install: all		## into PREFIX (default /usr/local); DESTDIR works
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	@rm -rf $(BUILD)
+
+help:
+	@echo "make          build into $(BUILD)/"
+	@sed -n 's/^\([a-z-]*\):.*## /make \1:/p' Makefile | awk -F: '{ printf "%-13s%s\n", $$1, $$2 }'
