@@ -50,13 +50,14 @@ static int select_configs(struct selection *s)
 {
 	uint64_t rows = trace_rows(s->trace, TABLE_kernel_config);
 	const uint32_t *names = trace_u32(s->trace, TABLE_kernel_config, COLUMN_kernel_config_name);
-	_cleanup_free_ uint8_t *known = calloc(trace_string_count(s->trace) + 1, 1);
+	uint32_t strings = trace_string_count(s->trace);
+	_cleanup_free_ uint8_t *known = calloc((size_t)strings + 1, 1);
 
 	s->configs = malloc(rows + 1);
 	if (!known || !s->configs)
 		return -ENOMEM;
 	for (uint64_t row = 0; row < rows; row++) {
-		uint8_t *state = &known[names[row]];
+		uint8_t *state = &known[MIN(names[row], strings)];
 
 		if (!*state)
 			*state = kernel_name_matches(s->filter.kernel, trace_string(s->trace, names[row])) ? 2 : 1;

@@ -79,6 +79,7 @@ struct gap {
 	uint64_t start_ns, end_ns;
 	uint64_t cause_ns[IDLE_CAUSES];
 	enum idle_cause began_in;	/* IDLE_HOST when in none */
+	bool waited;			/* the work was launched long enough ago to be more than launch latency */
 };
 
 /* What the thread did from the gap's start to `until`, where its call `call` began. */
@@ -119,6 +120,8 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
 	called = MIN(MAX(s->calls->start_ns[call], gap->start_ns), gap->end_ns);
 	returned = MIN(MAX(s->calls->end_ns[call], called), gap->end_ns);
 	gap->cause_ns[IDLE_QUEUED] = gap->end_ns - returned;
+	gap->waited = s->calls->end_ns[call] < gap->start_ns &&
+		      gap->end_ns - s->calls->end_ns[call] > IDLE_LAUNCH_LATENCY_NS;
 	gap->cause_ns[cause_of(s, call)] += returned - called;
 	explain_thread(s, gap, call, called);
 }
@@ -126,23 +129,22 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
 /* The parts that the verdict weighs. */
 static void weigh(struct gpu_idle *g, const struct gap *gap)
 {
-	uint64_t length = gap->end_ns - gap->start_ns, launching = gap->cause_ns[IDLE_LAUNCH];
+	uint64_t length = gap->end_ns - gap->start_ns;
 
 	if (gap->began_in == IDLE_SYNC) {
 		g->after_sync++;
 		g->after_sync_ns += length;
-		return;
-	}
-	if (gap->began_in == IDLE_COPY) {
+	} else if (gap->began_in == IDLE_COPY) {
 		g->after_copy++;
 		g->after_copy_ns += length;
-		return;
+	} else if (gap->waited) {
+		g->latency_ns += length;
+	} else if (size_class(length) < SHORT_SIZES && !gap->cause_ns[IDLE_UNKNOWN]) {
+		g->launching_ns += length;
+	} else {
+		g->launching_ns += gap->cause_ns[IDLE_LAUNCH];
+		g->waiting_ns += length - gap->cause_ns[IDLE_LAUNCH];
 	}
-	if (size_class(length) < SHORT_SIZES)
-		launching = length - gap->cause_ns[IDLE_QUEUED] - gap->cause_ns[IDLE_UNKNOWN];
-	g->launching_ns += launching;
-	g->latency_ns += gap->cause_ns[IDLE_QUEUED];
-	g->waiting_ns += length - launching - gap->cause_ns[IDLE_QUEUED];
 }
 
 static void book_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)

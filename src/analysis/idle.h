@@ -28,6 +28,12 @@ enum idle_cause {
 	IDLE_CAUSES,
 };
 
+/*
+ * A launch reaches an idle GPU within this time. Work that was launched earlier and still had to wait was held up on the
+ * GPU's side: by what ran before it, or by a dependency.
+ */
+#define IDLE_LAUNCH_LATENCY_NS 10000
+
 /* Lengths of gaps: below 1 us, 10 us, 100 us, 1 ms, 10 ms, 100 ms, and longer. */
 #define IDLE_SIZES 7
 extern const uint64_t idle_size_limits_ns[IDLE_SIZES];	/* the last is UINT64_MAX */
@@ -44,9 +50,9 @@ struct gpu_idle {
 	 */
 	uint64_t after_sync, after_sync_ns;	/* gaps that began in a synchronization: number, whole length */
 	uint64_t after_copy, after_copy_ns;	/* that began in a call that copies */
-	uint64_t launching_ns;			/* others: in launch calls, and between calls in gaps below 100 us */
-	uint64_t latency_ns;			/* others: IDLE_QUEUED */
-	uint64_t waiting_ns;			/* others: the rest, mostly the program's own code for longer */
+	uint64_t latency_ns;			/* others whose work had been launched IDLE_LAUNCH_LATENCY_NS before it ran */
+	uint64_t launching_ns;			/* others below 100 us; launch calls in longer ones */
+	uint64_t waiting_ns;			/* the rest: mostly the program's own code for longer */
 };
 
 struct idle {

@@ -109,7 +109,7 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 	case VERDICT_LATENCY:
 		strbuf_adds(out, "; for ");
 		human_percent(out, v->latency_ns, v->span_ns);
-		strbuf_adds(out, " it is between pieces of work that were already launched");
+		strbuf_adds(out, " it is between pieces of work that were launched long before");
 		break;
 	case VERDICT_HOST:
 		strbuf_adds(out, "; for ");

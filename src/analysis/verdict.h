@@ -4,8 +4,8 @@
  *
  * At least VERDICT_BUSY_PERCENT of that time busy: GPU-bound, or copy-bound when copies that no kernel hides are the
  * larger part of it. Else the largest of these decides: time in gaps made by a synchronization; by copies (gaps they
- * made, and copies that no kernel hides); launching (gaps below 100 us, and launch calls); latency of work that was
- * already launched; the program's own code (longer gaps).
+ * made, and copies that no kernel hides); launching (gaps below 100 us, and launch calls in longer ones); latency (gaps
+ * before work that had been launched long before); the program's own code (longer gaps).
  */
 #ifndef PITOT_ANALYSIS_VERDICT_H
 #define PITOT_ANALYSIS_VERDICT_H

@@ -16,6 +16,15 @@ void text_table_release(struct text_table *t)
 {
 	strbuf_release(&t->text);
 	vec_release(&t->cells);
+	free(t->widths);
+	t->widths = NULL;
+}
+
+void text_table_clear(struct text_table *t)
+{
+	strbuf_clear(&t->text);
+	t->cells.count = 0;
+	t->headless = true;
 }
 
 static void begin_cell(struct text_table *t)
@@ -79,8 +88,8 @@ static const char *cell(const struct text_table *t, size_t row, size_t column)
 
 static void measure(const struct text_table *t, size_t *widths)
 {
-	for (size_t c = 0; c < t->column_count; c++)
-		widths[c] = t->headless ? 0 : text_columns(t->columns[c].head, strlen(t->columns[c].head));
+	for (size_t c = 0; c < t->column_count && !t->headless; c++)
+		widths[c] = MAX(widths[c], text_columns(t->columns[c].head, strlen(t->columns[c].head)));
 	for (size_t row = 0; row < text_table_rows(t); row++) {
 		if (cell(t, row, 0)[0] == NOTE)
 			continue;
@@ -123,6 +132,14 @@ static size_t prefix(const char *text, size_t columns)
 		if (((unsigned char)text[i] & 0xc0) != 0x80 && columns-- == 0)
 			break;
 	return i;
+}
+
+void text_shorten(struct strbuf *text, size_t columns)
+{
+	if (text_columns(strbuf_text(text), text->length) <= columns)
+		return;
+	text->length = prefix(text->data, columns - strlen(CUT));
+	strbuf_adds(text, CUT);
 }
 
 static void print_text(struct strbuf *out, const char *text, size_t width)
@@ -172,10 +189,11 @@ static void end_line(struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-void text_table_print(const struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out)
+void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out)
 {
-	_cleanup_free_ size_t *widths = calloc(t->column_count, sizeof(*widths));
+	size_t *widths = t->widths ? t->widths : calloc(t->column_count, sizeof(*widths));
 
+	t->widths = widths;
 	if (t->failed || t->text.failed || !widths) {
 		out->failed = true;
 		return;

@@ -21,6 +21,7 @@ struct text_table {
 	size_t column_count;
 	struct strbuf text;		/* of all cells, each with a NUL */
 	VEC(size_t) cells;		/* offsets in text */
+	size_t *widths;			/* of the columns as printed so far; never shrink */
 	bool headless;			/* no line of heads */
 	bool failed;
 };
@@ -35,16 +36,21 @@ void text_table_addf(struct text_table *t, const char *format, ...) PRINTF_LIKE(
 void text_table_end_row(struct text_table *t);
 /* Instead of a row: a line of its own below the row before, dim, starting at a column. */
 void text_table_note(struct text_table *t, size_t column, const char *text);
+/* Forgets the rows after they were printed; what follows is aligned with them and has no heads. */
+void text_table_clear(struct text_table *t);
 size_t text_table_rows(const struct text_table *t);
 
 /* Appends the table: lines of at most `width` columns, after `indent` blanks, two blanks between columns. */
-void text_table_print(const struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out);
+void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out);
 
 /*
  * Appends text so that it can do nothing to a terminal: control characters, bytes that are no UTF-8 and characters that
  * change the direction or the look of other text become \xNN or \u{NNNN}; a backslash stays as it is.
  */
 void text_safe(struct strbuf *out, const char *text, size_t length);
+
+/* Cuts a text that takes more than `columns` columns (at least 2), and marks the cut. */
+void text_shorten(struct strbuf *text, size_t columns);
 
 /* Columns that UTF-8 text takes: its code points. */
 size_t text_columns(const char *text, size_t length);

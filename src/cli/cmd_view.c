@@ -1,0 +1,299 @@
+/* cmd_view.c: `pitot view`: rows of a table. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/human.h"
+#include "cli/text_table.h"
+#include "cli/ui.h"
+#include "cli/view_columns.h"
+#include "cli/view_where.h"
+
+#define LIMIT 50	/* rows shown to people unless they ask for more */
+#define CELL_MAX 160	/* columns of a cell; --json has the whole text */
+#define PAGE 2000	/* rows that are aligned together */
+
+static uint64_t option_limit, option_since, option_until;
+static bool limit_given, since_given, until_given, option_full_names;
+static struct option_list option_where;
+static const char *option_columns;
+
+static const struct option options[] = {
+	{ .name = "where", .letter = 'w', .type = OPTION_LIST, .value = &option_where, .argument = "CONDITION",
+	  .help = "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; all must hold" },
+	{ .name = "since", .type = OPTION_DURATION, .value = &option_since, .given = &since_given, .argument = "TIME",
+	  .help = "rows from this time after the start of the recording on, such as 1.5s" },
+	{ .name = "until", .type = OPTION_DURATION, .value = &option_until, .given = &until_given, .argument = "TIME",
+	  .help = "rows before this time after the start of the recording" },
+	{ .name = "columns", .letter = 'c', .type = OPTION_STRING, .value = &option_columns, .argument = "LIST",
+	  .help = "these columns, separated by commas; 'config.grid_x' follows a reference; also duration, pid" },
+	{ .name = "limit", .letter = 'n', .type = OPTION_U64, .value = &option_limit, .given = &limit_given,
+	  .argument = "N", .help = "at most N rows (default 50, with --json all); 0 for all" },
+	{ .name = "full-names", .type = OPTION_FLAG, .value = &option_full_names,
+	  .help = "kernel names with all their parameters" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot view", "the tables of the newest recording" },
+	{ "pitot view kernel --since 1.5s -w stream=7 -w 'name=*gemm*'", "some kernels" },
+	{ "pitot view train.pitot api_call -w 'duration>1ms'", "slow calls" },
+	{ "pitot view kernel -c start,duration,name,config.grid_x --limit 0", "chosen columns, all rows" },
+	{ NULL, NULL },
+};
+
+/* Rows that are shown; the columns that the conditions need are loaded besides. */
+struct view {
+	const struct context *context;
+	struct view_table table;
+	struct view_columns columns;
+	struct view_where where;
+	struct progress progress;
+	uint64_t limit;
+	uint64_t shown, left_out;
+};
+
+static int list_tables(const struct context *c, const struct trace *t)
+{
+	static const struct text_column columns[] = { LEFT("table"), RIGHT("rows"), FLEXIBLE("meaning") };
+	struct text_table table = TEXT_TABLE_INIT(columns);
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct json j = JSON_PRETTY(&out);
+
+	json_object(&j);
+	json_key(&j, "tables");
+	json_object(&j);
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT;
+		const struct table_schema *schema = schema_table(id);
+
+		json_key_u64(&j, schema->name, trace_rows(t, (enum table_id)id));
+		if (!trace_rows(t, (enum table_id)id))
+			continue;
+		human_count(&rows, trace_rows(t, (enum table_id)id));
+		text_table_add(&table, schema->name);
+		text_table_add(&table, strbuf_text(&rows));
+		text_table_add(&table, schema->meaning);
+	}
+	json_end(&j);
+	json_end(&j);
+	if (c->json) {
+		strbuf_addc(&out, '\n');
+	} else {
+		strbuf_clear(&out);
+		text_table_print(&table, 0, c->width, c->color, &out);
+	}
+	text_table_release(&table);
+	return cli_print(c, &out);
+}
+
+static int choose_columns(struct view *v, struct error *e)
+{
+	_cleanup_free_ char *names = option_columns ? strdup(option_columns) : NULL;
+	char *rest = names, *name;
+	int r = 0;
+
+	if (!option_columns)
+		return view_columns_default(&v->table, &v->columns) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
+	if (!names)
+		return error_set(e, -ENOMEM, "out of memory");
+	while (r >= 0 && (name = strsep(&rest, ",")))
+		r = view_columns_add(&v->table, name, &v->columns, e);
+	return r;
+}
+
+static int choose_rows(struct view *v, struct error *e)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < option_where.count && r >= 0; i++)
+		r = view_where_add(&v->table, option_where.items[i], &v->where, e);
+	if (r >= 0 && since_given)
+		r = view_where_time(&v->table, WHERE_AT_LEAST, option_since, &v->where, e);
+	if (r >= 0 && until_given)
+		r = view_where_time(&v->table, WHERE_LESS, option_until, &v->where, e);
+	if (r >= 0)
+		r = view_columns_load(&v->table, &v->columns, e);
+	if (r >= 0)
+		r = view_columns_load(&v->table, &v->where.columns, e);
+	if (r >= 0 && view_where_prepare(&v->table, &v->where) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	return r;
+}
+
+/* The next row from *row on for which the conditions hold; false at the end. */
+static bool next_row(const struct view *v, uint64_t *row)
+{
+	uint64_t rows = trace_rows(v->table.trace, v->table.schema->id);
+
+	for (; *row < rows; ++*row)
+		if (view_where_holds(&v->table, &v->where, *row))
+			return true;
+	return false;
+}
+
+/* How a column stands: numbers to the right; the longest text last would be cut, so it is the flexible one. */
+static struct text_column *head_of(const struct view *v)
+{
+	struct text_column *heads = calloc(v->columns.items.count + 1, sizeof(*heads));
+
+	for (size_t i = 0; heads && i < v->columns.items.count; i++) {
+		const struct view_column *c = &v->columns.items.data[i];
+		bool text = view_is_text(c) || (c->schema && c->schema->type == COLUMN_TYPE_ENUM);
+
+		heads[i] = (struct text_column){ c->label, text, false };
+	}
+	return heads;
+}
+
+static int print_text(struct view *v)
+{
+	_cleanup_free_ struct text_column *heads = head_of(v);
+	struct text_table t = { .columns = heads, .column_count = v->columns.items.count };
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, cell = STRBUF_INIT;
+	uint64_t row = 0;
+	int status = EXIT_DONE;
+
+	if (!heads)
+		return cli_failf(v->context, "out of memory");
+	while (status == EXIT_DONE && next_row(v, &row)) {
+		if (v->shown == v->limit) {
+			v->left_out++;
+			row++;
+			continue;
+		}
+		for (size_t i = 0; i < v->columns.items.count; i++) {
+			strbuf_clear(&cell);
+			view_text(&v->table, &v->columns.items.data[i], row, &cell);
+			text_shorten(&cell, CELL_MAX);
+			text_table_add(&t, strbuf_text(&cell));
+		}
+		row++;
+		if (++v->shown % PAGE == 0) {
+			text_table_print(&t, 0, UINT32_MAX, v->context->color, &out);
+			text_table_clear(&t);
+			status = cli_print(v->context, &out);
+			strbuf_clear(&out);
+		}
+	}
+	if (status == EXIT_DONE && (text_table_rows(&t) || !v->shown)) {
+		text_table_print(&t, 0, UINT32_MAX, v->context->color, &out);
+		status = cli_print(v->context, &out);
+	}
+	text_table_release(&t);
+	return status;
+}
+
+static int print_json(struct view *v)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	int status = EXIT_DONE;
+
+	for (uint64_t row = 0; status == EXIT_DONE && v->shown < v->limit && next_row(v, &row); row++) {
+		struct json j = JSON_INIT(&out);
+
+		json_object(&j);
+		for (size_t i = 0; i < v->columns.items.count; i++) {
+			json_key(&j, v->columns.items.data[i].label);
+			view_json(&v->table, &v->columns.items.data[i], row, &j);
+		}
+		json_end(&j);
+		strbuf_addc(&out, '\n');
+		if (++v->shown % PAGE == 0) {
+			status = cli_print(v->context, &out);
+			strbuf_clear(&out);
+		}
+	}
+	return status == EXIT_DONE ? cli_print(v->context, &out) : status;
+}
+
+static int print(struct view *v)
+{
+	struct error e = { 0 };
+	int r = choose_columns(v, &e), status;
+
+	if (r >= 0)
+		r = choose_rows(v, &e);
+	progress_end(&v->progress);
+	if (r < 0)
+		return cli_fail(v->context, &e);
+	status = v->context->json ? print_json(v) : print_text(v);
+	if (v->left_out) {
+		_cleanup_strbuf_ struct strbuf count = STRBUF_INIT;
+
+		human_count(&count, v->left_out);
+		cli_note(v->context, "%s rows more: --limit 0 shows all", strbuf_text(&count));
+	}
+	return status;
+}
+
+/* "RECORDING TABLE", "RECORDING", "TABLE": a word is a recording when such a file is there. */
+static int sort_operands(const struct context *c, int argc, char **argv, const struct table_schema **table)
+{
+	const char *names[TABLE_MAX + 1], *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : NULL, *nearest;
+	struct stat st;
+
+	*table = NULL;
+	if (argc > 3)
+		return cli_usage(c, "one table at a time: what is '%s'?", argv[3]);
+	if (!word || (argc == 2 && stat(word, &st) == 0))
+		return EXIT_DONE;
+	*table = schema_table_by_name(word);
+	if (*table) {
+		argv[argc - 1] = NULL;
+		return EXIT_DONE;
+	}
+	for (uint32_t id = 1; id <= TABLE_MAX; id++)
+		names[id - 1] = schema_table(id)->name;
+	names[TABLE_MAX] = NULL;
+	nearest = options_nearest(word, names);
+	if (nearest)
+		return cli_usage(c, "no recording and no table '%s', did you mean '%s'?", word, nearest);
+	return cli_usage(c, "no recording and no table '%s': `pitot schema` lists the tables", word);
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	struct view v = { .context = c, .limit = option_limit };
+	const struct table_schema *table;
+	struct trace *trace = NULL;
+	uint64_t end_ns;
+	int status = sort_operands(c, argc, argv, &table);
+
+	if (status == EXIT_DONE)
+		status = cli_open_trace(c, argc - (table != NULL), argv, &v.progress, NULL, &trace);
+	if (status != EXIT_DONE)
+		return status;
+	v.table = (struct view_table){ .trace = trace, .schema = table, .full_names = option_full_names };
+	trace_span(trace, &v.table.origin_ns, &end_ns);
+	if (!limit_given)
+		v.limit = c->json ? 0 : LIMIT;
+	if (!v.limit)
+		v.limit = UINT64_MAX;
+	if (table) {
+		status = print(&v);
+	} else {
+		progress_end(&v.progress);
+		status = list_tables(c, trace);
+	}
+	view_columns_release(&v.columns);
+	view_where_release(&v.where);
+	trace_free(trace);
+	return status;
+}
+
+const struct command cmd_view = {
+	.name = "view",
+	.summary = "rows of a table of a recording",
+	.usage = "[options] [RECORDING] [TABLE]",
+	.description =
+		"Prints rows in order of process and time, with references, texts and enums resolved. Times are seconds from "
+		"the start of the recording. With --json each row is an object on a line of its own, with times in "
+		"nanoseconds from the start of the recording.\n\n"
+		"Without RECORDING it reads the newest *.pitot in the current folder; without TABLE it lists the tables. "
+		"Conditions name columns as `pitot schema TABLE` does; the unit at the end can be left out (start for "
+		"start_ns). A text matches as a glob, or, without * ? [, when it contains the value.",
+	.options = options,
+	.examples = examples,
+	.run = run,
+};

@@ -1,0 +1,315 @@
+#include "cli/view_columns.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "cli/text_table.h"
+#include "symbol/demangle.h"
+#include "symbol/kernel_name.h"
+
+void view_columns_release(struct view_columns *v)
+{
+	for (size_t i = 0; i < v->items.count; i++)
+		free(v->items.data[i].label);
+	vec_release(&v->items);
+}
+
+static int add(struct view_columns *v, struct view_column column, const char *label)
+{
+	column.label = strdup(label);
+	if (!column.label || vec_push(&v->items, column) < 0) {
+		free(column.label);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static const struct table_schema *referred(const struct column_schema *column)
+{
+	return column->ref ? schema_table(column->ref) : NULL;
+}
+
+/* Column of a table by its name, with or without its unit. */
+static int find_column(const struct table_schema *table, const char *name)
+{
+	int column = schema_column_by_name(table, name);
+	char with_unit[64];
+
+	for (size_t i = 0; i < 2 && column < 0; i++) {
+		int length = snprintf(with_unit, sizeof(with_unit), "%s_%s", name, i ? "bytes" : "ns");
+
+		if (length > 0 && (size_t)length < sizeof(with_unit))
+			column = schema_column_by_name(table, with_unit);
+	}
+	return column;
+}
+
+static bool resolve_duration(const struct table_schema *table, struct view_column *c)
+{
+	c->kind = VIEW_DURATION;
+	c->column = schema_column_by_name(table, "start_ns");
+	c->end_column = schema_column_by_name(table, "end_ns");
+	return c->column >= 0 && c->end_column >= 0;
+}
+
+static bool resolve_referred(const struct table_schema *table, int column, const char *name, struct view_column *c)
+{
+	const struct table_schema *other = column >= 0 ? referred(&table->columns[column]) : NULL;
+	int sub = other ? find_column(other, name) : -1;
+
+	if (sub < 0)
+		return false;
+	*c = (struct view_column){ .kind = VIEW_REFERRED, .column = column, .sub_column = sub,
+				   .schema = &other->columns[sub] };
+	return true;
+}
+
+static bool resolve(const struct table_schema *table, const char *name, struct view_column *c)
+{
+	const char *dot = strchr(name, '.');
+	int column = find_column(table, name);
+
+	*c = (struct view_column){ .kind = VIEW_STORED, .column = column };
+	if (column >= 0) {
+		c->schema = &table->columns[column];
+		return true;
+	}
+	if (dot && dot - name < 32) {
+		char first[33] = { 0 };
+
+		memcpy(first, name, (size_t)(dot - name));
+		return resolve_referred(table, find_column(table, first), dot + 1, c);
+	}
+	if (!strcmp(name, "duration"))
+		return resolve_duration(table, c);
+	if (!strcmp(name, "pid")) {
+		c->kind = VIEW_PID;
+		return true;
+	}
+	for (int i = 0; i < table->column_count; i++)
+		if (resolve_referred(table, i, name, c))
+			return true;
+	return false;
+}
+
+int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v, struct error *e)
+{
+	const char *names[64 + 3], *nearest;
+	struct view_column column;
+	size_t count = 0;
+
+	if (resolve(t->schema, name, &column))
+		return add(v, column, name) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
+	for (int i = 0; i < t->schema->column_count; i++)
+		names[count++] = t->schema->columns[i].name;
+	names[count++] = "duration";
+	names[count++] = "pid";
+	names[count] = NULL;
+	nearest = options_nearest(name, names);
+	if (nearest)
+		return error_set(e, E_USAGE, "table %s has no column '%s', did you mean '%s'?", t->schema->name, name,
+				 nearest);
+	return error_set(e, E_USAGE, "table %s has no column '%s': `pitot schema %s` lists them", t->schema->name, name,
+			 t->schema->name);
+}
+
+int view_columns_default(const struct view_table *t, struct view_columns *v)
+{
+	const struct table_schema *table = t->schema;
+	struct view_column c;
+	int r = 0;
+
+	if (trace_process_count(t->trace) > 1)
+		r = add(v, (struct view_column){ .kind = VIEW_PID }, "pid");
+	for (int i = 0; i < table->column_count && r >= 0; i++) {
+		const char *name = table->columns[i].name;
+
+		if (!resolve_referred(table, i, "name", &c))
+			c = (struct view_column){ .kind = VIEW_STORED, .column = i, .schema = &table->columns[i] };
+		r = add(v, c, name);
+		if (r >= 0 && !strcmp(name, "end_ns") && resolve_duration(table, &c))
+			r = add(v, (struct view_column){ VIEW_DURATION, c.column, c.end_column, 0, NULL, NULL },
+				"duration");
+	}
+	return r;
+}
+
+int view_columns_load(const struct view_table *t, const struct view_columns *v, struct error *e)
+{
+	uint64_t own = 0, referred_columns[TABLE_MAX + 1] = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < v->items.count; i++) {
+		const struct view_column *c = &v->items.data[i];
+
+		if (c->kind == VIEW_PID)
+			continue;
+		own |= UINT64_C(1) << c->column;
+		if (c->kind == VIEW_DURATION)
+			own |= UINT64_C(1) << c->end_column;
+		if (c->kind == VIEW_REFERRED)
+			referred_columns[t->schema->columns[c->column].ref] |= UINT64_C(1) << c->sub_column;
+	}
+	/* The rows of processes are known once any column is loaded. */
+	if (own || trace_rows(t->trace, t->schema->id))
+		r = trace_load(t->trace, t->schema->id, own ? own : 1, e);
+	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
+		if (referred_columns[id])
+			r = trace_load(t->trace, (enum table_id)id, referred_columns[id], e);
+	return r < 0 ? r : 0;
+}
+
+struct view_value view_value(const struct view_table *t, const struct view_column *c, uint64_t row)
+{
+	enum table_id id = t->schema->id;
+	struct view_value v = { 0 };
+	uint64_t end;
+	bool end_missing;
+
+	switch (c->kind) {
+	case VIEW_PID:
+		v.number = trace_process(t->trace, trace_row_process(t->trace, id, row))->pid;
+		break;
+	case VIEW_STORED:
+		v.number = trace_value(t->trace, id, c->column, row, &v.missing);
+		break;
+	case VIEW_DURATION:
+		v.number = trace_value(t->trace, id, c->column, row, &v.missing);
+		end = trace_value(t->trace, id, c->end_column, row, &end_missing);
+		v.missing |= end_missing || end < v.number;
+		v.number = end - v.number;
+		break;
+	case VIEW_REFERRED:
+		v.number = trace_value(t->trace, id, c->column, row, &v.missing);
+		if (!v.missing)
+			v.number = trace_value(t->trace, (enum table_id)t->schema->columns[c->column].ref, c->sub_column,
+					       v.number, &v.missing);
+		break;
+	}
+	return v;
+}
+
+bool view_is_time(const struct view_column *c)
+{
+	return c->schema && c->schema->type == COLUMN_TYPE_TIME;
+}
+
+bool view_is_duration(const struct view_column *c)
+{
+	return c->kind == VIEW_DURATION ||
+	       (c->schema && c->schema->type != COLUMN_TYPE_TIME && !strcmp(c->schema->unit, "ns"));
+}
+
+bool view_is_text(const struct view_column *c)
+{
+	return c->schema && (c->schema->type == COLUMN_TYPE_STRING || c->schema->type == COLUMN_TYPE_BYTES);
+}
+
+bool view_is_kernel_name(const struct view_table *t, const struct view_column *c)
+{
+	enum table_id id = t->schema->id;
+	int column = c->column;
+
+	if (c->kind == VIEW_REFERRED) {
+		id = (enum table_id)t->schema->columns[column].ref;
+		column = c->sub_column;
+	}
+	return c->schema && id == TABLE_kernel_config && column == COLUMN_kernel_config_name;
+}
+
+static void add_string(const struct view_table *t, const struct view_column *c, uint32_t id, struct strbuf *out)
+{
+	struct strbuf name = STRBUF_INIT;
+
+	if (!view_is_kernel_name(t, c)) {
+		text_safe(out, trace_string(t->trace, id), trace_string_length(t->trace, id));
+		return;
+	}
+	if (t->full_names)
+		demangle(trace_string(t->trace, id), &name);
+	else
+		kernel_name_short(trace_string(t->trace, id), &name);
+	text_safe(out, strbuf_text(&name), name.length);
+	strbuf_release(&name);
+}
+
+/* Seconds with nine decimals, from the origin. */
+static void add_time(uint64_t time_ns, uint64_t origin_ns, struct strbuf *out)
+{
+	uint64_t ns = time_ns < origin_ns ? origin_ns - time_ns : time_ns - origin_ns;
+
+	strbuf_addf(out, "%s%llu.%09llu", time_ns < origin_ns ? "-" : "", (unsigned long long)(ns / NS_PER_S),
+		    (unsigned long long)(ns % NS_PER_S));
+}
+
+void view_text(const struct view_table *t, const struct view_column *c, uint64_t row, struct strbuf *out)
+{
+	struct view_value v = view_value(t, c, row);
+	const char *name;
+
+	if (v.missing) {
+		strbuf_addc(out, '-');
+	} else if (!c->schema) {
+		strbuf_addu(out, v.number);
+	} else {
+		switch (c->schema->type) {
+		case COLUMN_TYPE_TIME:
+			add_time(v.number, t->origin_ns, out);
+			break;
+		case COLUMN_TYPE_STRING:
+		case COLUMN_TYPE_BYTES:
+			add_string(t, c, (uint32_t)v.number, out);
+			break;
+		case COLUMN_TYPE_ENUM:
+			name = schema_value_name(c->schema, v.number);
+			if (name)
+				strbuf_adds(out, name);
+			else
+				strbuf_addu(out, v.number);
+			break;
+		case COLUMN_TYPE_I32:
+		case COLUMN_TYPE_I64:
+			strbuf_addf(out, "%lld", (long long)v.number);
+			break;
+		default:
+			strbuf_addu(out, v.number);
+		}
+	}
+}
+
+void view_json(const struct view_table *t, const struct view_column *c, uint64_t row, struct json *j)
+{
+	struct view_value v = view_value(t, c, row);
+	enum column_type type = c->schema ? c->schema->type : COLUMN_TYPE_U64;
+	const char *name;
+
+	if (v.missing) {
+		json_null(j);
+		return;
+	}
+	switch (type) {
+	case COLUMN_TYPE_TIME:
+		json_i64(j, (int64_t)(v.number - t->origin_ns));
+		break;
+	case COLUMN_TYPE_STRING:
+	case COLUMN_TYPE_BYTES:
+		json_bytes(j, trace_string(t->trace, (uint32_t)v.number), trace_string_length(t->trace, (uint32_t)v.number));
+		break;
+	case COLUMN_TYPE_ENUM:
+		name = schema_value_name(c->schema, v.number);
+		if (name)
+			json_string(j, name);
+		else
+			json_u64(j, v.number);
+		break;
+	case COLUMN_TYPE_I32:
+	case COLUMN_TYPE_I64:
+		json_i64(j, (int64_t)v.number);
+		break;
+	default:
+		json_u64(j, v.number);
+	}
+}

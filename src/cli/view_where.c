@@ -1,0 +1,203 @@
+#include "cli/view_where.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/filter.h"
+#include "base/options.h"
+
+void view_where_release(struct view_where *w)
+{
+	for (size_t i = 0; i < w->conditions.count; i++)
+		free(w->conditions.data[i].matches);
+	vec_release(&w->conditions);
+	view_columns_release(&w->columns);
+}
+
+/* The operator at text; its length in *length. */
+static bool parse_operator(const char *text, enum where_operator *op, size_t *length)
+{
+	static const struct {
+		const char *text;
+		enum where_operator op;
+	} operators[] = {
+		{ "!=", WHERE_UNEQUAL }, { ">=", WHERE_AT_LEAST }, { "<=", WHERE_AT_MOST },
+		{ "=", WHERE_EQUAL },	 { ">", WHERE_GREATER },   { "<", WHERE_LESS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(operators); i++) {
+		*length = strlen(operators[i].text);
+		if (!strncmp(text, operators[i].text, *length)) {
+			*op = operators[i].op;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_signed(const struct view_column *c)
+{
+	return c->schema && (c->schema->type == COLUMN_TYPE_I32 || c->schema->type == COLUMN_TYPE_I64);
+}
+
+static int parse_enum(const struct column_schema *column, const char *text, uint64_t *number, struct error *e)
+{
+	const char *names[256 + 1], *nearest;
+
+	for (unsigned i = 0; i < column->value_count; i++) {
+		names[i] = column->values[i].name;
+		if (!strcmp(names[i], text)) {
+			*number = column->values[i].value;
+			return 0;
+		}
+	}
+	if (!parse_u64(text, number))
+		return 0;
+	names[column->value_count] = NULL;
+	nearest = options_nearest(text, names);
+	return error_set(e, E_USAGE, "column %s has no value '%s'%s%s", column->name, text,
+			 nearest ? ", did you mean " : "", nearest ? nearest : "");
+}
+
+static int parse_value(const struct view_table *t, const struct view_column *c, const char *text,
+		       struct view_condition *condition, struct error *e)
+{
+	const char *digits = is_signed(c) && *text == '-' ? text + 1 : text;
+	int r;
+
+	condition->missing = !strcmp(text, "-");
+	if (condition->missing)
+		return 0;
+	if (view_is_text(c)) {
+		condition->text = text;
+		return 0;
+	}
+	if (c->schema && c->schema->type == COLUMN_TYPE_ENUM)
+		return parse_enum(c->schema, text, &condition->number, e);
+	if (view_is_time(c) || view_is_duration(c))
+		r = parse_duration(text, &condition->number);
+	else if (c->schema && !strcmp(c->schema->unit, "bytes"))
+		r = parse_size(text, &condition->number);
+	else
+		r = parse_u64(digits, &condition->number);
+	if (r < 0)
+		return error_set(e, E_USAGE, "'%s' is no value of column %s: give %s", text, c->label,
+				 view_is_time(c) || view_is_duration(c) ? "a time such as 1.5s or 20us" : "a number");
+	if (view_is_time(c) && __builtin_add_overflow(condition->number, t->origin_ns, &condition->number))
+		condition->number = UINT64_MAX;
+	if (digits != text)
+		condition->number = 0 - condition->number;
+	return 0;
+}
+
+int view_where_add(const struct view_table *t, const char *text, struct view_where *w, struct error *e)
+{
+	struct view_condition condition = { .column = w->columns.items.count };
+	size_t name_length = strcspn(text, "=<>!"), length;
+	char name[72];
+	int r;
+
+	if (!name_length || name_length >= sizeof(name) || !parse_operator(text + name_length, &condition.op, &length))
+		return error_set(e, E_USAGE, "'%s' is no condition: write COLUMN=VALUE (or != < <= > >=)", text);
+	memcpy(name, text, name_length);
+	name[name_length] = '\0';
+	r = view_columns_add(t, name, &w->columns, e);
+	if (r >= 0)
+		r = parse_value(t, &w->columns.items.data[condition.column], text + name_length + length, &condition, e);
+	if (r >= 0 && (condition.text || condition.missing) && condition.op > WHERE_UNEQUAL)
+		r = error_set(e, E_USAGE, "'%s': texts and missing values can only be compared with = and !=", text);
+	if (r >= 0 && vec_push(&w->conditions, condition) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	return r < 0 ? r : 0;
+}
+
+int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns, struct view_where *w,
+		    struct error *e)
+{
+	struct view_condition condition = { .column = w->columns.items.count, .op = op };
+	int r;
+
+	if (t->schema->time_column < 0)
+		return error_set(e, E_USAGE, "table %s has no times for --since and --until", t->schema->name);
+	if (__builtin_add_overflow(ns, t->origin_ns, &condition.number))
+		condition.number = UINT64_MAX;
+	r = view_columns_add(t, t->schema->columns[t->schema->time_column].name, &w->columns, e);
+	if (r >= 0 && vec_push(&w->conditions, condition) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	return r < 0 ? r : 0;
+}
+
+int view_where_prepare(const struct view_table *t, struct view_where *w)
+{
+	for (size_t i = 0; i < w->conditions.count; i++) {
+		struct view_condition *c = &w->conditions.data[i];
+
+		if (!c->text)
+			continue;
+		c->match_count = trace_string_count(t->trace);
+		c->matches = calloc((size_t)c->match_count + 1, 1);
+		if (!c->matches)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Each text is only compared once. */
+static bool text_holds(const struct view_table *t, const struct view_column *column, const struct view_condition *c,
+		       uint32_t id)
+{
+	uint8_t *state = &c->matches[MIN(id, c->match_count)];
+
+	if (!*state) {
+		const char *text = trace_string(t->trace, id);
+		bool match = view_is_kernel_name(t, column) ? kernel_name_matches(c->text, text)
+							    : text_matches(c->text, text);
+
+		*state = match ? 2 : 1;
+	}
+	return (*state == 2) == (c->op == WHERE_EQUAL);
+}
+
+static bool number_holds(const struct view_condition *c, uint64_t value, bool is_negative)
+{
+	/* Shifted by 2^63, signed numbers compare as unsigned ones. */
+	uint64_t shift = is_negative ? UINT64_C(1) << 63 : 0, a = value + shift, b = c->number + shift;
+
+	switch (c->op) {
+	case WHERE_EQUAL:
+		return a == b;
+	case WHERE_UNEQUAL:
+		return a != b;
+	case WHERE_LESS:
+		return a < b;
+	case WHERE_AT_MOST:
+		return a <= b;
+	case WHERE_GREATER:
+		return a > b;
+	case WHERE_AT_LEAST:
+		return a >= b;
+	}
+	return false;
+}
+
+bool view_where_holds(const struct view_table *t, const struct view_where *w, uint64_t row)
+{
+	for (size_t i = 0; i < w->conditions.count; i++) {
+		const struct view_condition *c = &w->conditions.data[i];
+		const struct view_column *column = &w->columns.items.data[c->column];
+		struct view_value v = view_value(t, column, row);
+		bool holds;
+
+		if (c->missing)
+			holds = v.missing == (c->op == WHERE_EQUAL);
+		else if (v.missing)
+			holds = false;
+		else if (c->text)
+			holds = text_holds(t, column, c, (uint32_t)v.number);
+		else
+			holds = number_holds(c, v.number, is_signed(column));
+		if (!holds)
+			return false;
+	}
+	return true;
+}
