@@ -17,7 +17,7 @@ static const struct command_example examples[] = {
 
 static void print_tables(const struct context *c, struct strbuf *out)
 {
-	static const struct text_column columns[] = { LEFT("table"), RIGHT("columns"), FLEXIBLE("meaning") };
+	static const struct text_column columns[] = { LEFT("table"), RIGHT("columns"), LEFT("meaning") };
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
@@ -27,7 +27,7 @@ static void print_tables(const struct context *c, struct strbuf *out)
 		text_table_addf(&t, "%u", table->column_count);
 		text_table_add(&t, table->meaning);
 	}
-	text_table_print(&t, 0, c->width, c->color, out);
+	text_table_print(&t, 0, UINT32_MAX, c->color, out);
 	text_table_release(&t);
 }
 
@@ -59,7 +59,7 @@ static void print_values(const struct table_schema *table, unsigned width, struc
 static void print_table(const struct context *c, const struct table_schema *table, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		LEFT("column"), LEFT("type"), LEFT("unit"), LEFT("missing"), FLEXIBLE("meaning"),
+		LEFT("column"), LEFT("type"), LEFT("unit"), LEFT("missing"), LEFT("meaning"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -73,7 +73,7 @@ static void print_table(const struct context *c, const struct table_schema *tabl
 		text_table_add(&t, column->maybe ? "can be" : "");
 		text_table_add(&t, column->meaning);
 	}
-	text_table_print(&t, 0, c->width, c->color, out);
+	text_table_print(&t, 0, UINT32_MAX, c->color, out);
 	print_values(table, c->width, out);
 	text_table_release(&t);
 }

@@ -207,6 +207,24 @@ static int print_json(struct view *v)
 	return status == EXIT_DONE ? cli_print(v->context, &out) : status;
 }
 
+/* Of the columns that nobody asked for by name, those without any value only take room. */
+static void drop_empty_columns(struct view *v)
+{
+	const struct view_table *t = &v->table;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < v->columns.items.count; i++) {
+		struct view_column c = v->columns.items.data[i];
+		const uint8_t *valid = c.kind == VIEW_STORED ? trace_valid(t->trace, t->schema->id, c.column) : NULL;
+
+		if (valid && !memchr(valid, 1, trace_rows(t->trace, t->schema->id)))
+			free(c.label);
+		else
+			v->columns.items.data[kept++] = c;
+	}
+	v->columns.items.count = kept;
+}
+
 static int print(struct view *v)
 {
 	struct error e = { 0 };
@@ -217,6 +235,8 @@ static int print(struct view *v)
 	progress_end(&v->progress);
 	if (r < 0)
 		return cli_fail(v->context, &e);
+	if (!option_columns && !v->context->json)
+		drop_empty_columns(v);
 	status = v->context->json ? print_json(v) : print_text(v);
 	if (v->left_out) {
 		_cleanup_strbuf_ struct strbuf count = STRBUF_INIT;

@@ -1,0 +1,564 @@
+/*
+ * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads small tables only, so that it is quick
+ * whatever the size of the recording.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "analysis/cost.h"
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/json.h"
+#include "cli/text_table.h"
+#include "cli/ui.h"
+
+static bool option_verify;
+
+static const struct option options[] = {
+	{ .name = "verify", .type = OPTION_FLAG, .value = &option_verify,
+	  .help = "check every checksum; fails when something is damaged" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot info", "the newest recording in this folder" },
+	{ "pitot info --verify train.pitot", "is it intact?" },
+	{ NULL, NULL },
+};
+
+struct info {
+	const struct context *context;
+	struct trace *trace;
+	const char *path;
+	uint64_t start_ns, end_ns;
+	const struct trace_loss *losses;
+	size_t loss_count;
+	int64_t damaged;	/* blocks; -1: not checked */
+};
+
+/* Tables that `info` reads rows of. */
+static const enum table_id small_tables[] = { TABLE_device, TABLE_clock, TABLE_capability };
+
+static int load(struct info *i, struct error *e)
+{
+	int r = 0;
+
+	trace_span(i->trace, &i->start_ns, &i->end_ns);
+	for (size_t t = 0; t < ARRAY_SIZE(small_tables) && r >= 0; t++)
+		r = trace_load(i->trace, small_tables[t], 0, e);
+	if (r >= 0)
+		r = trace_losses(i->trace, &i->losses, &i->loss_count, e);
+	i->damaged = -1;
+	if (r >= 0 && option_verify) {
+		i->damaged = trace_verify(i->trace, e);
+		r = i->damaged < 0 ? (int)i->damaged : 0;
+	}
+	return r;
+}
+
+static uint64_t table_bytes(const struct info *i, enum table_id table)
+{
+	struct trace_table_size size;
+
+	trace_table_size(i->trace, table, &size);
+	return size.bytes;
+}
+
+/* Tenths of a byte a row, rounded. */
+static uint64_t tenths_of(uint64_t bytes, uint64_t rows)
+{
+	return rows ? (bytes * 10 + rows / 2) / rows : 0;
+}
+
+static uint64_t kernel_tenths(const struct info *i)
+{
+	return tenths_of(table_bytes(i, TABLE_kernel) + table_bytes(i, TABLE_api_call),
+			 trace_rows(i->trace, TABLE_kernel));
+}
+
+static uint64_t number(const struct info *i, enum table_id table, int column, uint64_t row)
+{
+	return trace_value(i->trace, table, column, row, NULL);
+}
+
+/* The text of a STRING column; "" when it is missing. */
+static const char *text(const struct info *i, enum table_id table, int column, uint64_t row)
+{
+	bool missing;
+	uint64_t id = trace_value(i->trace, table, column, row, &missing);
+
+	return missing ? "" : trace_string(i->trace, (uint32_t)id);
+}
+
+static void cell(struct text_table *t, const char *unsafe)
+{
+	struct strbuf safe = STRBUF_INIT;
+
+	text_safe(&safe, unsafe, strlen(unsafe));
+	text_table_add(t, strbuf_text(&safe));
+	strbuf_release(&safe);
+}
+
+static void title(const struct info *i, const char *name, struct strbuf *out)
+{
+	strbuf_addc(out, '\n');
+	style_add(out, i->context->color, STYLE_BOLD, name);
+	strbuf_addc(out, '\n');
+}
+
+static void finish(const struct info *i, const char *name, struct text_table *t, struct strbuf *out)
+{
+	if (text_table_rows(t)) {
+		if (*name)
+			title(i, name, out);
+		text_table_print(t, *name ? 2 : 0, i->context->width, i->context->color, out);
+	}
+	text_table_release(t);
+}
+
+static void print_identity(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = { LEFT(""), FLEXIBLE("") };
+	struct text_table t = { .columns = columns, .column_count = 2, .headless = true };
+	int64_t start_unix_ns = (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace);
+	time_t seconds = (time_t)(start_unix_ns / (int64_t)NS_PER_S);
+	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+	uint64_t kernels = trace_rows(i->trace, TABLE_kernel);
+	char date[64] = "";
+	struct tm tm;
+
+	text_table_add(&t, "recording");
+	cell(&t, i->path);
+	if (gmtime_r(&seconds, &tm) && strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S UTC", &tm)) {
+		text_table_add(&t, "start");
+		text_table_add(&t, date);
+	}
+	text_table_add(&t, "duration");
+	human_duration(&value, i->end_ns - i->start_ns);
+	text_table_add(&t, strbuf_text(&value));
+	text_table_add(&t, "size");
+	strbuf_clear(&value);
+	human_bytes(&value, trace_file_bytes(i->trace));
+	strbuf_addf(&value, " in %zu segment%s", trace_segment_count(i->trace),
+		    trace_segment_count(i->trace) == 1 ? "" : "s");
+	if (kernels)
+		strbuf_addf(&value, "; %llu.%llu bytes a kernel with its launch", (unsigned long long)kernel_tenths(i) / 10,
+			    (unsigned long long)kernel_tenths(i) % 10);
+	text_table_add(&t, strbuf_text(&value));
+	if (i->damaged >= 0) {
+		text_table_add(&t, "checksums");
+		text_table_addf(&t, i->damaged ? "%lld damaged blocks" : "all right", (long long)i->damaged);
+	}
+	finish(i, "", &t, out);
+}
+
+static const char *process_state(const struct trace_process *p)
+{
+	if (!p->inside)
+		return "not recorded";
+	return p->closed ? "in order" : "cut off";
+}
+
+static void print_processes(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"), RIGHT("parent"), LEFT("host"), RIGHT("from"), RIGHT("to"), LEFT("ended"), RIGHT("status"),
+		RIGHT("segments"), FLEXIBLE("command"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		const struct trace_process *p = trace_process(i->trace, n);
+		_cleanup_strbuf_ struct strbuf from = STRBUF_INIT, to = STRBUF_INIT;
+
+		human_duration(&from, p->start_ns - MIN(p->start_ns, i->start_ns));
+		human_duration(&to, p->end_ns - MIN(p->end_ns, i->start_ns));
+		text_table_addf(&t, "%u", p->pid);
+		text_table_addf(&t, p->parent_pid ? "%u" : "-", p->parent_pid);
+		cell(&t, p->host);
+		text_table_add(&t, strbuf_text(&from));
+		text_table_add(&t, strbuf_text(&to));
+		text_table_add(&t, process_state(p));
+		text_table_addf(&t, p->exit_status >= 0 ? "%d" : "-", p->exit_status);
+		if (p->missing_segments)
+			text_table_addf(&t, "%u, %u missing", p->segments, p->missing_segments);
+		else
+			text_table_addf(&t, "%u", p->segments);
+		cell(&t, *p->command ? p->command : p->executable);
+	}
+	finish(i, "processes", &t, out);
+}
+
+static void print_devices(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"), RIGHT("id"), FLEXIBLE("device"), RIGHT("compute"), RIGHT("SMs"), RIGHT("memory"),
+		LEFT("PCI"), LEFT("uuid"), RIGHT("driver"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
+#define DEVICE(column) number(i, TABLE_device, COLUMN_device_##column, row)
+		_cleanup_strbuf_ struct strbuf memory = STRBUF_INIT;
+		unsigned driver = (unsigned)DEVICE(driver_version);
+
+		human_bytes(&memory, DEVICE(memory_bytes));
+		text_table_addf(&t, "%u",
+				trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))->pid);
+		text_table_addf(&t, "%u", (unsigned)DEVICE(id));
+		cell(&t, text(i, TABLE_device, COLUMN_device_name, row));
+		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major), (unsigned)DEVICE(compute_minor));
+		text_table_addf(&t, "%u", (unsigned)DEVICE(multiprocessors));
+		text_table_add(&t, strbuf_text(&memory));
+		cell(&t, text(i, TABLE_device, COLUMN_device_pci, row));
+		cell(&t, text(i, TABLE_device, COLUMN_device_uuid, row));
+		text_table_addf(&t, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
+#undef DEVICE
+	}
+	finish(i, "devices", &t, out);
+}
+
+static void print_tables(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		LEFT("table"), RIGHT("rows"), RIGHT("bytes"), RIGHT("a row"), RIGHT("blocks"), FLEXIBLE("meaning"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT, bytes = STRBUF_INIT, blocks = STRBUF_INIT;
+		struct trace_table_size size;
+		uint64_t tenths;
+
+		trace_table_size(i->trace, (enum table_id)id, &size);
+		if (!size.rows)
+			continue;
+		tenths = tenths_of(size.bytes, size.rows);
+		human_count(&rows, size.rows);
+		human_count(&bytes, size.bytes);
+		human_count(&blocks, size.blocks);
+		text_table_add(&t, schema_table(id)->name);
+		text_table_add(&t, strbuf_text(&rows));
+		text_table_add(&t, strbuf_text(&bytes));
+		text_table_addf(&t, "%llu.%llu", (unsigned long long)tenths / 10, (unsigned long long)tenths % 10);
+		text_table_add(&t, strbuf_text(&blocks));
+		text_table_add(&t, schema_table(id)->meaning);
+	}
+	finish(i, "tables", &t, out);
+}
+
+static const char *state_name(const struct info *i, uint64_t row)
+{
+	const struct column_schema *column = &schema_table(TABLE_capability)->columns[COLUMN_capability_state];
+	const char *name = schema_value_name(column, number(i, TABLE_capability, COLUMN_capability_state, row));
+
+	return name ? name : "?";
+}
+
+static void print_capabilities(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"), LEFT("capability"), LEFT("state"), LEFT("asked"), LEFT("got"), FLEXIBLE("why"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
+		text_table_addf(&t, "%u",
+				trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))->pid);
+		cell(&t, text(i, TABLE_capability, COLUMN_capability_name, row));
+		text_table_add(&t, state_name(i, row));
+		cell(&t, text(i, TABLE_capability, COLUMN_capability_asked, row));
+		cell(&t, text(i, TABLE_capability, COLUMN_capability_got, row));
+		cell(&t, text(i, TABLE_capability, COLUMN_capability_reason, row));
+	}
+	finish(i, "capabilities", &t, out);
+}
+
+/* How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over one process's readings, and how exact the readings are. */
+struct clock_summary {
+	uint64_t readings, cupti_readings;
+	int64_t drift_ns;
+	uint64_t widest_ns;
+};
+
+static struct clock_summary summarize_clock(const struct info *i, size_t process)
+{
+	uint64_t row = trace_first_row(i->trace, TABLE_clock, process);
+	uint64_t end = trace_first_row(i->trace, TABLE_clock, process + 1);
+	struct clock_summary s = { 0 };
+	uint64_t first = 0;
+
+	for (; row < end; row++) {
+		uint64_t offset = number(i, TABLE_clock, COLUMN_clock_realtime_ns, row) -
+				  number(i, TABLE_clock, COLUMN_clock_monotonic_ns, row);
+		bool missing;
+
+		if (!s.readings++)
+			first = offset;
+		s.drift_ns = (int64_t)(offset - first);
+		s.widest_ns = MAX(s.widest_ns, number(i, TABLE_clock, COLUMN_clock_width_ns, row));
+		trace_value(i->trace, TABLE_clock, COLUMN_clock_cupti_ns, row, &missing);
+		s.cupti_readings += !missing;
+	}
+	return s;
+}
+
+static void print_clocks(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"), RIGHT("readings"), RIGHT("with CUPTI"), RIGHT("realtime drift"), RIGHT("widest reading"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		struct clock_summary s = summarize_clock(i, n);
+		_cleanup_strbuf_ struct strbuf drift = STRBUF_INIT, width = STRBUF_INIT;
+
+		if (!s.readings)
+			continue;
+		strbuf_adds(&drift, s.drift_ns < 0 ? "-" : "");
+		human_duration(&drift, s.drift_ns < 0 ? 0 - (uint64_t)s.drift_ns : (uint64_t)s.drift_ns);
+		human_duration(&width, s.widest_ns);
+		text_table_addf(&t, "%u", trace_process(i->trace, n)->pid);
+		text_table_addf(&t, "%llu", (unsigned long long)s.readings);
+		text_table_addf(&t, "%llu", (unsigned long long)s.cupti_readings);
+		text_table_add(&t, strbuf_text(&drift));
+		text_table_add(&t, strbuf_text(&width));
+	}
+	finish(i, "clocks", &t, out);
+}
+
+static void print_losses(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"), LEFT("reason"), RIGHT("count"), RIGHT("from"), RIGHT("to"), FLEXIBLE("detail"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t n = 0; n < i->loss_count; n++) {
+		const struct trace_loss *l = &i->losses[n];
+		_cleanup_strbuf_ struct strbuf from = STRBUF_INIT, to = STRBUF_INIT, count = STRBUF_INIT;
+
+		human_duration(&from, l->start_ns - MIN(l->start_ns, i->start_ns));
+		human_duration(&to, l->end_ns - MIN(l->end_ns, i->start_ns));
+		human_count(&count, l->count);
+		if (l->process < trace_process_count(i->trace))
+			text_table_addf(&t, "%u", trace_process(i->trace, l->process)->pid);
+		else
+			text_table_add(&t, "-");
+		text_table_add(&t, loss_reason_name(l->reason));
+		text_table_add(&t, l->count ? strbuf_text(&count) : "unknown");
+		text_table_add(&t, strbuf_text(&from));
+		text_table_add(&t, strbuf_text(&to));
+		cell(&t, l->detail);
+	}
+	if (!i->loss_count) {
+		title(i, "loss", out);
+		strbuf_adds(out, "  nothing lost\n");
+	}
+	finish(i, "loss", &t, out);
+}
+
+static void print_text(const struct info *i, struct strbuf *out)
+{
+	print_identity(i, out);
+	print_processes(i, out);
+	print_devices(i, out);
+	print_tables(i, out);
+	print_clocks(i, out);
+	print_capabilities(i, out);
+	print_losses(i, out);
+}
+
+static void write_processes(const struct info *i, struct json *j)
+{
+	json_key(j, "processes");
+	json_array(j);
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		const struct trace_process *p = trace_process(i->trace, n);
+		struct clock_summary s = summarize_clock(i, n);
+
+		json_object(j);
+		json_key_u64(j, "pid", p->pid);
+		json_key_u64(j, "parent_pid", p->parent_pid);
+		json_key_string(j, "command", p->command);
+		json_key_string(j, "executable", p->executable);
+		json_key_string(j, "host", p->host);
+		json_key_bool(j, "recorded", p->inside);
+		json_key_bool(j, "closed", p->closed);
+		json_key(j, "exit_status");
+		if (p->exit_status < 0)
+			json_null(j);
+		else
+			json_i64(j, p->exit_status);
+		json_key_i64(j, "start_ns", (int64_t)(p->start_ns - i->start_ns));
+		json_key_i64(j, "end_ns", (int64_t)(p->end_ns - i->start_ns));
+		json_key_u64(j, "segments", p->segments);
+		json_key_u64(j, "missing_segments", p->missing_segments);
+		json_key_u64(j, "clock_readings", s.readings);
+		json_key_i64(j, "realtime_drift_ns", s.drift_ns);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_devices(const struct info *i, struct json *j)
+{
+	const struct table_schema *table = schema_table(TABLE_device);
+
+	json_key(j, "devices");
+	json_array(j);
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
+		json_object(j);
+		json_key_u64(j, "pid", trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))->pid);
+		for (int c = 0; c < table->column_count; c++) {
+			bool missing;
+			uint64_t v = trace_value(i->trace, TABLE_device, c, row, &missing);
+
+			json_key(j, table->columns[c].name);
+			if (missing)
+				json_null(j);
+			else if (table->columns[c].type == COLUMN_TYPE_STRING)
+				json_string(j, trace_string(i->trace, (uint32_t)v));
+			else
+				json_u64(j, v);
+		}
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_tables(const struct info *i, struct json *j)
+{
+	json_key(j, "tables");
+	json_object(j);
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		struct trace_table_size size;
+
+		trace_table_size(i->trace, (enum table_id)id, &size);
+		if (!size.rows)
+			continue;
+		json_key(j, schema_table(id)->name);
+		json_object(j);
+		json_key_u64(j, "rows", size.rows);
+		json_key_u64(j, "bytes", size.bytes);
+		json_key_u64(j, "blocks", size.blocks);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_capabilities(const struct info *i, struct json *j)
+{
+	json_key(j, "capabilities");
+	json_array(j);
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
+		json_object(j);
+		json_key_u64(j, "pid",
+			     trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))->pid);
+		json_key_string(j, "name", text(i, TABLE_capability, COLUMN_capability_name, row));
+		json_key_string(j, "state", state_name(i, row));
+		json_key_string(j, "asked", text(i, TABLE_capability, COLUMN_capability_asked, row));
+		json_key_string(j, "got", text(i, TABLE_capability, COLUMN_capability_got, row));
+		json_key_string(j, "reason", text(i, TABLE_capability, COLUMN_capability_reason, row));
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_losses(const struct info *i, struct json *j)
+{
+	json_key(j, "loss");
+	json_array(j);
+	for (size_t n = 0; n < i->loss_count; n++) {
+		const struct trace_loss *l = &i->losses[n];
+
+		json_object(j);
+		json_key(j, "pid");
+		if (l->process < trace_process_count(i->trace))
+			json_u64(j, trace_process(i->trace, l->process)->pid);
+		else
+			json_null(j);
+		json_key_string(j, "reason", loss_reason_name(l->reason));
+		json_key(j, "count");
+		if (l->count)
+			json_u64(j, l->count);
+		else
+			json_null(j);
+		json_key_i64(j, "start_ns", (int64_t)(l->start_ns - i->start_ns));
+		json_key_i64(j, "end_ns", (int64_t)(l->end_ns - i->start_ns));
+		json_key_string(j, "detail", l->detail);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void print_json(const struct info *i, struct strbuf *out)
+{
+	struct json j = JSON_PRETTY(out);
+
+	json_object(&j);
+	json_key_string(&j, "recording", i->path);
+	json_key_u64(&j, "start_monotonic_ns", i->start_ns);
+	json_key_i64(&j, "start_unix_ns", (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace));
+	json_key_u64(&j, "duration_ns", i->end_ns - i->start_ns);
+	json_key_u64(&j, "bytes", trace_file_bytes(i->trace));
+	json_key_u64(&j, "segments", trace_segment_count(i->trace));
+	if (i->damaged >= 0)
+		json_key_i64(&j, "damaged_blocks", i->damaged);
+	write_processes(i, &j);
+	write_devices(i, &j);
+	write_tables(i, &j);
+	write_capabilities(i, &j);
+	write_losses(i, &j);
+	json_end(&j);
+	strbuf_addc(out, '\n');
+}
+
+static int print(const struct info *i)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	int status;
+
+	if (i->context->json)
+		print_json(i, &out);
+	else
+		print_text(i, &out);
+	status = cli_print(i->context, &out);
+	if (status == EXIT_DONE && i->damaged > 0)
+		status = cli_failf(i->context, "'%s' has %lld damaged blocks: their rows are left out", i->path,
+				   (long long)i->damaged);
+	return status;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	struct info info = { .context = c };
+	_cleanup_free_ char *path = NULL;
+	struct progress progress;
+	struct error e = { 0 };
+	int status = cli_open_trace(c, argc, argv, &progress, &path, &info.trace), r;
+
+	if (status != EXIT_DONE)
+		return status;
+	info.path = path;
+	r = load(&info, &e);
+	progress_end(&progress);
+	status = r < 0 ? cli_fail(c, &e) : print(&info);
+	trace_free(info.trace);
+	return status;
+}
+
+const struct command cmd_info = {
+	.name = "info",
+	.summary = "what a recording is: processes, devices, tables, sizes, loss",
+	.usage = "[options] [RECORDING]",
+	.description =
+		"Prints who was recorded where and when, how each process ended, the devices, the tables with their rows and "
+		"bytes, the clocks, what was asked of the recorder and what was got, and everything that is known to be "
+		"missing. Without RECORDING it reads the newest *.pitot in the current folder.",
+	.options = options,
+	.examples = examples,
+	.notes = "EXIT STATUS\n\n1 when --verify finds damage.",
+	.run = run,
+};
