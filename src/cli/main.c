@@ -11,6 +11,9 @@
 const struct command *const commands[] = {
 	&cmd_record,
 	&cmd_report,
+	&cmd_info,
+	&cmd_view,
+	&cmd_schema,
 	&cmd_doctor,
 	&cmd_devices,
 	&cmd_completion,
