@@ -98,7 +98,8 @@ static int select_segment(const struct dirent *entry)
 	return is_segment_name(entry->d_name);
 }
 
-static int scan_directory(struct trace *t, const struct map *known, uint64_t *new_blocks, struct error *e)
+static int scan_directory(struct trace *t, const struct map *known, uint64_t *new_blocks,
+			  struct error *e)
 {
 	struct strbuf path = { 0 };
 	struct dirent **entries;
@@ -107,13 +108,15 @@ static int scan_directory(struct trace *t, const struct map *known, uint64_t *ne
 	if (count < 0)
 		return error_errno(e, errno, "cannot list '%s'", t->path);
 	if (count > (int)FILES_MAX)
-		result = error_set(e, E_LIMIT, "'%s' has more than %u segments", t->path, FILES_MAX);
+		result =
+			error_set(e, E_LIMIT, "'%s' has more than %u segments", t->path, FILES_MAX);
 	for (int i = 0; i < count; i++) {
 		if (result == 0) {
 			strbuf_clear(&path);
 			strbuf_addf(&path, "%s/%s", t->path, entries[i]->d_name);
 			result = path.failed ? -ENOMEM
-					     : scan_file(t, known, path.data, entries[i]->d_name, new_blocks);
+					     : scan_file(t, known, path.data, entries[i]->d_name,
+							 new_blocks);
 		}
 		free(entries[i]);
 	}
@@ -128,11 +131,15 @@ static int nothing_found(struct trace *t, struct error *e)
 	const struct failed_file *first = t->failed.data;
 
 	if (t->failed.count == 0)
-		return error_set(e, E_FORMAT, "'%s' is not a recording: no %s segment in it", t->path, SEGMENT_SUFFIX);
+		return error_set(e, E_FORMAT, "'%s' is not a recording: no %s segment in it",
+				 t->path, SEGMENT_SUFFIX);
 	if (t->failed.count == 1)
-		return error_set(e, first->code, "cannot read recording '%s': %s", t->path, first->reason);
-	return error_set(e, first->code, "cannot read recording '%s': none of its %zu segments can be read; the first: %s",
-			 t->path, t->failed.count, first->reason);
+		return error_set(e, first->code, "cannot read recording '%s': %s", t->path,
+				 first->reason);
+	return error_set(
+		e, first->code,
+		"cannot read recording '%s': none of its %zu segments can be read; the first: %s",
+		t->path, t->failed.count, first->reason);
 }
 
 int catalog_scan(struct trace *t, uint64_t *new_blocks, struct error *e)
@@ -164,7 +171,7 @@ static int compare_segments(const void *a, const void *b)
 		return p->session < q->session ? -1 : 1;
 	if (p->number != q->number)
 		return p->number < q->number ? -1 : 1;
-	if (x->file.size != y->file.size)	/* of two files with one number the larger one is read */
+	if (x->file.size != y->file.size) /* of two files with one number the larger one is read */
 		return x->file.size > y->file.size ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
@@ -178,7 +185,8 @@ static int compare_sessions(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void session_add(struct session *session, const struct trace_segment *segment, uint32_t number_before)
+static void session_add(struct session *session, const struct trace_segment *segment,
+			uint32_t number_before)
 {
 	uint32_t number = segment->file.header.number;
 
@@ -202,7 +210,9 @@ static int group_segments(struct trace *t)
 		struct trace_segment *segment = &t->segments.data[i];
 		const struct segment_header *header = &segment->file.header;
 		bool same = before && before->file.header.session == header->session;
-		struct session fresh = { .id = header->session, .pid = header->pid, .start_ns = UINT64_MAX };
+		struct session fresh = { .id = header->session,
+					 .pid = header->pid,
+					 .start_ns = UINT64_MAX };
 
 		segment->repeated = same && before->file.header.number == header->number;
 		if (segment->repeated)
@@ -244,8 +254,10 @@ static int compare_items(const void *a, const void *b, void *trace)
 {
 	const struct trace *t = trace;
 	const struct block_item *x = a, *y = b;
-	const struct trace_segment *p = &t->segments.data[x->segment], *q = &t->segments.data[y->segment];
-	size_t process_x = t->sessions.data[p->session].process, process_y = t->sessions.data[q->session].process;
+	const struct trace_segment *p = &t->segments.data[x->segment],
+				   *q = &t->segments.data[y->segment];
+	size_t process_x = t->sessions.data[p->session].process,
+	       process_y = t->sessions.data[q->session].process;
 	uint64_t start_x = p->file.blocks[x->block].header.start_ns;
 	uint64_t start_y = q->file.blocks[y->block].header.start_ns;
 
@@ -266,7 +278,9 @@ static int list_blocks(struct trace *t, uint32_t index)
 
 	for (size_t i = 0; i < file->block_count; i++) {
 		const struct block_header *header = &file->blocks[i].header;
-		struct block_item item = { .segment = index, .block = (uint32_t)i, .rows = header->rows };
+		struct block_item item = { .segment = index,
+					   .block = (uint32_t)i,
+					   .rows = header->rows };
 		struct table_data *table;
 
 		if (!schema_table(header->table) || header->rows == 0)
@@ -291,14 +305,16 @@ int catalog_blocks(struct trace *t)
 			return -ENOMEM;
 	for (size_t i = 1; i <= TABLE_MAX; i++)
 		if (t->tables[i].items.count)
-			qsort_r(t->tables[i].items.data, t->tables[i].items.count, sizeof(struct block_item),
-				compare_items, t);
+			qsort_r(t->tables[i].items.data, t->tables[i].items.count,
+				sizeof(struct block_item), compare_items, t);
 	return 0;
 }
 
 void table_release(struct table_data *table)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(table->columns); i++) {
+		if (!table->columns[i].loaded)
+			continue;
 		free(table->columns[i].values);
 		free(table->columns[i].valid);
 	}

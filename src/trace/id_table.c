@@ -10,7 +10,7 @@
 
 int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest, uint64_t count)
 {
-	uint64_t span = greatest - least + 1;	/* 0 when it wraps around */
+	uint64_t span = greatest - least + 1; /* 0 when it wraps around */
 
 	*table = (struct id_table){ .base = least, .span = span, .sparse = MAP_INIT };
 	if (span == 0 || span - 1 > MAX(4 * count, SPAN_ALWAYS_DIRECT))
@@ -50,8 +50,8 @@ int id_table_add(struct id_table *table, uint64_t key, uint32_t value)
 	return 1;
 }
 
-int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values, uint32_t first_value,
-		  size_t count)
+int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values,
+		  uint32_t first_value, size_t count)
 {
 	uint32_t least = UINT32_MAX, greatest = 0;
 	int result;
@@ -64,6 +64,7 @@ int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *
 	}
 	result = id_table_init(table, least, greatest, count);
 	for (size_t i = 0; i < count && result >= 0; i++)
-		result = id_table_add(table, keys[i], values ? values[i] : first_value + (uint32_t)i);
+		result = id_table_add(table, keys[i],
+				      values ? values[i] : first_value + (uint32_t)i);
 	return MIN(result, 0);
 }

@@ -12,28 +12,31 @@
 #define ID_ABSENT UINT32_MAX
 
 struct id_table {
-	uint32_t *direct;	/* direct[key - base], ID_ABSENT where there is none; NULL: sparse is used */
+	uint32_t *
+		direct; /* direct[key - base], ID_ABSENT where there is none; NULL: sparse is used */
 	uint64_t base, span;
 	struct map sparse;
 };
 
 /* For `count` keys between least and greatest. 0 or -ENOMEM. */
-int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest, uint64_t count) MUST_USE;
-void id_table_release(struct id_table *table);	/* a zeroed table is allowed, and empty */
+int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest,
+		  uint64_t count) MUST_USE;
+void id_table_release(struct id_table *table); /* a zeroed table is allowed, and empty */
 
 /* Key must lie between least and greatest. 1 if it was added, 0 if it was there (and keeps its value), or -ENOMEM. */
 int id_table_add(struct id_table *table, uint64_t key, uint32_t value) MUST_USE;
 
 /* Adds keys[i] -> values[i], or first_value + i without values. For a zeroed table. 0 or -ENOMEM. */
-int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values, uint32_t first_value,
-		  size_t count) MUST_USE;
+int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values,
+		  uint32_t first_value, size_t count) MUST_USE;
 
 static inline uint32_t id_table_get(const struct id_table *table, uint64_t key)
 {
 	uint64_t value;
 
 	if (table->direct)
-		return key - table->base < table->span ? table->direct[key - table->base] : ID_ABSENT;
+		return key - table->base < table->span ? table->direct[key - table->base]
+						       : ID_ABSENT;
 	return map_get(&table->sparse, key, &value) ? (uint32_t)value : ID_ABSENT;
 }
 

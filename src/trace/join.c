@@ -22,10 +22,10 @@
 
 struct call_index {
 	uint64_t least;
-	unsigned shift;		/* bucket of an id: (id - least) >> shift; HASHED: hash of the id */
-	uint32_t buckets;	/* a power of two when hashed */
-	uint32_t *first;	/* first[b] … first[b + 1]: places in calls */
-	uint32_t *calls;	/* rows of api_call */
+	unsigned shift; /* bucket of an id: (id - least) >> shift; HASHED: hash of the id */
+	uint32_t buckets; /* a power of two when hashed */
+	uint32_t *first; /* first[b] … first[b + 1]: places in calls */
+	uint32_t *calls; /* rows of api_call */
 };
 #define HASHED 64u
 
@@ -66,7 +66,8 @@ static uint32_t bucket_of(const struct call_index *index, uint64_t id)
 	return (uint32_t)MIN(bucket, index->buckets);
 }
 
-static uint32_t count_calls(struct call_index *index, const uint64_t *ids, uint64_t begin, uint64_t end)
+static uint32_t count_calls(struct call_index *index, const uint64_t *ids, uint64_t begin,
+			    uint64_t end)
 {
 	uint32_t greatest = 0;
 
@@ -81,7 +82,8 @@ static uint32_t count_calls(struct call_index *index, const uint64_t *ids, uint6
 }
 
 /* Chooses shift and buckets: at most twice as many buckets as calls. */
-static void shape_buckets(struct call_index *index, const uint64_t *ids, uint64_t begin, uint64_t end)
+static void shape_buckets(struct call_index *index, const uint64_t *ids, uint64_t begin,
+			  uint64_t end)
 {
 	uint64_t least = UINT64_MAX, greatest = 0;
 
@@ -155,19 +157,22 @@ void calls_release(struct trace *t)
 struct join {
 	const struct trace *t;
 	const struct table_data *table;
-	const uint64_t *ids;		/* the table's correlation ids; 0 where missing */
-	const uint64_t *call_ids;	/* those of api_call */
+	const uint64_t *ids; /* the table's correlation ids; 0 where missing */
+	const uint64_t *call_ids; /* those of api_call */
 	uint32_t kinds;
 	uint32_t *launches;
 };
 
 static bool suits(const struct join *join, uint32_t call)
 {
-	const uint32_t *functions = join->t->tables[TABLE_api_call].columns[COLUMN_api_call_function].values;
-	const uint8_t *kinds = join->t->tables[TABLE_api_function].columns[COLUMN_api_function_kind].values;
+	const uint32_t *functions =
+		join->t->tables[TABLE_api_call].columns[COLUMN_api_call_function].values;
+	const uint8_t *kinds =
+		join->t->tables[TABLE_api_function].columns[COLUMN_api_function_kind].values;
 	uint32_t function = functions[call];
 
-	return function != TRACE_NO_ROW && kinds[function] < 32 && join->kinds >> kinds[function] & 1;
+	return function != TRACE_NO_ROW && kinds[function] < 32 &&
+	       join->kinds >> kinds[function] & 1;
 }
 
 static uint32_t find_call(const struct join *join, const struct call_index *index, uint64_t id)
@@ -195,8 +200,10 @@ static uint32_t find_call(const struct join *join, const struct call_index *inde
 static int join_rows(void *user, unsigned worker, size_t item)
 {
 	const struct join *join = user;
-	uint64_t row = (uint64_t)item * ROWS_PER_ITEM, end = MIN(row + ROWS_PER_ITEM, join->table->rows);
-	size_t process = trace_row_process(join->t, (enum table_id)(join->table - join->t->tables), row);
+	uint64_t row = (uint64_t)item * ROWS_PER_ITEM,
+		 end = MIN(row + ROWS_PER_ITEM, join->table->rows);
+	size_t process =
+		trace_row_process(join->t, (enum table_id)(join->table - join->t->tables), row);
 
 	(void)worker;
 	for (; row < end; row++) {
@@ -214,8 +221,9 @@ static int load_columns(struct trace *t, enum table_id table, int correlation, s
 	if (result == 0)
 		result = trace_load(t, TABLE_api_function, COLUMN_BIT(api_function, kind), e);
 	if (result == 0)
-		result = trace_load(t, TABLE_api_call,
-				    COLUMN_BIT(api_call, correlation) | COLUMN_BIT(api_call, function), e);
+		result = trace_load(
+			t, TABLE_api_call,
+			COLUMN_BIT(api_call, correlation) | COLUMN_BIT(api_call, function), e);
 	return result;
 }
 
@@ -236,7 +244,8 @@ static int join_table(struct trace *t, struct table_data *table, enum table_id i
 		free(join.launches);
 		return result;
 	}
-	parallel_for(t->options.threads, (table->rows + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM, join_rows, &join);
+	parallel_for(t->options.threads, (table->rows + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM,
+		     join_rows, &join);
 	table->launches = join.launches;
 	return 0;
 }
@@ -248,13 +257,15 @@ int trace_launches(struct trace *t, enum table_id id, const uint32_t **calls, st
 	int result;
 
 	if (correlation < 0 || launching_kinds(id) == 0)
-		return error_set(e, E_USAGE, "table '%s' has no launches", schema ? schema->name : "?");
+		return error_set(e, E_USAGE, "table '%s' has no launches",
+				 schema ? schema->name : "?");
 	if (!t->tables[id].launches) {
 		result = load_columns(t, id, correlation, e);
 		if (result == 0)
 			result = join_table(t, &t->tables[id], id, correlation);
 		if (result == -ENOMEM)
-			return error_errno(e, ENOMEM, "cannot find the launches of table '%s'", schema->name);
+			return error_errno(e, ENOMEM, "cannot find the launches of table '%s'",
+					   schema->name);
 		if (result < 0)
 			return result;
 	}

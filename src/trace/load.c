@@ -18,7 +18,7 @@
 #include "trace/parallel.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define ROWS_PER_THREAD 16384	/* fewer are not worth a thread */
+#define ROWS_PER_THREAD 16384 /* fewer are not worth a thread */
 
 struct load_column {
 	int index;
@@ -29,19 +29,19 @@ struct load_column {
 /* What a thread needs for itself. */
 struct load_worker {
 	struct decoder *decoder;
-	uint8_t *valid;		/* block_rows bytes for each column */
+	uint8_t *valid; /* block_rows bytes for each column */
 };
 
 struct load_job {
 	struct trace *t;
 	struct table_data *table;
-	bool first;		/* load of this table */
+	bool first; /* load of this table */
 	unsigned threads;
-	uint32_t block_rows;	/* of the largest block */
+	uint32_t block_rows; /* of the largest block */
 	struct load_column columns[64];
 	size_t column_count;
 	struct load_worker workers[PARALLEL_MAX];
-	pthread_mutex_t lock;	/* for allocating column.data.valid */
+	pthread_mutex_t lock; /* for allocating column.data.valid */
 	atomic_bool damaged;
 	atomic_uint_fast64_t rows_done;
 };
@@ -92,13 +92,14 @@ int load_place(struct trace *t, struct table_data *table, struct error *e)
 	if (row < TRACE_NO_ROW)
 		return 0;
 	table->fixed = false;
-	return error_set(e, E_LIMIT, "%llu rows are too many for one table; at most %u can be loaded",
+	return error_set(e, E_LIMIT,
+			 "%llu rows are too many for one table; at most %u can be loaded",
 			 (unsigned long long)row, TRACE_NO_ROW - 1);
 }
 
 /* Marks the rows of a block that have no value. */
-static int keep_validity(struct load_job *job, struct load_column *column, const struct block_item *item,
-			 const uint8_t *valid)
+static int keep_validity(struct load_job *job, struct load_column *column,
+			 const struct block_item *item, const uint8_t *valid)
 {
 	uint8_t *whole;
 
@@ -117,14 +118,16 @@ static int keep_validity(struct load_job *job, struct load_column *column, const
 }
 
 /* Ids of the session become ids of the trace, or rows. */
-static void translate(struct load_job *job, const struct load_column *column, const struct block_item *item,
-		      const uint8_t *valid)
+static void translate(struct load_job *job, const struct load_column *column,
+		      const struct block_item *item, const uint8_t *valid)
 {
 	bool is_string = column->schema->type == COLUMN_TYPE_STRING;
-	const struct table_data *target = &job->t->tables[is_string ? TABLE_string : column->schema->ref];
+	const struct table_data *target =
+		&job->t->tables[is_string ? TABLE_string : column->schema->ref];
 	const struct id_table *ids = &target->ids[job->t->segments.data[item->segment].session];
 	uint32_t *values = (uint32_t *)column->data.values + item->row;
-	uint32_t absent = is_string ? STRING_LOST : TRACE_NO_ROW, missing = is_string ? STRING_EMPTY : TRACE_NO_ROW;
+	uint32_t absent = is_string ? STRING_LOST : TRACE_NO_ROW,
+		 missing = is_string ? STRING_EMPTY : TRACE_NO_ROW;
 
 	for (uint32_t i = 0; i < item->rows; i++) {
 		uint32_t value = id_table_get(ids, values[i]);
@@ -133,13 +136,15 @@ static void translate(struct load_job *job, const struct load_column *column, co
 	}
 }
 
-static int finish_block(struct load_job *job, const struct block_item *item, const struct column_target *targets)
+static int finish_block(struct load_job *job, const struct block_item *item,
+			const struct column_target *targets)
 {
 	for (size_t c = 0; c < job->column_count; c++) {
 		struct load_column *column = &job->columns[c];
 		const uint8_t *valid = targets[c].has_missing ? targets[c].valid : NULL;
 
-		if (column->schema->type == COLUMN_TYPE_STRING || column->schema->type == COLUMN_TYPE_REF)
+		if (column->schema->type == COLUMN_TYPE_STRING ||
+		    column->schema->type == COLUMN_TYPE_REF)
 			translate(job, column, item, valid);
 		if (valid && keep_validity(job, column, item, valid) < 0)
 			return -ENOMEM;
@@ -148,7 +153,8 @@ static int finish_block(struct load_job *job, const struct block_item *item, con
 }
 
 /* A block that could be decoded before, but not these columns of it. */
-static void leave_missing(struct load_job *job, struct block_item *item, struct column_target *targets)
+static void leave_missing(struct load_job *job, struct block_item *item,
+			  struct column_target *targets)
 {
 	item->state = BLOCK_INCOMPLETE;
 	for (size_t c = 0; c < job->column_count; c++) {
@@ -161,7 +167,8 @@ static void leave_missing(struct load_job *job, struct block_item *item, struct 
 static void tell_progress(struct load_job *job, unsigned worker, uint32_t rows)
 {
 	const struct trace_options *options = &job->t->options;
-	uint64_t done = atomic_fetch_add_explicit(&job->rows_done, rows, memory_order_relaxed) + rows;
+	uint64_t done =
+		atomic_fetch_add_explicit(&job->rows_done, rows, memory_order_relaxed) + rows;
 
 	if (options->progress && worker == 0)
 		options->progress(options->progress_user, done, job->table->rows);
@@ -181,11 +188,12 @@ static int load_block(void *user, unsigned index, size_t number)
 	for (size_t c = 0; c < job->column_count; c++)
 		targets[c] = (struct column_target){
 			.column = job->columns[c].index,
-			.values = (uint8_t *)job->columns[c].data.values + item->row * job->columns[c].schema->width,
+			.values = (uint8_t *)job->columns[c].data.values +
+				  item->row * job->columns[c].schema->width,
 			.valid = worker->valid + c * job->block_rows,
 		};
-	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets, job->column_count,
-			      job->first || job->t->options.verify, NULL);
+	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
+			      job->column_count, job->first || job->t->options.verify, NULL);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {
@@ -217,7 +225,8 @@ static int decode_blocks(struct load_job *job)
 	if (job->table->rows == 0)
 		return 0;
 	for (size_t c = 0; c < job->column_count; c++) {
-		job->columns[c].data.values = array_new(job->table->rows, job->columns[c].schema->width);
+		job->columns[c].data.values =
+			array_new(job->table->rows, job->columns[c].schema->width);
 		if (!job->columns[c].data.values)
 			return -ENOMEM;
 	}
@@ -231,11 +240,13 @@ static int permute_column(void *user, unsigned worker, size_t number)
 {
 	struct load_job *job = user;
 	struct load_column *column = &job->columns[number];
-	int result = sort_apply(&column->data.values, column->schema->width, job->table->permutation, job->table->rows);
+	int result = sort_apply(&column->data.values, column->schema->width,
+				job->table->permutation, job->table->rows);
 
 	(void)worker;
 	if (result == 0 && column->data.valid)
-		result = sort_apply((void **)&column->data.valid, 1, job->table->permutation, job->table->rows);
+		result = sort_apply((void **)&column->data.valid, 1, job->table->permutation,
+				    job->table->rows);
 	return result;
 }
 
@@ -249,19 +260,22 @@ static int order_rows(struct load_job *job, int time_column)
 	for (size_t c = 0; c < job->column_count && job->first; c++) {
 		if (job->columns[c].index != time_column)
 			continue;
-		result = sort_rows(job->columns[c].data.values, table->first_row, job->t->processes.count,
-				   &table->permutation);
+		result = sort_rows(job->columns[c].data.values, table->first_row,
+				   job->t->processes.count, &table->permutation);
 		if (result < 0)
 			return result;
 	}
-	return table->permutation ? parallel_for(job->threads, job->column_count, permute_column, job) : 0;
+	return table->permutation
+		       ? parallel_for(job->threads, job->column_count, permute_column, job)
+		       : 0;
 }
 
 static int workers_init(struct load_job *job)
 {
 	size_t blocks = job->table->items.count;
 
-	job->threads = (unsigned)MIN(job->t->options.threads, blocks ? 1 + job->table->size.rows / ROWS_PER_THREAD : 0);
+	job->threads = (unsigned)MIN(job->t->options.threads,
+				     blocks ? 1 + job->table->size.rows / ROWS_PER_THREAD : 0);
 	for (size_t i = 0; i < blocks; i++)
 		job->block_rows = MAX(job->block_rows, job->table->items.data[i].rows);
 	for (unsigned i = 0; i < job->threads; i++) {
@@ -310,7 +324,8 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 }
 
 /* Columns that have to be decoded, with what they refer to at hand. */
-static int choose_columns(struct load_job *job, const struct table_schema *schema, uint64_t columns, struct error *e)
+static int choose_columns(struct load_job *job, const struct table_schema *schema, uint64_t columns,
+			  struct error *e)
 {
 	int result = 0;
 
@@ -325,7 +340,8 @@ static int choose_columns(struct load_job *job, const struct table_schema *schem
 			result = refs_load(job->t, TABLE_string, e);
 		else if (column->type == COLUMN_TYPE_REF)
 			result = refs_load(job->t, column->ref, e);
-		job->columns[job->column_count++] = (struct load_column){ .index = c, .schema = column };
+		job->columns[job->column_count++] =
+			(struct load_column){ .index = c, .schema = column };
 	}
 	return result;
 }

@@ -7,10 +7,12 @@
 
 #include "base/strbuf.h"
 
-static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_t count, uint64_t start_ns,
-	       uint64_t end_ns, const char *detail)
+static int add(struct trace *t, size_t process, enum loss_reason reason, uint64_t count,
+	       uint64_t start_ns, uint64_t end_ns, const char *detail)
 {
-	struct trace_loss loss = { process, reason, count, start_ns, MAX(start_ns, end_ns), trace_keep(t, detail) };
+	struct trace_loss loss = {
+		process, reason, count, start_ns, MAX(start_ns, end_ns), trace_keep(t, detail)
+	};
 
 	return vec_push(&t->losses, loss);
 }
@@ -19,9 +21,11 @@ static int add_rows(struct trace *t)
 {
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++) {
 		bool missing;
-		uint32_t detail = (uint32_t)trace_value(t, TABLE_loss, COLUMN_loss_detail, row, &missing);
+		uint32_t detail =
+			(uint32_t)trace_value(t, TABLE_loss, COLUMN_loss_detail, row, &missing);
 
-		if (add(t, trace_row_process(t, TABLE_loss, row), trace_u8(t, TABLE_loss, COLUMN_loss_reason)[row],
+		if (add(t, trace_row_process(t, TABLE_loss, row),
+			trace_u8(t, TABLE_loss, COLUMN_loss_reason)[row],
 			trace_u64(t, TABLE_loss, COLUMN_loss_count)[row],
 			trace_u64(t, TABLE_loss, COLUMN_loss_start_ns)[row],
 			trace_u64(t, TABLE_loss, COLUMN_loss_end_ns)[row],
@@ -48,8 +52,8 @@ static int add_failed_files(struct trace *t)
 	int result = 0;
 
 	for (size_t i = 0; i < t->failed.count && result == 0; i++)
-		result = add(t, process_of_name(t, t->failed.data[i].name), loss_reason_damaged_file, 1, 0, 0,
-			     t->failed.data[i].reason);
+		result = add(t, process_of_name(t, t->failed.data[i].name),
+			     loss_reason_damaged_file, 1, 0, 0, t->failed.data[i].reason);
 	return result;
 }
 
@@ -70,7 +74,8 @@ static void find_damage(const struct trace *t, struct file_damage *damage)
 
 			if (item->state == BLOCK_GOOD)
 				continue;
-			d->start_ns = d->blocks ? MIN(d->start_ns, header->start_ns) : header->start_ns;
+			d->start_ns =
+				d->blocks ? MIN(d->start_ns, header->start_ns) : header->start_ns;
 			d->end_ns = MAX(d->end_ns, header->end_ns);
 			d->blocks++;
 			d->rows += header->rows;
@@ -78,20 +83,21 @@ static void find_damage(const struct trace *t, struct file_damage *damage)
 	}
 }
 
-static int add_damage(struct trace *t, const struct trace_segment *segment, const struct file_damage *damage,
-		      struct strbuf *detail)
+static int add_damage(struct trace *t, const struct trace_segment *segment,
+		      const struct file_damage *damage, struct strbuf *detail)
 {
 	const struct session *session = &t->sessions.data[segment->session];
 	uint64_t start_ns = segment->file.header.start_monotonic_ns, end_ns = session->end_ns;
 	uint64_t pieces = segment->file.damaged_blocks + damage->blocks;
 
 	if (segment->repeated)
-		return add(t, session->process, loss_reason_damaged_file, 1, start_ns, end_ns, detail->data);
+		return add(t, session->process, loss_reason_damaged_file, 1, start_ns, end_ns,
+			   detail->data);
 	if (pieces == 0)
 		return 0;
 	if (damage->blocks)
-		strbuf_addf(detail, ": %llu damaged blocks of %llu rows", (unsigned long long)damage->blocks,
-			    (unsigned long long)damage->rows);
+		strbuf_addf(detail, ": %llu damaged blocks of %llu rows",
+			    (unsigned long long)damage->blocks, (unsigned long long)damage->rows);
 	if (segment->file.damaged_blocks)
 		strbuf_addf(detail, ": %llu pieces of damage, %llu bytes skipped",
 			    (unsigned long long)segment->file.damaged_blocks,
@@ -100,10 +106,12 @@ static int add_damage(struct trace *t, const struct trace_segment *segment, cons
 		start_ns = damage->start_ns;
 		end_ns = damage->end_ns;
 	}
-	return add(t, session->process, loss_reason_damaged_file, pieces, start_ns, end_ns, strbuf_text(detail));
+	return add(t, session->process, loss_reason_damaged_file, pieces, start_ns, end_ns,
+		   strbuf_text(detail));
 }
 
-static int add_segment(struct trace *t, const struct trace_segment *segment, const struct file_damage *damage)
+static int add_segment(struct trace *t, const struct trace_segment *segment,
+		       const struct file_damage *damage)
 {
 	const struct session *session = &t->sessions.data[segment->session];
 	struct strbuf detail = { 0 };
@@ -117,8 +125,8 @@ static int add_segment(struct trace *t, const struct trace_segment *segment, con
 	if (result == 0 && !segment->repeated && !segment->file.closed) {
 		strbuf_clear(&detail);
 		strbuf_addf(&detail, "%s: not closed in order", segment->name);
-		result = add(t, session->process, loss_reason_truncated_file, 0, session->end_ns, session->end_ns,
-			     strbuf_text(&detail));
+		result = add(t, session->process, loss_reason_truncated_file, 0, session->end_ns,
+			     session->end_ns, strbuf_text(&detail));
 	}
 	strbuf_release(&detail);
 	return result;

@@ -14,7 +14,7 @@
 struct seen {
 	struct trace_process process;
 	bool has_end;
-	size_t shown;		/* index of the process that stands for it, or SIZE_MAX */
+	size_t shown; /* index of the process that stands for it, or SIZE_MAX */
 	uint64_t shown_start_ns;
 };
 
@@ -22,7 +22,7 @@ struct building {
 	struct trace *t;
 	VEC(struct trace_process) processes;
 	VEC(struct seen) seen;
-	VEC(size_t) first_seen;		/* of each session: index of its first row in `seen`, or SIZE_MAX */
+	VEC(size_t) first_seen; /* of each session: index of its first row in `seen`, or SIZE_MAX */
 };
 
 static uint64_t value_of(const struct trace *t, int column, uint64_t row, uint64_t otherwise)
@@ -51,7 +51,8 @@ static void take_row(const struct trace *t, uint64_t row, struct trace_process *
 	p->command = text_of(t, COLUMN_process_command, row, p->command);
 	p->executable = text_of(t, COLUMN_process_executable, row, p->executable);
 	p->host = text_of(t, COLUMN_process_host, row, p->host);
-	p->exit_status = (int)(int64_t)value_of(t, COLUMN_process_exit_status, row, (uint64_t)(int64_t)p->exit_status);
+	p->exit_status = (int)(int64_t)value_of(t, COLUMN_process_exit_status, row,
+						(uint64_t)(int64_t)p->exit_status);
 	if (end == 0)
 		return;
 	p->end_ns = end;
@@ -60,7 +61,9 @@ static void take_row(const struct trace *t, uint64_t row, struct trace_process *
 
 static struct trace_process blank_process(uint32_t pid)
 {
-	return (struct trace_process){ .pid = pid, .command = "", .executable = "", .host = "", .exit_status = -1 };
+	return (struct trace_process){
+		.pid = pid, .command = "", .executable = "", .host = "", .exit_status = -1
+	};
 }
 
 /* Rows about one process image, written at its start and again at its end, are one item. */
@@ -72,7 +75,8 @@ static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, s
 	struct seen *seen;
 
 	for (*index = 0; *index < b->seen.count; ++*index)
-		if (b->seen.data[*index].process.pid == pid && b->seen.data[*index].process.start_ns == start)
+		if (b->seen.data[*index].process.pid == pid &&
+		    b->seen.data[*index].process.start_ns == start)
 			break;
 	fresh.process.end_ns = session_end_ns;
 	if (*index == b->seen.count && vec_push(&b->seen, fresh) < 0)
@@ -104,7 +108,8 @@ static int add_session(struct building *b, size_t index)
 	process.start_ns = session->start_ns;
 	process.end_ns = session->end_ns;
 	for (uint64_t row = trace_first_row(t, TABLE_process, index); row < end; row++) {
-		if (value_of(t, COLUMN_process_source, row, process_source_inside) == process_source_inside) {
+		if (value_of(t, COLUMN_process_source, row, process_source_inside) ==
+		    process_source_inside) {
 			take_row(t, row, &process, &has_end);
 			has_own = true;
 			continue;
@@ -133,7 +138,8 @@ static bool fits_better(const struct seen *a, const struct seen *b, uint64_t sta
 
 	if (a_before != b_before)
 		return a_before;
-	return a_before ? a->process.start_ns > b->process.start_ns : a->process.start_ns < b->process.start_ns;
+	return a_before ? a->process.start_ns > b->process.start_ns
+			: a->process.start_ns < b->process.start_ns;
 }
 
 static struct seen *find_seen(struct building *b, const struct trace_process *process)
@@ -143,7 +149,8 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 	for (size_t i = 0; i < b->seen.count; i++) {
 		struct seen *s = &b->seen.data[i];
 
-		if (s->process.pid == process->pid && (!best || fits_better(s, best, process->start_ns)))
+		if (s->process.pid == process->pid &&
+		    (!best || fits_better(s, best, process->start_ns)))
 			best = s;
 	}
 	return best;
@@ -213,7 +220,8 @@ static int add_others(struct building *b)
 
 static int compare_processes(const void *a, const void *b, void *processes)
 {
-	const struct trace_process *all = processes, *x = &all[*(const size_t *)a], *y = &all[*(const size_t *)b];
+	const struct trace_process *all = processes, *x = &all[*(const size_t *)a],
+				   *y = &all[*(const size_t *)b];
 
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
@@ -226,7 +234,8 @@ static int compare_processes(const void *a, const void *b, void *processes)
 static int take_processes(struct building *b)
 {
 	struct trace *t = b->t;
-	size_t count = b->processes.count, *order = malloc(2 * count * sizeof(*order)), *place = order + count;
+	size_t count = b->processes.count, *order = malloc(2 * count * sizeof(*order)),
+	       *place = order + count;
 
 	t->processes.count = 0;
 	if (!order || vec_reserve(&t->processes, count) < 0) {

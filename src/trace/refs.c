@@ -8,8 +8,8 @@
 #include <errno.h>
 
 /* The rows of `count` blocks, which follow each other and are all of one session. */
-static int fill_session(struct id_table *ids, const struct block_item *items, size_t count, const uint32_t *keys,
-			const uint32_t *values)
+static int fill_session(struct id_table *ids, const struct block_item *items, size_t count,
+			const uint32_t *keys, const uint32_t *values)
 {
 	uint64_t first = items[0].row, rows = 0;
 
@@ -18,10 +18,12 @@ static int fill_session(struct id_table *ids, const struct block_item *items, si
 			rows += items[i].rows;
 	if (rows == 0)
 		return 0;
-	return id_table_fill(ids, keys + first, values ? values + first : NULL, (uint32_t)first, rows);
+	return id_table_fill(ids, keys + first, values ? values + first : NULL, (uint32_t)first,
+			     rows);
 }
 
-static int fill_sessions(struct trace *t, struct table_data *table, const uint32_t *keys, const uint32_t *values)
+static int fill_sessions(struct trace *t, struct table_data *table, const uint32_t *keys,
+			 const uint32_t *values)
 {
 	const struct block_item *items = table->items.data;
 	size_t end;
@@ -51,7 +53,9 @@ int refs_load(struct trace *t, enum table_id target, struct error *e)
 	if (result < 0 || table->ids)
 		return result;
 	result = fill_sessions(t, table, table->columns[id].values,
-			       target == TABLE_string ? table->columns[COLUMN_string_text].values : NULL);
-	return result == -ENOMEM ? error_errno(e, ENOMEM, "cannot index table '%s'", schema_table(target)->name)
+			       target == TABLE_string ? table->columns[COLUMN_string_text].values
+						      : NULL);
+	return result == -ENOMEM ? error_errno(e, ENOMEM, "cannot index table '%s'",
+					       schema_table(target)->name)
 				 : result;
 }

@@ -14,7 +14,7 @@
 #include "trace/parallel.h"
 
 struct run {
-	uint32_t next, end;	/* rows */
+	uint32_t next, end; /* rows */
 };
 
 struct run_list {
@@ -39,7 +39,8 @@ static int find_runs(const uint64_t *times, uint64_t begin, uint64_t end, struct
 
 static bool run_before(const uint64_t *times, const struct run *a, const struct run *b)
 {
-	return times[a->next] != times[b->next] ? times[a->next] < times[b->next] : a->next < b->next;
+	return times[a->next] != times[b->next] ? times[a->next] < times[b->next]
+						: a->next < b->next;
 }
 
 static int compare_runs(const void *a, const void *b, void *times)
@@ -124,14 +125,16 @@ static int sort_process(const uint64_t *times, uint64_t begin, uint64_t end, uin
 		return 0;
 	result = find_runs(times, begin, end, &list);
 	if (result == 0) {
-		qsort_r(list.runs.data, list.runs.count, sizeof(struct run), compare_runs, (void *)times);
+		qsort_r(list.runs.data, list.runs.count, sizeof(struct run), compare_runs,
+			(void *)times);
 		merge_runs(times, list.runs.data, list.runs.count, permutation + begin);
 	}
 	vec_release(&list.runs);
 	return result;
 }
 
-int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes, uint32_t **permutation)
+int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes,
+	      uint32_t **permutation)
 {
 	uint32_t *order;
 
@@ -153,12 +156,12 @@ int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes
 	return 0;
 }
 
-#define APPLY(type)                                                                                                    \
-	do {                                                                                                           \
-		const type *from = *values;                                                                            \
-		type *to = sorted;                                                                                     \
-		for (uint64_t i = 0; i < rows; i++)                                                                    \
-			to[i] = from[permutation[i]];                                                                  \
+#define APPLY(type)                                                                                \
+	do {                                                                                       \
+		const type *from = *values;                                                        \
+		type *to = sorted;                                                                 \
+		for (uint64_t i = 0; i < rows; i++)                                                \
+			to[i] = from[permutation[i]];                                              \
 	} while (0)
 
 int sort_apply(void **values, size_t width, const uint32_t *permutation, uint64_t rows)

@@ -30,12 +30,13 @@ const char *trace_keep(struct trace *t, const char *text)
 }
 
 struct string_rows {
-	VEC(uint32_t) ids;	/* in the session */
-	VEC(uint32_t) texts;	/* in the trace */
+	VEC(uint32_t) ids; /* in the session */
+	VEC(uint32_t) texts; /* in the trace */
 };
 
 /* The ids are in their place already, behind those that are counted. */
-static int add_texts(struct trace *t, struct string_rows *rows, const struct bytes_column *texts, uint32_t count)
+static int add_texts(struct trace *t, struct string_rows *rows, const struct bytes_column *texts,
+		     uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t length = texts->offsets[i + 1] - texts->offsets[i];
@@ -49,7 +50,8 @@ static int add_texts(struct trace *t, struct string_rows *rows, const struct byt
 	return 0;
 }
 
-static int load_block(struct trace *t, struct decoder *decoder, struct block_item *item, struct string_rows *rows)
+static int load_block(struct trace *t, struct decoder *decoder, struct block_item *item,
+		      struct string_rows *rows)
 {
 	const struct segment *file = &t->segments.data[item->segment].file;
 	struct bytes_column texts = { NULL, NULL };
@@ -62,7 +64,8 @@ static int load_block(struct trace *t, struct decoder *decoder, struct block_ite
 	if (vec_reserve(&rows->ids, item->rows) < 0 || vec_reserve(&rows->texts, item->rows) < 0)
 		return -ENOMEM;
 	targets[0].values = rows->ids.data + rows->ids.count;
-	result = block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets), true, NULL);
+	result = block_decode(decoder, file, &file->blocks[item->block], targets,
+			      ARRAY_SIZE(targets), true, NULL);
 
 	if (result < 0) {
 		item->state = BLOCK_DAMAGED;
@@ -77,8 +80,10 @@ static int load_block(struct trace *t, struct decoder *decoder, struct block_ite
 /* Makes the decoded rows the columns of the table. */
 static void take_columns(struct table_data *table, struct string_rows *rows)
 {
-	table->columns[COLUMN_string_id] = (struct column_data){ .values = rows->ids.data, .loaded = true };
-	table->columns[COLUMN_string_text] = (struct column_data){ .values = rows->texts.data, .loaded = true };
+	table->columns[COLUMN_string_id] =
+		(struct column_data){ .values = rows->ids.data, .loaded = true };
+	table->columns[COLUMN_string_text] =
+		(struct column_data){ .values = rows->texts.data, .loaded = true };
 	rows->ids.data = rows->texts.data = NULL;
 }
 

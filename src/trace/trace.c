@@ -16,10 +16,12 @@ static int64_t find_realtime_offset(const struct trace *t)
 	const struct table_data *table = &t->tables[TABLE_clock];
 	const struct block_item *item = table->items.data;
 	const struct segment *file = item ? &t->segments.data[item->segment].file : NULL;
-	uint64_t *monotonic = item ? calloc(item->rows, 2 * sizeof(uint64_t) + sizeof(uint32_t)) : NULL;
+	uint64_t *monotonic =
+		item ? calloc(item->rows, 2 * sizeof(uint64_t) + sizeof(uint32_t)) : NULL;
 	struct decoder *decoder = decoder_new();
 	uint64_t *realtime = monotonic ? monotonic + item->rows : NULL;
-	uint32_t *width = monotonic ? (uint32_t *)(realtime + item->rows) : NULL, least = UINT32_MAX;
+	uint32_t *width = monotonic ? (uint32_t *)(realtime + item->rows) : NULL,
+		 least = UINT32_MAX;
 	struct column_target targets[] = {
 		{ .column = COLUMN_clock_monotonic_ns, .values = monotonic },
 		{ .column = COLUMN_clock_realtime_ns, .values = realtime },
@@ -27,7 +29,8 @@ static int64_t find_realtime_offset(const struct trace *t)
 	};
 
 	if (monotonic && decoder &&
-	    block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets), true, NULL) == 0)
+	    block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets),
+			 true, NULL) == 0)
 		for (uint32_t i = 0; i < item->rows; i++)
 			if (width[i] < least && realtime[i]) {
 				least = width[i];
@@ -76,7 +79,8 @@ static int open_trace(struct trace *t, const char *path, struct error *e)
 	return result < 0 ? result : rebuild(t, e);
 }
 
-int trace_open(const char *path, const struct trace_options *options, struct trace **out, struct error *e)
+int trace_open(const char *path, const struct trace_options *options, struct trace **out,
+	       struct error *e)
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	int result;
@@ -214,12 +218,14 @@ const uint8_t *trace_valid(const struct trace *t, enum table_id table, int colum
 	return column_of(t, table, column)->valid;
 }
 
-uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row, bool *missing)
+uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row,
+		     bool *missing)
 {
 	const struct column_schema *schema = &schema_table(table)->columns[column];
 	const struct column_data *data = column_of(t, table, column);
 	uint64_t value = 0;
-	bool absent = !data->values || row >= trace_rows(t, table) || (data->valid && !data->valid[row]);
+	bool absent =
+		!data->values || row >= trace_rows(t, table) || (data->valid && !data->valid[row]);
 
 	if (!absent && loaded_width(table, column) == 1)
 		value = ((const uint8_t *)data->values)[row];
@@ -253,9 +259,9 @@ uint32_t trace_string_count(const struct trace *t)
 
 /* Tables whose rows happened at a time; the others say when something was first seen or read. */
 static const enum table_id event_tables[] = {
-	TABLE_kernel,	   TABLE_memcpy,     TABLE_memset,	TABLE_synchronization, TABLE_cuda_event,
-	TABLE_graph_launch, TABLE_allocation, TABLE_memory_pool, TABLE_api_call,	       TABLE_nvtx,
-	TABLE_overhead,	   TABLE_counter_sample,
+	TABLE_kernel,     TABLE_memcpy,       TABLE_memset,     TABLE_synchronization,
+	TABLE_cuda_event, TABLE_graph_launch, TABLE_allocation, TABLE_memory_pool,
+	TABLE_api_call,   TABLE_nvtx,         TABLE_overhead,   TABLE_counter_sample,
 };
 
 static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns, uint64_t *end_ns)
@@ -264,7 +270,8 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 
 	for (size_t i = 0; i < data->items.count; i++) {
 		const struct block_item *item = &data->items.data[i];
-		const struct block_header *header = &t->segments.data[item->segment].file.blocks[item->block].header;
+		const struct block_header *header =
+			&t->segments.data[item->segment].file.blocks[item->block].header;
 
 		if (header->end_ns == 0)
 			continue;
@@ -343,7 +350,8 @@ int64_t trace_verify(struct trace *t, struct error *e)
 
 	for (size_t id = 1; id <= TABLE_MAX; id++) {
 		struct verification verification = { t, &t->tables[id] };
-		int result = parallel_for(t->options.threads, t->tables[id].items.count, verify_block, &verification);
+		int result = parallel_for(t->options.threads, t->tables[id].items.count,
+					  verify_block, &verification);
 
 		if (result < 0)
 			return error_set(e, result, "cannot verify '%s'", t->path);
@@ -351,6 +359,7 @@ int64_t trace_verify(struct trace *t, struct error *e)
 			damaged += t->tables[id].items.data[i].state != BLOCK_GOOD;
 	}
 	for (size_t i = 0; i < t->segments.count; i++)
-		damaged += (int64_t)t->segments.data[i].file.damaged_blocks + verify_unlisted(&t->segments.data[i].file);
+		damaged += (int64_t)t->segments.data[i].file.damaged_blocks +
+			   verify_unlisted(&t->segments.data[i].file);
 	return damaged;
 }

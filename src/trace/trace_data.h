@@ -17,14 +17,14 @@
 #include "trace/id_table.h"
 #include "trace/trace.h"
 
-#define STRING_EMPTY 0u		/* trace id of "" */
-#define STRING_LOST 1u		/* trace id of "?": a text that the recording does not define */
+#define STRING_EMPTY 0u /* trace id of "" */
+#define STRING_LOST 1u /* trace id of "?": a text that the recording does not define */
 
 struct trace_segment {
 	struct segment file;
-	const char *name;	/* without the folder; owned by the interner */
-	uint32_t session;	/* index */
-	bool repeated;		/* a copy of another segment: not read */
+	const char *name; /* without the folder; owned by the interner */
+	uint32_t session; /* index */
+	bool repeated; /* a copy of another segment: not read */
 };
 
 struct failed_file {
@@ -34,44 +34,45 @@ struct failed_file {
 
 struct session {
 	uint64_t id;
-	uint32_t pid;			/* in the segments' headers */
+	uint32_t pid; /* in the segments' headers */
 	uint32_t segments, missing_segments;
-	uint64_t start_ns, end_ns;	/* by the headers of segments and blocks */
+	uint64_t start_ns, end_ns; /* by the headers of segments and blocks */
 	bool closed;
-	bool by_record;			/* written by `pitot record`, not by a recorded process */
-	size_t process;			/* index: where its rows are shown */
+	bool by_record; /* written by `pitot record`, not by a recorded process */
+	size_t process; /* index: where its rows are shown */
 };
 
 enum block_state {
 	BLOCK_GOOD,
-	BLOCK_DAMAGED,		/* no row of it is in the columns */
-	BLOCK_INCOMPLETE,	/* its rows are there, but a column that was loaded later could not be decoded */
+	BLOCK_DAMAGED, /* no row of it is in the columns */
+	BLOCK_INCOMPLETE, /* its rows are there, but a column that was loaded later could not be decoded */
 };
 
 struct block_item {
-	uint32_t segment, block;	/* indexes */
+	uint32_t segment, block; /* indexes */
 	uint32_t rows;
-	uint8_t state;			/* enum block_state; during decoding written by the worker that has the item */
-	uint64_t row;			/* its first row before sorting, once rows are fixed */
+	uint8_t state; /* enum block_state; during decoding written by the worker that has the item */
+	uint64_t row; /* its first row before sorting, once rows are fixed */
 };
 
 struct column_data {
-	void *values;			/* NULL if not loaded or without rows */
-	uint8_t *valid;			/* NULL: no value is missing */
+	void *values; /* NULL if not loaded or without rows */
+	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
 };
 
 struct table_data {
-	VEC(struct block_item) items;	/* ordered by process, session, time */
+	VEC(struct block_item) items; /* ordered by process, session, time */
 	struct trace_table_size size;
-	bool fixed;			/* rows, first_row, item.row and permutation hold */
+	bool fixed; /* rows, first_row, item.row and permutation hold */
 	uint64_t rows;
-	uint64_t *first_row;		/* one per process, and the end */
-	uint32_t *permutation;		/* row r was decoded as row permutation[r]; NULL: as it is */
+	uint64_t *first_row; /* one per process, and the end */
+	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: as it is */
 	struct column_data columns[64];
-	struct id_table *ids;		/* one per session: its ids -> rows, or for strings -> ids of the trace */
+	struct id_table
+		*ids; /* one per session: its ids -> rows, or for strings -> ids of the trace */
 	size_t ids_count;
-	uint32_t *launches;		/* for trace_launches */
+	uint32_t *launches; /* for trace_launches */
 };
 
 struct call_index;
@@ -79,14 +80,14 @@ struct call_index;
 struct trace {
 	struct trace_options options;
 	char *path;
-	bool is_file;			/* path is one segment */
-	VEC(struct trace_segment) segments;	/* ordered by session id and number */
+	bool is_file; /* path is one segment */
+	VEC(struct trace_segment) segments; /* ordered by session id and number */
 	VEC(struct failed_file) failed;
 	VEC(struct session) sessions;
 	VEC(struct trace_process) processes;
 	struct table_data tables[TABLE_END];
 	struct interner strings;
-	struct call_index *calls;	/* one per process, or NULL */
+	struct call_index *calls; /* one per process, or NULL */
 	size_t call_index_count;
 	VEC(struct trace_loss) losses;
 	int64_t realtime_offset_ns;
@@ -97,8 +98,10 @@ void *array_new(uint64_t count, size_t width) MUST_USE;
 
 /* catalog.c */
 int catalog_scan(struct trace *t, uint64_t *new_blocks, struct error *e) MUST_USE;
-int catalog_sessions(struct trace *t) MUST_USE;		/* from the segments; each shown as a process of its own */
-int catalog_blocks(struct trace *t) MUST_USE;		/* lists the blocks of each table; forgets what was loaded */
+int catalog_sessions(
+	struct trace *t) MUST_USE; /* from the segments; each shown as a process of its own */
+int catalog_blocks(
+	struct trace *t) MUST_USE; /* lists the blocks of each table; forgets what was loaded */
 void catalog_release(struct trace *t);
 void table_release(struct table_data *table);
 
@@ -106,13 +109,15 @@ void table_release(struct table_data *table);
 int processes_build(struct trace *t, struct error *e) MUST_USE;
 
 /* strings.c */
-int64_t trace_intern(struct trace *t, const char *text, size_t length);	/* id or -ENOMEM or E_LIMIT */
+int64_t trace_intern(struct trace *t, const char *text,
+		     size_t length); /* id or -ENOMEM or E_LIMIT */
 /* A text that lives as long as the trace; "?" when there is no memory for it. */
 const char *trace_keep(struct trace *t, const char *text);
-int strings_decode(struct trace *t, struct error *e) MUST_USE;	/* loads the table */
+int strings_decode(struct trace *t, struct error *e) MUST_USE; /* loads the table */
 
 /* refs.c */
-int refs_load(struct trace *t, enum table_id target, struct error *e) MUST_USE;	/* makes tables[target].ids */
+int refs_load(struct trace *t, enum table_id target,
+	      struct error *e) MUST_USE; /* makes tables[target].ids */
 
 /* load.c */
 /* Decides where each block's rows go. E_LIMIT when there are too many. */
@@ -121,7 +126,8 @@ const struct session *item_session(const struct trace *t, const struct block_ite
 
 /* sort.c */
 /* Permutation that puts each process's rows into order of time; *permutation is NULL when they are in order. */
-int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes, uint32_t **permutation) MUST_USE;
+int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes,
+	      uint32_t **permutation) MUST_USE;
 /* Replaces an array by a permuted one. */
 int sort_apply(void **values, size_t width, const uint32_t *permutation, uint64_t rows) MUST_USE;
 

@@ -1,10 +1,11 @@
 /*
- * big_recording.c: make-recording, which writes synthetic recordings of any size for tests and benchmarks of what reads
- * recordings. Nothing in them was measured; the process's command says so.
+ * big_recording.c: recordings of any size.
  *
  * A host thread launches with gaps of 6 to 12 us. A kernel starts about 3 us after its launch has returned, and not
  * before the kernel before it in its stream has ended. Durations are log-normal, 1.5 to 40 us.
  */
+#include "support/big_recording.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/options.h"
 #include "support/kernel_names.h"
 #include "support/make_recording.h"
 
@@ -20,8 +20,6 @@
 #define GRAPH_NODES 300
 #define THREADS 4
 #define FIRST_STREAM 7
-
-enum pattern { PATTERN_TRAIN, PATTERN_GRAPH, PATTERN_STREAMS, PATTERN_COPIES };
 
 struct generator {
 	struct maker *m;
@@ -268,10 +266,14 @@ static void begin_process(struct generator *g, const char *directory, uint32_t i
 }
 
 static void write_process(const char *directory, uint32_t index, uint64_t kernels,
-			  enum pattern pattern, uint64_t seed)
+			  enum big_pattern pattern, uint64_t seed)
 {
-	static void (*const patterns[])(struct generator *, uint64_t) = { train, graph, streams,
-									  copies };
+	static void (*const patterns[])(struct generator *, uint64_t) = {
+		[BIG_TRAIN] = train,
+		[BIG_GRAPH] = graph,
+		[BIG_STREAMS] = streams,
+		[BIG_COPIES] = copies,
+	};
 	struct generator g = {
 		.random = seed + index,
 		.start_ns = 1000 * NS_PER_S + index * 3 * NS_PER_MS,
@@ -290,58 +292,13 @@ static void write_process(const char *directory, uint32_t index, uint64_t kernel
 	maker_close(g.m, g.host_ns[0] + 5 * NS_PER_MS);
 }
 
-static uint64_t kernels = 1000000, processes = 1, seed = 1;
-static int pattern = PATTERN_TRAIN;
-static const char *const pattern_names[] = { "train", "graph", "streams", "copies", NULL };
-static const struct option options[] = {
-	{ .name = "kernels",
-	  .type = OPTION_U64,
-	  .value = &kernels,
-	  .argument = "N",
-	  .help = "kernels, of all processes" },
-	{ .name = "processes",
-	  .type = OPTION_U64,
-	  .value = &processes,
-	  .argument = "P",
-	  .help = "processes" },
-	{ .name = "pattern",
-	  .type = OPTION_ENUM,
-	  .value = &pattern,
-	  .argument = "NAME",
-	  .choices = pattern_names,
-	  .help = "train, graph, streams or copies" },
-	{ .name = "seed",
-	  .type = OPTION_U64,
-	  .value = &seed,
-	  .argument = "S",
-	  .help = "of the random numbers" },
-	OPTION_END,
-};
-
-int main(int argc, char **argv)
+int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,
+		       enum big_pattern pattern, uint64_t seed)
 {
-	struct error e = { 0 };
-	struct strbuf help = { 0 };
-	bool help_wanted;
-	int operands;
-
-	if (options_parse(options, argc, argv, false, &operands, &help_wanted, &e) < 0) {
-		fprintf(stderr, "make-recording: %s\n", e.text);
-		return 2;
-	}
-	if (help_wanted || operands != 1 || processes < 1 || processes > 64) {
-		options_help(options, 80, &help);
-		fprintf(help_wanted ? stdout : stderr,
-			"usage: make-recording OUT.pitot [options]\n%s", strbuf_text(&help));
-		strbuf_release(&help);
-		return help_wanted ? 0 : 2;
-	}
-	if (mkdir(argv[1], 0777) < 0) {
-		fprintf(stderr, "make-recording: cannot make '%s': %s\n", argv[1], strerror(errno));
-		return 1;
-	}
+	if (mkdir(directory, 0777) < 0)
+		return -errno;
 	for (uint32_t i = 0; i < processes; i++)
-		write_process(argv[1], i, kernels / processes + (i < kernels % processes),
-			      (enum pattern)pattern, seed);
+		write_process(directory, i, kernels / processes + (i < kernels % processes),
+			      pattern, seed);
 	return 0;
 }

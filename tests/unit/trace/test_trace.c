@@ -30,7 +30,9 @@ static void merges_processes(void **state)
 	assert_int_equal(trace_process(t, 0)->pid, 100);
 	assert_string_equal(trace_process(t, 1)->command, "./b");
 	assert_int_equal(trace_rows(t, TABLE_kernel), 2000);
-	load(t, TABLE_kernel, COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) | COLUMN_BIT(kernel, config));
+	load(t, TABLE_kernel,
+	     COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) |
+		     COLUMN_BIT(kernel, config));
 	load(t, TABLE_kernel_config, 0);
 	assert_int_equal(trace_rows(t, TABLE_kernel), 2000);
 	assert_int_equal(trace_first_row(t, TABLE_kernel, 0), 0);
@@ -59,7 +61,9 @@ static void tells_missing_values(void **state)
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");
 	uint32_t config = maker_config(m, "add", 1, 32);
 	struct row_kernel row = { .end_ns = 0, .config = config, .correlation = 3, .channel = 9 };
-	struct row_kernel lost = { .start_ns = 300, .end_ns = 310, .config = 12345, .correlation = 4 };
+	struct row_kernel lost = {
+		.start_ns = 300, .end_ns = 310, .config = 12345, .correlation = 4
+	};
 	struct row_thread thread = { .tid = 5, .name = 54321, .time_ns = 4 };
 	struct trace *t;
 	bool missing;
@@ -97,8 +101,10 @@ static void tells_missing_values(void **state)
 	assert_int_equal(trace_u32(t, TABLE_kernel, COLUMN_kernel_config)[3], TRACE_NO_ROW);
 	trace_value(t, TABLE_kernel, COLUMN_kernel_config, 3, &missing);
 	assert_true(missing);
-	assert_string_equal(trace_string(t, trace_u32(t, TABLE_thread, COLUMN_thread_name)[0]), "?");
-	assert_string_equal(trace_string(t, trace_u32(t, TABLE_nvtx, COLUMN_nvtx_message)[0]), "push");
+	assert_string_equal(trace_string(t, trace_u32(t, TABLE_thread, COLUMN_thread_name)[0]),
+			    "?");
+	assert_string_equal(trace_string(t, trace_u32(t, TABLE_nvtx, COLUMN_nvtx_message)[0]),
+			    "push");
 	assert_int_equal(trace_u32(t, TABLE_nvtx, COLUMN_nvtx_message)[1], 0);
 	assert_int_equal(trace_valid(t, TABLE_nvtx, COLUMN_nvtx_message)[1], 0);
 	trace_free(t);
@@ -108,10 +114,16 @@ static void reads_values_of_all_types(void **state)
 {
 	static const char text[] = "a\0b";
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");
-	struct row_stream stream = { .id = 9, .context = 1, .time_ns = 10, .priority = -5, .non_blocking = 1 };
+	struct row_stream stream = {
+		.id = 9, .context = 1, .time_ns = 10, .priority = -5, .non_blocking = 1
+	};
 	struct row_counter counter = { .id = 4, .name = maker_string(m, "power"), .decimals = 3 };
-	struct row_counter_sample sample = { .time_ns = 20, .counter = 4, .device = 1, .value = -700 };
-	struct row_thread thread = { .tid = 1, .name = writer_string(m->writer, text, 3), .time_ns = 1 };
+	struct row_counter_sample sample = {
+		.time_ns = 20, .counter = 4, .device = 1, .value = -700
+	};
+	struct row_thread thread = { .tid = 1,
+				     .name = writer_string(m->writer, text, 3),
+				     .time_ns = 1 };
 	struct trace *t;
 	uint32_t id;
 
@@ -129,7 +141,8 @@ static void reads_values_of_all_types(void **state)
 	assert_int_equal(trace_value(t, TABLE_stream, COLUMN_stream_non_blocking, 0, NULL), 1);
 	assert_int_equal(trace_u8(t, TABLE_stream, COLUMN_stream_non_blocking)[0], 1);
 	assert_int_equal(trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_counter)[0], 0);
-	assert_true((int64_t)trace_value(t, TABLE_counter_sample, COLUMN_counter_sample_value, 0, NULL) == -700);
+	assert_true((int64_t)trace_value(t, TABLE_counter_sample, COLUMN_counter_sample_value, 0,
+					 NULL) == -700);
 	id = trace_u32(t, TABLE_thread, COLUMN_thread_name)[0];
 	assert_int_equal(trace_string_length(t, id), 3);
 	assert_memory_equal(trace_string(t, id), text, 4);
@@ -150,7 +163,9 @@ static void loads_strings_as_a_table(void **state)
 	load(t, TABLE_string, 0);
 	assert_true(trace_rows(t, TABLE_string) >= 2);
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_string); row++)
-		found |= strcmp(trace_string(t, trace_u32(t, TABLE_string, COLUMN_string_text)[row]), "worker") == 0;
+		found |=
+			strcmp(trace_string(t, trace_u32(t, TABLE_string, COLUMN_string_text)[row]),
+			       "worker") == 0;
 	assert_true(found);
 	trace_free(t);
 }
@@ -243,7 +258,8 @@ static void refuses_what_is_no_recording(void **state)
 
 	assert_int_equal(trace_open(temp_file(*state, "none"), NULL, &t, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "none'"));
-	snprintf(text, sizeof(text), "'%s' is not a recording: no .pit segment in it", (char *)*state);
+	snprintf(text, sizeof(text), "'%s' is not a recording: no .pit segment in it",
+		 (char *)*state);
 	assert_int_equal(trace_open(*state, NULL, &t, &e), E_FORMAT);
 	assert_string_equal(e.text, text);
 	f = fopen(file, "w");

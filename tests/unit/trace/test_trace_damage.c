@@ -37,7 +37,8 @@ static void damage_block(const char *path, enum table_id table, unsigned which, 
 	assert_int_equal(segment_open_bytes(bytes.data, bytes.length, &s, NULL), 0);
 	for (size_t i = 0; i < s.block_count; i++)
 		if (s.blocks[i].header.table == table && which-- == 0)
-			offset = s.blocks[i].offset + (header ? 20 : sizeof(struct block_header) + 9);
+			offset = s.blocks[i].offset +
+				 (header ? 20 : sizeof(struct block_header) + 9);
 	segment_release(&s);
 	assert_int_not_equal(offset, 0);
 	bytes.data[offset] ^= 0x10;
@@ -109,7 +110,8 @@ static void damaged_header_without_index(void **state)
 	make_three_blocks(*state, 100);
 	damage_block(temp_file(*state, "100.0.pit"), TABLE_kernel, 1, true);
 	bytes = read_file(temp_file(*state, "100.0.pit"));
-	write_file(temp_file(*state, "100.0.pit"), bytes.data, bytes.length - sizeof(struct segment_trailer));
+	write_file(temp_file(*state, "100.0.pit"), bytes.data,
+		   bytes.length - sizeof(struct segment_trailer));
 	strbuf_release(&bytes);
 	t = open_recording(*state);
 	load(t, TABLE_kernel, 0);
@@ -148,7 +150,9 @@ static void lost_names(void **state)
 static void bad_files_do_not_hide_good_ones(void **state)
 {
 	const char garbage[200] = "this is not a segment of a recording";
-	struct segment_header newer = { .magic = "PITOTSEG", .version = 77, .header_bytes = sizeof(newer) };
+	struct segment_header newer = { .magic = "PITOTSEG",
+					.version = 77,
+					.header_bytes = sizeof(newer) };
 	const struct trace_loss *losses;
 	const char *names[] = { "1.0.pit", "2.0.pit", "3.0.pit", "4.0.pit", "5.0.pit" };
 	struct trace *t;
@@ -181,7 +185,8 @@ static void bad_files_do_not_hide_good_ones(void **state)
 
 static void missing_segments(void **state)
 {
-	struct maker *m = maker_begin_with((struct writer_options){ .segment_bytes = 4096 }, *state, 100, 1000, "./a");
+	struct maker *m = maker_begin_with((struct writer_options){ .segment_bytes = 4096 }, *state,
+					   100, 1000, "./a");
 	uint32_t config = maker_config(m, "add", 4, 128);
 	uint64_t state_random = 1;
 	struct trace_loss loss;
@@ -191,7 +196,8 @@ static void missing_segments(void **state)
 
 	for (unsigned i = 0; i < 5000; i++) {
 		state_random = state_random * UINT64_C(6364136223846793005) + 1;
-		maker_kernel(m, config, 7, 10000 + 1000 * i, 10001 + 1000 * i + (state_random >> 54), state_random >> 20);
+		maker_kernel(m, config, 7, 10000 + 1000 * i,
+			     10001 + 1000 * i + (state_random >> 54), state_random >> 20);
 		if (i % 100 == 99)
 			maker_flush(m);
 	}
@@ -238,7 +244,8 @@ static void copy_of_a_segment_counts_once(void **state)
 	assert_int_equal(trace_rows(t, TABLE_kernel), 300);
 	assert_int_equal(trace_process(t, 0)->segments, 1);
 	assert_int_equal(count_losses(t, loss_reason_damaged_file, &loss), 1);
-	assert_string_equal(loss.detail, "100.0 (copy).pit: another file has its number 0, and is read instead");
+	assert_string_equal(loss.detail,
+			    "100.0 (copy).pit: another file has its number 0, and is read instead");
 	trace_free(t);
 }
 

@@ -32,9 +32,11 @@ static void joins_within_the_process(void **state)
 
 		for (unsigned i = 1; i <= 500; i++) {
 			if (i % 10)
-				maker_call(m, MAKER_LAUNCH, pids[p], 2000 + 100 * i + p, 2050 + 100 * i, 7 * i);
+				maker_call(m, MAKER_LAUNCH, pids[p], 2000 + 100 * i + p,
+					   2050 + 100 * i, 7 * i);
 			if (i % 9)
-				maker_kernel(m, config, 7, 900000 - 1000 * i, 900000 - 1000 * i + 1, 7 * i);
+				maker_kernel(m, config, 7, 900000 - 1000 * i, 900000 - 1000 * i + 1,
+					     7 * i);
 		}
 		maker_kernel(m, config, 7, 1000000, 1000001, 0);
 		maker_kernel(m, config, 7, 1000002, 1000003, UINT64_MAX);
@@ -66,8 +68,8 @@ static void graph_kernels_share_a_launch(void **state)
 	for (unsigned i = 0; i < 50; i++) {
 		maker_call(m, MAKER_GRAPH_LAUNCH, 100, 10000 * i, 10000 * i + 9, 100 + i);
 		for (unsigned node = 0; node < 300; node++)
-			maker_graph_kernel(m, config, 7, 10000 * i + 30 * node, 10000 * i + 30 * node + 20, 100 + i, 2,
-					   node);
+			maker_graph_kernel(m, config, 7, 10000 * i + 30 * node,
+					   10000 * i + 30 * node + 20, 100 + i, 2, node);
 	}
 	maker_close(m, 5000000);
 	t = open_recording(*state);
@@ -83,7 +85,9 @@ static void prefers_the_call_that_fits(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");
 	uint32_t config = maker_config(m, "add", 1, 32);
-	struct row_api_function other = { .id = 5, .name = maker_string(m, "other"), .kind = api_kind_other };
+	struct row_api_function other = { .id = 5,
+					  .name = maker_string(m, "other"),
+					  .kind = api_kind_other };
 	struct trace *t;
 
 	writer_api_function(m->writer, 5, &other);
@@ -158,7 +162,7 @@ static void tables_without_launches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(joins_within_the_process),	folder_test(graph_kernels_share_a_launch),
+		folder_test(joins_within_the_process),   folder_test(graph_kernels_share_a_launch),
 		folder_test(prefers_the_call_that_fits), folder_test(joins_scattered_ids),
 		folder_test(tables_without_launches),
 	};

@@ -57,7 +57,8 @@ static void failing_allocations(void **state)
 	maker_close(m, 50000);
 	maker_record(*state, 100, 50, 900, 8000, "./a", 0);
 	maker_record(*state, 101, 50, 900, 8000, "./b", 0);
-	FOR_EACH_FAILURE(n) {
+	FOR_EACH_FAILURE(n)
+	{
 		struct error e = { 0 };
 		int result = use_trace(*state, &e);
 

@@ -102,7 +102,8 @@ static void record_rows_have_a_process(void **state)
 	assert_int_equal(trace_first_row(t, TABLE_process, 1), 3);
 	/* in order of time, over both sessions */
 	assert_int_equal(trace_u64(t, TABLE_process, COLUMN_process_start_ns)[0], 900);
-	assert_int_equal(trace_u8(t, TABLE_process, COLUMN_process_source)[0], process_source_record);
+	assert_int_equal(trace_u8(t, TABLE_process, COLUMN_process_source)[0],
+			 process_source_record);
 	assert_int_equal(count_losses(t, loss_reason_ring_full, &loss), 1);
 	assert_int_equal(loss.count, 7);
 	assert_int_equal(loss.process, 0);
@@ -142,8 +143,11 @@ static void twenty_processes(void **state)
 	assert_int_equal(trace_process_count(t), 20);
 	for (uint32_t p = 0; p < 20; p++) {
 		assert_int_equal(trace_process(t, p)->pid, 1019 - p);
-		assert_int_equal(trace_first_row(t, TABLE_kernel, p + 1) - trace_first_row(t, TABLE_kernel, p), 19 - p);
-		for (uint64_t row = trace_first_row(t, TABLE_kernel, p); row < trace_first_row(t, TABLE_kernel, p + 1); row++)
+		assert_int_equal(trace_first_row(t, TABLE_kernel, p + 1) -
+					 trace_first_row(t, TABLE_kernel, p),
+				 19 - p);
+		for (uint64_t row = trace_first_row(t, TABLE_kernel, p);
+		     row < trace_first_row(t, TABLE_kernel, p + 1); row++)
 			assert_int_equal(trace_row_process(t, TABLE_kernel, row), p);
 	}
 	trace_free(t);
@@ -152,9 +156,12 @@ static void twenty_processes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(record_completes_processes), folder_test(images_of_one_pid),
-		folder_test(reused_pid),		 folder_test(record_rows_have_a_process),
-		folder_test(only_record),		 folder_test(twenty_processes),
+		folder_test(record_completes_processes),
+		folder_test(images_of_one_pid),
+		folder_test(reused_pid),
+		folder_test(record_rows_have_a_process),
+		folder_test(only_record),
+		folder_test(twenty_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

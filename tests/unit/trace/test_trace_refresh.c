@@ -32,7 +32,8 @@ static void follows_a_growing_recording(void **state)
 			uint64_t start = 10000 + 100000 * round + 10 * i;
 
 			maker_call(m, MAKER_LAUNCH, 100, start - 5, start - 1, 1 + round * 100 + i);
-			maker_kernel(m, maker_config(m, name, 1, 32), 7, start, start + 1 + i % 7, 1 + round * 100 + i);
+			maker_kernel(m, maker_config(m, name, 1, 32), 7, start, start + 1 + i % 7,
+				     1 + round * 100 + i);
 			written += 1 + i % 7;
 		}
 		maker_flush(m);

@@ -11,7 +11,8 @@ static uint64_t random_below(uint64_t bound)
 }
 
 /* A permutation of each process's rows, in order of time, rows of equal time in their old order. */
-static void check_order(const uint64_t *times, const uint64_t *first_row, size_t processes, const uint32_t *order)
+static void check_order(const uint64_t *times, const uint64_t *first_row, size_t processes,
+			const uint32_t *order)
 {
 	bool *seen = calloc(first_row[processes] + 1, sizeof(*seen));
 
@@ -115,7 +116,8 @@ static void orders_overlapping_blocks(void **state)
 			uint64_t start = 10000 * (block / 2) + 100 * i + 7 * (block % 2);
 
 			if (i % 10 == 0)
-				maker_graph_kernel(m, config, 70 + block % 2, start, start + 5, start, 1, start);
+				maker_graph_kernel(m, config, 70 + block % 2, start, start + 5,
+						   start, 1, start);
 			else
 				maker_kernel(m, config, 70 + block % 2, start, start + 5, start);
 		}
@@ -130,9 +132,12 @@ static void orders_overlapping_blocks(void **state)
 	streams = trace_u32(t, TABLE_kernel, COLUMN_kernel_stream);
 	graph_valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_graph);
 	for (unsigned row = 0; row < 1000; row++) {
-		assert_int_equal(starts[row], 10000 * (row / 100) + 100 * (row % 100 / 2) + 7 * (row % 2));
-		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_correlation)[row], starts[row]);
-		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_end_ns)[row], starts[row] + 5);
+		assert_int_equal(starts[row],
+				 10000 * (row / 100) + 100 * (row % 100 / 2) + 7 * (row % 2));
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_correlation)[row],
+				 starts[row]);
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_end_ns)[row],
+				 starts[row] + 5);
 		assert_int_equal(streams[row], 70 + row % 2);
 		assert_int_equal(graph_valid[row], row % 20 < 2);
 	}
@@ -151,9 +156,11 @@ static uint64_t make_many(const char *folder, uint32_t pid)
 		uint64_t duration = random_below(5000);
 
 		maker_call(m, MAKER_LAUNCH, pid + stream, now[stream], now[stream] + 100, i + 1);
-		maker_kernel(m, configs[i % 2], 7 + stream, now[stream] + 200, now[stream] + 200 + duration, i + 1);
+		maker_kernel(m, configs[i % 2], 7 + stream, now[stream] + 200,
+			     now[stream] + 200 + duration, i + 1);
 		if (i % 5 == 0)
-			maker_memcpy(m, copy_kind_HtoD, duration, 7, now[stream] + 1, now[stream] + 2, i + 1);
+			maker_memcpy(m, copy_kind_HtoD, duration, 7, now[stream] + 1,
+				     now[stream] + 2, i + 1);
 		now[stream] += 250 + duration;
 		total += duration;
 		if (i % 7000 == 0)
@@ -163,14 +170,18 @@ static uint64_t make_many(const char *folder, uint32_t pid)
 	return total;
 }
 
-static void same_column(struct trace *a, struct trace *b, enum table_id table, int column, size_t width)
+static void same_column(struct trace *a, struct trace *b, enum table_id table, int column,
+			size_t width)
 {
 	size_t rows = trace_rows(a, table);
 
-	assert_memory_equal(trace_column(a, table, column), trace_column(b, table, column), rows * width);
-	assert_int_equal(trace_valid(a, table, column) != NULL, trace_valid(b, table, column) != NULL);
+	assert_memory_equal(trace_column(a, table, column), trace_column(b, table, column),
+			    rows * width);
+	assert_int_equal(trace_valid(a, table, column) != NULL,
+			 trace_valid(b, table, column) != NULL);
 	if (trace_valid(a, table, column))
-		assert_memory_equal(trace_valid(a, table, column), trace_valid(b, table, column), rows);
+		assert_memory_equal(trace_valid(a, table, column), trace_valid(b, table, column),
+				    rows);
 }
 
 /* Whatever the number of threads, all rows arrive, sums are what was written, and launches fit. */
@@ -200,8 +211,10 @@ static void threads_make_no_difference(void **state)
 	assert_memory_equal(calls_one, calls_four, 120000 * sizeof(*calls_one));
 	for (uint64_t row = 0; row < 120000; row++) {
 		assert_int_not_equal(calls_four[row], TRACE_NO_ROW);
-		assert_true(trace_u64(four, TABLE_kernel, COLUMN_kernel_start_ns)[row] ==
-			    trace_u64(four, TABLE_api_call, COLUMN_api_call_start_ns)[calls_four[row]] + 200);
+		assert_true(
+			trace_u64(four, TABLE_kernel, COLUMN_kernel_start_ns)[row] ==
+			trace_u64(four, TABLE_api_call, COLUMN_api_call_start_ns)[calls_four[row]] +
+				200);
 	}
 	trace_free(one);
 	trace_free(four);
@@ -210,12 +223,9 @@ static void threads_make_no_difference(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sorted_rows_stay),
-		cmocka_unit_test(sorts_any_order),
-		cmocka_unit_test(reversed_rows),
-		cmocka_unit_test(applies_to_all_widths),
-		folder_test(orders_overlapping_blocks),
-		folder_test(threads_make_no_difference),
+		cmocka_unit_test(sorted_rows_stay),     cmocka_unit_test(sorts_any_order),
+		cmocka_unit_test(reversed_rows),        cmocka_unit_test(applies_to_all_widths),
+		folder_test(orders_overlapping_blocks), folder_test(threads_make_no_difference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

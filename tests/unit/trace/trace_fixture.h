@@ -60,7 +60,8 @@ static inline const char *kernel_name(struct trace *t, uint64_t row)
 	config = trace_u32(t, TABLE_kernel, COLUMN_kernel_config)[row];
 	if (config == TRACE_NO_ROW)
 		return "";
-	return trace_string(t, trace_u32(t, TABLE_kernel_config, COLUMN_kernel_config_name)[config]);
+	return trace_string(t,
+			    trace_u32(t, TABLE_kernel_config, COLUMN_kernel_config_name)[config]);
 }
 
 #endif
