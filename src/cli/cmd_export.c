@@ -1,0 +1,348 @@
+/* cmd_export.c: `pitot export`: a recording in the format of another tool. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/human.h"
+#include "base/json.h"
+#include "cli/ui.h"
+#include "export/exporter.h"
+
+static const char *option_output, *option_format, *option_kernel;
+static uint64_t option_since, option_until, option_split, option_rank;
+static bool since_given, until_given, option_force;
+
+static const struct option options[] = {
+	{ .name = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .value = &option_output,
+	  .argument = "FILE",
+	  .help = "file to write, - for standard output (default: the recording's name)" },
+	{ .name = "format",
+	  .type = OPTION_STRING,
+	  .value = &option_format,
+	  .argument = "FORMAT",
+	  .help = "perfetto or json (default: by the file's name, else perfetto)" },
+	{ .name = "since",
+	  .type = OPTION_DURATION,
+	  .value = &option_since,
+	  .given = &since_given,
+	  .argument = "TIME",
+	  .help = "from this time after the start of the recording on, such as 1.5s" },
+	{ .name = "until",
+	  .type = OPTION_DURATION,
+	  .value = &option_until,
+	  .given = &until_given,
+	  .argument = "TIME",
+	  .help = "up to this time after the start of the recording" },
+	{ .name = "kernel",
+	  .letter = 'k',
+	  .type = OPTION_STRING,
+	  .value = &option_kernel,
+	  .argument = "GLOB",
+	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
+	{ .name = "split-size",
+	  .type = OPTION_SIZE,
+	  .value = &option_split,
+	  .argument = "SIZE",
+	  .help = "perfetto: begin another file at this size (default: just below 2 GiB)" },
+	{ .name = "rank",
+	  .type = OPTION_U64,
+	  .value = &option_rank,
+	  .argument = "N",
+	  .help = "json: rank of this recording in a distributed job (default 0)" },
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &option_force,
+	  .help = "replace files that exist" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot export -o train.perfetto-trace",
+	  "the newest recording, for https://ui.perfetto.dev" },
+	{ "pitot export train.pitot -o train.json.gz", "for HolisticTraceAnalysis" },
+	{ "pitot export train.pitot -o - --format json --since 10s --until 12s",
+	  "two seconds of it, to standard output" },
+	{ NULL, NULL },
+};
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int signal_number)
+{
+	stop_signal = signal_number;
+}
+
+/* Signals that end the command lead to the removal of what was written. */
+static void catch_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &action, NULL);
+}
+
+static void list_formats(struct strbuf *out)
+{
+	for (const struct exporter *x = exporters; x->name; x++)
+		strbuf_addf(out, "%s%s (%.*s)", x == exporters ? "" : ", ", x->name,
+			    (int)strcspn(x->suffixes, " "), x->suffixes);
+}
+
+static int find_exporter(const struct context *c, const struct exporter **exporter)
+{
+	_cleanup_strbuf_ struct strbuf formats = STRBUF_INIT;
+
+	list_formats(&formats);
+	*exporter = &exporters[0];
+	if (option_format) {
+		*exporter = exporter_by_name(option_format);
+		if (!*exporter)
+			return cli_usage(c, "unknown format '%s'; there are %s", option_format,
+					 strbuf_text(&formats));
+	} else if (option_output && !strcmp(option_output, "-")) {
+		return cli_usage(c, "standard output needs --format: %s", strbuf_text(&formats));
+	} else if (option_output) {
+		*exporter = exporter_by_path(option_output);
+		if (!*exporter)
+			return cli_usage(c, "'%s' does not end as a format does; use --format: %s",
+					 option_output, strbuf_text(&formats));
+	}
+	return EXIT_DONE;
+}
+
+/* "train.perfetto-trace" for /data/train.pitot. NULL without memory. */
+static char *default_output(const char *recording, const struct exporter *exporter)
+{
+	size_t length = strlen(recording), start, end;
+	struct strbuf name = STRBUF_INIT;
+
+	while (length > 1 && recording[length - 1] == '/')
+		length--;
+	for (start = length; start > 0 && recording[start - 1] != '/'; start--)
+		;
+	for (end = length; end > start && recording[end - 1] != '.'; end--)
+		;
+	if (end <= start + 1)
+		end = length + 1;
+	strbuf_add(&name, recording + start, end - 1 - start);
+	if (!name.length || !strcmp(strbuf_text(&name), "."))
+		strbuf_adds(&name, name.length ? "/recording" : "recording");
+	strbuf_add(&name, exporter->suffixes, strcspn(exporter->suffixes, " "));
+	return name.failed ? NULL : name.data;
+}
+
+static int make_options(const struct context *c, const struct trace *t, struct export_options *x)
+{
+	uint64_t start_ns, end_ns;
+
+	trace_span(t, &start_ns, &end_ns);
+	*x = (struct export_options)EXPORT_ALL;
+	if (since_given && __builtin_add_overflow(start_ns, option_since, &x->since_ns))
+		x->since_ns = UINT64_MAX;
+	if (until_given && __builtin_add_overflow(start_ns, option_until, &x->until_ns))
+		x->until_ns = UINT64_MAX;
+	if (x->since_ns >= x->until_ns)
+		return cli_usage(c, "--since must be before --until");
+	if (option_rank > INT32_MAX)
+		return cli_usage(c, "--rank takes a number below 2^31");
+	x->kernel = option_kernel;
+	x->rank = (uint32_t)option_rank;
+	x->overwrite = option_force;
+	x->split_bytes = option_split;
+	x->cancel = &stop_signal;
+	return EXIT_DONE;
+}
+
+/* What the file takes on disk; for standard output what was written to it. */
+static uint64_t size_of(const char *path, const struct export_result *result)
+{
+	struct stat st;
+
+	if (result->files == 1 && strcmp(path, "-") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		return (uint64_t)st.st_size;
+	return result->bytes;
+}
+
+static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
+{
+	if (!n)
+		return;
+	strbuf_adds(out, out->length ? ", " : "");
+	human_count(out, n);
+	strbuf_addf(out, " %s", n == 1 ? one : many);
+}
+
+static void describe(const char *path, const struct export_result *result, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT;
+	const uint64_t *w = result->written;
+
+	add_count(&what, w[TABLE_kernel], "kernel", "kernels");
+	add_count(&what, w[TABLE_memcpy], "copy", "copies");
+	add_count(&what, w[TABLE_memset], "memset", "memsets");
+	add_count(&what, w[TABLE_graph_launch], "graph", "graphs");
+	add_count(&what, w[TABLE_api_call], "call", "calls");
+	add_count(&what, result->arrows, "arrow", "arrows");
+	add_count(&what, w[TABLE_nvtx], "NVTX range or mark", "NVTX ranges and marks");
+	add_count(&what, w[TABLE_counter_sample], "counter reading", "counter readings");
+	add_count(&what, w[TABLE_loss], "loss", "losses");
+	strbuf_addf(out, "%s: ", strcmp(path, "-") ? path : "standard output");
+	if (result->files > 1)
+		strbuf_addf(out, "%u files, ", result->files);
+	human_bytes(out, size_of(path, result));
+	strbuf_adds(out, ", ");
+	human_count(out, export_result_events(result));
+	strbuf_adds(out, " events");
+	if (what.length)
+		strbuf_addf(out, " (%s)", strbuf_text(&what));
+}
+
+static void describe_omissions(const struct export_result *result, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT;
+	uint64_t untimed = 0;
+
+	for (size_t i = 0; i < TABLE_END; i++)
+		untimed += result->untimed[i];
+	add_count(&what, untimed, "row without its times", "rows without their times");
+	add_count(&what, result->unpaired, "end of an NVTX range that began before the recording",
+		  "ends of NVTX ranges that began before the recording");
+	add_count(&what, result->crowded, "slice of a track that is too crowded",
+		  "slices of tracks that are too crowded");
+	if (what.length)
+		strbuf_addf(out, "; left out: %s", strbuf_text(&what));
+}
+
+static int print_json(const struct context *c, const char *path, const struct exporter *exporter,
+		      const struct export_result *result)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct json j = JSON_PRETTY(&out);
+	static const char *const keys[] = { "written", "untimed" };
+	const uint64_t *const counts[] = { result->written, result->untimed };
+
+	json_object(&j);
+	json_key_string(&j, "file", path);
+	json_key_string(&j, "format", exporter->name);
+	json_key_u64(&j, "files", result->files);
+	json_key_u64(&j, "bytes", size_of(path, result));
+	json_key_u64(&j, "events", export_result_events(result));
+	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
+		json_key(&j, keys[k]);
+		json_object(&j);
+		for (uint32_t id = 1; id <= TABLE_MAX; id++)
+			if (counts[k][id])
+				json_key_u64(&j, schema_table(id)->name, counts[k][id]);
+		json_end(&j);
+	}
+	json_key_u64(&j, "arrows", result->arrows);
+	json_key_u64(&j, "unlinked", result->unlinked);
+	json_key_u64(&j, "unpaired", result->unpaired);
+	json_key_u64(&j, "crowded", result->crowded);
+	json_end(&j);
+	strbuf_addc(&out, '\n');
+	return cli_print(c, &out);
+}
+
+/* Two bars after one another: loading the recording, and writing. */
+struct bars {
+	const struct context *context;
+	struct progress reading, writing;
+	bool writes;
+};
+
+static void show_writing(void *user, uint64_t done, uint64_t total)
+{
+	struct bars *bars = user;
+
+	if (!bars->writes) {
+		progress_end(&bars->reading);
+		progress_start(&bars->writing, bars->context, "writing");
+		bars->writes = true;
+	}
+	progress_update(&bars->writing, done, total);
+}
+
+static int write_trace(struct bars *bars, struct trace *t, const struct exporter *exporter,
+		       const char *path)
+{
+	const struct context *c = bars->context;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	struct export_result result;
+	struct export_options x;
+	struct error e = { 0 };
+	int status = make_options(c, t, &x), r;
+
+	if (status != EXIT_DONE)
+		return status;
+	x.progress = show_writing;
+	x.progress_user = bars;
+	r = exporter->write(t, &x, path, &result, &e);
+	progress_end(bars->writes ? &bars->writing : &bars->reading);
+	if (r < 0 && stop_signal)
+		return 128 + stop_signal;
+	if (r < 0)
+		return cli_fail(c, &e);
+	if (c->json)
+		return print_json(c, path, exporter, &result);
+	describe(path, &result, &line);
+	describe_omissions(&result, &line);
+	cli_note(c, "%s", strbuf_text(&line));
+	return EXIT_DONE;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	const struct exporter *exporter;
+	_cleanup_free_ char *recording = NULL, *made = NULL;
+	struct trace *trace = NULL;
+	struct bars bars = { .context = c };
+	int status = find_exporter(c, &exporter);
+
+	if (status != EXIT_DONE)
+		return status;
+	if (option_output && !strcmp(option_output, "-") && (c->json || isatty(STDOUT_FILENO)))
+		return cli_usage(c, c->json ? "--json goes to standard output: name a file with -o"
+					    : "standard output is a terminal: name a file with -o");
+	catch_signals();
+	status = cli_open_trace(c, argc, argv, &bars.reading, &recording, &trace);
+	if (status != EXIT_DONE)
+		return status;
+	if (!option_output)
+		option_output = made = default_output(recording, exporter);
+	if (!option_output)
+		status = cli_failf(c, "out of memory");
+	else
+		status = write_trace(&bars, trace, exporter, option_output);
+	trace_free(trace);
+	return status;
+}
+
+const struct command cmd_export = {
+	.name = "export",
+	.summary = "write a recording in the format of another tool",
+	.usage = "[options] [RECORDING]",
+	.description = "Writes a recording, by default the newest in the current folder, as a "
+		       "Perfetto trace or as Chrome "
+		       "trace JSON in the dialect of PyTorch's profiler. The format follows from "
+		       "the file's name: "
+		       ".perfetto-trace, .pftrace, .json, .json.gz.\n"
+		       "\n"
+		       "Every kernel, copy and memset is there once, with an arrow from the call "
+		       "that launched it. What "
+		       "cannot be shown, such as kernels whose times the GPU did not deliver, is "
+		       "counted at the end. A "
+		       "Perfetto trace that would become larger than 2 GiB is written as several "
+		       "files, one after another "
+		       "in time: x.perfetto-trace, x-2.perfetto-trace and so on. A file gets its "
+		       "name when it is complete.",
+	.options = options,
+	.examples = examples,
+	.run = run,
+};

@@ -1,0 +1,229 @@
+#include "export/chrome_writer.h"
+
+#include <errno.h>
+
+#define FREE_TID                                                                                   \
+	5000000u /* above every thread id of Linux, and above SYNC_TID and the usual streams */
+
+int chrome_rows_init(struct chrome *c)
+{
+	const struct trace *t = c->view.trace;
+	uint64_t rows = trace_rows(t, TABLE_thread);
+	const uint32_t *tids = trace_u32(t, TABLE_thread, COLUMN_thread_tid);
+
+	c->rows.next_tid = FREE_TID;
+	for (uint64_t row = 0; row < rows; row++) {
+		uint64_t process = trace_row_process(t, TABLE_thread, row);
+
+		if (map_put(&c->rows.thread_names, process << 32 | tids[row], row) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void chrome_rows_release(struct chrome *c)
+{
+	struct chrome_rows *r = &c->rows;
+
+	for (size_t i = 0; i < r->items.count; i++) {
+		lanes_release(&r->items.data[i]->lanes);
+		vec_release(&r->items.data[i]->tids);
+		free(r->items.data[i]);
+	}
+	vec_release(&r->items);
+	map_release(&r->contexts);
+	map_release(&r->index);
+	map_release(&r->tids);
+	map_release(&r->thread_names);
+}
+
+static bool is_gpu_row(enum row_kind kind)
+{
+	return kind == ROW_STREAM || kind == ROW_SYNC || kind == ROW_EVENTS;
+}
+
+/* What comes before a correlation id in the arguments of all work of a stream. */
+static void write_arguments(struct chrome *c, struct chrome_row *row)
+{
+	struct strbuf *s = &c->out;
+	size_t from = s->length, length;
+
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	TEXT(s, "\"device\": ");
+	text_u64(s, row->pid);
+	TEXT(s, ", \"context\": ");
+	text_u64(s, row->context);
+	TEXT(s, ", \"stream\": ");
+	text_u64(s, row->id);
+	TEXT(s, ", \"correlation\": ");
+	if (s->failed)
+		return;
+	length = s->length - from;
+	memcpy(row->arguments, s->data + from, length);
+	row->arguments_length = (uint8_t)length;
+	s->length = from;
+}
+
+static struct chrome_row *new_row(struct chrome *c, enum row_kind kind, uint32_t process,
+				  uint32_t context, uint32_t id, size_t gpu)
+{
+	struct chrome_row *row = calloc(1, sizeof(*row));
+
+	if (!row)
+		return NULL;
+	row->kind = kind;
+	row->process = process;
+	row->context = context;
+	row->id = id;
+	row->lanes.exclusive = is_gpu_row(kind);
+	if (is_gpu_row(kind))
+		row->pid = (uint32_t)gpu;
+	else
+		row->pid = kind == ROW_OVERHEAD ? OVERHEAD_PID : c->view.processes[process].pid;
+	if (kind == ROW_STREAM)
+		write_arguments(c, row);
+	if (vec_push(&c->rows.items, row) < 0) {
+		free(row);
+		return NULL;
+	}
+	return row;
+}
+
+/* Rows of contexts are told apart by a number for the context, others by their process. 0 without memory. */
+static uint64_t owner_of(struct chrome_rows *r, enum row_kind kind, uint32_t process,
+			 uint32_t context)
+{
+	uint64_t *number;
+
+	if (!is_gpu_row(kind))
+		return process + 1;
+	number = map_at(&r->contexts, (uint64_t)process << 32 | context, 0);
+	if (!number)
+		return 0;
+	if (!*number)
+		*number = r->contexts.count;
+	return *number;
+}
+
+struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t process,
+			      uint32_t context, uint32_t id, size_t gpu)
+{
+	struct chrome_rows *r = &c->rows;
+	struct chrome_row *row = r->last_thread;
+	uint64_t owner, *position;
+
+	if (row && kind == ROW_THREAD && row->id == id && row->process == process)
+		return row;
+	owner = owner_of(r, kind, process, context);
+	if (!owner)
+		return NULL;
+	position = map_at(&r->index, (uint64_t)kind << 60 | owner << 32 | id, UINT64_MAX);
+	if (!position)
+		return NULL;
+	if (*position == UINT64_MAX) {
+		*position = r->items.count;
+		if (!new_row(c, kind, process, context, id, gpu))
+			return NULL;
+	}
+	row = r->items.data[*position];
+	if (kind == ROW_THREAD)
+		r->last_thread = row;
+	return row;
+}
+
+/* The tid that a row's first lane should have. */
+static uint32_t wanted_tid(const struct chrome_row *row)
+{
+	uint32_t tid = row->id;
+
+	if (row->kind == ROW_SYNC && __builtin_add_overflow(tid, SYNC_TID, &tid))
+		return 0;
+	if (row->kind == ROW_EVENTS || row->kind == ROW_MEMORY)
+		return 0;
+	return tid;
+}
+
+/* Takes a tid that nobody has in this pid. Readers take tid 0 of a pid that is not 0 for the pid itself. */
+static int take_tid(struct chrome *c, uint32_t pid, uint32_t wanted, bool first_lane, uint32_t *tid)
+{
+	uint64_t taken = 0;
+
+	*tid = wanted;
+	if (!first_lane || (wanted == 0 && pid != 0) ||
+	    map_get(&c->rows.tids, (uint64_t)pid << 32 | wanted, &taken))
+		*tid = c->rows.next_tid++;
+	return map_put(&c->rows.tids, (uint64_t)pid << 32 | *tid, 1);
+}
+
+static void name_thread(struct chrome *c, const struct chrome_row *row, struct strbuf *name)
+{
+	uint64_t thread;
+	size_t length;
+	const char *text;
+
+	strbuf_addf(name, "thread %u", row->id);
+	if (!map_get(&c->rows.thread_names, (uint64_t)row->process << 32 | row->id, &thread))
+		return;
+	text = view_text(&c->view, TABLE_thread, COLUMN_thread_name, thread, &length);
+	strbuf_adds(name, " (");
+	strbuf_add(name, text, length);
+	strbuf_adds(name, ")");
+}
+
+static void name_row(struct chrome *c, const struct chrome_row *row, struct strbuf *name)
+{
+	switch (row->kind) {
+	case ROW_THREAD:
+	case ROW_OVERHEAD:
+		name_thread(c, row, name);
+		return;
+	case ROW_MEMORY:
+		strbuf_adds(name, "CUDA memory");
+		return;
+	case ROW_SYNC:
+		if (row->id == UINT32_MAX)
+			strbuf_addf(name, "context %u (sync)", row->context);
+		else
+			strbuf_addf(name, "stream %u (sync)", row->id);
+		break;
+	case ROW_EVENTS:
+		strbuf_addf(name, "stream %u (events)", row->id);
+		break;
+	case ROW_STREAM:
+		strbuf_addf(name, "stream %u ", row->id);
+		break;
+	}
+	if (c->view.process_count > 1)
+		strbuf_addf(name, " (%s %u)", c->view.processes[row->process].name,
+			    c->view.processes[row->process].pid);
+}
+
+static int name_lane(struct chrome *c, struct chrome_row *row)
+{
+	uint32_t tid;
+
+	if (take_tid(c, row->pid, wanted_tid(row), row->tids.count == 0, &tid) < 0 ||
+	    vec_push(&row->tids, tid) < 0)
+		return -ENOMEM;
+	strbuf_clear(&c->name);
+	name_row(c, row, &c->name);
+	if (c->name.failed)
+		return -ENOMEM;
+	chrome_metadata(c, "thread_name", "name", row->pid, tid, c->name.data, c->name.length, 0);
+	chrome_metadata(c, "thread_sort_index", "sort_index", row->pid, tid, NULL, 0, row->id);
+	return 0;
+}
+
+int chrome_row_place(struct chrome *c, struct chrome_row *row, uint64_t start_ns, uint64_t end_ns,
+		     uint32_t *tid)
+{
+	int lane = lanes_place(&row->lanes, start_ns, end_ns);
+
+	if (lane < 0)
+		return lane;
+	while (row->tids.count <= (size_t)lane)
+		if (name_lane(c, row) < 0)
+			return -ENOMEM;
+	*tid = row->tids.data[lane];
+	return 0;
+}

@@ -1,0 +1,205 @@
+#include "export/event_names.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *name_of(const char *const *names, size_t count, uint8_t value)
+{
+	return value < count && names[value] ? names[value] : names[0];
+}
+
+const char *synchronization_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[synchronization_kind_unknown] = "Unknown Sync",
+		[synchronization_kind_event] = "Event Sync",
+		[synchronization_kind_stream_wait_event] = "Stream Wait Event",
+		[synchronization_kind_stream] = "Stream Sync",
+		[synchronization_kind_context] = "Context Sync",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+const char *overhead_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[overhead_kind_unknown] = "Unknown",
+		[overhead_kind_compiler] = "Driver Compiler",
+		[overhead_kind_buffer_flush] = "Buffer Flush",
+		[overhead_kind_instrumentation] = "Instrumentation",
+		[overhead_kind_resource] = "Resource",
+		[overhead_kind_module_loading] = "Runtime Triggered Module Loading",
+		[overhead_kind_lazy_function_loading] = "Lazy Function Loading",
+		[overhead_kind_command_buffer_full] = "Command Buffer Full",
+		[overhead_kind_buffer_request] = "Activity Buffer Request",
+		[overhead_kind_uvm_init] = "UVM Activity Initialization",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+const char *memory_kind_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[memory_kind_unknown] = "Unknown",
+		[memory_kind_pageable] = "Pageable",
+		[memory_kind_pinned] = "Pinned",
+		[memory_kind_device] = "Device",
+		[memory_kind_array] = "Array",
+		[memory_kind_managed] = "Managed",
+		[memory_kind_device_static] = "Device Static",
+		[memory_kind_managed_static] = "Managed Static",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+/* Names of values are the schema's. */
+static const char *value_name(enum table_id table, int column, uint8_t value)
+{
+	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
+
+	return name ? name : "unknown";
+}
+
+const char *copy_kind_name(uint8_t kind)
+{
+	return value_name(TABLE_memcpy, COLUMN_memcpy_kind, kind);
+}
+
+const char *loss_name(uint8_t reason)
+{
+	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
+}
+
+void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination)
+{
+	strbuf_addf(out, "Memcpy %s (%s -> %s)", copy_kind_name(kind), memory_kind_name(source),
+		    memory_kind_name(destination));
+}
+
+void memset_name(struct strbuf *out, uint8_t memory_kind)
+{
+	strbuf_addf(out, "Memset (%s)", memory_kind_name(memory_kind));
+}
+
+bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload_value *value)
+{
+	const uint8_t *kinds = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_payload_kind);
+	const uint8_t *kind_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_payload_kind);
+	const uint64_t *payloads = trace_u64(t, TABLE_nvtx, COLUMN_nvtx_payload);
+	const uint8_t *payload_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_payload);
+	uint32_t low;
+	float real;
+
+	if ((kind_valid && !kind_valid[row]) || (payload_valid && !payload_valid[row]))
+		return false;
+	*value = (struct nvtx_payload_value){ .integer = (int64_t)payloads[row] };
+	low = (uint32_t)payloads[row];
+	switch (kinds[row]) {
+	case nvtx_payload_f64:
+		value->is_double = true;
+		memcpy(&value->real, &payloads[row], sizeof(value->real));
+		return true;
+	case nvtx_payload_f32:
+		value->is_double = true;
+		memcpy(&real, &low, sizeof(real));
+		value->real = real;
+		return true;
+	case nvtx_payload_i32:
+		value->integer = (int32_t)low;
+		return true;
+	case nvtx_payload_u32:
+		value->integer = low;
+		return true;
+	case nvtx_payload_u64:
+	case nvtx_payload_i64:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint64_t domain_key(uint64_t process, uint32_t domain)
+{
+	return process << 32 | domain;
+}
+
+static int number_domain(struct nvtx_names *n, uint64_t process, uint32_t domain, uint64_t *number)
+{
+	uint64_t *at = map_at(&n->domains, domain_key(process, domain), 0);
+
+	if (!at)
+		return -ENOMEM;
+	if (!*at)
+		*at = n->domains.count;
+	*number = *at;
+	return 0;
+}
+
+int nvtx_names_init(struct nvtx_names *n, const struct trace *t)
+{
+	const uint32_t *ids = trace_u32(t, TABLE_nvtx_domain, COLUMN_nvtx_domain_id);
+	const uint32_t *names = trace_u32(t, TABLE_nvtx_domain, COLUMN_nvtx_domain_name);
+	uint64_t rows = trace_rows(t, TABLE_nvtx_domain), number;
+
+	*n = (struct nvtx_names){ .trace = t };
+	for (uint64_t row = 0; row < rows; row++)
+		if (number_domain(n, trace_row_process(t, TABLE_nvtx_domain, row), ids[row],
+				  &number) < 0 ||
+		    map_put(&n->texts, number, names[row]) < 0)
+			return -ENOMEM;
+	rows = trace_rows(t, TABLE_nvtx_category);
+	ids = trace_u32(t, TABLE_nvtx_category, COLUMN_nvtx_category_id);
+	names = trace_u32(t, TABLE_nvtx_category, COLUMN_nvtx_category_name);
+	for (uint64_t row = 0; row < rows; row++) {
+		uint64_t process = trace_row_process(t, TABLE_nvtx_category, row);
+		uint32_t domain =
+			trace_u32(t, TABLE_nvtx_category, COLUMN_nvtx_category_domain)[row];
+
+		if (number_domain(n, process, domain, &number) < 0 ||
+		    map_put(&n->texts, number << 32 | ids[row], names[row]) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void nvtx_names_release(struct nvtx_names *n)
+{
+	map_release(&n->domains);
+	map_release(&n->texts);
+}
+
+static const char *text_at(const struct nvtx_names *n, uint64_t key, size_t *length)
+{
+	uint64_t id = 0;
+
+	map_get(&n->texts, key, &id);
+	*length = trace_string_length(n->trace, (uint32_t)id);
+	return trace_string(n->trace, (uint32_t)id);
+}
+
+const char *nvtx_domain_name(const struct nvtx_names *n, uint32_t process, uint32_t domain,
+			     size_t *length)
+{
+	uint64_t number = 0;
+
+	map_get(&n->domains, domain_key(process, domain), &number);
+	return text_at(n, number, length);
+}
+
+const char *nvtx_category_name(const struct nvtx_names *n, uint32_t process, uint64_t row,
+			       size_t *length)
+{
+	const uint32_t *domains = trace_u32(n->trace, TABLE_nvtx, COLUMN_nvtx_domain);
+	const uint32_t *categories = trace_u32(n->trace, TABLE_nvtx, COLUMN_nvtx_category);
+	const uint8_t *valid = trace_valid(n->trace, TABLE_nvtx, COLUMN_nvtx_category);
+	uint64_t number;
+
+	*length = 0;
+	if ((valid && !valid[row]) || !categories[row] ||
+	    !map_get(&n->domains, domain_key(process, domains[row]), &number))
+		return "";
+	return text_at(n, number << 32 | categories[row], length);
+}

@@ -1,0 +1,92 @@
+#include "export/event_records.h"
+
+#include <errno.h>
+
+struct record_key {
+	uint64_t process, context, event, correlation;
+};
+
+static struct record_key key_of(const struct trace *t, uint32_t row)
+{
+	return (struct record_key){
+		trace_row_process(t, TABLE_cuda_event, row),
+		trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_context)[row],
+		trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_event)[row],
+		trace_u64(t, TABLE_cuda_event, COLUMN_cuda_event_correlation)[row],
+	};
+}
+
+static int compare(const struct record_key *a, const struct record_key *b)
+{
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->context != b->context)
+		return a->context < b->context ? -1 : 1;
+	if (a->event != b->event)
+		return a->event < b->event ? -1 : 1;
+	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int by_key(const void *a, const void *b, void *user)
+{
+	const struct trace *t = user;
+	struct record_key x = key_of(t, *(const uint32_t *)a), y = key_of(t, *(const uint32_t *)b);
+
+	return compare(&x, &y);
+}
+
+int event_records_init(struct event_records *r, const struct export_view *v)
+{
+	uint64_t count = trace_rows(v->trace, TABLE_cuda_event);
+
+	*r = (struct event_records){ .view = v, .count = count };
+	r->rows = malloc((count + 1) * sizeof(*r->rows));
+	if (!r->rows)
+		return -ENOMEM;
+	for (uint64_t row = 0; row < count; row++)
+		r->rows[row] = (uint32_t)row;
+	qsort_r(r->rows, count, sizeof(*r->rows), by_key, v->trace);
+	return 0;
+}
+
+void event_records_release(struct event_records *r)
+{
+	free(r->rows);
+	r->rows = NULL;
+}
+
+struct event_record event_records_find(const struct event_records *r, size_t process,
+				       uint64_t sync_row)
+{
+	const struct export_view *v = r->view;
+	const struct work_columns *w = &v->work[WORK_SYNC];
+	const uint8_t *valid = trace_valid(v->trace, w->table, COLUMN_synchronization_event);
+	const uint32_t *events = trace_u32(v->trace, w->table, COLUMN_synchronization_event);
+	struct event_record none = { -1, -1 };
+	struct record_key wanted, found;
+	size_t low = 0, high = r->count;
+
+	if (valid && !valid[sync_row])
+		return none;
+	wanted = (struct record_key){ process, w->context[sync_row], events[sync_row],
+				      w->correlation[sync_row] };
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		found = key_of(v->trace, r->rows[middle]);
+		if (compare(&found, &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return none;
+	found = key_of(v->trace, r->rows[low - 1]);
+	if (found.process != wanted.process || found.context != wanted.context ||
+	    found.event != wanted.event)
+		return none;
+	return (struct event_record){
+		trace_u32(v->trace, TABLE_cuda_event, COLUMN_cuda_event_stream)[r->rows[low - 1]],
+		(int64_t)view_correlation(v, process, found.correlation),
+	};
+}

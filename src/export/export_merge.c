@@ -1,0 +1,255 @@
+#include "export/export_merge.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define REPORT_EVERY 4096 /* rows between calls of progress and looks at cancel */
+
+struct event_cursor {
+	const uint64_t *start_ns, *end_ns; /* the same array for what has no duration */
+	const uint8_t *start_valid, *end_valid;
+	const uint32_t *configs; /* of kernels, when they are chosen by name */
+	uint64_t row, stop;
+	uint64_t time_ns; /* start of row */
+	uint32_t process;
+	uint8_t kind, table;
+};
+
+/* Tables whose columns are not in the view already. */
+static const struct {
+	enum table_id table;
+	int8_t start, end;
+} schemas[EVENT_KINDS] = {
+	[EVENT_LOSS] = { TABLE_loss, -1, -1 },
+	[EVENT_NVTX] = { TABLE_nvtx, COLUMN_nvtx_time_ns, -1 },
+	[EVENT_CALL] = { TABLE_api_call, COLUMN_api_call_start_ns, COLUMN_api_call_end_ns },
+	[EVENT_OVERHEAD] = { TABLE_overhead, COLUMN_overhead_start_ns, COLUMN_overhead_end_ns },
+	[EVENT_ALLOCATION] = { TABLE_allocation, COLUMN_allocation_time_ns, -1 },
+	[EVENT_SYNC] = { TABLE_synchronization, COLUMN_synchronization_start_ns,
+			 COLUMN_synchronization_end_ns },
+	[EVENT_KERNEL] = { TABLE_kernel, COLUMN_kernel_start_ns, COLUMN_kernel_end_ns },
+	[EVENT_MEMCPY] = { TABLE_memcpy, COLUMN_memcpy_start_ns, COLUMN_memcpy_end_ns },
+	[EVENT_MEMSET] = { TABLE_memset, COLUMN_memset_start_ns, COLUMN_memset_end_ns },
+	[EVENT_GRAPH] = { TABLE_graph_launch, COLUMN_graph_launch_start_ns,
+			  COLUMN_graph_launch_end_ns },
+	[EVENT_CUDA_EVENT] = { TABLE_cuda_event, COLUMN_cuda_event_time_ns, -1 },
+	[EVENT_COUNTER] = { TABLE_counter_sample, COLUMN_counter_sample_time_ns, -1 },
+};
+
+enum table_id event_table(enum event_kind kind)
+{
+	return schemas[kind].table;
+}
+
+enum work_kind event_work(enum event_kind kind)
+{
+	static const uint8_t works[EVENT_KINDS] = {
+		[EVENT_SYNC] = WORK_SYNC,     [EVENT_KERNEL] = WORK_KERNEL,
+		[EVENT_MEMCPY] = WORK_MEMCPY, [EVENT_MEMSET] = WORK_MEMSET,
+		[EVENT_GRAPH] = WORK_GRAPH,
+	};
+
+	return (enum work_kind)works[kind];
+}
+
+/* Whether the row is an event; sets time_ns. */
+static bool is_event(struct export_merge *m, struct event_cursor *c)
+{
+	struct export_view *v = m->view;
+	uint64_t row = c->row;
+
+	if ((c->start_valid && !c->start_valid[row]) || (c->end_valid && !c->end_valid[row]) ||
+	    (c->end_ns[row] < c->start_ns[row] && c->kind != EVENT_NVTX)) {
+		if (c->kind !=
+		    EVENT_CUDA_EVENT) /* they have a time only where that was asked for */
+			v->result->untimed[c->table]++;
+		return false;
+	}
+	c->time_ns = c->start_ns[row];
+	if (c->time_ns < v->options->since_ns)
+		return false;
+	if (c->kind == EVENT_NVTX)
+		return c->end_ns[row] != NVTX_SKIP;
+	if (c->kind == EVENT_CALL)
+		return call_is_wanted(v, row);
+	return !c->configs || selection_has_config(&v->selection, c->configs[row]);
+}
+
+/* Moves to the first event at or after row. False at the end. */
+static bool settle(struct export_merge *m, struct event_cursor *c)
+{
+	for (; c->row < c->stop; c->row++) {
+		m->done++;
+		if (!is_event(m, c))
+			continue;
+		if (c->time_ns < m->view->options->until_ns)
+			return true;
+		m->done += c->stop - c->row - 1;
+		break;
+	}
+	return false;
+}
+
+static bool before(const struct export_merge *m, uint32_t a, uint32_t b)
+{
+	const struct event_cursor *x = &m->cursors[a], *y = &m->cursors[b];
+
+	return x->time_ns < y->time_ns || (x->time_ns == y->time_ns && x->kind < y->kind);
+}
+
+static void sift_down(struct export_merge *m, size_t i)
+{
+	uint32_t moving = m->heap[i];
+
+	for (;;) {
+		size_t child = 2 * i + 1;
+
+		if (child >= m->heap_count)
+			break;
+		if (child + 1 < m->heap_count && before(m, m->heap[child + 1], m->heap[child]))
+			child++;
+		if (!before(m, m->heap[child], moving))
+			break;
+		m->heap[i] = m->heap[child];
+		i = child;
+	}
+	m->heap[i] = moving;
+}
+
+static struct event_cursor cursor_of_table(struct export_merge *m, enum event_kind kind,
+					   size_t process)
+{
+	const struct trace *t = m->view->trace;
+	enum table_id table = schemas[kind].table;
+	int start = schemas[kind].start, end = schemas[kind].end;
+	struct event_cursor c = { .kind = (uint8_t)kind,
+				  .table = (uint8_t)table,
+				  .process = (uint32_t)process };
+
+	if (!trace_rows(t, table))
+		return c;
+	c.row = trace_first_row(t, table, process);
+	c.stop = trace_first_row(t, table, process + 1);
+	c.start_ns = trace_u64(t, table, start);
+	c.start_valid = trace_valid(t, table, start);
+	c.end_ns = c.start_ns;
+	if (end >= 0) {
+		c.end_ns = trace_u64(t, table, end);
+		c.end_valid = trace_valid(t, table, end);
+	}
+	if (kind == EVENT_NVTX)
+		c.end_ns = m->view->nvtx_end_ns;
+	if (kind == EVENT_KERNEL && m->view->selection.configs)
+		c.configs = trace_u32(t, table, COLUMN_kernel_config);
+	return c;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct trace_loss *x = a, *y = b;
+
+	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+static int take_losses(struct export_merge *m, struct event_cursor *c, struct error *e)
+{
+	const struct trace_loss *losses;
+	size_t count;
+	int r = trace_losses(m->view->trace, &losses, &count, e);
+
+	if (r < 0)
+		return r;
+	m->losses = malloc((count + 1) * sizeof(*m->losses));
+	m->loss_start_ns = malloc((count + 1) * sizeof(*m->loss_start_ns));
+	m->loss_end_ns = malloc((count + 1) * sizeof(*m->loss_end_ns));
+	if (!m->losses || !m->loss_start_ns || !m->loss_end_ns)
+		return error_set(e, -ENOMEM, "out of memory");
+	if (count)
+		memcpy(m->losses, losses, count * sizeof(*losses));
+	qsort(m->losses, count, sizeof(*m->losses), by_start);
+	for (size_t i = 0; i < count; i++) {
+		m->loss_start_ns[i] = m->losses[i].start_ns;
+		m->loss_end_ns[i] = MAX(m->losses[i].end_ns, m->losses[i].start_ns);
+	}
+	*c = (struct event_cursor){ .start_ns = m->loss_start_ns,
+				    .end_ns = m->loss_end_ns,
+				    .stop = count,
+				    .kind = EVENT_LOSS,
+				    .table = TABLE_loss };
+	return 0;
+}
+
+/* A cursor for each table of each process, and one for the losses of all. */
+int export_merge_init(struct export_merge *m, struct export_view *v, struct error *e)
+{
+	size_t count = 0, room = v->process_count * EVENT_KINDS + 1;
+	int r;
+
+	*m = (struct export_merge){ .view = v };
+	m->cursors = calloc(room, sizeof(*m->cursors));
+	m->heap = calloc(room, sizeof(*m->heap));
+	if (!m->cursors || !m->heap) {
+		export_merge_release(m);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	r = take_losses(m, &m->cursors[count++], e);
+	if (r < 0) {
+		export_merge_release(m);
+		return r;
+	}
+	for (size_t p = 0; p < v->process_count; p++)
+		for (int kind = EVENT_LOSS + 1; kind < EVENT_KINDS; kind++)
+			m->cursors[count++] = cursor_of_table(m, (enum event_kind)kind, p);
+	for (size_t i = 0; i < count; i++) {
+		m->total += m->cursors[i].stop - m->cursors[i].row;
+		if (settle(m, &m->cursors[i]))
+			m->heap[m->heap_count++] = (uint32_t)i;
+	}
+	for (size_t i = m->heap_count / 2; i-- > 0;)
+		sift_down(m, i);
+	return 0;
+}
+
+void export_merge_release(struct export_merge *m)
+{
+	free(m->cursors);
+	free(m->heap);
+	free(m->losses);
+	free(m->loss_start_ns);
+	free(m->loss_end_ns);
+	*m = (struct export_merge){ 0 };
+}
+
+static int report(struct export_merge *m)
+{
+	const struct export_options *options = m->view->options;
+
+	m->next_report = m->done + REPORT_EVERY;
+	if (options->cancel && *options->cancel)
+		return -ECANCELED;
+	if (options->progress)
+		options->progress(options->progress_user, m->done, m->total);
+	return 0;
+}
+
+int export_merge_next(struct export_merge *m, struct export_event *event)
+{
+	struct event_cursor *c;
+	int r = m->done >= m->next_report ? report(m) : 0;
+
+	if (r < 0 || !m->heap_count)
+		return r;
+	c = &m->cursors[m->heap[0]];
+	*event = (struct export_event){ (enum event_kind)c->kind, c->process, c->row, c->time_ns,
+					c->end_ns[c->row],        true };
+	if (unlikely(event->end_ns == NVTX_OPEN)) {
+		event->finished = false;
+		event->end_ns = MAX(m->view->processes[c->process].end_ns, c->time_ns);
+	}
+	c->row++;
+	if (!settle(m, c))
+		m->heap[0] = m->heap[--m->heap_count];
+	if (m->heap_count)
+		sift_down(m, 0);
+	return 1;
+}

@@ -1,0 +1,423 @@
+#include "export/export_view.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/nvtx_ranges.h"
+
+/* Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304). */
+#define PID_STEP 10000000
+
+#define GPU_PIDS 16 /* readers take at least these for GPUs */
+
+struct work_schema {
+	enum table_id table;
+	int8_t start, end, correlation, device, context, stream, graph, graph_node;
+	uint64_t more; /* further columns that exporters use */
+};
+
+#define WORK_COLUMNS(table, device, graph, graph_node)                                             \
+	TABLE_##table, COLUMN_##table##_start_ns, COLUMN_##table##_end_ns,                         \
+		COLUMN_##table##_correlation, device, COLUMN_##table##_context,                    \
+		COLUMN_##table##_stream, graph, graph_node
+
+static const struct work_schema schemas[WORK_KINDS] = {
+	[WORK_KERNEL] = { WORK_COLUMNS(kernel, COLUMN_kernel_device, COLUMN_kernel_graph,
+				       COLUMN_kernel_graph_node),
+			  COLUMN_BIT(kernel, config) },
+	[WORK_MEMCPY] = { WORK_COLUMNS(memcpy, COLUMN_memcpy_device, COLUMN_memcpy_graph,
+				       COLUMN_memcpy_graph_node),
+			  COLUMN_BIT(memcpy, bytes) | COLUMN_BIT(memcpy, kind) |
+				  COLUMN_BIT(memcpy, source_kind) |
+				  COLUMN_BIT(memcpy, destination_kind) | COLUMN_BIT(memcpy, async) |
+				  COLUMN_BIT(memcpy, source_device) |
+				  COLUMN_BIT(memcpy, source_context) |
+				  COLUMN_BIT(memcpy, destination_device) |
+				  COLUMN_BIT(memcpy, destination_context) },
+	[WORK_MEMSET] = { WORK_COLUMNS(memset, COLUMN_memset_device, COLUMN_memset_graph,
+				       COLUMN_memset_graph_node),
+			  COLUMN_BIT(memset, bytes) | COLUMN_BIT(memset, value) |
+				  COLUMN_BIT(memset, memory_kind) | COLUMN_BIT(memset, async) },
+	[WORK_GRAPH] = { WORK_COLUMNS(graph_launch, COLUMN_graph_launch_device,
+				      COLUMN_graph_launch_graph, -1),
+			 0 },
+	[WORK_SYNC] = { WORK_COLUMNS(synchronization, -1, -1, -1),
+			COLUMN_BIT(synchronization, kind) | COLUMN_BIT(synchronization, event) |
+				COLUMN_BIT(synchronization, event_record) },
+};
+
+static uint64_t column_bit(int column)
+{
+	return column < 0 ? 0 : UINT64_C(1) << column;
+}
+
+static const uint64_t *column_u64(const struct trace *t, enum table_id table, int column)
+{
+	return column < 0 ? NULL : trace_u64(t, table, column);
+}
+
+static const uint32_t *column_u32(const struct trace *t, enum table_id table, int column)
+{
+	return column < 0 ? NULL : trace_u32(t, table, column);
+}
+
+static const uint8_t *column_valid(const struct trace *t, enum table_id table, int column)
+{
+	return column < 0 ? NULL : trace_valid(t, table, column);
+}
+
+static int load_work(struct export_view *v, enum work_kind kind, struct error *e)
+{
+	const struct work_schema *s = &schemas[kind];
+	struct trace *t = v->trace;
+	int r = trace_load(t, s->table,
+			   column_bit(s->start) | column_bit(s->end) | column_bit(s->correlation) |
+				   column_bit(s->device) | column_bit(s->context) |
+				   column_bit(s->stream) | column_bit(s->graph) |
+				   column_bit(s->graph_node) | s->more,
+			   e);
+	struct work_columns w = { .table = s->table, .rows = r < 0 ? 0 : trace_rows(t, s->table) };
+
+	if (r >= 0 && w.rows)
+		r = trace_launches(t, s->table, &w.calls, e);
+	if (r < 0)
+		return r;
+	w.start_ns = column_u64(t, s->table, s->start);
+	w.end_ns = column_u64(t, s->table, s->end);
+	w.correlation = column_u64(t, s->table, s->correlation);
+	w.graph_node = column_u64(t, s->table, s->graph_node);
+	w.device = column_u32(t, s->table, s->device);
+	w.context = column_u32(t, s->table, s->context);
+	w.stream = column_u32(t, s->table, s->stream);
+	w.graph = column_u32(t, s->table, s->graph);
+	w.start_valid = column_valid(t, s->table, s->start);
+	w.end_valid = column_valid(t, s->table, s->end);
+	w.stream_valid = column_valid(t, s->table, s->stream);
+	w.graph_valid = column_valid(t, s->table, s->graph);
+	w.graph_node_valid = column_valid(t, s->table, s->graph_node);
+	v->work[kind] = w;
+	return 0;
+}
+
+static int load_calls(struct export_view *v, struct error *e)
+{
+	struct trace *t = v->trace;
+	int r = trace_load(t, TABLE_api_call,
+			   COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, end_ns) |
+				   COLUMN_BIT(api_call, function) | COLUMN_BIT(api_call, thread) |
+				   COLUMN_BIT(api_call, correlation) | COLUMN_BIT(api_call, result),
+			   e);
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_api_function, 0, e);
+	if (r < 0)
+		return r;
+	v->calls = trace_rows(t, TABLE_api_call);
+	v->call_start_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns);
+	v->call_end_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_end_ns);
+	v->call_correlation = trace_u64(t, TABLE_api_call, COLUMN_api_call_correlation);
+	v->call_function = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
+	v->call_thread = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
+	v->call_result = trace_u32(t, TABLE_api_call, COLUMN_api_call_result);
+	v->call_result_valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_result);
+	v->function_id = trace_u32(t, TABLE_api_function, COLUMN_api_function_id);
+	v->function_name = trace_u32(t, TABLE_api_function, COLUMN_api_function_name);
+	v->function_kind = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
+	return 0;
+}
+
+/* Small tables, whole. */
+static int load_rest(struct export_view *v, struct error *e)
+{
+	static const enum table_id tables[] = {
+		TABLE_kernel_config, TABLE_process,        TABLE_thread,
+		TABLE_context,       TABLE_stream,         TABLE_nvtx,
+		TABLE_nvtx_domain,   TABLE_nvtx_category,  TABLE_overhead,
+		TABLE_counter,       TABLE_counter_sample, TABLE_clock,
+		TABLE_cuda_event,    TABLE_allocation,     TABLE_external_correlation,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		int r = trace_load(v->trace, tables[i], 0, e);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pid)
+{
+	const struct trace_process *p = trace_process(v->trace, process);
+
+	for (size_t i = 0; i < process; i++) {
+		const struct trace_process *other = trace_process(v->trace, i);
+
+		if (v->processes[i].pid == pid && other->start_ns < p->end_ns &&
+		    p->start_ns < other->end_ns)
+			return false;
+	}
+	return true;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int name_processes(struct export_view *v, uint32_t pid_min)
+{
+	v->process_count = trace_process_count(v->trace);
+	v->processes = calloc(v->process_count + 1, sizeof(*v->processes));
+	if (!v->processes)
+		return -ENOMEM;
+	for (size_t i = 0; i < v->process_count; i++) {
+		const struct trace_process *p = trace_process(v->trace, i);
+		struct export_process *x = &v->processes[i];
+
+		x->pid = p->pid;
+		while (x->pid <= UINT32_MAX - PID_STEP &&
+		       (x->pid < pid_min || !pid_is_free(v, i, x->pid)))
+			x->pid += PID_STEP;
+		x->name = base_name(p->executable);
+		x->end_ns = p->end_ns;
+	}
+	return 0;
+}
+
+static uint64_t largest(const uint64_t *values, uint64_t row, uint64_t end)
+{
+	uint64_t max = 0;
+
+	for (; row < end; row++)
+		max = MAX(max, values[row]);
+	return max;
+}
+
+/* Correlation ids are a process's own; ranges of numbers after one another make them unique. */
+static void place_correlations(struct export_view *v)
+{
+	uint64_t base = 0;
+
+	for (size_t p = 0; p < v->process_count; p++) {
+		uint64_t max = 0;
+
+		v->processes[p].correlation_base = base;
+		for (int k = 0; k < WORK_KINDS; k++)
+			if (v->work[k].rows)
+				max = MAX(max,
+					  largest(v->work[k].correlation,
+						  trace_first_row(v->trace, v->work[k].table, p),
+						  trace_first_row(v->trace, v->work[k].table,
+								  p + 1)));
+		if (v->calls)
+			max = MAX(max, largest(v->call_correlation,
+					       trace_first_row(v->trace, TABLE_api_call, p),
+					       trace_first_row(v->trace, TABLE_api_call, p + 1)));
+		base += max;
+	}
+}
+
+static int map_contexts(struct export_view *v)
+{
+	uint64_t rows = trace_rows(v->trace, TABLE_context);
+	const uint32_t *ids = trace_u32(v->trace, TABLE_context, COLUMN_context_id);
+	const uint32_t *devices = trace_u32(v->trace, TABLE_context, COLUMN_context_device);
+
+	for (uint64_t row = 0; row < rows; row++) {
+		uint64_t process = trace_row_process(v->trace, TABLE_context, row);
+
+		if (map_put(&v->context_devices, process << 32 | ids[row], devices[row]) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int map_external(struct export_view *v)
+{
+	const struct trace *t = v->trace;
+	uint64_t rows = trace_rows(t, TABLE_external_correlation);
+	const uint64_t *ids =
+		trace_u64(t, TABLE_external_correlation, COLUMN_external_correlation_id);
+	const uint64_t *correlations =
+		trace_u64(t, TABLE_external_correlation, COLUMN_external_correlation_correlation);
+
+	for (uint64_t row = 0; row < rows; row++) {
+		size_t process = trace_row_process(t, TABLE_external_correlation, row);
+
+		if (map_put(&v->external, view_correlation(v, process, correlations[row]),
+			    ids[row]) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int end_ranges(struct export_view *v, struct error *e)
+{
+	uint64_t rows = trace_rows(v->trace, TABLE_nvtx);
+	const uint64_t *time_ns = trace_u64(v->trace, TABLE_nvtx, COLUMN_nvtx_time_ns);
+	const uint8_t *kind = trace_u8(v->trace, TABLE_nvtx, COLUMN_nvtx_kind);
+	struct nvtx_ranges ranges;
+	int r;
+
+	v->nvtx_end_ns = calloc(rows + 1, sizeof(*v->nvtx_end_ns));
+	if (!v->nvtx_end_ns)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = nvtx_ranges_init(&ranges, v->trace, false, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ranges.count; i++) {
+		const struct nvtx_range *range = &ranges.items[i];
+
+		v->nvtx_end_ns[range->row] = range->open ? NVTX_OPEN : range->end_ns;
+	}
+	for (uint64_t row = 0; row < rows; row++)
+		if (kind[row] == nvtx_kind_mark)
+			v->nvtx_end_ns[row] = time_ns[row];
+	v->result->unpaired = ranges.unmatched;
+	nvtx_ranges_release(&ranges);
+	return 0;
+}
+
+/* Lists for each call the work it launched, in the order of the tables: so it is put in from the end. */
+static int link_work(struct export_view *v, struct error *e)
+{
+	const uint32_t *configs = trace_u32(v->trace, TABLE_kernel, COLUMN_kernel_config);
+	uint64_t count = 0;
+
+	for (int k = 0; k < WORK_KINDS; k++) {
+		v->work[k].base = (uint32_t)count;
+		count += v->work[k].rows;
+		if (count >= NO_WORK)
+			return error_set(e, E_LIMIT, "more than %u rows of GPU work", NO_WORK - 1);
+	}
+	v->first_work = malloc((v->calls + 1) * sizeof(*v->first_work));
+	v->next_work = malloc((count + 1) * sizeof(*v->next_work));
+	if (!v->first_work || !v->next_work)
+		return error_set(e, -ENOMEM, "out of memory");
+	memset(v->first_work, 0xff, v->calls * sizeof(*v->first_work));
+	for (int k = WORK_KINDS; k-- > 0;) {
+		const struct work_columns *w = &v->work[k];
+
+		for (uint64_t row = w->rows; row-- > 0;) {
+			uint32_t call;
+
+			if (!work_is_wanted(v, w, k == WORK_KERNEL ? configs : NULL, row))
+				continue;
+			call = work_call(v, w, row);
+			if (call == TRACE_NO_ROW)
+				continue;
+			v->next_work[work_number(w, row)] = v->first_work[call];
+			v->first_work[call] = work_number(w, row);
+		}
+	}
+	return 0;
+}
+
+static int load_all(struct export_view *v, struct error *e)
+{
+	struct filter filter = FILTER_ALL;
+	int r;
+
+	filter.since_ns = v->options->since_ns;
+	filter.until_ns = v->options->until_ns;
+	filter.kernel = v->options->kernel;
+	r = selection_init(&v->selection, v->trace, &filter, NULL, e);
+	for (int k = 0; k < WORK_KINDS && r >= 0; k++)
+		r = load_work(v, (enum work_kind)k, e);
+	if (r >= 0)
+		r = load_calls(v, e);
+	if (r >= 0)
+		r = load_rest(v, e);
+	if (r >= 0)
+		r = gpus_init(&v->gpus, v->trace, e);
+	return r;
+}
+
+int export_view_init(struct export_view *v, struct trace *t, const struct export_options *options,
+		     struct export_result *result, bool gpu_pids, struct error *e)
+{
+	int r;
+
+	*v = (struct export_view){ .trace = t, .options = options, .result = result };
+	r = load_all(v, e);
+	if (r < 0)
+		goto fail;
+	r = name_processes(v, gpu_pids ? MAX((uint32_t)v->gpus.count, GPU_PIDS) : 0);
+	if (r >= 0)
+		r = map_contexts(v);
+	if (r >= 0)
+		r = nvtx_names_init(&v->names, v->trace);
+	if (r < 0) {
+		error_set(e, r, "out of memory");
+		goto fail;
+	}
+	place_correlations(v);
+	r = map_external(v) < 0 ? error_set(e, -ENOMEM, "out of memory") : end_ranges(v, e);
+	if (r >= 0)
+		r = link_work(v, e);
+	if (r < 0)
+		goto fail;
+	return 0;
+fail:
+	export_view_release(v);
+	return r;
+}
+
+void export_view_release(struct export_view *v)
+{
+	selection_release(&v->selection);
+	gpus_release(&v->gpus);
+	map_release(&v->context_devices);
+	map_release(&v->external);
+	nvtx_names_release(&v->names);
+	free(v->processes);
+	free(v->first_work);
+	free(v->next_work);
+	free(v->nvtx_end_ns);
+	*v = (struct export_view){ 0 };
+}
+
+size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_t process,
+		uint64_t row)
+{
+	uint64_t device = 0;
+
+	if (w->device)
+		device = w->device[row];
+	else
+		map_get(&v->context_devices, (uint64_t)process << 32 | w->context[row], &device);
+	return gpus_find(&v->gpus, process, (uint32_t)device);
+}
+
+size_t api_name_length(const char *name, size_t length)
+{
+	size_t digits = 0;
+
+	while (digits < length && name[length - digits - 1] >= '0' &&
+	       name[length - digits - 1] <= '9')
+		digits++;
+	if (digits >= 4 && length > digits + 2 && name[length - digits - 1] == 'v' &&
+	    name[length - digits - 2] == '_')
+		return length - digits - 2;
+	return length;
+}
+
+uint32_t view_string(const struct export_view *v, enum table_id table, int column, uint64_t row)
+{
+	const uint32_t *ids = trace_u32(v->trace, table, column);
+	const uint8_t *valid = trace_valid(v->trace, table, column);
+
+	return ids && (!valid || valid[row]) ? ids[row] : 0;
+}
+
+const char *view_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
+		      size_t *length)
+{
+	uint32_t id = view_string(v, table, column, row);
+
+	*length = trace_string_length(v->trace, id);
+	return trace_string(v->trace, id);
+}

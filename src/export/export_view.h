@@ -1,0 +1,148 @@
+/*
+ * export_view.h: a recording as an exporter wants to see it: its columns loaded, GPUs and process ids told apart, GPU work
+ * tied to the calls that launched it, and what the options leave out already decided.
+ *
+ * Work is what tables kernel, memcpy, memset, graph_launch and synchronization hold. Every row of them has a number that is
+ * unique in the trace: work_number. Nothing is allocated per row but two u32 arrays, `first_work` and `next_work`.
+ */
+#ifndef PITOT_EXPORT_EXPORT_VIEW_H
+#define PITOT_EXPORT_EXPORT_VIEW_H
+
+#include "analysis/filter.h"
+#include "analysis/gpus.h"
+#include "export/event_names.h"
+#include "export/exporter.h"
+
+enum work_kind {
+	WORK_KERNEL,
+	WORK_MEMCPY,
+	WORK_MEMSET,
+	WORK_GRAPH,
+	WORK_SYNC,
+	WORK_KINDS,
+};
+
+#define NO_WORK UINT32_MAX
+
+/* Columns that tables of work have in common; NULL where a table lacks it or is empty. *_valid NULL: all valid. */
+struct work_columns {
+	enum table_id table;
+	uint64_t rows;
+	uint32_t base; /* number of row 0 */
+	const uint64_t *start_ns, *end_ns, *correlation, *graph_node;
+	const uint8_t *start_valid, *end_valid, *graph_valid, *graph_node_valid, *stream_valid;
+	const uint32_t *device, *context, *stream, *graph;
+	const uint32_t *calls; /* api_call rows, TRACE_NO_ROW */
+};
+
+struct export_process {
+	uint32_t pid; /* differs between processes that ran at the same time */
+	uint64_t
+		correlation_base; /* added to correlation ids, which are then unique in the trace */
+	const char *name; /* "" if unknown: last part of the executable's path */
+	uint64_t end_ns;
+};
+
+struct export_view {
+	struct trace *trace;
+	const struct export_options *options;
+	struct export_result *result;
+	struct selection selection;
+	struct gpus gpus;
+	size_t process_count;
+	struct export_process *processes;
+	struct map context_devices; /* process << 32 | context -> device */
+	struct work_columns work[WORK_KINDS];
+
+	uint64_t calls;
+	const uint64_t *call_start_ns, *call_end_ns, *call_correlation;
+	const uint32_t *call_function, *call_thread, *call_result;
+	const uint8_t *call_result_valid;
+	const uint32_t *function_id, *function_name;
+	const uint8_t *function_kind;
+	uint32_t
+		*first_work; /* by api_call row: number of the first work it launched, or NO_WORK */
+	uint32_t *next_work; /* by number: the next work of the same call, or NO_WORK */
+
+	struct map external; /* correlation (with its base) -> id that a framework gave the call */
+	struct nvtx_names names;
+	uint64_t *
+		nvtx_end_ns; /* by nvtx row: NVTX_SKIP, NVTX_OPEN, or the range's end (a mark's time) */
+};
+
+#define NVTX_SKIP UINT64_C(0) /* pop, end: part of the row that began the range */
+#define NVTX_OPEN UINT64_MAX /* never ended in the recording */
+
+/*
+ * gpu_pids: GPUs have process ids in this format, from 0 on; those of processes are kept clear of them. The options and
+ * the result must live as long as the view. 0 or a negative code.
+ */
+int export_view_init(struct export_view *v, struct trace *t, const struct export_options *options,
+		     struct export_result *result, bool gpu_pids, struct error *e) MUST_USE;
+void export_view_release(struct export_view *v);
+
+/* Whether the options want a row of work, and it has its times. */
+static inline bool work_is_wanted(const struct export_view *v, const struct work_columns *w,
+				  const uint32_t *configs, uint64_t row)
+{
+	if ((w->start_valid && !w->start_valid[row]) || (w->end_valid && !w->end_valid[row]) ||
+	    w->end_ns[row] < w->start_ns[row])
+		return false;
+	if (!selection_has_time(&v->selection, true, w->start_ns[row]))
+		return false;
+	return !configs || selection_has_config(&v->selection, configs[row]);
+}
+
+static inline uint32_t work_number(const struct work_columns *w, uint64_t row)
+{
+	return w->base + (uint32_t)row;
+}
+
+/* A launch is left out when the kernels that it launched are, because of their names. */
+static inline bool call_is_wanted(const struct export_view *v, uint64_t row)
+{
+	uint32_t function = v->call_function[row];
+	uint8_t kind;
+
+	if (!selection_has_time(&v->selection, true, v->call_start_ns[row]))
+		return false;
+	if (!v->selection.configs || function == TRACE_NO_ROW)
+		return true;
+	kind = v->function_kind[function];
+	return (kind != api_kind_launch && kind != api_kind_graph_launch) ||
+	       v->first_work[row] != NO_WORK;
+}
+
+/* The call that launched a row of work, if it is written too; else TRACE_NO_ROW. */
+static inline uint32_t work_call(const struct export_view *v, const struct work_columns *w,
+				 uint64_t row)
+{
+	uint32_t call = w->calls ? w->calls[row] : TRACE_NO_ROW;
+
+	if (call != TRACE_NO_ROW &&
+	    !selection_has_time(&v->selection, true, v->call_start_ns[call]))
+		return TRACE_NO_ROW;
+	return call;
+}
+
+/* GPU of a row of work: an index of v->gpus. */
+size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_t process,
+		uint64_t row);
+
+/* Name of a CUDA function as people write it: without CUPTI's suffix _v7000. Returns its length in name. */
+size_t api_name_length(const char *name, size_t length);
+
+/* Correlation id of a row of work or a call, unique in the trace. */
+static inline uint64_t view_correlation(const struct export_view *v, size_t process,
+					uint64_t correlation)
+{
+	return v->processes[process].correlation_base + correlation;
+}
+
+/* String id of a STRING column, 0 where it is missing. */
+uint32_t view_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
+/* Its text, "" where it is missing. */
+const char *view_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
+		      size_t *length);
+
+#endif

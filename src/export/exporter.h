@@ -1,0 +1,64 @@
+/*
+ * exporter.h: the formats that a recording can be written in. A new one is a file, and a line in the table of exporter.c.
+ */
+#ifndef PITOT_EXPORT_EXPORTER_H
+#define PITOT_EXPORT_EXPORTER_H
+
+#include <signal.h>
+
+#include "trace/trace.h"
+
+struct export_options {
+	uint64_t since_ns,
+		until_ns; /* CLOCK_MONOTONIC: only events that start in since <= t < until */
+	const char *kernel; /* only kernels whose name matches, and their launches; NULL: all */
+	uint32_t rank; /* of a distributed job, where the format says so */
+	bool overwrite; /* replace an existing file */
+	uint64_t
+		split_bytes; /* begin another file before this size, where the format can; 0: its own limit */
+	void (*progress)(void *user, uint64_t done, uint64_t total); /* events; may be NULL */
+	void *progress_user;
+	const volatile sig_atomic_t
+		*cancel; /* stop and remove what was written once it is not 0; may be NULL */
+};
+
+#define EXPORT_ALL                                                                                 \
+	{                                                                                          \
+		.until_ns = UINT64_MAX                                                             \
+	}
+
+struct export_result {
+	unsigned files;
+	uint64_t bytes; /* of all files, before compression */
+	uint64_t written[TABLE_END]; /* rows by table; of nvtx: ranges and marks */
+	uint64_t untimed[TABLE_END]; /* left out because start or end is missing */
+	uint64_t unpaired; /* left out: ends of NVTX ranges without their beginning */
+	uint64_t crowded; /* left out: more overlapping slices than a track can show */
+	uint64_t arrows; /* from calls to the work they launched */
+	uint64_t
+		unlinked; /* work whose launch is not in the recording; it is written all the same */
+};
+
+struct exporter {
+	const char *name; /* of --format */
+	const char *suffixes; /* of file names, separated by blanks */
+	const char *description; /* one line, lower case, no full stop */
+	/*
+	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed before. The file has its
+	 * name only when it is complete. 0, -ECANCELED after *cancel, or another negative code.
+	 */
+	int (*write)(struct trace *t, const struct export_options *options, const char *path,
+		     struct export_result *result, struct error *e);
+};
+
+/* Ends with an entry without a name. */
+extern const struct exporter exporters[];
+
+/* NULL when there is none. */
+const struct exporter *exporter_by_name(const char *name);
+/* By the end of a file name, ".gz" included where the format takes it. NULL when no suffix fits. */
+const struct exporter *exporter_by_path(const char *path);
+
+uint64_t export_result_events(const struct export_result *result);
+
+#endif

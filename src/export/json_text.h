@@ -1,0 +1,75 @@
+/*
+ * json_text.h: JSON written piece by piece into memory that is reserved (raw_buffer.h). base/json.h looks after commas and
+ * nesting instead; this is for millions of objects of the same few shapes.
+ */
+#ifndef PITOT_EXPORT_JSON_TEXT_H
+#define PITOT_EXPORT_JSON_TEXT_H
+
+#include "base/json.h"
+#include "export/raw_buffer.h"
+
+#define NUMBER_MAX 24 /* bytes of the longest number */
+#define TEXT_OBJECT_MAX 2048 /* to reserve for an object of fixed shape, without its texts */
+
+#define TEXT(s, literal) raw_add((s), (literal), sizeof(literal) - 1)
+
+/* Writes the digits of v before `end`; returns their beginning. */
+static inline char *digits_before(char *end, uint64_t v)
+{
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
+
+	while (v >= 100) {
+		end -= 2;
+		memcpy(end, &pairs[2 * (v % 100)], 2);
+		v /= 100;
+	}
+	if (v >= 10) {
+		end -= 2;
+		memcpy(end, &pairs[2 * v], 2);
+	} else {
+		*--end = (char)('0' + v);
+	}
+	return end;
+}
+
+static inline void text_u64(struct strbuf *s, uint64_t v)
+{
+	char digits[NUMBER_MAX], *start = digits_before(digits + sizeof(digits), v);
+
+	raw_add(s, start, (size_t)(digits + sizeof(digits) - start));
+}
+
+static inline void text_i64(struct strbuf *s, int64_t v)
+{
+	if (v < 0)
+		TEXT(s, "-");
+	text_u64(s, v < 0 ? -(uint64_t)v : (uint64_t)v);
+}
+
+/* Microseconds with three decimals. */
+static inline void text_us(struct strbuf *s, uint64_t ns)
+{
+	char digits[NUMBER_MAX], *end = digits + sizeof(digits), *start;
+	uint32_t rest = (uint32_t)(ns % 1000);
+
+	*--end = (char)('0' + rest % 10);
+	*--end = (char)('0' + rest / 10 % 10);
+	*--end = (char)('0' + rest / 100);
+	*--end = '.';
+	start = digits_before(end, ns / 1000);
+	raw_add(s, start, (size_t)(digits + sizeof(digits) - start));
+}
+
+/* A string with its quotes; reserves room for it, and TEXT_OBJECT_MAX for what follows. */
+static inline void text_string(struct strbuf *s, const char *text, size_t length)
+{
+	TEXT(s, "\"");
+	json_escape(s, text, length);
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	TEXT(s, "\"");
+}
+
+#endif

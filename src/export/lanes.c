@@ -1,0 +1,61 @@
+#include "export/lanes.h"
+
+#include <errno.h>
+
+static void end_until(struct lanes *l, size_t index, uint64_t now_ns)
+{
+	struct lane *lane = &l->items.data[index];
+
+	while (lane->ends.count && lane->ends.data[lane->ends.count - 1] <= now_ns) {
+		lane->ends.count--;
+		if (l->ended)
+			l->ended(l->user, index, lane->ends.data[lane->ends.count]);
+	}
+}
+
+static bool fits(const struct lanes *l, const struct lane *lane, uint64_t end_ns)
+{
+	if (!lane->ends.count)
+		return true;
+	return !l->exclusive && end_ns <= lane->ends.data[lane->ends.count - 1];
+}
+
+int lanes_place(struct lanes *l, uint64_t start_ns, uint64_t end_ns)
+{
+	size_t i;
+
+	for (i = 0; i < l->items.count; i++) {
+		end_until(l, i, start_ns);
+		if (fits(l, &l->items.data[i], end_ns))
+			break;
+	}
+	if (i == LANES_MAX)
+		return -E2BIG;
+	if (i == l->items.count) {
+		struct lane lane = { VEC_INIT };
+
+		if (vec_push(&l->items, lane) < 0)
+			return -ENOMEM;
+	}
+	if (vec_push(&l->items.data[i].ends, end_ns) < 0)
+		return -ENOMEM;
+	return (int)i;
+}
+
+void lanes_advance(struct lanes *l, uint64_t now_ns)
+{
+	for (size_t i = 0; i < l->items.count; i++)
+		end_until(l, i, now_ns);
+}
+
+void lanes_finish(struct lanes *l)
+{
+	lanes_advance(l, UINT64_MAX);
+}
+
+void lanes_release(struct lanes *l)
+{
+	for (size_t i = 0; i < l->items.count; i++)
+		vec_release(&l->items.data[i].ends);
+	vec_release(&l->items);
+}

@@ -1,0 +1,358 @@
+#include "export/perfetto_writer.h"
+
+#include <errno.h>
+
+/* Lanes of a track have uuids after one another. */
+#define UUID_STEP (2 * (uint64_t)LANES_MAX)
+
+static const char *const categories[] = {
+	[CATEGORY_RUNTIME] = "cuda_runtime",
+	[CATEGORY_DRIVER] = "cuda_driver",
+	[CATEGORY_NVTX] = "nvtx",
+	[CATEGORY_SYNC] = "cuda_sync",
+	[CATEGORY_OVERHEAD] = "overhead",
+	[CATEGORY_MEMORY] = "memory",
+	[CATEGORY_LOSS] = "loss",
+};
+
+static const char *const notes[] = {
+	[NOTE_CORRELATION] = "correlation",
+	[NOTE_RESULT] = "result",
+	[NOTE_DOMAIN] = "domain",
+	[NOTE_CATEGORY] = "category",
+	[NOTE_PAYLOAD] = "payload",
+	[NOTE_UNFINISHED] = "unfinished",
+	[NOTE_STREAM] = "stream",
+	[NOTE_CONTEXT] = "context",
+	[NOTE_EVENT] = "event",
+	[NOTE_BYTES] = "bytes",
+	[NOTE_ADDRESS] = "address",
+	[NOTE_DEVICE] = "device",
+	[NOTE_THREAD] = "thread",
+	[NOTE_COUNT] = "count",
+	[NOTE_DETAIL] = "detail",
+	[NOTE_SYNC] = "synchronization",
+	[NOTE_EXTERNAL] = "external_id",
+};
+
+static uint64_t new_uuid(struct perfetto_tracks *t)
+{
+	t->uuid_seed += UUID_STEP;
+	return t->uuid_seed;
+}
+
+static int map_thread_names(struct perfetto *p)
+{
+	const struct trace *t = p->view.trace;
+	uint64_t rows = trace_rows(t, TABLE_thread);
+	const uint32_t *tids = trace_u32(t, TABLE_thread, COLUMN_thread_tid);
+
+	for (uint64_t row = 0; row < rows; row++) {
+		uint64_t process = trace_row_process(t, TABLE_thread, row);
+
+		if (map_put(&p->tracks.thread_names, process << 32 | tids[row], row) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int perfetto_tracks_init(struct perfetto *p)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	size_t count = p->view.process_count;
+
+	/* Unlikely to be met in another trace, in case they are put together. */
+	t->uuid_seed = count ? hash_u64(trace_process(p->view.trace, 0)->session) >> 1 : 1;
+	t->process_uuids = calloc(count + 1, sizeof(*t->process_uuids));
+	t->process_described = calloc(count + 1, sizeof(*t->process_described));
+	if (!t->process_uuids || !t->process_described)
+		return -ENOMEM;
+	for (size_t i = 0; i <= count; i++)
+		t->process_uuids[i] = new_uuid(t);
+	return map_thread_names(p);
+}
+
+void perfetto_tracks_restart(struct perfetto *p)
+{
+	for (size_t i = 0; i < p->tracks.items.count; i++) {
+		struct track *track = p->tracks.items.data[i];
+
+		track->started = false;
+		track->lanes_described = 0;
+		map_clear(&track->names);
+	}
+	for (size_t i = 0; i < p->view.process_count; i++)
+		p->tracks.process_described[i] = false;
+}
+
+void perfetto_tracks_finish(struct perfetto *p)
+{
+	for (size_t i = 0; i < p->tracks.items.count; i++)
+		lanes_finish(&p->tracks.items.data[i]->lanes);
+}
+
+void perfetto_tracks_release(struct perfetto *p)
+{
+	struct perfetto_tracks *t = &p->tracks;
+
+	for (size_t i = 0; i < t->items.count; i++) {
+		lanes_release(&t->items.data[i]->lanes);
+		map_release(&t->items.data[i]->names);
+		free(t->items.data[i]);
+	}
+	vec_release(&t->items);
+	map_release(&t->index);
+	map_release(&t->thread_names);
+	free(t->process_uuids);
+	free(t->process_described);
+}
+
+void perfetto_describe_process(struct perfetto *p, uint32_t process)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	const struct trace_process *info = trace_process(p->view.trace, process);
+	const struct export_process *x = &p->view.processes[process];
+	struct perfetto_track_descriptor track = {
+		.uuid = t->process_uuids[process],
+		.name = x->name,
+		.name_length = strlen(x->name),
+		.pid = x->pid,
+		.tid = -1,
+		.command = info->command,
+	};
+
+	if (t->process_described[process])
+		return;
+	t->process_described[process] = true;
+	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
+}
+
+static const char *group_name(const struct track *track, size_t *length)
+{
+	static const char *const names[] = {
+		[TRACK_THREAD] = "overlapping",   [TRACK_RANGES] = "NVTX ranges",
+		[TRACK_SYNC] = "Synchronization", [TRACK_OVERHEAD] = "CUPTI overhead",
+		[TRACK_MEMORY] = "GPU memory",    [TRACK_LOSS] = "Loss",
+	};
+
+	*length = strlen(names[track->kind]);
+	return names[track->kind];
+}
+
+/* Describes a lane before its first event in this file. */
+static void describe_lane(struct track *track, size_t lane)
+{
+	struct perfetto *p = track->writer;
+	struct perfetto_track_descriptor d = {
+		.uuid = track->uuid + lane,
+		.parent_uuid = p->tracks.process_uuids[track->process],
+		.pid = -1,
+		.tid = -1,
+	};
+	uint64_t row;
+
+	perfetto_describe_process(p, track->process);
+	if (track->kind == TRACK_THREAD && lane == 0) {
+		d.pid = p->view.processes[track->process].pid;
+		d.tid = track->id;
+		if (map_get(&p->tracks.thread_names, (uint64_t)track->process << 32 | track->id,
+			    &row))
+			d.name = view_text(&p->view, TABLE_thread, COLUMN_thread_name, row,
+					   &d.name_length);
+	} else {
+		d.name = group_name(track, &d.name_length);
+		if (track->kind == TRACK_THREAD)
+			d.parent_uuid = track->uuid;
+	}
+	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &d);
+}
+
+static void describe_lanes(struct track *track, size_t lane)
+{
+	while (track->lanes_described <= lane)
+		describe_lane(track, track->lanes_described++);
+}
+
+/* End of a slice; called in order of time in each lane. */
+static void slice_ended(void *user, size_t lane, uint64_t end_ns)
+{
+	struct track *track = user;
+	struct strbuf *out = &track->writer->out;
+	struct perfetto_packet head = { end_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
+	size_t packet = perfetto_packet_open(out, &head), event;
+
+	if (!packet)
+		return;
+	event = proto_open(out, PACKET_TRACK_EVENT);
+	proto_uint(out, 9, 2);
+	if (lane)
+		proto_uint(out, 11, track->uuid + lane);
+	proto_close(out, event);
+	proto_close(out, packet);
+}
+
+static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_t process,
+			       uint32_t id)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	struct track *track = calloc(1, sizeof(*track));
+
+	if (!track)
+		return NULL;
+	*track = (struct track){
+		.writer = p,
+		.uuid = new_uuid(t),
+		.sequence = SEQUENCE_TRACKS + (uint32_t)t->items.count,
+		.process = process,
+		.id = id,
+		.kind = kind,
+	};
+	track->lanes.ended = slice_ended;
+	track->lanes.user = track;
+	if (vec_push(&t->items, track) < 0) {
+		free(track);
+		return NULL;
+	}
+	return track;
+}
+
+struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t process,
+			     uint32_t id)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	uint64_t key = (uint64_t)kind << 60 | (uint64_t)process << 32 | id, none = UINT64_MAX;
+	uint64_t *position;
+
+	if (t->last && t->last->kind == kind && t->last->process == process && t->last->id == id)
+		return t->last;
+	position = map_at(&t->index, key, none);
+	if (!position)
+		return NULL;
+	if (*position == none) {
+		*position = t->items.count;
+		if (!new_track(p, kind, process, id))
+			return NULL;
+	}
+	t->last = t->items.data[*position];
+	return t->last;
+}
+
+static void intern_all(struct strbuf *s, uint32_t field, const char *const *names, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
+}
+
+/* The first packet of a sequence in a file: clock and track that it is about, and the fixed names. */
+static void start_sequence(struct track *track, struct strbuf *s)
+{
+	size_t defaults = proto_open(s, PACKET_DEFAULTS), event;
+
+	proto_uint(s, 58, PERFETTO_MONOTONIC);
+	event = proto_open(s, 11);
+	proto_uint(s, 11, track->uuid);
+	proto_close(s, event);
+	proto_close(s, defaults);
+}
+
+/* Iid of a name in this track; *fresh: it is to be defined in this packet. 0 without memory. */
+static uint64_t name_iid(struct track *track, const struct track_name *name, bool *fresh)
+{
+	uint64_t *iid = map_at(&track->names, name->key, 0);
+
+	if (!iid)
+		return 0;
+	*fresh = *iid == 0;
+	if (*fresh)
+		*iid = track->names.count;
+	return *iid;
+}
+
+static void intern(struct track *track, struct strbuf *s, uint64_t iid, bool fresh,
+		   const struct track_name *name)
+{
+	size_t token = proto_open(s, PACKET_INTERNED_DATA);
+
+	if (!track->started) {
+		intern_all(s, 1, categories, ARRAY_SIZE(categories));
+		intern_all(s, 3, notes, ARRAY_SIZE(notes));
+	}
+	if (fresh)
+		perfetto_intern_name(s, 2, iid, name->text, name->length);
+	proto_close(s, token);
+}
+
+/* type: 1 begins a slice, 3 is an instant. */
+static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32_t type,
+		      uint32_t category, const struct track_name *name, struct open_slice *slice)
+{
+	struct strbuf *s = &track->writer->out;
+	struct perfetto_packet head = { time_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
+	bool fresh;
+	uint64_t iid = name_iid(track, name, &fresh);
+
+	if (!iid)
+		return -ENOMEM;
+	if (unlikely(track->lanes_described <= lane))
+		describe_lanes(track, lane);
+	if (unlikely(!track->started)) {
+		head.clock = PERFETTO_MONOTONIC;
+		head.flags |= PERFETTO_CLEARED;
+	}
+	slice->out = s;
+	slice->packet = perfetto_packet_open(s, &head);
+	if (unlikely(!track->started))
+		start_sequence(track, s);
+	if (unlikely(fresh || !track->started))
+		intern(track, s, iid, fresh, name);
+	track->started = true;
+	slice->event = proto_open(s, PACKET_TRACK_EVENT);
+	proto_uint(s, 9, type);
+	if (lane)
+		proto_uint(s, 11, track->uuid + lane);
+	proto_uint(s, 3, category);
+	proto_uint(s, 10, iid);
+	return 0;
+}
+
+int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+			const struct track_name *name, struct open_slice *slice)
+{
+	int lane = lanes_place(&track->lanes, start_ns, end_ns);
+
+	if (lane < 0)
+		return lane;
+	return open_event(track, (size_t)lane, start_ns, 1, category, name, slice);
+}
+
+int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
+			  const struct track_name *name, struct open_slice *slice)
+{
+	lanes_advance(&track->lanes, time_ns);
+	return open_event(track, 0, time_ns, 3, category, name, slice);
+}
+
+void perfetto_slice_close(struct open_slice *slice)
+{
+	proto_close(slice->out, slice->event);
+	proto_close(slice->out, slice->packet);
+}
+
+void perfetto_note_double(struct strbuf *s, uint32_t name_iid_, double value)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid_);
+	proto_double(s, 5, value);
+	proto_close(s, token);
+}
+
+void perfetto_note_text(struct strbuf *s, uint32_t name_iid_, const char *text, size_t length)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid_);
+	proto_text(s, 6, text, length);
+	proto_close(s, token);
+	proto_reserve(s, PERFETTO_PACKET_MAX);
+}

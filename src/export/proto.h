@@ -1,0 +1,95 @@
+/*
+ * proto.h: protobuf fields written straight into the memory of a strbuf, for writers of millions of small messages.
+ *
+ * Nothing here checks for room, see raw_buffer.h: proto_reserve first. A nested message gets a length of one byte, and is
+ * moved up when it turns out to need more; so lengths are as short as they can be, and messages up to 127 bytes, which
+ * nearly all are, cost no move. (base/pb.h checks and pads instead.)
+ */
+#ifndef PITOT_EXPORT_PROTO_H
+#define PITOT_EXPORT_PROTO_H
+
+#include "base/bytes.h"
+#include "export/raw_buffer.h"
+
+#define PROTO_FIELD_MAX (5 + VARINT_MAX) /* a tag and a number */
+#define PROTO_NEST_MAX 16 /* messages opened in one another */
+#define PROTO_LENGTH_MAX 5 /* bytes of a length */
+
+enum proto_wire { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_LENGTH = 2 };
+
+/* raw_reserve, with room for the lengths of all messages that are open. */
+static inline bool proto_reserve(struct strbuf *s, size_t bytes)
+{
+	return raw_reserve(s, bytes + PROTO_NEST_MAX * PROTO_LENGTH_MAX);
+}
+
+static inline void proto_raw(struct strbuf *s, uint64_t v)
+{
+	s->length += varint_put((uint8_t *)s->data + s->length, v);
+}
+
+static inline __attribute__((always_inline)) void proto_tag(struct strbuf *s, uint32_t field,
+							    enum proto_wire wire)
+{
+	uint32_t tag = field << 3 | wire;
+	uint8_t *p = (uint8_t *)s->data + s->length;
+
+	if (tag < 0x80) {
+		p[0] = (uint8_t)tag;
+		s->length += 1;
+	} else if (tag < 0x4000) {
+		p[0] = (uint8_t)(tag | 0x80);
+		p[1] = (uint8_t)(tag >> 7);
+		s->length += 2;
+	} else {
+		proto_raw(s, tag);
+	}
+}
+
+static inline __attribute__((always_inline)) void proto_uint(struct strbuf *s, uint32_t field,
+							     uint64_t v)
+{
+	proto_tag(s, field, PROTO_VARINT);
+	proto_raw(s, v);
+}
+
+/* int32, int64: ten bytes when negative. */
+static inline __attribute__((always_inline)) void proto_int(struct strbuf *s, uint32_t field,
+							    int64_t v)
+{
+	proto_uint(s, field, (uint64_t)v);
+}
+
+static inline void proto_double(struct strbuf *s, uint32_t field, double v)
+{
+	proto_tag(s, field, PROTO_FIXED64);
+	raw_add(s, &v, sizeof(v));
+}
+
+/* Token for proto_close. */
+static inline __attribute__((always_inline)) size_t proto_open(struct strbuf *s, uint32_t field)
+{
+	proto_tag(s, field, PROTO_LENGTH);
+	return ++s->length;
+}
+
+void proto_close_long(struct strbuf *s, size_t token);
+
+static inline __attribute__((always_inline)) void proto_close(struct strbuf *s, size_t token)
+{
+	size_t length = s->length - token;
+
+	if (likely(length < 0x80))
+		s->data[token - 1] = (char)length;
+	else
+		proto_close_long(s, token);
+}
+
+/* Bytes that are valid field contents; reserves room itself. */
+void proto_bytes(struct strbuf *s, uint32_t field, const void *bytes, size_t length);
+/* A text: what is no valid UTF-8 is replaced by U+FFFD; reserves room itself. */
+void proto_text(struct strbuf *s, uint32_t field, const char *text, size_t length);
+/* The same for a literal or another text that is known to be ASCII. */
+void proto_string(struct strbuf *s, uint32_t field, const char *text);
+
+#endif
