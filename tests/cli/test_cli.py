@@ -1,0 +1,255 @@
+"""What holds for every command: help, errors, exit statuses, JSON, colours, completion, man pages."""
+import json
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def declared(program):
+    """The commands as `pitot help --json` declares them."""
+    return json.loads(subprocess.run([program, "help", "--json"], capture_output=True, check=True).stdout)
+
+
+
+def test_overview_lists_all_commands(pitot, declared):
+    text = pitot("help").stdout
+    for command in declared["commands"]:
+        assert re.search(rf"^  {command['name']}\s+{re.escape(command['summary'])}$", text, re.M)
+    assert pitot("--help").stdout == text
+
+
+def test_no_arguments_is_usage(pitot):
+    result = pitot(status=2)
+    assert result.stdout == ""
+    assert "record" in result.stderr
+
+
+def test_help_of_every_command(pitot, declared):
+    for command in declared["commands"]:
+        text = pitot("help", command["name"]).stdout
+        assert pitot(command["name"], "--help").stdout == text
+        assert pitot(command["name"], "-h").stdout == text
+        assert text.startswith(f"pitot {command['name']}: {command['summary']}\n")
+        for option in command["options"] + declared["options"]:
+            assert f"--{option['name']}" in text or f"--[no-]{option['name']}" in text
+        assert all(len(line) <= 100 for line in text.splitlines()), text
+
+
+def test_help_is_folded_to_the_terminal(pitot):
+    text = pitot("help", "record", env={"COLUMNS": "60"}).stdout
+    description = text.split("examples:")[0].splitlines()[1:]  # a summary is one line, always
+    assert max(map(len, description)) <= 60
+
+
+def test_every_declaration_is_complete(declared):
+    for command in declared["commands"]:
+        assert command["summary"][0].islower() and not command["summary"].endswith("."), command["name"]
+        for option in command["options"]:
+            assert option["help"] and not option["help"].endswith("."), (command["name"], option["name"])
+            assert (option["type"] == "choice") == bool(option["choices"])
+
+
+def test_no_option_hides_a_global_one(declared):
+    for command in declared["commands"]:
+        names = [option["name"] for option in command["options"] + declared["options"]] + ["help"]
+        letters = [option["letter"] for option in command["options"] + declared["options"] if option["letter"]] + ["h"]
+        assert len(set(names)) == len(names), command["name"]
+        assert len(set(letters)) == len(letters), command["name"]
+
+
+@pytest.mark.parametrize("typed, meant", [("recrod", "record"), ("reprot", "report"), ("docter", "doctor")])
+def test_unknown_command_names_the_nearest(pitot, typed, meant):
+    result = pitot(typed, status=2)
+    assert f"unknown command '{typed}', did you mean '{meant}'?" in result.stderr
+    assert result.stdout == ""
+
+
+def test_unknown_command_far_from_all(pitot):
+    result = pitot("xyzzyxyzzy", status=2)
+    assert "unknown command 'xyzzyxyzzy'" in result.stderr and "did you mean" not in result.stderr
+    pitot("help", "xyzzyxyzzy", status=2)
+
+
+def test_unknown_option_names_the_nearest(pitot):
+    result = pitot("record", "--graph", "node", "--", "true", status=2)
+    assert "'--graph'" in result.stderr and "--graphs" in result.stderr
+    assert pitot("--jsn", "version", status=2).stderr.count("--json") == 1
+
+
+def test_bad_values(pitot):
+    for arguments, named in (
+        (["--graphs", "nodes"], "nodes"),
+        (["--max-size", "many"], "many"),
+        (["--delay", "soon"], "soon"),
+        (["--name"], "--name"),
+    ):
+        result = pitot("record", *arguments, status=2)
+        assert named in result.stderr, result.stderr
+        assert len(result.stderr.splitlines()) <= 2
+
+
+def test_global_options_before_and_after_the_command(pitot):
+    assert pitot("--json", "version").stdout == pitot("version", "--json").stdout
+
+
+def test_version(pitot):
+    text = pitot("version").stdout
+    assert re.fullmatch(r"pitot \d+\.\d+\.\d+\n", text)
+    assert pitot("--version").stdout == text
+    value = pitot("version", "--json", json_output=True)
+    assert text == f"pitot {value['version']}\n"
+
+
+def test_too_many_operands(pitot):
+    for command in ("version", "devices", "doctor"):
+        assert "'surplus'" in pitot(command, "surplus", status=2).stderr
+
+
+def test_json_is_refused_where_it_means_nothing(pitot):
+    assert "--json" in pitot("completion", "bash", "--json", status=2).stderr
+
+
+def test_doctor(pitot):
+    result = pitot("doctor", status=None)
+    value = json.loads(pitot("doctor", "--json", status=None).stdout)
+    assert result.returncode == (0 if value["can_record_gpu_work"] else 1)
+    names = [check["name"] for check in value["checks"]]
+    for name in ("driver", "libcuda", "libpitot", "CUPTI", "other profilers", "disk", "perf events", "eBPF", "ptrace"):
+        assert name in names
+        assert re.search(rf"^{name}\s+(ok|limited|missing)\s", result.stdout, re.M)
+    for check in value["checks"]:
+        assert check["state"] in ("ok", "limited", "missing")
+        assert check["detail"]
+    library = next(check for check in value["checks"] if check["name"] == "libpitot")
+    assert library["state"] == "ok", library
+
+
+def test_doctor_sees_another_profiler(pitot):
+    value = json.loads(pitot("doctor", "--json", status=1, env={"CUDA_INJECTION64_PATH": "/opt/other.so"}).stdout)
+    check = next(check for check in value["checks"] if check["name"] == "other profilers")
+    assert check["state"] == "missing" and "/opt/other.so" in check["detail"] and check["advice"]
+    assert not value["can_record_gpu_work"]
+
+
+def test_doctor_sees_a_missing_library(pitot):
+    value = json.loads(pitot("doctor", "--json", status=1, env={"PITOT_LIBRARY": "/nonexistent.so"}).stdout)
+    check = next(check for check in value["checks"] if check["name"] == "libpitot")
+    assert check["state"] == "missing" and "/nonexistent.so" in check["detail"]
+
+
+def test_devices(pitot):
+    result = pitot("devices", "--json", status=None)
+    if result.returncode == 0:
+        assert all(device["multiprocessors"] > 0 for device in json.loads(result.stdout))
+    else:
+        assert result.returncode == 1 and result.stdout == ""
+        assert "pitot doctor" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_colours(pitot):
+    assert "\033[" not in pitot("help").stdout
+    assert "\033[" in pitot("help", "--color", "always").stdout
+    assert "\033[" in pitot("help", "--color=always", env={"NO_COLOR": "1"}).stdout
+    assert "\033[" not in pitot("help", "--color", "never").stdout
+    assert "'sometimes'" in pitot("help", "--color", "sometimes", status=2).stderr
+
+
+def run_on_terminal(program, environment, *arguments):
+    """Output of the program on a terminal of its own."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(program, [str(program), *arguments], environment)
+    output = b""
+    try:
+        while chunk := os.read(terminal, 65536):
+            output += chunk
+    except OSError:  # the other side is gone
+        pass
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return output.decode()
+
+
+def test_colours_on_a_terminal(program, environment):
+    assert "\033[" in run_on_terminal(program, environment, "help")
+    assert "\033[" not in run_on_terminal(program, {**environment, "NO_COLOR": "1"}, "help")
+    assert "\033[" not in run_on_terminal(program, {**environment, "TERM": "dumb"}, "help")
+
+
+def test_output_that_cannot_be_written(pitot, program, environment):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([program, "help"], stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert result.returncode == 1
+    assert "No space left on device" in result.stderr
+
+
+def test_no_recording_here(pitot, declared):
+    names = [command["name"] for command in declared["commands"]]
+    for name in ("info", "report", "export", "view"):
+        if name not in names:
+            continue
+        result = pitot(name, status=None)
+        assert result.returncode in (1, 2) and result.stdout == ""
+        assert "pitot record" in result.stderr, result.stderr
+
+
+def test_man_pages(pitot, declared):
+    overview = pitot("help", "--man").stdout
+    assert overview.startswith('.TH "PITOT" "1"')
+    for command in declared["commands"]:
+        page = pitot("help", "--man", command["name"]).stdout
+        assert page.startswith(f'.TH "PITOT\\-{command["name"].upper()}" "1"')
+        for section in (".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"):
+            assert section in page
+        assert f"pitot\\-{command['name']}\\fR(1)" in overview
+        for option in command["options"]:
+            assert option["name"].replace("-", "\\-") in page
+        for line in page.splitlines():
+            assert not line.startswith("'")
+            if line.startswith("."):
+                assert line.split()[0] in (".TH", ".SH", ".PP", ".TP", ".nh", ".B"), line
+
+
+def complete_in_bash(script, *words):
+    program = f"""{script}
+COMP_WORDS=({' '.join(repr(word) for word in words)})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_pitot
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    result = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    return result.stdout.split()
+
+
+def test_completion_in_bash(pitot, declared):
+    script = pitot("completion", "bash").stdout
+    names = [command["name"] for command in declared["commands"]]
+    assert set(names) <= set(complete_in_bash(script, "pitot", ""))
+    assert complete_in_bash(script, "pitot", "rec") == ["record"]
+    assert complete_in_bash(script, "pitot", "record", "--graphs", "") == ["node", "launch"]
+    assert complete_in_bash(script, "pitot", "record", "--gra") == ["--graphs"]
+    assert complete_in_bash(script, "pitot", "-q", "help", "ver") == ["version"]
+    assert complete_in_bash(script, "pitot", "completion", "") == ["bash", "zsh", "fish"]
+    for command in declared["commands"]:
+        offered = complete_in_bash(script, "pitot", command["name"], "--")
+        for option in command["options"]:
+            assert f"--{option['name']}" in offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(pitot, declared, shell):
+    script = pitot("completion", shell).stdout
+    for command in declared["commands"]:
+        assert command["name"] in script
+        for option in command["options"]:
+            assert option["name"] in script
+
+
+def test_completion_of_unknown_shells(pitot):
+    assert "tcsh" in pitot("completion", "tcsh", status=2).stderr
+    pitot("completion", status=2)

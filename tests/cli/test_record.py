@@ -1,0 +1,470 @@
+"""`pitot record`: the command runs as it would without, and what was asked for is on disk."""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def record(pitot, tmp_path):
+    """Runs `pitot record -o rec OPTIONS -- COMMAND`; returns the result."""
+
+    def run(*command, options=(), status=0, **more):
+        return pitot("record", "-o", "rec", *options, "--", *command, status=status, **more)
+
+    return run
+
+
+def identity(folder):
+    return json.loads((Path(folder) / "recording.json").read_text())
+
+
+def start(program, environment, tmp_path, *arguments, **options):
+    """Starts `pitot record -o rec -- ARGUMENTS` and returns the running process."""
+    return subprocess.Popen([program, "record", "-o", "rec", "--", *arguments], cwd=tmp_path, env=environment,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            **options)
+
+
+def processes(pitot, path="rec"):
+    """Process rows of a recording, through `pitot view`."""
+    return pitot("view", "process", path, "--json", json_output=True)
+
+
+def has_command(pitot, name):
+    return any(c["name"] == name for c in json.loads(pitot("help", "--json").stdout)["commands"])
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_status_is_passed_on(record, tmp_path, status):
+    record("sh", "-c", f"exit {status}", status=status)
+    assert identity(tmp_path / "rec")["exit_status"] == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGPIPE])
+def test_death_by_signal(record, tmp_path, number):
+    record("sh", "-c", f"kill -{int(number)} $$", status=128 + number)
+    assert identity(tmp_path / "rec")["exit_status"] == 128 + number
+
+
+def test_profile_is_the_same_command(pitot, tmp_path):
+    pitot("profile", "-o", "rec", "true")
+    assert identity(tmp_path / "rec")["command"] == ["true"]
+
+
+def test_identity(record, tmp_path):
+    before = time.time_ns()
+    record("sh", "-c", "sleep 0.1", options=["--name", "my run"])
+    value = identity(tmp_path / "rec")
+    assert value["name"] == "my run"
+    assert value["command"] == ["sh", "-c", "sleep 0.1"]
+    assert value["state"] == "complete"
+    assert value["directory"] == str(tmp_path)
+    assert value["host"] == os.uname().nodename
+    assert before <= value["start_realtime_ns"] <= time.time_ns()
+    assert 100_000_000 <= value["elapsed_ns"] < 60_000_000_000
+    assert value["end_monotonic_ns"] - value["start_monotonic_ns"] == value["elapsed_ns"]
+    assert not [name for name in os.listdir(tmp_path / "rec") if name.endswith(".partial")]
+
+
+def test_identity_while_it_runs(program, environment, tmp_path):
+    running = start(program, environment, tmp_path, "sh", "-c", "cat rec/recording.json")
+    assert json.loads(running.communicate(timeout=60)[0])["state"] == "recording"
+
+
+def test_default_name(pitot, tmp_path):
+    pitot("record", "true")
+    pitot("record", "true")
+    script = tmp_path / "my train.py"
+    script.write_text("pass\n")
+    pitot("record", sys.executable, "-B", script, "x.py")
+    pitot("record", "--name", "a/b c", "--", "true")
+    names = sorted(os.listdir(tmp_path))
+    assert len([n for n in names if re.fullmatch(r"true-\d{8}-\d{6}(-2)?\.pitot", n)]) == 2
+    assert len([n for n in names if re.fullmatch(r"my_train-\d{8}-\d{6}\.pitot", n)]) == 1
+    assert len([n for n in names if re.fullmatch(r"b_c-\d{8}-\d{6}\.pitot", n)]) == 1
+
+
+def test_the_command_keeps_its_streams(record):
+    result = record("sh", "-c", "cat; echo error >&2", input="through\n", options=["-q"])
+    assert result.stdout == "through\n"
+    assert result.stderr == "error\n"
+
+
+def test_binary_streams(record):
+    data = bytes(range(256)) * 4096
+    result = record("cat", input=data, options=["-q"], text=False)
+    assert result.stdout == data
+
+
+def test_the_command_keeps_its_environment(record, tmp_path):
+    script = "import os, json, sys; json.dump([dict(os.environ), os.getcwd(), os.getpgrp(), os.getsid(0)], sys.stdout)"
+    values, folder, group, session = json.loads(record(sys.executable, "-c", script, env={"MINE": "a=b;c"}).stdout)
+    assert values["MINE"] == "a=b;c"
+    assert folder == str(tmp_path)
+    assert group == os.getpgrp() and session == os.getsid(0)
+    assert values["PITOT_RECORDING"] == str(tmp_path / "rec")
+    assert values["CUDA_INJECTION64_PATH"] == values["NVTX_INJECTION64_PATH"]
+    assert os.access(values["CUDA_INJECTION64_PATH"], os.R_OK)
+
+
+def options_given(record, *options):
+    text = record("sh", "-c", "echo $PITOT_OPTIONS", options=options).stdout
+    return dict(item.split("=") for item in text.strip().split(";"))
+
+
+def test_options_for_the_recorder(record):
+    values = options_given(record)
+    assert values.pop("start_ns").isdigit()
+    assert values == {"graphs": "node", "sync": "1", "memory": "0", "api": "launches"}
+
+
+def test_all_options_for_the_recorder(record):
+    values = options_given(record, "--graphs=launch", "--no-sync", "--memory", "--api", "all", "--delay", "1.5s",
+                           "--duration=250ms", "--max-size", "2M")
+    assert abs(int(values.pop("start_ns")) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) < 60_000_000_000
+    assert values == {"graphs": "launch", "sync": "0", "memory": "1", "api": "all", "delay_ns": "1500000000",
+                      "duration_ns": "250000000", "max_bytes": str(2 << 20)}
+
+
+def test_descriptors_are_not_inherited(record):
+    listing = record("ls", "-l", "/proc/self/fd").stdout
+    opened = re.findall(r" (\d+) -> (\S+)", listing)
+    assert [number for number, _ in opened if int(number) > 2] == [opened[-1][0]], listing  # ls's own
+
+
+def test_signal_state_is_the_callers(record):
+    script = "import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
+    assert record(sys.executable, "-c", script).stdout == "[]\n"
+    status = record("cat", "/proc/self/status", options=["--force"]).stdout
+    assert int(re.search(r"SigIgn:\s+(\w+)", status)[1], 16) & (1 << (signal.SIGINT - 1)) == 0
+
+
+def test_ignored_signals_stay_ignored(program, environment, tmp_path):
+    ignore = lambda: (signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    running = start(program, environment, tmp_path, "cat", "/proc/self/status", preexec_fn=ignore)
+    ignored = int(re.search(r"SigIgn:\s+(\w+)", running.communicate(timeout=60)[0])[1], 16)
+    assert running.returncode == 0
+    for number in (signal.SIGHUP, signal.SIGCHLD):
+        assert ignored & (1 << (number - 1))
+
+
+def test_end_says_five_things_and_what_next(record):
+    lines = record("true").stderr.splitlines()
+    labels = [line.split()[0] for line in lines[1:]]
+    assert labels == ["recording", "seen", "GPU", "loss", "cost", "next"]
+    assert lines[0] == "pitot record: the command ended with status 0"
+    assert lines[-1].endswith("pitot report rec")
+
+
+def test_why_there_are_no_gpu_data(record, pitot):
+    devices = pitot("devices", status=None).returncode == 0
+    text = record("true").stderr
+    assert text.count("no GPU data: ") == 1
+    reason = "the command did not use CUDA" if devices else "no NVIDIA kernel driver"
+    assert f"no GPU data: {reason}" in text
+
+
+def test_end_as_json(record):
+    result = record("sh", "-c", "exit 3", options=["--json"], status=3)
+    assert result.stdout == ""
+    value = json.loads(result.stderr)
+    assert value["recording"] == "rec" and value["exit_status"] == 3 and value["kernels"] == 0
+    assert value["processes"] == 1 and value["lost"] == 0 and value["no_gpu_data"]
+
+
+def test_quiet(record):
+    assert record("true", options=["-q"]).stderr == ""
+
+
+def test_names_for_the_shell_are_quoted(pitot):
+    text = pitot("record", "-o", "it's mine", "true").stderr
+    assert "pitot report 'it'\\''s mine'" in text
+
+
+def test_missing_command(record, tmp_path):
+    for command, said in (("no-such-command", "no such command in PATH"), ("./none", "No such file or directory")):
+        result = record(command, status=127)
+        assert said in result.stderr and f"'{command}'" in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_command_that_cannot_be_executed(record, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("true\n")
+    for command in (script, tmp_path):
+        result = record(command, status=126)
+        assert "cannot run" in result.stderr and len(result.stderr.splitlines()) == 1
+    assert os.listdir(tmp_path) == ["script"]
+    script.write_bytes(b"#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    assert "cannot run" in record(script, status=127).stderr
+    assert os.listdir(tmp_path) == ["script"]
+
+
+def test_script_without_interpreter_line(record, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("exit 5\n")
+    script.chmod(0o755)
+    record(script, status=5)
+
+
+def test_existing_folder(record, tmp_path):
+    record("true")
+    before = identity(tmp_path / "rec")
+    result = record("true", status=1)
+    assert "'rec' exists" in result.stderr and "--force" in result.stderr
+    assert identity(tmp_path / "rec") == before
+    record("no-such-command", options=["--force"], status=127)
+    assert identity(tmp_path / "rec") == before
+    record("echo", options=["--force"])
+    assert identity(tmp_path / "rec")["command"] == ["echo"]
+
+
+def test_force_replaces_nothing_but_recordings(record, tmp_path):
+    (tmp_path / "rec").mkdir()
+    (tmp_path / "rec" / "thesis.tex").write_text("years of work")
+    (tmp_path / "rec" / "recording.json").write_text("{}")
+    result = record("true", options=["--force"], status=2)
+    assert "thesis.tex" in result.stderr
+    assert sorted(os.listdir(tmp_path / "rec")) == ["recording.json", "thesis.tex"]
+    (tmp_path / "rec" / "thesis.tex").unlink()
+    (tmp_path / "rec" / "7.0.pit").mkdir()
+    record("true", options=["--force"], status=2)
+    (tmp_path / "rec" / "7.0.pit").rmdir()
+    record("true", options=["--force"])
+
+
+def test_force_does_not_follow_links(record, tmp_path):
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "recording.json").write_text("{}")
+    (tmp_path / "rec").symlink_to("else")
+    record("true", options=["--force"], status=None)
+    assert (tmp_path / "else").is_dir()
+    (tmp_path / "file").write_text("")
+    assert "file" in record("true", options=["--force", "-o", "file"], status=1).stderr
+    assert (tmp_path / "file").exists()
+
+
+def test_folder_above_is_missing(record):
+    result = record("true", options=["-o", "no/where/rec"], status=1)
+    assert "'no/where/rec'" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_folder_that_cannot_be_written(pitot):
+    result = pitot("record", "-o", "/proc/rec", "true", status=1)
+    assert "/proc/rec" in result.stderr and len(result.stderr.splitlines()) == 1
+    assert "cannot create" in pitot("record", "true", cwd="/proc/sys", status=1).stderr
+
+
+def test_library_that_is_missing(record, tmp_path):
+    result = record("true", env={"PITOT_LIBRARY": "/nonexistent.so"}, status=1)
+    assert "PITOT_LIBRARY='/nonexistent.so'" in result.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("variable", ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"])
+def test_another_tool(record, tmp_path, variable):
+    result = record("true", env={variable: "/opt/other.so"}, status=1)
+    assert f"{variable}='/opt/other.so'" in result.stderr and "--force-injection" in result.stderr
+    assert os.listdir(tmp_path) == []
+    text = record("sh", "-c", f"echo ${variable}", env={variable: "/opt/other.so"},
+                  options=["--force-injection"]).stdout
+    assert "libpitot.so" in text
+
+
+def test_record_in_record(pitot, program, tmp_path):
+    pitot("record", "-o", "outer", "--", program, "record", "-o", "inner", "--", "sh", "-c",
+          "echo $PITOT_RECORDING > where")
+    assert (tmp_path / "where").read_text() == f"{tmp_path / 'inner'}\n"
+    assert identity(tmp_path / "inner")["exit_status"] == identity(tmp_path / "outer")["exit_status"] == 0
+
+
+def test_forks_are_seen(pitot, record):
+    if not has_command(pitot, "view"):
+        pytest.skip("needs `pitot view`")
+    record("sh", "-c", "sh -c 'sleep 0.6 & sleep 0.6; wait; exit 3'; exit 0")
+    rows = processes(pitot)
+    commands = [row["command"] for row in rows]
+    assert commands[0].startswith("sh -c sh -c")
+    assert commands.count("sleep 0.6") == 2
+    by_pid = {row["pid"]: row for row in rows}
+    sleep = next(row for row in rows if row["command"] == "sleep 0.6")
+    parent = by_pid[sleep["parent_pid"]]
+    assert by_pid[parent["parent_pid"]]["command"] == commands[0]
+    assert all(row["source"] == "record" for row in rows)
+    assert {row.get("exit_status") for row in rows if row["pid"] == rows[0]["pid"]} == {None, 0}
+
+
+def test_orphans_are_seen(record, tmp_path):
+    began = time.monotonic()
+    result = record("sh", "-c", "(sleep 20 > /dev/null 2>&1 & echo $! > orphan)")
+    assert time.monotonic() - began < 10
+    assert "of the command still runs" in result.stderr
+    os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)
+
+
+def wait_for(path, seconds=30):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT,
+                                    signal.SIGQUIT, signal.SIGALRM])
+def test_signals_are_passed_on(program, environment, tmp_path, number):
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo got {name}; exit 9' {name}; touch ready; while :; do sleep 0.05; done"
+    running = start(program, environment, tmp_path, "sh", "-c", script)
+    wait_for(tmp_path / "ready")
+    running.send_signal(number)
+    assert running.communicate(timeout=60)[0] == f"got {name}\n"
+    assert running.returncode == 9
+    assert identity(tmp_path / "rec")["exit_status"] == 9
+
+
+def test_signal_that_ends_the_command(program, environment, tmp_path):
+    running = start(program, environment, tmp_path, "sh", "-c", "touch ready; exec sleep 60")
+    wait_for(tmp_path / "ready")
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGTERM
+    assert identity(tmp_path / "rec")["state"] == "complete"
+
+
+class Terminal:
+    """The program with a terminal of its own, as a shell would start it."""
+
+    def __init__(self, program, environment, folder, *arguments):
+        self.output = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.execve(program, [str(program), *arguments], environment)
+
+    def read(self, seconds):
+        """Reads for so long, or to the end; false at the end."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([self.fd], [], [], left)[0]:
+                break
+            try:
+                chunk = os.read(self.fd, 65536)
+            except OSError:
+                return False
+            if not chunk:
+                return False
+            self.output += chunk
+        return True
+
+    def expect(self, text, seconds=30):
+        end = time.monotonic() + seconds
+        while text not in self.output:
+            assert time.monotonic() < end, self.output
+            if not self.read(0.1):
+                assert text in self.output, self.output
+
+    def finish(self, seconds=30):
+        end = time.monotonic() + seconds
+        while self.read(0.2):
+            assert time.monotonic() < end, self.output
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_ctrl_c_reaches_the_command_once(program, environment, tmp_path):
+    script = "trap 'echo interrupted; n=$((n+1))' INT; echo ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; exit 4$n"
+    terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sh", "-c", script)
+    terminal.expect(b"ready")
+    os.write(terminal.fd, b"\x03")
+    assert terminal.finish() == 41
+    assert terminal.output.count(b"interrupted") == 1
+    assert identity(tmp_path / "rec")["exit_status"] == 41
+
+
+def test_ctrl_c_ends_with_a_complete_recording(program, environment, tmp_path, pitot):
+    terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sh", "-c",
+                        "echo ready; exec sleep 60")
+    terminal.expect(b"ready")
+    os.write(terminal.fd, b"\x03")
+    assert terminal.finish() == 128 + signal.SIGINT
+    assert identity(tmp_path / "rec")["state"] == "complete"
+    assert b"pitot report rec" in terminal.output
+
+
+def test_ctrl_z_stops_and_goes_on(program, environment, tmp_path):
+    shell = Terminal("/bin/bash", environment, tmp_path, "--norc", "-i")
+    os.write(shell.fd, f"{program} record -q -o rec -- sh -c 'echo rea''dy; sleep 1; echo do''ne'\n".encode())
+    shell.expect(b"ready")
+    os.write(shell.fd, b"\x1a")
+    shell.expect(b"Stopped")
+    os.write(shell.fd, b"fg\n")
+    shell.expect(b"done")
+    os.write(shell.fd, b"exit\n")
+    shell.finish()
+    assert identity(tmp_path / "rec")["exit_status"] == 0
+
+
+def test_live_line_on_a_terminal(program, environment, tmp_path):
+    terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sleep", "2.5")
+    assert terminal.finish() == 0
+    assert terminal.output.count(b"recording 0:0") >= 2
+    assert b"no GPU work yet" in terminal.output
+
+
+def test_no_live_line_when_quiet(program, environment, tmp_path):
+    terminal = Terminal(program, environment, tmp_path, "-q", "record", "-o", "rec", "--", "sleep", "1.5")
+    assert terminal.finish() == 0
+    assert terminal.output == b""
+
+
+def test_no_live_line_without_a_terminal(record):
+    assert "recording 0:0" not in record("sleep", "1.5").stderr
+
+
+def mount_small_disk(folder):
+    """A disk of 256 KiB at `folder`; skips where that is not allowed."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("cannot mount a small disk here")
+
+
+def test_full_disk(program, environment, tmp_path):
+    disk = tmp_path / "disk"
+    mount_small_disk(disk)
+    try:
+        script = "dd if=/dev/zero of=disk/fill bs=1k count=1000 2> /dev/null; for i in $(seq 300); do /bin/true; done; exit 6"
+        running = subprocess.run([program, "record", "-o", "disk/rec", "--", "sh", "-c", script], cwd=tmp_path,
+                                 env=environment, capture_output=True, text=True, timeout=120)
+        assert running.returncode == 6
+        assert "No space left on device" in running.stderr
+        assert json.loads((disk / "rec" / "recording.json").read_text())["command"][0] == "sh"
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_hundreds_of_processes(record, tmp_path):
+    result = record("sh", "-c", "for i in $(seq 40); do sh -c 'sleep 0.5' & done; wait", options=["--json"])
+    assert json.loads(result.stderr)["processes"] >= 41
+
+
+def test_names_with_hostile_bytes(record, tmp_path):
+    script = b"#!/bin/sh\nsleep 0.3\n"
+    path = os.fsencode(tmp_path) + b"/\xff\xfe\x1b[31m\n'\"name"
+    with open(path, "wb") as file:
+        file.write(script)
+    os.chmod(path, 0o755)
+    result = record(os.fsdecode(path), "\x07bell", "\x7f")
+    assert "status 0" in result.stderr
+    assert identity(tmp_path / "rec")["command"][1] == "\x07bell"

@@ -1,0 +1,70 @@
+"""What all tests of the program share: where the build is, and a way to run it."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser):
+    parser.addoption("--build", default=os.environ.get("PITOT_BUILD", "build"),
+                     help="build folder of the program to test")
+
+
+@pytest.fixture(scope="session")
+def source():
+    """The repository."""
+    return TOP
+
+
+@pytest.fixture(scope="session")
+def build(request):
+    """The build folder, absolute."""
+    folder = Path(request.config.getoption("--build"))
+    folder = folder if folder.is_absolute() else TOP / folder
+    if not (folder / "pitot").exists():
+        pytest.exit(f"no program 'pitot' in {folder}: build it, or name the folder with --build")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def program(build):
+    """Path of the program."""
+    return build / "pitot"
+
+
+@pytest.fixture
+def environment():
+    """The environment without anything that changes what the program says or does. Tests may change their copy."""
+    unwanted = ("CUDA_", "NVTX_", "PITOT_", "COLUMNS", "NO_COLOR", "LD_PRELOAD")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+    clean.update(LC_ALL="C.UTF-8", TERM="xterm", TZ="UTC")
+    return clean
+
+
+@pytest.fixture
+def pitot(program, environment, tmp_path):
+    """Runs the program in an empty folder: pitot("info", path, status=0).stdout.
+
+    status is the exit status that is expected; None takes any. Output is text unless text=False. With json=True the
+    result is the parsed standard output.
+    """
+
+    def run(*arguments, status=0, json_output=False, env=None, cwd=None, timeout=120, text=True, **options):
+        command = [str(program), *map(str, arguments)]
+        options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
+        if options["stdin"] is None:
+            del options["stdin"]
+        result = subprocess.run(command, capture_output=True, text=text, timeout=timeout, cwd=cwd or tmp_path,
+                                env={**environment, **(env or {})}, **options)
+        said = f"{command}\nstatus {result.returncode}\n{result.stdout}\n{result.stderr}"
+        if status is not None:
+            assert result.returncode == status, said
+        if json_output:
+            return json.loads(result.stdout)
+        return result
+
+    return run
