@@ -1,0 +1,325 @@
+/* NVML's counters, read from stand-ins for libnvidia-ml.so.1. Each case runs in a child: NVML is loaded once. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "capture/nvml/nvml_source.h"
+#include "unit/capture/captured_rows.h"
+#include "unit/capture/nvml_standin.h"
+
+static const char *const two_devices[] = { "0000:1a:00.0", "0000:1b:00.0" };
+
+static struct captured *captured;
+static struct nvml_standin *standin;
+static struct row_counter *counters;
+static struct row_counter_sample *samples;
+static struct row_capability *capabilities;
+static size_t counter_count, sample_count, capability_count;
+
+/* The source's own dlopen then finds this one, by its soname. */
+static void use(const char *folder)
+{
+	char path[512];
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/%s/libnvidia-ml.so.1", NVML_STANDINS, folder);
+	library = dlopen(path, RTLD_NOW);
+	if (!library)
+		fail_msg("%s", dlerror());
+	standin = dlsym(library, "nvml_standin");
+	assert_non_null(standin);
+}
+
+static void sample(const char *const *pci, unsigned devices)
+{
+	nvml_source_sample(captured->writer, pci, devices);
+}
+
+static void read_rows(void)
+{
+	captured_close(captured);
+	counters = captured_rows(captured, TABLE_counter, &counter_count);
+	samples = captured_rows(captured, TABLE_counter_sample, &sample_count);
+	capabilities = captured_rows(captured, TABLE_capability, &capability_count);
+	for (size_t i = 0; i < capability_count; i++)
+		assert_string_equal(captured_text(captured, capabilities[i].name), "nvml");
+}
+
+static const struct row_counter *counter_named(const char *name)
+{
+	for (size_t i = 0; i < counter_count; i++)
+		if (strcmp(captured_text(captured, counters[i].name), name) == 0)
+			return &counters[i];
+	return NULL;
+}
+
+/* Number of samples of a counter of a device, all of which must have the value. */
+static size_t samples_of(const char *name, uint32_t device, int64_t value)
+{
+	const struct row_counter *counter = counter_named(name);
+	size_t n = 0;
+
+	for (size_t i = 0; counter && i < sample_count; i++) {
+		if (samples[i].counter != counter->id || samples[i].device != device)
+			continue;
+		assert_true(HAS(&samples[i], counter_sample, device));
+		assert_int_equal(samples[i].value, value);
+		n++;
+	}
+	return n;
+}
+
+static void assert_capability(enum capability_state state, const char *reason)
+{
+	assert_int_equal(capability_count, 1);
+	assert_int_equal(capabilities[0].state, state);
+	assert_int_equal(HAS(&capabilities[0], capability, reason), reason != NULL);
+	if (reason)
+		assert_string_equal(captured_text(captured, capabilities[0].reason), reason);
+}
+
+/* --- the cases --- */
+
+static void everything(void)
+{
+	use("whole");
+	nvml_source_start();
+	assert_int_equal(standin->inits, 0);
+	for (int i = 0; i < 3; i++)
+		sample(two_devices, 1);
+	assert_int_equal(standin->inits, 1);
+	assert_int_equal(standin->lookups, 1);
+	read_rows();
+	assert_int_equal(counter_count, NVML_COUNTERS);
+	assert_int_equal(sample_count, 3 * NVML_COUNTERS);
+	assert_int_equal(samples_of("gpu_utilization", 0, 97), 3);
+	assert_int_equal(samples_of("gpu_memory_utilization", 0, 41), 3);
+	assert_int_equal(samples_of("gpu_sm_clock", 0, 1980), 3);
+	assert_int_equal(samples_of("gpu_memory_clock", 0, 3201), 3);
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 3);
+	assert_int_equal(samples_of("gpu_temperature", 0, 41), 3);
+	assert_int_equal(samples_of("gpu_memory_used", 0, 1000000000), 3);
+	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235), 3);
+	assert_string_equal(captured_text(captured, counter_named("gpu_power")->unit), "W");
+	assert_int_equal(counter_named("gpu_power")->decimals, 3);
+	for (size_t i = 0; i < sample_count; i++)
+		assert_true(samples[i].time_ns &&
+			    (i == 0 || samples[i].time_ns >= samples[i - 1].time_ns));
+	assert_capability(capability_state_on, NULL);
+}
+
+static void what_a_device_lacks(void)
+{
+	use("whole");
+	nvml_source_start();
+	sample(two_devices, 2);
+	sample(two_devices, 2);
+	read_rows();
+	assert_int_equal(samples_of("gpu_utilization", 0, 97), 2);
+	assert_int_equal(samples_of("gpu_utilization", 1, 0), 0);
+	assert_int_equal(samples_of("gpu_power", 1, 1400246), 2);
+	assert_int_equal(sample_count, 2 * (2 * NVML_COUNTERS - 2));
+	assert_capability(capability_state_degraded,
+			  "device 1 has no gpu_utilization: not supported; "
+			  "device 1 has no gpu_memory_utilization: not supported");
+}
+
+static void functions_that_are_missing(void)
+{
+	use("partial");
+	nvml_source_start();
+	sample(two_devices, 1);
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(counter_count, NVML_COUNTERS - 4);
+	assert_int_equal(sample_count, 2 * (NVML_COUNTERS - 4));
+	assert_null(counter_named("gpu_power"));
+	assert_null(counter_named("gpu_energy"));
+	assert_null(counter_named("gpu_sm_clock"));
+	assert_int_equal(samples_of("gpu_temperature", 0, 41), 2);
+	assert_capability(capability_state_degraded,
+			  "device 0 has no gpu_sm_clock: function not found; "
+			  "device 0 has no gpu_memory_clock: function not found; "
+			  "device 0 has no gpu_power: function not found; "
+			  "device 0 has no gpu_energy: function not found");
+}
+
+static void failures_that_pass(void)
+{
+	use("whole");
+	nvml_source_start();
+	standin->temperature_status = 999;
+	sample(two_devices, 1);
+	standin->temperature_status = 15;
+	sample(two_devices, 1);
+	standin->temperature_status = 0;
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(samples_of("gpu_temperature", 0, 41), 1);
+	assert_int_equal(sample_count, 3 * NVML_COUNTERS - 2);
+	assert_capability(capability_state_on, NULL);
+}
+
+static void failures_that_stay(void)
+{
+	use("whole");
+	nvml_source_start();
+	sample(two_devices, 1);
+	standin->utilization_status = 4;
+	sample(two_devices, 1);
+	standin->utilization_status = 0;
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(samples_of("gpu_utilization", 0, 97), 1);
+	assert_int_equal(capability_count, 2);
+	assert_int_equal(capabilities[1].state, capability_state_degraded);
+}
+
+static void devices_that_nvml_does_not_know(void)
+{
+	const char *const pci[] = { NULL, "0000:99:00.0", two_devices[0] };
+
+	use("whole");
+	nvml_source_start();
+	sample(pci, 0);
+	assert_int_equal(standin->inits, 0);
+	sample(pci, 3);
+	sample(pci, 3);
+	assert_int_equal(standin->lookups, 2);
+	read_rows();
+	assert_int_equal(sample_count, 2 * NVML_COUNTERS);
+	assert_int_equal(samples_of("gpu_utilization", 2, 97), 2);
+	assert_capability(capability_state_degraded, "device 1 (0000:99:00.0): not found");
+}
+
+static void more_devices_than_there_is_room_for(void)
+{
+	const char *pci[NVML_DEVICES_MAX + 10];
+
+	for (size_t i = 0; i < ARRAY_SIZE(pci); i++)
+		pci[i] = two_devices[0];
+	use("whole");
+	nvml_source_start();
+	sample(pci, ARRAY_SIZE(pci));
+	read_rows();
+	assert_int_equal(sample_count, NVML_DEVICES_MAX * NVML_COUNTERS);
+}
+
+static void a_driver_that_is_not_loaded(void)
+{
+	use("whole");
+	nvml_source_start();
+	standin->init_status = 9;
+	sample(two_devices, 1);
+	sample(two_devices, 1);
+	assert_int_equal(standin->inits, 1);
+	read_rows();
+	assert_int_equal(counter_count + sample_count, 0);
+	assert_capability(capability_state_unavailable, "nvmlInit_v2 failed: driver not loaded");
+}
+
+static void a_library_without_the_essentials(void)
+{
+	use("bare");
+	nvml_source_start();
+	sample(two_devices, 1);
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(sample_count, 0);
+	assert_capability(
+		capability_state_unavailable,
+		"libnvidia-ml.so.1 lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2");
+}
+
+static void no_library(void)
+{
+	void *real = dlopen("libnvidia-ml.so.1", RTLD_LAZY);
+
+	nvml_source_start();
+	if (real) /* a machine with a driver: there is a library */
+		return;
+	sample(two_devices, 1);
+	read_rows();
+	assert_capability(capability_state_unavailable,
+			  "libnvidia-ml.so.1 cannot be loaded; it comes with NVIDIA's driver");
+}
+
+static void nothing_before_the_start(void)
+{
+	use("whole");
+	sample(two_devices, 2);
+	assert_int_equal(standin->inits, 0);
+	read_rows();
+	assert_int_equal(counter_count + sample_count + capability_count, 0);
+}
+
+static void a_second_session_after_a_fork(void)
+{
+	use("whole");
+	nvml_source_start();
+	sample(two_devices, 1);
+	nvml_source_after_fork();
+	captured_free(captured);
+	captured = captured_begin();
+	sample(two_devices, 1);
+	nvml_source_start();
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(counter_count, NVML_COUNTERS);
+	assert_int_equal(sample_count, NVML_COUNTERS);
+	assert_capability(capability_state_on, NULL);
+}
+
+/* --- running them --- */
+
+static void in_a_child(void (*body)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		captured = captured_begin();
+		body();
+		captured_free(captured);
+		free(counters);
+		free(samples);
+		free(capabilities);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+#define IN_A_CHILD(body)                                                                           \
+	static void test_##body(void **state)                                                      \
+	{                                                                                          \
+		(void)state;                                                                       \
+		in_a_child(body);                                                                  \
+	}
+#define CASES(C)                                                                                   \
+	C(everything)                                                                              \
+	C(what_a_device_lacks)                                                                     \
+	C(functions_that_are_missing)                                                              \
+	C(failures_that_pass)                                                                      \
+	C(failures_that_stay)                                                                      \
+	C(devices_that_nvml_does_not_know)                                                         \
+	C(more_devices_than_there_is_room_for)                                                     \
+	C(a_driver_that_is_not_loaded)                                                             \
+	C(a_library_without_the_essentials)                                                        \
+	C(no_library)                                                                              \
+	C(nothing_before_the_start)                                                                \
+	C(a_second_session_after_a_fork)
+
+CASES(IN_A_CHILD)
+
+int main(void)
+{
+#define ENTRY(body) cmocka_unit_test(test_##body),
+	const struct CMUnitTest tests[] = { CASES(ENTRY) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
