@@ -1,0 +1,170 @@
+"""Recording on a real GPU: every kernel is there, tied to its launch, as long as other tools say it was."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import HERE, PITOT
+
+
+def counts(text):
+    return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", text)}
+
+
+def test_every_kind(record, programs):
+    r = record(programs["kinds"], options=["--memory", "--sync"])
+    assert r.done.returncode == 0
+    said = counts(r.done.stdout)
+    assert len(r.rows("kernel")) == said["kernels"]
+    assert len(r.rows("memcpy")) == said["copies"]
+    assert len(r.rows("memset")) == said["sets"]
+    assert r.losses() == []
+    launches = {x["correlation"] for x in r.rows("api_call")}
+    for table in ("kernel", "memcpy", "memset"):
+        assert [x for x in r.rows(table) if x["correlation"] not in launches] == []
+    assert {x["kind"] for x in r.rows("synchronization")} >= {"event", "stream", "context", "stream_wait_event"}
+    assert {x["kind"] for x in r.rows("memcpy")} >= {"HtoD", "DtoH", "DtoD", "DtoA", "AtoH"}
+    assert sum(1 for x in r.rows("kernel") if x.get("graph_node")) == 100
+    assert {x["kind"] for x in r.rows("nvtx")} == {"push", "pop", "start", "end", "mark"}
+    assert len(r.rows("allocation")) > 10 and len(r.rows("stream")) > 5 and len(r.rows("device")) >= 1
+
+
+def test_output_is_untouched(record, programs):
+    alone = subprocess.run([programs["kinds"]], capture_output=True, text=True)
+    r = record(programs["kinds"])
+    assert (r.done.stdout, r.done.stderr) == (alone.stdout, alone.stderr)
+
+
+def test_every_launch(record, programs):
+    r = record(programs["launch"])
+    said = counts(r.done.stdout)["launches"]
+    report = r.json("report")
+    assert report["hotspots"]["kernels"] == said == 1002000
+    launched = report["launches"]["kernel_calls"] if "kernel_calls" in report["launches"] else None
+    assert launched in (None, said)
+    assert r.losses() == []
+
+
+def test_graph_launches_instead_of_nodes(record, programs):
+    r = record(programs["kinds"], options=["--graphs", "launch"])
+    said = counts(r.done.stdout)
+    assert len(r.rows("graph_launch")) == 5
+    assert len(r.rows("kernel")) == said["kernels"] - 100
+
+
+@pytest.mark.parametrize("how, status", [("return", 0), ("exit", 3), ("_exit", 4), ("kill", 137), ("term", 143),
+                                         ("abort", 134), ("segv", 139), ("reset", 0), ("thread-exit", 0),
+                                         ("exec", 0)])
+def test_ways_to_end(record, programs, how, status):
+    r = record(programs["endings"], how, "100000")
+    assert r.done.returncode == status
+    kernels = len(r.rows("kernel", "--columns", "correlation"))
+    orderly = how in ("return", "exit", "term", "reset", "thread-exit")
+    launched = {"reset": 200000}.get(how, 100000)
+    if orderly:
+        assert kernels >= launched
+    else:
+        assert kernels > 0
+    if how in ("return", "exit", "term", "reset"):
+        assert kernels == launched and r.losses() == []
+
+
+def test_kill_from_outside_loses_little(record, programs, tmp_path):
+    path = tmp_path / "killed.pitot"
+    p = subprocess.Popen([PITOT, "record", "-q", "-o", path, "--", programs["endings"], "loop"],
+                         stdout=subprocess.PIPE)
+    time.sleep(3)
+    children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
+    killed_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    os.kill(int(children[0]), signal.SIGKILL)
+    assert p.wait(30) == 137
+    done = subprocess.run([PITOT, "view", path, "kernel", "--columns", "start_ns", "--json", "--limit", "100000000"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) > 100000
+    assert killed_at
+
+
+def test_interrupt_is_complete(programs, tmp_path):
+    """SIGINT as a terminal sends it: to the whole group."""
+    path = tmp_path / "interrupted.pitot"
+    p = subprocess.Popen([PITOT, "record", "-q", "-o", path, "--", programs["endings"], "loop"],
+                         stdout=subprocess.PIPE, start_new_session=True)
+    time.sleep(3)
+    os.killpg(p.pid, signal.SIGINT)
+    assert p.wait(30) == 130
+    done = subprocess.run([PITOT, "view", path, "loss", "--json"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_window(record, programs):
+    r = record("timeout", "4", programs["endings"], "loop", options=["--delay", "1s", "--duration", "1s"])
+    starts = [x["start_ns"] for x in r.rows("kernel", "--columns", "start_ns")]
+    assert len(starts) > 10000
+    assert 0.5e9 < max(starts) - min(starts) < 1.5e9
+
+
+def test_processes(record, torch_python):
+    r = record(torch_python, HERE / "fork_workers.py")
+    assert r.done.returncode == 0
+    per_process = {}
+    for k in r.rows("kernel"):
+        per_process[k["process"]] = per_process.get(k["process"], 0) + 1
+    assert len(per_process) == 4
+
+
+def kernels_of_torch_profiler(python):
+    code = f"""
+import runpy, collections, json
+from torch.profiler import profile, ProfilerActivity
+with profile(activities=[ProfilerActivity.CUDA]) as p:
+    runpy.run_path({str(HERE / 'train_small.py')!r})
+totals = collections.Counter(); times = collections.Counter()
+for e in p.events():
+    if str(e.device_type).endswith('CUDA') and not e.name.startswith(('Memcpy', 'Memset')) and e.device_time_total > 0 \\
+            and not e.is_user_annotation:
+        totals[e.name] += 1
+        times[e.name] += e.device_time_total * 1000
+print('RESULT', json.dumps([totals, times]))
+"""
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    import json
+
+    return json.loads(re.search(r"RESULT (.*)", done.stdout).group(1))
+
+
+def test_against_torch_profiler(record, torch_python):
+    """Counts agree exactly; the sum of durations within a tenth, because they are of two runs."""
+    totals, times = kernels_of_torch_profiler(torch_python)
+    r = record(torch_python, HERE / "train_small.py")
+    report = r.json("report")
+    assert r.losses() == []
+    assert report["hotspots"]["kernels"] == sum(totals.values())
+    ours = report["hotspots"]["total_ns"]
+    assert abs(ours - sum(times.values())) < 0.1 * ours
+
+
+def test_profiler_inside_still_works(record, torch_python):
+    """A program that profiles itself must not break; it may get no GPU events while Pitot holds CUPTI."""
+    code = ("import torch\nfrom torch.profiler import profile\n"
+            "with profile() as p:\n    torch.ones(8, device='cuda').add_(1)\n    torch.cuda.synchronize()\n"
+            "print('fine')")
+    r = record(torch_python, "-c", code)
+    assert (r.done.returncode, r.done.stdout) == (0, "fine\n")
+
+
+def test_leaving_is_quick(record, programs):
+    """The time that recording adds to a short program: set-up, detach and exit together."""
+    def best(f):
+        times = []
+        for _ in range(5):
+            start = time.monotonic()
+            f()
+            times.append(time.monotonic() - start)
+        return min(times)
+
+    alone = best(lambda: subprocess.run([programs["endings"], "return"], stdout=subprocess.DEVNULL))
+    recorded = best(lambda: record(programs["endings"], "return"))
+    assert recorded - alone < 1.0
