@@ -31,7 +31,8 @@ static void make_rows(struct rows *r, size_t count, bool graph)
 
 	training_init(&t, 1);
 	*r = (struct rows){ .kernels = malloc(count * sizeof(*r->kernels)),
-			    .calls = malloc(count * sizeof(*r->calls)), .kernel_count = count };
+			    .calls = malloc(count * sizeof(*r->calls)),
+			    .kernel_count = count };
 	if (!r->kernels || !r->calls)
 		die("no memory");
 	for (size_t i = 0; i < count; i++) {
@@ -52,9 +53,12 @@ static uint64_t cpu_ns(void)
 }
 
 /* CPU time of writing. */
-static uint64_t write_rows(const struct rows *r, const char *directory, size_t flush_rows, int level)
+static uint64_t write_rows(const struct rows *r, const char *directory, size_t flush_rows,
+			   int level)
 {
-	struct writer_options options = { .directory = directory, .prefix = "bench", .segment_bytes = 1u << 30,
+	struct writer_options options = { .directory = directory,
+					  .prefix = "bench",
+					  .segment_bytes = 1u << 30,
 					  .compression_level = level };
 	struct writer *w;
 	struct error e = { 0 };
@@ -65,7 +69,8 @@ static uint64_t write_rows(const struct rows *r, const char *directory, size_t f
 		die(e.text);
 	start = cpu_ns();
 	for (size_t i = 0; i < r->kernel_count; i++) {
-		while (calls < r->call_count && r->calls[calls].correlation <= r->kernels[i].correlation)
+		while (calls < r->call_count &&
+		       r->calls[calls].correlation <= r->kernels[i].correlation)
 			writer_append(w, TABLE_api_call, &r->calls[calls++]);
 		writer_append(w, TABLE_kernel, &r->kernels[i]);
 		if ((i + 1) % flush_rows == 0)
@@ -111,9 +116,10 @@ static void decode_all(const struct segment *s, enum table_id table, struct tabl
 
 static void print_table(const struct table_schema *schema, const struct table_cost *c)
 {
-	printf("  %-9s %9llu rows %6.2f bytes/row  decode %5.2f ns/value (%.0f M values/s)\n", schema->name,
-	       (unsigned long long)c->rows, (double)c->bytes / (double)c->rows,
-	       (double)c->decode_ns / (double)c->values, 1e3 * (double)c->values / (double)c->decode_ns);
+	printf("  %-9s %9llu rows %6.2f bytes/row  decode %5.2f ns/value (%.0f M values/s)\n",
+	       schema->name, (unsigned long long)c->rows, (double)c->bytes / (double)c->rows,
+	       (double)c->decode_ns / (double)c->values,
+	       1e3 * (double)c->values / (double)c->decode_ns);
 	for (int i = 0; i < schema->column_count; i++)
 		if (c->columns[i] * 50 > c->rows)
 			printf("    %-14s %6.3f\n", schema->columns[i].name,

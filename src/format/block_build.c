@@ -57,13 +57,15 @@ static uint64_t time_key(const struct block_rows *in, size_t i)
 }
 
 /* Merges from[a..m) and from[m..z) into to[a..z); equal keys keep their order. */
-static void merge(const uint64_t *keys, const uint32_t *from, uint32_t *to, size_t a, size_t m, size_t z)
+static void merge(const uint64_t *keys, const uint32_t *from, uint32_t *to, size_t a, size_t m,
+		  size_t z)
 {
 	size_t left = a, right = m;
 
 	for (size_t i = a; i < z; i++)
-		to[i] = left < m && (right == z || keys[from[left]] <= keys[from[right]]) ? from[left++]
-											  : from[right++];
+		to[i] = left < m && (right == z || keys[from[left]] <= keys[from[right]])
+				? from[left++]
+				: from[right++];
 }
 
 /* End of the ascending run that starts at `from`. */
@@ -111,9 +113,9 @@ static const uint32_t *sort_rows(struct block_builder *b, const struct block_row
 struct build {
 	struct block_builder *b;
 	const struct block_rows *in;
-	const uint32_t *order;		/* NULL: as they are */
-	uint64_t any_missing;		/* columns that some row has not */
-	uint64_t all_missing;		/* columns that no row has */
+	const uint32_t *order; /* NULL: as they are */
+	uint64_t any_missing; /* columns that some row has not */
+	uint64_t all_missing; /* columns that no row has */
 	unsigned chunks;
 };
 
@@ -152,7 +154,8 @@ static bool is_signed(const struct column_schema *column)
 ALWAYS_INLINE size_t gather_width(const struct build *g, int column, unsigned width, bool has_sign,
 				  uint64_t *values)
 {
-	size_t offset = g->in->table->columns[column].row_offset, stride = g->in->table->row_size, count = 0;
+	size_t offset = g->in->table->columns[column].row_offset, stride = g->in->table->row_size,
+	       count = 0;
 	const uint8_t *row = g->in->rows;
 
 	if (g->order || is_missing(g->any_missing, column)) {
@@ -197,8 +200,9 @@ static size_t gather_differences(const struct build *g, int column, uint64_t *va
 		uint64_t missing = row_missing(row);
 
 		if (!is_missing(missing, column))
-			values[count++] = load_u64(row + offset) -
-					  (is_missing(missing, schema->base) ? 0 : load_u64(row + base));
+			values[count++] =
+				load_u64(row + offset) -
+				(is_missing(missing, schema->base) ? 0 : load_u64(row + base));
 	}
 	return count;
 }
@@ -227,7 +231,9 @@ static bool is_constant(const struct build *g, int column)
 static int put_validity(struct build *g, int column, struct strbuf *out)
 {
 	uint64_t *values = g->b->values;
-	struct column_input input = { .values = values, .count = g->in->count, .column = (unsigned)column,
+	struct column_input input = { .values = values,
+				      .count = g->in->count,
+				      .column = (unsigned)column,
 				      .flags = CHUNK_VALIDITY };
 
 	for (size_t i = 0; i < g->in->count; i++)
@@ -250,7 +256,8 @@ static int put_bytes(struct build *g, int column, struct strbuf *out)
 		memcpy(&value, row + offset, sizeof(value));
 		spans[count++] = (uint64_t)(uintptr_t)value.data << 32 | value.length;
 	}
-	return column_encode_bytes(&g->b->encoder, (unsigned)column, spans, count, g->in->bytes, out);
+	return column_encode_bytes(&g->b->encoder, (unsigned)column, spans, count, g->in->bytes,
+				   out);
 }
 
 static int put_column(struct build *g, int column, struct strbuf *out)
@@ -271,8 +278,8 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	input.is_signed = is_signed(schema);
 	if (schema->base < 0 && is_constant(g, column)) {
 		input.count = g->in->count;
-		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset, schema->width,
-					     input.is_signed);
+		g->b->values[0] = load_value((const uint8_t *)g->in->rows + schema->row_offset,
+					     schema->width, input.is_signed);
 		return column_encode_constant(&g->b->encoder, &input, out);
 	}
 	if (schema->base >= 0) {
@@ -307,8 +314,8 @@ static void set_span(const struct build *g, struct block_header *header)
 	}
 }
 
-int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number, struct strbuf *out,
-		struct block_header *header)
+int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
+		struct strbuf *out, struct block_header *header)
 {
 	struct build g = { .b = b, .in = in, .all_missing = UINT64_MAX };
 	size_t start = out->length;
@@ -330,8 +337,10 @@ int block_build(struct block_builder *b, const struct block_rows *in, uint64_t n
 		out->length = start;
 		return r;
 	}
-	*header = (struct block_header){ .magic = BLOCK_MAGIC, .table = (uint16_t)in->table->id,
-					 .columns = (uint16_t)g.chunks, .rows = (uint32_t)in->count,
+	*header = (struct block_header){ .magic = BLOCK_MAGIC,
+					 .table = (uint16_t)in->table->id,
+					 .columns = (uint16_t)g.chunks,
+					 .rows = (uint32_t)in->count,
 					 .number = number };
 	header->payload_bytes = (uint32_t)(out->length - start - sizeof(*header));
 	set_span(&g, header);

@@ -7,8 +7,8 @@
 
 struct block_builder {
 	struct column_encoder encoder;
-	uint64_t *values;		/* one a row */
-	uint32_t *order, *merged;	/* rows in the order of their time */
+	uint64_t *values; /* one a row */
+	uint32_t *order, *merged; /* rows in the order of their time */
 	size_t rows_max;
 };
 
@@ -18,8 +18,9 @@ void block_builder_release(struct block_builder *b);
 
 struct block_rows {
 	const struct table_schema *table;
-	const void *rows;		/* struct row_<table>; members of BYTES hold offsets into `bytes` as pointers */
-	size_t count;			/* 1 … rows_max */
+	const void *
+		rows; /* struct row_<table>; members of BYTES hold offsets into `bytes` as pointers */
+	size_t count; /* 1 … rows_max */
 	const uint8_t *bytes;
 };
 
@@ -28,8 +29,8 @@ struct block_rows {
  * table's time column, rows without a time first; rows of equal times keep their order. 0 or -ENOMEM, and then out
  * is as before.
  */
-int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number, struct strbuf *out,
-		struct block_header *header) MUST_USE;
+int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
+		struct strbuf *out, struct block_header *header) MUST_USE;
 
 /* Sets the checksums of a header whose other fields are set. */
 void block_header_seal(struct block_header *header, const void *payload);

@@ -8,9 +8,9 @@
 
 struct decoder {
 	struct column_decoder columns;
-	uint64_t *values, *base;	/* one a row */
+	uint64_t *values, *base; /* one a row */
 	uint8_t *valid, *base_valid;
-	size_t rows_max;		/* room in these */
+	size_t rows_max; /* room in these */
 };
 
 /* The block that is being decoded. */
@@ -18,8 +18,9 @@ struct decoding {
 	struct decoder *d;
 	const struct table_schema *table;
 	size_t rows;
-	struct chunk values[COLUMNS_MAX], validity[COLUMNS_MAX];	/* by column; data is NULL where there is none */
-	int base;			/* column that d->base holds, or -1 */
+	struct chunk values[COLUMNS_MAX],
+		validity[COLUMNS_MAX]; /* by column; data is NULL where there is none */
+	int base; /* column that d->base holds, or -1 */
 };
 
 struct decoder *decoder_new(void)
@@ -81,7 +82,8 @@ static int parse_chunks(struct decoding *g, const struct segment *s, const struc
 			return E_FORMAT;
 		if (chunk.column >= g->table->column_count)
 			continue;
-		slot = chunk.flags & CHUNK_VALIDITY ? &g->validity[chunk.column] : &g->values[chunk.column];
+		slot = chunk.flags & CHUNK_VALIDITY ? &g->validity[chunk.column]
+						    : &g->values[chunk.column];
 		if (slot->data || (chunk.flags & CHUNK_VALIDITY && g->values[chunk.column].data))
 			return E_FORMAT;
 		*slot = chunk;
@@ -130,14 +132,15 @@ static bool is_signed(const struct column_schema *column)
 }
 
 /* One value a row of a column without a base, 0 where it is missing. */
-static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t *values, size_t *present)
+static int decode_plain(struct decoding *g, int column, uint8_t *valid, uint64_t *values,
+			size_t *present)
 {
 	const struct chunk *chunk = &g->values[column];
 	int r = decode_validity(g, column, valid, present);
 
 	if (r == 0 && *present)
-		r = column_decode(&g->d->columns, chunk, *present, is_signed(&g->table->columns[column]),
-				  values);
+		r = column_decode(&g->d->columns, chunk, *present,
+				  is_signed(&g->table->columns[column]), values);
 	if (r == 0)
 		spread(valid, g->rows, *present, values);
 	return r;
@@ -242,8 +245,9 @@ static int decode_bytes(struct decoding *g, int column, struct bytes_column *out
 	int r = decode_validity(g, column, g->d->valid, present);
 
 	if (r == 0 && chunk->data)
-		r = CHUNK_ENCODING(chunk->flags) == ENCODING_BYTES ? chunk_data(&g->d->columns, chunk, &data)
-								    : E_FORMAT;
+		r = (chunk->flags & ~CHUNK_ZSTD) == ENCODING_BYTES
+			    ? chunk_data(&g->d->columns, chunk, &data)
+			    : E_FORMAT;
 	if (r < 0)
 		return r;
 	out->offsets = malloc((g->rows + 1) * sizeof(*out->offsets));
@@ -281,7 +285,8 @@ static int decode_target(struct decoding *g, struct column_target *t)
 	return r;
 }
 
-static void drop_bytes(const struct table_schema *table, struct column_target *targets, size_t count)
+static void drop_bytes(const struct table_schema *table, struct column_target *targets,
+		       size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct bytes_column *bytes = targets[i].values;
@@ -298,20 +303,23 @@ static int block_error(const struct block_ref *b, int code, struct error *e)
 {
 	if (code == E_FORMAT)
 		return error_set(e, code, "block %llu at offset %llu cannot be decoded",
-				 (unsigned long long)b->header.number, (unsigned long long)b->offset);
+				 (unsigned long long)b->header.number,
+				 (unsigned long long)b->offset);
 	return error_set(e, code, "no memory to decode a block");
 }
 
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
 		 struct column_target *targets, size_t target_count, bool verify, struct error *e)
 {
-	struct decoding g = { .d = d, .table = schema_table(b->header.table), .rows = b->header.rows,
-			      .base = -1 };
+	struct decoding g = {
+		.d = d, .table = schema_table(b->header.table), .rows = b->header.rows, .base = -1
+	};
 	size_t done = 0;
 	int r;
 
 	if (!g.table)
-		return error_set(e, E_UNSUPPORTED, "block of the unknown table %u", b->header.table);
+		return error_set(e, E_UNSUPPORTED, "block of the unknown table %u",
+				 b->header.table);
 	if (verify && block_verify(s, b, e) < 0)
 		return E_FORMAT;
 	r = reserve_rows(d, g.rows);
@@ -327,7 +335,8 @@ int block_decode(struct decoder *d, const struct segment *s, const struct block_
 	return block_error(b, r, e);
 }
 
-int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes, struct error *e)
+int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes,
+		       struct error *e)
 {
 	struct cursor payload = payload_of(s, b);
 

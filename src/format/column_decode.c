@@ -22,7 +22,7 @@ int chunk_next(struct cursor *payload, size_t rows, struct chunk *chunk)
 		chunk->seed = cursor_varint(payload);
 	decoded = cursor_varint(payload);
 	stored = cursor_varint(payload);
-	if (payload->failed || stored > cursor_left(payload) ||
+	if (payload->failed || stored > cursor_left(payload) || chunk->flags & CHUNK_UNUSED ||
 	    decoded > data_bytes_max(rows, chunk->flags) ||
 	    (!(chunk->flags & CHUNK_ZSTD) && decoded != stored))
 		return E_FORMAT;

@@ -12,7 +12,7 @@ struct chunk {
 	uint8_t flags;
 	uint64_t seed;
 	size_t decoded_bytes;
-	const uint8_t *data;		/* NULL: no chunk */
+	const uint8_t *data; /* NULL: no chunk */
 	size_t stored_bytes;
 };
 
@@ -20,7 +20,7 @@ struct chunk {
 int chunk_next(struct cursor *payload, size_t rows, struct chunk *chunk) MUST_USE;
 
 struct column_decoder {
-	ZSTD_DCtx *zstd;		/* made when first needed */
+	ZSTD_DCtx *zstd; /* made when first needed */
 	struct strbuf data;
 };
 

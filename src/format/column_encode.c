@@ -11,10 +11,10 @@
 #include "base/map.h"
 #include "format/segment.h"
 
-#define SLOTS 1024u			/* of the hash table; four times the values it may hold */
+#define SLOTS 1024u /* of the hash table; four times the values it may hold */
 #define CHUNK_HEADER_MAX (2 + 1 + 3 * VARINT_MAX)
-#define COMPRESS_MIN 48u		/* fewer bytes than this are not worth a zstd frame */
-#define WINDOW_LOG 17			/* covers eight planes of a full block */
+#define COMPRESS_MIN 48u /* fewer bytes than this are not worth a zstd frame */
+#define WINDOW_LOG 17 /* covers eight planes of a full block */
 
 int column_encoder_init(struct column_encoder *e, size_t rows_max, int level)
 {
@@ -65,7 +65,8 @@ struct column_stats {
 static struct column_stats measure(struct column_encoder *e, const struct column_input *in)
 {
 	const uint64_t *v = in->values;
-	uint64_t bits = 0, delta_bits = 0, last = in->count > 1 ? zigzag((int64_t)(v[1] - v[0])) : 0;
+	uint64_t bits = 0, delta_bits = 0,
+		 last = in->count > 1 ? zigzag((int64_t)(v[1] - v[0])) : 0;
 	size_t runs = 1, delta_runs = 1;
 
 	for (size_t i = 1; i < in->count; i++) {
@@ -99,7 +100,7 @@ static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *coun
 	if (*count == DICTIONARY_MAX)
 		return -1;
 	e->distinct[*count] = v;
-	e->slots[slot] = (uint16_t)++*count;
+	e->slots[slot] = (uint16_t)++ * count;
 	return (int)*count - 1;
 }
 
@@ -107,7 +108,7 @@ static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *coun
 static bool try_dictionary(struct column_encoder *e, size_t count, size_t limit)
 {
 	uint8_t *start = (uint8_t *)e->data.data, *p = start;
-	uint8_t *indexes = start + 8 * e->rows_max;	/* parked there while the dictionary grows */
+	uint8_t *indexes = start + 8 * e->rows_max; /* parked there while the dictionary grows */
 	unsigned distinct = 0;
 
 	memset(e->slots, 0, SLOTS * sizeof(*e->slots));
@@ -176,7 +177,8 @@ static size_t compress(struct column_encoder *e, uint8_t *to, size_t capacity, s
 		bool last = end == e->data.length;
 
 		do {
-			left = ZSTD_compressStream2(e->zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_flush);
+			left = ZSTD_compressStream2(e->zstd, &out, &in,
+						    last ? ZSTD_e_end : ZSTD_e_flush);
 		} while (!ZSTD_isError(left) && left && out.pos < out.size);
 		if (left)
 			return 0;
@@ -186,8 +188,8 @@ static size_t compress(struct column_encoder *e, uint8_t *to, size_t capacity, s
 }
 
 /* Writes the chunk whose data is in e->data. `piece` bytes share an entropy table. */
-static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, uint64_t seed, size_t piece,
-		     struct strbuf *out)
+static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, uint64_t seed,
+		     size_t piece, struct strbuf *out)
 {
 	uint8_t header[CHUNK_HEADER_MAX], *p = header, *data;
 	size_t length = e->data.length, stored = 0;
@@ -215,7 +217,8 @@ static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, u
 }
 
 /* Fills e->stored with what the encodings see of the values; measure() has left the differences there. */
-static void store_values(struct column_encoder *e, const struct column_input *in, bool delta, uint64_t seed)
+static void store_values(struct column_encoder *e, const struct column_input *in, bool delta,
+			 uint64_t seed)
 {
 	const uint64_t *v = in->values;
 
@@ -238,7 +241,8 @@ static int reserve_data(struct column_encoder *e)
 	return -ENOMEM;
 }
 
-int column_encode_constant(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
+int column_encode_constant(struct column_encoder *e, const struct column_input *in,
+			   struct strbuf *out)
 {
 	if (reserve_data(e) < 0)
 		return -ENOMEM;
@@ -250,7 +254,8 @@ int column_encode_constant(struct column_encoder *e, const struct column_input *
 int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out)
 {
 	struct column_stats s = measure(e, in);
-	size_t run_bytes = s.runs * (2 + s.width), delta_run_bytes = s.delta_runs * (2 + s.delta_width);
+	size_t run_bytes = s.runs * (2 + s.width),
+	       delta_run_bytes = s.delta_runs * (2 + s.delta_width);
 	bool delta = s.delta_width < s.width || delta_run_bytes < run_bytes / 4;
 	unsigned width = delta ? s.delta_width : s.width;
 	size_t plane_bytes = 1 + width * in->count, runs;
@@ -272,13 +277,14 @@ int column_encode(struct column_encoder *e, const struct column_input *in, struc
 		return put_chunk(e, in->column, flags | ENCODING_RUNS, seed, SIZE_MAX / 2, out);
 	}
 	if (width > 1 && try_dictionary(e, in->count, plane_bytes))
-		return put_chunk(e, in->column, flags | ENCODING_DICTIONARY, seed, SIZE_MAX / 2, out);
+		return put_chunk(e, in->column, flags | ENCODING_DICTIONARY, seed, SIZE_MAX / 2,
+				 out);
 	put_planes(e, in->count, width);
 	return put_chunk(e, in->column, flags | ENCODING_PLANES, seed, in->count, out);
 }
 
-int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans, size_t count,
-			const uint8_t *bytes, struct strbuf *out)
+int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans,
+			size_t count, const uint8_t *bytes, struct strbuf *out)
 {
 	strbuf_clear(&e->data);
 	for (size_t i = 0; i < count; i++) {

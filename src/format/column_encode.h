@@ -18,10 +18,10 @@
 
 struct column_encoder {
 	ZSTD_CCtx *zstd;
-	struct strbuf data;		/* of the chunk at hand, before zstd */
-	uint64_t *stored;		/* what the encodings see: after DELTA and zigzag */
+	struct strbuf data; /* of the chunk at hand, before zstd */
+	uint64_t *stored; /* what the encodings see: after DELTA and zigzag */
 	size_t rows_max;
-	uint16_t *slots;		/* hash table over `distinct`: index + 1 */
+	uint16_t *slots; /* hash table over `distinct`: index + 1 */
 	uint64_t distinct[DICTIONARY_MAX];
 };
 
@@ -30,22 +30,23 @@ int column_encoder_init(struct column_encoder *e, size_t rows_max, int level) MU
 void column_encoder_release(struct column_encoder *e);
 
 struct column_input {
-	const uint64_t *values;		/* present ones only; differences to the base with CHUNK_BASE */
-	size_t count;			/* 1 … rows_max */
+	const uint64_t *values; /* present ones only; differences to the base with CHUNK_BASE */
+	size_t count; /* 1 … rows_max */
 	unsigned column;
-	uint8_t flags;			/* CHUNK_BASE, CHUNK_VALIDITY */
+	uint8_t flags; /* CHUNK_BASE, CHUNK_VALIDITY */
 	bool is_signed;
 };
 
 /* Appends a chunk. 0 or -ENOMEM, and then out is as before. */
-int column_encode(struct column_encoder *e, const struct column_input *in, struct strbuf *out) MUST_USE;
+int column_encode(struct column_encoder *e, const struct column_input *in,
+		  struct strbuf *out) MUST_USE;
 
 /* The same where all values are values[0]. */
 int column_encode_constant(struct column_encoder *e, const struct column_input *in,
 			   struct strbuf *out) MUST_USE;
 
 /* The same for BYTES; spans[i] is offset << 32 | length of value i in `bytes`. */
-int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans, size_t count,
-			const uint8_t *bytes, struct strbuf *out) MUST_USE;
+int column_encode_bytes(struct column_encoder *e, unsigned column, const uint64_t *spans,
+			size_t count, const uint8_t *bytes, struct strbuf *out) MUST_USE;
 
 #endif

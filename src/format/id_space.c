@@ -46,7 +46,8 @@ int64_t id_space_add(struct id_space *s, const void *text, size_t length)
 	    (g->texts.count >= s->count_max || g->texts.bytes + length > s->bytes_max))
 		next_generation(s);
 	if (g->texts.count >= UINT32_MAX - g->base ||
-	    vec_grow((void **)&g->serials, &g->capacity, g->texts.count + 1, sizeof(*g->serials)) < 0)
+	    vec_grow((void **)&g->serials, &g->capacity, g->texts.count + 1, sizeof(*g->serials)) <
+		    0)
 		return -ENOMEM;
 	index = interner_add(&g->texts, text, length, NULL);
 	if (index < 0)

@@ -12,14 +12,14 @@
 
 struct id_generation {
 	struct interner texts;
-	uint32_t base;			/* id of the first text */
-	uint32_t *serials;		/* of the segment that a text was last written to; 0: none */
+	uint32_t base; /* id of the first text */
+	uint32_t *serials; /* of the segment that a text was last written to; 0: none */
 	size_t capacity;
 };
 
 struct id_space {
 	struct id_generation current, previous;
-	size_t bytes_max, count_max;	/* of one generation */
+	size_t bytes_max, count_max; /* of one generation */
 };
 
 void id_space_init(struct id_space *s, uint32_t first_id, size_t bytes_max, size_t count_max);

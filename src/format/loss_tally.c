@@ -1,6 +1,7 @@
 #include "format/loss_tally.h"
 
-void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns, uint64_t end_ns)
+void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns,
+	      uint64_t end_ns)
 {
 	struct loss_item *item = &t->items[reason < LOSS_REASONS ? reason : loss_reason_unknown];
 
@@ -37,8 +38,10 @@ size_t loss_rows(const struct loss_tally *t, struct row_loss *rows)
 
 		if (!item->any)
 			continue;
-		rows[count] = (struct row_loss){ .reason = (uint8_t)i, .count = item->count,
-						 .start_ns = item->start_ns, .end_ns = item->end_ns };
+		rows[count] = (struct row_loss){ .reason = (uint8_t)i,
+						 .count = item->count,
+						 .start_ns = item->start_ns,
+						 .end_ns = item->end_ns };
 		ROW_MISSING(&rows[count], loss, detail);
 		count++;
 	}

@@ -8,7 +8,7 @@
 
 struct loss_item {
 	uint64_t count, start_ns, end_ns;
-	bool any;			/* a count can be unknown, which is 0 */
+	bool any; /* a count can be unknown, which is 0 */
 };
 
 struct loss_tally {
@@ -16,7 +16,8 @@ struct loss_tally {
 	bool any;
 };
 
-void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns, uint64_t end_ns);
+void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns,
+	      uint64_t end_ns);
 void loss_add_row(struct loss_tally *t, const struct row_loss *row);
 void loss_add_tally(struct loss_tally *t, const struct loss_tally *more);
 void loss_clear(struct loss_tally *t);

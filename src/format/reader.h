@@ -14,21 +14,22 @@
 #include "schema/schema.h"
 
 struct block_ref {
-	uint64_t offset;		/* of the header, in the file */
-	struct block_header header;	/* checked; header_crc may be 0 */
+	uint64_t offset; /* of the header, in the file */
+	struct block_header header; /* checked; header_crc may be 0 */
 };
 
 struct segment {
-	const uint8_t *bytes;		/* the mapped file */
+	const uint8_t *bytes; /* the mapped file */
 	size_t size;
 	struct segment_header header;
-	struct block_ref *blocks;	/* of known and unknown tables, in file order; without padding and index */
+	struct block_ref
+		*blocks; /* of known and unknown tables, in file order; without padding and index */
 	size_t block_count;
-	bool closed;			/* has a good trailer and index */
-	uint64_t skipped_bytes;		/* damaged bytes passed over, and an incomplete block at the end */
-	uint64_t damaged_blocks;	/* pieces of damage passed over */
-	bool truncated;			/* ends within a block: a crash, or a writer that is writing right now */
-	uint64_t parsed_bytes;		/* where segment_refresh goes on */
+	bool closed; /* has a good trailer and index */
+	uint64_t skipped_bytes; /* damaged bytes passed over, and an incomplete block at the end */
+	uint64_t damaged_blocks; /* pieces of damage passed over */
+	bool truncated; /* ends within a block: a crash, or a writer that is writing right now */
+	uint64_t parsed_bytes; /* where segment_refresh goes on */
 	int fd;
 };
 
@@ -45,7 +46,7 @@ int block_verify(const struct segment *s, const struct block_ref *b, struct erro
 
 /* Decoded BYTES: value i is data[offsets[i]] … data[offsets[i + 1]]. */
 struct bytes_column {
-	uint32_t *offsets;		/* rows + 1 */
+	uint32_t *offsets; /* rows + 1 */
 	uint8_t *data;
 };
 
@@ -54,10 +55,10 @@ struct bytes_column {
  * width; `valid` (one byte a row) may be NULL when the caller does not care. Missing values are written as 0.
  */
 struct column_target {
-	int column;			/* index in the table's schema */
-	void *values;			/* for BYTES: struct bytes_column *, filled with malloc'd memory that the caller frees */
-	uint8_t *valid;			/* set to 0 or 1 for every row */
-	bool has_missing;		/* out: at least one row has no value */
+	int column; /* index in the table's schema */
+	void *values; /* for BYTES: struct bytes_column *, filled with malloc'd memory that the caller frees */
+	uint8_t *valid; /* set to 0 or 1 for every row */
+	bool has_missing; /* out: at least one row has no value */
 };
 
 /* Scratch memory that block_decode reuses between calls; one per thread. */
@@ -70,10 +71,12 @@ void decoder_free(struct decoder *d);
  * Values too large for the column's width are E_FORMAT. Does not check the payload's checksum unless `verify`.
  * Returns 0 or a negative code; then the targets' contents are undefined (BYTES targets own nothing).
  */
-int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b, struct column_target *targets,
-		 size_t target_count, bool verify, struct error *e) MUST_USE;
+int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
+		 struct column_target *targets, size_t target_count, bool verify,
+		 struct error *e) MUST_USE;
 
 /* Stored bytes of each column chunk, for `pitot info`: sizes[column] += bytes. sizes has 64 items. */
-int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes, struct error *e);
+int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes,
+		       struct error *e);
 
 #endif

@@ -17,45 +17,47 @@
 #include "base/compiler.h"
 
 #define SEGMENT_SUFFIX ".pit"
-#define SEGMENT_MAGIC "PITOTSEG"	/* 8 bytes */
-#define SEGMENT_VERSION 1		/* readers refuse a larger one */
+#define SEGMENT_MAGIC "PITOTSEG" /* 8 bytes */
+#define SEGMENT_VERSION 1 /* readers refuse a larger one */
 
 /* 64 bytes at offset 0. All integers little endian. */
 struct segment_header {
 	char magic[8];
 	uint32_t version;
-	uint32_t header_bytes;		/* sizeof this struct; blocks start there */
-	uint64_t session;		/* random; the same in all segments of one process image */
+	uint32_t header_bytes; /* sizeof this struct; blocks start there */
+	uint64_t session; /* random; the same in all segments of one process image */
 	uint32_t pid;
-	uint32_t number;		/* 0, 1, 2 … within the session: a gap is a lost segment */
-	uint64_t start_monotonic_ns;	/* when the segment was begun */
+	uint32_t number; /* 0, 1, 2 … within the session: a gap is a lost segment */
+	uint64_t start_monotonic_ns; /* when the segment was begun */
 	uint64_t start_realtime_ns;
 	uint8_t reserved[12];
-	uint32_t crc;			/* CRC-32C of the bytes before */
+	uint32_t crc; /* CRC-32C of the bytes before */
 };
 _Static_assert(sizeof(struct segment_header) == 64, "on disk");
 
-#define BLOCK_MAGIC 0x4b4c4250u		/* "PBLK" */
-#define BLOCK_ROWS_MAX 65536u		/* rows; a reader refuses more */
-#define BLOCK_BYTES_MAX (64u << 20)	/* payload; a reader refuses more */
+#define BLOCK_MAGIC 0x4b4c4250u /* "PBLK" */
+#define BLOCK_ROWS_MAX 65536u /* rows; a reader refuses more */
+#define BLOCK_BYTES_MAX (64u << 20) /* payload; a reader refuses more */
 
 /* 48 bytes before each block's payload. Blocks start at any offset. */
 struct block_header {
 	uint32_t magic;
-	uint32_t header_crc;		/* CRC-32C of this struct with header_crc as 0 */
+	uint32_t header_crc; /* CRC-32C of this struct with header_crc as 0 */
 	uint32_t payload_bytes;
-	uint32_t payload_crc;		/* CRC-32C of the payload */
-	uint16_t table;			/* table id; BLOCK_TABLE_… for blocks without rows of a table */
-	uint16_t columns;		/* column chunks in the payload */
+	uint32_t payload_crc; /* CRC-32C of the payload */
+	uint16_t table; /* table id; BLOCK_TABLE_… for blocks without rows of a table */
+	uint16_t columns; /* column chunks in the payload */
 	uint32_t rows;
-	uint64_t start_ns;		/* least and greatest value of the table's time column; 0, 0 without one */
+	uint64_t
+		start_ns; /* least and greatest value of the table's time column; 0, 0 without one */
 	uint64_t end_ns;
-	uint64_t number;		/* 0, 1, 2 … within the segment */
+	uint64_t number; /* 0, 1, 2 … within the segment */
 };
 _Static_assert(sizeof(struct block_header) == 48, "on disk");
 
-#define BLOCK_TABLE_PADDING 0		/* skipped; kept to be overwritten by a loss block when the disk is full */
-#define BLOCK_TABLE_INDEX 0xffff	/* payload: a struct index_entry for each block of a table */
+#define BLOCK_TABLE_PADDING                                                                        \
+	0 /* skipped; kept to be overwritten by a loss block when the disk is full */
+#define BLOCK_TABLE_INDEX 0xffff /* payload: a struct index_entry for each block of a table */
 
 /* 48 bytes: where a block's header is, and what it says. Without the magic, so that nobody takes it for the header. */
 struct index_entry {
@@ -73,10 +75,10 @@ _Static_assert(sizeof(struct index_entry) == 48, "on disk");
 
 /* 24 bytes, the last of a segment that was closed in order. */
 struct segment_trailer {
-	uint64_t index_offset;		/* of the index block's header */
+	uint64_t index_offset; /* of the index block's header */
 	uint32_t reserved;
-	uint32_t crc;			/* CRC-32C of magic and the fields before */
-	char magic[8];			/* "PITOTEND" */
+	uint32_t crc; /* CRC-32C of magic and the fields before */
+	char magic[8]; /* "PITOTEND" */
 };
 _Static_assert(sizeof(struct segment_trailer) == 24, "on disk");
 #define TRAILER_MAGIC "PITOTEND"
@@ -100,13 +102,16 @@ _Static_assert(sizeof(struct segment_trailer) == 24, "on disk");
  * Where any of the two is set, or the column is signed, the result is stored as zigzag.
  */
 enum {
-	ENCODING_RUNS = 0,	/* pairs of varints: length of a run (>= 1), value */
-	ENCODING_PLANES = 1,	/* u8 width w (1..8), then w planes of one byte a value, least significant first */
-	ENCODING_DICTIONARY = 2,/* varint count (1..256), the values as varints, then one byte a value: its index */
-	ENCODING_BYTES = 3,	/* BYTES columns: a varint length for each value, then all the bytes */
+	ENCODING_RUNS = 0, /* pairs of varints: length of a run (>= 1), value */
+	ENCODING_PLANES =
+		1, /* u8 width w (1..8), then w planes of one byte a value, least significant first */
+	ENCODING_DICTIONARY =
+		2, /* varint count (1..256), the values as varints, then one byte a value: its index */
+	ENCODING_BYTES = 3, /* BYTES columns: a varint length for each value, then all the bytes */
 };
 
-#define CHUNK_ENCODING(flags) ((flags) & 0x03)
+#define CHUNK_ENCODING(flags) ((flags)&0x03)
+#define CHUNK_UNUSED 0x0c /* bits that are 0 in this version */
 #define CHUNK_DELTA 0x10
 #define CHUNK_BASE 0x20
 #define CHUNK_VALIDITY 0x40

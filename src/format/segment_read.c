@@ -39,10 +39,12 @@ static bool trailer_is_good(const struct segment *s, struct segment_trailer *t)
 		return false;
 	memcpy(t, s->bytes + s->size - sizeof(*t), sizeof(*t));
 	return memcmp(t->magic, TRAILER_MAGIC, sizeof(t->magic)) == 0 &&
-	       crc32c(crc32c(0, t->magic, sizeof(t->magic)), t, offsetof(struct segment_trailer, crc)) == t->crc;
+	       crc32c(crc32c(0, t->magic, sizeof(t->magic)), t,
+		      offsetof(struct segment_trailer, crc)) == t->crc;
 }
 
-static int add_block(struct segment *s, size_t *capacity, uint64_t offset, const struct block_header *h)
+static int add_block(struct segment *s, size_t *capacity, uint64_t offset,
+		     const struct block_header *h)
 {
 	if (h->table == BLOCK_TABLE_PADDING || h->table == BLOCK_TABLE_INDEX)
 		return 0;
@@ -53,13 +55,14 @@ static int add_block(struct segment *s, size_t *capacity, uint64_t offset, const
 }
 
 /* Whether the file ends with a trailer whose index is whole; *index is the header of that. */
-static bool index_is_good(const struct segment *s, struct segment_trailer *t, struct block_header *index)
+static bool index_is_good(const struct segment *s, struct segment_trailer *t,
+			  struct block_header *index)
 {
 	const uint8_t *entries;
 
 	if (!trailer_is_good(s, t) || t->index_offset < s->header.header_bytes ||
-	    t->index_offset > s->size - sizeof(*t) ||
-	    !read_header(s, t->index_offset, index) || index->table != BLOCK_TABLE_INDEX ||
+	    t->index_offset > s->size - sizeof(*t) || !read_header(s, t->index_offset, index) ||
+	    index->table != BLOCK_TABLE_INDEX ||
 	    index->payload_bytes != index->rows * sizeof(struct index_entry) ||
 	    t->index_offset + sizeof(*index) + index->payload_bytes + sizeof(*t) != s->size)
 		return false;
@@ -71,9 +74,15 @@ static bool index_is_good(const struct segment *s, struct segment_trailer *t, st
 static struct block_header header_of(const struct index_entry *e)
 {
 	return (struct block_header){
-		.magic = BLOCK_MAGIC, .payload_bytes = e->payload_bytes, .payload_crc = e->payload_crc,
-		.table = e->table, .columns = e->columns, .rows = e->rows,
-		.start_ns = e->start_ns, .end_ns = e->end_ns, .number = e->number,
+		.magic = BLOCK_MAGIC,
+		.payload_bytes = e->payload_bytes,
+		.payload_crc = e->payload_crc,
+		.table = e->table,
+		.columns = e->columns,
+		.rows = e->rows,
+		.start_ns = e->start_ns,
+		.end_ns = e->end_ns,
+		.number = e->number,
 	};
 }
 
@@ -91,7 +100,8 @@ static int read_index(struct segment *s)
 		struct index_entry entry;
 		struct block_header block;
 
-		memcpy(&entry, s->bytes + t.index_offset + sizeof(index) + i * sizeof(entry), sizeof(entry));
+		memcpy(&entry, s->bytes + t.index_offset + sizeof(index) + i * sizeof(entry),
+		       sizeof(entry));
 		block = header_of(&entry);
 		if (!is_within_limits(&block) || entry.offset < end ||
 		    entry.offset > t.index_offset - sizeof(block) ||
@@ -115,7 +125,8 @@ static uint64_t find_header(const struct segment *s, uint64_t from)
 	struct block_header h;
 
 	while (from < s->size) {
-		const uint8_t *p = memmem(s->bytes + from, s->size - (size_t)from, magic, sizeof(magic));
+		const uint8_t *p =
+			memmem(s->bytes + from, s->size - (size_t)from, magic, sizeof(magic));
 
 		if (!p)
 			return s->size;
@@ -181,8 +192,11 @@ static int check_segment_header(struct segment *s, struct error *e)
 		return error_set(e, E_FORMAT, "not a segment of a recording");
 	memcpy(&s->header, s->bytes, sizeof(*h));
 	if (h->version > SEGMENT_VERSION)
-		return error_set(e, E_VERSION, "written in version %u of the format, this program reads up to %u; "
-			"use a newer pitot", h->version, SEGMENT_VERSION);
+		return error_set(
+			e, E_VERSION,
+			"written in version %u of the format, this program reads up to %u; "
+			"use a newer pitot",
+			h->version, SEGMENT_VERSION);
 	if (crc32c(0, h, offsetof(struct segment_header, crc)) != h->crc ||
 	    h->header_bytes < sizeof(*h) || h->header_bytes > s->size)
 		return error_set(e, E_FORMAT, "damaged segment header");

@@ -18,7 +18,8 @@ static bool is_ours(const struct segment_file *f)
 {
 	struct stat st;
 
-	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_dev == f->device && st.st_ino == f->inode;
+	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_dev == f->device &&
+	       st.st_ino == f->inode;
 }
 
 static int open_again(struct segment_file *f)
@@ -45,7 +46,8 @@ static size_t allowed(uint64_t offset, size_t length)
 	return limit.rlim_cur <= offset ? 0 : (size_t)MIN(length, limit.rlim_cur - offset);
 }
 
-static size_t write_at(struct segment_file *f, const void *bytes, size_t length, uint64_t offset, int *error)
+static size_t write_at(struct segment_file *f, const void *bytes, size_t length, uint64_t offset,
+		       int *error)
 {
 	size_t room = allowed(offset, length), done = 0;
 
@@ -54,7 +56,8 @@ static size_t write_at(struct segment_file *f, const void *bytes, size_t length,
 		return 0;
 	}
 	while (done < room) {
-		ssize_t n = pwrite(f->fd, (const uint8_t *)bytes + done, room - done, (off_t)(offset + done));
+		ssize_t n = pwrite(f->fd, (const uint8_t *)bytes + done, room - done,
+				   (off_t)(offset + done));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -69,7 +72,8 @@ static size_t write_at(struct segment_file *f, const void *bytes, size_t length,
 	return done;
 }
 
-static int create_file(struct segment_file *f, const struct segment_identity *id, uint32_t *file_number)
+static int create_file(struct segment_file *f, const struct segment_identity *id,
+		       uint32_t *file_number)
 {
 	size_t size = strlen(id->directory) + strlen(id->prefix) + 32;
 	uint32_t n = *file_number;
@@ -90,8 +94,11 @@ static int create_file(struct segment_file *f, const struct segment_identity *id
 
 static void put_header(uint8_t *to, const struct segment_identity *id)
 {
-	struct segment_header h = { .version = SEGMENT_VERSION, .header_bytes = sizeof(h),
-				    .session = id->session, .pid = id->pid, .number = id->number };
+	struct segment_header h = { .version = SEGMENT_VERSION,
+				    .header_bytes = sizeof(h),
+				    .session = id->session,
+				    .pid = id->pid,
+				    .number = id->number };
 
 	memcpy(h.magic, SEGMENT_MAGIC, sizeof(h.magic));
 	h.start_monotonic_ns = clock_monotonic_ns();
@@ -103,7 +110,8 @@ static void put_header(uint8_t *to, const struct segment_identity *id)
 /* A padding block of `length` bytes, its header included. */
 static void put_padding(uint8_t *to, size_t length)
 {
-	struct block_header h = { .magic = BLOCK_MAGIC, .table = BLOCK_TABLE_PADDING,
+	struct block_header h = { .magic = BLOCK_MAGIC,
+				  .table = BLOCK_TABLE_PADDING,
 				  .payload_bytes = (uint32_t)(length - sizeof(h)) };
 
 	memset(to, 0, length);
@@ -111,8 +119,8 @@ static void put_padding(uint8_t *to, size_t length)
 	memcpy(to, &h, sizeof(h));
 }
 
-int segment_file_create(struct segment_file *f, const struct segment_identity *id, uint32_t *file_number,
-			struct error *e)
+int segment_file_create(struct segment_file *f, const struct segment_identity *id,
+			uint32_t *file_number, struct error *e)
 {
 	uint8_t head[SEGMENT_START_BYTES];
 	int error = 0;
@@ -154,15 +162,21 @@ void segment_file_accept(struct segment_file *f, size_t good, size_t written)
 {
 	f->end += good;
 	if (written > good && is_ours(f) && ftruncate(f->fd, (off_t)f->end) < 0)
-		return;		/* a reader passes over an incomplete block at the end */
+		return; /* a reader passes over an incomplete block at the end */
 }
 
 static struct index_entry index_entry(const struct block_header *h, uint64_t offset)
 {
 	return (struct index_entry){
-		.offset = offset, .payload_bytes = h->payload_bytes, .payload_crc = h->payload_crc,
-		.table = h->table, .columns = h->columns, .rows = h->rows,
-		.start_ns = h->start_ns, .end_ns = h->end_ns, .number = h->number,
+		.offset = offset,
+		.payload_bytes = h->payload_bytes,
+		.payload_crc = h->payload_crc,
+		.table = h->table,
+		.columns = h->columns,
+		.rows = h->rows,
+		.start_ns = h->start_ns,
+		.end_ns = h->end_ns,
+		.number = h->number,
 	};
 }
 
@@ -182,7 +196,8 @@ int segment_file_reserve(struct segment_file *f, const void *block, size_t lengt
 		return -E2BIG;
 	memcpy(reserve, block, length);
 	put_padding(reserve + length, sizeof(reserve) - length);
-	if (write_at(f, reserve, sizeof(reserve), sizeof(struct segment_header), &error) < sizeof(reserve))
+	if (write_at(f, reserve, sizeof(reserve), sizeof(struct segment_header), &error) <
+	    sizeof(reserve))
 		return -error;
 	memcpy(&header, block, sizeof(header));
 	f->reserve_entry = index_entry(&header, sizeof(struct segment_header));
@@ -207,13 +222,15 @@ static void put_index(const struct segment_file *f, struct strbuf *buffer)
 	block_header_seal(&h, buffer->data + start + sizeof(h));
 	memcpy(buffer->data + start, &h, sizeof(h));
 	memcpy(t.magic, TRAILER_MAGIC, sizeof(t.magic));
-	t.crc = crc32c(crc32c(0, t.magic, sizeof(t.magic)), &t, offsetof(struct segment_trailer, crc));
+	t.crc = crc32c(crc32c(0, t.magic, sizeof(t.magic)), &t,
+		       offsetof(struct segment_trailer, crc));
 	strbuf_add(buffer, &t, sizeof(t));
 }
 
 size_t segment_file_end_bytes(size_t blocks)
 {
-	return sizeof(struct block_header) + (blocks + 1) * sizeof(struct index_entry) + sizeof(struct segment_trailer);
+	return sizeof(struct block_header) + (blocks + 1) * sizeof(struct index_entry) +
+	       sizeof(struct segment_trailer);
 }
 
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer)

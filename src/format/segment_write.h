@@ -14,34 +14,34 @@
 #include "base/strbuf.h"
 #include "format/segment.h"
 
-#define RESERVE_BYTES 1072u		/* header and payload of the padding */
+#define RESERVE_BYTES 1072u /* header and payload of the padding */
 #define SEGMENT_START_BYTES (sizeof(struct segment_header) + RESERVE_BYTES)
-#define INDEX_BLOCKS_MAX 16384u		/* blocks of a segment; then the next one is begun */
+#define INDEX_BLOCKS_MAX 16384u /* blocks of a segment; then the next one is begun */
 
 struct segment_file {
 	char *path;
 	int fd;
-	dev_t device;			/* identity of the file: a target may close and reuse our descriptor */
+	dev_t device; /* identity of the file: a target may close and reuse our descriptor */
 	ino_t inode;
-	uint64_t end;			/* offset behind the last whole block */
-	struct index_entry *index;	/* room for INDEX_BLOCKS_MAX */
+	uint64_t end; /* offset behind the last whole block */
+	struct index_entry *index; /* room for INDEX_BLOCKS_MAX */
 	size_t block_count;
-	struct index_entry reserve_entry;	/* of the loss block in the reserve */
+	struct index_entry reserve_entry; /* of the loss block in the reserve */
 	bool reserve_used;
 };
 
 struct segment_identity {
-	const char *directory, *prefix;	/* of the file's name */
+	const char *directory, *prefix; /* of the file's name */
 	uint64_t session;
-	uint32_t pid, number;		/* number of the segment in the session */
+	uint32_t pid, number; /* number of the segment in the session */
 };
 
 /*
  * Creates the file with the first free number from *file_number on, which is set to the one after, and writes header
  * and reserve. f->index must be allocated. 0 or a negative errno; then there is no file.
  */
-int segment_file_create(struct segment_file *f, const struct segment_identity *id, uint32_t *file_number,
-			struct error *e) MUST_USE;
+int segment_file_create(struct segment_file *f, const struct segment_identity *id,
+			uint32_t *file_number, struct error *e) MUST_USE;
 
 /* Writes at the end. Returns how many bytes were written; fewer than length: *error is set to an errno. */
 size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error);

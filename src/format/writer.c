@@ -20,7 +20,8 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-const enum table_id writer_referred[] = { TABLE_string, TABLE_kernel_config, TABLE_api_function, 0 };
+const enum table_id writer_referred[] = { TABLE_string, TABLE_kernel_config, TABLE_api_function,
+					  0 };
 
 /* ---- loss ---- */
 
@@ -34,12 +35,12 @@ static enum loss_reason stop_reason(const struct writer *w)
 }
 
 /* `count` rows of a table are lost; those of the tables that others refer to are not the caller's. */
-static void lose_rows(struct writer *w, enum table_id table, enum loss_reason reason, uint64_t count,
-		      uint64_t start_ns, uint64_t end_ns)
+static void lose_rows(struct writer *w, enum table_id table, enum loss_reason reason,
+		      uint64_t count, uint64_t start_ns, uint64_t end_ns)
 {
 	FOR_EACH_REFERRED(referred)
-		if (table == *referred)
-			return;
+	if (table == *referred)
+		return;
 	if (start_ns == 0 && end_ns == 0)
 		start_ns = end_ns = clock_monotonic_ns();
 	w->stats.lost_rows += count;
@@ -47,7 +48,8 @@ static void lose_rows(struct writer *w, enum table_id table, enum loss_reason re
 }
 
 /* A row of `loss` is not lost: it is added up and gets into the reserve. */
-static void lose_row(struct writer *w, enum table_id table, enum loss_reason reason, const void *row)
+static void lose_row(struct writer *w, enum table_id table, enum loss_reason reason,
+		     const void *row)
 {
 	const struct table_schema *schema = w->tables[table].schema;
 	int column = schema->time_column;
@@ -155,7 +157,8 @@ static size_t whole_blocks(const struct writer *w, uint64_t limit, size_t *block
 /* How many bytes of blocks may be written, so that index and trailer are still within max_bytes. */
 static uint64_t room_left(const struct writer *w)
 {
-	uint64_t used = w->stats.bytes + segment_file_end_bytes(w->file.block_count + w->pending_count);
+	uint64_t used =
+		w->stats.bytes + segment_file_end_bytes(w->file.block_count + w->pending_count);
 
 	if (w->rotate)
 		used += SEGMENT_START_BYTES + segment_file_end_bytes(0);
@@ -207,7 +210,9 @@ static void write_out(struct writer *w)
 static void seal(struct writer *w, enum table_id table)
 {
 	struct table_buffer *t = &w->tables[table];
-	struct block_rows in = { .table = t->schema, .rows = t->rows, .count = t->count,
+	struct block_rows in = { .table = t->schema,
+				 .rows = t->rows,
+				 .count = t->count,
 				 .bytes = (const uint8_t *)t->bytes.data };
 	struct pending_block *p = &w->pending[w->pending_count];
 	size_t start = w->out.length;
@@ -215,7 +220,8 @@ static void seal(struct writer *w, enum table_id table)
 	if (t->count == 0)
 		return;
 	if (w->pending_count == WRITER_PENDING_MAX ||
-	    block_build(&w->builder, &in, w->file.block_count + w->pending_count, &w->out, &p->header) < 0) {
+	    block_build(&w->builder, &in, w->file.block_count + w->pending_count, &w->out,
+			&p->header) < 0) {
 		lose_table(w, table, loss_reason_no_memory);
 		return;
 	}
@@ -231,7 +237,8 @@ static void seal(struct writer *w, enum table_id table)
 /* Seals a table after those that it refers to. */
 static void seal_in_order(struct writer *w, enum table_id table)
 {
-	FOR_EACH_REFERRED(referred) {
+	FOR_EACH_REFERRED(referred)
+	{
 		if (*referred == table)
 			break;
 		seal(w, *referred);
@@ -319,13 +326,14 @@ int writer_flush(struct writer *w)
 	}
 	append_losses(w);
 	FOR_EACH_REFERRED(referred)
-		seal(w, *referred);
+	seal(w, *referred);
 	for (unsigned t = 1; t <= TABLE_MAX; t++)
 		seal(w, t);
 	if (w->pending_count > 0)
 		write_out(w);
 	if (!w->stopped && !w->rotate &&
-	    (w->file.end >= w->segment_bytes || w->file.block_count > INDEX_BLOCKS_MAX - WRITER_PENDING_MAX)) {
+	    (w->file.end >= w->segment_bytes ||
+	     w->file.block_count > INDEX_BLOCKS_MAX - WRITER_PENDING_MAX)) {
 		w->rotate = true;
 		w->serial++;
 	}
@@ -336,4 +344,3 @@ void writer_stats(const struct writer *w, struct writer_stats *stats)
 {
 	*stats = w->stats;
 }
-

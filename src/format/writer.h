@@ -16,29 +16,32 @@
 struct writer;
 
 struct writer_options {
-	const char *directory;		/* exists; of the recording */
-	const char *prefix;		/* "record", or NULL for the process id */
-	uint64_t segment_bytes;		/* a new segment is begun after this many; 0: 64 MiB */
-	uint64_t max_bytes;		/* of all segments of this writer; then it stops (loss size_limit); 0: no limit */
-	size_t string_bytes_max;	/* of texts that are remembered: older ones are forgotten; 0: 8 MiB */
-	uint32_t string_length_max;	/* longer strings are cut (loss string_limit); 0: 64 KiB */
-	int compression_level;		/* zstd; 0: 1 */
+	const char *directory; /* exists; of the recording */
+	const char *prefix; /* "record", or NULL for the process id */
+	uint64_t segment_bytes; /* a new segment is begun after this many; 0: 64 MiB */
+	uint64_t
+		max_bytes; /* of all segments of this writer; then it stops (loss size_limit); 0: no limit */
+	size_t string_bytes_max; /* of texts that are remembered: older ones are forgotten; 0: 8 MiB */
+	uint32_t string_length_max; /* longer strings are cut (loss string_limit); 0: 64 KiB */
+	int compression_level; /* zstd; 0: 1 */
 };
 
 struct writer_stats {
-	uint64_t rows;			/* taken */
-	uint64_t bytes;			/* written, all segments */
+	uint64_t rows; /* taken */
+	uint64_t bytes; /* written, all segments */
 	uint64_t blocks;
-	uint64_t lost_rows;		/* taken but not on disk because of disk_full, write_error, size_limit, no_memory */
-	int error;			/* errno of the failure that stopped writing, EFBIG for max_bytes, or 0 */
-	uint64_t write_ns;		/* time spent in write(2) */
+	uint64_t
+		lost_rows; /* taken but not on disk because of disk_full, write_error, size_limit, no_memory */
+	int error; /* errno of the failure that stopped writing, EFBIG for max_bytes, or 0 */
+	uint64_t write_ns; /* time spent in write(2) */
 };
 
 /*
  * Creates the first segment (the first free number, with O_EXCL, so that several process images of one pid do not
  * meet). 0 and *out, or a negative errno: the directory is missing, read-only or full.
  */
-int writer_open(const struct writer_options *options, struct writer **out, struct error *e) MUST_USE;
+int writer_open(const struct writer_options *options, struct writer **out,
+		struct error *e) MUST_USE;
 
 /*
  * Id of a text, to be used in STRING members; never given to another text. The text is written before the rows that

@@ -40,7 +40,8 @@ static void set_options(struct writer *w, const struct writer_options *o)
 
 	w->segment_bytes = o->segment_bytes ? o->segment_bytes : 64u << 20;
 	w->max_bytes = o->max_bytes;
-	w->string_length_max = o->string_length_max ? MIN(o->string_length_max, WRITER_BYTES_MAX) : 64u << 10;
+	w->string_length_max =
+		o->string_length_max ? MIN(o->string_length_max, WRITER_BYTES_MAX) : 64u << 10;
 	id_space_init(&w->strings, STRING_FIRST, string_bytes / 2, SIZE_MAX);
 	id_space_init(&w->configs, 0, SIZE_MAX, WRITER_CONFIGS_MAX);
 }

@@ -131,7 +131,8 @@ void writer_api_function(struct writer *w, uint32_t id, const struct row_api_fun
 	uint32_t *serial;
 	uint64_t index;
 
-	if (!row || w->function_count == WRITER_FUNCTIONS_MAX || map_get(&w->function_index, id, &index))
+	if (!row || w->function_count == WRITER_FUNCTIONS_MAX ||
+	    map_get(&w->function_index, id, &index))
 		return;
 	name = id_space_find(&w->strings, row->name, &serial);
 	*f = (struct api_function){ .id = id, .kind = row->kind, .name = "" };
@@ -142,4 +143,3 @@ void writer_api_function(struct writer *w, uint32_t id, const struct row_api_fun
 	if (f->name && map_put(&w->function_index, id, w->function_count) == 0)
 		w->function_count++;
 }
-

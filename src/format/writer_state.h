@@ -9,13 +9,14 @@
 #include "format/segment_write.h"
 #include "format/writer.h"
 
-#define WRITER_ROWS_MAX 16384u		/* of a block: twice as many save 3 % of the bytes */
-#define WRITER_BYTES_MAX (1u << 20)	/* of a block's BYTES column, and of blocks that wait to be written */
-#define WRITER_PENDING_MAX 128u		/* blocks that wait to be written */
+#define WRITER_ROWS_MAX 16384u /* of a block: twice as many save 3 % of the bytes */
+#define WRITER_BYTES_MAX                                                                           \
+	(1u << 20) /* of a block's BYTES column, and of blocks that wait to be written */
+#define WRITER_PENDING_MAX 128u /* blocks that wait to be written */
 #define WRITER_FUNCTIONS_MAX 4096u
-#define WRITER_CONFIGS_MAX 32768u	/* of a generation */
-#define STRING_EMPTY 0u			/* id of "" */
-#define STRING_UNKNOWN 1u		/* id of "?" */
+#define WRITER_CONFIGS_MAX 32768u /* of a generation */
+#define STRING_EMPTY 0u /* id of "" */
+#define STRING_UNKNOWN 1u /* id of "?" */
 #define STRING_FIRST 2u
 
 _Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
@@ -25,10 +26,10 @@ struct table_buffer {
 	const struct table_schema *schema;
 	uint8_t *rows;
 	size_t count, capacity;
-	struct strbuf bytes;		/* of BYTES values */
-	uint64_t strings;		/* columns of type STRING */
-	int config_column, function_column;	/* or -1 */
-	uint32_t last_reference, last_serial;	/* what need not be looked up again */
+	struct strbuf bytes; /* of BYTES values */
+	uint64_t strings; /* columns of type STRING */
+	int config_column, function_column; /* or -1 */
+	uint32_t last_reference, last_serial; /* what need not be looked up again */
 };
 
 struct pending_block {
@@ -38,7 +39,7 @@ struct pending_block {
 
 struct api_function {
 	uint32_t id, serial, name_length;
-	const char *name;		/* own copy */
+	const char *name; /* own copy */
 	uint8_t kind;
 };
 
@@ -51,7 +52,8 @@ struct writer {
 
 	struct id_space strings, configs;
 	uint32_t fixed_serials[STRING_FIRST];
-	uint64_t config_mask[sizeof(struct row_kernel_config) / 8];	/* bytes that make it what it is */
+	uint64_t config_mask[sizeof(struct row_kernel_config) /
+			     8]; /* bytes that make it what it is */
 	struct map function_index;
 	struct api_function *functions;
 	size_t function_count;
@@ -59,16 +61,16 @@ struct writer {
 
 	struct segment_file file;
 	char *directory, *prefix;
-	uint32_t file_number;		/* to try next */
+	uint32_t file_number; /* to try next */
 	struct segment_identity identity;
-	uint32_t serial;		/* of the segment that rows go to: 1, 2 … */
-	bool rotate;			/* that segment is still to be created */
+	uint32_t serial; /* of the segment that rows go to: 1, 2 … */
+	bool rotate; /* that segment is still to be created */
 	uint64_t segment_bytes, max_bytes;
 	uint32_t string_length_max;
 
-	struct loss_tally lost;		/* not yet in a row */
-	struct loss_tally sealed_losses;	/* in rows of blocks that are not written */
-	int stopped;			/* errno, 0 while writing works */
+	struct loss_tally lost; /* not yet in a row */
+	struct loss_tally sealed_losses; /* in rows of blocks that are not written */
+	int stopped; /* errno, 0 while writing works */
 	bool max_bytes_reached;
 	struct writer_stats stats;
 };

@@ -11,7 +11,8 @@
 
 #define VALUES_MAX 64
 
-static void decode_all(struct decoder *d, const struct segment *s, const struct block_ref *b, bool verify)
+static void decode_all(struct decoder *d, const struct segment *s, const struct block_ref *b,
+		       bool verify)
 {
 	const struct table_schema *table = schema_table(b->header.table);
 	struct column_target targets[VALUES_MAX] = { 0 };
@@ -73,7 +74,8 @@ static void read_as_payload(struct decoder *d, const uint8_t *bytes, size_t size
 	memcpy(file + sizeof(b.header), bytes + 4, size - 4);
 	block_header_seal(&b.header, bytes + 4);
 	memcpy(file, &b.header, sizeof(b.header));
-	decode_all(d, &(struct segment){ .bytes = file, .size = sizeof(b.header) + size - 4 }, &b, true);
+	decode_all(d, &(struct segment){ .bytes = file, .size = sizeof(b.header) + size - 4 }, &b,
+		   true);
 	free(file);
 }
 

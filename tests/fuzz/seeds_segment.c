@@ -7,16 +7,16 @@
  */
 #include "unit/format/recording_fixture.h"
 
-static void save(const char *folder, const char *name, const uint8_t *head, size_t head_length, const uint8_t *bytes,
-		 size_t length)
+static void save(const char *folder, const char *name, const uint8_t *head, size_t head_length,
+		 const uint8_t *bytes, size_t length)
 {
 	char path[4096];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	f = fopen(path, "w");
-	if (!f || fwrite(head, 1, head_length, f) != head_length || fwrite(bytes, 1, length, f) != length ||
-	    fclose(f) != 0) {
+	if (!f || fwrite(head, 1, head_length, f) != head_length ||
+	    fwrite(bytes, 1, length, f) != length || fclose(f) != 0) {
 		perror(path);
 		exit(1);
 	}
@@ -44,7 +44,8 @@ static void save_payloads(const char *folder, const struct segment *s)
 				    (uint8_t)(h->table - 1) };
 		char name[64];
 
-		snprintf(name, sizeof(name), "%s-%u", schema_table(h->table)->name, (unsigned)h->number);
+		snprintf(name, sizeof(name), "%s-%u", schema_table(h->table)->name,
+			 (unsigned)h->number);
 		save(folder, name, head, sizeof(head), s->bytes + s->blocks[b].offset + sizeof(*h),
 		     h->payload_bytes);
 	}

@@ -22,7 +22,7 @@
 
 struct fixture {
 	char directory[64];
-	char path[512];			/* of the last segment asked for */
+	char path[512]; /* of the last segment asked for */
 };
 
 static inline void fixture_open(struct fixture *f)
@@ -97,7 +97,7 @@ static inline uint64_t random_below(struct random *r, uint64_t n)
 struct decoded {
 	const struct table_schema *table;
 	size_t rows;
-	uint64_t *values[64];		/* sign-extended; by column */
+	uint64_t *values[64]; /* sign-extended; by column */
 	uint8_t *valid[64];
 	struct bytes_column bytes[64];
 };
@@ -137,7 +137,8 @@ __attribute__((destructor)) static void free_the_decoder(void)
 }
 
 /* Decodes all columns of a block. Returns block_decode's result; then out is to be freed. */
-static inline int decode_block(const struct segment *s, const struct block_ref *b, struct decoded *out)
+static inline int decode_block(const struct segment *s, const struct block_ref *b,
+			       struct decoded *out)
 {
 	struct column_target targets[64] = { 0 };
 	int r;
@@ -168,7 +169,8 @@ static inline int decode_block(const struct segment *s, const struct block_ref *
 
 /* All blocks of a table, decoded one after the other: calls each(user, block). Returns the rows. */
 static inline size_t for_each_block(const struct segment *s, enum table_id table,
-				    void (*each)(void *user, const struct decoded *block), void *user)
+				    void (*each)(void *user, const struct decoded *block),
+				    void *user)
 {
 	size_t rows = 0;
 
@@ -196,7 +198,7 @@ static inline uint64_t random_value(struct random *r)
 
 /* Rows of one block resemble each other or not at all, so that every encoding is chosen somewhere. */
 struct row_style {
-	uint8_t kind[64];		/* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs */
+	uint8_t kind[64]; /* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs */
 	uint64_t last[64];
 	unsigned missing_percent[64];
 };
@@ -285,10 +287,11 @@ static inline void assert_row_equal(const struct decoded *t, size_t i, const uin
 		const struct column_schema *column = &t->table->columns[c];
 		bool missing = load_u64(row) >> c & 1;
 
-		if (t->valid[c][i] == missing || t->values[c][i] != (missing ? 0 :
-		    widen(column, row + column->row_offset, 0)))
-			fail_msg("%s.%s of row %zu is %#llx, valid %u", t->table->name, column->name, i,
-				 (unsigned long long)t->values[c][i], t->valid[c][i]);
+		if (t->valid[c][i] == missing ||
+		    t->values[c][i] != (missing ? 0 : widen(column, row + column->row_offset, 0)))
+			fail_msg("%s.%s of row %zu is %#llx, valid %u", t->table->name,
+				 column->name, i, (unsigned long long)t->values[c][i],
+				 t->valid[c][i]);
 	}
 }
 

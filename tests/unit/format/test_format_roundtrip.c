@@ -10,11 +10,13 @@ static void fill_pool(struct writer *w)
 	char text[32];
 
 	for (unsigned i = 0; i < STRINGS; i++)
-		pool[i] = writer_string(w, text, (size_t)snprintf(text, sizeof(text), "string %u", i));
+		pool[i] = writer_string(w, text,
+					(size_t)snprintf(text, sizeof(text), "string %u", i));
 }
 
 /* The segment's blocks of the table hold the rows in the order in which they were given, each block sorted. */
-static void check_table(const struct segment *s, const struct table_schema *t, const uint8_t *rows, size_t count)
+static void check_table(const struct segment *s, const struct table_schema *t, const uint8_t *rows,
+			size_t count)
 {
 	size_t done = 0;
 

@@ -6,14 +6,16 @@
 static struct {
 	uint8_t bytes[16384];
 	size_t size;
-	struct segment segment;			/* over bytes */
-	struct decoded blocks[BLOCKS_MAX];	/* what is in its blocks */
+	struct segment segment; /* over bytes */
+	struct decoded blocks[BLOCKS_MAX]; /* what is in its blocks */
 } original;
 
 static void append_rows(struct writer *w, struct random *r, unsigned count)
 {
-	static const enum table_id tables[] = { TABLE_kernel, TABLE_api_call, TABLE_nvtx, TABLE_clock };
-	uint32_t strings[3] = { writer_string(w, "one", 3), writer_string(w, "two", 3), writer_string(w, "", 0) };
+	static const enum table_id tables[] = { TABLE_kernel, TABLE_api_call, TABLE_nvtx,
+						TABLE_clock };
+	uint32_t strings[3] = { writer_string(w, "one", 3), writer_string(w, "two", 3),
+				writer_string(w, "", 0) };
 	uint64_t row[64];
 
 	for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
@@ -46,11 +48,13 @@ static int make_original(void **state UNUSED)
 	original.size = bytes.length;
 	strbuf_release(&bytes);
 	fixture_close(&f);
-	assert_int_equal(segment_open_bytes(original.bytes, original.size, &original.segment, NULL), 0);
+	assert_int_equal(segment_open_bytes(original.bytes, original.size, &original.segment, NULL),
+			 0);
 	assert_in_range(original.segment.block_count, 13, BLOCKS_MAX);
 	for (size_t b = 0; b < original.segment.block_count; b++)
 		assert_int_equal(decode_block(&original.segment, &original.segment.blocks[b],
-					      &original.blocks[b]), 0);
+					      &original.blocks[b]),
+				 0);
 	return 0;
 }
 
@@ -73,7 +77,8 @@ static void assert_same(const struct decoded *a, const struct decoded *b)
 			continue;
 		}
 		assert_memory_equal(a->bytes[c].offsets, b->bytes[c].offsets, 4 * (a->rows + 1));
-		assert_memory_equal(a->bytes[c].data, b->bytes[c].data, a->bytes[c].offsets[a->rows]);
+		assert_memory_equal(a->bytes[c].data, b->bytes[c].data,
+				    a->bytes[c].offsets[a->rows]);
 	}
 }
 
@@ -124,11 +129,12 @@ static size_t check_damaged(const uint8_t *bytes, size_t size, struct segment *s
 static size_t whole_blocks(size_t size, bool *boundary)
 {
 	const struct segment *s = &original.segment;
-	size_t n = 0, end = s->blocks[0].offset;	/* behind the padding */
+	size_t n = 0, end = s->blocks[0].offset; /* behind the padding */
 
 	*boundary = size == sizeof(struct segment_header) || size == end;
 	for (; n < s->block_count; n++) {
-		end = s->blocks[n].offset + sizeof(struct block_header) + s->blocks[n].header.payload_bytes;
+		end = s->blocks[n].offset + sizeof(struct block_header) +
+		      s->blocks[n].header.payload_bytes;
 		if (end > size)
 			break;
 		*boundary = *boundary || end == size;
@@ -139,7 +145,8 @@ static size_t whole_blocks(size_t size, bool *boundary)
 static void test_truncation(void **state UNUSED)
 {
 	for (size_t size = 0; size <= original.size; size++) {
-		uint8_t *bytes = malloc(size + 1);	/* exactly, so that reading past the end is seen */
+		uint8_t *bytes =
+			malloc(size + 1); /* exactly, so that reading past the end is seen */
 		struct segment s;
 		bool boundary;
 		size_t expected = whole_blocks(size, &boundary);
@@ -150,7 +157,8 @@ static void test_truncation(void **state UNUSED)
 		assert_int_equal(check_damaged(bytes, size, &s), expected);
 		if (size >= sizeof(struct segment_header)) {
 			assert_int_equal(s.closed, size == original.size);
-			assert_int_equal(s.truncated, !boundary && size != index && size != original.size);
+			assert_int_equal(s.truncated,
+					 !boundary && size != index && size != original.size);
 			assert_int_equal(s.damaged_blocks, 0);
 		}
 		segment_release(&s);
@@ -204,7 +212,8 @@ static void test_rearranged(void **state UNUSED)
 	struct random r = { 7 };
 
 	for (unsigned round = 0; round < 3000; round++) {
-		size_t from = 64 + random_below(&r, original.size - 64), to = from + random_below(&r, 600);
+		size_t from = 64 + random_below(&r, original.size - 64),
+		       to = from + random_below(&r, 600);
 		size_t rest, size = from;
 		struct segment s;
 
@@ -215,7 +224,8 @@ static void test_rearranged(void **state UNUSED)
 			memcpy(bytes + from, original.bytes + to, rest);
 			size += rest;
 		} else if (round % 3 == 1) {
-			memcpy(bytes + from, original.bytes + from - MIN(from, 300), MIN(from, 300));
+			memcpy(bytes + from, original.bytes + from - MIN(from, 300),
+			       MIN(from, 300));
 			size += MIN(from, 300);
 			memcpy(bytes + size, original.bytes + from, original.size - from);
 			size += original.size - from;

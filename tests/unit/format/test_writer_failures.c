@@ -10,9 +10,9 @@
 
 /* ---- pwrite(2) that fails ---- */
 
-static long writes_left = -1;	/* that still succeed; below 0: all */
+static long writes_left = -1; /* that still succeed; below 0: all */
 static int write_error;
-static size_t write_short;	/* bytes that the failing write still writes */
+static size_t write_short; /* bytes that the failing write still writes */
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t length, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset);
@@ -25,7 +25,8 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset)
 	if (writes_left < 0 || writes_left-- > 0)
 		return __real_pwrite(fd, bytes, length, offset);
 	writes_left = 0;
-	if (fstat(fd, &st) == 0 && (uint64_t)offset + length <= (uint64_t)st.st_size && write_error != EIO)
+	if (fstat(fd, &st) == 0 && (uint64_t)offset + length <= (uint64_t)st.st_size &&
+	    write_error != EIO)
 		return __real_pwrite(fd, bytes, length, offset);
 	if (write_short) {
 		size_t n = MIN(write_short, length);
@@ -47,12 +48,12 @@ static void fail_write(long n, int error, size_t bytes_before)
 /* ---- what is on disk afterwards ---- */
 
 struct outcome {
-	uint64_t rows;			/* of the table external_correlation */
+	uint64_t rows; /* of the table external_correlation */
 	uint64_t kernels, calls;
-	uint64_t lost[32];		/* by reason */
+	uint64_t lost[32]; /* by reason */
 	unsigned segments;
 	uint64_t bytes;
-	bool closed;			/* the last segment */
+	bool closed; /* the last segment */
 };
 
 static void take_loss(void *user, const struct decoded *t)
@@ -121,7 +122,8 @@ static void test_write_errors(void **state UNUSED)
 
 			fixture_open(&f);
 			fail_write(n, cases[c].error, (size_t)(n * 100));
-			assert_int_equal(write_rows(&f, (struct writer_options){ 0 }, &stats), -cases[c].error);
+			assert_int_equal(write_rows(&f, (struct writer_options){ 0 }, &stats),
+					 -cases[c].error);
 			fail_write(-1, 0, 0);
 			look(&f, &o);
 			assert_int_equal(o.rows, (n - 1) * 100);
@@ -159,8 +161,9 @@ static void test_no_next_segment(void **state UNUSED)
 	struct fixture f;
 
 	fixture_open(&f);
-	fail_write(3, ENOSPC, 0);	/* header, two flushes, then the header of the second segment */
-	assert_int_equal(write_rows(&f, (struct writer_options){ .segment_bytes = 4000 }, &stats), -ENOSPC);
+	fail_write(3, ENOSPC, 0); /* header, two flushes, then the header of the second segment */
+	assert_int_equal(write_rows(&f, (struct writer_options){ .segment_bytes = 4000 }, &stats),
+			 -ENOSPC);
 	fail_write(-1, 0, 0);
 	look(&f, &o);
 	assert_int_equal(o.segments, 1);
@@ -192,7 +195,8 @@ static void test_no_first_segment(void **state UNUSED)
 static void test_max_bytes(void **state UNUSED)
 {
 	for (uint64_t max = 2000; max < 18000; max += 777) {
-		struct writer_options options = { .max_bytes = max, .segment_bytes = max % 2 ? 5000 : 0 };
+		struct writer_options options = { .max_bytes = max,
+						  .segment_bytes = max % 2 ? 5000 : 0 };
 		struct writer_stats stats;
 		struct outcome o;
 		struct fixture f;
@@ -235,7 +239,9 @@ static void test_file_size_limit(void **state UNUSED)
 /* Losses that others have counted are not forgotten when the disk is full. */
 static void test_losses_of_others(void **state UNUSED)
 {
-	struct row_loss row = { .reason = loss_reason_ring_full, .count = 5, .start_ns = 10, .end_ns = 20 };
+	struct row_loss row = {
+		.reason = loss_reason_ring_full, .count = 5, .start_ns = 10, .end_ns = 20
+	};
 	struct outcome o;
 	struct fixture f;
 	struct writer *w;
@@ -318,7 +324,7 @@ static void test_descriptor_taken_away(void **state UNUSED)
 	writer_append(w, TABLE_external_correlation, &row);
 	assert_int_equal(writer_flush(w), 0);
 	assert_int_equal(writer_close(&w), 0);
-	assert_int_equal(fstat(fd, &st), 0);	/* not closed by us, and nothing in it */
+	assert_int_equal(fstat(fd, &st), 0); /* not closed by us, and nothing in it */
 	assert_int_equal(st.st_size, 0);
 	close(fd);
 	if (taken != fd)
@@ -356,7 +362,8 @@ static void append_everything(struct writer *w)
 
 static void test_no_memory_to_write(void **state UNUSED)
 {
-	FOR_EACH_FAILURE(n) {
+	FOR_EACH_FAILURE(n)
+	{
 		struct writer_options options = { .prefix = "test" };
 		struct writer_stats stats;
 		struct writer *w = NULL;
@@ -398,9 +405,11 @@ static void test_no_memory_to_read(void **state UNUSED)
 
 	fixture_open(&f);
 	write_rows(&f, (struct writer_options){ 0 }, &stats);
-	FOR_EACH_FAILURE(n) {
+	FOR_EACH_FAILURE(n)
+	{
 		uint64_t ids[BLOCK_ROWS_MAX / 64];
-		struct column_target target = { .column = COLUMN_external_correlation_id, .values = ids };
+		struct column_target target = { .column = COLUMN_external_correlation_id,
+						.values = ids };
 		struct segment s;
 		struct decoder *d;
 		int r = segment_open(fixture_segment(&f, 0), &s, NULL);

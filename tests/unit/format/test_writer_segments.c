@@ -5,11 +5,12 @@
 
 /* Ids that a segment explains, and rows that refer to them: checked block by block, in file order. */
 struct references {
-	struct map strings;		/* id → hash of the text */
-	struct map configs;		/* id → id of the name */
-	struct map functions;		/* id → id of the name */
+	struct map strings; /* id → hash of the text */
+	struct map configs; /* id → id of the name */
+	struct map functions; /* id → id of the name */
 	uint64_t kernels, calls;
-	uint64_t (*name_of_kernel)(uint64_t correlation);	/* hash of the name it must have; NULL: do not check */
+	uint64_t (*name_of_kernel)(
+		uint64_t correlation); /* hash of the name it must have; NULL: do not check */
 };
 
 static void take_strings(struct references *r, const struct decoded *t)
@@ -19,7 +20,8 @@ static void take_strings(struct references *r, const struct decoded *t)
 	for (size_t i = 0; i < t->rows; i++)
 		assert_int_equal(map_put(&r->strings, t->values[COLUMN_string_id][i],
 					 hash_bytes(text->data + text->offsets[i],
-						    text->offsets[i + 1] - text->offsets[i])), 0);
+						    text->offsets[i + 1] - text->offsets[i])),
+				 0);
 }
 
 static void take_block(struct references *r, const struct decoded *t)
@@ -34,26 +36,34 @@ static void take_block(struct references *r, const struct decoded *t)
 		for (size_t i = 0; i < t->rows; i++) {
 			name = t->values[COLUMN_kernel_config_name][i];
 			assert_true(map_get(&r->strings, name, &text));
-			assert_int_equal(map_put(&r->configs, t->values[COLUMN_kernel_config_id][i], text), 0);
+			assert_int_equal(
+				map_put(&r->configs, t->values[COLUMN_kernel_config_id][i], text),
+				0);
 		}
 		break;
 	case TABLE_api_function:
 		for (size_t i = 0; i < t->rows; i++) {
 			name = t->values[COLUMN_api_function_name][i];
 			assert_true(map_get(&r->strings, name, &text));
-			assert_int_equal(map_put(&r->functions, t->values[COLUMN_api_function_id][i], text), 0);
+			assert_int_equal(
+				map_put(&r->functions, t->values[COLUMN_api_function_id][i], text),
+				0);
 		}
 		break;
 	case TABLE_kernel:
 		for (size_t i = 0; i < t->rows; i++, r->kernels++) {
-			assert_true(map_get(&r->configs, t->values[COLUMN_kernel_config][i], &text));
+			assert_true(
+				map_get(&r->configs, t->values[COLUMN_kernel_config][i], &text));
 			if (r->name_of_kernel)
-				assert_int_equal(text, r->name_of_kernel(t->values[COLUMN_kernel_correlation][i]));
+				assert_int_equal(
+					text,
+					r->name_of_kernel(t->values[COLUMN_kernel_correlation][i]));
 		}
 		break;
 	case TABLE_api_call:
 		for (size_t i = 0; i < t->rows; i++, r->calls++)
-			assert_true(map_get(&r->functions, t->values[COLUMN_api_call_function][i], &text));
+			assert_true(map_get(&r->functions, t->values[COLUMN_api_call_function][i],
+					    &text));
 		break;
 	default:
 		break;
@@ -81,7 +91,8 @@ static uint64_t name_of_kernel(uint64_t correlation)
 {
 	char text[32];
 
-	return hash_bytes(text, (size_t)snprintf(text, sizeof(text), "kernel %u", (unsigned)(correlation % KERNEL_NAMES)));
+	return hash_bytes(text, (size_t)snprintf(text, sizeof(text), "kernel %u",
+						 (unsigned)(correlation % KERNEL_NAMES)));
 }
 
 static uint32_t config_of(struct writer *w, unsigned n, unsigned grid)
@@ -89,7 +100,7 @@ static uint32_t config_of(struct writer *w, unsigned n, unsigned grid)
 	struct row_kernel_config config;
 	char text[32];
 
-	memset(&config, 0xee, sizeof(config));	/* padding, id and missing values do not matter */
+	memset(&config, 0xee, sizeof(config)); /* padding, id and missing values do not matter */
 	config.missing = 0;
 	ROW_MISSING(&config, kernel_config, priority);
 	config.name = writer_string(w, text, (size_t)snprintf(text, sizeof(text), "kernel %u", n));
@@ -100,8 +111,12 @@ static uint32_t config_of(struct writer *w, unsigned n, unsigned grid)
 static void append_launch(struct writer *w, uint64_t n)
 {
 	struct row_api_function function = { .kind = api_kind_launch };
-	struct row_api_call call = { .start_ns = 1000 * n, .end_ns = 1000 * n + 10, .correlation = n };
-	struct row_kernel kernel = { .start_ns = 1000 * n + 50, .end_ns = 1000 * n + 90, .correlation = n };
+	struct row_api_call call = { .start_ns = 1000 * n,
+				     .end_ns = 1000 * n + 10,
+				     .correlation = n };
+	struct row_kernel kernel = { .start_ns = 1000 * n + 50,
+				     .end_ns = 1000 * n + 90,
+				     .correlation = n };
 
 	call.function = 0x20000 + (uint32_t)(n % 3);
 	function.name = n < 3 ? writer_string(w, "launch", 6) : 0;
@@ -114,7 +129,8 @@ static void append_launch(struct writer *w, uint64_t n)
 /* Writes many small segments; returns how many. */
 static unsigned write_segments(struct fixture *f, uint64_t rows, size_t string_bytes_max)
 {
-	struct writer_options options = { .segment_bytes = 2000, .string_bytes_max = string_bytes_max };
+	struct writer_options options = { .segment_bytes = 2000,
+					  .string_bytes_max = string_bytes_max };
 	struct writer *w = fixture_writer(f, options);
 	unsigned n = 0;
 
@@ -275,7 +291,7 @@ static void test_long_strings(void **state UNUSED)
 	assert_int_equal(writer_string(w, NULL, 7), 0);
 	assert_int_equal(writer_close(&w), 0);
 	fixture_map(&f, 0, &s);
-	assert_int_equal(for_each_block(&s, TABLE_string, measure_strings, &l), 51);	/* and "" */
+	assert_int_equal(for_each_block(&s, TABLE_string, measure_strings, &l), 51); /* and "" */
 	assert_int_equal(l.longest, 65536);
 	for_each_block(&s, TABLE_loss, count_string_limit, &l);
 	assert_int_equal(l.losses, 1);

@@ -17,12 +17,12 @@
 #define GRAPH_NODES 300u
 
 struct training {
-	uint64_t state;			/* of the random numbers */
+	uint64_t state; /* of the random numbers */
 	uint32_t base_ns[TRAIN_STEP], gap_ns[TRAIN_STEP], call_ns[TRAIN_STEP];
 	uint32_t config[TRAIN_STEP], function[TRAIN_STEP];
-	uint8_t step[TRAIN_STEP];	/* of the correlation id */
+	uint8_t step[TRAIN_STEP]; /* of the correlation id */
 	unsigned position;
-	uint64_t correlation, host_ns, gpu_ns;	/* gpu_ns: end of the last kernel */
+	uint64_t correlation, host_ns, gpu_ns; /* gpu_ns: end of the last kernel */
 };
 
 static inline uint64_t training_random(struct training *t)
@@ -50,9 +50,12 @@ static inline uint64_t training_tick(uint64_t ns)
 
 static inline void training_init(struct training *t, uint64_t seed)
 {
-	static const uint32_t functions[] = { 0x200d3, 0x200d3, 0x200d3, 0x200d3, 0x200d3, 0x1029a, 0x201ae };
+	static const uint32_t functions[] = { 0x200d3, 0x200d3, 0x200d3, 0x200d3,
+					      0x200d3, 0x1029a, 0x201ae };
 
-	*t = (struct training){ .state = seed, .correlation = 100, .host_ns = UINT64_C(912345678901234) };
+	*t = (struct training){ .state = seed,
+				.correlation = 100,
+				.host_ns = UINT64_C(912345678901234) };
 	for (unsigned i = 0; i < TRAIN_STEP; i++) {
 		double us = 6 * exp(0.8 * training_normal(t));
 
@@ -68,8 +71,9 @@ static inline void training_init(struct training *t, uint64_t seed)
 
 static inline void training_kernel_fixed(struct row_kernel *k)
 {
-	*k = (struct row_kernel){ .context = 1, .stream = 7, .channel = 9,
-				  .channel_type = channel_type_compute };
+	*k = (struct row_kernel){
+		.context = 1, .stream = 7, .channel = 9, .channel_type = channel_type_compute
+	};
 	ROW_MISSING(k, kernel, queued_ns);
 	ROW_MISSING(k, kernel, submitted_ns);
 	ROW_MISSING(k, kernel, device_launched);
@@ -111,7 +115,8 @@ static inline void training_next(struct training *t, struct row_kernel *k, struc
 }
 
 /* The next node of a replayed graph; true: *c is the launch of its replay. */
-static inline bool training_next_node(struct training *t, struct row_kernel *k, struct row_api_call *c)
+static inline bool training_next_node(struct training *t, struct row_kernel *k,
+				      struct row_api_call *c)
 {
 	unsigned i = t->position++ % GRAPH_NODES;
 	uint64_t start;
