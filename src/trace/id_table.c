@@ -5,8 +5,8 @@
 
 #include "trace/trace_data.h"
 
-/* Below this, memory does not matter. */
-#define SPAN_ALWAYS_DIRECT 4096
+/* Ids of API functions are spread over this much; it is half a MiB. */
+#define SPAN_ALWAYS_DIRECT (1 << 17)
 
 int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest, uint64_t count)
 {

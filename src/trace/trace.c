@@ -121,7 +121,11 @@ int trace_refresh(struct trace *t, struct error *e)
 	if (result < 0)
 		return result;
 	result = rebuild(t, e);
-	return result < 0 ? result : (int)MIN(new_blocks, (uint64_t)INT32_MAX);
+	if (result == 0)
+		return (int)MIN(new_blocks, (uint64_t)INT32_MAX);
+	calls_release(t);
+	catalog_release(t);
+	return result;
 }
 
 size_t trace_process_count(const struct trace *t)
@@ -289,7 +293,7 @@ void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 	for (uint32_t id = 1; id <= TABLE_MAX && end == 0; id++)
 		widen(t, id, &start, &end);
 	*start_ns = end ? start : 0;
-	*end_ns = end;
+	*end_ns = end ? MAX(start, end) : 0;
 }
 
 int64_t trace_realtime_offset_ns(const struct trace *t)

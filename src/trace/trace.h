@@ -4,7 +4,8 @@
  * Opening lists the segments and their blocks. A table is decoded when it is first asked for, only the columns that
  * are wanted, on all processors. Rows are ordered by process (session), then by the table's time column; rows without
  * a time come first in their process. STRING values are ids of the trace's own strings and equal texts have equal ids;
- * REF values are row indexes in the table referred to (TRACE_NO_ROW when it is not there).
+ * REF values are row indexes in the table referred to (TRACE_NO_ROW when it is not there). Column `text` of table
+ * `string`, the only one of type BYTES, is loaded as ids of strings (u32). A STRING id whose text is lost is that of "?".
  *
  * A trace is not safe for concurrent use while tables are being loaded; afterwards any number of threads may read.
  */
@@ -22,7 +23,7 @@ struct trace;
 
 struct trace_options {
 	unsigned threads;		/* for decoding; 0: one per processor */
-	bool verify;			/* check every payload's checksum while decoding */
+	bool verify;			/* check checksums each time a block is decoded, not only the first time */
 	void (*progress)(void *user, uint64_t done, uint64_t total);	/* decoded rows; may be NULL */
 	void *progress_user;
 };
@@ -46,7 +47,8 @@ struct trace_process {
 int trace_open(const char *path, const struct trace_options *options, struct trace **out, struct error *e) MUST_USE;
 void trace_free(struct trace *t);
 /* Looks for new segments and blocks of a growing recording; loaded tables get the new rows at their next trace_load.
- * Pointers to columns become invalid. Returns the number of new blocks. */
+ * Pointers to columns become invalid. Returns the number of new blocks. After a failure the trace may be empty: it can
+ * be refreshed again, or freed. */
 int trace_refresh(struct trace *t, struct error *e) MUST_USE;
 
 size_t trace_process_count(const struct trace *t);
@@ -54,7 +56,8 @@ const struct trace_process *trace_process(const struct trace *t, size_t index);
 
 /*
  * Makes the columns available: bit i of `columns` is column i; 0 means all. May be called again for more columns.
- * Damaged blocks are left out and counted in trace_losses. 0 or a negative code.
+ * Damaged blocks are left out and counted in trace_losses: the first load of a table checks all its checksums, and decides
+ * which rows it has. Pointers to columns hold until trace_refresh or trace_free. 0 or a negative code.
  */
 int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
 /* COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) */
@@ -93,9 +96,10 @@ void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns);
 int64_t trace_realtime_offset_ns(const struct trace *t);
 
 /* Everything known to be missing: rows of table `loss` plus what reading found (damaged_file, truncated_file,
- * missing_segment). Loads what it needs. The array belongs to the trace. */
+ * missing_segment). Loads what it needs. The array belongs to the trace, until the next call. Damage inside blocks is
+ * known for tables that have been loaded, and for all after trace_verify. */
 struct trace_loss {
-	size_t process;
+	size_t process;			/* trace_process_count where it belongs to none */
 	enum loss_reason reason;
 	uint64_t count;
 	uint64_t start_ns, end_ns;

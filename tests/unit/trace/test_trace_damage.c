@@ -249,6 +249,62 @@ static void copy_of_a_segment_counts_once(void **state)
 	trace_free(t);
 }
 
+/* Changes headers of a table's blocks, with right checksums, and takes the index away that has them too. */
+static void rewrite_headers(const char *path, enum table_id table, uint16_t new_table, uint32_t new_rows)
+{
+	struct strbuf bytes = read_file(path);
+	struct segment s;
+
+	assert_int_equal(segment_open_bytes(bytes.data, bytes.length, &s, NULL), 0);
+	for (size_t i = 0; i < s.block_count; i++) {
+		struct block_header header = s.blocks[i].header;
+
+		if (header.table != table)
+			continue;
+		header.table = new_table;
+		header.rows = new_rows;
+		header.header_crc = 0;
+		header.header_crc = crc32c(0, &header, sizeof(header));
+		memcpy(bytes.data + s.blocks[i].offset, &header, sizeof(header));
+	}
+	segment_release(&s);
+	write_file(path, bytes.data, bytes.length - sizeof(struct segment_trailer));
+	strbuf_release(&bytes);
+}
+
+static void unknown_tables_are_skipped(void **state)
+{
+	struct trace *t;
+
+	make_three_blocks(*state, 100);
+	rewrite_headers(temp_file(*state, "100.0.pit"), TABLE_api_call, 999, 100);
+	t = open_recording(*state);
+	load(t, TABLE_api_call, 0);
+	load(t, TABLE_kernel, 0);
+	assert_int_equal(trace_rows(t, TABLE_api_call), 0);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 300);
+	assert_int_equal(count_losses(t, loss_reason_damaged_file, NULL), 0);
+	assert_int_equal(trace_verify(t, NULL), 0);
+	trace_free(t);
+}
+
+/* Checksums are right, and yet the headers lie about the number of rows. */
+static void lying_headers(void **state)
+{
+	struct trace_loss loss;
+	struct trace *t;
+
+	make_three_blocks(*state, 100);
+	rewrite_headers(temp_file(*state, "100.0.pit"), TABLE_kernel, TABLE_kernel, BLOCK_ROWS_MAX);
+	t = open_recording(*state);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 3 * BLOCK_ROWS_MAX);
+	load(t, TABLE_kernel, 0);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 0);
+	assert_int_equal(count_losses(t, loss_reason_damaged_file, &loss), 1);
+	assert_int_equal(loss.count, 3);
+	trace_free(t);
+}
+
 /* Everything a program could ask for. */
 static void read_all(const char *folder, uint64_t rows_max)
 {
@@ -333,6 +389,8 @@ int main(void)
 		folder_test(bad_files_do_not_hide_good_ones),
 		folder_test(missing_segments),
 		folder_test(copy_of_a_segment_counts_once),
+		folder_test(unknown_tables_are_skipped),
+		folder_test(lying_headers),
 		folder_test(cut_at_every_byte),
 		folder_test(flip_every_byte),
 	};

@@ -7,6 +7,21 @@
 
 #include "trace/id_table.h"
 
+/* After a failure everything can be asked for again, if only of an empty trace. */
+static void check_still_usable(struct trace *t)
+{
+	const struct trace_loss *losses;
+	const uint32_t *calls;
+	size_t count;
+
+	assert_int_equal(trace_load(t, TABLE_kernel, 0, NULL), 0);
+	assert_int_equal(trace_launches(t, TABLE_kernel, &calls, NULL), 0);
+	assert_int_equal(trace_losses(t, &losses, &count, NULL), 0);
+	assert_true(trace_refresh(t, NULL) >= 0);
+	load(t, TABLE_kernel, 0);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 40);
+}
+
 /* Opens, loads, joins, lists losses, refreshes; the first code that is not 0. */
 static int use_trace(const char *folder, struct error *e)
 {
@@ -27,6 +42,8 @@ static int use_trace(const char *folder, struct error *e)
 		result = -EPROTO;
 	if (result == 0)
 		result = trace_refresh(t, e);
+	if (t && result < 0)
+		check_still_usable(t);
 	if (result == 0)
 		result = trace_load(t, TABLE_kernel, 0, e);
 	if (result == 0 && trace_rows(t, TABLE_kernel) != 40)
