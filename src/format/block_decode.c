@@ -150,10 +150,10 @@ static int need_base(struct decoding *g, int base)
 {
 	size_t present;
 
-	if (g->base == base)
-		return 0;
 	if (base < 0 || g->values[base].flags & CHUNK_BASE)
 		return E_FORMAT;
+	if (g->base == base)
+		return 0;
 	g->base = base;
 	return decode_plain(g, base, g->d->base_valid, g->d->base, &present);
 }

@@ -22,8 +22,7 @@ struct segment {
 	const uint8_t *bytes; /* the mapped file */
 	size_t size;
 	struct segment_header header;
-	struct block_ref
-		*blocks; /* of known and unknown tables, in file order; without padding and index */
+	struct block_ref *blocks; /* in file order, also of unknown tables; not padding and index */
 	size_t block_count;
 	bool closed; /* has a good trailer and index */
 	uint64_t skipped_bytes; /* damaged bytes passed over, and an incomplete block at the end */
