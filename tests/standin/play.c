@@ -58,7 +58,7 @@ static uint64_t tid_of(uint64_t recorded)
 	for (uint32_t i = 0; i < self.tape->threads; i++)
 		if (self.players[i].recorded_tid == recorded && recorded)
 			return atomic_load(&self.players[i].tid);
-	return recorded;
+	return recorded ? recorded : (uint64_t)gettid();
 }
 
 /* --- what is to be played --- */

@@ -21,8 +21,9 @@ static struct cupti cupti;
 static struct driver driver;
 static size_t buffer_bytes = BUFFER_BYTES_DEFAULT;
 static atomic_uint_fast64_t domains[CUPTI_CB_DOMAIN_SIZE], records[KINDS_MAX], duration_ns[KINDS_MAX];
-static atomic_uint_fast64_t buffers, unknown, reversed, zero, unnamed, name_bytes, wrong_ids, backwards, fatal;
+static atomic_uint_fast64_t buffers, unknown, incomplete, reversed, zero, unnamed, name_bytes, wrong_ids, backwards, fatal;
 static atomic_uint_fast64_t last_correlation, last_time;
+static unsigned missing;	/* functions of the table that CUPTI does not have */
 
 static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
 {
@@ -72,7 +73,14 @@ static void take_record(const uint8_t *record, size_t left)
 	if (start && left >= start + 16u) {
 		memcpy(&from, record + start, sizeof(from));
 		memcpy(&to, record + start + 8, sizeof(to));
-		atomic_fetch_add(from == 0 ? &zero : from > to ? &reversed : &duration_ns[kind], from > to || !from ? 1 : to - from);
+		if (from == 0)
+			atomic_fetch_add(&zero, 1);
+		else if (to == 0)
+			atomic_fetch_add(&incomplete, 1);
+		else if (from > to)
+			atomic_fetch_add(&reversed, 1);
+		else
+			atomic_fetch_add(&duration_ns[kind], to - from);
 	}
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && left >= 112) {
 		memcpy(&name, record + 104, sizeof(name));
@@ -103,8 +111,9 @@ static void write_report(void)
 	if (!f)
 		return;
 	cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped);
-	fprintf(f, "version %u\nbuffers %lu\ndropped %zu\nunknown %lu\nreversed %lu\nzero %lu\nunnamed %lu\nname_bytes %lu\n",
-		cupti.version, buffers, dropped, unknown, reversed, zero, unnamed, name_bytes);
+	fprintf(f, "version %u\nbuffers %lu\ndropped %zu\nunknown %lu\nincomplete %lu\nreversed %lu\nzero %lu\nunnamed %lu\nname_bytes %lu\n",
+		cupti.version, buffers, dropped, unknown, incomplete, reversed, zero, unnamed, name_bytes);
+	fprintf(f, "missing %u\n", missing);
 	fprintf(f, "wrong_ids %lu\nbackwards %lu\nfatal %lu\nlast_correlation %lu\n", wrong_ids, backwards, fatal,
 		last_correlation);
 	for (unsigned i = 0; i < CUPTI_CB_DOMAIN_SIZE; i++)
@@ -125,7 +134,9 @@ static void leave(void)
 
 static void fill_tables(void *libcupti, void *libcuda)
 {
-#define F(name, need) *(void **)&cupti.name = dlsym(libcupti, "cupti" #name);
+#define F(name, need)                                                                              \
+	*(void **)&cupti.name = dlsym(libcupti, "cupti" #name);                                    \
+	missing += !cupti.name;
 	CUPTI_FUNCTIONS(F)
 #undef F
 #define F(name) *(void **)&driver.name = dlsym(libcuda, "cu" #name);

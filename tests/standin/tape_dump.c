@@ -9,8 +9,8 @@
 #include "tape_reader.h"
 
 static const char usage[] = "usage: tape-dump [--events | --summary] TAPE\n"
-			    "  --events   only what the recorder was told, without pointers: the same for a tape of a\n"
-			    "             played tape as for the tape itself\n"
+			    "  --events   only what the recorder was told, as it is the same in a tape of the played\n"
+			    "             tape: without pointers, threads numbered anew, times from the first event on\n"
 			    "  --summary  counts, and GPU time by kind\n";
 
 static bool events_only;
@@ -196,17 +196,32 @@ static void dump_others(const struct tape *t, const struct tape_record *r)
 	}
 }
 
+/* With --events: in order of appearance there. */
+static uint32_t thread_number(uint32_t thread)
+{
+	static uint32_t numbers[UINT16_MAX + 1], count;
+
+	if (!events_only)
+		return thread;
+	if (!numbers[thread])
+		numbers[thread] = ++count;
+	return numbers[thread];
+}
+
 static void dump_record(const struct tape *t, size_t index)
 {
 	static const char *const types[] = { "?",	   "HELLO",	     "THREAD",		"STRING", "CALL",
 					     "CALLBACK",   "BUFFER_REQUEST", "BUFFER_COMPLETE", "NVTX",	  "END" };
 	const struct tape_record *r = &t->records.data[index];
 	bool event = r->type == TAPE_CALLBACK || r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX;
+	static uint64_t start;
 
+	if (!start && (event || !events_only))
+		start = r->time;
 	if (!events_only)
 		printf("%zu ", index);
 	if (event || !events_only)
-		printf("%" PRIu64 " %u %s ", r->time - t->records.data[0].time, r->thread,
+		printf("%" PRIu64 " %u %s ", r->time - start, thread_number(r->thread),
 		       types[r->type < ARRAY_SIZE(types) ? r->type : 0]);
 	if (r->type == TAPE_STRING)
 		dump_string(t, r);

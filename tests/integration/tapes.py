@@ -1,0 +1,337 @@
+#!/usr/bin/env python3
+"""Tapes: the writer, the stand-ins that play them, the fault script. Usage: tapes.py BUILD_FOLDER [unittest options]
+
+A small injection library (tests/standin/probe.c) stands in for the recorder and counts what reaches it. Where
+libpitot.so has been built it has to live through the same plays."""
+
+import glob
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+STANDIN = os.path.join(BUILD, "standin")
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TAPES = sorted(glob.glob(os.path.join(SOURCE, "data", "tapes", "*.tape")))
+PITOT = os.path.join(BUILD, "libpitot.so")
+SECONDS = 120
+
+
+def tool(name, *arguments, **options):
+    return subprocess.run([os.path.join(STANDIN, name), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=SECONDS, **options)
+
+
+def environment(**more):
+    """Ours, without what would make the target record or tape."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("PITOT_", "CUDA_INJ", "NVTX_INJ", "PROBE_"))}
+    return {**own, **more}
+
+
+def numbers(text):
+    """Lines "name number ..." as a dictionary; durations of kinds as "KIND ns"."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[1].isdigit():
+            found[words[0]] = int(words[1])
+        if len(words) == 4 and words[3] == "ns":
+            found[words[0] + " ns"] = int(words[2])
+    return found
+
+
+def kinds(found):
+    return {k: v for k, v in found.items() if k.split()[0].isupper()}
+
+
+def events(tape):
+    result = tool("tape-dump", "--events", tape)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.tape = os.path.join(self.folder.name, "made.tape")
+        made = tool("tape-make", self.tape)
+        self.assertEqual(made.returncode, 0, made.stderr)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def play(self, *options, tape=None, status=0, faults=None, **variables):
+        """Plays into the probe; what the probe got."""
+        report = self.path("report")
+        if os.path.exists(report):
+            os.unlink(report)
+        if faults:
+            with open(self.path("faults"), "w", encoding="utf-8") as file:
+                file.write("\n".join(faults) + "\n")
+            options += ("--faults", self.path("faults"))
+        result = tool("tape-play", *options, tape or self.tape,
+                      env=environment(CUDA_INJECTION64_PATH=os.path.join(STANDIN, "libprobe.so"),
+                                      PROBE_OUTPUT=report, **variables))
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stderr, "")
+        if not os.path.exists(report):
+            return {}
+        with open(report, encoding="utf-8") as file:
+            return numbers(file.read())
+
+    def summary(self, tape=None):
+        result = tool("tape-dump", "--summary", tape or self.tape)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return numbers(result.stdout)
+
+
+class Playing(Case):
+    def test_everything_on_the_tape_arrives(self):
+        for tape in [self.tape, *TAPES]:
+            with self.subTest(tape=os.path.basename(tape)):
+                got = self.play(tape=tape)
+                self.assertEqual(kinds(got), kinds(self.summary(tape)))
+                self.assertEqual(sum(v for k, v in got.items() if k.startswith("domain_")),
+                                 self.summary(tape)["callbacks"])
+                self.assertEqual((got["wrong_ids"], got["dropped"], got["missing"]), (0, 0, 0))
+
+    def test_tape_of_a_played_tape_is_the_same(self):
+        for number, tape in enumerate([self.tape, *TAPES]):
+            with self.subTest(tape=os.path.basename(tape)):
+                copy = self.path(f"copy{number}")
+                self.play(tape=tape, PITOT_TAPE=copy)
+                wanted = [line for line in events(tape).splitlines() if " NVTX " not in line]
+                got = events(copy).splitlines()
+                first = int(wanted[0].split()[0]) if wanted else 0
+                if not first:
+                    self.assertEqual(got, wanted)
+                else:  # an NVTX call came first: only distances can be compared
+                    self.assertEqual(len(got), len(wanted))
+
+    def test_tape_is_never_overwritten(self):
+        copy = self.path("copy")
+        self.play(PITOT_TAPE=copy)
+        with open(copy, "rb") as file:
+            before = file.read()
+        self.play(PITOT_TAPE=copy)
+        with open(copy, "rb") as file:
+            self.assertEqual(file.read(), before)
+        self.assertEqual(len(glob.glob(copy + ".*")), 1)
+
+    def test_small_buffers_split_what_was_one(self):
+        for size in 217, 1000, 65536:
+            with self.subTest(size=size):
+                self.assertEqual(kinds(self.play(PROBE_BUFFER_BYTES=str(size))), kinds(self.summary()))
+
+    def test_records_too_long_for_any_buffer_are_counted(self):
+        got = self.play(PROBE_BUFFER_BYTES="100")
+        self.assertEqual(got["dropped"], self.summary()["CONCURRENT_KERNEL"])
+        self.assertEqual(got["MEMCPY"], self.summary()["MEMCPY"])
+
+    def test_free_threads_deliver_the_same(self):
+        for tape in [self.tape, *TAPES]:
+            with self.subTest(tape=os.path.basename(tape)):
+                got = self.play("--parallel", "--rate", "0", tape=tape)
+                self.assertEqual(kinds(got), kinds(self.summary(tape)))
+
+    def test_rounds_have_ids_and_times_of_their_own(self):
+        copy = self.path("copy")
+        got = self.play("--repeat", "3", PITOT_TAPE=copy)
+        once = kinds(self.summary())
+        self.assertEqual(kinds(got), {k: 3 * v for k, v in once.items()})
+        launches, times = [], []
+        for line in events(copy).splitlines():
+            words = line.split()
+            if words[0] == "CONCURRENT_KERNEL":
+                times.append(int(words[3].split("=")[1]))
+            elif words[2:4] == ["CALLBACK", "driver"] and words[5] == "enter":
+                launches.append(words[8])
+        self.assertEqual(len(set(launches)), 3 * self.summary()["domain_1"] if "domain_1" in self.summary()
+                         else len(launches))
+        self.assertEqual(len(launches), 3 * 390)
+        third = len(times) // 3
+        self.assertLess(max(times[:third]), min(times[third:2 * third]))
+        self.assertLess(max(times[third:2 * third]), min(times[2 * third:]))
+
+    def test_clock_is_the_tapes(self):
+        end = self.play()["time"]
+        self.assertTrue(5_000_000_000_000 < end < 5_002_000_000_000, end)
+        self.assertLess(self.play("--realtime")["time"], 5_000_000_000_000 * 1000)
+        now = self.play("--now")["time"]
+        with open("/proc/uptime", encoding="ascii") as file:
+            self.assertLess(abs(now / 1e9 - float(file.read().split()[0])), 3600)
+
+    def test_cut_tape_plays_up_to_the_cut(self):
+        with open(self.tape, "rb") as file:
+            whole = file.read()
+        cut = self.path("cut")
+        for length in 20, 100, len(whole) // 2, len(whole) - 1:
+            with open(cut, "wb") as file:
+                file.write(whole[:length])
+            dumped = tool("tape-dump", cut)
+            self.assertEqual(dumped.returncode, 0)
+            self.assertIn("usable up to a point", dumped.stderr)
+        with open(cut, "wb") as file:
+            file.write(b"no tape")
+        self.assertEqual(tool("tape-dump", cut).returncode, 1)
+        self.assertIn("not a tape", tool("tape-play", cut).stderr)
+
+    def test_usage(self):
+        for arguments in [], ["--exit", "never", "x"], ["--repeat", "0", "x"], ["a", "b"]:
+            self.assertEqual(tool("tape-play", *arguments).returncode, 2)
+        self.assertEqual(tool("tape-make", self.tape).returncode, 1)  # is there already
+
+
+class Leaving(Case):
+    ENDINGS = {"return": 0, "exit": 0, "_exit": 0, "exec": 0, "fork-then-exit": 0, "kill": -signal.SIGKILL,
+               "term": -signal.SIGTERM, "int": -signal.SIGINT, "abort": -signal.SIGABRT}
+
+    def test_endings(self):
+        for how, status in self.ENDINGS.items():
+            with self.subTest(how=how):
+                got = self.play("--exit", how, status=status)
+                self.assertEqual(bool(got), how in ("return", "exit", "fork-then-exit"))
+
+    def test_leaving_in_the_middle(self):
+        got = self.play("--parallel", "--exit-at", "400")
+        self.assertLess(got["domain_1"], 780)
+
+    def test_killed_writer_leaves_a_usable_tape(self):
+        copy = self.path("copy")
+        self.play("--realtime", "--repeat", "300", "--exit", "kill", status=-signal.SIGKILL, PITOT_TAPE=copy)
+        dumped = tool("tape-dump", "--summary", copy)
+        self.assertEqual(dumped.returncode, 0)
+        self.assertGreater(numbers(dumped.stdout)["callbacks"], 780)
+
+
+class Faults(Case):
+    def test_calls_fail(self):
+        self.assertEqual(self.play(faults=["call cuptiSubscribe#1 returns 39"]).get("domain_1", 0), 0)
+        self.assertEqual(self.play(faults=["call cuptiActivityRegisterCallbacks returns 1"])["buffers"], 0)
+        got = self.play(faults=["# kind 10 is the tenth that the probe asks for", "call cuptiActivityEnable#10 returns 25"])
+        self.assertNotIn("CONCURRENT_KERNEL", got)
+        self.assertEqual(got["MEMCPY"], self.summary()["MEMCPY"])
+        self.assertEqual(self.play(faults=["call cuptiActivityGetNextRecord#5 returns 999"])["CONCURRENT_KERNEL"]
+                         < self.summary()["CONCURRENT_KERNEL"], True)
+
+    def test_functions_are_missing(self):
+        self.assertEqual(self.play(faults=["missing cuptiSetThreadIdType", "missing cuptiGetGraphId"])["missing"], 2)
+
+    def test_other_versions(self):
+        self.assertEqual(self.play(faults=["version 22"])["version"], 22)
+        for version in 19, 26, 130000, 130200:
+            with self.subTest(version=version):
+                got = self.play(faults=[f"version {version}"])
+                self.assertEqual(kinds(got), kinds(self.summary()))
+                self.assertEqual(got["name_bytes"], self.play()["name_bytes"])
+
+    def test_layouts_of_other_versions(self):
+        for version, size in (22, 208), (130000, 216), (130200, 232):
+            copy = self.path(f"copy{version}")
+            self.play(faults=[f"version {version}"], PITOT_TAPE=copy)
+            self.assertIn(f"CONCURRENT_KERNEL size={size} ", events(copy))
+
+    def test_times(self):
+        spans = sum(v for k, v in kinds(self.summary()).items() if k in
+                    ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION"))
+        self.assertEqual(self.play(faults=["zero-times every 100"])["zero"], spans // 100)
+        self.assertEqual(self.play(faults=["reverse-times every 50"])["reversed"], spans // 50)
+        self.assertEqual(self.play(faults=["incomplete every 10"])["incomplete"], spans // 10)
+        self.assertEqual(self.play(faults=["bad-kind every 7"])["unknown"], spans // 7)
+
+    def test_names(self):
+        kernels = self.summary()["CONCURRENT_KERNEL"]
+        self.assertEqual(self.play(faults=["null-name every 7"])["unnamed"], kernels // 7)
+        self.assertEqual(self.play(faults=["huge-names 65536"])["name_bytes"], kernels * 65536)
+        copy = self.path("storm")
+        self.play("--repeat", "3", faults=["storm 1000-names"], PITOT_TAPE=copy)
+        self.assertEqual(events(copy).count("storm_kernel_000999"), 1)
+        copy = self.path("hostile")
+        self.play(faults=["hostile-names every 2"], PITOT_TAPE=copy)
+        self.assertEqual(events(copy).count("\\xff\\xfe"), kernels // 2)
+
+    def test_buffers(self):
+        got = self.play(faults=["drop-buffer 2"])
+        lost = sum(v for k, v in kinds(self.summary()).items() if not k.endswith(" ns")) - \
+            sum(v for k, v in kinds(got).items() if not k.endswith(" ns"))
+        self.assertEqual(got["dropped"], lost)
+        self.assertGreater(lost, 0)
+        copy = self.path("copy")
+        self.assertEqual(kinds(self.play(faults=["shuffle-records"], PITOT_TAPE=copy)), kinds(self.summary()))
+        self.assertNotEqual(events(copy), events(self.tape))
+
+    def test_fatal_state(self):
+        got = self.play(faults=["state fatal at 400"])
+        self.assertEqual(got["fatal"], 1)
+        self.assertLess(got["domain_1"], 780)
+
+    def test_correlation_ids_wrap(self):
+        shift = 2**32 - 200
+        self.assertEqual(self.play(faults=[f"shift-correlation {shift}"])["last_correlation"],
+                         (390 + shift) % 2**32)
+
+    def test_realtime_steps(self):
+        before, after = self.path("before"), self.path("after")
+        self.play(PITOT_TAPE=before)
+        self.play(faults=["step-realtime 5000ms at 600"], PITOT_TAPE=after)
+        ends = [max(int(line.split()[4].split("=")[1]) for line in events(tape).splitlines() if " end=" in line
+                    and line.split()[0] == "CONCURRENT_KERNEL") for tape in (before, after)]
+        self.assertEqual(ends[1] - ends[0], 5_000_000_000)
+
+    def test_delay(self):
+        self.assertTrue(self.play(faults=["delay cuptiActivityFlushAll 20ms"]))
+
+    def test_script_errors_are_named(self):
+        for line in "call cuptiNothing returns 1", "zero-times", "version x", "nonsense", "x" * 300:
+            with open(self.path("faults"), "w", encoding="utf-8") as file:
+                file.write("version 22\n" + line + "\n")
+            result = tool("tape-play", "--faults", self.path("faults"), self.tape)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("line 2", result.stderr)
+
+
+@unittest.skipUnless(os.path.exists(PITOT), "libpitot.so has not been built")
+class Recorder(Case):
+    """The real recorder, unmodified."""
+
+    def record(self, *options, tape=None, status=0, **variables):
+        folder = tempfile.mkdtemp(dir=self.folder.name)
+        result = tool("tape-play", *options, tape or self.tape,
+                      env=environment(CUDA_INJECTION64_PATH=PITOT, NVTX_INJECTION64_PATH=PITOT,
+                                      PITOT_RECORDING=folder, **variables))
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stderr, "")
+        self.assertTrue(glob.glob(os.path.join(folder, "*.pit")))
+
+    def test_plays(self):
+        for tape in [self.tape, *TAPES]:
+            for options in [], ["--parallel", "--rate", "0"], ["--repeat", "2", "--now"]:
+                with self.subTest(tape=os.path.basename(tape), options=options):
+                    self.record(*options, tape=tape)
+
+    def test_nvtx_comes_back(self):
+        for number, tape in enumerate([self.tape, *TAPES]):
+            with self.subTest(tape=os.path.basename(tape)):
+                copy = self.path(f"nvtx{number}")
+                self.record(tape=tape, PITOT_TAPE=copy)
+                calls = [[" ".join(line.split()[2:]) for line in events(path).splitlines() if " NVTX " in line]
+                         for path in (tape, copy)]
+                self.assertEqual(calls[1], calls[0])
+
+    def test_endings(self):
+        for how, status in Leaving.ENDINGS.items():
+            with self.subTest(how=how):
+                self.record("--exit", how, status=status)
+
+    def test_hanging_gpu_does_not_keep_the_program(self):
+        self.record("--hang-at-exit")
+
+
+if __name__ == "__main__":
+    unittest.main()
