@@ -141,14 +141,14 @@ static void test_the_environment(void **state)
 	assert_true(settings_read(&s));
 	assert_string_equal(s.directory, "/tmp/x.pitot");
 	assert_true(s.graph_nodes);
-	assert_true(s.synchronization);
+	assert_false(s.synchronization);
 	assert_false(s.memory);
 	assert_false(s.all_api_calls);
 	assert_int_equal(s.duration_ns, 0);
 	assert_int_equal(s.max_bytes, 0);
-	setenv("PITOT_OPTIONS", "sync=0;max_bytes=5", 1);
+	setenv("PITOT_OPTIONS", "sync=1;max_bytes=5", 1);
 	assert_true(settings_read(&s));
-	assert_false(s.synchronization);
+	assert_true(s.synchronization);
 	assert_int_equal(s.max_bytes, 5);
 
 	memset(longest, 'd', sizeof(longest));
