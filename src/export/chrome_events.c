@@ -70,7 +70,7 @@ static int call_event(struct chrome *c, const struct export_event *event)
 	struct export_view *v = &c->view;
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row, id;
-	uint64_t correlation = view_correlation(v, event->process, v->call_correlation[row]);
+	uint64_t correlation = export_correlation(v, event->process, v->call_correlation[row]);
 	uint32_t function = v->call_function[row], tid, cbid = 0, text = 0;
 	struct chrome_row *place =
 		chrome_row(c, ROW_THREAD, event->process, 0, v->call_thread[row], 0);
@@ -174,7 +174,7 @@ static int nvtx_event(struct chrome *c, const struct export_event *event)
 	uint32_t thread = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread)[event->row], tid;
 	size_t length;
 	const char *name =
-		view_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, event->row, &length);
+		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, event->row, &length);
 	struct chrome_row *place;
 	int r;
 
@@ -263,7 +263,7 @@ static int allocation_event(struct chrome *c, const struct export_event *event)
 	TEXT(s, ", \"Device Id\": ");
 	text_u64(s, gpus_find(&c->view.gpus, event->process, device));
 	TEXT(s, ", \"correlation\": ");
-	text_u64(s, view_correlation(
+	text_u64(s, export_correlation(
 			    &c->view, event->process,
 			    trace_u64(t, TABLE_allocation, COLUMN_allocation_correlation)[row]));
 	TEXT(s, "}}");
@@ -287,7 +287,7 @@ static int counter_event(struct chrome *c, const struct export_event *event)
 
 	if (counter == TRACE_NO_ROW)
 		return 0;
-	name = view_text(&c->view, TABLE_counter, COLUMN_counter_name, counter, &length);
+	name = export_text(&c->view, TABLE_counter, COLUMN_counter_name, counter, &length);
 	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s, ",\n{\"ph\": \"C\", \"cat\": \"hardware_counters\", \"name\": ");
 	text_string(s, name, length);

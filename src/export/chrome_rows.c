@@ -164,7 +164,7 @@ static void name_thread(struct chrome *c, const struct chrome_row *row, struct s
 	strbuf_addf(name, "thread %u", row->id);
 	if (!map_get(&c->rows.thread_names, (uint64_t)row->process << 32 | row->id, &thread))
 		return;
-	text = view_text(&c->view, TABLE_thread, COLUMN_thread_name, thread, &length);
+	text = export_text(&c->view, TABLE_thread, COLUMN_thread_name, thread, &length);
 	strbuf_adds(name, " (");
 	strbuf_add(name, text, length);
 	strbuf_adds(name, ")");

@@ -255,7 +255,7 @@ int chrome_work(struct chrome *c, const struct export_event *event)
 	const struct work_columns *w = &v->work[event_work(event->kind)];
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row,
-		 correlation = view_correlation(v, event->process, w->correlation[row]);
+		 correlation = export_correlation(v, event->process, w->correlation[row]);
 	size_t gpu = work_gpu(v, w, event->process, row);
 	struct chrome_row *place =
 		chrome_row(c, ROW_STREAM, event->process, w->context[row], w->stream[row], gpu);
@@ -328,14 +328,14 @@ static void sync_arguments(struct chrome *c, const struct export_event *event, u
 	TEXT(s, ", \"stream\": ");
 	text_i64(s, !w->stream_valid || w->stream_valid[row] ? (int64_t)w->stream[row] : -1);
 	TEXT(s, ", \"correlation\": ");
-	text_u64(s, view_correlation(&c->view, event->process, w->correlation[row]));
+	text_u64(s, export_correlation(&c->view, event->process, w->correlation[row]));
 }
 
 int chrome_sync(struct chrome *c, const struct export_event *event)
 {
 	const struct work_columns *w = &c->view.work[WORK_SYNC];
 	uint64_t row = event->row,
-		 correlation = view_correlation(&c->view, event->process, w->correlation[row]);
+		 correlation = export_correlation(&c->view, event->process, w->correlation[row]);
 	uint8_t kind = trace_u8(c->view.trace, w->table, COLUMN_synchronization_kind)[row];
 	bool has_stream = !w->stream_valid || w->stream_valid[row];
 	const char *name = synchronization_name(kind);
@@ -388,7 +388,7 @@ int chrome_cuda_event(struct chrome *c, const struct export_event *event)
 	r = chrome_row_place(c, place, drawn.start_ns, drawn.end_ns, &tid);
 	if (r < 0)
 		return r;
-	correlation = view_correlation(&c->view, event->process, correlation);
+	correlation = export_correlation(&c->view, event->process, correlation);
 	raw_reserve(s, TEXT_OBJECT_MAX);
 	open_other(c, "cuda_event", "cudaEvent", 9, place->pid);
 	text_u64(s, tid);

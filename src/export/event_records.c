@@ -87,6 +87,6 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 		return none;
 	return (struct event_record){
 		trace_u32(v->trace, TABLE_cuda_event, COLUMN_cuda_event_stream)[r->rows[low - 1]],
-		(int64_t)view_correlation(v, process, found.correlation),
+		(int64_t)export_correlation(v, process, found.correlation),
 	};
 }

@@ -247,7 +247,7 @@ static int map_external(struct export_view *v)
 	for (uint64_t row = 0; row < rows; row++) {
 		size_t process = trace_row_process(t, TABLE_external_correlation, row);
 
-		if (map_put(&v->external, view_correlation(v, process, correlations[row]),
+		if (map_put(&v->external, export_correlation(v, process, correlations[row]),
 			    ids[row]) < 0)
 			return -ENOMEM;
 	}
@@ -405,7 +405,7 @@ size_t api_name_length(const char *name, size_t length)
 	return length;
 }
 
-uint32_t view_string(const struct export_view *v, enum table_id table, int column, uint64_t row)
+uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row)
 {
 	const uint32_t *ids = trace_u32(v->trace, table, column);
 	const uint8_t *valid = trace_valid(v->trace, table, column);
@@ -413,10 +413,10 @@ uint32_t view_string(const struct export_view *v, enum table_id table, int colum
 	return ids && (!valid || valid[row]) ? ids[row] : 0;
 }
 
-const char *view_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
+const char *export_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
 		      size_t *length)
 {
-	uint32_t id = view_string(v, table, column, row);
+	uint32_t id = export_string(v, table, column, row);
 
 	*length = trace_string_length(v->trace, id);
 	return trace_string(v->trace, id);

@@ -133,16 +133,16 @@ size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_
 size_t api_name_length(const char *name, size_t length);
 
 /* Correlation id of a row of work or a call, unique in the trace. */
-static inline uint64_t view_correlation(const struct export_view *v, size_t process,
+static inline uint64_t export_correlation(const struct export_view *v, size_t process,
 					uint64_t correlation)
 {
 	return v->processes[process].correlation_base + correlation;
 }
 
 /* String id of a STRING column, 0 where it is missing. */
-uint32_t view_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
+uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
 /* Its text, "" where it is missing. */
-const char *view_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
+const char *export_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
 		      size_t *length);
 
 #endif

@@ -107,17 +107,17 @@ static void counter_specification(struct perfetto *p, uint32_t id)
 	struct strbuf *s = &p->out;
 	uint64_t row = p->counters->rows.data[id - 1];
 	size_t token, length;
-	const char *text = view_text(v, TABLE_counter, COLUMN_counter_name, row, &length);
+	const char *text = export_text(v, TABLE_counter, COLUMN_counter_name, row, &length);
 	int unit;
 
 	proto_reserve(s, PERFETTO_PACKET_MAX);
 	token = proto_open(s, 1);
 	proto_uint(s, 1, id);
 	proto_text(s, 2, text, length);
-	text = view_text(v, TABLE_counter, COLUMN_counter_description, row, &length);
+	text = export_text(v, TABLE_counter, COLUMN_counter_description, row, &length);
 	proto_text(s, 3, text, length);
 	proto_reserve(s, PERFETTO_PACKET_MAX);
-	unit = measure_unit(view_text(v, TABLE_counter, COLUMN_counter_unit, row, &length));
+	unit = measure_unit(export_text(v, TABLE_counter, COLUMN_counter_unit, row, &length));
 	if (unit)
 		proto_uint(s, 7, (uint64_t)unit);
 	proto_uint(s, 10, 1); /* group SYSTEM */
@@ -231,8 +231,8 @@ static void describe_host_counter(struct perfetto *p, uint32_t row, uint32_t pro
 		return;
 	host->described = true;
 	perfetto_describe_process(p, process);
-	d.name = view_text(&p->view, TABLE_counter, COLUMN_counter_name, row, &d.name_length);
-	d.counter_unit = view_text(&p->view, TABLE_counter, COLUMN_counter_unit, row, &length);
+	d.name = export_text(&p->view, TABLE_counter, COLUMN_counter_name, row, &d.name_length);
+	d.counter_unit = export_text(&p->view, TABLE_counter, COLUMN_counter_unit, row, &length);
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &d);
 }
 

@@ -119,7 +119,7 @@ static int call_event(struct perfetto *p, const struct export_event *event)
 	proto_uint(slice.out, 3001, PERFETTO_API_CUDA);
 	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)v->call_correlation[row]);
 	if (unlikely(v->external.count)) {
-		uint64_t key = view_correlation(v, event->process, v->call_correlation[row]), id;
+		uint64_t key = export_correlation(v, event->process, v->call_correlation[row]), id;
 
 		if (map_get(&v->external, key, &id))
 			perfetto_note(slice.out, NOTE_EXTERNAL, (int64_t)id);
@@ -165,7 +165,7 @@ static int nvtx_event(struct perfetto *p, const struct export_event *event)
 {
 	const struct trace *t = p->view.trace;
 	uint64_t row = event->row;
-	uint32_t message = view_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, row);
+	uint32_t message = export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, row);
 	uint32_t domain = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_domain)[row];
 	uint8_t kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind)[row];
 	struct track_name name = { KEY_STRING | message, trace_string(t, message),

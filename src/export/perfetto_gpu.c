@@ -182,7 +182,7 @@ static void describe_gpu(struct perfetto *p, const struct gpu *gpu)
 		   trace_u64(t, TABLE_device, COLUMN_device_memory_bytes)[gpu->row]);
 	extra_info(s, "multiprocessors", device_u32(t, COLUMN_device_multiprocessors, gpu->row));
 	extra_info(s, "driver_version", device_u32(t, COLUMN_device_driver_version, gpu->row));
-	pci = view_text(&p->view, TABLE_device, COLUMN_device_pci, gpu->row, &length);
+	pci = export_text(&p->view, TABLE_device, COLUMN_device_pci, gpu->row, &length);
 	proto_text(s, 7, pci, length);
 	proto_close(s, token);
 	proto_reserve(s, PERFETTO_PACKET_MAX);

@@ -157,7 +157,7 @@ static void describe_lane(struct track *track, size_t lane)
 		d.tid = track->id;
 		if (map_get(&p->tracks.thread_names, (uint64_t)track->process << 32 | track->id,
 			    &row))
-			d.name = view_text(&p->view, TABLE_thread, COLUMN_thread_name, row,
+			d.name = export_text(&p->view, TABLE_thread, COLUMN_thread_name, row,
 					   &d.name_length);
 	} else {
 		d.name = group_name(track, &d.name_length);
