@@ -13,6 +13,7 @@ const struct command *const commands[] = {
 	&cmd_report,
 	&cmd_info,
 	&cmd_view,
+	&cmd_export,
 	&cmd_schema,
 	&cmd_doctor,
 	&cmd_devices,
