@@ -3,7 +3,7 @@
  *
  * The C++ demangler keeps its parse tree on the stack and recurses with the name; a limit of its own refuses names of
  * more than 1 KiB, which CUTLASS's are. Longer ones are therefore parsed without that limit in a thread whose stack
- * is large enough for the worst name of DEMANGLE_INPUT_MAX bytes; the pages are only used when needed.
+ * is large enough for the worst name of their length; the pages are only used when needed.
  *
  * Short names can stand for endless texts (a substitution may refer to one that refers to others twice): the text is
  * handed over in pieces, and when there is too much of it we jump out. Nothing is lost by that, because the demangler
@@ -23,8 +23,6 @@
 #include <demangle.h>
 
 #define SHORT_INPUT_MAX 1000 /* what libiberty accepts with its recursion limit */
-#define LONG_STACK_SIZE                                                                            \
-	((size_t)256 << 20) /* 71 MiB for scopes times templates, 20 for recursion */
 #define CONVERSIONS_MAX 16 /* 2^16 parses of a short text: below 10 ms */
 
 struct job {
@@ -62,6 +60,15 @@ static void *run(void *argument)
 	return NULL;
 }
 
+/*
+ * The worst that a name of so many bytes can need: 2 KiB a byte for recursion and the parse tree (measured: 240 bytes),
+ * and 16 bytes for every pair of a template and a reference to a parameter, which take 5 and 3 bytes of the name.
+ */
+static size_t stack_size(size_t length)
+{
+	return ((size_t)1 << 20) + (length << 11) + length * length / 2;
+}
+
 static void run_on_large_stack(struct job *job)
 {
 	pthread_attr_t attributes;
@@ -69,7 +76,7 @@ static void run_on_large_stack(struct job *job)
 
 	if (pthread_attr_init(&attributes) != 0)
 		return;
-	if (pthread_attr_setstacksize(&attributes, LONG_STACK_SIZE) == 0 &&
+	if (pthread_attr_setstacksize(&attributes, stack_size(strlen(job->name))) == 0 &&
 	    pthread_create(&thread, &attributes, run, job) == 0)
 		pthread_join(thread, NULL);
 	pthread_attr_destroy(&attributes);
