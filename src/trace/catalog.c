@@ -1,4 +1,7 @@
-/* catalog.c: which segments a recording has, which sessions they make up, and where the blocks of each table are. */
+/*
+ * catalog.c: which segments a recording has, which sessions they make up, and where the blocks of
+ * each table are.
+ */
 #include "trace/trace_data.h"
 
 #include <dirent.h>

@@ -1,8 +1,10 @@
 /*
- * id_table.h: from the ids of a process to small numbers (row indexes, ids of the trace's strings).
+ * id_table.h: from the ids of a process to small numbers (row indexes, ids of the trace's
+ * strings).
  *
- * Ids are handed out one after another, so a plain array over their range is nearly full and fastest; where the range
- * is more than about four times their number (a recording with gaps, or hostile bytes), a hash map is used.
+ * Ids are handed out one after another, so a plain array over their range is nearly full and
+ * fastest; where the range is more than about four times their number (a recording with gaps, or
+ * hostile bytes), a hash map is used.
  */
 #ifndef PITOT_TRACE_ID_TABLE_H
 #define PITOT_TRACE_ID_TABLE_H
@@ -12,8 +14,7 @@
 #define ID_ABSENT UINT32_MAX
 
 struct id_table {
-	uint32_t *
-		direct; /* direct[key - base], ID_ABSENT where there is none; NULL: sparse is used */
+	uint32_t *direct; /* [key - base], ID_ABSENT where there is none; NULL: sparse is used */
 	uint64_t base, span;
 	struct map sparse;
 };
@@ -23,10 +24,13 @@ int id_table_init(struct id_table *table, uint64_t least, uint64_t greatest,
 		  uint64_t count) MUST_USE;
 void id_table_release(struct id_table *table); /* a zeroed table is allowed, and empty */
 
-/* Key must lie between least and greatest. 1 if it was added, 0 if it was there (and keeps its value), or -ENOMEM. */
+/*
+ * Key must lie between least and greatest. 1 if it was added, 0 if it was there (and keeps its
+ * value), or -ENOMEM.
+ */
 int id_table_add(struct id_table *table, uint64_t key, uint32_t value) MUST_USE;
 
-/* Adds keys[i] -> values[i], or first_value + i without values. For a zeroed table. 0 or -ENOMEM. */
+/* Adds keys[i] -> values[i], or first_value + i without values, to a zeroed table. 0 or -ENOMEM. */
 int id_table_fill(struct id_table *table, const uint32_t *keys, const uint32_t *values,
 		  uint32_t first_value, size_t count) MUST_USE;
 

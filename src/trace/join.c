@@ -1,12 +1,14 @@
 /*
  * join.c: which api_call launched a row, by process and correlation id.
  *
- * Each process's calls are put into as many buckets as there are calls, by correlation id. Ids come from one counter
- * that also counts calls which are not recorded, so they are spread evenly over a range, and neighbours in time are
- * neighbours in the buckets. Where they are not (a recording of many gaps, or hostile bytes), the id is hashed first.
+ * Each process's calls are put into as many buckets as there are calls, by correlation id. Ids
+ * come from one counter that also counts calls which are not recorded, so they are spread evenly
+ * over a range, and neighbours in time are neighbours in the buckets. Where they are not (a
+ * recording of many gaps, or hostile bytes), the id is hashed first.
  *
- * Calls of one id (a runtime function and the driver function that it calls) stand in their bucket in the order of their
- * rows, the outermost first. One of a suitable kind is preferred. Correlation id 0 stands for none.
+ * Calls of one id (a runtime function and the driver function that it calls) stand in their
+ * bucket in the order of their rows, the outermost first. One of a suitable kind is preferred.
+ * Correlation id 0 stands for none.
  */
 #include "trace/trace_data.h"
 
@@ -29,7 +31,10 @@ struct call_index {
 };
 #define HASHED 64u
 
-/* The kinds of calls that launch rows of a table, as bits of enum api_kind; 0: the table has no launches. */
+/*
+ * The kinds of calls that launch rows of a table, as bits of enum api_kind; 0: the table has no
+ * launches.
+ */
 static uint32_t launching_kinds(enum table_id table)
 {
 	const uint32_t graph = 1u << api_kind_graph_launch;

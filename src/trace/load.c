@@ -1,11 +1,12 @@
 /*
  * load.c: decodes the wanted columns of a table, on all processors.
  *
- * The first load of a table decides which rows it has: each block gets a place in the columns, all blocks are decoded
- * straight into their places, and when some turn out to be damaged, places are given once more without them. From then
- * on rows stay where they are, so that pointers to columns hold while other columns are loaded: a block that fails
- * later has missing values there. The time column is always among the first, because it decides the order of rows;
- * the permutation is kept for columns that come later.
+ * The first load of a table decides which rows it has: each block gets a place in the columns,
+ * all blocks are decoded straight into their places, and when some turn out to be damaged, places
+ * are given once more without them. From then on rows stay where they are, so that pointers to
+ * columns hold while other columns are loaded: a block that fails later has missing values there.
+ * The time column is always among the first, because it decides the order of rows; the
+ * permutation is kept for columns that come later.
  */
 #include "trace/trace_data.h"
 

@@ -1,4 +1,7 @@
-/* losses.c: everything that is known to be missing: what the recorder wrote down, and what reading came upon. */
+/*
+ * losses.c: everything that is known to be missing: what the recorder wrote down, and what
+ * reading came upon.
+ */
 #include "trace/trace_data.h"
 
 #include <errno.h>
@@ -35,7 +38,9 @@ static int add_rows(struct trace *t)
 	return 0;
 }
 
-/* The last process whose id stands at the beginning of a file's name, or the number of processes. */
+/*
+ * The last process whose id stands at the beginning of a file's name, or the number of processes.
+ */
 static size_t process_of_name(const struct trace *t, const char *name)
 {
 	char *end;

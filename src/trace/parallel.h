@@ -8,9 +8,9 @@
 typedef int parallel_work(void *user, unsigned worker, size_t item);
 
 /*
- * Calls work for the items 0 … count-1 on up to `threads` threads, the caller's included, and waits for all.
- * Returns 0 or the first negative result, after which no further item is begun. Where threads cannot be
- * had, the caller does the work alone.
+ * Calls work for the items 0 … count-1 on up to `threads` threads, the caller's included, and
+ * waits for all. Returns 0 or the first negative result, after which no further item is begun.
+ * Where threads cannot be had, the caller does the work alone.
  */
 int parallel_for(unsigned threads, size_t count, parallel_work *work, void *user);
 

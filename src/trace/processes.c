@@ -1,9 +1,9 @@
 /*
  * processes.c: the list of processes, from the process rows of all sessions.
  *
- * A recorded process writes its own row (again at its end, then with the time). `pitot record` writes rows about the
- * processes that it started or saw: they give what a process cannot know or had no time to write (its exit status), and
- * make known those that never wrote a segment.
+ * A recorded process writes its own row (again at its end, then with the time). `pitot record`
+ * writes rows about the processes that it started or saw: they give what a process cannot know or
+ * had no time to write (its exit status), and make known those that never wrote a segment.
  */
 #include "trace/trace_data.h"
 
@@ -131,7 +131,10 @@ static int add_session(struct building *b, size_t index)
 	return vec_push(&b->first_seen, first_seen);
 }
 
-/* Whether `a` fits a process that began at start_ns better than `b`: the last that began before it, else the first. */
+/*
+ * Whether `a` fits a process that began at start_ns better than `b`: the last that began before
+ * it, else the first.
+ */
 static bool fits_better(const struct seen *a, const struct seen *b, uint64_t start_ns)
 {
 	bool a_before = a->process.start_ns <= start_ns, b_before = b->process.start_ns <= start_ns;
@@ -156,7 +159,10 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 	return best;
 }
 
-/* Fills in what the processes do not say of themselves; the exit status is that of the last image of a pid. */
+/*
+ * Fills in what the processes do not say of themselves; the exit status is that of the last image
+ * of a pid.
+ */
 static void match_seen(struct building *b)
 {
 	for (size_t i = 0; i < b->processes.count; i++) {

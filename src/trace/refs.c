@@ -1,7 +1,9 @@
 /*
- * refs.c: for tables that others refer to: from the ids of each session to what stands for them in the trace.
+ * refs.c: for tables that others refer to: from the ids of each session to what stands for them
+ * in the trace.
  *
- * Such tables have no time column (a test holds that), so their rows stay in the order of their blocks.
+ * Such tables have no time column (a test holds that), so their rows stay in the order of their
+ * blocks.
  */
 #include "trace/trace_data.h"
 

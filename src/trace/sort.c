@@ -1,10 +1,10 @@
 /*
  * sort.c: puts the rows of each process into order of time.
  *
- * Blocks are sorted inside and follow each other nearly in order, because activity buffers and rings are emptied in
- * turn. So the rows consist of few ascending runs, of which few overlap at any time. The runs are merged with a heap
- * that holds only those that have begun; from the run at its top, rows are taken until another one is due. Rows of equal
- * time keep their order.
+ * Blocks are sorted inside and follow each other nearly in order, because activity buffers and
+ * rings are emptied in turn. So the rows consist of few ascending runs, of which few overlap at
+ * any time. The runs are merged with a heap that holds only those that have begun; from the run
+ * at its top, rows are taken until another one is due. Rows of equal time keep their order.
  */
 #include "trace/trace_data.h"
 
@@ -80,8 +80,8 @@ static void heap_push(const uint64_t *times, struct run *heap, size_t count, str
 }
 
 /*
- * Writes the rows of the sorted runs to out in order of time. The heap lies in the runs' own array: it never has more
- * members than runs have been taken from there.
+ * Writes the rows of the sorted runs to out in order of time. The heap lies in the runs' own
+ * array: it never has more members than runs have been taken from there.
  */
 static void merge_runs(const uint64_t *times, struct run *runs, size_t count, uint32_t *out)
 {

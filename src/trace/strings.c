@@ -1,8 +1,8 @@
 /*
  * strings.c: the texts of all processes in one interner, so that equal texts have equal ids.
  *
- * Table `string` is the only one with a BYTES column. Its column `text` is loaded as ids of the trace, and each
- * session gets a table from its own ids to them.
+ * Table `string` is the only one with a BYTES column. Its column `text` is loaded as ids of the
+ * trace, and each session gets a table from its own ids to them.
  */
 #include "trace/trace_data.h"
 

@@ -8,7 +8,10 @@
 #include "trace/parallel.h"
 #include "trace/trace_data.h"
 
-/* CLOCK_REALTIME - CLOCK_MONOTONIC: the best reading of the recording's first block of readings, else a header. */
+/*
+ * CLOCK_REALTIME - CLOCK_MONOTONIC: the best reading of the recording's first block of readings,
+ * else a header.
+ */
 static int64_t find_realtime_offset(const struct trace *t)
 {
 	const struct segment_header *header = &t->segments.data[0].file.header;
@@ -162,7 +165,10 @@ size_t trace_row_process(const struct trace *t, enum table_id id, uint64_t row)
 {
 	size_t low = 0, high = t->processes.count;
 
-	/* the last process that begins at or before the row; those without rows begin where the next one does */
+	/*
+	 * the last process that begins at or before the row; those without rows begin where the
+	 * next one does
+	 */
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 

@@ -1,12 +1,14 @@
 /*
- * trace_data.h: what a trace consists of; shared by the files of src/trace, no part of its interface.
+ * trace_data.h: what a trace consists of; shared by the files of src/trace, no part of its
+ * interface.
  *
- * A segment belongs to a session (one writer: ids of strings, configurations and functions are meant within it). A
- * session's rows are shown under a process. That is nearly always a process of its own; the session of `pitot record`
- * is shown under the process that it started.
+ * A segment belongs to a session (one writer: ids of strings, configurations and functions are
+ * meant within it). A session's rows are shown under a process. That is nearly always a process
+ * of its own; the session of `pitot record` is shown under the process that it started.
  *
- * catalog.c finds files and lists blocks; processes.c makes the list of processes; load.c decodes blocks into columns
- * with the help of strings.c (texts), refs.c (REF columns) and sort.c (order in time).
+ * catalog.c finds files and lists blocks; processes.c makes the list of processes; load.c decodes
+ * blocks into columns with the help of strings.c (texts), refs.c (REF columns) and sort.c (order
+ * in time).
  */
 #ifndef PITOT_TRACE_TRACE_DATA_H
 #define PITOT_TRACE_TRACE_DATA_H
@@ -45,13 +47,13 @@ struct session {
 enum block_state {
 	BLOCK_GOOD,
 	BLOCK_DAMAGED, /* no row of it is in the columns */
-	BLOCK_INCOMPLETE, /* its rows are there, but a column that was loaded later could not be decoded */
+	BLOCK_INCOMPLETE, /* its rows are there, but not the values of some column loaded later */
 };
 
 struct block_item {
 	uint32_t segment, block; /* indexes */
 	uint32_t rows;
-	uint8_t state; /* enum block_state; during decoding written by the worker that has the item */
+	uint8_t state; /* enum block_state; while decoding, written by the worker that has it */
 	uint64_t row; /* its first row before sorting, once rows are fixed */
 };
 
@@ -69,8 +71,7 @@ struct table_data {
 	uint64_t *first_row; /* one per process, and the end */
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: as it is */
 	struct column_data columns[64];
-	struct id_table
-		*ids; /* one per session: its ids -> rows, or for strings -> ids of the trace */
+	struct id_table *ids; /* by session: its ids -> rows; of strings -> ids of the trace */
 	size_t ids_count;
 	uint32_t *launches; /* for trace_launches */
 };
@@ -93,15 +94,15 @@ struct trace {
 	int64_t realtime_offset_ns;
 };
 
-/* Memory for a column, without swap of small pages where it is large; freed with free(). NULL: no memory. */
+/* Memory for a column, on large pages where it is large; freed with free(). NULL: no memory. */
 void *array_new(uint64_t count, size_t width) MUST_USE;
 
 /* catalog.c */
 int catalog_scan(struct trace *t, uint64_t *new_blocks, struct error *e) MUST_USE;
-int catalog_sessions(
-	struct trace *t) MUST_USE; /* from the segments; each shown as a process of its own */
-int catalog_blocks(
-	struct trace *t) MUST_USE; /* lists the blocks of each table; forgets what was loaded */
+/* Makes sessions of the segments; each is shown as a process of its own for now. */
+int catalog_sessions(struct trace *t) MUST_USE;
+/* Lists the blocks of each table, and forgets what was loaded. */
+int catalog_blocks(struct trace *t) MUST_USE;
 void catalog_release(struct trace *t);
 void table_release(struct table_data *table);
 
@@ -109,15 +110,16 @@ void table_release(struct table_data *table);
 int processes_build(struct trace *t, struct error *e) MUST_USE;
 
 /* strings.c */
-int64_t trace_intern(struct trace *t, const char *text,
-		     size_t length); /* id or -ENOMEM or E_LIMIT */
+/* Id of a text in the trace, or -ENOMEM or E_LIMIT. */
+int64_t trace_intern(struct trace *t, const char *text, size_t length);
 /* A text that lives as long as the trace; "?" when there is no memory for it. */
 const char *trace_keep(struct trace *t, const char *text);
-int strings_decode(struct trace *t, struct error *e) MUST_USE; /* loads the table */
+/* Loads the table. */
+int strings_decode(struct trace *t, struct error *e) MUST_USE;
 
 /* refs.c */
-int refs_load(struct trace *t, enum table_id target,
-	      struct error *e) MUST_USE; /* makes tables[target].ids */
+/* Makes tables[target].ids. */
+int refs_load(struct trace *t, enum table_id target, struct error *e) MUST_USE;
 
 /* load.c */
 /* Decides where each block's rows go. E_LIMIT when there are too many. */
@@ -125,7 +127,7 @@ int load_place(struct trace *t, struct table_data *table, struct error *e) MUST_
 const struct session *item_session(const struct trace *t, const struct block_item *item);
 
 /* sort.c */
-/* Permutation that puts each process's rows into order of time; *permutation is NULL when they are in order. */
+/* What puts each process's rows into order of time; *permutation is NULL when they are in order. */
 int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes,
 	      uint32_t **permutation) MUST_USE;
 /* Replaces an array by a permuted one. */

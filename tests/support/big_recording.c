@@ -1,8 +1,9 @@
 /*
  * big_recording.c: recordings of any size.
  *
- * A host thread launches with gaps of 6 to 12 us. A kernel starts about 3 us after its launch has returned, and not
- * before the kernel before it in its stream has ended. Durations are log-normal, 1.5 to 40 us.
+ * A host thread launches with gaps of 6 to 12 us. A kernel starts about 3 us after its launch has
+ * returned, and not before the kernel before it in its stream has ended. Durations are
+ * log-normal, 1.5 to 40 us.
  */
 #include "support/big_recording.h"
 
@@ -216,7 +217,10 @@ static void graph(struct generator *g, uint64_t step)
 		synchronize_stream(g, 0, 0);
 }
 
-/* Four threads with a stream each, whose rows arrive thread by thread, as rings and activity buffers are emptied. */
+/*
+ * Four threads with a stream each, whose rows arrive thread by thread, as rings and activity
+ * buffers are emptied.
+ */
 static void streams(struct generator *g, uint64_t step)
 {
 	uint64_t latest = 0;

@@ -1,6 +1,6 @@
 /*
- * big_recording.h: synthetic recordings of any size, for tests and benchmarks of what reads recordings. Nothing in them
- * was measured; the process's command says so.
+ * big_recording.h: synthetic recordings of any size, for tests and benchmarks of what reads
+ * recordings. Nothing in them was measured; the process's command says so.
  */
 #ifndef PITOT_TESTS_BIG_RECORDING_H
 #define PITOT_TESTS_BIG_RECORDING_H
@@ -8,15 +8,16 @@
 #include <stdint.h>
 
 enum big_pattern {
-	BIG_TRAIN, /* steps of eager training: 1656 launches, few copies, one synchronization, NVTX ranges */
+	BIG_TRAIN, /* steps of 1656 launches, few copies, one synchronization, NVTX ranges */
 	BIG_GRAPH, /* replays of a graph of 300 nodes, kernels only */
 	BIG_STREAMS, /* four threads with a stream each, whose rows arrive out of order */
 	BIG_COPIES, /* copies of megabytes in two streams beside kernels in a third */
 };
 
 /*
- * Writes a recording into a directory that does not exist yet, which has `kernels` kernels altogether; equal arguments
- * make equal rows. Process i has the pid 1000 + 100 i and GPU i. 0 or a negative errno.
+ * Writes a recording into a directory that does not exist yet, which has `kernels` kernels
+ * altogether; equal arguments make equal rows. Process i has the pid 1000 + 100 i and GPU i. 0 or
+ * a negative errno.
  */
 int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,
 		       enum big_pattern pattern, uint64_t seed);

@@ -1,4 +1,7 @@
-/* kernel_names.h: what kernels of PyTorch and the CUDA libraries are called, for synthetic recordings. */
+/*
+ * kernel_names.h: what kernels of PyTorch and the CUDA libraries are called, for synthetic
+ * recordings.
+ */
 #ifndef PITOT_TESTS_KERNEL_NAMES_H
 #define PITOT_TESTS_KERNEL_NAMES_H
 

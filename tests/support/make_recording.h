@@ -1,14 +1,14 @@
 /*
  * make_recording.h: small recordings for tests, written with the real writer.
  *
- *	struct maker *m = maker_begin(dir, 100, 1000, "./app");	// dir/100.0.pit; created if need be
- *	uint32_t add = maker_config(m, "add", 4, 128);
- *	maker_call(m, MAKER_LAUNCH, 101, 2000, 2500, 1);	// correlation 1
- *	maker_kernel(m, add, 7, 3000, 3900, 1);			// stream 7
- *	maker_close(m, 9000);
+ * 	struct maker *m = maker_begin(dir, 100, 1000, "./app");	// dir/100.0.pit
+ * 	uint32_t add = maker_config(m, "add", 4, 128);
+ * 	maker_call(m, MAKER_LAUNCH, 101, 2000, 2500, 1);	// correlation 1
+ * 	maker_kernel(m, add, 7, 3000, 3900, 1);			// stream 7
+ * 	maker_close(m, 9000);
  *
- * Rows that have no helper here are appended to m->writer. Times are in ns. What cannot be written ends the program
- * with a message: that is a failed test.
+ * Rows that have no helper here are appended to m->writer. Times are in ns. What cannot be
+ * written ends the program with a message: that is a failed test.
  */
 #ifndef PITOT_TESTS_MAKE_RECORDING_H
 #define PITOT_TESTS_MAKE_RECORDING_H
@@ -35,7 +35,10 @@ struct maker {
 	uint32_t device, context; /* of the rows that follow: 0, 1 at first */
 };
 
-/* Begins a process's segments: its process and clock rows. pid is also the prefix of the files' names. */
+/*
+ * Begins a process's segments: its process and clock rows. pid is also the prefix of the files'
+ * names.
+ */
 struct maker *maker_begin(const char *directory, uint32_t pid, uint64_t start_ns,
 			  const char *command);
 /* The same with other options of the writer; directory and prefix are set here. */
@@ -59,7 +62,9 @@ void maker_stream(struct maker *m, uint32_t id, uint64_t time_ns); /* in m->cont
 void maker_thread(struct maker *m, uint32_t tid, const char *name, uint64_t time_ns);
 void maker_clock(struct maker *m, uint64_t time_ns);
 
-/* A kernel configuration: grid × 1 × 1 blocks of `block` threads, 32 registers, no shared memory. */
+/*
+ * A kernel configuration: grid × 1 × 1 blocks of `block` threads, 32 registers, no shared memory.
+ */
 uint32_t maker_config(struct maker *m, const char *name, uint32_t grid, uint32_t block);
 void maker_kernel(struct maker *m, uint32_t config, uint32_t stream, uint64_t start_ns,
 		  uint64_t end_ns, uint64_t correlation);

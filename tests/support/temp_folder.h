@@ -2,7 +2,10 @@
 #ifndef PITOT_TESTS_TEMP_FOLDER_H
 #define PITOT_TESTS_TEMP_FOLDER_H
 
-/* Path of a new, empty folder; to be handed to temp_folder_remove. Ends the program where there can be none. */
+/*
+ * Path of a new, empty folder; to be handed to temp_folder_remove. Ends the program where there
+ * can be none.
+ */
 char *temp_folder_make(void);
 void temp_folder_remove(char *path);
 

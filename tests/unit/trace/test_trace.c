@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* Two processes whose ids of strings and configurations are the same numbers with other meanings. */
+/*
+ * Two processes whose ids of strings and configurations are the same numbers with other meanings.
+ */
 static void merges_processes(void **state)
 {
 	struct maker *a = maker_begin(*state, 100, 1000, "./a");

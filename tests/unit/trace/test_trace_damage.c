@@ -249,8 +249,12 @@ static void copy_of_a_segment_counts_once(void **state)
 	trace_free(t);
 }
 
-/* Changes headers of a table's blocks, with right checksums, and takes the index away that has them too. */
-static void rewrite_headers(const char *path, enum table_id table, uint16_t new_table, uint32_t new_rows)
+/*
+ * Changes headers of a table's blocks, with right checksums, and takes the index away that has
+ * them too.
+ */
+static void rewrite_headers(const char *path, enum table_id table, uint16_t new_table,
+			    uint32_t new_rows)
 {
 	struct strbuf bytes = read_file(path);
 	struct segment s;
@@ -320,8 +324,14 @@ static void read_all(const char *folder, uint64_t rows_max)
 		assert_int_not_equal(e.code, 0);
 		return;
 	}
-	for (uint32_t table = 1; table <= TABLE_MAX; table++)
+	for (uint32_t table = 1; table <= TABLE_MAX; table++) {
+		uint64_t rows;
+
+		assert_int_equal(trace_load(t, table, 1, &e), 0);
+		rows = trace_rows(t, table);
 		assert_int_equal(trace_load(t, table, 0, &e), 0);
+		assert_int_equal(trace_rows(t, table), rows);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(joined); i++)
 		assert_int_equal(trace_launches(t, joined[i], &calls, &e), 0);
 	assert_true(trace_rows(t, TABLE_kernel) <= rows_max);
@@ -379,6 +389,39 @@ static void flip_every_byte(void **state)
 	free(copy);
 }
 
+/* Payloads of a hostile writer: every byte changed, under checksums that are right. */
+static void hostile_payloads(void **state)
+{
+	char *path = strdup(temp_file(*state, "100.0.pit"));
+	struct strbuf bytes;
+	struct segment s;
+
+	make_little(*state);
+	bytes = read_file(path);
+	assert_int_equal(segment_open_bytes(bytes.data, bytes.length, &s, NULL), 0);
+	for (size_t i = 0; i < s.block_count; i++) {
+		struct block_header good = s.blocks[i].header, header = good;
+		char *at = bytes.data + s.blocks[i].offset;
+
+		for (uint32_t k = 0; k < good.payload_bytes; k++) {
+			char *byte = at + sizeof(header) + k, before = *byte;
+
+			*byte ^= (char)(1 << k % 8);
+			header.payload_crc = crc32c(0, at + sizeof(header), good.payload_bytes);
+			header.header_crc = 0;
+			header.header_crc = crc32c(0, &header, sizeof(header));
+			memcpy(at, &header, sizeof(header));
+			write_file(path, bytes.data, bytes.length - sizeof(struct segment_trailer));
+			read_all(*state, 6);
+			*byte = before;
+		}
+		memcpy(at, &good, sizeof(good));
+	}
+	segment_release(&s);
+	strbuf_release(&bytes);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +436,7 @@ int main(void)
 		folder_test(lying_headers),
 		folder_test(cut_at_every_byte),
 		folder_test(flip_every_byte),
+		folder_test(hostile_payloads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,10 @@ static uint64_t call_start(struct trace *t, uint32_t call)
 	return trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns)[call];
 }
 
-/* The same correlation ids in two processes; some kernels without a call, some calls without a kernel. */
+/*
+ * The same correlation ids in two processes; some kernels without a call, some calls without a
+ * kernel.
+ */
 static void joins_within_the_process(void **state)
 {
 	const uint32_t pids[] = { 100, 200 };

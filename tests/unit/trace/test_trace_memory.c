@@ -52,7 +52,10 @@ static int use_trace(const char *folder, struct error *e)
 	return result;
 }
 
-/* Every allocation may fail: then it is an error with a text, nothing leaks, and nothing is taken for damage. */
+/*
+ * Every allocation may fail: then it is an error with a text, nothing leaks, and nothing is taken
+ * for damage.
+ */
 static void failing_allocations(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");

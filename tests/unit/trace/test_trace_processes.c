@@ -85,7 +85,10 @@ static void reused_pid(void **state)
 	trace_free(t);
 }
 
-/* Rows that `pitot record` wrote belong to the process that it started, whatever their own ids mean. */
+/*
+ * Rows that `pitot record` wrote belong to the process that it started, whatever their own ids
+ * mean.
+ */
 static void record_rows_have_a_process(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");

@@ -101,7 +101,10 @@ static void applies_to_all_widths(void **state)
 	}
 }
 
-/* Buffers of two streams arrive late, in blocks that overlap; a column that is loaded later follows. */
+/*
+ * Buffers of two streams arrive late, in blocks that overlap; a column that is loaded later
+ * follows.
+ */
 static void orders_overlapping_blocks(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");
