@@ -204,9 +204,7 @@ static void seal(uint64_t now)
 
 static void watch_window(uint64_t now)
 {
-	const struct settings *s = &self.start.settings;
-	bool over = s->duration_ns && now >= s->start_ns + s->delay_ns + s->duration_ns;
-	bool open = now >= s->start_ns + s->delay_ns && !over;
+	bool over, open = settings_window(&self.start.settings, now, &over);
 
 	if (open == self.window_open || self.window_over)
 		return;

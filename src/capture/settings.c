@@ -58,6 +58,17 @@ void settings_parse(struct settings *s, const char *text)
 	}
 }
 
+/* Without a delay the start does not matter: it may be of another clock, that of a tape that is played. */
+bool settings_window(const struct settings *s, uint64_t now_ns, bool *over)
+{
+	bool begun = s->delay_ns == 0 || now_ns >= s->start_ns + s->delay_ns;
+	bool ended = s->duration_ns != 0 && now_ns >= s->start_ns + s->delay_ns + s->duration_ns;
+
+	if (over)
+		*over = ended;
+	return begun && !ended;
+}
+
 bool settings_read(struct settings *s)
 {
 	const char *directory = getenv("PITOT_RECORDING"), *options = getenv("PITOT_OPTIONS");

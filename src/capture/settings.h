@@ -27,6 +27,9 @@ struct settings {
 /* Reads the environment. false when no recording is asked for. Allocates nothing. */
 bool settings_read(struct settings *s);
 
+/* Whether the window of delay and duration is open at a moment; *over (may be NULL): and will not open again. */
+bool settings_window(const struct settings *s, uint64_t now_ns, bool *over);
+
 /* Parses a PITOT_OPTIONS text over what is in *s. */
 void settings_parse(struct settings *s, const char *text);
 

@@ -209,7 +209,7 @@ bool cuda_source_start(const struct settings *settings)
 	}
 	note("cupti", capability_state_on, "trace", "trace", "version %u from %s", self.cupti.version, self.cupti.path);
 	self.usable = true;
-	if (clock_monotonic_ns() >= settings->start_ns + settings->delay_ns)
+	if (settings_window(settings, clock_monotonic_ns(), NULL))
 		enable_kinds();
 	return true;
 }
