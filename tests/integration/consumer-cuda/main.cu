@@ -1,0 +1,38 @@
+// A CUDA program that uses the recorder's library as any other. Without nvcc it is compiled as C++ against the
+// toolkit's headers, and then launches nothing.
+#include <pitot/pitot.h>
+
+#include <cstdio>
+#include <cuda_runtime_api.h>
+
+#ifdef __CUDACC__
+__global__ void fill(float *values)
+{
+	values[threadIdx.x] = threadIdx.x;
+}
+
+static void work()
+{
+	float *values = nullptr;
+
+	if (cudaMalloc(&values, 256 * sizeof(float)) != cudaSuccess)
+		return; // no GPU here
+	fill<<<1, 256>>>(values);
+	cudaDeviceSynchronize();
+	cudaFree(values);
+}
+#else
+static void work()
+{
+}
+#endif
+
+int main()
+{
+	const int recording = pitot_init();
+
+	work();
+	std::printf("%s %d\n", pitot_version(), recording);
+	pitot_stop();
+	return 0;
+}

@@ -1,0 +1,131 @@
+"""Programs in C, C++ and CUDA that use libpitot.so: through find_package, FetchContent and pkg-config."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LANGUAGES = ["c", "cpp", "cuda"]
+SOURCES = {"c": "main.c", "cpp": "main.cpp", "cuda": "main.cu"}
+
+
+def run(command, **options):
+    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            timeout=600, **options)
+    assert result.returncode == 0, f"{command}\n{result.stdout}"
+    return result.stdout
+
+
+def nvcc():
+    toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    return shutil.which("nvcc") or shutil.which("nvcc", path=toolkit / "bin")
+
+
+def cuda_headers(package):
+    """A folder with CUDA's headers: a toolkit's, or the one that the build downloaded; None without either."""
+    for folder in (Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include",
+                   package / "build" / "cuda-headers/nvidia/cu13/include"):
+        if (folder / "cuda_runtime_api.h").exists():
+            return folder
+    return None
+
+
+@pytest.fixture(scope="session")
+def package(source, tmp_path_factory):
+    """Pitot installed into a folder of its own, from a build without sanitizers: consumers have none either."""
+    folder = tmp_path_factory.mktemp("package")
+    run(["cmake", "-S", source, "-B", folder / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF",
+         "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_INSTALL_PREFIX={folder / 'installed'}"])
+    run(["cmake", "--build", folder / "build"])
+    run(["cmake", "--install", folder / "build"])
+    return folder
+
+
+@pytest.fixture
+def installed(package):
+    return package / "installed"
+
+
+def check(consumer, version, installed, tmp_path, environment):
+    """The consumer runs, and records when it is asked to."""
+    libraries = {"LD_LIBRARY_PATH": str(next(installed.glob("lib*/libpitot.so")).parent)} if installed else {}
+    assert run([consumer], env={**environment, **libraries}) == f"{version} 0\n"
+    recording = tmp_path / "consumer.pitot"
+    recording.mkdir()
+    text = run([consumer], env={**environment, **libraries, "PITOT_RECORDING": str(recording)})
+    assert text == f"{version} 1\n"
+    assert list(recording.glob("*.pit"))
+
+
+@pytest.fixture
+def version(pitot):
+    return pitot("version").stdout.split()[1]
+
+
+def skip_without_headers(language, package):
+    if language == "cuda" and not nvcc() and not cuda_headers(package):
+        pytest.skip("neither nvcc nor CUDA's headers are here")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_find_package(package, installed, language, source, version, tmp_path, environment):
+    skip_without_headers(language, package)
+    run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
+         f"-DCMAKE_PREFIX_PATH={installed}", f"-DCUDA_INCLUDE={cuda_headers(package)}"])
+    run(["cmake", "--build", tmp_path / "build"])
+    check(tmp_path / "build/consumer", version, None, tmp_path, environment)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_fetch_content(package, language, source, version, tmp_path, environment):
+    skip_without_headers(language, package)
+    headers = cuda_headers(package)
+    run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
+         f"-DPITOT_SOURCE={source}", f"-DCUDA_INCLUDE={headers}", f"-DPITOT_CUDA_HEADERS={headers or 'auto'}"])
+    run(["cmake", "--build", tmp_path / "build"])
+    # Only the library: a consumer builds neither the program nor the tests.
+    assert not list((tmp_path / "build").rglob("pitot"))
+    check(tmp_path / "build/consumer", version, None, tmp_path, environment)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pkg_config(package, installed, language, source, version, tmp_path, environment):
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not here")
+    skip_without_headers(language, package)
+    folder = next(installed.glob("lib*/pkgconfig")) if list(installed.glob("lib*/pkgconfig")) else \
+        next(installed.glob("lib/*/pkgconfig"))
+    flags = run(["pkg-config", "--cflags", "--libs", "pitot"], env={**environment, "PKG_CONFIG_PATH": str(folder)})
+    compiler = {"c": ["cc"], "cpp": ["c++"], "cuda": [nvcc()]}[language]
+    if language == "cuda" and not nvcc():
+        compiler = ["c++", "-x", "c++", "-isystem", cuda_headers(package)]
+    run([*compiler, source / f"tests/integration/consumer-{language}" / SOURCES[language], "-o", tmp_path / "consumer",
+         *flags.split()])
+    check(tmp_path / "consumer", version, installed, tmp_path, environment)
+
+
+def test_installed_program(installed, environment, tmp_path):
+    """The installed program finds the installed library, and everything lies where it belongs."""
+    program = installed / "bin/pitot"
+    text = run([program, "record", "-o", "rec", "--", "sh", "-c", "echo $CUDA_INJECTION64_PATH"], cwd=tmp_path,
+               env=environment)
+    library = Path(text.splitlines()[0])
+    assert library.is_relative_to(installed) and library.name.startswith("libpitot.so")
+    for path in ("share/man/man1/pitot.1", "share/man/man1/pitot-record.1",
+                 "share/bash-completion/completions/pitot", "share/zsh/site-functions/_pitot",
+                 "share/fish/vendor_completions.d/pitot.fish", "include/pitot/pitot.h"):
+        assert (installed / path).stat().st_size > 0, path
+
+
+def test_the_library_shows_its_own_names_only(installed):
+    library = next(installed.rglob("libpitot.so"))
+    symbols = [line.split()[-1] for line in run(["nm", "-D", "--defined-only", library]).splitlines()]
+    allowed = ("pitot_", "InitializeInjection")
+    assert symbols and all(name.startswith(allowed) for name in symbols), symbols
+
+
+def test_the_library_needs_the_c_library_only(installed):
+    needed = run(["readelf", "-d", next(installed.rglob("libpitot.so"))])
+    names = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
+    assert set(names) <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}, names
