@@ -44,19 +44,62 @@ static uint64_t row_missing(const uint8_t *row)
 	return load_u64(row);
 }
 
-/* A row's place in the order of time: rows without a time come before all others. */
-static uint64_t time_key(const struct block_rows *in, size_t i)
+static bool is_missing(uint64_t set, int column)
 {
-	const uint8_t *row = row_at(in, i);
-	int column = in->table->time_column;
-	uint64_t time = load_u64(row + in->table->columns[column].row_offset);
-
-	if (row_missing(row) >> column & 1)
-		return 0;
-	return time == UINT64_MAX ? time : time + 1;
+	return set >> column & 1;
 }
 
-/* Merges from[a..m) and from[m..z) into to[a..z); equal keys keep their order. */
+/*
+ * Sorting is stable. Rows come nearly sorted: mostly in order with some that are late by a few rows, which insertion
+ * handles; or, when several threads have gathered them, as some long sorted runs, which merging handles.
+ */
+
+/* Fills b->values with the rows' times, 0 for none, and b->order with rows without a time before all others. */
+static bool start_order(struct block_builder *b, const struct block_rows *in)
+{
+	int column = in->table->time_column;
+	size_t offset = in->table->columns[column].row_offset, missing = 0, present;
+	bool sorted = true;
+
+	for (size_t i = 0; i < in->count; i++) {
+		const uint8_t *row = row_at(in, i);
+		bool has_none = is_missing(row_missing(row), column);
+
+		b->values[i] = has_none ? 0 : load_u64(row + offset);
+		sorted = sorted && (i == 0 || b->values[i - 1] <= b->values[i]) &&
+			 (!has_none || missing == i);
+		missing += has_none;
+	}
+	if (sorted)
+		return true;
+	present = missing;
+	missing = 0;
+	for (size_t i = 0; i < in->count; i++)
+		b->order[is_missing(row_missing(row_at(in, i)), column) ? missing++ : present++] =
+			(uint32_t)i;
+	return false;
+}
+
+/* False when that would take too many moves; the order is then better than before. */
+static bool insertion_sort(const uint64_t *keys, uint32_t *order, size_t count)
+{
+	size_t moves_left = 8 * count;
+
+	for (size_t i = 1; i < count; i++) {
+		uint32_t row = order[i];
+		size_t k = i;
+
+		for (; k > 0 && keys[order[k - 1]] > keys[row]; k--)
+			order[k] = order[k - 1];
+		order[k] = row;
+		if (i - k > moves_left)
+			return false;
+		moves_left -= i - k;
+	}
+	return true;
+}
+
+/* Merges from[a..m) and from[m..z) into to[a..z). */
 static void merge(const uint64_t *keys, const uint32_t *from, uint32_t *to, size_t a, size_t m,
 		  size_t z)
 {
@@ -77,37 +120,33 @@ static size_t run_end(const uint64_t *keys, const uint32_t *order, size_t from, 
 	return from;
 }
 
-/* Natural merge sort: rows come as a few sorted runs. Returns the order, or NULL where the rows are in order. */
-static const uint32_t *sort_rows(struct block_builder *b, const struct block_rows *in)
+/* Merges neighbouring runs until there is one. Returns where the order is: `from` or `to`. */
+static const uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, size_t count)
 {
-	uint64_t *keys = b->values;
-	uint32_t *from = b->order, *to = b->merged;
-	bool sorted = true;
-
-	if (in->table->time_column < 0)
-		return NULL;
-	for (size_t i = 0; i < in->count; i++) {
-		keys[i] = time_key(in, i);
-		sorted = sorted && (i == 0 || keys[i - 1] <= keys[i]);
-	}
-	if (sorted)
-		return NULL;
-	for (size_t i = 0; i < in->count; i++)
-		from[i] = (uint32_t)i;
 	for (;;) {
+		uint32_t *swap = from;
 		size_t merges = 0;
 
-		for (size_t a = 0, m, z; a < in->count; a = z, merges++) {
-			m = run_end(keys, from, a, in->count);
-			z = m < in->count ? run_end(keys, from, m, in->count) : m;
+		for (size_t a = 0, m, z; a < count; a = z, merges++) {
+			m = run_end(keys, from, a, count);
+			z = m < count ? run_end(keys, from, m, count) : m;
 			merge(keys, from, to, a, m, z);
 		}
 		if (merges <= 1)
 			return to;
-		uint32_t *swap = from;
 		from = to;
 		to = swap;
 	}
+}
+
+/* Returns the order, or NULL where the rows are in order. */
+static const uint32_t *sort_rows(struct block_builder *b, const struct block_rows *in)
+{
+	if (in->table->time_column < 0 || start_order(b, in))
+		return NULL;
+	if (insertion_sort(b->values, b->order, in->count))
+		return b->order;
+	return merge_sort(b->values, b->order, b->merged, in->count);
 }
 
 struct build {
@@ -118,11 +157,6 @@ struct build {
 	uint64_t all_missing; /* columns that no row has */
 	unsigned chunks;
 };
-
-static bool is_missing(uint64_t set, int column)
-{
-	return set >> column & 1;
-}
 
 static const uint8_t *nth_row(const struct build *g, size_t i)
 {
@@ -237,7 +271,7 @@ static int put_validity(struct build *g, int column, struct strbuf *out)
 				      .flags = CHUNK_VALIDITY };
 
 	for (size_t i = 0; i < g->in->count; i++)
-		values[i] = !(row_missing(nth_row(g, i)) >> column & 1);
+		values[i] = !is_missing(row_missing(nth_row(g, i)), column);
 	g->chunks++;
 	return column_encode(&g->b->encoder, &input, out);
 }
@@ -266,9 +300,9 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	struct column_input input = { .values = g->b->values, .column = (unsigned)column };
 	int r = 0;
 
-	if (g->all_missing >> column & 1)
+	if (is_missing(g->all_missing, column))
 		return 0;
-	if (g->any_missing >> column & 1)
+	if (is_missing(g->any_missing, column))
 		r = put_validity(g, column, out);
 	if (r < 0)
 		return r;
@@ -291,27 +325,20 @@ static int put_column(struct build *g, int column, struct strbuf *out)
 	return column_encode(&g->b->encoder, &input, out);
 }
 
-/* Least and greatest time of the rows, which are in order. */
+/* Least and greatest time: of the first row that has one, and of the last row. */
 static void set_span(const struct build *g, struct block_header *header)
 {
 	int column = g->in->table->time_column;
-	size_t first = 0;
-	uint64_t missing;
+	size_t offset, first = 0;
 
 	header->start_ns = header->end_ns = 0;
-	if (column < 0 || g->all_missing >> column & 1)
+	if (column < 0 || is_missing(g->all_missing, column))
 		return;
-	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = nth_row(g, i);
-		uint64_t time = load_u64(row + g->in->table->columns[column].row_offset);
-
-		missing = row_missing(row) >> column & 1;
-		if (missing)
-			continue;
-		if (first++ == 0)
-			header->start_ns = time;
-		header->end_ns = time;
-	}
+	offset = g->in->table->columns[column].row_offset;
+	while (is_missing(row_missing(nth_row(g, first)), column))
+		first++;
+	header->start_ns = load_u64(nth_row(g, first) + offset);
+	header->end_ns = load_u64(nth_row(g, g->in->count - 1) + offset);
 }
 
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,

@@ -256,15 +256,19 @@ static inline void random_row(const struct table_schema *t, struct row_style *s,
 	memcpy(row, &missing, 8);
 }
 
-static inline uint64_t row_key(const struct table_schema *t, const uint8_t *row)
+/* Whether row a belongs behind row b: rows without a time come first, equal times keep their order. */
+static inline bool is_later(const struct table_schema *t, const uint8_t *a, const uint8_t *b)
 {
 	int c = t->time_column;
-	uint64_t time;
+	bool a_missing, b_missing;
 
-	if (c < 0 || load_u64(row) >> c & 1)
-		return 0;
-	time = load_u64(row + t->columns[c].row_offset);
-	return time + (time != UINT64_MAX);
+	if (c < 0)
+		return false;
+	a_missing = load_u64(a) >> c & 1;
+	b_missing = load_u64(b) >> c & 1;
+	if (a_missing || b_missing)
+		return !a_missing && b_missing;
+	return load_u64(a + t->columns[c].row_offset) > load_u64(b + t->columns[c].row_offset);
 }
 
 /* Sorts as docs/format.md says blocks are sorted. */
@@ -272,10 +276,9 @@ static inline void sort_expected(const struct table_schema *t, const uint8_t **r
 {
 	for (size_t i = 1; i < count; i++) {
 		const uint8_t *row = rows[i];
-		uint64_t key = row_key(t, row);
 		size_t k = i;
 
-		for (; k > 0 && row_key(t, rows[k - 1]) > key; k--)
+		for (; k > 0 && is_later(t, rows[k - 1], row); k--)
 			rows[k] = rows[k - 1];
 		rows[k] = row;
 	}
