@@ -2,8 +2,8 @@
  * demangle.c: libiberty's demanglers, fenced in.
  *
  * The C++ demangler keeps its parse tree on the stack and recurses with the name; a limit of its own refuses names of
- * more than 1 KiB, which CUTLASS's are. Longer ones are therefore parsed without that limit in a thread whose stack
- * is large enough for the worst name of their length; the pages are only used when needed.
+ * more than 1 KiB, which CUTLASS's are. We switch that limit off and compute how much stack a name can need: if that
+ * is more than this thread has left, a thread is started for the name; if it is absurd, the name stays mangled.
  *
  * Short names can stand for endless texts (a substitution may refer to one that refers to others twice): the text is
  * handed over in pieces, and when there is too much of it we jump out. Nothing is lost by that, because the demangler
@@ -22,7 +22,8 @@
 #undef ARRAY_SIZE /* libiberty has its own */
 #include <demangle.h>
 
-#define SHORT_INPUT_MAX 1000 /* what libiberty accepts with its recursion limit */
+#define STACK_MARGIN ((size_t)512 << 10) /* for all that does not depend on the name */
+#define STACK_MAX ((size_t)64 << 20)
 #define CONVERSIONS_MAX 16 /* 2^16 parses of a short text: below 10 ms */
 
 struct job {
@@ -60,23 +61,50 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/*
- * The worst that a name of so many bytes can need: 2 KiB a byte for recursion and the parse tree (measured: 240 bytes),
- * and 16 bytes for every pair of a template and a reference to a parameter, which take 5 and 3 bytes of the name.
- */
-static size_t stack_size(size_t length)
+static size_t count(const char *name, char c)
 {
-	return ((size_t)1 << 20) + (length << 11) + length * length / 2;
+	size_t n = 0;
+
+	for (; *name; name++)
+		n += *name == c;
+	return n;
 }
 
-static void run_on_large_stack(struct job *job)
+/*
+ * The most that a name can need: 256 bytes a byte of it for recursion and the parse tree (measured: 217), and 16 bytes
+ * for every pair of a template and a reference to a parameter, each of which is counted up to twice.
+ */
+static size_t stack_needed(const char *name)
+{
+	return 256 * strlen(name) + 64 * count(name, 'I') * count(name, 'T') + STACK_MARGIN;
+}
+
+static size_t stack_left(void)
+{
+	static _Thread_local char *lowest;
+	char *here = __builtin_frame_address(0);
+	pthread_attr_t attributes;
+	size_t size;
+	void *start;
+
+	if (!lowest) {
+		if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+			return 0;
+		if (pthread_attr_getstack(&attributes, &start, &size) == 0)
+			lowest = start;
+		pthread_attr_destroy(&attributes);
+	}
+	return lowest && here > lowest ? (size_t)(here - lowest) : 0;
+}
+
+static void run_on_own_stack(struct job *job, size_t size)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 
 	if (pthread_attr_init(&attributes) != 0)
 		return;
-	if (pthread_attr_setstacksize(&attributes, stack_size(strlen(job->name))) == 0 &&
+	if (pthread_attr_setstacksize(&attributes, size) == 0 &&
 	    pthread_create(&thread, &attributes, run, job) == 0)
 		pthread_join(thread, NULL);
 	pthread_attr_destroy(&attributes);
@@ -86,23 +114,23 @@ static bool is_refused(const char *name)
 {
 	unsigned conversions = 0;
 
+	if (strnlen(name, DEMANGLE_INPUT_MAX + 1) > DEMANGLE_INPUT_MAX)
+		return true;
 	for (const char *p = strstr(name, "cv"); p; p = strstr(p + 2, "cv"))
 		conversions++;
-	return conversions > CONVERSIONS_MAX ||
-	       strnlen(name, DEMANGLE_INPUT_MAX + 1) > DEMANGLE_INPUT_MAX;
+	return conversions > CONVERSIONS_MAX || stack_needed(name) > STACK_MAX;
 }
 
 static bool try_language(const char *name, bool is_rust, struct strbuf *out)
 {
 	struct job job = { .name = name, .out = out, .start = out->length, .is_rust = is_rust };
+	size_t needed = stack_needed(name);
 
-	job.options = DMGL_PARAMS | DMGL_ANSI;
-	if (is_rust || strlen(name) <= SHORT_INPUT_MAX) {
+	job.options = DMGL_PARAMS | DMGL_ANSI | (is_rust ? 0 : DMGL_NO_RECURSE_LIMIT);
+	if (needed <= stack_left())
 		run(&job);
-	} else {
-		job.options |= DMGL_NO_RECURSE_LIMIT;
-		run_on_large_stack(&job);
-	}
+	else
+		run_on_own_stack(&job, needed);
 	if (job.done && out->length > job.start)
 		return true;
 	out->length = job.start;

@@ -145,6 +145,12 @@ static void deep_names(void **state)
 			strbuf_clear(&s);
 		}
 	}
+	/* Templates times references to parameters, all of them counted twice. */
+	for (size_t length = 1000; length <= DEMANGLE_INPUT_MAX; length += 300) {
+		demangle(with_pieces("_Z1fI1BI", "1AIRT_E", length, "ES_S_Evv"), &s);
+		demangle(with_pieces("_Z1fI1BI", "S_IRT_E", length, "ES0_S0_S_Evv"), &s);
+		strbuf_clear(&s);
+	}
 	assert_false(s.failed);
 	strbuf_release(&s);
 	assert_true(clock_monotonic_ns() - start < 5 * NS_PER_S);
