@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "capture/host/process_rows.h"
 #include "capture/log.h"
+#include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/ring.h"
 #include "capture/rows.h"
@@ -24,6 +25,7 @@
 #define SEAL_NS (250 * NS_PER_MS)	/* what a SIGKILL can cost at most */
 #define IDLE_AFTER_TICKS 25		/* ticks without work until it waits to be woken */
 #define HOST_NS (2 * NS_PER_S)		/* between looks at modules and thread names */
+#define COUNTERS_NS (500 * NS_PER_MS)	/* between readings of NVML */
 #define STACK_BYTES (512u << 10)
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -37,7 +39,8 @@ static struct {
 	atomic_bool cuda;
 	bool window_open;
 	bool window_over;
-	uint64_t last_seal_ns, last_host_ns, cpu_reported_ns, cost_since_ns;
+	bool finishing;
+	uint64_t last_seal_ns, last_host_ns, last_counters_ns, cpu_reported_ns, cost_since_ns;
 } self;
 
 static void futex_wait(atomic_uint *word, unsigned expected, uint64_t timeout_ns)
@@ -183,6 +186,25 @@ static void write_refused(uint64_t now)
 		  "events of threads beyond the limit");
 }
 
+/* Readings of the GPUs that the process uses. */
+static void sample_counters(uint64_t now)
+{
+#ifndef PITOT_WITHOUT_CUDA
+	const char *const *gpus;
+	unsigned count;
+
+	if (!self.start.settings.counters || !self.window_open || now - self.last_counters_ns < COUNTERS_NS)
+		return;
+	gpus = cuda_source_gpus(&count);
+	if (count == 0)
+		return;
+	nvml_source_sample(self.start.writer, gpus, count);
+	self.last_counters_ns = now;
+#else
+	(void)now;
+#endif
+}
+
 static void seal(uint64_t now)
 {
 	struct ring *r;
@@ -194,6 +216,8 @@ static void seal(uint64_t now)
 	if (atomic_load(&self.cuda))
 		cuda_source_periodic(self.start.writer, now);
 #endif
+	if (!self.finishing)
+		sample_counters(now);
 	if (now - self.last_host_ns >= HOST_NS)
 		refresh_host(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
@@ -247,6 +271,7 @@ static void finish(void)
 {
 	uint64_t now = clock_monotonic_ns(), begun = now;
 
+	self.finishing = true;
 	drain_rings(now);
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
@@ -309,8 +334,10 @@ int collector_start(const struct collector_start *start)
 
 	self.start = *start;
 	atomic_store(&self.cuda, start->cuda);
-	self.window_open = self.window_over = false;
+	self.window_open = self.window_over = self.finishing = false;
+	nvml_source_start();
 	self.last_seal_ns = self.cost_since_ns = self.last_host_ns = clock_monotonic_ns();
+	self.last_counters_ns = 0;
 	self.cpu_reported_ns = 0;
 	atomic_store(&self.phase, PHASE_RUNNING);
 	sigfillset(&all);

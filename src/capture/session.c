@@ -10,6 +10,7 @@
 #include "capture/host/process_rows.h"
 #include "capture/leave.h"
 #include "capture/log.h"
+#include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/ring.h"
 #ifndef PITOT_WITHOUT_CUDA
@@ -114,6 +115,7 @@ void session_after_fork(void)
 	rings_after_fork();
 	host_reset();
 	nvtx_source_after_fork();
+	nvml_source_after_fork();
 #ifndef PITOT_WITHOUT_CUDA
 	cuda_source_after_fork();
 #endif

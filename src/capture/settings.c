@@ -33,6 +33,8 @@ static void set_one(struct settings *s, const char *key, size_t key_length, cons
 		s->synchronization = yes;
 	else if (key_is(key, key_length, "memory"))
 		s->memory = yes;
+	else if (key_is(key, key_length, "counters"))
+		s->counters = yes;
 	else if (key_is(key, key_length, "api"))
 		s->all_api_calls = key_is(value, length, "all");
 	else if (key_is(key, key_length, "start_ns"))
@@ -73,7 +75,7 @@ bool settings_read(struct settings *s)
 {
 	const char *directory = getenv("PITOT_RECORDING"), *options = getenv("PITOT_OPTIONS");
 
-	*s = (struct settings){ .graph_nodes = true };
+	*s = (struct settings){ .graph_nodes = true, .counters = true };
 	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
 		return false;
 	strncpy(s->directory, directory, sizeof(s->directory) - 1);

@@ -40,7 +40,7 @@ static struct {
 	unsigned notes_written;
 	bool usable;			/* subscribed */
 	bool on;			/* kinds are enabled */
-	bool devices_written;
+	int devices;			/* whose rows are written */
 	uint64_t launches;		/* rows of kind launch that returned success */
 	uint64_t last_flush_ns, last_clock_row_ns, last_buffers_completed;
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_total;
@@ -251,8 +251,8 @@ uint64_t cuda_source_collect(struct writer *w)
 	if (!buffers_take_full(&full))
 		return 0;
 	cupti_clock_read(&self.cupti);
-	if (!self.devices_written)
-		self.devices_written = devices_write(&self.driver, w) > 0;
+	if (!self.devices)
+		self.devices = devices_write(&self.driver, w);
 	do {
 		activity_decode(&self.cupti, w, full.bytes, full.valid);
 		buffers_give_back(&full);
@@ -307,6 +307,12 @@ void cuda_source_periodic(struct writer *w, uint64_t now)
 		host_clock_row(w, t, ok);
 		self.last_clock_row_ns = now;
 	}
+}
+
+const char *const *cuda_source_gpus(unsigned *count)
+{
+	*count = (unsigned)self.devices;
+	return devices_pci();
 }
 
 /* Says once which function an id is; the launches among them are counted. */

@@ -27,6 +27,9 @@ uint64_t cuda_source_collect(struct writer *w);
 /* A few times a second: asks CUPTI for what lies in its buffers, reads drop counts and clocks, writes costs. */
 void cuda_source_periodic(struct writer *w, uint64_t now_ns);
 
+/* PCI ids of the GPUs by CUDA ordinal, once they are known; *count is 0 before. */
+const char *const *cuda_source_gpus(unsigned *count);
+
 /* One API call from a thread's ring: makes the row. */
 struct ring_event;
 void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_event *event, int32_t result, bool has_result);
