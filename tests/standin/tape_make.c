@@ -374,7 +374,7 @@ static void wait_for(uint32_t thread, unsigned stream)
 
 	enter(thread, CBID_SYNC, "cuStreamSynchronize", NULL);
 	start = now;
-	now = MAX(now, gpu_free[stream]);
+	now = MAX(now + 900, gpu_free[stream]);
 	synchronization(stream, start, now);
 	api(thread, CUPTI_API_EXIT, CBID_SYNC, "cuStreamSynchronize", NULL);
 }
