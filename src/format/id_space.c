@@ -4,6 +4,8 @@
 
 #include "base/vec.h"
 
+#define TEXT_OVERHEAD 48u /* bytes that an interner and we need for each text, roughly */
+
 static void generation_release(struct id_generation *g)
 {
 	interner_release(&g->texts);
@@ -43,7 +45,8 @@ int64_t id_space_add(struct id_space *s, const void *text, size_t length)
 	if (index >= 0)
 		return g->base + index;
 	if (g->texts.count > 0 &&
-	    (g->texts.count >= s->count_max || g->texts.bytes + length > s->bytes_max))
+	    (g->texts.count >= s->count_max ||
+	     g->texts.bytes + length + g->texts.count * TEXT_OVERHEAD > s->bytes_max))
 		next_generation(s);
 	if (g->texts.count >= UINT32_MAX - g->base ||
 	    vec_grow((void **)&g->serials, &g->capacity, g->texts.count + 1, sizeof(*g->serials)) <

@@ -19,7 +19,7 @@ struct id_generation {
 
 struct id_space {
 	struct id_generation current, previous;
-	size_t bytes_max, count_max; /* of one generation */
+	size_t bytes_max, count_max; /* of one generation; bytes with all that belongs to a text */
 };
 
 void id_space_init(struct id_space *s, uint32_t first_id, size_t bytes_max, size_t count_max);

@@ -21,7 +21,7 @@ struct writer_options {
 	uint64_t segment_bytes; /* a new segment is begun after this many; 0: 64 MiB */
 	uint64_t
 		max_bytes; /* of all segments of this writer; then it stops (loss size_limit); 0: no limit */
-	size_t string_bytes_max; /* of texts that are remembered: older ones are forgotten; 0: 8 MiB */
+	size_t string_bytes_max; /* memory for texts: older ones are forgotten; 0: 8 MiB */
 	uint32_t string_length_max; /* longer strings are cut (loss string_limit); 0: 64 KiB */
 	int compression_level; /* zstd; 0: 1 */
 };
@@ -55,7 +55,7 @@ uint32_t writer_string(struct writer *w, const char *text, size_t length);
 /*
  * Id of a kernel configuration: equal rows (row->id and values that are missing are ignored) get equal ids. The row is
  * written again in each segment that refers to it. row->name must come from writer_string. It is remembered until
- * 32768 others have been added after it; then it gets a new id. On lack of memory UINT32_MAX, and counted.
+ * 16384 others have been added after it; then it gets a new id. On lack of memory UINT32_MAX, and counted.
  */
 uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *row);
 

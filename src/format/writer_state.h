@@ -14,7 +14,7 @@
 	(1u << 20) /* of a block's BYTES column, and of blocks that wait to be written */
 #define WRITER_PENDING_MAX 128u /* blocks that wait to be written */
 #define WRITER_FUNCTIONS_MAX 4096u
-#define WRITER_CONFIGS_MAX 32768u /* of a generation */
+#define WRITER_CONFIGS_MAX 16384u /* of a generation */
 #define STRING_EMPTY 0u /* id of "" */
 #define STRING_UNKNOWN 1u /* id of "?" */
 #define STRING_FIRST 2u

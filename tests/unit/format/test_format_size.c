@@ -1,3 +1,4 @@
+/* link: -lm */
 /* Rows that resemble a training run need few bytes: docs and the README say how many. */
 #include "recording_fixture.h"
 #include "training_rows.h"

@@ -179,7 +179,7 @@ static void test_forgotten_strings(void **state UNUSED)
 	unsigned segments;
 
 	fixture_open(&f);
-	segments = write_segments(&f, 5000, 400);
+	segments = write_segments(&f, 5000, 4000);
 	for (unsigned n = 0; n < segments; n++) {
 		fixture_map(&f, n, &s);
 		check_references(&s, &r);
