@@ -93,8 +93,7 @@ int load_place(struct trace *t, struct table_data *table, struct error *e)
 	if (row < TRACE_NO_ROW)
 		return 0;
 	table->fixed = false;
-	return error_set(e, E_LIMIT,
-			 "%llu rows are too many for one table; at most %u can be loaded",
+	return error_set(e, E_LIMIT, "%llu rows are too many for one table; the limit is %u",
 			 (unsigned long long)row, TRACE_NO_ROW - 1);
 }
 
@@ -237,6 +236,23 @@ static int decode_blocks(struct load_job *job)
 	return result == 0 && atomic_load(&job->damaged) ? -EAGAIN : result;
 }
 
+/* A few bytes in a file can stand for very many rows. */
+static int check_memory(const struct load_job *job, const char *name, struct error *e)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t row_bytes = 0;
+
+	for (size_t c = 0; c < job->column_count; c++)
+		row_bytes += job->columns[c].schema->width;
+	if (row_bytes * job->table->rows <= memory)
+		return 0;
+	return error_set(e, E_LIMIT,
+			 "table '%s' needs %llu MiB of memory, this machine has %llu; "
+			 "load fewer columns",
+			 name, (unsigned long long)(row_bytes * job->table->rows >> 20),
+			 (unsigned long long)(memory >> 20));
+}
+
 static int permute_column(void *user, unsigned worker, size_t number)
 {
 	struct load_job *job = user;
@@ -305,7 +321,9 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 	do {
 		if (job->first)
 			result = load_place(job->t, job->table, e);
-		if (result == 0 || result == -EAGAIN)
+		if (result == 0)
+			result = check_memory(job, schema->name, e);
+		if (result == 0)
 			result = decode_blocks(job);
 	} while (result == -EAGAIN);
 	if (result == 0)

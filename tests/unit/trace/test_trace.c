@@ -194,6 +194,43 @@ static void loads_columns_one_after_another(void **state)
 	trace_free(t);
 }
 
+struct progress {
+	uint64_t done, total;
+	unsigned calls;
+};
+
+static void note_progress(void *user, uint64_t done, uint64_t total)
+{
+	*(struct progress *)user =
+		(struct progress){ done, total, ((struct progress *)user)->calls + 1 };
+}
+
+static void tells_progress(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	struct progress last = { 0 };
+	struct trace_options options = {
+		.threads = 1,
+		.progress = note_progress,
+		.progress_user = &last,
+	};
+	struct trace *t;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		maker_call(m, MAKER_LAUNCH, 100, 2000 + i, 2001 + i, i);
+		if (i % 1000 == 999)
+			maker_flush(m);
+	}
+	maker_close(m, 9000);
+	assert_int_equal(trace_open(*state, &options, &t, NULL), 0);
+	last.calls = 0;
+	load(t, TABLE_api_call, COLUMN_BIT(api_call, thread));
+	assert_int_equal(last.calls, 3);
+	assert_int_equal(last.done, 3000);
+	assert_int_equal(last.total, 3000);
+	trace_free(t);
+}
+
 static void empty_tables_are_empty(void **state)
 {
 	struct trace *t;
@@ -303,6 +340,7 @@ int main(void)
 		folder_test(reads_values_of_all_types),
 		folder_test(loads_strings_as_a_table),
 		folder_test(loads_columns_one_after_another),
+		folder_test(tells_progress),
 		folder_test(empty_tables_are_empty),
 		folder_test(describes_the_recording),
 		folder_test(opens_one_segment),

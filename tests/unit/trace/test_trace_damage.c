@@ -309,6 +309,45 @@ static void lying_headers(void **state)
 	trace_free(t);
 }
 
+/* Millions of rows in a few bytes: 48 of them can say that 65,536 rows have no value at all. */
+static void too_many_rows(void **state)
+{
+	char *path = strdup(temp_file(*state, "100.0.pit"));
+	struct block_header header = {
+		.magic = BLOCK_MAGIC,
+		.table = TABLE_kernel,
+		.rows = BLOCK_ROWS_MAX,
+	};
+	struct error e = { 0 };
+	struct strbuf bytes;
+	struct maker *m;
+	struct trace *t;
+
+	header.header_crc = crc32c(0, &header, sizeof(header));
+	m = maker_begin(*state, 100, 1000, "./a");
+	maker_flush(m);
+	maker_crash(m);
+	bytes = read_file(path);
+	for (unsigned i = 0; i < 65536; i++)
+		strbuf_add(&bytes, &header, sizeof(header));
+	write_file(path, bytes.data, bytes.length);
+	t = open_recording(*state);
+	assert_true(trace_rows(t, TABLE_kernel) == UINT64_C(1) << 32);
+	assert_int_equal(trace_load(t, TABLE_kernel, 0, &e), E_LIMIT);
+	assert_non_null(strstr(e.text, "4294967296 rows"));
+	trace_free(t);
+
+	write_file(path, bytes.data, bytes.length - sizeof(header));
+	t = open_recording(*state);
+	assert_int_equal(trace_load(t, TABLE_kernel, 0, &e), E_LIMIT);
+	assert_non_null(strstr(e.text, "table 'kernel' needs"));
+	load(t, TABLE_process, 0);
+	assert_int_equal(trace_rows(t, TABLE_process), 1);
+	trace_free(t);
+	strbuf_release(&bytes);
+	free(path);
+}
+
 /* Everything a program could ask for. */
 static void read_all(const char *folder, uint64_t rows_max)
 {
@@ -434,6 +473,7 @@ int main(void)
 		folder_test(copy_of_a_segment_counts_once),
 		folder_test(unknown_tables_are_skipped),
 		folder_test(lying_headers),
+		folder_test(too_many_rows),
 		folder_test(cut_at_every_byte),
 		folder_test(flip_every_byte),
 		folder_test(hostile_payloads),

@@ -129,6 +129,30 @@ static void only_record(void **state)
 	trace_free(t);
 }
 
+/* `pitot record` was killed before it could write about a process. */
+static void record_without_rows(void **state)
+{
+	struct writer_options options = { .directory = *state, .prefix = "record" };
+	struct row_loss row = { .reason = loss_reason_disk_full, .count = 3, .start_ns = 70 };
+	struct trace_loss loss;
+	struct writer *w;
+	struct trace *t;
+
+	ROW_MISSING(&row, loss, detail);
+	assert_int_equal(writer_open(&options, &w, NULL), 0);
+	writer_append(w, TABLE_loss, &row);
+	assert_int_equal(writer_close(&w), 0);
+	maker_close(maker_begin(*state, 100, 1000, "./a"), 5000);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	assert_int_equal(count_losses(t, loss_reason_disk_full, &loss), 1);
+	assert_int_equal(loss.count, 3);
+	assert_string_equal(loss.detail, "");
+	assert_false(trace_process(t, loss.process)->inside);
+	assert_true(trace_process(t, 1 - loss.process)->inside);
+	trace_free(t);
+}
+
 static void twenty_processes(void **state)
 {
 	struct trace *t;
@@ -164,6 +188,7 @@ int main(void)
 		folder_test(reused_pid),
 		folder_test(record_rows_have_a_process),
 		folder_test(only_record),
+		folder_test(record_without_rows),
 		folder_test(twenty_processes),
 	};
 
