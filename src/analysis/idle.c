@@ -16,7 +16,11 @@ const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,	100000,	   1
 struct idle_sweep {
 	const struct trace *trace;
 	const struct calls *calls;
-	uint32_t *previous;			/* call before it of the same thread, TRACE_NO_ROW at the first */
+	/*
+	 * For each call the one before it of the same thread that is inside no other, TRACE_NO_ROW at the first. Where
+	 * that has not ended yet, it is around this one (--api all records calls inside calls).
+	 */
+	uint32_t *previous;
 	uint64_t *busy_until_ns;		/* per GPU; 0: no work yet */
 	struct idle *out;
 };
@@ -37,7 +41,7 @@ static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
 /* Fills previous[]. Rows are ordered by process and start. */
 static int link_calls(struct idle_sweep *s)
 {
-	struct map last = MAP_INIT;	/* thread -> its last call in this process */
+	struct map last = MAP_INIT;	/* thread -> its last call that is inside no other, in this process */
 	uint32_t thread = 0, *previous = s->previous;
 	uint64_t *slot = NULL;
 	int r = 0;
@@ -58,7 +62,8 @@ static int link_calls(struct idle_sweep *s)
 				break;
 			}
 			previous[row] = (uint32_t)*slot;
-			*slot = row;
+			if (*slot == TRACE_NO_ROW || s->calls->end_ns[*slot] <= s->calls->start_ns[row])
+				*slot = row;
 		}
 	}
 	map_release(&last);
@@ -86,27 +91,31 @@ struct gap {
 static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call, uint64_t until)
 {
 	for (call = s->previous[call]; call != TRACE_NO_ROW && until > gap->start_ns; call = s->previous[call]) {
-		uint64_t start = s->calls->start_ns[call], end = s->calls->end_ns[call];
+		uint64_t start = s->calls->start_ns[call], end = MIN(s->calls->end_ns[call], until);
 		enum idle_cause cause = cause_of(s, call);
 
 		if (end <= gap->start_ns)
 			break;
-		/* Calls nest with --api all: only what no later call has covered counts. */
-		if (end < until) {
-			gap->cause_ns[IDLE_HOST] += until - end;
-			until = end;
-		}
+		if (start >= end)
+			continue;	/* after the gap, when the clocks disagree */
+		gap->cause_ns[IDLE_HOST] += until - end;
 		if (start < gap->start_ns) {
 			gap->began_in = cause;
 			start = gap->start_ns;
 		}
-		if (start < until) {
-			gap->cause_ns[cause] += until - start;
-			until = start;
-		}
+		gap->cause_ns[cause] += end - start;
+		until = start;
 	}
 	if (until > gap->start_ns)
 		gap->cause_ns[IDLE_HOST] += until - gap->start_ns;
+}
+
+/* The call that is around this one, or itself. */
+static uint32_t outermost(const struct idle_sweep *s, uint32_t call)
+{
+	uint32_t before = s->previous[call];
+
+	return before != TRACE_NO_ROW && s->calls->end_ns[before] > s->calls->start_ns[call] ? before : call;
 }
 
 static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
@@ -117,6 +126,7 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
 		gap->cause_ns[IDLE_UNKNOWN] = gap->end_ns - gap->start_ns;
 		return;
 	}
+	call = outermost(s, call);
 	called = MIN(MAX(s->calls->start_ns[call], gap->start_ns), gap->end_ns);
 	returned = MIN(MAX(s->calls->end_ns[call], called), gap->end_ns);
 	gap->cause_ns[IDLE_QUEUED] = gap->end_ns - returned;

@@ -53,6 +53,34 @@ static int load(struct report *r, struct error *e)
 	return code;
 }
 
+/* trace_span knows when the last event started; this is when the last one ended. */
+static uint64_t last_end(const struct trace *t, enum table_id table, int column, uint64_t end_ns)
+{
+	const uint64_t *ends = trace_u64(t, table, column);
+	const uint8_t *valid = trace_valid(t, table, column);
+	uint64_t rows = ends ? trace_rows(t, table) : 0;
+
+	for (uint64_t row = 0; row < rows; row++)
+		if (ends[row] > end_ns && (!valid || valid[row]))
+			end_ns = ends[row];
+	return end_ns;
+}
+
+static void find_window(struct report *r)
+{
+	const struct filter *f = &r->options.filter;
+	uint64_t end_ns;
+
+	trace_span(r->trace, &r->span_start_ns, &end_ns);
+	end_ns = last_end(r->trace, TABLE_kernel, COLUMN_kernel_end_ns, end_ns);
+	end_ns = last_end(r->trace, TABLE_memcpy, COLUMN_memcpy_end_ns, end_ns);
+	end_ns = last_end(r->trace, TABLE_memset, COLUMN_memset_end_ns, end_ns);
+	end_ns = last_end(r->trace, TABLE_graph_launch, COLUMN_graph_launch_end_ns, end_ns);
+	r->span_end_ns = last_end(r->trace, TABLE_api_call, COLUMN_api_call_end_ns, end_ns);
+	r->start_ns = MAX(r->span_start_ns, f->since_ns);
+	r->end_ns = MAX(MIN(r->span_end_ns, f->until_ns), r->start_ns);
+}
+
 static int run_busy(struct report *r)
 {
 	return busy_analyze(&r->gpus, &r->selection, &r->busy);
@@ -136,12 +164,13 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 	int code;
 
 	*r = (struct report){ .trace = t, .options = *options };
-	trace_span(t, &r->start_ns, &r->end_ns);
-	r->start_ns = MAX(r->start_ns, options->filter.since_ns);
-	r->end_ns = MAX(MIN(r->end_ns, options->filter.until_ns), r->start_ns);
 	code = load(r, e);
-	if (code >= 0 && (code = analyze(r)) < 0)
-		error_set(e, code, "out of memory");
+	if (code >= 0) {
+		find_window(r);
+		code = analyze(r);
+		if (code < 0)
+			error_set(e, code, "out of memory");
+	}
 	if (code < 0) {
 		report_release(r);
 		return code;

@@ -27,7 +27,8 @@ struct report_options {
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t start_ns, end_ns;	/* the window; without one the span of the recording */
+	uint64_t span_start_ns, span_end_ns;	/* from the first event of the recording to the end of the last */
+	uint64_t start_ns, end_ns;	/* the window; without one the span */
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;

@@ -63,12 +63,10 @@ static void key_thread(struct view *v, uint32_t process, uint32_t thread)
 static void write_identity(struct view *v, const char *path)
 {
 	const struct trace *t = v->r->trace;
-	uint64_t start_ns, end_ns;
 
-	trace_span(t, &start_ns, &end_ns);
 	json_key_string(&v->j, "recording", path);
-	json_key_i64(&v->j, "start_unix_ns", (int64_t)start_ns + trace_realtime_offset_ns(t));
-	json_key_u64(&v->j, "duration_ns", end_ns - start_ns);
+	json_key_i64(&v->j, "start_unix_ns", (int64_t)v->origin_ns + trace_realtime_offset_ns(t));
+	json_key_u64(&v->j, "duration_ns", v->r->span_end_ns - v->origin_ns);
 	key_object(v, "window");
 	key_time(v, "start_ns", v->r->start_ns);
 	key_time(v, "end_ns", v->r->end_ns);
@@ -469,10 +467,8 @@ static void write_cost(struct view *v)
 
 void report_print_json(const struct report *r, const char *path, uint64_t top, struct strbuf *out)
 {
-	struct view v = { .j = JSON_PRETTY(out), .r = r, .top = top };
-	uint64_t end_ns;
+	struct view v = { .j = JSON_PRETTY(out), .r = r, .origin_ns = r->span_start_ns, .top = top };
 
-	trace_span(r->trace, &v.origin_ns, &end_ns);
 	json_object(&v.j);
 	write_identity(&v, path);
 	write_verdict(&v);

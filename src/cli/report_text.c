@@ -103,9 +103,8 @@ static void print_header(const struct report_view *v)
 	const struct trace_process *p = main_process(r->trace);
 	const struct filter *f = &r->options.filter;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
-	uint64_t start_ns, end_ns;
+	uint64_t start_ns = r->span_start_ns;
 
-	trace_span(r->trace, &start_ns, &end_ns);
 	if (p)
 		text_safe(&line, p->command, strlen(p->command));
 	style_add(v->out, v->color, STYLE_BOLD, line.length ? strbuf_text(&line) : v->path);
@@ -117,7 +116,7 @@ static void print_header(const struct report_view *v)
 	}
 	add_date(r, start_ns, &line);
 	strbuf_adds(&line, ", ");
-	human_duration(&line, end_ns - start_ns);
+	human_duration(&line, r->span_end_ns - start_ns);
 	strbuf_addf(&line, ", %zu process%s, ", trace_process_count(r->trace),
 		    trace_process_count(r->trace) == 1 ? "" : "es");
 	human_count(&line, trace_rows(r->trace, TABLE_kernel));

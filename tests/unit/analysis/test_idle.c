@@ -1,0 +1,143 @@
+#include "analysis/idle.h"
+
+#include "report_fixture.h"
+
+/* Thread 101 launches all of it; the figures are the comments of each step. */
+static void each_nanosecond_has_one_cause(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t k = maker_config(m, "k", 1, 32);
+	struct analyzed a;
+	const struct gpu_idle *g;
+	uint64_t sum = 0;
+
+	maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1);		/* before: 1000 */
+	maker_kernel(m, k, 7, 10000, 11000, 1);
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 9600, 11200, 90);	/* sync: 200 */
+	maker_call(m, MAKER_LAUNCH, 101, 12000, 12400, 2);		/* host: 800, launch: 400 */
+	maker_kernel(m, k, 7, 13000, 14000, 2);				/* queued: 600 */
+	maker_call(m, MAKER_LAUNCH, 101, 12500, 12700, 3);
+	maker_kernel(m, k, 7, 14500, 15000, 3);				/* queued: 500 */
+	maker_kernel(m, k, 7, 16000, 17000, 999);			/* unknown: 1000 */
+	maker_call(m, MAKER_MEMCPY, 101, 17100, 17600, 5);		/* host: 100, copy: 500 */
+	maker_memcpy(m, copy_kind_HtoD, 8, 7, 17700, 18000, 5);		/* queued: 100 */
+	maker_call(m, MAKER_MALLOC, 101, 20000, 23000, 91);		/* memory: 3000 */
+	maker_call(m, MAKER_LAUNCH, 101, 218000, 219000, 6);		/* host: 2000 + 195000, launch: 1000 */
+	maker_kernel(m, k, 7, 220000, 221000, 6);			/* queued: 1000 */
+	maker_call(m, MAKER_LAUNCH, 101, 219000, 219500, 7);
+	maker_kernel(m, k, 7, 240000, 241000, 7);			/* queued: 19000 */
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 220000, 243000, 92);	/* after: 2000 */
+	/* Another thread's calls are no excuse. */
+	maker_call(m, MAKER_LAUNCH, 102, 100000, 200000, 93);
+	maker_close(m, 250000);
+	analyze(&a, *state, EVERYTHING);
+	g = &a.report.idle.gpus[0];
+	assert_int_equal(g->cause_ns[IDLE_BEFORE], 1000);
+	assert_int_equal(g->cause_ns[IDLE_SYNC], 200);
+	assert_int_equal(g->cause_ns[IDLE_HOST], 800 + 100 + 2000 + 195000);
+	assert_int_equal(g->cause_ns[IDLE_LAUNCH], 400 + 1000);
+	assert_int_equal(g->cause_ns[IDLE_COPY], 500);
+	assert_int_equal(g->cause_ns[IDLE_MEMORY], 3000);
+	assert_int_equal(g->cause_ns[IDLE_QUEUED], 600 + 500 + 100 + 1000 + 19000);
+	assert_int_equal(g->cause_ns[IDLE_UNKNOWN], 1000);
+	assert_int_equal(g->cause_ns[IDLE_AFTER], 2000);
+	for (int i = 0; i < IDLE_CAUSES; i++)
+		sum += g->cause_ns[i];
+	assert_int_equal(g->total_ns, sum);
+	/* Gaps of 500 and 700; 2000 and 1000; 19000; 202000. */
+	assert_int_equal(g->gaps[0], 2);
+	assert_int_equal(g->gaps_ns[0], 1200);
+	assert_int_equal(g->gaps[1], 2);
+	assert_int_equal(g->gaps[2], 1);
+	assert_int_equal(g->gaps[3], 1);
+	assert_int_equal(g->longest_ns, 202000);
+	assert_int_equal(g->longest_start_ns, 18000);
+	/* The first gap began in the synchronization; the last one's work had waited for 20.5 us. */
+	assert_int_equal(g->after_sync, 1);
+	assert_int_equal(g->after_sync_ns, 2000);
+	assert_int_equal(g->latency_ns, 19000);
+	assert_int_equal(g->launching_ns, 500 + 700 + 1000);
+	assert_int_equal(g->waiting_ns, 1000 + 201000);
+	analyzed_release(&a);
+}
+
+static void nested_calls_count_once(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t k = maker_config(m, "k", 1, 32);
+	struct analyzed a;
+	const struct gpu_idle *g;
+
+	maker_call(m, MAKER_LAUNCH, 101, 500, 600, 1);
+	maker_kernel(m, k, 7, 1000, 2000, 1);
+	/* As --api all records it: calls of the driver inside calls of the runtime. */
+	maker_call(m, MAKER_MEMCPY, 101, 2100, 2900, 50);
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 2300, 2500, 51);
+	maker_call(m, MAKER_RUNTIME_LAUNCH, 101, 3000, 3500, 52);
+	maker_call(m, MAKER_LAUNCH, 101, 3100, 3400, 2);
+	maker_kernel(m, k, 7, 4000, 5000, 2);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	g = &a.report.idle.gpus[0];
+	/* 2000-2100 host, 2100-2900 copy, 2900-3000 host, 3000-3500 launch, 3500-4000 queued: the outer calls count. */
+	assert_int_equal(g->cause_ns[IDLE_HOST], 200);
+	assert_int_equal(g->cause_ns[IDLE_COPY], 800);
+	assert_int_equal(g->cause_ns[IDLE_SYNC], 0);
+	assert_int_equal(g->cause_ns[IDLE_LAUNCH], 500);
+	assert_int_equal(g->cause_ns[IDLE_QUEUED], 500);
+	analyzed_release(&a);
+}
+
+static void another_processes_work_keeps_a_gpu_busy(void **state)
+{
+	struct analyzed a;
+
+	for (uint32_t pid = 100; pid < 102; pid++) {
+		struct maker *m = begin(*state, pid);
+		uint64_t offset = (pid - 100) * 1000;
+
+		maker_call(m, MAKER_LAUNCH, pid, 100 + offset, 200 + offset, 1);
+		maker_kernel(m, maker_config(m, "k", 1, 32), 7, 1000 + offset, 2000 + offset, 1);
+		maker_close(m, 3000);
+	}
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.idle.gpus[0].total_ns, 900);
+	assert_int_equal(a.report.idle.gpus[0].cause_ns[IDLE_BEFORE], 900);
+	analyzed_release(&a);
+}
+
+/* Clocks that disagree, and a hostile file, must not make causes longer than their gap. */
+static void calls_that_cannot_be_are_no_causes(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t k = maker_config(m, "k", 1, 32);
+	struct analyzed a;
+	const struct gpu_idle *g;
+
+	maker_kernel(m, k, 7, 1000, 2000, 1);
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 2500, 2400, 9);	/* ends before it begins */
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 2900, 5000, 8);
+	maker_call(m, MAKER_LAUNCH, 101, 6000, 6500, 2);		/* begins after its kernel */
+	maker_kernel(m, k, 7, 3000, 4000, 2);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	g = &a.report.idle.gpus[0];
+	assert_int_equal(g->gaps_ns[1], 1000);
+	assert_int_equal(g->cause_ns[IDLE_SYNC], 100);
+	assert_int_equal(g->cause_ns[IDLE_HOST], 900);
+	assert_int_equal(g->cause_ns[IDLE_LAUNCH] + g->cause_ns[IDLE_QUEUED], 0);
+	assert_int_equal(a.report.launches.before_call, 1);
+	analyzed_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(each_nanosecond_has_one_cause),
+		folder_test(nested_calls_count_once),
+		folder_test(another_processes_work_keeps_a_gpu_busy),
+		folder_test(calls_that_cannot_be_are_no_causes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
