@@ -326,12 +326,11 @@ static const char *why_no_gpu_data(const struct record_end *end, char *buffer, s
 {
 	if (end->kernels || end->copies || end->sets || end->graph_launches)
 		return NULL;
-	if (end->no_gpu_reason[0])
-		return end->no_gpu_reason;
-	if (checks_no_gpu_reason(buffer, size))
-		return buffer;
-	return end->gpu_processes ? "the command ran nothing on a GPU while it was recorded"
-				  : "the command did not use CUDA";
+	if (end->cupti_reason[0])
+		return end->cupti_reason;
+	if (end->cupti_on)
+		return "the command ran nothing on a GPU while it was recorded";
+	return checks_no_gpu_reason(buffer, size) ? buffer : "the command did not use CUDA";
 }
 
 static void report_end(struct recording *r)

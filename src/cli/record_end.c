@@ -85,8 +85,8 @@ static int add_costs(struct trace *t, struct record_end *end, struct error *e)
 	return 0;
 }
 
-/* The reason that the recorder gave where CUPTI could not be used. */
-static int find_reason(struct trace *t, struct record_end *end, struct error *e)
+/* What the recorder in the command said about CUPTI. */
+static int read_cupti(struct trace *t, struct record_end *end, struct error *e)
 {
 	uint64_t rows = trace_rows(t, TABLE_capability);
 	int r = trace_load(t, TABLE_capability, 0, e);
@@ -95,11 +95,13 @@ static int find_reason(struct trace *t, struct record_end *end, struct error *e)
 	const uint32_t *reasons = trace_u32(t, TABLE_capability, COLUMN_capability_reason);
 
 	for (uint64_t i = 0; r >= 0 && names && states && reasons && i < rows; i++) {
-		const char *name = trace_string(t, names[i]), *reason = trace_string(t, reasons[i]);
-
-		if (states[i] == capability_state_unavailable && *reason &&
-		    (!strcmp(name, "cupti") || !end->no_gpu_reason[0]))
-			snprintf(end->no_gpu_reason, sizeof(end->no_gpu_reason), "%s", reason);
+		if (strcmp(trace_string(t, names[i]), "cupti") != 0)
+			continue;
+		if (states[i] == capability_state_on)
+			end->cupti_on = true;
+		else
+			snprintf(end->cupti_reason, sizeof(end->cupti_reason), "%s",
+				 trace_string(t, reasons[i]));
 	}
 	return r;
 }
@@ -119,14 +121,14 @@ int record_end_read(const char *directory, struct record_end *end, struct error 
 	end->graph_launches = trace_rows(t, TABLE_graph_launch);
 	end->processes = trace_process_count(t);
 	for (size_t i = 0; i < end->processes; i++)
-		end->gpu_processes += trace_process(t, i)->inside;
+		end->inside += trace_process(t, i)->inside;
 	r = add_costs(t, end, e);
 	if (r >= 0)
 		r = count_launches(t, end, e);
 	if (r >= 0)
 		r = add_busy(t, end, e);
 	if (r >= 0)
-		r = find_reason(t, end, e);
+		r = read_cupti(t, end, e);
 	trace_free(t);
 	return r;
 }
@@ -153,8 +155,8 @@ static void seen_line(const struct record_end *end, struct strbuf *out)
 	add_count(out, end->copies + end->sets, "copy or memory set, ", "copies and memory sets, ");
 	add_count(out, end->launches, "launch, ", "launches, ");
 	add_count(out, end->processes, "process", "processes");
-	if (end->gpu_processes && end->gpu_processes != end->processes)
-		strbuf_addf(out, " (%zu with Pitot inside)", end->gpu_processes);
+	if (end->inside && end->inside != end->processes)
+		strbuf_addf(out, " (%zu with Pitot inside)", end->inside);
 }
 
 static void cost_line(const struct record_end *end, struct strbuf *out)
@@ -258,7 +260,7 @@ void record_end_json(const struct record_end *end, const char *directory, const 
 	json_key_u64(&json, "graph_launches", end->graph_launches);
 	json_key_u64(&json, "launches", end->launches);
 	json_key_u64(&json, "processes", end->processes);
-	json_key_u64(&json, "processes_inside", end->gpu_processes);
+	json_key_u64(&json, "processes_inside", end->inside);
 	json_key_u64(&json, "gpus", end->gpus);
 	json_key_u64(&json, "gpu_busy_ns", end->busy_ns);
 	json_key_u64(&json, "lost", end->lost);

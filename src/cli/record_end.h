@@ -2,25 +2,29 @@
 #ifndef PITOT_CLI_RECORD_END_H
 #define PITOT_CLI_RECORD_END_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "trace/trace.h"
 
 struct record_end {
-	uint64_t elapsed_ns; /* of the command */
-	uint64_t bytes;
+	/* Wall time of the command, and size of the recording. */
+	uint64_t elapsed_ns, bytes;
 	uint64_t kernels, copies, sets, graph_launches, launches;
-	size_t processes, gpu_processes;
+	/* All processes, and those with the recorder inside. */
+	size_t processes, inside;
+	/* GPUs that worked; the union of their work, and the time from first to last work; of all added. */
 	size_t gpus;
-	uint64_t busy_ns; /* union of GPU work, all GPUs added */
-	uint64_t gpu_span_ns; /* first to last GPU work, all GPUs added */
-	uint64_t lost; /* all counts added; an unknown one counts as 1 */
-	char lost_most[64]; /* reason of the greatest loss */
-	uint64_t callbacks, callback_ns; /* Pitot on the command's threads */
-	uint64_t collector_ns; /* CPU of Pitot's own threads */
-	uint64_t setup_ns, exit_ns;
-	char no_gpu_reason
-		[512]; /* why there are no GPU data, as the recorder in the command told; "" if it did not */
+	uint64_t busy_ns, gpu_span_ns;
+	/* All losses added, an unknown count as 1; the reason of the greatest. */
+	uint64_t lost;
+	char lost_most[64];
+	/* The recorder on the command's threads, CPU of its own threads, at start and at exit. */
+	uint64_t callbacks, callback_ns, collector_ns, setup_ns, exit_ns;
+	/* CUPTI worked in at least one process; why it did not in another, "" if it was not tried. */
+	bool cupti_on;
+	char cupti_reason[512];
 };
 
 /* Reads the recording. 0 or a negative code. */
