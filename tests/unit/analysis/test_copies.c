@@ -1,0 +1,85 @@
+#include "analysis/copies.h"
+
+#include "analysis/syncs.h"
+#include "report_fixture.h"
+
+static void copies_are_grouped_by_kinds(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct row_memcpy untimed = { .bytes = 1000, .kind = copy_kind_HtoD, .source_kind = memory_kind_pinned,
+				      .destination_kind = memory_kind_device, .context = 1, .stream = 7 };
+	struct analyzed a;
+	const struct copies *c = &a.report.copies;
+
+	maker_memcpy(m, copy_kind_HtoD, 4000, 7, 1000, 2000, 1);
+	maker_memcpy(m, copy_kind_HtoD, 8000, 7, 2000, 5000, 2);
+	maker_memcpy(m, copy_kind_DtoH, 300, 7, 6000, 6100, 3);
+	maker_memset(m, 64, 7, 7000, 7050, 4);
+	ROW_MISSING(&untimed, memcpy, start_ns);
+	ROW_MISSING(&untimed, memcpy, end_ns);
+	writer_append(m->writer, TABLE_memcpy, &untimed);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(c->count, 3);
+	assert_int_equal(c->items[0].kind, copy_kind_HtoD);
+	assert_int_equal(c->items[0].source, memory_kind_pinned);
+	assert_int_equal(c->items[0].destination, memory_kind_device);
+	assert_int_equal(c->items[0].count, 3);
+	assert_int_equal(c->items[0].bytes, 13000);
+	assert_int_equal(c->items[0].async, 2);
+	/* The bandwidth leaves out the copy of which the time is not known. */
+	assert_int_equal(c->items[0].timed, 2);
+	assert_int_equal(c->items[0].timed_bytes, 12000);
+	assert_int_equal(c->items[0].total_ns, 4000);
+	assert_int_equal(c->items[1].kind, copy_kind_DtoH);
+	assert_true(c->items[2].set);
+	assert_int_equal(c->items[2].bytes, 64);
+	assert_int_equal(c->all.count, 4);
+	assert_int_equal(c->all.total_ns, 4100);
+	assert_int_equal(c->all.total_ns, a.report.busy.gpus[0].sum_ns[GPU_WORK_COPY]);
+	analyzed_release(&a);
+}
+
+static void waiting_calls_are_grouped_by_call_and_thread(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct analyzed a;
+	const struct syncs *s = &a.report.syncs;
+	size_t length;
+
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 10, 1000, 1500, 1);
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 10, 2000, 2100, 2);
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 11, 2000, 2050, 3);
+	maker_call(m, MAKER_MEMCPY, 10, 3000, 3070, 4);
+	maker_call(m, MAKER_LAUNCH, 10, 4000, 4900, 5);
+	maker_synchronization(m, synchronization_kind_stream, 7, 1100, 1400, 1);
+	maker_synchronization(m, synchronization_kind_context, 7, 2000, 2010, 2);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(s->count, 3);
+	assert_int_equal(s->items[0].count, 2);
+	assert_int_equal(s->items[0].total_ns, 600);
+	assert_int_equal(s->items[0].max_ns, 500);
+	assert_int_equal(s->items[0].thread, 10);
+	assert_non_null(calls_function_name(a.trace, s->items[0].function, &length));
+	assert_int_equal(length, sizeof("cudaStreamSynchronize") - 1);
+	assert_int_equal(s->items[1].kind, api_kind_memcpy);
+	assert_int_equal(s->items[2].thread, 11);
+	assert_int_equal(s->sync_count, 3);
+	assert_int_equal(s->sync_ns, 650);
+	assert_int_equal(s->copy_ns, 70);
+	assert_int_equal(s->longest_thread_ns, 600);
+	assert_int_equal(s->kinds[synchronization_kind_stream].total_ns, 300);
+	assert_int_equal(s->kinds[synchronization_kind_context].count, 1);
+	analyzed_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(copies_are_grouped_by_kinds),
+		folder_test(waiting_calls_are_grouped_by_call_and_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

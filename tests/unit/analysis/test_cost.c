@@ -1,0 +1,72 @@
+#include "analysis/cost.h"
+
+#include "report_fixture.h"
+
+static void costs_are_summed(void **state)
+{
+	struct row_cost write = { .start_ns = 0, .end_ns = 10, .kind = cost_kind_write, .count = 1, .total_ns = 5, .bytes = 100 };
+	struct analyzed a;
+	const struct cost *c = &a.report.cost;
+
+	for (uint32_t pid = 100; pid < 102; pid++) {
+		struct maker *m = begin(*state, pid);
+		struct row_cost memory = { .kind = cost_kind_memory, .bytes = 4096 };
+
+		maker_cost(m, cost_kind_callback, 0, 1000, 10, 70);
+		maker_cost(m, cost_kind_callback, 1000, 2000, 20, 130);
+		maker_cost(m, cost_kind_setup, 0, 0, 1, 1000);
+		maker_cost(m, cost_kind_collector, 0, 0, 1, 9);
+		writer_append(m->writer, TABLE_cost, &write);
+		writer_append(m->writer, TABLE_cost, &memory);
+		memory.bytes = 1024;
+		writer_append(m->writer, TABLE_cost, &memory);
+		maker_close(m, 9000);
+	}
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(c->kinds[cost_kind_callback].count, 60);
+	assert_int_equal(c->kinds[cost_kind_callback].total_ns, 400);
+	assert_int_equal(c->kinds[cost_kind_write].bytes, 200);
+	assert_int_equal(c->kinds[cost_kind_memory].bytes, 8192);
+	assert_int_equal(c->target_ns, 2400);
+	assert_int_equal(c->loss_count, 0);
+	analyzed_release(&a);
+}
+
+static void losses_are_summed_by_reason_and_detail(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct analyzed a;
+	const struct cost *c = &a.report.cost;
+
+	maker_loss(m, loss_reason_ring_full, 5, 1000, 2000, "thread 7");
+	maker_loss(m, loss_reason_ring_full, 3, 3000, 4000, "thread 7");
+	maker_loss(m, loss_reason_ring_full, 1, 500, 600, "thread 8");
+	maker_loss(m, loss_reason_cupti_dropped, 0, 700, 800, NULL);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(c->loss_count, 3);
+	assert_int_equal(c->losses[0].reason + c->losses[1].reason + c->losses[2].reason,
+			 2 * loss_reason_ring_full + loss_reason_cupti_dropped);
+	for (size_t i = 0; i < c->loss_count; i++) {
+		const struct loss_sum *l = &c->losses[i];
+
+		assert_int_equal(l->unknown, l->reason == loss_reason_cupti_dropped);
+		if (l->count == 8) {
+			assert_string_equal(l->detail, "thread 7");
+			assert_int_equal(l->start_ns, 1000);
+			assert_int_equal(l->end_ns, 4000);
+		}
+	}
+	assert_string_equal(loss_reason_name(200), "unknown");
+	analyzed_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(costs_are_summed),
+		folder_test(losses_are_summed_by_reason_and_detail),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

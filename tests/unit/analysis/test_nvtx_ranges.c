@@ -1,0 +1,126 @@
+#include "analysis/nvtx_ranges.h"
+
+#include <string.h>
+
+#include "report_fixture.h"
+
+static struct trace *open_trace(const char *folder)
+{
+	struct trace_options options = { .threads = 1 };
+	struct error e = { 0 };
+	struct trace *t;
+
+	if (trace_open(folder, &options, &t, &e) < 0)
+		fail_msg("%s", e.text);
+	return t;
+}
+
+static const struct nvtx_range *find(const struct trace *t, const struct nvtx_ranges *n, const char *text)
+{
+	for (size_t i = 0; i < n->count; i++)
+		if (!strcmp(trace_string(t, n->items[i].message), text))
+			return &n->items[i];
+	fail_msg("no range %s", text);
+	return NULL;
+}
+
+static void event(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_t domain, uint64_t range,
+		  const char *text, uint64_t time_ns)
+{
+	struct row_nvtx row = { .time_ns = time_ns, .kind = (uint8_t)kind, .thread = thread, .domain = domain,
+				.range = range };
+
+	if (text)
+		row.message = maker_string(m, text);
+	else
+		ROW_MISSING(&row, nvtx, message);
+	if (!range)
+		ROW_MISSING(&row, nvtx, range);
+	writer_append(m->writer, TABLE_nvtx, &row);
+}
+
+static void ranges_nest_by_thread_and_domain(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	const struct nvtx_range *a, *b;
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	event(m, nvtx_kind_push, 10, 0, 0, "a", 1000);
+	event(m, nvtx_kind_push, 10, 1, 0, "b", 1100);	/* another domain */
+	event(m, nvtx_kind_push, 10, 0, 0, "c", 1200);
+	event(m, nvtx_kind_push, 11, 0, 0, "d", 1250);	/* another thread */
+	event(m, nvtx_kind_pop, 10, 1, 0, NULL, 1300);	/* ends b, in the middle */
+	event(m, nvtx_kind_push, 10, 0, 0, "e", 1350);
+	event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1400);	/* e */
+	event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1500);	/* c */
+	event(m, nvtx_kind_pop, 10, 1, 0, NULL, 1550);	/* nothing open in domain 1 */
+	event(m, nvtx_kind_start, 10, 0, 5, "s", 1600);
+	event(m, nvtx_kind_end, 11, 0, 5, NULL, 1700);	/* by another thread */
+	event(m, nvtx_kind_end, 11, 0, 5, NULL, 1800);	/* twice */
+	event(m, nvtx_kind_mark, 10, 0, 0, "mark", 1900);
+	maker_call(m, MAKER_LAUNCH, 10, 1220, 1230, 1);
+	maker_call(m, MAKER_LAUNCH, 10, 1320, 1330, 2);
+	maker_call(m, MAKER_LAUNCH, 10, 1990, 1995, 3);
+	maker_call(m, MAKER_LAUNCH, 12, 2000, 2001, 4);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, true, &e), 0);
+	assert_int_equal(n.count, 6);
+	assert_int_equal(n.unmatched, 2);
+	a = find(t, &n, "a");
+	assert_true(a->open);
+	assert_int_equal(a->end_ns, 2000);
+	assert_int_equal(a->parent, NVTX_NO_RANGE);
+	b = find(t, &n, "b");
+	assert_int_equal(b->end_ns, 1300);
+	assert_ptr_equal(&n.items[b->parent], a);
+	assert_ptr_equal(&n.items[find(t, &n, "c")->parent], b);
+	assert_ptr_equal(&n.items[find(t, &n, "e")->parent], find(t, &n, "c"));
+	assert_int_equal(find(t, &n, "c")->end_ns, 1500);
+	assert_true(find(t, &n, "d")->open);
+	assert_int_equal(find(t, &n, "s")->end_ns, 1700);
+	assert_false(find(t, &n, "s")->pushed);
+	assert_ptr_equal(&n.items[n.of_call[0]], find(t, &n, "c"));
+	assert_ptr_equal(&n.items[n.of_call[1]], find(t, &n, "c"));
+	assert_ptr_equal(&n.items[n.of_call[2]], a);
+	assert_int_equal(n.of_call[3], NVTX_NO_RANGE);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+/* Pops without pushes and deep nesting in two domains must stay linear. */
+static void odd_orders_stay_fast(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	for (uint64_t i = 1; i <= 50000; i++) {
+		event(m, nvtx_kind_push, 10, 0, 0, "x", i * 4);
+		event(m, nvtx_kind_pop, 10, 2, 0, NULL, i * 4 + 1);
+		event(m, nvtx_kind_push, 10, 1, 0, "y", i * 4 + 2);
+	}
+	for (uint64_t i = 1; i <= 50000; i++)
+		event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1000000 + i);
+	maker_close(m, 2000000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, false, &e), 0);
+	assert_int_equal(n.count, 100000);
+	assert_int_equal(n.unmatched, 50000);
+	assert_null(n.of_call);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(ranges_nest_by_thread_and_domain),
+		folder_test(odd_orders_stay_fast),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

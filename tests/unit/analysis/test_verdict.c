@@ -1,0 +1,144 @@
+#include "analysis/verdict.h"
+
+#include <string.h>
+
+#include "report_fixture.h"
+
+/* A thread that does `step` n times; each writes its calls and kernels and returns when the next one begins. */
+typedef uint64_t step_function(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n);
+
+static void check(const char *folder, step_function *step, enum verdict_kind expected)
+{
+	struct maker *m = begin(folder, 100);
+	uint32_t kernel = maker_config(m, "k", 1, 32);
+	struct strbuf text = STRBUF_INIT;
+	struct analyzed a;
+	uint64_t now = 1000;
+
+	for (uint64_t n = 1; n <= 100; n++)
+		now = step(m, kernel, now, n);
+	maker_close(m, now);
+	analyze(&a, folder, EVERYTHING);
+	assert_string_equal(verdict_name(a.report.verdict.kind), verdict_name(expected));
+	verdict_sentence(&a.report.verdict, &text);
+	assert_false(text.failed);
+	assert_non_null(strstr(strbuf_text(&text), expected == VERDICT_NO_WORK ? "nothing" : "GPU 0 works"));
+	strbuf_release(&text);
+	analyzed_release(&a);
+}
+
+/* The queue is always full: launches every 2 us, kernels of 10 us. */
+static uint64_t queue_full(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 1500, n);
+	maker_kernel(m, kernel, 7, 10000 * n, 10000 * n + 9900, n);
+	return now + 2000;
+}
+
+static void gpu_bound(void **state)
+{
+	check(*state, queue_full, VERDICT_GPU);
+}
+
+/* Launches every 6 us, kernels of 2 us, 4 us after the call began. */
+static uint64_t one_by_one(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2000, n);
+	maker_kernel(m, kernel, 7, now + 4000, now + 6000, n);
+	return now + 6000;
+}
+
+static void launch_bound(void **state)
+{
+	check(*state, one_by_one, VERDICT_LAUNCH);
+}
+
+/* So short that the next launch has always returned before the kernel ends; the GPU still starves. */
+static uint64_t tiny_kernels(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2400, n);
+	maker_kernel(m, kernel, 7, now + 6000, now + 7000, n);
+	return now + 2500;
+}
+
+static void launch_bound_with_launches_in_flight(void **state)
+{
+	check(*state, tiny_kernels, VERDICT_LAUNCH);
+}
+
+static uint64_t copy_and_compute(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_MEMCPY, 10, now, now + 1000, 2 * n);
+	maker_memcpy(m, copy_kind_HtoD, 1 << 20, 7, now + 1000, now + 51000, 2 * n);
+	maker_call(m, MAKER_LAUNCH, 10, now + 1000, now + 3000, 2 * n + 1);
+	maker_kernel(m, kernel, 7, now + 52000, now + 60000, 2 * n + 1);
+	return now + 60000;
+}
+
+static void copy_bound(void **state)
+{
+	check(*state, copy_and_compute, VERDICT_COPY);
+}
+
+/* Launch, wait, think for 200 us, again. */
+static uint64_t wait_each_time(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2000, 2 * n);
+	maker_kernel(m, kernel, 7, now + 4000, now + 50000, 2 * n);
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 10, now + 2000, now + 52000, 2 * n + 1);
+	return now + 250000;
+}
+
+static void sync_bound(void **state)
+{
+	check(*state, wait_each_time, VERDICT_SYNC);
+}
+
+/* All was launched long before; the GPU takes 6 us between kernels of 4 us. */
+static uint64_t far_ahead(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 900, n);
+	maker_kernel(m, kernel, 7, 200000 + 10000 * n, 204000 + 10000 * n, n);
+	return now + 1000;
+}
+
+static void latency_bound(void **state)
+{
+	check(*state, far_ahead, VERDICT_LATENCY);
+}
+
+/* 5 ms of other things between launches that nobody waits for. */
+static uint64_t slow_host(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2000, n);
+	maker_kernel(m, kernel, 7, now + 4000, now + 50000, n);
+	return now + 5000000;
+}
+
+static void host_bound(void **state)
+{
+	check(*state, slow_host, VERDICT_HOST);
+}
+
+static uint64_t nothing(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	(void)kernel;
+	maker_call(m, MAKER_MALLOC, 10, now, now + 10, n);
+	return now + 100;
+}
+
+static void no_work(void **state)
+{
+	check(*state, nothing, VERDICT_NO_WORK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(gpu_bound),	   folder_test(launch_bound), folder_test(launch_bound_with_launches_in_flight),
+		folder_test(copy_bound),   folder_test(sync_bound),   folder_test(latency_bound),
+		folder_test(host_bound),   folder_test(no_work),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
