@@ -6,8 +6,8 @@
 #include "base/strbuf.h"
 #include "symbol/name_tree.h"
 
-/* Removes wrappers and arguments that say nothing. Returns the tree's new root, never NULL. */
-struct name *name_simplify(struct name *root, struct arena *arena);
+/* Removes wrappers and arguments that say nothing. Returns the new root of the tree n, never NULL. */
+struct name *name_simplify(struct name *n, struct arena *arena);
 
 /* Whether the label means something only together with its scope, as "functor" does. */
 bool name_is_vague(const struct name *n);
