@@ -28,8 +28,9 @@ int nvtx_source_attach_extension(void *extension);
 
 /*
  * Whether calls are recorded now; off outside the window of --delay and --duration. Domains, categories and registered
- * strings are noted all the same. Before the first call, events are kept in the rings, and it is decided when the
- * collector takes them: so those of a program's first moments are not lost. Collector thread.
+ * strings are noted all the same. Called before the collector's thread begins, so that a program's first calls are kept,
+ * then by the collector. Until the first call, events wait in the rings, and it is decided when the collector takes
+ * them; in the child of a fork they are dropped.
  */
 void nvtx_source_window(bool on);
 

@@ -19,18 +19,21 @@
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvtx_client.h"
 
+#ifndef WITH_COLLECTOR
 atomic_bool collector_idle;
+
+void collector_wake(void)
+{
+	atomic_store(&collector_idle, false);
+}
+#endif
+
 static bool taping;
 static struct {
 	struct tape_nvtx call;
 	char text[64];
 } taped[32];
 static unsigned taped_count;
-
-void collector_wake(void)
-{
-	atomic_store(&collector_idle, false);
-}
 
 bool tape_running(void)
 {
