@@ -1,6 +1,6 @@
 /*
- * bench_format: what the file format costs. Writes rows that resemble a training run and replays of a CUDA graph,
- * reads them back, and prints bytes and nanoseconds of CPU a row.
+ * bench_format: what the file format costs. Writes rows that resemble a training run and replays of
+ * a CUDA graph, reads them back, and prints bytes and nanoseconds of CPU a row.
  *
  *	bench_format [rows in thousands] [flush after so many rows] [zstd level]
  */

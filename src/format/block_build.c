@@ -50,11 +50,15 @@ static bool is_missing(uint64_t set, int column)
 }
 
 /*
- * Sorting is stable. Rows come nearly sorted: mostly in order with some that are late by a few rows, which insertion
- * handles; or, when several threads have gathered them, as some long sorted runs, which merging handles.
+ * Sorting is stable. Rows come nearly sorted: mostly in order with some that are late by a few
+ * rows, which insertion handles; or, when several threads have gathered them, as some long sorted
+ * runs, which merging handles.
  */
 
-/* Fills b->values with the rows' times, 0 for none, and b->order with rows without a time before all others. */
+/*
+ * Fills b->values with the rows' times, 0 for none, and b->order with rows without a time before
+ * all others.
+ */
 static bool start_order(struct block_builder *b, const struct block_rows *in)
 {
 	int column = in->table->time_column;

@@ -25,9 +25,9 @@ struct block_rows {
 };
 
 /*
- * Appends the block with this number to out, and sets *header to what was written. The rows are sorted by the
- * table's time column, rows without a time first; rows of equal times keep their order. 0 or -ENOMEM, and then out
- * is as before.
+ * Appends the block with this number to out, and sets *header to what was written. The rows are
+ * sorted by the table's time column, rows without a time first; rows of equal times keep their
+ * order. 0 or -ENOMEM, and then out is as before.
  */
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
 		struct strbuf *out, struct block_header *header) MUST_USE;

@@ -219,7 +219,10 @@ static int narrow(const struct column_schema *column, const uint64_t *from, size
 	return over ? E_FORMAT : 0;
 }
 
-/* Total of the lengths, and offsets[0 .. rows]; E_FORMAT when the data are not exactly as long as they say. */
+/*
+ * Total of the lengths, and offsets[0 .. rows]; E_FORMAT when the data are not exactly as long as
+ * they say.
+ */
 static int decode_offsets(struct cursor *data, const uint8_t *valid, size_t rows, uint32_t *offsets)
 {
 	uint64_t total = 0;

@@ -1,4 +1,7 @@
-/* column_decode.h: parses the chunks of a payload and turns their data back into numbers. Every byte may be hostile. */
+/*
+ * column_decode.h: parses the chunks of a payload and turns their data back into numbers. Every
+ * byte may be hostile.
+ */
 #ifndef PITOT_FORMAT_COLUMN_DECODE_H
 #define PITOT_FORMAT_COLUMN_DECODE_H
 
@@ -27,7 +30,8 @@ struct column_decoder {
 void column_decoder_release(struct column_decoder *d);
 
 /*
- * The `count` values of a chunk that is not of BYTES, with DELTA and zigzag undone, BASE not. 0, E_FORMAT or -ENOMEM.
+ * The `count` values of a chunk that is not of BYTES, with DELTA and zigzag undone, BASE not. 0,
+ * E_FORMAT or -ENOMEM.
  */
 int column_decode(struct column_decoder *d, const struct chunk *chunk, size_t count, bool is_signed,
 		  uint64_t *values) MUST_USE;

@@ -99,8 +99,8 @@ static int dictionary_index(struct column_encoder *e, uint64_t v, unsigned *coun
 	}
 	if (*count == DICTIONARY_MAX)
 		return -1;
-	e->distinct[*count] = v;
-	e->slots[slot] = (uint16_t)++ * count;
+	e->distinct[(*count)++] = v;
+	e->slots[slot] = (uint16_t)*count;
 	return (int)*count - 1;
 }
 
@@ -162,8 +162,8 @@ static void put_planes(struct column_encoder *e, size_t count, unsigned width)
 }
 
 /*
- * Compresses the data in pieces, each with an entropy table of its own, because the planes of a column have
- * little in common. Returns the size, or 0 where it did not get smaller.
+ * Compresses the data in pieces, each with an entropy table of its own, because the planes of a
+ * column have little in common. Returns the size, or 0 where it did not get smaller.
  */
 static size_t compress(struct column_encoder *e, uint8_t *to, size_t capacity, size_t piece)
 {
@@ -216,7 +216,10 @@ static int put_chunk(struct column_encoder *e, unsigned column, uint8_t flags, u
 	return 0;
 }
 
-/* Fills e->stored with what the encodings see of the values; measure() has left the differences there. */
+/*
+ * Fills e->stored with what the encodings see of the values; measure() has left the differences
+ * there.
+ */
 static void store_values(struct column_encoder *e, const struct column_input *in, bool delta,
 			 uint64_t seed)
 {

@@ -1,8 +1,8 @@
 /*
  * column_encode.h: turns the values of one column into a chunk of a block's payload.
  *
- * The encoding is chosen by one statistics pass: how many runs there are, how many bytes the values and their
- * differences need, and whether there are few distinct ones.
+ * The encoding is chosen by one statistics pass: how many runs there are, how many bytes the values
+ * and their differences need, and whether there are few distinct ones.
  */
 #ifndef PITOT_FORMAT_COLUMN_ENCODE_H
 #define PITOT_FORMAT_COLUMN_ENCODE_H

@@ -1,9 +1,9 @@
 /*
  * id_space.h: ids for byte strings that are never given twice within a session, in bounded memory.
  *
- * Two generations of interners: when the current one is full it becomes the previous one, whose predecessor is
- * forgotten. A string of the previous generation that is asked for again gets a new id. Each id carries the serial
- * number of the segment that it was last written to.
+ * Two generations of interners: when the current one is full it becomes the previous one, whose
+ * predecessor is forgotten. A string of the previous generation that is asked for again gets a new
+ * id. Each id carries the serial number of the segment that it was last written to.
  */
 #ifndef PITOT_FORMAT_ID_SPACE_H
 #define PITOT_FORMAT_ID_SPACE_H

@@ -1,8 +1,9 @@
 /*
- * reader.h: reads segments. Needs nothing but the bytes up to where it reads; every byte may be hostile.
+ * reader.h: reads segments. Needs nothing but the bytes up to where it reads; every byte may be
+ * hostile.
  *
- * A damaged block is skipped: the reader looks for the next header whose checksum is right. What was skipped is
- * counted, never silently lost.
+ * A damaged block is skipped: the reader looks for the next header whose checksum is right. What
+ * was skipped is counted, never silently lost.
  */
 #ifndef PITOT_FORMAT_READER_H
 #define PITOT_FORMAT_READER_H
@@ -32,11 +33,17 @@ struct segment {
 	int fd;
 };
 
-/* Maps the file and lists its blocks (payload checksums are not looked at). 0; E_FORMAT for no segment; E_VERSION; -errno. */
+/*
+ * Maps the file and lists its blocks (payload checksums are not looked at). 0; E_FORMAT for no
+ * segment; E_VERSION; -errno.
+ */
 int segment_open(const char *path, struct segment *s, struct error *e) MUST_USE;
 /* The same for bytes in memory, which must outlive the segment: for tests and fuzzers. */
 int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e) MUST_USE;
-/* Maps what was appended since and lists the new blocks. Returns the number of new blocks or a negative code. */
+/*
+ * Maps what was appended since and lists the new blocks. Returns the number of new blocks or a
+ * negative code.
+ */
 int segment_refresh(struct segment *s, struct error *e) MUST_USE;
 void segment_release(struct segment *s);
 
@@ -50,12 +57,13 @@ struct bytes_column {
 };
 
 /*
- * Where a column of a block is decoded to. The caller provides arrays with room for the block's rows, of the column's
- * width; `valid` (one byte a row) may be NULL when the caller does not care. Missing values are written as 0.
+ * Where a column of a block is decoded to. The caller provides arrays with room for the block's
+ * rows, of the column's width; `valid` (one byte a row) may be NULL when the caller does not care.
+ * Missing values are written as 0.
  */
 struct column_target {
 	int column; /* index in the table's schema */
-	void *values; /* for BYTES: struct bytes_column *, filled with malloc'd memory that the caller frees */
+	void *values; /* for BYTES: struct bytes_column *; the caller frees what it gets there */
 	uint8_t *valid; /* set to 0 or 1 for every row */
 	bool has_missing; /* out: at least one row has no value */
 };
@@ -66,15 +74,18 @@ struct decoder *decoder_new(void);
 void decoder_free(struct decoder *d);
 
 /*
- * Decodes the wanted columns of a block of a known table. A column that the block does not have is all missing.
- * Values too large for the column's width are E_FORMAT. Does not check the payload's checksum unless `verify`.
- * Returns 0 or a negative code; then the targets' contents are undefined (BYTES targets own nothing).
+ * Decodes the wanted columns of a block of a known table. A column that the block does not have is
+ * all missing. Values too large for the column's width are E_FORMAT. Does not check the payload's
+ * checksum unless `verify`. Returns 0 or a negative code; then the targets' contents are undefined
+ * (BYTES targets own nothing).
  */
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
 		 struct column_target *targets, size_t target_count, bool verify,
 		 struct error *e) MUST_USE;
 
-/* Stored bytes of each column chunk, for `pitot info`: sizes[column] += bytes. sizes has 64 items. */
+/*
+ * Stored bytes of each column chunk, for `pitot info`: sizes[column] += bytes. sizes has 64 items.
+ */
 int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes,
 		       struct error *e);
 

@@ -1,15 +1,17 @@
 /*
- * segment.h: the bytes of a segment file, as docs/format.md specifies them. Constants and fixed layouts only.
+ * segment.h: the bytes of a segment file, as docs/format.md specifies them. Constants and fixed
+ * layouts only.
  *
  * A recording is a directory:
- *	recording.json		who, where, when, command, options; for people and scripts, not needed for reading
+ *	recording.json		who, where, when, command; for people, not needed for reading
  *	<pid>.<n>.pit		segments written by process <pid>, n = 0, 1, 2 …
  *	record.<n>.pit		segments written by `pitot record` itself
  *
- * A segment is a header, then blocks, then (only after an orderly end) an index block and a trailer. Each block holds
- * rows of one table, column by column, and needs no other block to be decoded. Strings and kernel configurations that
- * a segment's blocks refer to are in the same segment, before their first use, so that any segment can be lost
- * without making another unreadable.
+ * A segment is a header, then blocks, then (only after an orderly end) an index block and a
+ * trailer. Each block holds rows of one table, column by column, and needs no other block to be
+ * decoded. Strings and kernel configurations that a segment's blocks refer to are in the same
+ * segment, before their first use, so that any segment can be lost without making another
+ * unreadable.
  */
 #ifndef PITOT_FORMAT_SEGMENT_H
 #define PITOT_FORMAT_SEGMENT_H
@@ -48,18 +50,22 @@ struct block_header {
 	uint16_t table; /* table id; BLOCK_TABLE_… for blocks without rows of a table */
 	uint16_t columns; /* column chunks in the payload */
 	uint32_t rows;
-	uint64_t
-		start_ns; /* least and greatest value of the table's time column; 0, 0 without one */
+	/* Least and greatest value of the table's time column; 0, 0 without one. */
+	uint64_t start_ns;
 	uint64_t end_ns;
 	uint64_t number; /* 0, 1, 2 … within the segment */
 };
 _Static_assert(sizeof(struct block_header) == 48, "on disk");
 
-#define BLOCK_TABLE_PADDING                                                                        \
-	0 /* skipped; kept to be overwritten by a loss block when the disk is full */
-#define BLOCK_TABLE_INDEX 0xffff /* payload: a struct index_entry for each block of a table */
+/* Skipped; kept to be overwritten by a loss block when the disk is full. */
+#define BLOCK_TABLE_PADDING 0
+/* Payload: a struct index_entry for each block of a table. */
+#define BLOCK_TABLE_INDEX 0xffff
 
-/* 48 bytes: where a block's header is, and what it says. Without the magic, so that nobody takes it for the header. */
+/*
+ * 48 bytes: where a block's header is, and what it says. Without the magic, so that nobody takes it
+ * for the header.
+ */
 struct index_entry {
 	uint64_t offset;
 	uint32_t payload_bytes;
@@ -92,21 +98,22 @@ _Static_assert(sizeof(struct segment_trailer) == 24, "on disk");
  *	varint	stored bytes
  *	data
  *
- * A column without a chunk was not written: all its values are missing.
- * CHUNK_VALIDITY: a chunk of one value a row (0 missing, 1 present) for the column; stands before the chunk of the
- * column's values, which then are only those of present rows.
+ * A column without a chunk was not written: all its values are missing. CHUNK_VALIDITY: a chunk of
+ * one value a row (0 missing, 1 present) for the column; stands before the chunk of the column's
+ * values, which then are only those of present rows.
  *
- * A value of a signed column is sign-extended to 64 bits; arithmetic is modulo 2^64. What is stored of it:
- * CHUNK_BASE: the difference to the value of the column's base column in the same row, to 0 where that is missing.
- * CHUNK_DELTA: the difference to the previous value, of the first one to the seed; taken after CHUNK_BASE.
- * Where any of the two is set, or the column is signed, the result is stored as zigzag.
+ * A value of a signed column is sign-extended to 64 bits; arithmetic is modulo 2^64. What is stored
+ * of it: CHUNK_BASE: the difference to the value of the column's base column in the same row, to 0
+ * where that is missing. CHUNK_DELTA: the difference to the previous value, of the first one to the
+ * seed; taken after CHUNK_BASE. Where any of the two is set, or the column is signed, the result is
+ * stored as zigzag.
  */
 enum {
 	ENCODING_RUNS = 0, /* pairs of varints: length of a run (>= 1), value */
-	ENCODING_PLANES =
-		1, /* u8 width w (1..8), then w planes of one byte a value, least significant first */
-	ENCODING_DICTIONARY =
-		2, /* varint count (1..256), the values as varints, then one byte a value: its index */
+	/* u8 width w (1..8), then w planes of one byte a value, least significant first */
+	ENCODING_PLANES = 1,
+	/* varint count (1..256), the values as varints, then one byte a value: its index */
+	ENCODING_DICTIONARY = 2,
 	ENCODING_BYTES = 3, /* BYTES columns: a varint length for each value, then all the bytes */
 };
 

@@ -86,7 +86,10 @@ static struct block_header header_of(const struct index_entry *e)
 	};
 }
 
-/* Takes the blocks from the index. 1: done; 0: there is no good index, and nothing has changed; or -ENOMEM. */
+/*
+ * Takes the blocks from the index. 1: done; 0: there is no good index, and nothing has changed; or
+ * -ENOMEM.
+ */
 static int read_index(struct segment *s)
 {
 	uint64_t end = s->header.header_bytes;
@@ -157,8 +160,8 @@ static void end_walk(struct segment *s, uint64_t at)
 }
 
 /*
- * Walks over the blocks from parsed_bytes on. An incomplete block at the end stays to be parsed: it may be being
- * written right now.
+ * Walks over the blocks from parsed_bytes on. An incomplete block at the end stays to be parsed: it
+ * may be being written right now.
  */
 static int walk_blocks(struct segment *s)
 {
@@ -276,7 +279,10 @@ void segment_release(struct segment *s)
 	*s = (struct segment){ .fd = -1 };
 }
 
-/* The block behind the header can become one of lost rows, and change again: the only bytes that are ever rewritten. */
+/*
+ * The block behind the header can become one of lost rows, and change again: the only bytes that
+ * are ever rewritten.
+ */
 static int refresh_reserve(struct segment *s)
 {
 	uint64_t offset = s->header.header_bytes;

@@ -13,7 +13,10 @@
 
 #define FILE_NUMBERS_MAX 1000000u
 
-/* A descriptor number may have been closed and reused by the target: never write to or close another's file. */
+/*
+ * A descriptor number may have been closed and reused by the target: never write to or close
+ * another's file.
+ */
 static bool is_ours(const struct segment_file *f)
 {
 	struct stat st;

@@ -1,8 +1,9 @@
 /*
- * segment_write.h: the file under a writer: created, appended to, closed with an index and a trailer.
+ * segment_write.h: the file under a writer: created, appended to, closed with an index and a
+ * trailer.
  *
- * Each segment has a reserve behind its header: padding that is overwritten by a block of the table `loss` when
- * nothing can be appended any more, because overwriting needs no room on the disk.
+ * Each segment has a reserve behind its header: padding that is overwritten by a block of the table
+ * `loss` when nothing can be appended any more, because overwriting needs no room on the disk.
  */
 #ifndef PITOT_FORMAT_SEGMENT_WRITE_H
 #define PITOT_FORMAT_SEGMENT_WRITE_H
@@ -37,13 +38,17 @@ struct segment_identity {
 };
 
 /*
- * Creates the file with the first free number from *file_number on, which is set to the one after, and writes header
- * and reserve. f->index must be allocated. 0 or a negative errno; then there is no file.
+ * Creates the file with the first free number from *file_number on, which is set to the one after,
+ * and writes header and reserve. f->index must be allocated. 0 or a negative errno; then there is
+ * no file.
  */
 int segment_file_create(struct segment_file *f, const struct segment_identity *id,
 			uint32_t *file_number, struct error *e) MUST_USE;
 
-/* Writes at the end. Returns how many bytes were written; fewer than length: *error is set to an errno. */
+/*
+ * Writes at the end. Returns how many bytes were written; fewer than length: *error is set to an
+ * errno.
+ */
 size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error);
 /* Of the bytes written last the first `good` are whole blocks; what is behind them is cut off. */
 void segment_file_accept(struct segment_file *f, size_t good, size_t written);

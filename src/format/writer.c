@@ -1,14 +1,15 @@
 /*
  * How rows become segments:
  *
- * - writer_append() copies a row to its table's buffer. A row that refers to a string, a kernel configuration or an
- *   API function that this segment does not have yet first puts that row into its own table's buffer (`serial` says
- *   which segment has it). So ids can be handed out at any time and rows may wait across a change of segments.
- * - Sealing a table turns its buffer into a block at the end of `out`. The three tables that others refer to are
- *   always sealed first, so a block comes after what it refers to.
- * - write_out() appends `out` to the file with one pwrite(2). Of a write that was cut short the whole blocks are kept.
- *   The first failure stops writing for good; from then on rows are only counted, and the counts are kept up to date
- *   in the segment's reserve.
+ * - writer_append() copies a row to its table's buffer. A row that refers to a string, a kernel
+ *   configuration or an API function that this segment does not have yet first puts that row into
+ *   its own table's buffer (`serial` says which segment has it). So ids can be handed out at any
+ *   time and rows may wait across a change of segments.
+ * - Sealing a table turns its buffer into a block at the end of `out`. The three tables that others
+ *   refer to are always sealed first, so a block comes after what it refers to.
+ * - write_out() appends `out` to the file with one pwrite(2). Of a write that was cut short the
+ *   whole blocks are kept. The first failure stops writing for good; from then on rows are only
+ *   counted, and the counts are kept up to date in the segment's reserve.
  * - A new segment is begun only when all buffers are empty, after a flush.
  */
 #include "format/writer_state.h"
@@ -34,7 +35,9 @@ static enum loss_reason stop_reason(const struct writer *w)
 	return loss_reason_write_error;
 }
 
-/* `count` rows of a table are lost; those of the tables that others refer to are not the caller's. */
+/*
+ * `count` rows of a table are lost; those of the tables that others refer to are not the caller's.
+ */
 static void lose_rows(struct writer *w, enum table_id table, enum loss_reason reason,
 		      uint64_t count, uint64_t start_ns, uint64_t end_ns)
 {
@@ -81,7 +84,9 @@ void writer_lose_now(struct writer *w, enum loss_reason reason)
 	loss_add(&w->lost, reason, 1, now, now);
 }
 
-/* Writes the reserve of the segment anew, so that it has all that was lost since writing stopped. */
+/*
+ * Writes the reserve of the segment anew, so that it has all that was lost since writing stopped.
+ */
 static void write_reserve(struct writer *w)
 {
 	struct row_loss rows[LOSS_REASONS];
@@ -106,10 +111,12 @@ static void stop(struct writer *w, int error)
 	for (size_t i = 0; i < w->pending_count; i++) {
 		const struct block_header *h = &w->pending[i].header;
 
-		if (h->table == TABLE_loss)
-			loss_add_tally(&w->lost, &w->sealed_losses);
-		else
+		if (h->table != TABLE_loss) {
 			lose_rows(w, h->table, reason, h->rows, h->start_ns, h->end_ns);
+			continue;
+		}
+		loss_add_tally(&w->lost, &w->sealed_losses);
+		loss_clear(&w->sealed_losses);
 	}
 	w->pending_count = 0;
 	for (unsigned t = 1; t <= TABLE_MAX; t++)
@@ -119,7 +126,6 @@ static void stop(struct writer *w, int error)
 
 /* ---- segments ---- */
 
-/* Begins the segment that rows go to, and closes the one before. */
 int writer_next_segment(struct writer *w, struct error *e)
 {
 	struct segment_file file = { .index = NULL, .fd = -1 };
@@ -143,7 +149,10 @@ int writer_next_segment(struct writer *w, struct error *e)
 	return 0;
 }
 
-/* How many bytes of the first whole blocks in `out` are within `limit`; *blocks: how many blocks that are. */
+/*
+ * How many bytes of the first whole blocks in `out` are within `limit`; *blocks: how many blocks
+ * that are.
+ */
 static size_t whole_blocks(const struct writer *w, uint64_t limit, size_t *blocks)
 {
 	size_t bytes = 0, n = 0;
@@ -215,13 +224,13 @@ static void seal(struct writer *w, enum table_id table)
 				 .count = t->count,
 				 .bytes = (const uint8_t *)t->bytes.data };
 	struct pending_block *p = &w->pending[w->pending_count];
+	uint64_t number = (w->rotate ? 0 : w->file.block_count) + w->pending_count;
 	size_t start = w->out.length;
 
 	if (t->count == 0)
 		return;
 	if (w->pending_count == WRITER_PENDING_MAX ||
-	    block_build(&w->builder, &in, w->file.block_count + w->pending_count, &w->out,
-			&p->header) < 0) {
+	    block_build(&w->builder, &in, number, &w->out, &p->header) < 0) {
 		lose_table(w, table, loss_reason_no_memory);
 		return;
 	}

@@ -1,4 +1,7 @@
-/* writer_references.c: strings, kernel configurations and API functions, written into each segment that needs them. */
+/*
+ * writer_references.c: strings, kernel configurations and API functions, written into each segment
+ * that needs them.
+ */
 #include "format/writer_state.h"
 
 #include <string.h>
@@ -106,7 +109,10 @@ uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *
 	uint64_t key[ARRAY_SIZE(w->config_mask)];
 	int64_t id;
 
-	/* Equal configurations must be equal bytes: without id, padding and values that are missing. */
+	/*
+	 * Equal configurations must be equal bytes: without id, padding and values that are
+	 * missing.
+	 */
 	memcpy(key, row, sizeof(key));
 	for (size_t i = 0; i < ARRAY_SIZE(key); i++)
 		key[i] &= w->config_mask[i];

@@ -1,4 +1,6 @@
-/* writer_state.h: what the parts of the writer share: writer.c, writer_references.c, writer_open.c. */
+/*
+ * writer_state.h: what the parts of the writer share: writer.c, writer_references.c, writer_open.c.
+ */
 #ifndef PITOT_FORMAT_WRITER_STATE_H
 #define PITOT_FORMAT_WRITER_STATE_H
 
@@ -75,7 +77,9 @@ struct writer {
 	struct writer_stats stats;
 };
 
-/* The tables that rows refer to, in the order in which they refer to each other; 0 ends the list. */
+/*
+ * The tables that rows refer to, in the order in which they refer to each other; 0 ends the list.
+ */
 extern const enum table_id writer_referred[];
 #define FOR_EACH_REFERRED(table) for (const enum table_id *table = writer_referred; *table; table++)
 

@@ -1,4 +1,7 @@
-/* fuzz.h: what a fuzzer defines. It must leave nothing behind, and must not depend on what ran before. */
+/*
+ * fuzz.h: what a fuzzer defines. It must leave nothing behind, and must not depend on what ran
+ * before.
+ */
 #ifndef PITOT_TEST_FUZZ_H
 #define PITOT_TEST_FUZZ_H
 

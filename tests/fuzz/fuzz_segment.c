@@ -1,7 +1,8 @@
 /* layer: format */
 /*
- * Any bytes as a segment. Checksums would keep a fuzzer out, so the input is read twice: as it is, and as the payload
- * of a block of each table whose header is right. The first bytes of the input choose that block's rows and columns.
+ * Any bytes as a segment. Checksums would keep a fuzzer out, so the input is read twice: as it is,
+ * and as the payload of a block of each table whose header is right. The first bytes of the input
+ * choose that block's rows and columns.
  */
 #include "fuzz.h"
 

@@ -3,7 +3,8 @@
  *
  *	seeds_segment tests/fuzz/corpus/segment
  *
- * A small segment as it is on disk, and for each table the payload of a block in the form that fuzz_segment takes.
+ * A small segment as it is on disk, and for each table the payload of a block in the form that
+ * fuzz_segment takes.
  */
 #include "unit/format/recording_fixture.h"
 

@@ -1,4 +1,7 @@
-/* recording_fixture.h: what the tests of the format share: a folder to write to, random rows, decoded tables. */
+/*
+ * recording_fixture.h: what the tests of the format share: a folder to write to, random rows,
+ * decoded tables.
+ */
 #ifndef PITOT_TEST_RECORDING_FIXTURE_H
 #define PITOT_TEST_RECORDING_FIXTURE_H
 
@@ -196,7 +199,9 @@ static inline uint64_t random_value(struct random *r)
 	return random_u64(r) >> random_below(r, 64);
 }
 
-/* Rows of one block resemble each other or not at all, so that every encoding is chosen somewhere. */
+/*
+ * Rows of one block resemble each other or not at all, so that every encoding is chosen somewhere.
+ */
 struct row_style {
 	uint8_t kind[64]; /* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs */
 	uint64_t last[64];
@@ -234,7 +239,9 @@ static inline uint64_t style_value(struct row_style *s, int c, struct random *r)
 	return s->last[c];
 }
 
-/* Fills a row of any table but `string`. Strings get ids from the pool, references are below 100. */
+/*
+ * Fills a row of any table but `string`. Strings get ids from the pool, references are below 100.
+ */
 static inline void random_row(const struct table_schema *t, struct row_style *s, struct random *r,
 			      const uint32_t *strings, size_t string_count, uint8_t *row)
 {
@@ -256,7 +263,9 @@ static inline void random_row(const struct table_schema *t, struct row_style *s,
 	memcpy(row, &missing, 8);
 }
 
-/* Whether row a belongs behind row b: rows without a time come first, equal times keep their order. */
+/*
+ * Whether row a belongs behind row b: rows without a time come first, equal times keep their order.
+ */
 static inline bool is_later(const struct table_schema *t, const uint8_t *a, const uint8_t *b)
 {
 	int c = t->time_column;

@@ -3,7 +3,9 @@
 
 #include "format/block_build.h"
 
-/* Decodes one column of a block that lies alone in memory. values and valid have room for its rows. */
+/*
+ * Decodes one column of a block that lies alone in memory. values and valid have room for its rows.
+ */
 static int decode_column(const uint8_t *block, int column, void *values, uint8_t *valid)
 {
 	struct segment s = { .bytes = block, .fd = -1 };

@@ -11,7 +11,10 @@ static void document_path(char *path, size_t size)
 	snprintf(path, size, "%.*sdocs/format.md", slash ? (int)(slash - __FILE__) : 0, __FILE__);
 }
 
-/* Bytes of a line of `hexdump -C`; a line "*" stands for repetitions of the one before. Returns the new size. */
+/*
+ * Bytes of a line of `hexdump -C`; a line "*" stands for repetitions of the one before. Returns the
+ * new size.
+ */
 static size_t take_line(const char *line, uint8_t *bytes, size_t size, bool *repeat)
 {
 	size_t offset = strtoul(line, NULL, 16), n = 0;

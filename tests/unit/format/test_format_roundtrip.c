@@ -14,7 +14,10 @@ static void fill_pool(struct writer *w)
 					(size_t)snprintf(text, sizeof(text), "string %u", i));
 }
 
-/* The segment's blocks of the table hold the rows in the order in which they were given, each block sorted. */
+/*
+ * The segment's blocks of the table hold the rows in the order in which they were given, each block
+ * sorted.
+ */
 static void check_table(const struct segment *s, const struct table_schema *t, const uint8_t *rows,
 			size_t count)
 {

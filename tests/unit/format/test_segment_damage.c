@@ -82,7 +82,9 @@ static void assert_same(const struct decoded *a, const struct decoded *b)
 	}
 }
 
-/* Whether the block has the same header and payload as the original one: then it needs no decoding. */
+/*
+ * Whether the block has the same header and payload as the original one: then it needs no decoding.
+ */
 static bool is_untouched(const struct segment *s, const struct block_ref *b)
 {
 	const struct block_ref *o = &original.segment.blocks[b->header.number];
@@ -94,7 +96,10 @@ static bool is_untouched(const struct segment *s, const struct block_ref *b)
 		      original.bytes + o->offset + sizeof(o->header), o->header.payload_bytes) == 0;
 }
 
-/* Opens what became of the segment. Every block that can be decoded is one of the original's. Returns their number. */
+/*
+ * Opens what became of the segment. Every block that can be decoded is one of the original's.
+ * Returns their number.
+ */
 static size_t check_damaged(const uint8_t *bytes, size_t size, struct segment *s)
 {
 	struct error e = { 0 };
@@ -125,7 +130,9 @@ static size_t check_damaged(const uint8_t *bytes, size_t size, struct segment *s
 	return good;
 }
 
-/* Blocks of the original that end within the first `size` bytes; *boundary: whether one ends there. */
+/*
+ * Blocks of the original that end within the first `size` bytes; *boundary: whether one ends there.
+ */
 static size_t whole_blocks(size_t size, bool *boundary)
 {
 	const struct segment *s = &original.segment;

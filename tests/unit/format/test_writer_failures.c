@@ -1,5 +1,8 @@
 /* link: -Wl,--wrap=pwrite */
-/* Disks that fill up or fail, memory that runs out, descriptors that are taken away: counted, and nothing else. */
+/*
+ * Disks that fill up or fail, memory that runs out, descriptors that are taken away: counted, and
+ * nothing else.
+ */
 #include "recording_fixture.h"
 
 #include <fcntl.h>

@@ -1,9 +1,14 @@
-/* Segments stand alone: each has the strings, kernel configurations and functions that its rows refer to. */
+/*
+ * Segments stand alone: each has the strings, kernel configurations and functions that its rows
+ * refer to.
+ */
 #include "recording_fixture.h"
 
 #include "base/map.h"
 
-/* Ids that a segment explains, and rows that refer to them: checked block by block, in file order. */
+/*
+ * Ids that a segment explains, and rows that refer to them: checked block by block, in file order.
+ */
 struct references {
 	struct map strings; /* id → hash of the text */
 	struct map configs; /* id → id of the name */
@@ -162,6 +167,8 @@ static void test_every_segment_stands_alone(void **state UNUSED)
 		assert_int_equal(s.header.number, n);
 		assert_true(n == 0 || s.header.session == session);
 		session = s.header.session;
+		for (size_t b = 0; b < s.block_count; b++)
+			assert_int_equal(s.blocks[b].header.number, b);
 		check_references(&s, &r);
 		segment_release(&s);
 	}
@@ -300,7 +307,9 @@ static void test_long_strings(void **state UNUSED)
 	free(text);
 }
 
-/* A process that is replaced by exec, or a child of a fork, finds the names of the old one taken. */
+/*
+ * A process that is replaced by exec, or a child of a fork, finds the names of the old one taken.
+ */
 static void test_names_are_never_reused(void **state UNUSED)
 {
 	struct fixture f;

@@ -1,10 +1,11 @@
 /*
  * training_rows.h: rows that resemble what a GPU says, for measuring and for tests of size.
  *
- * train: a step of 1656 kernels, again and again. Durations are log-normal over the step (1.5 to 40 us) and vary by
- * 5 % from step to step; launches are 6 to 12 us apart; correlation ids rise by 1 to 7, the same way in every step.
- * graph: replays of a graph of 300 nodes: one correlation id a replay, durations that vary by a few tens of ns.
- * GPU times tick every 32 ns and went through a conversion with a slope, so that they are no multiples of anything.
+ * train: a step of 1656 kernels, again and again. Durations are log-normal over the step (1.5 to 40
+ * us) and vary by 5 % from step to step; launches are 6 to 12 us apart; correlation ids rise by 1
+ * to 7, the same way in every step. graph: replays of a graph of 300 nodes: one correlation id a
+ * replay, durations that vary by a few tens of ns. GPU times tick every 32 ns and went through a
+ * conversion with a slope, so that they are no multiples of anything.
  */
 #ifndef PITOT_TEST_TRAINING_ROWS_H
 #define PITOT_TEST_TRAINING_ROWS_H
