@@ -257,12 +257,12 @@ static int permute_column(void *user, unsigned worker, size_t number)
 {
 	struct load_job *job = user;
 	struct load_column *column = &job->columns[number];
-	int result = sort_apply(&column->data.values, column->schema->width,
-				job->table->permutation, job->table->rows);
+	int result = sort_apply(column->data.values, column->schema->width, job->table->permutation,
+				job->table->rows);
 
 	(void)worker;
 	if (result == 0 && column->data.valid)
-		result = sort_apply((void **)&column->data.valid, 1, job->table->permutation,
+		result = sort_apply(column->data.valid, 1, job->table->permutation,
 				    job->table->rows);
 	return result;
 }

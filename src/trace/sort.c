@@ -156,29 +156,53 @@ int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes
 	return 0;
 }
 
-#define APPLY(type)                                                                                \
-	do {                                                                                       \
-		const type *from = *values;                                                        \
-		type *to = sorted;                                                                 \
-		for (uint64_t i = 0; i < rows; i++)                                                \
-			to[i] = from[permutation[i]];                                              \
-	} while (0)
-
-int sort_apply(void **values, size_t width, const uint32_t *permutation, uint64_t rows)
+/* End of the shortest range from `begin` that the permutation maps onto itself. */
+static uint64_t range_end(const uint32_t *permutation, uint64_t begin)
 {
-	void *sorted = array_new(rows, width);
+	uint64_t greatest = begin, end = begin;
 
-	if (!sorted)
-		return -ENOMEM;
+	do
+		greatest = MAX(greatest, permutation[end]);
+	while (end++ < greatest);
+	return end;
+}
+
+#define GATHER(type, to, from, permutation, begin, end)                                            \
+	for (uint64_t i = begin; i < end; i++)                                                     \
+	((type *)(to))[i] = ((const type *)(from))[permutation[i] - begin]
+
+static void gather(void *to, const void *from, size_t width, const uint32_t *permutation,
+		   uint64_t begin, uint64_t end)
+{
 	if (width == 1)
-		APPLY(uint8_t);
+		GATHER(uint8_t, to, from, permutation, begin, end);
 	else if (width == 2)
-		APPLY(uint16_t);
+		GATHER(uint16_t, to, from, permutation, begin, end);
 	else if (width == 4)
-		APPLY(uint32_t);
+		GATHER(uint32_t, to, from, permutation, begin, end);
 	else
-		APPLY(uint64_t);
-	free(*values);
-	*values = sorted;
+		GATHER(uint64_t, to, from, permutation, begin, end);
+}
+
+int sort_apply(void *values, size_t width, const uint32_t *permutation, uint64_t rows)
+{
+	uint8_t *bytes = values, *copy = NULL;
+	uint64_t room = 0, end;
+
+	for (uint64_t begin = 0; begin < rows; begin = end) {
+		end = range_end(permutation, begin);
+		if (end - begin == 1)
+			continue;
+		if (end - begin > room) {
+			free(copy);
+			room = MIN(2 * (end - begin), rows);
+			copy = array_new(room, width);
+			if (!copy)
+				return -ENOMEM;
+		}
+		memcpy(copy, bytes + begin * width, (end - begin) * width);
+		gather(values, copy, width, permutation, begin, end);
+	}
+	free(copy);
 	return 0;
 }

@@ -130,8 +130,8 @@ const struct session *item_session(const struct trace *t, const struct block_ite
 /* What puts each process's rows into order of time; *permutation is NULL when they are in order. */
 int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes,
 	      uint32_t **permutation) MUST_USE;
-/* Replaces an array by a permuted one. */
-int sort_apply(void **values, size_t width, const uint32_t *permutation, uint64_t rows) MUST_USE;
+/* Permutes an array in place. */
+int sort_apply(void *values, size_t width, const uint32_t *permutation, uint64_t rows) MUST_USE;
 
 /* join.c */
 void calls_release(struct trace *t);
