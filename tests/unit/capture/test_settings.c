@@ -89,6 +89,27 @@ static void test_what_is_unknown_is_ignored(void **state)
 	assert_int_equal(parsed("start_ns=1=2").start_ns, 7);
 }
 
+static void test_the_window(void **state)
+{
+	struct settings s = { .start_ns = 1000, .delay_ns = 100, .duration_ns = 10 };
+	bool over = true;
+
+	(void)state;
+	assert_false(settings_window(&s, 0, &over));
+	assert_false(over);
+	assert_false(settings_window(&s, 1099, NULL));
+	assert_true(settings_window(&s, 1100, NULL));
+	assert_true(settings_window(&s, 1109, &over));
+	assert_false(over);
+	assert_false(settings_window(&s, 1110, &over));
+	assert_true(over);
+	s.duration_ns = 0;
+	assert_true(settings_window(&s, UINT64_MAX, &over));
+	assert_false(over);
+	s.delay_ns = 0;
+	assert_true(settings_window(&s, 5, &over)); /* before the start: a played tape's clock */
+}
+
 static void test_any_bytes(void **state)
 {
 	static const char letters[] = "graphs=launch;delay_ns=0123456789;=;\x80\xff\n%";
@@ -173,6 +194,7 @@ int main(void)
 		cmocka_unit_test(test_the_last_one_counts),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_what_is_unknown_is_ignored),
+		cmocka_unit_test(test_the_window),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_a_very_long_text),
 		cmocka_unit_test(test_the_environment),
