@@ -98,15 +98,20 @@ _Static_assert(sizeof(struct segment_trailer) == 24, "on disk");
  *	varint	stored bytes
  *	data
  *
- * A column without a chunk was not written: all its values are missing. CHUNK_VALIDITY: a chunk of
- * one value a row (0 missing, 1 present) for the column; stands before the chunk of the column's
- * values, which then are only those of present rows.
+ * A column without a chunk was not written: all its values are missing.
  *
- * A value of a signed column is sign-extended to 64 bits; arithmetic is modulo 2^64. What is stored
- * of it: CHUNK_BASE: the difference to the value of the column's base column in the same row, to 0
- * where that is missing. CHUNK_DELTA: the difference to the previous value, of the first one to the
- * seed; taken after CHUNK_BASE. Where any of the two is set, or the column is signed, the result is
- * stored as zigzag.
+ * CHUNK_VALIDITY	a chunk of one value a row (0 missing, 1 present) for the column; stands
+ *			before the chunk of the column's values, which then are only those of
+ *			present rows
+ *
+ * A value of a signed column is sign-extended to 64 bits; arithmetic is modulo 2^64. Stored is
+ *
+ * CHUNK_BASE		the difference to the value of the column's base column in the same row, to
+ *			0 where that is missing
+ * CHUNK_DELTA		the difference to the previous value, of the first one to the seed; taken
+ *			after CHUNK_BASE
+ *
+ * Where any of the two is set, or the column is signed, the result is stored as zigzag.
  */
 enum {
 	ENCODING_RUNS = 0, /* pairs of varints: length of a run (>= 1), value */
