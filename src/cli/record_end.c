@@ -216,13 +216,14 @@ void record_end_text(const struct record_end *end, const char *directory, const 
 	if (why) {
 		strbuf_addf(out, "no GPU data: %s", why);
 	} else {
-		human_percent(out, end->busy_ns, end->elapsed_ns * MAX(end->gpus, 1u));
-		strbuf_adds(out, " of the command's time");
-		if (end->gpus > 1)
-			strbuf_addf(out, ", mean of %zu GPUs", end->gpus);
-		strbuf_adds(out, "; ");
 		human_percent(out, end->busy_ns, end->gpu_span_ns);
+		strbuf_adds(out, ": ");
+		human_duration(out, end->busy_ns);
+		strbuf_adds(out, " of the ");
+		human_duration(out, end->gpu_span_ns);
 		strbuf_adds(out, " from the first to the last GPU work");
+		if (end->gpus > 1)
+			strbuf_addf(out, ", %zu GPUs added", end->gpus);
 	}
 	strbuf_addc(out, '\n');
 	label(out, color, "loss");
