@@ -6,12 +6,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/strbuf.h"
 
-#define FILES_MAX (1u << 20)
+#define FILES_MAX (1 << 20)
 
 static bool is_segment_name(const char *name)
 {
@@ -40,11 +39,14 @@ static int add_failed(struct trace *t, const char *path, const char *name, const
 /* A file that cannot be read is noted, and only a lack of memory is an error. */
 static int open_file(struct trace *t, const char *path, const char *name, uint64_t *new_blocks)
 {
-	struct trace_segment segment = { .name = trace_keep(t, name) };
+	int64_t id = trace_intern(t, name, strlen(name));
+	struct trace_segment segment = { .repeated = false };
 	struct error e = { 0 };
-	int result = segment_open(path, &segment.file, &e);
 
-	if (result < 0)
+	if (id < 0)
+		return -ENOMEM;
+	segment.name = t->strings.items[id].text;
+	if (segment_open(path, &segment.file, &e) < 0)
 		return add_failed(t, path, segment.name, &e);
 	if (vec_push(&t->segments, segment) < 0) {
 		segment_release(&segment.file);
@@ -110,9 +112,8 @@ static int scan_directory(struct trace *t, const struct map *known, uint64_t *ne
 
 	if (count < 0)
 		return error_errno(e, errno, "cannot list '%s'", t->path);
-	if (count > (int)FILES_MAX)
-		result =
-			error_set(e, E_LIMIT, "'%s' has more than %u segments", t->path, FILES_MAX);
+	if (count > FILES_MAX)
+		result = error_set(e, E_LIMIT, "more than %d segments in '%s'", FILES_MAX, t->path);
 	for (int i = 0; i < count; i++) {
 		if (result == 0) {
 			strbuf_clear(&path);
@@ -139,10 +140,9 @@ static int nothing_found(struct trace *t, struct error *e)
 	if (t->failed.count == 1)
 		return error_set(e, first->code, "cannot read recording '%s': %s", t->path,
 				 first->reason);
-	return error_set(
-		e, first->code,
-		"cannot read recording '%s': none of its %zu segments can be read; the first: %s",
-		t->path, t->failed.count, first->reason);
+	return error_set(e, first->code,
+			 "cannot read recording '%s': none of its %zu segments can be read: %s",
+			 t->path, t->failed.count, first->reason);
 }
 
 int catalog_scan(struct trace *t, uint64_t *new_blocks, struct error *e)

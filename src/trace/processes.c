@@ -22,6 +22,7 @@ struct building {
 	struct trace *t;
 	VEC(struct trace_process) processes;
 	VEC(struct seen) seen;
+	struct map seen_index; /* image_key -> index in `seen` */
 	VEC(size_t) first_seen; /* of each session: index of its first row in `seen`, or SIZE_MAX */
 };
 
@@ -66,18 +67,24 @@ static struct trace_process blank_process(uint32_t pid)
 	};
 }
 
+/* Stands for a process image; equal for others only by rare chance, which does no harm. */
+static uint64_t image_key(uint32_t pid, uint64_t start_ns)
+{
+	return hash_u64(start_ns) ^ pid;
+}
+
 /* Rows about one process image, written at its start and again at its end, are one item. */
 static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, size_t *index)
 {
 	uint32_t pid = (uint32_t)value_of(b->t, COLUMN_process_pid, row, 0);
-	uint64_t start = value_of(b->t, COLUMN_process_start_ns, row, 0);
+	uint64_t start_ns = value_of(b->t, COLUMN_process_start_ns, row, 0);
+	uint64_t *known = map_at(&b->seen_index, image_key(pid, start_ns), b->seen.count);
 	struct seen fresh = { .process = blank_process(pid), .shown = SIZE_MAX };
 	struct seen *seen;
 
-	for (*index = 0; *index < b->seen.count; ++*index)
-		if (b->seen.data[*index].process.pid == pid &&
-		    b->seen.data[*index].process.start_ns == start)
-			break;
+	if (!known)
+		return -ENOMEM;
+	*index = *known;
 	fresh.process.end_ns = session_end_ns;
 	if (*index == b->seen.count && vec_push(&b->seen, fresh) < 0)
 		return -ENOMEM;
@@ -291,6 +298,7 @@ int processes_build(struct trace *t, struct error *e)
 		result = catalog_blocks(t);
 	vec_release(&b.processes);
 	vec_release(&b.seen);
+	map_release(&b.seen_index);
 	vec_release(&b.first_seen);
 	return result < 0 ? error_errno(e, -result, "cannot list processes") : 0;
 }

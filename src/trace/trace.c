@@ -121,9 +121,8 @@ int trace_refresh(struct trace *t, struct error *e)
 	uint64_t new_blocks;
 	int result = catalog_scan(t, &new_blocks, e);
 
-	if (result < 0)
-		return result;
-	result = rebuild(t, e);
+	if (result == 0)
+		result = rebuild(t, e);
 	if (result == 0)
 		return (int)MIN(new_blocks, (uint64_t)INT32_MAX);
 	calls_release(t);

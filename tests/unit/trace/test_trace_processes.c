@@ -116,6 +116,25 @@ static void record_rows_have_a_process(void **state)
 	trace_free(t);
 }
 
+/* A row at the start of a process and one at its end are about one process. */
+static void record_writes_twice(void **state)
+{
+	struct trace *t;
+
+	maker_record(*state, 100, 50, 900, 0, "make", -1);
+	maker_record(*state, 101, 100, 950, 0, "cc", -1);
+	maker_record(*state, 100, 50, 900, 8000, "make all", 2);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	assert_string_equal(trace_process(t, 0)->command, "make all");
+	assert_int_equal(trace_process(t, 0)->exit_status, 2);
+	assert_int_equal(trace_process(t, 0)->end_ns, 8000);
+	assert_true(trace_process(t, 0)->closed);
+	assert_int_equal(trace_process(t, 1)->exit_status, -1);
+	assert_false(trace_process(t, 1)->closed);
+	trace_free(t);
+}
+
 static void only_record(void **state)
 {
 	struct trace *t;
@@ -188,6 +207,7 @@ int main(void)
 		folder_test(reused_pid),
 		folder_test(record_rows_have_a_process),
 		folder_test(only_record),
+		folder_test(record_writes_twice),
 		folder_test(record_without_rows),
 		folder_test(twenty_processes),
 	};
