@@ -136,3 +136,31 @@ const char *loss_reason_name(unsigned reason)
 {
 	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
 }
+
+const char *loss_reason_text(unsigned reason)
+{
+	static const char *const texts[] = {
+		[loss_reason_unknown] = "events lost for a reason that is not known",
+		[loss_reason_ring_full] = "events lost: the ring of a thread was full",
+		[loss_reason_cupti_dropped] = "records dropped by CUPTI",
+		[loss_reason_no_buffer] = "times CUPTI found no free buffer",
+		[loss_reason_no_time] = "records without times, kept",
+		[loss_reason_reversed_time] = "records that end before they start, kept",
+		[loss_reason_incomplete_record] = "pieces of work still running at the end",
+		[loss_reason_disk_full] = "rows lost: the disk was full",
+		[loss_reason_write_error] = "rows lost: they could not be written",
+		[loss_reason_size_limit] = "rows left out: --max-size was reached",
+		[loss_reason_no_memory] = "rows lost: out of memory",
+		[loss_reason_unknown_record] = "records of an unknown kind or size",
+		[loss_reason_thread_limit] = "threads that were too many to record",
+		[loss_reason_damaged_file] = "damaged pieces of files passed over",
+		[loss_reason_truncated_file] = "segments not closed in order: a crash, or still recording",
+		[loss_reason_missing_segment] = "segments missing",
+		[loss_reason_clock_step] = "steps of CUPTI's clock, times around them are less certain",
+		[loss_reason_missing_kernels] = "launches without a record of their kernel",
+		[loss_reason_string_limit] = "texts cut or left out",
+		[loss_reason_late_start] = "times recording began after CUDA was in use",
+	};
+
+	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason] : texts[loss_reason_unknown];
+}

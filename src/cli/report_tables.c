@@ -8,6 +8,7 @@
 #include "symbol/kernel_name.h"
 
 #define WIDE 132	/* columns from which on a kernel's figures fit into one line */
+#define NARROW 110	/* below, the second line of a kernel begins under its figures */
 
 static void add_kernel_name(const char *name, bool full, struct strbuf *out)
 {
@@ -85,7 +86,7 @@ static void add_size(struct strbuf *out, const struct report *r, uint32_t config
 		strbuf_addf(out, ",%u", z);
 }
 
-/* "1024x8 blocks of 256" */
+/* "(1024,8)x(256)": the grid in blocks, the block in threads */
 static void add_config(struct strbuf *out, const struct report *r, const struct hotspot *h)
 {
 	static const int grid[] = { COLUMN_kernel_config_grid_x, COLUMN_kernel_config_grid_y,
@@ -100,12 +101,12 @@ static void add_config(struct strbuf *out, const struct report *r, const struct 
 	strbuf_addc(out, ')');
 }
 
-/* "62% registers"; nothing when it cannot be computed. */
+/* "62% registers": the share of warps, and what limits it; nothing when it cannot be computed. */
 static void add_occupancy(struct strbuf *out, const struct report *r, const struct hotspot *h)
 {
 	struct occupancy o;
 
-	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) < 0)
+	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) < 0 || !o.blocks)
 		return;
 	strbuf_addf(out, "%u%% %s", o.max_warps ? (100 * o.warps + o.max_warps / 2) / o.max_warps : 0,
 		    occupancy_limiter_name(o.limiter));
@@ -134,22 +135,25 @@ static void add_figures(struct text_table *t, const struct duration_stats *s, ui
 }
 
 /* What does not fit beside the name: below it. */
-static void add_detail(struct text_table *t, const struct report *r, const struct hotspot *h, bool has_config)
+static void add_detail(struct text_table *t, const struct report_view *v, const struct hotspot *h, bool has_config)
 {
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	const struct report *r = v->report;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, occupancy = STRBUF_INIT;
 
 	if (h->time.count) {
+		strbuf_adds(&line, "min ");
 		human_duration(&line, h->time.min_ns);
-		strbuf_adds(&line, " .. ");
+		strbuf_adds(&line, ", max ");
 		human_duration(&line, h->time.max_ns);
 	}
 	if (has_config && h->config != TRACE_NO_ROW) {
 		strbuf_adds(&line, line.length ? ", " : "");
 		add_config(&line, r, h);
-		strbuf_adds(&line, ", ");
-		add_occupancy(&line, r, h);
+		add_occupancy(&occupancy, r, h);
+		if (occupancy.length)
+			strbuf_addf(&line, ", occupancy %s", strbuf_text(&occupancy));
 	}
-	text_table_note(t, 6, strbuf_text(&line));
+	text_table_note(t, v->width < NARROW ? 1 : 6, strbuf_text(&line));
 }
 
 static void add_hotspot(struct text_table *t, const struct report_view *v, const struct hotspot *h, bool wide)
@@ -170,7 +174,7 @@ static void add_hotspot(struct text_table *t, const struct report_view *v, const
 	}
 	text_table_add(t, strbuf_text(&name));
 	if (!wide)
-		add_detail(t, r, h, has_config);
+		add_detail(t, v, h, has_config);
 }
 
 void report_print_hotspots(const struct report_view *v)
@@ -221,6 +225,15 @@ static const char *enum_name(enum table_id table, int column, uint8_t value)
 	return name ? name : "?";
 }
 
+/* A duration of `count` things; "-" for none. */
+static void cell_duration_if(struct text_table *t, uint64_t count, uint64_t ns)
+{
+	if (count)
+		cell_duration(t, ns);
+	else
+		text_table_add(t, "-");
+}
+
 static void add_copy(struct text_table *t, const struct copy_group *g)
 {
 	_cleanup_strbuf_ struct strbuf rate = STRBUF_INIT, each = STRBUF_INIT;
@@ -235,10 +248,7 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 	cell_count(t, g->count);
 	cell_bytes(t, g->bytes);
 	cell_bytes(t, g->bytes / g->count);
-	if (g->timed)
-		cell_duration(t, g->total_ns);
-	else
-		text_table_add(t, "-");
+	cell_duration_if(t, g->timed, g->total_ns);
 	human_rate(&rate, g->timed_bytes, g->total_ns);
 	text_table_add(t, strbuf_text(&rate));
 	cell_percent(t, g->async, g->count);
@@ -247,7 +257,7 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 void report_print_copies(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("copies"), RIGHT("count"), RIGHT("bytes"), RIGHT("each"), RIGHT("time"),
+		FLEXIBLE("kind"), RIGHT("count"), RIGHT("bytes"), RIGHT("each"), RIGHT("time"),
 		RIGHT("achieved"), RIGHT("async"),
 	};
 	const struct copies *c = &v->report->copies;
@@ -308,6 +318,16 @@ static void add_launch_row(struct text_table *t, const char *what, const struct 
 	cell_duration(t, s->total_ns);
 }
 
+/* ", 12 of something"; nothing for none. */
+static void add_remark(struct strbuf *line, uint64_t count, const char *text)
+{
+	if (!count)
+		return;
+	strbuf_adds(line, ", ");
+	human_count(line, count);
+	strbuf_addf(line, " %s", text);
+}
+
 void report_print_launches(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
@@ -322,29 +342,16 @@ void report_print_launches(const struct report_view *v)
 
 	if (!calls)
 		return;
-	add_launch_row(&t, "host time of a kernel launch", &l->kernel_calls);
-	add_launch_row(&t, "host time of a graph launch", &l->graph_calls);
-	add_launch_row(&t, "from its return to the start", &l->delay);
+	add_launch_row(&t, "kernel launch call", &l->kernel_calls);
+	add_launch_row(&t, "graph launch call", &l->graph_calls);
+	add_launch_row(&t, "queued until the start", &l->delay);
 	if (window)
 		human_count(&line, (uint64_t)((unsigned __int128)calls * 1000000000 / window));
-	strbuf_addf(&line, "%s", window ? "/s, " : "");
-	human_count(&line, l->in_call);
-	strbuf_adds(&line, " started before the call returned");
-	if (l->before_call) {
-		strbuf_adds(&line, ", ");
-		human_count(&line, l->before_call);
-		strbuf_adds(&line, " before it began (clock error)");
-	}
-	if (l->unmatched) {
-		strbuf_adds(&line, ", ");
-		human_count(&line, l->unmatched);
-		strbuf_adds(&line, " kernels without a recorded call");
-	}
-	if (l->failed) {
-		strbuf_adds(&line, ", ");
-		human_count(&line, l->failed);
-		strbuf_adds(&line, " failed");
-	}
+	strbuf_adds(&line, window ? "/s" : "");
+	add_remark(&line, l->in_call, "started before the call returned");
+	add_remark(&line, l->before_call, "before it began (clock error)");
+	add_remark(&line, l->unmatched, "kernels without a recorded call");
+	add_remark(&line, l->failed, "failed");
 	report_title(v, "launches", strbuf_text(&line));
 	text_table_print(&t, 2, v->width, v->color, v->out);
 	text_table_release(&t);
@@ -370,13 +377,10 @@ void report_print_graphs(const struct report_view *v)
 			cell_count(&t, (g->nodes + g->launches / 2) / g->launches);
 		else
 			text_table_add(&t, "-");
-		cell_duration(&t, g->replay.median_ns);
-		cell_duration(&t, g->replay.p99_ns);
-		cell_duration(&t, g->replay.total_ns);
-		if (g->nodes)
-			cell_duration(&t, g->node_ns);
-		else
-			text_table_add(&t, "-");
+		cell_duration_if(&t, g->replay.count, g->replay.median_ns);
+		cell_duration_if(&t, g->replay.count, g->replay.p99_ns);
+		cell_duration_if(&t, g->replay.count, g->replay.total_ns);
+		cell_duration_if(&t, g->nodes, g->node_ns);
 	}
 	report_title(v, "CUDA graphs", "");
 	text_table_print(&t, 2, v->width, v->color, v->out);

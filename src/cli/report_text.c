@@ -88,13 +88,18 @@ static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *ou
 		strbuf_adds(out, text);
 }
 
-/* The process that speaks for the recording: the first that was recorded from inside, else the first. */
+/* The process that speaks for the recording: the one that was there first. */
 static const struct trace_process *main_process(const struct trace *t)
 {
-	for (size_t p = 0; p < trace_process_count(t); p++)
-		if (trace_process(t, p)->inside)
-			return trace_process(t, p);
-	return trace_process_count(t) ? trace_process(t, 0) : NULL;
+	const struct trace_process *first = NULL;
+
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		const struct trace_process *p = trace_process(t, i);
+
+		if (*p->command && (!first || p->start_ns < first->start_ns))
+			first = p;
+	}
+	return first;
 }
 
 static void print_header(const struct report_view *v)
@@ -180,14 +185,39 @@ static uint64_t gpu_sum(const struct gpu_busy *b)
 	       b->sum_ns[GPU_WORK_GRAPH];
 }
 
+/* What ran beside what, where more than one kind or more than one stream did. */
+static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
+{
+	if (b->copy_ns && b->compute_ns) {
+		strbuf_addf(out, "  GPU %zu: kernels alone ", gpu);
+		human_duration(out, b->compute_ns - b->overlap_ns);
+		strbuf_adds(out, ", copies alone ");
+		human_duration(out, b->copy_ns - b->overlap_ns);
+		strbuf_adds(out, ", both at once ");
+		human_duration(out, b->overlap_ns);
+		strbuf_addc(out, '\n');
+	}
+	if (b->max_pieces < 2)
+		return;
+	strbuf_addf(out, "  GPU %zu: streams at once", gpu);
+	for (unsigned n = 1; n < BUSY_LEVELS; n++) {
+		if (!b->streams_ns[n])
+			continue;
+		strbuf_addf(out, " %u%s: ", n, n == BUSY_LEVELS - 1 ? "+" : "");
+		human_percent(out, b->streams_ns[n], b->union_ns);
+		strbuf_addc(out, ',');
+	}
+	strbuf_addf(out, " at most %llu pieces of work\n", (unsigned long long)b->max_pieces);
+}
+
 static void print_gpus(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("GPU"), LEFT(""), RIGHT("busy"), RIGHT("union"), RIGHT("sum"),
-		RIGHT("kernels"), RIGHT("copies"), RIGHT("kernels only"), RIGHT("copies only"), RIGHT("overlap"),
+		FLEXIBLE("GPU"), LEFT(""), RIGHT("busy"), RIGHT("union"), RIGHT("sum"), RIGHT("kernels"), RIGHT("copies"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
+	_cleanup_strbuf_ struct strbuf mix = STRBUF_INIT;
 	uint64_t window = r->end_ns - r->start_ns;
 
 	for (size_t i = 0; i < r->busy.count; i++) {
@@ -198,46 +228,20 @@ static void print_gpus(const struct report_view *v)
 			continue;
 		text_safe(&name, r->gpus.items[i].name, strlen(r->gpus.items[i].name));
 		text_table_addf(&t, "%zu %s", i, strbuf_text(&name));
-		cell_bar(&t, v, b->union_ns, window, 10);
+		cell_bar(&t, v, b->union_ns, window, 20);
 		cell_percent(&t, b->union_ns, window);
 		cell_duration(&t, b->union_ns);
 		cell_duration(&t, gpu_sum(b));
-		cell_count(&t, b->count[GPU_WORK_KERNEL]);
+		cell_count(&t, b->count[GPU_WORK_KERNEL] + b->count[GPU_WORK_GRAPH]);
 		cell_count(&t, b->count[GPU_WORK_COPY] + b->count[GPU_WORK_SET]);
-		cell_duration(&t, b->compute_ns - b->overlap_ns);
-		cell_duration(&t, b->copy_ns - b->overlap_ns);
-		cell_duration(&t, b->overlap_ns);
+		add_mix(b, i, &mix);
 	}
 	if (text_table_rows(&t)) {
 		report_title(v, "GPU busy", "");
 		text_table_print(&t, 2, v->width, v->color, v->out);
+		strbuf_add(v->out, strbuf_text(&mix), mix.length);
 	}
 	text_table_release(&t);
-}
-
-/* How many streams had work at once, as shares of the busy time. */
-static void print_concurrency(const struct report_view *v)
-{
-	const struct report *r = v->report;
-
-	for (size_t i = 0; i < r->busy.count; i++) {
-		const struct gpu_busy *b = &r->busy.gpus[i];
-		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
-
-		if (b->max_streams < 2 && b->max_pieces < 2)
-			continue;
-		strbuf_addf(&line, "  GPU %zu streams at once:", i);
-		for (unsigned n = 1; n < BUSY_LEVELS; n++) {
-			if (!b->streams_ns[n])
-				continue;
-			strbuf_addf(&line, " %u%s ", n, n == BUSY_LEVELS - 1 ? "+" : "");
-			human_percent(&line, b->streams_ns[n], b->union_ns);
-			strbuf_addc(&line, ',');
-		}
-		strbuf_addf(&line, " most %llu; pieces of work at once: most %llu\n", (unsigned long long)b->max_streams,
-			    (unsigned long long)b->max_pieces);
-		strbuf_add(v->out, strbuf_text(&line), line.length);
-	}
 }
 
 static const char *const cause_texts[IDLE_CAUSES] = {
@@ -274,11 +278,29 @@ static size_t sort_causes(const struct gpu_idle *g, int *causes)
 	return count;
 }
 
+/* Cells of a cause, or empty ones. */
+static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g, int cause,
+		      uint64_t window)
+{
+	text_table_add(t, cause_texts[cause]);
+	cell_bar(t, v, g->cause_ns[cause], g->total_ns, 10);
+	cell_duration(t, g->cause_ns[cause]);
+	cell_percent(t, g->cause_ns[cause], window);
+}
+
+static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size, uint64_t window)
+{
+	text_table_add(t, size_texts[size]);
+	cell_count(t, g->gaps[size]);
+	cell_duration(t, g->gaps_ns[size]);
+	cell_percent(t, g->gaps_ns[size], window);
+}
+
 static void print_idle(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("the launching thread was"), LEFT(""), RIGHT("time"), RIGHT("share"),
-		RIGHT(""), LEFT("gaps between work"), RIGHT("gaps"), RIGHT("time"), RIGHT("share"),
+		FLEXIBLE("launching thread was"), LEFT(""), RIGHT("time"), RIGHT("share"), LEFT(""),
+		LEFT("gaps"), RIGHT("count"), RIGHT("time"), RIGHT("share"),
 	};
 	const struct report *r = v->report;
 	const struct gpu_idle *g = r->verdict.kind == VERDICT_NO_WORK ? NULL : &r->idle.gpus[r->verdict.gpu];
@@ -292,25 +314,14 @@ static void print_idle(const struct report_view *v)
 		return;
 	count = sort_causes(g, causes);
 	for (size_t i = 0; i < count || size < IDLE_SIZES; i++) {
-		if (i < count) {
-			text_table_add(&t, cause_texts[causes[i]]);
-			cell_bar(&t, v, g->cause_ns[causes[i]], g->total_ns, 10);
-			cell_duration(&t, g->cause_ns[causes[i]]);
-			cell_percent(&t, g->cause_ns[causes[i]], window);
-		} else {
-			for (int c = 0; c < 4; c++)
-				text_table_add(&t, "");
-		}
-		text_table_add(&t, "");
+		if (i < count)
+			add_cause(&t, v, g, causes[i], window);
+		for (size_t c = i < count ? 4 : 0; c < 5; c++)
+			text_table_add(&t, "");
 		while (size < IDLE_SIZES && !g->gaps[size])
 			size++;
-		if (size < IDLE_SIZES) {
-			text_table_add(&t, size_texts[size]);
-			cell_count(&t, g->gaps[size]);
-			cell_duration(&t, g->gaps_ns[size]);
-			cell_percent(&t, g->gaps_ns[size], window);
-			size++;
-		}
+		if (size < IDLE_SIZES)
+			add_gaps(&t, g, size++, window);
 		text_table_end_row(&t);
 	}
 	human_duration(&line, g->total_ns);
@@ -337,11 +348,13 @@ static void print_losses(const struct report_view *v)
 
 		if (l->count)
 			human_count(&line, l->count);
-		strbuf_adds(&line, !l->count ? "an unknown number" : l->unknown ? " or more" : "");
-		strbuf_addf(&line, " %s", loss_reason_name(l->reason));
+		else
+			strbuf_adds(&line, "an unknown number of");
+		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "", loss_reason_text(l->reason));
 		if (*l->detail) {
-			strbuf_adds(&line, ": ");
+			strbuf_adds(&line, " (");
 			text_safe(&line, l->detail, strlen(l->detail));
+			strbuf_addc(&line, ')');
 		}
 		labelled(v, STYLE_RED, i ? "" : "loss", strbuf_text(&line));
 	}
@@ -416,7 +429,6 @@ void report_print_text(const struct report_view *v)
 	print_header(v);
 	print_verdict(v);
 	print_gpus(v);
-	print_concurrency(v);
 	print_idle(v);
 	report_print_hotspots(v);
 	report_print_copies(v);

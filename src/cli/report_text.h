@@ -7,7 +7,7 @@
 #include "cli/text_table.h"
 
 #define REPORT_WIDTH_MIN 72u
-#define REPORT_WIDTH_MAX 140u
+#define REPORT_WIDTH_MAX 180u
 
 struct report_view {
 	const struct report *report;

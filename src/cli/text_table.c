@@ -104,10 +104,11 @@ static void measure(const struct text_table *t, size_t *widths)
 /* Makes the flexible column so narrow that a line fits. */
 static void fit(const struct text_table *t, unsigned indent, unsigned width, size_t *widths)
 {
-	size_t total = indent + GAP * (t->column_count - 1), over;
+	size_t total = indent, over;
 
 	for (size_t c = 0; c < t->column_count; c++)
-		total += widths[c];
+		total += widths[c] ? widths[c] + GAP : 0;
+	total -= MIN(total, (size_t)GAP);
 	if (total <= width)
 		return;
 	over = total - width;
@@ -158,6 +159,8 @@ static void print_cell(struct strbuf *out, const struct text_column *column, con
 {
 	size_t used = MIN(text_columns(text, strlen(text)), width);
 
+	if (!width)
+		return;
 	if (!column->left)
 		blanks(out, width - used);
 	print_text(out, text, width);
@@ -173,7 +176,7 @@ static void print_note(const struct text_table *t, const char *note, const size_
 	size_t column = MIN((size_t)(unsigned char)note[1], t->column_count - 1), start = indent;
 
 	for (size_t c = 0; c < column; c++)
-		start += widths[c] + GAP;
+		start += widths[c] ? widths[c] + GAP : 0;
 	blanks(out, start);
 	strbuf_adds(out, style_begin(color, STYLE_DIM));
 	print_text(out, note + 2, width > start + FLEXIBLE_MIN ? width - start : FLEXIBLE_MIN);

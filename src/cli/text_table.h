@@ -6,7 +6,7 @@
 #include "base/vec.h"
 
 struct text_column {
-	const char *head;	/* "" for none */
+	const char *head;	/* "" for none; a column without head and text takes no room */
 	bool left;		/* aligned to the left; else to the right */
 	bool flexible;		/* cut when the line would be too long; at most one */
 };
