@@ -21,6 +21,7 @@ struct call {
 };
 
 atomic_bool nvtx_calls_off;
+atomic_uint_fast64_t nvtx_calls_refused;
 static atomic_uint_fast64_t last_range;
 
 static __thread struct {
@@ -30,8 +31,10 @@ static __thread struct {
 
 static bool enter(void)
 {
-	if (self.busy)
+	if (self.busy) {
+		atomic_fetch_add_explicit(&nvtx_calls_refused, 1, memory_order_relaxed);
 		return false;
+	}
 	self.busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	return true;

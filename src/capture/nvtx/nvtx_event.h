@@ -32,7 +32,9 @@ static inline uint32_t nvtx_event_text_slots(uint16_t length)
 	       (uint32_t)sizeof(struct ring_event);
 }
 
-/* Set while events would be for nothing. */
-extern atomic_bool nvtx_calls_off; /* nvtx_calls.c */
+/* nvtx_calls.c. Set while events would be for nothing. */
+extern atomic_bool nvtx_calls_off;
+/* Calls of signal handlers that interrupted another call on their thread, so far. */
+extern atomic_uint_fast64_t nvtx_calls_refused;
 
 #endif

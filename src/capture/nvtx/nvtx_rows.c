@@ -12,7 +12,7 @@ static struct {
 	bool window;
 	uint32_t names_written;
 	uint32_t inherited; /* names that a parent's threads have given */
-	uint64_t refused_reported;
+	uint64_t names_refused, calls_refused; /* reported */
 	uint64_t cut, cut_since_ns; /* texts cut since the last loss row */
 } self;
 
@@ -27,7 +27,8 @@ void nvtx_source_after_fork(void)
 	nvtx_names_after_fork();
 	memset(&self, 0, sizeof(self));
 	self.inherited = nvtx_names_count();
-	self.refused_reported = nvtx_names_refused();
+	self.names_refused = nvtx_names_refused();
+	self.calls_refused = atomic_load(&nvtx_calls_refused);
 	atomic_store_explicit(&nvtx_calls_off, true, memory_order_relaxed);
 }
 
@@ -39,17 +40,22 @@ static void count_cut(uint64_t time_ns)
 
 static void write_losses(struct writer *w)
 {
-	uint64_t refused = nvtx_names_refused(), now;
+	uint64_t names = nvtx_names_refused() - self.names_refused;
+	uint64_t calls = atomic_load_explicit(&nvtx_calls_refused, memory_order_relaxed) -
+			 self.calls_refused;
+	uint64_t now;
 
-	if (!self.cut && refused == self.refused_reported)
+	if (!self.cut && !names && !calls)
 		return;
 	now = clock_monotonic_ns();
 	rows_loss(w, loss_reason_string_limit, self.cut, MIN(self.cut_since_ns, now), now,
 		  "NVTX texts cut");
-	rows_loss(w, loss_reason_string_limit, refused - self.refused_reported, now, now,
-		  "NVTX names beyond the limit");
+	rows_loss(w, loss_reason_string_limit, names, now, now, "NVTX names beyond the limit");
+	rows_loss(w, loss_reason_unknown, calls, now, now,
+		  "NVTX calls by signal handlers within NVTX calls");
 	self.cut = 0;
-	self.refused_reported = refused;
+	self.names_refused += names;
+	self.calls_refused += calls;
 }
 
 static void write_thread(struct writer *w, const struct nvtx_name *name)

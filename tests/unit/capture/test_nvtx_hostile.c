@@ -331,8 +331,11 @@ static void test_calls_in_signal_handlers(void **state)
 	}
 	setitimer(ITIMER_REAL, &none, NULL);
 	sigaction(SIGALRM, &before, NULL);
+	nvtx.mark_a("from the program");
 	read_rows();
-	assert_true(row_count >= marks && row_count <= marks + (uint64_t)signals);
+	/* A handler's two calls are refused together: when it interrupted another call. */
+	assert_int_equal(row_count + loss("NVTX calls by signal handlers within NVTX calls") / 2,
+			 marks + 1 + (uint64_t)signals);
 	for (size_t i = 0; i < row_count; i++)
 		if (strcmp(text_of(&rows[i]), "from the program") != 0)
 			assert_string_equal(text_of(&rows[i]), "from a handler");
