@@ -154,7 +154,7 @@ class Playing(Case):
         copy = self.path("copy")
         got = self.play("--repeat", "3", PITOT_TAPE=copy)
         once = kinds(self.summary())
-        self.assertEqual(kinds(got), {k: 3 * v for k, v in once.items()})
+        self.assertEqual(kinds(got), {k: v if k.startswith(("CONTEXT", "STREAM")) else 3 * v for k, v in once.items()})
         launches, times = [], []
         for line in events(copy).splitlines():
             words = line.split()
@@ -199,12 +199,14 @@ class Playing(Case):
 
 class Leaving(Case):
     ENDINGS = {"return": 0, "exit": 0, "_exit": 0, "exec": 0, "fork-then-exit": 0, "kill": -signal.SIGKILL,
-               "term": -signal.SIGTERM, "int": -signal.SIGINT, "abort": -signal.SIGABRT}
+               "term": -signal.SIGTERM, "int": -signal.SIGINT, "abort": -signal.SIGABRT, "segv": -signal.SIGSEGV}
+    # The sanitizer has to leave signals alone; its leak check can hang in a child that was forked beside other threads.
+    SANITIZER = "detect_leaks=0:handle_segv=0:handle_abort=0"
 
     def test_endings(self):
         for how, status in self.ENDINGS.items():
             with self.subTest(how=how):
-                got = self.play("--exit", how, status=status)
+                got = self.play("--exit", how, status=status, ASAN_OPTIONS=self.SANITIZER)
                 self.assertEqual(bool(got), how in ("return", "exit", "fork-then-exit"))
 
     def test_leaving_in_the_middle(self):
@@ -336,8 +338,7 @@ class Recorder(Case):
     def test_endings(self):
         for how, status in Leaving.ENDINGS.items():
             with self.subTest(how=how):
-                # The sanitizer's own leak check can hang in a child that was forked beside other threads.
-                self.record("--exit", how, status=status, ASAN_OPTIONS="detect_leaks=0")
+                self.record("--exit", how, status=status, ASAN_OPTIONS=Leaving.SANITIZER)
 
     def test_hanging_gpu_does_not_keep_the_program(self):
         self.record("--hang-at-exit")

@@ -14,21 +14,22 @@
 
 /* Answers to one question, and texts behind one pointer, are chains in order of the tape. */
 struct link {
-	size_t from;   /* holds from this record on */
+	size_t from; /* holds from this record on */
 	size_t record; /* RESULT or STRING */
-	size_t next;   /* index into links + 1, 0: the last */
+	size_t next; /* index into links + 1, 0: the last */
 };
 
 static struct {
 	struct tape tape;
 	bool open;
 	VEC(struct link) links;
-	struct map answers, texts;	    /* hash of the question, or pointer -> first link, last link */
+	struct map answers, texts; /* hash of the question, or pointer -> first link, last link */
 	struct map answers_last, texts_last;
 	VEC(struct {
 		uint64_t monotonic;
 		int64_t offset; /* CUPTI's clock minus CLOCK_MONOTONIC */
-	}) clock;
+	})
+	clock;
 } self;
 
 static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,7 +63,8 @@ static int note_clock(uint64_t time, const struct tape_call *call)
 {
 	uint64_t at = time + call->duration_ns / 2;
 
-	if (call->function != TAPE_cuptiGetTimestamp || call->result || call->output_length != sizeof(uint64_t))
+	if (call->function != TAPE_cuptiGetTimestamp || call->result ||
+	    call->output_length != sizeof(uint64_t))
 		return 0;
 	if (self.clock.count && self.clock.data[self.clock.count - 1].monotonic >= at)
 		return 0;
@@ -76,7 +78,8 @@ static int note_clock(uint64_t time, const struct tape_call *call)
 /* A question asked inside a callback is answered from that callback on. */
 static int build_index(void)
 {
-	size_t *inside = calloc(self.tape.threads + 1, sizeof(*inside)); /* a thread's last callback */
+	size_t *inside =
+		calloc(self.tape.threads + 1, sizeof(*inside)); /* a thread's last callback */
 	int r = inside ? 0 : -1;
 
 	for (size_t i = 0; i < self.tape.records.count && r == 0; i++) {
@@ -92,7 +95,8 @@ static int build_index(void)
 			r = note_clock(record->time, &call);
 			if (r == 0)
 				r = append(&self.answers, &self.answers_last,
-					   question(call.function, call.arguments, call.argument_count),
+					   question(call.function, call.arguments,
+						    call.argument_count),
 					   inside[record->thread], i);
 		}
 	}
@@ -105,7 +109,8 @@ static int read_faults(const char *path, struct error *e)
 	_cleanup_strbuf_ struct strbuf script = STRBUF_INIT;
 	int r = io_read_file(path, SCRIPT_BYTES_MAX, &script);
 
-	r = r < 0 ? error_set(e, r, "%s", error_code_text(r)) : faults_parse(strbuf_text(&script), e);
+	r = r < 0 ? error_set(e, r, "%s", error_code_text(r))
+		  : faults_parse(strbuf_text(&script), e);
 	if (r < 0)
 		error_prefix(e, "cannot use the fault script '%s'", path);
 	return r;
@@ -179,11 +184,13 @@ static const struct link *link_at(const struct map *first, uint64_t key)
 	return best;
 }
 
-bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count, struct tape_call *answer)
+bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count,
+		    struct tape_call *answer)
 {
 	const struct link *l = link_at(&self.answers, question(function, arguments, count));
 
-	return l && tape_get_call(&self.tape.records.data[l->record], answer) && answer->function == function;
+	return l && tape_get_call(&self.tape.records.data[l->record], answer) &&
+	       answer->function == function;
 }
 
 const char *standin_text_at(uint64_t pointer)
@@ -219,5 +226,6 @@ uint64_t standin_cupti_time(uint64_t monotonic)
 	b = self.clock.data[i].offset;
 	from = self.clock.data[i - 1].monotonic;
 	to = self.clock.data[i].monotonic;
-	return monotonic + (uint64_t)(a + (int64_t)((double)(b - a) * (double)(monotonic - from) / (double)(to - from)));
+	return monotonic + (uint64_t)(a + (int64_t)((double)(b - a) * (double)(monotonic - from) /
+						    (double)(to - from)));
 }

@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 
-#define NAME_OFFSET 104		   /* of kernels */
+#define NAME_OFFSET 104 /* of kernels */
 #define UNKNOWN_KIND 0x7ff0
 #define POLL_NS 200000
 
@@ -21,7 +21,8 @@ struct stage {
 	VEC(struct piece {
 		size_t offset;
 		uint32_t size;
-	}) pieces;
+	})
+	pieces;
 	int end_result;
 };
 
@@ -89,7 +90,8 @@ static const char *scripted_name(const char *name, uint64_t count)
 	if (every(f->hostile_every, count))
 		return hostile;
 	if (f->storm) {
-		snprintf(number, sizeof(number), "storm_kernel_%06llu", (unsigned long long)(count % f->storm));
+		snprintf(number, sizeof(number), "storm_kernel_%06llu",
+			 (unsigned long long)(count % f->storm));
 		return made_text(hash_u64(count % f->storm), number, strlen(number));
 	}
 	if (f->huge_names && name)
@@ -156,7 +158,8 @@ static void change_record(uint8_t *record, size_t size, uint32_t kind, struct pl
 
 	patch_pointers(record, size, kind);
 	record_times(record, size, shift_time, place);
-	record_shift_correlation(record, size, place->id_shift + standin_faults()->correlation_shift);
+	record_shift_correlation(record, size,
+				 place->id_shift + standin_faults()->correlation_shift);
 	if (is_kernel(kind) && size >= NAME_OFFSET + 8) {
 		const char *name = (const char *)(uintptr_t)load_u64(record + NAME_OFFSET);
 		uint64_t count = atomic_fetch_add(&named_records, 1) + 1;
@@ -184,6 +187,14 @@ static void count_record(const uint8_t *record, size_t size)
 		__atomic_fetch_add(&totals.duration_ns[kind], to - from, __ATOMIC_RELAXED);
 }
 
+/* Says what there is, not what happened: once is enough, whatever --repeat says. */
+static bool is_description(uint32_t kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_DEVICE || kind == CUPTI_ACTIVITY_KIND_DEVICE_ATTRIBUTE ||
+	       kind == CUPTI_ACTIVITY_KIND_CONTEXT || kind == CUPTI_ACTIVITY_KIND_STREAM ||
+	       kind == CUPTI_ACTIVITY_KIND_NAME || kind == CUPTI_ACTIVITY_KIND_MODULE;
+}
+
 /* One record of the tape, `size` bytes long there. */
 static int stage_record(struct stage *s, const uint8_t *record, uint32_t size, struct place *place)
 {
@@ -195,6 +206,8 @@ static int stage_record(struct stage *s, const uint8_t *record, uint32_t size, s
 		__atomic_fetch_add(&totals.records_withheld, 1, __ATOMIC_RELAXED);
 		return 0;
 	}
+	if (is_description(kind) && !place->first)
+		return 0;
 	memset(copy, 0xa5, wanted); /* what a newer CUPTI has at the end */
 	memcpy(copy, record, MIN(size, wanted));
 	change_record(copy, MIN(size, wanted), kind, place);
@@ -213,7 +226,8 @@ static int stage_all(struct stage *s, struct tape_delivery *d, struct place *pla
 
 	while (tape_next_run(&sizes, &run)) {
 		records += run.count;
-		room += (size_t)run.count * (run.size + 256); /* a newer layout is not longer than that */
+		room += (size_t)run.count *
+			(run.size + 256); /* a newer layout is not longer than that */
 	}
 	s->end_result = d->buffer.end_result ? d->buffer.end_result : CUPTI_ERROR_MAX_LIMIT_REACHED;
 	s->bytes = malloc(room + 1);
@@ -282,7 +296,8 @@ CUptiResult delivery_next(uint8_t *buffer, size_t valid, CUpti_Activity **record
 	if (map_get(&readings, (uintptr_t)buffer, &found))
 		r = (struct reading *)(uintptr_t)found;
 	if (r && r->count && r->starts[r->count] <= valid) {
-		size_t low = 0, high = r->count; /* the first start beyond `at`, or the first of all */
+		size_t low = 0,
+		       high = r->count; /* the first start beyond `at`, or the first of all */
 
 		while (*record && low < high) {
 			size_t middle = low + (high - low) / 2;
@@ -338,8 +353,8 @@ static void drop(uint64_t count)
 }
 
 /* Copies as many records from `first` on as fit. Returns how many. */
-static size_t fill(const struct stage *s, size_t first, uint8_t *buffer, size_t size, size_t max_records,
-		   struct reading *r)
+static size_t fill(const struct stage *s, size_t first, uint8_t *buffer, size_t size,
+		   size_t max_records, struct reading *r)
 {
 	size_t used = 0, n = 0;
 
@@ -395,7 +410,8 @@ static void hand_over(const struct stage *s, const struct tape_buffer *b)
 		}
 		start_reading(buffer, r);
 		__atomic_fetch_add(&totals.buffers, 1, __ATOMIC_RELAXED);
-		cupti_state.complete((CUcontext)(uintptr_t)b->context, b->stream, buffer, size, valid);
+		cupti_state.complete((CUcontext)(uintptr_t)b->context, b->stream, buffer, size,
+				     valid);
 	}
 }
 

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#define FUNCTIONS (TAPE_FUNCTION_LIMIT > STANDIN_GET_NEXT_RECORD ? TAPE_FUNCTION_LIMIT : STANDIN_GET_NEXT_RECORD + 1)
+#define FUNCTIONS                                                                                  \
+	(TAPE_FUNCTION_LIMIT > STANDIN_GET_NEXT_RECORD ? TAPE_FUNCTION_LIMIT                       \
+						       : STANDIN_GET_NEXT_RECORD + 1)
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
 
@@ -19,7 +21,8 @@ static struct {
 	VEC(struct {
 		uint64_t call; /* 1, 2 …, or EVERY_CALL */
 		int result;
-	}) results;
+	})
+	results;
 	uint64_t delay_ns;
 	atomic_uint_fast64_t calls;
 } functions[FUNCTIONS] = {
@@ -27,9 +30,9 @@ static struct {
 	TAPE_CUPTI_FUNCTIONS(F)
 #undef F
 #define F(number, function) [number] = { .name = "cu" #function },
-	TAPE_DRIVER_FUNCTIONS(F)
+		TAPE_DRIVER_FUNCTIONS(F)
 #undef F
-	[STANDIN_GET_NEXT_RECORD] = { .name = "cuptiActivityGetNextRecord" },
+			[STANDIN_GET_NEXT_RECORD] = { .name = "cuptiActivityGetNextRecord" },
 };
 
 static const char *missing[MISSING_MAX + 1];

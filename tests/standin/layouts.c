@@ -43,7 +43,8 @@ static const struct layout *layout_of(const uint8_t *record, size_t size)
 	return kind < KINDS_MAX ? &layouts[kind] : &layouts[0];
 }
 
-void record_times(uint8_t *record, size_t size, void (*visit)(uint8_t *time, void *user), void *user)
+void record_times(uint8_t *record, size_t size, void (*visit)(uint8_t *time, void *user),
+		  void *user)
 {
 	const struct layout *l = layout_of(record, size);
 
@@ -89,15 +90,24 @@ size_t record_size_in(uint32_t kind, uint32_t version, size_t recorded)
 		uint32_t version; /* of the first CUPTI that has this size */
 		uint16_t size;
 	} sizes[] = {
-		{ K(KERNEL), 19, 208 }, { K(KERNEL), 130000, 216 },
-		{ K(CONCURRENT_KERNEL), 19, 208 }, { K(CONCURRENT_KERNEL), 130000, 216 },
-		{ K(MEMCPY), 19, 88 }, { K(MEMCPY), 26, 96 },
-		{ K(MEMCPY2), 19, 96 }, { K(MEMSET), 19, 88 },
-		{ K(SYNCHRONIZATION), 19, 40 }, { K(SYNCHRONIZATION), 26, 56 },
-		{ K(GRAPH_TRACE), 19, 48 }, { K(GRAPH_TRACE), 21, 56 },
-		{ K(MEMORY2), 19, 120 }, { K(MEMORY2), 24, 128 },
-		{ K(OVERHEAD), 19, 48 }, { K(OVERHEAD), 22, 56 },
-		{ K(CUDA_EVENT), 19, 24 }, { K(CUDA_EVENT), 26, 56 },
+		{ K(KERNEL), 19, 208 },
+		{ K(KERNEL), 130000, 216 },
+		{ K(CONCURRENT_KERNEL), 19, 208 },
+		{ K(CONCURRENT_KERNEL), 130000, 216 },
+		{ K(MEMCPY), 19, 88 },
+		{ K(MEMCPY), 26, 96 },
+		{ K(MEMCPY2), 19, 96 },
+		{ K(MEMSET), 19, 88 },
+		{ K(SYNCHRONIZATION), 19, 40 },
+		{ K(SYNCHRONIZATION), 26, 56 },
+		{ K(GRAPH_TRACE), 19, 48 },
+		{ K(GRAPH_TRACE), 21, 56 },
+		{ K(MEMORY2), 19, 120 },
+		{ K(MEMORY2), 24, 128 },
+		{ K(OVERHEAD), 19, 48 },
+		{ K(OVERHEAD), 22, 56 },
+		{ K(CUDA_EVENT), 19, 24 },
+		{ K(CUDA_EVENT), 26, 56 },
 	};
 	size_t size = recorded;
 
@@ -111,12 +121,38 @@ const char *kind_name(uint32_t kind)
 {
 	static const char *const names[KINDS_MAX] = {
 #define N(name) [K(name)] = #name
-		N(MEMCPY), N(MEMSET), N(KERNEL), N(DRIVER), N(RUNTIME), N(DEVICE), N(CONTEXT),
-		N(CONCURRENT_KERNEL), N(NAME), N(MARKER), N(MARKER_DATA), N(OVERHEAD), N(ENVIRONMENT),
-		N(MEMCPY2), N(UNIFIED_MEMORY_COUNTER), N(FUNCTION), N(MODULE), N(DEVICE_ATTRIBUTE),
-		N(CUDA_EVENT), N(STREAM), N(SYNCHRONIZATION), N(EXTERNAL_CORRELATION), N(NVLINK),
-		N(MEMORY), N(PCIE), N(INTERNAL_LAUNCH_API), N(MEMORY2), N(MEMORY_POOL), N(GRAPH_TRACE),
-		N(JIT), N(DEVICE_GRAPH_TRACE), N(MEM_DECOMPRESS),
+		N(MEMCPY),
+		N(MEMSET),
+		N(KERNEL),
+		N(DRIVER),
+		N(RUNTIME),
+		N(DEVICE),
+		N(CONTEXT),
+		N(CONCURRENT_KERNEL),
+		N(NAME),
+		N(MARKER),
+		N(MARKER_DATA),
+		N(OVERHEAD),
+		N(ENVIRONMENT),
+		N(MEMCPY2),
+		N(UNIFIED_MEMORY_COUNTER),
+		N(FUNCTION),
+		N(MODULE),
+		N(DEVICE_ATTRIBUTE),
+		N(CUDA_EVENT),
+		N(STREAM),
+		N(SYNCHRONIZATION),
+		N(EXTERNAL_CORRELATION),
+		N(NVLINK),
+		N(MEMORY),
+		N(PCIE),
+		N(INTERNAL_LAUNCH_API),
+		N(MEMORY2),
+		N(MEMORY_POOL),
+		N(GRAPH_TRACE),
+		N(JIT),
+		N(DEVICE_GRAPH_TRACE),
+		N(MEM_DECOMPRESS),
 #undef N
 	};
 	static __thread char number[24];

@@ -7,7 +7,8 @@
 #define KINDS_MAX 64 /* CUPTI's kinds are below */
 
 /* Calls visit(record + offset, user) for each 64-bit time of a record, start before end. */
-void record_times(uint8_t *record, size_t size, void (*visit)(uint8_t *time, void *user), void *user);
+void record_times(uint8_t *record, size_t size, void (*visit)(uint8_t *time, void *user),
+		  void *user);
 /* Adds to each 32-bit correlation id. */
 void record_shift_correlation(uint8_t *record, size_t size, uint32_t shift);
 /* The highest of them. */

@@ -12,7 +12,7 @@
 #include "play_nvtx.h"
 
 #define ROUND_GAP_NS NS_PER_MS
-#define UNREAD_MAX 4		/* buffers that wait for the recorder, before the players wait for it */
+#define UNREAD_MAX 32 /* buffers that wait for the recorder, before the players wait for it */
 #define UNREAD_WAIT_NS (2 * NS_PER_S)
 #define PATIENCE_NS (2 * NS_PER_S)
 #define PAUSE_NS (200 * NS_PER_US)
@@ -68,15 +68,16 @@ static uint64_t dropped_here(const struct tape_record *r)
 	struct tape_call call;
 
 	if (r->type != TAPE_RESULT || !tape_get_call(r, &call) ||
-	    call.function != TAPE_cuptiActivityGetNumDroppedRecords || call.output_length != sizeof(uint64_t))
+	    call.function != TAPE_cuptiActivityGetNumDroppedRecords ||
+	    call.output_length != sizeof(uint64_t))
 		return 0;
 	return load_u64(call.output);
 }
 
 static bool is_played(const struct tape_record *r)
 {
-	return r->type == TAPE_CALLBACK || r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX ||
-	       r->type == TAPE_THREAD || dropped_here(r);
+	return r->type == TAPE_CALLBACK || r->type == TAPE_BUFFER_COMPLETE ||
+	       r->type == TAPE_NVTX || r->type == TAPE_THREAD || dropped_here(r);
 }
 
 static void note_ids(const struct tape_record *r)
@@ -142,7 +143,8 @@ static void wait_for_reader(void)
 {
 	if (self.options->parallel)
 		return;
-	for (uint64_t waited = 0; self.standin->unread() > UNREAD_MAX && waited < UNREAD_WAIT_NS; waited += PAUSE_NS)
+	for (uint64_t waited = 0; self.standin->unread() > UNREAD_MAX && waited < UNREAD_WAIT_NS;
+	     waited += PAUSE_NS)
 		sleep_real(PAUSE_NS);
 }
 
@@ -188,8 +190,9 @@ static void play_step(size_t step, unsigned long round)
 	size_t index = self.steps.data[step].record;
 	uint64_t shift = self.shift_ns + round * self.period_ns, now;
 	uint64_t time = records[index].time + shift;
-	uint64_t next = step + 1 < self.steps.count ? records[self.steps.data[step + 1].record].time + shift
-						    : time + ROUND_GAP_NS;
+	uint64_t next = step + 1 < self.steps.count
+				? records[self.steps.data[step + 1].record].time + shift
+				: time + ROUND_GAP_NS;
 	struct place place = {
 		.index = index,
 		.time_shift = shift,
@@ -258,7 +261,8 @@ static int start_players(uint32_t main_thread, struct error *e)
 	for (uint32_t i = 0; i < self.tape->threads; i++) {
 		struct player *p = &self.players[i];
 
-		if (i != main_thread && p->steps.count && pthread_create(&p->handle, NULL, play_thread, p) != 0)
+		if (i != main_thread && p->steps.count &&
+		    pthread_create(&p->handle, NULL, play_thread, p) != 0)
 			return error_set(e, -EAGAIN, "cannot start a thread");
 	}
 	return 0;

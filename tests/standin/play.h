@@ -4,13 +4,24 @@
 
 #include "standin_cupti.h"
 
-enum ending { END_RETURN, END_EXIT, END__EXIT, END_KILL, END_TERM, END_INT, END_ABORT, END_SEGV, END_EXEC, END_FORK };
+enum ending {
+	END_RETURN,
+	END_EXIT,
+	END__EXIT,
+	END_KILL,
+	END_TERM,
+	END_INT,
+	END_ABORT,
+	END_SEGV,
+	END_EXEC,
+	END_FORK
+};
 
 struct play_options {
 	const char *tape, *faults, *counts;
 	bool parallel, realtime, now, hang_at_exit;
-	unsigned long rounds;	   /* --repeat */
-	unsigned long rate;	   /* callbacks per second at most, 0: no limit */
+	unsigned long rounds; /* --repeat */
+	unsigned long rate; /* callbacks per second at most, 0: no limit */
 	enum ending ending;
 	unsigned long long end_at; /* index of a record, ULLONG_MAX: after the last */
 };
@@ -19,10 +30,12 @@ struct play_options {
 int play_options_parse(int argc, char **argv, struct play_options *o);
 
 /* Loads the stand-ins that lie beside the program, without the functions that the fault script hides. */
-int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags), struct error *e) MUST_USE;
+int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags),
+		  struct error *e) MUST_USE;
 
 /* Plays all rounds of the open tape. */
-int play_tape(const struct play_options *o, const struct standin_player *player, struct error *e) MUST_USE;
+int play_tape(const struct play_options *o, const struct standin_player *player,
+	      struct error *e) MUST_USE;
 
 /* Leaves the process; END_RETURN does not. */
 void play_end(enum ending ending);

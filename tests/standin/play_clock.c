@@ -39,7 +39,8 @@ static void set_latest(uint64_t time, uint64_t allowance)
 {
 	unsigned version = atomic_load(&latest.version);
 
-	while ((version & 1) || !atomic_compare_exchange_weak(&latest.version, &version, version + 1))
+	while ((version & 1) ||
+	       !atomic_compare_exchange_weak(&latest.version, &version, version + 1))
 		version = atomic_load(&latest.version);
 	atomic_store(&latest.time, time);
 	atomic_store(&latest.played_at, play_clock_real(CLOCK_MONOTONIC));

@@ -14,10 +14,10 @@
 #include <time.h>
 
 struct play_clock_setup {
-	uint64_t start_ns;	      /* before the first record */
-	uint64_t first_ns;	      /* time of the first record */
+	uint64_t start_ns; /* before the first record */
+	uint64_t first_ns; /* time of the first record */
 	int64_t realtime_ns, boottime_ns; /* these clocks minus CLOCK_MONOTONIC */
-	int64_t (*step_ns)(void);     /* added to CLOCK_REALTIME */
+	int64_t (*step_ns)(void); /* added to CLOCK_REALTIME */
 };
 
 void play_clock_start(const struct play_clock_setup *setup);

@@ -75,7 +75,8 @@ static void *load(const char *name, struct error *e)
 	return library;
 }
 
-int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags), struct error *e)
+int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags),
+		  struct error *e)
 {
 	void *cupti = load("libcupti.so.13", e), *cuda = cupti ? load("libcuda.so.1", e) : NULL;
 

@@ -15,14 +15,17 @@
 
 static const char usage[] =
 	"usage: tape-play [options] TAPE\n"
-	"  --parallel         threads run free of each other (default: strictly in the tape's order)\n"
+	"  --parallel         threads run free of each other (default: strictly in the tape's "
+	"order)\n"
 	"  --realtime         at the recorded pace, with the machine's own clocks\n"
 	"  --now              the tape's times moved to now\n"
 	"  --repeat N         the tape N times over, with other ids and later times\n"
 	"  --rate N           at most N callbacks a second, 0: no limit (default 500000)\n"
 	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
-	"  --exit HOW         return, exit, _exit, kill, term, int, abort, segv, exec or fork-then-exit\n"
-	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full flight\n"
+	"  --exit HOW         return, exit, _exit, kill, term, int, abort, segv, exec or "
+	"fork-then-exit\n"
+	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full "
+	"flight\n"
 	"  --hang-at-exit     from the end on every call of CUPTI and the driver blocks\n"
 	"  --counts FILE      write what the recorder was given\n";
 
@@ -30,9 +33,9 @@ static const struct {
 	const char *name;
 	enum ending ending;
 } endings[] = {
-	{ "return", END_RETURN }, { "exit", END_EXIT }, { "_exit", END__EXIT },
-	{ "kill", END_KILL },	  { "term", END_TERM }, { "int", END_INT },
-	{ "abort", END_ABORT },	  { "segv", END_SEGV }, { "exec", END_EXEC },
+	{ "return", END_RETURN },       { "exit", END_EXIT }, { "_exit", END__EXIT },
+	{ "kill", END_KILL },           { "term", END_TERM }, { "int", END_INT },
+	{ "abort", END_ABORT },         { "segv", END_SEGV }, { "exec", END_EXEC },
 	{ "fork-then-exit", END_FORK },
 };
 
@@ -92,11 +95,16 @@ static bool take_option(int option, const char *value, struct play_options *o)
 int play_options_parse(int argc, char **argv, struct play_options *o)
 {
 	static const struct option options[] = {
-		{ "parallel", no_argument, NULL, 'p' },	   { "realtime", no_argument, NULL, 't' },
-		{ "now", no_argument, NULL, 'n' },	   { "repeat", required_argument, NULL, 'r' },
-		{ "rate", required_argument, NULL, 's' },  { "faults", required_argument, NULL, 'f' },
-		{ "exit", required_argument, NULL, 'e' },  { "exit-at", required_argument, NULL, 'a' },
-		{ "counts", required_argument, NULL, 'c' }, { "hang-at-exit", no_argument, NULL, 'h' },
+		{ "parallel", no_argument, NULL, 'p' },
+		{ "realtime", no_argument, NULL, 't' },
+		{ "now", no_argument, NULL, 'n' },
+		{ "repeat", required_argument, NULL, 'r' },
+		{ "rate", required_argument, NULL, 's' },
+		{ "faults", required_argument, NULL, 'f' },
+		{ "exit", required_argument, NULL, 'e' },
+		{ "exit-at", required_argument, NULL, 'a' },
+		{ "counts", required_argument, NULL, 'c' },
+		{ "hang-at-exit", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -119,7 +127,8 @@ int play_options_parse(int argc, char **argv, struct play_options *o)
 static void set_clock(const struct play_options *o)
 {
 	const struct tape *t = standin_tape();
-	uint64_t monotonic = tape_fact_number(t, "clock.monotonic"), first = t->records.data[0].time;
+	uint64_t monotonic = tape_fact_number(t, "clock.monotonic"),
+		 first = t->records.data[0].time;
 	struct play_clock_setup setup = {
 		.start_ns = first - SETUP_NS,
 		.first_ns = first,
@@ -145,13 +154,16 @@ static void write_counts(const char *path, const struct standin_player *player)
 
 	if (!f)
 		return;
-	fprintf(f, "callbacks %llu\ncallbacks_withheld %llu\nbuffers %llu\nrecords_withheld %llu\nrecords_dropped %llu\n",
+	fprintf(f,
+		"callbacks %llu\ncallbacks_withheld %llu\nbuffers %llu\nrecords_withheld "
+		"%llu\nrecords_dropped %llu\n",
 		(unsigned long long)c.callbacks, (unsigned long long)c.callbacks_withheld,
 		(unsigned long long)c.buffers, (unsigned long long)c.records_withheld,
 		(unsigned long long)c.records_dropped);
 	for (uint32_t kind = 0; kind < KINDS_MAX; kind++)
 		if (c.records[kind])
-			fprintf(f, "%s %llu %llu ns\n", kind_name(kind), (unsigned long long)c.records[kind],
+			fprintf(f, "%s %llu %llu ns\n", kind_name(kind),
+				(unsigned long long)c.records[kind],
 				(unsigned long long)c.duration_ns[kind]);
 	fclose(f);
 }

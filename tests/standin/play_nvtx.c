@@ -175,7 +175,8 @@ static void play_core2(const struct tape_nvtx *c, const void *a, const char *tex
 		break;
 	case NVTX_CORE2_CATEGORY_A:
 	case NVTX_CORE2_CATEGORY_W:
-		CALL_VOID(core2[NVTX_CORE2_CATEGORY_A], domain_name_fn *, domain, c->category, text);
+		CALL_VOID(core2[NVTX_CORE2_CATEGORY_A], domain_name_fn *, domain, c->category,
+			  text);
 		break;
 	case NVTX_CORE2_STRING_A:
 	case NVTX_CORE2_STRING_W:
@@ -183,14 +184,16 @@ static void play_core2(const struct tape_nvtx *c, const void *a, const char *tex
 		break;
 	case NVTX_CORE2_DOMAIN_A:
 	case NVTX_CORE2_DOMAIN_W:
-		remember(&domains, c->domain, (uintptr_t)CALL(core2[NVTX_CORE2_DOMAIN_A], domain_fn *, text));
+		remember(&domains, c->domain,
+			 (uintptr_t)CALL(core2[NVTX_CORE2_DOMAIN_A], domain_fn *, text));
 		break;
 	default:
 		break;
 	}
 }
 
-void play_nvtx(const struct tape_nvtx *call, const struct tape_text *text, uint64_t (*tid_of)(uint64_t recorded))
+void play_nvtx(const struct tape_nvtx *call, const struct tape_text *text,
+	       uint64_t (*tid_of)(uint64_t recorded))
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	_cleanup_free_ char *copy = text->text ? strndup(text->text, text->length) : NULL;

@@ -5,6 +5,7 @@
 #include "tape_reader.h"
 
 /* Any thread. tid_of: the id that a thread of the recorded process has now. */
-void play_nvtx(const struct tape_nvtx *call, const struct tape_text *text, uint64_t (*tid_of)(uint64_t recorded));
+void play_nvtx(const struct tape_nvtx *call, const struct tape_text *text,
+	       uint64_t (*tid_of)(uint64_t recorded));
 
 #endif

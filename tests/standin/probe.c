@@ -20,12 +20,15 @@ int InitializeInjection(void);
 static struct cupti cupti;
 static struct driver driver;
 static size_t buffer_bytes = BUFFER_BYTES_DEFAULT;
-static atomic_uint_fast64_t domains[CUPTI_CB_DOMAIN_SIZE], records[KINDS_MAX], duration_ns[KINDS_MAX];
-static atomic_uint_fast64_t buffers, unknown, incomplete, reversed, zero, unnamed, name_bytes, wrong_ids, backwards, fatal;
+static atomic_uint_fast64_t domains[CUPTI_CB_DOMAIN_SIZE], records[KINDS_MAX],
+	duration_ns[KINDS_MAX];
+static atomic_uint_fast64_t buffers, unknown, incomplete, reversed, zero, unnamed, name_bytes,
+	wrong_ids, backwards, fatal;
 static atomic_uint_fast64_t last_correlation, last_time;
-static unsigned missing;	/* functions of the table that CUPTI does not have */
+static unsigned missing; /* functions of the table that CUPTI does not have */
 
-static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+			const void *data)
 {
 	const CUpti_CallbackData *api = data;
 	uint64_t now = clock_monotonic_ns();
@@ -41,10 +44,12 @@ static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_Callb
 		else if (*api->correlationData != api->correlationId)
 			atomic_fetch_add(&wrong_ids, 1);
 		atomic_store(&last_correlation, api->correlationId);
-	} else if (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid == CUPTI_CBID_RESOURCE_STREAM_CREATED) {
+	} else if (domain == CUPTI_CB_DOMAIN_RESOURCE &&
+		   cbid == CUPTI_CBID_RESOURCE_STREAM_CREATED) {
 		const CUpti_ResourceData *r = data;
 
-		if (cupti.GetStreamIdEx(r->context, r->resourceHandle.stream, 0, &id) != CUPTI_SUCCESS)
+		if (cupti.GetStreamIdEx(r->context, r->resourceHandle.stream, 0, &id) !=
+		    CUPTI_SUCCESS)
 			atomic_fetch_add(&wrong_ids, 1);
 	} else if (domain == CUPTI_CB_DOMAIN_STATE && cbid == CUPTI_CBID_STATE_FATAL_ERROR) {
 		atomic_fetch_add(&fatal, 1);
@@ -88,7 +93,8 @@ static void take_record(const uint8_t *record, size_t left)
 	}
 }
 
-static void on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+static void on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
+			size_t valid)
 {
 	CUpti_Activity *record = NULL;
 
@@ -111,11 +117,14 @@ static void write_report(void)
 	if (!f)
 		return;
 	cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped);
-	fprintf(f, "version %u\nbuffers %lu\ndropped %zu\nunknown %lu\nincomplete %lu\nreversed %lu\nzero %lu\nunnamed %lu\nname_bytes %lu\n",
-		cupti.version, buffers, dropped, unknown, incomplete, reversed, zero, unnamed, name_bytes);
+	fprintf(f,
+		"version %u\nbuffers %lu\ndropped %zu\nunknown %lu\nincomplete %lu\nreversed "
+		"%lu\nzero %lu\nunnamed %lu\nname_bytes %lu\n",
+		cupti.version, buffers, dropped, unknown, incomplete, reversed, zero, unnamed,
+		name_bytes);
 	fprintf(f, "missing %u\n", missing);
-	fprintf(f, "wrong_ids %lu\nbackwards %lu\nfatal %lu\nlast_correlation %lu\n", wrong_ids, backwards, fatal,
-		last_correlation);
+	fprintf(f, "wrong_ids %lu\nbackwards %lu\nfatal %lu\nlast_correlation %lu\n", wrong_ids,
+		backwards, fatal, last_correlation);
 	for (unsigned i = 0; i < CUPTI_CB_DOMAIN_SIZE; i++)
 		if (domains[i])
 			fprintf(f, "domain_%u %lu\n", i, domains[i]);
@@ -166,7 +175,8 @@ static void enable_everything(void)
 	if (cupti.Subscribe(&subscriber, on_callback, NULL) != CUPTI_SUCCESS)
 		return;
 	for (int domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
-		if (cupti.EnableDomain(1, subscriber, (CUpti_CallbackDomain)domain) != CUPTI_SUCCESS)
+		if (cupti.EnableDomain(1, subscriber, (CUpti_CallbackDomain)domain) !=
+		    CUPTI_SUCCESS)
 			return;
 	if (cupti.ActivityRegisterCallbacks(on_request, on_complete) != CUPTI_SUCCESS)
 		return;

@@ -15,16 +15,17 @@ const struct tape *standin_tape(void); /* NULL: none is open */
 
 /* The record that the calling thread is playing now; other threads are at the latest of any thread. */
 struct place {
-	size_t index;	      /* into the tape's records */
-	uint64_t time_shift;  /* added to the tape's times in this round */
-	uint32_t id_shift;    /* added to correlation ids in this round */
-	bool first, last;     /* round */
+	size_t index; /* into the tape's records */
+	uint64_t time_shift; /* added to the tape's times in this round */
+	uint32_t id_shift; /* added to correlation ids in this round */
+	bool first, last; /* round */
 };
 void standin_at(const struct place *place);
 struct place standin_place(void);
 
 /* What a function with these arguments said at this place of the tape. false: the tape does not know. */
-bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count, struct tape_call *answer);
+bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count,
+		    struct tape_call *answer);
 
 /* CUPTI's clock at CLOCK_MONOTONIC `monotonic` of the tape (without shifts). */
 uint64_t standin_cupti_time(uint64_t monotonic);
@@ -38,7 +39,8 @@ const char *standin_text_at(uint64_t pointer);
 
 struct faults {
 	uint32_t version;
-	uint64_t zero_every, reverse_every, incomplete_every, null_name_every, hostile_every, bad_kind_every;
+	uint64_t zero_every, reverse_every, incomplete_every, null_name_every, hostile_every,
+		bad_kind_every;
 	bool shuffle;
 	size_t huge_names;
 	uint64_t storm;

@@ -10,15 +10,18 @@
 
 #define ARGUMENTS(...) ((const uint64_t[]){ __VA_ARGS__ })
 #define COUNT(...) (sizeof(ARGUMENTS(__VA_ARGS__)) / sizeof(uint64_t))
-#define ANSWER(function, call, ...) answered(function, call, ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
+#define ANSWER(function, call, ...)                                                                \
+	answered(function, call, ARGUMENTS(__VA_ARGS__), COUNT(__VA_ARGS__))
 
 /* cuda.h gives newer versions of these their old names. */
 #undef cuDeviceGetUuid
 #undef cuDeviceTotalMem
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device);
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
 
-static CUresult answered(enum tape_function function, struct tape_call *call, const uint64_t *arguments, size_t count)
+static CUresult answered(enum tape_function function, struct tape_call *call,
+			 const uint64_t *arguments, size_t count)
 {
 	int forced;
 
@@ -26,8 +29,9 @@ static CUresult answered(enum tape_function function, struct tape_call *call, co
 		return (CUresult)forced;
 	if (!standin_tape())
 		return CUDA_ERROR_NO_DEVICE;
-	return standin_answer(function, arguments, (unsigned)count, call) ? (CUresult)call->result
-									    : CUDA_ERROR_INVALID_VALUE;
+	return standin_answer(function, arguments, (unsigned)count, call)
+		       ? (CUresult)call->result
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult copy_out(CUresult r, const struct tape_call *call, void *out, size_t size)
@@ -78,6 +82,24 @@ EXPORT CUresult cuInit(unsigned flags)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuGetErrorString(CUresult result, const char **text)
+{
+	switch (result) {
+	case CUDA_SUCCESS:
+		*text = "no error";
+		return CUDA_SUCCESS;
+	case CUDA_ERROR_INVALID_VALUE:
+		*text = "invalid argument";
+		return CUDA_SUCCESS;
+	case CUDA_ERROR_NO_DEVICE:
+		*text = "no CUDA-capable device is detected";
+		return CUDA_SUCCESS;
+	default:
+		*text = NULL;
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
 EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	struct tape_call call;
@@ -94,48 +116,60 @@ EXPORT CUresult cuDeviceGetCount(int *count)
 {
 	struct tape_call call;
 
-	return copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count, sizeof(*count));
+	return copy_out(answered(TAPE_cuDeviceGetCount, &call, NULL, 0), &call, count,
+			sizeof(*count));
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	struct tape_call call;
 
-	return copy_out(ANSWER(TAPE_cuDeviceGet, &call, (uint64_t)ordinal), &call, device, sizeof(*device));
+	return copy_out(ANSWER(TAPE_cuDeviceGet, &call, (uint64_t)ordinal), &call, device,
+			sizeof(*device));
 }
 
 EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
 	struct tape_call call;
 
-	return copy_text(ANSWER(TAPE_cuDeviceGetName, &call, (uint64_t)device), &call, name, length);
+	return copy_text(ANSWER(TAPE_cuDeviceGetName, &call, (uint64_t)device), &call, name,
+			 length);
 }
 
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
 	struct tape_call call;
 
-	return copy_out(ANSWER(TAPE_cuDeviceGetUuid, &call, (uint64_t)device), &call, uuid, sizeof(*uuid));
+	return copy_out(ANSWER(TAPE_cuDeviceGetUuid, &call, (uint64_t)device), &call, uuid,
+			sizeof(*uuid));
+}
+
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+	return cuDeviceGetUuid_v2(uuid, device);
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	struct tape_call call;
 
-	return copy_out(ANSWER(TAPE_cuDeviceGetAttribute, &call, (uint64_t)attribute, (uint64_t)device), &call, value,
-			sizeof(*value));
+	return copy_out(
+		ANSWER(TAPE_cuDeviceGetAttribute, &call, (uint64_t)attribute, (uint64_t)device),
+		&call, value, sizeof(*value));
 }
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
 	struct tape_call call;
 
-	return copy_out(ANSWER(TAPE_cuDeviceTotalMem, &call, (uint64_t)device), &call, bytes, sizeof(*bytes));
+	return copy_out(ANSWER(TAPE_cuDeviceTotalMem, &call, (uint64_t)device), &call, bytes,
+			sizeof(*bytes));
 }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
 {
 	struct tape_call call;
 
-	return copy_text(ANSWER(TAPE_cuDeviceGetPCIBusId, &call, (uint64_t)device), &call, id, length);
+	return copy_text(ANSWER(TAPE_cuDeviceGetPCIBusId, &call, (uint64_t)device), &call, id,
+			 length);
 }

@@ -35,11 +35,13 @@ static CUptiResult recorded(enum tape_function function, const uint64_t *argumen
 {
 	struct tape_call call;
 
-	return standin_answer(function, arguments, (unsigned)count, &call) ? (CUptiResult)call.result : CUPTI_SUCCESS;
+	return standin_answer(function, arguments, (unsigned)count, &call)
+		       ? (CUptiResult)call.result
+		       : CUPTI_SUCCESS;
 }
 
-static CUptiResult answered(enum tape_function function, void *out, size_t size, const uint64_t *arguments,
-			    size_t count)
+static CUptiResult answered(enum tape_function function, void *out, size_t size,
+			    const uint64_t *arguments, size_t count)
 {
 	struct tape_call call;
 
@@ -54,8 +56,8 @@ static CUptiResult answered(enum tape_function function, void *out, size_t size,
 }
 
 /* A text of the tape that a function returned, as a pointer for ever. */
-static CUptiResult answered_text(enum tape_function function, const char **out, const uint64_t *arguments,
-				 size_t count)
+static CUptiResult answered_text(enum tape_function function, const char **out,
+				 const uint64_t *arguments, size_t count)
 {
 	static struct arena arena;
 	static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -91,8 +93,8 @@ EXPORT CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
 	struct place place = standin_place();
 
 	FAULT(TAPE_cuptiGetTimestamp);
-	*timestamp = standin_cupti_time(clock_monotonic_ns() - place.time_shift) + place.time_shift +
-		     (uint64_t)standin_step_ns();
+	*timestamp = standin_cupti_time(clock_monotonic_ns() - place.time_shift) +
+		     place.time_shift + (uint64_t)standin_step_ns();
 	return CUPTI_SUCCESS;
 }
 
@@ -114,7 +116,8 @@ EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 	};
 
 	FAULT(TAPE_cuptiGetResultString);
-	if (answered_text(TAPE_cuptiGetResultString, text, ARGUMENTS((uint64_t)result), 1) == CUPTI_SUCCESS)
+	if (answered_text(TAPE_cuptiGetResultString, text, ARGUMENTS((uint64_t)result), 1) ==
+	    CUPTI_SUCCESS)
 		return CUPTI_SUCCESS;
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		if (known[i].result == result) {
@@ -133,19 +136,22 @@ static const char *name_from_callbacks(CUpti_CallbackDomain domain, uint32_t cbi
 	for (size_t i = 0; t && i < t->records.count; i++) {
 		struct tape_event event;
 
-		if (t->records.data[i].type == TAPE_CALLBACK && tape_get_event(&t->records.data[i], &event) &&
-		    event.domain == domain && event.cbid == cbid && event.function)
+		if (t->records.data[i].type == TAPE_CALLBACK &&
+		    tape_get_event(&t->records.data[i], &event) && event.domain == domain &&
+		    event.cbid == cbid && event.function)
 			return tape_text_of(t, event.function);
 	}
 	return NULL;
 }
 
-EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **name)
+EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
+					const char **name)
 {
 	const char *found;
 
 	FAULT(TAPE_cuptiGetCallbackName);
-	if (answered_text(TAPE_cuptiGetCallbackName, name, ARGUMENTS((uint64_t)domain, cbid), 2) == CUPTI_SUCCESS)
+	if (answered_text(TAPE_cuptiGetCallbackName, name, ARGUMENTS((uint64_t)domain, cbid), 2) ==
+	    CUPTI_SUCCESS)
 		return CUPTI_SUCCESS;
 	found = name_from_callbacks(domain, cbid);
 	if (!found)
@@ -154,7 +160,8 @@ EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cb
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata)
+static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
+			     void *userdata)
 {
 	if (atomic_load(&cupti_state.subscribed))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
@@ -165,13 +172,15 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackF
 	return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata)
+EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
+				  void *userdata)
 {
 	FAULT(TAPE_cuptiSubscribe);
 	return subscribe(subscriber, callback, userdata);
 }
 
-EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata,
+EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
+				     CUpti_CallbackFunc callback, void *userdata,
 				     CUpti_SubscriberParams *parameters)
 {
 	static const char other[] = "another tool (scripted)";
@@ -202,7 +211,8 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle s
 	CUptiResult r;
 
 	FAULT(TAPE_cuptiEnableCallback);
-	if ((void *)subscriber != &subscriber_place || domain >= CUPTI_CB_DOMAIN_SIZE || cbid >= CBIDS_MAX)
+	if ((void *)subscriber != &subscriber_place || domain >= CUPTI_CB_DOMAIN_SIZE ||
+	    cbid >= CBIDS_MAX)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	r = RECORDED(TAPE_cuptiEnableCallback, enable, (uint64_t)domain, cbid);
 	if (r == CUPTI_SUCCESS)
@@ -210,7 +220,8 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle s
 	return r;
 }
 
-EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain)
+EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
+				     CUpti_CallbackDomain domain)
 {
 	CUptiResult r;
 
@@ -236,7 +247,8 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 
 static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind kind, bool on)
 {
-	CUptiResult r = (unsigned)kind < KINDS_MAX ? RECORDED(function, (uint64_t)kind) : CUPTI_ERROR_INVALID_KIND;
+	CUptiResult r = (unsigned)kind < KINDS_MAX ? RECORDED(function, (uint64_t)kind)
+						   : CUPTI_ERROR_INVALID_KIND;
 
 	if (r == CUPTI_SUCCESS)
 		atomic_store(&cupti_state.kinds[kind], on);
@@ -262,13 +274,15 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 	return CUPTI_SUCCESS; /* what there is has been delivered where the tape has it */
 }
 
-EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, CUpti_Activity **record)
+EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
+					      CUpti_Activity **record)
 {
 	FAULT(STANDIN_GET_NEXT_RECORD);
 	return delivery_next(buffer, valid, record);
 }
 
-EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *dropped)
+EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
+						     size_t *dropped)
 {
 	(void)context;
 	(void)stream;
@@ -277,7 +291,8 @@ EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t
 	return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size, void *value)
+EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size,
+					     void *value)
 {
 	FAULT(TAPE_cuptiActivitySetAttribute);
 	if (!size || !value)
@@ -297,10 +312,12 @@ EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
 	return ANSWER(TAPE_cuptiGetContextId, id, (uintptr_t)context);
 }
 
-EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *id)
+EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+				      uint32_t *id)
 {
 	FAULT(TAPE_cuptiGetStreamIdEx);
-	return ANSWER(TAPE_cuptiGetStreamIdEx, id, (uintptr_t)context, (uintptr_t)stream, per_thread);
+	return ANSWER(TAPE_cuptiGetStreamIdEx, id, (uintptr_t)context, (uintptr_t)stream,
+		      per_thread);
 }
 
 EXPORT CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *id)
@@ -349,10 +366,12 @@ static void call_recorder(unsigned domain, unsigned cbid, const void *data)
 
 static void play_api(const struct tape_event *e)
 {
-	static __thread uint64_t shared[SHARED_SLOTS]; /* one value from the entry of a call to its exit */
+	static __thread uint64_t
+		shared[SHARED_SLOTS]; /* one value from the entry of a call to its exit */
 	const struct tape *t = standin_tape();
 	struct place place = standin_place();
-	uint32_t correlation = e->correlation ? e->correlation + place.id_shift + standin_faults()->correlation_shift
+	uint32_t correlation = e->correlation ? e->correlation + place.id_shift +
+							standin_faults()->correlation_shift
 					      : 0;
 	uint64_t *slot = &shared[(correlation * 2 + e->domain) % SHARED_SLOTS];
 	int return_value = e->return_value;
@@ -375,7 +394,8 @@ static void play_api(const struct tape_event *e)
 static void play_resource(const struct tape_event *e)
 {
 	CUpti_ModuleResourceData module = { (uint32_t)e->numbers[0], e->numbers[1], NULL };
-	CUpti_StreamAttrData attribute = { (CUstream)(uintptr_t)e->numbers[0], (CUstreamAttrID)e->numbers[1], NULL };
+	CUpti_StreamAttrData attribute = { (CUstream)(uintptr_t)e->numbers[0],
+					   (CUstreamAttrID)e->numbers[1], NULL };
 	CUpti_GraphData graph = {
 		.graph = (CUgraph)(uintptr_t)e->numbers[0],
 		.originalGraph = (CUgraph)(uintptr_t)e->numbers[1],
@@ -418,7 +438,8 @@ static bool belongs_to_round(const struct tape_event *e, const struct place *pla
 
 static void play_event(const struct tape_event *e)
 {
-	CUpti_SynchronizeData sync = { (CUcontext)(uintptr_t)e->context, (CUstream)(uintptr_t)e->stream };
+	CUpti_SynchronizeData sync = { (CUcontext)(uintptr_t)e->context,
+				       (CUstream)(uintptr_t)e->stream };
 	CUpti_StateData state = { .notification = { (CUptiResult)e->result,
 						    tape_text_of(standin_tape(), e->message) } };
 	struct place place = standin_place();
@@ -455,7 +476,8 @@ static void set_patience(uint64_t ns)
 
 static struct standin_counts counts(void)
 {
-	struct standin_counts c = { .callbacks = atomic_load(&callbacks), .callbacks_withheld = atomic_load(&withheld) };
+	struct standin_counts c = { .callbacks = atomic_load(&callbacks),
+				    .callbacks_withheld = atomic_load(&withheld) };
 
 	delivery_counts(&c);
 	return c;

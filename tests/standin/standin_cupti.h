@@ -10,7 +10,8 @@
 /* What the recorder was given; records of kinds and callbacks that it did not enable are `withheld`. */
 struct standin_counts {
 	uint64_t callbacks, callbacks_withheld;
-	uint64_t buffers, records[KINDS_MAX], duration_ns[KINDS_MAX]; /* durations of records with start < end */
+	uint64_t buffers, records[KINDS_MAX],
+		duration_ns[KINDS_MAX]; /* durations of records with start < end */
 	uint64_t records_withheld, records_dropped;
 };
 

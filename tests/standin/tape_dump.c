@@ -8,10 +8,12 @@
 #include "layouts.h"
 #include "tape_reader.h"
 
-static const char usage[] = "usage: tape-dump [--events | --summary] TAPE\n"
-			    "  --events   only what the recorder was told, as it is the same in a tape of the played\n"
-			    "             tape: without pointers, threads numbered anew, times from the first event on\n"
-			    "  --summary  counts, and GPU time by kind\n";
+static const char usage[] =
+	"usage: tape-dump [--events | --summary] TAPE\n"
+	"  --events   only what the recorder was told, as it is the same in a tape of the played\n"
+	"             tape: without pointers, threads numbered anew, times from the first event "
+	"on\n"
+	"  --summary  counts, and GPU time by kind\n";
 
 static bool events_only;
 static struct map texts; /* pointer -> id, as the records go by */
@@ -45,7 +47,7 @@ static const char *function_name(unsigned function)
 		TAPE_CUPTI_FUNCTIONS(F)
 #undef F
 #define F(number, name) [number] = "cu" #name,
-		TAPE_DRIVER_FUNCTIONS(F)
+			TAPE_DRIVER_FUNCTIONS(F)
 #undef F
 	};
 
@@ -76,18 +78,21 @@ static void dump_call(const struct tape_record *r)
 
 static void dump_event(const struct tape *t, const struct tape_record *r)
 {
-	static const unsigned numbers[] = { [TAPE_DESCRIPTOR_MODULE] = 2, [TAPE_DESCRIPTOR_GRAPH] = 7,
+	static const unsigned numbers[] = { [TAPE_DESCRIPTOR_MODULE] = 2,
+					    [TAPE_DESCRIPTOR_GRAPH] = 7,
 					    [TAPE_DESCRIPTOR_STREAM_ATTRIBUTE] = 2 };
-	static const char *const domains[] = { "?", "driver", "runtime", "resource", "synchronize", "nvtx", "state" };
+	static const char *const domains[] = { "?",           "driver", "runtime", "resource",
+					       "synchronize", "nvtx",   "state" };
 	struct tape_event e;
 
 	if (!tape_get_event(r, &e))
 		return;
 	printf("%s cbid=%u", domains[e.domain < ARRAY_SIZE(domains) ? e.domain : 0], e.cbid);
 	if (e.domain <= CUPTI_CB_DOMAIN_RUNTIME_API) {
-		printf(" %s %s context=%#" PRIx64 "/%u correlation=%u symbol=", e.site ? "exit" : "enter",
-		       tape_text_of(t, e.function) ? tape_text_of(t, e.function) : "-", e.context, e.context_uid,
-		       e.correlation);
+		printf(" %s %s context=%#" PRIx64 "/%u correlation=%u symbol=",
+		       e.site ? "exit" : "enter",
+		       tape_text_of(t, e.function) ? tape_text_of(t, e.function) : "-", e.context,
+		       e.context_uid, e.correlation);
 		print_string(tape_text_of(t, e.symbol));
 		if (e.returned)
 			printf(" returned=%d", e.return_value);
@@ -111,9 +116,11 @@ static void dump_activity(const struct tape *t, const uint8_t *bytes, size_t siz
 	if (!copy)
 		return;
 	memcpy(copy, bytes, size);
-	printf("\n\t%s size=%zu correlation=%u", kind_name(kind), size, record_correlation(bytes, size));
+	printf("\n\t%s size=%zu correlation=%u", kind_name(kind), size,
+	       record_correlation(bytes, size));
 	if (start && start + 16 <= size)
-		printf(" start=%" PRIu64 " end=%" PRIu64, load_u64(bytes + start), load_u64(bytes + start + 8));
+		printf(" start=%" PRIu64 " end=%" PRIu64, load_u64(bytes + start),
+		       load_u64(bytes + start + 8));
 	for (size_t i = 0; i < ARRAY_SIZE(tape_pointers); i++) {
 		const struct tape_pointer *p = &tape_pointers[i];
 		uint64_t id = 0;
@@ -140,8 +147,8 @@ static void dump_delivery(const struct tape *t, const struct tape_record *r)
 
 	if (!tape_get_delivery(r, &d))
 		return;
-	printf("context=%#" PRIx64 " stream=%u valid=%zu end=%d", d.buffer.context, d.buffer.stream, d.buffer.valid,
-	       d.buffer.end_result);
+	printf("context=%#" PRIx64 " stream=%u valid=%zu end=%d", d.buffer.context, d.buffer.stream,
+	       d.buffer.valid, d.buffer.end_result);
 	if (!events_only)
 		printf(" size=%zu", d.buffer.size);
 	record = d.buffer.bytes;
@@ -158,8 +165,8 @@ static void dump_nvtx(const struct tape_record *r)
 
 	if (!tape_get_nvtx(r, &n, &text))
 		return;
-	printf("module=%u id=%u domain=%u range=%llu category=%u color=%#x payload=%d:%llu text=", n.module, n.id,
-	       n.domain, n.range, n.category, n.color, n.payload_kind, n.payload);
+	printf("module=%u id=%u domain=%u range=%llu category=%u color=%#x payload=%d:%llu text=",
+	       n.module, n.id, n.domain, n.range, n.category, n.color, n.payload_kind, n.payload);
 	if (text.text)
 		print_text(text.text, text.length);
 	else
@@ -210,10 +217,13 @@ static uint32_t thread_number(uint32_t thread)
 
 static void dump_record(const struct tape *t, size_t index)
 {
-	static const char *const types[] = { "?",	   "HELLO",	     "THREAD",		"STRING", "CALL",
-					     "CALLBACK",   "BUFFER_REQUEST", "BUFFER_COMPLETE", "NVTX",	  "END" };
+	static const char *const types[] = {
+		"?",        "HELLO",          "THREAD",          "STRING", "CALL",
+		"CALLBACK", "BUFFER_REQUEST", "BUFFER_COMPLETE", "NVTX",   "END"
+	};
 	const struct tape_record *r = &t->records.data[index];
-	bool event = r->type == TAPE_CALLBACK || r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX;
+	bool event =
+		r->type == TAPE_CALLBACK || r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX;
 	static uint64_t start;
 
 	if (!start && (event || !events_only))
@@ -262,17 +272,22 @@ static void summarize(const struct tape *t)
 				records[kind]++;
 				if (start && start + 16 <= run.size &&
 				    load_u64(bytes + start) < load_u64(bytes + start + 8))
-					ns[kind] += load_u64(bytes + start + 8) - load_u64(bytes + start);
+					ns[kind] += load_u64(bytes + start + 8) -
+						    load_u64(bytes + start);
 			}
 	}
-	printf("program %s\ncupti %s\ndriver %s\nseconds %.3f\nthreads %u\ncomplete %d\ncalls %" PRIu64
-	       "\ncallbacks %" PRIu64 "\nbuffers %" PRIu64 "\nnvtx %" PRIu64 "\ntexts %zu\n",
-	       tape_fact_text(t, "program"), tape_fact_text(t, "cupti.version"), tape_fact_text(t, "driver.version"),
-	       (double)(last->time - t->records.data[0].time) / 1e9, t->threads ? t->threads - 1 : 0, t->complete,
-	       types[TAPE_RESULT], types[TAPE_CALLBACK], types[TAPE_BUFFER_COMPLETE], types[TAPE_NVTX], t->texts.count);
+	printf("program %s\ncupti %s\ndriver %s\nseconds %.3f\nthreads %u\ncomplete %d\ncalls "
+	       "%" PRIu64 "\ncallbacks %" PRIu64 "\nbuffers %" PRIu64 "\nnvtx %" PRIu64
+	       "\ntexts %zu\n",
+	       tape_fact_text(t, "program"), tape_fact_text(t, "cupti.version"),
+	       tape_fact_text(t, "driver.version"),
+	       (double)(last->time - t->records.data[0].time) / 1e9,
+	       t->threads ? t->threads - 1 : 0, t->complete, types[TAPE_RESULT],
+	       types[TAPE_CALLBACK], types[TAPE_BUFFER_COMPLETE], types[TAPE_NVTX], t->texts.count);
 	for (uint32_t kind = 0; kind < KINDS_MAX; kind++)
 		if (records[kind])
-			printf("%s %" PRIu64 " %" PRIu64 " ns\n", kind_name(kind), records[kind], ns[kind]);
+			printf("%s %" PRIu64 " %" PRIu64 " ns\n", kind_name(kind), records[kind],
+			       ns[kind]);
 }
 
 int main(int argc, char **argv)
@@ -299,7 +314,8 @@ int main(int argc, char **argv)
 	if (r < 0)
 		fprintf(stderr, "tape-dump: %s\n", e.text);
 	else if (t.damage[0])
-		fprintf(stderr, "tape-dump: '%s' is usable up to a point: %s\n", argv[optind], t.damage);
+		fprintf(stderr, "tape-dump: '%s' is usable up to a point: %s\n", argv[optind],
+			t.damage);
 	if (r == 0 && summary && t.records.count)
 		summarize(&t);
 	for (size_t i = 0; r == 0 && !summary && i < t.records.count; i++)

@@ -16,8 +16,9 @@
 #include "base/vec.h"
 #include "capture/tape/tape_writer.h"
 
-#define START_NS UINT64_C(5000000000000)	      /* CLOCK_MONOTONIC */
-#define REALTIME_OFFSET UINT64_C(1700000000000000000) /* CLOCK_REALTIME and CUPTI's clock minus that */
+#define START_NS UINT64_C(5000000000000) /* CLOCK_MONOTONIC */
+#define REALTIME_OFFSET                                                                            \
+	UINT64_C(1700000000000000000) /* CLOCK_REALTIME and CUPTI's clock minus that */
 #define VERSION 130001u
 #define DRIVER_VERSION 13000
 #define CONTEXT UINT64_C(0x55550000c000)
@@ -34,7 +35,13 @@
 enum { MAIN = 1, WORKER = 2, DELIVERER = 3 };
 
 /* Callback ids of the driver's functions. */
-enum { CBID_LAUNCH = 307, CBID_GRAPH_LAUNCH = 514, CBID_COPY = 279, CBID_SET = 200, CBID_SYNC = 126 };
+enum {
+	CBID_LAUNCH = 307,
+	CBID_GRAPH_LAUNCH = 514,
+	CBID_COPY = 279,
+	CBID_SET = 200,
+	CBID_SYNC = 126
+};
 
 static struct tape_writer *writer;
 static uint64_t now = START_NS, gpu_free[STREAMS];
@@ -49,8 +56,8 @@ static struct tape_mark mark(uint32_t thread)
 	return (struct tape_mark){ thread, now };
 }
 
-static void say(uint32_t thread, enum tape_function function, uint64_t argument, unsigned count, const void *output,
-		size_t length)
+static void say(uint32_t thread, enum tape_function function, uint64_t argument, unsigned count,
+		const void *output, size_t length)
 {
 	struct tape_call call = {
 		.function = function,
@@ -268,8 +275,8 @@ static void synchronization(unsigned stream, uint64_t start, uint64_t end)
 
 /* --- callbacks --- */
 
-static void api(uint32_t thread, CUpti_ApiCallbackSite site, CUpti_CallbackId cbid, const char *function,
-		const char *symbol)
+static void api(uint32_t thread, CUpti_ApiCallbackSite site, CUpti_CallbackId cbid,
+		const char *function, const char *symbol)
 {
 	int success = 0;
 	CUpti_CallbackData d = {
@@ -349,7 +356,8 @@ static void make_graph(void)
 		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0, &d);
 		say(MAIN, TAPE_cuptiGetGraphNodeId, NODE(i), 1, &id, sizeof(id));
 	}
-	d = (CUpti_GraphData){ .graph = (CUgraph)(uintptr_t)GRAPH, .graphExec = (CUgraphExec)(uintptr_t)GRAPH_EXEC };
+	d = (CUpti_GraphData){ .graph = (CUgraph)(uintptr_t)GRAPH,
+			       .graphExec = (CUgraphExec)(uintptr_t)GRAPH_EXEC };
 	resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, 0, &d);
 }
 
@@ -401,7 +409,8 @@ static void step(unsigned long i)
 	set(1, 4096);
 	api(WORKER, CUPTI_API_EXIT, CBID_SET, "cuMemsetD8Async", NULL);
 	for (unsigned k = 0; k < 12; k++)
-		launch(k % 3 == 2 ? WORKER : MAIN, names[k % 3], k % STREAMS, 3000 + 700 * k + 10 * (i % 7));
+		launch(k % 3 == 2 ? WORKER : MAIN, names[k % 3], k % STREAMS,
+		       3000 + 700 * k + 10 * (i % 7));
 	if (i % 4 == 3)
 		launch_graph();
 	wait_for(MAIN, 0);

@@ -221,7 +221,8 @@ bool tape_get_thread(const struct tape_record *r, struct tape_thread *out)
 	length = cursor_varint(&c);
 	name = cursor_bytes(&c, length);
 	if (name)
-		snprintf(out->name, sizeof(out->name), "%.*s", (int)MIN(length, (uint64_t)63), name);
+		snprintf(out->name, sizeof(out->name), "%.*s", (int)MIN(length, (uint64_t)63),
+			 name);
 	return name != NULL;
 }
 

@@ -23,14 +23,14 @@ struct tape_text {
 
 struct tape {
 	VEC(struct tape_record) records;
-	VEC(struct tape_text) texts;	 /* [id - 1] */
-	VEC(struct tape_fact) facts;	 /* of HELLO */
-	VEC(uint8_t *) chunks;		 /* unpacked, which the records point into */
+	VEC(struct tape_text) texts; /* [id - 1] */
+	VEC(struct tape_fact) facts; /* of HELLO */
+	VEC(uint8_t *) chunks; /* unpacked, which the records point into */
 	struct arena arena;
 	uint64_t raw_bytes;
-	uint32_t threads;		 /* highest number of a thread + 1 */
-	bool complete;			 /* ends with END */
-	char damage[128];		 /* why it stops before the file's end, or "" */
+	uint32_t threads; /* highest number of a thread + 1 */
+	bool complete; /* ends with END */
+	char damage[128]; /* why it stops before the file's end, or "" */
 };
 
 /*
@@ -62,7 +62,7 @@ struct tape_event {
 	int return_value, result;
 	enum tape_descriptor descriptor;
 	uint64_t numbers[7]; /* of the descriptor */
-	bool empty;	     /* nothing but domain and id */
+	bool empty; /* nothing but domain and id */
 };
 
 struct tape_delivery {

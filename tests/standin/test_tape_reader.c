@@ -27,10 +27,16 @@ static void put_records(struct tape_writer *w)
 	uint8_t kernel[216] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL };
 	const char *name = "kernel";
 	struct tape_run run = { sizeof(kernel), 1 };
-	struct tape_buffer buffer = { .runs = &run, .run_count = 1, .bytes = kernel, .valid = sizeof(kernel) };
-	CUpti_CallbackData api = { .functionName = "cuLaunchKernel", .symbolName = name, .correlationId = 9 };
+	struct tape_buffer buffer = {
+		.runs = &run, .run_count = 1, .bytes = kernel, .valid = sizeof(kernel)
+	};
+	CUpti_CallbackData api = { .functionName = "cuLaunchKernel",
+				   .symbolName = name,
+				   .correlationId = 9 };
 	uint32_t id = 3;
-	struct tape_call call = { .function = TAPE_cuptiGetContextId, .argument_count = 1, .output = &id,
+	struct tape_call call = { .function = TAPE_cuptiGetContextId,
+				  .argument_count = 1,
+				  .output = &id,
 				  .output_length = sizeof(id) };
 	struct tape_nvtx nvtx = { .module = 1, .id = 2, .text = "mark" };
 
@@ -94,7 +100,8 @@ static uint64_t decode(const struct tape *t)
 			sum ^= hash_bytes(call.output, call.output_length);
 		if (tape_get_nvtx(r, &nvtx, &text) && text.text)
 			sum ^= hash_bytes(text.text, text.length);
-		sum += tape_get_string(r, &string) + tape_get_thread(r, &thread) + tape_get_request(r, &a, &b);
+		sum += tape_get_string(r, &string) + tape_get_thread(r, &thread) +
+		       tape_get_request(r, &a, &b);
 		if (!tape_get_delivery(r, &d))
 			continue;
 		for (const uint8_t *at = d.buffer.bytes; tape_next_run(&d, &run);)
@@ -165,7 +172,8 @@ static size_t pack(const uint8_t *raw, size_t length, uint8_t *out, size_t room)
 {
 	struct tape_chunk head = { .magic = TAPE_CHUNK_MAGIC, .raw_bytes = (uint32_t)length };
 	uint8_t *frame = out + TAPE_MAGIC_BYTES + sizeof(head);
-	size_t packed = ZSTD_compress(frame, room - TAPE_MAGIC_BYTES - sizeof(head), raw, length, 1);
+	size_t packed =
+		ZSTD_compress(frame, room - TAPE_MAGIC_BYTES - sizeof(head), raw, length, 1);
 
 	assert_false(ZSTD_isError(packed));
 	head.packed_bytes = (uint32_t)packed;
@@ -186,7 +194,8 @@ static void survives_hostile_records(void **state)
 	(void)state;
 	memcpy(&head, chunk, sizeof(head));
 	assert_true(head.raw_bytes <= sizeof(raw));
-	assert_int_equal(ZSTD_decompress(raw, sizeof(raw), chunk + sizeof(head), head.packed_bytes), head.raw_bytes);
+	assert_int_equal(ZSTD_decompress(raw, sizeof(raw), chunk + sizeof(head), head.packed_bytes),
+			 head.raw_bytes);
 	for (int i = 0; i < 20000; i++) {
 		memcpy(bad, raw, head.raw_bytes);
 		for (int n = 0; n <= i % 4; n++) {
@@ -213,8 +222,10 @@ static void refuses_what_is_no_tape(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_what_was_written), cmocka_unit_test(is_usable_up_to_a_cut),
-		cmocka_unit_test(survives_flipped_bits),  cmocka_unit_test(survives_hostile_records),
+		cmocka_unit_test(reads_what_was_written),
+		cmocka_unit_test(is_usable_up_to_a_cut),
+		cmocka_unit_test(survives_flipped_bits),
+		cmocka_unit_test(survives_hostile_records),
 		cmocka_unit_test(refuses_what_is_no_tape),
 	};
 
