@@ -12,6 +12,7 @@
 #include "cli/record_inject.h"
 #include "cli/record_json.h"
 #include "cli/record_spawn.h"
+#include "cli/record_threads.h"
 #include "cli/record_watch.h"
 #include "cli/ui.h"
 
@@ -95,12 +96,14 @@ struct recording {
 	struct record_identity identity;
 	struct writer *writer;
 	struct watch *watch;
+	struct record_threads threads;
 	struct spawn spawn;
 };
 
 static void recording_release(struct recording *r)
 {
 	watch_free(r->watch);
+	record_threads_release(&r->threads);
 	writer_abandon(&r->writer);
 	free(r->directory);
 	free(r->shown);
@@ -216,6 +219,10 @@ static int start(struct recording *r, char **argv, struct error *e)
 	int err = spawn_start(&r->spawn, argv, &environment, e);
 
 	if (err >= 0) {
+		if (r->context->verbose)
+			cli_note(r->context, "injecting %s with %s", r->library,
+				 environment.options);
+		r->threads.pid = r->spawn.pid;
 		watch_command(r->watch, r->spawn.pid, r->spawn.start_ns);
 		return 0;
 	}
@@ -264,7 +271,8 @@ static void run(struct recording *r)
 	bool shown = false;
 
 	while (spawn_wait(&r->spawn, LOOK_MS, on_end, r)) {
-		watch_look(r->watch, false);
+		if (watch_look(r->watch, false))
+			record_threads_look(&r->threads);
 		now = clock_monotonic_ns();
 		if (now - shown_ns < LIVE_NS)
 			continue;
@@ -304,6 +312,7 @@ static void finish(struct recording *r)
 	int err;
 
 	note_capabilities(r);
+	record_threads_write(&r->threads, r->directory, r->writer);
 	writer_flush(r->writer);
 	writer_stats(r->writer, &stats);
 	err = writer_close(&r->writer);
@@ -375,12 +384,12 @@ static int run_record(struct context *c, int argc, char **argv)
 
 	if (argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
-	status = check_foreign_injection(c);
-	if (status != EXIT_DONE)
-		return status;
 	err = spawn_check(argv[1], &e);
 	if (err < 0)
 		return cannot_run(c, err, &e);
+	status = check_foreign_injection(c);
+	if (status != EXIT_DONE)
+		return status;
 	if (prepare(&r, argc - 1, argv + 1, &e) < 0) {
 		status = cli_fail(c, &e);
 	} else if ((err = start(&r, argv + 1, &e)) < 0) {

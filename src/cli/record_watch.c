@@ -16,6 +16,7 @@
 #define RUNNING_MAX 65536u /* further processes are not followed */
 #define COMMAND_MAX 8192 /* bytes of a command line that are kept */
 #define YOUNG_NS (2 * NS_PER_S) /* so long a process is looked at again each time: it may exec */
+#define REST_FACTOR 100 /* looking takes at most this part of the time */
 #define LOOK_ALL_NS (2 * NS_PER_S) /* at least so often everything is looked at */
 
 struct watched {
@@ -40,6 +41,7 @@ struct watch {
 	struct map by_pid; /* index in running */
 	size_t total;
 	uint64_t looks, looked_ns, boot_offset_ns;
+	uint64_t rest_ns; /* not before so long after the last look */
 	char last_pid[16]; /* of /proc/loadavg at the last look */
 	char host[256], boot_id[64];
 	bool can_follow;
@@ -291,14 +293,20 @@ static bool something_started(struct watch *watch)
 	return true;
 }
 
-void watch_look(struct watch *watch, bool at_once)
+static bool is_due(struct watch *watch, uint64_t now)
+{
+	if (now - watch->looked_ns < watch->rest_ns)
+		return false;
+	return something_started(watch) || now - watch->looked_ns >= LOOK_ALL_NS;
+}
+
+bool watch_look(struct watch *watch, bool at_once)
 {
 	struct pid_list pids = VEC_INIT;
 	uint64_t now = clock_monotonic_ns();
 
-	if (!something_started(watch) && !at_once && now - watch->looked_ns < LOOK_ALL_NS)
-		return;
-	watch->looked_ns = now;
+	if (!at_once && !is_due(watch, now))
+		return false;
 	watch->looks++;
 	add_children(getpid(), &pids);
 	for (size_t i = 0; i < pids.count; i++) {
@@ -310,6 +318,9 @@ void watch_look(struct watch *watch, bool at_once)
 		if (watch->running.data[i].look != watch->looks)
 			forget(watch, &watch->running.data[i]);
 	}
+	watch->looked_ns = clock_monotonic_ns();
+	watch->rest_ns = (watch->looked_ns - now) * REST_FACTOR;
+	return true;
 }
 
 void watch_command(struct watch *watch, pid_t pid, uint64_t start_ns)

@@ -22,8 +22,11 @@ void watch_free(struct watch *watch);
 /* The command itself: start_ns is exact, not what /proc rounds it to. */
 void watch_command(struct watch *watch, pid_t pid, uint64_t start_ns);
 
-/* Looks again, unless nothing was started since the last look; with at_once in any case. */
-void watch_look(struct watch *watch, bool at_once);
+/*
+ * Looks again and returns true, unless nothing was started since the last look or looking takes too much of the time;
+ * with at_once in any case.
+ */
+bool watch_look(struct watch *watch, bool at_once);
 
 /* A process was reaped, with this status (128+n for signal n). */
 void watch_ended(struct watch *watch, pid_t pid, int status);

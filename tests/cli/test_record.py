@@ -34,13 +34,9 @@ def start(program, environment, tmp_path, *arguments, **options):
                             **options)
 
 
-def processes(pitot, path="rec"):
-    """Process rows of a recording, through `pitot view`."""
-    return pitot("view", "process", path, "--json", json_output=True)
-
-
-def has_command(pitot, name):
-    return any(c["name"] == name for c in json.loads(pitot("help", "--json").stdout)["commands"])
+def rows(pitot, table, path="rec"):
+    """Rows of a recording, through `pitot view`."""
+    return [json.loads(line) for line in pitot("view", path, table, "--json").stdout.splitlines()]
 
 
 @pytest.mark.parametrize("status", [0, 1, 7, 255])
@@ -290,19 +286,41 @@ def test_record_in_record(pitot, program, tmp_path):
 
 
 def test_forks_are_seen(pitot, record):
-    if not has_command(pitot, "view"):
-        pytest.skip("needs `pitot view`")
     record("sh", "-c", "sh -c 'sleep 0.6 & sleep 0.6; wait; exit 3'; exit 0")
-    rows = processes(pitot)
-    commands = [row["command"] for row in rows]
+    seen = rows(pitot, "process")
+    commands = [row["command"] for row in seen]
     assert commands[0].startswith("sh -c sh -c")
-    assert commands.count("sleep 0.6") == 2
-    by_pid = {row["pid"]: row for row in rows}
-    sleep = next(row for row in rows if row["command"] == "sleep 0.6")
-    parent = by_pid[sleep["parent_pid"]]
-    assert by_pid[parent["parent_pid"]]["command"] == commands[0]
-    assert all(row["source"] == "record" for row in rows)
-    assert {row.get("exit_status") for row in rows if row["pid"] == rows[0]["pid"]} == {None, 0}
+    by_pid = {row["pid"]: row for row in seen}
+    sleeps = {row["pid"]: row for row in seen if row["command"] == "sleep 0.6"}
+    assert len(sleeps) == 2
+    for sleep in sleeps.values():
+        parent = by_pid[sleep["parent_pid"]]
+        assert by_pid[parent["parent_pid"]]["command"] == commands[0]
+    assert all(row["source"] == "record" for row in seen)
+    assert [row["exit_status"] for row in seen if row["pid"] == seen[0]["pid"]] == [None, 0]
+
+
+def test_exec_is_seen(pitot, record):
+    record("sh", "-c", "sleep 0.4; exec sleep 0.4")
+    first = rows(pitot, "process")[0]["pid"]
+    images = [row for row in rows(pitot, "process") if row["pid"] == first]
+    commands = list(dict.fromkeys(row["command"] for row in images))
+    assert commands == ["sh -c sleep 0.4; exec sleep 0.4", "sleep 0.4"]
+    assert images[-1]["exit_status"] == 0
+
+
+def test_names_of_threads(pitot, record):
+    script = """
+import ctypes, threading, time
+def work(name):
+    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+    time.sleep(0.6)
+for name in (b"loader", b"writer"):
+    threading.Thread(target=work, args=(name,)).start()
+"""
+    record(sys.executable, "-c", script)
+    names = {row["name"] for row in rows(pitot, "thread")}
+    assert {"loader", "writer"} <= names
 
 
 def test_orphans_are_seen(record, tmp_path):
