@@ -225,10 +225,20 @@ static void look_at_image(struct watch *watch, struct watched *p)
 	write_row(watch, p, 0, 0);
 }
 
+/* /proc rounds down to a tick (10 ms), which may be before the parent began. */
+static uint64_t start_of(struct watch *watch, pid_t parent_pid, uint64_t ticks)
+{
+	uint64_t tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t start_ns = ticks * tick_ns - watch->boot_offset_ns;
+	const struct watched *parent = find(watch, parent_pid);
+
+	return parent ? MAX(start_ns, parent->start_ns) : start_ns;
+}
+
 static void look_at(struct watch *watch, pid_t pid)
 {
 	struct watched *p = find(watch, pid);
-	uint64_t ticks, tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t ticks;
 	pid_t parent;
 	char state;
 
@@ -240,7 +250,7 @@ static void look_at(struct watch *watch, pid_t pid)
 		p = NULL;
 	}
 	if (!p && state != 'Z')
-		add(watch, pid, parent, ticks, ticks * tick_ns - watch->boot_offset_ns);
+		add(watch, pid, parent, ticks, start_of(watch, parent, ticks));
 	if (!p)
 		return;
 	p->start_ticks = ticks;
