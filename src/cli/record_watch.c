@@ -22,6 +22,7 @@
 struct watched {
 	pid_t pid, parent;
 	uint64_t start_ticks; /* since boot: tells a process from a later one with its id */
+	uint64_t born_ns; /* start of its first image */
 	uint64_t start_ns; /* of this image */
 	uint64_t seen_ns;
 	uint64_t look; /* number of the last look that found it */
@@ -196,6 +197,7 @@ static struct watched *add(struct watch *watch, pid_t pid, pid_t parent, uint64_
 		.pid = pid,
 		.parent = parent,
 		.start_ticks = start_ticks,
+		.born_ns = start_ns,
 		.start_ns = start_ns,
 		.seen_ns = clock_monotonic_ns(),
 		.look = watch->looks,
@@ -232,7 +234,7 @@ static uint64_t start_of(struct watch *watch, pid_t parent_pid, uint64_t ticks)
 	uint64_t start_ns = ticks * tick_ns - watch->boot_offset_ns;
 	const struct watched *parent = find(watch, parent_pid);
 
-	return parent ? MAX(start_ns, parent->start_ns) : start_ns;
+	return parent ? MAX(start_ns, parent->born_ns) : start_ns;
 }
 
 static void look_at(struct watch *watch, pid_t pid)
