@@ -51,7 +51,10 @@
 	T(cost, 27, "what Pitot cost, measured by itself")                                                             \
 	T(counter, 28, "what counter_sample's counters are")                                                           \
 	T(counter_sample, 29, "readings of counters over time")                                                        \
-	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned")
+	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned")                                       \
+	T(stack_node, 31, "call stacks as a tree: a frame and the frame that called it")                               \
+	T(stack, 32, "call stacks that other tables refer to by id")                                                   \
+	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -429,11 +432,48 @@
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it")
 
+/*
+ * A node is written before its children. Python frames stand where the interpreter's own frames stood. address is the
+ * return address of native callers; of Python frames it is the code object's id in the recorder.
+ */
+#define SCHEMA_stack_node(C, T)                                                                                        \
+	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
+	C(T, parent, U32, ALWAYS, NONE, "", "id of the caller's node; 0: outermost")                                   \
+	C(T, kind, ENUM, ALWAYS, frame_kind, "", "what kind of code")                                                  \
+	C(T, address, U64, ALWAYS, NONE, "", "return address (innermost frame: instruction), or code object")          \
+	C(T, function, STRING, MAYBE, NONE, "", "Python: qualified name of the function")                              \
+	C(T, file, STRING, MAYBE, NONE, "", "Python: file")                                                            \
+	C(T, line, U32, MAYBE, NONE, "", "Python: line being executed")
+
+#define ENUM_frame_kind(V, E) V(E, native, 0) V(E, python, 1) V(E, kernel, 2)
+
+#define SCHEMA_stack(C, T)                                                                                             \
+	C(T, id, U32, ALWAYS, NONE, "", "what api_call.stack and others hold; 0 is no stack")                          \
+	C(T, node, U32, ALWAYS, NONE, "", "id of the innermost frame's node")                                          \
+	C(T, depth, U32, ALWAYS, NONE, "frames", "number of frames")                                                   \
+	C(T, end, ENUM, ALWAYS, stack_end, "", "whether it reaches the thread's start, else why not")
+
+#define ENUM_stack_end(V, E)                                                                                           \
+	V(E, complete, 0)  /* reached _start, clone or the thread's start */                                           \
+	V(E, partial, 1)   /* unwind tables were not ready yet */                                                      \
+	V(E, truncated, 2) /* code without unwind information */                                                       \
+	V(E, depth, 3)     /* deeper than the limit */
+
+#define SCHEMA_symbol(C, T)                                                                                            \
+	C(T, address, U64, ALWAYS, NONE, "", "address as in stack_node, in the process with this session's pid")       \
+	C(T, inline_depth, U32, ALWAYS, NONE, "", "0: the function itself; 1 …: inlined into the one before")          \
+	C(T, function, STRING, MAYBE, NONE, "", "demangled name; missing: unknown code")                               \
+	C(T, module, STRING, MAYBE, NONE, "", "file that the code is from")                                            \
+	C(T, file, STRING, MAYBE, NONE, "", "source file")                                                             \
+	C(T, line, U32, MAYBE, NONE, "", "source line")                                                                \
+	C(T, function_start, U64, MAYBE, NONE, "", "ELF address of the function's first instruction")                  \
+	C(T, session, U64, ALWAYS, NONE, "", "session id (segment header) of the process that the address is of")
+
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
-	E(loss_reason) E(cost_kind)
+	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end)
 
 #endif
