@@ -123,31 +123,46 @@ static void text_double(struct strbuf *s, double v)
 	raw_reserve(s, TEXT_OBJECT_MAX);
 }
 
+/* A key of an object whose members began at `begin`. */
+static void text_key(struct strbuf *s, size_t begin, const char *key)
+{
+	if (s->length > begin)
+		TEXT(s, ", ");
+	text_string(s, key, strlen(key));
+	TEXT(s, ": ");
+}
+
 static void range_arguments(struct chrome *c, const struct export_event *event)
 {
 	const struct export_view *v = &c->view;
 	struct strbuf *s = &c->out;
 	uint32_t domain = trace_u32(v->trace, TABLE_nvtx, COLUMN_nvtx_domain)[event->row];
 	struct nvtx_payload_value value;
-	size_t length;
+	size_t length, begin;
 	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
 
-	TEXT(s, ", \"args\": {\"domain\": ");
-	text_string(s, text, length);
+	TEXT(s, ", \"args\": {");
+	begin = s->length;
+	if (length) {
+		text_key(s, begin, "domain");
+		text_string(s, text, length);
+	}
 	text = nvtx_category_name(&v->names, event->process, event->row, &length);
 	if (length) {
-		TEXT(s, ", \"category\": ");
+		text_key(s, begin, "category");
 		text_string(s, text, length);
 	}
 	if (nvtx_payload_value(v->trace, event->row, &value)) {
-		TEXT(s, ", \"payload\": ");
+		text_key(s, begin, "payload");
 		if (value.is_double)
 			text_double(s, value.real);
 		else
 			text_i64(s, value.integer);
 	}
-	if (!event->finished)
-		TEXT(s, ", \"finished\": \"false\"");
+	if (!event->finished) {
+		text_key(s, begin, "finished");
+		TEXT(s, "\"false\"");
+	}
 	TEXT(s, "}}");
 }
 

@@ -97,8 +97,10 @@ static void name_processes(struct chrome *c)
 {
 	for (size_t i = 0; i < c->view.process_count; i++) {
 		const struct export_process *p = &c->view.processes[i];
+		bool moved = p->pid != trace_process(c->view.trace, i)->pid;
+		const char *name = moved ? p->title : p->name;
 
-		chrome_metadata(c, "process_name", "name", p->pid, 0, p->name, strlen(p->name), 0);
+		chrome_metadata(c, "process_name", "name", p->pid, 0, name, strlen(name), 0);
 		chrome_metadata(c, "process_labels", "labels", p->pid, 0, "CPU", 3, 0);
 		chrome_metadata(c, "process_sort_index", "sort_index", p->pid, 0, NULL, 0, p->pid);
 	}

@@ -131,27 +131,29 @@ struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t pro
 	return row;
 }
 
-/* The tid that a row's first lane should have. */
-static uint32_t wanted_tid(const struct chrome_row *row)
+/* The tid that a row's first lane should have, or -1. */
+static int64_t wanted_tid(const struct chrome_row *row)
 {
-	uint32_t tid = row->id;
-
-	if (row->kind == ROW_SYNC && __builtin_add_overflow(tid, SYNC_TID, &tid))
-		return 0;
-	if (row->kind == ROW_EVENTS || row->kind == ROW_MEMORY)
-		return 0;
-	return tid;
+	switch (row->kind) {
+	case ROW_EVENTS:
+	case ROW_MEMORY:
+		return -1;
+	case ROW_SYNC:
+		return row->id == NO_STREAM ? SYNC_TID : (int64_t)row->id + SYNC_TID;
+	default:
+		return row->id;
+	}
 }
 
 /* Takes a tid that nobody has in this pid. Readers take tid 0 of a pid that is not 0 for the pid itself. */
-static int take_tid(struct chrome *c, uint32_t pid, uint32_t wanted, bool first_lane, uint32_t *tid)
+static int take_tid(struct chrome *c, uint32_t pid, int64_t wanted, uint32_t *tid)
 {
 	uint64_t taken = 0;
 
-	*tid = wanted;
-	if (!first_lane || (wanted == 0 && pid != 0) ||
-	    map_get(&c->rows.tids, (uint64_t)pid << 32 | wanted, &taken))
-		*tid = c->rows.next_tid++;
+	if (wanted < 0 || wanted > UINT32_MAX || (wanted == 0 && pid != 0) ||
+	    map_get(&c->rows.tids, (uint64_t)pid << 32 | (uint64_t)wanted, &taken))
+		wanted = c->rows.next_tid++;
+	*tid = (uint32_t)wanted;
 	return map_put(&c->rows.tids, (uint64_t)pid << 32 | *tid, 1);
 }
 
@@ -181,7 +183,7 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 		strbuf_adds(name, "CUDA memory");
 		return;
 	case ROW_SYNC:
-		if (row->id == UINT32_MAX)
+		if (row->id == NO_STREAM)
 			strbuf_addf(name, "context %u (sync)", row->context);
 		else
 			strbuf_addf(name, "stream %u (sync)", row->id);
@@ -194,15 +196,15 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 		break;
 	}
 	if (c->view.process_count > 1)
-		strbuf_addf(name, " (%s %u)", c->view.processes[row->process].name,
-			    c->view.processes[row->process].pid);
+		strbuf_addf(name, "%s(%s)", row->kind == ROW_STREAM ? "" : " ",
+			    c->view.processes[row->process].title);
 }
 
 static int name_lane(struct chrome *c, struct chrome_row *row)
 {
 	uint32_t tid;
 
-	if (take_tid(c, row->pid, wanted_tid(row), row->tids.count == 0, &tid) < 0 ||
+	if (take_tid(c, row->pid, row->tids.count ? -1 : wanted_tid(row), &tid) < 0 ||
 	    vec_push(&row->tids, tid) < 0)
 		return -ENOMEM;
 	strbuf_clear(&c->name);
@@ -210,7 +212,8 @@ static int name_lane(struct chrome *c, struct chrome_row *row)
 	if (c->name.failed)
 		return -ENOMEM;
 	chrome_metadata(c, "thread_name", "name", row->pid, tid, c->name.data, c->name.length, 0);
-	chrome_metadata(c, "thread_sort_index", "sort_index", row->pid, tid, NULL, 0, row->id);
+	chrome_metadata(c, "thread_sort_index", "sort_index", row->pid, tid, NULL, 0,
+			row->id == NO_STREAM ? 0 : row->id);
 	return 0;
 }
 

@@ -21,10 +21,10 @@ static void text_three(struct strbuf *s, const struct chrome *c, int first_colum
 	TEXT(s, "]");
 }
 
-/* numerator / denominator with six decimals; nothing sensible needs more than 64 bits of millionths. */
+/* numerator / denominator, rounded to six decimals; nothing sensible needs more than 64 bits of millionths. */
 static void text_ratio(struct strbuf *s, unsigned __int128 numerator, uint64_t denominator)
 {
-	unsigned __int128 millionths = numerator * 1000000 / denominator;
+	unsigned __int128 millionths = (numerator * 1000000 + denominator / 2) / denominator;
 	char digits[8] = "000000";
 	uint64_t value = millionths > INT64_MAX ? INT64_MAX : (uint64_t)millionths,
 		 rest = value % 1000000;
@@ -340,7 +340,7 @@ int chrome_sync(struct chrome *c, const struct export_event *event)
 	bool has_stream = !w->stream_valid || w->stream_valid[row];
 	const char *name = synchronization_name(kind);
 	struct chrome_row *place = chrome_row(c, ROW_SYNC, event->process, w->context[row],
-					      has_stream ? w->stream[row] : UINT32_MAX,
+					      has_stream ? w->stream[row] : NO_STREAM,
 					      work_gpu(&c->view, w, event->process, row));
 	struct strbuf *s = &c->out;
 	uint32_t tid;

@@ -16,7 +16,7 @@
 enum row_kind {
 	ROW_THREAD,
 	ROW_STREAM, /* id: stream */
-	ROW_SYNC, /* waits for a stream, or for the context */
+	ROW_SYNC, /* waits for a stream, or, NO_STREAM, for the context */
 	ROW_EVENTS, /* CUDA events of a stream */
 	ROW_OVERHEAD, /* id: thread */
 	ROW_MEMORY, /* allocations of a process */
@@ -65,6 +65,7 @@ struct chrome {
 #define OVERHEAD_PID                                                                               \
 	16777226u /* Kineto's sort index of that process, as its pid, -1, is read as 0 */
 #define SYNC_TID 1000000u /* added to a stream's id, so that waits do not overlap with work */
+#define NO_STREAM UINT32_MAX
 
 /* --- chrome_rows.c --- */
 

@@ -1,6 +1,7 @@
 #include "export/export_view.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/nvtx_ranges.h"
@@ -183,6 +184,7 @@ static int name_processes(struct export_view *v, uint32_t pid_min)
 			x->pid += PID_STEP;
 		x->name = base_name(p->executable);
 		x->end_ns = p->end_ns;
+		snprintf(x->title, sizeof(x->title), "%.48s %u", x->name, p->pid);
 	}
 	return 0;
 }
@@ -414,7 +416,7 @@ uint32_t export_string(const struct export_view *v, enum table_id table, int col
 }
 
 const char *export_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
-		      size_t *length)
+			size_t *length)
 {
 	uint32_t id = export_string(v, table, column, row);
 

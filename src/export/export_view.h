@@ -40,6 +40,7 @@ struct export_process {
 	uint64_t
 		correlation_base; /* added to correlation ids, which are then unique in the trace */
 	const char *name; /* "" if unknown: last part of the executable's path */
+	char title[64]; /* "python 4242": name and id as the process sees it */
 	uint64_t end_ns;
 };
 
@@ -134,7 +135,7 @@ size_t api_name_length(const char *name, size_t length);
 
 /* Correlation id of a row of work or a call, unique in the trace. */
 static inline uint64_t export_correlation(const struct export_view *v, size_t process,
-					uint64_t correlation)
+					  uint64_t correlation)
 {
 	return v->processes[process].correlation_base + correlation;
 }
@@ -143,6 +144,6 @@ static inline uint64_t export_correlation(const struct export_view *v, size_t pr
 uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);
 /* Its text, "" where it is missing. */
 const char *export_text(const struct export_view *v, enum table_id table, int column, uint64_t row,
-		      size_t *length);
+			size_t *length);
 
 #endif

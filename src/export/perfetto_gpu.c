@@ -431,8 +431,7 @@ static void queue_name(struct perfetto *p, uint32_t process, uint32_t context, u
 
 	strbuf_clear(text);
 	if (p->view.process_count > 1)
-		strbuf_addf(text, "%s %u ", p->view.processes[process].name,
-			    p->view.processes[process].pid);
+		strbuf_addf(text, "%s ", p->view.processes[process].title);
 	if (trace_rows(p->view.trace, TABLE_context) > p->view.gpus.count * p->view.process_count)
 		strbuf_addf(text, "Context %u ", context);
 	strbuf_addf(text, "Stream %u", stream);

@@ -114,8 +114,7 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	const struct export_process *x = &p->view.processes[process];
 	struct perfetto_track_descriptor track = {
 		.uuid = t->process_uuids[process],
-		.name = x->name,
-		.name_length = strlen(x->name),
+		.name = x->pid == info->pid ? x->name : x->title,
 		.pid = x->pid,
 		.tid = -1,
 		.command = info->command,
@@ -124,6 +123,7 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	if (t->process_described[process])
 		return;
 	t->process_described[process] = true;
+	track.name_length = strlen(track.name);
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
 }
 
@@ -158,7 +158,7 @@ static void describe_lane(struct track *track, size_t lane)
 		if (map_get(&p->tracks.thread_names, (uint64_t)track->process << 32 | track->id,
 			    &row))
 			d.name = export_text(&p->view, TABLE_thread, COLUMN_thread_name, row,
-					   &d.name_length);
+					     &d.name_length);
 	} else {
 		d.name = group_name(track, &d.name_length);
 		if (track->kind == TRACK_THREAD)

@@ -1,0 +1,266 @@
+"""Reads a Perfetto trace with the official protobuf classes, and holds it to the rules of the format.
+
+Trace(bytes) raises AssertionError where a packet breaks a rule that readers punish by dropping data: interned ids that
+are not defined before use, packets that need a state that their sequence does not have, clocks without a snapshot, ends
+without a beginning, event ids used twice, fields that the schema does not know.
+"""
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from google.protobuf import descriptor_pb2, descriptor_pool, unknown_fields
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+
+BUILTIN_BOOTTIME = 6
+CLEARED, NEEDS_STATE = 1, 2
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+COMPUTE = 2
+
+
+def _declare_extensions():
+    """The four fields of GPU compute that are extensions, and so not in the package."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name="pitot_test.proto", package="pitot.test", syntax="proto2", dependency=[schema.DESCRIPTOR.name])
+    message = file.message_type.add(name="GpuCorrelation")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for number, name in ((1, "submitted"), (2, "waited")):
+        message.field.add(name=name, number=number, label=kinds.LABEL_REPEATED, type=kinds.TYPE_UINT64)
+    for extendee, number, name, label, kind, type_name in (
+        ("TrackEvent", 3000, "gpu_correlation", kinds.LABEL_OPTIONAL, kinds.TYPE_MESSAGE, ".pitot.test.GpuCorrelation"),
+        ("TrackEvent", 3001, "gpu_api", kinds.LABEL_OPTIONAL, kinds.TYPE_INT32, None),
+        ("InternedData", 1000, "compute_kernels", kinds.LABEL_REPEATED, kinds.TYPE_MESSAGE,
+         ".perfetto.protos.InternedComputeKernel"),
+        ("InternedData", 1001, "compute_arg_names", kinds.LABEL_REPEATED, kinds.TYPE_MESSAGE,
+         ".perfetto.protos.InternedComputeArgName"),
+    ):
+        file.extension.add(name=name, number=number, label=label, type=kind, type_name=type_name,
+                           extendee=f".perfetto.protos.{extendee}")
+    pool = descriptor_pool.Default()
+    pool.Add(file)
+    return {name: pool.FindExtensionByName(f"pitot.test.{name}")
+            for name in ("gpu_correlation", "gpu_api", "compute_kernels", "compute_arg_names")}
+
+
+EXTENSIONS = _declare_extensions()
+
+
+def assert_no_unknown_fields(message):
+    assert len(unknown_fields.UnknownFieldSet(message)) == 0, f"unknown field in {message}"
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type:
+            repeated = isinstance(value, (list, tuple)) or hasattr(value, "add")
+            for item in value if repeated else [value]:
+                assert_no_unknown_fields(item)
+
+
+@dataclass
+class Stage:
+    """A GPU slice."""
+    event_id: int
+    start: int
+    duration: int
+    name: str
+    category: int
+    gpu: int
+    pid: int
+    queue: str
+    args: dict
+    kernel: object
+
+
+@dataclass
+class Slice:
+    name: str
+    category: str
+    start: int
+    pid: int
+    tid: int
+    track: str
+    notes: dict
+    submitted: list
+    waited: list
+    end: int = None
+
+
+@dataclass
+class Sequence:
+    valid: bool = False
+    interned: dict = field(default_factory=dict)
+    clock: int = None
+    track: int = None
+
+
+INTERNED = {
+    "event_categories": "name", "event_names": "name", "debug_annotation_names": "name",
+    "gpu_specifications": None, "graphics_contexts": None, "gpu_counter_descriptors": None,
+}
+
+
+class Trace:
+    def __init__(self, data):
+        self.stages, self.slices, self.instants = [], [], []
+        self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
+        self.tracks, self.gpus, self.clocks = {}, [], set()
+        self.boottime_offset = None
+        self._sequences = defaultdict(Sequence)
+        self._open = defaultdict(list)  # track -> open slices
+        self._last = defaultdict(int)  # track -> time of the last event
+        trace = schema.Trace()
+        trace.ParseFromString(data)
+        assert trace.SerializePartialToString(), "empty"
+        assert_no_unknown_fields(trace)
+        self.packets = len(trace.packet)
+        for packet in trace.packet:
+            self._packet(packet)
+        assert not any(self._open.values()), "slices without an end"
+        ids = [stage.event_id for stage in self.stages]
+        assert 0 not in ids and len(set(ids)) == len(ids), "event ids are not unique"
+
+    def _packet(self, packet):
+        assert packet.trusted_packet_sequence_id
+        sequence = self._sequences[packet.trusted_packet_sequence_id]
+        if packet.sequence_flags & CLEARED:
+            sequence.__init__(valid=True)
+        if packet.sequence_flags & NEEDS_STATE:
+            assert sequence.valid, "a state is needed and not there"
+        if packet.HasField("trace_packet_defaults"):
+            assert sequence.valid
+            sequence.clock = packet.trace_packet_defaults.timestamp_clock_id
+            sequence.track = packet.trace_packet_defaults.track_event_defaults.track_uuid
+        if packet.HasField("interned_data"):
+            assert sequence.valid
+            self._intern(sequence, packet.interned_data)
+        if packet.HasField("clock_snapshot"):
+            readings = {reading.clock_id: reading.timestamp for reading in packet.clock_snapshot.clocks}
+            self.clocks |= set(readings)
+            if BUILTIN_BOOTTIME in readings and self.boottime_offset is None:
+                self.boottime_offset = readings[BUILTIN_BOOTTIME] - readings[3]
+            assert packet.clock_snapshot.primary_trace_clock in readings
+        if packet.HasField("timestamp"):
+            clock = packet.timestamp_clock_id or sequence.clock or BUILTIN_BOOTTIME
+            assert clock in self.clocks, f"no snapshot of clock {clock}"
+            if not packet.HasField("timestamp_clock_id") and sequence.clock:
+                assert packet.sequence_flags & NEEDS_STATE, "a default is used"
+        kind = packet.WhichOneof("data")
+        handler = getattr(self, f"_{kind}", None) if kind else None
+        if handler:
+            handler(packet, sequence)
+
+    def _intern(self, sequence, data):
+        entries = [(name, getattr(data, name)) for name in INTERNED]
+        entries += [(name, data.Extensions[EXTENSIONS[name]]) for name in ("compute_kernels", "compute_arg_names")]
+        known = {descriptor.name for descriptor, _ in data.ListFields()}
+        assert known <= {name for name, _ in entries}, known
+        for name, items in entries:
+            table = sequence.interned.setdefault(name, {})
+            for item in items:
+                assert item.iid and item.iid not in table, f"{name} {item.iid} is 0 or defined twice"
+                table[item.iid] = item
+
+    @staticmethod
+    def _look_up(packet, sequence, table, iid):
+        assert packet.sequence_flags & NEEDS_STATE
+        assert iid in sequence.interned.get(table, {}), f"{table} {iid} is not defined"
+        return sequence.interned[table][iid]
+
+    def _gpu_info(self, packet, _):
+        self.gpus = list(packet.gpu_info.gpus)
+
+    def _track_descriptor(self, packet, _):
+        descriptor = packet.track_descriptor
+        assert descriptor.uuid
+        if descriptor.parent_uuid:
+            assert descriptor.parent_uuid in self.tracks, "parent comes later"
+        self.tracks[descriptor.uuid] = descriptor
+
+    def owner(self, uuid):
+        """pid, tid, name of a track."""
+        pid = tid = None
+        name = self.tracks[uuid].name
+        while uuid:
+            track = self.tracks[uuid]
+            if track.HasField("thread") and tid is None:
+                tid, pid = track.thread.tid, track.thread.pid
+            if track.HasField("process"):
+                pid = track.process.pid
+            uuid = track.parent_uuid
+        assert pid is not None
+        return pid, tid, name
+
+    def _track_event(self, packet, sequence):
+        event = packet.track_event
+        uuid = event.track_uuid or sequence.track
+        assert uuid in self.tracks, "event of a track that is not described"
+        if event.type == COUNTER:
+            value = event.double_counter_value if event.HasField("double_counter_value") else event.counter_value
+            pid, _, name = self.owner(uuid)
+            self.counters[pid, name].append((packet.timestamp, value))
+            return
+        assert packet.timestamp >= self._last[uuid], "events of a track out of order"
+        self._last[uuid] = packet.timestamp
+        if event.type == END:
+            assert self._open[uuid], "end without a beginning"
+            self._open[uuid].pop().end = packet.timestamp
+            return
+        correlation = event.Extensions[EXTENSIONS["gpu_correlation"]]
+        name = self._look_up(packet, sequence, "event_names", event.name_iid).name
+        category = self._look_up(packet, sequence, "event_categories", event.category_iids[0]).name
+        notes = {}
+        for note in event.debug_annotations:
+            key = self._look_up(packet, sequence, "debug_annotation_names", note.name_iid).name
+            assert key not in notes
+            notes[key] = getattr(note, note.WhichOneof("value"))
+        pid, tid, track = self.owner(uuid)
+        made = Slice(name, category, packet.timestamp, pid, tid, track, notes, list(correlation.submitted),
+                     list(correlation.waited))
+        if event.type == BEGIN:
+            self._open[uuid].append(made)
+            self.slices.append(made)
+        else:
+            assert event.type == INSTANT
+            self.instants.append(made)
+
+    def _arguments(self, packet, sequence, arguments, into):
+        for argument in arguments:
+            name = self._look_up(packet, sequence, "compute_arg_names", argument.name_iid).name
+            assert name not in into, f"argument {name} twice"
+            into[name] = getattr(argument, argument.WhichOneof("value"))
+
+    def _gpu_render_stage_event(self, packet, sequence):
+        event = packet.gpu_render_stage_event
+        stage = self._look_up(packet, sequence, "gpu_specifications", event.stage_iid)
+        queue = self._look_up(packet, sequence, "gpu_specifications", event.hw_queue_iid)
+        context = self._look_up(packet, sequence, "graphics_contexts", event.context)
+        assert event.hw_queue_iid != event.stage_iid and event.HasField("event_id")
+        args, kernel = {}, None
+        self._arguments(packet, sequence, event.launch.args, args)
+        if event.HasField("kernel_iid"):
+            kernel = self._look_up(packet, sequence, "compute_kernels", event.kernel_iid)
+            self._arguments(packet, sequence, kernel.args, args)
+            for dimension in ("grid_size", "workgroup_size"):
+                size = getattr(event.launch, dimension)
+                args[f"launch.{dimension}"] = (size.x, size.y, size.z)
+        self.stages.append(Stage(event.event_id, packet.timestamp, event.duration, stage.name, stage.category,
+                                 event.gpu_id, context.pid, queue.name, args, kernel))
+
+    def _gpu_counter_event(self, packet, sequence):
+        event = packet.gpu_counter_event
+        interned = self._look_up(packet, sequence, "gpu_counter_descriptors", event.counter_descriptor_iid)
+        names = {spec.counter_id: spec.name for spec in interned.counter_descriptor.specs}
+        assert packet.HasField("timestamp")
+        for counter in event.counters:
+            value = counter.double_value if counter.HasField("double_value") else counter.int_value
+            self.counters[interned.gpu_id, names[counter.counter_id]].append((packet.timestamp, value))
+
+    def kernels(self):
+        return [stage for stage in self.stages if stage.category == COMPUTE]
+
+    def launches(self):
+        """event id -> the slice that submitted it."""
+        return {event: call for call in self.slices for event in call.submitted}
+
+    def threads(self):
+        return {(t.thread.pid, t.thread.tid): t.thread.thread_name
+                for t in self.tracks.values() if t.HasField("thread")}
+
+    def processes(self):
+        return {t.process.pid: t.process.process_name for t in self.tracks.values() if t.HasField("process")}

@@ -1,0 +1,321 @@
+"""`pitot export`: what holds for all formats, and Chrome JSON as its readers want it."""
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import Counter, defaultdict
+
+import pytest
+
+from test_export_perfetto import PATTERNS, make_recording, timed, view
+
+
+@pytest.fixture(scope="module")
+def train(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("train") / "train.pitot"
+    make_recording(build, "train", path)
+    return path
+
+
+@pytest.fixture(scope="module", params=PATTERNS + ("varied", "processes"))
+def recording(request, build, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param) / "r.pitot"
+    make_recording(build, request.param, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def varied(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("varied") / "r.pitot"
+    make_recording(build, "varied", path)
+    return path
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def no_duplicates(pairs):
+    assert len({key for key, _ in pairs}) == len(pairs), pairs
+    return dict(pairs)
+
+
+def strict(text):
+    return json.loads(text, parse_constant=refuse, object_pairs_hook=no_duplicates)
+
+
+def export(pitot, recording, tmp_path, *options):
+    out = tmp_path / "out.json"
+    pitot("export", recording, "-o", out, "--force", *options)
+    return strict(out.read_bytes().decode("utf-8"))
+
+
+def ns(value):
+    return round(value * 1000)
+
+
+def complete(trace, *categories):
+    return [e for e in trace["traceEvents"] if e["ph"] == "X" and (not categories or e["cat"] in categories)]
+
+
+# --- Chrome JSON ---
+
+
+def test_top_level(pitot, varied, tmp_path):
+    trace = export(pitot, varied, tmp_path)
+    assert list(trace)[:2] == ["schemaVersion", "deviceProperties"] and list(trace)[-1] == "traceName"
+    assert trace["schemaVersion"] == 1 and trace["displayTimeUnit"] == "ms" and trace["traceName"] == "out.json"
+    assert trace["baseTimeNanoseconds"] > 1.7e18
+    assert [d["id"] for d in trace["deviceProperties"]] == [0, 1]
+    assert trace["deviceProperties"][0]["numSms"] == 132
+    assert trace["traceEvents"][0]["ph"] == "M" and trace["traceEvents"][-1]["name"] == "Record Window End"
+
+
+def test_every_event_has_what_readers_need(pitot, recording, tmp_path):
+    for event in export(pitot, recording, tmp_path)["traceEvents"]:
+        assert isinstance(event["name"], str) and event["ph"] in "XMCisfbe"
+        assert event["ts"] >= 0
+        if event["ph"] == "X":
+            assert event["dur"] >= 0 and event["cat"]
+        if event["ph"] in "sf":
+            assert event["id"] > 0 and event["cat"] == event["name"] == "ac2g"
+        for key in ("pid", "tid"):
+            assert isinstance(event[key], str) or 0 <= event[key] < 2**32
+        if isinstance(event["pid"], int) and event["pid"] > 0 and event["ph"] in "Xsf":
+            assert event["tid"] != 0, "readers take tid 0 for the pid"
+
+
+def test_slices_of_a_row_nest_and_gpu_work_does_not_overlap(pitot, recording, tmp_path):
+    trace = export(pitot, recording, tmp_path)
+    rows = defaultdict(list)
+    for event in complete(trace):
+        rows[event["pid"], event["tid"]].append(event)
+    for events in rows.values():
+        stack = []
+        for event in sorted(events, key=lambda e: ns(e["ts"])):  # at one time: as in the file
+            start, end = ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])
+            while stack and stack[-1] <= start:
+                stack.pop()
+            assert not stack or (end <= stack[-1] and "stream" not in event["args"])
+            stack.append(end)
+
+
+def test_flows_stand_behind_their_slices(pitot, recording, tmp_path):
+    events = export(pitot, recording, tmp_path)["traceEvents"]
+    starts, ends = Counter(), Counter()
+    for before, event in zip(events, events[1:]):
+        if event["ph"] not in "sf":
+            continue
+        assert before["ph"] == "X"
+        assert [event[k] for k in ("pid", "tid", "ts")] == [before[k] for k in ("pid", "tid", "ts")]
+        assert before["args"]["correlation"] == event["id"]
+        assert ("stream" in before["args"]) == (event["ph"] == "f")
+        (starts if event["ph"] == "s" else ends)[event["id"]] += 1
+    assert set(starts.values()) <= {1} and set(starts) == set(ends)
+
+
+def test_json_conserves_the_recording(pitot, recording, tmp_path):
+    trace = export(pitot, recording, tmp_path)
+    zero = None
+    for table, category in (("kernel", "kernel"), ("memcpy", "gpu_memcpy"), ("memset", "gpu_memset"),
+                            ("synchronization", "cuda_sync")):
+        rows, events = timed(view(pitot, recording, table)), complete(trace, category)
+        if zero is None:
+            zero = min(ns(e["ts"]) for e in events) - min(r["start_ns"] for r in rows)
+        assert Counter((ns(e["ts"]) - zero, ns(e["dur"]), e["args"]["stream"]) for e in events) == \
+            Counter((r["start_ns"], r["duration"], -1 if r["stream"] is None else r["stream"]) for r in rows)
+    calls = complete(trace, "cuda_runtime", "cuda_driver")
+    assert Counter((ns(c["ts"]) - zero, ns(c["dur"])) for c in calls) == \
+        Counter((r["start_ns"], r["duration"]) for r in view(pitot, recording, "api_call"))
+    assert not [c for c in calls if "stream" in c["args"] or "device" in c["args"]]
+
+
+def test_gpu_work_names_its_place(pitot, recording, tmp_path):
+    trace = export(pitot, recording, tmp_path)
+    correlations = Counter(e["args"]["correlation"] for e in complete(trace, "cuda_runtime", "cuda_driver"))
+    assert set(correlations.values()) == {1}, "correlation ids of calls are not unique"
+    for event in complete(trace, "kernel", "gpu_memcpy", "gpu_memset"):
+        args = event["args"]
+        assert event["pid"] == args["device"] and args["context"] > 0 and args["correlation"] > 0
+        if event["cat"] == "kernel":
+            assert len(args["grid"]) == len(args["block"]) == 3 and args["registers per thread"] >= 0
+
+
+def test_json_of_the_varied_recording(pitot, varied, tmp_path):
+    trace = export(pitot, varied, tmp_path)
+    by_name = defaultdict(list)
+    for event in trace["traceEvents"]:
+        by_name[event["name"]].append(event)
+    assert "kernel" not in by_name and len(by_name["Kernel"]) == 2
+    assert by_name["bad\ufffd\ufffd\"\\\n\t\x01name"] or by_name["bad\ufffd\ufffd\"\\\n\t\x01name\0end"]
+    names = {(e["pid"], e["args"]["name"]) for e in by_name["process_name"]}
+    assert {(0, "GPU 0 (NVIDIA H200)"), (1, "GPU 1 (NVIDIA H200)"), (100, "app"), (10000003, "app 3")} <= names
+    wait, = by_name["Event Sync"]
+    assert wait["args"]["wait_on_stream"] == 13 and wait["args"]["wait_on_cuda_event_id"] == 3
+    record, = by_name["cudaEventRecord"]
+    assert wait["args"]["wait_on_cuda_event_record_corr_id"] == record["args"]["correlation"]
+    assert [e["args"]["stream"] for e in by_name["Context Sync"]] == [-1, -1]
+    assert by_name["step"][0]["tid"] == 100 and by_name["other domain"][0]["tid"] != 100
+    assert by_name["never ends"][0]["args"]["finished"] == "false"
+    assert sorted(e["ph"] for e in by_name["a"] + by_name["b"]) == ["b", "b", "e", "e"]
+    assert by_name["mark"][0]["args"]["payload"] in ("nan", "-nan")
+    assert [e["args"][""] for e in by_name["gpu_power"]] == [345.678, 346.678, 347.678, 348.678]
+    assert by_name["loss: ring_full"][0]["args"]["count"] == 17
+    assert sorted(e["args"]["External id"] for e in trace["traceEvents"] if "External id" in e.get("args", {})) == \
+        [4711, 4711]
+    peer, = by_name["Memcpy PtoP (Device -> Device)"]
+    assert peer["args"]["fromDevice"] == 0 and peer["args"]["toDevice"] == 1
+
+
+def test_gzip_is_the_same(pitot, train, tmp_path):
+    trace = export(pitot, train, tmp_path)
+    pitot("export", train, "-o", tmp_path / "out.json.gz")
+    packed = strict(gzip.decompress((tmp_path / "out.json.gz").read_bytes()).decode())
+    assert packed.pop("traceName") == "out.json.gz" and trace.pop("traceName") == "out.json"
+    assert packed == trace
+
+
+def test_rank(pitot, train, tmp_path):
+    for options, rank in (((), 0), (("--rank", 5), 5)):
+        trace = export(pitot, train, tmp_path, *options)
+        text = (tmp_path / "out.json").read_text()
+        found = re.search(r'"rank":\s+(\d+)', text)
+        assert int(found.group(1)) == trace["distributedInfo"]["rank"] == rank
+        assert found.start() < text.index('"traceEvents"')
+
+
+def test_holistic_trace_analysis(pitot, train, tmp_path):
+    from hta.trace_analysis import TraceAnalysis
+
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    pitot("export", train, "-o", folder / "rank0.json.gz")
+    pitot("export", train, "-o", folder / "rank1.json", "--rank", 1)
+    analysis = TraceAnalysis(trace_dir=str(folder))
+    assert sorted(analysis.t.get_ranks()) == [0, 1]
+    rows = view(pitot, train, "kernel")
+    copies = view(pitot, train, "memcpy") + view(pitot, train, "memset")
+    frame = analysis.t.get_trace(0)
+    assert (frame["stream"] >= 0).sum() == len(rows) + len(copies) + len(
+        [s for s in view(pitot, train, "synchronization") if s["stream"] is not None])
+    types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000)
+    # HTA rounds each kernel inwards to whole microseconds.
+    compute = types.set_index("kernel_type")["sum"]["COMPUTATION"] / 2
+    true = sum(r["duration"] for r in rows) / 1000
+    assert true - 2 * len(rows) <= compute <= true
+    assert set(kernels["rank"]) == {0, 1}
+    assert analysis.get_temporal_breakdown(visualize=False)["compute_time(us)"].min() > 0
+    assert not analysis.get_queue_length_summary().empty
+    assert not analysis.get_memory_bw_summary().empty
+
+
+# --- the command ---
+
+
+def test_format_by_name(pitot, train, tmp_path):
+    for name, start in (("a.perfetto-trace", b"\n"), ("a.pftrace", b"\n"), ("a.perfetto", b"\n"), ("a.json", b"{"),
+                        ("a.json.gz", b"\x1f\x8b")):
+        pitot("export", train, "-o", tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+    pitot("export", train, "-o", tmp_path / "odd.name", "--format", "json")
+    strict((tmp_path / "odd.name").read_text())
+
+
+def test_default_name(pitot, train, tmp_path):
+    pitot("export", train)
+    assert (tmp_path / "train.perfetto-trace").stat().st_size > 0
+    pitot("export", str(train) + "/", "--format", "json")
+    assert (tmp_path / "train.json").stat().st_size > 0
+
+
+def test_standard_output(pitot, train, tmp_path):
+    for format_name, suffix in (("json", "json"), ("perfetto", "perfetto-trace")):
+        piped = pitot("export", train, "-o", "-", "--format", format_name, text=False).stdout
+        pitot("export", train, "-o", tmp_path / f"f.{suffix}")
+        written = (tmp_path / f"f.{suffix}").read_bytes()
+        assert piped.replace(b'"traceName": "-"', b'"traceName": "f.json"') == written
+
+
+def test_bad_usage(pitot, train, tmp_path):
+    for arguments, said in (
+        (["-o", "x.txt"], "'x.txt' does not end as a format does"),
+        (["-o", "x", "--format", "xml"], "unknown format 'xml'"),
+        (["-o", "-"], "standard output needs --format"),
+        (["-o", "-", "--format", "json", "--json"], "--json goes to standard output"),
+        (["--since", "2s", "--until", "1s"], "--since must be before --until"),
+        (["--rank", 2**40], "--rank"),
+    ):
+        result = pitot("export", train, *arguments, status=2)
+        assert said in result.stderr and result.stdout == ""
+    assert os.listdir(tmp_path) == []
+
+
+def test_existing_file_needs_force(pitot, train, tmp_path):
+    for name in ("x.json", "x.perfetto-trace"):
+        (tmp_path / name).write_text("precious")
+        result = pitot("export", train, "-o", name, status=1)
+        assert f"'{name}' exists" in result.stderr and "--force" in result.stderr
+        assert (tmp_path / name).read_text() == "precious"
+        pitot("export", train, "-o", name, "--force")
+        assert (tmp_path / name).read_bytes() != b"precious"
+    assert sorted(os.listdir(tmp_path)) == ["x.json", "x.perfetto-trace"]
+
+
+def test_a_part_that_exists_spoils_all(pitot, train, tmp_path):
+    (tmp_path / "x-3.perfetto-trace").write_text("precious")
+    result = pitot("export", train, "-o", "x.perfetto-trace", "--split-size", "64K", status=1)
+    assert "'x-3.perfetto-trace' exists" in result.stderr
+    assert os.listdir(tmp_path) == ["x-3.perfetto-trace"]
+
+
+def test_unwritable(pitot, train, tmp_path):
+    result = pitot("export", train, "-o", tmp_path / "no" / "x.json", status=1)
+    assert "no/x.json" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_full_disk(pitot, train):
+    for format_name in ("json", "perfetto"):
+        result = pitot("export", train, "-o", "/dev/full", "--format", format_name, status=1)
+        assert "'/dev/full'" in result.stderr and "space" in result.stderr
+
+
+def test_no_recording(pitot, tmp_path):
+    result = pitot("export", "missing.pitot", "-o", "x.json", status=1)
+    assert "missing.pitot" in result.stderr and os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("suffix", ["perfetto-trace", "json.gz"])
+def test_interrupted(build, program, environment, tmp_path, number, suffix):
+    recording = tmp_path / "r.pitot"
+    subprocess.run([build / "tests/support/make-recording", recording, "--kernels", "300000"], check=True)
+    out = tmp_path / f"out.{suffix}"
+    process = subprocess.Popen([program, "export", recording, "-o", out], env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("*.partial")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, said
+    assert os.listdir(tmp_path) == ["r.pitot"]
+
+
+def test_recording_cut_off(pitot, build, tmp_path):
+    recording = tmp_path / "r.pitot"
+    make_recording(build, "varied", recording)
+    segment = next(recording.glob("100.*"))
+    data = segment.read_bytes()
+    exported = 0
+    for length in range(0, len(data), max(1, len(data) // 25)):
+        segment.write_bytes(data[:length])
+        for name in ("cut.json", "cut.perfetto-trace"):
+            result = pitot("export", recording, "-o", name, "--force", status=None)
+            assert result.returncode in (0, 1), result.stderr
+            exported += result.returncode == 0
+        if (tmp_path / "cut.json").exists():
+            strict((tmp_path / "cut.json").read_text())
+    assert exported > 20

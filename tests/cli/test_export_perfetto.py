@@ -1,0 +1,247 @@
+"""`pitot export` to Perfetto, read with the official protobuf classes and compared with what `pitot view` says."""
+import json
+import subprocess
+from collections import Counter
+
+import pytest
+
+from perfetto_trace import COMPUTE, Trace
+
+PATTERNS = ("train", "graph", "streams", "copies")
+KERNELS = 3000
+
+
+@pytest.fixture(scope="module", params=PATTERNS + ("varied", "processes"))
+def recording(request, build, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param) / "r.pitot"
+    make_recording(build, request.param, path)
+    return path
+
+
+def make_recording(build, name, path):
+    if name == "varied":
+        command = [build / "tests/cli/make-varied-recording", path]
+    else:
+        command = [build / "tests/support/make-recording", path, "--kernels", KERNELS]
+        command += ["--processes", 3] if name == "processes" else ["--pattern", name]
+    subprocess.run(list(map(str, command)), check=True)
+
+
+@pytest.fixture(scope="module")
+def varied(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("varied") / "r.pitot"
+    make_recording(build, "varied", path)
+    return path
+
+
+def view(pitot, recording, table, *options):
+    """Rows of a table as `pitot view` reads them; the pid, which it leaves out where there is one process, is there."""
+    def read(name, *more):
+        text = pitot("view", recording, name, "--json", "-n", 0, *more).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    pid = read("process")[0]["pid"]
+    return [{"pid": pid, **row} for row in read(table, *options)]
+
+
+def export(pitot, recording, tmp_path, *options):
+    out = tmp_path / "out.perfetto-trace"
+    result = pitot("export", recording, "-o", out, *options)
+    return Trace(out.read_bytes()), result
+
+
+def timed(rows):
+    return [row for row in rows if row["start_ns"] is not None and row["end_ns"] is not None]
+
+
+def origin(trace, rows):
+    """What view's times are relative to."""
+    return min(stage.start for stage in trace.kernels()) - min(row["start_ns"] for row in rows)
+
+
+def test_every_kernel_is_there_once(pitot, recording, tmp_path):
+    trace, _ = export(pitot, recording, tmp_path)
+    rows = timed(view(pitot, recording, "kernel"))
+    zero = origin(trace, rows)
+    assert len(rows) > 10
+    assert Counter((k.start - zero, k.duration, k.args["stream"], k.args["device"], k.pid) for k in trace.kernels()) == \
+        Counter((r["start_ns"], r["duration"], r["stream"], r["device"], r["pid"]) for r in rows)
+    assert sum(k.duration for k in trace.kernels()) == sum(r["duration"] for r in rows)
+
+
+def test_copies_and_memsets(pitot, recording, tmp_path):
+    trace, _ = export(pitot, recording, tmp_path)
+    zero = origin(trace, timed(view(pitot, recording, "kernel")))
+    for table, prefix in (("memcpy", "Memcpy "), ("memset", "Memset ")):
+        rows = view(pitot, recording, table)
+        stages = [s for s in trace.stages if s.name.startswith(prefix)]
+        assert all(s.category != COMPUTE for s in stages)
+        assert Counter((s.start - zero, s.duration, s.args["bytes"]) for s in stages) == \
+            Counter((r["start_ns"], r["duration"], r["bytes"]) for r in rows)
+
+
+def test_every_call_is_a_slice_of_its_thread(pitot, recording, tmp_path):
+    trace, _ = export(pitot, recording, tmp_path)
+    zero = origin(trace, timed(view(pitot, recording, "kernel")))
+    rows = view(pitot, recording, "api_call")
+    calls = [s for s in trace.slices if s.category in ("cuda_runtime", "cuda_driver")]
+    assert Counter((c.start - zero, c.end - zero, c.pid, c.tid, c.notes["correlation"]) for c in calls) == \
+        Counter((r["start_ns"], r["end_ns"], r["pid"], r["thread"], r["correlation"]) for r in rows)
+    assert not [c.name for c in calls if "_v" in c.name]
+
+
+def test_arrows_lead_from_launches_to_their_work(pitot, recording, tmp_path):
+    trace, _ = export(pitot, recording, tmp_path)
+    launches = trace.launches()
+    known = {(r["pid"], r["correlation"]) for r in view(pitot, recording, "api_call")}
+    linked = 0
+    for stage in trace.stages:
+        if (stage.pid, stage.args["correlation"]) not in known or "event" in stage.args:
+            assert stage.event_id not in launches
+            continue
+        call = launches[stage.event_id]
+        assert (call.pid, call.notes["correlation"]) == (stage.pid, stage.args["correlation"])
+        linked += 1
+    assert linked == sum(len(c.submitted) for c in trace.slices) == len(launches)
+
+
+def test_result_says_what_was_written(pitot, recording, tmp_path):
+    out = tmp_path / "out.perfetto-trace"
+    result = pitot("export", recording, "-o", out, "--json", json_output=True)
+    trace = Trace(out.read_bytes())
+    assert result["bytes"] == out.stat().st_size and result["files"] == 1 and result["format"] == "perfetto"
+    assert result["written"]["kernel"] == len(trace.kernels())
+    assert result["written"]["api_call"] == len([s for s in trace.slices if s.category.startswith("cuda_r")
+                                                 or s.category == "cuda_driver"])
+    assert result["arrows"] == len(trace.launches())
+    assert result["events"] == sum(result["written"].values())
+
+
+def test_parts_are_complete_traces(pitot, recording, tmp_path):
+    whole, _ = export(pitot, recording, tmp_path)
+    out = tmp_path / "p.x.perfetto-trace"
+    result = pitot("export", recording, "-o", out, "--split-size", "8K", "--json", json_output=True)
+    files = [out] + [tmp_path / f"p.x-{n}.perfetto-trace" for n in range(2, result["files"] + 1)]
+    assert result["files"] > 1 and sorted(files) == sorted(tmp_path.glob("p.x*"))
+    parts = [Trace(file.read_bytes()) for file in files]
+    assert result["bytes"] == sum(file.stat().st_size for file in files)
+    for kind in ("stages", "slices", "instants"):
+        assert sum(len(getattr(part, kind)) for part in parts) == len(getattr(whole, kind))
+    assert Counter(s.event_id for part in parts for s in part.stages) == Counter(s.event_id for s in whole.stages)
+    for before, after in zip(parts, parts[1:]):
+        if before.stages and after.stages:
+            assert max(s.start for s in before.stages) <= min(s.start for s in after.stages)
+    assert all(part.gpus and part.processes() for part in parts)
+
+
+def test_names_and_places(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    assert trace.processes() == {100: "app", 3: "app"}
+    assert trace.threads()[100, 101] == "loader"
+    assert [gpu.name for gpu in trace.gpus] == ["NVIDIA H200"] * 2
+    assert trace.gpus[0].pci_bdf == "0000:18:00.0" and len(trace.gpus[0].uuid) == 16
+    saxpy = next(k for k in trace.kernels() if k.kernel.name == "_Z5saxpyifPfS_")
+    assert saxpy.name == "saxpy" and saxpy.kernel.demangled_name == "saxpy(int, float, float*, float*)"
+    assert saxpy.kernel.arch == "CC_90"
+    assert saxpy.args["launch.grid_size"] == (128, 1, 1) and saxpy.args["launch.workgroup_size"] == (256, 1, 1)
+    assert saxpy.args["registers_per_thread"] == 32 and saxpy.args["thread_count"] == 128 * 256
+    assert saxpy.args["sm__maximum_warps_per_active_cycle_pct"] == 100
+    assert {s.gpu for s in trace.stages} == {0, 1}
+    queues = {(s.gpu, s.pid, s.args["stream"]): s.queue for s in trace.stages}
+    assert len({(gpu, name) for (gpu, _, _), name in queues.items()}) == len(queues)
+
+
+def test_hostile_names(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    names = {k.kernel.name for k in trace.kernels()}
+    assert "bad\ufffd\ufffd\"\\\n\t\x01name\0end" in names
+    assert "x" * 60000 in names
+
+
+def test_missing_times_are_counted(pitot, varied, tmp_path):
+    trace, result = export(pitot, varied, tmp_path)
+    assert "left out: 2 rows without their times" in result.stderr
+    assert "untimed" not in {k.name for k in trace.kernels()}
+
+
+def test_graph_nodes_share_their_launch(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    launch = next(s for s in trace.slices if s.name == "cuGraphLaunch")
+    nodes = {s.event_id: s.args for s in trace.stages if s.args.get("graph_id") == 9}
+    assert sorted(launch.submitted) == sorted(nodes)
+    assert sorted(args["graph_node_id"] for args in nodes.values()) == [21, 22, 23]
+
+
+def test_waits(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    wait = next(s for s in trace.slices if s.name == "cudaStreamSynchronize")
+    peer = next(s for s in trace.stages if "PtoP" in s.name)
+    assert wait.waited == [peer.event_id] and wait.notes["synchronization"] == "Stream Sync"
+    others = [s for s in trace.slices if s.track == "Synchronization"]
+    assert Counter(s.name for s in others) == {"Context Sync": 2, "Event Sync": 1}
+    assert others[1].start < others[0].end or others[2].start < others[1].end, "overlapping waits are both there"
+
+
+def test_nvtx(pitot, varied, tmp_path):
+    trace, result = export(pitot, varied, tmp_path)
+    ranges = {s.name: s for s in trace.slices if s.category == "nvtx"}
+    assert set(ranges) == {"step", "other domain", "a", "b", "never ends"}
+    zero = ranges["step"].start - 600000
+    assert {n: (r.start - zero, r.end - zero) for n, r in ranges.items()} == {
+        "step": (600000, 620000), "other domain": (610000, 630000), "a": (640000, 660000), "b": (650000, 670000),
+        "never ends": (680000, 1000000)}
+    assert ranges["step"].tid == 100 and ranges["step"].track == "" and ranges["never ends"].tid == 101
+    assert ranges["other domain"].track == "overlapping" and ranges["other domain"].notes["domain"] == "library"
+    assert ranges["a"].track == ranges["b"].track == "NVTX ranges"
+    assert ranges["never ends"].notes["unfinished"] == 1
+    mark, = (i for i in trace.instants if i.category == "nvtx")
+    assert mark.name == "mark" and mark.notes["category"] == "phase" and mark.notes["payload"] != mark.notes["payload"]
+    assert "1 end of an NVTX range" in result.stderr
+
+
+def test_counters(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    samples = trace.counters[0, "gpu_power"]
+    zero = samples[0][0]
+    # Values hold from when they were read until the next reading, in a format where they cover the time before.
+    assert [(time - zero, round(value, 3)) for time, value in samples[:4]] == [
+        (0, 0), (100000, 345.678), (200000, 346.678), (300000, 347.678)]
+    assert samples[-1][1] == pytest.approx(348.678) and len(samples) == 5
+    assert [value for _, value in trace.counters[100, "host_memory"]] == [-5]
+
+
+def test_losses_overheads_and_memory(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    loss, = (s for s in trace.slices if s.track == "Loss")
+    assert loss.name == "ring_full" and loss.notes == {"count": 17, "detail": "thread 100"}
+    assert [s.name for s in trace.slices if s.track == "CUPTI overhead"] == ["Buffer Flush"]
+    memory, = (i for i in trace.instants if i.category == "memory")
+    assert memory.notes["bytes"] == 1 << 21
+    failed, = (s for s in trace.slices if "result" in s.notes)
+    assert failed.notes["result"] == -2
+    external, = (s for s in trace.slices if "external_id" in s.notes)
+    assert external.notes["external_id"] == 4711
+
+
+def test_clocks(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path)
+    assert trace.clocks == {1, 3, 6} and trace.boottime_offset == 0
+
+
+def test_since_until(pitot, build, tmp_path):
+    path = tmp_path / "r.pitot"
+    make_recording(build, "train", path)
+    trace, _ = export(pitot, path, tmp_path, "--since", "5ms", "--until", "6ms")
+    rows = timed(view(pitot, path, "kernel", "--since", "5ms", "--until", "6ms"))
+    assert 10 < len(rows) < KERNELS
+    assert sum(k.duration for k in trace.kernels()) == sum(r["duration"] for r in rows)
+    shown = {s.event_id for s in trace.stages}
+    assert all(set(call.submitted) <= shown for call in trace.slices)
+
+
+def test_kernel_by_name(pitot, varied, tmp_path):
+    trace, _ = export(pitot, varied, tmp_path, "--kernel", "saxpy")
+    assert {k.name for k in trace.kernels()} == {"saxpy"}
+    launches = [s for s in trace.slices if s.name in ("cuLaunchKernel", "cuGraphLaunch")]
+    assert launches and all(s.submitted for s in launches)
+    assert [s for s in trace.stages if s.name.startswith("Memcpy")]
