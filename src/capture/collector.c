@@ -78,6 +78,7 @@ static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available
 	const struct ring_event *event = ring_slot(r, position);
 	uint64_t slots = 1;
 
+	(void)available;
 	switch (event->kind) {
 #ifndef PITOT_WITHOUT_CUDA
 	case RING_API_CALL: {
@@ -117,7 +118,8 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 	uint64_t available = ring_available(r), done = 0;
 
 	if (available && !r->named) {
-		host_thread_row(self.start.writer, r->tid);
+		if (!nvtx_source_thread_row(self.start.writer, r->tid))
+			host_thread_row(self.start.writer, r->tid);
 		r->named = true;
 	}
 	while (done < available) {

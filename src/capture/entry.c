@@ -20,6 +20,13 @@ EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 	return session_start(false) && nvtx_source_attach(get_export_table);
 }
 
+/* Called by NVTX's extensions (payloads and others) with their own table. */
+EXPORT int InitializeInjectionNvtxExtension(void *module);
+EXPORT int InitializeInjectionNvtxExtension(void *module)
+{
+	return session_start(false) && nvtx_source_attach_extension(module);
+}
+
 EXPORT const char *pitot_version(void)
 {
 	return PITOT_VERSION;

@@ -79,7 +79,6 @@ struct ring *ring_claim(void)
 		return NULL;
 	}
 	r->tid = (uint32_t)syscall(SYS_gettid);
-	r->named = false;
 	r->outer_correlation = 0;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
@@ -95,6 +94,7 @@ struct ring *ring_at(unsigned i)
 
 void ring_recycle(struct ring *r)
 {
+	r->named = false;
 	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
 }
 
@@ -116,6 +116,11 @@ void rings_after_fork(void)
 		atomic_store(&rings[i].head, 0);
 		atomic_store(&rings[i].tail, 0);
 		rings[i].tail_seen = 0;
+		rings[i].named = false;
+		rings[i].lost_reported = atomic_load(&rings[i].lost);
+		rings[i].calls_reported = atomic_load(&rings[i].calls);
+		rings[i].sampled_calls_reported = atomic_load(&rings[i].sampled_calls);
+		rings[i].sampled_ns_reported = atomic_load(&rings[i].sampled_ns);
 		atomic_store(&rings[i].state, RING_FREE);
 	}
 }

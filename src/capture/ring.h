@@ -17,7 +17,7 @@
 enum ring_kind {
 	RING_API_CALL,	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
 	RING_NVTX,	/* a time, b range or payload, c domain, d category, e color, plus text slots */
-	RING_NVTX_NAME,	/* a domain id, b category id, c what is named (enum nvtx_named), plus text slots */
+	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
 };
 
 /* One slot. An event is one or more consecutive slots; `slots` and `kind` of the first describe it. */

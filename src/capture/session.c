@@ -64,6 +64,7 @@ static bool start_new(bool with_cuda)
 	leave_install();
 	start.settings = settings;
 	start.setup_ns = clock_monotonic_ns() - start.setup_start_ns;
+	nvtx_source_window(settings.delay_ns == 0);
 	if (collector_start(&start) < 0) {
 		log_line("cannot start a thread");
 		writer_abandon(&start.writer);

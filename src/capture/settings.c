@@ -63,8 +63,9 @@ void settings_parse(struct settings *s, const char *text)
 /* Without a delay the start does not matter: it may be of another clock, that of a tape that is played. */
 bool settings_window(const struct settings *s, uint64_t now_ns, bool *over)
 {
-	bool begun = s->delay_ns == 0 || now_ns >= s->start_ns + s->delay_ns;
-	bool ended = s->duration_ns != 0 && now_ns >= s->start_ns + s->delay_ns + s->duration_ns;
+	uint64_t since = now_ns > s->start_ns ? now_ns - s->start_ns : 0;
+	bool begun = since >= s->delay_ns;
+	bool ended = begun && s->duration_ns != 0 && since - s->delay_ns >= s->duration_ns;
 
 	if (over)
 		*over = ended;

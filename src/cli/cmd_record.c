@@ -20,7 +20,7 @@
 #define LIVE_NS NS_PER_S
 
 static const char *option_output, *option_name;
-static bool option_force, option_force_injection, option_memory, option_sync = true;
+static bool option_force, option_force_injection, option_memory, option_sync;
 static int option_graphs, option_api;
 static uint64_t option_delay_ns, option_duration_ns, option_max_bytes;
 
@@ -64,7 +64,7 @@ static const struct option options[] = {
 	  .type = OPTION_FLAG,
 	  .value = &option_sync,
 	  .negatable = true,
-	  .help = "record synchronizations (on unless --no-sync)" },
+	  .help = "CUPTI's records of synchronizations and events too (dear)" },
 	{ .name = "memory",
 	  .type = OPTION_FLAG,
 	  .value = &option_memory,

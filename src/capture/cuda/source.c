@@ -375,6 +375,7 @@ void cuda_source_stop(struct writer *w)
 	cuda_source_collect(w);
 	watch_for_silence(w);
 	write_losses(w, clock_monotonic_ns());
+	self.cupti.Unsubscribe(self.subscriber);
 	self.usable = false;
 }
 

@@ -206,7 +206,10 @@ static CUptiResult wrap_Finalize(void)
 	return r;
 }
 
-/* Ids of what has just been made, whether the recorder asks for them or not: a later one may want them. */
+/*
+ * Ids of what has just been made, whether the recorder asks for them or not: a later one may want
+ * them.
+ */
 static void look_up_ids(CUpti_CallbackId cbid, const CUpti_ResourceData *d)
 {
 	const CUpti_GraphData *graph = d->resourceDescriptor;
@@ -298,7 +301,10 @@ static int add_record(struct runs *runs, size_t size)
 	return vec_push(&runs->items, ((struct tape_run){ (uint32_t)size, 1 }));
 }
 
-/* Sizes of the records, which only CUPTI knows: each reaches to the next, the last one to the end of what is valid. */
+/*
+ * Sizes of the records, which only CUPTI knows: each reaches to the next, the last one to the end
+ * of what is valid.
+ */
 static void find_runs(uint8_t *buffer, size_t valid, struct runs *runs)
 {
 	CUpti_Activity *record = NULL;

@@ -72,7 +72,10 @@ static CUresult wrap_DeviceGetPCIBusId(char *id, int length, CUdevice device)
 	return r;
 }
 
-/* All that can be asked about a device, asked or not: a later recorder that asks more can use the tape too. */
+/*
+ * All that can be asked about a device, asked or not: a later recorder that asks more can use the
+ * tape too.
+ */
 static void describe(CUdevice device)
 {
 	char text[256];

@@ -1,36 +1,41 @@
 /*
- * tape_format.h: the bytes of a tape, shared by the writer in libpitot.so and the player in tests/standin.
+ * tape_format.h: the bytes of a tape, shared by the writer in libpitot.so and the player in
+ * tests/standin.
  *
- * A file is TAPE_MAGIC, then chunks until the end. A chunk is a struct tape_chunk, then packed_bytes of one zstd frame
- * that unpacks to raw_bytes of whole records. The checksum covers the frame. Everything before the first chunk that is
- * cut or damaged can be used.
+ * A file is TAPE_MAGIC, then chunks until the end. A chunk is a struct tape_chunk, then
+ * packed_bytes of one zstd frame that unpacks to raw_bytes of whole records. The checksum covers
+ * the frame. Everything before the first chunk that is cut or damaged can be used.
  *
  * A record is
- *	type		u8, enum tape_type
- *	thread		varint, 0 when the record belongs to no thread
- *	time		zigzag varint, CLOCK_MONOTONIC ns minus the time of the record before (of any thread)
- *	length		varint
- *	payload		`length` bytes; below, n: varint, z: zigzag varint, s: n length and bytes
- * Records stand in the order in which they took the writer's lock: a callback or a delivered buffer before anything
- * that the recorder did because of it. Readers skip unknown types, and bytes at the end of a payload that they do not
- * know. Pointers and handles are the numbers that they were in the recorded process.
+ *	type	u8, enum tape_type
+ *	thread	varint, 0 when the record belongs to no thread
+ *	time	zigzag varint: CLOCK_MONOTONIC, ns since the record before (of any thread)
+ *	length	varint
+ *	payload	`length` bytes
+ * Records stand in the order in which they took the writer's lock: a callback or a delivered buffer
+ * before anything that the recorder did because of it. Readers skip unknown types, and bytes at the
+ * end of a payload that they do not know. Pointers and handles are the numbers that they were in
+ * the recorded process.
  *
- *	HELLO		n pairs, pairs times (s key, s value); numbers in decimal
+ * Payloads; n is a varint, z a zigzag varint, s a varint length and as many bytes:
+ *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal
  *	THREAD		n tid, s name; again when the name has changed
- *	STRING		n id, n pointer, s text. Ids count up from 1. An id that was seen before has no text: the same text
- *			has shown up behind another pointer too. A pointer may later stand for another id
- *	RESULT		n function (enum tape_function), z result, n duration_ns, n count, count times n argument, s output
+ *	STRING		n id, n pointer, s text. Ids count up from 1. An id from before has no text:
+ *			its text has shown up behind another pointer. A pointer may later stand for
+ *			another id
+ *	RESULT		n function (enum tape_function), z result, n duration_ns, n count,
+ *			count times n argument, s output
  *	CALLBACK	n domain, n cbid, then by domain
- *		API:		n site, n function name id, n symbol name id, n context, n context uid, n correlation,
- *				n 1 if a return value follows, z return value
- *		RESOURCE:	n context, n stream, n enum tape_descriptor, its numbers
- *		SYNCHRONIZE:	n context, n stream
- *		STATE:		z result, n message id
+ *	  API		n site, n function name id, n symbol name id, n context, n context uid,
+ *			n correlation, n 1 if a return value follows, z return value
+ *	  RESOURCE	n context, n stream, n enum tape_descriptor, its numbers
+ *	  SYNCHRONIZE	n context, n stream
+ *	  STATE		z result, n message id
  *	BUFFER_REQUEST	n size (0: the recorder gave none), n most records
- *	BUFFER_COMPLETE	n context, n stream id, n size, z result of GetNextRecord after the last record, n runs,
- *			runs times (n record size, n count), s bytes
- *	NVTX		n module, n id, n domain, n range, n 1 if a text follows, s text, n category, n color,
- *			n payload kind, n payload
+ *	BUFFER_COMPLETE	n context, n stream id, n size, z result of GetNextRecord after the last record,
+ *			n runs; runs times: n record size, n count; s bytes
+ *	NVTX		n module, n id, n domain, n range, n 1 if a text follows, s text, n category,
+ *			n color, n payload kind, n payload
  *	END		n 1, n records and strings that could not be kept
  */
 #ifndef PITOT_CAPTURE_TAPE_TAPE_FORMAT_H
@@ -124,7 +129,10 @@ enum tape_function {
 			TAPE_FUNCTION_LIMIT,
 };
 
-/* Where activity records point to something. Families only grow at their end, so a record's size says what it has. */
+/*
+ * Where activity records point to something. Families only grow at their end, so a record's size
+ * says what it has.
+ */
 struct tape_pointer {
 	uint16_t kind, offset;
 	bool text; /* to a C string; else to something that is not on the tape: NULL when played */

@@ -1,4 +1,7 @@
-/* tape_session.h: what the wrappers of the tables share: the tape that is running, and marks for what happens now. */
+/*
+ * tape_session.h: what the wrappers of the tables share: the tape that is running, and marks for
+ * what happens now.
+ */
 #ifndef PITOT_CAPTURE_TAPE_TAPE_SESSION_H
 #define PITOT_CAPTURE_TAPE_TAPE_SESSION_H
 
@@ -21,7 +24,10 @@ void tape_note(enum tape_function function, struct tape_mark at, int result, con
 		  (unsigned)(sizeof(ARGUMENTS(__VA_ARGS__)) / sizeof(uint64_t) - 1))
 #define ARGUMENTS(...) ((const uint64_t[]){ 0, ##__VA_ARGS__ })
 
-/* Replace the pointers of a table, except those that are NULL; a table that is wrapped already stays as it is. */
+/*
+ * Replace the pointers of a table, except those that are NULL; a table that is wrapped already
+ * stays as it is.
+ */
 void tape_wrap_cupti(struct cupti *cupti);
 void tape_wrap_driver(struct driver *driver);
 

@@ -206,8 +206,8 @@ static void end(struct tape_writer *w, enum tape_type type, struct tape_mark at)
 }
 
 /*
- * The lock is held and no payload has been begun. Id of a text, 0 for NULL. A text that is new, or new behind this
- * pointer, goes on the tape.
+ * The lock is held and no payload has been begun. Id of a text, 0 for NULL. A text that is new, or
+ * new behind this pointer, goes on the tape.
  */
 static uint64_t string_id(struct tape_writer *w, struct tape_mark at, const char *text)
 {

@@ -1,6 +1,7 @@
 /*
- * tape_writer.h: puts records on a tape (bytes: tape_format.h). Any thread may call; a lock keeps records whole and in
- * order. Nothing fails towards the caller: after a write error or without memory the tape ends where it is.
+ * tape_writer.h: puts records on a tape (bytes: tape_format.h). Any thread may call; a lock keeps
+ * records whole and in order. Nothing fails towards the caller: after a write error or without
+ * memory the tape ends where it is.
  */
 #ifndef PITOT_CAPTURE_TAPE_TAPE_WRITER_H
 #define PITOT_CAPTURE_TAPE_TAPE_WRITER_H
