@@ -19,17 +19,20 @@ struct link {
 	size_t next; /* index into links + 1, 0: the last */
 };
 
+/* CUPTI's clock at a moment. */
+struct clock_pair {
+	uint64_t monotonic;
+	int64_t offset; /* CUPTI's clock minus CLOCK_MONOTONIC */
+};
+
 static struct {
 	struct tape tape;
 	bool open;
 	VEC(struct link) links;
 	struct map answers, texts; /* hash of the question, or pointer -> first link, last link */
 	struct map answers_last, texts_last;
-	VEC(struct {
-		uint64_t monotonic;
-		int64_t offset; /* CUPTI's clock minus CLOCK_MONOTONIC */
-	})
-	clock;
+	struct map functions; /* domain << 32 | cbid -> id of its name */
+	VEC(struct clock_pair) clock;
 } self;
 
 static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,6 +62,17 @@ static int append(struct map *first, struct map *last, uint64_t key, size_t from
 	return map_put(last, key, self.links.count - 1);
 }
 
+static int note_function(const struct tape_record *record)
+{
+	struct tape_event e;
+	uint64_t *id;
+
+	if (!tape_get_event(record, &e) || !e.function)
+		return 0;
+	id = map_at(&self.functions, (uint64_t)e.domain << 32 | e.cbid, e.function);
+	return id ? 0 : -1;
+}
+
 static int note_clock(uint64_t time, const struct tape_call *call)
 {
 	uint64_t at = time + call->duration_ns / 2;
@@ -68,11 +82,8 @@ static int note_clock(uint64_t time, const struct tape_call *call)
 		return 0;
 	if (self.clock.count && self.clock.data[self.clock.count - 1].monotonic >= at)
 		return 0;
-	if (vec_reserve(&self.clock, 1) < 0)
-		return -1;
-	self.clock.data[self.clock.count].monotonic = at;
-	self.clock.data[self.clock.count++].offset = (int64_t)(load_u64(call->output) - at);
-	return 0;
+	return vec_push(&self.clock,
+			((struct clock_pair){ at, (int64_t)(load_u64(call->output) - at) }));
 }
 
 /* A question asked inside a callback is answered from that callback on. */
@@ -89,6 +100,7 @@ static int build_index(void)
 
 		if (record->type == TAPE_CALLBACK || record->type == TAPE_BUFFER_COMPLETE) {
 			inside[record->thread] = i;
+			r = record->type == TAPE_CALLBACK ? note_function(record) : 0;
 		} else if (record->type == TAPE_STRING && tape_get_string(record, &string)) {
 			r = append(&self.texts, &self.texts_last, string.pointer, i, i);
 		} else if (record->type == TAPE_RESULT && tape_get_call(record, &call)) {
@@ -201,6 +213,15 @@ const char *standin_text_at(uint64_t pointer)
 	if (!l || !tape_get_string(&self.tape.records.data[l->record], &string))
 		return NULL;
 	return tape_text_of(&self.tape, string.id);
+}
+
+const char *standin_function_name(uint32_t domain, uint32_t cbid)
+{
+	uint64_t id;
+
+	return map_get(&self.functions, (uint64_t)domain << 32 | cbid, &id)
+		       ? tape_text_of(&self.tape, id)
+		       : NULL;
 }
 
 uint64_t standin_cupti_time(uint64_t monotonic)

@@ -1,4 +1,7 @@
-/* layouts.h: where activity records keep their times and correlation ids, and how long they are in which CUPTI. */
+/*
+ * layouts.h: where activity records keep their times and correlation ids, and how long they are in
+ * which CUPTI.
+ */
 #ifndef PITOT_TESTS_STANDIN_LAYOUTS_H
 #define PITOT_TESTS_STANDIN_LAYOUTS_H
 
@@ -17,8 +20,9 @@ uint32_t record_correlation(const uint8_t *record, size_t size);
 unsigned record_start_offset(uint32_t kind);
 
 /*
- * Size of a record of that kind in the CUPTI of cuptiGetVersion `version`. `recorded`, its size on the tape, where that
- * is not known. Versions after 13.0 were not seen: there every family is 8 bytes longer with each minor version.
+ * Size of a record of that kind in the CUPTI of cuptiGetVersion `version`. `recorded`, its size on
+ * the tape, where that is not known. Versions after 13.0 were not seen: there every family is 8
+ * bytes longer with each minor version.
  */
 size_t record_size_in(uint32_t kind, uint32_t version, size_t recorded);
 

@@ -29,7 +29,10 @@ struct play_options {
 /* 0, or an exit status after having said why on stderr. */
 int play_options_parse(int argc, char **argv, struct play_options *o);
 
-/* Loads the stand-ins that lie beside the program, without the functions that the fault script hides. */
+/*
+ * Loads the stand-ins that lie beside the program, without the functions that the fault script
+ * hides.
+ */
 int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags),
 		  struct error *e) MUST_USE;
 

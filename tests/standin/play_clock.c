@@ -13,7 +13,10 @@
 static struct play_clock_setup setup;
 static atomic_bool on, ended;
 
-/* The latest record: its time, when it was played, how far time may run on. Readers retry while `version` is odd. */
+/*
+ * The latest record: its time, when it was played, how far time may run on. Readers retry while
+ * `version` is odd.
+ */
 static struct {
 	atomic_uint version;
 	atomic_uint_fast64_t time, played_at, allowance;

@@ -1,10 +1,12 @@
 /*
- * play_clock.h: the clock of tape-play. It exports clock_gettime, so that every library in the process, the recorder
- * too, sees the tape's time on CLOCK_MONOTONIC, CLOCK_REALTIME and CLOCK_BOOTTIME.
+ * play_clock.h: the clock of tape-play. It exports clock_gettime, so that every library in the
+ * process, the recorder too, sees the tape's time on CLOCK_MONOTONIC, CLOCK_REALTIME and
+ * CLOCK_BOOTTIME.
  *
- * A thread that plays a record sees that record's time. Other threads see the latest record's time, which runs on at
- * the real pace, but not past the next record. Where someone waits for the clock to move on it does: a player that
- * stays in one record for more than 100 ms of real time sees time run on as well, and so does all after the tape's end.
+ * A thread that plays a record sees that record's time. Other threads see the latest record's time,
+ * which runs on at the real pace, but not past the next record. Where someone waits for the clock
+ * to move on it does: a player that stays in one record for more than 100 ms of real time sees time
+ * run on as well, and so does all after the tape's end.
  */
 #ifndef PITOT_TESTS_STANDIN_PLAY_CLOCK_H
 #define PITOT_TESTS_STANDIN_PLAY_CLOCK_H

@@ -1,4 +1,6 @@
-/* Loads the stand-ins; a function that shall be missing has another name in a copy of the library. */
+/*
+ * Loads the stand-ins; a function that shall be missing has another name in a copy of the library.
+ */
 #include "play.h"
 
 #include <dlfcn.h>
@@ -11,7 +13,9 @@
 
 #define LIBRARY_BYTES_MAX (64u << 20)
 
-/* Spoils every mention of "\0name\0": the symbol's hash then leads to a name that does not match. */
+/*
+ * Spoils every mention of "\0name\0": the symbol's hash then leads to a name that does not match.
+ */
 static void hide(char *bytes, size_t length, const char *name)
 {
 	char wanted[80] = "";

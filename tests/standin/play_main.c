@@ -1,4 +1,7 @@
-/* tape-play: a CUDA program that does again what a tape says, with stand-ins for the driver and CUPTI. */
+/*
+ * tape-play: a CUDA program that does again what a tape says, with stand-ins for the driver and
+ * CUPTI.
+ */
 #include "play.h"
 
 #include <getopt.h>

@@ -1,4 +1,7 @@
-/* play_nvtx.h: tape-play as an NVTX client: loads $NVTX_INJECTION64_PATH at the first call, as NVTX's headers do. */
+/*
+ * play_nvtx.h: tape-play as an NVTX client: loads $NVTX_INJECTION64_PATH at the first call, as
+ * NVTX's headers do.
+ */
 #ifndef PITOT_TESTS_STANDIN_PLAY_NVTX_H
 #define PITOT_TESTS_STANDIN_PLAY_NVTX_H
 

@@ -1,6 +1,7 @@
 /*
- * probe.c: a small injection library, to test tapes and their player with. It takes everything that CUPTI offers and
- * writes what it got as lines into the file $PROBE_OUTPUT, at exit. With PITOT_TAPE it writes a tape as the recorder does.
+ * probe.c: a small injection library, to test tapes and their player with. It takes everything that
+ * CUPTI offers and writes what it got as lines into the file $PROBE_OUTPUT, at exit. With
+ * PITOT_TAPE it writes a tape as the recorder does.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,8 +1,10 @@
 /*
- * standin.h: libstandin.so, what the stand-in libcuda.so.1 and libcupti.so.13 share with tape-play: the tape, the place
- * where it is being played, the answers on it, and the faults that were asked for.
+ * standin.h: libstandin.so, what the stand-in libcuda.so.1 and libcupti.so.13 share with tape-play:
+ * the tape, the place where it is being played, the answers on it, and the faults that were asked
+ * for.
  *
- * A program that loads the stand-ins without tape-play gets the tape's answers too if PITOT_STANDIN_TAPE names one.
+ * A program that loads the stand-ins without tape-play gets the tape's answers too if
+ * PITOT_STANDIN_TAPE names one.
  */
 #ifndef PITOT_TESTS_STANDIN_STANDIN_H
 #define PITOT_TESTS_STANDIN_STANDIN_H
@@ -13,7 +15,9 @@
 int standin_open(const char *tape, const char *faults, struct error *e) MUST_USE;
 const struct tape *standin_tape(void); /* NULL: none is open */
 
-/* The record that the calling thread is playing now; other threads are at the latest of any thread. */
+/*
+ * The record that the calling thread is playing now; other threads are at the latest of any thread.
+ */
 struct place {
 	size_t index; /* into the tape's records */
 	uint64_t time_shift; /* added to the tape's times in this round */
@@ -23,14 +27,23 @@ struct place {
 void standin_at(const struct place *place);
 struct place standin_place(void);
 
-/* What a function with these arguments said at this place of the tape. false: the tape does not know. */
+/*
+ * What a function with these arguments said at this place of the tape. false: the tape does not
+ * know.
+ */
 bool standin_answer(enum tape_function function, const uint64_t *arguments, unsigned count,
 		    struct tape_call *answer);
+
+/* Name of an API function that no one asked for, from its callbacks. NULL: it was never called. */
+const char *standin_function_name(uint32_t domain, uint32_t cbid);
 
 /* CUPTI's clock at CLOCK_MONOTONIC `monotonic` of the tape (without shifts). */
 uint64_t standin_cupti_time(uint64_t monotonic);
 
-/* Texts of the tape as pointers that stay valid; the one that stood behind a pointer at this place. NULL: not known. */
+/*
+ * Texts of the tape as pointers that stay valid; the one that stood behind a pointer at this place.
+ * NULL: not known.
+ */
 const char *standin_text_at(uint64_t pointer);
 
 /* --- faults (faults.c; the script is described in docs/tapes.md) --- */

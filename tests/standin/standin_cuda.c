@@ -1,4 +1,7 @@
-/* The stand-in libcuda.so.1: loads the injection library as the driver does, and answers from the tape. */
+/*
+ * The stand-in libcuda.so.1: loads the injection library as the driver does, and answers from the
+ * tape.
+ */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -128,22 +128,6 @@ EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 	return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-/* The name of an API function that no one asked for can still be known: from its callbacks. */
-static const char *name_from_callbacks(CUpti_CallbackDomain domain, uint32_t cbid)
-{
-	const struct tape *t = standin_tape();
-
-	for (size_t i = 0; t && i < t->records.count; i++) {
-		struct tape_event event;
-
-		if (t->records.data[i].type == TAPE_CALLBACK &&
-		    tape_get_event(&t->records.data[i], &event) && event.domain == domain &&
-		    event.cbid == cbid && event.function)
-			return tape_text_of(t, event.function);
-	}
-	return NULL;
-}
-
 EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
 					const char **name)
 {
@@ -153,7 +137,7 @@ EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cb
 	if (answered_text(TAPE_cuptiGetCallbackName, name, ARGUMENTS((uint64_t)domain, cbid), 2) ==
 	    CUPTI_SUCCESS)
 		return CUPTI_SUCCESS;
-	found = name_from_callbacks(domain, cbid);
+	found = standin_function_name(domain, cbid);
 	if (!found)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	*name = found;
@@ -420,7 +404,9 @@ static void play_resource(const struct tape_event *e)
 	call_recorder(e->domain, e->cbid, &data);
 }
 
-/* Things that a tape makes are made in the first round of --repeat and destroyed in the last one. */
+/*
+ * Things that a tape makes are made in the first round of --repeat and destroyed in the last one.
+ */
 static bool belongs_to_round(const struct tape_event *e, const struct place *place)
 {
 	switch (e->cbid) {

@@ -1,4 +1,7 @@
-/* standin_cupti.h: the stand-in libcupti.so.13, as tape-play drives it, and as its two files share it. */
+/*
+ * standin_cupti.h: the stand-in libcupti.so.13, as tape-play drives it, and as its two files share
+ * it.
+ */
 #ifndef PITOT_TESTS_STANDIN_STANDIN_CUPTI_H
 #define PITOT_TESTS_STANDIN_STANDIN_CUPTI_H
 
@@ -7,7 +10,10 @@
 #include "layouts.h"
 #include "standin.h"
 
-/* What the recorder was given; records of kinds and callbacks that it did not enable are `withheld`. */
+/*
+ * What the recorder was given; records of kinds and callbacks that it did not enable are
+ * `withheld`.
+ */
 struct standin_counts {
 	uint64_t callbacks, callbacks_withheld;
 	uint64_t buffers, records[KINDS_MAX],
@@ -22,11 +28,16 @@ struct standin_player {
 	void (*deliver)(struct tape_delivery *delivery);
 	/* Records that CUPTI dropped while the tape was made. */
 	void (*dropped)(uint64_t count);
-	/* CUPTI gives up for good, as the fault script wants it at the place that is being played. */
+	/*
+	 * CUPTI gives up for good, as the fault script wants it at the place that is being played.
+	 */
 	void (*fail)(void);
 	/* Buffers delivered that the recorder has not read to the end yet. */
 	unsigned (*unread)(void);
-	/* Wait for a buffer this long when the recorder gives none; 0: its records are dropped at once. */
+	/*
+	 * Wait for a buffer this long when the recorder gives none; 0: its records are dropped at
+	 * once.
+	 */
 	void (*set_patience)(uint64_t ns);
 	struct standin_counts (*counts)(void);
 };

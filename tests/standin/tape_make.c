@@ -1,9 +1,9 @@
 /*
- * tape-make: writes a small tape of a made-up program, through the recorder's own writer, for tests of the machinery
- * itself. It says so in HELLO ("synthetic"); nothing on it was ever measured.
+ * tape-make: writes a small tape of a made-up program, through the recorder's own writer, for tests
+ * of the machinery itself. It says so in HELLO ("synthetic"); nothing on it was ever measured.
  *
- * Two threads launch onto three streams; copies, sets and synchronizations in between; a graph of 20 nodes is launched
- * over and over; a third thread delivers the buffers, as CUPTI's own does.
+ * Two threads launch onto three streams; copies, sets and synchronizations in between; a graph of
+ * 20 nodes is launched over and over; a third thread delivers the buffers, as CUPTI's own does.
  */
 #include <errno.h>
 #include <fcntl.h>

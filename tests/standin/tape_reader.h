@@ -34,8 +34,8 @@ struct tape {
 };
 
 /*
- * Reads a whole tape. A tape that is cut or damaged is read up to there, and `damage` says why. 0; or -errno, E_FORMAT
- * when the file is no tape, E_LIMIT. The tape is to be released in any case.
+ * Reads a whole tape. A tape that is cut or damaged is read up to there, and `damage` says why. 0;
+ * or -errno, E_FORMAT when the file is no tape, E_LIMIT. The tape is to be released in any case.
  */
 int tape_load(const char *path, struct tape *t, struct error *e) MUST_USE;
 int tape_parse(const uint8_t *bytes, size_t length, struct tape *t, struct error *e) MUST_USE;

@@ -77,7 +77,10 @@ static int drop_tape(void **state)
 	return 0;
 }
 
-/* Decodes all that can be decoded; the sanitizers watch. Returns a hash, so that nothing is optimized away. */
+/*
+ * Decodes all that can be decoded; the sanitizers watch. Returns a hash, so that nothing is
+ * optimized away.
+ */
 static uint64_t decode(const struct tape *t)
 {
 	uint64_t sum = 0;

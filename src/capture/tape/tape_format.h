@@ -32,10 +32,10 @@
  *	  SYNCHRONIZE	n context, n stream
  *	  STATE		z result, n message id
  *	BUFFER_REQUEST	n size (0: the recorder gave none), n most records
- *	BUFFER_COMPLETE	n context, n stream id, n size, z result of GetNextRecord after the last record,
+ *	BUFFER_COMPLETE	n context, n stream id, n size, z result of GetNextRecord after the last,
  *			n runs; runs times: n record size, n count; s bytes
- *	NVTX		n module, n id, n domain, n range, n 1 if a text follows, s text, n category,
- *			n color, n payload kind, n payload
+ *	NVTX		n module, n id, n domain, n range, n 1 if there is a text, s text,
+ *			n category, n color, n payload kind, n payload
  *	END		n 1, n records and strings that could not be kept
  */
 #ifndef PITOT_CAPTURE_TAPE_TAPE_FORMAT_H
