@@ -42,8 +42,7 @@ def test_every_launch(record, programs):
     said = counts(r.done.stdout)["launches"]
     report = r.json("report")
     assert report["hotspots"]["kernels"] == said == 1002000
-    launched = report["launches"]["kernel_calls"] if "kernel_calls" in report["launches"] else None
-    assert launched in (None, said)
+    assert report["launches"]["kernel_calls"]["count"] == said
     assert r.losses() == []
 
 
@@ -54,19 +53,27 @@ def test_graph_launches_instead_of_nodes(record, programs):
     assert len(r.rows("kernel")) == said["kernels"] - 100
 
 
+def ends_alone(program, how):
+    """How often of ten times the program leaves with status 0 when nobody records it."""
+    return sum(subprocess.run([program, how], stdout=subprocess.DEVNULL).returncode == 0 for _ in range(10))
+
+
+def test_exit_beside_launches(record, programs):
+    """A process that exits while a thread launches is a race of its own; recording must not make it worse."""
+    alone = ends_alone(programs["endings"], "thread-exit")
+    recorded = sum(record(programs["endings"], "thread-exit").done.returncode == 0 for _ in range(10))
+    assert recorded >= min(alone, 9), f"alone {alone} of 10, recorded {recorded}"
+
+
 @pytest.mark.parametrize("how, status", [("return", 0), ("exit", 3), ("_exit", 4), ("kill", 137), ("term", 143),
-                                         ("abort", 134), ("segv", 139), ("reset", 0), ("thread-exit", 0),
+                                         ("abort", 134), ("segv", 139), ("reset", 0),
                                          ("exec", 0)])
 def test_ways_to_end(record, programs, how, status):
     r = record(programs["endings"], how, "100000")
     assert r.done.returncode == status
     kernels = len(r.rows("kernel", "--columns", "correlation"))
-    orderly = how in ("return", "exit", "term", "reset", "thread-exit")
     launched = {"reset": 200000}.get(how, 100000)
-    if orderly:
-        assert kernels >= launched
-    else:
-        assert kernels > 0
+    assert kernels > 0
     if how in ("return", "exit", "term", "reset"):
         assert kernels == launched and r.losses() == []
 
@@ -111,8 +118,8 @@ def test_processes(record, torch_python):
     assert r.done.returncode == 0
     per_process = {}
     for k in r.rows("kernel"):
-        per_process[k["process"]] = per_process.get(k["process"], 0) + 1
-    assert len(per_process) == 4
+        per_process[k["pid"]] = per_process.get(k["pid"], 0) + 1
+    assert sorted(per_process.values()) == [2, 101, 201, 301]
 
 
 def kernels_of_torch_profiler(python):
