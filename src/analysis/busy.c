@@ -1,7 +1,7 @@
 /*
- * busy.c: one sweep over all work in the order of its start. Each GPU keeps what is running in a heap by end; when
- * something starts, what ended before is taken out, and each stretch of time between two such moments is booked on
- * what was running in it.
+ * busy.c: one sweep over all work in the order of its start. Each GPU keeps what is running in a
+ * heap by end; when something starts, what ended before is taken out, and each stretch of time
+ * between two such moments is booked on what was running in it.
  */
 #include "analysis/busy.h"
 
@@ -11,19 +11,19 @@
 
 struct running {
 	uint64_t end_ns;
-	uint32_t stream;	/* index in `pieces` of the sweep */
+	uint32_t stream; /* index in `pieces` of the sweep */
 	bool copies;
 };
 
 struct gpu_sweep {
-	VEC(struct running) heap;	/* by end */
+	VEC(struct running) heap; /* by end */
 	uint64_t now_ns;
-	uint64_t streams, copies;	/* streams with work running; copies and sets running */
-	struct map index;		/* process << 32 | stream id -> index in `pieces` */
-	VEC(uint32_t) pieces;		/* pieces of work running on each stream */
-	uint64_t last_key;		/* stream of the last piece, and its index */
+	uint64_t streams, copies; /* streams with work running; copies and sets running */
+	struct map index; /* process << 32 | stream id -> index in `pieces` */
+	VEC(uint32_t) pieces; /* pieces of work running on each stream */
+	uint64_t last_key; /* stream of the last piece, and its index */
 	uint32_t last_stream;
-	bool begun;			/* something has started; then last_* are set */
+	bool begun; /* something has started; then last_* are set */
 };
 
 struct sweep {
@@ -151,7 +151,8 @@ int busy_analyze(const struct gpus *gpus, const struct selection *selection, str
 	struct gpu_operation op;
 	int r;
 
-	*out = (struct busy){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)), .count = gpus->count };
+	*out = (struct busy){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)),
+			      .count = gpus->count };
 	s.gpus = calloc(gpus->count + 1, sizeof(*s.gpus));
 	r = gpu_walk_init(&walk, gpus, selection);
 	if (!out->gpus || !s.gpus)

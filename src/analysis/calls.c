@@ -10,7 +10,8 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 	if (r >= 0)
 		r = trace_load(t, TABLE_api_call,
 			       COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, end_ns) |
-				       COLUMN_BIT(api_call, function) | COLUMN_BIT(api_call, thread),
+				       COLUMN_BIT(api_call, function) |
+				       COLUMN_BIT(api_call, thread),
 			       e);
 	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
 		if (trace_rows(t, gpu_tables[i]))
@@ -28,11 +29,16 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 	return 0;
 }
 
-/* CUPTI's names end in _v and the CUDA version that brought the call: cudaLaunchKernel_v7000, cuMemcpyDtoH_v2 stays. */
+/*
+ * CUPTI's names end in _v and the CUDA version that brought the call: cudaLaunchKernel_v7000,
+ * cuMemcpyDtoH_v2 stays.
+ */
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length)
 {
 	const uint32_t *names = trace_u32(t, TABLE_api_function, COLUMN_api_function_name);
-	const char *name = function < trace_rows(t, TABLE_api_function) ? trace_string(t, names[function]) : "";
+	const char *name = function < trace_rows(t, TABLE_api_function)
+				   ? trace_string(t, names[function])
+				   : "";
 	size_t end = strlen(name), digits = end;
 
 	*length = end;

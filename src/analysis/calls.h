@@ -1,4 +1,7 @@
-/* calls.h: the columns of api_call as analyses want them, and which call launched each piece of work. */
+/*
+ * calls.h: the columns of api_call as analyses want them, and which call launched each piece of
+ * work.
+ */
 #ifndef PITOT_ANALYSIS_CALLS_H
 #define PITOT_ANALYSIS_CALLS_H
 
@@ -7,13 +10,17 @@
 struct calls {
 	uint64_t rows;
 	const uint64_t *start_ns, *end_ns;
-	const uint32_t *functions, *threads;	/* functions: rows of api_function or TRACE_NO_ROW */
-	const uint8_t *function_kinds;		/* of rows of api_function: enum api_kind */
+	const uint32_t *functions, *threads; /* functions: rows of api_function or TRACE_NO_ROW */
+	const uint8_t *function_kinds; /* of rows of api_function: enum api_kind */
 	uint64_t function_count;
-	const uint32_t *launches[GPU_TABLES];	/* row of api_call for each row of gpu_tables[i]; NULL: empty table */
+	const uint32_t *launches
+		[GPU_TABLES]; /* row of api_call for each row of gpu_tables[i]; NULL: empty table */
 };
 
-/* Loads the columns, api_function and the joins. 0 or a negative code. Everything in *out belongs to the trace. */
+/*
+ * Loads the columns, api_function and the joins. 0 or a negative code. Everything in *out belongs
+ * to the trace.
+ */
 int calls_load(struct trace *t, struct calls *out, struct error *e) MUST_USE;
 
 static inline uint32_t calls_launch(const struct calls *c, size_t table, uint64_t row)
@@ -23,11 +30,15 @@ static inline uint32_t calls_launch(const struct calls *c, size_t table, uint64_
 
 static inline enum api_kind calls_kind(const struct calls *c, uint64_t row)
 {
-	return c->functions[row] < c->function_count ? (enum api_kind)c->function_kinds[c->functions[row]]
-						     : api_kind_other;
+	return c->functions[row] < c->function_count
+		       ? (enum api_kind)c->function_kinds[c->functions[row]]
+		       : api_kind_other;
 }
 
-/* Name of the function without the version that CUPTI appends: "cudaLaunchKernel", length in *length. */
+/*
+ * Name of the function without the version that CUPTI appends: "cudaLaunchKernel", length in
+ * *length.
+ */
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length);
 
 #endif

@@ -12,25 +12,28 @@ struct columns {
 };
 
 struct tally {
-	struct map index;	/* set, kind, source, destination -> item */
+	struct map index; /* set, kind, source, destination -> item */
 	VEC(struct copy_group) items;
 };
 
 int copies_load(struct trace *t, struct error *e)
 {
 	int r = trace_load(t, TABLE_memcpy,
-			   COLUMN_BIT(memcpy, start_ns) | COLUMN_BIT(memcpy, end_ns) | COLUMN_BIT(memcpy, bytes) |
-				   COLUMN_BIT(memcpy, kind) | COLUMN_BIT(memcpy, source_kind) |
-				   COLUMN_BIT(memcpy, destination_kind) | COLUMN_BIT(memcpy, async) |
-				   COLUMN_BIT(memcpy, device) | COLUMN_BIT(memcpy, stream),
+			   COLUMN_BIT(memcpy, start_ns) | COLUMN_BIT(memcpy, end_ns) |
+				   COLUMN_BIT(memcpy, bytes) | COLUMN_BIT(memcpy, kind) |
+				   COLUMN_BIT(memcpy, source_kind) |
+				   COLUMN_BIT(memcpy, destination_kind) |
+				   COLUMN_BIT(memcpy, async) | COLUMN_BIT(memcpy, device) |
+				   COLUMN_BIT(memcpy, stream),
 			   e);
 
 	if (r < 0)
 		return r;
 	return trace_load(t, TABLE_memset,
-			  COLUMN_BIT(memset, start_ns) | COLUMN_BIT(memset, end_ns) | COLUMN_BIT(memset, bytes) |
-				  COLUMN_BIT(memset, memory_kind) | COLUMN_BIT(memset, async) |
-				  COLUMN_BIT(memset, device) | COLUMN_BIT(memset, stream),
+			  COLUMN_BIT(memset, start_ns) | COLUMN_BIT(memset, end_ns) |
+				  COLUMN_BIT(memset, bytes) | COLUMN_BIT(memset, memory_kind) |
+				  COLUMN_BIT(memset, async) | COLUMN_BIT(memset, device) |
+				  COLUMN_BIT(memset, stream),
 			  e);
 }
 
@@ -74,7 +77,8 @@ static struct copy_group *group_of(struct tally *t, const struct columns *c, uin
 		.source = c->sources ? c->sources[row] : 0,
 		.destination = c->destinations[row],
 	};
-	uint64_t key = (uint64_t)g.set << 24 | (uint64_t)g.kind << 16 | (uint64_t)g.source << 8 | g.destination;
+	uint64_t key = (uint64_t)g.set << 24 | (uint64_t)g.kind << 16 | (uint64_t)g.source << 8 |
+		       g.destination;
 	uint64_t *index = map_at(&t->index, key, t->items.count);
 
 	if (!index || (*index == t->items.count && vec_push(&t->items, g) < 0))
@@ -95,14 +99,15 @@ static void add(struct copy_group *g, uint64_t bytes, bool async, bool timed, ui
 }
 
 /* Rows of one table and process. table: index in gpu_tables. */
-static int tally_rows(struct tally *t, const struct selection *s, const struct calls *calls, size_t table, size_t p,
-		      const struct columns *c, struct copy_group *all)
+static int tally_rows(struct tally *t, const struct selection *s, const struct calls *calls,
+		      size_t table, size_t p, const struct columns *c, struct copy_group *all)
 {
 	uint64_t row = trace_first_row(s->trace, gpu_tables[table], p);
 	uint64_t end = trace_first_row(s->trace, gpu_tables[table], p + 1);
 
 	for (; row < end; row++) {
-		bool timed = (!c->starts_valid || c->starts_valid[row]) && (!c->ends_valid || c->ends_valid[row]) &&
+		bool timed = (!c->starts_valid || c->starts_valid[row]) &&
+			     (!c->ends_valid || c->ends_valid[row]) &&
 			     c->ends[row] >= c->starts[row];
 		struct copy_group *g;
 
@@ -115,7 +120,8 @@ static int tally_rows(struct tally *t, const struct selection *s, const struct c
 			return -ENOMEM;
 		add(g, c->bytes[row], c->async[row] == 1, timed, c->ends[row] - c->starts[row]);
 		if (!g->set)
-			add(all, c->bytes[row], c->async[row] == 1, timed, c->ends[row] - c->starts[row]);
+			add(all, c->bytes[row], c->async[row] == 1, timed,
+			    c->ends[row] - c->starts[row]);
 	}
 	return 0;
 }

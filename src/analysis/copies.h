@@ -1,4 +1,7 @@
-/* copies.h: copies by direction and kinds of memory, and memory sets, with bytes and achieved bandwidth. */
+/*
+ * copies.h: copies by direction and kinds of memory, and memory sets, with bytes and achieved
+ * bandwidth.
+ */
 #ifndef PITOT_ANALYSIS_COPIES_H
 #define PITOT_ANALYSIS_COPIES_H
 
@@ -6,23 +9,24 @@
 #include "analysis/filter.h"
 
 struct copy_group {
-	bool set;			/* memory sets: kind and source are 0 then */
-	uint8_t kind;			/* enum copy_kind */
-	uint8_t source, destination;	/* enum memory_kind */
+	bool set; /* memory sets: kind and source are 0 then */
+	uint8_t kind; /* enum copy_kind */
+	uint8_t source, destination; /* enum memory_kind */
 	uint64_t count, bytes;
-	uint64_t async;			/* asynchronous ones among them */
-	uint64_t timed, timed_bytes;	/* those with times; bandwidth is timed_bytes / total_ns */
+	uint64_t async; /* asynchronous ones among them */
+	uint64_t timed, timed_bytes; /* those with times; bandwidth is timed_bytes / total_ns */
 	uint64_t total_ns;
 };
 
 struct copies {
-	struct copy_group *items;	/* by total time, longest first */
+	struct copy_group *items; /* by total time, longest first */
 	size_t count;
-	struct copy_group all;		/* sums, without sets */
+	struct copy_group all; /* sums, without sets */
 };
 
 int copies_load(struct trace *t, struct error *e) MUST_USE;
-int copies_analyze(const struct selection *s, const struct calls *calls, struct copies *out) MUST_USE;
+int copies_analyze(const struct selection *s, const struct calls *calls,
+		   struct copies *out) MUST_USE;
 void copies_release(struct copies *c);
 
 #endif

@@ -17,11 +17,13 @@ static void sum_costs(const struct trace *t, struct cost *out)
 	const uint8_t *bytes_valid = trace_valid(t, TABLE_cost, COLUMN_cost_bytes);
 
 	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_cost, p), end = trace_first_row(t, TABLE_cost, p + 1);
+		uint64_t row = trace_first_row(t, TABLE_cost, p),
+			 end = trace_first_row(t, TABLE_cost, p + 1);
 		uint64_t memory = 0;
 
 		for (; row < end; row++) {
-			struct cost_sum *sum = kinds[row] < COST_KINDS ? &out->kinds[kinds[row]] : NULL;
+			struct cost_sum *sum =
+				kinds[row] < COST_KINDS ? &out->kinds[kinds[row]] : NULL;
 			uint64_t size = !bytes_valid || bytes_valid[row] ? bytes[row] : 0;
 
 			if (!sum)
@@ -36,8 +38,9 @@ static void sum_costs(const struct trace *t, struct cost *out)
 		}
 		out->kinds[cost_kind_memory].bytes += memory;
 	}
-	out->target_ns = out->kinds[cost_kind_callback].total_ns + out->kinds[cost_kind_setup].total_ns +
-			 out->kinds[cost_kind_exit].total_ns + out->kinds[cost_kind_buffer_request].total_ns;
+	out->target_ns =
+		out->kinds[cost_kind_callback].total_ns + out->kinds[cost_kind_setup].total_ns +
+		out->kinds[cost_kind_exit].total_ns + out->kinds[cost_kind_buffer_request].total_ns;
 }
 
 static void sum_overhead(const struct trace *t, struct cost *out)
@@ -50,7 +53,8 @@ static void sum_overhead(const struct trace *t, struct cost *out)
 
 	for (uint64_t row = 0; row < rows; row++) {
 		out->overhead_count++;
-		if ((!starts_valid || starts_valid[row]) && (!ends_valid || ends_valid[row]) && ends[row] > starts[row])
+		if ((!starts_valid || starts_valid[row]) && (!ends_valid || ends_valid[row]) &&
+		    ends[row] > starts[row])
 			out->overhead_ns += ends[row] - starts[row];
 	}
 }
@@ -70,7 +74,8 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 		return same_reason;
 	if (c->loss_count >= 2 * LOSSES_MAX)
 		return &c->losses[c->loss_count - 1];
-	c->losses[c->loss_count] = (struct loss_sum){ .reason = l->reason, .detail = l->detail,
+	c->losses[c->loss_count] = (struct loss_sum){ .reason = l->reason,
+						      .detail = l->detail,
 						      .start_ns = l->start_ns };
 	return &c->losses[c->loss_count++];
 }
@@ -104,7 +109,8 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 
 	*out = (struct cost){ 0 };
 	if (r >= 0)
-		r = trace_load(t, TABLE_overhead, COLUMN_BIT(overhead, start_ns) | COLUMN_BIT(overhead, end_ns), e);
+		r = trace_load(t, TABLE_overhead,
+			       COLUMN_BIT(overhead, start_ns) | COLUMN_BIT(overhead, end_ns), e);
 	if (r >= 0)
 		r = sum_losses(t, out, e);
 	if (r < 0)
@@ -154,13 +160,16 @@ const char *loss_reason_text(unsigned reason)
 		[loss_reason_unknown_record] = "records of an unknown kind or size",
 		[loss_reason_thread_limit] = "threads that were too many to record",
 		[loss_reason_damaged_file] = "damaged pieces of files passed over",
-		[loss_reason_truncated_file] = "segments not closed in order: a crash, or still recording",
+		[loss_reason_truncated_file] =
+			"segments not closed in order: a crash, or still recording",
 		[loss_reason_missing_segment] = "segments missing",
-		[loss_reason_clock_step] = "steps of CUPTI's clock, times around them are less certain",
+		[loss_reason_clock_step] =
+			"steps of CUPTI's clock, times around them are less certain",
 		[loss_reason_missing_kernels] = "launches without a record of their kernel",
 		[loss_reason_string_limit] = "texts cut or left out",
 		[loss_reason_late_start] = "times recording began after CUDA was in use",
 	};
 
-	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason] : texts[loss_reason_unknown];
+	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason]
+							   : texts[loss_reason_unknown];
 }

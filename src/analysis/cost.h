@@ -4,29 +4,30 @@
 
 #include "trace/trace.h"
 
-#define COST_KINDS 7	/* of enum cost_kind */
+#define COST_KINDS 7 /* of enum cost_kind */
 
 struct cost_sum {
 	uint64_t count, total_ns;
-	uint64_t bytes;		/* sum; of cost_kind_memory the largest value of each process, summed */
+	uint64_t bytes; /* sum; of cost_kind_memory the largest value of each process, summed */
 	bool any;
 };
 
 struct loss_sum {
 	enum loss_reason reason;
-	const char *detail;	/* "" if none; belongs to the trace */
-	uint64_t count;		/* sum of known counts */
-	bool unknown;		/* at least one row did not know how many */
+	const char *detail; /* "" if none; belongs to the trace */
+	uint64_t count; /* sum of known counts */
+	bool unknown; /* at least one row did not know how many */
 	uint64_t rows;
 	uint64_t start_ns, end_ns;
 };
 
 struct cost {
 	struct cost_sum kinds[COST_KINDS];
-	uint64_t target_ns;	/* on the program's own threads: callbacks, set-up, exit, buffer requests */
-	struct loss_sum *losses;	/* by reason and detail, in order of first appearance */
+	/* On the program's own threads: callbacks, set-up, exit, buffer requests. */
+	uint64_t target_ns;
+	struct loss_sum *losses; /* by reason and detail, in order of first appearance */
 	size_t loss_count;
-	uint64_t overhead_ns;	/* that CUPTI reports for itself */
+	uint64_t overhead_ns; /* that CUPTI reports for itself */
 	uint64_t overhead_count;
 };
 

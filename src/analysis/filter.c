@@ -41,7 +41,8 @@ static int select_processes(struct selection *s)
 	if (!s->processes)
 		return -ENOMEM;
 	for (size_t p = 0; p < count; p++)
-		s->processes[p] = s->filter.pid < 0 || trace_process(s->trace, p)->pid == s->filter.pid;
+		s->processes[p] =
+			s->filter.pid < 0 || trace_process(s->trace, p)->pid == s->filter.pid;
 	return 0;
 }
 
@@ -60,7 +61,10 @@ static int select_configs(struct selection *s)
 		uint8_t *state = &known[MIN(names[row], strings)];
 
 		if (!*state)
-			*state = kernel_name_matches(s->filter.kernel, trace_string(s->trace, names[row])) ? 2 : 1;
+			*state = kernel_name_matches(s->filter.kernel,
+						     trace_string(s->trace, names[row]))
+					 ? 2
+					 : 1;
 		s->configs[row] = *state == 2;
 	}
 	return 0;
@@ -82,12 +86,13 @@ static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
 			    text_matches(s->filter.nvtx, trace_string(s->trace, r->message));
 	}
 	for (uint64_t row = 0; row < rows; row++)
-		s->calls[row] = ranges->of_call[row] != NVTX_NO_RANGE && wanted[ranges->of_call[row]];
+		s->calls[row] =
+			ranges->of_call[row] != NVTX_NO_RANGE && wanted[ranges->of_call[row]];
 	return 0;
 }
 
-int selection_init(struct selection *s, struct trace *t, const struct filter *f, const struct nvtx_ranges *ranges,
-		   struct error *e)
+int selection_init(struct selection *s, struct trace *t, const struct filter *f,
+		   const struct nvtx_ranges *ranges, struct error *e)
 {
 	int r = 0;
 

@@ -1,8 +1,10 @@
 /*
- * filter.h: which part of a recording is looked at, and that choice made ready for fast tests of rows.
+ * filter.h: which part of a recording is looked at, and that choice made ready for fast tests of
+ * rows.
  *
- * A row belongs to the window when it starts in it; a row without a time belongs to it when there is no window. Where
- * intervals are joined (GPU busy, idle, overlap), they are cut at the window's edges instead.
+ * A row belongs to the window when it starts in it; a row without a time belongs to it when there
+ * is no window. Where intervals are joined (GPU busy, idle, overlap), they are cut at the window's
+ * edges instead.
  */
 #ifndef PITOT_ANALYSIS_FILTER_H
 #define PITOT_ANALYSIS_FILTER_H
@@ -12,13 +14,16 @@
 struct nvtx_ranges;
 
 struct filter {
-	uint64_t since_ns, until_ns;	/* CLOCK_MONOTONIC: since <= time < until */
-	int64_t pid, device, stream;	/* device: CUDA ordinal; -1: all */
-	const char *kernel;		/* kernels by name, see text_matches; NULL: all */
-	const char *nvtx;		/* launched inside a range with such a text, at any depth; NULL: all */
+	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC: since <= time < until */
+	int64_t pid, device, stream; /* device: CUDA ordinal; -1: all */
+	const char *kernel; /* kernels by name, see text_matches; NULL: all */
+	const char *nvtx; /* launched inside a range with such a text, at any depth; NULL: all */
 };
 
-#define FILTER_ALL { .until_ns = UINT64_MAX, .pid = -1, .device = -1, .stream = -1 }
+#define FILTER_ALL                                                                                 \
+	{                                                                                          \
+		.until_ns = UINT64_MAX, .pid = -1, .device = -1, .stream = -1                      \
+	}
 
 /* A glob with * ? [ ]; a pattern without any of them matches as a part of the text. */
 bool text_matches(const char *pattern, const char *text);
@@ -28,15 +33,18 @@ bool kernel_name_matches(const char *pattern, const char *name);
 struct selection {
 	const struct trace *trace;
 	struct filter filter;
-	bool windowed;		/* since or until is given */
-	uint8_t *processes;	/* one byte a process: wanted */
-	uint8_t *configs;	/* one byte a row of kernel_config: wanted; NULL: all */
-	uint8_t *calls;		/* one byte a row of api_call: inside a wanted range; NULL: all */
+	bool windowed; /* since or until is given */
+	uint8_t *processes; /* one byte a process: wanted */
+	uint8_t *configs; /* one byte a row of kernel_config: wanted; NULL: all */
+	uint8_t *calls; /* one byte a row of api_call: inside a wanted range; NULL: all */
 };
 
-/* Loads what the filter needs. `ranges` is needed when filter->nvtx is given, with calls. 0 or a negative code. */
-int selection_init(struct selection *s, struct trace *t, const struct filter *f, const struct nvtx_ranges *ranges,
-		   struct error *e) MUST_USE;
+/*
+ * Loads what the filter needs. `ranges` is needed when filter->nvtx is given, with calls. 0 or a
+ * negative code.
+ */
+int selection_init(struct selection *s, struct trace *t, const struct filter *f,
+		   const struct nvtx_ranges *ranges, struct error *e) MUST_USE;
 void selection_release(struct selection *s);
 
 /* A row by its start; valid: the start is known. */
@@ -47,7 +55,10 @@ static inline bool selection_has_time(const struct selection *s, bool valid, uin
 	return start_ns >= s->filter.since_ns && start_ns < s->filter.until_ns;
 }
 
-/* Whether work launched by a call (a row of api_call or TRACE_NO_ROW) is inside a wanted NVTX range. */
+/*
+ * Whether work launched by a call (a row of api_call or TRACE_NO_ROW) is inside a wanted NVTX
+ * range.
+ */
 static inline bool selection_has_call(const struct selection *s, uint32_t call)
 {
 	return !s->calls || (call != TRACE_NO_ROW && s->calls[call]);

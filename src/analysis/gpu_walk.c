@@ -2,7 +2,10 @@
 
 #include <errno.h>
 
-/* The rows of one table and process. `row` is the next one to hand out, its times are in start_ns and end_ns. */
+/*
+ * The rows of one table and process. `row` is the next one to hand out, its times are in start_ns
+ * and end_ns.
+ */
 struct gpu_source {
 	uint64_t start_ns, end_ns;
 	uint64_t row, last;
@@ -10,7 +13,7 @@ struct gpu_source {
 	const uint8_t *starts_valid, *ends_valid;
 	const uint32_t *devices, *streams;
 	uint32_t process;
-	uint32_t ordinal;		/* of the row before, and its GPU */
+	uint32_t ordinal; /* of the row before, and its GPU */
 	uint16_t gpu;
 	uint8_t work;
 	bool ordinal_known;
@@ -19,8 +22,11 @@ struct gpu_source {
 static const struct work_columns {
 	int start, end, device, stream;
 } columns[GPU_TABLES] = {
-#define WORK(table)                                                                                                    \
-	{ COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device, COLUMN_##table##_stream }
+#define WORK(table)                                                                                \
+	{                                                                                          \
+		COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device,       \
+			COLUMN_##table##_stream                                                    \
+	}
 	WORK(kernel),
 	WORK(memcpy),
 	WORK(memset),
@@ -35,8 +41,8 @@ int gpu_walk_load(struct trace *t, struct error *e)
 		const struct work_columns *c = &columns[i];
 
 		r = trace_load(t, gpu_tables[i],
-			       UINT64_C(1) << c->start | UINT64_C(1) << c->end | UINT64_C(1) << c->device |
-				       UINT64_C(1) << c->stream,
+			       UINT64_C(1) << c->start | UINT64_C(1) << c->end |
+				       UINT64_C(1) << c->device | UINT64_C(1) << c->stream,
 			       e);
 	}
 	return r < 0 ? r : 0;
@@ -52,8 +58,8 @@ static bool settle(struct gpu_walk *w, struct gpu_source *s)
 
 		if (f->device >= 0 && s->devices[row] != f->device)
 			continue;
-		if ((s->starts_valid && !s->starts_valid[row]) || (s->ends_valid && !s->ends_valid[row]) ||
-		    end < start) {
+		if ((s->starts_valid && !s->starts_valid[row]) ||
+		    (s->ends_valid && !s->ends_valid[row]) || end < start) {
 			w->untimed += !w->selection->windowed;
 			continue;
 		}

@@ -1,8 +1,10 @@
 /*
- * gpu_walk.h: all work that ran on GPUs, over all processes and tables, in the order in which it started.
+ * gpu_walk.h: all work that ran on GPUs, over all processes and tables, in the order in which it
+ * started.
  *
- * Tables are sorted within a process, so this is a merge; no memory grows with the number of rows. Rows without times
- * are left out and counted. Needs start_ns, end_ns, device and stream of the four tables.
+ * Tables are sorted within a process, so this is a merge; no memory grows with the number of rows.
+ * Rows without times are left out and counted. Needs start_ns, end_ns, device and stream of the
+ * four tables.
  */
 #ifndef PITOT_ANALYSIS_GPU_WALK_H
 #define PITOT_ANALYSIS_GPU_WALK_H
@@ -14,13 +16,13 @@ enum gpu_work {
 	GPU_WORK_KERNEL,
 	GPU_WORK_COPY,
 	GPU_WORK_SET,
-	GPU_WORK_GRAPH,		/* a whole graph; its nodes are not recorded then */
+	GPU_WORK_GRAPH, /* a whole graph; its nodes are not recorded then */
 	GPU_WORK_KINDS,
 };
 
 struct gpu_operation {
-	uint64_t start_ns, end_ns;	/* cut to the window; start <= end */
-	uint32_t row;			/* in gpu_tables[work] */
+	uint64_t start_ns, end_ns; /* cut to the window; start <= end */
+	uint32_t row; /* in gpu_tables[work] */
 	uint32_t stream;
 	uint32_t process;
 	uint16_t gpu;
@@ -32,9 +34,9 @@ struct gpu_source;
 struct gpu_walk {
 	const struct gpus *gpus;
 	const struct selection *selection;
-	struct gpu_source *sources;	/* heap by the start of the next row */
+	struct gpu_source *sources; /* heap by the start of the next row */
 	size_t count;
-	uint64_t untimed;		/* rows left out so far because start or end is missing */
+	uint64_t untimed; /* rows left out so far because start or end is missing */
 };
 
 /* Loads nothing and uses the selection's window, process and device only. 0 or -ENOMEM. */

@@ -3,9 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-const enum table_id gpu_tables[GPU_TABLES] = { TABLE_kernel, TABLE_memcpy, TABLE_memset, TABLE_graph_launch };
-static const int device_columns[GPU_TABLES] = { COLUMN_kernel_device, COLUMN_memcpy_device, COLUMN_memset_device,
-						COLUMN_graph_launch_device };
+const enum table_id gpu_tables[GPU_TABLES] = { TABLE_kernel, TABLE_memcpy, TABLE_memset,
+					       TABLE_graph_launch };
+static const int device_columns[GPU_TABLES] = { COLUMN_kernel_device, COLUMN_memcpy_device,
+						COLUMN_memset_device, COLUMN_graph_launch_device };
 
 static uint64_t key_of(size_t process, uint32_t ordinal)
 {
@@ -43,7 +44,8 @@ static int add_described(struct gpus *g, const struct trace *t)
 
 	for (uint64_t row = 0; row < rows; row++) {
 		size_t process = trace_row_process(t, TABLE_device, row);
-		struct gpu gpu = { (uint32_t)row, ids[row], trace_string(t, names[row]), trace_string(t, uuids[row]) };
+		struct gpu gpu = { (uint32_t)row, ids[row], trace_string(t, names[row]),
+				   trace_string(t, uuids[row]) };
 
 		if (!is_known(g, process, gpu.ordinal) && add(g, process, gpu) < 0)
 			return -ENOMEM;
@@ -57,7 +59,8 @@ static int add_seen(struct gpus *g, const struct trace *t, enum table_id table, 
 	const uint32_t *devices = trace_u32(t, table, column);
 
 	for (size_t process = 0; devices && process < trace_process_count(t); process++) {
-		uint64_t row = trace_first_row(t, table, process), end = trace_first_row(t, table, process + 1);
+		uint64_t row = trace_first_row(t, table, process),
+			 end = trace_first_row(t, table, process + 1);
 		bool any = false;
 		uint32_t last = 0;
 

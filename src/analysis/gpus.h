@@ -1,6 +1,7 @@
 /*
- * gpus.h: the GPUs of a recording. Processes number their devices each for itself; rows of table `device` with one uuid
- * are one GPU. An ordinal without such a row is a GPU of its own in its process.
+ * gpus.h: the GPUs of a recording. Processes number their devices each for itself; rows of table
+ * `device` with one uuid are one GPU. An ordinal without such a row is a GPU of its own in its
+ * process.
  */
 #ifndef PITOT_ANALYSIS_GPUS_H
 #define PITOT_ANALYSIS_GPUS_H
@@ -8,19 +9,20 @@
 #include "base/map.h"
 #include "trace/trace.h"
 
-#define GPUS_MAX 1024	/* further ordinals (a damaged or hostile recording) are all counted as the last one */
+#define GPUS_MAX                                                                                   \
+	1024 /* further ordinals (a damaged or hostile recording) are all counted as the last one */
 
 struct gpu {
-	uint32_t row;		/* in table device, or TRACE_NO_ROW */
-	uint32_t ordinal;	/* CUDA ordinal in the first process that names it */
-	const char *name;	/* "" if unknown; belongs to the trace */
+	uint32_t row; /* in table device, or TRACE_NO_ROW */
+	uint32_t ordinal; /* CUDA ordinal in the first process that names it */
+	const char *name; /* "" if unknown; belongs to the trace */
 	const char *uuid;
 };
 
 struct gpus {
 	struct gpu *items;
 	size_t count;
-	struct map index;	/* process << 32 | ordinal -> item */
+	struct map index; /* process << 32 | ordinal -> item */
 };
 
 /* The tables of work on GPUs, and the columns of theirs that gpus_init needs. */

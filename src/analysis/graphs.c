@@ -1,6 +1,7 @@
 /*
- * graphs.c: nodes of one launch share its correlation id. Nodes are gathered by (correlation, graph) into replays, and
- * replays by graph. In a table the nodes of a replay mostly follow each other, so the last replay is tried first.
+ * graphs.c: nodes of one launch share its correlation id. Nodes are gathered by (correlation,
+ * graph) into replays, and replays by graph. In a table the nodes of a replay mostly follow each
+ * other, so the last replay is tried first.
  */
 #include "analysis/graphs.h"
 
@@ -11,17 +12,17 @@
 
 struct replay {
 	uint64_t correlation;
-	uint64_t first_ns, last_ns;	/* if timed */
+	uint64_t first_ns, last_ns; /* if timed */
 	uint32_t graph, group;
 	bool timed;
 };
 
 struct tally {
-	struct map groups_index;	/* graph -> group, of this process */
-	struct map replays_index;	/* hash of correlation and graph -> replay, of this process */
+	struct map groups_index; /* graph -> group, of this process */
+	struct map replays_index; /* hash of correlation and graph -> replay, of this process */
 	VEC(struct graph_group) groups;
 	VEC(struct replay) replays;
-	uint32_t last;			/* replay of the row before */
+	uint32_t last; /* replay of the row before */
 };
 
 struct columns {
@@ -32,22 +33,23 @@ struct columns {
 	bool nodes;
 };
 
-#define NODE_COLUMNS(t, name)                                                                                          \
-	(struct columns)                                                                                               \
-	{                                                                                                              \
-		trace_u64(t, TABLE_##name, COLUMN_##name##_start_ns), trace_u64(t, TABLE_##name, COLUMN_##name##_end_ns), \
-			trace_u64(t, TABLE_##name, COLUMN_##name##_correlation),                                       \
-			trace_valid(t, TABLE_##name, COLUMN_##name##_start_ns),                                        \
-			trace_valid(t, TABLE_##name, COLUMN_##name##_end_ns),                                          \
-			trace_valid(t, TABLE_##name, COLUMN_##name##_graph),                                           \
-			trace_u32(t, TABLE_##name, COLUMN_##name##_graph), TABLE_##name,                               \
-			TABLE_##name != TABLE_graph_launch                                                             \
+#define NODE_COLUMNS(t, name)                                                                      \
+	(struct columns)                                                                           \
+	{                                                                                          \
+		trace_u64(t, TABLE_##name, COLUMN_##name##_start_ns),                              \
+			trace_u64(t, TABLE_##name, COLUMN_##name##_end_ns),                        \
+			trace_u64(t, TABLE_##name, COLUMN_##name##_correlation),                   \
+			trace_valid(t, TABLE_##name, COLUMN_##name##_start_ns),                    \
+			trace_valid(t, TABLE_##name, COLUMN_##name##_end_ns),                      \
+			trace_valid(t, TABLE_##name, COLUMN_##name##_graph),                       \
+			trace_u32(t, TABLE_##name, COLUMN_##name##_graph), TABLE_##name,           \
+			TABLE_##name != TABLE_graph_launch                                         \
 	}
 
-#define NODE_LOAD(t, name, e)                                                                                          \
-	trace_load(t, TABLE_##name,                                                                                    \
-		   COLUMN_BIT(name, start_ns) | COLUMN_BIT(name, end_ns) | COLUMN_BIT(name, correlation) |             \
-			   COLUMN_BIT(name, graph),                                                                    \
+#define NODE_LOAD(t, name, e)                                                                      \
+	trace_load(t, TABLE_##name,                                                                \
+		   COLUMN_BIT(name, start_ns) | COLUMN_BIT(name, end_ns) |                         \
+			   COLUMN_BIT(name, correlation) | COLUMN_BIT(name, graph),                \
 		   e)
 
 int graphs_load(struct trace *t, struct error *e)
@@ -73,7 +75,8 @@ static int new_replay(struct tally *t, uint32_t process, struct replay replay)
 	return vec_push(&t->replays, replay);
 }
 
-static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t graph, uint64_t correlation)
+static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t graph,
+				uint64_t correlation)
 {
 	struct replay new = { .correlation = correlation, .graph = graph };
 	struct replay *last = t->last < t->replays.count ? &t->replays.data[t->last] : NULL;
@@ -81,7 +84,10 @@ static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t grap
 
 	if (last && last->correlation == correlation && last->graph == graph)
 		return last;
-	/* Correlation ids are counted up, so that xor with a hash of few graphs keeps the keys apart. */
+	/*
+	 * Correlation ids are counted up, so that xor with a hash of few graphs keeps the keys
+	 * apart.
+	 */
 	index = map_at(&t->replays_index, correlation ^ hash_u64(graph), t->replays.count);
 	if (!index || (*index == t->replays.count && new_replay(t, process, new) < 0))
 		return NULL;
@@ -89,7 +95,8 @@ static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t grap
 	return &t->replays.data[*index];
 }
 
-static int add_row(struct tally *t, const struct columns *c, uint64_t row, uint32_t process, bool timed)
+static int add_row(struct tally *t, const struct columns *c, uint64_t row, uint32_t process,
+		   bool timed)
 {
 	struct replay *r = replay_of(t, process, c->graphs[row], c->correlations[row]);
 	struct graph_group *g;
@@ -107,16 +114,20 @@ static int add_row(struct tally *t, const struct columns *c, uint64_t row, uint3
 	return 0;
 }
 
-static int tally_process(struct tally *t, const struct selection *s, const struct columns *c, size_t p)
+static int tally_process(struct tally *t, const struct selection *s, const struct columns *c,
+			 size_t p)
 {
-	uint64_t row = trace_first_row(s->trace, c->table, p), end = trace_first_row(s->trace, c->table, p + 1);
+	uint64_t row = trace_first_row(s->trace, c->table, p),
+		 end = trace_first_row(s->trace, c->table, p + 1);
 	int r = 0;
 
 	for (; row < end && r >= 0; row++) {
-		bool timed = (!c->starts_valid || c->starts_valid[row]) && (!c->ends_valid || c->ends_valid[row]) &&
+		bool timed = (!c->starts_valid || c->starts_valid[row]) &&
+			     (!c->ends_valid || c->ends_valid[row]) &&
 			     c->ends[row] >= c->starts[row];
 
-		if ((c->graphs_valid && !c->graphs_valid[row]) || !selection_has_time(s, timed, c->starts[row]))
+		if ((c->graphs_valid && !c->graphs_valid[row]) ||
+		    !selection_has_time(s, timed, c->starts[row]))
 			continue;
 		r = add_row(t, c, row, (uint32_t)p, timed);
 	}
@@ -137,10 +148,12 @@ static int measure(struct tally *t)
 		const struct replay *r = &t->replays.data[i];
 
 		if (r->timed)
-			durations[next[r->group] + t->groups.data[r->group].replay.count++] = r->last_ns - r->first_ns;
+			durations[next[r->group] + t->groups.data[r->group].replay.count++] =
+				r->last_ns - r->first_ns;
 	}
 	for (size_t i = 0; i < t->groups.count; i++)
-		t->groups.data[i].replay = stats_of(durations + next[i], t->groups.data[i].replay.count);
+		t->groups.data[i].replay =
+			stats_of(durations + next[i], t->groups.data[i].replay.count);
 	return 0;
 }
 
@@ -157,8 +170,10 @@ static int compare(const void *a, const void *b)
 
 int graphs_analyze(const struct selection *s, struct graphs *out)
 {
-	const struct columns columns[] = { NODE_COLUMNS(s->trace, kernel), NODE_COLUMNS(s->trace, memcpy),
-					   NODE_COLUMNS(s->trace, memset), NODE_COLUMNS(s->trace, graph_launch) };
+	const struct columns columns[] = { NODE_COLUMNS(s->trace, kernel),
+					   NODE_COLUMNS(s->trace, memcpy),
+					   NODE_COLUMNS(s->trace, memset),
+					   NODE_COLUMNS(s->trace, graph_launch) };
 	struct tally t = { .groups_index = MAP_INIT, .replays_index = MAP_INIT };
 	int r = 0;
 

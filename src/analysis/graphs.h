@@ -1,6 +1,7 @@
 /*
- * graphs.h: CUDA graphs: how often each was launched, how many nodes ran per launch, how long a replay took from the start
- * of its first node to the end of its last. From the nodes (--graphs node) or from whole graphs (--graphs launch).
+ * graphs.h: CUDA graphs: how often each was launched, how many nodes ran per launch, how long a
+ * replay took from the start of its first node to the end of its last. From the nodes (--graphs
+ * node) or from whole graphs (--graphs launch).
  */
 #ifndef PITOT_ANALYSIS_GRAPHS_H
 #define PITOT_ANALYSIS_GRAPHS_H
@@ -12,13 +13,14 @@
 struct graph_group {
 	uint32_t process, graph;
 	uint64_t launches;
-	uint64_t nodes;			/* that ran, of all launches: kernels, copies, sets; 0 if whole graphs were recorded */
-	uint64_t node_ns;		/* sum of their durations */
-	struct duration_stats replay;	/* launches with times */
+	/* That ran, of all launches: kernels, copies, sets; 0 if whole graphs were recorded. */
+	uint64_t nodes;
+	uint64_t node_ns; /* sum of their durations */
+	struct duration_stats replay; /* launches with times */
 };
 
 struct graphs {
-	struct graph_group *items;	/* by total replay time, longest first */
+	struct graph_group *items; /* by total replay time, longest first */
 	size_t count;
 	uint64_t launches, nodes;
 };

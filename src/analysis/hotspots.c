@@ -1,6 +1,7 @@
 /*
- * hotspots.c: a first pass gives each kernel its group and counts; a second puts the durations side by side, group after
- * group, where the quantiles are selected in place. The commonest configuration comes from counts by configuration.
+ * hotspots.c: a first pass gives each kernel its group and counts; a second puts the durations side
+ * by side, group after group, where the quantiles are selected in place. The commonest
+ * configuration comes from counts by configuration.
  */
 #include "analysis/hotspots.h"
 
@@ -23,11 +24,11 @@ struct grouping {
 	const uint8_t *starts_valid, *ends_valid;
 	const uint32_t *configs, *devices, *streams, *names;
 
-	struct map index;		/* process << 32 | key -> group */
+	struct map index; /* process << 32 | key -> group */
 	VEC(struct hotspot) groups;
-	uint32_t *group_of_row;		/* NO_GROUP: not wanted */
+	uint32_t *group_of_row; /* NO_GROUP: not wanted */
 	uint64_t *config_counts;
-	uint32_t *group_of_config;	/* a cache, and for the commonest configuration */
+	uint32_t *group_of_config; /* a cache, and for the commonest configuration */
 };
 
 int hotspots_load(struct trace *t, struct error *e)
@@ -37,8 +38,9 @@ int hotspots_load(struct trace *t, struct error *e)
 	if (r < 0)
 		return r;
 	return trace_load(t, TABLE_kernel,
-			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) | COLUMN_BIT(kernel, config) |
-				  COLUMN_BIT(kernel, device) | COLUMN_BIT(kernel, stream),
+			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) |
+				  COLUMN_BIT(kernel, config) | COLUMN_BIT(kernel, device) |
+				  COLUMN_BIT(kernel, stream),
 			  e);
 }
 
@@ -122,8 +124,8 @@ static int find_group(struct grouping *g, uint64_t row, size_t p, uint32_t *grou
 
 static bool has_times(const struct grouping *g, uint64_t row)
 {
-	return (!g->starts_valid || g->starts_valid[row]) && (!g->ends_valid || g->ends_valid[row]) &&
-	       g->ends[row] >= g->starts[row];
+	return (!g->starts_valid || g->starts_valid[row]) &&
+	       (!g->ends_valid || g->ends_valid[row]) && g->ends[row] >= g->starts[row];
 }
 
 static bool is_wanted(const struct grouping *g, uint64_t row)
@@ -132,7 +134,8 @@ static bool is_wanted(const struct grouping *g, uint64_t row)
 
 	return selection_has_time(s, has_times(g, row), g->starts[row]) &&
 	       selection_has_place(s, g->devices[row], g->streams[row]) &&
-	       selection_has_config(s, g->configs[row]) && selection_has_call(s, calls_launch(g->calls, 0, row));
+	       selection_has_config(s, g->configs[row]) &&
+	       selection_has_call(s, calls_launch(g->calls, 0, row));
 }
 
 /* First pass over the rows of one process. */

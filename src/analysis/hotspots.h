@@ -1,6 +1,7 @@
 /*
- * hotspots.h: kernels grouped by one of their properties, with exact quantiles. Each kernel that the selection wants is in
- * exactly one group, so the groups' totals sum to the total of all kernels.
+ * hotspots.h: kernels grouped by one of their properties, with exact quantiles. Each kernel that
+ * the selection wants is in exactly one group, so the groups' totals sum to the total of all
+ * kernels.
  */
 #ifndef PITOT_ANALYSIS_HOTSPOTS_H
 #define PITOT_ANALYSIS_HOTSPOTS_H
@@ -10,12 +11,13 @@
 #include "analysis/stats.h"
 
 enum hotspot_by {
-	HOTSPOT_KERNEL,		/* name; key: string id */
-	HOTSPOT_CONFIG,		/* name, launch configuration and resources; key: row of kernel_config */
-	HOTSPOT_STREAM,		/* key: stream id in its process */
-	HOTSPOT_DEVICE,		/* key: item of struct gpus */
-	HOTSPOT_THREAD,		/* that launched; key: thread id in its process, HOTSPOT_NO_KEY unknown */
-	HOTSPOT_NVTX,		/* innermost range around the launch; key: string id of its text, HOTSPOT_NO_KEY without */
+	HOTSPOT_KERNEL, /* name; key: string id */
+	HOTSPOT_CONFIG, /* name, launch configuration and resources; key: row of kernel_config */
+	HOTSPOT_STREAM, /* key: stream id in its process */
+	HOTSPOT_DEVICE, /* key: item of struct gpus */
+	HOTSPOT_THREAD, /* that launched; key: thread id in its process, HOTSPOT_NO_KEY unknown */
+	/* Innermost range around the launch; key: string id of its text, HOTSPOT_NO_KEY without. */
+	HOTSPOT_NVTX,
 	HOTSPOT_KINDS,
 };
 
@@ -23,26 +25,27 @@ enum hotspot_by {
 
 struct hotspot {
 	uint32_t key;
-	uint32_t process;		/* for STREAM and THREAD */
-	struct duration_stats time;	/* of the kernels with times */
-	uint64_t untimed;		/* kernels without times, besides time.count */
-	uint32_t config;		/* its commonest row of kernel_config, or TRACE_NO_ROW */
-	uint64_t config_count;		/* kernels with that one */
-	uint32_t device;		/* item of struct gpus that ran the first of them */
+	uint32_t process; /* for STREAM and THREAD */
+	struct duration_stats time; /* of the kernels with times */
+	uint64_t untimed; /* kernels without times, besides time.count */
+	uint32_t config; /* its commonest row of kernel_config, or TRACE_NO_ROW */
+	uint64_t config_count; /* kernels with that one */
+	uint32_t device; /* item of struct gpus that ran the first of them */
 };
 
 struct hotspots {
 	enum hotspot_by by;
-	struct hotspot *items;		/* by total, longest first */
+	struct hotspot *items; /* by total, longest first */
 	size_t count;
-	uint64_t kernels;		/* all that were wanted, with and without times */
+	uint64_t kernels; /* all that were wanted, with and without times */
 	uint64_t untimed;
 	uint64_t total_ns;
 };
 
 /* ranges: for HOTSPOT_NVTX, with of_call; else NULL. Needs hotspots_load. 0 or -ENOMEM. */
 int hotspots_analyze(const struct selection *s, const struct gpus *gpus, const struct calls *calls,
-		     const struct nvtx_ranges *ranges, enum hotspot_by by, struct hotspots *out) MUST_USE;
+		     const struct nvtx_ranges *ranges, enum hotspot_by by,
+		     struct hotspots *out) MUST_USE;
 int hotspots_load(struct trace *t, struct error *e) MUST_USE;
 void hotspots_release(struct hotspots *h);
 

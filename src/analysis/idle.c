@@ -1,7 +1,7 @@
 /*
- * idle.c: one sweep over all work finds the gaps of each GPU. For a gap, the calls of the thread that ended it are
- * followed backwards from the call that launched, through `previous`, until the gap's beginning. Gaps of one GPU do not
- * overlap, so each call is visited at most once per GPU.
+ * idle.c: one sweep over all work finds the gaps of each GPU. For a gap, the calls of the thread
+ * that ended it are followed backwards from the call that launched, through `previous`, until the
+ * gap's beginning. Gaps of one GPU do not overlap, so each call is visited at most once per GPU.
  */
 #include "analysis/idle.h"
 
@@ -9,26 +9,29 @@
 
 #include "analysis/calls.h"
 
-const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,	100000,	   1000000,
+const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
 						   10000000, 100000000, UINT64_MAX };
-#define SHORT_SIZES 3	/* the first three are below 100 us: the pace at which frameworks launch */
+#define SHORT_SIZES 3 /* the first three are below 100 us: the pace at which frameworks launch */
 
 struct idle_sweep {
 	const struct trace *trace;
 	const struct calls *calls;
 	/*
-	 * For each call the one before it of the same thread that is inside no other, TRACE_NO_ROW at the first. Where
-	 * that has not ended yet, it is around this one (--api all records calls inside calls).
+	 * For each call the one before it of the same thread that is inside no other, TRACE_NO_ROW
+	 * at the first. Where that has not ended yet, it is around this one (--api all records
+	 * calls inside calls).
 	 */
 	uint32_t *previous;
-	uint64_t *busy_until_ns;		/* per GPU; 0: no work yet */
+	uint64_t *busy_until_ns; /* per GPU; 0: no work yet */
 	struct idle *out;
 };
 
 static const enum idle_cause cause_of_kind[] = {
-	[api_kind_other] = IDLE_CALL,	    [api_kind_launch] = IDLE_LAUNCH,   [api_kind_graph_launch] = IDLE_LAUNCH,
-	[api_kind_memcpy] = IDLE_COPY,	    [api_kind_memset] = IDLE_COPY,     [api_kind_synchronize] = IDLE_SYNC,
-	[api_kind_allocate] = IDLE_MEMORY,  [api_kind_release] = IDLE_MEMORY,  [api_kind_event] = IDLE_CALL,
+	[api_kind_other] = IDLE_CALL,          [api_kind_launch] = IDLE_LAUNCH,
+	[api_kind_graph_launch] = IDLE_LAUNCH, [api_kind_memcpy] = IDLE_COPY,
+	[api_kind_memset] = IDLE_COPY,         [api_kind_synchronize] = IDLE_SYNC,
+	[api_kind_allocate] = IDLE_MEMORY,     [api_kind_release] = IDLE_MEMORY,
+	[api_kind_event] = IDLE_CALL,
 };
 
 static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
@@ -41,7 +44,8 @@ static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
 /* Fills previous[]. Rows are ordered by process and start. */
 static int link_calls(struct idle_sweep *s)
 {
-	struct map last = MAP_INIT;	/* thread -> its last call that is inside no other, in this process */
+	struct map last =
+		MAP_INIT; /* thread -> its last call that is inside no other, in this process */
 	uint32_t thread = 0, *previous = s->previous;
 	uint64_t *slot = NULL;
 	int r = 0;
@@ -62,7 +66,8 @@ static int link_calls(struct idle_sweep *s)
 				break;
 			}
 			previous[row] = (uint32_t)*slot;
-			if (*slot == TRACE_NO_ROW || s->calls->end_ns[*slot] <= s->calls->start_ns[row])
+			if (*slot == TRACE_NO_ROW ||
+			    s->calls->end_ns[*slot] <= s->calls->start_ns[row])
 				*slot = row;
 		}
 	}
@@ -83,21 +88,23 @@ static unsigned size_class(uint64_t ns)
 struct gap {
 	uint64_t start_ns, end_ns;
 	uint64_t cause_ns[IDLE_CAUSES];
-	enum idle_cause began_in;	/* IDLE_HOST when in none */
-	bool waited;			/* the work was launched long enough ago to be more than launch latency */
+	enum idle_cause began_in; /* IDLE_HOST when in none */
+	bool waited; /* the work was launched long enough ago to be more than launch latency */
 };
 
 /* What the thread did from the gap's start to `until`, where its call `call` began. */
-static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call, uint64_t until)
+static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call,
+			   uint64_t until)
 {
-	for (call = s->previous[call]; call != TRACE_NO_ROW && until > gap->start_ns; call = s->previous[call]) {
+	for (call = s->previous[call]; call != TRACE_NO_ROW && until > gap->start_ns;
+	     call = s->previous[call]) {
 		uint64_t start = s->calls->start_ns[call], end = MIN(s->calls->end_ns[call], until);
 		enum idle_cause cause = cause_of(s, call);
 
 		if (end <= gap->start_ns)
 			break;
 		if (start >= end)
-			continue;	/* after the gap, when the clocks disagree */
+			continue; /* after the gap, when the clocks disagree */
 		gap->cause_ns[IDLE_HOST] += until - end;
 		if (start < gap->start_ns) {
 			gap->began_in = cause;
@@ -115,7 +122,9 @@ static uint32_t outermost(const struct idle_sweep *s, uint32_t call)
 {
 	uint32_t before = s->previous[call];
 
-	return before != TRACE_NO_ROW && s->calls->end_ns[before] > s->calls->start_ns[call] ? before : call;
+	return before != TRACE_NO_ROW && s->calls->end_ns[before] > s->calls->start_ns[call]
+		       ? before
+		       : call;
 }
 
 static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
@@ -205,14 +214,16 @@ static void sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_s
 	}
 }
 
-int idle_analyze(const struct gpus *gpus, const struct selection *selection, const struct calls *calls,
-		 uint64_t window_start_ns, uint64_t window_end_ns, struct idle *out)
+int idle_analyze(const struct gpus *gpus, const struct selection *selection,
+		 const struct calls *calls, uint64_t window_start_ns, uint64_t window_end_ns,
+		 struct idle *out)
 {
 	struct idle_sweep s = { .trace = selection->trace, .calls = calls, .out = out };
 	struct gpu_walk walk;
 	int r;
 
-	*out = (struct idle){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)), .count = gpus->count };
+	*out = (struct idle){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)),
+			      .count = gpus->count };
 	s.busy_until_ns = calloc(gpus->count + 1, sizeof(*s.busy_until_ns));
 	s.previous = malloc((calls->rows + 1) * sizeof(*s.previous));
 	r = gpu_walk_init(&walk, gpus, selection);
@@ -241,10 +252,11 @@ void idle_release(struct idle *i)
 const char *idle_cause_name(enum idle_cause cause)
 {
 	static const char *const names[IDLE_CAUSES] = {
-		[IDLE_BEFORE] = "before_first", [IDLE_AFTER] = "after_last",  [IDLE_HOST] = "host",
-		[IDLE_LAUNCH] = "launch",	[IDLE_SYNC] = "synchronize",  [IDLE_COPY] = "copy",
-		[IDLE_MEMORY] = "memory",	[IDLE_CALL] = "other_call",   [IDLE_QUEUED] = "queued",
-		[IDLE_UNKNOWN] = "unknown",
+		[IDLE_BEFORE] = "before_first", [IDLE_AFTER] = "after_last",
+		[IDLE_HOST] = "host",           [IDLE_LAUNCH] = "launch",
+		[IDLE_SYNC] = "synchronize",    [IDLE_COPY] = "copy",
+		[IDLE_MEMORY] = "memory",       [IDLE_CALL] = "other_call",
+		[IDLE_QUEUED] = "queued",       [IDLE_UNKNOWN] = "unknown",
 	};
 
 	return names[cause];

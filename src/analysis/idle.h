@@ -1,12 +1,13 @@
 /*
- * idle.h: when a GPU had nothing to do, and why: what the thread was doing that later launched the work which ended the
- * gap. Every nanosecond of a gap is booked on exactly one cause:
+ * idle.h: when a GPU had nothing to do, and why: what the thread was doing that later launched the
+ * work which ended the gap. Every nanosecond of a gap is booked on exactly one cause:
  *
- *	gap begins ............ call that launches ............ returns ...... gap ends: its work starts
- *	|  what the thread did:  |  IDLE_LAUNCH (or _COPY, …)   |  IDLE_QUEUED |
- *	|  calls, or IDLE_HOST   |                              |              |
+ *	gap begins .......... launching call .......... returns .......... gap ends: the work starts
+ *	| the thread's calls, | IDLE_LAUNCH (_COPY, …) | IDLE_QUEUED     |
+ *	| or IDLE_HOST        |                        |                 |
  *
- * If the call had returned before the gap began, all of it is IDLE_QUEUED: the GPU's own latency, or a dependency.
+ * If the call had returned before the gap began, all of it is IDLE_QUEUED: the GPU's own latency,
+ * or a dependency.
  */
 #ifndef PITOT_ANALYSIS_IDLE_H
 #define PITOT_ANALYSIS_IDLE_H
@@ -15,52 +16,55 @@
 #include "analysis/gpu_walk.h"
 
 enum idle_cause {
-	IDLE_BEFORE,	/* before the first work of the window */
-	IDLE_AFTER,	/* after the last */
-	IDLE_HOST,	/* outside CUDA: the program's own code on the CPU */
-	IDLE_LAUNCH,	/* inside calls that launch kernels or graphs */
-	IDLE_SYNC,	/* inside calls that wait */
-	IDLE_COPY,	/* inside calls that copy or set memory */
-	IDLE_MEMORY,	/* inside calls that allocate or release memory */
-	IDLE_CALL,	/* inside other CUDA calls */
-	IDLE_QUEUED,	/* the work had been launched */
-	IDLE_UNKNOWN,	/* no call is known for the work that ended the gap */
+	IDLE_BEFORE, /* before the first work of the window */
+	IDLE_AFTER, /* after the last */
+	IDLE_HOST, /* outside CUDA: the program's own code on the CPU */
+	IDLE_LAUNCH, /* inside calls that launch kernels or graphs */
+	IDLE_SYNC, /* inside calls that wait */
+	IDLE_COPY, /* inside calls that copy or set memory */
+	IDLE_MEMORY, /* inside calls that allocate or release memory */
+	IDLE_CALL, /* inside other CUDA calls */
+	IDLE_QUEUED, /* the work had been launched */
+	IDLE_UNKNOWN, /* no call is known for the work that ended the gap */
 	IDLE_CAUSES,
 };
 
 /*
- * A launch reaches an idle GPU within this time. Work that was launched earlier and still had to wait was held up on the
- * GPU's side: by what ran before it, or by a dependency.
+ * A launch reaches an idle GPU within this time. Work that was launched earlier and still had to
+ * wait was held up on the GPU's side: by what ran before it, or by a dependency.
  */
 #define IDLE_LAUNCH_LATENCY_NS 10000
 
 /* Lengths of gaps: below 1 us, 10 us, 100 us, 1 ms, 10 ms, 100 ms, and longer. */
 #define IDLE_SIZES 7
-extern const uint64_t idle_size_limits_ns[IDLE_SIZES];	/* the last is UINT64_MAX */
+extern const uint64_t idle_size_limits_ns[IDLE_SIZES]; /* the last is UINT64_MAX */
 
 struct gpu_idle {
-	uint64_t total_ns;			/* of all gaps, BEFORE and AFTER included */
-	uint64_t gaps[IDLE_SIZES];		/* between work: without BEFORE and AFTER */
+	uint64_t total_ns; /* of all gaps, BEFORE and AFTER included */
+	uint64_t gaps[IDLE_SIZES]; /* between work: without BEFORE and AFTER */
 	uint64_t gaps_ns[IDLE_SIZES];
 	uint64_t cause_ns[IDLE_CAUSES];
-	uint64_t longest_ns, longest_start_ns;	/* between work */
+	uint64_t longest_ns, longest_start_ns; /* between work */
 	/*
-	 * The gaps between work once more, in parts that the verdict weighs; they sum to all of gaps_ns. A gap whose
-	 * beginning found the thread that then launched waiting for the GPU was made by that wait, whatever came then.
+	 * The gaps between work once more, in parts that the verdict weighs; they sum to all of
+	 * gaps_ns. A gap whose beginning found the thread that then launched waiting for the GPU
+	 * was made by that wait, whatever came then.
 	 */
-	uint64_t after_sync, after_sync_ns;	/* gaps that began in a synchronization: number, whole length */
-	uint64_t after_copy, after_copy_ns;	/* that began in a call that copies */
-	uint64_t latency_ns;			/* others whose work had been launched IDLE_LAUNCH_LATENCY_NS before it ran */
-	uint64_t launching_ns;			/* others below 100 us; launch calls in longer ones */
-	uint64_t waiting_ns;			/* the rest: mostly the program's own code for longer */
+	uint64_t after_sync, after_sync_ns; /* began in a synchronization: number, whole length */
+	uint64_t after_copy, after_copy_ns; /* that began in a call that copies */
+	uint64_t latency_ns; /* others, launched IDLE_LAUNCH_LATENCY_NS before their work ran */
+	uint64_t launching_ns; /* others below 100 us; launch calls in longer ones */
+	uint64_t waiting_ns; /* the rest: mostly the program's own code for longer */
 };
 
 struct idle {
-	struct gpu_idle *gpus;	/* as in struct gpus */
+	struct gpu_idle *gpus; /* as in struct gpus */
 	size_t count;
 };
 
-/* window: where BEFORE begins and AFTER ends. The columns of gpu_walk must be loaded. 0 or -ENOMEM. */
+/*
+ * window: where BEFORE begins and AFTER ends. The columns of gpu_walk must be loaded. 0 or -ENOMEM.
+ */
 int idle_analyze(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
 		 uint64_t window_start_ns, uint64_t window_end_ns, struct idle *out) MUST_USE;
 void idle_release(struct idle *i);

@@ -6,10 +6,10 @@
 #include "base/vec.h"
 
 struct tally {
-	VEC(uint64_t) kernel_calls, graph_calls, delays;	/* ns */
+	VEC(uint64_t) kernel_calls, graph_calls, delays; /* ns */
 	VEC(struct launching_thread) threads;
-	struct map index;	/* process << 32 | thread -> item of threads */
-	uint64_t last_key;	/* of the call before, and its thread */
+	struct map index; /* process << 32 | thread -> item of threads */
+	uint64_t last_key; /* of the call before, and its thread */
 	size_t last;
 };
 
@@ -20,8 +20,8 @@ int launches_load(struct trace *t, struct error *e)
 	if (r < 0)
 		return r;
 	return trace_load(t, TABLE_kernel,
-			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, device) | COLUMN_BIT(kernel, stream) |
-				  COLUMN_BIT(kernel, config),
+			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, device) |
+				  COLUMN_BIT(kernel, stream) | COLUMN_BIT(kernel, config),
 			  e);
 }
 
@@ -33,7 +33,8 @@ static int add_call(struct tally *t, uint32_t process, uint32_t thread, bool gra
 	if (!t->threads.count || t->last_key != key) {
 		index = map_at(&t->index, key, t->threads.count);
 		if (!index || (*index == t->threads.count &&
-			       vec_push(&t->threads, ((struct launching_thread){ process, thread, 0, 0 })) < 0))
+			       vec_push(&t->threads,
+					((struct launching_thread){ process, thread, 0, 0 })) < 0))
 			return -ENOMEM;
 		t->last_key = key;
 		t->last = *index;
@@ -43,20 +44,22 @@ static int add_call(struct tally *t, uint32_t process, uint32_t thread, bool gra
 	return r;
 }
 
-static int tally_calls(struct tally *t, const struct selection *s, const struct calls *c, size_t p, uint64_t *failed)
+static int tally_calls(struct tally *t, const struct selection *s, const struct calls *c, size_t p,
+		       uint64_t *failed)
 {
 	uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
 	uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
 	const uint32_t *results = trace_u32(s->trace, TABLE_api_call, COLUMN_api_call_result);
-	const uint8_t *results_valid = trace_valid(s->trace, TABLE_api_call, COLUMN_api_call_result);
+	const uint8_t *results_valid =
+		trace_valid(s->trace, TABLE_api_call, COLUMN_api_call_result);
 
 	for (; row < end; row++) {
 		enum api_kind kind = calls_kind(c, row);
 
 		if (kind != api_kind_launch && kind != api_kind_graph_launch)
 			continue;
-		if (!selection_has_time(s, true, c->start_ns[row]) || !selection_has_call(s, (uint32_t)row) ||
-		    c->end_ns[row] < c->start_ns[row])
+		if (!selection_has_time(s, true, c->start_ns[row]) ||
+		    !selection_has_call(s, (uint32_t)row) || c->end_ns[row] < c->start_ns[row])
 			continue;
 		*failed += (!results_valid || results_valid[row]) && results[row];
 		if (add_call(t, (uint32_t)p, c->threads[row], kind == api_kind_graph_launch,
@@ -66,9 +69,11 @@ static int tally_calls(struct tally *t, const struct selection *s, const struct 
 	return 0;
 }
 
-/* Kernels in order of their start, so that the first of a graph launch is the one that is counted. */
-static int tally_delays(struct tally *t, const struct selection *s, const struct calls *c, size_t p, uint8_t *seen,
-			struct launches *out)
+/*
+ * Kernels in order of their start, so that the first of a graph launch is the one that is counted.
+ */
+static int tally_delays(struct tally *t, const struct selection *s, const struct calls *c, size_t p,
+			uint8_t *seen, struct launches *out)
 {
 	const uint64_t *starts = trace_u64(s->trace, TABLE_kernel, COLUMN_kernel_start_ns);
 	const uint8_t *starts_valid = trace_valid(s->trace, TABLE_kernel, COLUMN_kernel_start_ns);
@@ -83,7 +88,8 @@ static int tally_delays(struct tally *t, const struct selection *s, const struct
 		bool timed = !starts_valid || starts_valid[row];
 
 		if (!selection_has_time(s, timed, starts[row]) || !selection_has_call(s, call) ||
-		    !selection_has_place(s, devices[row], streams[row]) || !selection_has_config(s, configs[row]))
+		    !selection_has_place(s, devices[row], streams[row]) ||
+		    !selection_has_config(s, configs[row]))
 			continue;
 		if (call == TRACE_NO_ROW) {
 			out->unmatched++;

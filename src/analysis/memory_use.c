@@ -11,8 +11,8 @@ struct allocation {
 };
 
 struct tally {
-	struct map groups_index;	/* device << 8 | kind -> group, of this process */
-	struct map live;		/* address -> allocation, of this process; SIZE_MAX: released */
+	struct map groups_index; /* device << 8 | kind -> group, of this process */
+	struct map live; /* address -> allocation, of this process; SIZE_MAX: released */
 	VEC(struct memory_group) groups;
 	VEC(struct allocation) allocations;
 };
@@ -55,7 +55,8 @@ static void end_allocation(struct tally *t, uint64_t index)
 	t->groups.data[a->group].live_bytes -= a->bytes;
 }
 
-static int allocate(struct tally *t, const struct columns *c, uint64_t row, struct memory_group *g, uint32_t group)
+static int allocate(struct tally *t, const struct columns *c, uint64_t row, struct memory_group *g,
+		    uint32_t group)
 {
 	struct allocation new = { c->bytes[row], group };
 	uint64_t *live = map_at(&t->live, c->addresses[row], RELEASED);
@@ -63,7 +64,7 @@ static int allocate(struct tally *t, const struct columns *c, uint64_t row, stru
 	if (!live || vec_push(&t->allocations, new) < 0)
 		return -ENOMEM;
 	if (*live != RELEASED)
-		end_allocation(t, *live);	/* its release is not in the recording */
+		end_allocation(t, *live); /* its release is not in the recording */
 	*live = t->allocations.count - 1;
 	g->allocations++;
 	g->allocated_bytes += new.bytes;
@@ -78,8 +79,13 @@ static int allocate(struct tally *t, const struct columns *c, uint64_t row, stru
 
 static int take_row(struct tally *t, const struct columns *c, uint64_t row, uint32_t process)
 {
-	struct memory_group new = { .process = process, .device = c->devices[row], .kind = c->kinds[row] }, *g;
-	uint64_t *index = map_at(&t->groups_index, (uint64_t)new.device << 8 | new.kind, t->groups.count), *live;
+	struct memory_group new = { .process = process,
+				    .device = c->devices[row],
+				    .kind = c->kinds[row] },
+			    *g;
+	uint64_t *index = map_at(&t->groups_index, (uint64_t) new.device << 8 | new.kind,
+				 t->groups.count),
+		 *live;
 	uint32_t group;
 
 	if (!index || (*index == t->groups.count && vec_push(&t->groups, new) < 0))
@@ -121,7 +127,8 @@ int memory_use_analyze(const struct selection *s, struct memory_use *out)
 
 	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
 		uint64_t row = trace_first_row(s->trace, TABLE_allocation, p);
-		uint64_t end = s->processes[p] ? trace_first_row(s->trace, TABLE_allocation, p + 1) : row;
+		uint64_t end =
+			s->processes[p] ? trace_first_row(s->trace, TABLE_allocation, p + 1) : row;
 
 		map_clear(&t.groups_index);
 		map_clear(&t.live);

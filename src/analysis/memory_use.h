@@ -1,4 +1,7 @@
-/* memory_use.h: GPU-visible memory by process, device and kind: how much was allocated, the peak, what is left (--memory). */
+/*
+ * memory_use.h: GPU-visible memory by process, device and kind: how much was allocated, the peak,
+ * what is left (--memory).
+ */
 #ifndef PITOT_ANALYSIS_MEMORY_USE_H
 #define PITOT_ANALYSIS_MEMORY_USE_H
 
@@ -6,21 +9,24 @@
 
 struct memory_group {
 	uint32_t process, device;
-	uint8_t kind;			/* enum memory_kind */
+	uint8_t kind; /* enum memory_kind */
 	uint64_t allocations, allocated_bytes;
 	uint64_t releases;
-	uint64_t unknown_releases;	/* of addresses whose allocation is not recorded */
-	uint64_t peak_bytes, peak_ns;	/* largest sum of live allocations, and when it was first reached */
-	uint64_t live, live_bytes;	/* at the end of the window */
+	uint64_t unknown_releases; /* of addresses whose allocation is not recorded */
+	uint64_t peak_bytes, peak_ns; /* largest sum of live allocations; when it was reached */
+	uint64_t live, live_bytes; /* at the end of the window */
 };
 
 struct memory_use {
-	struct memory_group *items;	/* by peak, largest first */
+	struct memory_group *items; /* by peak, largest first */
 	size_t count;
 };
 
 int memory_use_load(struct trace *t, struct error *e) MUST_USE;
-/* Everything up to the end of the window counts, since what was allocated before it is still there. 0 or -ENOMEM. */
+/*
+ * Everything up to the end of the window counts, since what was allocated before it is still there.
+ * 0 or -ENOMEM.
+ */
 int memory_use_analyze(const struct selection *s, struct memory_use *out) MUST_USE;
 void memory_use_release(struct memory_use *m);
 

@@ -1,7 +1,7 @@
 /*
- * nvtx_ranges.c: one pass over the events of each process. Open pushed ranges of a thread are a doubly linked list, its
- * top in a map; those of a thread and domain are a stack of their own, so that a pop finds its push at once wherever it
- * is in the thread's list.
+ * nvtx_ranges.c: one pass over the events of each process. Open pushed ranges of a thread are a
+ * doubly linked list, its top in a map; those of a thread and domain are a stack of their own, so
+ * that a pop finds its push at once wherever it is in the thread's list.
  */
 #include "analysis/nvtx_ranges.h"
 
@@ -11,16 +11,16 @@
 #include "base/vec.h"
 
 struct links {
-	uint32_t below, above;	/* in the thread's list */
+	uint32_t below, above; /* in the thread's list */
 	uint32_t below_in_domain;
 };
 
 struct pairing {
 	VEC(struct nvtx_range) ranges;
 	VEC(struct links) links;
-	struct map top;		/* thread -> range */
-	struct map domain_top;	/* domain << 32 | thread -> range */
-	struct map started;	/* range id -> range */
+	struct map top; /* thread -> range */
+	struct map domain_top; /* domain << 32 | thread -> range */
+	struct map started; /* range id -> range */
 	uint64_t unmatched;
 };
 
@@ -45,7 +45,8 @@ static int open_range(struct pairing *p, struct nvtx_range range)
 		return -ENOMEM;
 	if (range.pushed) {
 		top = map_at(&p->top, range.thread, NVTX_NO_RANGE);
-		domain_top = map_at(&p->domain_top, domain_key(range.domain, range.thread), NVTX_NO_RANGE);
+		domain_top = map_at(&p->domain_top, domain_key(range.domain, range.thread),
+				    NVTX_NO_RANGE);
 		if (!top || !domain_top)
 			return -ENOMEM;
 		range.parent = links.below = (uint32_t)*top;
@@ -102,7 +103,8 @@ static int end_started(struct pairing *p, uint64_t range, uint64_t time_ns)
 	return 0;
 }
 
-static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t row, uint32_t process)
+static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t row,
+		      uint32_t process)
 {
 	struct nvtx_range range = {
 		.start_ns = c->time_ns[row],
@@ -145,12 +147,15 @@ static uint32_t innermost(const struct pairing *p, uint32_t thread)
 	return (uint32_t)top;
 }
 
-static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c, uint32_t process,
-			uint32_t *of_call)
+static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c,
+			uint32_t process, uint32_t *of_call)
 {
-	uint64_t row = trace_first_row(t, TABLE_nvtx, process), end = trace_first_row(t, TABLE_nvtx, process + 1);
-	const uint64_t *starts = of_call ? trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns) : NULL;
-	const uint32_t *threads = of_call ? trace_u32(t, TABLE_api_call, COLUMN_api_call_thread) : NULL;
+	uint64_t row = trace_first_row(t, TABLE_nvtx, process),
+		 end = trace_first_row(t, TABLE_nvtx, process + 1);
+	const uint64_t *starts =
+		of_call ? trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns) : NULL;
+	const uint32_t *threads =
+		of_call ? trace_u32(t, TABLE_api_call, COLUMN_api_call_thread) : NULL;
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
 	int r = 0;
@@ -190,7 +195,8 @@ static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 		r = pair_process(p, t, &c, (uint32_t)i, of_call);
 		for (; first < p->ranges.count; first++)
 			if (p->ranges.data[first].open)
-				p->ranges.data[first].end_ns = MAX(end_ns, p->ranges.data[first].start_ns);
+				p->ranges.data[first].end_ns =
+					MAX(end_ns, p->ranges.data[first].start_ns);
 	}
 	return r;
 }
@@ -202,7 +208,8 @@ int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, st
 
 	*n = (struct nvtx_ranges){ 0 };
 	if (r >= 0 && with_calls)
-		r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, thread), e);
+		r = trace_load(t, TABLE_api_call,
+			       COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, thread), e);
 	if (r < 0)
 		return r;
 	if (with_calls)

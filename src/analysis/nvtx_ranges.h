@@ -1,6 +1,7 @@
 /*
- * nvtx_ranges.h: NVTX push/pop pairs of each thread and domain, start/end pairs by range id, and for each call of CUDA the
- * innermost pushed range that its thread was in. A range that is never closed ends with the recording and says so.
+ * nvtx_ranges.h: NVTX push/pop pairs of each thread and domain, start/end pairs by range id, and
+ * for each call of CUDA the innermost pushed range that its thread was in. A range that is never
+ * closed ends with the recording and says so.
  */
 #ifndef PITOT_ANALYSIS_NVTX_RANGES_H
 #define PITOT_ANALYSIS_NVTX_RANGES_H
@@ -11,24 +12,27 @@
 
 struct nvtx_range {
 	uint64_t start_ns, end_ns;
-	uint32_t row;		/* of table nvtx that opened it */
+	uint32_t row; /* of table nvtx that opened it */
 	uint32_t process, thread;
 	uint32_t domain;
-	uint32_t message;	/* string id; 0 when there is none */
-	uint32_t parent;	/* pushed range of the same thread that was open when this one was pushed, or NVTX_NO_RANGE */
-	bool pushed;		/* push/pop; else start/end, which may cross threads and has no parent */
-	bool open;		/* never closed: end_ns is the end of the recording */
+	uint32_t message; /* string id; 0 when there is none */
+	/* Pushed range of the thread that was open when this one was pushed, or NVTX_NO_RANGE. */
+	uint32_t parent;
+	bool pushed; /* push/pop; else start/end, which may cross threads and has no parent */
+	bool open; /* never closed: end_ns is the end of the recording */
 };
 
 struct nvtx_ranges {
-	struct nvtx_range *items;	/* by process, then start; parents before their children */
+	struct nvtx_range *items; /* by process, then start; parents before their children */
 	size_t count;
-	uint64_t unmatched;		/* pops and ends without a beginning */
-	uint32_t *of_call;		/* range of each row of api_call or NVTX_NO_RANGE; NULL when not asked for */
+	uint64_t unmatched; /* pops and ends without a beginning */
+	/* Range of each row of api_call or NVTX_NO_RANGE; NULL when not asked for. */
+	uint32_t *of_call;
 };
 
 /* Loads table nvtx, and start_ns and thread of api_call if with_calls. 0 or a negative code. */
-int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, struct error *e) MUST_USE;
+int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls,
+		     struct error *e) MUST_USE;
 void nvtx_ranges_release(struct nvtx_ranges *n);
 
 #endif

@@ -1,6 +1,9 @@
 #include "analysis/occupancy.h"
 
-/* Registers are given to warps in these units, and warps are spread over the sub-partitions of a multiprocessor. */
+/*
+ * Registers are given to warps in these units, and warps are spread over the sub-partitions of a
+ * multiprocessor.
+ */
 #define REGISTER_UNIT 256
 #define SUB_PARTITIONS 4
 
@@ -19,7 +22,8 @@ static uint32_t sub_partitions(const struct occupancy_device *d)
 	return d->compute_major == 6 && d->compute_minor == 0 ? 2 : SUB_PARTITIONS;
 }
 
-static uint32_t blocks_by_registers(const struct occupancy_device *d, const struct occupancy_kernel *k, uint64_t warps)
+static uint32_t blocks_by_registers(const struct occupancy_device *d,
+				    const struct occupancy_kernel *k, uint64_t warps)
 {
 	uint64_t per_warp = round_up((uint64_t)k->registers * d->warp_size, REGISTER_UNIT);
 	uint64_t parts = sub_partitions(d);
@@ -31,23 +35,29 @@ static uint32_t blocks_by_registers(const struct occupancy_device *d, const stru
 
 static uint32_t blocks_by_shared(const struct occupancy_device *d, const struct occupancy_kernel *k)
 {
-	uint64_t per_block = round_up(k->shared_bytes + d->reserved_shared_bytes, shared_unit(d->compute_major));
+	uint64_t per_block =
+		round_up(k->shared_bytes + d->reserved_shared_bytes, shared_unit(d->compute_major));
 	uint64_t available = d->shared_bytes;
 
 	if (!per_block)
 		return UINT32_MAX;
-	/* The driver may have set the multiprocessor to less than it has; a size that holds no block is not that. */
+	/*
+	 * The driver may have set the multiprocessor to less than it has; a size that holds no
+	 * block is not that.
+	 */
 	if (k->configured_shared_bytes >= per_block && k->configured_shared_bytes < available)
 		available = k->configured_shared_bytes;
 	return (uint32_t)(available / per_block);
 }
 
-int occupancy_compute(const struct occupancy_device *d, const struct occupancy_kernel *k, struct occupancy *out)
+int occupancy_compute(const struct occupancy_device *d, const struct occupancy_kernel *k,
+		      struct occupancy *out)
 {
 	struct occupancy o = { 0 };
 	uint64_t warps, resident;
 
-	if (!d->warp_size || !d->max_threads || !d->registers || !k->block_threads || d->compute_major < 3)
+	if (!d->warp_size || !d->max_threads || !d->registers || !k->block_threads ||
+	    d->compute_major < 3)
 		return E_UNSUPPORTED;
 	warps = (k->block_threads + d->warp_size - 1) / d->warp_size;
 	o.max_warps = d->max_threads / d->warp_size;
@@ -86,7 +96,8 @@ static uint64_t volume(uint32_t x, uint32_t y, uint32_t z)
 	return v > UINT64_MAX ? 0 : (uint64_t)v;
 }
 
-int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row, struct occupancy *out)
+int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,
+		      struct occupancy *out)
 {
 #define DEVICE(column) value(t, TABLE_device, COLUMN_device_##column, device_row)
 #define CONFIG(column) value(t, TABLE_kernel_config, COLUMN_kernel_config_##column, config_row)
@@ -109,7 +120,8 @@ int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t confi
 	k = (struct occupancy_kernel){
 		.block_threads = volume(CONFIG(block_x), CONFIG(block_y), CONFIG(block_z)),
 		.registers = CONFIG(registers),
-		.shared_bytes = (uint64_t)CONFIG(static_shared_bytes) + CONFIG(dynamic_shared_bytes),
+		.shared_bytes =
+			(uint64_t)CONFIG(static_shared_bytes) + CONFIG(dynamic_shared_bytes),
 		.configured_shared_bytes = CONFIG(executed_shared_bytes),
 		.grid_blocks = volume(CONFIG(grid_x), CONFIG(grid_y), CONFIG(grid_z)),
 	};

@@ -93,7 +93,8 @@ static int run_idle(struct report *r)
 
 static int run_hotspots(struct report *r)
 {
-	return hotspots_analyze(&r->selection, &r->gpus, &r->calls, &r->ranges, r->options.by, &r->hotspots);
+	return hotspots_analyze(&r->selection, &r->gpus, &r->calls, &r->ranges, r->options.by,
+				&r->hotspots);
 }
 
 static int run_launches(struct report *r)
@@ -123,12 +124,12 @@ static int run_memory(struct report *r)
 
 /* The longest first, so that two threads end at about the same time. */
 static int (*const tasks[])(struct report *r) = { run_hotspots, run_idle,  run_busy,   run_launches,
-						  run_graphs,	run_syncs, run_copies, run_memory };
+						  run_graphs,   run_syncs, run_copies, run_memory };
 
 struct work {
 	struct report *report;
 	atomic_size_t next;
-	atomic_int failed;	/* 0 or the first negative code */
+	atomic_int failed; /* 0 or the first negative code */
 };
 
 static void *run_tasks(void *user)
@@ -151,7 +152,8 @@ static int analyze(struct report *r)
 {
 	struct work work = { .report = r };
 	pthread_t other;
-	bool helped = r->options.threads != 1 && pthread_create(&other, NULL, run_tasks, &work) == 0;
+	bool helped =
+		r->options.threads != 1 && pthread_create(&other, NULL, run_tasks, &work) == 0;
 
 	run_tasks(&work);
 	if (helped)
@@ -159,7 +161,8 @@ static int analyze(struct report *r)
 	return atomic_load(&work.failed);
 }
 
-int report_init(struct report *r, struct trace *t, const struct report_options *options, struct error *e)
+int report_init(struct report *r, struct trace *t, const struct report_options *options,
+		struct error *e)
 {
 	int code;
 
@@ -175,7 +178,8 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 		report_release(r);
 		return code;
 	}
-	r->verdict = verdict_of(&r->busy, &r->idle, &r->launches, &r->syncs, r->start_ns, r->end_ns);
+	r->verdict =
+		verdict_of(&r->busy, &r->idle, &r->launches, &r->syncs, r->start_ns, r->end_ns);
 	return 0;
 }
 

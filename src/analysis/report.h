@@ -1,7 +1,7 @@
 /*
- * report.h: all analyses of `pitot report` together: loads what they need once, runs them on two threads, and keeps the
- * results. Busy, idle, overlap and the verdict speak of whole GPUs: of the filter they take the window, the process and
- * the device only.
+ * report.h: all analyses of `pitot report` together: loads what they need once, runs them on two
+ * threads, and keeps the results. Busy, idle, overlap and the verdict speak of whole GPUs: of the
+ * filter they take the window, the process and the device only.
  */
 #ifndef PITOT_ANALYSIS_REPORT_H
 #define PITOT_ANALYSIS_REPORT_H
@@ -21,18 +21,18 @@
 struct report_options {
 	struct filter filter;
 	enum hotspot_by by;
-	unsigned threads;	/* 0: two */
+	unsigned threads; /* 0: two */
 };
 
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t span_start_ns, span_end_ns;	/* from the first event of the recording to the end of the last */
-	uint64_t start_ns, end_ns;	/* the window; without one the span */
+	uint64_t span_start_ns, span_end_ns; /* from the first event to the end of the last */
+	uint64_t start_ns, end_ns; /* the window; without one the span */
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;
-	struct nvtx_ranges ranges;	/* only if NVTX is asked for */
+	struct nvtx_ranges ranges; /* only if NVTX is asked for */
 	struct busy busy;
 	struct idle idle;
 	struct hotspots hotspots;
@@ -46,7 +46,8 @@ struct report {
 };
 
 /* The trace must outlive the report. 0 or a negative code; then *r needs no release. */
-int report_init(struct report *r, struct trace *t, const struct report_options *options, struct error *e) MUST_USE;
+int report_init(struct report *r, struct trace *t, const struct report_options *options,
+		struct error *e) MUST_USE;
 void report_release(struct report *r);
 
 /* Name of a thread, or "". */

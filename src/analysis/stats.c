@@ -14,9 +14,9 @@ static uint64_t median_of_three(uint64_t a, uint64_t b, uint64_t c)
 }
 
 /*
- * Quickselect. Equal values, which durations are full of, stay in the middle part: both scans stop at the pivot's
- * value, so the parts stay balanced. The pivot is the median of three values at places that a mixed counter picks,
- * so that no recording can be made that is slow on purpose.
+ * Quickselect. Equal values, which durations are full of, stay in the middle part: both scans stop
+ * at the pivot's value, so the parts stay balanced. The pivot is the median of three values at
+ * places that a mixed counter picks, so that no recording can be made that is slow on purpose.
  */
 uint64_t stats_select(uint64_t *values, size_t count, size_t k)
 {

@@ -1,4 +1,7 @@
-/* stats.h: what is said about a set of durations. Quantiles are exact, by nearest rank: the value at ceil(q * n). */
+/*
+ * stats.h: what is said about a set of durations. Quantiles are exact, by nearest rank: the value
+ * at ceil(q * n).
+ */
 #ifndef PITOT_ANALYSIS_STATS_H
 #define PITOT_ANALYSIS_STATS_H
 
@@ -11,7 +14,9 @@ struct duration_stats {
 	uint64_t median_ns, p99_ns;
 };
 
-/* Value at position k (from 0) of the sorted values; reorders them. count > k. Linear on average. */
+/*
+ * Value at position k (from 0) of the sorted values; reorders them. count > k. Linear on average.
+ */
 uint64_t stats_select(uint64_t *values, size_t count, size_t k);
 /* All of duration_stats; reorders the values. All 0 when count is 0. */
 struct duration_stats stats_of(uint64_t *values, size_t count);

@@ -6,20 +6,22 @@
 #include "base/vec.h"
 
 struct tally {
-	struct map index;	/* function << 32 | thread -> item, of this process */
-	struct map threads;	/* thread -> time synchronizing, of this process */
+	struct map index; /* function << 32 | thread -> item, of this process */
+	struct map threads; /* thread -> time synchronizing, of this process */
 	VEC(struct call_group) items;
 };
 
 int syncs_load(struct trace *t, struct error *e)
 {
 	return trace_load(t, TABLE_synchronization,
-			  COLUMN_BIT(synchronization, start_ns) | COLUMN_BIT(synchronization, end_ns) |
+			  COLUMN_BIT(synchronization, start_ns) |
+				  COLUMN_BIT(synchronization, end_ns) |
 				  COLUMN_BIT(synchronization, kind),
 			  e);
 }
 
-static int add_call(struct tally *t, const struct calls *c, uint64_t row, uint32_t process, struct syncs *out)
+static int add_call(struct tally *t, const struct calls *c, uint64_t row, uint32_t process,
+		    struct syncs *out)
 {
 	struct call_group new = { .process = process,
 				  .thread = c->threads[row],
@@ -28,7 +30,7 @@ static int add_call(struct tally *t, const struct calls *c, uint64_t row, uint32
 	uint64_t ns = c->end_ns[row] - c->start_ns[row], *index, *thread;
 	struct call_group *g;
 
-	index = map_at(&t->index, (uint64_t)new.function << 32 | new.thread, t->items.count);
+	index = map_at(&t->index, (uint64_t) new.function << 32 | new.thread, t->items.count);
 	if (!index || (*index == t->items.count && vec_push(&t->items, new) < 0))
 		return -ENOMEM;
 	g = &t->items.data[*index];
@@ -55,7 +57,8 @@ static bool is_wanted(enum api_kind kind)
 	return kind == api_kind_synchronize || kind == api_kind_memcpy || kind == api_kind_memset;
 }
 
-static int tally_process(struct tally *t, const struct selection *s, const struct calls *c, size_t p, struct syncs *out)
+static int tally_process(struct tally *t, const struct selection *s, const struct calls *c,
+			 size_t p, struct syncs *out)
 {
 	uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
 	uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
@@ -63,7 +66,8 @@ static int tally_process(struct tally *t, const struct selection *s, const struc
 	map_clear(&t->index);
 	map_clear(&t->threads);
 	for (; row < end; row++) {
-		if (!is_wanted(calls_kind(c, row)) || !selection_has_time(s, true, c->start_ns[row]) ||
+		if (!is_wanted(calls_kind(c, row)) ||
+		    !selection_has_time(s, true, c->start_ns[row]) ||
 		    !selection_has_call(s, (uint32_t)row) || c->end_ns[row] < c->start_ns[row])
 			continue;
 		if (add_call(t, c, row, (uint32_t)p, out) < 0)
@@ -75,19 +79,23 @@ static int tally_process(struct tally *t, const struct selection *s, const struc
 static void count_kinds(const struct selection *s, struct syncs *out)
 {
 	const struct trace *t = s->trace;
-	const uint64_t *starts = trace_u64(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
+	const uint64_t *starts =
+		trace_u64(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
 	const uint64_t *ends = trace_u64(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
-	const uint8_t *starts_valid = trace_valid(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
-	const uint8_t *ends_valid = trace_valid(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
+	const uint8_t *starts_valid =
+		trace_valid(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
+	const uint8_t *ends_valid =
+		trace_valid(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
 	const uint8_t *kinds = trace_u8(t, TABLE_synchronization, COLUMN_synchronization_kind);
 
 	for (size_t p = 0; p < trace_process_count(t); p++) {
 		uint64_t row = trace_first_row(t, TABLE_synchronization, p);
-		uint64_t end = s->processes[p] ? trace_first_row(t, TABLE_synchronization, p + 1) : row;
+		uint64_t end =
+			s->processes[p] ? trace_first_row(t, TABLE_synchronization, p + 1) : row;
 
 		for (; row < end; row++) {
-			bool timed = (!starts_valid || starts_valid[row]) && (!ends_valid || ends_valid[row]) &&
-				     ends[row] >= starts[row];
+			bool timed = (!starts_valid || starts_valid[row]) &&
+				     (!ends_valid || ends_valid[row]) && ends[row] >= starts[row];
 			struct sync_kind *k = &out->kinds[kinds[row] < SYNC_KINDS ? kinds[row] : 0];
 
 			if (!selection_has_time(s, timed, starts[row]))

@@ -18,12 +18,14 @@ static enum verdict_kind decide(const struct verdict *v)
 		enum verdict_kind kind;
 		uint64_t ns;
 	} parts[] = {
-		{ VERDICT_SYNC, v->sync_ns },	      { VERDICT_COPY, v->copy_ns }, { VERDICT_LAUNCH, v->launch_ns },
-		{ VERDICT_LATENCY, v->latency_ns },   { VERDICT_HOST, v->host_ns },
+		{ VERDICT_SYNC, v->sync_ns },     { VERDICT_COPY, v->copy_ns },
+		{ VERDICT_LAUNCH, v->launch_ns }, { VERDICT_LATENCY, v->latency_ns },
+		{ VERDICT_HOST, v->host_ns },
 	};
 	size_t best = 0;
 
-	if ((unsigned __int128)v->busy_ns * 100 >= (unsigned __int128)v->span_ns * VERDICT_BUSY_PERCENT)
+	if ((unsigned __int128)v->busy_ns * 100 >=
+	    (unsigned __int128)v->span_ns * VERDICT_BUSY_PERCENT)
 		return v->exposed_copy_ns > v->busy_ns / 2 ? VERDICT_COPY : VERDICT_GPU;
 	for (size_t i = 1; i < ARRAY_SIZE(parts); i++)
 		if (parts[i].ns > parts[best].ns)
@@ -31,8 +33,9 @@ static enum verdict_kind decide(const struct verdict *v)
 	return parts[best].kind;
 }
 
-struct verdict verdict_of(const struct busy *busy, const struct idle *idle, const struct launches *launches,
-			  const struct syncs *syncs, uint64_t window_start_ns, uint64_t window_end_ns)
+struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
+			  const struct launches *launches, const struct syncs *syncs,
+			  uint64_t window_start_ns, uint64_t window_end_ns)
 {
 	struct verdict v = { .kind = VERDICT_NO_WORK, .gpu = busiest(busy) };
 	const struct gpu_busy *b = busy->count ? &busy->gpus[v.gpu] : NULL;
@@ -50,7 +53,9 @@ struct verdict verdict_of(const struct busy *busy, const struct idle *idle, cons
 	v.latency_ns = g->latency_ns;
 	v.host_ns = g->waiting_ns;
 	v.launches = calls;
-	v.launch_mean_ns = calls ? (launches->kernel_calls.total_ns + launches->graph_calls.total_ns) / calls : 0;
+	v.launch_mean_ns =
+		calls ? (launches->kernel_calls.total_ns + launches->graph_calls.total_ns) / calls
+		      : 0;
 	v.sync_calls = syncs->sync_count;
 	v.before_ns = b->first_ns > window_start_ns ? b->first_ns - window_start_ns : 0;
 	v.after_ns = b->last_ns < window_end_ns ? window_end_ns - b->last_ns : 0;
@@ -126,10 +131,14 @@ const char *verdict_advice(enum verdict_kind kind)
 	static const char *const advice[VERDICT_KINDS] = {
 		[VERDICT_NO_WORK] = "",
 		[VERDICT_GPU] = "the kernels at the top of the list are where time can be won",
-		[VERDICT_LAUNCH] = "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), larger batches",
-		[VERDICT_COPY] = "pinned memory, copies on a stream of their own beside kernels, or fewer copies",
-		[VERDICT_SYNC] = "look at the synchronizing calls below: .item(), .cpu(), blocking copies, needless syncs",
-		[VERDICT_LATENCY] = "kernels too short or chained across streams: fuse them, or use CUDA graphs",
+		[VERDICT_LAUNCH] = "fewer, larger launches: CUDA graphs, fused kernels "
+				   "(torch.compile), larger batches",
+		[VERDICT_COPY] = "pinned memory, copies on a stream of their own beside kernels, "
+				 "or fewer copies",
+		[VERDICT_SYNC] = "look at the synchronizing calls below: .item(), .cpu(), blocking "
+				 "copies, needless syncs",
+		[VERDICT_LATENCY] = "kernels too short or chained across streams: fuse them, or "
+				    "use CUDA graphs",
 		[VERDICT_HOST] = "look at what the CPU does in the gaps: data loading, Python, I/O",
 	};
 

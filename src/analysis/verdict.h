@@ -1,11 +1,13 @@
 /*
- * verdict.h: what bounds the program, as one word with its evidence. It speaks of the GPU that was busy longest, and of
- * the time from its first to its last work (start-up and end are told apart from it).
+ * verdict.h: what bounds the program, as one word with its evidence. It speaks of the GPU that was
+ * busy longest, and of the time from its first to its last work (start-up and end are told apart
+ * from it).
  *
- * At least VERDICT_BUSY_PERCENT of that time busy: GPU-bound, or copy-bound when copies that no kernel hides are the
- * larger part of it. Else the largest of these decides: time in gaps made by a synchronization; by copies (gaps they
- * made, and copies that no kernel hides); launching (gaps below 100 us, and launch calls in longer ones); latency (gaps
- * before work that had been launched long before); the program's own code (longer gaps).
+ * At least VERDICT_BUSY_PERCENT of that time busy: GPU-bound, or copy-bound when copies that no
+ * kernel hides are the larger part of it. Else the largest of these decides: time in gaps made by a
+ * synchronization; by copies (gaps they made, and copies that no kernel hides); launching (gaps
+ * below 100 us, and launch calls in longer ones); latency (gaps before work that had been launched
+ * long before); the program's own code (longer gaps).
  */
 #ifndef PITOT_ANALYSIS_VERDICT_H
 #define PITOT_ANALYSIS_VERDICT_H
@@ -19,7 +21,7 @@
 #define VERDICT_BUSY_PERCENT 85
 
 enum verdict_kind {
-	VERDICT_NO_WORK,	/* no work on a GPU with times */
+	VERDICT_NO_WORK, /* no work on a GPU with times */
 	VERDICT_GPU,
 	VERDICT_LAUNCH,
 	VERDICT_COPY,
@@ -31,18 +33,19 @@ enum verdict_kind {
 
 struct verdict {
 	enum verdict_kind kind;
-	size_t gpu;			/* item of struct gpus */
-	uint64_t span_ns;		/* from the first to the last work of it */
-	uint64_t busy_ns;		/* union */
-	uint64_t exposed_copy_ns;	/* copies without a kernel beside them */
-	uint64_t sync_ns, copy_ns, launch_ns, latency_ns, host_ns;	/* the parts that are weighed */
-	uint64_t launches, launch_mean_ns;	/* calls, host time of each */
+	size_t gpu; /* item of struct gpus */
+	uint64_t span_ns; /* from the first to the last work of it */
+	uint64_t busy_ns; /* union */
+	uint64_t exposed_copy_ns; /* copies without a kernel beside them */
+	uint64_t sync_ns, copy_ns, launch_ns, latency_ns, host_ns; /* the parts that are weighed */
+	uint64_t launches, launch_mean_ns; /* calls, host time of each */
 	uint64_t sync_calls;
-	uint64_t before_ns, after_ns;	/* of the window: before the first, after the last work */
+	uint64_t before_ns, after_ns; /* of the window: before the first, after the last work */
 };
 
-struct verdict verdict_of(const struct busy *busy, const struct idle *idle, const struct launches *launches,
-			  const struct syncs *syncs, uint64_t window_start_ns, uint64_t window_end_ns);
+struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
+			  const struct launches *launches, const struct syncs *syncs,
+			  uint64_t window_start_ns, uint64_t window_end_ns);
 
 /* "launch-bound" and so on. */
 const char *verdict_name(enum verdict_kind kind);

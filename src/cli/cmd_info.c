@@ -1,6 +1,6 @@
 /*
- * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads small tables only, so that it is quick
- * whatever the size of the recording.
+ * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads small tables
+ * only, so that it is quick whatever the size of the recording.
  */
 #include <string.h>
 #include <time.h>
@@ -15,7 +15,9 @@
 static bool option_verify;
 
 static const struct option options[] = {
-	{ .name = "verify", .type = OPTION_FLAG, .value = &option_verify,
+	{ .name = "verify",
+	  .type = OPTION_FLAG,
+	  .value = &option_verify,
 	  .help = "check every checksum; fails when something is damaged" },
 	OPTION_END,
 };
@@ -33,7 +35,7 @@ struct info {
 	uint64_t start_ns, end_ns;
 	const struct trace_loss *losses;
 	size_t loss_count;
-	int64_t damaged;	/* blocks; -1: not checked */
+	int64_t damaged; /* blocks; -1: not checked */
 };
 
 /* Tables that `info` reads rows of. */
@@ -142,12 +144,14 @@ static void print_identity(const struct info *i, struct strbuf *out)
 	strbuf_addf(&value, " in %zu segment%s", trace_segment_count(i->trace),
 		    trace_segment_count(i->trace) == 1 ? "" : "s");
 	if (kernels)
-		strbuf_addf(&value, "; %llu.%llu bytes a kernel with its launch", (unsigned long long)kernel_tenths(i) / 10,
+		strbuf_addf(&value, "; %llu.%llu bytes a kernel with its launch",
+			    (unsigned long long)kernel_tenths(i) / 10,
 			    (unsigned long long)kernel_tenths(i) % 10);
 	text_table_add(&t, strbuf_text(&value));
 	if (i->damaged >= 0) {
 		text_table_add(&t, "checksums");
-		text_table_addf(&t, i->damaged ? "%lld damaged blocks" : "all right", (long long)i->damaged);
+		text_table_addf(&t, i->damaged ? "%lld damaged blocks" : "all right",
+				(long long)i->damaged);
 	}
 	finish(i, "", &t, out);
 }
@@ -162,8 +166,8 @@ static const char *process_state(const struct trace_process *p)
 static void print_processes(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"), RIGHT("parent"), LEFT("host"), RIGHT("from"), RIGHT("to"), LEFT("ended"), RIGHT("status"),
-		RIGHT("segments"), FLEXIBLE("command"),
+		RIGHT("pid"),  RIGHT("parent"), LEFT("host"),      RIGHT("from"),       RIGHT("to"),
+		LEFT("ended"), RIGHT("status"), RIGHT("segments"), FLEXIBLE("command"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -192,8 +196,8 @@ static void print_processes(const struct info *i, struct strbuf *out)
 static void print_devices(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"), RIGHT("id"), FLEXIBLE("device"), RIGHT("compute"), RIGHT("SMs"), RIGHT("memory"),
-		LEFT("PCI"), LEFT("uuid"), RIGHT("driver"),
+		RIGHT("pid"),    RIGHT("id"), FLEXIBLE("device"), RIGHT("compute"), RIGHT("SMs"),
+		RIGHT("memory"), LEFT("PCI"), LEFT("uuid"),       RIGHT("driver"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -203,11 +207,14 @@ static void print_devices(const struct info *i, struct strbuf *out)
 		unsigned driver = (unsigned)DEVICE(driver_version);
 
 		human_bytes(&memory, DEVICE(memory_bytes));
-		text_table_addf(&t, "%u",
-				trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))->pid);
+		text_table_addf(
+			&t, "%u",
+			trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
+				->pid);
 		text_table_addf(&t, "%u", (unsigned)DEVICE(id));
 		cell(&t, text(i, TABLE_device, COLUMN_device_name, row));
-		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major), (unsigned)DEVICE(compute_minor));
+		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major),
+				(unsigned)DEVICE(compute_minor));
 		text_table_addf(&t, "%u", (unsigned)DEVICE(multiprocessors));
 		text_table_add(&t, strbuf_text(&memory));
 		cell(&t, text(i, TABLE_device, COLUMN_device_pci, row));
@@ -221,12 +228,13 @@ static void print_devices(const struct info *i, struct strbuf *out)
 static void print_tables(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		LEFT("table"), RIGHT("rows"), RIGHT("bytes"), RIGHT("a row"), RIGHT("blocks"), FLEXIBLE("meaning"),
+		LEFT("table"), RIGHT("rows"), RIGHT("bytes"), RIGHT("bytes a row"), RIGHT("blocks"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
-		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT, bytes = STRBUF_INIT, blocks = STRBUF_INIT;
+		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT, bytes = STRBUF_INIT,
+					       blocks = STRBUF_INIT;
 		struct trace_table_size size;
 		uint64_t tenths;
 
@@ -240,17 +248,19 @@ static void print_tables(const struct info *i, struct strbuf *out)
 		text_table_add(&t, schema_table(id)->name);
 		text_table_add(&t, strbuf_text(&rows));
 		text_table_add(&t, strbuf_text(&bytes));
-		text_table_addf(&t, "%llu.%llu", (unsigned long long)tenths / 10, (unsigned long long)tenths % 10);
+		text_table_addf(&t, "%llu.%llu", (unsigned long long)tenths / 10,
+				(unsigned long long)tenths % 10);
 		text_table_add(&t, strbuf_text(&blocks));
-		text_table_add(&t, schema_table(id)->meaning);
 	}
 	finish(i, "tables", &t, out);
 }
 
 static const char *state_name(const struct info *i, uint64_t row)
 {
-	const struct column_schema *column = &schema_table(TABLE_capability)->columns[COLUMN_capability_state];
-	const char *name = schema_value_name(column, number(i, TABLE_capability, COLUMN_capability_state, row));
+	const struct column_schema *column =
+		&schema_table(TABLE_capability)->columns[COLUMN_capability_state];
+	const char *name = schema_value_name(
+		column, number(i, TABLE_capability, COLUMN_capability_state, row));
 
 	return name ? name : "?";
 }
@@ -258,13 +268,16 @@ static const char *state_name(const struct info *i, uint64_t row)
 static void print_capabilities(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"), LEFT("capability"), LEFT("state"), LEFT("asked"), LEFT("got"), FLEXIBLE("why"),
+		RIGHT("pid"),  LEFT("capability"), LEFT("state"),
+		LEFT("asked"), LEFT("got"),        FLEXIBLE("why"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
-		text_table_addf(&t, "%u",
-				trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))->pid);
+		text_table_addf(
+			&t, "%u",
+			trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))
+				->pid);
 		cell(&t, text(i, TABLE_capability, COLUMN_capability_name, row));
 		text_table_add(&t, state_name(i, row));
 		cell(&t, text(i, TABLE_capability, COLUMN_capability_asked, row));
@@ -274,7 +287,10 @@ static void print_capabilities(const struct info *i, struct strbuf *out)
 	finish(i, "capabilities", &t, out);
 }
 
-/* How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over one process's readings, and how exact the readings are. */
+/*
+ * How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over one process's readings, and how exact
+ * the readings are.
+ */
 struct clock_summary {
 	uint64_t readings, cupti_readings;
 	int64_t drift_ns;
@@ -306,7 +322,11 @@ static struct clock_summary summarize_clock(const struct info *i, size_t process
 static void print_clocks(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"), RIGHT("readings"), RIGHT("with CUPTI"), RIGHT("realtime drift"), RIGHT("widest reading"),
+		RIGHT("pid"),
+		RIGHT("readings"),
+		RIGHT("with CUPTI"),
+		RIGHT("realtime drift"),
+		RIGHT("widest reading"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -317,7 +337,8 @@ static void print_clocks(const struct info *i, struct strbuf *out)
 		if (!s.readings)
 			continue;
 		strbuf_adds(&drift, s.drift_ns < 0 ? "-" : "");
-		human_duration(&drift, s.drift_ns < 0 ? 0 - (uint64_t)s.drift_ns : (uint64_t)s.drift_ns);
+		human_duration(&drift,
+			       s.drift_ns < 0 ? 0 - (uint64_t)s.drift_ns : (uint64_t)s.drift_ns);
 		human_duration(&width, s.widest_ns);
 		text_table_addf(&t, "%u", trace_process(i->trace, n)->pid);
 		text_table_addf(&t, "%llu", (unsigned long long)s.readings);
@@ -331,13 +352,15 @@ static void print_clocks(const struct info *i, struct strbuf *out)
 static void print_losses(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"), LEFT("reason"), RIGHT("count"), RIGHT("from"), RIGHT("to"), FLEXIBLE("detail"),
+		RIGHT("pid"),  LEFT("reason"), RIGHT("count"),
+		RIGHT("from"), RIGHT("to"),    FLEXIBLE("detail"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (size_t n = 0; n < i->loss_count; n++) {
 		const struct trace_loss *l = &i->losses[n];
-		_cleanup_strbuf_ struct strbuf from = STRBUF_INIT, to = STRBUF_INIT, count = STRBUF_INIT;
+		_cleanup_strbuf_ struct strbuf from = STRBUF_INIT, to = STRBUF_INIT,
+					       count = STRBUF_INIT;
 
 		human_duration(&from, l->start_ns - MIN(l->start_ns, i->start_ns));
 		human_duration(&to, l->end_ns - MIN(l->end_ns, i->start_ns));
@@ -410,7 +433,9 @@ static void write_devices(const struct info *i, struct json *j)
 	json_array(j);
 	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
 		json_object(j);
-		json_key_u64(j, "pid", trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))->pid);
+		json_key_u64(j, "pid",
+			     trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
+				     ->pid);
 		for (int c = 0; c < table->column_count; c++) {
 			bool missing;
 			uint64_t v = trace_value(i->trace, TABLE_device, c, row, &missing);
@@ -454,13 +479,17 @@ static void write_capabilities(const struct info *i, struct json *j)
 	json_array(j);
 	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
 		json_object(j);
-		json_key_u64(j, "pid",
-			     trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))->pid);
+		json_key_u64(
+			j, "pid",
+			trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))
+				->pid);
 		json_key_string(j, "name", text(i, TABLE_capability, COLUMN_capability_name, row));
 		json_key_string(j, "state", state_name(i, row));
-		json_key_string(j, "asked", text(i, TABLE_capability, COLUMN_capability_asked, row));
+		json_key_string(j, "asked",
+				text(i, TABLE_capability, COLUMN_capability_asked, row));
 		json_key_string(j, "got", text(i, TABLE_capability, COLUMN_capability_got, row));
-		json_key_string(j, "reason", text(i, TABLE_capability, COLUMN_capability_reason, row));
+		json_key_string(j, "reason",
+				text(i, TABLE_capability, COLUMN_capability_reason, row));
 		json_end(j);
 	}
 	json_end(j);
@@ -500,7 +529,8 @@ static void print_json(const struct info *i, struct strbuf *out)
 	json_object(&j);
 	json_key_string(&j, "recording", i->path);
 	json_key_u64(&j, "start_monotonic_ns", i->start_ns);
-	json_key_i64(&j, "start_unix_ns", (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace));
+	json_key_i64(&j, "start_unix_ns",
+		     (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace));
 	json_key_u64(&j, "duration_ns", i->end_ns - i->start_ns);
 	json_key_u64(&j, "bytes", trace_file_bytes(i->trace));
 	json_key_u64(&j, "segments", trace_segment_count(i->trace));
@@ -526,7 +556,8 @@ static int print(const struct info *i)
 		print_text(i, &out);
 	status = cli_print(i->context, &out);
 	if (status == EXIT_DONE && i->damaged > 0)
-		status = cli_failf(i->context, "'%s' has %lld damaged blocks: their rows are left out", i->path,
+		status = cli_failf(i->context,
+				   "'%s' has %lld damaged blocks: their rows are left out", i->path,
 				   (long long)i->damaged);
 	return status;
 }
@@ -554,8 +585,10 @@ const struct command cmd_info = {
 	.summary = "what a recording is: processes, devices, tables, sizes, loss",
 	.usage = "[options] [RECORDING]",
 	.description =
-		"Prints who was recorded where and when, how each process ended, the devices, the tables with their rows and "
-		"bytes, the clocks, what was asked of the recorder and what was got, and everything that is known to be "
+		"Prints who was recorded where and when, how each process ended, the devices, the "
+		"tables with their rows and "
+		"bytes, the clocks, what was asked of the recorder and what was got, and "
+		"everything that is known to be "
 		"missing. Without RECORDING it reads the newest *.pitot in the current folder.",
 	.options = options,
 	.examples = examples,

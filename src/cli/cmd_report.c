@@ -5,33 +5,74 @@
 #include "cli/report_text.h"
 #include "cli/ui.h"
 
-static const char *const by_choices[] = { "kernel", "config", "stream", "device", "thread", "nvtx", NULL };
+static const char *const by_choices[] = { "kernel", "config", "stream", "device",
+					  "thread", "nvtx",   NULL };
 
-static uint64_t option_top = 10, option_since, option_until, option_process, option_device, option_stream;
-static bool top_given, since_given, until_given, process_given, device_given, stream_given, option_full_names;
+static uint64_t option_top = 10, option_since, option_until, option_process, option_device,
+		option_stream;
+static bool top_given, since_given, until_given, process_given, device_given, stream_given,
+	option_full_names;
 static int option_by = HOTSPOT_KERNEL;
 static const char *option_kernel, *option_nvtx;
 
 static const struct option options[] = {
-	{ .name = "top", .letter = 'n', .type = OPTION_U64, .value = &option_top, .given = &top_given,
-	  .argument = "N", .help = "rows of each table (default 10; with --json all)" },
-	{ .name = "by", .type = OPTION_ENUM, .value = &option_by, .argument = "WHAT", .choices = by_choices,
+	{ .name = "top",
+	  .letter = 'n',
+	  .type = OPTION_U64,
+	  .value = &option_top,
+	  .given = &top_given,
+	  .argument = "N",
+	  .help = "rows of each table (default 10; with --json all)" },
+	{ .name = "by",
+	  .type = OPTION_ENUM,
+	  .value = &option_by,
+	  .argument = "WHAT",
+	  .choices = by_choices,
 	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx" },
-	{ .name = "since", .type = OPTION_DURATION, .value = &option_since, .given = &since_given, .argument = "TIME",
+	{ .name = "since",
+	  .type = OPTION_DURATION,
+	  .value = &option_since,
+	  .given = &since_given,
+	  .argument = "TIME",
 	  .help = "from this time after the start of the recording on, such as 1.5s" },
-	{ .name = "until", .type = OPTION_DURATION, .value = &option_until, .given = &until_given, .argument = "TIME",
+	{ .name = "until",
+	  .type = OPTION_DURATION,
+	  .value = &option_until,
+	  .given = &until_given,
+	  .argument = "TIME",
 	  .help = "up to this time after the start of the recording" },
-	{ .name = "process", .type = OPTION_U64, .value = &option_process, .given = &process_given, .argument = "PID",
+	{ .name = "process",
+	  .type = OPTION_U64,
+	  .value = &option_process,
+	  .given = &process_given,
+	  .argument = "PID",
 	  .help = "only this process" },
-	{ .name = "device", .type = OPTION_U64, .value = &option_device, .given = &device_given, .argument = "N",
+	{ .name = "device",
+	  .type = OPTION_U64,
+	  .value = &option_device,
+	  .given = &device_given,
+	  .argument = "N",
 	  .help = "only the GPU with this CUDA ordinal" },
-	{ .name = "stream", .type = OPTION_U64, .value = &option_stream, .given = &stream_given, .argument = "N",
+	{ .name = "stream",
+	  .type = OPTION_U64,
+	  .value = &option_stream,
+	  .given = &stream_given,
+	  .argument = "N",
 	  .help = "only kernels and copies of this stream" },
-	{ .name = "kernel", .letter = 'k', .type = OPTION_STRING, .value = &option_kernel, .argument = "GLOB",
+	{ .name = "kernel",
+	  .letter = 'k',
+	  .type = OPTION_STRING,
+	  .value = &option_kernel,
+	  .argument = "GLOB",
 	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
-	{ .name = "nvtx", .type = OPTION_STRING, .value = &option_nvtx, .argument = "GLOB",
+	{ .name = "nvtx",
+	  .type = OPTION_STRING,
+	  .value = &option_nvtx,
+	  .argument = "GLOB",
 	  .help = "only work launched inside an NVTX range with such a text" },
-	{ .name = "full-names", .type = OPTION_FLAG, .value = &option_full_names,
+	{ .name = "full-names",
+	  .type = OPTION_FLAG,
+	  .value = &option_full_names,
 	  .help = "kernel names with all their parameters" },
 	OPTION_END,
 };
@@ -135,14 +176,18 @@ const struct command cmd_report = {
 	.name = "report",
 	.summary = "where the time went, on one screen",
 	.usage = "[options] [RECORDING]",
-	.description =
-		"Says what bounds the program, with the evidence: how long each GPU was busy (as a union of intervals, beside "
-		"the sum of durations), why it was idle and for how long at a time, which kernels took the time, copies with "
-		"the bandwidth that they achieved, calls that waited, what launching cost, CUDA graphs, and what is missing "
-		"from the recording and what Pitot itself cost.\n\n"
-		"Without RECORDING it reads the newest *.pitot in the current folder. A row belongs to a time window when it "
-		"starts in it. The verdict and the busy and idle times speak of whole GPUs: --stream, --kernel and --nvtx do "
-		"not change them.",
+	.description = "Says what bounds the program, with the evidence: how long each GPU was "
+		       "busy (as a union of intervals, beside "
+		       "the sum of durations), why it was idle and for how long at a time, which "
+		       "kernels took the time, copies with "
+		       "the bandwidth that they achieved, calls that waited, what launching cost, "
+		       "CUDA graphs, and what is missing "
+		       "from the recording and what Pitot itself cost.\n\n"
+		       "Without RECORDING it reads the newest *.pitot in the current folder. A row "
+		       "belongs to a time window when it "
+		       "starts in it. The verdict and the busy and idle times speak of whole GPUs: "
+		       "--stream, --kernel and --nvtx do "
+		       "not change them.",
 	.options = options,
 	.examples = examples,
 	.run = run,

@@ -17,7 +17,8 @@ static const struct command_example examples[] = {
 
 static void print_tables(const struct context *c, struct strbuf *out)
 {
-	static const struct text_column columns[] = { LEFT("table"), RIGHT("columns"), LEFT("meaning") };
+	static const struct text_column columns[] = { LEFT("table"), RIGHT("columns"),
+						      LEFT("meaning") };
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
@@ -50,13 +51,15 @@ static void print_values(const struct table_schema *table, unsigned width, struc
 			continue;
 		strbuf_addf(&line, "%s:", column->name);
 		for (unsigned v = 0; v < column->value_count; v++)
-			strbuf_addf(&line, "%s %s %u", v ? "," : "", column->values[v].name, column->values[v].value);
+			strbuf_addf(&line, "%s %s %u", v ? "," : "", column->values[v].name,
+				    column->values[v].value);
 		strbuf_addc(out, '\n');
 		text_fold(out, strbuf_text(&line), 0, width);
 	}
 }
 
-static void print_table(const struct context *c, const struct table_schema *table, struct strbuf *out)
+static void print_table(const struct context *c, const struct table_schema *table,
+			struct strbuf *out)
 {
 	static const struct text_column columns[] = {
 		LEFT("column"), LEFT("type"), LEFT("unit"), LEFT("missing"), LEFT("meaning"),
@@ -162,8 +165,10 @@ const struct command cmd_schema = {
 	.name = "schema",
 	.summary = "the tables and columns of a recording, with units and meanings",
 	.usage = "[options] [TABLE]",
-	.description = "Prints all tables, or the columns of one: name, type, unit, whether a value can be missing, and what "
-		       "it means. Times are nanoseconds of CLOCK_MONOTONIC of the recorded machine.",
+	.description =
+		"Prints all tables, or the columns of one: name, type, unit, whether a value can "
+		"be missing, and what "
+		"it means. Times are nanoseconds of CLOCK_MONOTONIC of the recorded machine.",
 	.options = options,
 	.examples = examples,
 	.run = run,

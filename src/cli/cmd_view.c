@@ -9,9 +9,9 @@
 #include "cli/view_columns.h"
 #include "cli/view_where.h"
 
-#define LIMIT 50	/* rows shown to people unless they ask for more */
-#define CELL_MAX 160	/* columns of a cell; --json has the whole text */
-#define PAGE 2000	/* rows that are aligned together */
+#define LIMIT 50 /* rows shown to people unless they ask for more */
+#define CELL_MAX 160 /* columns of a cell; --json has the whole text */
+#define PAGE 2000 /* rows that are aligned together */
 
 static uint64_t option_limit, option_since, option_until;
 static bool limit_given, since_given, until_given, option_full_names;
@@ -19,17 +19,42 @@ static struct option_list option_where;
 static const char *option_columns;
 
 static const struct option options[] = {
-	{ .name = "where", .letter = 'w', .type = OPTION_LIST, .value = &option_where, .argument = "CONDITION",
-	  .help = "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; all must hold" },
-	{ .name = "since", .type = OPTION_DURATION, .value = &option_since, .given = &since_given, .argument = "TIME",
+	{ .name = "where",
+	  .letter = 'w',
+	  .type = OPTION_LIST,
+	  .value = &option_where,
+	  .argument = "CONDITION",
+	  .help = "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; "
+		  "all must hold" },
+	{ .name = "since",
+	  .type = OPTION_DURATION,
+	  .value = &option_since,
+	  .given = &since_given,
+	  .argument = "TIME",
 	  .help = "rows from this time after the start of the recording on, such as 1.5s" },
-	{ .name = "until", .type = OPTION_DURATION, .value = &option_until, .given = &until_given, .argument = "TIME",
+	{ .name = "until",
+	  .type = OPTION_DURATION,
+	  .value = &option_until,
+	  .given = &until_given,
+	  .argument = "TIME",
 	  .help = "rows before this time after the start of the recording" },
-	{ .name = "columns", .letter = 'c', .type = OPTION_STRING, .value = &option_columns, .argument = "LIST",
-	  .help = "these columns, separated by commas; 'config.grid_x' follows a reference; also duration, pid" },
-	{ .name = "limit", .letter = 'n', .type = OPTION_U64, .value = &option_limit, .given = &limit_given,
-	  .argument = "N", .help = "at most N rows (default 50, with --json all); 0 for all" },
-	{ .name = "full-names", .type = OPTION_FLAG, .value = &option_full_names,
+	{ .name = "columns",
+	  .letter = 'c',
+	  .type = OPTION_STRING,
+	  .value = &option_columns,
+	  .argument = "LIST",
+	  .help = "these columns, separated by commas; 'config.grid_x' follows a reference; also "
+		  "duration, pid" },
+	{ .name = "limit",
+	  .letter = 'n',
+	  .type = OPTION_U64,
+	  .value = &option_limit,
+	  .given = &limit_given,
+	  .argument = "N",
+	  .help = "at most N rows (default 50, with --json all); 0 for all" },
+	{ .name = "full-names",
+	  .type = OPTION_FLAG,
+	  .value = &option_full_names,
 	  .help = "kernel names with all their parameters" },
 	OPTION_END,
 };
@@ -38,7 +63,8 @@ static const struct command_example examples[] = {
 	{ "pitot view", "the tables of the newest recording" },
 	{ "pitot view kernel --since 1.5s -w stream=7 -w 'name=*gemm*'", "some kernels" },
 	{ "pitot view train.pitot api_call -w 'duration>1ms'", "slow calls" },
-	{ "pitot view kernel -c start,duration,name,config.grid_x --limit 0", "chosen columns, all rows" },
+	{ "pitot view kernel -c start,duration,name,config.grid_x --limit 0",
+	  "chosen columns, all rows" },
 	{ NULL, NULL },
 };
 
@@ -55,7 +81,8 @@ struct view {
 
 static int list_tables(const struct context *c, const struct trace *t)
 {
-	static const struct text_column columns[] = { LEFT("table"), RIGHT("rows"), FLEXIBLE("meaning") };
+	static const struct text_column columns[] = { LEFT("table"), RIGHT("rows"),
+						      FLEXIBLE("meaning") };
 	struct text_table table = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
@@ -94,7 +121,9 @@ static int choose_columns(struct view *v, struct error *e)
 	int r = 0;
 
 	if (!option_columns)
-		return view_columns_default(&v->table, &v->columns) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
+		return view_columns_default(&v->table, &v->columns) < 0
+			       ? error_set(e, -ENOMEM, "out of memory")
+			       : 0;
 	if (!names)
 		return error_set(e, -ENOMEM, "out of memory");
 	while (r >= 0 && (name = strsep(&rest, ",")))
@@ -132,7 +161,10 @@ static bool next_row(const struct view *v, uint64_t *row)
 	return false;
 }
 
-/* How a column stands: numbers to the right; the longest text last would be cut, so it is the flexible one. */
+/*
+ * How a column stands: numbers to the right; the longest text last would be cut, so it is the
+ * flexible one.
+ */
 static struct text_column *head_of(const struct view *v)
 {
 	struct text_column *heads = calloc(v->columns.items.count + 1, sizeof(*heads));
@@ -189,7 +221,8 @@ static int print_json(struct view *v)
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	int status = EXIT_DONE;
 
-	for (uint64_t row = 0; status == EXIT_DONE && v->shown < v->limit && next_row(v, &row); row++) {
+	for (uint64_t row = 0; status == EXIT_DONE && v->shown < v->limit && next_row(v, &row);
+	     row++) {
 		struct json j = JSON_INIT(&out);
 
 		json_object(&j);
@@ -215,7 +248,9 @@ static void drop_empty_columns(struct view *v)
 
 	for (size_t i = 0; i < v->columns.items.count; i++) {
 		struct view_column c = v->columns.items.data[i];
-		const uint8_t *valid = c.kind == VIEW_STORED ? trace_valid(t->trace, t->schema->id, c.column) : NULL;
+		const uint8_t *valid = c.kind == VIEW_STORED
+					       ? trace_valid(t->trace, t->schema->id, c.column)
+					       : NULL;
 
 		if (valid && !memchr(valid, 1, trace_rows(t->trace, t->schema->id)))
 			free(c.label);
@@ -248,9 +283,14 @@ static int print(struct view *v)
 }
 
 /* "RECORDING TABLE", "RECORDING", "TABLE": a word is a recording when such a file is there. */
-static int sort_operands(const struct context *c, int argc, char **argv, const struct table_schema **table)
+static int sort_operands(const struct context *c, int argc, char **argv,
+			 const struct table_schema **table)
 {
-	const char *names[TABLE_MAX + 1], *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : NULL, *nearest;
+	const char *names[TABLE_MAX + 1],
+		*word = argc > 2   ? argv[2]
+			: argc > 1 ? argv[1]
+				   : NULL,
+		*nearest;
 	struct stat st;
 
 	*table = NULL;
@@ -268,8 +308,10 @@ static int sort_operands(const struct context *c, int argc, char **argv, const s
 	names[TABLE_MAX] = NULL;
 	nearest = options_nearest(word, names);
 	if (nearest)
-		return cli_usage(c, "no recording and no table '%s', did you mean '%s'?", word, nearest);
-	return cli_usage(c, "no recording and no table '%s': `pitot schema` lists the tables", word);
+		return cli_usage(c, "no recording and no table '%s', did you mean '%s'?", word,
+				 nearest);
+	return cli_usage(c, "no recording and no table '%s': `pitot schema` lists the tables",
+			 word);
 }
 
 static int run(struct context *c, int argc, char **argv)
@@ -284,7 +326,9 @@ static int run(struct context *c, int argc, char **argv)
 		status = cli_open_trace(c, argc - (table != NULL), argv, &v.progress, NULL, &trace);
 	if (status != EXIT_DONE)
 		return status;
-	v.table = (struct view_table){ .trace = trace, .schema = table, .full_names = option_full_names };
+	v.table = (struct view_table){ .trace = trace,
+				       .schema = table,
+				       .full_names = option_full_names };
 	trace_span(trace, &v.table.origin_ns, &end_ns);
 	if (!limit_given)
 		v.limit = c->json ? 0 : LIMIT;
@@ -306,13 +350,17 @@ const struct command cmd_view = {
 	.name = "view",
 	.summary = "rows of a table of a recording",
 	.usage = "[options] [RECORDING] [TABLE]",
-	.description =
-		"Prints rows in order of process and time, with references, texts and enums resolved. Times are seconds from "
-		"the start of the recording. With --json each row is an object on a line of its own, with times in "
-		"nanoseconds from the start of the recording.\n\n"
-		"Without RECORDING it reads the newest *.pitot in the current folder; without TABLE it lists the tables. "
-		"Conditions name columns as `pitot schema TABLE` does; the unit at the end can be left out (start for "
-		"start_ns). A text matches as a glob, or, without * ? [, when it contains the value.",
+	.description = "Prints rows in order of process and time, with references, texts and enums "
+		       "resolved. Times are seconds from "
+		       "the start of the recording. With --json each row is an object on a line of "
+		       "its own, with times in "
+		       "nanoseconds from the start of the recording.\n\n"
+		       "Without RECORDING it reads the newest *.pitot in the current folder; "
+		       "without TABLE it lists the tables. "
+		       "Conditions name columns as `pitot schema TABLE` does; the unit at the end "
+		       "can be left out (start for "
+		       "start_ns). A text matches as a glob, or, without * ? [, when it contains "
+		       "the value.",
 	.options = options,
 	.examples = examples,
 	.run = run,

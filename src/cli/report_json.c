@@ -10,7 +10,7 @@
 struct view {
 	struct json j;
 	const struct report *r;
-	uint64_t origin_ns;	/* start of the recording: times are given from there */
+	uint64_t origin_ns; /* start of the recording: times are given from there */
 	uint64_t top;
 };
 
@@ -19,7 +19,8 @@ static void key_time(struct view *v, const char *key, uint64_t time_ns)
 	json_key_u64(&v->j, key, time_ns - MIN(time_ns, v->origin_ns));
 }
 
-static void key_name(struct view *v, const char *key, enum table_id table, int column, uint8_t value)
+static void key_name(struct view *v, const char *key, enum table_id table, int column,
+		     uint8_t value)
 {
 	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
 
@@ -89,8 +90,9 @@ static void write_identity(struct view *v, const char *path)
 static const char *verdict_key(enum verdict_kind kind)
 {
 	static const char *const keys[VERDICT_KINDS] = {
-		[VERDICT_NO_WORK] = "no_work", [VERDICT_GPU] = "gpu",	      [VERDICT_LAUNCH] = "launch",
-		[VERDICT_COPY] = "copy",       [VERDICT_SYNC] = "synchronize", [VERDICT_LATENCY] = "latency",
+		[VERDICT_NO_WORK] = "no_work",  [VERDICT_GPU] = "gpu",
+		[VERDICT_LAUNCH] = "launch",    [VERDICT_COPY] = "copy",
+		[VERDICT_SYNC] = "synchronize", [VERDICT_LATENCY] = "latency",
 		[VERDICT_HOST] = "host",
 	};
 
@@ -139,7 +141,9 @@ static void key_levels(struct view *v, const char *key, const uint64_t *levels)
 static void write_busy(struct view *v, const struct gpu_busy *b)
 {
 	static const char *const kinds[GPU_WORK_KINDS] = {
-		[GPU_WORK_KERNEL] = "kernels", [GPU_WORK_COPY] = "copies", [GPU_WORK_SET] = "sets",
+		[GPU_WORK_KERNEL] = "kernels",
+		[GPU_WORK_COPY] = "copies",
+		[GPU_WORK_SET] = "sets",
 		[GPU_WORK_GRAPH] = "graphs",
 	};
 	uint64_t sum = 0;
@@ -223,9 +227,11 @@ static uint64_t config_value(const struct report *r, uint32_t config, int column
 
 static void write_config(struct view *v, const struct hotspot *h)
 {
-	static const int dimensions[] = { COLUMN_kernel_config_grid_x,	COLUMN_kernel_config_grid_y,
-					  COLUMN_kernel_config_grid_z,	COLUMN_kernel_config_block_x,
-					  COLUMN_kernel_config_block_y, COLUMN_kernel_config_block_z };
+	static const int dimensions[] = {
+		COLUMN_kernel_config_grid_x,  COLUMN_kernel_config_grid_y,
+		COLUMN_kernel_config_grid_z,  COLUMN_kernel_config_block_x,
+		COLUMN_kernel_config_block_y, COLUMN_kernel_config_block_z
+	};
 	const struct report *r = v->r;
 	struct occupancy o;
 
@@ -238,9 +244,12 @@ static void write_config(struct view *v, const struct hotspot *h)
 		if (i % 3 == 2)
 			json_end(&v->j);
 	}
-	json_key_u64(&v->j, "registers", config_value(r, h->config, COLUMN_kernel_config_registers));
-	json_key_u64(&v->j, "static_shared_bytes", config_value(r, h->config, COLUMN_kernel_config_static_shared_bytes));
-	json_key_u64(&v->j, "dynamic_shared_bytes", config_value(r, h->config, COLUMN_kernel_config_dynamic_shared_bytes));
+	json_key_u64(&v->j, "registers",
+		     config_value(r, h->config, COLUMN_kernel_config_registers));
+	json_key_u64(&v->j, "static_shared_bytes",
+		     config_value(r, h->config, COLUMN_kernel_config_static_shared_bytes));
+	json_key_u64(&v->j, "dynamic_shared_bytes",
+		     config_value(r, h->config, COLUMN_kernel_config_dynamic_shared_bytes));
 	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) == 0) {
 		key_object(v, "occupancy");
 		json_key_u64(&v->j, "warps", o.warps);
@@ -265,7 +274,8 @@ static void write_group_keys(struct view *v, const struct hotspot *h)
 	json_key_string(&v->j, "label", strbuf_text(&text));
 	strbuf_clear(&text);
 	if ((by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG) && h->config != TRACE_NO_ROW) {
-		name = trace_string(r->trace, (uint32_t)config_value(r, h->config, COLUMN_kernel_config_name));
+		name = trace_string(
+			r->trace, (uint32_t)config_value(r, h->config, COLUMN_kernel_config_name));
 		demangle(name, &text);
 		json_key_string(&v->j, "name", strbuf_text(&text));
 		json_key_string(&v->j, "symbol", name);
@@ -284,7 +294,8 @@ static void write_group_keys(struct view *v, const struct hotspot *h)
 
 static void write_hotspots(struct view *v)
 {
-	static const char *const names[HOTSPOT_KINDS] = { "kernel", "config", "stream", "device", "thread", "nvtx" };
+	static const char *const names[HOTSPOT_KINDS] = { "kernel", "config", "stream",
+							  "device", "thread", "nvtx" };
 	const struct hotspots *h = &v->r->hotspots;
 
 	key_object(v, "hotspots");
@@ -299,7 +310,8 @@ static void write_hotspots(struct view *v)
 		write_group_keys(v, &h->items[i]);
 		key_stats(v, "time", &h->items[i].time);
 		json_key_u64(&v->j, "untimed", h->items[i].untimed);
-		if ((h->by == HOTSPOT_KERNEL || h->by == HOTSPOT_CONFIG) && h->items[i].config != TRACE_NO_ROW)
+		if ((h->by == HOTSPOT_KERNEL || h->by == HOTSPOT_CONFIG) &&
+		    h->items[i].config != TRACE_NO_ROW)
 			write_config(v, &h->items[i]);
 		json_end(&v->j);
 	}
@@ -334,7 +346,8 @@ static void write_copies(struct view *v)
 static void write_syncs(struct view *v)
 {
 	const struct syncs *s = &v->r->syncs;
-	const struct column_schema *kind = &schema_table(TABLE_api_function)->columns[COLUMN_api_function_kind];
+	const struct column_schema *kind =
+		&schema_table(TABLE_api_function)->columns[COLUMN_api_function_kind];
 
 	key_list(v, "calls");
 	for (size_t i = 0; i < MIN(s->count, v->top); i++) {
@@ -467,7 +480,9 @@ static void write_cost(struct view *v)
 
 void report_print_json(const struct report *r, const char *path, uint64_t top, struct strbuf *out)
 {
-	struct view v = { .j = JSON_PRETTY(out), .r = r, .origin_ns = r->span_start_ns, .top = top };
+	struct view v = {
+		.j = JSON_PRETTY(out), .r = r, .origin_ns = r->span_start_ns, .top = top
+	};
 
 	json_object(&v.j);
 	write_identity(&v, path);

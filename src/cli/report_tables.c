@@ -7,8 +7,8 @@
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
 
-#define WIDE 132	/* columns from which on a kernel's figures fit into one line */
-#define NARROW 110	/* below, the second line of a kernel begins under its figures */
+#define WIDE 132 /* columns from which on a kernel's figures fit into one line */
+#define NARROW 110 /* below, the second line of a kernel begins under its figures */
 
 static void add_kernel_name(const char *name, bool full, struct strbuf *out)
 {
@@ -22,7 +22,8 @@ static void add_kernel_name(const char *name, bool full, struct strbuf *out)
 	strbuf_release(&plain);
 }
 
-static void add_thread(const struct report *r, uint32_t process, uint32_t thread, struct strbuf *out)
+static void add_thread(const struct report *r, uint32_t process, uint32_t thread,
+		       struct strbuf *out)
 {
 	const char *name = report_thread_name(r, process, thread);
 
@@ -32,7 +33,8 @@ static void add_thread(const struct report *r, uint32_t process, uint32_t thread
 		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
 }
 
-void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names, struct strbuf *out)
+void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names,
+			 struct strbuf *out)
 {
 	const char *text;
 
@@ -41,8 +43,9 @@ void report_hotspot_name(const struct report *r, const struct hotspot *h, bool f
 	case HOTSPOT_CONFIG:
 		text = h->config == TRACE_NO_ROW
 			       ? "(unknown kernel)"
-			       : trace_string(r->trace, trace_u32(r->trace, TABLE_kernel_config,
-								  COLUMN_kernel_config_name)[h->config]);
+			       : trace_string(r->trace,
+					      trace_u32(r->trace, TABLE_kernel_config,
+							COLUMN_kernel_config_name)[h->config]);
 		add_kernel_name(text, full_names, out);
 		break;
 	case HOTSPOT_STREAM:
@@ -61,7 +64,8 @@ void report_hotspot_name(const struct report *r, const struct hotspot *h, bool f
 			add_thread(r, h->process, h->key, out);
 		break;
 	case HOTSPOT_NVTX:
-		text = h->key == HOTSPOT_NO_KEY ? "(outside any range)" : trace_string(r->trace, h->key);
+		text = h->key == HOTSPOT_NO_KEY ? "(outside any range)"
+						: trace_string(r->trace, h->key);
 		text_safe(out, *text ? text : "(range without text)", *text ? strlen(text) : 20);
 		break;
 	case HOTSPOT_KINDS:
@@ -74,7 +78,8 @@ static uint32_t config_value(const struct report *r, uint32_t config, int column
 	return (uint32_t)trace_value(r->trace, TABLE_kernel_config, column, config, NULL);
 }
 
-static void add_size(struct strbuf *out, const struct report *r, uint32_t config, const int columns[3])
+static void add_size(struct strbuf *out, const struct report *r, uint32_t config,
+		     const int columns[3])
 {
 	uint32_t x = config_value(r, config, columns[0]), y = config_value(r, config, columns[1]),
 		 z = config_value(r, config, columns[2]);
@@ -106,14 +111,16 @@ static void add_occupancy(struct strbuf *out, const struct report *r, const stru
 {
 	struct occupancy o;
 
-	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) < 0 || !o.blocks)
+	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) < 0 ||
+	    !o.blocks)
 		return;
-	strbuf_addf(out, "%u%% %s", o.max_warps ? (100 * o.warps + o.max_warps / 2) / o.max_warps : 0,
+	strbuf_addf(out, "%u%% %s",
+		    o.max_warps ? (100 * o.warps + o.max_warps / 2) / o.max_warps : 0,
 		    occupancy_limiter_name(o.limiter));
 }
 
-static void add_figures(struct text_table *t, const struct duration_stats *s, uint64_t untimed, uint64_t total_ns,
-			bool wide)
+static void add_figures(struct text_table *t, const struct duration_stats *s, uint64_t untimed,
+			uint64_t total_ns, bool wide)
 {
 	cell_percent(t, s->total_ns, total_ns);
 	if (!s->count) {
@@ -135,7 +142,8 @@ static void add_figures(struct text_table *t, const struct duration_stats *s, ui
 }
 
 /* What does not fit beside the name: below it. */
-static void add_detail(struct text_table *t, const struct report_view *v, const struct hotspot *h, bool has_config)
+static void add_detail(struct text_table *t, const struct report_view *v, const struct hotspot *h,
+		       bool has_config)
 {
 	const struct report *r = v->report;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, occupancy = STRBUF_INIT;
@@ -156,11 +164,13 @@ static void add_detail(struct text_table *t, const struct report_view *v, const 
 	text_table_note(t, v->width < NARROW ? 1 : 6, strbuf_text(&line));
 }
 
-static void add_hotspot(struct text_table *t, const struct report_view *v, const struct hotspot *h, bool wide)
+static void add_hotspot(struct text_table *t, const struct report_view *v, const struct hotspot *h,
+			bool wide)
 {
 	const struct report *r = v->report;
 	bool has_config = r->hotspots.by == HOTSPOT_KERNEL || r->hotspots.by == HOTSPOT_CONFIG;
-	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, config = STRBUF_INIT, occupancy = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, config = STRBUF_INIT,
+				       occupancy = STRBUF_INIT;
 
 	add_figures(t, &h->time, h->untimed, r->hotspots.total_ns, wide);
 	report_hotspot_name(r, h, v->full_names, &name);
@@ -180,22 +190,25 @@ static void add_hotspot(struct text_table *t, const struct report_view *v, const
 void report_print_hotspots(const struct report_view *v)
 {
 	static const struct text_column narrow_columns[] = {
-		RIGHT("share"), RIGHT("total"), RIGHT("count"), RIGHT("mean"), RIGHT("median"), RIGHT("p99"),
-		FLEXIBLE("name"),
+		RIGHT("share"),  RIGHT("total"), RIGHT("count"),   RIGHT("mean"),
+		RIGHT("median"), RIGHT("p99"),   FLEXIBLE("name"),
 	};
 	static const struct text_column wide_columns[] = {
-		RIGHT("share"), RIGHT("total"), RIGHT("count"), RIGHT("mean"), RIGHT("median"), RIGHT("p99"), RIGHT("min"), RIGHT("max"),
-		LEFT("(grid)x(block)"), LEFT("occupancy"),
-		FLEXIBLE("name"),
+		RIGHT("share"),         RIGHT("total"),    RIGHT("count"),   RIGHT("mean"),
+		RIGHT("median"),        RIGHT("p99"),      RIGHT("min"),     RIGHT("max"),
+		LEFT("(grid)x(block)"), LEFT("occupancy"), FLEXIBLE("name"),
 	};
 	static const char *const titles[HOTSPOT_KINDS] = {
-		[HOTSPOT_KERNEL] = "kernels",	       [HOTSPOT_CONFIG] = "kernels by configuration",
-		[HOTSPOT_STREAM] = "kernels by stream", [HOTSPOT_DEVICE] = "kernels by GPU",
+		[HOTSPOT_KERNEL] = "kernels",
+		[HOTSPOT_CONFIG] = "kernels by configuration",
+		[HOTSPOT_STREAM] = "kernels by stream",
+		[HOTSPOT_DEVICE] = "kernels by GPU",
 		[HOTSPOT_THREAD] = "kernels by launching thread",
 		[HOTSPOT_NVTX] = "kernels by innermost NVTX range",
 	};
 	const struct hotspots *h = &v->report->hotspots;
-	struct text_table narrow = TEXT_TABLE_INIT(narrow_columns), wide = TEXT_TABLE_INIT(wide_columns);
+	struct text_table narrow = TEXT_TABLE_INIT(narrow_columns),
+			  wide = TEXT_TABLE_INIT(wide_columns);
 	struct text_table *t = v->width >= WIDE ? &wide : &narrow;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
@@ -242,9 +255,10 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 		text_table_addf(t, "set %s",
 				enum_name(TABLE_memset, COLUMN_memset_memory_kind, g->destination));
 	else
-		text_table_addf(t, "%s  %s -> %s", enum_name(TABLE_memcpy, COLUMN_memcpy_kind, g->kind),
-				enum_name(TABLE_memcpy, COLUMN_memcpy_source_kind, g->source),
-				enum_name(TABLE_memcpy, COLUMN_memcpy_destination_kind, g->destination));
+		text_table_addf(
+			t, "%s  %s -> %s", enum_name(TABLE_memcpy, COLUMN_memcpy_kind, g->kind),
+			enum_name(TABLE_memcpy, COLUMN_memcpy_source_kind, g->source),
+			enum_name(TABLE_memcpy, COLUMN_memcpy_destination_kind, g->destination));
 	cell_count(t, g->count);
 	cell_bytes(t, g->bytes);
 	cell_bytes(t, g->bytes / g->count);
@@ -257,8 +271,8 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 void report_print_copies(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("kind"), RIGHT("count"), RIGHT("bytes"), RIGHT("each"), RIGHT("time"),
-		RIGHT("achieved"), RIGHT("async"),
+		FLEXIBLE("kind"), RIGHT("count"),    RIGHT("bytes"), RIGHT("each"),
+		RIGHT("time"),    RIGHT("achieved"), RIGHT("async"),
 	};
 	const struct copies *c = &v->report->copies;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -275,8 +289,8 @@ void report_print_copies(const struct report_view *v)
 void report_print_syncs(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("call"), LEFT("thread"), RIGHT("count"), RIGHT("time"),
-		RIGHT("of the time"), RIGHT("mean"), RIGHT("longest"),
+		FLEXIBLE("call"),     LEFT("thread"), RIGHT("count"),   RIGHT("time"),
+		RIGHT("of the time"), RIGHT("mean"),  RIGHT("longest"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -299,7 +313,8 @@ void report_print_syncs(const struct report_view *v)
 		cell_duration(&t, g->max_ns);
 	}
 	if (text_table_rows(&t)) {
-		report_title(v, "synchronizing and copying calls", "time that threads spent in them");
+		report_title(v, "synchronizing and copying calls",
+			     "time that threads spent in them");
 		text_table_print(&t, 2, v->width, v->color, v->out);
 	}
 	text_table_release(&t);
@@ -331,12 +346,13 @@ static void add_remark(struct strbuf *line, uint64_t count, const char *text)
 void report_print_launches(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE(""), RIGHT("count"), RIGHT("mean"), RIGHT("median"), RIGHT("p99"), RIGHT("longest"),
-		RIGHT("total"),
+		FLEXIBLE(""), RIGHT("count"),   RIGHT("mean"),  RIGHT("median"),
+		RIGHT("p99"), RIGHT("longest"), RIGHT("total"),
 	};
 	const struct report *r = v->report;
 	const struct launches *l = &r->launches;
-	uint64_t calls = l->kernel_calls.count + l->graph_calls.count, window = r->end_ns - r->start_ns;
+	uint64_t calls = l->kernel_calls.count + l->graph_calls.count,
+		 window = r->end_ns - r->start_ns;
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
@@ -360,8 +376,8 @@ void report_print_launches(const struct report_view *v)
 void report_print_graphs(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("graph"), RIGHT("launches"), RIGHT("nodes each"), RIGHT("replay median"), RIGHT("p99"),
-		RIGHT("total"), RIGHT("sum of nodes"),
+		FLEXIBLE("graph"), RIGHT("launches"), RIGHT("nodes each"),   RIGHT("replay median"),
+		RIGHT("p99"),      RIGHT("total"),    RIGHT("sum of nodes"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -390,8 +406,8 @@ void report_print_graphs(const struct report_view *v)
 void report_print_memory(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("memory"), RIGHT("allocations"), RIGHT("allocated"), RIGHT("peak"),
-		RIGHT("left at the end"), RIGHT("bytes left"),
+		FLEXIBLE("memory"), RIGHT("allocations"),     RIGHT("allocated"),
+		RIGHT("peak"),      RIGHT("left at the end"), RIGHT("bytes left"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -402,8 +418,8 @@ void report_print_memory(const struct report_view *v)
 		const struct memory_group *g = &r->memory.items[i];
 
 		text_table_addf(&t, "%s, device %u of %u",
-				enum_name(TABLE_allocation, COLUMN_allocation_kind, g->kind), g->device,
-				trace_process(r->trace, g->process)->pid);
+				enum_name(TABLE_allocation, COLUMN_allocation_kind, g->kind),
+				g->device, trace_process(r->trace, g->process)->pid);
 		cell_count(&t, g->allocations);
 		cell_bytes(&t, g->allocated_bytes);
 		cell_bytes(&t, g->peak_bytes);

@@ -7,7 +7,7 @@
 #include "base/human.h"
 #include "cli/ui.h"
 
-#define LABEL 10	/* columns of the labels of lines that are no tables */
+#define LABEL 10 /* columns of the labels of lines that are no tables */
 
 void cell_duration(struct text_table *t, uint64_t ns)
 {
@@ -64,7 +64,8 @@ void report_title(const struct report_view *v, const char *title, const char *re
 }
 
 /* "label     text", folded, the lines after the first one indented to the text. */
-static void labelled(const struct report_view *v, enum style style, const char *label, const char *text)
+static void labelled(const struct report_view *v, enum style style, const char *label,
+		     const char *text)
 {
 	struct strbuf folded = STRBUF_INIT;
 
@@ -72,7 +73,8 @@ static void labelled(const struct report_view *v, enum style style, const char *
 	style_add(v->out, v->color, style, label);
 	for (size_t i = strlen(label); i < LABEL; i++)
 		strbuf_addc(v->out, ' ');
-	strbuf_adds(v->out, strlen(strbuf_text(&folded)) > LABEL ? strbuf_text(&folded) + LABEL : "\n");
+	strbuf_adds(v->out,
+		    strlen(strbuf_text(&folded)) > LABEL ? strbuf_text(&folded) + LABEL : "\n");
 	v->out->failed |= folded.failed;
 	strbuf_release(&folded);
 }
@@ -80,7 +82,8 @@ static void labelled(const struct report_view *v, enum style style, const char *
 /* "2026-01-01 00:00:00 UTC" of a CLOCK_MONOTONIC time. */
 static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *out)
 {
-	time_t seconds = (time_t)(((int64_t)time_ns + trace_realtime_offset_ns(r->trace)) / (int64_t)NS_PER_S);
+	time_t seconds = (time_t)(((int64_t)time_ns + trace_realtime_offset_ns(r->trace)) /
+				  (int64_t)NS_PER_S);
 	char text[64];
 	struct tm tm;
 
@@ -167,10 +170,12 @@ static void print_verdict(const struct report_view *v)
 }
 
 /* A bar of at most `columns` for part of whole; nothing when bars are off. */
-static void cell_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole, unsigned columns)
+static void cell_bar(struct text_table *t, const struct report_view *v, uint64_t part,
+		     uint64_t whole, unsigned columns)
 {
 	_cleanup_strbuf_ struct strbuf bar = STRBUF_INIT;
-	uint64_t eighths = whole ? (uint64_t)((unsigned __int128)MIN(part, whole) * columns * 8 / whole) : 0;
+	uint64_t eighths =
+		whole ? (uint64_t)((unsigned __int128)MIN(part, whole) * columns * 8 / whole) : 0;
 
 	for (; v->bars && eighths >= 8; eighths -= 8)
 		strbuf_adds(&bar, "\u2588");
@@ -213,7 +218,8 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 static void print_gpus(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("GPU"), LEFT(""), RIGHT("busy"), RIGHT("union"), RIGHT("sum"), RIGHT("kernels"), RIGHT("copies"),
+		FLEXIBLE("GPU"), LEFT(""),         RIGHT("busy"),   RIGHT("union"),
+		RIGHT("sum"),    RIGHT("kernels"), RIGHT("copies"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -257,7 +263,7 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_UNKNOWN] = "unknown: launch not recorded",
 };
 
-static const char *const size_texts[IDLE_SIZES] = { "< 1 us", "< 10 us",  "< 100 us", "< 1 ms",
+static const char *const size_texts[IDLE_SIZES] = { "< 1 us",  "< 10 us",  "< 100 us", "< 1 ms",
 						    "< 10 ms", "< 100 ms", ">= 100 ms" };
 
 /* Causes, longest first. */
@@ -279,8 +285,8 @@ static size_t sort_causes(const struct gpu_idle *g, int *causes)
 }
 
 /* Cells of a cause, or empty ones. */
-static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g, int cause,
-		      uint64_t window)
+static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g,
+		      int cause, uint64_t window)
 {
 	text_table_add(t, cause_texts[cause]);
 	cell_bar(t, v, g->cause_ns[cause], g->total_ns, 10);
@@ -299,11 +305,19 @@ static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size, u
 static void print_idle(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("launching thread was"), LEFT(""), RIGHT("time"), RIGHT("share"), LEFT(""),
-		LEFT("gaps"), RIGHT("count"), RIGHT("time"), RIGHT("share"),
+		FLEXIBLE("launching thread was"),
+		LEFT(""),
+		RIGHT("time"),
+		RIGHT("share"),
+		LEFT(""),
+		LEFT("gaps"),
+		RIGHT("count"),
+		RIGHT("time"),
+		RIGHT("share"),
 	};
 	const struct report *r = v->report;
-	const struct gpu_idle *g = r->verdict.kind == VERDICT_NO_WORK ? NULL : &r->idle.gpus[r->verdict.gpu];
+	const struct gpu_idle *g =
+		r->verdict.kind == VERDICT_NO_WORK ? NULL : &r->idle.gpus[r->verdict.gpu];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	uint64_t window = r->end_ns - r->start_ns;
@@ -350,7 +364,8 @@ static void print_losses(const struct report_view *v)
 			human_count(&line, l->count);
 		else
 			strbuf_adds(&line, "an unknown number of");
-		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "", loss_reason_text(l->reason));
+		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "",
+			    loss_reason_text(l->reason));
 		if (*l->detail) {
 			strbuf_adds(&line, " (");
 			text_safe(&line, l->detail, strlen(l->detail));
@@ -361,13 +376,15 @@ static void print_losses(const struct report_view *v)
 	if (c->loss_count > v->top) {
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-		strbuf_addf(&line, "and %zu kinds more: see `pitot info`", c->loss_count - (size_t)v->top);
+		strbuf_addf(&line, "and %zu kinds more: see `pitot info`",
+			    c->loss_count - (size_t)v->top);
 		labelled(v, STYLE_RED, "", strbuf_text(&line));
 	}
 }
 
 /* "callback 12.3 ms (1,002,000 times 12 ns)" */
-static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind kind, const char *text)
+static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind kind,
+		     const char *text)
 {
 	const struct cost_sum *sum = &c->kinds[kind];
 
@@ -409,7 +426,8 @@ static void print_cost(const struct report_view *v)
 		human_duration(&line, c->overhead_ns);
 		strbuf_adds(&line, " of its own");
 	}
-	labelled(v, STYLE_NONE, "cost", line.length ? strbuf_text(&line) : "not measured in this recording");
+	labelled(v, STYLE_NONE, "cost",
+		 line.length ? strbuf_text(&line) : "not measured in this recording");
 }
 
 static void print_untimed(const struct report_view *v)

@@ -1,4 +1,7 @@
-/* report_text.h: the report as a person reads it: about one screen, the most important things first. */
+/*
+ * report_text.h: the report as a person reads it: about one screen, the most important things
+ * first.
+ */
 #ifndef PITOT_CLI_REPORT_TEXT_H
 #define PITOT_CLI_REPORT_TEXT_H
 
@@ -11,12 +14,12 @@
 
 struct report_view {
 	const struct report *report;
-	const char *path;	/* of the recording */
-	unsigned width;		/* columns to fill, within the limits above */
+	const char *path; /* of the recording */
+	unsigned width; /* columns to fill, within the limits above */
 	bool color;
-	bool bars;		/* draw bars: on a terminal only */
-	bool full_names;	/* kernel names with parameters and template arguments */
-	uint64_t top;		/* rows of each table */
+	bool bars; /* draw bars: on a terminal only */
+	bool full_names; /* kernel names with parameters and template arguments */
+	uint64_t top; /* rows of each table */
 	struct strbuf *out;
 };
 
@@ -42,6 +45,7 @@ void cell_percent(struct text_table *t, uint64_t part, uint64_t whole);
 void cell_safe(struct text_table *t, const char *text);
 
 /* Text of the group of a hotspot: kernel name, "stream 7", "python (4711)"; safe for a terminal. */
-void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names, struct strbuf *out);
+void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names,
+			 struct strbuf *out);
 
 #endif

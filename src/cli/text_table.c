@@ -5,9 +5,9 @@
 
 #include "cli/ui.h"
 
-#define GAP 2		/* blanks between columns */
-#define CUT ".."	/* where a cell was cut */
-#define FLEXIBLE_MIN 12	/* columns that a cut cell keeps at least */
+#define GAP 2 /* blanks between columns */
+#define CUT ".." /* where a cell was cut */
+#define FLEXIBLE_MIN 12 /* columns that a cut cell keeps at least */
 
 /* A cell that starts with this byte is the note of a row; the next byte is its column. */
 #define NOTE '\001'
@@ -89,7 +89,8 @@ static const char *cell(const struct text_table *t, size_t row, size_t column)
 static void measure(const struct text_table *t, size_t *widths)
 {
 	for (size_t c = 0; c < t->column_count && !t->headless; c++)
-		widths[c] = MAX(widths[c], text_columns(t->columns[c].head, strlen(t->columns[c].head)));
+		widths[c] = MAX(widths[c],
+				text_columns(t->columns[c].head, strlen(t->columns[c].head)));
 	for (size_t row = 0; row < text_table_rows(t); row++) {
 		if (cell(t, row, 0)[0] == NOTE)
 			continue;
@@ -114,8 +115,9 @@ static void fit(const struct text_table *t, unsigned indent, unsigned width, siz
 	over = total - width;
 	for (size_t c = 0; c < t->column_count; c++)
 		if (t->columns[c].flexible)
-			widths[c] = widths[c] > over + FLEXIBLE_MIN ? widths[c] - over
-								    : MIN(widths[c], (size_t)FLEXIBLE_MIN);
+			widths[c] = widths[c] > over + FLEXIBLE_MIN
+					    ? widths[c] - over
+					    : MIN(widths[c], (size_t)FLEXIBLE_MIN);
 }
 
 static void blanks(struct strbuf *out, size_t count)
@@ -155,7 +157,8 @@ static void print_text(struct strbuf *out, const char *text, size_t width)
 	strbuf_adds(out, CUT);
 }
 
-static void print_cell(struct strbuf *out, const struct text_column *column, const char *text, size_t width, bool last)
+static void print_cell(struct strbuf *out, const struct text_column *column, const char *text,
+		       size_t width, bool last)
 {
 	size_t used = MIN(text_columns(text, strlen(text)), width);
 
@@ -170,8 +173,8 @@ static void print_cell(struct strbuf *out, const struct text_column *column, con
 		blanks(out, GAP);
 }
 
-static void print_note(const struct text_table *t, const char *note, const size_t *widths, unsigned indent,
-		       unsigned width, bool color, struct strbuf *out)
+static void print_note(const struct text_table *t, const char *note, const size_t *widths,
+		       unsigned indent, unsigned width, bool color, struct strbuf *out)
 {
 	size_t column = MIN((size_t)(unsigned char)note[1], t->column_count - 1), start = indent;
 
@@ -192,7 +195,8 @@ static void end_line(struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out)
+void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color,
+		      struct strbuf *out)
 {
 	size_t *widths = t->widths ? t->widths : calloc(t->column_count, sizeof(*widths));
 
@@ -207,7 +211,8 @@ void text_table_print(struct text_table *t, unsigned indent, unsigned width, boo
 		blanks(out, indent);
 		strbuf_adds(out, style_begin(color, STYLE_DIM));
 		for (size_t c = 0; c < t->column_count; c++)
-			print_cell(out, &t->columns[c], t->columns[c].head, widths[c], c == t->column_count - 1);
+			print_cell(out, &t->columns[c], t->columns[c].head, widths[c],
+				   c == t->column_count - 1);
 		strbuf_adds(out, style_begin(color, STYLE_NONE));
 		end_line(out);
 	}
@@ -218,19 +223,25 @@ void text_table_print(struct text_table *t, unsigned indent, unsigned width, boo
 		}
 		blanks(out, indent);
 		for (size_t c = 0; c < t->column_count; c++)
-			print_cell(out, &t->columns[c], cell(t, row, c), widths[c], c == t->column_count - 1);
+			print_cell(out, &t->columns[c], cell(t, row, c), widths[c],
+				   c == t->column_count - 1);
 		end_line(out);
 	}
 }
 
 /*
- * Length of the well-formed UTF-8 character at text and its code point; 0 if there is none (RFC 3629: no overlong forms,
- * no surrogates, nothing above U+10FFFF).
+ * Length of the well-formed UTF-8 character at text and its code point; 0 if there is none (RFC
+ * 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
  */
 static size_t decode(const unsigned char *text, size_t length, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : text[0] < 0xf5 ? 4 : 0;
+	size_t n = text[0] < 0x80   ? 1
+		   : text[0] < 0xc2 ? 0
+		   : text[0] < 0xe0 ? 2
+		   : text[0] < 0xf0 ? 3
+		   : text[0] < 0xf5 ? 4
+				    : 0;
 
 	if (!n || n > length)
 		return 0;
@@ -243,11 +254,15 @@ static size_t decode(const unsigned char *text, size_t length, uint32_t *code)
 	return *code < least[n] || (*code >= 0xd800 && *code < 0xe000) || *code > 0x10ffff ? 0 : n;
 }
 
-/* Marks that reorder, hide or break text: bidirectional controls, zero-width characters, separators, tags. */
+/*
+ * Marks that reorder, hide or break text: bidirectional controls, zero-width characters,
+ * separators, tags.
+ */
 static bool is_harmful(uint32_t code)
 {
-	return code == 0x61c || (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-	       (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xe0000 && code <= 0xe007f);
+	return code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
+	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
+	       code == 0xfeff || (code >= 0xe0000 && code <= 0xe007f);
 }
 
 void text_safe(struct strbuf *out, const char *text, size_t length)
@@ -260,7 +275,10 @@ void text_safe(struct strbuf *out, const char *text, size_t length)
 
 		if (!n || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
 			strbuf_addf(out, "\\x%02x", *p);
-			/* A C1 control is two bytes; the second one alone is no UTF-8, and escaped in its turn. */
+			/*
+			 * A C1 control is two bytes; the second one alone is no UTF-8, and escaped
+			 * in its turn.
+			 */
 			p++;
 			continue;
 		}

@@ -1,4 +1,7 @@
-/* text_table.h: rows of text printed as aligned columns; and text from outside made safe for a terminal. */
+/*
+ * text_table.h: rows of text printed as aligned columns; and text from outside made safe for a
+ * terminal.
+ */
 #ifndef PITOT_CLI_TEXT_TABLE_H
 #define PITOT_CLI_TEXT_TABLE_H
 
@@ -6,27 +9,42 @@
 #include "base/vec.h"
 
 struct text_column {
-	const char *head;	/* "" for none; a column without head and text takes no room */
-	bool left;		/* aligned to the left; else to the right */
-	bool flexible;		/* cut when the line would be too long; at most one */
+	const char *head; /* "" for none; a column without head and text takes no room */
+	bool left; /* aligned to the left; else to the right */
+	bool flexible; /* cut when the line would be too long; at most one */
 };
 
-#define RIGHT(head) { head, false, false }
-#define LEFT(head) { head, true, false }
-#define FLEXIBLE(head) { head, true, true }
+#define RIGHT(head)                                                                                \
+	{                                                                                          \
+		head, false, false                                                                 \
+	}
+#define LEFT(head)                                                                                 \
+	{                                                                                          \
+		head, true, false                                                                  \
+	}
+#define FLEXIBLE(head)                                                                             \
+	{                                                                                          \
+		head, true, true                                                                   \
+	}
 
-/* Cells are added one after the other, row by row. Failure to allocate shows when the table is printed. */
+/*
+ * Cells are added one after the other, row by row. Failure to allocate shows when the table is
+ * printed.
+ */
 struct text_table {
 	const struct text_column *columns;
 	size_t column_count;
-	struct strbuf text;		/* of all cells, each with a NUL */
-	VEC(size_t) cells;		/* offsets in text */
-	size_t *widths;			/* of the columns as printed so far; never shrink */
-	bool headless;			/* no line of heads */
+	struct strbuf text; /* of all cells, each with a NUL */
+	VEC(size_t) cells; /* offsets in text */
+	size_t *widths; /* of the columns as printed so far; never shrink */
+	bool headless; /* no line of heads */
 	bool failed;
 };
 
-#define TEXT_TABLE_INIT(table_columns) { .columns = (table_columns), .column_count = ARRAY_SIZE(table_columns) }
+#define TEXT_TABLE_INIT(table_columns)                                                             \
+	{                                                                                          \
+		.columns = (table_columns), .column_count = ARRAY_SIZE(table_columns)              \
+	}
 
 void text_table_release(struct text_table *t);
 /* One cell; the text is copied and must be safe (text_safe). */
@@ -40,12 +58,17 @@ void text_table_note(struct text_table *t, size_t column, const char *text);
 void text_table_clear(struct text_table *t);
 size_t text_table_rows(const struct text_table *t);
 
-/* Appends the table: lines of at most `width` columns, after `indent` blanks, two blanks between columns. */
-void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color, struct strbuf *out);
+/*
+ * Appends the table: lines of at most `width` columns, after `indent` blanks, two blanks between
+ * columns.
+ */
+void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color,
+		      struct strbuf *out);
 
 /*
- * Appends text so that it can do nothing to a terminal: control characters, bytes that are no UTF-8 and characters that
- * change the direction or the look of other text become \xNN or \u{NNNN}; a backslash stays as it is.
+ * Appends text so that it can do nothing to a terminal: control characters, bytes that are no UTF-8
+ * and characters that change the direction or the look of other text become \xNN or \u{NNNN}; a
+ * backslash stays as it is.
  */
 void text_safe(struct strbuf *out, const char *text, size_t length);
 

@@ -39,7 +39,8 @@ static int find_column(const struct table_schema *table, const char *name)
 	char with_unit[64];
 
 	for (size_t i = 0; i < 2 && column < 0; i++) {
-		int length = snprintf(with_unit, sizeof(with_unit), "%s_%s", name, i ? "bytes" : "ns");
+		int length =
+			snprintf(with_unit, sizeof(with_unit), "%s_%s", name, i ? "bytes" : "ns");
 
 		if (length > 0 && (size_t)length < sizeof(with_unit))
 			column = schema_column_by_name(table, with_unit);
@@ -49,20 +50,23 @@ static int find_column(const struct table_schema *table, const char *name)
 
 static bool resolve_duration(const struct table_schema *table, struct view_column *c)
 {
-	c->kind = VIEW_DURATION;
+	*c = (struct view_column){ .kind = VIEW_DURATION };
 	c->column = schema_column_by_name(table, "start_ns");
 	c->end_column = schema_column_by_name(table, "end_ns");
 	return c->column >= 0 && c->end_column >= 0;
 }
 
-static bool resolve_referred(const struct table_schema *table, int column, const char *name, struct view_column *c)
+static bool resolve_referred(const struct table_schema *table, int column, const char *name,
+			     struct view_column *c)
 {
 	const struct table_schema *other = column >= 0 ? referred(&table->columns[column]) : NULL;
 	int sub = other ? find_column(other, name) : -1;
 
 	if (sub < 0)
 		return false;
-	*c = (struct view_column){ .kind = VIEW_REFERRED, .column = column, .sub_column = sub,
+	*c = (struct view_column){ .kind = VIEW_REFERRED,
+				   .column = column,
+				   .sub_column = sub,
 				   .schema = &other->columns[sub] };
 	return true;
 }
@@ -72,6 +76,9 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 	const char *dot = strchr(name, '.');
 	int column = find_column(table, name);
 
+	/* What refers to something with a name is shown by that name. */
+	if (resolve_referred(table, column, "name", c))
+		return true;
 	*c = (struct view_column){ .kind = VIEW_STORED, .column = column };
 	if (column >= 0) {
 		c->schema = &table->columns[column];
@@ -83,7 +90,7 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 		memcpy(first, name, (size_t)(dot - name));
 		return resolve_referred(table, find_column(table, first), dot + 1, c);
 	}
-	if (!strcmp(name, "duration"))
+	if (!strcmp(name, "duration") || !strcmp(name, "duration_ns"))
 		return resolve_duration(table, c);
 	if (!strcmp(name, "pid")) {
 		c->kind = VIEW_PID;
@@ -95,7 +102,8 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 	return false;
 }
 
-int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v, struct error *e)
+int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
+		     struct error *e)
 {
 	const char *names[64 + 3], *nearest;
 	struct view_column column;
@@ -110,10 +118,10 @@ int view_columns_add(const struct view_table *t, const char *name, struct view_c
 	names[count] = NULL;
 	nearest = options_nearest(name, names);
 	if (nearest)
-		return error_set(e, E_USAGE, "table %s has no column '%s', did you mean '%s'?", t->schema->name, name,
-				 nearest);
-	return error_set(e, E_USAGE, "table %s has no column '%s': `pitot schema %s` lists them", t->schema->name, name,
-			 t->schema->name);
+		return error_set(e, E_USAGE, "table %s has no column '%s', did you mean '%s'?",
+				 t->schema->name, name, nearest);
+	return error_set(e, E_USAGE, "table %s has no column '%s': `pitot schema %s` lists them",
+			 t->schema->name, name, t->schema->name);
 }
 
 int view_columns_default(const struct view_table *t, struct view_columns *v)
@@ -122,17 +130,15 @@ int view_columns_default(const struct view_table *t, struct view_columns *v)
 	struct view_column c;
 	int r = 0;
 
-	if (trace_process_count(t->trace) > 1)
+	if (trace_process_count(t->trace) > 1 && schema_column_by_name(table, "pid") < 0)
 		r = add(v, (struct view_column){ .kind = VIEW_PID }, "pid");
 	for (int i = 0; i < table->column_count && r >= 0; i++) {
 		const char *name = table->columns[i].name;
 
-		if (!resolve_referred(table, i, "name", &c))
-			c = (struct view_column){ .kind = VIEW_STORED, .column = i, .schema = &table->columns[i] };
-		r = add(v, c, name);
+		if (resolve(table, name, &c))
+			r = add(v, c, name);
 		if (r >= 0 && !strcmp(name, "end_ns") && resolve_duration(table, &c))
-			r = add(v, (struct view_column){ VIEW_DURATION, c.column, c.end_column, 0, NULL, NULL },
-				"duration");
+			r = add(v, c, "duration_ns");
 	}
 	return r;
 }
@@ -151,7 +157,8 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 		if (c->kind == VIEW_DURATION)
 			own |= UINT64_C(1) << c->end_column;
 		if (c->kind == VIEW_REFERRED)
-			referred_columns[t->schema->columns[c->column].ref] |= UINT64_C(1) << c->sub_column;
+			referred_columns[t->schema->columns[c->column].ref] |= UINT64_C(1)
+									       << c->sub_column;
 	}
 	/* The rows of processes are known once any column is loaded. */
 	if (own || trace_rows(t->trace, t->schema->id))
@@ -185,8 +192,9 @@ struct view_value view_value(const struct view_table *t, const struct view_colum
 	case VIEW_REFERRED:
 		v.number = trace_value(t->trace, id, c->column, row, &v.missing);
 		if (!v.missing)
-			v.number = trace_value(t->trace, (enum table_id)t->schema->columns[c->column].ref, c->sub_column,
-					       v.number, &v.missing);
+			v.number = trace_value(t->trace,
+					       (enum table_id)t->schema->columns[c->column].ref,
+					       c->sub_column, v.number, &v.missing);
 		break;
 	}
 	return v;
@@ -205,7 +213,8 @@ bool view_is_duration(const struct view_column *c)
 
 bool view_is_text(const struct view_column *c)
 {
-	return c->schema && (c->schema->type == COLUMN_TYPE_STRING || c->schema->type == COLUMN_TYPE_BYTES);
+	return c->schema &&
+	       (c->schema->type == COLUMN_TYPE_STRING || c->schema->type == COLUMN_TYPE_BYTES);
 }
 
 bool view_is_kernel_name(const struct view_table *t, const struct view_column *c)
@@ -220,7 +229,8 @@ bool view_is_kernel_name(const struct view_table *t, const struct view_column *c
 	return c->schema && id == TABLE_kernel_config && column == COLUMN_kernel_config_name;
 }
 
-static void add_string(const struct view_table *t, const struct view_column *c, uint32_t id, struct strbuf *out)
+static void add_string(const struct view_table *t, const struct view_column *c, uint32_t id,
+		       struct strbuf *out)
 {
 	struct strbuf name = STRBUF_INIT;
 
@@ -241,11 +251,12 @@ static void add_time(uint64_t time_ns, uint64_t origin_ns, struct strbuf *out)
 {
 	uint64_t ns = time_ns < origin_ns ? origin_ns - time_ns : time_ns - origin_ns;
 
-	strbuf_addf(out, "%s%llu.%09llu", time_ns < origin_ns ? "-" : "", (unsigned long long)(ns / NS_PER_S),
-		    (unsigned long long)(ns % NS_PER_S));
+	strbuf_addf(out, "%s%llu.%09llu", time_ns < origin_ns ? "-" : "",
+		    (unsigned long long)(ns / NS_PER_S), (unsigned long long)(ns % NS_PER_S));
 }
 
-void view_text(const struct view_table *t, const struct view_column *c, uint64_t row, struct strbuf *out)
+void view_text(const struct view_table *t, const struct view_column *c, uint64_t row,
+	       struct strbuf *out)
 {
 	struct view_value v = view_value(t, c, row);
 	const char *name;
@@ -280,7 +291,8 @@ void view_text(const struct view_table *t, const struct view_column *c, uint64_t
 	}
 }
 
-void view_json(const struct view_table *t, const struct view_column *c, uint64_t row, struct json *j)
+void view_json(const struct view_table *t, const struct view_column *c, uint64_t row,
+	       struct json *j)
 {
 	struct view_value v = view_value(t, c, row);
 	enum column_type type = c->schema ? c->schema->type : COLUMN_TYPE_U64;
@@ -296,7 +308,8 @@ void view_json(const struct view_table *t, const struct view_column *c, uint64_t
 		break;
 	case COLUMN_TYPE_STRING:
 	case COLUMN_TYPE_BYTES:
-		json_bytes(j, trace_string(t->trace, (uint32_t)v.number), trace_string_length(t->trace, (uint32_t)v.number));
+		json_bytes(j, trace_string(t->trace, (uint32_t)v.number),
+			   trace_string_length(t->trace, (uint32_t)v.number));
 		break;
 	case COLUMN_TYPE_ENUM:
 		name = schema_value_name(c->schema, v.number);

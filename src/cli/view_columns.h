@@ -1,6 +1,6 @@
 /*
- * view_columns.h: the columns that `pitot view` shows and tests: those of the table, values of the rows that REF columns
- * refer to ("config.grid_x"), and derived ones ("duration", "pid").
+ * view_columns.h: the columns that `pitot view` shows and tests: those of the table, values of the
+ * rows that REF columns refer to ("config.grid_x"), and derived ones ("duration", "pid").
  */
 #ifndef PITOT_CLI_VIEW_COLUMNS_H
 #define PITOT_CLI_VIEW_COLUMNS_H
@@ -10,19 +10,19 @@
 #include "trace/trace.h"
 
 enum view_kind {
-	VIEW_STORED,	/* a column of the table */
-	VIEW_REFERRED,	/* a column of the row that a REF column refers to */
-	VIEW_DURATION,	/* end_ns - start_ns */
-	VIEW_PID,	/* process of the row */
+	VIEW_STORED, /* a column of the table */
+	VIEW_REFERRED, /* a column of the row that a REF column refers to */
+	VIEW_DURATION, /* end_ns - start_ns */
+	VIEW_PID, /* process of the row */
 };
 
 struct view_column {
 	enum view_kind kind;
-	int column;			/* in the table; VIEW_DURATION: of start_ns */
-	int end_column;			/* VIEW_DURATION: of end_ns */
-	int sub_column;			/* VIEW_REFERRED: in the table referred to */
-	const struct column_schema *schema;	/* of the value; NULL for derived ones */
-	char *label;			/* as it was asked for, or the column's name */
+	int column; /* in the table; VIEW_DURATION: of start_ns */
+	int end_column; /* VIEW_DURATION: of end_ns */
+	int sub_column; /* VIEW_REFERRED: in the table referred to */
+	const struct column_schema *schema; /* of the value; NULL for derived ones */
+	char *label; /* as it was asked for, or the column's name */
 };
 
 struct view_columns {
@@ -31,38 +31,45 @@ struct view_columns {
 
 struct view_value {
 	bool missing;
-	uint64_t number;		/* strings: their id */
+	uint64_t number; /* strings: their id */
 };
 
 /* What a view works on. */
 struct view_table {
 	struct trace *trace;
 	const struct table_schema *schema;
-	uint64_t origin_ns;		/* times are shown from here */
-	bool full_names;		/* kernel names with all parameters */
+	uint64_t origin_ns; /* times are shown from here */
+	bool full_names; /* kernel names with all parameters */
 };
 
 void view_columns_release(struct view_columns *v);
-/* All columns of the table; those that refer to a row with a name show the name. 0 or -ENOMEM. */
+/* All columns of the table, and duration; pid when there are several processes. 0 or -ENOMEM. */
 int view_columns_default(const struct view_table *t, struct view_columns *v) MUST_USE;
 /*
- * Adds a column by name: "stream"; "start" for start_ns or start_bytes; "config.grid_x"; "name" for the name of what the
- * table refers to; "duration"; "pid". E_USAGE, with the nearest name, when there is none.
+ * Adds a column by name: "stream"; "start" for start_ns; "config.grid_x"; "config" or "name" for
+ * the name of what config refers to; "duration"; "pid". E_USAGE, with the nearest name, when there
+ * is none.
  */
-int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v, struct error *e) MUST_USE;
+int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
+		     struct error *e) MUST_USE;
 
 /* Loads what the columns need. 0 or a negative code. */
-int view_columns_load(const struct view_table *t, const struct view_columns *v, struct error *e) MUST_USE;
+int view_columns_load(const struct view_table *t, const struct view_columns *v,
+		      struct error *e) MUST_USE;
 
 struct view_value view_value(const struct view_table *t, const struct view_column *c, uint64_t row);
-/* For people: seconds from the start, names of enums, texts; safe for a terminal; "-" when missing. */
-void view_text(const struct view_table *t, const struct view_column *c, uint64_t row, struct strbuf *out);
+/*
+ * For people: seconds from the start, names of enums, texts; safe for a terminal; "-" when missing.
+ */
+void view_text(const struct view_table *t, const struct view_column *c, uint64_t row,
+	       struct strbuf *out);
 /* For scripts: integers, names of enums, texts; null when missing. */
-void view_json(const struct view_table *t, const struct view_column *c, uint64_t row, struct json *j);
+void view_json(const struct view_table *t, const struct view_column *c, uint64_t row,
+	       struct json *j);
 
 /* Kind of the value, for conditions. */
-bool view_is_time(const struct view_column *c);		/* a moment */
-bool view_is_duration(const struct view_column *c);	/* nanoseconds */
+bool view_is_time(const struct view_column *c); /* a moment */
+bool view_is_duration(const struct view_column *c); /* nanoseconds */
 bool view_is_text(const struct view_column *c);
 bool view_is_kernel_name(const struct view_table *t, const struct view_column *c);
 

@@ -22,7 +22,7 @@ static bool parse_operator(const char *text, enum where_operator *op, size_t *le
 		enum where_operator op;
 	} operators[] = {
 		{ "!=", WHERE_UNEQUAL }, { ">=", WHERE_AT_LEAST }, { "<=", WHERE_AT_MOST },
-		{ "=", WHERE_EQUAL },	 { ">", WHERE_GREATER },   { "<", WHERE_LESS },
+		{ "=", WHERE_EQUAL },    { ">", WHERE_GREATER },   { "<", WHERE_LESS },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(operators); i++) {
@@ -37,10 +37,12 @@ static bool parse_operator(const char *text, enum where_operator *op, size_t *le
 
 static bool is_signed(const struct view_column *c)
 {
-	return c->schema && (c->schema->type == COLUMN_TYPE_I32 || c->schema->type == COLUMN_TYPE_I64);
+	return c->schema &&
+	       (c->schema->type == COLUMN_TYPE_I32 || c->schema->type == COLUMN_TYPE_I64);
 }
 
-static int parse_enum(const struct column_schema *column, const char *text, uint64_t *number, struct error *e)
+static int parse_enum(const struct column_schema *column, const char *text, uint64_t *number,
+		      struct error *e)
 {
 	const char *names[256 + 1], *nearest;
 
@@ -81,44 +83,55 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 	else
 		r = parse_u64(digits, &condition->number);
 	if (r < 0)
-		return error_set(e, E_USAGE, "'%s' is no value of column %s: give %s", text, c->label,
-				 view_is_time(c) || view_is_duration(c) ? "a time such as 1.5s or 20us" : "a number");
-	if (view_is_time(c) && __builtin_add_overflow(condition->number, t->origin_ns, &condition->number))
+		return error_set(
+			e, E_USAGE, "'%s' is no value of column %s: give %s", text, c->label,
+			view_is_time(c) || view_is_duration(c) ? "a time such as 1.5s or 20us"
+							       : "a number");
+	if (view_is_time(c) &&
+	    __builtin_add_overflow(condition->number, t->origin_ns, &condition->number))
 		condition->number = UINT64_MAX;
 	if (digits != text)
 		condition->number = 0 - condition->number;
 	return 0;
 }
 
-int view_where_add(const struct view_table *t, const char *text, struct view_where *w, struct error *e)
+int view_where_add(const struct view_table *t, const char *text, struct view_where *w,
+		   struct error *e)
 {
 	struct view_condition condition = { .column = w->columns.items.count };
 	size_t name_length = strcspn(text, "=<>!"), length;
 	char name[72];
 	int r;
 
-	if (!name_length || name_length >= sizeof(name) || !parse_operator(text + name_length, &condition.op, &length))
-		return error_set(e, E_USAGE, "'%s' is no condition: write COLUMN=VALUE (or != < <= > >=)", text);
+	if (!name_length || name_length >= sizeof(name) ||
+	    !parse_operator(text + name_length, &condition.op, &length))
+		return error_set(e, E_USAGE,
+				 "'%s' is no condition: write COLUMN=VALUE (or != < <= > >=)",
+				 text);
 	memcpy(name, text, name_length);
 	name[name_length] = '\0';
 	r = view_columns_add(t, name, &w->columns, e);
 	if (r >= 0)
-		r = parse_value(t, &w->columns.items.data[condition.column], text + name_length + length, &condition, e);
+		r = parse_value(t, &w->columns.items.data[condition.column],
+				text + name_length + length, &condition, e);
 	if (r >= 0 && (condition.text || condition.missing) && condition.op > WHERE_UNEQUAL)
-		r = error_set(e, E_USAGE, "'%s': texts and missing values can only be compared with = and !=", text);
+		r = error_set(
+			e, E_USAGE,
+			"'%s': texts and missing values can only be compared with = and !=", text);
 	if (r >= 0 && vec_push(&w->conditions, condition) < 0)
 		r = error_set(e, -ENOMEM, "out of memory");
 	return r < 0 ? r : 0;
 }
 
-int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns, struct view_where *w,
-		    struct error *e)
+int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns,
+		    struct view_where *w, struct error *e)
 {
 	struct view_condition condition = { .column = w->columns.items.count, .op = op };
 	int r;
 
 	if (t->schema->time_column < 0)
-		return error_set(e, E_USAGE, "table %s has no times for --since and --until", t->schema->name);
+		return error_set(e, E_USAGE, "table %s has no times for --since and --until",
+				 t->schema->name);
 	if (__builtin_add_overflow(ns, t->origin_ns, &condition.number))
 		condition.number = UINT64_MAX;
 	r = view_columns_add(t, t->schema->columns[t->schema->time_column].name, &w->columns, e);
@@ -143,8 +156,8 @@ int view_where_prepare(const struct view_table *t, struct view_where *w)
 }
 
 /* Each text is only compared once. */
-static bool text_holds(const struct view_table *t, const struct view_column *column, const struct view_condition *c,
-		       uint32_t id)
+static bool text_holds(const struct view_table *t, const struct view_column *column,
+		       const struct view_condition *c, uint32_t id)
 {
 	uint8_t *state = &c->matches[MIN(id, c->match_count)];
 
@@ -161,7 +174,8 @@ static bool text_holds(const struct view_table *t, const struct view_column *col
 static bool number_holds(const struct view_condition *c, uint64_t value, bool is_negative)
 {
 	/* Shifted by 2^63, signed numbers compare as unsigned ones. */
-	uint64_t shift = is_negative ? UINT64_C(1) << 63 : 0, a = value + shift, b = c->number + shift;
+	uint64_t shift = is_negative ? UINT64_C(1) << 63 : 0, a = value + shift,
+		 b = c->number + shift;
 
 	switch (c->op) {
 	case WHERE_EQUAL:

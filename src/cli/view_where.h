@@ -1,35 +1,46 @@
 /*
- * view_where.h: the conditions of `pitot view --where`: COLUMN OPERATOR VALUE without blanks between them, such as
- * stream=7, start>=1.5s, duration>20us, bytes<64K, kind!=HtoD, name=*gemm*, end=- (missing).
+ * view_where.h: the conditions of `pitot view --where`: COLUMN OPERATOR VALUE without blanks
+ * between them, such as stream=7, start>=1.5s, duration>20us, bytes<64K, kind!=HtoD, name=*gemm*,
+ * end=- (missing).
  */
 #ifndef PITOT_CLI_VIEW_WHERE_H
 #define PITOT_CLI_VIEW_WHERE_H
 
 #include "cli/view_columns.h"
 
-enum where_operator { WHERE_EQUAL, WHERE_UNEQUAL, WHERE_LESS, WHERE_AT_MOST, WHERE_GREATER, WHERE_AT_LEAST };
+enum where_operator {
+	WHERE_EQUAL,
+	WHERE_UNEQUAL,
+	WHERE_LESS,
+	WHERE_AT_MOST,
+	WHERE_GREATER,
+	WHERE_AT_LEAST
+};
 
 struct view_condition {
-	size_t column;			/* item of `columns` in struct view_where */
+	size_t column; /* item of `columns` in struct view_where */
 	enum where_operator op;
-	bool missing;			/* the value is "-" */
-	uint64_t number;		/* signed values: as int64_t */
-	const char *text;		/* glob, for texts */
-	uint8_t *matches;		/* texts: per string id 0 not tried, 1 no, 2 yes */
+	bool missing; /* the value is "-" */
+	uint64_t number; /* signed values: as int64_t */
+	const char *text; /* glob, for texts */
+	uint8_t *matches; /* texts: per string id 0 not tried, 1 no, 2 yes */
 	uint32_t match_count;
 };
 
 struct view_where {
 	struct view_columns columns;
-	VEC(struct view_condition) conditions;	/* all must hold */
+	VEC(struct view_condition) conditions; /* all must hold */
 };
 
 void view_where_release(struct view_where *w);
 /* E_USAGE when the text is no condition. The text must outlive w. */
-int view_where_add(const struct view_table *t, const char *text, struct view_where *w, struct error *e) MUST_USE;
-/* A moment in ns from the origin: for --since and --until. Does nothing for a table without a time. */
-int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns, struct view_where *w,
-		    struct error *e) MUST_USE;
+int view_where_add(const struct view_table *t, const char *text, struct view_where *w,
+		   struct error *e) MUST_USE;
+/*
+ * A moment in ns from the origin: for --since and --until. Does nothing for a table without a time.
+ */
+int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns,
+		    struct view_where *w, struct error *e) MUST_USE;
 /* After the columns have been loaded: makes ready. 0 or -ENOMEM. */
 int view_where_prepare(const struct view_table *t, struct view_where *w) MUST_USE;
 bool view_where_holds(const struct view_table *t, const struct view_where *w, uint64_t row);

@@ -43,7 +43,9 @@ static void a_small_recording_by_hand(void **state)
 static void work_without_times_is_counted_and_not_summed(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	struct row_kernel row = { .config = maker_config(m, "add", 4, 128), .context = 1, .stream = 7 };
+	struct row_kernel row = { .config = maker_config(m, "add", 4, 128),
+				  .context = 1,
+				  .stream = 7 };
 	struct analyzed a;
 
 	maker_kernel(m, row.config, 7, 1000, 2000, 1);
@@ -72,7 +74,8 @@ static void one_gpu_of_two_processes_is_one_gpu(void **state)
 	for (uint32_t pid = 100; pid < 102; pid++) {
 		struct maker *m = begin(*state, pid);
 
-		maker_kernel(m, maker_config(m, "add", 4, 128), 7, 1000 * (pid - 99), 1000 * (pid - 99) + 1500, 1);
+		maker_kernel(m, maker_config(m, "add", 4, 128), 7, 1000 * (pid - 99),
+			     1000 * (pid - 99) + 1500, 1);
 		maker_close(m, 9000);
 	}
 	analyze(&a, *state, EVERYTHING);
@@ -86,7 +89,9 @@ static void one_gpu_of_two_processes_is_one_gpu(void **state)
 static void a_graph_recorded_as_a_whole_is_work(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	struct row_graph_launch row = { .start_ns = 1000, .end_ns = 5000, .graph = 3, .context = 1, .stream = 7 };
+	struct row_graph_launch row = {
+		.start_ns = 1000, .end_ns = 5000, .graph = 3, .context = 1, .stream = 7
+	};
 	struct analyzed a;
 
 	writer_append(m->writer, TABLE_graph_launch, &row);
@@ -100,8 +105,8 @@ static void a_graph_recorded_as_a_whole_is_work(void **state)
 }
 
 /*
- * Against a naive model: for each nanosecond and GPU, what is running. Two processes, two GPUs, all kinds of work,
- * lengths of 0, starts at the same time, and a window.
+ * Against a naive model: for each nanosecond and GPU, what is running. Two processes, two GPUs, all
+ * kinds of work, lengths of 0, starts at the same time, and a window.
  */
 #define SPAN 600
 #define GPUS 2
@@ -114,8 +119,10 @@ struct model {
 
 static void add_work(struct maker *m, struct model *model, uint32_t process, uint64_t *seed)
 {
-	uint32_t gpu = (uint32_t)(random_u64(seed) % GPUS), stream = (uint32_t)(random_u64(seed) % STREAMS);
-	uint64_t start = 1 + random_u64(seed) % (SPAN - 80), end = start + random_u64(seed) % 60, kind = random_u64(seed) % 4;
+	uint32_t gpu = (uint32_t)(random_u64(seed) % GPUS),
+		 stream = (uint32_t)(random_u64(seed) % STREAMS);
+	uint64_t start = 1 + random_u64(seed) % (SPAN - 80), end = start + random_u64(seed) % 60,
+		 kind = random_u64(seed) % 4;
 
 	m->device = gpu;
 	m->context = gpu + 1;
@@ -131,14 +138,15 @@ static void add_work(struct maker *m, struct model *model, uint32_t process, uin
 	}
 }
 
-static void check_gpu(const struct model *model, int gpu, uint64_t since, uint64_t until, const struct gpu_busy *b,
-		      const struct gpu_idle *g, uint64_t window)
+static void check_gpu(const struct model *model, int gpu, uint64_t since, uint64_t until,
+		      const struct gpu_busy *b, const struct gpu_idle *g, uint64_t window)
 {
 	struct gpu_busy expected = { 0 };
 	uint64_t gaps = 0, causes = 0;
 
 	for (uint64_t t = since; t < MIN(until, (uint64_t)SPAN); t++) {
-		unsigned pieces = (unsigned)model->compute[gpu][t] + model->copies[gpu][t], streams = 0;
+		unsigned pieces = (unsigned)model->compute[gpu][t] + model->copies[gpu][t],
+			 streams = 0;
 
 		for (int s = 0; s < 2 * STREAMS; s++)
 			streams += model->streams[gpu][s][t] > 0;
@@ -164,20 +172,24 @@ static void check_gpu(const struct model *model, int gpu, uint64_t since, uint64
 		gaps += g->gaps_ns[i];
 	assert_int_equal(causes, g->total_ns);
 	assert_int_equal(gaps + g->cause_ns[IDLE_BEFORE] + g->cause_ns[IDLE_AFTER], g->total_ns);
-	assert_int_equal(g->after_sync_ns + g->after_copy_ns + g->latency_ns + g->launching_ns + g->waiting_ns, gaps);
+	assert_int_equal(g->after_sync_ns + g->after_copy_ns + g->latency_ns + g->launching_ns +
+				 g->waiting_ns,
+			 gaps);
 }
 
 static void add_calls(struct maker *m, uint64_t *seed)
 {
-	static const enum maker_function functions[] = { MAKER_LAUNCH, MAKER_MEMCPY, MAKER_DEVICE_SYNCHRONIZE,
-							 MAKER_MALLOC };
+	static const enum maker_function functions[] = { MAKER_LAUNCH, MAKER_MEMCPY,
+							 MAKER_DEVICE_SYNCHRONIZE, MAKER_MALLOC };
 
 	for (uint32_t thread = 1; thread < 3; thread++)
-		for (uint64_t t = 1 + random_u64(seed) % 30; t < SPAN - 40; t += 1 + random_u64(seed) % 40) {
+		for (uint64_t t = 1 + random_u64(seed) % 30; t < SPAN - 40;
+		     t += 1 + random_u64(seed) % 40) {
 			uint64_t end = t + random_u64(seed) % 30;
 
 			/* Correlations as in add_work: the start of some piece of work. */
-			maker_call(m, functions[random_u64(seed) % 4], thread, t, end, 1 + random_u64(seed) % SPAN);
+			maker_call(m, functions[random_u64(seed) % 4], thread, t, end,
+				   1 + random_u64(seed) % SPAN);
 			t = end;
 		}
 }
@@ -215,8 +227,8 @@ static void any_recording_agrees_with_a_naive_model(void **state)
 		analyze(&a, folder, options);
 		assert_int_equal(a.report.busy.count, GPUS);
 		for (int gpu = 0; gpu < GPUS; gpu++)
-			check_gpu(&model, gpu, since, until, &a.report.busy.gpus[gpu], &a.report.idle.gpus[gpu],
-				  a.report.end_ns - a.report.start_ns);
+			check_gpu(&model, gpu, since, until, &a.report.busy.gpus[gpu],
+				  &a.report.idle.gpus[gpu], a.report.end_ns - a.report.start_ns);
 		analyzed_release(&a);
 	}
 }

@@ -6,8 +6,12 @@
 static void copies_are_grouped_by_kinds(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	struct row_memcpy untimed = { .bytes = 1000, .kind = copy_kind_HtoD, .source_kind = memory_kind_pinned,
-				      .destination_kind = memory_kind_device, .context = 1, .stream = 7 };
+	struct row_memcpy untimed = { .bytes = 1000,
+				      .kind = copy_kind_HtoD,
+				      .source_kind = memory_kind_pinned,
+				      .destination_kind = memory_kind_device,
+				      .context = 1,
+				      .stream = 7 };
 	struct analyzed a;
 	const struct copies *c = &a.report.copies;
 

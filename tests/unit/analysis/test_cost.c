@@ -4,7 +4,12 @@
 
 static void costs_are_summed(void **state)
 {
-	struct row_cost write = { .start_ns = 0, .end_ns = 10, .kind = cost_kind_write, .count = 1, .total_ns = 5, .bytes = 100 };
+	struct row_cost write = { .start_ns = 0,
+				  .end_ns = 10,
+				  .kind = cost_kind_write,
+				  .count = 1,
+				  .total_ns = 5,
+				  .bytes = 100 };
 	struct analyzed a;
 	const struct cost *c = &a.report.cost;
 

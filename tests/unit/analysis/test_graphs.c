@@ -9,7 +9,10 @@ static void replays_by_hand(void **state)
 	struct analyzed a;
 	const struct graphs *g = &a.report.graphs;
 
-	/* Graph 5 three times with two nodes, the second replay overlapping the third; graph 6 once. */
+	/*
+	 * Graph 5 three times with two nodes, the second replay overlapping the third; graph 6
+	 * once.
+	 */
 	maker_graph_kernel(m, k, 7, 1000, 1100, 1, 5, 1);
 	maker_graph_kernel(m, k, 7, 1200, 1300, 1, 5, 2);
 	maker_graph_kernel(m, k, 7, 2000, 2100, 2, 5, 1);

@@ -6,8 +6,14 @@
 
 static uint32_t config_with(struct maker *m, const char *name, uint32_t grid, uint32_t registers)
 {
-	struct row_kernel_config row = { .name = maker_string(m, name), .grid_x = grid, .grid_y = 1, .grid_z = 1,
-					 .block_x = 64,	.block_y = 1, .block_z = 1, .registers = registers };
+	struct row_kernel_config row = { .name = maker_string(m, name),
+					 .grid_x = grid,
+					 .grid_y = 1,
+					 .grid_z = 1,
+					 .block_x = 64,
+					 .block_y = 1,
+					 .block_z = 1,
+					 .registers = registers };
 
 	return writer_kernel_config(m->writer, &row);
 }
@@ -15,7 +21,8 @@ static uint32_t config_with(struct maker *m, const char *name, uint32_t grid, ui
 static void kernels_are_grouped_by_name(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	uint32_t small = config_with(m, "add", 1, 16), large = config_with(m, "add", 8, 16), other = maker_config(m, "mul", 2, 32);
+	uint32_t small = config_with(m, "add", 1, 16), large = config_with(m, "add", 8, 16),
+		 other = maker_config(m, "mul", 2, 32);
 	struct analyzed a;
 	const struct hotspots *h = &a.report.hotspots;
 
@@ -36,7 +43,9 @@ static void kernels_are_grouped_by_name(void **state)
 	assert_int_equal(h->items[1].time.min_ns, 10);
 	assert_int_equal(h->items[1].time.max_ns, 100);
 	assert_int_equal(h->items[1].config_count, 7);
-	assert_int_equal(trace_value(a.trace, TABLE_kernel_config, COLUMN_kernel_config_grid_x, h->items[1].config, NULL), 8);
+	assert_int_equal(trace_value(a.trace, TABLE_kernel_config, COLUMN_kernel_config_grid_x,
+				     h->items[1].config, NULL),
+			 8);
 	analyzed_release(&a);
 }
 
@@ -60,26 +69,34 @@ static void equal_names_of_two_processes_are_one_group(void **state)
 	analyzed_release(&a);
 }
 
-/* Kernels in two processes, on streams, by threads, in ranges, some of them in no group that has a name. */
+/*
+ * Kernels in two processes, on streams, by threads, in ranges, some of them in no group that has a
+ * name.
+ */
 static void make_variety(const char *folder)
 {
 	uint64_t seed = 3;
 
 	for (uint32_t pid = 100; pid < 102; pid++) {
 		struct maker *m = begin(folder, pid);
-		uint32_t configs[3] = { maker_config(m, "a", 1, 32), maker_config(m, "b", 1, 32), maker_config(m, "a", 2, 32) };
+		uint32_t configs[3] = { maker_config(m, "a", 1, 32), maker_config(m, "b", 1, 32),
+					maker_config(m, "a", 2, 32) };
 
 		for (uint64_t i = 1; i < 200; i++) {
-			uint64_t start = 1000 * i + random_u64(&seed) % 500, end = start + random_u64(&seed) % 900;
+			uint64_t start = 1000 * i + random_u64(&seed) % 500,
+				 end = start + random_u64(&seed) % 900;
 			uint32_t thread = 10 + (uint32_t)(random_u64(&seed) % 3);
 
 			if (i % 10 == 1)
-				maker_nvtx(m, nvtx_kind_push, 10, i % 20 == 1 ? "outer" : "inner", 1000 * i - 900);
+				maker_nvtx(m, nvtx_kind_push, 10, i % 20 == 1 ? "outer" : "inner",
+					   1000 * i - 900);
 			if (i % 20 == 19)
 				maker_nvtx(m, nvtx_kind_pop, 10, NULL, 1000 * i - 850);
 			if (i % 5)
-				maker_call(m, MAKER_LAUNCH, thread, 1000 * i - 800, 1000 * i - 700, i);
-			maker_kernel(m, configs[random_u64(&seed) % 3], (uint32_t)(7 + i % 4), start, end, i);
+				maker_call(m, MAKER_LAUNCH, thread, 1000 * i - 800, 1000 * i - 700,
+					   i);
+			maker_kernel(m, configs[random_u64(&seed) % 3], (uint32_t)(7 + i % 4),
+				     start, end, i);
 		}
 		maker_close(m, 300000);
 	}
@@ -94,18 +111,22 @@ static void every_grouping_sums_to_all_kernels(void **state)
 		struct analyzed a;
 		uint64_t sum = 0, count = 0;
 
-		analyze(&a, *state, (struct report_options){ .filter = FILTER_ALL, .by = (enum hotspot_by)by });
+		analyze(&a, *state,
+			(struct report_options){ .filter = FILTER_ALL, .by = (enum hotspot_by)by });
 		for (size_t i = 0; i < a.report.hotspots.count; i++) {
 			const struct hotspot *h = &a.report.hotspots.items[i];
 
 			sum += h->time.total_ns;
 			count += h->time.count + h->untimed;
-			assert_true(h->time.min_ns <= h->time.median_ns && h->time.median_ns <= h->time.p99_ns &&
+			assert_true(h->time.min_ns <= h->time.median_ns &&
+				    h->time.median_ns <= h->time.p99_ns &&
 				    h->time.p99_ns <= h->time.max_ns);
 		}
 		if (!total) {
-			const uint64_t *starts = trace_u64(a.trace, TABLE_kernel, COLUMN_kernel_start_ns);
-			const uint64_t *ends = trace_u64(a.trace, TABLE_kernel, COLUMN_kernel_end_ns);
+			const uint64_t *starts =
+				trace_u64(a.trace, TABLE_kernel, COLUMN_kernel_start_ns);
+			const uint64_t *ends =
+				trace_u64(a.trace, TABLE_kernel, COLUMN_kernel_end_ns);
 
 			for (uint64_t row = 0; row < trace_rows(a.trace, TABLE_kernel); row++)
 				total += ends[row] - starts[row];
@@ -139,7 +160,7 @@ static void ranges_and_threads_come_from_the_launch(void **state)
 	maker_nvtx(m, nvtx_kind_push, 10, "step", 1000);
 	maker_nvtx(m, nvtx_kind_push, 10, "forward", 1100);
 	maker_call(m, MAKER_LAUNCH, 10, 1200, 1300, 1);
-	maker_call(m, MAKER_LAUNCH, 11, 1200, 1300, 2);	/* another thread */
+	maker_call(m, MAKER_LAUNCH, 11, 1200, 1300, 2); /* another thread */
 	maker_nvtx(m, nvtx_kind_pop, 10, NULL, 1400);
 	maker_call(m, MAKER_LAUNCH, 10, 1500, 1600, 3);
 	maker_nvtx(m, nvtx_kind_pop, 10, NULL, 1700);
@@ -174,7 +195,8 @@ static uint64_t kernels_with(const char *folder, struct filter filter)
 static void filters_choose_rows(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	uint32_t gemm = maker_config(m, "_Z11sgemm_128x8Pf", 1, 32), add = maker_config(m, "add", 1, 32);
+	uint32_t gemm = maker_config(m, "_Z11sgemm_128x8Pf", 1, 32),
+		 add = maker_config(m, "add", 1, 32);
 	struct filter all = FILTER_ALL, f;
 
 	maker_nvtx(m, nvtx_kind_push, 10, "step 1", 100);

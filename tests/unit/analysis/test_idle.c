@@ -11,22 +11,22 @@ static void each_nanosecond_has_one_cause(void **state)
 	const struct gpu_idle *g;
 	uint64_t sum = 0;
 
-	maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1);		/* before: 1000 */
+	maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1); /* before: 1000 */
 	maker_kernel(m, k, 7, 10000, 11000, 1);
-	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 9600, 11200, 90);	/* sync: 200 */
-	maker_call(m, MAKER_LAUNCH, 101, 12000, 12400, 2);		/* host: 800, launch: 400 */
-	maker_kernel(m, k, 7, 13000, 14000, 2);				/* queued: 600 */
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 9600, 11200, 90); /* sync: 200 */
+	maker_call(m, MAKER_LAUNCH, 101, 12000, 12400, 2); /* host: 800, launch: 400 */
+	maker_kernel(m, k, 7, 13000, 14000, 2); /* queued: 600 */
 	maker_call(m, MAKER_LAUNCH, 101, 12500, 12700, 3);
-	maker_kernel(m, k, 7, 14500, 15000, 3);				/* queued: 500 */
-	maker_kernel(m, k, 7, 16000, 17000, 999);			/* unknown: 1000 */
-	maker_call(m, MAKER_MEMCPY, 101, 17100, 17600, 5);		/* host: 100, copy: 500 */
-	maker_memcpy(m, copy_kind_HtoD, 8, 7, 17700, 18000, 5);		/* queued: 100 */
-	maker_call(m, MAKER_MALLOC, 101, 20000, 23000, 91);		/* memory: 3000 */
-	maker_call(m, MAKER_LAUNCH, 101, 218000, 219000, 6);		/* host: 2000 + 195000, launch: 1000 */
-	maker_kernel(m, k, 7, 220000, 221000, 6);			/* queued: 1000 */
+	maker_kernel(m, k, 7, 14500, 15000, 3); /* queued: 500 */
+	maker_kernel(m, k, 7, 16000, 17000, 999); /* unknown: 1000 */
+	maker_call(m, MAKER_MEMCPY, 101, 17100, 17600, 5); /* host: 100, copy: 500 */
+	maker_memcpy(m, copy_kind_HtoD, 8, 7, 17700, 18000, 5); /* queued: 100 */
+	maker_call(m, MAKER_MALLOC, 101, 20000, 23000, 91); /* memory: 3000 */
+	maker_call(m, MAKER_LAUNCH, 101, 218000, 219000, 6); /* host: 2000 + 195000, launch: 1000 */
+	maker_kernel(m, k, 7, 220000, 221000, 6); /* queued: 1000 */
 	maker_call(m, MAKER_LAUNCH, 101, 219000, 219500, 7);
-	maker_kernel(m, k, 7, 240000, 241000, 7);			/* queued: 19000 */
-	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 220000, 243000, 92);	/* after: 2000 */
+	maker_kernel(m, k, 7, 240000, 241000, 7); /* queued: 19000 */
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 220000, 243000, 92); /* after: 2000 */
 	/* Another thread's calls are no excuse. */
 	maker_call(m, MAKER_LAUNCH, 102, 100000, 200000, 93);
 	maker_close(m, 250000);
@@ -52,7 +52,9 @@ static void each_nanosecond_has_one_cause(void **state)
 	assert_int_equal(g->gaps[3], 1);
 	assert_int_equal(g->longest_ns, 202000);
 	assert_int_equal(g->longest_start_ns, 18000);
-	/* The first gap began in the synchronization; the last one's work had waited for 20.5 us. */
+	/*
+	 * The first gap began in the synchronization; the last one's work had waited for 20.5 us.
+	 */
 	assert_int_equal(g->after_sync, 1);
 	assert_int_equal(g->after_sync_ns, 2000);
 	assert_int_equal(g->latency_ns, 19000);
@@ -79,7 +81,10 @@ static void nested_calls_count_once(void **state)
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
 	g = &a.report.idle.gpus[0];
-	/* 2000-2100 host, 2100-2900 copy, 2900-3000 host, 3000-3500 launch, 3500-4000 queued: the outer calls count. */
+	/*
+	 * 2000-2100 host, 2100-2900 copy, 2900-3000 host, 3000-3500 launch, 3500-4000 queued: the
+	 * outer calls count.
+	 */
 	assert_int_equal(g->cause_ns[IDLE_HOST], 200);
 	assert_int_equal(g->cause_ns[IDLE_COPY], 800);
 	assert_int_equal(g->cause_ns[IDLE_SYNC], 0);
@@ -115,9 +120,9 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	const struct gpu_idle *g;
 
 	maker_kernel(m, k, 7, 1000, 2000, 1);
-	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 2500, 2400, 9);	/* ends before it begins */
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 2500, 2400, 9); /* ends before it begins */
 	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 101, 2900, 5000, 8);
-	maker_call(m, MAKER_LAUNCH, 101, 6000, 6500, 2);		/* begins after its kernel */
+	maker_call(m, MAKER_LAUNCH, 101, 6000, 6500, 2); /* begins after its kernel */
 	maker_kernel(m, k, 7, 3000, 4000, 2);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);

@@ -15,13 +15,13 @@ static void launches_by_hand(void **state)
 	maker_call(m, MAKER_LAUNCH, 10, 4000, 4050, 4);
 	maker_call(m, MAKER_GRAPH_LAUNCH, 10, 5000, 5500, 5);
 	maker_call(m, MAKER_MEMCPY, 10, 6000, 6900, 6);
-	maker_kernel(m, k, 7, 1600, 1700, 1);			/* 500 after its call */
-	maker_kernel(m, k, 7, 2200, 2400, 2);			/* during it */
-	maker_kernel(m, k, 7, 2999, 3100, 3);			/* before it */
-	maker_kernel(m, k, 7, 4250, 4300, 4);			/* 200 */
-	maker_graph_kernel(m, k, 7, 5900, 6000, 5, 1, 1);	/* 400; the second node does not count */
+	maker_kernel(m, k, 7, 1600, 1700, 1); /* 500 after its call */
+	maker_kernel(m, k, 7, 2200, 2400, 2); /* during it */
+	maker_kernel(m, k, 7, 2999, 3100, 3); /* before it */
+	maker_kernel(m, k, 7, 4250, 4300, 4); /* 200 */
+	maker_graph_kernel(m, k, 7, 5900, 6000, 5, 1, 1); /* 400; the second node does not count */
 	maker_graph_kernel(m, k, 7, 6100, 6200, 5, 1, 2);
-	maker_kernel(m, k, 7, 8000, 8100, 77);			/* nobody launched it */
+	maker_kernel(m, k, 7, 8000, 8100, 77); /* nobody launched it */
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
 	assert_int_equal(l->kernel_calls.count, 4);
@@ -47,8 +47,12 @@ static void launches_by_hand(void **state)
 static void failed_launches_are_counted(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	struct row_api_call row = { .start_ns = 2000, .end_ns = 2100, .function = MAKER_LAUNCH, .thread = 10,
-				    .correlation = 2, .result = 700 };
+	struct row_api_call row = { .start_ns = 2000,
+				    .end_ns = 2100,
+				    .function = MAKER_LAUNCH,
+				    .thread = 10,
+				    .correlation = 2,
+				    .result = 700 };
 	struct analyzed a;
 
 	maker_call(m, MAKER_LAUNCH, 10, 1000, 1100, 1);

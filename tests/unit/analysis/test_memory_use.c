@@ -2,10 +2,14 @@
 
 #include "report_fixture.h"
 
-static void allocate(struct maker *m, enum memory_operation operation, uint64_t time_ns, uint64_t address, uint64_t bytes)
+static void allocate(struct maker *m, enum memory_operation operation, uint64_t time_ns,
+		     uint64_t address, uint64_t bytes)
 {
-	struct row_allocation row = { .time_ns = time_ns, .operation = (uint8_t)operation,
-				      .kind = memory_kind_device, .address = address, .bytes = bytes };
+	struct row_allocation row = { .time_ns = time_ns,
+				      .operation = (uint8_t)operation,
+				      .kind = memory_kind_device,
+				      .address = address,
+				      .bytes = bytes };
 
 	writer_append(m->writer, TABLE_allocation, &row);
 }
@@ -22,7 +26,8 @@ static void peak_and_rest(void **state)
 	allocate(m, memory_operation_release, 3000, 0x1000, 0);
 	allocate(m, memory_operation_allocation, 4000, 0x1000, 120);
 	allocate(m, memory_operation_release, 5000, 0x1000, 120);
-	allocate(m, memory_operation_release, 6000, 0x9000, 10);	/* allocated before recording began */
+	allocate(m, memory_operation_release, 6000, 0x9000,
+		 10); /* allocated before recording began */
 	maker_close(m, 9000);
 	analyze(&a, *state, options);
 	assert_int_equal(a.report.memory.count, 1);

@@ -15,7 +15,8 @@ static struct trace *open_trace(const char *folder)
 	return t;
 }
 
-static const struct nvtx_range *find(const struct trace *t, const struct nvtx_ranges *n, const char *text)
+static const struct nvtx_range *find(const struct trace *t, const struct nvtx_ranges *n,
+				     const char *text)
 {
 	for (size_t i = 0; i < n->count; i++)
 		if (!strcmp(trace_string(t, n->items[i].message), text))
@@ -24,10 +25,13 @@ static const struct nvtx_range *find(const struct trace *t, const struct nvtx_ra
 	return NULL;
 }
 
-static void event(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_t domain, uint64_t range,
-		  const char *text, uint64_t time_ns)
+static void event(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_t domain,
+		  uint64_t range, const char *text, uint64_t time_ns)
 {
-	struct row_nvtx row = { .time_ns = time_ns, .kind = (uint8_t)kind, .thread = thread, .domain = domain,
+	struct row_nvtx row = { .time_ns = time_ns,
+				.kind = (uint8_t)kind,
+				.thread = thread,
+				.domain = domain,
 				.range = range };
 
 	if (text)
@@ -48,17 +52,17 @@ static void ranges_nest_by_thread_and_domain(void **state)
 	struct trace *t;
 
 	event(m, nvtx_kind_push, 10, 0, 0, "a", 1000);
-	event(m, nvtx_kind_push, 10, 1, 0, "b", 1100);	/* another domain */
+	event(m, nvtx_kind_push, 10, 1, 0, "b", 1100); /* another domain */
 	event(m, nvtx_kind_push, 10, 0, 0, "c", 1200);
-	event(m, nvtx_kind_push, 11, 0, 0, "d", 1250);	/* another thread */
-	event(m, nvtx_kind_pop, 10, 1, 0, NULL, 1300);	/* ends b, in the middle */
+	event(m, nvtx_kind_push, 11, 0, 0, "d", 1250); /* another thread */
+	event(m, nvtx_kind_pop, 10, 1, 0, NULL, 1300); /* ends b, in the middle */
 	event(m, nvtx_kind_push, 10, 0, 0, "e", 1350);
-	event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1400);	/* e */
-	event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1500);	/* c */
-	event(m, nvtx_kind_pop, 10, 1, 0, NULL, 1550);	/* nothing open in domain 1 */
+	event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1400); /* e */
+	event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1500); /* c */
+	event(m, nvtx_kind_pop, 10, 1, 0, NULL, 1550); /* nothing open in domain 1 */
 	event(m, nvtx_kind_start, 10, 0, 5, "s", 1600);
-	event(m, nvtx_kind_end, 11, 0, 5, NULL, 1700);	/* by another thread */
-	event(m, nvtx_kind_end, 11, 0, 5, NULL, 1800);	/* twice */
+	event(m, nvtx_kind_end, 11, 0, 5, NULL, 1700); /* by another thread */
+	event(m, nvtx_kind_end, 11, 0, 5, NULL, 1800); /* twice */
 	event(m, nvtx_kind_mark, 10, 0, 0, "mark", 1900);
 	maker_call(m, MAKER_LAUNCH, 10, 1220, 1230, 1);
 	maker_call(m, MAKER_LAUNCH, 10, 1320, 1330, 2);

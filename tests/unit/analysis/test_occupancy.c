@@ -26,12 +26,23 @@ static void known_kernels(void **state)
 		{ { .block_threads = 32, .registers = 16 }, 32, 32, OCCUPANCY_BLOCKS },
 		{ { .block_threads = 128, .registers = 255 }, 2, 8, OCCUPANCY_REGISTERS },
 		{ { .block_threads = 256, .registers = 40 }, 6, 48, OCCUPANCY_REGISTERS },
-		{ { .block_threads = 384, .registers = 168, .shared_bytes = 232448 }, 1, 12, OCCUPANCY_REGISTERS },
-		{ { .block_threads = 128, .registers = 64, .shared_bytes = 100 * 1024 }, 2, 8, OCCUPANCY_SHARED },
+		{ { .block_threads = 384, .registers = 168, .shared_bytes = 232448 },
+		  1,
+		  12,
+		  OCCUPANCY_REGISTERS },
+		{ { .block_threads = 128, .registers = 64, .shared_bytes = 100 * 1024 },
+		  2,
+		  8,
+		  OCCUPANCY_SHARED },
 		{ { .block_threads = 100, .registers = 0 }, 16, 64, OCCUPANCY_WARPS },
 		{ { .block_threads = 1024, .registers = 128 }, 0, 0, OCCUPANCY_REGISTERS },
 		/* The driver had set the multiprocessor to 32 KiB of shared memory. */
-		{ { .block_threads = 64, .registers = 16, .shared_bytes = 3072, .configured_shared_bytes = 32768 }, 8, 16,
+		{ { .block_threads = 64,
+		    .registers = 16,
+		    .shared_bytes = 3072,
+		    .configured_shared_bytes = 32768 },
+		  8,
+		  16,
 		  OCCUPANCY_SHARED },
 	};
 
@@ -49,7 +60,9 @@ static void known_kernels(void **state)
 
 static void waves_are_blocks_over_places(void **state)
 {
-	struct occupancy_kernel k = { .block_threads = 256, .registers = 32, .grid_blocks = 8 * 132 + 528 };
+	struct occupancy_kernel k = { .block_threads = 256,
+				      .registers = 32,
+				      .grid_blocks = 8 * 132 + 528 };
 	struct occupancy o;
 
 	(void)state;
@@ -86,8 +99,11 @@ static void hostile_figures_do_no_harm(void **state)
 
 		for (size_t n = 0; n < ARRAY_SIZE(r); n++)
 			r[n] = random_u64(&seed) >> random_u64(&seed) % 64;
-		d = (struct occupancy_device){ (uint32_t)r[0], 0, (uint32_t)r[1], (uint32_t)r[2], (uint32_t)r[3],
-					       (uint32_t)r[4], (uint32_t)r[5], (uint32_t)r[6], (uint32_t)r[7] };
+		d = (struct occupancy_device){ (uint32_t)r[0], 0,
+					       (uint32_t)r[1], (uint32_t)r[2],
+					       (uint32_t)r[3], (uint32_t)r[4],
+					       (uint32_t)r[5], (uint32_t)r[6],
+					       (uint32_t)r[7] };
 		k = (struct occupancy_kernel){ r[7], (uint32_t)r[6], r[5], (uint32_t)r[4], r[3] };
 		if (occupancy_compute(&d, &k, &o) == 0)
 			assert_true(o.warps <= o.max_warps);
@@ -104,7 +120,9 @@ static void rows_are_read(void **state)
 	maker_kernel(m, config, 7, 1000, 2000, 1);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(occupancy_of_rows(a.trace, a.report.gpus.items[0].row, a.report.hotspots.items[0].config, &o), 0);
+	assert_int_equal(occupancy_of_rows(a.trace, a.report.gpus.items[0].row,
+					   a.report.hotspots.items[0].config, &o),
+			 0);
 	assert_int_equal(o.blocks, 8);
 	assert_int_equal(o.waves_milli, 250);
 	assert_int_equal(occupancy_of_rows(a.trace, TRACE_NO_ROW, 0, &o), E_UNSUPPORTED);

@@ -4,7 +4,10 @@
 
 #include "report_fixture.h"
 
-/* A thread that does `step` n times; each writes its calls and kernels and returns when the next one begins. */
+/*
+ * A thread that does `step` n times; each writes its calls and kernels and returns when the next
+ * one begins.
+ */
 typedef uint64_t step_function(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n);
 
 static void check(const char *folder, step_function *step, enum verdict_kind expected)
@@ -22,7 +25,8 @@ static void check(const char *folder, step_function *step, enum verdict_kind exp
 	assert_string_equal(verdict_name(a.report.verdict.kind), verdict_name(expected));
 	verdict_sentence(&a.report.verdict, &text);
 	assert_false(text.failed);
-	assert_non_null(strstr(strbuf_text(&text), expected == VERDICT_NO_WORK ? "nothing" : "GPU 0 works"));
+	assert_non_null(strstr(strbuf_text(&text),
+			       expected == VERDICT_NO_WORK ? "nothing" : "GPU 0 works"));
 	strbuf_release(&text);
 	analyzed_release(&a);
 }
@@ -53,7 +57,9 @@ static void launch_bound(void **state)
 	check(*state, one_by_one, VERDICT_LAUNCH);
 }
 
-/* So short that the next launch has always returned before the kernel ends; the GPU still starves. */
+/*
+ * So short that the next launch has always returned before the kernel ends; the GPU still starves.
+ */
 static uint64_t tiny_kernels(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
 {
 	maker_call(m, MAKER_LAUNCH, 10, now, now + 2400, n);
@@ -135,9 +141,14 @@ static void no_work(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(gpu_bound),	   folder_test(launch_bound), folder_test(launch_bound_with_launches_in_flight),
-		folder_test(copy_bound),   folder_test(sync_bound),   folder_test(latency_bound),
-		folder_test(host_bound),   folder_test(no_work),
+		folder_test(gpu_bound),
+		folder_test(launch_bound),
+		folder_test(launch_bound_with_launches_in_flight),
+		folder_test(copy_bound),
+		folder_test(sync_bound),
+		folder_test(latency_bound),
+		folder_test(host_bound),
+		folder_test(no_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,78 @@
+"""pitot info and pitot schema."""
+import json
+import subprocess
+
+import pytest
+
+from test_report import check_golden
+
+
+@pytest.fixture(scope="module")
+def varied(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("info") / "varied.pitot"
+    subprocess.run([build / "tests/cli/make-varied-recording", path], check=True)
+    return path
+
+
+def without_sizes(info):
+    """Bytes depend on the compressor's version."""
+    info = json.loads(json.dumps(info))
+    info.pop("bytes"), info.pop("recording")
+    for table in info["tables"].values():
+        table.pop("bytes")
+    return info
+
+
+def test_golden(pitot, varied):
+    info = pitot("info", varied, "--json", json_output=True)
+    check_golden("info-varied.json", json.dumps(without_sizes(info), indent=2) + "\n")
+    assert info["bytes"] == sum(file.stat().st_size for file in varied.iterdir())
+
+
+def test_text_says_the_same(pitot, varied):
+    text = pitot("info", varied).stdout
+    info = pitot("info", varied, "--json", json_output=True)
+    for name, table in info["tables"].items():
+        assert any(line.split()[:2] == [name, f"{table['rows']:,}"] for line in text.splitlines()), name
+    for process in info["processes"]:
+        assert process["command"] in text
+    for section in ("processes", "devices", "tables", "clocks", "loss"):
+        assert f"\n{section}\n" in text
+    assert "ring_full" in text
+
+
+def test_verify(pitot, varied, tmp_path):
+    assert pitot("info", varied, "--verify", "--json", json_output=True)["damaged_blocks"] == 0
+    copy = tmp_path / "damaged.pitot"
+    copy.mkdir()
+    for file in varied.iterdir():
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 0x10
+        (copy / file.name).write_bytes(data)
+    result = pitot("info", copy, "--verify", status=1)
+    assert "damaged" in result.stderr
+    assert pitot("info", copy, "--json", json_output=True)["loss"]
+
+
+def test_wrong_operands(pitot, varied):
+    assert "one recording" in pitot("info", varied, "another", status=2).stderr
+
+
+def test_schema_lists_every_table(pitot, varied):
+    tables = pitot("schema", "--json", json_output=True)["tables"]
+    text = pitot("schema").stdout
+    for table in tables:
+        assert f"\n{table['name']} " in text
+        page = pitot("schema", table["name"]).stdout
+        for column in table["columns"]:
+            assert f"\n{column['name']} " in page and column["meaning"] in page
+    rows = pitot("info", varied, "--json", json_output=True)["tables"]
+    assert set(rows) <= {table["name"] for table in tables}
+
+
+def test_schema_of_one_table(pitot):
+    kernel, = pitot("schema", "kernel", "--json", json_output=True)["tables"]
+    start, config = kernel["columns"][0], kernel["columns"][2]
+    assert (start["name"], start["type"], start["unit"], start["may_be_missing"]) == ("start_ns", "time", "ns", True)
+    assert config["refers_to"] == "kernel_config"
+    assert "did you mean 'kernel'" in pitot("schema", "kernle", status=2).stderr

@@ -1,0 +1,147 @@
+"""pitot view: rows as tables and as JSON, conditions, columns, limits."""
+import json
+import subprocess
+
+import pytest
+
+from test_report import check_golden
+
+
+@pytest.fixture(scope="module")
+def folder(build, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("view")
+    subprocess.run([build / "tests/cli/make-varied-recording", folder / "varied.pitot"], check=True)
+    subprocess.run([build / "tests/support/make-recording", folder / "train.pitot", "--kernels", "3000", "--seed", "1"],
+                   check=True)
+    return folder
+
+
+@pytest.fixture
+def rows(pitot, folder):
+    """Rows of a table as dictionaries."""
+    def read(recording, table, *options):
+        text = pitot("view", f"{recording}.pitot", table, "--json", *options, cwd=folder).stdout
+        return [json.loads(line) for line in text.splitlines()]
+    return read
+
+
+@pytest.mark.parametrize("table", ["kernel", "memcpy", "api_call", "nvtx", "synchronization", "process", "counter_sample"])
+def test_golden(pitot, folder, table):
+    check_golden(f"view-{table}.txt", pitot("view", "varied.pitot", table, cwd=folder).stdout)
+
+
+def test_golden_json(pitot, folder):
+    check_golden("view-kernel.json", pitot("view", "varied.pitot", "kernel", "--json", cwd=folder).stdout)
+
+
+def test_tables_are_listed(pitot, folder):
+    tables = pitot("view", "varied.pitot", "--json", cwd=folder, json_output=True)["tables"]
+    text = pitot("view", "varied.pitot", cwd=folder).stdout
+    for name, count in tables.items():
+        assert any(line.startswith(f"{name} ") for line in text.splitlines()) == (count > 0)
+
+
+def test_every_table_can_be_viewed(pitot, folder, rows):
+    tables = pitot("view", "varied.pitot", "--json", cwd=folder, json_output=True)["tables"]
+    for name, count in tables.items():
+        assert len(rows("varied", name)) == count
+        pitot("view", "varied.pitot", name, cwd=folder)
+
+
+def test_rows_are_ordered_by_time(rows):
+    starts = [row["start_ns"] for row in rows("train", "kernel")]
+    assert starts == sorted(starts)
+
+
+def test_limit(pitot, folder, rows):
+    result = pitot("view", "train.pitot", "kernel", cwd=folder)
+    assert len(result.stdout.splitlines()) == 51 and "2,950 rows more" in result.stderr
+    result = pitot("view", "train.pitot", "kernel", "--limit", "7", cwd=folder)
+    assert len(result.stdout.splitlines()) == 8
+    assert len(pitot("view", "train.pitot", "kernel", "--limit", "0", cwd=folder).stdout.splitlines()) == 3001
+    assert len(rows("train", "kernel")) == 3000
+    assert len(rows("train", "kernel", "-n", "12")) == 12
+
+
+@pytest.mark.parametrize("condition, holds", [
+    ("stream=7", lambda row: row["stream"] == 7),
+    ("stream!=8", lambda row: row["stream"] != 8),
+    ("duration>10us", lambda row: row["duration"] > 10000),
+    ("duration<=1.6us", lambda row: row["duration"] <= 1600),
+    ("start>=12ms", lambda row: row["start_ns"] >= 12000000),
+    ("start_ns<12ms", lambda row: row["start_ns"] < 12000000),
+    ("name=*gemm*", lambda row: "gemm" in row["config"]),
+    ("config=gemm", lambda row: "gemm" in row["config"]),
+    ("config.name!=gemm", lambda row: "gemm" not in row["config"]),
+    ("graph=-", lambda row: row["graph"] is None),
+    ("channel_type=compute", lambda row: row["channel_type"] == "compute"),
+    ("correlation<0x100", lambda row: row["correlation"] < 256),
+])
+def test_conditions(rows, condition, holds):
+    everything = rows("train", "kernel", "-c", "start_ns,duration,config.name,stream,graph,channel_type,correlation")
+    for row in everything:
+        row["config"] = row["config.name"]
+    chosen = rows("train", "kernel", "--where", condition,
+                  "-c", "start_ns,duration,config.name,stream,graph,channel_type,correlation")
+    expected = [row for row in everything if holds(row)]
+    assert [row["start_ns"] for row in chosen] == [row["start_ns"] for row in expected]
+    assert "gemm" in condition or expected
+
+
+def test_conditions_are_joined(rows):
+    chosen = rows("train", "kernel", "-w", "duration>5us", "-w", "duration<6us", "--since", "2ms", "--until", "9ms")
+    assert chosen
+    assert all(5000 < row["duration_ns"] < 6000 and 2000000 <= row["start_ns"] < 9000000 for row in chosen)
+
+
+def test_negative_values(rows):
+    assert [row["result"] for row in rows("varied", "api_call", "-w", "result<0")] == [-2]
+    assert [row["value"] for row in rows("varied", "counter_sample", "-w", "value=-5")] == [-5]
+
+
+def test_sizes_and_enums(rows):
+    assert [row["kind"] for row in rows("varied", "memcpy", "-w", "bytes>=1M")] == ["HtoD"]
+    assert [row["kind"] for row in rows("varied", "memcpy", "-w", "kind=PtoP")] == ["PtoP"]
+
+
+def test_chosen_columns(rows):
+    row = rows("varied", "kernel", "--columns", "start,duration,name,config.grid_x,pid", "-n", "1")[0]
+    assert list(row) == ["start", "duration", "name", "config.grid_x", "pid"]
+    assert row["name"] == "_Z5saxpyifPfS_" and row["config.grid_x"] == 128
+
+
+def test_hostile_names_reach_no_terminal(pitot, folder):
+    for table in ("kernel", "kernel_config", "string"):
+        for options in ([], ["--full-names"]):
+            result = pitot("view", "varied.pitot", table, *options, cwd=folder, text=False)
+            assert not any(byte < 32 and byte != 10 or byte == 127 for byte in result.stdout)
+            assert max(map(len, result.stdout.decode().splitlines())) < 2000
+
+
+def test_newest_recording_and_table_alone(pitot, folder, tmp_path):
+    copy = tmp_path / "only.pitot"
+    copy.mkdir()
+    for file in (folder / "varied.pitot").iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    result = pitot("view", "memset")
+    assert "only.pitot" in result.stderr
+    assert result.stdout == pitot("view", copy, "memset").stdout
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["kernel", "-w", "stream"], "no condition"),
+    (["kernel", "-w", "=7"], "no condition"),
+    (["kernel", "-w", "strem=7"], "did you mean 'stream'"),
+    (["kernel", "-w", "stream=seven"], "seven"),
+    (["kernel", "-w", "start=soon"], "1.5s"),
+    (["kernel", "-w", "name>a"], "="),
+    (["kernel", "-c", "start,,name"], "no column ''"),
+    (["kernel", "-c", "config.nothing"], "config.nothing"),
+    (["memcpy", "-w", "kind=HtoX"], "HtoD"),
+    (["device", "--since", "1s"], "no times"),
+    (["kernels"], "did you mean 'kernel'"),
+    (["kernel", "more"], "more"),
+])
+def test_wrong_usage(pitot, folder, arguments, words):
+    result = pitot("view", "varied.pitot", *arguments, cwd=folder, status=None)
+    assert result.returncode in (1, 2) and words in result.stderr and not result.stdout
