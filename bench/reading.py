@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""How fast a recording is read, reported and exported: bench/reading.py BUILD [MILLIONS OF KERNELS].
+
+Each command runs three times after a first one that fills the page cache; the median counts. The sizes that are asked
+for stand beside the figures.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROUNDS = 3
+
+
+def run(command):
+    """Wall time in seconds and peak resident memory in bytes."""
+    began = time.perf_counter()
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{command} failed")
+    return time.perf_counter() - began, usage.ru_maxrss * 1024
+
+
+def measure(command):
+    results = [run(command) for _ in range(ROUNDS + 1)]
+    return statistics.median(r[0] for r in results[1:]), max(r[1] for r in results)
+
+
+def line(name, figure, asked, good):
+    print(f"{name:<22}{figure:>24}   {asked:<26}{'' if good else '  missed'}")
+
+
+def main():
+    build = Path(sys.argv[1]).resolve()
+    millions = float(sys.argv[2]) if len(sys.argv) > 2 else 10
+    pitot = build / "pitot"
+    with tempfile.TemporaryDirectory(prefix="pitot-bench-") as folder:
+        folder = Path(folder)
+        recording = folder / "big.pitot"
+        maker = next(build.rglob("make-recording"))
+        subprocess.run([maker, "--kernels", str(int(millions * 1e6)), recording], check=True, stdout=subprocess.DEVNULL)
+        info = json.loads(subprocess.run([pitot, "info", "--json", recording], capture_output=True, check=True).stdout)
+        rows = sum(table["rows"] for table in info["tables"].values())
+        size = sum(file.stat().st_size for file in recording.iterdir())
+        print(f"{millions:g} million kernels, {rows / 1e6:.1f} million rows, {size / 1e6:.0f} MB, "
+              f"{size / (millions * 1e6):.1f} bytes a kernel with its launch")
+
+        wall, _ = measure([pitot, "info", recording])
+        line("info", f"{wall * 1e3:.0f} ms", "at most 50 ms", wall <= 0.05)
+        wall, memory = measure([pitot, "report", recording])
+        line("report", f"{wall:.2f} s", "at most 2 s", wall <= 2)
+        line("  memory", f"{memory / rows:.0f} bytes a row", "under 100 bytes a row", memory / rows < 100)
+        for name, file, least in (("export to Perfetto", "t.pftrace", 3e6), ("export to JSON", "t.json", 2e6)):
+            target = folder / file
+            result = subprocess.run([pitot, "export", "-q", "--json", "-o", target, recording], capture_output=True,
+                                    check=True)
+            events = json.loads(result.stdout)["events"]
+            wall, memory = measure([pitot, "export", "-q", "--force", "-o", target, recording])
+            line(name, f"{events / wall / 1e6:.2f} M events/s", f"at least {least / 1e6:.0f} M events/s",
+                 events / wall >= least)
+            line("  memory", f"{memory / rows:.0f} bytes a row", "under 100 bytes a row", memory / rows < 100)
+
+
+if __name__ == "__main__":
+    main()
