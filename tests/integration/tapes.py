@@ -340,6 +340,29 @@ class Recorder(Case):
             with self.subTest(how=how):
                 self.record("--exit", how, status=status, ASAN_OPTIONS=Leaving.SANITIZER)
 
+    def test_faults(self):
+        required = ["GetVersion", "GetTimestamp", "Subscribe", "EnableCallback", "ActivityRegisterCallbacks",
+                    "ActivityEnable", "ActivityFlushAll", "ActivityGetNextRecord", "ActivityGetNumDroppedRecords"]
+        optional = ["Subscribe_v2", "SetThreadIdType", "GetContextId", "GetStreamIdEx", "GetGraphId", "GetGraphNodeId",
+                    "ActivityEnableAllSyncRecords"]
+        scripts = [f"call cupti{name} returns {error}" for name in required + optional for error in (1, 15, 39, 999)]
+        scripts += [f"call cupti{name}#2 returns 999" for name in required]
+        scripts += [f"missing cupti{name}" for name in required + optional]
+        scripts += [f"call cu{name} returns 100" for name in ("DriverGetVersion", "DeviceGetCount", "DeviceGet",
+                                                              "DeviceGetName", "DeviceGetAttribute")]
+        scripts += [f"version {v}" for v in (18, 19, 22, 24, 26, 28, 130000, 130100, 130300, 0x7fffffff)]
+        scripts += ["zero-times every 2", "reverse-times every 2", "incomplete every 2", "bad-kind every 2",
+                    "null-name every 2", "hostile-names every 2", "huge-names 65536", "storm 20000-names",
+                    "drop-buffer 1", "shuffle-records", "shift-correlation 4294967000", "state fatal at 300",
+                    "step-realtime 5000ms at 600", "step-realtime -5000ms at 600", "delay cuptiActivityFlushAll 50ms"]
+        kinds_tape = [tape for tape in TAPES if tape.endswith("kinds.tape")] or [self.tape]
+        for script in scripts:
+            with self.subTest(fault=script):
+                with open(self.path("faults"), "w", encoding="utf-8") as file:
+                    file.write(script + "\n")
+                self.record("--faults", self.path("faults"), tape=kinds_tape[0],
+                            PITOT_OPTIONS="sync=1;memory=1;api=all")
+
     def test_hanging_gpu_does_not_keep_the_program(self):
         self.record("--hang-at-exit")
 

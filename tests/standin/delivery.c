@@ -226,8 +226,7 @@ static int stage_all(struct stage *s, struct tape_delivery *d, struct place *pla
 
 	while (tape_next_run(&sizes, &run)) {
 		records += run.count;
-		room += (size_t)run.count *
-			(run.size + 256); /* a newer layout is not longer than that */
+		room += (size_t)run.count * (run.size + RECORD_GROWTH_MAX);
 	}
 	s->end_result = d->buffer.end_result ? d->buffer.end_result : CUPTI_ERROR_MAX_LIMIT_REACHED;
 	s->bytes = malloc(room + 1);

@@ -114,7 +114,9 @@ size_t record_size_in(uint32_t kind, uint32_t version, size_t recorded)
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
 		if (sizes[i].kind == kind && sizes[i].version <= version)
 			size = sizes[i].size;
-	return version >= 130100 ? size + 8 * (version / 100 % 100) : size;
+	return version >= 130100
+		       ? MIN(size + 8 * (version / 100 % 100), recorded + RECORD_GROWTH_MAX)
+		       : size;
 }
 
 const char *kind_name(uint32_t kind)

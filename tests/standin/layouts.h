@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 
 #define KINDS_MAX 64 /* CUPTI's kinds are below */
+#define RECORD_GROWTH_MAX 256 /* what record_size_in adds at most */
 
 /* Calls visit(record + offset, user) for each 64-bit time of a record, start before end. */
 void record_times(uint8_t *record, size_t size, void (*visit)(uint8_t *time, void *user),
