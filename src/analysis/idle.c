@@ -145,44 +145,56 @@ static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
 	explain_thread(s, gap, call, called);
 }
 
-/* The parts that the verdict weighs. */
-static void weigh(struct gpu_idle *g, const struct gap *gap)
+static void weigh(const struct gap *gap, uint64_t part_ns[IDLE_PARTS])
 {
-	uint64_t length = gap->end_ns - gap->start_ns;
+	uint64_t length = gap->end_ns - gap->start_ns, rest = length;
 
-	if (gap->began_in == IDLE_SYNC) {
-		g->after_sync++;
-		g->after_sync_ns += length;
-	} else if (gap->began_in == IDLE_COPY) {
-		g->after_copy++;
-		g->after_copy_ns += length;
+	if (gap->began_in == IDLE_SYNC && length < IDLE_WAIT_LIMIT_NS) {
+		part_ns[IDLE_PART_SYNC] = length;
+	} else if (gap->began_in == IDLE_COPY && length < IDLE_WAIT_LIMIT_NS) {
+		part_ns[IDLE_PART_COPY] = length;
 	} else if (gap->waited) {
-		g->latency_ns += length;
+		part_ns[IDLE_PART_LATENCY] = length;
 	} else if (size_class(length) < SHORT_SIZES && !gap->cause_ns[IDLE_UNKNOWN]) {
-		g->launching_ns += length;
+		part_ns[IDLE_PART_LAUNCH] = length;
 	} else {
-		g->launching_ns += gap->cause_ns[IDLE_LAUNCH];
-		g->waiting_ns += length - gap->cause_ns[IDLE_LAUNCH];
+		rest -= part_ns[IDLE_PART_SYNC] = gap->cause_ns[IDLE_SYNC];
+		rest -= part_ns[IDLE_PART_COPY] = gap->cause_ns[IDLE_COPY];
+		rest -= part_ns[IDLE_PART_LAUNCH] = gap->cause_ns[IDLE_LAUNCH];
+		part_ns[IDLE_PART_HOST] = rest;
 	}
+}
+
+static void keep_longest(struct gpu_idle *g, const struct idle_gap *gap)
+{
+	size_t i = IDLE_LONGEST;
+
+	if (gap->length_ns <= g->longest[IDLE_LONGEST - 1].length_ns)
+		return;
+	while (--i && g->longest[i - 1].length_ns < gap->length_ns)
+		g->longest[i] = g->longest[i - 1];
+	g->longest[i] = *gap;
 }
 
 static void book_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
 {
 	struct gpu_idle *g = &s->out->gpus[op->gpu];
 	struct gap gap = { .start_ns = start_ns, .end_ns = op->start_ns, .began_in = IDLE_HOST };
-	uint64_t length = op->start_ns - start_ns;
+	struct idle_gap kept = { .start_ns = start_ns, .length_ns = op->start_ns - start_ns };
+	unsigned size = size_class(kept.length_ns);
 
 	explain(s, &gap, calls_launch(s->calls, op->work, op->row));
-	weigh(g, &gap);
+	weigh(&gap, kept.part_ns);
 	for (int cause = 0; cause < IDLE_CAUSES; cause++)
 		g->cause_ns[cause] += gap.cause_ns[cause];
-	g->total_ns += length;
-	g->gaps[size_class(length)]++;
-	g->gaps_ns[size_class(length)] += length;
-	if (length > g->longest_ns) {
-		g->longest_ns = length;
-		g->longest_start_ns = start_ns;
-	}
+	for (int part = 0; part < IDLE_PARTS; part++)
+		g->part_ns[part] += kept.part_ns[part];
+	g->after_sync += gap.began_in == IDLE_SYNC;
+	g->after_copy += gap.began_in == IDLE_COPY;
+	g->total_ns += kept.length_ns;
+	g->gaps[size]++;
+	g->gaps_ns[size] += kept.length_ns;
+	keep_longest(g, &kept);
 }
 
 static void book_edges(struct idle_sweep *s, uint64_t window_end_ns)

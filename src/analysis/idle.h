@@ -39,22 +39,36 @@ enum idle_cause {
 #define IDLE_SIZES 7
 extern const uint64_t idle_size_limits_ns[IDLE_SIZES]; /* the last is UINT64_MAX */
 
+/*
+ * The gaps between work once more, in parts that the verdict weighs; they sum to all of gaps_ns.
+ * A gap below IDLE_WAIT_LIMIT_NS whose beginning found the thread that then launched waiting for
+ * the GPU was made by that wait, whatever came then.
+ */
+enum idle_part {
+	IDLE_PART_SYNC, /* gaps that began in a synchronization; in longer ones, the time in it */
+	IDLE_PART_COPY, /* the same for calls that copy */
+	IDLE_PART_LATENCY, /* others, launched IDLE_LAUNCH_LATENCY_NS before their work ran */
+	IDLE_PART_LAUNCH, /* others below 100 us; launch calls in longer ones */
+	IDLE_PART_HOST, /* the rest: mostly the program's own code for longer */
+	IDLE_PARTS,
+};
+
+#define IDLE_WAIT_LIMIT_NS 1000000
+#define IDLE_LONGEST 4
+
+struct idle_gap {
+	uint64_t start_ns, length_ns;
+	uint64_t part_ns[IDLE_PARTS];
+};
+
 struct gpu_idle {
 	uint64_t total_ns; /* of all gaps, BEFORE and AFTER included */
 	uint64_t gaps[IDLE_SIZES]; /* between work: without BEFORE and AFTER */
 	uint64_t gaps_ns[IDLE_SIZES];
 	uint64_t cause_ns[IDLE_CAUSES];
-	uint64_t longest_ns, longest_start_ns; /* between work */
-	/*
-	 * The gaps between work once more, in parts that the verdict weighs; they sum to all of
-	 * gaps_ns. A gap whose beginning found the thread that then launched waiting for the GPU
-	 * was made by that wait, whatever came then.
-	 */
-	uint64_t after_sync, after_sync_ns; /* began in a synchronization: number, whole length */
-	uint64_t after_copy, after_copy_ns; /* that began in a call that copies */
-	uint64_t latency_ns; /* others, launched IDLE_LAUNCH_LATENCY_NS before their work ran */
-	uint64_t launching_ns; /* others below 100 us; launch calls in longer ones */
-	uint64_t waiting_ns; /* the rest: mostly the program's own code for longer */
+	uint64_t part_ns[IDLE_PARTS];
+	uint64_t after_sync, after_copy; /* gaps that began in such a call */
+	struct idle_gap longest[IDLE_LONGEST]; /* between work, longest first; length 0: none */
 };
 
 struct idle {

@@ -66,7 +66,7 @@ int occupancy_compute(const struct occupancy_device *d, const struct occupancy_k
 	o.limits[OCCUPANCY_SHARED] = blocks_by_shared(d, k);
 	o.limits[OCCUPANCY_BLOCKS] = d->max_blocks ? d->max_blocks : UINT32_MAX;
 	o.blocks = UINT32_MAX;
-	for (int i = 0; i < OCCUPANCY_LIMITERS; i++) {
+	for (size_t i = 0; i < OCCUPANCY_LIMITERS; i++) {
 		if (o.limits[i] < o.blocks) {
 			o.blocks = o.limits[i];
 			o.limiter = (enum occupancy_limiter)i;

@@ -1,5 +1,7 @@
 #include "analysis/verdict.h"
 
+#include <string.h>
+
 #include "base/human.h"
 
 static size_t busiest(const struct busy *busy)
@@ -14,23 +16,49 @@ static size_t busiest(const struct busy *busy)
 
 static enum verdict_kind decide(const struct verdict *v)
 {
-	const struct {
-		enum verdict_kind kind;
-		uint64_t ns;
-	} parts[] = {
-		{ VERDICT_SYNC, v->sync_ns },     { VERDICT_COPY, v->copy_ns },
-		{ VERDICT_LAUNCH, v->launch_ns }, { VERDICT_LATENCY, v->latency_ns },
-		{ VERDICT_HOST, v->host_ns },
+	static const enum verdict_kind kinds[IDLE_PARTS] = {
+		[IDLE_PART_SYNC] = VERDICT_SYNC,       [IDLE_PART_COPY] = VERDICT_COPY,
+		[IDLE_PART_LATENCY] = VERDICT_LATENCY, [IDLE_PART_LAUNCH] = VERDICT_LAUNCH,
+		[IDLE_PART_HOST] = VERDICT_HOST,
 	};
 	size_t best = 0;
 
 	if ((unsigned __int128)v->busy_ns * 100 >=
 	    (unsigned __int128)v->span_ns * VERDICT_BUSY_PERCENT)
 		return v->exposed_copy_ns > v->busy_ns / 2 ? VERDICT_COPY : VERDICT_GPU;
-	for (size_t i = 1; i < ARRAY_SIZE(parts); i++)
-		if (parts[i].ns > parts[best].ns)
+	for (size_t i = 1; i < IDLE_PARTS; i++)
+		if (v->part_ns[i] > v->part_ns[best])
 			best = i;
-	return parts[best].kind;
+	return kinds[best];
+}
+
+#define PAUSE_MIN_NS 100000000
+
+/* How many of the longest gaps are pauses. */
+static size_t count_pauses(const struct gpu_idle *g, uint64_t span_ns)
+{
+	for (size_t i = 0; i < IDLE_LONGEST - 1; i++) {
+		uint64_t length = g->longest[i].length_ns;
+
+		if (length < PAUSE_MIN_NS || length < span_ns / 5)
+			return 0;
+		if (length / 3 >= g->longest[i + 1].length_ns)
+			return i + 1;
+		span_ns -= length;
+	}
+	return 0;
+}
+
+static void leave_out_pauses(struct verdict *v, const struct gpu_idle *g)
+{
+	v->pauses = count_pauses(g, v->span_ns);
+	v->pause_start_ns = g->longest[0].start_ns;
+	for (size_t i = 0; i < v->pauses; i++) {
+		v->pause_ns += g->longest[i].length_ns;
+		for (int part = 0; part < IDLE_PARTS; part++)
+			v->part_ns[part] -= g->longest[i].part_ns[part];
+	}
+	v->span_ns -= v->pause_ns;
 }
 
 struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
@@ -47,11 +75,9 @@ struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
 	v.span_ns = b->last_ns - b->first_ns;
 	v.busy_ns = b->union_ns;
 	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
-	v.sync_ns = g->after_sync_ns;
-	v.copy_ns = g->after_copy_ns + v.exposed_copy_ns;
-	v.launch_ns = g->launching_ns;
-	v.latency_ns = g->latency_ns;
-	v.host_ns = g->waiting_ns;
+	memcpy(v.part_ns, g->part_ns, sizeof(v.part_ns));
+	leave_out_pauses(&v, g);
+	v.part_ns[IDLE_PART_COPY] += v.exposed_copy_ns;
 	v.launches = calls;
 	v.launch_mean_ns =
 		calls ? (launches->kernel_calls.total_ns + launches->graph_calls.total_ns) / calls
@@ -89,15 +115,20 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 	strbuf_adds(out, " of the ");
 	human_duration(out, v->span_ns);
 	strbuf_adds(out, " between its first and last work");
+	if (v->pauses) {
+		strbuf_adds(out, v->pauses == 1 ? " (without a pause of " : " (without pauses of ");
+		human_duration(out, v->pause_ns);
+		strbuf_addc(out, ')');
+	}
 	switch (v->kind) {
 	case VERDICT_COPY:
 		strbuf_adds(out, "; ");
-		human_percent(out, v->copy_ns, v->span_ns);
+		human_percent(out, v->part_ns[IDLE_PART_COPY], v->span_ns);
 		strbuf_adds(out, " goes to copies that no kernel hides and to gaps after them");
 		break;
 	case VERDICT_LAUNCH:
 		strbuf_adds(out, "; for ");
-		human_percent(out, v->launch_ns, v->span_ns);
+		human_percent(out, v->part_ns[IDLE_PART_LAUNCH], v->span_ns);
 		strbuf_adds(out, " it waits in short gaps for the next launch (");
 		human_count(out, v->launches);
 		strbuf_adds(out, " launches, ");
@@ -106,19 +137,19 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 		break;
 	case VERDICT_SYNC:
 		strbuf_adds(out, "; for ");
-		human_percent(out, v->sync_ns, v->span_ns);
+		human_percent(out, v->part_ns[IDLE_PART_SYNC], v->span_ns);
 		strbuf_adds(out, " it idles because the host first waited for it (");
 		human_count(out, v->sync_calls);
 		strbuf_adds(out, " synchronizing calls)");
 		break;
 	case VERDICT_LATENCY:
 		strbuf_adds(out, "; for ");
-		human_percent(out, v->latency_ns, v->span_ns);
+		human_percent(out, v->part_ns[IDLE_PART_LATENCY], v->span_ns);
 		strbuf_adds(out, " it is between pieces of work that were launched long before");
 		break;
 	case VERDICT_HOST:
 		strbuf_adds(out, "; for ");
-		human_percent(out, v->host_ns, v->span_ns);
+		human_percent(out, v->part_ns[IDLE_PART_HOST], v->span_ns);
 		strbuf_adds(out, " it waits in longer gaps for the program's own code");
 		break;
 	default:

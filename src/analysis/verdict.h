@@ -1,13 +1,12 @@
 /*
  * verdict.h: what bounds the program, as one word with its evidence. It speaks of the GPU that was
- * busy longest, and of the time from its first to its last work (start-up and end are told apart
- * from it).
+ * busy longest, and of the time from its first to its last work. Pauses are left out and named: a
+ * gap of at least 100 ms and a fifth of that time, three times as long as the longest gap that is
+ * no pause; at most three of them (loading a model before training, compiling).
  *
  * At least VERDICT_BUSY_PERCENT of that time busy: GPU-bound, or copy-bound when copies that no
- * kernel hides are the larger part of it. Else the largest of these decides: time in gaps made by a
- * synchronization; by copies (gaps they made, and copies that no kernel hides); launching (gaps
- * below 100 us, and launch calls in longer ones); latency (gaps before work that had been launched
- * long before); the program's own code (longer gaps).
+ * kernel hides are the larger part of it. Else the largest part of the idle time decides (enum
+ * idle_part), where copies that no kernel hides count as idle.
  */
 #ifndef PITOT_ANALYSIS_VERDICT_H
 #define PITOT_ANALYSIS_VERDICT_H
@@ -34,10 +33,12 @@ enum verdict_kind {
 struct verdict {
 	enum verdict_kind kind;
 	size_t gpu; /* item of struct gpus */
-	uint64_t span_ns; /* from the first to the last work of it */
+	uint64_t span_ns; /* from the first to the last work of it, without pauses */
+	uint64_t pauses, pause_ns; /* long gaps that are left out, and how long they are */
+	uint64_t pause_start_ns; /* of the longest */
 	uint64_t busy_ns; /* union */
 	uint64_t exposed_copy_ns; /* copies without a kernel beside them */
-	uint64_t sync_ns, copy_ns, launch_ns, latency_ns, host_ns; /* the parts that are weighed */
+	uint64_t part_ns[IDLE_PARTS]; /* of gaps that are no pauses; COPY: and exposed copies */
 	uint64_t launches, launch_mean_ns; /* calls, host time of each */
 	uint64_t sync_calls;
 	uint64_t before_ns, after_ns; /* of the window: before the first, after the last work */

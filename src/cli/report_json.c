@@ -115,11 +115,13 @@ static void write_verdict(struct view *v)
 		json_key_u64(&v->j, "span_ns", verdict->span_ns);
 		json_key_u64(&v->j, "busy_ns", verdict->busy_ns);
 		json_key_u64(&v->j, "exposed_copy_ns", verdict->exposed_copy_ns);
-		json_key_u64(&v->j, "synchronize_ns", verdict->sync_ns);
-		json_key_u64(&v->j, "copy_ns", verdict->copy_ns);
-		json_key_u64(&v->j, "launch_ns", verdict->launch_ns);
-		json_key_u64(&v->j, "latency_ns", verdict->latency_ns);
-		json_key_u64(&v->j, "host_ns", verdict->host_ns);
+		json_key_u64(&v->j, "pauses", verdict->pauses);
+		json_key_u64(&v->j, "pause_ns", verdict->pause_ns);
+		json_key_u64(&v->j, "synchronize_ns", verdict->part_ns[IDLE_PART_SYNC]);
+		json_key_u64(&v->j, "copy_ns", verdict->part_ns[IDLE_PART_COPY]);
+		json_key_u64(&v->j, "launch_ns", verdict->part_ns[IDLE_PART_LAUNCH]);
+		json_key_u64(&v->j, "latency_ns", verdict->part_ns[IDLE_PART_LATENCY]);
+		json_key_u64(&v->j, "host_ns", verdict->part_ns[IDLE_PART_HOST]);
 	}
 	json_end(&v->j);
 	strbuf_release(&sentence);
@@ -190,12 +192,15 @@ static void write_idle(struct view *v, const struct gpu_idle *g)
 	}
 	json_end(&v->j);
 	json_key_u64(&v->j, "after_synchronize", g->after_sync);
-	json_key_u64(&v->j, "after_synchronize_ns", g->after_sync_ns);
 	json_key_u64(&v->j, "after_copy", g->after_copy);
-	json_key_u64(&v->j, "after_copy_ns", g->after_copy_ns);
-	json_key_u64(&v->j, "longest_ns", g->longest_ns);
-	if (g->longest_ns)
-		key_time(v, "longest_start_ns", g->longest_start_ns);
+	key_list(v, "longest");
+	for (int i = 0; i < IDLE_LONGEST && g->longest[i].length_ns; i++) {
+		json_object(&v->j);
+		key_time(v, "start_ns", g->longest[i].start_ns);
+		json_key_u64(&v->j, "length_ns", g->longest[i].length_ns);
+		json_end(&v->j);
+	}
+	json_end(&v->j);
 	json_end(&v->j);
 }
 

@@ -50,16 +50,20 @@ static void each_nanosecond_has_one_cause(void **state)
 	assert_int_equal(g->gaps[1], 2);
 	assert_int_equal(g->gaps[2], 1);
 	assert_int_equal(g->gaps[3], 1);
-	assert_int_equal(g->longest_ns, 202000);
-	assert_int_equal(g->longest_start_ns, 18000);
+	assert_int_equal(g->longest[0].length_ns, 202000);
+	assert_int_equal(g->longest[0].start_ns, 18000);
+	assert_int_equal(g->longest[0].part_ns[IDLE_PART_HOST], 201000);
+	assert_int_equal(g->longest[1].length_ns, 19000);
+	assert_int_equal(g->longest[2].length_ns, 2000);
+	assert_int_equal(g->longest[3].length_ns, 1000);
 	/*
 	 * The first gap began in the synchronization; the last one's work had waited for 20.5 us.
 	 */
 	assert_int_equal(g->after_sync, 1);
-	assert_int_equal(g->after_sync_ns, 2000);
-	assert_int_equal(g->latency_ns, 19000);
-	assert_int_equal(g->launching_ns, 500 + 700 + 1000);
-	assert_int_equal(g->waiting_ns, 1000 + 201000);
+	assert_int_equal(g->part_ns[IDLE_PART_SYNC], 2000);
+	assert_int_equal(g->part_ns[IDLE_PART_LATENCY], 19000);
+	assert_int_equal(g->part_ns[IDLE_PART_LAUNCH], 500 + 700 + 1000);
+	assert_int_equal(g->part_ns[IDLE_PART_HOST], 1000 + 201000);
 	analyzed_release(&a);
 }
 

@@ -126,6 +126,37 @@ static void host_bound(void **state)
 	check(*state, slow_host, VERDICT_HOST);
 }
 
+/*
+ * As one_by_one, after a second in which nothing is launched; the first launch is followed by a
+ * synchronization.
+ */
+static uint64_t late_loop(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	now = one_by_one(m, kernel, now, n);
+	if (n > 1)
+		return now;
+	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 10, now - 1000, now + 1000, 1000);
+	return now + 1000000000;
+}
+
+static void a_pause_is_left_out(void **state)
+{
+	check(*state, late_loop, VERDICT_LAUNCH);
+}
+
+/* Two seconds of work, each 250 ms a gap of 150 ms: that is how it runs, and no pause. */
+static uint64_t regular_gaps(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_call(m, MAKER_LAUNCH, 10, now, now + 2000, n);
+	maker_kernel(m, kernel, 7, now + 4000, now + 100000000, n);
+	return now + 250000000;
+}
+
+static void gaps_that_come_again_are_no_pauses(void **state)
+{
+	check(*state, regular_gaps, VERDICT_HOST);
+}
+
 static uint64_t nothing(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
 {
 	(void)kernel;
@@ -147,6 +178,8 @@ int main(void)
 		folder_test(copy_bound),
 		folder_test(sync_bound),
 		folder_test(latency_bound),
+		folder_test(a_pause_is_left_out),
+		folder_test(gaps_that_come_again_are_no_pauses),
 		folder_test(host_bound),
 		folder_test(no_work),
 	};
