@@ -70,19 +70,25 @@ static int open_part(struct parts *parts, struct error *e)
 	return 0;
 }
 
-/* A failed one first, for its error; then from the last, so that the name that was asked for comes when all is there. */
+/* From the last, so that the name that was asked for comes when all is there. */
 static int commit_parts(struct parts *parts, struct export_result *result, struct error *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < parts->outputs.count; i++)
-		if (output_failed(parts->outputs.data[i]))
-			return output_commit(&parts->outputs.data[i], e);
 	for (size_t i = parts->outputs.count; i-- > 0 && r >= 0;) {
 		result->bytes += output_bytes(parts->outputs.data[i]);
 		result->files++;
 		r = output_commit(&parts->outputs.data[i], e);
 	}
+	return r;
+}
+
+/* Where an output has failed, its error is the reason, and not r. */
+static int find_failure(struct parts *parts, int r, struct error *e)
+{
+	for (size_t i = 0; i < parts->outputs.count; i++)
+		if (output_failed(parts->outputs.data[i]))
+			return output_commit(&parts->outputs.data[i], e);
 	return r;
 }
 
@@ -121,19 +127,14 @@ static void write_clocks(struct perfetto *p)
 	}
 }
 
-static int begin_part(struct perfetto *p, struct parts *parts, struct error *e)
+static void begin_part(struct perfetto *p)
 {
-	int r = open_part(parts, e);
-
-	if (r < 0)
-		return r;
 	write_clocks(p);
 	perfetto_tracks_restart(p);
 	perfetto_counters_restart(p);
 	perfetto_gpus_restart(p);
 	for (uint32_t i = 0; i < p->view.process_count; i++)
 		perfetto_describe_process(p, i);
-	return 0;
 }
 
 /* Hands packets to the file. 0 or a negative code. */
@@ -143,7 +144,7 @@ static int flush(struct perfetto *p, struct parts *parts, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	output_write(part(parts), p->out.data, p->out.length);
 	strbuf_clear(&p->out);
-	return output_failed(part(parts)) ? -EIO : 0; /* commit says why */
+	return output_failed(part(parts)) ? -EIO : 0; /* find_failure says why */
 }
 
 static int end_part(struct perfetto *p, struct parts *parts, struct error *e)
@@ -179,11 +180,12 @@ static int write_events(struct perfetto *p, struct parts *parts, struct error *e
 	while ((r = export_merge_next(&p->merge, &event)) > 0) {
 		if (output_bytes(part(parts)) + p->out.length >= parts->limit) {
 			r = end_part(p, parts, e);
-			p->time_ns = event.start_ns;
 			if (r >= 0)
-				r = begin_part(p, parts, e);
+				r = open_part(parts, e);
 			if (r < 0)
 				return r;
+			p->time_ns = event.start_ns;
+			begin_part(p);
 		}
 		p->time_ns = event.start_ns;
 		if (write_event(p, &event) < 0)
@@ -202,9 +204,8 @@ static int write_all(struct perfetto *p, struct parts *parts, struct error *e)
 	if (!raw_init(&p->out) || perfetto_tracks_init(p) < 0 || perfetto_counters_init(p) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
 	trace_span(p->view.trace, &p->time_ns, &end_ns);
-	r = begin_part(p, parts, e);
-	if (r >= 0)
-		r = write_events(p, parts, e);
+	begin_part(p);
+	r = write_events(p, parts, e);
 	p->time_ns = MAX(p->time_ns, MIN(end_ns, p->view.options->until_ns));
 	return r < 0 ? r : end_part(p, parts, e);
 }
@@ -223,14 +224,16 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 		parts.limit = MAX(options->split_bytes, SPLIT_BYTES_MIN);
 	if (!strcmp(path, "-"))
 		parts.limit = UINT64_MAX;
-	r = export_view_init(&p.view, t, options, result, false, e);
-	if (r < 0)
-		return r;
-	r = export_merge_init(&p.merge, &p.view, e);
+	r = open_part(&parts, e);
+	if (r >= 0)
+		r = export_view_init(&p.view, t, options, result, false, e);
+	if (r >= 0)
+		r = export_merge_init(&p.merge, &p.view, e);
 	if (r >= 0)
 		r = write_all(&p, &parts, e);
-	if (r >= 0 || (r == -EIO && parts.outputs.count))
-		r = commit_parts(&parts, result, e); /* reports a failed write */
+	r = find_failure(&parts, r, e);
+	if (r >= 0)
+		r = commit_parts(&parts, result, e);
 	release_parts(&parts);
 	export_merge_release(&p.merge);
 	perfetto_gpus_release(&p);

@@ -129,7 +129,7 @@ def test_json_conserves_the_recording(pitot, recording, tmp_path):
             Counter((r["start_ns"], r["duration"], -1 if r["stream"] is None else r["stream"]) for r in rows)
     calls = complete(trace, "cuda_runtime", "cuda_driver")
     assert Counter((ns(c["ts"]) - zero, ns(c["dur"])) for c in calls) == \
-        Counter((r["start_ns"], r["duration"]) for r in view(pitot, recording, "api_call"))
+        Counter((r["start_ns"], r["duration"]) for r in timed(view(pitot, recording, "api_call")))
     assert not [c for c in calls if "stream" in c["args"] or "device" in c["args"]]
 
 
@@ -196,7 +196,7 @@ def test_holistic_trace_analysis(pitot, train, tmp_path):
     pitot("export", train, "-o", folder / "rank1.json", "--rank", 1)
     analysis = TraceAnalysis(trace_dir=str(folder))
     assert sorted(analysis.t.get_ranks()) == [0, 1]
-    rows = view(pitot, train, "kernel")
+    rows = timed(view(pitot, train, "kernel"))
     copies = view(pitot, train, "memcpy") + view(pitot, train, "memset")
     frame = analysis.t.get_trace(0)
     assert (frame["stream"] >= 0).sum() == len(rows) + len(copies) + len(

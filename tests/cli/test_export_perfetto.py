@@ -51,7 +51,9 @@ def export(pitot, recording, tmp_path, *options):
 
 
 def timed(rows):
-    return [row for row in rows if row["start_ns"] is not None and row["end_ns"] is not None]
+    """Rows that have their times, with their duration."""
+    return [{**row, "duration": row["end_ns"] - row["start_ns"]} for row in rows
+            if row["start_ns"] is not None and row["end_ns"] is not None]
 
 
 def origin(trace, rows):
@@ -73,7 +75,7 @@ def test_copies_and_memsets(pitot, recording, tmp_path):
     trace, _ = export(pitot, recording, tmp_path)
     zero = origin(trace, timed(view(pitot, recording, "kernel")))
     for table, prefix in (("memcpy", "Memcpy "), ("memset", "Memset ")):
-        rows = view(pitot, recording, table)
+        rows = timed(view(pitot, recording, table))
         stages = [s for s in trace.stages if s.name.startswith(prefix)]
         assert all(s.category != COMPUTE for s in stages)
         assert Counter((s.start - zero, s.duration, s.args["bytes"]) for s in stages) == \

@@ -1,0 +1,200 @@
+#include "export/exporter.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "failing_alloc.h"
+#include "support/cmocka_tests.h"
+#include "support/make_recording.h"
+
+#define START UINT64_C(1000000000)
+
+static void make(const char *path, unsigned kernels)
+{
+	struct maker *m = maker_begin(path, 10, START, "./app");
+	uint32_t config = maker_config(m, "_Z3addPfS_", 4, 128);
+	uint64_t at = START;
+
+	maker_device(m, 0, START);
+	maker_thread(m, 10, "main", START);
+	maker_nvtx(m, nvtx_kind_push, 10, "step", START);
+	for (unsigned i = 1; i <= kernels; i++, at += 1000) {
+		maker_call(m, MAKER_LAUNCH, 10, at, at + 500, i);
+		maker_kernel(m, config, 7, at + 600, at + 900, i);
+	}
+	maker_nvtx(m, nvtx_kind_pop, 10, NULL, at);
+	maker_synchronization(m, synchronization_kind_stream, 7, at, at + 100, kernels + 1);
+	maker_loss(m, loss_reason_ring_full, 3, START, at, "test");
+	maker_close(m, at + 1000);
+}
+
+static unsigned files_in(const char *folder)
+{
+	DIR *d = opendir(folder);
+	unsigned count = 0;
+
+	assert_non_null(d);
+	for (struct dirent *entry; (entry = readdir(d));)
+		count += entry->d_name[0] != '.';
+	closedir(d);
+	return count;
+}
+
+static void test_formats_by_name_and_path(void **state)
+{
+	(void)state;
+	assert_string_equal(exporter_by_path("x.perfetto-trace")->name, "perfetto");
+	assert_string_equal(exporter_by_path("a/b.c.pftrace")->name, "perfetto");
+	assert_string_equal(exporter_by_path("x.json.gz")->name, "json");
+	assert_null(exporter_by_path(".json"));
+	assert_null(exporter_by_path("json"));
+	assert_null(exporter_by_path("x.txt"));
+	for (const struct exporter *x = exporters; x->name; x++)
+		assert_ptr_equal(exporter_by_name(x->name), x);
+	assert_null(exporter_by_name("xml"));
+}
+
+static void test_every_format_counts_the_same(void **state)
+{
+	const char *folder = *state, *path = temp_file(folder, "r.pitot");
+	struct export_options options = EXPORT_ALL;
+	struct trace *t;
+
+	make(path, 20);
+	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
+	for (const struct exporter *x = exporters; x->name; x++) {
+		struct export_result result;
+		struct stat st;
+
+		assert_int_equal(x->write(t, &options, temp_file(folder, x->name), &result, NULL),
+				 0);
+		assert_int_equal(stat(temp_file(folder, x->name), &st), 0);
+		assert_int_equal(st.st_size, result.bytes);
+		assert_int_equal(result.files, 1);
+		assert_int_equal(result.written[TABLE_kernel], 20);
+		assert_int_equal(result.written[TABLE_api_call], 20);
+		assert_int_equal(result.written[TABLE_nvtx], 1);
+		assert_int_equal(result.written[TABLE_synchronization], 1);
+		assert_int_equal(result.written[TABLE_loss], 1);
+		assert_int_equal(result.arrows, 20);
+		assert_int_equal(result.unlinked, 0);
+		assert_int_equal(export_result_events(&result), 43);
+	}
+	trace_free(t);
+}
+
+static void cancel_at_once(void *user, uint64_t done, uint64_t total)
+{
+	assert_true(done <= total);
+	*(sig_atomic_t *)user = 1;
+}
+
+static void test_cancelled_exports_leave_nothing(void **state)
+{
+	const char *folder = *state, *path = temp_file(folder, "r.pitot");
+	sig_atomic_t cancel = 0;
+	struct export_options options = EXPORT_ALL;
+	struct trace *t;
+
+	make(path, 5000);
+	options.cancel = &cancel;
+	options.progress = cancel_at_once;
+	options.progress_user = &cancel;
+	options.split_bytes = 8192;
+	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
+	for (const struct exporter *x = exporters; x->name; x++) {
+		struct export_result result;
+		struct error e = { 0 };
+
+		cancel = 0;
+		assert_int_equal(x->write(t, &options, temp_file(folder, "out"), &result, &e),
+				 -ECANCELED);
+		assert_int_equal(files_in(folder), 1);
+	}
+	trace_free(t);
+}
+
+struct seen {
+	uint64_t done, total;
+	unsigned calls;
+};
+
+static void note_progress(void *user, uint64_t done, uint64_t total)
+{
+	struct seen *seen = user;
+
+	assert_true(done >= seen->done && done <= total);
+	*seen = (struct seen){ done, total, seen->calls + 1 };
+}
+
+static void test_progress_reaches_the_end(void **state)
+{
+	const char *folder = *state, *path = temp_file(folder, "r.pitot");
+	struct export_options options = EXPORT_ALL;
+	struct trace *t;
+
+	make(path, 20000);
+	options.progress = note_progress;
+	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
+	for (const struct exporter *x = exporters; x->name; x++) {
+		struct export_result result;
+		struct seen seen = { 0 };
+
+		options.progress_user = &seen;
+		assert_int_equal(x->write(t, &options, temp_file(folder, x->name), &result, NULL),
+				 0);
+		assert_true(seen.calls > 5 && seen.total >= 40000 && seen.done > seen.total - 8192);
+	}
+	trace_free(t);
+}
+
+/* Whichever allocation fails: an error and no file, or a complete one. */
+static void test_without_memory(void **state)
+{
+	const char *folder = *state, *path = temp_file(folder, "r.pitot");
+	struct export_options options = EXPORT_ALL;
+
+	make(path, 30);
+	options.kernel = "add";
+	options.overwrite = true;
+	options.split_bytes = 4096;
+	for (const struct exporter *x = exporters; x->name; x++) {
+		unsigned failures = 0;
+
+		FOR_EACH_FAILURE(n)
+		{
+			struct export_result result;
+			struct error e = { 0 };
+			struct trace *t;
+			char out[4096];
+			int r = trace_open(path, &(struct trace_options){ .threads = 1 }, &t, &e);
+
+			snprintf(out, sizeof(out), "%s/%s%ld", folder, x->name, n);
+			if (r >= 0) {
+				r = x->write(t, &options, out, &result, &e);
+				trace_free(t);
+			}
+			failing_alloc_left = -1;
+			failures += r < 0;
+			assert_int_equal(access(out, F_OK), r < 0 ? -1 : 0);
+			assert_true(r == 0 || (r == e.code && e.text[0]));
+		}
+		assert_true(failures > 20);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_formats_by_name_and_path),
+		folder_test(test_every_format_counts_the_same),
+		folder_test(test_cancelled_exports_leave_nothing),
+		folder_test(test_progress_reaches_the_end),
+		folder_test(test_without_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
