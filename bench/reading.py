@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 
 ROUNDS = 3
+TAPE = Path(__file__).resolve().parent.parent / "tests/data/tapes/train.tape"
+TAPE_KERNELS = 2092
 
 
 def run(command):
@@ -31,6 +33,16 @@ def measure(command):
     return statistics.median(r[0] for r in results[1:]), max(r[1] for r in results)
 
 
+def play_tape(build, recording, kernels):
+    """Plays a tape of PyTorch training on an H200 through the real recorder until there are that many kernels."""
+    recording.mkdir()
+    library = str(build / "libpitot.so")
+    subprocess.run([build / "standin/tape-play", "--rate", "0", "--repeat", str(-(-kernels // TAPE_KERNELS)), TAPE],
+                   check=True, stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, PITOT_RECORDING=str(recording), CUDA_INJECTION64_PATH=library,
+                            NVTX_INJECTION64_PATH=library))
+
+
 def line(name, figure, asked, good):
     print(f"{name:<22}{figure:>24}   {asked:<26}{'' if good else '  missed'}")
 
@@ -42,8 +54,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="pitot-bench-") as folder:
         folder = Path(folder)
         recording = folder / "big.pitot"
-        maker = next(build.rglob("make-recording"))
-        subprocess.run([maker, "--kernels", str(int(millions * 1e6)), recording], check=True, stdout=subprocess.DEVNULL)
+        play_tape(build, recording, int(millions * 1e6))
         info = json.loads(subprocess.run([pitot, "info", "--json", recording], capture_output=True, check=True).stdout)
         rows = sum(table["rows"] for table in info["tables"].values())
         size = sum(file.stat().st_size for file in recording.iterdir())
