@@ -13,7 +13,7 @@ enum occupancy_limiter {
 	OCCUPANCY_WARPS, /* threads per multiprocessor */
 	OCCUPANCY_REGISTERS,
 	OCCUPANCY_BLOCKS, /* blocks per multiprocessor */
-	OCCUPANCY_SHARED, /* shared memory; last, because the driver sets its size to fit the others */
+	OCCUPANCY_SHARED, /* shared memory; last: the driver sets its size to fit the others */
 	OCCUPANCY_LIMITERS,
 };
 
