@@ -36,6 +36,7 @@ static struct {
 	struct collector_start start;
 	atomic_uint phase;		/* also the futex that collector_stop waits on */
 	atomic_uint wake;		/* futex */
+	atomic_uint progress;		/* counts what the thread has done, for those who wait for its end */
 	atomic_bool cuda;
 	bool window_open;
 	bool window_over;
@@ -247,6 +248,7 @@ static uint64_t tick(uint64_t now)
 {
 	uint64_t work;
 
+	atomic_fetch_add(&self.progress, 1);
 	watch_window(now);
 	work = drain_rings(now);
 #ifndef PITOT_WITHOUT_CUDA
@@ -279,10 +281,12 @@ static void finish(void)
 	if (atomic_load(&self.cuda))
 		cuda_source_stop(self.start.writer);
 #endif
+	atomic_fetch_add(&self.progress, 1);
 	now = clock_monotonic_ns();
 	drain_rings(now);
 	refresh_host(now);
 	seal(now);
+	atomic_fetch_add(&self.progress, 1);
 	write_costs(clock_monotonic_ns());
 	now = clock_monotonic_ns();
 	rows_cost(self.start.writer, cost_kind_exit, begun, now, 1, now - begun);
@@ -361,25 +365,33 @@ void collector_cuda_started(void)
 	collector_wake();
 }
 
-bool collector_stop(uint64_t limit_ns)
+/* Not the clock of clock.h: a played tape stands still there. */
+static uint64_t waiting_clock_ns(void)
 {
-	unsigned expected = PHASE_RUNNING;
-	uint64_t end;
 	struct timespec t;
 
-	/* Not the clock of clock.h: a played tape stands still there. */
 	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-	end = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec + limit_ns;
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+bool collector_stop(uint64_t limit_ns)
+{
+	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
+	uint64_t now = waiting_clock_ns(), end = now + limit_ns, patience = now + COLLECTOR_PATIENCE_NS;
+
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
 	collector_wake();
 	while (atomic_load(&self.phase) == PHASE_STOPPING) {
-		uint64_t now;
+		unsigned progress = atomic_load(&self.progress);
 
-		syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-		now = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-		if (now >= end)
+		now = waiting_clock_ns();
+		if (progress != seen) {
+			seen = progress;
+			patience = now + COLLECTOR_PATIENCE_NS;
+		}
+		if (now >= end || now >= patience)
 			return false;
-		futex_wait(&self.phase, PHASE_STOPPING, end - now);
+		futex_wait(&self.phase, PHASE_STOPPING, MIN(end, patience) - now);
 	}
 	return true;
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "base/clock.h"
 #include "capture/settings.h"
 #include "format/writer.h"
 
@@ -25,9 +26,11 @@ int collector_start(const struct collector_start *start);
 void collector_cuda_started(void);
 
 /*
- * Asks the thread to end in order and waits until it has, at most limit_ns. true when it ended. Async-signal-safe, so
- * that a handler may call it; may be called several times.
+ * Asks the thread to end in order and waits until it has: at most limit_ns, and no longer than COLLECTOR_PATIENCE_NS
+ * without progress (a driver or a disk that hangs). true when it ended. Async-signal-safe, so that a handler may call
+ * it; may be called several times.
  */
+#define COLLECTOR_PATIENCE_NS (250 * NS_PER_MS)
 bool collector_stop(uint64_t limit_ns);
 
 /* Wakes the thread up. Async-signal-safe. */
