@@ -277,6 +277,7 @@ static void finish(void)
 
 	self.finishing = true;
 	drain_rings(now);
+	writer_flush(self.start.writer);	/* first: CUPTI may hang from here on */
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		cuda_source_stop(self.start.writer);
