@@ -12,6 +12,8 @@
 #include "cli/text_table.h"
 #include "cli/ui.h"
 
+#define CELL_MAX 200 /* columns of a cell; --json has the whole text */
+
 static bool option_verify;
 
 static const struct option options[] = {
@@ -97,6 +99,7 @@ static void cell(struct text_table *t, const char *unsafe)
 	struct strbuf safe = STRBUF_INIT;
 
 	text_safe(&safe, unsafe, strlen(unsafe));
+	text_shorten(&safe, CELL_MAX);
 	text_table_add(t, strbuf_text(&safe));
 	strbuf_release(&safe);
 }
@@ -113,14 +116,14 @@ static void finish(const struct info *i, const char *name, struct text_table *t,
 	if (text_table_rows(t)) {
 		if (*name)
 			title(i, name, out);
-		text_table_print(t, *name ? 2 : 0, i->context->width, i->context->color, out);
+		text_table_print(t, *name ? 2 : 0, UINT32_MAX, i->context->color, out);
 	}
 	text_table_release(t);
 }
 
 static void print_identity(const struct info *i, struct strbuf *out)
 {
-	static const struct text_column columns[] = { LEFT(""), FLEXIBLE("") };
+	static const struct text_column columns[] = { LEFT(""), LEFT("") };
 	struct text_table t = { .columns = columns, .column_count = 2, .headless = true };
 	int64_t start_unix_ns = (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace);
 	time_t seconds = (time_t)(start_unix_ns / (int64_t)NS_PER_S);
@@ -166,8 +169,8 @@ static const char *process_state(const struct trace_process *p)
 static void print_processes(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"),  RIGHT("parent"), LEFT("host"),      RIGHT("from"),       RIGHT("to"),
-		LEFT("ended"), RIGHT("status"), RIGHT("segments"), FLEXIBLE("command"),
+		RIGHT("pid"),  RIGHT("parent"), LEFT("host"),      RIGHT("from"),   RIGHT("to"),
+		LEFT("ended"), RIGHT("status"), RIGHT("segments"), LEFT("command"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -196,8 +199,8 @@ static void print_processes(const struct info *i, struct strbuf *out)
 static void print_devices(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"),    RIGHT("id"), FLEXIBLE("device"), RIGHT("compute"), RIGHT("SMs"),
-		RIGHT("memory"), LEFT("PCI"), LEFT("uuid"),       RIGHT("driver"),
+		RIGHT("pid"),    RIGHT("id"), LEFT("device"), RIGHT("compute"), RIGHT("SMs"),
+		RIGHT("memory"), LEFT("PCI"), LEFT("uuid"),   RIGHT("driver"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -269,7 +272,7 @@ static void print_capabilities(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
 		RIGHT("pid"),  LEFT("capability"), LEFT("state"),
-		LEFT("asked"), LEFT("got"),        FLEXIBLE("why"),
+		LEFT("asked"), LEFT("got"),        LEFT("why"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
@@ -353,7 +356,7 @@ static void print_losses(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
 		RIGHT("pid"),  LEFT("reason"), RIGHT("count"),
-		RIGHT("from"), RIGHT("to"),    FLEXIBLE("detail"),
+		RIGHT("from"), RIGHT("to"),    LEFT("detail"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
 

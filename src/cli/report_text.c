@@ -115,6 +115,7 @@ static void print_header(const struct report_view *v)
 
 	if (p)
 		text_safe(&line, p->command, strlen(p->command));
+	text_shorten(&line, v->width);
 	style_add(v->out, v->color, STYLE_BOLD, line.length ? strbuf_text(&line) : v->path);
 	strbuf_addc(v->out, '\n');
 	strbuf_clear(&line);
@@ -363,7 +364,7 @@ static void print_losses(const struct report_view *v)
 		if (l->count)
 			human_count(&line, l->count);
 		else
-			strbuf_adds(&line, "an unknown number of");
+			strbuf_adds(&line, "some");
 		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "",
 			    loss_reason_text(l->reason));
 		if (*l->detail) {
