@@ -23,8 +23,8 @@ struct sync_kind {
 };
 
 struct syncs {
-	struct call_group
-		*items; /* synchronize, memcpy and memset calls; by total time, longest first */
+	/* Calls that synchronize, copy and set; by total time, longest first. */
+	struct call_group *items;
 	size_t count;
 	uint64_t sync_count, sync_ns; /* of the synchronizing ones */
 	uint64_t copy_count, copy_ns; /* of calls that copy or set */
