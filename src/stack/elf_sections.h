@@ -1,0 +1,16 @@
+/*
+ * elf_sections.h: the call frame information of an ELF file of x86-64 that is in memory as it is on
+ * disk. For readers outside the recorded process; a process reads its own modules by their segments.
+ */
+#ifndef PITOT_STACK_ELF_SECTIONS_H
+#define PITOT_STACK_ELF_SECTIONS_H
+
+#include "stack/unwind_table.h"
+
+/*
+ * Fills in *input (all but bytes_max) from .eh_frame, or .debug_frame where that is all there is;
+ * the bytes stay the caller's. 0, -ENOENT when there is neither, or E_FORMAT.
+ */
+int elf_unwind_input(const void *bytes, size_t size, struct unwind_input *input) MUST_USE;
+
+#endif

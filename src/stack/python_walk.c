@@ -1,0 +1,119 @@
+#include "stack/python_walk.h"
+
+#include <string.h>
+
+enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, OWNER_BASE = 4 };
+
+#define TAG_BITS UINT64_C(7) /* of the references that frames hold from 3.14 on: objects are aligned to 8 */
+
+static inline uintptr_t read_pointer(uintptr_t base, unsigned offset)
+{
+	return *(const uintptr_t *)(base + offset);
+}
+
+static inline int32_t read_int(uintptr_t base, unsigned offset)
+{
+	return *(const int32_t *)(base + offset);
+}
+
+static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t frame, struct python_frame *out, unsigned max,
+				   bool *complete)
+{
+	unsigned n = 0;
+
+	for (; frame && n < max; frame = read_pointer(frame, o->frame_previous)) {
+		int32_t last = read_int(frame, o->frame_last);
+
+		out[n++] = (struct python_frame){ .code = read_pointer(frame, o->frame_code),
+						  .last = last > 0 ? (uint32_t)last * o->index_unit : 0,
+						  .entry = true };
+	}
+	*complete = !frame;
+	return n;
+}
+
+/* The bytecode that the frame runs: free-threaded builds have copies of it, of which the first is in the code object. */
+static inline uintptr_t bytecode(const struct python_offsets *o, uintptr_t frame, uintptr_t code)
+{
+	int32_t index;
+	const uintptr_t *copies;
+
+	if (likely(!o->code_tlbc))
+		return code + o->code_bytecode;
+	index = read_int(frame, o->frame_tlbc);
+	copies = __atomic_load_n((const uintptr_t *const *)(code + o->code_tlbc), __ATOMIC_ACQUIRE);
+	if (index <= 0 || !copies || (uintptr_t)index >= copies[0])
+		return code + o->code_bytecode;
+	return copies[1 + index];
+}
+
+/* Whether Python would show the frame; it is not while its cells, or its generator, are being made. */
+static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsigned owner, struct python_frame *out)
+{
+	uintptr_t code = read_pointer(frame, o->frame_code) & ~TAG_BITS;
+	int64_t last;
+
+	if (unlikely(!code))
+		return false;
+	last = (int64_t)(read_pointer(frame, o->frame_last) - bytecode(o, frame, code));
+	if (owner != OWNER_GENERATOR && last < 2 * (int64_t)read_int(code, o->code_traceable))
+		return false;
+	out->code = code;
+	out->last = last > 0 ? (uint32_t)last : 0;
+	out->id = 0;
+	out->entry = false;
+	return true;
+}
+
+/*
+ * 3.11 on: one evaluation runs a chain of frames. Where the chain ends, the last frame written is marked; if none of it was
+ * visible, an empty frame keeps the place of the evaluation.
+ */
+static unsigned walk_frames(const struct python_offsets *o, uintptr_t frame, struct python_frame *out, unsigned max,
+			    bool *complete)
+{
+	bool flagged = o->layout == PYTHON_ENTRY_FLAG, open = false;
+	unsigned n = 0;
+
+	for (; frame; frame = read_pointer(frame, o->frame_previous)) {
+		unsigned owner = *(const uint8_t *)(frame + o->frame_owner);
+		bool ends = flagged ? *(const uint8_t *)(frame + o->frame_is_entry) : owner == OWNER_ENTRY;
+
+		if (n == max && (owner < OWNER_ENTRY || !open))
+			break;
+		if (owner < OWNER_ENTRY && visible(o, frame, owner, &out[n])) {
+			n++;
+			open = true;
+		}
+		if (!ends)
+			continue;
+		if (open)
+			out[n - 1].entry = true;
+		else
+			out[n++] = (struct python_frame){ .entry = true };
+		open = false;
+	}
+	if (!frame && open)
+		out[n - 1].entry = true;
+	*complete = !frame;
+	return n;
+}
+
+unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max, bool *complete)
+{
+	const struct python_offsets *o = &runtime->offsets;
+	uintptr_t state, frame;
+
+	*complete = true;
+	if (runtime->finalizing())
+		return 0;
+	state = (uintptr_t)runtime->thread_state();
+	if (!state)
+		return 0;
+	frame = read_pointer(state, o->state_frame);
+	if (o->has_cframe && frame)
+		frame = read_pointer(frame, o->cframe_frame);
+	if (o->layout == PYTHON_FRAME_OBJECTS)
+		return walk_frame_objects(o, frame, out, max, complete);
+	return walk_frames(o, frame, out, max, complete);
+}

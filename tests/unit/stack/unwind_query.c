@@ -1,0 +1,110 @@
+/*
+ * unwind_query FILE: the rules for addresses. Reads hexadecimal addresses of an ELF file from standard
+ * input, one a line, and writes a line for each as readelf --debug-dump=frames-interp words it:
+ * CFA, return address, rbp, rbx. With --count it writes rows, rules, bytes and milliseconds instead.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "stack/elf_sections.h"
+
+static const char *const names[REG_COUNT_] = { "rax", "rdx", "rcx", "rbx", "rsi", "rdi",
+					       "rbp", "rsp", "r8",  "r9",  "r10", "r11",
+					       "r12", "r13", "r14", "r15", "ra" };
+
+static void print_save(const struct save_rule *save)
+{
+	switch (save->kind) {
+	case SAVE_SAME:
+	case SAVE_UNDEFINED:
+		printf(" u");
+		break;
+	case SAVE_CFA:
+		printf(" c%+d", save->offset);
+		break;
+	case SAVE_VALUE:
+		printf(" v%+d", save->offset);
+		break;
+	case SAVE_COPY:
+		printf(save->offset ? " vexp" : " %s", names[save->base]);
+		break;
+	case SAVE_MEMORY:
+		printf(" exp");
+		break;
+	default:
+		printf(" ?");
+	}
+}
+
+static void print_rule(const struct unwind_rule *rule)
+{
+	switch (rule->cfa) {
+	case CFA_NONE:
+		puts("none");
+		return;
+	case CFA_UNKNOWN:
+		puts("unknown");
+		return;
+	case CFA_END:
+		puts("end");
+		return;
+	case CFA_SIGNAL:
+		puts("exp exp exp exp");
+		return;
+	case CFA_REGISTER:
+		printf("%s%+d", names[rule->base], rule->offset);
+		break;
+	default:
+		printf("exp");
+	}
+	print_save(&rule->ra);
+	print_save(&rule->saved[0]);
+	print_save(&rule->saved[1]);
+	putchar('\n');
+}
+
+static int load(const char *path, struct unwind_table **table)
+{
+	struct unwind_input input;
+	struct stat st;
+	void *bytes;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return -1;
+	r = elf_unwind_input(bytes, (size_t)st.st_size, &input);
+	input.bytes_max = SIZE_MAX;
+	return r < 0 ? r : unwind_table_build(&input, table);
+}
+
+int main(int argc, char **argv)
+{
+	struct unwind_table *table = NULL;
+	uint64_t before = clock_monotonic_ns(), ns;
+	char line[64];
+	int r;
+
+	if (argc < 2)
+		return 2;
+	r = load(argv[1], &table);
+	ns = clock_monotonic_ns() - before;
+	if (r < 0) {
+		fprintf(stderr, "'%s': no table: %d\n", argv[1], r);
+		return 1;
+	}
+	if (argc > 2 && strcmp(argv[2], "--count") == 0)
+		printf("%u rows, %u rules, %zu bytes, %u damaged, %.1f ms\n", table->row_count,
+		       table->rule_count, table->bytes, table->damaged, (double)ns / 1e6);
+	else
+		while (fgets(line, sizeof(line), stdin))
+			print_rule(unwind_table_find(table, strtoull(line, NULL, 16)));
+	unwind_table_free(table);
+	return 0;
+}
