@@ -194,7 +194,7 @@ static int nvtx_event(struct chrome *c, const struct export_event *event)
 	int r;
 
 	if (!length) {
-		name = "(no message)";
+		name = NO_MESSAGE;
 		length = strlen(name);
 	}
 	place = chrome_row(c, ROW_THREAD, event->process, 0, thread, 0);
@@ -354,6 +354,8 @@ static int write_event(struct chrome *c, const struct export_event *event)
 		return chrome_work(c, event);
 	case EVENT_SYNC:
 		return chrome_sync(c, event);
+	case EVENT_GPU_RANGE:
+		return chrome_gpu_range(c, event);
 	case EVENT_CUDA_EVENT:
 		return chrome_cuda_event(c, event);
 	case EVENT_CALL:
@@ -381,7 +383,7 @@ int chrome_event(struct chrome *c, const struct export_event *event)
 		c->view.result->crowded++;
 		return 0;
 	}
-	if (r >= 0)
+	if (r >= 0 && event->kind != EVENT_GPU_RANGE)
 		c->view.result->written[event_table(event->kind)]++;
 	return r;
 }

@@ -39,7 +39,7 @@ void chrome_rows_release(struct chrome *c)
 
 static bool is_gpu_row(enum row_kind kind)
 {
-	return kind == ROW_STREAM || kind == ROW_SYNC || kind == ROW_EVENTS;
+	return kind == ROW_STREAM || kind == ROW_SYNC || kind == ROW_EVENTS || kind == ROW_RANGES;
 }
 
 /* What comes before a correlation id in the arguments of all work of a stream. */
@@ -75,7 +75,7 @@ static struct chrome_row *new_row(struct chrome *c, enum row_kind kind, uint32_t
 	row->process = process;
 	row->context = context;
 	row->id = id;
-	row->lanes.exclusive = is_gpu_row(kind);
+	row->lanes.exclusive = is_gpu_row(kind) && kind != ROW_RANGES;
 	if (is_gpu_row(kind))
 		row->pid = (uint32_t)gpu;
 	else
@@ -136,6 +136,7 @@ static int64_t wanted_tid(const struct chrome_row *row)
 {
 	switch (row->kind) {
 	case ROW_EVENTS:
+	case ROW_RANGES:
 	case ROW_MEMORY:
 		return -1;
 	case ROW_SYNC:
@@ -190,6 +191,9 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 		break;
 	case ROW_EVENTS:
 		strbuf_addf(name, "stream %u (events)", row->id);
+		break;
+	case ROW_RANGES:
+		strbuf_addf(name, "stream %u (NVTX)", row->id);
 		break;
 	case ROW_STREAM:
 		strbuf_addf(name, "stream %u ", row->id);

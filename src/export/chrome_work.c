@@ -365,6 +365,36 @@ int chrome_sync(struct chrome *c, const struct export_event *event)
 	return 0;
 }
 
+int chrome_gpu_range(struct chrome *c, const struct export_event *event)
+{
+	const struct gpu_range *range = &c->merge.gpu_ranges.items.data[event->row];
+	struct strbuf *s = &c->out;
+	size_t length;
+	const char *name =
+		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, range->nvtx_row, &length);
+	struct chrome_row *place =
+		chrome_row(c, ROW_RANGES, range->process, range->context, range->stream,
+			   gpus_find(&c->view.gpus, range->process, range->device));
+	uint32_t tid;
+	int r;
+
+	if (!place)
+		return -ENOMEM;
+	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
+	if (r < 0)
+		return r;
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	open_other(c, "gpu_user_annotation", length ? name : NO_MESSAGE,
+		   length ? length : strlen(NO_MESSAGE), place->pid);
+	text_u64(s, tid);
+	TEXT(s, ", \"ts\": ");
+	text_time(c, s, event->start_ns);
+	TEXT(s, ", \"dur\": ");
+	text_us(s, event->end_ns - event->start_ns);
+	TEXT(s, "}");
+	return 0;
+}
+
 #define EVENT_NS 1 /* how long Kineto draws a CUDA event */
 
 int chrome_cuda_event(struct chrome *c, const struct export_event *event)

@@ -17,6 +17,7 @@ enum row_kind {
 	ROW_THREAD,
 	ROW_STREAM, /* id: stream */
 	ROW_SYNC, /* waits for a stream, or, NO_STREAM, for the context */
+	ROW_RANGES, /* NVTX ranges around the work of a stream */
 	ROW_EVENTS, /* CUDA events of a stream */
 	ROW_OVERHEAD, /* id: thread */
 	ROW_MEMORY, /* allocations of a process */
@@ -83,6 +84,7 @@ int chrome_row_place(struct chrome *c, struct chrome_row *row, uint64_t start_ns
 int chrome_event(struct chrome *c, const struct export_event *event) MUST_USE;
 int chrome_work(struct chrome *c, const struct export_event *event) MUST_USE;
 int chrome_sync(struct chrome *c, const struct export_event *event) MUST_USE;
+int chrome_gpu_range(struct chrome *c, const struct export_event *event) MUST_USE;
 int chrome_cuda_event(struct chrome *c, const struct export_event *event) MUST_USE;
 
 /* --- pieces of events --- */

@@ -6,6 +6,8 @@
 #include "base/strbuf.h"
 #include "trace/trace.h"
 
+#define NO_MESSAGE "(no message)" /* a range without a text */
+
 const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
 const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
 const char *copy_kind_name(uint8_t kind); /* "HtoD" */

@@ -27,6 +27,7 @@ static const struct {
 	[EVENT_ALLOCATION] = { TABLE_allocation, COLUMN_allocation_time_ns, -1 },
 	[EVENT_SYNC] = { TABLE_synchronization, COLUMN_synchronization_start_ns,
 			 COLUMN_synchronization_end_ns },
+	[EVENT_GPU_RANGE] = { TABLE_nvtx, -1, -1 },
 	[EVENT_KERNEL] = { TABLE_kernel, COLUMN_kernel_start_ns, COLUMN_kernel_end_ns },
 	[EVENT_MEMCPY] = { TABLE_memcpy, COLUMN_memcpy_start_ns, COLUMN_memcpy_end_ns },
 	[EVENT_MEMSET] = { TABLE_memset, COLUMN_memset_start_ns, COLUMN_memset_end_ns },
@@ -179,10 +180,31 @@ static int take_losses(struct export_merge *m, struct event_cursor *c, struct er
 	return 0;
 }
 
-/* A cursor for each table of each process, and one for the losses of all. */
+static int take_gpu_ranges(struct export_merge *m, struct event_cursor *c, struct error *e)
+{
+	struct gpu_ranges *g = &m->gpu_ranges;
+	int r = gpu_ranges_init(g, m->view);
+
+	m->range_start_ns = malloc((g->items.count + 1) * sizeof(*m->range_start_ns));
+	m->range_end_ns = malloc((g->items.count + 1) * sizeof(*m->range_end_ns));
+	if (r < 0 || !m->range_start_ns || !m->range_end_ns)
+		return error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < g->items.count; i++) {
+		m->range_start_ns[i] = g->items.data[i].start_ns;
+		m->range_end_ns[i] = g->items.data[i].end_ns;
+	}
+	*c = (struct event_cursor){ .start_ns = m->range_start_ns,
+				    .end_ns = m->range_end_ns,
+				    .stop = g->items.count,
+				    .kind = EVENT_GPU_RANGE,
+				    .table = TABLE_nvtx };
+	return 0;
+}
+
+/* A cursor for each table of each process, and one each for the losses and GPU ranges of all. */
 int export_merge_init(struct export_merge *m, struct export_view *v, struct error *e)
 {
-	size_t count = 0, room = v->process_count * EVENT_KINDS + 1;
+	size_t count = 0, room = v->process_count * EVENT_KINDS + 2;
 	int r;
 
 	*m = (struct export_merge){ .view = v };
@@ -193,13 +215,16 @@ int export_merge_init(struct export_merge *m, struct export_view *v, struct erro
 		return error_set(e, -ENOMEM, "out of memory");
 	}
 	r = take_losses(m, &m->cursors[count++], e);
+	if (r >= 0)
+		r = take_gpu_ranges(m, &m->cursors[count++], e);
 	if (r < 0) {
 		export_merge_release(m);
 		return r;
 	}
 	for (size_t p = 0; p < v->process_count; p++)
 		for (int kind = EVENT_LOSS + 1; kind < EVENT_KINDS; kind++)
-			m->cursors[count++] = cursor_of_table(m, (enum event_kind)kind, p);
+			if (kind != EVENT_GPU_RANGE)
+				m->cursors[count++] = cursor_of_table(m, (enum event_kind)kind, p);
 	for (size_t i = 0; i < count; i++) {
 		m->total += m->cursors[i].stop - m->cursors[i].row;
 		if (settle(m, &m->cursors[i]))
@@ -217,6 +242,9 @@ void export_merge_release(struct export_merge *m)
 	free(m->losses);
 	free(m->loss_start_ns);
 	free(m->loss_end_ns);
+	gpu_ranges_release(&m->gpu_ranges);
+	free(m->range_start_ns);
+	free(m->range_end_ns);
 	*m = (struct export_merge){ 0 };
 }
 

@@ -7,7 +7,7 @@
 #ifndef PITOT_EXPORT_EXPORT_MERGE_H
 #define PITOT_EXPORT_EXPORT_MERGE_H
 
-#include "export/export_view.h"
+#include "export/gpu_ranges.h"
 
 /* Of events that start at the same time, those of the smaller kind come first: what encloses before what is enclosed. */
 enum event_kind {
@@ -17,6 +17,7 @@ enum event_kind {
 	EVENT_OVERHEAD,
 	EVENT_ALLOCATION,
 	EVENT_SYNC,
+	EVENT_GPU_RANGE,
 	EVENT_KERNEL,
 	EVENT_MEMCPY,
 	EVENT_MEMSET,
@@ -29,7 +30,7 @@ enum event_kind {
 struct export_event {
 	enum event_kind kind;
 	uint32_t process;
-	uint64_t row; /* in the kind's table; EVENT_LOSS: in merge->losses */
+	uint64_t row; /* in the table; EVENT_LOSS, EVENT_GPU_RANGE: in the merge's own array */
 	uint64_t start_ns, end_ns; /* start <= end */
 	bool finished; /* an NVTX range that never ended ends with its process's recording */
 };
@@ -45,8 +46,11 @@ struct export_merge {
 	uint64_t next_report;
 	struct trace_loss *losses; /* by start */
 	uint64_t *loss_start_ns, *loss_end_ns;
+	struct gpu_ranges gpu_ranges;
+	uint64_t *range_start_ns, *range_end_ns;
 };
 
+/* EVENT_GPU_RANGE: that of the ranges. */
 enum table_id event_table(enum event_kind kind);
 /* Work kind of an event: EVENT_KERNEL … EVENT_GRAPH, EVENT_SYNC. */
 enum work_kind event_work(enum event_kind kind);

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/nvtx_ranges.h"
-
 /* Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304). */
 #define PID_STEP 10000000
 
@@ -261,25 +259,23 @@ static int end_ranges(struct export_view *v, struct error *e)
 	uint64_t rows = trace_rows(v->trace, TABLE_nvtx);
 	const uint64_t *time_ns = trace_u64(v->trace, TABLE_nvtx, COLUMN_nvtx_time_ns);
 	const uint8_t *kind = trace_u8(v->trace, TABLE_nvtx, COLUMN_nvtx_kind);
-	struct nvtx_ranges ranges;
 	int r;
 
 	v->nvtx_end_ns = calloc(rows + 1, sizeof(*v->nvtx_end_ns));
 	if (!v->nvtx_end_ns)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = nvtx_ranges_init(&ranges, v->trace, false, e);
+	r = nvtx_ranges_init(&v->ranges, v->trace, rows > 0, e);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ranges.count; i++) {
-		const struct nvtx_range *range = &ranges.items[i];
+	for (size_t i = 0; i < v->ranges.count; i++) {
+		const struct nvtx_range *range = &v->ranges.items[i];
 
 		v->nvtx_end_ns[range->row] = range->open ? NVTX_OPEN : range->end_ns;
 	}
 	for (uint64_t row = 0; row < rows; row++)
 		if (kind[row] == nvtx_kind_mark)
 			v->nvtx_end_ns[row] = time_ns[row];
-	v->result->unpaired = ranges.unmatched;
-	nvtx_ranges_release(&ranges);
+	v->result->unpaired = v->ranges.unmatched;
 	return 0;
 }
 
@@ -375,6 +371,7 @@ void export_view_release(struct export_view *v)
 	map_release(&v->context_devices);
 	map_release(&v->external);
 	nvtx_names_release(&v->names);
+	nvtx_ranges_release(&v->ranges);
 	free(v->processes);
 	free(v->first_work);
 	free(v->next_work);

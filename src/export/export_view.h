@@ -10,6 +10,7 @@
 
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
+#include "analysis/nvtx_ranges.h"
 #include "export/event_names.h"
 #include "export/exporter.h"
 
@@ -67,6 +68,7 @@ struct export_view {
 
 	struct map external; /* correlation (with its base) -> id that a framework gave the call */
 	struct nvtx_names names;
+	struct nvtx_ranges ranges; /* with their calls, where there are ranges */
 	uint64_t *
 		nvtx_end_ns; /* by nvtx row: NVTX_SKIP, NVTX_OPEN, or the range's end (a mark's time) */
 };

@@ -182,7 +182,7 @@ static int nvtx_event(struct perfetto *p, const struct export_event *event)
 	if (!track)
 		return -ENOMEM;
 	if (!name.length)
-		name = fixed_name(1, "(no message)");
+		name = fixed_name(1, NO_MESSAGE);
 	if (kind == nvtx_kind_mark)
 		r = perfetto_instant_open(track, event->start_ns, CATEGORY_NVTX, &name, &slice);
 	else
@@ -193,6 +193,35 @@ static int nvtx_event(struct perfetto *p, const struct export_event *event)
 	note_range(p, slice.out, event, domain);
 	perfetto_slice_close(&slice);
 	return 0;
+}
+
+static int gpu_range_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct gpu_range *range = &p->merge.gpu_ranges.items.data[event->row];
+	const struct trace *t = p->view.trace;
+	uint32_t message =
+		export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, range->nvtx_row);
+	struct track_name name = { KEY_STRING | message, trace_string(t, message),
+				   trace_string_length(t, message) };
+	uint64_t queue =
+		perfetto_queue(p, range->process, range->context, range->stream, range->device,
+			       gpus_find(&p->view.gpus, range->process, range->device));
+	struct track *track;
+	struct open_slice slice;
+	int r;
+
+	if (queue == UINT64_MAX)
+		return -ENOMEM;
+	track = perfetto_track(p, TRACK_GPU_RANGES, range->process, (uint32_t)queue);
+	if (!track)
+		return -ENOMEM;
+	if (!name.length)
+		name = fixed_name(1, NO_MESSAGE);
+	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_NVTX, &name,
+				&slice);
+	if (r >= 0)
+		perfetto_slice_close(&slice);
+	return r;
 }
 
 /* A synchronization with its call is shown by the call. */
@@ -312,6 +341,8 @@ int perfetto_cpu_event(struct perfetto *p, const struct export_event *event)
 		return count(p, TABLE_api_call, call_event(p, event));
 	case EVENT_NVTX:
 		return count(p, TABLE_nvtx, nvtx_event(p, event));
+	case EVENT_GPU_RANGE:
+		return gpu_range_event(p, event) == -ENOMEM ? -ENOMEM : 0;
 	case EVENT_SYNC:
 		return sync_event(p, event);
 	case EVENT_OVERHEAD:

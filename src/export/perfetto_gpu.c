@@ -70,13 +70,12 @@ static uint8_t take_encoded(struct strbuf *s, size_t from, uint8_t *to, size_t s
 	return (uint8_t)length;
 }
 
-/* Position of the queue of a context's stream, made when it is new; UINT64_MAX without memory. */
-static uint64_t find_queue(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream,
-			   uint32_t device, size_t gpu)
+uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream,
+			uint32_t device, size_t gpu)
 {
 	struct perfetto_gpus *g = &p->gpus;
 	struct strbuf *s = &p->out;
-	struct gpu_queue queue = { .gpu = (uint32_t)gpu };
+	struct gpu_queue queue = { .gpu = (uint32_t)gpu, .context = context, .stream = stream };
 	uint64_t *context_iid = map_at(&g->contexts, (uint64_t)process << 32 | context, 0),
 		 *position;
 	size_t from = s->length;
@@ -142,7 +141,7 @@ static uint64_t find_kernel_class(struct perfetto *p, uint32_t config, size_t gp
 }
 
 /* "Stream 7", with the context or process before it where there are several. */
-static void queue_name(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream)
+const char *perfetto_queue_name(struct perfetto *p, uint32_t process, const struct gpu_queue *queue)
 {
 	struct strbuf *text = &p->gpus.text;
 
@@ -150,8 +149,9 @@ static void queue_name(struct perfetto *p, uint32_t process, uint32_t context, u
 	if (p->view.process_count > 1)
 		strbuf_addf(text, "%s ", p->view.processes[process].title);
 	if (trace_rows(p->view.trace, TABLE_context) > p->view.gpus.count * p->view.process_count)
-		strbuf_addf(text, "Context %u ", context);
-	strbuf_addf(text, "Stream %u", stream);
+		strbuf_addf(text, "Context %u ", queue->context);
+	strbuf_addf(text, "Stream %u", queue->stream);
+	return strbuf_text(text);
 }
 
 /* Whether an id is new to this file; remembers it. */
@@ -200,9 +200,9 @@ static void define(struct perfetto *p, struct gpu_queue *queue, struct gpu_class
 			perfetto_intern_name(s, 1001, i, perfetto_argument_names[i],
 					     strlen(perfetto_argument_names[i]));
 	if (!queue->defined) {
-		queue_name(p, names->process, names->context, names->stream);
-		perfetto_intern_specification(s, queue->iid, strbuf_text(&p->gpus.text),
-					      p->gpus.text.length, PERFETTO_OTHER);
+		const char *name = perfetto_queue_name(p, names->process, queue);
+
+		perfetto_intern_specification(s, queue->iid, name, strlen(name), PERFETTO_OTHER);
 		if (is_new(&p->gpus.context_iids, queue->context_iid))
 			perfetto_intern_context(s, queue->context_iid,
 						p->view.processes[names->process].pid);
@@ -354,7 +354,7 @@ int perfetto_gpu_work(struct perfetto *p, const struct export_event *event)
 	size_t gpu = work_gpu(&p->view, w, event->process, row);
 	struct open_stage open;
 
-	queue = find_queue(p, event->process, names.context, names.stream, w->device[row], gpu);
+	queue = perfetto_queue(p, event->process, names.context, names.stream, w->device[row], gpu);
 	if (open_stage(p, event, perfetto_event_id(work_number(w, row)), queue,
 		       class_of(p, event, gpu, &names), &names, &open) < 0)
 		return -ENOMEM;
@@ -378,8 +378,8 @@ int perfetto_gpu_event(struct perfetto *p, const struct export_event *event)
 	struct open_stage open;
 
 	map_get(&p->view.context_devices, (uint64_t)event->process << 32 | names.context, &device);
-	queue = find_queue(p, event->process, names.context, names.stream, (uint32_t)device,
-			   gpus_find(&p->view.gpus, event->process, (uint32_t)device));
+	queue = perfetto_queue(p, event->process, names.context, names.stream, (uint32_t)device,
+			       gpus_find(&p->view.gpus, event->process, (uint32_t)device));
 	id = perfetto_event_id(last->base) + last->rows + row;
 	if (open_stage(p, event, id, queue,
 		       find_class(p, named_key(EVENT_CUDA_EVENT, 0), STAGE_EVENT), &names,

@@ -127,16 +127,20 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
 }
 
-static const char *group_name(const struct track *track, size_t *length)
+static const char *group_name(const struct track *track, struct strbuf *made)
 {
 	static const char *const names[] = {
 		[TRACK_THREAD] = "overlapping",   [TRACK_RANGES] = "NVTX ranges",
 		[TRACK_SYNC] = "Synchronization", [TRACK_OVERHEAD] = "CUPTI overhead",
 		[TRACK_MEMORY] = "GPU memory",    [TRACK_LOSS] = "Loss",
 	};
+	struct perfetto *p = track->writer;
 
-	*length = strlen(names[track->kind]);
-	return names[track->kind];
+	if (track->kind != TRACK_GPU_RANGES)
+		return names[track->kind];
+	strbuf_addf(made, "NVTX on %s",
+		    perfetto_queue_name(p, track->process, &p->gpus.queues.data[track->id]));
+	return strbuf_text(made);
 }
 
 /* Describes a lane before its first event in this file. */
@@ -149,6 +153,7 @@ static void describe_lane(struct track *track, size_t lane)
 		.pid = -1,
 		.tid = -1,
 	};
+	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
 	uint64_t row;
 
 	perfetto_describe_process(p, track->process);
@@ -160,7 +165,8 @@ static void describe_lane(struct track *track, size_t lane)
 			d.name = export_text(&p->view, TABLE_thread, COLUMN_thread_name, row,
 					     &d.name_length);
 	} else {
-		d.name = group_name(track, &d.name_length);
+		d.name = group_name(track, &made);
+		d.name_length = strlen(d.name);
 		if (track->kind == TRACK_THREAD)
 			d.parent_uuid = track->uuid;
 	}

@@ -21,6 +21,7 @@ enum {
 enum track_kind {
 	TRACK_THREAD,
 	TRACK_RANGES, /* NVTX start/end ranges of a domain */
+	TRACK_GPU_RANGES, /* NVTX ranges around the work of a queue */
 	TRACK_SYNC, /* synchronizations whose call is not in the recording */
 	TRACK_OVERHEAD,
 	TRACK_MEMORY,
@@ -86,6 +87,7 @@ struct perfetto_tracks {
 struct gpu_queue {
 	uint64_t iid;
 	uint32_t context_iid, gpu;
+	uint32_t context, stream;
 	bool defined; /* in this file */
 	uint8_t arguments[32]; /* device and stream, encoded */
 	uint8_t arguments_length;
@@ -168,6 +170,13 @@ static inline void perfetto_note(struct strbuf *s, uint32_t name_iid, int64_t va
 
 void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value);
 void perfetto_note_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
+
+/* Position of the queue of a context's stream, made when it is new; UINT64_MAX without memory. */
+uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream,
+			uint32_t device, size_t gpu) MUST_USE;
+/* Its name; valid until the next one is made. */
+const char *perfetto_queue_name(struct perfetto *p, uint32_t process,
+				const struct gpu_queue *queue);
 
 /* Work on GPUs. */
 void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */

@@ -99,7 +99,7 @@ def test_slices_of_a_row_nest_and_gpu_work_does_not_overlap(pitot, recording, tm
             start, end = ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])
             while stack and stack[-1] <= start:
                 stack.pop()
-            assert not stack or (end <= stack[-1] and "stream" not in event["args"])
+            assert not stack or (end <= stack[-1] and "stream" not in event.get("args", {}))
             stack.append(end)
 
 
@@ -158,7 +158,11 @@ def test_json_of_the_varied_recording(pitot, varied, tmp_path):
     record, = by_name["cudaEventRecord"]
     assert wait["args"]["wait_on_cuda_event_record_corr_id"] == record["args"]["correlation"]
     assert [e["args"]["stream"] for e in by_name["Context Sync"]] == [-1, -1]
-    assert by_name["step"][0]["tid"] == 100 and by_name["other domain"][0]["tid"] != 100
+    step, *on_gpu = sorted(by_name["step"], key=lambda e: -e["pid"])
+    assert step["pid"] == step["tid"] == 100 and step["cat"] == "user_annotation"
+    assert {e["cat"] for e in on_gpu} == {"gpu_user_annotation"} and {e["pid"] for e in on_gpu} == {0}
+    assert len(on_gpu) == 2 and {ns(e["dur"]) for e in on_gpu} == {10000}
+    assert max(by_name["other domain"], key=lambda e: e["pid"])["tid"] != 100
     assert by_name["never ends"][0]["args"]["finished"] == "false"
     assert sorted(e["ph"] for e in by_name["a"] + by_name["b"]) == ["b", "b", "e", "e"]
     assert by_name["mark"][0]["args"]["payload"] in ("nan", "-nan")

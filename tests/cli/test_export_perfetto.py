@@ -186,11 +186,11 @@ def test_waits(pitot, varied, tmp_path):
 
 def test_nvtx(pitot, varied, tmp_path):
     trace, result = export(pitot, varied, tmp_path)
-    ranges = {s.name: s for s in trace.slices if s.category == "nvtx"}
+    ranges = {s.name: s for s in trace.slices if s.category == "nvtx" and not s.track.startswith("NVTX on")}
     assert set(ranges) == {"step", "other domain", "a", "b", "never ends"}
     zero = ranges["step"].start - 600000
     assert {n: (r.start - zero, r.end - zero) for n, r in ranges.items()} == {
-        "step": (600000, 620000), "other domain": (610000, 630000), "a": (640000, 660000), "b": (650000, 670000),
+        "step": (600000, 622500), "other domain": (610000, 630000), "a": (640000, 660000), "b": (650000, 670000),
         "never ends": (680000, 1000000)}
     assert ranges["step"].tid == 100 and ranges["step"].track == "" and ranges["never ends"].tid == 101
     assert ranges["other domain"].track == "overlapping" and ranges["other domain"].notes["domain"] == "library"
@@ -199,6 +199,25 @@ def test_nvtx(pitot, varied, tmp_path):
     mark, = (i for i in trace.instants if i.category == "nvtx")
     assert mark.name == "mark" and mark.notes["category"] == "phase" and mark.notes["payload"] != mark.notes["payload"]
     assert "1 end of an NVTX range" in result.stderr
+
+
+def test_nvtx_on_the_gpu(pitot, recording, tmp_path):
+    """Each range is on each stream from the first to the last work that was launched inside it."""
+    trace, _ = export(pitot, recording, tmp_path)
+    launches = trace.launches()
+    pushed = [s for s in trace.slices if s.category == "nvtx" and s.tid is not None]
+    spans = {}
+    for stage in trace.stages:
+        call = launches.get(stage.event_id)
+        for i, r in enumerate(pushed):
+            if call and (call.pid, call.tid) == (r.pid, r.tid) and r.start <= call.start < r.end:
+                start, end, _ = spans.get((i, stage.pid, stage.queue, stage.gpu), (stage.start, 0, r.name))
+                spans[i, stage.pid, stage.queue, stage.gpu] = (
+                    min(start, stage.start), max(end, stage.start + stage.duration), r.name)
+    shown = [(s.start, s.end, s.name, s.pid, s.track) for s in trace.slices if s.track.startswith("NVTX on")]
+    assert Counter(shown) == Counter((start, end, name, pid, f"NVTX on {queue}")
+                                     for (_, pid, queue, _), (start, end, name) in spans.items())
+    assert shown or not pushed
 
 
 def test_counters(pitot, varied, tmp_path):

@@ -203,7 +203,10 @@ static void ranges(struct maker *m)
 	nvtx(m, nvtx_kind_pop, MAIN, 0, NULL, 0, 100); /* began before the recording */
 	nvtx(m, nvtx_kind_push, MAIN, 0, "step", 0, 600000);
 	nvtx(m, nvtx_kind_push, MAIN, 1, "other domain", 0, 610000);
-	nvtx(m, nvtx_kind_pop, MAIN, 0, NULL, 0, 620000);
+	/* Launched inside both; what runs later, on two streams. */
+	launch(m, maker_config(m, "inside", 1, 32), MAIN, 7, 611000, 50);
+	launch(m, maker_config(m, "inside", 1, 32), MAIN, 13, 617000, 51);
+	nvtx(m, nvtx_kind_pop, MAIN, 0, NULL, 0, 622500);
 	payload(m, 625000);
 	nvtx(m, nvtx_kind_pop, MAIN, 1, NULL, 0, 630000);
 	nvtx(m, nvtx_kind_start, MAIN, 0, "a", 77, 640000);
