@@ -153,10 +153,20 @@ static void print_identity(const struct info *i, struct strbuf *out)
 	text_table_add(&t, strbuf_text(&value));
 	if (i->damaged >= 0) {
 		text_table_add(&t, "checksums");
-		text_table_addf(&t, i->damaged ? "%lld damaged blocks" : "all right",
-				(long long)i->damaged);
+		if (i->damaged)
+			text_table_addf(&t, "%lld damaged blocks", (long long)i->damaged);
+		else
+			text_table_add(&t, "all right");
 	}
 	finish(i, "", &t, out);
+}
+
+static void number_or_dash(struct text_table *t, bool known, unsigned n)
+{
+	if (known)
+		text_table_addf(t, "%u", n);
+	else
+		text_table_add(t, "-");
 }
 
 static const char *process_state(const struct trace_process *p)
@@ -176,17 +186,14 @@ static void print_processes(const struct info *i, struct strbuf *out)
 
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		const struct trace_process *p = trace_process(i->trace, n);
-		_cleanup_strbuf_ struct strbuf from = STRBUF_INIT, to = STRBUF_INIT;
 
-		human_duration(&from, p->start_ns - MIN(p->start_ns, i->start_ns));
-		human_duration(&to, p->end_ns - MIN(p->end_ns, i->start_ns));
 		text_table_addf(&t, "%u", p->pid);
-		text_table_addf(&t, p->parent_pid ? "%u" : "-", p->parent_pid);
+		number_or_dash(&t, p->parent_pid != 0, p->parent_pid);
 		cell(&t, p->host);
-		text_table_add(&t, strbuf_text(&from));
-		text_table_add(&t, strbuf_text(&to));
+		text_table_duration(&t, p->start_ns - MIN(p->start_ns, i->start_ns));
+		text_table_duration(&t, p->end_ns - MIN(p->end_ns, i->start_ns));
 		text_table_add(&t, process_state(p));
-		text_table_addf(&t, p->exit_status >= 0 ? "%d" : "-", p->exit_status);
+		number_or_dash(&t, p->exit_status >= 0, (unsigned)p->exit_status);
 		if (p->missing_segments)
 			text_table_addf(&t, "%u, %u missing", p->segments, p->missing_segments);
 		else
@@ -206,10 +213,8 @@ static void print_devices(const struct info *i, struct strbuf *out)
 
 	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
 #define DEVICE(column) number(i, TABLE_device, COLUMN_device_##column, row)
-		_cleanup_strbuf_ struct strbuf memory = STRBUF_INIT;
 		unsigned driver = (unsigned)DEVICE(driver_version);
 
-		human_bytes(&memory, DEVICE(memory_bytes));
 		text_table_addf(
 			&t, "%u",
 			trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
@@ -219,7 +224,7 @@ static void print_devices(const struct info *i, struct strbuf *out)
 		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major),
 				(unsigned)DEVICE(compute_minor));
 		text_table_addf(&t, "%u", (unsigned)DEVICE(multiprocessors));
-		text_table_add(&t, strbuf_text(&memory));
+		text_table_bytes(&t, DEVICE(memory_bytes));
 		cell(&t, text(i, TABLE_device, COLUMN_device_pci, row));
 		cell(&t, text(i, TABLE_device, COLUMN_device_uuid, row));
 		text_table_addf(&t, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
@@ -236,8 +241,6 @@ static void print_tables(const struct info *i, struct strbuf *out)
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
-		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT, bytes = STRBUF_INIT,
-					       blocks = STRBUF_INIT;
 		struct trace_table_size size;
 		uint64_t tenths;
 
@@ -245,15 +248,12 @@ static void print_tables(const struct info *i, struct strbuf *out)
 		if (!size.rows)
 			continue;
 		tenths = tenths_of(size.bytes, size.rows);
-		human_count(&rows, size.rows);
-		human_count(&bytes, size.bytes);
-		human_count(&blocks, size.blocks);
 		text_table_add(&t, schema_table(id)->name);
-		text_table_add(&t, strbuf_text(&rows));
-		text_table_add(&t, strbuf_text(&bytes));
+		text_table_count(&t, size.rows);
+		text_table_count(&t, size.bytes);
 		text_table_addf(&t, "%llu.%llu", (unsigned long long)tenths / 10,
 				(unsigned long long)tenths % 10);
-		text_table_add(&t, strbuf_text(&blocks));
+		text_table_count(&t, size.blocks);
 	}
 	finish(i, "tables", &t, out);
 }
@@ -362,20 +362,18 @@ static void print_losses(const struct info *i, struct strbuf *out)
 
 	for (size_t n = 0; n < i->loss_count; n++) {
 		const struct trace_loss *l = &i->losses[n];
-		_cleanup_strbuf_ struct strbuf from = STRBUF_INIT, to = STRBUF_INIT,
-					       count = STRBUF_INIT;
 
-		human_duration(&from, l->start_ns - MIN(l->start_ns, i->start_ns));
-		human_duration(&to, l->end_ns - MIN(l->end_ns, i->start_ns));
-		human_count(&count, l->count);
 		if (l->process < trace_process_count(i->trace))
 			text_table_addf(&t, "%u", trace_process(i->trace, l->process)->pid);
 		else
 			text_table_add(&t, "-");
 		text_table_add(&t, loss_reason_name(l->reason));
-		text_table_add(&t, l->count ? strbuf_text(&count) : "unknown");
-		text_table_add(&t, strbuf_text(&from));
-		text_table_add(&t, strbuf_text(&to));
+		if (l->count)
+			text_table_count(&t, l->count);
+		else
+			text_table_add(&t, "unknown");
+		text_table_duration(&t, l->start_ns - MIN(l->start_ns, i->start_ns));
+		text_table_duration(&t, l->end_ns - MIN(l->end_ns, i->start_ns));
 		cell(&t, l->detail);
 	}
 	if (!i->loss_count) {

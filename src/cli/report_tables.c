@@ -122,22 +122,22 @@ static void add_occupancy(struct strbuf *out, const struct report *r, const stru
 static void add_figures(struct text_table *t, const struct duration_stats *s, uint64_t untimed,
 			uint64_t total_ns, bool wide)
 {
-	cell_percent(t, s->total_ns, total_ns);
+	text_table_percent(t, s->total_ns, total_ns);
 	if (!s->count) {
 		text_table_add(t, "-");
-		cell_count(t, untimed);
+		text_table_count(t, untimed);
 		for (int i = 0; i < (wide ? 5 : 3); i++)
 			text_table_add(t, "-");
 		return;
 	}
-	cell_duration(t, s->total_ns);
-	cell_count(t, s->count + untimed);
-	cell_duration(t, stats_mean_ns(s));
-	cell_duration(t, s->median_ns);
-	cell_duration(t, s->p99_ns);
+	text_table_duration(t, s->total_ns);
+	text_table_count(t, s->count + untimed);
+	text_table_duration(t, stats_mean_ns(s));
+	text_table_duration(t, s->median_ns);
+	text_table_duration(t, s->p99_ns);
 	if (wide) {
-		cell_duration(t, s->min_ns);
-		cell_duration(t, s->max_ns);
+		text_table_duration(t, s->min_ns);
+		text_table_duration(t, s->max_ns);
 	}
 }
 
@@ -242,7 +242,7 @@ static const char *enum_name(enum table_id table, int column, uint8_t value)
 static void cell_duration_if(struct text_table *t, uint64_t count, uint64_t ns)
 {
 	if (count)
-		cell_duration(t, ns);
+		text_table_duration(t, ns);
 	else
 		text_table_add(t, "-");
 }
@@ -259,13 +259,13 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 			t, "%s  %s -> %s", enum_name(TABLE_memcpy, COLUMN_memcpy_kind, g->kind),
 			enum_name(TABLE_memcpy, COLUMN_memcpy_source_kind, g->source),
 			enum_name(TABLE_memcpy, COLUMN_memcpy_destination_kind, g->destination));
-	cell_count(t, g->count);
-	cell_bytes(t, g->bytes);
-	cell_bytes(t, g->bytes / g->count);
+	text_table_count(t, g->count);
+	text_table_bytes(t, g->bytes);
+	text_table_bytes(t, g->bytes / g->count);
 	cell_duration_if(t, g->timed, g->total_ns);
 	human_rate(&rate, g->timed_bytes, g->total_ns);
 	text_table_add(t, strbuf_text(&rate));
-	cell_percent(t, g->async, g->count);
+	text_table_percent(t, g->async, g->count);
 }
 
 void report_print_copies(const struct report_view *v)
@@ -306,11 +306,11 @@ void report_print_syncs(const struct report_view *v)
 		strbuf_clear(&text);
 		add_thread(r, g->process, g->thread, &text);
 		text_table_add(&t, strbuf_text(&text));
-		cell_count(&t, g->count);
-		cell_duration(&t, g->total_ns);
-		cell_percent(&t, g->total_ns, r->end_ns - r->start_ns);
-		cell_duration(&t, g->total_ns / g->count);
-		cell_duration(&t, g->max_ns);
+		text_table_count(&t, g->count);
+		text_table_duration(&t, g->total_ns);
+		text_table_percent(&t, g->total_ns, r->end_ns - r->start_ns);
+		text_table_duration(&t, g->total_ns / g->count);
+		text_table_duration(&t, g->max_ns);
 	}
 	if (text_table_rows(&t)) {
 		report_title(v, "synchronizing and copying calls",
@@ -325,12 +325,12 @@ static void add_launch_row(struct text_table *t, const char *what, const struct 
 	if (!s->count)
 		return;
 	text_table_add(t, what);
-	cell_count(t, s->count);
-	cell_duration(t, stats_mean_ns(s));
-	cell_duration(t, s->median_ns);
-	cell_duration(t, s->p99_ns);
-	cell_duration(t, s->max_ns);
-	cell_duration(t, s->total_ns);
+	text_table_count(t, s->count);
+	text_table_duration(t, stats_mean_ns(s));
+	text_table_duration(t, s->median_ns);
+	text_table_duration(t, s->p99_ns);
+	text_table_duration(t, s->max_ns);
+	text_table_duration(t, s->total_ns);
 }
 
 /* ", 12 of something"; nothing for none. */
@@ -388,9 +388,9 @@ void report_print_graphs(const struct report_view *v)
 		const struct graph_group *g = &r->graphs.items[i];
 
 		text_table_addf(&t, "%u of %u", g->graph, trace_process(r->trace, g->process)->pid);
-		cell_count(&t, g->launches);
+		text_table_count(&t, g->launches);
 		if (g->nodes)
-			cell_count(&t, (g->nodes + g->launches / 2) / g->launches);
+			text_table_count(&t, (g->nodes + g->launches / 2) / g->launches);
 		else
 			text_table_add(&t, "-");
 		cell_duration_if(&t, g->replay.count, g->replay.median_ns);
@@ -420,11 +420,11 @@ void report_print_memory(const struct report_view *v)
 		text_table_addf(&t, "%s, device %u of %u",
 				enum_name(TABLE_allocation, COLUMN_allocation_kind, g->kind),
 				g->device, trace_process(r->trace, g->process)->pid);
-		cell_count(&t, g->allocations);
-		cell_bytes(&t, g->allocated_bytes);
-		cell_bytes(&t, g->peak_bytes);
-		cell_count(&t, g->live);
-		cell_bytes(&t, g->live_bytes);
+		text_table_count(&t, g->allocations);
+		text_table_bytes(&t, g->allocated_bytes);
+		text_table_bytes(&t, g->peak_bytes);
+		text_table_count(&t, g->live);
+		text_table_bytes(&t, g->live_bytes);
 	}
 	report_title(v, "memory", "");
 	text_table_print(&t, 2, v->width, v->color, v->out);

@@ -9,51 +9,6 @@
 
 #define LABEL 10 /* columns of the labels of lines that are no tables */
 
-void cell_duration(struct text_table *t, uint64_t ns)
-{
-	struct strbuf s = STRBUF_INIT;
-
-	human_duration(&s, ns);
-	text_table_add(t, strbuf_text(&s));
-	strbuf_release(&s);
-}
-
-void cell_count(struct text_table *t, uint64_t n)
-{
-	struct strbuf s = STRBUF_INIT;
-
-	human_count(&s, n);
-	text_table_add(t, strbuf_text(&s));
-	strbuf_release(&s);
-}
-
-void cell_bytes(struct text_table *t, uint64_t bytes)
-{
-	struct strbuf s = STRBUF_INIT;
-
-	human_bytes(&s, bytes);
-	text_table_add(t, strbuf_text(&s));
-	strbuf_release(&s);
-}
-
-void cell_percent(struct text_table *t, uint64_t part, uint64_t whole)
-{
-	struct strbuf s = STRBUF_INIT;
-
-	human_percent(&s, part, whole);
-	text_table_add(t, strbuf_text(&s));
-	strbuf_release(&s);
-}
-
-void cell_safe(struct text_table *t, const char *text)
-{
-	struct strbuf s = STRBUF_INIT;
-
-	text_safe(&s, text, strlen(text));
-	text_table_add(t, strbuf_text(&s));
-	strbuf_release(&s);
-}
-
 void report_title(const struct report_view *v, const char *title, const char *rest)
 {
 	strbuf_addc(v->out, '\n');
@@ -236,11 +191,11 @@ static void print_gpus(const struct report_view *v)
 		text_safe(&name, r->gpus.items[i].name, strlen(r->gpus.items[i].name));
 		text_table_addf(&t, "%zu %s", i, strbuf_text(&name));
 		cell_bar(&t, v, b->union_ns, window, 20);
-		cell_percent(&t, b->union_ns, window);
-		cell_duration(&t, b->union_ns);
-		cell_duration(&t, gpu_sum(b));
-		cell_count(&t, b->count[GPU_WORK_KERNEL] + b->count[GPU_WORK_GRAPH]);
-		cell_count(&t, b->count[GPU_WORK_COPY] + b->count[GPU_WORK_SET]);
+		text_table_percent(&t, b->union_ns, window);
+		text_table_duration(&t, b->union_ns);
+		text_table_duration(&t, gpu_sum(b));
+		text_table_count(&t, b->count[GPU_WORK_KERNEL] + b->count[GPU_WORK_GRAPH]);
+		text_table_count(&t, b->count[GPU_WORK_COPY] + b->count[GPU_WORK_SET]);
 		add_mix(b, i, &mix);
 	}
 	if (text_table_rows(&t)) {
@@ -291,16 +246,16 @@ static void add_cause(struct text_table *t, const struct report_view *v, const s
 {
 	text_table_add(t, cause_texts[cause]);
 	cell_bar(t, v, g->cause_ns[cause], g->total_ns, 10);
-	cell_duration(t, g->cause_ns[cause]);
-	cell_percent(t, g->cause_ns[cause], window);
+	text_table_duration(t, g->cause_ns[cause]);
+	text_table_percent(t, g->cause_ns[cause], window);
 }
 
 static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size, uint64_t window)
 {
 	text_table_add(t, size_texts[size]);
-	cell_count(t, g->gaps[size]);
-	cell_duration(t, g->gaps_ns[size]);
-	cell_percent(t, g->gaps_ns[size], window);
+	text_table_count(t, g->gaps[size]);
+	text_table_duration(t, g->gaps_ns[size]);
+	text_table_percent(t, g->gaps_ns[size], window);
 }
 
 static void print_idle(const struct report_view *v)

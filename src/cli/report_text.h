@@ -37,13 +37,6 @@ void report_print_memory(const struct report_view *v);
 /* "\ntitle  rest" */
 void report_title(const struct report_view *v, const char *title, const char *rest);
 
-/* Cells with numbers as people read them. */
-void cell_duration(struct text_table *t, uint64_t ns);
-void cell_count(struct text_table *t, uint64_t n);
-void cell_bytes(struct text_table *t, uint64_t bytes);
-void cell_percent(struct text_table *t, uint64_t part, uint64_t whole);
-void cell_safe(struct text_table *t, const char *text);
-
 /* Text of the group of a hotspot: kernel name, "stream 7", "python (4711)"; safe for a terminal. */
 void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names,
 			 struct strbuf *out);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "cli/ui.h"
 
 #define GAP 2 /* blanks between columns */
@@ -27,16 +28,23 @@ void text_table_clear(struct text_table *t)
 	t->headless = true;
 }
 
+/* Between these two the cell's text is appended to t->text. */
 static void begin_cell(struct text_table *t)
 {
 	if (vec_push(&t->cells, t->text.length) < 0)
 		t->failed = true;
 }
 
+static void end_cell(struct text_table *t)
+{
+	strbuf_add(&t->text, "", 1);
+}
+
 void text_table_add(struct text_table *t, const char *text)
 {
 	begin_cell(t);
-	strbuf_add(&t->text, text, strlen(text) + 1);
+	strbuf_adds(&t->text, text);
+	end_cell(t);
 }
 
 void text_table_addf(struct text_table *t, const char *format, ...)
@@ -47,7 +55,35 @@ void text_table_addf(struct text_table *t, const char *format, ...)
 	va_start(args, format);
 	strbuf_vaddf(&t->text, format, args);
 	va_end(args);
-	strbuf_add(&t->text, "", 1);
+	end_cell(t);
+}
+
+void text_table_duration(struct text_table *t, uint64_t ns)
+{
+	begin_cell(t);
+	human_duration(&t->text, ns);
+	end_cell(t);
+}
+
+void text_table_count(struct text_table *t, uint64_t n)
+{
+	begin_cell(t);
+	human_count(&t->text, n);
+	end_cell(t);
+}
+
+void text_table_bytes(struct text_table *t, uint64_t bytes)
+{
+	begin_cell(t);
+	human_bytes(&t->text, bytes);
+	end_cell(t);
+}
+
+void text_table_percent(struct text_table *t, uint64_t part, uint64_t whole)
+{
+	begin_cell(t);
+	human_percent(&t->text, part, whole);
+	end_cell(t);
 }
 
 void text_table_end_row(struct text_table *t)
@@ -63,7 +99,8 @@ void text_table_note(struct text_table *t, size_t column, const char *text)
 	begin_cell(t);
 	strbuf_addc(&t->text, NOTE);
 	strbuf_addc(&t->text, (char)column);
-	strbuf_add(&t->text, text, strlen(text) + 1);
+	strbuf_adds(&t->text, text);
+	end_cell(t);
 	text_table_end_row(t);
 }
 

@@ -50,6 +50,11 @@ void text_table_release(struct text_table *t);
 /* One cell; the text is copied and must be safe (text_safe). */
 void text_table_add(struct text_table *t, const char *text);
 void text_table_addf(struct text_table *t, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Numbers as people read them. */
+void text_table_duration(struct text_table *t, uint64_t ns);
+void text_table_count(struct text_table *t, uint64_t n);
+void text_table_bytes(struct text_table *t, uint64_t bytes);
+void text_table_percent(struct text_table *t, uint64_t part, uint64_t whole);
 /* The rest of the current row as empty cells. */
 void text_table_end_row(struct text_table *t);
 /* Instead of a row: a line of its own below the row before, dim, starting at a column. */
