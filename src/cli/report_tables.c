@@ -249,7 +249,7 @@ static void cell_duration_if(struct text_table *t, uint64_t count, uint64_t ns)
 
 static void add_copy(struct text_table *t, const struct copy_group *g)
 {
-	_cleanup_strbuf_ struct strbuf rate = STRBUF_INIT, each = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf rate = STRBUF_INIT;
 
 	if (g->set)
 		text_table_addf(t, "set %s",

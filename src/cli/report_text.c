@@ -158,6 +158,13 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 		human_duration(out, b->overlap_ns);
 		strbuf_addc(out, '\n');
 	}
+	if (b->count[GPU_WORK_GRAPH]) {
+		strbuf_addf(out, "  GPU %zu: besides ", gpu);
+		human_count(out, b->count[GPU_WORK_GRAPH]);
+		strbuf_adds(out, " graphs that were recorded as a whole, ");
+		human_duration(out, b->sum_ns[GPU_WORK_GRAPH]);
+		strbuf_addc(out, '\n');
+	}
 	if (b->max_pieces < 2)
 		return;
 	strbuf_addf(out, "  GPU %zu: streams at once", gpu);
@@ -194,7 +201,7 @@ static void print_gpus(const struct report_view *v)
 		text_table_percent(&t, b->union_ns, window);
 		text_table_duration(&t, b->union_ns);
 		text_table_duration(&t, gpu_sum(b));
-		text_table_count(&t, b->count[GPU_WORK_KERNEL] + b->count[GPU_WORK_GRAPH]);
+		text_table_count(&t, b->count[GPU_WORK_KERNEL]);
 		text_table_count(&t, b->count[GPU_WORK_COPY] + b->count[GPU_WORK_SET]);
 		add_mix(b, i, &mix);
 	}
