@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-#define FREE_TID                                                                                   \
-	5000000u /* above every thread id of Linux, and above SYNC_TID and the usual streams */
+/* Above every thread id of Linux, above SYNC_TID and the usual streams. */
+#define FREE_TID 5000000u
 
 int chrome_rows_init(struct chrome *c)
 {

@@ -63,8 +63,8 @@ struct chrome {
 	struct strbuf name; /* being made */
 };
 
-#define OVERHEAD_PID                                                                               \
-	16777226u /* Kineto's sort index of that process, as its pid, -1, is read as 0 */
+/* Kineto's sort index of that process; its pid there is -1, which is read as 0. */
+#define OVERHEAD_PID 16777226u
 #define SYNC_TID 1000000u /* added to a stream's id, so that waits do not overlap with work */
 #define NO_STREAM UINT32_MAX
 

@@ -38,8 +38,7 @@ struct work_columns {
 
 struct export_process {
 	uint32_t pid; /* differs between processes that ran at the same time */
-	uint64_t
-		correlation_base; /* added to correlation ids, which are then unique in the trace */
+	uint64_t correlation_base; /* added to correlation ids, they are unique in the trace */
 	const char *name; /* "" if unknown: last part of the executable's path */
 	char title[64]; /* "python 4242": name and id as the process sees it */
 	uint64_t end_ns;
@@ -62,15 +61,14 @@ struct export_view {
 	const uint8_t *call_result_valid;
 	const uint32_t *function_id, *function_name;
 	const uint8_t *function_kind;
-	uint32_t
-		*first_work; /* by api_call row: number of the first work it launched, or NO_WORK */
-	uint32_t *next_work; /* by number: the next work of the same call, or NO_WORK */
+	/* By api_call row the number of the first work it launched; by number the next of its call; or NO_WORK. */
+	uint32_t *first_work, *next_work;
 
 	struct map external; /* correlation (with its base) -> id that a framework gave the call */
 	struct nvtx_names names;
 	struct nvtx_ranges ranges; /* with their calls, where there are ranges */
 	uint64_t *
-		nvtx_end_ns; /* by nvtx row: NVTX_SKIP, NVTX_OPEN, or the range's end (a mark's time) */
+		nvtx_end_ns; /* by nvtx row: its end (of a mark: its time), or one of those below */
 };
 
 #define NVTX_SKIP UINT64_C(0) /* pop, end: part of the row that began the range */

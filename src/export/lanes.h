@@ -9,8 +9,8 @@
 
 #include "base/vec.h"
 
-#define LANES_MAX                                                                                  \
-	1024 /* of intervals that overlap at one time; only hostile or damaged recordings need more */
+/* Intervals that overlap at one time; only hostile or damaged recordings need more. */
+#define LANES_MAX 1024
 
 struct lane {
 	VEC(uint64_t) ends; /* of the open intervals, innermost last */

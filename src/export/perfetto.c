@@ -164,7 +164,7 @@ static int write_event(struct perfetto *p, const struct export_event *event)
 	case EVENT_GRAPH:
 		return perfetto_gpu_work(p, event);
 	case EVENT_CUDA_EVENT:
-		return perfetto_gpu_event(p, event);
+		return perfetto_cuda_event(p, event);
 	case EVENT_COUNTER:
 		return perfetto_counter_sample(p, event);
 	default:

@@ -366,7 +366,7 @@ int perfetto_gpu_work(struct perfetto *p, const struct export_event *event)
 	return 0;
 }
 
-int perfetto_gpu_event(struct perfetto *p, const struct export_event *event)
+int perfetto_cuda_event(struct perfetto *p, const struct export_event *event)
 {
 	const struct trace *t = p->view.trace;
 	const struct work_columns *last = &p->view.work[WORK_SYNC];

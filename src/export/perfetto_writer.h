@@ -32,11 +32,11 @@ enum track_kind {
 struct track {
 	struct perfetto *writer;
 	struct lanes lanes;
-	struct map names; /* what is interned -> iid; names of one kind of source only */
+	struct map names; /* keys of the names that are interned -> iid */
 	uint64_t uuid; /* of lane 0; lane n: uuid + n */
 	size_t lanes_described;
 	uint32_t sequence;
-	uint32_t process, id; /* id: thread, or domain of ranges */
+	uint32_t process, id; /* id: thread, domain of ranges, or queue */
 	enum track_kind kind;
 	bool started; /* its sequence has begun in this file */
 };
@@ -182,8 +182,7 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process,
 void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */
 void perfetto_gpus_release(struct perfetto *p);
 int perfetto_gpu_work(struct perfetto *p, const struct export_event *event) MUST_USE;
-int perfetto_gpu_event(struct perfetto *p,
-		       const struct export_event *event) MUST_USE; /* EVENT_CUDA_EVENT */
+int perfetto_cuda_event(struct perfetto *p, const struct export_event *event) MUST_USE;
 /* Id of work for arrows; never 0. */
 static inline uint64_t perfetto_event_id(uint32_t number)
 {
@@ -197,8 +196,8 @@ int perfetto_cpu_event(struct perfetto *p, const struct export_event *event) MUS
 int perfetto_counters_init(struct perfetto *p) MUST_USE;
 int perfetto_counter_sample(struct perfetto *p, const struct export_event *event) MUST_USE;
 void perfetto_counters_restart(struct perfetto *p);
-int perfetto_counters_finish(struct perfetto *p,
-			     uint64_t time_ns) MUST_USE; /* the last values hold until then */
+/* The last values hold until then. */
+int perfetto_counters_finish(struct perfetto *p, uint64_t time_ns) MUST_USE;
 void perfetto_counters_release(struct perfetto *p);
 
 #endif

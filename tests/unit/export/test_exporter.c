@@ -86,6 +86,26 @@ static void test_every_format_counts_the_same(void **state)
 	trace_free(t);
 }
 
+/* A process that never used a GPU. */
+static void test_a_recording_of_nothing(void **state)
+{
+	const char *folder = *state, *path = temp_file(folder, "r.pitot");
+	struct export_options options = EXPORT_ALL;
+	struct trace *t;
+
+	maker_close(maker_begin(path, 10, START, "./app"), START + 10);
+	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
+	for (const struct exporter *x = exporters; x->name; x++) {
+		struct export_result result;
+
+		assert_int_equal(x->write(t, &options, temp_file(folder, x->name), &result, NULL),
+				 0);
+		assert_int_equal(export_result_events(&result), 0);
+		assert_true(result.bytes > 0);
+	}
+	trace_free(t);
+}
+
 static void cancel_at_once(void *user, uint64_t done, uint64_t total)
 {
 	assert_true(done <= total);
@@ -191,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_formats_by_name_and_path),
 		folder_test(test_every_format_counts_the_same),
+		folder_test(test_a_recording_of_nothing),
 		folder_test(test_cancelled_exports_leave_nothing),
 		folder_test(test_progress_reaches_the_end),
 		folder_test(test_without_memory),
