@@ -21,11 +21,11 @@
 #include "capture/cuda/source.h"
 #endif
 
-#define TICK_NS (20 * NS_PER_MS)	/* between looks at rings and buffers while there is work */
-#define SEAL_NS (250 * NS_PER_MS)	/* what a SIGKILL can cost at most */
-#define IDLE_AFTER_TICKS 25		/* ticks without work until it waits to be woken */
-#define HOST_NS (2 * NS_PER_S)		/* between looks at modules and thread names */
-#define COUNTERS_NS (500 * NS_PER_MS)	/* between readings of NVML */
+#define TICK_NS (20 * NS_PER_MS) /* between looks at rings and buffers while there is work */
+#define SEAL_NS (250 * NS_PER_MS) /* what a SIGKILL can cost at most */
+#define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
+#define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
+#define COUNTERS_NS (500 * NS_PER_MS) /* between readings of NVML */
 #define STACK_BYTES (512u << 10)
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -34,9 +34,9 @@ atomic_bool collector_idle;
 
 static struct {
 	struct collector_start start;
-	atomic_uint phase;		/* also the futex that collector_stop waits on */
-	atomic_uint wake;		/* futex */
-	atomic_uint progress;		/* counts what the thread has done, for those who wait for its end */
+	atomic_uint phase; /* also the futex that collector_stop waits on */
+	atomic_uint wake; /* futex */
+	atomic_uint progress; /* counts what the thread has done, for those who wait for its end */
 	atomic_bool cuda;
 	bool window_open;
 	bool window_over;
@@ -88,7 +88,9 @@ static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available
 		slots = has_result ? 2 : 1;
 		if (slots <= available)
 			cuda_source_api_call(self.start.writer, r->tid, event,
-					     has_result ? (int32_t)ring_slot(r, position + 1)->a : 0, has_result);
+					     has_result ? (int32_t)ring_slot(r, position + 1)->a
+							: 0,
+					     has_result);
 		break;
 	}
 #endif
@@ -107,8 +109,8 @@ static void report_ring(struct ring *r, uint64_t now)
 	uint64_t lost = atomic_load_explicit(&r->lost, memory_order_relaxed);
 
 	if (lost != r->lost_reported) {
-		rows_loss(self.start.writer, loss_reason_ring_full, lost - r->lost_reported, self.last_seal_ns, now,
-			  "events of a thread");
+		rows_loss(self.start.writer, loss_reason_ring_full, lost - r->lost_reported,
+			  self.last_seal_ns, now, "events of a thread");
 		r->lost_reported = lost;
 	}
 }
@@ -118,13 +120,15 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 	bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
 	uint64_t available = ring_available(r), done = 0;
 
+	atomic_fetch_add(&self.progress, 1);
 	if (available && !r->named) {
 		if (!nvtx_source_thread_row(self.start.writer, r->tid))
 			host_thread_row(self.start.writer, r->tid);
 		r->named = true;
 	}
 	while (done < available) {
-		uint64_t slots = take_event(r, atomic_load_explicit(&r->tail, memory_order_relaxed), available - done);
+		uint64_t slots = take_event(r, atomic_load_explicit(&r->tail, memory_order_relaxed),
+					    available - done);
 
 		ring_consume(r, slots);
 		done += slots;
@@ -150,7 +154,8 @@ static uint64_t drain_rings(uint64_t now)
 /* Cost of the callbacks, from every 64th, over all rings; and CPU of this thread. */
 static void write_costs(uint64_t now)
 {
-	uint64_t calls = 0, sampled_calls = 0, sampled_ns = 0, cpu = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t calls = 0, sampled_calls = 0, sampled_ns = 0,
+		 cpu = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	struct ring *r;
 
 	for (unsigned i = 0; (r = ring_at(i)); i++) {
@@ -168,7 +173,8 @@ static void write_costs(uint64_t now)
 	if (sampled_calls)
 		rows_cost(self.start.writer, cost_kind_callback, self.cost_since_ns, now, calls,
 			  (uint64_t)((double)sampled_ns / (double)sampled_calls * (double)calls));
-	rows_cost(self.start.writer, cost_kind_collector, self.cost_since_ns, now, 1, cpu - self.cpu_reported_ns);
+	rows_cost(self.start.writer, cost_kind_collector, self.cost_since_ns, now, 1,
+		  cpu - self.cpu_reported_ns);
 	self.cpu_reported_ns = cpu;
 	self.cost_since_ns = now;
 }
@@ -177,16 +183,18 @@ static void refresh_host(uint64_t now)
 {
 	struct ring *r;
 
+	atomic_fetch_add(&self.progress, 1);
 	self.last_host_ns = now;
 	host_module_rows(self.start.writer);
 	for (unsigned i = 0; (r = ring_at(i)); i++)
-		r->named = false;	/* read names again with the next event: threads rename themselves late */
+		r->named =
+			false; /* read names again with the next event: threads rename themselves late */
 }
 
 static void write_refused(uint64_t now)
 {
-	rows_loss(self.start.writer, loss_reason_thread_limit, rings_refused(), self.last_seal_ns, now,
-		  "events of threads beyond the limit");
+	rows_loss(self.start.writer, loss_reason_thread_limit, rings_refused(), self.last_seal_ns,
+		  now, "events of threads beyond the limit");
 }
 
 /* Readings of the GPUs that the process uses. */
@@ -196,7 +204,8 @@ static void sample_counters(uint64_t now)
 	const char *const *gpus;
 	unsigned count;
 
-	if (!self.start.settings.counters || !self.window_open || now - self.last_counters_ns < COUNTERS_NS)
+	if (!self.start.settings.counters || !self.window_open ||
+	    now - self.last_counters_ns < COUNTERS_NS)
 		return;
 	gpus = cuda_source_gpus(&count);
 	if (count == 0)
@@ -277,7 +286,7 @@ static void finish(void)
 
 	self.finishing = true;
 	drain_rings(now);
-	writer_flush(self.start.writer);	/* first: CUPTI may hang from here on */
+	writer_flush(self.start.writer); /* first: CUPTI may hang from here on */
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		cuda_source_stop(self.start.writer);
@@ -378,7 +387,8 @@ static uint64_t waiting_clock_ns(void)
 bool collector_stop(uint64_t limit_ns)
 {
 	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
-	uint64_t now = waiting_clock_ns(), end = now + limit_ns, patience = now + COLLECTOR_PATIENCE_NS;
+	uint64_t now = waiting_clock_ns(), end = now + limit_ns,
+		 patience = now + COLLECTOR_PATIENCE_NS;
 
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
 	collector_wake();

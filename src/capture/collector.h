@@ -30,7 +30,7 @@ void collector_cuda_started(void);
  * without progress (a driver or a disk that hangs). true when it ended. Async-signal-safe, so that a handler may call
  * it; may be called several times.
  */
-#define COLLECTOR_PATIENCE_NS (250 * NS_PER_MS)
+#define COLLECTOR_PATIENCE_NS NS_PER_S
 bool collector_stop(uint64_t limit_ns);
 
 /* Wakes the thread up. Async-signal-safe. */

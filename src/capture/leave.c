@@ -29,7 +29,7 @@ static void on_signal(int number)
 	sigemptyset(&set);
 	sigaddset(&set, number);
 	errno = saved;
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);	/* dies here */
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* dies here */
 }
 
 static void install_signals(void)

@@ -36,7 +36,8 @@ void log_line(const char *format, ...)
 		return;
 	now = clock_monotonic_ns();
 	n = snprintf(line, sizeof(line), "pitot[%d] %llu.%06llu: ", (int)getpid(),
-		     (unsigned long long)(now / NS_PER_S), (unsigned long long)(now % NS_PER_S / 1000));
+		     (unsigned long long)(now / NS_PER_S),
+		     (unsigned long long)(now % NS_PER_S / 1000));
 	va_start(args, format);
 	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
 	va_end(args);

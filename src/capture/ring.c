@@ -4,7 +4,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-__thread struct ring *ring_of_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread struct ring *ring_of_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 static struct ring rings[RINGS_MAX];
 static atomic_uint rings_used;

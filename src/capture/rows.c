@@ -9,8 +9,8 @@ uint32_t rows_text(struct writer *w, const char *text)
 	return writer_string(w, text ? text : "", text ? strlen(text) : 0);
 }
 
-void rows_capability(struct writer *w, const char *name, enum capability_state state, const char *asked,
-		     const char *got, const char *reason)
+void rows_capability(struct writer *w, const char *name, enum capability_state state,
+		     const char *asked, const char *got, const char *reason)
 {
 	struct row_capability row = {
 		.time_ns = clock_monotonic_ns(),
@@ -30,8 +30,8 @@ void rows_capability(struct writer *w, const char *name, enum capability_state s
 	writer_append(w, TABLE_capability, &row);
 }
 
-void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns, uint64_t end_ns,
-	       const char *detail)
+void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns,
+	       uint64_t end_ns, const char *detail)
 {
 	struct row_loss row = {
 		.reason = (uint8_t)reason,
@@ -48,8 +48,8 @@ void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64
 	writer_append(w, TABLE_loss, &row);
 }
 
-void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns, uint64_t count,
-	       uint64_t total_ns)
+void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,
+	       uint64_t count, uint64_t total_ns)
 {
 	struct row_cost row = {
 		.start_ns = start_ns,

@@ -20,16 +20,18 @@
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (2 * NS_PER_S)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* start and stop only; never on the launch path */
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* start and stop only; never on the launch path */
 static bool running, cuda_started;
-static pid_t owner;		/* a child made without pthread_atfork's knowledge is not it */
-static __thread bool starting;	/* libraries that starting loads may come back here, through NVTX */
+static pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
+static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
 static struct settings settings;
 
 static bool open_writer(struct writer **w)
 {
 	struct error e = { 0 };
-	struct writer_options options = { .directory = settings.directory, .max_bytes = settings.max_bytes };
+	struct writer_options options = { .directory = settings.directory,
+					  .max_bytes = settings.max_bytes };
 
 	if (writer_open(&options, w, &e) < 0) {
 		log_line("cannot record: %s", e.text);

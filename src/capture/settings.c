@@ -23,7 +23,8 @@ static void read_u64(const char *value, size_t length, uint64_t *out)
 	*out = v;
 }
 
-static void set_one(struct settings *s, const char *key, size_t key_length, const char *value, size_t length)
+static void set_one(struct settings *s, const char *key, size_t key_length, const char *value,
+		    size_t length)
 {
 	bool yes = key_is(value, length, "1");
 
@@ -54,7 +55,8 @@ void settings_parse(struct settings *s, const char *text)
 		const char *equals = memchr(text, '=', item);
 
 		if (equals)
-			set_one(s, text, (size_t)(equals - text), equals + 1, (size_t)(text + item - equals - 1));
+			set_one(s, text, (size_t)(equals - text), equals + 1,
+				(size_t)(text + item - equals - 1));
 		text += item;
 		text += *text == ';';
 	}

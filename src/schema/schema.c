@@ -3,7 +3,8 @@
 #include <string.h>
 
 #define VALUE_ROW(list, name, value) { #name, value },
-#define VALUE_LIST(list) static const struct enum_value values_##list[] = { ENUM_##list(VALUE_ROW, list) };
+#define VALUE_LIST(list)                                                                           \
+	static const struct enum_value values_##list[] = { ENUM_##list(VALUE_ROW, list) };
 SCHEMA_ENUMS(VALUE_LIST)
 
 /* What "extra" means depends on the type; these turn it into initializers, and ignore it for the other types. */
@@ -18,7 +19,8 @@ SCHEMA_ENUMS(VALUE_LIST)
 #define EXTRA_STRING EXTRA_NONE
 #define EXTRA_BYTES EXTRA_NONE
 #define EXTRA_REF(table, extra) .base = -1, .ref = TABLE_##extra
-#define EXTRA_ENUM(table, extra) .base = -1, .values = values_##extra, .value_count = ARRAY_SIZE(values_##extra)
+#define EXTRA_ENUM(table, extra)                                                                   \
+	.base = -1, .values = values_##extra, .value_count = ARRAY_SIZE(values_##extra)
 
 /* Times are stored as differences to start_ns or not at all. */
 #define BASE_NONE(table) (-1)
@@ -28,18 +30,28 @@ SCHEMA_ENUMS(VALUE_LIST)
 #define ALWAYS false
 #define WIDTH(ctype) (sizeof(ctype) == sizeof(struct bytes_value) ? 0 : sizeof(ctype))
 
-#define COLUMN_ROW(table, name_, type_, presence, extra, unit_, doc)                                                   \
-	{ .name = #name_, .unit = unit_, .meaning = doc, .type = COLUMN_TYPE_##type_, .maybe = presence,               \
-	  .width = WIDTH(SCHEMA_CTYPE_##type_), .row_offset = offsetof(struct row_##table, name_),                     \
+#define COLUMN_ROW(table, name_, type_, presence, extra, unit_, doc)                               \
+	{ .name = #name_,                                                                          \
+	  .unit = unit_,                                                                           \
+	  .meaning = doc,                                                                          \
+	  .type = COLUMN_TYPE_##type_,                                                             \
+	  .maybe = presence,                                                                       \
+	  .width = WIDTH(SCHEMA_CTYPE_##type_),                                                    \
+	  .row_offset = offsetof(struct row_##table, name_),                                       \
 	  EXTRA_##type_(table, extra) },
-#define COLUMN_LIST(table, id, doc)                                                                                    \
-	static const struct column_schema columns_##table[] = { SCHEMA_##table(COLUMN_ROW, table) };                   \
+#define COLUMN_LIST(table, id, doc)                                                                \
+	static const struct column_schema columns_##table[] = { SCHEMA_##table(COLUMN_ROW,         \
+									       table) };           \
 	_Static_assert(COLUMNS_##table <= 64, "the mask of missing values has 64 bits");
 SCHEMA_TABLES(COLUMN_LIST)
 
-#define TABLE_ROW(table, id_, doc)                                                                                     \
-	[id_] = { .name = #table, .meaning = doc, .id = id_, .column_count = COLUMNS_##table,                          \
-		  .row_size = sizeof(struct row_##table), .columns = columns_##table },
+#define TABLE_ROW(table, id_, doc)                                                                 \
+	[id_] = { .name = #table,                                                                  \
+		  .meaning = doc,                                                                  \
+		  .id = id_,                                                                       \
+		  .column_count = COLUMNS_##table,                                                 \
+		  .row_size = sizeof(struct row_##table),                                          \
+		  .columns = columns_##table },
 static struct table_schema tables[] = { SCHEMA_TABLES(TABLE_ROW) };
 
 _Static_assert(ARRAY_SIZE(tables) == TABLE_MAX + 1, "ids of tables are contiguous");
@@ -87,10 +99,12 @@ const char *schema_value_name(const struct column_schema *column, uint64_t value
 const char *schema_type_name(enum column_type type)
 {
 	static const char *const names[] = {
-		[COLUMN_TYPE_U8] = "u8",     [COLUMN_TYPE_U16] = "u16",       [COLUMN_TYPE_U32] = "u32",
-		[COLUMN_TYPE_U64] = "u64",   [COLUMN_TYPE_I32] = "i32",       [COLUMN_TYPE_I64] = "i64",
-		[COLUMN_TYPE_TIME] = "time", [COLUMN_TYPE_STRING] = "string", [COLUMN_TYPE_ENUM] = "enum",
-		[COLUMN_TYPE_REF] = "ref",   [COLUMN_TYPE_BYTES] = "bytes",
+		[COLUMN_TYPE_U8] = "u8",       [COLUMN_TYPE_U16] = "u16",
+		[COLUMN_TYPE_U32] = "u32",     [COLUMN_TYPE_U64] = "u64",
+		[COLUMN_TYPE_I32] = "i32",     [COLUMN_TYPE_I64] = "i64",
+		[COLUMN_TYPE_TIME] = "time",   [COLUMN_TYPE_STRING] = "string",
+		[COLUMN_TYPE_ENUM] = "enum",   [COLUMN_TYPE_REF] = "ref",
+		[COLUMN_TYPE_BYTES] = "bytes",
 	};
 
 	return names[type];

@@ -7,11 +7,11 @@
 #include "capture/cuda/records.h"
 #include "capture/rows.h"
 
-#define KNOWN_NAMES_MAX 65536u	/* pointers remembered before the cache starts afresh */
-#define ID_NONE UINT32_MAX	/* what CUPTI writes for "no such id" */
+#define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache starts afresh */
+#define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
 
 static struct {
-	struct map names;	/* address of a kernel name -> string id */
+	struct map names; /* address of a kernel name -> string id */
 	struct activity_counts counts;
 } self = { .names = MAP_INIT };
 

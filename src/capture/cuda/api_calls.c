@@ -6,11 +6,11 @@
 #include "base/clock.h"
 #include "capture/ring.h"
 
-#define CALLBACK_IDS_MAX 2048u	/* more than CUPTI has; names end earlier */
-#define SAMPLE_EVERY 64u	/* calls between two whose cost is measured */
+#define CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
+#define SAMPLE_EVERY 64u /* calls between two whose cost is measured */
 
 static atomic_bool enabled, module_unloaded, fatal;
-static bool keep_nested;	/* --api all: driver calls inside runtime calls are wanted too */
+static bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
 
 static bool starts_with(const char *name, const char *prefix)
 {
@@ -48,7 +48,9 @@ enum api_kind api_kind_of(const char *name)
 		{ "MemHostUnregister", api_kind_release },
 		{ "HostUnregister", api_kind_release },
 	};
-	const char *rest = starts_with(name, "cuda") ? name + 4 : starts_with(name, "cu") ? name + 2 : "";
+	const char *rest = starts_with(name, "cuda") ? name + 4
+			   : starts_with(name, "cu") ? name + 2
+						     : "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
 		if (starts_with(rest, rules[i].prefix))
@@ -77,10 +79,11 @@ static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s
 }
 
 /* The end of a watched call: one event into the thread's ring. */
-static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
-		       uint64_t start, uint64_t end)
+static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
+		       const CUpti_CallbackData *data, uint64_t start, uint64_t end)
 {
-	uint32_t result = data->functionReturnValue ? *(const uint32_t *)data->functionReturnValue : 0;
+	uint32_t result =
+		data->functionReturnValue ? *(const uint32_t *)data->functionReturnValue : 0;
 	struct ring_event event[2] = { {
 		.a = start,
 		.b = end,
@@ -116,7 +119,8 @@ static void count_call(struct ring *r, uint64_t now)
 	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
 	if (calls % SAMPLE_EVERY)
 		return;
-	atomic_store_explicit(&r->sampled_calls, atomic_load_explicit(&r->sampled_calls, memory_order_relaxed) + 1,
+	atomic_store_explicit(&r->sampled_calls,
+			      atomic_load_explicit(&r->sampled_calls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	atomic_store_explicit(&r->sampled_ns,
 			      atomic_load_explicit(&r->sampled_ns, memory_order_relaxed) +
@@ -124,7 +128,8 @@ static void count_call(struct ring *r, uint64_t now)
 			      memory_order_relaxed);
 }
 
-static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data, uint64_t now)
+static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
+			    uint64_t now)
 {
 	uint64_t start = *data->correlationData;
 	struct ring *r = ring_get();
@@ -145,7 +150,8 @@ static void on_resource(CUpti_CallbackId cbid)
 		atomic_store(&module_unloaded, true);
 }
 
-static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+				 const void *info)
 {
 	const CUpti_CallbackData *data = info;
 
@@ -172,9 +178,11 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 	}
 }
 
-static void enable_wanted(const struct cupti *cupti, const struct settings *s, CUpti_SubscriberHandle subscriber)
+static void enable_wanted(const struct cupti *cupti, const struct settings *s,
+			  CUpti_SubscriberHandle subscriber)
 {
-	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API };
+	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_DRIVER_API,
+							CUPTI_CB_DOMAIN_RUNTIME_API };
 
 	for (size_t d = 0; d < ARRAY_SIZE(domains); d++) {
 		if (s->all_api_calls) {
@@ -190,24 +198,28 @@ static void enable_wanted(const struct cupti *cupti, const struct settings *s, C
 				cupti->EnableCallback(1, subscriber, domains[d], id);
 		}
 	}
-	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+			      CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
 	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
 }
 
 /* With cuptiSubscribe_v2 CUPTI says who is in the way. */
-static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, char *other, size_t room)
+static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
+			     char *other, size_t room)
 {
 	other[0] = '\0';
 #if CUPTI_API_VERSION >= 130000
 	if (cupti->Subscribe_v2) {
-		CUpti_SubscriberParams params = { .structSize = CUpti_SubscriberParams_STRUCT_SIZE };
+		CUpti_SubscriberParams params = { .structSize =
+							  CUpti_SubscriberParams_STRUCT_SIZE };
 
 		params.subscriberName = "Pitot";
 		params.oldSubscriberName = other;
 		params.oldSubscriberSize = room;
 		CUptiResult result = cupti->Subscribe_v2(subscriber, on_callback, NULL, &params);
 
-		if (result == CUPTI_SUCCESS || result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+		if (result == CUPTI_SUCCESS ||
+		    result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
 			return result;
 	}
 #else
@@ -216,8 +228,9 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 	return cupti->Subscribe(subscriber, on_callback, NULL);
 }
 
-CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings, CUpti_SubscriberHandle *subscriber,
-			    char *other_tool, size_t other_tool_room)
+CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings,
+			    CUpti_SubscriberHandle *subscriber, char *other_tool,
+			    size_t other_tool_room)
 {
 	CUptiResult result = subscribe(cupti, subscriber, other_tool, other_tool_room);
 
@@ -237,7 +250,8 @@ const char *api_function_name(const struct cupti *cupti, uint32_t function, enum
 {
 	const char *name = NULL;
 
-	if (cupti->GetCallbackName((CUpti_CallbackDomain)(function >> 16), function & 0xffff, &name) != CUPTI_SUCCESS)
+	if (cupti->GetCallbackName((CUpti_CallbackDomain)(function >> 16), function & 0xffff,
+				   &name) != CUPTI_SUCCESS)
 		name = NULL;
 	*kind = name ? api_kind_of(name) : api_kind_other;
 	return name;

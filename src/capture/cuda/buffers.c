@@ -13,9 +13,9 @@ enum { SLOT_UNMAPPED, SLOT_BUSY, SLOT_FREE, SLOT_WITH_CUPTI, SLOT_FULL };
 
 static struct {
 	atomic_uint state;
-	uint8_t *bytes;			/* valid while the state is not SLOT_UNMAPPED */
+	uint8_t *bytes; /* valid while the state is not SLOT_UNMAPPED */
 	size_t valid;
-	uint64_t order;			/* in which it became full */
+	uint64_t order; /* in which it became full */
 } slots[BUFFERS_MAX];
 
 static atomic_uint_fast64_t requests, completed, refused, request_ns, order_next, mapped;
@@ -27,7 +27,8 @@ static bool change(unsigned i, unsigned from, unsigned to)
 
 static bool map_slot(unsigned i)
 {
-	void *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
 
 	if (p == MAP_FAILED)
 		return false;
@@ -88,7 +89,8 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 	(void)stream;
 	(void)size;
 	for (unsigned i = 0; i < BUFFERS_MAX; i++) {
-		if (atomic_load_explicit(&slots[i].state, memory_order_relaxed) != SLOT_WITH_CUPTI ||
+		if (atomic_load_explicit(&slots[i].state, memory_order_relaxed) !=
+			    SLOT_WITH_CUPTI ||
 		    slots[i].bytes != buffer)
 			continue;
 		slots[i].valid = MIN(valid, (size_t)BUFFER_BYTES);

@@ -5,15 +5,15 @@
 #include "base/clock.h"
 #include "capture/cuda/vendor.h"
 
-#define PAIRS 64u		/* more than a second of them: older records use the oldest */
+#define PAIRS 64u /* more than a second of them: older records use the oldest */
 #define STEP_NS ((int64_t)NS_PER_MS)
 
 static struct {
 	struct {
 		uint64_t cupti_ns;
-		int64_t offset_ns;	/* monotonic - cupti */
+		int64_t offset_ns; /* monotonic - cupti */
 	} pairs[PAIRS];
-	unsigned count;			/* valid ones, oldest first */
+	unsigned count; /* valid ones, oldest first */
 	uint64_t steps;
 } self;
 
@@ -82,7 +82,9 @@ uint64_t cupti_clock_convert(uint64_t t)
 		return t + (uint64_t)b;
 	if (is_step(a, b))
 		return t + (uint64_t)(t - self.pairs[hi - 1].cupti_ns < span / 2 ? a : b);
-	return t + (uint64_t)(a + (int64_t)((double)(b - a) * (double)(t - self.pairs[hi - 1].cupti_ns) / (double)span));
+	return t +
+	       (uint64_t)(a + (int64_t)((double)(b - a) *
+					(double)(t - self.pairs[hi - 1].cupti_ns) / (double)span));
 }
 
 uint64_t cupti_clock_last(void)

@@ -14,8 +14,8 @@ const char *const *devices_pci(void)
 }
 
 /* An attribute of the device, or 0; *missing gets the bit when the driver does not know it. */
-static uint32_t attribute(const struct driver *driver, CUdevice device, CUdevice_attribute which, unsigned column,
-			  uint64_t *missing)
+static uint32_t attribute(const struct driver *driver, CUdevice device, CUdevice_attribute which,
+			  unsigned column, uint64_t *missing)
 {
 	int value = 0;
 
@@ -34,11 +34,13 @@ static void uuid_text(const CUuuid *uuid, char *out)
 
 	memcpy(out, "GPU-", 5);
 	for (int i = 0; i < 16; i++)
-		n += snprintf(out + n, 4, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
+		n += snprintf(out + n, 4, "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
 }
 
 #define GET(member, which)                                                                         \
-	.member = attribute(driver, device, CU_DEVICE_ATTRIBUTE_##which, COLUMN_device_##member, &missing)
+	.member = attribute(driver, device, CU_DEVICE_ATTRIBUTE_##which, COLUMN_device_##member,   \
+			    &missing)
 
 static void write_one(const struct driver *driver, struct writer *w, int ordinal)
 {
@@ -54,7 +56,8 @@ static void write_one(const struct driver *driver, struct writer *w, int ordinal
 	driver->DeviceGetName(name, sizeof(name) - 1, device);
 	if (driver->DeviceGetUuid(&id, device) == CUDA_SUCCESS)
 		uuid_text(&id, uuid);
-	if (driver->DeviceGetPCIBusId(pci_ids[ordinal], sizeof(pci_ids[ordinal]), device) == CUDA_SUCCESS)
+	if (driver->DeviceGetPCIBusId(pci_ids[ordinal], sizeof(pci_ids[ordinal]), device) ==
+	    CUDA_SUCCESS)
 		pci_pointers[ordinal] = pci_ids[ordinal];
 	driver->DeviceTotalMem(&bytes, device);
 	driver->DriverGetVersion(&version);

@@ -18,10 +18,10 @@
 #include "capture/rows.h"
 #include "capture/tape/tape.h"
 
-#define DEVICE_BUFFER_BYTES (8u << 20)		/* for kernels in flight on the GPU; larger: fewer stalls */
-#define FLUSH_NS (250 * NS_PER_MS)		/* records lie in CUPTI's buffers no longer than this */
+#define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
+#define FLUSH_NS (250 * NS_PER_MS) /* records lie in CUPTI's buffers no longer than this */
 #define CLOCK_ROW_NS NS_PER_S
-#define WATCHDOG_LAUNCHES 1000u			/* that many launches without any kernel record are suspicious */
+#define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
 
 /* What starting found out; the collector makes rows of it. */
 struct note {
@@ -38,15 +38,15 @@ static struct {
 	struct note notes[32];
 	atomic_uint note_count;
 	unsigned notes_written;
-	bool usable;			/* subscribed */
-	bool on;			/* kinds are enabled */
-	int devices;			/* whose rows are written */
-	uint64_t launches;		/* rows of kind launch that returned success */
+	bool usable; /* subscribed */
+	bool on; /* kinds are enabled */
+	int devices; /* whose rows are written */
+	uint64_t launches; /* rows of kind launch that returned success */
 	uint64_t last_flush_ns, last_clock_row_ns, last_buffers_completed;
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_total;
 	struct activity_counts reported;
 	uint64_t since_ns;
-	uint32_t known[512];		/* functions whose rows the writer has, by a hash of the id */
+	uint32_t known[512]; /* functions whose rows the writer has, by a hash of the id */
 	uint8_t known_kind[512];
 } self;
 
@@ -90,10 +90,10 @@ static bool kind_wanted(CUpti_ActivityKind kind)
 	}
 }
 
-static void note(const char *name, enum capability_state state, const char *asked, const char *got, const char *format,
-		 ...) PRINTF_LIKE(5, 6);
-static void note(const char *name, enum capability_state state, const char *asked, const char *got, const char *format,
-		 ...)
+static void note(const char *name, enum capability_state state, const char *asked, const char *got,
+		 const char *format, ...) PRINTF_LIKE(5, 6);
+static void note(const char *name, enum capability_state state, const char *asked, const char *got,
+		 const char *format, ...)
 {
 	unsigned n = atomic_load(&self.note_count);
 	va_list args;
@@ -112,12 +112,14 @@ static const char *result_text(CUptiResult result)
 {
 	const char *text = NULL;
 
-	return self.cupti.GetResultString(result, &text) == CUPTI_SUCCESS && text ? text : "unknown error";
+	return self.cupti.GetResultString(result, &text) == CUPTI_SUCCESS && text ? text
+										  : "unknown error";
 }
 
 static void set_attribute(CUpti_ActivityAttribute attribute, const void *value, size_t size)
 {
-	CUptiResult result = self.cupti.ActivitySetAttribute(attribute, &size, (void *)(uintptr_t)value);
+	CUptiResult result =
+		self.cupti.ActivitySetAttribute(attribute, &size, (void *)(uintptr_t)value);
 
 	if (result != CUPTI_SUCCESS)
 		log_line("cuptiActivitySetAttribute(%d): %s", (int)attribute, result_text(result));
@@ -168,7 +170,8 @@ static void disable_kinds(void)
 static bool subscribe(void)
 {
 	char other[128];
-	CUptiResult result = api_calls_start(&self.cupti, &self.settings, &self.subscriber, other, sizeof(other));
+	CUptiResult result = api_calls_start(&self.cupti, &self.settings, &self.subscriber, other,
+					     sizeof(other));
 
 	if (result == CUPTI_SUCCESS)
 		return true;
@@ -177,7 +180,8 @@ static bool subscribe(void)
 		     "another tool holds CUPTI in this process%s%s; stop it, or record without it",
 		     other[0] ? ": " : "", other);
 	else
-		note("cupti", capability_state_unavailable, "trace", "none", "cuptiSubscribe: %s", result_text(result));
+		note("cupti", capability_state_unavailable, "trace", "none", "cuptiSubscribe: %s",
+		     result_text(result));
 	return false;
 }
 
@@ -194,20 +198,22 @@ bool cuda_source_start(const struct settings *settings)
 	}
 	tape_wrap(&self.cupti, &self.driver);
 	if (!buffers_start()) {
-		note("cupti", capability_state_unavailable, "trace", "none", "no memory for activity buffers");
+		note("cupti", capability_state_unavailable, "trace", "none",
+		     "no memory for activity buffers");
 		return false;
 	}
 	if (!subscribe())
 		return false;
 	set_attributes();
-	result = self.cupti.ActivityRegisterCallbacks(buffers_on_request,
-						      (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
+	result = self.cupti.ActivityRegisterCallbacks(
+		buffers_on_request, (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
 	if (result != CUPTI_SUCCESS) {
-		note("cupti", capability_state_unavailable, "trace", "none", "cuptiActivityRegisterCallbacks: %s",
-		     result_text(result));
+		note("cupti", capability_state_unavailable, "trace", "none",
+		     "cuptiActivityRegisterCallbacks: %s", result_text(result));
 		return false;
 	}
-	note("cupti", capability_state_on, "trace", "trace", "version %u from %s", self.cupti.version, self.cupti.path);
+	note("cupti", capability_state_on, "trace", "trace", "version %u from %s",
+	     self.cupti.version, self.cupti.path);
 	self.usable = true;
 	if (settings_window(settings, clock_monotonic_ns(), NULL))
 		enable_kinds();
@@ -234,7 +240,8 @@ static void write_notes(struct writer *w)
 	for (; self.notes_written < n; self.notes_written++) {
 		const struct note *x = &self.notes[self.notes_written];
 
-		rows_capability(w, x->name, x->state, x->asked, x->got, x->reason[0] ? x->reason : NULL);
+		rows_capability(w, x->name, x->state, x->asked, x->got,
+				x->reason[0] ? x->reason : NULL);
 	}
 }
 
@@ -267,23 +274,26 @@ static void write_losses(struct writer *w, uint64_t now)
 	struct buffer_counts b;
 	size_t dropped = 0;
 
-	rows_loss(w, loss_reason_no_time, c->no_time - self.reported.no_time, self.since_ns, now, "activity records");
-	rows_loss(w, loss_reason_reversed_time, c->reversed_time - self.reported.reversed_time, self.since_ns, now,
+	rows_loss(w, loss_reason_no_time, c->no_time - self.reported.no_time, self.since_ns, now,
 		  "activity records");
-	rows_loss(w, loss_reason_incomplete_record, c->incomplete - self.reported.incomplete, self.since_ns, now,
-		  "activity records");
-	rows_loss(w, loss_reason_unknown_record, c->unknown - self.reported.unknown, self.since_ns, now,
-		  "activity records");
+	rows_loss(w, loss_reason_reversed_time, c->reversed_time - self.reported.reversed_time,
+		  self.since_ns, now, "activity records");
+	rows_loss(w, loss_reason_incomplete_record, c->incomplete - self.reported.incomplete,
+		  self.since_ns, now, "activity records");
+	rows_loss(w, loss_reason_unknown_record, c->unknown - self.reported.unknown, self.since_ns,
+		  now, "activity records");
 	self.reported = *c;
-	rows_loss(w, loss_reason_clock_step, cupti_clock_steps(), self.since_ns, now, "CUPTI's clock");
+	rows_loss(w, loss_reason_clock_step, cupti_clock_steps(), self.since_ns, now,
+		  "CUPTI's clock");
 	buffers_counts(&b);
 	rows_loss(w, loss_reason_no_buffer, b.refused - self.refused_reported, self.since_ns, now,
 		  "requests of CUPTI for a buffer");
 	self.refused_reported = b.refused;
 	if (self.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS)
-		rows_loss(w, loss_reason_cupti_dropped, dropped, self.since_ns, now, "activity records");
-	rows_cost(w, cost_kind_buffer_request, self.since_ns, now, b.requests - self.requests_reported,
-		  b.request_ns - self.request_ns_reported);
+		rows_loss(w, loss_reason_cupti_dropped, dropped, self.since_ns, now,
+			  "activity records");
+	rows_cost(w, cost_kind_buffer_request, self.since_ns, now,
+		  b.requests - self.requests_reported, b.request_ns - self.request_ns_reported);
 	self.requests_reported = b.requests;
 	self.request_ns_reported = b.request_ns;
 	self.since_ns = now;
@@ -336,8 +346,8 @@ static void write_function(struct writer *w, uint32_t function)
 	self.launches += self.known_kind[slot] == api_kind_launch;
 }
 
-void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_event *event, int32_t result,
-			  bool has_result)
+void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_event *event,
+			  int32_t result, bool has_result)
 {
 	struct row_api_call row = {
 		.start_ns = event->a,
@@ -360,7 +370,8 @@ void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_even
 static void watch_for_silence(struct writer *w)
 {
 	if (self.launches >= WATCHDOG_LAUNCHES && activity_counts()->kernels == 0)
-		rows_loss(w, loss_reason_missing_kernels, self.launches, self.settings.start_ns, clock_monotonic_ns(),
+		rows_loss(w, loss_reason_missing_kernels, self.launches, self.settings.start_ns,
+			  clock_monotonic_ns(),
 			  "kernel launches were seen, but CUPTI gave no kernel records");
 }
 

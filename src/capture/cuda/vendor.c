@@ -77,7 +77,8 @@ struct beside {
 
 static int try_beside(struct dl_phdr_info *info, size_t size, void *user)
 {
-	static const char *const relative[] = { "", "../../cuda_cupti/lib/", "../extras/CUPTI/lib64/",
+	static const char *const relative[] = { "", "../../cuda_cupti/lib/",
+						"../extras/CUPTI/lib64/",
 						"../../../extras/CUPTI/lib64/" };
 	struct beside *b = user;
 	const char *name = info->dlpi_name, *slash = name ? strrchr(name, '/') : NULL;
@@ -88,8 +89,8 @@ static int try_beside(struct dl_phdr_info *info, size_t size, void *user)
 		       !strstr(slash, "/libnvrtc.so")))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(relative); i++) {
-		int n = snprintf(path, sizeof(path), "%.*s%slibcupti.so.%d", (int)(slash + 1 - name), name, relative[i],
-				 b->major);
+		int n = snprintf(path, sizeof(path), "%.*s%slibcupti.so.%d",
+				 (int)(slash + 1 - name), name, relative[i], b->major);
 
 		if (n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 &&
 		    try_library(b->cupti, path, 0, b->tried))
@@ -144,7 +145,8 @@ int cupti_load(struct cupti *cupti, struct error *e)
 	first = version && version < 13000 ? 12 : 13;
 	if (try_major(cupti, first, &tried) || try_major(cupti, 25 - first, &tried))
 		return 0;
-	return error_set(e, E_UNSUPPORTED, "no usable libcupti found (tried %s); set PITOT_CUPTI to its path",
+	return error_set(e, E_UNSUPPORTED,
+			 "no usable libcupti found (tried %s); set PITOT_CUPTI to its path",
 			 strbuf_text(&tried));
 }
 
@@ -155,7 +157,8 @@ int driver_load(struct driver *driver, struct error *e)
 	if (!handle)
 		handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 	if (!handle)
-		return error_set(e, E_UNSUPPORTED, "libcuda.so.1 cannot be loaded: no NVIDIA driver");
+		return error_set(e, E_UNSUPPORTED,
+				 "libcuda.so.1 cannot be loaded: no NVIDIA driver");
 	*(void **)&driver->DriverGetVersion = dlsym(handle, "cuDriverGetVersion");
 	*(void **)&driver->DeviceGetCount = dlsym(handle, "cuDeviceGetCount");
 	*(void **)&driver->DeviceGet = dlsym(handle, "cuDeviceGet");

@@ -84,7 +84,7 @@ void host_thread_row(struct writer *w, uint32_t tid)
 /* --- modules --- */
 
 static struct {
-	struct map seen;		/* start address -> hash of the path */
+	struct map seen; /* start address -> hash of the path */
 	unsigned long long adds, subs;
 } modules = { .seen = MAP_INIT };
 
@@ -96,18 +96,21 @@ static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
 	out[0] = '\0';
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		const uint8_t *p = (const uint8_t *)(info->dlpi_addr + ph->p_vaddr), *end = p + ph->p_memsz;
+		const uint8_t *p = (const uint8_t *)(info->dlpi_addr + ph->p_vaddr),
+			      *end = p + ph->p_memsz;
 
 		if (ph->p_type != PT_NOTE)
 			continue;
 		while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
 			const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
-			size_t name = (note->n_namesz + 3u) & ~3u, desc = (note->n_descsz + 3u) & ~3u;
+			size_t name = (note->n_namesz + 3u) & ~3u,
+			       desc = (note->n_descsz + 3u) & ~3u;
 			const uint8_t *id = p + sizeof(*note) + name;
 
 			if (name + desc > (size_t)(end - p) - sizeof(*note))
 				break;
-			if (note->n_type == NT_GNU_BUILD_ID && name == 4 && memcmp(p + sizeof(*note), "GNU", 4) == 0) {
+			if (note->n_type == NT_GNU_BUILD_ID && name == 4 &&
+			    memcmp(p + sizeof(*note), "GNU", 4) == 0) {
 				size_t n = MIN((size_t)note->n_descsz, (room - 1) / 2);
 
 				for (size_t k = 0; k < n; k++) {
@@ -122,7 +125,7 @@ static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
 	}
 }
 
-static void module_row(struct writer *w, const struct dl_phdr_info *info, const ElfW(Phdr) *ph)
+static void module_row(struct writer *w, const struct dl_phdr_info *info, const ElfW(Phdr) * ph)
 {
 	char id[129], executable[4096];
 	const char *path = info->dlpi_name;
