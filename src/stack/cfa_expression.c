@@ -27,6 +27,7 @@ enum {
 };
 
 #define STACK_MAX 8
+#define CFA_AS_BASE REG_COUNT_	/* the CFA, which is on the stack when a register's expression begins */
 
 /* base + scale * index + offset, or, dereferenced, *(base + scale * index + offset) + extra. */
 struct linear {
@@ -199,14 +200,16 @@ static void step(struct calculator *k, struct cursor *c)
 	}
 }
 
-static bool calculate(struct cursor c, struct linear *result)
+static bool calculate(struct cursor c, bool with_cfa, struct linear *result)
 {
 	struct calculator k = { .depth = 0 };
 
+	if (with_cfa)
+		push(&k, (struct linear){ .base = CFA_AS_BASE, .index = REG_NONE_ });
 	while (cursor_left(&c) && !c.failed && !k.failed)
 		step(&k, &c);
 	*result = pop(&k);
-	return !c.failed && !k.failed && k.depth == 0;
+	return !c.failed && !k.failed;
 }
 
 static bool fits(int64_t v)
@@ -251,7 +254,8 @@ void cfa_expression_cfa(struct cursor code, struct unwind_rule *rule)
 	if (is_plt(code, rule))
 		return;
 	rule->cfa = CFA_UNKNOWN;
-	if (!calculate(code, &v) || v.base >= REG_RA_ || !fits(v.offset) || !fits(v.extra))
+	if (!calculate(code, false, &v) || v.base >= REG_RA_ || !fits(v.offset) ||
+	    !fits(v.extra))
 		return;
 	if (v.index != REG_NONE_ && (!v.dereferenced || v.scale != 8 || v.index >= REG_RA_))
 		return;
@@ -266,13 +270,15 @@ struct save_rule cfa_expression_save(struct cursor code, bool value)
 {
 	struct save_rule lost = { .kind = SAVE_LOST };
 	struct linear v;
-	uint8_t kind = SAVE_MEMORY;
+	bool in_memory;
 
-	if (!calculate(code, &v) || v.base >= REG_RA_ || v.index != REG_NONE_ || !fits(v.offset))
+	if (!calculate(code, true, &v) || v.index != REG_NONE_ || !fits(v.offset) || v.extra != 0 ||
+	    (v.dereferenced && !value))
 		return lost;
-	if (v.extra != 0 || (v.dereferenced && !value))
+	in_memory = !value || v.dereferenced;
+	if (v.base == CFA_AS_BASE)
+		return (struct save_rule){ in_memory ? SAVE_CFA : SAVE_VALUE, 0, 0, (int32_t)v.offset };
+	if (v.base >= REG_RA_)
 		return lost;
-	if (value && !v.dereferenced)
-		kind = SAVE_COPY;
-	return (struct save_rule){ kind, v.base, 0, (int32_t)v.offset };
+	return (struct save_rule){ in_memory ? SAVE_MEMORY : SAVE_COPY, v.base, 0, (int32_t)v.offset };
 }

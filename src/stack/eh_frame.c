@@ -292,6 +292,7 @@ struct machine {
 	struct unwind_rule initial;	/* after the CIE's instructions */
 	struct unwind_rule remembered[REMEMBERED_MAX];
 	unsigned depth;
+	int64_t cfa_offset;		/* the last given with a register: an expression keeps it */
 	uint64_t pc, end;
 	eh_frame_row *row;		/* NULL while the CIE's instructions run */
 	void *context;
@@ -397,13 +398,13 @@ static void set_cfa(struct machine *m, uint64_t reg, int64_t offset)
 	m->rule.offset = (int32_t)offset;
 	m->rule.index = 0;
 	m->rule.extra = 0;
+	m->cfa_offset = offset;
 }
 
-/* def_cfa_register and def_cfa_offset, which are only allowed where the CFA is register + offset. */
-static void change_cfa(struct machine *m, uint64_t reg, int64_t offset)
+static void set_cfa_offset(struct machine *m, int64_t offset)
 {
 	if (m->rule.cfa == CFA_REGISTER)
-		set_cfa(m, reg, offset);
+		set_cfa(m, m->rule.base, offset);
 	else
 		m->rule.cfa = CFA_UNKNOWN;
 }
@@ -444,6 +445,8 @@ static void recall(struct machine *m)
 		m->code.failed = true;
 	else
 		m->rule = m->remembered[--m->depth];
+	if (m->rule.cfa == CFA_REGISTER)
+		m->cfa_offset = m->rule.offset;
 }
 
 static void run_cfa(struct machine *m, uint8_t op)
@@ -461,13 +464,14 @@ static void run_cfa(struct machine *m, uint8_t op)
 		set_cfa(m, reg, factored(m, cursor_sleb(c)));
 		break;
 	case CFA_def_cfa_register:
-		change_cfa(m, cursor_varint(c), m->rule.offset);
+		/* Also ends an expression: assembly relies on the offset from before it. */
+		set_cfa(m, cursor_varint(c), m->cfa_offset);
 		break;
 	case CFA_def_cfa_offset:
-		change_cfa(m, m->rule.base, (int64_t)cursor_varint(c));
+		set_cfa_offset(m, (int64_t)cursor_varint(c));
 		break;
 	case CFA_def_cfa_offset_sf:
-		change_cfa(m, m->rule.base, factored(m, cursor_sleb(c)));
+		set_cfa_offset(m, factored(m, cursor_sleb(c)));
 		break;
 	default:	/* CFA_def_cfa_expression */
 		cfa_expression_cfa(read_block(m), &m->rule);
@@ -605,6 +609,7 @@ void eh_frame_rows(const struct eh_section *s, const struct eh_fde *fde, eh_fram
 	m.rule = (struct unwind_rule){ 0 };
 	m.initial = m.rule;
 	m.depth = 0;
+	m.cfa_offset = 0;
 	m.pc = fde->start;
 	m.end = fde->end;
 	m.row = NULL;

@@ -16,7 +16,7 @@ struct place {
 	uint32_t offset;	/* in the section */
 };
 
-struct builder {
+struct unwind_builder {
 	const struct unwind_input *input;
 	struct unwind_table *table;
 	struct place *places;
@@ -26,10 +26,12 @@ struct builder {
 	size_t slot_count;
 	uint16_t last_rule;
 	uint64_t done;		/* offset up to which rows have been made */
+	size_t next_place;
+	struct eh_fde fde;	/* the last, with its CIE */
 	int failed;
 };
 
-static size_t bytes_held(const struct builder *b)
+static size_t bytes_held(const struct unwind_builder *b)
 {
 	return sizeof(*b->table) + b->place_capacity * sizeof(*b->places) +
 	       b->start_capacity * sizeof(uint32_t) + b->row_rule_capacity * sizeof(uint16_t) +
@@ -37,7 +39,7 @@ static size_t bytes_held(const struct builder *b)
 }
 
 /* Room for one more item of an array. */
-static bool grow(struct builder *b, void **data, size_t *capacity, size_t count, size_t size)
+static bool grow(struct unwind_builder *b, void **data, size_t *capacity, size_t count, size_t size)
 {
 	if (likely(count < *capacity))
 		return true;
@@ -62,7 +64,7 @@ static uint64_t rule_hash(const struct unwind_rule *rule)
 	return h;
 }
 
-static uint32_t *rule_slot(const struct builder *b, const struct unwind_rule *rule)
+static uint32_t *rule_slot(const struct unwind_builder *b, const struct unwind_rule *rule)
 {
 	size_t i = rule_hash(rule) & (b->slot_count - 1);
 
@@ -71,7 +73,7 @@ static uint32_t *rule_slot(const struct builder *b, const struct unwind_rule *ru
 	return &b->slots[i];
 }
 
-static bool rehash(struct builder *b)
+static bool rehash(struct unwind_builder *b)
 {
 	size_t count = MAX(b->slot_count * 2, SLOTS_MIN);
 	uint32_t *slots;
@@ -94,7 +96,7 @@ static bool rehash(struct builder *b)
 }
 
 /* Id of the rule; UNWIND_RULE_UNKNOWN when there are too many. */
-static uint16_t rule_id(struct builder *b, const struct unwind_rule *rule)
+static uint16_t rule_id(struct unwind_builder *b, const struct unwind_rule *rule)
 {
 	struct unwind_table *t = b->table;
 	uint32_t *slot;
@@ -118,7 +120,7 @@ static uint16_t rule_id(struct builder *b, const struct unwind_rule *rule)
 
 /* --- rows --- */
 
-static void add_row(struct builder *b, uint32_t start, uint16_t rule)
+static void add_row(struct unwind_builder *b, uint32_t start, uint16_t rule)
 {
 	struct unwind_table *t = b->table;
 	uint32_t n = t->row_count;
@@ -141,12 +143,12 @@ static void add_row(struct builder *b, uint32_t start, uint16_t rule)
 
 static void take_row(void *context, uint64_t start, const struct unwind_rule *rule)
 {
-	struct builder *b = context;
+	struct unwind_builder *b = context;
 
 	add_row(b, (uint32_t)(start - b->table->base), rule_id(b, rule));
 }
 
-static void compile(struct builder *b, const struct eh_fde *fde)
+static void compile(struct unwind_builder *b, const struct eh_fde *fde)
 {
 	struct unwind_table *t = b->table;
 	uint64_t start = fde->start - t->base, end = fde->end - t->base;
@@ -163,7 +165,7 @@ static void compile(struct builder *b, const struct eh_fde *fde)
 
 /* --- the order of FDEs --- */
 
-static void add_place(struct builder *b, uint64_t start, uint64_t offset)
+static void add_place(struct unwind_builder *b, uint64_t start, uint64_t offset)
 {
 	if (start > UINT32_MAX || offset > UINT32_MAX)
 		b->table->damaged++;
@@ -172,7 +174,7 @@ static void add_place(struct builder *b, uint64_t start, uint64_t offset)
 		b->places[b->place_count++] = (struct place){ (uint32_t)start, (uint32_t)offset };
 }
 
-static void find_places(struct builder *b)
+static void find_places(struct unwind_builder *b)
 {
 	const struct unwind_input *in = b->input;
 	struct eh_fde fde = { 0 };
@@ -203,7 +205,7 @@ static int compare_places(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static void sort_places(struct builder *b)
+static void sort_places(struct unwind_builder *b)
 {
 	for (size_t i = 1; i < b->place_count; i++) {
 		if (compare_places(&b->places[i - 1], &b->places[i]) > 0) {
@@ -215,21 +217,7 @@ static void sort_places(struct builder *b)
 
 /* --- the whole --- */
 
-static void compile_all(struct builder *b)
-{
-	struct eh_fde fde = { 0 };
-	size_t next;
-
-	for (size_t i = 0; i < b->place_count && !b->failed; i++) {
-		if (eh_frame_entry(&b->input->section, b->places[i].offset, &fde, &next) == 1)
-			compile(b, &fde);
-		else
-			b->table->damaged++;
-	}
-	b->table->length = (uint32_t)b->done;
-}
-
-static bool index_pages(struct builder *b)
+static bool index_pages(struct unwind_builder *b)
 {
 	struct unwind_table *t = b->table;
 	uint32_t count = t->length ? ((t->length - 1) >> UNWIND_PAGE_SHIFT) + 1 : 0, row = 0;
@@ -267,31 +255,74 @@ static void trim(struct unwind_table *t)
 		    t->rule_count * sizeof(*t->rules);
 }
 
-int unwind_table_build(const struct unwind_input *input, struct unwind_table **table)
+int unwind_builder_start(const struct unwind_input *input, struct unwind_builder **builder)
 {
 	static const struct unwind_rule none = { .cfa = CFA_NONE };
 	static const struct unwind_rule unknown = { .cfa = CFA_UNKNOWN };
-	struct builder b = { .input = input, .table = calloc(1, sizeof(*b.table)) };
+	struct unwind_builder *b = calloc(1, sizeof(*b));
+	int r;
 
-	if (!b.table)
+	if (!b)
 		return -ENOMEM;
-	b.table->base = input->base;
-	rule_id(&b, &none);
-	rule_id(&b, &unknown);
-	find_places(&b);
-	if (!b.failed) {
-		sort_places(&b);
-		compile_all(&b);
+	b->input = input;
+	b->table = calloc(1, sizeof(*b->table));
+	if (b->table) {
+		b->table->base = input->base;
+		rule_id(b, &none);
+		rule_id(b, &unknown);
+		find_places(b);
 	}
-	free(b.places);
-	free(b.slots);
-	if (b.failed || !index_pages(&b)) {
-		unwind_table_free(b.table);
-		return b.failed;
+	r = b->table ? b->failed : -ENOMEM;
+	if (r < 0) {
+		unwind_builder_cancel(b);
+		return r;
 	}
-	trim(b.table);
-	*table = b.table;
+	sort_places(b);
+	*builder = b;
 	return 0;
+}
+
+int unwind_builder_step(struct unwind_builder *b, size_t fde_count, struct unwind_table **table)
+{
+	size_t end = b->next_place + MIN(fde_count, b->place_count - b->next_place), next;
+	int r;
+
+	for (; b->next_place < end && !b->failed; b->next_place++) {
+		if (eh_frame_entry(&b->input->section, b->places[b->next_place].offset, &b->fde,
+				   &next) == 1)
+			compile(b, &b->fde);
+		else
+			b->table->damaged++;
+	}
+	if (!b->failed && end < b->place_count)
+		return 1;
+	b->table->length = (uint32_t)b->done;
+	if (!b->failed && index_pages(b)) {
+		trim(b->table);
+		*table = b->table;
+		b->table = NULL;
+	}
+	r = b->failed;
+	unwind_builder_cancel(b);
+	return r;
+}
+
+void unwind_builder_cancel(struct unwind_builder *b)
+{
+	if (!b)
+		return;
+	unwind_table_free(b->table);
+	free(b->places);
+	free(b->slots);
+	free(b);
+}
+
+int unwind_table_build(const struct unwind_input *input, struct unwind_table **table)
+{
+	struct unwind_builder *b;
+	int r = unwind_builder_start(input, &b);
+
+	return r < 0 ? r : unwind_builder_step(b, SIZE_MAX, table);
 }
 
 void unwind_table_free(struct unwind_table *t)

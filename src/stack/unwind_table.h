@@ -47,6 +47,16 @@ struct unwind_input {
 int unwind_table_build(const struct unwind_input *input, struct unwind_table **table) MUST_USE;
 void unwind_table_free(struct unwind_table *t);
 
+/*
+ * The same in steps, for a thread that has other things to do: start, then step until it returns
+ * something else than 1. At 0 *table is set; on any other result, and by cancel, all is freed.
+ * `input` and its bytes must stay; cancel takes NULL.
+ */
+struct unwind_builder;
+int unwind_builder_start(const struct unwind_input *input, struct unwind_builder **b) MUST_USE;
+int unwind_builder_step(struct unwind_builder *b, size_t fde_count, struct unwind_table **table);
+void unwind_builder_cancel(struct unwind_builder *b);
+
 /* The rule for an address; of kind CFA_NONE where nothing is said. */
 static inline const struct unwind_rule *unwind_table_find(const struct unwind_table *t,
 							  uint64_t address)

@@ -109,8 +109,13 @@ def differences(query, path):
     answers = result.stdout.splitlines()
     assert len(answers) == len(expected)
     wrong = [f"{path}: {address:x}: readelf says '{want}', the table '{got}'"
-             for (address, want), got in zip(expected.items(), answers) if got != want]
+             for (address, want), got in zip(expected.items(), answers) if got != want and not not_computed(want, got)]
     return len(expected), wrong
+
+
+def not_computed(want, got):
+    """libmvec saves rbx at an aligned address, whose expression a table does not keep; it knows that it does not."""
+    return want.endswith(" exp") and got == want[:-3] + "?"
 
 
 @pytest.mark.skipif(not shutil.which("readelf"), reason="no readelf")

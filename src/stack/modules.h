@@ -1,0 +1,114 @@
+/*
+ * modules.h: the executable modules of this process with their unwind tables, for walkers on any
+ * number of threads and one thread that keeps them up to date.
+ *
+ * The collector calls stack_modules_update() now and then. It asks the dynamic linker whether modules
+ * came or went (dl_iterate_phdr's counts), and if so publishes a new map: an immutable array of address
+ * ranges behind an atomic pointer. A range leads to a record of its module, whose table is built a few
+ * milliseconds at a time and appears in it when it is finished. A walker that meets a module without a
+ * table sets its `wanted`; modules that launch stacks are known to go through are built without that.
+ * Call frame information is copied before it is read, in a way that fails instead of faulting, for a
+ * module may be unloaded at any time.
+ *
+ * Reclaiming: a walker holds a slot, where it writes the map that it is using, and checks that the map
+ * is still the current one; it empties the slot when it has finished. These are plain stores: after
+ * publishing, the collector calls membarrier(2), which orders them for every thread that runs, and then
+ * frees the older maps that are in no slot. Where the kernel has no membarrier, old maps are kept; their
+ * number is bounded as everything here is by `bytes_max`: at the ceiling, modules get no tables.
+ */
+#ifndef PITOT_STACK_MODULES_H
+#define PITOT_STACK_MODULES_H
+
+#include <stdatomic.h>
+
+#include "base/vec.h"
+#include "stack/unwind_table.h"
+
+#define STACK_WALKERS_MAX 1100u		/* a little more than rings */
+#define STACK_TABLE_BYTES (64u << 20)	/* a good ceiling */
+
+struct stack_module {
+	uint64_t bias;			/* address minus ELF virtual address */
+	uint64_t identity;		/* hash of what tells a module from another at its place */
+	uint64_t header, header_size;	/* PT_GNU_EH_FRAME, address; 0: there is none */
+	uint64_t segment_end;		/* end of the segment that it lies in */
+	uint64_t base;			/* first ELF virtual address */
+	uint32_t references;		/* maps that it is in */
+	bool eager;
+	atomic_bool wanted;
+	_Atomic(struct unwind_table *) table;	/* addresses in it are ELF virtual addresses */
+};
+
+struct stack_range {
+	uint64_t start, end;		/* executable */
+	struct stack_module *module;
+};
+
+struct stack_map {
+	uint64_t generation;
+	struct stack_map *older;	/* of the retired */
+	size_t count;
+	struct stack_range ranges[];	/* ascending */
+};
+
+struct module_build;
+
+struct stack_modules {
+	_Atomic(struct stack_map *) map;
+	atomic_bool unknown;		/* a walker met code that is in no range */
+	/* The collector's side. */
+	struct stack_map *retired;
+	uint64_t generation, adds, subs;
+	size_t bytes_max, bytes;	/* held by tables */
+	bool membarrier, scanned;
+	struct module_build *build;	/* under way */
+	uint32_t tables, failures;	/* built; not built for want of memory */
+	uint64_t build_ns;
+	/* The walkers' side. */
+	struct {
+		_Alignas(64) _Atomic(struct stack_map *) map;
+		atomic_bool used;
+	} slots[STACK_WALKERS_MAX];
+};
+
+void stack_modules_init(struct stack_modules *m, size_t bytes_max);	/* *m must be zeroed */
+void stack_modules_release(struct stack_modules *m);	/* no walker may be left */
+
+/* In the child of a fork: forgets all, without freeing: the collector may have been in the middle. */
+void stack_modules_after_fork(struct stack_modules *m);
+
+/*
+ * Collector thread only. Follows dlopen and dlclose and builds tables for about budget_ns. Returns 1
+ * when there is more to build, else 0; -ENOMEM: it could not keep up, the old map stands.
+ */
+int stack_modules_update(struct stack_modules *m, uint64_t budget_ns);
+
+/* --- for walkers --- */
+
+/* Number of a free slot, or -1. */
+int stack_slot_claim(struct stack_modules *m);
+void stack_slot_release(struct stack_modules *m, int slot);
+
+/* The current map, which stays until stack_map_leave(); NULL before the first update. */
+static inline struct stack_map *stack_map_enter(struct stack_modules *m, int slot)
+{
+	struct stack_map *map = atomic_load_explicit(&m->map, memory_order_relaxed), *seen;
+
+	for (;;) {
+		atomic_store_explicit(&m->slots[slot].map, map, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);	/* membarrier is the other half */
+		seen = atomic_load_explicit(&m->map, memory_order_acquire);
+		if (likely(seen == map))
+			return map;
+		map = seen;
+	}
+}
+
+static inline void stack_map_leave(struct stack_modules *m, int slot)
+{
+	atomic_store_explicit(&m->slots[slot].map, NULL, memory_order_release);
+}
+
+const struct stack_range *stack_map_find(const struct stack_map *map, uint64_t pc);
+
+#endif

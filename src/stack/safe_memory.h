@@ -1,0 +1,23 @@
+/*
+ * safe_memory.h: memory of this process of which nobody knows whether it is mapped. Neither function
+ * raises a signal or changes errno.
+ */
+#ifndef PITOT_STACK_SAFE_MEMORY_H
+#define PITOT_STACK_SAFE_MEMORY_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+/*
+ * Whether the 8 bytes at `address` can be read now: rt_sigprocmask with a mask there and an operation
+ * that does not exist, which the kernel refuses with EFAULT before it refuses it with EINVAL, and
+ * changes nothing. About 100 ns. Unlike with pipes, mincore or /proc, nothing has to be open, a page
+ * without permissions counts as unreadable, and no sandbox forbids it.
+ */
+bool memory_readable(uint64_t address);
+
+/* Copies, or says false, as when a module has just been unloaded. For the collector: may be slow. */
+bool memory_copy(void *to, uint64_t from, size_t size);
+
+#endif

@@ -1,0 +1,274 @@
+#include "stack/walk.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+
+#include "stack/safe_memory.h"
+#include "stack/walk_full.h"
+
+#define PAGE 4096u
+#define OWN_BYTES_MAX (UINT64_C(64) << 20)	/* of stack that is checked page by page at once */
+#define OWN_FAILURES_MAX 64u
+
+/* Steps that the fast walk can do; the bits of the first four are "rbp is base", "rbp was saved". */
+enum {
+	STEP_RSP = 0,
+	STEP_RBP = 1,
+	STEP_RSP_SAVED = 2,
+	STEP_RBP_SAVED = 3,
+	STEP_ALIGNED,	/* CFA = *(rbp + cfa_offset), rbp = *(rbp + fp_offset): realigned stacks */
+	STEP_END,
+	STEP_FULL,	/* needs the walk with all registers */
+};
+
+bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
+{
+	memset(w, 0, sizeof(*w));
+	w->modules = modules;
+	w->slot = stack_slot_claim(modules);
+	return w->slot >= 0;
+}
+
+void stack_walker_release(struct stack_walker *w)
+{
+	if (w->modules)
+		stack_slot_release(w->modules, w->slot);
+	w->modules = NULL;
+}
+
+void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, unsigned count)
+{
+	w->skip_count = MIN(count, STACK_SKIP_MAX);
+	memcpy(w->skip, ranges, w->skip_count * sizeof(*ranges));
+}
+
+bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame)
+{
+	if (out->count == 0 && out->skipped < STACK_SKIPPED_MAX &&
+	    frame_in_ranges(frame_address(frame), w->skip, w->skip_count)) {
+		out->skipped++;
+		return true;
+	}
+	if (out->count == out->max)
+		return false;
+	out->frames[out->count++] = frame;
+	return true;
+}
+
+/* --- the thread's own stack --- */
+
+/* End of the stack that the kernel or pthread_create made for this thread. */
+static uint64_t own_stack_end(void)
+{
+	uint64_t thread;
+
+	/* The main thread's stack ends with the name of the executable. */
+	if (syscall(SYS_gettid) == getpid())
+		return getauxval(AT_EXECFN);
+	/* Other threads have their control block at the end of their stack. */
+	__asm__("mov %%fs:0, %0" : "=r"(thread));
+	return thread;
+}
+
+/* Whether [low, high) can be read. */
+static bool all_readable(uint64_t low, uint64_t high)
+{
+	for (uint64_t page = low & ~(uint64_t)(PAGE - 1); page < high; page += PAGE)
+		if (!memory_readable(page))
+			return false;
+	return true;
+}
+
+/*
+ * Finds the thread's stack, or more of it: what lies between sp and the part that is known, if all of
+ * it is there. Otherwise sp is on another stack, which is probed in each walk; after some failures
+ * there is no further attempt.
+ */
+static void extend_own(struct stack_walker *w, uint64_t sp)
+{
+	uint64_t high = w->own_high ? w->own_low : own_stack_end();
+
+	if (w->own_failures >= OWN_FAILURES_MAX)
+		return;
+	if (sp < high && high - sp <= OWN_BYTES_MAX && all_readable(sp, high)) {
+		w->own_low = sp & ~(uint64_t)(PAGE - 1);
+		w->own_high = w->own_high ? w->own_high : high & ~(uint64_t)7;
+	} else {
+		w->own_failures++;
+	}
+}
+
+bool walk_probe(struct stack_walker *w, uint64_t address)
+{
+	uint64_t page = address & ~(uint64_t)(PAGE - 1);
+
+	if (address & 7)
+		return false;
+	if (address - w->own_low < w->own_high - w->own_low) {
+		w->low = w->own_low;
+		w->high = w->own_high;
+		return true;
+	}
+	if (!memory_readable(page))
+		return false;
+	if (page == w->high && w->high != w->own_high) {
+		w->high += PAGE;
+	} else {
+		w->low = page;
+		w->high = page + PAGE;
+	}
+	return true;
+}
+
+/* --- rules --- */
+
+const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
+				    uint64_t frame, bool *known_module)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	uint64_t pc = frame_lookup_address(frame);
+	const struct stack_range *range = stack_map_find(map, pc);
+	const struct unwind_table *table;
+
+	*known_module = range != NULL;
+	if (!range) {
+		if (!atomic_load_explicit(&w->modules->unknown, memory_order_relaxed))
+			atomic_store_explicit(&w->modules->unknown, true, memory_order_relaxed);
+		return &none;
+	}
+	table = atomic_load_explicit(&range->module->table, memory_order_acquire);
+	if (!table) {
+		atomic_store_explicit(&range->module->wanted, true, memory_order_relaxed);
+		return NULL;
+	}
+	return unwind_table_find(table, pc - range->module->bias);
+}
+
+static bool is_saved_at_cfa(const struct save_rule *save, int offset)
+{
+	return save->kind == SAVE_CFA && save->offset == offset;
+}
+
+static struct walk_step step_of(uint64_t frame, const struct unwind_rule *rule)
+{
+	const struct save_rule *fp = &rule->saved[0];
+	struct walk_step full = { .key = frame, .kind = STEP_FULL };
+	struct walk_step step = { frame, rule->offset, (int16_t)fp->offset, STEP_FULL, 0 };
+
+	if (rule->cfa == CFA_END)
+		return (struct walk_step){ .key = frame, .kind = STEP_END };
+	if (rule->interrupts || !is_saved_at_cfa(&rule->ra, -8) || fp->offset != (int16_t)fp->offset)
+		return full;
+	if (rule->cfa == CFA_DEREF) {
+		step.kind = STEP_ALIGNED;
+		return rule->base == REG_RBP_ && rule->index == REG_NONE_ && rule->extra == 0 &&
+				       fp->kind == SAVE_MEMORY && fp->base == REG_RBP_
+			       ? step
+			       : full;
+	}
+	if (rule->cfa != CFA_REGISTER || (rule->base != REG_RSP_ && rule->base != REG_RBP_) ||
+	    (fp->kind != SAVE_SAME && fp->kind != SAVE_CFA))
+		return full;
+	step.kind = (rule->base == REG_RBP_ ? STEP_RBP : STEP_RSP) |
+		    (fp->kind == SAVE_CFA ? STEP_RSP_SAVED : 0);
+	return step;
+}
+
+/* --- walking --- */
+
+static inline struct walk_step *cache_slot(struct stack_walker *w, uint64_t frame)
+{
+	return &w->cache[(frame * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+}
+_Static_assert(STACK_CACHE == 1u << (64 - 52), "the hash has that many bits");
+
+/* Puts the frame's step into the cache. false: its module has no table yet. */
+static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t frame,
+		  struct walk_step *step)
+{
+	bool known_module;
+	const struct unwind_rule *rule = walk_rule(w, map, frame, &known_module);
+
+	if (!rule)
+		return false;
+	*step = step_of(frame, rule);
+	return true;
+}
+
+enum { WALK_NEEDS_FULL = -1 };
+
+/* The walk with rsp and rbp alone. An enum stack_end, or WALK_NEEDS_FULL. */
+static int walk_fast(struct stack_walker *w, const struct stack_map *map,
+		     const struct stack_registers *start, struct walk_output *out)
+{
+	uint64_t pc = start->at[REG_RA_], sp = start->at[REG_RSP_], fp = start->at[REG_RBP_], cfa;
+
+	for (;;) {
+		struct walk_step *step = cache_slot(w, pc);
+
+		if (!walk_store(w, out, pc))
+			return STACK_DEPTH;
+		if (unlikely(step->key != pc) && !learn(w, map, pc, step))
+			return STACK_PARTIAL;
+		if (unlikely(step->kind > STEP_RBP_SAVED)) {
+			if (step->kind == STEP_END)
+				return STACK_COMPLETE;
+			if (step->kind == STEP_FULL ||
+			    !walk_load(w, fp + (uint64_t)(int64_t)step->cfa_offset, &cfa) ||
+			    !walk_load(w, fp + (uint64_t)(int64_t)step->fp_offset, &fp))
+				return WALK_NEEDS_FULL;
+		} else {
+			cfa = (step->kind & STEP_RBP ? fp : sp) +
+			      (uint64_t)(int64_t)step->cfa_offset;
+			if ((step->kind & STEP_RSP_SAVED) &&
+			    !walk_load(w, cfa + (uint64_t)(int64_t)step->fp_offset, &fp))
+				return WALK_NEEDS_FULL;
+		}
+		if (unlikely(cfa <= sp) || !walk_load(w, cfa - 8, &pc))
+			return WALK_NEEDS_FULL;
+		if (unlikely(pc == 0))
+			return STACK_COMPLETE;
+		sp = cfa;
+	}
+}
+
+static void begin(struct stack_walker *w, const struct stack_map *map, uint64_t sp)
+{
+	if (unlikely(map->generation != w->generation)) {
+		memset(w->cache, 0, sizeof(w->cache));
+		w->generation = map->generation;
+	}
+	if (unlikely(sp - w->own_low >= w->own_high - w->own_low))
+		extend_own(w, sp);
+	w->low = w->own_low;
+	w->high = w->own_high;
+}
+
+unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
+		    unsigned max, enum stack_end *end)
+{
+	struct walk_output out = { frames, 0, max, 0 };
+	const struct stack_map *map;
+	int r = STACK_PARTIAL;
+
+	*end = STACK_PARTIAL;
+	if (unlikely(w->busy))
+		return 0;
+	w->busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	map = stack_map_enter(w->modules, w->slot);
+	if (likely(map != NULL)) {
+		begin(w, map, start->at[REG_RSP_]);
+		r = walk_fast(w, map, start, &out);
+		if (unlikely(r == WALK_NEEDS_FULL)) {
+			out = (struct walk_output){ frames, 0, max, 0 };
+			r = (int)walk_full(w, map, start, &out);
+		}
+	}
+	stack_map_leave(w->modules, w->slot);
+	atomic_signal_fence(memory_order_seq_cst);
+	w->busy = false;
+	*end = (enum stack_end)r;
+	return out.count;
+}

@@ -1,0 +1,94 @@
+/*
+ * walk.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
+ * system call once a thread's stack is known; may run in a signal handler.
+ *
+ * A walker belongs to one thread. It keeps the rules of return addresses that it has met (4096, by
+ * address), so that a frame costs a look at that cache and two loads. Stack memory is only read where
+ * it is known to be mapped: the thread's own stack, found at the first walk, is read directly; any
+ * other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed page by page.
+ *
+ * The usual frame needs rsp and rbp alone. A rule that needs more, a signal frame, or code without
+ * rules starts the walk again with all registers (a few times slower).
+ */
+#ifndef PITOT_STACK_WALK_H
+#define PITOT_STACK_WALK_H
+
+#include "stack/frame.h"
+#include "stack/modules.h"
+
+#define STACK_CACHE 4096u
+#define STACK_SKIP_MAX 8u
+#define STACK_SKIPPED_MAX 64u	/* frames that may be skipped */
+
+enum stack_end {
+	STACK_COMPLETE,		/* to the start of the thread */
+	STACK_PARTIAL,		/* to a module whose table is not ready yet */
+	STACK_TRUNCATED,	/* to code without rules; frames beyond it, if any, were guessed */
+	STACK_DEPTH,		/* to as many frames as were wanted */
+};
+
+/* By DWARF number: rax rdx rcx rbx rsi rdi rbp rsp r8-r15, rip. Bit i of known: [i] is. */
+struct stack_registers {
+	uint64_t at[REG_COUNT_];
+	uint32_t known;
+};
+
+/* The registers of the function that it is used in, as at its own place. */
+#define STACK_CAPTURE(registers)                                                                   \
+	do {                                                                                       \
+		struct stack_registers *r_ = (registers);                                          \
+		r_->known = STACK_CAPTURED;                                                        \
+		__asm__ volatile("lea 0(%%rip), %%rax\n\t"                                         \
+				 "mov %%rax, 128(%0)\n\t"                                          \
+				 "mov %%rbx, 24(%0)\n\t"                                           \
+				 "mov %%rbp, 48(%0)\n\t"                                           \
+				 "mov %%rsp, 56(%0)\n\t"                                           \
+				 "mov %%r12, 96(%0)\n\t"                                           \
+				 "mov %%r13, 104(%0)\n\t"                                          \
+				 "mov %%r14, 112(%0)\n\t"                                          \
+				 "mov %%r15, 120(%0)"                                              \
+				 :                                                                 \
+				 : "D"(r_->at)                                                     \
+				 : "rax", "memory");                                               \
+	} while (0)
+#define STACK_CAPTURED 0x1f0c8u	/* rip, r12-r15, rsp, rbp, rbx */
+
+/* What is done with a frame whose rule is cached: how to find the CFA and rbp from rsp and rbp. */
+struct walk_step {
+	uint64_t key;		/* the frame, see frame.h; 0: free */
+	int32_t cfa_offset;
+	int16_t fp_offset;
+	uint8_t kind;
+	uint8_t unused;
+};
+_Static_assert(sizeof(struct walk_step) == 16, "four to a cache line");
+
+struct stack_walker {
+	struct stack_modules *modules;
+	int slot;
+	bool busy;			/* a signal handler interrupted a walk: no walk in there */
+	uint64_t generation;		/* of the map that the cache was filled from */
+	uint64_t own_low, own_high;	/* the thread's own stack as far as it is known; 0: not yet */
+	unsigned own_failures;
+	uint64_t low, high;		/* memory that may be read in this walk */
+	struct code_range skip[STACK_SKIP_MAX];
+	unsigned skip_count;
+	struct walk_step cache[STACK_CACHE];
+};
+
+/* Thread-safe; false when there are no slots left. `modules` must outlive the walker. */
+bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules);
+void stack_walker_release(struct stack_walker *w);
+
+/* Innermost frames in these ranges are walked, but not stored. At most STACK_SKIP_MAX. */
+void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, unsigned count);
+
+/*
+ * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the innermost,
+ * of start->at[rip], first. Returns their number; *end says how it ended. 0 frames with STACK_PARTIAL
+ * when called by a signal handler that interrupted a walk, or before the first map.
+ */
+unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
+		    unsigned max, enum stack_end *end);
+
+#endif

@@ -1,0 +1,36 @@
+/* walk_full.h: between walk.c and walk_full.c: a walk that follows all registers. */
+#ifndef PITOT_STACK_WALK_FULL_H
+#define PITOT_STACK_WALK_FULL_H
+
+#include "stack/walk.h"
+
+/* Where a walk stores its frames. */
+struct walk_output {
+	uint64_t *frames;
+	unsigned count, max;
+	unsigned skipped;
+};
+
+/* Stores a frame, unless it is one to skip. false: there is no room. */
+bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame);
+
+/* The rule for a frame, and NULL when its module has no table yet, which is asked for. */
+const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
+				    uint64_t frame, bool *known_module);
+
+/* Loads an aligned word of the stack; false where nothing is mapped. */
+bool walk_probe(struct stack_walker *w, uint64_t address);
+
+static inline bool walk_load(struct stack_walker *w, uint64_t address, uint64_t *value)
+{
+	if (unlikely(address - w->low >= w->high - w->low || (address & 7)) &&
+	    !walk_probe(w, address))
+		return false;
+	*value = *(const volatile uint64_t *)address;
+	return true;
+}
+
+enum stack_end walk_full(struct stack_walker *w, const struct stack_map *map,
+			 const struct stack_registers *start, struct walk_output *out);
+
+#endif
