@@ -182,7 +182,7 @@ static int write_all(struct chrome *c, struct output *output, const char *path, 
 {
 	int r;
 
-	if (!raw_init(&c->out) || !raw_init(&c->class_text) || chrome_rows_init(c) < 0 ||
+	if (!raw_init(&c->out) || !raw_init(&c->class_text) ||
 	    event_records_init(&c->records, &c->view) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
 	trace_span(c->view.trace, &c->base_ns, &c->end_ns);

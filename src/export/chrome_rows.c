@@ -5,22 +5,6 @@
 /* Above every thread id of Linux, above SYNC_TID and the usual streams. */
 #define FREE_TID 5000000u
 
-int chrome_rows_init(struct chrome *c)
-{
-	const struct trace *t = c->view.trace;
-	uint64_t rows = trace_rows(t, TABLE_thread);
-	const uint32_t *tids = trace_u32(t, TABLE_thread, COLUMN_thread_tid);
-
-	c->rows.next_tid = FREE_TID;
-	for (uint64_t row = 0; row < rows; row++) {
-		uint64_t process = trace_row_process(t, TABLE_thread, row);
-
-		if (map_put(&c->rows.thread_names, process << 32 | tids[row], row) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 void chrome_rows_release(struct chrome *c)
 {
 	struct chrome_rows *r = &c->rows;
@@ -34,7 +18,6 @@ void chrome_rows_release(struct chrome *c)
 	map_release(&r->contexts);
 	map_release(&r->index);
 	map_release(&r->tids);
-	map_release(&r->thread_names);
 }
 
 static bool is_gpu_row(enum row_kind kind)
@@ -153,21 +136,19 @@ static int take_tid(struct chrome *c, uint32_t pid, int64_t wanted, uint32_t *ti
 
 	if (wanted < 0 || wanted > UINT32_MAX || (wanted == 0 && pid != 0) ||
 	    map_get(&c->rows.tids, (uint64_t)pid << 32 | (uint64_t)wanted, &taken))
-		wanted = c->rows.next_tid++;
+		wanted = FREE_TID + c->rows.free_tids++;
 	*tid = (uint32_t)wanted;
 	return map_put(&c->rows.tids, (uint64_t)pid << 32 | *tid, 1);
 }
 
 static void name_thread(struct chrome *c, const struct chrome_row *row, struct strbuf *name)
 {
-	uint64_t thread;
 	size_t length;
-	const char *text;
+	const char *text = export_thread_name(&c->view, row->process, row->id, &length);
 
 	strbuf_addf(name, "thread %u", row->id);
-	if (!map_get(&c->rows.thread_names, (uint64_t)row->process << 32 | row->id, &thread))
+	if (!text)
 		return;
-	text = export_text(&c->view, TABLE_thread, COLUMN_thread_name, thread, &length);
 	strbuf_adds(name, " (");
 	strbuf_add(name, text, length);
 	strbuf_adds(name, ")");

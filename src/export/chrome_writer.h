@@ -38,9 +38,8 @@ struct chrome_rows {
 	struct map index; /* kind << 60 | number or process << 32 | id -> position */
 	VEC(struct chrome_row *) items;
 	struct map tids; /* pid << 32 | tid that are taken */
-	uint32_t next_tid; /* for those that cannot have their own */
+	uint32_t free_tids; /* given to those that cannot have their own */
 	struct chrome_row *last_thread;
-	struct map thread_names; /* process << 32 | tid -> row of table thread */
 };
 
 /* What all executions of a configuration on a GPU have in common, as text. */
@@ -70,7 +69,6 @@ struct chrome {
 
 /* --- chrome_rows.c --- */
 
-int chrome_rows_init(struct chrome *c) MUST_USE;
 void chrome_rows_release(struct chrome *c);
 /* A row, made when it is new; NULL without memory. context and gpu count for streams, waits and events. */
 struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t process,

@@ -220,6 +220,20 @@ static void place_correlations(struct export_view *v)
 	}
 }
 
+static int map_threads(struct export_view *v)
+{
+	uint64_t rows = trace_rows(v->trace, TABLE_thread);
+	const uint32_t *tids = trace_u32(v->trace, TABLE_thread, COLUMN_thread_tid);
+
+	for (uint64_t row = 0; row < rows; row++) {
+		uint64_t process = trace_row_process(v->trace, TABLE_thread, row);
+
+		if (map_put(&v->thread_names, process << 32 | tids[row], row) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int map_contexts(struct export_view *v)
 {
 	uint64_t rows = trace_rows(v->trace, TABLE_context);
@@ -347,6 +361,8 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 	if (r >= 0)
 		r = map_contexts(v);
 	if (r >= 0)
+		r = map_threads(v);
+	if (r >= 0)
 		r = nvtx_names_init(&v->names, v->trace);
 	if (r < 0) {
 		error_set(e, r, "out of memory");
@@ -369,6 +385,7 @@ void export_view_release(struct export_view *v)
 	selection_release(&v->selection);
 	gpus_release(&v->gpus);
 	map_release(&v->context_devices);
+	map_release(&v->thread_names);
 	map_release(&v->external);
 	nvtx_names_release(&v->names);
 	nvtx_ranges_release(&v->ranges);
@@ -419,4 +436,14 @@ const char *export_text(const struct export_view *v, enum table_id table, int co
 
 	*length = trace_string_length(v->trace, id);
 	return trace_string(v->trace, id);
+}
+
+const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
+			       size_t *length)
+{
+	uint64_t row;
+
+	if (!map_get(&v->thread_names, (uint64_t)process << 32 | thread, &row))
+		return NULL;
+	return export_text(v, TABLE_thread, COLUMN_thread_name, row, length);
 }

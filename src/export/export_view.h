@@ -52,6 +52,7 @@ struct export_view {
 	struct gpus gpus;
 	size_t process_count;
 	struct export_process *processes;
+	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */
 	struct work_columns work[WORK_KINDS];
 
@@ -139,6 +140,10 @@ static inline uint64_t export_correlation(const struct export_view *v, size_t pr
 {
 	return v->processes[process].correlation_base + correlation;
 }
+
+/* Name of a thread; NULL when it has none. */
+const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,
+			       size_t *length);
 
 /* String id of a STRING column, 0 where it is missing. */
 uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row);

@@ -41,21 +41,6 @@ static uint64_t new_uuid(struct perfetto_tracks *t)
 	return t->uuid_seed;
 }
 
-static int map_thread_names(struct perfetto *p)
-{
-	const struct trace *t = p->view.trace;
-	uint64_t rows = trace_rows(t, TABLE_thread);
-	const uint32_t *tids = trace_u32(t, TABLE_thread, COLUMN_thread_tid);
-
-	for (uint64_t row = 0; row < rows; row++) {
-		uint64_t process = trace_row_process(t, TABLE_thread, row);
-
-		if (map_put(&p->tracks.thread_names, process << 32 | tids[row], row) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 int perfetto_tracks_init(struct perfetto *p)
 {
 	struct perfetto_tracks *t = &p->tracks;
@@ -69,7 +54,7 @@ int perfetto_tracks_init(struct perfetto *p)
 		return -ENOMEM;
 	for (size_t i = 0; i <= count; i++)
 		t->process_uuids[i] = new_uuid(t);
-	return map_thread_names(p);
+	return 0;
 }
 
 void perfetto_tracks_restart(struct perfetto *p)
@@ -102,7 +87,6 @@ void perfetto_tracks_release(struct perfetto *p)
 	}
 	vec_release(&t->items);
 	map_release(&t->index);
-	map_release(&t->thread_names);
 	free(t->process_uuids);
 	free(t->process_described);
 }
@@ -154,16 +138,12 @@ static void describe_lane(struct track *track, size_t lane)
 		.tid = -1,
 	};
 	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
-	uint64_t row;
 
 	perfetto_describe_process(p, track->process);
 	if (track->kind == TRACK_THREAD && lane == 0) {
 		d.pid = p->view.processes[track->process].pid;
 		d.tid = track->id;
-		if (map_get(&p->tracks.thread_names, (uint64_t)track->process << 32 | track->id,
-			    &row))
-			d.name = export_text(&p->view, TABLE_thread, COLUMN_thread_name, row,
-					     &d.name_length);
+		d.name = export_thread_name(&p->view, track->process, track->id, &d.name_length);
 	} else {
 		d.name = group_name(track, &made);
 		d.name_length = strlen(d.name);

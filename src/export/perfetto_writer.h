@@ -76,7 +76,6 @@ enum {
 struct perfetto_tracks {
 	struct map index; /* key of a track -> position */
 	VEC(struct track *) items;
-	struct map thread_names; /* process << 32 | tid -> row of table thread */
 	uint64_t *process_uuids;
 	bool *process_described; /* in this file */
 	struct track *last;
