@@ -82,6 +82,7 @@ extern const struct command cmd_completion;
 extern const struct command cmd_devices;
 extern const struct command cmd_doctor;
 extern const struct command cmd_export;
+extern const struct command cmd_flame;
 extern const struct command cmd_help;
 extern const struct command cmd_info;
 extern const struct command cmd_record;

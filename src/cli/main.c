@@ -12,6 +12,7 @@ const struct command *const commands[] = {
 	&cmd_record,
 	&cmd_report,
 	&cmd_info,
+	&cmd_flame,
 	&cmd_view,
 	&cmd_export,
 	&cmd_schema,

@@ -1,0 +1,66 @@
+/* flame_build.h: what adds a recording up to a flame graph: shared by the files that do. */
+#ifndef PITOT_ANALYSIS_FLAME_BUILD_H
+#define PITOT_ANALYSIS_FLAME_BUILD_H
+
+#include "analysis/calls.h"
+#include "analysis/flame.h"
+#include "analysis/nvtx_ranges.h"
+
+/* Where a call's work ran, or what it waited for; UINT32_MAX: unknown. */
+struct call_place {
+	uint32_t device, stream;
+};
+
+struct flame_builder {
+	struct flame *flame;
+	struct trace *trace;
+	const struct flame_options *options;
+	struct calls calls;
+	struct gpus gpus;
+	struct nvtx_ranges ranges;
+	bool ranges_ready, gpus_ready;
+	const uint32_t *stack_ids; /* of api_call */
+	const uint8_t *stack_valid;
+	struct call_place *places; /* by row of api_call; NULL: not needed */
+	struct map prefixes; /* base << 32 | row of stack_node -> node of the tree */
+	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
+	struct map threads; /* process << 32 | tid -> string id of its name */
+	struct map thread_frames; /* process << 32 | tid -> frame, for calls without a stack */
+	uint32_t *
+		function_frames; /* by row of api_function, and one more: FLAME_NONE until needed */
+	uint32_t ends[4]; /* frames of enum stack_end */
+	VEC(uint32_t) climb;
+};
+
+/* What happened where: what levels are made of. call: row of api_call or TRACE_NO_ROW. */
+struct flame_event {
+	size_t process;
+	uint32_t call;
+	uint32_t device, stream; /* UINT32_MAX: unknown */
+};
+
+/* Below node 0 and the section: the node of the levels. FLAME_NONE: no memory. */
+uint32_t flame_base(struct flame_builder *b, enum flame_kind kind,
+		    const struct flame_event *event) MUST_USE;
+/* Below a base: the node of the call of CUDA, under its stack. FLAME_NONE: no memory. */
+uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call) MUST_USE;
+
+/* Adds all work that ran on GPUs. 0 or a negative code. */
+int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;
+/* Adds calls that waited, or launched. 0 or -ENOMEM. */
+int flame_add_calls(struct flame_builder *b, enum flame_kind kind) MUST_USE;
+/* Finds out where the work of calls ran, for levels of calls. 0 or a negative code. */
+int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
+
+static inline bool flame_wants(const struct flame_builder *b, enum table_id table, uint64_t row,
+			       bool timed, uint64_t start_ns)
+{
+	const struct flame_options *o = b->options;
+	bool windowed = o->since_ns || o->until_ns != UINT64_MAX;
+
+	if (timed ? start_ns < o->since_ns || start_ns >= o->until_ns : windowed)
+		return false;
+	return !o->wanted || o->wanted(o->user, table, row);
+}
+
+#endif

@@ -1,0 +1,294 @@
+/* flame_stacks.c: from an event to its place in the tree: levels, then the call's stack. */
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/flame_build.h"
+#include "base/strbuf.h"
+
+static uint64_t key_of(size_t process, uint32_t value)
+{
+	return (uint64_t)process << 32 | value;
+}
+
+static void thread_text(struct flame_builder *b, size_t process, uint32_t tid, struct strbuf *out)
+{
+	uint64_t name = 0;
+
+	map_get(&b->threads, key_of(process, tid), &name);
+	if (name && trace_string_length(b->trace, (uint32_t)name))
+		strbuf_adds(out, trace_string(b->trace, (uint32_t)name));
+	else
+		strbuf_adds(out, "thread");
+}
+
+static void process_text(const struct trace *t, size_t process, struct strbuf *out)
+{
+	const struct trace_process *p = trace_process(t, process);
+
+	strbuf_addf(out, "process %u", p->pid);
+	if (*p->command)
+		strbuf_addf(out, " (%.60s)", p->command);
+}
+
+static void device_text(const struct flame_builder *b, size_t process, uint32_t device,
+			struct strbuf *out)
+{
+	const struct gpu *gpu = &b->gpus.items[gpus_find(&b->gpus, process, device)];
+
+	strbuf_addf(out, "GPU %u", gpu->ordinal);
+	if (*gpu->name)
+		strbuf_addf(out, " (%s)", gpu->name);
+}
+
+/* What a level is called for a value; UINT32_MAX: unknown. */
+static void level_text(struct flame_builder *b, enum flame_level level, size_t process,
+		       uint32_t value, struct strbuf *out)
+{
+	if (value == UINT32_MAX && level != FLAME_BY_PROCESS) {
+		strbuf_addf(out, level == FLAME_BY_NVTX ? "[no range]" : "[unknown %s]",
+			    flame_level_name(level));
+		return;
+	}
+	switch (level) {
+	case FLAME_BY_PROCESS:
+		process_text(b->trace, process, out);
+		break;
+	case FLAME_BY_THREAD:
+		thread_text(b, process, value, out);
+		strbuf_addf(out, " %u", value);
+		break;
+	case FLAME_BY_DEVICE:
+		device_text(b, process, value, out);
+		break;
+	case FLAME_BY_STREAM:
+		strbuf_addf(out, "stream %u", value);
+		if (trace_process_count(b->trace) > 1)
+			strbuf_addf(out, " of process %u", trace_process(b->trace, process)->pid);
+		break;
+	case FLAME_BY_NVTX:
+		strbuf_adds(out, trace_string_length(b->trace, value)
+					 ? trace_string(b->trace, value)
+					 : "(no text)");
+		break;
+	case FLAME_LEVELS:
+		break;
+	}
+}
+
+/* The child of a node for a value of a level. */
+static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_level level,
+			  size_t process, uint32_t value)
+{
+	bool shared = level == FLAME_BY_NVTX; /* ids of strings are the trace's */
+	uint64_t *frame =
+		map_at(&b->levels[level], key_of(shared ? 0 : process, value), FLAME_NONE);
+
+	if (!frame)
+		return FLAME_NONE;
+	if (*frame == FLAME_NONE) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		int64_t id;
+
+		level_text(b, level, process, value, &text);
+		id = text.failed
+			     ? -ENOMEM
+			     : stacks_add_frame(&b->flame->stacks, FRAME_LEVEL, strbuf_text(&text),
+						NULL, flame_level_name(level));
+		if (id < 0)
+			return FLAME_NONE;
+		*frame = (uint64_t)id;
+	}
+	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
+}
+
+/* One level for each range around the call, the outermost first. */
+static uint32_t add_ranges(struct flame_builder *b, uint32_t node, size_t process, uint32_t call)
+{
+	uint32_t range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : b->ranges.of_call[call];
+
+	if (range == NVTX_NO_RANGE)
+		return add_level(b, node, FLAME_BY_NVTX, process, UINT32_MAX);
+	b->climb.count = 0;
+	for (; range != NVTX_NO_RANGE; range = b->ranges.items[range].parent)
+		if (vec_push(&b->climb, range) < 0)
+			return FLAME_NONE;
+	while (b->climb.count && node != FLAME_NONE) {
+		range = b->climb.data[--b->climb.count];
+		node = add_level(b, node, FLAME_BY_NVTX, process, b->ranges.items[range].message);
+	}
+	return node;
+}
+
+uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct flame_event *event)
+{
+	uint32_t node =
+		flame_tree_child(&b->flame->tree, FLAME_ROOT, b->flame->sections[kind].frame);
+	const uint32_t values[FLAME_BY_NVTX] = {
+		[FLAME_BY_PROCESS] = 0,
+		[FLAME_BY_THREAD] =
+			event->call == TRACE_NO_ROW ? UINT32_MAX : b->calls.threads[event->call],
+		[FLAME_BY_DEVICE] = event->device,
+		[FLAME_BY_STREAM] = event->stream,
+	};
+
+	for (enum flame_level i = 0; i < FLAME_BY_NVTX && node != FLAME_NONE; i++)
+		if (b->options->levels & 1u << i)
+			node = add_level(b, node, i, event->process, values[i]);
+	if (node != FLAME_NONE && b->options->levels & 1u << FLAME_BY_NVTX)
+		node = add_ranges(b, node, event->process, event->call);
+	return node;
+}
+
+/* All frames of a stack_node below a node of the tree. */
+static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t process,
+			   uint32_t stack_node)
+{
+	struct stacks *s = &b->flame->stacks;
+	int64_t id = stacks_expand(s, process, stack_node);
+	struct stack_expansion x;
+
+	if (id < 0)
+		return FLAME_NONE;
+	x = s->expansions.data[id];
+	for (uint32_t i = 0; i < x.count && node != FLAME_NONE; i++)
+		node = flame_tree_child(&b->flame->tree, node, s->expanded.data[x.first + i]);
+	return node;
+}
+
+/* The node of the tree for a stack that ends at a stack_node. What was met before is remembered. */
+static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process,
+			  uint32_t stack_node)
+{
+	uint64_t node = base;
+
+	b->climb.count = 0;
+	while (stack_node != TRACE_NO_ROW &&
+	       !map_get(&b->prefixes, key_of(base, stack_node), &node)) {
+		if (vec_push(&b->climb, stack_node) < 0 ||
+		    stacks_parent(&b->flame->stacks, process, stack_node, &stack_node) < 0)
+			return FLAME_NONE;
+	}
+	if (stack_node == TRACE_NO_ROW)
+		node = base;
+	while (b->climb.count && node != FLAME_NONE) {
+		stack_node = b->climb.data[--b->climb.count];
+		node = add_frames(b, (uint32_t)node, process, stack_node);
+		if (node == FLAME_NONE || map_put(&b->prefixes, key_of(base, stack_node), node) < 0)
+			return FLAME_NONE;
+	}
+	return (uint32_t)node;
+}
+
+static uint32_t function_row(const struct flame_builder *b, uint32_t call)
+{
+	return (uint32_t)MIN(b->calls.functions[call], b->calls.function_count);
+}
+
+/* Frame of the function of CUDA that was called, or FLAME_NONE without memory. */
+static uint32_t function_frame(struct flame_builder *b, uint32_t call)
+{
+	uint32_t *frame = &b->function_frames[function_row(b, call)];
+
+	if (*frame == FLAME_NONE) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		size_t length;
+		const char *name = calls_function_name(b->trace, b->calls.functions[call], &length);
+		int64_t id;
+
+		strbuf_add(&text, name, length);
+		id = text.failed ? -ENOMEM
+				 : stacks_add_frame(&b->flame->stacks, FRAME_CALL,
+						    length ? strbuf_text(&text) : "[unknown call]",
+						    NULL, NULL);
+		if (id < 0)
+			return FLAME_NONE;
+		*frame = (uint32_t)id;
+	}
+	return *frame;
+}
+
+/* "cudaLaunchKernel" is also "cudaLaunchKernel_ptsz", as the library calls it inside. */
+static bool is_function(const struct stacks *s, uint32_t text, uint32_t frame)
+{
+	const char *name = stacks_text(s, s->frames.data[frame].name), *is = stacks_text(s, text);
+	size_t length = strlen(name);
+
+	return !strncmp(is, name, length) &&
+	       (!is[length] || !strcmp(is + length, "_ptsz") || !strcmp(is + length, "_ptds") ||
+		is[length] == '+' /* xpu-perf's offsets */);
+}
+
+/*
+ * Leaves out the innermost frames that tell nothing: those of the libraries behind the call, and the function called
+ * itself, which gets a frame of its own.
+ */
+static int skip_vendor_frames(struct flame_builder *b, size_t process, uint32_t function,
+			      uint32_t *stack_node)
+{
+	struct stacks *s = &b->flame->stacks;
+
+	while (*stack_node != TRACE_NO_ROW) {
+		int64_t id = stacks_expand(s, process, *stack_node);
+		const struct stack_expansion *x;
+
+		if (id < 0)
+			return -ENOMEM;
+		x = &s->expansions.data[id];
+		if (!x->vendor && !is_function(s, x->innermost, function))
+			return 0;
+		if (stacks_parent(s, process, *stack_node, stack_node) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Where nobody recorded a stack, the thread stands for it. */
+static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
+{
+	uint32_t tid = b->calls.threads[call];
+	uint64_t *frame = map_at(&b->thread_frames, key_of(process, tid), FLAME_NONE);
+
+	if (!frame)
+		return FLAME_NONE;
+	if (*frame == FLAME_NONE) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		int64_t id;
+
+		strbuf_addc(&text, '[');
+		thread_text(b, process, tid, &text);
+		strbuf_addc(&text, ']');
+		id = text.failed ? -ENOMEM
+				 : stacks_add_frame(&b->flame->stacks, FRAME_NOTE,
+						    strbuf_text(&text), NULL, NULL);
+		if (id < 0)
+			return FLAME_NONE;
+		*frame = (uint64_t)id;
+	}
+	return flame_tree_child(&b->flame->tree, base, (uint32_t)*frame);
+}
+
+uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
+{
+	uint32_t id =
+		b->stack_ids && (!b->stack_valid || b->stack_valid[call]) ? b->stack_ids[call] : 0;
+	uint32_t stack_node = TRACE_NO_ROW, node = base, function = function_frame(b, call);
+	enum stack_end end = stack_end_complete;
+
+	if (function == FLAME_NONE)
+		return FLAME_NONE;
+	if (id && stacks_find(&b->flame->stacks, process, id, &stack_node, &end) < 0)
+		return FLAME_NONE;
+	b->flame->calls++;
+	if (stack_node == TRACE_NO_ROW) {
+		node = add_thread(b, base, process, call);
+	} else {
+		b->flame->calls_with_stack++;
+		if (end != stack_end_complete)
+			node = flame_tree_child(&b->flame->tree, base,
+						b->ends[end < ARRAY_SIZE(b->ends) ? end : 1]);
+		if (node == FLAME_NONE || skip_vendor_frames(b, process, function, &stack_node) < 0)
+			return FLAME_NONE;
+		node = add_stack(b, node, process, stack_node);
+	}
+	return node == FLAME_NONE ? node : flame_tree_child(&b->flame->tree, node, function);
+}

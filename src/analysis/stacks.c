@@ -1,0 +1,575 @@
+#include "analysis/stacks.h"
+
+#include <string.h>
+
+#include "analysis/stacks_names.h"
+
+#define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
+
+/* What is known about an address: rows with growing inline depth follow each other. */
+struct stack_symbol {
+	uint64_t address;
+	uint32_t process, depth, row;
+};
+
+struct stack_module {
+	uint64_t start;
+	uint32_t process, row;
+};
+
+static const uint32_t *column_u32(const struct stacks *s, enum table_id table, int column)
+{
+	return trace_u32(s->trace, table, column);
+}
+
+static const uint64_t *column_u64(const struct stacks *s, enum table_id table, int column)
+{
+	return trace_u64(s->trace, table, column);
+}
+
+/* A value of a column of numbers or strings; 0 when it is missing. */
+static uint32_t row_number(const struct stacks *s, enum table_id table, int column, uint64_t row)
+{
+	const uint8_t *valid = trace_valid(s->trace, table, column);
+
+	return valid && !valid[row] ? 0 : column_u32(s, table, column)[row];
+}
+
+static const char *row_text(const struct stacks *s, enum table_id table, int column, uint64_t row)
+{
+	return trace_string(s->trace, row_number(s, table, column, row));
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct stack_symbol *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Of equal address and depth, from resolving twice, the last one counts. */
+static size_t drop_repeated(struct stack_symbol *symbols, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i + 1 < count && symbols[i].process == symbols[i + 1].process &&
+		    symbols[i].address == symbols[i + 1].address &&
+		    symbols[i].depth == symbols[i + 1].depth)
+			continue;
+		symbols[kept++] = symbols[i];
+	}
+	return kept;
+}
+
+static int index_symbols(struct stacks *s)
+{
+	const uint64_t *addresses = column_u64(s, TABLE_symbol, COLUMN_symbol_address);
+	const uint64_t *sessions = column_u64(s, TABLE_symbol, COLUMN_symbol_session);
+	const uint32_t *depths = column_u32(s, TABLE_symbol, COLUMN_symbol_inline_depth);
+	uint64_t rows = trace_rows(s->trace, TABLE_symbol), process;
+	struct map processes = MAP_INIT;
+	int r = 0;
+
+	s->symbols = calloc(rows + 1, sizeof(*s->symbols));
+	if (!s->symbols)
+		return -ENOMEM;
+	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++)
+		r = map_put(&processes, trace_process(s->trace, p)->session, p);
+	for (uint64_t row = 0; row < rows && r >= 0; row++)
+		if (map_get(&processes, sessions[row], &process))
+			s->symbols[s->symbol_count++] =
+				(struct stack_symbol){ addresses[row], (uint32_t)process,
+						       depths[row], (uint32_t)row };
+	map_release(&processes);
+	qsort(s->symbols, s->symbol_count, sizeof(*s->symbols), compare_symbols);
+	s->symbol_count = drop_repeated(s->symbols, s->symbol_count);
+	return r;
+}
+
+static int compare_modules(const void *a, const void *b)
+{
+	const struct stack_module *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int index_modules(struct stacks *s)
+{
+	const uint64_t *starts = column_u64(s, TABLE_module, COLUMN_module_start_address);
+	uint64_t rows = trace_rows(s->trace, TABLE_module);
+
+	s->modules = calloc(rows + 1, sizeof(*s->modules));
+	if (!s->modules)
+		return -ENOMEM;
+	for (uint64_t row = 0; row < rows; row++)
+		s->modules[row] = (struct stack_module){
+			starts[row],
+			(uint32_t)trace_row_process(s->trace, TABLE_module, row),
+			(uint32_t)row,
+		};
+	s->module_count = rows;
+	qsort(s->modules, s->module_count, sizeof(*s->modules), compare_modules);
+	return 0;
+}
+
+/* Of the modules that hold the address the one that was mapped last; TRACE_NO_ROW: none. */
+static uint32_t find_module(const struct stacks *s, size_t process, uint64_t address)
+{
+	const uint64_t *ends = column_u64(s, TABLE_module, COLUMN_module_end_address);
+	size_t low = 0, high = s->module_count;
+	uint32_t found = TRACE_NO_ROW;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct stack_module *m = &s->modules[middle];
+
+		if (m->process < process || (m->process == process && m->start <= address))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* an address is seldom in more than one: only a library mapped over the place of another */
+	for (unsigned looked = 0; low-- > 0 && looked < 16; looked++) {
+		const struct stack_module *m = &s->modules[low];
+
+		if (m->process != process)
+			break;
+		if (address < ends[m->row] && (found == TRACE_NO_ROW || m->row > found))
+			found = m->row;
+	}
+	return found;
+}
+
+/* The symbols of an address: the first, and how many. */
+static const struct stack_symbol *find_symbols(const struct stacks *s, size_t process,
+					       uint64_t address, size_t *count)
+{
+	struct stack_symbol key = { .address = address, .process = (uint32_t)process };
+	size_t low = 0, high = s->symbol_count, end;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_symbols(&s->symbols[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (end = low; end < s->symbol_count && s->symbols[end].process == process &&
+			s->symbols[end].address == address;)
+		end++;
+	*count = end - low;
+	return &s->symbols[low];
+}
+
+const char *stacks_text(const struct stacks *s, uint32_t text)
+{
+	return s->texts.items[text].text;
+}
+
+int64_t stacks_add_text(struct stacks *s, const char *text, size_t length)
+{
+	if (s->texts.bytes > TEXTS_MAX)
+		return -ENOMEM;
+	return interner_add(&s->texts, text, length, NULL);
+}
+
+static int add_text(struct stacks *s, const char *text, uint32_t *id)
+{
+	int64_t r = stacks_add_text(s, text, strlen(text));
+
+	if (r < 0)
+		return -ENOMEM;
+	*id = (uint32_t)r;
+	return 0;
+}
+
+/* Frames are equal when they look so, and, by address, are of one place. */
+static int64_t intern_frame(struct stacks *s, const struct stack_frame *frame, uint32_t process)
+{
+	struct {
+		uint64_t address;
+		uint32_t name, class, process, file;
+	} key = { .name = frame->name, .class = frame->class };
+	bool is_new;
+	int64_t id;
+
+	if (s->detail == STACK_ADDRESSES) {
+		key.address = frame->address;
+		key.process = frame->address ? process : 0;
+		key.file = frame->file;
+	}
+	id = interner_add(&s->keys, &key, sizeof(key), &is_new);
+	if (id < 0 || !is_new)
+		return id;
+	return vec_push(&s->frames, *frame) < 0 ? -ENOMEM : id;
+}
+
+int64_t stacks_add_frame(struct stacks *s, enum frame_class class, const char *name,
+			 const char *full_name, const char *system_name)
+{
+	struct stack_frame frame = { .module = TRACE_NO_ROW, .class = (uint8_t) class };
+
+	if (add_text(s, name, &frame.name) < 0 ||
+	    add_text(s, full_name ? full_name : name, &frame.full_name) < 0 ||
+	    add_text(s, system_name ? system_name : "", &frame.system_name) < 0)
+		return -ENOMEM;
+	return intern_frame(s, &frame, 0);
+}
+
+/* Begins an expansion; its frames follow by expand_add. */
+static int64_t expansion_new(struct stacks *s)
+{
+	struct stack_expansion new = { .first = (uint32_t)s->expanded.count };
+
+	if (s->expansions.count >= UINT32_MAX || s->expanded.count >= UINT32_MAX ||
+	    vec_push(&s->expansions, new) < 0)
+		return -ENOMEM;
+	return (int64_t)s->expansions.count - 1;
+}
+
+static int expand_add(struct stacks *s, const struct stack_frame *frame, size_t process)
+{
+	int64_t id = intern_frame(s, frame, (uint32_t)process);
+
+	if (id < 0 || vec_push(&s->expanded, (uint32_t)id) < 0)
+		return -ENOMEM;
+	s->expansions.data[s->expansions.count - 1].count++;
+	return 0;
+}
+
+/* A place in code while its frames are made. */
+struct place {
+	size_t process;
+	uint64_t address;
+	uint32_t module;
+	enum frame_class class;
+	const struct stack_symbol *symbols; /* outermost first */
+	size_t count;
+};
+
+static const char *module_path(const struct stacks *s, const struct place *p)
+{
+	return p->module == TRACE_NO_ROW ? ""
+					 : row_text(s, TABLE_module, COLUMN_module_path, p->module);
+}
+
+/* The name of code that has none: where it is in its file. */
+static void unknown_name(const struct stacks *s, const struct place *p, struct strbuf *out)
+{
+	const char *path = module_path(s, p);
+	uint64_t bias = 0, start;
+	bool missing = true;
+
+	if (p->module != TRACE_NO_ROW)
+		bias = column_u64(s, TABLE_module, COLUMN_module_load_bias)[p->module];
+	start = p->address - bias;
+	if (p->count && s->detail != STACK_XPU_PERF) {
+		uint64_t known = trace_value(s->trace, TABLE_symbol, COLUMN_symbol_function_start,
+					     p->symbols[0].row, &missing);
+
+		start = missing ? start : known;
+	}
+	if (p->count && !*path)
+		path = row_text(s, TABLE_symbol, COLUMN_symbol_module, p->symbols[0].row);
+	if (*path)
+		strbuf_addf(out, "%s+0x%llx", base_name(path), (unsigned long long)start);
+	else if (s->detail == STACK_XPU_PERF)
+		strbuf_addf(out, "0x%llx", (unsigned long long)p->address);
+	else
+		strbuf_adds(out, p->class == FRAME_SYSTEM ? "[unknown kernel code]" : "[unknown]");
+}
+
+/* xpu-perf shows how far into its function each frame is. */
+static void add_offset(const struct stacks *s, const struct place *p, uint32_t row,
+		       struct strbuf *name)
+{
+	bool missing;
+	uint64_t start =
+		trace_value(s->trace, TABLE_symbol, COLUMN_symbol_function_start, row, &missing);
+	uint64_t bias = 0;
+
+	if (p->module != TRACE_NO_ROW)
+		bias = column_u64(s, TABLE_module, COLUMN_module_load_bias)[p->module];
+	if (!missing && p->address - bias >= start)
+		strbuf_addf(name, "+0x%llx", (unsigned long long)(p->address - bias - start));
+}
+
+/* One function of a place; i: item of p->symbols, or anything when there are none. */
+static int make_line(struct stacks *s, const struct place *p, size_t i, struct stack_line *line)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	uint32_t row = p->count ? p->symbols[i].row : 0;
+	const char *function =
+		p->count ? row_text(s, TABLE_symbol, COLUMN_symbol_function, row) : "";
+
+	*line = (struct stack_line){ 0 };
+	if (*function)
+		function_name_short(function, &name);
+	else
+		unknown_name(s, p, &name);
+	if (*function && s->detail == STACK_XPU_PERF)
+		add_offset(s, p, row, &name);
+	if (name.failed || add_text(s, strbuf_text(&name), &line->function) < 0 ||
+	    add_text(s, *function ? function : strbuf_text(&name), &line->full_name) < 0)
+		return -ENOMEM;
+	if (!p->count)
+		return 0;
+	line->line = row_number(s, TABLE_symbol, COLUMN_symbol_line, row);
+	return add_text(s, row_text(s, TABLE_symbol, COLUMN_symbol_file, row), &line->file);
+}
+
+static struct stack_frame frame_of(const struct stacks *s, const struct place *p,
+				   const struct stack_line *line, size_t i)
+{
+	return (struct stack_frame){
+		.name = s->full_names ? line->full_name : line->function,
+		.full_name = line->full_name,
+		.file = line->file,
+		.line = line->line,
+		.module = p->module,
+		.address = s->detail == STACK_ADDRESSES ? p->address : 0,
+		.class = (uint8_t)(i ? FRAME_INLINED : p->class),
+	};
+}
+
+/* All functions at a place as the lines of one frame. */
+static int expand_address(struct stacks *s, const struct place *p, struct stack_line *line)
+{
+	size_t count = MAX(p->count, 1);
+	struct stack_frame frame;
+
+	for (size_t i = count; i-- > 0;) {
+		struct stack_line one;
+
+		if (make_line(s, p, i, &one) < 0 || vec_push(&s->lines, one) < 0)
+			return -ENOMEM;
+		if (i == count - 1)
+			*line = one;
+	}
+	frame = frame_of(s, p, line, 0);
+	frame.first_line = (uint32_t)(s->lines.count - count);
+	frame.line_count = (uint32_t)count;
+	return expand_add(s, &frame, p->process);
+}
+
+static int expand_functions(struct stacks *s, const struct place *p, struct stack_line *line)
+{
+	/* xpu-perf knows no inlined functions */
+	size_t count = s->detail == STACK_XPU_PERF ? 1 : MAX(p->count, 1);
+
+	for (size_t i = 0; i < count; i++) {
+		struct stack_frame frame;
+
+		if (make_line(s, p, i, line) < 0)
+			return -ENOMEM;
+		frame = frame_of(s, p, line, i);
+		if (expand_add(s, &frame, p->process) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
+			     enum frame_class class)
+{
+	struct place p = { .process = process, .address = address, .class = class };
+	uint64_t *known = map_at(&s->addresses[process], address, UINT64_MAX);
+	struct stack_line line;
+	int64_t id;
+	int r;
+
+	if (!known)
+		return -ENOMEM;
+	if (*known != UINT64_MAX)
+		return (int64_t)*known;
+	p.module = class == FRAME_SYSTEM ? TRACE_NO_ROW : find_module(s, process, address);
+	p.symbols = find_symbols(s, process, address, &p.count);
+	id = expansion_new(s);
+	if (id < 0)
+		return id;
+	r = s->detail == STACK_ADDRESSES ? expand_address(s, &p, &line)
+					 : expand_functions(s, &p, &line);
+	if (r < 0)
+		return r;
+	s->expansions.data[id].innermost = line.function;
+	s->expansions.data[id].vendor = is_vendor_module(module_path(s, &p));
+	*known = (uint64_t)id;
+	return id;
+}
+
+/* Gives an expansion its only frame. */
+static int make_python(struct stacks *s, int64_t id, const char *function, const char *file,
+		       uint32_t line_number)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	struct stack_frame frame = { .line = line_number,
+				     .module = TRACE_NO_ROW,
+				     .class = FRAME_PYTHON };
+	struct stack_line line = { .line = line_number };
+
+	function = *function ? function : "?";
+	python_name(function, file, line_number, &name);
+	if (name.failed || add_text(s, function, &line.function) < 0 ||
+	    add_text(s, file, &line.file) < 0 || add_text(s, strbuf_text(&name), &frame.name) < 0)
+		return -ENOMEM;
+	line.full_name = line.function;
+	frame.full_name = frame.name;
+	frame.file = line.file;
+	if (s->detail == STACK_ADDRESSES) {
+		frame.first_line = (uint32_t)s->lines.count;
+		frame.line_count = 1;
+		if (vec_push(&s->lines, line) < 0)
+			return -ENOMEM;
+	}
+	s->expansions.data[id].innermost = line.function;
+	return expand_add(s, &frame, 0);
+}
+
+/* Strings of the trace are equal when their ids are. */
+static int64_t expand_python(struct stacks *s, uint32_t node)
+{
+	const uint32_t key[] = {
+		row_number(s, TABLE_stack_node, COLUMN_stack_node_function, node),
+		row_number(s, TABLE_stack_node, COLUMN_stack_node_file, node),
+		row_number(s, TABLE_stack_node, COLUMN_stack_node_line, node),
+	};
+	bool is_new;
+	int64_t known = interner_add(&s->python, key, sizeof(key), &is_new), id;
+
+	if (known < 0 || !is_new)
+		return known < 0 ? known : s->python_expansions.data[known];
+	id = expansion_new(s);
+	if (id < 0 || vec_push(&s->python_expansions, (uint32_t)id) < 0 ||
+	    make_python(s, id, trace_string(s->trace, key[0]), trace_string(s->trace, key[1]),
+			key[2]) < 0)
+		return -ENOMEM;
+	return id;
+}
+
+int64_t stacks_expand(struct stacks *s, size_t process, uint32_t node)
+{
+	uint8_t kind = trace_u8(s->trace, TABLE_stack_node, COLUMN_stack_node_kind)[node];
+
+	if (kind == frame_kind_python)
+		return expand_python(s, node);
+	return expand_native(s, process,
+			     column_u64(s, TABLE_stack_node, COLUMN_stack_node_address)[node],
+			     kind == frame_kind_kernel ? FRAME_SYSTEM : FRAME_NATIVE);
+}
+
+/* Row of an id of a process. Ids that count from 1 in the order of the rows need no map. */
+static int find_row(const struct trace *t, enum table_id table, int column, struct map *ids,
+		    bool *ready, size_t process, uint32_t id, uint32_t *row)
+{
+	const uint32_t *values = trace_u32(t, table, column);
+	uint64_t first = trace_first_row(t, table, process);
+	uint64_t end = trace_first_row(t, table, process + 1), guess = first + id - 1, found;
+
+	*row = TRACE_NO_ROW;
+	if (!id)
+		return 0;
+	if (guess < end && values[guess] == id) {
+		*row = (uint32_t)guess;
+		return 0;
+	}
+	for (uint64_t p = 0; !*ready && p < trace_process_count(t); p++)
+		for (uint64_t i = trace_first_row(t, table, p);
+		     i < trace_first_row(t, table, p + 1); i++)
+			if (map_put(ids, p << 32 | values[i], i) < 0)
+				return -ENOMEM;
+	*ready = true;
+	if (map_get(ids, (uint64_t)process << 32 | id, &found))
+		*row = (uint32_t)found;
+	return 0;
+}
+
+int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, enum stack_end *end)
+{
+	uint32_t row;
+	int r = find_row(s->trace, TABLE_stack, COLUMN_stack_id, &s->stack_ids, &s->stack_ids_ready,
+			 process, id, &row);
+
+	*node = TRACE_NO_ROW;
+	if (r < 0 || row == TRACE_NO_ROW)
+		return r;
+	*end = (enum stack_end)trace_u8(s->trace, TABLE_stack, COLUMN_stack_end)[row];
+	return find_row(s->trace, TABLE_stack_node, COLUMN_stack_node_id, &s->node_ids,
+			&s->node_ids_ready, process,
+			column_u32(s, TABLE_stack, COLUMN_stack_node)[row], node);
+}
+
+int stacks_parent(struct stacks *s, size_t process, uint32_t node, uint32_t *parent)
+{
+	int r = find_row(s->trace, TABLE_stack_node, COLUMN_stack_node_id, &s->node_ids,
+			 &s->node_ids_ready, process,
+			 column_u32(s, TABLE_stack_node, COLUMN_stack_node_parent)[node], parent);
+
+	/*
+	 * nodes are written before their children: anything else is damage, and could be a circle
+	 */
+	if (*parent >= node)
+		*parent = TRACE_NO_ROW;
+	return r;
+}
+
+static int load(struct trace *t, struct error *e)
+{
+	static const enum table_id tables[] = { TABLE_stack_node, TABLE_stack, TABLE_symbol,
+						TABLE_module };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
+		r = trace_load(t, tables[i], 0, e);
+	return r;
+}
+
+int stacks_init(struct stacks *s, struct trace *t, enum stack_detail detail, bool full_names,
+		struct error *e)
+{
+	int r = load(t, e);
+
+	if (r < 0)
+		return r;
+	*s = (struct stacks){ .trace = t, .detail = detail, .full_names = full_names };
+	interner_init(&s->texts);
+	interner_init(&s->keys);
+	interner_init(&s->python);
+	s->addresses = calloc(trace_process_count(t) + 1, sizeof(*s->addresses));
+	if (s->addresses && stacks_add_text(s, "", 0) == 0 && index_symbols(s) >= 0 &&
+	    index_modules(s) >= 0)
+		return 0;
+	stacks_release(s);
+	return error_set(e, -ENOMEM, "out of memory");
+}
+
+void stacks_release(struct stacks *s)
+{
+	for (size_t p = 0; s->addresses && p < trace_process_count(s->trace); p++)
+		map_release(&s->addresses[p]);
+	free(s->addresses);
+	free(s->symbols);
+	free(s->modules);
+	interner_release(&s->texts);
+	interner_release(&s->keys);
+	interner_release(&s->python);
+	vec_release(&s->frames);
+	vec_release(&s->lines);
+	vec_release(&s->expanded);
+	vec_release(&s->expansions);
+	vec_release(&s->python_expansions);
+	map_release(&s->node_ids);
+	map_release(&s->stack_ids);
+	*s = (struct stacks){ 0 };
+}

@@ -1,0 +1,169 @@
+#include "analysis/stacks_names.h"
+
+#include <string.h>
+
+const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+	size_t n = strlen(end);
+
+	return length >= n && !memcmp(text + length - n, end, n);
+}
+
+/* Length without what compilers and qualifiers add: " [clone .cold]", " const", "&". */
+static size_t trim_end(const char *name, size_t length)
+{
+	static const char *const ends[] = { " const", " volatile", "&", " " };
+	bool again = true;
+
+	while (again && length) {
+		again = false;
+		for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+			if (ends_with(name, length, ends[i]) && length > strlen(ends[i])) {
+				length -= strlen(ends[i]);
+				again = true;
+			}
+		if (name[length - 1] == ']') {
+			const char *clone = memrchr(name, '[', length);
+
+			if (clone && clone > name && !strncmp(clone, "[clone ", 7)) {
+				length = (size_t)(clone - name);
+				again = true;
+			}
+		}
+	}
+	return length;
+}
+
+/* Where the brackets that end at `end` begin; `end` itself when they are not balanced. */
+static size_t opening(const char *name, size_t end, char open, char close)
+{
+	unsigned depth = 0;
+
+	for (size_t i = end; i-- > 0;) {
+		depth += name[i] == close;
+		if (name[i] == open && --depth == 0)
+			return i;
+	}
+	return end;
+}
+
+/* Length without the list of parameters at the end; "operator()" is no such list. */
+static size_t cut_parameters(const char *name, size_t length)
+{
+	size_t start;
+
+	length = trim_end(name, length);
+	if (!length || name[length - 1] != ')')
+		return length;
+	start = opening(name, length, '(', ')');
+	if (start == length || start == 0 || ends_with(name, start, "operator") ||
+	    !strncmp(name + start, "(anonymous", 10))
+		return length;
+	return start;
+}
+
+/* Past "operator" and the signs of its name, which are no brackets; 0 when there is none at i. */
+static size_t operator_length(const char *name, size_t i, size_t length)
+{
+	size_t n = 8;
+
+	if (length - i < n || memcmp(name + i, "operator", n) != 0 ||
+	    (i > 0 && name[i - 1] != ':' && name[i - 1] != ' '))
+		return 0;
+	while (i + n < length && strchr("<>-=()[]", name[i + n]) && n < 11)
+		n++;
+	/* "operator()<int>", "operator< <int>": a template's arguments are no part of it */
+	if (n == 11 && name[i + 10] == '<')
+		n--;
+	return n;
+}
+
+static int depth_change(char c)
+{
+	return c == '<' || c == '(' || c == '[' || c == '{'   ? 1
+	       : c == '>' || c == ')' || c == ']' || c == '}' ? -1
+							      : 0;
+}
+
+/* Where the name begins behind its return type. */
+static size_t skip_return_type(const char *name, size_t length)
+{
+	size_t start = 0, skip;
+	int depth = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		skip = depth ? 0 : operator_length(name, i, length);
+		if (skip) /* what follows is its name: "operator new", "operator unsigned int" */
+			break;
+		depth += depth_change(name[i]);
+		if (name[i] == ' ' && depth == 0)
+			start = i + 1;
+	}
+	return start;
+}
+
+/* The name with "<...>" for its template arguments. */
+static void add_collapsed(const char *name, size_t length, struct strbuf *out)
+{
+	unsigned depth = 0;
+	size_t skip;
+
+	for (size_t i = 0; i < length; i += skip) {
+		skip = depth ? 0 : operator_length(name, i, length);
+		if (skip) {
+			strbuf_add(out, name + i, skip);
+			continue;
+		}
+		skip = 1;
+		if (name[i] == '<' && depth++ == 0 && i > 0)
+			strbuf_adds(out, "<...>");
+		else if (name[i] == '>' && depth && (i == 0 || name[i - 1] != '-'))
+			depth--;
+		else if (!depth)
+			strbuf_addc(out, name[i]);
+	}
+}
+
+void function_name_short(const char *name, struct strbuf *out)
+{
+	size_t length = cut_parameters(name, strlen(name)), start = 0;
+
+	if (memchr(name, '<', length) || name[length])
+		start = skip_return_type(name, length);
+	name += start;
+	length -= start;
+	if (length <= FUNCTION_NAME_MAX || !memchr(name, '<', length))
+		strbuf_add(out, name, length);
+	else
+		add_collapsed(name, length, out);
+}
+
+void python_name(const char *function, const char *file, uint32_t line, struct strbuf *out)
+{
+	strbuf_adds(out, function);
+	if (!*file)
+		return;
+	strbuf_addf(out, " (%s", base_name(file));
+	if (line)
+		strbuf_addf(out, ":%u", line);
+	strbuf_addc(out, ')');
+}
+
+bool is_vendor_module(const char *path)
+{
+	static const char *const names[] = { "libcuda.so", "libcudart.so", "libcupti.so",
+					     "libpitot.so" };
+	const char *base = base_name(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}

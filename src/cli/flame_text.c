@@ -1,0 +1,236 @@
+/*
+ * flame_text.c: a line a frame: total, share, bar, and the name, indented. A frame that called only one other is not
+ * indented further: what it says is in the order of the lines.
+ */
+#include "cli/flame_text.h"
+
+#include <string.h>
+
+#include "base/human.h"
+#include "cli/text_table.h"
+#include "cli/ui.h"
+
+#define BAR_COLUMNS 12
+#define INDENT_MAX 40 /* columns; deeper branches stay there */
+
+static enum style style_of(uint8_t class)
+{
+	switch (class) {
+	case FRAME_PYTHON:
+		return STYLE_YELLOW;
+	case FRAME_KERNEL:
+		return STYLE_GREEN;
+	case FRAME_COPY:
+	case FRAME_SET:
+	case FRAME_GRAPH:
+		return STYLE_CYAN;
+	case FRAME_CALL:
+		return STYLE_BLUE;
+	case FRAME_NOTE:
+		return STYLE_DIM;
+	case FRAME_LEVEL:
+		return STYLE_BOLD;
+	default:
+		return STYLE_NONE;
+	}
+}
+
+/* A bar of eighths of a column. */
+static void add_bar(const struct flame_text *t, uint64_t part, uint64_t whole)
+{
+	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+	uint64_t n = whole ? (uint64_t)((unsigned __int128)part * BAR_COLUMNS * 8 / whole) : 0;
+	size_t columns = 0;
+
+	if (!t->bars)
+		return;
+	n = MIN(n, BAR_COLUMNS * 8);
+	for (; n >= 8; n -= 8, columns++)
+		strbuf_adds(t->out, "█");
+	if (n) {
+		strbuf_adds(t->out, eighths[n]);
+		columns++;
+	}
+	strbuf_addf(t->out, "%*s", (int)(BAR_COLUMNS - columns + 1), "");
+}
+
+/* Text to the right of a field. */
+static void add_field(const struct flame_text *t, int columns, const struct strbuf *text)
+{
+	strbuf_addf(t->out, "%*s", columns, strbuf_text(text));
+}
+
+static void add_change(const struct flame_text *t, uint64_t after, uint64_t before)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t change = after > before ? after - before : before - after;
+
+	if (change) {
+		strbuf_addc(&text, after > before ? '+' : '-');
+		human_duration(&text, change);
+	} else {
+		strbuf_addc(&text, '=');
+	}
+	strbuf_adds(t->out, style_begin(t->color, !change          ? STYLE_DIM
+						  : after > before ? STYLE_RED
+								   : STYLE_GREEN));
+	add_field(t, 11, &text);
+	if (t->color)
+		strbuf_adds(t->out, style_begin(true, STYLE_NONE));
+}
+
+/* The columns before a name. */
+static void add_numbers(const struct flame_text *t, uint64_t ns, uint64_t before_ns, uint64_t whole)
+{
+	_cleanup_strbuf_ struct strbuf time = STRBUF_INIT, share = STRBUF_INIT;
+
+	human_duration(&time, ns);
+	human_percent(&share, ns, whole);
+	add_field(t, 9, &time);
+	if (t->flame->diff)
+		add_change(t, ns, before_ns);
+	add_field(t, 8, &share);
+	strbuf_addc(t->out, ' ');
+	add_bar(t, ns, whole);
+}
+
+static void add_name(const struct flame_text *t, unsigned indent, enum style style,
+		     const char *name)
+{
+	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
+	unsigned used = 18 + (t->flame->diff ? 11 : 0) + (t->bars ? BAR_COLUMNS + 1 : 0) + indent;
+
+	text_safe(&safe, name, strlen(name));
+	text_shorten(&safe, t->width > used + 20 ? t->width - used : 20);
+	strbuf_addf(t->out, "%*s", (int)indent, "");
+	style_add(t->out, t->color, style, strbuf_text(&safe));
+	strbuf_addc(t->out, '\n');
+}
+
+/* Whether a node is worth a line; a comparison shows also what has become small. */
+static bool is_shown(const struct flame_text *t, const struct flame_node *n, uint64_t whole)
+{
+	uint64_t ns = MAX(n->total_ns, n->before_total_ns);
+
+	return (unsigned __int128)ns * 1000 >= (unsigned __int128)whole * t->least_percent_tenths &&
+	       (!t->depth || n->depth <= t->depth);
+}
+
+/* What of a node's children has no line of its own. */
+static void add_rest(const struct flame_text *t, uint32_t node, unsigned indent, uint64_t whole)
+{
+	const struct flame_node *nodes = t->flame->tree.nodes.data;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t ns = 0, before_ns = 0, count = 0;
+
+	for (uint32_t i = node + 1; i < nodes[node].end; i = nodes[i].end) {
+		if (is_shown(t, &nodes[i], whole))
+			continue;
+		ns += nodes[i].total_ns;
+		before_ns += nodes[i].before_total_ns;
+		count += nodes[i].end - i;
+	}
+	if (!count || !is_shown(t, &(struct flame_node){ .total_ns = ns }, whole) || !ns)
+		return;
+	add_numbers(t, ns, before_ns, whole);
+	human_count(&text, count);
+	strbuf_adds(&text, count == 1 ? " smaller frame" : " smaller frames");
+	add_name(t, indent, STYLE_DIM, strbuf_text(&text));
+}
+
+struct level {
+	uint32_t node, end;
+	unsigned indent;
+};
+
+/* Shown children of a node, counted up to two. */
+static unsigned shown_children(const struct flame_text *t, uint32_t node, uint64_t whole)
+{
+	const struct flame_node *nodes = t->flame->tree.nodes.data;
+	unsigned count = 0;
+
+	for (uint32_t i = node + 1; i < nodes[node].end && count < 2; i = nodes[i].end)
+		count += is_shown(t, &nodes[i], whole);
+	return count;
+}
+
+static void add_tree(const struct flame_text *t, uint32_t first)
+{
+	const struct flame_node *nodes = t->flame->tree.nodes.data;
+	uint64_t whole = MAX(nodes[first].total_ns, nodes[first].before_total_ns);
+	VEC(struct level) open = VEC_INIT;
+	struct level top = { first, nodes[first].end, 0 };
+
+	if (vec_push(&open, top) < 0)
+		t->out->failed = true;
+	for (uint32_t i = first + 1; i < nodes[first].end && !t->out->failed;) {
+		const struct level *parent;
+		struct level level;
+
+		while (i >= open.data[open.count - 1].end) {
+			parent = &open.data[--open.count];
+			add_rest(t, parent->node, parent->indent, whole);
+		}
+		parent = &open.data[open.count - 1];
+		if (!is_shown(t, &nodes[i], whole)) {
+			i = nodes[i].end;
+			continue;
+		}
+		add_numbers(t, nodes[i].total_ns, nodes[i].before_total_ns, whole);
+		add_name(t, parent->indent, style_of(flame_frame(t->flame, i)->class),
+			 flame_name(t->flame, i));
+		level = (struct level){ i, nodes[i].end, parent->indent };
+		if (shown_children(t, i, whole) > 1)
+			level.indent = MIN(level.indent + 2, INDENT_MAX);
+		if (vec_push(&open, level) < 0)
+			t->out->failed = true;
+		i++;
+	}
+	while (open.count && !t->out->failed) {
+		const struct level *parent = &open.data[--open.count];
+
+		add_rest(t, parent->node, parent->indent, whole);
+	}
+	vec_release(&open);
+}
+
+static void add_head(const struct flame_text *t, enum flame_kind kind)
+{
+	const struct flame_section *s = &t->flame->sections[kind];
+	const struct flame_node *n = s->node == FLAME_NONE ? &(struct flame_node){ 0 }
+							   : &t->flame->tree.nodes.data[s->node];
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	human_duration(&line, n->total_ns);
+	strbuf_addf(&line, " of %s in ", flame_kind_title(kind));
+	human_count(&line, n->total_count);
+	strbuf_addf(&line, " %s", flame_kind_item(kind, n->total_count));
+	if (n->total_ns < s->total_ns) {
+		strbuf_adds(&line, ", of ");
+		human_duration(&line, s->total_ns);
+	}
+	if (t->flame->diff) {
+		strbuf_adds(&line, "; before: ");
+		human_duration(&line, n->before_total_ns);
+	}
+	style_add(t->out, t->color, STYLE_BOLD, strbuf_text(&line));
+	strbuf_addc(t->out, '\n');
+}
+
+void flame_text_print(const struct flame_text *t)
+{
+	bool any = false;
+
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++) {
+		const struct flame_section *s = &t->flame->sections[kind];
+
+		if (!(t->flame->kinds & 1u << kind))
+			continue;
+		if (any)
+			strbuf_addc(t->out, '\n');
+		any = true;
+		add_head(t, kind);
+		if (s->node != FLAME_NONE)
+			add_tree(t, s->node);
+	}
+}

@@ -1,0 +1,67 @@
+#include "cli/flame_where.h"
+
+#include <errno.h>
+
+static const enum table_id flame_tables[FLAME_TABLES] = { TABLE_kernel, TABLE_memcpy, TABLE_memset,
+							  TABLE_graph_launch, TABLE_api_call };
+
+/* One condition for all tables; at least one must know it. */
+static int add_condition(struct flame_where *w, const char *text, struct error *e)
+{
+	struct error first = { 0 };
+	unsigned known = 0;
+
+	for (size_t i = 0; i < FLAME_TABLES; i++) {
+		struct error mine = { 0 };
+		int r = view_where_add(&w->tables[i], text, &w->conditions[i], &mine);
+
+		if (r == -ENOMEM)
+			return error_set(e, r, "out of memory");
+		if (r >= 0)
+			known++;
+		else
+			w->left_out[i] = true;
+		if (r < 0 && !first.code)
+			first = mine;
+	}
+	return known ? 0 : error_set(e, first.code, "%s", first.text);
+}
+
+int flame_where_init(struct flame_where *w, struct trace *t, const struct option_list *conditions,
+		     struct error *e)
+{
+	uint64_t origin_ns, end_ns;
+	int r = 0;
+
+	*w = (struct flame_where){ 0 };
+	trace_span(t, &origin_ns, &end_ns);
+	for (size_t i = 0; i < FLAME_TABLES; i++)
+		w->tables[i] = (struct view_table){ .trace = t,
+						    .schema = schema_table(flame_tables[i]),
+						    .origin_ns = origin_ns };
+	for (unsigned i = 0; i < conditions->count && r >= 0; i++)
+		r = add_condition(w, conditions->items[i], e);
+	for (size_t i = 0; i < FLAME_TABLES && r >= 0; i++) {
+		r = view_columns_load(&w->tables[i], &w->conditions[i].columns, e);
+		if (r >= 0 && view_where_prepare(&w->tables[i], &w->conditions[i]) < 0)
+			r = error_set(e, -ENOMEM, "out of memory");
+	}
+	return r;
+}
+
+void flame_where_release(struct flame_where *w)
+{
+	for (size_t i = 0; i < FLAME_TABLES; i++)
+		view_where_release(&w->conditions[i]);
+}
+
+bool flame_where_holds(void *user, enum table_id table, uint64_t row)
+{
+	const struct flame_where *w = user;
+
+	for (size_t i = 0; i < FLAME_TABLES; i++)
+		if (flame_tables[i] == table)
+			return !w->left_out[i] &&
+			       view_where_holds(&w->tables[i], &w->conditions[i], row);
+	return false;
+}

@@ -1,0 +1,123 @@
+/* Zoom, search and labels of a flame graph in SVG. Frames are <g class="f …"><title/><rect class="b"/><text/></g>. */
+(function () {
+	"use strict";
+	const svg = document.documentElement, text_px = 7.0, pad = 4;
+	const find = (id) => document.getElementById(id);
+	const sections = Array.from(document.querySelectorAll("g.section"), (element) => {
+		const frames = Array.from(element.querySelectorAll("g.f"), (g) => {
+			const rect = g.querySelector("rect"), number = (name) => Number(rect.getAttribute(name));
+			const title = g.querySelector("title").textContent;
+
+			return { g, rect, text: g.querySelector("text"), title, name: title.split("\n")[0],
+				 x: number("x"), width: number("width"), y: number("y"),
+				 ns: Number(g.getAttribute("data-ns")) };
+		});
+
+		return { element, frames, left: frames[0].x, width: frames[0].width };
+	});
+
+	function label(frame, width) {
+		const room = Math.floor((width - pad) / text_px);
+
+		if (!frame.text)
+			return;
+		frame.text.textContent = room < 3 ? "" : frame.name.length <= room ? frame.name
+					 : frame.name.slice(0, room - 1) + "\u2026";
+	}
+
+	function place(frame, x, width) {
+		frame.rect.setAttribute("x", x);
+		frame.rect.setAttribute("width", width);
+		if (frame.text)
+			frame.text.setAttribute("x", x + pad / 2 + 1);
+		label(frame, width);
+	}
+
+	/* Shows one frame over the whole width, with what is below it; what is above it is dimmed. */
+	function zoom(section, target) {
+		const scale = section.width / target.width, end = target.x + target.width, slack = 1e-4;
+
+		for (const f of section.frames) {
+			const above = f.y < target.y && f.x <= target.x + slack && f.x + f.width >= end - slack;
+			const inside = f.y >= target.y && f.x >= target.x - slack && f.x + f.width <= end + slack;
+
+			f.g.classList.toggle("off", !above && !inside);
+			f.g.classList.toggle("above", above);
+			if (above)
+				place(f, section.left, section.width);
+			else if (inside)
+				place(f, section.left + (f.x - target.x) * scale, f.width * scale);
+		}
+		find("reset").classList.toggle("off", sections.every((s) => !s.zoomed));
+	}
+
+	function zoom_to(section, target) {
+		section.zoomed = target === section.frames[0] ? null : target;
+		zoom(section, target);
+	}
+
+	function reset() {
+		for (const section of sections)
+			zoom_to(section, section.frames[0]);
+	}
+
+	/* Time in frames that match, of each section; a match inside a match counts once. */
+	function search(pattern) {
+		let test = () => false;
+		const found = [];
+
+		if (pattern) {
+			try {
+				const regex = new RegExp(pattern, "i");
+				test = (name) => regex.test(name);
+			} catch (wrong) {
+				const lower = pattern.toLowerCase();
+				test = (name) => name.toLowerCase().includes(lower);
+			}
+		}
+		for (const section of sections) {
+			let covered = -1, ns = 0;
+
+			for (const f of section.frames) {
+				const hit = test(f.name);
+
+				f.g.classList.toggle("hit", hit);
+				if (hit && f.x >= covered - 1e-6) {
+					ns += f.ns;
+					covered = f.x + f.width;
+				}
+			}
+			found.push((100 * ns / (section.frames[0].ns || 1)).toFixed(1) + "% of " +
+				   section.element.getAttribute("data-kind"));
+		}
+		find("found").textContent = pattern ? "found: " + found.join(", ") : "";
+		find("search").textContent = pattern ? "Clear search" : "Search";
+		svg.setAttribute("data-search", pattern || "");
+	}
+
+	function ask() {
+		if (svg.getAttribute("data-search"))
+			search("");
+		else
+			search(window.prompt("Find frames (regular expression)") || "");
+	}
+
+	for (const section of sections)
+		for (const f of section.frames) {
+			label(f, f.width);
+			f.g.addEventListener("click", () => zoom_to(section, f));
+		}
+	find("reset").addEventListener("click", reset);
+	find("search").addEventListener("click", ask);
+	find("search").classList.remove("off");
+	window.addEventListener("keydown", (event) => {
+		if (event.key === "Escape" || event.key === "r")
+			reset();
+		else if (event.key === "/" || (event.key === "f" && (event.ctrlKey || event.metaKey)))
+			ask();
+		else
+			return;
+		event.preventDefault();
+	});
+	window.flame = { reset, search, sections, zoom_to };
+})();
