@@ -1,0 +1,175 @@
+/* debug_files.c: candidates, and what proves that a candidate is the right file. */
+#include "symbol/debug_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+/* What is looked for. */
+struct wanted {
+	const char *build_id; /* hexadecimal; "": none */
+	bool has_crc;
+	uint32_t crc;
+};
+
+static bool has_crc(const struct elf_file *f, uint32_t crc)
+{
+	return crc32_z(0, f->bytes, f->size) == crc;
+}
+
+/* 0, -ENOENT when it is not there or another file, or what is wrong with it. */
+static int try_path(const struct strbuf *path, const struct wanted *w, struct elf_file *out,
+		    struct strbuf *found, struct error *e)
+{
+	struct elf_file f;
+	bool good;
+	int r;
+
+	if (path->failed || memchr(strbuf_text(path), 0, path->length))
+		return path->failed ? -ENOMEM : -ENOENT;
+	r = elf_open(strbuf_text(path), &f, e);
+	if (r < 0)
+		return r;
+	good = *w->build_id ? elf_has_build_id(&f, w->build_id)
+			    : w->has_crc && !f.build_id_size && has_crc(&f, w->crc);
+	if (!good) {
+		elf_release(&f);
+		return error_set(e, -ENOENT, "'%s' is of another build", strbuf_text(path));
+	}
+	*out = f;
+	if (found)
+		strbuf_adds(found, strbuf_text(path));
+	return 0;
+}
+
+/* Build ids become parts of paths. */
+static bool is_build_id(const char *id)
+{
+	size_t length = strspn(id, "0123456789abcdefABCDEF");
+
+	return length > 2 && length <= (size_t)2 * BUILD_ID_MAX && id[length] == 0;
+}
+
+static void add_id_path(struct strbuf *path, const char *id, const char *suffix)
+{
+	strbuf_addf(path, "/.build-id/%.2s/%s%s", id, id + 2, suffix);
+}
+
+static int try_cache(const struct wanted *w, struct elf_file *out, struct strbuf *found,
+		     struct error *e)
+{
+	static const struct {
+		const char *variable, *below;
+	} caches[] = { { "DEBUGINFOD_CACHE_PATH", "" },
+		       { "XDG_CACHE_HOME", "/debuginfod_client" },
+		       { "HOME", "/.cache/debuginfod_client" } };
+	int r = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(caches) && r == -ENOENT; i++) {
+		_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+		const char *folder = getenv(caches[i].variable);
+
+		if (!folder || !*folder)
+			continue;
+		strbuf_addf(&path, "%s%s/%s/debuginfo", folder, caches[i].below, w->build_id);
+		r = try_path(&path, w, out, found, e);
+	}
+	return r;
+}
+
+static int try_build_id(const struct debug_folders *d, const struct wanted *w, struct elf_file *out,
+			struct strbuf *found, struct error *e)
+{
+	int r = -ENOENT;
+
+	if (!is_build_id(w->build_id))
+		return -ENOENT;
+	for (size_t i = 0; i < d->count && r == -ENOENT; i++) {
+		for (int rooted = *d->root != 0; rooted >= 0 && r == -ENOENT; rooted--) {
+			_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+
+			strbuf_addf(&path, "%s%s", rooted ? d->root : "", d->folders[i]);
+			add_id_path(&path, w->build_id, ".debug");
+			r = try_path(&path, w, out, found, e);
+		}
+	}
+	return r == -ENOENT ? try_cache(w, out, found, e) : r;
+}
+
+/* Up to the last '/', without it. */
+static int folder_length(const char *path)
+{
+	const char *end = strrchr(path, '/');
+
+	return end ? (int)MIN(end - path, 1 << 16) : 0;
+}
+
+static int try_link(const struct debug_folders *d, const char *path, const char *name,
+		    const struct wanted *w, struct elf_file *out, struct strbuf *found,
+		    struct error *e)
+{
+	int length = folder_length(path), r = -ENOENT;
+	/* Folders are named by the path that the process saw. */
+	size_t root = strncmp(path, d->root, strlen(d->root)) == 0 ? strlen(d->root) : 0;
+
+	for (size_t i = 0; i < d->count + 2 && r == -ENOENT; i++) {
+		_cleanup_strbuf_ struct strbuf candidate = STRBUF_INIT;
+
+		if (i < 2)
+			strbuf_addf(&candidate, "%.*s%s/%s", length, path, i ? "/.debug" : "",
+				    name);
+		else
+			strbuf_addf(&candidate, "%s%.*s/%s", d->folders[i - 2],
+				    MAX(length - (int)root, 0), path + MIN(root, (size_t)length),
+				    name);
+		r = try_path(&candidate, w, out, found, e);
+	}
+	return r;
+}
+
+int debug_file_open(const struct debug_folders *d, const struct elf_file *f, const char *path,
+		    struct elf_file *out, struct strbuf *found, struct error *e)
+{
+	char build_id[2 * BUILD_ID_MAX + 1];
+	struct wanted w = { .build_id = build_id };
+	const char *name;
+	int r;
+
+	elf_build_id_text(f, build_id, sizeof(build_id));
+	w.has_crc = elf_debuglink(f, &name, &w.crc);
+	r = try_build_id(d, &w, out, found, e);
+	if (r == -ENOENT && w.has_crc)
+		r = try_link(d, path, name, &w, out, found, e);
+	return r;
+}
+
+int debug_file_open_by_id(const struct debug_folders *d, const char *build_id, struct elf_file *out,
+			  struct strbuf *found, struct error *e)
+{
+	struct wanted w = { .build_id = build_id };
+
+	return try_build_id(d, &w, out, found, e);
+}
+
+int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f, const char *path,
+			struct elf_file *out, struct error *e)
+{
+	char build_id[2 * BUILD_ID_MAX + 1] = "";
+	struct wanted w = { .build_id = build_id };
+	_cleanup_strbuf_ struct strbuf candidate = STRBUF_INIT;
+	struct elf_bytes id;
+	const char *link;
+	int r;
+
+	if (!elf_debugaltlink(f, &link, &id))
+		return -ENOENT;
+	for (size_t i = 0; i < id.size; i++)
+		snprintf(build_id + 2 * i, 3, "%02x", id.data[i]);
+	if (*link == '/')
+		strbuf_addf(&candidate, "%s%s", d->root, link);
+	else
+		strbuf_addf(&candidate, "%.*s/%s", folder_length(path), path, link);
+	r = try_path(&candidate, &w, out, NULL, e);
+	return r == -ENOENT ? try_build_id(d, &w, out, NULL, e) : r;
+}

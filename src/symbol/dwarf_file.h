@@ -1,0 +1,155 @@
+/*
+ * dwarf_file.h: the units and entries of DWARF 4 and 5 (2 and 3 where they are alike), as far as code needs them.
+ *
+ * Every byte may be hostile: reading ends with its unit, references are followed a few times only, and what many units
+ * may share (abbreviations, lists of ranges) is read from a budget of a few times its size, so that no small file takes
+ * long. What is broken gives no answer; it is no error.
+ */
+#ifndef PITOT_SYMBOL_DWARF_FILE_H
+#define PITOT_SYMBOL_DWARF_FILE_H
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "symbol/elf_file.h"
+#include "symbol/leb128.h"
+#include "symbol/range_table.h"
+
+/* The names of DWARF that we know. */
+enum {
+	DW_TAG_lexical_block = 0x0b,
+	DW_TAG_compile_unit = 0x11,
+	DW_TAG_inlined_subroutine = 0x1d,
+	DW_TAG_subprogram = 0x2e,
+	DW_TAG_partial_unit = 0x3c,
+	DW_TAG_skeleton_unit = 0x4a,
+	DW_AT_sibling = 0x01,
+	DW_AT_name = 0x03,
+	DW_AT_stmt_list = 0x10,
+	DW_AT_low_pc = 0x11,
+	DW_AT_high_pc = 0x12,
+	DW_AT_comp_dir = 0x1b,
+	DW_AT_abstract_origin = 0x31,
+	DW_AT_specification = 0x47,
+	DW_AT_ranges = 0x55,
+	DW_AT_call_file = 0x58,
+	DW_AT_call_line = 0x59,
+	DW_AT_linkage_name = 0x6e,
+	DW_AT_str_offsets_base = 0x72,
+	DW_AT_addr_base = 0x73,
+	DW_AT_rnglists_base = 0x74,
+	DW_AT_dwo_name = 0x76,
+	DW_AT_MIPS_linkage_name = 0x2007,
+	DW_AT_GNU_dwo_name = 0x2130,
+};
+
+enum dwarf_class {
+	DWARF_NONE, /* skipped, or of a form that says nothing here */
+	DWARF_CONSTANT,
+	DWARF_ADDRESS,
+	DWARF_ADDRESS_INDEX,
+	DWARF_STRING, /* text */
+	DWARF_STRING_INDEX,
+	DWARF_REFERENCE, /* number: offset in .debug_info of this file */
+	DWARF_REFERENCE_ALT, /* … of the file that several share */
+	DWARF_OFFSET, /* in another section */
+	DWARF_RANGES_INDEX,
+};
+
+struct dwarf_value {
+	enum dwarf_class class;
+	uint64_t number;
+	const char *text;
+};
+
+/* What an entry says of where its code is. */
+struct dwarf_place {
+	struct dwarf_value low, high, ranges;
+};
+
+struct dwarf_attribute {
+	uint32_t name, form;
+	int64_t constant; /* DW_FORM_implicit_const */
+};
+
+struct dwarf_abbreviation {
+	uint64_t code;
+	uint32_t tag;
+	bool has_children;
+	uint32_t first, count; /* attributes */
+};
+
+struct dwarf_abbreviations {
+	VEC(struct dwarf_abbreviation) items; /* by code */
+	VEC(struct dwarf_attribute) attributes;
+};
+
+struct dwarf_unit {
+	const struct dwarf_file *file;
+	uint64_t offset, end; /* in .debug_info */
+	uint64_t entries; /* where the first entry is */
+	uint64_t abbreviations_offset;
+	uint16_t version;
+	uint8_t address_size, offset_size;
+	bool is_code; /* a unit of the kinds that can have code */
+	bool is_split; /* what it says beside lines is in another file */
+	bool has_lines;
+	uint64_t lines_offset; /* in .debug_line */
+	uint64_t base; /* address that ranges are relative to */
+	uint64_t string_offsets, addresses, range_lists; /* bases in their sections */
+	const char *folder; /* of the compilation; NULL: unknown */
+	const char *name; /* of the source; NULL: unknown */
+	struct dwarf_abbreviations *abbreviations; /* NULL until needed */
+};
+
+struct dwarf_file {
+	const struct elf_file *code; /* what addresses are of */
+	struct elf_bytes info, abbrev, str, line, line_str, str_offsets, addr, ranges, rnglists;
+	struct dwarf_file *alt; /* the file that several share, or NULL */
+	VEC(struct dwarf_unit) units; /* by offset */
+	struct map tables; /* offset in .debug_abbrev -> struct dwarf_abbreviations * */
+	uint64_t abbrev_budget, ranges_budget; /* bytes that may still be read */
+};
+
+/* An entry (DIE) as it is walked over. */
+struct dwarf_entry {
+	const struct dwarf_unit *unit;
+	uint64_t offset;
+	const struct dwarf_abbreviation *abbreviation; /* NULL: the end of a list of siblings */
+	struct cursor cursor; /* at the attributes */
+};
+
+/*
+ * Lists the units of a file; alt (may be NULL) becomes the struct's. `code` is the file with the code. Sections of `f`
+ * must outlive it. 0 or -ENOMEM.
+ */
+int dwarf_open(struct dwarf_file *d, const struct elf_file *f, const struct elf_file *code,
+	       struct dwarf_file *alt) MUST_USE;
+void dwarf_release(struct dwarf_file *d);
+
+/* The unit with an offset of .debug_info in it, or NULL. */
+struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset);
+/* Makes its abbreviations available. False: it has none, or no memory. */
+bool dwarf_unit_prepare(struct dwarf_file *d, struct dwarf_unit *u);
+/* Reads what its first entry says: lines, names, bases. False: it cannot be read. */
+bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_place *place);
+/* Reads the entry at an offset of the (prepared) unit; false at its end or when it cannot be read. */
+bool dwarf_entry_at(const struct dwarf_unit *u, uint64_t offset, struct dwarf_entry *entry);
+/* Reads the attribute; the cursor goes on. */
+struct dwarf_value dwarf_read(const struct dwarf_unit *u, struct cursor *c,
+			      const struct dwarf_attribute *attribute);
+/* A form by itself, as line tables have them. */
+struct dwarf_value dwarf_read_form(const struct dwarf_unit *u, struct cursor *c, uint32_t form);
+
+/* The text of a value of class string; NULL: none. */
+const char *dwarf_text(const struct dwarf_unit *u, struct dwarf_value v);
+/* The address of a value of class address. False: none. */
+bool dwarf_address(const struct dwarf_unit *u, struct dwarf_value v, uint64_t *address);
+
+/* Adds the ranges of code to a table, with this order and value. 0 or -ENOMEM. */
+int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_place *p,
+		     uint32_t order, uint32_t value, struct range_table *to) MUST_USE;
+
+/* The linkage name, or else the name, of the function that an entry is or refers to; NULL: none. */
+const char *dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference);
+
+#endif

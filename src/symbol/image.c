@@ -1,0 +1,194 @@
+/* image.c: opening what belongs to one file, and asking all of it. */
+#include "symbol/image.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "symbol/xz_data.h"
+
+static void add_note(struct image *image, const char *text)
+{
+	strbuf_addf(&image->notes, "%s%s", image->notes.length ? "; " : "", text);
+}
+
+/* MiniDebugInfo: a small ELF file with a symbol table, compressed, in a section. */
+static int open_mini(struct image *image)
+{
+	struct elf_bytes packed = elf_named_contents(&image->code, ".gnu_debugdata");
+	struct error e = { 0 };
+	uint8_t *bytes;
+	size_t size;
+	int r;
+
+	if (!packed.data)
+		return 0;
+	r = xz_decompress(packed.data, packed.size, &bytes, &size, &e);
+	if (r == 0)
+		r = elf_open_owned(bytes, size, &image->mini, &e);
+	if (r < 0 && r != -ENOMEM)
+		add_note(image, e.text);
+	return r == -ENOMEM ? r : 0;
+}
+
+static int open_debug(struct image *image, const char *path, const char *build_id,
+		      const struct debug_folders *folders, struct error *e)
+{
+	struct error why = { 0 };
+	int r;
+
+	if (image->code.bytes)
+		r = debug_file_open(folders, &image->code, path, &image->debug, &image->debug_path,
+				    &why);
+	else
+		r = debug_file_open_by_id(folders, build_id, &image->debug, &image->debug_path,
+					  &why);
+	if (r == -ENOMEM || (r < 0 && !image->code.bytes))
+		return error_set(e, r, "%s", r == -ENOMEM ? "out of memory" : "no such file");
+	if (r < 0 && r != -ENOENT && r != -EACCES)
+		add_note(image, why.text);
+	return 0;
+}
+
+static bool has_symtab(const struct elf_file *f)
+{
+	return elf_named_contents(f, ".symtab").data != NULL;
+}
+
+static int read_symbols(struct image *image, const struct elf_file *code)
+{
+	const struct elf_file *files[] = { &image->code, &image->debug, &image->mini };
+	int r = 0;
+
+	symbol_table_init(&image->symbols);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
+		if (files[i]->bytes)
+			r = symbol_table_add(&image->symbols, files[i]);
+	if (r == 0 && image->code.bytes)
+		r = symbol_table_add_plt(&image->symbols, &image->code);
+	if (r == 0)
+		r = function_bounds_init(&image->bounds, code);
+	return r == 0 ? symbol_table_finish(&image->symbols, code, &image->bounds) : r;
+}
+
+static int read_lines(struct image *image, const struct elf_file *code, const char *path,
+		      const struct debug_folders *folders)
+{
+	bool is_own = elf_section(&image->code, ".debug_info") || !image->debug.bytes;
+	const struct elf_file *debug = is_own ? &image->code : &image->debug;
+	struct error e = { 0 };
+	const char *alt_path;
+	struct elf_bytes id;
+	int r;
+
+	if (elf_debugaltlink(debug, &alt_path, &id)) {
+		const char *from = is_own ? path : strbuf_text(&image->debug_path);
+
+		r = debug_file_open_alt(folders, debug, from, &image->alt, &e);
+		if (r == -ENOMEM)
+			return r;
+		if (r < 0)
+			add_note(image, "the file with shared debug information is missing");
+	}
+	r = lines_open(debug, code, image->alt.bytes ? &image->alt : NULL, &image->lines);
+	if (r == 0 && lines_split_units(image->lines))
+		add_note(image, "split DWARF (.dwo) is not read: inlined calls are missing");
+	return r;
+}
+
+int image_open(struct image *image, struct elf_file *code, const char *path, const char *build_id,
+	       const struct debug_folders *folders, bool want_lines, struct error *e)
+{
+	const struct elf_file *described = &image->code;
+	int r = 0;
+
+	*image = (struct image){ .debug_path = STRBUF_INIT, .notes = STRBUF_INIT };
+	if (code) {
+		image->code = *code;
+		*code = (struct elf_file){ 0 };
+	}
+	if (!has_symtab(&image->code) || (want_lines && !elf_section(&image->code, ".debug_info")))
+		r = open_debug(image, path, build_id, folders, e);
+	if (r == 0)
+		r = open_mini(image);
+	if (!image->code.bytes)
+		described = &image->debug;
+	if (r == 0)
+		r = read_symbols(image, described);
+	if (r == 0 && want_lines)
+		r = read_lines(image, described, path, folders);
+	if (r < 0) {
+		image_release(image);
+		return e && e->code ? r : error_set(e, r, "out of memory");
+	}
+	return 0;
+}
+
+void image_release(struct image *image)
+{
+	lines_free(image->lines);
+	symbol_table_release(&image->symbols);
+	function_bounds_release(&image->bounds);
+	elf_release(&image->code);
+	elf_release(&image->debug);
+	elf_release(&image->mini);
+	elf_release(&image->alt);
+	strbuf_release(&image->debug_path);
+	strbuf_release(&image->notes);
+	image->lines = NULL;
+}
+
+/*
+ * The address of the call that an address returns to: one byte before is enough. The kernel returns to the start of the
+ * function that ends a signal handler without any call; its frame description starts a byte early to say so.
+ */
+static uint64_t address_of_call(const struct image *image, uint64_t address)
+{
+	const struct symbol *s = symbol_table_find(&image->symbols, address);
+	const struct bounds *b = function_bounds_find(&image->bounds, address - 1);
+
+	if (s && s->start == address && b && b->start == address - 1 && b->end > address &&
+	    !symbol_table_find(&image->symbols, address - 1))
+		return address;
+	return address - 1;
+}
+
+/* The symbol's name; of one that a compiler made from a function ("f.part.0") the function's, where DWARF knows it. */
+static const char *name_of(const struct symbol *s, const char *function)
+{
+	size_t length = function ? strlen(function) : 0;
+
+	return length && strncmp(s->name, function, length) == 0 && s->name[length] == '.' ?
+		       function :
+		       s->name;
+}
+
+int image_find(struct image *image, uint64_t address, enum address_kind kind,
+	       struct image_answer *answer)
+{
+	const struct bounds *bounds;
+	const struct symbol *symbol;
+	int count = 0;
+
+	if (kind == ADDRESS_RETURN && address)
+		address = address_of_call(image, address);
+	symbol = symbol_table_find(&image->symbols, address);
+	bounds = function_bounds_find(&image->bounds, address);
+	if (image->lines) {
+		count = lines_find(image->lines, address, answer->frames);
+		if (count < 0)
+			return count;
+	}
+	if (count == 0)
+		answer->frames[count++] = (struct source_frame){ NULL, NULL, 0 };
+	answer->count = (unsigned)count;
+	answer->kind = symbol ? (enum symbol_kind)symbol->kind : SYMBOL_FUNCTION;
+	answer->has_start = symbol || bounds;
+	answer->start = symbol ? symbol->start : bounds ? bounds->start : 0;
+	if (symbol)
+		answer->frames[0].function =
+			name_of(symbol, answer->frames[0].function);
+	/* Padding behind a function has a line in some tables, but is no code of it. */
+	if (!symbol && !bounds && !answer->frames[0].function)
+		answer->frames[0] = (struct source_frame){ NULL, NULL, 0 };
+	return 0;
+}

@@ -1,0 +1,108 @@
+/* kernel_symbols.c: /proc/kallsyms, sorted. */
+#include "symbol/kernel_symbols.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/io.h"
+
+#define KALLSYMS_MAX ((size_t)256 << 20)
+#define FUNCTION_MAX                                                                               \
+	((uint64_t)1 << 20) /* bytes: further behind a symbol there is something else */
+
+/* "ffffffff81000000 T name[\t[module]]"; false: no function. */
+static bool parse_line(char *line, struct kernel_function *f)
+{
+	char *end, *tab;
+
+	f->start = strtoull(line, &end, 16);
+	if (end == line || end[0] != ' ' || !end[1] || !strchr("tTwW", end[1]) || end[2] != ' ' ||
+	    !end[3])
+		return false;
+	f->name = end + 3;
+	f->module = NULL;
+	tab = strchr(end + 3, '\t');
+	if (tab) {
+		*tab = 0;
+		f->module = tab[1] == '[' ? tab + 2 : tab + 1;
+		tab[1 + strcspn(tab + 1, "]")] = 0;
+	}
+	return true;
+}
+
+static int by_start(const void *pa, const void *pb)
+{
+	const struct kernel_function *a = pa, *b = pb;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+static int parse(struct kernel_symbols *k)
+{
+	size_t kept = 0;
+
+	for (char *p = k->text, *next; *p; p = next) {
+		struct kernel_function f;
+		char *eol = p + strcspn(p, "\n");
+
+		next = *eol ? eol + 1 : eol;
+		*eol = 0;
+		if (parse_line(p, &f) && f.start != 0 && vec_push(&k->functions, f) < 0)
+			return -ENOMEM;
+	}
+	if (k->functions.count)
+		qsort(k->functions.data, k->functions.count, sizeof(*k->functions.data), by_start);
+	for (size_t i = 0; i < k->functions.count; i++)
+		if (!kept || k->functions.data[kept - 1].start != k->functions.data[i].start)
+			k->functions.data[kept++] = k->functions.data[i];
+	k->functions.count = kept;
+	return kept ? 0 : -EACCES;
+}
+
+int kernel_symbols_open(struct kernel_symbols *k, const char *path, struct error *e)
+{
+	struct strbuf text = STRBUF_INIT;
+	int r = io_read_file(path, KALLSYMS_MAX, &text);
+
+	*k = (struct kernel_symbols){ 0 };
+	if (r == 0 && text.length) {
+		k->text = text.data;
+		r = parse(k);
+	} else {
+		strbuf_release(&text);
+		r = r < 0 ? r : -EACCES;
+	}
+	if (r == 0)
+		return 0;
+	kernel_symbols_release(k);
+	if (r == -EACCES)
+		return error_set(e, r, "'%s' hides the kernel's addresses (kernel.kptr_restrict)",
+				 path);
+	return error_set(e, r, "cannot read '%s': %s", path, error_code_text(r));
+}
+
+void kernel_symbols_release(struct kernel_symbols *k)
+{
+	vec_release(&k->functions);
+	free(k->text);
+	k->text = NULL;
+}
+
+const struct kernel_function *kernel_symbols_find(const struct kernel_symbols *k, uint64_t address)
+{
+	size_t low = 0, high = k->functions.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (k->functions.data[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address - k->functions.data[low - 1].start < FUNCTION_MAX
+		       ? &k->functions.data[low - 1]
+		       : NULL;
+}

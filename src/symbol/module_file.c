@@ -1,0 +1,144 @@
+/* module_file.c: candidates for the file of a module. */
+#include "symbol/module_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+
+#define DELETED " (deleted)"
+#define VDSO_MAX ((uint64_t)1 << 20)
+#define PAGE ((uint64_t)4096)
+
+/* Of a file without build id, only its time can tell that it is another one than was mapped. */
+static bool is_unchanged(const char *path, const struct symbol_module *m)
+{
+	struct stat st;
+
+	if (m->loaded_unix_ns == 0)
+		return true;
+	return stat(path, &st) == 0 &&
+	       (int64_t)st.st_mtim.tv_sec * (int64_t)NS_PER_S + st.st_mtim.tv_nsec <=
+		       m->loaded_unix_ns;
+}
+
+static int check(const struct elf_file *f, const char *path, const struct symbol_module *m,
+		 struct error *e)
+{
+	char build_id[2 * BUILD_ID_MAX + 1];
+
+	if (*m->build_id && elf_has_build_id(f, m->build_id))
+		return 0;
+	if (!*m->build_id && !f->build_id_size && is_unchanged(path, m))
+		return 0;
+	elf_build_id_text(f, build_id, sizeof(build_id));
+	if (!*m->build_id && !f->build_id_size)
+		return error_set(e, -ESTALE, "'%s' has changed since it was recorded", path);
+	return error_set(e, -ESTALE, "'%s' is of another build: recorded %s, found %s", path,
+			 *m->build_id ? m->build_id : "no build id",
+			 *build_id ? build_id : "no build id");
+}
+
+static int try_file(struct strbuf *path, const struct symbol_module *m, struct elf_file *out,
+		    struct strbuf *found, struct error *e)
+{
+	struct elf_file f;
+	int r;
+
+	if (path->failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = elf_open(strbuf_text(path), &f, e);
+	if (r < 0)
+		return r;
+	r = check(&f, strbuf_text(path), m, e);
+	if (r < 0) {
+		elf_release(&f);
+		return r;
+	}
+	strbuf_adds(found, strbuf_text(path));
+	*out = f;
+	return 0;
+}
+
+/* A path that the file may be found at; false: there are no more. */
+static bool candidate(unsigned number, const struct symbol_process *p,
+		      const struct symbol_module *m, const char *path, struct strbuf *out)
+{
+	bool is_relative = *path != '/' && *p->directory;
+
+	strbuf_clear(out);
+	if (number > 0 && !p->is_here)
+		return false;
+	switch (number) {
+	case 0:
+	case 1:
+		if (number == 1)
+			strbuf_addf(out, "/proc/%u/root", p->pid);
+		strbuf_addf(out, "%s%s%s", is_relative ? p->directory : "", is_relative ? "/" : "",
+			    path);
+		return true;
+	case 2:
+		strbuf_addf(out, "/proc/%u/map_files/%llx-%llx", p->pid,
+			    (unsigned long long)(m->start & ~(PAGE - 1)),
+			    (unsigned long long)((m->end + PAGE - 1) & ~(PAGE - 1)));
+		return true;
+	case 3:
+		strbuf_addf(out, "/proc/%u/exe", p->pid);
+		return true;
+	}
+	return false;
+}
+
+/* The kernel gives all processes of one kind the same vdso: if the build id says so, ours is theirs. */
+static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct strbuf *found,
+		     struct error *e)
+{
+	const uint8_t *bytes = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+	Elf64_Ehdr header;
+	uint64_t size;
+	int r;
+
+	if (!bytes || memcmp(bytes, ELFMAG, SELFMAG) != 0 || bytes[EI_CLASS] != ELFCLASS64)
+		return error_set(e, -ENOENT, "this machine's kernel has no vdso");
+	memcpy(&header, bytes, sizeof(header));
+	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+	if (size > VDSO_MAX)
+		return error_set(e, E_FORMAT, "this machine's vdso cannot be read");
+	r = elf_open_bytes(bytes, size, out, e);
+	if (r == 0 && !elf_has_build_id(out, m->build_id)) {
+		elf_release(out);
+		r = error_set(e, -ESTALE, "the vdso is of another kernel");
+	}
+	if (r == 0)
+		strbuf_adds(found, "[vdso]");
+	return r;
+}
+
+int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
+		     struct elf_file *out, struct strbuf *path, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, try = STRBUF_INIT;
+	size_t length = strlen(m->path);
+	struct error why = { 0 };
+	int r = -ENOENT, first = 0;
+
+	if (strstr(m->path, "vdso") && !strchr(m->path, '/'))
+		return open_vdso(m, out, path, e);
+	if (length > strlen(DELETED) && strcmp(m->path + length - strlen(DELETED), DELETED) == 0)
+		length -= strlen(DELETED);
+	strbuf_add(&name, m->path, length);
+	for (unsigned i = 0; candidate(i, p, m, strbuf_text(&name), &try); i++) {
+		r = try_file(&try, m, out, path, &why);
+		if (r == 0 || r == -ENOMEM)
+			break;
+		/* A file of another build says more than that there is none. */
+		if (first == 0 || (first != -ESTALE && r == -ESTALE)) {
+			first = r;
+			error_set(e, r, "%s", why.text);
+		}
+	}
+	return r == 0 || r == -ENOMEM ? r : first;
+}

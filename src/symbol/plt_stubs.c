@@ -1,0 +1,176 @@
+/*
+ * plt_stubs.c: which function a PLT stub calls, for x86-64.
+ *
+ * A stub jumps through a slot of the global offset table, and a relocation says whose address the slot gets; so the
+ * stub's own bytes tell, whatever the linker made of the sections (.plt, .plt.sec, .plt.got). Only the lazy half of a PLT
+ * with .plt.sec has no such jump; it pushes the number of the relocation.
+ */
+#include <elf.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/strbuf.h"
+#include "symbol/symbol_table.h"
+
+#define STUB_SIZE 16
+#define STUB_SIZE_GOT 8
+#define STUBS_MAX 100000u
+
+struct slot {
+	uint64_t address;
+	const char *name; /* NULL: `target` is the address of the function */
+	uint64_t target;
+};
+
+struct slots {
+	VEC(struct slot) lazy; /* of .rela.plt, in its order */
+	VEC(struct slot) all; /* by address */
+	VEC(struct slot) ifuncs; /* by address: of this file */
+};
+
+static const char *symbol_name(const struct elf_file *f, const struct elf_section *relocations,
+			       uint32_t number)
+{
+	struct elf_section *symbols;
+	struct elf_bytes bytes;
+	Elf64_Sym symbol;
+
+	if (relocations->link >= f->section_count || number == 0)
+		return NULL;
+	symbols = &f->sections[relocations->link];
+	bytes = elf_contents(f, symbols);
+	if (symbols->link >= f->section_count || bytes.size / sizeof(symbol) <= number)
+		return NULL;
+	memcpy(&symbol, bytes.data + number * sizeof(symbol), sizeof(symbol));
+	return elf_string(elf_contents(f, &f->sections[symbols->link]), symbol.st_name);
+}
+
+static int read_relocations(const struct elf_file *f, struct elf_section *s, struct slots *slots)
+{
+	bool is_lazy = s && strcmp(s->name, ".rela.plt") == 0;
+	struct elf_bytes bytes = elf_contents(f, s);
+
+	for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes.size; at += sizeof(Elf64_Rela)) {
+		struct slot slot = { 0 };
+		Elf64_Rela r;
+		uint32_t type;
+
+		memcpy(&r, bytes.data + at, sizeof(r));
+		type = (uint32_t)ELF64_R_TYPE(r.r_info);
+		slot.address = r.r_offset;
+		if (type == R_X86_64_IRELATIVE)
+			slot.target = (uint64_t)r.r_addend;
+		else if (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT)
+			slot.name = symbol_name(f, s, (uint32_t)ELF64_R_SYM(r.r_info));
+		else if (!is_lazy)
+			continue;
+		if ((is_lazy && slots->lazy.count < STUBS_MAX &&
+		     vec_push(&slots->lazy, slot) < 0) ||
+		    (slots->all.count < STUBS_MAX && vec_push(&slots->all, slot) < 0))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int by_address(const void *pa, const void *pb)
+{
+	const struct slot *a = pa, *b = pb;
+
+	return (a->address > b->address) - (a->address < b->address);
+}
+
+/* The slot that a stub at `address` jumps through, or NULL. */
+static const struct slot *decode(const struct slots *slots, const uint8_t *stub, size_t size,
+				 uint64_t address)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	size_t at = size >= 4 && memcmp(stub, endbr64, 4) == 0 ? 4 : 0;
+	struct slot key;
+
+	if (at + 5 <= size && stub[at] == 0x68) { /* push imm32 */
+		uint32_t number = load_u32(stub + at + 1);
+
+		return number < slots->lazy.count ? &slots->lazy.data[number] : NULL;
+	}
+	at += at < size && stub[at] == 0xf2; /* bnd */
+	if (at + 6 > size || stub[at] != 0xff || stub[at + 1] != 0x25 || !slots->all.count)
+		return NULL; /* jmp *disp32(%rip) */
+	key.address = address + at + 6 + (uint64_t)(int64_t)(int32_t)load_u32(stub + at + 2);
+	return bsearch(&key, slots->all.data, slots->all.count, sizeof(key), by_address);
+}
+
+/* Functions of this file that are chosen when it is loaded: their names are among the symbols already added. */
+static int read_ifuncs(const struct symbol_table *t, struct slots *slots)
+{
+	for (size_t i = 0; i < t->symbols.count; i++) {
+		const struct symbol *s = &t->symbols.data[i];
+		struct slot slot = { .address = s->start, .name = s->name };
+
+		if (s->kind == SYMBOL_IFUNC && vec_push(&slots->ifuncs, slot) < 0)
+			return -ENOMEM;
+	}
+	if (slots->ifuncs.count)
+		qsort(slots->ifuncs.data, slots->ifuncs.count, sizeof(*slots->ifuncs.data),
+		      by_address);
+	return 0;
+}
+
+static const char *name_of(const struct slots *slots, const struct slot *slot)
+{
+	struct slot key;
+
+	if (slot && slot->name)
+		return slot->name;
+	if (!slot || !slots->ifuncs.count)
+		return NULL;
+	key.address = slot->target;
+	slot = bsearch(&key, slots->ifuncs.data, slots->ifuncs.count, sizeof(key), by_address);
+	return slot ? slot->name : NULL;
+}
+
+static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct elf_section *s,
+		     const struct slots *slots)
+{
+	bool is_got = strcmp(s->name, ".plt.got") == 0;
+	size_t step = is_got && s->entry_size == STUB_SIZE_GOT ? STUB_SIZE_GOT : STUB_SIZE;
+	struct elf_bytes bytes = elf_contents(f, s);
+	size_t count = MIN(bytes.size / step, STUBS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t address = s->address + i * step;
+		const char *name =
+			name_of(slots, decode(slots, bytes.data + i * step, step, address));
+
+		if (name && *name &&
+		    vec_push(&t->symbols,
+			     ((struct symbol){ address, address + step, name, SYMBOL_PLT, 0 })) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f)
+{
+	struct slots slots = { 0 };
+	int r;
+
+	if (f->machine != EM_X86_64)
+		return 0;
+	r = read_ifuncs(t, &slots);
+	for (size_t i = 0; r == 0 && i < f->section_count; i++)
+		if (f->sections[i].type == SHT_RELA && f->sections[i].flags & SHF_ALLOC)
+			r = read_relocations(f, &f->sections[i], &slots);
+	if (slots.all.count)
+		qsort(slots.all.data, slots.all.count, sizeof(*slots.all.data), by_address);
+	for (size_t i = 0; r == 0 && slots.all.count && i < f->section_count; i++) {
+		struct elf_section *s = &f->sections[i];
+
+		if (s->flags & SHF_EXECINSTR && s->type == SHT_PROGBITS &&
+		    (strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0))
+			r = add_stubs(t, f, s, &slots);
+	}
+	vec_release(&slots.ifuncs);
+	vec_release(&slots.lazy);
+	vec_release(&slots.all);
+	return r;
+}

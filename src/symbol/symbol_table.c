@@ -1,0 +1,213 @@
+/* symbol_table.c: symbols from .symtab and .dynsym, sorted, with one name for each piece of code. */
+#include "symbol/symbol_table.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define SYMBOLS_MAX ((size_t)1 << 28)
+
+void symbol_table_init(struct symbol_table *t)
+{
+	*t = (struct symbol_table){ .ranges = RANGE_TABLE_INIT };
+}
+
+void symbol_table_release(struct symbol_table *t)
+{
+	vec_release(&t->symbols);
+	range_table_release(&t->ranges);
+}
+
+/* Sections tell more exactly than segments; a section number that says nothing leaves those. */
+static bool is_in_code(const struct elf_file *f, const Elf64_Sym *s)
+{
+	if (s->st_shndx == SHN_UNDEF || (s->st_shndx >= SHN_LORESERVE && s->st_shndx != SHN_XINDEX))
+		return false;
+	if (s->st_shndx < f->section_count) {
+		const struct elf_section *in = &f->sections[s->st_shndx];
+
+		return in->flags & SHF_EXECINSTR && s->st_value >= in->address &&
+		       s->st_value - in->address < in->size;
+	}
+	return elf_is_code(f, s->st_value);
+}
+
+static uint8_t rank_of(const Elf64_Sym *s)
+{
+	unsigned binding = ELF64_ST_BIND(s->st_info);
+	unsigned rank = binding == STB_LOCAL ? 1 : binding == STB_WEAK ? 2 : 0;
+
+	return (uint8_t)(2 * rank + (ELF64_ST_TYPE(s->st_info) == STT_NOTYPE));
+}
+
+static int add_symbol(struct symbol_table *t, const struct elf_file *f, const Elf64_Sym *s,
+		      struct elf_bytes names)
+{
+	unsigned type = ELF64_ST_TYPE(s->st_info);
+	const char *name = elf_string(names, s->st_name);
+	struct symbol symbol = { .start = s->st_value, .name = name, .rank = rank_of(s) };
+
+	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
+		return 0;
+	/* '$x' and the like mark what kind of bytes follow, '.L' is a compiler's own label. */
+	if (!name || !*name || *name == '$' || strncmp(name, ".L", 2) == 0 || !is_in_code(f, s))
+		return 0;
+	if (t->symbols.count >= SYMBOLS_MAX)
+		return -ENOMEM;
+	symbol.kind = type == STT_GNU_IFUNC ? SYMBOL_IFUNC : SYMBOL_FUNCTION;
+	if (s->st_size && s->st_size <= UINT64_MAX - s->st_value)
+		symbol.end = s->st_value + s->st_size;
+	return vec_push(&t->symbols, symbol);
+}
+
+/* The first section of a type: a file has one of each. */
+static int add_section(struct symbol_table *t, const struct elf_file *f, uint32_t type)
+{
+	struct elf_bytes bytes, names;
+	struct elf_section *s = NULL;
+
+	for (size_t i = 0; i < f->section_count && !s; i++)
+		if (f->sections[i].type == type)
+			s = &f->sections[i];
+	if (!s || s->link >= f->section_count)
+		return 0;
+	bytes = elf_contents(f, s);
+	names = elf_contents(f, &f->sections[s->link]);
+	for (size_t at = 0; at + sizeof(Elf64_Sym) <= bytes.size; at += sizeof(Elf64_Sym)) {
+		Elf64_Sym symbol;
+
+		memcpy(&symbol, bytes.data + at, sizeof(symbol));
+		if (add_symbol(t, f, &symbol, names) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int symbol_table_add(struct symbol_table *t, const struct elf_file *f)
+{
+	int r = add_section(t, f, SHT_SYMTAB);
+
+	return r < 0 ? r : add_section(t, f, SHT_DYNSYM);
+}
+
+static size_t underscores(const char *name)
+{
+	return strspn(name, "_");
+}
+
+/* Whose name is to be taken: negative, a's. A total order. */
+static int compare_names(const struct symbol *a, const struct symbol *b)
+{
+	size_t length_a, length_b;
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	if (underscores(a->name) != underscores(b->name))
+		return underscores(a->name) < underscores(b->name) ? -1 : 1;
+	length_a = strlen(a->name);
+	length_b = strlen(b->name);
+	if (length_a != length_b)
+		return length_a < length_b ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+/* By start; those with a size first, longest first; the best name first. */
+static int by_start(const void *pa, const void *pb)
+{
+	const struct symbol *a = pa, *b = pb;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	if (a->end != b->end)
+		return a->end > b->end ? -1 : 1;
+	return compare_names(a, b);
+}
+
+static uint64_t section_end(const struct elf_file *f, uint64_t address)
+{
+	for (size_t i = 0; i < f->section_count; i++) {
+		const struct elf_section *s = &f->sections[i];
+
+		if (s->flags & SHF_EXECINSTR && address >= s->address &&
+		    address - s->address < s->size)
+			return s->address + s->size;
+	}
+	for (size_t i = 0; i < f->segment_count; i++) {
+		const struct elf_segment *s = &f->segments[i];
+
+		if (s->type == PT_LOAD && address >= s->address &&
+		    address - s->address < s->memory_size)
+			return s->address + s->memory_size;
+	}
+	return address;
+}
+
+/* Symbols of one start and end have one name; of one start, those without size go if any has one. */
+static void drop_aliases(struct symbol_table *t)
+{
+	struct symbol *all = t->symbols.data;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->symbols.count; i++) {
+		const struct symbol *last = kept ? &all[kept - 1] : NULL;
+
+		if (!last || last->start != all[i].start ||
+		    (last->end != all[i].end && all[i].end != 0))
+			all[kept++] = all[i];
+	}
+	t->symbols.count = kept;
+}
+
+/*
+ * Gives ends to symbols without size. One within a function that is known otherwise is a label in it: it gets no end,
+ * and so no code.
+ */
+static void find_ends(struct symbol_table *t, const struct elf_file *code,
+		      const struct function_bounds *bounds)
+{
+	uint64_t covered = 0, last_start = 0;
+
+	for (size_t i = 0; i < t->symbols.count; i++) {
+		struct symbol *s = &t->symbols.data[i];
+		const struct bounds *around;
+		uint64_t end;
+
+		if (s->end) {
+			covered = MAX(covered, s->end);
+			last_start = s->start;
+			continue;
+		}
+		around = function_bounds_find(bounds, s->start);
+		if (s->start < covered ||
+		    (i > 0 && around && around->start < s->start && last_start >= around->start))
+			continue;
+		end = section_end(code, s->start);
+		if (i + 1 < t->symbols.count)
+			end = MIN(end, t->symbols.data[i + 1].start);
+		s->end = MIN(end, around ? around->end : function_bounds_next(bounds, s->start));
+		last_start = s->start;
+	}
+}
+
+int symbol_table_finish(struct symbol_table *t, const struct elf_file *code,
+			const struct function_bounds *bounds)
+{
+	int r = 0;
+
+	if (t->symbols.count)
+		qsort(t->symbols.data, t->symbols.count, sizeof(*t->symbols.data), by_start);
+	drop_aliases(t);
+	find_ends(t, code, bounds);
+	for (size_t i = 0; r == 0 && i < t->symbols.count; i++) {
+		const struct symbol *s = &t->symbols.data[i];
+
+		r = range_table_add(&t->ranges, (struct range){ s->start, s->end, 0, (uint32_t)i });
+	}
+	return r == 0 ? range_table_finish(&t->ranges) : r;
+}
+
+const struct symbol *symbol_table_find(const struct symbol_table *t, uint64_t address)
+{
+	uint32_t i = range_table_find(&t->ranges, address);
+
+	return i == RANGE_NONE ? NULL : &t->symbols.data[i];
+}

@@ -1,0 +1,510 @@
+/* symbolizer.c: processes, their modules, and the images that these share. */
+#include "symbol/symbolizer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/map.h"
+#include "symbol/demangle.h"
+#include "symbol/kernel_symbols.h"
+#include "symbol/module_file.h"
+#include "symbol/perf_map.h"
+
+#define KALLSYMS "/proc/kallsyms"
+#define NO_TEXT UINT32_MAX
+
+/* A file, opened when it is first asked for. */
+struct opened {
+	struct image image;
+	bool is_open; /* else nothing could be used, and the report says why */
+	struct symbol_module_report report;
+};
+
+struct module {
+	struct symbol_module given;
+	uint32_t opened; /* index of `opened`; NO_TEXT: not asked for yet */
+};
+
+struct process {
+	struct symbol_process given;
+	struct module *modules; /* by start, then by time */
+	size_t count;
+	bool map_tried;
+	struct perf_map map; /* of its JIT code */
+	uint32_t map_report;
+};
+
+struct symbolizer {
+	const char **folders;
+	size_t folder_count;
+	bool no_lines;
+	VEC(struct process *) processes;
+	VEC(struct opened *) opened;
+	struct map opened_at; /* id of a key -> index of `opened` */
+	struct interner texts;
+	struct map names; /* address of a symbol's name and its kind -> id of the text shown */
+	bool kernel_tried;
+	struct kernel_symbols kernel;
+	struct symbol_module_report kernel_report, nowhere;
+	struct symbol_module_report *reports;
+};
+
+static const char *keep_text(struct symbolizer *s, const char *text, size_t length)
+{
+	int64_t id = interner_add(&s->texts, text, length, NULL);
+
+	return id < 0 ? NULL : s->texts.items[id].text;
+}
+
+int symbolizer_new(const struct symbolizer_options *options, struct symbolizer **out,
+		   struct error *e)
+{
+	struct symbolizer *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_set(e, -ENOMEM, "out of memory");
+	interner_init(&s->texts);
+	s->no_lines = options->no_lines;
+	s->kernel_report.path = "[kernel]";
+	s->kernel_report.reason = s->nowhere.reason = "";
+	s->nowhere.path = "[unknown]";
+	s->folders = calloc(options->debug_folder_count + 1, sizeof(*s->folders));
+	for (size_t i = 0; s->folders && i < options->debug_folder_count; i++) {
+		const char *folder = options->debug_folders[i];
+
+		s->folders[s->folder_count] = keep_text(s, folder, strlen(folder));
+		s->folder_count += s->folders[s->folder_count] != NULL;
+	}
+	if (!s->folders || s->folder_count < options->debug_folder_count) {
+		symbolizer_free(s);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	s->folders[s->folder_count++] = "/usr/lib/debug";
+	*out = s;
+	return 0;
+}
+
+static void free_process(struct process *p)
+{
+	if (p->map_tried)
+		perf_map_release(&p->map);
+	free(p->modules);
+	free(p);
+}
+
+void symbolizer_free(struct symbolizer *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->processes.count; i++)
+		free_process(s->processes.data[i]);
+	for (size_t i = 0; i < s->opened.count; i++) {
+		if (s->opened.data[i]->is_open)
+			image_release(&s->opened.data[i]->image);
+		free(s->opened.data[i]);
+	}
+	vec_release(&s->processes);
+	vec_release(&s->opened);
+	map_release(&s->opened_at);
+	map_release(&s->names);
+	interner_release(&s->texts);
+	kernel_symbols_release(&s->kernel);
+	free(s->reports);
+	free(s->folders);
+	free(s);
+}
+
+static int by_start(const void *pa, const void *pb)
+{
+	const struct symbol_module *a = &((const struct module *)pa)->given;
+	const struct symbol_module *b = &((const struct module *)pb)->given;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return (a->loaded_ns > b->loaded_ns) - (a->loaded_ns < b->loaded_ns);
+}
+
+static int copy_modules(struct symbolizer *s, struct process *p, const struct symbol_process *from)
+{
+	p->modules = calloc(from->module_count + 1, sizeof(*p->modules));
+	if (!p->modules)
+		return -ENOMEM;
+	for (size_t i = 0; i < from->module_count; i++) {
+		struct module *m = &p->modules[p->count++];
+
+		m->given = from->modules[i];
+		m->opened = NO_TEXT;
+		m->given.path = keep_text(s, m->given.path, strlen(m->given.path));
+		m->given.build_id = keep_text(s, m->given.build_id, strlen(m->given.build_id));
+		if (!m->given.path || !m->given.build_id)
+			return -ENOMEM;
+	}
+	qsort(p->modules, p->count, sizeof(*p->modules), by_start);
+	return 0;
+}
+
+int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *from)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->given = *from;
+	p->given.modules = NULL;
+	p->given.directory = keep_text(s, from->directory, strlen(from->directory));
+	p->map_report = NO_TEXT;
+	if (!p->given.directory || copy_modules(s, p, from) < 0 ||
+	    s->processes.count >= INT32_MAX || vec_push(&s->processes, p) < 0) {
+		free_process(p);
+		return -ENOMEM;
+	}
+	return (int)s->processes.count - 1;
+}
+
+/* --- modules --- */
+
+/*
+ * The module that was at an address: with a time the last that was loaded before it, else the only one. *is_unclear: more
+ * than one file was there.
+ */
+static struct module *find_module(struct process *p, uint64_t address, uint64_t time_ns,
+				  bool *is_unclear)
+{
+	struct module *best = NULL;
+
+	*is_unclear = false;
+	for (size_t i = 0; i < p->count; i++) {
+		struct module *m = &p->modules[i];
+		bool is_other;
+
+		if (address < m->given.start || address >= m->given.end)
+			continue;
+		is_other = best && (best->given.path != m->given.path ||
+				    best->given.build_id != m->given.build_id ||
+				    best->given.load_bias != m->given.load_bias);
+		if (time_ns == 0)
+			*is_unclear |= is_other;
+		else if (best && m->given.loaded_ns > time_ns)
+			continue;
+		if (!best || best->given.loaded_ns > time_ns ||
+		    m->given.loaded_ns >= best->given.loaded_ns)
+			best = m;
+	}
+	return best;
+}
+
+/* The index of a new item with this path, or -ENOMEM. */
+static int64_t add_opened(struct symbolizer *s, const char *path, const char *reason)
+{
+	struct opened *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return -ENOMEM;
+	o->report.path = path;
+	o->report.reason = reason;
+	if (s->opened.count >= NO_TEXT || vec_push(&s->opened, o) < 0) {
+		free(o);
+		return -ENOMEM;
+	}
+	return (int64_t)s->opened.count - 1;
+}
+
+/* Fills in an image; on failure the report has the reason. 0 or -ENOMEM. */
+static int open_image(struct symbolizer *s, const struct process *p, const struct symbol_module *m,
+		      struct opened *o)
+{
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT, root = STRBUF_INIT, reason = STRBUF_INIT;
+	struct debug_folders folders = { s->folders, s->folder_count, "" };
+	struct error e = { 0 }, ignored = { 0 };
+	struct elf_file file = { 0 };
+	int found, r;
+
+	if (p->given.is_here)
+		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
+	folders.root = strbuf_text(&root);
+	found = module_file_open(&p->given, m, &file, &path, &e);
+	if (found == -ENOMEM)
+		return found;
+	r = image_open(&o->image, found == 0 ? &file : NULL,
+		       found == 0 ? strbuf_text(&path) : m->path, m->build_id, &folders,
+		       !s->no_lines, &ignored);
+	if (r == -ENOMEM)
+		return r;
+	o->is_open = r == 0;
+	strbuf_adds(&reason, found < 0 ? e.text : "");
+	if (r == 0 && o->image.notes.length)
+		strbuf_addf(&reason, "%s%s", reason.length ? "; " : "",
+			    strbuf_text(&o->image.notes));
+	if (r == 0 && !o->image.symbols.symbols.count)
+		strbuf_addf(&reason, "%sno symbols", reason.length ? "; " : "");
+	o->report.reason = keep_text(s, strbuf_text(&reason), reason.length);
+	return o->report.reason && !reason.failed ? 0 : -ENOMEM;
+}
+
+/* The file of a module; equal build ids are equal files. */
+static struct opened *open_module(struct symbolizer *s, struct process *p, struct module *m)
+{
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
+	uint64_t known;
+	int64_t id;
+
+	if (m->opened != NO_TEXT)
+		return s->opened.data[m->opened];
+	if (*m->given.build_id)
+		strbuf_addf(&key, "id %s", m->given.build_id);
+	else
+		strbuf_addf(&key, "path %d %u %s", p->given.is_here, p->given.pid, m->given.path);
+	id = key.failed ? -ENOMEM : interner_add(&s->texts, key.data, key.length, NULL);
+	if (id < 0)
+		return NULL;
+	if (!map_get(&s->opened_at, (uint64_t)id, &known)) {
+		int64_t index = add_opened(s, m->given.path, "");
+
+		if (index < 0 || open_image(s, p, &m->given, s->opened.data[index]) < 0 ||
+		    map_put(&s->opened_at, (uint64_t)id, (uint64_t)index) < 0)
+			return NULL;
+		known = (uint64_t)index;
+	}
+	m->opened = (uint32_t)known;
+	return s->opened.data[known];
+}
+
+/* --- names --- */
+
+/* Where what a compiler appends to the name of a function that it made from another begins: ".part.0"; or the end. */
+static size_t clone_mark(const char *name, size_t length)
+{
+	static const char *const marks[] = { "cold", "part", "constprop", "isra", "lto_priv", "llvm",
+					     "localalias" };
+
+	for (size_t i = 1; i < length; i++)
+		for (size_t k = 0; name[i] == '.' && k < ARRAY_SIZE(marks); k++) {
+			size_t n = strlen(marks[k]);
+
+			if (length - i > n && strncmp(name + i + 1, marks[k], n) == 0 &&
+			    (length - i - 1 == n || name[i + 1 + n] == '.'))
+				return i;
+		}
+	return length;
+}
+
+/* Demangled; without the symbol's version ("memcpy@@GLIBC_2.14"); marks of clones as the demangler writes them. */
+static void add_name(const char *name, enum symbol_kind kind, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf bare = STRBUF_INIT;
+	size_t length = *name ? 1 + strcspn(name + 1, "@") : 0, mark;
+
+	strbuf_add(&bare, name, length);
+	if (!demangle(strbuf_text(&bare), out)) {
+		mark = clone_mark(name, length);
+		if (!out->failed)
+			out->length -= length - mark;
+		if (mark < length)
+			strbuf_addf(out, " [clone %.*s]", (int)(length - mark), name + mark);
+	}
+	if (kind == SYMBOL_PLT)
+		strbuf_adds(out, "@plt");
+	else if (kind == SYMBOL_IFUNC)
+		strbuf_adds(out, "@ifunc");
+}
+
+/* The text shown for a name, once a name. NULL: no memory. */
+static const char *shown_name(struct symbolizer *s, const char *name, enum symbol_kind kind)
+{
+
+	uint64_t key = (uint64_t)(uintptr_t)name << 2 | kind, *known;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	int64_t id;
+
+	known = map_at(&s->names, key, NO_TEXT);
+	if (!known)
+		return NULL;
+	if (*known == NO_TEXT) {
+		add_name(name, kind, &text);
+		id = text.failed ? -ENOMEM : interner_add(&s->texts, text.data, text.length, NULL);
+		if (id < 0)
+			return NULL;
+		*known = (uint64_t)id;
+	}
+	return s->texts.items[*known].text;
+}
+
+/* --- questions --- */
+
+static void count_answer(struct symbol_module_report *report, const struct symbol_answer *answer)
+{
+	report->addresses[answer->source]++;
+	report->with_line += answer->frames[answer->count - 1].line != 0;
+}
+
+static enum symbol_source source_of(const struct image *image, const struct image_answer *found)
+{
+	if (!found->frames[0].function)
+		return found->has_start ? SOURCE_BOUNDS : SOURCE_NONE;
+	return image->debug.bytes || image->mini.bytes ? SOURCE_DEBUG_FILE : SOURCE_SYMBOLS;
+}
+
+static int ask_image(struct symbolizer *s, struct opened *o, uint64_t address,
+		     enum address_kind kind, struct symbol_answer *answer)
+{
+	struct image_answer found;
+
+	if (image_find(&o->image, address, kind, &found) < 0)
+		return -ENOMEM;
+	answer->count = found.count;
+	answer->has_start = found.has_start;
+	answer->function_start = found.start;
+	answer->source = source_of(&o->image, &found);
+	for (unsigned i = 0; i < found.count; i++) {
+		const struct source_frame *from = &found.frames[i];
+		struct symbol_frame *to = &answer->frames[i];
+
+		*to = (struct symbol_frame){ NULL, from->file, from->line };
+		if (!from->function)
+			continue;
+		to->function = shown_name(s, from->function, i == 0 ? found.kind : SYMBOL_FUNCTION);
+		if (!to->function)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Anyone can write into /tmp: a map is believed if it is the process's user's, ours or root's. */
+static bool is_trusted(const char *path, uint32_t pid)
+{
+	char process[32];
+	struct stat st, owner;
+
+	snprintf(process, sizeof(process), "/proc/%u", pid);
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	return st.st_uid == 0 || st.st_uid == geteuid() ||
+	       (stat(process, &owner) == 0 && st.st_uid == owner.st_uid);
+}
+
+static int read_perf_map(struct symbolizer *s, struct process *p)
+{
+	int r = -ENOENT;
+
+	p->map_tried = true;
+	for (unsigned i = 0; i < 2 && r < 0 && p->given.is_here; i++) {
+		char path[96] = "";
+
+		if (i == 0)
+			snprintf(path, sizeof(path), "/tmp/perf-%u.map", p->given.pid);
+		else
+			snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", p->given.pid,
+				 p->given.pid);
+		if (!is_trusted(path, p->given.pid))
+			continue;
+		r = perf_map_open(&p->map, path, NULL);
+		if (r == 0) {
+			const char *kept = keep_text(s, path, strlen(path));
+			int64_t index = kept ? add_opened(s, kept, "") : -ENOMEM;
+
+			if (index < 0)
+				return -ENOMEM;
+			p->map_report = (uint32_t)index;
+		}
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+/* Code that no file has. */
+static int ask_perf_map(struct symbolizer *s, struct process *p, uint64_t address,
+			enum address_kind kind, struct symbol_answer *answer)
+{
+	const struct jit_function *f;
+
+	if (!p->map_tried && read_perf_map(s, p) < 0)
+		return -ENOMEM;
+	f = perf_map_find(&p->map, kind == ADDRESS_RETURN && address ? address - 1 : address);
+	if (!f) {
+		count_answer(&s->nowhere, answer);
+		return 0;
+	}
+	answer->frames[0].function = f->name;
+	answer->source = SOURCE_PERF_MAP;
+	answer->module = s->opened.data[p->map_report]->report.path;
+	answer->has_start = true;
+	answer->function_start = f->start;
+	count_answer(&s->opened.data[p->map_report]->report, answer);
+	return 0;
+}
+
+int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum address_kind kind,
+		    uint64_t time_ns, struct symbol_answer *answer)
+{
+	struct process *p = s->processes.data[process];
+	bool is_unclear;
+	struct module *m;
+	struct opened *o;
+
+	answer->count = 1;
+	answer->frames[0] = (struct symbol_frame){ NULL, NULL, 0 };
+	answer->source = SOURCE_NONE;
+	answer->module = NULL;
+	answer->has_start = false;
+	answer->function_start = 0;
+	/* A call may be the last thing in a module. */
+	m = find_module(p, kind == ADDRESS_RETURN && address ? address - 1 : address, time_ns,
+			&is_unclear);
+	if (!m)
+		return ask_perf_map(s, p, address, kind, answer);
+	if (is_unclear) {
+		s->nowhere.reason = "several files were loaded at the same address";
+		count_answer(&s->nowhere, answer);
+		return 0;
+	}
+	o = open_module(s, p, m);
+	if (!o)
+		return -ENOMEM;
+	answer->module = m->given.path;
+	if (o->is_open && ask_image(s, o, address - m->given.load_bias, kind, answer) < 0)
+		return -ENOMEM;
+	count_answer(&o->report, answer);
+	return 0;
+}
+
+int symbolizer_find_kernel(struct symbolizer *s, uint64_t address, struct symbol_answer *answer)
+{
+	const struct kernel_function *f;
+	struct error e = { 0 };
+
+	*answer = (struct symbol_answer){ .count = 1, .module = "[kernel]" };
+	if (!s->kernel_tried) {
+		s->kernel_tried = true;
+		if (kernel_symbols_open(&s->kernel, KALLSYMS, &e) < 0)
+			s->kernel_report.reason = keep_text(s, e.text, strlen(e.text));
+		if (!s->kernel_report.reason)
+			return -ENOMEM;
+	}
+	f = kernel_symbols_find(&s->kernel, address);
+	if (f) {
+		answer->frames[0].function = f->name;
+		answer->module = f->module ? f->module : "[kernel]";
+		answer->source = SOURCE_KERNEL;
+		answer->has_start = true;
+		answer->function_start = f->start;
+	}
+	count_answer(&s->kernel_report, answer);
+	return 0;
+}
+
+const struct symbol_module_report *symbolizer_reports(struct symbolizer *s, size_t *count)
+{
+	struct symbol_module_report *reports =
+		realloc(s->reports, (s->opened.count + 2) * sizeof(*reports));
+
+	*count = 0;
+	if (!reports)
+		return NULL;
+	s->reports = reports;
+	for (size_t i = 0; i < s->opened.count; i++)
+		reports[(*count)++] = s->opened.data[i]->report;
+	reports[(*count)++] = s->kernel_report;
+	reports[(*count)++] = s->nowhere;
+	return reports;
+}

@@ -1,0 +1,13 @@
+/* xz_data.h: decompression of .gnu_debugdata. */
+#ifndef PITOT_SYMBOL_XZ_DATA_H
+#define PITOT_SYMBOL_XZ_DATA_H
+
+#include "base/error.h"
+
+#define XZ_PLAIN_MAX ((size_t)256 << 20) /* bytes, decompressed */
+
+/* Memory of its own with what the .xz stream holds. 0; E_UNSUPPORTED in a build without liblzma; E_FORMAT; E_LIMIT. */
+int xz_decompress(const uint8_t *bytes, size_t size, uint8_t **out, size_t *out_size,
+		  struct error *e) MUST_USE;
+
+#endif
