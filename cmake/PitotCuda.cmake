@@ -23,7 +23,7 @@ function(pitot_download_cuda_headers result)
 	find_program(PITOT_PYTHON NAMES python3)
 	mark_as_advanced(PITOT_PYTHON)
 	if(NOT EXISTS ${include}/cupti.h AND PITOT_PYTHON)
-		message(STATUS "CUDA headers: no toolkit here, downloading NVIDIA's header wheels from PyPI")
+		message(NOTICE "CUDA headers: no toolkit here, downloading NVIDIA's header wheels from PyPI")
 		execute_process(
 			COMMAND ${PITOT_PYTHON} -m pip download --quiet --disable-pip-version-check --no-deps
 				--only-binary :all: --require-hashes --requirement
@@ -31,7 +31,7 @@ function(pitot_download_cuda_headers result)
 			RESULT_VARIABLE status ERROR_VARIABLE said OUTPUT_QUIET)
 		if(NOT status EQUAL 0)
 			string(STRIP "${said}" said)
-			message(STATUS "CUDA headers: the download failed: ${said}")
+			message(NOTICE "CUDA headers: the download failed: ${said}")
 		endif()
 		file(GLOB wheels ${folder}/*.whl)
 		foreach(wheel IN LISTS wheels)
@@ -62,6 +62,6 @@ if(PITOT_CUDA_FOLDERS)
 else()
 	set(PITOT_HAVE_CUDA FALSE)
 	target_compile_definitions(CUDA_HEADERS INTERFACE PITOT_WITHOUT_CUDA)
-	message(STATUS "CUDA headers: none found, libpitot.so is built without its CUDA part "
+	message(NOTICE "CUDA headers: none found, libpitot.so is built without its CUDA part "
 		"(install a toolkit, or give -DPITOT_CUDA_HEADERS=FOLDER)")
 endif()

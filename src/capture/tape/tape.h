@@ -17,8 +17,6 @@ struct driver;
 /* Starts a tape if the environment asks for one. Called once a session, before any other call through the tables. */
 bool tape_wrap(struct cupti *cupti, struct driver *driver);
 
-/* True while a tape is being written: sources that are not behind the tables (NVTX) then note their calls down. */
-bool tape_running(void);
 /* A call of NVTX's function `id` (position in the callback table `module`) with its arguments, as the NVTX source saw it. */
 struct tape_nvtx {
 	unsigned module, id;	/* NVTX_CB_MODULE_… and NVTX_CBID_… */
@@ -29,9 +27,26 @@ struct tape_nvtx {
 	int payload_kind;	/* enum nvtx_payload */
 	unsigned long long payload;
 };
+
+#ifndef PITOT_WITHOUT_CUDA
+/* True while a tape is being written: sources that are not behind the tables (NVTX) then note their calls down. */
+bool tape_running(void);
 void tape_nvtx(const struct tape_nvtx *call);
 
 /* Completes the tape. Called at the very end of a session. */
 void tape_close(void);
+#else
+static inline bool tape_running(void)
+{
+	return false;
+}
+static inline void tape_nvtx(const struct tape_nvtx *call)
+{
+	(void)call;
+}
+static inline void tape_close(void)
+{
+}
+#endif
 
 #endif
