@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -13,20 +12,64 @@
  * debug offsets); 3.14 and the free-threaded builds were only read from the headers.
  */
 static const struct python_offsets table[] = {
-	[9] = { .layout = PYTHON_FRAME_OBJECTS, .lines = PYTHON_LNOTAB, .state_frame = 24, .frame_code = 32,
-		.frame_previous = 24, .frame_last = 104, .index_unit = 1, .code_file = 104, .code_name = 112,
-		.code_qualname = 112, .code_first_line = 40, .code_lines = 120 },
-	[10] = { .layout = PYTHON_FRAME_OBJECTS, .lines = PYTHON_LINETABLE, .state_frame = 24, .frame_code = 32,
-		 .frame_previous = 24, .frame_last = 96, .index_unit = 2, .code_file = 104, .code_name = 112,
-		 .code_qualname = 112, .code_first_line = 40, .code_lines = 120 },
-	[11] = { .layout = PYTHON_ENTRY_FLAG, .lines = PYTHON_LOCATIONS, .state_frame = 56, .has_cframe = true,
-		 .cframe_frame = 8, .frame_code = 32, .frame_previous = 48, .frame_last = 56, .frame_is_entry = 68,
-		 .frame_owner = 69, .code_file = 112, .code_name = 120, .code_qualname = 128, .code_first_line = 72,
-		 .code_lines = 136, .code_traceable = 168, .code_bytecode = 184 },
-	[12] = { .layout = PYTHON_ENTRY_FRAME, .lines = PYTHON_LOCATIONS, .state_frame = 56, .has_cframe = true,
-		 .cframe_frame = 0, .frame_code = 0, .frame_previous = 8, .frame_last = 56, .frame_owner = 70,
-		 .code_file = 112, .code_name = 120, .code_qualname = 128, .code_first_line = 68, .code_lines = 136,
-		 .code_version = 92, .code_traceable = 176, .code_bytecode = 192 },
+	[9] = { .layout = PYTHON_FRAME_OBJECTS,
+		.lines = PYTHON_LNOTAB,
+		.state_frame = 24,
+		.frame_code = 32,
+		.frame_previous = 24,
+		.frame_last = 104,
+		.index_unit = 1,
+		.code_file = 104,
+		.code_name = 112,
+		.code_qualname = 112,
+		.code_first_line = 40,
+		.code_lines = 120 },
+	[10] = { .layout = PYTHON_FRAME_OBJECTS,
+		 .lines = PYTHON_LINETABLE,
+		 .state_frame = 24,
+		 .frame_code = 32,
+		 .frame_previous = 24,
+		 .frame_last = 96,
+		 .index_unit = 2,
+		 .code_file = 104,
+		 .code_name = 112,
+		 .code_qualname = 112,
+		 .code_first_line = 40,
+		 .code_lines = 120 },
+	[11] = { .layout = PYTHON_ENTRY_FLAG,
+		 .lines = PYTHON_LOCATIONS,
+		 .state_frame = 56,
+		 .has_cframe = true,
+		 .cframe_frame = 8,
+		 .frame_code = 32,
+		 .frame_previous = 48,
+		 .frame_last = 56,
+		 .frame_is_entry = 68,
+		 .frame_owner = 69,
+		 .code_file = 112,
+		 .code_name = 120,
+		 .code_qualname = 128,
+		 .code_first_line = 72,
+		 .code_lines = 136,
+		 .code_traceable = 168,
+		 .code_bytecode = 184 },
+	[12] = { .layout = PYTHON_ENTRY_FRAME,
+		 .lines = PYTHON_LOCATIONS,
+		 .state_frame = 56,
+		 .has_cframe = true,
+		 .cframe_frame = 0,
+		 .frame_code = 0,
+		 .frame_previous = 8,
+		 .frame_last = 56,
+		 .frame_owner = 70,
+		 .code_file = 112,
+		 .code_name = 120,
+		 .code_qualname = 128,
+		 .code_first_line = 68,
+		 .code_lines = 136,
+		 .code_version = 92,
+		 .code_traceable = 176,
+		 .code_bytecode = 192 },
 };
 
 static unsigned minor_of(uint32_t version)
@@ -39,8 +82,9 @@ int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct e
 	unsigned minor = minor_of(version);
 
 	if (minor >= ARRAY_SIZE(table) || !table[minor].code_name)
-		return error_set(e, E_UNSUPPORTED, "frames of CPython %u.%u are not known, only 3.9 to 3.14", version >> 24,
-				 version >> 16 & 0xff);
+		return error_set(e, E_UNSUPPORTED,
+				 "frames of CPython %u.%u are not known, only 3.9 to 3.14",
+				 version >> 24, version >> 16 & 0xff);
 	*offsets = table[minor];
 	offsets->object_type = 8;
 	offsets->object_size = 16;
@@ -68,21 +112,24 @@ static uint16_t word(struct debug_words *d, unsigned index)
 /* The members stand in the order that all known versions have; a struct that grew in the middle shows here. */
 static bool plausible(const struct python_offsets *o, bool free_threaded)
 {
-	return o->object_size == (free_threaded ? 32 : 16) && o->object_type == o->object_size - 8 &&
-	       o->frame_code == 0 && o->frame_previous == 8 && o->frame_last > 8 && o->frame_last % 8 == 0 &&
-	       o->frame_owner > o->frame_last && o->frame_owner < o->frame_last + 32 && o->state_frame % 8 == 0 &&
-	       o->state_frame >= 16 && o->code_name == o->code_file + 8 && o->code_qualname == o->code_name + 8 &&
+	return o->object_size == (free_threaded ? 32 : 16) &&
+	       o->object_type == o->object_size - 8 && o->frame_code == 0 &&
+	       o->frame_previous == 8 && o->frame_last > 8 && o->frame_last % 8 == 0 &&
+	       o->frame_owner > o->frame_last && o->frame_owner < o->frame_last + 32 &&
+	       o->state_frame % 8 == 0 && o->state_frame >= 16 &&
+	       o->code_name == o->code_file + 8 && o->code_qualname == o->code_name + 8 &&
 	       o->code_lines == o->code_qualname + 8 && o->code_first_line == o->code_file - 44 &&
 	       o->code_bytecode > o->code_lines + 24 && o->code_bytecode % 8 == 0 &&
-	       (!o->code_tlbc || (o->code_tlbc == o->code_bytecode - 8 && o->frame_tlbc > o->frame_last));
+	       (!o->code_tlbc ||
+		(o->code_tlbc == o->code_bytecode - 8 && o->frame_tlbc > o->frame_last));
 }
 
 /*
  * Words of 3.13: cookie, version, free-threaded; runtime 3..5, interpreter 6..18, thread 19..27, frame 28..33, code 34..43,
  * object 44, 45. 3.14: interpreter 6..21, thread 22..30, frame 31..38, code 39..49, object 50, 51.
  */
-int python_offsets_debug(const void *debug, uint32_t version, struct python_offsets *offsets, bool *free_threaded,
-			 struct error *e)
+int python_offsets_debug(const void *debug, uint32_t version, struct python_offsets *offsets,
+			 bool *free_threaded, struct error *e)
 {
 	struct debug_words d = { debug, false };
 	struct python_offsets o = { .layout = PYTHON_ENTRY_FRAME, .lines = PYTHON_LOCATIONS };
@@ -90,10 +137,12 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	bool threaded;
 
 	if (minor != 13 && minor != 14)
-		return error_set(e, E_UNSUPPORTED, "frames of CPython %u.%u are not known, only 3.9 to 3.14", version >> 24,
-				 version >> 16 & 0xff);
+		return error_set(e, E_UNSUPPORTED,
+				 "frames of CPython %u.%u are not known, only 3.9 to 3.14",
+				 version >> 24, version >> 16 & 0xff);
 	if (memcmp(debug, "xdebugpy", 8) != 0 || load_u64(d.p + 8) != version)
-		return error_set(e, E_UNSUPPORTED, "CPython 3.%u without the debug offsets of its version", minor);
+		return error_set(e, E_UNSUPPORTED,
+				 "CPython 3.%u without the debug offsets of its version", minor);
 	threaded = load_u64(d.p + 16) != 0;
 	thread = minor == 13 ? 19 : 22;
 	frame = thread + 9;
@@ -117,7 +166,8 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	o.object_size = word(&d, object);
 	o.object_type = word(&d, object + 1);
 	if (d.bad || !plausible(&o, threaded))
-		return error_set(e, E_UNSUPPORTED, "CPython 3.%u with debug offsets that make no sense", minor);
+		return error_set(e, E_UNSUPPORTED,
+				 "CPython 3.%u with debug offsets that make no sense", minor);
 	/* Members that are not published, by their neighbours. */
 	o.code_version = o.code_first_line + 24;
 	o.code_traceable = (o.code_tlbc ? o.code_tlbc : o.code_bytecode) - 16;
@@ -129,16 +179,25 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	return 0;
 }
 
-/* PY_VERSION_HEX of "3.10.13 (main, …": a release has 'f' for its level, a candidate 'c'. */
+/* PY_VERSION_HEX of "3.10.13 (main, …"; what follows the numbers tells a release (f) from a candidate (c) and others (a). */
 static uint32_t version_of_text(const char *text)
 {
-	unsigned major, minor, micro;
-	char after = ' ';
-	int n = sscanf(text, "%3u.%3u.%3u%c", &major, &minor, &micro, &after);
+	uint32_t version = 0;
 
-	if (n < 3 || major > 255 || minor > 255 || micro > 255)
-		return 0;
-	return major << 24 | minor << 16 | micro << 8 | (after == ' ' || after == '+' ? 0xf0 : after == 'r' ? 0xc0 : 0xa0);
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t number = 0;
+
+		if (*text < '0' || *text > '9')
+			return 0;
+		for (; *text >= '0' && *text <= '9' && number < 256; text++)
+			number = 10 * number + (uint32_t)(*text - '0');
+		if (number > 255 || (i < 2 && *text++ != '.'))
+			return 0;
+		version = version << 8 | number;
+	}
+	return version << 8 | (*text == 0 || *text == ' ' || *text == '+' ? 0xf0
+			       : *text == 'r'                             ? 0xc0
+									  : 0xa0);
 }
 
 static uint32_t version_of(python_symbol *symbol, void *context)
@@ -152,19 +211,20 @@ static uint32_t version_of(python_symbol *symbol, void *context)
 
 static int refuse_builds(python_symbol *symbol, void *context, uint32_t version, struct error *e)
 {
-	char name[24];
+	const char *what = symbol(context, "PyModule_Create2TraceRefs")
+				   ? "a build with Py_TRACE_REFS"
+			   : symbol(context, "_Py_NegativeRefcount") ? "a debug build"
+			   : (version >> 4 & 0xf) < 0xc              ? "a pre-release"
+								     : NULL;
 
-	snprintf(name, sizeof(name), "CPython %u.%u.%u", version >> 24, version >> 16 & 0xff, version >> 8 & 0xff);
-	if (symbol(context, "PyModule_Create2TraceRefs"))
-		return error_set(e, E_UNSUPPORTED, "%s is a build with Py_TRACE_REFS", name);
-	if (symbol(context, "_Py_NegativeRefcount"))
-		return error_set(e, E_UNSUPPORTED, "%s is a debug build", name);
-	if ((version >> 4 & 0xf) < 0xc)
-		return error_set(e, E_UNSUPPORTED, "%s is a pre-release", name);
-	return 0;
+	if (!what)
+		return 0;
+	return error_set(e, E_UNSUPPORTED, "CPython %u.%u.%u is %s: its frames are not known",
+			 version >> 24, version >> 16 & 0xff, version >> 8 & 0xff, what);
 }
 
-int python_runtime_of(python_symbol *symbol, void *context, struct python_runtime *runtime, struct error *e)
+int python_runtime_of(python_symbol *symbol, void *context, struct python_runtime *runtime,
+		      struct error *e)
 {
 	struct python_runtime r = { .version = version_of(symbol, context) };
 	void *debug = symbol(context, "_PyRuntime");
@@ -186,8 +246,8 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 	r.bytes_type = (uintptr_t)symbol(context, "PyBytes_Type");
 	r.eval = (uintptr_t)symbol(context, "_PyEval_EvalFrameDefault");
 	if (!debug || !r.finalizing || !r.code_type || !r.string_type || !r.bytes_type || !r.eval)
-		return error_set(e, E_UNSUPPORTED, "a Python %u.%u that lacks symbols of CPython", r.version >> 24,
-				 r.version >> 16 & 0xff);
+		return error_set(e, E_UNSUPPORTED, "a Python %u.%u that lacks symbols of CPython",
+				 r.version >> 24, r.version >> 16 & 0xff);
 	if (minor_of(r.version) < 13)
 		error = python_offsets_of(r.version, &r.offsets, e);
 	else
@@ -211,7 +271,8 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *path)
 	const char *base = strrchr(name, '/');
 
 	(void)size;
-	if (strncmp(base ? base + 1 : name, "libpython", 9) != 0 || strlen(name) >= LIBRARY_PATH_MAX)
+	if (strncmp(base ? base + 1 : name, "libpython", 9) != 0 ||
+	    strlen(name) >= LIBRARY_PATH_MAX)
 		return 0;
 	memcpy(path, name, strlen(name) + 1);
 	return 1;

@@ -4,7 +4,8 @@
 
 enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, OWNER_BASE = 4 };
 
-#define TAG_BITS UINT64_C(7) /* of the references that frames hold from 3.14 on: objects are aligned to 8 */
+#define TAG_BITS                                                                                   \
+	UINT64_C(7) /* of the references that frames hold from 3.14 on: objects are aligned to 8 */
 
 static inline uintptr_t read_pointer(uintptr_t base, unsigned offset)
 {
@@ -16,8 +17,8 @@ static inline int32_t read_int(uintptr_t base, unsigned offset)
 	return *(const int32_t *)(base + offset);
 }
 
-static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t frame, struct python_frame *out, unsigned max,
-				   bool *complete)
+static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t frame,
+				   struct python_frame *out, unsigned max, bool *complete)
 {
 	unsigned n = 0;
 
@@ -25,7 +26,8 @@ static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t fra
 		int32_t last = read_int(frame, o->frame_last);
 
 		out[n++] = (struct python_frame){ .code = read_pointer(frame, o->frame_code),
-						  .last = last > 0 ? (uint32_t)last * o->index_unit : 0,
+						  .last = last > 0 ? (uint32_t)last * o->index_unit
+								   : 0,
 						  .entry = true };
 	}
 	*complete = !frame;
@@ -48,7 +50,8 @@ static inline uintptr_t bytecode(const struct python_offsets *o, uintptr_t frame
 }
 
 /* Whether Python would show the frame; it is not while its cells, or its generator, are being made. */
-static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsigned owner, struct python_frame *out)
+static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsigned owner,
+			   struct python_frame *out)
 {
 	uintptr_t code = read_pointer(frame, o->frame_code) & ~TAG_BITS;
 	int64_t last;
@@ -69,15 +72,16 @@ static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsi
  * 3.11 on: one evaluation runs a chain of frames. Where the chain ends, the last frame written is marked; if none of it was
  * visible, an empty frame keeps the place of the evaluation.
  */
-static unsigned walk_frames(const struct python_offsets *o, uintptr_t frame, struct python_frame *out, unsigned max,
-			    bool *complete)
+static unsigned walk_frames(const struct python_offsets *o, uintptr_t frame,
+			    struct python_frame *out, unsigned max, bool *complete)
 {
 	bool flagged = o->layout == PYTHON_ENTRY_FLAG, open = false;
 	unsigned n = 0;
 
 	for (; frame; frame = read_pointer(frame, o->frame_previous)) {
 		unsigned owner = *(const uint8_t *)(frame + o->frame_owner);
-		bool ends = flagged ? *(const uint8_t *)(frame + o->frame_is_entry) : owner == OWNER_ENTRY;
+		bool ends = flagged ? *(const uint8_t *)(frame + o->frame_is_entry)
+				    : owner == OWNER_ENTRY;
 
 		if (n == max && (owner < OWNER_ENTRY || !open))
 			break;
@@ -99,7 +103,8 @@ static unsigned walk_frames(const struct python_offsets *o, uintptr_t frame, str
 	return n;
 }
 
-unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max, bool *complete)
+unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
+		     bool *complete)
 {
 	const struct python_offsets *o = &runtime->offsets;
 	uintptr_t state, frame;

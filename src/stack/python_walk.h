@@ -11,9 +11,9 @@
 
 struct python_frame {
 	uintptr_t code; /* code object; 0: an evaluation without a frame that Python would show */
-	uint32_t last;	/* offset of the last instruction, in bytes */
-	uint32_t id;	/* python_code_ids(): 0 unknown */
-	bool entry;	/* outermost frame of its evaluation: there the native frame of the evaluation stands */
+	uint32_t last; /* offset of the last instruction, in bytes */
+	uint32_t id; /* python_code_ids(): 0 unknown */
+	bool entry; /* outermost frame of its evaluation: there the native frame of the evaluation stands */
 };
 
 /*
@@ -24,6 +24,7 @@ struct python_frame {
  * A daemon thread that walks at the very moment in which another thread finalizes the interpreter relies on the thread state
  * outliving the walk: CPython frees it some microseconds after it has announced finalization.
  */
-unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max, bool *complete);
+unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
+		     bool *complete);
 
 #endif
