@@ -28,6 +28,7 @@ void collector_wake(void)
 }
 #endif
 
+#ifndef PITOT_WITHOUT_CUDA
 static bool taping;
 static struct {
 	struct tape_nvtx call;
@@ -47,6 +48,7 @@ void tape_nvtx(const struct tape_nvtx *call)
 	taped[i].call = *call;
 	snprintf(taped[i].text, sizeof(taped[i].text), "%s", call->text ? call->text : "(none)");
 }
+#endif
 
 /* As the collector does it. */
 static inline uint64_t drain(struct writer *w)

@@ -10,10 +10,6 @@
 #include "capture/collector.h"
 #include "capture/host/process_rows.h"
 
-void tape_close(void)
-{
-}
-
 #define STOP_NS (10 * NS_PER_S)
 
 /* A recording that a collector writes into, and a client of NVTX. */
