@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "support/big_stacks.h"
 #include "support/kernel_names.h"
 #include "support/make_recording.h"
 
@@ -34,6 +35,7 @@ struct generator {
 	uint64_t launches;
 	uint32_t pid;
 	uint32_t configs[KERNEL_NAMES];
+	struct big_stacks stacks;
 };
 
 /* splitmix64 */
@@ -94,6 +96,8 @@ static uint64_t call(struct generator *g, unsigned thread, enum maker_function f
 	uint64_t start = g->host_ns[thread], correlation = next_correlation(g);
 
 	g->host_ns[thread] = start + duration_ns;
+	if (g->stacks.count)
+		g->m->stack = big_stacks_next(&g->stacks, random_u64(g));
 	maker_call(g->m, function, thread_id(g, thread), start, g->host_ns[thread], correlation);
 	g->launches++;
 	return correlation;
@@ -270,7 +274,7 @@ static void begin_process(struct generator *g, const char *directory, uint32_t i
 }
 
 static void write_process(const char *directory, uint32_t index, uint64_t kernels,
-			  enum big_pattern pattern, uint64_t seed)
+			  enum big_pattern pattern, uint64_t seed, uint32_t stacks)
 {
 	static void (*const patterns[])(struct generator *, uint64_t) = {
 		[BIG_TRAIN] = train,
@@ -286,6 +290,8 @@ static void write_process(const char *directory, uint32_t index, uint64_t kernel
 	};
 
 	begin_process(&g, directory, index);
+	if (stacks)
+		big_stacks_init(&g.stacks, g.m, stacks);
 	for (uint64_t step = 0; g.kernels_left; step++) {
 		patterns[pattern](&g, step);
 		every_second(&g);
@@ -293,16 +299,23 @@ static void write_process(const char *directory, uint32_t index, uint64_t kernel
 	synchronize_device(&g);
 	maker_cost(g.m, cost_kind_exit, g.host_ns[0], g.host_ns[0] + 4 * NS_PER_MS, 1,
 		   4 * NS_PER_MS);
+	big_stacks_release(&g.stacks);
 	maker_close(g.m, g.host_ns[0] + 5 * NS_PER_MS);
 }
 
-int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,
-		       enum big_pattern pattern, uint64_t seed)
+int big_recording_make_stacks(const char *directory, uint64_t kernels, uint32_t processes,
+			      enum big_pattern pattern, uint64_t seed, uint32_t stacks)
 {
 	if (mkdir(directory, 0777) < 0)
 		return -errno;
 	for (uint32_t i = 0; i < processes; i++)
 		write_process(directory, i, kernels / processes + (i < kernels % processes),
-			      pattern, seed);
+			      pattern, seed, stacks);
 	return 0;
+}
+
+int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,
+		       enum big_pattern pattern, uint64_t seed)
+{
+	return big_recording_make_stacks(directory, kernels, processes, pattern, seed, 0);
 }

@@ -21,5 +21,8 @@ enum big_pattern {
  */
 int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,
 		       enum big_pattern pattern, uint64_t seed);
+/* The same, and every call has one of `stacks` distinct call stacks, 0 for none. */
+int big_recording_make_stacks(const char *directory, uint64_t kernels, uint32_t processes,
+			      enum big_pattern pattern, uint64_t seed, uint32_t stacks);
 
 #endif

@@ -1,9 +1,12 @@
 #include "support/make_recording.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "format/segment.h"
 
 /* CLOCK_REALTIME - CLOCK_MONOTONIC in every recording made here: 2026-01-01 00:00:00 UTC. */
 #define REALTIME_OFFSET_NS UINT64_C(1767225600000000000)
@@ -60,6 +63,24 @@ static void write_process(struct maker *m, const char *command, const char *exec
 	writer_append(m->writer, TABLE_process, &m->process);
 }
 
+/* The session id that the writer chose: it is in the header of the segment that was made last. */
+static uint64_t read_session(const char *directory, const char *prefix)
+{
+	struct segment_header header = { 0 };
+	char path[4096];
+
+	for (unsigned n = 0;; n++) {
+		_cleanup_close_ int fd = -1;
+
+		snprintf(path, sizeof(path), "%s/%s.%u" SEGMENT_SUFFIX, directory, prefix, n);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return header.session;
+		if (read(fd, &header, sizeof(header)) != sizeof(header))
+			must(NULL, path);
+	}
+}
+
 struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
 			       uint64_t start_ns, const char *command)
 {
@@ -68,6 +89,7 @@ struct maker *maker_begin_with(struct writer_options options, const char *direct
 
 	snprintf(prefix, sizeof(prefix), "%u", pid);
 	m->writer = open_writer(options, directory, prefix);
+	m->session = read_session(directory, prefix);
 	m->context = 1;
 	m->process.pid = pid;
 	m->process.parent_pid = 1;
@@ -378,7 +400,9 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 		writer_api_function(m->writer, function, &known);
 	}
 	ROW_MISSING(&row, api_call, result);
-	ROW_MISSING(&row, api_call, stack);
+	row.stack = m->stack;
+	if (!m->stack)
+		ROW_MISSING(&row, api_call, stack);
 	ROW_MISSING(&row, api_call, scope);
 	writer_append(m->writer, TABLE_api_call, &row);
 }
@@ -398,6 +422,89 @@ void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const cha
 	ROW_MISSING(&row, nvtx, payload_kind);
 	ROW_MISSING(&row, nvtx, payload);
 	writer_append(m->writer, TABLE_nvtx, &row);
+}
+
+void maker_module(struct maker *m, const char *path, const char *build_id, uint64_t start_address,
+		  uint64_t end_address, uint64_t load_bias)
+{
+	struct row_module row = {
+		.path = maker_string(m, path),
+		.start_address = start_address,
+		.end_address = end_address,
+		.load_bias = load_bias,
+		.loaded_ns = m->process.start_ns,
+	};
+
+	if (build_id)
+		row.build_id = maker_string(m, build_id);
+	else
+		ROW_MISSING(&row, module, build_id);
+	writer_append(m->writer, TABLE_module, &row);
+}
+
+uint32_t maker_native(struct maker *m, uint32_t parent, uint64_t address)
+{
+	struct row_stack_node row = {
+		.id = ++m->nodes, .parent = parent, .kind = frame_kind_native, .address = address
+	};
+
+	ROW_MISSING(&row, stack_node, function);
+	ROW_MISSING(&row, stack_node, file);
+	ROW_MISSING(&row, stack_node, line);
+	writer_append(m->writer, TABLE_stack_node, &row);
+	return row.id;
+}
+
+uint32_t maker_python(struct maker *m, uint32_t parent, const char *function, const char *file,
+		      uint32_t line)
+{
+	struct row_stack_node row = {
+		.id = ++m->nodes,
+		.parent = parent,
+		.kind = frame_kind_python,
+		.address = 1,
+		.function = maker_string(m, function),
+		.file = maker_string(m, file),
+		.line = line,
+	};
+
+	writer_append(m->writer, TABLE_stack_node, &row);
+	return row.id;
+}
+
+uint32_t maker_stack(struct maker *m, uint32_t node, uint32_t depth, enum stack_end end)
+{
+	struct row_stack row = {
+		.id = ++m->stacks, .node = node, .depth = depth, .end = (uint8_t)end
+	};
+
+	writer_append(m->writer, TABLE_stack, &row);
+	return row.id;
+}
+
+void maker_symbol(struct maker *m, uint64_t address, uint32_t inline_depth, const char *function,
+		  const char *module, const char *file, uint32_t line, uint64_t function_start)
+{
+	struct row_symbol row = {
+		.address = address,
+		.inline_depth = inline_depth,
+		.module = maker_string(m, module),
+		.line = line,
+		.function_start = function_start,
+		.session = m->session,
+	};
+
+	if (function)
+		row.function = maker_string(m, function);
+	else
+		ROW_MISSING(&row, symbol, function);
+	if (file) {
+		row.file = maker_string(m, file);
+	} else {
+		ROW_MISSING(&row, symbol, file);
+		ROW_MISSING(&row, symbol, line);
+	}
+	writer_append(m->writer, TABLE_symbol, &row);
 }
 
 void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64_t start_ns,

@@ -33,6 +33,9 @@ struct maker {
 	struct writer *writer;
 	struct row_process process; /* as begun; written again by maker_close */
 	uint32_t device, context; /* of the rows that follow: 0, 1 at first */
+	uint32_t stack; /* call stack of the calls that follow; 0, at first: none */
+	uint32_t nodes, stacks; /* stack_node and stack rows so far: their ids count from 1 */
+	uint64_t session; /* of the segments: what table symbol refers to */
 };
 
 /*
@@ -80,6 +83,20 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 		uint64_t end_ns, uint64_t correlation);
 void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		uint64_t time_ns);
+/*
+ * Call stacks: a module, frames with their callers (parent 0: outermost), what their addresses mean,
+ * and stacks that end at a frame. Each returns its id.
+ */
+void maker_module(struct maker *m, const char *path, const char *build_id, uint64_t start_address,
+		  uint64_t end_address, uint64_t load_bias);
+uint32_t maker_native(struct maker *m, uint32_t parent, uint64_t address);
+uint32_t maker_python(struct maker *m, uint32_t parent, const char *function, const char *file,
+		      uint32_t line);
+uint32_t maker_stack(struct maker *m, uint32_t node, uint32_t depth, enum stack_end end);
+/* function NULL: unknown; file NULL: unknown place. */
+void maker_symbol(struct maker *m, uint64_t address, uint32_t inline_depth, const char *function,
+		  const char *module, const char *file, uint32_t line, uint64_t function_start);
+
 void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64_t start_ns,
 		uint64_t end_ns, const char *detail);
 void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,

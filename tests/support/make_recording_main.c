@@ -5,7 +5,7 @@
 #include "base/options.h"
 #include "support/big_recording.h"
 
-static uint64_t kernels = 1000000, processes = 1, seed = 1;
+static uint64_t kernels = 1000000, processes = 1, seed = 1, stacks;
 static int pattern = BIG_TRAIN;
 static const char *const patterns[] = { "train", "graph", "streams", "copies", NULL };
 static const struct option options[] = {
@@ -25,6 +25,11 @@ static const struct option options[] = {
 	  .argument = "NAME",
 	  .choices = patterns,
 	  .help = "train, graph, streams or copies" },
+	{ .name = "stacks",
+	  .type = OPTION_U64,
+	  .value = &stacks,
+	  .argument = "N",
+	  .help = "distinct call stacks of a process's calls, up to 10000000 (default 0: none)" },
 	{ .name = "seed",
 	  .type = OPTION_U64,
 	  .value = &seed,
@@ -58,10 +63,10 @@ int main(int argc, char **argv)
 	}
 	if (help_wanted)
 		return usage(stdout);
-	if (operands != 1 || processes < 1 || processes > 64)
+	if (operands != 1 || processes < 1 || processes > 64 || stacks > 10000000)
 		return usage(stderr);
-	result = big_recording_make(argv[1], kernels, (uint32_t)processes,
-				    (enum big_pattern)pattern, seed);
+	result = big_recording_make_stacks(argv[1], kernels, (uint32_t)processes,
+					   (enum big_pattern)pattern, seed, (uint32_t)stacks);
 	if (result < 0)
 		fprintf(stderr, "make-recording: cannot make '%s': %s\n", argv[1],
 			strerror(-result));
