@@ -28,8 +28,8 @@ void collector_wake(void)
 }
 #endif
 
-#ifndef PITOT_WITHOUT_CUDA
 static bool taping;
+#ifndef PITOT_WITHOUT_CUDA
 static struct {
 	struct tape_nvtx call;
 	char text[64];
