@@ -88,6 +88,7 @@ extern const struct command cmd_info;
 extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_schema;
+extern const struct command cmd_symbolize;
 extern const struct command cmd_version;
 extern const struct command cmd_view;
 

@@ -15,6 +15,7 @@ const struct command *const commands[] = {
 	&cmd_flame,
 	&cmd_view,
 	&cmd_export,
+	&cmd_symbolize,
 	&cmd_schema,
 	&cmd_doctor,
 	&cmd_devices,

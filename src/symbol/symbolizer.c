@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_symbols.h"
@@ -276,8 +277,8 @@ static struct opened *open_module(struct symbolizer *s, struct process *p, struc
 /* Where what a compiler appends to the name of a function that it made from another begins: ".part.0"; or the end. */
 static size_t clone_mark(const char *name, size_t length)
 {
-	static const char *const marks[] = { "cold", "part", "constprop", "isra", "lto_priv", "llvm",
-					     "localalias" };
+	static const char *const marks[] = { "cold",     "part", "constprop", "isra",
+					     "lto_priv", "llvm", "localalias" };
 
 	for (size_t i = 1; i < length; i++)
 		for (size_t k = 0; name[i] == '.' && k < ARRAY_SIZE(marks); k++) {
@@ -333,6 +334,16 @@ static const char *shown_name(struct symbolizer *s, const char *name, enum symbo
 
 /* --- questions --- */
 
+static void answer_nothing(struct symbol_answer *answer)
+{
+	answer->count = 1;
+	answer->frames[0] = (struct symbol_frame){ NULL, NULL, 0 };
+	answer->source = SOURCE_NONE;
+	answer->module = NULL;
+	answer->has_start = false;
+	answer->function_start = 0;
+}
+
 static void count_answer(struct symbol_module_report *report, const struct symbol_answer *answer)
 {
 	report->addresses[answer->source]++;
@@ -371,14 +382,18 @@ static int ask_image(struct symbolizer *s, struct opened *o, uint64_t address,
 	return 0;
 }
 
-/* Anyone can write into /tmp: a map is believed if it is the process's user's, ours or root's. */
-static bool is_trusted(const char *path, uint32_t pid)
+/*
+ * Anyone can write into /tmp: a map is believed if it is the process's user's, ours or root's, and was written since the
+ * process began.
+ */
+static bool is_trusted(const char *path, const struct symbol_process *p)
 {
-	char process[32];
 	struct stat st, owner;
+	char process[32];
 
-	snprintf(process, sizeof(process), "/proc/%u", pid);
-	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+	snprintf(process, sizeof(process), "/proc/%u", p->pid);
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    (int64_t)st.st_mtim.tv_sec < p->start_unix_ns / (int64_t)NS_PER_S)
 		return false;
 	return st.st_uid == 0 || st.st_uid == geteuid() ||
 	       (stat(process, &owner) == 0 && st.st_uid == owner.st_uid);
@@ -397,7 +412,7 @@ static int read_perf_map(struct symbolizer *s, struct process *p)
 		else
 			snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", p->given.pid,
 				 p->given.pid);
-		if (!is_trusted(path, p->given.pid))
+		if (!is_trusted(path, &p->given))
 			continue;
 		r = perf_map_open(&p->map, path, NULL);
 		if (r == 0) {
@@ -442,12 +457,7 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 	struct module *m;
 	struct opened *o;
 
-	answer->count = 1;
-	answer->frames[0] = (struct symbol_frame){ NULL, NULL, 0 };
-	answer->source = SOURCE_NONE;
-	answer->module = NULL;
-	answer->has_start = false;
-	answer->function_start = 0;
+	answer_nothing(answer);
 	/* A call may be the last thing in a module. */
 	m = find_module(p, kind == ADDRESS_RETURN && address ? address - 1 : address, time_ns,
 			&is_unclear);
@@ -468,23 +478,33 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 	return 0;
 }
 
-int symbolizer_find_kernel(struct symbolizer *s, uint64_t address, struct symbol_answer *answer)
+static int read_kernel(struct symbolizer *s)
 {
-	const struct kernel_function *f;
 	struct error e = { 0 };
 
-	*answer = (struct symbol_answer){ .count = 1, .module = "[kernel]" };
-	if (!s->kernel_tried) {
-		s->kernel_tried = true;
-		if (kernel_symbols_open(&s->kernel, KALLSYMS, &e) < 0)
-			s->kernel_report.reason = keep_text(s, e.text, strlen(e.text));
-		if (!s->kernel_report.reason)
-			return -ENOMEM;
-	}
-	f = kernel_symbols_find(&s->kernel, address);
+	s->kernel_tried = true;
+	if (kernel_symbols_open(&s->kernel, KALLSYMS, &e) < 0)
+		s->kernel_report.reason = keep_text(s, e.text, strlen(e.text));
+	return s->kernel_report.reason ? 0 : -ENOMEM;
+}
+
+int symbolizer_find_kernel(struct symbolizer *s, int process, uint64_t address,
+			   struct symbol_answer *answer)
+{
+	const struct kernel_function *f = NULL;
+
+	answer_nothing(answer);
+	answer->module = s->kernel_report.path;
+	if (!s->processes.data[process]->given.is_here)
+		s->kernel_report.reason =
+			"recorded on another machine, or before it was booted anew";
+	else if (!s->kernel_tried && read_kernel(s) < 0)
+		return -ENOMEM;
+	else
+		f = kernel_symbols_find(&s->kernel, address);
 	if (f) {
 		answer->frames[0].function = f->name;
-		answer->module = f->module ? f->module : "[kernel]";
+		answer->module = f->module ? f->module : s->kernel_report.path;
 		answer->source = SOURCE_KERNEL;
 		answer->has_start = true;
 		answer->function_start = f->start;

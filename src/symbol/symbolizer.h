@@ -24,6 +24,7 @@ struct symbol_process {
 	uint32_t pid;
 	const char *directory; /* that relative paths begin at; "" if unknown */
 	bool is_here; /* it ran on this machine since it was booted: /proc/PID and perf's map may be its own */
+	int64_t start_unix_ns; /* CLOCK_REALTIME of its start; 0: unknown. An older map is of another process */
 	const struct symbol_module *modules; /* copied, with their texts */
 	size_t module_count;
 };
@@ -79,8 +80,9 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *p)
 /* Asks for an address of a process; time_ns (CLOCK_MONOTONIC) 0: unknown. 0 or -ENOMEM. */
 int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum address_kind kind,
 		    uint64_t time_ns, struct symbol_answer *answer);
-/* Asks for an address in the kernel that runs on this machine. 0 or -ENOMEM. */
-int symbolizer_find_kernel(struct symbolizer *s, uint64_t address, struct symbol_answer *answer);
+/* Asks for an address in the kernel that a process ran on. 0 or -ENOMEM. */
+int symbolizer_find_kernel(struct symbolizer *s, int process, uint64_t address,
+			   struct symbol_answer *answer);
 /* Modules that were asked for; the last is what is in no module, the one before it the kernel. Until the next question. */
 const struct symbol_module_report *symbolizer_reports(struct symbolizer *s, size_t *count);
 

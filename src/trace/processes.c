@@ -94,11 +94,12 @@ static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, s
 	return 0;
 }
 
-static bool is_record_file(const struct trace *t, size_t session)
+/* Whether a session's files are called so, as those that no recorded process wrote: "record.", "symbols.". */
+static bool is_called(const struct trace *t, size_t session, const char *prefix)
 {
 	for (size_t i = 0; i < t->segments.count; i++)
 		if (t->segments.data[i].session == session)
-			return strncmp(t->segments.data[i].name, "record.", strlen("record.")) == 0;
+			return strncmp(t->segments.data[i].name, prefix, strlen(prefix)) == 0;
 	return false;
 }
 
@@ -125,7 +126,8 @@ static int add_session(struct building *b, size_t index)
 			return -ENOMEM;
 		first_seen = MIN(first_seen, seen);
 	}
-	session->by_record = !has_own && (first_seen != SIZE_MAX || is_record_file(t, index));
+	session->by_record = !has_own && (first_seen != SIZE_MAX || is_called(t, index, "record.") ||
+					  is_called(t, index, "symbols."));
 	session->process = session->by_record ? SIZE_MAX : b->processes.count;
 	process.end_ns = MAX(process.end_ns, process.start_ns);
 	process.session = session->id;
@@ -219,6 +221,11 @@ static int add_others(struct building *b)
 			continue;
 		if (b->first_seen.data[i] != SIZE_MAX) {
 			session->process = b->seen.data[b->first_seen.data[i]].shown;
+			continue;
+		}
+		/* Rows of table symbol say themselves whose they are. */
+		if (b->processes.count && is_called(t, i, "symbols.")) {
+			session->process = 0;
 			continue;
 		}
 		session->process = b->processes.count;

@@ -1,0 +1,213 @@
+/* cmd_symbolize.c: `pitot symbolize`: names, files and lines for the call stacks of a recording. */
+#include <string.h>
+
+#include "base/human.h"
+#include "base/json.h"
+#include "cli/symbolize.h"
+#include "cli/text_table.h"
+#include "cli/ui.h"
+
+#define FOLDERS_MAX 128
+
+static struct option_list option_debug_path;
+static bool option_lines = true;
+
+static const struct option options[] = {
+	{ .name = "debug-path",
+	  .letter = 'd',
+	  .type = OPTION_LIST,
+	  .value = &option_debug_path,
+	  .argument = "DIR",
+	  .help = "also look for separate debug files in DIR, as GDB does in /usr/lib/debug" },
+	{ .name = "lines",
+	  .type = OPTION_FLAG,
+	  .value = &option_lines,
+	  .negatable = true,
+	  .help = "source lines and inlined functions too (default); --no-lines is quicker" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot symbolize", "the newest recording in this folder" },
+	{ "pitot symbolize -d ~/symbols train.pitot", "with debug files that were put aside" },
+	{ NULL, NULL },
+};
+
+static const char *const source_names[SOURCE_COUNT] = {
+	[SOURCE_NONE] = "unknown",      [SOURCE_BOUNDS] = "function_start",
+	[SOURCE_SYMBOLS] = "symbols",   [SOURCE_DEBUG_FILE] = "debug_file",
+	[SOURCE_PERF_MAP] = "perf_map", [SOURCE_KERNEL] = "kernel",
+};
+
+static uint64_t named(const uint64_t by[SOURCE_COUNT])
+{
+	return by[SOURCE_SYMBOLS] + by[SOURCE_DEBUG_FILE] + by[SOURCE_PERF_MAP] + by[SOURCE_KERNEL];
+}
+
+static uint64_t unnamed(const uint64_t by[SOURCE_COUNT])
+{
+	return by[SOURCE_NONE] + by[SOURCE_BOUNDS];
+}
+
+static void write_sources(struct json *j, const uint64_t by[SOURCE_COUNT])
+{
+	for (unsigned i = 0; i < SOURCE_COUNT; i++)
+		json_key_u64(j, source_names[i], by[i]);
+}
+
+static void print_json(const struct symbolize_result *r, const char *path, struct strbuf *out)
+{
+	struct json j = JSON_PRETTY(out);
+	size_t count;
+	const struct symbol_module_report *reports = symbolizer_reports(r->symbolizer, &count);
+
+	json_object(&j);
+	json_key_string(&j, "recording", path);
+	json_key_u64(&j, "addresses", r->addresses);
+	json_key_u64(&j, "named", named(r->by));
+	json_key_u64(&j, "with_line", r->with_line);
+	json_key_u64(&j, "rows", r->rows);
+	json_key(&j, "by");
+	json_object(&j);
+	write_sources(&j, r->by);
+	json_end(&j);
+	json_key(&j, "modules");
+	json_array(&j);
+	for (size_t i = 0; i < count; i++) {
+		if (!named(reports[i].addresses) && !unnamed(reports[i].addresses))
+			continue;
+		json_object(&j);
+		json_key_string(&j, "path", reports[i].path);
+		json_key_u64(&j, "with_line", reports[i].with_line);
+		write_sources(&j, reports[i].addresses);
+		json_key_string(&j, "reason", *reports[i].reason ? reports[i].reason : NULL);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_end(&j);
+	strbuf_addc(out, '\n');
+}
+
+static void add_safe(struct text_table *t, const char *text)
+{
+	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
+
+	text_safe(&safe, text, strlen(text));
+	text_table_add(t, strbuf_text(&safe));
+}
+
+/* Modules with addresses that got no name. */
+static void print_unnamed(const struct symbolize_result *r, const struct context *c,
+			  struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("without name"),
+		RIGHT("of"),
+		LEFT("module"),
+		FLEXIBLE("why"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	size_t count, shown = 0;
+	const struct symbol_module_report *reports = symbolizer_reports(r->symbolizer, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol_module_report *m = &reports[i];
+
+		if (!unnamed(m->addresses))
+			continue;
+		text_table_addf(&t, "%llu", (unsigned long long)unnamed(m->addresses));
+		text_table_addf(&t, "%llu",
+				(unsigned long long)(unnamed(m->addresses) + named(m->addresses)));
+		add_safe(&t, m->path);
+		add_safe(&t, *m->reason ? m->reason : "code without a symbol");
+		shown++;
+	}
+	if (shown)
+		strbuf_addc(out, '\n');
+	text_table_print(&t, 2, c->width, c->color, out);
+	text_table_release(&t);
+}
+
+static void print_text(const struct symbolize_result *r, const struct context *c,
+		       struct strbuf *out)
+{
+	human_count(out, r->addresses);
+	strbuf_adds(out, " addresses: ");
+	human_count(out, named(r->by));
+	strbuf_adds(out, " with a function, ");
+	human_count(out, r->with_line);
+	strbuf_adds(out, " with a line, ");
+	human_count(out, unnamed(r->by));
+	strbuf_adds(out, " unknown\n");
+	print_unnamed(r, c, out);
+}
+
+/* $PITOT_DEBUG_PATH, cut in place at colons, after what --debug-path said. */
+static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; i < option_debug_path.count; i++)
+		folders[count++] = option_debug_path.items[i];
+	for (char *p = environment; p && *p && count < FOLDERS_MAX;) {
+		size_t length = strcspn(p, ":");
+		bool is_last = p[length] == 0;
+
+		p[length] = 0;
+		if (length)
+			folders[count++] = p;
+		p += length + !is_last;
+	}
+	return count;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	const char *folders[FOLDERS_MAX], *variable = getenv("PITOT_DEBUG_PATH");
+	_cleanup_free_ char *environment = variable ? strdup(variable) : NULL, *path = NULL;
+	struct symbolizer_options symbolizer_options = { .debug_folders = folders };
+	struct symbolize_result result;
+	struct error e = { 0 };
+
+	if (argc > 2)
+		return cli_usage(c, "symbolize takes one recording: what is '%s'?", argv[2]);
+	path = cli_find_recording(c, argc > 1 ? argv[1] : NULL, &e);
+	if (!path)
+		return cli_fail(c, &e);
+	symbolizer_options.debug_folder_count = debug_folders(environment, folders);
+	symbolizer_options.no_lines = !option_lines;
+	if (symbolize_recording(path, &symbolizer_options, &result, &e) < 0)
+		return cli_fail(c, &e);
+	if (c->json)
+		print_json(&result, path, &out);
+	else if (!result.addresses)
+		cli_note(c, "'%s' has no native call stacks", path);
+	else
+		print_text(&result, c, &out);
+	symbolize_release(&result);
+	return cli_print(c, &out);
+}
+
+const struct command cmd_symbolize = {
+	.name = "symbolize",
+	.summary = "give names, files and lines to the call stacks of a recording",
+	.usage = "[options] [RECORDING]",
+	.description =
+		"Resolves the addresses of all call stacks: functions from the files' symbol "
+		"tables, "
+		"MiniDebugInfo or separate debug files, source lines and inlined functions from "
+		"DWARF, "
+		"JIT code from perf's maps, kernel functions from /proc/kallsyms. The answers are "
+		"kept in the recording, and replace what was there, so that it can be read on "
+		"other "
+		"machines. Without RECORDING it works on the newest *.pitot in the current "
+		"folder.\n\n"
+		"A file is used only if its build id is the recorded one. Code without a name is "
+		"shown as LIBRARY+0xFUNCTION, never with the name of a neighbour.",
+	.options = options,
+	.examples = examples,
+	.notes = "ENVIRONMENT\n\nPITOT_DEBUG_PATH: more folders with debug files, separated by "
+		 "colons.",
+	.run = run,
+};

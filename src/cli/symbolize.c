@@ -1,0 +1,351 @@
+/* symbolize.c: from the tables stack_node and module to the table symbol. */
+#include "cli/symbolize.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "format/writer.h"
+#include "trace/trace.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define PREFIX "symbols"
+
+/* An address of one process, of a frame that was executed or that had called another. */
+struct wanted {
+	uint64_t address;
+	bool is_return, is_kernel;
+};
+
+struct work {
+	struct trace *trace;
+	struct symbolize_result *result;
+	struct writer *writer;
+	VEC(struct wanted) wanted;
+	VEC(struct symbol_module) modules;
+};
+
+static uint64_t value(const struct work *w, enum table_id table, int column, uint64_t row)
+{
+	return trace_value(w->trace, table, column, row, NULL);
+}
+
+static const char *text(const struct work *w, enum table_id table, int column, uint64_t row)
+{
+	return trace_string(w->trace, (uint32_t)value(w, table, column, row));
+}
+
+/* --- what is asked --- */
+
+static int by_address(const void *pa, const void *pb)
+{
+	const struct wanted *a = pa, *b = pb;
+
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	if (a->is_kernel != b->is_kernel)
+		return a->is_kernel ? 1 : -1;
+	return (b->is_return) - (a->is_return);
+}
+
+/*
+ * Collects the distinct addresses of a process. A node with children is a caller, so that its address is behind the call.
+ * An address that is both is taken as a caller's: the call before it is of the same function.
+ */
+static int collect(struct work *w, size_t process)
+{
+	uint64_t first = trace_first_row(w->trace, TABLE_stack_node, process);
+	uint64_t end = trace_first_row(w->trace, TABLE_stack_node, process + 1);
+	struct map callers = MAP_INIT;
+	size_t kept = 0;
+	int r = 0;
+
+	w->wanted.count = 0;
+	for (uint64_t row = first; row < end && r == 0; row++)
+		r = map_put(&callers, value(w, TABLE_stack_node, COLUMN_stack_node_parent, row), 1);
+	for (uint64_t row = first; row < end && r == 0; row++) {
+		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row), unused;
+		struct wanted item = {
+			.address = value(w, TABLE_stack_node, COLUMN_stack_node_address, row),
+			.is_kernel = kind == frame_kind_kernel,
+		};
+
+		if (kind != frame_kind_native && kind != frame_kind_kernel)
+			continue;
+		item.is_return = map_get(
+			&callers, value(w, TABLE_stack_node, COLUMN_stack_node_id, row), &unused);
+		r = vec_push(&w->wanted, item);
+	}
+	map_release(&callers);
+	if (w->wanted.count)
+		qsort(w->wanted.data, w->wanted.count, sizeof(*w->wanted.data), by_address);
+	for (size_t i = 0; i < w->wanted.count; i++)
+		if (!kept || w->wanted.data[kept - 1].address != w->wanted.data[i].address ||
+		    w->wanted.data[kept - 1].is_kernel != w->wanted.data[i].is_kernel)
+			w->wanted.data[kept++] = w->wanted.data[i];
+	w->wanted.count = kept;
+	return r;
+}
+
+static int collect_modules(struct work *w, size_t process)
+{
+	uint64_t end = trace_first_row(w->trace, TABLE_module, process + 1);
+
+	w->modules.count = 0;
+	for (uint64_t row = trace_first_row(w->trace, TABLE_module, process); row < end; row++) {
+#define MODULE(column) value(w, TABLE_module, COLUMN_module_##column, row)
+		struct symbol_module m = {
+			.path = text(w, TABLE_module, COLUMN_module_path, row),
+			.build_id = text(w, TABLE_module, COLUMN_module_build_id, row),
+			.start = MODULE(start_address),
+			.end = MODULE(end_address),
+			.load_bias = MODULE(load_bias),
+			.loaded_ns = MODULE(loaded_ns),
+		};
+#undef MODULE
+		m.loaded_unix_ns = (int64_t)m.loaded_ns + trace_realtime_offset_ns(w->trace);
+		if (vec_push(&w->modules, m) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Whether the recording was made since this machine was booted. */
+static bool is_this_boot(const char *boot_id)
+{
+	_cleanup_strbuf_ struct strbuf here = STRBUF_INIT;
+
+	if (!*boot_id || io_read_file(BOOT_ID, 4096, &here) < 0)
+		return false;
+	return strncmp(strbuf_text(&here), boot_id, strlen(boot_id)) == 0;
+}
+
+static int add_process(struct work *w, size_t process)
+{
+	const struct trace_process *of = trace_process(w->trace, process);
+	uint64_t end = trace_first_row(w->trace, TABLE_process, process + 1);
+	struct symbol_process p = { .pid = of->pid, .directory = "" };
+	int r = collect_modules(w, process);
+
+	if (r < 0)
+		return r;
+	for (uint64_t row = trace_first_row(w->trace, TABLE_process, process); row < end; row++) {
+		p.directory = text(w, TABLE_process, COLUMN_process_directory, row);
+		p.is_here = is_this_boot(text(w, TABLE_process, COLUMN_process_boot_id, row));
+	}
+	p.start_unix_ns = (int64_t)of->start_ns + trace_realtime_offset_ns(w->trace);
+	p.modules = w->modules.data;
+	p.module_count = w->modules.count;
+	return symbolizer_add_process(w->result->symbolizer, &p);
+}
+
+/* --- what is answered --- */
+
+static uint32_t intern(struct work *w, const char *s)
+{
+	return writer_string(w->writer, s, s ? strlen(s) : 0);
+}
+
+static void write_rows(struct work *w, uint64_t session, uint64_t address,
+		       const struct symbol_answer *answer)
+{
+	for (unsigned i = 0; i < answer->count; i++) {
+		const struct symbol_frame *f = &answer->frames[i];
+		struct row_symbol row = {
+			.address = address,
+			.inline_depth = i,
+			.function = intern(w, f->function),
+			.module = intern(w, answer->module),
+			.file = intern(w, f->file),
+			.line = f->line,
+			.function_start = answer->function_start,
+			.session = session,
+		};
+
+		if (!f->function)
+			ROW_MISSING(&row, symbol, function);
+		if (!answer->module)
+			ROW_MISSING(&row, symbol, module);
+		if (!f->file)
+			ROW_MISSING(&row, symbol, file);
+		if (!f->line)
+			ROW_MISSING(&row, symbol, line);
+		if (!answer->has_start)
+			ROW_MISSING(&row, symbol, function_start);
+		writer_append(w->writer, TABLE_symbol, &row);
+		w->result->rows++;
+	}
+	w->result->addresses++;
+	w->result->by[answer->source]++;
+	w->result->with_line += answer->frames[answer->count - 1].line != 0;
+}
+
+static int resolve_process(struct work *w, size_t process)
+{
+	const struct trace_process *of = trace_process(w->trace, process);
+	struct symbol_answer answer;
+	int r = collect(w, process), number;
+
+	if (r < 0 || !w->wanted.count)
+		return r;
+	number = add_process(w, process);
+	if (number < 0)
+		return number;
+	for (size_t i = 0; i < w->wanted.count; i++) {
+		const struct wanted *a = &w->wanted.data[i];
+		enum address_kind kind = a->is_return ? ADDRESS_RETURN : ADDRESS_INSTRUCTION;
+
+		r = a->is_kernel ? symbolizer_find_kernel(w->result->symbolizer, number, a->address,
+							  &answer)
+				 : symbolizer_find(w->result->symbolizer, number, a->address, kind,
+						   0, &answer);
+		if (r < 0)
+			return r;
+		write_rows(w, of->session, a->address, &answer);
+	}
+	return 0;
+}
+
+static int resolve(struct work *w, const char *directory, struct error *e)
+{
+	struct writer_options options = { .directory = directory, .prefix = PREFIX };
+	struct writer_stats stats;
+	int r = writer_open(&options, &w->writer, e);
+
+	for (size_t p = 0; r == 0 && p < trace_process_count(w->trace); p++) {
+		r = resolve_process(w, p);
+		if (r < 0)
+			error_set(e, r, "out of memory");
+	}
+	if (!w->writer)
+		return r;
+	writer_flush(w->writer);
+	writer_stats(w->writer, &stats);
+	if (r == 0 && stats.error)
+		r = error_errno(e, stats.error, "cannot write symbols to '%s'", directory);
+	if (r < 0) {
+		writer_abandon(&w->writer);
+		return r;
+	}
+	r = writer_close(&w->writer);
+	return r < 0 ? error_errno(e, -r, "cannot write symbols to '%s'", directory) : 0;
+}
+
+/* --- putting the files in place --- */
+
+static bool is_symbol_file(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 4 && strncmp(name, PREFIX ".", strlen(PREFIX) + 1) == 0 &&
+	       strcmp(name + length - 4, ".pit") == 0;
+}
+
+/* Calls `act` for each symbol file in a folder; stops at the first that fails. */
+static int each_file(const char *folder, int (*act)(const char *from, const char *name, void *user),
+		     void *user)
+{
+	DIR *d = opendir(folder);
+	struct dirent *entry;
+	int r = d ? 0 : -errno;
+
+	while (d && r == 0 && (entry = readdir(d))) {
+		_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+
+		if (!is_symbol_file(entry->d_name))
+			continue;
+		strbuf_addf(&path, "%s/%s", folder, entry->d_name);
+		r = path.failed ? -ENOMEM : act(strbuf_text(&path), entry->d_name, user);
+	}
+	if (d)
+		closedir(d);
+	return r;
+}
+
+static int remove_file(const char *path, const char *name, void *user)
+{
+	(void)name, (void)user;
+	return unlink(path) < 0 ? -errno : 0;
+}
+
+static int move_file(const char *from, const char *name, void *recording)
+{
+	_cleanup_strbuf_ struct strbuf to = STRBUF_INIT;
+
+	strbuf_addf(&to, "%s/%s", (const char *)recording, name);
+	if (to.failed)
+		return -ENOMEM;
+	return rename(from, strbuf_text(&to)) < 0 ? -errno : 0;
+}
+
+/* Removes what an earlier run with more files left. */
+static int remove_stale(const char *path, const char *name, void *fresh)
+{
+	_cleanup_strbuf_ struct strbuf new_path = STRBUF_INIT;
+
+	strbuf_addf(&new_path, "%s/%s", (const char *)fresh, name);
+	return access(strbuf_text(&new_path), F_OK) < 0 ? remove_file(path, name, NULL) : 0;
+}
+
+static int put_in_place(struct work *w, const char *path, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
+	int r;
+
+	strbuf_addf(&folder, "%s/.symbols-XXXXXX", path);
+	if (folder.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	if (!mkdtemp(folder.data))
+		return error_errno(e, errno, "cannot write into '%s'", path);
+	r = resolve(w, folder.data, e);
+	if (r == 0) {
+		r = each_file(path, remove_stale, folder.data);
+		if (r == 0 && w->result->rows)
+			r = each_file(folder.data, move_file, (void *)(uintptr_t)path);
+		if (r < 0)
+			error_errno(e, -r, "cannot put symbols into '%s'", path);
+	}
+	each_file(folder.data, remove_file, NULL);
+	rmdir(folder.data);
+	return r;
+}
+
+int symbolize_recording(const char *path, const struct symbolizer_options *options,
+			struct symbolize_result *out, struct error *e)
+{
+	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process };
+	struct trace_options trace_options = { .threads = 0 };
+	struct work w = { .result = out };
+	struct stat st;
+	int r;
+
+	*out = (struct symbolize_result){ 0 };
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return error_set(e, E_USAGE, "'%s' is one segment: name the recording's folder",
+				 path);
+	r = trace_open(path, &trace_options, &w.trace, e);
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
+		r = trace_load(w.trace, tables[i], 0, e);
+	if (r >= 0)
+		r = symbolizer_new(options, &out->symbolizer, e);
+	if (r >= 0)
+		r = put_in_place(&w, path, e);
+	vec_release(&w.wanted);
+	vec_release(&w.modules);
+	trace_free(w.trace);
+	if (r < 0)
+		symbolize_release(out);
+	return r < 0 ? r : 0;
+}
+
+void symbolize_release(struct symbolize_result *r)
+{
+	symbolizer_free(r->symbolizer);
+	r->symbolizer = NULL;
+}
