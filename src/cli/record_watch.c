@@ -25,6 +25,7 @@ struct watched {
 	uint64_t born_ns; /* start of its first image */
 	uint64_t start_ns; /* of this image */
 	uint64_t seen_ns;
+	uint64_t image_ns; /* when command line and executable were read last */
 	uint64_t look; /* number of the last look that found it */
 	uint64_t image; /* hash of command line and executable */
 	uid_t uid;
@@ -43,6 +44,7 @@ struct watch {
 	size_t total;
 	uint64_t looks, looked_ns, boot_offset_ns;
 	uint64_t rest_ns; /* not before so long after the last look */
+	uint64_t young_ns; /* until then some process is young */
 	char last_pid[16]; /* of /proc/loadavg at the last look */
 	char host[256], boot_id[64];
 	bool can_follow;
@@ -161,6 +163,7 @@ static void write_row(struct watch *watch, const struct watched *p, uint64_t end
 static void read_image(struct watched *p)
 {
 	release(p);
+	p->image_ns = clock_monotonic_ns();
 	p->command = read_command(p->pid);
 	p->executable = read_link(p->pid, "exe");
 	p->directory = read_link(p->pid, "cwd");
@@ -210,6 +213,7 @@ static struct watched *add(struct watch *watch, pid_t pid, pid_t parent, uint64_
 	p = &watch->running.data[watch->running.count - 1];
 	read_image(p);
 	write_row(watch, p, 0, 0);
+	watch->young_ns = p->seen_ns + YOUNG_NS;
 	watch->total++;
 	return p;
 }
@@ -224,6 +228,7 @@ static void look_at_image(struct watch *watch, struct watched *p)
 		return;
 	p->start_ns = now;
 	p->seen_ns = now;
+	watch->young_ns = now + YOUNG_NS;
 	write_row(watch, p, 0, 0);
 }
 
@@ -240,7 +245,7 @@ static uint64_t start_of(struct watch *watch, pid_t parent_pid, uint64_t ticks)
 static void look_at(struct watch *watch, pid_t pid)
 {
 	struct watched *p = find(watch, pid);
-	uint64_t ticks;
+	uint64_t ticks, now;
 	pid_t parent;
 	char state;
 
@@ -259,7 +264,8 @@ static void look_at(struct watch *watch, pid_t pid)
 	p->look = watch->looks;
 	if (state == 'Z') /* until its parent asks how it ended */
 		return;
-	if (clock_monotonic_ns() - p->seen_ns < YOUNG_NS || watch->looks % 16 == 0)
+	now = clock_monotonic_ns();
+	if (now - p->seen_ns < YOUNG_NS || now - p->image_ns >= LOOK_ALL_NS)
 		look_at_image(watch, p);
 }
 
@@ -309,15 +315,16 @@ static bool is_due(struct watch *watch, uint64_t now)
 {
 	if (now - watch->looked_ns < watch->rest_ns)
 		return false;
-	return something_started(watch) || now - watch->looked_ns >= LOOK_ALL_NS;
+	return something_started(watch) || now < watch->young_ns ||
+	       now - watch->looked_ns >= LOOK_ALL_NS;
 }
 
 bool watch_look(struct watch *watch, bool at_once)
 {
 	struct pid_list pids = VEC_INIT;
-	uint64_t now = clock_monotonic_ns();
+	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	if (!at_once && !is_due(watch, now))
+	if (!at_once && !is_due(watch, clock_monotonic_ns()))
 		return false;
 	watch->looks++;
 	add_children(getpid(), &pids);
@@ -331,7 +338,7 @@ bool watch_look(struct watch *watch, bool at_once)
 			forget(watch, &watch->running.data[i]);
 	}
 	watch->looked_ns = clock_monotonic_ns();
-	watch->rest_ns = (watch->looked_ns - now) * REST_FACTOR;
+	watch->rest_ns = (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns) * REST_FACTOR;
 	return true;
 }
 

@@ -2,8 +2,9 @@
  * record_watch.h: who belongs to the command: follows the tree of processes below us and writes a row of table
  * `process` when one is seen first, when it became another program (exec), and when it was reaped.
  *
- * It looks at /proc a few times a second, and only when the kernel has given out a process id since the last look. A
- * process that lives for less time than that can be missed; one that uses CUDA writes a recording of its own anyway.
+ * It looks at /proc a few times a second while processes are young (they may exec) or the kernel has given out a process
+ * id since the last look, else every two seconds, and never for more than a hundredth of the time. A process that lives
+ * shorter than that can be missed; one that uses CUDA writes a recording of its own anyway.
  */
 #ifndef PITOT_CLI_RECORD_WATCH_H
 #define PITOT_CLI_RECORD_WATCH_H

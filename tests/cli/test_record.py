@@ -286,12 +286,12 @@ def test_record_in_record(pitot, program, tmp_path):
 
 
 def test_forks_are_seen(pitot, record):
-    record("sh", "-c", "sh -c 'sleep 0.6 & sleep 0.6; wait; exit 3'; exit 0")
+    record("sh", "-c", "sh -c 'sleep 1 & sleep 1; wait; exit 3'; exit 0")
     seen = rows(pitot, "process")
     commands = [row["command"] for row in seen]
     assert commands[0].startswith("sh -c sh -c")
     by_pid = {row["pid"]: row for row in seen}
-    sleeps = {row["pid"]: row for row in seen if row["command"] == "sleep 0.6"}
+    sleeps = {row["pid"]: row for row in seen if row["command"] == "sleep 1"}
     assert len(sleeps) == 2
     for sleep in sleeps.values():
         parent = by_pid[sleep["parent_pid"]]
@@ -301,11 +301,11 @@ def test_forks_are_seen(pitot, record):
 
 
 def test_exec_is_seen(pitot, record):
-    record("sh", "-c", "sleep 0.4; exec sleep 0.4")
+    record("sh", "-c", "sleep 0.8; exec sleep 0.8")
     first = rows(pitot, "process")[0]["pid"]
     images = [row for row in rows(pitot, "process") if row["pid"] == first]
     commands = list(dict.fromkeys(row["command"] for row in images))
-    assert commands == ["sh -c sleep 0.4; exec sleep 0.4", "sleep 0.4"]
+    assert commands == ["sh -c sleep 0.8; exec sleep 0.8", "sleep 0.8"]
     assert images[-1]["exit_status"] == 0
 
 
@@ -314,7 +314,7 @@ def test_names_of_threads(pitot, record):
 import ctypes, threading, time
 def work(name):
     ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
-    time.sleep(0.6)
+    time.sleep(1)
 for name in (b"loader", b"writer"):
     threading.Thread(target=work, args=(name,)).start()
 """
