@@ -138,9 +138,11 @@ static void add_rest(const struct flame_text *t, uint32_t node, unsigned indent,
 	add_name(t, indent, STYLE_DIM, strbuf_text(&text));
 }
 
+/* An open node: how far its children are indented, and whether it is the only one that its parent shows. */
 struct level {
 	uint32_t node, end;
 	unsigned indent;
+	bool only;
 };
 
 /* Shown children of a node, counted up to two. */
@@ -159,7 +161,7 @@ static void add_tree(const struct flame_text *t, uint32_t first)
 	const struct flame_node *nodes = t->flame->tree.nodes.data;
 	uint64_t whole = MAX(nodes[first].total_ns, nodes[first].before_total_ns);
 	VEC(struct level) open = VEC_INIT;
-	struct level top = { first, nodes[first].end, 0 };
+	struct level top = { first, nodes[first].end, 0, true };
 
 	if (vec_push(&open, top) < 0)
 		t->out->failed = true;
@@ -179,8 +181,9 @@ static void add_tree(const struct flame_text *t, uint32_t first)
 		add_numbers(t, nodes[i].total_ns, nodes[i].before_total_ns, whole);
 		add_name(t, parent->indent, style_of(flame_frame(t->flame, i)->class),
 			 flame_name(t->flame, i));
-		level = (struct level){ i, nodes[i].end, parent->indent };
-		if (shown_children(t, i, whole) > 1)
+		level = (struct level){ i, nodes[i].end, parent->indent,
+					shown_children(t, parent->node, whole) == 1 };
+		if (!level.only || shown_children(t, i, whole) > 1)
 			level.indent = MIN(level.indent + 2, INDENT_MAX);
 		if (vec_push(&open, level) < 0)
 			t->out->failed = true;

@@ -9,7 +9,6 @@ const struct flame_format flame_formats[] = {
 	  flame_folded_write },
 	{ "svg", ".svg", "a picture that can be zoomed and searched in a browser", false, true,
 	  flame_svg_write },
-#if 0
 	{ "html", ".html .htm", "a page that can be zoomed and searched, for large graphs", false,
 	  true, flame_html_write },
 	{ "pprof", ".pb.gz .pb .pprof .pprof.gz",
@@ -18,7 +17,6 @@ const struct flame_format flame_formats[] = {
 	  flame_speedscope_write },
 	{ "firefox", ".json .json.gz", "for profiler.firefox.com", false, false,
 	  flame_firefox_write },
-#endif
 	{ .name = NULL },
 };
 

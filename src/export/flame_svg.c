@@ -45,7 +45,7 @@ static void add_label(struct strbuf *out, const char *name, uint64_t width)
 	size_t room = width / 1000 < 4 ? 0 : (size_t)(width / 1000 - 4) / TEXT_WIDTH;
 	size_t length = strlen(name), end = 0, columns = 0;
 
-	if (room < 3)
+	if (room < 4)
 		return;
 	while (end < length && columns < room) {
 		end++;
@@ -141,7 +141,7 @@ static int add_box(struct picture *p, enum flame_kind kind, const struct flame_b
 		return -ENOMEM;
 	add_classes(p, box, whole_ns);
 	add_title(p, kind, box, strbuf_text(&name), total_ns);
-	strbuf_adds(&p->text, "<rect class=\"b\" x=\"");
+	strbuf_addf(&p->text, "<rect%s x=\"", width >= 4000 ? " class=\"w\"" : "");
 	add_pixels(&p->text, x + MARGIN * 1000);
 	strbuf_addf(&p->text, "\" y=\"%u\" width=\"", y);
 	add_pixels(&p->text, width);

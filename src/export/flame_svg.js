@@ -1,4 +1,4 @@
-/* Zoom, search and labels of a flame graph in SVG. Frames are <g class="f …"><title/><rect class="b"/><text/></g>. */
+/* Zoom, search and labels of a flame graph in SVG. Frames are <g class="f …"><title/><rect/><text/></g>. */
 (function () {
 	"use strict";
 	const svg = document.documentElement, text_px = 7.0, pad = 4;
@@ -21,13 +21,14 @@
 
 		if (!frame.text)
 			return;
-		frame.text.textContent = room < 3 ? "" : frame.name.length <= room ? frame.name
+		frame.text.textContent = room < 4 ? "" : frame.name.length <= room ? frame.name
 					 : frame.name.slice(0, room - 1) + "\u2026";
 	}
 
 	function place(frame, x, width) {
 		frame.rect.setAttribute("x", x);
 		frame.rect.setAttribute("width", width);
+		frame.rect.classList.toggle("w", width >= 4);
 		if (frame.text)
 			frame.text.setAttribute("x", x + pad / 2 + 1);
 		label(frame, width);

@@ -1,0 +1,340 @@
+/* Draws the flame graphs of a page on canvases. What there is to draw stands in <script id="data">, see flame_html.c. */
+(function () {
+	"use strict";
+	const ROW = 19, NARROW = 0.5, FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+	const data = JSON.parse(document.getElementById("data").textContent);
+	const find = (id) => document.getElementById(id);
+	const root = document.documentElement, tip = find("tip");
+	let colors = {}, pattern = null;
+
+	/* --- texts --- */
+
+	const three_digits = (v) => v.toFixed(v < 9.995 ? 2 : v < 99.95 ? 1 : 0);
+	function duration(ns) {
+		const units = ["ns", "us", "ms", "s"];
+		let unit = 0;
+
+		if (ns < 1000)
+			return ns + " ns";
+		while (ns >= 999.5 && unit < 3) {
+			ns /= 1000;
+			unit++;
+		}
+		return three_digits(ns) + " " + units[unit];
+	}
+	const count = (n) => n.toLocaleString("en-US");
+	const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
+
+	/* --- boxes: parents before their children; `end` is the first box that is not below one --- */
+
+	function section_of(source, index) {
+		const n = source.depth.length, next = [];
+		const s = { source, index, n, start: new Float64Array(n), end: new Uint32Array(n), parent: new Int32Array(n),
+			    hits: new Uint8Array(n), zoomed: 0, total: n ? source.ns[0] : 0, levels: 0 };
+		const open = [];
+
+		for (let i = 0; i < n; i++) {
+			const depth = source.depth[i];
+
+			s.start[i] = next[depth] || 0;
+			next[depth] = s.start[i] + source.ns[i];
+			next[depth + 1] = s.start[i];
+			while (open.length > depth)
+				s.end[open.pop()] = i;
+			s.parent[i] = depth ? open[depth - 1] : -1;
+			open.push(i);
+			s.levels = Math.max(s.levels, depth + 1);
+		}
+		while (open.length)
+			s.end[open.pop()] = n;
+		return s;
+	}
+
+	const is_rest = (s, i) => s.source.rest[i] !== undefined;
+	function name_of(s, i) {
+		const rest = s.source.rest[i];
+
+		return rest === undefined ? data.frames[s.source.frame[i]][0]
+					  : count(rest) + (rest === 1 ? " smaller frame" : " smaller frames");
+	}
+
+	function color_of(s, i) {
+		if (s.hits[i])
+			return "hit";
+		if (is_rest(s, i))
+			return "rest";
+		if (s.source.step) {
+			const step = s.source.step[i];
+
+			return step > 0 ? "g" + step : step < 0 ? "s" + -step : "d0";
+		}
+		return data.classes[data.frames[s.source.frame[i]][1]];
+	}
+
+	/* --- drawing --- */
+
+	function read_colors() {
+		const style = getComputedStyle(root);
+
+		colors = {};
+		for (const name of [...data.classes, "rest", "hit", "on-frame", "on-strong", "page", "d0", "g1", "g2", "g3",
+				    "g4", "g5", "s1", "s2", "s3", "s4", "s5"])
+			colors[name] = style.getPropertyValue("--" + name).trim();
+	}
+
+	/* What is shown of a section: from, to in ns. */
+	function view_of(s) {
+		return { from: s.start[s.zoomed], scale: s.canvas.clientWidth / (s.source.ns[s.zoomed] || 1) };
+	}
+
+	function is_above(s, i) {
+		return i < s.zoomed && s.end[i] > s.zoomed;
+	}
+
+	function draw_text(context, text, x, y, width, char_width) {
+		const room = Math.floor((width - 6) / char_width);
+
+		if (room >= 4)
+			context.fillText(text.length <= room ? text : text.slice(0, room - 1) + "\u2026", x + 3, y + 13);
+	}
+
+	function draw_box(s, context, i, x, width, char_width) {
+		const y = s.source.depth[i] * ROW, color = color_of(s, i), gap = width > 4 ? 0.7 : 0;
+		const shade = s.source.step || is_rest(s, i) || s.hits[i] ? 0 : s.source.frame[i] * 7 % 4;
+
+		context.globalAlpha = (is_above(s, i) ? 0.5 : 1) * (1 - 0.08 * shade);
+		context.fillStyle = colors[color];
+		context.fillRect(x, y, width - gap, ROW - 1);
+		context.globalAlpha = 1;
+		context.fillStyle = colors[/^[gs][45]$|^hit$/.test(color) ? "on-strong" : "on-frame"];
+		draw_text(context, name_of(s, i), x, y, width, char_width);
+	}
+
+	function draw(s) {
+		const ratio = window.devicePixelRatio || 1, canvas = s.canvas, width = canvas.clientWidth;
+		const context = canvas.getContext("2d"), view = view_of(s), runs = [];
+
+		canvas.style.height = s.levels * ROW + "px";
+		canvas.width = Math.round(width * ratio);
+		canvas.height = Math.round(s.levels * ROW * ratio);
+		context.scale(ratio, ratio);
+		context.font = FONT;
+		const char_width = context.measureText("m").width;
+
+		/* neighbours that are too narrow are one strip */
+		function flush(depth) {
+			const run = runs[depth];
+
+			if (run && run.to - run.from >= 0.3) {
+				context.fillStyle = colors.rest;
+				context.fillRect(run.from, depth * ROW, run.to - run.from, ROW - 1);
+			}
+			runs[depth] = null;
+		}
+		for (let i = 0; i < s.n;) {
+			const depth = s.source.depth[i];
+			let x = (s.start[i] - view.from) * view.scale, to = x + s.source.ns[i] * view.scale;
+
+			x = Math.max(x, 0);
+			to = Math.min(to, width);
+			if (to - x >= NARROW) {
+				draw_box(s, context, i, x, to - x, char_width);
+				i++;
+				continue;
+			}
+			if (to > x) {
+				if (runs[depth] && x - runs[depth].to > 0.01)
+					flush(depth);
+				if (runs[depth])
+					runs[depth].to = to;
+				else
+					runs[depth] = { from: x, to };
+			}
+			i = s.end[i];
+		}
+		for (let depth = 0; depth < runs.length; depth++)
+			flush(depth);
+	}
+
+	const draw_all = () => sections.forEach((s) => s.n && draw(s));
+
+	/* --- zoom, search, tooltips --- */
+
+	function zoom(s, i) {
+		s.zoomed = i;
+		find("reset").disabled = sections.every((each) => !each.zoomed);
+		draw(s);
+		describe(s);
+	}
+
+	function reset() {
+		for (const s of sections)
+			if (s.n)
+				zoom(s, 0);
+		tip.hidden = true;
+	}
+
+	/* The box at a place of the canvas, or -1. */
+	function box_at(s, x, y) {
+		const view = view_of(s), ns = view.from + x / view.scale, depth = Math.floor(y / ROW);
+		let i = 0;
+
+		if (depth < 0 || depth >= s.levels || x < 0 || x >= s.canvas.clientWidth)
+			return -1;
+		while (s.source.depth[i] < depth) {
+			const end = s.end[i];
+
+			for (i++; i < end && s.start[i] + s.source.ns[i] <= ns;)
+				i = s.end[i];
+			if (i >= end)
+				return -1;
+		}
+		return i;
+	}
+
+	function show_tip(s, i, event) {
+		const source = s.source, frame = data.frames[source.frame[i]];
+		const lines = [duration(source.ns[i]) + ", " + percent(source.ns[i], s.total) + " of " + source.title + ", " +
+			       count(source.count[i]) + " " + source.items[source.count[i] === 1 ? 0 : 1]];
+
+		if (s.zoomed && !is_above(s, i))
+			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of what is zoomed");
+		if (source.before)
+			lines.push("before: " + duration(source.before[i]));
+		if (!is_rest(s, i)) {
+			if (frame[2])
+				lines.push(frame[2]);
+			if (frame[3])
+				lines.push(frame[3] + (frame[4] ? ":" + frame[4] : ""));
+			lines.push(data.class_names[frame[1]]);
+		}
+		tip.textContent = "";
+		tip.append(Object.assign(document.createElement("b"), { textContent: name_of(s, i) }));
+		for (const line of lines)
+			tip.append(Object.assign(document.createElement("span"), { textContent: line }));
+		tip.hidden = false;
+		const box = tip.getBoundingClientRect();
+		tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + "px";
+		tip.style.top = (event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10
+									       : event.clientY + 18) + "px";
+	}
+
+	/* Time in matching frames; a match below a match counts once. */
+	function search(text) {
+		let test = null;
+
+		if (text) {
+			try {
+				const regex = new RegExp(text, "i");
+				test = (name) => regex.test(name);
+			} catch (wrong) {
+				const lower = text.toLowerCase();
+				test = (name) => name.toLowerCase().includes(lower);
+			}
+		}
+		const matches = data.frames.map((frame) => test !== null && (test(frame[0]) || test(frame[2] || "")));
+		pattern = text || null;
+		for (const s of sections) {
+			let covered = 0;
+
+			s.found_ns = s.found = 0;
+			for (let i = 0; i < s.n; i++) {
+				s.hits[i] = i > 0 && !is_rest(s, i) && matches[s.source.frame[i]] ? 1 : 0;
+				s.found += s.hits[i];
+				if (s.hits[i] && i >= covered) {
+					s.found_ns += s.source.ns[i];
+					covered = s.end[i];
+				}
+			}
+			describe(s);
+		}
+		draw_all();
+	}
+
+	function describe(s) {
+		const parts = [];
+
+		if (s.zoomed)
+			parts.push("zoomed to " + name_of(s, s.zoomed) + ": " + duration(s.source.ns[s.zoomed]) + ", " +
+				   percent(s.source.ns[s.zoomed], s.total));
+		if (pattern)
+			parts.push("found " + percent(s.found_ns, s.total) + " (" + duration(s.found_ns) + ") in " +
+				   count(s.found) + (s.found === 1 ? " frame" : " frames"));
+		s.note.textContent = parts.join(" \u00b7 ");
+	}
+
+	/* --- the page --- */
+
+	function add_section(source, index) {
+		const s = section_of(source, index), head = document.createElement("h2");
+
+		s.note = document.createElement("small");
+		head.append(source.head, s.note);
+		find("graphs").append(head);
+		if (!s.n) {
+			find("graphs").append(Object.assign(document.createElement("p"), { className: "empty",
+									      textContent: "nothing recorded" }));
+			return s;
+		}
+		s.canvas = document.createElement("canvas");
+		s.canvas.tabIndex = 0;
+		s.canvas.setAttribute("role", "img");
+		s.canvas.setAttribute("aria-label", "flame graph: " + source.head);
+		find("graphs").append(s.canvas);
+		s.canvas.addEventListener("mousemove", (event) => {
+			const i = box_at(s, event.offsetX, event.offsetY);
+
+			if (i < 0)
+				tip.hidden = true;
+			else
+				show_tip(s, i, event);
+		});
+		s.canvas.addEventListener("mouseleave", () => { tip.hidden = true; });
+		s.canvas.addEventListener("click", (event) => {
+			const i = box_at(s, event.offsetX, event.offsetY);
+
+			if (i >= 0)
+				zoom(s, is_rest(s, i) ? s.parent[i] : i);
+		});
+		s.canvas.addEventListener("keydown", (event) => {
+			if (event.key === "ArrowUp" && s.zoomed) {
+				zoom(s, s.parent[s.zoomed]);
+				event.preventDefault();
+			}
+		});
+		return s;
+	}
+
+	function set_theme(theme) {
+		root.setAttribute("data-theme", theme);
+		read_colors();
+		draw_all();
+	}
+
+	const dark = window.matchMedia("(prefers-color-scheme: dark)");
+	const sections = data.sections.map(add_section);
+	set_theme(dark.matches ? "dark" : "light");
+	dark.addEventListener("change", () => set_theme(dark.matches ? "dark" : "light"));
+	find("theme").addEventListener("click", () => set_theme(root.getAttribute("data-theme") === "dark" ? "light" : "dark"));
+	find("reset").addEventListener("click", reset);
+	find("search").addEventListener("input", () => search(find("search").value));
+	window.addEventListener("resize", draw_all);
+	window.addEventListener("keydown", (event) => {
+		const typing = event.target === find("search");
+
+		if (event.key === "Escape") {
+			if (find("search").value) {
+				find("search").value = "";
+				search("");
+			}
+			find("search").blur();
+			reset();
+		} else if (event.key === "r" && !typing && !event.ctrlKey && !event.metaKey) {
+			reset();
+		} else if (event.key === "/" && !typing) {
+			find("search").focus();
+			event.preventDefault();
+		}
+	});
+	window.flame = { sections, zoom, search, reset, box_at, name_of, row: ROW };
+})();

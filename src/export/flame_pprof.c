@@ -1,0 +1,350 @@
+/*
+ * flame_pprof.c: pprof's profile.proto. Values of a sample are GPU ns, waiting ns, launching ns and launches, as far as the
+ * flame graph has them; levels (process, thread, device, stream, NVTX ranges) are labels.
+ *
+ * A native frame is a location with its address, its mapping and all functions that are inlined there; others have
+ * neither. Locations are the frames of the flame graph, by number from 1; functions are interned by their texts.
+ */
+#include <string.h>
+
+#include "base/pb.h"
+#include "base/utf8.h"
+#include "export/flame_formats.h"
+#include "export/flame_path.h"
+
+/* Numbers of fields, by message. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING = 6,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS = 10,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+	VALUE_TYPE_TYPE = 1,
+	VALUE_TYPE_UNIT = 2,
+	SAMPLE_LOCATION = 1,
+	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+	LABEL_KEY = 1,
+	LABEL_STR = 2,
+	MAPPING_ID = 1,
+	MAPPING_START = 2,
+	MAPPING_LIMIT = 3,
+	MAPPING_OFFSET = 4,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
+	MAPPING_HAS_FILENAMES = 8,
+	MAPPING_HAS_LINES = 9,
+	MAPPING_HAS_INLINES = 10,
+	LOCATION_ID = 1,
+	LOCATION_MAPPING = 2,
+	LOCATION_ADDRESS = 3,
+	LOCATION_LINE = 4,
+	LINE_FUNCTION = 1,
+	LINE_LINE = 2,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+	FUNCTION_SYSTEM_NAME = 3,
+	FUNCTION_FILENAME = 4,
+};
+
+struct pprof {
+	const struct flame *flame;
+	struct output *out;
+	struct strbuf text;
+	struct interner strings; /* the string table; 0 is "" */
+	struct interner functions; /* name, system name, file: number from 0 */
+	struct map mappings; /* row of module -> number from 1 */
+	bool failed;
+};
+
+static uint64_t string_of(struct pprof *p, const char *text)
+{
+	int64_t id = interner_add(&p->strings, text, strlen(text), NULL);
+
+	p->failed |= id < 0;
+	return id < 0 ? 0 : (uint64_t)id;
+}
+
+/* As UTF-8 is asked for in string fields: what is not becomes U+FFFD. */
+static uint64_t clean_string(struct pprof *p, const char *text)
+{
+	_cleanup_strbuf_ struct strbuf clean = STRBUF_INIT;
+	size_t length = strlen(text), bad;
+
+	for (size_t i = 0; i < length;) {
+		size_t n = utf8_length(text + i, length - i, &bad);
+
+		if (n)
+			strbuf_add(&clean, text + i, n);
+		else
+			strbuf_adds(&clean, UTF8_REPLACEMENT);
+		i += n ? n : bad;
+	}
+	p->failed |= clean.failed;
+	return string_of(p, strbuf_text(&clean));
+}
+
+static void add_value_type(struct pprof *p, const char *type, const char *unit)
+{
+	size_t message = pb_open(&p->text, PROFILE_SAMPLE_TYPE);
+
+	pb_varint(&p->text, VALUE_TYPE_TYPE, string_of(p, type));
+	pb_varint(&p->text, VALUE_TYPE_UNIT, string_of(p, unit));
+	pb_close(&p->text, message);
+}
+
+static const char *const type_names[FLAME_KINDS] = { "gpu", "wait", "launch_time" };
+
+static void add_types(struct pprof *p)
+{
+	for (size_t kind = 0; kind < FLAME_KINDS; kind++)
+		if (p->flame->kinds & 1u << kind)
+			add_value_type(p, type_names[kind], "nanoseconds");
+	if (p->flame->kinds & 1u << FLAME_LAUNCHES)
+		add_value_type(p, "launches", "count");
+}
+
+/* Values of all types, of which a kind sets one or two. */
+static void add_values(struct pprof *p, enum flame_kind kind, const struct flame_node *n)
+{
+	for (enum flame_kind k = 0; k < FLAME_KINDS; k++)
+		if (p->flame->kinds & 1u << k)
+			pb_varint(&p->text, SAMPLE_VALUE,
+				  k == kind ? MIN(n->self_ns, INT64_MAX) : 0);
+	if (p->flame->kinds & 1u << FLAME_LAUNCHES)
+		pb_varint(&p->text, SAMPLE_VALUE, kind == FLAME_LAUNCHES ? n->self_count : 0);
+}
+
+static void add_label(struct pprof *p, const char *key, const char *value)
+{
+	size_t message = pb_open(&p->text, SAMPLE_LABEL);
+
+	pb_varint(&p->text, LABEL_KEY, string_of(p, key));
+	pb_varint(&p->text, LABEL_STR, clean_string(p, value));
+	pb_close(&p->text, message);
+}
+
+static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame_path *path)
+{
+	const struct flame *f = p->flame;
+	const struct flame_node *nodes = f->tree.nodes.data;
+	size_t message = pb_open(&p->text, PROFILE_SAMPLE);
+
+	/* the innermost first; an inverted graph has it first already */
+	for (size_t i = 0; i < path->nodes.count; i++) {
+		size_t k = f->inverted ? i : path->nodes.count - 1 - i;
+		uint32_t frame = nodes[path->nodes.data[k]].frame;
+
+		if (f->stacks.frames.data[frame].class != FRAME_LEVEL)
+			pb_varint(&p->text, SAMPLE_LOCATION, (uint64_t)frame + 1);
+	}
+	add_values(p, kind, &nodes[path->node - 1]);
+	for (size_t i = 0; i < path->nodes.count; i++) {
+		const struct stack_frame *frame =
+			&f->stacks.frames.data[nodes[path->nodes.data[i]].frame];
+
+		if (frame->class == FRAME_LEVEL)
+			add_label(p, stacks_text(&f->stacks, frame->system_name),
+				  stacks_text(&f->stacks, frame->name));
+	}
+	pb_close(&p->text, message);
+}
+
+static int add_samples(struct pprof *p, enum flame_kind kind)
+{
+	struct flame_path path = flame_path_init(p->flame, kind);
+	int r = 0;
+
+	while (r >= 0 && flame_path_next(&path)) {
+		add_sample(p, kind, &path);
+		r = flame_flush(&p->text, p->out, false);
+	}
+	flame_path_release(&path);
+	return path.failed || p->failed ? -ENOMEM : r;
+}
+
+/* Number of a function, from 1. */
+static uint64_t function_of(struct pprof *p, const char *name, const char *system_name,
+			    const char *file)
+{
+	const uint64_t key[] = { clean_string(p, name), clean_string(p, system_name),
+				 clean_string(p, file) };
+	int64_t id = interner_add(&p->functions, key, sizeof(key), NULL);
+
+	p->failed |= id < 0;
+	return (uint64_t)id + 1;
+}
+
+static void add_line(struct pprof *p, const char *name, const char *system_name, const char *file,
+		     uint32_t line)
+{
+	size_t message = pb_open(&p->text, LOCATION_LINE);
+
+	pb_varint(&p->text, LINE_FUNCTION, function_of(p, name, system_name, file));
+	if (line)
+		pb_varint(&p->text, LINE_LINE, line);
+	pb_close(&p->text, message);
+}
+
+static uint64_t mapping_of(struct pprof *p, uint32_t module)
+{
+	uint64_t *number = map_at(&p->mappings, module, p->mappings.count + 1);
+
+	p->failed |= !number;
+	return number ? *number : 0;
+}
+
+static void add_location(struct pprof *p, size_t frame)
+{
+	const struct stacks *s = &p->flame->stacks;
+	const struct stack_frame *f = &s->frames.data[frame];
+	size_t message = pb_open(&p->text, PROFILE_LOCATION);
+
+	pb_varint(&p->text, LOCATION_ID, frame + 1);
+	if (f->module != TRACE_NO_ROW)
+		pb_varint(&p->text, LOCATION_MAPPING, mapping_of(p, f->module));
+	if (f->address)
+		pb_varint(&p->text, LOCATION_ADDRESS, f->address);
+	for (uint32_t i = 0; i < f->line_count; i++) {
+		const struct stack_line *line = &s->lines.data[f->first_line + i];
+
+		add_line(p, stacks_text(s, s->full_names ? line->full_name : line->function),
+			 stacks_text(s, line->full_name), stacks_text(s, line->file), line->line);
+	}
+	if (!f->line_count)
+		add_line(p, stacks_text(s, f->name),
+			 stacks_text(s, f->system_name ? f->system_name : f->name), "", 0);
+	pb_close(&p->text, message);
+}
+
+static int add_locations(struct pprof *p)
+{
+	const struct stacks *s = &p->flame->stacks;
+	int r = 0;
+
+	for (size_t i = 0; i < s->frames.count && r >= 0; i++) {
+		if (s->frames.data[i].class == FRAME_LEVEL)
+			continue;
+		add_location(p, i);
+		r = p->failed ? -ENOMEM : flame_flush(&p->text, p->out, false);
+	}
+	return r;
+}
+
+static void add_mapping(struct pprof *p, uint32_t row, uint64_t id)
+{
+	const struct trace *t = p->flame->stacks.trace;
+	uint64_t values[COLUMNS_module];
+	bool missing[COLUMNS_module];
+	size_t message = pb_open(&p->text, PROFILE_MAPPING);
+
+	for (int i = 0; i < COLUMNS_module; i++)
+		values[i] = trace_value(t, TABLE_module, i, row, &missing[i]);
+	pb_varint(&p->text, MAPPING_ID, id);
+	pb_varint(&p->text, MAPPING_START, values[COLUMN_module_start_address]);
+	pb_varint(&p->text, MAPPING_LIMIT, values[COLUMN_module_end_address]);
+	pb_varint(&p->text, MAPPING_OFFSET, values[COLUMN_module_file_offset]);
+	pb_varint(&p->text, MAPPING_FILENAME,
+		  clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_path])));
+	if (!missing[COLUMN_module_build_id])
+		pb_varint(
+			&p->text, MAPPING_BUILD_ID,
+			clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_build_id])));
+	if (trace_rows(t, TABLE_symbol))
+		for (uint32_t field = MAPPING_HAS_FUNCTIONS; field <= MAPPING_HAS_INLINES; field++)
+			pb_varint(&p->text, field, 1);
+	pb_close(&p->text, message);
+}
+
+static void add_mappings(struct pprof *p)
+{
+	uint64_t rows = trace_rows(p->flame->stacks.trace, TABLE_module), id;
+
+	for (uint64_t row = 0; row < rows; row++)
+		if (map_get(&p->mappings, row, &id))
+			add_mapping(p, (uint32_t)row, id);
+}
+
+static int add_functions(struct pprof *p)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < p->functions.count && r >= 0; i++) {
+		size_t message = pb_open(&p->text, PROFILE_FUNCTION);
+		uint64_t key[3];
+
+		memcpy(key, p->functions.items[i].text, sizeof(key));
+		pb_varint(&p->text, FUNCTION_ID, i + 1);
+		pb_varint(&p->text, FUNCTION_NAME, key[0]);
+		pb_varint(&p->text, FUNCTION_SYSTEM_NAME, key[1]);
+		pb_varint(&p->text, FUNCTION_FILENAME, key[2]);
+		pb_close(&p->text, message);
+		r = flame_flush(&p->text, p->out, false);
+	}
+	return r;
+}
+
+static void add_rest(struct pprof *p, const struct flame_write *w)
+{
+	const struct trace *t = p->flame->stacks.trace;
+	uint64_t start_ns, end_ns;
+
+	trace_span(t, &start_ns, &end_ns);
+	pb_int(&p->text, PROFILE_TIME_NANOS, (int64_t)start_ns + trace_realtime_offset_ns(t));
+	pb_varint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
+	pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));
+	if (*w->notes)
+		pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->notes));
+	for (size_t kind = 0; kind < FLAME_KINDS; kind++)
+		if (p->flame->kinds & 1u << kind) {
+			pb_varint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
+				  string_of(p, type_names[kind]));
+			break;
+		}
+}
+
+static int write_profile(struct pprof *p, const struct flame_write *w)
+{
+	int r = 0;
+
+	string_of(p, "");
+	add_types(p);
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++)
+		if (p->flame->kinds & 1u << kind)
+			r = add_samples(p, kind);
+	if (r >= 0)
+		r = add_locations(p);
+	if (r >= 0)
+		r = add_functions(p);
+	add_mappings(p);
+	add_rest(p, w);
+	for (size_t i = 0; i < p->strings.count && r >= 0; i++) {
+		pb_bytes(&p->text, PROFILE_STRING, p->strings.items[i].text,
+			 p->strings.items[i].length);
+		r = flame_flush(&p->text, p->out, false);
+	}
+	if (r >= 0)
+		r = p->failed ? -ENOMEM : flame_flush(&p->text, p->out, true);
+	return r;
+}
+
+int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct output *out)
+{
+	struct pprof p = { .flame = f, .out = out };
+	int r;
+
+	interner_init(&p.strings);
+	interner_init(&p.functions);
+	r = write_profile(&p, w);
+	interner_release(&p.strings);
+	interner_release(&p.functions);
+	map_release(&p.mappings);
+	strbuf_release(&p.text);
+	return r;
+}
