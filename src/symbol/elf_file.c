@@ -15,6 +15,7 @@
 
 #define SECTIONS_MAX 200000u
 #define SEGMENTS_MAX 4096u
+#define NOTES_MAX 64 /* sections or segments that are looked into for a build id */
 #define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
 #define RATIO_MAX 4096u /* of compression: what claims more is not allocated */
 
@@ -139,13 +140,15 @@ static void find_build_id(struct elf_file *f, struct elf_bytes notes)
 /* Sections first: the segments of a file with separated symbols point at bytes that it does not have. */
 static void read_notes(struct elf_file *f)
 {
+	unsigned tried = 0;
+
 	for (size_t i = 0; i < f->section_count && !f->build_id_size; i++)
-		if (f->sections[i].type == SHT_NOTE)
+		if (f->sections[i].type == SHT_NOTE && tried++ < NOTES_MAX)
 			find_build_id(f, elf_contents(f, &f->sections[i]));
 	if (f->section_count)
 		return;
 	for (size_t i = 0; i < f->segment_count && !f->build_id_size; i++)
-		if (f->segments[i].type == PT_NOTE)
+		if (f->segments[i].type == PT_NOTE && tried++ < NOTES_MAX)
 			find_build_id(
 				f, file_bytes(f, f->segments[i].offset, f->segments[i].file_size));
 }

@@ -13,8 +13,9 @@
 #include "symbol/symbol_table.h"
 
 #define STUB_SIZE 16
-#define STUB_SIZE_GOT 8
+#define STUB_SIZE_SHORT 8
 #define STUBS_MAX 100000u
+#define TABLES_MAX 16 /* of relocations; linkers make two */
 
 struct slot {
 	uint64_t address;
@@ -131,8 +132,8 @@ static const char *name_of(const struct slots *slots, const struct slot *slot)
 static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct elf_section *s,
 		     const struct slots *slots)
 {
-	bool is_got = strcmp(s->name, ".plt.got") == 0;
-	size_t step = is_got && s->entry_size == STUB_SIZE_GOT ? STUB_SIZE_GOT : STUB_SIZE;
+	/* Static programs have short stubs, and their linker does not say so. */
+	size_t step = s->entry_size == STUB_SIZE ? STUB_SIZE : STUB_SIZE_SHORT;
 	struct elf_bytes bytes = elf_contents(f, s);
 	size_t count = MIN(bytes.size / step, STUBS_MAX);
 
@@ -140,10 +141,9 @@ static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct el
 		uint64_t address = s->address + i * step;
 		const char *name =
 			name_of(slots, decode(slots, bytes.data + i * step, step, address));
+		struct symbol stub = { address, address + step, name, SYMBOL_PLT, 0 };
 
-		if (name && *name &&
-		    vec_push(&t->symbols,
-			     ((struct symbol){ address, address + step, name, SYMBOL_PLT, 0 })) < 0)
+		if (name && *name && vec_push(&t->symbols, stub) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -152,22 +152,27 @@ static int add_stubs(struct symbol_table *t, const struct elf_file *f, struct el
 int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f)
 {
 	struct slots slots = { 0 };
+	unsigned tables = 0, stub_sections = 0;
 	int r;
 
 	if (f->machine != EM_X86_64)
 		return 0;
 	r = read_ifuncs(t, &slots);
 	for (size_t i = 0; r == 0 && i < f->section_count; i++)
-		if (f->sections[i].type == SHT_RELA && f->sections[i].flags & SHF_ALLOC)
+		if (f->sections[i].type == SHT_RELA && f->sections[i].flags & SHF_ALLOC &&
+		    tables++ < TABLES_MAX)
 			r = read_relocations(f, &f->sections[i], &slots);
 	if (slots.all.count)
 		qsort(slots.all.data, slots.all.count, sizeof(*slots.all.data), by_address);
 	for (size_t i = 0; r == 0 && slots.all.count && i < f->section_count; i++) {
 		struct elf_section *s = &f->sections[i];
 
-		if (s->flags & SHF_EXECINSTR && s->type == SHT_PROGBITS &&
-		    (strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0))
+		if (stub_sections < TABLES_MAX && s->flags & SHF_EXECINSTR &&
+		    s->type == SHT_PROGBITS &&
+		    (strncmp(s->name, ".plt", 4) == 0 || strcmp(s->name, ".iplt") == 0)) {
+			stub_sections++;
 			r = add_stubs(t, f, s, &slots);
+		}
 	}
 	vec_release(&slots.ifuncs);
 	vec_release(&slots.lazy);

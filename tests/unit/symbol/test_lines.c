@@ -1,0 +1,257 @@
+/* Lines and inlined calls of compiled programs, by every compiler and version of DWARF at hand. */
+#include "compiled_fixture.h"
+
+static void assert_frame(const struct source_frame *f, const char *function, unsigned line)
+{
+	assert_non_null(f->function);
+	assert_string_equal(f->function, function);
+	assert_non_null(f->file);
+	assert_true(strlen(f->file) > 7);
+	assert_string_equal(f->file + strlen(f->file) - 7, "known.c");
+	assert_int_equal(f->line, line);
+}
+
+/* What is known of known.c, whatever made `file` from it. */
+static void check_known(const char *file, const char *symbols)
+{
+	struct image_answer answer;
+	struct image image;
+
+	open_image(file, &image);
+	assert_int_equal(
+		image_find(&image, nm_address(symbols, "mark_inner"), ADDRESS_INSTRUCTION, &answer),
+		0);
+	assert_int_equal(answer.count, 3);
+	assert_frame(&answer.frames[0], "outer", 15);
+	assert_frame(&answer.frames[1], "middle", 10);
+	assert_frame(&answer.frames[2], "inner", 4);
+	/* The nop is one byte long: behind it is where a call would return to. */
+	assert_int_equal(
+		image_find(&image, nm_address(symbols, "mark_inner") + 1, ADDRESS_RETURN, &answer),
+		0);
+	assert_int_equal(answer.count, 3);
+	assert_frame(&answer.frames[2], "inner", 4);
+	assert_int_equal(
+		image_find(&image, nm_address(symbols, "plain"), ADDRESS_INSTRUCTION, &answer), 0);
+	assert_int_equal(answer.count, 1);
+	assert_string_equal(answer.frames[0].function, "plain");
+	assert_in_range(answer.frames[0].line, 19, 20);
+	assert_int_equal(image_find(&image, 16, ADDRESS_INSTRUCTION, &answer), 0);
+	assert_int_equal(answer.count, 1);
+	assert_null(answer.frames[0].file);
+	image_release(&image);
+}
+
+static void compilers_and_versions(void **state)
+{
+	static const char *const flags[] = {
+		"-gdwarf-4",
+		"-gdwarf-5",
+		"-gdwarf-5 -gz",
+		"-gdwarf-4 -no-pie",
+		"-gdwarf-5 -static",
+		"-gdwarf-5 -ffunction-sections -Wl,--gc-sections",
+		"-gdwarf-3",
+		"-gdwarf-5 -gdwarf64",
+		"-gdwarf-4 -fdebug-types-section",
+		"-gdwarf-5 -freorder-blocks-and-partition",
+		"-gdwarf-5 -flto",
+	};
+	static const char *const compilers[] = { "gcc", "clang" };
+	unsigned done = 0;
+
+	(void)state;
+	write_known_source();
+	for (size_t c = 0; c < ARRAY_SIZE(compilers); c++) {
+		for (size_t i = 0; have_tool(compilers[c]) && i < ARRAY_SIZE(flags); i++) {
+			if (try_shell("%s -O2 %s -o known known.c 2>/dev/null", compilers[c],
+				      flags[i]) != 0)
+				continue;
+			print_message("%s %s\n", compilers[c], flags[i]);
+			check_known("known", "known");
+			done++;
+		}
+	}
+	assert_true(done >= 6);
+}
+
+static void separate_files(void **state)
+{
+	_cleanup_strbuf_ struct strbuf id = STRBUF_INIT;
+
+	(void)state;
+	write_known_source();
+	/* By its link, beside the program, and in .debug. */
+	shell("cc -O2 -g -Wl,--build-id=none -o known known.c && objcopy --only-keep-debug known "
+	      "known.debug && "
+	      "strip -o bare known && objcopy --add-gnu-debuglink=known.debug bare");
+	check_known("bare", "known");
+	shell("mkdir .debug && mv known.debug .debug/");
+	check_known("bare", "known");
+	/* Below the folder for debug files, at the program's own path. */
+	shell("mkdir -p \"debug$PWD\" && mv .debug/known.debug \"debug$PWD/\"");
+	check_known("bare", "known");
+	/* By build id. */
+	shell("cc -O2 -g -Wl,--build-id=sha1 -o known known.c && strip -o bare known && rm -r "
+	      "debug && "
+	      "id=$(readelf -n known | sed -n 's/.*Build ID: //p') && "
+	      "mkdir -p debug/.build-id/$(echo $id | cut -c1-2) && "
+	      "objcopy --only-keep-debug known debug/.build-id/$(echo $id | cut -c1-2)/$(echo $id "
+	      "| cut -c3-).debug");
+	check_known("bare", "known");
+}
+
+/* A file with symbols of another build is worse than none. */
+static void wrong_separate_file(void **state)
+{
+	struct image image;
+
+	(void)state;
+	write_known_source();
+	shell("cc -O2 -g -Wl,--build-id=none -o known known.c && objcopy --only-keep-debug known "
+	      "known.debug && "
+	      "strip -o bare known && objcopy --add-gnu-debuglink=known.debug bare && "
+	      "printf x >> known.debug");
+	open_image("bare", &image);
+	assert_name(&image, nm_address("known", "outer"), "-");
+	assert_null(image.debug.bytes);
+	image_release(&image);
+	shell("cc -O2 -g -Wl,--build-id=sha1 -o known known.c && strip -o bare known && "
+	      "cc -O0 -g -Wl,--build-id=sha1 -o other known.c && "
+	      "id=$(readelf -n known | sed -n 's/.*Build ID: //p') && "
+	      "mkdir -p debug/.build-id/$(echo $id | cut -c1-2) && "
+	      "cp other debug/.build-id/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-).debug");
+	open_image("bare", &image);
+	assert_name(&image, nm_address("known", "outer"), "-");
+	image_release(&image);
+}
+
+/* Functions and inlined calls are elsewhere, which is said; lines are there. */
+static void split_dwarf(void **state)
+{
+	struct image_answer answer;
+	struct image image;
+
+	(void)state;
+	write_known_source();
+	shell("cc -O2 -gdwarf-5 -gsplit-dwarf -o known known.c");
+	open_image("known", &image);
+	assert_int_equal(
+		image_find(&image, nm_address("known", "mark_inner"), ADDRESS_INSTRUCTION, &answer),
+		0);
+	assert_int_equal(answer.count, 1);
+	assert_frame(&answer.frames[0], "outer", 4);
+	assert_non_null(strstr(strbuf_text(&image.notes), "split DWARF"));
+	image_release(&image);
+}
+
+/* Symbols in a compressed section of the file itself, as Fedora has them. */
+static void mini_debug_info(void **state)
+{
+	struct image image;
+
+	(void)state;
+	if (!have_tool("xz"))
+		skip();
+	write_known_source();
+	shell("cc -O2 -o known known.c && objcopy --only-keep-debug --strip-symbol=main known mini "
+	      "&& "
+	      "xz mini && strip -o bare known && objcopy --add-section .gnu_debugdata=mini.xz "
+	      "bare");
+	open_image("bare", &image);
+#ifdef PITOT_HAVE_LZMA
+	assert_name(&image, nm_address("known", "plain"), "plain");
+	assert_name(&image, nm_address("known", "outer"), "outer");
+#else
+	assert_name(&image, nm_address("known", "plain"), "-");
+	assert_non_null(strstr(strbuf_text(&image.notes), "liblzma"));
+#endif
+	assert_name(&image, nm_address("known", "main"), "-");
+	image_release(&image);
+	shell("printf broken > mini.xz && strip -o bare known && objcopy --add-section "
+	      ".gnu_debugdata=mini.xz bare");
+	open_image("bare", &image);
+	assert_name(&image, nm_address("known", "plain"), "-");
+	assert_non_null(strstr(strbuf_text(&image.notes), "MiniDebugInfo"));
+	image_release(&image);
+}
+
+/* "function\nfile:line\n" of addr2line. False: it says nothing of the line. */
+static bool read_answer(char **p, char **function, char **file, unsigned *line)
+{
+	char *colon;
+
+	*function = *p;
+	*p = strchr(*p, '\n');
+	*(*p)++ = 0;
+	*file = *p;
+	*p = strchr(*p, '\n');
+	*(*p)++ = 0;
+	colon = strrchr(*file, ':');
+	*colon = 0;
+	*line = (unsigned)strtoul(colon + 1, NULL, 10);
+	return *line != 0 && **file != '?';
+}
+
+/* Random addresses of this program: innermost function and line are those of addr2line. */
+static void random_addresses(void **state)
+{
+	_cleanup_strbuf_ struct strbuf asked = STRBUF_INIT, text = STRBUF_INIT;
+	VEC(uint64_t) addresses = VEC_INIT;
+	unsigned compared = 0, same_line = 0, same_function = 0;
+	uint64_t seed = 7;
+	struct image image;
+	char *p;
+
+	(void)state;
+	shell("cp /proc/%d/exe self", (int)getpid());
+	open_image("self", &image);
+	for (unsigned i = 0; i < 2000; i++) {
+		const struct bounds *b;
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		b = &image.bounds.items.data[(seed >> 33) % image.bounds.items.count];
+		assert_int_equal(
+			vec_push(&addresses, b->start + (seed >> 20) % (b->end - b->start)), 0);
+		strbuf_addf(&asked, "0x%llx\n",
+			    (unsigned long long)addresses.data[addresses.count - 1]);
+	}
+	write_file("asked", asked.data, asked.length);
+	shell("addr2line -f -e self < asked > answers");
+	read_file("answers", &text);
+	p = text.data;
+	for (size_t i = 0; i < addresses.count; i++) {
+		struct image_answer answer;
+		const struct source_frame *f;
+		char *function, *file;
+		unsigned line;
+
+		if (!read_answer(&p, &function, &file, &line))
+			continue;
+		assert_int_equal(
+			image_find(&image, addresses.data[i], ADDRESS_INSTRUCTION, &answer), 0);
+		f = &answer.frames[answer.count - 1];
+		compared++;
+		same_line += f->line == line && f->file;
+		same_function += f->function && strcmp(f->function, function) == 0;
+	}
+	print_message("%u compared, %u lines and %u functions equal\n", compared, same_line,
+		      same_function);
+	assert_true(compared > 100);
+	/* Padding is in functions for addr2line; and it takes the file of some lines from elsewhere. */
+	assert_true(same_line * 100 >= compared * 98);
+	assert_true(same_function * 100 >= compared * 97);
+	vec_release(&addresses);
+	image_release(&image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		compiled_test(compilers_and_versions), compiled_test(separate_files),
+		compiled_test(wrong_separate_file),    compiled_test(split_dwarf),
+		compiled_test(mini_debug_info),        compiled_test(random_addresses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
