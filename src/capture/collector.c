@@ -11,11 +11,13 @@
 
 #include "base/clock.h"
 #include "capture/host/process_rows.h"
+#include "capture/launch_stacks.h"
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/ring.h"
 #include "capture/rows.h"
+#include "capture/stack_rows.h"
 #include "capture/tape/tape.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/cuda/source.h"
@@ -26,6 +28,7 @@
 #define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
 #define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
 #define COUNTERS_NS (500 * NS_PER_MS) /* between readings of NVML */
+#define TABLES_NS (5 * NS_PER_MS) /* of a tick for unwind tables */
 #define STACK_BYTES (512u << 10)
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -94,6 +97,9 @@ static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available
 		break;
 	}
 #endif
+	case RING_STACK:
+		slots = stack_rows_event(self.start.writer, r, position);
+		break;
 	case RING_NVTX:
 	case RING_NVTX_NAME:
 		slots = nvtx_source_event(self.start.writer, r, position);
@@ -259,7 +265,8 @@ static uint64_t tick(uint64_t now)
 
 	atomic_fetch_add(&self.progress, 1);
 	watch_window(now);
-	work = drain_rings(now);
+	work = launch_stacks_update(TABLES_NS);
+	work += drain_rings(now);
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		work += cuda_source_collect(self.start.writer);
@@ -295,6 +302,7 @@ static void finish(void)
 	now = clock_monotonic_ns();
 	drain_rings(now);
 	refresh_host(now);
+	stack_rows_finish(self.start.writer);
 	seal(now);
 	atomic_fetch_add(&self.progress, 1);
 	write_costs(clock_monotonic_ns());

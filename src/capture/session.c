@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "capture/collector.h"
 #include "capture/host/process_rows.h"
+#include "capture/launch_stacks.h"
 #include "capture/leave.h"
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/ring.h"
+#include "capture/stack_rows.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/cuda/source.h"
 #endif
@@ -117,6 +119,8 @@ void session_after_fork(void)
 	collector_after_fork();
 	rings_after_fork();
 	host_reset();
+	launch_stacks_after_fork();
+	stack_rows_reset();
 	nvtx_source_after_fork();
 	nvml_source_after_fork();
 #ifndef PITOT_WITHOUT_CUDA

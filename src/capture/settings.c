@@ -23,6 +23,14 @@ static void read_u64(const char *value, size_t length, uint64_t *out)
 	*out = v;
 }
 
+static void set_stacks(struct settings *s, const char *value, size_t length)
+{
+	bool all = key_is(value, length, "all");
+
+	s->native_stacks = all || key_is(value, length, "native");
+	s->python_stacks = all || key_is(value, length, "python");
+}
+
 static void set_one(struct settings *s, const char *key, size_t key_length, const char *value,
 		    size_t length)
 {
@@ -34,6 +42,8 @@ static void set_one(struct settings *s, const char *key, size_t key_length, cons
 		s->synchronization = yes;
 	else if (key_is(key, key_length, "memory"))
 		s->memory = yes;
+	else if (key_is(key, key_length, "stacks"))
+		set_stacks(s, value, length);
 	else if (key_is(key, key_length, "counters"))
 		s->counters = yes;
 	else if (key_is(key, key_length, "api"))

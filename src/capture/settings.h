@@ -17,6 +17,7 @@ struct settings {
 	bool graph_nodes;		/* graphs=node|launch: a record per node, or one per launch */
 	bool synchronization;		/* sync=0|1: CUPTI's records of synchronizations and events (dear) */
 	bool memory;			/* memory=0|1 */
+	bool native_stacks, python_stacks; /* stacks=none|native|python|all: of every recorded call */
 	bool counters;			/* counters=0|1: NVML's readings, twice a second */
 	bool all_api_calls;		/* api=launches|all */
 	uint64_t start_ns;		/* CLOCK_MONOTONIC that delay and duration count from */

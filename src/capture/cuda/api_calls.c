@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/launch_stacks.h"
 #include "capture/ring.h"
 
 #define CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
@@ -89,6 +90,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.b = end,
 		.c = data->correlationId,
 		.d = api << 16 | cbid,
+		.e = launch_stacks_take(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0,
 	} };

@@ -13,6 +13,7 @@
 #include "capture/cuda/devices.h"
 #include "capture/cuda/records.h"
 #include "capture/host/process_rows.h"
+#include "capture/launch_stacks.h"
 #include "capture/log.h"
 #include "capture/ring.h"
 #include "capture/rows.h"
@@ -202,6 +203,7 @@ bool cuda_source_start(const struct settings *settings)
 		     "no memory for activity buffers");
 		return false;
 	}
+	launch_stacks_start(settings->native_stacks, settings->python_stacks);
 	if (!subscribe())
 		return false;
 	set_attributes();
@@ -356,12 +358,14 @@ void cuda_source_api_call(struct writer *w, uint32_t tid, const struct ring_even
 		.thread = tid,
 		.correlation = event->c,
 		.result = result,
+		.stack = event->e,
 	};
 
 	write_function(w, event->d);
 	if (!has_result)
 		ROW_MISSING(&row, api_call, result);
-	ROW_MISSING(&row, api_call, stack);
+	if (!event->e)
+		ROW_MISSING(&row, api_call, stack);
 	ROW_MISSING(&row, api_call, scope);
 	writer_append(w, TABLE_api_call, &row);
 }

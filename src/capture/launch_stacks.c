@@ -1,0 +1,293 @@
+#include "capture/launch_stacks.h"
+
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "capture/log.h"
+#include "stack/python_splice.h"
+#include "stack/walk.h"
+
+#define NATIVE_FRAMES 128u
+#define PYTHON_FRAMES 96u
+#define PROBES 32u
+#define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
+
+/* A Python that is ready to be walked; published once, never changed. */
+struct python {
+	struct python_runtime runtime;
+	struct python_eval eval;
+	struct python_codes *codes;
+};
+
+static struct {
+	bool on, wants_python;
+	struct stack_modules *modules;
+	struct code_range skip[STACK_SKIP_MAX];
+	unsigned skip_count;
+	_Atomic(struct python *) python;
+	char python_reason[256];
+	uint64_t python_looked_ns;
+	atomic_uint_fast64_t *hashes; /* LAUNCH_STACKS_MAX; 0: free */
+	atomic_uint_fast64_t taken, none, table_full, unsure, ends[4];
+} self;
+
+/* --- start --- */
+
+static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
+{
+	static const char *const names[] = { "libpitot.so", "libcupti.so", "libcuda.so" };
+	const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+
+	(void)size;
+	(void)user;
+	for (size_t n = 0; name && n < ARRAY_SIZE(names); n++) {
+		if (strncmp(name, names[n], strlen(names[n])) != 0)
+			continue;
+		for (int i = 0; i < info->dlpi_phnum && self.skip_count < STACK_SKIP_MAX; i++) {
+			const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+			uint64_t start = info->dlpi_addr + ph->p_vaddr;
+
+			if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X))
+				self.skip[self.skip_count++] =
+					(struct code_range){ start, start + ph->p_memsz };
+		}
+	}
+	return 0;
+}
+
+static void *map_zeroed(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+bool launch_stacks_start(bool native, bool python)
+{
+	if (!native && !python)
+		return false;
+	if (!self.modules) {
+		self.modules = map_zeroed(sizeof(*self.modules));
+		self.hashes = map_zeroed(LAUNCH_STACKS_MAX * sizeof(*self.hashes));
+		if (!self.modules || !self.hashes)
+			return false;
+		stack_modules_init(self.modules, STACK_TABLE_BYTES);
+	}
+	self.skip_count = 0;
+	dl_iterate_phdr(note_skipped, NULL);
+	self.wants_python = python;
+	self.on = true;
+	return true;
+}
+
+/* --- the launch path --- */
+
+static struct stack_walker *walker_of(struct ring *r)
+{
+	struct stack_walker *w = r->walker;
+
+	if (likely(w != NULL))
+		return w;
+	w = map_zeroed(sizeof(*w));
+	if (!w || !stack_walker_init(w, self.modules))
+		return NULL;
+	stack_walker_skip(w, self.skip, self.skip_count);
+	r->walker = w;
+	return w;
+}
+
+static uint64_t hash_frames(const uint64_t *frames, unsigned count)
+{
+	uint64_t h = count * UINT64_C(0x9e3779b97f4a7c15);
+
+	for (unsigned i = 0; i < count; i++) {
+		h = (h ^ frames[i]) * UINT64_C(0xff51afd7ed558ccd);
+		h ^= h >> 29;
+	}
+	h ^= h >> 32;
+	return h ? h : 1;
+}
+
+/* Native frames of the interpreter are replaced by the Python frames that they run. */
+static unsigned splice(const uint64_t *native, unsigned count, bool complete, uint64_t *out)
+{
+	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
+	struct python_frame frames[PYTHON_FRAMES];
+	struct python_stacks stacks = { .native = native,
+					.native_count = count,
+					.native_complete = complete,
+					.python = frames };
+	enum python_match match;
+	unsigned n;
+
+	if (p)
+		stacks.python_count =
+			python_walk(&p->runtime, frames, PYTHON_FRAMES, &stacks.python_complete);
+	if (stacks.python_count == 0) {
+		memcpy(out, native, count * sizeof(*out));
+		return count;
+	}
+	python_code_ids(p->codes, frames, stacks.python_count);
+	n = python_splice(&p->eval, &stacks, out, LAUNCH_STACK_FRAMES, &match);
+	if (match == PYTHON_MATCH_UNSURE)
+		atomic_fetch_add_explicit(&self.unsure, 1, memory_order_relaxed);
+	return MIN(n, LAUNCH_STACK_FRAMES);
+}
+
+/* A stack that no thread has met before goes to the collector. */
+static void tell(struct ring *r, uint32_t id, const uint64_t *frames, unsigned count,
+		 enum stack_end end)
+{
+	struct ring_event event[1 + (LAUNCH_STACK_FRAMES + 3) / 4];
+	unsigned slots = 1 + (count + 3) / 4;
+
+	event[0] = (struct ring_event){
+		.c = id,
+		.d = count,
+		.e = (uint32_t)end,
+		.kind = RING_STACK,
+	};
+	memcpy(&event[1], frames, count * sizeof(*frames));
+	ring_push(r, event, slots);
+}
+
+static uint32_t intern(struct ring *r, const uint64_t *frames, unsigned count, enum stack_end end)
+{
+	uint64_t hash = hash_frames(frames, count);
+
+	for (unsigned probe = 0; probe < PROBES; probe++) {
+		uint32_t slot = (uint32_t)(hash + probe) % LAUNCH_STACKS_MAX;
+		uint64_t seen = atomic_load_explicit(&self.hashes[slot], memory_order_relaxed);
+
+		if (seen == hash)
+			return slot + 1;
+		if (seen == 0 && atomic_compare_exchange_strong(&self.hashes[slot], &seen, hash)) {
+			tell(r, slot + 1, frames, count, end);
+			return slot + 1;
+		}
+		if (seen == hash)
+			return slot + 1;
+	}
+	atomic_fetch_add_explicit(&self.table_full, 1, memory_order_relaxed);
+	return 0;
+}
+
+uint32_t launch_stacks_take(struct ring *r)
+{
+	uint64_t native[NATIVE_FRAMES], frames[LAUNCH_STACK_FRAMES];
+	struct stack_registers registers;
+	struct stack_walker *w;
+	enum stack_end end;
+	unsigned count;
+
+	if (!self.on || !(w = walker_of(r)))
+		return 0;
+	STACK_CAPTURE(&registers);
+	count = stack_walk(w, &registers, native, NATIVE_FRAMES, &end);
+	if (count == 0) {
+		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
+		return 0;
+	}
+	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
+	count = splice(native, count, end == STACK_COMPLETE, frames);
+	return intern(r, frames, count, end);
+}
+
+/* --- the collector's side --- */
+
+static void look_for_python(void)
+{
+	struct error e = { 0 };
+	struct python *p;
+	int r;
+
+	p = map_zeroed(sizeof(*p));
+	if (!p)
+		return;
+	r = python_runtime_find(&p->runtime, &e);
+	if (r == 0)
+		r = python_eval_find(&p->runtime, &p->eval, &e);
+	if (r == 0 && (p->codes = python_codes_new(PYTHON_CODES_SLOTS, PYTHON_CODES_BYTES))) {
+		python_codes_attach(p->codes, &p->runtime);
+		atomic_store_explicit(&self.python, p, memory_order_release);
+		log_line("python %x found", p->runtime.version);
+		return;
+	}
+	munmap(p, sizeof(*p));
+	memcpy(self.python_reason, e.text, sizeof(self.python_reason) - 1);
+	if (r != -ENOENT)
+		self.wants_python = false;
+}
+
+bool launch_stacks_update(uint64_t budget_ns)
+{
+	uint64_t now;
+
+	if (!self.on)
+		return false;
+	now = clock_monotonic_ns();
+	if (self.wants_python && !atomic_load(&self.python) &&
+	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
+		self.python_looked_ns = now;
+		look_for_python();
+	}
+	return stack_modules_update(self.modules, budget_ns) > 0;
+}
+
+struct python_codes *launch_stacks_codes(void)
+{
+	struct python *p = atomic_load(&self.python);
+
+	return p ? p->codes : NULL;
+}
+
+uint32_t launch_stacks_python_version(void)
+{
+	struct python *p = atomic_load(&self.python);
+
+	return p ? p->runtime.version : 0;
+}
+
+const char *launch_stacks_python_reason(void)
+{
+	return self.python_reason;
+}
+
+void launch_stacks_counts(struct launch_stacks_counts *counts)
+{
+	*counts = (struct launch_stacks_counts){
+		.none = atomic_load(&self.none),
+		.table_full = atomic_load(&self.table_full),
+		.unsure_python = atomic_load(&self.unsure),
+	};
+	for (unsigned i = 0; i < ARRAY_SIZE(counts->ends); i++) {
+		counts->ends[i] = atomic_load(&self.ends[i]);
+		counts->taken += counts->ends[i];
+	}
+	if (self.modules) {
+		counts->tables = self.modules->tables;
+		counts->table_bytes = self.modules->bytes;
+		counts->build_ns = self.modules->build_ns;
+	}
+}
+
+void launch_stacks_after_fork(void)
+{
+	self.on = false;
+	if (self.modules)
+		stack_modules_after_fork(self.modules);
+	if (self.hashes)
+		memset(self.hashes, 0, LAUNCH_STACKS_MAX * sizeof(*self.hashes));
+	atomic_store(&self.python, NULL); /* found again; its memory stays */
+	self.python_looked_ns = 0;
+	atomic_store(&self.taken, 0);
+	atomic_store(&self.none, 0);
+	atomic_store(&self.table_full, 0);
+	atomic_store(&self.unsure, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(self.ends); i++)
+		atomic_store(&self.ends[i], 0);
+}

@@ -1,0 +1,19 @@
+/*
+ * stack_rows.h: stacks as rows of `stack` and `stack_node`: a tree in which stacks share their outer frames. Collector
+ * thread only.
+ */
+#ifndef PITOT_CAPTURE_STACK_ROWS_H
+#define PITOT_CAPTURE_STACK_ROWS_H
+
+#include "capture/ring.h"
+#include "format/writer.h"
+
+/* Makes rows of the RING_STACK event at `position`, whose slots are all there; returns the number of its slots. */
+uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position);
+
+/* Capability rows: how stacks are taken, and how it went. At the end of a session. */
+void stack_rows_finish(struct writer *w);
+
+void stack_rows_reset(void);
+
+#endif
