@@ -21,7 +21,7 @@
 
 static const char *option_output, *option_name;
 static bool option_force, option_force_injection, option_memory, option_sync;
-static int option_graphs, option_api;
+static int option_graphs, option_api, option_stacks;
 static uint64_t option_delay_ns, option_duration_ns, option_max_bytes;
 
 static const char *const graphs_choices[] = { "node", "launch", NULL };
@@ -75,6 +75,12 @@ static const struct option options[] = {
 	  .argument = "launches|all",
 	  .choices = api_choices,
 	  .help = "CUDA calls to record: launches (copies and synchronizations too), or all" },
+	{ .name = "stacks",
+	  .type = OPTION_ENUM,
+	  .value = &option_stacks,
+	  .argument = "all|native|python|none",
+	  .choices = record_stacks_names,
+	  .help = "call stacks of the recorded calls: native and Python frames" },
 	{ .name = "max-size",
 	  .type = OPTION_SIZE,
 	  .value = &option_max_bytes,
@@ -166,6 +172,7 @@ static void make_options(struct recording *r)
 		.synchronization = option_sync,
 		.memory = option_memory,
 		.all_api_calls = option_api == 1,
+		.stacks = (enum record_stacks)option_stacks,
 		.window = { r->identity.start_monotonic_ns, option_delay_ns, option_duration_ns },
 		.max_bytes = option_max_bytes,
 	};

@@ -76,11 +76,14 @@ const char *record_foreign_injection(const char **value)
 	return NULL;
 }
 
+const char *const record_stacks_names[] = { "all", "native", "python", "none", NULL };
+
 void record_options_text(const struct record_settings *s, struct strbuf *out)
 {
-	strbuf_addf(out, "graphs=%s;sync=%d;memory=%d;api=%s;start_ns=%" PRIu64,
+	strbuf_addf(out, "graphs=%s;sync=%d;memory=%d;api=%s;stacks=%s;start_ns=%" PRIu64,
 		    s->graph_nodes ? "node" : "launch", s->synchronization, s->memory,
-		    s->all_api_calls ? "all" : "launches", s->window.start_ns);
+		    s->all_api_calls ? "all" : "launches", record_stacks_names[s->stacks],
+		    s->window.start_ns);
 	if (s->window.delay_ns)
 		strbuf_addf(out, ";delay_ns=%" PRIu64, s->window.delay_ns);
 	if (s->window.duration_ns)

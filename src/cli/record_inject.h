@@ -25,8 +25,12 @@ struct record_window {
 };
 
 /* Settings of the recorder inside the command, as PITOT_OPTIONS wants them. */
+enum record_stacks { RECORD_STACKS_ALL, RECORD_STACKS_NATIVE, RECORD_STACKS_PYTHON, RECORD_STACKS_NONE };
+extern const char *const record_stacks_names[];	/* by value; NULL at the end */
+
 struct record_settings {
 	bool graph_nodes, synchronization, memory, all_api_calls;
+	enum record_stacks stacks;
 	struct record_window window;
 	uint64_t max_bytes;
 };

@@ -120,14 +120,14 @@ def options_given(record, *options):
 def test_options_for_the_recorder(record):
     values = options_given(record)
     assert values.pop("start_ns").isdigit()
-    assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches"}
+    assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches", "stacks": "all"}
 
 
 def test_all_options_for_the_recorder(record):
-    values = options_given(record, "--graphs=launch", "--sync", "--memory", "--api", "all", "--delay", "1.5s",
+    values = options_given(record, "--graphs=launch", "--sync", "--memory", "--api", "all", "--stacks=native", "--delay", "1.5s",
                            "--duration=250ms", "--max-size", "2M")
     assert abs(int(values.pop("start_ns")) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) < 60_000_000_000
-    assert values == {"graphs": "launch", "sync": "1", "memory": "1", "api": "all", "delay_ns": "1500000000",
+    assert values == {"graphs": "launch", "sync": "1", "memory": "1", "api": "all", "stacks": "native", "delay_ns": "1500000000",
                       "duration_ns": "250000000", "max_bytes": str(2 << 20)}
 
 
