@@ -193,7 +193,7 @@ uint32_t launch_stacks_take(struct ring *r)
 		return 0;
 	}
 	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
-	count = splice(native, count, end == STACK_COMPLETE, frames);
+	count = splice(native, count, end == stack_end_complete, frames);
 	return intern(r, frames, count, end);
 }
 

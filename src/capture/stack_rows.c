@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "capture/launch_stacks.h"
 #include "capture/rows.h"
+#include "stack/frame.h"
 #include "stack/python_code.h"
 
 /* Key of a node in the tree: its parent and its frame. */
@@ -49,7 +50,7 @@ static uint64_t node_frame(struct python_codes *codes, uint64_t frame)
 {
 	uint32_t id = python_frame_code(frame);
 
-	if (!(frame & PYTHON_FRAME_BIT))
+	if (!(frame & FRAME_PYTHON))
 		return frame;
 	return python_frame_encode(id,
 				   codes ? python_line(codes, id, python_frame_last(frame)) : 0);
@@ -60,7 +61,7 @@ static uint32_t node_of(struct writer *w, struct python_codes *codes, uint32_t p
 			uint64_t frame)
 {
 	struct node_key key = { parent, node_frame(codes, frame) };
-	struct row_stack_node row = { .parent = parent, .address = key.frame };
+	struct row_stack_node row = { .parent = parent };
 	bool is_new;
 	int64_t id = interner_add(&self.nodes, &key, sizeof(key), &is_new);
 
@@ -69,9 +70,12 @@ static uint32_t node_of(struct writer *w, struct python_codes *codes, uint32_t p
 	row.id = (uint32_t)id + 1;
 	if (!is_new)
 		return row.id;
-	if (key.frame & PYTHON_FRAME_BIT) {
+	if (key.frame & FRAME_PYTHON) {
 		python_row(w, &row, codes, key.frame);
 	} else {
+		row.kind =
+			key.frame & FRAME_INTERRUPTED ? frame_kind_interrupted : frame_kind_native;
+		row.address = frame_address(key.frame);
 		ROW_MISSING(&row, stack_node, function);
 		ROW_MISSING(&row, stack_node, file);
 		ROW_MISSING(&row, stack_node, line);
