@@ -440,12 +440,12 @@
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
 	C(T, parent, U32, ALWAYS, NONE, "", "id of the caller's node; 0: outermost")                                   \
 	C(T, kind, ENUM, ALWAYS, frame_kind, "", "what kind of code")                                                  \
-	C(T, address, U64, ALWAYS, NONE, "", "return address (innermost frame: instruction), or code object")          \
+	C(T, address, U64, ALWAYS, NONE, "", "return address; interrupted: of the instruction; python: code object")     \
 	C(T, function, STRING, MAYBE, NONE, "", "Python: qualified name of the function")                              \
 	C(T, file, STRING, MAYBE, NONE, "", "Python: file")                                                            \
 	C(T, line, U32, MAYBE, NONE, "", "Python: line being executed")
 
-#define ENUM_frame_kind(V, E) V(E, native, 0) V(E, python, 1) V(E, kernel, 2)
+#define ENUM_frame_kind(V, E) V(E, native, 0) V(E, python, 1) V(E, kernel, 2) V(E, interrupted, 3)
 
 #define SCHEMA_stack(C, T)                                                                                             \
 	C(T, id, U32, ALWAYS, NONE, "", "what api_call.stack and others hold; 0 is no stack")                          \

@@ -1,15 +1,16 @@
 /*
- * frame.h: what one entry of a stack is: a 64-bit number, innermost frame first.
+ * frame.h: what one entry of a stack is: a 64-bit number; entries go from the innermost outwards.
  *
- *	63..60  kind
- *	59..0   native:       a return address; the call is at address - 1
- *	        interrupted:  an address that a signal or a sample interrupted; it is itself what ran
- *	        python:       59..32 number of the code object, 31..0 line (0: not known)
+ *	bit 63 clear, bit 62 clear	native: a return address; the call is at address - 1
+ *	bit 63 clear, bit 62 set	interrupted: bits 61..0 are the address at which a signal or a
+ *					sample interrupted it; that instruction is what counts
+ *	bit 63 set			python: number of the code object << 32 | instruction, as
+ *					python_code.h makes it
  *
  * Python frames take the place of the interpreter's own. A walk of the native stack yields a native
- * frame for each activation of _PyEval_EvalFrameDefault, which frame_in_ranges() recognises by the
- * ranges of that function (it has a part .cold); whoever walks the interpreter's frames splices them
- * in there, up to the entry shim of that activation (up to CPython 3.10: one Python frame for each).
+ * frame for each activation of _PyEval_EvalFrameDefault; frame_in_ranges() recognises these by the
+ * ranges of that function (it has a part .cold), and whoever walks the interpreter's frames splices
+ * them in there (python_splice.h).
  */
 #ifndef PITOT_STACK_FRAME_H
 #define PITOT_STACK_FRAME_H
@@ -18,46 +19,20 @@
 
 #include "base/compiler.h"
 
-enum frame_kind { FRAME_NATIVE, FRAME_INTERRUPTED, FRAME_PYTHON };
+#define FRAME_PYTHON (UINT64_C(1) << 63)
+#define FRAME_INTERRUPTED (UINT64_C(1) << 62)
+#define FRAME_ADDRESS_MASK (FRAME_INTERRUPTED - 1)
 
-#define FRAME_KIND_SHIFT 60
-#define FRAME_ADDRESS_MASK ((UINT64_C(1) << FRAME_KIND_SHIFT) - 1)
-#define FRAME_PYTHON_CODE_MAX ((UINT32_C(1) << 28) - 1)
-
-static inline uint64_t frame_of(enum frame_kind kind, uint64_t address)
-{
-	return (uint64_t)kind << FRAME_KIND_SHIFT | (address & FRAME_ADDRESS_MASK);
-}
-
-static inline uint64_t frame_of_python(uint32_t code, uint32_t line)
-{
-	return frame_of(FRAME_PYTHON, (uint64_t)code << 32 | line);
-}
-
-static inline enum frame_kind frame_kind(uint64_t frame)
-{
-	return (enum frame_kind)(frame >> FRAME_KIND_SHIFT);
-}
-
+/* Address of a native or interrupted frame. */
 static inline uint64_t frame_address(uint64_t frame)
 {
 	return frame & FRAME_ADDRESS_MASK;
 }
 
-static inline uint32_t frame_code(uint64_t frame)
-{
-	return (uint32_t)(frame_address(frame) >> 32);
-}
-
-static inline uint32_t frame_line(uint64_t frame)
-{
-	return (uint32_t)frame;
-}
-
-/* The address whose rule, function and line are those of a native frame. */
+/* The address whose rule, function and line are those of a native or interrupted frame. */
 static inline uint64_t frame_lookup_address(uint64_t frame)
 {
-	return frame_address(frame) - (frame_kind(frame) == FRAME_NATIVE);
+	return frame_address(frame) - !(frame & FRAME_INTERRUPTED);
 }
 
 /* Addresses of code: [start, end). */
@@ -68,7 +43,7 @@ struct code_range {
 static inline bool frame_in_ranges(uint64_t frame, const struct code_range *ranges, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		if (frame - ranges[i].start < ranges[i].end - ranges[i].start)
+		if (frame_lookup_address(frame) - ranges[i].start < ranges[i].end - ranges[i].start)
 			return true;
 	return false;
 }

@@ -46,7 +46,7 @@ void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, 
 bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame)
 {
 	if (out->count == 0 && out->skipped < STACK_SKIPPED_MAX &&
-	    frame_in_ranges(frame_address(frame), w->skip, w->skip_count)) {
+	    frame_in_ranges(frame, w->skip, w->skip_count)) {
 		out->skipped++;
 		return true;
 	}
@@ -202,18 +202,19 @@ enum { WALK_NEEDS_FULL = -1 };
 static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 		     const struct stack_registers *start, struct walk_output *out)
 {
-	uint64_t pc = start->at[REG_RA_], sp = start->at[REG_RSP_], fp = start->at[REG_RBP_], cfa;
+	uint64_t pc = start->at[REG_RA_] | (start->interrupted ? FRAME_INTERRUPTED : 0);
+	uint64_t sp = start->at[REG_RSP_], fp = start->at[REG_RBP_], cfa;
 
 	for (;;) {
 		struct walk_step *step = cache_slot(w, pc);
 
 		if (!walk_store(w, out, pc))
-			return STACK_DEPTH;
+			return stack_end_depth;
 		if (unlikely(step->key != pc) && !learn(w, map, pc, step))
-			return STACK_PARTIAL;
+			return stack_end_partial;
 		if (unlikely(step->kind > STEP_RBP_SAVED)) {
 			if (step->kind == STEP_END)
-				return STACK_COMPLETE;
+				return stack_end_complete;
 			if (step->kind == STEP_FULL ||
 			    !walk_load(w, fp + (uint64_t)(int64_t)step->cfa_offset, &cfa) ||
 			    !walk_load(w, fp + (uint64_t)(int64_t)step->fp_offset, &fp))
@@ -227,8 +228,8 @@ static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 		}
 		if (unlikely(cfa <= sp) || !walk_load(w, cfa - 8, &pc))
 			return WALK_NEEDS_FULL;
-		if (unlikely(pc == 0))
-			return STACK_COMPLETE;
+		if (unlikely(walk_no_code(pc)))
+			return pc ? WALK_NEEDS_FULL : stack_end_complete;
 		sp = cfa;
 	}
 }
@@ -250,9 +251,9 @@ unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start,
 {
 	struct walk_output out = { frames, 0, max, 0 };
 	const struct stack_map *map;
-	int r = STACK_PARTIAL;
+	int r = stack_end_partial;
 
-	*end = STACK_PARTIAL;
+	*end = stack_end_partial;
 	if (unlikely(w->busy))
 		return 0;
 	w->busy = true;

@@ -13,6 +13,7 @@
 #ifndef PITOT_STACK_WALK_H
 #define PITOT_STACK_WALK_H
 
+#include "schema/schema.h"
 #include "stack/frame.h"
 #include "stack/modules.h"
 
@@ -20,17 +21,11 @@
 #define STACK_SKIP_MAX 8u
 #define STACK_SKIPPED_MAX 64u	/* frames that may be skipped */
 
-enum stack_end {
-	STACK_COMPLETE,		/* to the start of the thread */
-	STACK_PARTIAL,		/* to a module whose table is not ready yet */
-	STACK_TRUNCATED,	/* to code without rules; frames beyond it, if any, were guessed */
-	STACK_DEPTH,		/* to as many frames as were wanted */
-};
-
 /* By DWARF number: rax rdx rcx rbx rsi rdi rbp rsp r8-r15, rip. Bit i of known: [i] is. */
 struct stack_registers {
 	uint64_t at[REG_COUNT_];
 	uint32_t known;
+	bool interrupted;	/* rip is exact, as in a signal's context: not that of a call */
 };
 
 /* The registers of the function that it is used in, as at its own place. */
@@ -38,6 +33,7 @@ struct stack_registers {
 	do {                                                                                       \
 		struct stack_registers *r_ = (registers);                                          \
 		r_->known = STACK_CAPTURED;                                                        \
+		r_->interrupted = false;                                                           \
 		__asm__ volatile("lea 0(%%rip), %%rax\n\t"                                         \
 				 "mov %%rax, 128(%0)\n\t"                                          \
 				 "mov %%rbx, 24(%0)\n\t"                                           \
@@ -55,7 +51,7 @@ struct stack_registers {
 
 /* What is done with a frame whose rule is cached: how to find the CFA and rbp from rsp and rbp. */
 struct walk_step {
-	uint64_t key;		/* the frame, see frame.h; 0: free */
+	uint64_t key;		/* the frame (frame.h); 0: free */
 	int32_t cfa_offset;
 	int16_t fp_offset;
 	uint8_t kind;
@@ -85,8 +81,9 @@ void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, 
 
 /*
  * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the innermost,
- * of start->at[rip], first. Returns their number; *end says how it ended. 0 frames with STACK_PARTIAL
- * when called by a signal handler that interrupted a walk, or before the first map.
+ * of start->at[rip], first. Returns their number; *end says how it ended: complete (at the thread's
+ * start), partial (at a module whose table is not ready yet), truncated (at code without rules; what
+ * comes after it, if anything, was guessed), depth (more than max). No frames and partial when called by a signal handler that interrupted a walk, or before the first map.
  */
 unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
 		    unsigned max, enum stack_end *end);

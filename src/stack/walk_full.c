@@ -82,7 +82,7 @@ static bool restore_register(struct walk *k, const struct save_rule *save, unsig
 static void enter_frame(struct walk *k, const struct stack_registers *r, bool exact)
 {
 	k->r = *r;
-	k->frame = frame_of(exact ? FRAME_INTERRUPTED : FRAME_NATIVE, r->at[REG_RA_]);
+	k->frame = frame_address(r->at[REG_RA_]) | (exact ? FRAME_INTERRUPTED : 0);
 }
 
 /* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
@@ -95,10 +95,10 @@ static int leave_signal(struct walk *k)
 	uint64_t at = k->r.at[REG_RSP_] + 40;
 
 	if (!known(k, REG_RSP_) || ++k->switches > SWITCHES_MAX)
-		return STACK_TRUNCATED;
+		return stack_end_truncated;
 	for (unsigned i = 0; i < REG_COUNT_; i++)
 		if (!walk_load(k->w, at + 8 * i, &next.at[order[i]]))
-			return STACK_TRUNCATED;
+			return stack_end_truncated;
 	enter_frame(k, &next, true);
 	return NEXT;
 }
@@ -110,12 +110,12 @@ static int leave_frame(struct walk *k, const struct unwind_rule *rule)
 
 	if (!compute_cfa(k, rule, &cfa) || (cfa & 7) ||
 	    !restore_register(k, &rule->ra, REG_RA_, cfa, &next.at[REG_RA_]))
-		return STACK_TRUNCATED;
+		return stack_end_truncated;
 	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
 	if (cfa <= k->r.at[REG_RSP_] && ++k->switches > SWITCHES_MAX)
-		return STACK_TRUNCATED;
-	if (next.at[REG_RA_] == 0)
-		return STACK_COMPLETE;
+		return stack_end_truncated;
+	if (walk_no_code(next.at[REG_RA_]))
+		return next.at[REG_RA_] ? stack_end_truncated : stack_end_complete;
 	next.at[REG_RSP_] = cfa;
 	for (unsigned i = 0; i < SAVED_REGISTERS; i++) {
 		unsigned reg = saved_registers[i];
@@ -170,26 +170,21 @@ static int guess_frame(struct walk *k)
 	k->guessed = true;
 	if (!known(k, REG_RBP_) || fp < k->r.at[REG_RSP_] || fp - k->r.at[REG_RSP_] > 1u << 20 ||
 	    !walk_load(k->w, fp, &next.at[REG_RBP_]) || !walk_load(k->w, fp + 8, &pc))
-		return STACK_TRUNCATED;
+		return stack_end_truncated;
 	rule = walk_rule(k->w, k->map, pc, &known_module);
 	if (!known_module || !rule || rule->cfa <= CFA_UNKNOWN || !follows_call(pc))
-		return STACK_TRUNCATED;
+		return stack_end_truncated;
 	next.at[REG_RSP_] = fp + 16;
 	next.at[REG_RA_] = pc;
 	enter_frame(k, &next, false);
 	return NEXT;
 }
 
-static int step(struct walk *k)
+static int step(struct walk *k, const struct unwind_rule *rule, bool known_module)
 {
-	bool known_module;
-	const struct unwind_rule *rule = walk_rule(k->w, k->map, k->frame, &known_module);
-
-	if (!rule)
-		return STACK_PARTIAL;
 	switch (rule->cfa) {
 	case CFA_END:
-		return STACK_COMPLETE;
+		return stack_end_complete;
 	case CFA_SIGNAL:
 		return leave_signal(k);
 	case CFA_NONE:
@@ -197,7 +192,7 @@ static int step(struct walk *k)
 			return leave_signal(k);
 		return guess_frame(k);
 	case CFA_UNKNOWN:
-		return STACK_TRUNCATED;
+		return stack_end_truncated;
 	default:
 		return leave_frame(k, rule);
 	}
@@ -209,11 +204,18 @@ enum stack_end walk_full(struct stack_walker *w, const struct stack_map *map,
 	struct walk k = { .w = w, .map = map };
 	int r;
 
-	enter_frame(&k, start, false);
+	enter_frame(&k, start, start->interrupted);
 	do {
+		bool known_module;
+		const struct unwind_rule *rule = walk_rule(w, map, k.frame, &known_module);
+
+		/* A return address that is in no module: of code made at run time, or no address at all. */
+		if (!known_module && k.frame != start->at[REG_RA_] && !(k.frame & FRAME_INTERRUPTED) &&
+		    !follows_call(k.frame))
+			return stack_end_truncated;
 		if (!walk_store(w, out, k.frame))
-			return STACK_DEPTH;
-		r = step(&k);
+			return stack_end_depth;
+		r = rule ? step(&k, rule, known_module) : stack_end_partial;
 	} while (r == NEXT);
-	return r == STACK_COMPLETE && k.guessed ? STACK_TRUNCATED : (enum stack_end)r;
+	return r == stack_end_complete && k.guessed ? stack_end_truncated : (enum stack_end)r;
 }

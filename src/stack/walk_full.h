@@ -18,6 +18,12 @@ bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t 
 const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
 				    uint64_t frame, bool *known_module);
 
+/* What is no address of user code: 0 ends a stack, the others come from damaged ones. */
+static inline bool walk_no_code(uint64_t pc)
+{
+	return pc - 1 >= (UINT64_C(1) << 57) - 1;
+}
+
 /* Loads an aligned word of the stack; false where nothing is mapped. */
 bool walk_probe(struct stack_walker *w, uint64_t address);
 

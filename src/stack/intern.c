@@ -1,0 +1,84 @@
+#include "stack/intern.h"
+
+#include <errno.h>
+
+#define ID_BITS 24
+#define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
+#define LANES 4
+
+int stack_interner_init(struct stack_interner *in, uint32_t capacity)
+{
+	*in = (struct stack_interner){ .capacity = capacity, .limit = capacity / 4 * 3 };
+	in->words = calloc(capacity, sizeof(*in->words));
+	return in->words ? 0 : -ENOMEM;
+}
+
+void stack_interner_release(struct stack_interner *in)
+{
+	free((void *)in->words);
+	in->words = NULL;
+	in->capacity = 0;
+}
+
+static inline uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 32;
+}
+
+uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end)
+{
+	/* Lanes that do not wait for each other: a multiplication takes longer than a frame may cost. */
+	uint64_t lanes[LANES] = { count, end, 2, 3 };
+	unsigned i = 0;
+
+	for (; i + LANES <= count; i += LANES)
+		for (unsigned j = 0; j < LANES; j++)
+			lanes[j] = mix(lanes[j], frames[i + j]);
+	for (; i < count; i++)
+		lanes[0] = mix(lanes[0], frames[i]);
+	return mix(mix(mix(lanes[0], lanes[1]), lanes[2]), lanes[3]);
+}
+
+static uint32_t refuse(struct stack_interner *in)
+{
+	atomic_fetch_add_explicit(&in->refused, 1, memory_order_relaxed);
+	return 0;
+}
+
+/* A number for a new stack, which the collector has got. 0: it has not. */
+static uint32_t hand_over(struct stack_interner *in, const uint64_t *frames, unsigned count,
+			  enum stack_end end, stack_take *take, void *context)
+{
+	uint32_t id;
+
+	if (atomic_load_explicit(&in->count, memory_order_relaxed) >= in->limit ||
+	    atomic_load_explicit(&in->next, memory_order_relaxed) >= STACK_IDS_MAX - 1024)
+		return refuse(in);
+	id = atomic_fetch_add_explicit(&in->next, 1, memory_order_relaxed) + 1;
+	return take(context, id, frames, count, end) ? id : refuse(in);
+}
+
+uint32_t stack_intern(struct stack_interner *in, const uint64_t *frames, unsigned count,
+		      enum stack_end end, stack_take *take, void *context)
+{
+	uint64_t hash = stack_hash(frames, count, end), tag = hash & ~ID_MASK, word;
+	uint32_t mask = in->capacity - 1, id = 0;
+
+	/* Never full, so that this ends; the low bits of the hash are no part of the tag. */
+	for (uint32_t i = (uint32_t)hash & mask;; i = (i + 1) & mask) {
+		word = atomic_load_explicit(&in->words[i], memory_order_relaxed);
+		if (word == 0) {
+			if (!id && !(id = hand_over(in, frames, count, end, take, context)))
+				return 0;
+			if (atomic_compare_exchange_strong_explicit(&in->words[i], &word, tag | id,
+								    memory_order_relaxed,
+								    memory_order_relaxed)) {
+				atomic_fetch_add_explicit(&in->count, 1, memory_order_relaxed);
+				return id;
+			}
+		}
+		if ((word & ~ID_MASK) == tag)
+			return (uint32_t)(word & ID_MASK);
+	}
+}
