@@ -80,28 +80,18 @@ static void (*_Atomic original_dealloc)(void *);
 
 #define TP_DEALLOC 48
 
-static uint64_t mix(uint64_t h)
-{
-	h ^= h >> 32;
-	h *= UINT64_C(0xd6e8feb86659fd93);
-	h ^= h >> 32;
-	return h;
-}
-
 /* What tells a code object from any other that is alive, and from 3.12 on from any that was. Never a reserved key. */
 static inline uint64_t code_key(const struct python_offsets *o, uintptr_t code)
 {
+	uint64_t name = load_u64((const void *)(code + o->code_name));
 	uint64_t numbers = load_u32((const void *)(code + o->code_first_line));
-	uint64_t names =
-		load_u64((const void *)(code + o->code_name)) * UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t files =
-		load_u64((const void *)(code + o->code_file)) * UINT64_C(0xc2b2ae3d27d4eb4f);
 	uint64_t key;
 
 	if (o->code_version)
 		numbers |= (uint64_t)load_u32((const void *)(code + o->code_version)) << 32;
-	key = mix(code ^ names >> 7 ^ files << 9);
-	key = mix(key + numbers * UINT64_C(0x165667b19e3779f9));
+	key = code * UINT64_C(0x9e3779b97f4a7c15) ^ name * UINT64_C(0xc2b2ae3d27d4eb4f) ^
+	      numbers * UINT64_C(0xd6e8feb86659fd93);
+	key ^= key >> 32;
 	return key > KEY_DEAD ? key : key + 2;
 }
 
@@ -391,7 +381,8 @@ static __attribute__((noinline)) uint32_t find_or_add(struct python_codes *codes
 
 void python_code_ids(struct python_codes *codes, struct python_frame *frames, unsigned n)
 {
-	const struct python_offsets *o = &codes->runtime.offsets;
+	const struct python_offsets o =
+		codes->runtime.offsets; /* a copy that no store can change */
 
 	for (unsigned i = 0; i < n; i++) {
 		uintptr_t code = frames[i].code;
@@ -403,7 +394,7 @@ void python_code_ids(struct python_codes *codes, struct python_frame *frames, un
 			frames[i].id = 0;
 			continue;
 		}
-		key = code_key(o, code);
+		key = code_key(&o, code);
 		slot = &codes->slots[key & codes->slot_mask];
 		if (likely(atomic_load_explicit(&slot->key, memory_order_acquire) == key))
 			id = atomic_load_explicit(&slot->id, memory_order_acquire);

@@ -11,7 +11,7 @@
 #include "base/vec.h"
 
 #define SECTIONS_MAX 4096
-#define SYMTAB_MAX (256u << 20)
+#define PART_MAX (32u << 20) /* of symbols, and of their names */
 #define PATH_SIZE 4096
 
 static void add_range(struct python_eval *eval, uintptr_t start, uintptr_t end)
@@ -131,7 +131,7 @@ static bool same_file(int fd, const ElfW(Ehdr) * head, const struct module *m)
 	    head->e_phnum != m->header_count || head->e_phentsize != sizeof(*m->headers) ||
 	    head->e_shentsize != sizeof(ElfW(Shdr)))
 		return false;
-	headers = read_part(fd, head->e_phoff, size, SYMTAB_MAX);
+	headers = read_part(fd, head->e_phoff, size, PART_MAX);
 	return headers && memcmp(headers, m->headers, size) == 0;
 }
 
@@ -156,8 +156,8 @@ static void read_symtab(const struct module *m, struct python_eval *eval)
 		if (sections[i].sh_type != SHT_SYMTAB || sections[i].sh_link >= head->e_shnum)
 			continue;
 		size = sections[sections[i].sh_link].sh_size;
-		symbols = read_part(fd, sections[i].sh_offset, sections[i].sh_size, SYMTAB_MAX);
-		names = read_part(fd, sections[sections[i].sh_link].sh_offset, size, SYMTAB_MAX);
+		symbols = read_part(fd, sections[i].sh_offset, sections[i].sh_size, PART_MAX);
+		names = read_part(fd, sections[sections[i].sh_link].sh_offset, size, PART_MAX);
 		if (symbols && names && names[size - 1] == 0)
 			symbols_of(m, symbols, sections[i].sh_size / sizeof(*symbols), names, size,
 				   eval);

@@ -87,7 +87,7 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
  * Offsets of a version (PY_VERSION_HEX) without debug offsets (3.9 to 3.12), and with them (3.13 on: `debug` is _PyRuntime, of
  * which the first PYTHON_DEBUG_OFFSETS bytes are read). 0 or E_UNSUPPORTED.
  */
-#define PYTHON_DEBUG_OFFSETS 400
+#define PYTHON_DEBUG_OFFSETS 416
 int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct error *e);
 int python_offsets_debug(const void *debug, uint32_t version, struct python_offsets *offsets,
 			 bool *free_threaded, struct error *e);

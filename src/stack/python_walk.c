@@ -72,10 +72,13 @@ static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsi
  * 3.11 on: one evaluation runs a chain of frames. Where the chain ends, the last frame written is marked; if none of it was
  * visible, an empty frame keeps the place of the evaluation.
  */
-static unsigned walk_frames(const struct python_offsets *o, uintptr_t frame,
-			    struct python_frame *out, unsigned max, bool *complete)
+static inline __attribute__((always_inline)) unsigned
+walk_frames(const struct python_offsets *offsets, bool flagged, uintptr_t frame,
+	    struct python_frame *out, unsigned max, bool *complete)
 {
-	bool flagged = o->layout == PYTHON_ENTRY_FLAG, open = false;
+	const struct python_offsets copy = *offsets,
+				    *o = &copy; /* that no store to out can change */
+	bool open = false;
 	unsigned n = 0;
 
 	for (; frame; frame = read_pointer(frame, o->frame_previous)) {
@@ -120,5 +123,7 @@ unsigned python_walk(const struct python_runtime *runtime, struct python_frame *
 		frame = read_pointer(frame, o->cframe_frame);
 	if (o->layout == PYTHON_FRAME_OBJECTS)
 		return walk_frame_objects(o, frame, out, max, complete);
-	return walk_frames(o, frame, out, max, complete);
+	if (o->layout == PYTHON_ENTRY_FLAG)
+		return walk_frames(o, true, frame, out, max, complete);
+	return walk_frames(o, false, frame, out, max, complete);
 }

@@ -532,7 +532,7 @@ def do_fork():
 def do_reused_code():
     """The same addresses, first lines and names as code that is gone: only what is said of it differs."""
     space = {"here": here}
-    for i in range(300):
+    for i in range(150):
         exec(compile("here()\n", f"file-{i:05}.py", "exec"), space)
         exec(compile(f"def f{i:05}():\n  here()\nf{i:05}()\n", "same.py", "exec"), space)
         exec(compile("def f():\n" + "\n" * (i % 50) + "  here()\nf()\n", "same.py", "exec"), space)
@@ -565,7 +565,7 @@ def do_stress():
     threads = [threading.Thread(target=guarded(function)) for function in [make_and_drop] * 3 + [spin] * 2]
     for thread in threads:
         thread.start()
-    stop.wait(float(os.environ.get("STRESS_SECONDS", "3")))
+    stop.wait(float(os.environ.get("STRESS_SECONDS", "1.5")))
     stop.set()
     for thread in threads:
         thread.join()

@@ -1,0 +1,146 @@
+"""Python frames of launch stacks, in every CPython that is on this machine. PITOT_PYTHONS may name more, separated by colons."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parent.parent
+FILES = HERE / "python_frames"
+FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
+SOURCES = [*sorted((TOP / "src/stack").glob("python_*.c")), TOP / "src/base/error.c"]
+
+ABOUT = """
+import json, os, sys, sysconfig
+v = sysconfig.get_config_vars()
+library = os.path.join(v.get("LIBDIR") or "", v.get("LDLIBRARY") or "")
+if not os.path.isfile(library) or ".so" not in library:
+    library = os.path.join(v.get("LIBDIR") or "", v.get("MULTIARCH") or "", v.get("INSTSONAME") or "")
+print(json.dumps({"version": sys.version_info[:2], "full": sys.version.split()[0], "path": sys.executable,
+                  "library": library if os.path.isfile(library) and ".so" in library else None,
+                  "kind": sys.implementation.name, "debug": hasattr(sys, "gettotalrefcount")}))
+"""
+
+
+def about(path):
+    result = subprocess.run([path, "-c", ABOUT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return json.loads(result.stdout) if result.returncode == 0 else None
+
+
+def interpreters():
+    """One of each build: the one that runs the tests, those on the path, those of pyenv."""
+    paths = [sys.executable, *filter(None, os.environ.get("PITOT_PYTHONS", "").split(":"))]
+    paths += ["/usr/bin/python3", *filter(None, (shutil.which(f"python3.{minor}") for minor in range(9, 16)))]
+    paths += sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin/python3"))
+    found = {}
+    for path in paths:
+        facts = about(path) if os.path.exists(path) else None
+        if facts and facts["kind"] == "cpython" and facts["version"] >= [3, 8]:
+            found.setdefault(os.path.realpath(facts["path"]), facts)
+    return list(found.values())
+
+
+PYTHONS = interpreters()
+
+
+def known(facts):
+    return [3, 9] <= facts["version"] <= [3, 14] and not facts["debug"]
+
+
+def each(facts):
+    return pytest.mark.parametrize("python", facts, ids=lambda f: f"{f['full']}-{Path(f['path']).parts[1]}")
+
+
+def run(command, **options):
+    options.setdefault("timeout", 300)
+    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            errors="replace", **options)
+    assert result.returncode == 0, f"{command}\nstatus {result.returncode}\n{result.stdout}"
+    return result.stdout
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("python_frames")
+
+
+@pytest.fixture(scope="session")
+def probe(folder):
+    run(["cc", *FLAGS, "-fPIC", "-shared", "-fvisibility=hidden", "-o", folder / "probe.so", FILES / "probe.c", *SOURCES,
+         "-lpthread"])
+    return folder / "probe.so"
+
+
+@pytest.fixture(scope="session")
+def embed(folder):
+    run(["cc", *FLAGS, "-o", folder / "embed", FILES / "embed.c", *SOURCES, "-lpthread", "-ldl"])
+    return folder / "embed"
+
+
+@each([p for p in PYTHONS if known(p)])
+def test_stacks_are_what_python_says(python, probe):
+    said = run([python["path"], FILES / "scenarios.py", probe])
+    lines = said.splitlines()
+    assert len(lines) >= 25 and int(lines[-1].split()[1]) > 4000, said
+
+
+@each([p for p in PYTHONS if known(p)])
+def test_stripped_interpreter(python, probe, folder):
+    """Without .symtab the parts of the evaluation loop are found by the jumps that lead to them."""
+    if not python["library"]:
+        pytest.skip("no libpython of its own")
+    copy = folder / python["full"]
+    copy.mkdir(exist_ok=True)
+    library = copy / Path(python["library"]).resolve().name
+    run(["strip", "-s", "-o", library, python["library"]])
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(copy)}
+    run([python["path"], FILES / "scenarios.py", probe, "do_nested", "do_c_callbacks", "do_class_bodies", "do_exceptions",
+         "do_asyncio", "do_generators", "do_imports"], env=environment)
+
+
+@each([p for p in PYTHONS if known(p)])
+def test_embedded_interpreter(python, embed):
+    if not python["library"]:
+        pytest.skip("no libpython")
+    prefix = Path(python["path"]).resolve().parent.parent
+    assert run([embed, python["library"]], env={**os.environ, "PYTHONHOME": str(prefix)}).endswith("ok\n")
+
+
+@each([p for p in PYTHONS if known(p)])
+def test_daemon_threads_walk_while_it_ends(python, probe):
+    """The process ends as it should although threads without the GIL walk all the time."""
+    script = """
+import ctypes, sys, threading, time
+probe = ctypes.CDLL(sys.argv[1])
+assert probe.probe_open(ctypes.create_string_buffer(1000), 1000) == 0
+for _ in range(4):
+    threading.Thread(target=lambda: probe.probe_spin(10000), daemon=True).start()
+time.sleep(0.02)
+class Late:
+    def __del__(self):
+        probe.probe_depth()
+late = Late()
+late.self = late
+"""
+    for _ in range(6):
+        assert run([python["path"], "-c", script, probe]) == ""
+
+
+@each([p for p in PYTHONS if not known(p)])
+def test_unknown_interpreters_are_refused(python, probe):
+    script = """
+import ctypes, sys
+reason = ctypes.create_string_buffer(1000)
+assert ctypes.CDLL(sys.argv[1]).probe_open(reason, 1000) < 0
+print(reason.value.decode())
+"""
+    said = run([python["path"], "-c", script, probe])
+    assert ("debug build" if python["debug"] else "not known") in said
+
+
+def test_at_least_one_interpreter():
+    assert any(known(python) for python in PYTHONS)
