@@ -6,11 +6,6 @@
 
 #include "base/io.h"
 
-struct line {
-	struct jit_function function;
-	size_t number;
-};
-
 static int digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -47,34 +42,99 @@ static bool parse_line(char *text, struct jit_function *f)
 	return *text != 0;
 }
 
-/* By start; of equal starts the later line first. */
-static int by_start(const void *pa, const void *pb)
+static int compare_u64(const void *pa, const void *pb)
 {
-	const struct line *a = pa, *b = pb;
+	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
 
-	if (a->function.start != b->function.start)
-		return a->function.start < b->function.start ? -1 : 1;
-	return (a->number < b->number) - (a->number > b->number);
+	return (a > b) - (a < b);
 }
 
-/*
- * Keeps a function where nothing later was put over it. Functions are not cut: one that was partly overwritten has gone.
- * `kept` is a stack whose functions do not overlap.
- */
-static void keep(struct line *kept, size_t *count, const struct line *line)
+static int by_start(const void *pa, const void *pb)
 {
-	while (*count && kept[*count - 1].function.end > line->function.start) {
-		if (kept[*count - 1].number > line->number)
-			return;
-		--*count;
+	const struct jit_function *a = pa, *b = pb;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+/* Memory cut where any function starts or ends; next[i]: the first piece from i on that nobody has yet. */
+struct pieces {
+	uint64_t *starts;
+	size_t *next;
+	size_t count;
+};
+
+static size_t piece_at(const struct pieces *p, uint64_t address)
+{
+	return (size_t)((uint64_t *)bsearch(&address, p->starts, p->count, sizeof(address),
+					    compare_u64) -
+			p->starts);
+}
+
+static size_t next_free(struct pieces *p, size_t i)
+{
+	while (p->next[i] != i) {
+		p->next[i] = p->next[p->next[i]];
+		i = p->next[i];
 	}
-	kept[(*count)++] = *line;
+	return i;
+}
+
+/* Takes all of a function's memory; false: a later one has had some of it, so that this one is gone. */
+static bool take(struct pieces *p, const struct jit_function *f)
+{
+	size_t first = piece_at(p, f->start), end = piece_at(p, f->end), taken = 0;
+
+	for (size_t i = next_free(p, first); i < end; i = next_free(p, i)) {
+		p->next[i] = i + 1;
+		taken++;
+	}
+	return taken == end - first;
+}
+
+static int cut(struct pieces *p, const struct perf_map *m)
+{
+	size_t count = 2 * m->functions.count;
+
+	p->starts = malloc((count + 1) * sizeof(*p->starts));
+	p->next = malloc((count + 1) * sizeof(*p->next));
+	if (!p->starts || !p->next)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->functions.count; i++) {
+		p->starts[2 * i] = m->functions.data[i].start;
+		p->starts[2 * i + 1] = m->functions.data[i].end;
+	}
+	qsort(p->starts, count, sizeof(*p->starts), compare_u64);
+	for (size_t i = 0; i < count; i++)
+		if (!i || p->starts[p->count - 1] != p->starts[i])
+			p->starts[p->count++] = p->starts[i];
+	for (size_t i = 0; i < p->count; i++)
+		p->next[i] = i;
+	return 0;
+}
+
+/* Leaves the functions that no later one was put over, by address. */
+static int drop_overwritten(struct perf_map *m)
+{
+	struct pieces pieces = { 0 };
+	struct jit_function *all = m->functions.data;
+	size_t first = m->functions.count;
+	int r = first ? cut(&pieces, m) : 0;
+
+	for (size_t i = m->functions.count; r == 0 && i-- > 0;)
+		if (take(&pieces, &all[i]))
+			all[--first] = all[i];
+	free(pieces.starts);
+	free(pieces.next);
+	if (r < 0 || !m->functions.count)
+		return r;
+	m->functions.count -= first;
+	memmove(all, all + first, m->functions.count * sizeof(*all));
+	qsort(all, m->functions.count, sizeof(*all), by_start);
+	return 0;
 }
 
 int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 {
-	VEC(struct line) lines = VEC_INIT;
-	size_t kept = 0;
 	int r = 0;
 
 	*m = (struct perf_map){ .text = malloc(length + 1) };
@@ -84,25 +144,17 @@ int perf_map_parse(struct perf_map *m, const char *text, size_t length)
 	m->text[length] = 0;
 	for (char *p = m->text, *end = p + length; r == 0 && p < end;) {
 		char *eol = memchr(p, '\n', (size_t)(end - p));
-		struct line line = { .number = lines.count };
+		struct jit_function f;
 
 		if (!eol)
 			break; /* being written */
 		*eol = 0;
-		if (parse_line(p, &line.function))
-			r = vec_push(&lines, line);
+		if (parse_line(p, &f))
+			r = vec_push(&m->functions, f);
 		p = eol + 1;
 	}
-	if (lines.count)
-		qsort(lines.data, lines.count, sizeof(*lines.data), by_start);
-	for (size_t i = 0; i < lines.count; i++) {
-		struct line line = lines.data[i];
-
-		keep(lines.data, &kept, &line);
-	}
-	for (size_t i = 0; r == 0 && i < kept; i++)
-		r = vec_push(&m->functions, lines.data[i].function);
-	vec_release(&lines);
+	if (r == 0)
+		r = drop_overwritten(m);
 	if (r < 0)
 		perf_map_release(m);
 	return r;

@@ -1,0 +1,50 @@
+/* layer: symbol */
+/*
+ * Any bytes as an ELF file with its symbols, frame descriptions, MiniDebugInfo and DWARF. The corpus is made by
+ * tests/fuzz/seeds_elf.
+ */
+#include "fuzz.h"
+
+#include "symbol/image.h"
+
+#define QUESTIONS_MAX 512
+
+static void ask(struct image *image, uint64_t address)
+{
+	struct image_answer answer;
+
+	for (int kind = ADDRESS_INSTRUCTION; kind <= ADDRESS_RETURN; kind++) {
+		if (image_find(image, address, (enum address_kind)kind, &answer) < 0)
+			return;
+		if (answer.count == 0 || answer.count > SOURCE_FRAMES_MAX)
+			abort();
+		for (unsigned i = 0; i < answer.count; i++) {
+			const struct source_frame *f = &answer.frames[i];
+
+			if ((f->function && strlen(f->function) > SIZE_MAX / 2) ||
+			    (f->file && strlen(f->file) > SIZE_MAX / 2))
+				abort();
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	struct debug_folders none = { NULL, 0, "" };
+	struct elf_file file;
+	struct image image;
+
+	if (elf_open_bytes(bytes, size, &file, NULL) < 0)
+		return 0;
+	if (image_open(&image, &file, "/nonexistent/file", "", &none, true, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < image.symbols.symbols.count && i < QUESTIONS_MAX; i++)
+		ask(&image, image.symbols.symbols.data[i].start);
+	for (size_t i = 0; i < image.bounds.items.count && i < QUESTIONS_MAX; i++)
+		ask(&image, image.bounds.items.data[i].end);
+	for (size_t i = 0; i < image.code.segment_count && i < QUESTIONS_MAX; i++)
+		for (uint64_t k = 0; k < 64; k++)
+			ask(&image, image.code.segments[i].address + 7 * k);
+	image_release(&image);
+	return 0;
+}
