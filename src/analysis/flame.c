@@ -126,7 +126,9 @@ static void builder_release(struct flame_builder *b)
 		nvtx_ranges_release(&b->ranges);
 	free(b->places);
 	free(b->function_frames);
-	map_release(&b->prefixes);
+	for (size_t i = 0; i < FLAME_PREFIXES; i++)
+		free(b->prefixes[i].nodes);
+	map_release(&b->other_prefixes);
 	for (size_t i = 0; i < FLAME_LEVELS; i++)
 		map_release(&b->levels[i]);
 	map_release(&b->threads);

@@ -6,6 +6,8 @@
 #include "analysis/flame.h"
 #include "analysis/nvtx_ranges.h"
 
+#define FLAME_PREFIXES 16 /* bases with an array of their own */
+
 /* Where a call's work ran, or what it waited for; UINT32_MAX: unknown. */
 struct call_place {
 	uint32_t device, stream;
@@ -22,7 +24,13 @@ struct flame_builder {
 	const uint32_t *stack_ids; /* of api_call */
 	const uint8_t *stack_valid;
 	struct call_place *places; /* by row of api_call; NULL: not needed */
-	struct map prefixes; /* base << 32 | row of stack_node -> node of the tree */
+	/* by base and row of stack_node: the node of the tree, 0: not met yet */
+	struct flame_prefixes {
+		uint32_t base; /* 0: free */
+		uint32_t *nodes; /* by row */
+	} prefixes[FLAME_PREFIXES];
+	struct map
+		other_prefixes; /* of bases that found no place there: base << 32 | row -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
 	struct map threads; /* process << 32 | tid -> string id of its name */
 	struct map thread_frames; /* process << 32 | tid -> frame, for calls without a stack */

@@ -155,28 +155,78 @@ static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t proces
 	return node;
 }
 
+/*
+ * The array of a base, by row of stack_node: rows of neighbours in the tree are neighbours in memory. *nodes is NULL for bases
+ * that have none.
+ */
+static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **nodes)
+{
+	*nodes = NULL;
+	for (size_t i = 0; i < FLAME_PREFIXES; i++) {
+		struct flame_prefixes *p = &b->prefixes[i];
+
+		if (!p->base) {
+			p->nodes = calloc(trace_rows(b->trace, TABLE_stack_node) + 1,
+					  sizeof(*p->nodes));
+			if (!p->nodes)
+				return -ENOMEM;
+			p->base = base;
+		}
+		if (p->base != base)
+			continue;
+		*nodes = p->nodes;
+		break;
+	}
+	return 0;
+}
+
+/* The node of the tree that is remembered for a base and a stack_node, or 0. */
+static uint32_t get_prefix(const struct flame_builder *b, const uint32_t *nodes, uint32_t base,
+			   uint32_t stack_node)
+{
+	uint64_t node = 0;
+
+	if (nodes)
+		return nodes[stack_node];
+	map_get(&b->other_prefixes, key_of(base, stack_node), &node);
+	return (uint32_t)node;
+}
+
+static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, uint32_t stack_node,
+		      uint32_t node)
+{
+	if (!nodes)
+		return map_put(&b->other_prefixes, key_of(base, stack_node), node);
+	nodes[stack_node] = node;
+	return 0;
+}
+
 /* The node of the tree for a stack that ends at a stack_node. What was met before is remembered. */
 static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process,
 			  uint32_t stack_node)
 {
-	uint64_t node = base;
+	uint32_t node = base, known, *nodes;
 
+	if (find_prefixes(b, base, &nodes) < 0)
+		return FLAME_NONE;
 	b->climb.count = 0;
-	while (stack_node != TRACE_NO_ROW &&
-	       !map_get(&b->prefixes, key_of(base, stack_node), &node)) {
+	while (stack_node != TRACE_NO_ROW) {
+		known = get_prefix(b, nodes, base, stack_node);
+		if (known) {
+			node = known;
+			break;
+		}
 		if (vec_push(&b->climb, stack_node) < 0 ||
 		    stacks_parent(&b->flame->stacks, process, stack_node, &stack_node) < 0)
 			return FLAME_NONE;
 	}
-	if (stack_node == TRACE_NO_ROW)
-		node = base;
 	while (b->climb.count && node != FLAME_NONE) {
 		stack_node = b->climb.data[--b->climb.count];
-		node = add_frames(b, (uint32_t)node, process, stack_node);
-		if (node == FLAME_NONE || map_put(&b->prefixes, key_of(base, stack_node), node) < 0)
+		node = add_frames(b, node, process, stack_node);
+		if (node != FLAME_NONE && set_prefix(b, nodes, base, stack_node, node) < 0)
 			return FLAME_NONE;
 	}
-	return (uint32_t)node;
+	return node;
 }
 
 static uint32_t function_row(const struct flame_builder *b, uint32_t call)

@@ -7,6 +7,12 @@
 
 #define SLOTS_MIN 1024
 
+/* The tag is the hash's upper half: nodes, which are anywhere in memory, are seldom looked at in vain. */
+struct flame_slot {
+	uint32_t node; /* 0: free */
+	uint32_t tag;
+};
+
 int flame_tree_init(struct flame_tree *t)
 {
 	struct flame_node root = { .parent = FLAME_NONE };
@@ -26,44 +32,59 @@ void flame_tree_release(struct flame_tree *t)
 	*t = (struct flame_tree){ 0 };
 }
 
-static uint32_t *slot_of(const struct flame_tree *t, uint32_t parent, uint32_t frame)
+static uint64_t hash_of(uint32_t parent, uint32_t frame)
+{
+	return hash_u64((uint64_t)parent << 32 | frame);
+}
+
+static struct flame_slot *slot_of(const struct flame_tree *t, uint32_t parent, uint32_t frame)
 {
 	size_t mask = t->slot_count - 1;
+	uint64_t hash = hash_of(parent, frame);
 
-	for (size_t i = hash_u64((uint64_t)parent << 32 | frame) & mask;; i = (i + 1) & mask) {
-		const struct flame_node *n = &t->nodes.data[t->slots[i]];
+	for (size_t i = hash & mask;; i = (i + 1) & mask) {
+		struct flame_slot *slot = &t->slots[i];
 
-		if (!t->slots[i] || (n->parent == parent && n->frame == frame))
-			return &t->slots[i];
+		if (!slot->node ||
+		    (slot->tag == hash >> 32 && t->nodes.data[slot->node].parent == parent &&
+		     t->nodes.data[slot->node].frame == frame))
+			return slot;
 	}
 }
 
 static int grow_slots(struct flame_tree *t)
 {
-	size_t count = 2 * t->slot_count;
-	uint32_t *slots = calloc(count, sizeof(*slots));
+	size_t count = 4 * t->slot_count, mask = count - 1;
+	struct flame_slot *slots = calloc(count, sizeof(*slots));
 
 	if (!slots)
 		return -ENOMEM;
 	free(t->slots);
 	t->slots = slots;
 	t->slot_count = count;
-	for (size_t i = 1; i < t->nodes.count; i++)
-		*slot_of(t, t->nodes.data[i].parent, t->nodes.data[i].frame) = (uint32_t)i;
+	for (size_t node = 1; node < t->nodes.count; node++) {
+		uint64_t hash = hash_of(t->nodes.data[node].parent, t->nodes.data[node].frame);
+		size_t i = hash & mask;
+
+		while (slots[i].node)
+			i = (i + 1) & mask;
+		slots[i] = (struct flame_slot){ (uint32_t)node, (uint32_t)(hash >> 32) };
+	}
 	return 0;
 }
 
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame)
 {
 	struct flame_node new = { .parent = parent, .frame = frame };
-	uint32_t *slot = slot_of(t, parent, frame);
+	struct flame_slot *slot = slot_of(t, parent, frame);
 
-	if (*slot)
-		return *slot;
+	if (slot->node)
+		return slot->node;
 	if (t->nodes.count >= FLAME_NONE || vec_push(&t->nodes, new) < 0)
 		return FLAME_NONE;
-	*slot = (uint32_t)t->nodes.count - 1;
-	if (2 * t->nodes.count > t->slot_count && grow_slots(t) < 0)
+	*slot = (struct flame_slot){ (uint32_t)t->nodes.count - 1,
+				     (uint32_t)(hash_of(parent, frame) >> 32) };
+	if (3 * t->nodes.count > 2 * t->slot_count && grow_slots(t) < 0)
 		return FLAME_NONE;
 	return (uint32_t)t->nodes.count - 1;
 }

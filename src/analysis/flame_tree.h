@@ -22,9 +22,11 @@ struct flame_node {
 	uint64_t before_self_ns, before_total_ns; /* of the recording that is compared with */
 };
 
+struct flame_slot;
+
 struct flame_tree {
 	VEC(struct flame_node) nodes;
-	uint32_t *slots; /* open addressing by parent and frame: node, 0 = free */
+	struct flame_slot *slots; /* open addressing by parent and frame */
 	size_t slot_count;
 };
 

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/pb.h"
 #include "base/utf8.h"
 #include "export/flame_formats.h"
@@ -60,6 +61,10 @@ struct pprof {
 	struct interner strings; /* the string table; 0 is "" */
 	struct interner functions; /* name, system name, file: number from 0 */
 	struct map mappings; /* row of module -> number from 1 */
+	struct map
+		label_places; /* frame of a level -> its label in `labels`: offset << 32 | length */
+	struct strbuf labels; /* encoded */
+	struct strbuf packed; /* numbers of a repeated field */
 	bool failed;
 };
 
@@ -110,24 +115,68 @@ static void add_types(struct pprof *p)
 		add_value_type(p, "launches", "count");
 }
 
+static void pack(struct pprof *p, uint64_t value)
+{
+	uint8_t bytes[VARINT_MAX];
+
+	strbuf_add(&p->packed, bytes, varint_put(bytes, value));
+}
+
+static void add_packed(struct pprof *p, uint32_t field)
+{
+	p->failed |= p->packed.failed;
+	pb_bytes(&p->text, field, strbuf_text(&p->packed), p->packed.length);
+	strbuf_clear(&p->packed);
+}
+
 /* Values of all types, of which a kind sets one or two. */
 static void add_values(struct pprof *p, enum flame_kind kind, const struct flame_node *n)
 {
 	for (enum flame_kind k = 0; k < FLAME_KINDS; k++)
 		if (p->flame->kinds & 1u << k)
-			pb_varint(&p->text, SAMPLE_VALUE,
-				  k == kind ? MIN(n->self_ns, INT64_MAX) : 0);
+			pack(p, k == kind ? MIN(n->self_ns, INT64_MAX) : 0);
 	if (p->flame->kinds & 1u << FLAME_LAUNCHES)
-		pb_varint(&p->text, SAMPLE_VALUE, kind == FLAME_LAUNCHES ? n->self_count : 0);
+		pack(p, kind == FLAME_LAUNCHES ? n->self_count : 0);
+	add_packed(p, SAMPLE_VALUE);
 }
 
-static void add_label(struct pprof *p, const char *key, const char *value)
+/* The innermost first; an inverted graph has it first already. */
+static void add_sample_locations(struct pprof *p, const struct flame_path *path)
 {
-	size_t message = pb_open(&p->text, SAMPLE_LABEL);
+	const struct flame *f = p->flame;
 
-	pb_varint(&p->text, LABEL_KEY, string_of(p, key));
-	pb_varint(&p->text, LABEL_STR, clean_string(p, value));
-	pb_close(&p->text, message);
+	for (size_t i = 0; i < path->nodes.count; i++) {
+		size_t k = f->inverted ? i : path->nodes.count - 1 - i;
+		uint32_t frame = f->tree.nodes.data[path->nodes.data[k]].frame;
+
+		if (f->stacks.frames.data[frame].class != FRAME_LEVEL)
+			pack(p, (uint64_t)frame + 1);
+	}
+	add_packed(p, SAMPLE_LOCATION);
+}
+
+/* Each label is encoded once. */
+static void add_label(struct pprof *p, uint32_t frame)
+{
+	const struct stacks *s = &p->flame->stacks;
+	uint64_t *place = map_at(&p->label_places, frame, 0);
+	size_t start = p->labels.length;
+
+	if (!place) {
+		p->failed = true;
+		return;
+	}
+	if (!*place) {
+		pb_varint(&p->labels, LABEL_KEY,
+			  string_of(p, stacks_text(s, s->frames.data[frame].system_name)));
+		pb_varint(&p->labels, LABEL_STR,
+			  clean_string(p, stacks_text(s, s->frames.data[frame].name)));
+		p->failed |= p->labels.failed || p->labels.length > UINT32_MAX;
+		*place = (uint64_t)start << 32 | (p->labels.length - start);
+	}
+	if (!p->failed)
+		pb_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*place >> 32),
+			 *place & UINT32_MAX);
 }
 
 static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame_path *path)
@@ -136,22 +185,13 @@ static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame
 	const struct flame_node *nodes = f->tree.nodes.data;
 	size_t message = pb_open(&p->text, PROFILE_SAMPLE);
 
-	/* the innermost first; an inverted graph has it first already */
-	for (size_t i = 0; i < path->nodes.count; i++) {
-		size_t k = f->inverted ? i : path->nodes.count - 1 - i;
-		uint32_t frame = nodes[path->nodes.data[k]].frame;
-
-		if (f->stacks.frames.data[frame].class != FRAME_LEVEL)
-			pb_varint(&p->text, SAMPLE_LOCATION, (uint64_t)frame + 1);
-	}
+	add_sample_locations(p, path);
 	add_values(p, kind, &nodes[path->node - 1]);
 	for (size_t i = 0; i < path->nodes.count; i++) {
-		const struct stack_frame *frame =
-			&f->stacks.frames.data[nodes[path->nodes.data[i]].frame];
+		uint32_t frame = nodes[path->nodes.data[i]].frame;
 
-		if (frame->class == FRAME_LEVEL)
-			add_label(p, stacks_text(&f->stacks, frame->system_name),
-				  stacks_text(&f->stacks, frame->name));
+		if (f->stacks.frames.data[frame].class == FRAME_LEVEL)
+			add_label(p, frame);
 	}
 	pb_close(&p->text, message);
 }
@@ -345,6 +385,9 @@ int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct
 	interner_release(&p.strings);
 	interner_release(&p.functions);
 	map_release(&p.mappings);
+	map_release(&p.label_places);
+	strbuf_release(&p.labels);
+	strbuf_release(&p.packed);
 	strbuf_release(&p.text);
 	return r;
 }
