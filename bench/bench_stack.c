@@ -104,7 +104,7 @@ static void measure(void (*walk)(void))
 		volatile char bytes[room];                                                         \
 		bytes[0] = 1;                                                                      \
 		next(depth - 1, walk);                                                             \
-		bytes[0] = (char)depth;                                                            \
+		bytes[0] = (char)(bytes[0] + depth);                                               \
 	}
 
 static void descend(int depth, void (*walk)(void));
@@ -127,7 +127,7 @@ __attribute__((noinline)) static void descend(int depth, void (*walk)(void))
 		descend(depth - 1, walk);
 	else
 		measure(walk);
-	bytes[0] = 2;
+	bytes[0] = (char)(bytes[0] + depth);
 }
 
 static void report(const char *what, void (*walk)(void))

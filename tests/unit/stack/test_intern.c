@@ -1,0 +1,162 @@
+/* Stacks get numbers from many threads at once; the tree shares what they have in common. */
+#include "stack/intern.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "stack/stack_tree.h"
+#include "support/cmocka_tests.h"
+
+#define THREADS 4
+#define STACKS 2000u
+#define ROUNDS 20
+#define IDS_MAX 65536u
+
+static struct stack_interner interner;
+static _Atomic uint64_t handed[IDS_MAX];	/* first frame of the stack that got the number */
+static atomic_uint refusals_left;
+
+static bool take(void *context, uint32_t id, const uint64_t *frames, unsigned count, enum stack_end end)
+{
+	(void)context;
+	(void)end;
+	if (atomic_load(&refusals_left) && atomic_fetch_sub(&refusals_left, 1))
+		return false;
+	assert_true(id && id < IDS_MAX && count);
+	assert_int_equal(atomic_exchange(&handed[id], frames[0]), 0);
+	return true;
+}
+
+static unsigned make_stack(unsigned which, uint64_t *frames)
+{
+	unsigned count = 1 + which % 30;
+
+	for (unsigned i = 0; i < count; i++)
+		frames[i] = 0x7f0000000000 + (i ? i * 64 : which * 4 + 4);
+	return count;
+}
+
+static void *intern_all(void *argument)
+{
+	uint64_t frames[64];
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < STACKS; i++) {
+			unsigned which = (i * 7 + round) % STACKS, n = make_stack(which, frames);
+			uint32_t id = stack_intern(&interner, frames, n, stack_end_complete, take, NULL);
+
+			assert_int_equal(atomic_load(&handed[id]), frames[0]);
+		}
+	}
+	return argument;
+}
+
+static void fresh(uint32_t capacity)
+{
+	memset((void *)handed, 0, sizeof(handed));
+	assert_int_equal(stack_interner_init(&interner, capacity), 0);
+}
+
+static void threads_agree(void **state)
+{
+	pthread_t threads[THREADS];
+	uint64_t frames[64];
+	uint32_t id;
+
+	(void)state;
+	fresh(8192);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, intern_all, NULL);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(atomic_load(&interner.count), STACKS);
+	assert_int_equal(atomic_load(&interner.refused), 0);
+	/* Equal frames that ended otherwise are another stack. */
+	id = stack_intern(&interner, frames, make_stack(5, frames), stack_end_complete, take, NULL);
+	assert_int_equal(id, stack_intern(&interner, frames, make_stack(5, frames), stack_end_complete, take, NULL));
+	assert_int_not_equal(id, stack_intern(&interner, frames, make_stack(5, frames), stack_end_depth, take, NULL));
+	stack_interner_release(&interner);
+}
+
+static void a_full_table_refuses(void **state)
+{
+	uint64_t frames[64];
+	unsigned kept = 0;
+
+	(void)state;
+	fresh(64);
+	for (unsigned i = 0; i < 100; i++)
+		kept += stack_intern(&interner, frames, make_stack(i, frames), stack_end_complete, take, NULL) > 0;
+	assert_int_equal(kept, 48);
+	assert_int_equal(atomic_load(&interner.refused), 52);
+	/* What it has is still found. */
+	assert_int_not_equal(stack_intern(&interner, frames, make_stack(0, frames), stack_end_complete, take, NULL), 0);
+	stack_interner_release(&interner);
+}
+
+static void what_was_not_taken_is_tried_again(void **state)
+{
+	uint64_t frames[64];
+	unsigned n = make_stack(3, frames);
+
+	(void)state;
+	fresh(64);
+	atomic_store(&refusals_left, 1);
+	assert_int_equal(stack_intern(&interner, frames, n, stack_end_complete, take, NULL), 0);
+	assert_int_not_equal(stack_intern(&interner, frames, n, stack_end_complete, take, NULL), 0);
+	stack_interner_release(&interner);
+}
+
+static void describe(void *context, struct writer *w, uint64_t frame, struct row_stack_node *row)
+{
+	++*(int *)context;
+	row->line = (uint32_t)frame;
+	row->function = writer_string(w, "f", 1);
+	row->missing &= ~(UINT64_C(1) << COLUMN_stack_node_line | UINT64_C(1) << COLUMN_stack_node_function);
+}
+
+static void the_tree_shares_callers(void **state)
+{
+	uint64_t a[] = { 10, FRAME_PYTHON | 77, 30, 40 }, b[] = { 11, FRAME_PYTHON | 77, 30, 40 }, c[] = { 30, 40 };
+	struct writer_options options = { .directory = *state };
+	struct stack_tree tree;
+	struct writer *w;
+	struct writer_stats stats;
+	int described = 0;
+
+	assert_int_equal(writer_open(&options, &w, NULL), 0);
+	stack_tree_init(&tree, 6, describe, &described);
+	assert_int_equal(stack_tree_add(&tree, w, 1, a, 4, stack_end_complete), 0);
+	assert_int_equal(stack_tree_add(&tree, w, 2, b, 4, stack_end_complete), 0);
+	assert_int_equal(stack_tree_add(&tree, w, 3, c, 2, stack_end_truncated), 0);
+	assert_int_equal(tree.nodes.count, 5);
+	assert_int_equal(tree.nodes.data[0].frame, 40);
+	assert_int_equal(tree.nodes.data[3].parent, 3);
+	assert_int_equal(tree.nodes.data[4].parent, 3);
+	assert_int_equal(described, 1);
+	a[0] = 12;
+	assert_int_equal(stack_tree_add(&tree, w, 4, a, 4, stack_end_complete), 0);
+	a[0] = 13;
+	assert_int_equal(stack_tree_add(&tree, w, 5, a, 4, stack_end_complete), E_LIMIT);
+	assert_int_equal(tree.refused, 1);
+	writer_flush(w);
+	writer_stats(w, &stats);
+	assert_true(stats.rows >= 6 + 4);
+	writer_close(&w);
+	stack_tree_release(&tree);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_agree),
+		cmocka_unit_test(a_full_table_refuses),
+		cmocka_unit_test(what_was_not_taken_is_tried_again),
+		folder_test(the_tree_shares_callers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

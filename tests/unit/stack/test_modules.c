@@ -1,0 +1,218 @@
+/* Modules come and go while threads walk through them. */
+#include "stack/modules.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "stack/walk.h"
+
+#define THREADS 3
+#define CHURN_NS (2 * NS_PER_S)
+
+static struct stack_modules modules;
+static atomic_bool stop;
+static atomic_uint complete, partial, other;
+static __thread struct stack_walker *walker;
+
+static void update_all(void)
+{
+	while (stack_modules_update(&modules, NS_PER_S) != 0)
+		;
+}
+
+static struct stack_module *module_of(const void *code)
+{
+	const struct stack_range *range = stack_map_find(atomic_load(&modules.map), (uint64_t)code);
+
+	return range ? range->module : NULL;
+}
+
+static void count_here(void)
+{
+	uint64_t frames[128];
+	struct stack_registers registers;
+	enum stack_end end;
+	unsigned n;
+
+	STACK_CAPTURE(&registers);
+	n = stack_walk(walker, &registers, frames, 128, &end);
+	atomic_fetch_add(end == stack_end_complete ? &complete : end == stack_end_partial ? &partial : &other, 1);
+	assert_true(n > 1);
+}
+
+static void *open_plugin(int which)
+{
+	void *module = dlopen(which ? STACK_MODULES "/walk_plugin_3000.so" : STACK_MODULES "/walk_plugin_100.so",
+			      RTLD_NOW);
+
+	if (!module)
+		fail_msg("%s", dlerror());
+	return module;
+}
+
+static void call_plugin(void *module, int depth)
+{
+	((void (*)(void (*)(void), int))dlsym(module, "plugin_call"))(count_here, depth);
+}
+
+static struct stack_walker *walker_new(void)
+{
+	struct stack_walker *w = malloc(sizeof(*w));
+
+	assert_true(stack_walker_init(w, &modules));
+	return w;
+}
+
+static void walker_free(struct stack_walker *w)
+{
+	stack_walker_release(w);
+	free(w);
+}
+
+static void tables_are_built_when_stacks_want_them(void **state)
+{
+	void *plugin = open_plugin(0);
+	void *code = dlsym(plugin, "plugin_call");
+
+	(void)state;
+	update_all();
+	walker = walker_new();
+	assert_non_null(module_of(code));
+	assert_null(atomic_load(&module_of(code)->table));
+	assert_non_null(atomic_load(&module_of((void *)tables_are_built_when_stacks_want_them)->table));
+	call_plugin(plugin, 3);
+	assert_int_equal(atomic_load(&partial), 1);
+	update_all();
+	assert_non_null(atomic_load(&module_of(code)->table));
+	/* The plugin is passed now; what called the test may want a table in its turn. */
+	for (int i = 0; i < 5 && !atomic_load(&complete); i++) {
+		call_plugin(plugin, 3);
+		update_all();
+	}
+	assert_int_equal(atomic_load(&complete), 1);
+	assert_int_equal(atomic_load(&other), 0);
+	dlclose(plugin);
+	update_all();
+	assert_null(module_of(code));
+	assert_null(modules.retired);
+	walker_free(walker);
+}
+
+static void a_map_in_use_is_kept(void **state)
+{
+	int slot = stack_slot_claim(&modules);
+	const struct stack_map *map;
+	void *plugin;
+	size_t count;
+
+	(void)state;
+	map = stack_map_enter(&modules, slot);
+	count = map->count;
+	plugin = open_plugin(1);
+	update_all();
+	assert_ptr_equal(modules.retired, map);
+	assert_int_equal(map->count, count);
+	stack_map_leave(&modules, slot);
+	dlclose(plugin);
+	update_all();
+	assert_null(modules.retired);
+	stack_slot_release(&modules, slot);
+}
+
+static void memory_has_a_ceiling(void **state)
+{
+	static struct stack_modules small;
+	int r;
+
+	(void)state;
+	stack_modules_init(&small, 10000);
+	do
+		r = stack_modules_update(&small, NS_PER_S);
+	while (r > 0);
+	assert_int_equal(r, 0);
+	assert_true(small.failures > 0);
+	assert_true(small.bytes <= 10000);
+	stack_modules_release(&small);
+}
+
+static void slots_run_out(void **state)
+{
+	static int slots[STACK_WALKERS_MAX];
+
+	(void)state;
+	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
+		assert_true((slots[i] = stack_slot_claim(&modules)) >= 0);
+	assert_int_equal(stack_slot_claim(&modules), -1);
+	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
+		stack_slot_release(&modules, slots[i]);
+}
+
+/* --- everything at once --- */
+
+static void *walk_plugins(void *argument)
+{
+	int which = (int)(intptr_t)argument;
+
+	walker = walker_new();
+	while (!atomic_load(&stop)) {
+		void *plugin = open_plugin(which ^= 1);
+
+		for (int i = 0; i < 20; i++)
+			call_plugin(plugin, i % 10);
+		dlclose(plugin);
+	}
+	walker_free(walker);
+	return NULL;
+}
+
+static void *collect(void *argument)
+{
+	while (!atomic_load(&stop)) {
+		stack_modules_update(&modules, NS_PER_MS);
+		sched_yield();
+	}
+	return argument;
+}
+
+static void loading_and_unloading_while_walking(void **state)
+{
+	pthread_t threads[THREADS], collector;
+	uint64_t until = clock_monotonic_ns() + CHURN_NS;
+
+	(void)state;
+	pthread_create(&collector, NULL, collect, NULL);
+	for (intptr_t i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, walk_plugins, (void *)(i % 2));
+	while (clock_monotonic_ns() < until)
+		usleep(10000);
+	atomic_store(&stop, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_join(collector, NULL);
+	print_message("%u stacks complete, %u partial, %u other; %u tables\n", atomic_load(&complete),
+		      atomic_load(&partial), atomic_load(&other), modules.tables);
+	assert_true(atomic_load(&complete) > 10);
+	update_all();
+	assert_null(modules.retired);
+	stack_modules_release(&modules);
+	assert_int_equal(modules.bytes, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tables_are_built_when_stacks_want_them),
+		cmocka_unit_test(a_map_in_use_is_kept),
+		cmocka_unit_test(memory_has_a_ceiling),
+		cmocka_unit_test(slots_run_out),
+		cmocka_unit_test(loading_and_unloading_while_walking),
+	};
+
+	stack_modules_init(&modules, STACK_TABLE_BYTES);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
