@@ -28,7 +28,7 @@
 #define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
 #define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
 #define COUNTERS_NS (500 * NS_PER_MS) /* between readings of NVML */
-#define TABLES_NS (5 * NS_PER_MS) /* of a tick for unwind tables */
+#define TABLES_NS (10 * NS_PER_MS) /* of a tick for unwind tables */
 #define STACK_BYTES (512u << 10)
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -44,6 +44,7 @@ static struct {
 	bool window_open;
 	bool window_over;
 	bool finishing;
+	bool building; /* unwind tables: the next tick comes soon */
 	uint64_t last_seal_ns, last_host_ns, last_counters_ns, cpu_reported_ns, cost_since_ns;
 } self;
 
@@ -265,7 +266,8 @@ static uint64_t tick(uint64_t now)
 
 	atomic_fetch_add(&self.progress, 1);
 	watch_window(now);
-	work = launch_stacks_update(TABLES_NS);
+	self.building = launch_stacks_update(TABLES_NS);
+	work = self.building;
 	work += drain_rings(now);
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
@@ -333,7 +335,7 @@ static void *collector_main(void *unused)
 		if (now - self.last_seal_ns >= SEAL_NS && quiet <= IDLE_AFTER_TICKS)
 			seal(now);
 		if (quiet <= IDLE_AFTER_TICKS) {
-			futex_wait(&self.wake, wake, TICK_NS);
+			futex_wait(&self.wake, wake, self.building ? NS_PER_MS : TICK_NS);
 			continue;
 		}
 		atomic_store(&collector_idle, true);

@@ -76,6 +76,7 @@ bool launch_stacks_start(bool native, bool python)
 		if (!self.modules || !self.hashes)
 			return false;
 		stack_modules_init(self.modules, STACK_TABLE_BYTES);
+		stack_modules_update(self.modules, 0); /* a first map, no tables yet */
 	}
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);

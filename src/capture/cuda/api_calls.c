@@ -99,6 +99,13 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 	ring_push(r, event, result != 0 ? 2 : 1);
 }
 
+/* Of a counter that only this thread writes. */
+static void add(atomic_uint_fast64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
 static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 {
 	struct ring *r = ring_get();
@@ -112,22 +119,17 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 			r->outer_correlation = data->correlationId;
 	}
 	*data->correlationData = now;
+	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % SAMPLE_EVERY == 0)
+		add(&r->sampled_ns, clock_monotonic_ns() - now);
 }
 
 static void count_call(struct ring *r, uint64_t now)
 {
-	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
-
-	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
-	if (calls % SAMPLE_EVERY)
+	add(&r->calls, 1);
+	if (atomic_load_explicit(&r->calls, memory_order_relaxed) % SAMPLE_EVERY)
 		return;
-	atomic_store_explicit(&r->sampled_calls,
-			      atomic_load_explicit(&r->sampled_calls, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-	atomic_store_explicit(&r->sampled_ns,
-			      atomic_load_explicit(&r->sampled_ns, memory_order_relaxed) +
-				      2 * (clock_monotonic_ns() - now),
-			      memory_order_relaxed);
+	add(&r->sampled_calls, 1);
+	add(&r->sampled_ns, clock_monotonic_ns() - now);
 }
 
 static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
