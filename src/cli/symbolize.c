@@ -55,8 +55,9 @@ static int by_address(const void *pa, const void *pb)
 }
 
 /*
- * Collects the distinct addresses of a process. A node with children is a caller, so that its address is behind the call.
- * An address that is both is taken as a caller's: the call before it is of the same function.
+ * Collects the distinct addresses of a process. A node with children is a caller, so that its address is behind the call;
+ * but one that is in the kernel is where it was. An address that is both is taken as a caller's: the call before it is of
+ * the same function.
  */
 static int collect(struct work *w, size_t process)
 {
@@ -68,7 +69,9 @@ static int collect(struct work *w, size_t process)
 
 	w->wanted.count = 0;
 	for (uint64_t row = first; row < end && r == 0; row++)
-		r = map_put(&callers, value(w, TABLE_stack_node, COLUMN_stack_node_parent, row), 1);
+		if (value(w, TABLE_stack_node, COLUMN_stack_node_kind, row) != frame_kind_kernel)
+			r = map_put(&callers,
+				    value(w, TABLE_stack_node, COLUMN_stack_node_parent, row), 1);
 	for (uint64_t row = first; row < end && r == 0; row++) {
 		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row), unused;
 		struct wanted item = {

@@ -69,7 +69,8 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	interner_init(&s->texts);
 	s->no_lines = options->no_lines;
 	s->kernel_report.path = "[kernel]";
-	s->kernel_report.reason = s->nowhere.reason = "";
+	s->kernel_report.reason = "";
+	s->nowhere.reason = "no file was mapped there";
 	s->nowhere.path = "[unknown]";
 	s->folders = calloc(options->debug_folder_count + 1, sizeof(*s->folders));
 	for (size_t i = 0; s->folders && i < options->debug_folder_count; i++) {

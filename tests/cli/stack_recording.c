@@ -1,0 +1,104 @@
+/*
+ * stack_recording.c: make-stack-recording OUT.pitot [none], a recording with call stacks of this very program: main calls
+ * known_outer, into which known_inner is inlined; besides a frame of the kernel and one that is in no file. With
+ * a second argument there is a Python frame only.
+ */
+#include <link.h>
+#include <string.h>
+
+#include "support/make_recording.h"
+#include "symbol/elf_file.h"
+
+#define START UINT64_C(1000000000)
+
+extern const char mark_inlined[];
+
+static uint64_t return_address;
+
+static inline __attribute__((always_inline)) void known_inner(void)
+{
+	/* The instruction of the innermost frame: */
+	__asm__ volatile(".globl mark_inlined\nmark_inlined:\n\tnop"); /* LINE: innermost */
+}
+
+__attribute__((noinline)) static void known_outer(void)
+{
+	return_address = (uintptr_t)__builtin_return_address(0);
+	known_inner(); /* LINE: inlined call */
+	__asm__ volatile("" ::: "memory");
+}
+
+static int on_module(struct dl_phdr_info *info, size_t size, void *user)
+{
+	char build_id[2 * BUILD_ID_MAX + 1] = "";
+	struct maker *m = user;
+	struct elf_file f;
+
+	(void)size;
+	if (elf_open("/proc/self/exe", &f, NULL) == 0) {
+		elf_build_id_text(&f, build_id, sizeof(build_id));
+		elf_release(&f);
+	}
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		struct row_module row = {
+			.start_address = info->dlpi_addr + p->p_vaddr,
+			.end_address = info->dlpi_addr + p->p_vaddr + p->p_memsz,
+			.file_offset = p->p_offset,
+			.load_bias = info->dlpi_addr,
+			.loaded_ns = START,
+		};
+		char path[4096] = "";
+
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+			continue;
+		if (!realpath("/proc/self/exe", path))
+			return 1;
+		row.path = maker_string(m, path);
+		row.build_id = maker_string(m, build_id);
+		if (!*build_id)
+			ROW_MISSING(&row, module, build_id);
+		writer_append(m->writer, TABLE_module, &row);
+	}
+	return 1; /* the first is the program */
+}
+
+static void in_kernel(struct maker *m, uint32_t parent)
+{
+	struct row_stack_node row = {
+		.id = ++m->nodes,
+		.parent = parent,
+		.kind = frame_kind_kernel,
+		.address = UINT64_C(0xffffffff81000010),
+	};
+
+	ROW_MISSING(&row, stack_node, function);
+	ROW_MISSING(&row, stack_node, file);
+	ROW_MISSING(&row, stack_node, line);
+	writer_append(m->writer, TABLE_stack_node, &row);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t outermost, caller, leaf;
+	struct maker *m;
+
+	if (argc < 2)
+		return 2;
+	known_outer(); /* LINE: call */
+	m = maker_begin(argv[1], 100, START, "make-stack-recording");
+	dl_iterate_phdr(on_module, m);
+	if (argc > 2) {
+		maker_python(m, 0, "train", "train.py", 7);
+		maker_close(m, START + 1000);
+		return 0;
+	}
+	outermost = maker_native(m, 0, 0x1000);
+	caller = maker_native(m, outermost, return_address);
+	leaf = maker_native(m, caller, (uintptr_t)mark_inlined);
+	maker_python(m, caller, "train", "train.py", 7);
+	in_kernel(m, leaf);
+	maker_stack(m, leaf, 3, stack_end_complete);
+	maker_close(m, START + 1000);
+	return 0;
+}
