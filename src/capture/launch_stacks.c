@@ -6,12 +6,12 @@
 
 #include "base/clock.h"
 #include "capture/log.h"
+#include "stack/intern.h"
 #include "stack/python_splice.h"
 #include "stack/walk.h"
 
 #define NATIVE_FRAMES 128u
 #define PYTHON_FRAMES 96u
-#define PROBES 32u
 #define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
 
 /* A Python that is ready to be walked; published once, never changed. */
@@ -29,8 +29,8 @@ static struct {
 	_Atomic(struct python *) python;
 	char python_reason[256];
 	uint64_t python_looked_ns;
-	atomic_uint_fast64_t *hashes; /* LAUNCH_STACKS_MAX; 0: free */
-	atomic_uint_fast64_t taken, none, table_full, unsure, ends[4];
+	struct stack_interner interner;
+	atomic_uint_fast64_t none, unsure, ends[4];
 } self;
 
 /* --- start --- */
@@ -72,12 +72,13 @@ bool launch_stacks_start(bool native, bool python)
 		return false;
 	if (!self.modules) {
 		self.modules = map_zeroed(sizeof(*self.modules));
-		self.hashes = map_zeroed(LAUNCH_STACKS_MAX * sizeof(*self.hashes));
-		if (!self.modules || !self.hashes)
+		if (!self.modules)
 			return false;
 		stack_modules_init(self.modules, STACK_TABLE_BYTES);
 		stack_modules_update(self.modules, 0); /* a first map, no tables yet */
 	}
+	if (!self.interner.words && stack_interner_init(&self.interner, LAUNCH_STACKS_MAX) < 0)
+		return false;
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);
 	self.wants_python = python;
@@ -99,18 +100,6 @@ static struct stack_walker *walker_of(struct ring *r)
 	stack_walker_skip(w, self.skip, self.skip_count);
 	r->walker = w;
 	return w;
-}
-
-static uint64_t hash_frames(const uint64_t *frames, unsigned count)
-{
-	uint64_t h = count * UINT64_C(0x9e3779b97f4a7c15);
-
-	for (unsigned i = 0; i < count; i++) {
-		h = (h ^ frames[i]) * UINT64_C(0xff51afd7ed558ccd);
-		h ^= h >> 29;
-	}
-	h ^= h >> 32;
-	return h ? h : 1;
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */
@@ -140,11 +129,10 @@ static unsigned splice(const uint64_t *native, unsigned count, bool complete, ui
 }
 
 /* A stack that no thread has met before goes to the collector. */
-static void tell(struct ring *r, uint32_t id, const uint64_t *frames, unsigned count,
+static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned count,
 		 enum stack_end end)
 {
 	struct ring_event event[1 + (LAUNCH_STACK_FRAMES + 3) / 4];
-	unsigned slots = 1 + (count + 3) / 4;
 
 	event[0] = (struct ring_event){
 		.c = id,
@@ -153,28 +141,7 @@ static void tell(struct ring *r, uint32_t id, const uint64_t *frames, unsigned c
 		.kind = RING_STACK,
 	};
 	memcpy(&event[1], frames, count * sizeof(*frames));
-	ring_push(r, event, slots);
-}
-
-static uint32_t intern(struct ring *r, const uint64_t *frames, unsigned count, enum stack_end end)
-{
-	uint64_t hash = hash_frames(frames, count);
-
-	for (unsigned probe = 0; probe < PROBES; probe++) {
-		uint32_t slot = (uint32_t)(hash + probe) % LAUNCH_STACKS_MAX;
-		uint64_t seen = atomic_load_explicit(&self.hashes[slot], memory_order_relaxed);
-
-		if (seen == hash)
-			return slot + 1;
-		if (seen == 0 && atomic_compare_exchange_strong(&self.hashes[slot], &seen, hash)) {
-			tell(r, slot + 1, frames, count, end);
-			return slot + 1;
-		}
-		if (seen == hash)
-			return slot + 1;
-	}
-	atomic_fetch_add_explicit(&self.table_full, 1, memory_order_relaxed);
-	return 0;
+	return ring_push(context, event, 1 + (count + 3) / 4);
 }
 
 uint32_t launch_stacks_take(struct ring *r)
@@ -195,7 +162,7 @@ uint32_t launch_stacks_take(struct ring *r)
 	}
 	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
 	count = splice(native, count, end == stack_end_complete, frames);
-	return intern(r, frames, count, end);
+	return stack_intern(&self.interner, frames, count, end, tell, r);
 }
 
 /* --- the collector's side --- */
@@ -262,7 +229,7 @@ void launch_stacks_counts(struct launch_stacks_counts *counts)
 {
 	*counts = (struct launch_stacks_counts){
 		.none = atomic_load(&self.none),
-		.table_full = atomic_load(&self.table_full),
+		.table_full = atomic_load(&self.interner.refused),
 		.unsure_python = atomic_load(&self.unsure),
 	};
 	for (unsigned i = 0; i < ARRAY_SIZE(counts->ends); i++) {
@@ -281,13 +248,12 @@ void launch_stacks_after_fork(void)
 	self.on = false;
 	if (self.modules)
 		stack_modules_after_fork(self.modules);
-	if (self.hashes)
-		memset(self.hashes, 0, LAUNCH_STACKS_MAX * sizeof(*self.hashes));
+	if (self.interner.words)
+		stack_interner_release(&self.interner);
+	memset(&self.interner, 0, sizeof(self.interner));
 	atomic_store(&self.python, NULL); /* found again; its memory stays */
 	self.python_looked_ns = 0;
-	atomic_store(&self.taken, 0);
 	atomic_store(&self.none, 0);
-	atomic_store(&self.table_full, 0);
 	atomic_store(&self.unsure, 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(self.ends); i++)
 		atomic_store(&self.ends[i], 0);

@@ -2,10 +2,9 @@
  * launch_stacks.h: the call stack of every recorded call, as an id.
  *
  * On the launch path the thread walks its own stack (src/stack: no lock, no allocation, no system call once its walker is
- * there), puts its Python frames where the interpreter's own stand, and looks the whole stack up in a table of fixed size
- * by a 64-bit hash. A stack that is met for the first time costs its frames once: they go to the collector through the
- * thread's ring, and its slot's number is its id for ever. Two stacks with equal hashes would be taken for one: at 65,536
- * stacks the chance is 1 in 8.6 * 10^9.
+ * there), puts its Python frames where the interpreter's own stand, and gets the number of the whole stack from a table of
+ * fixed size (stack/intern.h). A stack that is met for the first time costs its frames once: they go to the collector
+ * through the thread's ring.
  */
 #ifndef PITOT_CAPTURE_LAUNCH_STACKS_H
 #define PITOT_CAPTURE_LAUNCH_STACKS_H
@@ -14,7 +13,7 @@
 
 #include "capture/ring.h"
 
-#define LAUNCH_STACKS_MAX 65536u	/* distinct stacks of a process; later ones get id 0 and are counted */
+#define LAUNCH_STACKS_MAX (1u << 18)	/* places for distinct stacks; later ones get id 0 and are counted */
 #define LAUNCH_STACK_FRAMES 160u	/* frames of a stack; the outermost ones of deeper stacks are left out */
 
 struct python_codes;

@@ -3,37 +3,43 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/map.h"
 #include "capture/launch_stacks.h"
 #include "capture/rows.h"
 #include "stack/frame.h"
 #include "stack/python_code.h"
+#include "stack/stack_tree.h"
 
-/* Key of a node in the tree: its parent and its frame. */
-struct __attribute__((packed)) node_key {
-	uint32_t parent;
-	uint64_t frame;
-};
+#define NODES_MAX (1u << 21) /* nodes of the tree: 32 MiB in all */
 
-static struct {
-	bool ready;
-	struct interner nodes; /* node_key -> node id - 1 */
-} self;
+static struct stack_tree tree;
+static bool ready;
 
 void stack_rows_reset(void)
 {
-	if (self.ready)
-		interner_clear(&self.nodes);
+	if (ready)
+		stack_tree_release(&tree);
+	ready = false;
 }
 
-static void python_row(struct writer *w, struct row_stack_node *row, struct python_codes *codes,
-		       uint64_t frame)
+/* Frames of one line are one node: the line takes the place of the instruction. */
+static uint64_t frame_by_line(struct python_codes *codes, uint64_t frame)
 {
+	uint32_t id = python_frame_code(frame);
+
+	if (!(frame & FRAME_PYTHON))
+		return frame;
+	return python_frame_encode(id,
+				   codes ? python_line(codes, id, python_frame_last(frame)) : 0);
+}
+
+static void describe(void *context, struct writer *w, uint64_t frame, struct row_stack_node *row)
+{
+	struct python_codes *codes = launch_stacks_codes();
 	struct python_code code;
 
-	row->kind = frame_kind_python;
+	(void)context;
 	row->address = python_frame_code(frame);
-	row->line = python_frame_last(frame); /* already a line, see node_frame() */
+	row->line = python_frame_last(frame);
 	if (row->line == 0)
 		ROW_MISSING(row, stack_node, line);
 	if (codes && python_code_get(codes, python_frame_code(frame), &code)) {
@@ -45,63 +51,22 @@ static void python_row(struct writer *w, struct row_stack_node *row, struct pyth
 	}
 }
 
-/* What a frame is in the tree: for Python frames the line counts, not the instruction. */
-static uint64_t node_frame(struct python_codes *codes, uint64_t frame)
-{
-	uint32_t id = python_frame_code(frame);
-
-	if (!(frame & FRAME_PYTHON))
-		return frame;
-	return python_frame_encode(id,
-				   codes ? python_line(codes, id, python_frame_last(frame)) : 0);
-}
-
-/* Id of the node below `parent`; its row is written when it is new. 0 without memory. */
-static uint32_t node_of(struct writer *w, struct python_codes *codes, uint32_t parent,
-			uint64_t frame)
-{
-	struct node_key key = { parent, node_frame(codes, frame) };
-	struct row_stack_node row = { .parent = parent };
-	bool is_new;
-	int64_t id = interner_add(&self.nodes, &key, sizeof(key), &is_new);
-
-	if (id < 0)
-		return 0;
-	row.id = (uint32_t)id + 1;
-	if (!is_new)
-		return row.id;
-	if (key.frame & FRAME_PYTHON) {
-		python_row(w, &row, codes, key.frame);
-	} else {
-		row.kind =
-			key.frame & FRAME_INTERRUPTED ? frame_kind_interrupted : frame_kind_native;
-		row.address = frame_address(key.frame);
-		ROW_MISSING(&row, stack_node, function);
-		ROW_MISSING(&row, stack_node, file);
-		ROW_MISSING(&row, stack_node, line);
-	}
-	writer_append(w, TABLE_stack_node, &row);
-	return row.id;
-}
-
 uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
 	unsigned count = MIN(event->d, LAUNCH_STACK_FRAMES);
 	struct python_codes *codes = launch_stacks_codes();
-	struct row_stack row = { .id = event->c, .depth = count, .end = (uint8_t)event->e };
 	uint64_t frames[LAUNCH_STACK_FRAMES];
 
-	if (!self.ready) {
-		interner_init(&self.nodes);
-		self.ready = true;
-	}
+	if (!ready)
+		stack_tree_init(&tree, NODES_MAX, describe, NULL);
+	ready = true;
 	for (unsigned i = 0; i < count; i += 4)
 		memcpy(&frames[i], ring_slot(r, position + 1 + i / 4),
 		       MIN(4u, count - i) * sizeof(*frames));
-	for (unsigned i = count; i > 0; i--)
-		row.node = node_of(w, codes, row.node, frames[i - 1]);
-	writer_append(w, TABLE_stack, &row);
+	for (unsigned i = 0; i < count; i++)
+		frames[i] = frame_by_line(codes, frames[i]);
+	stack_tree_add(&tree, w, event->c, frames, count, (enum stack_end)event->e);
 	return 1 + (count + 3) / 4;
 }
 
