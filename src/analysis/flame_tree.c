@@ -128,6 +128,8 @@ static int compare(const void *a, const void *b, void *user)
 	const struct stack_frame *frames = o->stacks->frames.data;
 	int names;
 
+	if (x->parent == FLAME_ROOT) /* kinds of time are not compared */
+		return x->frame < y->frame ? -1 : 1;
 	if (x->total_ns != y->total_ns)
 		return x->total_ns < y->total_ns ? 1 : -1;
 	if (x->before_total_ns != y->before_total_ns)

@@ -2,7 +2,8 @@
  * flame_tree.h: calls as a tree: what each frame took itself, and with all that it called.
  *
  * A tree is built in any order, then finished: nodes then stand in the order in which they are drawn, parents before
- * their children, the largest child first. Node 0 stands for everything and has no frame.
+ * their children, the largest child first. Node 0 stands for everything and has no frame; its children, the kinds of time,
+ * are in the order of their frames.
  */
 #ifndef PITOT_ANALYSIS_FLAME_TREE_H
 #define PITOT_ANALYSIS_FLAME_TREE_H

@@ -1,0 +1,500 @@
+"""pitot flame: goldens of every format, that all of them have the same time, and pictures in a browser."""
+import gzip
+import html
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from test_report import check_golden
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def recordings(build, tmp_path_factory):
+    """small.pitot and other.pitot with call stacks, many.pitot with 2,000 of them, plain.pitot without."""
+    folder = tmp_path_factory.mktemp("flame")
+    for name, options in {
+        "small": ("--kernels", 60, "--stacks", 6),
+        "other": ("--kernels", 80, "--stacks", 9, "--seed", 5),
+        "many": ("--kernels", 5000, "--stacks", 2000, "--pattern", "copies", "--processes", 2),
+        "plain": ("--kernels", 500, "--pattern", "streams"),
+        "graph": ("--kernels", 900, "--stacks", 4, "--pattern", "graph"),
+    }.items():
+        subprocess.run([build / "tests/support/make-recording", folder / f"{name}.pitot", *map(str, options)], check=True)
+    return folder
+
+
+@pytest.fixture
+def flame(pitot, recordings, tmp_path):
+    """flame(name, options…) prints; flame(name, options…, to="x.svg") returns the file's path."""
+
+    def run(name, *options, to=None, **keywords):
+        command = ["flame", f"{name}.pitot", *options]
+        if to is None:
+            return pitot(*command, cwd=recordings, **keywords)
+        pitot(*command, "-o", tmp_path / to, "--force", cwd=recordings, **keywords)
+        return tmp_path / to
+
+    return run
+
+
+@pytest.fixture
+def gpu_ns(pitot, recordings):
+    """The sum of the durations of all work that a recording has."""
+
+    def total(name):
+        ns = 0
+        for table in ("kernel", "memcpy", "memset"):
+            lines = pitot("view", f"{name}.pitot", table, "-c", "duration", "--json", cwd=recordings).stdout
+            ns += sum(json.loads(line)["duration"] for line in lines.splitlines())
+        return ns
+
+    return total
+
+
+def folded(text):
+    """{stack: number}"""
+    lines = [line.rsplit(" ", 1) for line in text.splitlines()]
+    assert len({stack for stack, _ in lines}) == len(lines), "a stack is there twice"
+    return {stack: int(number) for stack, number in lines}
+
+
+# --- pprof, by the official library: the fields that Pitot writes, declared here
+
+
+def profile_class():
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="pitot_profile.proto", package="pitot.test", syntax="proto3")
+    for message, fields in {
+        "Profile": "1 ValueType* sample_type, 2 Sample* sample, 3 Mapping* mapping, 4 Location* location, "
+                   "5 Function* function, 6 string* string_table, 9 int64 time_nanos, 10 int64 duration_nanos, "
+                   "13 int64* comment, 14 int64 default_sample_type",
+        "ValueType": "1 int64 type, 2 int64 unit",
+        "Sample": "1 uint64* location_id, 2 int64* value, 3 Label* label",
+        "Label": "1 int64 key, 2 int64 str",
+        "Mapping": "1 uint64 id, 2 uint64 memory_start, 3 uint64 memory_limit, 4 uint64 file_offset, 5 int64 filename, "
+                   "6 int64 build_id, 7 bool has_functions, 8 bool has_filenames, 9 bool has_line_numbers, "
+                   "10 bool has_inline_frames",
+        "Location": "1 uint64 id, 2 uint64 mapping_id, 3 uint64 address, 4 Line* line",
+        "Line": "1 uint64 function_id, 2 int64 line",
+        "Function": "1 uint64 id, 2 int64 name, 3 int64 system_name, 4 int64 filename",
+    }.items():
+        declared = file.message_type.add(name=message)
+        for text in fields.split(", "):
+            number, kind, name = text.split()
+            label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
+            kind = kind.rstrip("*")
+            if kind[0].isupper():
+                declared.field.add(name=name, number=int(number), label=label, type=kinds.TYPE_MESSAGE,
+                                   type_name=f".pitot.test.{kind}")
+            else:
+                declared.field.add(name=name, number=int(number), label=label,
+                                   type=getattr(kinds, f"TYPE_{kind.upper()}"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("pitot.test.Profile"))
+
+
+Profile = profile_class()
+
+
+class Pprof:
+    """A profile whose rules hold: see __init__."""
+
+    def __init__(self, data):
+        self.profile = p = Profile.FromString(data)
+        assert p.string_table[0] == "" and len(set(p.string_table)) == len(p.string_table)
+        self.types = [(self.text(t.type), self.text(t.unit)) for t in p.sample_type]
+        self.locations = self.by_id(p.location)
+        self.functions = self.by_id(p.function)
+        self.mappings = self.by_id(p.mapping)
+        assert self.text(p.default_sample_type) in [name for name, _ in self.types]
+        for location in p.location:
+            assert location.line, "a location without a function"
+            assert (location.mapping_id == 0) or location.mapping_id in self.mappings
+            assert all(line.function_id in self.functions for line in location.line)
+        for function in p.function:
+            assert self.text(function.name)
+        for mapping in p.mapping:
+            assert mapping.memory_start < mapping.memory_limit and self.text(mapping.filename)
+        for sample in p.sample:
+            assert len(sample.value) == len(self.types) and all(i in self.locations for i in sample.location_id)
+            assert any(sample.value) and sample.location_id
+
+    @staticmethod
+    def by_id(items):
+        result = {item.id: item for item in items}
+        assert len(result) == len(items) and 0 not in result
+        return result
+
+    def text(self, index):
+        return self.profile.string_table[index]
+
+    def labels(self, sample):
+        return [(self.text(label.key), self.text(label.str)) for label in sample.label]
+
+    def stack(self, sample):
+        """Functions from the outermost, inlined ones too."""
+        names = [self.text(self.functions[line.function_id].name)
+                 for i in sample.location_id for line in self.locations[i].line]
+        return names[::-1]
+
+    def sum(self, name):
+        index = [n for n, _ in self.types].index(name)
+        return sum(sample.value[index] for sample in self.profile.sample)
+
+
+# --- goldens
+
+
+@pytest.mark.parametrize("name, options", [
+    ("text", ("--format", "text")),
+    ("launches", ("--format", "text", "--mode", "launches", "--by", "thread", "--min-percent", "0")),
+    ("inverted", ("--format", "text", "--mode", "gpu", "--inverted", "--depth", "3")),
+    ("diff-text", ("--format", "text", "--diff", "other.pitot", "--min-percent", "2")),
+    ("folded", ("--format", "folded")),
+    ("diff-folded", ("--format", "folded", "--diff", "other.pitot")),
+    ("xpu-perf", ("--xpu-perf-compat",)),
+])
+def test_goldens_of_texts(flame, name, options):
+    check_golden(f"flame-{name}.txt", flame("small", *options).stdout)
+
+
+def test_golden_of_svg(flame):
+    text = flame("small", to="x.svg").read_text()
+    text = re.sub(r"<style>.*?</style>", "<style/>", text, flags=re.S)
+    check_golden("flame.svg", re.sub(r"<script>.*?</script>", "<script/>", text, flags=re.S))
+
+
+def page_data(path):
+    return re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)[1]
+
+
+def test_golden_of_html(flame):
+    check_golden("flame-html.json", page_data(flame("small", to="x.html")))
+
+
+@pytest.mark.parametrize("suffix", ["speedscope.json", "json"])
+def test_goldens_of_json(flame, suffix):
+    text = flame("small", to=f"x.{suffix}").read_text()
+    check_golden(f"flame.{suffix}", re.sub(r"pitot \d+\.\d+\.\d+", "pitot VERSION", text))
+
+
+def test_golden_of_pprof(flame):
+    profile = Pprof(gzip.decompress(flame("small", to="x.pb.gz").read_bytes()))
+    lines = [";".join(profile.stack(s)) + f" {list(s.value)} {dict(profile.labels(s))}" for s in profile.profile.sample]
+    check_golden("flame-pprof.txt", "".join(line + "\n" for line in lines))
+
+
+# --- the same time everywhere
+
+
+@pytest.mark.parametrize("name", ["small", "many", "plain", "graph"])
+def test_all_formats_have_the_same_gpu_time(flame, gpu_ns, name):
+    total = gpu_ns(name)
+    assert total > 0
+    for options in ((), ("--inverted",), ("--by", "thread"), ("--by", "stream"), ("--by", "nvtx"), ("--by", "device"),
+                    ("--by", "process")):
+        sections = flame(name, "--json", *options, json_output=True)["sections"]
+        assert [s["name"] for s in sections] == ["[GPU]", "[wait]"]
+        assert sections[0]["total_ns"] == total == sections[0]["nodes"][0]["total_ns"]
+        assert sum(node["self_ns"] for node in sections[0]["nodes"]) == total
+        lines = folded(flame(name, *options).stdout)
+        assert sum(n for stack, n in lines.items() if stack.startswith("[GPU];")) == (total + 500) // 1000
+        lines = folded(flame(name, "--mode", "gpu", *options).stdout)
+        assert sum(lines.values()) == (total + 500) // 1000
+    speedscope = json.loads(flame(name, to="x.speedscope.json").read_text())
+    assert sum(speedscope["profiles"][0]["weights"]) == total
+    firefox = json.loads(flame(name, to="x.json").read_text(), parse_float=lambda text: int(text.replace(".", "")))
+    assert sum(firefox["threads"][0]["samples"]["weight"]) == total
+    assert Pprof(gzip.decompress(flame(name, to="x.pb.gz").read_bytes())).sum("gpu") == total
+    page = json.loads(page_data(flame(name, to="x.html")))
+    assert page["sections"][0]["ns"][0] == total
+    frames = ET.parse(flame(name, to="x.svg")).getroot().findall(f"{SVG}g[@class='section']")
+    assert int(frames[0][0].get("data-ns")) == total
+
+
+def test_modes_and_windows(flame, gpu_ns):
+    launches = flame("many", "--json", "--mode", "launches", json_output=True)["sections"]
+    assert [s["name"] for s in launches] == ["[launches]"] and launches[0]["count"] == 5000
+    halves = [flame("many", "--json", *o, json_output=True)["sections"][0]["total_ns"]
+              for o in (("--until", "20ms"), ("--since", "20ms"))]
+    assert all(halves) and sum(halves) == gpu_ns("many")
+    parts = [flame("many", "--json", *o, json_output=True)["sections"][0]["nodes"][0]["total_ns"]
+             for o in (("--focus", "train.py:[12]0"), ("--ignore", "train.py:[12]0"))]
+    assert all(parts) and sum(parts) == gpu_ns("many")
+
+
+def test_where(flame, pitot, recordings):
+    lines = pitot("view", "many.pitot", "kernel", "-c", "duration", "-w", "stream=7", "--json", cwd=recordings).stdout
+    total = sum(json.loads(line)["duration"] for line in lines.splitlines())
+    sections = flame("many", "--json", "-w", "stream=7", "-w", "name=*", json_output=True)["sections"]
+    assert sections[0]["total_ns"] == total
+    assert sections[1]["total_ns"] == 0, "calls have no stream"
+    assert "no column" in flame("many", "-w", "colour=7", status=2).stderr
+
+
+def test_graph_nodes_stand_below_their_launch(flame):
+    lines = folded(flame("graph", "--mode", "gpu").stdout)
+    assert lines and all(";cuGraphLaunch;" in stack for stack in lines)
+
+
+def test_without_stacks_threads_stand_for_them(flame):
+    result = flame("plain")
+    assert "no call stacks were recorded" in result.stderr
+    heads = {tuple(stack.split(";")[:3]) for stack in folded(result.stdout)}
+    assert ("[GPU]", "[worker-1]", "cuLaunchKernel") in heads and ("[wait]", "[main]", "cudaDeviceSynchronize") in heads
+
+
+def test_xpu_perf_samples(flame):
+    lines = flame("many", "--xpu-perf-compat").stdout.splitlines()
+    assert all(re.search(r";\[GPU_Kernel\][^;]* [1-9]\d*$", line) for line in lines)
+    assert any(re.match(r"_start\+0x25;main\+0x10;train \(train.py:\d+\);.*\+0x2c;", line) for line in lines), lines[0]
+
+
+# --- formats as their readers want them
+
+
+def test_speedscope_schema(flame):
+    data = json.loads(flame("many", to="x.speedscope.json").read_text())
+    assert data["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert data["activeProfileIndex"] < len(data["profiles"]) and isinstance(data["name"], str)
+    for frame in data["shared"]["frames"]:
+        assert set(frame) <= {"name", "file", "line", "col"} and isinstance(frame["name"], str)
+    for profile in data["profiles"]:
+        assert set(profile) == {"type", "name", "unit", "startValue", "endValue", "samples", "weights"}
+        assert profile["type"] == "sampled" and profile["unit"] == "nanoseconds"
+        assert len(profile["samples"]) == len(profile["weights"])
+        assert sum(profile["weights"]) == profile["endValue"] - profile["startValue"]
+        assert all(0 <= i < len(data["shared"]["frames"]) for sample in profile["samples"] for i in sample)
+
+
+def test_firefox_tables(flame):
+    data = json.loads(flame("many", to="x.json").read_text())
+    colors = {"transparent", "purple", "green", "orange", "yellow", "lightblue", "blue", "brown", "magenta", "red",
+              "lightred", "darkgrey", "grey"}
+    assert data["meta"]["preprocessedProfileVersion"] == 48
+    assert all(c["color"] in colors and c["subcategories"] for c in data["meta"]["categories"])
+    for thread in data["threads"]:
+        for name in ("samples", "stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols", "markers"):
+            for column, values in thread[name].items():
+                if isinstance(values, list):
+                    assert len(values) == thread[name]["length"], (name, column)
+        stacks, frames, functions = thread["stackTable"], thread["frameTable"], thread["funcTable"]
+        assert all(p is None or p < i for i, p in enumerate(stacks["prefix"]))
+        assert all(0 <= f < frames["length"] for f in stacks["frame"])
+        assert all(0 <= f < functions["length"] for f in frames["func"])
+        assert all(0 <= s < len(thread["stringArray"]) for s in functions["name"])
+        assert all(0 <= s < stacks["length"] for s in thread["samples"]["stack"])
+        assert thread["samples"]["time"] == sorted(thread["samples"]["time"])
+        assert isinstance(thread["pid"], str) and thread["samples"]["weightType"] == "tracing-ms"
+
+
+def test_pprof_has_mappings_inlines_and_labels(flame):
+    profile = Pprof(gzip.decompress(flame("many", "--by", "nvtx", to="x.pb.gz").read_bytes()))
+    assert profile.types == [("gpu", "nanoseconds"), ("wait", "nanoseconds"), ("launch_time", "nanoseconds"),
+                             ("launches", "count")]
+    assert profile.sum("launches") == 5000
+    builds = {profile.text(m.filename): profile.text(m.build_id) for m in profile.profile.mapping}
+    assert builds["/opt/torch/lib/libtorch_cpu.so"] == "aa112233445566778899aabbccddeeff00112233"
+    assert builds["/opt/vendor/libstripped.so"] == ""
+    inlined = [location for location in profile.profile.location if len(location.line) > 1]
+    assert inlined and all(location.address and location.mapping_id for location in inlined)
+    lines = inlined[0].line
+    assert [profile.text(profile.functions[line.function_id].filename) for line in lines] == [
+        "/build/aten/TensorIterator.h", "/build/aten/ops.cpp"] and lines[0].line == 77
+    keys = Counter(key for sample in profile.profile.sample for key, _ in profile.labels(sample))
+    assert set(keys) == {"process", "thread", "device", "stream", "nvtx"}
+    assert set(keys.values()) == {len(profile.profile.sample)}
+
+
+def test_pprof_without_gz_and_to_standard_output(flame):
+    plain = flame("small", to="x.pb").read_bytes()
+    assert gzip.decompress(flame("small", to="x.pb.gz").read_bytes()) == plain
+    assert flame("small", "--format", "pprof", text=False).stdout == plain
+    assert flame("small", "--format", "pprof", "-o", "-", text=False).stdout == plain
+
+
+# --- comparisons
+
+
+def test_comparison_has_both_totals(flame, gpu_ns):
+    nodes = flame("small", "--json", "--diff", "other.pitot", json_output=True)["sections"][0]["nodes"]
+    assert (nodes[0]["total_ns"], nodes[0]["before_total_ns"]) == (gpu_ns("small"), gpu_ns("other"))
+    same = flame("small", "--json", "--diff", "small.pitot", json_output=True)["sections"][0]["nodes"]
+    assert all(node["total_ns"] == node["before_total_ns"] for node in same)
+    before = after = 0
+    for line in flame("small", "--mode", "gpu", "--diff", "other.pitot").stdout.splitlines():
+        _, then, now = line.rsplit(" ", 2)
+        before, after = before + int(then), after + int(now)
+    assert before == (gpu_ns("other") + 500) // 1000 and after == (gpu_ns("small") + 500) // 1000
+
+
+def test_comparison_is_coloured(flame):
+    classes = Counter(re.findall(r'<g class="f (\w)\d"', flame("small", "--diff", "other.pitot", to="x.svg").read_text()))
+    assert classes["g"] and classes["s"]
+    steps = json.loads(page_data(flame("small", "--diff", "other.pitot", to="x.html")))["sections"][0]["step"]
+    assert min(steps) < 0 < max(steps) and max(map(abs, steps)) <= 5
+    same = flame("small", "--diff", "small.pitot", to="x.svg").read_text()
+    assert set(re.findall(r'<g class="f (\w+)"', same)) == {"d0"}
+
+
+# --- options
+
+
+@pytest.mark.parametrize("options, message", [
+    (("--mode", "cpu"), "recordings have no CPU samples yet"),
+    (("-o", "x.png"), "no format has files like 'x.png'"),
+    (("--format", "png"), "unknown format 'png'"),
+    (("--format", "text", "-o", "x.svg"), "text goes to standard output"),
+    (("--diff", "small.pitot", "--format", "pprof"), "pprof cannot show a comparison"),
+    (("--xpu-perf-compat", "-o", "x.svg"), "--xpu-perf-compat is a kind of folded stacks"),
+    (("--xpu-perf-compat", "--mode", "wait"), "--xpu-perf-compat knows only"),
+    (("--min-percent", "many"), "'many' is no number from 0 to 100"),
+    (("--focus", "a(b"), "'a(b' is no regular expression"),
+    (("--since", "2s", "--until", "1s"), "--since must be before --until"),
+    (("--json", "--format", "svg"), "--json goes to standard output"),
+])
+def test_wrong_usage(flame, options, message):
+    result = flame("small", *options, status=2)
+    assert message in result.stderr and not result.stdout
+
+
+def test_files_are_not_replaced(flame, pitot, recordings, tmp_path):
+    path = flame("small", to="x.svg")
+    before = path.read_bytes()
+    assert "exists" in pitot("flame", "many.pitot", "-o", path, cwd=recordings, status=1).stderr
+    assert path.read_bytes() == before and sorted(tmp_path.iterdir()) == [path]
+
+
+def test_on_a_terminal_it_is_a_tree(program, environment, recordings):
+    mine, theirs = pty.openpty()
+    process = subprocess.Popen([program, "flame", "small.pitot"], stdout=theirs, stderr=subprocess.DEVNULL, cwd=recordings,
+                               env=environment)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            piece = os.read(mine, 65536)
+        except OSError:
+            break
+        text += piece
+        if not piece:
+            break
+    os.close(mine)
+    assert process.wait() == 0
+    assert "of GPU time in" in text.decode() and "█" in text.decode() and "\x1b[" in text.decode()
+
+
+# --- pictures, in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    for name in BROWSERS:
+        if shutil.which(name):
+            return shutil.which(name)
+    message = "no chromium on this machine: pictures are not looked at (apt-get install chromium)"
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def show(browser, page, tmp_path, script, end):
+    """What a page's script leaves in the attribute `data-result`, as JSON: `script` runs when the page is there."""
+    text = page.read_text()
+    assert end in text
+    head, tail = text.rsplit(end, 1)
+    copy = page.with_name(f"shown{page.suffix}")
+    copy.write_text(f"{head}\ndocument.documentElement.setAttribute('data-result', JSON.stringify((() => {{ {script} }})()));\n"
+                    f"{end}{tail}")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+               f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1240,900", "--virtual-time-budget=3000",
+               "--dump-dom", copy.as_uri()]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = re.search(r'data-result="([^"]*)"', result.stdout)
+    assert found, result.stdout[:2000] + result.stderr[-2000:]
+    return json.loads(html.unescape(found[1]))
+
+
+def test_page_zooms_and_searches(flame, browser, tmp_path):
+    page = flame("many", to="x.html")
+    data = json.loads(page_data(page))
+    result = show(browser, page, tmp_path, """
+        const s = flame.sections[0], out = {}, key = (k) => window.dispatchEvent(new KeyboardEvent("keydown", { key: k }));
+        const at = (i) => { /* a click in the middle of a box */
+            const r = s.canvas.getBoundingClientRect(), from = s.start[s.zoomed], whole = s.source.ns[s.zoomed];
+            const x = (s.start[i] + s.source.ns[i] / 2 - from) / whole * r.width, y = (s.source.depth[i] + 0.5) * flame.row;
+            return new MouseEvent("click", { clientX: r.left + x, clientY: r.top + y, bubbles: true });
+        };
+        out.start = s.zoomed;
+        s.canvas.dispatchEvent(at(4));
+        out.clicked = s.zoomed;
+        out.name = flame.name_of(s, s.zoomed);
+        out.note = s.note.textContent;
+        s.canvas.dispatchEvent(new MouseEvent("mousemove", { clientX: 60, clientY: s.canvas.getBoundingClientRect().top + 5 }));
+        out.tip = document.getElementById("tip").innerText;
+        out.can_reset = !document.getElementById("reset").disabled;
+        key("Escape");
+        out.reset = s.zoomed;
+        flame.search("kernel");
+        out.found = s.found_ns / s.total;
+        out.found_note = s.note.textContent;
+        const pixel = s.canvas.getContext("2d").getImageData(20, 20, 1, 1).data;
+        out.painted = pixel[3];
+        out.height = s.canvas.clientHeight;
+        out.theme = document.documentElement.getAttribute("data-theme");
+        document.getElementById("theme").click();
+        out.other_theme = document.documentElement.getAttribute("data-theme");
+        return out;
+    """, "</script>\n</body>")
+    frame = data["frames"][data["sections"][0]["frame"][4]]
+    assert (result["start"], result["clicked"], result["reset"]) == (0, 4, 0)
+    assert result["name"] == frame[0] and frame[0] in result["note"] and result["can_reset"]
+    assert "[GPU]" in result["tip"] and "100.0% of GPU time" in result["tip"] and "operations" in result["tip"]
+    assert 0 < result["found"] < 1 and "found" in result["found_note"]
+    assert result["painted"] > 128 and result["height"] == 19 * (max(data["sections"][0]["depth"]) + 1)
+    assert {result["theme"], result["other_theme"]} == {"light", "dark"}
+
+
+def test_picture_zooms_and_searches(flame, browser, tmp_path):
+    result = show(browser, flame("small", to="x.svg"), tmp_path, """
+        const s = flame.sections[0], out = {}, frame = s.frames[5];
+        const click = (g) => g.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+        out.before = frame.width;
+        click(frame.g);
+        out.after = Number(frame.rect.getAttribute("width"));
+        out.whole = s.width;
+        out.hidden = s.frames.filter((f) => f.g.classList.contains("off")).length;
+        out.label = frame.text.textContent;
+        out.name = frame.name;
+        out.title = frame.title;
+        click(document.getElementById("reset"));
+        out.reset = Number(frame.rect.getAttribute("width"));
+        out.left = s.frames.filter((f) => f.g.classList.contains("off")).length;
+        flame.search("main");
+        out.found = document.getElementById("found").textContent;
+        out.hits = s.frames.filter((f) => f.g.classList.contains("hit")).length;
+        return out;
+    """, "]]></script>")
+    assert result["before"] < result["whole"] == result["after"] and result["reset"] == result["before"]
+    assert result["hidden"] > 0 == result["left"]
+    assert result["label"] == result["name"] and "of GPU time" in result["title"]
+    assert result["found"].startswith("found: 100.0% of GPU time") and result["hits"] == 1
+
+
+def test_nothing_is_fetched(flame):
+    for name in ("x.svg", "x.html"):
+        text = flame("many", to=name).read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text and "https://" not in text and "@import" not in text and "url(" not in text
