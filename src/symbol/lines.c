@@ -209,12 +209,12 @@ int lines_find(struct lines *l, uint64_t address, struct source_frame frames[SOU
 		const struct scope *s = &loaded->scopes.items.data[chain[i]];
 
 		frames[count - 1 - i] =
-			(struct source_frame){ dwarf_function_name(&l->dwarf, s->name),
-					       line ? file : NULL, line };
+			(struct source_frame){ dwarf_function_name(&l->dwarf, s->name), file,
+					       line };
 		file = path_of(l, loaded->table, s->call_file);
 		line = s->call_line;
 	}
-	if (count == 0 && line)
+	if (count == 0 && file)
 		frames[count++] = (struct source_frame){ NULL, file, line };
 	return (int)count;
 }

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
@@ -63,33 +64,47 @@ static int try_file(struct strbuf *path, const struct symbol_module *m, struct e
 	return 0;
 }
 
-/* A path that the file may be found at; false: there are no more. */
-static bool candidate(unsigned number, const struct symbol_process *p,
-		      const struct symbol_module *m, const char *path, struct strbuf *out)
+/* What the process may know it as, beside its path. False: there are no more. */
+static bool process_path(unsigned number, const struct symbol_process *p,
+			 const struct symbol_module *m, const char *path, struct strbuf *out)
 {
-	bool is_relative = *path != '/' && *p->directory;
-
-	strbuf_clear(out);
-	if (number > 0 && !p->is_here)
-		return false;
-	switch (number) {
+	switch (p->is_here ? number : UINT_MAX) {
 	case 0:
-	case 1:
-		if (number == 1)
-			strbuf_addf(out, "/proc/%u/root", p->pid);
-		strbuf_addf(out, "%s%s%s", is_relative ? p->directory : "", is_relative ? "/" : "",
-			    path);
+		strbuf_addf(out, "/proc/%u/root%s", p->pid, path);
 		return true;
-	case 2:
+	case 1:
 		strbuf_addf(out, "/proc/%u/map_files/%llx-%llx", p->pid,
 			    (unsigned long long)(m->start & ~(PAGE - 1)),
 			    (unsigned long long)((m->end + PAGE - 1) & ~(PAGE - 1)));
 		return true;
-	case 3:
+	case 2:
 		strbuf_addf(out, "/proc/%u/exe", p->pid);
 		return true;
 	}
 	return false;
+}
+
+/* Where a copy may have been put; it must have a build id, which proves that it is one. */
+static bool folder_path(unsigned number, const struct debug_folders *d,
+			const struct symbol_module *m, const char *path, struct strbuf *out)
+{
+	const char *folder, *id = m->build_id;
+
+	if (number / 3 >= d->count || strlen(id) < 3)
+		return false;
+	folder = d->folders[number / 3];
+	switch (number % 3) {
+	case 0:
+		strbuf_addf(out, "%s%s", folder, path);
+		break;
+	case 1:
+		strbuf_addf(out, "%s%s", folder, strrchr(path, '/'));
+		break;
+	case 2:
+		strbuf_addf(out, "%s/.build-id/%.2s/%s", folder, id, id + 2);
+		break;
+	}
+	return true;
 }
 
 /* The kernel gives all processes of one kind the same vdso: if the build id says so, ours is theirs. */
@@ -117,25 +132,40 @@ static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct
 	return r;
 }
 
+/* The path as the process saw it, absolute, also of a file that is deleted. */
+static void absolute_path(const struct symbol_process *p, const struct symbol_module *m,
+			  struct strbuf *out)
+{
+	size_t length = strlen(m->path);
+
+	if (length > strlen(DELETED) && strcmp(m->path + length - strlen(DELETED), DELETED) == 0)
+		length -= strlen(DELETED);
+	if (*m->path != '/')
+		strbuf_addf(out, "%s/", p->directory);
+	strbuf_add(out, m->path, length);
+}
+
 int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
-		     struct elf_file *out, struct strbuf *path, struct error *e)
+		     const struct debug_folders *folders, struct elf_file *out, struct strbuf *path,
+		     struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, try = STRBUF_INIT;
-	size_t length = strlen(m->path);
+	unsigned of_process = 0, of_folders = 0;
 	struct error why = { 0 };
-	int r = -ENOENT, first = 0;
+	int first, r;
 
 	if (strstr(m->path, "vdso") && !strchr(m->path, '/'))
 		return open_vdso(m, out, path, e);
-	if (length > strlen(DELETED) && strcmp(m->path + length - strlen(DELETED), DELETED) == 0)
-		length -= strlen(DELETED);
-	strbuf_add(&name, m->path, length);
-	for (unsigned i = 0; candidate(i, p, m, strbuf_text(&name), &try); i++) {
-		r = try_file(&try, m, out, path, &why);
-		if (r == 0 || r == -ENOMEM)
+	absolute_path(p, m, &name);
+	r = first = try_file(&name, m, out, path, e);
+	while (r < 0 && r != -ENOMEM) {
+		strbuf_clear(&try);
+		if (!process_path(of_process++, p, m, strbuf_text(&name), &try) &&
+		    !folder_path(of_folders++, folders, m, strbuf_text(&name), &try))
 			break;
+		r = try_file(&try, m, out, path, &why);
 		/* A file of another build says more than that there is none. */
-		if (first == 0 || (first != -ESTALE && r == -ESTALE)) {
+		if (r == -ESTALE && first != -ESTALE) {
 			first = r;
 			error_set(e, r, "%s", why.text);
 		}

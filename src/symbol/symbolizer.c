@@ -226,7 +226,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	if (p->given.is_here)
 		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
 	folders.root = strbuf_text(&root);
-	found = module_file_open(&p->given, m, &file, &path, &e);
+	found = module_file_open(&p->given, m, &folders, &file, &path, &e);
 	if (found == -ENOMEM)
 		return found;
 	r = image_open(&o->image, found == 0 ? &file : NULL,

@@ -188,6 +188,40 @@ static void other_builds_are_refused(void **state)
 	symbolizer_free(s);
 }
 
+/* The file is gone from its place, and a copy is among the debug files. */
+static void copies(void **state)
+{
+	static const char *const places[] = { "copies/known.so", "copies$PWD/known.so",
+					      "copies/.build-id/$id" };
+	const char *folders[] = { in_folder("copies") };
+	struct symbolizer_options options = { .debug_folders = folders, .debug_folder_count = 1 };
+	struct symbol_answer a;
+	struct symbol_module m;
+	uint64_t outer;
+
+	(void)state;
+	write_known_source();
+	shell("cc -O2 -g -fPIC -shared -Wl,--build-id -o known.so known.c");
+	outer = nm_address("known.so", "outer");
+	m = module_of("known.so", read_build_id("known.so"));
+	shell("mv known.so kept");
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct symbolizer *s;
+		int process;
+
+		shell("rm -rf copies; id=%.2s/%s; mkdir -p \"$(dirname \"%s\")\" && cp kept \"%s\"",
+		      build_id, build_id + 2, places[i], places[i]);
+		assert_int_equal(symbolizer_new(&options, &s, NULL), 0);
+		process = add_modules(s, &m, 1, 0);
+		assert_int_equal(
+			symbolizer_find(s, process, BIAS + outer, ADDRESS_INSTRUCTION, 0, &a), 0);
+		assert_non_null(a.frames[0].function);
+		assert_string_equal(a.frames[0].function, "outer");
+		assert_string_equal(a.module, "known.so");
+		symbolizer_free(s);
+	}
+}
+
 /* Two libraries at one address, one after the other. */
 static void addresses_used_again(void **state)
 {
@@ -330,6 +364,7 @@ int main(void)
 		compiled_test(answers),
 		compiled_test(names),
 		compiled_test(other_builds_are_refused),
+		compiled_test(copies),
 		compiled_test(addresses_used_again),
 		compiled_test(deleted_files),
 		compiled_test(vdso),
