@@ -40,7 +40,8 @@ void stack_walker_release(struct stack_walker *w)
 void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, unsigned count)
 {
 	w->skip_count = MIN(count, STACK_SKIP_MAX);
-	memcpy(w->skip, ranges, w->skip_count * sizeof(*ranges));
+	if (w->skip_count)
+		memcpy(w->skip, ranges, w->skip_count * sizeof(*ranges));
 }
 
 bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame)

@@ -1,5 +1,7 @@
 #include "stack/walk_full.h"
 
+#include <string.h>
+
 #include "stack/safe_memory.h"
 
 #define SWITCHES_MAX 16u	/* stacks that one walk may go through */
@@ -129,29 +131,43 @@ static int leave_frame(struct walk *k, const struct unwind_rule *rule)
 
 /* --- code without rules --- */
 
+/*
+ * Copies up to `size` bytes of code that end at `end`; fewer at the start of what is mapped. Their number.
+ */
+static unsigned code_before(uint64_t end, uint8_t *bytes, unsigned size)
+{
+	uint64_t start = end - size;
+
+	if (!memory_readable(start)) {
+		start = end & ~(uint64_t)4095;
+		if (end - start > size || !memory_readable(start))
+			return 0;
+	}
+	for (uint64_t at = start; at < end; at++)
+		__asm__("movb %1, %0" : "=q"(bytes[at - start]) : "m"(*(const uint8_t *)at));
+	return (unsigned)(end - start);
+}
+
 /* mov $__NR_rt_sigreturn, %rax; syscall: what signal handlers return to, with rules or without. */
 static bool is_sigreturn(uint64_t pc)
 {
 	static const uint8_t code[9] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-	uint8_t bytes[sizeof(code)];
+	uint8_t bytes[8];
 
-	if (!memory_readable(pc) || !memory_readable(pc + 1))
-		return false;
-	__builtin_memcpy(bytes, (const void *)pc, sizeof(bytes));
-	return __builtin_memcmp(bytes, code, sizeof(code)) == 0;
+	return memory_readable(pc + 1) && code_before(pc + 8, bytes, 8) == 8 &&
+	       memcmp(bytes, code, 8) == 0;
 }
 
 /* Whether a call instruction may end at pc. */
 static bool follows_call(uint64_t pc)
 {
-	const uint8_t *end = (const uint8_t *)pc;
+	uint8_t bytes[CALL_BYTES_MAX + 1];
+	unsigned count = code_before(pc, bytes, sizeof(bytes));
 
-	if (!memory_readable(pc - 8))
-		return false;
-	if (end[-5] == 0xe8)
+	if (count >= 5 && bytes[count - 5] == 0xe8)
 		return true;
-	for (unsigned length = 2; length <= CALL_BYTES_MAX; length++)
-		if (end[-(int)length] == 0xff && (end[1 - (int)length] & 0x38) == 0x10)
+	for (unsigned length = 2; length <= MIN(count, CALL_BYTES_MAX); length++)
+		if (bytes[count - length] == 0xff && (bytes[count - length + 1] & 0x38) == 0x10)
 			return true;
 	return false;
 }

@@ -30,9 +30,9 @@ static struct python_runtime runtime_of(uint32_t version)
 	return r;
 }
 
+/* The head is count, type, length, hash, state, …; characters follow after 5, 6, 7 or 9 words. */
 struct text {
-	uint64_t head
-		[9]; /* count, type, length, hash, state, …: characters follow 5, 6, 7 or 9 words */
+	uint64_t head[9];
 	uint8_t data[8192];
 };
 
@@ -114,7 +114,10 @@ static void test_ids(void **state)
 	assert_int_not_equal(id_of(codes, &b), id);
 	expect(codes, id, "f", "a.py", 10);
 	expect(codes, id_of(codes, &b), "Class.method", "directory/b.py", 2000000);
-	/* Another object at the same place, of which nothing that is compared differs but CPython's own number. */
+	/*
+	 * Another object at the same place, of which nothing that is compared differs but
+	 * CPython's own number.
+	 */
 	make_code(&r, &a, "g", "a.py", 10);
 	((uint32_t *)a.words)[r.offsets.code_version / 4] = 7;
 	assert_int_not_equal(id_of(codes, &a), id);
@@ -132,7 +135,10 @@ static void test_ids(void **state)
 	python_codes_free(codes);
 }
 
-/* Before 3.12 deallocation is watched: the same place, with everything that is compared the same, gets a new id. */
+/*
+ * Before 3.12 deallocation is watched: the same place, with everything that is compared the same,
+ * gets a new id.
+ */
 static void test_freed(void **state)
 {
 	struct python_runtime r = runtime_of(0x030b00f0);

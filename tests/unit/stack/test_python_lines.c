@@ -1,4 +1,7 @@
-/* Line tables of code objects: what CPython wrote for small functions, by hand, and bytes that break the format. */
+/*
+ * Line tables of code objects: what CPython wrote for small functions, by hand, and bytes that
+ * break the format.
+ */
 #include "support/cmocka_tests.h"
 
 #include <string.h>
@@ -9,7 +12,10 @@
 
 static void test_lnotab(void **state)
 {
-	/* Line 10 for 6 bytes, 12 for 4, back to 11 for 2, then 300 lines on in steps of at most 127. */
+	/*
+	 * Line 10 for 6 bytes, 12 for 4, back to 11 for 2, then 300 lines on in steps of at most
+	 * 127.
+	 */
 	static const uint8_t table[] = { 6, 2, 4, 0xff, 2, 127, 0, 127, 0, 46 };
 
 	(void)state;

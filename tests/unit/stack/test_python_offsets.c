@@ -1,4 +1,7 @@
-/* Which CPython it is, from the symbols that a process would have: what is known, and what is refused and why. */
+/*
+ * Which CPython it is, from the symbols that a process would have: what is known, and what is
+ * refused and why.
+ */
 #include "support/cmocka_tests.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* One stack out of two: evaluations are at 0x1000 to 0x10ff and 0x3000 to 0x300f, anything else is native. */
+/*
+ * One stack out of two: evaluations are at 0x1000 to 0x10ff and 0x3000 to 0x300f, anything else is
+ * native.
+ */
 #include "support/cmocka_tests.h"
 
 #include <stdio.h>
@@ -9,7 +12,10 @@
 static const struct python_eval eval = { .count = 2,
 					 .ranges = { { 0x1000, 0x1100 }, { 0x3000, 0x3010 } } };
 
-/* "n" a native frame, "e" an evaluation; Python: "a" a frame, "A" the outermost of its evaluation, "-" an empty one. */
+/*
+ * "n" a native frame, "e" an evaluation; Python: "a" a frame, "A" the outermost of its evaluation,
+ * "-" an empty one.
+ */
 static const char *splice(const char *native, const char *python, bool native_complete,
 			  bool python_complete, enum python_match *match)
 {
@@ -33,7 +39,7 @@ static const char *splice(const char *native, const char *python, bool native_co
 						   .entry = python[i] < 'a' };
 	n = python_splice(&eval, &in, out, 32, match);
 	for (unsigned i = 0; i < n; i++)
-		text[i] = out[i] & PYTHON_FRAME_BIT             ? (char)python_frame_code(out[i])
+		text[i] = out[i] & FRAME_PYTHON                 ? (char)python_frame_code(out[i])
 			  : out[i] >= 0x2000 && out[i] < 0x3000 ? 'n'
 								: 'e';
 	text[n] = 0;
@@ -107,7 +113,7 @@ static void test_room(void **state)
 	assert_int_equal(out[1], UINT64_MAX);
 	assert_int_equal(python_frame_code(out[1]), 0x7fffffff);
 	assert_int_equal(python_frame_last(out[1]), UINT32_MAX);
-	assert_int_equal(out[2], PYTHON_FRAME_BIT | UINT64_C(1) << 32 | 2);
+	assert_int_equal(out[2], FRAME_PYTHON | UINT64_C(1) << 32 | 2);
 }
 
 static void test_ranges(void **state)
@@ -122,6 +128,8 @@ static void test_ranges(void **state)
 	assert_true(python_eval_has(&eval, 0x3010));
 	assert_false(python_eval_has(&eval, 0x3011));
 	assert_false(python_eval_has(&eval, 0));
+	assert_true(python_eval_has(&eval, FRAME_INTERRUPTED | 0x1000));
+	assert_false(python_eval_has(&eval, FRAME_INTERRUPTED | 0x1100));
 	assert_false(python_eval_has(&(struct python_eval){ 0 }, 0x1001));
 }
 
