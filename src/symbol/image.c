@@ -157,9 +157,9 @@ static const char *name_of(const struct symbol *s, const char *function)
 {
 	size_t length = function ? strlen(function) : 0;
 
-	return length && strncmp(s->name, function, length) == 0 && s->name[length] == '.' ?
-		       function :
-		       s->name;
+	return length && strncmp(s->name, function, length) == 0 && s->name[length] == '.'
+		       ? function
+		       : s->name;
 }
 
 int image_find(struct image *image, uint64_t address, enum address_kind kind,
@@ -185,8 +185,7 @@ int image_find(struct image *image, uint64_t address, enum address_kind kind,
 	answer->has_start = symbol || bounds;
 	answer->start = symbol ? symbol->start : bounds ? bounds->start : 0;
 	if (symbol)
-		answer->frames[0].function =
-			name_of(symbol, answer->frames[0].function);
+		answer->frames[0].function = name_of(symbol, answer->frames[0].function);
 	/* Padding behind a function has a line in some tables, but is no code of it. */
 	if (!symbol && !bounds && !answer->frames[0].function)
 		answer->frames[0] = (struct source_frame){ NULL, NULL, 0 };
