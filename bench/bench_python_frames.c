@@ -1,7 +1,8 @@
 /* layer: stack */
 /*
- * bench_python_frames: what the Python frames of a stack cost: reading them, giving them ids, and both, for stacks of distinct
- * functions. The 5th percentile of many short batches, in nanoseconds per stack.
+ * bench_python_frames: what the Python frames of a stack cost: reading them, giving them ids, and
+ * both, for stacks of distinct functions. The 5th percentile of many short batches, in nanoseconds
+ * per stack.
  *
  *	bench_python_frames [libpython…]	default: the newest that the loader finds
  */
@@ -16,7 +17,9 @@
 #define BATCHES 400
 #define FRAMES_MAX 128
 
-/* What this program uses of Python's stable interface, so that it needs no headers of one version. */
+/*
+ * What this program uses of Python's stable interface, so that it needs no headers of one version.
+ */
 struct method {
 	const char *name;
 	void *(*function)(void *, void *);

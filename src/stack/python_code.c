@@ -18,7 +18,10 @@ struct code_slot {
 };
 _Static_assert(sizeof(struct code_slot) == 16, "four slots to a cache line");
 
-/* In the arena, at (id - 1) * ARENA_UNIT: this head, name, file, line table. Not changed once it has an id. */
+/*
+ * In the arena, at (id - 1) * ARENA_UNIT: this head, name, file, line table. Not changed once it
+ * has an id.
+ */
 #define ARENA_UNIT 8
 struct code_record {
 	uint32_t first_line;
@@ -72,15 +75,19 @@ struct python_codes *python_codes_new(size_t slots, size_t bytes)
 }
 
 /*
- * Watching deallocation, before 3.12. One table and one interpreter per process. The destructor runs with the GIL, after the last
- * frame of the code object has gone, so that no thread can be looking at its slot.
+ * Watching deallocation, before 3.12. One table and one interpreter per process. The destructor
+ * runs with the GIL, after the last frame of the code object has gone, so that no thread can be
+ * looking at its slot.
  */
 static _Atomic(struct python_codes *) watching;
 static void (*_Atomic original_dealloc)(void *);
 
 #define TP_DEALLOC 48
 
-/* What tells a code object from any other that is alive, and from 3.12 on from any that was. Never a reserved key. */
+/*
+ * What tells a code object from any other that is alive, and from 3.12 on from any that was. Never
+ * a reserved key.
+ */
 static inline uint64_t code_key(const struct python_offsets *o, uintptr_t code)
 {
 	uint64_t name = load_u64((const void *)(code + o->code_name));
@@ -114,10 +121,11 @@ static void empty_slots(struct python_codes *codes, uint64_t key)
 static void watched_dealloc(void *code)
 {
 	struct python_codes *codes = atomic_load(&watching);
+	void (*original)(void *) = atomic_load(&original_dealloc);
 
 	if (codes)
 		empty_slots(codes, code_key(&codes->runtime.offsets, (uintptr_t)code));
-	atomic_load (&original_dealloc)(code);
+	original(code);
 }
 
 static void watch(struct python_codes *codes)
@@ -327,30 +335,25 @@ static struct code_slot *find_slot(const struct python_codes *codes, uint64_t ke
 	return NULL;
 }
 
-/* The slot of a key, taken now if it has none. *taken: nobody else will set its id. NULL: all slots near are in use. */
+/*
+ * The slot of a key, taken now if it has none. *taken: nobody else will set its id. NULL: all
+ * slots near are in use.
+ */
 static struct code_slot *take_slot(struct python_codes *codes, uint64_t key, bool *taken)
 {
 	struct code_slot *found = find_slot(codes, key);
 
 	*taken = false;
-	if (found)
-		return found;
-	for (unsigned i = 0; i < PROBES; i++) {
+	for (unsigned i = 0; i < PROBES && !found; i++) {
 		struct code_slot *slot = &codes->slots[(key + i) & codes->slot_mask];
-
 		uint64_t there = atomic_load_explicit(&slot->key, memory_order_relaxed);
 
-		if (there > KEY_DEAD && there != key)
-			continue;
-		*taken = there != key && atomic_compare_exchange_strong_explicit(
-						 &slot->key, &there, key, memory_order_acq_rel,
-						 memory_order_acquire);
-		if (*taken ||
-		    there ==
-			    key) /* taken by another thread meanwhile: what it was is now in `there` */
-			return slot;
+		if (there == KEY_FREE || there == KEY_DEAD)
+			*taken = atomic_compare_exchange_strong(&slot->key, &there, key);
+		if (*taken || there == key) /* `there` is what another thread has put in */
+			found = slot;
 	}
-	return NULL;
+	return found;
 }
 
 /* The way of all that is not found at once. */

@@ -28,7 +28,7 @@ static void add_range(struct python_eval *eval, uintptr_t start, uintptr_t end)
 	}
 	memmove(&eval->ranges[at + 1], &eval->ranges[at],
 		(eval->count - at) * sizeof(eval->ranges[0]));
-	eval->ranges[at] = (struct python_range){ start, end };
+	eval->ranges[at] = (struct code_range){ start, end };
 	eval->count++;
 }
 
@@ -164,7 +164,10 @@ static void read_symtab(const struct module *m, struct python_eval *eval)
 	}
 }
 
-/* The search table of .eh_frame_hdr: where each FDE's code starts, ascending, and where the FDE is; both relative to the header. */
+/*
+ * The search table of .eh_frame_hdr: where each FDE's code starts, ascending, and where the FDE
+ * is; both relative to the header.
+ */
 struct fde_table {
 	const uint8_t *entries;
 	size_t count;
@@ -176,7 +179,10 @@ static bool read_fde_table(const struct module *m, struct fde_table *t)
 	const uint8_t *hdr = (const uint8_t *)m->eh_frame_hdr;
 	size_t size = m->eh_frame_hdr_end - m->eh_frame_hdr;
 
-	/* Version 1; pointer to .eh_frame pc-relative, count as 4 bytes, table of 4-byte offsets from the header. */
+	/*
+	 * Version 1; pointer to .eh_frame pc-relative, count as 4 bytes, table of 4-byte offsets
+	 * from the header.
+	 */
 	if (!hdr || size < 12 || hdr[0] != 1 || hdr[1] != 0x1b || hdr[2] != 0x03 || hdr[3] != 0x3b)
 		return false;
 	t->entries = hdr + 12;
@@ -219,8 +225,9 @@ static size_t fde_of(const struct fde_table *t, uintptr_t pc)
 #define JUMPS_MIN 4 /* what looks like a jump into another function by chance lands in many, once */
 
 /*
- * Looks for direct jumps (E9, 0F 80 to 8F, with 4 bytes of distance) from the loop into the middle of other FDEs: compilers move
- * unlikely code out of a function, with an FDE of its own; a call to another function leads to its start.
+ * Looks for direct jumps (E9, 0F 80 to 8F, with 4 bytes of distance) from the loop into the middle
+ * of other FDEs: compilers move unlikely code out of a function, with an FDE of its own; a call to
+ * another function leads to its start.
  */
 static void find_parts(const struct module *m, uintptr_t start, uintptr_t end,
 		       struct python_eval *eval)

@@ -1,36 +1,35 @@
 /*
- * python_eval.h: where the machine code of the interpreter's evaluation loop is, so that native frames of it can be told.
+ * python_eval.h: where the machine code of the interpreter's evaluation loop is, so that native
+ * frames of it can be told.
  */
 #ifndef PITOT_STACK_PYTHON_EVAL_H
 #define PITOT_STACK_PYTHON_EVAL_H
 
+#include "stack/frame.h"
 #include "stack/python_offsets.h"
 
 #define PYTHON_EVAL_RANGES 512
 
-struct python_range {
-	uintptr_t start, end;
-};
-
 /* Sorted, not overlapping. */
 struct python_eval {
 	unsigned count;
-	struct python_range ranges[PYTHON_EVAL_RANGES];
+	struct code_range ranges[PYTHON_EVAL_RANGES];
 };
 
 /*
- * Finds _PyEval_EvalFrameDefault, its .cold and other parts, and the _TAIL_CALL_* functions of interpreters that are built so.
- * From the .symtab of the file when that is there. Else from .dynsym and the call frame information in memory: the symbol's
- * own extent, and what it jumps into the middle of, which can only be another part of it. Reads files and allocates: for the
+ * Finds _PyEval_EvalFrameDefault, its .cold and other parts, and the _TAIL_CALL_* functions of
+ * interpreters that are built so. From the .symtab of the file when that is there. Else from
+ * .dynsym and the call frame information in memory: the symbol's own extent, and what it jumps
+ * into the middle of, which can only be another part of it. Reads files and allocates: for the
  * collector's thread. 0, or a negative errno.
  */
 int python_eval_find(const struct python_runtime *runtime, struct python_eval *eval,
 		     struct error *e);
 
-/* Whether a return address is of the evaluation loop. */
-static inline bool python_eval_has(const struct python_eval *eval, uintptr_t return_address)
+/* Whether a native frame (frame.h) is of the evaluation loop. */
+static inline bool python_eval_has(const struct python_eval *eval, uint64_t frame)
 {
-	uintptr_t pc = return_address - 1;
+	uint64_t pc = frame_lookup_address(frame);
 	unsigned low = 0, high = eval->count;
 
 	while (low < high) {

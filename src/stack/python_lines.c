@@ -16,7 +16,10 @@ static uint32_t lnotab_line(struct cursor c, int64_t line, uint32_t last)
 	return line > 0 ? (uint32_t)line : 0;
 }
 
-/* 3.10: pairs (bytes, lines): the line changes, then holds for that many bytes of code; -128: these have no line. */
+/*
+ * 3.10: pairs (bytes, lines): the line changes, then holds for that many bytes of code; -128:
+ * these have no line.
+ */
 static uint32_t linetable_line(struct cursor c, int64_t line, uint32_t last)
 {
 	uint64_t end = 0;
@@ -36,7 +39,10 @@ static uint32_t linetable_line(struct cursor c, int64_t line, uint32_t last)
 
 enum { LOCATION_ONE_LINE = 10, LOCATION_NO_COLUMNS = 13, LOCATION_LONG = 14, LOCATION_NONE = 15 };
 
-/* Six bits a byte, least significant first; bit 6: more follow. The lowest bit of the number is its sign. */
+/*
+ * Six bits a byte, least significant first; bit 6: more follow. The lowest bit of the number is
+ * its sign.
+ */
 static int64_t signed_varint(struct cursor *c)
 {
 	uint64_t v = 0;
@@ -52,7 +58,10 @@ static int64_t signed_varint(struct cursor *c)
 	return v & 1 ? -(int64_t)(v >> 1) : (int64_t)(v >> 1);
 }
 
-/* 3.11: entries whose first byte, the only one with bit 7, has a form and how many code units it is about. */
+/*
+ * 3.11: entries whose first byte, the only one with bit 7, has a form and how many code units it
+ * is about.
+ */
 static uint32_t locations_line(struct cursor c, int64_t line, uint32_t last)
 {
 	uint64_t end = 0;

@@ -8,8 +8,9 @@
 #include "base/bytes.h"
 
 /*
- * Release builds for 64-bit machines. All of these were run: 3.9.18, 3.10.13, 3.11.2, 3.11.7, 3.12.1 (and 3.13.0 through its
- * debug offsets); 3.14 and the free-threaded builds were only read from the headers.
+ * Release builds for 64-bit machines. All of these were run: 3.9.18, 3.10.13, 3.11.2, 3.11.7,
+ * 3.12.1 (and 3.13.0 through its debug offsets); 3.14 and the free-threaded builds were only read
+ * from the headers.
  */
 static const struct python_offsets table[] = {
 	[9] = { .layout = PYTHON_FRAME_OBJECTS,
@@ -94,7 +95,10 @@ int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct e
 	return 0;
 }
 
-/* What _Py_DebugOffsets says, as far as it is wanted here: 8-byte numbers whose positions depend on the version. */
+/*
+ * What _Py_DebugOffsets says, as far as it is wanted here: 8-byte numbers whose positions depend
+ * on the version.
+ */
 struct debug_words {
 	const uint8_t *p;
 	bool bad;
@@ -109,7 +113,10 @@ static uint16_t word(struct debug_words *d, unsigned index)
 	return (uint16_t)v;
 }
 
-/* The members stand in the order that all known versions have; a struct that grew in the middle shows here. */
+/*
+ * The members stand in the order that all known versions have; a struct that grew in the middle
+ * shows here.
+ */
 static bool plausible(const struct python_offsets *o, bool free_threaded)
 {
 	return o->object_size == (free_threaded ? 32 : 16) &&
@@ -125,8 +132,9 @@ static bool plausible(const struct python_offsets *o, bool free_threaded)
 }
 
 /*
- * Words of 3.13: cookie, version, free-threaded; runtime 3..5, interpreter 6..18, thread 19..27, frame 28..33, code 34..43,
- * object 44, 45. 3.14: interpreter 6..21, thread 22..30, frame 31..38, code 39..49, object 50, 51.
+ * Words of 3.13: cookie, version, free-threaded; runtime 3..5, interpreter 6..18, thread 19..27,
+ * frame 28..33, code 34..43, object 44, 45. 3.14: interpreter 6..21, thread 22..30, frame 31..38,
+ * code 39..49, object 50, 51.
  */
 int python_offsets_debug(const void *debug, uint32_t version, struct python_offsets *offsets,
 			 bool *free_threaded, struct error *e)
@@ -179,7 +187,10 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	return 0;
 }
 
-/* PY_VERSION_HEX of "3.10.13 (main, …"; what follows the numbers tells a release (f) from a candidate (c) and others (a). */
+/*
+ * PY_VERSION_HEX of "3.10.13 (main, …"; what follows the numbers tells a release (f) from a
+ * candidate (c) and others (a).
+ */
 static uint32_t version_of_text(const char *text)
 {
 	uint32_t version = 0;

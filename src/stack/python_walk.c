@@ -34,7 +34,10 @@ static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t fra
 	return n;
 }
 
-/* The bytecode that the frame runs: free-threaded builds have copies of it, of which the first is in the code object. */
+/*
+ * The bytecode that the frame runs: free-threaded builds have copies of it, of which the first is
+ * in the code object.
+ */
 static inline uintptr_t bytecode(const struct python_offsets *o, uintptr_t frame, uintptr_t code)
 {
 	int32_t index;
@@ -49,7 +52,10 @@ static inline uintptr_t bytecode(const struct python_offsets *o, uintptr_t frame
 	return copies[1 + index];
 }
 
-/* Whether Python would show the frame; it is not while its cells, or its generator, are being made. */
+/*
+ * Whether Python would show the frame; it is not while its cells, or its generator, are being
+ * made.
+ */
 static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsigned owner,
 			   struct python_frame *out)
 {
@@ -69,8 +75,8 @@ static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsi
 }
 
 /*
- * 3.11 on: one evaluation runs a chain of frames. Where the chain ends, the last frame written is marked; if none of it was
- * visible, an empty frame keeps the place of the evaluation.
+ * 3.11 on: one evaluation runs a chain of frames. Where the chain ends, the last frame written is
+ * marked; if none of it was visible, an empty frame keeps the place of the evaluation.
  */
 static inline __attribute__((always_inline)) unsigned
 walk_frames(const struct python_offsets *offsets, bool flagged, uintptr_t frame,

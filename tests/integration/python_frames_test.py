@@ -102,6 +102,39 @@ def test_stripped_interpreter(python, probe, folder):
          "do_asyncio", "do_generators", "do_imports"], env=environment)
 
 
+@pytest.mark.parametrize("damage", ["shoff", "shnum", "links", "sizes", "names", "headers"])
+def test_damaged_sections(damage, probe, folder):
+    """A file whose section headers lie is as good as a stripped one: the loader does not read them either."""
+    python = next((p for p in PYTHONS if known(p) and p["library"]), None)
+    if not python:
+        pytest.skip("no libpython")
+    source = Path(python["library"]).resolve()
+    elf = bytearray(source.read_bytes())
+    table, count = int.from_bytes(elf[40:48], "little"), int.from_bytes(elf[60:62], "little")
+
+    def put(at, size, value):
+        elf[at:at + size] = value.to_bytes(size, "little")
+
+    for i in range(count):
+        if damage == "links":
+            put(table + 64 * i + 40, 4, 0xfffe)
+        elif damage == "sizes":
+            put(table + 64 * i + 32, 8, (1 << 64) - 24)
+        elif damage == "names":
+            put(table + 64 * i + 24, 8, 0)  # every section, strings too, begins at the file's begin
+        elif damage == "headers":
+            elf[table + 64 * i:table + 64 * i + 64] = b"\xff" * 64
+    if damage == "shoff":
+        put(40, 8, len(elf) - 100)
+    elif damage == "shnum":
+        put(60, 2, 0xffff)
+    copy = folder / f"damaged-{damage}"
+    copy.mkdir()
+    (copy / source.name).write_bytes(elf)
+    run([python["path"], FILES / "scenarios.py", probe, "do_nested", "do_c_callbacks"],
+        env={**os.environ, "LD_LIBRARY_PATH": str(copy)})
+
+
 @each([p for p in PYTHONS if known(p)])
 def test_embedded_interpreter(python, embed):
     if not python["library"]:

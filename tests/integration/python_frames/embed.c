@@ -1,15 +1,19 @@
 /*
- * embed.c LIBPYTHON: a program with an interpreter in it, opened with RTLD_LOCAL: frames before it starts, while it runs, in a
- * second interpreter, after it has ended, and once more from the start. Says "ok", or what was wrong.
+ * embed.c LIBPYTHON: a program with an interpreter in it, opened with RTLD_LOCAL: frames before it
+ * starts, while it runs, in a second interpreter, after it has ended, and once more from the
+ * start. Says "ok", or what was wrong.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "stack/python_code.h"
 #include "stack/python_eval.h"
 
-/* What this program uses of Python's stable interface, so that it needs no headers of one version. */
+/*
+ * What this program uses of Python's stable interface, so that it needs no headers of one version.
+ */
 struct method {
 	const char *name;
 	void *(*function)(void *, void *);
@@ -96,7 +100,10 @@ static void second_interpreter(void)
 	CALL(void *(*)(void *), "PyThreadState_Swap", first);
 	second = CALL(void *(*)(void), "Py_NewInterpreter");
 	run("def sub():\n  look()\nsub()");
-	/* Before 3.12 the interpreter does not tell this thread's current state without the GIL, only its first one. */
+	/*
+	 * Before 3.12 the interpreter does not tell this thread's current state without the GIL,
+	 * only its first one.
+	 */
 	expect("second interpreter", runtime.version >= 0x030c0000 ? "sub:2 <module>:3 " : "");
 	CALL(void (*)(void *), "Py_EndInterpreter", second);
 	CALL(void *(*)(void *), "PyThreadState_Swap", first);
@@ -106,6 +113,10 @@ int main(int argc, char **argv)
 {
 	struct error e = { 0 };
 
+	if (python_runtime_find(&runtime, &e) != -ENOENT) {
+		puts("a Python where there is none");
+		return 1;
+	}
 	library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
 	if (!library) {
 		puts("cannot open the library");

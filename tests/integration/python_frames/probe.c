@@ -1,6 +1,7 @@
 /*
- * probe.c: what the tests call from Python: takes the stack of the calling thread as the recorder would, and writes it as text.
- * The compiler gets it together with the sources of src/stack that it needs.
+ * probe.c: what the tests call from Python: takes the stack of the calling thread as the recorder
+ * would, and writes it as text. The compiler gets it together with the sources of src/stack that
+ * it needs.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -107,8 +108,9 @@ static size_t put_native(uint64_t frame, char *out, size_t size)
 }
 
 /*
- * The stack of the calling thread, innermost first: "match", then frames, each ended by 0x1e, fields by 0x1f. `max` is the most
- * Python frames and `native_max` the most native frames; 0: no limit. Returns the length.
+ * The stack of the calling thread, innermost first: "match", then frames, each ended by 0x1e,
+ * fields by 0x1f. `max` is the most Python frames and `native_max` the most native frames; 0: no
+ * limit. Returns the length.
  */
 EXPORT size_t probe_stack(char *out, size_t size, unsigned max, unsigned native_max)
 {
@@ -129,8 +131,8 @@ EXPORT size_t probe_stack(char *out, size_t size, unsigned max, unsigned native_
 	depth = python_splice(&eval, &stacks, b->stack, 2 * FRAMES_MAX, &match);
 	n += (size_t)snprintf(out, size, "%d\x1e", match);
 	for (unsigned i = 0; i < depth && n + 8192 < size; i++)
-		n += b->stack[i] & PYTHON_FRAME_BIT ? put_python(b->stack[i], out + n, size - n)
-						    : put_native(b->stack[i], out + n, size - n);
+		n += b->stack[i] & FRAME_PYTHON ? put_python(b->stack[i], out + n, size - n)
+						: put_native(b->stack[i], out + n, size - n);
 	return n;
 }
 
