@@ -14,13 +14,14 @@
 #include "cli/record_spawn.h"
 #include "cli/record_threads.h"
 #include "cli/record_watch.h"
+#include "cli/symbolize.h"
 #include "cli/ui.h"
 
 #define LOOK_MS 100
 #define LIVE_NS NS_PER_S
 
 static const char *option_output, *option_name;
-static bool option_force, option_force_injection, option_memory, option_sync;
+static bool option_force, option_force_injection, option_memory, option_sync, option_symbols = true;
 static int option_graphs, option_api, option_stacks;
 static uint64_t option_delay_ns, option_duration_ns, option_max_bytes;
 
@@ -81,6 +82,11 @@ static const struct option options[] = {
 	  .argument = "all|native|python|none",
 	  .choices = record_stacks_names,
 	  .help = "call stacks of the recorded calls: native and Python frames" },
+	{ .name = "symbols",
+	  .type = OPTION_FLAG,
+	  .value = &option_symbols,
+	  .negatable = true,
+	  .help = "name the call stacks when the command has ended (on unless --no-symbols)" },
 	{ .name = "max-size",
 	  .type = OPTION_SIZE,
 	  .value = &option_max_bytes,
@@ -337,6 +343,22 @@ static void finish(struct recording *r)
 			 watch_running(r->watch) == 1 ? "runs" : "run");
 }
 
+/* So that the stacks can be read on another machine. What fails can be tried again. */
+static void name_stacks(struct recording *r)
+{
+	const struct symbolizer_options options = { .no_lines = false };
+	struct symbolize_result result = { .addresses = 0 };
+	struct error e = { 0 };
+
+	if (!option_symbols || option_stacks == RECORD_STACKS_NONE)
+		return;
+	if (symbolize_recording(r->directory, &options, &result, &e) < 0)
+		cli_warn(r->context, "call stacks have no names: %s; try `pitot symbolize %s`",
+			 e.text, r->shown);
+	else
+		symbolize_release(&result);
+}
+
 /* NULL when there are GPU data. */
 static const char *why_no_gpu_data(const struct record_end *end, char *buffer, size_t size)
 {
@@ -405,6 +427,7 @@ static int run_record(struct context *c, int argc, char **argv)
 		run(&r);
 		finish(&r);
 		spawn_release(&r.spawn);
+		name_stacks(&r);
 		report_end(&r);
 		status = r.spawn.status;
 	}
