@@ -346,13 +346,13 @@ static void finish(struct recording *r)
 /* So that the stacks can be read on another machine. What fails can be tried again. */
 static void name_stacks(struct recording *r)
 {
-	const struct symbolizer_options options = { .no_lines = false };
+	const struct symbolizer_options how = { .no_lines = false };
 	struct symbolize_result result = { .addresses = 0 };
 	struct error e = { 0 };
 
 	if (!option_symbols || option_stacks == RECORD_STACKS_NONE)
 		return;
-	if (symbolize_recording(r->directory, &options, &result, &e) < 0)
+	if (symbolize_recording(r->directory, &how, &result, &e) < 0)
 		cli_warn(r->context, "call stacks have no names: %s; try `pitot symbolize %s`",
 			 e.text, r->shown);
 	else
