@@ -1,0 +1,52 @@
+/* layer: stack */
+/*
+ * Any bytes as call frame information. The first byte chooses how they are read: as .eh_frame, as
+ * .debug_frame, through a search table at their beginning, or as an ELF file that has one of these.
+ */
+#include "fuzz.h"
+
+#include "base/bytes.h"
+#include "stack/elf_sections.h"
+
+#define BYTES_MAX (8u << 20)
+
+static void build_and_ask(struct unwind_input *input)
+{
+	struct unwind_table *table;
+
+	input->bytes_max = BYTES_MAX;
+	if (unwind_table_build(input, &table) < 0)
+		return;
+	for (uint32_t i = 0; i < table->row_count; i++) {
+		const struct unwind_rule *rule = unwind_table_find(table, table->base + table->starts[i]);
+
+		/* What a walker takes for granted. */
+		if (rule->cfa > CFA_SIGNAL || rule->base >= REG_RA_ ||
+		    (i && table->starts[i - 1] >= table->starts[i]))
+			__builtin_trap();
+	}
+	unwind_table_find(table, table->base + table->length);
+	unwind_table_find(table, UINT64_MAX);
+	unwind_table_free(table);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	struct unwind_input input = { 0 };
+	uint8_t how = size ? bytes[0] & 3 : 0;
+
+	if (size < 2)
+		return 0;
+	bytes++;
+	size--;
+	input.section = (struct eh_section){ .bytes = bytes, .size = size, .address = 0x1000, .debug = how == 1 };
+	if (how == 2) {
+		input.search_count = MIN(bytes[0], (size - 1) / 8);
+		input.search = bytes + 1;
+		input.header_address = 0x1000;
+	}
+	if (how == 3 && elf_unwind_input(bytes, size, &input) < 0)
+		return 0;
+	build_and_ask(&input);
+	return 0;
+}
