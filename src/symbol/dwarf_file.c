@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define UNITS_MAX ((size_t)4 << 20)
+#define ATTRIBUTES_MAX 256 /* of one entry, which may take no byte: compilers use up to 30 */
 #define REFERENCES_MAX 16 /* from an inlined call to the name of the function */
 
 enum {
@@ -35,7 +36,7 @@ static bool read_attributes(struct cursor *c, struct dwarf_abbreviations *table,
 			return false;
 		if (attribute.name == 0 && attribute.form == 0)
 			return true;
-		if (table->attributes.count >= UINT32_MAX ||
+		if (a->count >= ATTRIBUTES_MAX || table->attributes.count >= UINT32_MAX ||
 		    vec_push(&table->attributes, attribute) < 0)
 			return false;
 		a->count++;

@@ -14,10 +14,11 @@
 #include "base/bytes.h"
 
 #define SECTIONS_MAX 200000u
-#define SEGMENTS_MAX 4096u
+#define SEGMENTS_MAX 256u
+#define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
 #define NOTES_MAX 64 /* sections or segments that are looked into for a build id */
 #define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
-#define RATIO_MAX 4096u /* of compression: what claims more is not allocated */
+#define RATIO_MAX 256u /* of compression: what claims more is not believed; 10 is usual */
 
 /* Bytes [offset, offset + size) of the file, or none. */
 static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
@@ -30,7 +31,7 @@ static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, ui
 const char *elf_string(struct elf_bytes strings, uint64_t offset)
 {
 	if (!strings.data || offset >= strings.size ||
-	    !memchr(strings.data + offset, 0, strings.size - offset))
+	    !memchr(strings.data + offset, 0, MIN(strings.size - offset, STRING_MAX)))
 		return NULL;
 	return (const char *)strings.data + offset;
 }
@@ -119,9 +120,12 @@ static int read_sections(struct elf_file *f, const Elf64_Ehdr *header, struct er
 
 static void find_build_id(struct elf_file *f, struct elf_bytes notes)
 {
-	struct cursor c = cursor_of(notes.data, notes.size);
+	struct cursor c;
 
-	while (notes.data && !f->build_id_size && cursor_left(&c) >= sizeof(Elf64_Nhdr)) {
+	if (!notes.data)
+		return;
+	c = cursor_of(notes.data, notes.size);
+	while (!f->build_id_size && cursor_left(&c) >= sizeof(Elf64_Nhdr)) {
 		uint32_t name_size = cursor_u32(&c), size = cursor_u32(&c), type = cursor_u32(&c);
 		const uint8_t *name = cursor_bytes(&c, ((size_t)name_size + 3) & ~(size_t)3);
 		const uint8_t *description = cursor_bytes(&c, size);

@@ -63,7 +63,7 @@ struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name);
 struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address);
 /* Whether code can be there: in an executable segment, or section of a file without segments. */
 bool elf_is_code(const struct elf_file *f, uint64_t address);
-/* The string at an offset of a string table, or NULL when it does not end within it. */
+/* The string at an offset of a string table, or NULL when it does not end within it, or is longer than 32 KiB. */
 const char *elf_string(struct elf_bytes strings, uint64_t offset);
 
 /* Whether the build id is this text of hexadecimal digits. */

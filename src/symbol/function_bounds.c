@@ -166,9 +166,9 @@ static void find_frames(struct frames *f)
 		if (f->file->segments[i].type != PT_GNU_EH_FRAME)
 			continue;
 		header = elf_at_address(f->file, address);
-		c = cursor_of(header.data, header.size);
-		if (header.size < 8 || *cursor_bytes(&c, 4) != 1)
+		if (header.size < 8 || header.data[0] != 1)
 			return;
+		c = cursor_of(header.data + 4, header.size - 4);
 		f->address = read_pointer(&c, header.data[1], header.data, address);
 		if (!c.failed)
 			f->bytes = elf_at_address(f->file, f->address);

@@ -122,21 +122,22 @@ static int by_start(const void *pa, const void *pb)
 	return compare_names(a, b);
 }
 
-static uint64_t section_end(const struct elf_file *f, uint64_t address)
+/* The end of the segment around an address, or of the section in files without segments. */
+static uint64_t code_end(const struct elf_file *f, uint64_t address)
 {
-	for (size_t i = 0; i < f->section_count; i++) {
-		const struct elf_section *s = &f->sections[i];
-
-		if (s->flags & SHF_EXECINSTR && address >= s->address &&
-		    address - s->address < s->size)
-			return s->address + s->size;
-	}
 	for (size_t i = 0; i < f->segment_count; i++) {
 		const struct elf_segment *s = &f->segments[i];
 
 		if (s->type == PT_LOAD && address >= s->address &&
 		    address - s->address < s->memory_size)
 			return s->address + s->memory_size;
+	}
+	for (size_t i = 0; !f->segment_count && i < f->section_count; i++) {
+		const struct elf_section *s = &f->sections[i];
+
+		if (s->flags & SHF_EXECINSTR && address >= s->address &&
+		    address - s->address < s->size)
+			return s->address + s->size;
 	}
 	return address;
 }
@@ -180,7 +181,7 @@ static void find_ends(struct symbol_table *t, const struct elf_file *code,
 		if (s->start < covered ||
 		    (i > 0 && around && around->start < s->start && last_start >= around->start))
 			continue;
-		end = section_end(code, s->start);
+		end = code_end(code, s->start);
 		if (i + 1 < t->symbols.count)
 			end = MIN(end, t->symbols.data[i + 1].start);
 		s->end = MIN(end, around ? around->end : function_bounds_next(bounds, s->start));

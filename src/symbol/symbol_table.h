@@ -2,7 +2,7 @@
  * symbol_table.h: functions of an ELF file by address, from any number of symbol tables.
  *
  * An address beyond a symbol's end has no name: never the neighbour's. A symbol without a size goes to the next symbol,
- * the end of its section or of its frame description, whichever comes first. Of several names of one function a global
+ * the end of its frame description or of its segment, whichever comes first. Of several names of one function a global
  * one is taken before a local one before a weak one; then the one with fewer underscores before it, the shorter one, the
  * first by bytes. Functions that contain others end where those begin and go on after them.
  */
