@@ -79,19 +79,35 @@ static void add_change(const struct flame_text *t, uint64_t after, uint64_t befo
 		strbuf_adds(t->out, style_begin(true, STYLE_NONE));
 }
 
+/* One kind of time while its tree is printed. */
+struct tree {
+	const struct flame_text *text;
+	const struct flame_node *nodes;
+	uint64_t total_ns; /* what shares are of */
+	uint64_t whole_ns; /* the larger of before and after */
+};
+
+/* An open node: how far its children are indented, and whether it is the only one that its parent shows. */
+struct level {
+	uint32_t node, end;
+	unsigned indent;
+	bool only;
+};
+
 /* The columns before a name. */
-static void add_numbers(const struct flame_text *t, uint64_t ns, uint64_t before_ns, uint64_t whole)
+static void add_numbers(const struct tree *tree, const struct flame_node *n)
 {
+	const struct flame_text *t = tree->text;
 	_cleanup_strbuf_ struct strbuf time = STRBUF_INIT, share = STRBUF_INIT;
 
-	human_duration(&time, ns);
-	human_percent(&share, ns, whole);
+	human_duration(&time, n->total_ns);
+	human_percent(&share, n->total_ns, tree->total_ns);
 	add_field(t, 9, &time);
 	if (t->flame->diff)
-		add_change(t, ns, before_ns);
+		add_change(t, n->total_ns, n->before_total_ns);
 	add_field(t, 8, &share);
 	strbuf_addc(t->out, ' ');
-	add_bar(t, ns, whole);
+	add_bar(t, n->total_ns, tree->total_ns);
 }
 
 static void add_name(const struct flame_text *t, unsigned indent, enum style style,
@@ -108,92 +124,89 @@ static void add_name(const struct flame_text *t, unsigned indent, enum style sty
 }
 
 /* Whether a node is worth a line; a comparison shows also what has become small. */
-static bool is_shown(const struct flame_text *t, const struct flame_node *n, uint64_t whole)
+static bool is_shown(const struct tree *tree, const struct flame_node *n)
 {
+	const struct flame_text *t = tree->text;
 	uint64_t ns = MAX(n->total_ns, n->before_total_ns);
 
-	return (unsigned __int128)ns * 1000 >= (unsigned __int128)whole * t->least_percent_tenths &&
+	return (unsigned __int128)ns * 1000 >=
+		       (unsigned __int128)tree->whole_ns * t->least_percent_tenths &&
 	       (!t->depth || n->depth <= t->depth);
 }
 
-/* What of a node's children has no line of its own. */
-static void add_rest(const struct flame_text *t, uint32_t node, unsigned indent, uint64_t whole)
+/* What of a node's children has no line of its own: they are too small, or below the deepest level that is shown. */
+static void add_rest(const struct tree *tree, const struct level *parent)
 {
-	const struct flame_node *nodes = t->flame->tree.nodes.data;
+	const struct flame_text *t = tree->text;
+	const struct flame_node *nodes = tree->nodes;
+	struct flame_node rest = { .depth = nodes[parent->node].depth };
+	bool deeper = t->depth && rest.depth >= t->depth;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	uint64_t ns = 0, before_ns = 0, count = 0;
+	uint64_t count = 0;
 
-	for (uint32_t i = node + 1; i < nodes[node].end; i = nodes[i].end) {
-		if (is_shown(t, &nodes[i], whole))
+	for (uint32_t i = parent->node + 1; i < parent->end; i = nodes[i].end) {
+		if (is_shown(tree, &nodes[i]))
 			continue;
-		ns += nodes[i].total_ns;
-		before_ns += nodes[i].before_total_ns;
+		rest.total_ns += nodes[i].total_ns;
+		rest.before_total_ns += nodes[i].before_total_ns;
 		count += nodes[i].end - i;
 	}
-	if (!count || !is_shown(t, &(struct flame_node){ .total_ns = ns }, whole) || !ns)
+	if (!rest.total_ns || !is_shown(tree, &rest))
 		return;
-	add_numbers(t, ns, before_ns, whole);
+	add_numbers(tree, &rest);
 	human_count(&text, count);
-	strbuf_adds(&text, count == 1 ? " smaller frame" : " smaller frames");
-	add_name(t, indent, STYLE_DIM, strbuf_text(&text));
+	strbuf_addf(&text, " %s frame%s", deeper ? "deeper" : "smaller", count == 1 ? "" : "s");
+	add_name(t, parent->indent, STYLE_DIM, strbuf_text(&text));
 }
 
-/* An open node: how far its children are indented, and whether it is the only one that its parent shows. */
-struct level {
-	uint32_t node, end;
-	unsigned indent;
-	bool only;
-};
-
 /* Shown children of a node, counted up to two. */
-static unsigned shown_children(const struct flame_text *t, uint32_t node, uint64_t whole)
+static unsigned shown_children(const struct tree *tree, uint32_t node)
 {
-	const struct flame_node *nodes = t->flame->tree.nodes.data;
 	unsigned count = 0;
 
-	for (uint32_t i = node + 1; i < nodes[node].end && count < 2; i = nodes[i].end)
-		count += is_shown(t, &nodes[i], whole);
+	for (uint32_t i = node + 1; i < tree->nodes[node].end && count < 2; i = tree->nodes[i].end)
+		count += is_shown(tree, &tree->nodes[i]);
 	return count;
+}
+
+/* The line of a node; returns it as the parent of those that follow. */
+static struct level add_node(const struct tree *tree, uint32_t i, const struct level *parent)
+{
+	const struct flame *f = tree->text->flame;
+	struct level level = { i, tree->nodes[i].end, parent->indent,
+			       shown_children(tree, parent->node) == 1 };
+
+	add_numbers(tree, &tree->nodes[i]);
+	add_name(tree->text, parent->indent, style_of(flame_frame(f, i)->class), flame_name(f, i));
+	if (!level.only || shown_children(tree, i) > 1)
+		level.indent = MIN(level.indent + 2, INDENT_MAX);
+	return level;
 }
 
 static void add_tree(const struct flame_text *t, uint32_t first)
 {
 	const struct flame_node *nodes = t->flame->tree.nodes.data;
-	uint64_t whole = MAX(nodes[first].total_ns, nodes[first].before_total_ns);
+	struct tree tree = { t, nodes, nodes[first].total_ns,
+			     MAX(nodes[first].total_ns, nodes[first].before_total_ns) };
 	VEC(struct level) open = VEC_INIT;
-	struct level top = { first, nodes[first].end, 0, true };
+	struct level level = { first, nodes[first].end, 0, true };
 
-	if (vec_push(&open, top) < 0)
+	if (vec_push(&open, level) < 0)
 		t->out->failed = true;
 	for (uint32_t i = first + 1; i < nodes[first].end && !t->out->failed;) {
-		const struct level *parent;
-		struct level level;
-
-		while (i >= open.data[open.count - 1].end) {
-			parent = &open.data[--open.count];
-			add_rest(t, parent->node, parent->indent, whole);
-		}
-		parent = &open.data[open.count - 1];
-		if (!is_shown(t, &nodes[i], whole)) {
+		while (i >= open.data[open.count - 1].end)
+			add_rest(&tree, &open.data[--open.count]);
+		if (!is_shown(&tree, &nodes[i])) {
 			i = nodes[i].end;
 			continue;
 		}
-		add_numbers(t, nodes[i].total_ns, nodes[i].before_total_ns, whole);
-		add_name(t, parent->indent, style_of(flame_frame(t->flame, i)->class),
-			 flame_name(t->flame, i));
-		level = (struct level){ i, nodes[i].end, parent->indent,
-					shown_children(t, parent->node, whole) == 1 };
-		if (!level.only || shown_children(t, i, whole) > 1)
-			level.indent = MIN(level.indent + 2, INDENT_MAX);
+		level = add_node(&tree, i, &open.data[open.count - 1]);
 		if (vec_push(&open, level) < 0)
 			t->out->failed = true;
 		i++;
 	}
-	while (open.count && !t->out->failed) {
-		const struct level *parent = &open.data[--open.count];
-
-		add_rest(t, parent->node, parent->indent, whole);
-	}
+	while (open.count && !t->out->failed)
+		add_rest(&tree, &open.data[--open.count]);
 	vec_release(&open);
 }
 

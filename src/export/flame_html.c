@@ -151,6 +151,7 @@ static int add_section(struct page *p, enum flame_kind kind)
 	int r = 0;
 
 	flame_section_text(&head, p->flame, kind);
+	p->text.failed |= head.failed;
 	strbuf_addf(&p->text, "{\"title\":\"%s\",\"items\":[\"%s\",\"%s\"],\"head\":\"%s\",\n",
 		    flame_kind_title(kind), flame_kind_item(kind, 1), flame_kind_item(kind, 2),
 		    strbuf_text(&head));

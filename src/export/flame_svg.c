@@ -161,6 +161,7 @@ static int add_section(struct picture *p, enum flame_kind kind, unsigned top)
 	int r = 0;
 
 	flame_section_text(&title, p->flame, kind);
+	p->text.failed |= title.failed;
 	strbuf_addf(&p->text, "<text class=\"head\" x=\"%u\" y=\"%u\">%s</text>\n", MARGIN, top - 8,
 		    strbuf_text(&title));
 	if (!d->boxes.count)
