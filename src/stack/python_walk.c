@@ -1,11 +1,9 @@
 #include "stack/python_walk.h"
 
-#include <string.h>
+/* Above OWNER_ENTRY are frames of the interpreter's that belong to no evaluation. */
+enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
 
-enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, OWNER_BASE = 4 };
-
-#define TAG_BITS                                                                                   \
-	UINT64_C(7) /* of the references that frames hold from 3.14 on: objects are aligned to 8 */
+#define TAG_BITS UINT64_C(7) /* of what a frame refers to, from 3.14 on */
 
 static inline uintptr_t read_pointer(uintptr_t base, unsigned offset)
 {
@@ -35,42 +33,44 @@ static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t fra
 }
 
 /*
- * The bytecode that the frame runs: free-threaded builds have copies of it, of which the first is
- * in the code object.
+ * The bytecode that the frame runs, in free-threaded builds: they have copies of it, of which the
+ * first is in the code object.
  */
-static inline uintptr_t bytecode(const struct python_offsets *o, uintptr_t frame, uintptr_t code)
+static uintptr_t copied_bytecode(const struct python_offsets *o, uintptr_t frame, uintptr_t code)
 {
-	int32_t index;
-	const uintptr_t *copies;
+	int32_t index = read_int(frame, o->frame_tlbc);
+	const uintptr_t *copies =
+		__atomic_load_n((const uintptr_t *const *)(code + o->code_tlbc), __ATOMIC_ACQUIRE);
 
-	if (likely(!o->code_tlbc))
-		return code + o->code_bytecode;
-	index = read_int(frame, o->frame_tlbc);
-	copies = __atomic_load_n((const uintptr_t *const *)(code + o->code_tlbc), __ATOMIC_ACQUIRE);
 	if (index <= 0 || !copies || (uintptr_t)index >= copies[0])
 		return code + o->code_bytecode;
 	return copies[1 + index];
 }
 
-/*
- * Whether Python would show the frame; it is not while its cells, or its generator, are being
- * made.
- */
-static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsigned owner,
-			   struct python_frame *out)
+/* What the walks of 3.11 on differ in, known when they are compiled. */
+struct kind {
+	bool flagged; /* PYTHON_ENTRY_FLAG */
+	bool copies; /* of the bytecode */
+};
+
+/* Writes the frame, unless Python would not show it: its cells or its generator are being made. */
+static inline bool visible(const struct python_offsets *o, struct kind kind, uintptr_t frame,
+			   unsigned owner, struct python_frame *out)
 {
 	uintptr_t code = read_pointer(frame, o->frame_code) & ~TAG_BITS;
+	uintptr_t bytecode;
 	int64_t last;
 
 	if (unlikely(!code))
 		return false;
-	last = (int64_t)(read_pointer(frame, o->frame_last) - bytecode(o, frame, code));
-	if (owner != OWNER_GENERATOR && last < 2 * (int64_t)read_int(code, o->code_traceable))
-		return false;
-	out->code = code;
-	out->last = last > 0 ? (uint32_t)last : 0;
-	out->id = 0;
-	out->entry = false;
+	bytecode = kind.copies ? copied_bytecode(o, frame, code) : code + o->code_bytecode;
+	last = (int64_t)(read_pointer(frame, o->frame_last) - bytecode);
+	if (unlikely(last < 2 * (int64_t)read_int(code, o->code_traceable))) {
+		if (owner != OWNER_GENERATOR)
+			return false;
+		last = MAX(last, 0);
+	}
+	*out = (struct python_frame){ .code = code, .last = (uint32_t)last };
 	return true;
 }
 
@@ -79,7 +79,7 @@ static inline bool visible(const struct python_offsets *o, uintptr_t frame, unsi
  * marked; if none of it was visible, an empty frame keeps the place of the evaluation.
  */
 static inline __attribute__((always_inline)) unsigned
-walk_frames(const struct python_offsets *offsets, bool flagged, uintptr_t frame,
+walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t frame,
 	    struct python_frame *out, unsigned max, bool *complete)
 {
 	const struct python_offsets copy = *offsets,
@@ -89,12 +89,12 @@ walk_frames(const struct python_offsets *offsets, bool flagged, uintptr_t frame,
 
 	for (; frame; frame = read_pointer(frame, o->frame_previous)) {
 		unsigned owner = *(const uint8_t *)(frame + o->frame_owner);
-		bool ends = flagged ? *(const uint8_t *)(frame + o->frame_is_entry)
-				    : owner == OWNER_ENTRY;
+		bool ends = kind.flagged ? *(const uint8_t *)(frame + o->frame_is_entry)
+					 : owner == OWNER_ENTRY;
 
 		if (n == max && (owner < OWNER_ENTRY || !open))
 			break;
-		if (owner < OWNER_ENTRY && visible(o, frame, owner, &out[n])) {
+		if (owner < OWNER_ENTRY && visible(o, kind, frame, owner, &out[n])) {
 			n++;
 			open = true;
 		}
@@ -130,6 +130,8 @@ unsigned python_walk(const struct python_runtime *runtime, struct python_frame *
 	if (o->layout == PYTHON_FRAME_OBJECTS)
 		return walk_frame_objects(o, frame, out, max, complete);
 	if (o->layout == PYTHON_ENTRY_FLAG)
-		return walk_frames(o, true, frame, out, max, complete);
-	return walk_frames(o, false, frame, out, max, complete);
+		return walk_frames(o, (struct kind){ .flagged = true }, frame, out, max, complete);
+	if (!o->code_tlbc)
+		return walk_frames(o, (struct kind){ 0 }, frame, out, max, complete);
+	return walk_frames(o, (struct kind){ .copies = true }, frame, out, max, complete);
 }

@@ -168,6 +168,26 @@ EXPORT int probe_call(int (*function)(void))
 	return function() + 1;
 }
 
+static void *call_of_thread(void *function)
+{
+	bool (*callback)(void);
+	unsigned before = probe_depth();
+
+	memcpy(&callback, &function, sizeof(callback));
+	return (void *)(uintptr_t)(before == 0 && callback() && probe_depth() == 0);
+}
+
+/* Calls back on a thread that Python does not know: it gets its Python state for the call. */
+EXPORT unsigned probe_call_elsewhere(void *function)
+{
+	pthread_t thread;
+	void *result = NULL;
+
+	pthread_create(&thread, NULL, call_of_thread, function);
+	pthread_join(thread, &result);
+	return result != NULL;
+}
+
 /* Walks and looks up for a while; returns the number of walks. */
 EXPORT unsigned long probe_spin(unsigned milliseconds)
 {

@@ -416,6 +416,13 @@ def do_threads_without_state():
     assert held.probe_depth_elsewhere() == 0
     assert released.probe_depth() == held.probe_depth() > 2
 
+    @ctypes.CFUNCTYPE(ctypes.c_bool)
+    def callback():
+        frames = here()
+        return len(python_part(frames)) == 2
+
+    assert released.probe_call_elsewhere(callback) == 1
+
 
 def do_asyncio():
     async def leaf():

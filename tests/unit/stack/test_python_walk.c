@@ -139,6 +139,7 @@ static void test_entry_frames(void **state)
 	(void)state;
 	begin(0x030c00f0);
 	memset(cframe, 0, sizeof(cframe));
+	push(7, 6, 0, 4); /* of the interpreter's, but of no evaluation */
 	push(0, 6, 0, 3);
 	push(1, 0, 20, 0);
 	push(2, 1, 30, 0);
