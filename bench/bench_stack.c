@@ -29,7 +29,8 @@ static int (*libunwind_backtrace)(void **, int);
 static uint64_t frames[FRAMES_MAX];
 static unsigned frame_count;
 
-static bool take(void *context, uint32_t id, const uint64_t *stack, unsigned count, enum stack_end end)
+static bool take(void *context, uint32_t id, const uint64_t *stack, unsigned count,
+		 enum stack_end end)
 {
 	(void)context;
 	(void)stack;
@@ -55,9 +56,27 @@ static void by_tables_interned(void)
 	stack_intern(&interner, frames, frame_count, end, take, NULL);
 }
 
+/* Without what the last walk left behind: each frame by its cached rule. */
+static void by_tables_alone(void)
+{
+	walker.seen_count = 0;
+	by_tables();
+}
+
+/* From another depth each time, so that the innermost frames lie elsewhere. */
+__attribute__((noinline)) static void by_tables_moving(void)
+{
+	static unsigned calls;
+	volatile char *room = alloca(16 + 48 * (++calls % 7));
+
+	room[0] = 1;
+	by_tables();
+	room[0]++;
+}
+
 static void by_cold_tables(void)
 {
-	walker.generation = 0;	/* empties the cache */
+	walker.generation = 0; /* empties the cache */
 	by_tables();
 }
 
@@ -98,7 +117,7 @@ static void measure(void (*walk)(void))
 
 /* Distinct functions, with and without saved registers, so that neither cache nor branches have it too easy. */
 #define LEVEL(name, next, room)                                                                    \
-	__attribute__((noinline, optimize("omit-frame-pointer"))) static void name(               \
+	__attribute__((noinline, optimize("omit-frame-pointer"))) static void name(                \
 		int depth, void (*walk)(void))                                                     \
 	{                                                                                          \
 		volatile char bytes[room];                                                         \
@@ -118,7 +137,7 @@ LEVEL(level_1, level_2, 16)
 
 __attribute__((noinline)) static void descend(int depth, void (*walk)(void))
 {
-	volatile char *bytes = alloca((size_t)MAX(depth, 1));	/* its CFA is found through rbp */
+	volatile char *bytes = alloca((size_t)MAX(depth, 1)); /* its CFA is found through rbp */
 
 	bytes[0] = 1;
 	if (depth >= 8)
@@ -162,8 +181,8 @@ static void report_table(const char *path)
 		sum = (uint8_t)(sum + input.section.bytes[i]);
 	start = clock_monotonic_ns();
 	if (unwind_table_build(&input, &table) == 0) {
-		printf("%s: %u rows of %.2f bytes, %u rules, built in %.1f ms\n", path, table->row_count,
-		       (double)table->bytes / table->row_count, table->rule_count,
+		printf("%s: %u rows of %.2f bytes, %u rules, built in %.1f ms\n", path,
+		       table->row_count, (double)table->bytes / table->row_count, table->rule_count,
 		       (double)(clock_monotonic_ns() - start) / 1e6);
 		unwind_table_free(table);
 	}
@@ -179,12 +198,15 @@ int main(int argc, char **argv)
 	do
 		more = stack_modules_update(&modules, NS_PER_S);
 	while (more > 0);
-	if (!libc || !stack_walker_init(&walker, &modules) || stack_interner_init(&interner, 1u << 16) < 0)
+	if (!libc || !stack_walker_init(&walker, &modules) ||
+	    stack_interner_init(&interner, 1u << 16) < 0)
 		return 1;
 	*(void **)&libunwind_backtrace = unwind ? dlsym(unwind, "unw_backtrace") : NULL;
 	printf("ns a stack, median (frames)%34s%14s%14s\n", "7", "20", "50");
 	report("tables", by_tables);
 	report("tables, interned", by_tables_interned);
+	report("tables, from another depth", by_tables_moving);
+	report("tables, no stack remembered", by_tables_alone);
 	report("tables, nothing cached", by_cold_tables);
 	report("glibc backtrace()", by_glibc);
 	if (libunwind_backtrace)

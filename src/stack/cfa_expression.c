@@ -27,11 +27,12 @@ enum {
 };
 
 #define STACK_MAX 8
-#define CFA_AS_BASE REG_COUNT_	/* the CFA, which is on the stack when a register's expression begins */
+#define CFA_AS_BASE                                                                                \
+	REG_COUNT_ /* the CFA, which is on the stack when a register's expression begins */
 
 /* base + scale * index + offset, or, dereferenced, *(base + scale * index + offset) + extra. */
 struct linear {
-	uint8_t base, index;	/* REG_NONE_: absent */
+	uint8_t base, index; /* REG_NONE_: absent */
 	bool dereferenced;
 	int64_t scale, offset, extra;
 };
@@ -254,8 +255,7 @@ void cfa_expression_cfa(struct cursor code, struct unwind_rule *rule)
 	if (is_plt(code, rule))
 		return;
 	rule->cfa = CFA_UNKNOWN;
-	if (!calculate(code, false, &v) || v.base >= REG_RA_ || !fits(v.offset) ||
-	    !fits(v.extra))
+	if (!calculate(code, false, &v) || v.base >= REG_RA_ || !fits(v.offset) || !fits(v.extra))
 		return;
 	if (v.index != REG_NONE_ && (!v.dereferenced || v.scale != 8 || v.index >= REG_RA_))
 		return;
@@ -277,8 +277,10 @@ struct save_rule cfa_expression_save(struct cursor code, bool value)
 		return lost;
 	in_memory = !value || v.dereferenced;
 	if (v.base == CFA_AS_BASE)
-		return (struct save_rule){ in_memory ? SAVE_CFA : SAVE_VALUE, 0, 0, (int32_t)v.offset };
+		return (struct save_rule){ in_memory ? SAVE_CFA : SAVE_VALUE, 0, 0,
+					   (int32_t)v.offset };
 	if (v.base >= REG_RA_)
 		return lost;
-	return (struct save_rule){ in_memory ? SAVE_MEMORY : SAVE_COPY, v.base, 0, (int32_t)v.offset };
+	return (struct save_rule){ in_memory ? SAVE_MEMORY : SAVE_COPY, v.base, 0,
+				   (int32_t)v.offset };
 }

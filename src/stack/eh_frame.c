@@ -68,7 +68,7 @@ bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_b
 {
 	uint64_t v;
 
-	if (encoding & EH_PE_INDIRECT)	/* includes EH_PE_OMIT */
+	if (encoding & EH_PE_INDIRECT) /* includes EH_PE_OMIT */
 		return false;
 	v = read_format(c, encoding & 0x0f);
 	switch (encoding & 0x70) {
@@ -95,8 +95,8 @@ static uint64_t address_of(const struct eh_section *s, const struct cursor *c)
 /* --- entries --- */
 
 struct entry {
-	struct cursor body;	/* after the CIE pointer */
-	size_t id_offset;	/* of the CIE pointer, in the section */
+	struct cursor body; /* after the CIE pointer */
+	size_t id_offset; /* of the CIE pointer, in the section */
 	uint64_t id;
 	size_t end;
 };
@@ -156,9 +156,9 @@ static bool read_augmentation(const struct eh_section *s, const char *letters, s
 		case 'S':
 			cie->signal = true;
 			break;
-		case 'B':	/* arm64's pointer authentication: nothing here */
+		case 'B': /* arm64's pointer authentication: nothing here */
 			break;
-		default:	/* data of unknown length: what we have read stands */
+		default: /* data of unknown length: what we have read stands */
 			return true;
 		}
 	}
@@ -175,7 +175,7 @@ static bool read_cie_body(const struct eh_section *s, struct cursor c, struct eh
 		return false;
 	cursor_bytes(&c, (size_t)(nul - letters) + 1);
 	if (version == 4 && (cursor_u8(&c) != 8 || cursor_u8(&c) != 0))
-		return false;	/* sizes of an address and of a segment selector */
+		return false; /* sizes of an address and of a segment selector */
 	cie->code_align = cursor_varint(&c);
 	cie->data_align = cursor_sleb(&c);
 	cie->ra_register = version == 1 ? cursor_u8(&c) : cursor_varint(&c);
@@ -254,7 +254,7 @@ int eh_frame_entry(const struct eh_section *s, size_t offset, struct eh_fde *fde
 /* --- instructions --- */
 
 enum {
-	CFA_advance_loc = 1,	/* the first three: in the upper two bits */
+	CFA_advance_loc = 1, /* the first three: in the upper two bits */
 	CFA_offset,
 	CFA_restore,
 	CFA_nop = 0,
@@ -289,12 +289,12 @@ struct machine {
 	const struct eh_cie *cie;
 	struct cursor code;
 	struct unwind_rule rule;
-	struct unwind_rule initial;	/* after the CIE's instructions */
+	struct unwind_rule initial; /* after the CIE's instructions */
 	struct unwind_rule remembered[REMEMBERED_MAX];
 	unsigned depth;
-	int64_t cfa_offset;		/* the last given with a register: an expression keeps it */
+	int64_t cfa_offset; /* the last given with a register: an expression keeps it */
 	uint64_t pc, end;
-	eh_frame_row *row;		/* NULL while the CIE's instructions run */
+	eh_frame_row *row; /* NULL while the CIE's instructions run */
 	void *context;
 };
 
@@ -473,7 +473,7 @@ static void run_cfa(struct machine *m, uint8_t op)
 	case CFA_def_cfa_offset_sf:
 		set_cfa_offset(m, factored(m, cursor_sleb(c)));
 		break;
-	default:	/* CFA_def_cfa_expression */
+	default: /* CFA_def_cfa_expression */
 		cfa_expression_cfa(read_block(m), &m->rule);
 		break;
 	}
@@ -509,7 +509,7 @@ static void run_save(struct machine *m, uint8_t op)
 	case CFA_same_value:
 		set_save(m, reg, SAVE_SAME, 0, 0);
 		break;
-	default:	/* CFA_restore_extended */
+	default: /* CFA_restore_extended */
 		restore(m, reg);
 		break;
 	}

@@ -19,26 +19,26 @@
 struct eh_section {
 	const uint8_t *bytes;
 	size_t size;
-	uint64_t address;	/* of bytes[0]; what "pc-relative" in it is relative to */
-	uint64_t data_base;	/* "data-relative": address of .eh_frame_hdr, else of .got; or 0 */
-	bool debug;		/* .debug_frame */
+	uint64_t address; /* of bytes[0]; what "pc-relative" in it is relative to */
+	uint64_t data_base; /* "data-relative": address of .eh_frame_hdr, else of .got; or 0 */
+	bool debug; /* .debug_frame */
 };
 
 /* What an FDE inherits from its CIE. */
 struct eh_cie {
-	size_t offset;			/* in the section: what identifies it */
+	size_t offset; /* in the section: what identifies it */
 	uint64_t code_align;
 	int64_t data_align;
 	uint64_t ra_register;
 	uint8_t pointer_encoding;
-	bool augmented;			/* FDEs have augmentation data */
+	bool augmented; /* FDEs have augmentation data */
 	bool signal;
 	const uint8_t *instructions;
 	size_t length;
 };
 
 struct eh_fde {
-	uint64_t start, end;	/* addresses; start < end */
+	uint64_t start, end; /* addresses; start < end */
 	struct eh_cie cie;
 	const uint8_t *instructions;
 	size_t length;

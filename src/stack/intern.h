@@ -19,12 +19,12 @@
 #define STACK_IDS_MAX ((1u << 24) - 1)
 
 struct stack_interner {
-	_Atomic uint64_t *words;	/* 0: free */
-	uint32_t capacity;		/* a power of two */
-	uint32_t limit;			/* stacks that it takes: three quarters of the capacity */
+	_Atomic uint64_t *words; /* 0: free */
+	uint32_t capacity; /* a power of two */
+	uint32_t limit; /* stacks that it takes: three quarters of the capacity */
 	atomic_uint count;
-	atomic_uint next;		/* last number given; some are never used */
-	atomic_uint refused;		/* stacks that got 0: the table was full, or not taken */
+	atomic_uint next; /* last number given; some are never used */
+	atomic_uint refused; /* stacks that got 0: the table was full, or not taken */
 };
 
 /* Gives a new stack's frames to the collector; false when that is not possible now. */

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "stack/safe_memory.h"
 
-#define CHUNK_BYTES (1u << 20)	/* copied between looks at the clock: about 0.2 ms */
-#define CHUNK_FDES 256u		/* compiled between them */
+#define CHUNK_BYTES (1u << 20) /* copied between looks at the clock: about 0.2 ms */
+#define CHUNK_FDES 256u /* compiled between them */
 #define HEADER_BYTES_MAX (32u << 20)
-#define SEARCH_TABLE_ENCODING 0x3b	/* datarel | sdata4 */
+#define SEARCH_TABLE_ENCODING 0x3b /* datarel | sdata4 */
 
 enum stage { STAGE_HEADER, STAGE_COPY, STAGE_START, STAGE_COMPILE };
 
@@ -18,9 +18,9 @@ struct module_build {
 	struct stack_module *module;
 	size_t bytes_max;
 	enum stage stage;
-	uint8_t *header;	/* copy of .eh_frame_hdr */
-	uint8_t *frames;	/* copy of .eh_frame */
-	uint64_t address;	/* of .eh_frame in memory */
+	uint8_t *header; /* copy of .eh_frame_hdr */
+	uint8_t *frames; /* copy of .eh_frame */
+	uint64_t address; /* of .eh_frame in memory */
 	size_t size, copied;
 	struct unwind_input input;
 	struct unwind_builder *builder;

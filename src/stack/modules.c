@@ -11,12 +11,12 @@
 #include "base/map.h"
 #include "stack/module_build.h"
 
-#define IDENTITY_BYTES 256u	/* of .eh_frame_hdr: its first entries */
+#define IDENTITY_BYTES 256u /* of .eh_frame_hdr: its first entries */
 
 /* Modules through which launches go; how their file names begin. The executable is one of them too. */
-static const char *const eager_names[] = { "libcuda.so", "libcupti.so", "libcudart.so", "libtorch",
-					   "libc10",	 "libpython",	"libc.so",	"libpitot",
-					   "libpthread" };
+static const char *const eager_names[] = { "libcuda.so", "libcupti.so", "libcudart.so",
+					   "libtorch",   "libc10",      "libpython",
+					   "libc.so",    "libpitot",    "libpthread" };
 
 /* For modules of which nothing is said. */
 static struct unwind_rule no_rules[2] = { { .cfa = CFA_NONE }, { .cfa = CFA_UNKNOWN } };
@@ -25,7 +25,8 @@ static struct unwind_table no_table = { .rules = no_rules };
 void stack_modules_init(struct stack_modules *m, size_t bytes_max)
 {
 	m->bytes_max = bytes_max;
-	m->membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+	m->membarrier =
+		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 /* --- records and maps --- */
@@ -89,7 +90,7 @@ struct found {
 
 struct scan {
 	struct found *found;
-	size_t count, capacity;		/* count may be more than fits */
+	size_t count, capacity; /* count may be more than fits */
 	uint64_t adds, subs;
 };
 
@@ -104,7 +105,7 @@ static bool is_eager(const char *name)
 	return !*name;
 }
 
-static const ElfW(Phdr) *segment_of(const struct dl_phdr_info *info, uint64_t address)
+static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t address)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -124,8 +125,8 @@ static struct stack_module describe(const struct dl_phdr_info *info)
 	uint64_t hash = hash_bytes(name, strlen(name)) ^ hash_u64(info->dlpi_addr);
 
 	module.eager = is_eager(name);
-	hash = hash_u64(hash ^ hash_bytes(info->dlpi_phdr,
-					  info->dlpi_phnum * sizeof(*info->dlpi_phdr)));
+	hash = hash_u64(hash ^
+			hash_bytes(info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr)));
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i], *segment;
 
@@ -187,7 +188,8 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context)
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
 			continue;
 		if (scan->count < scan->capacity)
-			scan->found[scan->count] = (struct found){ start, start + p->p_memsz, said };
+			scan->found[scan->count] =
+				(struct found){ start, start + p->p_memsz, said };
 		scan->count++;
 	}
 	return 0;
@@ -200,7 +202,7 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *context)
 	(void)size;
 	scan->adds = info->dlpi_adds;
 	scan->subs = info->dlpi_subs;
-	return 1;	/* the first will do */
+	return 1; /* the first will do */
 }
 
 static bool counts_changed(const struct stack_modules *m)
@@ -369,7 +371,8 @@ static int build_some(struct stack_modules *m, uint64_t deadline_ns)
 
 			if (!module)
 				return 0;
-			m->build = module_build_new(module, m->bytes_max - MIN(m->bytes, m->bytes_max));
+			m->build = module_build_new(module,
+						    m->bytes_max - MIN(m->bytes, m->bytes_max));
 			if (!m->build)
 				return -ENOMEM;
 		}

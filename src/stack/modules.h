@@ -24,45 +24,45 @@
 #include "base/vec.h"
 #include "stack/unwind_table.h"
 
-#define STACK_WALKERS_MAX 1100u		/* a little more than rings */
-#define STACK_TABLE_BYTES (64u << 20)	/* a good ceiling */
+#define STACK_WALKERS_MAX 1100u /* a little more than rings */
+#define STACK_TABLE_BYTES (64u << 20) /* a good ceiling */
 
 struct stack_module {
-	uint64_t bias;			/* address minus ELF virtual address */
-	uint64_t identity;		/* hash of what tells a module from another at its place */
-	uint64_t header, header_size;	/* PT_GNU_EH_FRAME, address; 0: there is none */
-	uint64_t segment_end;		/* end of the segment that it lies in */
-	uint64_t base;			/* first ELF virtual address */
-	uint32_t references;		/* maps that it is in */
+	uint64_t bias; /* address minus ELF virtual address */
+	uint64_t identity; /* hash of what tells a module from another at its place */
+	uint64_t header, header_size; /* PT_GNU_EH_FRAME, address; 0: there is none */
+	uint64_t segment_end; /* end of the segment that it lies in */
+	uint64_t base; /* first ELF virtual address */
+	uint32_t references; /* maps that it is in */
 	bool eager;
 	atomic_bool wanted;
-	_Atomic(struct unwind_table *) table;	/* addresses in it are ELF virtual addresses */
+	_Atomic(struct unwind_table *) table; /* addresses in it are ELF virtual addresses */
 };
 
 struct stack_range {
-	uint64_t start, end;		/* executable */
+	uint64_t start, end; /* executable */
 	struct stack_module *module;
 };
 
 struct stack_map {
 	uint64_t generation;
-	struct stack_map *older;	/* of the retired */
+	struct stack_map *older; /* of the retired */
 	size_t count;
-	struct stack_range ranges[];	/* ascending */
+	struct stack_range ranges[]; /* ascending */
 };
 
 struct module_build;
 
 struct stack_modules {
 	_Atomic(struct stack_map *) map;
-	atomic_bool unknown;		/* a walker met code that is in no range */
+	atomic_bool unknown; /* a walker met code that is in no range */
 	/* The collector's side. */
 	struct stack_map *retired;
 	uint64_t generation, adds, subs;
-	size_t bytes_max, bytes;	/* held by tables */
+	size_t bytes_max, bytes; /* held by tables */
 	bool membarrier, scanned;
-	struct module_build *build;	/* under way */
-	uint32_t tables, failures;	/* built; not built for want of memory */
+	struct module_build *build; /* under way */
+	uint32_t tables, failures; /* built; not built for want of memory */
 	uint64_t build_ns;
 	/* The walkers' side. */
 	struct {
@@ -71,8 +71,8 @@ struct stack_modules {
 	} slots[STACK_WALKERS_MAX];
 };
 
-void stack_modules_init(struct stack_modules *m, size_t bytes_max);	/* *m must be zeroed */
-void stack_modules_release(struct stack_modules *m);	/* no walker may be left */
+void stack_modules_init(struct stack_modules *m, size_t bytes_max); /* *m must be zeroed */
+void stack_modules_release(struct stack_modules *m); /* no walker may be left */
 
 /* In the child of a fork: forgets all, without freeing: the collector may have been in the middle. */
 void stack_modules_after_fork(struct stack_modules *m);
@@ -96,7 +96,7 @@ static inline struct stack_map *stack_map_enter(struct stack_modules *m, int slo
 
 	for (;;) {
 		atomic_store_explicit(&m->slots[slot].map, map, memory_order_relaxed);
-		atomic_signal_fence(memory_order_seq_cst);	/* membarrier is the other half */
+		atomic_signal_fence(memory_order_seq_cst); /* membarrier is the other half */
 		seen = atomic_load_explicit(&m->map, memory_order_acquire);
 		if (likely(seen == map))
 			return map;

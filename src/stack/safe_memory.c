@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#define MASK_BYTES 8	/* the kernel's sigset_t */
+#define MASK_BYTES 8 /* the kernel's sigset_t */
 #define NO_SUCH_OPERATION -1
 
 bool memory_readable(uint64_t address)
@@ -41,7 +41,8 @@ bool memory_copy(void *to, uint64_t from, size_t size)
 {
 	struct iovec local = { to, size }, remote = { (void *)(uintptr_t)from, size };
 	int saved = errno;
-	ssize_t n = (ssize_t)syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
+	ssize_t n =
+		(ssize_t)syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL);
 	bool copied = n == (ssize_t)size;
 
 	if (n < 0 && (errno == ENOSYS || errno == EPERM))

@@ -7,7 +7,9 @@
 void stack_tree_init(struct stack_tree *t, uint32_t nodes_max, stack_describe *describe,
 		     void *context)
 {
-	*t = (struct stack_tree){ .nodes_max = nodes_max, .describe = describe, .context = context };
+	*t = (struct stack_tree){ .nodes_max = nodes_max,
+				  .describe = describe,
+				  .context = context };
 }
 
 void stack_tree_release(struct stack_tree *t)

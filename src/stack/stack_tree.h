@@ -13,7 +13,7 @@
 
 struct stack_tree_node {
 	uint64_t frame;
-	uint32_t parent;	/* id, 0: none */
+	uint32_t parent; /* id, 0: none */
 };
 
 /* Fills in what is known of a Python frame: address, function, file, line; unset ones are missing. */
@@ -21,12 +21,12 @@ typedef void stack_describe(void *context, struct writer *w, uint64_t frame,
 			    struct row_stack_node *row);
 
 struct stack_tree {
-	VEC(struct stack_tree_node) nodes;	/* [id - 1] */
-	uint32_t *slots;			/* open addressing: ids, 0 = free */
+	VEC(struct stack_tree_node) nodes; /* [id - 1] */
+	uint32_t *slots; /* open addressing: ids, 0 = free */
 	size_t slot_count;
 	uint32_t nodes_max;
-	uint64_t refused;			/* stacks for which there was no room or memory */
-	stack_describe *describe;		/* may be NULL: there are no Python frames */
+	uint64_t refused; /* stacks for which there was no room or memory */
+	stack_describe *describe; /* may be NULL: there are no Python frames */
 	void *context;
 };
 

@@ -22,33 +22,33 @@ enum {
 	REG_R8_,
 	REG_R12_ = 12,
 	REG_R15_ = 15,
-	REG_RA_ = 16,	/* the return address; as a register to compute with, the rip of the frame */
+	REG_RA_ = 16, /* the return address; as a register to compute with, the rip of the frame */
 	REG_COUNT_ = 17,
 	REG_NONE_ = 0xff,
 };
 
 enum cfa_kind {
-	CFA_NONE,	/* nothing is said of this address */
-	CFA_UNKNOWN,	/* said in a way that we do not understand */
-	CFA_END,	/* there is no caller: the return address is undefined */
-	CFA_REGISTER,	/* base + offset */
-	CFA_DEREF,	/* *(base + 8 * index + offset) + extra */
-	CFA_PLT,	/* base + offset + ((rip & 15) >= extra ? 8 : 0) */
-	CFA_SIGNAL,	/* a signal frame: all registers are in the ucontext that rsp points to */
+	CFA_NONE, /* nothing is said of this address */
+	CFA_UNKNOWN, /* said in a way that we do not understand */
+	CFA_END, /* there is no caller: the return address is undefined */
+	CFA_REGISTER, /* base + offset */
+	CFA_DEREF, /* *(base + 8 * index + offset) + extra */
+	CFA_PLT, /* base + offset + ((rip & 15) >= extra ? 8 : 0) */
+	CFA_SIGNAL, /* a signal frame: all registers are in the ucontext that rsp points to */
 };
 
 enum save_kind {
-	SAVE_SAME,	/* the caller's value is still in the register */
-	SAVE_CFA,	/* at CFA + offset */
-	SAVE_MEMORY,	/* at base + offset */
-	SAVE_VALUE,	/* is CFA + offset */
-	SAVE_COPY,	/* is base + offset */
-	SAVE_UNDEFINED,	/* cannot be found; of a return address: there is no caller */
-	SAVE_LOST,	/* said in a way that we do not understand */
+	SAVE_SAME, /* the caller's value is still in the register */
+	SAVE_CFA, /* at CFA + offset */
+	SAVE_MEMORY, /* at base + offset */
+	SAVE_VALUE, /* is CFA + offset */
+	SAVE_COPY, /* is base + offset */
+	SAVE_UNDEFINED, /* cannot be found; of a return address: there is no caller */
+	SAVE_LOST, /* said in a way that we do not understand */
 };
 
 struct save_rule {
-	uint8_t kind;	/* enum save_kind */
+	uint8_t kind; /* enum save_kind */
 	uint8_t base;
 	uint16_t unused;
 	int32_t offset;
@@ -56,14 +56,14 @@ struct save_rule {
 
 /* The registers that a function keeps for its caller, in the order of unwind_rule.saved. */
 #define SAVED_REGISTERS 6
-extern const uint8_t saved_registers[SAVED_REGISTERS];	/* rbp, rbx, r12, r13, r14, r15 */
+extern const uint8_t saved_registers[SAVED_REGISTERS]; /* rbp, rbx, r12, r13, r14, r15 */
 
 /* Canonical: rules that mean the same are equal byte by byte. */
 struct unwind_rule {
-	uint8_t cfa;		/* enum cfa_kind */
+	uint8_t cfa; /* enum cfa_kind */
 	uint8_t base;
-	uint8_t index;		/* CFA_DEREF: a register, or REG_NONE_ */
-	uint8_t interrupts;	/* 1: the caller was interrupted, it did not call: its pc is exact */
+	uint8_t index; /* CFA_DEREF: a register, or REG_NONE_ */
+	uint8_t interrupts; /* 1: the caller was interrupted, it did not call: its pc is exact */
 	int32_t offset;
 	int32_t extra;
 	struct save_rule ra;

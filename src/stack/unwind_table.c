@@ -12,8 +12,8 @@
 
 /* An FDE that is to be compiled. */
 struct place {
-	uint32_t start;		/* relative to the base */
-	uint32_t offset;	/* in the section */
+	uint32_t start; /* relative to the base */
+	uint32_t offset; /* in the section */
 };
 
 struct unwind_builder {
@@ -22,12 +22,12 @@ struct unwind_builder {
 	struct place *places;
 	size_t place_count, place_capacity;
 	size_t start_capacity, row_rule_capacity, rule_capacity;
-	uint32_t *slots;	/* open addressing: rule id + 1 */
+	uint32_t *slots; /* open addressing: rule id + 1 */
 	size_t slot_count;
 	uint16_t last_rule;
-	uint64_t done;		/* offset up to which rows have been made */
+	uint64_t done; /* offset up to which rows have been made */
 	size_t next_place;
-	struct eh_fde fde;	/* the last, with its CIE */
+	struct eh_fde fde; /* the last, with its CIE */
 	int failed;
 };
 

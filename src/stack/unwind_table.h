@@ -18,15 +18,15 @@
 enum { UNWIND_RULE_NONE, UNWIND_RULE_UNKNOWN };
 
 struct unwind_table {
-	uint64_t base;		/* address of offset 0 */
-	uint32_t length;	/* offsets from here on have no rule */
+	uint64_t base; /* address of offset 0 */
+	uint32_t length; /* offsets from here on have no rule */
 	uint32_t row_count, rule_count;
-	uint32_t damaged;	/* entries that were left out: unreadable, overlapping, too far away */
-	uint32_t *starts;	/* ascending, no two equal */
+	uint32_t damaged; /* entries that were left out: unreadable, overlapping, too far away */
+	uint32_t *starts; /* ascending, no two equal */
 	uint16_t *row_rules;
 	struct unwind_rule *rules;
-	uint32_t *pages;	/* [p]: first row that starts in page p or later; one more at the end */
-	size_t bytes;		/* of memory held */
+	uint32_t *pages; /* [p]: first row that starts in page p or later; one more at the end */
+	size_t bytes; /* of memory held */
 };
 
 struct unwind_input {
@@ -36,8 +36,8 @@ struct unwind_input {
 	const uint8_t *search;
 	size_t search_count;
 	uint64_t header_address;
-	uint64_t base;		/* lowest address of the module */
-	size_t bytes_max;	/* ceiling of memory, while building as well */
+	uint64_t base; /* lowest address of the module */
+	size_t bytes_max; /* ceiling of memory, while building as well */
 };
 
 /*

@@ -8,7 +8,7 @@
 #include "stack/walk_full.h"
 
 #define PAGE 4096u
-#define OWN_BYTES_MAX (UINT64_C(64) << 20)	/* of stack that is checked page by page at once */
+#define OWN_BYTES_MAX (UINT64_C(64) << 20) /* of stack that is checked page by page at once */
 #define OWN_FAILURES_MAX 64u
 
 /* Steps that the fast walk can do; the bits of the first four are "rbp is base", "rbp was saved". */
@@ -17,9 +17,9 @@ enum {
 	STEP_RBP = 1,
 	STEP_RSP_SAVED = 2,
 	STEP_RBP_SAVED = 3,
-	STEP_ALIGNED,	/* CFA = *(rbp + cfa_offset), rbp = *(rbp + fp_offset): realigned stacks */
+	STEP_ALIGNED, /* CFA = *(rbp + cfa_offset), rbp = *(rbp + fp_offset): realigned stacks */
 	STEP_END,
-	STEP_FULL,	/* needs the walk with all registers */
+	STEP_FULL, /* needs the walk with all registers */
 };
 
 bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
@@ -159,7 +159,8 @@ static struct walk_step step_of(uint64_t frame, const struct unwind_rule *rule)
 
 	if (rule->cfa == CFA_END)
 		return (struct walk_step){ .key = frame, .kind = STEP_END };
-	if (rule->interrupts || !is_saved_at_cfa(&rule->ra, -8) || fp->offset != (int16_t)fp->offset)
+	if (rule->interrupts || !is_saved_at_cfa(&rule->ra, -8) ||
+	    fp->offset != (int16_t)fp->offset)
 		return full;
 	if (rule->cfa == CFA_DEREF) {
 		step.kind = STEP_ALIGNED;
@@ -197,48 +198,205 @@ static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t 
 	return true;
 }
 
-enum { WALK_NEEDS_FULL = -1 };
+enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* beside enum stack_end */
+
+/*
+ * Launches come from nearly the same stack again and again. Where a walk finds itself at a frame of the
+ * last complete one, with equal pc, sp and rbp, then what comes after it follows from the words that
+ * were loaded there: if these have not changed, neither have the frames. They are compared all at once,
+ * each at a known address, which is several times faster than finding each by the one before.
+ *
+ * The same holds of a stack that lies elsewhere by some distance, as long as what is loaded is the same
+ * but for that distance: so the frames of the libraries between the application and us cost little even
+ * when the application calls from another depth.
+ */
+struct walk_state {
+	uint64_t pc, sp, fp;
+	unsigned fresh; /* frames in w->fresh; more than STACK_SEEN: too many to remember */
+	unsigned seen; /* frames of w->seen that are not further inside than this one */
+};
+
+static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, uint64_t fp_slot)
+{
+	if (likely(s->fresh < STACK_SEEN))
+		w->fresh[s->fresh] = (struct walk_seen){ s->pc, s->sp, s->fp, fp_slot };
+	s->fresh++;
+}
+
+/* The stack that has just been walked: the first `kept` frames of the remembered, and the fresh ones. */
+static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
+{
+	if (fresh > STACK_SEEN - kept)
+		return;
+	for (unsigned i = 0; i < fresh; i++)
+		w->seen[kept + fresh - 1 - i] = w->fresh[i];
+	w->seen_count = kept + fresh;
+}
+
+/* From a frame that is w->seen[k - 1]: the k of the outermost frame that the stack's words confirm. */
+static unsigned confirmed(struct stack_walker *w, unsigned k)
+{
+	uint64_t value;
+
+	for (; k > 1; k--) {
+		const struct walk_seen *at = &w->seen[k - 1], *next = &w->seen[k - 2];
+		unsigned kind = at->fp_slot & 7;
+
+		if (kind > STEP_RBP_SAVED || !walk_load(w, next->sp - 8, &value) ||
+		    value != next->pc)
+			break;
+		if ((kind & STEP_RSP_SAVED) &&
+		    (!walk_load(w, at->fp_slot & ~UINT64_C(7), &value) || value != next->fp))
+			break;
+	}
+	return k;
+}
+
+/* All callers of w->seen[k - 1], to the start of the thread, are still there. */
+static int take_all(struct stack_walker *w, unsigned k, struct walk_output *out)
+{
+	for (; k > 1 && out->count == 0; k--)
+		if (!walk_store(w, out, w->seen[k - 2].pc))
+			return stack_end_depth;
+	for (; k > 1 && out->count < out->max; k--)
+		out->frames[out->count++] = w->seen[k - 2].pc;
+	return k > 1 ? stack_end_depth : stack_end_complete;
+}
+
+/* At w->seen[s->seen - 1]: goes as far as that stack is still there. WALK_NEXT, or the walk's end. */
+static int take_over(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
+{
+	unsigned to = confirmed(w, s->seen);
+
+	if (to == 1) {
+		remember(w, s->seen, s->fresh);
+		return take_all(w, s->seen, out);
+	}
+	for (; s->seen > to; s->seen--) {
+		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
+
+		if (!walk_store(w, out, next->pc))
+			return stack_end_depth;
+		remember_fresh(w, s, at->fp_slot);
+		s->pc = next->pc;
+		s->sp = next->sp;
+		s->fp = next->fp;
+	}
+	return WALK_NEXT;
+}
+
+/* Follows frames that lie `distance` away from remembered ones. WALK_NEXT, or the walk's end. */
+static int take_over_shifted(struct stack_walker *w, struct walk_state *s, struct walk_output *out,
+			     uint64_t distance)
+{
+	for (; s->seen > 1; s->seen--) {
+		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
+		uint64_t slot = at->fp_slot + distance, pc, fp = s->fp;
+		unsigned kind = at->fp_slot & 7;
+
+		if (distance == 0 && fp == at->fp)
+			return take_over(w, s, out);
+		if (kind > STEP_RBP_SAVED || ((kind & STEP_RBP) && fp != at->fp + distance) ||
+		    !walk_load(w, next->sp + distance - 8, &pc) || pc != next->pc)
+			break;
+		if ((kind & STEP_RSP_SAVED) && !walk_load(w, slot & ~UINT64_C(7), &fp))
+			break;
+		if (!walk_store(w, out, pc))
+			return stack_end_depth;
+		remember_fresh(w, s, slot);
+		s->pc = pc;
+		s->sp = next->sp + distance;
+		s->fp = fp;
+	}
+	return WALK_NEXT;
+}
+
+/* Looks whether the walk has come to a remembered frame. */
+static inline int look_back(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
+{
+	const struct walk_seen *seen;
+
+	while (s->seen && w->seen[s->seen - 1].sp < s->sp)
+		s->seen--;
+	if (!s->seen)
+		return WALK_NEXT;
+	seen = &w->seen[s->seen - 1];
+	if (seen->sp != s->sp || seen->pc != s->pc || seen->fp != s->fp)
+		return WALK_NEXT;
+	return take_over(w, s, out);
+}
+
+/* To the caller, by its cached step. WALK_NEXT, WALK_NEEDS_FULL, or the walk's end. */
+static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
+			    struct walk_state *s)
+{
+	struct walk_step *step = cache_slot(w, s->pc);
+	uint64_t cfa, slot = 0, pc, fp = s->fp;
+
+	if (unlikely(step->key != s->pc) && !learn(w, map, s->pc, step))
+		return stack_end_partial;
+	if (unlikely(step->kind > STEP_RBP_SAVED)) {
+		if (step->kind == STEP_END) {
+			remember_fresh(w, s, STEP_END);
+			remember(w, 0, s->fresh);
+			return stack_end_complete;
+		}
+		if (step->kind == STEP_FULL ||
+		    !walk_load(w, fp + (uint64_t)(int64_t)step->cfa_offset, &cfa) ||
+		    !walk_load(w, fp + (uint64_t)(int64_t)step->fp_offset, &fp))
+			return WALK_NEEDS_FULL;
+	} else {
+		cfa = (step->kind & STEP_RBP ? fp : s->sp) + (uint64_t)(int64_t)step->cfa_offset;
+		slot = cfa + (uint64_t)(int64_t)step->fp_offset;
+		if ((step->kind & STEP_RSP_SAVED) && !walk_load(w, slot, &fp))
+			return WALK_NEEDS_FULL;
+	}
+	if (unlikely(cfa <= s->sp) || !walk_load(w, cfa - 8, &pc))
+		return WALK_NEEDS_FULL;
+	if (unlikely(walk_no_code(pc)))
+		return pc ? WALK_NEEDS_FULL : stack_end_complete;
+	remember_fresh(w, s, (slot & ~UINT64_C(7)) | step->kind);
+	s->pc = pc;
+	s->sp = cfa;
+	s->fp = fp;
+	return WALK_NEXT;
+}
 
 /* The walk with rsp and rbp alone. An enum stack_end, or WALK_NEEDS_FULL. */
 static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 		     const struct stack_registers *start, struct walk_output *out)
 {
-	uint64_t pc = start->at[REG_RA_] | (start->interrupted ? FRAME_INTERRUPTED : 0);
-	uint64_t sp = start->at[REG_RSP_], fp = start->at[REG_RBP_], cfa;
+	struct walk_state s = { .pc = start->at[REG_RA_] |
+				      (start->interrupted ? FRAME_INTERRUPTED : 0),
+				.sp = start->at[REG_RSP_],
+				.fp = start->at[REG_RBP_],
+				.seen = w->seen_count };
+	int r;
 
-	for (;;) {
-		struct walk_step *step = cache_slot(w, pc);
-
-		if (!walk_store(w, out, pc))
-			return stack_end_depth;
-		if (unlikely(step->key != pc) && !learn(w, map, pc, step))
-			return stack_end_partial;
-		if (unlikely(step->kind > STEP_RBP_SAVED)) {
-			if (step->kind == STEP_END)
-				return stack_end_complete;
-			if (step->kind == STEP_FULL ||
-			    !walk_load(w, fp + (uint64_t)(int64_t)step->cfa_offset, &cfa) ||
-			    !walk_load(w, fp + (uint64_t)(int64_t)step->fp_offset, &fp))
-				return WALK_NEEDS_FULL;
-		} else {
-			cfa = (step->kind & STEP_RBP ? fp : sp) +
-			      (uint64_t)(int64_t)step->cfa_offset;
-			if ((step->kind & STEP_RSP_SAVED) &&
-			    !walk_load(w, cfa + (uint64_t)(int64_t)step->fp_offset, &fp))
-				return WALK_NEEDS_FULL;
-		}
-		if (unlikely(cfa <= sp) || !walk_load(w, cfa - 8, &pc))
-			return WALK_NEEDS_FULL;
-		if (unlikely(walk_no_code(pc)))
-			return pc ? WALK_NEEDS_FULL : stack_end_complete;
-		sp = cfa;
+	if (!walk_store(w, out, s.pc))
+		return stack_end_depth;
+	r = WALK_NEXT;
+	if (likely(s.seen && w->seen[s.seen - 1].pc == s.pc)) {
+		r = take_over_shifted(w, &s, out, s.sp - w->seen[s.seen - 1].sp);
+		if (s.sp != w->seen[s.seen - 1].sp)
+			s.seen = w->seen_count;
 	}
+	while (r == WALK_NEXT) {
+		r = walk_step(w, map, &s);
+		if (r != WALK_NEXT)
+			break;
+		if (!walk_store(w, out, s.pc))
+			return stack_end_depth;
+		r = look_back(w, &s, out);
+	}
+	return r;
 }
 
 static void begin(struct stack_walker *w, const struct stack_map *map, uint64_t sp)
 {
 	if (unlikely(map->generation != w->generation)) {
 		memset(w->cache, 0, sizeof(w->cache));
+		w->seen_count = 0;
 		w->generation = map->generation;
 	}
 	if (unlikely(sp - w->own_low >= w->own_high - w->own_low))

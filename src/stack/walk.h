@@ -18,14 +18,15 @@
 #include "stack/modules.h"
 
 #define STACK_CACHE 4096u
+#define STACK_SEEN 128u
 #define STACK_SKIP_MAX 8u
-#define STACK_SKIPPED_MAX 64u	/* frames that may be skipped */
+#define STACK_SKIPPED_MAX 64u /* frames that may be skipped */
 
 /* By DWARF number: rax rdx rcx rbx rsi rdi rbp rsp r8-r15, rip. Bit i of known: [i] is. */
 struct stack_registers {
 	uint64_t at[REG_COUNT_];
 	uint32_t known;
-	bool interrupted;	/* rip is exact, as in a signal's context: not that of a call */
+	bool interrupted; /* rip is exact, as in a signal's context: not that of a call */
 };
 
 /* The registers of the function that it is used in, as at its own place. */
@@ -47,11 +48,11 @@ struct stack_registers {
 				 : "D"(r_->at)                                                     \
 				 : "rax", "memory");                                               \
 	} while (0)
-#define STACK_CAPTURED 0x1f0c8u	/* rip, r12-r15, rsp, rbp, rbx */
+#define STACK_CAPTURED 0x1f0c8u /* rip, r12-r15, rsp, rbp, rbx */
 
 /* What is done with a frame whose rule is cached: how to find the CFA and rbp from rsp and rbp. */
 struct walk_step {
-	uint64_t key;		/* the frame (frame.h); 0: free */
+	uint64_t key; /* the frame (frame.h); 0: free */
 	int32_t cfa_offset;
 	int16_t fp_offset;
 	uint8_t kind;
@@ -59,16 +60,25 @@ struct walk_step {
 };
 _Static_assert(sizeof(struct walk_step) == 16, "four to a cache line");
 
+/* A frame of an earlier walk, from which a later one can take over: see walk.c. */
+struct walk_seen {
+	uint64_t pc, sp, fp;
+	uint64_t fp_slot; /* where rbp is restored from; its three low bits: kind of step */
+};
+
 struct stack_walker {
 	struct stack_modules *modules;
 	int slot;
-	bool busy;			/* a signal handler interrupted a walk: no walk in there */
-	uint64_t generation;		/* of the map that the cache was filled from */
-	uint64_t own_low, own_high;	/* the thread's own stack as far as it is known; 0: not yet */
+	bool busy; /* a signal handler interrupted a walk: no walk in there */
+	uint64_t generation; /* of the map that the cache was filled from */
+	uint64_t own_low, own_high; /* the thread's own stack as far as it is known; 0: not yet */
 	unsigned own_failures;
-	uint64_t low, high;		/* memory that may be read in this walk */
+	uint64_t low, high; /* memory that may be read in this walk */
 	struct code_range skip[STACK_SKIP_MAX];
 	unsigned skip_count;
+	unsigned seen_count;
+	struct walk_seen seen[STACK_SEEN]; /* outermost first */
+	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */
 	struct walk_step cache[STACK_CACHE];
 };
 

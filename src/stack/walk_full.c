@@ -4,8 +4,8 @@
 
 #include "stack/safe_memory.h"
 
-#define SWITCHES_MAX 16u	/* stacks that one walk may go through */
-#define CALL_BYTES_MAX 7u	/* of an indirect call with index and displacement */
+#define SWITCHES_MAX 16u /* stacks that one walk may go through */
+#define CALL_BYTES_MAX 7u /* of an indirect call with index and displacement */
 
 struct walk {
 	struct stack_walker *w;
@@ -16,7 +16,7 @@ struct walk {
 	unsigned switches;
 };
 
-enum { NEXT = -1 };	/* beside enum stack_end: go on */
+enum { NEXT = -1 }; /* beside enum stack_end: go on */
 
 static bool known(const struct walk *k, unsigned reg)
 {
@@ -56,8 +56,8 @@ static bool compute_cfa(struct walk *k, const struct unwind_rule *rule, uint64_t
 
 /* --- registers of the caller --- */
 
-static bool restore_register(struct walk *k, const struct save_rule *save, unsigned reg, uint64_t cfa,
-			     uint64_t *value)
+static bool restore_register(struct walk *k, const struct save_rule *save, unsigned reg,
+			     uint64_t cfa, uint64_t *value)
 {
 	uint64_t offset = (uint64_t)(int64_t)save->offset;
 
@@ -68,8 +68,7 @@ static bool restore_register(struct walk *k, const struct save_rule *save, unsig
 	case SAVE_CFA:
 		return walk_load(k->w, cfa + offset, value);
 	case SAVE_MEMORY:
-		return known(k, save->base) &&
-		       walk_load(k->w, k->r.at[save->base] + offset, value);
+		return known(k, save->base) && walk_load(k->w, k->r.at[save->base] + offset, value);
 	case SAVE_VALUE:
 		*value = cfa + offset;
 		return true;
@@ -90,9 +89,10 @@ static void enter_frame(struct walk *k, const struct stack_registers *r, bool ex
 /* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
 static int leave_signal(struct walk *k)
 {
-	static const uint8_t order[REG_COUNT_] = { 8,  9,  10, 11, 12, 13, 14, 15, REG_RDI_,
-						   REG_RSI_, REG_RBP_, REG_RBX_, REG_RDX_, REG_RAX_,
-						   REG_RCX_, REG_RSP_, REG_RA_ };
+	static const uint8_t order[REG_COUNT_] = { 8,        9,        10,       11,       12,
+						   13,       14,       15,       REG_RDI_, REG_RSI_,
+						   REG_RBP_, REG_RBX_, REG_RDX_, REG_RAX_, REG_RCX_,
+						   REG_RSP_, REG_RA_ };
 	struct stack_registers next = { .known = (1u << REG_COUNT_) - 1 };
 	uint64_t at = k->r.at[REG_RSP_] + 40;
 
@@ -226,8 +226,8 @@ enum stack_end walk_full(struct stack_walker *w, const struct stack_map *map,
 		const struct unwind_rule *rule = walk_rule(w, map, k.frame, &known_module);
 
 		/* A return address that is in no module: of code made at run time, or no address at all. */
-		if (!known_module && k.frame != start->at[REG_RA_] && !(k.frame & FRAME_INTERRUPTED) &&
-		    !follows_call(k.frame))
+		if (!known_module && k.frame != start->at[REG_RA_] &&
+		    !(k.frame & FRAME_INTERRUPTED) && !follows_call(k.frame))
 			return stack_end_truncated;
 		if (!walk_store(w, out, k.frame))
 			return stack_end_depth;

@@ -18,7 +18,8 @@ static void build_and_ask(struct unwind_input *input)
 	if (unwind_table_build(input, &table) < 0)
 		return;
 	for (uint32_t i = 0; i < table->row_count; i++) {
-		const struct unwind_rule *rule = unwind_table_find(table, table->base + table->starts[i]);
+		const struct unwind_rule *rule =
+			unwind_table_find(table, table->base + table->starts[i]);
 
 		/* What a walker takes for granted. */
 		if (rule->cfa > CFA_SIGNAL || rule->base >= REG_RA_ ||
@@ -39,7 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		return 0;
 	bytes++;
 	size--;
-	input.section = (struct eh_section){ .bytes = bytes, .size = size, .address = 0x1000, .debug = how == 1 };
+	input.section = (struct eh_section){
+		.bytes = bytes, .size = size, .address = 0x1000, .debug = how == 1
+	};
 	if (how == 2) {
 		input.search_count = MIN(bytes[0], (size - 1) / 8);
 		input.search = bytes + 1;

@@ -11,8 +11,8 @@
 struct cfi {
 	uint8_t bytes[1 << 16];
 	size_t size;
-	size_t entry;		/* offset of the entry being written */
-	uint64_t address;	/* of bytes[0] */
+	size_t entry; /* offset of the entry being written */
+	uint64_t address; /* of bytes[0] */
 };
 
 static inline void cfi_u8(struct cfi *c, unsigned v)
@@ -77,7 +77,7 @@ static inline size_t cfi_cie(struct cfi *c, const char *augmentation)
 	if (*augmentation == 'z') {
 		cfi_uleb(c, strchr(augmentation, 'R') != NULL);
 		if (strchr(augmentation, 'R'))
-			cfi_u8(c, 0x1b);	/* pcrel | sdata4 */
+			cfi_u8(c, 0x1b); /* pcrel | sdata4 */
 	}
 	cfi_u8(c, 0x0c);
 	cfi_uleb(c, 7);

@@ -16,10 +16,11 @@
 #define IDS_MAX 65536u
 
 static struct stack_interner interner;
-static _Atomic uint64_t handed[IDS_MAX];	/* first frame of the stack that got the number */
+static _Atomic uint64_t handed[IDS_MAX]; /* first frame of the stack that got the number */
 static atomic_uint refusals_left;
 
-static bool take(void *context, uint32_t id, const uint64_t *frames, unsigned count, enum stack_end end)
+static bool take(void *context, uint32_t id, const uint64_t *frames, unsigned count,
+		 enum stack_end end)
 {
 	(void)context;
 	(void)end;
@@ -46,7 +47,8 @@ static void *intern_all(void *argument)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (unsigned i = 0; i < STACKS; i++) {
 			unsigned which = (i * 7 + round) % STACKS, n = make_stack(which, frames);
-			uint32_t id = stack_intern(&interner, frames, n, stack_end_complete, take, NULL);
+			uint32_t id =
+				stack_intern(&interner, frames, n, stack_end_complete, take, NULL);
 
 			assert_int_equal(atomic_load(&handed[id]), frames[0]);
 		}
@@ -76,8 +78,10 @@ static void threads_agree(void **state)
 	assert_int_equal(atomic_load(&interner.refused), 0);
 	/* Equal frames that ended otherwise are another stack. */
 	id = stack_intern(&interner, frames, make_stack(5, frames), stack_end_complete, take, NULL);
-	assert_int_equal(id, stack_intern(&interner, frames, make_stack(5, frames), stack_end_complete, take, NULL));
-	assert_int_not_equal(id, stack_intern(&interner, frames, make_stack(5, frames), stack_end_depth, take, NULL));
+	assert_int_equal(id, stack_intern(&interner, frames, make_stack(5, frames),
+					  stack_end_complete, take, NULL));
+	assert_int_not_equal(id, stack_intern(&interner, frames, make_stack(5, frames),
+					      stack_end_depth, take, NULL));
 	stack_interner_release(&interner);
 }
 
@@ -89,11 +93,14 @@ static void a_full_table_refuses(void **state)
 	(void)state;
 	fresh(64);
 	for (unsigned i = 0; i < 100; i++)
-		kept += stack_intern(&interner, frames, make_stack(i, frames), stack_end_complete, take, NULL) > 0;
+		kept += stack_intern(&interner, frames, make_stack(i, frames), stack_end_complete,
+				     take, NULL) > 0;
 	assert_int_equal(kept, 48);
 	assert_int_equal(atomic_load(&interner.refused), 52);
 	/* What it has is still found. */
-	assert_int_not_equal(stack_intern(&interner, frames, make_stack(0, frames), stack_end_complete, take, NULL), 0);
+	assert_int_not_equal(stack_intern(&interner, frames, make_stack(0, frames),
+					  stack_end_complete, take, NULL),
+			     0);
 	stack_interner_release(&interner);
 }
 
@@ -115,12 +122,14 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	++*(int *)context;
 	row->line = (uint32_t)frame;
 	row->function = writer_string(w, "f", 1);
-	row->missing &= ~(UINT64_C(1) << COLUMN_stack_node_line | UINT64_C(1) << COLUMN_stack_node_function);
+	row->missing &= ~(UINT64_C(1) << COLUMN_stack_node_line |
+			  UINT64_C(1) << COLUMN_stack_node_function);
 }
 
 static void the_tree_shares_callers(void **state)
 {
-	uint64_t a[] = { 10, FRAME_PYTHON | 77, 30, 40 }, b[] = { 11, FRAME_PYTHON | 77, 30, 40 }, c[] = { 30, 40 };
+	uint64_t a[] = { 10, FRAME_PYTHON | 77, 30, 40 }, b[] = { 11, FRAME_PYTHON | 77, 30, 40 },
+		 c[] = { 30, 40 };
 	struct writer_options options = { .directory = *state };
 	struct stack_tree tree;
 	struct writer *w;

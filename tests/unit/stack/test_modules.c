@@ -14,6 +14,13 @@
 #define THREADS 3
 #define CHURN_NS (2 * NS_PER_S)
 
+/* ThreadSanitizer does not see the dynamic linker's own lock, which is held in the callback. */
+EXPORT const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:dl_iterate_phdr_cb\n";
+}
+
 static struct stack_modules modules;
 static atomic_bool stop;
 static atomic_uint complete, partial, other;
@@ -41,13 +48,17 @@ static void count_here(void)
 
 	STACK_CAPTURE(&registers);
 	n = stack_walk(walker, &registers, frames, 128, &end);
-	atomic_fetch_add(end == stack_end_complete ? &complete : end == stack_end_partial ? &partial : &other, 1);
+	atomic_fetch_add(end == stack_end_complete  ? &complete
+			 : end == stack_end_partial ? &partial
+						    : &other,
+			 1);
 	assert_true(n > 1);
 }
 
 static void *open_plugin(int which)
 {
-	void *module = dlopen(which ? STACK_MODULES "/walk_plugin_3000.so" : STACK_MODULES "/walk_plugin_100.so",
+	void *module = dlopen(which ? STACK_MODULES "/walk_plugin_3000.so"
+				    : STACK_MODULES "/walk_plugin_100.so",
 			      RTLD_NOW);
 
 	if (!module)
@@ -84,7 +95,8 @@ static void tables_are_built_when_stacks_want_them(void **state)
 	walker = walker_new();
 	assert_non_null(module_of(code));
 	assert_null(atomic_load(&module_of(code)->table));
-	assert_non_null(atomic_load(&module_of((void *)tables_are_built_when_stacks_want_them)->table));
+	assert_non_null(
+		atomic_load(&module_of((void *)tables_are_built_when_stacks_want_them)->table));
 	call_plugin(plugin, 3);
 	assert_int_equal(atomic_load(&partial), 1);
 	update_all();
@@ -194,8 +206,9 @@ static void loading_and_unloading_while_walking(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	pthread_join(collector, NULL);
-	print_message("%u stacks complete, %u partial, %u other; %u tables\n", atomic_load(&complete),
-		      atomic_load(&partial), atomic_load(&other), modules.tables);
+	print_message("%u stacks complete, %u partial, %u other; %u tables\n",
+		      atomic_load(&complete), atomic_load(&partial), atomic_load(&other),
+		      modules.tables);
 	assert_true(atomic_load(&complete) > 10);
 	update_all();
 	assert_null(modules.retired);

@@ -24,8 +24,10 @@ static uint32_t pick(uint32_t below)
 
 static struct unwind_input input_of(const struct cfi *c)
 {
-	return (struct unwind_input){ .section = { .bytes = c->bytes, .size = c->size, .address = c->address },
-				      .bytes_max = SIZE_MAX };
+	return (struct unwind_input){
+		.section = { .bytes = c->bytes, .size = c->size, .address = c->address },
+		.bytes_max = SIZE_MAX
+	};
 }
 
 static struct unwind_table *build(const struct cfi *c)
@@ -91,7 +93,7 @@ static void write_cfa(struct cfi *c, struct unwind_rule *rule)
 		}
 		/* fall through */
 	case 3:
-		cfi_u8(c, 0x0f);	/* *(base + offset) + 16 */
+		cfi_u8(c, 0x0f); /* *(base + offset) + 16 */
 		{
 			struct cfi e = { .size = 0 };
 
@@ -149,13 +151,13 @@ static void write_save(struct cfi *c, struct unwind_rule *rule)
 		*save = (struct save_rule){ SAVE_SAME, 0, 0, 0 };
 		break;
 	case 3:
-		cfi_u8(c, 0x14);	/* val_offset */
+		cfi_u8(c, 0x14); /* val_offset */
 		cfi_uleb(c, saved_registers[i]);
 		cfi_uleb(c, slot);
 		*save = (struct save_rule){ SAVE_VALUE, 0, 0, -8 * (int32_t)slot };
 		break;
 	case 4:
-		cfi_u8(c, 0x10);	/* expression: rbp - slot */
+		cfi_u8(c, 0x10); /* expression: rbp - slot */
 		cfi_uleb(c, saved_registers[i]);
 		cfi_u8(c, 4);
 		cfi_u8(c, 0x76);
@@ -173,8 +175,9 @@ static void write_save(struct cfi *c, struct unwind_rule *rule)
 
 static void write_function(struct cfi *c, size_t cie, uint64_t start)
 {
-	struct unwind_rule initial = { .cfa = CFA_REGISTER, .base = REG_RSP_, .offset = 8,
-				       .ra = { SAVE_CFA, 0, 0, -8 } };
+	struct unwind_rule initial = {
+		.cfa = CFA_REGISTER, .base = REG_RSP_, .offset = 8, .ra = { SAVE_CFA, 0, 0, -8 }
+	};
 	struct unwind_rule rule = initial, kept = initial;
 	uint32_t length = 100000, at = 0;
 	bool remembered = false;
@@ -197,7 +200,7 @@ static void write_function(struct cfi *c, size_t cie, uint64_t start)
 			rule = kept;
 			remembered = false;
 		}
-		cfi_u8(c, 0x2e);	/* GNU_args_size says nothing about registers */
+		cfi_u8(c, 0x2e); /* GNU_args_size says nothing about registers */
 		cfi_uleb(c, pick(1000));
 	}
 	expected[expected_count++] = (struct expectation){ start + at, rule };
@@ -213,7 +216,8 @@ static void check_rows(const struct unwind_table *t)
 		if (memcmp(rule, &expected[i].rule, sizeof(*rule)) != 0)
 			fail_msg("row %u at %#lx: cfa %u %u%+d, but must be %u %u%+d", i,
 				 expected[i].address, rule->cfa, rule->base, rule->offset,
-				 expected[i].rule.cfa, expected[i].rule.base, expected[i].rule.offset);
+				 expected[i].rule.cfa, expected[i].rule.base,
+				 expected[i].rule.offset);
 		if (i) {
 			rule = unwind_table_find(t, expected[i].address - 1);
 			assert_memory_equal(rule, &expected[i - 1].rule, sizeof(*rule));
@@ -294,9 +298,9 @@ static void signal_frames(void **state)
 	unwind_table_free(t);
 	begin(&c, "zRS");
 	cfi_u8(&c, 0x0f);
-	memcpy(c.bytes + c.size, "\x04\x77\xa0\x01\x06", 5);	/* CFA = *(rsp + 160) */
+	memcpy(c.bytes + c.size, "\x04\x77\xa0\x01\x06", 5); /* CFA = *(rsp + 160) */
 	c.size += 5;
-	memcpy(c.bytes + c.size, "\x10\x10\x03\x77\xa8\x01", 6);	/* rip at rsp + 168 */
+	memcpy(c.bytes + c.size, "\x10\x10\x03\x77\xa8\x01", 6); /* rip at rsp + 168 */
 	c.size += 6;
 	assert_int_equal(only_rule(&c, TEXT, &t)->cfa, CFA_SIGNAL);
 	unwind_table_free(t);
@@ -304,8 +308,8 @@ static void signal_frames(void **state)
 
 static void plt(void **state)
 {
-	static const uint8_t expression[] = { 0x0f, 0x0b, 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a,
-					      0x3b, 0x2a, 0x33, 0x24, 0x22 };
+	static const uint8_t expression[] = { 0x0f, 0x0b, 0x77, 0x08, 0x80, 0x00, 0x3f,
+					      0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
 	static struct cfi c;
 	struct unwind_table *t;
 	const struct unwind_rule *rule;
@@ -329,7 +333,7 @@ static void wrong_instructions_make_the_rest_unknown(void **state)
 	(void)state;
 	begin(&c, "zR");
 	cfi_u8(&c, 0x40 | 10);
-	cfi_u8(&c, 0x3f);	/* no such instruction */
+	cfi_u8(&c, 0x3f); /* no such instruction */
 	assert_int_equal(only_rule(&c, TEXT + 9, &t)->cfa, CFA_REGISTER);
 	assert_int_equal(unwind_table_find(t, TEXT + 10)->cfa, CFA_UNKNOWN);
 	assert_int_equal(unwind_table_find(t, TEXT + 99)->cfa, CFA_UNKNOWN);

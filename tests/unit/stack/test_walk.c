@@ -28,7 +28,7 @@ void trap_off(void);
 
 static struct stack_modules modules;
 static __thread struct stack_walker *walker;
-static unsigned checks;		/* stacks compared */
+static unsigned checks; /* stacks compared */
 
 static void update_modules(void)
 {
@@ -136,6 +136,30 @@ static void deep_and_wide_frames(void **state)
 {
 	(void)state;
 	recurse(200, check_here);
+}
+
+/* From every depth, so that a stack shares its callers with the one before, or looks like it elsewhere. */
+__attribute__((noinline)) static void recurse_checking(int depth, void (*call)(void))
+{
+	volatile char room[48];
+
+	room[depth % 48] = 1;
+	call();
+	if (depth) {
+		recurse_checking(depth - 1, call);
+		if (depth % 3 == 0)
+			recurse(depth, call);
+	}
+	call();
+	room[depth % 48]++;
+}
+
+static void stacks_like_the_last_one(void **state)
+{
+	(void)state;
+	recurse_checking(60, check_here);
+	recurse(3, check_here);
+	recurse_checking(12, check_here);
 }
 
 static int compare_and_check(const void *a, const void *b)
@@ -249,7 +273,8 @@ static void signal_handlers(void **state)
 
 static void signal_handlers_on_their_own_stack(void **state)
 {
-	stack_t stack = { .ss_sp = malloc(1 << 20), .ss_size = 1 << 20 }, none = { .ss_flags = SS_DISABLE };
+	stack_t stack = { .ss_sp = malloc(1 << 20), .ss_size = 1 << 20 },
+		none = { .ss_flags = SS_DISABLE };
 
 	(void)state;
 	sigaltstack(&stack, NULL);
@@ -260,7 +285,8 @@ static void signal_handlers_on_their_own_stack(void **state)
 
 /* --- at every instruction --- */
 
-static uint64_t outer[FRAMES_MAX];	/* the stack of stepped(), whose caller's are at the end of all */
+static uint64_t
+	outer[FRAMES_MAX]; /* the stack of stepped(), whose caller's are at the end of all */
 static unsigned outer_count;
 static unsigned steps, incomplete, different;
 static uint64_t first_wrong;
@@ -271,9 +297,8 @@ static void compare_tail(const uint64_t *frames, unsigned n, enum stack_end end,
 	/* All but stepped()'s own frame, where the pc moves on. */
 	if (end != stack_end_complete)
 		incomplete++;
-	else if (n < outer_count ||
-		 memcmp(frames + n - (outer_count - 1), outer + 1,
-			(outer_count - 1) * sizeof(*frames)) != 0)
+	else if (n < outer_count || memcmp(frames + n - (outer_count - 1), outer + 1,
+					   (outer_count - 1) * sizeof(*frames)) != 0)
 		different++;
 	else
 		return;
@@ -343,7 +368,8 @@ static void code_without_rules(void **state)
 static void code_made_at_run_time(void **state)
 {
 	static const uint8_t code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
-	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void (*call)(void (*)(void));
 	uint64_t caller;
 
@@ -385,7 +411,8 @@ static void walk_it_all(void)
 
 	STACK_CAPTURE(&registers);
 	count_here = stack_walk(walker_of_thread(), &registers, frames_here, FRAMES_MAX, &end_here);
-	very_many_count = stack_walk(walker_of_thread(), &registers, very_many, 20100, &very_many_end);
+	very_many_count =
+		stack_walk(walker_of_thread(), &registers, very_many, 20100, &very_many_end);
 }
 
 static void *recurse_very_deeply(void *argument)
@@ -457,7 +484,7 @@ static uint64_t random_word(uint64_t *seed, const uint64_t *words, unsigned coun
 	case 0:
 		return r;
 	case 1:
-		return r >> 17;	/* some user address */
+		return r >> 17; /* some user address */
 	case 2:
 	case 3:
 		return (uint64_t)&words[(r >> 40) % count];
@@ -476,13 +503,15 @@ static uint64_t random_word(uint64_t *seed, const uint64_t *words, unsigned coun
 static void damaged_stacks(void **state)
 {
 	enum { WORDS = 512 };
-	uint64_t *words = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), seed = 7;
+	uint64_t *words = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		 seed = 7;
 
 	(void)state;
 	words += 512;
 	mprotect(words, 4096, PROT_READ | PROT_WRITE);
 	for (int round = 0; round < 20000; round++) {
-		struct stack_registers registers = { .known = (uint32_t)seed & ((1u << REG_COUNT_) - 1) };
+		struct stack_registers registers = { .known = (uint32_t)seed &
+							      ((1u << REG_COUNT_) - 1) };
 
 		for (unsigned i = 0; i < WORDS; i++)
 			words[i] = random_word(&seed, words, WORDS);
@@ -577,6 +606,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_calls),
 		cmocka_unit_test(deep_and_wide_frames),
+		cmocka_unit_test(stacks_like_the_last_one),
 		cmocka_unit_test(callbacks_of_libc),
 		cmocka_unit_test(optimised_cplusplus),
 		cmocka_unit_test(odd_rules),

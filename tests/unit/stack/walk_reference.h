@@ -14,7 +14,7 @@
 #include <ucontext.h>
 
 #define REFERENCE_MAX 512
-#define UNW_RIP 16	/* libunwind's number of the register */
+#define UNW_RIP 16 /* libunwind's number of the register */
 #define UNW_INIT_SIGNAL 1
 
 struct libunwind {
@@ -41,7 +41,8 @@ static inline const struct libunwind *libunwind(void)
 		*(void **)&u.backtrace = dlsym(library, "unw_backtrace");
 	}
 	tried = true;
-	return u.step && u.getcontext && u.init && u.init_at && u.get_reg && u.backtrace ? &u : NULL;
+	return u.step && u.getcontext && u.init && u.init_at && u.get_reg && u.backtrace ? &u
+											 : NULL;
 }
 
 /* The stack by libunwind from a context; a ucontext_t of ours is one of its own. */
