@@ -1,7 +1,8 @@
 /* layer: symbol */
 /*
- * bench_symbol: what it takes to name addresses. For each file: opening it, a first and a second look at random addresses
- * within its functions, and how many of them got a name, a line, or at least the start of their function.
+ * bench_symbol: what it takes to name addresses. For each file: opening it, a first and a second
+ * look at random addresses within its functions, and how many of them got a name, a line, or at
+ * least the start of their function.
  *
  *	bench_symbol [-n ADDRESSES] [FILE…]
  *

@@ -55,9 +55,9 @@ static int by_address(const void *pa, const void *pb)
 }
 
 /*
- * Collects the distinct addresses of a process. A node with children is a caller, so that its address is behind the call;
- * but one that is in the kernel is where it was. An address that is both is taken as a caller's: the call before it is of
- * the same function.
+ * Collects the distinct addresses of a process. A node with children is a caller, so that its
+ * address is behind the call; but one that is in the kernel is where it was. An address that is
+ * both is taken as a caller's: the call before it is of the same function.
  */
 static int collect(struct work *w, size_t process)
 {

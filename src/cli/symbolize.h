@@ -1,6 +1,7 @@
 /*
- * symbolize.h: resolves the addresses of a recording's call stacks and keeps the answers in it (symbols.<n>.pit), so that
- * it can be read elsewhere. Answers that were there before are replaced, at once and only when all is written.
+ * symbolize.h: resolves the addresses of a recording's call stacks and keeps the answers in it
+ * (symbols.<n>.pit), so that it can be read elsewhere. Answers that were there before are replaced,
+ * at once and only when all is written.
  */
 #ifndef PITOT_CLI_SYMBOLIZE_H
 #define PITOT_CLI_SYMBOLIZE_H
@@ -17,8 +18,8 @@ struct symbolize_result {
 };
 
 /*
- * `path` is the recording's directory. 0 and *out (symbolize_release) or a negative code. A recording without native
- * frames is no error, and nothing is written.
+ * `path` is the recording's directory. 0 and *out (symbolize_release) or a negative code. A
+ * recording without native frames is no error, and nothing is written.
  */
 int symbolize_recording(const char *path, const struct symbolizer_options *options,
 			struct symbolize_result *out, struct error *e) MUST_USE;

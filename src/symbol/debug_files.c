@@ -18,24 +18,32 @@ static bool has_crc(const struct elf_file *f, uint32_t crc)
 	return crc32_z(0, f->bytes, f->size) == crc;
 }
 
-/* 0, -ENOENT when it is not there or another file, or what is wrong with it. */
+/*
+ * 0, -ENOENT or -ENOMEM. Of what is there and cannot be used e says why; the search goes on.
+ */
 static int try_path(const struct strbuf *path, const struct wanted *w, struct elf_file *out,
 		    struct strbuf *found, struct error *e)
 {
+	struct error why = { 0 };
 	struct elf_file f;
 	bool good;
 	int r;
 
-	if (path->failed || memchr(strbuf_text(path), 0, path->length))
-		return path->failed ? -ENOMEM : -ENOENT;
-	r = elf_open(strbuf_text(path), &f, e);
-	if (r < 0)
-		return r;
+	if (path->failed)
+		return -ENOMEM;
+	r = elf_open(strbuf_text(path), &f, &why);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ENOMEM)
+		return r == -ENOMEM ? r : -ENOENT;
+	if (r < 0) {
+		error_set(e, r, "%s", why.text);
+		return -ENOENT;
+	}
 	good = *w->build_id ? elf_has_build_id(&f, w->build_id)
 			    : w->has_crc && !f.build_id_size && has_crc(&f, w->crc);
 	if (!good) {
 		elf_release(&f);
-		return error_set(e, -ENOENT, "'%s' is of another build", strbuf_text(path));
+		error_set(e, -ESTALE, "'%s' is of another build", strbuf_text(path));
+		return -ENOENT;
 	}
 	*out = f;
 	if (found)
@@ -157,19 +165,22 @@ int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f,
 {
 	char build_id[2 * BUILD_ID_MAX + 1] = "";
 	struct wanted w = { .build_id = build_id };
-	_cleanup_strbuf_ struct strbuf candidate = STRBUF_INIT;
 	struct elf_bytes id;
 	const char *link;
-	int r;
+	int r = -ENOENT;
 
 	if (!elf_debugaltlink(f, &link, &id))
 		return -ENOENT;
 	for (size_t i = 0; i < id.size; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", id.data[i]);
-	if (*link == '/')
-		strbuf_addf(&candidate, "%s%s", d->root, link);
-	else
-		strbuf_addf(&candidate, "%.*s/%s", folder_length(path), path, link);
-	r = try_path(&candidate, &w, out, NULL, e);
+	for (int rooted = *d->root && *link == '/'; rooted >= 0 && r == -ENOENT; rooted--) {
+		_cleanup_strbuf_ struct strbuf candidate = STRBUF_INIT;
+
+		if (*link == '/')
+			strbuf_addf(&candidate, "%s%s", rooted ? d->root : "", link);
+		else
+			strbuf_addf(&candidate, "%.*s/%s", folder_length(path), path, link);
+		r = try_path(&candidate, &w, out, NULL, e);
+	}
 	return r == -ENOENT ? try_build_id(d, &w, out, NULL, e) : r;
 }

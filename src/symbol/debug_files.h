@@ -1,10 +1,11 @@
 /*
  * debug_files.h: where the symbols of a stripped file are.
  *
- * Each folder is looked through as GDB does with /usr/lib/debug: by build id (.build-id/ab/cdef.debug), then by the name
- * in .gnu_debuglink: beside the file, in .debug beside it, and below the folder at the file's own path. Besides, what
- * debuginfod's client has in its cache is taken. A file with another build id, or without one and of another checksum, is
- * never taken.
+ * Each folder is looked through as GDB does with /usr/lib/debug: by build id
+ * (.build-id/ab/cdef.debug), then by the name in .gnu_debuglink: beside the file, in .debug beside
+ * it, and below the folder at the file's own path. Besides, what debuginfod's client has in its
+ * cache is taken. A file with another build id, or without one and of another checksum, is never
+ * taken.
  */
 #ifndef PITOT_SYMBOL_DEBUG_FILES_H
 #define PITOT_SYMBOL_DEBUG_FILES_H
@@ -19,15 +20,17 @@ struct debug_folders {
 };
 
 /*
- * The separate symbols of `f`, whose path is `path`. 0 with *out, and its path appended to *found; -ENOENT when there are
- * none; another negative code when the best candidate could not be read.
+ * The separate symbols of `f`, whose path is `path`. 0 with *out, and its path appended to *found;
+ * -ENOENT when there are none that can be used (if e is set, one was there, and why not); -ENOMEM.
  */
 int debug_file_open(const struct debug_folders *d, const struct elf_file *f, const char *path,
 		    struct elf_file *out, struct strbuf *found, struct error *e) MUST_USE;
 /* The same for a file that is known by its build id (hexadecimal) only. */
 int debug_file_open_by_id(const struct debug_folders *d, const char *build_id, struct elf_file *out,
 			  struct strbuf *found, struct error *e) MUST_USE;
-/* The file that `f` (whose path is `path`) shares with others (.gnu_debugaltlink). -ENOENT: none. */
+/*
+ * The file that `f` (whose path is `path`) shares with others (.gnu_debugaltlink). -ENOENT: none.
+ */
 int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f, const char *path,
 			struct elf_file *out, struct error *e) MUST_USE;
 

@@ -197,7 +197,9 @@ bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_pl
 	return true;
 }
 
-/* The header of a unit; false: not to be understood, and with u->end == 0 nothing after it either. */
+/*
+ * The header of a unit; false: not to be understood, and with u->end == 0 nothing after it either.
+ */
 static bool read_header(const struct dwarf_file *d, uint64_t offset, struct dwarf_unit *u)
 {
 	struct cursor c = cursor_of(d->info.data + offset, d->info.size - offset);

@@ -1,9 +1,10 @@
 /*
- * dwarf_file.h: the units and entries of DWARF 4 and 5 (2 and 3 where they are alike), as far as code needs them.
+ * dwarf_file.h: the units and entries of DWARF 4 and 5 (2 and 3 where they are alike), as far as
+ * code needs them.
  *
- * Every byte may be hostile: reading ends with its unit, references are followed a few times only, and what many units
- * may share (abbreviations, lists of ranges) is read from a budget of a few times its size, so that no small file takes
- * long. What is broken gives no answer; it is no error.
+ * Every byte may be hostile: reading ends with its unit, references are followed a few times only,
+ * and what many units may share (abbreviations, lists of ranges) is read from a budget of a few
+ * times its size, so that no small file takes long. What is broken gives no answer; it is no error.
  */
 #ifndef PITOT_SYMBOL_DWARF_FILE_H
 #define PITOT_SYMBOL_DWARF_FILE_H
@@ -119,8 +120,8 @@ struct dwarf_entry {
 };
 
 /*
- * Lists the units of a file; alt (may be NULL) becomes the struct's. `code` is the file with the code. Sections of `f`
- * must outlive it. 0 or -ENOMEM.
+ * Lists the units of a file; alt (may be NULL) becomes the struct's. `code` is the file with the
+ * code. Sections of `f` must outlive it. 0 or -ENOMEM.
  */
 int dwarf_open(struct dwarf_file *d, const struct elf_file *f, const struct elf_file *code,
 	       struct dwarf_file *alt) MUST_USE;
@@ -132,7 +133,9 @@ struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset);
 bool dwarf_unit_prepare(struct dwarf_file *d, struct dwarf_unit *u);
 /* Reads what its first entry says: lines, names, bases. False: it cannot be read. */
 bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_place *place);
-/* Reads the entry at an offset of the (prepared) unit; false at its end or when it cannot be read. */
+/*
+ * Reads the entry at an offset of the (prepared) unit; false at its end or when it cannot be read.
+ */
 bool dwarf_entry_at(const struct dwarf_unit *u, uint64_t offset, struct dwarf_entry *entry);
 /* Reads the attribute; the cursor goes on. */
 struct dwarf_value dwarf_read(const struct dwarf_unit *u, struct cursor *c,

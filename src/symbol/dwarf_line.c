@@ -283,7 +283,10 @@ static int by_address(const void *pa, const void *pb)
 	return (b->file == LINE_ROW_END) - (a->file == LINE_ROW_END);
 }
 
-/* Of rows of one address the last counts; sorting must not mix them, so that they become one before. */
+/*
+ * Of rows of one address the last counts; sorting must not mix them, so that they become one
+ * before.
+ */
 static void drop_repeated(struct line_table *t)
 {
 	size_t kept = 0;

@@ -1,4 +1,7 @@
-/* dwarf_line.h: one line table of .debug_line, versions 2 to 5: which source line an instruction is of. */
+/*
+ * dwarf_line.h: one line table of .debug_line, versions 2 to 5: which source line an instruction is
+ * of.
+ */
 #ifndef PITOT_SYMBOL_DWARF_LINE_H
 #define PITOT_SYMBOL_DWARF_LINE_H
 

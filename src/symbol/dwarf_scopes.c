@@ -101,7 +101,10 @@ static bool may_have_code(uint32_t tag)
 	return true;
 }
 
-/* Takes the entry in; its children are walked next, if it has any. Returns where to go on, or 0: no memory. */
+/*
+ * Takes the entry in; its children are walked next, if it has any. Returns where to go on, or 0: no
+ * memory.
+ */
 static uint64_t take_entry(struct walk *w, struct dwarf_entry *entry)
 {
 	uint32_t tag = entry->abbreviation->tag, scope = SCOPE_NONE;

@@ -141,7 +141,10 @@ static void find_build_id(struct elf_file *f, struct elf_bytes notes)
 	}
 }
 
-/* Sections first: the segments of a file with separated symbols point at bytes that it does not have. */
+/*
+ * Sections first: the segments of a file with separated symbols point at bytes that it does not
+ * have.
+ */
 static void read_notes(struct elf_file *f)
 {
 	unsigned tried = 0;

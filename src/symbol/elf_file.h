@@ -1,8 +1,9 @@
 /*
  * elf_file.h: an ELF file, mapped, its headers checked once. 64-bit little-endian only.
  *
- * Every byte may be hostile: what a header says is believed only as far as it lies within the file. Headers that do not
- * are left out. Not safe for concurrent use, because sections are decompressed when they are first asked for.
+ * Every byte may be hostile: what a header says is believed only as far as it lies within the file.
+ * Headers that do not are left out. Not safe for concurrent use, because sections are decompressed
+ * when they are first asked for.
  */
 #ifndef PITOT_SYMBOL_ELF_FILE_H
 #define PITOT_SYMBOL_ELF_FILE_H
@@ -46,7 +47,10 @@ struct elf_bytes {
 	size_t size;
 };
 
-/* Maps a regular file. 0; E_FORMAT for what is no ELF file, E_UNSUPPORTED for other classes; -errno. */
+/*
+ * Maps a regular file. 0; E_FORMAT for what is no ELF file, E_UNSUPPORTED for other classes;
+ * -errno.
+ */
 int elf_open(const char *path, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for bytes that outlive the struct. */
 int elf_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
@@ -56,14 +60,20 @@ void elf_release(struct elf_file *f);
 
 /* The first section with this name, or NULL. */
 struct elf_section *elf_section(const struct elf_file *f, const char *name);
-/* What a section holds, decompressed if need be. None: NOBITS, beyond the file, broken, or no memory. */
+/*
+ * What a section holds, decompressed if need be. None: NOBITS, beyond the file, broken, or no
+ * memory.
+ */
 struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s);
 struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name);
 /* From an address to the end of what the file has of its segment. */
 struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address);
 /* Whether code can be there: in an executable segment, or section of a file without segments. */
 bool elf_is_code(const struct elf_file *f, uint64_t address);
-/* The string at an offset of a string table, or NULL when it does not end within it, or is longer than 32 KiB. */
+/*
+ * The string at an offset of a string table, or NULL when it does not end within it, or is longer
+ * than 32 KiB.
+ */
 const char *elf_string(struct elf_bytes strings, uint64_t offset);
 
 /* Whether the build id is this text of hexadecimal digits. */

@@ -6,7 +6,10 @@
 
 #include "symbol/leb128.h"
 
-/* DW_EH_PE_…: how a pointer is stored. The low 4 bits are its form, the next 3 what it is relative to. */
+/*
+ * DW_EH_PE_…: how a pointer is stored. The low 4 bits are its form, the next 3 what it is relative
+ * to.
+ */
 enum {
 	POINTER_OMIT = 0xff,
 	POINTER_FORM = 0x0f,

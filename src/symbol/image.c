@@ -43,8 +43,8 @@ static int open_debug(struct image *image, const char *path, const char *build_i
 		r = debug_file_open_by_id(folders, build_id, &image->debug, &image->debug_path,
 					  &why);
 	if (r == -ENOMEM || (r < 0 && !image->code.bytes))
-		return error_set(e, r, "%s", r == -ENOMEM ? "out of memory" : "no such file");
-	if (r < 0 && r != -ENOENT && r != -EACCES)
+		return error_set(e, r, "%s", r == -ENOMEM ? "out of memory" : "no file");
+	if (r < 0 && why.code)
 		add_note(image, why.text);
 	return 0;
 }
@@ -138,8 +138,9 @@ void image_release(struct image *image)
 }
 
 /*
- * The address of the call that an address returns to: one byte before is enough. The kernel returns to the start of the
- * function that ends a signal handler without any call; its frame description starts a byte early to say so.
+ * The address of the call that an address returns to: one byte before is enough. The kernel returns
+ * to the start of the function that ends a signal handler without any call; its frame description
+ * starts a byte early to say so.
  */
 static uint64_t address_of_call(const struct image *image, uint64_t address)
 {
@@ -152,7 +153,10 @@ static uint64_t address_of_call(const struct image *image, uint64_t address)
 	return address - 1;
 }
 
-/* The symbol's name; of one that a compiler made from a function ("f.part.0") the function's, where DWARF knows it. */
+/*
+ * The symbol's name; of one that a compiler made from a function ("f.part.0") the function's, where
+ * DWARF knows it.
+ */
 static const char *name_of(const struct symbol *s, const char *function)
 {
 	size_t length = function ? strlen(function) : 0;

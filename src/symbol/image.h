@@ -1,6 +1,6 @@
 /*
- * image.h: everything that is known of the code of one file: its symbols, those that were separated from it, where its
- * functions begin, and its lines. Not safe for concurrent use.
+ * image.h: everything that is known of the code of one file: its symbols, those that were separated
+ * from it, where its functions begin, and its lines. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_IMAGE_H
 #define PITOT_SYMBOL_IMAGE_H
@@ -22,8 +22,9 @@ struct image {
 };
 
 /*
- * Takes an open file (which is the image's from then on, also on failure), or, with NULL, what is found by build_id in
- * the folders of separate symbols. `path` is where the file is. 0, -ENOMEM, -ENOENT without file and symbols.
+ * Takes an open file (which is the image's from then on, also on failure), or, with NULL, what is
+ * found by build_id in the folders of separate symbols. `path` is where the file is. 0, -ENOMEM,
+ * -ENOENT without file and symbols.
  */
 int image_open(struct image *image, struct elf_file *code, const char *path, const char *build_id,
 	       const struct debug_folders *folders, bool want_lines, struct error *e) MUST_USE;

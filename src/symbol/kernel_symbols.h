@@ -21,7 +21,10 @@ struct kernel_symbols {
 /* Reads a file like /proc/kallsyms. -EACCES when it hides the addresses (kernel.kptr_restrict). */
 int kernel_symbols_open(struct kernel_symbols *k, const char *path, struct error *e) MUST_USE;
 void kernel_symbols_release(struct kernel_symbols *k);
-/* The function that starts last before an address; its end is not known. NULL: none, or no address of the kernel. */
+/*
+ * The function that starts last before an address; its end is not known. NULL: none, or no address
+ * of the kernel.
+ */
 const struct kernel_function *kernel_symbols_find(const struct kernel_symbols *k, uint64_t address);
 
 #endif

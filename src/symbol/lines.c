@@ -170,7 +170,10 @@ static const char *path_of(struct lines *l, uint32_t table, uint64_t file)
 	return *known == UINT64_MAX ? NULL : l->texts.items[*known].text;
 }
 
-/* The scopes around an address, innermost first. A scope's parent was read before it, so that this ends. */
+/*
+ * The scopes around an address, innermost first. A scope's parent was read before it, so that this
+ * ends.
+ */
 static unsigned scope_chain(const struct scopes *s, uint64_t address,
 			    uint32_t chain[SOURCE_FRAMES_MAX])
 {
@@ -204,7 +207,10 @@ int lines_find(struct lines *l, uint64_t address, struct source_frame frames[SOU
 		line = row->line;
 	}
 	count = scope_chain(&loaded->scopes, address, chain);
-	/* The line of the innermost is where the instruction is from, of the others where they call. */
+	/*
+	 * The line of the innermost is where the instruction is from, of the others where they
+	 * call.
+	 */
 	for (unsigned i = 0; i < count; i++) {
 		const struct scope *s = &loaded->scopes.items.data[chain[i]];
 

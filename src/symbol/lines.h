@@ -1,8 +1,8 @@
 /*
  * lines.h: source file, line and inlined functions of an address, from DWARF.
  *
- * Opening reads the header of each unit; a unit is read when the first address in it is asked for, and kept. Not safe
- * for concurrent use.
+ * Opening reads the header of each unit; a unit is read when the first address in it is asked for,
+ * and kept. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_LINES_H
 #define PITOT_SYMBOL_LINES_H
@@ -21,18 +21,22 @@ struct source_frame {
 struct lines;
 
 /*
- * Opens the DWARF of `debug`, which is about the code of `code` (often the same file). `alt` is the file that several
- * share (.gnu_debugaltlink), or NULL. All must outlive it. 0 and *out, NULL where there is no DWARF; or -ENOMEM.
+ * Opens the DWARF of `debug`, which is about the code of `code` (often the same file). `alt` is the
+ * file that several share (.gnu_debugaltlink), or NULL. All must outlive it. 0 and *out, NULL where
+ * there is no DWARF; or -ENOMEM.
  */
 int lines_open(const struct elf_file *debug, const struct elf_file *code,
 	       const struct elf_file *alt, struct lines **out) MUST_USE;
 void lines_free(struct lines *l);
 /*
- * What is known of an address: the function first, then those inlined, innermost last. Returns the number of frames
- * (0: nothing is known), or -ENOMEM.
+ * What is known of an address: the function first, then those inlined, innermost last. Returns the
+ * number of frames (0: nothing is known), or -ENOMEM.
  */
 int lines_find(struct lines *l, uint64_t address, struct source_frame frames[SOURCE_FRAMES_MAX]);
-/* Units whose functions and inlined calls are in files of their own (split DWARF), which are not read. */
+/*
+ * Units whose functions and inlined calls are in files of their own (split DWARF), which are not
+ * read.
+ */
 size_t lines_split_units(const struct lines *l);
 
 #endif

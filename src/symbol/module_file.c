@@ -107,7 +107,10 @@ static bool folder_path(unsigned number, const struct debug_folders *d,
 	return true;
 }
 
-/* The kernel gives all processes of one kind the same vdso: if the build id says so, ours is theirs. */
+/*
+ * The kernel gives all processes of one kind the same vdso: if the build id says so, ours is
+ * theirs.
+ */
 static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct strbuf *found,
 		     struct error *e)
 {

@@ -56,7 +56,10 @@ static int by_start(const void *pa, const void *pb)
 	return (a->start > b->start) - (a->start < b->start);
 }
 
-/* Memory cut where any function starts or ends; next[i]: the first piece from i on that nobody has yet. */
+/*
+ * Memory cut where any function starts or ends; next[i]: the first piece from i on that nobody has
+ * yet.
+ */
 struct pieces {
 	uint64_t *starts;
 	size_t *next;
@@ -79,7 +82,10 @@ static size_t next_free(struct pieces *p, size_t i)
 	return i;
 }
 
-/* Takes all of a function's memory; false: a later one has had some of it, so that this one is gone. */
+/*
+ * Takes all of a function's memory; false: a later one has had some of it, so that this one is
+ * gone.
+ */
 static bool take(struct pieces *p, const struct jit_function *f)
 {
 	size_t first = piece_at(p, f->start), end = piece_at(p, f->end), taken = 0;

@@ -1,6 +1,7 @@
 /*
- * perf_map.h: names of code that a JIT compiler made, from the map that it writes for perf: /tmp/perf-PID.map, lines of
- * start and size in hexadecimal, and the name. Where lines overlap, later ones are right: memory is used again.
+ * perf_map.h: names of code that a JIT compiler made, from the map that it writes for perf:
+ * /tmp/perf-PID.map, lines of start and size in hexadecimal, and the name. Where lines overlap,
+ * later ones are right: memory is used again.
  */
 #ifndef PITOT_SYMBOL_PERF_MAP_H
 #define PITOT_SYMBOL_PERF_MAP_H

@@ -1,9 +1,10 @@
 /*
  * plt_stubs.c: which function a PLT stub calls, for x86-64.
  *
- * A stub jumps through a slot of the global offset table, and a relocation says whose address the slot gets; so the
- * stub's own bytes tell, whatever the linker made of the sections (.plt, .plt.sec, .plt.got). Only the lazy half of a PLT
- * with .plt.sec has no such jump; it pushes the number of the relocation.
+ * A stub jumps through a slot of the global offset table, and a relocation says whose address the
+ * slot gets; so the stub's own bytes tell, whatever the linker made of the sections (.plt,
+ * .plt.sec, .plt.got). Only the lazy half of a PLT with .plt.sec has no such jump; it pushes the
+ * number of the relocation.
  */
 #include <elf.h>
 #include <string.h>
@@ -100,7 +101,10 @@ static const struct slot *decode(const struct slots *slots, const uint8_t *stub,
 	return bsearch(&key, slots->all.data, slots->all.count, sizeof(key), by_address);
 }
 
-/* Functions of this file that are chosen when it is loaded: their names are among the symbols already added. */
+/*
+ * Functions of this file that are chosen when it is loaded: their names are among the symbols
+ * already added.
+ */
 static int read_ifuncs(const struct symbol_table *t, struct slots *slots)
 {
 	for (size_t i = 0; i < t->symbols.count; i++) {

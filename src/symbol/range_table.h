@@ -1,8 +1,10 @@
 /*
- * range_table.h: which of many ranges of addresses, nested or not, is the innermost one around an address.
+ * range_table.h: which of many ranges of addresses, nested or not, is the innermost one around an
+ * address.
  *
- * Ranges are added in any order; finishing cuts them into pieces that do not overlap, so that a look-up is one binary
- * search. The innermost is the one that starts last; of those, the one that ends first; of those, the least order.
+ * Ranges are added in any order; finishing cuts them into pieces that do not overlap, so that a
+ * look-up is one binary search. The innermost is the one that starts last; of those, the one that
+ * ends first; of those, the least order.
  */
 #ifndef PITOT_SYMBOL_RANGE_TABLE_H
 #define PITOT_SYMBOL_RANGE_TABLE_H

@@ -1,4 +1,6 @@
-/* symbol_table.c: symbols from .symtab and .dynsym, sorted, with one name for each piece of code. */
+/*
+ * symbol_table.c: symbols from .symtab and .dynsym, sorted, with one name for each piece of code.
+ */
 #include "symbol/symbol_table.h"
 
 #include <elf.h>
@@ -142,7 +144,9 @@ static uint64_t code_end(const struct elf_file *f, uint64_t address)
 	return address;
 }
 
-/* Symbols of one start and end have one name; of one start, those without size go if any has one. */
+/*
+ * Symbols of one start and end have one name; of one start, those without size go if any has one.
+ */
 static void drop_aliases(struct symbol_table *t)
 {
 	struct symbol *all = t->symbols.data;
@@ -159,8 +163,8 @@ static void drop_aliases(struct symbol_table *t)
 }
 
 /*
- * Gives ends to symbols without size. One within a function that is known otherwise is a label in it: it gets no end,
- * and so no code.
+ * Gives ends to symbols without size. One within a function that is known otherwise is a label in
+ * it: it gets no end, and so no code.
  */
 static void find_ends(struct symbol_table *t, const struct elf_file *code,
 		      const struct function_bounds *bounds)

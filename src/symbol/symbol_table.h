@@ -1,10 +1,11 @@
 /*
  * symbol_table.h: functions of an ELF file by address, from any number of symbol tables.
  *
- * An address beyond a symbol's end has no name: never the neighbour's. A symbol without a size goes to the next symbol,
- * the end of its frame description or of its segment, whichever comes first. Of several names of one function a global
- * one is taken before a local one before a weak one; then the one with fewer underscores before it, the shorter one, the
- * first by bytes. Functions that contain others end where those begin and go on after them.
+ * An address beyond a symbol's end has no name: never the neighbour's. A symbol without a size goes
+ * to the next symbol, the end of its frame description or of its segment, whichever comes first. Of
+ * several names of one function a global one is taken before a local one before a weak one; then
+ * the one with fewer underscores before it, the shorter one, the first by bytes. Functions that
+ * contain others end where those begin and go on after them.
  */
 #ifndef PITOT_SYMBOL_SYMBOL_TABLE_H
 #define PITOT_SYMBOL_SYMBOL_TABLE_H
@@ -33,13 +34,15 @@ struct symbol_table {
 void symbol_table_init(struct symbol_table *t);
 void symbol_table_release(struct symbol_table *t);
 /*
- * Adds .symtab and .dynsym of a file, which must outlive the table. Ends of symbols without size are 0 until finished.
- * 0 or -ENOMEM.
+ * Adds .symtab and .dynsym of a file, which must outlive the table. Ends of symbols without size
+ * are 0 until finished. 0 or -ENOMEM.
  */
 int symbol_table_add(struct symbol_table *t, const struct elf_file *f) MUST_USE;
 /* Adds the PLT stubs of the file that the code is in. 0 or -ENOMEM. */
 int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f) MUST_USE;
-/* Once, after all have been added. `code` is the file with the code, bounds are its. 0 or -ENOMEM. */
+/*
+ * Once, after all have been added. `code` is the file with the code, bounds are its. 0 or -ENOMEM.
+ */
 int symbol_table_finish(struct symbol_table *t, const struct elf_file *code,
 			const struct function_bounds *bounds) MUST_USE;
 /* The symbol around an address, or NULL. */

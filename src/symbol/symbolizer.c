@@ -14,7 +14,7 @@
 #include "symbol/perf_map.h"
 
 #define KALLSYMS "/proc/kallsyms"
-#define NO_TEXT UINT32_MAX
+#define NOTHING UINT32_MAX
 
 /* A file, opened when it is first asked for. */
 struct opened {
@@ -25,7 +25,7 @@ struct opened {
 
 struct module {
 	struct symbol_module given;
-	uint32_t opened; /* index of `opened`; NO_TEXT: not asked for yet */
+	uint32_t opened; /* index of `opened`; NOTHING: not asked for yet */
 };
 
 struct process {
@@ -137,7 +137,7 @@ static int copy_modules(struct symbolizer *s, struct process *p, const struct sy
 		struct module *m = &p->modules[p->count++];
 
 		m->given = from->modules[i];
-		m->opened = NO_TEXT;
+		m->opened = NOTHING;
 		m->given.path = keep_text(s, m->given.path, strlen(m->given.path));
 		m->given.build_id = keep_text(s, m->given.build_id, strlen(m->given.build_id));
 		if (!m->given.path || !m->given.build_id)
@@ -156,7 +156,7 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *fr
 	p->given = *from;
 	p->given.modules = NULL;
 	p->given.directory = keep_text(s, from->directory, strlen(from->directory));
-	p->map_report = NO_TEXT;
+	p->map_report = NOTHING;
 	if (!p->given.directory || copy_modules(s, p, from) < 0 ||
 	    s->processes.count >= INT32_MAX || vec_push(&s->processes, p) < 0) {
 		free_process(p);
@@ -168,8 +168,8 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *fr
 /* --- modules --- */
 
 /*
- * The module that was at an address: with a time the last that was loaded before it, else the only one. *is_unclear: more
- * than one file was there.
+ * The module that was at an address: with a time the last that was loaded before it, else the only
+ * one. *is_unclear: more than one file was there.
  */
 static struct module *find_module(struct process *p, uint64_t address, uint64_t time_ns,
 				  bool *is_unclear)
@@ -206,7 +206,7 @@ static int64_t add_opened(struct symbolizer *s, const char *path, const char *re
 		return -ENOMEM;
 	o->report.path = path;
 	o->report.reason = reason;
-	if (s->opened.count >= NO_TEXT || vec_push(&s->opened, o) < 0) {
+	if (s->opened.count >= NOTHING || vec_push(&s->opened, o) < 0) {
 		free(o);
 		return -ENOMEM;
 	}
@@ -252,7 +252,7 @@ static struct opened *open_module(struct symbolizer *s, struct process *p, struc
 	uint64_t known;
 	int64_t id;
 
-	if (m->opened != NO_TEXT)
+	if (m->opened != NOTHING)
 		return s->opened.data[m->opened];
 	if (*m->given.build_id)
 		strbuf_addf(&key, "id %s", m->given.build_id);
@@ -275,7 +275,10 @@ static struct opened *open_module(struct symbolizer *s, struct process *p, struc
 
 /* --- names --- */
 
-/* Where what a compiler appends to the name of a function that it made from another begins: ".part.0"; or the end. */
+/*
+ * Where what a compiler appends to the name of a function that it made from another begins:
+ * ".part.0"; or the end.
+ */
 static size_t clone_mark(const char *name, size_t length)
 {
 	static const char *const marks[] = { "cold",     "part", "constprop", "isra",
@@ -292,7 +295,10 @@ static size_t clone_mark(const char *name, size_t length)
 	return length;
 }
 
-/* Demangled; without the symbol's version ("memcpy@@GLIBC_2.14"); marks of clones as the demangler writes them. */
+/*
+ * Demangled; without the symbol's version ("memcpy@@GLIBC_2.14"); marks of clones as the demangler
+ * writes them.
+ */
 static void add_name(const char *name, enum symbol_kind kind, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf bare = STRBUF_INIT;
@@ -312,18 +318,17 @@ static void add_name(const char *name, enum symbol_kind kind, struct strbuf *out
 		strbuf_adds(out, "@ifunc");
 }
 
-/* The text shown for a name, once a name. NULL: no memory. */
+/* The text shown for a name (of an open image: its address tells it apart). NULL: no memory. */
 static const char *shown_name(struct symbolizer *s, const char *name, enum symbol_kind kind)
 {
-
 	uint64_t key = (uint64_t)(uintptr_t)name << 2 | kind, *known;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	int64_t id;
 
-	known = map_at(&s->names, key, NO_TEXT);
+	known = map_at(&s->names, key, NOTHING);
 	if (!known)
 		return NULL;
-	if (*known == NO_TEXT) {
+	if (*known == NOTHING) {
 		add_name(name, kind, &text);
 		id = text.failed ? -ENOMEM : interner_add(&s->texts, text.data, text.length, NULL);
 		if (id < 0)
@@ -384,8 +389,8 @@ static int ask_image(struct symbolizer *s, struct opened *o, uint64_t address,
 }
 
 /*
- * Anyone can write into /tmp: a map is believed if it is the process's user's, ours or root's, and was written since the
- * process began.
+ * Anyone can write into /tmp: a map is believed if it is the process's user's, ours or root's, and
+ * was written since the process began.
  */
 static bool is_trusted(const char *path, const struct symbol_process *p)
 {

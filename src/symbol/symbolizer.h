@@ -1,9 +1,10 @@
 /*
  * symbolizer.h: from an address in a recorded process to functions, files and lines.
  *
- * A file is used only if it is the one that was mapped: of the recorded build id, or, where there was none, without one and
- * not changed since. What could not be used is told, with the reason. Where two modules had an address at different times,
- * the time decides; without one the address stays unknown. Not safe for concurrent use.
+ * A file is used only if it is the one that was mapped: of the recorded build id, or, where there
+ * was none, without one and not changed since. What could not be used is told, with the reason.
+ * Where two modules had an address at different times, the time decides; without one the address
+ * stays unknown. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_SYMBOLIZER_H
 #define PITOT_SYMBOL_SYMBOLIZER_H
@@ -23,8 +24,10 @@ struct symbol_module {
 struct symbol_process {
 	uint32_t pid;
 	const char *directory; /* that relative paths begin at; "" if unknown */
-	bool is_here; /* it ran on this machine since it was booted: /proc/PID and perf's map may be its own */
-	int64_t start_unix_ns; /* CLOCK_REALTIME of its start; 0: unknown. An older map is of another process */
+	/* It ran on this machine since it was booted: /proc/PID and perf's map may be its own. */
+	bool is_here;
+	/* CLOCK_REALTIME of its start; 0: unknown. An older map is of another process. */
+	int64_t start_unix_ns;
 	const struct symbol_module *modules; /* copied, with their texts */
 	size_t module_count;
 };
@@ -83,7 +86,10 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 /* Asks for an address in the kernel that a process ran on. 0 or -ENOMEM. */
 int symbolizer_find_kernel(struct symbolizer *s, int process, uint64_t address,
 			   struct symbol_answer *answer);
-/* Modules that were asked for; the last is what is in no module, the one before it the kernel. Until the next question. */
+/*
+ * Modules that were asked for; the last is what is in no module, the one before it the kernel.
+ * Until the next question.
+ */
 const struct symbol_module_report *symbolizer_reports(struct symbolizer *s, size_t *count);
 
 #endif

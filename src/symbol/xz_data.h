@@ -6,7 +6,10 @@
 
 #define XZ_PLAIN_MAX ((size_t)256 << 20) /* bytes, decompressed */
 
-/* Memory of its own with what the .xz stream holds. 0; E_UNSUPPORTED in a build without liblzma; E_FORMAT; E_LIMIT. */
+/*
+ * Memory of its own with what the .xz stream holds. 0; E_UNSUPPORTED in a build without liblzma;
+ * E_FORMAT; E_LIMIT.
+ */
 int xz_decompress(const uint8_t *bytes, size_t size, uint8_t **out, size_t *out_size,
 		  struct error *e) MUST_USE;
 

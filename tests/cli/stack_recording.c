@@ -1,7 +1,7 @@
 /*
- * stack_recording.c: make-stack-recording OUT.pitot [none], a recording with call stacks of this very program: main calls
- * known_outer, into which known_inner is inlined; besides a frame of the kernel and one that is in no file. With
- * a second argument there is a Python frame only.
+ * stack_recording.c: make-stack-recording OUT.pitot [none], a recording with call stacks of this
+ * very program: main calls known_outer, into which known_inner is inlined; besides a frame of the
+ * kernel and one that is in no file. With a second argument there is a Python frame only.
  */
 #include <link.h>
 #include <string.h>

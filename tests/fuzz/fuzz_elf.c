@@ -1,7 +1,7 @@
 /* layer: symbol */
 /*
- * Any bytes as an ELF file with its symbols, frame descriptions, MiniDebugInfo and DWARF. The corpus is made by
- * tests/fuzz/seeds_elf.
+ * Any bytes as an ELF file with its symbols, frame descriptions, MiniDebugInfo and DWARF. The
+ * corpus is made by tests/fuzz/seeds_elf.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * compiled_fixture.h: programs that a test compiles in a folder of its own, with functions and lines that it knows, and
- * what binutils say of them.
+ * compiled_fixture.h: programs that a test compiles in a folder of its own, with functions and
+ * lines that it knows, and what binutils say of them.
  */
 #ifndef PITOT_TESTS_COMPILED_FIXTURE_H
 #define PITOT_TESTS_COMPILED_FIXTURE_H
@@ -137,8 +137,8 @@ static inline void assert_name(struct image *image, uint64_t address, const char
 }
 
 /*
- * Functions with known lines. mark_inner is an instruction of inner(), inlined into middle(), inlined into outer().
- * Nothing else but its own code is in plain().
+ * Functions with known lines. mark_inner is an instruction of inner(), inlined into middle(),
+ * inlined into outer(). Nothing else but its own code is in plain().
  */
 static const char known_source[] =
 	"static volatile int sink;\n" /* 1 */

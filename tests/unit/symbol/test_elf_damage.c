@@ -13,7 +13,9 @@ static const char small_source[] =
 
 #define SMALL "-O2 -nostdlib -static -Wl,-z,noseparate-code -Wl,-z,max-page-size=16"
 
-/* Opens a copy of exactly this size, so that a sanitizer sees a read past its end. -1: no ELF file. */
+/*
+ * Opens a copy of exactly this size, so that a sanitizer sees a read past its end. -1: no ELF file.
+ */
 static int open_copy(const char *bytes, size_t size, struct image *image, uint8_t **copy)
 {
 	static const struct debug_folders none = { NULL, 0, "" };

@@ -49,7 +49,9 @@ static void maps(void **state)
 	assert_int_equal(perf_map_open(&m, in_folder("none"), NULL), -ENOENT);
 }
 
-/* Of overlapping functions the one that was written last is right, and none that it covers is left. */
+/*
+ * Of overlapping functions the one that was written last is right, and none that it covers is left.
+ */
 static void memory_used_again(void **state)
 {
 	uint64_t seed = 3;

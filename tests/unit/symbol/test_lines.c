@@ -123,7 +123,37 @@ static void wrong_separate_file(void **state)
 	      "cp other debug/.build-id/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-).debug");
 	open_image("bare", &image);
 	assert_name(&image, nm_address("known", "outer"), "-");
+	assert_non_null(strstr(strbuf_text(&image.notes), "another build"));
 	image_release(&image);
+	/* What cannot be used does not stand before what can. */
+	shell("objcopy --only-keep-debug known known.debug && "
+	      "objcopy --add-gnu-debuglink=known.debug bare && "
+	      "for f in debug/.build-id/*/*; do printf garbage > $f; done");
+	check_known("bare", "known");
+}
+
+/* What two programs have in common is in a file that both refer to. */
+static void shared_file(void **state)
+{
+	(void)state;
+	if (!have_tool("dwz"))
+		skip();
+	write_known_source();
+	for (unsigned version = 4; version <= 5; version++) {
+		shell("rm -f shared && cc -O2 -gdwarf-%u -o known known.c && cp known twin && "
+		      "dwz -m shared -M \"$PWD/shared\" known twin 2>dwz.err && test -e shared",
+		      version);
+		check_known("known", "known");
+	}
+	shell("rm shared");
+	{
+		struct image image;
+
+		open_image("known", &image);
+		assert_name(&image, nm_address("known", "outer"), "outer");
+		assert_non_null(strstr(strbuf_text(&image.notes), "shared debug information"));
+		image_release(&image);
+	}
 }
 
 /* Functions and inlined calls are elsewhere, which is said; lines are there. */
@@ -238,7 +268,10 @@ static void random_addresses(void **state)
 	print_message("%u compared, %u lines and %u functions equal\n", compared, same_line,
 		      same_function);
 	assert_true(compared > 100);
-	/* Padding is in functions for addr2line; and it takes the file of some lines from elsewhere. */
+	/*
+	 * Padding is in functions for addr2line; and it takes the file of some lines from
+	 * elsewhere.
+	 */
 	assert_true(same_line * 100 >= compared * 98);
 	assert_true(same_function * 100 >= compared * 97);
 	vec_release(&addresses);
@@ -248,9 +281,13 @@ static void random_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		compiled_test(compilers_and_versions), compiled_test(separate_files),
-		compiled_test(wrong_separate_file),    compiled_test(split_dwarf),
-		compiled_test(mini_debug_info),        compiled_test(random_addresses),
+		compiled_test(compilers_and_versions),
+		compiled_test(separate_files),
+		compiled_test(wrong_separate_file),
+		compiled_test(split_dwarf),
+		compiled_test(shared_file),
+		compiled_test(mini_debug_info),
+		compiled_test(random_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

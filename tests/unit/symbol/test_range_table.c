@@ -60,7 +60,9 @@ static uint32_t innermost(const struct range *ranges, unsigned count, uint64_t a
 	return best ? best->value : RANGE_NONE;
 }
 
-/* Ranges of all kinds, also such that overlap without being nested, compared with the definition. */
+/*
+ * Ranges of all kinds, also such that overlap without being nested, compared with the definition.
+ */
 static void any_ranges(void **state)
 {
 	uint64_t seed = 1;

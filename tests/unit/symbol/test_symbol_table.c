@@ -165,7 +165,10 @@ static void plt_stubs(void **state)
 	check_stubs("-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,now", "puts");
 }
 
-/* A function that is chosen when it is loaded: the chooser, and the stub that calls what was chosen. */
+/*
+ * A function that is chosen when it is loaded: the chooser, and the stub that calls what was
+ * chosen.
+ */
 static void ifuncs(void **state)
 {
 	static const char source[] = "static int fast(int x) { return x * 3; }\n"
@@ -196,7 +199,32 @@ static void ifuncs(void **state)
 	image_release(&image);
 }
 
-/* Each address of every function of a program of some size has the name that nm has, or another of the same start. */
+/* The kernel returns to the start of this function from nowhere: there was no call before it. */
+static void end_of_signal_handlers(void **state)
+{
+	static const char source[] = "#include <signal.h>\n"
+				     "int main(void) { return signal(2, SIG_IGN) == SIG_ERR; }\n";
+	struct image_answer answer;
+	struct image image;
+
+	(void)state;
+	write_file("signal.c", source, strlen(source));
+	if (try_shell("cc -static -o signal signal.c 2>/dev/null && nm signal | grep -q "
+		      "__restore_rt"))
+		skip();
+	open_image("signal", &image);
+	assert_int_equal(
+		image_find(&image, nm_address("signal", "__restore_rt"), ADDRESS_RETURN, &answer),
+		0);
+	assert_non_null(answer.frames[0].function);
+	assert_string_equal(answer.frames[0].function, "__restore_rt");
+	image_release(&image);
+}
+
+/*
+ * Each address of every function of a program of some size has the name that nm has, or another of
+ * the same start.
+ */
 static void all_of_nm(void **state)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
@@ -234,6 +262,7 @@ int main(void)
 		compiled_test(without_sections),
 		compiled_test(plt_stubs),
 		compiled_test(ifuncs),
+		compiled_test(end_of_signal_handlers),
 		compiled_test(all_of_nm),
 	};
 

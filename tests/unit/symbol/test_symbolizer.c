@@ -1,4 +1,7 @@
-/* From addresses of a process to functions: modules, files that changed, moved or went, the vdso, JIT code. */
+/*
+ * From addresses of a process to functions: modules, files that changed, moved or went, the vdso,
+ * JIT code.
+ */
 #include "compiled_fixture.h"
 
 #include <dlfcn.h>
