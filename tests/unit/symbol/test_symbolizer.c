@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "failing_alloc.h"
 #include "symbol/symbolizer.h"
 
 #define BIAS UINT64_C(0x7f0000000000)
@@ -361,6 +362,42 @@ static void jit_code(void **state)
 	symbolizer_free(s);
 }
 
+/* Without memory there is an error or less is known, and nothing is left behind. */
+static int ask_once(const struct symbol_module *m, uint64_t address)
+{
+	struct symbolizer_options options = { .debug_folders = NULL };
+	struct symbol_process p = { .directory = folder, .modules = m, .module_count = 1 };
+	struct symbolizer *s;
+	struct symbol_answer a;
+	int r = symbolizer_new(&options, &s, NULL);
+
+	if (r < 0)
+		return r;
+	r = symbolizer_add_process(s, &p);
+	if (r >= 0)
+		r = symbolizer_find(s, r, address, ADDRESS_INSTRUCTION, 0, &a);
+	if (r == 0 && !failing_alloc_failed)
+		assert_string_equal(a.frames[0].function, "outer");
+	symbolizer_free(s);
+	return r;
+}
+
+static void no_memory(void **state)
+{
+	struct symbol_module m;
+	unsigned failures = 0;
+	uint64_t outer;
+
+	(void)state;
+	write_known_source();
+	shell("cc -O2 -g -fPIC -shared -Wl,--build-id -o known.so known.c");
+	outer = nm_address("known.so", "outer");
+	m = module_of("known.so", read_build_id("known.so"));
+	FOR_EACH_FAILURE(n)
+	failures += ask_once(&m, BIAS + outer) < 0;
+	assert_true(failures > 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +409,7 @@ int main(void)
 		compiled_test(deleted_files),
 		compiled_test(vdso),
 		compiled_test(jit_code),
+		compiled_test(no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
