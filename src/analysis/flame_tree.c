@@ -1,11 +1,13 @@
 /*
- * flame_tree.c: until a tree is finished, a node's parent always has a smaller number than the node.
+ * flame_tree.c: until a tree is finished, a node's parent always has a smaller number than the node. The first children of
+ * a node are a short list, which is all that most nodes have and mostly near them in memory; the others are found by hash.
  */
 #include "analysis/flame_tree.h"
 
 #include <string.h>
 
 #define SLOTS_MIN 1024
+#define LIST_MAX 4 /* children of a node's list */
 
 /* The tag is the hash's upper half: nodes, which are anywhere in memory, are seldom looked at in vain. */
 struct flame_slot {
@@ -59,34 +61,62 @@ static int grow_slots(struct flame_tree *t)
 
 	if (!slots)
 		return -ENOMEM;
+	for (size_t old = 0; old < t->slot_count; old++) {
+		const struct flame_node *n = &t->nodes.data[t->slots[old].node];
+		size_t i = hash_of(n->parent, n->frame) & mask;
+
+		if (!t->slots[old].node)
+			continue;
+		while (slots[i].node)
+			i = (i + 1) & mask;
+		slots[i] = t->slots[old];
+	}
 	free(t->slots);
 	t->slots = slots;
 	t->slot_count = count;
-	for (size_t node = 1; node < t->nodes.count; node++) {
-		uint64_t hash = hash_of(t->nodes.data[node].parent, t->nodes.data[node].frame);
-		size_t i = hash & mask;
-
-		while (slots[i].node)
-			i = (i + 1) & mask;
-		slots[i] = (struct flame_slot){ (uint32_t)node, (uint32_t)(hash >> 32) };
-	}
 	return 0;
+}
+
+/* A new node, not linked. */
+static uint32_t add_node(struct flame_tree *t, uint32_t parent, uint32_t frame)
+{
+	struct flame_node new = { .parent = parent, .frame = frame };
+
+	if (t->nodes.count >= FLAME_NONE || vec_push(&t->nodes, new) < 0)
+		return FLAME_NONE;
+	return (uint32_t)t->nodes.count - 1;
 }
 
 uint32_t flame_tree_child(struct flame_tree *t, uint32_t parent, uint32_t frame)
 {
-	struct flame_node new = { .parent = parent, .frame = frame };
-	struct flame_slot *slot = slot_of(t, parent, frame);
+	const struct flame_node *nodes = t->nodes.data;
+	uint32_t last = 0, listed = 0, node;
+	struct flame_slot *slot;
 
+	for (node = nodes[parent].first; node; node = nodes[node].next, listed++) {
+		if (nodes[node].frame == frame)
+			return node;
+		last = node;
+	}
+	if (listed < LIST_MAX) {
+		node = add_node(t, parent, frame);
+		if (node != FLAME_NONE && last)
+			t->nodes.data[last].next = node;
+		else if (node != FLAME_NONE)
+			t->nodes.data[parent].first = node;
+		return node;
+	}
+	if (3 * t->slots_used >= 2 * t->slot_count && grow_slots(t) < 0)
+		return FLAME_NONE;
+	slot = slot_of(t, parent, frame);
 	if (slot->node)
 		return slot->node;
-	if (t->nodes.count >= FLAME_NONE || vec_push(&t->nodes, new) < 0)
-		return FLAME_NONE;
-	*slot = (struct flame_slot){ (uint32_t)t->nodes.count - 1,
-				     (uint32_t)(hash_of(parent, frame) >> 32) };
-	if (3 * t->nodes.count > 2 * t->slot_count && grow_slots(t) < 0)
-		return FLAME_NONE;
-	return (uint32_t)t->nodes.count - 1;
+	node = add_node(t, parent, frame);
+	if (node == FLAME_NONE)
+		return node;
+	*slot = (struct flame_slot){ node, (uint32_t)(hash_of(parent, frame) >> 32) };
+	t->slots_used++;
+	return node;
 }
 
 static uint64_t sum(uint64_t a, uint64_t b)
@@ -216,6 +246,8 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 	struct flame_node *out = NULL;
 	int r = -ENOMEM;
 
+	free(t->slots); /* no child is looked for any more */
+	t->slots = NULL;
 	sum_up(t);
 	o.first = malloc(t->nodes.count * sizeof(*o.first));
 	o.next = malloc(t->nodes.count * sizeof(*o.next));
@@ -232,8 +264,6 @@ int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks)
 		t->nodes.data = out;
 		t->nodes.capacity = t->nodes.count;
 		t->nodes.count = count;
-		free(t->slots);
-		t->slots = NULL;
 	}
 	free(o.first);
 	free(o.next);

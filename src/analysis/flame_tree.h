@@ -16,8 +16,14 @@
 struct flame_node {
 	uint32_t parent; /* FLAME_NONE for node 0 */
 	uint32_t frame; /* of stacks.frames */
-	uint32_t depth; /* 0: children of node 0; set by flame_tree_finish */
-	uint32_t end; /* first node after its descendants; set by flame_tree_finish */
+	union {
+		uint32_t depth; /* 0: children of node 0; set by flame_tree_finish */
+		uint32_t first; /* while the tree is built: first child, 0: none */
+	};
+	union {
+		uint32_t end; /* first node after its descendants; set by flame_tree_finish */
+		uint32_t next; /* while the tree is built: next of the first children, 0: none */
+	};
 	uint64_t self_ns, total_ns; /* total: set by flame_tree_finish */
 	uint64_t self_count, total_count; /* events */
 	uint64_t before_self_ns, before_total_ns; /* of the recording that is compared with */
@@ -27,7 +33,9 @@ struct flame_slot;
 
 struct flame_tree {
 	VEC(struct flame_node) nodes;
-	struct flame_slot *slots; /* open addressing by parent and frame */
+	struct flame_slot
+		*slots; /* open addressing by parent and frame, of all but the first children */
+	size_t slots_used;
 	size_t slot_count;
 };
 

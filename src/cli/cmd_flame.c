@@ -1,5 +1,6 @@
 /* cmd_flame.c: `pitot flame`: where time went, by call stack. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/human.h"
@@ -422,6 +423,23 @@ static int print_text(const struct context *c, const struct flame *f, const stru
 	return cli_print(c, &out);
 }
 
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int signal_number)
+{
+	stop_signal = signal_number;
+}
+
+/* From here on signals that end the command lead to the removal of what was written. */
+static void catch_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &action, NULL);
+}
+
 static int write_file(const struct context *c, const struct flame *f, const struct shape *s,
 		      const struct flame_write *w)
 {
@@ -430,8 +448,9 @@ static int write_file(const struct context *c, const struct flame *f, const stru
 	struct error e = { 0 };
 	uint64_t bytes = 0;
 
+	catch_signals();
 	if (flame_write(f, s->format, w, s->path, option_force, &bytes, &e) < 0)
-		return cli_fail(c, &e);
+		return stop_signal ? 128 + stop_signal : cli_fail(c, &e);
 	if (c->json) {
 		json_object(&j);
 		json_key_string(&j, "file", s->path);
@@ -456,7 +475,8 @@ static int show(const struct context *c, const struct trace *t, struct flame *f,
 	struct flame_write w = { .title = option_title,
 				 .recording = path,
 				 .before = option_diff,
-				 .xpu_perf = option_xpu_perf };
+				 .xpu_perf = option_xpu_perf,
+				 .cancel = &stop_signal };
 	struct error e = { 0 };
 	int status;
 

@@ -1,5 +1,6 @@
 #include "export/flame_formats.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* The first suffix that fits counts: .speedscope.json before .json. */
@@ -63,6 +64,8 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 	if (!out)
 		return e && e->code ? e->code : -EIO;
 	r = format->write(f, w, out);
+	if (r >= 0 && w->cancel && *w->cancel)
+		r = -ECANCELED;
 	if (r < 0) {
 		output_abort(&out);
 		return error_set(e, r, "cannot write '%s': %s", path, error_code_text(r));

@@ -5,6 +5,8 @@
 #ifndef PITOT_EXPORT_FLAME_FORMATS_H
 #define PITOT_EXPORT_FLAME_FORMATS_H
 
+#include <signal.h>
+
 #include "analysis/flame.h"
 #include "base/output.h"
 #include "base/strbuf.h"
@@ -15,6 +17,8 @@ struct flame_write {
 	const char *before; /* path of the one that it is compared with, or NULL */
 	const char *notes; /* what is missing, for people; "" if nothing */
 	bool xpu_perf; /* folded: samples at 50 Hz instead of microseconds */
+	const volatile sig_atomic_t
+		*cancel; /* not 0 at the end: the file is removed; may be NULL */
 };
 
 struct flame_format {
@@ -34,7 +38,7 @@ extern const struct flame_format flame_formats[];
 const struct flame_format *flame_format_by_name(const char *name);
 const struct flame_format *flame_format_by_path(const char *path);
 
-/* Writes to path, or to standard output when it is "-"; *bytes before compression. 0 or a negative code. */
+/* Writes to path, or to standard output when it is "-"; *bytes before compression. 0, -ECANCELED or another negative code. */
 int flame_write(const struct flame *f, const struct flame_format *format,
 		const struct flame_write *w, const char *path, bool overwrite, uint64_t *bytes,
 		struct error *e) MUST_USE;
