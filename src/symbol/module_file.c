@@ -70,7 +70,7 @@ static bool process_path(unsigned number, const struct symbol_process *p,
 {
 	switch (p->is_here ? number : UINT_MAX) {
 	case 0:
-		strbuf_addf(out, "/proc/%u/root%s", p->pid, path);
+		strbuf_addf(out, "/proc/%u/root/%s", p->pid, path);
 		return true;
 	case 1:
 		strbuf_addf(out, "/proc/%u/map_files/%llx-%llx", p->pid,
@@ -88,17 +88,17 @@ static bool process_path(unsigned number, const struct symbol_process *p,
 static bool folder_path(unsigned number, const struct debug_folders *d,
 			const struct symbol_module *m, const char *path, struct strbuf *out)
 {
-	const char *folder, *id = m->build_id;
+	const char *folder, *id = m->build_id, *base = strrchr(path, '/');
 
 	if (number / 3 >= d->count || strlen(id) < 3)
 		return false;
 	folder = d->folders[number / 3];
 	switch (number % 3) {
 	case 0:
-		strbuf_addf(out, "%s%s", folder, path);
+		strbuf_addf(out, "%s/%s", folder, path);
 		break;
 	case 1:
-		strbuf_addf(out, "%s%s", folder, strrchr(path, '/'));
+		strbuf_addf(out, "%s/%s", folder, base ? base + 1 : path);
 		break;
 	case 2:
 		strbuf_addf(out, "%s/.build-id/%.2s/%s", folder, id, id + 2);
@@ -135,15 +135,15 @@ static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct
 	return r;
 }
 
-/* The path as the process saw it, absolute, also of a file that is deleted. */
-static void absolute_path(const struct symbol_process *p, const struct symbol_module *m,
-			  struct strbuf *out)
+/* The path as the process saw it, also of a file that is deleted; absolute if that is known. */
+static void process_view(const struct symbol_process *p, const struct symbol_module *m,
+			 struct strbuf *out)
 {
 	size_t length = strlen(m->path);
 
 	if (length > strlen(DELETED) && strcmp(m->path + length - strlen(DELETED), DELETED) == 0)
 		length -= strlen(DELETED);
-	if (*m->path != '/')
+	if (*m->path != '/' && *p->directory)
 		strbuf_addf(out, "%s/", p->directory);
 	strbuf_add(out, m->path, length);
 }
@@ -159,7 +159,7 @@ int module_file_open(const struct symbol_process *p, const struct symbol_module 
 
 	if (strstr(m->path, "vdso") && !strchr(m->path, '/'))
 		return open_vdso(m, out, path, e);
-	absolute_path(p, m, &name);
+	process_view(p, m, &name);
 	r = first = try_file(&name, m, out, path, e);
 	while (r < 0 && r != -ENOMEM) {
 		strbuf_clear(&try);
