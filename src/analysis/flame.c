@@ -51,6 +51,22 @@ const char *frame_class_name(enum frame_class class)
 	return names[class];
 }
 
+/* Whether more than one process used GPUs. */
+static bool has_several(const struct trace *t)
+{
+	unsigned count = 0;
+
+	for (size_t p = 0; p < trace_process_count(t) && count < 2; p++) {
+		bool any = false;
+
+		for (size_t i = 0; i < GPU_TABLES; i++)
+			any |= trace_first_row(t, gpu_tables[i], p) <
+			       trace_first_row(t, gpu_tables[i], p + 1);
+		count += any;
+	}
+	return count > 1;
+}
+
 static int load(struct flame_builder *b, struct error *e)
 {
 	const struct flame_options *o = b->options;
@@ -69,6 +85,7 @@ static int load(struct flame_builder *b, struct error *e)
 	}
 	if (r < 0)
 		return r;
+	b->several = has_several(b->trace);
 	b->stack_ids = trace_u32(b->trace, TABLE_api_call, COLUMN_api_call_stack);
 	b->stack_valid = trace_valid(b->trace, TABLE_api_call, COLUMN_api_call_stack);
 	return 0;

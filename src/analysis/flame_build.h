@@ -21,6 +21,7 @@ struct flame_builder {
 	struct gpus gpus;
 	struct nvtx_ranges ranges;
 	bool ranges_ready, gpus_ready;
+	bool several; /* processes have work on GPUs */
 	const uint32_t *stack_ids; /* of api_call */
 	const uint8_t *stack_valid;
 	struct call_place *places; /* by row of api_call; NULL: not needed */

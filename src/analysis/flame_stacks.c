@@ -62,7 +62,7 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 		break;
 	case FLAME_BY_STREAM:
 		strbuf_addf(out, "stream %u", value);
-		if (trace_process_count(b->trace) > 1)
+		if (b->several)
 			strbuf_addf(out, " of process %u", trace_process(b->trace, process)->pid);
 		break;
 	case FLAME_BY_NVTX:

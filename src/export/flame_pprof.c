@@ -65,6 +65,7 @@ struct pprof {
 		label_places; /* frame of a level -> its label in `labels`: offset << 32 | length */
 	struct strbuf labels; /* encoded */
 	struct strbuf packed; /* numbers of a repeated field */
+	uint8_t *used; /* by frame: samples have it */
 	bool failed;
 };
 
@@ -149,8 +150,10 @@ static void add_sample_locations(struct pprof *p, const struct flame_path *path)
 		size_t k = f->inverted ? i : path->nodes.count - 1 - i;
 		uint32_t frame = f->tree.nodes.data[path->nodes.data[k]].frame;
 
-		if (f->stacks.frames.data[frame].class != FRAME_LEVEL)
-			pack(p, (uint64_t)frame + 1);
+		if (f->stacks.frames.data[frame].class == FRAME_LEVEL)
+			continue;
+		p->used[frame] = 1;
+		pack(p, (uint64_t)frame + 1);
 	}
 	add_packed(p, SAMPLE_LOCATION);
 }
@@ -269,7 +272,7 @@ static int add_locations(struct pprof *p)
 	int r = 0;
 
 	for (size_t i = 0; i < s->frames.count && r >= 0; i++) {
-		if (s->frames.data[i].class == FRAME_LEVEL)
+		if (!p->used[i])
 			continue;
 		add_location(p, i);
 		r = p->failed ? -ENOMEM : flame_flush(&p->text, p->out, false);
@@ -353,6 +356,9 @@ static int write_profile(struct pprof *p, const struct flame_write *w)
 {
 	int r = 0;
 
+	p->used = calloc(p->flame->stacks.frames.count + 1, 1);
+	if (!p->used)
+		return -ENOMEM;
 	string_of(p, "");
 	add_types(p);
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++)
@@ -388,6 +394,7 @@ int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct
 	map_release(&p.label_places);
 	strbuf_release(&p.labels);
 	strbuf_release(&p.packed);
+	free(p.used);
 	strbuf_release(&p.text);
 	return r;
 }
