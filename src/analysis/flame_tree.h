@@ -63,14 +63,14 @@ static inline void flame_tree_add(struct flame_tree *t, uint32_t node, uint64_t 
 int flame_tree_finish(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
- * What the nodes at `level` (children of node 0 and below: depth) call is turned around: the innermost frames come first,
- * below each section and its levels. The tree is not finished before nor afterwards. 0 or -ENOMEM.
+ * Turns paths around: the innermost frames come first, below each kind of time and its levels. Before flame_tree_finish.
+ * 0 or -ENOMEM, and then nothing has changed.
  */
 int flame_tree_invert(struct flame_tree *t, const struct stacks *stacks) MUST_USE;
 
 /*
  * Keeps only what stands below (or is) a frame with a nonzero byte in `focus`, and not below one with a nonzero byte in
- * `ignore`; either may be NULL. removed_ns[i] grows by what was removed below child number i of node 0.
+ * `ignore`; either may be NULL. Before flame_tree_finish. 0 or -ENOMEM.
  */
 int flame_tree_filter(struct flame_tree *t, const uint8_t *focus, const uint8_t *ignore) MUST_USE;
 

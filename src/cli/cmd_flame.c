@@ -35,9 +35,8 @@ static const struct option options[] = {
 	  .choices = mode_choices,
 	  .help = "gpu: GPU time by launching stack; wait: time waiting for the GPU; launches: "
 		  "time "
-		  "in launch calls; cpu; merged: all of these but launches, each below a root of "
-		  "its "
-		  "own (default)" },
+		  "in launch calls; merged: gpu and wait, each below a root of its own (default); "
+		  "cpu: not before recordings have CPU samples" },
 	{ .name = "by",
 	  .letter = 'b',
 	  .type = OPTION_ENUM,
