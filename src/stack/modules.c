@@ -11,6 +11,8 @@
 #include "base/map.h"
 #include "stack/module_build.h"
 
+#define MAPS_KEPT_MAX                                                                              \
+	1000u /* without membarrier, that is for ever: then changes are no longer followed */
 #define IDENTITY_BYTES 256u /* of .eh_frame_hdr: its first entries */
 
 /* Modules through which launches go; how their file names begin. The executable is one of them too. */
@@ -390,7 +392,8 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 	uint64_t start = clock_monotonic_ns();
 	int r = 0;
 
-	if (counts_changed(m)) {
+	atomic_store_explicit(&m->asked, false, memory_order_relaxed);
+	if (counts_changed(m) && (m->membarrier || m->generation < MAPS_KEPT_MAX)) {
 		r = rescan(m);
 		if (r < 0 && !m->scanned)
 			return r;

@@ -13,8 +13,13 @@
  * Reclaiming: a walker holds a slot, where it writes the map that it is using, and checks that the map
  * is still the current one; it empties the slot when it has finished. These are plain stores: after
  * publishing, the collector calls membarrier(2), which orders them for every thread that runs, and then
- * frees the older maps that are in no slot. Where the kernel has no membarrier, old maps are kept; their
- * number is bounded as everything here is by `bytes_max`: at the ceiling, modules get no tables.
+ * frees the older maps that are in no slot. Where the kernel has no membarrier, old maps are kept, up to a
+ * thousand. Tables are bounded by `bytes_max`: at the ceiling, further modules get none.
+ *
+ * What cannot be known without the dynamic linker's lock: until the next update, a module that was just
+ * loaded is code without rules, and where one was unloaded and another loaded at the same address, the
+ * old one's rules are used. Such a walk reads wrong words, but none that is not there; nearly always it
+ * meets no return address and ends as truncated.
  */
 #ifndef PITOT_STACK_MODULES_H
 #define PITOT_STACK_MODULES_H
@@ -55,7 +60,7 @@ struct module_build;
 
 struct stack_modules {
 	_Atomic(struct stack_map *) map;
-	atomic_bool unknown; /* a walker met code that is in no range */
+	atomic_bool asked; /* a walker met code without a table: update soon */
 	/* The collector's side. */
 	struct stack_map *retired;
 	uint64_t generation, adds, subs;
@@ -74,7 +79,10 @@ struct stack_modules {
 void stack_modules_init(struct stack_modules *m, size_t bytes_max); /* *m must be zeroed */
 void stack_modules_release(struct stack_modules *m); /* no walker may be left */
 
-/* In the child of a fork: forgets all, without freeing: the collector may have been in the middle. */
+/*
+ * In the child of a fork: forgets all, without freeing: the collector may have been in the middle.
+ * Walkers have lost their slots: initialise the forking thread's anew.
+ */
 void stack_modules_after_fork(struct stack_modules *m);
 
 /*

@@ -2,7 +2,6 @@
 
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
 
 #include "stack/safe_memory.h"
 #include "stack/walk_full.h"
@@ -59,17 +58,17 @@ bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t 
 
 /* --- the thread's own stack --- */
 
-/* End of the stack that the kernel or pthread_create made for this thread. */
-static uint64_t own_stack_end(void)
+/* End of the stack that sp is on, if that is the one that pthread_create or the kernel made; else 0. */
+static uint64_t own_stack_end(uint64_t sp)
 {
-	uint64_t thread;
+	uint64_t thread, executable = getauxval(AT_EXECFN);
 
-	/* The main thread's stack ends with the name of the executable. */
-	if (syscall(SYS_gettid) == getpid())
-		return getauxval(AT_EXECFN);
-	/* Other threads have their control block at the end of their stack. */
+	/* Threads have their control block at the end of their stack. */
 	__asm__("mov %%fs:0, %0" : "=r"(thread));
-	return thread;
+	if (sp < thread && thread - sp <= OWN_BYTES_MAX)
+		return thread;
+	/* The main thread's stack ends with the name of the executable. */
+	return sp < executable && executable - sp <= OWN_BYTES_MAX ? executable : 0;
 }
 
 /* Whether [low, high) can be read. */
@@ -88,7 +87,7 @@ static bool all_readable(uint64_t low, uint64_t high)
  */
 static void extend_own(struct stack_walker *w, uint64_t sp)
 {
-	uint64_t high = w->own_high ? w->own_low : own_stack_end();
+	uint64_t high = w->own_high ? w->own_low : own_stack_end(sp);
 
 	if (w->own_failures >= OWN_FAILURES_MAX)
 		return;
@@ -133,17 +132,14 @@ const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_m
 	const struct unwind_table *table;
 
 	*known_module = range != NULL;
-	if (!range) {
-		if (!atomic_load_explicit(&w->modules->unknown, memory_order_relaxed))
-			atomic_store_explicit(&w->modules->unknown, true, memory_order_relaxed);
+	table = range ? atomic_load_explicit(&range->module->table, memory_order_acquire) : NULL;
+	if (table)
+		return unwind_table_find(table, pc - range->module->bias);
+	atomic_store_explicit(&w->modules->asked, true, memory_order_relaxed);
+	if (!range)
 		return &none;
-	}
-	table = atomic_load_explicit(&range->module->table, memory_order_acquire);
-	if (!table) {
-		atomic_store_explicit(&range->module->wanted, true, memory_order_relaxed);
-		return NULL;
-	}
-	return unwind_table_find(table, pc - range->module->bias);
+	atomic_store_explicit(&range->module->wanted, true, memory_order_relaxed);
+	return NULL;
 }
 
 static bool is_saved_at_cfa(const struct save_rule *save, int offset)

@@ -2,10 +2,12 @@
  * walk.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
  * system call once a thread's stack is known; may run in a signal handler.
  *
- * A walker belongs to one thread. It keeps the rules of return addresses that it has met (4096, by
- * address), so that a frame costs a look at that cache and two loads. Stack memory is only read where
- * it is known to be mapped: the thread's own stack, found at the first walk, is read directly; any
- * other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed page by page.
+ * A walker belongs to one thread. It is large (72 KiB): allocate it with the thread's ring. It keeps the
+ * rules of return addresses that it has met (4096, by address), so that a frame costs a look at that
+ * cache and two loads, and the last stack, of which it takes over what is still there (walk.c). Stack
+ * memory is only read where it is known to be mapped: the thread's own stack, found at the first walk,
+ * is read directly; any other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed
+ * page by page.
  *
  * The usual frame needs rsp and rbp alone. A rule that needs more, a signal frame, or code without
  * rules starts the walk again with all registers (a few times slower).
