@@ -117,8 +117,7 @@ static void measure(void (*walk)(void))
 
 /* Distinct functions, with and without saved registers, so that neither cache nor branches have it too easy. */
 #define LEVEL(name, next, room)                                                                    \
-	__attribute__((noinline, optimize("omit-frame-pointer"))) static void name(                \
-		int depth, void (*walk)(void))                                                     \
+	__attribute__((noinline)) static void name(int depth, void (*walk)(void))                  \
 	{                                                                                          \
 		volatile char bytes[room];                                                         \
 		bytes[0] = 1;                                                                      \
