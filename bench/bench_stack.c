@@ -97,35 +97,63 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double measured;
+struct method {
+	const char *name;
+	void (*walk)(void);
+	double ns[BATCHES];
+	double median[3];
+	unsigned frames[3];
+};
 
-static void measure(void (*walk)(void))
+static struct method methods[] = {
+	{ .name = "tables", .walk = by_tables },
+	{ .name = "tables, interned", .walk = by_tables_interned },
+	{ .name = "tables, from another depth", .walk = by_tables_moving },
+	{ .name = "tables, no stack remembered", .walk = by_tables_alone },
+	{ .name = "tables, nothing cached", .walk = by_cold_tables },
+	{ .name = "glibc backtrace()", .walk = by_glibc },
+	{ .name = "libunwind unw_backtrace()", .walk = by_libunwind },
+};
+
+static void measure_batch(struct method *m, int batch)
 {
-	static double ns[BATCHES];
+	uint64_t start;
 
-	walk();
-	for (int batch = 0; batch < BATCHES; batch++) {
-		uint64_t start = clock_monotonic_ns();
+	m->walk(); /* what the method before left in the caches is not its fault */
+	start = clock_monotonic_ns();
+	for (int i = 0; i < STACKS_A_BATCH; i++)
+		m->walk();
+	m->ns[batch] = (double)(clock_monotonic_ns() - start) / STACKS_A_BATCH;
+}
 
-		for (int i = 0; i < STACKS_A_BATCH; i++)
-			walk();
-		ns[batch] = (double)(clock_monotonic_ns() - start) / STACKS_A_BATCH;
+/* All methods in turn, so that a machine that is slow for a while is slow for all. */
+static void measure(int which)
+{
+	for (int batch = 0; batch < BATCHES; batch++)
+		for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+			if (methods[i].walk != by_libunwind || libunwind_backtrace)
+				measure_batch(&methods[i], batch);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		if (methods[i].walk == by_libunwind && !libunwind_backtrace)
+			continue;
+		methods[i].walk();
+		methods[i].frames[which] = frame_count;
+		qsort(methods[i].ns, BATCHES, sizeof(double), compare);
+		methods[i].median[which] = methods[i].ns[BATCHES / 2];
 	}
-	qsort(ns, BATCHES, sizeof(ns[0]), compare);
-	measured = ns[BATCHES / 2];
 }
 
 /* Distinct functions, with and without saved registers, so that neither cache nor branches have it too easy. */
 #define LEVEL(name, next, room)                                                                    \
-	__attribute__((noinline)) static void name(int depth, void (*walk)(void))                  \
+	__attribute__((noinline)) static void name(int depth, int which)                           \
 	{                                                                                          \
 		volatile char bytes[room];                                                         \
 		bytes[0] = 1;                                                                      \
-		next(depth - 1, walk);                                                             \
+		next(depth - 1, which);                                                            \
 		bytes[0] = (char)(bytes[0] + depth);                                               \
 	}
 
-static void descend(int depth, void (*walk)(void));
+static void descend(int depth, int which);
 LEVEL(level_7, descend, 40)
 LEVEL(level_6, level_7, 100)
 LEVEL(level_5, level_6, 8)
@@ -134,30 +162,33 @@ LEVEL(level_3, level_4, 24)
 LEVEL(level_2, level_3, 1000)
 LEVEL(level_1, level_2, 16)
 
-__attribute__((noinline)) static void descend(int depth, void (*walk)(void))
+__attribute__((noinline)) static void descend(int depth, int which)
 {
 	volatile char *bytes = alloca((size_t)MAX(depth, 1)); /* its CFA is found through rbp */
 
 	bytes[0] = 1;
 	if (depth >= 8)
-		level_1(depth - 1, walk);
+		level_1(depth - 1, which);
 	else if (depth > 0)
-		descend(depth - 1, walk);
+		descend(depth - 1, which);
 	else
-		measure(walk);
+		measure(which);
 	bytes[0] = (char)(bytes[0] + depth);
 }
 
-static void report(const char *what, void (*walk)(void))
+static void report(void)
 {
 	static const int depths[] = { 7, 20, 50 };
 
-	printf("%-36s", what);
-	for (size_t i = 0; i < ARRAY_SIZE(depths); i++) {
-		descend(MAX(0, depths[i] - 6), walk);
-		printf("%9.0f (%2u)", measured, frame_count);
+	for (int which = 0; which < 3; which++)
+		descend(MAX(0, depths[which] - 6), which);
+	printf("ns a stack, median (frames)%18s%14s%14s\n", "7", "20", "50");
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		printf("%-36s", methods[i].name);
+		for (int which = 0; which < 3; which++)
+			printf("%9.0f (%2u)", methods[i].median[which], methods[i].frames[which]);
+		printf("\n");
 	}
-	printf("\n");
 }
 
 static void report_table(const char *path)
@@ -201,15 +232,7 @@ int main(int argc, char **argv)
 	    stack_interner_init(&interner, 1u << 16) < 0)
 		return 1;
 	*(void **)&libunwind_backtrace = unwind ? dlsym(unwind, "unw_backtrace") : NULL;
-	printf("ns a stack, median (frames)%34s%14s%14s\n", "7", "20", "50");
-	report("tables", by_tables);
-	report("tables, interned", by_tables_interned);
-	report("tables, from another depth", by_tables_moving);
-	report("tables, no stack remembered", by_tables_alone);
-	report("tables, nothing cached", by_cold_tables);
-	report("glibc backtrace()", by_glibc);
-	if (libunwind_backtrace)
-		report("libunwind unw_backtrace()", by_libunwind);
+	report();
 	for (int i = 1; i < argc; i++)
 		report_table(argv[i]);
 	return 0;
