@@ -119,7 +119,7 @@ def test_processes(record, torch_python):
     per_process = {}
     for k in r.rows("kernel"):
         per_process[k["pid"]] = per_process.get(k["pid"], 0) + 1
-    assert sorted(per_process.values()) == [2, 101, 201, 301]
+    assert sorted(per_process.values()) == [3, 101, 201, 301]
 
 
 def kernels_of_torch_profiler(python):

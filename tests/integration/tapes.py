@@ -211,7 +211,7 @@ class Leaving(Case):
 
     def test_leaving_in_the_middle(self):
         got = self.play("--parallel", "--exit-at", "400")
-        self.assertLess(got["domain_1"], 2 * CALLS)
+        self.assertLess(got.get("domain_1", 0), 2 * CALLS)
 
     def test_killed_writer_leaves_a_usable_tape(self):
         copy = self.path("copy")
@@ -280,7 +280,7 @@ class Faults(Case):
     def test_fatal_state(self):
         got = self.play(faults=["state fatal at 400"])
         self.assertEqual(got["fatal"], 1)
-        self.assertLess(got["domain_1"], 2 * CALLS)
+        self.assertLess(got.get("domain_1", 0), 2 * CALLS)
 
     def test_correlation_ids_wrap(self):
         shift = 2**32 - 200
