@@ -88,18 +88,21 @@ bool launch_stacks_start(bool native, bool python)
 
 /* --- the launch path --- */
 
+/* A walker knows the stack of one thread: for the ring's next thread it starts afresh. NULL: no memory or no slot. */
 static struct stack_walker *walker_of(struct ring *r)
 {
 	struct stack_walker *w = r->walker;
 
-	if (likely(w != NULL))
-		return w;
-	w = map_zeroed(sizeof(*w));
-	if (!w || !stack_walker_init(w, self.modules))
-		return NULL;
-	stack_walker_skip(w, self.skip, self.skip_count);
-	r->walker = w;
-	return w;
+	if (unlikely(r->walker_claim != r->claims)) {
+		r->walker_claim = r->claims;
+		if (!w)
+			r->walker = w = map_zeroed(sizeof(*w));
+		else if (w->slot >= 0)
+			stack_walker_release(w);
+		if (w && stack_walker_init(w, self.modules))
+			stack_walker_skip(w, self.skip, self.skip_count);
+	}
+	return likely(w != NULL && w->slot >= 0) ? w : NULL;
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */

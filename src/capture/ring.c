@@ -80,6 +80,7 @@ struct ring *ring_claim(void)
 		return NULL;
 	}
 	r->tid = (uint32_t)syscall(SYS_gettid);
+	r->claims++;
 	r->outer_correlation = 0;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;

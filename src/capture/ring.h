@@ -42,6 +42,8 @@ struct ring {
 	atomic_uint_fast64_t lost;
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
+	uint32_t claims;			/* threads that have had the ring */
+	uint32_t walker_claim;			/* the one whose stack the walker knows */
 	struct stack_walker *walker;		/* launch_stacks.c's; stays with the ring */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
 	/* the collector's side */

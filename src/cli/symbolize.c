@@ -55,37 +55,28 @@ static int by_address(const void *pa, const void *pb)
 }
 
 /*
- * Collects the distinct addresses of a process. A node with children is a caller, so that its
- * address is behind the call; but one that is in the kernel is where it was. An address that is
- * both is taken as a caller's: the call before it is of the same function.
+ * Collects the distinct addresses of a process. That of a native frame is behind its call; one that was interrupted, or
+ * is in the kernel, is where it was. An address that is both is taken as behind a call: it is of the same function.
  */
 static int collect(struct work *w, size_t process)
 {
-	uint64_t first = trace_first_row(w->trace, TABLE_stack_node, process);
 	uint64_t end = trace_first_row(w->trace, TABLE_stack_node, process + 1);
-	struct map callers = MAP_INIT;
 	size_t kept = 0;
 	int r = 0;
 
 	w->wanted.count = 0;
-	for (uint64_t row = first; row < end && r == 0; row++)
-		if (value(w, TABLE_stack_node, COLUMN_stack_node_kind, row) != frame_kind_kernel)
-			r = map_put(&callers,
-				    value(w, TABLE_stack_node, COLUMN_stack_node_parent, row), 1);
-	for (uint64_t row = first; row < end && r == 0; row++) {
-		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row), unused;
+	for (uint64_t row = trace_first_row(w->trace, TABLE_stack_node, process);
+	     row < end && r == 0; row++) {
+		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row);
 		struct wanted item = {
 			.address = value(w, TABLE_stack_node, COLUMN_stack_node_address, row),
 			.is_kernel = kind == frame_kind_kernel,
+			.is_return = kind == frame_kind_native,
 		};
 
-		if (kind != frame_kind_native && kind != frame_kind_kernel)
-			continue;
-		item.is_return = map_get(
-			&callers, value(w, TABLE_stack_node, COLUMN_stack_node_id, row), &unused);
-		r = vec_push(&w->wanted, item);
+		if (kind != frame_kind_python)
+			r = vec_push(&w->wanted, item);
 	}
-	map_release(&callers);
 	if (w->wanted.count)
 		qsort(w->wanted.data, w->wanted.count, sizeof(*w->wanted.data), by_address);
 	for (size_t i = 0; i < w->wanted.count; i++)

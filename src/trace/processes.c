@@ -126,8 +126,9 @@ static int add_session(struct building *b, size_t index)
 			return -ENOMEM;
 		first_seen = MIN(first_seen, seen);
 	}
-	session->by_record = !has_own && (first_seen != SIZE_MAX || is_called(t, index, "record.") ||
-					  is_called(t, index, "symbols."));
+	session->by_record =
+		!has_own && (first_seen != SIZE_MAX || is_called(t, index, "record.") ||
+			     is_called(t, index, "symbols."));
 	session->process = session->by_record ? SIZE_MAX : b->processes.count;
 	process.end_ns = MAX(process.end_ns, process.start_ns);
 	process.session = session->id;
