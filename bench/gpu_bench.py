@@ -120,7 +120,7 @@ def print_table(results):
             line = f"{name:7} {c:28} {medians[c]:9.4f} {unit:14} ({min(values):.4f}, {max(values):.4f})"
             if c != "bare" and "bare" in medians:
                 line += f"  {100 * (medians[c] / medians['bare'] - 1):+6.1f}% over bare"
-            if c.startswith("pitot") and "floor" in medians:
+            if c.startswith("pitot") and "floor" in medians and "bare" in medians:
                 pairs = [100 * (a - b) / n for a, b, n in zip(values, figures["floor"], figures["bare"])]
                 line += f"  {medians[c] - medians['floor']:+.4f} over floor = {statistics.median(pairs):+.1f} points"
             print(line)
