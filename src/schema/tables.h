@@ -51,7 +51,7 @@
 	T(cost, 27, "what Pitot cost, measured by itself")                                                             \
 	T(counter, 28, "what counter_sample's counters are")                                                           \
 	T(counter_sample, 29, "readings of counters over time")                                                        \
-	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned")                                       \
+	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned; reserved, not recorded yet")               \
 	T(stack_node, 31, "call stacks as a tree: a frame and the frame that called it")                               \
 	T(stack, 32, "call stacks that other tables refer to by id")                                                   \
 	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")
