@@ -322,23 +322,25 @@ static int rescan(struct stack_modules *m)
 
 /* --- building --- */
 
-/* The module that is to get its table next: what stacks asked for first. */
+/*
+ * The module that is to get its table next: what stacks asked for first, and of those the smallest, so that stacks do not wait
+ * for the 30 MB of a libtorch when they need the table of a libcuda too.
+ */
 static struct stack_module *next_module(struct stack_modules *m)
 {
 	struct stack_map *map = atomic_load_explicit(&m->map, memory_order_relaxed);
-	struct stack_module *eager = NULL;
+	struct stack_module *best[2] = { NULL, NULL }; /* wanted, eager */
 
 	for (size_t i = 0; i < map->count; i++) {
 		struct stack_module *module = map->ranges[i].module;
+		bool wanted = atomic_load_explicit(&module->wanted, memory_order_relaxed);
 
-		if (table_of(module))
+		if (table_of(module) || (!wanted && !module->eager))
 			continue;
-		if (atomic_load_explicit(&module->wanted, memory_order_relaxed))
-			return module;
-		if (module->eager && !eager)
-			eager = module;
+		if (!best[!wanted] || module->header_size < best[!wanted]->header_size)
+			best[!wanted] = module;
 	}
-	return eager;
+	return best[0] ? best[0] : best[1];
 }
 
 /* The build has ended: r is its result. */
