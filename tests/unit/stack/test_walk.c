@@ -5,6 +5,7 @@
  */
 #include "stack/walk.h"
 
+#include <stdatomic.h>
 #include <alloca.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -28,7 +29,7 @@ void trap_off(void);
 
 static struct stack_modules modules;
 static __thread struct stack_walker *walker;
-static unsigned checks; /* stacks compared */
+static atomic_uint checks; /* stacks compared */
 
 static void update_modules(void)
 {

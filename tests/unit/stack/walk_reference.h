@@ -26,13 +26,18 @@ struct libunwind {
 	int (*backtrace)(void **frames, int max);
 };
 
+/* The first call, which opens the library, must be over before threads call it. */
 static inline const struct libunwind *libunwind(void)
 {
 	static struct libunwind u;
 	static bool tried;
 	void *library;
 
-	if (!tried && (library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL))) {
+	if (tried)
+		return u.step ? &u : NULL;
+	tried = true;
+	library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+	if (library) {
 		*(void **)&u.getcontext = dlsym(library, "_Ux86_64_getcontext");
 		*(void **)&u.init = dlsym(library, "_ULx86_64_init_local");
 		*(void **)&u.init_at = dlsym(library, "_ULx86_64_init_local2");
@@ -40,9 +45,9 @@ static inline const struct libunwind *libunwind(void)
 		*(void **)&u.get_reg = dlsym(library, "_ULx86_64_get_reg");
 		*(void **)&u.backtrace = dlsym(library, "unw_backtrace");
 	}
-	tried = true;
-	return u.step && u.getcontext && u.init && u.init_at && u.get_reg && u.backtrace ? &u
-											 : NULL;
+	if (!u.getcontext || !u.init || !u.init_at || !u.get_reg || !u.backtrace)
+		u.step = NULL;
+	return u.step ? &u : NULL;
 }
 
 /* The stack by libunwind from a context; a ucontext_t of ours is one of its own. */
