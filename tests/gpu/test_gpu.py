@@ -78,20 +78,18 @@ def test_ways_to_end(record, programs, how, status):
         assert kernels == launched and r.losses() == []
 
 
-def test_kill_from_outside_loses_little(record, programs, tmp_path):
+def test_kill_from_outside_keeps_what_was_sealed(record, programs, tmp_path):
     path = tmp_path / "killed.pitot"
     p = subprocess.Popen([PITOT, "record", "-q", "-o", path, "--", programs["endings"], "loop"],
                          stdout=subprocess.PIPE)
     time.sleep(3)
     children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
-    killed_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     os.kill(int(children[0]), signal.SIGKILL)
     assert p.wait(30) == 137
     done = subprocess.run([PITOT, "view", path, "kernel", "--columns", "start_ns", "--json", "--limit", "100000000"],
                           capture_output=True, text=True)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 100000
-    assert killed_at
 
 
 def test_interrupt_is_complete(programs, tmp_path):
