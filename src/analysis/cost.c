@@ -168,6 +168,10 @@ const char *loss_reason_text(unsigned reason)
 		[loss_reason_missing_kernels] = "launches without a record of their kernel",
 		[loss_reason_string_limit] = "texts cut or left out",
 		[loss_reason_late_start] = "times recording began after CUDA was in use",
+		[loss_reason_stack_limit] = "call stacks left out: too many distinct ones",
+		[loss_reason_samples_dropped] = "CPU samples that the kernel dropped",
+		[loss_reason_throttled] = "times the kernel paused CPU sampling",
+		[loss_reason_process_limit] = "processes that were too many to sample",
 	};
 
 	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason]

@@ -382,6 +382,7 @@ static void print_cost(const struct report_view *v)
 	add_cost(&line, c, cost_kind_exit, "exit");
 	add_cost(&line, c, cost_kind_buffer_request, "buffer requests");
 	add_cost(&line, c, cost_kind_collector, "collector (own thread)");
+	add_cost(&line, c, cost_kind_sampler, "CPU sampler (outside)");
 	add_cost(&line, c, cost_kind_write, "writing");
 	add_cost(&line, c, cost_kind_memory, "memory");
 	if (c->overhead_count) {

@@ -54,7 +54,9 @@
 	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned; reserved, not recorded yet")               \
 	T(stack_node, 31, "call stacks as a tree: a frame and the frame that called it")                               \
 	T(stack, 32, "call stacks that other tables refer to by id")                                                   \
-	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")
+	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")                        \
+	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
+	T(off_cpu, 35, "times that threads did not run, and where they waited")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -81,7 +83,7 @@
 	C(T, source, ENUM, ALWAYS, process_source, "", "who wrote the row")                                            \
 	C(T, exit_status, I32, MAYBE, NONE, "", "wait status as a shell shows it: 128+n for signal n")
 
-#define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1)
+#define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2)
 
 #define SCHEMA_thread(C, T)                                                                                            \
 	C(T, tid, U32, ALWAYS, NONE, "", "kernel thread id")                                                           \
@@ -396,7 +398,11 @@
 	V(E, clock_step, 16)          /* CUPTI's clock jumped; times around the jump are less certain */               \
 	V(E, missing_kernels, 17)     /* launches seen without any kernel record */                                    \
 	V(E, string_limit, 18)        /* a name was cut or left out */                                                 \
-	V(E, late_start, 19)          /* CUDA was in use before recording began */
+	V(E, late_start, 19)          /* CUDA was in use before recording began */                                     \
+	V(E, stack_limit, 20)         /* call stacks not kept: more distinct ones than the recorder's tables hold */   \
+	V(E, samples_dropped, 21)     /* CPU samples that the kernel had no room for */                                \
+	V(E, throttled, 22)           /* times that the kernel stopped sampling for a while */                         \
+	V(E, process_limit, 23)       /* processes that were not sampled: too many */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \
@@ -406,9 +412,12 @@
 	C(T, total_ns, U64, ALWAYS, NONE, "ns", "time spent in the period")                                            \
 	C(T, bytes, U64, MAYBE, NONE, "bytes", "bytes written, where that applies")
 
-/* callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. */
+/*
+ * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
+ * whoever samples from outside.
+ */
 #define ENUM_cost_kind(V, E)                                                                                           \
-	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, memory, 6)
+	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, memory, 6) V(E, sampler, 7)
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -434,7 +443,8 @@
 
 /*
  * A node is written before its children. Python frames stand where the interpreter's own frames stood. address is the
- * return address of native callers; of Python frames it is the code object's id in the recorder.
+ * return address of native callers; of Python frames it is the code object's id in the recorder; of frames of the operating
+ * system's kernel its address, or of the innermost one the next address, so that address - 1 is in the function.
  */
 #define SCHEMA_stack_node(C, T)                                                                                        \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
@@ -469,11 +479,33 @@
 	C(T, function_start, U64, MAYBE, NONE, "", "ELF address of the function's first instruction")                  \
 	C(T, session, U64, ALWAYS, NONE, "", "session id (segment header) of the process that the address is of")
 
+/*
+ * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit: a session of its own, whose process row has
+ * source sampler), or by the recorder inside it. The weights of a thread's samples add up to its CPU time.
+ */
+#define SCHEMA_cpu_sample(C, T)                                                                                        \
+	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
+	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, weight_ns, U64, ALWAYS, NONE, "ns", "CPU time that the sample stands for")                                \
+	C(T, cpu, U32, MAYBE, NONE, "", "processor")                                                                   \
+	C(T, stack, U32, MAYBE, NONE, "", "call stack")
+
+#define SCHEMA_off_cpu(C, T)                                                                                           \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the thread left its processor")                                 \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "when it ran again, or the recording ended")                        \
+	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
+	C(T, state, ENUM, ALWAYS, off_cpu_state, "", "why it did not run")                                             \
+	C(T, stack, U32, MAYBE, NONE, "", "call stack where it left")
+
+/* sleeping: until something happens; uninterruptible: mostly for a disk; runnable: another thread had the processor */
+#define ENUM_off_cpu_state(V, E)                                                                                       \
+	V(E, unknown, 0) V(E, sleeping, 1) V(E, uninterruptible, 2) V(E, runnable, 3) V(E, stopped, 4)
+
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
-	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end)
+	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(off_cpu_state)
 
 #endif

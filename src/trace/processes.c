@@ -116,9 +116,11 @@ static int add_session(struct building *b, size_t index)
 	process.start_ns = session->start_ns;
 	process.end_ns = session->end_ns;
 	for (uint64_t row = trace_first_row(t, TABLE_process, index); row < end; row++) {
-		if (value_of(t, COLUMN_process_source, row, process_source_inside) ==
-		    process_source_inside) {
+		uint64_t source = value_of(t, COLUMN_process_source, row, process_source_inside);
+
+		if (source != process_source_record) {
 			take_row(t, row, &process, &has_end);
+			process.sampler = source == process_source_sampler;
 			has_own = true;
 			continue;
 		}
@@ -169,6 +171,17 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 	return best;
 }
 
+/* Whether `process` stands for what was seen rather than the one that does: itself wrote, and later. */
+static bool better_shown(const struct building *b, const struct trace_process *process,
+			 const struct seen *seen)
+{
+	const struct trace_process *shown = &b->processes.data[seen->shown];
+
+	if (shown->sampler != process->sampler)
+		return shown->sampler;
+	return seen->shown_start_ns <= process->start_ns;
+}
+
 /*
  * Fills in what the processes do not say of themselves; the exit status is that of the last image
  * of a pid.
@@ -189,7 +202,7 @@ static void match_seen(struct building *b)
 			process->executable = seen->process.executable;
 		if (!*process->host)
 			process->host = seen->process.host;
-		if (seen->shown != SIZE_MAX && seen->shown_start_ns > process->start_ns)
+		if (seen->shown != SIZE_MAX && !better_shown(b, process, seen))
 			continue;
 		seen->shown = i;
 		seen->shown_start_ns = process->start_ns;
@@ -251,6 +264,23 @@ static int compare_processes(const void *a, const void *b, void *processes)
 	return x->session < y->session ? -1 : x->session > y->session;
 }
 
+/* Which process a sampler's is about. */
+static void match_samplers(struct trace *t)
+{
+	for (size_t i = 0; i < t->processes.count; i++) {
+		struct trace_process *p = &t->processes.data[i];
+
+		p->of = i;
+		for (size_t j = 0; j < t->processes.count && p->sampler; j++) {
+			const struct trace_process *q = &t->processes.data[j];
+
+			if (q->pid == p->pid && q->inside && !q->sampler &&
+			    q->start_ns <= p->end_ns && p->start_ns <= q->end_ns)
+				p->of = j;
+		}
+	}
+}
+
 /* Hands the list over to the trace in order of time. */
 static int take_processes(struct building *b)
 {
@@ -273,6 +303,7 @@ static int take_processes(struct building *b)
 	for (size_t i = 0; i < t->sessions.count; i++)
 		t->sessions.data[i].process = place[t->sessions.data[i].process];
 	free(order);
+	match_samplers(t);
 	return 0;
 }
 

@@ -36,6 +36,8 @@ struct trace_process {
 	uint32_t segments, missing_segments;
 	bool closed;			/* its last segment was closed in order */
 	bool inside;			/* has segments of its own; else it is only known from `pitot record` */
+	bool sampler;			/* segments that a CPU sampler wrote about it from outside, as a process of its own: */
+	size_t of;			/* then the process that the recorder was inside of at that time; else its own index */
 	uint64_t start_ns, end_ns;	/* of the recording of this process; end is the last time seen when not closed */
 	const char *command;		/* "" if unknown */
 	const char *executable;
