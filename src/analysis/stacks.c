@@ -469,52 +469,51 @@ int64_t stacks_expand(struct stacks *s, size_t process, uint32_t node)
 			     kind == frame_kind_kernel ? FRAME_SYSTEM : FRAME_NATIVE);
 }
 
-/* Row of an id of a process. Ids that count from 1 in the order of the rows need no map. */
-static int find_row(const struct trace *t, enum table_id table, int column, struct map *ids,
-		    bool *ready, size_t process, uint32_t id, uint32_t *row)
+/*
+ * Row of an id of a process. Each segment has the rows that it needs, so an id can have several, all
+ * alike. The first one counts: a node's first row comes after that of its caller.
+ */
+static int find_row(const struct trace *t, enum table_id table, int column, struct id_table *ids,
+		    size_t process, uint32_t id, uint32_t *row)
 {
-	const uint32_t *values = trace_u32(t, table, column);
 	uint64_t first = trace_first_row(t, table, process);
-	uint64_t end = trace_first_row(t, table, process + 1), guess = first + id - 1, found;
+	uint64_t end = trace_first_row(t, table, process + 1);
+	uint32_t found;
 
 	*row = TRACE_NO_ROW;
-	if (!id)
+	if (!id || first == end)
 		return 0;
-	if (guess < end && values[guess] == id) {
-		*row = (uint32_t)guess;
-		return 0;
-	}
-	for (uint64_t p = 0; !*ready && p < trace_process_count(t); p++)
-		for (uint64_t i = trace_first_row(t, table, p);
-		     i < trace_first_row(t, table, p + 1); i++)
-			if (map_put(ids, p << 32 | values[i], i) < 0)
-				return -ENOMEM;
-	*ready = true;
-	if (map_get(ids, (uint64_t)process << 32 | id, &found))
-		*row = (uint32_t)found;
+	if (!ids[process].span && id_table_fill(&ids[process], trace_u32(t, table, column) + first,
+						NULL, (uint32_t)first, end - first) < 0)
+		return -ENOMEM;
+	found = id_table_get(&ids[process], id);
+	if (found != ID_ABSENT)
+		*row = found;
 	return 0;
+}
+
+static int find_node(const struct stacks *s, size_t process, uint32_t id, uint32_t *row)
+{
+	return find_row(s->trace, TABLE_stack_node, COLUMN_stack_node_id, s->node_ids, process, id,
+			row);
 }
 
 int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, enum stack_end *end)
 {
 	uint32_t row;
-	int r = find_row(s->trace, TABLE_stack, COLUMN_stack_id, &s->stack_ids, &s->stack_ids_ready,
-			 process, id, &row);
+	int r = find_row(s->trace, TABLE_stack, COLUMN_stack_id, s->stack_ids, process, id, &row);
 
 	*node = TRACE_NO_ROW;
 	if (r < 0 || row == TRACE_NO_ROW)
 		return r;
 	*end = (enum stack_end)trace_u8(s->trace, TABLE_stack, COLUMN_stack_end)[row];
-	return find_row(s->trace, TABLE_stack_node, COLUMN_stack_node_id, &s->node_ids,
-			&s->node_ids_ready, process,
-			column_u32(s, TABLE_stack, COLUMN_stack_node)[row], node);
+	return find_node(s, process, column_u32(s, TABLE_stack, COLUMN_stack_node)[row], node);
 }
 
 int stacks_parent(struct stacks *s, size_t process, uint32_t node, uint32_t *parent)
 {
-	int r = find_row(s->trace, TABLE_stack_node, COLUMN_stack_node_id, &s->node_ids,
-			 &s->node_ids_ready, process,
-			 column_u32(s, TABLE_stack_node, COLUMN_stack_node_parent)[node], parent);
+	int r = find_node(s, process,
+			  column_u32(s, TABLE_stack_node, COLUMN_stack_node_parent)[node], parent);
 
 	/*
 	 * nodes are written before their children: anything else is damage, and could be a circle
@@ -547,17 +546,28 @@ int stacks_init(struct stacks *s, struct trace *t, enum stack_detail detail, boo
 	interner_init(&s->keys);
 	interner_init(&s->python);
 	s->addresses = calloc(trace_process_count(t) + 1, sizeof(*s->addresses));
-	if (s->addresses && stacks_add_text(s, "", 0) == 0 && index_symbols(s) >= 0 &&
-	    index_modules(s) >= 0)
+	s->node_ids = calloc(trace_process_count(t) + 1, sizeof(*s->node_ids));
+	s->stack_ids = calloc(trace_process_count(t) + 1, sizeof(*s->stack_ids));
+	if (s->addresses && s->node_ids && s->stack_ids && stacks_add_text(s, "", 0) == 0 &&
+	    index_symbols(s) >= 0 && index_modules(s) >= 0)
 		return 0;
 	stacks_release(s);
 	return error_set(e, -ENOMEM, "out of memory");
+}
+
+static void release_ids(const struct stacks *s, struct id_table *ids)
+{
+	for (size_t p = 0; ids && p < trace_process_count(s->trace); p++)
+		id_table_release(&ids[p]);
+	free(ids);
 }
 
 void stacks_release(struct stacks *s)
 {
 	for (size_t p = 0; s->addresses && p < trace_process_count(s->trace); p++)
 		map_release(&s->addresses[p]);
+	release_ids(s, s->node_ids);
+	release_ids(s, s->stack_ids);
 	free(s->addresses);
 	free(s->symbols);
 	free(s->modules);
@@ -569,7 +579,5 @@ void stacks_release(struct stacks *s)
 	vec_release(&s->expanded);
 	vec_release(&s->expansions);
 	vec_release(&s->python_expansions);
-	map_release(&s->node_ids);
-	map_release(&s->stack_ids);
 	*s = (struct stacks){ 0 };
 }

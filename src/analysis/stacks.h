@@ -13,6 +13,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "trace/id_table.h"
 #include "trace/trace.h"
 
 /* What a frame is; decides its colour. */
@@ -84,9 +85,7 @@ struct stacks {
 	size_t symbol_count;
 	struct stack_module *modules; /* sorted */
 	size_t module_count;
-	struct map node_ids,
-		stack_ids; /* process << 32 | id -> row, for those that are not in order */
-	bool node_ids_ready, stack_ids_ready;
+	struct id_table *node_ids, *stack_ids; /* one a process, made when it is needed: id -> row */
 };
 
 /*

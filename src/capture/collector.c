@@ -45,6 +45,7 @@ static struct {
 	bool window_over;
 	bool finishing;
 	bool building; /* unwind tables: the next tick comes soon */
+	uint32_t segment; /* that has the rows of the process and its modules */
 	uint64_t last_seal_ns, last_host_ns, last_counters_ns, cpu_reported_ns, cost_since_ns;
 } self;
 
@@ -224,6 +225,16 @@ static void sample_counters(uint64_t now)
 #endif
 }
 
+/* Each segment says whose it is, and what the addresses in its stacks mean. */
+static void begin_segment(void)
+{
+	if (self.segment == writer_segment(self.start.writer))
+		return;
+	self.segment = writer_segment(self.start.writer);
+	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
+	self.last_host_ns = 0;
+}
+
 static void seal(uint64_t now)
 {
 	struct ring *r;
@@ -231,12 +242,14 @@ static void seal(uint64_t now)
 	for (unsigned i = 0; (r = ring_at(i)); i++)
 		report_ring(r, now);
 	write_refused(now);
+	stack_rows_losses(self.start.writer, self.last_seal_ns, now);
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		cuda_source_periodic(self.start.writer, now);
 #endif
 	if (!self.finishing)
 		sample_counters(now);
+	begin_segment();
 	if (now - self.last_host_ns >= HOST_NS)
 		refresh_host(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
@@ -321,7 +334,7 @@ static void *collector_main(void *unused)
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "pitot");
-	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
+	begin_segment();
 	rows_cost(self.start.writer, cost_kind_setup, self.start.setup_start_ns,
 		  self.start.setup_start_ns + self.start.setup_ns, 1, self.start.setup_ns);
 	host_clock_row(self.start.writer, 0, false);
@@ -365,6 +378,7 @@ int collector_start(const struct collector_start *start)
 	self.last_seal_ns = self.cost_since_ns = self.last_host_ns = clock_monotonic_ns();
 	self.last_counters_ns = 0;
 	self.cpu_reported_ns = 0;
+	self.segment = 0;
 	atomic_store(&self.phase, PHASE_RUNNING);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "capture/log.h"
+#include "capture/settings.h"
 #include "stack/intern.h"
 #include "stack/python_splice.h"
 #include "stack/walk.h"
@@ -30,7 +31,7 @@ static struct {
 	char python_reason[256];
 	uint64_t python_looked_ns;
 	struct stack_interner interner;
-	atomic_uint_fast64_t none, unsure, ends[4];
+	atomic_uint_fast64_t none, no_memory, unsure, ends[4];
 } self;
 
 /* --- start --- */
@@ -58,6 +59,7 @@ static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
+/* For the launch path, where nothing may wait for the allocator's locks. */
 static void *map_zeroed(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -66,24 +68,33 @@ static void *map_zeroed(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-bool launch_stacks_start(bool native, bool python)
+bool launch_stacks_start(const struct settings *settings)
 {
-	if (!native && !python)
+	uint64_t limit = settings->stacks_max ? settings->stacks_max : LAUNCH_STACKS_MAX;
+
+	if (!settings->native_stacks && !settings->python_stacks)
 		return false;
 	if (!self.modules) {
-		self.modules = map_zeroed(sizeof(*self.modules));
+		self.modules = aligned_alloc(_Alignof(struct stack_modules), sizeof(*self.modules));
 		if (!self.modules)
 			return false;
+		memset(self.modules, 0, sizeof(*self.modules));
 		stack_modules_init(self.modules, STACK_TABLE_BYTES);
 		stack_modules_update(self.modules, 0); /* a first map, no tables yet */
 	}
-	if (!self.interner.words && stack_interner_init(&self.interner, LAUNCH_STACKS_MAX) < 0)
+	if (!self.interner.words &&
+	    stack_interner_init(&self.interner, (uint32_t)MIN(limit, LAUNCH_STACKS_MAX)) < 0)
 		return false;
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);
-	self.wants_python = python;
+	self.wants_python = settings->python_stacks;
 	self.on = true;
 	return true;
+}
+
+uint32_t launch_stacks_max(void)
+{
+	return self.interner.limit;
 }
 
 /* --- the launch path --- */
@@ -155,8 +166,13 @@ uint32_t launch_stacks_take(struct ring *r)
 	enum stack_end end;
 	unsigned count;
 
-	if (!self.on || !(w = walker_of(r)))
+	if (!self.on)
 		return 0;
+	w = walker_of(r);
+	if (unlikely(!w)) {
+		atomic_fetch_add_explicit(&self.no_memory, 1, memory_order_relaxed);
+		return 0;
+	}
 	STACK_CAPTURE(&registers);
 	count = stack_walk(w, &registers, native, NATIVE_FRAMES, &end);
 	if (count == 0) {
@@ -176,7 +192,7 @@ static void look_for_python(void)
 	struct python *p;
 	int r;
 
-	p = map_zeroed(sizeof(*p));
+	p = calloc(1, sizeof(*p));
 	if (!p)
 		return;
 	r = python_runtime_find(&p->runtime, &e);
@@ -188,7 +204,7 @@ static void look_for_python(void)
 		log_line("python %x found", p->runtime.version);
 		return;
 	}
-	munmap(p, sizeof(*p));
+	free(p);
 	memcpy(self.python_reason, e.text, sizeof(self.python_reason) - 1);
 	if (r != -ENOENT)
 		self.wants_python = false;
@@ -232,6 +248,7 @@ void launch_stacks_counts(struct launch_stacks_counts *counts)
 {
 	*counts = (struct launch_stacks_counts){
 		.none = atomic_load(&self.none),
+		.no_memory = atomic_load(&self.no_memory),
 		.table_full = atomic_load(&self.interner.refused),
 		.unsure_python = atomic_load(&self.unsure),
 	};
@@ -257,6 +274,7 @@ void launch_stacks_after_fork(void)
 	atomic_store(&self.python, NULL); /* found again; its memory stays */
 	self.python_looked_ns = 0;
 	atomic_store(&self.none, 0);
+	atomic_store(&self.no_memory, 0);
 	atomic_store(&self.unsure, 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(self.ends); i++)
 		atomic_store(&self.ends[i], 0);

@@ -13,13 +13,17 @@
 
 #include "capture/ring.h"
 
-#define LAUNCH_STACKS_MAX (1u << 18)	/* places for distinct stacks; later ones get id 0 and are counted */
+#define LAUNCH_STACKS_MAX (3u << 16)	/* distinct stacks; later ones get id 0 and are counted */
 #define LAUNCH_STACK_FRAMES 160u	/* frames of a stack; the outermost ones of deeper stacks are left out */
 
 struct python_codes;
 
 /* Reserves memory and notes which libraries' frames are left out. Before the first call is recorded. */
-bool launch_stacks_start(bool native, bool python);
+struct settings;
+bool launch_stacks_start(const struct settings *settings);
+
+/* Distinct stacks that are kept. */
+uint32_t launch_stacks_max(void);
 
 /* The stack of the calling thread's caller. 0: there is none. */
 uint32_t launch_stacks_take(struct ring *r);
@@ -37,7 +41,8 @@ const char *launch_stacks_python_reason(void);
 uint32_t launch_stacks_python_version(void);
 
 struct launch_stacks_counts {
-	uint64_t taken, none, table_full, unsure_python;
+	uint64_t taken, none, unsure_python;
+	uint64_t table_full, no_memory; /* calls that got no stack */
 	uint64_t ends[4];	/* by enum stack_end */
 	uint64_t table_bytes, build_ns;
 	uint32_t tables;

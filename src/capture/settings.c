@@ -56,6 +56,10 @@ static void set_one(struct settings *s, const char *key, size_t key_length, cons
 		read_u64(value, length, &s->duration_ns);
 	else if (key_is(key, key_length, "max_bytes"))
 		read_u64(value, length, &s->max_bytes);
+	else if (key_is(key, key_length, "segment_bytes"))
+		read_u64(value, length, &s->segment_bytes);
+	else if (key_is(key, key_length, "stacks_max"))
+		read_u64(value, length, &s->stacks_max);
 }
 
 void settings_parse(struct settings *s, const char *text)

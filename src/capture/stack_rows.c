@@ -9,16 +9,18 @@
 #include "stack/python_code.h"
 #include "stack/stack_tree.h"
 
-#define NODES_MAX (1u << 21) /* nodes of the tree: 32 MiB in all */
+#define NODES_PER_STACK 10u /* that there is room for: with slots at most 64 MiB in all */
 
 static struct stack_tree tree;
 static bool ready;
+static uint64_t full_reported, nodes_reported, memory_reported;
 
 void stack_rows_reset(void)
 {
 	if (ready)
 		stack_tree_release(&tree);
 	ready = false;
+	full_reported = nodes_reported = memory_reported = 0;
 }
 
 /* Frames of one line are one node: the line takes the place of the instruction. */
@@ -59,7 +61,7 @@ uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t posit
 	uint64_t frames[LAUNCH_STACK_FRAMES];
 
 	if (!ready)
-		stack_tree_init(&tree, NODES_MAX, describe, NULL);
+		stack_tree_init(&tree, NODES_PER_STACK * launch_stacks_max(), describe, NULL);
 	ready = true;
 	for (unsigned i = 0; i < count; i += 4)
 		memcpy(&frames[i], ring_slot(r, position + 1 + i / 4),
@@ -68,6 +70,26 @@ uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t posit
 		frames[i] = frame_by_line(codes, frames[i]);
 	stack_tree_add(&tree, w, event->c, frames, count, (enum stack_end)event->e);
 	return 1 + (count + 3) / 4;
+}
+
+static void lose(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported,
+		 const char *what, uint64_t since_ns, uint64_t now_ns)
+{
+	rows_loss(w, reason, count - *reported, since_ns, now_ns, what);
+	*reported = count;
+}
+
+void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
+{
+	struct launch_stacks_counts c;
+
+	launch_stacks_counts(&c);
+	lose(w, loss_reason_stack_limit, c.table_full, &full_reported,
+	     "calls with a new stack after the limit of distinct ones", since_ns, now_ns);
+	lose(w, loss_reason_stack_limit, ready ? tree.refused : 0, &nodes_reported,
+	     "distinct stacks after the limit of distinct frames", since_ns, now_ns);
+	lose(w, loss_reason_no_memory, c.no_memory, &memory_reported, "stacks of calls", since_ns,
+	     now_ns);
 }
 
 void stack_rows_finish(struct writer *w)

@@ -5,12 +5,13 @@
  *   configuration or an API function that this segment does not have yet first puts that row into
  *   its own table's buffer (`serial` says which segment has it). So ids can be handed out at any
  *   time and rows may wait across a change of segments.
- * - Sealing a table turns its buffer into a block at the end of `out`. The three tables that others
- *   refer to are always sealed first, so a block comes after what it refers to.
+ * - Sealing a table turns its buffer into a block at the end of `out`. The tables that others refer
+ *   to are always sealed first, so a block comes after what it refers to.
  * - write_out() appends `out` to the file with one pwrite(2). Of a write that was cut short the
  *   whole blocks are kept. The first failure stops writing for good; from then on rows are only
  *   counted, and the counts are kept up to date in the segment's reserve.
  * - A new segment is begun only when all buffers are empty, after a flush.
+ * - Stacks are kept by somebody else, who is asked for those that this segment does not have yet.
  */
 #include "format/writer_state.h"
 
@@ -21,8 +22,8 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-const enum table_id writer_referred[] = { TABLE_string, TABLE_kernel_config, TABLE_api_function,
-					  0 };
+const enum table_id writer_referred[] = { TABLE_string,     TABLE_kernel_config, TABLE_api_function,
+					  TABLE_stack_node, TABLE_stack,         0 };
 
 /* ---- loss ---- */
 
@@ -341,7 +342,7 @@ int writer_flush(struct writer *w)
 	if (w->pending_count > 0)
 		write_out(w);
 	if (!w->stopped && !w->rotate &&
-	    (w->file.end >= w->segment_bytes ||
+	    (w->file.end >= w->segment_bytes * (w->hold ? 2 : 1) ||
 	     w->file.block_count > INDEX_BLOCKS_MAX - WRITER_PENDING_MAX)) {
 		w->rotate = true;
 		w->serial++;

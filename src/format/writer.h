@@ -69,6 +69,23 @@ uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *
  */
 void writer_api_function(struct writer *w, uint32_t id, const struct row_api_function *row);
 
+/*
+ * Who keeps the call stacks that rows refer to with a column `stack`. `need` is called before a row
+ * that refers to stack `id` (not 0) is taken: what the stack consists of must be in the segment that
+ * writer_segment() says, by writer_append_referred(). One at a time; NULL: nobody.
+ */
+typedef void writer_need_stack(void *context, struct writer *w, uint32_t id);
+void writer_on_stack(struct writer *w, writer_need_stack *need, void *context);
+/* Which segment rows go to: 1, 2 … It changes in writer_append and writer_flush only. */
+uint32_t writer_segment(const struct writer *w);
+/* Takes a row of stack_node or stack. Never writes. Called by `need`, or at any other time. */
+void writer_append_referred(struct writer *w, enum table_id table, const void *row);
+/*
+ * No new segment, until it is twice as long as it should be: there are rows in it whose stack will
+ * only be known later.
+ */
+void writer_hold_segment(struct writer *w, bool hold);
+
 /* Takes a row (struct row_<table>). May seal a block and write. Never fails; loss is counted. */
 void writer_append(struct writer *w, enum table_id table, const void *row);
 

@@ -15,7 +15,7 @@ static void prepare_tables(struct writer *w)
 		struct table_buffer *t = &w->tables[id];
 
 		t->schema = schema_table(id);
-		t->config_column = t->function_column = -1;
+		t->config_column = t->function_column = t->stack_column = -1;
 		for (int c = 0; c < t->schema->column_count; c++) {
 			const struct column_schema *column = &t->schema->columns[c];
 
@@ -25,6 +25,8 @@ static void prepare_tables(struct writer *w)
 				t->config_column = c;
 			if (column->type == COLUMN_TYPE_REF && column->ref == TABLE_api_function)
 				t->function_column = c;
+			if (column->type == COLUMN_TYPE_U32 && strcmp(column->name, "stack") == 0)
+				t->stack_column = c;
 		}
 	}
 	for (int c = 0; c < configs->column_count; c++)

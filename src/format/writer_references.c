@@ -1,6 +1,6 @@
 /*
- * writer_references.c: strings, kernel configurations and API functions, written into each segment
- * that needs them.
+ * writer_references.c: strings, kernel configurations, API functions and stacks, written into each
+ * segment that needs them.
  */
 #include "format/writer_state.h"
 
@@ -62,6 +62,14 @@ static void need_function(struct writer *w, uint32_t id)
 		f->serial = w->serial;
 }
 
+static void need_stack(struct writer *w, const struct table_buffer *t, const uint8_t *row)
+{
+	uint32_t id = load_u32(row + t->schema->columns[t->stack_column].row_offset);
+
+	if (id)
+		w->need_stack(w->stack_context, w, id);
+}
+
 void writer_need_references(struct writer *w, struct table_buffer *t, const uint8_t *row)
 {
 	uint64_t missing = load_u64(row);
@@ -72,6 +80,8 @@ void writer_need_references(struct writer *w, struct table_buffer *t, const uint
 
 		need_string(w, load_u32(row + c->row_offset));
 	}
+	if (t->stack_column >= 0 && w->need_stack && !(missing >> t->stack_column & 1))
+		need_stack(w, t, row);
 	if (column >= 0 && !(missing >> column & 1)) {
 		uint32_t id = load_u32(row + t->schema->columns[column].row_offset);
 
@@ -84,6 +94,30 @@ void writer_need_references(struct writer *w, struct table_buffer *t, const uint
 		else
 			need_function(w, id);
 	}
+}
+
+void writer_on_stack(struct writer *w, writer_need_stack *need, void *context)
+{
+	w->need_stack = need;
+	w->stack_context = context;
+}
+
+uint32_t writer_segment(const struct writer *w)
+{
+	return w->serial;
+}
+
+void writer_append_referred(struct writer *w, enum table_id table, const void *row)
+{
+	if (w->stopped)
+		return;
+	writer_need_references(w, &w->tables[table], row);
+	writer_push_referred(w, table, row);
+}
+
+void writer_hold_segment(struct writer *w, bool hold)
+{
+	w->hold = hold;
 }
 
 uint32_t writer_string(struct writer *w, const char *text, size_t length)

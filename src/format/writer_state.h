@@ -30,7 +30,7 @@ struct table_buffer {
 	size_t count, capacity;
 	struct strbuf bytes; /* of BYTES values */
 	uint64_t strings; /* columns of type STRING */
-	int config_column, function_column; /* or -1 */
+	int config_column, function_column, stack_column; /* or -1 */
 	uint32_t last_reference, last_serial; /* what need not be looked up again */
 };
 
@@ -60,6 +60,8 @@ struct writer {
 	struct api_function *functions;
 	size_t function_count;
 	struct arena function_names;
+	writer_need_stack *need_stack;
+	void *stack_context;
 
 	struct segment_file file;
 	char *directory, *prefix;
@@ -67,6 +69,7 @@ struct writer {
 	struct segment_identity identity;
 	uint32_t serial; /* of the segment that rows go to: 1, 2 … */
 	bool rotate; /* that segment is still to be created */
+	bool hold; /* not yet */
 	uint64_t segment_bytes, max_bytes;
 	uint32_t string_length_max;
 

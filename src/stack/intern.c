@@ -5,11 +5,15 @@
 #define ID_BITS 24
 #define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
 #define LANES 4
+#define CAPACITY_MIN 64u
+#define LIMIT_MAX (1u << 23)
 
-int stack_interner_init(struct stack_interner *in, uint32_t capacity)
+int stack_interner_init(struct stack_interner *in, uint32_t limit)
 {
-	*in = (struct stack_interner){ .capacity = capacity, .limit = capacity / 4 * 3 };
-	in->words = calloc(capacity, sizeof(*in->words));
+	*in = (struct stack_interner){ .capacity = CAPACITY_MIN, .limit = MIN(limit, LIMIT_MAX) };
+	while (in->capacity / 4 * 3 < in->limit)
+		in->capacity *= 2;
+	in->words = calloc(in->capacity, sizeof(*in->words));
 	return in->words ? 0 : -ENOMEM;
 }
 
@@ -40,12 +44,6 @@ uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end)
 	return mix(mix(mix(lanes[0], lanes[1]), lanes[2]), lanes[3]);
 }
 
-static uint32_t refuse(struct stack_interner *in)
-{
-	atomic_fetch_add_explicit(&in->refused, 1, memory_order_relaxed);
-	return 0;
-}
-
 /* A number for a new stack, which the collector has got. 0: it has not. */
 static uint32_t hand_over(struct stack_interner *in, const uint64_t *frames, unsigned count,
 			  enum stack_end end, stack_take *take, void *context)
@@ -53,10 +51,12 @@ static uint32_t hand_over(struct stack_interner *in, const uint64_t *frames, uns
 	uint32_t id;
 
 	if (atomic_load_explicit(&in->count, memory_order_relaxed) >= in->limit ||
-	    atomic_load_explicit(&in->next, memory_order_relaxed) >= STACK_IDS_MAX - 1024)
-		return refuse(in);
+	    atomic_load_explicit(&in->next, memory_order_relaxed) >= STACK_IDS_MAX - 1024) {
+		atomic_fetch_add_explicit(&in->refused, 1, memory_order_relaxed);
+		return 0;
+	}
 	id = atomic_fetch_add_explicit(&in->next, 1, memory_order_relaxed) + 1;
-	return take(context, id, frames, count, end) ? id : refuse(in);
+	return take(context, id, frames, count, end) ? id : 0;
 }
 
 uint32_t stack_intern(struct stack_interner *in, const uint64_t *frames, unsigned count,

@@ -21,23 +21,26 @@
 struct stack_interner {
 	_Atomic uint64_t *words; /* 0: free */
 	uint32_t capacity; /* a power of two */
-	uint32_t limit; /* stacks that it takes: three quarters of the capacity */
+	uint32_t limit; /* stacks that it takes: at most three quarters of the capacity */
 	atomic_uint count;
 	atomic_uint next; /* last number given; some are never used */
-	atomic_uint refused; /* stacks that got 0: the table was full, or not taken */
+	atomic_uint refused; /* times that a stack got 0 because the table was full */
 };
 
 /* Gives a new stack's frames to the collector; false when that is not possible now. */
 typedef bool stack_take(void *context, uint32_t id, const uint64_t *frames, unsigned count,
 			enum stack_end end);
 
-/* capacity: a power of two, at most 2^24; 8 bytes each. 0 or -ENOMEM. */
-int stack_interner_init(struct stack_interner *in, uint32_t capacity) MUST_USE;
+/* limit: stacks that it takes, at most 2^23; 11 to 21 bytes each. 0 or -ENOMEM. */
+int stack_interner_init(struct stack_interner *in, uint32_t limit) MUST_USE;
 void stack_interner_release(struct stack_interner *in);
 
 uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end);
 
-/* Number of the stack, from 1; 0 when it is not kept, which is counted. No lock, no allocation. */
+/*
+ * Number of the stack, from 1. 0: it is not kept, for the table is full (counted), or `take` had no room
+ * (which `take` counts). No lock, no allocation.
+ */
 uint32_t stack_intern(struct stack_interner *in, const uint64_t *frames, unsigned count,
 		      enum stack_end end, stack_take *take, void *context);
 

@@ -1,6 +1,9 @@
 #include "stack/stack_tree.h"
 
+#include <string.h>
+
 #include "base/map.h"
+#include "stack/intern.h"
 
 #define SLOTS_MIN 4096u
 
@@ -15,6 +18,7 @@ void stack_tree_init(struct stack_tree *t, uint32_t nodes_max, stack_describe *d
 void stack_tree_release(struct stack_tree *t)
 {
 	vec_release(&t->nodes);
+	vec_release(&t->stacks);
 	free(t->slots);
 	t->slots = NULL;
 	t->slot_count = 0;
@@ -68,11 +72,11 @@ static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 							   : frame_kind_native;
 		row.address = frame_address(node->frame);
 	}
-	writer_append(w, TABLE_stack_node, &row);
+	writer_append_referred(w, TABLE_stack_node, &row);
 }
 
-/* Id of a node, whose row is appended if it is new; 0: no room or memory, and *r says which. */
-static uint32_t node_id(struct stack_tree *t, struct writer *w, struct stack_tree_node node, int *r)
+/* Id of a node, new or not; 0: no room or memory, and *r says which. */
+static uint32_t node_id(struct stack_tree *t, struct stack_tree_node node, int *r)
 {
 	uint32_t *slot;
 
@@ -85,25 +89,99 @@ static uint32_t node_id(struct stack_tree *t, struct writer *w, struct stack_tre
 	if (*r < 0)
 		return 0;
 	*slot = (uint32_t)t->nodes.count;
-	append_node(t, w, *slot);
 	return *slot;
+}
+
+/* The place of a stack, made if need be; NULL: no memory, or no id that an interner gives. */
+static struct stack_tree_stack *stack_at(struct stack_tree *t, uint32_t id)
+{
+	size_t known = t->stacks.count;
+
+	if (id - 1 >= STACK_IDS_MAX)
+		return NULL;
+	if (id > known) {
+		if (vec_reserve(&t->stacks, id - known) < 0)
+			return NULL;
+		memset(&t->stacks.data[known], 0, (id - known) * sizeof(*t->stacks.data));
+		t->stacks.count = id;
+	}
+	return &t->stacks.data[id - 1];
+}
+
+/* Appends the rows that the segment does not have, of the nodes from the thread's start to this one. */
+static void append_nodes(struct stack_tree *t, struct writer *w, uint32_t id, uint32_t segment)
+{
+	uint32_t path[STACK_TREE_DEPTH];
+	unsigned count = 0;
+
+	for (; id && t->nodes.data[id - 1].segment != segment; id = t->nodes.data[id - 1].parent)
+		path[count++] = id;
+	while (count--) {
+		append_node(t, w, path[count]);
+		t->nodes.data[path[count] - 1].segment = segment;
+	}
+}
+
+static void append_stack(struct stack_tree *t, struct writer *w, uint32_t id)
+{
+	struct stack_tree_stack *stack = &t->stacks.data[id - 1];
+	struct row_stack row = {
+		.id = id, .node = stack->node, .depth = stack->depth, .end = stack->end
+	};
+
+	append_nodes(t, w, stack->node, writer_segment(w));
+	writer_append_referred(w, TABLE_stack, &row);
+	stack->segment = writer_segment(w);
+}
+
+/* A row is to be appended that refers to the stack. */
+static void need(void *context, struct writer *w, uint32_t id)
+{
+	struct stack_tree *t = context;
+	struct stack_tree_stack *stack = stack_at(t, id);
+
+	if (!stack || stack->segment == writer_segment(w))
+		return;
+	if (stack->node) {
+		append_stack(t, w, id);
+	} else if (!stack->awaited && !stack->refused) {
+		stack->awaited = true;
+		t->awaited++;
+		writer_hold_segment(w, true);
+	}
+}
+
+/* Id of the innermost node of a stack; 0: no room or memory, and *r says which. */
+static uint32_t add_nodes(struct stack_tree *t, const uint64_t *frames, unsigned count, int *r)
+{
+	uint32_t id = 0;
+
+	*r = count && count <= STACK_TREE_DEPTH ? 0 : E_LIMIT;
+	while (*r == 0 && count--)
+		id = node_id(t, (struct stack_tree_node){ .frame = frames[count], .parent = id },
+			     r);
+	return *r == 0 ? id : 0;
 }
 
 int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const uint64_t *frames,
 		   unsigned count, enum stack_end end)
 {
-	struct row_stack row = { .id = id, .depth = count, .end = (uint8_t)end };
-	int r = 0;
+	struct stack_tree_stack *stack = stack_at(t, id);
+	int r = stack ? 0 : -ENOMEM;
 
-	while (count--) {
-		struct stack_tree_node node = { frames[count], row.node };
-
-		row.node = node_id(t, w, node, &r);
-		if (!row.node) {
-			t->refused++;
-			return r;
-		}
+	writer_on_stack(w, need, t);
+	if (stack) {
+		stack->node = add_nodes(t, frames, count, &r);
+		stack->depth = (uint16_t)count;
+		stack->end = (uint8_t)end;
+		stack->refused = r < 0;
+		if (stack->awaited && --t->awaited == 0)
+			writer_hold_segment(w, false);
+		stack->awaited = false;
 	}
-	writer_append(w, TABLE_stack, &row);
-	return 0;
+	if (r < 0)
+		t->refused++;
+	else
+		append_stack(t, w, id);
+	return r;
 }

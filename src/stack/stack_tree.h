@@ -1,6 +1,9 @@
 /*
  * stack_tree.h: stacks as the recording keeps them: nodes of (caller, frame), so that stacks share
  * their outer frames, and a row for each stack. For the collector's thread.
+ *
+ * The rows of a stack are in each segment with rows that refer to it (format/writer.h asks for them);
+ * a node and a stack know the last segment that has their row. Ids are the same in all segments.
  */
 #ifndef PITOT_STACK_TREE_H
 #define PITOT_STACK_TREE_H
@@ -11,9 +14,21 @@
 #include "format/writer.h"
 #include "stack/frame.h"
 
+#define STACK_TREE_DEPTH 2048u /* frames of a stack at most */
+
 struct stack_tree_node {
 	uint64_t frame;
 	uint32_t parent; /* id, 0: none */
+	uint32_t segment; /* the last that has its row; 0: none */
+};
+
+struct stack_tree_stack {
+	uint32_t node; /* id of the innermost; 0: not kept, or not known yet */
+	uint32_t segment;
+	uint16_t depth;
+	uint8_t end; /* enum stack_end */
+	bool awaited; /* rows refer to it, but it has not been added yet */
+	bool refused; /* it has no row */
 };
 
 /* Fills in what is known of a Python frame: address, function, file, line; unset ones are missing. */
@@ -22,6 +37,8 @@ typedef void stack_describe(void *context, struct writer *w, uint64_t frame,
 
 struct stack_tree {
 	VEC(struct stack_tree_node) nodes; /* [id - 1] */
+	VEC(struct stack_tree_stack) stacks; /* [id - 1] */
+	uint32_t awaited; /* how many */
 	uint32_t *slots; /* open addressing: ids, 0 = free */
 	size_t slot_count;
 	uint32_t nodes_max;
@@ -35,8 +52,10 @@ void stack_tree_init(struct stack_tree *t, uint32_t nodes_max, stack_describe *d
 void stack_tree_release(struct stack_tree *t);
 
 /*
- * Appends the rows of a new stack: of nodes that are new, parents first, then its own. Frames are
- * innermost first. 0; -ENOMEM or E_LIMIT, and then the stack has no row (counted).
+ * Takes a new stack and appends its rows: of nodes that the segment does not have, parents first, then
+ * its own. Frames are innermost first. From then on the writer has the tree asked for stacks: no row
+ * may be appended to `w` after the tree's release. 0; -ENOMEM or E_LIMIT, and then the stack has no
+ * row (counted).
  */
 int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const uint64_t *frames,
 		   unsigned count, enum stack_end end);

@@ -203,7 +203,7 @@ bool cuda_source_start(const struct settings *settings)
 		     "no memory for activity buffers");
 		return false;
 	}
-	launch_stacks_start(settings->native_stacks, settings->python_stacks);
+	launch_stacks_start(settings);
 	if (!subscribe())
 		return false;
 	set_attributes();

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "capture/rows.h"
 
 #define COMMAND_MAX 65536
@@ -83,10 +84,31 @@ void host_thread_row(struct writer *w, uint32_t tid)
 
 /* --- modules --- */
 
+/* The module that was last seen at an address. */
+struct known_module {
+	uint64_t path_hash, seen_ns;
+	uint32_t segment; /* that has its row */
+};
+
 static struct {
-	struct map seen; /* start address -> hash of the path */
+	struct map index; /* start address -> item of known */
+	VEC(struct known_module) known;
 	unsigned long long adds, subs;
-} modules = { .seen = MAP_INIT };
+	uint32_t segment;
+} modules = { .index = MAP_INIT };
+
+/* NULL: no memory. */
+static struct known_module *known_at(uint64_t start)
+{
+	uint64_t *index = map_at(&modules.index, start, modules.known.count);
+
+	if (!index)
+		return NULL;
+	if (*index == modules.known.count &&
+	    vec_push(&modules.known, (struct known_module){ 0 }) < 0)
+		return NULL;
+	return &modules.known.data[*index];
+}
 
 /* GNU build id of a loaded module as hexadecimal text; "" if it has none. */
 static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
@@ -130,7 +152,7 @@ static void module_row(struct writer *w, const struct dl_phdr_info *info, const 
 	char id[129], executable[4096];
 	const char *path = info->dlpi_name;
 	uint64_t start = info->dlpi_addr + ph->p_vaddr, hash;
-	uint64_t *seen;
+	struct known_module *known;
 	struct row_module row;
 
 	if (!path || !*path) {
@@ -140,10 +162,13 @@ static void module_row(struct writer *w, const struct dl_phdr_info *info, const 
 		path = executable;
 	}
 	hash = hash_bytes(path, strlen(path));
-	seen = map_at(&modules.seen, start, 0);
-	if (!seen || *seen == hash)
+	known = known_at(start);
+	if (!known || (known->path_hash == hash && known->segment == modules.segment))
 		return;
-	*seen = hash;
+	if (known->path_hash != hash)
+		known->seen_ns = clock_monotonic_ns();
+	known->path_hash = hash;
+	known->segment = modules.segment;
 	build_id_of(info, id, sizeof(id));
 	row = (struct row_module){
 		.path = rows_text(w, path),
@@ -152,7 +177,7 @@ static void module_row(struct writer *w, const struct dl_phdr_info *info, const 
 		.end_address = start + ph->p_memsz,
 		.file_offset = ph->p_offset,
 		.load_bias = info->dlpi_addr,
-		.loaded_ns = clock_monotonic_ns(),
+		.loaded_ns = known->seen_ns,
 	};
 	if (!id[0])
 		ROW_MISSING(&row, module, build_id);
@@ -185,8 +210,10 @@ void host_module_rows(struct writer *w)
 	unsigned long long now[2] = { 0, 0 };
 
 	dl_iterate_phdr(read_counters, now);
-	if (now[0] && now[0] == modules.adds && now[1] == modules.subs)
+	if (now[0] && now[0] == modules.adds && now[1] == modules.subs &&
+	    modules.segment == writer_segment(w))
 		return;
+	modules.segment = writer_segment(w);
 	modules.adds = now[0];
 	modules.subs = now[1];
 	dl_iterate_phdr(on_module, w);
@@ -194,8 +221,10 @@ void host_module_rows(struct writer *w)
 
 void host_reset(void)
 {
-	map_clear(&modules.seen);
+	map_clear(&modules.index);
+	modules.known.count = 0;
 	modules.adds = modules.subs = 0;
+	modules.segment = 0;
 }
 
 void host_clock_row(struct writer *w, uint64_t cupti_ns, bool has_cupti)

@@ -12,7 +12,7 @@ void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns);
 /* A thread's present name, from /proc. */
 void host_thread_row(struct writer *w, uint32_t tid);
 
-/* Rows for modules mapped since the last call. Cheap when nothing was loaded or unloaded. */
+/* Rows for modules mapped since the last call, and for all of them in a new segment. Else cheap. */
 void host_module_rows(struct writer *w);
 
 /* Forgets which modules were written: for a new session after a fork. */
