@@ -17,7 +17,7 @@ static bool parse_line(char *line, struct kernel_function *f)
 
 	f->start = strtoull(line, &end, 16);
 	if (end == line || end[0] != ' ' || !end[1] || !strchr("tTwW", end[1]) || end[2] != ' ' ||
-	    !end[3])
+	    !end[3] || end[3] == '\t')
 		return false;
 	f->name = end + 3;
 	f->module = NULL;
@@ -39,48 +39,56 @@ static int by_start(const void *pa, const void *pb)
 	return strcmp(a->name, b->name);
 }
 
-static int parse(struct kernel_symbols *k)
+/* Leaves the first of those that start at one address. */
+static void sort(struct kernel_symbols *k)
 {
 	size_t kept = 0;
 
-	for (char *p = k->text, *next; *p; p = next) {
-		struct kernel_function f;
-		char *eol = p + strcspn(p, "\n");
-
-		next = *eol ? eol + 1 : eol;
-		*eol = 0;
-		if (parse_line(p, &f) && f.start != 0 && vec_push(&k->functions, f) < 0)
-			return -ENOMEM;
-	}
 	if (k->functions.count)
 		qsort(k->functions.data, k->functions.count, sizeof(*k->functions.data), by_start);
 	for (size_t i = 0; i < k->functions.count; i++)
 		if (!kept || k->functions.data[kept - 1].start != k->functions.data[i].start)
 			k->functions.data[kept++] = k->functions.data[i];
 	k->functions.count = kept;
-	return kept ? 0 : -EACCES;
+}
+
+int kernel_symbols_parse(struct kernel_symbols *k, const char *text, size_t length)
+{
+	int r = 0;
+
+	*k = (struct kernel_symbols){ .text = malloc(length + 1) };
+	if (!k->text)
+		return -ENOMEM;
+	memcpy(k->text, text, length);
+	k->text[length] = 0;
+	for (char *p = k->text, *end = p + length, *eol; r == 0 && p < end; p = eol + 1) {
+		struct kernel_function f;
+
+		eol = memchr(p, '\n', (size_t)(end - p));
+		eol = eol ? eol : end;
+		*eol = 0;
+		if (parse_line(p, &f) && f.start != 0)
+			r = vec_push(&k->functions, f);
+	}
+	sort(k);
+	r = r == 0 && !k->functions.count ? -EACCES : r;
+	if (r < 0)
+		kernel_symbols_release(k);
+	return r;
 }
 
 int kernel_symbols_open(struct kernel_symbols *k, const char *path, struct error *e)
 {
-	struct strbuf text = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	int r = io_read_file(path, KALLSYMS_MAX, &text);
 
 	*k = (struct kernel_symbols){ 0 };
-	if (r == 0 && text.length) {
-		k->text = text.data;
-		r = parse(k);
-	} else {
-		strbuf_release(&text);
-		r = r < 0 ? r : -EACCES;
-	}
 	if (r == 0)
-		return 0;
-	kernel_symbols_release(k);
+		r = kernel_symbols_parse(k, strbuf_text(&text), text.length);
 	if (r == -EACCES)
 		return error_set(e, r, "'%s' hides the kernel's addresses (kernel.kptr_restrict)",
 				 path);
-	return error_set(e, r, "cannot read '%s': %s", path, error_code_text(r));
+	return r < 0 ? error_set(e, r, "cannot read '%s': %s", path, error_code_text(r)) : 0;
 }
 
 void kernel_symbols_release(struct kernel_symbols *k)

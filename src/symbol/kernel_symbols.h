@@ -20,6 +20,8 @@ struct kernel_symbols {
 
 /* Reads a file like /proc/kallsyms. -EACCES when it hides the addresses (kernel.kptr_restrict). */
 int kernel_symbols_open(struct kernel_symbols *k, const char *path, struct error *e) MUST_USE;
+/* The same for a text, of which it takes a copy. */
+int kernel_symbols_parse(struct kernel_symbols *k, const char *text, size_t length) MUST_USE;
 void kernel_symbols_release(struct kernel_symbols *k);
 /*
  * The function that starts last before an address; its end is not known. NULL: none, or no address
