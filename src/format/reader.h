@@ -30,7 +30,8 @@ struct segment {
 	uint64_t damaged_blocks; /* pieces of damage passed over */
 	bool truncated; /* ends within a block: a crash, or a writer that is writing right now */
 	uint64_t parsed_bytes; /* where segment_refresh goes on */
-	int fd;
+	char *path; /* of the mapped file, which is not kept open; NULL: bytes are the caller's */
+	uint64_t device, inode; /* what was mapped */
 };
 
 /*
@@ -41,8 +42,8 @@ int segment_open(const char *path, struct segment *s, struct error *e) MUST_USE;
 /* The same for bytes in memory, which must outlive the segment: for tests and fuzzers. */
 int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e) MUST_USE;
 /*
- * Maps what was appended since and lists the new blocks. Returns the number of new blocks or a
- * negative code.
+ * Maps what was appended since and lists the new blocks. Returns the number of new blocks (none where
+ * the file is gone, or another has its name) or a negative code.
  */
 int segment_refresh(struct segment *s, struct error *e) MUST_USE;
 void segment_release(struct segment *s);

@@ -210,7 +210,7 @@ int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct
 {
 	int r;
 
-	*s = (struct segment){ .bytes = bytes, .size = size, .fd = -1 };
+	*s = (struct segment){ .bytes = bytes, .size = size };
 	r = check_segment_header(s, e);
 	if (r < 0)
 		return r;
@@ -227,36 +227,45 @@ int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct
 }
 
 /* Maps the file as long as it is now. */
-static int map_file(struct segment *s, struct error *e)
+static int map_file(struct segment *s, int fd, struct error *e)
 {
 	struct stat st;
 	void *bytes;
 
-	if (fstat(s->fd, &st) < 0)
+	if (fstat(fd, &st) < 0)
 		return error_errno(e, errno, "cannot read segment");
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0)
 		return error_set(e, E_FORMAT, "not a segment of a recording");
-	if (s->bytes && (uint64_t)st.st_size <= s->size)
+	if (s->bytes &&
+	    (st.st_dev != s->device || st.st_ino != s->inode || (uint64_t)st.st_size <= s->size))
 		return 0;
-	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, s->fd, 0);
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return error_errno(e, errno, "cannot map segment");
 	if (s->bytes)
 		munmap((void *)(uintptr_t)s->bytes, s->size);
 	s->bytes = bytes;
 	s->size = (size_t)st.st_size;
+	s->device = st.st_dev;
+	s->inode = st.st_ino;
 	return 0;
+}
+
+/* The same for the file at a path, which is not kept open: recordings have thousands of segments. */
+static int map_path(struct segment *s, const char *path, struct error *e)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	return fd < 0 ? error_errno(e, errno, "cannot open") : map_file(s, fd, e);
 }
 
 int segment_open(const char *path, struct segment *s, struct error *e)
 {
-	struct segment mapped = { .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) };
+	struct segment mapped = { .path = strdup(path) };
 	int r;
 
-	*s = (struct segment){ .fd = -1 };
-	if (mapped.fd < 0)
-		return error_errno(e, errno, "cannot open segment '%s'", path);
-	r = map_file(&mapped, e);
+	*s = (struct segment){ 0 };
+	r = mapped.path ? map_path(&mapped, path, e) : error_set(e, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = segment_open_bytes(mapped.bytes, mapped.size, s, e);
 	if (r < 0) {
@@ -264,19 +273,19 @@ int segment_open(const char *path, struct segment *s, struct error *e)
 		segment_release(&mapped);
 		return r;
 	}
-	s->fd = mapped.fd;
+	s->path = mapped.path;
+	s->device = mapped.device;
+	s->inode = mapped.inode;
 	return 0;
 }
 
 void segment_release(struct segment *s)
 {
-	if (s->fd >= 0) {
-		if (s->bytes)
-			munmap((void *)(uintptr_t)s->bytes, s->size);
-		close(s->fd);
-	}
+	if (s->path && s->bytes)
+		munmap((void *)(uintptr_t)s->bytes, s->size);
+	free(s->path);
 	free(s->blocks);
-	*s = (struct segment){ .fd = -1 };
+	*s = (struct segment){ 0 };
 }
 
 /*
@@ -305,11 +314,11 @@ int segment_refresh(struct segment *s, struct error *e)
 	size_t before = s->block_count, old_size = s->size;
 	int r;
 
-	if (s->closed || s->fd < 0)
+	if (s->closed || !s->path)
 		return 0;
-	r = map_file(s, e);
+	r = map_path(s, s->path, e);
 	if (r < 0)
-		return r;
+		return r == -ENOENT ? 0 : r;
 	r = refresh_reserve(s);
 	if (r == 0 && s->size > old_size) {
 		if (s->truncated)

@@ -8,7 +8,7 @@
  */
 static int decode_column(const uint8_t *block, int column, void *values, uint8_t *valid)
 {
-	struct segment s = { .bytes = block, .fd = -1 };
+	struct segment s = { .bytes = block };
 	struct column_target target = { .column = column, .values = values, .valid = valid };
 	struct block_ref b = { 0 };
 
