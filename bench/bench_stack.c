@@ -22,8 +22,8 @@
 #define STACKS_A_BATCH 200
 #define FRAMES_MAX 256u
 
-static struct stack_modules modules;
-static struct stack_walker walker;
+static struct stack_modules modules, bare_modules;
+static struct stack_walker walker, bare_walker;
 static struct stack_interner interner;
 static int (*libunwind_backtrace)(void **, int);
 static uint64_t frames[FRAMES_MAX];
@@ -80,6 +80,17 @@ static void by_cold_tables(void)
 	by_tables();
 }
 
+/* Each rule read from .eh_frame: what a thread's first stack costs while no table is built. */
+static void by_no_tables(void)
+{
+	struct stack_registers registers;
+	enum stack_end end;
+
+	bare_walker.generation = 0;
+	STACK_CAPTURE(&registers);
+	frame_count = stack_walk(&bare_walker, &registers, frames, FRAMES_MAX, &end);
+}
+
 static void by_glibc(void)
 {
 	frame_count = (unsigned)backtrace((void **)frames, FRAMES_MAX);
@@ -111,19 +122,21 @@ static struct method methods[] = {
 	{ .name = "tables, from another depth", .walk = by_tables_moving },
 	{ .name = "tables, no stack remembered", .walk = by_tables_alone },
 	{ .name = "tables, nothing cached", .walk = by_cold_tables },
+	{ .name = "no tables, nothing cached", .walk = by_no_tables },
 	{ .name = "glibc backtrace()", .walk = by_glibc },
 	{ .name = "libunwind unw_backtrace()", .walk = by_libunwind },
 };
 
 static void measure_batch(struct method *m, int batch)
 {
+	int stacks = m->walk == by_no_tables ? 1 : STACKS_A_BATCH;
 	uint64_t start;
 
 	m->walk(); /* what the method before left in the caches is not its fault */
 	start = clock_monotonic_ns();
-	for (int i = 0; i < STACKS_A_BATCH; i++)
+	for (int i = 0; i < stacks; i++)
 		m->walk();
-	m->ns[batch] = (double)(clock_monotonic_ns() - start) / STACKS_A_BATCH;
+	m->ns[batch] = (double)(clock_monotonic_ns() - start) / stacks;
 }
 
 /* All methods in turn, so that a machine that is slow for a while is slow for all. */
@@ -228,7 +241,10 @@ int main(int argc, char **argv)
 	do
 		more = stack_modules_update(&modules, NS_PER_S);
 	while (more > 0);
+	stack_modules_init(&bare_modules, 1); /* no table fits */
+	stack_modules_update(&bare_modules, NS_PER_S);
 	if (!libc || !stack_walker_init(&walker, &modules) ||
+	    !stack_walker_init(&bare_walker, &bare_modules) ||
 	    stack_interner_init(&interner, 1u << 16) < 0)
 		return 1;
 	*(void **)&libunwind_backtrace = unwind ? dlsym(unwind, "unw_backtrace") : NULL;

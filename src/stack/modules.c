@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "stack/module_build.h"
+#include "stack/slow_rule.h"
 
 #define MAPS_KEPT_MAX                                                                              \
 	1000u /* without membarrier, that is for ever: then changes are no longer followed */
@@ -26,6 +27,7 @@ static struct unwind_table no_table = { .rules = no_rules };
 
 void stack_modules_init(struct stack_modules *m, size_t bytes_max)
 {
+	slow_rule_init();
 	m->bytes_max = bytes_max;
 	m->membarrier =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -323,8 +325,8 @@ static int rescan(struct stack_modules *m)
 /* --- building --- */
 
 /*
- * The module that is to get its table next: what stacks asked for first, and of those the smallest, so that stacks do not wait
- * for the 30 MB of a libtorch when they need the table of a libcuda too.
+ * The module that is to get its table next: what stacks want first, and of those the smallest, so that most get theirs
+ * before the 30 MB of a libtorch are done.
  */
 static struct stack_module *next_module(struct stack_modules *m)
 {
@@ -335,7 +337,7 @@ static struct stack_module *next_module(struct stack_modules *m)
 		struct stack_module *module = map->ranges[i].module;
 		bool wanted = atomic_load_explicit(&module->wanted, memory_order_relaxed);
 
-		if (table_of(module) || (!wanted && !module->eager))
+		if (table_of(module) || module->given_up || (!wanted && !module->eager))
 			continue;
 		if (!best[!wanted] || module->header_size < best[!wanted]->header_size)
 			best[!wanted] = module;
@@ -355,12 +357,12 @@ static void built(struct stack_modules *m, int r, struct unwind_table *table)
 		return;
 	}
 	if (r < 0) {
-		table = &no_table;
+		module->given_up = true;
 		m->failures++;
-	} else {
-		m->bytes += table->bytes;
-		m->tables++;
+		return;
 	}
+	m->bytes += table->bytes;
+	m->tables++;
 	atomic_store_explicit(&module->table, table, memory_order_release);
 }
 
@@ -394,7 +396,6 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 	uint64_t start = clock_monotonic_ns();
 	int r = 0;
 
-	atomic_store_explicit(&m->asked, false, memory_order_relaxed);
 	if (counts_changed(m) && (m->membarrier || m->generation < MAPS_KEPT_MAX)) {
 		r = rescan(m);
 		if (r < 0 && !m->scanned)

@@ -6,7 +6,8 @@
  * came or went (dl_iterate_phdr's counts), and if so publishes a new map: an immutable array of address
  * ranges behind an atomic pointer. A range leads to a record of its module, whose table is built a few
  * milliseconds at a time and appears in it when it is finished. A walker that meets a module without a
- * table sets its `wanted`; modules that launch stacks are known to go through are built without that.
+ * table sets its `wanted` and reads what it needs (slow_rule.h); modules that launch stacks are known to go
+ * through are built without that.
  * Call frame information is copied before it is read, in a way that fails instead of faulting, for a
  * module may be unloaded at any time.
  *
@@ -16,9 +17,9 @@
  * frees the older maps that are in no slot. Where the kernel has no membarrier, old maps are kept, up to a
  * thousand. Tables are bounded by `bytes_max`: at the ceiling, further modules get none.
  *
- * What cannot be known without the dynamic linker's lock: until the next update, a module that was just
- * loaded is code without rules, and where one was unloaded and another loaded at the same address, the
- * old one's rules are used. Such a walk reads wrong words, but none that is not there; nearly always it
+ * What cannot be known without the dynamic linker's lock: until the next update, where a module was
+ * unloaded and another loaded at the same address, the old one's rules are used; and with a glibc before
+ * 2.35 a module that was just loaded is code without rules. Such a walk reads wrong words, but none that is not there; nearly always it
  * meets no return address and ends as truncated.
  */
 #ifndef PITOT_STACK_MODULES_H
@@ -40,6 +41,7 @@ struct stack_module {
 	uint64_t base; /* first ELF virtual address */
 	uint32_t references; /* maps that it is in */
 	bool eager;
+	bool given_up; /* there was no memory for a table */
 	atomic_bool wanted;
 	_Atomic(struct unwind_table *) table; /* addresses in it are ELF virtual addresses */
 };
@@ -60,7 +62,6 @@ struct module_build;
 
 struct stack_modules {
 	_Atomic(struct stack_map *) map;
-	atomic_bool asked; /* a walker met code without a table: update soon */
 	/* The collector's side. */
 	struct stack_map *retired;
 	uint64_t generation, adds, subs;

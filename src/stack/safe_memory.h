@@ -6,6 +6,7 @@
 #define PITOT_STACK_SAFE_MEMORY_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/compiler.h"
 
@@ -17,7 +18,10 @@
  */
 bool memory_readable(uint64_t address);
 
-/* Copies, or says false, as when a module has just been unloaded. For the collector: may be slow. */
+/* Copies, or says false, as when a module has just been unloaded. Slow: some tenths of a microsecond. */
 bool memory_copy(void *to, uint64_t from, size_t size);
+
+/* Copies what is there from `from` on, at most `size` bytes; how many. pid is getpid(), asked for once. */
+size_t memory_copy_some(pid_t pid, void *to, uint64_t from, size_t size);
 
 #endif

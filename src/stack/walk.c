@@ -4,6 +4,7 @@
 #include <sys/auxv.h>
 
 #include "stack/safe_memory.h"
+#include "stack/slow_rule.h"
 #include "stack/walk_full.h"
 
 #define PAGE 4096u
@@ -25,6 +26,7 @@ bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
 {
 	memset(w, 0, sizeof(*w));
 	w->modules = modules;
+	w->slow_left = STACK_SLOW_MAX;
 	w->slot = stack_slot_claim(modules);
 	return w->slot >= 0;
 }
@@ -123,6 +125,24 @@ bool walk_probe(struct stack_walker *w, uint64_t address)
 
 /* --- rules --- */
 
+/* The rule of code without a table, as its module has it. NULL: that cannot be read. */
+static const struct unwind_rule *read_rule(struct stack_walker *w, uint64_t header, uint64_t frame)
+{
+	struct walk_slow *slow = &w->slow[(frame * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+
+	if (slow->frame == frame)
+		return &slow->rule;
+	slow->frame = 0;
+	if (w->slow_left == 0)
+		return NULL;
+	w->slow_left--;
+	if (!slow_rule(header, frame_lookup_address(frame), &slow->rule))
+		return NULL;
+	slow->frame = frame;
+	return &slow->rule;
+}
+_Static_assert(STACK_SLOW == 1u << (64 - 58), "the hash has that many bits");
+
 const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
 				    uint64_t frame, bool *known_module)
 {
@@ -130,16 +150,21 @@ const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_m
 	uint64_t pc = frame_lookup_address(frame);
 	const struct stack_range *range = stack_map_find(map, pc);
 	const struct unwind_table *table;
+	uint64_t header;
 
 	*known_module = range != NULL;
 	table = range ? atomic_load_explicit(&range->module->table, memory_order_acquire) : NULL;
 	if (table)
 		return unwind_table_find(table, pc - range->module->bias);
-	atomic_store_explicit(&w->modules->asked, true, memory_order_relaxed);
-	if (!range)
+	if (range)
+		atomic_store_explicit(&range->module->wanted, true, memory_order_relaxed);
+	header = slow_rule_header(pc);
+	if (!header && range)
+		header = range->module->header;
+	if (!header)
 		return &none;
-	atomic_store_explicit(&range->module->wanted, true, memory_order_relaxed);
-	return NULL;
+	*known_module = true;
+	return read_rule(w, header, frame);
 }
 
 static bool is_saved_at_cfa(const struct save_rule *save, int offset)
@@ -392,6 +417,8 @@ static void begin(struct stack_walker *w, const struct stack_map *map, uint64_t 
 {
 	if (unlikely(map->generation != w->generation)) {
 		memset(w->cache, 0, sizeof(w->cache));
+		memset(w->slow, 0, sizeof(w->slow));
+		w->slow_left = MAX(w->slow_left, STACK_SLOW_MORE);
 		w->seen_count = 0;
 		w->generation = map->generation;
 	}

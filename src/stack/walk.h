@@ -2,12 +2,16 @@
  * walk.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
  * system call once a thread's stack is known; may run in a signal handler.
  *
- * A walker belongs to one thread. It is large (72 KiB): allocate it with the thread's ring. It keeps the
+ * A walker belongs to one thread. It is large (77 KiB): allocate it with the thread's ring. It keeps the
  * rules of return addresses that it has met (4096, by address), so that a frame costs a look at that
  * cache and two loads, and the last stack, of which it takes over what is still there (walk.c). Stack
  * memory is only read where it is known to be mapped: the thread's own stack, found at the first walk,
  * is read directly; any other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed
  * page by page.
+ *
+ * Where a module has no table yet, or was loaded a moment ago, the rule is read from its call frame
+ * information (slow_rule.h): ten or twenty microseconds for each return address that is new to the
+ * walker, and not without end.
  *
  * The usual frame needs rsp and rbp alone. A rule that needs more, a signal frame, or code without
  * rules starts the walk again with all registers (a few times slower).
@@ -21,6 +25,9 @@
 
 #define STACK_CACHE 4096u
 #define STACK_SEEN 128u
+#define STACK_SLOW 64u
+#define STACK_SLOW_MAX 16384u /* rules that a walker may read so */
+#define STACK_SLOW_MORE 1024u /* and these when modules have come or gone */
 #define STACK_SKIP_MAX 8u
 #define STACK_SKIPPED_MAX 64u /* frames that may be skipped */
 
@@ -52,6 +59,12 @@ struct stack_registers {
 	} while (0)
 #define STACK_CAPTURED 0x1f0c8u /* rip, r12-r15, rsp, rbp, rbx */
 
+/* A rule that was read without a table. */
+struct walk_slow {
+	uint64_t frame; /* 0: free */
+	struct unwind_rule rule;
+};
+
 /* What is done with a frame whose rule is cached: how to find the CFA and rbp from rsp and rbp. */
 struct walk_step {
 	uint64_t key; /* the frame (frame.h); 0: free */
@@ -81,6 +94,8 @@ struct stack_walker {
 	unsigned seen_count;
 	struct walk_seen seen[STACK_SEEN]; /* outermost first */
 	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */
+	unsigned slow_left;
+	struct walk_slow slow[STACK_SLOW];
 	struct walk_step cache[STACK_CACHE];
 };
 
@@ -94,7 +109,7 @@ void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, 
 /*
  * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the innermost,
  * of start->at[rip], first. Returns their number; *end says how it ended: complete (at the thread's
- * start), partial (at a module whose table is not ready yet), truncated (at code without rules; what
+ * start), partial (at a module without a table or readable call frame information), truncated (at code without rules; what
  * comes after it, if anything, was guessed), depth (more than max). No frames and partial when called by a signal handler that interrupted a walk, or before the first map.
  */
 unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,

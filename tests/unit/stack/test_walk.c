@@ -625,8 +625,17 @@ int main(void)
 		cmocka_unit_test(every_instruction),
 	};
 
+	int failed;
+
 	stack_modules_init(&modules, STACK_TABLE_BYTES);
 	libunwind();
 	build_all();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	forget_walker();
+	stack_modules_release(&modules);
+	memset(&modules, 0, sizeof(modules));
+	stack_modules_init(&modules, 1); /* no table fits: each rule is read when it is needed */
+	build_all();
+	failed += cmocka_run_group_tests_name("without tables", tests, NULL, NULL);
+	return failed + (modules.tables != 0);
 }

@@ -1,0 +1,32 @@
+/*
+ * slow_rule.h: the unwind rule of one address, read straight from a module's call frame information: for
+ * code whose table has not been built yet, or never will be for want of memory.
+ *
+ * Everything is copied before it is looked at, in a way that fails instead of faulting (safe_memory.h), for
+ * the module may be unloaded meanwhile. No lock, no allocation; some twenty system calls. May run
+ * in a signal handler.
+ */
+#ifndef PITOT_STACK_SLOW_RULE_H
+#define PITOT_STACK_SLOW_RULE_H
+
+#include <stdbool.h>
+
+#include "stack/unwind_rule.h"
+
+/* Finds what slow_rule_header needs. Before the first call of it; may be called again. */
+void slow_rule_init(void);
+
+/*
+ * Where the dynamic linker has a module's .eh_frame_hdr now, by an address of its code: also of one that was
+ * loaded a moment ago. 0: there is none, or it cannot say without a lock (glibc before 2.35).
+ */
+uint64_t slow_rule_header(uint64_t pc);
+
+/*
+ * `header` is the address of an .eh_frame_hdr. *rule is that of an address of the same module; of kind
+ * CFA_NONE where nothing is said. false: it cannot be read, for there is no search table, or what it leads to is
+ * too long or not there.
+ */
+bool slow_rule(uint64_t header, uint64_t pc, struct unwind_rule *rule);
+
+#endif
