@@ -10,7 +10,7 @@
 #define FOLDERS_MAX 128
 
 static struct option_list option_debug_path;
-static bool option_lines = true;
+static bool option_lines = true, option_debuginfod;
 
 static const struct option options[] = {
 	{ .name = "debug-path",
@@ -19,6 +19,10 @@ static const struct option options[] = {
 	  .value = &option_debug_path,
 	  .argument = "DIR",
 	  .help = "also look for separate debug files in DIR, as GDB does in /usr/lib/debug" },
+	{ .name = "debuginfod",
+	  .type = OPTION_FLAG,
+	  .value = &option_debuginfod,
+	  .help = "fetch missing debug files from the servers in DEBUGINFOD_URLS" },
 	{ .name = "lines",
 	  .type = OPTION_FLAG,
 	  .value = &option_lines,
@@ -161,13 +165,52 @@ static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
 	return count;
 }
 
-static int run(struct context *c, int argc, char **argv)
+/* What the servers do not give is missing, and no failure. */
+static struct debuginfod *open_servers(const struct context *c)
+{
+	struct debuginfod *servers = NULL;
+	struct error e = { 0 };
+
+	if (option_debuginfod && debuginfod_open(&servers, &e) < 0)
+		cli_warn(c, "without debuginfod: %s", e.text);
+	return servers;
+}
+
+static void close_servers(const struct context *c, struct debuginfod *servers)
+{
+	if (servers && *debuginfod_problem(servers))
+		cli_warn(c, "a debuginfod server could not be asked: %s",
+			 debuginfod_problem(servers));
+	debuginfod_free(servers);
+}
+
+static int symbolize(struct context *c, const char *path, struct symbolizer_options *how)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct symbolize_result result;
+	struct error e = { 0 };
+
+	how->servers = open_servers(c);
+	if (symbolize_recording(path, how, &result, &e) < 0) {
+		close_servers(c, how->servers);
+		return cli_fail(c, &e);
+	}
+	if (c->json)
+		print_json(&result, path, &out);
+	else if (!result.addresses)
+		cli_note(c, "'%s' has no native call stacks", path);
+	else
+		print_text(&result, c, &out);
+	symbolize_release(&result);
+	close_servers(c, how->servers);
+	return cli_print(c, &out);
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
 	const char *folders[FOLDERS_MAX], *variable = getenv("PITOT_DEBUG_PATH");
 	_cleanup_free_ char *environment = variable ? strdup(variable) : NULL, *path = NULL;
 	struct symbolizer_options symbolizer_options = { .debug_folders = folders };
-	struct symbolize_result result;
 	struct error e = { 0 };
 
 	if (argc > 2)
@@ -177,16 +220,7 @@ static int run(struct context *c, int argc, char **argv)
 		return cli_fail(c, &e);
 	symbolizer_options.debug_folder_count = debug_folders(environment, folders);
 	symbolizer_options.no_lines = !option_lines;
-	if (symbolize_recording(path, &symbolizer_options, &result, &e) < 0)
-		return cli_fail(c, &e);
-	if (c->json)
-		print_json(&result, path, &out);
-	else if (!result.addresses)
-		cli_note(c, "'%s' has no native call stacks", path);
-	else
-		print_text(&result, c, &out);
-	symbolize_release(&result);
-	return cli_print(c, &out);
+	return symbolize(c, path, &symbolizer_options);
 }
 
 const struct command cmd_symbolize = {
@@ -208,6 +242,6 @@ const struct command cmd_symbolize = {
 	.options = options,
 	.examples = examples,
 	.notes = "ENVIRONMENT\n\nPITOT_DEBUG_PATH: more folders with debug files, separated by "
-		 "colons.",
+		 "colons.\n\nDEBUGINFOD_URLS: servers for --debuginfod, separated by blanks.",
 	.run = run,
 };

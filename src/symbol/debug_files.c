@@ -105,6 +105,17 @@ static int try_build_id(const struct debug_folders *d, const struct wanted *w, s
 	return r == -ENOENT ? try_cache(w, out, found, e) : r;
 }
 
+static int try_servers(const struct debug_folders *d, const struct wanted *w, struct elf_file *out,
+		       struct strbuf *found, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	int r = d->servers && is_build_id(w->build_id)
+			? debuginfod_fetch(d->servers, w->build_id, &path)
+			: -ENOENT;
+
+	return r < 0 ? r : try_path(&path, w, out, found, e);
+}
+
 /* Up to the last '/', without it. */
 static int folder_length(const char *path)
 {
@@ -149,15 +160,16 @@ int debug_file_open(const struct debug_folders *d, const struct elf_file *f, con
 	r = try_build_id(d, &w, out, found, e);
 	if (r == -ENOENT && w.has_crc)
 		r = try_link(d, path, name, &w, out, found, e);
-	return r;
+	return r == -ENOENT ? try_servers(d, &w, out, found, e) : r;
 }
 
 int debug_file_open_by_id(const struct debug_folders *d, const char *build_id, struct elf_file *out,
 			  struct strbuf *found, struct error *e)
 {
 	struct wanted w = { .build_id = build_id };
+	int r = try_build_id(d, &w, out, found, e);
 
-	return try_build_id(d, &w, out, found, e);
+	return r == -ENOENT ? try_servers(d, &w, out, found, e) : r;
 }
 
 int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f, const char *path,
@@ -182,5 +194,7 @@ int debug_file_open_alt(const struct debug_folders *d, const struct elf_file *f,
 			strbuf_addf(&candidate, "%.*s/%s", folder_length(path), path, link);
 		r = try_path(&candidate, &w, out, NULL, e);
 	}
-	return r == -ENOENT ? try_build_id(d, &w, out, NULL, e) : r;
+	if (r == -ENOENT)
+		r = try_build_id(d, &w, out, NULL, e);
+	return r == -ENOENT ? try_servers(d, &w, out, NULL, e) : r;
 }

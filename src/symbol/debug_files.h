@@ -4,19 +4,21 @@
  * Each folder is looked through as GDB does with /usr/lib/debug: by build id
  * (.build-id/ab/cdef.debug), then by the name in .gnu_debuglink: beside the file, in .debug beside
  * it, and below the folder at the file's own path. Besides, what debuginfod's client has in its
- * cache is taken. A file with another build id, or without one and of another checksum, is never
- * taken.
+ * cache is taken, and at last its servers are asked. A file with another build id, or without one and
+ * of another checksum, is never taken.
  */
 #ifndef PITOT_SYMBOL_DEBUG_FILES_H
 #define PITOT_SYMBOL_DEBUG_FILES_H
 
 #include "base/strbuf.h"
+#include "symbol/debuginfod.h"
 #include "symbol/elf_file.h"
 
 struct debug_folders {
 	const char *const *folders;
 	size_t count;
 	const char *root; /* "" or the root of the process's file system: /proc/PID/root */
+	struct debuginfod *servers; /* NULL: none */
 };
 
 /*

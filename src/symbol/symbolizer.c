@@ -40,6 +40,7 @@ struct process {
 struct symbolizer {
 	const char **folders;
 	size_t folder_count;
+	struct debuginfod *servers;
 	bool no_lines;
 	VEC(struct process *) processes;
 	VEC(struct opened *) opened;
@@ -68,6 +69,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 		return error_set(e, -ENOMEM, "out of memory");
 	interner_init(&s->texts);
 	s->no_lines = options->no_lines;
+	s->servers = options->servers;
 	s->kernel_report.path = "[kernel]";
 	s->kernel_report.reason = "";
 	s->nowhere.reason = "no file was mapped there";
@@ -218,7 +220,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 		      struct opened *o)
 {
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT, root = STRBUF_INIT, reason = STRBUF_INIT;
-	struct debug_folders folders = { s->folders, s->folder_count, "" };
+	struct debug_folders folders = { s->folders, s->folder_count, "", s->servers };
 	struct error e = { 0 }, ignored = { 0 };
 	struct elf_file file = { 0 };
 	int found, r;

@@ -35,6 +35,7 @@ struct symbol_process {
 struct symbolizer_options {
 	const char *const *debug_folders; /* first those that matter most; then /usr/lib/debug */
 	size_t debug_folder_count;
+	struct debuginfod *servers; /* that are asked for debug files, and outlive it; NULL: none */
 	bool no_lines;
 };
 

@@ -1,8 +1,12 @@
 """pitot symbolize."""
+import ctypes
+import functools
+import http.server
 import json
 import pathlib
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -90,20 +94,146 @@ def test_another_build_is_refused(pitot, recording, build, tmp_path):
     assert "another build" in gone["reason"]
 
 
-def test_separate_debug_files(pitot, build, tmp_path):
-    """The program is gone, and its symbols lie elsewhere, by build id."""
+@pytest.fixture
+def separate(build, tmp_path):
+    """A recording of a program that is gone, the file that it was, and its build id."""
     program = tmp_path / "program"
     shutil.copy(build / "tests/cli/make-stack-recording", program)
     recording = tmp_path / "separate.pitot"
     subprocess.run([program, recording], check=True)
     notes = subprocess.run(["readelf", "-n", program], check=True, capture_output=True, text=True).stdout
     build_id = notes.split("Build ID: ")[1].split()[0]
+    kept = tmp_path / "kept"
+    shutil.move(program, kept)
+    return recording, kept, build_id
+
+
+def test_separate_debug_files(pitot, separate, tmp_path):
+    """The program is gone, and its symbols lie elsewhere, by build id."""
+    recording, program, build_id = separate
     folder = tmp_path / "debug" / ".build-id" / build_id[:2]
     folder.mkdir(parents=True)
     shutil.move(program, folder / f"{build_id[2:]}.debug")
     assert pitot("symbolize", recording, "--json", json_output=True)["named"] == 0
     summary = pitot("symbolize", recording, "--debug-path", tmp_path / "debug", "--json", json_output=True)
     assert summary["by"]["debug_file"] == 2 and summary["with_line"] == 2
+
+
+FAKE_DEBUGINFOD = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *debuginfod_begin(void) { return malloc(1); }
+void debuginfod_end(void *client) { free(client); }
+
+/* Of build ids it has files called so; $FAKE_ERROR is what it says of all. */
+int debuginfod_find_debuginfo(void *client, const unsigned char *build_id, int length, char **path)
+{
+    const char *error = getenv("FAKE_ERROR"), *folder = getenv("FAKE_FOLDER");
+    int fd;
+
+    fprintf(stderr, "asked for %s\n", (const char *)build_id);
+    if (length != 0 || !client)
+        return -EINVAL;
+    if (error)
+        return -atoi(error);
+    if (asprintf(path, "%s/%s", folder, (const char *)build_id) < 0)
+        return -ENOMEM;
+    fd = open(*path, O_RDONLY);
+    if (fd >= 0)
+        return fd;
+    free(*path);
+    *path = NULL;
+    return -ENOENT;
+}
+"""
+
+
+@pytest.fixture
+def fake_debuginfod(tmp_path):
+    """The environment in which libdebuginfod is one that has the files of a folder."""
+    folder = tmp_path / "fake"
+    folder.mkdir()
+    (folder / "fake.c").write_text(FAKE_DEBUGINFOD)
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", folder / "libdebuginfod.so.1", folder / "fake.c"],
+                   check=True)
+    return {
+        "LD_LIBRARY_PATH": str(folder),
+        "DEBUGINFOD_URLS": "http://127.0.0.1:1",
+        "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache"),
+        "FAKE_FOLDER": str(folder),
+    }
+
+
+def test_debuginfod_library(pitot, separate, fake_debuginfod):
+    recording, program, build_id = separate
+    shutil.copy(program, pathlib.Path(fake_debuginfod["FAKE_FOLDER"]) / build_id)
+    said = pitot("symbolize", recording, env=fake_debuginfod).stderr
+    assert "asked" not in said, "only when it is wanted"
+    result = pitot("symbolize", recording, "--debuginfod", "--json", env=fake_debuginfod)
+    assert f"asked for {build_id}" in result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["by"]["debug_file"] == 2 and summary["with_line"] == 2
+
+
+def test_debuginfod_sends_another_file(pitot, separate, fake_debuginfod):
+    recording, _, build_id = separate
+    shutil.copy("/bin/true", pathlib.Path(fake_debuginfod["FAKE_FOLDER"]) / build_id)
+    assert pitot("symbolize", recording, "--debuginfod", "--json", env=fake_debuginfod, json_output=True)["named"] == 0
+
+
+def test_debuginfod_does_not_answer(pitot, separate, fake_debuginfod):
+    recording, _, _ = separate
+    env = {**fake_debuginfod, "FAKE_ERROR": "111"}
+    said = pitot("symbolize", recording, "--debuginfod", env=env).stderr
+    assert said.endswith("warning: a debuginfod server could not be asked: Connection refused\n")
+    said = pitot("symbolize", recording, "--debuginfod", env={**fake_debuginfod, "FAKE_ERROR": "2"}).stderr
+    assert "could not" not in said, "that there is no such file is no failure"
+
+
+def test_without_debuginfod(pitot, separate, fake_debuginfod):
+    """Neither the library nor a server is needed."""
+    recording, _, _ = separate
+    result = pitot("symbolize", recording, "--debuginfod", env={**fake_debuginfod, "DEBUGINFOD_URLS": " "})
+    assert "without debuginfod: DEBUGINFOD_URLS is not set" in result.stderr
+    assert "4 addresses" in result.stdout
+    (pathlib.Path(fake_debuginfod["LD_LIBRARY_PATH"]) / "libdebuginfod.so.1").write_text("no library")
+    result = pitot("symbolize", recording, "--debuginfod", env=fake_debuginfod)
+    assert "without debuginfod: libdebuginfod.so.1 cannot be loaded" in result.stderr
+    assert "4 addresses" in result.stdout
+
+
+def has_debuginfod():
+    try:
+        ctypes.CDLL("libdebuginfod.so.1")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_debuginfod(), reason="no libdebuginfod")
+def test_debuginfod_server(pitot, separate, tmp_path):
+    """The real library and a server."""
+    recording, program, build_id = separate
+    folder = tmp_path / "server" / "buildid" / build_id
+    folder.mkdir(parents=True)
+    shutil.copy(program, folder / "debuginfo")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "server")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    env = {
+        "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.server_port}",
+        "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache"),
+        "no_proxy": "127.0.0.1",
+    }
+    summary = pitot("symbolize", recording, "--debuginfod", "--json", env=env, json_output=True)
+    server.shutdown()
+    assert summary["by"]["debug_file"] == 2 and summary["with_line"] == 2
+    again = pitot("symbolize", recording, "--json", env=env, json_output=True)
+    assert again["by"]["debug_file"] == 2, "from the cache"
 
 
 def test_nothing_to_do(pitot, build, tmp_path):

@@ -30,7 +30,7 @@ static void ask(struct image *image, uint64_t address)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	struct debug_folders none = { NULL, 0, "" };
+	struct debug_folders none = { .root = "" };
 	struct elf_file file;
 	struct image image;
 

@@ -1,0 +1,92 @@
+#include "symbol/debuginfod.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libdebuginfod.so.1"
+#define URLS "DEBUGINFOD_URLS"
+#define FAILURES_MAX 2 /* a server that does not answer costs a minute and a half each time */
+
+struct debuginfod {
+	void *client; /* of the library */
+	void (*end)(void *client);
+	/* A file descriptor or -errno; a length of 0 is that of hexadecimal text. */
+	int (*find)(void *client, const unsigned char *build_id, int length, char **path);
+	unsigned failures; /* in a row */
+	const char *problem;
+};
+
+/* The library stays loaded: what it loads itself (curl, TLS) cannot all be unloaded. */
+static int load(struct debuginfod *d, struct error *e)
+{
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE), *begin;
+
+	if (!library)
+		return error_set(e, E_UNSUPPORTED,
+				 LIBRARY " cannot be loaded (%s): install libdebuginfod1",
+				 dlerror());
+	begin = dlsym(library, "debuginfod_begin");
+	*(void **)&d->find = dlsym(library, "debuginfod_find_debuginfo");
+	*(void **)&d->end = dlsym(library, "debuginfod_end");
+	if (begin && d->find && d->end)
+		d->client = (*(void *(**)(void)) & begin)();
+	dlclose(library);
+	return d->client ? 0 : error_set(e, E_UNSUPPORTED, LIBRARY " cannot be used");
+}
+
+int debuginfod_open(struct debuginfod **out, struct error *e)
+{
+	const char *urls = getenv(URLS);
+	struct debuginfod *d;
+	int r;
+
+	if (!urls || !urls[strspn(urls, " ")])
+		return error_set(e, E_UNSUPPORTED,
+				 URLS " is not set: put the address of a debuginfod server there");
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = load(d, e);
+	if (r < 0)
+		free(d);
+	else
+		*out = d;
+	return r;
+}
+
+void debuginfod_free(struct debuginfod *d)
+{
+	if (!d)
+		return;
+	d->end(d->client);
+	free(d);
+}
+
+int debuginfod_fetch(struct debuginfod *d, const char *build_id, struct strbuf *path)
+{
+	char *cached = NULL;
+	int fd;
+
+	if (d->failures >= FAILURES_MAX)
+		return -ENOENT;
+	fd = d->find(d->client, (const unsigned char *)build_id, 0, &cached);
+	if (fd >= 0) {
+		close(fd);
+		strbuf_adds(path, cached ? cached : "");
+	}
+	free(cached);
+	d->failures = fd >= 0 || fd == -ENOENT ? 0 : d->failures + 1;
+	if (d->failures)
+		d->problem = error_code_text(fd);
+	if (fd == -ENOMEM || path->failed)
+		return -ENOMEM;
+	return fd >= 0 ? 0 : -ENOENT;
+}
+
+const char *debuginfod_problem(const struct debuginfod *d)
+{
+	return d->problem ? d->problem : "";
+}
