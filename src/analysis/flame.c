@@ -9,9 +9,11 @@
 static const struct kind {
 	const char *title, *frame, *one, *many;
 } kinds[FLAME_KINDS] = {
+	[FLAME_CPU] = { "CPU time", "[CPU]", "sample", "samples" },
 	[FLAME_GPU] = { "GPU time", "[GPU]", "operation", "operations" },
 	[FLAME_WAIT] = { "time waiting for the GPU", "[wait]", "call", "calls" },
 	[FLAME_LAUNCHES] = { "time launching", "[launches]", "launch", "launches" },
+	[FLAME_OFF_CPU] = { "time off the CPU", "[off-CPU]", "pause", "pauses" },
 };
 
 const char *flame_kind_title(enum flame_kind kind)
@@ -99,7 +101,9 @@ static int name_threads(struct flame_builder *b)
 
 	for (uint64_t row = 0; row < trace_rows(b->trace, TABLE_thread); row++)
 		if (map_put(&b->threads,
-			    (uint64_t)trace_row_process(b->trace, TABLE_thread, row) << 32 |
+			    (uint64_t)flame_process(b,
+						    trace_row_process(b->trace, TABLE_thread, row))
+					    << 32 |
 				    tids[row],
 			    names[row]) < 0)
 			return -ENOMEM;
@@ -156,19 +160,40 @@ static void builder_release(struct flame_builder *b)
 static int add_up(struct flame_builder *b, struct error *e)
 {
 	const unsigned places = 1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
+	const unsigned calls = 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
 	unsigned wanted = b->options->kinds;
 	int r = load(b, e);
 
 	if (r >= 0)
 		r = prepare(b);
-	if (r >= 0 && b->options->levels & places && wanted & ~(1u << FLAME_GPU))
+	if (r >= 0 && b->options->levels & places && wanted & calls)
 		r = flame_places_init(b, e);
 	if (r >= 0 && wanted & 1 << FLAME_GPU)
 		r = flame_add_gpu(b, e);
-	for (enum flame_kind kind = FLAME_WAIT; kind < FLAME_KINDS && r >= 0; kind++)
-		if (wanted & 1u << kind)
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++) {
+		if (!(wanted & 1u << kind))
+			continue;
+		if (calls & 1u << kind)
 			r = flame_add_calls(b, kind);
+		else if (flame_kind_is_sampled(kind))
+			r = flame_add_samples(b, kind, e);
+	}
 	return r;
+}
+
+unsigned flame_kinds_recorded(const struct trace *t)
+{
+	unsigned recorded = 0;
+
+	for (size_t i = 0; i < GPU_TABLES; i++)
+		recorded |= trace_rows(t, gpu_tables[i]) ? 1 << FLAME_GPU : 0;
+	if (trace_rows(t, TABLE_api_call))
+		recorded |= 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
+	if (trace_rows(t, TABLE_cpu_sample))
+		recorded |= 1 << FLAME_CPU;
+	if (trace_rows(t, TABLE_off_cpu))
+		recorded |= 1 << FLAME_OFF_CPU;
+	return recorded;
 }
 
 int flame_init(struct flame *f, struct trace *t, const struct flame_options *options,

@@ -1,25 +1,38 @@
 /*
- * flame.h: where time went by call stack: GPU time under the stack that launched the work, time that threads waited for
- * the GPU, and what launching cost them.
+ * flame.h: where time went by call stack: CPU time as it was sampled, GPU time under the stack that launched the work,
+ * time that threads waited for the GPU, what launching cost them, and time that they did not run.
  *
  * Each kind of time is a section with a tree of its own, below a frame such as [GPU]: kinds are never added up.
  * The GPU section has every kernel, copy, set and (where nodes are not recorded) graph once; its total is the sum of
- * CUPTI's durations.
+ * CUPTI's durations. The total of the CPU section is the sum of the samples' weights.
  */
 #ifndef PITOT_ANALYSIS_FLAME_H
 #define PITOT_ANALYSIS_FLAME_H
 
 #include "analysis/flame_tree.h"
 
-enum flame_kind { FLAME_GPU, FLAME_WAIT, FLAME_LAUNCHES, FLAME_KINDS };
+enum flame_kind {
+	FLAME_CPU,
+	FLAME_GPU,
+	FLAME_WAIT,
+	FLAME_LAUNCHES,
+	FLAME_OFF_CPU,
+	FLAME_KINDS,
+};
+
+/* Kinds that are samples of threads, not work of GPUs or calls: they have no device and no stream. */
+static inline bool flame_kind_is_sampled(enum flame_kind kind)
+{
+	return kind == FLAME_CPU || kind == FLAME_OFF_CPU;
+}
 
 /* What can stand between a section and the stacks. */
 enum flame_level {
 	FLAME_BY_PROCESS,
-	FLAME_BY_THREAD, /* that launched or waited */
+	FLAME_BY_THREAD, /* that ran, launched or waited */
 	FLAME_BY_DEVICE,
 	FLAME_BY_STREAM,
-	FLAME_BY_NVTX, /* ranges around the launch, outermost first */
+	FLAME_BY_NVTX, /* ranges around the launch or the sample, outermost first */
 	FLAME_LEVELS,
 };
 
@@ -46,6 +59,7 @@ struct flame_section {
 	uint64_t total_ns, count; /* all that was taken, before any filter */
 	uint64_t untimed; /* GPU work without times: not in the tree */
 	uint64_t unmatched, unmatched_ns; /* GPU work below [no launch] */
+	uint64_t stackless; /* samples without a stack: below their thread */
 	uint64_t before_total_ns; /* of the recording that is compared with */
 };
 
@@ -59,6 +73,8 @@ struct flame {
 	uint64_t calls_with_stack, calls; /* that work was found below, or that waited */
 };
 
+/* The kinds that a recording has rows of: 1 << FLAME_GPU … Nothing need be loaded. */
+unsigned flame_kinds_recorded(const struct trace *t);
 /* Adds up a recording. 0 or a negative code, and then there is nothing to release. */
 int flame_init(struct flame *f, struct trace *t, const struct flame_options *options,
 	       struct error *e) MUST_USE;

@@ -33,19 +33,19 @@ struct flame_builder {
 	struct map
 		other_prefixes; /* of bases that found no place there: base << 32 | row -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
-	struct map threads; /* process << 32 | tid -> string id of its name */
-	struct map thread_frames; /* process << 32 | tid -> frame, for calls without a stack */
+	struct map threads; /* process << 32 | tid -> string id of its name; process: flame_process */
+	struct map thread_frames; /* the same -> frame, for calls and samples without a stack */
 	uint32_t *
 		function_frames; /* by row of api_function, and one more: FLAME_NONE until needed */
 	uint32_t ends[4]; /* frames of enum stack_end */
 	VEC(uint32_t) climb;
 };
 
-/* What happened where: what levels are made of. call: row of api_call or TRACE_NO_ROW. */
+/* What happened where: what levels are made of. UINT32_MAX: unknown. */
 struct flame_event {
-	size_t process;
-	uint32_t call;
-	uint32_t device, stream; /* UINT32_MAX: unknown */
+	size_t process; /* flame_process */
+	uint32_t thread, device, stream;
+	uint32_t range; /* item of ranges, the innermost, or NVTX_NO_RANGE */
 };
 
 /* Below node 0 and the section: the node of the levels. FLAME_NONE: no memory. */
@@ -53,13 +53,42 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind,
 		    const struct flame_event *event) MUST_USE;
 /* Below a base: the node of the call of CUDA, under its stack. FLAME_NONE: no memory. */
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call) MUST_USE;
+/*
+ * Below a base: the node of a stack of a process (stack 0: none), or of its thread where there is none, which is counted.
+ * FLAME_NONE: no memory.
+ */
+uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
+		      uint32_t thread, uint64_t *stackless) MUST_USE;
 
 /* Adds all work that ran on GPUs. 0 or a negative code. */
 int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;
 /* Adds calls that waited, or launched. 0 or -ENOMEM. */
 int flame_add_calls(struct flame_builder *b, enum flame_kind kind) MUST_USE;
+/* Adds samples, or times off the CPU. 0 or a negative code. */
+int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct error *e) MUST_USE;
 /* Finds out where the work of calls ran, for levels of calls. 0 or a negative code. */
 int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
+
+/* A process that was sampled from outside is the one that the recorder was inside of. */
+static inline size_t flame_process(const struct flame_builder *b, size_t process)
+{
+	return trace_process(b->trace, process)->of;
+}
+
+/* What a call (a row of api_call, or TRACE_NO_ROW) says about an event. */
+static inline struct flame_event flame_event_of(const struct flame_builder *b, size_t process,
+						uint32_t call)
+{
+	bool known = call != TRACE_NO_ROW;
+
+	return (struct flame_event){
+		.process = flame_process(b, process),
+		.thread = known ? b->calls.threads[call] : UINT32_MAX,
+		.device = UINT32_MAX,
+		.stream = UINT32_MAX,
+		.range = known && b->ranges_ready ? b->ranges.of_call[call] : NVTX_NO_RANGE,
+	};
+}
 
 static inline bool flame_wants(const struct flame_builder *b, enum table_id table, uint64_t row,
 			       bool timed, uint64_t start_ns)

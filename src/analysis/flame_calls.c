@@ -55,7 +55,7 @@ static uint8_t *choose_functions(const struct flame_builder *b, enum flame_kind 
 static int add_call(struct flame_builder *b, enum flame_kind kind, size_t process, uint32_t row)
 {
 	struct flame_section *section = &b->flame->sections[kind];
-	struct flame_event event = { process, row, UINT32_MAX, UINT32_MAX };
+	struct flame_event event = flame_event_of(b, process, row);
 	uint64_t ns = b->calls.end_ns[row] - b->calls.start_ns[row];
 	uint32_t node;
 

@@ -156,19 +156,17 @@ static uint32_t leaf_frame(struct flame_builder *b, struct work *w, uint64_t row
 static int add_row(struct flame_builder *b, struct work *w, size_t process, uint64_t row)
 {
 	struct flame_section *section = &b->flame->sections[FLAME_GPU];
-	struct flame_event event = {
-		.process = process,
-		.call = calls_launch(&b->calls, w->index, row),
-		.device = w->devices[row],
-		.stream = w->streams[row],
-	};
-	uint32_t leaf = leaf_frame(b, w, row), node = flame_base(b, FLAME_GPU, &event);
+	uint32_t call = calls_launch(&b->calls, w->index, row), leaf = leaf_frame(b, w, row), node;
+	struct flame_event event = flame_event_of(b, process, call);
 	uint64_t ns = w->ends[row] - w->starts[row];
 
+	event.device = w->devices[row];
+	event.stream = w->streams[row];
+	node = flame_base(b, FLAME_GPU, &event);
 	if (leaf == FLAME_NONE || node == FLAME_NONE)
 		return -ENOMEM;
-	if (event.call != TRACE_NO_ROW) {
-		node = flame_call(b, node, process, event.call);
+	if (call != TRACE_NO_ROW) {
+		node = flame_call(b, node, process, call);
 	} else {
 		int64_t none =
 			stacks_add_frame(&b->flame->stacks, FRAME_NOTE, "[no launch]", NULL, NULL);

@@ -101,11 +101,9 @@ static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_lev
 	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
 }
 
-/* One level for each range around the call, the outermost first. */
-static uint32_t add_ranges(struct flame_builder *b, uint32_t node, size_t process, uint32_t call)
+/* One level for each range, the outermost first. */
+static uint32_t add_ranges(struct flame_builder *b, uint32_t node, size_t process, uint32_t range)
 {
-	uint32_t range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : b->ranges.of_call[call];
-
 	if (range == NVTX_NO_RANGE)
 		return add_level(b, node, FLAME_BY_NVTX, process, UINT32_MAX);
 	b->climb.count = 0;
@@ -125,18 +123,50 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 		flame_tree_child(&b->flame->tree, FLAME_ROOT, b->flame->sections[kind].frame);
 	const uint32_t values[FLAME_BY_NVTX] = {
 		[FLAME_BY_PROCESS] = 0,
-		[FLAME_BY_THREAD] =
-			event->call == TRACE_NO_ROW ? UINT32_MAX : b->calls.threads[event->call],
+		[FLAME_BY_THREAD] = event->thread,
 		[FLAME_BY_DEVICE] = event->device,
 		[FLAME_BY_STREAM] = event->stream,
 	};
+	unsigned levels = b->options->levels;
+
+	if (flame_kind_is_sampled(kind))
+		levels &= ~(1u << FLAME_BY_DEVICE | 1u << FLAME_BY_STREAM);
 
 	for (enum flame_level i = 0; i < FLAME_BY_NVTX && node != FLAME_NONE; i++)
-		if (b->options->levels & 1u << i)
+		if (levels & 1u << i)
 			node = add_level(b, node, i, event->process, values[i]);
-	if (node != FLAME_NONE && b->options->levels & 1u << FLAME_BY_NVTX)
-		node = add_ranges(b, node, event->process, event->call);
+	if (node != FLAME_NONE && levels & 1u << FLAME_BY_NVTX)
+		node = add_ranges(b, node, event->process, event->range);
 	return node;
+}
+
+/*
+ * As xpu-perf writes stacks: a row of frames that launch is one, and CUPTI's and our own are left out. FLAME_NONE: this one.
+ */
+static int64_t xpu_perf_frame(struct stacks *s, uint32_t frame)
+{
+	const char *name = stacks_text(s, s->frames.data[frame].name);
+
+	if (strstr(name, "libcupti.so") || strstr(name, "libpitot.so"))
+		return FLAME_NONE;
+	if (strstr(name, "cudaLaunchKernel"))
+		return stacks_add_frame(s, FRAME_CALL, "cudaLaunchKernel", NULL, NULL);
+	return frame;
+}
+
+static uint32_t add_frame(struct flame_builder *b, uint32_t node, uint32_t frame)
+{
+	struct flame_tree *t = &b->flame->tree;
+	int64_t id = frame;
+
+	if (b->options->detail == STACK_XPU_PERF) {
+		id = xpu_perf_frame(&b->flame->stacks, frame);
+		if (id < 0)
+			return FLAME_NONE;
+		if (id == FLAME_NONE || ((uint32_t)id != frame && t->nodes.data[node].frame == id))
+			return node;
+	}
+	return flame_tree_child(t, node, (uint32_t)id);
 }
 
 /* All frames of a stack_node below a node of the tree. */
@@ -151,7 +181,7 @@ static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t proces
 		return FLAME_NONE;
 	x = s->expansions.data[id];
 	for (uint32_t i = 0; i < x.count && node != FLAME_NONE; i++)
-		node = flame_tree_child(&b->flame->tree, node, s->expanded.data[x.first + i]);
+		node = add_frame(b, node, s->expanded.data[x.first + i]);
 	return node;
 }
 
@@ -293,9 +323,8 @@ static int skip_vendor_frames(struct flame_builder *b, size_t process, uint32_t 
 }
 
 /* Where nobody recorded a stack, the thread stands for it. */
-static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
+static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t process, uint32_t tid)
 {
-	uint32_t tid = b->calls.threads[call];
 	uint64_t *frame = map_at(&b->thread_frames, key_of(process, tid), FLAME_NONE);
 
 	if (!frame)
@@ -317,6 +346,31 @@ static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t proces
 	return flame_tree_child(&b->flame->tree, base, (uint32_t)*frame);
 }
 
+/* The end of a stack that is not whole stands in front of it. */
+static uint32_t add_end(struct flame_builder *b, uint32_t base, enum stack_end end)
+{
+	if (end == stack_end_complete || b->options->detail == STACK_XPU_PERF)
+		return base;
+	return flame_tree_child(&b->flame->tree, base,
+				b->ends[end < ARRAY_SIZE(b->ends) ? end : stack_end_partial]);
+}
+
+uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
+		      uint32_t thread, uint64_t *stackless)
+{
+	uint32_t stack_node = TRACE_NO_ROW, node;
+	enum stack_end end = stack_end_complete;
+
+	if (stack && stacks_find(&b->flame->stacks, process, stack, &stack_node, &end) < 0)
+		return FLAME_NONE;
+	if (stack_node == TRACE_NO_ROW) {
+		++*stackless;
+		return add_thread(b, base, flame_process(b, process), thread);
+	}
+	node = add_end(b, base, end);
+	return node == FLAME_NONE ? node : add_stack(b, node, process, stack_node);
+}
+
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
 {
 	uint32_t id =
@@ -330,12 +384,10 @@ uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint
 		return FLAME_NONE;
 	b->flame->calls++;
 	if (stack_node == TRACE_NO_ROW) {
-		node = add_thread(b, base, process, call);
+		node = add_thread(b, base, flame_process(b, process), b->calls.threads[call]);
 	} else {
 		b->flame->calls_with_stack++;
-		if (end != stack_end_complete)
-			node = flame_tree_child(&b->flame->tree, base,
-						b->ends[end < ARRAY_SIZE(b->ends) ? end : 1]);
+		node = add_end(b, base, end);
 		if (node == FLAME_NONE || skip_vendor_frames(b, process, function, &stack_node) < 0)
 			return FLAME_NONE;
 		node = add_stack(b, node, process, stack_node);

@@ -235,3 +235,45 @@ void nvtx_ranges_release(struct nvtx_ranges *n)
 	free(n->of_call);
 	*n = (struct nvtx_ranges){ 0 };
 }
+
+void nvtx_cursor_init(struct nvtx_cursor *c, const struct nvtx_ranges *n, size_t process)
+{
+	size_t low = 0, high = n->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (n->items[middle].process < process)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*c = (struct nvtx_cursor){
+		.ranges = n, .next = low, .process = (uint32_t)process, .last = MAP_INIT
+	};
+}
+
+void nvtx_cursor_release(struct nvtx_cursor *c)
+{
+	map_release(&c->last);
+}
+
+int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns, uint32_t *range)
+{
+	const struct nvtx_range *items = c->ranges->items;
+	uint64_t *last;
+
+	for (; c->next < c->ranges->count && items[c->next].process == c->process &&
+	       items[c->next].start_ns <= time_ns;
+	     c->next++)
+		if (items[c->next].pushed && map_put(&c->last, items[c->next].thread, c->next) < 0)
+			return -ENOMEM;
+	last = map_at(&c->last, thread, NVTX_NO_RANGE);
+	if (!last)
+		return -ENOMEM;
+	/* whatever is still open was open when the last one began; what has ended is left behind for good */
+	while (*last != NVTX_NO_RANGE && !items[*last].open && items[*last].end_ns <= time_ns)
+		*last = items[*last].parent;
+	*range = (uint32_t)*last;
+	return 0;
+}

@@ -6,6 +6,7 @@
 #ifndef PITOT_ANALYSIS_NVTX_RANGES_H
 #define PITOT_ANALYSIS_NVTX_RANGES_H
 
+#include "base/map.h"
 #include "trace/trace.h"
 
 #define NVTX_NO_RANGE UINT32_MAX
@@ -34,5 +35,19 @@ struct nvtx_ranges {
 int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls,
 		     struct error *e) MUST_USE;
 void nvtx_ranges_release(struct nvtx_ranges *n);
+
+/* Finds the innermost pushed range around events of a process that come in order of time. */
+struct nvtx_cursor {
+	const struct nvtx_ranges *ranges;
+	size_t next; /* range that has not begun yet */
+	uint32_t process;
+	struct map last; /* thread -> its range that began last and may be open */
+};
+
+void nvtx_cursor_init(struct nvtx_cursor *c, const struct nvtx_ranges *n, size_t process);
+void nvtx_cursor_release(struct nvtx_cursor *c);
+/* Range or NVTX_NO_RANGE in *range. 0 or -ENOMEM. */
+int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns,
+		   uint32_t *range) MUST_USE;
 
 #endif

@@ -255,6 +255,7 @@ struct place {
 	uint64_t address;
 	uint32_t module;
 	enum frame_class class;
+	bool returns; /* the address is where a call returns to, not what ran */
 	const struct stack_symbol *symbols; /* outermost first */
 	size_t count;
 };
@@ -263,6 +264,12 @@ static const char *module_path(const struct stacks *s, const struct place *p)
 {
 	return p->module == TRACE_NO_ROW ? ""
 					 : row_text(s, TABLE_module, COLUMN_module_path, p->module);
+}
+
+/* xpu-perf shows the last byte of the call instruction, not where the call returns to. */
+static uint64_t xpu_perf_shift(const struct stacks *s, const struct place *p)
+{
+	return s->detail == STACK_XPU_PERF && p->returns;
 }
 
 /* The name of code that has none: where it is in its file. */
@@ -284,7 +291,8 @@ static void unknown_name(const struct stacks *s, const struct place *p, struct s
 	if (p->count && !*path)
 		path = row_text(s, TABLE_symbol, COLUMN_symbol_module, p->symbols[0].row);
 	if (*path)
-		strbuf_addf(out, "%s+0x%llx", base_name(path), (unsigned long long)start);
+		strbuf_addf(out, "%s+0x%llx", base_name(path),
+			    (unsigned long long)(start - xpu_perf_shift(s, p)));
 	else if (s->detail == STACK_XPU_PERF)
 		strbuf_addf(out, "0x%llx", (unsigned long long)p->address);
 	else
@@ -302,8 +310,9 @@ static void add_offset(const struct stacks *s, const struct place *p, uint32_t r
 
 	if (p->module != TRACE_NO_ROW)
 		bias = column_u64(s, TABLE_module, COLUMN_module_load_bias)[p->module];
-	if (!missing && p->address - bias >= start)
-		strbuf_addf(name, "+0x%llx", (unsigned long long)(p->address - bias - start));
+	if (!missing && p->address - bias >= start + xpu_perf_shift(s, p))
+		strbuf_addf(name, "+0x%llx",
+			    (unsigned long long)(p->address - bias - start - xpu_perf_shift(s, p)));
 }
 
 /* One function of a place; i: item of p->symbols, or anything when there are none. */
@@ -382,9 +391,14 @@ static int expand_functions(struct stacks *s, const struct place *p, struct stac
 }
 
 static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
-			     enum frame_class class)
+			     enum frame_kind kind)
 {
-	struct place p = { .process = process, .address = address, .class = class };
+	struct place p = {
+		.process = process,
+		.address = address,
+		.class = kind == frame_kind_kernel ? FRAME_SYSTEM : FRAME_NATIVE,
+		.returns = kind == frame_kind_native,
+	};
 	uint64_t *known = map_at(&s->addresses[process], address, UINT64_MAX);
 	struct stack_line line;
 	int64_t id;
@@ -394,7 +408,7 @@ static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
 		return -ENOMEM;
 	if (*known != UINT64_MAX)
 		return (int64_t)*known;
-	p.module = class == FRAME_SYSTEM ? TRACE_NO_ROW : find_module(s, process, address);
+	p.module = p.class == FRAME_SYSTEM ? TRACE_NO_ROW : find_module(s, process, address);
 	p.symbols = find_symbols(s, process, address, &p.count);
 	id = expansion_new(s);
 	if (id < 0)
@@ -466,7 +480,7 @@ int64_t stacks_expand(struct stacks *s, size_t process, uint32_t node)
 		return expand_python(s, node);
 	return expand_native(s, process,
 			     column_u64(s, TABLE_stack_node, COLUMN_stack_node_address)[node],
-			     kind == frame_kind_kernel ? FRAME_SYSTEM : FRAME_NATIVE);
+			     (enum frame_kind)kind);
 }
 
 /*

@@ -1,14 +1,15 @@
 /* cmd_flame.c: `pitot flame`: where time went, by call stack. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/human.h"
 #include "base/json.h"
+#include "cli/flame_print.h"
 #include "cli/flame_text.h"
 #include "cli/flame_where.h"
-#include "cli/text_table.h"
+#include "cli/terminal.h"
 #include "cli/ui.h"
+#include "cli/window.h"
 #include "export/flame_formats.h"
 
 static const char *const mode_choices[] = { "merged", "gpu", "cpu", "wait", "launches", NULL };
@@ -21,9 +22,10 @@ enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_NVTX };
 static const char *option_output, *option_format, *option_focus, *option_ignore, *option_diff,
 	*option_least = "0.5", *option_title;
 static struct option_list option_where;
-static uint64_t option_since, option_until, option_depth;
-static bool since_given, until_given, least_given, depth_given, option_inverted, option_full_names,
-	option_xpu_perf, option_force;
+static struct window_options option_window;
+static uint64_t option_depth;
+static bool least_given, depth_given, option_inverted, option_full_names, option_xpu_perf,
+	option_force;
 static int option_mode, option_by;
 
 static const struct option options[] = {
@@ -33,17 +35,17 @@ static const struct option options[] = {
 	  .value = &option_mode,
 	  .argument = "MODE",
 	  .choices = mode_choices,
-	  .help = "gpu: GPU time by launching stack; wait: time waiting for the GPU; launches: "
-		  "time "
-		  "in launch calls; merged: gpu and wait, each below a root of its own (default); "
-		  "cpu: not before recordings have CPU samples" },
+	  .help = "cpu: sampled CPU time, and time off the CPU where that was recorded; gpu: GPU "
+		  "time by launching stack; wait: time waiting for the GPU; launches: time in "
+		  "launch "
+		  "calls; merged: cpu, gpu and wait, each below a root of its own (default)" },
 	{ .name = "by",
 	  .letter = 'b',
 	  .type = OPTION_ENUM,
 	  .value = &option_by,
 	  .argument = "WHAT",
 	  .choices = by_choices,
-	  .help = "put thread, stream, process, device or nvtx ranges below the root" },
+	  .help = "put threads, streams, processes, devices or nvtx ranges below the root" },
 	{ .name = "output",
 	  .letter = 'o',
 	  .type = OPTION_STRING,
@@ -62,19 +64,9 @@ static const struct option options[] = {
 	  .type = OPTION_LIST,
 	  .value = &option_where,
 	  .argument = "CONDITION",
-	  .help = "only such work and calls, as with `pitot view`: COLUMN=VALUE, or != < <= > >=" },
-	{ .name = "since",
-	  .type = OPTION_DURATION,
-	  .value = &option_since,
-	  .given = &since_given,
-	  .argument = "TIME",
-	  .help = "from this time after the start of the recording on, such as 1.5s" },
-	{ .name = "until",
-	  .type = OPTION_DURATION,
-	  .value = &option_until,
-	  .given = &until_given,
-	  .argument = "TIME",
-	  .help = "up to this time after the start of the recording" },
+	  .help = "only such work, calls and samples, as with `pitot view`: COLUMN=VALUE, or != < "
+		  "<= > >=" },
+	WINDOW_OPTIONS(option_window),
 	{ .name = "focus",
 	  .type = OPTION_STRING,
 	  .value = &option_focus,
@@ -132,14 +124,16 @@ static const struct command_example examples[] = {
 	{ "pitot flame", "the newest recording, as a tree" },
 	{ "pitot flame train.pitot -o train.html", "a page to click through" },
 	{ "pitot flame --mode gpu --inverted", "kernels first, and who launched them" },
+	{ "pitot flame --mode cpu --by thread -o cpu.svg", "what each thread did on the CPU" },
 	{ "pitot flame --by nvtx -o train.svg", "below the NVTX ranges of the launches" },
 	{ "pitot flame new.pitot --diff old.pitot -o diff.html", "what grew and what shrank" },
 	{ "pitot flame -o train.pb.gz && go tool pprof -http=: train.pb.gz", "with pprof" },
 	{ NULL, NULL },
 };
 
-/* How the graph is shown: a format, or text when format is NULL. */
+/* What is shown and how: a format, or text when format is NULL. */
 struct shape {
+	unsigned kinds; /* set by the first recording: the one that it is compared with follows */
 	const struct flame_format *format;
 	const char *path; /* NULL: text */
 	uint64_t least_tenths;
@@ -200,14 +194,11 @@ static int check_options(const struct context *c, struct shape *s)
 {
 	bool folded = s->format && !strcmp(s->format->name, "folded");
 
-	if (option_mode == MODE_CPU)
-		return cli_usage(c, "--mode cpu: recordings have no CPU samples yet; there are "
-				    "merged, gpu, wait and launches");
 	if (option_xpu_perf && !folded)
 		return cli_usage(c, "--xpu-perf-compat is a kind of folded stacks: use it with -o "
 				    "FILE.folded");
-	if (option_xpu_perf && option_mode != MODE_MERGED && option_mode != MODE_GPU)
-		return cli_usage(c, "--xpu-perf-compat knows only --mode merged and gpu");
+	if (option_xpu_perf && (option_mode == MODE_WAIT || option_mode == MODE_LAUNCHES))
+		return cli_usage(c, "--xpu-perf-compat knows only --mode merged, gpu and cpu");
 	if (option_diff && s->format && !s->format->diff)
 		return cli_usage(c, "%s cannot show a comparison; text, folded, svg and html can",
 				 s->format->name);
@@ -216,20 +207,31 @@ static int check_options(const struct context *c, struct shape *s)
 	return EXIT_DONE;
 }
 
-static unsigned wanted_kinds(const struct shape *s)
+static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 {
-	static const unsigned kinds[] = {
-		[MODE_MERGED] = 1 << FLAME_GPU | 1 << FLAME_WAIT,
-		[MODE_GPU] = 1 << FLAME_GPU,
-		[MODE_WAIT] = 1 << FLAME_WAIT,
-		[MODE_LAUNCHES] = 1 << FLAME_LAUNCHES,
-	};
+	const unsigned cpu = 1 << FLAME_CPU, off_cpu = 1 << FLAME_OFF_CPU;
+	unsigned device = 1 << FLAME_GPU | 1 << FLAME_WAIT;
 
-	if (option_xpu_perf)
+	switch (option_mode) {
+	case MODE_CPU:
+		return cpu | (option_xpu_perf ? 0 : recorded & off_cpu);
+	case MODE_GPU:
 		return 1 << FLAME_GPU;
-	if (s->format && s->format->by_address && option_mode == MODE_MERGED)
-		return kinds[MODE_MERGED] | 1 << FLAME_LAUNCHES;
-	return kinds[option_mode];
+	case MODE_WAIT:
+		return 1 << FLAME_WAIT;
+	case MODE_LAUNCHES:
+		return 1 << FLAME_LAUNCHES;
+	default:
+		break;
+	}
+	if (option_xpu_perf)
+		return 1 << FLAME_GPU | (recorded & cpu);
+	/* of a program without GPU work there is nothing to say about GPUs */
+	if (!(recorded & device) && recorded & cpu)
+		device = 0;
+	if (s->format && s->format->by_address && device)
+		device |= 1 << FLAME_LAUNCHES;
+	return device | (recorded & (cpu | off_cpu));
 }
 
 static unsigned wanted_levels(const struct shape *s)
@@ -252,25 +254,16 @@ static unsigned wanted_levels(const struct shape *s)
 static int make_options(const struct context *c, const struct trace *t, const struct shape *s,
 			struct flame_options *o)
 {
-	uint64_t start_ns, end_ns;
-
-	trace_span(t, &start_ns, &end_ns);
 	*o = (struct flame_options){
-		.kinds = wanted_kinds(s),
+		.kinds = s->kinds,
 		.levels = wanted_levels(s),
 		.detail = option_xpu_perf                      ? STACK_XPU_PERF
 			  : s->format && s->format->by_address ? STACK_ADDRESSES
 							       : STACK_FUNCTIONS,
 		.full_names = option_full_names,
 		.only_kernels = option_xpu_perf,
-		.until_ns = UINT64_MAX,
 	};
-	if (since_given && __builtin_add_overflow(start_ns, option_since, &o->since_ns))
-		o->since_ns = UINT64_MAX;
-	if (until_given && __builtin_add_overflow(start_ns, option_until, &o->until_ns))
-		o->until_ns = UINT64_MAX;
-	return o->since_ns < o->until_ns ? EXIT_DONE
-					 : cli_usage(c, "--since must be before --until");
+	return window_resolve(c, t, &option_window, &o->since_ns, &o->until_ns);
 }
 
 /* Adds up one recording. Returns an exit status; on EXIT_DONE there is a flame graph to release. */
@@ -316,92 +309,11 @@ static int compare(const struct context *c, const struct shape *s, struct flame 
 	return status;
 }
 
-/* What is missing, in words: work without times, work without a launch, calls without a stack. */
-static void describe_gaps(const struct flame *f, struct strbuf *out)
-{
-	const struct flame_section *gpu = &f->sections[FLAME_GPU];
-
-	if (gpu->untimed) {
-		human_count(out, gpu->untimed);
-		strbuf_adds(out, gpu->untimed == 1 ? " operation without times is left out"
-						   : " operations without times are left out");
-	}
-	if (gpu->unmatched) {
-		strbuf_adds(out, out->length ? "; " : "");
-		human_count(out, gpu->unmatched);
-		strbuf_adds(out, gpu->unmatched == 1 ? " operation (" : " operations (");
-		human_duration(out, gpu->unmatched_ns);
-		strbuf_adds(out, ") without a recorded launch");
-	}
-	if (f->calls && !f->calls_with_stack) {
-		strbuf_adds(out, out->length ? "; " : "");
-		strbuf_adds(out, "no call stacks were recorded: threads stand for them");
-	}
-}
-
-/* Block characters only where the locale says that they can be shown. */
-static bool speaks_utf8(void)
-{
-	const char *names[] = { getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG") };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (names[i] && *names[i])
-			return strcasestr(names[i], "utf-8") || strcasestr(names[i], "utf8");
-	return false;
-}
-
-static void json_node(struct json *j, const struct flame *f, uint32_t i, uint32_t first)
-{
-	const struct flame_node *n = &f->tree.nodes.data[i];
-
-	json_object(j);
-	json_key_u64(j, "id", i - first);
-	json_key(j, "parent");
-	if (i == first)
-		json_null(j);
-	else
-		json_u64(j, n->parent - first);
-	json_key_string(j, "name", flame_name(f, i));
-	json_key_string(j, "class", frame_class_name((enum frame_class)flame_frame(f, i)->class));
-	json_key_u64(j, "self_ns", n->self_ns);
-	json_key_u64(j, "total_ns", n->total_ns);
-	json_key_u64(j, "count", n->total_count);
-	if (f->diff)
-		json_key_u64(j, "before_total_ns", n->before_total_ns);
-	json_end(j);
-}
-
 static int print_json(const struct context *c, const struct flame *f)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
-	struct json j = JSON_INIT(&out);
 
-	json_object(&j);
-	json_key(&j, "sections");
-	json_array(&j);
-	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++) {
-		const struct flame_section *s = &f->sections[kind];
-
-		if (!(f->kinds & 1u << kind))
-			continue;
-		json_object(&j);
-		json_key_string(&j, "name", flame_kind_frame(kind));
-		json_key_u64(&j, "total_ns", s->total_ns);
-		json_key_u64(&j, "count", s->count);
-		json_key_u64(&j, "untimed", s->untimed);
-		json_key_u64(&j, "unmatched", s->unmatched);
-		json_key_u64(&j, "unmatched_ns", s->unmatched_ns);
-		json_key(&j, "nodes");
-		json_array(&j);
-		for (uint32_t i = s->node; i != FLAME_NONE && i < f->tree.nodes.data[s->node].end;
-		     i++)
-			json_node(&j, f, i, s->node);
-		json_end(&j);
-		json_end(&j);
-	}
-	json_end(&j);
-	json_end(&j);
-	strbuf_addc(&out, '\n');
+	flame_print_json(f, &out);
 	return cli_print(c, &out);
 }
 
@@ -412,7 +324,7 @@ static int print_text(const struct context *c, const struct flame *f, const stru
 		.flame = f,
 		.width = c->width,
 		.color = c->color,
-		.bars = isatty(STDOUT_FILENO) && speaks_utf8(),
+		.bars = isatty(STDOUT_FILENO) && terminal_speaks_utf8(),
 		.least_percent_tenths = s->least_tenths,
 		.depth = option_depth,
 		.out = &out,
@@ -420,23 +332,6 @@ static int print_text(const struct context *c, const struct flame *f, const stru
 
 	flame_text_print(&text);
 	return cli_print(c, &out);
-}
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int signal_number)
-{
-	stop_signal = signal_number;
-}
-
-/* From here on signals that end the command lead to the removal of what was written. */
-static void catch_signals(void)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaction(signals[i], &action, NULL);
 }
 
 static int write_file(const struct context *c, const struct flame *f, const struct shape *s,
@@ -447,9 +342,9 @@ static int write_file(const struct context *c, const struct flame *f, const stru
 	struct error e = { 0 };
 	uint64_t bytes = 0;
 
-	catch_signals();
+	terminal_catch_signals();
 	if (flame_write(f, s->format, w, s->path, option_force, &bytes, &e) < 0)
-		return stop_signal ? 128 + stop_signal : cli_fail(c, &e);
+		return terminal_stop_signal ? 128 + terminal_stop_signal : cli_fail(c, &e);
 	if (c->json) {
 		json_object(&j);
 		json_key_string(&j, "file", s->path);
@@ -467,15 +362,16 @@ static int write_file(const struct context *c, const struct flame *f, const stru
 	return EXIT_DONE;
 }
 
-static int show(const struct context *c, const struct trace *t, struct flame *f,
-		const struct shape *s, const char *path)
+static int show(const struct context *c, struct trace *t, struct flame *f, const struct shape *s,
+		const char *path)
 {
 	_cleanup_strbuf_ struct strbuf notes = STRBUF_INIT;
 	struct flame_write w = { .title = option_title,
 				 .recording = path,
 				 .before = option_diff,
 				 .xpu_perf = option_xpu_perf,
-				 .cancel = &stop_signal };
+				 .cancel = &terminal_stop_signal };
+	struct capability_note cpu;
 	struct error e = { 0 };
 	int status;
 
@@ -483,7 +379,9 @@ static int show(const struct context *c, const struct trace *t, struct flame *f,
 		return cli_fail(c, &e);
 	if (flame_finish(f, option_inverted) < 0)
 		return cli_failf(c, "out of memory");
-	describe_gaps(f, &notes);
+	if (capability_find(t, "cpu", &cpu, &e) < 0)
+		return cli_fail(c, &e);
+	flame_print_gaps(f, &cpu, option_mode == MODE_CPU, &notes);
 	w.notes = strbuf_text(&notes);
 	for (size_t i = 0; i < trace_process_count(t) && !w.title; i++)
 		if (*trace_process(t, i)->command)
@@ -512,6 +410,7 @@ static int run(struct context *c, int argc, char **argv)
 		status = cli_open_trace(c, argc, argv, &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;
+	shape.kinds = wanted_kinds(&shape, flame_kinds_recorded(trace));
 	status = build(c, trace, &shape, &flame);
 	progress_end(&progress);
 	if (status == EXIT_DONE) {
@@ -530,17 +429,18 @@ const struct command cmd_flame = {
 	.summary = "where time went, by call stack: flame graphs",
 	.usage = "[options] [RECORDING]",
 	.description =
-		"Adds up time by call stack: GPU time below the stack that launched the work, with "
-		"the kernel, copy or memory set as the innermost frame, and the time that threads "
-		"waited for the GPU. Kinds of time are never added to each other: each has a root "
-		"of its own, and the GPU time is the sum of what CUPTI reported, to the "
+		"Adds up time by call stack: CPU time as it was sampled, GPU time below the stack "
+		"that launched the work, with the kernel, copy or memory set as the innermost "
+		"frame, the time that threads waited for the GPU, and, where it was recorded, the "
+		"time that they did not run. Kinds of time are never added to each other: each has "
+		"a root of its own, and the GPU time is the sum of what CUPTI reported, to the "
 		"nanosecond.\n\n"
 		"Without -o it prints a tree on a terminal, and folded stacks (in microseconds) "
 		"elsewhere. With -o the file's name decides: x.svg and x.html are interactive "
 		"pictures for any browser, x.folded is for flamegraph.pl and its relatives, "
 		"x.pb.gz "
 		"for pprof, x.speedscope.json for speedscope, x.json for the Firefox Profiler.\n\n"
-		"A launch without a recorded stack stands below the name of its thread, work "
+		"A launch or sample without a stack stands below the name of its thread, work "
 		"without a recorded launch below [no launch].",
 	.options = options,
 	.examples = examples,

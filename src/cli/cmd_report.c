@@ -3,15 +3,16 @@
 
 #include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "cli/terminal.h"
 #include "cli/ui.h"
+#include "cli/window.h"
 
 static const char *const by_choices[] = { "kernel", "config", "stream", "device",
 					  "thread", "nvtx",   NULL };
 
-static uint64_t option_top = 10, option_since, option_until, option_process, option_device,
-		option_stream;
-static bool top_given, since_given, until_given, process_given, device_given, stream_given,
-	option_full_names;
+static uint64_t option_top = 10, option_process, option_device, option_stream;
+static struct window_options option_window;
+static bool top_given, process_given, device_given, stream_given, option_full_names;
 static int option_by = HOTSPOT_KERNEL;
 static const char *option_kernel, *option_nvtx;
 
@@ -29,18 +30,7 @@ static const struct option options[] = {
 	  .argument = "WHAT",
 	  .choices = by_choices,
 	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx" },
-	{ .name = "since",
-	  .type = OPTION_DURATION,
-	  .value = &option_since,
-	  .given = &since_given,
-	  .argument = "TIME",
-	  .help = "from this time after the start of the recording on, such as 1.5s" },
-	{ .name = "until",
-	  .type = OPTION_DURATION,
-	  .value = &option_until,
-	  .given = &until_given,
-	  .argument = "TIME",
-	  .help = "up to this time after the start of the recording" },
+	WINDOW_OPTIONS(option_window),
 	{ .name = "process",
 	  .type = OPTION_U64,
 	  .value = &option_process,
@@ -87,16 +77,12 @@ static const struct command_example examples[] = {
 
 static int make_filter(const struct context *c, const struct trace *t, struct filter *f)
 {
-	uint64_t start_ns, end_ns;
+	int status;
 
-	trace_span(t, &start_ns, &end_ns);
 	*f = (struct filter)FILTER_ALL;
-	if (since_given && __builtin_add_overflow(start_ns, option_since, &f->since_ns))
-		f->since_ns = UINT64_MAX;
-	if (until_given && __builtin_add_overflow(start_ns, option_until, &f->until_ns))
-		f->until_ns = UINT64_MAX;
-	if (f->since_ns >= f->until_ns)
-		return cli_usage(c, "--since must be before --until");
+	status = window_resolve(c, t, &option_window, &f->since_ns, &f->until_ns);
+	if (status != EXIT_DONE)
+		return status;
 	if (option_process > UINT32_MAX || option_device > UINT32_MAX || option_stream > UINT32_MAX)
 		return cli_usage(c, "--process, --device and --stream take numbers below 2^32");
 	f->pid = process_given ? (int64_t)option_process : -1;
@@ -107,17 +93,6 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	return EXIT_DONE;
 }
 
-/* Block characters only where the locale says that they can be shown. */
-static bool speaks_utf8(void)
-{
-	const char *names[] = { getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG") };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (names[i] && *names[i])
-			return strcasestr(names[i], "utf-8") || strcasestr(names[i], "utf8");
-	return false;
-}
-
 static int print(const struct context *c, const struct report *r, const char *path)
 {
 	struct strbuf out = STRBUF_INIT;
@@ -126,7 +101,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		.path = path,
 		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
 		.color = c->color,
-		.bars = isatty(STDOUT_FILENO) && speaks_utf8(),
+		.bars = isatty(STDOUT_FILENO) && terminal_speaks_utf8(),
 		.full_names = option_full_names,
 		.top = option_top,
 		.out = &out,

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 
-static const enum table_id flame_tables[FLAME_TABLES] = { TABLE_kernel, TABLE_memcpy, TABLE_memset,
-							  TABLE_graph_launch, TABLE_api_call };
+static const enum table_id flame_tables[FLAME_TABLES] = {
+	TABLE_kernel,   TABLE_memcpy,     TABLE_memset,  TABLE_graph_launch,
+	TABLE_api_call, TABLE_cpu_sample, TABLE_off_cpu,
+};
 
 /* One condition for all tables; at least one must know it. */
 static int add_condition(struct flame_where *w, const char *text, struct error *e)

@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "cli/view_where.h"
 
-#define FLAME_TABLES 5
+#define FLAME_TABLES 7
 
 struct flame_where {
 	struct view_table tables[FLAME_TABLES];

@@ -1,6 +1,6 @@
 /*
- * flame_pprof.c: pprof's profile.proto. Values of a sample are GPU ns, waiting ns, launching ns and launches, as far as the
- * flame graph has them; levels (process, thread, device, stream, NVTX ranges) are labels.
+ * flame_pprof.c: pprof's profile.proto. Values of a sample are CPU ns, GPU ns, waiting ns, launching ns, ns off the CPU and
+ * launches, as far as the flame graph has them; levels (process, thread, device, stream, NVTX ranges) are labels.
  *
  * A native frame is a location with its address, its mapping and all functions that are inlined there; others have
  * neither. Locations are the frames of the flame graph, by number from 1; functions are interned by their texts.
@@ -105,7 +105,8 @@ static void add_value_type(struct pprof *p, const char *type, const char *unit)
 	pb_close(&p->text, message);
 }
 
-static const char *const type_names[FLAME_KINDS] = { "gpu", "wait", "launch_time" };
+static const char *const type_names[FLAME_KINDS] = { "cpu", "gpu", "wait", "launch_time",
+						     "off_cpu" };
 
 static void add_types(struct pprof *p)
 {

@@ -271,6 +271,7 @@ static const enum table_id event_tables[] = {
 	TABLE_kernel,     TABLE_memcpy,       TABLE_memset,     TABLE_synchronization,
 	TABLE_cuda_event, TABLE_graph_launch, TABLE_allocation, TABLE_memory_pool,
 	TABLE_api_call,   TABLE_nvtx,         TABLE_overhead,   TABLE_counter_sample,
+	TABLE_cpu_sample, TABLE_off_cpu,
 };
 
 static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns, uint64_t *end_ns)

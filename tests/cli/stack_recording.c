@@ -63,23 +63,6 @@ static int on_module(struct dl_phdr_info *info, size_t size, void *user)
 	return 1; /* the first is the program */
 }
 
-/* A frame whose address is itself what ran: in the kernel, or interrupted by a sample. */
-static uint32_t exact(struct maker *m, uint32_t parent, enum frame_kind kind, uint64_t address)
-{
-	struct row_stack_node row = {
-		.id = ++m->nodes,
-		.parent = parent,
-		.kind = (uint8_t)kind,
-		.address = address,
-	};
-
-	ROW_MISSING(&row, stack_node, function);
-	ROW_MISSING(&row, stack_node, file);
-	ROW_MISSING(&row, stack_node, line);
-	writer_append(m->writer, TABLE_stack_node, &row);
-	return row.id;
-}
-
 int main(int argc, char **argv)
 {
 	uint32_t outermost, caller, leaf;
@@ -97,9 +80,9 @@ int main(int argc, char **argv)
 	}
 	outermost = maker_native(m, 0, 0x1000);
 	caller = maker_native(m, outermost, return_address);
-	leaf = exact(m, caller, frame_kind_interrupted, (uintptr_t)mark_inlined);
+	leaf = maker_exact(m, caller, frame_kind_interrupted, (uintptr_t)mark_inlined);
 	maker_python(m, caller, "train", "train.py", 7);
-	exact(m, leaf, frame_kind_kernel, UINT64_C(0xffffffff81000010));
+	maker_exact(m, leaf, frame_kind_kernel, UINT64_C(0xffffffff81000010));
 	maker_stack(m, leaf, 3, stack_end_complete);
 	maker_close(m, START + 1000);
 	return 0;

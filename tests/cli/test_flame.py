@@ -22,7 +22,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def recordings(build, tmp_path_factory):
-    """small.pitot and other.pitot with call stacks, many.pitot with 2,000 of them, plain.pitot without."""
+    """small.pitot and other.pitot with call stacks, many.pitot with 2,000 of them, plain.pitot without; and
+    recordings with CPU samples, as cpu_recording.c says."""
     folder = tmp_path_factory.mktemp("flame")
     for name, options in {
         "small": ("--kernels", 60, "--stacks", 6),
@@ -32,6 +33,8 @@ def recordings(build, tmp_path_factory):
         "graph": ("--kernels", 900, "--stacks", 4, "--pattern", "graph"),
     }.items():
         subprocess.run([build / "tests/support/make-recording", folder / f"{name}.pitot", *map(str, options)], check=True)
+    for mode in ("all", "cpu", "inside", "none", "only"):
+        subprocess.run([build / "tests/cli/make-cpu-recording", folder / f"cpu-{mode}.pitot", mode], check=True)
     return folder
 
 
@@ -59,6 +62,17 @@ def gpu_ns(pitot, recordings):
             lines = pitot("view", f"{name}.pitot", table, "-c", "duration", "--json", cwd=recordings).stdout
             ns += sum(json.loads(line)["duration"] for line in lines.splitlines())
         return ns
+
+    return total
+
+
+@pytest.fixture
+def cpu_ns(pitot, recordings):
+    """The sum of the weights of all samples, or of the times off the CPU."""
+
+    def total(name, table="cpu_sample", column="weight_ns"):
+        lines = pitot("view", f"{name}.pitot", table, "-c", column, "--json", cwd=recordings).stdout
+        return sum(json.loads(line)[column] for line in lines.splitlines())
 
     return total
 
@@ -171,6 +185,16 @@ def test_goldens_of_texts(flame, name, options):
     check_golden(f"flame-{name}.txt", flame("small", *options).stdout)
 
 
+@pytest.mark.parametrize("name, options", [
+    ("cpu-text", ("--format", "text", "--min-percent", "0")),
+    ("cpu-inverted", ("--format", "text", "--mode", "cpu", "--inverted", "--depth", "2", "--by", "process")),
+    ("cpu-folded", ("--format", "folded", "--by", "nvtx")),
+    ("cpu-xpu-perf", ("--xpu-perf-compat",)),
+])
+def test_goldens_of_cpu_time(flame, name, options):
+    check_golden(f"flame-{name}.txt", flame("cpu-all", *options).stdout)
+
+
 def test_golden_of_svg(flame):
     text = flame("small", to="x.svg").read_text()
     text = re.sub(r"<style>.*?</style>", "<style/>", text, flags=re.S)
@@ -225,6 +249,106 @@ def test_all_formats_have_the_same_gpu_time(flame, gpu_ns, name):
     assert int(frames[0][0].get("data-ns")) == total
 
 
+def kind_sums(flame, name, *options):
+    """{kind: ns} by the nodes themselves."""
+    sections = flame(name, "--json", *options, json_output=True)["sections"]
+    for section in sections:
+        assert section["total_ns"] == sum(node["self_ns"] for node in section["nodes"])
+    return {section["name"]: section["total_ns"] for section in sections}
+
+
+@pytest.mark.parametrize("name", ["cpu-all", "cpu-cpu", "cpu-inside", "cpu-only"])
+def test_all_formats_have_the_same_cpu_time(flame, cpu_ns, gpu_ns, name):
+    expected = {"[CPU]": cpu_ns(name)}
+    if name != "cpu-only":
+        expected["[GPU]"] = gpu_ns(name)
+        expected["[wait]"] = 15500000
+    if name in ("cpu-all", "cpu-only"):
+        expected["[off-CPU]"] = (cpu_ns(name, "off_cpu", "end_ns") - cpu_ns(name, "off_cpu", "start_ns"))
+    assert expected["[CPU]"] == (110 if name == "cpu-inside" else 150) * 1000000
+    for options in ((), ("--inverted",), *(("--by", by) for by in ("thread", "stream", "nvtx", "device", "process"))):
+        assert kind_sums(flame, name, *options) == expected
+        lines = folded(flame(name, *options).stdout)
+        for kind, ns in expected.items():
+            head = f"{kind};" if len(expected) > 1 else ""
+            assert sum(n for stack, n in lines.items() if stack.startswith(head)) == ns // 1000
+    kinds = list(expected)
+    speedscope = json.loads(flame(name, to="x.speedscope.json").read_text())
+    assert [sum(profile["weights"]) for profile in speedscope["profiles"]] == list(expected.values())
+    firefox = json.loads(flame(name, to="x.json").read_text(), parse_float=lambda text: int(text.replace(".", "")))
+    assert [sum(thread["samples"]["weight"]) for thread in firefox["threads"]] == list(expected.values())
+    profile = Pprof(gzip.decompress(flame(name, to="x.pb.gz").read_bytes()))
+    for kind, type_name in (("[CPU]", "cpu"), ("[GPU]", "gpu"), ("[wait]", "wait"), ("[off-CPU]", "off_cpu")):
+        assert (type_name in [n for n, _ in profile.types]) == (kind in kinds)
+        assert kind not in kinds or profile.sum(type_name) == expected[kind]
+    page = json.loads(page_data(flame(name, to="x.html")))
+    assert [section["ns"][0] for section in page["sections"]] == list(expected.values())
+    groups = ET.parse(flame(name, to="x.svg")).getroot().findall(f"{SVG}g[@class='section']")
+    assert [int(group[0].get("data-ns")) for group in groups] == list(expected.values())
+
+
+def test_cpu_modes_and_windows(flame, cpu_ns):
+    assert list(kind_sums(flame, "cpu-all", "--mode", "cpu")) == ["[CPU]", "[off-CPU]"]
+    assert list(kind_sums(flame, "cpu-cpu", "--mode", "cpu")) == ["[CPU]"]
+    assert list(kind_sums(flame, "cpu-all", "--mode", "gpu")) == ["[GPU]"]
+    assert list(kind_sums(flame, "cpu-only")) == ["[CPU]", "[off-CPU]"]
+    halves = [kind_sums(flame, "cpu-all", "--mode", "cpu", *o)["[CPU]"] for o in (("--until", "40ms"), ("--since", "40ms"))]
+    assert all(halves) and sum(halves) == cpu_ns("cpu-all")
+    parts = [flame("cpu-all", "--json", "--mode", "cpu", *o, json_output=True)["sections"][0]["nodes"][0]["total_ns"]
+             for o in (("--focus", "dataloader.py"), ("--ignore", "dataloader.py"))]
+    assert parts == [30000000, 120000000]
+
+
+def test_processes_that_are_sampled_from_outside_are_themselves(flame):
+    """A sampler's session and the recorder's own are one process, and so are their threads."""
+    sections = flame("cpu-all", "--json", "--by", "process", json_output=True)["sections"]
+    groups = [[n["name"] for n in s["nodes"] if n["parent"] == 0] for s in sections]
+    assert groups[0] == ["process 100 (python train.py)", "process 101 (python train.py)"]
+    assert groups[1] == groups[2] == groups[0][:1]
+    lines = folded(flame("cpu-all", "--by", "thread", "--mode", "cpu").stdout)
+    assert {stack.split(";")[1] for stack in lines} == {"python 100", "python 101", "pt_autograd_0 102"}
+
+
+def test_where_chooses_samples(flame):
+    assert kind_sums(flame, "cpu-all", "-w", "thread=101") == {
+        "[CPU]": 40000000, "[GPU]": 0, "[wait]": 0, "[off-CPU]": 5000000}
+    assert kind_sums(flame, "cpu-all", "--mode", "cpu", "-w", "state=sleeping") == {"[CPU]": 0, "[off-CPU]": 8000000}
+    assert kind_sums(flame, "cpu-all", "--mode", "cpu", "-w", "weight_ns>=1ms")["[CPU]"] == 150000000
+
+
+def test_cpu_time_compared(flame):
+    nodes = flame("cpu-all", "--json", "--mode", "cpu", "--diff", "cpu-inside.pitot", json_output=True)["sections"][0]["nodes"]
+    assert (nodes[0]["total_ns"], nodes[0]["before_total_ns"]) == (150000000, 110000000)
+    worker = next(node for node in nodes if node["name"].startswith("Images.__getitem__"))
+    assert (worker["total_ns"], worker["before_total_ns"]) == (40000000, 0)
+    sections = flame("cpu-inside", "--json", "--diff", "cpu-none.pitot", json_output=True)["sections"]
+    assert [s["nodes"][0]["before_total_ns"] for s in sections][:2] == [0, sections[1]["total_ns"]]
+    # what only the other one has is not shown
+    assert [s["name"] for s in flame("cpu-none", "--json", "--diff", "cpu-all.pitot", json_output=True)["sections"]] == [
+        "[GPU]", "[wait]"]
+    assert all(stack.startswith(("[GPU]", "[wait]")) for stack in
+               flame("cpu-none", "--format", "folded", "--diff", "cpu-all.pitot").stdout.splitlines())
+
+
+def test_missing_samples_are_explained(flame):
+    for options in ((), ("--mode", "cpu")):
+        assert "no CPU samples: not asked for (--no-cpu)" in flame("cpu-none", *options).stderr
+    assert "no CPU samples were recorded: `pitot record --cpu` takes them" in flame("small", "--mode", "cpu").stderr
+    assert "CPU samples" not in flame("small").stderr
+    assert "10 CPU samples without a stack" in flame("cpu-cpu").stderr
+
+
+def test_cpu_samples_as_xpu_perf_has_them(flame, cpu_ns):
+    """50 a second, rounded half up, at least one; without sections, beside GPU stacks that end in a marked kernel."""
+    samples = folded(flame("cpu-cpu", "--xpu-perf-compat", "--mode", "cpu").stdout)
+    exact = {stack: ns for stack, ns in samples.items()}
+    assert exact["main+0xf;Images.__getitem__ (images.py:21);list_sort+0x10"] == 2, "40 ms are two samples"
+    assert all(number == 1 for stack, number in exact.items() if "Images" not in stack)
+    kernels = folded(flame("cpu-cpu", "--xpu-perf-compat", "--mode", "gpu").stdout)
+    assert kernels and all(";[GPU_Kernel]_Z4" in stack for stack in kernels)
+    assert folded(flame("cpu-cpu", "--xpu-perf-compat").stdout) == {**samples, **kernels}
+
+
 def test_modes_and_windows(flame, gpu_ns):
     launches = flame("many", "--json", "--mode", "launches", json_output=True)["sections"]
     assert [s["name"] for s in launches] == ["[launches]"] and launches[0]["count"] == 5000
@@ -260,7 +384,7 @@ def test_without_stacks_threads_stand_for_them(flame):
 def test_xpu_perf_samples(flame):
     lines = flame("many", "--xpu-perf-compat").stdout.splitlines()
     assert all(re.search(r";\[GPU_Kernel\][^;]* [1-9]\d*$", line) for line in lines)
-    assert any(re.match(r"_start\+0x25;main\+0x10;train \(train.py:\d+\);.*\+0x2c;", line) for line in lines), lines[0]
+    assert any(re.match(r"_start\+0x24;main\+0xf;train \(train.py:\d+\);.*\+0x2b;", line) for line in lines), lines[0]
 
 
 # --- formats as their readers want them
@@ -354,7 +478,7 @@ def test_comparison_is_coloured(flame):
 
 
 @pytest.mark.parametrize("options, message", [
-    (("--mode", "cpu"), "recordings have no CPU samples yet"),
+    (("--mode", "tpu"), "tpu"),
     (("-o", "x.png"), "no format has files like 'x.png'"),
     (("--format", "png"), "unknown format 'png'"),
     (("--format", "text", "-o", "x.svg"), "text goes to standard output"),

@@ -81,13 +81,14 @@ static uint64_t read_session(const char *directory, const char *prefix)
 	}
 }
 
-struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
-			       uint64_t start_ns, const char *command)
+static struct maker *begin(struct writer_options options, const char *directory, uint32_t pid,
+			   uint64_t start_ns, const char *command, enum process_source source)
 {
 	struct maker *m = must(calloc(1, sizeof(*m)), "maker");
 	char prefix[16];
 
-	snprintf(prefix, sizeof(prefix), "%u", pid);
+	snprintf(prefix, sizeof(prefix), "%s%u", source == process_source_sampler ? "cpu-" : "",
+		 pid);
 	m->writer = open_writer(options, directory, prefix);
 	m->session = read_session(directory, prefix);
 	m->context = 1;
@@ -95,12 +96,25 @@ struct maker *maker_begin_with(struct writer_options options, const char *direct
 	m->process.parent_pid = 1;
 	m->process.start_ns = start_ns;
 	m->process.uid = 1000;
-	m->process.source = process_source_inside;
+	m->process.source = (uint8_t)source;
 	ROW_MISSING(&m->process, process, end_ns);
 	ROW_MISSING(&m->process, process, exit_status);
 	write_process(m, command, "/usr/bin/app");
 	maker_clock(m, start_ns);
 	return m;
+}
+
+struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
+			       uint64_t start_ns, const char *command)
+{
+	return begin(options, directory, pid, start_ns, command, process_source_inside);
+}
+
+struct maker *maker_begin_sampler(const char *directory, uint32_t pid, uint64_t start_ns,
+				  const char *command)
+{
+	return begin((struct writer_options){ 0 }, directory, pid, start_ns, command,
+		     process_source_sampler);
 }
 
 struct maker *maker_begin(const char *directory, uint32_t pid, uint64_t start_ns,
@@ -371,6 +385,7 @@ static const struct {
 	{ MAKER_GRAPH_LAUNCH, api_kind_graph_launch, "cuGraphLaunch" },
 	{ MAKER_MALLOC, api_kind_allocate, "cudaMalloc_v3020" },
 	{ MAKER_FREE, api_kind_release, "cudaFree_v3020" },
+	{ MAKER_MEMCPY_BLOCKING, api_kind_memcpy, "cudaMemcpy_v3020" },
 	{ MAKER_MEMCPY, api_kind_memcpy, "cudaMemcpyAsync_v3020" },
 	{ MAKER_MEMSET, api_kind_memset, "cudaMemsetAsync_v3020" },
 	{ MAKER_STREAM_SYNCHRONIZE, api_kind_synchronize, "cudaStreamSynchronize_v3020" },
@@ -444,8 +459,13 @@ void maker_module(struct maker *m, const char *path, const char *build_id, uint6
 
 uint32_t maker_native(struct maker *m, uint32_t parent, uint64_t address)
 {
+	return maker_exact(m, parent, frame_kind_native, address);
+}
+
+uint32_t maker_exact(struct maker *m, uint32_t parent, enum frame_kind kind, uint64_t address)
+{
 	struct row_stack_node row = {
-		.id = ++m->nodes, .parent = parent, .kind = frame_kind_native, .address = address
+		.id = ++m->nodes, .parent = parent, .kind = (uint8_t)kind, .address = address
 	};
 
 	ROW_MISSING(&row, stack_node, function);
@@ -536,8 +556,43 @@ void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_
 	writer_append(m->writer, TABLE_cost, &row);
 }
 
+void maker_cpu_sample(struct maker *m, uint32_t thread, uint64_t time_ns, uint64_t weight_ns,
+		      uint32_t stack)
+{
+	struct row_cpu_sample row = {
+		.time_ns = time_ns, .thread = thread, .weight_ns = weight_ns, .stack = stack
+	};
+
+	ROW_MISSING(&row, cpu_sample, cpu);
+	if (!stack)
+		ROW_MISSING(&row, cpu_sample, stack);
+	writer_append(m->writer, TABLE_cpu_sample, &row);
+}
+
+void maker_off_cpu(struct maker *m, uint32_t thread, uint64_t start_ns, uint64_t end_ns,
+		   enum off_cpu_state state, uint32_t stack)
+{
+	struct row_off_cpu row = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.thread = thread,
+		.state = (uint8_t)state,
+		.stack = stack,
+	};
+
+	if (!stack)
+		ROW_MISSING(&row, off_cpu, stack);
+	writer_append(m->writer, TABLE_off_cpu, &row);
+}
+
 void maker_capability(struct maker *m, const char *name, enum capability_state state,
 		      const char *reason)
+{
+	maker_capability_got(m, name, state, NULL, reason);
+}
+
+void maker_capability_got(struct maker *m, const char *name, enum capability_state state,
+			  const char *got, const char *reason)
 {
 	struct row_capability row = {
 		.time_ns = m->process.start_ns,
@@ -546,7 +601,10 @@ void maker_capability(struct maker *m, const char *name, enum capability_state s
 	};
 
 	ROW_MISSING(&row, capability, asked);
-	ROW_MISSING(&row, capability, got);
+	if (got)
+		row.got = maker_string(m, got);
+	else
+		ROW_MISSING(&row, capability, got);
 	if (reason)
 		row.reason = maker_string(m, reason);
 	else

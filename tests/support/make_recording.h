@@ -21,6 +21,7 @@ enum maker_function {
 	MAKER_GRAPH_LAUNCH = 1 << 16 | 514, /* cuGraphLaunch */
 	MAKER_MALLOC = 2 << 16 | 20, /* cudaMalloc */
 	MAKER_FREE = 2 << 16 | 22, /* cudaFree */
+	MAKER_MEMCPY_BLOCKING = 2 << 16 | 31, /* cudaMemcpy */
 	MAKER_MEMCPY = 2 << 16 | 41, /* cudaMemcpyAsync */
 	MAKER_MEMSET = 2 << 16 | 51, /* cudaMemsetAsync */
 	MAKER_STREAM_SYNCHRONIZE = 2 << 16 | 131, /* cudaStreamSynchronize */
@@ -47,6 +48,9 @@ struct maker *maker_begin(const char *directory, uint32_t pid, uint64_t start_ns
 /* The same with other options of the writer; directory and prefix are set here. */
 struct maker *maker_begin_with(struct writer_options options, const char *directory, uint32_t pid,
 			       uint64_t start_ns, const char *command);
+/* The session of a CPU sampler outside, in segments cpu-<pid>. */
+struct maker *maker_begin_sampler(const char *directory, uint32_t pid, uint64_t start_ns,
+				  const char *command);
 void maker_flush(struct maker *m);
 void maker_close(struct maker *m,
 		 uint64_t end_ns); /* orderly end: process row with its end, index, trailer */
@@ -92,10 +96,18 @@ void maker_module(struct maker *m, const char *path, const char *build_id, uint6
 uint32_t maker_native(struct maker *m, uint32_t parent, uint64_t address);
 uint32_t maker_python(struct maker *m, uint32_t parent, const char *function, const char *file,
 		      uint32_t line);
+/* A frame of the operating system's kernel, or one that a sample interrupted. */
+uint32_t maker_exact(struct maker *m, uint32_t parent, enum frame_kind kind, uint64_t address);
 uint32_t maker_stack(struct maker *m, uint32_t node, uint32_t depth, enum stack_end end);
 /* function NULL: unknown; file NULL: unknown place. */
 void maker_symbol(struct maker *m, uint64_t address, uint32_t inline_depth, const char *function,
 		  const char *module, const char *file, uint32_t line, uint64_t function_start);
+
+/* stack 0: none */
+void maker_cpu_sample(struct maker *m, uint32_t thread, uint64_t time_ns, uint64_t weight_ns,
+		      uint32_t stack);
+void maker_off_cpu(struct maker *m, uint32_t thread, uint64_t start_ns, uint64_t end_ns,
+		   enum off_cpu_state state, uint32_t stack);
 
 void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64_t start_ns,
 		uint64_t end_ns, const char *detail);
@@ -103,5 +115,8 @@ void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_
 		uint64_t count, uint64_t total_ns);
 void maker_capability(struct maker *m, const char *name, enum capability_state state,
 		      const char *reason);
+/* The same with what is in force. */
+void maker_capability_got(struct maker *m, const char *name, enum capability_state state,
+			  const char *got, const char *reason);
 
 #endif

@@ -85,6 +85,72 @@ static void assert_sound(const struct flame *f)
 	free(last);
 }
 
+/* A recorder's own session of process 100, and a sampler's about it with stacks of its own. */
+static void samples_by_hand(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct flame_options o = { .kinds = 1 << FLAME_CPU | 1 << FLAME_GPU | 1 << FLAME_OFF_CPU,
+				   .levels = 1 << FLAME_BY_PROCESS | 1 << FLAME_BY_THREAD |
+					     1 << FLAME_BY_DEVICE | 1 << FLAME_BY_NVTX,
+				   .until_ns = UINT64_MAX };
+	uint32_t node, stack;
+	struct trace *t;
+	struct flame f;
+
+	maker_thread(m, 10, "main", 0);
+	maker_symbol(m, APP + 0x10, 0, "inside", "/usr/bin/app", NULL, 0, 0);
+	maker_stack(m, maker_native(m, 0, APP + 0x10), 1, stack_end_complete);
+	maker_nvtx(m, nvtx_kind_push, 10, "step", 1500);
+	maker_cpu_sample(m, 10, 1000, 5, 1); /* the way by timer: in its own session */
+	maker_close(m, 9000);
+	m = maker_begin_sampler(*state, 100, 10, "./app");
+	maker_symbol(m, APP + 0x10, 0, "main", "/usr/bin/app", NULL, 0, 0);
+	node = maker_native(m, 0, APP + 0x10);
+	stack = maker_stack(m,
+			    maker_exact(m, node, frame_kind_kernel, UINT64_C(0xffffffff81000010)),
+			    2, stack_end_complete);
+	maker_cpu_sample(m, 10, 1499, 100, stack);
+	maker_cpu_sample(m, 10, 1500, 200, stack);
+	maker_cpu_sample(m, 11, 1501, 400, stack);
+	maker_cpu_sample(m, 10, 1502, 800, 77); /* a stack that is not there */
+	maker_off_cpu(m, 10, 2000, 2030, off_cpu_state_sleeping, stack);
+	maker_off_cpu(m, 10, 2100, 2090, off_cpu_state_runnable, 0); /* damaged: it ends before */
+	maker_close(m, 8000);
+	t = open_trace(*state);
+	assert_int_equal(flame_kinds_recorded(t), 1 << FLAME_CPU | 1 << FLAME_OFF_CPU);
+	build(&f, t, &o);
+	assert_int_equal(f.sections[FLAME_CPU].total_ns, 1505);
+	assert_int_equal(f.sections[FLAME_CPU].stackless, 1);
+	assert_int_equal(flame_finish(&f, false), 0);
+	assert_sound(&f);
+	assert_tree(&f, "[CPU] 0/1505 x5\n"
+			" process 100 (./app) 0/1505 x5\n"
+			"  main 10 0/1105 x4\n"
+			"   step 0/1000 x2\n"
+			"    [main] 800/800 x1\n"
+			"    main 0/200 x1\n"
+			"     [unknown kernel code] 200/200 x1\n"
+			"   [no range] 0/105 x2\n"
+			"    main 0/100 x1\n"
+			"     [unknown kernel code] 100/100 x1\n"
+			"    inside 5/5 x1\n"
+			"  thread 11 0/400 x1\n"
+			"   [no range] 0/400 x1\n"
+			"    main 0/400 x1\n"
+			"     [unknown kernel code] 400/400 x1\n"
+			"[off-CPU] 0/30 x2\n"
+			" process 100 (./app) 0/30 x2\n"
+			"  main 10 0/30 x2\n"
+			"   step 0/30 x2\n"
+			"    main 0/30 x1\n"
+			"     [unknown kernel code] 0/30 x1\n"
+			"      [sleeping] 30/30 x1\n"
+			"    [main] 0/0 x1\n"
+			"     [waiting for a processor] 0/0 x1\n");
+	flame_release(&f);
+	trace_free(t);
+}
+
 /* main calls step, into which inner is inlined, and Python; both launch. */
 static void write_stacks(struct maker *m, uint32_t *step, uint32_t *python)
 {
@@ -615,6 +681,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(trees_by_hand),
+		folder_test(samples_by_hand),
 		folder_test(inverted_and_filtered),
 		folder_test(levels),
 		folder_test(waits_count_once),

@@ -94,6 +94,48 @@ static void ranges_nest_by_thread_and_domain(void **state)
 	trace_free(t);
 }
 
+/* The same ranges found by time instead of by call. */
+static void cursors_find_the_innermost_range(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct nvtx_cursor cursor;
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+	uint64_t seed = 7, at = 1000;
+
+	for (uint64_t i = 1; i < 2000; i++) {
+		uint32_t thread = 10 + (uint32_t)(random_u64(&seed) % 3);
+		bool push = random_u64(&seed) % 2;
+
+		at += 1 + random_u64(&seed) % 5;
+		event(m, push ? nvtx_kind_push : nvtx_kind_pop, thread,
+		      (uint32_t)(random_u64(&seed) % 2), 0, push ? "r" : NULL, at * 2);
+		maker_call(m, MAKER_LAUNCH, thread, at * 2 + 1, at * 2 + 2, i);
+	}
+	maker_close(m, at * 2 + 100);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, true, &e), 0);
+	nvtx_cursor_init(&cursor, &n, 0);
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_api_call); row++) {
+		uint32_t range;
+
+		assert_int_equal(
+			nvtx_cursor_at(&cursor,
+				       trace_u32(t, TABLE_api_call, COLUMN_api_call_thread)[row],
+				       trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns)[row],
+				       &range),
+			0);
+		assert_int_equal(range, n.of_call[row]);
+	}
+	nvtx_cursor_release(&cursor);
+	nvtx_cursor_init(&cursor, &n, 1); /* a process without ranges */
+	assert_int_equal(nvtx_cursor_at(&cursor, 10, at, &(uint32_t){ 0 }), 0);
+	nvtx_cursor_release(&cursor);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
 /* Pops without pushes and deep nesting in two domains must stay linear. */
 static void odd_orders_stay_fast(void **state)
 {
@@ -123,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(ranges_nest_by_thread_and_domain),
+		folder_test(cursors_find_the_innermost_range),
 		folder_test(odd_orders_stay_fast),
 	};
 

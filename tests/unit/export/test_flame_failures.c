@@ -35,6 +35,11 @@ static struct trace *make_trace(const char *folder)
 		maker_kernel(m, add, 7, 1000 * i + 200, 1000 * i + 300, i == 5 ? 77 : i);
 	}
 	maker_memcpy(m, copy_kind_HtoD, 8, 7, 8000, 8100, 3);
+	maker_nvtx(m, nvtx_kind_push, 10, "range", 500);
+	for (uint64_t i = 1; i <= 4; i++) {
+		maker_cpu_sample(m, 10, 1000 * i, 500, i < 3 ? stacks[i - 1] : 0);
+		maker_off_cpu(m, 10, 1000 * i, 1000 * i + 10, off_cpu_state_sleeping, stacks[0]);
+	}
 	maker_close(m, 9000);
 	if (trace_open(folder, &options, &t, &e) < 0)
 		fail_msg("%s", e.text);
@@ -45,7 +50,7 @@ static struct flame_options options_of(unsigned round)
 {
 	struct flame_options o = FLAME_OPTIONS_INIT;
 
-	o.kinds |= 1 << FLAME_LAUNCHES;
+	o.kinds = (1 << FLAME_KINDS) - 1;
 	o.levels = round ? (1 << FLAME_LEVELS) - 1 : 0;
 	o.detail = round ? STACK_ADDRESSES : STACK_FUNCTIONS;
 	return o;
@@ -147,10 +152,10 @@ static void append_odd_row(struct maker *m, enum table_id table, uint64_t *seed)
 static void odd_recordings_do_no_harm(void **state)
 {
 	static const enum table_id tables[] = {
-		TABLE_api_call,        TABLE_kernel,     TABLE_memcpy, TABLE_memset,
-		TABLE_graph_launch,    TABLE_stack_node, TABLE_stack,  TABLE_symbol,
-		TABLE_module,          TABLE_thread,     TABLE_nvtx,   TABLE_device,
-		TABLE_synchronization,
+		TABLE_api_call,        TABLE_kernel,     TABLE_memcpy,  TABLE_memset,
+		TABLE_graph_launch,    TABLE_stack_node, TABLE_stack,   TABLE_symbol,
+		TABLE_module,          TABLE_thread,     TABLE_nvtx,    TABLE_device,
+		TABLE_synchronization, TABLE_cpu_sample, TABLE_off_cpu,
 	};
 	struct trace_options options = { .threads = 1 };
 	uint64_t seed = 5;

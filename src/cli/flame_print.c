@@ -1,0 +1,107 @@
+#include "cli/flame_print.h"
+
+#include "base/human.h"
+#include "base/json.h"
+
+static void add_node(struct json *j, const struct flame *f, uint32_t i, uint32_t first)
+{
+	const struct flame_node *n = &f->tree.nodes.data[i];
+
+	json_object(j);
+	json_key_u64(j, "id", i - first);
+	json_key(j, "parent");
+	if (i == first)
+		json_null(j);
+	else
+		json_u64(j, n->parent - first);
+	json_key_string(j, "name", flame_name(f, i));
+	json_key_string(j, "class", frame_class_name((enum frame_class)flame_frame(f, i)->class));
+	json_key_u64(j, "self_ns", n->self_ns);
+	json_key_u64(j, "total_ns", n->total_ns);
+	json_key_u64(j, "count", n->total_count);
+	if (f->diff)
+		json_key_u64(j, "before_total_ns", n->before_total_ns);
+	json_end(j);
+}
+
+static void add_section(struct json *j, const struct flame *f, enum flame_kind kind)
+{
+	const struct flame_section *s = &f->sections[kind];
+
+	json_object(j);
+	json_key_string(j, "name", flame_kind_frame(kind));
+	json_key_u64(j, "total_ns", s->total_ns);
+	json_key_u64(j, "count", s->count);
+	if (flame_kind_is_sampled(kind)) {
+		json_key_u64(j, "without_stack", s->stackless);
+	} else {
+		json_key_u64(j, "untimed", s->untimed);
+		json_key_u64(j, "unmatched", s->unmatched);
+		json_key_u64(j, "unmatched_ns", s->unmatched_ns);
+	}
+	json_key(j, "nodes");
+	json_array(j);
+	for (uint32_t i = s->node; i != FLAME_NONE && i < f->tree.nodes.data[s->node].end; i++)
+		add_node(j, f, i, s->node);
+	json_end(j);
+	json_end(j);
+}
+
+void flame_print_json(const struct flame *f, struct strbuf *out)
+{
+	struct json j = JSON_INIT(out);
+
+	json_object(&j);
+	json_key(&j, "sections");
+	json_array(&j);
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++)
+		if (f->kinds & 1u << kind)
+			add_section(&j, f, kind);
+	json_end(&j);
+	json_end(&j);
+	strbuf_addc(out, '\n');
+}
+
+/* "; 12 samples" */
+static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
+{
+	strbuf_adds(out, out->length ? "; " : "");
+	human_count(out, n);
+	strbuf_addf(out, " %s", n == 1 ? one : many);
+}
+
+static void add_missing_cpu(const struct capability_note *cpu, bool wanted, struct strbuf *out)
+{
+	if (!wanted && (!cpu->known || cpu->state == capability_state_on))
+		return;
+	strbuf_addf(out, "%sno CPU samples", out->length ? "; " : "");
+	if (*cpu->reason)
+		strbuf_addf(out, ": %s", cpu->reason);
+	else if (!cpu->known)
+		strbuf_adds(out, " were recorded: `pitot record --cpu` takes them");
+}
+
+void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
+		      struct strbuf *out)
+{
+	const struct flame_section *gpu = &f->sections[FLAME_GPU];
+	uint64_t stackless =
+		f->sections[FLAME_CPU].stackless + f->sections[FLAME_OFF_CPU].stackless;
+
+	if (gpu->untimed)
+		add_count(out, gpu->untimed, "operation without times is left out",
+			  "operations without times are left out");
+	if (gpu->unmatched) {
+		add_count(out, gpu->unmatched, "operation (", "operations (");
+		human_duration(out, gpu->unmatched_ns);
+		strbuf_adds(out, ") without a recorded launch");
+	}
+	if (f->calls && !f->calls_with_stack)
+		strbuf_addf(out, "%sno call stacks were recorded: threads stand for them",
+			    out->length ? "; " : "");
+	if (stackless)
+		add_count(out, stackless, "CPU sample without a stack: its thread stands for it",
+			  "CPU samples without a stack: their threads stand for them");
+	if (!(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
+		add_missing_cpu(cpu, cpu_wanted, out);
+}

@@ -1,0 +1,16 @@
+/* terminal.h: what commands want to know of the terminal: what it can show, and that it asked them to end. */
+#ifndef PITOT_CLI_TERMINAL_H
+#define PITOT_CLI_TERMINAL_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* Block characters only where the locale says that they can be shown. */
+bool terminal_speaks_utf8(void);
+
+/* SIGINT, SIGTERM or SIGHUP after terminal_catch_signals(), else 0. */
+extern volatile sig_atomic_t terminal_stop_signal;
+/* From here on signals that end the command only set the above: what was written can be removed. */
+void terminal_catch_signals(void);
+
+#endif

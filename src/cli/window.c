@@ -1,0 +1,20 @@
+#include "cli/window.h"
+
+#include "cli/ui.h"
+
+int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
+		   uint64_t *since_ns, uint64_t *until_ns)
+{
+	uint64_t start_ns, end_ns;
+
+	trace_span(t, &start_ns, &end_ns);
+	*since_ns = 0;
+	*until_ns = UINT64_MAX;
+	if (w->since_given && __builtin_add_overflow(start_ns, w->since_ns, since_ns))
+		*since_ns = UINT64_MAX;
+	if (w->until_given && __builtin_add_overflow(start_ns, w->until_ns, until_ns))
+		*until_ns = UINT64_MAX;
+	if (*since_ns >= *until_ns)
+		return cli_usage(c, "--since must be before --until");
+	return EXIT_DONE;
+}

@@ -1,0 +1,39 @@
+/*
+ * window.h: the options --since and --until, which several commands have, and what they mean for a recording.
+ *
+ *	static struct window_options option_window;
+ *	static const struct option options[] = { …, WINDOW_OPTIONS(option_window), OPTION_END };
+ */
+#ifndef PITOT_CLI_WINDOW_H
+#define PITOT_CLI_WINDOW_H
+
+#include "cli/command.h"
+#include "trace/trace.h"
+
+/* Times from the start of the recording. */
+struct window_options {
+	uint64_t since_ns, until_ns;
+	bool since_given, until_given;
+};
+
+#define WINDOW_OPTIONS(window)                                                                     \
+	{ .name = "since",                                                                         \
+	  .type = OPTION_DURATION,                                                                 \
+	  .value = &(window).since_ns,                                                             \
+	  .given = &(window).since_given,                                                          \
+	  .argument = "TIME",                                                                      \
+	  .help = "from this time after the start of the recording on, such as 1.5s" },            \
+	{                                                                                          \
+		.name = "until", .type = OPTION_DURATION, .value = &(window).until_ns,             \
+		.given = &(window).until_given, .argument = "TIME",                                \
+		.help = "up to this time after the start of the recording"                         \
+	}
+
+/*
+ * As CLOCK_MONOTONIC of the recorded machine: 0 and UINT64_MAX where nothing is given. EXIT_DONE, or EXIT_USAGE after
+ * saying that the window is empty.
+ */
+int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
+		   uint64_t *since_ns, uint64_t *until_ns) MUST_USE;
+
+#endif
