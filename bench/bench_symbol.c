@@ -4,7 +4,7 @@
  * look at random addresses within its functions, and how many of them got a name, a line, or at
  * least the start of their function.
  *
- *	bench_symbol [-n ADDRESSES] [FILE…]
+ *	bench_symbol [-n ADDRESSES] [-d DEBUG_FOLDER] [FILE…]
  *
  * Without files it takes the libpython and libLLVM that it finds, and itself.
  */
@@ -74,13 +74,16 @@ static uint64_t ask(struct symbolizer *s, int process, const uint64_t *addresses
 	return clock_monotonic_ns() - start_ns;
 }
 
+static const char *debug_folder;
+
 static void bench(const char *path, size_t count)
 {
 	char build_id[2 * BUILD_ID_MAX + 1];
 	uint64_t *addresses = choose(path, count, build_id);
 	struct symbol_module module = { .path = path, .build_id = build_id, .end = UINT64_MAX };
 	struct symbol_process p = { .directory = "", .modules = &module, .module_count = 1 };
-	struct symbolizer_options options = { .debug_folders = NULL };
+	struct symbolizer_options options = { .debug_folders = &debug_folder,
+					      .debug_folder_count = debug_folder != NULL };
 	struct symbolizer *s = NULL;
 	struct counts counts;
 	uint64_t open_ns, first_ns, second_ns;
@@ -120,9 +123,11 @@ int main(int argc, char **argv)
 	size_t count = 10000;
 	int first = 1;
 
-	if (argc > 2 && strcmp(argv[1], "-n") == 0) {
-		count = strtoull(argv[2], NULL, 10);
-		first = 3;
+	for (; first + 1 < argc && argv[first][0] == '-'; first += 2) {
+		if (strcmp(argv[first], "-n") == 0)
+			count = strtoull(argv[first + 1], NULL, 10);
+		else if (strcmp(argv[first], "-d") == 0)
+			debug_folder = argv[first + 1];
 	}
 	if (count == 0)
 		return 2;

@@ -22,6 +22,17 @@ static int outer_first(const void *pa, const void *pb)
 	return (a->value < b->value) - (a->value > b->value);
 }
 
+/* Most are given in order already. */
+static void sort(struct range *ranges, size_t count)
+{
+	size_t i = 1;
+
+	while (i < count && outer_first(&ranges[i - 1], &ranges[i]) <= 0)
+		i++;
+	if (i < count)
+		qsort(ranges, count, sizeof(*ranges), outer_first);
+}
+
 struct cutter {
 	struct range_table *t;
 	VEC(uint32_t) open; /* indexes of the ranges around the present position, innermost last */
@@ -64,7 +75,7 @@ int range_table_finish(struct range_table *t)
 		return 0;
 	if (count > UINT32_MAX / 2)
 		return -ENOMEM;
-	qsort(t->ranges.data, count, sizeof(struct range), outer_first);
+	sort(t->ranges.data, count);
 	t->starts = malloc((2 * count + 1) * sizeof(*t->starts));
 	t->values = malloc((2 * count + 1) * sizeof(*t->values));
 	if (!t->starts || !t->values)

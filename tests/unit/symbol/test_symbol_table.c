@@ -232,7 +232,7 @@ static void all_of_nm(void **state)
 	unsigned checked = 0;
 
 	(void)state;
-	shell("cp /proc/%d/exe self && nm -S self | awk 'NF == 4 && $3 ~ /[tTwWi]/ { print $1, $2, "
+	shell("cp /proc/%d/exe self && nm -S self | awk 'NF == 4 && $3 ~ /[tTi]/ { print $1, $2, "
 	      "$4 }' > nm.out",
 	      (int)getpid());
 	read_file("nm.out", &text);
