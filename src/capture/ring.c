@@ -82,6 +82,7 @@ struct ring *ring_claim(void)
 	r->tid = (uint32_t)syscall(SYS_gettid);
 	r->claims++;
 	r->outer_correlation = 0;
+	r->instantiating = false;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)

@@ -18,6 +18,7 @@ enum ring_kind {
 	RING_API_CALL,	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
 	RING_NVTX,	/* a time, b range or payload, c domain, d category, e color, plus text slots */
 	RING_STACK,	/* c stack id, d frames, e how it ends; the frames follow, four to a slot */
+	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
 };
 
@@ -44,7 +45,9 @@ struct ring {
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
 	uint32_t claims;			/* threads that have had the ring */
 	uint32_t walker_claim;			/* the one whose stack the walker knows */
-	struct stack_walker *walker;		/* launch_stacks.c's; stays with the ring */
+	struct stack_walker *walker;		/* launch_stacks.c's, as the next; they stay with the ring */
+	struct stack_memo *memo;
+	bool instantiating;			/* nodes that it makes are those of an executable graph */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
 	/* the collector's side */
 	_Alignas(64) atomic_uint_fast64_t tail;

@@ -51,7 +51,7 @@
 	T(cost, 27, "what Pitot cost, measured by itself")                                                             \
 	T(counter, 28, "what counter_sample's counters are")                                                           \
 	T(counter_sample, 29, "readings of counters over time")                                                        \
-	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned; reserved, not recorded yet")               \
+	T(graph_node, 30, "nodes of CUDA graphs as they were created or cloned, with the stack that created them")               \
 	T(stack_node, 31, "call stacks as a tree: a frame and the frame that called it")                               \
 	T(stack, 32, "call stacks that other tables refer to by id")                                                   \
 	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")                        \
@@ -435,11 +435,12 @@
 #define SCHEMA_graph_node(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was created")                                                 \
 	C(T, node, U64, ALWAYS, NONE, "", "CUPTI graph node id")                                                       \
-	C(T, graph, U32, ALWAYS, NONE, "", "CUPTI graph id")                                                           \
+	C(T, graph, U32, MAYBE, NONE, "", "CUPTI graph id")                                                            \
 	C(T, kind, U32, ALWAYS, NONE, "", "CUgraphNodeType")                                                           \
 	C(T, original, U64, MAYBE, NONE, "", "node that it was cloned from")                                           \
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
-	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it")
+	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it, where that is recorded")  \
+	C(T, stack, U32, MAYBE, NONE, "", "call stack that created it; of a clone look at the original's")
 
 /*
  * A node is written before its children. Python frames stand where the interpreter's own frames stood. address is the

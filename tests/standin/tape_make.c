@@ -25,6 +25,9 @@
 #define STREAM(i) (UINT64_C(0x555500010000) + 0x100 * (uint64_t)(i))
 #define GRAPH UINT64_C(0x555500020000)
 #define NODE(i) (UINT64_C(0x555500030000) + 0x40 * (uint64_t)(i))
+#define EXEC_NODE(i) (UINT64_C(0x555500050000) + 0x40 * (uint64_t)(i))
+#define NODE_ID (UINT64_C(1) << 32)
+#define EXEC_NODE_ID (UINT64_C(2) << 32)
 #define GRAPH_EXEC UINT64_C(0x555500040000)
 #define NODES 20
 #define STREAMS 3
@@ -341,6 +344,26 @@ static void make_context(void)
 	}
 }
 
+/* Its nodes are clones: these are what kernels come from. */
+static void instantiate_graph(void)
+{
+	CUpti_GraphData d = { .graph = (CUgraph)(uintptr_t)GRAPH,
+			      .graphExec = (CUgraphExec)(uintptr_t)GRAPH_EXEC };
+
+	resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING, 0, &d);
+	for (unsigned i = 0; i < NODES; i++) {
+		const uint64_t id = EXEC_NODE_ID + i, original = NODE_ID + i;
+
+		d.node = (CUgraphNode)(uintptr_t)EXEC_NODE(i);
+		d.originalNode = (CUgraphNode)(uintptr_t)NODE(i);
+		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 0, &d);
+		say(MAIN, TAPE_cuptiGetGraphNodeId, EXEC_NODE(i), 1, &id, sizeof(id));
+		say(MAIN, TAPE_cuptiGetGraphNodeId, NODE(i), 1, &original, sizeof(original));
+	}
+	d.node = d.originalNode = NULL;
+	resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, 0, &d);
+}
+
 static void make_graph(void)
 {
 	CUpti_GraphData d = { .graph = (CUgraph)(uintptr_t)GRAPH };
@@ -349,16 +372,14 @@ static void make_graph(void)
 	resource(CUPTI_CBID_RESOURCE_GRAPH_CREATED, 0, &d);
 	say(MAIN, TAPE_cuptiGetGraphId, GRAPH, 1, &graph_id, sizeof(graph_id));
 	for (unsigned i = 0; i < NODES; i++) {
-		const uint64_t id = (UINT64_C(1) << 32) + i;
+		const uint64_t id = NODE_ID + i;
 
 		d.node = (CUgraphNode)(uintptr_t)NODE(i);
 		d.nodeType = CU_GRAPH_NODE_TYPE_KERNEL;
 		resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0, &d);
 		say(MAIN, TAPE_cuptiGetGraphNodeId, NODE(i), 1, &id, sizeof(id));
 	}
-	d = (CUpti_GraphData){ .graph = (CUgraph)(uintptr_t)GRAPH,
-			       .graphExec = (CUgraphExec)(uintptr_t)GRAPH_EXEC };
-	resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, 0, &d);
+	instantiate_graph();
 }
 
 static void launch(uint32_t thread, const char *name, unsigned stream, uint64_t duration)
@@ -372,7 +393,7 @@ static void launch_graph(void)
 {
 	enter(MAIN, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
 	for (unsigned i = 0; i < NODES; i++)
-		kernel("_Z10graph_nodePfi", 0, 1800 + 50 * i, (UINT64_C(1) << 32) + i);
+		kernel("_Z10graph_nodePfi", 0, 1800 + 50 * i, EXEC_NODE_ID + i);
 	api(MAIN, CUPTI_API_EXIT, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
 }
 

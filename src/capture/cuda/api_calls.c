@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/cuda/graph_nodes.h"
 #include "capture/launch_stacks.h"
 #include "capture/ring.h"
 
@@ -148,10 +149,12 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 	count_call(r, now);
 }
 
-static void on_resource(CUpti_CallbackId cbid)
+static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
 	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
 		atomic_store(&module_unloaded, true);
+	else
+		graph_nodes_callback(cbid, data);
 }
 
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
@@ -171,7 +174,7 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 			on_exit_of_call((unsigned)domain, cbid, data, clock_monotonic_ns());
 		break;
 	case CUPTI_CB_DOMAIN_RESOURCE:
-		on_resource(cbid);
+		on_resource(cbid, info);
 		break;
 	case CUPTI_CB_DOMAIN_STATE:
 		if (cbid == CUPTI_CBID_STATE_FATAL_ERROR)

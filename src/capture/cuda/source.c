@@ -11,6 +11,7 @@
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
+#include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/records.h"
 #include "capture/host/process_rows.h"
 #include "capture/launch_stacks.h"
@@ -216,6 +217,13 @@ bool cuda_source_start(const struct settings *settings)
 	}
 	note("cupti", capability_state_on, "trace", "trace", "version %u from %s",
 	     self.cupti.version, self.cupti.path);
+	if (!settings->graph_nodes)
+		note("graph_node", capability_state_off, NULL, NULL, "not asked for");
+	else if (graph_nodes_start(&self.cupti, self.subscriber))
+		note("graph_node", capability_state_on, "callbacks", "callbacks", "%s", "");
+	else
+		note("graph_node", capability_state_unavailable, "callbacks", "none",
+		     "this CUPTI says nothing of nodes");
 	self.usable = true;
 	if (settings_window(settings, clock_monotonic_ns(), NULL))
 		enable_kinds();

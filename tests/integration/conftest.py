@@ -1,0 +1,40 @@
+"""What tests with tapes share."""
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def record(build, source, environment, tmp_path):
+    """Plays a tape into the recorder: record("train", "key=value;…", "--repeat", "3"). The folder of the recording.
+
+    A tape is one of tests/data/tapes by its name, or a path.
+    """
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+
+    def play(tape, options, *arguments):
+        folder = tmp_path / "recording.pitot"
+        folder.mkdir()
+        library = str(build / "libpitot.so")
+        variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
+                     "PITOT_RECORDING": str(folder), "PITOT_OPTIONS": options}
+        path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
+        result = subprocess.run([player, *arguments, path], capture_output=True, text=True, timeout=120,
+                                env={**environment, **variables})
+        assert result.returncode == 0 and result.stderr == "", result.stderr
+        return folder
+
+    return play
+
+
+@pytest.fixture
+def rows(pitot):
+    def read(recording, table, *options):
+        text = pitot("view", recording, table, "--json", "--quiet", *options).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    return read

@@ -1,0 +1,50 @@
+"""Nodes of CUDA graphs: which kernels are whose, and which code made them."""
+import subprocess
+
+import pytest
+
+NODES = 20  # of the graph on the tape that tape-make makes
+
+
+@pytest.fixture
+def made_tape(build, tmp_path):
+    if not (build / "standin" / "tape-make").exists():
+        pytest.skip("built without CUDA's headers")
+    path = tmp_path / "made.tape"
+    subprocess.run([build / "standin" / "tape-make", path], check=True)
+    return path
+
+
+def test_kernels_of_a_graph_lead_to_the_stack_that_made_their_node(record, rows, made_tape):
+    recording = record(made_tape, "stacks=all")
+    nodes = {row["node"]: row for row in rows(recording, "graph_node")}
+    stacks = {row["id"]: row for row in rows(recording, "stack")}
+    assert len(nodes) == 2 * NODES and all(row["graph"] == 1 for row in nodes.values())
+    replayed = [row for row in rows(recording, "kernel") if row.get("graph_node")]
+    assert len({row["graph_node"] for row in replayed}) == NODES
+    for kernel in replayed:
+        clone = nodes[kernel["graph_node"]]
+        assert clone.get("stack") is None, "who instantiates is not who made it"
+        original = nodes[clone["original"]]
+        assert original.get("original") is None and stacks[original["stack"]]["end"] == "complete"
+
+
+def test_without_stacks_there_are_nodes(record, rows, made_tape):
+    nodes = rows(record(made_tape, "stacks=none"), "graph_node")
+    assert len(nodes) == 2 * NODES and not any(node.get("stack") for node in nodes)
+
+
+def capability(rows, recording):
+    return {row["name"]: row["state"] for row in rows(recording, "capability")}["graph_node"]
+
+
+def test_no_nodes_where_only_launches_are_recorded(record, rows, made_tape):
+    recording = record(made_tape, "stacks=all;graphs=launch")
+    assert rows(recording, "graph_node") == [] and capability(rows, recording) == "off"
+
+
+def test_a_cupti_without_ids_of_nodes(record, rows, made_tape, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("missing cuptiGetGraphNodeId\n")
+    recording = record(made_tape, "stacks=all", "--faults", str(faults))
+    assert rows(recording, "graph_node") == [] and capability(rows, recording) == "unavailable"
