@@ -20,6 +20,7 @@
 #include "capture/stack_rows.h"
 #include "capture/tape/tape.h"
 #ifndef PITOT_WITHOUT_CUDA
+#include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/source.h"
 #endif
 
@@ -98,6 +99,11 @@ static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available
 					     has_result);
 		break;
 	}
+#endif
+#ifndef PITOT_WITHOUT_CUDA
+	case RING_GRAPH_NODE:
+		slots = graph_nodes_event(self.start.writer, r, position);
+		break;
 #endif
 	case RING_STACK:
 		slots = stack_rows_event(self.start.writer, r, position);
