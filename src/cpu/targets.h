@@ -30,7 +30,8 @@ struct targets_options {
 	uint32_t processes_max; /* that get segments; 0: 4096 */
 };
 
-int targets_new(const struct targets_options *options, struct targets **out, struct error *e) MUST_USE;
+int targets_new(const struct targets_options *options, struct targets **out,
+		struct error *e) MUST_USE;
 /* Closes all segments; the first error of writing, or 0. */
 int targets_free(struct targets *t, struct error *e);
 
@@ -66,7 +67,10 @@ struct target_range {
 	const struct unwind_table *table;
 	uint32_t file; /* number of the file, for all targets; 0: no file */
 };
-/* All executable ranges of a target, ascending. Valid until the next event. */
+/*
+ * All executable ranges of a target, ascending. Valid until the next event. bias, table and file are known of those that
+ * target_range_at() was asked about, in this process or before its fork.
+ */
 const struct target_range *target_ranges(const struct target *p, size_t *count);
 /* The range with this address, its table built if there is one to be had; NULL: nothing is mapped there. */
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
@@ -98,6 +102,10 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
  */
 uint64_t targets_python_frame(struct targets *t, struct target *p, const char *function,
 			      const char *file, uint32_t line);
+
+/* CPU time that sampling cost itself in a period, for `count` samples. */
+void targets_cost(struct targets *t, uint64_t start_ns, uint64_t end_ns, uint64_t count,
+		  uint64_t total_ns);
 
 /* Writes what is there, at most four times a second unless `now`. */
 void targets_flush(struct targets *t, uint64_t now_ns, bool now);

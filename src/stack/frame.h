@@ -6,6 +6,8 @@
  *					sample interrupted it; that instruction is what counts
  *	bit 63 set			python: number of the code object << 32 | instruction, as
  *					python_code.h makes it
+ *	bits 63, 62 clear, bit 61 set	kernel: an address in the operating system's kernel, whose three
+ *					highest bits are set; as in a native frame, the code is at address - 1
  *
  * Python frames take the place of the interpreter's own. A walk of the native stack yields a native
  * frame for each activation of _PyEval_EvalFrameDefault; frame_in_ranges() recognises these by the
@@ -21,6 +23,7 @@
 
 #define FRAME_PYTHON (UINT64_C(1) << 63)
 #define FRAME_INTERRUPTED (UINT64_C(1) << 62)
+#define FRAME_KERNEL (UINT64_C(1) << 61)
 #define FRAME_ADDRESS_MASK (FRAME_INTERRUPTED - 1)
 
 /* Address of a native or interrupted frame. */
@@ -33,6 +36,21 @@ static inline uint64_t frame_address(uint64_t frame)
 static inline uint64_t frame_lookup_address(uint64_t frame)
 {
 	return frame_address(frame) - !(frame & FRAME_INTERRUPTED);
+}
+
+static inline uint64_t frame_of_kernel(uint64_t address)
+{
+	return (address & (FRAME_KERNEL - 1)) | FRAME_KERNEL;
+}
+
+static inline bool frame_is_kernel(uint64_t frame)
+{
+	return frame >> 61 == 1;
+}
+
+static inline uint64_t frame_kernel_address(uint64_t frame)
+{
+	return frame | FRAME_PYTHON | FRAME_INTERRUPTED;
 }
 
 /* Addresses of code: [start, end). */

@@ -19,6 +19,7 @@ void stack_tree_release(struct stack_tree *t)
 {
 	vec_release(&t->nodes);
 	vec_release(&t->stacks);
+	map_release(&t->known);
 	free(t->slots);
 	t->slots = NULL;
 	t->slot_count = 0;
@@ -67,6 +68,9 @@ static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 		row.address = node->frame & ~FRAME_PYTHON;
 		if (t->describe)
 			t->describe(t->context, w, node->frame, &row);
+	} else if (frame_is_kernel(node->frame)) {
+		row.kind = frame_kind_kernel;
+		row.address = frame_kernel_address(node->frame);
 	} else {
 		row.kind = node->frame & FRAME_INTERRUPTED ? frame_kind_interrupted
 							   : frame_kind_native;
@@ -184,4 +188,33 @@ int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const ui
 	else
 		append_stack(t, w, id);
 	return r;
+}
+
+uint32_t stack_tree_id(struct stack_tree *t, struct writer *w, const uint64_t *frames,
+		       unsigned count, enum stack_end end, bool *is_new)
+{
+	int r;
+	uint32_t node = add_nodes(t, frames, count, &r), id = (uint32_t)t->stacks.count + 1;
+	uint64_t *known = NULL;
+	struct stack_tree_stack stack = { .node = node,
+					  .depth = (uint16_t)count,
+					  .end = (uint8_t)end };
+
+	writer_on_stack(w, need, t);
+	if (is_new)
+		*is_new = false;
+	if (node && id <= STACK_IDS_MAX)
+		known = map_at(&t->known, (uint64_t)node << 8 | (uint8_t)end, id);
+	if (!known || (*known == id && vec_push(&t->stacks, stack) < 0)) {
+		if (known)
+			*known = 0;
+		t->refused++;
+		return 0;
+	}
+	if (*known == id) {
+		append_stack(t, w, id);
+		if (is_new)
+			*is_new = true;
+	}
+	return (uint32_t)*known;
 }

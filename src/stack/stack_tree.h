@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "base/map.h"
 #include "base/vec.h"
 #include "format/writer.h"
 #include "stack/frame.h"
@@ -43,6 +44,7 @@ struct stack_tree {
 	size_t slot_count;
 	uint32_t nodes_max;
 	uint64_t refused; /* stacks for which there was no room or memory */
+	struct map known; /* of stack_tree_id: innermost node and end -> id */
 	stack_describe *describe; /* may be NULL: there are no Python frames */
 	void *context;
 };
@@ -59,5 +61,12 @@ void stack_tree_release(struct stack_tree *t);
  */
 int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const uint64_t *frames,
 		   unsigned count, enum stack_end end);
+
+/*
+ * Instead of stack_tree_add, for who has no interner: the id of the stack, which is kept when it is new
+ * (*is_new, may be NULL). 0: there is no room or memory for it (counted).
+ */
+uint32_t stack_tree_id(struct stack_tree *t, struct writer *w, const uint64_t *frames,
+		       unsigned count, enum stack_end end, bool *is_new);
 
 #endif
