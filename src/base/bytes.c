@@ -40,7 +40,8 @@ __attribute__((target("sse4.2"))) static uint32_t update_sse42(uint32_t crc, con
 
 static uint32_t (*update)(uint32_t crc, const uint8_t *p, size_t length) = update_tables;
 
-__attribute__((constructor)) static void choose(void)
+/* Before the constructors of libpitot.so, which may start recording. */
+__attribute__((constructor(200))) static void choose(void)
 {
 	for (uint32_t i = 0; i < 256; i++) {
 		uint32_t crc = i;

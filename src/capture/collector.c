@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "capture/cpu/cpu_timer.h"
 #include "capture/host/process_rows.h"
 #include "capture/launch_stacks.h"
 #include "capture/log.h"
@@ -46,6 +47,7 @@ static struct {
 	bool window_over;
 	bool finishing;
 	bool building; /* unwind tables: the next tick comes soon */
+	bool sampled; /* CPU samples since the last seal */
 	uint32_t segment; /* that has the rows of the process and its modules */
 	uint64_t last_seal_ns, last_host_ns, last_counters_ns, cpu_reported_ns, cost_since_ns;
 } self;
@@ -199,6 +201,7 @@ static void refresh_host(uint64_t now)
 
 	atomic_fetch_add(&self.progress, 1);
 	self.last_host_ns = now;
+	cpu_timer_forget_names();
 	host_module_rows(self.start.writer);
 	for (unsigned i = 0; (r = ring_at(i)); i++)
 		r->named =
@@ -249,6 +252,7 @@ static void seal(uint64_t now)
 		report_ring(r, now);
 	write_refused(now);
 	stack_rows_losses(self.start.writer, self.last_seal_ns, now);
+	cpu_timer_periodic(self.start.writer, self.last_seal_ns, now);
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		cuda_source_periodic(self.start.writer, now);
@@ -261,6 +265,7 @@ static void seal(uint64_t now)
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
 	writer_flush(self.start.writer);
+	self.sampled = false;
 	self.last_seal_ns = now;
 }
 
@@ -273,6 +278,7 @@ static void watch_window(uint64_t now)
 	self.window_open = open;
 	self.window_over = over;
 	nvtx_source_window(open);
+	cpu_timer_window(open, self.start.writer);
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		cuda_source_window(open, self.start.writer);
@@ -288,6 +294,8 @@ static uint64_t tick(uint64_t now)
 	self.building = launch_stacks_update(TABLES_NS);
 	work = self.building;
 	work += drain_rings(now);
+	/* No work: samples come all the time, and need not be fetched as soon. */
+	self.sampled |= cpu_timer_collect(self.start.writer, now) != 0;
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		work += cuda_source_collect(self.start.writer);
@@ -299,13 +307,13 @@ static uint64_t tick(uint64_t now)
 static uint64_t idle_wait_ns(uint64_t now)
 {
 	const struct settings *s = &self.start.settings;
-	uint64_t next = s->start_ns + s->delay_ns;
+	uint64_t next = s->start_ns + s->delay_ns, most = MIN(cpu_timer_wait_ns(), NS_PER_S);
 
 	if (self.window_over)
 		return 10 * NS_PER_S;
 	if (self.window_open)
 		next = s->duration_ns ? next + s->duration_ns : now + NS_PER_S;
-	return next > now ? MIN(next - now, NS_PER_S) : TICK_NS;
+	return next > now ? MIN(next - now, most) : TICK_NS;
 }
 
 static void finish(void)
@@ -313,6 +321,7 @@ static void finish(void)
 	uint64_t now = clock_monotonic_ns(), begun = now;
 
 	self.finishing = true;
+	cpu_timer_stop(self.start.writer);
 	drain_rings(now);
 	writer_flush(self.start.writer); /* first: CUPTI may hang from here on */
 #ifndef PITOT_WITHOUT_CUDA
@@ -351,7 +360,8 @@ static void *collector_main(void *unused)
 		uint64_t now = clock_monotonic_ns();
 
 		quiet = tick(now) ? 0 : quiet + 1;
-		if (now - self.last_seal_ns >= SEAL_NS && quiet <= IDLE_AFTER_TICKS)
+		if (now - self.last_seal_ns >= SEAL_NS &&
+		    (quiet <= IDLE_AFTER_TICKS || self.sampled))
 			seal(now);
 		if (quiet <= IDLE_AFTER_TICKS) {
 			futex_wait(&self.wake, wake, self.building ? NS_PER_MS : TICK_NS);
@@ -381,6 +391,7 @@ int collector_start(const struct collector_start *start)
 	atomic_store(&self.cuda, start->cuda);
 	self.window_open = self.window_over = self.finishing = false;
 	nvml_source_start();
+	cpu_timer_start(&self.start.settings);
 	self.last_seal_ns = self.cost_since_ns = self.last_host_ns = clock_monotonic_ns();
 	self.last_counters_ns = 0;
 	self.cpu_reported_ns = 0;

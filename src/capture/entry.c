@@ -5,6 +5,12 @@
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/session.h"
 
+/* LD_PRELOAD names this library, in programs that may never use CUDA. */
+__attribute__((constructor)) static void preloaded(void)
+{
+	session_start_preloaded();
+}
+
 /* Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always 1: "loaded". */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)

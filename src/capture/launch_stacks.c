@@ -7,12 +7,8 @@
 #include "base/clock.h"
 #include "capture/log.h"
 #include "capture/settings.h"
-#include "stack/intern.h"
 #include "stack/python_splice.h"
-#include "stack/walk.h"
 
-#define NATIVE_FRAMES 128u
-#define PYTHON_FRAMES 96u
 #define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
 
 /* A Python that is ready to be walked; published once, never changed. */
@@ -23,7 +19,9 @@ struct python {
 };
 
 static struct {
-	bool on, wants_python;
+	bool on; /* for the launch path */
+	bool following; /* which modules there are */
+	bool wants_python;
 	struct stack_modules *modules;
 	struct code_range skip[STACK_SKIP_MAX];
 	unsigned skip_count;
@@ -72,7 +70,7 @@ bool launch_stacks_start(const struct settings *settings)
 {
 	uint64_t limit = settings->stacks_max ? settings->stacks_max : LAUNCH_STACKS_MAX;
 
-	if (!settings->native_stacks && !settings->python_stacks)
+	if (!settings->native_stacks && !settings->python_stacks && !settings->cpu_hz)
 		return false;
 	if (!self.modules) {
 		self.modules = aligned_alloc(_Alignof(struct stack_modules), sizeof(*self.modules));
@@ -87,8 +85,10 @@ bool launch_stacks_start(const struct settings *settings)
 		return false;
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);
-	self.wants_python = settings->python_stacks;
-	self.on = true;
+	self.wants_python =
+		settings->python_stacks || (settings->cpu_hz && !settings->native_stacks);
+	self.on = settings->native_stacks || settings->python_stacks;
+	self.following = true;
 	return true;
 }
 
@@ -117,10 +117,10 @@ static struct stack_walker *walker_of(struct ring *r)
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */
-static unsigned splice(const uint64_t *native, unsigned count, bool complete, uint64_t *out)
+static unsigned splice(const uint64_t *native, unsigned count, bool complete,
+		       struct python_frame *frames, uint64_t *out)
 {
 	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
-	struct python_frame frames[PYTHON_FRAMES];
 	struct python_stacks stacks = { .native = native,
 					.native_count = count,
 					.native_complete = complete,
@@ -130,7 +130,7 @@ static unsigned splice(const uint64_t *native, unsigned count, bool complete, ui
 
 	if (p)
 		stacks.python_count =
-			python_walk(&p->runtime, frames, PYTHON_FRAMES, &stacks.python_complete);
+			python_walk(&p->runtime, frames, LAUNCH_STACK_PYTHON, &stacks.python_complete);
 	if (stacks.python_count == 0) {
 		memcpy(out, native, count * sizeof(*out));
 		return count;
@@ -160,7 +160,8 @@ static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned co
 
 uint32_t launch_stacks_take(struct ring *r)
 {
-	uint64_t native[NATIVE_FRAMES], frames[LAUNCH_STACK_FRAMES];
+	uint64_t native[LAUNCH_STACK_NATIVE], frames[LAUNCH_STACK_FRAMES];
+	struct python_frame python[LAUNCH_STACK_PYTHON];
 	struct stack_registers registers;
 	struct stack_walker *w;
 	enum stack_end end;
@@ -174,14 +175,44 @@ uint32_t launch_stacks_take(struct ring *r)
 		return 0;
 	}
 	STACK_CAPTURE(&registers);
-	count = stack_walk(w, &registers, native, NATIVE_FRAMES, &end);
+	count = stack_walk(w, &registers, native, LAUNCH_STACK_NATIVE, &end);
 	if (count == 0) {
 		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
 		return 0;
 	}
 	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
-	count = splice(native, count, end == stack_end_complete, frames);
+	count = splice(native, count, end == stack_end_complete, python, frames);
 	return stack_intern(&self.interner, frames, count, end, tell, r);
+}
+
+/* --- CPU samples --- */
+
+unsigned launch_stacks_sample(struct stack_sampler *s, const struct stack_registers *registers,
+			      uint64_t *frames, enum stack_end *end)
+{
+	unsigned count;
+
+	if (unlikely(!s->ready)) {
+		s->ready = true;
+		stack_walker_init(&s->walker, self.modules);
+	}
+	if (unlikely(s->walker.slot < 0))
+		return 0;
+	count = stack_walk(&s->walker, registers, s->native, LAUNCH_STACK_NATIVE, end);
+	return count ? splice(s->native, count, *end == stack_end_complete, s->python, frames) : 0;
+}
+
+void stack_sampler_reset(struct stack_sampler *s)
+{
+	if (s->ready)
+		stack_walker_release(&s->walker);
+	s->ready = false;
+}
+
+uint32_t launch_stacks_intern(const uint64_t *frames, unsigned count, enum stack_end end,
+			      stack_take *take, void *context)
+{
+	return stack_intern(&self.interner, frames, count, end, take, context);
 }
 
 /* --- the collector's side --- */
@@ -214,7 +245,7 @@ bool launch_stacks_update(uint64_t budget_ns)
 {
 	uint64_t now;
 
-	if (!self.on)
+	if (!self.following)
 		return false;
 	now = clock_monotonic_ns();
 	if (self.wants_python && !atomic_load(&self.python) &&
@@ -265,7 +296,7 @@ void launch_stacks_counts(struct launch_stacks_counts *counts)
 
 void launch_stacks_after_fork(void)
 {
-	self.on = false;
+	self.on = self.following = false;
 	if (self.modules)
 		stack_modules_after_fork(self.modules);
 	if (self.interner.words)

@@ -12,13 +12,22 @@
 #include <stdbool.h>
 
 #include "capture/ring.h"
+#include "stack/intern.h"
+#include "stack/python_walk.h"
+#include "stack/walk.h"
 
 #define LAUNCH_STACKS_MAX (3u << 16)	/* distinct stacks; later ones get id 0 and are counted */
 #define LAUNCH_STACK_FRAMES 160u	/* frames of a stack; the outermost ones of deeper stacks are left out */
 
+#define LAUNCH_STACK_NATIVE 128u
+#define LAUNCH_STACK_PYTHON 96u
+
 struct python_codes;
 
-/* Reserves memory and notes which libraries' frames are left out. Before the first call is recorded. */
+/*
+ * Reserves memory and notes which libraries' frames are left out. Before the first call is recorded, or the first CPU
+ * sample taken.
+ */
 struct settings;
 bool launch_stacks_start(const struct settings *settings);
 
@@ -28,7 +37,29 @@ uint32_t launch_stacks_max(void);
 /* The stack of the calling thread's caller. 0: there is none. */
 uint32_t launch_stacks_take(struct ring *r);
 
+/* What samples of a thread's stack need: large, and no part of the stack that a signal handler runs on. Zeroed. */
+struct stack_sampler {
+	bool ready;
+	struct stack_walker walker;
+	uint64_t native[LAUNCH_STACK_NATIVE];
+	struct python_frame python[LAUNCH_STACK_PYTHON];
+};
+
+/*
+ * In a signal handler: the stack of the calling thread from the registers that it was interrupted with, at most
+ * LAUNCH_STACK_FRAMES frames. Returns their number; 0: there is no stack, and *end is not set.
+ */
+unsigned launch_stacks_sample(struct stack_sampler *s, const struct stack_registers *registers, uint64_t *frames,
+			      enum stack_end *end);
+
 /* --- the collector's side --- */
+
+/* Another thread will use it; its last one has ended. */
+void stack_sampler_reset(struct stack_sampler *s);
+
+/* Number of a sampled stack, the same that a call with it would have; 0: it is not kept. */
+uint32_t launch_stacks_intern(const uint64_t *frames, unsigned count, enum stack_end end, stack_take *take,
+			      void *context);
 
 /* Follows dlopen, builds tables for at most budget_ns, looks for a Python. true while there is more to build. */
 bool launch_stacks_update(uint64_t budget_ns);

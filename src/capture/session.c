@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "capture/collector.h"
+#include "capture/cpu/cpu_timer.h"
 #include "capture/host/process_rows.h"
 #include "capture/launch_stacks.h"
 #include "capture/leave.h"
@@ -22,12 +24,16 @@
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (2 * NS_PER_S)
 
+#define FORK_REST_NS (50 * NS_PER_MS) /* until a child of fork is recorded, unless it does an exec before */
+#define FORK_STACK_BYTES (256u << 10)
+
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* start and stop only; never on the launch path */
 static bool running, cuda_started;
 static pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
 static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
 static struct settings settings;
+static atomic_bool starting_later;
 
 static bool open_writer(struct writer **w)
 {
@@ -46,7 +52,7 @@ static bool open_writer(struct writer **w)
 static bool start_cuda(void)
 {
 #ifndef PITOT_WITHOUT_CUDA
-	return cuda_source_start(&settings);
+	return settings.cuda && cuda_source_start(&settings);
 #else
 	return false;
 #endif
@@ -64,7 +70,9 @@ static bool start_new(bool with_cuda)
 		settings.start_ns = start.setup_start_ns;
 	if (!open_writer(&start.writer))
 		return false;
-	start.cuda = with_cuda;
+	start.cuda = with_cuda && settings.cuda;
+	if (settings.cpu_hz)
+		launch_stacks_start(&settings);
 	cuda_started = with_cuda && start_cuda();
 	leave_install();
 	start.settings = settings;
@@ -82,6 +90,8 @@ static bool start_new(bool with_cuda)
 /* CUDA came after NVTX had started the session. */
 static void add_cuda(void)
 {
+	if (!settings.cuda)
+		return;
 	cuda_started = start_cuda();
 	leave_install();
 	collector_cuda_started();
@@ -102,6 +112,14 @@ bool session_start(bool with_cuda)
 	return collector_running();
 }
 
+void session_start_preloaded(void)
+{
+	struct settings asked;
+
+	if (settings_read(&asked) && asked.preload)
+		session_start(false);
+}
+
 bool session_running(void)
 {
 	return collector_running();
@@ -113,11 +131,43 @@ void session_stop(void)
 		log_line("gave up waiting for the collector");
 }
 
+/* In a thread of its own, because a child of fork may do little before it becomes another program; most do at once. */
+static void *start_later(void *unused)
+{
+	struct timespec t = { .tv_nsec = FORK_REST_NS };
+
+	(void)unused;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	session_start(false);
+	starting_later = false;
+	return NULL;
+}
+
+/* Nothing else would start a session in a child that uses no CUDA. */
+static void start_in_child(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, FORK_STACK_BYTES);
+	starting_later = pthread_create(&thread, &attributes, start_later, NULL) == 0;
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void session_after_fork(void)
 {
+	bool sampled = settings.cpu_hz && (collector_running() || starting_later);
+
 	pthread_mutex_init(&lock, NULL);
 	running = cuda_started = false;
 	collector_after_fork();
+	cpu_timer_after_fork();
 	rings_after_fork();
 	host_reset();
 	launch_stacks_after_fork();
@@ -127,4 +177,6 @@ void session_after_fork(void)
 #ifndef PITOT_WITHOUT_CUDA
 	cuda_source_after_fork();
 #endif
+	if (sampled)
+		start_in_child();
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CPU_HZ_MAX 10000u
+
 static bool key_is(const char *text, size_t length, const char *key)
 {
 	return strlen(key) == length && memcmp(text, key, length) == 0;
@@ -31,6 +33,14 @@ static void set_stacks(struct settings *s, const char *value, size_t length)
 	s->python_stacks = all || key_is(value, length, "python");
 }
 
+static void set_cpu(struct settings *s, const char *value, size_t length)
+{
+	uint64_t hz = 0;
+
+	read_u64(value, length, &hz);
+	s->cpu_hz = (uint32_t)MIN(hz, CPU_HZ_MAX);
+}
+
 static void set_one(struct settings *s, const char *key, size_t key_length, const char *value,
 		    size_t length)
 {
@@ -48,6 +58,12 @@ static void set_one(struct settings *s, const char *key, size_t key_length, cons
 		s->counters = yes;
 	else if (key_is(key, key_length, "api"))
 		s->all_api_calls = key_is(value, length, "all");
+	else if (key_is(key, key_length, "cpu"))
+		set_cpu(s, value, length);
+	else if (key_is(key, key_length, "preload"))
+		s->preload = yes;
+	else if (key_is(key, key_length, "cuda"))
+		s->cuda = !key_is(value, length, "0");
 	else if (key_is(key, key_length, "start_ns"))
 		read_u64(value, length, &s->start_ns);
 	else if (key_is(key, key_length, "delay_ns"))
@@ -92,7 +108,7 @@ bool settings_read(struct settings *s)
 {
 	const char *directory = getenv("PITOT_RECORDING"), *options = getenv("PITOT_OPTIONS");
 
-	*s = (struct settings){ .graph_nodes = true, .counters = true };
+	*s = (struct settings){ .graph_nodes = true, .counters = true, .cuda = true };
 	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
 		return false;
 	strncpy(s->directory, directory, sizeof(s->directory) - 1);

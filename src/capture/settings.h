@@ -20,6 +20,9 @@ struct settings {
 	bool native_stacks, python_stacks; /* stacks=none|native|python|all: of every recorded call */
 	bool counters;			/* counters=0|1: NVML's readings, twice a second */
 	bool all_api_calls;		/* api=launches|all */
+	uint32_t cpu_hz;		/* cpu=HZ: CPU samples by a timer inside the process; 0: none */
+	bool preload;			/* preload=0|1: the library starts recording when it is loaded */
+	bool cuda;			/* cuda=0|1: whether CUPTI is used */
 	uint64_t start_ns;		/* CLOCK_MONOTONIC that delay and duration count from */
 	uint64_t delay_ns;		/* nothing is recorded before start + delay */
 	uint64_t duration_ns;		/* nothing after start + delay + duration; 0: no end */

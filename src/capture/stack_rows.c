@@ -53,23 +53,40 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	}
 }
 
-uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position)
+/* A new stack; `writer` is the context of a sampled one. */
+static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count,
+		enum stack_end end)
 {
-	const struct ring_event *event = ring_slot(r, position);
-	unsigned count = MIN(event->d, LAUNCH_STACK_FRAMES);
 	struct python_codes *codes = launch_stacks_codes();
 	uint64_t frames[LAUNCH_STACK_FRAMES];
 
 	if (!ready)
 		stack_tree_init(&tree, NODES_PER_STACK * launch_stacks_max(), describe, NULL);
 	ready = true;
+	count = MIN(count, LAUNCH_STACK_FRAMES);
+	for (unsigned i = 0; i < count; i++)
+		frames[i] = frame_by_line(codes, stack[i]);
+	stack_tree_add(&tree, writer, id, frames, count, end);
+	return true;
+}
+
+uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *event = ring_slot(r, position);
+	unsigned count = MIN(event->d, LAUNCH_STACK_FRAMES);
+	uint64_t frames[LAUNCH_STACK_FRAMES];
+
 	for (unsigned i = 0; i < count; i += 4)
 		memcpy(&frames[i], ring_slot(r, position + 1 + i / 4),
 		       MIN(4u, count - i) * sizeof(*frames));
-	for (unsigned i = 0; i < count; i++)
-		frames[i] = frame_by_line(codes, frames[i]);
-	stack_tree_add(&tree, w, event->c, frames, count, (enum stack_end)event->e);
+	add(w, event->c, frames, count, (enum stack_end)event->e);
 	return 1 + (count + 3) / 4;
+}
+
+uint32_t stack_rows_sample(struct writer *w, const uint64_t *frames, unsigned count,
+			   enum stack_end end)
+{
+	return launch_stacks_intern(frames, count, end, add, w);
 }
 
 static void lose(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported,

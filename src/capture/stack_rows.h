@@ -11,6 +11,9 @@
 /* Makes rows of the RING_STACK event at `position`, whose slots are all there; returns the number of its slots. */
 uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position);
 
+/* Id of a sampled stack, whose rows are made when it is new; 0: it is not kept. */
+uint32_t stack_rows_sample(struct writer *w, const uint64_t *frames, unsigned count, enum stack_end end);
+
 /* Loss rows: stacks that were not kept since the last call. */
 void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns);
 

@@ -56,8 +56,8 @@ static struct table_schema tables[] = { SCHEMA_TABLES(TABLE_ROW) };
 
 _Static_assert(ARRAY_SIZE(tables) == TABLE_MAX + 1, "ids of tables are contiguous");
 
-/* time_column is derived; a constructor keeps the tables constant for everyone else. */
-__attribute__((constructor)) static void find_time_columns(void)
+/* time_column is derived; a constructor keeps the tables constant for everyone else, libpitot.so's included. */
+__attribute__((constructor(200))) static void find_time_columns(void)
 {
 	for (size_t t = 1; t <= TABLE_MAX; t++) {
 		tables[t].time_column = -1;

@@ -1,0 +1,179 @@
+#include "capture/cpu/cpu_handler.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/clock.h"
+#include "stack/safe_memory.h"
+
+#define MAGIC UINT64_C(0x50740000) /* high half of a value: no other timer's by chance */
+#define ROOM_BYTES 6144u /* that a walk may need of the stack that the handler runs on */
+/* More than that at once is no sample of what runs now: the signal was blocked for a while. */
+#define PERIODS_MAX 4u
+#define PERIODS_MAX_NS (40 * NS_PER_MS)
+
+static _Atomic(struct cpu_slot *) slots[CPU_SLOTS_MAX];
+static atomic_bool enabled;
+
+static void count(atomic_uint_fast64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* --- what was interrupted --- */
+
+static void read_registers(const ucontext_t *context, struct stack_registers *out)
+{
+	static const uint8_t order[REG_COUNT_] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI,
+						   REG_RDI, REG_RBP, REG_RSP, REG_R8,  REG_R9,
+						   REG_R10, REG_R11, REG_R12, REG_R13, REG_R14,
+						   REG_R15, REG_RIP };
+
+	for (unsigned i = 0; i < REG_COUNT_; i++)
+		out->at[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
+	out->known = (1u << REG_COUNT_) - 1;
+	out->interrupted = true;
+}
+
+/* Alternate stacks are small, those of coroutines too, and other stacks can be nearly used up. */
+static bool has_room(const ucontext_t *context)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t alternate = (uintptr_t)context->uc_stack.ss_sp;
+
+	if (!(context->uc_stack.ss_flags & SS_DISABLE) &&
+	    here - alternate < context->uc_stack.ss_size)
+		return here - alternate >= ROOM_BYTES;
+	return memory_readable((here - ROOM_BYTES) & ~(uintptr_t)7);
+}
+
+/* --- the ring --- */
+
+static uint64_t free_words(const struct cpu_slot *s)
+{
+	return CPU_SLOT_WORDS - (atomic_load_explicit(&s->head, memory_order_relaxed) -
+				 atomic_load_explicit(&s->tail, memory_order_acquire));
+}
+
+static void put(struct cpu_slot *s, const struct cpu_record *record)
+{
+	uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
+	uint64_t words[CPU_RECORD_WORDS];
+
+	memcpy(words, record, sizeof(words));
+	for (unsigned i = 0; i < CPU_RECORD_WORDS; i++)
+		s->words[head++ % CPU_SLOT_WORDS] = words[i];
+	for (unsigned i = 0; i < record->count; i++)
+		s->words[head++ % CPU_SLOT_WORDS] = s->frames[i];
+	atomic_store_explicit(&s->head, head, memory_order_release);
+}
+
+/* --- the sample --- */
+
+static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32_t *end)
+{
+	struct stack_registers registers;
+	enum stack_end how = stack_end_partial;
+	unsigned n;
+
+	if (!has_room(context)) {
+		count(&s->no_stack[CPU_NO_STACK_SMALL], 1);
+		return 0;
+	}
+	if (free_words(s) < CPU_RECORD_WORDS + LAUNCH_STACK_FRAMES) {
+		count(&s->no_stack[CPU_NO_STACK_FULL], 1);
+		return 0;
+	}
+	read_registers(context, &registers);
+	n = launch_stacks_sample(&s->stacks, &registers, s->frames, &how);
+	if (n == 0)
+		count(&s->no_stack[CPU_NO_STACK_NONE], 1);
+	else
+		count(&s->ends[how], 1);
+	*end = (uint32_t)how;
+	return n;
+}
+
+static void take_sample(struct cpu_slot *s, const ucontext_t *context)
+{
+	uint64_t begun = clock_monotonic_ns(), most, periods;
+	struct cpu_record record = { .time_ns = begun, .tid = s->tid, .cpu = (uint32_t)sched_getcpu() };
+
+	/* What there is no room for now is left for the next sample. */
+	if (free_words(s) < CPU_RECORD_WORDS) {
+		count(&s->no_stack[CPU_NO_STACK_FULL], 1);
+		return;
+	}
+	periods = cpu_slot_claim(s, cpu_slot_due(s, clock_read_ns(CLOCK_THREAD_CPUTIME_ID)));
+	if (periods == 0)
+		return;
+	record.count = take_stack(s, context, &record.end);
+	most = record.count ? MAX(PERIODS_MAX, PERIODS_MAX_NS / s->period_ns) : 0;
+	record.with = (uint32_t)MIN(periods, most);
+	record.without = (uint32_t)MIN(periods - record.with, UINT32_MAX);
+	put(s, &record);
+	count(&s->samples, 1);
+	count(&s->handler_ns, clock_monotonic_ns() - begun);
+}
+
+static void on_timer(int number, siginfo_t *info, void *context)
+{
+	uint64_t value = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
+	struct cpu_slot *slot;
+	int saved = errno;
+
+	(void)number;
+	if (info->si_code != SI_TIMER || !atomic_load_explicit(&enabled, memory_order_acquire))
+		return;
+	slot = cpu_handler_slot((unsigned)(value & (CPU_SLOTS_MAX - 1)));
+	if (slot && value == (uintptr_t)cpu_handler_value(slot, atomic_load(&slot->generation)).sival_ptr)
+		take_sample(slot, context);
+	errno = saved;
+}
+
+/* --- the collector's side --- */
+
+bool cpu_handler_install(void)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+	struct sigaction act;
+
+	if (sigaction(CPU_SIGNAL, NULL, &act) < 0)
+		return false;
+	if ((act.sa_flags & SA_SIGINFO) && act.sa_sigaction == on_timer)
+		return true;
+	if ((act.sa_flags & SA_SIGINFO) || (act.sa_handler != SIG_DFL && act.sa_handler != SIG_IGN))
+		return false;
+	act = (struct sigaction){ .sa_sigaction = on_timer,
+				  .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
+	/* Nothing interrupts the handler, so that nothing leaves it by longjmp. */
+	sigfillset(&act.sa_mask);
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+		sigdelset(&act.sa_mask, faults[i]);
+	return sigaction(CPU_SIGNAL, &act, NULL) == 0;
+}
+
+void cpu_handler_enable(bool on)
+{
+	atomic_store(&enabled, on);
+}
+
+void cpu_handler_add(struct cpu_slot *slot)
+{
+	atomic_store_explicit(&slots[slot->index], slot, memory_order_release);
+}
+
+struct cpu_slot *cpu_handler_slot(unsigned index)
+{
+	return atomic_load_explicit(&slots[index], memory_order_acquire);
+}
+
+union sigval cpu_handler_value(const struct cpu_slot *slot, unsigned generation)
+{
+	uint64_t value = MAGIC << 32 | (uint64_t)(generation & 0x3fffff) << 10 | slot->index;
+
+	return (union sigval){ .sival_ptr = (void *)(uintptr_t)value };
+}

@@ -1,0 +1,370 @@
+#include "capture/cpu/cpu_threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "capture/cpu/cpu_handler.h"
+
+#define TASKS "/proc/self/task"
+#define LOOK_NS NS_PER_S	/* between looks at all threads */
+#define LOOK_MIN_NS (40 * NS_PER_MS) /* the same, when their number has changed */
+#define MASK_NS NS_PER_S	/* between looks at the mask of a thread that blocks the signal */
+#define OVERDUE_PERIODS 8u	/* without a sample, until its mask is looked at */
+#define STATUS_BYTES 8192u
+
+static struct {
+	uint64_t period_ns, looked_ns, random;
+	unsigned long links; /* of the folder: threads + 2 */
+	uint32_t self; /* the collector */
+	unsigned used; /* slots */
+	bool first; /* look */
+	struct cpu_threads_counts counts;
+} self;
+
+struct cpu_slot *cpu_threads_slot(unsigned i)
+{
+	return i < self.used ? cpu_handler_slot(i) : NULL;
+}
+
+/* The kernel's name for the CPU clock of a thread of this process. */
+static clockid_t thread_clock(uint32_t tid)
+{
+	return (clockid_t)(~tid << 3 | 4 | 2);
+}
+
+/* 0 when the thread has ended. */
+static uint64_t thread_cpu_ns(uint32_t tid)
+{
+	struct timespec t;
+
+	if (clock_gettime(thread_clock(tid), &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t next_random(void)
+{
+	uint64_t z = self.random += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/* --- a thread's signal mask --- */
+
+static bool blocks_signal(uint32_t tid)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char path[64];
+	const char *line;
+
+	snprintf(path, sizeof(path), TASKS "/%u/status", tid);
+	if (io_read_file(path, STATUS_BYTES, &text) < 0)
+		return false;
+	line = strstr(strbuf_text(&text), "\nSigBlk:");
+	return line && (strtoull(line + 8, NULL, 16) >> (CPU_SIGNAL - 1) & 1);
+}
+
+/* --- timers --- */
+
+static int arm(struct cpu_slot *s, uint64_t offset_ns)
+{
+	unsigned generation = (atomic_load(&s->generation) + 1) & 0x3fffff;
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = CPU_SIGNAL };
+	struct itimerspec times = {
+		.it_interval = { (time_t)(s->period_ns / NS_PER_S),
+				 (long)(s->period_ns % NS_PER_S) },
+		.it_value = { (time_t)(offset_ns / NS_PER_S), (long)(offset_ns % NS_PER_S) },
+	};
+
+	event.sigev_value = cpu_handler_value(s, generation);
+	event._sigev_un._tid = (pid_t)s->tid;
+	if (syscall(SYS_timer_create, thread_clock(s->tid), &event, &s->timer) < 0)
+		return -errno;
+	atomic_store(&s->generation, generation);
+	/* Counted from now, so never in the past: a timer that expires at once would wake a thread that sleeps. */
+	if (syscall(SYS_timer_settime, s->timer, 0, &times, NULL) < 0) {
+		int err = errno;
+
+		syscall(SYS_timer_delete, s->timer);
+		return -err;
+	}
+	s->armed = true;
+	return 0;
+}
+
+static void disarm(struct cpu_slot *s)
+{
+	if (s->armed)
+		syscall(SYS_timer_delete, s->timer);
+	s->armed = false;
+	atomic_fetch_add(&s->generation, 1); /* late signals are of another generation */
+}
+
+/* From now on the thread's periods are counted; its first is over after a random part of one. */
+static int begin(struct cpu_slot *s)
+{
+	uint64_t offset = 1 + next_random() % s->period_ns;
+	int r;
+
+	s->clock_ns = thread_cpu_ns(s->tid);
+	s->first_ns = s->clock_ns + offset;
+	atomic_store(&s->counted, 0);
+	s->blocked = blocks_signal(s->tid);
+	if (s->blocked) {
+		self.counts.blocked++;
+		return 0;
+	}
+	r = arm(s, offset);
+	return r;
+}
+
+/* A thread that blocked the signal has a mask without it, or the other way round. */
+static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
+{
+	bool blocks;
+
+	if (now_ns - s->mask_read_ns < MASK_NS)
+		return;
+	s->mask_read_ns = now_ns;
+	blocks = blocks_signal(s->tid);
+	if (blocks && s->armed) {
+		disarm(s);
+		self.counts.blocked += !s->blocked;
+		s->blocked = true;
+	} else if (!blocks && !s->armed) {
+		uint64_t clock = thread_cpu_ns(s->tid);
+		uint64_t since = clock > s->first_ns ? (clock - s->first_ns) % s->period_ns : 0;
+		
+		arm(s, clock < s->first_ns ? s->first_ns - clock : s->period_ns - since);
+	}
+}
+
+/* --- threads --- */
+
+static struct cpu_slot *new_slot(unsigned index)
+{
+	struct cpu_slot *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (s == MAP_FAILED)
+		return NULL;
+	s->index = index;
+	cpu_handler_add(s);
+	return s;
+}
+
+static struct cpu_slot *free_slot(void)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		if (!s->tid && atomic_load(&s->head) == atomic_load(&s->tail))
+			return s;
+	if (self.used == CPU_SLOTS_MAX)
+		return NULL;
+	s = cpu_handler_slot(self.used);
+	if (!s)
+		s = new_slot(self.used);
+	self.used += s != NULL;
+	return s;
+}
+
+static struct cpu_slot *slot_of(uint32_t tid)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		if (s->tid == tid)
+			return s;
+	return NULL;
+}
+
+static void drop(struct cpu_slot *s)
+{
+	disarm(s);
+	stack_sampler_reset(&s->stacks);
+	s->tid = 0;
+}
+
+/* Periods that a new thread has behind it: there is chance in it, so that short threads count as much as they should. */
+static uint64_t periods_before(const struct cpu_slot *s)
+{
+	return (s->clock_ns + next_random() % s->period_ns) / s->period_ns;
+}
+
+static int add(uint32_t tid, cpu_unseen *unseen, void *context)
+{
+	struct cpu_slot *s = free_slot();
+	int r = s ? 0 : -ENOMEM;
+
+	if (s) {
+		s->tid = tid;
+		s->period_ns = self.period_ns;
+		s->named = s->blocked = false;
+		s->seen = true;
+		s->mask_read_ns = 0;
+		r = begin(s);
+	}
+	if (r < 0) {
+		if (s)
+			drop(s);
+		self.counts.refused++;
+		self.counts.error = s ? -r : self.counts.error;
+		return r;
+	}
+	self.counts.threads++;
+	if (!self.first && periods_before(s))
+		unseen(context, s, periods_before(s));
+	return 0;
+}
+
+/* A thread with this id is there. */
+static void found(uint32_t tid, cpu_unseen *unseen, void *context)
+{
+	struct cpu_slot *s = slot_of(tid);
+	uint64_t clock;
+
+	if (s) {
+		clock = thread_cpu_ns(tid);
+		if (clock >= s->clock_ns) {
+			s->clock_ns = clock;
+			s->seen = true;
+			return;
+		}
+		drop(s); /* the number is that of a new thread */
+	}
+	add(tid, unseen, context);
+}
+
+/* No allocation, and the descriptor is there for a moment only. */
+static void look_at_all(cpu_unseen *unseen, void *context)
+{
+	_Alignas(8) char buffer[4096];
+	int fd = io_above_standard(open(TASKS, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	long n;
+
+	if (fd < 0) {
+		found((uint32_t)getpid(), unseen, context);
+		return;
+	}
+	while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
+		for (long at = 0; at < n;) {
+			const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
+			uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+
+			if (tid && tid != self.self)
+				found(tid, unseen, context);
+			at += entry->d_reclen;
+		}
+	}
+	close(fd);
+}
+
+/* Threads that should have had samples, but have not. */
+static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
+{
+	uint64_t due = cpu_slot_due(s, s->clock_ns);
+	uint64_t counted = atomic_load(&s->counted), periods;
+
+	if (s->blocked || (due > counted && due - counted >= OVERDUE_PERIODS))
+		follow_mask(s, now_ns);
+	if (s->armed)
+		return;
+	periods = cpu_slot_claim(s, due);
+	if (periods)
+		unseen(context, s, periods);
+}
+
+void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
+{
+	struct cpu_slot *s;
+	struct stat folder = { 0 };
+	bool changed;
+
+	if (!self.first) {
+		if (now_ns - self.looked_ns < LOOK_MIN_NS)
+			return;
+		changed = stat(TASKS, &folder) == 0 && folder.st_nlink != self.links;
+		if (!changed && now_ns - self.looked_ns < LOOK_NS)
+			return;
+		self.links = folder.st_nlink;
+	}
+	self.looked_ns = now_ns;
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		s->seen = false;
+	look_at_all(unseen, context);
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
+		if (!s->tid)
+			continue;
+		if (s->seen)
+			follow(s, now_ns, unseen, context);
+		else
+			drop(s);
+	}
+	self.first = false;
+}
+
+int cpu_threads_start(uint64_t period_ns)
+{
+	self.period_ns = period_ns;
+	self.self = (uint32_t)syscall(SYS_gettid);
+	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
+	self.first = true;
+	self.counts = (struct cpu_threads_counts){ 0 };
+	cpu_threads_look(clock_monotonic_ns(), NULL, NULL);
+	return self.counts.threads ? 0 : self.counts.error ? -self.counts.error : -ENOMEM;
+}
+
+void cpu_threads_stop(cpu_unseen *unseen, void *context)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		if (s->tid)
+			disarm(s);
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
+		uint64_t clock = s->tid ? thread_cpu_ns(s->tid) : 0;
+		uint64_t periods = clock ? cpu_slot_claim(s, cpu_slot_due(s, clock)) : 0;
+
+		if (periods)
+			unseen(context, s, periods);
+		if (s->tid)
+			drop(s);
+	}
+}
+
+void cpu_threads_counts(struct cpu_threads_counts *counts)
+{
+	*counts = self.counts;
+}
+
+void cpu_threads_after_fork(void)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
+		s->tid = 0;
+		s->armed = false;
+		atomic_fetch_add(&s->generation, 1);
+		s->stacks.ready = false;
+		atomic_store(&s->tail, atomic_load(&s->head));
+		atomic_store(&s->samples, 0);
+		atomic_store(&s->handler_ns, 0);
+		for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
+			atomic_store(&s->no_stack[k], 0);
+		for (unsigned k = 0; k < ARRAY_SIZE(s->ends); k++)
+			atomic_store(&s->ends[k], 0);
+	}
+	self.used = 0;
+}

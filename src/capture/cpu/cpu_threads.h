@@ -1,0 +1,40 @@
+/*
+ * cpu_threads.h: the threads of the process, each with a slot and a timer on its CPU clock. Collector thread only.
+ *
+ * Threads are found in /proc/self/task, so that pthread_create need not be watched. A thread that blocks the timers' signal
+ * gets no timer: a signal that stays pending could reach a sigwait that is meant for others. It is looked at again later.
+ */
+#ifndef PITOT_CAPTURE_CPU_CPU_THREADS_H
+#define PITOT_CAPTURE_CPU_CPU_THREADS_H
+
+#include "capture/cpu/cpu_slot.h"
+
+struct cpu_threads_counts {
+	uint32_t threads;	/* that have or had a slot */
+	uint32_t blocked;	/* that were without a timer for a while */
+	uint32_t refused;	/* for which there was no slot, memory or timer */
+	int error;		/* of the last timer_create that failed; 0: none */
+};
+
+/* Begins: CPU time counts from now on. 0, or the negative errno of a first timer_create. */
+int cpu_threads_start(uint64_t period_ns);
+
+/*
+ * Finds new threads and those that have ended, if it is time for that. `unseen` is called for CPU time that gets no
+ * sample with a stack: of new threads before they were found, of threads that block the signal.
+ */
+typedef void cpu_unseen(void *context, struct cpu_slot *slot, uint64_t periods);
+void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context);
+
+/* Deletes all timers. What is left of the threads' CPU time goes to `unseen`. */
+void cpu_threads_stop(cpu_unseen *unseen, void *context);
+
+/* Slot number i, with a thread or free; NULL past the last. */
+struct cpu_slot *cpu_threads_slot(unsigned i);
+
+void cpu_threads_counts(struct cpu_threads_counts *counts);
+
+/* In the child of a fork: as if never started. Timers are not inherited. */
+void cpu_threads_after_fork(void);
+
+#endif

@@ -1,0 +1,319 @@
+#include "capture/cpu/cpu_timer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/cpu/cpu_handler.h"
+#include "capture/cpu/cpu_threads.h"
+#include "capture/host/process_rows.h"
+#include "capture/log.h"
+#include "capture/nvtx/nvtx_source.h"
+#include "capture/rows.h"
+#include "capture/stack_rows.h"
+
+#define BUSY_WAIT_NS (50 * NS_PER_MS) /* between looks at the slots while samples come */
+#define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while none do: a new thread is found then */
+#define DELIVERY_NS 1500 /* of a signal, beside the handler: an estimate */
+
+static struct {
+	struct settings settings;
+	bool on, ended;
+	uint32_t hz;
+	uint64_t period_ns;
+	char asked[32], got[96];
+	uint64_t taken, periods, unseen_periods; /* of samples */
+	uint64_t last_taken; /* in the last look */
+	uint64_t process_cpu_ns, own_cpu_ns; /* when the window opened */
+	uint64_t full_reported, refused_reported, cost_reported, cost_ns_reported;
+} self;
+
+/* --- rows --- */
+
+static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
+{
+	if (s->named)
+		return;
+	s->named = true;
+	if (!nvtx_source_thread_row(w, tid))
+		host_thread_row(w, tid);
+}
+
+static void append(struct writer *w, const struct cpu_record *record, uint64_t periods,
+		   uint32_t stack)
+{
+	struct row_cpu_sample row = {
+		.time_ns = record->time_ns,
+		.thread = record->tid,
+		.weight_ns = periods * self.period_ns,
+		.cpu = record->cpu,
+		.stack = stack,
+	};
+
+	if (record->cpu == UINT32_MAX)
+		ROW_MISSING(&row, cpu_sample, cpu);
+	if (!stack)
+		ROW_MISSING(&row, cpu_sample, stack);
+	writer_append(w, TABLE_cpu_sample, &row);
+	self.periods += periods;
+}
+
+/* CPU time of which nobody knows what was done in it. */
+static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
+{
+	struct cpu_record record = { .time_ns = clock_monotonic_ns(),
+				     .tid = s->tid,
+				     .cpu = UINT32_MAX };
+
+	name_thread(context, s, s->tid);
+	append(context, &record, periods, 0);
+	self.unseen_periods += periods;
+}
+
+/* One record; returns its words. */
+static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
+{
+	uint64_t words[CPU_RECORD_WORDS], frames[LAUNCH_STACK_FRAMES];
+	struct cpu_record record;
+	uint32_t stack = 0;
+
+	for (unsigned i = 0; i < CPU_RECORD_WORDS; i++)
+		words[i] = s->words[at++ % CPU_SLOT_WORDS];
+	memcpy(&record, words, sizeof(record));
+	record.count = MIN(record.count, LAUNCH_STACK_FRAMES);
+	for (unsigned i = 0; i < record.count; i++)
+		frames[i] = s->words[at++ % CPU_SLOT_WORDS];
+	name_thread(w, s, record.tid);
+	if (record.count)
+		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
+	if (record.with)
+		append(w, &record, record.with, stack);
+	if (record.without) {
+		append(w, &record, record.without, 0);
+		self.unseen_periods += record.without;
+	}
+	self.taken++;
+	return CPU_RECORD_WORDS + record.count;
+}
+
+static uint64_t drain(struct writer *w)
+{
+	struct cpu_slot *s;
+	uint64_t before = self.taken;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
+		uint64_t head = atomic_load_explicit(&s->head, memory_order_acquire);
+		uint64_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
+
+		while (tail != head)
+			tail += take_record(w, s, tail);
+		atomic_store_explicit(&s->tail, tail, memory_order_release);
+	}
+	return self.taken - before;
+}
+
+/* --- what is said of it --- */
+
+static void say_off(struct writer *w, enum capability_state state, const char *reason)
+{
+	log_line("no CPU samples: %s", reason);
+	rows_capability(w, "cpu", state, self.asked, NULL, reason);
+}
+
+struct sums {
+	uint64_t samples, handler_ns, ends[4], no_stack[CPU_NO_STACK_KINDS];
+};
+
+static struct sums sum_slots(void)
+{
+	struct sums sum = { 0 };
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
+		sum.samples += atomic_load_explicit(&s->samples, memory_order_relaxed);
+		sum.handler_ns += atomic_load_explicit(&s->handler_ns, memory_order_relaxed);
+		for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
+			sum.no_stack[k] +=
+				atomic_load_explicit(&s->no_stack[k], memory_order_relaxed);
+		for (unsigned k = 0; k < ARRAY_SIZE(sum.ends); k++)
+			sum.ends[k] += atomic_load_explicit(&s->ends[k], memory_order_relaxed);
+	}
+	return sum;
+}
+
+/* What was sampled, and what not. */
+static void say_result(struct writer *w, const char *left)
+{
+	struct sums sum = sum_slots();
+	struct cpu_threads_counts threads;
+	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - self.process_cpu_ns -
+			  (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - self.own_cpu_ns);
+	uint64_t sampled_ns = self.periods * self.period_ns;
+	char text[400];
+	int n;
+
+	cpu_threads_counts(&threads);
+	n = snprintf(text, sizeof(text),
+		     "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
+		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
+		     "%llu too deep",
+		     left, (unsigned long long)self.taken, threads.threads,
+		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9,
+		     (double)(self.unseen_periods * self.period_ns) / 1e9,
+		     (unsigned long long)sum.ends[stack_end_complete],
+		     (unsigned long long)sum.ends[stack_end_partial],
+		     (unsigned long long)sum.ends[stack_end_truncated],
+		     (unsigned long long)sum.ends[stack_end_depth]);
+	if (threads.blocked)
+		snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
+			 threads.blocked);
+	rows_capability(w, "cpu", *left ? capability_state_degraded : capability_state_on,
+			self.asked, self.got, text);
+}
+
+/* --- life --- */
+
+void cpu_timer_start(const struct settings *settings)
+{
+	memset(&self, 0, sizeof(self));
+	self.settings = *settings;
+	snprintf(self.asked, sizeof(self.asked), "%u Hz", settings->cpu_hz);
+}
+
+static void limit_rate(void)
+{
+	struct timespec tick;
+	uint64_t tick_ns = 0;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
+		tick_ns = (uint64_t)tick.tv_sec * NS_PER_S + (uint64_t)tick.tv_nsec;
+	self.period_ns = MAX(NS_PER_S / self.settings.cpu_hz, MAX(tick_ns, NS_PER_MS));
+	self.hz = (uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns);
+	snprintf(self.got, sizeof(self.got), "timer inside the process, %u Hz, native%s frames",
+		 self.hz,
+		 self.settings.python_stacks || !self.settings.native_stacks ? " and Python" : "");
+}
+
+static void open_window(struct writer *w)
+{
+	char reason[160];
+	int err;
+
+	limit_rate();
+	if (!cpu_handler_install()) {
+		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
+		return;
+	}
+	self.process_cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	cpu_handler_enable(true);
+	err = cpu_threads_start(self.period_ns);
+	if (err < 0) {
+		cpu_handler_enable(false);
+		snprintf(reason, sizeof(reason),
+			 "timer_create: %s%s", strerror(-err),
+			 err == -EPERM || err == -EACCES || err == -ENOSYS ?
+				 ": a seccomp filter forbids it" : "");
+		say_off(w, capability_state_unavailable, reason);
+		return;
+	}
+	self.on = true;
+	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
+		 self.hz);
+	rows_capability(w, "cpu", capability_state_on, self.asked, self.got,
+			self.hz + 1 < self.settings.cpu_hz ? reason : NULL);
+	log_line("CPU samples: %u Hz", self.hz);
+}
+
+static void end(struct writer *w, const char *left)
+{
+	if (!self.on)
+		return;
+	self.on = false;
+	cpu_handler_enable(false);
+	drain(w);
+	cpu_threads_stop(append_unseen, w);
+	drain(w);
+	say_result(w, left);
+}
+
+void cpu_timer_window(bool open, struct writer *w)
+{
+	if (!self.settings.cpu_hz)
+		return;
+	if (open && !self.on)
+		open_window(w);
+	else if (!open)
+		end(w, "");
+}
+
+uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
+{
+	uint64_t taken;
+
+	if (!self.on)
+		return 0;
+	taken = drain(w);
+	self.last_taken = taken;
+	if (!cpu_handler_install()) {
+		end(w, "the program handles SIGURG itself since then; ");
+		return taken;
+	}
+	cpu_threads_look(now_ns, append_unseen, w);
+	return taken;
+}
+
+static void lose(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported,
+		 const char *what, uint64_t since_ns, uint64_t now_ns)
+{
+	rows_loss(w, reason, count - *reported, since_ns, now_ns, what);
+	*reported = count;
+}
+
+void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
+{
+	struct sums sum;
+	struct cpu_threads_counts threads;
+
+	if (!self.settings.cpu_hz)
+		return;
+	sum = sum_slots();
+	cpu_threads_counts(&threads);
+	lose(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL], &self.full_reported,
+	     "stacks of CPU samples of a thread whose ring was full", since_ns, now_ns);
+	lose(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
+	     "threads without CPU samples: no timer, or beyond the limit", since_ns, now_ns);
+	sum.handler_ns += sum.samples * DELIVERY_NS;
+	rows_cost(w, cost_kind_callback, since_ns, now_ns, sum.samples - self.cost_reported,
+		  sum.handler_ns - self.cost_ns_reported);
+	self.cost_reported = sum.samples;
+	self.cost_ns_reported = sum.handler_ns;
+}
+
+void cpu_timer_forget_names(void)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		s->named = false;
+}
+
+uint64_t cpu_timer_wait_ns(void)
+{
+	if (!self.on)
+		return UINT64_MAX;
+	return self.last_taken ? BUSY_WAIT_NS : QUIET_WAIT_NS;
+}
+
+void cpu_timer_stop(struct writer *w)
+{
+	end(w, "");
+}
+
+void cpu_timer_after_fork(void)
+{
+	cpu_handler_enable(false);
+	cpu_threads_after_fork();
+	memset(&self, 0, sizeof(self));
+}
