@@ -1,143 +1,36 @@
 #include "stack/walk_full.h"
 
-#include <string.h>
-
+#include "stack/frame_walk.h"
 #include "stack/safe_memory.h"
 
-#define SWITCHES_MAX 16u /* stacks that one walk may go through */
-#define CALL_BYTES_MAX 7u /* of an indirect call with index and displacement */
-
-struct walk {
+struct own_stack {
 	struct stack_walker *w;
 	const struct stack_map *map;
-	struct stack_registers r;
-	uint64_t frame;
-	bool guessed;
-	unsigned switches;
+	struct walk_output *out;
 };
 
-enum { NEXT = -1 }; /* beside enum stack_end: go on */
-
-static bool known(const struct walk *k, unsigned reg)
+static bool load(void *context, uint64_t address, uint64_t *value)
 {
-	return reg < REG_COUNT_ && (k->r.known >> reg & 1);
+	const struct own_stack *own = context;
+
+	return walk_load(own->w, address, value);
 }
 
-/* --- CFA --- */
-
-static bool compute_cfa(struct walk *k, const struct unwind_rule *rule, uint64_t *cfa)
+static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known)
 {
-	uint64_t base = k->r.at[rule->base];
+	const struct own_stack *own = context;
 
-	if (!known(k, rule->base))
-		return false;
-	base += (uint64_t)(int64_t)rule->offset;
-	switch (rule->cfa) {
-	case CFA_REGISTER:
-		*cfa = base;
-		return true;
-	case CFA_PLT:
-		*cfa = base + ((k->r.at[REG_RA_] & 15) >= (uint64_t)rule->extra ? 8 : 0);
-		return true;
-	case CFA_DEREF:
-		if (rule->index != REG_NONE_) {
-			if (!known(k, rule->index))
-				return false;
-			base += 8 * k->r.at[rule->index];
-		}
-		if (!walk_load(k->w, base, cfa))
-			return false;
-		*cfa += (uint64_t)(int64_t)rule->extra;
-		return true;
-	default:
-		return false;
-	}
+	return walk_rule(own->w, own->map, frame, known);
 }
-
-/* --- registers of the caller --- */
-
-static bool restore_register(struct walk *k, const struct save_rule *save, unsigned reg,
-			     uint64_t cfa, uint64_t *value)
-{
-	uint64_t offset = (uint64_t)(int64_t)save->offset;
-
-	switch (save->kind) {
-	case SAVE_SAME:
-		*value = k->r.at[reg];
-		return known(k, reg);
-	case SAVE_CFA:
-		return walk_load(k->w, cfa + offset, value);
-	case SAVE_MEMORY:
-		return known(k, save->base) && walk_load(k->w, k->r.at[save->base] + offset, value);
-	case SAVE_VALUE:
-		*value = cfa + offset;
-		return true;
-	case SAVE_COPY:
-		*value = k->r.at[save->base] + offset;
-		return known(k, save->base);
-	default:
-		return false;
-	}
-}
-
-static void enter_frame(struct walk *k, const struct stack_registers *r, bool exact)
-{
-	k->r = *r;
-	k->frame = frame_address(r->at[REG_RA_]) | (exact ? FRAME_INTERRUPTED : 0);
-}
-
-/* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
-static int leave_signal(struct walk *k)
-{
-	static const uint8_t order[REG_COUNT_] = { 8,        9,        10,       11,       12,
-						   13,       14,       15,       REG_RDI_, REG_RSI_,
-						   REG_RBP_, REG_RBX_, REG_RDX_, REG_RAX_, REG_RCX_,
-						   REG_RSP_, REG_RA_ };
-	struct stack_registers next = { .known = (1u << REG_COUNT_) - 1 };
-	uint64_t at = k->r.at[REG_RSP_] + 40;
-
-	if (!known(k, REG_RSP_) || ++k->switches > SWITCHES_MAX)
-		return stack_end_truncated;
-	for (unsigned i = 0; i < REG_COUNT_; i++)
-		if (!walk_load(k->w, at + 8 * i, &next.at[order[i]]))
-			return stack_end_truncated;
-	enter_frame(k, &next, true);
-	return NEXT;
-}
-
-static int leave_frame(struct walk *k, const struct unwind_rule *rule)
-{
-	struct stack_registers next = { .known = 1u << REG_RSP_ | 1u << REG_RA_ };
-	uint64_t cfa;
-
-	if (!compute_cfa(k, rule, &cfa) || (cfa & 7) ||
-	    !restore_register(k, &rule->ra, REG_RA_, cfa, &next.at[REG_RA_]))
-		return stack_end_truncated;
-	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
-	if (cfa <= k->r.at[REG_RSP_] && ++k->switches > SWITCHES_MAX)
-		return stack_end_truncated;
-	if (walk_no_code(next.at[REG_RA_]))
-		return next.at[REG_RA_] ? stack_end_truncated : stack_end_complete;
-	next.at[REG_RSP_] = cfa;
-	for (unsigned i = 0; i < SAVED_REGISTERS; i++) {
-		unsigned reg = saved_registers[i];
-
-		if (restore_register(k, &rule->saved[i], reg, cfa, &next.at[reg]))
-			next.known |= 1u << reg;
-	}
-	enter_frame(k, &next, rule->interrupts);
-	return NEXT;
-}
-
-/* --- code without rules --- */
 
 /*
  * Copies up to `size` bytes of code that end at `end`; fewer at the start of what is mapped. Their number.
  */
-static unsigned code_before(uint64_t end, uint8_t *bytes, unsigned size)
+static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
 	uint64_t start = end - size;
 
+	(void)context;
 	if (!memory_readable(start)) {
 		start = end & ~(uint64_t)4095;
 		if (end - start > size || !memory_readable(start))
@@ -148,90 +41,18 @@ static unsigned code_before(uint64_t end, uint8_t *bytes, unsigned size)
 	return (unsigned)(end - start);
 }
 
-/* mov $__NR_rt_sigreturn, %rax; syscall: what signal handlers return to, with rules or without. */
-static bool is_sigreturn(uint64_t pc)
+static bool store(void *context, uint64_t frame)
 {
-	static const uint8_t code[9] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-	uint8_t bytes[8];
+	const struct own_stack *own = context;
 
-	return memory_readable(pc + 1) && code_before(pc + 8, bytes, 8) == 8 &&
-	       memcmp(bytes, code, 8) == 0;
-}
-
-/* Whether a call instruction may end at pc. */
-static bool follows_call(uint64_t pc)
-{
-	uint8_t bytes[CALL_BYTES_MAX + 1];
-	unsigned count = code_before(pc, bytes, sizeof(bytes));
-
-	if (count >= 5 && bytes[count - 5] == 0xe8)
-		return true;
-	for (unsigned length = 2; length <= MIN(count, CALL_BYTES_MAX); length++)
-		if (bytes[count - length] == 0xff && (bytes[count - length + 1] & 0x38) == 0x10)
-			return true;
-	return false;
-}
-
-/*
- * One step by rbp, for code that some compiler at run time has made. Believed only if it leads up the
- * stack to the return address of a call, in a module that has a rule for it.
- */
-static int guess_frame(struct walk *k)
-{
-	struct stack_registers next = { .known = 1u << REG_RSP_ | 1u << REG_RA_ | 1u << REG_RBP_ };
-	uint64_t fp = k->r.at[REG_RBP_], pc;
-	const struct unwind_rule *rule;
-	bool known_module;
-
-	k->guessed = true;
-	if (!known(k, REG_RBP_) || fp < k->r.at[REG_RSP_] || fp - k->r.at[REG_RSP_] > 1u << 20 ||
-	    !walk_load(k->w, fp, &next.at[REG_RBP_]) || !walk_load(k->w, fp + 8, &pc))
-		return stack_end_truncated;
-	rule = walk_rule(k->w, k->map, pc, &known_module);
-	if (!known_module || !rule || rule->cfa <= CFA_UNKNOWN || !follows_call(pc))
-		return stack_end_truncated;
-	next.at[REG_RSP_] = fp + 16;
-	next.at[REG_RA_] = pc;
-	enter_frame(k, &next, false);
-	return NEXT;
-}
-
-static int step(struct walk *k, const struct unwind_rule *rule, bool known_module)
-{
-	switch (rule->cfa) {
-	case CFA_END:
-		return stack_end_complete;
-	case CFA_SIGNAL:
-		return leave_signal(k);
-	case CFA_NONE:
-		if (known_module && is_sigreturn(k->r.at[REG_RA_]))
-			return leave_signal(k);
-		return guess_frame(k);
-	case CFA_UNKNOWN:
-		return stack_end_truncated;
-	default:
-		return leave_frame(k, rule);
-	}
+	return walk_store(own->w, own->out, frame);
 }
 
 enum stack_end walk_full(struct stack_walker *w, const struct stack_map *map,
 			 const struct stack_registers *start, struct walk_output *out)
 {
-	struct walk k = { .w = w, .map = map };
-	int r;
+	struct own_stack own = { w, map, out };
+	const struct frame_source source = { &own, load, rule, code, store };
 
-	enter_frame(&k, start, start->interrupted);
-	do {
-		bool known_module;
-		const struct unwind_rule *rule = walk_rule(w, map, k.frame, &known_module);
-
-		/* A return address that is in no module: of code made at run time, or no address at all. */
-		if (!known_module && k.frame != start->at[REG_RA_] &&
-		    !(k.frame & FRAME_INTERRUPTED) && !follows_call(k.frame))
-			return stack_end_truncated;
-		if (!walk_store(w, out, k.frame))
-			return stack_end_depth;
-		r = rule ? step(&k, rule, known_module) : stack_end_partial;
-	} while (r == NEXT);
-	return r == stack_end_complete && k.guessed ? stack_end_truncated : (enum stack_end)r;
+	return frame_walk(&source, start);
 }
