@@ -136,6 +136,8 @@ static int set_value(const struct option *o, const char *text, bool flag, struct
 {
 	int err = 0;
 
+	if (!flag && o->type != OPTION_FLAG)
+		text = "0";
 	switch (o->type) {
 	case OPTION_FLAG:
 		*(bool *)o->value = flag;
@@ -212,6 +214,8 @@ static int parse_long(const struct option *options, const char *argument, const 
 		return error_set(e, E_USAGE, "option '--%.*s' takes no value", (int)length, name);
 	if (value) {
 		value++;
+	} else if (o->bare && flag) {
+		value = o->bare;
 	} else if (takes_argument(o) && flag) {
 		if (!next)
 			return needs_value(o, e);
@@ -239,7 +243,7 @@ static int parse_letters(const struct option *options, const char *argument, con
 		if (!o->name)
 			return error_set(e, E_USAGE,
 					 "unknown option '-%c'; --help lists the options", *p);
-		if (takes_argument(o)) {
+		if (takes_argument(o) && !o->bare) {
 			bool attached = p[1] != '\0';
 
 			if (!attached && !next)
@@ -247,7 +251,7 @@ static int parse_letters(const struct option *options, const char *argument, con
 			err = set_value(o, attached ? p + 1 : next, true, e);
 			return err < 0 ? err : !attached;
 		}
-		err = set_value(o, NULL, true, e);
+		err = set_value(o, o->bare, true, e);
 		if (err < 0)
 			return err;
 	}
@@ -297,7 +301,7 @@ static void help_left(const struct option *o, struct strbuf *out)
 		strbuf_adds(out, "    ");
 	strbuf_addf(out, "--%s%s", o->negatable ? "[no-]" : "", o->name);
 	if (o->argument) {
-		strbuf_addf(out, " %s", o->argument);
+		strbuf_addf(out, o->bare ? "[=%s]" : " %s", o->argument);
 	} else if (o->type == OPTION_ENUM) {
 		for (int i = 0; o->choices[i]; i++)
 			strbuf_addf(out, "%c%s", i ? '|' : ' ', o->choices[i]);

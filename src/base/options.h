@@ -34,7 +34,11 @@ struct option {
 	const char *argument;	/* what help calls the value: "DIR" */
 	const char *help;	/* one line, lower case, no full stop */
 	const char *const *choices;	/* OPTION_ENUM: NULL-terminated */
+	/*
+	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be set.
+	 */
 	bool negatable;
+	const char *bare;	/* what --name alone means; a value is then given as --name=VALUE only */
 	bool *given;		/* set when the option was on the command line; may be NULL */
 };
 

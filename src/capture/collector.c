@@ -29,7 +29,6 @@
 #define SEAL_NS (250 * NS_PER_MS) /* what a SIGKILL can cost at most */
 #define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
 #define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
-#define COUNTERS_NS (500 * NS_PER_MS) /* between readings of NVML */
 #define TABLES_NS (10 * NS_PER_MS) /* of a tick for unwind tables */
 #define STACK_BYTES (512u << 10)
 
@@ -45,7 +44,6 @@ static struct {
 	atomic_bool cuda;
 	bool window_open;
 	bool window_over;
-	bool finishing;
 	bool building; /* unwind tables: the next tick comes soon */
 	bool sampled; /* CPU samples since the last seal */
 	uint32_t segment; /* that has the rows of the process and its modules */
@@ -101,8 +99,6 @@ static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available
 					     has_result);
 		break;
 	}
-#endif
-#ifndef PITOT_WITHOUT_CUDA
 	case RING_GRAPH_NODE:
 		slots = graph_nodes_event(self.start.writer, r, position);
 		break;
@@ -221,8 +217,8 @@ static void sample_counters(uint64_t now)
 	const char *const *gpus;
 	unsigned count;
 
-	if (!self.start.settings.counters || !self.window_open ||
-	    now - self.last_counters_ns < COUNTERS_NS)
+	if (!self.start.settings.counters_ns || !self.window_open ||
+	    now - self.last_counters_ns < self.start.settings.counters_ns)
 		return;
 	gpus = cuda_source_gpus(&count);
 	if (count == 0)
@@ -257,8 +253,6 @@ static void seal(uint64_t now)
 	if (atomic_load(&self.cuda))
 		cuda_source_periodic(self.start.writer, now);
 #endif
-	if (!self.finishing)
-		sample_counters(now);
 	begin_segment();
 	if (now - self.last_host_ns >= HOST_NS)
 		refresh_host(now);
@@ -300,6 +294,7 @@ static uint64_t tick(uint64_t now)
 	if (atomic_load(&self.cuda))
 		work += cuda_source_collect(self.start.writer);
 #endif
+	sample_counters(now);
 	return work;
 }
 
@@ -320,7 +315,6 @@ static void finish(void)
 {
 	uint64_t now = clock_monotonic_ns(), begun = now;
 
-	self.finishing = true;
 	cpu_timer_stop(self.start.writer);
 	drain_rings(now);
 	writer_flush(self.start.writer); /* first: CUPTI may hang from here on */
@@ -389,7 +383,7 @@ int collector_start(const struct collector_start *start)
 
 	self.start = *start;
 	atomic_store(&self.cuda, start->cuda);
-	self.window_open = self.window_over = self.finishing = false;
+	self.window_open = self.window_over = false;
 	nvml_source_start();
 	cpu_timer_start(&self.start.settings);
 	self.last_seal_ns = self.cost_since_ns = self.last_host_ns = clock_monotonic_ns();

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 #define CPU_HZ_MAX 10000u
+#define COUNTERS_NS (500 * NS_PER_MS)
 
 static bool key_is(const char *text, size_t length, const char *key)
 {
@@ -54,8 +57,8 @@ static void set_one(struct settings *s, const char *key, size_t key_length, cons
 		s->memory = yes;
 	else if (key_is(key, key_length, "stacks"))
 		set_stacks(s, value, length);
-	else if (key_is(key, key_length, "counters"))
-		s->counters = yes;
+	else if (key_is(key, key_length, "counters_ns"))
+		read_u64(value, length, &s->counters_ns);
 	else if (key_is(key, key_length, "api"))
 		s->all_api_calls = key_is(value, length, "all");
 	else if (key_is(key, key_length, "cpu"))
@@ -108,7 +111,7 @@ bool settings_read(struct settings *s)
 {
 	const char *directory = getenv("PITOT_RECORDING"), *options = getenv("PITOT_OPTIONS");
 
-	*s = (struct settings){ .graph_nodes = true, .counters = true, .cuda = true };
+	*s = (struct settings){ .graph_nodes = true, .counters_ns = COUNTERS_NS, .cuda = true };
 	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
 		return false;
 	strncpy(s->directory, directory, sizeof(s->directory) - 1);

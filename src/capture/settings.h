@@ -18,7 +18,7 @@ struct settings {
 	bool synchronization;		/* sync=0|1: CUPTI's records of synchronizations and events (dear) */
 	bool memory;			/* memory=0|1 */
 	bool native_stacks, python_stacks; /* stacks=none|native|python|all: of every recorded call */
-	bool counters;			/* counters=0|1: NVML's readings, twice a second */
+	uint64_t counters_ns;		/* time between readings of NVML's counters; 0: none */
 	bool all_api_calls;		/* api=launches|all */
 	uint32_t cpu_hz;		/* cpu=HZ: CPU samples by a timer inside the process; 0: none */
 	bool preload;			/* preload=0|1: the library starts recording when it is loaded */

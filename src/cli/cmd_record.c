@@ -24,6 +24,7 @@ static const char *option_output, *option_name;
 static bool option_force, option_force_injection, option_memory, option_sync, option_symbols = true;
 static int option_graphs, option_api, option_stacks;
 static uint64_t option_delay_ns, option_duration_ns, option_max_bytes;
+static uint64_t option_counters_ns = 500 * NS_PER_MS;
 
 static const char *const graphs_choices[] = { "node", "launch", NULL };
 static const char *const api_choices[] = { "launches", "all", NULL };
@@ -70,6 +71,13 @@ static const struct option options[] = {
 	  .type = OPTION_FLAG,
 	  .value = &option_memory,
 	  .help = "record allocations and memory pools" },
+	{ .name = "counters",
+	  .type = OPTION_DURATION,
+	  .value = &option_counters_ns,
+	  .argument = "TIME",
+	  .bare = "500ms",
+	  .negatable = true,
+	  .help = "read the GPUs' utilization, clocks, power and so on that often (500ms)" },
 	{ .name = "api",
 	  .type = OPTION_ENUM,
 	  .value = &option_api,
@@ -181,6 +189,7 @@ static void make_options(struct recording *r)
 		.stacks = (enum record_stacks)option_stacks,
 		.window = { r->identity.start_monotonic_ns, option_delay_ns, option_duration_ns },
 		.max_bytes = option_max_bytes,
+		.counters_ns = option_counters_ns,
 	};
 
 	record_options_text(&settings, &r->options);

@@ -52,7 +52,7 @@ static void bash_option_names(struct strbuf *out, const struct option *option)
 static void bash_option_values(struct strbuf *out, const struct option *option)
 {
 	for (; option->name; option++) {
-		if (option->type == OPTION_FLAG)
+		if (option->type == OPTION_FLAG || option->bare)
 			continue;
 		strbuf_addf(out, "\t\t--%s", option->name);
 		if (option->letter)
@@ -146,16 +146,20 @@ static void zsh_text(struct strbuf *out, const char *text)
 
 static void zsh_option(struct strbuf *out, const struct option *option, const char *prefix)
 {
+	bool valued = option->type != OPTION_FLAG && !*prefix;
+
 	strbuf_addf(out, " \\\n\t\t\t'--%s%s%s[", prefix, option->name,
-		    option->type == OPTION_FLAG ? "" : "=");
+		    !valued        ? ""
+		    : option->bare ? "=-"
+				   : "=");
 	zsh_text(out, option->help);
 	strbuf_adds(out, "]");
-	if (option->type == OPTION_ENUM && option->choices) {
+	if (valued && option->type == OPTION_ENUM && option->choices) {
 		strbuf_addf(out, ":%s:(", option->name);
 		add_words(out, option->choices);
 		strbuf_adds(out, ")");
-	} else if (option->type != OPTION_FLAG) {
-		strbuf_addf(out, ":%s:%s", option->name,
+	} else if (valued) {
+		strbuf_addf(out, "%s:%s:%s", option->bare ? ":" : "", option->name,
 			    option->type == OPTION_STRING ? "_files" : "");
 	}
 	strbuf_adds(out, "'");
@@ -225,7 +229,7 @@ static void fish_option(struct strbuf *out, const struct option *option, const c
 		strbuf_adds(out, " -x -a '");
 		add_words(out, option->choices);
 		strbuf_adds(out, "'");
-	} else if (option->type != OPTION_FLAG) {
+	} else if (option->type != OPTION_FLAG && !option->bare) {
 		strbuf_adds(out, option->type == OPTION_STRING ? " -r" : " -x");
 	}
 	strbuf_addc(out, '\n');

@@ -58,7 +58,7 @@ static void roff_options(struct strbuf *out, const struct option *option)
 		roff_text(out, option->name);
 		strbuf_adds(out, "\\fR");
 		if (option->type != OPTION_FLAG)
-			strbuf_addf(out, " \\fI%s\\fR",
+			strbuf_addf(out, option->bare ? "[=\\fI%s\\fR]" : " \\fI%s\\fR",
 				    option->argument ? option->argument : "VALUE");
 		strbuf_addc(out, '\n');
 		roff_text(out, option->help);

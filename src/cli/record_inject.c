@@ -90,6 +90,7 @@ void record_options_text(const struct record_settings *s, struct strbuf *out)
 		strbuf_addf(out, ";duration_ns=%" PRIu64, s->window.duration_ns);
 	if (s->max_bytes)
 		strbuf_addf(out, ";max_bytes=%" PRIu64, s->max_bytes);
+	strbuf_addf(out, ";counters_ns=%" PRIu64, s->counters_ns);
 }
 
 int record_set_environment(const char *library, const char *directory, const char *options)

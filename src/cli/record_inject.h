@@ -33,6 +33,7 @@ struct record_settings {
 	enum record_stacks stacks;
 	struct record_window window;
 	uint64_t max_bytes;
+	uint64_t counters_ns; /* between readings of the GPUs' counters; 0: none */
 };
 
 void record_options_text(const struct record_settings *s, struct strbuf *out);

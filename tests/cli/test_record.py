@@ -120,15 +120,17 @@ def options_given(record, *options):
 def test_options_for_the_recorder(record):
     values = options_given(record)
     assert values.pop("start_ns").isdigit()
-    assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches", "stacks": "all"}
+    assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches", "stacks": "all",
+                      "counters_ns": "500000000"}
 
 
 def test_all_options_for_the_recorder(record):
     values = options_given(record, "--graphs=launch", "--sync", "--memory", "--api", "all", "--stacks=native", "--delay", "1.5s",
-                           "--duration=250ms", "--max-size", "2M")
+                           "--duration=250ms", "--max-size", "2M", "--counters=100ms")
     assert abs(int(values.pop("start_ns")) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) < 60_000_000_000
     assert values == {"graphs": "launch", "sync": "1", "memory": "1", "api": "all", "stacks": "native", "delay_ns": "1500000000",
-                      "duration_ns": "250000000", "max_bytes": str(2 << 20)}
+                      "duration_ns": "250000000", "max_bytes": str(2 << 20), "counters_ns": "100000000"}
+    assert options_given(record, "--force", "--no-counters")["counters_ns"] == "0"
 
 
 def test_descriptors_are_not_inherited(record):

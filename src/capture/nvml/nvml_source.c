@@ -94,7 +94,9 @@ static const struct counter {
 static struct {
 	enum { OFF, WANTED, READY } state;
 	bool said; /* the capability row of the first round is written */
-	unsigned named; /* bit i: counter i has its row */
+	unsigned named; /* bit i: counter i has been read */
+	unsigned written; /* bit i: its row is in the segment */
+	uint32_t segment;
 	struct device {
 		enum { UNKNOWN, FOUND, LOST } state;
 		nvml_handle handle;
@@ -171,6 +173,7 @@ static void write_counter(struct writer *w, unsigned i)
 
 	writer_append(w, TABLE_counter, &row);
 	self.named |= 1u << i;
+	self.written |= 1u << i;
 }
 
 static void sample_device(struct writer *w, uint32_t ordinal, struct strbuf *why)
@@ -187,7 +190,7 @@ static void sample_device(struct writer *w, uint32_t ordinal, struct strbuf *why
 		row.counter = i + 1;
 		status = counters[i].read(device->handle, &row.value);
 		if (status == NVML_SUCCESS) {
-			if (!(self.named & 1u << i))
+			if (!(self.written & 1u << i))
 				write_counter(w, i);
 			writer_append(w, TABLE_counter_sample, &row);
 		} else if (for_good(status)) {
@@ -244,6 +247,9 @@ void nvml_source_sample(struct writer *w, const char *const *pci_by_cuda_ordinal
 	devices = MIN(devices, (unsigned)NVML_DEVICES_MAX);
 	if (self.state == OFF || devices == 0)
 		return;
+	if (self.segment != writer_segment(w))
+		self.written = 0;
+	self.segment = writer_segment(w);
 	if (self.state == WANTED) {
 		self.state = load(&why) ? READY : OFF;
 		if (self.state == OFF) {

@@ -10,7 +10,7 @@
 
 static bool quiet, sync_on, given;
 static const char *output;
-static uint64_t top, max_size, duration;
+static uint64_t top, max_size, duration, rate;
 static int graphs;
 static struct option_list filters;
 
@@ -51,6 +51,14 @@ static const struct option options[] = {
 	  .value = &duration,
 	  .argument = "TIME",
 	  .help = "record for TIME" },
+	{ .name = "rate",
+	  .letter = 'r',
+	  .type = OPTION_U64,
+	  .value = &rate,
+	  .argument = "N",
+	  .bare = "99",
+	  .negatable = true,
+	  .help = "look that often" },
 	{ .name = "graphs",
 	  .type = OPTION_ENUM,
 	  .value = &graphs,
@@ -76,6 +84,7 @@ static int set_up(void **state)
 	sync_on = true;
 	output = NULL;
 	top = max_size = duration = 0;
+	rate = 7;
 	graphs = 0;
 	filters.count = 0;
 	error = (struct error){ 0 };
@@ -124,6 +133,24 @@ static void all_types_and_spellings(void **state)
 	assert_string_equal(filters.items[1], "b");
 	assert_int_equal(operand_count, 0);
 	assert_false(help);
+}
+
+static void values_that_can_be_left_out(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("pitot --rate 50", false), 0);
+	assert_int_equal(rate, 99);
+	assert_int_equal(operand_count, 1); /* 50 */
+	assert_int_equal(parse("pitot --rate=50", false), 0);
+	assert_int_equal(rate, 50);
+	assert_int_equal(parse("pitot -qr x", false), 0);
+	assert_int_equal(rate, 99);
+	assert_int_equal(operand_count, 1);
+	assert_int_equal(parse("pitot --no-rate", false), 0);
+	assert_int_equal(rate, 0);
+	assert_refused("pitot --no-rate=5", "option '--no-rate' takes no value");
+	assert_refused("pitot --rate=x", "option '--rate' takes a number, not 'x'");
+	assert_refused("pitot --rate=", "option '--rate' takes a number, not ''");
 }
 
 static void letters(void **state)
@@ -243,6 +270,7 @@ static void help_is_aligned_and_wrapped(void **state)
 			    "  -n, --top N          rows\n"
 			    "      --max-size SIZE  stop at SIZE\n"
 			    "      --duration TIME  record for TIME\n"
+			    "  -r, --[no-]rate[=N]  look that often\n"
 			    "      --graphs node|launch|off\n"
 			    "                       how CUDA graphs are recorded\n"
 			    "      --filter GLOB    only kernels of these names\n"
@@ -366,6 +394,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(all_types_and_spellings, set_up),
+		cmocka_unit_test_setup(values_that_can_be_left_out, set_up),
 		cmocka_unit_test_setup(letters, set_up),
 		cmocka_unit_test_setup(operands_move_to_the_front, set_up),
 		cmocka_unit_test_setup(commands_keep_their_options, set_up),

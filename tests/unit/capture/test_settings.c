@@ -28,21 +28,21 @@ static void assert_untouched(const char *text)
 static void test_every_option(void **state)
 {
 	struct settings s =
-		parsed("graphs=launch;sync=0;memory=1;counters=1;api=all;start_ns=1;delay_ns=2;"
+		parsed("graphs=launch;sync=0;memory=1;counters_ns=1000000;api=all;start_ns=1;delay_ns=2;"
 		       "duration_ns=3;max_bytes=4");
 
 	(void)state;
 	assert_false(s.graph_nodes);
 	assert_false(s.synchronization);
 	assert_true(s.memory);
-	assert_true(s.counters);
+	assert_int_equal(s.counters_ns, 1000000);
 	assert_true(s.all_api_calls);
 	assert_int_equal(s.start_ns, 1);
 	assert_int_equal(s.delay_ns, 2);
 	assert_int_equal(s.duration_ns, 3);
 	assert_int_equal(s.max_bytes, 4);
-	s = parsed("graphs=node;sync=1;memory=0;counters=0;api=launches");
-	assert_false(s.counters);
+	s = parsed("graphs=node;sync=1;memory=0;counters_ns=0;api=launches");
+	assert_int_equal(s.counters_ns, 0);
 	assert_true(s.graph_nodes);
 	assert_true(s.synchronization);
 	assert_false(s.memory);
@@ -167,7 +167,7 @@ static void test_the_environment(void **state)
 	assert_true(s.graph_nodes);
 	assert_false(s.synchronization);
 	assert_false(s.memory);
-	assert_true(s.counters);
+	assert_true(s.counters_ns > 0);
 	assert_false(s.all_api_calls);
 	assert_int_equal(s.duration_ns, 0);
 	assert_int_equal(s.max_bytes, 0);
