@@ -15,6 +15,9 @@
 
 /* From the best. */
 static const struct cpu_source_type *const source_types[] = {
+#ifdef PITOT_HAVE_EBPF
+	&cpu_source_ebpf,
+#endif
 	NULL,
 };
 

@@ -1,0 +1,57 @@
+/*
+ * kernel_types.bpf.h: the few members of the kernel's structures that the programs read. Where they really are is
+ * put in when the programs are loaded, from the kernel's BTF (CO-RE).
+ */
+#ifndef PITOT_CPU_BPF_KERNEL_TYPES_H
+#define PITOT_CPU_BPF_KERNEL_TYPES_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#define KERNEL_TYPE __attribute__((preserve_access_index))
+
+struct upid {
+	int nr;
+} KERNEL_TYPE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} KERNEL_TYPE;
+
+typedef struct {
+	int counter;
+} KERNEL_TYPE atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+} KERNEL_TYPE;
+
+struct thread_struct {
+	unsigned long fsbase;
+} KERNEL_TYPE;
+
+struct task_struct {
+	struct thread_struct thread;
+	unsigned int __state;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct signal_struct *signal;
+} KERNEL_TYPE;
+
+/* What entering the kernel saves of a thread's registers: the layout is an ABI. */
+struct user_registers {
+	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
+	__u64 original_rax, rip, cs, flags, rsp, ss;
+};
+
+#define USER_CODE_64 0x33 /* cs of 64-bit user code */
+
+#define TASK_INTERRUPTIBLE 0x1
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_STOPPED_OR_TRACED 0xc
+#define TASK_DEAD 0x80
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * sampler.h: what the BPF programs (sampler.bpf.c) and their loader (bpf_sampler.c) share: records in the
+ * ring buffer, values of maps, configuration. Included by both, so it has no other includes; all layouts are
+ * those of x86-64.
+ */
+#ifndef PITOT_CPU_BPF_SAMPLER_H
+#define PITOT_CPU_BPF_SAMPLER_H
+
+#include <linux/types.h>
+
+#define BPF_USER_FRAMES 512u
+#define BPF_KERNEL_FRAMES 127u
+#define BPF_PYTHON_FRAMES 256u /* two words each */
+#define BPF_REGISTERS 17u /* by DWARF number, as in unwind_rule.h */
+#define BPF_STACK_PAGE 4096u
+#define BPF_STACK_PAGES 8u /* of a copy */
+
+/* Words behind the head of a record: kernel frames, user frames, Python frames, registers, copied stack. */
+#define BPF_FRAME_WORDS 2048u /* of frames at most: a power of two */
+#define BPF_COPY_WORDS (BPF_REGISTERS + BPF_STACK_PAGES * BPF_STACK_PAGE / 8)
+#define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
+
+#define BPF_TABLES 4096u /* unwind tables; number 0 is none */
+#define BPF_RULES 65536u /* of all tables */
+#define BPF_RANGES 131072u /* executable ranges of processes, in two halves */
+#define BPF_RANGES_OF_PROCESS 16384u
+#define BPF_PROCESSES 16384u
+
+/* A table of a range: none was uploaded yet, or the file has none. */
+#define BPF_TABLE_WANTED 0u
+#define BPF_TABLE_NONE 0xffffffffu
+
+enum bpf_record_kind {
+	BPF_RECORD_CPU, /* a sample */
+	BPF_RECORD_OUT, /* a thread left its processor, with its stack */
+	BPF_RECORD_IN, /* it runs again */
+	BPF_RECORD_EXIT, /* of a process: its last thread */
+};
+
+/* As enum off_cpu_state of the schema. */
+enum bpf_state {
+	BPF_STATE_UNKNOWN,
+	BPF_STATE_SLEEPING,
+	BPF_STATE_UNINTERRUPTIBLE,
+	BPF_STATE_RUNNABLE,
+	BPF_STATE_STOPPED,
+};
+
+enum bpf_stop {
+	BPF_STOP_COMPLETE,
+	BPF_STOP_TRUNCATED, /* nobody can go on from here */
+	BPF_STOP_DEPTH,
+	BPF_STOP_NO_RULE, /* of the innermost code that has none: registers and stack are copied */
+	BPF_STOP_NO_TABLE, /* same: no table was uploaded for this code */
+	BPF_STOP_NO_RANGE, /* same: nothing was uploaded for this process, or not this address */
+};
+
+/* 56 bytes, then the words. */
+struct bpf_record {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 image; /* number of the process image */
+	__u32 pid, tid; /* as in the sampler's pid namespace */
+	__u32 cpu;
+	__u8 kind; /* enum bpf_record_kind */
+	__u8 stop; /* enum bpf_stop */
+	__u8 state; /* OUT: enum bpf_state */
+	__u8 no_stack; /* OUT: it was not walked, to bound the cost */
+	__u16 kernel_count, user_count;
+	__u16 python_count; /* frames */
+	__u8 python_cut; /* there are more */
+	__u8 copied; /* registers and stack follow, as they are at the last user frame */
+	__u32 known; /* bit i: register i is known */
+	__u32 copy_bytes; /* of the stack, from the copied rsp on */
+	__u64 thread_base; /* fs */
+};
+
+/* A rule as in unwind_rule.h. */
+struct bpf_save {
+	__u8 kind, base;
+	__u16 unused;
+	__s32 offset;
+};
+
+struct bpf_rule {
+	__u8 cfa, base, index, interrupts;
+	__s32 offset, extra;
+	struct bpf_save ra;
+	struct bpf_save saved[6];
+	__u32 unused;
+};
+
+/*
+ * A table is an array of 8-byte cells: for each page of 4 KiB {first row, first row of the next page}, then rows
+ * {offset of code, number of the rule}.
+ */
+struct bpf_cell {
+	__u32 low, high;
+};
+
+struct bpf_table {
+	__u64 base;
+	__u32 length; /* of code */
+	__u32 pages; /* cells before the rows */
+};
+
+struct bpf_range {
+	__u64 start, end;
+	__u64 bias;
+	__u32 table;
+	__u32 unused;
+};
+
+/* Where a CPython process keeps its frames; layout as in python_offsets.h. All offsets fit into 16 bits. */
+struct bpf_python {
+	__u8 enabled;
+	__u8 layout; /* enum python_layout */
+	__u8 has_cframe;
+	__u8 index_unit;
+	__u16 state_frame, state_thread, cframe_frame;
+	__u16 frame_code, frame_previous, frame_last, frame_owner, frame_is_entry, frame_tlbc;
+	__u16 code_file, code_qualname, code_first_line, code_lines, code_version;
+	__u16 code_traceable, code_bytecode, code_tlbc;
+	__s32 state_at; /* where the thread's state is, from fs */
+};
+
+/* A process image, from exec or fork to the next exec or the exit. */
+struct bpf_image {
+	__u32 first_range, range_count;
+	struct bpf_python python;
+};
+
+struct bpf_config {
+	__u64 start_ns, end_ns; /* window; end 0: none */
+	__u64 wake_bytes; /* waiting in the ring buffer before the reader is woken */
+	__u8 kernel; /* kernel frames */
+};
+
+/* Written by the programs. */
+struct bpf_counters {
+	__u64 dropped; /* records for which there was no room */
+	__u32 level; /* of the sampler's pid namespace */
+};
+
+#endif

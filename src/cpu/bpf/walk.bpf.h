@@ -1,0 +1,392 @@
+/*
+ * walk.bpf.h: walks the user stack of the current thread from the tables that user space has uploaded.
+ *
+ * The steps are those of stack/walk_full.c, one call of walk_frame() each. Where it cannot go on for want of a table
+ * or a rule, it stops with the registers of the last frame: user space goes on from there with a copy of the stack.
+ */
+#ifndef PITOT_CPU_BPF_WALK_H
+#define PITOT_CPU_BPF_WALK_H
+
+#include "cpu/bpf/kernel_types.bpf.h"
+#include "cpu/bpf/sampler.h"
+
+/* As in stack/unwind_rule.h and stack/frame.h; bpf_sampler.c holds them against these. */
+enum { CFA_NONE, CFA_UNKNOWN, CFA_END, CFA_REGISTER, CFA_DEREF, CFA_PLT, CFA_SIGNAL };
+enum { SAVE_SAME, SAVE_CFA, SAVE_MEMORY, SAVE_VALUE, SAVE_COPY };
+enum { RULE_NONE };
+#define REGISTER_RBP 6
+#define REGISTER_RSP 7
+#define REGISTER_RIP 16
+#define REGISTER_NONE 0xff
+#define FRAME_INTERRUPTED (1ull << 62)
+
+#define ADDRESS_END (1ull << 57) /* of user space */
+#define SWITCHES_MAX 16 /* stacks that one walk may go through */
+#define BLOCK 8 /* words below the CFA that are loaded at once: nearly all that is saved is there */
+#define RANGE_STEPS 15 /* of a binary search in BPF_RANGES_OF_PROCESS */
+#define ROW_STEPS 13 /* and in the rows of one page */
+#define ALL_REGISTERS ((1u << BPF_REGISTERS) - 1)
+
+struct walk {
+	__u64 registers[32]; /* by DWARF number; a power of two, for bounds */
+	__u64 block[BPF_REGISTERS + 15]; /* memory read at once */
+	struct user_registers entry;
+	struct bpf_range range; /* of the last frame */
+	struct bpf_table table;
+	__u64 frame;
+	__u32 first_range, range_count;
+	__u32 known, switches;
+	__u32 at; /* words before the frames */
+	__u32 count, stop;
+};
+
+/* What a program works with: one per processor, for nothing interrupts the programs that use it. */
+struct scratch {
+	struct bpf_record record;
+	__u64 words[BPF_WORDS]; /* behind the record, as in the ring buffer */
+	struct walk walk;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_RANGES);
+	__type(key, __u32);
+	__type(value, struct bpf_range);
+} ranges SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_TABLES);
+	__type(key, __u32);
+	__type(value, struct bpf_table);
+} tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_RULES);
+	__type(key, __u32);
+	__type(value, struct bpf_rule);
+} rules SEC(".maps");
+
+struct cells {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct bpf_cell));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, BPF_TABLES);
+	__type(key, __u32);
+	__array(values, struct cells);
+} table_cells SEC(".maps");
+
+struct walk_context {
+	struct scratch *scratch;
+};
+
+static __always_inline int read_user(__u64 address, __u64 *value)
+{
+	return bpf_probe_read_user(value, sizeof(*value), (const void *)address) == 0;
+}
+
+static __always_inline int is_known(const struct walk *w, __u32 reg)
+{
+	return reg < BPF_REGISTERS && (w->known >> reg & 1);
+}
+
+/* --- rules --- */
+
+static __always_inline int find_range(struct walk *w, __u64 pc)
+{
+	__u32 low = w->first_range, high = low + w->range_count, end = high;
+	const struct bpf_range *range;
+
+	if (pc - w->range.start < w->range.end - w->range.start)
+		return 1;
+	for (int i = 0; i < RANGE_STEPS && low < high; i++) {
+		__u32 middle = low + (high - low) / 2;
+
+		range = bpf_map_lookup_elem(&ranges, &middle);
+		if (!range)
+			return 0;
+		if (range->end <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low >= end)
+		return 0;
+	range = bpf_map_lookup_elem(&ranges, &low);
+	if (!range || pc < range->start || pc >= range->end)
+		return 0;
+	w->range = *range;
+	return 1;
+}
+
+/* Number of the rule for an offset of code. */
+static __always_inline __u32 find_row(void *cells, const struct bpf_table *table, __u32 offset)
+{
+	__u32 at = offset >> 12, low, high;
+	const struct bpf_cell *cell = bpf_map_lookup_elem(cells, &at);
+
+	if (!cell)
+		return RULE_NONE;
+	/* The first row after the offset is in [low, high]. */
+	low = cell->low;
+	high = cell->high;
+	for (int i = 0; i < ROW_STEPS && low < high; i++) {
+		__u32 middle = low + (high - low) / 2;
+
+		at = table->pages + middle;
+		cell = bpf_map_lookup_elem(cells, &at);
+		if (!cell)
+			return RULE_NONE;
+		if (cell->low <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return RULE_NONE;
+	at = table->pages + low - 1;
+	cell = bpf_map_lookup_elem(cells, &at);
+	return cell ? cell->high : RULE_NONE;
+}
+
+/* NULL: w->stop says why there is none. */
+static __always_inline const struct bpf_rule *find_rule(struct walk *w)
+{
+	__u64 pc = (w->frame & (ADDRESS_END - 1)) - !(w->frame & FRAME_INTERRUPTED), offset;
+	const struct bpf_rule *rule;
+	struct bpf_table *table;
+	__u32 number;
+	void *cells;
+
+	w->stop = BPF_STOP_NO_RANGE;
+	if (!find_range(w, pc))
+		return NULL;
+	number = w->range.table;
+	w->stop = number == BPF_TABLE_NONE ? BPF_STOP_NO_RULE : BPF_STOP_NO_TABLE;
+	if (number == BPF_TABLE_WANTED || number == BPF_TABLE_NONE)
+		return NULL;
+	table = bpf_map_lookup_elem(&tables, &number);
+	cells = bpf_map_lookup_elem(&table_cells, &number);
+	if (!table || !cells)
+		return NULL;
+	w->stop = BPF_STOP_NO_RULE;
+	offset = pc - w->range.bias - table->base;
+	if (offset >= table->length)
+		return NULL;
+	number = find_row(cells, table, (__u32)offset);
+	if (number == RULE_NONE)
+		return NULL;
+	rule = bpf_map_lookup_elem(&rules, &number);
+	return rule;
+}
+
+/* --- one step --- */
+
+static __always_inline int compute_cfa(struct walk *w, const struct bpf_rule *rule, __u64 *cfa)
+{
+	__u64 base = w->registers[rule->base & 31] + (__u64)(__s64)rule->offset;
+
+	if (!is_known(w, rule->base))
+		return 0;
+	if (rule->cfa == CFA_PLT)
+		base += (w->registers[REGISTER_RIP] & 15) >= (__u64)(__s64)rule->extra ? 8 : 0;
+	if (rule->cfa == CFA_DEREF) {
+		if (rule->index != REGISTER_NONE) {
+			if (!is_known(w, rule->index))
+				return 0;
+			base += 8 * w->registers[rule->index & 31];
+		}
+		if (!read_user(base, &base))
+			return 0;
+		base += (__u64)(__s64)rule->extra;
+	}
+	*cfa = base;
+	return (base & 7) == 0;
+}
+
+static __always_inline int restore(struct walk *w, const struct bpf_save *save, __u32 reg,
+				   __u64 cfa, int has_block, __u64 *value)
+{
+	__u64 offset = (__u64)(__s64)save->offset;
+	__u64 place = (offset + 8 * BLOCK) >> 3; /* in the block */
+
+	switch (save->kind) {
+	case SAVE_SAME:
+		*value = w->registers[reg];
+		return is_known(w, reg);
+	case SAVE_CFA:
+		if (has_block && place < BLOCK && !(offset & 7)) {
+			*value = w->block[place & (BLOCK - 1)];
+			return 1;
+		}
+		return read_user(cfa + offset, value);
+	case SAVE_MEMORY:
+		return is_known(w, save->base) &&
+		       read_user(w->registers[save->base & 31] + offset, value);
+	case SAVE_VALUE:
+		*value = cfa + offset;
+		return 1;
+	case SAVE_COPY:
+		*value = w->registers[save->base & 31] + offset;
+		return is_known(w, save->base);
+	}
+	return 0;
+}
+
+/* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
+static __always_inline int leave_signal(struct walk *w)
+{
+	__u64 at = w->registers[REGISTER_RSP] + 40;
+
+	if (!is_known(w, REGISTER_RSP) || ++w->switches > SWITCHES_MAX ||
+	    bpf_probe_read_user(w->block, 8 * BPF_REGISTERS, (const void *)at) != 0)
+		return 0;
+	for (int i = 0; i < 8; i++)
+		w->registers[8 + i] = w->block[i];
+	w->registers[5] = w->block[8];
+	w->registers[4] = w->block[9];
+	w->registers[6] = w->block[10];
+	w->registers[3] = w->block[11];
+	w->registers[1] = w->block[12];
+	w->registers[0] = w->block[13];
+	w->registers[2] = w->block[14];
+	w->registers[7] = w->block[15];
+	w->registers[16] = w->block[16];
+	w->known = ALL_REGISTERS;
+	w->frame = (w->registers[REGISTER_RIP] & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
+	return 1;
+}
+
+/* To the caller. 0: w->stop says why not. */
+static __always_inline int leave_frame(struct walk *w, const struct bpf_rule *rule)
+{
+	static const __u8 saved[6] = { 6, 3, 12, 13, 14, 15 };
+	__u32 known = 1u << REGISTER_RSP | 1u << REGISTER_RIP;
+	__u64 cfa, pc, values[6];
+	int has_block;
+
+	w->stop = BPF_STOP_TRUNCATED;
+	if (!compute_cfa(w, rule, &cfa))
+		return 0;
+	has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)(cfa - 8 * BLOCK)) == 0;
+	if (!restore(w, &rule->ra, REGISTER_RIP, cfa, has_block, &pc))
+		return 0;
+	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
+	if (cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
+		return 0;
+	if (pc - 1 >= ADDRESS_END - 1) {
+		w->stop = pc ? BPF_STOP_TRUNCATED : BPF_STOP_COMPLETE;
+		return 0;
+	}
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		if (restore(w, &rule->saved[i], saved[i], cfa, has_block, &values[i]))
+			known |= 1u << saved[i];
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		if (known >> saved[i] & 1)
+			w->registers[saved[i]] = values[i];
+	w->registers[REGISTER_RSP] = cfa;
+	w->registers[REGISTER_RIP] = pc;
+	w->known = known;
+	w->frame = pc | (rule->interrupts ? FRAME_INTERRUPTED : 0);
+	return 1;
+}
+
+static long walk_frame(__u32 index, struct walk_context *context)
+{
+	struct scratch *s = context->scratch;
+	struct walk *w = &s->walk;
+	const struct bpf_rule *rule;
+
+	(void)index;
+	if (w->count >= BPF_USER_FRAMES) {
+		w->stop = BPF_STOP_DEPTH;
+		return 1;
+	}
+	s->words[(w->at + w->count) & (BPF_FRAME_WORDS - 1)] = w->frame;
+	w->count++;
+	rule = find_rule(w);
+	if (!rule)
+		return 1;
+	if (rule->cfa >= CFA_REGISTER && rule->cfa <= CFA_PLT)
+		return !leave_frame(w, rule);
+	if (rule->cfa == CFA_SIGNAL) {
+		w->stop = BPF_STOP_TRUNCATED;
+		return !leave_signal(w);
+	}
+	w->stop = rule->cfa == CFA_END ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
+	return 1;
+}
+
+/* --- the walk --- */
+
+/* The registers with which the current thread entered the kernel. 0: it runs no 64-bit user code. */
+static __always_inline int enter_walk(struct walk *w)
+{
+	struct user_registers *e = &w->entry;
+	long entry = bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	if (!entry || bpf_probe_read_kernel(e, sizeof(*e), (const void *)entry) != 0 ||
+	    e->cs != USER_CODE_64)
+		return 0;
+	w->registers[0] = e->rax;
+	w->registers[1] = e->rdx;
+	w->registers[2] = e->rcx;
+	w->registers[3] = e->rbx;
+	w->registers[4] = e->rsi;
+	w->registers[5] = e->rdi;
+	w->registers[6] = e->rbp;
+	w->registers[7] = e->rsp;
+	w->registers[8] = e->r8;
+	w->registers[9] = e->r9;
+	w->registers[10] = e->r10;
+	w->registers[11] = e->r11;
+	w->registers[12] = e->r12;
+	w->registers[13] = e->r13;
+	w->registers[14] = e->r14;
+	w->registers[15] = e->r15;
+	w->registers[16] = e->rip;
+	w->known = ALL_REGISTERS;
+	w->frame = (e->rip & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
+	return 1;
+}
+
+/* Registers and stack of the last frame, behind `at` words. Returns the number of words. */
+static __always_inline __u32 copy_stack(struct scratch *s, __u32 at)
+{
+	struct walk *w = &s->walk;
+	__u64 from = w->registers[REGISTER_RSP];
+	__u32 words = 0;
+
+	at &= BPF_FRAME_WORDS - 1;
+	for (__u32 i = 0; i < BPF_REGISTERS; i++)
+		s->words[at + i] = w->registers[i];
+	at += BPF_REGISTERS;
+	/* To the end of the page, then page by page, as far as there are any. */
+	for (__u32 i = 0; i < BPF_STACK_PAGES && !(from & 7); i++) {
+		__u32 size = BPF_STACK_PAGE - ((__u32)from & (BPF_STACK_PAGE - 1));
+		__u32 place = words & (BPF_STACK_PAGES * BPF_STACK_PAGE / 8 - 1);
+
+		if (bpf_probe_read_user(&s->words[at + place], size, (const void *)from) != 0)
+			break;
+		from += size;
+		words += size / 8;
+	}
+	s->record.known = w->known;
+	s->record.copied = 1;
+	s->record.copy_bytes = words * 8;
+	return BPF_REGISTERS + words;
+}
+
+#endif

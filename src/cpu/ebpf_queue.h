@@ -1,0 +1,38 @@
+/*
+ * ebpf_queue.h: records of several rings, put in order of time. Rings are emptied one after the other, so what is
+ * taken from one may be older than what another gave before: records are held back until all rings have been
+ * emptied once more.
+ */
+#ifndef PITOT_CPU_EBPF_QUEUE_H
+#define PITOT_CPU_EBPF_QUEUE_H
+
+#include <stdbool.h>
+
+#include "base/vec.h"
+
+struct ebpf_item {
+	uint64_t time_ns;
+	uint64_t order; /* in which it was put in: for equal times */
+	size_t offset; /* in the bytes */
+	uint32_t size;
+	uint32_t source; /* the caller's */
+};
+
+struct ebpf_queue {
+	VEC(struct ebpf_item) items;
+	VEC(uint8_t) bytes;
+	uint64_t order;
+	uint64_t lost; /* for want of memory */
+};
+
+void ebpf_queue_release(struct ebpf_queue *q);
+void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, uint32_t source, const void *bytes,
+		    size_t size);
+
+/* The bytes are aligned to 8. */
+typedef void ebpf_queue_take(void *context, const struct ebpf_item *item, const void *bytes);
+/* Hands over what is not later than `until_ns`, in order of time. */
+void ebpf_queue_drain(struct ebpf_queue *q, uint64_t until_ns, ebpf_queue_take *take,
+		      void *context);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * ebpf_tables.h: gives the BPF programs what they walk stacks with: unwind tables, their rules, and which code is
+ * where in each process image.
+ *
+ * A table becomes an array of its own in the kernel, of 8 bytes a row. Rules of all tables are one array, without
+ * duplicates. The ranges of process images lie in one array of two halves, of which one is filled: when it is full, all
+ * images are forgotten and the other half is filled, so that a program that just reads ranges is not disturbed.
+ */
+#ifndef PITOT_CPU_EBPF_TABLES_H
+#define PITOT_CPU_EBPF_TABLES_H
+
+#include "base/map.h"
+#include "cpu/bpf/sampler_load.h"
+#include "cpu/targets.h"
+
+#define EBPF_TABLE_BYTES_MAX ((uint64_t)256 << 20) /* of the kernel's memory */
+
+struct ebpf_tables {
+	struct sampler_programs *programs;
+	struct interner rules;
+	struct map numbers; /* struct unwind_table * -> number */
+	struct map images; /* those whose ranges are in this half */
+	uint32_t table_count;
+	uint64_t bytes, switched_ns;
+	uint32_t half, used; /* ranges used of this half */
+};
+
+void ebpf_tables_init(struct ebpf_tables *t, struct sampler_programs *programs);
+void ebpf_tables_release(struct ebpf_tables *t);
+
+/* Uploads it if it is not there. Number of the table; BPF_TABLE_WANTED when there is no room. */
+uint32_t ebpf_tables_number(struct ebpf_tables *t, const struct unwind_table *table);
+
+/*
+ * Where the code of an image is, from now on. Ranges without a table: those for which `none` says that there is none to be
+ * had, others are asked for when a stack leads there. 0, or a negative code: the image keeps what it had, or has nothing.
+ */
+typedef bool ebpf_has_none(void *context, const struct target_range *range);
+int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target_range *ranges,
+		      size_t count, const struct bpf_python *python, ebpf_has_none *none,
+		      void *context) MUST_USE;
+void ebpf_tables_forget(struct ebpf_tables *t, uint64_t image);
+/* Whether the ranges of the image are there: not after the halves have changed. */
+bool ebpf_tables_has(const struct ebpf_tables *t, uint64_t image);
+
+#endif
