@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -16,6 +18,7 @@
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define PREFIX "symbols"
+#define FOLDER ".symbols-" /* where files are until they are whole */
 
 /* An address of one process, of a frame that was executed or that had called another. */
 struct wanted {
@@ -24,6 +27,7 @@ struct wanted {
 };
 
 struct work {
+	const char *path; /* of the recording */
 	struct trace *trace;
 	struct symbolize_result *result;
 	struct writer *writer;
@@ -206,29 +210,37 @@ static int resolve_process(struct work *w, size_t process)
 	return 0;
 }
 
-static int resolve(struct work *w, const char *directory, struct error *e)
+static int resolve_processes(struct work *w, struct error *e)
 {
-	struct writer_options options = { .directory = directory, .prefix = PREFIX };
-	struct writer_stats stats;
-	int r = writer_open(&options, &w->writer, e);
+	for (size_t p = 0; p < trace_process_count(w->trace); p++) {
+		int r = resolve_process(w, p);
 
-	for (size_t p = 0; r == 0 && p < trace_process_count(w->trace); p++) {
-		r = resolve_process(w, p);
 		if (r < 0)
-			error_set(e, r, "out of memory");
+			return error_set(e, r, "out of memory");
 	}
-	if (!w->writer)
-		return r;
+	return 0;
+}
+
+/* Writes the answers into a folder of their own. */
+static int resolve(struct work *w, const char *folder, struct error *e)
+{
+	struct writer_options options = { .directory = folder, .prefix = PREFIX };
+	struct writer_stats stats;
+	int r = writer_open(&options, &w->writer, NULL);
+
+	if (r < 0)
+		return error_errno(e, -r, "cannot write symbols into '%s'", w->path);
+	r = resolve_processes(w, e);
 	writer_flush(w->writer);
 	writer_stats(w->writer, &stats);
 	if (r == 0 && stats.error)
-		r = error_errno(e, stats.error, "cannot write symbols to '%s'", directory);
+		r = error_errno(e, stats.error, "cannot write symbols into '%s'", w->path);
 	if (r < 0) {
 		writer_abandon(&w->writer);
 		return r;
 	}
 	r = writer_close(&w->writer);
-	return r < 0 ? error_errno(e, -r, "cannot write symbols to '%s'", directory) : 0;
+	return r < 0 ? error_errno(e, -r, "cannot write symbols into '%s'", w->path) : 0;
 }
 
 /* --- putting the files in place --- */
@@ -287,26 +299,60 @@ static int remove_stale(const char *path, const char *name, void *fresh)
 	return access(strbuf_text(&new_path), F_OK) < 0 ? remove_file(path, name, NULL) : 0;
 }
 
-static int put_in_place(struct work *w, const char *path, struct error *e)
+static int remove_folder(const char *folder)
 {
+	int r = each_file(folder, remove_file, NULL);
+
+	return rmdir(folder) < 0 && r == 0 ? -errno : r;
+}
+
+/* Folders that nobody else is writing into: of runs that were killed. */
+static void remove_left_over(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d))) {
+		_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
+
+		if (strncmp(entry->d_name, FOLDER, strlen(FOLDER)) != 0)
+			continue;
+		strbuf_addf(&folder, "%s/%s", path, entry->d_name);
+		if (!folder.failed)
+			remove_folder(strbuf_text(&folder));
+	}
+	if (d)
+		closedir(d);
+}
+
+/* The answers become those of the recording, at once. */
+static int put_in_place(struct work *w, const char *fresh, struct error *e)
+{
+	int r = each_file(w->path, remove_stale, (void *)(uintptr_t)fresh);
+
+	if (r == 0 && w->result->rows)
+		r = each_file(fresh, move_file, (void *)(uintptr_t)w->path);
+	return r < 0 ? error_errno(e, -r, "cannot put symbols into '%s'", w->path) : 0;
+}
+
+/* One at a time: a second waits. Where the file system has no locks, none cleans up after others. */
+static int write_symbols(struct work *w, struct error *e)
+{
+	_cleanup_close_ int lock = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
 	int r;
 
-	strbuf_addf(&folder, "%s/.symbols-XXXXXX", path);
+	if (lock >= 0 && flock(lock, LOCK_EX) == 0)
+		remove_left_over(w->path);
+	strbuf_addf(&folder, "%s/" FOLDER "XXXXXX", w->path);
 	if (folder.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	if (!mkdtemp(folder.data))
-		return error_errno(e, errno, "cannot write into '%s'", path);
+		return error_errno(e, errno, "cannot write into '%s'", w->path);
 	r = resolve(w, folder.data, e);
-	if (r == 0) {
-		r = each_file(path, remove_stale, folder.data);
-		if (r == 0 && w->result->rows)
-			r = each_file(folder.data, move_file, (void *)(uintptr_t)path);
-		if (r < 0)
-			error_errno(e, -r, "cannot put symbols into '%s'", path);
-	}
-	each_file(folder.data, remove_file, NULL);
-	rmdir(folder.data);
+	if (r == 0)
+		r = put_in_place(w, folder.data, e);
+	remove_folder(folder.data);
 	return r;
 }
 
@@ -315,7 +361,7 @@ int symbolize_recording(const char *path, const struct symbolizer_options *optio
 {
 	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process };
 	struct trace_options trace_options = { .threads = 0 };
-	struct work w = { .result = out };
+	struct work w = { .path = path, .result = out };
 	struct stat st;
 	int r;
 
@@ -329,7 +375,7 @@ int symbolize_recording(const char *path, const struct symbolizer_options *optio
 	if (r >= 0)
 		r = symbolizer_new(options, &out->symbolizer, e);
 	if (r >= 0)
-		r = put_in_place(&w, path, e);
+		r = write_symbols(&w, e);
 	vec_release(&w.wanted);
 	vec_release(&w.modules);
 	trace_free(w.trace);

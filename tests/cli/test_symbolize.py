@@ -3,7 +3,9 @@ import ctypes
 import functools
 import http.server
 import json
+import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import threading
@@ -243,6 +245,82 @@ def test_nothing_to_do(pitot, build, tmp_path):
     assert pitot("symbolize", path, "--json", json_output=True)["addresses"] == 0
     assert "no native call stacks" in pitot("symbolize", path).stderr
     assert sorted(path.iterdir()) == before
+
+
+def everything(folder):
+    """What is in a folder, hidden or not."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def in_namespace(script):
+    """Runs a script with mounts of its own; skips the test where that is not allowed."""
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("needs root")
+    return subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True)
+
+
+def test_read_only(pitot, program, recording):
+    before = everything(recording)
+    if os.geteuid():
+        recording.chmod(0o555)
+        result = pitot("symbolize", recording, status=1)
+        recording.chmod(0o755)
+    else:
+        result = in_namespace(
+            f"mount --bind {recording} {recording} && mount -o remount,ro,bind {recording} &&"
+            f"exec {program} symbolize {recording}"
+        )
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr.count("\n") == 1 and f"cannot write into '{recording}'" in result.stderr
+    assert everything(recording) == before
+
+
+def test_disk_full(program, recording, tmp_path):
+    """The answers that were there stay."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    result = in_namespace(
+        f"mount -t tmpfs -o size=64k none {disk} && cp -r {recording} {disk}/r && {program} -q symbolize {disk}/r &&"
+        f"cat {disk}/r/symbols.0.pit >{tmp_path}/before && head -c 99999 /dev/zero >{disk}/filler;"
+        f"{program} symbolize {disk}/r; echo status $?; ls -A {disk}/r; cmp {disk}/r/symbols.0.pit {tmp_path}/before"
+    )
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-3:] == ["status 1", "100.0.pit", "symbols.0.pit"]
+    assert "No space left on device" in result.stderr and f"'{disk}/r'" in result.stderr
+
+
+@pytest.mark.parametrize("limit", [0, 1024])
+def test_file_too_large(pitot, recording, limit):
+    before = everything(recording)
+
+    def limit_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    result = pitot("symbolize", recording, status=1, preexec_fn=limit_files)
+    assert f"'{recording}': File too large" in result.stderr and result.stderr.count("\n") == 1
+    assert everything(recording) == before
+
+
+def test_after_a_kill(pitot, recording):
+    """What a run that was killed left is removed by the next one; strange files are not."""
+    left = recording / ".symbols-AbCdEf"
+    left.mkdir()
+    (left / "symbols.0.pit").write_bytes(b"half")
+    strange = recording / ".symbols-strange"
+    strange.mkdir()
+    (strange / "notes.txt").write_text("mine")
+    pitot("symbolize", recording)
+    assert not left.exists()
+    assert (strange / "notes.txt").read_text() == "mine"
+    assert len(symbols(pitot, recording)) == 5
+
+
+def test_several_at_once(program, recording, environment):
+    command = [program, "symbolize", recording, "--json"]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(6)]
+    assert len({run.communicate()[0] for run in runs}) == 1, "all say the same"
+    assert all(run.returncode == 0 for run in runs)
+    assert sorted(everything(recording)) == ["100.0.pit", "symbols.0.pit"]
 
 
 def test_errors(pitot, recording, tmp_path):
