@@ -40,6 +40,7 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	struct python_code code;
 
 	(void)context;
+	row->missing = 0;
 	row->address = python_frame_code(frame);
 	row->line = python_frame_last(frame);
 	if (row->line == 0)
