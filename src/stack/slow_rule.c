@@ -14,9 +14,11 @@
 #define PAIRS_MAX (1u << 27)
 #define PAIRS_AT_ONCE 256u /* copying these takes hardly longer than copying one */
 #define FDE_OFFSET 512u /* longer CIEs do not occur */
-#define FDE_BYTES_MAX 4096u
+#define FDE_BYTES_MAX (SLOW_RULE_BYTES - FDE_OFFSET)
 #define USUAL_BYTES 256u /* longer ones are copied in two steps */
 #define ENTRY_START 8u /* length and CIE pointer */
+
+_Static_assert(PAIRS_AT_ONCE *PAIR_BYTES <= SLOW_RULE_BYTES, "the same room");
 
 /* --- the dynamic linker's answer --- */
 
@@ -96,9 +98,8 @@ static bool read_pairs(const struct search_table *table, uint32_t first, uint32_
 /*
  * The FDE of the last function that starts at or before pc. 1; 0: all start behind it; -1: unreadable.
  */
-static int find_fde(const struct search_table *table, uint64_t pc, uint64_t *fde)
+static int find_fde(const struct search_table *table, uint64_t pc, uint8_t *pairs, uint64_t *fde)
 {
-	uint8_t pairs[PAIRS_AT_ONCE * PAIR_BYTES] = { 0 };
 	uint32_t low = 0, high = table->count; /* the pair after it is in [low, high] */
 
 	while (high - low > PAIRS_AT_ONCE) {
@@ -124,12 +125,6 @@ static int find_fde(const struct search_table *table, uint64_t pc, uint64_t *fde
 
 /* --- the entry --- */
 
-/* A section with two entries: a CIE, and at FDE_OFFSET an FDE of it. */
-struct two_entries {
-	uint8_t bytes[FDE_OFFSET + FDE_BYTES_MAX];
-	size_t size;
-};
-
 /* Copies an entry of at most `max` bytes. Its length, or 0. */
 static size_t copy_entry(pid_t pid, uint8_t *to, uint64_t address, size_t max)
 {
@@ -146,16 +141,16 @@ static size_t copy_entry(pid_t pid, uint8_t *to, uint64_t address, size_t max)
 	return length;
 }
 
-static bool copy_both(pid_t pid, uint64_t address, struct two_entries *e)
+/* Makes a section with two entries: the CIE, and at FDE_OFFSET the FDE. Its size, or 0. */
+static size_t copy_both(pid_t pid, uint64_t address, uint8_t *bytes)
 {
-	uint8_t *fde = e->bytes + FDE_OFFSET;
+	uint8_t *fde = bytes + FDE_OFFSET;
 	size_t length = copy_entry(pid, fde, address, FDE_BYTES_MAX);
 
-	if (!length || !copy_entry(pid, e->bytes, address + 4 - load_u32(fde + 4), FDE_OFFSET))
-		return false;
+	if (!length || !copy_entry(pid, bytes, address + 4 - load_u32(fde + 4), FDE_OFFSET))
+		return 0;
 	store_u32(fde + 4, FDE_OFFSET + 4);
-	e->size = FDE_OFFSET + length;
-	return true;
+	return FDE_OFFSET + length;
 }
 
 struct wanted_row {
@@ -171,32 +166,29 @@ static void take_row(void *context, uint64_t start, const struct unwind_rule *ru
 		*wanted->rule = *rule;
 }
 
-bool slow_rule(uint64_t header, uint64_t pc, struct unwind_rule *rule)
+bool slow_rule(struct slow_rule_room *room, uint64_t header, uint64_t pc, struct unwind_rule *rule)
 {
+	struct eh_section section = { .bytes = room->bytes, .data_base = header };
 	struct wanted_row wanted = { pc, rule };
 	struct eh_fde fde = { 0 };
 	struct search_table table;
-	struct two_entries copy;
 	uint64_t address;
 	size_t next;
 	int r;
 
 	if (!read_header(header, &table))
 		return false;
-	r = find_fde(&table, pc, &address);
-	if (r < 0 || (r > 0 && !copy_both(table.pid, address, &copy)))
+	r = find_fde(&table, pc, room->bytes, &address);
+	if (r < 0)
 		return false;
 	*rule = (struct unwind_rule){ .cfa = CFA_NONE };
-	if (r > 0) {
-		struct eh_section section = { .bytes = copy.bytes,
-					      .size = copy.size,
-					      .address = address - FDE_OFFSET,
-					      .data_base = header };
-
-		if (eh_frame_entry(&section, FDE_OFFSET, &fde, &next) != 1)
-			return false;
-		if (pc >= fde.start && pc < fde.end)
-			eh_frame_rows(&section, &fde, take_row, &wanted);
-	}
+	if (r == 0)
+		return true;
+	section.size = copy_both(table.pid, address, room->bytes);
+	section.address = address - FDE_OFFSET;
+	if (!section.size || eh_frame_entry(&section, FDE_OFFSET, &fde, &next) != 1)
+		return false;
+	if (pc >= fde.start && pc < fde.end)
+		eh_frame_rows(&section, &fde, take_row, &wanted);
 	return true;
 }

@@ -3,8 +3,8 @@
  * code whose table has not been built yet, or never will be for want of memory.
  *
  * Everything is copied before it is looked at, in a way that fails instead of faulting (safe_memory.h), for
- * the module may be unloaded meanwhile. No lock, no allocation; some twenty system calls. May run
- * in a signal handler.
+ * the module may be unloaded meanwhile. No lock, no allocation, 2 KiB of stack; some ten system calls. May
+ * run in a signal handler.
  */
 #ifndef PITOT_STACK_SLOW_RULE_H
 #define PITOT_STACK_SLOW_RULE_H
@@ -22,11 +22,17 @@ void slow_rule_init(void);
  */
 uint64_t slow_rule_header(uint64_t pc);
 
+/* Where bytes are copied to: on the stack there may be no room for them. */
+#define SLOW_RULE_BYTES 4608u
+struct slow_rule_room {
+	uint8_t bytes[SLOW_RULE_BYTES];
+};
+
 /*
  * `header` is the address of an .eh_frame_hdr. *rule is that of an address of the same module; of kind
  * CFA_NONE where nothing is said. false: it cannot be read, for there is no search table, or what it leads to is
  * too long or not there.
  */
-bool slow_rule(uint64_t header, uint64_t pc, struct unwind_rule *rule);
+bool slow_rule(struct slow_rule_room *room, uint64_t header, uint64_t pc, struct unwind_rule *rule);
 
 #endif

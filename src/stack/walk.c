@@ -136,7 +136,7 @@ static const struct unwind_rule *read_rule(struct stack_walker *w, uint64_t head
 	if (w->slow_left == 0)
 		return NULL;
 	w->slow_left--;
-	if (!slow_rule(header, frame_lookup_address(frame), &slow->rule))
+	if (!slow_rule(&w->slow_room, header, frame_lookup_address(frame), &slow->rule))
 		return NULL;
 	slow->frame = frame;
 	return &slow->rule;

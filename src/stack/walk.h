@@ -2,7 +2,7 @@
  * walk.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
  * system call once a thread's stack is known; may run in a signal handler.
  *
- * A walker belongs to one thread. It is large (77 KiB): allocate it with the thread's ring. It keeps the
+ * A walker belongs to one thread. It is large (82 KiB): allocate it with the thread's ring. It keeps the
  * rules of return addresses that it has met (4096, by address), so that a frame costs a look at that
  * cache and two loads, and the last stack, of which it takes over what is still there (walk.c). Stack
  * memory is only read where it is known to be mapped: the thread's own stack, found at the first walk,
@@ -22,6 +22,7 @@
 #include "schema/schema.h"
 #include "stack/frame.h"
 #include "stack/modules.h"
+#include "stack/slow_rule.h"
 
 #define STACK_CACHE 4096u
 #define STACK_SEEN 128u
@@ -96,6 +97,7 @@ struct stack_walker {
 	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */
 	unsigned slow_left;
 	struct walk_slow slow[STACK_SLOW];
+	struct slow_rule_room slow_room;
 	struct walk_step cache[STACK_CACHE];
 };
 

@@ -17,6 +17,7 @@
 #define HEADER_BYTES 4096u
 
 static struct stack_modules modules;
+static struct slow_rule_room room;
 
 static const struct stack_map *build_all(void)
 {
@@ -37,7 +38,7 @@ static unsigned compare_at(const struct stack_module *module, uint64_t address)
 	const struct unwind_rule *wanted = unwind_table_find(module->table, address);
 	struct unwind_rule rule;
 
-	if (!slow_rule(module->header, module->bias + address, &rule))
+	if (!slow_rule(&room, module->header, module->bias + address, &rule))
 		fail_msg("no rule for %#lx", address);
 	if (memcmp(&rule, wanted, sizeof(rule)) != 0)
 		fail_msg("%#lx: cfa %u %u %d, must be %u %u %d", address, rule.cfa, rule.base,
@@ -96,14 +97,14 @@ static void what_is_not_there_is_no_rule(void **state)
 
 	(void)state;
 	errno = 77;
-	assert_false(slow_rule(16, pc, &rule));
-	assert_false(slow_rule(UINT64_MAX - 3, pc, &rule));
+	assert_false(slow_rule(&room, 16, pc, &rule));
+	assert_false(slow_rule(&room, UINT64_MAX - 3, pc, &rule));
 	assert_int_equal(errno, 77);
 	/* The header is there, but not the search table behind it. */
 	pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(memory_copy(pages + 4096 - 12, own_module()->header, 12));
 	munmap(pages + 4096, 4096);
-	assert_false(slow_rule((uint64_t)(uintptr_t)pages + 4096 - 12, pc, &rule));
+	assert_false(slow_rule(&room, (uint64_t)(uintptr_t)pages + 4096 - 12, pc, &rule));
 	munmap(pages, 4096);
 }
 
@@ -123,8 +124,8 @@ static void damaged_headers(void **state)
 			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
 			header[(random >> 8) % (i % 2 ? HEADER_BYTES : 16)] = (uint8_t)random;
 		}
-		found += slow_rule(at, at + (int32_t)(random >> 16), &rule);
-		found += slow_rule(at, at + (random >> 60), &rule);
+		found += slow_rule(&room, at, at + (int32_t)(random >> 16), &rule);
+		found += slow_rule(&room, at, at + (random >> 60), &rule);
 	}
 	print_message("%u rules found\n", found);
 	assert_true(found < 2 * DAMAGES);
