@@ -41,11 +41,13 @@ static const char *const source_names[SOURCE_COUNT] = {
 	[SOURCE_NONE] = "unknown",      [SOURCE_BOUNDS] = "function_start",
 	[SOURCE_SYMBOLS] = "symbols",   [SOURCE_DEBUG_FILE] = "debug_file",
 	[SOURCE_PERF_MAP] = "perf_map", [SOURCE_KERNEL] = "kernel",
+	[SOURCE_EARLIER] = "earlier",
 };
 
 static uint64_t named(const uint64_t by[SOURCE_COUNT])
 {
-	return by[SOURCE_SYMBOLS] + by[SOURCE_DEBUG_FILE] + by[SOURCE_PERF_MAP] + by[SOURCE_KERNEL];
+	return by[SOURCE_SYMBOLS] + by[SOURCE_DEBUG_FILE] + by[SOURCE_PERF_MAP] +
+	       by[SOURCE_KERNEL] + by[SOURCE_EARLIER];
 }
 
 static uint64_t unnamed(const uint64_t by[SOURCE_COUNT])
@@ -143,6 +145,9 @@ static void print_text(const struct symbolize_result *r, const struct context *c
 	strbuf_adds(out, " with a line, ");
 	human_count(out, unnamed(r->by));
 	strbuf_adds(out, " unknown\n");
+	if (r->by[SOURCE_EARLIER])
+		strbuf_addf(out, "%llu keep the function that was found before\n",
+			    (unsigned long long)r->by[SOURCE_EARLIER]);
 	print_unnamed(r, c, out);
 }
 
@@ -233,7 +238,8 @@ const struct command cmd_symbolize = {
 		"MiniDebugInfo or separate debug files, source lines and inlined functions from "
 		"DWARF, "
 		"JIT code from perf's maps, kernel functions from /proc/kallsyms. The answers are "
-		"kept in the recording, and replace what was there, so that it can be read on "
+		"kept in the recording, and replace what was there (a name that was found before "
+		"stays where there is none now), so that it can be read on "
 		"other "
 		"machines. Without RECORDING it works on the newest *.pitot in the current "
 		"folder.\n\n"

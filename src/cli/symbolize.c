@@ -26,6 +26,12 @@ struct wanted {
 	bool is_return, is_kernel;
 };
 
+/* A row of table symbol that was there before. */
+struct earlier {
+	uint64_t session, address, row;
+	uint32_t inline_depth;
+};
+
 struct work {
 	const char *path; /* of the recording */
 	struct trace *trace;
@@ -33,6 +39,7 @@ struct work {
 	struct writer *writer;
 	VEC(struct wanted) wanted;
 	VEC(struct symbol_module) modules;
+	VEC(struct earlier) earlier; /* by session, address, depth */
 };
 
 static uint64_t value(const struct work *w, enum table_id table, int column, uint64_t row)
@@ -143,6 +150,97 @@ static int add_process(struct work *w, size_t process)
 	return symbolizer_add_process(w->result->symbolizer, &p);
 }
 
+/* --- what was answered before --- */
+
+static int by_session(const void *pa, const void *pb)
+{
+	const struct earlier *a = pa, *b = pb;
+
+	if (a->session != b->session)
+		return a->session < b->session ? -1 : 1;
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return (a->inline_depth > b->inline_depth) - (a->inline_depth < b->inline_depth);
+}
+
+static int collect_earlier(struct work *w)
+{
+	for (uint64_t row = 0; row < trace_rows(w->trace, TABLE_symbol); row++) {
+		struct earlier item = {
+			.session = value(w, TABLE_symbol, COLUMN_symbol_session, row),
+			.address = value(w, TABLE_symbol, COLUMN_symbol_address, row),
+			.row = row,
+			.inline_depth =
+				(uint32_t)value(w, TABLE_symbol, COLUMN_symbol_inline_depth, row),
+		};
+
+		if (vec_push(&w->earlier, item) < 0)
+			return -ENOMEM;
+	}
+	if (w->earlier.count)
+		qsort(w->earlier.data, w->earlier.count, sizeof(*w->earlier.data), by_session);
+	return 0;
+}
+
+/* The first row that is not before `key`. */
+static size_t find_earlier(const struct work *w, const struct earlier *key)
+{
+	size_t low = 0, high = w->earlier.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (by_session(&w->earlier.data[middle], key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const char *text_or_null(const struct work *w, int column, uint64_t row)
+{
+	const char *s = text(w, TABLE_symbol, column, row);
+
+	return *s ? s : NULL;
+}
+
+/* A name that was found before, perhaps elsewhere, is better than none. */
+static void take_earlier(const struct work *w, uint64_t session, uint64_t address,
+			 struct symbol_answer *answer)
+{
+	struct earlier key = { .session = session, .address = address };
+	const char *function;
+	unsigned count = 0;
+	bool no_start;
+
+	for (size_t i = find_earlier(w, &key); i < w->earlier.count; i++, count++) {
+		const struct earlier *e = &w->earlier.data[i];
+
+		if (e->session != session || e->address != address || e->inline_depth != count ||
+		    count == SOURCE_FRAMES_MAX)
+			break;
+		function = text_or_null(w, COLUMN_symbol_function, e->row);
+		if (!function && count == 0)
+			return;
+		answer->frames[count] = (struct symbol_frame){
+			function,
+			text_or_null(w, COLUMN_symbol_file, e->row),
+			(uint32_t)value(w, TABLE_symbol, COLUMN_symbol_line, e->row),
+		};
+		if (count > 0)
+			continue;
+		answer->module = text_or_null(w, COLUMN_symbol_module, e->row);
+		answer->function_start = trace_value(
+			w->trace, TABLE_symbol, COLUMN_symbol_function_start, e->row, &no_start);
+		answer->has_start = !no_start;
+	}
+	if (!count)
+		return;
+	answer->count = count;
+	answer->source = SOURCE_EARLIER;
+}
+
 /* --- what is answered --- */
 
 static uint32_t intern(struct work *w, const char *s)
@@ -205,6 +303,8 @@ static int resolve_process(struct work *w, size_t process)
 						   0, &answer);
 		if (r < 0)
 			return r;
+		if (!answer.frames[0].function)
+			take_earlier(w, of->session, a->address, &answer);
 		write_rows(w, of->session, a->address, &answer);
 	}
 	return 0;
@@ -359,7 +459,8 @@ static int write_symbols(struct work *w, struct error *e)
 int symbolize_recording(const char *path, const struct symbolizer_options *options,
 			struct symbolize_result *out, struct error *e)
 {
-	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process };
+	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process,
+						TABLE_symbol };
 	struct trace_options trace_options = { .threads = 0 };
 	struct work w = { .path = path, .result = out };
 	struct stat st;
@@ -372,12 +473,15 @@ int symbolize_recording(const char *path, const struct symbolizer_options *optio
 	r = trace_open(path, &trace_options, &w.trace, e);
 	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
 		r = trace_load(w.trace, tables[i], 0, e);
+	if (r >= 0 && collect_earlier(&w) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
 	if (r >= 0)
 		r = symbolizer_new(options, &out->symbolizer, e);
 	if (r >= 0)
 		r = write_symbols(&w, e);
 	vec_release(&w.wanted);
 	vec_release(&w.modules);
+	vec_release(&w.earlier);
 	trace_free(w.trace);
 	if (r < 0)
 		symbolize_release(out);

@@ -1,7 +1,7 @@
 /*
  * symbolize.h: resolves the addresses of a recording's call stacks and keeps the answers in it
  * (symbols.<n>.pit), so that it can be read elsewhere. Answers that were there before are replaced,
- * at once and only when all is written.
+ * at once and only when all is written; a name that is not found any more stays.
  */
 #ifndef PITOT_CLI_SYMBOLIZE_H
 #define PITOT_CLI_SYMBOLIZE_H

@@ -46,6 +46,7 @@ enum symbol_source {
 	SOURCE_DEBUG_FILE, /* separate symbols, or MiniDebugInfo */
 	SOURCE_PERF_MAP,
 	SOURCE_KERNEL,
+	SOURCE_EARLIER, /* for callers that have answers of their own: never the symbolizer's */
 	SOURCE_COUNT,
 };
 

@@ -1,11 +1,16 @@
 /*
- * stack_recording.c: make-stack-recording OUT.pitot [none], a recording with call stacks of this
- * very program: main calls known_outer, into which known_inner is inlined; besides a frame of the
- * kernel and one that is in no file. With a second argument there is a Python frame only.
+ * stack_recording.c: make-stack-recording OUT.pitot [none|stay], a recording with call stacks of
+ * this very program: main calls known_outer, into which known_inner is inlined; besides a frame of
+ * the kernel and one that is in no file. With "none" there is a Python frame only. With "stay" it is
+ * of this process, on this machine, which prints a line when it is made and lives until its standard
+ * input ends.
  */
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/io.h"
 #include "support/make_recording.h"
 #include "symbol/elf_file.h"
 
@@ -63,17 +68,40 @@ static int on_module(struct dl_phdr_info *info, size_t size, void *user)
 	return 1; /* the first is the program */
 }
 
+/* Says at its end that the process ran here. */
+static void say_where(struct maker *m)
+{
+	struct strbuf boot_id = STRBUF_INIT;
+
+	if (io_read_file("/proc/sys/kernel/random/boot_id", 4096, &boot_id) < 0)
+		exit(1);
+	boot_id.data[strcspn(boot_id.data, "\n")] = 0;
+	m->process.boot_id = maker_string(m, boot_id.data);
+	strbuf_release(&boot_id);
+}
+
+static void wait_for_end(void)
+{
+	puts("made");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
 int main(int argc, char **argv)
 {
+	bool none = argc > 2 && strcmp(argv[2], "none") == 0, stay = argc > 2 && !none;
 	uint32_t outermost, caller, leaf;
 	struct maker *m;
 
 	if (argc < 2)
 		return 2;
 	known_outer(); /* LINE: call */
-	m = maker_begin(argv[1], 100, START, "make-stack-recording");
+	m = maker_begin(argv[1], stay ? (uint32_t)getpid() : 100, START, "make-stack-recording");
+	if (stay)
+		say_where(m);
 	dl_iterate_phdr(on_module, m);
-	if (argc > 2) {
+	if (none) {
 		maker_python(m, 0, "train", "train.py", 7);
 		maker_close(m, START + 1000);
 		return 0;
@@ -85,5 +113,7 @@ int main(int argc, char **argv)
 	maker_exact(m, leaf, frame_kind_kernel, UINT64_C(0xffffffff81000010));
 	maker_stack(m, leaf, 3, stack_end_complete);
 	maker_close(m, START + 1000);
+	if (stay)
+		wait_for_end();
 	return 0;
 }

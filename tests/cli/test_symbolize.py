@@ -247,6 +247,81 @@ def test_nothing_to_do(pitot, build, tmp_path):
     assert sorted(path.iterdir()) == before
 
 
+class Running:
+    """A copy of the program that records itself and goes on running. `wrapper` is a command that it is run by."""
+
+    def __init__(self, build, folder, wrapper=(), program=None):
+        self.program = program or folder / "program"
+        self.recording = folder / "running.pitot"
+        if not program:
+            shutil.copy(build / "tests/cli/make-stack-recording", self.program)
+        command = [*wrapper, self.program, self.recording, "stay"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "made\n"
+
+    def end(self):
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+    def functions(self, pitot):
+        rows = [row for row in symbols(pitot, self.recording) if row["module"] == str(self.program)]
+        return [(row["function"], row["line"]) for row in rows if row["function"]]
+
+
+NAMES = {("main", line_of("call")), ("known_outer", line_of("inlined call")), ("known_inner", line_of("innermost"))}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_deleted_while_it_runs(pitot, build, tmp_path, replaced):
+    """The right names while it lives; afterwards none, not those of what lies there now."""
+    running = Running(build, tmp_path)
+    running.program.unlink()
+    if replaced:
+        shutil.copy("/bin/true", running.program)
+    summary = pitot("symbolize", running.recording, "--json", json_output=True)
+    assert summary["by"]["symbols"] == 2
+    assert set(running.functions(pitot)) == NAMES
+    running.end()
+    for file in running.recording.glob("symbols.*"):
+        file.unlink()
+    summary = pitot("symbolize", running.recording, "--json", json_output=True)
+    assert summary["by"]["unknown"] == summary["addresses"] - summary["by"]["kernel"]
+    assert running.functions(pitot) == []
+    rows = [row for row in symbols(pitot, running.recording) if row["module"] == str(running.program)]
+    assert len(rows) == 2 and all(row["function_start"] is None for row in rows)
+    reason = next(m for m in summary["modules"] if m["path"] == str(running.program))["reason"]
+    assert ("another build" if replaced else "No such file") in reason
+
+
+def test_names_found_before_stay(pitot, build, tmp_path):
+    running = Running(build, tmp_path)
+    running.end()
+    pitot("symbolize", running.recording)
+    before = running.functions(pitot)
+    assert set(before) == NAMES
+    running.program.unlink()
+    summary = pitot("symbolize", running.recording, "--json", json_output=True)
+    assert summary["by"]["earlier"] == 2 and summary["with_line"] == 2
+    assert running.functions(pitot) == before
+    assert "2 keep the function that was found before" in pitot("symbolize", running.recording).stdout
+    assert running.functions(pitot) == before
+
+
+def test_container(pitot, build, tmp_path):
+    """The program is in a file system that only its process sees."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    in_namespace("true")
+    script = 'mount -t tmpfs none "$0" && cp "$1" "$0/program" && exec "$0/program" "$2" stay'
+    program = build / "tests/cli/make-stack-recording"
+    wrapper = ["unshare", "--mount", "sh", "-c", script, inner, program, tmp_path / "running.pitot"]
+    running = Running(build, tmp_path, wrapper, inner / "program")
+    assert not running.program.exists()
+    pitot("symbolize", running.recording)
+    assert set(running.functions(pitot)) == NAMES
+    running.end()
+
+
 def everything(folder):
     """What is in a folder, hidden or not."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
