@@ -466,7 +466,7 @@
 
 #define ENUM_stack_end(V, E)                                                                                           \
 	V(E, complete, 0)  /* reached _start, clone or the thread's start */                                           \
-	V(E, partial, 1)   /* unwind tables were not ready yet */                                                      \
+	V(E, partial, 1)   /* at code whose unwind information could not be read */                                    \
 	V(E, truncated, 2) /* code without unwind information */                                                       \
 	V(E, depth, 3)     /* deeper than the limit */
 
