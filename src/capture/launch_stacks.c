@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "capture/log.h"
 #include "capture/settings.h"
+#include "stack/python_interrupted.h"
 #include "stack/python_splice.h"
 
 #define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
@@ -187,6 +188,34 @@ uint32_t launch_stacks_take(struct ring *r)
 
 /* --- CPU samples --- */
 
+/* As splice(), of a thread that was interrupted anywhere. */
+static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool complete,
+				   uint64_t *out)
+{
+	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
+	struct python_stacks in = { .native = s->native,
+				    .native_count = count,
+				    .native_complete = complete,
+				    .python = s->python };
+	enum python_match match;
+	unsigned n;
+
+	if (p)
+		in.python_count = python_walk_interrupted(&p->runtime, s->python,
+							  LAUNCH_STACK_PYTHON, &in.python_complete);
+	if (in.python_count == 0) {
+		memcpy(out, s->native, count * sizeof(*out));
+		return count;
+	}
+	if (complete && in.python_complete)
+		in.python_count = python_align_interrupted(&p->eval, s->native, count, s->python,
+							   in.python_count);
+	python_code_ids(p->codes, s->python, in.python_count);
+	n = python_splice(&p->eval, &in, out, LAUNCH_STACK_FRAMES, &match);
+	s->unsure_python += match == PYTHON_MATCH_UNSURE;
+	return MIN(n, LAUNCH_STACK_FRAMES);
+}
+
 unsigned launch_stacks_sample(struct stack_sampler *s, const struct stack_registers *registers,
 			      uint64_t *frames, enum stack_end *end)
 {
@@ -199,7 +228,7 @@ unsigned launch_stacks_sample(struct stack_sampler *s, const struct stack_regist
 	if (unlikely(s->walker.slot < 0))
 		return 0;
 	count = stack_walk(&s->walker, registers, s->native, LAUNCH_STACK_NATIVE, end);
-	return count ? splice(s->native, count, *end == stack_end_complete, s->python, frames) : 0;
+	return count ? splice_interrupted(s, count, *end == stack_end_complete, frames) : 0;
 }
 
 void stack_sampler_reset(struct stack_sampler *s)

@@ -42,7 +42,8 @@ struct stack_sampler {
 	bool ready;
 	struct stack_walker walker;
 	uint64_t native[LAUNCH_STACK_NATIVE];
-	struct python_frame python[LAUNCH_STACK_PYTHON];
+	struct python_frame python[LAUNCH_STACK_PYTHON + 1];
+	uint64_t unsure_python; /* stacks whose Python frames are all at the innermost place */
 };
 
 /*

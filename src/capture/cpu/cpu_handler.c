@@ -100,7 +100,9 @@ static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 {
 	uint64_t begun = clock_monotonic_ns(), most, periods;
-	struct cpu_record record = { .time_ns = begun, .tid = s->tid, .cpu = (uint32_t)sched_getcpu() };
+	struct cpu_record record = { .time_ns = begun,
+				     .tid = s->tid,
+				     .cpu = (uint32_t)sched_getcpu() };
 
 	/* What there is no room for now is left for the next sample. */
 	if (free_words(s) < CPU_RECORD_WORDS) {
@@ -129,7 +131,8 @@ static void on_timer(int number, siginfo_t *info, void *context)
 	if (info->si_code != SI_TIMER || !atomic_load_explicit(&enabled, memory_order_acquire))
 		return;
 	slot = cpu_handler_slot((unsigned)(value & (CPU_SLOTS_MAX - 1)));
-	if (slot && value == (uintptr_t)cpu_handler_value(slot, atomic_load(&slot->generation)).sival_ptr)
+	if (slot &&
+	    value == (uintptr_t)cpu_handler_value(slot, atomic_load(&slot->generation)).sival_ptr)
 		take_sample(slot, context);
 	errno = saved;
 }

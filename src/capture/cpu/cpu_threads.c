@@ -15,10 +15,10 @@
 #include "capture/cpu/cpu_handler.h"
 
 #define TASKS "/proc/self/task"
-#define LOOK_NS NS_PER_S	/* between looks at all threads */
+#define LOOK_NS NS_PER_S /* between looks at all threads */
 #define LOOK_MIN_NS (40 * NS_PER_MS) /* the same, when their number has changed */
-#define MASK_NS NS_PER_S	/* between looks at the mask of a thread that blocks the signal */
-#define OVERDUE_PERIODS 8u	/* without a sample, until its mask is looked at */
+#define MASK_NS NS_PER_S /* between looks at the mask of a thread that blocks the signal */
+#define OVERDUE_PERIODS 8u /* without a sample, until its mask is looked at */
 #define STATUS_BYTES 8192u
 
 static struct {
@@ -145,7 +145,7 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 	} else if (!blocks && !s->armed) {
 		uint64_t clock = thread_cpu_ns(s->tid);
 		uint64_t since = clock > s->first_ns ? (clock - s->first_ns) % s->period_ns : 0;
-		
+
 		arm(s, clock < s->first_ns ? s->first_ns - clock : s->period_ns - since);
 	}
 }

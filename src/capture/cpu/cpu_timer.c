@@ -122,7 +122,7 @@ static void say_off(struct writer *w, enum capability_state state, const char *r
 }
 
 struct sums {
-	uint64_t samples, handler_ns, ends[4], no_stack[CPU_NO_STACK_KINDS];
+	uint64_t samples, handler_ns, ends[4], no_stack[CPU_NO_STACK_KINDS], unsure;
 };
 
 static struct sums sum_slots(void)
@@ -136,6 +136,7 @@ static struct sums sum_slots(void)
 		for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
 			sum.no_stack[k] +=
 				atomic_load_explicit(&s->no_stack[k], memory_order_relaxed);
+		sum.unsure += s->stacks.unsure_python;
 		for (unsigned k = 0; k < ARRAY_SIZE(sum.ends); k++)
 			sum.ends[k] += atomic_load_explicit(&s->ends[k], memory_order_relaxed);
 	}
@@ -157,14 +158,14 @@ static void say_result(struct writer *w, const char *left)
 	n = snprintf(text, sizeof(text),
 		     "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
 		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
-		     "%llu too deep",
+		     "%llu too deep, %llu with Python frames by guess",
 		     left, (unsigned long long)self.taken, threads.threads,
 		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9,
 		     (double)(self.unseen_periods * self.period_ns) / 1e9,
 		     (unsigned long long)sum.ends[stack_end_complete],
 		     (unsigned long long)sum.ends[stack_end_partial],
 		     (unsigned long long)sum.ends[stack_end_truncated],
-		     (unsigned long long)sum.ends[stack_end_depth]);
+		     (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
 		snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
 			 threads.blocked);
@@ -211,10 +212,10 @@ static void open_window(struct writer *w)
 	err = cpu_threads_start(self.period_ns);
 	if (err < 0) {
 		cpu_handler_enable(false);
-		snprintf(reason, sizeof(reason),
-			 "timer_create: %s%s", strerror(-err),
-			 err == -EPERM || err == -EACCES || err == -ENOSYS ?
-				 ": a seccomp filter forbids it" : "");
+		snprintf(reason, sizeof(reason), "timer_create: %s%s", strerror(-err),
+			 err == -EPERM || err == -EACCES || err == -ENOSYS
+				 ? ": a seccomp filter forbids it"
+				 : "");
 		say_off(w, capability_state_unavailable, reason);
 		return;
 	}
