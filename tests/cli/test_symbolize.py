@@ -293,6 +293,27 @@ def test_deleted_while_it_runs(pitot, build, tmp_path, replaced):
     assert ("another build" if replaced else "No such file") in reason
 
 
+def test_record_of_a_deleted_program(pitot, build, source, tmp_path):
+    """Its frames stay apart, and nobody's name is put on them; those of libraries have names."""
+    if not (build / "standin/tape-play").exists():
+        pytest.skip("built without the stand-in")
+    shutil.copytree(build / "standin", tmp_path / "standin", symlinks=True)
+    player = tmp_path / "standin/tape-play"
+    script = (
+        f'{player} --repeat 20 {source}/tests/data/tapes/launch.tape & until [ "$(readlink /proc/$!/exe)" = {player} ];'
+        f"do :; done; cp /bin/true {player}.new; mv {player}.new {player}; kill -0 $! || exit 9; wait"
+    )
+    recording = tmp_path / "deleted.pitot"
+    pitot("record", "-q", "-o", recording, "--", "sh", "-c", script)
+    rows = symbols(pitot, recording)
+    of_player = [row for row in rows if row["module"] and row["module"].startswith(str(player))]
+    assert of_player and all(row["function"] is None for row in of_player)
+    assert any(row["function"] for row in rows if row["module"] and "libc" in row["module"])
+    frames = pitot("flame", recording, "--mode", "launches", "-o", "-").stdout.splitlines()[0].split(";")
+    unknown = [frame for frame in frames if frame.startswith("tape-play") and "+0x" in frame]
+    assert len(set(unknown)) == len(unknown) >= 3
+
+
 def test_names_found_before_stay(pitot, build, tmp_path):
     running = Running(build, tmp_path)
     running.end()
