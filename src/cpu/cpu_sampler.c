@@ -18,6 +18,7 @@ static const struct cpu_source_type *const source_types[] = {
 #ifdef PITOT_HAVE_EBPF
 	&cpu_source_ebpf,
 #endif
+	&cpu_source_perf,
 	NULL,
 };
 
@@ -28,6 +29,7 @@ struct cpu_sampler {
 	struct strbuf reason;
 	pthread_t thread;
 	atomic_bool stop;
+	uint64_t cpu_ns; /* of the thread, once it has ended */
 };
 
 static const struct cpu_source_type *source_type(enum cpu_way way)
@@ -56,6 +58,7 @@ static void *run(void *user)
 		targets_flush(s->targets, clock_monotonic_ns(), false);
 	}
 	s->type->finish(s->source);
+	s->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
 }
 
@@ -160,7 +163,7 @@ const char *cpu_sampler_reason(const struct cpu_sampler *s)
 	return strbuf_text(&s->reason);
 }
 
-int cpu_sampler_stop(struct cpu_sampler **sampler, struct error *e)
+int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct error *e)
 {
 	struct cpu_sampler *s = *sampler;
 	int err;
@@ -169,6 +172,8 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, struct error *e)
 		return 0;
 	atomic_store_explicit(&s->stop, true, memory_order_release);
 	pthread_join(s->thread, NULL);
+	if (cpu_ns)
+		*cpu_ns = s->cpu_ns;
 	s->type->free(s->source);
 	targets_flush(s->targets, clock_monotonic_ns(), true);
 	err = targets_free(s->targets, e);

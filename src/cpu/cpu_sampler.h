@@ -45,8 +45,11 @@ const char *cpu_way_name(enum cpu_way way);
 /* Why it is not a better way, or lacks something, such as "no kernel frames: perf_event_paranoid is 2"; "" if not. */
 const char *cpu_sampler_reason(const struct cpu_sampler *s);
 
-/* Stops, takes the samples that are there, closes all segments, frees. 0, or the first error of writing. */
-int cpu_sampler_stop(struct cpu_sampler **s, struct error *e);
+/*
+ * Stops, takes the samples that are there, closes all segments, frees. *cpu_ns (may be NULL) is the CPU time that the
+ * sampler's thread took. 0, or the first error of writing.
+ */
+int cpu_sampler_stop(struct cpu_sampler **s, uint64_t *cpu_ns, struct error *e);
 
 /*
  * For `pitot doctor`: whether this way could be used now for a child of ours. 0, or a negative code with the reason and

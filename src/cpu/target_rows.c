@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include "cpu/target_state.h"
 #include "stack/python_code.h"
 
@@ -363,20 +364,4 @@ uint64_t targets_python_frame(struct targets *t, struct target *p, const char *f
 	if (id < 0 && p->python.bytes + text.length <= PYTHON_BYTES_MAX)
 		id = interner_add(&p->python, text.data, text.length, NULL);
 	return id < 0 ? 0 : python_frame_encode((uint32_t)id, line);
-}
-
-void targets_cost(struct targets *t, uint64_t start_ns, uint64_t end_ns, uint64_t count,
-		  uint64_t total_ns)
-{
-	struct row_cost row = {
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.kind = cost_kind_sampler,
-		.count = count,
-		.total_ns = total_ns,
-		.bytes = t->bytes,
-	};
-
-	if (t->home)
-		writer_append(t->home->writer, TABLE_cost, &row);
 }

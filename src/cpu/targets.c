@@ -317,6 +317,13 @@ const struct target_range *target_range_at(struct targets *t, struct target *p, 
 	return range;
 }
 
+bool target_range_refused(const struct targets *t, const struct target_range *range)
+{
+	const struct target_file *file = target_file_at(&t->files, range->file);
+
+	return file && file->refused;
+}
+
 /* --- the end --- */
 
 int targets_free(struct targets *t, struct error *e)

@@ -12,6 +12,7 @@
 #ifndef PITOT_CPU_TARGETS_H
 #define PITOT_CPU_TARGETS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -74,6 +75,8 @@ struct target_range {
 const struct target_range *target_ranges(const struct target *p, size_t *count);
 /* The range with this address, its table built if there is one to be had; NULL: nothing is mapped there. */
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
+/* Whether the range's file has call frame information for which there was no memory. */
+bool target_range_refused(const struct targets *t, const struct target_range *range);
 pid_t target_pid(const struct target *p);
 
 /* --- samples --- */
@@ -102,10 +105,6 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
  */
 uint64_t targets_python_frame(struct targets *t, struct target *p, const char *function,
 			      const char *file, uint32_t line);
-
-/* CPU time that sampling cost itself in a period, for `count` samples. */
-void targets_cost(struct targets *t, uint64_t start_ns, uint64_t end_ns, uint64_t count,
-		  uint64_t total_ns);
 
 /* Writes what is there, at most four times a second unless `now`. */
 void targets_flush(struct targets *t, uint64_t now_ns, bool now);

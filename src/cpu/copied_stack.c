@@ -1,0 +1,85 @@
+#include "cpu/copied_stack.h"
+
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "stack/frame_walk.h"
+
+/* What is read this far behind the copy is the same stack, and its copy was too short. */
+#define SAME_STACK_BYTES (UINT64_C(64) << 20)
+
+struct copy_walk {
+	struct targets *targets;
+	struct target *target;
+	const struct copied_stack *stack;
+	uint64_t low; /* address of the first byte */
+	uint64_t *frames;
+	unsigned count, max;
+	bool too_short; /* what was to be read is behind the copy */
+};
+
+static bool load(void *context, uint64_t address, uint64_t *value)
+{
+	struct copy_walk *k = context;
+	uint64_t offset = address - k->low;
+
+	if (address & 7)
+		return false;
+	if (offset < k->stack->size && k->stack->size - offset >= 8) {
+		*value = load_u64(k->stack->bytes + offset);
+		return true;
+	}
+	k->too_short = k->stack->cut && offset < k->stack->size + SAME_STACK_BYTES;
+	return false;
+}
+
+static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	struct copy_walk *k = context;
+	uint64_t pc = frame_lookup_address(frame);
+	const struct target_range *range = target_range_at(k->targets, k->target, pc);
+
+	*known = range && range->file;
+	if (range && range->table)
+		return unwind_table_find(range->table, pc - range->bias);
+	return range && target_range_refused(k->targets, range) ? NULL : &none;
+}
+
+/* Code does not change; so it may be read later than the sample was taken. */
+static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
+{
+	const struct copy_walk *k = context;
+	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)(end - size), size };
+
+	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size
+		       ? size
+		       : 0;
+}
+
+static bool store(void *context, uint64_t frame)
+{
+	struct copy_walk *k = context;
+
+	if (k->count == k->max)
+		return false;
+	k->frames[k->count++] = frame;
+	return true;
+}
+
+unsigned copied_stack_walk(struct targets *t, struct target *p, const struct copied_stack *stack,
+			   uint64_t *frames, unsigned max, enum stack_end *end)
+{
+	struct copy_walk k = { .targets = t,
+			       .target = p,
+			       .stack = stack,
+			       .low = stack->registers.at[REG_RSP_],
+			       .frames = frames,
+			       .max = max };
+	const struct frame_source source = { &k, load, rule, code, store };
+
+	*end = frame_walk(&source, &stack->registers);
+	if (*end == stack_end_truncated && k.too_short)
+		*end = stack_end_depth;
+	return k.count;
+}

@@ -1,0 +1,265 @@
+/*
+ * perf_sampler.c: sampling by perf events: every so many nanoseconds of a thread's CPU time the kernel writes its
+ * registers and the top of its stack into a ring. The stacks are walked here, on the sampler's thread.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cpu/cpu_source.h"
+#include "cpu/perf_open.h"
+#include "cpu/perf_record.h"
+
+/* A record that has this age has been written in full on every processor: it can be put in order. */
+#define SETTLE_NS (5 * NS_PER_MS)
+#define FIRST_WAIT_MS 10
+
+struct cpu_source {
+	struct perf_events events;
+	struct targets *targets;
+	uint64_t start_ns, end_ns; /* window; end 0: none */
+	struct map threads; /* tid -> pid, 0 when it has ended */
+	struct map alive; /* pid -> threads */
+	struct pollfd *files; /* of the rings */
+	bool ended; /* the window is over */
+	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
+	int wait_ms;
+	uint64_t seen_ns; /* time of the last record */
+	uint64_t samples;
+	struct perf_sample sample;
+	uint64_t frames[TARGET_FRAMES_MAX];
+};
+
+/* --- who lives --- */
+
+static void thread_begins(struct cpu_source *s, pid_t pid, pid_t tid)
+{
+	uint64_t *of = map_at(&s->threads, (uint64_t)tid, 0), *count;
+
+	if (!of || *of == (uint64_t)pid)
+		return;
+	*of = (uint64_t)pid;
+	count = map_at(&s->alive, (uint64_t)pid, 0);
+	if (count)
+		++*count;
+}
+
+/* Whether it was the last of its process. */
+static bool thread_ends(struct cpu_source *s, pid_t pid, pid_t tid)
+{
+	uint64_t *of = map_at(&s->threads, (uint64_t)tid, 0), *count, known;
+
+	if (map_get(&s->events.opened, (uint64_t)tid, &known) && known)
+		*map_at(&s->events.opened, (uint64_t)tid, 0) = 0;
+	if (!of || *of != (uint64_t)pid)
+		return tid == pid;
+	*of = 0;
+	count = map_at(&s->alive, (uint64_t)pid, 0);
+	return count && *count && --*count == 0;
+}
+
+static void on_fork(struct cpu_source *s, const struct perf_notice *n)
+{
+	uint64_t of;
+
+	if (n->pid != n->parent_pid &&
+	    !(map_get(&s->threads, (uint64_t)n->tid, &of) && of == (uint64_t)n->pid)) {
+		targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+		s->lively = true;
+	}
+	thread_begins(s, n->pid, n->tid);
+}
+
+static void on_name(struct cpu_source *s, const struct perf_notice *n)
+{
+	if (n->is_exec) {
+		/* The kernel ended its other threads, and said so. */
+		targets_exec(s->targets, n->pid, n->time_ns);
+		thread_begins(s, n->pid, n->tid);
+		s->lively = true;
+	}
+	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
+}
+
+/* --- records --- */
+
+static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
+{
+	struct perf_sample *p = &s->sample;
+	struct target_stack stack = { .end = stack_end_truncated };
+	struct target *target;
+	uint64_t owner, own;
+
+	if (!perf_record_sample(h, s->events.kernel, s->events.stack_bytes, p) ||
+	    p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
+		return;
+	/* A thread that was found may have inherited another's events as well. */
+	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
+	    map_get(&s->events.opened, (uint64_t)p->tid, &own) && own)
+		return;
+	target = targets_running(s->targets, p->pid, p->time_ns);
+	if (!target) {
+		targets_loss(s->targets, NULL, loss_reason_process_limit, 1, p->time_ns,
+			     p->time_ns);
+		return;
+	}
+	stack.kernel = p->kernel;
+	stack.kernel_count = p->kernel_count;
+	stack.user = s->frames;
+	if (p->has_user)
+		stack.user_count = copied_stack_walk(s->targets, target, &p->stack, s->frames,
+						     TARGET_FRAMES_MAX, &stack.end);
+	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
+			   &stack);
+	s->samples++;
+}
+
+static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
+{
+	struct perf_notice n;
+
+	if (!perf_record_notice(h, &n))
+		return;
+	switch (h->type) {
+	case PERF_RECORD_FORK:
+		on_fork(s, &n);
+		break;
+	case PERF_RECORD_EXIT:
+		if (thread_ends(s, n.pid, n.tid))
+			targets_exit(s->targets, n.pid, n.time_ns);
+		break;
+	case PERF_RECORD_COMM:
+		on_name(s, &n);
+		break;
+	case PERF_RECORD_MMAP2:
+		if (n.is_executable)
+			targets_map(s->targets, n.pid, &n.mapping, n.time_ns);
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		targets_loss(s->targets, NULL, loss_reason_samples_dropped, n.lost, s->seen_ns,
+			     n.time_ns);
+		break;
+	case PERF_RECORD_THROTTLE:
+		targets_loss(s->targets, targets_find(s->targets, n.pid), loss_reason_throttled, 1,
+			     n.time_ns, n.time_ns);
+		break;
+	}
+}
+
+/* Takes what is not younger than until_ns. */
+static void take_records(struct cpu_source *s, uint64_t until_ns)
+{
+	const struct perf_event_header *h;
+	struct perf_ring *ring;
+
+	while ((h = perf_rings_next(&s->events.rings, until_ns, &ring))) {
+		s->seen_ns = MAX(s->seen_ns, ring->time_ns);
+		if (h->type == PERF_RECORD_SAMPLE)
+			on_sample(s, h);
+		else
+			on_notice(s, h);
+		perf_rings_drop(&s->events.rings, ring);
+	}
+	if (s->events.rings.corrupt) {
+		s->events.rings.corrupt = false;
+		targets_loss(s->targets, NULL, loss_reason_samples_dropped, 0, s->seen_ns,
+			     MAX(clock_monotonic_ns(), s->seen_ns));
+	}
+}
+
+/* --- the source --- */
+
+static void perf_free(struct cpu_source *s)
+{
+	perf_events_close(&s->events);
+	map_release(&s->threads);
+	map_release(&s->alive);
+	free(s->files);
+	free(s);
+}
+
+static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
+		     struct targets *targets, struct strbuf *reason, struct cpu_source **out,
+		     struct error *e)
+{
+	struct cpu_source *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = perf_events_open(&s->events, options, pid, running, reason, e);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	s->targets = targets;
+	s->start_ns = options->start_ns;
+	s->end_ns = options->end_ns;
+	s->wait_ms = FIRST_WAIT_MS;
+	s->files = calloc(s->events.rings.count, sizeof(*s->files));
+	if (!s->files) {
+		perf_free(s);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	for (unsigned i = 0; i < s->events.rings.count; i++)
+		s->files[i] =
+			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
+	/* Of threads that run already no event will tell. */
+	for (size_t i = 0; i < s->events.found.count; i++)
+		thread_begins(s, pid, s->events.found.data[i]);
+	if (running && !targets_running(targets, pid, clock_monotonic_ns())) {
+		perf_free(s);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	*out = s;
+	return 0;
+}
+
+/* Waits until a ring is half full, or for a time. */
+static void wait_for_records(struct cpu_source *s, int timeout_ms)
+{
+	int wait_ms = MIN(s->wait_ms, timeout_ms);
+
+	if (poll(s->files, s->events.rings.count, wait_ms) > 0)
+		for (unsigned i = 0; i < s->events.rings.count; i++)
+			if (s->files[i].revents & (POLLHUP | POLLERR | POLLNVAL))
+				/* Its first thread has ended: it would always be ready. */
+				s->files[i].fd = -1;
+	s->wait_ms = s->lively ? FIRST_WAIT_MS : MIN(2 * wait_ms, timeout_ms);
+	s->lively = false;
+}
+
+static int perf_poll(struct cpu_source *s, int timeout_ms)
+{
+	uint64_t now_ns;
+	bool pressed;
+
+	wait_for_records(s, timeout_ms);
+	now_ns = clock_monotonic_ns();
+	pressed = perf_rings_look(&s->events.rings);
+	take_records(s, pressed ? now_ns : now_ns - SETTLE_NS);
+	if (s->end_ns && now_ns >= s->end_ns && !s->ended) {
+		s->ended = true;
+		perf_events_stop(&s->events);
+	}
+	return 0;
+}
+
+static void perf_finish(struct cpu_source *s)
+{
+	perf_events_stop(&s->events);
+	perf_rings_look(&s->events.rings);
+	take_records(s, UINT64_MAX);
+}
+
+const struct cpu_source_type cpu_source_perf = {
+	.name = "perf_event",
+	.way = CPU_WAY_PERF,
+	.open = perf_open,
+	.poll = perf_poll,
+	.finish = perf_finish,
+	.free = perf_free,
+	.check = perf_events_check,
+};
