@@ -11,31 +11,23 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include "base/io.h"
-
-#define BUFFER_SIZE ((size_t)256 << 10)
-#define GZIP_LEVEL 3 /* traces compress well at once; more effort mostly takes time */
-#define GZIP_WINDOW (15 + 16) /* the largest window, and a gzip header */
+#include "base/output_pump.h"
 
 struct output {
 	int fd;
-	int err; /* errno of the first failure */
-	bool gzip, overwrite;
+	int err; /* errno of the first failure, once the pump has ended */
+	bool overwrite;
 	char *path; /* "-" is standard output */
 	char *partial; /* NULL when written in place */
 	uint64_t bytes;
-	size_t used; /* of buffer */
-	z_stream z;
-	unsigned char
-		buffer[BUFFER_SIZE]; /* plain: not yet written; gzip: compressed, not yet written */
+	struct output_pump *pump;
 };
 
 static void output_free(struct output *o)
 {
-	if (o->gzip)
-		deflateEnd(&o->z);
+	output_pump_free(o->pump);
 	if (o->fd > STDERR_FILENO)
 		close(o->fd);
 	free(o->path);
@@ -104,15 +96,14 @@ struct output *output_open(const char *path, bool overwrite, struct error *e)
 	o->path = strdup(path);
 	if (!o->path)
 		goto fail;
-	if (length > 3 && strcmp(path + length - 3, ".gz") == 0) {
-		if (deflateInit2(&o->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 9,
-				 Z_DEFAULT_STRATEGY) != Z_OK)
-			goto fail;
-		o->gzip = true;
-	}
 	err = strcmp(path, "-") == 0 ? 0 : open_file(o);
-	if (!err)
+	if (err)
+		goto fail;
+	o->pump = output_pump_new(o->fd, length > 3 && strcmp(path + length - 3, ".gz") == 0,
+				  o->partial != NULL);
+	if (o->pump)
 		return o;
+	err = ENOMEM;
 fail:
 	output_abort(&o);
 	if (err == EEXIST && !overwrite)
@@ -122,52 +113,16 @@ fail:
 	return NULL;
 }
 
-static void flush(struct output *o)
-{
-	int err = o->err ? 0 : io_write_all(o->fd, o->buffer, o->used);
-
-	if (err < 0)
-		o->err = -err;
-	o->used = 0;
-}
-
-static void deflate_piece(struct output *o, const void *bytes, size_t length, int mode)
-{
-	int status;
-
-	o->z.next_in = (unsigned char *)(uintptr_t)bytes;
-	o->z.avail_in = (uInt)length;
-	do {
-		if (o->used == BUFFER_SIZE)
-			flush(o);
-		o->z.next_out = o->buffer + o->used;
-		o->z.avail_out = (uInt)(BUFFER_SIZE - o->used);
-		status = deflate(&o->z, mode);
-		o->used = BUFFER_SIZE - o->z.avail_out;
-		if (status == Z_STREAM_ERROR)
-			o->err = EIO;
-	} while (!o->err && (o->z.avail_in || (mode == Z_FINISH && status != Z_STREAM_END)));
-}
-
 void output_write(struct output *o, const void *bytes, size_t length)
 {
-	const char *p = bytes;
-
 	o->bytes += length;
-	while (length && !o->err) {
-		size_t n = MIN(length, o->gzip ? (size_t)1 << 30 : BUFFER_SIZE - o->used);
+	output_pump_write(o->pump, bytes, length);
+}
 
-		if (o->gzip) {
-			deflate_piece(o, p, n, Z_NO_FLUSH);
-		} else {
-			memcpy(o->buffer + o->used, p, n);
-			o->used += n;
-			if (o->used == BUFFER_SIZE)
-				flush(o);
-		}
-		p += n;
-		length -= n;
-	}
+void output_take(struct output *o, struct strbuf *s)
+{
+	o->bytes += s->length;
+	output_pump_take(o->pump, s);
 }
 
 uint64_t output_bytes(const struct output *o)
@@ -177,7 +132,7 @@ uint64_t output_bytes(const struct output *o)
 
 bool output_failed(const struct output *o)
 {
-	return o->err != 0;
+	return output_pump_error(o->pump) != 0;
 }
 
 /* Gives the complete file its name, without replacing one that appeared meanwhile. 0 or an errno. */
@@ -201,9 +156,7 @@ int output_commit(struct output **output, struct error *e)
 	struct output *o = *output;
 	int code = 0;
 
-	if (o->gzip && !o->err)
-		deflate_piece(o, NULL, 0, Z_FINISH);
-	flush(o);
+	o->err = output_pump_end(o->pump);
 	if (o->fd > STDERR_FILENO) {
 		if (close(o->fd) < 0 && !o->err)
 			o->err = errno;

@@ -5,17 +5,21 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 
 /*
  * An output file that is written beside its final name and appears there only when complete. With path "-" it
- * is standard output. Bytes are buffered; with `gzip` they are compressed (path ends in .gz).
+ * is standard output. Bytes are buffered, and written in the background; if the path ends in .gz they are compressed.
  */
 struct output;
 
+#define OUTPUT_PIECE_BYTES ((size_t)8 << 20) /* what is handed to the kernel at once */
+
 struct output *output_open(const char *path, bool overwrite, struct error *e) MUST_USE;
 void output_write(struct output *o, const void *bytes, size_t length);	/* errors are kept until commit */
+void output_take(struct output *o, struct strbuf *s);	/* the same for a buffer, which gets other memory: no copy */
 uint64_t output_bytes(const struct output *o);				/* taken so far, before compression */
-bool output_failed(const struct output *o);
+bool output_failed(const struct output *o);	/* known so far: what was written lately may still fail */
 int output_commit(struct output **o, struct error *e);	/* flush, fsync-free rename; frees; sets *o NULL */
 void output_abort(struct output **o);			/* removes what was written; frees; *o may be NULL */
 

@@ -4,22 +4,22 @@
 #include <errno.h>
 #include <math.h>
 
-void chrome_flow(struct chrome *c, bool start, uint64_t id, uint32_t pid, uint32_t tid,
-		 uint64_t time_ns)
+const struct chrome_class *chrome_class(struct chrome *c, uint64_t key,
+					void fill(struct chrome *, struct chrome_class *, uint64_t))
 {
-	struct strbuf *s = &c->out;
+	uint64_t *position = map_at(&c->class_index, key, UINT64_MAX);
+	struct chrome_class class;
 
-	if (start)
-		TEXT(s, ",\n{\"ph\": \"s\", \"id\": ");
-	else
-		TEXT(s, ",\n{\"ph\": \"f\", \"id\": ");
-	text_u64(s, id);
-	TEXT(s, ", ");
-	text_place(c, s, pid, tid, time_ns);
-	if (start)
-		TEXT(s, ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
-	else
-		TEXT(s, ", \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"}");
+	if (!position)
+		return NULL;
+	if (*position == UINT64_MAX) {
+		*position = c->classes.count;
+		fill(c, &class, key);
+		if (c->class_text.failed || c->name.failed || c->class_text.length > UINT32_MAX ||
+		    vec_push(&c->classes, class) < 0)
+			return NULL;
+	}
+	return &c->classes.data[*position];
 }
 
 void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32_t pid,
@@ -28,13 +28,13 @@ void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32
 	struct strbuf *s = &c->out;
 
 	raw_reserve(s, TEXT_OBJECT_MAX);
-	TEXT(s, ",\n{\"ph\": \"M\", \"name\": ");
+	TEXT(s, ",\n{\"ph\":\"M\",\"name\":");
 	text_string(s, name, strlen(name));
-	TEXT(s, ", ");
+	TEXT(s, ",");
 	text_place(c, s, pid, tid, c->base_ns);
-	TEXT(s, ", \"args\": {");
+	TEXT(s, ",\"args\":{");
 	text_string(s, key, strlen(key));
-	TEXT(s, ": ");
+	TEXT(s, ":");
 	if (text)
 		text_string(s, text, length);
 	else
@@ -49,20 +49,62 @@ static void open_event(struct chrome *c, const char *phase, const char *category
 	struct strbuf *s = &c->out;
 
 	raw_reserve(s, TEXT_OBJECT_MAX);
-	TEXT(s, ",\n{\"ph\": \"");
+	TEXT(s, ",\n{\"ph\":\"");
 	raw_add(s, phase, strlen(phase));
-	TEXT(s, "\", \"cat\": \"");
+	TEXT(s, "\",\"cat\":\"");
 	raw_add(s, category, strlen(category));
-	TEXT(s, "\", \"name\": ");
+	TEXT(s, "\",\"name\":");
 	text_string(s, name, length);
-	TEXT(s, ", ");
+	TEXT(s, ",");
 	text_place(c, s, pid, tid, time_ns);
 }
 
 static void text_duration(struct strbuf *s, const struct export_event *event)
 {
-	TEXT(s, ", \"dur\": ");
+	TEXT(s, ",\"dur\":");
 	text_us(s, event->end_ns - event->start_ns);
+}
+
+static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key)
+{
+	const struct export_view *v = &c->view;
+	struct strbuf *s = &c->class_text;
+	uint32_t function = (uint32_t)key, name = 0, id = 0;
+	const char *text;
+
+	if (function != TRACE_NO_ROW) {
+		name = v->function_name[function];
+		id = v->function_id[function];
+	}
+	text = trace_string(v->trace, name);
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	class->head = (uint32_t)s->length;
+	if (id >> 16 == 1)
+		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":");
+	else
+		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":");
+	text_string(s, text, api_name_length(text, trace_string_length(v->trace, name)));
+	class->head_length = (uint32_t)s->length - class->head;
+	class->tail = (uint32_t)s->length;
+	TEXT(s, "\"cbid\":");
+	text_u64(s, id & 0xffff);
+	TEXT(s, ",\"correlation\":");
+	class->tail_length = (uint32_t)s->length - class->tail;
+}
+
+/* The other end of an arrow stands on a stream; this one has the place of the call before it. */
+static void start_arrow(struct chrome *c, const struct chrome_row *row, uint64_t id, uint32_t tid,
+			uint64_t time_ns)
+{
+	struct strbuf *s = &c->out;
+
+	TEXT(s, ",\n{\"ph\":\"s\",\"id\":");
+	text_u64(s, id);
+	raw_add(s, row->arguments, row->arguments_length);
+	text_u64(s, tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, time_ns);
+	TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
 }
 
 static int call_event(struct chrome *c, const struct export_event *event)
@@ -71,45 +113,40 @@ static int call_event(struct chrome *c, const struct export_event *event)
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row, id;
 	uint64_t correlation = export_correlation(v, event->process, v->call_correlation[row]);
-	uint32_t function = v->call_function[row], tid, cbid = 0, text = 0;
 	struct chrome_row *place =
 		chrome_row(c, ROW_THREAD, event->process, 0, v->call_thread[row], 0);
-	const char *category = "cuda_runtime";
+	const struct chrome_class *class =
+		chrome_class(c, CALL_CLASS | v->call_function[row], fill_call);
+	uint32_t tid;
 	int r;
 
-	if (!place)
+	if (!place || !class)
 		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
-	if (function != TRACE_NO_ROW) {
-		text = v->function_name[function];
-		cbid = v->function_id[function] & 0xffff;
-		if (v->function_id[function] >> 16 == 1)
-			category = "cuda_driver";
-	}
-	open_event(
-		c, "X", category, trace_string(v->trace, text),
-		api_name_length(trace_string(v->trace, text), trace_string_length(v->trace, text)),
-		place->pid, tid, event->start_ns);
+	raw_reserve(s, TEXT_OBJECT_MAX + class->head_length);
+	raw_add(s, c->class_text.data + class->head, class->head_length);
+	raw_add(s, place->arguments, place->arguments_length);
+	text_u64(s, tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, event->start_ns);
 	text_duration(s, event);
-	TEXT(s, ", \"args\": {");
+	TEXT(s, ",\"args\":{");
 	if (unlikely(v->external.count) && map_get(&v->external, correlation, &id)) {
-		TEXT(s, "\"External id\": ");
+		TEXT(s, "\"External id\":");
 		text_u64(s, id);
-		TEXT(s, ", ");
+		TEXT(s, ",");
 	}
-	TEXT(s, "\"cbid\": ");
-	text_u64(s, cbid);
-	TEXT(s, ", \"correlation\": ");
+	raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	text_u64(s, correlation);
 	if (v->call_result && (!v->call_result_valid || v->call_result_valid[row])) {
-		TEXT(s, ", \"result\": ");
+		TEXT(s, ",\"result\":");
 		text_i64(s, (int32_t)v->call_result[row]);
 	}
 	TEXT(s, "}}");
 	if (v->first_work[row] != NO_WORK)
-		chrome_flow(c, true, correlation, place->pid, tid, event->start_ns);
+		start_arrow(c, place, correlation, tid, event->start_ns);
 	return 0;
 }
 
@@ -127,9 +164,9 @@ static void text_double(struct strbuf *s, double v)
 static void text_key(struct strbuf *s, size_t begin, const char *key)
 {
 	if (s->length > begin)
-		TEXT(s, ", ");
+		TEXT(s, ",");
 	text_string(s, key, strlen(key));
-	TEXT(s, ": ");
+	TEXT(s, ":");
 }
 
 static void range_arguments(struct chrome *c, const struct export_event *event)
@@ -141,7 +178,7 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 	size_t length, begin;
 	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
 
-	TEXT(s, ", \"args\": {");
+	TEXT(s, ",\"args\":{");
 	begin = s->length;
 	if (length) {
 		text_key(s, begin, "domain");
@@ -173,11 +210,11 @@ static void async_range(struct chrome *c, const struct export_event *event, cons
 	struct strbuf *s = &c->out;
 
 	open_event(c, "b", "nvtx_range", name, length, pid, tid, event->start_ns);
-	TEXT(s, ", \"id\": ");
+	TEXT(s, ",\"id\":");
 	text_u64(s, event->row + 1);
 	range_arguments(c, event);
 	open_event(c, "e", "nvtx_range", name, length, pid, tid, event->end_ns);
-	TEXT(s, ", \"id\": ");
+	TEXT(s, ",\"id\":");
 	text_u64(s, event->row + 1);
 	TEXT(s, "}");
 }
@@ -214,7 +251,7 @@ static int nvtx_event(struct chrome *c, const struct export_event *event)
 	if (kind == nvtx_kind_mark) {
 		open_event(c, "i", "cpu_instant_event", name, length, place->pid, tid,
 			   event->start_ns);
-		TEXT(&c->out, ", \"s\": \"t\"");
+		TEXT(&c->out, ",\"s\":\"t\"");
 		range_arguments(c, event);
 		return 0;
 	}
@@ -271,13 +308,13 @@ static int allocation_event(struct chrome *c, const struct export_event *event)
 	name = name ? name : "unknown";
 	open_event(c, "i", "cpu_instant_event", name, strlen(name), place->pid, place->tids.data[0],
 		   event->start_ns);
-	TEXT(s, ", \"s\": \"t\", \"args\": {\"Addr\": ");
+	TEXT(s, ",\"s\":\"t\",\"args\":{\"Addr\":");
 	text_u64(s, trace_u64(t, TABLE_allocation, COLUMN_allocation_address)[row]);
-	TEXT(s, ", \"Bytes\": ");
+	TEXT(s, ",\"Bytes\":");
 	text_u64(s, trace_u64(t, TABLE_allocation, COLUMN_allocation_bytes)[row]);
-	TEXT(s, ", \"Device Id\": ");
+	TEXT(s, ",\"Device Id\":");
 	text_u64(s, gpus_find(&c->view.gpus, event->process, device));
-	TEXT(s, ", \"correlation\": ");
+	TEXT(s, ",\"correlation\":");
 	text_u64(s, export_correlation(
 			    &c->view, event->process,
 			    trace_u64(t, TABLE_allocation, COLUMN_allocation_correlation)[row]));
@@ -304,9 +341,9 @@ static int counter_event(struct chrome *c, const struct export_event *event)
 		return 0;
 	name = export_text(&c->view, TABLE_counter, COLUMN_counter_name, counter, &length);
 	raw_reserve(s, TEXT_OBJECT_MAX);
-	TEXT(s, ",\n{\"ph\": \"C\", \"cat\": \"hardware_counters\", \"name\": ");
+	TEXT(s, ",\n{\"ph\":\"C\",\"cat\":\"hardware_counters\",\"name\":");
 	text_string(s, name, length);
-	TEXT(s, ", \"pid\": ");
+	TEXT(s, ",\"pid\":");
 	if (!valid || valid[event->row]) {
 		TEXT(s, "\"GPU ");
 		text_u64(s, gpus_find(&c->view.gpus, event->process, device));
@@ -314,9 +351,9 @@ static int counter_event(struct chrome *c, const struct export_event *event)
 	} else {
 		text_u64(s, c->view.processes[event->process].pid);
 	}
-	TEXT(s, ", \"tid\": 0, \"ts\": ");
+	TEXT(s, ",\"tid\":0,\"ts\":");
 	text_time(c, s, event->start_ns);
-	TEXT(s, ", \"args\": {\"\": ");
+	TEXT(s, ",\"args\":{\"\":");
 	json_fixed(&j, value,
 		   MIN(trace_u32(t, TABLE_counter, COLUMN_counter_decimals)[counter], 18u));
 	raw_reserve(s, TEXT_OBJECT_MAX);
@@ -334,11 +371,11 @@ static int loss_event(struct chrome *c, const struct export_event *event)
 	open_event(c, "i", "loss", strbuf_text(&c->name), c->name.length,
 		   c->view.processes[loss->process].pid, c->view.processes[loss->process].pid,
 		   event->start_ns);
-	TEXT(s, ", \"s\": \"p\", \"args\": {\"count\": ");
+	TEXT(s, ",\"s\":\"p\",\"args\":{\"count\":");
 	text_u64(s, loss->count);
-	TEXT(s, ", \"until\": ");
+	TEXT(s, ",\"until\":");
 	text_time(c, s, event->end_ns);
-	TEXT(s, ", \"detail\": ");
+	TEXT(s, ",\"detail\":");
 	text_string(s, loss->detail, strlen(loss->detail));
 	TEXT(s, "}}");
 	return 0;

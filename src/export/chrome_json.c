@@ -6,8 +6,6 @@
 #include "base/output.h"
 #include "export/chrome_writer.h"
 
-#define BUFFER_BYTES ((size_t)1 << 20)
-
 /* Keys as Kineto has them, in its order; columns of table device. */
 static const struct {
 	const char *key;
@@ -157,8 +155,9 @@ static int flush(struct chrome *c, struct output *output, struct error *e)
 {
 	if (c->out.failed || c->name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_write(output, c->out.data, c->out.length);
-	strbuf_clear(&c->out);
+	output_take(output, &c->out);
+	if (!raw_init(&c->out))
+		return error_set(e, -ENOMEM, "out of memory");
 	return output_failed(output) ? -EIO : 0; /* commit says why */
 }
 
@@ -172,7 +171,7 @@ static int write_events(struct chrome *c, struct output *output, struct error *e
 			c->end_ns = MAX(c->end_ns, event.end_ns);
 		if (chrome_event(c, &event) < 0)
 			return error_set(e, -ENOMEM, "out of memory");
-		if (c->out.length >= BUFFER_BYTES && (r = flush(c, output, e)) < 0)
+		if (c->out.length >= OUTPUT_PIECE_BYTES && (r = flush(c, output, e)) < 0)
 			return r;
 	}
 	return r < 0 ? error_set(e, r, "stopped") : 0;

@@ -25,20 +25,26 @@ static bool is_gpu_row(enum row_kind kind)
 	return kind == ROW_STREAM || kind == ROW_SYNC || kind == ROW_EVENTS || kind == ROW_RANGES;
 }
 
-/* What comes before a correlation id in the arguments of all work of a stream. */
 static void write_arguments(struct chrome *c, struct chrome_row *row)
 {
 	struct strbuf *s = &c->out;
-	size_t from = s->length, length;
+	size_t from, length;
 
 	raw_reserve(s, TEXT_OBJECT_MAX);
-	TEXT(s, "\"device\": ");
-	text_u64(s, row->pid);
-	TEXT(s, ", \"context\": ");
-	text_u64(s, row->context);
-	TEXT(s, ", \"stream\": ");
-	text_u64(s, row->id);
-	TEXT(s, ", \"correlation\": ");
+	from = s->length;
+	if (row->kind == ROW_STREAM) {
+		TEXT(s, "\"device\":");
+		text_u64(s, row->pid);
+		TEXT(s, ",\"context\":");
+		text_u64(s, row->context);
+		TEXT(s, ",\"stream\":");
+		text_u64(s, row->id);
+		TEXT(s, ",\"correlation\":");
+	} else {
+		TEXT(s, ",\"pid\":");
+		text_u64(s, row->pid);
+		TEXT(s, ",\"tid\":");
+	}
 	if (s->failed)
 		return;
 	length = s->length - from;
@@ -63,7 +69,7 @@ static struct chrome_row *new_row(struct chrome *c, enum row_kind kind, uint32_t
 		row->pid = (uint32_t)gpu;
 	else
 		row->pid = kind == ROW_OVERHEAD ? OVERHEAD_PID : c->view.processes[process].pid;
-	if (kind == ROW_STREAM)
+	if (kind == ROW_STREAM || kind == ROW_THREAD)
 		write_arguments(c, row);
 	if (vec_push(&c->rows.items, row) < 0) {
 		free(row);

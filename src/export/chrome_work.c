@@ -15,7 +15,7 @@ static void text_three(struct strbuf *s, const struct chrome *c, int first_colum
 	TEXT(s, "[");
 	for (int i = 0; i < 3; i++) {
 		if (i)
-			TEXT(s, ", ");
+			TEXT(s, ",");
 		text_u64(s, config_u32(c, first_column + i, config));
 	}
 	TEXT(s, "]");
@@ -53,14 +53,14 @@ static void occupancy_arguments(struct chrome *c, uint32_t config, uint32_t devi
 	most = trace_u32(t, TABLE_device, COLUMN_device_max_threads_per_multiprocessor)[device_row];
 	if (!multiprocessors || !most || blocks > UINT64_MAX >> 16 || threads > UINT32_MAX)
 		return;
-	TEXT(s, ", \"blocks per SM\": ");
+	TEXT(s, ",\"blocks per SM\":");
 	text_ratio(s, blocks, multiprocessors);
-	TEXT(s, ", \"warps per SM\": ");
+	TEXT(s, ",\"warps per SM\":");
 	text_ratio(s, blocks * threads, 32 * multiprocessors);
 	if (occupancy_of_rows(t, device_row, config, &o) < 0)
 		return;
 	resident = (uint64_t)MIN((unsigned __int128)o.blocks * multiprocessors, blocks);
-	TEXT(s, ", \"est. achieved occupancy %\": ");
+	TEXT(s, ",\"est. achieved occupancy %\":");
 	text_u64(s, (resident * (uint64_t)threads * 200 / (multiprocessors * most) + 1) / 2);
 }
 
@@ -73,66 +73,49 @@ static void demangled_name(struct chrome *c, uint32_t name)
 		c->name.data[0] = 'K';
 }
 
-static void write_class(struct chrome *c, struct chrome_class *class, uint32_t config, size_t gpu)
+static void fill_kernel(struct chrome *c, struct chrome_class *class, uint64_t key)
 {
+	uint32_t config = (uint32_t)key, gpu = (uint32_t)(key >> 32);
 	struct strbuf *s = &c->class_text;
 	uint64_t shared;
 
 	raw_reserve(s, TEXT_OBJECT_MAX);
 	class->head = (uint32_t)s->length;
-	TEXT(s, ",\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": ");
+	TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":");
 	demangled_name(c, config_u32(c, COLUMN_kernel_config_name, config));
 	text_string(s, strbuf_text(&c->name), c->name.length);
-	TEXT(s, ", \"pid\": ");
+	TEXT(s, ",\"pid\":");
 	text_u64(s, gpu);
-	TEXT(s, ", \"tid\": ");
+	TEXT(s, ",\"tid\":");
 	class->head_length = (uint32_t)s->length - class->head;
 	class->tail = (uint32_t)s->length;
-	TEXT(s, ", \"registers per thread\": ");
+	TEXT(s, ",\"registers per thread\":");
 	text_u64(s, config_u32(c, COLUMN_kernel_config_registers, config));
 	shared = (uint64_t)config_u32(c, COLUMN_kernel_config_static_shared_bytes, config) +
 		 config_u32(c, COLUMN_kernel_config_dynamic_shared_bytes, config);
-	TEXT(s, ", \"shared memory\": ");
+	TEXT(s, ",\"shared memory\":");
 	text_u64(s, shared);
-	TEXT(s, ", \"grid\": ");
+	TEXT(s, ",\"grid\":");
 	text_three(s, c, COLUMN_kernel_config_grid_x, config);
-	TEXT(s, ", \"block\": ");
+	TEXT(s, ",\"block\":");
 	text_three(s, c, COLUMN_kernel_config_block_x, config);
 	occupancy_arguments(c, config, c->view.gpus.items[gpu].row);
 	class->tail_length = (uint32_t)s->length - class->tail;
 }
 
-/* NULL without memory. */
-static const struct chrome_class *kernel_class(struct chrome *c, uint32_t config, size_t gpu)
-{
-	uint64_t *position = map_at(&c->class_index, (uint64_t)gpu << 32 | config, UINT64_MAX);
-	struct chrome_class class;
-
-	if (!position)
-		return NULL;
-	if (*position == UINT64_MAX) {
-		*position = c->classes.count;
-		write_class(c, &class, config, gpu);
-		if (c->class_text.failed || c->name.failed || c->class_text.length > UINT32_MAX ||
-		    vec_push(&c->classes, class) < 0)
-			return NULL;
-	}
-	return &c->classes.data[*position];
-}
-
-/* {"ph": "X", … "tid": of what is no kernel */
+/* {"ph":"X", … "tid": of what is no kernel */
 static void open_other(struct chrome *c, const char *category, const char *name, size_t length,
 		       uint32_t pid)
 {
 	struct strbuf *s = &c->out;
 
-	TEXT(s, ",\n{\"ph\": \"X\", \"cat\": \"");
+	TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"");
 	raw_add(s, category, strlen(category));
-	TEXT(s, "\", \"name\": ");
+	TEXT(s, "\",\"name\":");
 	text_string(s, name, length);
-	TEXT(s, ", \"pid\": ");
+	TEXT(s, ",\"pid\":");
 	text_u64(s, pid);
-	TEXT(s, ", \"tid\": ");
+	TEXT(s, ",\"tid\":");
 }
 
 static void open_copy(struct chrome *c, const struct export_event *event, uint32_t pid)
@@ -168,11 +151,11 @@ static void copy_arguments(struct chrome *c, const struct export_event *event)
 	int column = table == TABLE_memcpy ? COLUMN_memcpy_bytes : COLUMN_memset_bytes;
 	uint64_t bytes = trace_u64(t, table, column)[event->row];
 
-	TEXT(s, ", \"bytes\": ");
+	TEXT(s, ",\"bytes\":");
 	text_u64(s, bytes);
 	if (event->end_ns == event->start_ns)
 		return;
-	TEXT(s, ", \"memory bandwidth (GB/s)\": ");
+	TEXT(s, ",\"memory bandwidth (GB/s)\":");
 	text_ratio(s, bytes, event->end_ns - event->start_ns);
 }
 
@@ -184,10 +167,10 @@ static void peer_arguments(struct chrome *c, const struct export_event *event)
 		uint8_t column;
 		bool is_device;
 	} arguments[] = {
-		{ ", \"fromDevice\": ", COLUMN_memcpy_source_device, true },
-		{ ", \"toDevice\": ", COLUMN_memcpy_destination_device, true },
-		{ ", \"fromContext\": ", COLUMN_memcpy_source_context, false },
-		{ ", \"toContext\": ", COLUMN_memcpy_destination_context, false },
+		{ ",\"fromDevice\":", COLUMN_memcpy_source_device, true },
+		{ ",\"toDevice\":", COLUMN_memcpy_destination_device, true },
+		{ ",\"fromContext\":", COLUMN_memcpy_source_context, false },
+		{ ",\"toContext\":", COLUMN_memcpy_destination_context, false },
 	};
 	const struct trace *t = c->view.trace;
 
@@ -208,30 +191,30 @@ static void peer_arguments(struct chrome *c, const struct export_event *event)
 static void graph_arguments(struct strbuf *s, const struct work_columns *w, uint64_t row)
 {
 	if (w->graph && (!w->graph_valid || w->graph_valid[row])) {
-		TEXT(s, ", \"graph id\": ");
+		TEXT(s, ",\"graph id\":");
 		text_u64(s, w->graph[row]);
 	}
 	if (w->graph_node && (!w->graph_node_valid || w->graph_node_valid[row])) {
-		TEXT(s, ", \"graph node id\": ");
+		TEXT(s, ",\"graph node id\":");
 		text_u64(s, w->graph_node[row]);
 	}
 }
 
-/* "ts": 1.000, "dur": 2.000, "args": { and the framework's id */
+/* "ts":1.000,"dur":2.000,"args":{ and the framework's id */
 static void open_arguments(struct chrome *c, const struct export_event *event, uint64_t correlation)
 {
 	struct strbuf *s = &c->out;
 	uint64_t id;
 
-	TEXT(s, ", \"ts\": ");
+	TEXT(s, ",\"ts\":");
 	text_time(c, s, event->start_ns);
-	TEXT(s, ", \"dur\": ");
+	TEXT(s, ",\"dur\":");
 	text_us(s, event->end_ns - event->start_ns);
-	TEXT(s, ", \"args\": {");
+	TEXT(s, ",\"args\":{");
 	if (unlikely(c->view.external.count) && map_get(&c->view.external, correlation, &id)) {
-		TEXT(s, "\"External id\": ");
+		TEXT(s, "\"External id\":");
 		text_u64(s, id);
-		TEXT(s, ", ");
+		TEXT(s, ",");
 	}
 }
 
@@ -239,10 +222,15 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 		      const struct work_columns *w, uint32_t tid, uint32_t pid,
 		      uint64_t correlation)
 {
+	struct strbuf *s = &c->out;
 	bool is_sync = event->kind == EVENT_SYNC;
 
 	if (work_call(&c->view, w, event->row) != TRACE_NO_ROW) {
-		chrome_flow(c, false, correlation, pid, tid, event->start_ns);
+		TEXT(s, ",\n{\"ph\":\"f\",\"id\":");
+		text_u64(s, correlation);
+		TEXT(s, ",");
+		text_place(c, s, pid, tid, event->start_ns);
+		TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"}");
 		c->view.result->arrows += !is_sync;
 	} else if (!w->calls || w->calls[event->row] == TRACE_NO_ROW) {
 		c->view.result->unlinked += !is_sync;
@@ -271,7 +259,7 @@ int chrome_work(struct chrome *c, const struct export_event *event)
 	if (event->kind == EVENT_KERNEL)
 		config = trace_u32(v->trace, TABLE_kernel, COLUMN_kernel_config)[row];
 	if (config != TRACE_NO_ROW) {
-		class = kernel_class(c, config, place->pid);
+		class = chrome_class(c, (uint64_t)place->pid << 32 | config, fill_kernel);
 		if (!class)
 			return -ENOMEM;
 		raw_reserve(s, TEXT_OBJECT_MAX + class->head_length + class->tail_length);
@@ -310,24 +298,24 @@ static void sync_arguments(struct chrome *c, const struct export_event *event, u
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row;
 
-	TEXT(s, "\"cuda_sync_kind\": \"");
+	TEXT(s, "\"cuda_sync_kind\":\"");
 	raw_add(s, name, strlen(name));
 	TEXT(s, "\"");
 	if (waits_for_event(kind)) {
 		struct event_record record = event_records_find(&c->records, event->process, row);
 
-		TEXT(s, ", \"wait_on_stream\": ");
+		TEXT(s, ",\"wait_on_stream\":");
 		text_i64(s, record.stream);
-		TEXT(s, ", \"wait_on_cuda_event_record_corr_id\": ");
+		TEXT(s, ",\"wait_on_cuda_event_record_corr_id\":");
 		text_i64(s, record.correlation);
 		if (!event_valid || event_valid[row]) {
-			TEXT(s, ", \"wait_on_cuda_event_id\": ");
+			TEXT(s, ",\"wait_on_cuda_event_id\":");
 			text_u64(s, trace_u32(t, w->table, COLUMN_synchronization_event)[row]);
 		}
 	}
-	TEXT(s, ", \"stream\": ");
+	TEXT(s, ",\"stream\":");
 	text_i64(s, !w->stream_valid || w->stream_valid[row] ? (int64_t)w->stream[row] : -1);
-	TEXT(s, ", \"correlation\": ");
+	TEXT(s, ",\"correlation\":");
 	text_u64(s, export_correlation(&c->view, event->process, w->correlation[row]));
 }
 
@@ -356,9 +344,9 @@ int chrome_sync(struct chrome *c, const struct export_event *event)
 	text_u64(s, tid);
 	open_arguments(c, event, correlation);
 	sync_arguments(c, event, kind, name);
-	TEXT(s, ", \"device\": ");
+	TEXT(s, ",\"device\":");
 	text_u64(s, place->pid);
-	TEXT(s, ", \"context\": ");
+	TEXT(s, ",\"context\":");
 	text_u64(s, w->context[row]);
 	TEXT(s, "}}");
 	end_arrow(c, event, w, tid, place->pid, correlation);
@@ -387,9 +375,9 @@ int chrome_gpu_range(struct chrome *c, const struct export_event *event)
 	open_other(c, "gpu_user_annotation", length ? name : NO_MESSAGE,
 		   length ? length : strlen(NO_MESSAGE), place->pid);
 	text_u64(s, tid);
-	TEXT(s, ", \"ts\": ");
+	TEXT(s, ",\"ts\":");
 	text_time(c, s, event->start_ns);
-	TEXT(s, ", \"dur\": ");
+	TEXT(s, ",\"dur\":");
 	text_us(s, event->end_ns - event->start_ns);
 	TEXT(s, "}");
 	return 0;
@@ -423,15 +411,15 @@ int chrome_cuda_event(struct chrome *c, const struct export_event *event)
 	open_other(c, "cuda_event", "cudaEvent", 9, place->pid);
 	text_u64(s, tid);
 	open_arguments(c, &drawn, correlation);
-	TEXT(s, "\"event_id\": ");
+	TEXT(s, "\"event_id\":");
 	text_u64(s, trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_event)[row]);
-	TEXT(s, ", \"stream\": ");
+	TEXT(s, ",\"stream\":");
 	text_u64(s, stream);
-	TEXT(s, ", \"correlation\": ");
+	TEXT(s, ",\"correlation\":");
 	text_u64(s, correlation);
-	TEXT(s, ", \"device\": ");
+	TEXT(s, ",\"device\":");
 	text_u64(s, place->pid);
-	TEXT(s, ", \"context\": ");
+	TEXT(s, ",\"context\":");
 	text_u64(s, context);
 	TEXT(s, "}}");
 	return 0;

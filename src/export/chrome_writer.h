@@ -29,7 +29,8 @@ struct chrome_row {
 	uint32_t pid;
 	struct lanes lanes;
 	VEC(uint32_t) tids; /* of the lanes that have been named */
-	uint8_t arguments[112]; /* of a stream: "device": 0, … up to "correlation": */
+	/* Of a stream: "device":0, … up to "correlation":, of a thread: ,"pid":1,"tid": */
+	uint8_t arguments[112];
 	uint8_t arguments_length;
 };
 
@@ -42,10 +43,11 @@ struct chrome_rows {
 	struct chrome_row *last_thread;
 };
 
-/* What all executions of a configuration on a GPU have in common, as text. */
+/* What all executions of a configuration on a GPU, or all calls of a function, have in common, as text. */
 struct chrome_class {
-	uint32_t head, head_length; /* {"ph": "X", … "tid": */
-	uint32_t tail, tail_length; /* , "registers per thread": … */
+	uint32_t head, head_length; /* {"ph":"X", … up to "tid":, of a call: up to the name */
+	uint32_t tail,
+		tail_length; /* ,"registers per thread": …, of a call: "cbid":1,"correlation": */
 };
 
 struct chrome {
@@ -56,7 +58,8 @@ struct chrome {
 	uint64_t end_ns; /* of what has been written */
 	struct chrome_rows rows;
 	struct event_records records;
-	struct map class_index; /* gpu << 32 | configuration -> position */
+	struct map
+		class_index; /* gpu << 32 | configuration, or CALL_CLASS | function -> position */
 	VEC(struct chrome_class) classes;
 	struct strbuf class_text;
 	struct strbuf name; /* being made */
@@ -64,6 +67,7 @@ struct chrome {
 
 /* Kineto's sort index of that process; its pid there is -1, which is read as 0. */
 #define OVERHEAD_PID 16777226u
+#define CALL_CLASS (UINT64_C(1) << 63)
 #define SYNC_TID 1000000u /* added to a stream's id, so that waits do not overlap with work */
 #define NO_STREAM UINT32_MAX
 
@@ -92,21 +96,22 @@ static inline void text_time(const struct chrome *c, struct strbuf *s, uint64_t 
 	text_us(s, time_ns > c->base_ns ? time_ns - c->base_ns : 0);
 }
 
-/* "pid": 1, "tid": 2, "ts": 3.000 */
+/* "pid":1,"tid":2,"ts":3.000 */
 static inline void text_place(const struct chrome *c, struct strbuf *s, uint32_t pid, uint32_t tid,
 			      uint64_t time_ns)
 {
-	TEXT(s, "\"pid\": ");
+	TEXT(s, "\"pid\":");
 	text_u64(s, pid);
-	TEXT(s, ", \"tid\": ");
+	TEXT(s, ",\"tid\":");
 	text_u64(s, tid);
-	TEXT(s, ", \"ts\": ");
+	TEXT(s, ",\"ts\":");
 	text_time(c, s, time_ns);
 }
 
-/* An end of an arrow, right after the slice that it belongs to. */
-void chrome_flow(struct chrome *c, bool start, uint64_t id, uint32_t pid, uint32_t tid,
-		 uint64_t time_ns);
+/* What a key of class_index stands for, filled by `fill` when it is new. NULL without memory. */
+const struct chrome_class *chrome_class(struct chrome *c, uint64_t key,
+					void fill(struct chrome *, struct chrome_class *,
+						  uint64_t));
 /* A metadata event; the value is a text, or, if that is NULL, a number. */
 void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32_t pid,
 		     uint32_t tid, const char *text, size_t length, uint64_t number);

@@ -14,7 +14,6 @@
 /* Readers hold lengths in 31 bits. What a file still gets after its limit (ends of slices, one large packet) is less. */
 #define SPLIT_BYTES (UINT64_C(2040) << 20)
 #define SPLIT_BYTES_MIN (UINT64_C(4) << 10)
-#define BUFFER_BYTES ((size_t)1 << 20)
 #define PARTS_MAX 1000
 
 struct parts {
@@ -142,8 +141,9 @@ static int flush(struct perfetto *p, struct parts *parts, struct error *e)
 {
 	if (p->out.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output_write(part(parts), p->out.data, p->out.length);
-	strbuf_clear(&p->out);
+	output_take(part(parts), &p->out);
+	if (!raw_init(&p->out))
+		return error_set(e, -ENOMEM, "out of memory");
 	return output_failed(part(parts)) ? -EIO : 0; /* find_failure says why */
 }
 
@@ -190,7 +190,7 @@ static int write_events(struct perfetto *p, struct parts *parts, struct error *e
 		p->time_ns = event.start_ns;
 		if (write_event(p, &event) < 0)
 			return error_set(e, -ENOMEM, "out of memory");
-		if (p->out.length >= BUFFER_BYTES && (r = flush(p, parts, e)) < 0)
+		if (p->out.length >= OUTPUT_PIECE_BYTES && (r = flush(p, parts, e)) < 0)
 			return r;
 	}
 	return r < 0 ? error_set(e, r, "stopped") : 0;

@@ -153,13 +153,94 @@ static void a_full_disk_is_told_at_commit(void **state)
 
 	(void)state;
 	assert_non_null(o);
-	for (unsigned i = 0; i < 100; i++)
-		output_write(o, block, sizeof(block));
+	for (unsigned i = 0; i < 5000; i++)
+		output_write(o, block, sizeof(block)); /* more than can wait to be written */
 	assert_true(output_failed(o));
-	assert_int_equal(output_bytes(o), 1000000);
+	assert_int_equal(output_bytes(o), 50000000);
 	assert_int_equal(output_commit(&o, &e), -ENOSPC);
 	assert_string_equal(e.text, "cannot write '/dev/full': No space left on device");
 	assert_true(exists("/dev/full"));
+}
+
+/* Text that shows where it stands, for pieces of odd lengths. */
+static void fill(struct strbuf *s, size_t length, size_t at)
+{
+	while (length) {
+		char line[300];
+		size_t n = (size_t)snprintf(line, sizeof(line), "%*zu,", (int)(at % 250), at);
+
+		n = MIN(n, length);
+		strbuf_add(s, line, n);
+		length -= n;
+		at += n;
+	}
+}
+
+/* Pieces that are handed over and ones that are copied stay in order, and none waits for ever. */
+static void pieces_stay_in_order(void **state, const char *path)
+{
+	struct output *o = output_open(path, true, NULL);
+	struct strbuf all = STRBUF_INIT, piece = STRBUF_INIT;
+	char *back;
+	size_t got = 0;
+	gzFile in;
+
+	(void)state;
+	assert_non_null(o);
+	for (size_t i = 0; i < 40; i++) {
+		size_t from = all.length;
+
+		fill(&all, i % 10 ? i * 31415 : 9000000, from);
+		assert_false(all.failed);
+		if (i % 3) {
+			strbuf_clear(&piece);
+			strbuf_add(&piece, all.data + from, all.length - from);
+			output_take(o, &piece);
+			assert_int_equal(piece.length, 0);
+		} else {
+			output_write(o, all.data + from, all.length - from);
+		}
+		assert_int_equal(output_bytes(o), all.length);
+	}
+	assert_int_equal(output_commit(&o, NULL), 0);
+	back = malloc(all.length + 1);
+	assert_non_null(back);
+	in = gzopen(path, "rb"); /* reads what is not compressed, too */
+	assert_non_null(in);
+	for (int n; (n = gzread(in, back + got, (unsigned)(all.length + 1 - got))) > 0;)
+		got += (size_t)n;
+	assert_int_equal(gzclose(in), Z_OK);
+	assert_int_equal(got, all.length);
+	assert_memory_equal(back, all.data, got);
+	free(back);
+	strbuf_release(&all);
+	strbuf_release(&piece);
+	unlink(path);
+}
+
+static void plain_pieces_stay_in_order(void **state)
+{
+	pieces_stay_in_order(state, "a.json");
+}
+
+static void compressed_pieces_stay_in_order(void **state)
+{
+	pieces_stay_in_order(state, "a.json.gz");
+}
+
+static void abort_with_pieces_on_their_way(void **state)
+{
+	struct output *o = output_open("a.json.gz", false, NULL);
+	struct strbuf piece = STRBUF_INIT;
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		strbuf_clear(&piece);
+		fill(&piece, OUTPUT_PIECE_BYTES, i);
+		output_take(o, &piece);
+	}
+	output_abort(&o);
+	strbuf_release(&piece);
 }
 
 static void gzip_comes_back(void **state)
@@ -244,6 +325,9 @@ int main(void)
 		cmocka_unit_test(two_outputs_at_once_do_not_meet),
 		cmocka_unit_test(places_that_cannot_be_written),
 		cmocka_unit_test(a_full_disk_is_told_at_commit),
+		cmocka_unit_test(plain_pieces_stay_in_order),
+		cmocka_unit_test(compressed_pieces_stay_in_order),
+		cmocka_unit_test(abort_with_pieces_on_their_way),
 		cmocka_unit_test(gzip_comes_back),
 		cmocka_unit_test(gzip_of_nothing_is_a_gzip_file),
 		cmocka_unit_test(dash_is_standard_output),
