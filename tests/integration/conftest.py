@@ -21,7 +21,8 @@ def record(build, source, environment, tmp_path):
         folder.mkdir()
         library = str(build / "libpitot.so")
         variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
-                     "PITOT_RECORDING": str(folder), "PITOT_OPTIONS": options}
+                     "PITOT_RECORDING": str(folder), "PITOT_OPTIONS": options,
+                     "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
         path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
         result = subprocess.run([player, *arguments, path], capture_output=True, text=True, timeout=120,
                                 env={**environment, **variables})

@@ -30,6 +30,7 @@ def tool(name, *arguments, **options):
 def environment(**more):
     """Ours, without what would make the target record or tape."""
     own = {k: v for k, v in os.environ.items() if not k.startswith(("PITOT_", "CUDA_INJ", "NVTX_INJ", "PROBE_"))}
+    own["LSAN_OPTIONS"] = f"suppressions={SOURCE}/integration/leaks.txt:print_suppressions=0"
     return {**own, **more}
 
 
