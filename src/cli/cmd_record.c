@@ -1,11 +1,15 @@
 /* cmd_record.c: `pitot record`: runs a command and keeps what it does on the GPU. */
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 #include "cli/checks.h"
+#include "cli/process_command.h"
+#include "cli/record_cpu.h"
 #include "cli/record_dir.h"
 #include "cli/record_end.h"
 #include "cli/record_follow.h"
@@ -17,10 +21,15 @@
 #include "cli/symbolize.h"
 #include "cli/ui.h"
 
+#define CPU_HZ 99
+#define CPU_HZ_MAX 10000
 #define LOOK_MS 100
 #define LIVE_NS NS_PER_S
 
 static const char *option_output, *option_name;
+static bool option_off_cpu, option_gpu_only, option_cpu_only, cpu_given, pid_given;
+static int option_via;
+static uint64_t option_hz = CPU_HZ, option_pid;
 static bool option_force, option_force_injection, option_memory, option_sync, option_symbols = true;
 static int option_graphs, option_api, option_stacks;
 static uint64_t option_delay_ns, option_duration_ns, option_max_bytes;
@@ -90,6 +99,39 @@ static const struct option options[] = {
 	  .argument = "all|native|python|none",
 	  .choices = record_stacks_names,
 	  .help = "call stacks of the recorded calls: native and Python frames" },
+	{ .name = "cpu",
+	  .type = OPTION_U64,
+	  .value = &option_hz,
+	  .given = &cpu_given,
+	  .argument = "HZ",
+	  .bare = "99",
+	  .negatable = true,
+	  .help = "look that often what each thread does on the CPU (99)" },
+	{ .name = "cpu-via",
+	  .type = OPTION_ENUM,
+	  .value = &option_via,
+	  .argument = "auto|ebpf|perf|timer",
+	  .choices = record_via_names,
+	  .help = "how the CPU is sampled (auto: the first of them that is allowed)" },
+	{ .name = "off-cpu",
+	  .type = OPTION_FLAG,
+	  .value = &option_off_cpu,
+	  .help = "record where threads wait, too (needs eBPF)" },
+	{ .name = "gpu-only",
+	  .type = OPTION_FLAG,
+	  .value = &option_gpu_only,
+	  .help = "no CPU samples: the same as --no-cpu" },
+	{ .name = "cpu-only",
+	  .type = OPTION_FLAG,
+	  .value = &option_cpu_only,
+	  .help = "CPU samples alone: nothing is put into the command; no GPU is needed" },
+	{ .name = "pid",
+	  .letter = 'p',
+	  .type = OPTION_U64,
+	  .value = &option_pid,
+	  .given = &pid_given,
+	  .argument = "PID",
+	  .help = "CPU samples of a process that runs already, and of what it starts; no command" },
 	{ .name = "symbols",
 	  .type = OPTION_FLAG,
 	  .value = &option_symbols,
@@ -113,6 +155,8 @@ struct recording {
 	char *shown; /* as the user would name it */
 	char *library;
 	struct strbuf name, options;
+	struct record_cpu cpu;
+	struct process_command running; /* with --pid */
 	struct record_identity identity;
 	struct writer *writer;
 	struct watch *watch;
@@ -125,6 +169,7 @@ static void recording_release(struct recording *r)
 	watch_free(r->watch);
 	record_threads_release(&r->threads);
 	writer_abandon(&r->writer);
+	process_command_release(&r->running);
 	free(r->directory);
 	free(r->shown);
 	free(r->library);
@@ -179,6 +224,7 @@ static void capability(struct recording *r, const char *name, enum capability_st
 	writer_append(r->writer, TABLE_capability, &row);
 }
 
+/* What the recorder inside the command is told, if there is one: whether it has to sample is known late. */
 static void make_options(struct recording *r)
 {
 	struct record_settings settings = {
@@ -190,9 +236,27 @@ static void make_options(struct recording *r)
 		.window = { r->identity.start_monotonic_ns, option_delay_ns, option_duration_ns },
 		.max_bytes = option_max_bytes,
 		.counters_ns = option_counters_ns,
+		.cpu_hz = r->cpu.timer ? r->cpu.hz : 0,
+		.preload = r->cpu.timer && option_cpu_only,
+		.no_cuda = option_cpu_only,
 	};
 
+	strbuf_clear(&r->options);
+
 	record_options_text(&settings, &r->options);
+	r->identity.options = strbuf_text(&r->options);
+}
+
+static void choose_cpu(struct recording *r)
+{
+	uint64_t start_ns = r->identity.start_monotonic_ns + option_delay_ns;
+
+	r->cpu.hz = option_gpu_only ? 0 : (unsigned)option_hz;
+	r->cpu.via = (enum record_via)option_via;
+	r->cpu.off_cpu = option_off_cpu;
+	r->cpu.start_ns = option_delay_ns ? start_ns : 0;
+	r->cpu.end_ns = option_duration_ns ? start_ns + option_duration_ns : 0;
+	r->cpu.max_bytes = option_max_bytes;
 }
 
 /* Folder, recording.json, writer, watch. */
@@ -202,7 +266,7 @@ static int prepare(struct recording *r, int argc, char **argv, struct error *e)
 	int err;
 
 	r->library = record_find_library(e);
-	if (!r->library)
+	if (!r->library && !option_cpu_only)
 		return e->code;
 	if (option_name)
 		record_name(1, (char *[]){ (char *)option_name, NULL }, &r->name);
@@ -210,6 +274,7 @@ static int prepare(struct recording *r, int argc, char **argv, struct error *e)
 		record_name(argc, argv, &r->name);
 	r->identity.start_monotonic_ns = clock_monotonic_ns();
 	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	choose_cpu(r);
 	make_options(r);
 	if (r->name.failed || r->options.failed)
 		return error_set(e, -ENOMEM, "out of memory");
@@ -219,7 +284,6 @@ static int prepare(struct recording *r, int argc, char **argv, struct error *e)
 	r->shown = shown_path(r->directory);
 	r->identity.name = option_name ? option_name : r->name.data;
 	r->identity.command = argv;
-	r->identity.options = strbuf_text(&r->options);
 	r->identity.library = r->library;
 	writer_options.directory = r->directory;
 	err = record_json_write(r->directory, &r->identity, e);
@@ -234,23 +298,81 @@ static int prepare(struct recording *r, int argc, char **argv, struct error *e)
 	return err;
 }
 
+static void tell_cpu(const struct recording *r)
+{
+	const struct record_cpu *cpu = &r->cpu;
+
+	if (!r->context->verbose || !cpu->hz)
+		return;
+	if (!cpu->sampler)
+		cli_note(r->context, "sampling the CPU by a timer inside%s%s",
+			 cpu->why_not.code ? ": " : "", cpu->why_not.code ? cpu->why_not.text : "");
+	else
+		cli_note(r->context, "sampling the CPU by %s%s%s",
+			 cpu_way_name(cpu_sampler_way(cpu->sampler)),
+			 *cpu_sampler_reason(cpu->sampler) ? ": " : "",
+			 cpu_sampler_reason(cpu->sampler));
+}
+
+/* The command waits for its exec: sampling starts, and then it is known what the recorder inside has to do. */
+static int prepare_child(void *user, pid_t pid, struct strbuf *environment, struct error *e)
+{
+	struct recording *r = user;
+	struct record_injection injection = {
+		.library = r->library,
+		.directory = r->directory,
+		.cuda = !option_cpu_only,
+	};
+	int err = record_cpu_start(&r->cpu, r->directory, pid, false, e);
+
+	if (err < 0)
+		return err;
+	if (r->cpu.timer && !r->library)
+		return record_find_library(e) ? 0 : e->code;
+	make_options(r);
+	injection.options = strbuf_text(&r->options);
+	injection.preload = option_cpu_only && r->cpu.timer;
+	record_environment(&injection, environment);
+	tell_cpu(r);
+	if (r->context->verbose && environment->length)
+		cli_note(r->context, "injecting %s with %s", r->library, injection.options);
+	return 0;
+}
+
+/* Nothing was recorded. */
+static void undo(struct recording *r)
+{
+	cpu_sampler_stop(&r->cpu.sampler, NULL, NULL);
+	writer_abandon(&r->writer);
+	record_dir_remove(r->directory, NULL);
+}
+
 static int start(struct recording *r, char **argv, struct error *e)
 {
-	struct spawn_environment environment = { r->library, r->directory,
-						 strbuf_text(&r->options) };
-	int err = spawn_start(&r->spawn, argv, &environment, e);
+	int err = spawn_start(&r->spawn, argv, prepare_child, r, e);
 
 	if (err >= 0) {
-		if (r->context->verbose)
-			cli_note(r->context, "injecting %s with %s", r->library,
-				 environment.options);
 		r->threads.pid = r->spawn.pid;
 		watch_command(r->watch, r->spawn.pid, r->spawn.start_ns);
 		return 0;
 	}
-	writer_abandon(&r->writer);
-	record_dir_remove(r->directory, NULL);
+	undo(r);
 	return err;
+}
+
+/* A process that runs already. */
+static int attach(struct recording *r, struct error *e)
+{
+	int err = spawn_attach(&r->spawn, (pid_t)option_pid, e);
+
+	if (err >= 0)
+		err = record_cpu_start(&r->cpu, r->directory, r->spawn.pid, true, e);
+	if (err < 0) {
+		undo(r);
+		return err;
+	}
+	tell_cpu(r);
+	return 0;
 }
 
 static void on_end(void *user, pid_t pid, int status)
@@ -285,6 +407,17 @@ static void show_live_line(const struct recording *r, struct follow *follow)
 		io_write_all(STDERR_FILENO, line.data, line.length);
 }
 
+/* Of a process that is not ours, when the window has closed. */
+static bool is_over(struct recording *r)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (!pid_given || !r->cpu.end_ns || now < r->cpu.end_ns)
+		return false;
+	r->spawn.end_ns = now;
+	return true;
+}
+
 /* Until the command has ended. */
 static void run(struct recording *r)
 {
@@ -293,6 +426,8 @@ static void run(struct recording *r)
 	bool shown = false;
 
 	while (spawn_wait(&r->spawn, LOOK_MS, on_end, r)) {
+		if (is_over(r))
+			break;
 		if (watch_look(r->watch, false))
 			record_threads_look(&r->threads);
 		now = clock_monotonic_ns();
@@ -315,7 +450,10 @@ static void note_capabilities(struct recording *r)
 {
 	char reason[512];
 
-	capability(r, "injection", capability_state_on, r->library, NULL);
+	if (!option_cpu_only || r->cpu.timer)
+		capability(r, "injection", capability_state_on, r->library, NULL);
+	else
+		capability(r, "injection", capability_state_off, NULL, "--cpu-only");
 	if (watch_can_follow(r->watch))
 		capability(r, "processes", capability_state_on, NULL, NULL);
 	else
@@ -333,6 +471,9 @@ static void finish(struct recording *r)
 	struct error e = { 0 };
 	int err;
 
+	if (record_cpu_stop(&r->cpu, r->writer, &e) < 0)
+		cli_warn(c, "CPU samples are incomplete: %s", e.text);
+	e = (struct error){ 0 };
 	note_capabilities(r);
 	record_threads_write(&r->threads, r->directory, r->writer);
 	writer_flush(r->writer);
@@ -359,7 +500,7 @@ static void name_stacks(struct recording *r)
 	struct symbolize_result result = { .addresses = 0 };
 	struct error e = { 0 };
 
-	if (!option_symbols || option_stacks == RECORD_STACKS_NONE)
+	if (!option_symbols || (option_stacks == RECORD_STACKS_NONE && !r->cpu.hz))
 		return;
 	if (symbolize_recording(r->directory, &how, &result, &e) < 0)
 		cli_warn(r->context, "call stacks have no names: %s; try `pitot symbolize %s`",
@@ -373,6 +514,8 @@ static const char *why_no_gpu_data(const struct record_end *end, char *buffer, s
 {
 	if (end->kernels || end->copies || end->sets || end->graph_launches)
 		return NULL;
+	if (option_cpu_only)
+		return "only the CPU was sampled";
 	if (end->cupti_reason[0])
 		return end->cupti_reason;
 	if (end->cupti_on)
@@ -399,8 +542,12 @@ static void report_end(struct recording *r)
 	if (c->json) {
 		record_end_json(&end, r->shown, why, r->spawn.status, &out);
 	} else {
-		strbuf_addf(&out, "pitot record: the command ended with status %d\n",
-			    r->spawn.status);
+		if (pid_given)
+			strbuf_addf(&out, "pitot record: process %" PRIu64 " was sampled\n",
+				    option_pid);
+		else
+			strbuf_addf(&out, "pitot record: the command ended with status %d\n",
+				    r->spawn.status);
 		record_end_text(&end, r->shown, why, c->color_errors, &out);
 	}
 	if (!out.failed)
@@ -414,25 +561,72 @@ static int cannot_run(const struct context *c, int err, const struct error *e)
 	return err == -ENOENT ? 127 : 126;
 }
 
+/* What contradicts itself. */
+static int check_options(const struct context *c, int argc)
+{
+	if (pid_given && argc > 1)
+		return cli_usage(c,
+				 "--pid is for a process that runs already: leave the command out");
+	if (pid_given && (option_pid == 0 || option_pid > INT_MAX))
+		return cli_usage(c, "no process has the id %" PRIu64, option_pid);
+	if (!pid_given && argc < 2)
+		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
+	if (option_cpu_only && option_gpu_only)
+		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
+	if (option_gpu_only && cpu_given && option_hz)
+		return cli_usage(c, "--gpu-only takes no CPU samples: leave out --cpu");
+	if (pid_given)
+		option_cpu_only = true;
+	if (option_gpu_only)
+		option_hz = 0;
+	if (option_cpu_only && !option_hz)
+		return cli_usage(c, "without CPU samples there is nothing to record");
+	if (option_off_cpu && !option_hz)
+		return cli_usage(c,
+				 "--off-cpu needs CPU samples: leave out --no-cpu and --gpu-only");
+	if (option_hz > CPU_HZ_MAX)
+		return cli_usage(c, "--cpu=%" PRIu64 " is too often: at most %d", option_hz,
+				 CPU_HZ_MAX);
+	return EXIT_DONE;
+}
+
+static int record_command(struct recording *r, int argc, char **argv)
+{
+	struct error e = { 0 };
+	int err = spawn_check(argv[0], &e), status;
+
+	if (err < 0)
+		return cannot_run(r->context, err, &e);
+	status = option_cpu_only ? EXIT_DONE : check_foreign_injection(r->context);
+	if (status != EXIT_DONE)
+		return status;
+	if (prepare(r, argc, argv, &e) < 0)
+		return cli_fail(r->context, &e);
+	err = start(r, argv, &e);
+	if (err == E_UNSUPPORTED)
+		return cli_fail(r->context, &e);
+	return err < 0 ? cannot_run(r->context, err, &e) : EXIT_DONE;
+}
+
+static int record_process(struct recording *r)
+{
+	struct process_command *command = &r->running;
+	struct error e = { 0 };
+
+	if (process_command_read(command, (pid_t)option_pid, &e) < 0 ||
+	    prepare(r, (int)command->argc, command->argv, &e) < 0 || attach(r, &e) < 0)
+		return cli_fail(r->context, &e);
+	return EXIT_DONE;
+}
+
 static int run_record(struct context *c, int argc, char **argv)
 {
 	struct recording r = { .context = c, .name = STRBUF_INIT, .options = STRBUF_INIT };
-	struct error e = { 0 };
-	int status, err;
+	int status = check_options(c, argc);
 
-	if (argc < 2)
-		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
-	err = spawn_check(argv[1], &e);
-	if (err < 0)
-		return cannot_run(c, err, &e);
-	status = check_foreign_injection(c);
-	if (status != EXIT_DONE)
-		return status;
-	if (prepare(&r, argc - 1, argv + 1, &e) < 0) {
-		status = cli_fail(c, &e);
-	} else if ((err = start(&r, argv + 1, &e)) < 0) {
-		status = cannot_run(c, err, &e);
-	} else {
+	if (status == EXIT_DONE)
+		status = pid_given ? record_process(&r) : record_command(&r, argc - 1, argv + 1);
+	if (status == EXIT_DONE) {
 		run(&r);
 		finish(&r);
 		spawn_release(&r.spawn);

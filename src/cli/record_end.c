@@ -81,6 +81,7 @@ static int add_costs(struct trace *t, struct record_end *end, struct error *e)
 	end->collector_ns = cost.kinds[cost_kind_collector].total_ns;
 	end->setup_ns = cost.kinds[cost_kind_setup].total_ns;
 	end->exit_ns = cost.kinds[cost_kind_exit].total_ns;
+	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns;
 	cost_release(&cost);
 	return 0;
 }
@@ -106,6 +107,33 @@ static int read_cupti(struct trace *t, struct record_end *end, struct error *e)
 	return r;
 }
 
+static int add_samples(struct trace *t, struct record_end *end, struct error *e)
+{
+	int r = trace_load(t, TABLE_cpu_sample, COLUMN_BIT(cpu_sample, weight_ns), e);
+	const uint64_t *weights;
+
+	if (r < 0)
+		return r;
+	end->cpu_samples = trace_rows(t, TABLE_cpu_sample);
+	weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns);
+	for (uint64_t i = 0; weights && i < end->cpu_samples; i++)
+		end->cpu_ns += weights[i];
+	return 0;
+}
+
+/* Processes, without counting those twice that were sampled from outside. */
+static void count_processes(const struct trace *t, struct record_end *end)
+{
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		const struct trace_process *p = trace_process(t, i);
+
+		if (p->of != i)
+			continue;
+		end->processes++;
+		end->inside += p->inside && !p->sampler;
+	}
+}
+
 int record_end_read(const char *directory, struct record_end *end, struct error *e)
 {
 	struct trace_options options = { 0 };
@@ -119,10 +147,10 @@ int record_end_read(const char *directory, struct record_end *end, struct error 
 	end->copies = trace_rows(t, TABLE_memcpy);
 	end->sets = trace_rows(t, TABLE_memset);
 	end->graph_launches = trace_rows(t, TABLE_graph_launch);
-	end->processes = trace_process_count(t);
-	for (size_t i = 0; i < end->processes; i++)
-		end->inside += trace_process(t, i)->inside;
+	count_processes(t, end);
 	r = add_costs(t, end, e);
+	if (r >= 0)
+		r = add_samples(t, end, e);
 	if (r >= 0)
 		r = count_launches(t, end, e);
 	if (r >= 0)
@@ -154,15 +182,30 @@ static void seen_line(const struct record_end *end, struct strbuf *out)
 		add_count(out, end->graph_launches, "graph, ", "graphs, ");
 	add_count(out, end->copies + end->sets, "copy or memory set, ", "copies and memory sets, ");
 	add_count(out, end->launches, "launch, ", "launches, ");
+	if (end->cpu_samples) {
+		add_count(out, end->cpu_samples, "CPU sample of ", "CPU samples of ");
+		human_duration(out, end->cpu_ns);
+		strbuf_adds(out, ", ");
+	}
 	add_count(out, end->processes, "process", "processes");
 	if (end->inside && end->inside != end->processes)
 		strbuf_addf(out, " (%zu with Pitot inside)", end->inside);
+}
+
+static void add_sampler(struct strbuf *out, const struct record_end *end)
+{
+	if (!end->sampler_ns)
+		return;
+	strbuf_adds(out, ", ");
+	human_duration(out, end->sampler_ns);
+	strbuf_adds(out, " CPU sampling");
 }
 
 static void cost_line(const struct record_end *end, struct strbuf *out)
 {
 	if (!end->callbacks && !end->collector_ns && !end->setup_ns) {
 		strbuf_adds(out, "nothing inside the command");
+		add_sampler(out, end);
 		return;
 	}
 	if (end->callbacks) {
@@ -177,6 +220,7 @@ static void cost_line(const struct record_end *end, struct strbuf *out)
 	strbuf_adds(out, " at start, ");
 	human_duration(out, end->exit_ns);
 	strbuf_adds(out, " at exit");
+	add_sampler(out, end);
 	if (end->kernels) {
 		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes a kernel",
 			    end->bytes / end->kernels, end->bytes * 10 / end->kernels % 10);
@@ -258,6 +302,8 @@ void record_end_json(const struct record_end *end, const char *directory, const 
 	json_key_u64(&json, "kernels", end->kernels);
 	json_key_u64(&json, "copies", end->copies);
 	json_key_u64(&json, "memory_sets", end->sets);
+	json_key_u64(&json, "cpu_samples", end->cpu_samples);
+	json_key_u64(&json, "cpu_ns", end->cpu_ns);
 	json_key_u64(&json, "graph_launches", end->graph_launches);
 	json_key_u64(&json, "launches", end->launches);
 	json_key_u64(&json, "processes", end->processes);

@@ -12,6 +12,7 @@ struct record_end {
 	/* Wall time of the command, and size of the recording. */
 	uint64_t elapsed_ns, bytes;
 	uint64_t kernels, copies, sets, graph_launches, launches;
+	uint64_t cpu_samples, cpu_ns; /* and the CPU time that they stand for */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
 	/* GPUs that worked; the union of their work, and the time from first to last work; of all added. */
@@ -22,6 +23,7 @@ struct record_end {
 	char lost_most[64];
 	/* The recorder on the command's threads, CPU of its own threads, at start and at exit. */
 	uint64_t callbacks, callback_ns, collector_ns, setup_ns, exit_ns;
+	uint64_t sampler_ns; /* CPU of the sampler outside */
 	/* CUPTI worked in at least one process; why it did not in another, "" if it was not tried. */
 	bool cupti_on;
 	char cupti_reason[512];

@@ -90,13 +90,36 @@ void record_options_text(const struct record_settings *s, struct strbuf *out)
 		strbuf_addf(out, ";duration_ns=%" PRIu64, s->window.duration_ns);
 	if (s->max_bytes)
 		strbuf_addf(out, ";max_bytes=%" PRIu64, s->max_bytes);
+	if (s->cpu_hz)
+		strbuf_addf(out, ";cpu=%u", s->cpu_hz);
+	if (s->preload)
+		strbuf_adds(out, ";preload=1");
+	if (s->no_cuda)
+		strbuf_adds(out, ";cuda=0");
 	strbuf_addf(out, ";counters_ns=%" PRIu64, s->counters_ns);
 }
 
-int record_set_environment(const char *library, const char *directory, const char *options)
+static void add_variable(struct strbuf *out, const char *name, const char *value)
 {
-	if (setenv(CUDA_VARIABLE, library, 1) < 0 || setenv(NVTX_VARIABLE, library, 1) < 0 ||
-	    setenv("PITOT_RECORDING", directory, 1) < 0 || setenv("PITOT_OPTIONS", options, 1) < 0)
-		return -ENOMEM;
-	return 0;
+	strbuf_addf(out, "%s=%s", name, value);
+	strbuf_addc(out, '\0');
+}
+
+void record_environment(const struct record_injection *injection, struct strbuf *out)
+{
+	const char *others = getenv("LD_PRELOAD");
+
+	if (!injection->cuda && !injection->preload)
+		return;
+	add_variable(out, "PITOT_RECORDING", injection->directory);
+	add_variable(out, "PITOT_OPTIONS", injection->options);
+	if (injection->cuda) {
+		add_variable(out, CUDA_VARIABLE, injection->library);
+		add_variable(out, NVTX_VARIABLE, injection->library);
+	}
+	if (injection->preload) {
+		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->library,
+			    others && *others ? ":" : "", others ? others : "");
+		strbuf_addc(out, '\0');
+	}
 }

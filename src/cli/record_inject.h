@@ -33,12 +33,20 @@ struct record_settings {
 	enum record_stacks stacks;
 	struct record_window window;
 	uint64_t max_bytes;
+	unsigned cpu_hz; /* of a timer inside the process; 0: none */
+	bool preload, no_cuda;
 	uint64_t counters_ns; /* between readings of the GPUs' counters; 0: none */
 };
 
 void record_options_text(const struct record_settings *s, struct strbuf *out);
 
-/* Sets the variables in this process; for the child, before exec. 0 or -ENOMEM. */
-int record_set_environment(const char *library, const char *directory, const char *options);
+struct record_injection {
+	const char *library, *directory, *options;
+	bool cuda; /* let the driver and NVTX load it */
+	bool preload; /* let the dynamic linker load it, into every program */
+};
+
+/* Appends "NAME=VALUE" and a NUL for each variable that the command gets; see spawn_prepare. */
+void record_environment(const struct record_injection *injection, struct strbuf *out);
 
 #endif

@@ -13,10 +13,12 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 
 struct spawn {
 	pid_t pid;
 	int signals; /* signalfd */
+	int process; /* pidfd of one that is not our child; else -1 */
 	sigset_t old_mask;
 	bool ignored_children; /* SIGCHLD was ignored when we were started: so it is for the command */
 	uint64_t start_ns; /* CLOCK_MONOTONIC before the fork */
@@ -24,10 +26,11 @@ struct spawn {
 	int status; /* as a shell shows it; valid once end_ns is set */
 };
 
-/* Environment for the child, set between fork and exec. */
-struct spawn_environment {
-	const char *library, *directory, *options;
-};
+/*
+ * Called while the child waits for its exec: appends what is added to its environment, "NAME=VALUE" with a NUL after
+ * each. 0, or a negative code, and then the command is not started.
+ */
+typedef int spawn_prepare(void *user, pid_t pid, struct strbuf *environment, struct error *e);
 
 /*
  * Whether there is such a command, so that nothing needs to be prepared for one that cannot run. 0; -ENOENT (status 127
@@ -39,8 +42,14 @@ int spawn_check(const char *command, struct error *e) MUST_USE;
  * Starts argv. From here on signals are blocked until spawn_release. On failure nothing runs, the error says why,
  * and the result is as of spawn_check.
  */
-int spawn_start(struct spawn *s, char **argv, const struct spawn_environment *environment,
+int spawn_start(struct spawn *s, char **argv, spawn_prepare *prepare, void *user,
 		struct error *e) MUST_USE;
+
+/*
+ * Nothing is started: signals are received, for a process that runs already. `pid` is not our child; spawn_wait returns
+ * false when it has ended or a signal asks us to end.
+ */
+int spawn_attach(struct spawn *s, pid_t pid, struct error *e) MUST_USE;
 
 /*
  * Waits for a signal or the end of `timeout_ms`, passes signals on, reaps what ended. Each process that was reaped is

@@ -1,0 +1,103 @@
+/* record_cpu.c: chooses how the CPU is sampled, and says how it was. */
+#include "cli/record_cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
+
+static enum cpu_way way_of(enum record_via via)
+{
+	switch (via) {
+	case RECORD_VIA_EBPF:
+		return CPU_WAY_EBPF;
+	case RECORD_VIA_PERF:
+		return CPU_WAY_PERF;
+	default:
+		return CPU_WAY_NONE;
+	}
+}
+
+int record_cpu_start(struct record_cpu *cpu, const char *directory, pid_t pid, bool running,
+		     struct error *e)
+{
+	struct cpu_options options = {
+		.directory = directory,
+		.hz = cpu->hz,
+		.off_cpu = cpu->off_cpu,
+		.kernel = true,
+		.start_ns = cpu->start_ns,
+		.end_ns = cpu->end_ns,
+		.max_bytes = cpu->max_bytes,
+		.way = way_of(cpu->via),
+	};
+	int err;
+
+	cpu->time_ns = clock_monotonic_ns();
+	if (!cpu->hz)
+		return 0;
+	if (cpu->via == RECORD_VIA_TIMER) {
+		cpu->timer = true;
+		return 0;
+	}
+	err = cpu_sampler_start(&options, pid, running, &cpu->sampler, &cpu->why_not);
+	if (err >= 0)
+		return 0;
+	cpu->sampler = NULL;
+	if (cpu->via != RECORD_VIA_AUTO || running) {
+		*e = cpu->why_not;
+		return err;
+	}
+	cpu->timer = true;
+	return 0;
+}
+
+static void write_capability(const struct record_cpu *cpu, struct writer *w)
+{
+	struct row_capability row = { .time_ns = cpu->time_ns,
+				      .name = writer_string(w, "cpu", strlen("cpu")) };
+	const char *reason = "";
+	char asked[64], got[64];
+
+	snprintf(asked, sizeof(asked), "%u Hz%s", cpu->hz, cpu->off_cpu ? ", off-CPU" : "");
+	if (cpu->sampler) {
+		snprintf(got, sizeof(got), "%s, %u Hz", cpu_way_name(cpu_sampler_way(cpu->sampler)),
+			 cpu->hz);
+		reason = cpu_sampler_reason(cpu->sampler);
+		row.state = *reason ? capability_state_degraded : capability_state_on;
+	} else {
+		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
+		reason = cpu->why_not.code ? cpu->why_not.text : "";
+		row.state = capability_state_degraded;
+	}
+	row.asked = writer_string(w, asked, strlen(asked));
+	row.got = writer_string(w, got, strlen(got));
+	row.reason = writer_string(w, reason, strlen(reason));
+	if (!cpu->hz) {
+		row.state = capability_state_off;
+		ROW_MISSING(&row, capability, asked);
+		ROW_MISSING(&row, capability, got);
+	}
+	if (!*reason)
+		ROW_MISSING(&row, capability, reason);
+	writer_append(w, TABLE_capability, &row);
+}
+
+int record_cpu_stop(struct record_cpu *cpu, struct writer *w, struct error *e)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct row_cost cost = {
+		.start_ns = cpu->time_ns, .end_ns = now, .kind = cost_kind_sampler, .count = 1
+	};
+	int err = 0;
+
+	write_capability(cpu, w);
+	if (cpu->sampler) {
+		err = cpu_sampler_stop(&cpu->sampler, &cost.total_ns, e);
+		ROW_MISSING(&cost, cost, bytes);
+		writer_append(w, TABLE_cost, &cost);
+	}
+	return err;
+}

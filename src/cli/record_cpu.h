@@ -1,0 +1,41 @@
+/*
+ * record_cpu.h: CPU sampling as `pitot record` does it: from outside by the best way that is allowed (cpu/cpu_sampler.h),
+ * else by a timer that the recorder inside the command has.
+ */
+#ifndef PITOT_CLI_RECORD_CPU_H
+#define PITOT_CLI_RECORD_CPU_H
+
+#include "cpu/cpu_sampler.h"
+#include "format/writer.h"
+
+enum record_via { RECORD_VIA_AUTO, RECORD_VIA_EBPF, RECORD_VIA_PERF, RECORD_VIA_TIMER };
+extern const char *const record_via_names[]; /* by value; NULL at the end */
+
+struct record_cpu {
+	/* Set by the caller. */
+	unsigned hz; /* 0: nothing is sampled */
+	enum record_via via;
+	bool off_cpu;
+	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; 0: none */
+	uint64_t max_bytes;
+	/* Set by record_cpu_start. */
+	struct cpu_sampler *sampler; /* NULL: none from outside */
+	bool timer; /* the recorder inside has to sample */
+	struct error why_not; /* from outside */
+	uint64_t time_ns; /* when that was decided */
+};
+
+/*
+ * Starts to sample `pid`, or finds that the recorder inside has to. 0; or a negative code when the way that was asked
+ * for, or any for a process that runs already, is not allowed.
+ */
+int record_cpu_start(struct record_cpu *cpu, const char *directory, pid_t pid, bool running,
+		     struct error *e) MUST_USE;
+
+/*
+ * Ends sampling, and writes what was asked for and what was got as a row of `capability`, and the sampler's cost. An
+ * error of writing samples is told through e; nothing else fails.
+ */
+int record_cpu_stop(struct record_cpu *cpu, struct writer *w, struct error *e);
+
+#endif
