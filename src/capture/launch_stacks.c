@@ -9,6 +9,7 @@
 #include "capture/settings.h"
 #include "stack/python_interrupted.h"
 #include "stack/python_splice.h"
+#include "stack/stack_memo.h"
 
 #define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
 
@@ -100,45 +101,64 @@ uint32_t launch_stacks_max(void)
 
 /* --- the launch path --- */
 
-/* A walker knows the stack of one thread: for the ring's next thread it starts afresh. NULL: no memory or no slot. */
-static struct stack_walker *walker_of(struct ring *r)
+/* A walker and a memo know the stack of one thread: for the ring's next thread they start afresh. */
+static void start_walker(struct ring *r)
 {
 	struct stack_walker *w = r->walker;
 
-	if (unlikely(r->walker_claim != r->claims)) {
-		r->walker_claim = r->claims;
-		if (!w)
-			r->walker = w = map_zeroed(sizeof(*w));
-		else if (w->slot >= 0)
-			stack_walker_release(w);
-		if (w && stack_walker_init(w, self.modules))
-			stack_walker_skip(w, self.skip, self.skip_count);
-	}
-	return likely(w != NULL && w->slot >= 0) ? w : NULL;
+	r->walker_claim = r->claims;
+	if (!w)
+		r->walker = w = map_zeroed(sizeof(*w));
+	else if (w->slot >= 0)
+		stack_walker_release(w);
+	if (w && stack_walker_init(w, self.modules))
+		stack_walker_skip(w, self.skip, self.skip_count);
+	if (r->memo)
+		stack_memo_reset(r->memo);
+	else
+		r->memo = map_zeroed(sizeof(*r->memo));
+}
+
+/* NULL: no memory or no slot. */
+static struct stack_walker *walker_of(struct ring *r)
+{
+	if (unlikely(r->walker_claim != r->claims))
+		start_walker(r);
+	return likely(r->walker && r->memo && r->walker->slot >= 0) ? r->walker : NULL;
+}
+
+/* Where the calling thread is in Python. */
+static struct memo_python python_here(struct python *p)
+{
+	if (!p)
+		return (struct memo_python){ .runtime = NULL };
+	return (struct memo_python){ .runtime = &p->runtime,
+				     .state = python_thread_state(&p->runtime),
+				     .freed = python_codes_freed(p->codes) };
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */
-static unsigned splice(const uint64_t *native, unsigned count, bool complete,
-		       struct python_frame *frames, uint64_t *out)
+static unsigned splice(struct python *p, uintptr_t state, struct python_frame *frames,
+		       const uint64_t *native, unsigned count, bool complete, uint64_t *out,
+		       enum python_match *match)
 {
-	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
 	struct python_stacks stacks = { .native = native,
 					.native_count = count,
 					.native_complete = complete,
 					.python = frames };
-	enum python_match match;
 	unsigned n;
 
-	if (p)
-		stacks.python_count =
-			python_walk(&p->runtime, frames, LAUNCH_STACK_PYTHON, &stacks.python_complete);
+	*match = PYTHON_MATCH_NONE;
+	if (state)
+		stacks.python_count = python_walk_from(
+			&p->runtime, state, frames, LAUNCH_STACK_PYTHON, &stacks.python_complete);
 	if (stacks.python_count == 0) {
 		memcpy(out, native, count * sizeof(*out));
 		return count;
 	}
 	python_code_ids(p->codes, frames, stacks.python_count);
-	n = python_splice(&p->eval, &stacks, out, LAUNCH_STACK_FRAMES, &match);
-	if (match == PYTHON_MATCH_UNSURE)
+	n = python_splice(&p->eval, &stacks, out, LAUNCH_STACK_FRAMES, match);
+	if (*match == PYTHON_MATCH_UNSURE)
 		atomic_fetch_add_explicit(&self.unsure, 1, memory_order_relaxed);
 	return MIN(n, LAUNCH_STACK_FRAMES);
 }
@@ -159,14 +179,39 @@ static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned co
 	return ring_push(context, event, 1 + (count + 3) / 4);
 }
 
-uint32_t launch_stacks_take(struct ring *r)
+/* A stack that the thread's memo does not have. */
+static __attribute__((noinline)) uint32_t walk_and_intern(struct ring *r, struct python *p,
+							  const struct memo_python *where,
+							  const struct stack_registers *registers)
 {
 	uint64_t native[LAUNCH_STACK_NATIVE], frames[LAUNCH_STACK_FRAMES];
 	struct python_frame python[LAUNCH_STACK_PYTHON];
-	struct stack_registers registers;
-	struct stack_walker *w;
+	enum python_match match;
 	enum stack_end end;
-	unsigned count;
+	unsigned count = stack_walk(r->walker, registers, native, LAUNCH_STACK_NATIVE, &end);
+	uint32_t id;
+
+	if (count == 0) {
+		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
+		return 0;
+	}
+	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
+	count = splice(p, where->state, python, native, count, end == stack_end_complete, frames,
+		       &match);
+	id = stack_intern(&self.interner, frames, count, end, tell, r);
+	if (id && end == stack_end_complete &&
+	    (match == PYTHON_MATCH_NONE || match == PYTHON_MATCH_EXACT))
+		stack_memo_add(r->memo, r->walker, registers, where, id);
+	return id;
+}
+
+uint32_t launch_stacks_take(struct ring *r)
+{
+	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
+	struct stack_registers registers;
+	struct memo_python where;
+	struct stack_walker *w;
+	uint32_t id;
 
 	if (!self.on)
 		return 0;
@@ -175,15 +220,13 @@ uint32_t launch_stacks_take(struct ring *r)
 		atomic_fetch_add_explicit(&self.no_memory, 1, memory_order_relaxed);
 		return 0;
 	}
+	where = python_here(p);
 	STACK_CAPTURE(&registers);
-	count = stack_walk(w, &registers, native, LAUNCH_STACK_NATIVE, &end);
-	if (count == 0) {
-		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
-		return 0;
-	}
-	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
-	count = splice(native, count, end == stack_end_complete, python, frames);
-	return stack_intern(&self.interner, frames, count, end, tell, r);
+	id = stack_memo_find(r->memo, w, &registers, &where);
+	if (unlikely(!id))
+		return walk_and_intern(r, p, &where, &registers);
+	atomic_fetch_add_explicit(&self.ends[stack_end_complete], 1, memory_order_relaxed);
+	return id;
 }
 
 /* --- CPU samples --- */

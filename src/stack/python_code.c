@@ -37,6 +37,7 @@ struct python_codes {
 	uint8_t *arena;
 	size_t arena_bytes;
 	_Atomic size_t used;
+	_Atomic uint32_t freed;
 	_Atomic bool full; /* something did not fit into the arena: nothing is tried any more */
 	_Atomic uint64_t no_slot, no_room, not_code, bad_strings, cut_names, no_lines;
 };
@@ -115,6 +116,7 @@ static void empty_slots(struct python_codes *codes, uint64_t key)
 			continue;
 		atomic_store_explicit(&slot->id, 0, memory_order_relaxed);
 		atomic_store_explicit(&slot->key, KEY_DEAD, memory_order_release);
+		atomic_fetch_add_explicit(&codes->freed, 1, memory_order_relaxed);
 	}
 }
 
@@ -145,6 +147,11 @@ void python_codes_attach(struct python_codes *codes, const struct python_runtime
 	codes->runtime = *runtime;
 	if (!runtime->offsets.code_version)
 		watch(codes);
+}
+
+uint32_t python_codes_freed(const struct python_codes *codes)
+{
+	return atomic_load_explicit(&codes->freed, memory_order_relaxed);
 }
 
 void python_codes_free(struct python_codes *codes)

@@ -84,6 +84,12 @@ void python_codes_free(struct python_codes *codes);
  */
 void python_codes_attach(struct python_codes *codes, const struct python_runtime *runtime);
 
+/*
+ * Changes when a code object that had an id was freed, where that is watched (before 3.12): what was remembered of
+ * earlier walks by addresses alone is void.
+ */
+uint32_t python_codes_freed(const struct python_codes *codes);
+
 /* Sets the ids of frames of the calling thread. Any thread; no lock, no allocation. */
 void python_code_ids(struct python_codes *codes, struct python_frame *frames, unsigned count);
 

@@ -112,16 +112,24 @@ walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t fr
 	return n;
 }
 
+uintptr_t python_thread_state(const struct python_runtime *runtime)
+{
+	return runtime->finalizing() ? 0 : (uintptr_t)runtime->thread_state();
+}
+
 unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
 		     bool *complete)
 {
+	return python_walk_from(runtime, python_thread_state(runtime), out, max, complete);
+}
+
+unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
+			  struct python_frame *out, unsigned max, bool *complete)
+{
 	const struct python_offsets *o = &runtime->offsets;
-	uintptr_t state, frame;
+	uintptr_t frame;
 
 	*complete = true;
-	if (runtime->finalizing())
-		return 0;
-	state = (uintptr_t)runtime->thread_state();
 	if (!state)
 		return 0;
 	frame = read_pointer(state, o->state_frame);

@@ -11,17 +11,6 @@
 #define OWN_BYTES_MAX (UINT64_C(64) << 20) /* of stack that is checked page by page at once */
 #define OWN_FAILURES_MAX 64u
 
-/* Steps that the fast walk can do; the bits of the first four are "rbp is base", "rbp was saved". */
-enum {
-	STEP_RSP = 0,
-	STEP_RBP = 1,
-	STEP_RSP_SAVED = 2,
-	STEP_RBP_SAVED = 3,
-	STEP_ALIGNED, /* CFA = *(rbp + cfa_offset), rbp = *(rbp + fp_offset): realigned stacks */
-	STEP_END,
-	STEP_FULL, /* needs the walk with all registers */
-};
-
 bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
 {
 	memset(w, 0, sizeof(*w));
@@ -206,6 +195,13 @@ static inline struct walk_step *cache_slot(struct stack_walker *w, uint64_t fram
 }
 _Static_assert(STACK_CACHE == 1u << (64 - 52), "the hash has that many bits");
 
+const struct walk_step *walk_cached_step(struct stack_walker *w, uint64_t frame)
+{
+	const struct walk_step *step = cache_slot(w, frame);
+
+	return step->key == frame ? step : NULL;
+}
+
 /* Puts the frame's step into the cache. false: its module has no table yet. */
 static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t frame,
 		  struct walk_step *step)
@@ -252,6 +248,7 @@ static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
 	for (unsigned i = 0; i < fresh; i++)
 		w->seen[kept + fresh - 1 - i] = w->fresh[i];
 	w->seen_count = kept + fresh;
+	w->remembered = true;
 }
 
 /* From a frame that is w->seen[k - 1]: the k of the outermost frame that the stack's words confirm. */
@@ -261,7 +258,7 @@ static unsigned confirmed(struct stack_walker *w, unsigned k)
 
 	for (; k > 1; k--) {
 		const struct walk_seen *at = &w->seen[k - 1], *next = &w->seen[k - 2];
-		unsigned kind = at->fp_slot & 7;
+		unsigned kind = at->fp_slot & STEP_KIND;
 
 		if (kind > STEP_RBP_SAVED || !walk_load(w, next->sp - 8, &value) ||
 		    value != next->pc)
@@ -313,7 +310,7 @@ static int take_over_shifted(struct stack_walker *w, struct walk_state *s, struc
 	for (; s->seen > 1; s->seen--) {
 		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
 		uint64_t slot = at->fp_slot + distance, pc, fp = s->fp;
-		unsigned kind = at->fp_slot & 7;
+		unsigned kind = at->fp_slot & STEP_KIND;
 
 		if (distance == 0 && fp == at->fp)
 			return take_over(w, s, out);
@@ -439,6 +436,7 @@ unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start,
 	if (unlikely(w->busy))
 		return 0;
 	w->busy = true;
+	w->remembered = false;
 	atomic_signal_fence(memory_order_seq_cst);
 	map = stack_map_enter(w->modules, w->slot);
 	if (likely(map != NULL)) {

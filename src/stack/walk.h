@@ -92,6 +92,7 @@ struct stack_walker {
 	uint64_t low, high; /* memory that may be read in this walk */
 	struct code_range skip[STACK_SKIP_MAX];
 	unsigned skip_count;
+	bool remembered; /* seen is the last walk's stack, which was complete */
 	unsigned seen_count;
 	struct walk_seen seen[STACK_SEEN]; /* outermost first */
 	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */

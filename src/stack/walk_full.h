@@ -4,6 +4,18 @@
 
 #include "stack/walk.h"
 
+/* Steps that the fast walk can do; the bits of the first four are "rbp is base", "rbp was saved". */
+enum {
+	STEP_RSP = 0,
+	STEP_RBP = 1,
+	STEP_RSP_SAVED = 2,
+	STEP_RBP_SAVED = 3,
+	STEP_ALIGNED, /* CFA = *(rbp + cfa_offset), rbp = *(rbp + fp_offset): realigned stacks */
+	STEP_END,
+	STEP_FULL, /* needs the walk with all registers */
+	STEP_KIND = 7, /* bits of walk_seen.fp_slot */
+};
+
 /* Where a walk stores its frames. */
 struct walk_output {
 	uint64_t *frames;
@@ -20,6 +32,9 @@ bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t 
  */
 const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
 				    uint64_t frame, bool *known_module);
+
+/* How a frame of a recent walk was left; NULL when that is forgotten. */
+const struct walk_step *walk_cached_step(struct stack_walker *w, uint64_t frame);
 
 /* What is no address of user code: 0 ends a stack, the others come from damaged ones. */
 static inline bool walk_no_code(uint64_t pc)
