@@ -41,6 +41,19 @@ static uint8_t rank_of(const Elf64_Sym *s)
 	return (uint8_t)(2 * rank + (ELF64_ST_TYPE(s->st_info) == STT_NOTYPE));
 }
 
+/*
+ * '$x' and the like mark what kind of bytes follow, '.L' is a compiler's own label, and "L…gas_1" is
+ * one within the functions of Intel's MKL, which have no sizes.
+ */
+static bool is_label(const char *name)
+{
+	const char *last = strrchr(name, '_');
+
+	return *name == '$' || strncmp(name, ".L", 2) == 0 ||
+	       (*name == 'L' && last && last - name > 3 && strncmp(last - 3, "gas", 3) == 0 &&
+		last[1] && !last[1 + strspn(last + 1, "0123456789")]);
+}
+
 static int add_symbol(struct symbol_table *t, const struct elf_file *f, const Elf64_Sym *s,
 		      struct elf_bytes names)
 {
@@ -50,8 +63,7 @@ static int add_symbol(struct symbol_table *t, const struct elf_file *f, const El
 
 	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 		return 0;
-	/* '$x' and the like mark what kind of bytes follow, '.L' is a compiler's own label. */
-	if (!name || !*name || *name == '$' || strncmp(name, ".L", 2) == 0 || !is_in_code(f, s))
+	if (!name || !*name || is_label(name) || !is_in_code(f, s))
 		return 0;
 	if (t->symbols.count >= SYMBOLS_MAX)
 		return -ENOMEM;

@@ -18,7 +18,7 @@ static const char small_source[] =
  */
 static int open_copy(const char *bytes, size_t size, struct image *image, uint8_t **copy)
 {
-	static const struct debug_folders none = { NULL, 0, "" };
+	static const struct debug_folders none = { .root = "" };
 	struct elf_file f;
 	int r;
 

@@ -46,6 +46,25 @@ static void labels_take_nothing(void **state)
 	image_release(&image);
 }
 
+/* Functions without sizes and frame descriptions, as those of MKL. */
+static void labels_of_assemblers(void **state)
+{
+	static const char source[] = ".text\n.globl kernel, last, main\nmain: ret\n"
+				     "kernel: nop\n.Lown: nop\nL12_K_LOOPgas_1: nop\nLgas_: nop\n"
+				     "last: nop\nLEND_gas_12: nop\nLgas_x1: nop\n";
+	struct image image;
+
+	(void)state;
+	write_file("labels.s", source, strlen(source));
+	shell("cc -o labels labels.s");
+	open_image("labels", &image);
+	assert_name(&image, nm_address("labels", "kernel") + 2, "kernel");
+	assert_name(&image, nm_address("labels", "kernel") + 3, "Lgas_");
+	assert_name(&image, nm_address("labels", "last") + 1, "last");
+	assert_name(&image, nm_address("labels", "last") + 2, "Lgas_x1");
+	image_release(&image);
+}
+
 static void one_of_several_names(void **state)
 {
 	static const char source[] =
@@ -252,11 +271,39 @@ static void all_of_nm(void **state)
 	image_release(&image);
 }
 
+/* A stripped file says less than the whole one, but nothing else. */
+static void stripped_program(void **state)
+{
+	struct image whole, stripped;
+	struct image_answer a, b;
+	unsigned starts = 0;
+
+	(void)state;
+	shell("cp /proc/%d/exe self && strip -o stripped self", (int)getpid());
+	open_image("self", &whole);
+	open_image("stripped", &stripped);
+	for (size_t i = 0; i < whole.symbols.symbols.count; i++) {
+		const struct symbol *s = &whole.symbols.symbols.data[i];
+
+		for (uint64_t at = s->start; at < s->end; at += MAX((s->end - s->start) / 3, 1)) {
+			assert_int_equal(image_find(&whole, at, ADDRESS_INSTRUCTION, &a), 0);
+			assert_int_equal(image_find(&stripped, at, ADDRESS_INSTRUCTION, &b), 0);
+			assert_true(!b.has_start || b.start == a.start);
+			assert_true(b.has_start || !b.frames[0].function);
+			starts += b.has_start;
+		}
+	}
+	assert_true(starts > 1000);
+	image_release(&whole);
+	image_release(&stripped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		compiled_test(functions_and_gaps),
 		compiled_test(labels_take_nothing),
+		compiled_test(labels_of_assemblers),
 		compiled_test(one_of_several_names),
 		compiled_test(stripped),
 		compiled_test(without_sections),
@@ -264,6 +311,7 @@ int main(void)
 		compiled_test(ifuncs),
 		compiled_test(end_of_signal_handlers),
 		compiled_test(all_of_nm),
+		compiled_test(stripped_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
