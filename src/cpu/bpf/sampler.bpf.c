@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  */
-#include "cpu/bpf/walk.bpf.h"
+#include "cpu/bpf/python.bpf.h"
 
 const char program_license[] SEC("license") = "GPL";
 
@@ -39,6 +39,7 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
+#define WAKE_NS 10000000u /* between wakes that are not urgent */
 #define BUDGET_NS 10000000u
 #define BUDGET_WALKS 40u
 
@@ -89,11 +90,20 @@ static __always_inline int in_window(__u64 now)
 	return now >= config.start_ns && (config.end_ns == 0 || now < config.end_ns);
 }
 
-static __always_inline void send(void *record, __u64 size)
+/* The reader looks for itself ten times a second; it is woken when much waits, or when it should know soon. */
+static __always_inline void send(void *record, __u64 size, int soon)
 {
-	__u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-	__u64 flags = waiting >= config.wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	__u64 flags = BPF_RB_NO_WAKEUP, now;
 
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >= config.wake_bytes)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (soon) {
+		now = bpf_ktime_get_ns();
+		if (now - counters.woken_ns > WAKE_NS) {
+			counters.woken_ns = now;
+			flags = BPF_RB_FORCE_WAKEUP;
+		}
+	}
 	if (bpf_ringbuf_output(&records, record, size, flags) != 0)
 		__sync_fetch_and_add(&counters.dropped, 1);
 }
@@ -152,7 +162,7 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (bpf_map_delete_elem(&followed, &record.pid) != 0)
 		return 0;
 	record.time_ns = bpf_ktime_get_ns();
-	send(&record, sizeof(record));
+	send(&record, sizeof(record), 0);
 	return 0;
 }
 
@@ -217,11 +227,13 @@ static __always_inline void send_stacks(struct scratch *s)
 	s->record.user_count = (__u16)w->count;
 	s->record.stop = (__u8)w->stop;
 	words += w->count;
+	if (image)
+		words += walk_python(s, &image->python, words);
 	if (w->stop >= BPF_STOP_NO_RULE)
 		words += copy_stack(s, words);
 	size = sizeof(s->record) + 8 * (__u64)words;
 	if (size <= sizeof(s->record) + sizeof(s->words))
-		send(&s->record, size);
+		send(&s->record, size, !image || s->record.copied);
 }
 
 static __always_inline void take_kernel_stack(void *ctx, struct scratch *s)
@@ -291,7 +303,7 @@ static __always_inline void leave_cpu(void *ctx, const struct task_struct *task,
 		send_stacks(s);
 	} else {
 		s->record.no_stack = 1;
-		send(&s->record, sizeof(s->record));
+		send(&s->record, sizeof(s->record), 0);
 	}
 }
 
@@ -307,7 +319,7 @@ static __always_inline void enter_cpu(const struct task_struct *task)
 	record.time_ns = bpf_ktime_get_ns();
 	record.image = found->image;
 	record.tid = task_id(task);
-	send(&record, sizeof(record));
+	send(&record, sizeof(record), 0);
 }
 
 SEC("raw_tp/sched_switch")

@@ -11,6 +11,15 @@
 #define BPF_USER_FRAMES 512u
 #define BPF_KERNEL_FRAMES 127u
 #define BPF_PYTHON_FRAMES 256u /* two words each */
+/*
+ * Their second word: offset of the last instruction in bits 30..0, whether it is the outermost frame of its evaluation,
+ * and bpf_python_check() in bits 63..32. Code 0 keeps the place of an evaluation without a frame to show.
+ */
+#define BPF_PYTHON_ENTRY (1u << 31)
+/* What is read of the interpreter's structures, in bytes: all offsets in struct bpf_python are within. */
+#define BPF_PYTHON_FRAME 128u
+#define BPF_PYTHON_FRAME_MIN 80u
+#define BPF_PYTHON_CODE 256u
 #define BPF_REGISTERS 17u /* by DWARF number, as in unwind_rule.h */
 #define BPF_STACK_PAGE 4096u
 #define BPF_STACK_PAGES 8u /* of a copy */
@@ -116,7 +125,7 @@ struct bpf_python {
 	__u8 layout; /* enum python_layout */
 	__u8 has_cframe;
 	__u8 index_unit;
-	__u16 state_frame, state_thread, cframe_frame;
+	__u16 state_frame, state_thread, cframe_frame; /* in the thread's state; in its PyCFrame */
 	__u16 frame_code, frame_previous, frame_last, frame_owner, frame_is_entry, frame_tlbc;
 	__u16 code_file, code_qualname, code_first_line, code_lines, code_version;
 	__u16 code_traceable, code_bytecode, code_tlbc;
@@ -129,6 +138,17 @@ struct bpf_image {
 	struct bpf_python python;
 };
 
+/* What tells a code object from a later one at its address, as far as 32 bits do. */
+static inline __attribute__((always_inline)) __u32
+bpf_python_check(__u64 file, __u64 name, __u64 lines, __u32 first_line, __u32 version)
+{
+	__u64 h = (file ^ name * 0x9e3779b97f4a7c15ull ^ lines * 0xc2b2ae3d27d4eb4full) +
+		  ((__u64)version << 32 | first_line) * 0xd6e8feb86659fd93ull;
+
+	h *= 0x9e3779b97f4a7c15ull;
+	return (__u32)(h >> 32);
+}
+
 struct bpf_config {
 	__u64 start_ns, end_ns; /* window; end 0: none */
 	__u64 wake_bytes; /* waiting in the ring buffer before the reader is woken */
@@ -138,6 +158,7 @@ struct bpf_config {
 /* Written by the programs. */
 struct bpf_counters {
 	__u64 dropped; /* records for which there was no room */
+	__u64 woken_ns; /* the reader, out of turn */
 	__u32 level; /* of the sampler's pid namespace */
 };
 

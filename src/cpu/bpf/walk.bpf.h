@@ -45,6 +45,8 @@ struct scratch {
 	struct bpf_record record;
 	__u64 words[BPF_WORDS]; /* behind the record, as in the ring buffer */
 	struct walk walk;
+	__u8 python_frame[BPF_PYTHON_FRAME]; /* of the interpreter, as it lies there */
+	__u8 python_code[BPF_PYTHON_CODE];
 };
 
 struct {

@@ -1,0 +1,538 @@
+#include "cpu/ebpf_python.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "cpu/ebpf_python_file.h"
+#include "stack/python_splice.h"
+
+#define MAPS_BYTES_MAX ((size_t)64 << 20)
+#define CODES_MAX 65536u /* of a process */
+#define STRING_BYTES 16384u /* of a str object at most */
+#define RENEW_NS NS_PER_S /* a code object is looked at again after that */
+#define TRIES_MAX 1000u /* to find the thread's state */
+
+/* Thread-specific data in glibc's struct pthread: 32 pairs of 8-byte words, of which the second is the value. */
+#define SPECIFIC_DATA 0x310
+#define SPECIFIC_KEYS 32
+#define STATIC_TLS_BYTES 8192 /* below fs, where to look for a thread-local variable */
+
+/* What is known of a code object. */
+struct code {
+	uint64_t seen_ns;
+	uint32_t first_line;
+	uint32_t lines_length;
+	uint8_t *lines;
+	char *function, *file; /* NULL: it cannot be described */
+};
+
+struct ebpf_python {
+	pid_t pid;
+	struct python_runtime runtime; /* of the other process: addresses are there */
+	struct python_eval eval;
+	struct bpf_python layout;
+	unsigned tries;
+	struct map index; /* code object and check -> item of codes */
+	VEC(struct code) codes;
+	uint64_t left_out;
+};
+
+static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
+{
+	struct iovec local = { out, size }, remote = { (void *)(uintptr_t)address, size };
+
+	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* --- which interpreter --- */
+
+static int find_version(struct ebpf_python *python, const struct ebpf_python_file *file,
+			uint64_t bias, struct error *e)
+{
+	const uint64_t *symbols = file->symbols;
+	uint64_t number = 0;
+
+	if (symbols[PYTHON_TRACE_REFS] || symbols[PYTHON_DEBUG])
+		return error_set(e, E_UNSUPPORTED,
+				 "it is a debug build of CPython: its frames are not known");
+	if (!symbols[PYTHON_CODE_TYPE] || !symbols[PYTHON_STRING_TYPE] ||
+	    !symbols[PYTHON_BYTES_TYPE] || !symbols[PYTHON_GET_BACK])
+		return error_set(e, E_UNSUPPORTED,
+				 "it is a Python that lacks symbols of CPython 3.9");
+	if (symbols[PYTHON_VERSION] &&
+	    !peek(python->pid, bias + symbols[PYTHON_VERSION], &number, sizeof(number)))
+		return error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+	/* Before 3.11, only a function says which it is; what was new in 3.10 tells. */
+	if (!number)
+		number = symbols[PYTHON_NEW_REF] ? 0x030a00f0 : 0x030900f0;
+	if ((number >> 4 & 0xf) < 0xc)
+		return error_set(e, E_UNSUPPORTED, "it is a pre-release of CPython");
+	python->runtime.version = (uint32_t)number;
+	return 0;
+}
+
+/* Offset of thread_id in a thread's state: not needed by walks inside of the process. */
+static uint16_t thread_id_offset(uint32_t version, const uint8_t *debug)
+{
+	switch (version >> 16 & 0xff) {
+	case 9:
+	case 10:
+		return 176;
+	case 11:
+		return 152;
+	case 12:
+		return 136;
+	case 13:
+		return (uint16_t)load_u64(debug + 8 * 24);
+	default:
+		return (uint16_t)load_u64(debug + 8 * 27);
+	}
+}
+
+static int find_offsets(struct ebpf_python *python, uint64_t runtime, struct error *e)
+{
+	uint8_t debug[PYTHON_DEBUG_OFFSETS] = { 0 };
+	struct python_runtime *r = &python->runtime;
+	int err;
+
+	if ((r->version >> 16) < 0x030d) {
+		err = python_offsets_of(r->version, &r->offsets, e);
+	} else if (peek(python->pid, runtime, debug, sizeof(debug))) {
+		err = python_offsets_debug(debug, r->version, &r->offsets, &r->free_threaded, e);
+	} else {
+		err = error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+	}
+	if (err == 0)
+		python->layout.state_thread = thread_id_offset(r->version, debug);
+	return err;
+}
+
+/* Whether the programs' windows have all that they read there. */
+static bool fits(const struct python_offsets *o)
+{
+	const uint16_t words_of_frame[] = { o->frame_code, o->frame_previous, o->frame_last };
+	const uint16_t words_of_code[] = { o->code_file, o->code_qualname, o->code_lines,
+					   o->code_tlbc };
+	const uint16_t numbers_of_code[] = { o->code_first_line, o->code_version,
+					     o->code_traceable };
+	bool fine = o->frame_owner < BPF_PYTHON_FRAME_MIN &&
+		    o->frame_is_entry < BPF_PYTHON_FRAME_MIN &&
+		    o->frame_tlbc + 4u <= BPF_PYTHON_FRAME_MIN && !(o->frame_tlbc & 3);
+
+	for (size_t i = 0; i < ARRAY_SIZE(words_of_frame); i++)
+		fine &= words_of_frame[i] + 8u <= BPF_PYTHON_FRAME && !(words_of_frame[i] & 7);
+	for (size_t i = 0; i < ARRAY_SIZE(words_of_code); i++)
+		fine &= words_of_code[i] + 8u <= BPF_PYTHON_CODE && !(words_of_code[i] & 7);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers_of_code); i++)
+		fine &= numbers_of_code[i] + 4u <= BPF_PYTHON_CODE && !(numbers_of_code[i] & 3);
+	return fine;
+}
+
+static void lay_out(struct ebpf_python *python)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	struct bpf_python *p = &python->layout;
+
+	p->layout = (uint8_t)o->layout;
+	p->has_cframe = o->has_cframe;
+	p->index_unit = o->index_unit;
+	p->state_frame = o->state_frame;
+	p->cframe_frame = o->cframe_frame;
+	p->frame_code = o->frame_code;
+	p->frame_previous = o->frame_previous;
+	p->frame_last = o->frame_last;
+	p->frame_owner = o->frame_owner;
+	p->frame_is_entry = o->frame_is_entry;
+	p->frame_tlbc = o->frame_tlbc;
+	p->code_file = o->code_file;
+	p->code_qualname = o->code_qualname;
+	p->code_first_line = o->code_first_line;
+	p->code_lines = o->code_lines;
+	p->code_version = o->code_version;
+	p->code_traceable = o->code_traceable;
+	p->code_bytecode = o->code_bytecode;
+	p->code_tlbc = o->code_tlbc;
+}
+
+static int recognise(struct ebpf_python *python, const struct ebpf_python_file *file, uint64_t bias,
+		     struct error *e)
+{
+	struct python_runtime *r = &python->runtime;
+	int err = find_version(python, file, bias, e);
+
+	if (err == 0)
+		err = find_offsets(python, bias + file->symbols[PYTHON_RUNTIME], e);
+	if (err < 0)
+		return err;
+	if (!fits(&r->offsets))
+		return error_set(e, E_UNSUPPORTED, "its structures are larger than known ones");
+	r->code_type = bias + file->symbols[PYTHON_CODE_TYPE];
+	r->string_type = bias + file->symbols[PYTHON_STRING_TYPE];
+	r->bytes_type = bias + file->symbols[PYTHON_BYTES_TYPE];
+	python->eval = file->eval;
+	for (unsigned i = 0; i < python->eval.count; i++) {
+		python->eval.ranges[i].start += bias;
+		python->eval.ranges[i].end += bias;
+	}
+	lay_out(python);
+	return 0;
+}
+
+/* --- where it is --- */
+
+static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *path)
+{
+	char name[4608];
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start,
+		 end);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, path);
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	}
+	return fd;
+}
+
+static int take_file(struct targets *t, struct target *p, uint64_t start, int fd,
+		     struct ebpf_python **out, struct error *e)
+{
+	struct ebpf_python_file *file = malloc(sizeof(*file));
+	struct ebpf_python *python = calloc(1, sizeof(*python));
+	const struct target_range *range = target_range_at(t, p, start);
+	int r = file && python ? ebpf_python_file_read(fd, file) : -ENOMEM;
+
+	if (r == 0 && range) {
+		python->pid = target_pid(p);
+		r = recognise(python, file, range->bias, e);
+		if (r == 0)
+			*out = python;
+	}
+	if (*out != python)
+		free(python);
+	free(file);
+	return r == E_UNSUPPORTED ? r : 0;
+}
+
+/* An executable mapping that may be an interpreter: the program itself, or a libpython. */
+static bool is_candidate(const char *path, const char *program)
+{
+	const char *base = strrchr(path, '/');
+
+	return base && (strncmp(base, "/libpython3", 11) == 0 || strcmp(path, program) == 0);
+}
+
+static int try_line(struct targets *t, struct target *p, const char *line, const char *program,
+		    struct ebpf_python **out, struct error *e)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t start, end;
+	char rights[5];
+	int path = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %*u %n", &start, &end, rights,
+		   &path) < 3 ||
+	    !path || rights[2] != 'x' || !is_candidate(line + path, program))
+		return 0;
+	fd = open_mapping(target_pid(p), start, end, line + path);
+	return fd < 0 ? 0 : take_file(t, p, start, fd, out, e);
+}
+
+int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **out, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char path[64], program[4096];
+	ssize_t length;
+	int r = 0;
+
+	*out = NULL;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target_pid(p));
+	length = readlink(path, program, sizeof(program) - 1);
+	program[MAX(length, 0)] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)target_pid(p));
+	if (io_read_file(path, MAPS_BYTES_MAX, &text) < 0 || !text.length)
+		return 0;
+	for (char *line = text.data, *next; line && r == 0 && !*out; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		r = try_line(t, p, line, program, out, e);
+	}
+	return r;
+}
+
+void ebpf_python_free(struct ebpf_python *python)
+{
+	if (!python)
+		return;
+	for (size_t i = 0; i < python->codes.count; i++) {
+		free(python->codes.data[i].lines);
+		free(python->codes.data[i].function);
+		free(python->codes.data[i].file);
+	}
+	vec_release(&python->codes);
+	map_release(&python->index);
+	free(python);
+}
+
+/* --- the thread's state --- */
+
+/* Whether it is the state of the thread with this fs: it has the thread's id, which glibc makes of fs. */
+static bool is_state(const struct ebpf_python *python, uint64_t state, uint64_t thread_base)
+{
+	uint64_t owner;
+
+	return state && !(state & 7) &&
+	       peek(python->pid, state + python->layout.state_thread, &owner, sizeof(owner)) &&
+	       owner == thread_base;
+}
+
+static bool try_words(struct ebpf_python *python, uint64_t thread_base, int64_t from, size_t bytes,
+		      size_t step)
+{
+	uint64_t words[1024];
+
+	if (bytes > sizeof(words) || !peek(python->pid, thread_base + (uint64_t)from, words, bytes))
+		return false;
+	for (size_t i = 0; i < bytes / 8; i += step) {
+		if (!is_state(python, words[i], thread_base))
+			continue;
+		python->layout.state_at = (int32_t)from + (int32_t)(8 * i);
+		python->layout.enabled = 1;
+		return true;
+	}
+	return false;
+}
+_Static_assert(STATIC_TLS_BYTES <= 1024 * 8, "try_words() has room for them");
+
+bool ebpf_python_locate(struct ebpf_python *python, uint64_t thread_base)
+{
+	if (python->layout.enabled || !thread_base || python->tries >= TRIES_MAX)
+		return false;
+	python->tries++;
+	if (try_words(python, thread_base, SPECIFIC_DATA + 8, 16 * SPECIFIC_KEYS - 8, 2))
+		return true;
+	/* Programs with less thread-local memory have something else below, or nothing. */
+	for (int64_t bytes = STATIC_TLS_BYTES; bytes >= 512; bytes /= 2)
+		if (try_words(python, thread_base, -bytes, (size_t)bytes, 1))
+			return true;
+	return false;
+}
+
+const struct bpf_python *ebpf_python_layout(const struct ebpf_python *python)
+{
+	return &python->layout;
+}
+
+/* --- code objects --- */
+
+/* A str object as text; NULL: it is none, or too long. */
+static char *read_string(const struct ebpf_python *python, uint64_t address, size_t max, bool tail)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	_Alignas(8) uint8_t object[STRING_BYTES];
+	_cleanup_free_ char *text = malloc(max + 1);
+	uint64_t length, size;
+	uint32_t state;
+	bool cut = false;
+	size_t n;
+
+	if (!text || !peek(python->pid, address, object, o->string_head))
+		return NULL;
+	length = load_u64(object + o->object_size);
+	state = load_u32(object + o->object_size + 16) >> o->string_kind_bit;
+	if (length > STRING_BYTES)
+		return NULL;
+	size = (state & 16 ? o->string_head : o->string_head_wide) + length * (state & 7);
+	if (size > sizeof(object) || !peek(python->pid, address, object, size))
+		return NULL;
+	/* It may have changed between the two readings: then the first one counts. */
+	if (load_u64(object + o->object_size) != length ||
+	    load_u32(object + o->object_size + 16) >> o->string_kind_bit != state)
+		return NULL;
+	n = python_text(&python->runtime, (uintptr_t)object, text, max, tail, &cut);
+	if (!n)
+		return NULL;
+	text[n] = '\0';
+	return strndup(text, n);
+}
+
+static uint8_t *read_lines(const struct ebpf_python *python, uint64_t address, uint32_t *length)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	uint8_t head[64], *lines;
+	uint64_t size;
+
+	*length = 0;
+	if (!peek(python->pid, address, head, o->object_size + 16u) ||
+	    load_u64(head + o->object_type) != python->runtime.bytes_type)
+		return NULL;
+	size = load_u64(head + o->object_size);
+	if (size == 0 || size > PYTHON_LINES_MAX)
+		return NULL;
+	lines = malloc(size);
+	if (lines && peek(python->pid, address + o->object_size + 16, lines, size)) {
+		*length = (uint32_t)size;
+		return lines;
+	}
+	free(lines);
+	return NULL;
+}
+
+/* Reads what a code object is, if it still is the one with this check word. */
+static bool describe(const struct ebpf_python *python, uint64_t address, uint32_t check,
+		     struct code *out)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	uint8_t code[BPF_PYTHON_CODE];
+	uint64_t file, name, lines;
+	uint32_t version;
+
+	if (!peek(python->pid, address, code, sizeof(code)) ||
+	    load_u64(code + o->object_type) != python->runtime.code_type)
+		return false;
+	file = load_u64(code + o->code_file);
+	name = load_u64(code + o->code_qualname);
+	lines = load_u64(code + o->code_lines);
+	version = o->code_version ? load_u32(code + o->code_version) : 0;
+	out->first_line = load_u32(code + o->code_first_line);
+	if (bpf_python_check(file, name, lines, out->first_line, version) != check)
+		return false;
+	out->function = read_string(python, name, PYTHON_NAME_MAX, false);
+	out->file = read_string(python, file, PYTHON_FILE_MAX, true);
+	out->lines = read_lines(python, lines, &out->lines_length);
+	if (out->function && out->file)
+		return true;
+	free(out->function);
+	free(out->file);
+	free(out->lines);
+	return false;
+}
+
+/* The code object, read now if it is new or was not looked at for a while; NULL: no room. */
+static struct code *find_code(struct ebpf_python *python, uint64_t address, uint32_t check)
+{
+	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16, now = clock_monotonic_ns();
+	uint64_t *index = map_at(&python->index, key, UINT64_MAX);
+	struct code *code, fresh = { 0 };
+
+	if (!index)
+		return NULL;
+	if (*index == UINT64_MAX) {
+		if (python->codes.count >= CODES_MAX || vec_push(&python->codes, fresh) < 0)
+			return NULL;
+		*index = python->codes.count - 1;
+	}
+	code = &python->codes.data[*index];
+	if (code->seen_ns && now - code->seen_ns < RENEW_NS)
+		return code;
+	code->seen_ns = now;
+	if (!describe(python, address, check, &fresh))
+		return code;
+	fresh.seen_ns = now;
+	free(code->function);
+	free(code->file);
+	free(code->lines);
+	*code = fresh;
+	return code;
+}
+
+/* The frame for a recording; 0: it cannot be described. */
+static uint64_t frame_of(struct ebpf_python *python, struct targets *t, struct target *p,
+			 uint64_t address, uint32_t check, uint32_t last)
+{
+	const struct code *code = find_code(python, address, check);
+	uint32_t line;
+
+	if (!code || !code->function)
+		return 0;
+	line = python_table_line(python->runtime.offsets.lines, code->lines, code->lines_length,
+				 code->first_line, last);
+	return targets_python_frame(t, p, code->function, code->file, line);
+}
+
+/* --- stacks --- */
+
+/* Frames whose code cannot be described are as those that the interpreter does not show. */
+static void read_frames(struct ebpf_python *python, struct targets *t, struct target *p,
+			const struct ebpf_python_stack *stack, struct python_frame *frames,
+			uint64_t *described)
+{
+	for (unsigned i = 0; i < stack->python_count; i++) {
+		uint64_t code = stack->words[2 * i], word = stack->words[2 * i + 1];
+		uint32_t last = (uint32_t)word & ~BPF_PYTHON_ENTRY;
+
+		described[i] =
+			code ? frame_of(python, t, p, code, (uint32_t)(word >> 32), last) : 0;
+		python->left_out += code && !described[i];
+		frames[i] = (struct python_frame){ .code = described[i] ? code : 0,
+						   .id = i + 1,
+						   .entry = word & BPF_PYTHON_ENTRY };
+	}
+}
+
+/*
+ * Native frames before the first that Python frames can be put at. An evaluation that is about to begin, or has just ended,
+ * has no frame: then the innermost evaluation is as any native frame.
+ */
+static unsigned frames_before(const struct ebpf_python *python, const struct python_stacks *in)
+{
+	unsigned evaluations = 0, runs = 0, first = 0;
+
+	for (unsigned i = in->native_count; i-- > 0;) {
+		if (!python_eval_has(&python->eval, in->native[i]))
+			continue;
+		evaluations++;
+		first = i;
+	}
+	for (unsigned i = 0; i < in->python_count; i++)
+		runs += in->python[i].entry;
+	return in->native_complete && in->python_complete && evaluations == runs + 1 ? first + 1
+										     : 0;
+}
+
+unsigned ebpf_python_merge(struct ebpf_python *python, struct targets *t, struct target *p,
+			   const struct ebpf_python_stack *stack, uint64_t *out, unsigned max)
+{
+	struct python_frame frames[BPF_PYTHON_FRAMES];
+	uint64_t described[BPF_PYTHON_FRAMES];
+	struct python_stacks in = { .native = stack->native,
+				    .native_count = stack->native_count,
+				    .native_complete = stack->native_complete,
+				    .python = frames,
+				    .python_count = stack->python_count,
+				    .python_complete = stack->python_complete };
+	enum python_match match;
+	unsigned before, count;
+
+	if (stack->python_count > BPF_PYTHON_FRAMES)
+		return 0;
+	read_frames(python, t, p, stack, frames, described);
+	before = MIN(frames_before(python, &in), max);
+	memcpy(out, in.native, before * sizeof(*out));
+	in.native += before;
+	in.native_count -= before;
+	count = before + python_splice(&python->eval, &in, out + before, max - before, &match);
+	for (unsigned i = 0; i < MIN(count, max); i++)
+		if (out[i] & FRAME_PYTHON)
+			out[i] = described[python_frame_code(out[i]) - 1];
+	return count;
+}
+
+uint64_t ebpf_python_left_out(struct ebpf_python *python)
+{
+	uint64_t n = python->left_out;
+
+	python->left_out = 0;
+	return n;
+}

@@ -1,0 +1,80 @@
+/* ebpf_state.h: what the parts of the eBPF way share: ebpf_source.c, ebpf_process.c, ebpf_samples.c. */
+#ifndef PITOT_CPU_EBPF_STATE_H
+#define PITOT_CPU_EBPF_STATE_H
+
+#include "cpu/cpu_source.h"
+#include "cpu/ebpf_python.h"
+#include "cpu/ebpf_queue.h"
+#include "cpu/ebpf_sideband.h"
+#include "cpu/ebpf_tables.h"
+
+/* A followed process, from its fork, or the last exec. */
+struct process {
+	pid_t pid;
+	uint64_t image; /* of its last sample; 0: there was none */
+	bool changed; /* the programs do not know all that is known of it here */
+	bool python_known; /* looked for since its mappings changed */
+	struct ebpf_python *python; /* NULL: it has none */
+};
+
+/* A stack as a recording takes it. */
+struct finished_stack {
+	uint64_t kernel[BPF_KERNEL_FRAMES];
+	uint64_t user[TARGET_FRAMES_MAX +
+		      1]; /* one more than is kept, to tell that there are more */
+	unsigned kernel_count, user_count;
+	enum stack_end end;
+};
+
+/* A thread that is off the CPU. */
+struct off_thread {
+	bool off;
+	pid_t pid, tid;
+	uint64_t image, start_ns;
+	uint8_t state; /* enum off_cpu_state */
+	uint16_t kernel_count, user_count;
+	enum stack_end end;
+	size_t frames_room;
+	uint64_t *frames; /* kernel frames, then user frames */
+};
+
+struct cpu_source {
+	struct targets *targets;
+	struct sampler_programs *programs;
+	struct ebpf_sideband *sideband;
+	struct ebpf_tables tables;
+	struct ebpf_queue queue;
+	struct map index; /* pid -> struct process *, NULL: not followed any more */
+	VEC(struct process *) processes;
+	struct map off_index; /* tid -> item of off_threads */
+	VEC(struct off_thread) off_threads;
+	uint64_t weight_ns, dropped, dropped_ns;
+	uint64_t lost; /* records that made no sense, or for which there was no memory */
+	uint64_t nameless; /* Python frames without a name */
+	bool reread; /* records of mappings were lost */
+	struct finished_stack stack; /* scratch */
+};
+
+/* --- ebpf_process.c --- */
+
+struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid);
+/* A process that is followed from now on; NULL: no memory. */
+struct process *ebpf_process_add(struct cpu_source *s, pid_t pid);
+void ebpf_process_remove(struct cpu_source *s, struct process *p);
+void ebpf_processes_release(struct cpu_source *s);
+/* Takes a record of what processes map, start and call themselves. */
+void ebpf_process_event(struct cpu_source *s, uint64_t time_ns, const void *bytes, size_t size);
+/* Looks whether it runs CPython, if that is not known. */
+void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target);
+/* Tells the programs what has become known. */
+void ebpf_processes_upload(struct cpu_source *s);
+
+/* --- ebpf_samples.c --- */
+
+/* Takes a record of the programs. */
+void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size);
+/* Threads that are still off the CPU are so until now. */
+void ebpf_samples_finish(struct cpu_source *s, uint64_t now_ns);
+void ebpf_samples_release(struct cpu_source *s);
+
+#endif
