@@ -111,7 +111,7 @@ static inline void open_image(const char *file, struct image *image)
 {
 	static char debug[128];
 	const char *folders[] = { debug };
-	struct debug_folders d = { folders, 1, "" };
+	struct debug_folders d = { .folders = folders, .count = 1, .root = "" };
 	struct elf_file elf;
 	struct error e = { 0 };
 

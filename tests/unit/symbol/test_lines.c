@@ -77,8 +77,6 @@ static void compilers_and_versions(void **state)
 
 static void separate_files(void **state)
 {
-	_cleanup_strbuf_ struct strbuf id = STRBUF_INIT;
-
 	(void)state;
 	write_known_source();
 	/* By its link, beside the program, and in .debug. */
