@@ -184,12 +184,13 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 {
 	const struct task_struct *task = (const void *)bpf_get_current_task();
 	__u64 now = bpf_ktime_get_ns();
-	__u32 pid = process_id(task), cpu = bpf_get_smp_processor_id();
+	__u32 pid = process_id(task), tid = task_id(task), cpu = bpf_get_smp_processor_id();
 	const struct followed *found = bpf_map_lookup_elem(&followed, &pid);
 	struct bpf_record *r;
 	struct scratch *s;
 
-	if (!found || !found->image || !in_window(now))
+	/* A thread that has ended has no id any more. */
+	if (!found || !found->image || !tid || !in_window(now))
 		return NULL;
 	s = bpf_map_lookup_elem(&scratches, &cpu);
 	if (!s)
@@ -199,7 +200,7 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	r->time_ns = now;
 	r->image = found->image;
 	r->pid = pid;
-	r->tid = task_id(task);
+	r->tid = tid;
 	r->cpu = cpu;
 	r->kind = (__u8)kind;
 	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
@@ -236,12 +237,13 @@ static __always_inline void send_stacks(struct scratch *s)
 		send(&s->record, size, !image || s->record.copied);
 }
 
-static __always_inline void take_kernel_stack(void *ctx, struct scratch *s)
+/* `skip`: innermost frames that are our own doing. */
+static __always_inline void take_kernel_stack(void *ctx, struct scratch *s, __u64 skip)
 {
 	long bytes = 0;
 
 	if (config.kernel)
-		bytes = bpf_get_stack(ctx, s->words, 8 * BPF_KERNEL_FRAMES, 0);
+		bytes = bpf_get_stack(ctx, s->words, 8 * BPF_KERNEL_FRAMES, skip);
 	s->record.kernel_count = bytes > 0 ? (__u16)(bytes / 8) : 0;
 }
 
@@ -252,12 +254,14 @@ int on_tick(void *ctx)
 
 	if (!s)
 		return 0;
-	take_kernel_stack(ctx, s);
+	take_kernel_stack(ctx, s, 0);
 	send_stacks(s);
 	return 0;
 }
 
 /* --- time off the CPU --- */
+
+#define TRACEPOINT_FRAMES 2 /* of the program, and of what called it */
 
 static __always_inline __u8 off_cpu_state(__u32 state, int preempted)
 {
@@ -299,7 +303,7 @@ static __always_inline void leave_cpu(void *ctx, const struct task_struct *task,
 		return;
 	s->record.state = off_cpu_state(state, preempted);
 	if (may_walk(s->record.cpu, s->record.time_ns)) {
-		take_kernel_stack(ctx, s);
+		take_kernel_stack(ctx, s, TRACEPOINT_FRAMES);
 		send_stacks(s);
 	} else {
 		s->record.no_stack = 1;

@@ -103,24 +103,31 @@ static uint64_t ring_bytes(unsigned hz, unsigned cpu_count)
 	return bytes;
 }
 
+static int resize(const struct sampler_programs *s, const char *name, uint64_t entries)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(s->object, name);
+
+	return map ? bpf_map__set_max_entries(map, (uint32_t)entries) : -ENOENT;
+}
+
 static int configure(struct sampler_programs *s, const struct sampler_load_options *options)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(s->object, ".rodata.config");
+	struct bpf_program *off = bpf_object__find_program_by_name(s->object, "on_switch");
 	uint64_t ring = ring_bytes(options->hz, s->cpu_count);
 	const struct bpf_config config = { .start_ns = options->start_ns,
 					   .end_ns = options->end_ns,
 					   .wake_bytes = ring / 4,
 					   .kernel = options->kernel };
-	struct bpf_program *off = bpf_object__find_program_by_name(s->object, "on_switch");
-	int r = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
+	int r = map && off ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
 
 	if (r == 0)
-		r = bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "records"),
-					     (uint32_t)ring);
+		r = resize(s, "records", ring);
 	if (r == 0)
-		r = bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "scratches"),
-					     s->cpu_count);
-	if (r == 0 && off)
+		r = resize(s, "scratches", s->cpu_count);
+	if (r == 0)
+		r = resize(s, "budgets", s->cpu_count);
+	if (r == 0)
 		r = bpf_program__set_autoload(off, options->off_cpu);
 	return r;
 }
