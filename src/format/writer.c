@@ -341,8 +341,10 @@ int writer_flush(struct writer *w)
 		seal(w, t);
 	if (w->pending_count > 0)
 		write_out(w);
+	if (w->hold)
+		w->hold--;
 	if (!w->stopped && !w->rotate &&
-	    (w->file.end >= w->segment_bytes * (w->hold ? 2 : 1) ||
+	    ((w->file.end >= w->segment_bytes && !w->hold) ||
 	     w->file.block_count > INDEX_BLOCKS_MAX - WRITER_PENDING_MAX)) {
 		w->rotate = true;
 		w->serial++;

@@ -81,9 +81,10 @@ uint32_t writer_segment(const struct writer *w);
 /* Takes a row of stack_node or stack. Never writes. Called by `need`, or at any other time. */
 void writer_append_referred(struct writer *w, enum table_id table, const void *row);
 /*
- * No new segment, until it is twice as long as it should be: there are rows in it whose stack will
- * only be known later.
+ * No new segment for now, at most for WRITER_HOLD_FLUSHES: there are rows in it whose stack will only
+ * be known in a moment.
  */
+#define WRITER_HOLD_FLUSHES 64u
 void writer_hold_segment(struct writer *w, bool hold);
 
 /* Takes a row (struct row_<table>). May seal a block and write. Never fails; loss is counted. */

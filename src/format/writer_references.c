@@ -117,7 +117,7 @@ void writer_append_referred(struct writer *w, enum table_id table, const void *r
 
 void writer_hold_segment(struct writer *w, bool hold)
 {
-	w->hold = hold;
+	w->hold = hold ? WRITER_HOLD_FLUSHES : 0;
 }
 
 uint32_t writer_string(struct writer *w, const char *text, size_t length)

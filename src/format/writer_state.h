@@ -69,7 +69,7 @@ struct writer {
 	struct segment_identity identity;
 	uint32_t serial; /* of the segment that rows go to: 1, 2 … */
 	bool rotate; /* that segment is still to be created */
-	bool hold; /* not yet */
+	unsigned hold; /* flushes for which it is not to be */
 	uint64_t segment_bytes, max_bytes;
 	uint32_t string_length_max;
 
