@@ -45,14 +45,22 @@ static void install_signals(void)
 	}
 }
 
+void leave_watch_fork(void)
+{
+	static bool done;
+
+	if (!done)
+		pthread_atfork(NULL, NULL, session_after_fork);
+	done = true;
+}
+
 void leave_install(void)
 {
 	static bool done;
 
 	atexit(session_stop);
-	if (done)
-		return;
+	leave_watch_fork();
+	if (!done)
+		install_signals();
 	done = true;
-	pthread_atfork(NULL, NULL, session_after_fork);
-	install_signals();
 }

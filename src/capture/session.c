@@ -24,8 +24,9 @@
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (2 * NS_PER_S)
 
-#define FORK_REST_NS (50 * NS_PER_MS) /* until a child of fork is recorded, unless it does an exec before */
-#define FORK_STACK_BYTES (256u << 10)
+/* Until a new process is recorded, so that the many that end soon, or become another program, cost little. */
+#define REST_NS (5 * NS_PER_MS)
+#define REST_STACK_BYTES (256u << 10)
 
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* start and stop only; never on the launch path */
@@ -33,7 +34,8 @@ static bool running, cuda_started;
 static pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
 static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
 static struct settings settings;
-static atomic_bool starting_later;
+enum { LATER_NONE, LATER_RESTS, LATER_STARTS };
+static atomic_uint later; /* whether a session will start by itself */
 
 static bool open_writer(struct writer **w)
 {
@@ -112,57 +114,70 @@ bool session_start(bool with_cuda)
 	return collector_running();
 }
 
-void session_start_preloaded(void)
-{
-	struct settings asked;
-
-	if (settings_read(&asked) && asked.preload)
-		session_start(false);
-}
-
 bool session_running(void)
 {
 	return collector_running();
 }
 
+/* Half a session would be a segment without an end. */
+static void wait_for_start(void)
+{
+	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
+
+	for (int i = 0; i < 1000 && atomic_load(&later) == LATER_STARTS; i++)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
 void session_stop(void)
 {
+	wait_for_start();
 	if (getpid() == owner && collector_running() && !collector_stop(STOP_LIMIT_NS))
 		log_line("gave up waiting for the collector");
 }
 
-/* In a thread of its own, because a child of fork may do little before it becomes another program; most do at once. */
-static void *start_later(void *unused)
+static void *start_after_rest(void *unused)
 {
-	struct timespec t = { .tv_nsec = FORK_REST_NS };
+	struct timespec t = { .tv_nsec = REST_NS };
 
 	(void)unused;
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	atomic_store(&later, LATER_STARTS);
 	session_start(false);
-	starting_later = false;
+	atomic_store(&later, LATER_NONE);
 	return NULL;
 }
 
-/* Nothing else would start a session in a child that uses no CUDA. */
-static void start_in_child(void)
+/* On a thread of its own: nothing that a process without CUDA does would bring us back. */
+static void start_later(void)
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
 	pthread_t thread;
 
+	atomic_store(&later, LATER_RESTS);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, FORK_STACK_BYTES);
-	starting_later = pthread_create(&thread, &attributes, start_later, NULL) == 0;
+	pthread_attr_setstacksize(&attributes, REST_STACK_BYTES);
+	if (pthread_create(&thread, &attributes, start_after_rest, NULL) != 0)
+		atomic_store(&later, LATER_NONE);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+void session_start_preloaded(void)
+{
+	if (!settings_read(&settings) || !settings.preload)
+		return;
+	atexit(session_stop);
+	leave_watch_fork();
+	start_later();
+}
+
 void session_after_fork(void)
 {
-	bool sampled = settings.cpu_hz && (collector_running() || starting_later);
+	bool again = settings.cpu_hz && (collector_running() || atomic_load(&later) != LATER_NONE);
 
 	pthread_mutex_init(&lock, NULL);
 	running = cuda_started = false;
@@ -177,6 +192,6 @@ void session_after_fork(void)
 #ifndef PITOT_WITHOUT_CUDA
 	cuda_source_after_fork();
 #endif
-	if (sampled)
-		start_in_child();
+	if (again)
+		start_later();
 }

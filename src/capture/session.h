@@ -13,7 +13,7 @@
  */
 bool session_start(bool with_cuda);
 
-/* The library was loaded: starts a session if the environment asks for that already now (preload=1). */
+/* The library was loaded: a session starts soon if the environment asks for that (preload=1). */
 void session_start_preloaded(void);
 
 /* Ends it in order within a bounded time. Thread-safe; async-signal-safe as far as the collector is. */

@@ -139,24 +139,24 @@ static void on_timer(int number, siginfo_t *info, void *context)
 
 /* --- the collector's side --- */
 
-bool cpu_handler_install(void)
+enum cpu_handler_state cpu_handler_install(void)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
 	struct sigaction act;
 
 	if (sigaction(CPU_SIGNAL, NULL, &act) < 0)
-		return false;
+		return CPU_HANDLER_FOREIGN;
 	if ((act.sa_flags & SA_SIGINFO) && act.sa_sigaction == on_timer)
-		return true;
+		return CPU_HANDLER_OURS;
 	if ((act.sa_flags & SA_SIGINFO) || (act.sa_handler != SIG_DFL && act.sa_handler != SIG_IGN))
-		return false;
+		return CPU_HANDLER_FOREIGN;
 	act = (struct sigaction){ .sa_sigaction = on_timer,
 				  .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
 	/* Nothing interrupts the handler, so that nothing leaves it by longjmp. */
 	sigfillset(&act.sa_mask);
 	for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
 		sigdelset(&act.sa_mask, faults[i]);
-	return sigaction(CPU_SIGNAL, &act, NULL) == 0;
+	return sigaction(CPU_SIGNAL, &act, NULL) == 0 ? CPU_HANDLER_NEW : CPU_HANDLER_FOREIGN;
 }
 
 void cpu_handler_enable(bool on)

@@ -48,7 +48,7 @@ struct cpu_slot {
 	bool armed, blocked, named;
 	bool seen;			/* in the present look at the threads */
 	uint64_t clock_ns;		/* the thread's CPU clock when it was last read */
-	uint64_t mask_read_ns;		/* when its signal mask was last read */
+	uint64_t mask_next_ns, mask_wait_ns;	/* when its signal mask is read again; from one time to the next */
 	atomic_uint_fast64_t tail;
 	/* shared */
 	_Alignas(64) atomic_uint_fast64_t counted;

@@ -17,16 +17,19 @@
 #define TASKS "/proc/self/task"
 #define LOOK_NS NS_PER_S /* between looks at all threads */
 #define LOOK_MIN_NS (40 * NS_PER_MS) /* the same, when their number has changed */
-#define MASK_NS NS_PER_S /* between looks at the mask of a thread that blocks the signal */
+#define MASK_MIN_NS (5 * NS_PER_MS)
+#define MASK_MAX_NS NS_PER_S /* between looks at the mask of a thread that blocks the signal */
 #define OVERDUE_PERIODS 8u /* without a sample, until its mask is looked at */
 #define STATUS_BYTES 8192u
 
 static struct {
 	uint64_t period_ns, looked_ns, random;
+	uint64_t mask_next_ns; /* the first of the slots' */
 	unsigned long links; /* of the folder: threads + 2 */
 	uint32_t self; /* the collector */
 	unsigned used; /* slots */
 	bool first; /* look */
+	bool whole; /* threads count from their start */
 	struct cpu_threads_counts counts;
 } self;
 
@@ -111,43 +114,61 @@ static void disarm(struct cpu_slot *s)
 	atomic_fetch_add(&s->generation, 1); /* late signals are of another generation */
 }
 
+static void read_mask_later(struct cpu_slot *s)
+{
+	s->mask_wait_ns = MIN(MAX(2 * s->mask_wait_ns, MASK_MIN_NS), MASK_MAX_NS);
+	s->mask_next_ns = clock_monotonic_ns() + s->mask_wait_ns;
+}
+
 /* From now on the thread's periods are counted; its first is over after a random part of one. */
 static int begin(struct cpu_slot *s)
 {
 	uint64_t offset = 1 + next_random() % s->period_ns;
-	int r;
 
 	s->clock_ns = thread_cpu_ns(s->tid);
 	s->first_ns = s->clock_ns + offset;
 	atomic_store(&s->counted, 0);
-	s->blocked = blocks_signal(s->tid);
-	if (s->blocked) {
-		self.counts.blocked++;
+	/* New threads block all signals until they begin. */
+	s->mask_wait_ns = 0;
+	if (blocks_signal(s->tid)) {
+		read_mask_later(s);
 		return 0;
 	}
-	r = arm(s, offset);
-	return r;
+	return arm(s, offset);
 }
 
-/* A thread that blocked the signal has a mask without it, or the other way round. */
+/* To the end of the period under way. */
+static void arm_again(struct cpu_slot *s)
+{
+	uint64_t clock = thread_cpu_ns(s->tid), left = s->first_ns - clock;
+	int err;
+
+	if (clock >= s->first_ns)
+		left = s->period_ns - (clock - s->first_ns) % s->period_ns;
+	if (s->armed)
+		disarm(s);
+	err = arm(s, left);
+	if (err < 0)
+		self.counts.error = -err;
+}
+
+/* Whether the thread blocks the signal now. */
 static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 {
-	bool blocks;
-
-	if (now_ns - s->mask_read_ns < MASK_NS)
+	if (now_ns < s->mask_next_ns)
 		return;
-	s->mask_read_ns = now_ns;
-	blocks = blocks_signal(s->tid);
-	if (blocks && s->armed) {
-		disarm(s);
-		self.counts.blocked += !s->blocked;
-		s->blocked = true;
-	} else if (!blocks && !s->armed) {
-		uint64_t clock = thread_cpu_ns(s->tid);
-		uint64_t since = clock > s->first_ns ? (clock - s->first_ns) % s->period_ns : 0;
-
-		arm(s, clock < s->first_ns ? s->first_ns - clock : s->period_ns - since);
+	if (!blocks_signal(s->tid)) {
+		arm_again(s);
+		if (!s->armed)
+			read_mask_later(s);
+		return;
 	}
+	if (s->armed)
+		disarm(s);
+	if (!s->blocked)
+		self.counts.blocked++;
+	s->blocked = true;
+	read_mask_later(s);
 }
 
 /* --- threads --- */
@@ -207,13 +228,14 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 {
 	struct cpu_slot *s = free_slot();
 	int r = s ? 0 : -ENOMEM;
+	uint64_t before;
 
 	if (s) {
 		s->tid = tid;
 		s->period_ns = self.period_ns;
 		s->named = s->blocked = false;
 		s->seen = true;
-		s->mask_read_ns = 0;
+		s->mask_next_ns = 0;
 		r = begin(s);
 	}
 	if (r < 0) {
@@ -224,8 +246,9 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 		return r;
 	}
 	self.counts.threads++;
-	if (!self.first && periods_before(s))
-		unseen(context, s, periods_before(s));
+	before = self.whole ? periods_before(s) : 0;
+	if (before)
+		unseen(context, s, before);
 	return 0;
 }
 
@@ -271,19 +294,18 @@ static void look_at_all(cpu_unseen *unseen, void *context)
 	close(fd);
 }
 
-/* Threads that should have had samples, but have not. */
+/* A thread without a timer, or one that should have had samples, but has not. */
 static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
-	uint64_t due = cpu_slot_due(s, s->clock_ns);
-	uint64_t counted = atomic_load(&s->counted), periods;
+	uint64_t due = cpu_slot_due(s, s->clock_ns), counted = atomic_load(&s->counted);
+	uint64_t periods = s->armed ? 0 : cpu_slot_claim(s, due);
 
-	if (s->blocked || (due > counted && due - counted >= OVERDUE_PERIODS))
-		follow_mask(s, now_ns);
-	if (s->armed)
-		return;
-	periods = cpu_slot_claim(s, due);
 	if (periods)
 		unseen(context, s, periods);
+	if (!s->armed || (due > counted && due - counted >= OVERDUE_PERIODS))
+		follow_mask(s, now_ns);
+	if (!s->armed)
+		self.mask_next_ns = MIN(self.mask_next_ns, s->mask_next_ns);
 }
 
 void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
@@ -292,7 +314,7 @@ void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 	struct stat folder = { 0 };
 	bool changed;
 
-	if (!self.first) {
+	if (!self.first && now_ns < self.mask_next_ns) {
 		if (now_ns - self.looked_ns < LOOK_MIN_NS)
 			return;
 		changed = stat(TASKS, &folder) == 0 && folder.st_nlink != self.links;
@@ -301,6 +323,7 @@ void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 		self.links = folder.st_nlink;
 	}
 	self.looked_ns = now_ns;
+	self.mask_next_ns = UINT64_MAX;
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		s->seen = false;
 	look_at_all(unseen, context);
@@ -315,15 +338,42 @@ void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 	self.first = false;
 }
 
-int cpu_threads_start(uint64_t period_ns)
+/* Whether timers can be made at all. */
+static int try_timer(void)
 {
+	struct sigevent event = { .sigev_notify = SIGEV_NONE };
+	int timer;
+
+	if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &timer) < 0)
+		return -errno;
+	syscall(SYS_timer_delete, timer);
+	return 0;
+}
+
+int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *context)
+{
+	int err = try_timer();
+
+	if (err < 0)
+		return err;
 	self.period_ns = period_ns;
 	self.self = (uint32_t)syscall(SYS_gettid);
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
 	self.first = true;
 	self.counts = (struct cpu_threads_counts){ 0 };
-	cpu_threads_look(clock_monotonic_ns(), NULL, NULL);
+	self.whole = whole;
+	cpu_threads_look(clock_monotonic_ns(), unseen, context);
+	self.whole = true;
 	return self.counts.threads ? 0 : self.counts.error ? -self.counts.error : -ENOMEM;
+}
+
+void cpu_threads_arm_again(void)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		if (s->tid && s->armed)
+			arm_again(s);
 }
 
 void cpu_threads_stop(cpu_unseen *unseen, void *context)

@@ -16,15 +16,20 @@ struct cpu_threads_counts {
 	int error;		/* of the last timer_create that failed; 0: none */
 };
 
-/* Begins: CPU time counts from now on. 0, or the negative errno of a first timer_create. */
-int cpu_threads_start(uint64_t period_ns);
+/* Called for CPU time that gets no stack: of threads before they were found, of threads that block the signal. */
+typedef void cpu_unseen(void *context, struct cpu_slot *slot, uint64_t periods);
 
 /*
- * Finds new threads and those that have ended, if it is time for that. `unseen` is called for CPU time that gets no
- * sample with a stack: of new threads before they were found, of threads that block the signal.
+ * Begins: CPU time counts from now on, or (whole) from the start of each thread. 0, or the negative errno of a first
+ * timer_create.
  */
-typedef void cpu_unseen(void *context, struct cpu_slot *slot, uint64_t periods);
+int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *context);
+
+/* Finds new threads and those that have ended, if it is time for that. */
 void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context);
+
+/* New timers for all threads: the old ones may have stopped. */
+void cpu_threads_arm_again(void);
 
 /* Deletes all timers. What is left of the threads' CPU time goes to `unseen`. */
 void cpu_threads_stop(cpu_unseen *unseen, void *context);

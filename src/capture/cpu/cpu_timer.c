@@ -198,18 +198,19 @@ static void limit_rate(void)
 
 static void open_window(struct writer *w)
 {
+	bool whole = self.settings.preload && self.settings.delay_ns == 0;
 	char reason[160];
 	int err;
 
 	limit_rate();
-	if (!cpu_handler_install()) {
+	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
 		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
 		return;
 	}
-	self.process_cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	self.process_cpu_ns = whole ? 0 : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	cpu_handler_enable(true);
-	err = cpu_threads_start(self.period_ns);
+	err = cpu_threads_start(self.period_ns, whole, append_unseen, w);
 	if (err < 0) {
 		cpu_handler_enable(false);
 		snprintf(reason, sizeof(reason), "timer_create: %s%s", strerror(-err),
@@ -257,9 +258,15 @@ uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
 		return 0;
 	taken = drain(w);
 	self.last_taken = taken;
-	if (!cpu_handler_install()) {
+	switch (cpu_handler_install()) {
+	case CPU_HANDLER_FOREIGN:
 		end(w, "the program handles SIGURG itself since then; ");
 		return taken;
+	case CPU_HANDLER_NEW:
+		cpu_threads_arm_again();
+		break;
+	case CPU_HANDLER_OURS:
+		break;
 	}
 	cpu_threads_look(now_ns, append_unseen, w);
 	return taken;
