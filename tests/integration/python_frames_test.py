@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 FILES = HERE / "python_frames"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
-SOURCES = [*sorted((TOP / "src/stack").glob("python_*.c")), TOP / "src/base/error.c"]
+SOURCES = [*sorted((TOP / "src/stack").glob("python_*.c")), TOP / "src/stack/safe_memory.c", TOP / "src/base/error.c"]
 
 ABOUT = """
 import json, os, sys, sysconfig

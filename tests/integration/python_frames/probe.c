@@ -7,6 +7,7 @@
 #include <execinfo.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "stack/python_eval.h"
 #include "stack/python_splice.h"
 #include "stack/python_walk.h"
+#include "stack/python_words.h"
 
 #define FRAMES_MAX 60000
 
@@ -22,7 +24,25 @@ static struct python_eval eval;
 static struct python_codes *codes;
 static pthread_key_t buffers_key;
 
+/* A walk of some time ago: while the words that it depended on are the same, so must be its frames. */
+#define WALKS 32
+#define WORDS_MAX 512
+struct earlier_walk {
+	struct memory_word words[WORDS_MAX];
+	struct memory_half halves[WORDS_MAX];
+	struct python_words counts;
+	uintptr_t state;
+	uint32_t freed;
+	const struct python_codes *codes; /* that the ids are of */
+	unsigned count;
+	struct python_frame frames[WORDS_MAX];
+};
+
+static atomic_ulong words_same, words_wrong;
+
 struct buffers {
+	struct earlier_walk walks[WALKS];
+	unsigned walk;
 	void *native[FRAMES_MAX];
 	uint64_t addresses[FRAMES_MAX], stack[2 * FRAMES_MAX];
 	struct python_frame python[FRAMES_MAX];
@@ -33,7 +53,7 @@ static struct buffers *buffers(void)
 	struct buffers *b = pthread_getspecific(buffers_key);
 
 	if (!b) {
-		b = malloc(sizeof(*b));
+		b = calloc(1, sizeof(*b));
 		pthread_setspecific(buffers_key, b);
 	}
 	return b;
@@ -107,6 +127,64 @@ static size_t put_native(uint64_t frame, char *out, size_t size)
 	return (size_t)snprintf(out, size, "N\x1f%s\x1f%llx\x1e", name, (unsigned long long)frame);
 }
 
+static bool words_are_same(const struct earlier_walk *w)
+{
+	for (unsigned i = 0; i < w->counts.word_count; i++)
+		if (*(const uint64_t *)w->words[i].address != w->words[i].value)
+			return false;
+	for (unsigned i = 0; i < w->counts.half_count; i++)
+		if ((*(const uint32_t *)w->halves[i].address & w->halves[i].mask) != w->halves[i].value)
+			return false;
+	return true;
+}
+
+static bool frames_are_same(const struct earlier_walk *w, const struct python_frame *frames,
+			    unsigned count)
+{
+	bool same = w->count == count;
+
+	for (unsigned i = 0; i < count && same; i++)
+		same = w->frames[i].code == frames[i].code && w->frames[i].last == frames[i].last &&
+		       w->frames[i].id == frames[i].id && w->frames[i].entry == frames[i].entry;
+	return same;
+}
+
+static void check_words(struct buffers *b, unsigned count)
+{
+	uintptr_t state = python_thread_state(&runtime);
+	uint32_t freed = python_codes_freed(codes);
+	struct earlier_walk *w;
+
+	for (unsigned i = 0; state && i < WALKS; i++) {
+		w = &b->walks[i];
+		if (w->state != state || w->codes != codes || w->freed != freed ||
+		    !words_are_same(w))
+			continue;
+		words_same++;
+		words_wrong += !frames_are_same(w, b->python, count);
+	}
+	w = &b->walks[b->walk++ % WALKS];
+	w->state = 0;
+	w->counts = (struct python_words){ .words = w->words,
+					   .halves = w->halves,
+					   .words_max = WORDS_MAX,
+					   .halves_max = WORDS_MAX };
+	if (!state || count > WORDS_MAX || !python_words_add(&runtime, state, &w->counts))
+		return;
+	w->state = state;
+	w->freed = freed;
+	w->codes = codes;
+	w->count = count;
+	memcpy(w->frames, b->python, count * sizeof(b->python[0]));
+}
+
+/* Walks whose words were as at an earlier one, and how many of these had other frames. */
+EXPORT void probe_words(uint64_t *out)
+{
+	out[0] = words_same;
+	out[1] = words_wrong;
+}
+
 /*
  * The stack of the calling thread, innermost first: "match", then frames, each ended by 0x1e,
  * fields by 0x1f. `max` is the most Python frames and `native_max` the most native frames; 0: no
@@ -124,6 +202,8 @@ EXPORT size_t probe_stack(char *out, size_t size, unsigned max, unsigned native_
 	native_max = native_max && native_max < FRAMES_MAX ? native_max : FRAMES_MAX;
 	stacks.python_count = python_walk(&runtime, b->python, max, &stacks.python_complete);
 	python_code_ids(codes, b->python, stacks.python_count);
+	if (max == FRAMES_MAX)
+		check_words(b, stacks.python_count);
 	stacks.native_count = (unsigned)backtrace(b->native, (int)native_max);
 	stacks.native_complete = stacks.native_count < native_max;
 	for (unsigned i = 0; i < stacks.native_count; i++)

@@ -646,6 +646,10 @@ def main():
     for name in wanted:
         globals()[name]()
         print(name, stacks_seen)
+    words = (ctypes.c_uint64 * 2)()
+    held.probe_words(words)
+    assert words[1] == 0, f"{words[1]} of {words[0]} walks had other frames although their words were the same"
+    assert sys.argv[2:] or words[0] > 500, words[0]
 
 
 if __name__ == "__main__":
