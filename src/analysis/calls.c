@@ -1,5 +1,6 @@
 #include "analysis/calls.h"
 
+#include <errno.h>
 #include <string.h>
 
 int calls_load(struct trace *t, struct calls *out, struct error *e)
@@ -47,4 +48,60 @@ const char *calls_function_name(const struct trace *t, uint32_t function, size_t
 	if (end - digits >= 4 && digits >= 3 && name[digits - 1] == 'v' && name[digits - 2] == '_')
 		*length = digits - 2;
 	return name;
+}
+
+static bool has_role(const struct trace *t, const struct calls *c, uint32_t function,
+		     enum call_role role)
+{
+	enum api_kind kind = function < c->function_count
+				     ? (enum api_kind)c->function_kinds[function]
+				     : api_kind_other;
+	size_t length;
+	const char *name;
+
+	if (role == CALLS_LAUNCH)
+		return kind == api_kind_launch || kind == api_kind_graph_launch;
+	if (kind == api_kind_synchronize)
+		return true;
+	if (kind != api_kind_memcpy)
+		return false;
+	name = calls_function_name(t, function, &length);
+	return !memmem(name, length, "Async", 5);
+}
+
+uint8_t *calls_with_role(const struct trace *t, const struct calls *c, enum call_role role)
+{
+	uint8_t *functions = malloc(c->function_count + 1);
+
+	for (uint32_t i = 0; functions && i <= c->function_count; i++)
+		functions[i] = has_role(t, c, i, role);
+	return functions;
+}
+
+int calls_outermost(const struct trace *t, const struct calls *c, size_t process,
+		    const uint8_t *functions, int (*visit)(void *user, uint32_t row), void *user)
+{
+	uint64_t row = trace_first_row(t, TABLE_api_call, process);
+	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
+	struct map busy = MAP_INIT; /* thread -> end of its last call */
+	int r = 0;
+
+	for (; row < end && r >= 0; row++) {
+		uint64_t *until;
+
+		if (!functions[MIN(c->functions[row], c->function_count)] ||
+		    c->end_ns[row] < c->start_ns[row])
+			continue;
+		until = map_at(&busy, c->threads[row], 0);
+		if (!until) {
+			r = -ENOMEM;
+			break;
+		}
+		if (c->start_ns[row] < *until && c->end_ns[row] <= *until)
+			continue;
+		*until = c->end_ns[row];
+		r = visit(user, (uint32_t)row);
+	}
+	map_release(&busy);
+	return r < 0 ? r : 0;
 }

@@ -41,4 +41,24 @@ static inline enum api_kind calls_kind(const struct calls *c, uint64_t row)
  */
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length);
 
+enum call_role {
+	CALLS_WAIT, /* for the GPU: synchronizing ones, and copies that are not asynchronous */
+	CALLS_LAUNCH, /* kernels or graphs */
+};
+
+/*
+ * One byte a row of api_function, and one more for unknown ones: whether its calls have the role.
+ * To be freed; NULL: no memory.
+ */
+uint8_t *calls_with_role(const struct trace *t, const struct calls *c, enum call_role role);
+
+/*
+ * A runtime function calls driver functions; where both are recorded, only the outermost counts.
+ * Visits the outermost calls of a process in order of their start. `visit` returns 0, or a negative
+ * code that ends the walk and is returned.
+ */
+int calls_outermost(const struct trace *t, const struct calls *c, size_t process,
+		    const uint8_t *functions, int (*visit)(void *user, uint32_t row),
+		    void *user) MUST_USE;
+
 #endif

@@ -1,4 +1,7 @@
-/* capabilities.h: what was asked for, what was got, and why: table capability, for those who explain an empty view. */
+/*
+ * capabilities.h: what was asked for, what was got, and why: table capability, for those who
+ * explain an empty view.
+ */
 #ifndef PITOT_ANALYSIS_CAPABILITIES_H
 #define PITOT_ANALYSIS_CAPABILITIES_H
 

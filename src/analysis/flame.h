@@ -1,10 +1,12 @@
 /*
- * flame.h: where time went by call stack: CPU time as it was sampled, GPU time under the stack that launched the work,
- * time that threads waited for the GPU, what launching cost them, and time that they did not run.
+ * flame.h: where time went by call stack: CPU time as it was sampled, GPU time under the stack that
+ * launched the work, time that threads waited for the GPU, what launching cost them, and time that
+ * they did not run.
  *
- * Each kind of time is a section with a tree of its own, below a frame such as [GPU]: kinds are never added up.
- * The GPU section has every kernel, copy, set and (where nodes are not recorded) graph once; its total is the sum of
- * CUPTI's durations. The total of the CPU section is the sum of the samples' weights.
+ * Each kind of time is a section with a tree of its own, below a frame such as [GPU]: kinds are
+ * never added up. The GPU section has every kernel, copy, set and (where nodes are not recorded)
+ * graph once; its total is the sum of CUPTI's durations. The total of the CPU section is the sum of
+ * the samples' weights.
  */
 #ifndef PITOT_ANALYSIS_FLAME_H
 #define PITOT_ANALYSIS_FLAME_H
@@ -20,7 +22,9 @@ enum flame_kind {
 	FLAME_KINDS,
 };
 
-/* Kinds that are samples of threads, not work of GPUs or calls: they have no device and no stream. */
+/*
+ * Kinds that are samples of threads, not work of GPUs or calls: they have no device and no stream.
+ */
 static inline bool flame_kind_is_sampled(enum flame_kind kind)
 {
 	return kind == FLAME_CPU || kind == FLAME_OFF_CPU;
@@ -83,8 +87,8 @@ void flame_release(struct flame *f);
 /* Adds what another recording, built with the same options, had before. 0 or -ENOMEM. */
 int flame_compare(struct flame *f, const struct flame *before) MUST_USE;
 /*
- * Keeps stacks with a frame that matches `focus`, and drops those with one that matches `ignore`: POSIX extended regular
- * expressions, NULL for none. 0, E_USAGE for a wrong expression, or -ENOMEM.
+ * Keeps stacks with a frame that matches `focus`, and drops those with one that matches `ignore`:
+ * POSIX extended regular expressions, NULL for none. 0, E_USAGE for a wrong expression, or -ENOMEM.
  */
 int flame_filter(struct flame *f, const char *focus, const char *ignore, struct error *e) MUST_USE;
 /* Orders the tree, turned around first if `inverted`. Then it can be shown. 0 or -ENOMEM. */

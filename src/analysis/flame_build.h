@@ -54,8 +54,8 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind,
 /* Below a base: the node of the call of CUDA, under its stack. FLAME_NONE: no memory. */
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call) MUST_USE;
 /*
- * Below a base: the node of a stack of a process (stack 0: none), or of its thread where there is none, which is counted.
- * FLAME_NONE: no memory.
+ * Below a base: the node of a stack of a process (stack 0: none), or of its thread where there is
+ * none, which is counted. FLAME_NONE: no memory.
  */
 uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
 		      uint32_t thread, uint64_t *stackless) MUST_USE;

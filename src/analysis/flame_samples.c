@@ -1,4 +1,7 @@
-/* flame_samples.c: what threads did on the CPU, and where they were while they had none, in a flame graph. */
+/*
+ * flame_samples.c: what threads did on the CPU, and where they were while they had none, in a flame
+ * graph.
+ */
 #include <errno.h>
 
 #include "analysis/flame_build.h"

@@ -141,7 +141,8 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 }
 
 /*
- * As xpu-perf writes stacks: a row of frames that launch is one, and CUPTI's and our own are left out. FLAME_NONE: this one.
+ * As xpu-perf writes stacks: a row of frames that launch is one, and CUPTI's and our own are left
+ * out. FLAME_NONE: this one.
  */
 static int64_t xpu_perf_frame(struct stacks *s, uint32_t frame)
 {
@@ -186,8 +187,8 @@ static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t proces
 }
 
 /*
- * The array of a base, by row of stack_node: rows of neighbours in the tree are neighbours in memory. *nodes is NULL for bases
- * that have none.
+ * The array of a base, by row of stack_node: rows of neighbours in the tree are neighbours in
+ * memory. *nodes is NULL for bases that have none.
  */
 static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **nodes)
 {
@@ -299,8 +300,8 @@ static bool is_function(const struct stacks *s, uint32_t text, uint32_t frame)
 }
 
 /*
- * Leaves out the innermost frames that tell nothing: those of the libraries behind the call, and the function called
- * itself, which gets a frame of its own.
+ * Leaves out the innermost frames that tell nothing: those of the libraries behind the call, and
+ * the function called itself, which gets a frame of its own.
  */
 static int skip_vendor_frames(struct flame_builder *b, size_t process, uint32_t function,
 			      uint32_t *stack_node)

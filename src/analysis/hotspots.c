@@ -16,8 +16,7 @@ struct grouping {
 	const struct selection *selection;
 	const struct gpus *gpus;
 	const struct calls *calls;
-	const struct nvtx_ranges *ranges;
-	enum hotspot_by by;
+	const struct hotspot_options *options;
 
 	uint64_t rows, config_rows;
 	const uint64_t *starts, *ends;
@@ -77,13 +76,21 @@ static void grouping_release(struct grouping *g)
 	free(g->group_of_config);
 }
 
+/* The line that launched a kernel; CALLER_NONE is HOTSPOT_NO_KEY. */
+static uint32_t caller_of(const struct grouping *g, uint64_t row)
+{
+	uint32_t call = calls_launch(g->calls, 0, row);
+
+	return call == TRACE_NO_ROW ? CALLER_NONE : g->options->callers->of_call[call];
+}
+
 /* What a kernel is grouped by; *process is set where the key is only unique within one. */
 static uint32_t key_of(const struct grouping *g, uint64_t row, size_t p, uint32_t *process)
 {
 	uint32_t call = calls_launch(g->calls, 0, row), config = g->configs[row], range;
 
 	*process = 0;
-	switch (g->by) {
+	switch (g->options->by) {
 	case HOTSPOT_KERNEL:
 		return config < g->config_rows ? g->names[config] : HOTSPOT_NO_KEY;
 	case HOTSPOT_CONFIG:
@@ -97,8 +104,11 @@ static uint32_t key_of(const struct grouping *g, uint64_t row, size_t p, uint32_
 		*process = (uint32_t)p;
 		return call == TRACE_NO_ROW ? HOTSPOT_NO_KEY : g->calls->threads[call];
 	case HOTSPOT_NVTX:
-		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : g->ranges->of_call[call];
-		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY : g->ranges->items[range].message;
+		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : g->options->ranges->of_call[call];
+		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY
+					      : g->options->ranges->items[range].message;
+	case HOTSPOT_CALLER:
+		return caller_of(g, row);
 	case HOTSPOT_KINDS:
 		break;
 	}
@@ -143,7 +153,7 @@ static int assign(struct grouping *g, size_t p)
 {
 	uint64_t row = trace_first_row(g->selection->trace, TABLE_kernel, p);
 	uint64_t end = trace_first_row(g->selection->trace, TABLE_kernel, p + 1);
-	bool by_config = g->by == HOTSPOT_KERNEL || g->by == HOTSPOT_CONFIG;
+	bool by_config = g->options->by == HOTSPOT_KERNEL || g->options->by == HOTSPOT_CONFIG;
 
 	for (; row < end; row++) {
 		uint32_t config = MIN(g->configs[row], g->config_rows), group = NO_GROUP;
@@ -208,6 +218,74 @@ static void find_commonest(struct grouping *g)
 	}
 }
 
+/* What one line launched of a group, while groups get their callers. */
+struct group_caller {
+	uint32_t group;
+	struct caller_share share;
+};
+
+/* Into its place among the largest of its group. */
+static void keep_caller(struct hotspot *h, const struct caller_share *share)
+{
+	uint32_t i = MIN(h->caller_count, HOTSPOT_CALLERS_MAX);
+
+	h->caller_count++;
+	if (i == HOTSPOT_CALLERS_MAX && share->total_ns <= h->callers[--i].total_ns)
+		return;
+	for (; i && h->callers[i - 1].total_ns < share->total_ns; i--)
+		h->callers[i] = h->callers[i - 1];
+	h->callers[i] = *share;
+}
+
+/* Adds up by group and line what the wanted groups have; wanted: one byte a group. */
+static int find_callers(struct grouping *g, const uint8_t *wanted)
+{
+	VEC(struct group_caller) found = VEC_INIT;
+	struct map index = MAP_INIT; /* group << 32 | caller -> item of found */
+	int r = 0;
+
+	for (uint64_t row = 0; row < g->rows && r >= 0; row++) {
+		struct group_caller new = { .group = g->group_of_row[row] };
+		uint64_t *item;
+
+		if (new.group == NO_GROUP || !wanted[new.group])
+			continue;
+		new.share.caller = caller_of(g, row);
+		item = map_at(&index, (uint64_t) new.group << 32 | new.share.caller, found.count);
+		if (!item || (*item == found.count && vec_push(&found, new) < 0)) {
+			r = -ENOMEM;
+			break;
+		}
+		found.data[*item].share.count++;
+		if (has_times(g, row))
+			found.data[*item].share.total_ns += g->ends[row] - g->starts[row];
+	}
+	for (size_t i = 0; i < found.count; i++)
+		keep_caller(&g->groups.data[found.data[i].group], &found.data[i].share);
+	map_release(&index);
+	vec_release(&found);
+	return r;
+}
+
+/* The groups with most time get their callers. */
+static int add_callers(struct grouping *g)
+{
+	size_t count = g->groups.count, top = (size_t)MIN(g->options->callers_of, count);
+	_cleanup_free_ uint64_t *times = malloc((count + 1) * sizeof(*times));
+	_cleanup_free_ uint8_t *wanted = malloc(count + 1);
+	uint64_t least = 0;
+
+	if (!times || !wanted)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		times[i] = g->groups.data[i].time.total_ns;
+	if (top < count)
+		least = stats_select(times, count, count - top);
+	for (size_t i = 0; i < count; i++)
+		wanted[i] = g->groups.data[i].time.total_ns >= least;
+	return find_callers(g, wanted);
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
@@ -220,16 +298,18 @@ static int compare(const void *a, const void *b)
 }
 
 int hotspots_analyze(const struct selection *s, const struct gpus *gpus, const struct calls *calls,
-		     const struct nvtx_ranges *ranges, enum hotspot_by by, struct hotspots *out)
+		     const struct hotspot_options *options, struct hotspots *out)
 {
-	struct grouping g = { s, gpus, calls, ranges, by, .index = MAP_INIT };
+	struct grouping g = { s, gpus, calls, options, .index = MAP_INIT };
 	int r = grouping_init(&g);
 
-	*out = (struct hotspots){ .by = by };
+	*out = (struct hotspots){ .by = options->by };
 	for (size_t p = 0; r >= 0 && p < trace_process_count(s->trace); p++)
 		r = assign(&g, p);
 	if (r >= 0)
 		r = measure(&g);
+	if (r >= 0 && options->callers_of && options->callers && options->callers->any)
+		r = add_callers(&g);
 	if (r >= 0) {
 		find_commonest(&g);
 		if (g.groups.count)

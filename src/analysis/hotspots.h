@@ -6,6 +6,7 @@
 #ifndef PITOT_ANALYSIS_HOTSPOTS_H
 #define PITOT_ANALYSIS_HOTSPOTS_H
 
+#include "analysis/callers.h"
 #include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/stats.h"
@@ -18,10 +19,19 @@ enum hotspot_by {
 	HOTSPOT_THREAD, /* that launched; key: thread id in its process, HOTSPOT_NO_KEY unknown */
 	/* Innermost range around the launch; key: string id of its text, HOTSPOT_NO_KEY without. */
 	HOTSPOT_NVTX,
+	HOTSPOT_CALLER, /* line that launched; key: caller, HOTSPOT_NO_KEY unknown */
 	HOTSPOT_KINDS,
 };
 
 #define HOTSPOT_NO_KEY UINT32_MAX
+
+#define HOTSPOT_CALLERS_MAX 8u
+
+/* What of a group was launched from one line. */
+struct caller_share {
+	uint32_t caller; /* CALLER_NONE: unknown */
+	uint64_t count, total_ns;
+};
 
 struct hotspot {
 	uint32_t key;
@@ -31,6 +41,9 @@ struct hotspot {
 	uint32_t config; /* its commonest row of kernel_config, or TRACE_NO_ROW */
 	uint64_t config_count; /* kernels with that one */
 	uint32_t device; /* item of struct gpus that ran the first of them */
+	/* The lines that launched most of it, by time; of the first groups only, when asked for. */
+	struct caller_share callers[HOTSPOT_CALLERS_MAX];
+	uint32_t caller_count; /* of them all */
 };
 
 struct hotspots {
@@ -42,10 +55,16 @@ struct hotspots {
 	uint64_t total_ns;
 };
 
-/* ranges: for HOTSPOT_NVTX, with of_call; else NULL. Needs hotspots_load. 0 or -ENOMEM. */
+struct hotspot_options {
+	enum hotspot_by by;
+	const struct nvtx_ranges *ranges; /* for HOTSPOT_NVTX, with of_call */
+	const struct callers *callers; /* for HOTSPOT_CALLER and callers_of, with of_call */
+	uint64_t callers_of; /* so many groups get their callers */
+};
+
+/* Needs hotspots_load. 0 or -ENOMEM. */
 int hotspots_analyze(const struct selection *s, const struct gpus *gpus, const struct calls *calls,
-		     const struct nvtx_ranges *ranges, enum hotspot_by by,
-		     struct hotspots *out) MUST_USE;
+		     const struct hotspot_options *options, struct hotspots *out) MUST_USE;
 int hotspots_load(struct trace *t, struct error *e) MUST_USE;
 void hotspots_release(struct hotspots *h);
 

@@ -255,6 +255,29 @@ int idle_analyze(const struct gpus *gpus, const struct selection *selection,
 	return r < 0 ? r : 0;
 }
 
+int idle_gaps(const struct gpus *gpus, const struct selection *selection, const struct calls *calls,
+	      size_t gpu, int (*visit)(void *user, const struct idle_visit *gap), void *user)
+{
+	struct gpu_operation op;
+	struct gpu_walk walk;
+	uint64_t until = 0;
+	int r = gpu_walk_init(&walk, gpus, selection);
+
+	while (r >= 0 && gpu_walk_next(&walk, &op)) {
+		if (op.gpu != gpu)
+			continue;
+		if (until && op.start_ns > until) {
+			struct idle_visit gap = { until, op.start_ns, op.process,
+						  calls_launch(calls, op.work, op.row) };
+
+			r = visit(user, &gap);
+		}
+		until = MAX(until, op.end_ns);
+	}
+	gpu_walk_release(&walk);
+	return r < 0 ? r : 0;
+}
+
 void idle_release(struct idle *i)
 {
 	free(i->gpus);

@@ -83,6 +83,23 @@ int idle_analyze(const struct gpus *gpus, const struct selection *s, const struc
 		 uint64_t window_start_ns, uint64_t window_end_ns, struct idle *out) MUST_USE;
 void idle_release(struct idle *i);
 
+/*
+ * A gap between work, and the call (a row of api_call, or TRACE_NO_ROW) that launched what ended
+ * it.
+ */
+struct idle_visit {
+	uint64_t start_ns, end_ns;
+	uint32_t process, call;
+};
+
+/*
+ * Visits the gaps of one GPU in order of time. `visit` returns 0, or a negative code that ends the
+ * walk and is returned. 0, -ENOMEM, or that code.
+ */
+int idle_gaps(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
+	      size_t gpu, int (*visit)(void *user, const struct idle_visit *gap),
+	      void *user) MUST_USE;
+
 /* "host", "launch" …: stable, for JSON. */
 const char *idle_cause_name(enum idle_cause cause);
 

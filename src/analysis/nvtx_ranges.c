@@ -271,7 +271,10 @@ int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns, uin
 	last = map_at(&c->last, thread, NVTX_NO_RANGE);
 	if (!last)
 		return -ENOMEM;
-	/* whatever is still open was open when the last one began; what has ended is left behind for good */
+	/*
+	 * whatever is still open was open when the last one began; what has ended is left behind
+	 * for good
+	 */
 	while (*last != NVTX_NO_RANGE && !items[*last].open && items[*last].end_ns <= time_ns)
 		*last = items[*last].parent;
 	*range = (uint32_t)*last;

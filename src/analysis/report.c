@@ -32,6 +32,8 @@ static int load_rest(struct report *r, struct error *e)
 	if (code >= 0)
 		code = trace_load(r->trace, TABLE_thread, 0, e);
 	if (code >= 0)
+		code = cpu_use_load(r->trace, &r->cpu, e);
+	if (code >= 0)
 		code = cost_analyze(r->trace, &r->cost, e);
 	return code;
 }
@@ -46,6 +48,8 @@ static int load(struct report *r, struct error *e)
 		code = load_rest(r, e);
 	if (code >= 0 && (f->nvtx || r->options.by == HOTSPOT_NVTX))
 		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
+	if (code >= 0)
+		code = callers_init(&r->callers, r->trace, true, e);
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
 	if (code >= 0)
@@ -93,8 +97,12 @@ static int run_idle(struct report *r)
 
 static int run_hotspots(struct report *r)
 {
-	return hotspots_analyze(&r->selection, &r->gpus, &r->calls, &r->ranges, r->options.by,
-				&r->hotspots);
+	struct hotspot_options options = { .by = r->options.by,
+					   .ranges = &r->ranges,
+					   .callers = &r->callers,
+					   .callers_of = r->options.callers_of };
+
+	return hotspots_analyze(&r->selection, &r->gpus, &r->calls, &options, &r->hotspots);
 }
 
 static int run_launches(struct report *r)
@@ -112,6 +120,17 @@ static int run_syncs(struct report *r)
 	return syncs_analyze(&r->selection, &r->calls, &r->syncs);
 }
 
+static int run_blocked(struct report *r)
+{
+	return blocked_analyze(&r->selection, &r->calls, &r->callers, &r->blocked);
+}
+
+/* The only one that adds to `callers` while the others read of_call. */
+static int run_cpu(struct report *r)
+{
+	return cpu_use_analyze(&r->selection, &r->callers, &r->cpu);
+}
+
 static int run_copies(struct report *r)
 {
 	return copies_analyze(&r->selection, &r->calls, &r->copies);
@@ -123,8 +142,10 @@ static int run_memory(struct report *r)
 }
 
 /* The longest first, so that two threads end at about the same time. */
-static int (*const tasks[])(struct report *r) = { run_hotspots, run_idle,  run_busy,   run_launches,
-						  run_graphs,   run_syncs, run_copies, run_memory };
+static int (*const tasks[])(struct report *r) = {
+	run_hotspots, run_idle,  run_busy,    run_launches, run_cpu,
+	run_graphs,   run_syncs, run_blocked, run_copies,   run_memory,
+};
 
 struct work {
 	struct report *report;
@@ -174,13 +195,17 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 		if (code < 0)
 			error_set(e, code, "out of memory");
 	}
-	if (code < 0) {
-		report_release(r);
-		return code;
+	if (code >= 0) {
+		r->verdict = verdict_of(&r->busy, &r->idle, &r->launches, &r->syncs, r->start_ns,
+					r->end_ns);
+		code = idle_lines_analyze(&r->gpus, &r->selection, &r->calls, &r->callers, &r->idle,
+					  &r->verdict, &r->idle_lines);
+		if (code < 0)
+			error_set(e, code, "out of memory");
 	}
-	r->verdict =
-		verdict_of(&r->busy, &r->idle, &r->launches, &r->syncs, r->start_ns, r->end_ns);
-	return 0;
+	if (code < 0)
+		report_release(r);
+	return code < 0 ? code : 0;
 }
 
 void report_release(struct report *r)
@@ -192,6 +217,10 @@ void report_release(struct report *r)
 	idle_release(&r->idle);
 	hotspots_release(&r->hotspots);
 	copies_release(&r->copies);
+	blocked_release(&r->blocked);
+	cpu_use_release(&r->cpu);
+	idle_lines_release(&r->idle_lines);
+	callers_release(&r->callers);
 	syncs_release(&r->syncs);
 	launches_release(&r->launches);
 	graphs_release(&r->graphs);
@@ -199,16 +228,29 @@ void report_release(struct report *r)
 	cost_release(&r->cost);
 }
 
+size_t report_process_count(const struct report *r)
+{
+	size_t count = 0;
+
+	for (size_t p = 0; p < trace_process_count(r->trace); p++)
+		count += trace_process(r->trace, p)->of == p;
+	return count;
+}
+
 const char *report_thread_name(const struct report *r, size_t process, uint32_t thread)
 {
 	const uint32_t *tids = trace_u32(r->trace, TABLE_thread, COLUMN_thread_tid);
 	const uint32_t *names = trace_u32(r->trace, TABLE_thread, COLUMN_thread_name);
-	uint64_t row = trace_first_row(r->trace, TABLE_thread, process);
-	uint64_t end = trace_first_row(r->trace, TABLE_thread, process + 1);
 
-	/* The last row of a thread counts. */
-	while (end-- > row)
-		if (tids[end] == thread)
-			return trace_string(r->trace, names[end]);
+	process = trace_process(r->trace, process)->of;
+	for (size_t p = 0; p < trace_process_count(r->trace); p++) {
+		uint64_t row = trace_first_row(r->trace, TABLE_thread, p);
+		uint64_t end = trace_first_row(r->trace, TABLE_thread, p + 1);
+
+		/* The last row of a thread counts. */
+		while (end-- > row && trace_process(r->trace, p)->of == process)
+			if (tids[end] == thread)
+				return trace_string(r->trace, names[end]);
+	}
 	return "";
 }

@@ -6,12 +6,15 @@
 #ifndef PITOT_ANALYSIS_REPORT_H
 #define PITOT_ANALYSIS_REPORT_H
 
+#include "analysis/blocked.h"
 #include "analysis/busy.h"
 #include "analysis/copies.h"
 #include "analysis/cost.h"
+#include "analysis/cpu_use.h"
 #include "analysis/graphs.h"
 #include "analysis/hotspots.h"
 #include "analysis/idle.h"
+#include "analysis/idle_lines.h"
 #include "analysis/launches.h"
 #include "analysis/memory_use.h"
 #include "analysis/nvtx_ranges.h"
@@ -21,6 +24,7 @@
 struct report_options {
 	struct filter filter;
 	enum hotspot_by by;
+	uint64_t callers_of; /* so many groups of kernels get their callers */
 	unsigned threads; /* 0: two */
 };
 
@@ -33,16 +37,20 @@ struct report {
 	struct selection selection;
 	struct calls calls;
 	struct nvtx_ranges ranges; /* only if NVTX is asked for */
+	struct callers callers;
 	struct busy busy;
 	struct idle idle;
 	struct hotspots hotspots;
 	struct copies copies;
 	struct syncs syncs;
+	struct blocked blocked;
 	struct launches launches;
 	struct graphs graphs;
 	struct memory_use memory;
+	struct cpu_use cpu;
 	struct cost cost;
 	struct verdict verdict;
+	struct idle_lines idle_lines; /* of the verdict's GPU */
 };
 
 /* The trace must outlive the report. 0 or a negative code; then *r needs no release. */
@@ -50,6 +58,8 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 		struct error *e) MUST_USE;
 void report_release(struct report *r);
 
+/* Processes of the recording: a CPU sampler's session about one is none of its own. */
+size_t report_process_count(const struct report *r);
 /* Name of a thread, or "". */
 const char *report_thread_name(const struct report *r, size_t process, uint32_t thread);
 

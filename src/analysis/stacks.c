@@ -512,10 +512,15 @@ static int find_node(const struct stacks *s, size_t process, uint32_t id, uint32
 			row);
 }
 
+int stacks_find_row(struct stacks *s, size_t process, uint32_t id, uint32_t *row)
+{
+	return find_row(s->trace, TABLE_stack, COLUMN_stack_id, s->stack_ids, process, id, row);
+}
+
 int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, enum stack_end *end)
 {
 	uint32_t row;
-	int r = find_row(s->trace, TABLE_stack, COLUMN_stack_id, s->stack_ids, process, id, &row);
+	int r = stacks_find_row(s, process, id, &row);
 
 	*node = TRACE_NO_ROW;
 	if (r < 0 || row == TRACE_NO_ROW)

@@ -111,6 +111,8 @@ int64_t stacks_add_frame(struct stacks *s, enum frame_class class, const char *n
  */
 int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node,
 		enum stack_end *end) MUST_USE;
+/* Row of table stack for stack `id` of a process, or TRACE_NO_ROW. 0 or -ENOMEM. */
+int stacks_find_row(struct stacks *s, size_t process, uint32_t id, uint32_t *row) MUST_USE;
 /* Row of the caller's node, which is always smaller; TRACE_NO_ROW: outermost. 0 or -ENOMEM. */
 int stacks_parent(struct stacks *s, size_t process, uint32_t node, uint32_t *parent) MUST_USE;
 /* Frames of a node, as an item of s->expansions; or -ENOMEM. */

@@ -156,14 +156,85 @@ void python_name(const char *function, const char *file, uint32_t line, struct s
 	strbuf_addc(out, ')');
 }
 
+static bool begins_with_one(const char *text, const char *const *heads)
+{
+	for (; *heads; heads++)
+		if (!strncmp(text, *heads, strlen(*heads)))
+			return true;
+	return false;
+}
+
+static bool contains_one(const char *text, const char *const *parts)
+{
+	for (; *parts; parts++)
+		if (strstr(text, *parts))
+			return true;
+	return false;
+}
+
 bool is_vendor_module(const char *path)
 {
 	static const char *const names[] = { "libcuda.so", "libcudart.so", "libcupti.so",
-					     "libpitot.so" };
-	const char *base = base_name(path);
+					     "libpitot.so", NULL };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strncmp(base, names[i], strlen(names[i])))
+	return begins_with_one(base_name(path), names);
+}
+
+bool is_interpreter(const char *path)
+{
+	static const char *const names[] = { "python", "libpython", NULL };
+
+	return begins_with_one(base_name(path), names);
+}
+
+bool is_library_module(const char *path)
+{
+	static const char *const names[] = {
+		"[vdso]",   "linux-vdso", "ld-linux",  "libc.so",   "libc-2",    "libm.so",
+		"libm-2",   "libpthread", "libdl",     "librt",     "libstdc++", "libgcc_s",
+		"libgomp",  "libiomp",    "libomp",    "libmkl",    "libopenbl", "libcublas",
+		"libcudnn", "libcufft",   "libcuspar", "libcurand", "libcusolv", "libcutensor",
+		"libnccl",  "libnv",      "libtorch",  "libc10",    "libcaffe2", "libtensorflow",
+		"libjax",   "libxla",     "libtriton", NULL,
+	};
+	static const char *const folders[] = { "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/lib/",
+					       "/lib64/",   "/lib32/",     NULL };
+	static const char *const parts[] = { "/site-packages/", "/dist-packages/", "/lib-dynload/",
+					     "/usr/local/cuda", NULL };
+
+	return is_vendor_module(path) || is_interpreter(path) ||
+	       begins_with_one(base_name(path), names) || begins_with_one(path, folders) ||
+	       contains_one(path, parts);
+}
+
+/* ".../lib/python3.12/json/decoder.py" */
+static bool is_python_library(const char *path)
+{
+	const char *at = path;
+
+	while ((at = strstr(at, "/python")) != NULL) {
+		const char *version = at + strlen("/python");
+		size_t digits = strspn(version, "0123456789.");
+
+		if (digits && version[digits] == '/' &&
+		    ((at - path >= 4 && !strncmp(at - 4, "/lib", 4)) ||
+		     (at - path >= 6 && !strncmp(at - 6, "/lib64", 6))))
 			return true;
+		at = version;
+	}
 	return false;
+}
+
+bool is_library_source(const char *path)
+{
+	static const char *const heads[] = { "<frozen", "/usr/include/", NULL };
+	static const char *const parts[] = { "/site-packages/",
+					     "/dist-packages/",
+					     "/include/c++/",
+					     "/targets/x86_64-linux/include/",
+					     "/cuda/include/",
+					     "/usr/local/cuda",
+					     NULL };
+
+	return begins_with_one(path, heads) || contains_one(path, parts) || is_python_library(path);
 }

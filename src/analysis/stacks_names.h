@@ -10,15 +10,27 @@
 const char *base_name(const char *path);
 
 /*
- * Appends a demangled name without parameters, return type and the compiler's notes; template arguments only while the
- * name stays short.
+ * Appends a demangled name without parameters, return type and the compiler's notes; template
+ * arguments only while the name stays short.
  */
 void function_name_short(const char *name, struct strbuf *out);
 
 /* Appends "function (file.py:line)". */
 void python_name(const char *function, const char *file, uint32_t line, struct strbuf *out);
 
-/* A library whose frames below a call of CUDA tell nothing about the program: CUDA's own, CUPTI, Pitot. */
+/*
+ * A library whose frames below a call of CUDA tell nothing about the program: CUDA's own, CUPTI,
+ * Pitot.
+ */
 bool is_vendor_module(const char *path);
+/* The program or library that runs Python. */
+bool is_interpreter(const char *path);
+/* A native file that is not the user's own: of CUDA, Pitot, Python, a framework, or the system. */
+bool is_library_module(const char *path);
+/*
+ * A Python file or a header of a library: installed packages, Python's own, the system's and CUDA's
+ * headers.
+ */
+bool is_library_source(const char *path);
 
 #endif

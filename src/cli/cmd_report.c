@@ -8,9 +8,9 @@
 #include "cli/window.h"
 
 static const char *const by_choices[] = { "kernel", "config", "stream", "device",
-					  "thread", "nvtx",   NULL };
+					  "thread", "nvtx",   "caller", NULL };
 
-static uint64_t option_top = 10, option_process, option_device, option_stream;
+static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names;
 static int option_by = HOTSPOT_KERNEL;
@@ -29,7 +29,13 @@ static const struct option options[] = {
 	  .value = &option_by,
 	  .argument = "WHAT",
 	  .choices = by_choices,
-	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx" },
+	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx, or "
+		  "caller: the line of the program that launched them" },
+	{ .name = "callers",
+	  .type = OPTION_U64,
+	  .value = &option_callers,
+	  .argument = "N",
+	  .help = "lines that are named for each kernel, at most 8 (default 2; 0: none)" },
 	WINDOW_OPTIONS(option_window),
 	{ .name = "process",
 	  .type = OPTION_U64,
@@ -71,6 +77,7 @@ static const struct command_example examples[] = {
 	{ "pitot report", "the newest recording in this folder" },
 	{ "pitot report train.pitot --since 10s --until 12s", "two seconds of it" },
 	{ "pitot report --by nvtx --top 20", "GPU time by NVTX range" },
+	{ "pitot report --by caller", "GPU time by the line that launched the work" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
 };
@@ -103,13 +110,14 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		.color = c->color,
 		.bars = isatty(STDOUT_FILENO) && terminal_speaks_utf8(),
 		.full_names = option_full_names,
+		.callers = option_callers,
 		.top = option_top,
 		.out = &out,
 	};
 	int status;
 
 	if (c->json)
-		report_print_json(r, path, option_top, &out);
+		report_print_json(r, path, option_top, option_callers, &out);
 	else
 		report_print_text(&view);
 	status = cli_print(c, &out);
@@ -129,6 +137,9 @@ static int run(struct context *c, int argc, char **argv)
 
 	if (!option_top || (c->json && !top_given))
 		option_top = UINT64_MAX;
+	if (option_callers > HOTSPOT_CALLERS_MAX)
+		return cli_usage(c, "--callers takes a number up to %u", HOTSPOT_CALLERS_MAX);
+	report_options.callers_of = option_callers ? option_top : 0;
 	status = cli_open_trace(c, argc, argv, &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;

@@ -1,4 +1,7 @@
-/* flame_print.h: what `pitot flame` says besides the graph itself: JSON for scripts, and what is missing, for people. */
+/*
+ * flame_print.h: what `pitot flame` says besides the graph itself: JSON for scripts, and what is
+ * missing, for people.
+ */
 #ifndef PITOT_CLI_FLAME_PRINT_H
 #define PITOT_CLI_FLAME_PRINT_H
 
@@ -10,8 +13,8 @@
 void flame_print_json(const struct flame *f, struct strbuf *out);
 
 /*
- * Work without times, work without a launch, calls and samples without a stack; and, if `cpu_wanted`, why there are no CPU
- * samples. "" when nothing is missing.
+ * Work without times, work without a launch, calls and samples without a stack; and, if
+ * `cpu_wanted`, why there are no CPU samples. "" when nothing is missing.
  */
 void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
 		      struct strbuf *out);

@@ -1,6 +1,6 @@
 /*
- * flame_text.c: a line a frame: total, share, bar, and the name, indented. A frame that called only one other is not
- * indented further: what it says is in the order of the lines.
+ * flame_text.c: a line a frame: total, share, bar, and the name, indented. A frame that called only
+ * one other is not indented further: what it says is in the order of the lines.
  */
 #include "cli/flame_text.h"
 
@@ -87,7 +87,10 @@ struct tree {
 	uint64_t whole_ns; /* the larger of before and after */
 };
 
-/* An open node: how far its children are indented, and whether it is the only one that its parent shows. */
+/*
+ * An open node: how far its children are indented, and whether it is the only one that its parent
+ * shows.
+ */
 struct level {
 	uint32_t node, end;
 	unsigned indent;
@@ -134,7 +137,10 @@ static bool is_shown(const struct tree *tree, const struct flame_node *n)
 	       (!t->depth || n->depth <= t->depth);
 }
 
-/* What of a node's children has no line of its own: they are too small, or below the deepest level that is shown. */
+/*
+ * What of a node's children has no line of its own: they are too small, or below the deepest level
+ * that is shown.
+ */
 static void add_rest(const struct tree *tree, const struct level *parent)
 {
 	const struct flame_text *t = tree->text;

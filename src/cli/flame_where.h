@@ -1,6 +1,7 @@
 /*
- * flame_where.h: the conditions of `pitot flame --where`: those of `pitot view`, for all tables that a flame graph is made
- * of. A condition on a column that a table does not have leaves out the table's rows.
+ * flame_where.h: the conditions of `pitot flame --where`: those of `pitot view`, for all tables
+ * that a flame graph is made of. A condition on a column that a table does not have leaves out the
+ * table's rows.
  */
 #ifndef PITOT_CLI_FLAME_WHERE_H
 #define PITOT_CLI_FLAME_WHERE_H

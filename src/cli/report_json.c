@@ -4,14 +4,14 @@
 
 #include "analysis/occupancy.h"
 #include "base/json.h"
-#include "cli/report_text.h"
+#include "cli/report_lines.h"
 #include "symbol/demangle.h"
 
 struct view {
 	struct json j;
 	const struct report *r;
 	uint64_t origin_ns; /* start of the recording: times are given from there */
-	uint64_t top;
+	uint64_t top, callers;
 };
 
 static void key_time(struct view *v, const char *key, uint64_t time_ns)
@@ -61,6 +61,15 @@ static void key_thread(struct view *v, uint32_t process, uint32_t thread)
 	json_key_string(&v->j, "thread_name", report_thread_name(v->r, process, thread));
 }
 
+/* Whether a sampler outside wrote about the process. */
+static bool is_sampled(const struct trace *t, size_t process)
+{
+	for (size_t i = 0; i < trace_process_count(t); i++)
+		if (trace_process(t, i)->of == process && trace_process(t, i)->sampler)
+			return true;
+	return false;
+}
+
 static void write_identity(struct view *v, const char *path)
 {
 	const struct trace *t = v->r->trace;
@@ -76,12 +85,15 @@ static void write_identity(struct view *v, const char *path)
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		const struct trace_process *p = trace_process(t, i);
 
+		if (p->of != i)
+			continue;
 		json_object(&v->j);
 		json_key_u64(&v->j, "pid", p->pid);
 		json_key_u64(&v->j, "parent_pid", p->parent_pid);
 		json_key_string(&v->j, "command", p->command);
 		json_key_string(&v->j, "host", p->host);
-		json_key_bool(&v->j, "recorded", p->inside);
+		json_key_bool(&v->j, "recorded", p->inside && !p->sampler);
+		json_key_bool(&v->j, "sampled", is_sampled(t, i));
 		json_end(&v->j);
 	}
 	json_end(&v->j);
@@ -293,14 +305,16 @@ static void write_group_keys(struct view *v, const struct hotspot *h)
 		key_thread(v, h->process, h->key);
 	} else if (by == HOTSPOT_NVTX && h->key != HOTSPOT_NO_KEY) {
 		json_key_string(&v->j, "range", trace_string(r->trace, h->key));
+	} else if (by == HOTSPOT_CALLER) {
+		report_json_caller(&v->j, r, "caller", h->key);
 	}
 	strbuf_release(&text);
 }
 
 static void write_hotspots(struct view *v)
 {
-	static const char *const names[HOTSPOT_KINDS] = { "kernel", "config", "stream",
-							  "device", "thread", "nvtx" };
+	static const char *const names[HOTSPOT_KINDS] = { "kernel", "config", "stream", "device",
+							  "thread", "nvtx",   "caller" };
 	const struct hotspots *h = &v->r->hotspots;
 
 	key_object(v, "hotspots");
@@ -318,6 +332,8 @@ static void write_hotspots(struct view *v)
 		if ((h->by == HOTSPOT_KERNEL || h->by == HOTSPOT_CONFIG) &&
 		    h->items[i].config != TRACE_NO_ROW)
 			write_config(v, &h->items[i]);
+		if (v->callers && h->items[i].caller_count)
+			report_json_callers(&v->j, v->r, &h->items[i], v->callers);
 		json_end(&v->j);
 	}
 	json_end(&v->j);
@@ -483,11 +499,14 @@ static void write_cost(struct view *v)
 	json_end(&v->j);
 }
 
-void report_print_json(const struct report *r, const char *path, uint64_t top, struct strbuf *out)
+void report_print_json(const struct report *r, const char *path, uint64_t top, uint64_t callers,
+		       struct strbuf *out)
 {
-	struct view v = {
-		.j = JSON_PRETTY(out), .r = r, .origin_ns = r->span_start_ns, .top = top
-	};
+	struct view v = { .j = JSON_PRETTY(out),
+			  .r = r,
+			  .origin_ns = r->span_start_ns,
+			  .top = top,
+			  .callers = callers };
 
 	json_object(&v.j);
 	write_identity(&v, path);
@@ -495,7 +514,10 @@ void report_print_json(const struct report *r, const char *path, uint64_t top, s
 	write_gpus(&v);
 	write_hotspots(&v);
 	write_copies(&v);
+	report_json_idle_lines(&v.j, r, top);
 	write_syncs(&v);
+	report_json_blocked(&v.j, r, top);
+	report_json_cpu(&v.j, r, top);
 	write_launches(&v);
 	write_graphs(&v);
 	write_memory(&v);

@@ -5,7 +5,8 @@
 #include "analysis/report.h"
 #include "base/strbuf.h"
 
-/* One JSON object and a newline; at most `top` items of each list. */
-void report_print_json(const struct report *r, const char *path, uint64_t top, struct strbuf *out);
+/* One JSON object and a newline; at most `top` items of each list, and `callers` of each kernel. */
+void report_print_json(const struct report *r, const char *path, uint64_t top, uint64_t callers,
+		       struct strbuf *out);
 
 #endif

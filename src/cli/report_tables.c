@@ -3,7 +3,7 @@
 
 #include "analysis/occupancy.h"
 #include "base/human.h"
-#include "cli/report_text.h"
+#include "cli/report_lines.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
 
@@ -22,14 +22,14 @@ static void add_kernel_name(const char *name, bool full, struct strbuf *out)
 	strbuf_release(&plain);
 }
 
-static void add_thread(const struct report *r, uint32_t process, uint32_t thread,
-		       struct strbuf *out)
+void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
+			struct strbuf *out)
 {
 	const char *name = report_thread_name(r, process, thread);
 
 	text_safe(out, name, strlen(name));
 	strbuf_addf(out, "%s%u", *name ? " " : "thread ", thread);
-	if (trace_process_count(r->trace) > 1)
+	if (report_process_count(r) > 1 && thread != trace_process(r->trace, process)->pid)
 		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
 }
 
@@ -50,7 +50,7 @@ void report_hotspot_name(const struct report *r, const struct hotspot *h, bool f
 		break;
 	case HOTSPOT_STREAM:
 		strbuf_addf(out, "stream %u", h->key);
-		if (trace_process_count(r->trace) > 1)
+		if (report_process_count(r) > 1)
 			strbuf_addf(out, " of %u", trace_process(r->trace, h->process)->pid);
 		break;
 	case HOTSPOT_DEVICE:
@@ -61,12 +61,15 @@ void report_hotspot_name(const struct report *r, const struct hotspot *h, bool f
 		if (h->key == HOTSPOT_NO_KEY)
 			strbuf_adds(out, "(unknown thread)");
 		else
-			add_thread(r, h->process, h->key, out);
+			report_thread_text(r, h->process, h->key, out);
 		break;
 	case HOTSPOT_NVTX:
 		text = h->key == HOTSPOT_NO_KEY ? "(outside any range)"
 						: trace_string(r->trace, h->key);
 		text_safe(out, *text ? text : "(range without text)", *text ? strlen(text) : 20);
+		break;
+	case HOTSPOT_CALLER:
+		report_line_text(r, h->key, CALLER_NONE, out);
 		break;
 	case HOTSPOT_KINDS:
 		break;
@@ -164,6 +167,17 @@ static void add_detail(struct text_table *t, const struct report_view *v, const 
 	text_table_note(t, v->width < NARROW ? 1 : 6, strbuf_text(&line));
 }
 
+/* The lines that launched it. */
+static void add_callers(struct text_table *t, const struct report_view *v, const struct hotspot *h,
+			bool wide)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	report_callers_text(v, h, &line);
+	if (line.length)
+		text_table_note(t, wide ? 10 : v->width < NARROW ? 1 : 6, strbuf_text(&line));
+}
+
 static void add_hotspot(struct text_table *t, const struct report_view *v, const struct hotspot *h,
 			bool wide)
 {
@@ -185,6 +199,8 @@ static void add_hotspot(struct text_table *t, const struct report_view *v, const
 	text_table_add(t, strbuf_text(&name));
 	if (!wide)
 		add_detail(t, v, h, has_config);
+	if (has_config)
+		add_callers(t, v, h, wide);
 }
 
 void report_print_hotspots(const struct report_view *v)
@@ -205,6 +221,7 @@ void report_print_hotspots(const struct report_view *v)
 		[HOTSPOT_DEVICE] = "kernels by GPU",
 		[HOTSPOT_THREAD] = "kernels by launching thread",
 		[HOTSPOT_NVTX] = "kernels by innermost NVTX range",
+		[HOTSPOT_CALLER] = "kernels by launching line",
 	};
 	const struct hotspots *h = &v->report->hotspots;
 	struct text_table narrow = TEXT_TABLE_INIT(narrow_columns),
@@ -304,7 +321,7 @@ void report_print_syncs(const struct report_view *v)
 		text_safe(&text, name, length);
 		text_table_add(&t, text.length ? strbuf_text(&text) : "?");
 		strbuf_clear(&text);
-		add_thread(r, g->process, g->thread, &text);
+		report_thread_text(r, g->process, g->thread, &text);
 		text_table_add(&t, strbuf_text(&text));
 		text_table_count(&t, g->count);
 		text_table_duration(&t, g->total_ns);

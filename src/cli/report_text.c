@@ -1,4 +1,4 @@
-#include "cli/report_text.h"
+#include "cli/report_lines.h"
 
 #include <string.h>
 #include <time.h>
@@ -81,8 +81,8 @@ static void print_header(const struct report_view *v)
 	add_date(r, start_ns, &line);
 	strbuf_adds(&line, ", ");
 	human_duration(&line, r->span_end_ns - start_ns);
-	strbuf_addf(&line, ", %zu process%s, ", trace_process_count(r->trace),
-		    trace_process_count(r->trace) == 1 ? "" : "es");
+	strbuf_addf(&line, ", %zu process%s, ", report_process_count(r),
+		    report_process_count(r) == 1 ? "" : "es");
 	human_count(&line, trace_rows(r->trace, TABLE_kernel));
 	strbuf_adds(&line, " kernels");
 	if (r->selection.windowed) {
@@ -111,6 +111,7 @@ static void print_verdict(const struct report_view *v)
 	strbuf_addc(v->out, '\n');
 	verdict_sentence(verdict, &text);
 	strbuf_addc(&text, '\n');
+	report_idle_sentence(v->report, &text);
 	if (verdict->before_ns + verdict->after_ns > window / 4) {
 		strbuf_adds(&text, "no GPU work in the first ");
 		human_duration(&text, verdict->before_ns);
@@ -412,9 +413,12 @@ void report_print_text(const struct report_view *v)
 	print_verdict(v);
 	print_gpus(v);
 	print_idle(v);
+	report_print_idle_lines(v);
 	report_print_hotspots(v);
 	report_print_copies(v);
 	report_print_syncs(v);
+	report_print_blocked(v);
+	report_print_cpu(v);
 	report_print_launches(v);
 	report_print_graphs(v);
 	report_print_memory(v);

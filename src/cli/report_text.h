@@ -19,6 +19,7 @@ struct report_view {
 	bool color;
 	bool bars; /* draw bars: on a terminal only */
 	bool full_names; /* kernel names with parameters and template arguments */
+	uint64_t callers; /* lines that are named for each kernel */
 	uint64_t top; /* rows of each table */
 	struct strbuf *out;
 };
@@ -33,6 +34,10 @@ void report_print_syncs(const struct report_view *v);
 void report_print_launches(const struct report_view *v);
 void report_print_graphs(const struct report_view *v);
 void report_print_memory(const struct report_view *v);
+
+/* Text of a thread: "python 4711 of 4700"; safe for a terminal. */
+void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
+			struct strbuf *out);
 
 /* "\ntitle  rest" */
 void report_title(const struct report_view *v, const char *title, const char *rest);

@@ -1,4 +1,7 @@
-/* terminal.h: what commands want to know of the terminal: what it can show, and that it asked them to end. */
+/*
+ * terminal.h: what commands want to know of the terminal: what it can show, and that it asked them
+ * to end.
+ */
 #ifndef PITOT_CLI_TERMINAL_H
 #define PITOT_CLI_TERMINAL_H
 

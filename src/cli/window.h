@@ -1,5 +1,6 @@
 /*
- * window.h: the options --since and --until, which several commands have, and what they mean for a recording.
+ * window.h: the options --since and --until, which several commands have, and what they mean for a
+ * recording.
  *
  *	static struct window_options option_window;
  *	static const struct option options[] = { …, WINDOW_OPTIONS(option_window), OPTION_END };
@@ -30,8 +31,8 @@ struct window_options {
 	}
 
 /*
- * As CLOCK_MONOTONIC of the recorded machine: 0 and UINT64_MAX where nothing is given. EXIT_DONE, or EXIT_USAGE after
- * saying that the window is empty.
+ * As CLOCK_MONOTONIC of the recorded machine: 0 and UINT64_MAX where nothing is given. EXIT_DONE,
+ * or EXIT_USAGE after saying that the window is empty.
  */
 int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
 		   uint64_t *since_ns, uint64_t *until_ns) MUST_USE;

@@ -21,7 +21,10 @@ static uint64_t bucket_start(unsigned bucket)
 	return power >= 4 ? start << (power - 4) : start >> (4 - power);
 }
 
-/* The total from which on at most `max` nodes are drawn. A parent is never smaller than its children. */
+/*
+ * The total from which on at most `max` nodes are drawn. A parent is never smaller than its
+ * children.
+ */
 static uint64_t find_least(const struct flame *f, const struct flame_node *root, uint32_t first,
 			   size_t max, uint64_t fraction)
 {
@@ -52,7 +55,10 @@ static int add_box(struct drawing_state *s, struct flame_box box)
 	return vec_push(&s->drawing->boxes, box);
 }
 
-/* One box for node `i` and its siblings behind it, which are smaller still. Returns the node after them. */
+/*
+ * One box for node `i` and its siblings behind it, which are smaller still. Returns the node after
+ * them.
+ */
 static uint32_t leave_out(struct drawing_state *s, uint32_t i, int *r)
 {
 	const struct flame_node *nodes = s->flame->tree.nodes.data, *n = &nodes[i];

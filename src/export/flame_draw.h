@@ -1,6 +1,6 @@
 /*
- * flame_draw.h: which boxes of a flame graph are drawn, and where. The smallest are left out; what was left out of a box
- * is one box at the end of its children, so that no time disappears.
+ * flame_draw.h: which boxes of a flame graph are drawn, and where. The smallest are left out; what
+ * was left out of a box is one box at the end of its children, so that no time disappears.
  */
 #ifndef PITOT_EXPORT_FLAME_DRAW_H
 #define PITOT_EXPORT_FLAME_DRAW_H
@@ -25,7 +25,8 @@ struct flame_drawing {
 };
 
 /*
- * The boxes of a kind, at most about `max` and none below total / fraction. 0 or -ENOMEM; to be released in both cases.
+ * The boxes of a kind, at most about `max` and none below total / fraction. 0 or -ENOMEM; to be
+ * released in both cases.
  */
 int flame_draw(const struct flame *f, enum flame_kind kind, size_t max, uint64_t fraction,
 	       struct flame_drawing *d) MUST_USE;

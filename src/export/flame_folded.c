@@ -1,9 +1,9 @@
 /*
- * flame_folded.c: folded stacks: "[GPU];main;step;kernel 1234", a line for each stack that took time itself. The number is
- * microseconds; a comparison has two, before and after.
+ * flame_folded.c: folded stacks: "[GPU];main;step;kernel 1234", a line for each stack that took
+ * time itself. The number is microseconds; a comparison has two, before and after.
  *
- * Microseconds are rounded so that they sum up to the rounded total of their kind: what rounding leaves over is carried
- * on to the next stack.
+ * Microseconds are rounded so that they sum up to the rounded total of their kind: what rounding
+ * leaves over is carried on to the next stack.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * flame_formats.h: the formats that a flame graph can be written in. A new one is a file, and a line in the table of
- * flame_formats.c.
+ * flame_formats.h: the formats that a flame graph can be written in. A new one is a file, and a
+ * line in the table of flame_formats.c.
  */
 #ifndef PITOT_EXPORT_FLAME_FORMATS_H
 #define PITOT_EXPORT_FLAME_FORMATS_H
@@ -27,7 +27,10 @@ struct flame_format {
 	const char *description; /* one line, lower case, no full stop */
 	bool by_address; /* wants STACK_ADDRESSES, all kinds, and levels as labels */
 	bool diff; /* can show a comparison */
-	/* Writes a finished flame graph; errors of the output are found by the caller. 0 or a negative code. */
+	/*
+	 * Writes a finished flame graph; errors of the output are found by the caller. 0 or a
+	 * negative code.
+	 */
 	int (*write)(const struct flame *f, const struct flame_write *w, struct output *out);
 };
 
@@ -38,7 +41,10 @@ extern const struct flame_format flame_formats[];
 const struct flame_format *flame_format_by_name(const char *name);
 const struct flame_format *flame_format_by_path(const char *path);
 
-/* Writes to path, or to standard output when it is "-"; *bytes before compression. 0, -ECANCELED or another negative code. */
+/*
+ * Writes to path, or to standard output when it is "-"; *bytes before compression. 0, -ECANCELED or
+ * another negative code.
+ */
 int flame_write(const struct flame *f, const struct flame_format *format,
 		const struct flame_write *w, const char *path, bool overwrite, uint64_t *bytes,
 		struct error *e) MUST_USE;
@@ -51,7 +57,9 @@ int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct
 int flame_speedscope_write(const struct flame *f, const struct flame_write *w, struct output *out);
 int flame_firefox_write(const struct flame *f, const struct flame_write *w, struct output *out);
 
-/* Helper of the writers: hands the buffer on when it has become large, or at the end. 0 or -ENOMEM. */
+/*
+ * Helper of the writers: hands the buffer on when it has become large, or at the end. 0 or -ENOMEM.
+ */
 #define FLAME_CHUNK ((size_t)64 << 10)
 static inline int flame_flush(struct strbuf *buffer, struct output *out, bool all)
 {

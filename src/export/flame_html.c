@@ -1,12 +1,12 @@
 /*
- * flame_html.c: a flame graph as a page that stands alone and draws itself (flame_html.js), for graphs that are too large for
- * SVG. The page holds the boxes as JSON:
+ * flame_html.c: a flame graph as a page that stands alone and draws itself (flame_html.js), for
+ * graphs that are too large for SVG. The page holds the boxes as JSON:
  *
  *	{"classes":["native",…], "class_names":[…], "frames":[[name, class, full name, file, line],…],
  *	 "sections":[{"title","items","head","depth":[],"frame":[],"ns":[],"count":[],"rest":{},"before":[],"step":[]}]}
  *
- * Boxes are in the order of flame_draw.h. `rest` has the number of frames that a box stands for, by box; before and step
- * are there in comparisons.
+ * Boxes are in the order of flame_draw.h. `rest` has the number of frames that a box stands for, by
+ * box; before and step are there in comparisons.
  */
 #include <string.h>
 

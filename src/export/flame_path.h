@@ -1,4 +1,7 @@
-/* flame_path.h: walks over the nodes of a flame graph that took time themselves, with the frames that lead there. */
+/*
+ * flame_path.h: walks over the nodes of a flame graph that took time themselves, with the frames
+ * that lead there.
+ */
 #ifndef PITOT_EXPORT_FLAME_PATH_H
 #define PITOT_EXPORT_FLAME_PATH_H
 

@@ -1,4 +1,6 @@
-/* flame_picture.h: what flame graphs as SVG and as HTML have in common: colours, texts, escaping. */
+/*
+ * flame_picture.h: what flame graphs as SVG and as HTML have in common: colours, texts, escaping.
+ */
 #ifndef PITOT_EXPORT_FLAME_PICTURE_H
 #define PITOT_EXPORT_FLAME_PICTURE_H
 
@@ -14,8 +16,8 @@ void flame_escape(struct strbuf *out, const char *text, size_t length);
 const char *flame_class_word(enum frame_class class);
 
 /*
- * A comparison's colour: -5 (shrank most) to 5 (grew most), 0 equal; how much of the kind's whole time (`whole_ns`, the
- * larger of before and after) the change is.
+ * A comparison's colour: -5 (shrank most) to 5 (grew most), 0 equal; how much of the kind's whole
+ * time (`whole_ns`, the larger of before and after) the change is.
  */
 int flame_change_step(uint64_t ns, uint64_t before_ns, uint64_t whole_ns);
 

@@ -1,9 +1,11 @@
 /*
- * flame_pprof.c: pprof's profile.proto. Values of a sample are CPU ns, GPU ns, waiting ns, launching ns, ns off the CPU and
- * launches, as far as the flame graph has them; levels (process, thread, device, stream, NVTX ranges) are labels.
+ * flame_pprof.c: pprof's profile.proto. Values of a sample are CPU ns, GPU ns, waiting ns,
+ * launching ns, ns off the CPU and launches, as far as the flame graph has them; levels (process,
+ * thread, device, stream, NVTX ranges) are labels.
  *
- * A native frame is a location with its address, its mapping and all functions that are inlined there; others have
- * neither. Locations are the frames of the flame graph, by number from 1; functions are interned by their texts.
+ * A native frame is a location with its address, its mapping and all functions that are inlined
+ * there; others have neither. Locations are the frames of the flame graph, by number from 1;
+ * functions are interned by their texts.
  */
 #include <string.h>
 

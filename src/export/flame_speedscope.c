@@ -1,4 +1,7 @@
-/* flame_speedscope.c: speedscope's own file format: a sampled profile for each kind of time, weights in nanoseconds. */
+/*
+ * flame_speedscope.c: speedscope's own file format: a sampled profile for each kind of time,
+ * weights in nanoseconds.
+ */
 #include <string.h>
 
 #include "base/json.h"

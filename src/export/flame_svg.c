@@ -1,6 +1,7 @@
 /*
- * flame_svg.c: a flame graph as a picture that stands alone: it can be looked at without its script, which adds zoom and
- * search. Kinds of time stand below each other, each as wide as the picture.
+ * flame_svg.c: a flame graph as a picture that stands alone: it can be looked at without its
+ * script, which adds zoom and search. Kinds of time stand below each other, each as wide as the
+ * picture.
  */
 #include <string.h>
 

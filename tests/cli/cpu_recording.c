@@ -1,8 +1,9 @@
 /*
- * cpu_recording.c: make-cpu-recording OUT.pitot [MODE], a training loop in Python whose GPU mostly waits for the CPU, as it
- * is seen from inside (process 100: work, calls with stacks) and by a CPU sampler outside (100 and its worker 101).
- * MODE: all (default), cpu (no times off the CPU), inside (the process samples itself), none (no samples, and why),
- * only (nothing but samples). Nothing in it was measured.
+ * cpu_recording.c: make-cpu-recording OUT.pitot [MODE], a training loop in Python whose GPU mostly
+ * waits for the CPU, as it is seen from inside (process 100: work, calls with stacks) and by a CPU
+ * sampler outside (100 and its worker 101). MODE: all (default), cpu (no times off the CPU), inside
+ * (the process samples itself), none (no samples, and why), only (nothing but samples). Nothing in
+ * it was measured.
  *
  * A step of 10 ms:
  *

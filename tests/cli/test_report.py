@@ -20,12 +20,17 @@ def check_golden(name, text):
 
 @pytest.fixture(scope="module")
 def recordings(build, tmp_path_factory):
-    """varied.pitot, and synthetic ones of every pattern with 2,000 kernels."""
+    """varied.pitot, synthetic ones of every pattern with 2,000 kernels, of which stacks.pitot has call stacks, and
+    recordings with CPU samples, as cpu_recording.c says."""
     folder = tmp_path_factory.mktemp("recordings")
     subprocess.run([build / "tests/cli/make-varied-recording", folder / "varied.pitot"], check=True)
     for pattern in ("train", "graph", "streams", "copies"):
         subprocess.run([build / "tests/support/make-recording", folder / f"{pattern}.pitot", "--kernels", "2000",
                         "--pattern", pattern, "--seed", "1"], check=True)
+    subprocess.run([build / "tests/support/make-recording", folder / "stacks.pitot", "--kernels", "2000", "--stacks", "40"],
+                   check=True)
+    for mode in ("all", "cpu", "inside", "none", "only"):
+        subprocess.run([build / "tests/cli/make-cpu-recording", folder / f"cpu-{mode}.pitot", mode], check=True)
     return folder
 
 
@@ -33,7 +38,8 @@ def report(pitot, recordings, name, *options, **keywords):
     return pitot("report", f"{name}.pitot", *options, cwd=recordings, **keywords)
 
 
-@pytest.mark.parametrize("name", ["varied", "train", "graph", "streams", "copies"])
+@pytest.mark.parametrize("name", ["varied", "train", "graph", "streams", "copies", "stacks", "cpu-all", "cpu-none",
+                                  "cpu-only"])
 def test_golden(pitot, recordings, name):
     check_golden(f"report-{name}.txt", report(pitot, recordings, name).stdout)
 
@@ -45,14 +51,29 @@ def test_golden_of_other_widths(pitot, recordings, width):
     assert max(map(len, text.splitlines())) <= width
 
 
+@pytest.mark.parametrize("name, width, options", [
+    ("callers", 80, ("--by", "caller", "--top", "4")),
+    ("narrow", 80, ()),
+    ("wide", 140, ("--callers", "1", "--top", "4")),
+])
+def test_goldens_of_lines(pitot, recordings, name, width, options):
+    text = report(pitot, recordings, "cpu-all", *options, env={"COLUMNS": str(width)}).stdout
+    check_golden(f"report-cpu-{name}.txt", text)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_golden_json_of_lines(pitot, recordings):
+    check_golden("report-cpu-all.json", report(pitot, recordings, "cpu-all", "--json").stdout)
+
+
 def test_golden_json(pitot, recordings):
     check_golden("report-varied.json", report(pitot, recordings, "varied", "--json").stdout)
 
 
 def test_groups_sum_to_all_kernels(pitot, recordings):
-    for name in ("varied", "train", "graph", "streams", "copies"):
+    for name in ("varied", "train", "graph", "streams", "copies", "stacks", "cpu-all"):
         totals = set()
-        for by in ("kernel", "config", "stream", "device", "thread", "nvtx"):
+        for by in ("kernel", "config", "stream", "device", "thread", "nvtx", "caller"):
             result = report(pitot, recordings, name, "--json", "--by", by, json_output=True)
             items = result["hotspots"]["items"]
             sums = (sum(item["time"].get("total_ns", 0) for item in items),
@@ -61,6 +82,95 @@ def test_groups_sum_to_all_kernels(pitot, recordings):
             assert sums[0] == sum(gpu["busy"]["kernels"]["sum_ns"] for gpu in result["gpus"] if "busy" in gpu)
             totals.add(sums)
         assert len(totals) == 1
+
+
+def test_callers_of_kernels_sum_to_the_kernel(pitot, recordings):
+    for name in ("stacks", "cpu-all"):
+        for options in ([], ["--by", "config"]):
+            hotspots = report(pitot, recordings, name, "--json", "--callers", "8", *options, json_output=True)["hotspots"]
+            for item in hotspots["items"]:
+                shown = item["callers"]
+                assert shown and [c["total_ns"] for c in shown] == sorted((c["total_ns"] for c in shown), reverse=True)
+                assert len(shown) == min(8, item["caller_count"])
+                sums = [sum(c[key] for c in shown) for key in ("total_ns", "count")]
+                whole = [item["time"]["total_ns"], item["time"]["count"] + item["untimed"]]
+                assert sums == whole if item["caller_count"] <= 8 else sums <= whole
+        assert "callers" not in report(pitot, recordings, name, "--json", "--callers", "0", json_output=True)[
+            "hotspots"]["items"][0]
+    assert "--callers takes a number up to 8" in report(pitot, recordings, "stacks", "--callers", "9", status=2).stderr
+
+
+def test_lines_are_the_users(pitot, recordings):
+    """Innermost Python line outside of installed packages and Python's own library."""
+    result = report(pitot, recordings, "cpu-all", "--json", "--by", "caller", json_output=True)
+    assert [(i["label"], i["caller"]["file"], i["caller"]["line"], i["caller"]["library"])
+            for i in result["hotspots"]["items"]] == [
+        ("train.py:60 step", "/home/user/train.py", 60, False), ("train.py:64 step", "/home/user/train.py", 64, False)]
+    assert [(w["caller"]["line"], w["function"], w["count"], w["total_ns"]) for w in result["waits"]] == [
+        (65, "cudaStreamSynchronize", 10, 15100000), (63, "cudaMemcpy", 10, 400000)]
+    cpu = result["cpu"]
+    lines = {(line["caller"]["function"], line["callee"] and line["callee"]["function"]): line["samples"]
+             for line in cpu["lines"]}
+    assert lines == {("Images.__getitem__", None): 40, ("step", "DataLoader.__next__"): 30, ("step", "Linear.forward"): 30,
+                     ("step", "cudaStreamSynchronize"): 20, ("step", None): 20}
+    assert sum(lines.values()) + cpu["without_stack"] == cpu["samples"] == 150
+    assert sum(f["self_ns"] for f in cpu["functions"]) + cpu["without_stack_ns"] == cpu["total_ns"] == 150000000
+    assert sum(t["total_ns"] for t in cpu["threads"]) == cpu["total_ns"]
+    assert {(t["pid"], t["thread"], t["thread_name"]) for t in cpu["threads"]} == {
+        (100, 100, "python"), (101, 101, "python"), (100, 102, "pt_autograd_0")}
+
+
+def test_waits_are_those_of_the_flame_graph(pitot, recordings):
+    for name in ("stacks", "cpu-all", "copies", "varied"):
+        waits = report(pitot, recordings, name, "--json", json_output=True)["waits"]
+        flame = pitot("flame", f"{name}.pitot", "--mode", "wait", "--json", cwd=recordings, json_output=True)["sections"][0]
+        assert (sum(w["total_ns"] for w in waits), sum(w["count"] for w in waits)) == (flame["total_ns"], flame["count"])
+
+
+def test_idle_time_is_explained_by_lines(pitot, recordings):
+    def idle(name):
+        result = report(pitot, recordings, name, "--json", json_output=True)
+        return result, result["idle_lines"]
+
+    def lines(found):
+        return [(i["caller"]["line"], i["callee"] and i["callee"]["function"], i["count"], i["total_ns"], i["off_cpu_ns"])
+                for i in found["items"]]
+
+    result, found = idle("cpu-cpu")
+    gpu = result["gpus"][0]
+    assert found["gaps_ns"] == sum(gap["total_ns"] for gap in gpu["idle"]["gaps"])
+    assert found["source"] == "samples" and found["off_cpu_ns"] == 0
+    # nine gaps between steps: the first step's loading comes before the first work
+    assert lines(found) == [(57, "DataLoader.__next__", 27, 27000000, 0), (66, None, 18, 18000000, 0)]
+    assert idle("cpu-inside")[1]["items"] == found["items"]
+    # times off the CPU are exact: of the 800 us those before the copy begins, in nine gaps, and none in the others
+    found = idle("cpu-all")[1]
+    assert lines(found)[0] == (57, "DataLoader.__next__", 27, 27000000 + found["off_cpu_ns"], found["off_cpu_ns"])
+    assert found["off_cpu_ns"] > 9 * 410000 and found["samples"] == 45
+    result, found = idle("cpu-none")
+    assert found["source"] == "launches"
+    assert sum(i["total_ns"] for i in found["items"]) == found["gaps_ns"] and lines(found)[0][0] == 58
+    assert idle("train")[1]["source"] == "none" and not idle("train")[1]["items"]
+
+
+def test_the_verdict_names_lines(pitot, recordings):
+    text = " ".join(report(pitot, recordings, "cpu-cpu").stdout.split())
+    assert "meanwhile its launching thread is at train.py:57 step -> DataLoader.__next__ (28.5%), train.py:66 step" in text
+    text = " ".join(report(pitot, recordings, "cpu-none").stdout.split())
+    assert "it waits for launches from train.py:58 step (49.4%)" in text
+    assert "no samples: not asked for (--no-cpu)" in text
+    assert "launching thread is at" not in report(pitot, recordings, "train").stdout
+
+
+def test_processes_that_are_sampled(pitot, recordings):
+    processes = report(pitot, recordings, "cpu-all", "--json", json_output=True)["processes"]
+    assert [(p["pid"], p["recorded"], p["sampled"]) for p in processes] == [(100, True, True), (101, False, True)]
+    cpu = [report(pitot, recordings, "cpu-all", "--json", "--process", pid, json_output=True)["cpu"]["samples"]
+           for pid in ("100", "101")]
+    assert cpu == [110, 40]
+    windows = [report(pitot, recordings, "cpu-all", "--json", *w, json_output=True)["cpu"]["total_ns"]
+               for w in (["--until", "50ms"], ["--since", "50ms"])]
+    assert all(windows) and sum(windows) == 150000000
 
 
 def test_totals_equal_the_rows(pitot, recordings):
@@ -116,7 +226,7 @@ def test_nothing_lost_is_said(pitot, recordings):
 
 
 def test_hostile_names_reach_no_terminal(pitot, recordings):
-    for options in ([], ["--full-names"], ["--by", "config"], ["--by", "nvtx"], ["--by", "thread"]):
+    for options in ([], ["--full-names"], ["--by", "config"], ["--by", "nvtx"], ["--by", "thread"], ["--by", "caller"]):
         result = report(pitot, recordings, "varied", *options, text=False)
         assert not any(byte < 32 and byte != 10 or byte == 127 for byte in result.stdout)
         result.stdout.decode()

@@ -88,8 +88,8 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
 		uint64_t time_ns);
 /*
- * Call stacks: a module, frames with their callers (parent 0: outermost), what their addresses mean,
- * and stacks that end at a frame. Each returns its id.
+ * Call stacks: a module, frames with their callers (parent 0: outermost), what their addresses
+ * mean, and stacks that end at a frame. Each returns its id.
  */
 void maker_module(struct maker *m, const char *path, const char *build_id, uint64_t start_address,
 		  uint64_t end_address, uint64_t load_bias);

@@ -99,6 +99,55 @@ static void other_names(void **state)
 	strbuf_release(&text);
 }
 
+static void whose_code_it_is(void **state)
+{
+	static const char *const own[] = {
+		"/home/user/train.py",
+		"train.py",
+		"/opt/app/lib/model.py",
+		"<string>",
+		"/src/step.cc",
+		"/home/user/python3/train.py",
+		"/home/lib/pythonic/x.py",
+		"",
+	};
+	static const char *const library[] = {
+		"/usr/lib/python3.11/threading.py",
+		"/home/u/miniconda3/lib/python3.12/json/decoder.py",
+		"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py",
+		"/usr/lib/python3/dist-packages/numpy/core.py",
+		"<frozen importlib._bootstrap>",
+		"/usr/include/c++/12/bits/stl_algo.h",
+		"/usr/local/cuda/include/thrust/sort.h",
+	};
+	static const char *const own_modules[] = { "/usr/bin/app", "/home/user/build/libstep.so",
+						   "/opt/app/bin/trainer", "" };
+	static const char *const library_modules[] = {
+		"/lib/x86_64-linux-gnu/libc.so.6",
+		"/usr/lib/libanything.so",
+		"[vdso]",
+		"/usr/bin/python3.12",
+		"/opt/py/lib/libpython3.12.so.1.0",
+		"/opt/x/libcudart.so.12",
+		"/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so",
+		"libcublas.so.12",
+		"/opt/pytorch/libc10.so",
+		"/usr/local/cuda-13/lib64/libnvrtc.so",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		assert_false(is_library_source(own[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(library); i++)
+		assert_true(is_library_source(library[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(own_modules); i++)
+		assert_false(is_library_module(own_modules[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(library_modules); i++)
+		assert_true(is_library_module(library_modules[i]));
+	assert_true(is_interpreter("/usr/bin/python3.12"));
+	assert_false(is_interpreter("/usr/lib/libtorch_python.so"));
+}
+
 static const char *frame_name(const struct stacks *s, int64_t expansion, uint32_t i)
 {
 	const struct stack_expansion *x = &s->expansions.data[expansion];
@@ -155,8 +204,9 @@ static void names_of_addresses(void **state)
 	stacks_release(&s);
 
 	assert_int_equal(stacks_init(&s, t, STACK_XPU_PERF, false, &e), 0);
-	assert_string_equal(frame_name(&s, stacks_expand(&s, 0, 0), 0), "a::f+0x10");
-	assert_string_equal(frame_name(&s, stacks_expand(&s, 0, 1), 0), "liba.so+0xd00");
+	assert_string_equal(frame_name(&s, stacks_expand(&s, 0, 0), 0),
+			    "a::f+0xf"); /* the call, not where it returns to */
+	assert_string_equal(frame_name(&s, stacks_expand(&s, 0, 1), 0), "liba.so+0xcff");
 	assert_string_equal(frame_name(&s, stacks_expand(&s, 0, 3), 0), "0x9000");
 	stacks_release(&s);
 	trace_free(t);
@@ -165,9 +215,8 @@ static void names_of_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(functions_get_short),
-		cmocka_unit_test(hostile_names),
-		cmocka_unit_test(other_names),
+		cmocka_unit_test(functions_get_short), cmocka_unit_test(hostile_names),
+		cmocka_unit_test(other_names),         cmocka_unit_test(whose_code_it_is),
 		folder_test(names_of_addresses),
 	};
 

@@ -1,0 +1,291 @@
+/*
+ * callers.c: what a stack comes to is kept for each row of stack_node. It follows from what its
+ * caller's row comes to and from its own frame, so each row is looked at once.
+ */
+#include "analysis/callers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/stacks_names.h"
+
+/* Best frames from the outermost one up to here; numbers are ids of callers plus 1, 0: none. */
+struct caller_node {
+	uint32_t python_user, python, native_user, native;
+	uint32_t callee;
+	uint32_t self;
+};
+
+static uint32_t best_of(const struct caller_node *n)
+{
+	return n->python_user   ? n->python_user
+	       : n->python      ? n->python
+	       : n->native_user ? n->native_user
+				: n->native;
+}
+
+static const char *module_path(const struct callers *c, uint32_t module)
+{
+	const struct trace *t = c->stacks.trace;
+
+	return module == TRACE_NO_ROW
+		       ? ""
+		       : trace_string(t, trace_u32(t, TABLE_module, COLUMN_module_path)[module]);
+}
+
+static int add_caller(struct callers *c, const struct caller *caller, uint32_t *id)
+{
+	const uint32_t key[] = { caller->function, caller->file, caller->line, caller->class,
+				 caller->library };
+	bool is_new;
+	int64_t r = interner_add(&c->keys, key, sizeof(key), &is_new);
+
+	if (r < 0 || (is_new && vec_push(&c->items, *caller) < 0))
+		return -ENOMEM;
+	*id = (uint32_t)r;
+	return 0;
+}
+
+/* Of what is inlined at an address the innermost that no library's header brought. */
+static const struct stack_line *choose_line(const struct callers *c, const struct stack_frame *f)
+{
+	const struct stack_line *lines = &c->stacks.lines.data[f->first_line];
+
+	for (uint32_t i = 0; i < f->line_count; i++)
+		if (!is_library_source(stacks_text(&c->stacks, lines[i].file)))
+			return &lines[i];
+	return &lines[f->line_count - 1];
+}
+
+/* The only frame of an expansion as a caller. */
+static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
+{
+	const struct stacks *s = &c->stacks;
+	const struct stack_frame *f =
+		&s->frames.data[s->expanded.data[s->expansions.data[expansion].first]];
+	const struct stack_line *line = choose_line(c, f);
+	struct caller caller = {
+		.function = line->function,
+		.file = line->file,
+		.line = line->line,
+		.class = f->class,
+	};
+
+	if (f->class == FRAME_PYTHON)
+		caller.library = is_library_source(stacks_text(s, line->file));
+	else
+		caller.library =
+			f->class == FRAME_SYSTEM || is_library_module(module_path(c, f->module));
+	return add_caller(c, &caller, id);
+}
+
+int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *caller)
+{
+	int64_t id = stacks_expand(&c->stacks, process, node);
+	uint64_t *known;
+
+	if (id < 0)
+		return -ENOMEM;
+	known = map_at(&c->expansions, (uint64_t)id, CALLER_NONE);
+	if (!known)
+		return -ENOMEM;
+	if (*known == CALLER_NONE) {
+		if (make_caller(c, id, caller) < 0)
+			return -ENOMEM;
+		*known = *caller;
+	}
+	*caller = (uint32_t)*known;
+	return 0;
+}
+
+/* Whether a line is better explained by this frame that it called. */
+static bool tells(struct callers *c, size_t process, uint32_t node, const struct caller *x)
+{
+	int64_t id;
+	const struct stack_frame *f;
+
+	if (x->class == FRAME_PYTHON)
+		return true;
+	if (x->class == FRAME_SYSTEM)
+		return false;
+	id = stacks_expand(&c->stacks, process, node);
+	if (id < 0)
+		return false;
+	f = &c->stacks.frames.data[c->stacks.expanded.data[c->stacks.expansions.data[id].first]];
+	return !is_interpreter(module_path(c, f->module));
+}
+
+/* From what the caller's row comes to. */
+static int resolve(struct callers *c, size_t process, uint32_t row, struct caller_node *n)
+{
+	const struct caller *x;
+	uint32_t id, before = best_of(n);
+
+	if (callers_frame(c, process, row, &id) < 0)
+		return -ENOMEM;
+	x = &c->items.data[id++];
+	n->self = id;
+	if (x->class == FRAME_PYTHON) {
+		n->python = id;
+		n->python_user = x->library ? n->python_user : id;
+	} else {
+		n->native = x->class == FRAME_SYSTEM ? n->native : id;
+		n->native_user = x->library ? n->native_user : id;
+	}
+	if (best_of(n) != before || best_of(n) == id)
+		n->callee = 0;
+	else if (!n->callee && tells(c, process, row, x))
+		n->callee = id;
+	return 0;
+}
+
+/* The entry of a row, and those of its callers. */
+static int find_node(struct callers *c, size_t process, uint32_t row)
+{
+	struct caller_node n = { 0 };
+
+	c->climb.count = 0;
+	while (row != TRACE_NO_ROW) {
+		if (c->nodes[row].self) {
+			n = c->nodes[row];
+			break;
+		}
+		if (vec_push(&c->climb, row) < 0 ||
+		    stacks_parent(&c->stacks, process, row, &row) < 0)
+			return -ENOMEM;
+	}
+	while (c->climb.count) {
+		row = c->climb.data[--c->climb.count];
+		if (resolve(c, process, row, &n) < 0)
+			return -ENOMEM;
+		c->nodes[row] = n;
+	}
+	return 0;
+}
+
+int callers_place(struct callers *c, size_t process, uint32_t id, struct caller_place *place)
+{
+	const struct caller_node *n;
+	enum stack_end end;
+	uint32_t row = TRACE_NO_ROW;
+
+	*place = (struct caller_place){ CALLER_NONE, CALLER_NONE, CALLER_NONE, false };
+	if (id && stacks_find(&c->stacks, process, id, &row, &end) < 0)
+		return -ENOMEM;
+	if (row == TRACE_NO_ROW)
+		return 0;
+	if (!c->nodes[row].self && find_node(c, process, row) < 0)
+		return -ENOMEM;
+	n = &c->nodes[row];
+	place->caller = (best_of(n) ? best_of(n) : n->self) - 1;
+	place->callee = n->callee - 1; /* CALLER_NONE for 0 */
+	place->innermost = n->self - 1;
+	place->in_kernel = c->items.data[place->innermost].class == FRAME_SYSTEM;
+	return 0;
+}
+
+/* The caller of a call's stack; of_stack: by row of table stack, 0: not known yet, else plus 1. */
+static int find_call(struct callers *c, uint32_t *of_stack, size_t process, uint32_t id,
+		     uint32_t *caller)
+{
+	struct caller_place place;
+	uint32_t row;
+
+	*caller = CALLER_NONE;
+	if (stacks_find_row(&c->stacks, process, id, &row) < 0)
+		return -ENOMEM;
+	if (row == TRACE_NO_ROW)
+		return 0;
+	if (!of_stack[row]) {
+		if (callers_place(c, process, id, &place) < 0)
+			return -ENOMEM;
+		of_stack[row] = place.caller + 1; /* 0 for none */
+	}
+	*caller = of_stack[row] - 1;
+	return 0;
+}
+
+static int find_calls(struct callers *c)
+{
+	const struct trace *t = c->stacks.trace;
+	const uint32_t *ids = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
+	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
+	_cleanup_free_ uint32_t *of_stack =
+		calloc(trace_rows(t, TABLE_stack) + 1, sizeof(*of_stack));
+
+	c->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*c->of_call));
+	if (!c->of_call || !of_stack)
+		return -ENOMEM;
+	memset(c->of_call, 0xff, trace_rows(t, TABLE_api_call) * sizeof(*c->of_call));
+	if (!trace_rows(t, TABLE_stack))
+		return 0;
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_api_call, p);
+		uint64_t end = trace_first_row(t, TABLE_api_call, p + 1);
+
+		for (; row < end; row++) {
+			if (valid && !valid[row])
+				continue;
+			if (find_call(c, of_stack, p, ids[row], &c->of_call[row]) < 0)
+				return -ENOMEM;
+			c->any |= c->of_call[row] != CALLER_NONE;
+		}
+	}
+	return 0;
+}
+
+int callers_init(struct callers *c, struct trace *t, bool with_calls, struct error *e)
+{
+	int r;
+
+	*c = (struct callers){ .expansions = MAP_INIT };
+	r = with_calls ? trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, stack), e) : 0;
+	if (r >= 0)
+		r = stacks_init(&c->stacks, t, STACK_ADDRESSES, false, e);
+	if (r < 0)
+		return r;
+	interner_init(&c->keys);
+	c->nodes = calloc(trace_rows(t, TABLE_stack_node) + 1, sizeof(*c->nodes));
+	r = c->nodes ? 0 : -ENOMEM;
+	if (r >= 0 && with_calls)
+		r = find_calls(c);
+	if (r < 0) {
+		callers_release(c);
+		return error_set(e, r, "out of memory");
+	}
+	return 0;
+}
+
+void callers_release(struct callers *c)
+{
+	if (!c->stacks.trace)
+		return;
+	stacks_release(&c->stacks);
+	vec_release(&c->items);
+	vec_release(&c->climb);
+	interner_release(&c->keys);
+	map_release(&c->expansions);
+	free(c->nodes);
+	free(c->of_call);
+	*c = (struct callers){ 0 };
+}
+
+void caller_text(const struct callers *c, uint32_t caller, uint32_t callee, struct strbuf *out)
+{
+	const struct caller *x;
+	const char *file;
+
+	if (caller == CALLER_NONE) {
+		strbuf_adds(out, "(no stack)");
+		return;
+	}
+	x = caller_at(c, caller);
+	file = base_name(stacks_text(&c->stacks, x->file));
+	strbuf_adds(out, file);
+	if (*file && x->line)
+		strbuf_addf(out, ":%u", x->line);
+	strbuf_adds(out, *file ? " " : "");
+	strbuf_adds(out, stacks_text(&c->stacks, x->function));
+	if (callee != CALLER_NONE)
+		strbuf_addf(out, " -> %s", stacks_text(&c->stacks, caller_at(c, callee)->function));
+}

@@ -1,0 +1,73 @@
+/*
+ * callers.h: the line of the program that stands behind a call, a sample or a stack.
+ *
+ * A stack is read from its innermost frame outwards, and the first that there is counts:
+ *
+ *	1. a Python line of the user: outside of site-packages, dist-packages and Python's own library
+ *	2. a Python line
+ *	3. a native function of the user: outside of CUDA, Pitot, Python, frameworks and the system's libraries
+ *	4. a native function, else one of the operating system's kernel
+ *
+ * Equal lines have equal ids, in all processes. What it called there, on the way inwards, may be
+ * told with it: the next Python function, or the next native one that is not the interpreter's.
+ */
+#ifndef PITOT_ANALYSIS_CALLERS_H
+#define PITOT_ANALYSIS_CALLERS_H
+
+#include "analysis/stacks.h"
+#include "base/strbuf.h"
+
+#define CALLER_NONE UINT32_MAX
+
+/* Texts are those of callers.stacks; 0 is "", line 0 is unknown. */
+struct caller {
+	uint32_t function, file, line;
+	uint8_t class; /* enum frame_class */
+	bool library; /* not the user's own */
+};
+
+/* What a stack comes to; items of callers.items or CALLER_NONE. */
+struct caller_place {
+	uint32_t caller;
+	uint32_t callee; /* what the line called, on the way to the innermost frame */
+	uint32_t innermost; /* the innermost frame itself */
+	bool in_kernel; /* that one is of the operating system's kernel */
+};
+
+struct caller_node;
+
+struct callers {
+	struct stacks stacks; /* by address */
+	VEC(struct caller) items;
+	struct interner keys;
+	struct map expansions; /* item of stacks.expansions -> caller of it */
+	struct caller_node *nodes; /* by row of stack_node: filled when needed */
+	VEC(uint32_t) climb;
+	uint32_t *of_call; /* by row of api_call: its caller or CALLER_NONE; NULL: not asked for */
+	bool any; /* calls have stacks */
+};
+
+/* Loads what it needs. 0 or a negative code; then nothing needs a release. */
+int callers_init(struct callers *c, struct trace *t, bool with_calls, struct error *e) MUST_USE;
+void callers_release(struct callers *c);
+
+/*
+ * What stack `id` of a process comes to; all CALLER_NONE for id 0 and unknown ones. 0 or -ENOMEM.
+ */
+int callers_place(struct callers *c, size_t process, uint32_t id,
+		  struct caller_place *place) MUST_USE;
+/* The frame of a row of stack_node as a caller, whatever it is. 0 or -ENOMEM. */
+int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *caller) MUST_USE;
+
+/*
+ * Appends "train.py:57 step -> DataLoader.__next__", "kernels.cu:12 launch", "app+0x10" or "(no
+ * stack)". callee: CALLER_NONE for none.
+ */
+void caller_text(const struct callers *c, uint32_t caller, uint32_t callee, struct strbuf *out);
+
+static inline const struct caller *caller_at(const struct callers *c, uint32_t caller)
+{
+	return &c->items.data[caller];
+}
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * cpu_use.c: samples are first added up by stack, because threads come back to the same places.
+ * Then each stack is walked once: inwards for its line, outwards for the functions in it.
+ */
+#include "analysis/cpu_use.h"
+
+#include <errno.h>
+
+#include "analysis/stacks_names.h"
+
+/* All samples with one stack. */
+struct sampled_stack {
+	uint32_t process, id;
+	uint64_t samples, ns;
+};
+
+struct counting {
+	const struct selection *selection;
+	struct callers *callers;
+	struct cpu_use *out;
+	const uint64_t *times, *weights;
+	const uint32_t *tids, *stacks;
+	const uint8_t *stacks_valid;
+	VEC(struct sampled_stack) by_stack;
+	VEC(struct cpu_thread) threads;
+	VEC(struct cpu_function) functions;
+	VEC(struct cpu_line) lines;
+	struct map stack_index; /* process << 32 | id, of this process */
+	struct map thread_index; /* process << 32 | tid */
+	struct map function_index; /* text of the name */
+	struct map function_of; /* caller -> function */
+	struct map line_index; /* caller << 32 | callee */
+	VEC(uint32_t) last_seen; /* by function: stack that it was last met in, plus 1 */
+};
+
+int cpu_use_load(struct trace *t, struct cpu_use *out, struct error *e)
+{
+	int r = trace_load(t, TABLE_cpu_sample, 0, e);
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_off_cpu, 0, e);
+	return r < 0 ? r : capability_find(t, "cpu", &out->way, e);
+}
+
+static int add_sample(struct counting *x, size_t process, uint64_t row)
+{
+	uint32_t of = (uint32_t)trace_process(x->selection->trace, process)->of;
+	uint32_t id = !x->stacks_valid || x->stacks_valid[row] ? x->stacks[row] : 0;
+	struct cpu_thread thread = { .process = of, .thread = x->tids[row] };
+	struct sampled_stack stack = { .process = (uint32_t)process, .id = id };
+	uint64_t *item =
+		map_at(&x->thread_index, (uint64_t)of << 32 | thread.thread, x->threads.count);
+
+	if (!item || (*item == x->threads.count && vec_push(&x->threads, thread) < 0))
+		return -ENOMEM;
+	x->threads.data[*item].samples++;
+	x->threads.data[*item].total_ns += x->weights[row];
+	item = map_at(&x->stack_index, (uint64_t)process << 32 | id, x->by_stack.count);
+	if (!item || (*item == x->by_stack.count && vec_push(&x->by_stack, stack) < 0))
+		return -ENOMEM;
+	x->by_stack.data[*item].samples++;
+	x->by_stack.data[*item].ns += x->weights[row];
+	x->out->samples++;
+	x->out->total_ns += x->weights[row];
+	return 0;
+}
+
+static int add_samples(struct counting *x)
+{
+	const struct trace *t = x->selection->trace;
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_cpu_sample, p);
+		uint64_t end = trace_first_row(t, TABLE_cpu_sample, p + 1);
+
+		for (; row < end && x->selection->processes[p]; row++)
+			if (selection_has_time(x->selection, true, x->times[row]) &&
+			    add_sample(x, p, row) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+/* What a frame is called in the list: a Python line with its place, else the function. */
+static int name_of(struct counting *x, uint32_t caller, uint32_t *text)
+{
+	struct stacks *s = &x->callers->stacks;
+	struct caller c = *caller_at(x->callers, caller);
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	int64_t id;
+
+	*text = c.function;
+	if (c.class != FRAME_PYTHON)
+		return 0;
+	python_name(stacks_text(s, c.function), stacks_text(s, c.file), c.line, &name);
+	id = name.failed ? -ENOMEM : stacks_add_text(s, strbuf_text(&name), name.length);
+	if (id < 0)
+		return -ENOMEM;
+	*text = (uint32_t)id;
+	return 0;
+}
+
+static int find_function(struct counting *x, uint32_t caller, uint32_t *function)
+{
+	uint64_t *known = map_at(&x->function_of, caller, UINT64_MAX), *item;
+	struct cpu_function new = { .caller = caller };
+
+	if (!known)
+		return -ENOMEM;
+	if (*known == UINT64_MAX) {
+		if (name_of(x, caller, &new.function) < 0)
+			return -ENOMEM;
+		item = map_at(&x->function_index, new.function, x->functions.count);
+		if (!item || (*item == x->functions.count &&
+			      (vec_push(&x->functions, new) < 0 || vec_push(&x->last_seen, 0) < 0)))
+			return -ENOMEM;
+		*known = *item;
+	}
+	*function = (uint32_t)*known;
+	return 0;
+}
+
+/* All functions of a stack. */
+static int add_functions(struct counting *x, const struct sampled_stack *stack, uint32_t number)
+{
+	struct stacks *s = &x->callers->stacks;
+	enum stack_end end;
+	uint32_t node, caller, function;
+	bool innermost = true;
+
+	if (stacks_find(s, stack->process, stack->id, &node, &end) < 0)
+		return -ENOMEM;
+	while (node != TRACE_NO_ROW) {
+		if (callers_frame(x->callers, stack->process, node, &caller) < 0 ||
+		    find_function(x, caller, &function) < 0)
+			return -ENOMEM;
+		if (innermost)
+			x->functions.data[function].self_ns += stack->ns;
+		if (x->last_seen.data[function] != number)
+			x->functions.data[function].total_ns += stack->ns;
+		x->last_seen.data[function] = number;
+		innermost = false;
+		if (stacks_parent(s, stack->process, node, &node) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_stack(struct counting *x, uint32_t number)
+{
+	const struct sampled_stack stack = x->by_stack.data[number];
+	struct caller_place place;
+	struct cpu_line line = { 0 };
+	uint64_t *item;
+
+	if (callers_place(x->callers, stack.process, stack.id, &place) < 0)
+		return -ENOMEM;
+	if (place.caller == CALLER_NONE) {
+		x->out->stackless += stack.samples;
+		x->out->stackless_ns += stack.ns;
+		return 0;
+	}
+	x->out->kernel_ns += place.in_kernel ? stack.ns : 0;
+	line.caller = place.caller;
+	line.callee = place.callee;
+	item = map_at(&x->line_index, (uint64_t)line.caller << 32 | line.callee, x->lines.count);
+	if (!item || (*item == x->lines.count && vec_push(&x->lines, line) < 0))
+		return -ENOMEM;
+	x->lines.data[*item].samples += stack.samples;
+	x->lines.data[*item].total_ns += stack.ns;
+	return add_functions(x, &stack, number + 1);
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+	const struct cpu_thread *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct cpu_function *x = a, *y = b;
+
+	if (x->self_ns != y->self_ns)
+		return x->self_ns < y->self_ns ? 1 : -1;
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct cpu_line *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return x->callee < y->callee ? -1 : x->callee > y->callee;
+}
+
+/* Hands a list over, ordered. */
+#define TAKE(x, list, count_name, order)                                                           \
+	do {                                                                                       \
+		if ((x)->list.count)                                                               \
+			qsort((x)->list.data, (x)->list.count, sizeof(*(x)->list.data), order);    \
+		(x)->out->list = (x)->list.data;                                                   \
+		(x)->out->count_name = (x)->list.count;                                            \
+	} while (0)
+
+static int take(struct counting *x)
+{
+	struct map processes = MAP_INIT;
+	int r = 0;
+
+	TAKE(x, threads, thread_count, compare_threads);
+	TAKE(x, functions, function_count, compare_functions);
+	TAKE(x, lines, line_count, compare_lines);
+	for (size_t i = 0; i < x->out->thread_count && r >= 0; i++) {
+		uint64_t *known = map_at(&processes, x->out->threads[i].process, 0);
+
+		if (!known) {
+			r = -ENOMEM;
+			break;
+		}
+		x->out->processes += !*known;
+		*known = 1;
+	}
+	map_release(&processes);
+	return r;
+}
+
+static void count_pauses(const struct selection *s, struct cpu_use *out)
+{
+	const struct trace *t = s->trace;
+	const uint64_t *starts = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_start_ns);
+	const uint64_t *ends = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_end_ns);
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_off_cpu, p);
+		uint64_t end = trace_first_row(t, TABLE_off_cpu, p + 1);
+
+		for (; row < end && s->processes[p]; row++) {
+			if (!selection_has_time(s, true, starts[row]))
+				continue;
+			out->pauses++;
+			out->pause_ns += ends[row] > starts[row] ? ends[row] - starts[row] : 0;
+		}
+	}
+}
+
+int cpu_use_analyze(const struct selection *s, struct callers *callers, struct cpu_use *out)
+{
+	const struct trace *t = s->trace;
+	struct counting x = {
+		.selection = s,
+		.callers = callers,
+		.out = out,
+		.times = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_time_ns),
+		.weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns),
+		.tids = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_thread),
+		.stacks = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
+		.stacks_valid = trace_valid(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
+	};
+	int r = add_samples(&x);
+
+	for (uint32_t i = 0; i < x.by_stack.count && r >= 0; i++)
+		r = add_stack(&x, i);
+	if (r >= 0) {
+		r = take(&x);
+	} else {
+		vec_release(&x.threads);
+		vec_release(&x.functions);
+		vec_release(&x.lines);
+	}
+	count_pauses(s, out);
+	vec_release(&x.by_stack);
+	vec_release(&x.last_seen);
+	map_release(&x.stack_index);
+	map_release(&x.thread_index);
+	map_release(&x.function_index);
+	map_release(&x.function_of);
+	map_release(&x.line_index);
+	return r;
+}
+
+void cpu_use_release(struct cpu_use *c)
+{
+	free(c->threads);
+	free(c->functions);
+	free(c->lines);
+	*c = (struct cpu_use){ 0 };
+}

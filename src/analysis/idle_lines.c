@@ -1,0 +1,319 @@
+/*
+ * idle_lines.c: gaps come in order of time, and so do the samples of each thread: a cursor for each
+ * thread goes over its samples once.
+ */
+#include "analysis/idle_lines.h"
+
+#include <errno.h>
+
+/* A sample, or a time off the CPU (end_ns is not 0). */
+struct moment {
+	uint64_t start_ns, end_ns;
+	uint64_t weight_ns;
+	uint32_t process, stack; /* whose stack it is; 0: none */
+};
+
+/* What is known of a thread that launches. */
+struct watched {
+	VEC(struct moment) samples, pauses;
+	size_t next_sample, next_pause;
+};
+
+struct line_list {
+	struct map index; /* caller << 32 | callee -> item */
+	VEC(struct idle_line) items;
+};
+
+struct tallying {
+	const struct selection *selection;
+	const struct calls *calls;
+	struct callers *callers;
+	const struct gpu_idle *idle;
+	const struct verdict *verdict;
+	struct map thread_index; /* process << 32 | thread -> item of watched */
+	VEC(struct watched) watched;
+	struct line_list sampled, launched;
+	struct idle_lines *out;
+};
+
+/* Threads that launch work on this GPU. */
+static int watch(void *user, const struct idle_visit *gap)
+{
+	struct tallying *x = user;
+	struct watched new = { 0 };
+	uint64_t *item;
+
+	if (gap->call == TRACE_NO_ROW)
+		return 0;
+	item = map_at(&x->thread_index, (uint64_t)gap->process << 32 | x->calls->threads[gap->call],
+		      x->watched.count);
+	return !item || (*item == x->watched.count && vec_push(&x->watched, new) < 0) ? -ENOMEM : 0;
+}
+
+static struct watched *find_watched(struct tallying *x, size_t process, uint32_t thread)
+{
+	uint64_t item;
+
+	return map_get(&x->thread_index, (uint64_t)process << 32 | thread, &item)
+		       ? &x->watched.data[item]
+		       : NULL;
+}
+
+static int collect_samples(struct tallying *x)
+{
+	const struct trace *t = x->selection->trace;
+	const uint64_t *times = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_time_ns);
+	const uint64_t *weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns);
+	const uint32_t *threads = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_thread);
+	const uint32_t *stacks = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack);
+	const uint8_t *valid = trace_valid(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack);
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_cpu_sample, p);
+		uint64_t end = trace_first_row(t, TABLE_cpu_sample, p + 1);
+
+		for (; row < end; row++) {
+			struct watched *w = find_watched(x, trace_process(t, p)->of, threads[row]);
+			struct moment m = { .start_ns = times[row],
+					    .weight_ns = weights[row],
+					    .process = (uint32_t)p,
+					    .stack = !valid || valid[row] ? stacks[row] : 0 };
+
+			if (w && vec_push(&w->samples, m) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static int collect_pauses(struct tallying *x)
+{
+	const struct trace *t = x->selection->trace;
+	const uint64_t *starts = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_start_ns);
+	const uint64_t *ends = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_end_ns);
+	const uint32_t *threads = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_thread);
+	const uint32_t *stacks = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_stack);
+	const uint8_t *valid = trace_valid(t, TABLE_off_cpu, COLUMN_off_cpu_stack);
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_off_cpu, p);
+		uint64_t end = trace_first_row(t, TABLE_off_cpu, p + 1);
+
+		for (; row < end; row++) {
+			struct watched *w = find_watched(x, trace_process(t, p)->of, threads[row]);
+			struct moment m = { .start_ns = starts[row],
+					    .end_ns = MAX(ends[row], starts[row]),
+					    .process = (uint32_t)p,
+					    .stack = !valid || valid[row] ? stacks[row] : 0 };
+
+			if (w && vec_push(&w->pauses, m) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static int compare_moments(const void *a, const void *b)
+{
+	const struct moment *x = a, *y = b;
+
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/*
+ * Several sessions can be about one process; pauses of a thread cannot overlap, unless they are
+ * damaged.
+ */
+static void sort_moments(struct watched *w)
+{
+	uint64_t until = 0;
+
+	if (w->samples.count)
+		qsort(w->samples.data, w->samples.count, sizeof(struct moment), compare_moments);
+	if (w->pauses.count)
+		qsort(w->pauses.data, w->pauses.count, sizeof(struct moment), compare_moments);
+	for (size_t i = 0; i < w->pauses.count; i++) {
+		struct moment *m = &w->pauses.data[i];
+
+		m->start_ns = MAX(m->start_ns, until);
+		m->end_ns = MAX(m->end_ns, m->start_ns);
+		until = m->end_ns;
+	}
+}
+
+static struct idle_line *find_line(struct line_list *list, uint32_t caller, uint32_t callee)
+{
+	struct idle_line new = { .caller = caller, .callee = callee };
+	uint64_t *item = map_at(&list->index, (uint64_t)caller << 32 | callee, list->items.count);
+
+	if (!item || (*item == list->items.count && vec_push(&list->items, new) < 0))
+		return NULL;
+	return &list->items.data[*item];
+}
+
+/* A moment's time inside a gap, on its line. */
+static int book(struct tallying *x, const struct moment *m, uint64_t ns)
+{
+	struct caller_place place;
+	struct idle_line *line;
+
+	if (callers_place(x->callers, m->process, m->stack, &place) < 0)
+		return -ENOMEM;
+	line = find_line(&x->sampled, place.caller, place.callee);
+	if (!line)
+		return -ENOMEM;
+	line->ns += ns;
+	if (m->end_ns) {
+		line->off_cpu_ns += ns;
+		x->out->off_cpu_ns += ns;
+	} else {
+		line->count++;
+		x->out->samples++;
+		x->out->sampled_ns += ns;
+	}
+	return 0;
+}
+
+static int book_thread(struct tallying *x, struct watched *w, const struct idle_visit *gap)
+{
+	const struct moment *m;
+
+	for (; w->next_sample < w->samples.count; w->next_sample++) {
+		m = &w->samples.data[w->next_sample];
+		if (m->start_ns >= gap->end_ns)
+			break;
+		if (m->start_ns >= gap->start_ns && book(x, m, m->weight_ns) < 0)
+			return -ENOMEM;
+	}
+	while (w->next_pause < w->pauses.count &&
+	       w->pauses.data[w->next_pause].end_ns <= gap->start_ns)
+		w->next_pause++;
+	for (size_t i = w->next_pause; i < w->pauses.count; i++) {
+		m = &w->pauses.data[i];
+		if (m->start_ns >= gap->end_ns)
+			break;
+		if (m->end_ns > gap->start_ns &&
+		    book(x, m, MIN(m->end_ns, gap->end_ns) - MAX(m->start_ns, gap->start_ns)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static bool is_pause(const struct tallying *x, const struct idle_visit *gap)
+{
+	for (size_t i = 0; i < x->verdict->pauses; i++)
+		if (x->idle->longest[i].start_ns == gap->start_ns)
+			return true;
+	return false;
+}
+
+static int book_gap(void *user, const struct idle_visit *gap)
+{
+	struct tallying *x = user;
+	uint64_t ns = gap->end_ns - gap->start_ns;
+	struct watched *w = NULL;
+	struct idle_line *line;
+	uint32_t caller = CALLER_NONE;
+
+	if (is_pause(x, gap))
+		return 0;
+	x->out->gaps++;
+	x->out->gaps_ns += ns;
+	if (gap->call != TRACE_NO_ROW) {
+		caller = x->callers->of_call[gap->call];
+		w = find_watched(x, gap->process, x->calls->threads[gap->call]);
+	}
+	line = find_line(&x->launched, caller, CALLER_NONE);
+	if (!line)
+		return -ENOMEM;
+	line->count++;
+	line->ns += ns;
+	return w ? book_thread(x, w, gap) : 0;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct idle_line *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return x->callee < y->callee ? -1 : x->callee > y->callee;
+}
+
+/* The better of both lists. */
+static void choose(struct tallying *x)
+{
+	struct idle_lines *out = x->out;
+	bool sampled = out->samples >= IDLE_SAMPLES_MIN || (out->off_cpu_ns && out->samples);
+
+	out->source = sampled           ? IDLE_SOURCE_SAMPLES
+		      : x->callers->any ? IDLE_SOURCE_LAUNCHES
+					: IDLE_SOURCE_NONE;
+	out->items = (sampled ? &x->sampled : &x->launched)->items.data;
+	out->count = (sampled ? &x->sampled : &x->launched)->items.count;
+	free((sampled ? &x->launched : &x->sampled)->items.data);
+	if (out->count)
+		qsort(out->items, out->count, sizeof(*out->items), compare_lines);
+	if (out->source == IDLE_SOURCE_NONE)
+		out->count = 0;
+}
+
+static int tally(struct tallying *x, const struct gpus *gpus)
+{
+	const struct trace *t = x->selection->trace;
+	bool samples = trace_rows(t, TABLE_cpu_sample) || trace_rows(t, TABLE_off_cpu);
+	int r = 0;
+
+	if (!samples && !x->callers->any)
+		return 0;
+	if (samples)
+		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, watch, x);
+	if (r >= 0)
+		r = collect_samples(x);
+	if (r >= 0)
+		r = collect_pauses(x);
+	for (size_t i = 0; i < x->watched.count && r >= 0; i++)
+		sort_moments(&x->watched.data[i]);
+	if (r >= 0)
+		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, book_gap, x);
+	return r;
+}
+
+int idle_lines_analyze(const struct gpus *gpus, const struct selection *s,
+		       const struct calls *calls, struct callers *callers, const struct idle *idle,
+		       const struct verdict *v, struct idle_lines *out)
+{
+	struct tallying x = {
+		.selection = s, .calls = calls, .callers = callers, .verdict = v, .out = out
+	};
+	int r = 0;
+
+	*out = (struct idle_lines){ 0 };
+	if (v->kind == VERDICT_NO_WORK || v->kind == VERDICT_GPU)
+		return 0;
+	x.idle = &idle->gpus[v->gpu];
+	r = tally(&x, gpus);
+	for (size_t i = 0; i < x.watched.count; i++) {
+		vec_release(&x.watched.data[i].samples);
+		vec_release(&x.watched.data[i].pauses);
+	}
+	vec_release(&x.watched);
+	map_release(&x.thread_index);
+	map_release(&x.sampled.index);
+	map_release(&x.launched.index);
+	if (r >= 0) {
+		choose(&x);
+		return 0;
+	}
+	vec_release(&x.sampled.items);
+	vec_release(&x.launched.items);
+	return r;
+}
+
+void idle_lines_release(struct idle_lines *l)
+{
+	free(l->items);
+	*l = (struct idle_lines){ 0 };
+}

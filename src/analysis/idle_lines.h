@@ -1,0 +1,51 @@
+/*
+ * idle_lines.h: which lines of the program ran while a GPU had nothing to do: for each gap between
+ * work the thread that then launched the work which ended it, by its CPU samples and its times off
+ * the CPU inside the gap.
+ *
+ * Samples are an estimate: a line gets the weight of those that were taken in gaps. Times off the
+ * CPU are exact. Where there are fewer than IDLE_SAMPLES_MIN samples, gaps are booked whole on the
+ * line that launched the work which ended them. The verdict's pauses are left out. There is nothing
+ * when the verdict is GPU-bound.
+ */
+#ifndef PITOT_ANALYSIS_IDLE_LINES_H
+#define PITOT_ANALYSIS_IDLE_LINES_H
+
+#include "analysis/callers.h"
+#include "analysis/idle.h"
+#include "analysis/verdict.h"
+
+#define IDLE_SAMPLES_MIN 10
+
+enum idle_source {
+	IDLE_SOURCE_NONE, /* no stacks */
+	IDLE_SOURCE_SAMPLES, /* where the thread was */
+	IDLE_SOURCE_LAUNCHES, /* what it launched next */
+};
+
+struct idle_line {
+	uint32_t caller, callee; /* CALLER_NONE; callee: not of launches */
+	uint64_t count; /* samples, or gaps */
+	uint64_t ns;
+	uint64_t off_cpu_ns; /* of it: the thread did not run */
+};
+
+struct idle_lines {
+	enum idle_source source;
+	struct idle_line *items; /* by time, most first */
+	size_t count;
+	uint64_t gaps, gaps_ns; /* without pauses */
+	uint64_t samples, sampled_ns; /* in gaps */
+	uint64_t off_cpu_ns; /* in gaps, where that was recorded */
+};
+
+/*
+ * Of the GPU that the verdict speaks of. Uses and extends `callers` (with of_call); cpu_sample and
+ * off_cpu must be loaded. 0 or -ENOMEM.
+ */
+int idle_lines_analyze(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
+		       struct callers *callers, const struct idle *idle, const struct verdict *v,
+		       struct idle_lines *out) MUST_USE;
+void idle_lines_release(struct idle_lines *l);
+
+#endif

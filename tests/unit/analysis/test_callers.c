@@ -1,0 +1,126 @@
+#include "analysis/callers.h"
+
+#include <string.h>
+
+#include "report_fixture.h"
+
+#define APP UINT64_C(0x400000)
+#define TORCH UINT64_C(0x7f1000000000)
+#define PYTHON UINT64_C(0x7f2000000000)
+#define USER "/home/user/train.py"
+#define LIBRARY "/venv/lib/python3.12/site-packages/torch/nn/linear.py"
+
+static void modules(struct maker *m)
+{
+	maker_module(m, "/home/user/app", NULL, APP, APP + 0x10000, 0);
+	maker_module(m, "/venv/lib/libtorch.so", NULL, TORCH, TORCH + 0x10000, TORCH);
+	maker_module(m, "/usr/bin/python3.12", NULL, PYTHON, PYTHON + 0x10000, PYTHON);
+	maker_symbol(m, APP + 0x10, 0, "main", "/home/user/app", "/src/main.c", 5, APP);
+	maker_symbol(m, APP + 0x110, 0, "step(int)", "/home/user/app", "/src/step.cc", 20, APP);
+	maker_symbol(m, APP + 0x110, 1, "thrust::sort(float*)", "/home/user/app",
+		     "/usr/local/cuda/include/thrust/sort.h", 88, 0);
+	maker_symbol(m, APP + 0x210, 0, "only::inlined()", "/home/user/app",
+		     "/usr/include/c++/12/x.h", 7, APP);
+	maker_symbol(m, TORCH + 0x10, 0, "at::add()", "/venv/lib/libtorch.so", NULL, 0, 0);
+	maker_symbol(m, PYTHON + 0x10, 0, "_PyEval_Vector", "/usr/bin/python3.12", NULL, 0, 0);
+}
+
+/* Stacks, by their innermost frames, and what they come to. */
+struct expected {
+	uint32_t stack;
+	const char *text;
+};
+
+static size_t write_stacks(struct maker *m, struct expected *x)
+{
+	uint32_t entry, user, library, native;
+	size_t n = 0;
+
+#define STACK(node) maker_stack(m, node, 3, stack_end_complete)
+	entry = maker_native(m, 0, APP + 0x10);
+	x[n++] = (struct expected){ STACK(entry), "main.c:5 main" };
+	native = maker_native(m, entry, TORCH + 0x10);
+	x[n++] = (struct expected){ STACK(native), "main.c:5 main -> at::add" };
+	/* a header's function that is inlined there is not the user's */
+	native = maker_native(m, entry, APP + 0x110);
+	x[n++] = (struct expected){ STACK(native), "step.cc:20 step" };
+	x[n++] = (struct expected){ STACK(maker_native(m, entry, APP + 0x210)),
+				    "x.h:7 only::inlined" };
+	x[n++] = (struct expected){ STACK(maker_native(m, entry, APP + 0x310)), "app+0x400310" };
+	/* Python comes first */
+	user = maker_python(m, maker_native(m, entry, PYTHON + 0x10), "train", USER, 7);
+	x[n++] = (struct expected){ STACK(user), "train.py:7 train" };
+	x[n++] = (struct expected){ STACK(maker_native(m, user, PYTHON + 0x10)),
+				    "train.py:7 train" };
+	x[n++] = (struct expected){ STACK(maker_native(m, user, APP + 0x110)),
+				    "train.py:7 train -> step" };
+	library = maker_python(m, maker_native(m, user, PYTHON + 0x10), "forward", LIBRARY, 3);
+	native = maker_native(m, library, TORCH + 0x10);
+	x[n++] = (struct expected){ STACK(native), "train.py:7 train -> forward" };
+	/* a user's line that a library called again */
+	user = maker_python(m, native, "hook", "/home/user/hooks.py", 9);
+	x[n++] = (struct expected){ STACK(user), "hooks.py:9 hook" };
+	native = maker_exact(m, user, frame_kind_kernel, UINT64_C(0xffffffff81000010));
+	x[n++] = (struct expected){ STACK(native), "hooks.py:9 hook" };
+	/* nothing of the user's */
+	library = maker_python(m, 0, "forward", LIBRARY, 3);
+	x[n++] = (struct expected){ STACK(maker_native(m, library, TORCH + 0x10)),
+				    "linear.py:3 forward -> at::add" };
+	x[n++] = (struct expected){ STACK(maker_native(m, 0, TORCH + 0x10)), "at::add" };
+	x[n++] = (struct expected){ STACK(maker_exact(m, 0, frame_kind_kernel, 1)),
+				    "[unknown kernel code]" };
+#undef STACK
+	return n;
+}
+
+static void places_of_stacks(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct trace_options options = { .threads = 1 };
+	struct expected x[32];
+	struct caller_place place;
+	struct error e = { 0 };
+	struct callers c;
+	struct trace *t;
+	size_t count;
+
+	modules(m);
+	count = write_stacks(m, x);
+	for (size_t i = 0; i < count; i++) {
+		m->stack = x[i].stack;
+		maker_call(m, MAKER_LAUNCH, 10, 1000 * i, 1000 * i + 10, i + 1);
+	}
+	m->stack = 0;
+	maker_call(m, MAKER_LAUNCH, 10, 1000 * count, 1000 * count + 10, count + 1);
+	m->stack = 999;
+	maker_call(m, MAKER_LAUNCH, 10, 2000 * count, 2000 * count + 10, count + 2);
+	maker_close(m, 90000);
+	if (trace_open(*state, &options, &t, &e) < 0 || callers_init(&c, t, true, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_true(c.any);
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+		assert_int_equal(callers_place(&c, 0, x[i].stack, &place), 0);
+		caller_text(&c, place.caller, place.callee, &text);
+		assert_string_equal(strbuf_text(&text), x[i].text);
+		assert_int_equal(c.of_call[i], place.caller);
+		assert_true(place.in_kernel == (i == 10 || i == 13));
+	}
+	assert_int_equal(c.of_call[count], CALLER_NONE);
+	assert_int_equal(c.of_call[count + 1], CALLER_NONE);
+	callers_release(&c);
+	assert_int_equal(callers_init(&c, t, false, &e), 0);
+	assert_null(c.of_call);
+	callers_release(&c);
+	trace_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(places_of_stacks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
