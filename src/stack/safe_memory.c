@@ -21,35 +21,47 @@ bool memory_readable(uint64_t address)
 	return result == -EINVAL;
 }
 
-static size_t copy_through_file(char *to, uint64_t from, size_t size)
+static bool copy_through_file(char *to, uint64_t from, size_t size)
 {
 	_cleanup_close_ int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	size_t done = 0;
 
-	while (fd >= 0 && done < size) {
-		ssize_t n = pread(fd, to + done, size - done, (off_t)(from + done));
+	while (fd >= 0 && size) {
+		ssize_t n = pread(fd, to, size, (off_t)from);
 
 		if (n <= 0)
-			break;
-		done += (size_t)n;
+			return false;
+		to += n;
+		from += (uint64_t)n;
+		size -= (size_t)n;
 	}
-	return done;
+	return fd >= 0;
+}
+
+/* Number of bytes copied, or -1 and errno. */
+static ssize_t copy_own(pid_t pid, void *to, uint64_t from, size_t size)
+{
+	struct iovec local = { to, size }, remote = { (void *)(uintptr_t)from, size };
+
+	return (ssize_t)syscall(SYS_process_vm_readv, pid, &local, 1UL, &remote, 1UL, 0UL);
 }
 
 size_t memory_copy_some(pid_t pid, void *to, uint64_t from, size_t size)
 {
-	struct iovec local = { to, size }, remote = { (void *)(uintptr_t)from, size };
 	int saved = errno;
-	ssize_t n = (ssize_t)syscall(SYS_process_vm_readv, pid, &local, 1UL, &remote, 1UL, 0UL);
-	size_t copied = n > 0 ? (size_t)n : 0;
+	ssize_t n = copy_own(pid, to, from, size);
+
+	errno = saved;
+	return n > 0 ? (size_t)n : 0;
+}
+
+bool memory_copy(void *to, uint64_t from, size_t size)
+{
+	int saved = errno;
+	ssize_t n = copy_own(getpid(), to, from, size);
+	bool copied = n == (ssize_t)size;
 
 	if (n < 0 && (errno == ENOSYS || errno == EPERM))
 		copied = copy_through_file(to, from, size);
 	errno = saved;
 	return copied;
-}
-
-bool memory_copy(void *to, uint64_t from, size_t size)
-{
-	return memory_copy_some(getpid(), to, from, size) == size;
 }

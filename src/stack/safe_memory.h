@@ -21,7 +21,10 @@ bool memory_readable(uint64_t address);
 /* Copies, or says false, as when a module has just been unloaded. Slow: some tenths of a microsecond. */
 bool memory_copy(void *to, uint64_t from, size_t size);
 
-/* Copies what is there from `from` on, at most `size` bytes; how many. pid is getpid(), asked for once. */
+/*
+ * Copies what is there from `from` on, at most `size` bytes; how many. Opens no file, so that it copies nothing
+ * where a sandbox forbids process_vm_readv(2). pid is getpid(), asked for once.
+ */
 size_t memory_copy_some(pid_t pid, void *to, uint64_t from, size_t size);
 
 #endif
