@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "cpu/copied_stack.h"
 #include "cpu/ebpf_state.h"
 
@@ -45,6 +46,21 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 
 /* --- stacks --- */
 
+/*
+ * Whether a frame without rules is the program's first code, which has no caller: the dynamic linker's. What it has called
+ * returns to it from just below the stack that the kernel has made.
+ */
+static bool is_start(const struct stack_record *r, uint64_t frame)
+{
+	uint64_t start = r->head->start_stack, rsp = r->registers[REG_RSP_],
+		 offset = start - 8 - rsp;
+
+	if (frame & FRAME_INTERRUPTED)
+		return rsp == start;
+	return start && r->head->copy_bytes >= 8 && offset <= r->head->copy_bytes - 8u &&
+	       load_u64(r->copy + offset) == frame;
+}
+
 /* Replaces the last frame by what the copy of the stack leads to. Number of frames. */
 static unsigned walk_on(struct cpu_source *s, struct target *target, const struct stack_record *r,
 			uint64_t *frames, unsigned max, enum stack_end *end)
@@ -59,8 +75,10 @@ static unsigned walk_on(struct cpu_source *s, struct target *target, const struc
 	memcpy(stack.registers.at, r->registers, sizeof(stack.registers.at));
 	stack.registers.known = h->known;
 	stack.registers.interrupted = (r->user[known] & FRAME_INTERRUPTED) != 0;
-	return known +
-	       copied_stack_walk(s->targets, target, &stack, frames + known, max - known, end);
+	known += copied_stack_walk(s->targets, target, &stack, frames + known, max - known, end);
+	if (*end == stack_end_truncated && known && is_start(r, frames[known - 1]))
+		*end = stack_end_complete;
+	return known;
 }
 
 /* If the programs lacked the table of this code, and it is to be had, they are to be told. */

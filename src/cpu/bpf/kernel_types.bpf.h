@@ -33,8 +33,13 @@ struct thread_struct {
 	unsigned long fsbase;
 } KERNEL_TYPE;
 
+struct mm_struct {
+	unsigned long start_stack;
+} KERNEL_TYPE;
+
 struct task_struct {
 	struct thread_struct thread;
+	struct mm_struct *mm;
 	unsigned int __state;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;

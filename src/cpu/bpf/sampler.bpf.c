@@ -204,6 +204,7 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	r->cpu = cpu;
 	r->kind = (__u8)kind;
 	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
+	r->start_stack = BPF_CORE_READ(task, mm, start_stack);
 	return s;
 }
 

@@ -64,7 +64,7 @@ enum bpf_stop {
 	BPF_STOP_NO_RANGE, /* same: nothing was uploaded for this process, or not this address */
 };
 
-/* 56 bytes, then the words. */
+/* 64 bytes, then the words. */
 struct bpf_record {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u64 image; /* number of the process image */
@@ -81,7 +81,10 @@ struct bpf_record {
 	__u32 known; /* bit i: register i is known */
 	__u32 copy_bytes; /* of the stack, from the copied rsp on */
 	__u64 thread_base; /* fs */
+	__u64 start_stack; /* rsp at the first instruction of the program, or 0 */
 };
+
+#define BPF_SAVES 7u
 
 /* A rule as in unwind_rule.h. */
 struct bpf_save {
@@ -93,8 +96,7 @@ struct bpf_save {
 struct bpf_rule {
 	__u8 cfa, base, index, interrupts;
 	__s32 offset, extra;
-	struct bpf_save ra;
-	struct bpf_save saved[6];
+	struct bpf_save saves[BPF_SAVES]; /* return address; rbp, rbx, r12 to r15 */
 	__u32 unused;
 };
 

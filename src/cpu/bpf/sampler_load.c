@@ -20,8 +20,8 @@
 #define RING_BYTES_MAX (64u << 20)
 
 /* The rules that are uploaded are read by programs that have their own declarations. */
-_Static_assert(offsetof(struct bpf_rule, ra) == offsetof(struct unwind_rule, ra) &&
-		       offsetof(struct bpf_rule, saved) == offsetof(struct unwind_rule, saved) &&
+_Static_assert(offsetof(struct bpf_rule, saves) == offsetof(struct unwind_rule, ra) &&
+		       offsetof(struct bpf_rule, saves[1]) == offsetof(struct unwind_rule, saved) &&
 		       offsetof(struct bpf_rule, extra) == offsetof(struct unwind_rule, extra) &&
 		       sizeof(struct bpf_save) == sizeof(struct save_rule),
 	       "struct bpf_rule begins as struct unwind_rule");
@@ -34,7 +34,7 @@ _Static_assert(CFA_NONE == 0 && CFA_UNKNOWN == 1 && CFA_END == 2 && CFA_REGISTER
 _Static_assert(SAVE_SAME == 0 && SAVE_CFA == 1 && SAVE_MEMORY == 2 && SAVE_VALUE == 3 &&
 		       SAVE_COPY == 4,
 	       "as walk.bpf.h has them");
-_Static_assert(sizeof(struct bpf_record) == 56 && sizeof(struct bpf_range) == 32 &&
+_Static_assert(sizeof(struct bpf_record) == 64 && sizeof(struct bpf_range) == 32 &&
 		       sizeof(struct bpf_table) == 16 && sizeof(struct bpf_cell) == 8,
 	       "no padding");
 

@@ -25,17 +25,21 @@ enum { RULE_NONE };
 #define BLOCK 8 /* words below the CFA that are loaded at once: nearly all that is saved is there */
 #define RANGE_STEPS 15 /* of a binary search in BPF_RANGES_OF_PROCESS */
 #define ROW_STEPS 13 /* and in the rows of one page */
+#define KEPT_REGISTERS (1u << 3 | 1u << 6 | 0xf000u) /* that functions keep for their callers */
 #define ALL_REGISTERS ((1u << BPF_REGISTERS) - 1)
 
 struct walk {
 	__u64 registers[32]; /* by DWARF number; a power of two, for bounds */
-	__u64 block[BPF_REGISTERS + 15]; /* memory read at once */
+	__u64 block[BPF_REGISTERS]; /* memory read at once, at block_start */
+	__u64 block_start, cfa;
+	__u64 restored[BPF_SAVES];
+	struct bpf_rule rule; /* of the last frame */
 	struct user_registers entry;
 	struct bpf_range range; /* of the last frame */
 	struct bpf_table table;
 	__u64 frame;
 	__u32 first_range, range_count;
-	__u32 known, switches;
+	__u32 known, switches, found, has_block;
 	__u32 at; /* words before the frames */
 	__u32 count, stop;
 };
@@ -194,10 +198,21 @@ static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 
 /* --- one step --- */
 
-static __always_inline int compute_cfa(struct walk *w, const struct bpf_rule *rule, __u64 *cfa)
-{
-	__u64 base = w->registers[rule->base & 31] + (__u64)(__s64)rule->offset;
+/*
+ * These functions are global so that the verifier looks at each once, not at every way to each call. What they find is
+ * in *w, of whose contents it has no idea either.
+ */
 
+/* The CFA by w->rule. 0: it cannot be computed. */
+__noinline int compute_cfa(struct walk *w)
+{
+	const struct bpf_rule *rule;
+	__u64 base;
+
+	if (!w)
+		return 0;
+	rule = &w->rule;
+	base = w->registers[rule->base & 31] + (__u64)(__s64)rule->offset;
 	if (!is_known(w, rule->base))
 		return 0;
 	if (rule->cfa == CFA_PLT)
@@ -212,44 +227,49 @@ static __always_inline int compute_cfa(struct walk *w, const struct bpf_rule *ru
 			return 0;
 		base += (__u64)(__s64)rule->extra;
 	}
-	*cfa = base;
+	w->cfa = base;
 	return (base & 7) == 0;
 }
 
-static __always_inline int restore(struct walk *w, const struct bpf_save *save, __u32 reg,
-				   __u64 cfa, int has_block, __u64 *value)
+/* What the caller had in the register of a rule's save, but for SAVE_SAME. 0: it cannot be found. */
+__noinline int restore(struct walk *w, __u32 index)
 {
-	__u64 offset = (__u64)(__s64)save->offset;
-	__u64 place = (offset + 8 * BLOCK) >> 3; /* in the block */
+	const struct bpf_save *save;
+	__u64 offset, base;
 
-	switch (save->kind) {
-	case SAVE_SAME:
-		*value = w->registers[reg];
-		return is_known(w, reg);
-	case SAVE_CFA:
-		if (has_block && place < BLOCK && !(offset & 7)) {
-			*value = w->block[place & (BLOCK - 1)];
-			return 1;
-		}
-		return read_user(cfa + offset, value);
-	case SAVE_MEMORY:
-		return is_known(w, save->base) &&
-		       read_user(w->registers[save->base & 31] + offset, value);
-	case SAVE_VALUE:
-		*value = cfa + offset;
-		return 1;
-	case SAVE_COPY:
-		*value = w->registers[save->base & 31] + offset;
-		return is_known(w, save->base);
+	if (!w || index >= BPF_SAVES)
+		return 0;
+	save = &w->rule.saves[index];
+	offset = (__u64)(__s64)save->offset;
+	base = w->cfa;
+	if (save->kind == SAVE_MEMORY || save->kind == SAVE_COPY) {
+		if (!is_known(w, save->base))
+			return 0;
+		base = w->registers[save->base & 31];
 	}
-	return 0;
+	base += offset;
+	if (save->kind == SAVE_VALUE || save->kind == SAVE_COPY) {
+		w->restored[index] = base;
+		return 1;
+	}
+	if (save->kind != SAVE_CFA && save->kind != SAVE_MEMORY)
+		return 0;
+	offset = (base - w->block_start) >> 3;
+	if (offset < BLOCK && !(base & 7) && w->has_block) {
+		w->restored[index] = w->block[offset & (BLOCK - 1)];
+		return 1;
+	}
+	return read_user(base, &w->restored[index]);
 }
 
 /* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
-static __always_inline int leave_signal(struct walk *w)
+__noinline int leave_signal(struct walk *w)
 {
-	__u64 at = w->registers[REGISTER_RSP] + 40;
+	__u64 at;
 
+	if (!w)
+		return 0;
+	at = w->registers[REGISTER_RSP] + 40;
 	if (!is_known(w, REGISTER_RSP) || ++w->switches > SWITCHES_MAX ||
 	    bpf_probe_read_user(w->block, 8 * BPF_REGISTERS, (const void *)at) != 0)
 		return 0;
@@ -269,39 +289,48 @@ static __always_inline int leave_signal(struct walk *w)
 	return 1;
 }
 
-/* To the caller. 0: w->stop says why not. */
-static __always_inline int leave_frame(struct walk *w, const struct bpf_rule *rule)
+/* To the caller, by w->rule. 0: w->stop says why not. */
+static __always_inline int leave_frame(struct walk *w)
 {
-	static const __u8 saved[6] = { 6, 3, 12, 13, 14, 15 };
-	__u32 known = 1u << REGISTER_RSP | 1u << REGISTER_RIP;
-	__u64 cfa, pc, values[6];
-	int has_block;
+	static const __u8 registers[BPF_SAVES] = { REGISTER_RIP, 6, 3, 12, 13, 14, 15 };
+	__u64 pc;
 
 	w->stop = BPF_STOP_TRUNCATED;
-	if (!compute_cfa(w, rule, &cfa))
+	if (!compute_cfa(w))
 		return 0;
-	has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)(cfa - 8 * BLOCK)) == 0;
-	if (!restore(w, &rule->ra, REGISTER_RIP, cfa, has_block, &pc))
+	w->block_start = w->cfa - 8 * BLOCK;
+	w->has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)w->block_start) == 0;
+	if (!restore(w, 0))
 		return 0;
 	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
-	if (cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
+	if (w->cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
 		return 0;
+	pc = w->restored[0];
 	if (pc - 1 >= ADDRESS_END - 1) {
 		w->stop = pc ? BPF_STOP_TRUNCATED : BPF_STOP_COMPLETE;
 		return 0;
 	}
+	/* All are found before any is changed. */
+	w->found = 0;
 #pragma unroll
-	for (int i = 0; i < 6; i++)
-		if (restore(w, &rule->saved[i], saved[i], cfa, has_block, &values[i]))
-			known |= 1u << saved[i];
+	for (__u32 i = 1; i < BPF_SAVES; i++)
+		if (w->rule.saves[i].kind != SAVE_SAME && restore(w, i))
+			w->found |= 1u << i;
+	w->known &= KEPT_REGISTERS;
 #pragma unroll
-	for (int i = 0; i < 6; i++)
-		if (known >> saved[i] & 1)
-			w->registers[saved[i]] = values[i];
-	w->registers[REGISTER_RSP] = cfa;
+	for (__u32 i = 1; i < BPF_SAVES; i++) {
+		if (w->rule.saves[i].kind == SAVE_SAME)
+			continue;
+		w->registers[registers[i]] = w->restored[i];
+		if (w->found >> i & 1)
+			w->known |= 1u << registers[i];
+		else
+			w->known &= ~(1u << registers[i]);
+	}
+	w->known |= 1u << REGISTER_RSP | 1u << REGISTER_RIP;
+	w->registers[REGISTER_RSP] = w->cfa;
 	w->registers[REGISTER_RIP] = pc;
-	w->known = known;
-	w->frame = pc | (rule->interrupts ? FRAME_INTERRUPTED : 0);
+	w->frame = pc | (w->rule.interrupts ? FRAME_INTERRUPTED : 0);
 	return 1;
 }
 
@@ -319,16 +348,18 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	s->words[(w->at + w->count) & (BPF_FRAME_WORDS - 1)] = w->frame;
 	w->count++;
 	rule = find_rule(w);
-	if (!rule)
+	if (!rule) {
+		/* The dynamic linker's first instructions have no rules, but there is no caller either. */
+		if (w->registers[REGISTER_RSP] == s->record.start_stack &&
+		    is_known(w, REGISTER_RSP))
+			w->stop = BPF_STOP_COMPLETE;
 		return 1;
-	if (rule->cfa >= CFA_REGISTER && rule->cfa <= CFA_PLT)
-		return !leave_frame(w, rule);
-	if (rule->cfa == CFA_SIGNAL) {
-		w->stop = BPF_STOP_TRUNCATED;
-		return !leave_signal(w);
 	}
-	w->stop = rule->cfa == CFA_END ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
-	return 1;
+	w->rule = *rule;
+	if (w->rule.cfa >= CFA_REGISTER && w->rule.cfa <= CFA_PLT)
+		return !leave_frame(w);
+	w->stop = w->rule.cfa == CFA_END ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
+	return w->rule.cfa != CFA_SIGNAL || !leave_signal(w);
 }
 
 /* --- the walk --- */
