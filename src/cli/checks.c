@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "cli/libcuda.h"
 #include "cli/record_inject.h"
+#include "cpu/cpu_sampler.h"
 
 #define PROC_MAX 65536
 #define DISK_LOW_BYTES (UINT64_C(1) << 30)
@@ -265,39 +266,24 @@ static void check_counters(struct check *c)
 	}
 }
 
+static void check_way(struct check *c, enum cpu_way way, const char *gives)
+{
+	struct error e = { 0 };
+
+	if (cpu_way_check(way, &e) < 0)
+		found(c, CHECK_LIMITED, "%s", e.text);
+	else
+		found(c, CHECK_OK, "%s", gives);
+}
+
 static void check_perf(struct check *c)
 {
-	long level = read_number("/proc/sys/kernel/perf_event_paranoid", -100);
-
-	if (level == -100) {
-		found(c, CHECK_MISSING, "this kernel has no perf events");
-	} else if (!geteuid() || level <= 1) {
-		found(c, CHECK_OK, "perf_event_paranoid is %ld%s", level,
-		      geteuid() ? "" : ", and this is root");
-	} else {
-		found(c, level <= 2 ? CHECK_LIMITED : CHECK_MISSING, "perf_event_paranoid is %ld",
-		      level);
-		advise(c, "sudo sysctl kernel.perf_event_paranoid=1");
-	}
+	check_way(c, CPU_WAY_PERF, "CPU samples with native stacks");
 }
 
 static void check_bpf(struct check *c)
 {
-	bool btf = !access("/sys/kernel/btf/vmlinux", R_OK);
-	long disabled = read_number("/proc/sys/kernel/unprivileged_bpf_disabled", 0);
-
-	if (!btf) {
-		found(c, CHECK_MISSING, "this kernel has no BTF (/sys/kernel/btf/vmlinux)");
-		advise(c, "use a kernel built with CONFIG_DEBUG_INFO_BTF");
-	} else if (!geteuid()) {
-		found(c, CHECK_OK, "BTF is there, and this is root");
-	} else {
-		found(c, CHECK_LIMITED,
-		      "BTF is there, but loading programs needs CAP_BPF and CAP_PERFMON "
-		      "(unprivileged_bpf_disabled is %ld)",
-		      disabled);
-		advise(c, "run as root, or grant the capabilities with setcap");
-	}
+	check_way(c, CPU_WAY_EBPF, "CPU samples with kernel, native and Python frames; time off the CPU");
 }
 
 static void check_ptrace(struct check *c)
@@ -326,8 +312,8 @@ static const struct {
 	{ "disk", "recording", false, check_disk },
 	{ "processes", "following a command's processes", false, check_follow },
 	{ "GPU counters", "hardware counters, PC sampling", false, check_counters },
-	{ "perf events", "CPU sampling without root", false, check_perf },
-	{ "eBPF", "CPU sampling, time off the CPU", false, check_bpf },
+	{ "perf events", "CPU sampling; else a timer inside the command", false, check_perf },
+	{ "eBPF", "CPU sampling, the best way", false, check_bpf },
 	{ "ptrace", "attaching to a running process", false, check_ptrace },
 };
 
