@@ -372,6 +372,7 @@ static int attach(struct recording *r, struct error *e)
 		return err;
 	}
 	tell_cpu(r);
+	watch_command(r->watch, r->spawn.pid, r->spawn.start_ns);
 	return 0;
 }
 
