@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "stack/frame_walk.h"
 
+#define PAGE 4096u
 /* What is read this far behind the copy is the same stack, and its copy was too short. */
 #define SAME_STACK_BYTES (UINT64_C(64) << 20)
 
@@ -46,15 +47,23 @@ static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known
 	return range && target_range_refused(k->targets, range) ? NULL : &none;
 }
 
+static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes, unsigned size)
+{
+	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)start, size };
+
+	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
 /* Code does not change; so it may be read later than the sample was taken. */
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
 	const struct copy_walk *k = context;
-	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)(end - size), size };
+	unsigned in_page = (unsigned)(end & (PAGE - 1));
 
-	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size
-		       ? size
-		       : 0;
+	if (read_code(k, end - size, bytes, size))
+		return size;
+	return in_page && in_page < size && read_code(k, end - in_page, bytes, in_page) ? in_page
+											: 0;
 }
 
 static bool store(void *context, uint64_t frame)

@@ -24,6 +24,7 @@
 #define RING_MS 1000u /* of a busy processor's samples that a ring should hold */
 #define RING_MS_MIN 150u /* with less, the copies of stacks are made smaller */
 #define SCRATCH_BYTES 65536u
+#define PERF_FORMAT_LOST_ (UINT64_C(1) << 4) /* older headers do not have it */
 
 static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu)
 {
@@ -40,6 +41,7 @@ static struct perf_event_attr attributes(const struct perf_events *events, bool 
 		.config = PERF_COUNT_SW_CPU_CLOCK,
 		.size = sizeof(struct perf_event_attr),
 		.sample_period = events->period_ns,
+		.read_format = events->counts_lost ? PERF_FORMAT_LOST_ : 0,
 		.sample_type = PERF_SAMPLE_FIELDS | (kernel ? PERF_SAMPLE_CALLCHAIN : 0),
 		.disabled = 1,
 		.inherit = 1,
@@ -235,6 +237,10 @@ static int try_open(struct perf_events *events, pid_t pid, bool running, bool ke
 
 	close_all(events);
 	r = running ? open_running(events, &attr, pid) : open_thread(events, &attr, pid);
+	if (r == -EINVAL && events->counts_lost) {
+		events->counts_lost = false;
+		return try_open(events, pid, running, kernel);
+	}
 	if (r < 0)
 		close_all(events);
 	else
@@ -298,6 +304,7 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 
 	*events = (struct perf_events){ .period_ns = NS_PER_S / MAX(options->hz, 1u),
 					.stack_bytes = STACK_BYTES_MAX,
+					.counts_lost = true,
 					.owners = MAP_INIT,
 					.opened = MAP_INIT };
 	events->rings.times = perf_record_times;
@@ -375,10 +382,21 @@ int perf_events_open(struct perf_events *events, const struct cpu_options *optio
 	return 0;
 }
 
-void perf_events_stop(struct perf_events *events)
+void perf_events_stop(struct perf_events *events, uint64_t *cpu_ns, uint64_t *lost)
 {
-	for (size_t i = 0; i < events->files.count; i++)
-		ioctl(events->files.data[i], PERF_EVENT_IOC_DISABLE, 0);
+	size_t words = events->counts_lost ? 2 : 1;
+
+	*cpu_ns = *lost = 0;
+	for (size_t i = 0; i < events->files.count; i++) {
+		uint64_t counts[2] = { 0 };
+		int fd = events->files.data[i];
+
+		ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+		if (read(fd, counts, words * sizeof(*counts)) > 0) {
+			*cpu_ns += counts[0];
+			*lost += counts[1];
+		}
+	}
 }
 
 int perf_events_check(struct error *e)

@@ -17,6 +17,7 @@ struct perf_events {
 	struct perf_rings rings;
 	size_t stack_bytes; /* that each sample copies */
 	uint64_t period_ns;
+	bool counts_lost; /* the kernel says how many records it dropped: from 6.0 on */
 	bool kernel; /* time and frames of the operating system's kernel */
 	unsigned threads, refused_threads; /* of a running process */
 };
@@ -27,7 +28,10 @@ struct perf_events {
  */
 int perf_events_open(struct perf_events *events, const struct cpu_options *options, pid_t pid,
 		     bool running, struct strbuf *reason, struct error *e);
-void perf_events_stop(struct perf_events *events);
+/*
+ * Stops all events. *cpu_ns: CPU time of all that was sampled; *lost: records dropped, 0 where the kernel does not say.
+ */
+void perf_events_stop(struct perf_events *events, uint64_t *cpu_ns, uint64_t *lost);
 void perf_events_close(struct perf_events *events);
 
 /* Whether perf events are allowed: as cpu_source_type.check. */

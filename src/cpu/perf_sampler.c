@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -22,11 +23,13 @@ struct cpu_source {
 	struct map threads; /* tid -> pid, 0 when it has ended */
 	struct map alive; /* pid -> threads */
 	struct pollfd *files; /* of the rings */
-	bool ended; /* the window is over */
+	bool stopped;
 	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
 	int wait_ms;
 	uint64_t seen_ns; /* time of the last record */
-	uint64_t samples;
+	uint64_t sampled_ns; /* weight of all samples, also of those that are not for the window */
+	uint64_t lost; /* records, as far as the rings said */
+	uint64_t cpu_ns, lost_in_all; /* what the kernel says at the end */
 	struct perf_sample sample;
 	uint64_t frames[TARGET_FRAMES_MAX];
 };
@@ -91,8 +94,10 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 	struct target *target;
 	uint64_t owner, own;
 
-	if (!perf_record_sample(h, s->events.kernel, s->events.stack_bytes, p) ||
-	    p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
+	if (!perf_record_sample(h, s->events.kernel, s->events.stack_bytes, p))
+		return;
+	s->sampled_ns += s->events.period_ns;
+	if (p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
 		return;
 	/* A thread that was found may have inherited another's events as well. */
 	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
@@ -112,7 +117,14 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 						     TARGET_FRAMES_MAX, &stack.end);
 	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
 			   &stack);
-	s->samples++;
+}
+
+/* Lost since the last record that came. */
+static void lose(struct cpu_source *s, uint64_t count, uint64_t time_ns)
+{
+	s->lost += count;
+	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, s->seen_ns,
+		     MAX(time_ns, s->seen_ns));
 }
 
 static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
@@ -138,8 +150,7 @@ static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
-		targets_loss(s->targets, NULL, loss_reason_samples_dropped, n.lost, s->seen_ns,
-			     n.time_ns);
+		lose(s, n.lost, n.time_ns);
 		break;
 	case PERF_RECORD_THROTTLE:
 		targets_loss(s->targets, targets_find(s->targets, n.pid), loss_reason_throttled, 1,
@@ -164,8 +175,7 @@ static void take_records(struct cpu_source *s, uint64_t until_ns)
 	}
 	if (s->events.rings.corrupt) {
 		s->events.rings.corrupt = false;
-		targets_loss(s->targets, NULL, loss_reason_samples_dropped, 0, s->seen_ns,
-			     MAX(clock_monotonic_ns(), s->seen_ns));
+		lose(s, 0, clock_monotonic_ns());
 	}
 }
 
@@ -231,6 +241,13 @@ static void wait_for_records(struct cpu_source *s, int timeout_ms)
 	s->lively = false;
 }
 
+static void stop(struct cpu_source *s)
+{
+	if (!s->stopped)
+		perf_events_stop(&s->events, &s->cpu_ns, &s->lost_in_all);
+	s->stopped = true;
+}
+
 static int perf_poll(struct cpu_source *s, int timeout_ms)
 {
 	uint64_t now_ns;
@@ -240,18 +257,37 @@ static int perf_poll(struct cpu_source *s, int timeout_ms)
 	now_ns = clock_monotonic_ns();
 	pressed = perf_rings_look(&s->events.rings);
 	take_records(s, pressed ? now_ns : now_ns - SETTLE_NS);
-	if (s->end_ns && now_ns >= s->end_ns && !s->ended) {
-		s->ended = true;
-		perf_events_stop(&s->events);
-	}
+	if (s->end_ns && now_ns >= s->end_ns)
+		stop(s);
 	return 0;
+}
+
+/* How much of the CPU time the samples stand for. */
+static void tell_coverage(struct cpu_source *s)
+{
+	char got[96];
+	bool most = s->sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
+
+	snprintf(got, sizeof(got), "%.3f s in samples of %.3f s of CPU time",
+		 (double)s->sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
+	targets_capability(
+		s->targets, "cpu_time", most ? capability_state_on : capability_state_degraded, got,
+		most               ? NULL
+		: s->events.kernel ? "threads that ended before a sample was due"
+				   : "time in the kernel, and threads that ended before a "
+				     "sample was due, have no samples");
 }
 
 static void perf_finish(struct cpu_source *s)
 {
-	perf_events_stop(&s->events);
+	stop(s);
 	perf_rings_look(&s->events.rings);
 	take_records(s, UINT64_MAX);
+	/* A loss is told with the record after it, which the last one does not have. */
+	if (s->lost_in_all > s->lost)
+		lose(s, s->lost_in_all - s->lost, clock_monotonic_ns());
+	if (s->cpu_ns)
+		tell_coverage(s);
 }
 
 const struct cpu_source_type cpu_source_perf = {

@@ -64,7 +64,7 @@ static void module_row(struct targets *t, struct target *p, size_t index)
 	const struct target_range *range = &p->ranges.data[index];
 	struct range_origin *o = &p->origins.data[index];
 	const struct target_file *file = target_file_at(&t->files, range->file);
-	const char *id = file ? file->build_id : "";
+	const char *id = file ? file->build_id : "", *path = targets_text_of(t, o->path);
 	struct row_module row = {
 		.path = text_in(t, p->writer, o->path),
 		.build_id = writer_string(p->writer, id, strlen(id)),
@@ -76,7 +76,7 @@ static void module_row(struct targets *t, struct target *p, size_t index)
 	};
 
 	o->segment = p->segment;
-	if (!file && targets_text_of(t, o->path)[0] != '/')
+	if (!file && (path[0] != '/' || path[1] == '/'))
 		return;
 	if (!*id)
 		ROW_MISSING(&row, module, build_id);
@@ -143,6 +143,24 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 		loss_row(p->writer, &row);
 	else
 		loss_add(&t->losses, reason, count, start_ns, end_ns);
+}
+
+void targets_capability(struct targets *t, const char *name, enum capability_state state,
+			const char *got, const char *reason)
+{
+	struct writer *w = t->home ? t->home->writer : NULL;
+	struct row_capability row = { .time_ns = clock_monotonic_ns(), .state = (uint8_t)state };
+
+	if (!w)
+		return;
+	row.name = writer_string(w, name, strlen(name));
+	row.got = writer_string(w, got, strlen(got));
+	ROW_MISSING(&row, capability, asked);
+	if (reason)
+		row.reason = writer_string(w, reason, strlen(reason));
+	else
+		ROW_MISSING(&row, capability, reason);
+	writer_append(w, TABLE_capability, &row);
 }
 
 /* Distinct stacks for which there was no room. */

@@ -99,6 +99,10 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, uint64_t count,
 		  uint64_t start_ns, uint64_t end_ns);
 
+/* A row of table capability; `reason` may be NULL. Not kept before there is a sample. */
+void targets_capability(struct targets *t, const char *name, enum capability_state state,
+			const char *got, const char *reason);
+
 /*
  * A Python frame for stacks of this target: function, file and line are copied. Equal ones get equal frames (frame.h,
  * bit 63). 0 when there is no room.
