@@ -9,7 +9,9 @@
 #include "stack/safe_memory.h"
 
 #define MAGIC UINT64_C(0x50740000) /* high half of a value: no other timer's by chance */
-#define ROOM_BYTES 6144u /* that a walk may need of the stack that the handler runs on */
+/* That a walk may need of the stack that the handler runs on; and with Python frames. */
+#define ROOM_BYTES 4096u
+#define ROOM_PYTHON_BYTES 6144u
 /* More than that at once is no sample of what runs now: the signal was blocked for a while. */
 #define PERIODS_MAX 4u
 #define PERIODS_MAX_NS (40 * NS_PER_MS)
@@ -43,11 +45,12 @@ static bool has_room(const ucontext_t *context)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	uintptr_t alternate = (uintptr_t)context->uc_stack.ss_sp;
+	unsigned room = launch_stacks_codes() ? ROOM_PYTHON_BYTES : ROOM_BYTES;
 
 	if (!(context->uc_stack.ss_flags & SS_DISABLE) &&
 	    here - alternate < context->uc_stack.ss_size)
-		return here - alternate >= ROOM_BYTES;
-	return memory_readable((here - ROOM_BYTES) & ~(uintptr_t)7);
+		return here - alternate >= room;
+	return memory_readable((here - room) & ~(uintptr_t)7);
 }
 
 /* --- the ring --- */
@@ -99,8 +102,8 @@ static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 
 static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 {
-	uint64_t begun = clock_monotonic_ns(), most, periods;
-	struct cpu_record record = { .time_ns = begun,
+	uint64_t clock = clock_read_ns(CLOCK_THREAD_CPUTIME_ID), most, periods;
+	struct cpu_record record = { .time_ns = clock_monotonic_ns(),
 				     .tid = s->tid,
 				     .cpu = (uint32_t)sched_getcpu() };
 
@@ -109,7 +112,7 @@ static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 		count(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return;
 	}
-	periods = cpu_slot_claim(s, cpu_slot_due(s, clock_read_ns(CLOCK_THREAD_CPUTIME_ID)));
+	periods = cpu_slot_claim(s, cpu_slot_due(s, clock));
 	if (periods == 0)
 		return;
 	record.count = take_stack(s, context, &record.end);
@@ -118,7 +121,7 @@ static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 	record.without = (uint32_t)MIN(periods - record.with, UINT32_MAX);
 	put(s, &record);
 	count(&s->samples, 1);
-	count(&s->handler_ns, clock_monotonic_ns() - begun);
+	count(&s->handler_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - clock);
 }
 
 static void on_timer(int number, siginfo_t *info, void *context)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/bytes.h"
@@ -15,8 +14,10 @@
 #include "capture/cpu/cpu_handler.h"
 
 #define TASKS "/proc/self/task"
-#define LOOK_NS NS_PER_S /* between looks at all threads */
-#define LOOK_MIN_NS (40 * NS_PER_MS) /* the same, when their number has changed */
+#define LOOK_MIN_NS (5 * NS_PER_MS) /* between looks at all threads, when new ones come */
+#define LOOK_MAX_NS (80 * NS_PER_MS) /* and when none do */
+#define LOOK_COST 100u /* at least so many times as long as a look takes */
+#define INDEX_SIZE (2 * CPU_SLOTS_MAX) /* a power of two */
 #define MASK_MIN_NS (5 * NS_PER_MS)
 #define MASK_MAX_NS NS_PER_S /* between looks at the mask of a thread that blocks the signal */
 #define OVERDUE_PERIODS 8u /* without a sample, until its mask is looked at */
@@ -25,10 +26,11 @@
 static struct {
 	uint64_t period_ns, looked_ns, random;
 	uint64_t mask_next_ns; /* the first of the slots' */
-	unsigned long links; /* of the folder: threads + 2 */
+	uint64_t look_cost_ns, wait_ns;
+	uint16_t index[INDEX_SIZE]; /* slots by thread: 1 + number; 0: free */
 	uint32_t self; /* the collector */
 	unsigned used; /* slots */
-	bool first; /* look */
+	uint32_t refused; /* in this look */
 	bool whole; /* threads count from their start */
 	struct cpu_threads_counts counts;
 } self;
@@ -201,14 +203,27 @@ static struct cpu_slot *free_slot(void)
 	return s;
 }
 
-static struct cpu_slot *slot_of(uint32_t tid)
+/* Where the thread is in the index, or would be. */
+static uint16_t *index_of(uint32_t tid)
+{
+	uint32_t i = tid * 0x9e3779b1u;
+
+	for (;; i++) {
+		uint16_t *place = &self.index[i % INDEX_SIZE];
+
+		if (*place == 0 || cpu_handler_slot(*place - 1u)->tid == tid)
+			return place;
+	}
+}
+
+static void make_index(void)
 {
 	struct cpu_slot *s;
 
+	memset(self.index, 0, sizeof(self.index));
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
-		if (s->tid == tid)
-			return s;
-	return NULL;
+		if (s->tid)
+			*index_of(s->tid) = (uint16_t)(i + 1);
 }
 
 static void drop(struct cpu_slot *s)
@@ -241,7 +256,7 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 	if (r < 0) {
 		if (s)
 			drop(s);
-		self.counts.refused++;
+		self.refused++;
 		self.counts.error = s ? -r : self.counts.error;
 		return r;
 	}
@@ -255,10 +270,12 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 /* A thread with this id is there. */
 static void found(uint32_t tid, cpu_unseen *unseen, void *context)
 {
-	struct cpu_slot *s = slot_of(tid);
+	uint16_t place = *index_of(tid);
 	uint64_t clock;
 
-	if (s) {
+	if (place) {
+		struct cpu_slot *s = cpu_handler_slot(place - 1u);
+
 		clock = thread_cpu_ns(tid);
 		if (clock >= s->clock_ns) {
 			s->clock_ns = clock;
@@ -310,20 +327,16 @@ static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void
 
 void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
+	uint64_t wait_ns = MAX(self.wait_ns, LOOK_COST * self.look_cost_ns);
+	uint32_t threads = self.counts.threads;
 	struct cpu_slot *s;
-	struct stat folder = { 0 };
-	bool changed;
 
-	if (!self.first && now_ns < self.mask_next_ns) {
-		if (now_ns - self.looked_ns < LOOK_MIN_NS)
-			return;
-		changed = stat(TASKS, &folder) == 0 && folder.st_nlink != self.links;
-		if (!changed && now_ns - self.looked_ns < LOOK_NS)
-			return;
-		self.links = folder.st_nlink;
-	}
+	if (now_ns < MIN(self.looked_ns + wait_ns, self.mask_next_ns))
+		return;
 	self.looked_ns = now_ns;
 	self.mask_next_ns = UINT64_MAX;
+	self.refused = 0;
+	make_index();
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		s->seen = false;
 	look_at_all(unseen, context);
@@ -335,7 +348,16 @@ void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 		else
 			drop(s);
 	}
-	self.first = false;
+	self.counts.refused = MAX(self.counts.refused, self.refused);
+	self.look_cost_ns = clock_monotonic_ns() - now_ns;
+	/* Where threads come there will be more soon. */
+	self.wait_ns =
+		self.counts.threads != threads ? LOOK_MIN_NS : MIN(2 * self.wait_ns, LOOK_MAX_NS);
+}
+
+uint64_t cpu_threads_wait_ns(void)
+{
+	return self.wait_ns;
 }
 
 /* Whether timers can be made at all. */
@@ -359,7 +381,7 @@ int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *
 	self.period_ns = period_ns;
 	self.self = (uint32_t)syscall(SYS_gettid);
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
-	self.first = true;
+	self.looked_ns = self.wait_ns = self.look_cost_ns = 0;
 	self.counts = (struct cpu_threads_counts){ 0 };
 	self.whole = whole;
 	cpu_threads_look(clock_monotonic_ns(), unseen, context);

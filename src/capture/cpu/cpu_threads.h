@@ -12,7 +12,7 @@
 struct cpu_threads_counts {
 	uint32_t threads;	/* that have or had a slot */
 	uint32_t blocked;	/* that were without a timer for a while */
-	uint32_t refused;	/* for which there was no slot, memory or timer */
+	uint32_t refused;	/* for which there was no slot, memory or timer at the same time */
 	int error;		/* of the last timer_create that failed; 0: none */
 };
 
@@ -27,6 +27,9 @@ int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *
 
 /* Finds new threads and those that have ended, if it is time for that. */
 void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context);
+
+/* When the next look is worth its while. */
+uint64_t cpu_threads_wait_ns(void);
 
 /* New timers for all threads: the old ones may have stopped. */
 void cpu_threads_arm_again(void);

@@ -26,7 +26,9 @@ static struct {
 	uint64_t taken, periods, unseen_periods; /* of samples */
 	uint64_t last_taken; /* in the last look */
 	uint64_t process_cpu_ns, own_cpu_ns; /* when the window opened */
-	uint64_t full_reported, refused_reported, cost_reported, cost_ns_reported;
+	uint64_t opened_ns; /* the same, CLOCK_MONOTONIC */
+	uint64_t full_reported, refused_reported;
+	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
 } self;
 
 /* --- rows --- */
@@ -169,6 +171,10 @@ static void say_result(struct writer *w, const char *left)
 	if (threads.blocked)
 		snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
 			 threads.blocked);
+	if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
+		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
+			  self.opened_ns, clock_monotonic_ns(),
+			  "CPU samples of threads that ended before they were found");
 	rows_capability(w, "cpu", *left ? capability_state_degraded : capability_state_on,
 			self.asked, self.got, text);
 }
@@ -209,6 +215,7 @@ static void open_window(struct writer *w)
 	}
 	self.process_cpu_ns = whole ? 0 : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	self.opened_ns = self.cost_since_ns = clock_monotonic_ns();
 	cpu_handler_enable(true);
 	err = cpu_threads_start(self.period_ns, whole, append_unseen, w);
 	if (err < 0) {
@@ -279,6 +286,17 @@ static void lose(struct writer *w, enum loss_reason reason, uint64_t count, uint
 	*reported = count;
 }
 
+static void write_cost(struct writer *w, const struct sums *sum, uint64_t now_ns)
+{
+	uint64_t ns = sum->handler_ns + sum->samples * DELIVERY_NS;
+
+	rows_cost(w, cost_kind_callback, self.cost_since_ns, now_ns,
+		  sum->samples - self.cost_reported, ns - self.cost_ns_reported);
+	self.cost_reported = sum->samples;
+	self.cost_ns_reported = ns;
+	self.cost_since_ns = now_ns;
+}
+
 void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
 	struct sums sum;
@@ -292,11 +310,8 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	     "stacks of CPU samples of a thread whose ring was full", since_ns, now_ns);
 	lose(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
 	     "threads without CPU samples: no timer, or beyond the limit", since_ns, now_ns);
-	sum.handler_ns += sum.samples * DELIVERY_NS;
-	rows_cost(w, cost_kind_callback, since_ns, now_ns, sum.samples - self.cost_reported,
-		  sum.handler_ns - self.cost_ns_reported);
-	self.cost_reported = sum.samples;
-	self.cost_ns_reported = sum.handler_ns;
+	if (!self.on || now_ns - self.cost_since_ns >= NS_PER_S)
+		write_cost(w, &sum, now_ns);
 }
 
 void cpu_timer_forget_names(void)
@@ -311,7 +326,7 @@ uint64_t cpu_timer_wait_ns(void)
 {
 	if (!self.on)
 		return UINT64_MAX;
-	return self.last_taken ? BUSY_WAIT_NS : QUIET_WAIT_NS;
+	return MIN(self.last_taken ? BUSY_WAIT_NS : QUIET_WAIT_NS, cpu_threads_wait_ns());
 }
 
 void cpu_timer_stop(struct writer *w)
