@@ -45,6 +45,7 @@ struct flame_options {
 	unsigned levels; /* 1 << FLAME_BY_PROCESS …, in this order */
 	enum stack_detail detail;
 	bool full_names;
+	bool interpreter; /* its own frames between Python frames, too */
 	bool only_kernels; /* of GPU work, as xpu-perf */
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC, of the start of a row */
 	/* Rows to leave out, by table; NULL: none. Called once a row. */

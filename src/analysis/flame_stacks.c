@@ -211,6 +211,12 @@ static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **node
 	return 0;
 }
 
+/* Whether the frames that run Python are left out: where frames are functions, unless asked for. */
+static bool hides(const struct flame_builder *b)
+{
+	return b->options->detail == STACK_FUNCTIONS && !b->options->interpreter;
+}
+
 /* The node of the tree that is remembered for a base and a stack_node, or 0. */
 static uint32_t get_prefix(const struct flame_builder *b, const uint32_t *nodes, uint32_t base,
 			   uint32_t stack_node)
@@ -232,29 +238,63 @@ static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, u
 	return 0;
 }
 
-/* The node of the tree for a stack that ends at a stack_node. What was met before is remembered. */
+/* The rows of a stack from its innermost one up to where its node is known; *node is that one. */
+static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, size_t process,
+		 uint32_t row, size_t *python, uint32_t *node)
+{
+	struct stacks *s = &b->flame->stacks;
+
+	*python = SIZE_MAX;
+	b->climb.count = 0;
+	while (row != TRACE_NO_ROW) {
+		uint32_t known = get_prefix(b, nodes, base, row);
+		int64_t id = stacks_expand(s, process, row);
+
+		if (id < 0)
+			return -ENOMEM;
+		/* below a Python frame, the frames that run it are left out: see add_stack */
+		if (known && (*python == SIZE_MAX || s->expansions.data[id].python)) {
+			*node = known;
+			return 0;
+		}
+		if (s->expansions.data[id].python && *python == SIZE_MAX && hides(b))
+			*python = b->climb.count;
+		if (vec_push(&b->climb, row) < 0 || stacks_parent(s, process, row, &row) < 0)
+			return -ENOMEM;
+	}
+	*node = base;
+	return 0;
+}
+
+/*
+ * The node of the tree for a stack that ends at a stack_node. What was met before is remembered.
+ *
+ * What runs Python is left out of the way to the innermost Python frame. A row of it can have
+ * another node where no Python frame follows, so on that way only Python frames are remembered.
+ */
 static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process,
 			  uint32_t stack_node)
 {
-	uint32_t node = base, known, *nodes;
+	struct stacks *s = &b->flame->stacks;
+	uint32_t node, *nodes;
+	size_t python;
 
-	if (find_prefixes(b, base, &nodes) < 0)
+	if (find_prefixes(b, base, &nodes) < 0 ||
+	    climb(b, nodes, base, process, stack_node, &python, &node) < 0)
 		return FLAME_NONE;
-	b->climb.count = 0;
-	while (stack_node != TRACE_NO_ROW) {
-		known = get_prefix(b, nodes, base, stack_node);
-		if (known) {
-			node = known;
-			break;
-		}
-		if (vec_push(&b->climb, stack_node) < 0 ||
-		    stacks_parent(&b->flame->stacks, process, stack_node, &stack_node) < 0)
-			return FLAME_NONE;
-	}
 	while (b->climb.count && node != FLAME_NONE) {
-		stack_node = b->climb.data[--b->climb.count];
-		node = add_frames(b, node, process, stack_node);
-		if (node != FLAME_NONE && set_prefix(b, nodes, base, stack_node, node) < 0)
+		uint32_t row = b->climb.data[--b->climb.count];
+		int64_t id = stacks_expand(s, process, row);
+		bool before = python != SIZE_MAX && b->climb.count > python;
+
+		if (id < 0)
+			return FLAME_NONE;
+		if (before && s->expansions.data[id].machinery)
+			continue;
+		node = add_frames(b, node, process, row);
+		if (node == FLAME_NONE || (before && !s->expansions.data[id].python))
+			continue;
+		if (set_prefix(b, nodes, base, row, node) < 0)
 			return FLAME_NONE;
 	}
 	return node;

@@ -419,6 +419,7 @@ static int64_t expand_native(struct stacks *s, size_t process, uint64_t address,
 		return r;
 	s->expansions.data[id].innermost = line.function;
 	s->expansions.data[id].vendor = is_vendor_module(module_path(s, &p));
+	s->expansions.data[id].machinery = runs_python(module_path(s, &p));
 	*known = (uint64_t)id;
 	return id;
 }
@@ -448,6 +449,7 @@ static int make_python(struct stacks *s, int64_t id, const char *function, const
 			return -ENOMEM;
 	}
 	s->expansions.data[id].innermost = line.function;
+	s->expansions.data[id].python = true;
 	return expand_add(s, &frame, 0);
 }
 

@@ -61,6 +61,8 @@ struct stack_expansion {
 	uint32_t first, count; /* items of stacks.expanded */
 	uint32_t innermost; /* text: its function, without parameters */
 	bool vendor; /* code of the CUDA libraries, or our own */
+	bool python; /* a Python frame */
+	bool machinery; /* of what runs Python: it tells nothing about a Python frame further in */
 };
 
 struct stack_symbol;

@@ -187,6 +187,13 @@ bool is_interpreter(const char *path)
 	return begins_with_one(base_name(path), names);
 }
 
+bool runs_python(const char *path)
+{
+	static const char *const names[] = { "libc.so", "libc-2", "libpthread", NULL };
+
+	return is_interpreter(path) || begins_with_one(base_name(path), names);
+}
+
 bool is_library_module(const char *path)
 {
 	static const char *const names[] = {

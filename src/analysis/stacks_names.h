@@ -25,6 +25,8 @@ void python_name(const char *function, const char *file, uint32_t line, struct s
 bool is_vendor_module(const char *path);
 /* The program or library that runs Python. */
 bool is_interpreter(const char *path);
+/* The same, and the C library that starts it. */
+bool runs_python(const char *path);
 /* A native file that is not the user's own: of CUDA, Pitot, Python, a framework, or the system. */
 bool is_library_module(const char *path);
 /*

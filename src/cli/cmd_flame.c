@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/main_process.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/flame_print.h"
@@ -24,8 +25,8 @@ static const char *option_output, *option_format, *option_focus, *option_ignore,
 static struct option_list option_where;
 static struct window_options option_window;
 static uint64_t option_depth;
-static bool least_given, depth_given, option_inverted, option_full_names, option_xpu_perf,
-	option_force;
+static bool least_given, depth_given, option_inverted, option_full_names, option_interpreter,
+	option_xpu_perf, option_force;
 static int option_mode, option_by;
 
 static const struct option options[] = {
@@ -103,6 +104,11 @@ static const struct option options[] = {
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
 	  .help = "functions and kernels with all their parameters" },
+	{ .name = "interpreter",
+	  .type = OPTION_FLAG,
+	  .value = &option_interpreter,
+	  .help = "also the interpreter's own frames that lead to Python frames (pprof has them "
+		  "always)" },
 	{ .name = "title",
 	  .type = OPTION_STRING,
 	  .value = &option_title,
@@ -261,6 +267,7 @@ static int make_options(const struct context *c, const struct trace *t, const st
 			  : s->format && s->format->by_address ? STACK_ADDRESSES
 							       : STACK_FUNCTIONS,
 		.full_names = option_full_names,
+		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,
 	};
 	return window_resolve(c, t, &option_window, &o->since_ns, &o->until_ns);
@@ -371,6 +378,7 @@ static int show(const struct context *c, struct trace *t, struct flame *f, const
 				 .before = option_diff,
 				 .xpu_perf = option_xpu_perf,
 				 .cancel = &terminal_stop_signal };
+	const struct trace_process *process = main_process(t);
 	struct capability_note cpu;
 	struct error e = { 0 };
 	int status;
@@ -383,10 +391,7 @@ static int show(const struct context *c, struct trace *t, struct flame *f, const
 		return cli_fail(c, &e);
 	flame_print_gaps(f, &cpu, option_mode == MODE_CPU, &notes);
 	w.notes = strbuf_text(&notes);
-	for (size_t i = 0; i < trace_process_count(t) && !w.title; i++)
-		if (*trace_process(t, i)->command)
-			w.title = trace_process(t, i)->command;
-	w.title = w.title ? w.title : path;
+	w.title = w.title ? w.title : process ? process->command : path;
 	status = s->format ? write_file(c, f, s, &w)
 		 : c->json ? print_json(c, f)
 			   : print_text(c, f, s);

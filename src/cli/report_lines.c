@@ -178,7 +178,7 @@ static void add_threads(const struct report *r, struct strbuf *out)
 		human_duration(out, t->total_ns);
 	}
 	if (c->thread_count > shown)
-		strbuf_addf(out, ", and %zu threads more", c->thread_count - shown);
+		strbuf_addf(out, ", and %zu more", c->thread_count - shown);
 	strbuf_addc(out, '\n');
 	human_percent(out, c->kernel_ns, c->total_ns);
 	strbuf_adds(out, " in the operating system's kernel");
@@ -284,6 +284,6 @@ void report_print_cpu(const struct report_view *v)
 	report_title(v, "CPU", strbuf_text(&line));
 	add_threads(v->report, &threads);
 	text_fold(v->out, strbuf_text(&threads), 2, v->width);
-	print_functions(v, top);
 	print_lines(v, top);
+	print_functions(v, top);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/main_process.h"
 #include "base/clock.h"
 #include "base/human.h"
 #include "cli/ui.h"
@@ -44,20 +45,6 @@ static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *ou
 
 	if (gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		strbuf_adds(out, text);
-}
-
-/* The process that speaks for the recording: the one that was there first. */
-static const struct trace_process *main_process(const struct trace *t)
-{
-	const struct trace_process *first = NULL;
-
-	for (size_t i = 0; i < trace_process_count(t); i++) {
-		const struct trace_process *p = trace_process(t, i);
-
-		if (*p->command && (!first || p->start_ns < first->start_ns))
-			first = p;
-	}
-	return first;
 }
 
 static void print_header(const struct report_view *v)
@@ -410,7 +397,9 @@ static void print_untimed(const struct report_view *v)
 void report_print_text(const struct report_view *v)
 {
 	print_header(v);
-	print_verdict(v);
+	/* of a program that was only sampled there is no verdict */
+	if (v->report->verdict.kind != VERDICT_NO_WORK || !v->report->cpu.samples)
+		print_verdict(v);
 	print_gpus(v);
 	print_idle(v);
 	report_print_idle_lines(v);

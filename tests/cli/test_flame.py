@@ -299,6 +299,12 @@ def test_cpu_modes_and_windows(flame, cpu_ns):
     assert parts == [30000000, 120000000]
 
 
+def test_interpreters_stand_back(flame):
+    hidden, all_frames = (folded(flame("cpu-all", "--mode", "gpu", *o).stdout) for o in ((), ("--interpreter",)))
+    assert all(stack.startswith("<module> (train.py:80);") for stack in hidden)
+    assert {stack.replace("main;<module>", "<module>"): ns for stack, ns in all_frames.items()} == hidden != all_frames
+
+
 def test_processes_that_are_sampled_from_outside_are_themselves(flame):
     """A sampler's session and the recorder's own are one process, and so are their threads."""
     sections = flame("cpu-all", "--json", "--by", "process", json_output=True)["sections"]
@@ -593,7 +599,7 @@ def test_page_zooms_and_searches(flame, browser, tmp_path):
 
 
 def test_picture_zooms_and_searches(flame, browser, tmp_path):
-    result = show(browser, flame("small", to="x.svg"), tmp_path, """
+    result = show(browser, flame("small", "--interpreter", to="x.svg"), tmp_path, """
         const s = flame.sections[0], out = {}, frame = s.frames[5];
         const click = (g) => g.dispatchEvent(new MouseEvent("click", { bubbles: true }));
         out.before = frame.width;

@@ -85,6 +85,62 @@ static void assert_sound(const struct flame *f)
 	free(last);
 }
 
+/* What runs Python is only seen where it is innermost. */
+static void interpreters_stand_back(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct flame_options o = { .kinds = 1 << FLAME_CPU, .until_ns = UINT64_MAX };
+	uint32_t node, stacks[4];
+	struct trace *t;
+	struct flame f;
+
+	maker_module(m, "/usr/bin/python3.12", NULL, APP, APP + 0x10000, 0);
+	maker_module(m, "/opt/libtorch.so", NULL, CUDART, CUDART + 0x10000, CUDART);
+	maker_symbol(m, APP + 0x10, 0, "_start", "/usr/bin/python3.12", NULL, 0, APP);
+	maker_symbol(m, APP + 0x110, 0, "eval", "/usr/bin/python3.12", NULL, 0, APP + 0x100);
+	maker_symbol(m, CUDART + 0x10, 0, "torch", "/opt/libtorch.so", NULL, 0, 0);
+	node = maker_native(m, maker_native(m, 0, APP + 0x10), APP + 0x110);
+	stacks[0] = maker_stack(m, node, 2, stack_end_complete);
+	node = maker_native(m, maker_python(m, node, "f", "x.py", 1), APP + 0x110);
+	stacks[1] = maker_stack(m, node, 4, stack_end_complete);
+	node = maker_native(m, maker_native(m, node, CUDART + 0x10), APP + 0x110);
+	stacks[2] = maker_stack(m, node, 6, stack_end_complete);
+	node = maker_native(m, maker_python(m, node, "g", "x.py", 2), APP + 0x110);
+	stacks[3] = maker_stack(m, node, 8, stack_end_complete);
+	for (uint64_t i = 0; i < 8; i++) /* each after all others */
+		maker_cpu_sample(m, 10, 1000 + i, 1, stacks[i < 4 ? i : 7 - i]);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	build(&f, t, &o);
+	assert_int_equal(flame_finish(&f, false), 0);
+	assert_sound(&f);
+	assert_tree(&f, "[CPU] 0/8 x8\n"
+			" f (x.py:1) 0/6 x6\n"
+			"  eval 2/4 x4\n"
+			"   torch 0/2 x2\n"
+			"    eval 2/2 x2\n"
+			"  torch 0/2 x2\n"
+			"   g (x.py:2) 0/2 x2\n"
+			"    eval 2/2 x2\n"
+			" _start 0/2 x2\n"
+			"  eval 2/2 x2\n");
+	flame_release(&f);
+	o.interpreter = true;
+	build(&f, t, &o);
+	assert_int_equal(flame_finish(&f, false), 0);
+	assert_tree(&f, "[CPU] 0/8 x8\n"
+			" _start 0/8 x8\n"
+			"  eval 2/8 x8\n"
+			"   f (x.py:1) 0/6 x6\n"
+			"    eval 2/6 x6\n"
+			"     torch 0/4 x4\n"
+			"      eval 2/4 x4\n"
+			"       g (x.py:2) 0/2 x2\n"
+			"        eval 2/2 x2\n");
+	flame_release(&f);
+	trace_free(t);
+}
+
 /* A recorder's own session of process 100, and a sampler's about it with stacks of its own. */
 static void samples_by_hand(void **state)
 {
@@ -682,6 +738,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(trees_by_hand),
 		folder_test(samples_by_hand),
+		folder_test(interpreters_stand_back),
 		folder_test(inverted_and_filtered),
 		folder_test(levels),
 		folder_test(waits_count_once),
