@@ -7,11 +7,13 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
+#include "cli/window.h"
 #include "export/exporter.h"
 
 static const char *option_output, *option_format, *option_kernel;
-static uint64_t option_since, option_until, option_split, option_rank;
-static bool since_given, until_given, option_force;
+static struct window_options option_window;
+static uint64_t option_split, option_rank;
+static bool option_stacks = true, option_force;
 
 static const struct option options[] = {
 	{ .name = "output",
@@ -25,24 +27,18 @@ static const struct option options[] = {
 	  .value = &option_format,
 	  .argument = "FORMAT",
 	  .help = "perfetto or json (default: by the file's name, else perfetto)" },
-	{ .name = "since",
-	  .type = OPTION_DURATION,
-	  .value = &option_since,
-	  .given = &since_given,
-	  .argument = "TIME",
-	  .help = "from this time after the start of the recording on, such as 1.5s" },
-	{ .name = "until",
-	  .type = OPTION_DURATION,
-	  .value = &option_until,
-	  .given = &until_given,
-	  .argument = "TIME",
-	  .help = "up to this time after the start of the recording" },
+	WINDOW_OPTIONS(option_window),
 	{ .name = "kernel",
 	  .letter = 'k',
 	  .type = OPTION_STRING,
 	  .value = &option_kernel,
 	  .argument = "GLOB",
 	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
+	{ .name = "stacks",
+	  .type = OPTION_FLAG,
+	  .value = &option_stacks,
+	  .negatable = true,
+	  .help = "call stacks of calls, perfetto: and CPU samples (default: on)" },
 	{ .name = "split-size",
 	  .type = OPTION_SIZE,
 	  .value = &option_split,
@@ -139,21 +135,18 @@ static char *default_output(const char *recording, const struct exporter *export
 
 static int make_options(const struct context *c, const struct trace *t, struct export_options *x)
 {
-	uint64_t start_ns, end_ns;
+	int status;
 
-	trace_span(t, &start_ns, &end_ns);
 	*x = (struct export_options)EXPORT_ALL;
-	if (since_given && __builtin_add_overflow(start_ns, option_since, &x->since_ns))
-		x->since_ns = UINT64_MAX;
-	if (until_given && __builtin_add_overflow(start_ns, option_until, &x->until_ns))
-		x->until_ns = UINT64_MAX;
-	if (x->since_ns >= x->until_ns)
-		return cli_usage(c, "--since must be before --until");
+	status = window_resolve(c, t, &option_window, &x->since_ns, &x->until_ns);
+	if (status != EXIT_DONE)
+		return status;
 	if (option_rank > INT32_MAX)
 		return cli_usage(c, "--rank takes a number below 2^31");
 	x->kernel = option_kernel;
 	x->rank = (uint32_t)option_rank;
 	x->overwrite = option_force;
+	x->no_stacks = !option_stacks;
 	x->split_bytes = option_split;
 	x->cancel = &stop_signal;
 	return EXIT_DONE;
@@ -191,6 +184,8 @@ static void describe(const char *path, const struct export_result *result, struc
 	add_count(&what, result->arrows, "arrow", "arrows");
 	add_count(&what, w[TABLE_nvtx], "NVTX range or mark", "NVTX ranges and marks");
 	add_count(&what, w[TABLE_counter_sample], "counter reading", "counter readings");
+	add_count(&what, w[TABLE_cpu_sample], "CPU sample", "CPU samples");
+	add_count(&what, w[TABLE_off_cpu], "time off the CPU", "times off the CPU");
 	add_count(&what, w[TABLE_loss], "loss", "losses");
 	strbuf_addf(out, "%s: ", strcmp(path, "-") ? path : "standard output");
 	if (result->files > 1)

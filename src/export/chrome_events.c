@@ -117,21 +117,26 @@ static int call_event(struct chrome *c, const struct export_event *event)
 		chrome_row(c, ROW_THREAD, event->process, 0, v->call_thread[row], 0);
 	const struct chrome_class *class =
 		chrome_class(c, CALL_CLASS | v->call_function[row], fill_call);
+	const struct chrome_stack *stack;
 	uint32_t tid;
 	int r;
 
-	if (!place || !class)
+	if (!place || !class || chrome_stack(c, event, &stack) < 0)
 		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
-	raw_reserve(s, TEXT_OBJECT_MAX + class->head_length);
+	raw_reserve(s, TEXT_OBJECT_MAX + class->head_length + (stack ? stack->caller_length : 0));
 	raw_add(s, c->class_text.data + class->head, class->head_length);
 	raw_add(s, place->arguments, place->arguments_length);
 	text_u64(s, tid);
 	TEXT(s, ",\"ts\":");
 	text_time(c, s, event->start_ns);
 	text_duration(s, event);
+	if (stack) {
+		TEXT(s, ",\"sf\":");
+		text_u64(s, stack->node);
+	}
 	TEXT(s, ",\"args\":{");
 	if (unlikely(v->external.count) && map_get(&v->external, correlation, &id)) {
 		TEXT(s, "\"External id\":");
@@ -144,6 +149,8 @@ static int call_event(struct chrome *c, const struct export_event *event)
 		TEXT(s, ",\"result\":");
 		text_i64(s, (int32_t)v->call_result[row]);
 	}
+	if (stack)
+		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
 	TEXT(s, "}}");
 	if (v->first_work[row] != NO_WORK)
 		start_arrow(c, place, correlation, tid, event->start_ns);

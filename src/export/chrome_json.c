@@ -80,8 +80,9 @@ static void name_gpu(struct chrome *c, uint32_t gpu)
 	struct strbuf *name = &c->name;
 
 	strbuf_clear(name);
-	if (c->view.process_count == 1)
-		strbuf_addf(name, "GPU %u %s", gpu, c->view.processes[0].name);
+	if (c->view.owner_count == 1)
+		strbuf_addf(name, "GPU %u %s", gpu,
+			    c->view.processes[c->view.processes[0].owner].name);
 	else
 		strbuf_addf(name, "GPU %u (%s)", gpu, c->view.gpus.items[gpu].name);
 	chrome_metadata(c, "process_name", "name", gpu, 0, strbuf_text(name), name->length, 0);
@@ -98,6 +99,8 @@ static void name_processes(struct chrome *c)
 		bool moved = p->pid != trace_process(c->view.trace, i)->pid;
 		const char *name = moved ? p->title : p->name;
 
+		if (p->owner != i)
+			continue;
 		chrome_metadata(c, "process_name", "name", p->pid, 0, name, strlen(name), 0);
 		chrome_metadata(c, "process_labels", "labels", p->pid, 0, "CPU", 3, 0);
 		chrome_metadata(c, "process_sort_index", "sort_index", p->pid, 0, NULL, 0, p->pid);
@@ -145,7 +148,14 @@ static void write_end(struct chrome *c, const char *path)
 	TEXT(s, ", \"args\": {\"Op count\": 0}},\n{\"ph\": \"i\", \"s\": \"g\", \"name\": "
 		"\"Record Window End\", \"pid\": \"\", \"tid\": \"\", \"ts\": ");
 	text_time(c, s, c->end_ns);
-	TEXT(s, "}\n],\n\"traceName\": ");
+	TEXT(s, "}\n]");
+	if (c->stacks.tree.length) {
+		TEXT(s, ",\n\"stackFrames\":{");
+		strbuf_add(s, c->stacks.tree.data, c->stacks.tree.length);
+		raw_reserve(s, TEXT_OBJECT_MAX);
+		TEXT(s, "\n}");
+	}
+	TEXT(s, ",\n\"traceName\": ");
 	text_string(s, name, strlen(name));
 	TEXT(s, "\n}\n");
 }
@@ -185,6 +195,9 @@ static int write_all(struct chrome *c, struct output *output, const char *path, 
 	    event_records_init(&c->records, &c->view) < 0)
 		return error_set(e, -ENOMEM, "out of memory");
 	trace_span(c->view.trace, &c->base_ns, &c->end_ns);
+	r = chrome_stacks_init(c, e);
+	if (r < 0)
+		return r;
 	write_beginning(c);
 	r = write_events(c, output, e);
 	if (r < 0)
@@ -198,6 +211,7 @@ static void release(struct chrome *c)
 	export_merge_release(&c->merge);
 	chrome_rows_release(c);
 	event_records_release(&c->records);
+	chrome_stacks_release(&c->stacks);
 	map_release(&c->class_index);
 	vec_release(&c->classes);
 	strbuf_release(&c->out);

@@ -101,6 +101,7 @@ struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t pro
 	struct chrome_row *row = r->last_thread;
 	uint64_t owner, *position;
 
+	process = c->view.processes[process].owner;
 	if (row && kind == ROW_THREAD && row->id == id && row->process == process)
 		return row;
 	owner = owner_of(r, kind, process, context);
@@ -186,7 +187,7 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 		strbuf_addf(name, "stream %u ", row->id);
 		break;
 	}
-	if (c->view.process_count > 1)
+	if (c->view.owner_count > 1)
 		strbuf_addf(name, "%s(%s)", row->kind == ROW_STREAM ? "" : " ",
 			    c->view.processes[row->process].title);
 }

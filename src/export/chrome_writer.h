@@ -10,6 +10,7 @@
 
 #include "export/event_records.h"
 #include "export/export_merge.h"
+#include "export/export_stacks.h"
 #include "export/json_text.h"
 #include "export/lanes.h"
 
@@ -50,6 +51,21 @@ struct chrome_class {
 		tail_length; /* ,"registers per thread": …, of a call: "cbid":1,"correlation": */
 };
 
+struct chrome_stack {
+	uint32_t node; /* where it ends in the tree; 0: it is not in the recording */
+	uint32_t caller, caller_length; /* of callers: ,"caller":"step (train.py:12)" */
+};
+
+struct chrome_stacks {
+	struct export_stacks frames;
+	struct map ids; /* process << 32 | stack -> position in items */
+	VEC(struct chrome_stack) items;
+	struct map nodes; /* parent << 32 | line -> node, from 1 */
+	struct map caller_ids; /* frame -> offset << 32 | length */
+	struct strbuf tree; /* members of "stackFrames" */
+	struct strbuf callers;
+};
+
 struct chrome {
 	struct export_view view;
 	struct export_merge merge;
@@ -58,6 +74,7 @@ struct chrome {
 	uint64_t end_ns; /* of what has been written */
 	struct chrome_rows rows;
 	struct event_records records;
+	struct chrome_stacks stacks;
 	struct map
 		class_index; /* gpu << 32 | configuration, or CALL_CLASS | function -> position */
 	VEC(struct chrome_class) classes;
@@ -80,6 +97,15 @@ struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t pro
 /* The tid for an interval, named when it is new. 0, -E2BIG or -ENOMEM. */
 int chrome_row_place(struct chrome *c, struct chrome_row *row, uint64_t start_ns, uint64_t end_ns,
 		     uint32_t *tid) MUST_USE;
+
+/* --- chrome_stacks.c --- */
+
+/* Loads stacks, where calls have them. 0 or a negative code. */
+int chrome_stacks_init(struct chrome *c, struct error *e) MUST_USE;
+void chrome_stacks_release(struct chrome_stacks *s);
+/* That of a call, NULL when it has none; valid until the next one. 0 or -ENOMEM. */
+int chrome_stack(struct chrome *c, const struct export_event *event,
+		 const struct chrome_stack **stack) MUST_USE;
 
 /* --- chrome_events.c, chrome_work.c --- */
 

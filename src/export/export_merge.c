@@ -35,6 +35,8 @@ static const struct {
 			  COLUMN_graph_launch_end_ns },
 	[EVENT_CUDA_EVENT] = { TABLE_cuda_event, COLUMN_cuda_event_time_ns, -1 },
 	[EVENT_COUNTER] = { TABLE_counter_sample, COLUMN_counter_sample_time_ns, -1 },
+	[EVENT_CPU_SAMPLE] = { TABLE_cpu_sample, COLUMN_cpu_sample_time_ns, -1 },
+	[EVENT_OFF_CPU] = { TABLE_off_cpu, COLUMN_off_cpu_start_ns, COLUMN_off_cpu_end_ns },
 };
 
 enum table_id event_table(enum event_kind kind)
@@ -127,7 +129,7 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 				  .table = (uint8_t)table,
 				  .process = (uint32_t)process };
 
-	if (!trace_rows(t, table))
+	if (!trace_rows(t, table) || (kind >= EVENT_CPU_SAMPLE && !m->view->with_samples))
 		return c;
 	c.row = trace_first_row(t, table, process);
 	c.stop = trace_first_row(t, table, process + 1);

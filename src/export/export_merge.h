@@ -24,6 +24,8 @@ enum event_kind {
 	EVENT_GRAPH,
 	EVENT_CUDA_EVENT,
 	EVENT_COUNTER,
+	EVENT_CPU_SAMPLE, /* these two only where the view has them */
+	EVENT_OFF_CPU,
 	EVENT_KINDS,
 };
 

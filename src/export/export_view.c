@@ -101,10 +101,13 @@ static int load_work(struct export_view *v, enum work_kind kind, struct error *e
 static int load_calls(struct export_view *v, struct error *e)
 {
 	struct trace *t = v->trace;
+	bool stacks = !v->options->no_stacks && trace_rows(t, TABLE_stack);
 	int r = trace_load(t, TABLE_api_call,
 			   COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, end_ns) |
 				   COLUMN_BIT(api_call, function) | COLUMN_BIT(api_call, thread) |
-				   COLUMN_BIT(api_call, correlation) | COLUMN_BIT(api_call, result),
+				   COLUMN_BIT(api_call, correlation) |
+				   COLUMN_BIT(api_call, result) |
+				   (stacks ? COLUMN_BIT(api_call, stack) : 0),
 			   e);
 
 	if (r >= 0)
@@ -119,6 +122,10 @@ static int load_calls(struct export_view *v, struct error *e)
 	v->call_thread = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
 	v->call_result = trace_u32(t, TABLE_api_call, COLUMN_api_call_result);
 	v->call_result_valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_result);
+	if (stacks) {
+		v->call_stack = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
+		v->call_stack_valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
+	}
 	v->function_id = trace_u32(t, TABLE_api_function, COLUMN_api_function_id);
 	v->function_name = trace_u32(t, TABLE_api_function, COLUMN_api_function_name);
 	v->function_kind = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
@@ -152,8 +159,8 @@ static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pi
 	for (size_t i = 0; i < process; i++) {
 		const struct trace_process *other = trace_process(v->trace, i);
 
-		if (v->processes[i].pid == pid && other->start_ns < p->end_ns &&
-		    p->start_ns < other->end_ns)
+		if (v->processes[i].owner == i && v->processes[i].pid == pid &&
+		    other->start_ns < p->end_ns && p->start_ns < other->end_ns)
 			return false;
 	}
 	return true;
@@ -176,13 +183,20 @@ static int name_processes(struct export_view *v, uint32_t pid_min)
 		const struct trace_process *p = trace_process(v->trace, i);
 		struct export_process *x = &v->processes[i];
 
+		x->owner = (uint32_t)i;
+		if (p->sampler && p->of < v->process_count)
+			x->owner = (uint32_t)p->of;
 		x->pid = p->pid;
-		while (x->pid <= UINT32_MAX - PID_STEP &&
+		while (x->pid <= UINT32_MAX - PID_STEP && x->owner == i &&
 		       (x->pid < pid_min || !pid_is_free(v, i, x->pid)))
 			x->pid += PID_STEP;
 		x->name = base_name(p->executable);
 		x->end_ns = p->end_ns;
 		snprintf(x->title, sizeof(x->title), "%.48s %u", x->name, p->pid);
+	}
+	for (size_t i = 0; i < v->process_count; i++) {
+		v->processes[i].pid = v->processes[v->processes[i].owner].pid;
+		v->owner_count += v->processes[i].owner == i;
 	}
 	return 0;
 }
@@ -226,8 +240,13 @@ static int map_threads(struct export_view *v)
 	const uint32_t *tids = trace_u32(v->trace, TABLE_thread, COLUMN_thread_tid);
 
 	for (uint64_t row = 0; row < rows; row++) {
-		uint64_t process = trace_row_process(v->trace, TABLE_thread, row);
+		size_t session = trace_row_process(v->trace, TABLE_thread, row);
+		uint64_t process = v->processes[session].owner, known;
 
+		/* What a process says of itself counts for more than what a sampler saw. */
+		if (process != session &&
+		    map_get(&v->thread_names, process << 32 | tids[row], &known))
+			continue;
 		if (map_put(&v->thread_names, process << 32 | tids[row], row) < 0)
 			return -ENOMEM;
 	}

@@ -38,6 +38,8 @@ struct work_columns {
 
 struct export_process {
 	uint32_t pid; /* differs between processes that ran at the same time */
+	uint32_t
+		owner; /* of samples taken from outside: the process that they are of; else itself */
 	uint64_t correlation_base; /* added to correlation ids, they are unique in the trace */
 	const char *name; /* "" if unknown: last part of the executable's path */
 	char title[64]; /* "python 4242": name and id as the process sees it */
@@ -50,7 +52,8 @@ struct export_view {
 	struct export_result *result;
 	struct selection selection;
 	struct gpus gpus;
-	size_t process_count;
+	size_t process_count; /* sessions */
+	size_t owner_count; /* processes that are shown */
 	struct export_process *processes;
 	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */
@@ -59,7 +62,9 @@ struct export_view {
 	uint64_t calls;
 	const uint64_t *call_start_ns, *call_end_ns, *call_correlation;
 	const uint32_t *call_function, *call_thread, *call_result;
-	const uint8_t *call_result_valid;
+	const uint8_t *call_result_valid, *call_stack_valid;
+	const uint32_t *call_stack; /* NULL: no stacks */
+	bool with_samples; /* tables cpu_sample and off_cpu are loaded, and wanted */
 	const uint32_t *function_id, *function_name;
 	const uint8_t *function_kind;
 	/* By api_call row the number of the first work it launched; by number the next of its call; or NO_WORK. */
@@ -125,6 +130,14 @@ static inline uint32_t work_call(const struct export_view *v, const struct work_
 	    !selection_has_time(&v->selection, true, v->call_start_ns[call]))
 		return TRACE_NO_ROW;
 	return call;
+}
+
+/* Id of the stack of a call, in its process; 0: none. */
+static inline uint32_t export_call_stack(const struct export_view *v, uint64_t row)
+{
+	if (!v->call_stack || (v->call_stack_valid && !v->call_stack_valid[row]))
+		return 0;
+	return v->call_stack[row];
 }
 
 /* GPU of a row of work: an index of v->gpus. */

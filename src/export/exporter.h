@@ -14,6 +14,7 @@ struct export_options {
 	const char *kernel; /* only kernels whose name matches, and their launches; NULL: all */
 	uint32_t rank; /* of a distributed job, where the format says so */
 	bool overwrite; /* replace an existing file */
+	bool no_stacks; /* leave out call stacks and CPU samples */
 	uint64_t
 		split_bytes; /* begin another file before this size, where the format can; 0: its own limit */
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* events; may be NULL */

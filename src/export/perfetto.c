@@ -113,7 +113,7 @@ static void write_clocks(struct perfetto *p)
 		};
 		int64_t asleep = (int64_t)(clocks.boottime_ns - clocks.monotonic_ns);
 
-		if (last != INT64_MIN && asleep - last < 10000000)
+		if (last != INT64_MIN && (int64_t)((uint64_t)asleep - (uint64_t)last) < 10000000)
 			continue;
 		last = asleep;
 		perfetto_clock_snapshot(&p->out, SEQUENCE_GLOBAL, &clocks);
@@ -165,6 +165,9 @@ static int write_event(struct perfetto *p, const struct export_event *event)
 		return perfetto_gpu_work(p, event);
 	case EVENT_CUDA_EVENT:
 		return perfetto_cuda_event(p, event);
+	case EVENT_CPU_SAMPLE:
+	case EVENT_OFF_CPU:
+		return perfetto_sample(p, event);
 	case EVENT_COUNTER:
 		return perfetto_counter_sample(p, event);
 	default:
@@ -228,6 +231,8 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 	if (r >= 0)
 		r = export_view_init(&p.view, t, options, result, false, e);
 	if (r >= 0)
+		r = perfetto_stacks_init(&p, e);
+	if (r >= 0)
 		r = export_merge_init(&p.merge, &p.view, e);
 	if (r >= 0)
 		r = write_all(&p, &parts, e);
@@ -239,6 +244,7 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 	perfetto_gpus_release(&p);
 	perfetto_tracks_release(&p);
 	perfetto_counters_release(&p);
+	export_stacks_release(&p.stacks);
 	strbuf_release(&p.out);
 	export_view_release(&p.view);
 	return r;

@@ -111,7 +111,8 @@ static int call_event(struct perfetto *p, const struct export_event *event)
 		if (v->function_id[function] >> 16 == 1)
 			category = CATEGORY_DRIVER;
 	}
-	r = perfetto_slice_open(track, event->start_ns, event->end_ns, category, &name, &slice);
+	r = perfetto_call_open(track, event->start_ns, event->end_ns, category, &name,
+			       event->process, export_call_stack(v, row), &slice);
 	if (r < 0)
 		return r;
 	if (work != NO_WORK)

@@ -146,7 +146,7 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process, const stru
 	struct strbuf *text = &p->gpus.text;
 
 	strbuf_clear(text);
-	if (p->view.process_count > 1)
+	if (p->view.owner_count > 1)
 		strbuf_addf(text, "%s ", p->view.processes[process].title);
 	if (trace_rows(p->view.trace, TABLE_context) > p->view.gpus.count * p->view.process_count)
 		strbuf_addf(text, "Context %u ", queue->context);

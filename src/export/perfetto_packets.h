@@ -34,6 +34,7 @@ enum {
 	PACKET_DEFAULTS = 59,
 	PACKET_TRACK_DESCRIPTOR = 60,
 	PACKET_GPU_INFO = 128,
+	PACKET_STACK_SAMPLE = 135,
 };
 
 /* Opens a packet, reserving PERFETTO_PACKET_MAX; proto_close ends it. Returns 0 without memory. */
@@ -59,7 +60,10 @@ static inline size_t perfetto_packet_open(struct strbuf *s, const struct perfett
 void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *name, size_t length,
 				   enum perfetto_stage_category category);
 void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid);
-/* field: 1 event categories, 2 event names, 3 names of annotations, 1001 names of compute arguments. */
+/*
+ * field: 1 event categories, 2 event names, 3 names of annotations, 5 functions, 17 paths of mappings,
+ * 18 source files, 1001 names of compute arguments.
+ */
 void perfetto_intern_name(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
 			  size_t length);
 /* A compute kernel is opened, gets its arguments, and is closed with proto_close. */

@@ -65,6 +65,7 @@ void perfetto_tracks_restart(struct perfetto *p)
 		track->started = false;
 		track->lanes_described = 0;
 		map_clear(&track->names);
+		perfetto_defined_clear(&track->defined);
 	}
 	for (size_t i = 0; i < p->view.process_count; i++)
 		p->tracks.process_described[i] = false;
@@ -83,6 +84,7 @@ void perfetto_tracks_release(struct perfetto *p)
 	for (size_t i = 0; i < t->items.count; i++) {
 		lanes_release(&t->items.data[i]->lanes);
 		map_release(&t->items.data[i]->names);
+		perfetto_defined_release(&t->items.data[i]->defined);
 		free(t->items.data[i]);
 	}
 	vec_release(&t->items);
@@ -94,19 +96,23 @@ void perfetto_tracks_release(struct perfetto *p)
 void perfetto_describe_process(struct perfetto *p, uint32_t process)
 {
 	struct perfetto_tracks *t = &p->tracks;
-	const struct trace_process *info = trace_process(p->view.trace, process);
-	const struct export_process *x = &p->view.processes[process];
-	struct perfetto_track_descriptor track = {
+	const struct trace_process *info;
+	const struct export_process *x;
+	struct perfetto_track_descriptor track;
+
+	process = p->view.processes[process].owner;
+	if (t->process_described[process])
+		return;
+	t->process_described[process] = true;
+	info = trace_process(p->view.trace, process);
+	x = &p->view.processes[process];
+	track = (struct perfetto_track_descriptor){
 		.uuid = t->process_uuids[process],
 		.name = x->pid == info->pid ? x->name : x->title,
 		.pid = x->pid,
 		.tid = -1,
 		.command = info->command,
 	};
-
-	if (t->process_described[process])
-		return;
-	t->process_described[process] = true;
 	track.name_length = strlen(track.name);
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
 }
@@ -206,11 +212,13 @@ struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t 
 			     uint32_t id)
 {
 	struct perfetto_tracks *t = &p->tracks;
-	uint64_t key = (uint64_t)kind << 60 | (uint64_t)process << 32 | id, none = UINT64_MAX;
-	uint64_t *position;
+	uint64_t key, none = UINT64_MAX, *position;
 
+	if (kind < TRACK_CPU_SAMPLES)
+		process = p->view.processes[process].owner;
 	if (t->last && t->last->kind == kind && t->last->process == process && t->last->id == id)
 		return t->last;
+	key = (uint64_t)kind << 60 | (uint64_t)process << 32 | id;
 	position = map_at(&t->index, key, none);
 	if (!position)
 		return NULL;
@@ -221,6 +229,17 @@ struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t 
 	}
 	t->last = t->items.data[*position];
 	return t->last;
+}
+
+struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
+				     bool off_cpu)
+{
+	struct track *track = perfetto_track(p, TRACK_THREAD, session, thread);
+
+	if (!track)
+		return NULL;
+	describe_lanes(track, 0);
+	return perfetto_track(p, off_cpu ? TRACK_OFF_CPU : TRACK_CPU_SAMPLES, session, 0);
 }
 
 static void intern_all(struct strbuf *s, uint32_t field, const char *const *names, size_t count)
@@ -254,30 +273,40 @@ static uint64_t name_iid(struct track *track, const struct track_name *name, boo
 	return *iid;
 }
 
-static void intern(struct track *track, struct strbuf *s, uint64_t iid, bool fresh,
-		   const struct track_name *name)
+/* What a packet defines for its event. */
+struct event_data {
+	const struct track_name *name;
+	uint64_t name_iid, stack_iid; /* stack 0: none */
+	bool new_name, new_stack;
+};
+
+static int intern(struct track *track, struct strbuf *s, const struct event_data *data)
 {
 	size_t token = proto_open(s, PACKET_INTERNED_DATA);
+	int r = 0;
 
 	if (!track->started) {
 		intern_all(s, 1, categories, ARRAY_SIZE(categories));
 		intern_all(s, 3, notes, ARRAY_SIZE(notes));
 	}
-	if (fresh)
-		perfetto_intern_name(s, 2, iid, name->text, name->length);
+	if (data->new_name)
+		perfetto_intern_name(s, 2, data->name_iid, data->name->text, data->name->length);
+	if (data->new_stack)
+		r = perfetto_intern_frames(track->writer, s, &track->defined, data->stack_iid);
 	proto_close(s, token);
+	return r;
 }
 
 /* type: 1 begins a slice, 3 is an instant. */
 static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32_t type,
-		      uint32_t category, const struct track_name *name, struct open_slice *slice)
+		      uint32_t category, struct event_data *data, struct open_slice *slice)
 {
 	struct strbuf *s = &track->writer->out;
 	struct perfetto_packet head = { time_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
-	bool fresh;
-	uint64_t iid = name_iid(track, name, &fresh);
+	int r = 0;
 
-	if (!iid)
+	data->name_iid = name_iid(track, data->name, &data->new_name);
+	if (!data->name_iid)
 		return -ENOMEM;
 	if (unlikely(track->lanes_described <= lane))
 		describe_lanes(track, lane);
@@ -289,33 +318,48 @@ static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32
 	slice->packet = perfetto_packet_open(s, &head);
 	if (unlikely(!track->started))
 		start_sequence(track, s);
-	if (unlikely(fresh || !track->started))
-		intern(track, s, iid, fresh, name);
+	if (unlikely(data->new_name || data->new_stack || !track->started))
+		r = intern(track, s, data);
 	track->started = true;
 	slice->event = proto_open(s, PACKET_TRACK_EVENT);
 	proto_uint(s, 9, type);
 	if (lane)
 		proto_uint(s, 11, track->uuid + lane);
 	proto_uint(s, 3, category);
-	proto_uint(s, 10, iid);
-	return 0;
+	proto_uint(s, 10, data->name_iid);
+	if (data->stack_iid)
+		proto_uint(s, 56, data->stack_iid);
+	return r;
+}
+
+int perfetto_call_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+		       const struct track_name *name, uint32_t session, uint32_t stack,
+		       struct open_slice *slice)
+{
+	int lane = lanes_place(&track->lanes, start_ns, end_ns);
+	struct event_data data = { .name = name };
+
+	if (lane < 0)
+		return lane;
+	if (stack && perfetto_call_stack(track->writer, &track->defined, session, stack,
+					 &data.stack_iid, &data.new_stack) < 0)
+		return -ENOMEM;
+	return open_event(track, (size_t)lane, start_ns, 1, category, &data, slice);
 }
 
 int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
 			const struct track_name *name, struct open_slice *slice)
 {
-	int lane = lanes_place(&track->lanes, start_ns, end_ns);
-
-	if (lane < 0)
-		return lane;
-	return open_event(track, (size_t)lane, start_ns, 1, category, name, slice);
+	return perfetto_call_open(track, start_ns, end_ns, category, name, 0, 0, slice);
 }
 
 int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
 			  const struct track_name *name, struct open_slice *slice)
 {
+	struct event_data data = { .name = name };
+
 	lanes_advance(&track->lanes, time_ns);
-	return open_event(track, 0, time_ns, 3, category, name, slice);
+	return open_event(track, 0, time_ns, 3, category, &data, slice);
 }
 
 void perfetto_slice_close(struct open_slice *slice)

@@ -10,6 +10,7 @@
 #include "export/export_merge.h"
 #include "export/lanes.h"
 #include "export/perfetto_packets.h"
+#include "export/perfetto_stacks.h"
 
 enum {
 	SEQUENCE_GLOBAL = 1,
@@ -26,6 +27,8 @@ enum track_kind {
 	TRACK_OVERHEAD,
 	TRACK_MEMORY,
 	TRACK_LOSS,
+	TRACK_CPU_SAMPLES, /* these two are sequences only; their process is a session */
+	TRACK_OFF_CPU,
 };
 
 /* A thread, or a group of a process. Slices that do not nest go to further lanes, which are tracks below it. */
@@ -33,6 +36,7 @@ struct track {
 	struct perfetto *writer;
 	struct lanes lanes;
 	struct map names; /* keys of the names that are interned -> iid */
+	struct perfetto_defined defined;
 	uint64_t uuid; /* of lane 0; lane n: uuid + n */
 	size_t lanes_described;
 	uint32_t sequence;
@@ -121,6 +125,7 @@ struct perfetto {
 	struct strbuf out; /* packets that are not yet handed to the file */
 	uint64_t time_ns; /* start of the last event */
 	struct perfetto_tracks tracks;
+	struct export_stacks stacks;
 	struct perfetto_gpus gpus;
 	struct perfetto_counters *counters;
 };
@@ -145,6 +150,10 @@ struct track_name {
 	size_t length;
 };
 
+/* Of a session; the thread is described. NULL without memory. */
+struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
+				     bool off_cpu);
+
 /* An open slice or instant: annotations may follow, then perfetto_slice_close. */
 struct open_slice {
 	struct strbuf *out;
@@ -154,6 +163,10 @@ struct open_slice {
 /* Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too crowded, or -ENOMEM. */
 int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
 			const struct track_name *name, struct open_slice *slice) MUST_USE;
+/* With the stack of a session that it came from; 0: none. */
+int perfetto_call_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+		       const struct track_name *name, uint32_t session, uint32_t stack,
+		       struct open_slice *slice) MUST_USE;
 int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
 			  const struct track_name *name, struct open_slice *slice) MUST_USE;
 void perfetto_slice_close(struct open_slice *slice);
@@ -190,6 +203,9 @@ static inline uint64_t perfetto_event_id(uint32_t number)
 
 /* Calls, ranges, losses …: all that is slices of tracks. */
 int perfetto_cpu_event(struct perfetto *p, const struct export_event *event) MUST_USE;
+
+/* CPU samples and times off the CPU. */
+int perfetto_sample(struct perfetto *p, const struct export_event *event) MUST_USE;
 
 /* Readings of counters. */
 int perfetto_counters_init(struct perfetto *p) MUST_USE;

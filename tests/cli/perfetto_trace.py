@@ -78,7 +78,30 @@ class Slice:
     notes: dict
     submitted: list
     waited: list
+    stack: list = None  # frames, the outermost first
     end: int = None
+
+
+@dataclass
+class Frame:
+    name: str
+    mapping: str
+    build_id: str
+    address: int
+    file: str
+    line: int
+    kind: int
+
+
+@dataclass
+class Sample:
+    source: str
+    time: int
+    pid: int
+    tid: int
+    cpu: int
+    weight: int
+    stack: list
 
 
 @dataclass
@@ -87,17 +110,20 @@ class Sequence:
     interned: dict = field(default_factory=dict)
     clock: int = None
     track: int = None
+    source: str = None
 
 
 INTERNED = {
     "event_categories": "name", "event_names": "name", "debug_annotation_names": "name",
     "gpu_specifications": None, "graphics_contexts": None, "gpu_counter_descriptors": None,
+    "function_names": "str", "frames": None, "callstacks": None, "build_ids": "str", "mapping_paths": "str",
+    "source_paths": "str", "mappings": None,
 }
 
 
 class Trace:
     def __init__(self, data):
-        self.stages, self.slices, self.instants = [], [], []
+        self.stages, self.slices, self.instants, self.samples = [], [], [], []
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
         self.tracks, self.gpus, self.clocks = {}, [], set()
         self.boottime_offset = None
@@ -126,6 +152,9 @@ class Trace:
             assert sequence.valid
             sequence.clock = packet.trace_packet_defaults.timestamp_clock_id
             sequence.track = packet.trace_packet_defaults.track_event_defaults.track_uuid
+            samples = packet.trace_packet_defaults.stack_sample_defaults
+            sequence.source = samples.source
+            assert not sequence.source or samples.primary_descriptor.unit == 1, "nanoseconds"
         if packet.HasField("interned_data"):
             assert sequence.valid
             self._intern(sequence, packet.interned_data)
@@ -161,6 +190,32 @@ class Trace:
         assert packet.sequence_flags & NEEDS_STATE
         assert iid in sequence.interned.get(table, {}), f"{table} {iid} is not defined"
         return sequence.interned[table][iid]
+
+    def _frame(self, packet, sequence, iid):
+        def text(table, number):
+            return self._look_up(packet, sequence, table, number).str.decode() if number else ""
+
+        frame = self._look_up(packet, sequence, "frames", iid)
+        mapping = self._look_up(packet, sequence, "mappings", frame.mapping_id)
+        assert mapping.start <= mapping.end
+        path = "/" + "/".join(text("mapping_paths", part) for part in mapping.path_string_ids)
+        build_id = self._look_up(packet, sequence, "build_ids", mapping.build_id).str.hex() if mapping.build_id else ""
+        return Frame(text("function_names", frame.function_name_id), path, build_id, frame.rel_pc,
+                     text("source_paths", frame.source_path_iid), frame.line_number, frame.kind)
+
+    def _stack(self, packet, sequence, iid):
+        frames = self._look_up(packet, sequence, "callstacks", iid).frame_ids
+        assert frames, "readers count an empty stack as an error"
+        return [self._frame(packet, sequence, frame) for frame in frames]
+
+    def _stack_sample(self, packet, sequence):
+        sample = packet.stack_sample
+        task, place = sample.task_context, sample.execution_context
+        assert sequence.source and packet.sequence_flags & NEEDS_STATE
+        assert (task.pid, task.tid) in self.threads(), "a sample of a thread that is not described"
+        self.samples.append(Sample(sequence.source, packet.timestamp, task.pid, task.tid,
+                                   place.cpu if place.HasField("cpu") else None, sample.primary_weight,
+                                   self._stack(packet, sequence, sample.callstack_iid)))
 
     def _gpu_info(self, packet, _):
         self.gpus = list(packet.gpu_info.gpus)
@@ -212,6 +267,8 @@ class Trace:
         pid, tid, track = self.owner(uuid)
         made = Slice(name, category, packet.timestamp, pid, tid, track, notes, list(correlation.submitted),
                      list(correlation.waited))
+        if event.HasField("callstack_iid"):
+            made.stack = self._stack(packet, sequence, event.callstack_iid)
         if event.type == BEGIN:
             self._open[uuid].append(made)
             self.slices.append(made)

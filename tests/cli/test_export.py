@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from test_export_perfetto import PATTERNS, make_recording, timed, view
+from test_export_perfetto import PATTERNS, make_recording, sampled, timed, view  # noqa: F401 (sampled is a fixture)
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +214,44 @@ def test_holistic_trace_analysis(pitot, train, tmp_path):
     assert analysis.get_temporal_breakdown(visualize=False)["compute_time(us)"].min() > 0
     assert not analysis.get_queue_length_summary().empty
     assert not analysis.get_memory_bw_summary().empty
+
+
+# --- stacks ---
+
+
+def outwards(trace, node):
+    """Names from a node of stackFrames to the outermost."""
+    while node:
+        frame = trace["stackFrames"][str(node)]
+        yield frame["name"]
+        assert frame.get("parent", 0) < node
+        node = frame.get("parent")
+
+
+def test_calls_have_a_place_in_the_tree_of_stacks(pitot, sampled, tmp_path):
+    trace = export(pitot, sampled, tmp_path)
+    calls = [e for e in trace["traceEvents"] if e.get("cat") == "cuda_runtime"]
+    assert len(calls) == 80
+    stacks = Counter((c["args"]["caller"], *outwards(trace, c["sf"])) for c in calls)
+    base = ("<module> (train.py:80)", "main")
+    linear, step = "Linear.forward (linear.py:125)", "step (train.py:64)"
+    assert stacks[(linear, "at::native::addmm_out", linear, "step (train.py:60)", *base)] == 40
+    assert stacks[(step, "at::native::adam_step", step, *base)] == 10
+    assert trace["stackFrames"][str(calls[1]["sf"])] == {
+        "category": "libtorch_cpu.so", "name": "at::native::addmm_out", "parent": 5}
+    assert set(range(1, len(trace["stackFrames"]) + 1)) == {int(node) for node in trace["stackFrames"]}
+
+
+def test_json_without_stacks(pitot, sampled, tmp_path):
+    trace = export(pitot, sampled, tmp_path, "--no-stacks")
+    assert "stackFrames" not in trace
+    assert not [e for e in trace["traceEvents"] if "sf" in e or "caller" in e.get("args", {})]
+
+
+def test_json_has_one_process_for_what_was_sampled_too(pitot, sampled, tmp_path):
+    trace = export(pitot, sampled, tmp_path)
+    named = [e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"]
+    assert sorted(named) == [0, 100, 101]
 
 
 # --- the command ---

@@ -24,6 +24,7 @@ def make_recording(build, name, path):
     else:
         command = [build / "tests/support/make-recording", path, "--kernels", KERNELS]
         command += ["--processes", 3] if name == "processes" else ["--pattern", name]
+        command += ["--stacks", 200] if name in ("train", "processes") else []
     subprocess.run(list(map(str, command)), check=True)
 
 
@@ -31,6 +32,13 @@ def make_recording(build, name, path):
 def varied(build, tmp_path_factory):
     path = tmp_path_factory.mktemp("varied") / "r.pitot"
     make_recording(build, "varied", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def sampled(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sampled") / "r.pitot"
+    subprocess.run([build / "tests/cli/make-cpu-recording", path], check=True)
     return path
 
 
@@ -266,3 +274,83 @@ def test_kernel_by_name(pitot, varied, tmp_path):
     launches = [s for s in trace.slices if s.name in ("cuLaunchKernel", "cuGraphLaunch")]
     assert launches and all(s.submitted for s in launches)
     assert [s for s in trace.stages if s.name.startswith("Memcpy")]
+
+
+# --- stacks and samples ---
+
+
+def names(stack):
+    return [frame.name for frame in stack]
+
+
+def test_calls_carry_their_stacks(pitot, sampled, tmp_path):
+    trace, _ = export(pitot, sampled, tmp_path)
+    calls = [s for s in trace.slices if s.category.startswith("cuda_")]
+    assert calls and all(call.stack for call in calls)
+    launch = next(call for call in calls if call.name == "cudaLaunchKernel")
+    # What is behind the program's own call, in CUDA's libraries, is left out.
+    assert names(launch.stack) == ["main", "<module> (train.py:80)", "step (train.py:60)",
+                                   "Linear.forward (linear.py:125)", "at::native::addmm_out"]
+    main, python, native = launch.stack[0], launch.stack[3], launch.stack[4]
+    assert (main.mapping, main.build_id, main.address) == ("/usr/bin/python3.11", "00112233", 0x400110)
+    assert (python.mapping, python.line, python.kind) == ("/[python]", 125, 3)
+    assert python.file.endswith("/linear.py")
+    assert (native.address, native.file, native.line, native.kind) == (0x110, "/build/linear.cpp", 88, 1)
+
+
+def test_samples_add_up(pitot, sampled, tmp_path):
+    trace, result = export(pitot, sampled, tmp_path)
+    rows = view(pitot, sampled, "cpu_sample")
+    cpu = [s for s in trace.samples if s.source == "pitot CPU"]
+    zero = min(s.time for s in cpu) - min(r["time_ns"] for r in rows)
+    assert Counter((s.time - zero, s.pid, s.tid, s.weight) for s in cpu) == \
+        Counter((r["time_ns"], r["pid"], r["thread"], r["weight_ns"]) for r in rows)
+    rows = view(pitot, sampled, "off_cpu")
+    off = [s for s in trace.samples if s.source == "pitot off CPU"]
+    assert Counter((s.time - zero, s.pid, s.tid, s.weight) for s in off) == \
+        Counter((r["start_ns"], r["pid"], r["thread"], r["end_ns"] - r["start_ns"]) for r in rows)
+    assert "150 CPU samples" in result.stderr and "11 times off the CPU" in result.stderr
+
+
+def test_samples_stand_below_the_process_that_they_are_of(pitot, sampled, tmp_path):
+    trace, _ = export(pitot, sampled, tmp_path)
+    assert set(trace.processes()) == {100, 101}
+    assert trace.threads() == {(100, 100): "python", (100, 102): "pt_autograd_0", (101, 101): "python"}
+
+
+def test_stacks_of_samples(pitot, sampled, tmp_path):
+    trace, _ = export(pitot, sampled, tmp_path)
+    cpu = {tuple(names(s.stack)[-2:]): s for s in trace.samples if s.source == "pitot CPU"}
+    kernel = cpu["ksys_read", "copy_page_to_iter"].stack
+    assert [f.kind for f in kernel[-3:]] == [1, 2, 2] and kernel[-1].mapping == "/[kernel]"
+    # They end where the thread was, in CUDA's libraries too; what is not whole says so, and what is not there.
+    assert cpu["cudaStreamSynchronize", "libcuda.so.1+0x500"]
+    assert names(cpu["<module> (train.py:80)", "step (train.py:66)"].stack)[0] == "[truncated stack]"
+    assert names(cpu["[no stack]", ].stack) == ["[no stack]"]
+    off = {tuple(names(s.stack)[-2:]) for s in trace.samples if s.source == "pitot off CPU"}
+    assert off == {("read", "[sleeping]"), ("[no stack]", "[waiting for a processor]")}
+
+
+def test_parts_define_the_stacks_that_they_use(pitot, sampled, tmp_path):
+    whole, _ = export(pitot, sampled, tmp_path)
+    out = tmp_path / "p.pftrace"
+    result = pitot("export", sampled, "-o", out, "--split-size", "4K", "--json", json_output=True)
+    files = [out] + [tmp_path / f"p-{n}.pftrace" for n in range(2, result["files"] + 1)]
+    assert result["files"] > 2
+    parts = [Trace(file.read_bytes()) for file in files]
+    for kind in ("slices", "samples"):
+        assert Counter(tuple(names(s.stack or [])) for part in parts for s in getattr(part, kind)) == \
+            Counter(tuple(names(s.stack or [])) for s in getattr(whole, kind))
+
+
+def test_without_stacks(pitot, sampled, tmp_path):
+    trace, _ = export(pitot, sampled, tmp_path, "--no-stacks")
+    assert trace.slices and not trace.samples and not any(s.stack for s in trace.slices)
+
+
+def test_samples_from_inside(build, pitot, tmp_path):
+    path = tmp_path / "r.pitot"
+    subprocess.run([build / "tests/cli/make-cpu-recording", path, "inside"], check=True)
+    trace, _ = export(pitot, path, tmp_path)
+    assert {s.pid for s in trace.samples} == {100} == set(trace.processes())
+    assert sum(s.weight for s in trace.samples) == sum(r["weight_ns"] for r in view(pitot, path, "cpu_sample"))
