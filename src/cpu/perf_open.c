@@ -113,6 +113,14 @@ static int explain(int err, pid_t pid, struct error *e)
 	return E_UNSUPPORTED;
 }
 
+static int explain_ring(int err, struct error *e)
+{
+	error_errno(
+		e, -err,
+		"cannot map a ring of samples: raise kernel.perf_event_mlock_kb or 'ulimit -l'");
+	return E_UNSUPPORTED;
+}
+
 /* --- events --- */
 
 static void close_all(struct perf_events *events)
@@ -124,6 +132,7 @@ static void close_all(struct perf_events *events)
 	events->files.count = events->found.count = 0;
 	events->rings.count = 0;
 	events->threads = events->refused_threads = 0;
+	events->no_ring = false;
 	map_clear(&events->owners);
 	map_clear(&events->opened);
 }
@@ -138,6 +147,57 @@ void perf_events_close(struct perf_events *events)
 	free(events->rings.rings);
 	free(events->rings.scratch);
 }
+
+/* --- rings --- */
+
+static uint64_t power_of_two(uint64_t size)
+{
+	uint64_t power = RING_BYTES_MIN;
+
+	while (power < size)
+		power *= 2;
+	return power;
+}
+
+static uint64_t bytes_in(const struct perf_events *events, uint64_t ms)
+{
+	return ms * NS_PER_MS / events->period_ns * (events->stack_bytes + SAMPLE_BYTES);
+}
+
+static void unmap_all(struct perf_events *events)
+{
+	for (unsigned i = 0; i < events->rings.count; i++)
+		perf_ring_unmap(&events->rings.rings[i]);
+}
+
+/* All rings of one size. */
+static int map_all(struct perf_events *events, uint64_t size)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < events->rings.count && r >= 0; i++)
+		r = perf_ring_map(&events->rings.rings[i], events->rings.rings[i].fd, size);
+	if (r < 0)
+		unmap_all(events);
+	return r;
+}
+
+/* As large as is wanted and allowed: others can only write to rings that are there. */
+static int map_rings(struct perf_events *events)
+{
+	uint64_t size = MIN(power_of_two(bytes_in(events, RING_MS)), RING_BYTES_MAX);
+	int r;
+
+	while (size > RING_BYTES_MIN && size * events->rings.count > RINGS_BYTES_MAX)
+		size /= 2;
+	for (r = map_all(events, size); (r == -EPERM || r == -ENOMEM) && size > RING_BYTES_MIN;) {
+		size /= 2;
+		r = map_all(events, size);
+	}
+	return r;
+}
+
+/* --- threads --- */
 
 /* Notes which thread an event is of. */
 static int take_event(struct perf_events *events, int fd, pid_t tid)
@@ -179,8 +239,14 @@ static int open_thread(struct perf_events *events, struct perf_event_attr *attr,
 	}
 	if (r == 0 && events->files.count == before)
 		r = -ENODEV;
-	while (r < 0 && !first && events->files.count > before)
+	while (r < 0 && events->files.count > before)
 		close(events->files.data[--events->files.count]);
+	if (r >= 0 && first) {
+		r = map_rings(events);
+		events->no_ring = r < 0;
+	} else if (first) {
+		events->rings.count = 0;
+	}
 	events->threads += r >= 0;
 	return r;
 }
@@ -248,54 +314,7 @@ static int try_open(struct perf_events *events, pid_t pid, bool running, bool ke
 	return r;
 }
 
-/* --- rings --- */
-
-static uint64_t power_of_two(uint64_t size)
-{
-	uint64_t power = RING_BYTES_MIN;
-
-	while (power < size)
-		power *= 2;
-	return power;
-}
-
-static uint64_t bytes_in(const struct perf_events *events, uint64_t ms)
-{
-	return ms * NS_PER_MS / events->period_ns * (events->stack_bytes + SAMPLE_BYTES);
-}
-
-static void unmap_all(struct perf_events *events)
-{
-	for (unsigned i = 0; i < events->rings.count; i++)
-		perf_ring_unmap(&events->rings.rings[i]);
-}
-
-/* All rings of one size. */
-static int map_all(struct perf_events *events, uint64_t size)
-{
-	int r = 0;
-
-	for (unsigned i = 0; i < events->rings.count && r >= 0; i++)
-		r = perf_ring_map(&events->rings.rings[i], events->rings.rings[i].fd, size);
-	if (r < 0)
-		unmap_all(events);
-	return r;
-}
-
-/* As large as is wanted and allowed. */
-static int map_rings(struct perf_events *events)
-{
-	uint64_t size = MIN(power_of_two(bytes_in(events, RING_MS)), RING_BYTES_MAX);
-	int r;
-
-	while (size > RING_BYTES_MIN && size * events->rings.count > RINGS_BYTES_MAX)
-		size /= 2;
-	for (r = map_all(events, size); (r == -EPERM || r == -ENOMEM) && size > RING_BYTES_MIN;) {
-		size /= 2;
-		r = map_all(events, size);
-	}
-	return r;
-}
+/* --- all of it --- */
 
 static int prepare(struct perf_events *events, const struct cpu_options *options)
 {
@@ -352,18 +371,10 @@ int perf_events_open(struct perf_events *events, const struct cpu_options *optio
 		r = -EACCES;
 		if (options->kernel)
 			r = try_open(events, pid, running, true);
-		if (r == -EACCES || r == -EPERM)
+		if ((r == -EACCES || r == -EPERM) && !events->no_ring)
 			r = try_open(events, pid, running, false);
 		if (r < 0) {
-			r = explain(r, pid, e);
-			break;
-		}
-		r = map_rings(events);
-		if (r < 0) {
-			error_errno(e, -r,
-				    "cannot map a ring of samples: raise "
-				    "kernel.perf_event_mlock_kb or 'ulimit -l'");
-			r = E_UNSUPPORTED;
+			r = events->no_ring ? explain_ring(r, e) : explain(r, pid, e);
 			break;
 		}
 		if (events->stack_bytes == STACK_BYTES_MIN ||

@@ -19,6 +19,7 @@ struct perf_events {
 	uint64_t period_ns;
 	bool counts_lost; /* the kernel says how many records it dropped: from 6.0 on */
 	bool kernel; /* time and frames of the operating system's kernel */
+	bool no_ring; /* what failed is to map one */
 	unsigned threads, refused_threads; /* of a running process */
 };
 

@@ -1,0 +1,290 @@
+"""CPU sampling by perf events, as root and as an ordinary user, held against programs that know what they did."""
+import collections
+import ctypes
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "cpu_programs"
+NOBODY = 65534
+HZ = 999
+SYS_PERF_EVENT_OPEN = 298
+
+
+def perf_errno(uid):
+    """What the kernel says to an ordinary perf event of this user: 0, or an errno."""
+    attributes = (ctypes.c_uint64 * 16)(1 | 128 << 32, 0, 1000000, 0, 0, 1 | 1 << 5)  # software, CPU clock, user only
+    pid = os.fork()
+    if pid == 0:
+        if uid:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+        libc = ctypes.CDLL(None, use_errno=True)
+        fd = libc.syscall(SYS_PERF_EVENT_OPEN, attributes, 0, -1, -1, 0)
+        os._exit(ctypes.get_errno() if fd < 0 else 0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """The programs, compiled as those of others are: optimised, without frame pointers. Readable by everybody."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        out = Path(folder)
+        command = ["cc", "-O2", "-fomit-frame-pointer"]
+        for name in "known_shares", "stack_kinds", "forbid_perf":
+            subprocess.run([*command, "-o", out / name, PROGRAMS / f"{name}.c", "-pthread", "-ldl"], check=True)
+        subprocess.run([*command, "-shared", "-fPIC", "-o", out / "plugin.so", PROGRAMS / "plugin.c"], check=True)
+        yield out
+
+
+@pytest.fixture(params=["as we are", "nobody"])
+def user(request, program):
+    """How a command is run as ourselves, or, for root, as an ordinary user."""
+    ordinary = request.param == "nobody"
+    if ordinary and os.geteuid() != 0:
+        pytest.skip("is an ordinary user already")
+    refused = perf_errno(NOBODY if ordinary else 0)
+    if refused:
+        pytest.skip(f"the kernel forbids perf_event_open: {errno.errorcode[refused]}")
+    options = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ordinary else {}
+    if subprocess.run(["test", "-x", program], **options).returncode:
+        pytest.skip(f"{program} is not for everybody")
+    return options
+
+
+@pytest.fixture
+def folder():
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o777)
+        yield Path(path)
+
+
+@pytest.fixture
+def sample(pitot, folder, user):
+    """Records a command; the recording and what the command said."""
+
+    def run(*command, hz=HZ):
+        recording = folder / "out.pitot"
+        result = pitot("record", "-q", "--cpu-only", "--cpu-via", "perf", f"--cpu={hz}", "-o", recording, "--", *command,
+                       **user)
+        return recording, result.stdout
+
+    return run
+
+
+@pytest.fixture
+def stacks(pitot, folder):
+    """CPU microseconds by stack, as lists of names from the outermost; by thread: its name and id come first."""
+
+    def read(recording, *options):
+        path = folder / "out.folded"
+        pitot("flame", recording, "--mode", "cpu", "-o", path, *options)
+        lines = [line.rsplit(" ", 1) for line in path.read_text().splitlines()]
+        path.unlink()
+        return [(stack.split(";"), float(weight)) for stack, weight in lines]
+
+    return read
+
+
+def total(weights):
+    return sum(weight for _, weight in weights) / 1e6
+
+
+def ends(rows, recording):
+    """CPU nanoseconds by how the stacks end."""
+    end_of = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack", "--limit", "0")}
+    weights = collections.Counter()
+    for row in rows(recording, "cpu_sample", "--limit", "0"):
+        weights[end_of.get((row.get("pid"), row["stack"]))] += row["weight_ns"]
+    return weights
+
+
+def follows(stack, *names):
+    """Whether the names are in the stack, one called by the other."""
+    return any(stack[i:i + len(names)] == list(names) for i in range(len(stack)))
+
+
+def capability(rows, recording, name):
+    return next(row for row in rows(recording, "capability") if row["name"] == name)
+
+
+def test_known_shares(sample, stacks, rows, programs, user):
+    recording, said = sample(programs / "known_shares", "1.5")
+    truth = collections.defaultdict(dict)
+    for line in said.splitlines():
+        tid, function, seconds = line.split()
+        truth[tid][function] = float(seconds)
+    assert len(truth) == 3
+    by_thread = collections.defaultdict(list)
+    for stack, weight in stacks(recording, "--by", "thread"):
+        by_thread[stack[0].rsplit(" ", 1)[1]].append((stack[1:], weight))
+    for tid, spent in truth.items():
+        sampled = {name: total((s, w) for s, w in by_thread[tid] if follows(s, "work", name, "spin")) for name in spent}
+        for name, seconds in spent.items():
+            share, true_share = sampled[name] / sum(sampled.values()), seconds / sum(spent.values())
+            assert abs(share - true_share) < 0.02, (tid, name, share, true_share, sampled, spent)
+        # What the thread did on its own behalf; and nothing twice.
+        assert 0.93 * sum(spent.values()) < total(by_thread[tid]) < 1.03 * sum(spent.values()) + 0.02
+    weights = ends(rows, recording)
+    assert weights["complete"] > 0.999 * sum(weights.values()), weights
+    of_all = capability(rows, recording, "cpu_time")
+    assert of_all["state"] == "on", of_all
+    if user:
+        assert "no time in the kernel" in capability(rows, recording, "cpu")["reason"]
+    assert "no Python frames" in capability(rows, recording, "cpu")["reason"]
+    assert rows(recording, "loss") == []
+
+
+def test_all_weights_add_up(sample, rows, programs):
+    recording, said = sample(programs / "stack_kinds", "children")
+    sampled = sum(row["weight_ns"] for row in rows(recording, "cpu_sample", "--limit", "0")) / 1e9
+    got = capability(rows, recording, "cpu_time")["got"].split()
+    assert abs(float(got[0]) - sampled) < 0.001
+    # The kernel's own count of the CPU time, against the program's, which has some before its exec, too.
+    assert 0.97 * float(said) - 0.01 < float(got[5]) < 1.03 * float(said) + 0.02
+    assert 0.9 * float(said) < sampled < 1.02 * float(said)
+
+
+def test_a_signal_handler(sample, stacks, rows, programs):
+    recording, _ = sample(programs / "stack_kinds", "handler")
+    weights = stacks(recording)
+    inside = [(stack, weight) for stack, weight in weights if "handler" in stack]
+    assert total(inside) > 0.9 * total(weights)
+    for stack, _ in inside:
+        assert stack[0] == "_start" and "main" in stack
+        at = stack.index("handler")
+        assert stack[at - 2] == "interrupted", stack
+    assert ends(rows, recording)["complete"] > 0.99 * total(weights) * 1e9
+
+
+def test_a_signal_stack_ends_honestly(sample, stacks, rows, programs):
+    recording, _ = sample(programs / "stack_kinds", "altstack")
+    weights = stacks(recording)
+    inside = [(stack, weight) for stack, weight in weights if "handler" in stack]
+    assert total(inside) > 0.9 * total(weights)
+    for stack, _ in inside:
+        # Where the signal came is in its frame; the stack beyond was not copied.
+        assert "truncated" in stack[0] and stack[1] == "interrupted", stack
+    assert ends(rows, recording)["truncated"] > 0.9 * total(weights) * 1e9
+
+
+def test_a_deep_recursion_has_its_innermost_frames(sample, stacks, rows, programs):
+    recording, _ = sample(programs / "stack_kinds", "deep")
+    weights = stacks(recording)
+    deep = [(stack, weight) for stack, weight in weights if follows(stack, "deep", "deep", "spin")]
+    assert total(deep) > 0.9 * total(weights)
+    for stack, _ in deep:
+        own = stack[1:stack.index("spin")]
+        assert set(own) == {"deep"} and len(own) > 300, stack[:10]
+    assert ends(rows, recording)["depth"] > 0.9 * total(weights) * 1e9
+
+
+def test_code_that_was_loaded_a_moment_ago(sample, stacks, rows, programs):
+    recording, _ = sample(programs / "stack_kinds", "plugin", programs / "plugin.so")
+    weights = stacks(recording)
+    assert total(w for w in weights if follows(w[0], "main", "plugin_call", "spin")) > 0.95 * total(weights)
+    assert any(row["path"] == str(programs / "plugin.so") and row["build_id"] for row in rows(recording, "module"))
+
+
+def test_code_made_at_run_time(sample, stacks, rows, programs):
+    recording, _ = sample(programs / "stack_kinds", "jit")
+    weights = stacks(recording)
+    called = [(stack, weight) for stack, weight in weights if follows(stack, "spin_from_jit", "spin")]
+    assert total(called) > 0.95 * total(weights)
+    # What is beyond was guessed, and is said to be; it is right, or not there.
+    through = [stack for stack, _ in called if "main" in stack]
+    assert through and all(stack.index("spin_from_jit") == stack.index("main") + 2 for stack in through)
+    assert ends(rows, recording)["complete"] < 0.05 * total(weights) * 1e9
+
+
+def test_each_program_of_a_chain_is_a_process(sample, stacks, rows, programs):
+    recording, _ = sample("sh", "-c", f"exec '{programs}/stack_kinds' exec")
+    weights = stacks(recording)
+    before = total(w for w in weights if follows(w[0], "main", "spin"))
+    after = total(w for w in weights if follows(w[0], "after_exec", "spin"))
+    assert 0.27 < before < 0.32 and 0.27 < after < 0.32
+    commands = {row["command"].split("/")[-1] for row in rows(recording, "process") if row["source"] == "sampler"}
+    assert {"stack_kinds exec", "stack_kinds after_exec"} <= commands
+    pids = {row["pid"] for row in rows(recording, "process") if row["source"] == "sampler"}
+    assert len(pids) == 1
+    for row in rows(recording, "process"):
+        assert row["end_ns"] is None or row["start_ns"] < row["end_ns"]
+
+
+def test_short_lives(sample, rows, stacks, programs):
+    recording, _ = sample(programs / "stack_kinds", "children")
+    samples = rows(recording, "cpu_sample", "--limit", "0")
+    by_process = collections.Counter()
+    for row in samples:
+        by_process[row["pid"]] += row["weight_ns"]
+    children = sorted(by_process.values())[-40:]
+    assert len(children) == 40 and children[0] > 20e6
+    weights = stacks(recording)
+    assert total(w for w in weights if follows(w[0], "main", "spin")) > 0.9 * total(weights)
+
+
+def test_a_process_that_runs_already(pitot, folder, user, stacks, rows, programs):
+    process = subprocess.Popen([programs / "known_shares", "3"], stdout=subprocess.PIPE, **user)
+    try:
+        time.sleep(0.2)
+        before = [read_cpu_seconds(process.pid), time.monotonic()]
+        recording = folder / "out.pitot"
+        pitot("record", "-q", "--cpu-only", "--cpu-via", "perf", f"--cpu={HZ}", "--duration", "1s", "-o", recording, "-p",
+              process.pid, **user)
+        spent, seconds = read_cpu_seconds(process.pid) - before[0], time.monotonic() - before[1]
+    finally:
+        process.kill()
+        process.wait()
+    weights = stacks(recording, "--by", "thread")
+    assert len({stack[0] for stack, _ in weights}) == 2
+    assert total(w for w in weights if follows(w[0], "work", "half", "spin")) > 0.3 * total(weights)
+    # One second of those in which `record` ran, and no thread twice.
+    assert 0.5 < total(weights) < spent + 0.05, (total(weights), spent, seconds)
+    weights = ends(rows, recording)
+    assert weights["complete"] > 0.99 * sum(weights.values()), weights
+
+
+def read_cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_samples_that_the_kernel_drops_are_counted(program, folder, user, environment, rows, programs):
+    """The sampler is stopped for a while: its rings run over."""
+    recording = folder / "out.pitot"
+    recorder = subprocess.Popen([program, "record", "-q", "--cpu-only", "--cpu-via", "perf", "--cpu=4999", "-o", recording,
+                                 "--", programs / "known_shares", "1"], env=environment, stdout=subprocess.PIPE, text=True,
+                                **user)
+    time.sleep(0.5)
+    recorder.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    recorder.send_signal(signal.SIGCONT)
+    said, _ = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0
+    spent = sum(float(line.split()[2]) for line in said.splitlines())
+    samples = rows(recording, "cpu_sample", "--limit", "0")
+    lost = [row for row in rows(recording, "loss") if row["reason"] == "samples_dropped"]
+    assert lost and all(row["start_ns"] <= row["end_ns"] for row in lost)
+    known = (len(samples) + sum(row["count"] for row in lost)) / 4999
+    assert 0.85 * spent < known < 1.05 * spent, (len(samples), lost, spent)
+
+
+def test_where_perf_event_open_is_forbidden(pitot, program, folder, programs, environment):
+    recording = folder / "out.pitot"
+    command = [programs / "forbid_perf", program, "record", "--cpu-only", "--cpu-via", "perf", "-o", recording, "--", "true"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert result.returncode != 0
+    assert "perf_event_open is forbidden" in result.stderr and "seccomp" in result.stderr
+    assert not recording.exists()
