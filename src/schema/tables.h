@@ -436,11 +436,16 @@
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was created")                                                 \
 	C(T, node, U64, ALWAYS, NONE, "", "CUPTI graph node id")                                                       \
 	C(T, graph, U32, MAYBE, NONE, "", "CUPTI graph id")                                                            \
-	C(T, kind, U32, ALWAYS, NONE, "", "CUgraphNodeType")                                                           \
+	C(T, kind, ENUM, ALWAYS, graph_node_kind, "", "what it does")                                                  \
 	C(T, original, U64, MAYBE, NONE, "", "node that it was cloned from")                                           \
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it, where that is recorded")  \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack that created it; of a clone look at the original's")
+
+#define ENUM_graph_node_kind(V, E)                                                                                     \
+	V(E, kernel, 0) V(E, memcpy, 1) V(E, memset, 2) V(E, host, 3) V(E, graph, 4) V(E, empty, 5) V(E, wait_event, 6)       \
+	V(E, record_event, 7) V(E, signal_semaphore, 8) V(E, wait_semaphore, 9) V(E, allocate, 10) V(E, release, 11)          \
+	V(E, memory_operations, 12) V(E, conditional, 13)
 
 /*
  * A node is written before its children. Python frames stand where the interpreter's own frames stood. address is the
@@ -507,6 +512,6 @@
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
-	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(off_cpu_state)
+	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
 
 #endif

@@ -7,6 +7,9 @@ enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2 }; /* ring_event.flags */
 
 #define SLOTS 2u
 
+_Static_assert((int)graph_node_kind_release == (int)CU_GRAPH_NODE_TYPE_MEM_FREE,
+	       "the driver's numbers");
+
 static __typeof__(cuptiGetGraphId) *graph_id;
 static __typeof__(cuptiGetGraphNodeId) *node_id;
 
@@ -84,7 +87,7 @@ uint64_t graph_nodes_event(struct writer *w, const struct ring *r, uint64_t posi
 		.time_ns = event->a,
 		.node = event->b,
 		.graph = event->c,
-		.kind = event->d,
+		.kind = (uint8_t)event->d,
 		.original = more->a,
 		.thread = r->tid,
 		.correlation = more->c,
