@@ -124,7 +124,7 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 		add(&r->sampled_ns, clock_monotonic_ns() - now);
 }
 
-static void count_call(struct ring *r, uint64_t now)
+void api_calls_count(struct ring *r, uint64_t now)
 {
 	add(&r->calls, 1);
 	if (atomic_load_explicit(&r->calls, memory_order_relaxed) % SAMPLE_EVERY)
@@ -146,7 +146,7 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 	if (start == 0)
 		return;
 	write_call(r, api, cbid, data, start, now);
-	count_call(r, now);
+	api_calls_count(r, now);
 }
 
 static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
