@@ -27,7 +27,7 @@ struct cpu_source {
 	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
 	int wait_ms;
 	uint64_t seen_ns; /* time of the last record */
-	uint64_t sampled_ns; /* weight of all samples, also of those that are not for the window */
+	uint64_t sampled_ns; /* weight of all samples */
 	uint64_t lost; /* records, as far as the rings said */
 	uint64_t cpu_ns, lost_in_all; /* what the kernel says at the end */
 	struct perf_sample sample;
@@ -96,7 +96,6 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 
 	if (!perf_record_sample(h, s->events.kernel, s->events.stack_bytes, p))
 		return;
-	s->sampled_ns += s->events.period_ns;
 	if (p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
 		return;
 	/* A thread that was found may have inherited another's events as well. */
@@ -117,6 +116,7 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 						     TARGET_FRAMES_MAX, &stack.end);
 	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
 			   &stack);
+	s->sampled_ns += s->events.period_ns;
 }
 
 /* Lost since the last record that came. */
@@ -231,13 +231,16 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 static void wait_for_records(struct cpu_source *s, int timeout_ms)
 {
 	int wait_ms = MIN(s->wait_ms, timeout_ms);
+	uint64_t now_ns = clock_monotonic_ns();
 
+	if (s->end_ns > now_ns && !s->stopped)
+		wait_ms = (int)MIN((uint64_t)wait_ms, (s->end_ns - now_ns) / NS_PER_MS + 1);
 	if (poll(s->files, s->events.rings.count, wait_ms) > 0)
 		for (unsigned i = 0; i < s->events.rings.count; i++)
 			if (s->files[i].revents & (POLLHUP | POLLERR | POLLNVAL))
 				/* Its first thread has ended: it would always be ready. */
 				s->files[i].fd = -1;
-	s->wait_ms = s->lively ? FIRST_WAIT_MS : MIN(2 * wait_ms, timeout_ms);
+	s->wait_ms = s->lively ? FIRST_WAIT_MS : MIN(2 * s->wait_ms, timeout_ms);
 	s->lively = false;
 }
 
@@ -286,7 +289,8 @@ static void perf_finish(struct cpu_source *s)
 	/* A loss is told with the record after it, which the last one does not have. */
 	if (s->lost_in_all > s->lost)
 		lose(s, s->lost_in_all - s->lost, clock_monotonic_ns());
-	if (s->cpu_ns)
+	/* Before the window the kernel counted, too. */
+	if (s->cpu_ns && !s->start_ns)
 		tell_coverage(s);
 }
 
