@@ -285,14 +285,14 @@ static void match_samplers(struct trace *t)
 static int take_processes(struct building *b)
 {
 	struct trace *t = b->t;
-	size_t count = b->processes.count, *order = malloc(2 * count * sizeof(*order)),
-	       *place = order + count;
+	size_t count = b->processes.count, *order = malloc(2 * count * sizeof(*order)), *place;
 
 	t->processes.count = 0;
 	if (!order || vec_reserve(&t->processes, count) < 0) {
 		free(order);
 		return -ENOMEM;
 	}
+	place = order + count;
 	for (size_t i = 0; i < count; i++)
 		order[i] = i;
 	qsort_r(order, count, sizeof(*order), compare_processes, b->processes.data);
