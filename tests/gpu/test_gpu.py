@@ -1,4 +1,5 @@
 """Recording on a real GPU: every kernel is there, tied to its launch, as long as other tools say it was."""
+import json
 import os
 import re
 import signal
@@ -43,6 +44,7 @@ def test_every_launch(record, programs):
     report = r.json("report")
     assert report["hotspots"]["kernels"] == said == 1002000
     assert report["launches"]["kernel_calls"]["count"] == said
+    assert report["launches"]["kernels_without_call"] == 0
     assert r.losses() == []
 
 
@@ -84,12 +86,18 @@ def test_kill_from_outside_keeps_what_was_sealed(record, programs, tmp_path):
                          stdout=subprocess.PIPE)
     time.sleep(3)
     children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
+    killed_ns = time.monotonic_ns()
     os.kill(int(children[0]), signal.SIGKILL)
     assert p.wait(30) == 137
     done = subprocess.run([PITOT, "view", path, "kernel", "--columns", "start_ns", "--json", "--limit", "100000000"],
                           capture_output=True, text=True)
     assert done.returncode == 0
-    assert len(done.stdout.splitlines()) > 100000
+    starts = [json.loads(line)["start_ns"] for line in done.stdout.splitlines()]
+    assert len(starts) > 100000
+    info = json.loads(subprocess.run([PITOT, "info", "--json", path], capture_output=True, text=True).stdout)
+    killed_ns -= info["start_monotonic_ns"]
+    # Blocks are sealed every 250 ms; and the collector looks every 20 ms.
+    assert killed_ns - max(starts) < 300e6
 
 
 def test_interrupt_is_complete(programs, tmp_path):
@@ -135,15 +143,13 @@ for e in p.events():
 print('RESULT', json.dumps([totals, times]))
 """
     done = subprocess.run([python, "-c", code], capture_output=True, text=True)
-    import json
-
     return json.loads(re.search(r"RESULT (.*)", done.stdout).group(1))
 
 
 def test_against_torch_profiler(record, torch_python):
     """Counts agree exactly; the sum of durations within a tenth, because they are of two runs."""
     totals, times = kernels_of_torch_profiler(torch_python)
-    r = record(torch_python, HERE / "train_small.py")
+    r = record(torch_python, HERE / "train_small.py", options=["--no-cpu"])
     report = r.json("report")
     assert r.losses() == []
     assert report["hotspots"]["kernels"] == sum(totals.values())
@@ -173,3 +179,40 @@ def test_leaving_is_quick(record, programs):
     alone = best(lambda: subprocess.run([programs["endings"], "return"], stdout=subprocess.DEVNULL))
     recorded = best(lambda: record(programs["endings"], "return"))
     assert recorded - alone < 1.0
+    r = record(programs["endings"], "return", options=["--no-cpu"])
+    assert sum(x["total_ns"] for x in r.rows("cost") if x["kind"] == "exit") < 300e6
+
+
+def allowed(way):
+    """Whether this machine lets us sample the CPU so, as `pitot doctor` says."""
+    names = {"ebpf": "eBPF", "perf": "perf events"}
+    done = subprocess.run([PITOT, "doctor", "--json"], capture_output=True, text=True)
+    states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
+    return way not in names or states[names[way]] == "ok"
+
+
+@pytest.mark.parametrize("way", ["ebpf", "perf", "timer"])
+def test_cpu_samples(record, torch_python, way):
+    """Beside the GPU work; with Python frames where the way gives them; the GPU column is what CUPTI said."""
+    if not allowed(way):
+        pytest.skip("not allowed here")
+    r = record(torch_python, HERE / "train_small.py", options=["--cpu-via", way, "--cpu=250"])
+    assert r.done.returncode == 0
+    assert [loss for loss in r.losses() if loss[0] != "string_limit"] == []
+    samples = r.rows("cpu_sample")
+    assert sum(x["weight_ns"] for x in samples) > 1e9
+    stacks = subprocess.run([PITOT, "flame", "--mode", "cpu", "--format", "folded", str(r.path)], capture_output=True,
+                            text=True).stdout
+    assert ("train_small.py" in stacks) == (way != "perf")
+    flame = r.json("flame", "--mode", "gpu")
+    gpu = sum(x["end_ns"] - x["start_ns"] for t in ("kernel", "memcpy", "memset") for x in r.rows(t))
+    assert flame["sections"][0]["total_ns"] == gpu
+
+
+def test_stacks_are_complete(record, torch_python):
+    """From the program's start to the launch, in Python and in native code."""
+    r = record(torch_python, HERE / "train_small.py", options=["--no-cpu"])
+    ends = {x["id"]: x["end"] for x in r.rows("stack")}
+    calls = r.rows("api_call", "--columns", "stack")
+    complete = sum(ends.get(x.get("stack")) == "complete" for x in calls)
+    assert complete >= 0.999 * len(calls)
