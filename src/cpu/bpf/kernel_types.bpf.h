@@ -41,6 +41,7 @@ struct task_struct {
 	struct thread_struct thread;
 	struct mm_struct *mm;
 	unsigned int __state;
+	int pid, tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;

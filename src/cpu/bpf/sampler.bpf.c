@@ -26,7 +26,6 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, BPF_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64);
 	__type(value, struct bpf_image);
 } images SEC(".maps");
@@ -66,9 +65,12 @@ struct {
 /* Id of a task in the sampler's pid namespace; 0: it is not in there. */
 static __always_inline __u32 task_id(const struct task_struct *task)
 {
-	const struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	__u32 level = counters.level, nr = 0;
+	const struct pid *pid;
 
+	if (!level)
+		return (__u32)BPF_CORE_READ(task, pid);
+	pid = BPF_CORE_READ(task, thread_pid);
 	if (!pid || BPF_CORE_READ(pid, level) < level)
 		return 0;
 	bpf_probe_read_kernel(&nr, sizeof(nr),
@@ -80,9 +82,9 @@ static __always_inline __u32 task_id(const struct task_struct *task)
 
 static __always_inline __u32 process_id(const struct task_struct *task)
 {
-	const struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-
-	return leader ? task_id(leader) : 0;
+	if (!counters.level)
+		return (__u32)BPF_CORE_READ(task, tgid);
+	return task_id(BPF_CORE_READ(task, group_leader));
 }
 
 static __always_inline int in_window(__u64 now)
@@ -189,7 +191,7 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	struct bpf_record *r;
 	struct scratch *s;
 
-	/* A thread that has ended has no id any more. */
+	/* A thread that has ended may have no id any more. */
 	if (!found || !found->image || !tid || !in_window(now))
 		return NULL;
 	s = bpf_map_lookup_elem(&scratches, &cpu);

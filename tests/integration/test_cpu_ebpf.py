@@ -1,0 +1,309 @@
+"""CPU sampling by eBPF, end to end: programs with known shares and known stacks, Python, time off the CPU.
+
+Skipped with the reason where the kernel or the rights do not allow it.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "cpu_programs"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Folder of compiled programs: optimised, without frame pointers."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("programs")
+    for name, options in (("known_shares", []), ("stack_kinds", ["-ldl"]), ("off_cpu", []),
+                          ("plugin", ["-shared", "-fPIC"])):
+        subprocess.run([compiler, "-O2", "-g", "-fomit-frame-pointer", "-pthread", PROGRAMS / f"{name}.c",
+                        "-o", folder / name, *options], check=True)
+    return folder
+
+
+@pytest.fixture
+def sample(pitot, tmp_path):
+    """Records a command: sample("--cpu=99", "--", …). Gives the recording and what the command said."""
+    recording = tmp_path / "cpu.pitot"
+
+    def run(*arguments, **options):
+        result = pitot("record", "--cpu-only", "--cpu-via", "ebpf", "-q", "--force", "-o", recording, *arguments,
+                       status=None, **options)
+        if result.returncode and "no eBPF" in result.stderr or "without eBPF" in result.stderr:
+            pytest.skip(result.stderr.strip())
+        assert result.returncode == 0, result.stderr
+        return recording, result.stdout
+
+    return run
+
+
+@pytest.fixture
+def folded(pitot, tmp_path):
+    """Stacks of a recording with their microseconds: {(frame, …): us}."""
+
+    def run(recording, *options):
+        output = tmp_path / "stacks.folded"
+        pitot("flame", "--mode", "cpu", "--force", *options, "-o", output, recording)
+        stacks = Counter()
+        for line in output.read_text().splitlines():
+            stack, weight = line.rsplit(" ", 1)
+            stacks[tuple(stack.split(";"))] += int(weight)
+        return stacks
+
+    return run
+
+
+def spent(stacks, frame):
+    return sum(us for stack, us in stacks.items() if any(f == frame or f.startswith(frame + " ") for f in stack))
+
+
+@pytest.fixture
+def share_complete(rows):
+    """Share of the sampled time whose stack reaches the start of its thread."""
+
+    def run(recording):
+        ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack", "--limit", "0")}
+        samples = rows(recording, "cpu_sample", "--limit", "0")
+        complete = sum(ends.get((row.get("pid"), row["stack"])) == "complete" for row in samples)
+        return complete / len(samples)
+
+    return run
+
+
+def test_shares(sample, folded, share_complete, programs):
+    recording, said = sample("--cpu=997", "--", programs / "known_shares", "1.5")
+    true = Counter()
+    for line in said.splitlines():
+        _, function, seconds = line.split()
+        true[function] += float(seconds)
+    stacks = folded(recording)
+    total = sum(stacks.values())
+    assert total == pytest.approx(1e6 * sum(true.values()), rel=0.1)
+    for function in true:
+        expected = true[function] / sum(true.values())
+        assert abs(spent(stacks, function) / total - expected) < 0.02, function
+    assert share_complete(recording) > 0.99
+    for stack in stacks:
+        if "spin" in stack:
+            caller = stack[stack.index("spin") - 1]
+            assert caller in ("half", "third", "fifth") and stack[stack.index(caller) - 1] == "work", stack
+
+
+def test_rows(sample, rows, programs):
+    recording, _ = sample("--cpu=199", "--", programs / "known_shares", "0.5")
+    samples = rows(recording, "cpu_sample", "--limit", "0")
+    threads = {row["tid"] for row in rows(recording, "thread")}
+    assert len({row["pid"] for row in samples}) == 2
+    assert {row["thread"] for row in samples} <= threads and len(threads) == 3
+    assert {row["weight_ns"] for row in samples} == {10**9 // 199}
+    assert all(row["stack"] is not None and row["cpu"] is not None for row in samples)
+    capability = [row for row in rows(recording, "capability") if row["name"] == "cpu"]
+    assert capability[0]["got"] == "eBPF, 199 Hz"
+    assert not [row for row in rows(recording, "loss") if row["reason"] != "stack_limit"]
+
+
+def test_no_kernel_time_is_lost(sample, folded):
+    """Kernel frames stand below the user's that made the call."""
+    recording, _ = sample("--cpu=499", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=8000")
+    stacks = folded(recording)
+    within = sum(us for stack, us in stacks.items()
+                 if "__libc_start_main" in stack and "entry_SYSCALL" in ";".join(stack).split("__libc_start_main")[1])
+    assert within > 0.5 * sum(stacks.values()), stacks.most_common(5)
+
+
+@pytest.mark.parametrize("kind,frames", [
+    ("handler", "main;run;with_signal;interrupted;__restore_rt;handler;spin"),
+    ("altstack", "main;run;with_signal;interrupted;__restore_rt;handler;spin"),
+    ("plugin", "main;run;with_plugin;plugin_call;spin"),
+    ("exec", "main;run;after_exec;spin"),
+    ("children", "main;run;with_children;spin"),
+    ("threads", "start_thread;thread_main;spin"),
+])
+def test_stack_kinds(sample, folded, programs, kind, frames):
+    recording, said = sample("--cpu=499", "--", programs / "stack_kinds", kind, programs / "plugin")
+    stacks = folded(recording)
+    total = sum(stacks.values())
+    assert total == pytest.approx(1e6 * float(said.split()[-1]), rel=0.25)
+    found = sum(us for stack, us in stacks.items() if frames in ";".join(stack))
+    at_least = 0.35 if kind == "exec" else 0.8
+    assert found > at_least * total, stacks.most_common(5)
+
+
+def test_deep_stack_says_so(sample, rows, programs):
+    recording, _ = sample("--cpu=199", "--", programs / "stack_kinds", "deep")
+    assert "depth" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
+    assert max(row["depth"] for row in rows(recording, "stack", "--limit", "0")) >= 512
+
+
+def test_code_made_at_run_time(sample, rows, folded, programs):
+    """Its callers are guessed, and that is said."""
+    recording, _ = sample("--cpu=199", "--", programs / "stack_kinds", "jit")
+    stacks = folded(recording)
+    found = sum(us for stack, us in stacks.items() if ";with_jit;" in ";".join(stack) and "spin_from_jit" in stack)
+    assert found > 0.8 * sum(stacks.values())
+    assert "truncated" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
+
+
+def test_short_processes(sample, rows, share_complete):
+    """Processes that are gone before anything could be looked up have whole stacks nonetheless."""
+    recording, _ = sample("--cpu=999", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do ls -l /usr/bin >/dev/null; done")
+    commands = {row["command"] for row in rows(recording, "process")}
+    assert any(command.startswith("ls") for command in commands)
+    assert share_complete(recording) > 0.8
+
+
+def test_off_cpu(sample, folded, rows, programs):
+    recording, _ = sample("--off-cpu", "--cpu=99", "--", programs / "off_cpu")
+    stacks = {stack: us for stack, us in folded(recording).items() if stack[0] == "[off-CPU]"}
+    naps = {thread: sum(us for stack, us in stacks.items() if thread in stack and "nap" in stack)
+            for thread in ("main", "worker")}
+    assert naps["main"] == pytest.approx(300_000, abs=30_000)
+    assert naps["worker"] == pytest.approx(600_000, abs=60_000)
+    states = Counter(row["state"] for row in rows(recording, "off_cpu", "--limit", "0"))
+    assert states["sleeping"] >= 4
+    sleeping = [stack for stack in stacks if "nap" in stack]
+    assert all(stack[1] in ("_start", "clone3", "clone") and stack[-2] == "__schedule" for stack in sleeping), sleeping
+
+
+def test_no_off_cpu_unasked(sample, rows, programs):
+    recording, _ = sample("--cpu=99", "--", programs / "off_cpu")
+    assert not rows(recording, "off_cpu")
+
+
+def test_running_process(pitot, rows, folded, share_complete, programs, tmp_path):
+    recording = tmp_path / "running.pitot"
+    with subprocess.Popen([programs / "known_shares", "30"], stdout=subprocess.DEVNULL) as child:
+        time.sleep(0.2)
+        try:
+            result = pitot("record", "-p", child.pid, "--cpu-via", "ebpf", "--cpu=199", "--duration", "1s", "-q",
+                           "-o", recording, status=None)
+        finally:
+            child.kill()
+    if result.returncode and "eBPF" in result.stderr:
+        pytest.skip(result.stderr.strip())
+    assert result.returncode == 0, result.stderr
+    stacks = folded(recording)
+    assert share_complete(recording) > 0.95
+    assert {row["thread"] for row in rows(recording, "cpu_sample", "--limit", "0")} >= {child.pid}
+    assert spent(stacks, "spin") > 0.9 * sum(stacks.values())
+
+
+def test_processes_in_their_own_namespace(sample, rows, folded, programs):
+    """Ids of processes are those that the sampler knows, not those that they know."""
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode:
+        pytest.skip("unshare --pid is not permitted")
+    recording, _ = sample("--cpu=499", "--", "unshare", "--pid", "--fork", programs / "stack_kinds", "children")
+    assert all(row["pid"] > 40 for row in rows(recording, "process"))
+    stacks = folded(recording)
+    assert spent(stacks, "with_children") > 0.8 * sum(stacks.values())
+
+
+# --- Python ---
+
+PYTHON_PROGRAM = '''\
+import sys, time
+
+def spin(n):
+    x = n
+    for i in range(n):
+        x = (x * 636413 + i) & 0xffffffff
+    return x
+
+def half(n):
+    return spin(n * 5)
+
+def third(n):
+    return spin(n * 3)
+
+class Worker:
+    def fifth(self, n):
+        return list(map(lambda k: spin(k), [n, n]))
+
+def main():
+    start = last = time.process_time()
+    calls = [half, third, Worker().fifth]
+    spent = [0, 0, 0]
+    while last < start + float(sys.argv[1]):
+        for i in range(3):
+            calls[i](20000)
+            now = time.process_time()
+            spent[i] += now - last
+            last = now
+    print(*[one / (last - start) for one in spent])
+
+main()
+'''
+
+
+def pythons():
+    found = {}
+    folders = os.environ["PATH"].split(":") + sorted(map(str, Path.home().glob(".pyenv/versions/*/bin")))
+    for folder in folders:
+        for path in Path(folder).glob("python3.*"):
+            if re.fullmatch(r"python3\.(9|1[0-4])t?", path.name) and "shims" not in folder:
+                found.setdefault(path.name, path)
+    return [found[name] for name in sorted(found)]
+
+
+@pytest.mark.parametrize("python", pythons(), ids=lambda path: path.name)
+def test_python(sample, folded, share_complete, tmp_path, python):
+    source = tmp_path / "shares.py"
+    source.write_text(PYTHON_PROGRAM)
+    recording, said = sample("--cpu=997", "--", python, source, "1.5")
+    stacks = folded(recording)
+    total = spent(stacks, "main")
+    assert total > 0.8 * sum(stacks.values())
+    for function, share in zip(("half", "third", "Worker.fifth"), map(float, said.split())):
+        name = function if python.name >= "python3.11" and len(python.name) > 9 else function.split(".")[-1]
+        assert abs(spent(stacks, name) / total - share) < 0.02, (name, stacks.most_common(5))
+    assert share_complete(recording) > 0.98
+    # Lines: what calls what, and where.
+    chains = Counter()
+    for stack, us in stacks.items():
+        python_frames = [frame for frame in stack if "(shares.py:" in frame]
+        chains[tuple(python_frames[:4])] += us
+    called = {chain[2] for chain in chains if len(chain) > 3}
+    assert "half (shares.py:10)" in called and "third (shares.py:13)" in called, chains.most_common(5)
+    assert {chain[0] for chain in chains if len(chain) > 1} == {"<module> (shares.py:31)"}, chains
+    lines = {frame for stack in stacks for frame in stack if frame.startswith("spin (")}
+    assert {"spin (shares.py:5)", "spin (shares.py:6)"} <= lines
+
+
+def test_python_threads_and_freed_code(sample, folded, tmp_path):
+    """Code objects that come and go at the same addresses keep their own names."""
+    source = tmp_path / "churn.py"
+    source.write_text('''\
+import threading, time
+def churn(prefix):
+    for i in range(150):
+        space = {}
+        exec(compile(f"def {prefix}{i}():\\n    x = 0\\n    for j in range(60000): x += j\\n    return x\\n",
+                     f"{prefix}{i}.py", "exec"), space)
+        space[f"{prefix}{i}"]()
+        del space
+threads = [threading.Thread(target=churn, args=(prefix,)) for prefix in ("red", "blue")]
+[t.start() for t in threads]
+[t.join() for t in threads]
+''')
+    recording, _ = sample("--cpu=997", "--", sys.executable, source)
+    seen = set()
+    for stack in folded(recording):
+        for frame in stack:
+            match = re.fullmatch(r"(red|blue)(\d+) \((.*):(\d+)\)", frame)
+            if match:
+                seen.add(frame)
+                assert match.group(3) == f"{match.group(1)}{match.group(2)}.py", frame
+                assert match.group(4) in ("1", "2", "3", "4")
+        if any(frame.startswith("red") for frame in stack):
+            assert not any(frame.startswith("blue") for frame in stack)
+    assert len(seen) > 50
