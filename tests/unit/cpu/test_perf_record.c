@@ -192,9 +192,10 @@ static void notices(void **state)
 /* Of any size, and of any bytes: sanitizers watch that none behind it is read. */
 static void hostile_records(void **state)
 {
-	static const uint32_t types[] = { PERF_RECORD_COMM, PERF_RECORD_FORK, PERF_RECORD_MMAP2,
-					  PERF_RECORD_LOST, PERF_RECORD_LOST_SAMPLES,
-					  PERF_RECORD_EXIT, PERF_RECORD_THROTTLE };
+	static const uint32_t types[] = { PERF_RECORD_COMM,         PERF_RECORD_FORK,
+					  PERF_RECORD_MMAP2,        PERF_RECORD_LOST,
+					  PERF_RECORD_LOST_SAMPLES, PERF_RECORD_EXIT,
+					  PERF_RECORD_THROTTLE };
 	struct record whole;
 	unsigned good = 0;
 

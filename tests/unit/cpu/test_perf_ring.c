@@ -86,8 +86,7 @@ static uint64_t take(struct fake *f, uint64_t until_ns)
 
 	if (!h)
 		return 0;
-	memcpy(&mark,
-	       (const uint8_t *)h + (h->type == PERF_RECORD_SAMPLE ? 16 : h->size - 32u),
+	memcpy(&mark, (const uint8_t *)h + (h->type == PERF_RECORD_SAMPLE ? 16 : h->size - 32u),
 	       sizeof(mark));
 	perf_rings_drop(&f->all, ring);
 	return mark;
@@ -99,8 +98,9 @@ static void records_of_all_rings_come_in_order_of_time(void **state)
 	uint64_t expected = 1;
 
 	for (uint64_t n = 1; n <= 100; n++) {
-		write_record(f, (unsigned)(n * 7 % RINGS), n % 2 ? PERF_RECORD_SAMPLE : PERF_RECORD_FORK,
-			     1000 + n, n, 5 + (unsigned)(n % 9));
+		write_record(f, (unsigned)(n * 7 % RINGS),
+			     n % 2 ? PERF_RECORD_SAMPLE : PERF_RECORD_FORK, 1000 + n, n,
+			     5 + (unsigned)(n % 9));
 		if (n % 20)
 			continue;
 		perf_rings_look(&f->all);
