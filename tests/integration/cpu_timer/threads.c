@@ -1,0 +1,26 @@
+/* threads MS: threads that work for so many milliseconds each, four at a time, three seconds in all. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "burn.h"
+
+static void *work(void *ms)
+{
+	burn(*(int *)ms * 1e-3);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	int ms = argc > 1 ? atoi(argv[1]) : 1;
+	pthread_t threads[4];
+
+	for (int i = 0; i < 3000 / ms / 4; i++) {
+		for (int k = 0; k < 4; k++)
+			if (pthread_create(&threads[k], NULL, work, &ms))
+				return 2;
+		for (int k = 0; k < 4; k++)
+			pthread_join(threads[k], NULL);
+	}
+	return 0;
+}
