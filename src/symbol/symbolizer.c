@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/map.h"
 #include "symbol/demangle.h"
+#include "symbol/jit_map.h"
 #include "symbol/kernel_symbols.h"
 #include "symbol/module_file.h"
-#include "symbol/perf_map.h"
 
 #define KALLSYMS "/proc/kallsyms"
 #define NOTHING UINT32_MAX
@@ -390,49 +388,22 @@ static int ask_image(struct symbolizer *s, struct opened *o, uint64_t address,
 	return 0;
 }
 
-/*
- * Anyone can write into /tmp: a map is believed if it is the process's user's, ours or root's, and
- * was written since the process began.
- */
-static bool is_trusted(const char *path, const struct symbol_process *p)
-{
-	struct stat st, owner;
-	char process[32];
-
-	snprintf(process, sizeof(process), "/proc/%u", p->pid);
-	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    (int64_t)st.st_mtim.tv_sec < p->start_unix_ns / (int64_t)NS_PER_S)
-		return false;
-	return st.st_uid == 0 || st.st_uid == geteuid() ||
-	       (stat(process, &owner) == 0 && st.st_uid == owner.st_uid);
-}
-
 static int read_perf_map(struct symbolizer *s, struct process *p)
 {
-	int r = -ENOENT;
+	char path[JIT_MAP_PATH_MAX];
+	const char *kept;
+	int64_t index;
+	int r = p->given.is_here ? jit_map_open(&p->given, &p->map, path) : -ENOENT;
 
 	p->map_tried = true;
-	for (unsigned i = 0; i < 2 && r < 0 && p->given.is_here; i++) {
-		char path[96] = "";
-
-		if (i == 0)
-			snprintf(path, sizeof(path), "/tmp/perf-%u.map", p->given.pid);
-		else
-			snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", p->given.pid,
-				 p->given.pid);
-		if (!is_trusted(path, &p->given))
-			continue;
-		r = perf_map_open(&p->map, path, NULL);
-		if (r == 0) {
-			const char *kept = keep_text(s, path, strlen(path));
-			int64_t index = kept ? add_opened(s, kept, "") : -ENOMEM;
-
-			if (index < 0)
-				return -ENOMEM;
-			p->map_report = (uint32_t)index;
-		}
-	}
-	return r == -ENOMEM ? r : 0;
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	kept = keep_text(s, path, strlen(path));
+	index = kept ? add_opened(s, kept, "") : -ENOMEM;
+	if (index < 0)
+		return -ENOMEM;
+	p->map_report = (uint32_t)index;
+	return 0;
 }
 
 /* Code that no file has. */

@@ -6,8 +6,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -362,6 +364,49 @@ static void jit_code(void **state)
 	symbolizer_free(s);
 }
 
+/* Whether the map of this process, written at one time, is believed when it was recorded at another. */
+static bool is_map_believed(int64_t written_unix_s, int64_t recorded_unix_s)
+{
+	struct timespec times[2] = { { written_unix_s, 0 }, { written_unix_s, 0 } };
+	struct symbol_process p = { .pid = (uint32_t)getpid(),
+				    .directory = "",
+				    .is_here = true,
+				    .start_unix_ns = recorded_unix_s * 1000000000 };
+	struct symbolizer *s = new_symbolizer();
+	struct symbol_answer a;
+	char path[64];
+	FILE *map;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	map = fopen(path, "w");
+	assert_non_null(map);
+	fputs("5000 100 f\n", map);
+	assert_int_equal(fclose(map), 0);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	assert_int_equal(symbolizer_find(s, symbolizer_add_process(s, &p), 0x5010,
+					 ADDRESS_INSTRUCTION, 0, &a),
+			 0);
+	unlink(path);
+	symbolizer_free(s);
+	return a.source == SOURCE_PERF_MAP;
+}
+
+static void maps_of_others(void **state)
+{
+	int64_t now = (int64_t)time(NULL);
+
+	(void)state;
+	assert_true(is_map_believed(now, now));
+	/* It had run for a while when its recording began. */
+	assert_true(is_map_believed(now, now + 1000));
+	/* Of one that had the id before. */
+	assert_false(is_map_believed(now - 2000, now));
+	assert_false(is_map_believed(now - 2000, now + 1000));
+	/* The recorded one is gone, and this is another. */
+	assert_false(is_map_believed(now, now - 2000));
+	assert_true(is_map_believed(now - 1000, now - 2000));
+}
+
 /* Without memory there is an error or less is known, and nothing is left behind. */
 static int ask_once(const struct symbol_module *m, uint64_t address)
 {
@@ -409,6 +454,7 @@ int main(void)
 		compiled_test(deleted_files),
 		compiled_test(vdso),
 		compiled_test(jit_code),
+		compiled_test(maps_of_others),
 		compiled_test(no_memory),
 	};
 

@@ -1,0 +1,78 @@
+#include "symbol/jit_map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+
+/* CLOCK_REALTIME of the start of the process that has this id now, in seconds; 0: none has. */
+static int64_t start_of_living(uint32_t pid)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	unsigned long long ticks;
+	const char *name_end;
+	uint64_t ago_ns;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	if (io_read_file(path, 4096, &text) < 0)
+		return 0;
+	name_end = strrchr(strbuf_text(&text), ')');
+	if (!name_end || sscanf(name_end,
+				") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+				"%*d %*d %*d %*d %llu",
+				&ticks) != 1)
+		return 0;
+	ago_ns =
+		clock_read_ns(CLOCK_BOOTTIME) - ticks * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+	return (int64_t)((clock_read_ns(CLOCK_REALTIME) - ago_ns) / NS_PER_S);
+}
+
+/* Seconds of CLOCK_REALTIME. */
+struct lifetime {
+	int64_t start, end;
+};
+
+/* The process may have begun long before it was recorded; what has its id now may be another. */
+static struct lifetime lifetime_of(const struct symbol_process *p)
+{
+	int64_t recorded = p->start_unix_ns / (int64_t)NS_PER_S;
+	int64_t living = start_of_living(p->pid);
+
+	if (living && recorded && living > recorded + 1)
+		return (struct lifetime){ recorded, living };
+	return (struct lifetime){ living && living < recorded ? living : recorded, INT64_MAX };
+}
+
+static bool is_believed(const char *path, const struct symbol_process *p)
+{
+	struct lifetime lifetime = lifetime_of(p);
+	struct stat st, owner;
+	char process[32];
+
+	snprintf(process, sizeof(process), "/proc/%u", p->pid);
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_mtim.tv_sec < lifetime.start ||
+	    st.st_mtim.tv_sec >= lifetime.end)
+		return false;
+	return st.st_uid == 0 || st.st_uid == geteuid() ||
+	       (stat(process, &owner) == 0 && st.st_uid == owner.st_uid);
+}
+
+int jit_map_open(const struct symbol_process *p, struct perf_map *map, char path[JIT_MAP_PATH_MAX])
+{
+	int r = -ENOENT;
+
+	for (unsigned in_root = 0; in_root < 2 && r != 0 && r != -ENOMEM; in_root++) {
+		char root[32] = "";
+
+		if (in_root)
+			snprintf(root, sizeof(root), "/proc/%u/root", p->pid);
+		snprintf(path, JIT_MAP_PATH_MAX, "%s/tmp/perf-%u.map", root, p->pid);
+		r = is_believed(path, p) ? perf_map_open(map, path, NULL) : -ENOENT;
+	}
+	return r == 0 || r == -ENOMEM ? r : -ENOENT;
+}
