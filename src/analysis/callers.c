@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/graph_stacks.h"
 #include "analysis/stacks_names.h"
 
 /* Best frames from the outermost one up to here; numbers are ids of callers plus 1, 0: none. */
@@ -256,6 +257,44 @@ int callers_init(struct callers *c, struct trace *t, bool with_calls, struct err
 	return 0;
 }
 
+static int find_kernels(struct callers *c, const struct graph_stacks *g)
+{
+	const struct trace *t = c->stacks.trace;
+	const uint64_t *nodes = trace_u64(t, TABLE_kernel, COLUMN_kernel_graph_node);
+	const uint8_t *valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_graph_node);
+	struct caller_place place;
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t row = trace_first_row(t, TABLE_kernel, p);
+		uint64_t end = trace_first_row(t, TABLE_kernel, p + 1);
+
+		for (; row < end; row++) {
+			uint32_t stack =
+				!valid || valid[row] ? graph_stacks_find(g, p, nodes[row]) : 0;
+
+			if (callers_place(c, p, stack, &place) < 0)
+				return -ENOMEM;
+			c->of_kernel[row] = place.caller;
+		}
+	}
+	return 0;
+}
+
+int callers_captures(struct callers *c, struct trace *t, struct error *e)
+{
+	struct graph_stacks g;
+	int r = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, graph_node), e);
+
+	if (r >= 0)
+		r = graph_stacks_init(&g, t, e);
+	if (r < 0)
+		return r;
+	c->of_kernel = malloc((trace_rows(t, TABLE_kernel) + 1) * sizeof(*c->of_kernel));
+	r = c->of_kernel ? find_kernels(c, &g) : -ENOMEM;
+	graph_stacks_release(&g);
+	return r < 0 ? error_set(e, r, "out of memory") : 0;
+}
+
 void callers_release(struct callers *c)
 {
 	if (!c->stacks.trace)
@@ -267,6 +306,7 @@ void callers_release(struct callers *c)
 	map_release(&c->expansions);
 	free(c->nodes);
 	free(c->of_call);
+	free(c->of_kernel);
 	*c = (struct callers){ 0 };
 }
 

@@ -44,12 +44,18 @@ struct callers {
 	struct caller_node *nodes; /* by row of stack_node: filled when needed */
 	VEC(uint32_t) climb;
 	uint32_t *of_call; /* by row of api_call: its caller or CALLER_NONE; NULL: not asked for */
+	uint32_t *of_kernel; /* by row of kernel, after callers_captures; else NULL */
 	bool any; /* calls have stacks */
 };
 
 /* Loads what it needs. 0 or a negative code; then nothing needs a release. */
 int callers_init(struct callers *c, struct trace *t, bool with_calls, struct error *e) MUST_USE;
 void callers_release(struct callers *c);
+/*
+ * Finds the lines that captured the kernels of CUDA graphs: CALLER_NONE for others, and where that
+ * was not recorded. 0 or a negative code.
+ */
+int callers_captures(struct callers *c, struct trace *t, struct error *e) MUST_USE;
 
 /*
  * What stack `id` of a process comes to; all CALLER_NONE for id 0 and unknown ones. 0 or -ENOMEM.

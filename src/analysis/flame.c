@@ -85,6 +85,10 @@ static int load(struct flame_builder *b, struct error *e)
 		r = nvtx_ranges_init(&b->ranges, b->trace, true, e);
 		b->ranges_ready = r >= 0;
 	}
+	if (r >= 0 && o->captures) {
+		r = graph_stacks_init(&b->captures, b->trace, e);
+		b->captures_ready = r >= 0;
+	}
 	if (r < 0)
 		return r;
 	b->several = has_several(b->trace);
@@ -145,6 +149,8 @@ static void builder_release(struct flame_builder *b)
 		gpus_release(&b->gpus);
 	if (b->ranges_ready)
 		nvtx_ranges_release(&b->ranges);
+	if (b->captures_ready)
+		graph_stacks_release(&b->captures);
 	free(b->places);
 	free(b->function_frames);
 	for (size_t i = 0; i < FLAME_PREFIXES; i++)

@@ -47,6 +47,7 @@ struct flame_options {
 	bool full_names;
 	bool interpreter; /* its own frames between Python frames, too */
 	bool only_kernels; /* of GPU work, as xpu-perf */
+	bool captures; /* nodes of graphs below the stack that captured them, where it is known */
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC, of the start of a row */
 	/* Rows to leave out, by table; NULL: none. Called once a row. */
 	bool (*wanted)(void *user, enum table_id table, uint64_t row);
@@ -64,6 +65,7 @@ struct flame_section {
 	uint64_t total_ns, count; /* all that was taken, before any filter */
 	uint64_t untimed; /* GPU work without times: not in the tree */
 	uint64_t unmatched, unmatched_ns; /* GPU work below [no launch] */
+	uint64_t uncaptured; /* nodes of graphs without such a stack: below their launch */
 	uint64_t stackless; /* samples without a stack: below their thread */
 	uint64_t before_total_ns; /* of the recording that is compared with */
 };

@@ -4,6 +4,7 @@
 
 #include "analysis/calls.h"
 #include "analysis/flame.h"
+#include "analysis/graph_stacks.h"
 #include "analysis/nvtx_ranges.h"
 
 #define FLAME_PREFIXES 16 /* bases with an array of their own */
@@ -20,7 +21,8 @@ struct flame_builder {
 	struct calls calls;
 	struct gpus gpus;
 	struct nvtx_ranges ranges;
-	bool ranges_ready, gpus_ready;
+	struct graph_stacks captures; /* if wanted */
+	bool ranges_ready, gpus_ready, captures_ready;
 	bool several; /* processes have work on GPUs */
 	const uint32_t *stack_ids; /* of api_call */
 	const uint8_t *stack_valid;
@@ -59,6 +61,14 @@ uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint
  */
 uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
 		      uint32_t thread, uint64_t *stackless) MUST_USE;
+
+/*
+ * The same for the stack that captured a node of a graph, without the libraries behind the call.
+ * FLAME_NOT_CAPTURED: there is no such stack.
+ */
+#define FLAME_NOT_CAPTURED (FLAME_NONE - 1)
+uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process,
+		       uint32_t stack) MUST_USE;
 
 /* Adds all work that ran on GPUs. 0 or a negative code. */
 int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;

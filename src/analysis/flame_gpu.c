@@ -13,6 +13,9 @@ struct work {
 	const uint64_t *starts, *ends;
 	const uint8_t *starts_valid, *ends_valid;
 	const uint32_t *devices, *streams;
+	const uint64_t *nodes; /* of graphs; NULL: not wanted */
+	const uint8_t *nodes_valid;
+	const uint32_t *graphs;
 	uint32_t *frames; /* kernels: by row of kernel_config, and one more for unknown ones */
 	struct map other_frames; /* of what else: what tells them apart -> frame */
 };
@@ -31,9 +34,26 @@ static const struct work_columns {
 	WORK(graph_launch),
 };
 
-static int load(struct trace *t, struct error *e)
+static int load_nodes(struct trace *t, struct error *e)
+{
+	int r = trace_load(t, TABLE_kernel,
+			   COLUMN_BIT(kernel, graph_node) | COLUMN_BIT(kernel, graph), e);
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_memcpy,
+			       COLUMN_BIT(memcpy, graph_node) | COLUMN_BIT(memcpy, graph), e);
+	if (r >= 0)
+		r = trace_load(t, TABLE_memset,
+			       COLUMN_BIT(memset, graph_node) | COLUMN_BIT(memset, graph), e);
+	return r;
+}
+
+static int load(struct trace *t, bool captures, struct error *e)
 {
 	int r = gpu_walk_load(t, e);
+
+	if (r >= 0 && captures)
+		r = load_nodes(t, e);
 
 	if (r >= 0)
 		r = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, config), e);
@@ -153,6 +173,47 @@ static uint32_t leaf_frame(struct flame_builder *b, struct work *w, uint64_t row
 	return (uint32_t)*frame;
 }
 
+/* A frame for the graph below the stack that captured its node, or FLAME_NOT_CAPTURED. */
+static uint32_t captured(struct flame_builder *b, const struct work *w, size_t process,
+			 uint64_t row, uint32_t base)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	uint32_t stack, node;
+	int64_t frame;
+
+	if (!w->nodes || (w->nodes_valid && !w->nodes_valid[row]))
+		return FLAME_NOT_CAPTURED;
+	stack = graph_stacks_find(&b->captures, process, w->nodes[row]);
+	node = stack ? flame_capture(b, base, process, stack) : FLAME_NOT_CAPTURED;
+	if (node == FLAME_NOT_CAPTURED)
+		b->flame->sections[FLAME_GPU].uncaptured++;
+	if (node == FLAME_NOT_CAPTURED || node == FLAME_NONE)
+		return node;
+	strbuf_addf(&name, "[in graph %u]", w->graphs[row]);
+	frame = name.failed ? -ENOMEM
+			    : stacks_add_frame(&b->flame->stacks, FRAME_GRAPH, strbuf_text(&name),
+					       NULL, NULL);
+	return frame < 0 ? FLAME_NONE : flame_tree_child(&b->flame->tree, node, (uint32_t)frame);
+}
+
+/* Below the stack that asked for the work. */
+static uint32_t asked_for(struct flame_builder *b, const struct work *w, size_t process,
+			  uint64_t row, uint32_t base, uint32_t call)
+{
+	struct flame_section *section = &b->flame->sections[FLAME_GPU];
+	uint32_t node = captured(b, w, process, row, base);
+	int64_t none;
+
+	if (node != FLAME_NOT_CAPTURED)
+		return node;
+	if (call != TRACE_NO_ROW)
+		return flame_call(b, base, process, call);
+	none = stacks_add_frame(&b->flame->stacks, FRAME_NOTE, "[no launch]", NULL, NULL);
+	section->unmatched++;
+	section->unmatched_ns += w->ends[row] - w->starts[row];
+	return none < 0 ? FLAME_NONE : flame_tree_child(&b->flame->tree, base, (uint32_t)none);
+}
+
 static int add_row(struct flame_builder *b, struct work *w, size_t process, uint64_t row)
 {
 	struct flame_section *section = &b->flame->sections[FLAME_GPU];
@@ -165,17 +226,7 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 	node = flame_base(b, FLAME_GPU, &event);
 	if (leaf == FLAME_NONE || node == FLAME_NONE)
 		return -ENOMEM;
-	if (call != TRACE_NO_ROW) {
-		node = flame_call(b, node, process, call);
-	} else {
-		int64_t none =
-			stacks_add_frame(&b->flame->stacks, FRAME_NOTE, "[no launch]", NULL, NULL);
-
-		node = none < 0 ? FLAME_NONE
-				: flame_tree_child(&b->flame->tree, node, (uint32_t)none);
-		section->unmatched++;
-		section->unmatched_ns += ns;
-	}
+	node = asked_for(b, w, process, row, node, call);
 	if (node != FLAME_NONE)
 		node = flame_tree_child(&b->flame->tree, node, leaf);
 	if (node == FLAME_NONE)
@@ -208,12 +259,18 @@ static int add_table(struct flame_builder *b, struct work *w)
 	return 0;
 }
 
-static struct work work_of(const struct trace *t, size_t index)
+static struct work work_of(const struct trace *t, size_t index, bool captures)
 {
+	static const struct {
+		int node, graph;
+	} nodes[GPU_TABLES] = {
+		{ COLUMN_kernel_graph_node, COLUMN_kernel_graph },
+		{ COLUMN_memcpy_graph_node, COLUMN_memcpy_graph },
+		{ COLUMN_memset_graph_node, COLUMN_memset_graph },
+	};
 	const struct work_columns *c = &columns[index];
 	enum table_id table = gpu_tables[index];
-
-	return (struct work){
+	struct work w = {
 		.table = table,
 		.index = index,
 		.starts = trace_u64(t, table, c->start),
@@ -223,18 +280,25 @@ static struct work work_of(const struct trace *t, size_t index)
 		.devices = trace_u32(t, table, c->device),
 		.streams = trace_u32(t, table, c->stream),
 	};
+
+	if (captures && table != TABLE_graph_launch) {
+		w.nodes = trace_u64(t, table, nodes[index].node);
+		w.nodes_valid = trace_valid(t, table, nodes[index].node);
+		w.graphs = trace_u32(t, table, nodes[index].graph);
+	}
+	return w;
 }
 
 int flame_add_gpu(struct flame_builder *b, struct error *e)
 {
 	uint64_t configs;
-	int r = load(b->trace, e);
+	int r = load(b->trace, b->captures_ready, e);
 
 	if (r < 0)
 		return r;
 	configs = trace_rows(b->trace, TABLE_kernel_config);
 	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++) {
-		struct work w = work_of(b->trace, i);
+		struct work w = work_of(b->trace, i, b->captures_ready);
 
 		if (b->options->only_kernels && w.table != TABLE_kernel)
 			continue;

@@ -412,6 +412,30 @@ uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, ui
 	return node == FLAME_NONE ? node : add_stack(b, node, process, stack_node);
 }
 
+uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack)
+{
+	struct stacks *s = &b->flame->stacks;
+	enum stack_end end;
+	uint32_t row;
+	int64_t id;
+
+	if (stacks_find(s, process, stack, &row, &end) < 0)
+		return FLAME_NONE;
+	if (row == TRACE_NO_ROW)
+		return FLAME_NOT_CAPTURED;
+	base = add_end(b, base, end);
+	while (base != FLAME_NONE && row != TRACE_NO_ROW) {
+		id = stacks_expand(s, process, row);
+		if (id < 0)
+			return FLAME_NONE;
+		if (!s->expansions.data[id].vendor)
+			break;
+		if (stacks_parent(s, process, row, &row) < 0)
+			return FLAME_NONE;
+	}
+	return base == FLAME_NONE ? base : add_stack(b, base, process, row);
+}
+
 uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
 {
 	uint32_t id =

@@ -76,12 +76,15 @@ static void grouping_release(struct grouping *g)
 	free(g->group_of_config);
 }
 
-/* The line that launched a kernel; CALLER_NONE is HOTSPOT_NO_KEY. */
+/* The line that launched (or captured) a kernel; CALLER_NONE is HOTSPOT_NO_KEY. */
 static uint32_t caller_of(const struct grouping *g, uint64_t row)
 {
+	const struct callers *c = g->options->callers;
 	uint32_t call = calls_launch(g->calls, 0, row);
 
-	return call == TRACE_NO_ROW ? CALLER_NONE : g->options->callers->of_call[call];
+	if (c->of_kernel && c->of_kernel[row] != CALLER_NONE)
+		return c->of_kernel[row];
+	return call == TRACE_NO_ROW ? CALLER_NONE : c->of_call[call];
 }
 
 /* What a kernel is grouped by; *process is set where the key is only unique within one. */

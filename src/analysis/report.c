@@ -50,6 +50,8 @@ static int load(struct report *r, struct error *e)
 		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
 	if (code >= 0)
 		code = callers_init(&r->callers, r->trace, true, e);
+	if (code >= 0 && r->options.captures)
+		code = callers_captures(&r->callers, r->trace, e);
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
 	if (code >= 0)

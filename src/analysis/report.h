@@ -25,6 +25,7 @@ struct report_options {
 	struct filter filter;
 	enum hotspot_by by;
 	uint64_t callers_of; /* so many groups of kernels get their callers */
+	bool captures; /* callers of kernels of graphs are the lines that captured them */
 	unsigned threads; /* 0: two */
 };
 

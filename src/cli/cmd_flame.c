@@ -20,6 +20,9 @@ static const char *const by_choices[] = { "stack",  "thread", "stream", "process
 					  "device", "nvtx",   NULL };
 enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_NVTX };
 
+static const char *const graph_choices[] = { "launch", "capture", NULL };
+enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
+
 static const char *option_output, *option_format, *option_focus, *option_ignore, *option_diff,
 	*option_least = "0.5", *option_title;
 static struct option_list option_where;
@@ -27,7 +30,7 @@ static struct window_options option_window;
 static uint64_t option_depth;
 static bool least_given, depth_given, option_inverted, option_full_names, option_interpreter,
 	option_xpu_perf, option_force;
-static int option_mode, option_by;
+static int option_mode, option_by, option_graphs;
 
 static const struct option options[] = {
 	{ .name = "mode",
@@ -100,6 +103,13 @@ static const struct option options[] = {
 	  .given = &depth_given,
 	  .argument = "N",
 	  .help = "text: levels that are shown (default all)" },
+	{ .name = "graph-stacks",
+	  .type = OPTION_ENUM,
+	  .value = &option_graphs,
+	  .argument = "WHICH",
+	  .choices = graph_choices,
+	  .help = "put kernels of CUDA graphs below the stack of the graph's launch (default), or "
+		  "capture: below the stack that captured them" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -269,6 +279,7 @@ static int make_options(const struct context *c, const struct trace *t, const st
 		.full_names = option_full_names,
 		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,
+		.captures = option_graphs == GRAPHS_BY_CAPTURE,
 	};
 	return window_resolve(c, t, &option_window, &o->since_ns, &o->until_ns);
 }

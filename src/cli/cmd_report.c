@@ -13,7 +13,10 @@ static const char *const by_choices[] = { "kernel", "config", "stream", "device"
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names;
-static int option_by = HOTSPOT_KERNEL;
+static const char *const graph_choices[] = { "launch", "capture", NULL };
+enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
+
+static int option_by = HOTSPOT_KERNEL, option_graphs;
 static const char *option_kernel, *option_nvtx;
 
 static const struct option options[] = {
@@ -37,6 +40,13 @@ static const struct option options[] = {
 	  .argument = "N",
 	  .help = "lines that are named for each kernel, at most 8 (default 2; 0: none)" },
 	WINDOW_OPTIONS(option_window),
+	{ .name = "graph-stacks",
+	  .type = OPTION_ENUM,
+	  .value = &option_graphs,
+	  .argument = "WHICH",
+	  .choices = graph_choices,
+	  .help = "what launched kernels of CUDA graphs: the line of the graph's launch (default), "
+		  "or capture: the line that captured them" },
 	{ .name = "process",
 	  .type = OPTION_U64,
 	  .value = &option_process,
@@ -127,7 +137,8 @@ static int print(const struct context *c, const struct report *r, const char *pa
 
 static int run(struct context *c, int argc, char **argv)
 {
-	struct report_options report_options = { .by = (enum hotspot_by)option_by };
+	struct report_options report_options = { .by = (enum hotspot_by)option_by,
+						 .captures = option_graphs == GRAPHS_BY_CAPTURE };
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;
 	struct error e = { 0 };

@@ -96,6 +96,13 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 		human_duration(out, gpu->unmatched_ns);
 		strbuf_adds(out, ") without a recorded launch");
 	}
+	if (gpu->uncaptured)
+		add_count(out, gpu->uncaptured,
+			  "operation of a graph stands below its launch: what captured it was not "
+			  "recorded",
+			  "operations of graphs stand below their launches: what captured them was "
+			  "not "
+			  "recorded");
 	if (f->calls && !f->calls_with_stack)
 		strbuf_addf(out, "%sno call stacks were recorded: threads stand for them",
 			    out->length ? "; " : "");

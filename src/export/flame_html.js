@@ -87,6 +87,25 @@
 		return { from: s.start[s.zoomed], scale: s.canvas.clientWidth / (s.source.ns[s.zoomed] || 1) };
 	}
 
+	/* Levels that have a box wide enough to be seen; zooming never makes the picture lower. */
+	function levels_of(s, view, width) {
+		let levels = 1;
+
+		for (let i = 0; i < s.n;) {
+			const x = (s.start[i] - view.from) * view.scale, to = x + s.source.ns[i] * view.scale;
+
+			if (Math.min(to, width) - Math.max(x, 0) < NARROW) {
+				i = s.end[i];
+				continue;
+			}
+			levels = Math.max(levels, s.source.depth[i] + 1);
+			i++;
+		}
+		if (!s.zoomed)
+			s.least_levels = levels;
+		return Math.max(levels, s.least_levels || 0);
+	}
+
 	function is_above(s, i) {
 		return i < s.zoomed && s.end[i] > s.zoomed;
 	}
@@ -114,9 +133,11 @@
 		const ratio = window.devicePixelRatio || 1, canvas = s.canvas, width = canvas.clientWidth;
 		const context = canvas.getContext("2d"), view = view_of(s), runs = [];
 
-		canvas.style.height = s.levels * ROW + "px";
+		const height = levels_of(s, view, width) * ROW;
+
+		canvas.style.height = height + "px";
 		canvas.width = Math.round(width * ratio);
-		canvas.height = Math.round(s.levels * ROW * ratio);
+		canvas.height = Math.round(height * ratio);
 		context.scale(ratio, ratio);
 		context.font = FONT;
 		const char_width = context.measureText("m").width;
@@ -270,7 +291,11 @@
 
 		s.note = document.createElement("small");
 		head.append(source.head, s.note);
+		head.id = "graph-" + index;
 		find("graphs").append(head);
+		if (data.sections.length > 1)
+			find("kinds").append(Object.assign(document.createElement("a"), { href: "#" + head.id,
+											  textContent: source.head }));
 		if (!s.n) {
 			find("graphs").append(Object.assign(document.createElement("p"), { className: "empty",
 									      textContent: "nothing recorded" }));

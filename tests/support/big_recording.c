@@ -273,8 +273,19 @@ static void begin_process(struct generator *g, const char *directory, uint32_t i
 	maker_cost(g->m, cost_kind_setup, g->start_ns, g->start_ns + NS_PER_MS, 1, NS_PER_MS);
 }
 
-static void write_process(const char *directory, uint32_t index, uint64_t kernels,
-			  enum big_pattern pattern, uint64_t seed, uint32_t stacks)
+/* Samples of all threads in turn, spread over the time of the process. */
+static void sample(struct generator *g, uint64_t count)
+{
+	uint64_t span = g->host_ns[0] - g->start_ns;
+
+	for (uint64_t i = 0; i < count; i++)
+		maker_cpu_sample(g->m, thread_id(g, i % THREADS),
+				 g->start_ns + (uint64_t)((double)span * (double)i / (double)count),
+				 NS_PER_S / 99,
+				 g->stacks.count ? big_stacks_next(&g->stacks, random_u64(g)) : 0);
+}
+
+static void write_process(const char *directory, uint32_t index, const struct big_recording *what)
 {
 	static void (*const patterns[])(struct generator *, uint64_t) = {
 		[BIG_TRAIN] = train,
@@ -283,35 +294,47 @@ static void write_process(const char *directory, uint32_t index, uint64_t kernel
 		[BIG_COPIES] = copies,
 	};
 	struct generator g = {
-		.random = seed + index,
+		.random = what->seed + index,
 		.start_ns = 1000 * NS_PER_S + index * 3 * NS_PER_MS,
-		.kernels_left = kernels,
+		.kernels_left =
+			what->kernels / what->processes + (index < what->kernels % what->processes),
 		.pid = 1000 + 100 * index,
 	};
 
 	begin_process(&g, directory, index);
-	if (stacks)
-		big_stacks_init(&g.stacks, g.m, stacks);
+	if (what->stacks)
+		big_stacks_init(&g.stacks, g.m, what->stacks);
 	for (uint64_t step = 0; g.kernels_left; step++) {
-		patterns[pattern](&g, step);
+		patterns[what->pattern](&g, step);
 		every_second(&g);
 	}
 	synchronize_device(&g);
+	sample(&g, what->cpu_samples / what->processes);
 	maker_cost(g.m, cost_kind_exit, g.host_ns[0], g.host_ns[0] + 4 * NS_PER_MS, 1,
 		   4 * NS_PER_MS);
 	big_stacks_release(&g.stacks);
 	maker_close(g.m, g.host_ns[0] + 5 * NS_PER_MS);
 }
 
-int big_recording_make_stacks(const char *directory, uint64_t kernels, uint32_t processes,
-			      enum big_pattern pattern, uint64_t seed, uint32_t stacks)
+int big_recording_write(const char *directory, const struct big_recording *what)
 {
 	if (mkdir(directory, 0777) < 0)
 		return -errno;
-	for (uint32_t i = 0; i < processes; i++)
-		write_process(directory, i, kernels / processes + (i < kernels % processes),
-			      pattern, seed, stacks);
+	for (uint32_t i = 0; i < what->processes; i++)
+		write_process(directory, i, what);
 	return 0;
+}
+
+int big_recording_make_stacks(const char *directory, uint64_t kernels, uint32_t processes,
+			      enum big_pattern pattern, uint64_t seed, uint32_t stacks)
+{
+	struct big_recording what = { .kernels = kernels,
+				      .processes = processes,
+				      .pattern = pattern,
+				      .seed = seed,
+				      .stacks = stacks };
+
+	return big_recording_write(directory, &what);
 }
 
 int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,

@@ -21,7 +21,18 @@ enum big_pattern {
  */
 int big_recording_make(const char *directory, uint64_t kernels, uint32_t processes,
 		       enum big_pattern pattern, uint64_t seed);
-/* The same, and every call has one of `stacks` distinct call stacks, 0 for none. */
+struct big_recording {
+	uint64_t kernels;
+	uint32_t processes;
+	enum big_pattern pattern;
+	uint64_t seed;
+	uint32_t stacks; /* distinct call stacks of a process, 0: none */
+	uint64_t cpu_samples; /* of all processes; with `stacks` they have stacks as well */
+};
+
+/* The same from a description. */
+int big_recording_write(const char *directory, const struct big_recording *what);
+/* Every call has one of `stacks` distinct call stacks, 0 for none. */
 int big_recording_make_stacks(const char *directory, uint64_t kernels, uint32_t processes,
 			      enum big_pattern pattern, uint64_t seed, uint32_t stacks);
 

@@ -585,6 +585,26 @@ void maker_off_cpu(struct maker *m, uint32_t thread, uint64_t start_ns, uint64_t
 	writer_append(m->writer, TABLE_off_cpu, &row);
 }
 
+void maker_graph_node(struct maker *m, uint64_t node, uint32_t graph, uint64_t original,
+		      uint32_t thread, uint64_t time_ns)
+{
+	struct row_graph_node row = {
+		.time_ns = time_ns,
+		.node = node,
+		.graph = graph,
+		.original = original,
+		.thread = thread,
+		.stack = m->stack,
+	};
+
+	if (!original)
+		ROW_MISSING(&row, graph_node, original);
+	if (!m->stack)
+		ROW_MISSING(&row, graph_node, stack);
+	ROW_MISSING(&row, graph_node, correlation);
+	writer_append(m->writer, TABLE_graph_node, &row);
+}
+
 void maker_capability(struct maker *m, const char *name, enum capability_state state,
 		      const char *reason)
 {

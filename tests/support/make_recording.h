@@ -109,6 +109,10 @@ void maker_cpu_sample(struct maker *m, uint32_t thread, uint64_t time_ns, uint64
 void maker_off_cpu(struct maker *m, uint32_t thread, uint64_t start_ns, uint64_t end_ns,
 		   enum off_cpu_state state, uint32_t stack);
 
+/* A node of a graph, created with m->stack; original 0: not cloned. */
+void maker_graph_node(struct maker *m, uint64_t node, uint32_t graph, uint64_t original,
+		      uint32_t thread, uint64_t time_ns);
+
 void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64_t start_ns,
 		uint64_t end_ns, const char *detail);
 void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,

@@ -5,7 +5,7 @@
 #include "base/options.h"
 #include "support/big_recording.h"
 
-static uint64_t kernels = 1000000, processes = 1, seed = 1, stacks;
+static uint64_t kernels = 1000000, processes = 1, seed = 1, stacks, cpu_samples;
 static int pattern = BIG_TRAIN;
 static const char *const patterns[] = { "train", "graph", "streams", "copies", NULL };
 static const struct option options[] = {
@@ -30,6 +30,11 @@ static const struct option options[] = {
 	  .value = &stacks,
 	  .argument = "N",
 	  .help = "distinct call stacks of a process's calls, up to 10000000 (default 0: none)" },
+	{ .name = "cpu-samples",
+	  .type = OPTION_U64,
+	  .value = &cpu_samples,
+	  .argument = "N",
+	  .help = "CPU samples of all processes together (default 0)" },
 	{ .name = "seed",
 	  .type = OPTION_U64,
 	  .value = &seed,
@@ -65,8 +70,13 @@ int main(int argc, char **argv)
 		return usage(stdout);
 	if (operands != 1 || processes < 1 || processes > 64 || stacks > 10000000)
 		return usage(stderr);
-	result = big_recording_make_stacks(argv[1], kernels, (uint32_t)processes,
-					   (enum big_pattern)pattern, seed, (uint32_t)stacks);
+	result = big_recording_write(argv[1],
+				     &(struct big_recording){ .kernels = kernels,
+							      .processes = (uint32_t)processes,
+							      .pattern = (enum big_pattern)pattern,
+							      .seed = seed,
+							      .stacks = (uint32_t)stacks,
+							      .cpu_samples = cpu_samples });
 	if (result < 0)
 		fprintf(stderr, "make-recording: cannot make '%s': %s\n", argv[1],
 			strerror(-result));

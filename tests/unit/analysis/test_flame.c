@@ -85,6 +85,57 @@ static void assert_sound(const struct flame *f)
 	free(last);
 }
 
+/* Nodes of graphs below what captured them, themselves or what they were cloned from. */
+static void graphs_below_their_capture(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct flame_options o = { .kinds = 1 << FLAME_GPU, .until_ns = UINT64_MAX };
+	uint32_t k = maker_config(m, "add", 1, 32), node;
+	struct trace *t;
+	struct flame f;
+
+	maker_module(m, "/usr/lib/libcudart.so.12", NULL, CUDART, CUDART + 0x10000, CUDART);
+	node = maker_python(m, 0, "replay", "x.py", 9);
+	m->stack = maker_stack(
+		m, maker_native(m, maker_python(m, 0, "step", "x.py", 1), CUDART + 0x10), 2,
+		stack_end_complete);
+	maker_graph_node(m, 11, 1, 0, 10, 500);
+	m->stack = 0;
+	maker_graph_node(m, 21, 2, 11, 10, 600); /* instantiated */
+	maker_graph_node(m, 22, 2, 12, 10, 600); /* of an unknown one */
+	maker_graph_node(m, 31, 3, 32, 10, 700); /* damaged: a circle */
+	maker_graph_node(m, 32, 3, 31, 10, 700);
+	m->stack = maker_stack(m, node, 1, stack_end_complete);
+	maker_call(m, MAKER_GRAPH_LAUNCH, 10, 1000, 1100, 1);
+	maker_graph_kernel(m, k, 7, 1200, 1300, 1, 2, 21);
+	maker_graph_kernel(m, k, 7, 1300, 1330, 1, 2, 22);
+	maker_graph_kernel(m, k, 7, 1400, 1407, 1, 3, 31);
+	maker_kernel(m, k, 7, 1500, 1501, 1);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	build(&f, t, &o);
+	assert_int_equal(flame_finish(&f, false), 0);
+	assert_tree(&f, "[GPU] 0/138 x4\n"
+			" replay (x.py:9) 0/138 x4\n"
+			"  cuGraphLaunch 0/138 x4\n"
+			"   add 138/138 x4\n");
+	flame_release(&f);
+	o.captures = true;
+	build(&f, t, &o);
+	assert_int_equal(f.sections[FLAME_GPU].uncaptured, 2);
+	assert_int_equal(flame_finish(&f, false), 0);
+	assert_sound(&f);
+	assert_tree(&f, "[GPU] 0/138 x4\n"
+			" step (x.py:1) 0/100 x1\n"
+			"  [in graph 2] 0/100 x1\n"
+			"   add 100/100 x1\n"
+			" replay (x.py:9) 0/38 x3\n"
+			"  cuGraphLaunch 0/38 x3\n"
+			"   add 38/38 x3\n");
+	flame_release(&f);
+	trace_free(t);
+}
+
 /* What runs Python is only seen where it is innermost. */
 static void interpreters_stand_back(void **state)
 {
@@ -738,6 +789,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(trees_by_hand),
 		folder_test(samples_by_hand),
+		folder_test(graphs_below_their_capture),
 		folder_test(interpreters_stand_back),
 		folder_test(inverted_and_filtered),
 		folder_test(levels),

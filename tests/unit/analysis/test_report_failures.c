@@ -35,7 +35,9 @@ static void make(const char *folder)
 
 static void memory_may_run_out_anywhere(void **state)
 {
-	struct report_options options = { .by = HOTSPOT_CONFIG, .callers_of = 3, .threads = 1 };
+	struct report_options options = {
+		.by = HOTSPOT_CONFIG, .callers_of = 3, .captures = true, .threads = 1
+	};
 	bool done = false;
 
 	options.filter = (struct filter)FILTER_ALL;

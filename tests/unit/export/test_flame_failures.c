@@ -40,6 +40,9 @@ static struct trace *make_trace(const char *folder)
 		maker_cpu_sample(m, 10, 1000 * i, 500, i < 3 ? stacks[i - 1] : 0);
 		maker_off_cpu(m, 10, 1000 * i, 1000 * i + 10, off_cpu_state_sleeping, stacks[0]);
 	}
+	m->stack = stacks[1];
+	maker_graph_node(m, 5, 1, 0, 10, 500);
+	maker_graph_kernel(m, add, 7, 8200, 8300, 3, 1, 5);
 	maker_close(m, 9000);
 	if (trace_open(folder, &options, &t, &e) < 0)
 		fail_msg("%s", e.text);
@@ -53,6 +56,7 @@ static struct flame_options options_of(unsigned round)
 	o.kinds = (1 << FLAME_KINDS) - 1;
 	o.levels = round ? (1 << FLAME_LEVELS) - 1 : 0;
 	o.detail = round ? STACK_ADDRESSES : STACK_FUNCTIONS;
+	o.captures = true;
 	return o;
 }
 
@@ -155,7 +159,7 @@ static void odd_recordings_do_no_harm(void **state)
 		TABLE_api_call,        TABLE_kernel,     TABLE_memcpy,  TABLE_memset,
 		TABLE_graph_launch,    TABLE_stack_node, TABLE_stack,   TABLE_symbol,
 		TABLE_module,          TABLE_thread,     TABLE_nvtx,    TABLE_device,
-		TABLE_synchronization, TABLE_cpu_sample, TABLE_off_cpu,
+		TABLE_synchronization, TABLE_cpu_sample, TABLE_off_cpu, TABLE_graph_node,
 	};
 	struct trace_options options = { .threads = 1 };
 	uint64_t seed = 5;

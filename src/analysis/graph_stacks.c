@@ -1,0 +1,65 @@
+#include "analysis/graph_stacks.h"
+
+#include <errno.h>
+
+#define CLONES_MAX 16 /* of clones: hostile rows could go around in a circle */
+
+static int index_nodes(struct graph_stacks *g)
+{
+	const uint64_t *nodes = trace_u64(g->trace, TABLE_graph_node, COLUMN_graph_node_node);
+
+	for (size_t p = 0; p < trace_process_count(g->trace); p++) {
+		uint64_t row = trace_first_row(g->trace, TABLE_graph_node, p);
+		uint64_t end = trace_first_row(g->trace, TABLE_graph_node, p + 1);
+
+		for (; row < end; row++)
+			if (map_put(&g->nodes[p], nodes[row], row) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+int graph_stacks_init(struct graph_stacks *g, struct trace *t, struct error *e)
+{
+	int r = trace_load(t, TABLE_graph_node,
+			   COLUMN_BIT(graph_node, node) | COLUMN_BIT(graph_node, original) |
+				   COLUMN_BIT(graph_node, stack),
+			   e);
+
+	if (r < 0)
+		return r;
+	*g = (struct graph_stacks){ .trace = t };
+	g->nodes = calloc(trace_process_count(t) + 1, sizeof(*g->nodes));
+	if (g->nodes && index_nodes(g) >= 0)
+		return 0;
+	graph_stacks_release(g);
+	return error_set(e, -ENOMEM, "out of memory");
+}
+
+void graph_stacks_release(struct graph_stacks *g)
+{
+	for (size_t p = 0; g->nodes && p < trace_process_count(g->trace); p++)
+		map_release(&g->nodes[p]);
+	free(g->nodes);
+	*g = (struct graph_stacks){ 0 };
+}
+
+uint32_t graph_stacks_find(const struct graph_stacks *g, size_t process, uint64_t node)
+{
+	uint64_t row;
+
+	for (int i = 0; i < CLONES_MAX && map_get(&g->nodes[process], node, &row); i++) {
+		bool missing;
+		uint64_t value = trace_value(g->trace, TABLE_graph_node, COLUMN_graph_node_stack,
+					     row, &missing);
+
+		if (!missing && value)
+			return (uint32_t)value;
+		value = trace_value(g->trace, TABLE_graph_node, COLUMN_graph_node_original, row,
+				    &missing);
+		if (missing)
+			return 0;
+		node = value;
+	}
+	return 0;
+}
