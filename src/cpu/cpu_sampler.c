@@ -59,6 +59,8 @@ static void *run(void *user)
 	}
 	s->type->finish(s->source);
 	s->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (s->type->kernel_ns)
+		s->cpu_ns += s->type->kernel_ns(s->source);
 	return NULL;
 }
 

@@ -47,7 +47,7 @@ const char *cpu_sampler_reason(const struct cpu_sampler *s);
 
 /*
  * Stops, takes the samples that are there, closes all segments, frees. *cpu_ns (may be NULL) is the CPU time that the
- * sampler's thread took. 0, or the first error of writing.
+ * sampler's thread took, with what its programs took in the kernel. 0, or the first error of writing.
  */
 int cpu_sampler_stop(struct cpu_sampler **s, uint64_t *cpu_ns, struct error *e);
 

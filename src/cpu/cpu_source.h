@@ -20,6 +20,8 @@ struct cpu_source_type {
 	/* Sampler's thread: nothing more is sampled; what is there is handed over. */
 	void (*finish)(struct cpu_source *s);
 	void (*free)(struct cpu_source *s);
+	/* CPU time that it has cost in the kernel, on the processors that were sampled; NULL: unknown. */
+	uint64_t (*kernel_ns)(const struct cpu_source *s);
 	int (*check)(struct error *e);
 };
 

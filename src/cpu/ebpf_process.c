@@ -1,7 +1,7 @@
 /* ebpf_process.c: the followed processes: what they map, and what the BPF programs are told of it. */
 #include <string.h>
 
-#include "base/clock.h"
+#include "cpu/ebpf_maps.h"
 #include "cpu/ebpf_state.h"
 
 struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid)
@@ -93,7 +93,7 @@ void ebpf_process_event(struct cpu_source *s, uint64_t time_ns, const void *byte
 
 	sideband_decode(bytes, size, &r);
 	if (r.kind == SIDEBAND_LOST)
-		s->reread = true;
+		s->missed = true;
 	p = ebpf_process_find(s, (pid_t)(r.kind == SIDEBAND_FORK ? r.parent : r.pid));
 	if (!p)
 		return;
@@ -118,17 +118,63 @@ void ebpf_process_event(struct cpu_source *s, uint64_t time_ns, const void *byte
 	}
 }
 
+/* --- what was missed --- */
+
+struct reading {
+	struct targets *targets;
+	pid_t pid;
+	uint64_t time_ns;
+};
+
+static int take_mapping(void *context, const struct target_mapping *mapping)
+{
+	const struct reading *r = context;
+
+	targets_map(r->targets, r->pid, mapping, r->time_ns);
+	return 0;
+}
+
+static void reread(struct cpu_source *s, struct process *p, uint64_t time_ns)
+{
+	struct reading reading = { s->targets, p->pid, time_ns };
+
+	ebpf_maps_read(p->pid, take_mapping, &reading);
+	p->changed = true;
+	p->python_known = false;
+}
+
+void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns)
+{
+	if (p->image == image)
+		return;
+	if (p->image) {
+		forget_image(s, p);
+		targets_exec(s->targets, p->pid, time_ns);
+		reread(s, p, time_ns);
+	}
+	p->image = image;
+	p->changed = true;
+}
+
+void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns)
+{
+	for (size_t i = 0; i < s->processes.count; i++)
+		reread(s, s->processes.data[i], time_ns);
+}
+
 /* --- what the programs are told --- */
 
 void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target)
 {
-	struct error why;
+	struct error why = { 0 };
 
 	if (p->python || p->python_known)
 		return;
 	p->python_known = true;
-	if (ebpf_python_find(s->targets, target, &p->python, &why) < 0)
-		p->python = NULL;
+	if (ebpf_python_find(s->targets, target, &p->python, &why) == 0 || s->python_why_not.code)
+		return;
+	error_prefix(&why, "process %d", (int)p->pid);
+	s->python_why_not = why;
 }
 
 static bool has_none(void *context, const struct target_range *range)

@@ -9,13 +9,12 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "cpu/ebpf_maps.h"
 #include "cpu/ebpf_python_file.h"
 #include "stack/python_splice.h"
 
-#define MAPS_BYTES_MAX ((size_t)64 << 20)
 #define CODES_MAX 65536u /* of a process */
 #define STRING_BYTES 16384u /* of a str object at most */
 #define RENEW_NS NS_PER_S /* a code object is looked at again after that */
@@ -232,43 +231,40 @@ static bool is_candidate(const char *path, const char *program)
 	return base && (strncmp(base, "/libpython3", 11) == 0 || strcmp(path, program) == 0);
 }
 
-static int try_line(struct targets *t, struct target *p, const char *line, const char *program,
-		    struct ebpf_python **out, struct error *e)
-{
-	_cleanup_close_ int fd = -1;
-	uint64_t start, end;
-	char rights[5];
-	int path = 0;
+/* Looking through the mappings of a process. */
+struct search {
+	struct targets *targets;
+	struct target *target;
+	char program[4096]; /* path of its executable */
+	struct ebpf_python *found;
+	struct error *e;
+};
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %*u %n", &start, &end, rights,
-		   &path) < 3 ||
-	    !path || rights[2] != 'x' || !is_candidate(line + path, program))
+static int try_mapping(void *context, const struct target_mapping *m)
+{
+	struct search *s = context;
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!is_candidate(m->path, s->program))
 		return 0;
-	fd = open_mapping(target_pid(p), start, end, line + path);
-	return fd < 0 ? 0 : take_file(t, p, start, fd, out, e);
+	fd = open_mapping(target_pid(s->target), m->start, m->end, m->path);
+	r = fd < 0 ? 0 : take_file(s->targets, s->target, m->start, fd, &s->found, s->e);
+	return r == 0 && s->found ? 1 : r;
 }
 
 int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **out, struct error *e)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[64], program[4096];
-	ssize_t length;
-	int r = 0;
+	struct search s = { .targets = t, .target = p, .e = e };
+	char path[64];
+	int r;
 
-	*out = NULL;
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target_pid(p));
-	length = readlink(path, program, sizeof(program) - 1);
-	program[MAX(length, 0)] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)target_pid(p));
-	if (io_read_file(path, MAPS_BYTES_MAX, &text) < 0 || !text.length)
-		return 0;
-	for (char *line = text.data, *next; line && r == 0 && !*out; line = next) {
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		r = try_line(t, p, line, program, out, e);
-	}
-	return r;
+	if (readlink(path, s.program, sizeof(s.program) - 1) < 0)
+		s.program[0] = '\0';
+	r = ebpf_maps_read(target_pid(p), try_mapping, &s);
+	*out = s.found;
+	return MIN(r, 0);
 }
 
 void ebpf_python_free(struct ebpf_python *python)

@@ -149,8 +149,10 @@ static struct process *begin_record(struct cpu_source *s, const struct bpf_recor
 	if (!p || !*target)
 		return NULL;
 	if (p->image != h->image) {
-		p->image = h->image;
-		p->changed = true;
+		ebpf_process_image(s, p, h->image, h->time_ns);
+		*target = targets_find(s->targets, (pid_t)h->pid);
+		if (!*target)
+			return NULL;
 	}
 	ebpf_process_python(s, p, *target);
 	if (p->python && ebpf_python_locate(p->python, h->thread_base))

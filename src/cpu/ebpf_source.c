@@ -59,6 +59,9 @@ static void collect(struct cpu_source *s, uint64_t until_ns)
 	ring_buffer__consume(s->programs->records);
 	ebpf_sideband_collect(s->sideband, &s->queue, SOURCE_SIDEBAND);
 	ebpf_queue_drain(&s->queue, until_ns, take_item, s);
+	if (s->missed)
+		ebpf_processes_reread(s, clock_monotonic_ns());
+	s->missed = false;
 	count_losses(s);
 }
 
@@ -81,6 +84,14 @@ static void source_finish(struct cpu_source *s)
 	sampler_programs_stop(s->programs);
 	collect(s, UINT64_MAX);
 	ebpf_samples_finish(s, clock_monotonic_ns());
+	if (s->python_why_not.code)
+		targets_capability(s->targets, "cpu_python", capability_state_degraded, NULL,
+				   s->python_why_not.text);
+}
+
+static uint64_t source_kernel_ns(const struct cpu_source *s)
+{
+	return __atomic_load_n(&s->programs->counters->run_ns, __ATOMIC_RELAXED);
 }
 
 static void source_free(struct cpu_source *s)
@@ -181,5 +192,6 @@ const struct cpu_source_type cpu_source_ebpf = {
 	.poll = source_poll,
 	.finish = source_finish,
 	.free = source_free,
+	.kernel_ns = source_kernel_ns,
 	.check = source_check,
 };

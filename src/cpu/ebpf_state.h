@@ -51,7 +51,8 @@ struct cpu_source {
 	uint64_t weight_ns, dropped, dropped_ns;
 	uint64_t lost; /* records that made no sense, or for which there was no memory */
 	uint64_t nameless; /* Python frames without a name */
-	bool reread; /* records of mappings were lost */
+	bool missed; /* records of what processes do were lost */
+	struct error python_why_not; /* the first interpreter whose frames cannot be read */
 	struct finished_stack stack; /* scratch */
 };
 
@@ -64,6 +65,10 @@ void ebpf_process_remove(struct cpu_source *s, struct process *p);
 void ebpf_processes_release(struct cpu_source *s);
 /* Takes a record of what processes map, start and call themselves. */
 void ebpf_process_event(struct cpu_source *s, uint64_t time_ns, const void *bytes, size_t size);
+/* Its samples are of this image; if no exec was told of, it is made up for. */
+void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns);
+/* Reads the mappings of all processes again. */
+void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns);
 /* Looks whether it runs CPython, if that is not known. */
 void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target);
 /* Tells the programs what has become known. */

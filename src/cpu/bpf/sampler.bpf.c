@@ -238,6 +238,7 @@ static __always_inline void send_stacks(struct scratch *s)
 	size = sizeof(s->record) + 8 * (__u64)words;
 	if (size <= sizeof(s->record) + sizeof(s->words))
 		send(&s->record, size, !image || s->record.copied);
+	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
 }
 
 /* `skip`: innermost frames that are our own doing. */

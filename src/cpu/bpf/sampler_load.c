@@ -194,6 +194,10 @@ static int load(struct sampler_programs *s, const struct sampler_load_options *o
 	if (r < 0)
 		return error_errno(e, -r, "cannot configure the BPF programs");
 	r = bpf_object__load(s->object);
+	if (r == -EPERM)
+		return error_errno(e, EPERM,
+				   "the kernel refuses the BPF programs (give pitot CAP_PERFMON "
+				   "beside CAP_BPF, or run it as root)");
 	if (r < 0)
 		return error_errno(e, -r, "the kernel refuses the BPF programs");
 	r = find_maps(s, take, context);

@@ -1,0 +1,45 @@
+#include "cpu/ebpf_maps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/io.h"
+
+#define MAPS_BYTES_MAX ((size_t)64 << 20)
+
+static bool read_line(const char *line, struct target_mapping *m)
+{
+	char rights[5];
+	unsigned major, minor;
+	int path = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m->start,
+		   &m->end, rights, &m->file_offset, &major, &minor, &m->inode, &path) < 7 ||
+	    !path || rights[2] != 'x')
+		return false;
+	m->device = (uint64_t)major << 32 | minor;
+	m->path = line + path;
+	return strcmp(m->path, "[vsyscall]") != 0;
+}
+
+int ebpf_maps_read(pid_t pid, ebpf_map_take *take, void *context)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char path[64];
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	if (io_read_file(path, MAPS_BYTES_MAX, &text) < 0 || !text.length)
+		return 0;
+	for (char *line = text.data, *next; line && r == 0; line = next) {
+		struct target_mapping m = { .path = "" };
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (read_line(line, &m))
+			r = take(context, &m);
+	}
+	return r;
+}
