@@ -121,6 +121,7 @@ static void report(struct trace *t, uint8_t how)
 {
 	struct report_options options = { .filter = FILTER_ALL,
 					  .by = how % HOTSPOT_KINDS,
+					  .callers_of = 3,
 					  .threads = 1 };
 	struct report r;
 
