@@ -19,18 +19,19 @@ TAPE_KERNELS = 2092
 
 
 def run(command):
-    """Wall time in seconds and peak resident memory in bytes."""
+    """Wall time and processor time in seconds, and peak resident memory in bytes."""
     began = time.perf_counter()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{command} failed")
-    return time.perf_counter() - began, usage.ru_maxrss * 1024
+    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def measure(command):
     results = [run(command) for _ in range(ROUNDS + 1)]
-    return statistics.median(r[0] for r in results[1:]), max(r[1] for r in results)
+    return (statistics.median(r[0] for r in results[1:]), statistics.median(r[1] for r in results[1:]),
+            max(r[2] for r in results))
 
 
 def play_tape(build, recording, kernels):
@@ -61,20 +62,24 @@ def main():
         print(f"{millions:g} million kernels, {rows / 1e6:.1f} million rows, {size / 1e6:.0f} MB, "
               f"{size / (millions * 1e6):.1f} bytes a kernel with its launch")
 
-        wall, _ = measure([pitot, "info", recording])
+        wall, _, _ = measure([pitot, "info", recording])
         line("info", f"{wall * 1e3:.0f} ms", "at most 50 ms", wall <= 0.05)
-        wall, memory = measure([pitot, "report", recording])
+        wall, _, memory = measure([pitot, "report", recording])
         line("report", f"{wall:.2f} s", "at most 2 s", wall <= 2)
         line("  memory", f"{memory / rows:.0f} bytes a row", "under 100 bytes a row", memory / rows < 100)
-        for name, file, least in (("export to Perfetto", "t.pftrace", 3e6), ("export to JSON", "t.json", 2e6)):
+        for name, file, least in (("export to Perfetto", "t.pftrace", 3e6), ("export to JSON", "t.json", 2e6),
+                                  ("export to JSON, gzip", "t.json.gz", 0)):
             target = folder / file
             result = subprocess.run([pitot, "export", "-q", "--json", "-o", target, recording], capture_output=True,
                                     check=True)
             events = json.loads(result.stdout)["events"]
-            wall, memory = measure([pitot, "export", "-q", "--force", "-o", target, recording])
-            line(name, f"{events / wall / 1e6:.2f} M events/s", f"at least {least / 1e6:.0f} M events/s",
+            wall, processor, memory = measure([pitot, "export", "-q", "--force", "-o", target, recording])
+            line(name, f"{events / wall / 1e6:.2f} M events/s", f"at least {least / 1e6:.0f} M events/s" if least else "",
                  events / wall >= least)
+            line("  processor time", f"{events / processor / 1e6:.2f} M events/s", "", True)
+            line("  file", f"{target.stat().st_size / events:.0f} bytes an event", "", True)
             line("  memory", f"{memory / rows:.0f} bytes a row", "under 100 bytes a row", memory / rows < 100)
+            target.unlink()
 
 
 if __name__ == "__main__":

@@ -126,6 +126,8 @@ static int reconsider(struct output_sink *s, const unsigned char **bytes, size_t
 	s->cost[s->direct] = s->time_ns * 1000 / s->bytes + 1;
 	change = !was_trial || other < s->cost[s->direct];
 	s->limit = was_trial && other ? s->run_bytes : s->trial_bytes;
+	if (was_trial && other && change) /* back to what was better before: trials become rarer */
+		s->run_bytes *= 2;
 	s->bytes = s->time_ns = 0;
 	if (change && s->direct)
 		return leave_direct(s);

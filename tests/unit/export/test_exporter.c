@@ -12,7 +12,28 @@
 
 #define START UINT64_C(1000000000)
 
-static void make(const char *path, unsigned kernels)
+/* Stacks of calls and of samples; whole, cut off, and one that is not there. */
+static void add_stacks(struct maker *m)
+{
+	uint32_t node, stacks[4];
+
+	maker_module(m, "/usr/bin/app", "00ff", 0x1000, 0x2000, 0);
+	maker_symbol(m, 0x1010, 0, "main", "/usr/bin/app", "/src/main.c", 5, 0x1000);
+	maker_symbol(m, 0x1010, 1, "inlined(int)", "/usr/bin/app", "/src/main.h", 6, 0);
+	node = maker_native(m, 0, 0x1010);
+	stacks[0] = maker_stack(m, node, 1, stack_end_complete);
+	stacks[1] = maker_stack(m, maker_python(m, node, "f", "x.py", 3), 2, stack_end_partial);
+	stacks[2] = 0;
+	stacks[3] = 99;
+	for (uint64_t i = 0; i < 4; i++) {
+		maker_cpu_sample(m, 10, START + 1000 * i, 500, stacks[i]);
+		maker_off_cpu(m, 11, START + 1000 * i, START + 1000 * i + 10,
+			      off_cpu_state_sleeping, stacks[i]);
+	}
+	m->stack = stacks[1];
+}
+
+static void make(const char *path, unsigned kernels, bool stacks)
 {
 	struct maker *m = maker_begin(path, 10, START, "./app");
 	uint32_t config = maker_config(m, "_Z3addPfS_", 4, 128);
@@ -21,6 +42,8 @@ static void make(const char *path, unsigned kernels)
 	maker_device(m, 0, START);
 	maker_thread(m, 10, "main", START);
 	maker_nvtx(m, nvtx_kind_push, 10, "step", START);
+	if (stacks)
+		add_stacks(m);
 	for (unsigned i = 1; i <= kernels; i++, at += 1000) {
 		maker_call(m, MAKER_LAUNCH, 10, at, at + 500, i);
 		maker_kernel(m, config, 7, at + 600, at + 900, i);
@@ -63,7 +86,7 @@ static void test_every_format_counts_the_same(void **state)
 	struct export_options options = EXPORT_ALL;
 	struct trace *t;
 
-	make(path, 20);
+	make(path, 20, false);
 	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
 	for (const struct exporter *x = exporters; x->name; x++) {
 		struct export_result result;
@@ -119,7 +142,7 @@ static void test_cancelled_exports_leave_nothing(void **state)
 	struct export_options options = EXPORT_ALL;
 	struct trace *t;
 
-	make(path, 5000);
+	make(path, 5000, false);
 	options.cancel = &cancel;
 	options.progress = cancel_at_once;
 	options.progress_user = &cancel;
@@ -156,7 +179,7 @@ static void test_progress_reaches_the_end(void **state)
 	struct export_options options = EXPORT_ALL;
 	struct trace *t;
 
-	make(path, 20000);
+	make(path, 20000, false);
 	options.progress = note_progress;
 	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
 	for (const struct exporter *x = exporters; x->name; x++) {
@@ -177,7 +200,7 @@ static void test_without_memory(void **state)
 	const char *folder = *state, *path = temp_file(folder, "r.pitot");
 	struct export_options options = EXPORT_ALL;
 
-	make(path, 30);
+	make(path, 30, true);
 	options.kernel = "add";
 	options.overwrite = true;
 	options.split_bytes = 4096;
