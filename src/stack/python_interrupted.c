@@ -9,14 +9,14 @@ enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
 #define TAG_BITS UINT64_C(7) /* of what a frame refers to, from 3.14 on */
 #define PAGE_BITS 12
 #define PAGES 32u /* remembered as readable; a power of two */
-#define RUN_MAX 4096u /* frames of one evaluation */
+#define STEPS_MAX 4096u /* from frame to frame: links that are no good may lead in a circle */
 #define REFERENCES_MAX                                                                             \
 	(INT64_C(1) << 33) /* of a code object that is alive; immortal ones have 2^32 */
 
 struct reader {
 	const struct python_runtime *runtime;
 	const struct python_offsets *o;
-	uint64_t pages[PAGES];
+	uint64_t pages[PAGES]; /* number + 1 */
 	bool failed;
 };
 
@@ -24,7 +24,7 @@ struct reader {
 
 static bool readable(struct reader *r, uintptr_t address)
 {
-	uint64_t page = address >> PAGE_BITS;
+	uint64_t page = (address >> PAGE_BITS) + 1; /* 0: none */
 	uint64_t *known = &r->pages[page % PAGES];
 
 	if (*known == page)
@@ -102,7 +102,7 @@ static uintptr_t caller_of_run(struct reader *r, uintptr_t frame)
 {
 	unsigned owner;
 
-	for (unsigned i = 0; frame && i < RUN_MAX && !r->failed; i++) {
+	for (unsigned i = 0; frame && i < STEPS_MAX && !r->failed; i++) {
 		bool ends = ends_run(r, frame, &owner);
 
 		frame = read_pointer(r, frame, r->o->frame_previous);
@@ -177,7 +177,7 @@ static unsigned walk_runs(struct reader *r, uintptr_t frame, struct python_frame
 	bool open = false; /* the run has a frame in `out` */
 	unsigned n = 0, owner;
 
-	while (frame && !r->failed) {
+	for (unsigned steps = 0; frame && steps < STEPS_MAX && !r->failed; steps++) {
 		bool ends = ends_run(r, frame, &owner);
 
 		if (r->failed || (n == max && (owner < OWNER_ENTRY || !open)))
