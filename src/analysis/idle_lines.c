@@ -242,11 +242,31 @@ static int compare_lines(const void *a, const void *b)
 	return x->callee < y->callee ? -1 : x->callee > y->callee;
 }
 
-/* The better of both lists. */
+/* The share of the user's own lines, in percent. */
+static unsigned own_percent(const struct callers *c, const struct line_list *list)
+{
+	double own = 0, all = 0;
+
+	for (size_t i = 0; i < list->items.count; i++) {
+		const struct idle_line *line = &list->items.data[i];
+
+		all += (double)line->ns;
+		if (line->caller != CALLER_NONE && !caller_at(c, line->caller)->library)
+			own += (double)line->ns;
+	}
+	return all > 0 ? (unsigned)(100 * own / all) : 0;
+}
+
+/*
+ * The better of both lists. Samples tell where the thread was; but if they were taken without
+ * Python frames and launches have them, the launches tell more.
+ */
 static void choose(struct tallying *x)
 {
 	struct idle_lines *out = x->out;
-	bool sampled = out->samples >= IDLE_SAMPLES_MIN || (out->off_cpu_ns && out->samples);
+	bool sampled = (out->samples >= IDLE_SAMPLES_MIN || (out->off_cpu_ns && out->samples)) &&
+		       (own_percent(x->callers, &x->sampled) >= 25 ||
+			own_percent(x->callers, &x->launched) < 50);
 
 	out->source = sampled           ? IDLE_SOURCE_SAMPLES
 		      : x->callers->any ? IDLE_SOURCE_LAUNCHES

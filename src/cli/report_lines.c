@@ -194,7 +194,7 @@ static void add_threads(const struct report *r, struct strbuf *out)
 		human_count(out, c->stackless);
 		strbuf_adds(out, " samples without a stack");
 	}
-	if (*c->way.reason) {
+	if (*c->way.reason && c->way.state != capability_state_on) {
 		strbuf_addf(out, "; ");
 		text_safe(out, c->way.reason, strlen(c->way.reason));
 	}
