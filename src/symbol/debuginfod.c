@@ -22,17 +22,18 @@ struct debuginfod {
 /* The library stays loaded: what it loads itself (curl, TLS) cannot all be unloaded. */
 static int load(struct debuginfod *d, struct error *e)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE), *begin;
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	void *(*begin)(void);
 
 	if (!library)
 		return error_set(e, E_UNSUPPORTED,
 				 LIBRARY " cannot be loaded (%s): install libdebuginfod1",
 				 dlerror());
-	begin = dlsym(library, "debuginfod_begin");
+	*(void **)&begin = dlsym(library, "debuginfod_begin");
 	*(void **)&d->find = dlsym(library, "debuginfod_find_debuginfo");
 	*(void **)&d->end = dlsym(library, "debuginfod_end");
 	if (begin && d->find && d->end)
-		d->client = (*(void *(**)(void)) & begin)();
+		d->client = begin();
 	dlclose(library);
 	return d->client ? 0 : error_set(e, E_UNSUPPORTED, LIBRARY " cannot be used");
 }
