@@ -89,6 +89,32 @@ static void add_line(struct folding *x, const struct flame_node *n, struct strbu
 	strbuf_addc(out, '\n');
 }
 
+static int compare_lines(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* xpu-perf orders its lines. */
+static int sort_lines(struct strbuf *text, struct output *out)
+{
+	VEC(char *) lines = VEC_INIT;
+	int r = text->failed ? -ENOMEM : 0;
+
+	for (char *c = text->data, *end; c && *c && r >= 0; c = end + 1) {
+		end = strchr(c, '\n');
+		*end = '\0';
+		r = vec_push(&lines, c);
+	}
+	if (lines.count)
+		qsort(lines.data, lines.count, sizeof(*lines.data), compare_lines);
+	for (size_t i = 0; i < lines.count && r >= 0; i++) {
+		output_write(out, lines.data[i], strlen(lines.data[i]));
+		output_write(out, "\n", 1);
+	}
+	vec_release(&lines);
+	return r;
+}
+
 int flame_folded_write(const struct flame *f, const struct flame_write *w, struct output *out)
 {
 	struct folding x = {
@@ -112,10 +138,11 @@ int flame_folded_write(const struct flame *f, const struct flame_write *w, struc
 			break;
 		if (n->self_count || n->self_ns || n->before_self_ns)
 			add_line(&x, n, &buffer);
-		r = flame_flush(&buffer, out, false);
+		if (!w->xpu_perf)
+			r = flame_flush(&buffer, out, false);
 	}
 	if (r >= 0)
-		r = flame_flush(&buffer, out, true);
+		r = w->xpu_perf ? sort_lines(&buffer, out) : flame_flush(&buffer, out, true);
 	strbuf_release(&x.line);
 	vec_release(&x.ends);
 	return r;

@@ -253,7 +253,8 @@ static void add_head(struct page *p)
 	add_legend_item(p, "rest", "smaller frames, together");
 	strbuf_adds(&p->text,
 		    "<span>click: zoom \xc2\xb7 <kbd>Esc</kbd> or <kbd>r</kbd>: all \xc2\xb7 "
-		    "<kbd>\xe2\x86\x91</kbd>: caller</span></div>\n<nav id=\"kinds\"></nav>\n</header>\n"
+		    "<kbd>\xe2\x86\x91</kbd>: caller</span></div>\n<nav "
+		    "id=\"kinds\"></nav>\n</header>\n"
 		    "<main id=\"graphs\"></main>\n<div id=\"tip\" hidden></div>\n");
 }
 

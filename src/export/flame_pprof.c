@@ -336,6 +336,12 @@ static int add_functions(struct pprof *p)
 	return r;
 }
 
+/* What is shown first: GPU time, or the first kind that there is. */
+static unsigned default_kind(const struct flame *f)
+{
+	return f->kinds & 1u << FLAME_GPU ? FLAME_GPU : (unsigned)__builtin_ctz(f->kinds);
+}
+
 static void add_rest(struct pprof *p, const struct flame_write *w)
 {
 	const struct trace *t = p->flame->stacks.trace;
@@ -347,12 +353,9 @@ static void add_rest(struct pprof *p, const struct flame_write *w)
 	pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));
 	if (*w->notes)
 		pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->notes));
-	for (size_t kind = 0; kind < FLAME_KINDS; kind++)
-		if (p->flame->kinds & 1u << kind) {
-			pb_varint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
-				  string_of(p, type_names[kind]));
-			break;
-		}
+	if (p->flame->kinds)
+		pb_varint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
+			  string_of(p, type_names[default_kind(p->flame)]));
 }
 
 static int write_profile(struct pprof *p, const struct flame_write *w)

@@ -278,6 +278,7 @@ def test_all_formats_have_the_same_cpu_time(flame, cpu_ns, gpu_ns, name):
     firefox = json.loads(flame(name, to="x.json").read_text(), parse_float=lambda text: int(text.replace(".", "")))
     assert [sum(thread["samples"]["weight"]) for thread in firefox["threads"]] == list(expected.values())
     profile = Pprof(gzip.decompress(flame(name, to="x.pb.gz").read_bytes()))
+    assert profile.text(profile.profile.default_sample_type) == ("gpu" if "[GPU]" in expected else "cpu")
     for kind, type_name in (("[CPU]", "cpu"), ("[GPU]", "gpu"), ("[wait]", "wait"), ("[off-CPU]", "off_cpu")):
         assert (type_name in [n for n, _ in profile.types]) == (kind in kinds)
         assert kind not in kinds or profile.sum(type_name) == expected[kind]
@@ -352,7 +353,8 @@ def test_cpu_samples_as_xpu_perf_has_them(flame, cpu_ns):
     assert all(number == 1 for stack, number in exact.items() if "Images" not in stack)
     kernels = folded(flame("cpu-cpu", "--xpu-perf-compat", "--mode", "gpu").stdout)
     assert kernels and all(";[GPU_Kernel]_Z4" in stack for stack in kernels)
-    assert folded(flame("cpu-cpu", "--xpu-perf-compat").stdout) == {**samples, **kernels}
+    both = flame("cpu-cpu", "--xpu-perf-compat").stdout
+    assert folded(both) == {**samples, **kernels} and both.splitlines() == sorted(both.splitlines())
 
 
 def test_modes_and_windows(flame, gpu_ns):

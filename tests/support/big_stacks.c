@@ -25,8 +25,8 @@ static const char *const native_names[BASE] = {
 	"at::native::add_out(at::Tensor const&, at::Tensor const&)",
 	"at::native::addmm_out_cuda_impl(at::Tensor&, at::Tensor const&, c10::Scalar const&)",
 	"at::_ops::copy_::call(at::Tensor&, at::Tensor const&, bool)",
-	"void "
-	"at::native::gpu_kernel_impl<at::native::CUDAFunctor_add<float>>(at::TensorIteratorBase&)",
+	("void at::native::gpu_kernel_impl<"
+	 "at::native::CUDAFunctor_add<float>>(at::TensorIteratorBase&)"),
 	"torch::autograd::Engine::evaluate_function(std::shared_ptr<torch::autograd::GraphTask>&)",
 	"at::native::softmax_cuda(at::Tensor const&, long, bool)",
 	"c10::Dispatcher::callBoxed(c10::OperatorHandle const&, std::vector<c10::IValue>*) const",
