@@ -44,11 +44,26 @@ static void note_wait(struct perfetto *p, struct strbuf *s, uint64_t row)
 		perfetto_note(s, NOTE_EVENT, events[row]);
 }
 
-/* The arrows to what a call launched, and from what it waited for. */
-static void correlate(struct perfetto *p, struct strbuf *s, uint32_t number, uint32_t process)
+static uint64_t work_duration(const struct export_view *v, uint32_t number)
+{
+	const struct work_columns *w = &v->work[WORK_SYNC - 1];
+
+	while (number < w->base)
+		w--;
+	return w->end_ns[number - w->base] - w->start_ns[number - w->base];
+}
+
+/*
+ * The arrows to what a call launched, and from what it waited for. What was launched is what its
+ * stack counts for in flame graphs.
+ */
+static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t number,
+		      uint32_t process)
 {
 	struct export_view *v = &p->view;
+	struct strbuf *s = slice->out;
 	size_t token = proto_open(s, 3000);
+	uint64_t gpu_ns = 0;
 	unsigned n = 0;
 
 	for (; number != NO_WORK; number = v->next_work[number]) {
@@ -57,6 +72,7 @@ static void correlate(struct perfetto *p, struct strbuf *s, uint32_t number, uin
 				      PERFETTO_PACKET_MAX + (size_t)IDS_AT_ONCE * PROTO_FIELD_MAX);
 		if (number < v->work[WORK_SYNC].base) {
 			proto_uint(s, 1, perfetto_event_id(number));
+			gpu_ns += work_duration(v, number);
 			v->result->arrows++;
 		} else {
 			uint32_t waited = waited_work(v, process, number - v->work[WORK_SYNC].base);
@@ -66,6 +82,8 @@ static void correlate(struct perfetto *p, struct strbuf *s, uint32_t number, uin
 		}
 	}
 	proto_close(s, token);
+	if (slice->has_stack && gpu_ns)
+		proto_double(s, 57, (double)gpu_ns);
 }
 
 /* Annotations of a call that synchronized. */
@@ -116,7 +134,7 @@ static int call_event(struct perfetto *p, const struct export_event *event)
 	if (r < 0)
 		return r;
 	if (work != NO_WORK)
-		correlate(p, slice.out, work, event->process);
+		correlate(p, &slice, work, event->process);
 	proto_uint(slice.out, 3001, PERFETTO_API_CUDA);
 	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)v->call_correlation[row]);
 	if (unlikely(v->external.count)) {

@@ -327,7 +327,8 @@ static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32
 		proto_uint(s, 11, track->uuid + lane);
 	proto_uint(s, 3, category);
 	proto_uint(s, 10, data->name_iid);
-	if (data->stack_iid)
+	slice->has_stack = data->stack_iid != 0;
+	if (slice->has_stack)
 		proto_uint(s, 56, data->stack_iid);
 	return r;
 }

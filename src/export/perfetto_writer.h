@@ -158,6 +158,7 @@ struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint3
 struct open_slice {
 	struct strbuf *out;
 	size_t packet, event;
+	bool has_stack;
 };
 
 /* Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too crowded, or -ENOMEM. */

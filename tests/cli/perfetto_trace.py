@@ -79,6 +79,7 @@ class Slice:
     submitted: list
     waited: list
     stack: list = None  # frames, the outermost first
+    weight: float = None  # of the stack
     end: int = None
 
 
@@ -269,6 +270,7 @@ class Trace:
                      list(correlation.waited))
         if event.HasField("callstack_iid"):
             made.stack = self._stack(packet, sequence, event.callstack_iid)
+            made.weight = event.callstack_weight if event.HasField("callstack_weight") else None
         if event.type == BEGIN:
             self._open[uuid].append(made)
             self.slices.append(made)

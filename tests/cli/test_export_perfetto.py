@@ -298,6 +298,14 @@ def test_calls_carry_their_stacks(pitot, sampled, tmp_path):
     assert (native.address, native.file, native.line, native.kind) == (0x110, "/build/linear.cpp", 88, 1)
 
 
+def test_a_stack_counts_for_the_gpu_time_that_it_launched(pitot, sampled, tmp_path):
+    trace, _ = export(pitot, sampled, tmp_path)
+    durations = {stage.event_id: stage.duration for stage in trace.stages}
+    for call in trace.slices:
+        assert (call.weight or 0) == sum(durations[event] for event in call.submitted if call.stack)
+    assert sum(call.weight or 0 for call in trace.slices) == sum(durations.values()) > 0
+
+
 def test_samples_add_up(pitot, sampled, tmp_path):
     trace, result = export(pitot, sampled, tmp_path)
     rows = view(pitot, sampled, "cpu_sample")
