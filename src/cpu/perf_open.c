@@ -45,6 +45,7 @@ static struct perf_event_attr attributes(const struct perf_events *events, bool 
 		.sample_type = PERF_SAMPLE_FIELDS | (kernel ? PERF_SAMPLE_CALLCHAIN : 0),
 		.disabled = 1,
 		.inherit = 1,
+		.inherit_stat = 1,
 		.enable_on_exec = on_exec,
 		.exclude_kernel = !kernel,
 		.exclude_callchain_kernel = !kernel,

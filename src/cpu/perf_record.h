@@ -42,6 +42,7 @@ struct perf_notice {
 	struct target_mapping mapping; /* mmap2 */
 	bool is_executable;
 	uint64_t lost; /* lost, lost samples */
+	uint64_t cpu_ns; /* read: of the thread on a processor, now that it has ended */
 };
 
 /* `callchain`: the sample has the kernel's frames. asked: bytes of stack. false: it makes no sense. */

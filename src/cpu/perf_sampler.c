@@ -11,6 +11,7 @@
 #include "cpu/cpu_source.h"
 #include "cpu/perf_open.h"
 #include "cpu/perf_record.h"
+#include "cpu/perf_threads.h"
 
 /* A record that has this age has been written in full on every processor: it can be put in order. */
 #define SETTLE_NS (5 * NS_PER_MS)
@@ -20,8 +21,7 @@ struct cpu_source {
 	struct perf_events events;
 	struct targets *targets;
 	uint64_t start_ns, end_ns; /* window; end 0: none */
-	struct map threads; /* tid -> pid, 0 when it has ended */
-	struct map alive; /* pid -> threads */
+	struct perf_threads threads;
 	struct pollfd *files; /* of the rings */
 	bool stopped;
 	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
@@ -34,44 +34,23 @@ struct cpu_source {
 	uint64_t frames[TARGET_FRAMES_MAX];
 };
 
-/* --- who lives --- */
-
-static void thread_begins(struct cpu_source *s, pid_t pid, pid_t tid)
-{
-	uint64_t *of = map_at(&s->threads, (uint64_t)tid, 0), *count;
-
-	if (!of || *of == (uint64_t)pid)
-		return;
-	*of = (uint64_t)pid;
-	count = map_at(&s->alive, (uint64_t)pid, 0);
-	if (count)
-		++*count;
-}
-
-/* Whether it was the last of its process. */
-static bool thread_ends(struct cpu_source *s, pid_t pid, pid_t tid)
-{
-	uint64_t *of = map_at(&s->threads, (uint64_t)tid, 0), *count, known;
-
-	if (map_get(&s->events.opened, (uint64_t)tid, &known) && known)
-		*map_at(&s->events.opened, (uint64_t)tid, 0) = 0;
-	if (!of || *of != (uint64_t)pid)
-		return tid == pid;
-	*of = 0;
-	count = map_at(&s->alive, (uint64_t)pid, 0);
-	return count && *count && --*count == 0;
-}
+/* --- records --- */
 
 static void on_fork(struct cpu_source *s, const struct perf_notice *n)
 {
-	uint64_t of;
+	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
+		return;
+	targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+	s->lively = true;
+}
 
-	if (n->pid != n->parent_pid &&
-	    !(map_get(&s->threads, (uint64_t)n->tid, &of) && of == (uint64_t)n->pid)) {
-		targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
-		s->lively = true;
-	}
-	thread_begins(s, n->pid, n->tid);
+static void on_exit_of(struct cpu_source *s, const struct perf_notice *n)
+{
+	uint64_t known;
+
+	if (map_get(&s->events.opened, (uint64_t)n->tid, &known) && known)
+		*map_at(&s->events.opened, (uint64_t)n->tid, 0) = 0;
+	perf_thread_ends(&s->threads, n->pid, n->tid, n->time_ns);
 }
 
 static void on_name(struct cpu_source *s, const struct perf_notice *n)
@@ -79,13 +58,11 @@ static void on_name(struct cpu_source *s, const struct perf_notice *n)
 	if (n->is_exec) {
 		/* The kernel ended its other threads, and said so. */
 		targets_exec(s->targets, n->pid, n->time_ns);
-		thread_begins(s, n->pid, n->tid);
+		perf_thread_begins(&s->threads, n->pid, n->tid);
 		s->lively = true;
 	}
 	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
 }
-
-/* --- records --- */
 
 static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 {
@@ -117,6 +94,7 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
 			   &stack);
 	s->sampled_ns += s->events.period_ns;
+	perf_thread_sampled(&s->threads, p->tid, s->events.period_ns);
 }
 
 /* Lost since the last record that came. */
@@ -138,8 +116,10 @@ static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
 		on_fork(s, &n);
 		break;
 	case PERF_RECORD_EXIT:
-		if (thread_ends(s, n.pid, n.tid))
-			targets_exit(s->targets, n.pid, n.time_ns);
+		on_exit_of(s, &n);
+		break;
+	case PERF_RECORD_READ:
+		perf_thread_counted(&s->threads, n.pid, n.tid, n.cpu_ns);
 		break;
 	case PERF_RECORD_COMM:
 		on_name(s, &n);
@@ -167,6 +147,8 @@ static void take_records(struct cpu_source *s, uint64_t until_ns)
 
 	while ((h = perf_rings_next(&s->events.rings, until_ns, &ring))) {
 		s->seen_ns = MAX(s->seen_ns, ring->time_ns);
+		if (s->threads.endings.count)
+			perf_threads_settle(&s->threads, s->targets, s->seen_ns);
 		if (h->type == PERF_RECORD_SAMPLE)
 			on_sample(s, h);
 		else
@@ -184,8 +166,7 @@ static void take_records(struct cpu_source *s, uint64_t until_ns)
 static void perf_free(struct cpu_source *s)
 {
 	perf_events_close(&s->events);
-	map_release(&s->threads);
-	map_release(&s->alive);
+	perf_threads_release(&s->threads);
 	free(s->files);
 	free(s);
 }
@@ -208,6 +189,9 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
+	s->threads.root = running ? 0 : pid;
+	/* What a thread did before the window is not known. */
+	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
 	s->files = calloc(s->events.rings.count, sizeof(*s->files));
 	if (!s->files) {
 		perf_free(s);
@@ -218,7 +202,7 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
 	/* Of threads that run already no event will tell. */
 	for (size_t i = 0; i < s->events.found.count; i++)
-		thread_begins(s, pid, s->events.found.data[i]);
+		perf_thread_begins(&s->threads, pid, s->events.found.data[i]);
 	if (running && !targets_running(targets, pid, clock_monotonic_ns())) {
 		perf_free(s);
 		return error_set(e, -ENOMEM, "out of memory");
@@ -292,6 +276,7 @@ static void perf_finish(struct cpu_source *s)
 	/* Before the window the kernel counted, too. */
 	if (s->cpu_ns && !s->start_ns)
 		tell_coverage(s);
+	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
 }
 
 const struct cpu_source_type cpu_source_perf = {

@@ -348,6 +348,8 @@ void targets_cpu_sample(struct targets *t, struct target *p, pid_t tid, uint64_t
 	row.stack = stack_id(t, p, stack);
 	if (!row.stack)
 		ROW_MISSING(&row, cpu_sample, stack);
+	if (cpu == TARGET_CPU_UNKNOWN)
+		ROW_MISSING(&row, cpu_sample, cpu);
 	writer_append(p->writer, TABLE_cpu_sample, &row);
 }
 

@@ -94,6 +94,11 @@ pid_t target_pid(const struct target *p)
 	return p->pid;
 }
 
+bool target_has_segments(const struct target *p)
+{
+	return p->writer != NULL;
+}
+
 static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
 {
 	struct target *p = t->all.count < TARGETS_MAX ? calloc(1, sizeof(*p)) : NULL;

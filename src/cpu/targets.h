@@ -78,6 +78,8 @@ const struct target_range *target_range_at(struct targets *t, struct target *p, 
 /* Whether the range's file has call frame information for which there was no memory. */
 bool target_range_refused(const struct targets *t, const struct target_range *range);
 pid_t target_pid(const struct target *p);
+/* Whether it has been sampled. */
+bool target_has_segments(const struct target *p);
 
 /* --- samples --- */
 
@@ -91,6 +93,9 @@ struct target_stack {
 	enum stack_end end; /* of the user part */
 };
 
+#define TARGET_CPU_UNKNOWN UINT32_MAX
+
+/* A stack without frames: it is not known. */
 void targets_cpu_sample(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
 			uint64_t weight_ns, uint32_t cpu, const struct target_stack *stack);
 void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,

@@ -181,6 +181,15 @@ static void notices(void **state)
 	assert_int_equal(n.mapping.inode, 4711);
 	assert_string_equal(n.mapping.path, "/usr/lib/libx.so");
 
+	begin(&r, PERF_RECORD_READ, 0);
+	add_pair(&r, 5, 6);
+	add(&r, 30000000);
+	add(&r, 0); /* lost */
+	add_trailer(&r, 5, 6, 779);
+	assert_true(perf_record_notice(&r.header, &n));
+	assert_int_equal(n.tid, 6);
+	assert_int_equal(n.cpu_ns, 30000000);
+
 	begin(&r, PERF_RECORD_LOST, 0);
 	add(&r, 99);
 	add(&r, 12);
