@@ -1,15 +1,15 @@
 /* layer: export */
 /*
  * Any rows as a recording: everything that reads one must bear every value in every column, also
- * those that no recorder writes. An input is a list of blocks: a byte for the table, one for the
- * number of rows, and one for each value of each row (value_of); a value of BYTES is its length and
- * that many bytes. The corpus is made by tests/fuzz/seeds_recording.
+ * those that no recorder writes. An input is a byte for how it is looked at, and a list of blocks:
+ * a byte for the table (the highest bit: of a second session), one for the number of rows, and one
+ * for each value of each row (value_of); a value of BYTES is its length and that many bytes. The
+ * corpus is made by tests/fuzz/seeds_recording.
  */
 #include "fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "analysis/report.h"
@@ -17,9 +17,11 @@
 #include "export/exporter.h"
 #include "export/flame_formats.h"
 #include "format/block_build.h"
+#include "format/segment.h"
 
 #define ROWS_MAX 16
 #define MISSING 0xff
+#define PATH_BYTES 64
 
 /* Small numbers, powers of two, and the largest ones. */
 static uint64_t value_of(uint8_t byte)
@@ -52,49 +54,75 @@ static void read_row(struct cursor *c, const struct table_schema *table, const u
 	memcpy(row, &missing, sizeof(missing));
 }
 
-static void append_block(struct block_builder *builder, struct cursor *c, const uint8_t *start,
-			 uint64_t number, struct strbuf *out)
+/* Two sessions, each a segment of a recording. */
+struct sessions {
+	struct block_builder builder;
+	struct strbuf segments[2];
+	uint64_t blocks[2];
+};
+
+static void append_block(struct sessions *s, struct cursor *c, const uint8_t *start)
 {
-	const struct table_schema *table = schema_table(1 + cursor_u8(c) % TABLE_MAX);
+	uint8_t first = cursor_u8(c);
+	const struct table_schema *table = schema_table(1 + (first & 0x7f) % TABLE_MAX);
 	size_t count = 1 + cursor_u8(c) % ROWS_MAX;
-	struct block_header header;
 	struct block_rows rows = { .table = table, .count = count, .bytes = start };
 	uint8_t *memory = calloc(count, table->row_size);
+	struct block_header header;
+	unsigned session = first >> 7;
 
 	if (!memory)
 		abort();
 	for (size_t i = 0; i < count; i++)
 		read_row(c, table, start, memory + i * table->row_size);
 	rows.rows = memory;
-	if (block_build(builder, &rows, number, out, &header) < 0)
+	if (block_build(&s->builder, &rows, s->blocks[session]++, &s->segments[session], &header) <
+	    0)
 		abort();
 	free(memory);
 }
 
-/* A file with a segment of these rows; its descriptor. */
-static int make_segment(const uint8_t *bytes, size_t size)
+static void begin_segment(struct strbuf *out, uint64_t session)
 {
 	struct segment_header header = { .magic = SEGMENT_MAGIC,
 					 .version = SEGMENT_VERSION,
 					 .header_bytes = sizeof(header),
-					 .session = 1,
-					 .pid = 1 };
-	struct cursor c = cursor_of(bytes, size);
-	struct strbuf out = STRBUF_INIT;
-	struct block_builder builder;
-	int fd = memfd_create("recording", MFD_CLOEXEC);
+					 .session = session,
+					 .pid = (uint32_t)session };
 
 	header.crc = crc32c(0, &header, offsetof(struct segment_header, crc));
-	strbuf_add(&out, &header, sizeof(header));
-	if (fd < 0 || block_builder_init(&builder, ROWS_MAX, 1) < 0)
+	strbuf_add(out, &header, sizeof(header));
+}
+
+static void write_file(const char *path, const struct strbuf *bytes)
+{
+	FILE *f = fopen(path, "w");
+
+	if (bytes->failed || !f || fwrite(bytes->data, 1, bytes->length, f) != bytes->length ||
+	    fclose(f) != 0)
 		abort();
-	for (uint64_t number = 0; cursor_left(&c) >= 3; number++)
-		append_block(&builder, &c, bytes, number, &out);
-	if (out.failed || write(fd, out.data, out.length) != (ssize_t)out.length)
+}
+
+/* A recording of these rows; paths[1] is "" without a second session. */
+static void make_recording(const uint8_t *bytes, size_t size, char paths[2][PATH_BYTES])
+{
+	struct sessions s = { .segments = { STRBUF_INIT, STRBUF_INIT } };
+	struct cursor c = cursor_of(bytes, size);
+
+	if (block_builder_init(&s.builder, ROWS_MAX, 1) < 0)
 		abort();
-	block_builder_release(&builder);
-	strbuf_release(&out);
-	return fd;
+	begin_segment(&s.segments[0], 1);
+	begin_segment(&s.segments[1], 2);
+	while (cursor_left(&c) >= 3)
+		append_block(&s, &c, bytes);
+	write_file(paths[0], &s.segments[0]);
+	if (s.blocks[1])
+		write_file(paths[1], &s.segments[1]);
+	else
+		*paths[1] = 0;
+	block_builder_release(&s.builder);
+	strbuf_release(&s.segments[0]);
+	strbuf_release(&s.segments[1]);
 }
 
 static void load_all(struct trace *t)
@@ -119,10 +147,9 @@ static void load_all(struct trace *t)
 
 static void report(struct trace *t, uint8_t how)
 {
-	struct report_options options = { .filter = FILTER_ALL,
-					  .by = how % HOTSPOT_KINDS,
-					  .callers_of = 3,
-					  .threads = 1 };
+	struct report_options options = {
+		.filter = FILTER_ALL, .by = how % HOTSPOT_KINDS, .callers_of = 3, .threads = 1
+	};
 	struct report r;
 
 	if (report_init(&r, t, &options, NULL) == 0)
@@ -162,24 +189,36 @@ static void export_all(struct trace *t)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+static void look_at(const char *path, uint8_t how)
 {
 	struct trace_options options = { .threads = 1 };
 	struct trace *t = NULL;
-	char path[32];
-	int fd;
+
+	if (trace_open(path, &options, &t, NULL) < 0)
+		return;
+	load_all(t);
+	report(t, how);
+	draw(t, how);
+	export_all(t);
+	trace_free(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	static const char *const seconds[] = { "2.0", "record.0", "symbols.0", "cpu-1.0" };
+	char folder[] = "/tmp/fuzz-recording-XXXXXX", paths[2][PATH_BYTES];
 
 	if (size < 2)
 		return 0;
-	fd = make_segment(bytes + 1, size - 1);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (trace_open(path, &options, &t, NULL) == 0) {
-		load_all(t);
-		report(t, bytes[0]);
-		draw(t, bytes[0]);
-		export_all(t);
-		trace_free(t);
-	}
-	close(fd);
+	if (!mkdtemp(folder))
+		abort();
+	snprintf(paths[0], PATH_BYTES, "%s/1.0.pit", folder);
+	snprintf(paths[1], PATH_BYTES, "%s/%s.pit", folder, seconds[bytes[0] >> 6]);
+	make_recording(bytes + 1, size - 1, paths);
+	look_at(folder, bytes[0]);
+	unlink(paths[0]);
+	if (*paths[1])
+		unlink(paths[1]);
+	rmdir(folder);
 	return 0;
 }
