@@ -170,7 +170,7 @@ int callers_place(struct callers *c, size_t process, uint32_t id, struct caller_
 	enum stack_end end;
 	uint32_t row = TRACE_NO_ROW;
 
-	*place = (struct caller_place){ CALLER_NONE, CALLER_NONE, CALLER_NONE, false };
+	*place = (struct caller_place){ CALLER_NONE, CALLER_NONE, false };
 	if (id && stacks_find(&c->stacks, process, id, &row, &end) < 0)
 		return -ENOMEM;
 	if (row == TRACE_NO_ROW)
@@ -180,8 +180,7 @@ int callers_place(struct callers *c, size_t process, uint32_t id, struct caller_
 	n = &c->nodes[row];
 	place->caller = (best_of(n) ? best_of(n) : n->self) - 1;
 	place->callee = n->callee - 1; /* CALLER_NONE for 0 */
-	place->innermost = n->self - 1;
-	place->in_kernel = c->items.data[place->innermost].class == FRAME_SYSTEM;
+	place->in_kernel = c->items.data[n->self - 1].class == FRAME_SYSTEM;
 	return 0;
 }
 

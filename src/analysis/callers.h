@@ -30,8 +30,7 @@ struct caller {
 struct caller_place {
 	uint32_t caller;
 	uint32_t callee; /* what the line called, on the way to the innermost frame */
-	uint32_t innermost; /* the innermost frame itself */
-	bool in_kernel; /* that one is of the operating system's kernel */
+	bool in_kernel; /* the innermost frame is of the operating system's kernel */
 };
 
 struct caller_node;

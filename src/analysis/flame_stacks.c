@@ -248,15 +248,17 @@ static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, 
 	b->climb.count = 0;
 	while (row != TRACE_NO_ROW) {
 		uint32_t known = get_prefix(b, nodes, base, row);
-		int64_t id = stacks_expand(s, process, row);
+		int64_t id;
 
+		*node = known;
+		if (known && *python == SIZE_MAX)
+			return 0;
+		id = stacks_expand(s, process, row);
 		if (id < 0)
 			return -ENOMEM;
-		/* below a Python frame, the frames that run it are left out: see add_stack */
-		if (known && (*python == SIZE_MAX || s->expansions.data[id].python)) {
-			*node = known;
+		/* outside of a Python frame, those that run it are left out: see add_stack */
+		if (known && s->expansions.data[id].python)
 			return 0;
-		}
 		if (s->expansions.data[id].python && *python == SIZE_MAX && hides(b))
 			*python = b->climb.count;
 		if (vec_push(&b->climb, row) < 0 || stacks_parent(s, process, row, &row) < 0)

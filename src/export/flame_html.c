@@ -3,7 +3,7 @@
  * graphs that are too large for SVG. The page holds the boxes as JSON:
  *
  *	{"classes":["native",…], "class_names":[…], "frames":[[name, class, full name, file, line],…],
- *	 "sections":[{"title","items","head","depth":[],"frame":[],"ns":[],"count":[],"rest":{},"before":[],"step":[]}]}
+ *	 "sections":[{"title","kind","items","head","depth":[],"frame":[],"ns":[],"count":[],"rest":{},"before":[],"step":[]}]}
  *
  * Boxes are in the order of flame_draw.h. `rest` has the number of frames that a box stands for, by
  * box; before and step are there in comparisons.
@@ -64,7 +64,8 @@ static int choose_frames(struct page *p)
 			if (vec_push(&p->frames, frame) < 0)
 				return -ENOMEM;
 			p->numbers[frame] = (uint32_t)p->frames.count;
-			p->classes[p->flame->stacks.frames.data[frame].class] = true;
+			if (i) /* a kind's own box has its own colour */
+				p->classes[p->flame->stacks.frames.data[frame].class] = true;
 		}
 	return 0;
 }
@@ -152,9 +153,11 @@ static int add_section(struct page *p, enum flame_kind kind)
 
 	flame_section_text(&head, p->flame, kind);
 	p->text.failed |= head.failed;
-	strbuf_addf(&p->text, "{\"title\":\"%s\",\"items\":[\"%s\",\"%s\"],\"head\":\"%s\",\n",
-		    flame_kind_title(kind), flame_kind_item(kind, 1), flame_kind_item(kind, 2),
-		    strbuf_text(&head));
+	strbuf_addf(&p->text,
+		    "{\"title\":\"%s\",\"kind\":\"%s\",\"items\":[\"%s\",\"%s\"],"
+		    "\"head\":\"%s\",\n",
+		    flame_kind_title(kind), flame_kind_word(kind), flame_kind_item(kind, 1),
+		    flame_kind_item(kind, 2), strbuf_text(&head));
 	for (enum column c = 0; c < (p->flame->diff ? 6 : 4) && r >= 0; c++)
 		r = add_column(p, d, c, names[c]);
 	strbuf_adds(&p->text, "\"rest\":{");

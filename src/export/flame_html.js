@@ -68,7 +68,7 @@
 
 			return step > 0 ? "g" + step : step < 0 ? "s" + -step : "d0";
 		}
-		return data.classes[data.frames[s.source.frame[i]][1]];
+		return i ? data.classes[data.frames[s.source.frame[i]][1]] : s.source.kind;
 	}
 
 	/* --- drawing --- */
@@ -77,7 +77,7 @@
 		const style = getComputedStyle(root);
 
 		colors = {};
-		for (const name of [...data.classes, "rest", "hit", "on-frame", "on-strong", "page", "d0", "g1", "g2", "g3",
+		for (const name of [...data.classes, ...data.sections.map((source) => source.kind), "rest", "hit", "on-frame", "on-strong", "page", "d0", "g1", "g2", "g3",
 				    "g4", "g5", "s1", "s2", "s3", "s4", "s5"])
 			colors[name] = style.getPropertyValue("--" + name).trim();
 	}

@@ -43,6 +43,17 @@ const char *flame_class_word(enum frame_class class)
 	return words[class];
 }
 
+const char *flame_kind_word(enum flame_kind kind)
+{
+	static const char *const words[FLAME_KINDS] = {
+		[FLAME_CPU] = "kind-cpu",     [FLAME_GPU] = "kind-gpu",
+		[FLAME_WAIT] = "kind-wait",   [FLAME_LAUNCHES] = "kind-launches",
+		[FLAME_OFF_CPU] = "kind-off",
+	};
+
+	return words[kind];
+}
+
 int flame_change_step(uint64_t ns, uint64_t before_ns, uint64_t whole_ns)
 {
 	static const unsigned permille[] = { 2, 10, 30, 80 };

@@ -12,8 +12,9 @@ extern const char flame_svg_css[], flame_svg_js[], flame_html_css[], flame_html_
 /* Appends text for XML and HTML, also inside attributes; what XML forbids becomes U+FFFD. */
 void flame_escape(struct strbuf *out, const char *text, size_t length);
 
-/* The short word of a class for style sheets: "python". */
+/* The short word of a class for style sheets: "python"; of a kind's own box: "kind-cpu". */
 const char *flame_class_word(enum frame_class class);
+const char *flame_kind_word(enum flame_kind kind);
 
 /*
  * A comparison's colour: -5 (shrank most) to 5 (grew most), 0 equal; how much of the kind's whole

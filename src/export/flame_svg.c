@@ -65,7 +65,8 @@ static void add_label(struct strbuf *out, const char *name, uint64_t width)
 	}
 }
 
-static void add_classes(struct picture *p, const struct flame_box *box, uint64_t whole_ns)
+static void add_classes(struct picture *p, enum flame_kind kind, const struct flame_box *box,
+			uint64_t whole_ns)
 {
 	const struct stack_frame *frame = flame_frame(p->flame, box->node);
 	int step;
@@ -76,6 +77,8 @@ static void add_classes(struct picture *p, const struct flame_box *box, uint64_t
 	} else if (p->flame->diff) {
 		step = flame_change_step(box->ns, box->before_ns, whole_ns);
 		strbuf_addf(&p->text, "%c%d", step > 0 ? 'g' : step < 0 ? 's' : 'd', abs(step));
+	} else if (!box->depth) {
+		strbuf_adds(&p->text, flame_kind_word(kind));
 	} else {
 		p->classes[frame->class] = true;
 		strbuf_addf(&p->text, "%s v%u", flame_class_word((enum frame_class)frame->class),
@@ -140,7 +143,7 @@ static int add_box(struct picture *p, enum flame_kind kind, const struct flame_b
 	add_name(p, box, &name);
 	if (name.failed)
 		return -ENOMEM;
-	add_classes(p, box, whole_ns);
+	add_classes(p, kind, box, whole_ns);
 	add_title(p, kind, box, strbuf_text(&name), total_ns);
 	strbuf_addf(&p->text, "<rect%s x=\"", width >= 4000 ? " class=\"w\"" : "");
 	add_pixels(&p->text, x + MARGIN * 1000);
