@@ -49,6 +49,25 @@ static void test_every_option(void **state)
 	assert_false(s.all_api_calls);
 }
 
+static void test_cpu_samples(void **state)
+{
+	struct settings s = parsed("");
+
+	(void)state;
+	assert_int_equal(s.cpu_hz, 0);
+	s = parsed("cpu=99;preload=1;cuda=0");
+	assert_int_equal(s.cpu_hz, 99);
+	assert_true(s.preload);
+	assert_false(s.cuda);
+	assert_true(parsed("cuda=1").cuda);
+	assert_int_equal(parsed("cpu=99;cpu=0").cpu_hz, 0);
+	assert_int_equal(parsed("cpu=10001").cpu_hz, 10000);
+	assert_int_equal(parsed("cpu=9999999999999999999").cpu_hz, 10000);
+	assert_int_equal(parsed("cpu=-1").cpu_hz, 0);
+	assert_int_equal(parsed("cpu=fast").cpu_hz, 0);
+	assert_false(parsed("preload=yes").preload);
+}
+
 static void test_the_last_one_counts(void **state)
 {
 	(void)state;
@@ -191,6 +210,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_option),
+		cmocka_unit_test(test_cpu_samples),
 		cmocka_unit_test(test_the_last_one_counts),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_what_is_unknown_is_ignored),
