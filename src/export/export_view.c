@@ -173,6 +173,37 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+static bool same_pid_at_once(const struct trace_process *p, const struct trace_process *q)
+{
+	return p->pid == q->pid && p->start_ns < q->end_ns && q->start_ns < p->end_ns;
+}
+
+/*
+ * Which process a session is shown as: one of a sampler as the process that it is of, and what only `pitot record`
+ * saw as what was recorded of that pid. A sampler may look at an image for a while after another one has replaced it
+ * (exec), which is no other process.
+ */
+static size_t owner_of(const struct export_view *v, size_t session)
+{
+	const struct trace_process *p = trace_process(v->trace, session), *other;
+
+	for (size_t i = 0; i < v->process_count && !p->inside; i++) {
+		other = trace_process(v->trace, i);
+		if (!other->inside || !same_pid_at_once(p, other))
+			continue;
+		session = i;
+		p = other;
+	}
+	for (size_t i = session + 1; i < v->process_count && p->sampler && p->of == session; i++) {
+		other = trace_process(v->trace, i);
+		if (!other->sampler || !same_pid_at_once(p, other))
+			continue;
+		session = i;
+		p = other;
+	}
+	return p->sampler && p->of < v->process_count ? p->of : session;
+}
+
 static int name_processes(struct export_view *v, uint32_t pid_min)
 {
 	v->process_count = trace_process_count(v->trace);
@@ -183,9 +214,7 @@ static int name_processes(struct export_view *v, uint32_t pid_min)
 		const struct trace_process *p = trace_process(v->trace, i);
 		struct export_process *x = &v->processes[i];
 
-		x->owner = (uint32_t)i;
-		if (p->sampler && p->of < v->process_count)
-			x->owner = (uint32_t)p->of;
+		x->owner = (uint32_t)owner_of(v, i);
 		x->pid = p->pid;
 		while (x->pid <= UINT32_MAX - PID_STEP && x->owner == i &&
 		       (x->pid < pid_min || !pid_is_free(v, i, x->pid)))
