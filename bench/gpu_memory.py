@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Resident memory of a recorded program over time: bench/gpu_memory.py BUILD PROGRAM-THAT-LAUNCHES-FOR-EVER [SECONDS]
 
-Prints the resident set of the program alone and recorded, in MiB, every ten seconds.
+Prints the resident set of the program alone, with the cheapest CUPTI client (floor), and recorded, in MiB, every ten
+seconds.
 """
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+
+import gpu_bench
 
 
 def rss_mib(pid):
@@ -18,8 +22,9 @@ def rss_mib(pid):
     return 0.0
 
 
-def samples(command, program, seconds):
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def samples(command, program, seconds, **variables):
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **variables})
     values = []
     for _ in range(seconds // 10):
         time.sleep(10)
@@ -35,9 +40,12 @@ def main():
     seconds = int(sys.argv[3]) if len(sys.argv) > 3 else 300
     folder = tempfile.mkdtemp(prefix="pitot-memory-")
     alone = samples([program, "loop"], program, 20)
+    gpu_bench.build(pathlib.Path(folder))
+    floor = samples([program, "loop"], program, 20, CUDA_INJECTION64_PATH=f"{folder}/libfloor.so", FLOOR="1")
     recorded = samples([build / "pitot", "record", "-q", "-o", f"{folder}/r.pitot", "--", program, "loop"], program,
                        seconds)
     print("resident MiB alone:   ", *(f"{v:.0f}" for v in alone))
+    print("resident MiB floor:   ", *(f"{v:.0f}" for v in floor))
     print("resident MiB recorded:", *(f"{v:.0f}" for v in recorded))
     info = subprocess.run([build / "pitot", "info", f"{folder}/r.pitot"], capture_output=True, text=True).stdout
     print(*[line for line in info.splitlines() if line.startswith("size") or " kernel " in line], sep="\n")

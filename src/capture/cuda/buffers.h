@@ -16,7 +16,7 @@
 
 #define BUFFER_BYTES (1u << 20)
 #define BUFFERS_READY 4u	/* mapped and touched at the start */
-#define BUFFERS_KEPT 24u	/* stay mapped: 24 MiB */
+#define BUFFERS_KEPT 12u	/* stay mapped: 12 MiB */
 #define BUFFERS_MAX 192u
 
 /* Maps the first ones. false without memory. */
