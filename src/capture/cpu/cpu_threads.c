@@ -226,6 +226,15 @@ static void make_index(void)
 			*index_of(s->tid) = (uint16_t)(i + 1);
 }
 
+/* The list of threads may leave out some while others end. */
+static bool is_alive(const struct cpu_slot *s)
+{
+	uint64_t clock = thread_cpu_ns(s->tid);
+
+	return clock && clock >= s->clock_ns;
+}
+
+/* Only of a thread that has ended: its handler could be at work. */
 static void drop(struct cpu_slot *s)
 {
 	disarm(s);
@@ -343,7 +352,7 @@ void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		if (!s->tid)
 			continue;
-		if (s->seen)
+		if (s->seen || is_alive(s))
 			follow(s, now_ns, unseen, context);
 		else
 			drop(s);
@@ -411,8 +420,6 @@ void cpu_threads_stop(cpu_unseen *unseen, void *context)
 
 		if (periods)
 			unseen(context, s, periods);
-		if (s->tid)
-			drop(s);
 	}
 }
 
