@@ -43,6 +43,7 @@ function(pitot_find_bpf)
 endfunction()
 
 # pitot_bpf(target): the target's sources below bpf/ and those named ebpf_* are the eBPF way; programs are *.bpf.c.
+# Sets PITOT_HAVE_EBPF where it is built.
 function(pitot_bpf target)
 	get_target_property(type ${target} TYPE)
 	if(type STREQUAL "INTERFACE_LIBRARY")
@@ -87,6 +88,7 @@ function(pitot_bpf target)
 			DEPENDS ${program} ${headers} ${PITOT_BPF_SCRIPT} VERBATIM)
 		target_sources(${target} PRIVATE ${embedded})
 	endforeach()
+	set(PITOT_HAVE_EBPF TRUE PARENT_SCOPE)
 	target_compile_definitions(${target} PRIVATE PITOT_HAVE_EBPF)
 	target_include_directories(${target} SYSTEM PRIVATE ${PITOT_BPF_INCLUDE})
 	target_link_libraries(${target} PUBLIC ${PITOT_BPF_LIBRARY} ${PITOT_ELF_LIBRARY} ZLIB ZSTD)

@@ -3,6 +3,7 @@
 
 #include "cpu/ebpf_maps.h"
 #include "cpu/ebpf_state.h"
+#include "cpu/perf_record.h"
 
 struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid)
 {
@@ -69,53 +70,56 @@ void ebpf_processes_release(struct cpu_source *s)
 
 /* --- events --- */
 
-static void take_map(struct cpu_source *s, struct process *p, const struct sideband_record *r,
-		     uint64_t time_ns)
+static void take_name(struct cpu_source *s, struct process *p, const struct perf_notice *n)
 {
-	const struct target_mapping mapping = {
-		.start = r->start,
-		.end = r->start + r->length,
-		.file_offset = r->file_offset,
-		.device = r->device,
-		.inode = r->inode,
-		.path = r->text,
-	};
-
-	targets_map(s->targets, p->pid, &mapping, time_ns);
-	p->changed = true;
-	p->python_known = false;
+	if (n->is_exec) {
+		forget_image(s, p);
+		targets_exec(s->targets, p->pid, n->time_ns);
+	}
+	targets_thread_name(s->targets, p->pid, n->tid, n->text, n->time_ns);
 }
 
-void ebpf_process_event(struct cpu_source *s, uint64_t time_ns, const void *bytes, size_t size)
+static void take_notice(struct cpu_source *s, unsigned type, const struct perf_notice *n)
 {
-	struct sideband_record r;
-	struct process *p;
+	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid);
 
-	sideband_decode(bytes, size, &r);
-	if (r.kind == SIDEBAND_LOST)
-		s->missed = true;
-	p = ebpf_process_find(s, (pid_t)(r.kind == SIDEBAND_FORK ? r.parent : r.pid));
 	if (!p)
 		return;
-	switch (r.kind) {
-	case SIDEBAND_FORK:
-		if (r.pid != r.parent && ebpf_process_add(s, (pid_t)r.pid))
-			targets_fork(s->targets, p->pid, (pid_t)r.pid, time_ns);
+	switch (type) {
+	case PERF_RECORD_FORK:
+		if (n->pid != n->parent_pid && ebpf_process_add(s, n->pid))
+			targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
 		break;
-	case SIDEBAND_EXEC:
-		forget_image(s, p);
-		targets_exec(s->targets, p->pid, time_ns);
-		targets_thread_name(s->targets, p->pid, (pid_t)r.tid, r.text, time_ns);
+	case PERF_RECORD_COMM:
+		take_name(s, p, n);
 		break;
-	case SIDEBAND_NAME:
-		targets_thread_name(s->targets, p->pid, (pid_t)r.tid, r.text, time_ns);
-		break;
-	case SIDEBAND_MAP:
-		take_map(s, p, &r, time_ns);
+	case PERF_RECORD_MMAP2:
+		if (!n->is_executable)
+			break;
+		targets_map(s->targets, p->pid, &n->mapping, n->time_ns);
+		p->changed = true;
+		p->python_known = false;
 		break;
 	default:
 		break;
 	}
+}
+
+void ebpf_process_events(struct cpu_source *s, uint64_t until_ns)
+{
+	const struct perf_event_header *h;
+	struct perf_notice n;
+	struct perf_ring *ring;
+
+	while ((h = perf_rings_next(&s->sideband.rings, until_ns, &ring))) {
+		if (h->type == PERF_RECORD_LOST)
+			s->missed = true;
+		else if (perf_record_notice(h, &n))
+			take_notice(s, h->type, &n);
+		perf_rings_drop(&s->sideband.rings, ring);
+	}
+	s->missed |= s->sideband.rings.corrupt;
+	s->sideband.rings.corrupt = false;
 }
 
 /* --- what was missed --- */

@@ -160,6 +160,8 @@ static void lay_out(struct ebpf_python *python)
 	p->code_traceable = o->code_traceable;
 	p->code_bytecode = o->code_bytecode;
 	p->code_tlbc = o->code_tlbc;
+	p->object_size = o->object_size;
+	p->string_head = o->string_head;
 }
 
 static int recognise(struct ebpf_python *python, const struct ebpf_python_file *file, uint64_t bias,
@@ -332,83 +334,121 @@ const struct bpf_python *ebpf_python_layout(const struct ebpf_python *python)
 
 /* --- code objects --- */
 
-/* A str object as text; NULL: it is none, or too long. */
-static char *read_string(const struct ebpf_python *python, uint64_t address, size_t max, bool tail)
+/* An object of the process, copied. */
+struct object {
+	_Alignas(8) uint8_t bytes[STRING_BYTES];
+	uint64_t length; /* as it says itself */
+};
+
+/* A str object with its text. false: it is none, or too long. */
+static bool copy_string(const struct ebpf_python *python, uint64_t address, struct object *out)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
-	_Alignas(8) uint8_t object[STRING_BYTES];
-	_cleanup_free_ char *text = malloc(max + 1);
-	uint64_t length, size;
+	uint64_t size;
 	uint32_t state;
-	bool cut = false;
-	size_t n;
 
-	if (!text || !peek(python->pid, address, object, o->string_head))
-		return NULL;
-	length = load_u64(object + o->object_size);
-	state = load_u32(object + o->object_size + 16) >> o->string_kind_bit;
-	if (length > STRING_BYTES)
-		return NULL;
-	size = (state & 16 ? o->string_head : o->string_head_wide) + length * (state & 7);
-	if (size > sizeof(object) || !peek(python->pid, address, object, size))
-		return NULL;
-	/* It may have changed between the two readings: then the first one counts. */
-	if (load_u64(object + o->object_size) != length ||
-	    load_u32(object + o->object_size + 16) >> o->string_kind_bit != state)
-		return NULL;
-	n = python_text(&python->runtime, (uintptr_t)object, text, max, tail, &cut);
-	if (!n)
-		return NULL;
-	text[n] = '\0';
-	return strndup(text, n);
+	if (!peek(python->pid, address, out->bytes, o->string_head))
+		return false;
+	out->length = load_u64(out->bytes + o->object_size);
+	state = load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit;
+	if (out->length > STRING_BYTES)
+		return false;
+	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
+	if (size > sizeof(out->bytes) || !peek(python->pid, address, out->bytes, size))
+		return false;
+	/* It may have changed between the two readings: what is behind the size would not be its own. */
+	return load_u64(out->bytes + o->object_size) == out->length &&
+	       load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit == state;
 }
 
-static uint8_t *read_lines(const struct ebpf_python *python, uint64_t address, uint32_t *length)
+/* Its text; NULL: it has none, or there is no memory. */
+static char *text_of(const struct ebpf_python *python, const struct object *string, size_t max,
+		     bool tail)
+{
+	_cleanup_free_ char *text = malloc(max);
+	bool cut = false;
+	size_t n = text ? python_text(&python->runtime, (uintptr_t)string->bytes, text, max, tail,
+				      &cut)
+			: 0;
+
+	return n ? strndup(text, n) : NULL;
+}
+
+/* The line table, whose length and start go into c. NULL: it has none, or there is no memory. */
+static uint8_t *copy_lines(const struct ebpf_python *python, uint64_t address, struct bpf_code *c)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
+	uint64_t start = 0, text = address + o->object_size + 16;
 	uint8_t head[64], *lines;
-	uint64_t size;
 
-	*length = 0;
-	if (!peek(python->pid, address, head, o->object_size + 16u) ||
+	if (!peek(python->pid, address, head, o->object_size + 8u) ||
 	    load_u64(head + o->object_type) != python->runtime.bytes_type)
 		return NULL;
-	size = load_u64(head + o->object_size);
-	if (size == 0 || size > PYTHON_LINES_MAX)
+	c->lines_length = load_u64(head + o->object_size);
+	if (c->lines_length == 0 || !peek(python->pid, text, &start, MIN(c->lines_length, 8)))
 		return NULL;
-	lines = malloc(size);
-	if (lines && peek(python->pid, address + o->object_size + 16, lines, size)) {
-		*length = (uint32_t)size;
+	c->lines_start = start;
+	lines = c->lines_length <= PYTHON_LINES_MAX ? malloc(c->lines_length) : NULL;
+	if (!lines || peek(python->pid, text, lines, c->lines_length))
 		return lines;
-	}
 	free(lines);
 	return NULL;
+}
+
+/* What the programs have looked at in the strings, as they are in the copies. */
+static void look_into(const struct ebpf_python *python, const struct object *name,
+		      const struct object *file, struct bpf_code *c)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	const uint8_t *text = file->bytes + o->string_head;
+	size_t last = file->length > 8 ? file->length - 8 : 0;
+
+	c->name_hash = load_u64(name->bytes + o->object_size + 8);
+	c->file_length = file->length;
+	c->file_start = bpf_text_word(load_u64(text), file->length);
+	c->file_end = bpf_text_word(load_u64(text + last), file->length);
+}
+
+/* Copies what a code object refers to. false: it is not the one with this check word, or no code object. */
+static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32_t check,
+		      struct object *name, struct object *file, struct code *out)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	uint8_t code[BPF_PYTHON_CODE];
+	struct bpf_code c = { 0 }, plain;
+
+	if (!peek(python->pid, address, code, sizeof(code)) ||
+	    load_u64(code + o->object_type) != python->runtime.code_type)
+		return false;
+	c.file = load_u64(code + o->code_file);
+	c.name = load_u64(code + o->code_qualname);
+	c.lines = load_u64(code + o->code_lines);
+	c.first_line = load_u32(code + o->code_first_line);
+	if (!copy_string(python, c.name, name) || !copy_string(python, c.file, file))
+		return false;
+	plain = c;
+	out->lines = copy_lines(python, c.lines, &c);
+	out->lines_length = out->lines ? (uint32_t)c.lines_length : 0;
+	out->first_line = c.first_line;
+	if (o->code_version)
+		plain.version = load_u32(code + o->code_version);
+	else
+		look_into(python, name, file, &c);
+	return bpf_python_check(o->code_version ? &plain : &c) == check;
 }
 
 /* Reads what a code object is, if it still is the one with this check word. */
 static bool describe(const struct ebpf_python *python, uint64_t address, uint32_t check,
 		     struct code *out)
 {
-	const struct python_offsets *o = &python->runtime.offsets;
-	uint8_t code[BPF_PYTHON_CODE];
-	uint64_t file, name, lines;
-	uint32_t version;
+	struct object name, file;
 
-	if (!peek(python->pid, address, code, sizeof(code)) ||
-	    load_u64(code + o->object_type) != python->runtime.code_type)
-		return false;
-	file = load_u64(code + o->code_file);
-	name = load_u64(code + o->code_qualname);
-	lines = load_u64(code + o->code_lines);
-	version = o->code_version ? load_u32(code + o->code_version) : 0;
-	out->first_line = load_u32(code + o->code_first_line);
-	if (bpf_python_check(file, name, lines, out->first_line, version) != check)
-		return false;
-	out->function = read_string(python, name, PYTHON_NAME_MAX, false);
-	out->file = read_string(python, file, PYTHON_FILE_MAX, true);
-	out->lines = read_lines(python, lines, &out->lines_length);
-	if (out->function && out->file)
-		return true;
+	if (copy_code(python, address, check, &name, &file, out)) {
+		out->function = text_of(python, &name, PYTHON_NAME_MAX, false);
+		out->file = text_of(python, &file, PYTHON_FILE_MAX, true);
+		if (out->function && out->file)
+			return true;
+	}
 	free(out->function);
 	free(out->file);
 	free(out->lines);

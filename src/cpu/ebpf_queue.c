@@ -8,11 +8,10 @@ void ebpf_queue_release(struct ebpf_queue *q)
 	vec_release(&q->bytes);
 }
 
-void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, uint32_t source, const void *bytes,
-		    size_t size)
+void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, const void *bytes, size_t size)
 {
 	size_t room = (size + 7) & ~(size_t)7;
-	struct ebpf_item item = { time_ns, q->order++, q->bytes.count, (uint32_t)size, source };
+	struct ebpf_item item = { time_ns, q->order++, q->bytes.count, size };
 
 	if (vec_reserve(&q->bytes, room) < 0 || vec_push(&q->items, item) < 0) {
 		q->lost++;

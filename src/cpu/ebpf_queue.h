@@ -1,7 +1,6 @@
 /*
- * ebpf_queue.h: records of several rings, put in order of time. Rings are emptied one after the other, so what is
- * taken from one may be older than what another gave before: records are held back until all rings have been
- * emptied once more.
+ * ebpf_queue.h: records put in order of time. Processors write into one ring at the same time, so what is taken from it
+ * may be a little older than what came before: records are held back until it is certain that no older one can come.
  */
 #ifndef PITOT_CPU_EBPF_QUEUE_H
 #define PITOT_CPU_EBPF_QUEUE_H
@@ -14,8 +13,7 @@ struct ebpf_item {
 	uint64_t time_ns;
 	uint64_t order; /* in which it was put in: for equal times */
 	size_t offset; /* in the bytes */
-	uint32_t size;
-	uint32_t source; /* the caller's */
+	size_t size;
 };
 
 struct ebpf_queue {
@@ -26,8 +24,7 @@ struct ebpf_queue {
 };
 
 void ebpf_queue_release(struct ebpf_queue *q);
-void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, uint32_t source, const void *bytes,
-		    size_t size);
+void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, const void *bytes, size_t size);
 
 /* The bytes are aligned to 8. */
 typedef void ebpf_queue_take(void *context, const struct ebpf_item *item, const void *bytes);

@@ -2,39 +2,23 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 
-#include "base/bytes.h"
+#include "cpu/perf_record.h"
 
-#define RING_PAGES 64u /* a power of two */
-#define RECORD_MAX 65535u
-#define TRAILER 16u /* of each record: pid, tid, time */
-#define PROT_EXECUTE 4u
+#define RING_BYTES (256u << 10)
+#define SCRATCH_BYTES 65536u
+#define PROCESSORS_MAX 65536
 
-struct sideband_ring {
-	int fd; /* -1: the processor is off line */
-	struct perf_event_mmap_page *page;
-};
-
-struct ebpf_sideband {
-	unsigned cpu_count;
-	size_t page_bytes, ring_bytes;
-	uint8_t *record; /* one that wraps around the ring's end */
-	struct sideband_ring rings[];
-};
-
-static int open_ring(struct ebpf_sideband *s, unsigned cpu, struct error *e)
+static int open_event(int cpu)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_DUMMY,
-		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.sample_type =
+			PERF_SAMPLE_FIELDS & ~(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER),
 		.sample_id_all = 1,
 		.mmap = 1,
 		.mmap2 = 1,
@@ -43,154 +27,57 @@ static int open_ring(struct ebpf_sideband *s, unsigned cpu, struct error *e)
 		.task = 1,
 		.exclude_kernel = 1,
 		.watermark = 1,
-		.wakeup_watermark = (uint32_t)(s->ring_bytes / 2),
+		.wakeup_watermark = RING_BYTES / 2,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
-	struct sideband_ring *ring = &s->rings[cpu];
-	void *page;
 
-	ring->fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (ring->fd < 0)
+	return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* A ring for a processor, if it is on line. */
+static int add_ring(struct ebpf_sideband *s, int cpu, struct error *e)
+{
+	int fd = open_event(cpu), r;
+
+	if (fd < 0)
 		return errno == ENODEV ? 0
 				       : error_errno(e, errno, "cannot follow what processes map");
-	page = mmap(NULL, s->page_bytes + s->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-		    ring->fd, 0);
-	if (page == MAP_FAILED)
-		return error_errno(e, errno, "cannot map the ring of a perf event");
-	ring->page = page;
-	return 0;
-}
-
-int ebpf_sideband_open(struct ebpf_sideband **out, struct error *e)
-{
-	long cpus = sysconf(_SC_NPROCESSORS_CONF), page = sysconf(_SC_PAGESIZE);
-	unsigned count = cpus > 0 && cpus < 65536 ? (unsigned)cpus : 1;
-	struct ebpf_sideband *s = calloc(1, sizeof(*s) + count * sizeof(s->rings[0]));
-	int r = 0;
-
-	if (!s)
-		return error_set(e, -ENOMEM, "out of memory");
-	s->cpu_count = count;
-	s->page_bytes = (size_t)page;
-	s->ring_bytes = RING_PAGES * s->page_bytes;
-	s->record = malloc(RECORD_MAX + 1);
-	for (unsigned i = 0; i < count; i++)
-		s->rings[i].fd = -1;
-	for (unsigned i = 0; i < count && r == 0; i++)
-		r = open_ring(s, i, e);
-	if (r == 0 && !s->record)
-		r = error_set(e, -ENOMEM, "out of memory");
+	r = perf_ring_map(&s->rings.rings[s->rings.count], fd, RING_BYTES);
 	if (r < 0) {
-		ebpf_sideband_free(s);
-		return r;
+		close(fd);
+		return error_errno(e, -r, "cannot map the ring of a perf event");
 	}
-	*out = s;
+	s->files[s->rings.count++] = fd;
 	return 0;
 }
 
-void ebpf_sideband_free(struct ebpf_sideband *s)
+int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e)
 {
-	if (!s)
-		return;
-	for (unsigned i = 0; i < s->cpu_count; i++) {
-		if (s->rings[i].page)
-			munmap(s->rings[i].page, s->page_bytes + s->ring_bytes);
-		if (s->rings[i].fd >= 0)
-			close(s->rings[i].fd);
+	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	int cpus = (int)MAX(1, MIN(configured, PROCESSORS_MAX)), r = 0;
+
+	*s = (struct ebpf_sideband){ .rings.times = perf_record_times };
+	s->files = calloc((size_t)cpus, sizeof(*s->files));
+	s->rings.rings = calloc((size_t)cpus, sizeof(*s->rings.rings));
+	s->rings.scratch = malloc(SCRATCH_BYTES);
+	if (!s->files || !s->rings.rings || !s->rings.scratch)
+		r = error_set(e, -ENOMEM, "out of memory");
+	for (int cpu = 0; cpu < cpus && r == 0; cpu++)
+		r = add_ring(s, cpu, e);
+	if (r < 0)
+		ebpf_sideband_close(s);
+	return r;
+}
+
+void ebpf_sideband_close(struct ebpf_sideband *s)
+{
+	for (unsigned i = 0; i < s->rings.count; i++) {
+		perf_ring_unmap(&s->rings.rings[i]);
+		close(s->files[i]);
 	}
-	free(s->record);
-	free(s);
-}
-
-static void copy_out(const struct ebpf_sideband *s, const uint8_t *data, uint64_t at, void *out,
-		     size_t size)
-{
-	size_t start = at & (s->ring_bytes - 1), first = MIN(size, s->ring_bytes - start);
-
-	memcpy(out, data + start, first);
-	memcpy((uint8_t *)out + first, data, size - first);
-}
-
-static void collect_ring(struct ebpf_sideband *s, struct sideband_ring *ring, struct ebpf_queue *q,
-			 uint32_t source)
-{
-	const uint8_t *data = (const uint8_t *)ring->page + s->page_bytes;
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->data_tail;
-
-	while (head - tail >= sizeof(struct perf_event_header)) {
-		struct perf_event_header h;
-
-		copy_out(s, data, tail, &h, sizeof(h));
-		if (h.size < sizeof(h) || h.size > head - tail)
-			break;
-		copy_out(s, data, tail, s->record, h.size);
-		if (h.size >= sizeof(h) + TRAILER)
-			ebpf_queue_put(q, load_u64(s->record + h.size - 8), source, s->record,
-				       h.size);
-		tail += h.size;
-	}
-	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
-}
-
-void ebpf_sideband_collect(struct ebpf_sideband *s, struct ebpf_queue *q, uint32_t source)
-{
-	for (unsigned i = 0; i < s->cpu_count; i++)
-		if (s->rings[i].page)
-			collect_ring(s, &s->rings[i], q, source);
-}
-
-/* --- records: linux/perf_event.h has their layouts --- */
-
-/* A terminated text between `at` and the trailer; NULL: it is not. */
-static const char *text_at(const uint8_t *bytes, size_t at, size_t end)
-{
-	return at < end && memchr(bytes + at, 0, end - at) ? (const char *)bytes + at : NULL;
-}
-
-static void decode_map(const uint8_t *b, size_t end, struct sideband_record *out)
-{
-	if (end < 73 || !(load_u32(b + 64) & PROT_EXECUTE))
-		return;
-	out->pid = load_u32(b + 8);
-	out->tid = load_u32(b + 12);
-	out->start = load_u64(b + 16);
-	out->length = load_u64(b + 24);
-	out->file_offset = load_u64(b + 32);
-	out->device = makedev(load_u32(b + 40), load_u32(b + 44));
-	out->inode = load_u64(b + 48);
-	out->text = text_at(b, 72, end);
-	if (out->text)
-		out->kind = SIDEBAND_MAP;
-}
-
-void sideband_decode(const void *bytes, size_t size, struct sideband_record *out)
-{
-	const uint8_t *b = bytes;
-	struct perf_event_header h;
-	size_t end = size - TRAILER;
-
-	*out = (struct sideband_record){ .kind = SIDEBAND_OTHER };
-	if (size < sizeof(h) + TRAILER)
-		return;
-	memcpy(&h, b, sizeof(h));
-	if (h.type == PERF_RECORD_MMAP2) {
-		decode_map(b, end, out);
-	} else if (h.type == PERF_RECORD_COMM && end >= 16) {
-		out->pid = load_u32(b + 8);
-		out->tid = load_u32(b + 12);
-		out->text = text_at(b, 16, end);
-		if (out->text)
-			out->kind =
-				h.misc & PERF_RECORD_MISC_COMM_EXEC ? SIDEBAND_EXEC : SIDEBAND_NAME;
-	} else if (h.type == PERF_RECORD_FORK && end >= 24) {
-		out->kind = SIDEBAND_FORK;
-		out->pid = load_u32(b + 8);
-		out->parent = load_u32(b + 12);
-		out->tid = load_u32(b + 16);
-	} else if (h.type == PERF_RECORD_LOST && end >= 24) {
-		out->kind = SIDEBAND_LOST;
-		out->count = load_u64(b + 16);
-	}
+	free(s->files);
+	free(s->rings.rings);
+	free(s->rings.scratch);
+	*s = (struct ebpf_sideband){ 0 };
 }

@@ -16,15 +16,13 @@
 #define SETTLE_NS (2 * NS_PER_MS)
 #define SETTLE_MS 3
 
-enum { SOURCE_PROGRAMS, SOURCE_SIDEBAND };
-
 static int on_record(void *context, void *bytes, size_t size)
 {
 	struct cpu_source *s = context;
 	const struct bpf_record *h = bytes;
 
 	if (size >= sizeof(*h))
-		ebpf_queue_put(&s->queue, h->time_ns, SOURCE_PROGRAMS, bytes, size);
+		ebpf_queue_put(&s->queue, h->time_ns, bytes, size);
 	return 0;
 }
 
@@ -32,10 +30,8 @@ static void take_item(void *context, const struct ebpf_item *item, const void *b
 {
 	struct cpu_source *s = context;
 
-	if (item->source == SOURCE_PROGRAMS)
-		ebpf_sample_record(s, bytes, item->size);
-	else
-		ebpf_process_event(s, item->time_ns, bytes, item->size);
+	ebpf_process_events(s, item->time_ns);
+	ebpf_sample_record(s, bytes, item->size);
 }
 
 static void count_losses(struct cpu_source *s)
@@ -57,8 +53,9 @@ static void count_losses(struct cpu_source *s)
 static void collect(struct cpu_source *s, uint64_t until_ns)
 {
 	ring_buffer__consume(s->programs->records);
-	ebpf_sideband_collect(s->sideband, &s->queue, SOURCE_SIDEBAND);
+	perf_rings_look(&s->sideband.rings);
 	ebpf_queue_drain(&s->queue, until_ns, take_item, s);
+	ebpf_process_events(s, until_ns);
 	if (s->missed)
 		ebpf_processes_reread(s, clock_monotonic_ns());
 	s->missed = false;
@@ -99,7 +96,7 @@ static void source_free(struct cpu_source *s)
 	if (!s)
 		return;
 	sampler_programs_free(s->programs);
-	ebpf_sideband_free(s->sideband);
+	ebpf_sideband_close(&s->sideband);
 	ebpf_tables_release(&s->tables);
 	ebpf_queue_release(&s->queue);
 	ebpf_processes_release(s);

@@ -41,7 +41,7 @@ struct off_thread {
 struct cpu_source {
 	struct targets *targets;
 	struct sampler_programs *programs;
-	struct ebpf_sideband *sideband;
+	struct ebpf_sideband sideband;
 	struct ebpf_tables tables;
 	struct ebpf_queue queue;
 	struct map index; /* pid -> struct process *, NULL: not followed any more */
@@ -63,8 +63,8 @@ struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid);
 struct process *ebpf_process_add(struct cpu_source *s, pid_t pid);
 void ebpf_process_remove(struct cpu_source *s, struct process *p);
 void ebpf_processes_release(struct cpu_source *s);
-/* Takes a record of what processes map, start and call themselves. */
-void ebpf_process_event(struct cpu_source *s, uint64_t time_ns, const void *bytes, size_t size);
+/* Takes what processes mapped, started and called themselves until then. */
+void ebpf_process_events(struct cpu_source *s, uint64_t until_ns);
 /* Its samples are of this image; if no exec was told of, it is made up for. */
 void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns);
 /* Reads the mappings of all processes again. */

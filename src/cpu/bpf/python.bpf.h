@@ -88,6 +88,38 @@ static __always_inline void close_evaluation(struct python_context *c)
 	c->open = 0;
 }
 
+/* Some of what is in the objects that the code object refers to. */
+static __always_inline void look_into(const struct bpf_python *p, struct bpf_code *c)
+{
+	__u64 text = c->file + p->string_head, last;
+
+	read_user(c->name + p->object_size + 8, &c->name_hash);
+	read_user(c->file + p->object_size, &c->file_length);
+	read_user(text, &c->file_start);
+	last = c->file_length > 8 ? c->file_length - 8 : 0;
+	read_user(text + last, &c->file_end);
+	c->file_start = bpf_text_word(c->file_start, c->file_length);
+	c->file_end = bpf_text_word(c->file_end, c->file_length);
+	read_user(c->lines + p->object_size, &c->lines_length);
+	read_user(c->lines + p->object_size + 16, &c->lines_start);
+	c->lines_start = bpf_text_word(c->lines_start, c->lines_length);
+}
+
+/* Of the code object that was loaded. */
+static __always_inline __u32 code_check(const struct scratch *s, const struct bpf_python *p)
+{
+	struct bpf_code c = { .file = code_word(s, p->code_file),
+			      .name = code_word(s, p->code_qualname),
+			      .lines = code_word(s, p->code_lines),
+			      .first_line = code_number(s, p->code_first_line) };
+
+	if (p->code_version)
+		c.version = code_number(s, p->code_version);
+	else
+		look_into(p, &c);
+	return bpf_python_check(&c);
+}
+
 /* Loads the code object, and stores the frame if Python itself would show it. 0: it cannot be read. */
 static __always_inline int take_frame(struct python_context *c, __u64 code, __u32 owner)
 {
@@ -100,9 +132,7 @@ static __always_inline int take_frame(struct python_context *c, __u64 code, __u3
 		return 1;
 	if (bpf_probe_read_user(s->python_code, BPF_PYTHON_CODE, (const void *)code) != 0)
 		return 0;
-	check = bpf_python_check(code_word(s, p->code_file), code_word(s, p->code_qualname),
-				 code_word(s, p->code_lines), code_number(s, p->code_first_line),
-				 p->code_version ? code_number(s, p->code_version) : 0);
+	check = code_check(s, p);
 	if (p->layout == PYTHON_FRAME_OBJECTS) {
 		last = (__s32)(frame_word(s, p->frame_last));
 		store_python(c, code, last > 0 ? (__u32)last * p->index_unit : 0, check);

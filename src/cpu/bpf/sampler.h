@@ -131,6 +131,8 @@ struct bpf_python {
 	__u16 frame_code, frame_previous, frame_last, frame_owner, frame_is_entry, frame_tlbc;
 	__u16 code_file, code_qualname, code_first_line, code_lines, code_version;
 	__u16 code_traceable, code_bytecode, code_tlbc;
+	__u16 object_size; /* head of every object; then length, and of a str its hash */
+	__u16 string_head;
 	__s32 state_at; /* where the thread's state is, from fs */
 };
 
@@ -140,15 +142,36 @@ struct bpf_image {
 	struct bpf_python python;
 };
 
-/* What tells a code object from a later one at its address, as far as 32 bits do. */
-static inline __attribute__((always_inline)) __u32
-bpf_python_check(__u64 file, __u64 name, __u64 lines, __u32 first_line, __u32 version)
-{
-	__u64 h = (file ^ name * 0x9e3779b97f4a7c15ull ^ lines * 0xc2b2ae3d27d4eb4full) +
-		  ((__u64)version << 32 | first_line) * 0xd6e8feb86659fd93ull;
+/*
+ * What tells a code object from a later one at its address, as far as 32 bits do: what it refers to, and where CPython
+ * does not number code objects (before 3.12) also some of what is there, for even that may be at the same addresses.
+ */
+struct bpf_code {
+	__u64 file, name, lines; /* addresses of objects */
+	__u32 first_line, version;
+	__u64 name_hash; /* of the str's contents; interned strings have it */
+	__u64 file_length, file_start, file_end; /* characters; the first and the last 8 bytes */
+	__u64 lines_length, lines_start;
+};
 
-	h *= 0x9e3779b97f4a7c15ull;
+static inline __attribute__((always_inline)) __u32 bpf_python_check(const struct bpf_code *c)
+{
+	__u64 h = c->file;
+
+	h = (h ^ c->name) * 0x9e3779b97f4a7c15ull ^ h >> 29;
+	h = (h ^ c->lines) * 0xc2b2ae3d27d4eb4full ^ h >> 31;
+	h = (h ^ ((__u64)c->version << 32 | c->first_line)) * 0x9e3779b97f4a7c15ull ^ h >> 30;
+	h = (h ^ c->name_hash) * 0xd6e8feb86659fd93ull ^ h >> 32;
+	h = (h ^ c->file_length ^ c->file_start) * 0x9e3779b97f4a7c15ull ^ h >> 29;
+	h = (h ^ c->file_end) * 0xc2b2ae3d27d4eb4full ^ h >> 31;
+	h = (h ^ c->lines_length ^ c->lines_start) * 0xd6e8feb86659fd93ull;
 	return (__u32)(h >> 32);
+}
+
+/* Bytes of a text that are read as a word of eight, of which it may be shorter. */
+static inline __attribute__((always_inline)) __u64 bpf_text_word(__u64 word, __u64 length)
+{
+	return length >= 8 ? word : word & ((1ull << 8 * length) - 1);
 }
 
 struct bpf_config {
