@@ -42,7 +42,8 @@ static struct perf_event_attr attributes(const struct perf_events *events, bool 
 		.size = sizeof(struct perf_event_attr),
 		.sample_period = events->period_ns,
 		.read_format = events->counts_lost ? PERF_FORMAT_LOST_ : 0,
-		.sample_type = PERF_SAMPLE_FIELDS | (kernel ? PERF_SAMPLE_CALLCHAIN : 0),
+		.sample_type = PERF_SAMPLE_FIELDS | (kernel ? PERF_SAMPLE_CALLCHAIN : 0) |
+			       (events->reads ? PERF_SAMPLE_READ : 0),
 		.disabled = 1,
 		.inherit = 1,
 		.inherit_stat = 1,
@@ -304,8 +305,10 @@ static int try_open(struct perf_events *events, pid_t pid, bool running, bool ke
 
 	close_all(events);
 	r = running ? open_running(events, &attr, pid) : open_thread(events, &attr, pid);
-	if (r == -EINVAL && events->counts_lost) {
-		events->counts_lost = false;
+	/* Older kernels: what is newest goes first. */
+	if (r == -EINVAL && (events->reads || events->counts_lost)) {
+		events->counts_lost = events->reads;
+		events->reads = false;
 		return try_open(events, pid, running, kernel);
 	}
 	if (r < 0)
@@ -324,6 +327,7 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 
 	*events = (struct perf_events){ .period_ns = NS_PER_S / MAX(options->hz, 1u),
 					.stack_bytes = STACK_BYTES_MAX,
+					.reads = true,
 					.counts_lost = true,
 					.owners = MAP_INIT,
 					.opened = MAP_INIT };

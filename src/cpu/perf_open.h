@@ -17,6 +17,12 @@ struct perf_events {
 	struct perf_rings rings;
 	size_t stack_bytes; /* that each sample copies */
 	uint64_t period_ns;
+	/*
+	 * Samples have the event's count: from 6.12 on. It is not looked at; but without it the kernel, when it switches
+	 * between a process and its child, exchanges their clocks rather than stop one and start the other, and
+	 * the parent's unfinished period ends with the child: a shell would hardly ever be sampled.
+	 */
+	bool reads;
 	bool counts_lost; /* the kernel says how many records it dropped: from 6.0 on */
 	bool kernel; /* time and frames of the operating system's kernel */
 	bool no_ring; /* what failed is to map one */

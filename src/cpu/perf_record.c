@@ -58,7 +58,7 @@ static void read_stack(struct cursor *c, size_t asked, struct perf_sample *out)
 	out->stack.cut = used >= MIN(size, asked);
 }
 
-bool perf_record_sample(const struct perf_event_header *h, bool callchain, size_t asked,
+bool perf_record_sample(const struct perf_event_header *h, const struct perf_sample_layout *layout,
 			struct perf_sample *out)
 {
 	struct cursor c = cursor_of(h + 1, h->size - sizeof(*h));
@@ -72,10 +72,11 @@ bool perf_record_sample(const struct perf_event_header *h, bool callchain, size_
 	out->stack.bytes = NULL;
 	out->stack.size = 0;
 	out->stack.cut = false;
-	if (callchain)
+	cursor_bytes(&c, 8 * (size_t)layout->read_words);
+	if (layout->callchain)
 		read_callchain(&c, out);
 	read_registers(&c, out);
-	read_stack(&c, asked, out);
+	read_stack(&c, layout->stack_bytes, out);
 	return !c.failed;
 }
 

@@ -45,8 +45,15 @@ struct perf_notice {
 	uint64_t cpu_ns; /* read: of the thread on a processor, now that it has ended */
 };
 
-/* `callchain`: the sample has the kernel's frames. asked: bytes of stack. false: it makes no sense. */
-bool perf_record_sample(const struct perf_event_header *h, bool callchain, size_t asked,
+/* What samples have, beside PERF_SAMPLE_FIELDS. */
+struct perf_sample_layout {
+	unsigned read_words; /* of the event's counts */
+	bool callchain; /* the kernel's frames */
+	size_t stack_bytes; /* asked for */
+};
+
+/* false: it makes no sense. */
+bool perf_record_sample(const struct perf_event_header *h, const struct perf_sample_layout *layout,
 			struct perf_sample *out);
 /* false: it makes no sense. Texts are the record's. */
 bool perf_record_notice(const struct perf_event_header *h, struct perf_notice *out);

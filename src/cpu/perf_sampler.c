@@ -19,6 +19,7 @@
 
 struct cpu_source {
 	struct perf_events events;
+	struct perf_sample_layout layout;
 	struct targets *targets;
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
@@ -71,7 +72,7 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 	struct target *target;
 	uint64_t owner, own;
 
-	if (!perf_record_sample(h, s->events.kernel, s->events.stack_bytes, p))
+	if (!perf_record_sample(h, &s->layout, p))
 		return;
 	if (p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
 		return;
@@ -185,6 +186,11 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 		free(s);
 		return r;
 	}
+	s->layout = (struct perf_sample_layout){
+		.read_words = s->events.reads ? 1 + s->events.counts_lost : 0,
+		.callchain = s->events.kernel,
+		.stack_bytes = s->events.stack_bytes,
+	};
 	s->targets = targets;
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;

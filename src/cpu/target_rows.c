@@ -192,7 +192,8 @@ static void describe_python(void *context, struct writer *w, uint64_t frame,
 		ROW_MISSING(row, stack_node, line);
 }
 
-static struct writer *open_writer(struct targets *t, struct target *p)
+/* 0 or a negative errno. */
+static int open_writer(struct targets *t, struct target *p)
 {
 	char prefix[32];
 	struct writer_options options = {
@@ -206,26 +207,27 @@ static struct writer *open_writer(struct targets *t, struct target *p)
 			t->options.max_bytes - MIN(t->closed_bytes, t->options.max_bytes - 1);
 	snprintf(prefix, sizeof(prefix), "cpu-%d", (int)p->pid);
 	r = writer_open(&options, &p->writer, NULL);
-	if (r < 0) {
+	if (r < 0)
 		p->writer = NULL;
-		t->failure = t->failure ? t->failure : -r;
-	}
-	return p->writer;
+	return r;
 }
 
 /* Its writer, opened if need be; NULL: it gets none. */
 static struct writer *target_writer(struct targets *t, struct target *p, uint64_t time_ns)
 {
+	int r = -EMFILE;
+
 	if (p->writer || p->refused)
 		return p->writer;
-	if (t->segments_opened >= t->options.processes_max) {
+	if (t->segments_opened < t->options.processes_max)
+		r = open_writer(t, p);
+	if (r < 0) {
+		bool limit = r == -EMFILE || r == -ENFILE;
+
 		p->refused = true;
-		targets_loss(t, NULL, loss_reason_process_limit, 1, time_ns, time_ns);
-		return NULL;
-	}
-	if (!open_writer(t, p)) {
-		p->refused = true;
-		targets_loss(t, NULL, loss_reason_write_error, 0, time_ns, time_ns);
+		t->failure = t->failure || limit ? t->failure : -r;
+		targets_loss(t, NULL, limit ? loss_reason_process_limit : loss_reason_write_error,
+			     limit, time_ns, time_ns);
 		return NULL;
 	}
 	t->segments_opened++;

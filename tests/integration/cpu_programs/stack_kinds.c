@@ -197,8 +197,9 @@ int main(int argc, char **argv)
 	self = argv[0];
 	status = run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
 	getrusage(RUSAGE_CHILDREN, &children);
-	printf("%f\n", cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) +
-			       (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
-			       (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6);
+	printf("%f\n",
+	       cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) +
+		       (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+		       (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6);
 	return status;
 }

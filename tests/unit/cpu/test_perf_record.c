@@ -61,6 +61,9 @@ static void add_trailer(struct record *r, uint32_t pid, uint32_t tid, uint64_t t
 	add(r, 99); /* event */
 }
 
+static const struct perf_sample_layout layout = { 2, true, STACK_BYTES };
+static const struct perf_sample_layout user_layout = { 0, false, STACK_BYTES };
+
 static void make_sample(struct record *r, uint64_t used)
 {
 	begin(r, PERF_RECORD_SAMPLE, 0);
@@ -68,6 +71,8 @@ static void make_sample(struct record *r, uint64_t used)
 	add_pair(r, 10, 11);
 	add(r, 12345);
 	add(r, 3);
+	add(r, 12345678); /* counts */
+	add(r, 0);
 	add(r, 4);
 	add(r, PERF_CONTEXT_KERNEL);
 	add(r, UINT64_C(0xffffffff81000010));
@@ -89,7 +94,7 @@ static void a_sample(void **state)
 
 	(void)state;
 	make_sample(&r, 40);
-	assert_true(perf_record_sample(&r.header, true, STACK_BYTES, &s));
+	assert_true(perf_record_sample(&r.header, &layout, &s));
 	assert_int_equal(s.id, 99);
 	assert_int_equal(s.pid, 10);
 	assert_int_equal(s.tid, 11);
@@ -109,11 +114,11 @@ static void a_sample(void **state)
 	assert_int_equal(s.stack.size, 40);
 	assert_false(s.stack.cut);
 	make_sample(&r, STACK_BYTES);
-	assert_true(perf_record_sample(&r.header, true, STACK_BYTES, &s));
+	assert_true(perf_record_sample(&r.header, &layout, &s));
 	assert_true(s.stack.cut);
 	/* More than there are is not believed. */
 	make_sample(&r, STACK_BYTES + 8);
-	assert_true(perf_record_sample(&r.header, true, STACK_BYTES, &s));
+	assert_true(perf_record_sample(&r.header, &layout, &s));
 	assert_int_equal(s.stack.size, STACK_BYTES);
 }
 
@@ -128,11 +133,11 @@ static void samples_of_other_code(void **state)
 		add(&r, 1);
 	add(&r, PERF_SAMPLE_REGS_ABI_NONE);
 	add(&r, 0);
-	assert_true(perf_record_sample(&r.header, false, STACK_BYTES, &s));
+	assert_true(perf_record_sample(&r.header, &user_layout, &s));
 	assert_false(s.has_user);
 	make_sample(&r, 8);
-	r.words[10] = PERF_SAMPLE_REGS_ABI_32;
-	assert_true(perf_record_sample(&r.header, true, STACK_BYTES, &s));
+	r.words[12] = PERF_SAMPLE_REGS_ABI_32;
+	assert_true(perf_record_sample(&r.header, &layout, &s));
 	assert_false(s.has_user);
 }
 
@@ -227,8 +232,8 @@ static void hostile_records(void **state)
 		assert_non_null(bytes);
 		memcpy(bytes, &whole, size);
 		good += perf_record_notice((const struct perf_event_header *)bytes, &n);
-		good += perf_record_sample((const struct perf_event_header *)bytes, round & 1,
-					   STACK_BYTES, &s);
+		good += perf_record_sample((const struct perf_event_header *)bytes,
+					   round & 1 ? &layout : &user_layout, &s);
 		if (s.stack.bytes)
 			assert_true(s.stack.size <= size);
 		free(bytes);
