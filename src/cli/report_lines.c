@@ -191,8 +191,8 @@ static void add_threads(const struct report *r, struct strbuf *out)
 	}
 	if (c->stackless) {
 		strbuf_adds(out, "; ");
-		human_count(out, c->stackless);
-		strbuf_adds(out, " samples without a stack");
+		human_percent(out, c->stackless_ns, c->total_ns);
+		strbuf_adds(out, " without a stack");
 	}
 	if (*c->way.reason && c->way.state != capability_state_on) {
 		strbuf_addf(out, "; ");
