@@ -7,7 +7,7 @@
 
 #include "cpu/perf_record.h"
 
-#define RING_BYTES (256u << 10)
+#define RING_BYTES (128u << 10)
 #define SCRATCH_BYTES 65536u
 #define PROCESSORS_MAX 65536
 

@@ -34,20 +34,26 @@ static void take_item(void *context, const struct ebpf_item *item, const void *b
 	ebpf_sample_record(s, bytes, item->size);
 }
 
+static void count_loss(struct cpu_source *s, enum loss_reason reason, uint64_t count, uint64_t now)
+{
+	if (count)
+		targets_loss(s->targets, NULL, reason, count, s->counted_ns, now);
+}
+
 static void count_losses(struct cpu_source *s)
 {
-	uint64_t dropped = __atomic_load_n(&s->programs->counters->dropped, __ATOMIC_RELAXED);
-	uint64_t now = clock_monotonic_ns(), all = dropped + s->lost + s->queue.lost;
+	const struct bpf_counters *c = s->programs->counters;
+	uint64_t dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED) + s->lost + s->queue.lost;
+	uint64_t not_followed = __atomic_load_n(&c->not_followed, __ATOMIC_RELAXED);
+	uint64_t now = clock_monotonic_ns();
 
-	if (all > s->dropped)
-		targets_loss(s->targets, NULL, loss_reason_samples_dropped, all - s->dropped,
-			     s->dropped_ns, now);
-	if (s->nameless)
-		targets_loss(s->targets, NULL, loss_reason_string_limit, s->nameless, s->dropped_ns,
-			     now);
+	count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
+	count_loss(s, loss_reason_process_limit, not_followed - s->not_followed, now);
+	count_loss(s, loss_reason_string_limit, s->nameless, now);
+	s->dropped = dropped;
+	s->not_followed = not_followed;
 	s->nameless = 0;
-	s->dropped = all;
-	s->dropped_ns = now;
+	s->counted_ns = now;
 }
 
 static void collect(struct cpu_source *s, uint64_t until_ns)
@@ -82,8 +88,8 @@ static void source_finish(struct cpu_source *s)
 	collect(s, UINT64_MAX);
 	ebpf_samples_finish(s, clock_monotonic_ns());
 	if (s->python_why_not.code)
-		targets_capability(s->targets, "cpu_python", capability_state_degraded, NULL,
-				   s->python_why_not.text);
+		targets_capability(s->targets, "cpu_python", capability_state_degraded,
+				   "native frames of the interpreter", s->python_why_not.text);
 }
 
 static uint64_t source_kernel_ns(const struct cpu_source *s)
@@ -151,7 +157,7 @@ static int source_open(const struct cpu_options *options, pid_t pid, bool runnin
 		return error_set(e, -ENOMEM, "out of memory");
 	s->targets = targets;
 	s->weight_ns = NS_PER_S / options->hz;
-	s->dropped_ns = clock_monotonic_ns();
+	s->counted_ns = clock_monotonic_ns();
 	r = open_programs(s, options, e);
 	if (r == 0)
 		r = follow(s, pid, running, e);

@@ -48,7 +48,8 @@ struct cpu_source {
 	VEC(struct process *) processes;
 	struct map off_index; /* tid -> item of off_threads */
 	VEC(struct off_thread) off_threads;
-	uint64_t weight_ns, dropped, dropped_ns;
+	uint64_t weight_ns;
+	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
 	uint64_t lost; /* records that made no sense, or for which there was no memory */
 	uint64_t nameless; /* Python frames without a name */
 	bool missed; /* records of what processes do were lost */

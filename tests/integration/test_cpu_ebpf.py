@@ -5,7 +5,6 @@ Skipped with the reason where the kernel or the rights do not allow it.
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -277,6 +276,49 @@ def test_python(sample, folded, share_complete, tmp_path, python):
     assert {chain[0] for chain in chains if len(chain) > 1} == {"<module> (shares.py:31)"}, chains
     lines = {frame for stack in stacks for frame in stack if frame.startswith("spin (")}
     assert {"spin (shares.py:5)", "spin (shares.py:6)"} <= lines
+
+
+def test_unknown_python(sample, rows, share_complete, tmp_path):
+    """An interpreter whose frames are not known has native ones, and a reason."""
+    found = list(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))
+    if not found:
+        pytest.skip("no CPython 3.8")
+    recording, _ = sample("--cpu=499", "--", found[0], "-c", "sum(i * i for i in range(5000000))")
+    reasons = [row["reason"] for row in rows(recording, "capability") if row["name"] == "cpu_python"]
+    assert len(reasons) == 1 and "lacks symbols of CPython 3.9" in reasons[0]
+    assert {row["kind"] for row in rows(recording, "stack_node", "--limit", "0")} <= {"native", "kernel", "interrupted"}
+    assert share_complete(recording) > 0.95
+
+
+def test_forked_python(sample, folded, tmp_path):
+    source = tmp_path / "pool.py"
+    source.write_text("import os\ndef burn():\n    return sum(i * i for i in range(3000000))\n"
+                      "pids = []\nfor i in range(3):\n    pid = os.fork()\n    if not pid:\n        burn()\n"
+                      "        os._exit(0)\n    pids.append(pid)\nfor pid in pids:\n    os.waitpid(pid, 0)\n")
+    recording, _ = sample("--cpu=499", "--", sys.executable, source)
+    stacks = folded(recording)
+    within = sum(us for stack, us in stacks.items()
+                 if {"<module> (pool.py:8)", "burn (pool.py:3)"} <= set(stack))
+    assert within > 0.8 * sum(stacks.values()), stacks.most_common(5)
+
+
+def test_not_permitted(program, tmp_path):
+    """Without the rights another way is taken, and the reason is said; asked for by name it is an error."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv")
+    shutil.copy(program, tmp_path / "pitot")
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith("pytest"):
+            folder.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)
+    other = ["setpriv", "--reuid=65534", "--clear-groups", tmp_path / "pitot", "record", "--cpu-only", "-v"]
+    result = subprocess.run([*other, "--cpu-via", "ebpf", "--", "true"], capture_output=True, text=True, cwd=home)
+    assert result.returncode == 1
+    assert "bpf(2) is not permitted" in result.stderr or "without eBPF" in result.stderr
+    result = subprocess.run([*other, "-o", "r.pitot", "--", "true"], capture_output=True, text=True, cwd=home)
+    assert result.returncode == 0 and "eBPF" in result.stderr and "r.pitot" in result.stderr, result.stderr
 
 
 def test_python_threads_and_freed_code(sample, folded, tmp_path):

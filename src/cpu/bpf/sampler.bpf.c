@@ -125,7 +125,8 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	if (!found->image)
 		entry.image = 0;
-	bpf_map_update_elem(&followed, &child_id, &entry, BPF_ANY);
+	if (bpf_map_update_elem(&followed, &child_id, &entry, BPF_ANY) != 0)
+		__sync_fetch_and_add(&counters.not_followed, 1);
 	return 0;
 }
 

@@ -183,6 +183,7 @@ struct bpf_config {
 /* Written by the programs. */
 struct bpf_counters {
 	__u64 dropped; /* records for which there was no room */
+	__u64 not_followed; /* processes that started when there were too many */
 	__u64 run_ns; /* time that walking and sending took */
 	__u64 woken_ns; /* the reader, out of turn */
 	__u32 level; /* of the sampler's pid namespace */

@@ -17,7 +17,7 @@
 #define HELPER_LOOP 181 /* bpf_loop: of Linux 5.17 */
 #define RECORD_BYTES 4096u /* usual size of a record, generously */
 #define RING_BYTES_MIN (1u << 20)
-#define RING_BYTES_MAX (64u << 20)
+#define RING_BYTES_MAX (32u << 20)
 
 /* The rules that are uploaded are read by programs that have their own declarations. */
 _Static_assert(offsetof(struct bpf_rule, saves) == offsetof(struct unwind_rule, ra) &&
