@@ -180,25 +180,31 @@ static void add_threads(const struct report *r, struct strbuf *out)
 	if (c->thread_count > shown)
 		strbuf_addf(out, ", and %zu more", c->thread_count - shown);
 	strbuf_addc(out, '\n');
-	human_percent(out, c->kernel_ns, c->total_ns);
-	strbuf_adds(out, " in the operating system's kernel");
+}
+
+/* Where there are no kernel frames at all, nobody looked: nothing is said of them. */
+static void add_remarks(const struct cpu_use *c, struct strbuf *out)
+{
+	if (c->kernel_ns) {
+		human_percent(out, c->kernel_ns, c->total_ns);
+		strbuf_adds(out, " in the operating system's kernel");
+	}
 	if (c->pauses) {
-		strbuf_adds(out, "; besides ");
+		strbuf_adds(out, out->length ? "; besides " : "besides ");
 		human_duration(out, c->pause_ns);
 		strbuf_adds(out, " not running, in ");
 		human_count(out, c->pauses);
 		strbuf_adds(out, " pauses");
 	}
 	if (c->stackless) {
-		strbuf_adds(out, "; ");
+		strbuf_adds(out, out->length ? "; " : "");
 		human_percent(out, c->stackless_ns, c->total_ns);
 		strbuf_adds(out, " without a stack");
 	}
 	if (*c->way.reason && c->way.state != capability_state_on) {
-		strbuf_addf(out, "; ");
+		strbuf_adds(out, out->length ? "; " : "");
 		text_safe(out, c->way.reason, strlen(c->way.reason));
 	}
-	strbuf_addc(out, '\n');
 }
 
 static void print_functions(const struct report_view *v, uint64_t top)
@@ -265,7 +271,8 @@ static void print_no_cpu(const struct report_view *v)
 void report_print_cpu(const struct report_view *v)
 {
 	const struct cpu_use *c = &v->report->cpu;
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, threads = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, threads = STRBUF_INIT,
+				       remarks = STRBUF_INIT;
 	uint64_t top = v->top / 2 + v->top % 2;
 
 	if (!c->samples) {
@@ -284,6 +291,9 @@ void report_print_cpu(const struct report_view *v)
 	report_title(v, "CPU", strbuf_text(&line));
 	add_threads(v->report, &threads);
 	text_fold(v->out, strbuf_text(&threads), 2, v->width);
+	add_remarks(c, &remarks);
+	if (remarks.length)
+		text_fold(v->out, strbuf_text(&remarks), 2, v->width);
 	print_lines(v, top);
 	print_functions(v, top);
 }

@@ -138,7 +138,11 @@ void report_json_cpu(struct json *j, const struct report *r, uint64_t top)
 	json_object(j);
 	json_key_u64(j, "samples", c->samples);
 	json_key_u64(j, "total_ns", c->total_ns);
-	json_key_u64(j, "kernel_ns", c->kernel_ns);
+	json_key(j, "kernel_ns");
+	if (c->kernel_ns)
+		json_u64(j, c->kernel_ns);
+	else
+		json_null(j);
 	json_key_u64(j, "without_stack", c->stackless);
 	json_key_u64(j, "without_stack_ns", c->stackless_ns);
 	json_key_u64(j, "pauses", c->pauses);
