@@ -36,15 +36,20 @@ static bool load(void *context, uint64_t address, uint64_t *value)
 
 static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known)
 {
-	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	static const struct unwind_rule none = { .cfa = CFA_NONE }, end = { .cfa = CFA_END };
 	struct copy_walk *k = context;
 	uint64_t pc = frame_lookup_address(frame);
 	const struct target_range *range = target_range_at(k->targets, k->target, pc);
+	const struct unwind_rule *rule = &none;
 
 	*known = range && range->file;
-	if (range && range->table)
-		return unwind_table_find(range->table, pc - range->bias);
-	return range && target_range_refused(k->targets, range) ? NULL : &none;
+	if (!range)
+		return &none;
+	if (range->table)
+		rule = unwind_table_find(range->table, pc - range->bias);
+	else if (target_range_refused(k->targets, range))
+		return NULL;
+	return rule->cfa == CFA_NONE && target_range_is_entry(k->targets, range, pc) ? &end : rule;
 }
 
 static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes, unsigned size)

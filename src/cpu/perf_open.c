@@ -19,8 +19,8 @@
 #define STACK_BYTES_MIN (8u << 10)
 #define SAMPLE_BYTES 1024u /* of a sample beside its stack */
 #define RING_BYTES_MIN (64u << 10)
-#define RING_BYTES_MAX (8u << 20)
-#define RINGS_BYTES_MAX (64u << 20) /* of all */
+#define RING_BYTES_MAX (16u << 20)
+#define RINGS_BYTES_MAX (128u << 20) /* of all */
 #define RING_MS 1000u /* of a busy processor's samples that a ring should hold */
 #define RING_MS_MIN 150u /* with less, the copies of stacks are made smaller */
 #define SCRATCH_BYTES 65536u

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "stack/elf_sections.h"
 
@@ -166,6 +167,7 @@ static int take_bytes(struct target_files *files, struct target_file *file, cons
 		return r;
 	elf_build_id_text(&elf, file->build_id, sizeof(file->build_id));
 	take_segments(file, &elf);
+	file->entry = load_u64(bytes + offsetof(Elf64_Ehdr, e_entry));
 	elf_release(&elf);
 	build_table(files, file, bytes, size);
 	return 0;

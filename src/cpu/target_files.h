@@ -26,6 +26,7 @@ struct target_file {
 	uint32_t number; /* from 1 */
 	struct target_segment segments[TARGET_SEGMENTS_MAX];
 	unsigned segment_count;
+	uint64_t entry; /* ELF virtual address of its first instruction; 0: none */
 	char build_id[2 * BUILD_ID_MAX + 1]; /* hexadecimal; "" if it has none */
 	struct unwind_table *table; /* NULL: there is none to be had */
 	bool refused; /* for want of memory */

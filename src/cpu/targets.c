@@ -14,6 +14,7 @@
 #define TEXTS_BYTES_MAX ((size_t)64 << 20)
 #define COMMAND_BYTES_MAX ((size_t)65536)
 #define PROCESSES_DEFAULT 4096u
+#define ENTRY_BYTES 96u /* of code around the calls of the first functions */
 
 uint32_t targets_text(struct targets *t, const char *text, size_t length)
 {
@@ -327,6 +328,14 @@ bool target_range_refused(const struct targets *t, const struct target_range *ra
 	const struct target_file *file = target_file_at(&t->files, range->file);
 
 	return file && file->refused;
+}
+
+bool target_range_is_entry(const struct targets *t, const struct target_range *range,
+			   uint64_t address)
+{
+	const struct target_file *file = target_file_at(&t->files, range->file);
+
+	return file && file->entry && address - range->bias - file->entry < ENTRY_BYTES;
 }
 
 /* --- the end --- */

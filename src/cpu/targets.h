@@ -77,6 +77,12 @@ const struct target_range *target_ranges(const struct target *p, size_t *count);
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
 /* Whether the range's file has call frame information for which there was no memory. */
 bool target_range_refused(const struct targets *t, const struct target_range *range);
+/*
+ * Whether an address is where its program begins: in the first instructions of the file. They need no call frame
+ * information; those of the dynamic linker have none.
+ */
+bool target_range_is_entry(const struct targets *t, const struct target_range *range,
+			   uint64_t address);
 pid_t target_pid(const struct target *p);
 /* Whether it has been sampled. */
 bool target_has_segments(const struct target *p);
