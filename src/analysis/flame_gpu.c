@@ -14,7 +14,7 @@ struct work {
 	const uint8_t *starts_valid, *ends_valid;
 	const uint32_t *devices, *streams;
 	const uint64_t *nodes; /* of graphs; NULL: not wanted */
-	const uint8_t *nodes_valid;
+	const uint8_t *nodes_valid, *graphs_valid;
 	const uint32_t *graphs;
 	uint32_t *frames; /* kernels: by row of kernel_config, and one more for unknown ones */
 	struct map other_frames; /* of what else: what tells them apart -> frame */
@@ -189,7 +189,10 @@ static uint32_t captured(struct flame_builder *b, const struct work *w, size_t p
 		b->flame->sections[FLAME_GPU].uncaptured++;
 	if (node == FLAME_NOT_CAPTURED || node == FLAME_NONE)
 		return node;
-	strbuf_addf(&name, "[in graph %u]", w->graphs[row]);
+	if (!w->graphs_valid || w->graphs_valid[row])
+		strbuf_addf(&name, "[in graph %u]", w->graphs[row]);
+	else
+		strbuf_adds(&name, "[in a graph]");
 	frame = name.failed ? -ENOMEM
 			    : stacks_add_frame(&b->flame->stacks, FRAME_GRAPH, strbuf_text(&name),
 					       NULL, NULL);
@@ -285,6 +288,7 @@ static struct work work_of(const struct trace *t, size_t index, bool captures)
 		w.nodes = trace_u64(t, table, nodes[index].node);
 		w.nodes_valid = trace_valid(t, table, nodes[index].node);
 		w.graphs = trace_u32(t, table, nodes[index].graph);
+		w.graphs_valid = trace_valid(t, table, nodes[index].graph);
 	}
 	return w;
 }
