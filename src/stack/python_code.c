@@ -424,10 +424,11 @@ static const struct code_record *record_of(const struct python_codes *codes, uin
 bool python_code_get(const struct python_codes *codes, uint32_t id, struct python_code *out)
 {
 	const struct code_record *record = record_of(codes, id);
-	const char *name = (const char *)(record + 1);
+	const char *name;
 
 	if (!record)
 		return false;
+	name = (const char *)(record + 1);
 	*out = (struct python_code){ .first_line = record->first_line,
 				     .name = name,
 				     .name_length = record->name_length,
