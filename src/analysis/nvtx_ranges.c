@@ -2,6 +2,10 @@
  * nvtx_ranges.c: one pass over the events of each process. Open pushed ranges of a thread are a
  * doubly linked list, its top in a map; those of a thread and domain are a stack of their own, so
  * that a pop finds its push at once wherever it is in the thread's list.
+ *
+ * A push or pop may be lost. Levels tell: a push at a level ends what is still open there and
+ * above, a pop what is open above it, and is unmatched unless the range on top is of its level.
+ * Where levels are unknown, which no level is above, pops end the range on top.
  */
 #include "analysis/nvtx_ranges.h"
 
@@ -10,9 +14,12 @@
 #include "base/map.h"
 #include "base/vec.h"
 
+#define NO_LEVEL UINT8_MAX
+
 struct links {
 	uint32_t below, above; /* in the thread's list */
 	uint32_t below_in_domain;
+	uint8_t level;
 };
 
 struct pairing {
@@ -26,7 +33,7 @@ struct pairing {
 
 struct nvtx_columns {
 	const uint64_t *time_ns, *range;
-	const uint8_t *kind, *message_valid, *range_valid;
+	const uint8_t *kind, *level, *message_valid, *range_valid, *level_valid;
 	const uint32_t *thread, *domain, *message;
 };
 
@@ -35,66 +42,97 @@ static uint64_t domain_key(uint32_t domain, uint32_t thread)
 	return (uint64_t)domain << 32 | thread;
 }
 
-static int open_range(struct pairing *p, struct nvtx_range range)
-{
-	struct links links = { NVTX_NO_RANGE, NVTX_NO_RANGE, NVTX_NO_RANGE };
-	uint32_t index = (uint32_t)p->ranges.count;
-	uint64_t *top, *domain_top;
-
-	if (index == NVTX_NO_RANGE)
-		return -ENOMEM;
-	if (range.pushed) {
-		top = map_at(&p->top, range.thread, NVTX_NO_RANGE);
-		domain_top = map_at(&p->domain_top, domain_key(range.domain, range.thread),
-				    NVTX_NO_RANGE);
-		if (!top || !domain_top)
-			return -ENOMEM;
-		range.parent = links.below = (uint32_t)*top;
-		links.below_in_domain = (uint32_t)*domain_top;
-		if (links.below != NVTX_NO_RANGE)
-			p->links.data[links.below].above = index;
-		*top = *domain_top = index;
-	}
-	return vec_push(&p->ranges, range) < 0 || vec_push(&p->links, links) < 0 ? -ENOMEM : 0;
-}
-
 static void end_range(struct pairing *p, uint64_t index, uint64_t time_ns)
 {
 	p->ranges.data[index].end_ns = MAX(time_ns, p->ranges.data[index].start_ns);
 	p->ranges.data[index].open = false;
 }
 
-static int pop(struct pairing *p, uint32_t domain, uint32_t thread, uint64_t time_ns)
-{
-	uint64_t *domain_top = map_at(&p->domain_top, domain_key(domain, thread), NVTX_NO_RANGE);
-	uint64_t *top = map_at(&p->top, thread, NVTX_NO_RANGE);
-	const struct links *l;
+/* The stacks that a push or pop is about. */
+struct tops {
+	uint64_t *thread, *domain;
+};
 
-	if (!domain_top || !top)
-		return -ENOMEM;
-	if (*domain_top == NVTX_NO_RANGE) {
-		p->unmatched++;
-		return 0;
-	}
-	end_range(p, *domain_top, time_ns);
-	l = &p->links.data[*domain_top];
+static int find_tops(struct pairing *p, const struct nvtx_range *event, struct tops *tops)
+{
+	tops->thread = map_at(&p->top, event->thread, NVTX_NO_RANGE);
+	tops->domain =
+		map_at(&p->domain_top, domain_key(event->domain, event->thread), NVTX_NO_RANGE);
+	return tops->thread && tops->domain ? 0 : -ENOMEM;
+}
+
+static void end_top(struct pairing *p, const struct tops *tops, uint64_t time_ns)
+{
+	const struct links *l = &p->links.data[*tops->domain];
+
+	end_range(p, *tops->domain, time_ns);
 	if (l->above != NVTX_NO_RANGE)
 		p->links.data[l->above].below = l->below;
 	else
-		*top = l->below;
+		*tops->thread = l->below;
 	if (l->below != NVTX_NO_RANGE)
 		p->links.data[l->below].above = l->above;
-	*domain_top = l->below_in_domain;
+	*tops->domain = l->below_in_domain;
+}
+
+/* Ends ranges whose pop is lost: those at `level` and above. */
+static void end_from(struct pairing *p, const struct tops *tops, unsigned level, uint64_t time_ns)
+{
+	while (*tops->domain != NVTX_NO_RANGE && p->links.data[*tops->domain].level >= level)
+		end_top(p, tops, time_ns);
+}
+
+static int push(struct pairing *p, struct nvtx_range range, uint8_t level)
+{
+	uint32_t index = (uint32_t)p->ranges.count;
+	struct links links = { .above = NVTX_NO_RANGE, .level = level };
+	struct tops tops;
+
+	if (index == NVTX_NO_RANGE || find_tops(p, &range, &tops) < 0)
+		return -ENOMEM;
+	if (level != NO_LEVEL)
+		end_from(p, &tops, level, range.start_ns);
+	range.parent = links.below = (uint32_t)*tops.thread;
+	links.below_in_domain = (uint32_t)*tops.domain;
+	if (vec_push(&p->ranges, range) < 0 || vec_push(&p->links, links) < 0)
+		return -ENOMEM;
+	if (links.below != NVTX_NO_RANGE)
+		p->links.data[links.below].above = index;
+	*tops.thread = *tops.domain = index;
 	return 0;
 }
 
-static int end_started(struct pairing *p, uint64_t range, uint64_t time_ns)
+static int pop(struct pairing *p, const struct nvtx_range *event, uint8_t level)
 {
-	uint64_t *index = map_at(&p->started, range, NVTX_NO_RANGE);
+	struct tops tops;
 
-	if (!index)
+	if (find_tops(p, event, &tops) < 0)
 		return -ENOMEM;
-	if (*index == NVTX_NO_RANGE) {
+	end_from(p, &tops, level + 1u, event->start_ns);
+	if (*tops.domain != NVTX_NO_RANGE && p->links.data[*tops.domain].level == level)
+		end_top(p, &tops, event->start_ns);
+	else
+		p->unmatched++;
+	return 0;
+}
+
+static int begin_started(struct pairing *p, struct nvtx_range range, const uint64_t *id)
+{
+	struct links unused = { 0 };
+
+	if (p->ranges.count >= NVTX_NO_RANGE ||
+	    (id && map_put(&p->started, *id, p->ranges.count) < 0))
+		return -ENOMEM;
+	return vec_push(&p->ranges, range) < 0 || vec_push(&p->links, unused) < 0 ? -ENOMEM : 0;
+}
+
+static int end_started(struct pairing *p, const uint64_t *id, uint64_t time_ns)
+{
+	uint64_t *index = id ? map_at(&p->started, *id, NVTX_NO_RANGE) : NULL;
+
+	if (id && !index)
+		return -ENOMEM;
+	if (!index || *index == NVTX_NO_RANGE) {
 		p->unmatched++;
 		return 0;
 	}
@@ -117,22 +155,18 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 		.pushed = c->kind[row] == nvtx_kind_push,
 		.open = true,
 	};
-	bool has_id = !c->range_valid || c->range_valid[row];
+	const uint64_t *id = c->range_valid && !c->range_valid[row] ? NULL : &c->range[row];
+	uint8_t level = c->level_valid && !c->level_valid[row] ? NO_LEVEL : c->level[row];
 
 	switch (c->kind[row]) {
-	case nvtx_kind_start:
-		if (has_id && map_put(&p->started, c->range[row], p->ranges.count) < 0)
-			return -ENOMEM;
-		/* fall through */
 	case nvtx_kind_push:
-		return open_range(p, range);
+		return push(p, range, level);
 	case nvtx_kind_pop:
-		return pop(p, range.domain, range.thread, range.start_ns);
+		return pop(p, &range, level);
+	case nvtx_kind_start:
+		return begin_started(p, range, id);
 	case nvtx_kind_end:
-		if (has_id)
-			return end_started(p, c->range[row], range.start_ns);
-		p->unmatched++;
-		return 0;
+		return end_started(p, id, range.start_ns);
 	default:
 		return 0;
 	}
@@ -184,6 +218,8 @@ static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 		.message = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_message),
 		.message_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_message),
 		.range_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_range),
+		.level = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_level),
+		.level_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_level),
 	};
 	uint64_t start_ns, end_ns;
 	int r = 0;

@@ -331,7 +331,8 @@
 	C(T, category, U32, MAYBE, NONE, "", "id in nvtx_category")                                                    \
 	C(T, color, U32, MAYBE, NONE, "", "ARGB")                                                                      \
 	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "how to read payload")                                       \
-	C(T, payload, U64, MAYBE, NONE, "", "bits of the payload")
+	C(T, payload, U64, MAYBE, NONE, "", "bits of the payload")                                                    \
+	C(T, level, U8, MAYBE, NONE, "", "push, pop: ranges of its thread and domain around the range, up to 30")
 
 #define ENUM_nvtx_kind(V, E) V(E, push, 0) V(E, pop, 1) V(E, start, 2) V(E, end, 3) V(E, mark, 4)
 #define ENUM_nvtx_payload(V, E) V(E, none, 0) V(E, u64, 1) V(E, i64, 2) V(E, f64, 3) V(E, u32, 4) V(E, i32, 5) V(E, f32, 6)

@@ -159,6 +159,7 @@ static struct row_nvtx nvtx_row(enum nvtx_kind kind, uint32_t thread, uint32_t d
 	ROW_MISSING(&row, nvtx, color);
 	ROW_MISSING(&row, nvtx, payload_kind);
 	ROW_MISSING(&row, nvtx, payload);
+	ROW_MISSING(&row, nvtx, level);
 	return row;
 }
 
@@ -183,7 +184,8 @@ static void payload(struct maker *m, uint64_t at)
 	struct row_nvtx row = nvtx_row(nvtx_kind_mark, MAIN, 1, at);
 	double not_a_number = __builtin_nan("");
 
-	row.missing = UINT64_C(1) << COLUMN_nvtx_range | UINT64_C(1) << COLUMN_nvtx_color;
+	row.missing = UINT64_C(1) << COLUMN_nvtx_range | UINT64_C(1) << COLUMN_nvtx_color |
+		      UINT64_C(1) << COLUMN_nvtx_level;
 	row.message = maker_string(m, "mark");
 	row.category = 5;
 	row.payload_kind = nvtx_payload_f64;

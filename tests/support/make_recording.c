@@ -436,6 +436,7 @@ void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const cha
 	ROW_MISSING(&row, nvtx, color);
 	ROW_MISSING(&row, nvtx, payload_kind);
 	ROW_MISSING(&row, nvtx, payload);
+	ROW_MISSING(&row, nvtx, level);
 	writer_append(m->writer, TABLE_nvtx, &row);
 }
 

@@ -16,6 +16,7 @@ struct call {
 	enum nvtx_kind kind;
 	unsigned site;
 	uint32_t domain;
+	int level; /* of a push or pop, or negative */
 	uint64_t range;
 	struct nvtx_attributes a;
 };
@@ -172,8 +173,8 @@ static void put_event(const struct call *c)
 {
 	struct ring_event slots[NVTX_EVENT_SLOTS_MAX];
 	bool has_range = c->kind == nvtx_kind_start || c->kind == nvtx_kind_end;
+	uint32_t level = MIN((uint32_t)c->level, NVTX_EVENT_NO_LEVEL), n = 1;
 	struct ring *r = ring_get();
-	uint32_t n = 1;
 
 	if (!r)
 		return;
@@ -184,7 +185,7 @@ static void put_event(const struct call *c)
 		.d = c->a.category,
 		.e = c->a.color,
 		.kind = RING_NVTX,
-		.flags = (uint8_t)c->kind,
+		.flags = (uint8_t)(c->kind | level << NVTX_EVENT_LEVEL_SHIFT),
 	};
 	if (c->a.color_type == NVTX_COLOR_TYPE_ARGB)
 		slots[0].c |= NVTX_EVENT_COLOR;
@@ -243,24 +244,22 @@ int nvtx_push(unsigned site, uint32_t domain, struct nvtx_attributes a)
 {
 	struct call c = { .kind = nvtx_kind_push, .site = site, .domain = domain, .a = a };
 
+	c.level = domain < LEVEL_DOMAINS ? self.levels[domain] : NVTX_NO_LEVEL;
 	record(&c);
-	if (domain >= LEVEL_DOMAINS)
-		return NVTX_NO_LEVEL;
-	if (self.levels[domain] == UINT16_MAX)
-		return UINT16_MAX;
-	return self.levels[domain]++;
+	if (c.level >= 0 && c.level < UINT16_MAX)
+		self.levels[domain]++;
+	return c.level;
 }
 
 int nvtx_pop(unsigned site, uint32_t domain)
 {
 	struct call c = { .kind = nvtx_kind_pop, .site = site, .domain = domain };
 
+	c.level = domain < LEVEL_DOMAINS ? self.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
-	if (domain >= LEVEL_DOMAINS)
-		return NVTX_NO_LEVEL;
-	if (self.levels[domain] == 0)
-		return -1;
-	return --self.levels[domain];
+	if (c.level >= 0)
+		self.levels[domain]--;
+	return c.level;
 }
 
 struct naming {

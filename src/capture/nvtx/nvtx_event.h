@@ -3,7 +3,7 @@
  *
  * RING_NVTX, one or more slots:
  *	slot 0	a time; b range (start, end) or payload (push, mark); c see below; d category, 0: none; e color;
- *		flags enum nvtx_kind; length bytes of text
+ *		flags enum nvtx_kind, and the level of a push or pop above it; length bytes of text
  *	slot 1	with NVTX_EVENT_MORE only: a payload of a start; c number of the registered string
  *	then	the text, 32 bytes a slot
  * RING_NVTX_NAME, one slot, nothing in it: there are new names (nvtx_names.h).
@@ -23,6 +23,11 @@
 #define NVTX_EVENT_REGISTERED (1u << 25)
 #define NVTX_EVENT_COLOR (1u << 26)
 #define NVTX_EVENT_CUT (1u << 27) /* the text was longer */
+
+#define NVTX_EVENT_KIND(flags) ((flags)&7)
+#define NVTX_EVENT_LEVEL(flags) ((flags) >> 3)
+#define NVTX_EVENT_LEVEL_SHIFT 3
+#define NVTX_EVENT_NO_LEVEL 31u /* unknown, none, or too high */
 
 #define NVTX_EVENT_SLOTS_MAX (2 + RING_TEXT_MAX / sizeof(struct ring_event))
 

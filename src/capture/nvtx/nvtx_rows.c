@@ -142,11 +142,12 @@ static uint32_t message_id(struct writer *w, const struct ring *r, uint64_t posi
 static void write_event(struct writer *w, const struct ring *r, uint64_t position,
 			const struct ring_event *first)
 {
-	bool has_range = first->flags == nvtx_kind_start || first->flags == nvtx_kind_end,
-	     no_message;
+	uint8_t kind = NVTX_EVENT_KIND(first->flags), level = NVTX_EVENT_LEVEL(first->flags);
+	bool has_range = kind == nvtx_kind_start || kind == nvtx_kind_end,
+	     has_level = kind == nvtx_kind_push || kind == nvtx_kind_pop, no_message;
 	struct row_nvtx row = {
 		.time_ns = first->a,
-		.kind = first->flags,
+		.kind = kind,
 		.thread = r->tid,
 		.domain = first->c & NVTX_EVENT_DOMAIN,
 		.range = first->b,
@@ -155,6 +156,7 @@ static void write_event(struct writer *w, const struct ring *r, uint64_t positio
 		.payload_kind = NVTX_EVENT_PAYLOAD(first->c),
 		.payload = has_range && first->c & NVTX_EVENT_MORE ? ring_slot(r, position + 1)->a
 								   : first->b,
+		.level = level,
 	};
 
 	row.message = message_id(w, r, position, first, &no_message);
@@ -170,6 +172,8 @@ static void write_event(struct writer *w, const struct ring *r, uint64_t positio
 		ROW_MISSING(&row, nvtx, payload_kind);
 		ROW_MISSING(&row, nvtx, payload);
 	}
+	if (!has_level || level == NVTX_EVENT_NO_LEVEL)
+		ROW_MISSING(&row, nvtx, level);
 	writer_append(w, TABLE_nvtx, &row);
 	if (first->c & NVTX_EVENT_CUT)
 		count_cut(first->a);

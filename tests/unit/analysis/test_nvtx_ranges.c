@@ -25,14 +25,15 @@ static const struct nvtx_range *find(const struct trace *t, const struct nvtx_ra
 	return NULL;
 }
 
-static void event(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_t domain,
-		  uint64_t range, const char *text, uint64_t time_ns)
+static void event_at(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_t domain,
+		     uint64_t range, int level, const char *text, uint64_t time_ns)
 {
 	struct row_nvtx row = { .time_ns = time_ns,
 				.kind = (uint8_t)kind,
 				.thread = thread,
 				.domain = domain,
-				.range = range };
+				.range = range,
+				.level = (uint8_t)level };
 
 	if (text)
 		row.message = maker_string(m, text);
@@ -40,7 +41,25 @@ static void event(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_
 		ROW_MISSING(&row, nvtx, message);
 	if (!range)
 		ROW_MISSING(&row, nvtx, range);
+	if (level < 0)
+		ROW_MISSING(&row, nvtx, level);
 	writer_append(m->writer, TABLE_nvtx, &row);
+}
+
+static void event(struct maker *m, enum nvtx_kind kind, uint32_t thread, uint32_t domain,
+		  uint64_t range, const char *text, uint64_t time_ns)
+{
+	event_at(m, kind, thread, domain, range, -1, text, time_ns);
+}
+
+static void push(struct maker *m, uint32_t domain, int level, const char *text, uint64_t time_ns)
+{
+	event_at(m, nvtx_kind_push, 10, domain, 0, level, text, time_ns);
+}
+
+static void pop(struct maker *m, uint32_t domain, int level, uint64_t time_ns)
+{
+	event_at(m, nvtx_kind_pop, 10, domain, 0, level, NULL, time_ns);
 }
 
 static void ranges_nest_by_thread_and_domain(void **state)
@@ -136,6 +155,113 @@ static void cursors_find_the_innermost_range(void **state)
 	trace_free(t);
 }
 
+static void assert_range(const struct trace *t, const struct nvtx_ranges *n, const char *text,
+			 const char *parent, uint64_t end_ns)
+{
+	const struct nvtx_range *range = find(t, n, text);
+
+	assert_int_equal(range->end_ns, end_ns);
+	assert_false(range->open);
+	if (parent)
+		assert_ptr_equal(&n->items[range->parent], find(t, n, parent));
+	else
+		assert_int_equal(range->parent, NVTX_NO_RANGE);
+}
+
+static void lost_pops_end_with_what_follows(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	push(m, 0, 0, "a", 1000);
+	push(m, 0, 1, "b", 1100); /* its pop is lost */
+	push(m, 1, 0, "other", 1150);
+	push(m, 0, 1, "c", 1200); /* so b ends here */
+	push(m, 0, 2, "d", 1300); /* as are the pops of these two */
+	push(m, 0, 3, "e", 1400);
+	pop(m, 0, 1, 1500); /* c, so d and e end here at the latest */
+	pop(m, 1, 0, 1550);
+	pop(m, 0, 0, 1600);
+	push(m, 0, 0, "f", 1700);
+	maker_call(m, MAKER_LAUNCH, 10, 1250, 1260, 1);
+	maker_call(m, MAKER_LAUNCH, 10, 1560, 1570, 2);
+	maker_call(m, MAKER_LAUNCH, 10, 1650, 1660, 3);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, true, &e), 0);
+	assert_int_equal(n.unmatched, 0);
+	assert_range(t, &n, "a", NULL, 1600);
+	assert_range(t, &n, "b", "a", 1200);
+	assert_range(t, &n, "other", "b", 1550);
+	assert_range(t, &n, "c", "other", 1500);
+	assert_range(t, &n, "d", "c", 1500);
+	assert_range(t, &n, "e", "d", 1500);
+	assert_true(find(t, &n, "f")->open);
+	assert_ptr_equal(&n.items[n.of_call[0]], find(t, &n, "c"));
+	assert_ptr_equal(&n.items[n.of_call[1]], find(t, &n, "a"));
+	assert_int_equal(n.of_call[2], NVTX_NO_RANGE);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+static void lost_pushes_leave_the_others_alone(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	pop(m, 0, 0, 900); /* began before the recording */
+	push(m, 0, 0, "a", 1000);
+	/* a push at 1 is lost */
+	push(m, 0, 2, "c", 1200);
+	pop(m, 0, 2, 1300);
+	pop(m, 0, 1, 1400); /* of the lost push */
+	push(m, 0, 1, "d", 1500);
+	/* a push at 2, and d's pop too */
+	pop(m, 0, 2, 1600); /* of the lost push */
+	pop(m, 0, 0, 1700);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, false, &e), 0);
+	assert_int_equal(n.unmatched, 3);
+	assert_range(t, &n, "a", NULL, 1700);
+	assert_range(t, &n, "c", "a", 1300);
+	assert_range(t, &n, "d", "a", 1700);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+/* Ranges too deep for a level, of which the pops are paired as they come. */
+static void unknown_levels_are_above_the_known(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	push(m, 0, 30, "known", 1000);
+	push(m, 0, -1, "deep", 1100);
+	push(m, 0, -1, "deeper", 1200);
+	pop(m, 0, -1, 1300);
+	pop(m, 0, -1, 1400);
+	pop(m, 0, -1, 1500); /* of a lost push: `known` is not so deep */
+	push(m, 0, -1, "not ended", 1600);
+	pop(m, 0, 30, 1700);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, false, &e), 0);
+	assert_int_equal(n.unmatched, 1);
+	assert_range(t, &n, "known", NULL, 1700);
+	assert_range(t, &n, "deep", "known", 1400);
+	assert_range(t, &n, "deeper", "deep", 1300);
+	assert_range(t, &n, "not ended", "known", 1700);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
 /* Pops without pushes and deep nesting in two domains must stay linear. */
 static void odd_orders_stay_fast(void **state)
 {
@@ -166,6 +292,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(ranges_nest_by_thread_and_domain),
 		folder_test(cursors_find_the_innermost_range),
+		folder_test(lost_pops_end_with_what_follows),
+		folder_test(lost_pushes_leave_the_others_alone),
+		folder_test(unknown_levels_are_above_the_known),
 		folder_test(odd_orders_stay_fast),
 	};
 

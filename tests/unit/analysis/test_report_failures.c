@@ -121,7 +121,8 @@ static void hostile_rows_do_no_harm(void **state)
 						  .kind = (uint8_t)v[6] % 6,
 						  .thread = (uint32_t)v[7] % 3,
 						  .domain = (uint32_t)v[0] % 3,
-						  .range = v[1] % 4 };
+						  .range = v[1] % 4,
+						  .level = (uint8_t)v[2] % 4 };
 			writer_append(m->writer, TABLE_kernel, &kernel);
 			writer_append(m->writer, TABLE_api_call, &call);
 			writer_append(m->writer, TABLE_memcpy, &copy);

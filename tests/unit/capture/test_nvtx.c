@@ -282,6 +282,79 @@ static void test_categories_and_threads(void **state)
 	free(threads);
 }
 
+/* --- levels --- */
+
+static void assert_level(size_t i, enum nvtx_kind kind, int level)
+{
+	assert_true(i < row_count);
+	assert_int_equal(rows[i].kind, kind);
+	assert_int_equal(HAS(&rows[i], nvtx, level), level >= 0);
+	if (level >= 0)
+		assert_int_equal(rows[i].level, level);
+}
+
+static void test_levels(void **state)
+{
+	struct nvtx_attributes a = attributes_with(NVTX_MESSAGE_TEXT, "in domain");
+	void *domain = NULL, *beyond = NULL;
+	size_t i = 0;
+	char name[16];
+
+	(void)state;
+	for (int n = 0; n < 20; n++) { /* the last ones have no levels */
+		snprintf(name, sizeof(name), "level %d", n);
+		beyond = nvtx2.domain_a(name);
+		domain = domain ? domain : beyond;
+	}
+	nvtx.pop(); /* nothing is open */
+	for (int n = 0; n < 33; n++)
+		nvtx.push_a("deep");
+	nvtx.mark_a("mark");
+	nvtx.end(nvtx.start_a("started"));
+	nvtx2.push_ex(domain, &a);
+	assert_true(nvtx2.push_ex(beyond, &a) < 0);
+	assert_true(nvtx2.pop(beyond) < 0);
+	nvtx2.pop(domain);
+	for (int n = 0; n < 33; n++)
+		nvtx.pop();
+	read_rows();
+	assert_int_equal(row_count, 74);
+	assert_level(i++, nvtx_kind_pop, -1);
+	for (int n = 0; n < 33; n++)
+		assert_level(i++, nvtx_kind_push, n <= 30 ? n : -1);
+	assert_level(i++, nvtx_kind_mark, -1);
+	assert_level(i++, nvtx_kind_start, -1);
+	assert_level(i++, nvtx_kind_end, -1);
+	assert_level(i++, nvtx_kind_push, 0);
+	assert_level(i++, nvtx_kind_push, -1);
+	assert_level(i++, nvtx_kind_pop, -1);
+	assert_level(i++, nvtx_kind_pop, 0);
+	for (int n = 32; n >= 0; n--)
+		assert_level(i++, nvtx_kind_pop, n <= 30 ? n : -1);
+}
+
+/* A full ring loses calls, but not the levels of those that follow. */
+static void test_levels_outlast_a_full_ring(void **state)
+{
+	(void)state;
+	nvtx.push_a("kept");
+	for (uint32_t i = 0; i < RING_SLOTS; i++)
+		nvtx.mark_a(NULL);
+	nvtx.push_a("lost");
+	drain(captured->writer);
+	nvtx.push_a("kept too");
+	nvtx.pop();
+	nvtx.pop(); /* of the lost push */
+	nvtx.pop();
+	read_rows();
+	assert_true(row_count > 5 && row_count < RING_SLOTS + 5);
+	assert_level(0, nvtx_kind_push, 0);
+	assert_level(row_count - 4, nvtx_kind_push, 2);
+	assert_level(row_count - 3, nvtx_kind_pop, 2);
+	assert_level(row_count - 2, nvtx_kind_pop, 1);
+	assert_level(row_count - 1, nvtx_kind_pop, 0);
+}
+
 /* --- tapes, extensions --- */
 
 static void assert_taped(unsigned i, unsigned module, unsigned id, uint32_t domain,
@@ -392,8 +465,10 @@ int main(void)
 		CASE(test_functions_with_domains),
 		CASE(test_payloads_and_colors),
 		CASE(test_categories_and_threads),
+		CASE(test_levels_outlast_a_full_ring),
 		CASE(test_tapes_get_the_calls),
 		CASE(test_the_payload_extension),
+		CASE(test_levels), /* uses up the domains with levels */
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
