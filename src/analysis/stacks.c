@@ -290,13 +290,14 @@ static void unknown_name(const struct stacks *s, const struct place *p, struct s
 	}
 	if (p->count && !*path)
 		path = row_text(s, TABLE_symbol, COLUMN_symbol_module, p->symbols[0].row);
-	if (*path)
-		strbuf_addf(out, "%s+0x%llx", base_name(path),
-			    (unsigned long long)(start - xpu_perf_shift(s, p)));
-	else if (s->detail == STACK_XPU_PERF)
+	if (*path) {
+		module_name(path, out);
+		strbuf_addf(out, "+0x%llx", (unsigned long long)(start - xpu_perf_shift(s, p)));
+	} else if (s->detail == STACK_XPU_PERF) {
 		strbuf_addf(out, "0x%llx", (unsigned long long)p->address);
-	else
+	} else {
 		strbuf_adds(out, p->class == FRAME_SYSTEM ? "[unknown kernel code]" : "[unknown]");
+	}
 }
 
 /* xpu-perf shows how far into its function each frame is. */

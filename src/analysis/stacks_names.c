@@ -16,6 +16,17 @@ static bool ends_with(const char *text, size_t length, const char *end)
 	return length >= n && !memcmp(text + length - n, end, n);
 }
 
+void module_name(const char *path, struct strbuf *out)
+{
+	static const char deleted[] = " (deleted)"; /* as /proc/PID/maps says */
+	const char *name = base_name(path);
+	size_t length = strlen(name);
+
+	if (ends_with(name, length, deleted) && length > strlen(deleted))
+		length -= strlen(deleted);
+	strbuf_add(out, name, length);
+}
+
 /* Length without what compilers and qualifiers add: " [clone .cold]", " const", "&". */
 static size_t trim_end(const char *name, size_t length)
 {

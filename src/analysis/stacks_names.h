@@ -9,6 +9,9 @@
 /* What follows the last '/'. */
 const char *base_name(const char *path);
 
+/* Appends what a mapped file is called; that it has been deleted meanwhile is no part of it. */
+void module_name(const char *path, struct strbuf *out);
+
 /*
  * Appends a demangled name without parameters, return type and the compiler's notes; template
  * arguments only while the name stays short.

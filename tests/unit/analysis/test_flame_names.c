@@ -88,6 +88,11 @@ static void other_names(void **state)
 	assert_string_equal(base_name("/a/b.so"), "b.so");
 	assert_string_equal(base_name("b.so"), "b.so");
 	assert_string_equal(base_name("/a/"), "");
+	module_name("/a/prog (deleted)", &text);
+	module_name("/b/c (deleted).so", &text);
+	module_name(" (deleted)", &text);
+	assert_string_equal(strbuf_text(&text), "progc (deleted).so (deleted)");
+	strbuf_clear(&text);
 	python_name("f", "/a/x.py", 3, &text);
 	python_name("g", "", 3, &text);
 	python_name("h", "y.py", 0, &text);
