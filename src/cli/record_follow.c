@@ -16,7 +16,6 @@
 #define WINDOW_NS NS_PER_S /* busy is taken over the latest second with data */
 #define STALE_NS (5 * NS_PER_S) /* data older than this are not "now": nothing runs */
 #define DEVICES_MAX 64u
-#define OPEN_MAX 512u /* segments that grow at once; further ones are followed by their size only */
 
 struct interval {
 	uint64_t start_ns, end_ns;
@@ -27,7 +26,7 @@ struct followed {
 	struct segment segment;
 	size_t blocks; /* looked at so far */
 	uint64_t size; /* of the file at the last step */
-	bool open, done; /* done: closed in order and read to its end, or not readable */
+	bool open, done; /* done: closed in order and read to its end */
 };
 
 struct recent { /* kernels of a device in about the last window, not sorted */
@@ -39,9 +38,8 @@ struct recent { /* kernels of a device in about the last window, not sorted */
 struct follow {
 	char *directory;
 	VEC(struct followed) files;
-	size_t open;
-	struct map
-		by_name; /* hash of the name -> index; a collision only costs a file its place in the line */
+	/* hash of the name -> index; a collision only costs a file its place in the line */
+	struct map by_name;
 	struct decoder *decoder;
 	struct recent devices[DEVICES_MAX];
 	struct follow_state state;
@@ -160,17 +158,12 @@ static void step_file(struct follow *f, struct followed *file)
 		return;
 	if (file->done || (uint64_t)st.st_size == file->size)
 		return;
-	if (!file->open && f->open >= OPEN_MAX) {
-		file->size = (uint64_t)st.st_size;
-		return;
-	}
+	file->size = (uint64_t)st.st_size;
 	/* A file that has no header yet is tried again when it has grown. */
 	if (file->open ? segment_refresh(&file->segment, NULL) < 0
 		       : segment_open(path.data, &file->segment, NULL) < 0)
 		return;
-	f->open += !file->open;
 	file->open = true;
-	file->size = (uint64_t)st.st_size;
 	for (; file->blocks < file->segment.block_count; file->blocks++)
 		read_block(f, &file->segment, &file->segment.blocks[file->blocks]);
 	if (!file->segment.closed)
@@ -178,7 +171,6 @@ static void step_file(struct follow *f, struct followed *file)
 	segment_release(&file->segment);
 	file->open = false;
 	file->done = true;
-	f->open--;
 }
 
 static struct followed *file_of(struct follow *f, const char *name)
