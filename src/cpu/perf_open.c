@@ -253,48 +253,59 @@ static int open_thread(struct perf_events *events, struct perf_event_attr *attr,
 	return r;
 }
 
+/* A thread that was found: one without events of its own may still inherit some. */
+static int add_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)
+{
+	int r = open_thread(events, attr, tid),
+	    err = map_put(&events->opened, (uint64_t)tid, r >= 0);
+
+	if (err >= 0 && r >= 0)
+		err = vec_push(&events->found, tid);
+	if ((r == -EMFILE || r == -ENFILE) && events->threads)
+		events->refused_threads++;
+	else if (r < 0 && r != -ESRCH)
+		return r;
+	return err;
+}
+
+/* Opens the events of all threads that are listed and not known. Whether there were any, or a negative errno. */
+static int add_threads(struct perf_events *events, struct perf_event_attr *attr, DIR *folder)
+{
+	struct dirent *entry;
+	bool any = false;
+	int r = 0;
+
+	while (r >= 0 && (entry = readdir(folder))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		uint64_t known;
+
+		if (tid <= 0 || map_get(&events->opened, (uint64_t)tid, &known))
+			continue;
+		any = true;
+		r = add_thread(events, attr, tid);
+	}
+	return r < 0 ? r : any;
+}
+
 /*
  * Opens the events of all threads. New threads may appear meanwhile: of threads with events these are inherited; others
  * are found when the list is read again.
  */
 static int open_running(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
 {
-	bool more = true;
-	int r = 0;
+	char path[64];
+	int r;
 
-	while (more && r >= 0) {
-		char path[64];
-		struct dirent *entry;
-		DIR *folder;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	do {
+		DIR *folder = opendir(path);
 
-		more = false;
-		snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-		folder = opendir(path);
 		if (!folder)
-			r = -ESRCH;
-		while (folder && r >= 0 && (entry = readdir(folder))) {
-			pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-			uint64_t known;
-
-			if (tid <= 0 || map_get(&events->opened, (uint64_t)tid, &known))
-				continue;
-			more = true;
-			r = map_put(&events->opened, (uint64_t)tid, 1);
-			if (r >= 0)
-				r = vec_push(&events->found, tid);
-			if (r >= 0)
-				r = open_thread(events, attr, tid);
-			if (r == -ESRCH && tid != pid)
-				r = 0;
-			if ((r == -EMFILE || r == -ENFILE) && events->threads) {
-				events->refused_threads++;
-				r = 0;
-			}
-		}
-		if (folder)
-			closedir(folder);
-	}
-	return r;
+			return -ESRCH;
+		r = add_threads(events, attr, folder);
+		closedir(folder);
+	} while (r > 0);
+	return r < 0 ? r : events->threads ? 0 : -ESRCH;
 }
 
 /* One attempt, with or without the operating system's kernel. */
@@ -349,11 +360,11 @@ static void tell(const struct perf_events *events, const struct cpu_options *opt
 	if (options->kernel && !events->kernel)
 		strbuf_addf(
 			reason,
-			"no time in the kernel and no kernel frames: kernel.perf_event_paranoid "
-			"is %d, 1 or CAP_PERFMON would allow it; ",
+			"time in the kernel is not sampled: kernel.perf_event_paranoid is %d, 1 or "
+			"CAP_PERFMON would allow it; ",
 			paranoid_level());
 	else if (!events->kernel)
-		strbuf_adds(reason, "no time in the kernel; ");
+		strbuf_adds(reason, "time in the kernel is not sampled; ");
 	if (options->off_cpu)
 		strbuf_adds(reason, "no time off the CPU; ");
 	if (events->stack_bytes < STACK_BYTES_MAX)

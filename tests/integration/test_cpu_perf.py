@@ -146,7 +146,7 @@ def test_known_shares(sample, stacks, rows, programs, user):
     of_all = capability(rows, recording, "cpu_time")
     assert of_all["state"] == "on", of_all
     if user:
-        assert "no time in the kernel" in capability(rows, recording, "cpu")["reason"]
+        assert "time in the kernel is not sampled" in capability(rows, recording, "cpu")["reason"]
     assert "no Python frames" in capability(rows, recording, "cpu")["reason"]
     assert rows(recording, "loss") == []
 
@@ -175,7 +175,7 @@ def test_time_in_the_kernel_is_not_forgotten(sample, rows, stacks):
     assert abs(weight / 1e9 - counted) < 0.001
     kernel = total(w for w in stacks(recording) if "vfs_read" in w[0])
     without = sum(row["weight_ns"] for row in samples if row["stack"] is None)
-    if "no time in the kernel" in capability(rows, recording, "cpu")["reason"]:
+    if "time in the kernel is not sampled" in capability(rows, recording, "cpu")["reason"]:
         assert kernel == 0 and without > 0.5 * weight
         assert "time in the kernel" in capability(rows, recording, "cpu_time")["reason"]
     else:
