@@ -169,6 +169,32 @@ static void number_or_dash(struct text_table *t, bool known, unsigned n)
 		text_table_add(t, "-");
 }
 
+/* Whether the session at `index` is what a sampler outside wrote about another process. */
+static bool is_of_another(const struct info *i, size_t index)
+{
+	return trace_process(i->trace, index)->of != index;
+}
+
+/* The process at `index`, with what a sampler outside wrote about it. */
+static struct trace_process whole_process(const struct info *i, size_t index)
+{
+	struct trace_process whole = *trace_process(i->trace, index);
+
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		const struct trace_process *p = trace_process(i->trace, n);
+
+		if (n == index || p->of != index)
+			continue;
+		whole.segments += p->segments;
+		whole.missing_segments += p->missing_segments;
+		whole.start_ns = MIN(whole.start_ns, p->start_ns);
+		whole.end_ns = MAX(whole.end_ns, p->end_ns);
+		if (whole.exit_status < 0)
+			whole.exit_status = p->exit_status;
+	}
+	return whole;
+}
+
 static const char *process_state(const struct trace_process *p)
 {
 	if (!p->inside)
@@ -185,20 +211,22 @@ static void print_processes(const struct info *i, struct strbuf *out)
 	struct text_table t = TEXT_TABLE_INIT(columns);
 
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
-		const struct trace_process *p = trace_process(i->trace, n);
+		struct trace_process p = whole_process(i, n);
 
-		text_table_addf(&t, "%u", p->pid);
-		number_or_dash(&t, p->parent_pid != 0, p->parent_pid);
-		cell(&t, p->host);
-		text_table_duration(&t, p->start_ns - MIN(p->start_ns, i->start_ns));
-		text_table_duration(&t, p->end_ns - MIN(p->end_ns, i->start_ns));
-		text_table_add(&t, process_state(p));
-		number_or_dash(&t, p->exit_status >= 0, (unsigned)p->exit_status);
-		if (p->missing_segments)
-			text_table_addf(&t, "%u, %u missing", p->segments, p->missing_segments);
+		if (is_of_another(i, n))
+			continue;
+		text_table_addf(&t, "%u", p.pid);
+		number_or_dash(&t, p.parent_pid != 0, p.parent_pid);
+		cell(&t, p.host);
+		text_table_duration(&t, p.start_ns - MIN(p.start_ns, i->start_ns));
+		text_table_duration(&t, p.end_ns - MIN(p.end_ns, i->start_ns));
+		text_table_add(&t, process_state(&p));
+		number_or_dash(&t, p.exit_status >= 0, (unsigned)p.exit_status);
+		if (p.missing_segments)
+			text_table_addf(&t, "%u, %u missing", p.segments, p.missing_segments);
 		else
-			text_table_addf(&t, "%u", p->segments);
-		cell(&t, *p->command ? p->command : p->executable);
+			text_table_addf(&t, "%u", p.segments);
+		cell(&t, *p.command ? p.command : p.executable);
 	}
 	finish(i, "processes", &t, out);
 }
@@ -291,35 +319,51 @@ static void print_capabilities(const struct info *i, struct strbuf *out)
 }
 
 /*
- * How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over one process's readings, and how exact
- * the readings are.
+ * How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over the readings of one process and its
+ * sampler, and how exact the readings are.
  */
 struct clock_summary {
 	uint64_t readings, cupti_readings;
-	int64_t drift_ns;
+	uint64_t first_ns, first_offset, last_ns, last_offset;
 	uint64_t widest_ns;
 };
 
+static void add_reading(const struct info *i, struct clock_summary *s, uint64_t row)
+{
+	uint64_t at = number(i, TABLE_clock, COLUMN_clock_monotonic_ns, row);
+	uint64_t offset = number(i, TABLE_clock, COLUMN_clock_realtime_ns, row) - at;
+	bool missing;
+
+	if (!s->readings || at < s->first_ns) {
+		s->first_ns = at;
+		s->first_offset = offset;
+	}
+	if (!s->readings++ || at >= s->last_ns) {
+		s->last_ns = at;
+		s->last_offset = offset;
+	}
+	s->widest_ns = MAX(s->widest_ns, number(i, TABLE_clock, COLUMN_clock_width_ns, row));
+	trace_value(i->trace, TABLE_clock, COLUMN_clock_cupti_ns, row, &missing);
+	s->cupti_readings += !missing;
+}
+
 static struct clock_summary summarize_clock(const struct info *i, size_t process)
 {
-	uint64_t row = trace_first_row(i->trace, TABLE_clock, process);
-	uint64_t end = trace_first_row(i->trace, TABLE_clock, process + 1);
 	struct clock_summary s = { 0 };
-	uint64_t first = 0;
 
-	for (; row < end; row++) {
-		uint64_t offset = number(i, TABLE_clock, COLUMN_clock_realtime_ns, row) -
-				  number(i, TABLE_clock, COLUMN_clock_monotonic_ns, row);
-		bool missing;
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		uint64_t row = trace_first_row(i->trace, TABLE_clock, n);
+		uint64_t end = trace_first_row(i->trace, TABLE_clock, n + 1);
 
-		if (!s.readings++)
-			first = offset;
-		s.drift_ns = (int64_t)(offset - first);
-		s.widest_ns = MAX(s.widest_ns, number(i, TABLE_clock, COLUMN_clock_width_ns, row));
-		trace_value(i->trace, TABLE_clock, COLUMN_clock_cupti_ns, row, &missing);
-		s.cupti_readings += !missing;
+		while (trace_process(i->trace, n)->of == process && row < end)
+			add_reading(i, &s, row++);
 	}
 	return s;
+}
+
+static int64_t drift_ns(const struct clock_summary *s)
+{
+	return (int64_t)(s->last_offset - s->first_offset);
 }
 
 static void print_clocks(const struct info *i, struct strbuf *out)
@@ -335,13 +379,13 @@ static void print_clocks(const struct info *i, struct strbuf *out)
 
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		struct clock_summary s = summarize_clock(i, n);
+		int64_t ns = drift_ns(&s);
 		_cleanup_strbuf_ struct strbuf drift = STRBUF_INIT, width = STRBUF_INIT;
 
 		if (!s.readings)
 			continue;
-		strbuf_adds(&drift, s.drift_ns < 0 ? "-" : "");
-		human_duration(&drift,
-			       s.drift_ns < 0 ? 0 - (uint64_t)s.drift_ns : (uint64_t)s.drift_ns);
+		strbuf_adds(&drift, ns < 0 ? "-" : "");
+		human_duration(&drift, ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
 		human_duration(&width, s.widest_ns);
 		text_table_addf(&t, "%u", trace_process(i->trace, n)->pid);
 		text_table_addf(&t, "%llu", (unsigned long long)s.readings);
@@ -394,35 +438,63 @@ static void print_text(const struct info *i, struct strbuf *out)
 	print_losses(i, out);
 }
 
+/* What is known of a process and of a sampler's session about one. */
+static void write_extent(const struct info *i, const struct trace_process *p, struct json *j)
+{
+	json_key_bool(j, "closed", p->closed);
+	json_key_i64(j, "start_ns", (int64_t)(p->start_ns - i->start_ns));
+	json_key_i64(j, "end_ns", (int64_t)(p->end_ns - i->start_ns));
+	json_key_u64(j, "segments", p->segments);
+	json_key_u64(j, "missing_segments", p->missing_segments);
+}
+
+static void write_samplers(const struct info *i, size_t process, struct json *j)
+{
+	json_key(j, "samplers");
+	json_array(j);
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		const struct trace_process *p = trace_process(i->trace, n);
+
+		if (p->of != process || !p->sampler)
+			continue;
+		json_object(j);
+		write_extent(i, p, j);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_process(const struct info *i, size_t process, struct json *j)
+{
+	struct trace_process p = whole_process(i, process);
+	struct clock_summary s = summarize_clock(i, process);
+
+	json_object(j);
+	json_key_u64(j, "pid", p.pid);
+	json_key_u64(j, "parent_pid", p.parent_pid);
+	json_key_string(j, "command", p.command);
+	json_key_string(j, "executable", p.executable);
+	json_key_string(j, "host", p.host);
+	json_key_bool(j, "recorded", p.inside && !p.sampler);
+	json_key(j, "exit_status");
+	if (p.exit_status < 0)
+		json_null(j);
+	else
+		json_i64(j, p.exit_status);
+	write_extent(i, &p, j);
+	json_key_u64(j, "clock_readings", s.readings);
+	json_key_i64(j, "realtime_drift_ns", drift_ns(&s));
+	write_samplers(i, process, j);
+	json_end(j);
+}
+
 static void write_processes(const struct info *i, struct json *j)
 {
 	json_key(j, "processes");
 	json_array(j);
-	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
-		const struct trace_process *p = trace_process(i->trace, n);
-		struct clock_summary s = summarize_clock(i, n);
-
-		json_object(j);
-		json_key_u64(j, "pid", p->pid);
-		json_key_u64(j, "parent_pid", p->parent_pid);
-		json_key_string(j, "command", p->command);
-		json_key_string(j, "executable", p->executable);
-		json_key_string(j, "host", p->host);
-		json_key_bool(j, "recorded", p->inside);
-		json_key_bool(j, "closed", p->closed);
-		json_key(j, "exit_status");
-		if (p->exit_status < 0)
-			json_null(j);
-		else
-			json_i64(j, p->exit_status);
-		json_key_i64(j, "start_ns", (int64_t)(p->start_ns - i->start_ns));
-		json_key_i64(j, "end_ns", (int64_t)(p->end_ns - i->start_ns));
-		json_key_u64(j, "segments", p->segments);
-		json_key_u64(j, "missing_segments", p->missing_segments);
-		json_key_u64(j, "clock_readings", s.readings);
-		json_key_i64(j, "realtime_drift_ns", s.drift_ns);
-		json_end(j);
-	}
+	for (size_t n = 0; n < trace_process_count(i->trace); n++)
+		if (!is_of_another(i, n))
+			write_process(i, n, j);
 	json_end(j);
 }
 

@@ -29,6 +29,30 @@ def test_golden(pitot, varied):
     assert info["bytes"] == sum(file.stat().st_size for file in varied.iterdir())
 
 
+@pytest.mark.parametrize("mode", ["all", "only", "inside"])
+def test_sampled_processes_are_listed_once(pitot, build, tmp_path, mode):
+    """A sampler outside writes sessions of its own about processes."""
+    path = tmp_path / "cpu.pitot"
+    subprocess.run([build / "tests/cli/make-cpu-recording", path, mode], check=True)
+    info = pitot("info", path, "--json", json_output=True)
+    processes = {process["pid"]: process for process in info["processes"]}
+    assert len(processes) == len(info["processes"])
+    assert sum(process["segments"] for process in processes.values()) == info["segments"]
+    for pid, process in processes.items():
+        assert process["recorded"] == (pid == 100 and mode != "only")
+        assert len(process["samplers"]) == (mode != "inside")
+        assert process["segments"] == process["recorded"] + len(process["samplers"])
+        for sampler in process["samplers"]:
+            assert process["start_ns"] <= sampler["start_ns"] <= sampler["end_ns"] <= process["end_ns"]
+            assert sampler["closed"] and sampler["segments"] == 1
+    text = pitot("info", path).stdout
+    for section in ("processes", "clocks"):
+        lines = text.split(f"\n{section}\n")[1].split("\n\n")[0].splitlines()[1:] if f"\n{section}\n" in text else []
+        pids = [line.split()[0] for line in lines]
+        assert len(pids) == len(set(pids))
+    assert text.count("train.py") >= 1
+
+
 def test_text_says_the_same(pitot, varied):
     text = pitot("info", varied).stdout
     info = pitot("info", varied, "--json", json_output=True)
