@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "base/bytes.h"
 #include "cpu/copied_stack.h"
 #include "cpu/ebpf_state.h"
 
@@ -46,21 +45,6 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 
 /* --- stacks --- */
 
-/*
- * Whether a frame without rules is the program's first code, which has no caller: the dynamic linker's. What it has called
- * returns to it from just below the stack that the kernel has made.
- */
-static bool is_start(const struct stack_record *r, uint64_t frame)
-{
-	uint64_t start = r->head->start_stack, rsp = r->registers[REG_RSP_],
-		 offset = start - 8 - rsp;
-
-	if (frame & FRAME_INTERRUPTED)
-		return rsp == start;
-	return start && r->head->copy_bytes >= 8 && offset <= r->head->copy_bytes - 8u &&
-	       load_u64(r->copy + offset) == frame;
-}
-
 /* Replaces the last frame by what the copy of the stack leads to. Number of frames. */
 static unsigned walk_on(struct cpu_source *s, struct target *target, const struct stack_record *r,
 			uint64_t *frames, unsigned max, enum stack_end *end)
@@ -75,10 +59,8 @@ static unsigned walk_on(struct cpu_source *s, struct target *target, const struc
 	memcpy(stack.registers.at, r->registers, sizeof(stack.registers.at));
 	stack.registers.known = h->known;
 	stack.registers.interrupted = (r->user[known] & FRAME_INTERRUPTED) != 0;
-	known += copied_stack_walk(s->targets, target, &stack, frames + known, max - known, end);
-	if (*end == stack_end_truncated && known && is_start(r, frames[known - 1]))
-		*end = stack_end_complete;
-	return known;
+	return known +
+	       copied_stack_walk(s->targets, target, &stack, frames + known, max - known, end);
 }
 
 /* If the programs lacked the table of this code, and it is to be had, they are to be told. */
@@ -148,6 +130,8 @@ static struct process *begin_record(struct cpu_source *s, const struct bpf_recor
 		p = ebpf_process_add(s, (pid_t)h->pid);
 	if (!p || !*target)
 		return NULL;
+	if (h->no_user)
+		return p;
 	if (p->image != h->image) {
 		ebpf_process_image(s, p, h->image, h->time_ns);
 		*target = targets_find(s->targets, (pid_t)h->pid);

@@ -11,16 +11,11 @@ const char program_license[] SEC("license") = "GPL";
 const volatile struct bpf_config config SEC(".rodata.config");
 struct bpf_counters counters SEC(".data.counters");
 
-struct followed {
-	__u64 image; /* 0: waits for its exec, not sampled yet */
-};
-
-/* By process id in the sampler's pid namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, BPF_PROCESSES);
 	__type(key, __u32);
-	__type(value, struct followed);
+	__type(value, struct bpf_followed);
 } followed SEC(".maps");
 
 struct {
@@ -117,14 +112,15 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *parent = (const void *)ctx->args[0];
 	const struct task_struct *child = (const void *)ctx->args[1];
-	struct followed entry = { .image = bpf_ktime_get_ns() };
+	struct bpf_followed entry = { .image = bpf_ktime_get_ns() };
 	__u32 parent_id = process_id(parent), child_id = process_id(child);
-	const struct followed *found = bpf_map_lookup_elem(&followed, &parent_id);
+	const struct bpf_followed *found = bpf_map_lookup_elem(&followed, &parent_id);
 
 	if (!found || !child_id || child_id == parent_id)
 		return 0;
 	if (!found->image)
 		entry.image = 0;
+	entry.memory = (__u64)BPF_CORE_READ(child, mm);
 	if (bpf_map_update_elem(&followed, &child_id, &entry, BPF_ANY) != 0)
 		__sync_fetch_and_add(&counters.not_followed, 1);
 	return 0;
@@ -134,13 +130,14 @@ SEC("raw_tp/sched_process_exec")
 int on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 id = process_id((const void *)ctx->args[0]);
-	struct followed *found = bpf_map_lookup_elem(&followed, &id);
+	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &id);
 	__u64 old;
 
 	if (!found)
 		return 0;
 	old = found->image;
 	found->image = bpf_ktime_get_ns();
+	found->memory = (__u64)BPF_CORE_READ((const struct task_struct *)ctx->args[0], mm);
 	if (old)
 		bpf_map_delete_elem(&images, &old);
 	return 0;
@@ -151,7 +148,7 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *task = (const void *)ctx->args[0];
 	struct bpf_record record = { .kind = BPF_RECORD_EXIT };
-	const struct followed *found;
+	const struct bpf_followed *found;
 
 	if (BPF_CORE_READ(task, signal, live.counter) != 0)
 		return 0;
@@ -188,7 +185,8 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	const struct task_struct *task = (const void *)bpf_get_current_task();
 	__u64 now = bpf_ktime_get_ns();
 	__u32 pid = process_id(task), tid = task_id(task), cpu = bpf_get_smp_processor_id();
-	const struct followed *found = bpf_map_lookup_elem(&followed, &pid);
+	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &pid);
+	__u64 memory = (__u64)BPF_CORE_READ(task, mm);
 	struct bpf_record *r;
 	struct scratch *s;
 
@@ -206,8 +204,11 @@ static __always_inline struct scratch *begin_record(__u32 kind)
 	r->tid = tid;
 	r->cpu = cpu;
 	r->kind = (__u8)kind;
+	if (!found->memory)
+		found->memory = memory;
+	r->no_user = memory != found->memory;
 	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
-	r->start_stack = BPF_CORE_READ(task, mm, start_stack);
+	s->walk.start_stack = BPF_CORE_READ(task, mm, start_stack);
 	return s;
 }
 
@@ -226,19 +227,19 @@ static __always_inline void send_stacks(struct scratch *s)
 	w->at = words;
 	w->count = 0;
 	w->switches = 0;
-	w->stop = BPF_STOP_TRUNCATED;
-	if (enter_walk(w))
+	w->stop = s->record.no_user ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
+	if (!s->record.no_user && enter_walk(w))
 		bpf_loop(BPF_USER_FRAMES + 1, walk_frame, &context, 0);
 	s->record.user_count = (__u16)w->count;
 	s->record.stop = (__u8)w->stop;
 	words += w->count;
-	if (image)
+	if (image && !s->record.no_user)
 		words += walk_python(s, &image->python, words);
 	if (w->stop >= BPF_STOP_NO_RULE)
 		words += copy_stack(s, words);
 	size = sizeof(s->record) + 8 * (__u64)words;
 	if (size <= sizeof(s->record) + sizeof(s->words))
-		send(&s->record, size, !image || s->record.copied);
+		send(&s->record, size, s->record.copied);
 	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
 }
 
@@ -319,7 +320,7 @@ static __always_inline void leave_cpu(void *ctx, const struct task_struct *task,
 static __always_inline void enter_cpu(const struct task_struct *task)
 {
 	struct bpf_record record = { .kind = BPF_RECORD_IN };
-	const struct followed *found;
+	const struct bpf_followed *found;
 
 	record.pid = process_id(task);
 	found = bpf_map_lookup_elem(&followed, &record.pid);

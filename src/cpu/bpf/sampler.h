@@ -64,7 +64,7 @@ enum bpf_stop {
 	BPF_STOP_NO_RANGE, /* same: nothing was uploaded for this process, or not this address */
 };
 
-/* 64 bytes, then the words. */
+/* 56 bytes, then the words. */
 struct bpf_record {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u64 image; /* number of the process image */
@@ -78,10 +78,11 @@ struct bpf_record {
 	__u16 python_count; /* frames */
 	__u8 python_cut; /* there are more */
 	__u8 copied; /* registers and stack follow, as they are at the last user frame */
+	__u8 no_user; /* there is no user stack: the image is about to end, by an exec or with the process */
+	__u8 unused[7];
 	__u32 known; /* bit i: register i is known */
 	__u32 copy_bytes; /* of the stack, from the copied rsp on */
 	__u64 thread_base; /* fs */
-	__u64 start_stack; /* rsp at the first instruction of the program, or 0 */
 };
 
 #define BPF_SAVES 7u
@@ -134,6 +135,12 @@ struct bpf_python {
 	__u16 object_size; /* head of every object; then length, and of a str its hash */
 	__u16 string_head;
 	__s32 state_at; /* where the thread's state is, from fs */
+};
+
+/* A followed process, by its id in the sampler's pid namespace. */
+struct bpf_followed {
+	__u64 image; /* number of its process image; 0: it waits for its exec, and is not sampled yet */
+	__u64 memory; /* of that image; 0: not known. Another than the task's: it is in the middle of an exec */
 };
 
 /* A process image, from exec or fork to the next exec or the exit. */

@@ -288,9 +288,9 @@ void sampler_programs_stop(struct sampler_programs *s)
 int sampler_programs_follow(struct sampler_programs *s, pid_t pid, bool running)
 {
 	uint32_t key = (uint32_t)pid;
-	uint64_t image = running ? clock_monotonic_ns() : 0;
+	struct bpf_followed entry = { .image = running ? clock_monotonic_ns() : 0 };
 
-	return bpf_map_update_elem(s->followed, &key, &image, BPF_ANY);
+	return bpf_map_update_elem(s->followed, &key, &entry, BPF_ANY);
 }
 
 /* --- the whole --- */

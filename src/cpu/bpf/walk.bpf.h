@@ -38,6 +38,7 @@ struct walk {
 	struct bpf_range range; /* of the last frame */
 	struct bpf_table table;
 	__u64 frame;
+	__u64 start_stack; /* rsp at the program's first instruction */
 	__u32 first_range, range_count;
 	__u32 known, switches, found, has_block;
 	__u32 at; /* words before the frames */
@@ -350,8 +351,7 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	rule = find_rule(w);
 	if (!rule) {
 		/* The dynamic linker's first instructions have no rules, but there is no caller either. */
-		if (w->registers[REGISTER_RSP] == s->record.start_stack &&
-		    is_known(w, REGISTER_RSP))
+		if (w->registers[REGISTER_RSP] == w->start_stack && is_known(w, REGISTER_RSP))
 			w->stop = BPF_STOP_COMPLETE;
 		return 1;
 	}
