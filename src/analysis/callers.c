@@ -12,17 +12,20 @@
 
 /* Best frames from the outermost one up to here; numbers are ids of callers plus 1, 0: none. */
 struct caller_node {
-	uint32_t python_user, python, native_user, native;
+	uint32_t python_user, python, native[CALLER_RANKS];
 	uint32_t callee;
 	uint32_t self;
 };
 
 static uint32_t best_of(const struct caller_node *n)
 {
-	return n->python_user   ? n->python_user
-	       : n->python      ? n->python
-	       : n->native_user ? n->native_user
-				: n->native;
+	unsigned rank = 0;
+
+	if (n->python_user || n->python)
+		return n->python_user ? n->python_user : n->python;
+	while (rank < CALLER_RANKS - 1 && !n->native[rank])
+		rank++;
+	return n->native[rank];
 }
 
 static const char *module_path(const struct callers *c, uint32_t module)
@@ -58,6 +61,55 @@ static const struct stack_line *choose_line(const struct callers *c, const struc
 	return &lines[f->line_count - 1];
 }
 
+/*
+ * Of "torch::autograd::generated::MmBackward0::apply" the "MmBackward0", of so many bytes: a node of PyTorch's autograd.
+ * NULL: it is none.
+ */
+static const char *autograd_node(const char *function, size_t *length)
+{
+	static const char prefix[] = "torch::autograd::", suffix[] = "::apply";
+	size_t size = strlen(function), end, start;
+	unsigned depth = 0;
+
+	if (size < sizeof(prefix) + sizeof(suffix) || strncmp(function, prefix, strlen(prefix)) != 0 ||
+	    strcmp(function + size - strlen(suffix), suffix) != 0)
+		return NULL;
+	end = size - strlen(suffix);
+	for (start = end; start > 0; start--) {
+		depth += function[start - 1] == '>';
+		depth -= function[start - 1] == '<' && depth;
+		if (!depth && function[start - 1] == ':')
+			break;
+	}
+	*length = end - start;
+	return function + start;
+}
+
+static enum caller_rank rank_of(const char *function, const char *module, bool library)
+{
+	if (!library)
+		return CALLER_USER;
+	if (autograd_node(function, &(size_t){ 0 }))
+		return CALLER_NODE;
+	return strstr(function, "+0x") || is_cuda_module(module) ? CALLER_OTHER : CALLER_NAMED;
+}
+
+/* Without the namespaces. */
+static int name_node(struct callers *c, struct caller *caller)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	size_t length;
+	const char *node = autograd_node(stacks_text(&c->stacks, caller->function), &length);
+	int64_t id;
+
+	strbuf_addf(&text, "%.*s (autograd)", (int)length, node);
+	id = text.failed ? -ENOMEM : stacks_add_text(&c->stacks, text.data, text.length);
+	if (id < 0)
+		return -ENOMEM;
+	caller->function = (uint32_t)id;
+	return 0;
+}
+
 /* The only frame of an expansion as a caller. */
 static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 {
@@ -77,6 +129,10 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 	else
 		caller.library =
 			f->class == FRAME_SYSTEM || is_library_module(module_path(c, f->module));
+	caller.rank = (uint8_t)rank_of(stacks_text(s, caller.function), module_path(c, f->module),
+				       caller.library);
+	if (caller.rank == CALLER_NODE && caller.class != FRAME_PYTHON && name_node(c, &caller) < 0)
+		return -ENOMEM;
 	return add_caller(c, &caller, id);
 }
 
@@ -130,8 +186,8 @@ static int resolve(struct callers *c, size_t process, uint32_t row, struct calle
 		n->python = id;
 		n->python_user = x->library ? n->python_user : id;
 	} else {
-		n->native = x->class == FRAME_SYSTEM ? n->native : id;
-		n->native_user = x->library ? n->native_user : id;
+		if (x->class != FRAME_SYSTEM)
+			n->native[x->rank] = id;
 	}
 	if (best_of(n) != before || best_of(n) == id)
 		n->callee = 0;

@@ -6,7 +6,9 @@
  *	1. a Python line of the user: outside of site-packages, dist-packages and Python's own library
  *	2. a Python line
  *	3. a native function of the user: outside of CUDA, Pitot, Python, frameworks and the system's libraries
- *	4. a native function, else one of the operating system's kernel
+ *	4. a node of PyTorch's autograd, such as MmBackward0: what its threads work on
+ *	5. a native function of a library that has a name, and is not CUDA's
+ *	6. a native function, else one of the operating system's kernel
  *
  * Equal lines have equal ids, in all processes. What it called there, on the way inwards, may be
  * told with it: the next Python function, or the next native one that is not the interpreter's.
@@ -24,7 +26,11 @@ struct caller {
 	uint32_t function, file, line;
 	uint8_t class; /* enum frame_class */
 	bool library; /* not the user's own */
+	uint8_t rank; /* enum caller_rank, of native ones */
 };
+
+/* From the one that says most. */
+enum caller_rank { CALLER_USER, CALLER_NODE, CALLER_NAMED, CALLER_OTHER, CALLER_RANKS };
 
 /* What a stack comes to; items of callers.items or CALLER_NONE. */
 struct caller_place {

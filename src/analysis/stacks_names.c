@@ -205,6 +205,13 @@ bool runs_python(const char *path)
 	return is_interpreter(path) || begins_with_one(base_name(path), names);
 }
 
+bool is_cuda_module(const char *path)
+{
+	static const char *const names[] = { "libcu", "libnv", "libnccl", NULL };
+
+	return is_vendor_module(path) || begins_with_one(base_name(path), names);
+}
+
 bool is_library_module(const char *path)
 {
 	static const char *const names[] = {

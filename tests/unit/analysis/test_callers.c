@@ -7,6 +7,7 @@
 #define APP UINT64_C(0x400000)
 #define TORCH UINT64_C(0x7f1000000000)
 #define PYTHON UINT64_C(0x7f2000000000)
+#define CUDART UINT64_C(0x7f3000000000)
 #define USER "/home/user/train.py"
 #define LIBRARY "/venv/lib/python3.12/site-packages/torch/nn/linear.py"
 
@@ -22,6 +23,12 @@ static void modules(struct maker *m)
 	maker_symbol(m, APP + 0x210, 0, "only::inlined()", "/home/user/app",
 		     "/usr/include/c++/12/x.h", 7, APP);
 	maker_symbol(m, TORCH + 0x10, 0, "at::add()", "/venv/lib/libtorch.so", NULL, 0, 0);
+	maker_symbol(m, TORCH + 0x20, 0, "torch::autograd::generated::MmBackward0::apply(int)",
+		     "/venv/lib/libtorch.so", NULL, 0, 0);
+	maker_symbol(m, TORCH + 0x30, 0, "torch::autograd::CppNode<a::F<b::G> >::apply()",
+		     "/venv/lib/libtorch.so", NULL, 0, 0);
+	maker_module(m, "/venv/lib/libcudart.so.13", NULL, CUDART, CUDART + 0x10000, CUDART);
+	maker_symbol(m, CUDART + 0x10, 0, "cudaLaunchKernel", "/venv/lib/libcudart.so.13", NULL, 0, 0);
 	maker_symbol(m, PYTHON + 0x10, 0, "_PyEval_Vector", "/usr/bin/python3.12", NULL, 0, 0);
 }
 
@@ -69,6 +76,15 @@ static size_t write_stacks(struct maker *m, struct expected *x)
 	x[n++] = (struct expected){ STACK(maker_native(m, 0, TORCH + 0x10)), "at::add" };
 	x[n++] = (struct expected){ STACK(maker_exact(m, 0, frame_kind_kernel, 1)),
 				    "[unknown kernel code]" };
+	/* a thread of autograd: its node, else the innermost function that has a name and is not CUDA's */
+	native = maker_native(m, maker_native(m, 0, TORCH + 0x20), TORCH + 0x10);
+	x[n++] = (struct expected){ STACK(maker_native(m, native, CUDART + 0x10)),
+				    "MmBackward0 (autograd) -> at::add" };
+	native = maker_native(m, 0, TORCH + 0x30);
+	x[n++] = (struct expected){ STACK(native), "CppNode<a::F<b::G> > (autograd)" };
+	native = maker_native(m, maker_native(m, 0, TORCH + 0x10), TORCH + 0x400);
+	x[n++] = (struct expected){ STACK(maker_native(m, native, CUDART + 0x10)),
+				    "at::add -> libtorch.so+0x400" };
 #undef STACK
 	return n;
 }
