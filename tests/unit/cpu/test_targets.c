@@ -3,10 +3,12 @@
 #include "cpu/targets.h"
 
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "cpu/target_state.h"
 #include "stack/python_code.h"
 #include "support/cmocka_tests.h"
@@ -164,6 +166,49 @@ static void another_file_of_that_name(void **state)
 	r = target_range_at(t, targets_find(t, 1), FIRST);
 	assert_non_null(r);
 	assert_true(r->file == 0 && !r->table);
+	assert_int_equal(targets_free(t, NULL), 0);
+}
+
+/* Bytes of files are hostile: any of their headers and of their call frame information may be anything. */
+static void damaged_files(void **state)
+{
+	const char *path = temp_file(*state, "damaged");
+	struct targets *t = new_targets(*state, 0, 0);
+	const struct target_mapping m = { .start = FIRST,
+					  .end = FIRST + 4096 * PAGE,
+					  .file_offset = PAGE, /* code is in the second segment */
+					  .path = path };
+	struct strbuf whole = STRBUF_INIT;
+	unsigned with_table = 0;
+
+	assert_int_equal(io_read_file("/lib64/ld-linux-x86-64.so.2", 64 << 20, &whole), 0);
+	srand(1);
+	for (unsigned round = 0; round < 400; round++) {
+		struct strbuf damaged = STRBUF_INIT;
+		FILE *f = fopen(path, "we");
+
+		strbuf_add(&damaged, whole.data, whole.length);
+		for (unsigned i = 0; i < 1 + round % 20; i++) {
+			size_t room = round & 1 ? 512 : whole.length;
+			size_t from = round & 2 ? whole.length - MIN(room, 2500u) : 0;
+
+			damaged.data[from + (size_t)rand() % MIN(room, whole.length - from)] =
+				(char)rand();
+		}
+		if (round % 5 == 0)
+			damaged.length = (size_t)rand() % damaged.length;
+		assert_non_null(f);
+		assert_int_equal(fwrite(damaged.data, 1, damaged.length, f), damaged.length);
+		fclose(f);
+		strbuf_release(&damaged);
+		targets_exec(t, 0x7ffffff0, round + 1);
+		targets_map(t, 0x7ffffff0, &m, round + 1);
+		with_table += target_range_at(t, targets_find(t, 0x7ffffff0), FIRST)->table != NULL;
+		/* Another time of change, also where clocks are coarse: another file. */
+		unlink(path);
+	}
+	assert_true(with_table > 10);
+	strbuf_release(&whole);
 	assert_int_equal(targets_free(t, NULL), 0);
 }
 
@@ -336,6 +381,7 @@ int main(void)
 		folder_test(memory_without_a_file_grows_as_one),
 		folder_test(our_own_modules),
 		folder_test(another_file_of_that_name),
+		folder_test(damaged_files),
 		folder_test(a_process_from_fork_to_exit),
 		folder_test(all_kinds_of_frames),
 		folder_test(losses_find_a_segment),
