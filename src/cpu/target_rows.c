@@ -113,22 +113,26 @@ static void begin_segment(struct targets *t, struct target *p)
 
 static void loss_row(struct writer *w, const struct row_loss *loss)
 {
+	const char *detail =
+		loss->reason == loss_reason_process_limit ? "processes without CPU samples"
+		: loss->reason == loss_reason_stack_limit ? "distinct stacks of CPU samples"
+							  : "CPU samples";
 	struct row_loss row = *loss;
 
-	row.detail = writer_string(w, "CPU samples", strlen("CPU samples"));
+	row.detail = writer_string(w, detail, strlen(detail));
 	row.missing = 0;
 	writer_append(w, TABLE_loss, &row);
 }
 
-/* What was lost before anybody had segments. */
-static void early_losses(struct targets *t)
+void targets_write_losses(struct targets *t)
 {
 	struct row_loss rows[LOSS_REASONS];
-	size_t count = loss_rows(&t->losses, rows);
+	size_t count = t->home ? loss_rows(&t->losses, rows) : 0;
 
 	for (size_t i = 0; i < count; i++)
 		loss_row(t->home->writer, &rows[i]);
-	loss_clear(&t->losses);
+	if (t->home)
+		loss_clear(&t->losses);
 }
 
 void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, uint64_t count,
@@ -233,7 +237,6 @@ static struct writer *target_writer(struct targets *t, struct target *p, uint64_
 	t->segments_opened++;
 	stack_tree_init(&p->tree, TARGET_NODES_MAX, describe_python, p);
 	targets_choose_home(t);
-	early_losses(t);
 	return p->writer;
 }
 
@@ -273,6 +276,7 @@ void targets_flush(struct targets *t, uint64_t now_ns, bool now)
 	if (!now && now_ns - t->flushed_ns < FLUSH_NS)
 		return;
 	t->bytes = t->closed_bytes;
+	targets_write_losses(t);
 	for (size_t i = 0; i < t->all.count; i++) {
 		struct target *p = t->all.data[i];
 
@@ -328,7 +332,7 @@ static uint32_t stack_id(struct targets *t, struct target *p, const struct targe
 static bool begin_row(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns)
 {
 	if (t->full) {
-		targets_loss(t, p, loss_reason_size_limit, 1, time_ns, time_ns);
+		loss_add(&t->losses, loss_reason_size_limit, 1, time_ns, time_ns);
 		return false;
 	}
 	if (!target_writer(t, p, time_ns))

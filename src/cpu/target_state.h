@@ -59,7 +59,7 @@ struct targets {
 	struct target_files files;
 	struct interner texts; /* paths, names, commands: what many processes share */
 	struct target *home; /* gets what belongs to no process */
-	struct loss_tally losses; /* nobody had segments yet */
+	struct loss_tally losses; /* not in a row yet */
 	uint32_t segments_opened;
 	uint64_t closed_bytes; /* of segments that are closed */
 	uint64_t bytes; /* of all, at the last flush */
@@ -96,6 +96,8 @@ void target_range_look_up(struct targets *t, struct target *p, size_t index);
 
 /* --- target_rows.c --- */
 
+/* Writes what waits in `losses`, if there is anybody to write it. */
+void targets_write_losses(struct targets *t);
 /* Writes the last rows and closes the segments, if there are any. */
 void target_close(struct targets *t, struct target *p);
 

@@ -346,6 +346,7 @@ int targets_free(struct targets *t, struct error *e)
 
 	if (!t)
 		return 0;
+	targets_write_losses(t);
 	while (t->all.count) {
 		target_close(t, t->all.data[0]);
 		free_target(t, t->all.data[0]);
