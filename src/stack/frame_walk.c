@@ -168,6 +168,56 @@ static bool follows_call(struct walk *k, uint64_t pc)
 	return false;
 }
 
+/* Whether pc is a return address: after a call, in a module that has a rule for it. */
+static bool is_return_address(struct walk *k, uint64_t pc)
+{
+	bool known_module;
+	const struct unwind_rule *rule = rule_of(k, pc, &known_module);
+
+	return known_module && rule && rule->cfa > CFA_UNKNOWN && follows_call(k, pc);
+}
+
+/*
+ * Words between rsp and the return address where pc is an instruction of a PLT, or -1: some linkers (lld) write no
+ * rules for theirs. Entries are jmp *slot, then push number, jmp first, of which each may be missing or have a prefix;
+ * the first is push link, jmp *resolver.
+ */
+static int plt_depth(struct walk *k, uint64_t pc)
+{
+	uint8_t bytes[14];
+	const uint8_t *at = bytes + 6, *before = bytes;
+
+	if (code_before(k, pc + 2, bytes, 8) != 8 || code_before(k, pc + 8, bytes + 6, 8) != 8)
+		return -1;
+	if (at[0] == 0xff && at[1] == 0x35)
+		return 1;
+	if (memcmp(at, "\xf3\x0f\x1e\xfa", 4) == 0) /* endbr64 */
+		at += 4;
+	if (at[0] == 0xf2) /* bnd */
+		at++;
+	if (at[0] == 0xff && at[1] == 0x25)
+		return before[0] == 0xff && before[1] == 0x35 ? 2 : 0;
+	if (at[0] == 0x68)
+		return 0;
+	return bytes[6] == 0xe9 && before[1] == 0x68 ? 1 : -1;
+}
+
+static bool leave_plt(struct walk *k)
+{
+	static const uint32_t kept = 1u << REG_RBX_ | 1u << REG_RBP_ | 0xfu << 12;
+	struct stack_registers next = k->r;
+	int depth;
+
+	if (!(k->frame & FRAME_INTERRUPTED) || (depth = plt_depth(k, k->r.at[REG_RA_])) < 0 ||
+	    !load(k, k->r.at[REG_RSP_] + 8 * (uint64_t)depth, &next.at[REG_RA_]) ||
+	    !is_return_address(k, next.at[REG_RA_]))
+		return false;
+	next.at[REG_RSP_] += 8 * (uint64_t)(depth + 1);
+	next.known &= kept | 1u << REG_RSP_ | 1u << REG_RA_;
+	enter_frame(k, &next, false);
+	return true;
+}
+
 /*
  * One step by rbp, for code that some compiler at run time has made. Believed only if it leads up the
  * stack to the return address of a call, in a module that has a rule for it.
@@ -176,15 +226,10 @@ static int guess_frame(struct walk *k)
 {
 	struct stack_registers next = { .known = 1u << REG_RSP_ | 1u << REG_RA_ | 1u << REG_RBP_ };
 	uint64_t fp = k->r.at[REG_RBP_], pc;
-	const struct unwind_rule *rule;
-	bool known_module;
 
 	k->guessed = true;
 	if (!known(k, REG_RBP_) || fp < k->r.at[REG_RSP_] || fp - k->r.at[REG_RSP_] > 1u << 20 ||
-	    !load(k, fp, &next.at[REG_RBP_]) || !load(k, fp + 8, &pc))
-		return stack_end_truncated;
-	rule = rule_of(k, pc, &known_module);
-	if (!known_module || !rule || rule->cfa <= CFA_UNKNOWN || !follows_call(k, pc))
+	    !load(k, fp, &next.at[REG_RBP_]) || !load(k, fp + 8, &pc) || !is_return_address(k, pc))
 		return stack_end_truncated;
 	next.at[REG_RSP_] = fp + 16;
 	next.at[REG_RA_] = pc;
@@ -202,7 +247,7 @@ static int step(struct walk *k, const struct unwind_rule *rule, bool known_modul
 	case CFA_NONE:
 		if (known_module && is_sigreturn(k, k->r.at[REG_RA_]))
 			return leave_signal(k);
-		return guess_frame(k);
+		return leave_plt(k) ? NEXT : guess_frame(k);
 	case CFA_UNKNOWN:
 		return stack_end_truncated;
 	default:

@@ -385,6 +385,45 @@ static void code_made_at_run_time(void **state)
 	munmap(page, 4096);
 }
 
+/* As if interrupted at `pc` in a PLT, on the way to this function, after so many pushes. */
+__attribute__((noinline)) static void walk_from_plt(uint64_t pc, unsigned pushed)
+{
+	uint64_t *cfa = __builtin_dwarf_cfa(), *fp = __builtin_frame_address(0);
+	struct stack_registers registers = { .interrupted = true };
+
+	registers.at[REG_RA_] = pc;
+	registers.at[REG_RSP_] = (uint64_t)(cfa - 1 - pushed);
+	registers.at[REG_RBP_] = fp[0];
+	registers.known = 1u << REG_RA_ | 1u << REG_RSP_ | 1u << REG_RBP_;
+	count_here = stack_walk(walker_of_thread(), &registers, frames_here, FRAMES_MAX, &end_here);
+	assert_int_equal(frames_here[0], pc | FRAME_INTERRUPTED);
+	assert_true(count_here > 2 && frames_here[1] == cfa[-1]);
+	assert_int_equal(end_here, stack_end_complete);
+}
+
+/* lld's have no rules. */
+static void plts_without_rules(void **state)
+{
+	static const uint8_t code[] = {
+		0xff, 0x35, 2,    0,    0,    0,    0xff, 0x25, 4, 0, 0, 0,    0x0f, 0x1f,
+		0x40, 0, /* the first */
+		0xff, 0x25, 0,    1,    0,    0,    0x68, 7,    0, 0, 0, 0xe9, 0,    0,
+		0,    0,    0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 1, 0, 0,    0x90, 0x90,
+	};
+	static const struct {
+		uint8_t at, pushed;
+	} places[] = { { 0, 1 }, { 6, 2 }, { 16, 0 }, { 22, 0 }, { 27, 1 }, { 32, 0 }, { 36, 0 } };
+	uint8_t *page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	memcpy(page + 64, code, sizeof(code));
+	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		walk_from_plt((uint64_t)page + 64 + places[i].at, places[i].pushed);
+	munmap(page, 4096);
+}
+
 static void depth_is_limited(void **state)
 {
 	static uint64_t many[20100], few[64];
@@ -616,6 +655,7 @@ int main(void)
 		cmocka_unit_test(signal_handlers_on_their_own_stack),
 		cmocka_unit_test(code_without_rules),
 		cmocka_unit_test(code_made_at_run_time),
+		cmocka_unit_test(plts_without_rules),
 		cmocka_unit_test(depth_is_limited),
 		cmocka_unit_test(twenty_thousand_frames),
 		cmocka_unit_test(coroutines),
