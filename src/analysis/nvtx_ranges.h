@@ -1,7 +1,8 @@
 /*
  * nvtx_ranges.h: NVTX push/pop pairs of each thread and domain, start/end pairs by range id, and
  * for each call of CUDA the innermost pushed range that its thread was in. A range that is never
- * closed ends with the recording and says so.
+ * closed ends with the recording and says so; one whose pop is lost ends where its thread's next
+ * push or pop of the domain shows by its level that it has.
  */
 #ifndef PITOT_ANALYSIS_NVTX_RANGES_H
 #define PITOT_ANALYSIS_NVTX_RANGES_H

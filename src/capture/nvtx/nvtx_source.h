@@ -3,7 +3,8 @@
  * NVIDIA header or library. The program's threads put events into their rings; the collector makes rows of them.
  *
  * Ranges at the edges of the window: a range that was pushed before the window opened shows up as a pop that nothing
- * on its thread's stack belongs to; one that is open when it closes has no pop. The same with start and end.
+ * on its thread's stack belongs to; one that is open when it closes has no pop. The same with start and end. Levels of
+ * pushes and pops are counted outside the window too.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_SOURCE_H
 #define PITOT_CAPTURE_NVTX_NVTX_SOURCE_H
