@@ -24,8 +24,13 @@
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (2 * NS_PER_S)
 
-/* Until a new process is recorded, so that the many that end soon, or become another program, cost little. */
-#define REST_NS (5 * NS_PER_MS)
+/*
+ * A new process is recorded when it has used so much CPU time: the many that do little, end soon, or
+ * become another program cost next to nothing.
+ */
+#define REST_CPU_NS (5 * NS_PER_MS)
+#define REST_MIN_NS (5 * NS_PER_MS) /* between looks */
+#define REST_MAX_NS (100 * NS_PER_MS)
 #define REST_STACK_BYTES (256u << 10)
 
 static pthread_mutex_t lock =
@@ -137,10 +142,14 @@ void session_stop(void)
 
 static void *start_after_rest(void *unused)
 {
-	struct timespec t = { .tv_nsec = REST_NS };
+	uint64_t begun_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	struct timespec t = { .tv_nsec = REST_MIN_NS };
 
 	(void)unused;
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	do {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+		t.tv_nsec = (long)MIN(2 * (uint64_t)t.tv_nsec, REST_MAX_NS);
+	} while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_ns < REST_CPU_NS);
 	atomic_store(&later, LATER_STARTS);
 	session_start(false);
 	atomic_store(&later, LATER_NONE);
@@ -170,6 +179,7 @@ void session_start_preloaded(void)
 {
 	if (!settings_read(&settings) || !settings.preload)
 		return;
+	cpu_timer_loaded();
 	atexit(session_stop);
 	leave_watch_fork();
 	start_later();

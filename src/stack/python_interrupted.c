@@ -114,8 +114,8 @@ static uintptr_t caller_of_run(struct reader *r, uintptr_t frame)
 }
 
 /*
- * The innermost frame. With C frames (3.11, 3.12): what the newest one has is its own only when its run was called by what
- * the one before has; else its evaluation is being entered or left.
+ * The innermost frame. With C frames (3.11, 3.12): what the newest one has is its own only when
+ * its run was called by what the one before has; else its evaluation is being entered or left.
  */
 static uintptr_t top_frame(struct reader *r, uintptr_t state)
 {

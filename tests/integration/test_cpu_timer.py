@@ -111,7 +111,7 @@ def test_shares_of_functions(record, compiled):
         for sample in samples:
             name = next((name for name in recording.frames(sample) if name in truth), None)
             found[name] += sample["weight_ns"] / 1e9
-        assert found.pop(None, 0) < 0.03 * sum(truth.values())
+        assert found.pop(None, 0) < 0.05 * sum(truth.values())
         for name, seconds in truth.items():
             assert found[name] / sum(found.values()) == pytest.approx(seconds / sum(truth.values()), abs=0.02), found
         assert recording.seconds(samples) == pytest.approx(sum(truth.values()), rel=0.03)

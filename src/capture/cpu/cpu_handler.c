@@ -14,7 +14,7 @@
 #define ROOM_PYTHON_BYTES 6144u
 /* More than that at once is no sample of what runs now: the signal was blocked for a while. */
 #define PERIODS_MAX 4u
-#define PERIODS_MAX_NS (40 * NS_PER_MS)
+#define PERIODS_MAX_NS (100 * NS_PER_MS)
 
 static _Atomic(struct cpu_slot *) slots[CPU_SLOTS_MAX];
 static atomic_bool enabled;

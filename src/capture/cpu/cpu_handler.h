@@ -1,10 +1,11 @@
 /*
  * cpu_handler.h: the signal of the timers, and what happens in it.
  *
- * The signal is SIGURG. What ignores it by default does the least harm: a program that resets all handlers, an exec with
- * a signal pending, a signal that comes after the last timer are all without consequence, where SIGPROF or a real-time
- * signal would end the process. No library waits for it; programs that do handle it (out-of-band data of sockets) must
- * bear it when there is none, and are left alone as soon as they install a handler.
+ * The signal is SIGURG. What ignores it by default does the least harm: a program that resets all
+ * handlers, an exec with a signal pending, a signal that comes after the last timer are all
+ * without consequence, where SIGPROF or a real-time signal would end the process. No library waits
+ * for it; programs that do handle it (out-of-band data of sockets) must bear it when there is
+ * none, and are left alone as soon as they install a handler.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_HANDLER_H
 #define PITOT_CAPTURE_CPU_CPU_HANDLER_H

@@ -1,12 +1,15 @@
 /*
- * cpu_slot.h: what a thread that is sampled has: a timer, a walker, and a ring from its signal handler to the collector.
+ * cpu_slot.h: what a thread that is sampled has: a timer, a walker, and a ring from its signal
+ * handler to the collector.
  *
- * The collector makes slots ready before it arms their timers, so that the handler allocates nothing. A slot's memory
- * stays where it is: a late signal finds a slot, and by the generation whether it still is its own.
+ * The collector makes slots ready before it arms their timers, so that the handler allocates
+ * nothing. A slot's memory stays where it is: a late signal finds a slot, and by the generation
+ * whether it still is its own.
  *
- * Time is counted in periods of the thread's CPU clock since the timer was armed: `due` at a reading is what has passed,
- * `counted` what has a sample. Whoever raises `counted` (the handler with a stack, the collector for time that no handler
- * will see) owns the periods in between, so that weights add up and nothing is counted twice.
+ * Time is counted in periods of the thread's CPU clock since the timer was armed: `due` at a
+ * reading is what has passed, `counted` what has a sample. Whoever raises `counted` (the handler
+ * with a stack, the collector for time that no handler will see) owns the periods in between, so
+ * that weights add up and nothing is counted twice.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_SLOT_H
 #define PITOT_CAPTURE_CPU_CPU_SLOT_H
@@ -48,7 +51,8 @@ struct cpu_slot {
 	bool armed, blocked, named;
 	bool seen;			/* in the present look at the threads */
 	uint64_t clock_ns;		/* the thread's CPU clock when it was last read */
-	uint64_t mask_next_ns, mask_wait_ns;	/* when its signal mask is read again; from one time to the next */
+	uint64_t mask_next_ns;		/* when its signal mask is read again */
+	uint64_t mask_wait_ns;		/* from one time to the next */
 	atomic_uint_fast64_t tail;
 	/* shared */
 	_Alignas(64) atomic_uint_fast64_t counted;

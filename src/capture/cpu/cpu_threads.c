@@ -31,7 +31,7 @@ static struct {
 	uint32_t self; /* the collector */
 	unsigned used; /* slots */
 	uint32_t refused; /* in this look */
-	bool whole; /* threads count from their start */
+	uint64_t before_ns; /* of the main thread, that does not count; UINT64_MAX: of all */
 	struct cpu_threads_counts counts;
 } self;
 
@@ -97,7 +97,7 @@ static int arm(struct cpu_slot *s, uint64_t offset_ns)
 	if (syscall(SYS_timer_create, thread_clock(s->tid), &event, &s->timer) < 0)
 		return -errno;
 	atomic_store(&s->generation, generation);
-	/* Counted from now, so never in the past: a timer that expires at once would wake a thread that sleeps. */
+	/* From now, so never in the past: one that expires at once would wake a thread that sleeps. */
 	if (syscall(SYS_timer_settime, s->timer, 0, &times, NULL) < 0) {
 		int err = errno;
 
@@ -154,15 +154,15 @@ static void arm_again(struct cpu_slot *s)
 		self.counts.error = -err;
 }
 
-/* Whether the thread blocks the signal now. */
+/* The thread has had no samples for a while: it blocks the signal, or the timer has stopped. */
 static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 {
 	if (now_ns < s->mask_next_ns)
 		return;
 	if (!blocks_signal(s->tid)) {
+		/* Not often: a timer that has expired, and waits for a tick to hit the thread, begins anew. */
 		arm_again(s);
-		if (!s->armed)
-			read_mask_later(s);
+		s->mask_next_ns = now_ns + MASK_MAX_NS;
 		return;
 	}
 	if (s->armed)
@@ -242,10 +242,14 @@ static void drop(struct cpu_slot *s)
 	s->tid = 0;
 }
 
-/* Periods that a new thread has behind it: there is chance in it, so that short threads count as much as they should. */
+/* Periods that a new thread has behind it; by chance, so that short ones count as they should. */
 static uint64_t periods_before(const struct cpu_slot *s)
 {
-	return (s->clock_ns + next_random() % s->period_ns) / s->period_ns;
+	uint64_t before = s->tid == (uint32_t)getpid() ? self.before_ns : 0, passed = 0;
+
+	if (self.before_ns != UINT64_MAX && s->clock_ns > before)
+		passed = s->clock_ns - before;
+	return (passed + next_random() % s->period_ns) / s->period_ns;
 }
 
 static int add(uint32_t tid, cpu_unseen *unseen, void *context)
@@ -270,7 +274,7 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 		return r;
 	}
 	self.counts.threads++;
-	before = self.whole ? periods_before(s) : 0;
+	before = periods_before(s);
 	if (before)
 		unseen(context, s, before);
 	return 0;
@@ -299,7 +303,7 @@ static void found(uint32_t tid, cpu_unseen *unseen, void *context)
 /* No allocation, and the descriptor is there for a moment only. */
 static void look_at_all(cpu_unseen *unseen, void *context)
 {
-	_Alignas(8) char buffer[4096];
+	_Alignas(struct dirent64) char buffer[4096];
 	int fd = io_above_standard(open(TASKS, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	long n;
 
@@ -381,7 +385,7 @@ static int try_timer(void)
 	return 0;
 }
 
-int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *context)
+int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen, void *context)
 {
 	int err = try_timer();
 
@@ -392,9 +396,9 @@ int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
 	self.looked_ns = self.wait_ns = self.look_cost_ns = 0;
 	self.counts = (struct cpu_threads_counts){ 0 };
-	self.whole = whole;
+	self.before_ns = before_ns;
 	cpu_threads_look(clock_monotonic_ns(), unseen, context);
-	self.whole = true;
+	self.before_ns = 0;
 	return self.counts.threads ? 0 : self.counts.error ? -self.counts.error : -ENOMEM;
 }
 

@@ -1,8 +1,10 @@
 /*
- * cpu_threads.h: the threads of the process, each with a slot and a timer on its CPU clock. Collector thread only.
+ * cpu_threads.h: the threads of the process, each with a slot and a timer on its CPU clock.
+ * Collector thread only.
  *
- * Threads are found in /proc/self/task, so that pthread_create need not be watched. A thread that blocks the timers' signal
- * gets no timer: a signal that stays pending could reach a sigwait that is meant for others. It is looked at again later.
+ * Threads are found in /proc/self/task, so that pthread_create need not be watched. A thread that
+ * blocks the timers' signal gets no timer: a signal that stays pending could reach a sigwait that
+ * is meant for others. It is looked at again later.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_THREADS_H
 #define PITOT_CAPTURE_CPU_CPU_THREADS_H
@@ -16,14 +18,17 @@ struct cpu_threads_counts {
 	int error;		/* of the last timer_create that failed; 0: none */
 };
 
-/* Called for CPU time that gets no stack: of threads before they were found, of threads that block the signal. */
+/*
+ * Called for CPU time that gets no stack: of threads before they were found, of threads that block
+ * the signal.
+ */
 typedef void cpu_unseen(void *context, struct cpu_slot *slot, uint64_t periods);
 
 /*
- * Begins: CPU time counts from now on, or (whole) from the start of each thread. 0, or the negative errno of a first
- * timer_create.
+ * Begins. Of threads that are there already only CPU time from now on counts (before_ns UINT64_MAX),
+ * or all but for that much of the main thread's. 0, or the negative errno of a first timer_create.
  */
-int cpu_threads_start(uint64_t period_ns, bool whole, cpu_unseen *unseen, void *context);
+int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen, void *context);
 
 /* Finds new threads and those that have ended, if it is time for that. */
 void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "capture/cpu/cpu_handler.h"
@@ -31,11 +32,14 @@ static struct {
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
 } self;
 
+static uint64_t loaded_cpu_ns; /* of the process, when it began to be this program */
+
 /* --- rows --- */
 
 static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 {
-	if (s->named)
+	/* One that has ended has no name any more, but perhaps an earlier row. */
+	if (s->named || syscall(SYS_tgkill, getpid(), tid, 0) != 0)
 		return;
 	s->named = true;
 	if (!nvtx_source_thread_row(w, tid))
@@ -181,6 +185,11 @@ static void say_result(struct writer *w, const char *left)
 
 /* --- life --- */
 
+void cpu_timer_loaded(void)
+{
+	loaded_cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void cpu_timer_start(const struct settings *settings)
 {
 	memset(&self, 0, sizeof(self));
@@ -213,11 +222,12 @@ static void open_window(struct writer *w)
 		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
 		return;
 	}
-	self.process_cpu_ns = whole ? 0 : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	self.process_cpu_ns = whole ? loaded_cpu_ns : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	self.opened_ns = self.cost_since_ns = clock_monotonic_ns();
 	cpu_handler_enable(true);
-	err = cpu_threads_start(self.period_ns, whole, append_unseen, w);
+	err = cpu_threads_start(self.period_ns, whole ? loaded_cpu_ns : UINT64_MAX, append_unseen,
+				w);
 	if (err < 0) {
 		cpu_handler_enable(false);
 		snprintf(reason, sizeof(reason), "timer_create: %s%s", strerror(-err),
@@ -338,5 +348,6 @@ void cpu_timer_after_fork(void)
 {
 	cpu_handler_enable(false);
 	cpu_threads_after_fork();
+	loaded_cpu_ns = 0;
 	memset(&self, 0, sizeof(self));
 }

@@ -1,11 +1,12 @@
 /*
- * cpu_timer.h: CPU samples by timers inside the process, for where nothing may be sampled from outside: seccomp forbids
- * perf_event_open (Docker's default), or perf_event_paranoid does.
+ * cpu_timer.h: CPU samples by timers inside the process, for where nothing may be sampled from
+ * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
  *
- * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the handler walks the stack
- * (cpu_handler.h) and puts a record into the thread's slot; here the records become rows of cpu_sample. Weights are whole
- * periods, so that they add up to CPU time also where a signal comes late: the kernel looks at these timers at its ticks
- * only, 100 to 1000 times a second.
+ * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
+ * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
+ * records become rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
+ * also where a signal comes late: the kernel looks at these timers at its ticks only, 100 to 1000
+ * times a second.
  *
  * All functions but the last are for the collector's thread.
  */
@@ -14,6 +15,9 @@
 
 #include "capture/settings.h"
 #include "format/writer.h"
+
+/* In the library's constructor: the CPU time so far is of the program before the exec. */
+void cpu_timer_loaded(void);
 
 /* Does nothing unless settings->cpu_hz. Nothing is sampled before the window opens. */
 void cpu_timer_start(const struct settings *settings);
