@@ -15,7 +15,7 @@
 
 #define TASKS "/proc/self/task"
 #define LOOK_MIN_NS (5 * NS_PER_MS) /* between looks at all threads, when new ones come */
-#define LOOK_MAX_NS (80 * NS_PER_MS) /* and when none do */
+#define LOOK_MAX_NS (100 * NS_PER_MS) /* and when none do */
 #define LOOK_COST 100u /* at least so many times as long as a look takes */
 #define INDEX_SIZE (2 * CPU_SLOTS_MAX) /* a power of two */
 #define MASK_MIN_NS (5 * NS_PER_MS)

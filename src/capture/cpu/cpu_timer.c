@@ -14,7 +14,7 @@
 #include "capture/rows.h"
 #include "capture/stack_rows.h"
 
-#define BUSY_WAIT_NS (50 * NS_PER_MS) /* between looks at the slots while samples come */
+#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between looks at the slots while samples come */
 #define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while none do: a new thread is found then */
 #define DELIVERY_NS 1500 /* of a signal, beside the handler: an estimate */
 

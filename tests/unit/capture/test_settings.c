@@ -27,9 +27,9 @@ static void assert_untouched(const char *text)
 
 static void test_every_option(void **state)
 {
-	struct settings s =
-		parsed("graphs=launch;sync=0;memory=1;counters_ns=1000000;api=all;start_ns=1;delay_ns=2;"
-		       "duration_ns=3;max_bytes=4");
+	struct settings s = parsed(
+		"graphs=launch;sync=0;memory=1;counters_ns=1000000;api=all;start_ns=1;delay_ns=2;"
+		"duration_ns=3;max_bytes=4");
 
 	(void)state;
 	assert_false(s.graph_nodes);
