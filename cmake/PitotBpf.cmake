@@ -15,6 +15,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
 	return()
 endif()
 
+include(CheckCSourceCompiles)
+
 set(PITOT_BPF_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 option(PITOT_BPF "Sample CPUs with eBPF, where clang, libbpf and libelf are there to build it" ON)
 
@@ -37,6 +39,21 @@ function(pitot_find_bpf)
 	endif()
 	if(NOT PITOT_ELF_LIBRARY)
 		list(APPEND missing libelf)
+	endif()
+	if(NOT missing)
+		execute_process(COMMAND ${PITOT_BPF_CLANG} -target bpf -x c -c /dev/null -o /dev/null
+			RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+		if(NOT status EQUAL 0)
+			list(APPEND missing "a clang that compiles for bpf")
+		endif()
+		# A static libelf may need libraries that it does not name.
+		set(CMAKE_REQUIRED_INCLUDES ${PITOT_BPF_INCLUDE})
+		set(CMAKE_REQUIRED_LIBRARIES ${PITOT_BPF_LIBRARY} ${PITOT_ELF_LIBRARY} ${ZLIB_LIBRARY} ${ZSTD_LIBRARY})
+		check_c_source_compiles("#include <bpf/libbpf.h>
+			int main(void) { return bpf_object__load(bpf_object__open_mem(0, 0, 0)); }" PITOT_BPF_LINKS)
+		if(NOT PITOT_BPF_LINKS)
+			list(APPEND missing "a libbpf and libelf that can be linked statically")
+		endif()
 	endif()
 	list(JOIN missing ", " missing)
 	set(missing "${missing}" PARENT_SCOPE)

@@ -115,6 +115,7 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 	struct bpf_followed entry = { .image = bpf_ktime_get_ns() };
 	__u32 parent_id = process_id(parent), child_id = process_id(child);
 	const struct bpf_followed *found = bpf_map_lookup_elem(&followed, &parent_id);
+	const struct bpf_image *image;
 
 	if (!found || !child_id || child_id == parent_id)
 		return 0;
@@ -123,6 +124,10 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 	entry.memory = (__u64)BPF_CORE_READ(child, mm);
 	if (bpf_map_update_elem(&followed, &child_id, &entry, BPF_ANY) != 0)
 		__sync_fetch_and_add(&counters.not_followed, 1);
+	/* What is where is the same, to begin with. */
+	image = bpf_map_lookup_elem(&images, &found->image);
+	if (image)
+		bpf_map_update_elem(&images, &entry.image, image, BPF_ANY);
 	return 0;
 }
 

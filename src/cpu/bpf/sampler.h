@@ -1,5 +1,5 @@
 /*
- * sampler.h: what the BPF programs (sampler.bpf.c) and their loader (bpf_sampler.c) share: records in the
+ * sampler.h: what the BPF programs (sampler.bpf.c) and their loader (sampler_load.c) share: records in the
  * ring buffer, values of maps, configuration. Included by both, so it has no other includes; all layouts are
  * those of x86-64.
  */

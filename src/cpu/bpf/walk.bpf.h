@@ -1,7 +1,7 @@
 /*
  * walk.bpf.h: walks the user stack of the current thread from the tables that user space has uploaded.
  *
- * The steps are those of stack/walk_full.c, one call of walk_frame() each. Where it cannot go on for want of a table
+ * The steps are those of stack/frame_walk.c, one call of walk_frame() each. Where it cannot go on for want of a table
  * or a rule, it stops with the registers of the last frame: user space goes on from there with a copy of the stack.
  */
 #ifndef PITOT_CPU_BPF_WALK_H
@@ -10,7 +10,7 @@
 #include "cpu/bpf/kernel_types.bpf.h"
 #include "cpu/bpf/sampler.h"
 
-/* As in stack/unwind_rule.h and stack/frame.h; bpf_sampler.c holds them against these. */
+/* As in stack/unwind_rule.h and stack/frame.h; sampler_load.c holds them against these. */
 enum { CFA_NONE, CFA_UNKNOWN, CFA_END, CFA_REGISTER, CFA_DEREF, CFA_PLT, CFA_SIGNAL };
 enum { SAVE_SAME, SAVE_CFA, SAVE_MEMORY, SAVE_VALUE, SAVE_COPY };
 enum { RULE_NONE };
