@@ -47,7 +47,8 @@ static struct {
 	bool building; /* unwind tables: the next tick comes soon */
 	bool sampled; /* CPU samples since the last seal */
 	uint32_t segment; /* that has the rows of the process and its modules */
-	uint64_t last_seal_ns, last_host_ns, last_counters_ns, cpu_reported_ns, cost_since_ns;
+	uint64_t last_seal_ns, last_alone_ns, last_host_ns, last_counters_ns, cpu_reported_ns,
+		cost_since_ns;
 } self;
 
 static void futex_wait(atomic_uint *word, unsigned expected, uint64_t timeout_ns)
@@ -305,7 +306,7 @@ static uint64_t idle_wait_ns(uint64_t now)
 	uint64_t next = s->start_ns + s->delay_ns, most = MIN(cpu_timer_wait_ns(), NS_PER_S);
 
 	if (self.window_over)
-		return 10 * NS_PER_S;
+		return NS_PER_S;
 	if (self.window_open)
 		next = s->duration_ns ? next + s->duration_ns : now + NS_PER_S;
 	return next > now ? MIN(next - now, most) : TICK_NS;
@@ -337,6 +338,18 @@ static void finish(void)
 	tape_close();
 }
 
+/*
+ * A process whose main() has ended by pthread_exit() ends with its last thread, which this one must not be: it ends, too,
+ * and the C library does what it would have done.
+ */
+static bool is_alone(uint64_t now)
+{
+	if (now - self.last_alone_ns < SEAL_NS)
+		return false;
+	self.last_alone_ns = now;
+	return host_is_deserted();
+}
+
 static void *collector_main(void *unused)
 {
 	unsigned quiet = 0;
@@ -353,6 +366,8 @@ static void *collector_main(void *unused)
 		unsigned wake = atomic_load(&self.wake);
 		uint64_t now = clock_monotonic_ns();
 
+		if (is_alone(now))
+			break;
 		quiet = tick(now) ? 0 : quiet + 1;
 		if (now - self.last_seal_ns >= SEAL_NS &&
 		    (quiet <= IDLE_AFTER_TICKS || self.sampled))
@@ -387,7 +402,7 @@ int collector_start(const struct collector_start *start)
 	nvml_source_start();
 	cpu_timer_start(&self.start.settings);
 	self.last_seal_ns = self.cost_since_ns = self.last_host_ns = clock_monotonic_ns();
-	self.last_counters_ns = 0;
+	self.last_counters_ns = self.last_alone_ns = 0;
 	self.cpu_reported_ns = 0;
 	self.segment = 0;
 	atomic_store(&self.phase, PHASE_RUNNING);

@@ -4,6 +4,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -66,6 +67,22 @@ void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
 	if (!end_ns)
 		ROW_MISSING(&row, process, end_ns);
 	writer_append(w, TABLE_process, &row);
+}
+
+bool host_is_deserted(void)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *name_end;
+	char path[64];
+	struct stat task;
+
+	/* One link for each thread beside the usual two. The main one stays among them, as a zombie. */
+	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 4)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());
+	io_read_file(path, 1024, &text);
+	name_end = strrchr(strbuf_text(&text), ')');
+	return name_end && strncmp(name_end, ") Z", 3) == 0;
 }
 
 void host_thread_row(struct writer *w, uint32_t tid)

@@ -9,6 +9,9 @@
 /* end_ns 0: still running. The last row of a process counts. */
 void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns);
 
+/* Whether the main thread has ended, and all others but the calling one: nobody is left to end the process. */
+bool host_is_deserted(void);
+
 /* A thread's present name, from /proc. */
 void host_thread_row(struct writer *w, uint32_t tid);
 
