@@ -104,6 +104,22 @@ static void read_sections(struct pieces *p, const Elf64_Ehdr *header)
 	}
 }
 
+/* Without them: the segment that .eh_frame_hdr is in, where .eh_frame is as well. */
+static void read_frame_segment(struct pieces *p, const Elf64_Ehdr *header)
+{
+	const uint8_t *all = p->bytes + header->e_phoff;
+	Elf64_Phdr frames = { 0 }, load;
+
+	for (unsigned i = 0; i < header->e_phnum && frames.p_type != PT_GNU_EH_FRAME; i++)
+		memcpy(&frames, all + i * sizeof(frames), sizeof(frames));
+	for (unsigned i = 0; i < header->e_phnum && frames.p_type == PT_GNU_EH_FRAME; i++) {
+		memcpy(&load, all + i * sizeof(load), sizeof(load));
+		if (load.p_type == PT_LOAD && frames.p_offset >= load.p_offset &&
+		    frames.p_offset - load.p_offset < load.p_filesz)
+			read_piece(p, load.p_offset, load.p_filesz);
+	}
+}
+
 static int read_pieces(struct pieces *p)
 {
 	Elf64_Ehdr header;
@@ -119,7 +135,10 @@ static int read_pieces(struct pieces *p)
 	    header.e_phentsize != sizeof(Elf64_Phdr) ||
 	    !read_piece(p, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr)))
 		return E_FORMAT;
-	read_sections(p, &header);
+	if (header.e_shnum)
+		read_sections(p, &header);
+	else
+		read_frame_segment(p, &header);
 	return 0;
 }
 

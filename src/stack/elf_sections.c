@@ -7,6 +7,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
+#define EH_PE_PCREL_SDATA4 0x1b /* what all linkers write */
+
 struct elf_file {
 	const uint8_t *bytes;
 	size_t size;
@@ -49,6 +51,8 @@ static int open_file(struct elf_file *f, const void *bytes, size_t size)
 	if (memcmp(f->header.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    f->header.e_ident[EI_CLASS] != ELFCLASS64 || f->header.e_machine != EM_X86_64)
 		return E_FORMAT;
+	if (!f->header.e_shnum)
+		return 0;
 	if (!section_at(f, f->header.e_shstrndx, &names))
 		return E_FORMAT;
 	f->names = part(f, names.sh_offset, names.sh_size);
@@ -70,20 +74,64 @@ static bool section_named(const struct elf_file *f, const char *name, Elf64_Shdr
 	return false;
 }
 
-static uint64_t lowest_address(const struct elf_file *f)
+static bool segment_at(const struct elf_file *f, unsigned i, Elf64_Phdr *segment)
 {
 	const uint8_t *all = table(f, f->header.e_phoff, f->header.e_phnum, f->header.e_phentsize,
-				   sizeof(Elf64_Phdr));
+				   sizeof(*segment));
+
+	if (!all || i >= f->header.e_phnum)
+		return false;
+	memcpy(segment, all + i * sizeof(*segment), sizeof(*segment));
+	return true;
+}
+
+static uint64_t lowest_address(const struct elf_file *f)
+{
 	uint64_t lowest = UINT64_MAX;
+	Elf64_Phdr p;
 
-	for (unsigned i = 0; all && i < f->header.e_phnum; i++) {
-		Elf64_Phdr p;
-
-		memcpy(&p, all + i * sizeof(p), sizeof(p));
+	for (unsigned i = 0; segment_at(f, i, &p); i++)
 		if (p.p_type == PT_LOAD)
 			lowest = MIN(lowest, p.p_vaddr);
-	}
 	return lowest == UINT64_MAX ? 0 : lowest & ~UINT64_C(4095);
+}
+
+/* The loaded segment that has an address, as far as it is in the file. */
+static bool segment_with(const struct elf_file *f, uint64_t address, Elf64_Phdr *p)
+{
+	for (unsigned i = 0; segment_at(f, i, p); i++)
+		if (p->p_type == PT_LOAD && address >= p->p_vaddr &&
+		    address - p->p_vaddr < p->p_filesz)
+			return part(f, p->p_offset, p->p_filesz) != NULL;
+	return false;
+}
+
+/*
+ * Without section headers .eh_frame is found as the C library finds it: by .eh_frame_hdr, which is a segment: a version,
+ * three encodings, and where .eh_frame is. It is read up to its terminator, at most to the end of its segment.
+ */
+static bool section_by_segment(const struct elf_file *f, struct eh_section *section)
+{
+	Elf64_Phdr header, load;
+	const uint8_t *bytes = NULL;
+	int32_t distance;
+	uint64_t address;
+
+	for (unsigned i = 0; !bytes && segment_at(f, i, &header); i++)
+		if (header.p_type == PT_GNU_EH_FRAME && header.p_filesz >= 8)
+			bytes = part(f, header.p_offset, header.p_filesz);
+	if (!bytes || bytes[0] != 1 || bytes[1] != EH_PE_PCREL_SDATA4)
+		return false;
+	memcpy(&distance, bytes + 4, sizeof(distance));
+	address = header.p_vaddr + 4 + (uint64_t)(int64_t)distance;
+	if (!segment_with(f, address, &load))
+		return false;
+	*section =
+		(struct eh_section){ .bytes = f->bytes + load.p_offset + (address - load.p_vaddr),
+				     .size = load.p_filesz - (address - load.p_vaddr),
+				     .address = address,
+				     .data_base = header.p_vaddr };
+	return true;
 }
 
 int elf_unwind_input(const void *bytes, size_t size, struct unwind_input *input)
@@ -95,12 +143,14 @@ int elf_unwind_input(const void *bytes, size_t size, struct unwind_input *input)
 
 	if (r < 0)
 		return r;
+	*input = (struct unwind_input){ .base = lowest_address(&f) };
+	if (!f.header.e_shnum)
+		return section_by_segment(&f, &input->section) ? 0 : -ENOENT;
 	if (!section_named(&f, ".eh_frame", &section)) {
 		debug = true;
 		if (!section_named(&f, ".debug_frame", &section))
 			return -ENOENT;
 	}
-	*input = (struct unwind_input){ .base = lowest_address(&f) };
 	input->section = (struct eh_section){ .bytes = f.bytes + section.sh_offset,
 					      .size = section.sh_size,
 					      .address = section.sh_addr,
