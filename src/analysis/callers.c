@@ -71,7 +71,8 @@ static const char *autograd_node(const char *function, size_t *length)
 	size_t size = strlen(function), end, start;
 	unsigned depth = 0;
 
-	if (size < sizeof(prefix) + sizeof(suffix) || strncmp(function, prefix, strlen(prefix)) != 0 ||
+	if (size < sizeof(prefix) + sizeof(suffix) ||
+	    strncmp(function, prefix, strlen(prefix)) != 0 ||
 	    strcmp(function + size - strlen(suffix), suffix) != 0)
 		return NULL;
 	end = size - strlen(suffix);

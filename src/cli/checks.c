@@ -283,7 +283,8 @@ static void check_perf(struct check *c)
 
 static void check_bpf(struct check *c)
 {
-	check_way(c, CPU_WAY_EBPF, "CPU samples with kernel, native and Python frames; time off the CPU");
+	check_way(c, CPU_WAY_EBPF,
+		  "CPU samples with kernel, native and Python frames; time off the CPU");
 }
 
 static void check_ptrace(struct check *c)

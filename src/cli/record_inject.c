@@ -107,7 +107,7 @@ static void add_variable(struct strbuf *out, const char *name, const char *value
 
 void record_environment(const struct record_injection *injection, struct strbuf *out)
 {
-	const char *others = getenv("LD_PRELOAD");
+	const char *others = getenv("LD_PRELOAD"), *sanitizer = getenv("ASAN_OPTIONS");
 
 	if (!injection->cuda && !injection->preload)
 		return;
@@ -120,6 +120,10 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 	if (injection->preload) {
 		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->library,
 			    others && *others ? ":" : "", others ? others : "");
+		strbuf_addc(out, '\0');
+		/* A program with AddressSanitizer would refuse to start behind another library. */
+		strbuf_addf(out, "ASAN_OPTIONS=%s%sverify_asan_link_order=0",
+			    sanitizer ? sanitizer : "", sanitizer && *sanitizer ? ":" : "");
 		strbuf_addc(out, '\0');
 	}
 }

@@ -133,7 +133,8 @@ static bool words_are_same(const struct earlier_walk *w)
 		if (*(const uint64_t *)w->words[i].address != w->words[i].value)
 			return false;
 	for (unsigned i = 0; i < w->counts.half_count; i++)
-		if ((*(const uint32_t *)w->halves[i].address & w->halves[i].mask) != w->halves[i].value)
+		if ((*(const uint32_t *)w->halves[i].address & w->halves[i].mask) !=
+		    w->halves[i].value)
 			return false;
 	return true;
 }

@@ -28,7 +28,8 @@ static void modules(struct maker *m)
 	maker_symbol(m, TORCH + 0x30, 0, "torch::autograd::CppNode<a::F<b::G> >::apply()",
 		     "/venv/lib/libtorch.so", NULL, 0, 0);
 	maker_module(m, "/venv/lib/libcudart.so.13", NULL, CUDART, CUDART + 0x10000, CUDART);
-	maker_symbol(m, CUDART + 0x10, 0, "cudaLaunchKernel", "/venv/lib/libcudart.so.13", NULL, 0, 0);
+	maker_symbol(m, CUDART + 0x10, 0, "cudaLaunchKernel", "/venv/lib/libcudart.so.13", NULL, 0,
+		     0);
 	maker_symbol(m, PYTHON + 0x10, 0, "_PyEval_Vector", "/usr/bin/python3.12", NULL, 0, 0);
 }
 

@@ -110,8 +110,8 @@ static int by_qsort(const void *a, const void *b)
 
 FUNCTION(through_libc, int numbers[2] = { 2, 1 }; qsort(numbers, 2, sizeof(int), by_qsort); return )
 
-static void (*const functions[])(void) = { take, small, wide, dynamic, aligned, busy_registers,
-					   through_libc };
+static void (*const functions[])(void) = { take,    small,          wide,        dynamic,
+					   aligned, busy_registers, through_libc };
 
 static void next(void)
 {
@@ -195,7 +195,8 @@ static void threads_have_their_own(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(threads); i++)
 		assert_int_equal(
-			pthread_create(&threads[i], NULL, in_thread, (void *)(uintptr_t)(i + 5)), 0);
+			pthread_create(&threads[i], NULL, in_thread, (void *)(uintptr_t)(i + 5)),
+			0);
 	for (unsigned i = 0; i < ARRAY_SIZE(threads); i++) {
 		struct thread *t;
 
