@@ -62,6 +62,11 @@ def folded(pitot, tmp_path):
     return run
 
 
+def own(stack):
+    """Without what is the C library's: its names depend on whether its symbols are installed."""
+    return [frame for frame in stack if "+0x" not in frame and frame not in ("__restore_rt", "start_thread")]
+
+
 def spent(stacks, frame):
     return sum(us for stack, us in stacks.items() if any(f == frame or f.startswith(frame + " ") for f in stack))
 
@@ -121,19 +126,19 @@ def test_no_kernel_time_is_lost(sample, folded):
 
 
 @pytest.mark.parametrize("kind,frames", [
-    ("handler", "main;run;with_signal;interrupted;__restore_rt;handler;spin"),
-    ("altstack", "main;run;with_signal;interrupted;__restore_rt;handler;spin"),
+    ("handler", "main;run;with_signal;interrupted;handler;spin"),
+    ("altstack", "main;run;with_signal;interrupted;handler;spin"),
     ("plugin", "main;run;with_plugin;plugin_call;spin"),
     ("exec", "main;run;after_exec;spin"),
     ("children", "main;run;with_children;spin"),
-    ("threads", "start_thread;thread_main;spin"),
+    ("threads", "thread_main;spin"),
 ])
 def test_stack_kinds(sample, folded, programs, kind, frames):
     recording, said = sample("--cpu=499", "--", programs / "stack_kinds", kind, programs / "plugin")
     stacks = folded(recording)
     total = sum(stacks.values())
     assert total == pytest.approx(1e6 * float(said.split()[-1]), rel=0.25)
-    found = sum(us for stack, us in stacks.items() if frames in ";".join(stack))
+    found = sum(us for stack, us in stacks.items() if frames in ";".join(own(stack)))
     at_least = 0.35 if kind == "exec" else 0.8
     assert found > at_least * total, stacks.most_common(5)
 
@@ -171,7 +176,8 @@ def test_off_cpu(sample, folded, rows, programs):
     states = Counter(row["state"] for row in rows(recording, "off_cpu", "--limit", "0"))
     assert states["sleeping"] >= 4
     sleeping = [stack for stack in stacks if "nap" in stack]
-    assert all(stack[1] in ("_start", "clone3", "clone") and stack[-2] == "__schedule" for stack in sleeping), sleeping
+    assert all((stack[1] in ("_start", "clone3", "clone") or stack[1].startswith("libc.so")) and stack[-2] == "__schedule"
+               for stack in sleeping), sleeping
 
 
 def test_no_off_cpu_unasked(sample, rows, programs):

@@ -278,7 +278,9 @@ def test_a_process_that_runs_already(pitot, folder, user, stacks, rows, programs
     # Nothing twice, though threads that were found may inherit events too.
     assert 0.03 < total(weights) < min(spent, counted) + 0.03, (counted, spent)
     known = [w for w in weights if len(w[0]) > 2]
-    assert total(w for w in known if "spin" in w[0] and w[0][1] in ("_start", "clone3", "clone")) > 0.9 * total(known)
+    # The C library's functions have names only where its symbols are installed.
+    whole = [w for w in known if "spin" in w[0] and (w[0][1] in ("_start", "clone3", "clone") or w[0][1].startswith("libc.so"))]
+    assert total(whole) > 0.9 * total(known)
     assert ends(rows, recording)["complete"] > 0.99
 
 
