@@ -166,6 +166,7 @@ static void take_sample(struct cpu_source *s, const struct stack_record *r)
 
 /* --- time off the CPU --- */
 
+/* The place of a thread that leaves its processor; NULL: no room. */
 static struct off_thread *off_thread(struct cpu_source *s, pid_t tid)
 {
 	uint64_t *index = map_at(&s->off_index, (uint64_t)tid, UINT64_MAX);
@@ -174,7 +175,13 @@ static struct off_thread *off_thread(struct cpu_source *s, pid_t tid)
 		return NULL;
 	if (*index != UINT64_MAX)
 		return &s->off_threads.data[*index];
+	if (s->off_free.count) {
+		*index = s->off_free.data[--s->off_free.count];
+		return &s->off_threads.data[*index];
+	}
+	/* All places can be free at once. */
 	if (s->off_threads.count >= OFF_THREADS_MAX ||
+	    vec_reserve(&s->off_free, s->off_threads.count + 1) < 0 ||
 	    vec_push(&s->off_threads, (struct off_thread){ 0 }) < 0)
 		return NULL;
 	*index = s->off_threads.count - 1;
@@ -221,28 +228,40 @@ static void take_out(struct cpu_source *s, const struct stack_record *r)
 		s->lost++;
 }
 
-/* It runs again, or the recording ends. */
+/* It runs again, or it or the recording has ended: its place is free. */
 static void end_off(struct cpu_source *s, struct off_thread *off, uint64_t end_ns)
 {
 	struct target *target = targets_find(s->targets, off->pid);
 	const struct target_stack stack = { .kernel = off->frames,
-					    .user = off->frames + off->kernel_count,
+					    .user = off->frames ? off->frames + off->kernel_count
+								: NULL,
 					    .kernel_count = off->kernel_count,
 					    .user_count = off->user_count,
 					    .end = off->end };
 
-	if (off->off && target && end_ns >= off->start_ns)
+	if (target && end_ns >= off->start_ns)
 		targets_off_cpu(s->targets, target, off->tid, off->start_ns, end_ns,
 				(enum off_cpu_state)off->state, &stack);
 	off->off = false;
+	*map_at(&s->off_index, (uint64_t)off->tid, 0) = UINT64_MAX;
+	vec_push(&s->off_free, (uint32_t)(off - s->off_threads.data));
 }
 
 static void take_in(struct cpu_source *s, const struct bpf_record *h)
 {
 	uint64_t index;
 
-	if (map_get(&s->off_index, h->tid, &index) && s->off_threads.data[index].image == h->image)
+	if (map_get(&s->off_index, h->tid, &index) && index != UINT64_MAX &&
+	    s->off_threads.data[index].image == h->image)
 		end_off(s, &s->off_threads.data[index], h->time_ns);
+}
+
+/* All threads of a process, or (0) of all. */
+static void end_all(struct cpu_source *s, pid_t pid, uint64_t end_ns)
+{
+	for (size_t i = 0; i < s->off_threads.count; i++)
+		if (s->off_threads.data[i].off && (!pid || s->off_threads.data[i].pid == pid))
+			end_off(s, &s->off_threads.data[i], end_ns);
 }
 
 /* Threads of a process that has ended are gone. */
@@ -250,9 +269,7 @@ static void take_exit(struct cpu_source *s, const struct bpf_record *h)
 {
 	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
 
-	for (size_t i = 0; i < s->off_threads.count; i++)
-		if (s->off_threads.data[i].pid == (pid_t)h->pid)
-			end_off(s, &s->off_threads.data[i], h->time_ns);
+	end_all(s, (pid_t)h->pid, h->time_ns);
 	if (p)
 		ebpf_process_remove(s, p);
 	targets_exit(s->targets, (pid_t)h->pid, h->time_ns);
@@ -260,8 +277,7 @@ static void take_exit(struct cpu_source *s, const struct bpf_record *h)
 
 void ebpf_samples_finish(struct cpu_source *s, uint64_t now_ns)
 {
-	for (size_t i = 0; i < s->off_threads.count; i++)
-		end_off(s, &s->off_threads.data[i], now_ns);
+	end_all(s, 0, now_ns);
 }
 
 void ebpf_samples_release(struct cpu_source *s)
@@ -269,6 +285,7 @@ void ebpf_samples_release(struct cpu_source *s)
 	for (size_t i = 0; i < s->off_threads.count; i++)
 		free(s->off_threads.data[i].frames);
 	vec_release(&s->off_threads);
+	vec_release(&s->off_free);
 	map_release(&s->off_index);
 }
 

@@ -48,10 +48,12 @@ struct cpu_source {
 	VEC(struct process *) processes;
 	struct map off_index; /* tid -> item of off_threads */
 	VEC(struct off_thread) off_threads;
+	VEC(uint32_t) off_free; /* items of off_threads that are no thread's */
 	uint64_t weight_ns;
 	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
 	uint64_t lost; /* records that made no sense, or for which there was no memory */
 	uint64_t nameless; /* Python frames without a name */
+	bool hurried; /* the thread has its priority */
 	bool missed; /* records of what processes do were lost */
 	struct error python_why_not; /* the first interpreter whose frames cannot be read */
 	struct finished_stack stack; /* scratch */

@@ -87,12 +87,18 @@ static __always_inline int in_window(__u64 now)
 	return now >= config.start_ns && (config.end_ns == 0 || now < config.end_ns);
 }
 
+/* In the ring buffer, for the reader. */
+static __always_inline __u64 waiting_bytes(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+}
+
 /* The reader looks for itself ten times a second; it is woken when much waits, or when it should know soon. */
 static __always_inline void send(void *record, __u64 size, int soon)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, now;
 
-	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >= config.wake_bytes)
+	if (waiting_bytes() >= config.wake_bytes)
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (soon) {
 		now = bpf_ktime_get_ns();
@@ -240,7 +246,8 @@ static __always_inline void send_stacks(struct scratch *s)
 	words += w->count;
 	if (image && !s->record.no_user)
 		words += walk_python(s, &image->python, words);
-	if (w->stop >= BPF_STOP_NO_RULE)
+	/* A copy takes as much room as a hundred samples: those come first. */
+	if (w->stop >= BPF_STOP_NO_RULE && waiting_bytes() < config.wake_bytes)
 		words += copy_stack(s, words);
 	size = sizeof(s->record) + 8 * (__u64)words;
 	if (size <= sizeof(s->record) + sizeof(s->words))

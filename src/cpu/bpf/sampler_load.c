@@ -16,7 +16,9 @@
 
 #define HELPER_LOOP 181 /* bpf_loop: of Linux 5.17 */
 #define RECORD_BYTES 4096u /* usual size of a record, generously */
-#define RING_BYTES_MIN (1u << 20)
+#define RING_BYTES_MIN (4u << 20)
+#define RING_BYTES_SWITCHES                                                                        \
+	(16u << 20) /* with a record for each time that a thread leaves its processor */
 #define RING_BYTES_MAX (32u << 20)
 
 /* The rules that are uploaded are read by programs that have their own declarations. */
@@ -94,9 +96,10 @@ static int check_kernel(struct error *e)
 
 /* --- loading --- */
 
-static uint64_t ring_bytes(unsigned hz, unsigned cpu_count)
+static uint64_t ring_bytes(const struct sampler_load_options *options, unsigned cpu_count)
 {
-	uint64_t wanted = (uint64_t)hz * cpu_count * RECORD_BYTES / 2, bytes = RING_BYTES_MIN;
+	uint64_t wanted = (uint64_t)options->hz * cpu_count * RECORD_BYTES / 2;
+	uint64_t bytes = options->off_cpu ? RING_BYTES_SWITCHES : RING_BYTES_MIN;
 
 	while (bytes < wanted && bytes < RING_BYTES_MAX)
 		bytes *= 2;
@@ -114,7 +117,7 @@ static int configure(struct sampler_programs *s, const struct sampler_load_optio
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(s->object, ".rodata.config");
 	struct bpf_program *off = bpf_object__find_program_by_name(s->object, "on_switch");
-	uint64_t ring = ring_bytes(options->hz, s->cpu_count);
+	uint64_t ring = ring_bytes(options, s->cpu_count);
 	const struct bpf_config config = { .start_ns = options->start_ns,
 					   .end_ns = options->end_ns,
 					   .wake_bytes = ring / 4,
@@ -150,13 +153,8 @@ static int map_array(struct sampler_programs *s, const char *name, struct sample
 
 static int find_maps(struct sampler_programs *s, sampler_record *take, void *context)
 {
-	struct bpf_map *counters = bpf_object__find_map_by_name(s->object, ".data.counters");
-	size_t size = 0;
 	int r;
 
-	s->counters = counters ? bpf_map__initial_value(counters, &size) : NULL;
-	if (!s->counters || size < sizeof(*s->counters))
-		return -ENOENT;
 	s->followed = bpf_object__find_map_fd_by_name(s->object, "followed");
 	s->images = bpf_object__find_map_fd_by_name(s->object, "images");
 	s->table_cells = bpf_object__find_map_fd_by_name(s->object, "table_cells");
@@ -165,8 +163,11 @@ static int find_maps(struct sampler_programs *s, sampler_record *take, void *con
 		r = map_array(s, "tables", &s->table_array);
 	if (r == 0)
 		r = map_array(s, "rules", &s->rule_array);
+	if (r == 0)
+		r = map_array(s, ".data.counters", &s->counter_array);
 	if (r < 0)
 		return r;
+	s->counters = s->counter_array.data;
 	s->records = ring_buffer__new(bpf_object__find_map_fd_by_name(s->object, "records"), take,
 				      context, NULL);
 	return s->records ? 0 : -errno;
@@ -351,6 +352,7 @@ void sampler_programs_free(struct sampler_programs *s)
 	unmap_array(&s->range_array);
 	unmap_array(&s->table_array);
 	unmap_array(&s->rule_array);
+	unmap_array(&s->counter_array);
 	bpf_object__close(s->object);
 	free(s->events);
 	free(s);
