@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 
 const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
 
@@ -58,6 +59,7 @@ static void write_capability(const struct record_cpu *cpu, struct writer *w)
 {
 	struct row_capability row = { .time_ns = cpu->time_ns,
 				      .name = writer_string(w, "cpu", strlen("cpu")) };
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	const char *reason = "";
 	char asked[64], got[64];
 
@@ -69,7 +71,11 @@ static void write_capability(const struct record_cpu *cpu, struct writer *w)
 		row.state = *reason ? capability_state_degraded : capability_state_on;
 	} else {
 		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
-		reason = cpu->why_not.code ? cpu->why_not.text : "";
+		if (cpu->why_not.code)
+			strbuf_addf(&text, "%s; ", cpu->why_not.text);
+		strbuf_adds(&text, "nothing of programs that are setuid or linked statically, or "
+				   "live for milliseconds");
+		reason = strbuf_text(&text);
 		row.state = capability_state_degraded;
 	}
 	row.asked = writer_string(w, asked, strlen(asked));

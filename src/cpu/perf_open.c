@@ -375,7 +375,7 @@ static void tell(const struct perf_events *events, const struct cpu_options *opt
 	if (events->refused_threads)
 		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
 			    events->refused_threads, events->refused_threads + events->threads);
-	strbuf_adds(reason, "no Python frames");
+	strbuf_adds(reason, "nothing of setuid programs; no Python frames");
 }
 
 int perf_events_open(struct perf_events *events, const struct cpu_options *options, pid_t pid,
