@@ -1,0 +1,331 @@
+"""CPU samples of programs that make it hard: the program notices nothing, the recording is whole, what lacks is said."""
+import errno
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from test_cpu_perf import NOBODY, perf_errno
+from test_cpu_timer import library  # noqa: F401: a fixture
+
+PROGRAMS = Path(__file__).parent / "bad_input"
+WAYS = ("ebpf", "perf", "timer")
+STATUS = 3  # of all of them
+
+
+def compile_all(folder):
+    cc = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-fomit-frame-pointer"]
+    subprocess.run([*cc, "-o", folder / "hostile", PROGRAMS / "hostile.c", "-pthread", "-ldl"], check=True)
+    subprocess.run([*cc, "-o", folder / "forbid", PROGRAMS / "forbid_sampling.c"], check=True)
+    subprocess.run([*cc, "-shared", "-fPIC", "-o", folder / "plugin.so", PROGRAMS / "hostile_plugin.c"], check=True)
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """Readable by everybody."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        compile_all(Path(folder))
+        yield Path(folder)
+
+
+@pytest.fixture(params=WAYS)
+def way(request):
+    if request.param == "perf" and perf_errno(0):
+        pytest.skip(f"the kernel forbids perf_event_open: {errno.errorcode[perf_errno(0)]}")
+    return request.param
+
+
+class Recording:
+    def __init__(self, pitot, rows, path, said):
+        self.path, self.said = path, said
+        pitot("info", "--verify", path)
+        self.samples = rows(path, "cpu_sample", "--limit", "0")
+        self.ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(path, "stack", "--limit", "0")}
+        self.capabilities = [row for row in rows(path, "capability") if row["name"].startswith("cpu")]
+        self.losses = rows(path, "loss")
+        self.processes = rows(path, "process", "--limit", "0")
+        assert any(row["name"] == "cpu" for row in self.capabilities), "nothing says how samples were taken"
+
+    def shares(self):
+        """Shares of the sampled time by how its stacks end; None: without a stack."""
+        shares = Counter()
+        for row in self.samples:
+            shares[None if row["stack"] is None else self.ends[row.get("pid"), row["stack"]]] += row["weight_ns"]
+        return Counter({end: ns / max(shares.total(), 1) for end, ns in shares.items()})
+
+    def seconds(self):
+        return sum(row["weight_ns"] for row in self.samples) / 1e9
+
+    def explained(self):
+        """Whether something is said about what lacks."""
+        return self.losses or any(row["reason"] for row in self.capabilities)
+
+
+@pytest.fixture
+def record(pitot, rows, program, environment, library):  # noqa: F811
+    """Runs a command alone, and recorded in some way: output and status are the same. The recording."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+
+        def run(way, *command, launcher=(), hz=499, **options):
+            command = [str(word) for word in command]
+            alone = subprocess.run(command, env=environment, capture_output=True, timeout=60, **options)
+            path = Path(folder) / f"{len(list(Path(folder).iterdir()))}.pitot"
+            words = [*launcher, program, "record", "--cpu-only", "--no-symbols", f"--cpu-via={way}", f"--cpu={hz}", "-o", path]
+            result = subprocess.run([*map(str, words), "--", *command], capture_output=True, timeout=120,
+                                    env={**environment, "PITOT_LIBRARY": str(library)}, **options)
+            said = result.stderr.decode(errors="replace")
+            if way == "ebpf" and re.search("no eBPF|without eBPF", said):
+                pytest.skip(said.strip())
+            status = alone.returncode if alone.returncode >= 0 else 128 - alone.returncode
+            assert (result.returncode, result.stdout) == (status, alone.stdout), said
+            assert alone.stderr in result.stderr
+            assert "Sanitizer" not in said and "runtime error" not in said, said
+            return Recording(pitot, rows, path, said)
+
+        yield run
+
+
+def test_plain(record, way, programs):
+    found = record(way, programs / "hostile", "plain")
+    assert found.seconds() > 0.2
+    shares = found.shares()
+    assert shares["complete"] > 0.9 * (1 - shares[None]) > 0.4, shares
+
+
+# --- files
+
+
+def without_sections(path, to):
+    """As sstrip leaves it: no section headers at all."""
+    data = bytearray(path.read_bytes())
+    data[0x28:0x30] = bytes(8)
+    data[0x3a:0x40] = bytes(6)
+    to.write_bytes(data)
+    to.chmod(0o755)
+
+
+def eh_frame(data):
+    """Offset and size of a file's .eh_frame."""
+    at, = struct.unpack_from("<Q", data, 0x28)
+    size, count, names = struct.unpack_from("<HHH", data, 0x3a)
+    headers = [struct.unpack_from("<IIQQQQ", data, at + size * i) for i in range(count)]
+    strings = headers[names][4]
+    for name, _, _, _, offset, length in headers:
+        if data[strings + name:strings + name + 10] == b".eh_frame\0":
+            return offset, length
+    raise ValueError("no .eh_frame")
+
+
+def with_damaged_frames(path, to, damage):
+    data = bytearray(path.read_bytes())
+    offset, length = eh_frame(data)
+    data[offset:offset + length] = damage(bytes(data[offset:offset + length]))
+    to.write_bytes(data)
+    to.chmod(0o755)
+
+
+def stripped(programs, to):
+    shutil.copy(programs / "hostile", to)
+    subprocess.run(["strip", "-s", to], check=True)
+
+
+@pytest.mark.parametrize("kind", ["stripped", "no sections"])
+def test_stripped(record, way, programs, tmp_path, kind):
+    target = tmp_path / "stripped"
+    stripped(programs, target)
+    if kind == "no sections":
+        without_sections(target, tmp_path / "bare")
+        target = tmp_path / "bare"
+    found = record(way, target, "plain")
+    assert found.seconds() > 0.2
+    shares = found.shares()
+    assert shares["complete"] > 0.9 * (1 - shares[None]) > 0.4, shares
+
+
+def test_packed(record, way, programs, tmp_path):
+    if not shutil.which("upx"):
+        pytest.skip("no upx")
+    shutil.copy(programs / "hostile", tmp_path / "packed")
+    subprocess.run(["upx", "-q", "--force", tmp_path / "packed"], check=True, stdout=subprocess.DEVNULL)
+    record(way, tmp_path / "packed", "plain")
+
+
+def test_a_program_that_is_in_no_file(record, way, programs):
+    found = record(way, programs / "hostile", "memfd")
+    assert found.seconds() > 0.2
+    assert found.shares()["complete"] > 0.9 or found.explained()
+
+
+DAMAGES = {
+    "zeros": lambda frames: bytes(len(frames)),
+    "ones": lambda frames: b"\xff" * len(frames),
+    "noise": lambda frames: bytes((b * 167 + 13 * i) & 255 for i, b in enumerate(frames)),
+    "rules": lambda frames: bytes(b ^ 3 if i % 7 == 5 else b for i, b in enumerate(frames)),
+    "long entries": lambda frames: struct.pack("<I", 0x7ffffff0) + frames[4:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_frames(record, way, programs, tmp_path, damage):
+    """Of the program, and of a library that sorts call: fewer stacks, and no harm."""
+    for name in ("hostile", "plugin.so"):
+        with_damaged_frames(programs / name, tmp_path / name, DAMAGES[damage])
+    found = record(way, tmp_path / "hostile", "plain")
+    assert found.seconds() > 0.2
+    record(way, tmp_path / "hostile", "calls", tmp_path / "plugin.so", hz=997)
+    whole = record(way, programs / "hostile", "calls", tmp_path / "plugin.so", hz=997)
+    assert whole.seconds() >= 0
+
+
+# --- code and stacks
+
+
+@pytest.mark.parametrize("kind", ["jit", "overflow", "fibers", "deep"])
+def test_odd_stacks(record, way, programs, kind):
+    found = record(way, programs / "hostile", kind)
+    assert found.seconds() > 0.1
+    shares = found.shares()
+    assert shares[None] < 0.5 or found.explained(), shares
+    expected = {"jit": ("truncated",), "overflow": ("truncated", "depth"), "deep": ("depth",),
+                "fibers": ("complete", "truncated")}[kind]
+    assert sum(shares[end] for end in expected) > 0.5, shares
+    if kind in ("jit", "deep"):
+        assert shares["complete"] < 0.2, "no stack says that it is whole"
+
+
+PYTHON_JIT = """
+import ctypes, mmap, time
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+# mov ecx, 2000000; dec ecx; jnz back; mov eax, 7; ret
+page.write(bytes.fromhex("b980841e00 ffc9 75fc b807000000 c3"))
+call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+print(sum(call() for _ in range(200)))
+raise SystemExit(3)
+"""
+
+
+def test_code_that_python_has_made(record, way):
+    found = record(way, os.path.realpath(sys.executable), "-c", PYTHON_JIT)
+    assert found.seconds() > 0.02
+    assert found.explained() or found.shares()["truncated"] > 0
+
+
+def test_libraries_come_and_go(record, way, programs):
+    found = record(way, programs / "hostile", "plugin", programs / "plugin.so")
+    assert found.seconds() > 0.1
+    assert found.shares()["complete"] > 0.5 or found.explained(), found.shares()
+
+
+# --- processes
+
+
+def test_300_children(record, way, programs):
+    found = record(way, programs / "hostile", "children", hz=997)
+    assert found.samples or found.explained()
+
+
+def test_forks_without_exec(record, way, programs):
+    found = record(way, programs / "hostile", "forks")
+    assert len({row["pid"] for row in found.processes}) >= (16 if way != "timer" else 1)
+    assert found.seconds() > 0.3 or found.explained()
+
+
+def test_50_execs(record, way, programs):
+    found = record(way, programs / "hostile", "execs", hz=997)
+    assert found.processes and (found.samples or found.explained())
+
+
+def test_a_program_that_is_killed(record, way, programs):
+    found = record(way, programs / "hostile", "killed")
+    assert found.samples or found.explained()
+
+
+@pytest.mark.parametrize("way", ["ebpf", "perf"])
+def test_a_program_that_may_do_nothing(record, way, programs):
+    """seccomp ends it at any system call but four. The timer's handler needs others (docs/cpu.md)."""
+    record(way, programs / "hostile", "strict")
+
+
+@pytest.mark.parametrize("kind", ["left", "exited"])
+def test_a_main_thread_that_ends_before_the_others(record, way, programs, kind):
+    """The process ends with its last thread, which is none of ours."""
+    found = record(way, programs / "hostile", kind)
+    assert found.seconds() > 0.1 or found.explained()
+
+
+def test_a_setuid_program(record, way, programs, tmp_path):
+    """As root: a child that becomes nobody when it is started, whose environment the dynamic linker does not trust."""
+    if os.geteuid():
+        pytest.skip("not root")
+    if os.statvfs(programs).f_flag & os.ST_NOSUID:
+        pytest.skip("no setuid programs in the folder of temporary files")
+    target = programs / "setuid"
+    shutil.copy(programs / "hostile", target)
+    os.chown(target, NOBODY, NOBODY)
+    target.chmod(0o6755)
+    found = record(way, "sh", "-c", f"'{target}' plain; status=$?; id -u; exit $status")
+    assert found.seconds() > 0.2 or way != "ebpf"
+    cpu = next(row for row in found.capabilities if row["name"] == "cpu")
+    assert way == "ebpf" or "setuid" in cpu["reason"]
+
+
+# --- what is forbidden
+
+
+@pytest.mark.parametrize("way", ["auto", "timer"])
+def test_where_sampling_from_outside_is_forbidden(record, programs, way):
+    found = record(way, programs / "hostile", "plain", launcher=[programs / "forbid"])
+    assert found.seconds() > 0.2
+    cpu = next(row for row in found.capabilities if row["name"] == "cpu")
+    assert "timer" in cpu["got"]
+    assert way != "auto" or "forbidden" in cpu["reason"] or "not permitted" in cpu["reason"], cpu
+
+
+@pytest.mark.parametrize("way", ["ebpf", "perf"])
+def test_a_way_that_is_forbidden_is_an_error(program, environment, programs, tmp_path, way):
+    command = [programs / "forbid", program, "record", "--cpu-only", f"--cpu-via={way}", "-o", tmp_path / "x.pitot", "--",
+               programs / "hostile", "plain"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and result.stdout == "" and not (tmp_path / "x.pitot").exists()
+    assert result.stderr.startswith("pitot"), result.stderr
+
+
+@pytest.fixture
+def paranoid():
+    """Sets kernel.perf_event_paranoid, and puts it back."""
+    path = Path("/proc/sys/kernel/perf_event_paranoid")
+    before = path.read_text()
+    try:
+        path.write_text(before)
+    except OSError as e:
+        pytest.skip(f"kernel.perf_event_paranoid cannot be set: {e}")
+    yield lambda level: path.write_text(f"{level}\n")
+    path.write_text(before)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_levels_of_paranoia(record, program, programs, paranoid, level):
+    """An ordinary user has samples at each, in one way or the other."""
+    if os.geteuid():
+        pytest.skip("not root")
+    ordinary = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    if subprocess.run(["test", "-x", program], **ordinary).returncode:
+        pytest.skip(f"{program} is not for everybody")
+    paranoid(level)
+    refused = perf_errno(NOBODY)
+    found = record("auto", programs / "hostile", "plain", **ordinary)
+    cpu = next(row for row in found.capabilities if row["name"] == "cpu")
+    assert found.seconds() > 0.2
+    assert ("perf" in cpu["got"]) == (refused == 0), cpu
+    assert cpu["reason"], "it is not all that there is"
