@@ -5,6 +5,7 @@ Skipped with the reason where the kernel or the rights do not allow it.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -178,6 +179,38 @@ def test_off_cpu(sample, folded, rows, programs):
     sleeping = [stack for stack in stacks if "nap" in stack]
     assert all((stack[1] in ("_start", "clone3", "clone") or stack[1].startswith("libc.so")) and stack[-2] == "__schedule"
                for stack in sleeping), sleeping
+
+
+PING_PONG = """\
+import os, time
+there, back = os.pipe(), os.pipe()
+end = time.monotonic() + 5
+if os.fork():
+    while time.monotonic() < end:
+        os.write(there[1], b"x")
+        os.read(back[0], 1)
+    os.write(there[1], b"e")
+else:
+    while os.read(there[0], 1) == b"x":
+        os.write(back[1], b"x")
+"""
+
+
+def test_full_ring_is_a_loss(sample, rows, program, environment, tmp_path):
+    """What the kernel had no room for while the sampler slept is counted."""
+    sample("--cpu=99", "--", "true")  # or skips
+    recording = tmp_path / "full.pitot"
+    command = [program, "record", "--cpu-only", "--cpu-via", "ebpf", "--off-cpu", "-q", "-o", recording, "--",
+               sys.executable, "-c", PING_PONG]
+    with subprocess.Popen(command, env=environment) as recorder:
+        time.sleep(0.7)
+        recorder.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        recorder.send_signal(signal.SIGCONT)
+        assert recorder.wait(60) == 0
+    lost = sum(row["count"] for row in rows(recording, "loss") if row["reason"] == "samples_dropped")
+    kept = len(rows(recording, "off_cpu", "--limit", "0"))
+    assert kept > 1000 and lost > 1000, (kept, lost)
 
 
 def test_no_off_cpu_unasked(sample, rows, programs):
