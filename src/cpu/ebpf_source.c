@@ -51,7 +51,7 @@ static void count_losses(struct cpu_source *s)
 
 	count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
 	count_loss(s, loss_reason_process_limit, not_followed - s->not_followed, now);
-	count_loss(s, loss_reason_string_limit, s->nameless, now);
+	count_loss(s, loss_reason_unnamed_frames, s->nameless, now);
 	s->dropped = dropped;
 	s->not_followed = not_followed;
 	s->nameless = 0;

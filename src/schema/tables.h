@@ -403,7 +403,8 @@
 	V(E, stack_limit, 20)         /* call stacks not kept: more distinct ones than the recorder's tables hold */   \
 	V(E, samples_dropped, 21)     /* CPU samples that the kernel had no room for */                                \
 	V(E, throttled, 22)           /* times that the kernel stopped sampling for a while */                         \
-	V(E, process_limit, 23)       /* processes that were not sampled: too many */
+	V(E, process_limit, 23)       /* processes that were not sampled: too many */                                 \
+	V(E, unnamed_frames, 24)      /* Python frames whose code was gone before its name could be read */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \
