@@ -172,7 +172,8 @@ const char *loss_reason_text(unsigned reason)
 		[loss_reason_samples_dropped] = "CPU samples that the kernel dropped",
 		[loss_reason_throttled] = "times the kernel paused CPU sampling",
 		[loss_reason_process_limit] = "processes that were too many to sample",
-		[loss_reason_unnamed_frames] = "Python frames that were gone before they could be named",
+		[loss_reason_unnamed_frames] =
+			"Python frames that were gone before they could be named",
 	};
 
 	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason]

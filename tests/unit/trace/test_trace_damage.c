@@ -63,7 +63,7 @@ static void make_three_blocks(const char *folder, uint32_t pid)
 
 static void damaged_block_is_left_out(void **state)
 {
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct trace *t;
 
 	make_three_blocks(*state, 100);
@@ -103,7 +103,7 @@ static void verify_finds_damage(void **state)
 /* Without its index a segment is walked over; the block whose header is damaged is skipped. */
 static void damaged_header_without_index(void **state)
 {
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct strbuf bytes;
 	struct trace *t;
 
@@ -189,7 +189,7 @@ static void missing_segments(void **state)
 					   100, 1000, "./a");
 	uint32_t config = maker_config(m, "add", 4, 128);
 	uint64_t state_random = 1;
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct trace *t;
 	uint64_t rows;
 	size_t segments;
@@ -231,7 +231,7 @@ static void missing_segments(void **state)
 
 static void copy_of_a_segment_counts_once(void **state)
 {
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct strbuf bytes;
 	struct trace *t;
 
@@ -295,7 +295,7 @@ static void unknown_tables_are_skipped(void **state)
 /* Checksums are right, and yet the headers lie about the number of rows. */
 static void lying_headers(void **state)
 {
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct trace *t;
 
 	make_three_blocks(*state, 100);

@@ -92,7 +92,7 @@ static void reused_pid(void **state)
 static void record_rows_have_a_process(void **state)
 {
 	struct maker *m = maker_begin(*state, 100, 1000, "./a");
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct trace *t;
 
 	maker_loss(m, loss_reason_ring_full, 7, 1500, 1600, "thread 5");
@@ -153,7 +153,7 @@ static void record_without_rows(void **state)
 {
 	struct writer_options options = { .directory = *state, .prefix = "record" };
 	struct row_loss row = { .reason = loss_reason_disk_full, .count = 3, .start_ns = 70 };
-	struct trace_loss loss;
+	struct trace_loss loss = { 0 };
 	struct writer *w;
 	struct trace *t;
 
