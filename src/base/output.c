@@ -184,3 +184,15 @@ void output_abort(struct output **output)
 	output_free(o);
 	*output = NULL;
 }
+
+bool output_path_ends(const char *path, const char *suffixes)
+{
+	size_t length = strlen(path), suffix;
+
+	for (; *suffixes; suffixes += suffix + strspn(suffixes + suffix, " ")) {
+		suffix = strcspn(suffixes, " ");
+		if (length > suffix && !memcmp(path + length - suffix, suffixes, suffix))
+			return true;
+	}
+	return false;
+}

@@ -23,4 +23,7 @@ bool output_failed(const struct output *o);	/* known so far: what was written la
 int output_commit(struct output **o, struct error *e);	/* flush, fsync-free rename; frees; sets *o NULL */
 void output_abort(struct output **o);			/* removes what was written; frees; *o may be NULL */
 
+/* Whether the path is something before one of these suffixes, which are separated by blanks: ".json .json.gz". */
+bool output_path_ends(const char *path, const char *suffixes);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/output.h"
 #include "export/chrome_json.h"
 #include "export/perfetto.h"
 
@@ -22,28 +23,11 @@ const struct exporter *exporter_by_name(const char *name)
 	return NULL;
 }
 
-static bool ends_with(const char *path, const char *suffix, size_t suffix_length)
-{
-	size_t length = strlen(path);
-
-	return length > suffix_length &&
-	       !memcmp(path + length - suffix_length, suffix, suffix_length);
-}
-
 const struct exporter *exporter_by_path(const char *path)
 {
-	for (const struct exporter *x = exporters; x->name; x++) {
-		const char *suffix = x->suffixes;
-
-		while (*suffix) {
-			size_t length = strcspn(suffix, " ");
-
-			if (ends_with(path, suffix, length))
-				return x;
-			suffix += length;
-			suffix += strspn(suffix, " ");
-		}
-	}
+	for (const struct exporter *x = exporters; x->name; x++)
+		if (output_path_ends(path, x->suffixes))
+			return x;
 	return NULL;
 }
 

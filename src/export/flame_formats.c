@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/output.h"
+
 /* The first suffix that fits counts: .speedscope.json before .json. */
 const struct flame_format flame_formats[] = {
 	{ "folded", ".folded .folded.gz .collapsed .txt",
@@ -29,28 +31,11 @@ const struct flame_format *flame_format_by_name(const char *name)
 	return NULL;
 }
 
-static bool ends_with(const char *path, const char *suffix, size_t suffix_length)
-{
-	size_t length = strlen(path);
-
-	return length > suffix_length &&
-	       !memcmp(path + length - suffix_length, suffix, suffix_length);
-}
-
 const struct flame_format *flame_format_by_path(const char *path)
 {
-	for (const struct flame_format *x = flame_formats; x->name; x++) {
-		const char *suffix = x->suffixes;
-
-		while (*suffix) {
-			size_t length = strcspn(suffix, " ");
-
-			if (ends_with(path, suffix, length))
-				return x;
-			suffix += length;
-			suffix += strspn(suffix, " ");
-		}
-	}
+	for (const struct flame_format *x = flame_formats; x->name; x++)
+		if (output_path_ends(path, x->suffixes))
+			return x;
 	return NULL;
 }
 
