@@ -1,7 +1,6 @@
 #include "cpu/ebpf_python_file.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <string.h>
 
 #define SECTIONS_MAX 4096u
@@ -14,38 +13,6 @@ static const char *const names[PYTHON_NAMES] = {
 	[PYTHON_NEW_REF] = "Py_NewRef",          [PYTHON_TRACE_REFS] = "PyModule_Create2TraceRefs",
 	[PYTHON_DEBUG] = "_Py_NegativeRefcount",
 };
-
-/* `size` bytes of the file in memory of their own, or NULL. */
-static void *read_part(int fd, uint64_t offset, uint64_t size, uint64_t max)
-{
-	uint8_t *p;
-
-	if (size == 0 || size > max || offset > INT64_MAX - size)
-		return NULL;
-	p = malloc(size);
-	for (uint64_t n = 0; p && n < size;) {
-		ssize_t got = pread(fd, p + n, size - n, (off_t)(offset + n));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0) {
-			free(p);
-			return NULL;
-		}
-		n += (uint64_t)got;
-	}
-	return p;
-}
-
-static bool is_evaluation(const char *name)
-{
-	static const char evaluation[] = "_PyEval_EvalFrameDefault";
-	size_t length = sizeof(evaluation) - 1;
-
-	if (strncmp(name, "_TAIL_CALL_", 11) == 0)
-		return true;
-	return strncmp(name, evaluation, length) == 0 && (!name[length] || name[length] == '.');
-}
 
 /* Adds a range, in order; one that touches another is joined with it. */
 static void add_evaluation(struct python_eval *eval, uint64_t start, uint64_t size)
@@ -73,7 +40,7 @@ static void take_symbol(struct ebpf_python_file *out, const Elf64_Sym *s, const 
 	for (unsigned i = 0; i < PYTHON_NAMES; i++)
 		if (strcmp(name, names[i]) == 0)
 			out->symbols[i] = s->st_value;
-	if (ELF64_ST_TYPE(s->st_info) == STT_FUNC && is_evaluation(name))
+	if (ELF64_ST_TYPE(s->st_info) == STT_FUNC && python_eval_name(name))
 		add_evaluation(&out->eval, s->st_value, s->st_size);
 }
 
@@ -81,8 +48,9 @@ static int read_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings
 		      struct ebpf_python_file *out)
 {
 	_cleanup_free_ Elf64_Sym *symbols =
-		read_part(fd, table->sh_offset, table->sh_size, PART_MAX);
-	_cleanup_free_ char *text = read_part(fd, strings->sh_offset, strings->sh_size, PART_MAX);
+		python_eval_read(fd, table->sh_offset, table->sh_size, PART_MAX);
+	_cleanup_free_ char *text =
+		python_eval_read(fd, strings->sh_offset, strings->sh_size, PART_MAX);
 
 	if (!symbols || !text || text[strings->sh_size - 1] != '\0')
 		return E_FORMAT;
@@ -109,7 +77,7 @@ static int read_tables(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *section
 
 int ebpf_python_file_read(int fd, struct ebpf_python_file *out)
 {
-	_cleanup_free_ Elf64_Ehdr *head = read_part(fd, 0, sizeof(*head), sizeof(*head));
+	_cleanup_free_ Elf64_Ehdr *head = python_eval_read(fd, 0, sizeof(*head), sizeof(*head));
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	int r;
 
@@ -117,8 +85,8 @@ int ebpf_python_file_read(int fd, struct ebpf_python_file *out)
 	if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_shentsize != sizeof(*sections))
 		return E_FORMAT;
-	sections = read_part(fd, head->e_shoff, head->e_shnum * sizeof(*sections),
-			     SECTIONS_MAX * sizeof(*sections));
+	sections = python_eval_read(fd, head->e_shoff, head->e_shnum * sizeof(*sections),
+				    SECTIONS_MAX * sizeof(*sections));
 	if (!sections)
 		return E_FORMAT;
 	r = read_tables(fd, head, sections, SHT_DYNSYM, out);

@@ -73,8 +73,7 @@ static int match_module(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
-/* `size` bytes of the file in memory of their own, or NULL. */
-static void *read_part(int fd, uint64_t offset, uint64_t size, uint64_t max)
+void *python_eval_read(int fd, uint64_t offset, uint64_t size, uint64_t max)
 {
 	uint8_t *p;
 
@@ -95,7 +94,7 @@ static void *read_part(int fd, uint64_t offset, uint64_t size, uint64_t max)
 	return p;
 }
 
-static bool is_evaluation(const char *name)
+bool python_eval_name(const char *name)
 {
 	size_t length = strlen("_PyEval_EvalFrameDefault");
 
@@ -116,7 +115,7 @@ static void symbols_of(const struct module *m, const ElfW(Sym) * symbols, size_t
 		    s->st_name >= names_size || start < m->text || start >= m->text_end ||
 		    s->st_size > m->text_end - start)
 			continue;
-		if (is_evaluation(names + s->st_name))
+		if (python_eval_name(names + s->st_name))
 			add_range(eval, start, start + s->st_size);
 	}
 }
@@ -131,7 +130,7 @@ static bool same_file(int fd, const ElfW(Ehdr) * head, const struct module *m)
 	    head->e_phnum != m->header_count || head->e_phentsize != sizeof(*m->headers) ||
 	    head->e_shentsize != sizeof(ElfW(Shdr)))
 		return false;
-	headers = read_part(fd, head->e_phoff, size, PART_MAX);
+	headers = python_eval_read(fd, head->e_phoff, size, PART_MAX);
 	return headers && memcmp(headers, m->headers, size) == 0;
 }
 
@@ -143,11 +142,11 @@ static void read_symtab(const struct module *m, struct python_eval *eval)
 
 	if (fd < 0)
 		return;
-	head = read_part(fd, 0, sizeof(*head), sizeof(*head));
+	head = python_eval_read(fd, 0, sizeof(*head), sizeof(*head));
 	if (!head || !same_file(fd, head, m))
 		return;
-	sections = read_part(fd, head->e_shoff, head->e_shnum * sizeof(*sections),
-			     SECTIONS_MAX * sizeof(*sections));
+	sections = python_eval_read(fd, head->e_shoff, head->e_shnum * sizeof(*sections),
+				    SECTIONS_MAX * sizeof(*sections));
 	for (unsigned i = 0; sections && i < head->e_shnum; i++) {
 		_cleanup_free_ ElfW(Sym) *symbols = NULL;
 		_cleanup_free_ char *names = NULL;
@@ -156,8 +155,10 @@ static void read_symtab(const struct module *m, struct python_eval *eval)
 		if (sections[i].sh_type != SHT_SYMTAB || sections[i].sh_link >= head->e_shnum)
 			continue;
 		size = sections[sections[i].sh_link].sh_size;
-		symbols = read_part(fd, sections[i].sh_offset, sections[i].sh_size, PART_MAX);
-		names = read_part(fd, sections[sections[i].sh_link].sh_offset, size, PART_MAX);
+		symbols =
+			python_eval_read(fd, sections[i].sh_offset, sections[i].sh_size, PART_MAX);
+		names = python_eval_read(fd, sections[sections[i].sh_link].sh_offset, size,
+					 PART_MAX);
 		if (symbols && names && names[size - 1] == 0)
 			symbols_of(m, symbols, sections[i].sh_size / sizeof(*symbols), names, size,
 				   eval);

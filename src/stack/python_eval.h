@@ -43,4 +43,11 @@ static inline bool python_eval_has(const struct python_eval *eval, uint64_t fram
 	return low < eval->count && pc >= eval->ranges[low].start;
 }
 
+/* For those who look for it in the file of another process's interpreter: */
+
+/* Whether a symbol is the evaluation, or a part of it. */
+bool python_eval_name(const char *name);
+/* `size` bytes of a file in memory of their own; NULL: they are not there, are more than `max`, or there is no memory. */
+void *python_eval_read(int fd, uint64_t offset, uint64_t size, uint64_t max);
+
 #endif
