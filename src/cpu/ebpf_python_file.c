@@ -1,6 +1,7 @@
 #include "cpu/ebpf_python_file.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <string.h>
 
 #define SECTIONS_MAX 4096u
