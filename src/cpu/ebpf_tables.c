@@ -202,6 +202,6 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 		value.python = *python;
 	if (map_put(&t->images, image, 1) < 0)
 		return -ENOMEM;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* Who sees the image sees its ranges: a system call comes between, and x86-64 keeps stores in order. */
 	return bpf_map_update_elem(t->programs->images, &image, &value, BPF_ANY);
 }
