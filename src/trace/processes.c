@@ -144,13 +144,19 @@ static int add_session(struct building *b, size_t index)
 }
 
 /*
- * Whether `a` fits a process that began at start_ns better than `b`: the last that began before
- * it, else the first.
+ * Whether `a` fits a process better than `b`: by its command, for `pitot record` notices an exec late; else the last
+ * that began before it, else the first.
  */
-static bool fits_better(const struct seen *a, const struct seen *b, uint64_t start_ns)
+static bool fits_better(const struct seen *a, const struct seen *b,
+			const struct trace_process *process)
 {
-	bool a_before = a->process.start_ns <= start_ns, b_before = b->process.start_ns <= start_ns;
+	bool a_same = !strcmp(a->process.command, process->command),
+	     b_same = !strcmp(b->process.command, process->command);
+	bool a_before = a->process.start_ns <= process->start_ns,
+	     b_before = b->process.start_ns <= process->start_ns;
 
+	if (a_same != b_same)
+		return a_same;
 	if (a_before != b_before)
 		return a_before;
 	return a_before ? a->process.start_ns > b->process.start_ns
@@ -164,8 +170,7 @@ static struct seen *find_seen(struct building *b, const struct trace_process *pr
 	for (size_t i = 0; i < b->seen.count; i++) {
 		struct seen *s = &b->seen.data[i];
 
-		if (s->process.pid == process->pid &&
-		    (!best || fits_better(s, best, process->start_ns)))
+		if (s->process.pid == process->pid && (!best || fits_better(s, best, process)))
 			best = s;
 	}
 	return best;

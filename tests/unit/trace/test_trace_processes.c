@@ -116,6 +116,25 @@ static void record_rows_have_a_process(void **state)
 	trace_free(t);
 }
 
+/* `pitot record` sees an exec some time later: the command tells which image it is. */
+static void execs_are_seen_late(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1500, "./b");
+	struct trace *t;
+
+	maker_close(m, 9000);
+	maker_record(*state, 100, 50, 900, 0, "sh", -1);
+	maker_record(*state, 100, 50, 1800, 8000, "./b", 3);
+	t = open_recording(*state);
+	assert_int_equal(trace_process_count(t), 2);
+	assert_string_equal(trace_process(t, 0)->command, "sh");
+	assert_false(trace_process(t, 0)->inside);
+	assert_string_equal(trace_process(t, 1)->command, "./b");
+	assert_true(trace_process(t, 1)->inside);
+	assert_int_equal(trace_process(t, 1)->exit_status, 3);
+	trace_free(t);
+}
+
 /* A row at the start of a process and one at its end are about one process. */
 static void record_writes_twice(void **state)
 {
@@ -207,6 +226,7 @@ int main(void)
 		folder_test(reused_pid),
 		folder_test(record_rows_have_a_process),
 		folder_test(only_record),
+		folder_test(execs_are_seen_late),
 		folder_test(record_writes_twice),
 		folder_test(record_without_rows),
 		folder_test(twenty_processes),
