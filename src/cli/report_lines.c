@@ -59,7 +59,7 @@ void report_idle_sentence(const struct report *r, struct strbuf *out)
 	if (sampled) {
 		strbuf_adds(out, ", by ");
 		human_count(out, l->samples);
-		strbuf_adds(out, " samples");
+		strbuf_adds(out, l->samples == 1 ? " sample" : " samples");
 	}
 	strbuf_addc(out, '\n');
 }
@@ -283,7 +283,7 @@ void report_print_cpu(const struct report_view *v)
 	strbuf_addf(&line, " in %zu thread%s of %zu process%s, ", c->thread_count,
 		    c->thread_count == 1 ? "" : "s", c->processes, c->processes == 1 ? "" : "es");
 	human_count(&line, c->samples);
-	strbuf_adds(&line, " samples");
+	strbuf_adds(&line, c->samples == 1 ? " sample" : " samples");
 	if (*c->way.got) {
 		strbuf_adds(&line, " by ");
 		text_safe(&line, c->way.got, strlen(c->way.got));
