@@ -570,6 +570,9 @@ static int check_options(const struct context *c, int argc)
 				 "--pid is for a process that runs already: leave the command out");
 	if (pid_given && (option_pid == 0 || option_pid > INT_MAX))
 		return cli_usage(c, "no process has the id %" PRIu64, option_pid);
+	if (pid_given && option_via == RECORD_VIA_TIMER)
+		return cli_usage(c, "the timer is inside of the process: it is not for one that "
+				    "runs already");
 	if (!pid_given && argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
 	if (option_cpu_only && option_gpu_only)

@@ -188,6 +188,7 @@ def test_interrupted_while_it_looks_at_a_running_process(program, environment, a
     (("--cpu=often", "--", "true"), "--cpu"),
     (("--pid", "1", "--", "true"), "leave the command out"),
     (("--pid", "0"), "no process has"),
+    (("--pid", "1", "--cpu-via", "timer"), "runs already"),
 ])
 def test_wrong_usage(pitot, tmp_path, options, said):
     result = pitot("record", "-o", "rec", *options, status=2)
