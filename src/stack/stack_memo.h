@@ -5,8 +5,7 @@
  * keeps, for its recent stacks, every word of memory that the walk of it depended on - return addresses, saved frame
  * pointers, and the interpreter's frames - and which stacks followed. A launch compares the words of the stacks that
  * followed the last one, then of those with the same rsp, at addresses that are known at once; if all are the same it
- * has the stack's number. That costs a fifth of walking, which finds each frame by the one before, and of the look-ups
- * after it.
+ * has the stack's number. Walking, which finds each frame by the one before, and the look-ups after it cost more.
  *
  * A memo belongs to one thread, like its walker, whose last walk it learns from. Stacks are remembered only if they
  * are complete, all on the thread's own stack, and walked by rsp and rbp alone.

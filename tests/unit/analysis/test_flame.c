@@ -26,12 +26,24 @@ static struct flame_options all_kinds(void)
 	return o;
 }
 
+static void release(struct flame *f, struct trace *t)
+{
+	flame_release(f);
+	trace_free(t);
+}
+
 static void build(struct flame *f, struct trace *t, const struct flame_options *o)
 {
 	struct error e = { 0 };
 
 	if (flame_init(f, t, o, &e) < 0)
 		fail_msg("%s", e.text);
+}
+
+static void build_in_order(struct flame *f, struct trace *t, const struct flame_options *o)
+{
+	build(f, t, o);
+	assert_int_equal(flame_finish(f, false), 0);
 }
 
 /* Every node as a line: one blank a level, name, self and total time, events. */
@@ -113,8 +125,7 @@ static void graphs_below_their_capture(void **state)
 	maker_kernel(m, k, 7, 1500, 1501, 1);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[GPU] 0/138 x4\n"
 			" replay (x.py:9) 0/138 x4\n"
 			"  cuGraphLaunch 0/138 x4\n"
@@ -132,8 +143,7 @@ static void graphs_below_their_capture(void **state)
 			" replay (x.py:9) 0/38 x3\n"
 			"  cuGraphLaunch 0/38 x3\n"
 			"   add 38/38 x3\n");
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 /* What runs Python is only seen where it is innermost. */
@@ -162,8 +172,7 @@ static void interpreters_stand_back(void **state)
 		maker_cpu_sample(m, 10, 1000 + i, 1, stacks[i < 4 ? i : 7 - i]);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_sound(&f);
 	assert_tree(&f, "[CPU] 0/8 x8\n"
 			" f (x.py:1) 0/6 x6\n"
@@ -177,8 +186,7 @@ static void interpreters_stand_back(void **state)
 			"  eval 2/2 x2\n");
 	flame_release(&f);
 	o.interpreter = true;
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[CPU] 0/8 x8\n"
 			" _start 0/8 x8\n"
 			"  eval 2/8 x8\n"
@@ -188,8 +196,7 @@ static void interpreters_stand_back(void **state)
 			"      eval 2/4 x4\n"
 			"       g (x.py:2) 0/2 x2\n"
 			"        eval 2/2 x2\n");
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 /* A recorder's own session of process 100, and a sampler's about it with stacks of its own. */
@@ -254,8 +261,7 @@ static void samples_by_hand(void **state)
 			"      [sleeping] 30/30 x1\n"
 			"    [main] 0/0 x1\n"
 			"     [waiting for a processor] 0/0 x1\n");
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 /* main calls step, into which inner is inlined, and Python; both launch. */
@@ -303,8 +309,7 @@ static void trees_by_hand(void **state)
 	maker_memcpy(m, copy_kind_DtoD, 64, 7, 5400, 5500, 3);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[GPU] 0/707 x5\n"
 			" _start 0/607 x4\n"
 			"  main 0/607 x4\n"
@@ -338,8 +343,7 @@ static void trees_by_hand(void **state)
 	assert_int_equal(f.sections[FLAME_GPU].total_ns, 707);
 	assert_int_equal(f.sections[FLAME_GPU].unmatched, 1);
 	assert_int_equal(f.sections[FLAME_GPU].unmatched_ns, 100);
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 static void inverted_and_filtered(void **state)
@@ -392,8 +396,7 @@ static void inverted_and_filtered(void **state)
 	build(&f, t, &o);
 	assert_int_equal(flame_filter(&f, "a(b", NULL, &e), E_USAGE);
 	assert_non_null(strstr(e.text, "'a(b'"));
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 static void levels(void **state)
@@ -418,8 +421,7 @@ static void levels(void **state)
 	o.kinds = 1 << FLAME_GPU;
 	o.levels = 1 << FLAME_BY_NVTX | 1 << FLAME_BY_THREAD | 1 << FLAME_BY_PROCESS |
 		   1 << FLAME_BY_DEVICE;
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[GPU] 0/100 x1\n"
 			" process 100 (./app) 0/100 x1\n"
 			"  worker 10 0/100 x1\n"
@@ -432,15 +434,13 @@ static void levels(void **state)
 	flame_release(&f);
 	o.kinds = 1 << FLAME_WAIT;
 	o.levels = 1 << FLAME_BY_STREAM | 1 << FLAME_BY_NVTX;
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[wait] 0/50 x1\n"
 			" stream 7 0/50 x1\n"
 			"  [no range] 0/50 x1\n"
 			"   [worker] 0/50 x1\n"
 			"    cudaStreamSynchronize 50/50 x1\n");
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 /* A driver function inside a runtime function is the same time; copies wait unless asynchronous. */
@@ -470,15 +470,13 @@ static void waits_count_once(void **state)
 	writer_append(m->writer, TABLE_api_call, &row);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[wait] 0/2400 x3\n"
 			" [thread] 0/2400 x3\n"
 			"  cudaDeviceSynchronize 1000/1000 x1\n"
 			"  cudaStreamSynchronize 800/800 x1\n"
 			"  cudaMemcpy 600/600 x1\n");
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 static void incomplete_stacks_say_so(void **state)
@@ -502,8 +500,7 @@ static void incomplete_stacks_say_so(void **state)
 		maker_kernel(m, k, 7, 1000 * i + 500, 1000 * i + 500 + i, i);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[GPU] 0/10 x4\n"
 			" [thread] 0/5 x2\n"
 			"  cuLaunchKernel 0/5 x2\n"
@@ -519,8 +516,7 @@ static void incomplete_stacks_say_so(void **state)
 			"    add 1/1 x1\n");
 	assert_int_equal(f.calls, 4);
 	assert_int_equal(f.calls_with_stack, 2);
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 static void windows_and_missing_times(void **state)
@@ -550,12 +546,10 @@ static void windows_and_missing_times(void **state)
 	assert_int_equal(f.sections[FLAME_GPU].total_ns, 7);
 	flame_release(&f);
 	o.since_ns = 3000;
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "");
 	assert_int_equal(f.sections[FLAME_GPU].node, FLAME_NONE);
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 static void write_pair(const char *folder, uint32_t pid, uint64_t add_ns, uint64_t mul_ns)
@@ -742,15 +736,13 @@ static void circles_end(void **state)
 	maker_kernel(m, k, 7, 1500, 1600, 1);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	build(&f, t, &o);
-	assert_int_equal(flame_finish(&f, false), 0);
+	build_in_order(&f, t, &o);
 	assert_tree(&f, "[GPU] 0/100 x1\n"
 			" a (x.py:1) 0/100 x1\n"
 			"  b (x.py:2) 0/100 x1\n"
 			"   cuLaunchKernel 0/100 x1\n"
 			"    add 100/100 x1\n");
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 static bool odd_rows(void *user, enum table_id table, uint64_t row)
@@ -780,8 +772,7 @@ static void rows_can_be_left_out(void **state)
 	build(&f, t, &o);
 	assert_int_equal(f.sections[FLAME_GPU].total_ns, 1 + 3 + 5 + 7 + 9);
 	assert_int_equal(calls, 11);
-	flame_release(&f);
-	trace_free(t);
+	release(&f, t);
 }
 
 int main(void)
