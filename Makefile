@@ -35,5 +35,5 @@ clean:
 	@rm -rf $(BUILD)
 
 help:
-	@echo "make          build into $(BUILD)/"
-	@sed -n 's/^\([a-z-]*\):.*## /make \1:/p' Makefile | awk -F: '{ printf "%-13s%s\n", $$1, $$2 }'
+	@echo "make           build into $(BUILD)/"
+	@sed -n 's/^\([a-z-]*\):.*##[[:space:]]*/make \1: /p' Makefile | awk -F: '{ printf "%-14s%s\n", $$1, $$2 }'

@@ -32,11 +32,11 @@ static uint64_t *choose(const char *path, size_t count, char build_id[2 * BUILD_
 	struct function_bounds bounds;
 	struct elf_file f;
 
-	if (!addresses || elf_open(path, &f, NULL) < 0)
+	if (!addresses || elf_file_open(path, &f, NULL) < 0)
 		goto fail;
 	elf_build_id_text(&f, build_id, 2 * BUILD_ID_MAX + 1);
 	if (function_bounds_init(&bounds, &f) < 0 || bounds.items.count == 0) {
-		elf_release(&f);
+		elf_file_release(&f);
 		goto fail;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -45,7 +45,7 @@ static uint64_t *choose(const char *path, size_t count, char build_id[2 * BUILD_
 		addresses[i] = b->start + random_next() % (b->end - b->start);
 	}
 	function_bounds_release(&bounds);
-	elf_release(&f);
+	elf_file_release(&f);
 	return addresses;
 fail:
 	free(addresses);

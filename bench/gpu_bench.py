@@ -22,6 +22,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 CUDA = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
 
 
+# Levels of workloads/floor.c: kernel activity alone; and a callback at launches that does nothing.
+FLOORS = {"floor": "1", "floor-callbacks": "3"}
+
+
 def build(work):
     """Builds the workloads that need a compiler; returns their folder."""
     subprocess.run(["nvcc", "-arch=native", "-O2", "-o", work / "launch", HERE / "workloads/launch.cu"], check=True)
@@ -51,8 +55,8 @@ class Runner:
         env = dict(os.environ)
         if configuration == "bare":
             return command, env
-        if configuration == "floor":
-            env.update(CUDA_INJECTION64_PATH=str(self.work / "libfloor.so"), FLOOR="1")
+        if configuration in FLOORS:
+            env.update(CUDA_INJECTION64_PATH=str(self.work / "libfloor.so"), FLOOR=FLOORS[configuration])
             return command, env
         target = self.work / f"{name}-{configuration}.pitot"
         shutil.rmtree(target, ignore_errors=True)
@@ -73,7 +77,12 @@ class Runner:
         if not target:
             return {}
         done = subprocess.run([self.pitot, "info", "--json", str(target)], capture_output=True, text=True)
-        return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
+        if done.returncode:
+            return {"error": done.stderr}
+        info, loss = json.loads(done.stdout), {}
+        for row in info["loss"]:
+            loss[row["reason"]] = loss.get(row["reason"], 0) + row["count"]
+        return {"bytes": info["bytes"], "kernels": info["tables"]["kernel"]["rows"], "loss": loss}
 
 
 def main():
@@ -82,7 +91,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="launch,train,graph")
     parser.add_argument("--configurations", default="bare,floor,pitot",
-                        help="bare, floor, pitot, or pitot+OPTION+OPTION for record's options")
+                        help="bare, floor, floor-callbacks, pitot, or pitot+OPTION+OPTION for record's options")
     parser.add_argument("--json")
     parser.add_argument("--keep", help="folder to copy the last recordings to")
     args = parser.parse_args()

@@ -1,5 +1,5 @@
-# The BPF programs of CPU sampling: compiled with clang, embedded into the library, loaded with libbpf (static, with
-# libelf). Optional: without clang, libbpf or libelf, pitot_bpf() leaves the eBPF way out.
+# The BPF programs of CPU sampling: compiled with clang, embedded into the library, loaded with libbpf and libelf (static,
+# where libelf can be). Optional: without clang, libbpf or libelf, pitot_bpf() leaves the eBPF way out.
 # As a script (cmake -DINPUT= -DOUTPUT= -DNAME= -P): writes the C file that has a binary file's bytes.
 
 if(CMAKE_SCRIPT_MODE_FILE)
@@ -19,6 +19,14 @@ include(CheckCSourceCompiles)
 
 set(PITOT_BPF_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 option(PITOT_BPF "Sample CPUs with eBPF, where clang, libbpf and libelf are there to build it" ON)
+
+# Whether a program with libbpf and that libelf links. (A static libelf may need libraries that it does not name.)
+function(pitot_bpf_links libelf result)
+	set(CMAKE_REQUIRED_INCLUDES ${PITOT_BPF_INCLUDE})
+	set(CMAKE_REQUIRED_LIBRARIES ${PITOT_BPF_LIBRARY} ${libelf} ${ZLIB_LIBRARY} ${ZSTD_LIBRARY})
+	check_c_source_compiles("#include <bpf/libbpf.h>
+		int main(void) { return bpf_object__load(bpf_object__open_mem(0, 0, 0)); }" ${result})
+endfunction()
 
 function(pitot_find_bpf)
 	find_program(PITOT_BPF_CLANG NAMES clang clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14)
@@ -46,17 +54,21 @@ function(pitot_find_bpf)
 		if(NOT status EQUAL 0)
 			list(APPEND missing "a clang that compiles for bpf")
 		endif()
-		# A static libelf may need libraries that it does not name.
-		set(CMAKE_REQUIRED_INCLUDES ${PITOT_BPF_INCLUDE})
-		set(CMAKE_REQUIRED_LIBRARIES ${PITOT_BPF_LIBRARY} ${PITOT_ELF_LIBRARY} ${ZLIB_LIBRARY} ${ZSTD_LIBRARY})
-		check_c_source_compiles("#include <bpf/libbpf.h>
-			int main(void) { return bpf_object__load(bpf_object__open_mem(0, 0, 0)); }" PITOT_BPF_LINKS)
+		pitot_bpf_links(${PITOT_ELF_LIBRARY} PITOT_BPF_LINKS)
 		if(NOT PITOT_BPF_LINKS)
-			list(APPEND missing "a libbpf and libelf that can be linked statically")
+			# Debian 13's libelf.a lacks functions of its own.
+			find_library(PITOT_ELF_SHARED NAMES elf)
+			mark_as_advanced(PITOT_ELF_SHARED)
+			pitot_bpf_links(${PITOT_ELF_SHARED} PITOT_BPF_LINKS_SHARED)
+			set(PITOT_ELF_LIBRARY ${PITOT_ELF_SHARED})
+		endif()
+		if(NOT PITOT_BPF_LINKS AND NOT PITOT_BPF_LINKS_SHARED)
+			list(APPEND missing "a libbpf and libelf that can be linked")
 		endif()
 	endif()
 	list(JOIN missing ", " missing)
 	set(missing "${missing}" PARENT_SCOPE)
+	set(PITOT_ELF_LIBRARY ${PITOT_ELF_LIBRARY} PARENT_SCOPE)
 endfunction()
 
 # pitot_bpf(target): the target's sources below bpf/ and those named ebpf_* are the eBPF way; programs are *.bpf.c.

@@ -23,7 +23,7 @@ function(pitot_download_cuda_headers result)
 	find_program(PITOT_PYTHON NAMES python3)
 	mark_as_advanced(PITOT_PYTHON)
 	if(NOT EXISTS ${include}/cupti.h AND PITOT_PYTHON)
-		message(NOTICE "CUDA headers: no toolkit here, downloading NVIDIA's header wheels from PyPI")
+		message(NOTICE "CUDA headers: downloading NVIDIA's header wheels from PyPI")
 		execute_process(
 			COMMAND ${PITOT_PYTHON} -m pip download --quiet --disable-pip-version-check --no-deps
 				--only-binary :all: --require-hashes --requirement
@@ -59,6 +59,9 @@ if(PITOT_CUDA_FOLDERS)
 	list(REMOVE_DUPLICATES PITOT_CUDA_FOLDERS)
 	target_include_directories(CUDA_HEADERS SYSTEM INTERFACE ${PITOT_CUDA_FOLDERS})
 	message(STATUS "CUDA headers: ${PITOT_CUDA_FOLDERS}")
+elseif(NOT PITOT_CUDA_HEADERS STREQUAL "auto" AND NOT PITOT_CUDA_HEADERS STREQUAL "none")
+	message(FATAL_ERROR "no cuda.h and cupti.h where -DPITOT_CUDA_HEADERS=${PITOT_CUDA_HEADERS} says: "
+		"give a folder with both, toolkit, wheels, none or auto")
 else()
 	set(PITOT_HAVE_CUDA FALSE)
 	target_compile_definitions(CUDA_HEADERS INTERFACE PITOT_WITHOUT_CUDA)

@@ -1,9 +1,13 @@
 """What all tests of the program share: where the build is, and a way to run it."""
+import fcntl
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 from pathlib import Path
 
 import pytest
@@ -76,5 +80,30 @@ def pitot(program, environment, tmp_path):
         if json_output:
             return json.loads(result.stdout)
         return result
+
+    return run
+
+
+@pytest.fixture
+def terminal(environment):
+    """What a command writes to a terminal of so many columns: terminal([program, …], 80)."""
+
+    def run(command, columns, status=0):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        process = subprocess.Popen(list(map(str, command)), stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # EIO: nobody writes any more
+                break
+            if not piece:
+                break
+            said += piece
+        os.close(ours)
+        assert process.wait(timeout=60) == status, said
+        return said.decode().replace("\r\n", "\n")
 
     return run

@@ -3,10 +3,16 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/capabilities.h"
+
 int calls_load(struct trace *t, struct calls *out, struct error *e)
 {
+	struct capability_note watched;
 	struct calls c = { 0 };
-	int r = trace_load(t, TABLE_api_function, 0, e);
+	int r = capability_find(t, "api_call", &watched, e);
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_api_function, 0, e);
 
 	if (r >= 0)
 		r = trace_load(t, TABLE_api_call,
@@ -26,7 +32,30 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 	c.threads = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
 	c.function_kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
 	c.function_count = trace_rows(t, TABLE_api_function);
+	c.has_all = strcmp(watched.asked, "all") == 0;
+	for (uint64_t i = 0; c.function_kinds && i < c.function_count; i++)
+		c.has_all |= c.function_kinds[i] == api_kind_other;
 	*out = c;
+	return 0;
+}
+
+int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
+{
+	int r = trace_load(t, TABLE_api_function, COLUMN_BIT(api_function, kind), e);
+	const uint32_t *functions;
+	const uint8_t *kinds;
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, function), e);
+	if (r < 0)
+		return r;
+	*count = 0;
+	functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
+	kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
+	for (uint64_t i = 0; functions && kinds && i < trace_rows(t, TABLE_api_call); i++)
+		if (functions[i] != TRACE_NO_ROW)
+			*count += kinds[functions[i]] == api_kind_launch ||
+				  kinds[functions[i]] == api_kind_graph_launch;
 	return 0;
 }
 

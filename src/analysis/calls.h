@@ -13,6 +13,7 @@ struct calls {
 	const uint32_t *functions, *threads; /* functions: rows of api_function or TRACE_NO_ROW */
 	const uint8_t *function_kinds; /* of rows of api_function: enum api_kind */
 	uint64_t function_count;
+	bool has_all; /* --api all: every call is there */
 	const uint32_t *launches
 		[GPU_TABLES]; /* row of api_call for each row of gpu_tables[i]; NULL: empty table */
 };
@@ -22,6 +23,9 @@ struct calls {
  * to the trace.
  */
 int calls_load(struct trace *t, struct calls *out, struct error *e) MUST_USE;
+
+/* How many calls launched kernels or graphs; loads what that takes. 0 or a negative code. */
+int calls_count_launches(struct trace *t, uint64_t *count, struct error *e) MUST_USE;
 
 static inline uint32_t calls_launch(const struct calls *c, size_t table, uint64_t row)
 {

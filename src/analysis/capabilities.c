@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "analysis/calls.h"
+
 static const char *text_of(const struct trace *t, int column, uint64_t row)
 {
 	bool missing;
@@ -32,4 +34,74 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 		};
 	}
 	return r < 0 ? r : 0;
+}
+
+/* The reason that any process gave why it has not got `name`; "" for none. */
+static const char *refusal(const struct trace *t, const char *name)
+{
+	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
+
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++) {
+		const char *reason = text_of(t, COLUMN_capability_reason, row);
+
+		if (states[row] != capability_state_on && *reason &&
+		    strcmp(text_of(t, COLUMN_capability_name, row), name) == 0)
+			return reason;
+	}
+	return "";
+}
+
+static bool is_on(const struct trace *t, const char *name)
+{
+	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
+
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++)
+		if (states[row] == capability_state_on &&
+		    strcmp(text_of(t, COLUMN_capability_name, row), name) == 0)
+			return true;
+	return false;
+}
+
+int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
+{
+	struct capability_note injection;
+	const char *reason = "";
+	uint64_t launches;
+	int r = capability_find(t, "injection", &injection, e);
+
+	for (size_t i = 0; i < GPU_TABLES; i++)
+		if (trace_rows(t, gpu_tables[i]))
+			return 0;
+	if (r >= 0)
+		r = calls_count_launches(t, &launches, e);
+	if (r < 0)
+		return r;
+	if (strcmp(injection.reason, "--cpu-only") == 0)
+		reason = "only the CPU was sampled";
+	if (!*reason)
+		reason = refusal(t, "cupti");
+	if (!*reason && is_on(t, "cupti")) {
+		reason = refusal(t, "kernel");
+		if (!*reason)
+			reason = launches
+					 ? "work was launched, but CUPTI gave no records of it"
+					 : "the command ran nothing on a GPU while it was recorded";
+	}
+	if (!*reason)
+		reason = refusal(t, "gpu");
+	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
+	return 0;
+}
+
+void capability_no_samples(const struct capability_note *cpu, struct strbuf *out)
+{
+	bool looked =
+		cpu->known && *cpu->got &&
+		(cpu->state == capability_state_on || cpu->state == capability_state_degraded);
+
+	/* a timer was perhaps in no process, or in none of the right threads */
+	if (looked && (!strncmp(cpu->got, "eBPF", 4) || !strncmp(cpu->got, "perf_event", 10)))
+		strbuf_addf(out, "nothing ran for long enough (%s)", cpu->got);
+	else
+		strbuf_adds(out, cpu->reason);
 }

@@ -5,6 +5,7 @@
 #ifndef PITOT_ANALYSIS_CAPABILITIES_H
 #define PITOT_ANALYSIS_CAPABILITIES_H
 
+#include "base/strbuf.h"
 #include "trace/trace.h"
 
 /* Texts belong to the trace; "" where there is none. */
@@ -17,5 +18,16 @@ struct capability_note {
 /* The latest row with this name, such as "cpu". 0 or a negative code. */
 int capability_find(struct trace *t, const char *name, struct capability_note *out,
 		    struct error *e) MUST_USE;
+/*
+ * Why a recording has no CPU samples, from its row "cpu"; nothing where that is not known. What a
+ * way of sampling cannot do is no reason: where it looked, nothing ran for long enough.
+ */
+void capability_no_samples(const struct capability_note *cpu, struct strbuf *out);
+
+/*
+ * Appends why the recording has nothing that ran on a GPU; nothing where it has something.
+ * 0 or a negative code.
+ */
+int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST_USE;
 
 #endif

@@ -174,6 +174,10 @@ const char *loss_reason_text(unsigned reason)
 		[loss_reason_process_limit] = "processes that were too many to sample",
 		[loss_reason_unnamed_frames] =
 			"Python frames that were gone before they could be named",
+		[loss_reason_unreadable_buffer] =
+			"buffers of records that CUPTI could not read to their end",
+		[loss_reason_cupti_failed] =
+			"times CUPTI broke down: GPU work after that is missing",
 	};
 
 	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason]

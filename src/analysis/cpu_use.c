@@ -62,6 +62,8 @@ static int add_sample(struct counting *x, size_t process, uint64_t row)
 	x->by_stack.data[*item].ns += x->weights[row];
 	x->out->samples++;
 	x->out->total_ns += x->weights[row];
+	if (!trace_process(x->selection->trace, process)->sampler)
+		x->out->inside_ns += x->weights[row];
 	return 0;
 }
 

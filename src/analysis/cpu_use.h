@@ -33,6 +33,7 @@ struct cpu_line {
 struct cpu_use {
 	uint64_t samples, total_ns;
 	uint64_t stackless, stackless_ns; /* samples without a stack */
+	uint64_t inside_ns; /* by a timer inside the process */
 	uint64_t kernel_ns; /* innermost frame in the operating system's kernel */
 	uint64_t pauses, pause_ns; /* rows of off_cpu */
 	size_t processes;

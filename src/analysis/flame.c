@@ -217,6 +217,7 @@ int flame_init(struct flame *f, struct trace *t, const struct flame_options *opt
 	if (r < 0) {
 		flame_tree_release(&f->tree);
 	} else {
+		f->stacks.no_lines = options->no_lines;
 		r = add_up(&b, &detail);
 		builder_release(&b);
 		if (r < 0)

@@ -45,6 +45,7 @@ struct flame_options {
 	unsigned levels; /* 1 << FLAME_BY_PROCESS …, in this order */
 	enum stack_detail detail;
 	bool full_names;
+	bool no_lines; /* Python by function, not by line; not with STACK_ADDRESSES */
 	bool interpreter; /* its own frames between Python frames, too */
 	bool only_kernels; /* of GPU work, as xpu-perf */
 	bool captures; /* nodes of graphs below the stack that captured them, where it is known */

@@ -70,6 +70,9 @@ uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, ui
 uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process,
 		       uint32_t stack) MUST_USE;
 
+/* Adds an event's time to a node and to what its kind has in all. 0, or -ENOMEM for FLAME_NONE. */
+int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns) MUST_USE;
+
 /* Adds all work that ran on GPUs. 0 or a negative code. */
 int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;
 /* Adds calls that waited, or launched. 0 or -ENOMEM. */

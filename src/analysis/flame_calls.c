@@ -18,7 +18,6 @@ static int add_call(void *user, uint32_t row)
 {
 	const struct adding *a = user;
 	struct flame_builder *b = a->builder;
-	struct flame_section *section = &b->flame->sections[a->kind];
 	struct flame_event event = flame_event_of(b, a->process, row);
 	uint64_t ns = b->calls.end_ns[row] - b->calls.start_ns[row];
 	uint32_t node;
@@ -32,12 +31,7 @@ static int add_call(void *user, uint32_t row)
 	node = flame_base(b, a->kind, &event);
 	if (node != FLAME_NONE)
 		node = flame_call(b, node, a->process, row);
-	if (node == FLAME_NONE)
-		return -ENOMEM;
-	flame_tree_add(&b->flame->tree, node, ns, 1);
-	section->total_ns += ns;
-	section->count++;
-	return 0;
+	return flame_book(b, a->kind, node, ns);
 }
 
 int flame_add_calls(struct flame_builder *b, enum flame_kind kind)

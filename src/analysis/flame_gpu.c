@@ -20,20 +20,6 @@ struct work {
 	struct map other_frames; /* of what else: what tells them apart -> frame */
 };
 
-static const struct work_columns {
-	int start, end, device, stream;
-} columns[GPU_TABLES] = {
-#define WORK(table)                                                                                \
-	{                                                                                          \
-		COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device,       \
-			COLUMN_##table##_stream                                                    \
-	}
-	WORK(kernel),
-	WORK(memcpy),
-	WORK(memset),
-	WORK(graph_launch),
-};
-
 static int load_nodes(struct trace *t, struct error *e)
 {
 	int r = trace_load(t, TABLE_kernel,
@@ -219,7 +205,6 @@ static uint32_t asked_for(struct flame_builder *b, const struct work *w, size_t 
 
 static int add_row(struct flame_builder *b, struct work *w, size_t process, uint64_t row)
 {
-	struct flame_section *section = &b->flame->sections[FLAME_GPU];
 	uint32_t call = calls_launch(&b->calls, w->index, row), leaf = leaf_frame(b, w, row), node;
 	struct flame_event event = flame_event_of(b, process, call);
 	uint64_t ns = w->ends[row] - w->starts[row];
@@ -232,12 +217,7 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 	node = asked_for(b, w, process, row, node, call);
 	if (node != FLAME_NONE)
 		node = flame_tree_child(&b->flame->tree, node, leaf);
-	if (node == FLAME_NONE)
-		return -ENOMEM;
-	flame_tree_add(&b->flame->tree, node, ns, 1);
-	section->total_ns += ns;
-	section->count++;
-	return 0;
+	return flame_book(b, FLAME_GPU, node, ns);
 }
 
 static int add_table(struct flame_builder *b, struct work *w)
@@ -271,7 +251,7 @@ static struct work work_of(const struct trace *t, size_t index, bool captures)
 		{ COLUMN_memcpy_graph_node, COLUMN_memcpy_graph },
 		{ COLUMN_memset_graph_node, COLUMN_memset_graph },
 	};
-	const struct work_columns *c = &columns[index];
+	const struct gpu_columns *c = &gpu_columns[index];
 	enum table_id table = gpu_tables[index];
 	struct work w = {
 		.table = table,

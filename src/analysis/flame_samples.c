@@ -80,7 +80,6 @@ static uint32_t add_state(struct flame_builder *b, struct samples *s, uint64_t r
 static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 		   struct nvtx_cursor *ranges, uint64_t row)
 {
-	struct flame_section *section = &b->flame->sections[s->kind];
 	struct flame_event event = {
 		.process = flame_process(b, process),
 		.thread = s->threads[row],
@@ -98,15 +97,10 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 	node = flame_base(b, s->kind, &event);
 	if (node != FLAME_NONE)
 		node = flame_sample(b, node, process, has_stack ? s->stacks[row] : 0, event.thread,
-				    &section->stackless);
+				    &b->flame->sections[s->kind].stackless);
 	if (node != FLAME_NONE && s->states)
 		node = add_state(b, s, row, node);
-	if (node == FLAME_NONE)
-		return -ENOMEM;
-	flame_tree_add(&b->flame->tree, node, ns, 1);
-	section->total_ns += ns;
-	section->count++;
-	return 0;
+	return flame_book(b, s->kind, node, ns);
 }
 
 static int add_process(struct flame_builder *b, struct samples *s, size_t process)

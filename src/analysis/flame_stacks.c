@@ -140,6 +140,18 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 	return node;
 }
 
+int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns)
+{
+	struct flame_section *section = &b->flame->sections[kind];
+
+	if (node == FLAME_NONE)
+		return -ENOMEM;
+	flame_tree_add(&b->flame->tree, node, ns, 1);
+	section->total_ns += ns;
+	section->count++;
+	return 0;
+}
+
 /*
  * As xpu-perf writes stacks: a row of frames that launch is one, and CUPTI's and our own are left
  * out. FLAME_NONE: this one.

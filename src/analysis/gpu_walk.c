@@ -19,26 +19,12 @@ struct gpu_source {
 	bool ordinal_known;
 };
 
-static const struct work_columns {
-	int start, end, device, stream;
-} columns[GPU_TABLES] = {
-#define WORK(table)                                                                                \
-	{                                                                                          \
-		COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device,       \
-			COLUMN_##table##_stream                                                    \
-	}
-	WORK(kernel),
-	WORK(memcpy),
-	WORK(memset),
-	WORK(graph_launch),
-};
-
 int gpu_walk_load(struct trace *t, struct error *e)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++) {
-		const struct work_columns *c = &columns[i];
+		const struct gpu_columns *c = &gpu_columns[i];
 
 		r = trace_load(t, gpu_tables[i],
 			       UINT64_C(1) << c->start | UINT64_C(1) << c->end |
@@ -103,7 +89,7 @@ static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
 {
 	const struct trace *t = w->selection->trace;
 	enum table_id table = gpu_tables[work];
-	const struct work_columns *c = &columns[work];
+	const struct gpu_columns *c = &gpu_columns[work];
 	struct gpu_source s = {
 		.row = trace_first_row(t, table, process),
 		.last = trace_first_row(t, table, process + 1),

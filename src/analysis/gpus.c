@@ -5,8 +5,17 @@
 
 const enum table_id gpu_tables[GPU_TABLES] = { TABLE_kernel, TABLE_memcpy, TABLE_memset,
 					       TABLE_graph_launch };
-static const int device_columns[GPU_TABLES] = { COLUMN_kernel_device, COLUMN_memcpy_device,
-						COLUMN_memset_device, COLUMN_graph_launch_device };
+const struct gpu_columns gpu_columns[GPU_TABLES] = {
+#define WORK(table)                                                                                \
+	{                                                                                          \
+		COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device,       \
+			COLUMN_##table##_stream                                                    \
+	}
+	WORK(kernel),
+	WORK(memcpy),
+	WORK(memset),
+	WORK(graph_launch),
+};
 
 static uint64_t key_of(size_t process, uint32_t ordinal)
 {
@@ -87,11 +96,11 @@ int gpus_init(struct gpus *g, struct trace *t, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	r = trace_load(t, TABLE_device, 0, e);
 	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
-		r = trace_load(t, gpu_tables[i], UINT64_C(1) << device_columns[i], e);
+		r = trace_load(t, gpu_tables[i], UINT64_C(1) << gpu_columns[i].device, e);
 	if (r >= 0 && (r = add_described(g, t)) < 0)
 		error_set(e, r, "out of memory");
 	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
-		if ((r = add_seen(g, t, gpu_tables[i], device_columns[i])) < 0)
+		if ((r = add_seen(g, t, gpu_tables[i], gpu_columns[i].device)) < 0)
 			error_set(e, r, "out of memory");
 	if (r < 0)
 		gpus_release(g);

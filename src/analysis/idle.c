@@ -149,13 +149,15 @@ static void weigh(const struct gap *gap, uint64_t part_ns[IDLE_PARTS])
 {
 	uint64_t length = gap->end_ns - gap->start_ns, rest = length;
 
-	if (gap->began_in == IDLE_SYNC && length < IDLE_WAIT_LIMIT_NS) {
+	if (gap->cause_ns[IDLE_UNKNOWN]) {
+		part_ns[IDLE_PART_UNKNOWN] = length;
+	} else if (gap->began_in == IDLE_SYNC && length < IDLE_WAIT_LIMIT_NS) {
 		part_ns[IDLE_PART_SYNC] = length;
 	} else if (gap->began_in == IDLE_COPY && length < IDLE_WAIT_LIMIT_NS) {
 		part_ns[IDLE_PART_COPY] = length;
 	} else if (gap->waited) {
 		part_ns[IDLE_PART_LATENCY] = length;
-	} else if (size_class(length) < SHORT_SIZES && !gap->cause_ns[IDLE_UNKNOWN]) {
+	} else if (size_class(length) < SHORT_SIZES) {
 		part_ns[IDLE_PART_LAUNCH] = length;
 	} else {
 		rest -= part_ns[IDLE_PART_SYNC] = gap->cause_ns[IDLE_SYNC];
@@ -216,6 +218,7 @@ static void sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_s
 	while (gpu_walk_next(walk, &op)) {
 		uint64_t *until = &s->busy_until_ns[op.gpu];
 
+		pace_add(&s->out->gpus[op.gpu].pace, op.start_ns);
 		if (!*until && op.start_ns > window_start_ns) {
 			s->out->gpus[op.gpu].cause_ns[IDLE_BEFORE] += op.start_ns - window_start_ns;
 			s->out->gpus[op.gpu].total_ns += op.start_ns - window_start_ns;

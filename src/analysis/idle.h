@@ -13,6 +13,7 @@
 #define PITOT_ANALYSIS_IDLE_H
 
 #include "analysis/calls.h"
+#include "analysis/pace.h"
 #include "analysis/gpu_walk.h"
 
 enum idle_cause {
@@ -50,6 +51,7 @@ enum idle_part {
 	IDLE_PART_LATENCY, /* others, launched IDLE_LAUNCH_LATENCY_NS before their work ran */
 	IDLE_PART_LAUNCH, /* others below 100 us; launch calls in longer ones */
 	IDLE_PART_HOST, /* the rest: mostly the program's own code for longer */
+	IDLE_PART_UNKNOWN, /* gaps before work whose launch was not recorded */
 	IDLE_PARTS,
 };
 
@@ -69,6 +71,7 @@ struct gpu_idle {
 	uint64_t part_ns[IDLE_PARTS];
 	uint64_t after_sync, after_copy; /* gaps that began in such a call */
 	struct idle_gap longest[IDLE_LONGEST]; /* between work, longest first; length 0: none */
+	struct pace pace;
 };
 
 struct idle {

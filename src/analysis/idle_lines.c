@@ -59,54 +59,50 @@ static struct watched *find_watched(struct tallying *x, size_t process, uint32_t
 		       : NULL;
 }
 
-static int collect_samples(struct tallying *x)
+static const struct source {
+	enum table_id table;
+	int start, end, weight, thread, stack; /* columns; end or weight is -1 */
+} sources[] = {
+	{ TABLE_cpu_sample, COLUMN_cpu_sample_time_ns, -1, COLUMN_cpu_sample_weight_ns,
+	  COLUMN_cpu_sample_thread, COLUMN_cpu_sample_stack },
+	{ TABLE_off_cpu, COLUMN_off_cpu_start_ns, COLUMN_off_cpu_end_ns, -1, COLUMN_off_cpu_thread,
+	  COLUMN_off_cpu_stack },
+};
+
+static struct moment moment_of(const struct trace *t, const struct source *s, size_t process,
+			       uint64_t row)
 {
-	const struct trace *t = x->selection->trace;
-	const uint64_t *times = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_time_ns);
-	const uint64_t *weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns);
-	const uint32_t *threads = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_thread);
-	const uint32_t *stacks = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack);
-	const uint8_t *valid = trace_valid(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack);
+	const uint8_t *valid = trace_valid(t, s->table, s->stack);
+	struct moment m = { .start_ns = trace_u64(t, s->table, s->start)[row],
+			    .process = (uint32_t)process };
 
-	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_cpu_sample, p);
-		uint64_t end = trace_first_row(t, TABLE_cpu_sample, p + 1);
-
-		for (; row < end; row++) {
-			struct watched *w = find_watched(x, trace_process(t, p)->of, threads[row]);
-			struct moment m = { .start_ns = times[row],
-					    .weight_ns = weights[row],
-					    .process = (uint32_t)p,
-					    .stack = !valid || valid[row] ? stacks[row] : 0 };
-
-			if (w && vec_push(&w->samples, m) < 0)
-				return -ENOMEM;
-		}
-	}
-	return 0;
+	if (s->end >= 0)
+		m.end_ns = MAX(trace_u64(t, s->table, s->end)[row], m.start_ns);
+	else
+		m.weight_ns = trace_u64(t, s->table, s->weight)[row];
+	if (!valid || valid[row])
+		m.stack = trace_u32(t, s->table, s->stack)[row];
+	return m;
 }
 
-static int collect_pauses(struct tallying *x)
+/* What threads that launch did, and when they were off the CPU. */
+static int collect(struct tallying *x, const struct source *s)
 {
 	const struct trace *t = x->selection->trace;
-	const uint64_t *starts = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_start_ns);
-	const uint64_t *ends = trace_u64(t, TABLE_off_cpu, COLUMN_off_cpu_end_ns);
-	const uint32_t *threads = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_thread);
-	const uint32_t *stacks = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_stack);
-	const uint8_t *valid = trace_valid(t, TABLE_off_cpu, COLUMN_off_cpu_stack);
+	const uint32_t *threads = trace_u32(t, s->table, s->thread);
 
 	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_off_cpu, p);
-		uint64_t end = trace_first_row(t, TABLE_off_cpu, p + 1);
+		uint64_t row = trace_first_row(t, s->table, p);
+		uint64_t end = trace_first_row(t, s->table, p + 1);
 
 		for (; row < end; row++) {
 			struct watched *w = find_watched(x, trace_process(t, p)->of, threads[row]);
-			struct moment m = { .start_ns = starts[row],
-					    .end_ns = MAX(ends[row], starts[row]),
-					    .process = (uint32_t)p,
-					    .stack = !valid || valid[row] ? stacks[row] : 0 };
+			struct moment m;
 
-			if (w && vec_push(&w->pauses, m) < 0)
+			if (!w)
+				continue;
+			m = moment_of(t, s, p, row);
+			if ((s->end >= 0 ? vec_push(&w->pauses, m) : vec_push(&w->samples, m)) < 0)
 				return -ENOMEM;
 		}
 	}
@@ -290,10 +286,8 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 		return 0;
 	if (samples)
 		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, watch, x);
-	if (r >= 0)
-		r = collect_samples(x);
-	if (r >= 0)
-		r = collect_pauses(x);
+	for (size_t i = 0; i < ARRAY_SIZE(sources) && r >= 0; i++)
+		r = collect(x, &sources[i]);
 	for (size_t i = 0; i < x->watched.count && r >= 0; i++)
 		sort_moments(&x->watched.data[i]);
 	if (r >= 0)

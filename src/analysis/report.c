@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "analysis/capabilities.h"
+
 static int load_device_columns(struct report *r, struct error *e)
 {
 	int code = gpus_init(&r->gpus, r->trace, e);
@@ -35,6 +37,8 @@ static int load_rest(struct report *r, struct error *e)
 		code = cpu_use_load(r->trace, &r->cpu, e);
 	if (code >= 0)
 		code = cost_analyze(r->trace, &r->cost, e);
+	if (code >= 0)
+		code = capability_no_gpu(r->trace, &r->no_gpu, e);
 	return code;
 }
 
@@ -72,6 +76,7 @@ static uint64_t last_end(const struct trace *t, enum table_id table, int column,
 	return end_ns;
 }
 
+/* From the first event to the end of the last, or of the last process. */
 static void find_window(struct report *r)
 {
 	const struct filter *f = &r->options.filter;
@@ -82,7 +87,10 @@ static void find_window(struct report *r)
 	end_ns = last_end(r->trace, TABLE_memcpy, COLUMN_memcpy_end_ns, end_ns);
 	end_ns = last_end(r->trace, TABLE_memset, COLUMN_memset_end_ns, end_ns);
 	end_ns = last_end(r->trace, TABLE_graph_launch, COLUMN_graph_launch_end_ns, end_ns);
-	r->span_end_ns = last_end(r->trace, TABLE_api_call, COLUMN_api_call_end_ns, end_ns);
+	end_ns = last_end(r->trace, TABLE_api_call, COLUMN_api_call_end_ns, end_ns);
+	for (size_t i = 0; i < trace_process_count(r->trace); i++)
+		end_ns = MAX(end_ns, trace_process(r->trace, i)->end_ns);
+	r->span_end_ns = end_ns;
 	r->start_ns = MAX(r->span_start_ns, f->since_ns);
 	r->end_ns = MAX(MIN(r->span_end_ns, f->until_ns), r->start_ns);
 }
@@ -184,6 +192,41 @@ static int analyze(struct report *r)
 	return atomic_load(&work.failed);
 }
 
+/* The verdict on what follows a slow start-up. All columns are there: of the filter only the window changes. */
+static int judge_later(struct report *r, struct error *e)
+{
+	struct filter filter = r->options.filter;
+	struct selection selection = { 0 };
+	struct launches launches = { 0 };
+	struct syncs syncs = { 0 };
+	struct busy busy = { 0 };
+	struct idle idle = { 0 };
+	int code;
+
+	filter.since_ns = r->verdict.start_up.end_ns;
+	code = selection_init(&selection, r->trace, &filter, &r->ranges, e);
+	if (code < 0)
+		return code;
+	code = busy_analyze(&r->gpus, &selection, &busy);
+	if (code >= 0)
+		code = idle_analyze(&r->gpus, &selection, &r->calls, filter.since_ns, r->end_ns,
+				    &idle);
+	if (code >= 0)
+		code = launches_analyze(&selection, &r->calls, &launches);
+	if (code >= 0)
+		code = syncs_analyze(&selection, &r->calls, &syncs);
+	if (code >= 0)
+		r->later = verdict_of(&busy, &idle, &launches, &syncs, filter.since_ns, r->end_ns);
+	else
+		error_set(e, code, "out of memory");
+	syncs_release(&syncs);
+	launches_release(&launches);
+	idle_release(&idle);
+	busy_release(&busy);
+	selection_release(&selection);
+	return code;
+}
+
 int report_init(struct report *r, struct trace *t, const struct report_options *options,
 		struct error *e)
 {
@@ -205,6 +248,8 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 		if (code < 0)
 			error_set(e, code, "out of memory");
 	}
+	if (code >= 0 && r->verdict.start_up.pieces)
+		code = judge_later(r, e);
 	if (code < 0)
 		report_release(r);
 	return code < 0 ? code : 0;
@@ -228,6 +273,7 @@ void report_release(struct report *r)
 	graphs_release(&r->graphs);
 	memory_use_release(&r->memory);
 	cost_release(&r->cost);
+	strbuf_release(&r->no_gpu);
 }
 
 size_t report_process_count(const struct report *r)

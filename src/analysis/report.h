@@ -32,7 +32,7 @@ struct report_options {
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t span_start_ns, span_end_ns; /* from the first event to the end of the last */
+	uint64_t span_start_ns, span_end_ns; /* from the first event to the end of the last, or of the last process */
 	uint64_t start_ns, end_ns; /* the window; without one the span */
 	struct gpus gpus;
 	struct selection selection;
@@ -51,6 +51,8 @@ struct report {
 	struct cpu_use cpu;
 	struct cost cost;
 	struct verdict verdict;
+	struct verdict later; /* after verdict.start_up; without one all zero */
+	struct strbuf no_gpu; /* why nothing that ran on a GPU is in the recording; empty: something is */
 	struct idle_lines idle_lines; /* of the verdict's GPU */
 };
 

@@ -435,6 +435,8 @@ static int make_python(struct stacks *s, int64_t id, const char *function, const
 				     .class = FRAME_PYTHON };
 	struct stack_line line = { .line = line_number };
 
+	if (s->no_lines && s->detail != STACK_ADDRESSES)
+		line_number = frame.line = line.line = 0;
 	function = *function ? function : "?";
 	python_name(function, file, line_number, &name);
 	if (name.failed || add_text(s, function, &line.function) < 0 ||

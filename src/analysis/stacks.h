@@ -2,7 +2,7 @@
  * stacks.h: the call stacks of a recording as frames that people can read.
  *
  * A frame is what a stack is made of when it is shown: equal frames have equal ids, in all
- * processes. Python frames are called `function (file.py:line)`, native ones by their function
+ * processes. Python frames are called `function (file.py:line)` or `function (file.py)`, native ones by their function
  * without its parameters, and code whose function is not known `library+0x…`. What was inlined is a
  * frame of its own.
  *
@@ -72,6 +72,7 @@ struct stacks {
 	const struct trace *trace;
 	enum stack_detail detail;
 	bool full_names;
+	bool no_lines; /* Python frames are functions, not lines of them; may be set before the first is asked for */
 	struct interner texts;
 	struct interner keys; /* of frames: equal ids */
 	VEC(struct stack_frame) frames;

@@ -133,13 +133,40 @@ static void add_collapsed(const char *name, size_t length, struct strbuf *out)
 			continue;
 		}
 		skip = 1;
-		if (name[i] == '<' && depth++ == 0 && i > 0)
+		if (name[i] == '<' && depth++ == 0)
 			strbuf_adds(out, "<...>");
 		else if (name[i] == '>' && depth && (i == 0 || name[i - 1] != '-'))
 			depth--;
 		else if (!depth)
 			strbuf_addc(out, name[i]);
 	}
+}
+
+/*
+ * Rust's "<type as trait>::function" and "<type>::function", C++'s "<lambda(int)>::operator()": what is in the first pair
+ * of brackets is no argument, it says whose function it is. Returns how much of the name that was.
+ */
+static size_t add_owner(const char *name, size_t length, struct strbuf *out)
+{
+	static const char as[] = " as ";
+	size_t end = 0, start = 1;
+	unsigned depth = 0;
+
+	if (!length || name[0] != '<')
+		return 0;
+	for (size_t i = 0; i < length && !end; i++) {
+		depth += name[i] == '<';
+		if (name[i] == '>' && name[i - 1] != '-' && --depth == 0)
+			end = i;
+		if (depth == 1 && length - i > strlen(as) && !memcmp(name + i, as, strlen(as)))
+			start = i + strlen(as);
+	}
+	if (!end || start >= end)
+		return 0;
+	strbuf_adds(out, start > 1 ? "<... as " : "<");
+	add_collapsed(name + start, end - start, out);
+	strbuf_addc(out, '>');
+	return end + 1;
 }
 
 void function_name_short(const char *name, struct strbuf *out)
@@ -150,10 +177,12 @@ void function_name_short(const char *name, struct strbuf *out)
 		start = skip_return_type(name, length);
 	name += start;
 	length -= start;
-	if (length <= FUNCTION_NAME_MAX || !memchr(name, '<', length))
+	if (length <= FUNCTION_NAME_MAX || !memchr(name, '<', length)) {
 		strbuf_add(out, name, length);
-	else
-		add_collapsed(name, length, out);
+		return;
+	}
+	start = add_owner(name, length, out);
+	add_collapsed(name + start, length - start, out);
 }
 
 void python_name(const char *function, const char *file, uint32_t line, struct strbuf *out)

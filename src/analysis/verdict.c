@@ -19,7 +19,7 @@ static enum verdict_kind decide(const struct verdict *v)
 	static const enum verdict_kind kinds[IDLE_PARTS] = {
 		[IDLE_PART_SYNC] = VERDICT_SYNC,       [IDLE_PART_COPY] = VERDICT_COPY,
 		[IDLE_PART_LATENCY] = VERDICT_LATENCY, [IDLE_PART_LAUNCH] = VERDICT_LAUNCH,
-		[IDLE_PART_HOST] = VERDICT_HOST,
+		[IDLE_PART_HOST] = VERDICT_HOST,       [IDLE_PART_UNKNOWN] = VERDICT_IDLE,
 	};
 	size_t best = 0;
 
@@ -61,6 +61,16 @@ static void leave_out_pauses(struct verdict *v, const struct gpu_idle *g)
 	v->span_ns -= v->pause_ns;
 }
 
+static void find_start_up(struct verdict *v, const struct gpu_idle *g)
+{
+	struct pace_pause pauses[IDLE_LONGEST];
+
+	for (size_t i = 0; i < v->pauses; i++)
+		pauses[i] = (struct pace_pause){ g->longest[i].start_ns, g->longest[i].length_ns };
+	v->pieces = g->pace.pieces;
+	v->start_up = pace_start_up(&g->pace, pauses, v->pauses);
+}
+
 struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
 			  const struct launches *launches, const struct syncs *syncs,
 			  uint64_t window_start_ns, uint64_t window_end_ns)
@@ -77,6 +87,7 @@ struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
 	v.exposed_copy_ns = b->copy_ns - b->overlap_ns;
 	memcpy(v.part_ns, g->part_ns, sizeof(v.part_ns));
 	leave_out_pauses(&v, g);
+	find_start_up(&v, g);
 	v.part_ns[IDLE_PART_COPY] += v.exposed_copy_ns;
 	v.launches = calls;
 	v.launch_mean_ns =
@@ -99,6 +110,7 @@ const char *verdict_name(enum verdict_kind kind)
 		[VERDICT_SYNC] = "blocked in synchronization",
 		[VERDICT_LATENCY] = "latency-bound",
 		[VERDICT_HOST] = "host-bound",
+		[VERDICT_IDLE] = "idle",
 	};
 
 	return names[kind];
@@ -129,7 +141,7 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 	case VERDICT_LAUNCH:
 		strbuf_adds(out, "; for ");
 		human_percent(out, v->part_ns[IDLE_PART_LAUNCH], v->span_ns);
-		strbuf_adds(out, " it waits in short gaps for the next launch (");
+		strbuf_adds(out, " it waits for the next launch in gaps below 100 us (");
 		human_count(out, v->launches);
 		strbuf_adds(out, " launches, ");
 		human_duration(out, v->launch_mean_ns);
@@ -140,7 +152,8 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 		human_percent(out, v->part_ns[IDLE_PART_SYNC], v->span_ns);
 		strbuf_adds(out, " it idles because the host first waited for it (");
 		human_count(out, v->sync_calls);
-		strbuf_adds(out, " synchronizing calls)");
+		strbuf_adds(out,
+			    v->sync_calls == 1 ? " synchronizing call)" : " synchronizing calls)");
 		break;
 	case VERDICT_LATENCY:
 		strbuf_adds(out, "; for ");
@@ -150,7 +163,12 @@ void verdict_sentence(const struct verdict *v, struct strbuf *out)
 	case VERDICT_HOST:
 		strbuf_adds(out, "; for ");
 		human_percent(out, v->part_ns[IDLE_PART_HOST], v->span_ns);
-		strbuf_adds(out, " it waits in longer gaps for the program's own code");
+		strbuf_adds(out, " it waits for the host in gaps of 100 us and more");
+		break;
+	case VERDICT_IDLE:
+		strbuf_adds(out, "; for ");
+		human_percent(out, v->part_ns[IDLE_PART_UNKNOWN], v->span_ns);
+		strbuf_adds(out, " it waits for work whose launch was not recorded");
 		break;
 	default:
 		break;
@@ -170,7 +188,12 @@ const char *verdict_advice(enum verdict_kind kind)
 				 "copies, needless syncs",
 		[VERDICT_LATENCY] = "kernels too short or chained across streams: fuse them, or "
 				    "use CUDA graphs",
-		[VERDICT_HOST] = "look at what the CPU does in the gaps: data loading, Python, I/O",
+		[VERDICT_HOST] = "look at what the CPU does in the gaps: data loading, Python, "
+				 "I/O, and CUDA's "
+				 "allocations and loading (record --api all)",
+		[VERDICT_IDLE] =
+			"`pitot info` says why the calls are missing (capability api_call, "
+			"loss)",
 	};
 
 	return advice[kind];

@@ -27,6 +27,7 @@ enum verdict_kind {
 	VERDICT_SYNC,
 	VERDICT_LATENCY,
 	VERDICT_HOST,
+	VERDICT_IDLE, /* and why is not recorded */
 	VERDICT_KINDS,
 };
 
@@ -42,6 +43,8 @@ struct verdict {
 	uint64_t launches, launch_mean_ns; /* calls, host time of each */
 	uint64_t sync_calls;
 	uint64_t before_ns, after_ns; /* of the window: before the first, after the last work */
+	uint64_t pieces; /* of work, and those of a slow start-up, if there is one */
+	struct start_up start_up;
 };
 
 struct verdict verdict_of(const struct busy *busy, const struct idle *idle,

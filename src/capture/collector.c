@@ -31,6 +31,7 @@
 #define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
 #define TABLES_NS (10 * NS_PER_MS) /* of a tick for unwind tables */
 #define STACK_BYTES (512u << 10)
+#define LOOK_NS (10 * NS_PER_MS) /* between looks at the progress of an end */
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
@@ -41,12 +42,12 @@ static struct {
 	atomic_uint phase; /* also the futex that collector_stop waits on */
 	atomic_uint wake; /* futex */
 	atomic_uint progress; /* counts what the thread has done, for those who wait for its end */
+	atomic_bool in_vendor; /* in a call that can hang */
 	atomic_bool cuda;
 	bool window_open;
 	bool window_over;
 	bool building; /* unwind tables: the next tick comes soon */
 	bool sampled; /* CPU samples since the last seal */
-	uint32_t segment; /* that has the rows of the process and its modules */
 	uint64_t last_seal_ns, last_alone_ns, last_host_ns, last_counters_ns, cpu_reported_ns,
 		cost_since_ns;
 } self;
@@ -71,6 +72,17 @@ void collector_wake(void)
 	atomic_fetch_add(&self.wake, 1);
 	futex_wake(&self.wake);
 	errno = saved;
+}
+
+void collector_moved(void)
+{
+	atomic_fetch_add(&self.progress, 1);
+}
+
+void collector_in_vendor(bool in)
+{
+	atomic_store(&self.in_vendor, in);
+	collector_moved();
 }
 
 bool collector_running(void)
@@ -133,10 +145,10 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 	bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
 	uint64_t available = ring_available(r), done = 0;
 
-	atomic_fetch_add(&self.progress, 1);
+	collector_moved();
 	if (available && !r->named) {
 		if (!nvtx_source_thread_row(self.start.writer, r->tid))
-			host_thread_row(self.start.writer, r->tid);
+			host_thread_row(self.start.writer, r->tid, dead ? r->name : "");
 		r->named = true;
 	}
 	while (done < available) {
@@ -196,7 +208,7 @@ static void refresh_host(uint64_t now)
 {
 	struct ring *r;
 
-	atomic_fetch_add(&self.progress, 1);
+	collector_moved();
 	self.last_host_ns = now;
 	cpu_timer_forget_names();
 	host_module_rows(self.start.writer);
@@ -224,21 +236,11 @@ static void sample_counters(uint64_t now)
 	gpus = cuda_source_gpus(&count);
 	if (count == 0)
 		return;
-	nvml_source_sample(self.start.writer, gpus, count);
+	nvml_source_sample(self.start.writer, gpus, count, now);
 	self.last_counters_ns = now;
 #else
 	(void)now;
 #endif
-}
-
-/* Each segment says whose it is, and what the addresses in its stacks mean. */
-static void begin_segment(void)
-{
-	if (self.segment == writer_segment(self.start.writer))
-		return;
-	self.segment = writer_segment(self.start.writer);
-	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
-	self.last_host_ns = 0;
 }
 
 static void seal(uint64_t now)
@@ -254,12 +256,12 @@ static void seal(uint64_t now)
 	if (atomic_load(&self.cuda))
 		cuda_source_periodic(self.start.writer, now);
 #endif
-	begin_segment();
 	if (now - self.last_host_ns >= HOST_NS)
 		refresh_host(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	writer_flush(self.start.writer);
+	if (writer_flush(self.start.writer) >= 0)
+		cpu_timer_stored();
 	self.sampled = false;
 	self.last_seal_ns = now;
 }
@@ -284,7 +286,7 @@ static uint64_t tick(uint64_t now)
 {
 	uint64_t work;
 
-	atomic_fetch_add(&self.progress, 1);
+	collector_moved();
 	watch_window(now);
 	self.building = launch_stacks_update(TABLES_NS);
 	work = self.building;
@@ -318,18 +320,20 @@ static void finish(void)
 
 	cpu_timer_stop(self.start.writer);
 	drain_rings(now);
-	writer_flush(self.start.writer); /* first: CUPTI may hang from here on */
+	/* First: CUPTI may hang from here on. */
+	if (writer_flush(self.start.writer) >= 0)
+		cpu_timer_stored();
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
 		cuda_source_stop(self.start.writer);
 #endif
-	atomic_fetch_add(&self.progress, 1);
+	collector_moved();
 	now = clock_monotonic_ns();
 	drain_rings(now);
 	refresh_host(now);
 	stack_rows_finish(self.start.writer);
 	seal(now);
-	atomic_fetch_add(&self.progress, 1);
+	collector_moved();
 	write_costs(clock_monotonic_ns());
 	now = clock_monotonic_ns();
 	rows_cost(self.start.writer, cost_kind_exit, begun, now, 1, now - begun);
@@ -356,7 +360,7 @@ static void *collector_main(void *unused)
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "pitot");
-	begin_segment();
+	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
 	rows_cost(self.start.writer, cost_kind_setup, self.start.setup_start_ns,
 		  self.start.setup_start_ns + self.start.setup_ns, 1, self.start.setup_ns);
 	host_clock_row(self.start.writer, 0, false);
@@ -401,10 +405,10 @@ int collector_start(const struct collector_start *start)
 	self.window_open = self.window_over = false;
 	nvml_source_start();
 	cpu_timer_start(&self.start.settings);
-	self.last_seal_ns = self.cost_since_ns = self.last_host_ns = clock_monotonic_ns();
+	self.last_seal_ns = self.cost_since_ns = clock_monotonic_ns();
+	self.last_host_ns = 0; /* much is loaded in the first moments: look again soon */
 	self.last_counters_ns = self.last_alone_ns = 0;
 	self.cpu_reported_ns = 0;
-	self.segment = 0;
 	atomic_store(&self.phase, PHASE_RUNNING);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -425,8 +429,7 @@ void collector_cuda_started(void)
 	collector_wake();
 }
 
-/* Not the clock of clock.h: a played tape stands still there. */
-static uint64_t waiting_clock_ns(void)
+uint64_t collector_waiting_clock_ns(void)
 {
 	struct timespec t;
 
@@ -437,22 +440,22 @@ static uint64_t waiting_clock_ns(void)
 bool collector_stop(uint64_t limit_ns)
 {
 	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
-	uint64_t now = waiting_clock_ns(), end = now + limit_ns,
-		 patience = now + COLLECTOR_PATIENCE_NS;
+	uint64_t now = collector_waiting_clock_ns(), end = now + limit_ns, moved = now;
 
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
 	collector_wake();
 	while (atomic_load(&self.phase) == PHASE_STOPPING) {
 		unsigned progress = atomic_load(&self.progress);
 
-		now = waiting_clock_ns();
-		if (progress != seen) {
-			seen = progress;
-			patience = now + COLLECTOR_PATIENCE_NS;
-		}
-		if (now >= end || now >= patience)
+		now = collector_waiting_clock_ns();
+		if (progress != seen)
+			moved = now;
+		seen = progress;
+		if (now >= end ||
+		    now - moved >= (atomic_load(&self.in_vendor) ? COLLECTOR_VENDOR_PATIENCE_NS
+								 : COLLECTOR_PATIENCE_NS))
 			return false;
-		futex_wait(&self.phase, PHASE_STOPPING, MIN(end, patience) - now);
+		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, LOOK_NS));
 	}
 	return true;
 }
@@ -461,6 +464,7 @@ void collector_after_fork(void)
 {
 	atomic_store(&self.phase, PHASE_NONE);
 	atomic_store(&self.cuda, false);
+	atomic_store(&self.in_vendor, false);
 	atomic_store(&collector_idle, false);
 	self.start.writer = NULL;
 }

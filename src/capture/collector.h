@@ -26,12 +26,23 @@ int collector_start(const struct collector_start *start);
 void collector_cuda_started(void);
 
 /*
- * Asks the thread to end in order and waits until it has: at most limit_ns, and no longer than COLLECTOR_PATIENCE_NS
- * without progress (a driver or a disk that hangs). true when it ended. Async-signal-safe, so that a handler may call
- * it; may be called several times.
+ * Asks the thread to end in order and waits until it has: at most limit_ns, and no longer than its patience without
+ * progress. true when it ended. Async-signal-safe, so that a handler may call it; may be called several times.
+ *
+ * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does. One write can take longer
+ * than that on a disk that is slow or busy, and is all that is left to do.
  */
-#define COLLECTOR_PATIENCE_NS NS_PER_S
+#define COLLECTOR_VENDOR_PATIENCE_NS (200 * NS_PER_MS) /* in a call of a vendor's library */
+#define COLLECTOR_PATIENCE_NS NS_PER_S /* in anything else */
 bool collector_stop(uint64_t limit_ns);
+
+/* What it waits by, which is not the clock of clock.h: a played tape stands still there. */
+uint64_t collector_waiting_clock_ns(void);
+
+/* Before and after such a call, on the collector's thread. */
+void collector_in_vendor(bool in);
+/* Something goes on in such a call. Any thread. */
+void collector_moved(void);
 
 /* Wakes the thread up. Async-signal-safe. */
 void collector_wake(void);

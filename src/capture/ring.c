@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 __thread struct ring *ring_of_thread
@@ -19,6 +20,7 @@ static void on_thread_end(void *value)
 	struct ring *r = value;
 
 	ring_of_thread = NULL;
+	prctl(PR_GET_NAME, r->name);
 	atomic_store_explicit(&r->state, RING_DEAD, memory_order_release);
 }
 
@@ -80,6 +82,7 @@ struct ring *ring_claim(void)
 		return NULL;
 	}
 	r->tid = (uint32_t)syscall(SYS_gettid);
+	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;
 	r->instantiating = false;

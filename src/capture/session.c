@@ -1,9 +1,11 @@
 #include "capture/session.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -36,6 +38,7 @@
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* start and stop only; never on the launch path */
 static bool running, cuda_started;
+static bool preloaded; /* this process; those that it forks count as such */
 static pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
 static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
 static struct settings settings;
@@ -73,6 +76,7 @@ static bool start_new(bool with_cuda)
 	log_open();
 	if (!settings_read(&settings))
 		return false;
+	settings.preload &= preloaded;
 	if (!settings.start_ns)
 		settings.start_ns = start.setup_start_ns;
 	if (!open_writer(&start.writer))
@@ -81,7 +85,9 @@ static bool start_new(bool with_cuda)
 	if (settings.cpu_hz)
 		launch_stacks_start(&settings);
 	cuda_started = with_cuda && start_cuda();
-	leave_install();
+	/* A Python that starts looks which signals have their default: not before it has done that. */
+	if (with_cuda || !settings.preload_once)
+		leave_install();
 	start.settings = settings;
 	start.setup_ns = clock_monotonic_ns() - start.setup_start_ns;
 	nvtx_source_window(settings.delay_ns == 0);
@@ -135,9 +141,13 @@ static void wait_for_start(void)
 
 void session_stop(void)
 {
+	uint64_t begun;
+
 	wait_for_start();
+	begun = collector_waiting_clock_ns();
 	if (getpid() == owner && collector_running() && !collector_stop(STOP_LIMIT_NS))
-		log_line("gave up waiting for the collector");
+		log_line("gave up waiting for the collector after %u ms",
+			 (unsigned)((collector_waiting_clock_ns() - begun) / NS_PER_MS));
 }
 
 static void *start_after_rest(void *unused)
@@ -175,10 +185,43 @@ static void start_later(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Takes the library out of LD_PRELOAD again. false: it was not there. */
+static bool leave_preload(void)
+{
+	const char *list = getenv("LD_PRELOAD");
+	Dl_info own;
+	size_t length;
+
+	if (!list || !dladdr((void *)session_start_preloaded, &own) || !own.dli_fname)
+		return false;
+	length = strlen(own.dli_fname);
+	if (strncmp(list, own.dli_fname, length) != 0 ||
+	    (list[length] != ':' && list[length] != '\0'))
+		return false;
+	if (list[length] && list[length + 1])
+		setenv("LD_PRELOAD", list + length + 1, 1);
+	else
+		unsetenv("LD_PRELOAD");
+	return true;
+}
+
+/* Whether this is the Python that is meant. An env before it hands the variable on. */
+static bool is_once(void)
+{
+	bool python = dlsym(RTLD_DEFAULT, "Py_Initialize") != NULL;
+
+	if (!python && strcmp(program_invocation_short_name, "env") == 0)
+		return false;
+	return leave_preload() && python;
+}
+
 void session_start_preloaded(void)
 {
 	if (!settings_read(&settings) || !settings.preload)
 		return;
+	if (settings.preload_once && !is_once())
+		return;
+	preloaded = true;
 	cpu_timer_loaded();
 	atexit(session_stop);
 	leave_watch_fork();
@@ -187,7 +230,10 @@ void session_start_preloaded(void)
 
 void session_after_fork(void)
 {
-	bool again = settings.cpu_hz && (collector_running() || atomic_load(&later) != LATER_NONE);
+	/* Beside perf events there is only something to do where there is a Python. */
+	bool worthwhile = !settings.perf_namespace || launch_stacks_python_version();
+	bool again = settings.cpu_hz &&
+		     ((collector_running() && worthwhile) || atomic_load(&later) != LATER_NONE);
 
 	pthread_mutex_init(&lock, NULL);
 	running = cuda_started = false;

@@ -44,6 +44,12 @@ static void set_cpu(struct settings *s, const char *value, size_t length)
 	s->cpu_hz = (uint32_t)MIN(hz, CPU_HZ_MAX);
 }
 
+static void set_preload(struct settings *s, const char *value, size_t length)
+{
+	s->preload_once = key_is(value, length, "once");
+	s->preload = s->preload_once || key_is(value, length, "1");
+}
+
 static void set_one(struct settings *s, const char *key, size_t key_length, const char *value,
 		    size_t length)
 {
@@ -63,8 +69,10 @@ static void set_one(struct settings *s, const char *key, size_t key_length, cons
 		s->all_api_calls = key_is(value, length, "all");
 	else if (key_is(key, key_length, "cpu"))
 		set_cpu(s, value, length);
+	else if (key_is(key, key_length, "perf"))
+		read_u64(value, length, &s->perf_namespace);
 	else if (key_is(key, key_length, "preload"))
-		s->preload = yes;
+		set_preload(s, value, length);
 	else if (key_is(key, key_length, "cuda"))
 		s->cuda = !key_is(value, length, "0");
 	else if (key_is(key, key_length, "start_ns"))

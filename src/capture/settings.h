@@ -21,7 +21,9 @@ struct settings {
 	uint64_t counters_ns;		/* time between readings of NVML's counters; 0: none */
 	bool all_api_calls;		/* api=launches|all */
 	uint32_t cpu_hz;		/* cpu=HZ: CPU samples by a timer inside the process; 0: none */
-	bool preload;			/* preload=0|1: the library starts recording when it is loaded */
+	uint64_t perf_namespace;	/* perf=N: perf events sample, too, in the pid namespace with inode N; 0: none do */
+	bool preload;			/* preload=0|1|once: the library starts recording when it is loaded */
+	bool preload_once;		/* once: if LD_PRELOAD loaded it; what the process starts is left alone */
 	bool cuda;			/* cuda=0|1: whether CUPTI is used */
 	uint64_t start_ns;		/* CLOCK_MONOTONIC that delay and duration count from */
 	uint64_t delay_ns;		/* nothing is recorded before start + delay */

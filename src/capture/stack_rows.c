@@ -117,6 +117,10 @@ void stack_rows_finish(struct writer *w)
 	const char *reason = launch_stacks_python_reason();
 	char text[256];
 
+	/* Why there is no Python concerns CPU samples too. */
+	if (!version && reason[0])
+		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
+				reason);
 	launch_stacks_counts(&c);
 	if (c.taken + c.none == 0)
 		return;
@@ -136,8 +140,5 @@ void stack_rows_finish(struct writer *w)
 			 version >> 24, version >> 16 & 255, version >> 8 & 255,
 			 (unsigned long long)c.unsure_python);
 		rows_capability(w, "python_stacks", capability_state_on, NULL, "python", text);
-	} else if (reason[0]) {
-		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
-				reason);
 	}
 }

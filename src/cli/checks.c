@@ -278,7 +278,8 @@ static void check_way(struct check *c, enum cpu_way way, const char *gives)
 
 static void check_perf(struct check *c)
 {
-	check_way(c, CPU_WAY_PERF, "CPU samples with native stacks");
+	check_way(c, CPU_WAY_PERF,
+		  "CPU samples with native stacks; Python frames by timers inside");
 }
 
 static void check_bpf(struct check *c)
@@ -351,4 +352,15 @@ bool checks_no_gpu_reason(char *out, size_t size)
 		return true;
 	}
 	return false;
+}
+
+bool checks_foreign_proc(void)
+{
+	char text[24];
+	ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return strtol(text, NULL, 10) != getpid();
 }

@@ -29,5 +29,7 @@ size_t checks_run(struct check *checks, size_t max);
  * speaks against it.
  */
 bool checks_no_gpu_reason(char *out, size_t size);
+/* Whether /proc has the processes of another pid namespace, so that an id means another process there. */
+bool checks_foreign_proc(void);
 
 #endif

@@ -85,9 +85,22 @@ static void device_text(struct strbuf *out, bool color, const struct cuda_device
 	add_size(out, d->shared_per_multiprocessor_bytes, " shared memory\n");
 }
 
+/* A script gets an empty list, and the reason on stderr. */
+static int no_gpu(const struct context *c, const char *why)
+{
+	struct strbuf none = STRBUF_INIT;
+
+	if (c->json) {
+		strbuf_adds(&none, "[]\n");
+		cli_print(c, &none);
+		strbuf_release(&none);
+	}
+	return cli_failf(c, "%s (see `pitot doctor`)", why);
+}
+
 static int run_devices(struct context *c, int argc, char **argv)
 {
-	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, why = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&out);
 	struct cuda_device device;
 	struct error e = { 0 };
@@ -98,13 +111,13 @@ static int run_devices(struct context *c, int argc, char **argv)
 	if (argc > 1)
 		return cli_usage(c, "devices takes no operands: what is '%s'?", argv[1]);
 	if (libcuda_load(&cuda, &e) < 0 || libcuda_init(&cuda, &e) < 0) {
-		if (checks_no_gpu_reason(reason, sizeof(reason)))
-			return cli_failf(c, "no GPU can be used: %s (see `pitot doctor`)", reason);
-		return cli_failf(c, "no GPU can be used: %s (see `pitot doctor`)", e.text);
+		strbuf_addf(&why, "no GPU can be used: %s",
+			    checks_no_gpu_reason(reason, sizeof(reason)) ? reason : e.text);
+		return no_gpu(c, strbuf_text(&why));
 	}
 	count = libcuda_device_count(&cuda);
 	if (!count)
-		return cli_failf(c, "the driver shows no GPU (see `pitot doctor`)");
+		return no_gpu(c, "the driver shows no GPU");
 	if (c->json)
 		json_array(&json);
 	for (int i = 0; i < count; i++) {
@@ -125,7 +138,7 @@ static int run_devices(struct context *c, int argc, char **argv)
 const struct command cmd_devices = {
 	.name = "devices",
 	.summary = "list the GPUs of this machine",
-	.usage = "",
+	.usage = "[options]",
 	.description = "Lists the GPUs that the CUDA driver shows, with their limits. "
 		       "CUDA_VISIBLE_DEVICES applies.",
 	.options = options,

@@ -96,7 +96,7 @@ static int run_doctor(struct context *c, int argc, char **argv)
 const struct command cmd_doctor = {
 	.name = "doctor",
 	.summary = "check whether this machine can record, and say what to do if not",
-	.usage = "",
+	.usage = "[options]",
 	.description = "Looks at the driver, its libraries, CUPTI, permissions, other profilers, "
 		       "the disk and what later kinds "
 		       "of recording need. Each is ok, limited or missing, with the reason and the "

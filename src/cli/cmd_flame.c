@@ -29,7 +29,7 @@ static struct option_list option_where;
 static struct window_options option_window;
 static uint64_t option_depth;
 static bool least_given, depth_given, option_inverted, option_full_names, option_interpreter,
-	option_xpu_perf, option_force;
+	option_xpu_perf, option_force, option_lines = true, lines_given;
 static int option_mode, option_by, option_graphs;
 
 static const struct option options[] = {
@@ -110,6 +110,13 @@ static const struct option options[] = {
 	  .choices = graph_choices,
 	  .help = "put kernels of CUDA graphs below the stack of the graph's launch (default), or "
 		  "capture: below the stack that captured them" },
+	{ .name = "lines",
+	  .type = OPTION_FLAG,
+	  .value = &option_lines,
+	  .given = &lines_given,
+	  .negatable = true,
+	  .help = "each line of a Python function is a frame of its own (default, but not with "
+		  "--diff); with --no-lines each function is one" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -150,6 +157,7 @@ static const struct command_example examples[] = {
 /* What is shown and how: a format, or text when format is NULL. */
 struct shape {
 	unsigned kinds; /* set by the first recording: the one that it is compared with follows */
+	bool cpu_only; /* nothing else was to be recorded */
 	const struct flame_format *format;
 	const char *path; /* NULL: text */
 	uint64_t least_tenths;
@@ -216,8 +224,11 @@ static int check_options(const struct context *c, struct shape *s)
 	if (option_xpu_perf && (option_mode == MODE_WAIT || option_mode == MODE_LAUNCHES))
 		return cli_usage(c, "--xpu-perf-compat knows only --mode merged, gpu and cpu");
 	if (option_diff && s->format && !s->format->diff)
-		return cli_usage(c, "%s cannot show a comparison; text, folded, svg and html can",
-				 s->format->name);
+		return cli_usage(c, "%s cannot show a comparison; text, folded, svg and html can%s",
+				 s->format->name,
+				 s->format->by_address
+					 ? "; pprof compares two files: go tool pprof -diff_base"
+					 : "");
 	if (parse_percent(option_least, &s->least_tenths) < 0)
 		return cli_usage(c, "--min-percent: '%s' is no number from 0 to 100", option_least);
 	return EXIT_DONE;
@@ -243,11 +254,29 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 	if (option_xpu_perf)
 		return 1 << FLAME_GPU | (recorded & cpu);
 	/* of a program without GPU work there is nothing to say about GPUs */
-	if (!(recorded & device) && recorded & cpu)
+	if (!(recorded & device) && (recorded & cpu || s->cpu_only))
 		device = 0;
 	if (s->format && s->format->by_address && device)
 		device |= 1 << FLAME_LAUNCHES;
-	return device | (recorded & (cpu | off_cpu));
+	recorded &= cpu | off_cpu;
+	return device || recorded ? device | recorded : cpu;
+}
+
+static bool shows_cpu(void)
+{
+	return option_mode == MODE_MERGED || option_mode == MODE_CPU;
+}
+
+static int choose_kinds(const struct context *c, struct trace *t, struct shape *s)
+{
+	struct capability_note injection;
+	struct error e = { 0 };
+
+	if (capability_find(t, "injection", &injection, &e) < 0)
+		return cli_fail(c, &e);
+	s->cpu_only = injection.known && !strcmp(injection.reason, "--cpu-only");
+	s->kinds = wanted_kinds(s, flame_kinds_recorded(t));
+	return EXIT_DONE;
 }
 
 static unsigned wanted_levels(const struct shape *s)
@@ -277,6 +306,8 @@ static int make_options(const struct context *c, const struct trace *t, const st
 			  : s->format && s->format->by_address ? STACK_ADDRESSES
 							       : STACK_FUNCTIONS,
 		.full_names = option_full_names,
+		/* a program that was changed has its lines elsewhere */
+		.no_lines = lines_given ? !option_lines : option_diff != NULL,
 		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,
 		.captures = option_graphs == GRAPHS_BY_CAPTURE,
@@ -400,7 +431,7 @@ static int show(const struct context *c, struct trace *t, struct flame *f, const
 		return cli_failf(c, "out of memory");
 	if (capability_find(t, "cpu", &cpu, &e) < 0)
 		return cli_fail(c, &e);
-	flame_print_gaps(f, &cpu, option_mode == MODE_CPU, &notes);
+	flame_print_gaps(f, shows_cpu() ? &cpu : NULL, option_mode == MODE_CPU, &notes);
 	w.notes = strbuf_text(&notes);
 	w.title = w.title ? w.title : process ? process->command : path;
 	status = s->format ? write_file(c, f, s, &w)
@@ -426,8 +457,9 @@ static int run(struct context *c, int argc, char **argv)
 		status = cli_open_trace(c, argc, argv, &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;
-	shape.kinds = wanted_kinds(&shape, flame_kinds_recorded(trace));
-	status = build(c, trace, &shape, &flame);
+	status = choose_kinds(c, trace, &shape);
+	if (status == EXIT_DONE)
+		status = build(c, trace, &shape, &flame);
 	progress_end(&progress);
 	if (status == EXIT_DONE) {
 		if (option_diff)
@@ -449,7 +481,7 @@ const struct command cmd_flame = {
 		"that launched the work, with the kernel, copy or memory set as the innermost "
 		"frame, the time that threads waited for the GPU, and, where it was recorded, the "
 		"time that they did not run. Kinds of time are never added to each other: each has "
-		"a root of its own, and the GPU time is the sum of what CUPTI reported, to the "
+		"a root of its own, and the GPU time is the sum of all recorded work, to the "
 		"nanosecond.\n\n"
 		"Without -o it prints a tree on a terminal, and folded stacks (in microseconds) "
 		"elsewhere. With -o the file's name decides: x.svg and x.html are interactive "

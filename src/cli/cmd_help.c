@@ -32,7 +32,7 @@ static int run_help(struct context *c, int argc, char **argv)
 			return command_unknown(c, argv[1]);
 	}
 	if (c->json)
-		return help_json(c);
+		return help_json(c, command);
 	if (as_man_page)
 		return print_man_page(c, command);
 	return command ? help_command(c, command) : help_overview(c, stdout);
@@ -44,8 +44,8 @@ const struct command cmd_help = {
 	.usage = "[--man] [COMMAND]",
 	.description = "Prints the list of commands, or what one command does and all its options. "
 		       "The same text is "
-		       "printed by `pitot COMMAND --help`. --json describes all commands and "
-		       "options for tools.",
+		       "printed by `pitot COMMAND --help`. --json describes all commands, or "
+		       "the one, and their options for tools.",
 	.options = options,
 	.run = run_help,
 };

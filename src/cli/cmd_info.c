@@ -1,6 +1,6 @@
 /*
- * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads small tables
- * only, so that it is quick whatever the size of the recording.
+ * cmd_info.c: `pitot info`: what a recording is and what it consists of. It loads only tables of
+ * what rows refer to, so that it is quick whatever the size of the recording.
  */
 #include <string.h>
 #include <time.h>
@@ -40,16 +40,13 @@ struct info {
 	int64_t damaged; /* blocks; -1: not checked */
 };
 
-/* Tables that `info` reads rows of. */
-static const enum table_id small_tables[] = { TABLE_device, TABLE_clock, TABLE_capability };
-
 static int load(struct info *i, struct error *e)
 {
-	int r = 0;
+	int r = trace_load_repeated(i->trace, e);
 
 	trace_span(i->trace, &i->start_ns, &i->end_ns);
-	for (size_t t = 0; t < ARRAY_SIZE(small_tables) && r >= 0; t++)
-		r = trace_load(i->trace, small_tables[t], 0, e);
+	for (size_t n = 0; n < trace_process_count(i->trace); n++)
+		i->end_ns = MAX(i->end_ns, trace_process(i->trace, n)->end_ns);
 	if (r >= 0)
 		r = trace_losses(i->trace, &i->losses, &i->loss_count, e);
 	i->damaged = -1;
@@ -270,14 +267,14 @@ static void print_tables(const struct info *i, struct strbuf *out)
 
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
 		struct trace_table_size size;
-		uint64_t tenths;
+		uint64_t rows = trace_rows(i->trace, (enum table_id)id), tenths;
 
 		trace_table_size(i->trace, (enum table_id)id, &size);
 		if (!size.rows)
 			continue;
-		tenths = tenths_of(size.bytes, size.rows);
+		tenths = tenths_of(size.bytes, rows);
 		text_table_add(&t, schema_table(id)->name);
-		text_table_count(&t, size.rows);
+		text_table_count(&t, rows);
 		text_table_count(&t, size.bytes);
 		text_table_addf(&t, "%llu.%llu", (unsigned long long)tenths / 10,
 				(unsigned long long)tenths % 10);
@@ -296,25 +293,88 @@ static const char *state_name(const struct info *i, uint64_t row)
 	return name ? name : "?";
 }
 
+/* Rows that differ in nothing but their process. */
+struct capability_group {
+	uint64_t row; /* the first */
+	uint64_t processes;
+};
+
+#define GROUPS_MAX 1024u /* further rows are groups of their own */
+
+static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
+{
+	static const int columns[] = { COLUMN_capability_name, COLUMN_capability_state,
+				       COLUMN_capability_asked, COLUMN_capability_got,
+				       COLUMN_capability_reason };
+
+	for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
+		bool missing_a, missing_b;
+		uint64_t value_a =
+				 trace_value(i->trace, TABLE_capability, columns[c], a, &missing_a),
+			 value_b =
+				 trace_value(i->trace, TABLE_capability, columns[c], b, &missing_b);
+
+		if (missing_a != missing_b || (!missing_a && value_a != value_b))
+			return false;
+	}
+	return true;
+}
+
+/* "asked for X, got Y; why", as short as it can be. */
+static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
+{
+	const char *asked = text(i, TABLE_capability, COLUMN_capability_asked, row);
+	const char *got = text(i, TABLE_capability, COLUMN_capability_got, row);
+	const char *reason = text(i, TABLE_capability, COLUMN_capability_reason, row);
+
+	if (*asked && strcmp(asked, got) != 0)
+		strbuf_addf(out, "asked for %s%s%s", asked, *got ? ", got " : "", got);
+	else
+		strbuf_adds(out, got);
+	if (*reason)
+		strbuf_addf(out, "%s%s", out->length ? "; " : "", reason);
+}
+
+static void add_capability(const struct info *i, const struct capability_group *g,
+			   struct text_table *t)
+{
+	size_t process = trace_row_process(i->trace, TABLE_capability, g->row);
+	_cleanup_strbuf_ struct strbuf outcome = STRBUF_INIT;
+
+	if (g->processes > 1)
+		text_table_addf(t, "%llu processes", (unsigned long long)g->processes);
+	else
+		text_table_addf(t, "%u", trace_process(i->trace, process)->pid);
+	cell(t, text(i, TABLE_capability, COLUMN_capability_name, g->row));
+	text_table_add(t, state_name(i, g->row));
+	add_outcome(i, g->row, &outcome);
+	cell(t, strbuf_text(&outcome));
+}
+
 static void print_capabilities(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = {
-		RIGHT("pid"),  LEFT("capability"), LEFT("state"),
-		LEFT("asked"), LEFT("got"),        LEFT("why"),
+		RIGHT("pid"),
+		LEFT("capability"),
+		LEFT("state"),
+		LEFT("what, and why"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
+	VEC(struct capability_group) groups = { 0 };
 
 	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
-		text_table_addf(
-			&t, "%u",
-			trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))
-				->pid);
-		cell(&t, text(i, TABLE_capability, COLUMN_capability_name, row));
-		text_table_add(&t, state_name(i, row));
-		cell(&t, text(i, TABLE_capability, COLUMN_capability_asked, row));
-		cell(&t, text(i, TABLE_capability, COLUMN_capability_got, row));
-		cell(&t, text(i, TABLE_capability, COLUMN_capability_reason, row));
+		size_t n = 0, known = MIN(groups.count, (size_t)GROUPS_MAX);
+
+		while (n < known && !is_same_capability(i, groups.data[n].row, row))
+			n++;
+		if (n < known)
+			groups.data[n].processes++;
+		else if (vec_push(&groups, ((struct capability_group){ row, 1 })) < 0)
+			out->failed = true;
 	}
+	for (size_t n = 0; n < groups.count; n++)
+		add_capability(i, &groups.data[n], &t);
+	vec_release(&groups);
 	finish(i, "capabilities", &t, out);
 }
 
@@ -538,7 +598,7 @@ static void write_tables(const struct info *i, struct json *j)
 			continue;
 		json_key(j, schema_table(id)->name);
 		json_object(j);
-		json_key_u64(j, "rows", size.rows);
+		json_key_u64(j, "rows", trace_rows(i->trace, (enum table_id)id));
 		json_key_u64(j, "bytes", size.bytes);
 		json_key_u64(j, "blocks", size.blocks);
 		json_end(j);

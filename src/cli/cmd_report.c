@@ -26,7 +26,7 @@ static const struct option options[] = {
 	  .value = &option_top,
 	  .given = &top_given,
 	  .argument = "N",
-	  .help = "rows of each table (default 10; with --json all)" },
+	  .help = "rows of each table (default 10, with --json all); 0 for all" },
 	{ .name = "by",
 	  .type = OPTION_ENUM,
 	  .value = &option_by,
@@ -110,6 +110,34 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	return EXIT_DONE;
 }
 
+/* A process or a GPU that is not in the recording. */
+static int check_place(const struct context *c, const struct report *r)
+{
+	const struct filter *f = &r->options.filter;
+	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
+
+	for (size_t i = 0; f->pid >= 0 && i < trace_process_count(r->trace); i++) {
+		const struct trace_process *p = trace_process(r->trace, i);
+
+		if (p->pid == f->pid)
+			break;
+		if (p->of == i)
+			strbuf_addf(&known, "%s%u", known.length ? ", " : "", p->pid);
+		if (i + 1 == trace_process_count(r->trace))
+			return cli_usage(c, "no process %lld in this recording: it has %s",
+					 (long long)f->pid, strbuf_text(&known));
+	}
+	for (size_t i = 0; f->device >= 0 && i < r->gpus.count; i++) {
+		if (r->gpus.items[i].ordinal == f->device)
+			return EXIT_DONE;
+		strbuf_addf(&known, "%s%u", known.length ? ", " : "", r->gpus.items[i].ordinal);
+	}
+	if (f->device >= 0 && r->gpus.count)
+		return cli_usage(c, "no GPU %lld in this recording: it has %s",
+				 (long long)f->device, strbuf_text(&known));
+	return EXIT_DONE;
+}
+
 static int print(const struct context *c, const struct report *r, const char *path)
 {
 	struct strbuf out = STRBUF_INIT;
@@ -161,7 +189,9 @@ static int run(struct context *c, int argc, char **argv)
 		if (code < 0) {
 			status = cli_fail(c, &e);
 		} else {
-			status = print(c, &report, path);
+			status = check_place(c, &report);
+			if (status == EXIT_DONE)
+				status = print(c, &report, path);
 			report_release(&report);
 		}
 	}

@@ -29,7 +29,7 @@ static int run_version(struct context *c, int argc, char **argv)
 const struct command cmd_version = {
 	.name = "version",
 	.summary = "print the version",
-	.usage = "",
+	.usage = "[options]",
 	.description =
 		"Prints the version of Pitot; with -v also the version of the recording format.",
 	.options = options,

@@ -8,13 +8,15 @@
 #include "cli/ui.h"
 #include "cli/view_columns.h"
 #include "cli/view_where.h"
+#include "cli/window.h"
 
 #define LIMIT 50 /* rows shown to people unless they ask for more */
 #define CELL_MAX 160 /* columns of a cell; --json has the whole text */
 #define PAGE 2000 /* rows that are aligned together */
 
-static uint64_t option_limit, option_since, option_until;
-static bool limit_given, since_given, until_given, option_full_names;
+static struct window_options option_window;
+static uint64_t option_limit;
+static bool limit_given, option_full_names;
 static struct option_list option_where;
 static const char *option_columns;
 
@@ -26,18 +28,7 @@ static const struct option options[] = {
 	  .argument = "CONDITION",
 	  .help = "only such rows: COLUMN=VALUE, or != < <= > >=; texts are globs, '-' is missing; "
 		  "all must hold" },
-	{ .name = "since",
-	  .type = OPTION_DURATION,
-	  .value = &option_since,
-	  .given = &since_given,
-	  .argument = "TIME",
-	  .help = "rows from this time after the start of the recording on, such as 1.5s" },
-	{ .name = "until",
-	  .type = OPTION_DURATION,
-	  .value = &option_until,
-	  .given = &until_given,
-	  .argument = "TIME",
-	  .help = "rows before this time after the start of the recording" },
+	WINDOW_OPTIONS(option_window),
 	{ .name = "columns",
 	  .letter = 'c',
 	  .type = OPTION_STRING,
@@ -79,14 +70,17 @@ struct view {
 	uint64_t shown, left_out;
 };
 
-static int list_tables(const struct context *c, const struct trace *t)
+static int list_tables(const struct context *c, struct trace *t)
 {
 	static const struct text_column columns[] = { LEFT("table"), RIGHT("rows"),
 						      FLEXIBLE("meaning") };
 	struct text_table table = TEXT_TABLE_INIT(columns);
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json j = JSON_PRETTY(&out);
+	struct error e = { 0 };
 
+	if (trace_load_repeated(t, &e) < 0)
+		return cli_fail(c, &e);
 	json_object(&j);
 	json_key(&j, "tables");
 	json_object(&j);
@@ -137,10 +131,11 @@ static int choose_rows(struct view *v, struct error *e)
 
 	for (unsigned i = 0; i < option_where.count && r >= 0; i++)
 		r = view_where_add(&v->table, option_where.items[i], &v->where, e);
-	if (r >= 0 && since_given)
-		r = view_where_time(&v->table, WHERE_AT_LEAST, option_since, &v->where, e);
-	if (r >= 0 && until_given)
-		r = view_where_time(&v->table, WHERE_LESS, option_until, &v->where, e);
+	if (r >= 0 && option_window.since_given)
+		r = view_where_time(&v->table, WHERE_AT_LEAST, option_window.since_ns, &v->where,
+				    e);
+	if (r >= 0 && option_window.until_given)
+		r = view_where_time(&v->table, WHERE_LESS, option_window.until_ns, &v->where, e);
 	if (r >= 0)
 		r = view_columns_load(&v->table, &v->columns, e);
 	if (r >= 0)
@@ -173,7 +168,7 @@ static struct text_column *head_of(const struct view *v)
 		const struct view_column *c = &v->columns.items.data[i];
 		bool text = view_is_text(c) || (c->schema && c->schema->type == COLUMN_TYPE_ENUM);
 
-		heads[i] = (struct text_column){ c->label, text, false };
+		heads[i] = (struct text_column){ .head = c->head, .left = text };
 	}
 	return heads;
 }

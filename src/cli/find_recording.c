@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/ui.h"
+#include "format/segment.h"
 
 #define RECORDING_SUFFIX ".pitot"
 
@@ -19,6 +20,23 @@ static bool is_recording_name(const char *name)
 
 	return length > suffix && name[0] != '.' &&
 	       !strcmp(name + length - suffix, RECORDING_SUFFIX);
+}
+
+/* `pitot record` that was interrupted at once leaves a folder without anything to read. */
+static bool has_segments(const char *path)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	bool found = false;
+
+	while (folder && !found && (entry = readdir(folder))) {
+		size_t length = strlen(entry->d_name), suffix = strlen(SEGMENT_SUFFIX);
+
+		found = length > suffix && !strcmp(entry->d_name + length - suffix, SEGMENT_SUFFIX);
+	}
+	if (folder)
+		closedir(folder);
+	return found;
 }
 
 /* The newest directory *.pitot in the current folder. 1 and *name (to be freed), 0 for none, -errno. */
@@ -37,7 +55,7 @@ static int newest_recording(char **name)
 		if (!is_recording_name(entry->d_name) || stat(entry->d_name, &st) < 0 ||
 		    !S_ISDIR(st.st_mode))
 			continue;
-		if (*name && !is_newer(&st.st_mtim, &newest))
+		if ((*name && !is_newer(&st.st_mtim, &newest)) || !has_segments(entry->d_name))
 			continue;
 		copy = strdup(entry->d_name);
 		if (!copy) {

@@ -72,11 +72,14 @@ static void add_count(struct strbuf *out, uint64_t n, const char *one, const cha
 
 static void add_missing_cpu(const struct capability_note *cpu, bool wanted, struct strbuf *out)
 {
-	if (!wanted && (!cpu->known || cpu->state == capability_state_on))
+	_cleanup_strbuf_ struct strbuf reason = STRBUF_INIT;
+
+	if (!wanted && !cpu->known)
 		return;
 	strbuf_addf(out, "%sno CPU samples", out->length ? "; " : "");
-	if (*cpu->reason)
-		strbuf_addf(out, ": %s", cpu->reason);
+	capability_no_samples(cpu, &reason);
+	if (reason.length)
+		strbuf_addf(out, ": %s", strbuf_text(&reason));
 	else if (!cpu->known)
 		strbuf_adds(out, " were recorded: `pitot record --cpu` takes them");
 }
@@ -85,8 +88,8 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 		      struct strbuf *out)
 {
 	const struct flame_section *gpu = &f->sections[FLAME_GPU];
-	uint64_t stackless =
-		f->sections[FLAME_CPU].stackless + f->sections[FLAME_OFF_CPU].stackless;
+	uint64_t samples = f->sections[FLAME_CPU].stackless,
+		 pauses = f->sections[FLAME_OFF_CPU].stackless;
 
 	if (gpu->untimed)
 		add_count(out, gpu->untimed, "operation without times is left out",
@@ -106,9 +109,12 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 	if (f->calls && !f->calls_with_stack)
 		strbuf_addf(out, "%sno call stacks were recorded: threads stand for them",
 			    out->length ? "; " : "");
-	if (stackless)
-		add_count(out, stackless, "CPU sample without a stack: its thread stands for it",
+	if (samples)
+		add_count(out, samples, "CPU sample without a stack: its thread stands for it",
 			  "CPU samples without a stack: their threads stand for them");
-	if (!(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
+	if (pauses)
+		add_count(out, pauses, "pause without a stack: its thread stands for it",
+			  "pauses without a stack: their threads stand for them");
+	if (cpu && !(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
 		add_missing_cpu(cpu, cpu_wanted, out);
 }

@@ -13,8 +13,9 @@
 void flame_print_json(const struct flame *f, struct strbuf *out);
 
 /*
- * Work without times, work without a launch, calls and samples without a stack; and, if
- * `cpu_wanted`, why there are no CPU samples. "" when nothing is missing.
+ * Work without times, work without a launch, calls and samples without a stack; and why there are no
+ * CPU samples: if `cpu_wanted` that there are none in any case. cpu: NULL where CPU time is not
+ * shown. "" when nothing is missing.
  */
 void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
 		      struct strbuf *out);

@@ -111,7 +111,18 @@ static void options_json(struct json *json, const struct option *option)
 	json_end(json);
 }
 
-int help_json(const struct context *c)
+static void command_json(struct json *json, const struct command *command)
+{
+	json_object(json);
+	json_key_string(json, "name", command->name);
+	json_key_string(json, "alias", command->alias);
+	json_key_string(json, "summary", command->summary);
+	json_key_string(json, "usage", command->usage);
+	options_json(json, command->options);
+	json_end(json);
+}
+
+int help_json(const struct context *c, const struct command *only)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&out);
@@ -120,15 +131,9 @@ int help_json(const struct context *c)
 	options_json(&json, global_options);
 	json_key(&json, "commands");
 	json_array(&json);
-	for (size_t i = 0; commands[i]; i++) {
-		json_object(&json);
-		json_key_string(&json, "name", commands[i]->name);
-		json_key_string(&json, "alias", commands[i]->alias);
-		json_key_string(&json, "summary", commands[i]->summary);
-		json_key_string(&json, "usage", commands[i]->usage);
-		options_json(&json, commands[i]->options);
-		json_end(&json);
-	}
+	for (size_t i = 0; commands[i]; i++)
+		if (!only || only == commands[i])
+			command_json(&json, commands[i]);
 	json_end(&json);
 	json_end(&json);
 	strbuf_addc(&out, '\n');

@@ -9,8 +9,8 @@
 /* Each prints and returns an exit status. */
 int help_overview(const struct context *c, FILE *to);
 int help_command(const struct context *c, const struct command *command);
-/* All commands and options as JSON, for tools. */
-int help_json(const struct context *c);
+/* Commands and options as JSON, for tools; only: NULL for all. */
+int help_json(const struct context *c, const struct command *only);
 
 /* Appends the page pitot-<name>(1), or pitot(1) for NULL, as roff. */
 void man_page(const struct command *command, struct strbuf *out);

@@ -4,7 +4,21 @@
 
 #include "cli/help.h"
 
-/* Text in roff: backslashes, hyphens and leading dots and quotes must not be taken for markup. */
+/* One character of UTF-8 beyond ASCII; the text is ours. Returns its last byte. */
+static const char *roff_character(struct strbuf *out, const char *text)
+{
+	unsigned code = (unsigned char)*text & ((unsigned char)*text < 0xe0 ? 0x1f : 0x0f);
+
+	for (; ((unsigned char)text[1] & 0xc0) == 0x80; text++)
+		code = code << 6 | ((unsigned char)text[1] & 0x3f);
+	strbuf_addf(out, "\\[u%04X]", code);
+	return text;
+}
+
+/*
+ * Text in roff: backslashes, hyphens and leading dots and quotes must not be taken for markup, and
+ * formatters differ in what they take for UTF-8.
+ */
 static void roff_text(struct strbuf *out, const char *text)
 {
 	bool line_start = true;
@@ -17,6 +31,8 @@ static void roff_text(struct strbuf *out, const char *text)
 			strbuf_adds(out, "\\e");
 		else if (*text == '-')
 			strbuf_adds(out, "\\-");
+		else if ((unsigned char)*text >= 0x80)
+			text = roff_character(out, text);
 		else
 			strbuf_addc(out, *text);
 	}
@@ -92,7 +108,7 @@ static void man_overview(struct strbuf *out)
 {
 	man_header(out, "");
 	strbuf_adds(out, ".SH NAME\npitot \\- flight recorder for GPU programs\n"
-			 ".SH SYNOPSIS\n\\fBpitot\\fR [\\fIoptions\\fR] \\fICOMMAND\\fR …\n"
+			 ".SH SYNOPSIS\n\\fBpitot\\fR [\\fIoptions\\fR] \\fICOMMAND\\fR \\[u2026]\n"
 			 ".SH DESCRIPTION\nPitot records what a GPU program did, keeps it in a "
 			 "folder, and explains it.\n"
 			 ".SH COMMANDS\n");

@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "cli/checks.h"
 
 const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
 
@@ -21,6 +23,14 @@ static enum cpu_way way_of(enum record_via via)
 	}
 }
 
+/* Number of ours; 0: unknown. */
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
 int record_cpu_start(struct record_cpu *cpu, const char *directory, pid_t pid, bool running,
 		     struct error *e)
 {
@@ -33,6 +43,8 @@ int record_cpu_start(struct record_cpu *cpu, const char *directory, pid_t pid, b
 		.end_ns = cpu->end_ns,
 		.max_bytes = cpu->max_bytes,
 		.way = way_of(cpu->via),
+		.recorder = cpu->via == RECORD_VIA_AUTO && !running ? cpu->recorder : NULL,
+		.kept = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
 
@@ -43,7 +55,17 @@ int record_cpu_start(struct record_cpu *cpu, const char *directory, pid_t pid, b
 		cpu->timer = true;
 		return 0;
 	}
+	if (running && checks_foreign_proc())
+		return error_set(e, E_UNSUPPORTED,
+				 "cannot find process %d: /proc is of another pid namespace "
+				 "(unshare --mount-proc mounts the right one)",
+				 (int)pid);
+	cpu->perf_namespace = options.recorder ? pid_namespace() : 0;
+	if (!cpu->perf_namespace)
+		options.recorder = NULL;
 	err = cpu_sampler_start(&options, pid, running, &cpu->sampler, &cpu->why_not);
+	if (err < 0 || cpu_sampler_way(cpu->sampler) != CPU_WAY_PERF)
+		cpu->perf_namespace = 0;
 	if (err >= 0)
 		return 0;
 	cpu->sampler = NULL;
@@ -61,12 +83,15 @@ static void write_capability(const struct record_cpu *cpu, struct writer *w)
 				      .name = writer_string(w, "cpu", strlen("cpu")) };
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	const char *reason = "";
-	char asked[64], got[64];
+	char asked[64], got[64] = "";
 
 	snprintf(asked, sizeof(asked), "%u Hz%s", cpu->hz, cpu->off_cpu ? ", off-CPU" : "");
-	if (cpu->sampler) {
-		snprintf(got, sizeof(got), "%s, %u Hz", cpu_way_name(cpu_sampler_way(cpu->sampler)),
-			 cpu->hz);
+	if (!cpu->hz) {
+		reason = "not asked for";
+	} else if (cpu->sampler) {
+		snprintf(got, sizeof(got), "%s, %u Hz%s",
+			 cpu_way_name(cpu_sampler_way(cpu->sampler)), cpu->hz,
+			 cpu->perf_namespace ? ", and timers in Python programs" : "");
 		reason = cpu_sampler_reason(cpu->sampler);
 		row.state = *reason ? capability_state_degraded : capability_state_on;
 	} else {

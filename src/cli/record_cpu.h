@@ -7,6 +7,7 @@
 
 #include "cpu/cpu_sampler.h"
 #include "format/writer.h"
+#include "symbol/kept_files.h"
 
 enum record_via { RECORD_VIA_AUTO, RECORD_VIA_EBPF, RECORD_VIA_PERF, RECORD_VIA_TIMER };
 extern const char *const record_via_names[]; /* by value; NULL at the end */
@@ -18,11 +19,15 @@ struct record_cpu {
 	bool off_cpu;
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; 0: none */
 	uint64_t max_bytes;
+	const char *recorder; /* name of the file of the recorder inside, if it may sample what has Python frames; or NULL */
+	bool keep_files; /* for naming stacks when the recording ends */
 	/* Set by record_cpu_start. */
 	struct cpu_sampler *sampler; /* NULL: none from outside */
 	bool timer; /* the recorder inside has to sample */
+	uint64_t perf_namespace; /* 0, or it has to sample beside perf events (settings.h) */
 	struct error why_not; /* from outside */
 	uint64_t time_ns; /* when that was decided */
+	struct kept_files kept; /* kept_files_release */
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "format/handover_cell.h"
 #include "format/segment.h"
 
 #define NAME_MAX_LENGTH 64
@@ -79,7 +80,7 @@ static bool has_suffix(const char *text, const char *suffix)
 /* Files that a recording consists of, also the unfinished ones of a recorder that was killed. */
 static bool is_part_of_recording(const char *name)
 {
-	return has_suffix(name, SEGMENT_SUFFIX) ||
+	return has_suffix(name, SEGMENT_SUFFIX) || has_suffix(name, CPU_HANDOVER_SUFFIX) ||
 	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 
@@ -110,6 +111,12 @@ int record_dir_remove(const char *path, struct error *e)
 	struct dirent *entry;
 	int r;
 
+	if (!folder && errno == ENOTDIR)
+		return error_set(
+			e, E_USAGE,
+			"'%s' is no recording but a file: it is left alone, choose another "
+			"name with -o",
+			path);
 	if (!folder)
 		return error_errno(e, errno, "cannot remove '%s'", path);
 	r = check_is_recording(folder, path, e);
@@ -129,6 +136,8 @@ static int create_named(const char *path, bool force, struct error *e)
 {
 	int r, err;
 
+	if (!*path)
+		return error_set(e, E_USAGE, "-o takes the name of a folder, not ''");
 	if (!mkdir(path, 0777))
 		return 0;
 	err = errno;

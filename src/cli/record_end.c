@@ -7,32 +7,14 @@
 #include <string.h>
 
 #include "analysis/busy.h"
+#include "analysis/calls.h"
+#include "analysis/capabilities.h"
 #include "analysis/cost.h"
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
-
-static int count_launches(struct trace *t, struct record_end *end, struct error *e)
-{
-	const uint32_t *functions;
-	const uint8_t *kinds;
-	uint64_t rows = trace_rows(t, TABLE_api_call);
-	int r = trace_load(t, TABLE_api_function, COLUMN_BIT(api_function, kind), e);
-
-	if (r >= 0)
-		r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, function), e);
-	if (r < 0)
-		return r;
-	functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
-	kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
-	for (uint64_t i = 0; functions && kinds && i < rows; i++) {
-		if (functions[i] != TRACE_NO_ROW)
-			end->launches += kinds[functions[i]] == api_kind_launch ||
-					 kinds[functions[i]] == api_kind_graph_launch;
-	}
-	return 0;
-}
+#include "cpu/cpu_sampler.h"
 
 static int add_busy(struct trace *t, struct record_end *end, struct error *e)
 {
@@ -71,10 +53,11 @@ static int add_costs(struct trace *t, struct record_end *end, struct error *e)
 		uint64_t lost = MAX(cost.losses[i].count, cost.losses[i].rows);
 
 		end->lost += lost;
-		if (lost > most)
-			snprintf(end->lost_most, sizeof(end->lost_most), "%s",
-				 loss_reason_name(cost.losses[i].reason));
-		most = MAX(most, lost);
+		if (lost <= most)
+			continue;
+		most = lost;
+		end->lost_most = cost.losses[i].count;
+		end->lost_text = loss_reason_text(cost.losses[i].reason);
 	}
 	end->callbacks = cost.kinds[cost_kind_callback].count;
 	end->callback_ns = cost.kinds[cost_kind_callback].total_ns;
@@ -86,24 +69,12 @@ static int add_costs(struct trace *t, struct record_end *end, struct error *e)
 	return 0;
 }
 
-/* What the recorder in the command said about CUPTI. */
-static int read_cupti(struct trace *t, struct record_end *end, struct error *e)
+static int read_no_gpu(struct trace *t, struct record_end *end, struct error *e)
 {
-	uint64_t rows = trace_rows(t, TABLE_capability);
-	int r = trace_load(t, TABLE_capability, 0, e);
-	const uint32_t *names = trace_u32(t, TABLE_capability, COLUMN_capability_name);
-	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
-	const uint32_t *reasons = trace_u32(t, TABLE_capability, COLUMN_capability_reason);
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	int r = capability_no_gpu(t, &why, e);
 
-	for (uint64_t i = 0; r >= 0 && names && states && reasons && i < rows; i++) {
-		if (strcmp(trace_string(t, names[i]), "cupti") != 0)
-			continue;
-		if (states[i] == capability_state_on)
-			end->cupti_on = true;
-		else
-			snprintf(end->cupti_reason, sizeof(end->cupti_reason), "%s",
-				 trace_string(t, reasons[i]));
-	}
+	snprintf(end->no_gpu, sizeof(end->no_gpu), "%s", strbuf_text(&why));
 	return r;
 }
 
@@ -119,6 +90,18 @@ static int add_samples(struct trace *t, struct record_end *end, struct error *e)
 	for (uint64_t i = 0; weights && i < end->cpu_samples; i++)
 		end->cpu_ns += weights[i];
 	return 0;
+}
+
+/* Time off the CPU, if it was asked for and the way of sampling has none. */
+static int check_off_cpu(struct trace *t, struct record_end *end, struct error *e)
+{
+	struct capability_note cpu;
+	int r = capability_find(t, "cpu", &cpu, e);
+	const char *way = cpu_way_name(CPU_WAY_EBPF);
+
+	if (r >= 0 && strstr(cpu.asked, "off-CPU") && strncmp(cpu.got, way, strlen(way)) != 0)
+		end->no_off_cpu = "it needs eBPF (see `pitot doctor`)";
+	return r;
 }
 
 /* Processes, without counting those twice that were sampled from outside. */
@@ -152,11 +135,13 @@ int record_end_read(const char *directory, struct record_end *end, struct error 
 	if (r >= 0)
 		r = add_samples(t, end, e);
 	if (r >= 0)
-		r = count_launches(t, end, e);
+		r = check_off_cpu(t, end, e);
+	if (r >= 0)
+		r = calls_count_launches(t, &end->launches, e);
 	if (r >= 0)
 		r = add_busy(t, end, e);
 	if (r >= 0)
-		r = read_cupti(t, end, e);
+		r = read_no_gpu(t, end, e);
 	trace_free(t);
 	return r;
 }
@@ -175,13 +160,23 @@ static void add_count(struct strbuf *out, uint64_t n, const char *one, const cha
 	strbuf_addf(out, " %s", n == 1 ? one : many);
 }
 
-static void seen_line(const struct record_end *end, struct strbuf *out)
+static void add_gpu_counts(const struct record_end *end, struct strbuf *out)
 {
+	uint64_t all = end->kernels + end->graph_launches + end->copies + end->sets + end->launches;
+
+	/* the next line says that there are none, and why */
+	if (!all && end->cpu_samples)
+		return;
 	add_count(out, end->kernels, "kernel, ", "kernels, ");
 	if (end->graph_launches)
 		add_count(out, end->graph_launches, "graph, ", "graphs, ");
 	add_count(out, end->copies + end->sets, "copy or memory set, ", "copies and memory sets, ");
 	add_count(out, end->launches, "launch, ", "launches, ");
+}
+
+static void seen_line(const struct record_end *end, struct strbuf *out)
+{
+	add_gpu_counts(end, out);
 	if (end->cpu_samples) {
 		add_count(out, end->cpu_samples, "CPU sample of ", "CPU samples of ");
 		human_duration(out, end->cpu_ns);
@@ -227,6 +222,21 @@ static void cost_line(const struct record_end *end, struct strbuf *out)
 	}
 }
 
+/* "53 records dropped by CUPTI (99 losses in all: see `pitot report`)" */
+static void add_loss(struct strbuf *out, const struct record_end *end)
+{
+	if (end->lost_most)
+		human_count(out, end->lost_most);
+	else
+		strbuf_adds(out, "some");
+	strbuf_addf(out, " %s (", end->lost_text);
+	if (end->lost > MAX(end->lost_most, 1)) {
+		human_count(out, end->lost);
+		strbuf_adds(out, " losses in all: ");
+	}
+	strbuf_adds(out, "see `pitot report`)");
+}
+
 /* A name as one word for a shell. */
 static void shell_word(struct strbuf *out, const char *word)
 {
@@ -270,11 +280,14 @@ void record_end_text(const struct record_end *end, const char *directory, const 
 			strbuf_addf(out, ", %zu GPUs added", end->gpus);
 	}
 	strbuf_addc(out, '\n');
+	if (end->no_off_cpu) {
+		label(out, color, "off-CPU");
+		strbuf_addf(out, "not recorded: %s\n", end->no_off_cpu);
+	}
 	label(out, color, "loss");
 	if (end->lost) {
 		strbuf_adds(out, style_begin(color, STYLE_YELLOW));
-		human_count(out, end->lost);
-		strbuf_addf(out, " events, most of them: %s (see `pitot info`)", end->lost_most);
+		add_loss(out, end);
 		strbuf_adds(out, style_begin(color, STYLE_NONE));
 	} else {
 		strbuf_adds(out, "none");
@@ -320,6 +333,7 @@ void record_end_json(const struct record_end *end, const char *directory, const 
 	json_key_u64(&json, "exit_ns", end->exit_ns);
 	json_end(&json);
 	json_key_string(&json, "no_gpu_data", why);
+	json_key_string(&json, "no_off_cpu", end->no_off_cpu);
 	json_end(&json);
 	strbuf_addc(out, '\n');
 }

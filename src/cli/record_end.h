@@ -13,26 +13,26 @@ struct record_end {
 	uint64_t elapsed_ns, bytes;
 	uint64_t kernels, copies, sets, graph_launches, launches;
 	uint64_t cpu_samples, cpu_ns; /* and the CPU time that they stand for */
+	const char *no_off_cpu; /* why time off the CPU is missing; NULL: it is not, or not wanted */
 	/* All processes, and those with the recorder inside. */
 	size_t processes, inside;
 	/* GPUs that worked; the union of their work, and the time from first to last work; of all added. */
 	size_t gpus;
 	uint64_t busy_ns, gpu_span_ns;
-	/* All losses added, an unknown count as 1; the reason of the greatest. */
-	uint64_t lost;
-	char lost_most[64];
+	/* All losses added, an unknown count as 1; the greatest of a reason, 0: unknown, and what it is. */
+	uint64_t lost, lost_most;
+	const char *lost_text;
 	/* The recorder on the command's threads, CPU of its own threads, at start and at exit. */
 	uint64_t callbacks, callback_ns, collector_ns, setup_ns, exit_ns;
 	uint64_t sampler_ns; /* CPU of the sampler outside */
-	/* CUPTI worked in at least one process; why it did not in another, "" if it was not tried. */
-	bool cupti_on;
-	char cupti_reason[512];
+	/* Why nothing that ran on a GPU is there; "" when something is. */
+	char no_gpu[512];
 };
 
 /* Reads the recording. 0 or a negative code. */
 int record_end_read(const char *directory, struct record_end *end, struct error *e) MUST_USE;
 
-/* Five lines, and what to type next. `why` says why there are no GPU data; NULL: there are. */
+/* Five lines, one more for what was asked for and is missing, and what to type next. `why` says why there are no GPU data; NULL: there are. */
 void record_end_text(const struct record_end *end, const char *directory, const char *why,
 		     bool color, struct strbuf *out);
 /* The same as one JSON object in one line. */

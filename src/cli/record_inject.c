@@ -92,8 +92,10 @@ void record_options_text(const struct record_settings *s, struct strbuf *out)
 		strbuf_addf(out, ";max_bytes=%" PRIu64, s->max_bytes);
 	if (s->cpu_hz)
 		strbuf_addf(out, ";cpu=%u", s->cpu_hz);
+	if (s->perf_namespace)
+		strbuf_addf(out, ";perf=%" PRIu64, s->perf_namespace);
 	if (s->preload)
-		strbuf_adds(out, ";preload=1");
+		strbuf_addf(out, ";preload=%s", s->preload == RECORD_PRELOAD_ALL ? "1" : "once");
 	if (s->no_cuda)
 		strbuf_adds(out, ";cuda=0");
 	strbuf_addf(out, ";counters_ns=%" PRIu64, s->counters_ns);

@@ -28,13 +28,18 @@ struct record_window {
 enum record_stacks { RECORD_STACKS_ALL, RECORD_STACKS_NATIVE, RECORD_STACKS_PYTHON, RECORD_STACKS_NONE };
 extern const char *const record_stacks_names[];	/* by value; NULL at the end */
 
+/* Whether the dynamic linker loads it: not at all, into the command alone, or into every program. */
+enum record_preload { RECORD_PRELOAD_NONE, RECORD_PRELOAD_ONCE, RECORD_PRELOAD_ALL };
+
 struct record_settings {
 	bool graph_nodes, synchronization, memory, all_api_calls;
 	enum record_stacks stacks;
 	struct record_window window;
 	uint64_t max_bytes;
 	unsigned cpu_hz; /* of a timer inside the process; 0: none */
-	bool preload, no_cuda;
+	uint64_t perf_namespace; /* beside perf events (src/capture/settings.h); 0: alone */
+	enum record_preload preload;
+	bool no_cuda;
 	uint64_t counters_ns; /* between readings of the GPUs' counters; 0: none */
 };
 
@@ -43,7 +48,7 @@ void record_options_text(const struct record_settings *s, struct strbuf *out);
 struct record_injection {
 	const char *library, *directory, *options;
 	bool cuda; /* let the driver and NVTX load it */
-	bool preload; /* let the dynamic linker load it, into every program */
+	enum record_preload preload;
 };
 
 /* Appends "NAME=VALUE" and a NUL for each variable that the command gets; see spawn_prepare. */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "cli/checks.h"
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
 #define COMMAND_MAX 8192 /* bytes of a command line that are kept */
@@ -48,6 +49,7 @@ struct watch {
 	char last_pid[16]; /* of /proc/loadavg at the last look */
 	char host[256], boot_id[64];
 	bool can_follow;
+	bool blind; /* /proc is of other processes */
 };
 
 /* The first bytes of a file of /proc, terminated. Returns the length, 0 when it cannot be read. */
@@ -324,6 +326,8 @@ bool watch_look(struct watch *watch, bool at_once)
 	struct pid_list pids = VEC_INIT;
 	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 
+	if (watch->blind)
+		return false;
 	if (!at_once && !is_due(watch, clock_monotonic_ns()))
 		return false;
 	watch->looks++;
@@ -348,6 +352,8 @@ void watch_command(struct watch *watch, pid_t pid, uint64_t start_ns)
 	pid_t parent = getpid();
 	char state;
 
+	if (watch->blind)
+		return;
 	read_stat(pid, &parent, &ticks, &state);
 	add(watch, pid, parent, ticks, start_ns);
 }
@@ -375,7 +381,8 @@ struct watch *watch_new(struct writer *w)
 	read_start("/proc/sys/kernel/random/boot_id", watch->boot_id, sizeof(watch->boot_id));
 	watch->boot_id[strcspn(watch->boot_id, "\n")] = '\0';
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
-	watch->can_follow = access(path, R_OK) == 0;
+	watch->blind = checks_foreign_proc();
+	watch->can_follow = !watch->blind && access(path, R_OK) == 0;
 	return watch;
 }
 

@@ -105,10 +105,31 @@ static const char *verdict_key(enum verdict_kind kind)
 		[VERDICT_NO_WORK] = "no_work",  [VERDICT_GPU] = "gpu",
 		[VERDICT_LAUNCH] = "launch",    [VERDICT_COPY] = "copy",
 		[VERDICT_SYNC] = "synchronize", [VERDICT_LATENCY] = "latency",
-		[VERDICT_HOST] = "host",
+		[VERDICT_HOST] = "host",        [VERDICT_IDLE] = "idle",
 	};
 
 	return keys[kind];
+}
+
+static void write_start_up(struct view *v)
+{
+	const struct verdict *verdict = &v->r->verdict, *later = &v->r->later;
+	struct strbuf sentence = STRBUF_INIT;
+
+	if (!verdict->start_up.pieces) {
+		json_key_string(&v->j, "start_up", NULL);
+		return;
+	}
+	verdict_sentence(later, &sentence);
+	key_object(v, "start_up");
+	json_key_u64(&v->j, "pieces", verdict->start_up.pieces);
+	json_key_u64(&v->j, "all_pieces", verdict->pieces);
+	json_key_u64(&v->j, "length_ns", verdict->start_up.length_ns);
+	json_key_u64(&v->j, "end_ns", verdict->start_up.end_ns - v->r->span_start_ns);
+	json_key_string(&v->j, "later_kind", verdict_key(later->kind));
+	json_key_string(&v->j, "later_evidence", strbuf_text(&sentence));
+	json_end(&v->j);
+	strbuf_release(&sentence);
 }
 
 static void write_verdict(struct view *v)
@@ -122,6 +143,8 @@ static void write_verdict(struct view *v)
 	json_key_string(&v->j, "text", verdict_name(verdict->kind));
 	json_key_string(&v->j, "evidence", strbuf_text(&sentence));
 	json_key_string(&v->j, "advice", verdict_advice(verdict->kind));
+	json_key_string(&v->j, "no_gpu_data",
+			v->r->no_gpu.length ? strbuf_text(&v->r->no_gpu) : NULL);
 	if (verdict->kind != VERDICT_NO_WORK) {
 		json_key_u64(&v->j, "gpu", verdict->gpu);
 		json_key_u64(&v->j, "span_ns", verdict->span_ns);
@@ -134,6 +157,8 @@ static void write_verdict(struct view *v)
 		json_key_u64(&v->j, "launch_ns", verdict->part_ns[IDLE_PART_LAUNCH]);
 		json_key_u64(&v->j, "latency_ns", verdict->part_ns[IDLE_PART_LATENCY]);
 		json_key_u64(&v->j, "host_ns", verdict->part_ns[IDLE_PART_HOST]);
+		json_key_u64(&v->j, "unknown_ns", verdict->part_ns[IDLE_PART_UNKNOWN]);
+		write_start_up(v);
 	}
 	json_end(&v->j);
 	strbuf_release(&sentence);

@@ -189,6 +189,11 @@ static void add_remarks(const struct cpu_use *c, struct strbuf *out)
 		human_percent(out, c->kernel_ns, c->total_ns);
 		strbuf_adds(out, " in the operating system's kernel");
 	}
+	if (c->inside_ns && c->inside_ns < c->total_ns) {
+		strbuf_adds(out, out->length ? "; " : "");
+		human_percent(out, c->inside_ns, c->total_ns);
+		strbuf_adds(out, " sampled by timers inside");
+	}
 	if (c->pauses) {
 		strbuf_adds(out, out->length ? "; besides " : "besides ");
 		human_duration(out, c->pause_ns);
@@ -219,6 +224,8 @@ static void print_functions(const struct report_view *v, uint64_t top)
 		const char *name = stacks_text(&v->report->callers.stacks, f->function);
 		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
+		if (!f->self_ns)
+			break; /* sorted by it: the rest only called those above */
 		text_safe(&text, name, strlen(name));
 		if (caller_at(&v->report->callers, f->caller)->class == FRAME_SYSTEM)
 			strbuf_adds(&text, " [kernel]");
@@ -258,13 +265,14 @@ static void print_lines(const struct report_view *v, uint64_t top)
 static void print_no_cpu(const struct report_view *v)
 {
 	const struct capability_note *way = &v->report->cpu.way;
-	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, reason = STRBUF_INIT;
 
-	if (!way->known || way->state == capability_state_on)
+	if (!way->known)
 		return;
+	capability_no_samples(way, &reason);
 	strbuf_adds(&line, "no samples");
-	strbuf_adds(&line, *way->reason ? ": " : "");
-	text_safe(&line, way->reason, strlen(way->reason));
+	strbuf_adds(&line, reason.length ? ": " : "");
+	text_safe(&line, strbuf_text(&reason), reason.length);
 	report_title(v, "CPU", strbuf_text(&line));
 }
 

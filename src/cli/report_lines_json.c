@@ -143,6 +143,7 @@ void report_json_cpu(struct json *j, const struct report *r, uint64_t top)
 		json_u64(j, c->kernel_ns);
 	else
 		json_null(j);
+	json_key_u64(j, "inside_ns", c->inside_ns);
 	json_key_u64(j, "without_stack", c->stackless);
 	json_key_u64(j, "without_stack_ns", c->stackless_ns);
 	json_key_u64(j, "pauses", c->pauses);

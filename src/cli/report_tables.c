@@ -1,4 +1,6 @@
 /* report_tables.c: the sections of the report that are tables of groups. */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/occupancy.h"
@@ -33,9 +35,21 @@ void report_thread_text(const struct report *r, uint32_t process, uint32_t threa
 		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
 }
 
+#define PID_TEXT 16
+
+/* " of 4711" where there are several processes. */
+static const char *of_process(const struct report *r, uint32_t process, char text[PID_TEXT])
+{
+	text[0] = '\0';
+	if (report_process_count(r) > 1)
+		snprintf(text, PID_TEXT, " of %u", trace_process(r->trace, process)->pid);
+	return text;
+}
+
 void report_hotspot_name(const struct report *r, const struct hotspot *h, bool full_names,
 			 struct strbuf *out)
 {
+	char pid[PID_TEXT];
 	const char *text;
 
 	switch (r->hotspots.by) {
@@ -49,9 +63,7 @@ void report_hotspot_name(const struct report *r, const struct hotspot *h, bool f
 		add_kernel_name(text, full_names, out);
 		break;
 	case HOTSPOT_STREAM:
-		strbuf_addf(out, "stream %u", h->key);
-		if (report_process_count(r) > 1)
-			strbuf_addf(out, " of %u", trace_process(r->trace, h->process)->pid);
+		strbuf_addf(out, "stream %u%s", h->key, of_process(r, h->process, pid));
 		break;
 	case HOTSPOT_DEVICE:
 		strbuf_addf(out, "GPU %u ", h->key);
@@ -179,7 +191,7 @@ static void add_callers(struct text_table *t, const struct report_view *v, const
 }
 
 static void add_hotspot(struct text_table *t, const struct report_view *v, const struct hotspot *h,
-			bool wide)
+			bool wide, bool callers)
 {
 	const struct report *r = v->report;
 	bool has_config = r->hotspots.by == HOTSPOT_KERNEL || r->hotspots.by == HOTSPOT_CONFIG;
@@ -199,8 +211,37 @@ static void add_hotspot(struct text_table *t, const struct report_view *v, const
 	text_table_add(t, strbuf_text(&name));
 	if (!wide)
 		add_detail(t, v, h, has_config);
-	if (has_config)
+	if (has_config && callers)
 		add_callers(t, v, h, wide);
+}
+
+/* The one line that launched all of the hotspots that are shown, where there are several; or none. */
+static uint32_t common_caller(const struct report_view *v)
+{
+	const struct hotspots *h = &v->report->hotspots;
+	size_t shown = MIN(h->count, v->top);
+
+	if (!v->callers || shown < 2)
+		return CALLER_NONE;
+	for (size_t i = 0; i < shown; i++)
+		if (h->items[i].caller_count != 1 ||
+		    h->items[i].callers[0].caller != h->items[0].callers[0].caller)
+			return CALLER_NONE;
+	return h->items[0].callers[0].caller;
+}
+
+/* A choice that nothing fits is said; a recording without kernels is no such choice. */
+static void print_no_hotspots(const struct report_view *v, const char *title)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, choice = STRBUF_INIT;
+
+	report_choice_text(&v->report->options.filter, &choice);
+	if (!choice.length || !trace_rows(v->report->trace, TABLE_kernel))
+		return;
+	strbuf_addf(&line, "none of ");
+	human_count(&line, trace_rows(v->report->trace, TABLE_kernel));
+	strbuf_addf(&line, " fits: %s", strbuf_text(&choice) + strlen("; "));
+	report_title(v, title, strbuf_text(&line));
 }
 
 void report_print_hotspots(const struct report_view *v)
@@ -228,23 +269,35 @@ void report_print_hotspots(const struct report_view *v)
 			  wide = TEXT_TABLE_INIT(wide_columns);
 	struct text_table *t = v->width >= WIDE ? &wide : &narrow;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	uint32_t common = common_caller(v);
 
-	if (!h->count)
+	if (!h->count) {
+		print_no_hotspots(v, titles[h->by]);
 		return;
+	}
 	for (size_t i = 0; i < MIN(h->count, v->top); i++)
-		add_hotspot(t, v, &h->items[i], t == &wide);
+		add_hotspot(t, v, &h->items[i], t == &wide, common == CALLER_NONE);
 	human_count(&line, h->kernels);
 	strbuf_adds(&line, ", ");
 	human_duration(&line, h->total_ns);
-	if (h->count > v->top)
-		strbuf_addf(&line, "; %llu of %zu shown", (unsigned long long)v->top, h->count);
+	if (h->count > v->top) {
+		strbuf_adds(&line, "; ");
+		human_count(&line, v->top);
+		strbuf_adds(&line, " of ");
+		human_count(&line, h->count);
+		strbuf_adds(&line, " shown");
+	}
 	if (h->untimed) {
 		strbuf_adds(&line, "; ");
 		human_count(&line, h->untimed);
 		strbuf_adds(&line, " of them without times");
 	}
+	if (common != CALLER_NONE) {
+		strbuf_adds(&line, ", all from ");
+		report_line_text(v->report, common, CALLER_NONE, &line);
+	}
 	report_title(v, titles[h->by], strbuf_text(&line));
-	text_table_print(t, 2, v->width, v->color, v->out);
+	text_table_print(t, 2, v->full_names ? UINT_MAX : v->width, v->color, v->out);
 	text_table_release(t);
 }
 
@@ -288,7 +341,7 @@ static void add_copy(struct text_table *t, const struct copy_group *g)
 void report_print_copies(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("kind"), RIGHT("count"),    RIGHT("bytes"), RIGHT("each"),
+		FLEXIBLE("kind"), RIGHT("count"),    RIGHT("bytes"), OPTIONAL_RIGHT("each"),
 		RIGHT("time"),    RIGHT("achieved"), RIGHT("async"),
 	};
 	const struct copies *c = &v->report->copies;
@@ -306,8 +359,8 @@ void report_print_copies(const struct report_view *v)
 void report_print_syncs(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("call"),     LEFT("thread"), RIGHT("count"),   RIGHT("time"),
-		RIGHT("of the time"), RIGHT("mean"),  RIGHT("longest"),
+		FLEXIBLE("call"), LEFT("thread"),         RIGHT("count"),   RIGHT("time"),
+		RIGHT("share"),   OPTIONAL_RIGHT("mean"), RIGHT("longest"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
@@ -393,18 +446,20 @@ void report_print_launches(const struct report_view *v)
 void report_print_graphs(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("graph"), RIGHT("launches"), RIGHT("nodes each"),   RIGHT("replay median"),
-		RIGHT("p99"),      RIGHT("total"),    RIGHT("sum of nodes"),
+		FLEXIBLE(""),           RIGHT("launches"),     RIGHT("nodes each"),
+		RIGHT("replay median"), OPTIONAL_RIGHT("p99"), OPTIONAL_RIGHT("total"),
+		RIGHT("sum of nodes"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
+	char pid[PID_TEXT];
 
 	if (!r->graphs.count)
 		return;
 	for (size_t i = 0; i < MIN(r->graphs.count, v->top); i++) {
 		const struct graph_group *g = &r->graphs.items[i];
 
-		text_table_addf(&t, "%u of %u", g->graph, trace_process(r->trace, g->process)->pid);
+		text_table_addf(&t, "graph %u%s", g->graph, of_process(r, g->process, pid));
 		text_table_count(&t, g->launches);
 		if (g->nodes)
 			text_table_count(&t, (g->nodes + g->launches / 2) / g->launches);
@@ -428,15 +483,16 @@ void report_print_memory(const struct report_view *v)
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
+	char pid[PID_TEXT];
 
 	if (!r->memory.count)
 		return;
 	for (size_t i = 0; i < MIN(r->memory.count, v->top); i++) {
 		const struct memory_group *g = &r->memory.items[i];
 
-		text_table_addf(&t, "%s, device %u of %u",
+		text_table_addf(&t, "%s, device %u%s",
 				enum_name(TABLE_allocation, COLUMN_allocation_kind, g->kind),
-				g->device, trace_process(r->trace, g->process)->pid);
+				g->device, of_process(r, g->process, pid));
 		text_table_count(&t, g->allocations);
 		text_table_bytes(&t, g->allocated_bytes);
 		text_table_bytes(&t, g->peak_bytes);

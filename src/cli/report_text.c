@@ -10,29 +10,31 @@
 
 #define LABEL 10 /* columns of the labels of lines that are no tables */
 
-void report_title(const struct report_view *v, const char *title, const char *rest)
-{
-	strbuf_addc(v->out, '\n');
-	style_add(v->out, v->color, STYLE_BOLD, title);
-	if (*rest)
-		strbuf_addf(v->out, "  %s", rest);
-	strbuf_addc(v->out, '\n');
-}
-
-/* "label     text", folded, the lines after the first one indented to the text. */
-static void labelled(const struct report_view *v, enum style style, const char *label,
-		     const char *text)
+/* "label  text", folded, the text and the lines after the first one from a column on. */
+static void add_labelled(const struct report_view *v, enum style style, const char *label,
+			 const char *text, size_t column)
 {
 	struct strbuf folded = STRBUF_INIT;
 
-	text_fold(&folded, text, LABEL, v->width);
+	text_fold(&folded, text, (unsigned)column, v->width);
 	style_add(v->out, v->color, style, label);
-	for (size_t i = strlen(label); i < LABEL; i++)
+	for (size_t i = strlen(label); i < column && *text; i++)
 		strbuf_addc(v->out, ' ');
-	strbuf_adds(v->out,
-		    strlen(strbuf_text(&folded)) > LABEL ? strbuf_text(&folded) + LABEL : "\n");
+	strbuf_adds(v->out, folded.length > column ? strbuf_text(&folded) + column : "\n");
 	v->out->failed |= folded.failed;
 	strbuf_release(&folded);
+}
+
+void report_title(const struct report_view *v, const char *title, const char *rest)
+{
+	strbuf_addc(v->out, '\n');
+	add_labelled(v, STYLE_BOLD, title, rest, strlen(title) + 2);
+}
+
+static void labelled(const struct report_view *v, enum style style, const char *label,
+		     const char *text)
+{
+	add_labelled(v, style, label, text, LABEL);
 }
 
 /* "2026-01-01 00:00:00 UTC" of a CLOCK_MONOTONIC time. */
@@ -45,6 +47,27 @@ static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *ou
 
 	if (gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		strbuf_adds(out, text);
+}
+
+static void add_pattern(struct strbuf *out, const char *what, const char *pattern)
+{
+	if (!pattern)
+		return;
+	strbuf_addf(out, "; %s '", what);
+	text_safe(out, pattern, strlen(pattern));
+	strbuf_addc(out, '\'');
+}
+
+void report_choice_text(const struct filter *f, struct strbuf *out)
+{
+	if (f->pid >= 0)
+		strbuf_addf(out, "; process %lld only", (long long)f->pid);
+	if (f->device >= 0)
+		strbuf_addf(out, "; device %lld only", (long long)f->device);
+	if (f->stream >= 0)
+		strbuf_addf(out, "; stream %lld only", (long long)f->stream);
+	add_pattern(out, "kernels like", f->kernel);
+	add_pattern(out, "inside NVTX ranges like", f->nvtx);
 }
 
 static void print_header(const struct report_view *v)
@@ -78,11 +101,36 @@ static void print_header(const struct report_view *v)
 		strbuf_adds(&line, " to ");
 		human_duration(&line, r->end_ns - start_ns);
 	}
-	if (f->pid >= 0)
-		strbuf_addf(&line, "; process %lld only", (long long)f->pid);
-	if (f->device >= 0)
-		strbuf_addf(&line, "; device %lld only", (long long)f->device);
+	report_choice_text(f, &line);
 	text_fold(v->out, strbuf_text(&line), 0, v->width);
+}
+
+/* A time as --since takes it. */
+static void add_since(struct strbuf *out, uint64_t ns)
+{
+	if (ns < NS_PER_S)
+		strbuf_addf(out, "%lluus", (unsigned long long)(ns / NS_PER_US));
+	else
+		strbuf_addf(out, "%llu.%03llus", (unsigned long long)(ns / NS_PER_S),
+			    (unsigned long long)(ns % NS_PER_S / NS_PER_MS));
+}
+
+/* What follows a slow start-up is judged by itself. */
+static void add_later(const struct report *r, struct strbuf *out)
+{
+	const struct verdict *whole = &r->verdict, *later = &r->later;
+
+	strbuf_adds(out, "start-up: the first ");
+	human_percent(out, whole->start_up.pieces, whole->pieces);
+	strbuf_adds(out, " of its work take ");
+	human_duration(out, whole->start_up.length_ns);
+	strbuf_adds(out, " (without it: --since ");
+	add_since(out, whole->start_up.end_ns - r->span_start_ns);
+	strbuf_adds(out, "); after it ");
+	verdict_sentence(later, out);
+	strbuf_addc(out, '\n');
+	if (later->kind != whole->kind && *verdict_advice(later->kind))
+		strbuf_addf(out, "what helps then: %s\n", verdict_advice(later->kind));
 }
 
 static void print_verdict(const struct report_view *v)
@@ -95,9 +143,16 @@ static void print_verdict(const struct report_view *v)
 	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
 	style_add(v->out, v->color, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
 		  verdict_name(verdict->kind));
+	if (verdict->start_up.pieces && v->report->later.kind != verdict->kind)
+		strbuf_addf(v->out, "; after its start-up %s", verdict_name(v->report->later.kind));
 	strbuf_addc(v->out, '\n');
-	verdict_sentence(verdict, &text);
-	strbuf_addc(&text, '\n');
+	if (v->report->no_gpu.length) {
+		text_safe(&text, strbuf_text(&v->report->no_gpu), v->report->no_gpu.length);
+		strbuf_addc(&text, '\n');
+	} else {
+		verdict_sentence(verdict, &text);
+		strbuf_addc(&text, '\n');
+	}
 	report_idle_sentence(v->report, &text);
 	if (verdict->before_ns + verdict->after_ns > window / 4) {
 		strbuf_adds(&text, "no GPU work in the first ");
@@ -110,6 +165,8 @@ static void print_verdict(const struct report_view *v)
 	}
 	if (*verdict_advice(verdict->kind))
 		strbuf_addf(&text, "what helps: %s\n", verdict_advice(verdict->kind));
+	if (verdict->start_up.pieces)
+		add_later(v->report, &text);
 	text_fold(v->out, strbuf_text(&text), 2, v->width);
 }
 
@@ -138,7 +195,7 @@ static uint64_t gpu_sum(const struct gpu_busy *b)
 static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 {
 	if (b->copy_ns && b->compute_ns) {
-		strbuf_addf(out, "  GPU %zu: kernels alone ", gpu);
+		strbuf_addf(out, "GPU %zu: kernels alone ", gpu);
 		human_duration(out, b->compute_ns - b->overlap_ns);
 		strbuf_adds(out, ", copies alone ");
 		human_duration(out, b->copy_ns - b->overlap_ns);
@@ -147,7 +204,7 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 		strbuf_addc(out, '\n');
 	}
 	if (b->count[GPU_WORK_GRAPH]) {
-		strbuf_addf(out, "  GPU %zu: besides ", gpu);
+		strbuf_addf(out, "GPU %zu: besides ", gpu);
 		human_count(out, b->count[GPU_WORK_GRAPH]);
 		strbuf_adds(out, " graphs that were recorded as a whole, ");
 		human_duration(out, b->sum_ns[GPU_WORK_GRAPH]);
@@ -155,7 +212,7 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 	}
 	if (b->max_pieces < 2)
 		return;
-	strbuf_addf(out, "  GPU %zu: streams at once", gpu);
+	strbuf_addf(out, "GPU %zu: streams at once", gpu);
 	for (unsigned n = 1; n < BUSY_LEVELS; n++) {
 		if (!b->streams_ns[n])
 			continue;
@@ -169,7 +226,7 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 static void print_gpus(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("GPU"), LEFT(""),         RIGHT("busy"),   RIGHT("union"),
+		FLEXIBLE("GPU"), OPTIONAL(""),     RIGHT("busy"),   RIGHT("union"),
 		RIGHT("sum"),    RIGHT("kernels"), RIGHT("copies"),
 	};
 	const struct report *r = v->report;
@@ -196,7 +253,7 @@ static void print_gpus(const struct report_view *v)
 	if (text_table_rows(&t)) {
 		report_title(v, "GPU busy", "");
 		text_table_print(&t, 2, v->width, v->color, v->out);
-		strbuf_add(v->out, strbuf_text(&mix), mix.length);
+		text_fold(v->out, strbuf_text(&mix), 2, v->width);
 	}
 	text_table_release(&t);
 }
@@ -204,7 +261,7 @@ static void print_gpus(const struct report_view *v)
 static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_BEFORE] = "before the first GPU work",
 	[IDLE_AFTER] = "after the last GPU work",
-	[IDLE_HOST] = "outside CUDA (host code)",
+	[IDLE_HOST] = "outside recorded calls", /* and see cause_text */
 	[IDLE_LAUNCH] = "in a launch call",
 	[IDLE_SYNC] = "in a synchronizing call",
 	[IDLE_COPY] = "in a copy call",
@@ -213,6 +270,13 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_QUEUED] = "launched, not started yet",
 	[IDLE_UNKNOWN] = "unknown: launch not recorded",
 };
+
+/* Without --api all nobody knows whether the thread allocated memory, loaded a module and so on. */
+static const char *cause_text(const struct report *r, int cause)
+{
+	return cause == IDLE_HOST && r->calls.has_all ? "outside CUDA (host code)"
+						      : cause_texts[cause];
+}
 
 static const char *const size_texts[IDLE_SIZES] = { "< 1 us",  "< 10 us",  "< 100 us", "< 1 ms",
 						    "< 10 ms", "< 100 ms", ">= 100 ms" };
@@ -239,7 +303,7 @@ static size_t sort_causes(const struct gpu_idle *g, int *causes)
 static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g,
 		      int cause, uint64_t window)
 {
-	text_table_add(t, cause_texts[cause]);
+	text_table_add(t, cause_text(v->report, cause));
 	cell_bar(t, v, g->cause_ns[cause], g->total_ns, 10);
 	text_table_duration(t, g->cause_ns[cause]);
 	text_table_percent(t, g->cause_ns[cause], window);
@@ -257,7 +321,7 @@ static void print_idle(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
 		FLEXIBLE("launching thread was"),
-		LEFT(""),
+		OPTIONAL(""),
 		RIGHT("time"),
 		RIGHT("share"),
 		LEFT(""),
@@ -272,21 +336,22 @@ static void print_idle(const struct report_view *v)
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	struct text_table t = TEXT_TABLE_INIT(columns);
 	uint64_t window = r->end_ns - r->start_ns;
-	int causes[IDLE_CAUSES], size = 0;
-	size_t count;
+	int causes[IDLE_CAUSES], sizes[IDLE_SIZES];
+	size_t count, size_count = 0;
 
 	if (!g || !g->total_ns)
 		return;
 	count = sort_causes(g, causes);
-	for (size_t i = 0; i < count || size < IDLE_SIZES; i++) {
+	for (int size = 0; size < IDLE_SIZES; size++)
+		if (g->gaps[size])
+			sizes[size_count++] = size;
+	for (size_t i = 0; i < MAX(count, size_count); i++) {
 		if (i < count)
 			add_cause(&t, v, g, causes[i], window);
 		for (size_t c = i < count ? 4 : 0; c < 5; c++)
 			text_table_add(&t, "");
-		while (size < IDLE_SIZES && !g->gaps[size])
-			size++;
-		if (size < IDLE_SIZES)
-			add_gaps(&t, g, size++, window);
+		if (i < size_count)
+			add_gaps(&t, g, sizes[i], window);
 		text_table_end_row(&t);
 	}
 	human_duration(&line, g->total_ns);
@@ -382,6 +447,16 @@ static void print_cost(const struct report_view *v)
 		 line.length ? strbuf_text(&line) : "not measured in this recording");
 }
 
+static void print_no_gpu(const struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	strbuf_adds(&line, "no data: ");
+	text_safe(&line, strbuf_text(&v->report->no_gpu), v->report->no_gpu.length);
+	strbuf_addc(v->out, '\n');
+	labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
+}
+
 static void print_untimed(const struct report_view *v)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
@@ -400,6 +475,8 @@ void report_print_text(const struct report_view *v)
 	/* of a program that was only sampled there is no verdict */
 	if (v->report->verdict.kind != VERDICT_NO_WORK || !v->report->cpu.samples)
 		print_verdict(v);
+	else if (v->report->no_gpu.length)
+		print_no_gpu(v);
 	print_gpus(v);
 	print_idle(v);
 	report_print_idle_lines(v);

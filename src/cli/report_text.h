@@ -39,6 +39,9 @@ void report_print_memory(const struct report_view *v);
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out);
 
+/* "; stream 7 only; kernels like '*gemm*'": what else than a window was asked for. */
+void report_choice_text(const struct filter *f, struct strbuf *out);
+
 /* "\ntitle  rest" */
 void report_title(const struct report_view *v, const char *title, const char *rest);
 

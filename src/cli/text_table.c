@@ -139,14 +139,24 @@ static void measure(const struct text_table *t, size_t *widths)
 	}
 }
 
-/* Makes the flexible column so narrow that a line fits. */
-static void fit(const struct text_table *t, unsigned indent, unsigned width, size_t *widths)
+static size_t line_columns(const struct text_table *t, unsigned indent, const size_t *widths)
 {
-	size_t total = indent, over;
+	size_t total = indent;
 
 	for (size_t c = 0; c < t->column_count; c++)
 		total += widths[c] ? widths[c] + GAP : 0;
-	total -= MIN(total, (size_t)GAP);
+	return total - MIN(total, (size_t)GAP);
+}
+
+/* Leaves optional columns out, then makes the flexible column so narrow that a line fits. */
+static void fit(const struct text_table *t, unsigned indent, unsigned width, size_t *widths)
+{
+	size_t total, over;
+
+	for (size_t c = 0; c < t->column_count; c++)
+		if (t->columns[c].optional && line_columns(t, indent, widths) > width)
+			widths[c] = 0;
+	total = line_columns(t, indent, widths);
 	if (total <= width)
 		return;
 	over = total - width;

@@ -12,19 +12,28 @@ struct text_column {
 	const char *head; /* "" for none; a column without head and text takes no room */
 	bool left; /* aligned to the left; else to the right */
 	bool flexible; /* cut when the line would be too long; at most one */
+	bool optional; /* left out when the line would be too long, before anything is cut */
 };
 
 #define RIGHT(head)                                                                                \
 	{                                                                                          \
-		head, false, false                                                                 \
+		head, false, false, false                                                          \
 	}
 #define LEFT(head)                                                                                 \
 	{                                                                                          \
-		head, true, false                                                                  \
+		head, true, false, false                                                           \
 	}
 #define FLEXIBLE(head)                                                                             \
 	{                                                                                          \
-		head, true, true                                                                   \
+		head, true, true, false                                                            \
+	}
+#define OPTIONAL_RIGHT(head)                                                                       \
+	{                                                                                          \
+		head, false, false, true                                                           \
+	}
+#define OPTIONAL(head)                                                                             \
+	{                                                                                          \
+		head, true, false, true                                                            \
 	}
 
 /*
@@ -36,7 +45,7 @@ struct text_table {
 	size_t column_count;
 	struct strbuf text; /* of all cells, each with a NUL */
 	VEC(size_t) cells; /* offsets in text */
-	size_t *widths; /* of the columns as printed so far; never shrink */
+	size_t *widths; /* of the columns as printed so far; never shrink, but to 0 */
 	bool headless; /* no line of heads */
 	bool failed;
 };

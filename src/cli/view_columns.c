@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,7 +20,13 @@ void view_columns_release(struct view_columns *v)
 
 static int add(struct view_columns *v, struct view_column column, const char *label)
 {
+	size_t length = strlen(label);
+
 	column.label = strdup(label);
+	snprintf(column.head, sizeof(column.head), "%s", label);
+	if (view_is_time(&column) && length >= 5 && length < sizeof(column.head) &&
+	    !strcmp(label + length - 3, "_ns"))
+		memcpy(column.head + length - 3, "_s", sizeof("_s"));
 	if (!column.label || vec_push(&v->items, column) < 0) {
 		free(column.label);
 		return -ENOMEM;

@@ -23,6 +23,7 @@ struct view_column {
 	int sub_column; /* VIEW_REFERRED: in the table referred to */
 	const struct column_schema *schema; /* of the value; NULL for derived ones */
 	char *label; /* as it was asked for, or the column's name */
+	char head[72]; /* the same for people, who get moments in seconds: "start_s" */
 };
 
 struct view_columns {

@@ -22,7 +22,8 @@ static bool parse_operator(const char *text, enum where_operator *op, size_t *le
 		enum where_operator op;
 	} operators[] = {
 		{ "!=", WHERE_UNEQUAL }, { ">=", WHERE_AT_LEAST }, { "<=", WHERE_AT_MOST },
-		{ "=", WHERE_EQUAL },    { ">", WHERE_GREATER },   { "<", WHERE_LESS },
+		{ "==", WHERE_EQUAL },   { "=", WHERE_EQUAL },     { ">", WHERE_GREATER },
+		{ "<", WHERE_LESS },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(operators); i++) {
@@ -44,6 +45,7 @@ static bool is_signed(const struct view_column *c)
 static int parse_enum(const struct column_schema *column, const char *text, uint64_t *number,
 		      struct error *e)
 {
+	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
 	const char *names[256 + 1], *nearest;
 
 	for (unsigned i = 0; i < column->value_count; i++) {
@@ -57,15 +59,43 @@ static int parse_enum(const struct column_schema *column, const char *text, uint
 		return 0;
 	names[column->value_count] = NULL;
 	nearest = options_nearest(text, names);
-	return error_set(e, E_USAGE, "column %s has no value '%s'%s%s", column->name, text,
-			 nearest ? ", did you mean " : "", nearest ? nearest : "");
+	if (nearest)
+		return error_set(e, E_USAGE, "column %s has no value '%s', did you mean '%s'?",
+				 column->name, text, nearest);
+	for (unsigned i = 0; names[i]; i++)
+		strbuf_addf(&known, "%s%s", i ? ", " : "", names[i]);
+	return error_set(e, E_USAGE, "column %s has no value '%s': it has %s", column->name, text,
+			 strbuf_text(&known));
 }
 
-static int parse_value(const struct view_table *t, const struct view_column *c, const char *text,
-		       struct view_condition *condition, struct error *e)
+/*
+ * A moment or a duration. A bare number is nanoseconds of a column that is named with its unit; else it would be
+ * anybody's guess.
+ */
+static int parse_time(const struct view_column *c, const char *name, const char *text, uint64_t *ns,
+		      struct error *e)
+{
+	size_t length = strlen(text), name_length = strlen(name);
+	bool bare = length && strspn(text, "0123456789.") == length;
+
+	if (bare && name_length > 3 && !strcmp(name + name_length - 3, "_ns") &&
+	    !parse_u64(text, ns))
+		return 0;
+	if (parse_duration(text, ns) < 0)
+		return error_set(e, E_USAGE,
+				 "'%s' is no value of column %s: give a time such as 1.5s or 20us",
+				 text, c->label);
+	if (bare && *ns)
+		return error_set(e, E_USAGE, "'%s' has no unit: write %ss, %sms, %sus or %sns",
+				 text, text, text, text, text);
+	return 0;
+}
+
+static int parse_value(const struct view_table *t, const struct view_column *c, const char *name,
+		       const char *text, struct view_condition *condition, struct error *e)
 {
 	const char *digits = is_signed(c) && *text == '-' ? text + 1 : text;
-	int r;
+	int r = 0;
 
 	condition->missing = !strcmp(text, "-");
 	if (condition->missing)
@@ -76,17 +106,17 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 	}
 	if (c->schema && c->schema->type == COLUMN_TYPE_ENUM)
 		return parse_enum(c->schema, text, &condition->number, e);
-	if (view_is_time(c) || view_is_duration(c))
-		r = parse_duration(text, &condition->number);
-	else if (c->schema && !strcmp(c->schema->unit, "bytes"))
+	if (view_is_time(c) || view_is_duration(c)) {
+		if (parse_time(c, name, text, &condition->number, e) < 0)
+			return E_USAGE;
+	} else if (c->schema && !strcmp(c->schema->unit, "bytes")) {
 		r = parse_size(text, &condition->number);
-	else
+	} else {
 		r = parse_u64(digits, &condition->number);
+	}
 	if (r < 0)
-		return error_set(
-			e, E_USAGE, "'%s' is no value of column %s: give %s", text, c->label,
-			view_is_time(c) || view_is_duration(c) ? "a time such as 1.5s or 20us"
-							       : "a number");
+		return error_set(e, E_USAGE, "'%s' is no value of column %s: give a number", text,
+				 c->label);
 	if (view_is_time(c) &&
 	    __builtin_add_overflow(condition->number, t->origin_ns, &condition->number))
 		condition->number = UINT64_MAX;
@@ -100,6 +130,7 @@ int view_where_add(const struct view_table *t, const char *text, struct view_whe
 {
 	struct view_condition condition = { .column = w->columns.items.count };
 	size_t name_length = strcspn(text, "=<>!"), length;
+	const char *value;
 	char name[72];
 	int r;
 
@@ -108,12 +139,16 @@ int view_where_add(const struct view_table *t, const char *text, struct view_whe
 		return error_set(e, E_USAGE,
 				 "'%s' is no condition: write COLUMN=VALUE (or != < <= > >=)",
 				 text);
+	value = text + name_length + length;
+	value += strspn(value, " ");
+	while (name_length && text[name_length - 1] == ' ')
+		name_length--;
 	memcpy(name, text, name_length);
 	name[name_length] = '\0';
 	r = view_columns_add(t, name, &w->columns, e);
 	if (r >= 0)
-		r = parse_value(t, &w->columns.items.data[condition.column],
-				text + name_length + length, &condition, e);
+		r = parse_value(t, &w->columns.items.data[condition.column], name, value,
+				&condition, e);
 	if (r >= 0 && (condition.text || condition.missing) && condition.op > WHERE_UNEQUAL)
 		r = error_set(
 			e, E_USAGE,

@@ -1,5 +1,6 @@
 #include "cli/window.h"
 
+#include "base/human.h"
 #include "cli/ui.h"
 
 int window_resolve(const struct context *c, const struct trace *t, const struct window_options *w,
@@ -16,5 +17,12 @@ int window_resolve(const struct context *c, const struct trace *t, const struct 
 		*until_ns = UINT64_MAX;
 	if (*since_ns >= *until_ns)
 		return cli_usage(c, "--since must be before --until");
+	if (w->since_given && *since_ns > end_ns) {
+		_cleanup_strbuf_ struct strbuf span = STRBUF_INIT;
+
+		human_duration(&span, end_ns - start_ns);
+		cli_warn(c, "nothing is later than --since: the recording ends at %s",
+			 strbuf_text(&span));
+	}
 	return EXIT_DONE;
 }

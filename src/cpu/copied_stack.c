@@ -45,11 +45,12 @@ static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known
 	*known = range && range->file;
 	if (!range)
 		return &none;
-	if (range->table)
-		rule = unwind_table_find(range->table, pc - range->bias);
+	if (range->parts)
+		rule = unwind_parts_find(range->parts, pc - range->bias);
 	else if (target_range_refused(k->targets, range))
 		return NULL;
-	return rule->cfa == CFA_NONE && target_range_is_entry(k->targets, range, pc) ? &end : rule;
+	return rule && rule->cfa == CFA_NONE && target_range_is_entry(k->targets, range, pc) ? &end
+											     : rule;
 }
 
 static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes, unsigned size)
@@ -59,12 +60,14 @@ static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes,
 	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* Code does not change; so it may be read later than the sample was taken. */
+/* Code does not change; so it may be read later than the sample was taken. What cannot be executed is none. */
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
 	const struct copy_walk *k = context;
 	unsigned in_page = (unsigned)(end & (PAGE - 1));
 
+	if (!target_range_at(k->targets, k->target, end - 1))
+		return 0;
 	if (read_code(k, end - size, bytes, size))
 		return size;
 	return in_page && in_page < size && read_code(k, end - in_page, bytes, in_page) ? in_page

@@ -128,6 +128,7 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 	const struct targets_options targets_options = {
 		.directory = options->directory,
 		.max_bytes = options->max_bytes,
+		.kept = options->kept,
 	};
 	struct cpu_sampler *s = calloc(1, sizeof(*s));
 	int err;

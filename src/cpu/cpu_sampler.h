@@ -17,6 +17,8 @@
 
 #include "base/error.h"
 
+struct kept_files;
+
 enum cpu_way { CPU_WAY_NONE, CPU_WAY_EBPF, CPU_WAY_PERF };
 
 struct cpu_options {
@@ -26,7 +28,13 @@ struct cpu_options {
 	bool kernel; /* frames and time of the operating system's kernel, where that is allowed */
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; end 0: none */
 	uint64_t max_bytes; /* of all segments; 0: no limit */
+	/*
+	 * Name of the file of the recorder, if it is told to sample by a timer what perf events have no Python frames of
+	 * (settings.h, perf_namespace); NULL: perf events have all.
+	 */
+	const char *recorder;
 	enum cpu_way way; /* CPU_WAY_NONE: the best that is allowed */
+	struct kept_files *kept; /* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
 };
 
 struct cpu_sampler;

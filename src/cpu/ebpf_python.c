@@ -19,6 +19,9 @@
 #define STRING_BYTES 16384u /* of a str object at most */
 #define RENEW_NS NS_PER_S /* a code object is looked at again after that */
 #define TRIES_MAX 1000u /* to find the thread's state */
+#define AHEAD 3u /* objects that a code object refers to */
+#define AHEAD_BYTES 512u /* of each, nearly all of which are smaller */
+#define KEPT_FRAMES 4u
 
 /* Thread-specific data in glibc's struct pthread: 32 pairs of 8-byte words, of which the second is the value. */
 #define SPECIFIC_DATA 0x310
@@ -32,6 +35,9 @@ struct code {
 	uint32_t lines_length;
 	uint8_t *lines;
 	char *function, *file; /* NULL: it cannot be described */
+	/* Of instructions, each at a place made of it; 0: none. */
+	uint32_t instructions[KEPT_FRAMES];
+	uint64_t frames[KEPT_FRAMES];
 };
 
 struct ebpf_python {
@@ -50,6 +56,46 @@ static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
 	struct iovec local = { out, size }, remote = { (void *)(uintptr_t)address, size };
 
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* What was read before it was asked for: a system call costs more than some hundred bytes. */
+struct ahead {
+	pid_t pid;
+	uint64_t start[AHEAD];
+	size_t size[AHEAD];
+	uint8_t bytes[AHEAD][AHEAD_BYTES];
+};
+
+static void read_ahead(struct ahead *a, pid_t pid, const uint64_t *addresses)
+{
+	struct iovec local[AHEAD], remote[AHEAD];
+	ssize_t left;
+
+	for (unsigned i = 0; i < AHEAD; i++) {
+		local[i] = (struct iovec){ a->bytes[i], AHEAD_BYTES };
+		remote[i] = (struct iovec){ (void *)(uintptr_t)addresses[i], AHEAD_BYTES };
+	}
+	left = process_vm_readv(pid, local, AHEAD, remote, AHEAD, 0);
+	a->pid = pid;
+	for (unsigned i = 0; i < AHEAD; i++) {
+		a->start[i] = addresses[i];
+		a->size[i] = left > 0 ? MIN((size_t)left, (size_t)AHEAD_BYTES) : 0;
+		left -= (ssize_t)a->size[i];
+	}
+}
+
+/* As peek(), from what was read ahead where it is there. */
+static bool look_up(const struct ahead *a, uint64_t address, void *out, size_t size)
+{
+	for (unsigned i = 0; i < AHEAD; i++) {
+		uint64_t offset = address - a->start[i];
+
+		if (offset < a->size[i] && size <= a->size[i] - offset) {
+			memcpy(out, a->bytes[i] + offset, size);
+			return true;
+		}
+	}
+	return peek(a->pid, address, out, size);
 }
 
 /* --- which interpreter --- */
@@ -79,24 +125,6 @@ static int find_version(struct ebpf_python *python, const struct ebpf_python_fil
 	return 0;
 }
 
-/* Offset of thread_id in a thread's state: not needed by walks inside of the process. */
-static uint16_t thread_id_offset(uint32_t version, const uint8_t *debug)
-{
-	switch (version >> 16 & 0xff) {
-	case 9:
-	case 10:
-		return 176;
-	case 11:
-		return 152;
-	case 12:
-		return 136;
-	case 13:
-		return (uint16_t)load_u64(debug + 8 * 24);
-	default:
-		return (uint16_t)load_u64(debug + 8 * 27);
-	}
-}
-
 static int find_offsets(struct ebpf_python *python, uint64_t runtime, struct error *e)
 {
 	uint8_t debug[PYTHON_DEBUG_OFFSETS] = { 0 };
@@ -110,8 +138,6 @@ static int find_offsets(struct ebpf_python *python, uint64_t runtime, struct err
 	} else {
 		err = error_set(e, E_UNSUPPORTED, "its memory cannot be read");
 	}
-	if (err == 0)
-		python->layout.state_thread = thread_id_offset(r->version, debug);
 	return err;
 }
 
@@ -145,6 +171,8 @@ static void lay_out(struct ebpf_python *python)
 	p->has_cframe = o->has_cframe;
 	p->index_unit = o->index_unit;
 	p->state_frame = o->state_frame;
+	p->state_base = o->state_base;
+	p->state_thread = o->state_thread;
 	p->cframe_frame = o->cframe_frame;
 	p->frame_code = o->frame_code;
 	p->frame_previous = o->frame_previous;
@@ -225,12 +253,16 @@ static int take_file(struct targets *t, struct target *p, uint64_t start, int fd
 	return r == E_UNSUPPORTED ? r : 0;
 }
 
-/* An executable mapping that may be an interpreter: the program itself, or a libpython. */
+/*
+ * An executable mapping that may be an interpreter: the program itself, a libpython, or a program that was started by naming
+ * it to the loader, which then is the executable.
+ */
 static bool is_candidate(const char *path, const char *program)
 {
 	const char *base = strrchr(path, '/');
 
-	return base && (strncmp(base, "/libpython3", 11) == 0 || strcmp(path, program) == 0);
+	return base && (strncmp(base, "/libpython3", 11) == 0 || strncmp(base, "/python", 7) == 0 ||
+			strcmp(path, program) == 0);
 }
 
 /* Looking through the mappings of a process. */
@@ -341,20 +373,21 @@ struct object {
 };
 
 /* A str object with its text. false: it is none, or too long. */
-static bool copy_string(const struct ebpf_python *python, uint64_t address, struct object *out)
+static bool copy_string(const struct ebpf_python *python, const struct ahead *ahead,
+			uint64_t address, struct object *out)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
 	uint64_t size;
 	uint32_t state;
 
-	if (!peek(python->pid, address, out->bytes, o->string_head))
+	if (!look_up(ahead, address, out->bytes, o->string_head))
 		return false;
 	out->length = load_u64(out->bytes + o->object_size);
 	state = load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit;
 	if (out->length > STRING_BYTES)
 		return false;
 	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
-	if (size > sizeof(out->bytes) || !peek(python->pid, address, out->bytes, size))
+	if (size > sizeof(out->bytes) || !look_up(ahead, address, out->bytes, size))
 		return false;
 	/* It may have changed between the two readings: what is behind the size would not be its own. */
 	return load_u64(out->bytes + o->object_size) == out->length &&
@@ -375,21 +408,22 @@ static char *text_of(const struct ebpf_python *python, const struct object *stri
 }
 
 /* The line table, whose length and start go into c. NULL: it has none, or there is no memory. */
-static uint8_t *copy_lines(const struct ebpf_python *python, uint64_t address, struct bpf_code *c)
+static uint8_t *copy_lines(const struct ebpf_python *python, const struct ahead *ahead,
+			   uint64_t address, struct bpf_code *c)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
 	uint64_t start = 0, text = address + o->object_size + 16;
 	uint8_t head[64], *lines;
 
-	if (!peek(python->pid, address, head, o->object_size + 8u) ||
+	if (!look_up(ahead, address, head, o->object_size + 8u) ||
 	    load_u64(head + o->object_type) != python->runtime.bytes_type)
 		return NULL;
 	c->lines_length = load_u64(head + o->object_size);
-	if (c->lines_length == 0 || !peek(python->pid, text, &start, MIN(c->lines_length, 8)))
+	if (c->lines_length == 0 || !look_up(ahead, text, &start, MIN(c->lines_length, 8)))
 		return NULL;
 	c->lines_start = start;
 	lines = c->lines_length <= PYTHON_LINES_MAX ? malloc(c->lines_length) : NULL;
-	if (!lines || peek(python->pid, text, lines, c->lines_length))
+	if (!lines || look_up(ahead, text, lines, c->lines_length))
 		return lines;
 	free(lines);
 	return NULL;
@@ -416,6 +450,7 @@ static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32
 	const struct python_offsets *o = &python->runtime.offsets;
 	uint8_t code[BPF_PYTHON_CODE];
 	struct bpf_code c = { 0 }, plain;
+	struct ahead ahead;
 
 	if (!peek(python->pid, address, code, sizeof(code)) ||
 	    load_u64(code + o->object_type) != python->runtime.code_type)
@@ -424,10 +459,12 @@ static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32
 	c.name = load_u64(code + o->code_qualname);
 	c.lines = load_u64(code + o->code_lines);
 	c.first_line = load_u32(code + o->code_first_line);
-	if (!copy_string(python, c.name, name) || !copy_string(python, c.file, file))
+	read_ahead(&ahead, python->pid, (const uint64_t[AHEAD]){ c.name, c.file, c.lines });
+	if (!copy_string(python, &ahead, c.name, name) ||
+	    !copy_string(python, &ahead, c.file, file))
 		return false;
 	plain = c;
-	out->lines = copy_lines(python, c.lines, &c);
+	out->lines = copy_lines(python, &ahead, c.lines, &c);
 	out->lines_length = out->lines ? (uint32_t)c.lines_length : 0;
 	out->first_line = c.first_line;
 	if (o->code_version)
@@ -483,18 +520,30 @@ static struct code *find_code(struct ebpf_python *python, uint64_t address, uint
 	return code;
 }
 
+void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (words[2 * i])
+			find_code(python, words[2 * i], (uint32_t)(words[2 * i + 1] >> 32));
+}
+
 /* The frame for a recording; 0: it cannot be described. */
 static uint64_t frame_of(struct ebpf_python *python, struct targets *t, struct target *p,
 			 uint64_t address, uint32_t check, uint32_t last)
 {
-	const struct code *code = find_code(python, address, check);
+	struct code *code = find_code(python, address, check);
+	unsigned place = last / 2 % KEPT_FRAMES;
 	uint32_t line;
 
 	if (!code || !code->function)
 		return 0;
+	if (code->frames[place] && code->instructions[place] == last)
+		return code->frames[place];
 	line = python_table_line(python->runtime.offsets.lines, code->lines, code->lines_length,
 				 code->first_line, last);
-	return targets_python_frame(t, p, code->function, code->file, line);
+	code->instructions[place] = last;
+	code->frames[place] = targets_python_frame(t, p, code->function, code->file, line);
+	return code->frames[place];
 }
 
 /* --- stacks --- */

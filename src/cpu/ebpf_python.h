@@ -32,6 +32,9 @@ bool ebpf_python_locate(struct ebpf_python *python, uint64_t thread_base);
 /* For the programs; enabled once the place of the state is known. */
 const struct bpf_python *ebpf_python_layout(const struct ebpf_python *python);
 
+/* Reads what the code objects in frames of a record (two words each) are, before they are gone. */
+void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigned count);
+
 /*
  * Puts the Python frames of a record (words: two each) into a native stack, at most `max` frames. Returns how many there
  * are.

@@ -63,16 +63,20 @@ static unsigned walk_on(struct cpu_source *s, struct target *target, const struc
 	       copied_stack_walk(s->targets, target, &stack, frames + known, max - known, end);
 }
 
-/* If the programs lacked the table of this code, and it is to be had, they are to be told. */
-static void want_table(struct cpu_source *s, struct process *p, struct target *target,
-		       uint64_t frame)
+/* What the programs lacked for these frames has been compiled, if it is to be had: they are told. */
+static void upload_rules(struct cpu_source *s, struct process *p, struct target *target,
+			 const uint64_t *frames, unsigned count)
 {
-	const struct target_range *range =
-		target_range_at(s->targets, target, frame_lookup_address(frame));
+	size_t known = s->tables.tables.count;
 
-	if (range && range->table &&
-	    ebpf_tables_number(&s->tables, range->table) != BPF_TABLE_WANTED)
-		p->changed = true;
+	for (unsigned i = 0; i < count; i++) {
+		const struct target_range *range =
+			target_range_at(s->targets, target, frame_lookup_address(frames[i]));
+
+		if (range && range->parts)
+			ebpf_tables_number(&s->tables, range->parts);
+	}
+	p->changed |= s->tables.tables.count != known;
 }
 
 static void add_python(struct cpu_source *s, struct process *p, struct target *target,
@@ -109,10 +113,12 @@ static void finish_stack(struct cpu_source *s, struct process *p, struct target 
 	memcpy(out->kernel, r->kernel, h->kernel_count * sizeof(*out->kernel));
 	memcpy(out->user, r->user, h->user_count * sizeof(*out->user));
 	if (h->copied && h->user_count) {
-		if (h->stop == BPF_STOP_NO_TABLE)
-			want_table(s, p, target, r->user[h->user_count - 1]);
+		unsigned known = h->user_count - 1u;
+
 		out->user_count =
 			walk_on(s, target, r, out->user, ARRAY_SIZE(out->user), &out->end);
+		if (h->stop != BPF_STOP_NO_RULE)
+			upload_rules(s, p, target, out->user + known, out->user_count - known);
 	}
 	add_python(s, p, target, r, out);
 }
@@ -287,6 +293,18 @@ void ebpf_samples_release(struct cpu_source *s)
 	vec_release(&s->off_threads);
 	vec_release(&s->off_free);
 	map_release(&s->off_index);
+}
+
+void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size)
+{
+	const struct process *p;
+	struct stack_record r;
+
+	if (!((const struct bpf_record *)bytes)->python_new || !read_record(bytes, size, &r))
+		return;
+	p = ebpf_process_find(s, (pid_t)r.head->pid);
+	if (p && p->python && p->image == r.head->image)
+		ebpf_python_look(p->python, r.python, r.head->python_count);
 }
 
 void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size)

@@ -23,8 +23,12 @@ static int on_record(void *context, void *bytes, size_t size)
 	struct cpu_source *s = context;
 	const struct bpf_record *h = bytes;
 
-	if (size >= sizeof(*h))
-		ebpf_queue_put(&s->queue, h->time_ns, bytes, size);
+	if (size < sizeof(*h))
+		return 0;
+	ebpf_queue_put(&s->queue, h->time_ns, bytes, size);
+	if (h->copied)
+		s->urgent_ns = MAX(s->urgent_ns, h->time_ns);
+	ebpf_sample_look(s, bytes, size);
 	return 0;
 }
 
@@ -60,7 +64,8 @@ static void count_losses(struct cpu_source *s)
 
 static void collect(struct cpu_source *s, uint64_t until_ns)
 {
-	ring_buffer__consume(s->programs->records);
+	s->settled_ns = until_ns;
+	s->collected_ns = clock_monotonic_ns();
 	perf_rings_look(&s->sideband.rings);
 	ebpf_queue_drain(&s->queue, until_ns, take_item, s);
 	ebpf_process_events(s, until_ns);
@@ -81,14 +86,22 @@ static void hurry(struct cpu_source *s)
 static int source_poll(struct cpu_source *s, int timeout_ms)
 {
 	int fd = ring_buffer__epoll_fd(s->programs->records);
+	uint64_t due_ns = s->collected_ns + (uint64_t)timeout_ms * NS_PER_MS, now;
 	struct epoll_event event;
 
 	hurry(s);
-	if (s->queue.items.count)
+	now = clock_monotonic_ns();
+	timeout_ms = now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
+	if (s->urgent_ns > s->settled_ns)
 		timeout_ms = MIN(timeout_ms, SETTLE_MS);
 	if (epoll_wait(fd, &event, 1, timeout_ms) < 0 && errno != EINTR)
 		return -errno;
-	collect(s, clock_monotonic_ns() - SETTLE_NS);
+	ring_buffer__consume(s->programs->records);
+	/* If it was for what is soon gone, that has been read; samples can wait. */
+	now = clock_monotonic_ns();
+	if (now < due_ns && s->urgent_ns <= s->settled_ns)
+		return 0;
+	collect(s, now - SETTLE_NS);
 	ebpf_processes_upload(s);
 	return 0;
 }
@@ -96,6 +109,7 @@ static int source_poll(struct cpu_source *s, int timeout_ms)
 static void source_finish(struct cpu_source *s)
 {
 	sampler_programs_stop(s->programs);
+	ring_buffer__consume(s->programs->records);
 	collect(s, UINT64_MAX);
 	ebpf_samples_finish(s, clock_monotonic_ns());
 	if (s->python_why_not.code)
@@ -136,8 +150,8 @@ static int open_programs(struct cpu_source *s, const struct cpu_options *options
 
 	if (r == 0)
 		r = ebpf_sideband_open(&s->sideband, e);
-	if (r == 0)
-		ebpf_tables_init(&s->tables, s->programs);
+	if (r == 0 && ebpf_tables_init(&s->tables, s->programs) < 0)
+		r = error_set(e, E_UNSUPPORTED, "there is no memory for a BPF map");
 	return r;
 }
 

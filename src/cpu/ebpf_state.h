@@ -49,6 +49,9 @@ struct cpu_source {
 	struct map off_index; /* tid -> item of off_threads */
 	VEC(struct off_thread) off_threads;
 	VEC(uint32_t) off_free; /* items of off_threads that are no thread's */
+	uint64_t urgent_ns; /* time of the last record that asks for something */
+	uint64_t settled_ns; /* records up to then have been handed over */
+	uint64_t collected_ns; /* when that was */
 	uint64_t weight_ns;
 	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
 	uint64_t lost; /* records that made no sense, or for which there was no memory */
@@ -79,6 +82,8 @@ void ebpf_processes_upload(struct cpu_source *s);
 
 /* --- ebpf_samples.c --- */
 
+/* Reads what may be gone by the time that its turn comes. */
+void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size);
 /* Takes a record of the programs. */
 void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size);
 /* Threads that are still off the CPU are so until now. */

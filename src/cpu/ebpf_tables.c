@@ -12,125 +12,159 @@
 #define HALF (BPF_RANGES / 2)
 #define SWITCH_NS UINT64_C(1000000000) /* between two changes of the halves, at least */
 
-static uint32_t rule_number(struct ebpf_tables *t, const struct unwind_rule *rule)
-{
-	int64_t id;
-	bool is_new;
+_Static_assert(BPF_PART_SHIFT == UNWIND_PART_SHIFT, "both divide code into the same parts");
+_Static_assert(BPF_RULES > UNWIND_RULE_UNKNOWN, "what is said of rules without a number");
+_Static_assert(sizeof(struct bpf_cell) == sizeof(struct unwind_row), "a row is a cell");
 
-	if (t->rules.count == BPF_RULES) {
-		id = interner_find(&t->rules, rule, sizeof(*rule));
-		return id < 0 ? UNWIND_RULE_UNKNOWN : (uint32_t)id;
+/* --- blocks --- */
+
+/* A block of at least so many cells, which the programs know. -1: there is no room. */
+static int add_block(struct ebpf_tables *t, uint32_t count)
+{
+	struct ebpf_block block = { .count = MAX(count, 1u << BPF_BLOCK_SHIFT) };
+	size_t bytes = block.count * sizeof(*block.cells);
+	uint32_t number = (uint32_t)t->blocks.count;
+	int fd, r = -1;
+
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	if (number == BPF_BLOCKS || t->bytes + bytes > EBPF_TABLE_BYTES_MAX ||
+	    vec_reserve(&t->blocks, 1) < 0)
+		return -1;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pitot_cells", sizeof(uint32_t),
+			    sizeof(struct bpf_cell), block.count, &options);
+	if (fd < 0)
+		return -1;
+	block.cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (block.cells != MAP_FAILED) {
+		r = bpf_map_update_elem(t->programs->blocks, &number, &fd, BPF_ANY);
+		if (r < 0)
+			munmap(block.cells, bytes);
 	}
-	id = interner_add(&t->rules, rule, sizeof(*rule), &is_new);
-	if (id < 0)
-		return UNWIND_RULE_UNKNOWN;
-	if (is_new)
-		memcpy(&sampler_rules(t->programs)[id], rule, sizeof(*rule));
-	return (uint32_t)id;
+	close(fd);
+	if (r < 0)
+		return -1;
+	t->bytes += bytes;
+	t->blocks.data[t->blocks.count++] = block;
+	return 0;
 }
 
-void ebpf_tables_init(struct ebpf_tables *t, struct sampler_programs *programs)
+/* So many cells side by side, and their place. NULL: there is no room. */
+static struct bpf_cell *claim_cells(struct ebpf_tables *t, uint32_t count, uint32_t *place)
 {
-	static const struct unwind_rule none = { .cfa = CFA_NONE };
-	static const struct unwind_rule unknown = { .cfa = CFA_UNKNOWN };
+	struct ebpf_block *block;
+	size_t i = t->blocks.count;
 
+	while (i > 0 && t->blocks.data[i - 1].count - t->blocks.data[i - 1].used < count)
+		i--;
+	if (i == 0) {
+		if (add_block(t, count) < 0)
+			return NULL;
+		i = t->blocks.count;
+	}
+	block = &t->blocks.data[i - 1];
+	*place = (uint32_t)(i - 1) << BPF_BLOCK_SHIFT | block->used;
+	block->used += count;
+	return &block->cells[block->used - count];
+}
+
+int ebpf_tables_init(struct ebpf_tables *t, struct sampler_programs *programs)
+{
 	memset(t, 0, sizeof(*t));
 	t->programs = programs;
-	interner_init(&t->rules);
-	rule_number(t, &none); /* UNWIND_RULE_NONE, as the programs know it */
-	rule_number(t, &unknown);
+	/* Making one known takes some milliseconds, in which the sampler's thread is asleep: the first one now. */
+	return add_block(t, 0) < 0 ? -ENOMEM : 0;
 }
 
 void ebpf_tables_release(struct ebpf_tables *t)
 {
-	interner_release(&t->rules);
+	for (size_t i = 0; i < t->blocks.count; i++)
+		munmap(t->blocks.data[i].cells, t->blocks.data[i].count * sizeof(struct bpf_cell));
+	vec_release(&t->blocks);
+	vec_release(&t->tables);
 	map_release(&t->numbers);
 	map_release(&t->images);
 }
 
 /* --- tables --- */
 
-static uint32_t page_count(const struct unwind_table *table)
+static void upload_rules(struct ebpf_tables *t, const struct unwind_store *store)
 {
-	return table->length ? ((table->length - 1) >> UNWIND_PAGE_SHIFT) + 1 : 0;
+	uint32_t count = (uint32_t)MIN(store->rules.count, BPF_RULES);
+
+	for (; t->rule_count < count; t->rule_count++)
+		memcpy(&sampler_rules(t->programs)[t->rule_count],
+		       unwind_store_rule(store, t->rule_count), sizeof(struct unwind_rule));
 }
 
-static void fill_cells(struct ebpf_tables *t, const struct unwind_table *table,
-		       struct bpf_cell *cells)
+/* false: there is no room. */
+static bool upload_part(struct ebpf_tables *t, struct ebpf_table *table,
+			const struct unwind_parts *parts, uint32_t number)
 {
-	uint32_t pages = page_count(table), *numbers;
+	const struct unwind_part *part = &parts->parts[number];
+	const struct unwind_row *rows = &parts->rows.data[part->first];
+	uint32_t place;
+	struct bpf_cell *cells = claim_cells(t, part->count, &place);
 
-	for (uint32_t p = 0; p < pages; p++)
-		cells[p] = (struct bpf_cell){ table->pages[p], table->pages[p + 1] };
-	cells += pages;
-	numbers = calloc(table->rule_count, sizeof(*numbers));
-	for (uint32_t i = 0; numbers && i < table->rule_count; i++)
-		numbers[i] = rule_number(t, &table->rules[i]);
-	for (uint32_t i = 0; i < table->row_count; i++)
-		cells[i] =
-			(struct bpf_cell){ table->starts[i], numbers ? numbers[table->row_rules[i]]
+	if (!cells)
+		return false;
+	for (uint32_t i = 0; i < part->count; i++)
+		cells[i] = (struct bpf_cell){ rows[i].start, rows[i].rule < BPF_RULES
+								     ? rows[i].rule
 								     : UNWIND_RULE_UNKNOWN };
-	free(numbers);
+	/* Who sees the part sees its rows: x86-64 keeps stores in order. */
+	__atomic_store_n((uint64_t *)(void *)&table->directory[number],
+			 (uint64_t)part->count << 32 | place, __ATOMIC_RELEASE);
+	return true;
 }
 
-/* An array of the kernel's with the table's cells; -1. */
-static int make_cells(struct ebpf_tables *t, const struct unwind_table *table)
+static struct ebpf_table new_table(struct ebpf_tables *t, uint32_t number,
+				   const struct unwind_parts *parts)
 {
-	uint64_t count = (uint64_t)page_count(table) + table->row_count;
-	size_t bytes = count * sizeof(struct bpf_cell);
-	void *cells;
-	int fd;
+	struct ebpf_table table = { .number = BPF_TABLE_WANTED };
+	uint32_t place;
 
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-	if (count == 0 || count > UINT32_MAX / 2 || t->bytes + bytes > EBPF_TABLE_BYTES_MAX)
-		return -1;
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "pitot_cells", sizeof(uint32_t),
-			    sizeof(struct bpf_cell), (uint32_t)count, &options);
-	if (fd < 0)
-		return -1;
-	cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (cells == MAP_FAILED) {
-		close(fd);
-		return -1;
+	if (number < BPF_TABLES)
+		table.directory = claim_cells(t, MAX(parts->part_count, 1u), &place);
+	if (!table.directory)
+		return table;
+	sampler_tables(t->programs)[number] = (struct bpf_table){ .base = parts->base,
+								  .length = parts->length,
+								  .directory = place };
+	table.number = number;
+	return table;
+}
+
+/* What is known of it; NULL: no memory. */
+static struct ebpf_table *find_table(struct ebpf_tables *t, const struct unwind_parts *parts)
+{
+	uint64_t *number = map_at(&t->numbers, (uintptr_t)parts, 0);
+
+	if (!number)
+		return NULL;
+	if (*number == 0) {
+		/* Number 0 is none's. */
+		if (vec_reserve(&t->tables, 2) < 0)
+			return NULL;
+		t->tables.count = MAX(t->tables.count, 1u);
+		t->tables.data[t->tables.count] = new_table(t, (uint32_t)t->tables.count, parts);
+		*number = t->tables.count++;
 	}
-	fill_cells(t, table, cells);
-	munmap(cells, bytes);
-	t->bytes += bytes;
-	return fd;
+	return &t->tables.data[*number];
 }
 
-/* Number of a new table, or BPF_TABLE_WANTED. */
-static uint32_t upload(struct ebpf_tables *t, const struct unwind_table *table)
+uint32_t ebpf_tables_number(struct ebpf_tables *t, const struct unwind_parts *parts)
 {
-	uint32_t number = t->table_count + 1;
-	int fd, r;
+	struct ebpf_table *table = find_table(t, parts);
 
-	fd = number < BPF_TABLES ? make_cells(t, table) : -1;
-	if (fd < 0)
+	if (!table)
 		return BPF_TABLE_WANTED;
-	sampler_tables(t->programs)[number] = (struct bpf_table){ .base = table->base,
-								  .length = table->length,
-								  .pages = page_count(table) };
-	r = bpf_map_update_elem(t->programs->table_cells, &number, &fd, BPF_ANY);
-	close(fd);
-	if (r < 0)
-		return BPF_TABLE_WANTED;
-	t->table_count = number;
-	return number;
-}
-
-uint32_t ebpf_tables_number(struct ebpf_tables *t, const struct unwind_table *table)
-{
-	uint64_t number;
-
-	if (map_get(&t->numbers, (uintptr_t)table, &number))
-		return (uint32_t)number;
-	if (table->row_count == 0)
-		return BPF_TABLE_NONE;
-	number = upload(t, table);
-	if (map_put(&t->numbers, (uintptr_t)table, number) < 0)
-		return BPF_TABLE_WANTED;
-	return (uint32_t)number;
+	if (!table->directory || table->uploaded == parts->compiled.count)
+		return table->number;
+	upload_rules(t, parts->store);
+	while (table->uploaded < parts->compiled.count &&
+	       upload_part(t, table, parts, parts->compiled.data[table->uploaded]))
+		table->uploaded++;
+	return table->number;
 }
 
 /* --- images --- */
@@ -192,8 +226,8 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 		const struct target_range *r = &ranges[i];
 		uint32_t number = BPF_TABLE_WANTED;
 
-		if (r->table)
-			number = ebpf_tables_number(t, r->table);
+		if (r->parts)
+			number = ebpf_tables_number(t, r->parts);
 		else if (none(context, r))
 			number = BPF_TABLE_NONE;
 		out[i] = (struct bpf_range){ r->start, r->end, r->bias, number, 0 };

@@ -375,7 +375,10 @@ static void tell(const struct perf_events *events, const struct cpu_options *opt
 	if (events->refused_threads)
 		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
 			    events->refused_threads, events->refused_threads + events->threads);
-	strbuf_adds(reason, "nothing of setuid programs; no Python frames");
+	strbuf_adds(reason, "nothing of setuid programs; ");
+	strbuf_adds(reason, options->recorder ? "Python frames by timers inside, in processes with "
+						"the recorder"
+					      : "no Python frames");
 }
 
 int perf_events_open(struct perf_events *events, const struct cpu_options *options, pid_t pid,

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cpu/cpu_source.h"
+#include "cpu/perf_handover.h"
 #include "cpu/perf_open.h"
 #include "cpu/perf_record.h"
 #include "cpu/perf_threads.h"
@@ -23,6 +24,8 @@ struct cpu_source {
 	struct targets *targets;
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
+	struct perf_handover handover;
+	const char *recorder; /* name of its file; NULL: it samples nothing */
 	struct pollfd *files; /* of the rings */
 	bool stopped;
 	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
@@ -42,6 +45,8 @@ static void on_fork(struct cpu_source *s, const struct perf_notice *n)
 	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
 		return;
 	targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+	if (perf_handover_watches(&s->handover, n->parent_pid))
+		perf_handover_watch(&s->handover, n->pid);
 	s->lively = true;
 }
 
@@ -58,11 +63,29 @@ static void on_name(struct cpu_source *s, const struct perf_notice *n)
 {
 	if (n->is_exec) {
 		/* The kernel ended its other threads, and said so. */
+		perf_threads_exec(&s->threads, s->targets, n->pid, n->time_ns);
 		targets_exec(s->targets, n->pid, n->time_ns);
 		perf_thread_begins(&s->threads, n->pid, n->tid);
 		s->lively = true;
 	}
 	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
+}
+
+static void on_map(struct cpu_source *s, const struct perf_notice *n)
+{
+	const char *slash = strrchr(n->mapping.path, '/');
+
+	targets_map(s->targets, n->pid, &n->mapping, n->time_ns);
+	if (s->recorder && slash && strncmp(slash + 1, s->recorder, strlen(s->recorder)) == 0)
+		perf_handover_watch(&s->handover, n->pid);
+}
+
+/* Of a thread that a timer had; what that does not know, either. */
+static void on_rest(void *context, const struct handed_time *time, uint64_t rest_ns)
+{
+	struct cpu_source *s = context;
+
+	perf_thread_rest(&s->threads, s->targets, time, rest_ns, true);
 }
 
 static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
@@ -79,6 +102,8 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 	/* A thread that was found may have inherited another's events as well. */
 	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
 	    map_get(&s->events.opened, (uint64_t)p->tid, &own) && own)
+		return;
+	if (perf_handover_has(&s->handover, p->pid, p->tid, p->time_ns))
 		return;
 	target = targets_running(s->targets, p->pid, p->time_ns);
 	if (!target) {
@@ -104,6 +129,8 @@ static void lose(struct cpu_source *s, uint64_t count, uint64_t time_ns)
 	s->lost += count;
 	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, s->seen_ns,
 		     MAX(time_ns, s->seen_ns));
+	if (s->recorder)
+		perf_handover_search(&s->handover);
 }
 
 static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
@@ -127,7 +154,7 @@ static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
 		break;
 	case PERF_RECORD_MMAP2:
 		if (n.is_executable)
-			targets_map(s->targets, n.pid, &n.mapping, n.time_ns);
+			on_map(s, &n);
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
@@ -168,6 +195,7 @@ static void perf_free(struct cpu_source *s)
 {
 	perf_events_close(&s->events);
 	perf_threads_release(&s->threads);
+	perf_handover_release(&s->handover);
 	free(s->files);
 	free(s);
 }
@@ -192,6 +220,9 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 		.stack_bytes = s->events.stack_bytes,
 	};
 	s->targets = targets;
+	s->recorder = options->recorder;
+	perf_handover_init(&s->handover, options->directory, on_rest, s);
+	s->threads.handover = &s->handover;
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
@@ -249,6 +280,7 @@ static int perf_poll(struct cpu_source *s, int timeout_ms)
 	wait_for_records(s, timeout_ms);
 	now_ns = clock_monotonic_ns();
 	pressed = perf_rings_look(&s->events.rings);
+	perf_handover_look(&s->handover);
 	take_records(s, pressed ? now_ns : now_ns - SETTLE_NS);
 	if (s->end_ns && now_ns >= s->end_ns)
 		stop(s);
@@ -258,11 +290,17 @@ static int perf_poll(struct cpu_source *s, int timeout_ms)
 /* How much of the CPU time the samples stand for. */
 static void tell_coverage(struct cpu_source *s)
 {
-	char got[96];
-	bool most = s->sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
+	uint64_t timers_ns = perf_handover_recorded(&s->handover);
+	uint64_t sampled_ns = s->sampled_ns + timers_ns;
+	bool most = sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
+	char got[128];
+	int n;
 
-	snprintf(got, sizeof(got), "%.3f s in samples of %.3f s of CPU time",
-		 (double)s->sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
+	n = snprintf(got, sizeof(got), "%.3f s in samples of %.3f s of CPU time",
+		     (double)sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
+	if (timers_ns)
+		snprintf(got + n, sizeof(got) - (size_t)n, ", %.3f s of them by timers inside",
+			 (double)timers_ns / 1e9);
 	targets_capability(
 		s->targets, "cpu_time", most ? capability_state_on : capability_state_degraded, got,
 		most               ? NULL
@@ -275,6 +313,7 @@ static void perf_finish(struct cpu_source *s)
 {
 	stop(s);
 	perf_rings_look(&s->events.rings);
+	perf_handover_look(&s->handover);
 	take_records(s, UINT64_MAX);
 	/* A loss is told with the record after it, which the last one does not have. */
 	if (s->lost_in_all > s->lost)

@@ -84,16 +84,27 @@ static uint64_t take_sampled(struct perf_threads *t, pid_t tid)
 	return ns;
 }
 
-/* A process that was never sampled gets no segments for this. */
-static void add_rest(const struct perf_threads *t, struct targets *targets,
-		     const struct perf_ending *e, uint64_t rest_ns)
+void perf_thread_rest(const struct perf_threads *t, struct targets *targets,
+		      const struct handed_time *time, uint64_t rest_ns, bool always)
 {
 	const struct target_stack none = { .end = stack_end_truncated };
-	struct target *p = targets_find(targets, e->pid);
+	struct target *p = targets_find(targets, time->pid);
 
-	if (p && target_has_segments(p) && rest_ns && e->time_ns < t->end_ns)
-		targets_cpu_sample(targets, p, e->tid, e->time_ns, rest_ns, TARGET_CPU_UNKNOWN,
+	if (p && (always || target_has_segments(p)) && rest_ns && time->end_ns < t->end_ns)
+		targets_cpu_sample(targets, p, time->tid, time->end_ns, rest_ns, TARGET_CPU_UNKNOWN,
 				   &none);
+}
+
+/* A process that was never sampled gets no segments for this. */
+static void add_rest(struct perf_threads *t, struct targets *targets, const struct perf_ending *e,
+		     uint64_t rest_ns)
+{
+	struct handed_time time = {
+		.pid = e->pid, .tid = e->tid, .end_ns = e->time_ns, .owed_ns = rest_ns
+	};
+
+	if (!perf_handover_thread_ends(t->handover, &time))
+		perf_thread_rest(t, targets, &time, rest_ns, false);
 }
 
 static void end_thread(struct perf_threads *t, struct targets *targets, const struct perf_ending *e)
@@ -102,11 +113,13 @@ static void end_thread(struct perf_threads *t, struct targets *targets, const st
 
 	if (e->counted) {
 		t->uncounted_sampled_ns -= sampled;
-		if (e->counted_ns > sampled)
-			add_rest(t, targets, e, e->counted_ns - sampled);
+		add_rest(t, targets, e, e->counted_ns - MIN(sampled, e->counted_ns));
 	}
-	if (e->is_last)
+	/* The root is counted at the end, and its process with it. */
+	if (e->is_last && (e->pid != t->root || e->tid == t->root)) {
+		perf_handover_ends(t->handover, e->pid, e->time_ns, false);
 		targets_exit(targets, e->pid, e->time_ns);
+	}
 }
 
 void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64_t now_ns)
@@ -124,12 +137,29 @@ void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64
 	t->endings.count = kept;
 }
 
+void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid, uint64_t time_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->endings.count; i++) {
+		struct perf_ending e = t->endings.data[i];
+
+		if (e.pid != pid || e.tid == t->root)
+			t->endings.data[kept++] = e;
+		else
+			end_thread(t, targets, &e);
+	}
+	t->endings.count = kept;
+	perf_handover_ends(t->handover, pid, time_ns, true);
+}
+
 /* The root's own time is what remains of all, if nobody else is uncounted. */
 static void finish_root(struct perf_threads *t, struct targets *targets, struct perf_ending *root,
 			uint64_t cpu_ns)
 {
-	uint64_t others = t->counted_ns + t->uncounted_sampled_ns;
+	uint64_t others = t->counted_ns + t->uncounted_sampled_ns, alive;
 
+	root->is_last = !map_get(&t->alive, (uint64_t)root->pid, &alive) || alive == 0;
 	if (t->living == 0 && cpu_ns > others)
 		add_rest(t, targets, root, cpu_ns - others);
 	end_thread(t, targets, root);

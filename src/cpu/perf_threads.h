@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "cpu/perf_handover.h"
 #include "cpu/targets.h"
 
 /* A thread that has ended, of which more records may come. */
@@ -30,6 +31,7 @@ struct perf_threads {
 	uint64_t counted_ns; /* of all threads that were counted */
 	uint64_t uncounted_sampled_ns; /* of all samples but those of threads that were counted */
 	pid_t root; /* whose own events are not inherited, so that it is never counted; 0: there are more such */
+	struct perf_handover *handover; /* what timers have needs no sample of ours */
 	uint64_t end_ns; /* samples without a stack are not wanted from here on */
 };
 
@@ -41,6 +43,14 @@ void perf_thread_ends(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t tim
 /* It has ended, and had this CPU time on a processor. */
 void perf_thread_counted(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t cpu_ns);
 void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns);
+
+/* CPU time of a thread without a sample becomes one without a stack. `always`: also of a process that was never sampled. */
+void perf_thread_rest(const struct perf_threads *t, struct targets *targets,
+		      const struct handed_time *time, uint64_t rest_ns, bool always);
+
+/* The process becomes another program: its other threads have ended, and no more records of them come. */
+void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid,
+		       uint64_t time_ns);
 
 /* Tells targets of those that ended some time before this, of which no more records come. */
 void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64_t now_ns);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -16,24 +16,32 @@
 #define PAGE UINT64_C(4096)
 #define PATH_MAX_ 4608u /* of a path under /proc/PID/root */
 #define FILE_BYTES_MAX ((uint64_t)1 << 40) /* of address space, not of memory */
-#define PIECE_BYTES_MAX ((uint64_t)256 << 20)
+#define NAMES_BYTES_MAX (16u << 20) /* of sections */
 #define NOTE_BYTES_MAX (64u << 10)
+#define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
+#define OPEN_FILES_MAX 64u
 #define VDSO_BYTES_MAX ((uint64_t)1 << 20)
 #define DELETED " (deleted)"
 
-void target_files_init(struct target_files *files)
+int target_files_init(struct target_files *files)
 {
 	*files = (struct target_files){ .index = MAP_INIT };
+	return unwind_store_init(&files->store, TARGET_TABLES_BYTES_MAX);
 }
 
 void target_files_release(struct target_files *files)
 {
 	for (size_t i = 0; i < files->files.count; i++) {
-		unwind_table_free(files->files.data[i]->table);
-		free(files->files.data[i]);
+		struct target_file *file = files->files.data[i];
+
+		unwind_parts_free(file->parts);
+		sparse_file_close(&file->source);
+		free(file->copy);
+		free(file);
 	}
 	vec_release(&files->files);
 	map_release(&files->index);
+	unwind_store_release(&files->store);
 }
 
 const struct target_file *target_file_at(const struct target_files *files, uint32_t number)
@@ -43,103 +51,155 @@ const struct target_file *target_file_at(const struct target_files *files, uint3
 
 /* --- reading --- */
 
-/* A file as if it were mapped, of which only what was asked for has been read. */
-struct pieces {
-	uint8_t *bytes;
-	uint64_t size;
-	int fd;
-};
-
-static bool read_piece(struct pieces *p, uint64_t offset, uint64_t size)
-{
-	if (offset > p->size || size > p->size - offset || size > PIECE_BYTES_MAX)
-		return false;
-	while (size) {
-		ssize_t n = pread(p->fd, p->bytes + offset, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		offset += (uint64_t)n;
-		size -= (uint64_t)n;
-	}
-	return true;
-}
-
-static bool is_wanted_section(const struct pieces *p, const Elf64_Shdr *names,
+static bool is_wanted_section(const struct sparse_file *f, const Elf64_Shdr *names,
 			      const Elf64_Shdr *section)
 {
-	static const char *const wanted[] = { ".eh_frame", ".eh_frame_hdr", ".debug_frame" };
-	const char *name = (const char *)p->bytes + names->sh_offset + section->sh_name;
-	uint64_t room = section->sh_name < names->sh_size ? names->sh_size - section->sh_name : 0;
+	const char *name = (const char *)f->bytes + names->sh_offset + section->sh_name;
 
 	if (section->sh_type == SHT_NOTE)
 		return section->sh_size <= NOTE_BYTES_MAX;
-	if (section->sh_type == SHT_NOBITS)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
-		if (strlen(wanted[i]) < room && strcmp(name, wanted[i]) == 0)
-			return true;
-	return false;
+	return section->sh_type != SHT_NOBITS && section->sh_name < names->sh_size &&
+	       strcmp(name, ".eh_frame_hdr") == 0;
 }
 
-/* Where the headers of sections are, the sections that matter. */
-static void read_sections(struct pieces *p, const Elf64_Ehdr *header)
+/* Where the headers of sections are, and the beginnings of what matters. */
+static void read_sections(struct sparse_file *f, const Elf64_Ehdr *header)
 {
-	const uint8_t *table = p->bytes + header->e_shoff;
+	const uint8_t *table = f->bytes + header->e_shoff;
 	Elf64_Shdr names, section;
 
 	if (header->e_shentsize != sizeof(section) || header->e_shstrndx >= header->e_shnum ||
-	    !read_piece(p, header->e_shoff, (uint64_t)header->e_shnum * sizeof(section)))
+	    !sparse_file_need(f, header->e_shoff, (uint64_t)header->e_shnum * sizeof(section)))
 		return;
 	memcpy(&names, table + header->e_shstrndx * sizeof(names), sizeof(names));
-	if (!read_piece(p, names.sh_offset, names.sh_size) || names.sh_size == 0 ||
-	    p->bytes[names.sh_offset + names.sh_size - 1] != '\0')
+	if (names.sh_size > NAMES_BYTES_MAX ||
+	    !sparse_file_need(f, names.sh_offset, names.sh_size) || names.sh_size == 0 ||
+	    f->bytes[names.sh_offset + names.sh_size - 1] != '\0')
 		return;
 	for (unsigned i = 0; i < header->e_shnum; i++) {
 		memcpy(&section, table + i * sizeof(section), sizeof(section));
-		if (is_wanted_section(p, &names, &section))
-			read_piece(p, section.sh_offset, section.sh_size);
+		if (is_wanted_section(f, &names, &section))
+			sparse_file_need(f, section.sh_offset,
+					 section.sh_type == SHT_NOTE
+						 ? section.sh_size
+						 : MIN(section.sh_size, EH_HEADER_BYTES));
 	}
 }
 
-/* Without them: the segment that .eh_frame_hdr is in, where .eh_frame is as well. */
-static void read_frame_segment(struct pieces *p, const Elf64_Ehdr *header)
+/* Without them: .eh_frame_hdr, by its segment. */
+static void read_frame_header(struct sparse_file *f, const Elf64_Ehdr *header)
 {
-	const uint8_t *all = p->bytes + header->e_phoff;
-	Elf64_Phdr frames = { 0 }, load;
+	Elf64_Phdr p;
 
-	for (unsigned i = 0; i < header->e_phnum && frames.p_type != PT_GNU_EH_FRAME; i++)
-		memcpy(&frames, all + i * sizeof(frames), sizeof(frames));
-	for (unsigned i = 0; i < header->e_phnum && frames.p_type == PT_GNU_EH_FRAME; i++) {
-		memcpy(&load, all + i * sizeof(load), sizeof(load));
-		if (load.p_type == PT_LOAD && frames.p_offset >= load.p_offset &&
-		    frames.p_offset - load.p_offset < load.p_filesz)
-			read_piece(p, load.p_offset, load.p_filesz);
+	for (unsigned i = 0; i < header->e_phnum; i++) {
+		memcpy(&p, f->bytes + header->e_phoff + i * sizeof(p), sizeof(p));
+		if (p.p_type == PT_GNU_EH_FRAME)
+			sparse_file_need(f, p.p_offset, MIN(p.p_filesz, EH_HEADER_BYTES));
 	}
 }
 
-static int read_pieces(struct pieces *p)
+static int read_headers(struct sparse_file *f)
 {
 	Elf64_Ehdr header;
 
-	p->bytes = mmap(NULL, p->size, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p->bytes == MAP_FAILED)
-		return -ENOMEM;
-	if (p->size < sizeof(header) || !read_piece(p, 0, sizeof(header)))
+	if (!sparse_file_need(f, 0, sizeof(header)))
 		return E_FORMAT;
-	memcpy(&header, p->bytes, sizeof(header));
+	memcpy(&header, f->bytes, sizeof(header));
 	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    header.e_phentsize != sizeof(Elf64_Phdr) ||
-	    !read_piece(p, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr)))
+	    !sparse_file_need(f, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr)))
 		return E_FORMAT;
 	if (header.e_shnum)
-		read_sections(p, &header);
+		read_sections(f, &header);
 	else
-		read_frame_segment(p, &header);
+		read_frame_header(f, &header);
 	return 0;
+}
+
+/* --- unwind rules --- */
+
+/* What the rules are made from, as far as it is asked for. */
+static bool need(void *context, const uint8_t *bytes, size_t size)
+{
+	struct target_file *file = context;
+	struct sparse_file *f = &file->source;
+	uint64_t before = f->read_bytes;
+	bool all = sparse_file_need(f, (uint64_t)(bytes - f->bytes), size);
+
+	file->files->store.bytes += f->read_bytes - before;
+	return all;
+}
+
+/* All that rules are made from, in the file: from the first byte to the last. */
+static void find_span(const struct unwind_input *input, const uint8_t **start, size_t *size)
+{
+	const uint8_t *end = input->section.bytes + input->section.size;
+
+	*start = input->section.bytes;
+	if (input->search) {
+		*start = MIN(*start, input->search);
+		end = MAX(end, input->search + 8 * input->search_count);
+	}
+	*size = (size_t)(end - *start);
+}
+
+/* What is small is copied in whole, and nothing else of the file stays. */
+static bool copy_input(struct target_file *file, struct unwind_input *input)
+{
+	const uint8_t *start;
+	size_t size;
+
+	find_span(input, &start, &size);
+	if (size > COPIED_BYTES_MAX || !need(file, start, size))
+		return false;
+	file->copy = malloc(size + 1);
+	if (!file->copy)
+		return false;
+	memcpy(file->copy, start, size);
+	input->section.bytes = file->copy + (input->section.bytes - start);
+	if (input->search)
+		input->search = file->copy + (input->search - start);
+	sparse_file_close(&file->source);
+	return true;
+}
+
+/* Of others the address space of what will be read stays, and the file open. */
+static void keep_input(struct target_file *file, const struct unwind_input *input)
+{
+	struct sparse_file *f = &file->source;
+	const uint8_t *start;
+	size_t size;
+
+	find_span(input, &start, &size);
+	sparse_file_keep(f, (uint64_t)(start - f->bytes), size);
+	if (file->files->open < OPEN_FILES_MAX) {
+		file->files->open++;
+		return;
+	}
+	need(file, start, size);
+	close(f->fd);
+	f->fd = -1;
+}
+
+/* `bytes` are the file's; they stay (is_ours), or are those of file->source, which is closed if it is not needed any more. */
+static void take_rules(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
+{
+	struct unwind_input input;
+	bool all = is_ours;
+	int r = elf_unwind_input(bytes, size, &input);
+
+	if (r == 0) {
+		uint64_t end = elf_code_end(bytes, size);
+
+		elf_unwind_search(bytes, size, &input);
+		if (!is_ours && !(all = copy_input(file, &input)))
+			keep_input(file, &input);
+		r = unwind_parts_new(&input, end, all ? NULL : need, file, &file->files->store,
+				     &file->parts);
+	}
+	if (r < 0)
+		sparse_file_close(&file->source);
+	file->refused = r == E_LIMIT || r == -ENOMEM;
 }
 
 /* --- taking what is needed --- */
@@ -156,40 +216,19 @@ static void take_segments(struct target_file *file, const struct elf_file *elf)
 	}
 }
 
-static void build_table(struct target_files *files, struct target_file *file, const uint8_t *bytes,
-			size_t size)
-{
-	uint64_t start_ns = clock_monotonic_ns();
-	struct unwind_input input;
-	int r = elf_unwind_input(bytes, size, &input);
-
-	if (r == 0) {
-		input.bytes_max = TARGET_TABLES_BYTES_MAX - files->bytes;
-		r = unwind_table_build(&input, &file->table);
-	}
-	if (r == 0) {
-		files->bytes += file->table->bytes;
-	} else if (r == E_LIMIT || r == -ENOMEM) {
-		file->refused = true;
-		files->refused++;
-	}
-	files->build_ns += clock_monotonic_ns() - start_ns;
-}
-
-static int take_bytes(struct target_files *files, struct target_file *file, const uint8_t *bytes,
-		      size_t size)
+static void take_bytes(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
 {
 	struct elf_file elf;
-	int r = elf_open_bytes(bytes, size, &elf, NULL);
 
-	if (r < 0)
-		return r;
+	if (elf_file_open_bytes(bytes, size, &elf, NULL) < 0) {
+		sparse_file_close(&file->source);
+		return;
+	}
 	elf_build_id_text(&elf, file->build_id, sizeof(file->build_id));
 	take_segments(file, &elf);
 	file->entry = load_u64(bytes + offsetof(Elf64_Ehdr, e_entry));
-	elf_release(&elf);
-	build_table(files, file, bytes, size);
-	return 0;
+	elf_file_release(&elf);
+	take_rules(file, bytes, size, is_ours);
 }
 
 static struct target_file *add_file(struct target_files *files, const struct target_file *like)
@@ -202,13 +241,15 @@ static struct target_file *add_file(struct target_files *files, const struct tar
 	}
 	*file = *like;
 	file->number = (uint32_t)files->files.count;
+	file->files = files;
+	file->source.fd = -1;
 	return file;
 }
 
 /* The known file that is this one, or what is read from `fd` now. */
 static const struct target_file *file_of(struct target_files *files, int fd, const struct stat *st)
 {
-	struct target_file fresh = {
+	const struct target_file fresh = {
 		.device = st->st_dev,
 		.inode = st->st_ino,
 		.size = (uint64_t)st->st_size,
@@ -217,20 +258,24 @@ static const struct target_file *file_of(struct target_files *files, int fd, con
 	uint64_t identity[4] = { fresh.device, fresh.inode, fresh.size,
 				 (uint64_t)fresh.changed_ns };
 	uint64_t *number = map_at(&files->index, hash_bytes(identity, sizeof(identity)), 0);
-	struct pieces pieces = { .size = fresh.size, .fd = fd };
 	struct target_file *file;
 
 	if (!number)
 		return NULL;
 	if (*number)
 		return target_file_at(files, (uint32_t)*number);
-	if (read_pieces(&pieces) == 0)
-		take_bytes(files, &fresh, pieces.bytes, pieces.size);
-	if (pieces.bytes != MAP_FAILED)
-		munmap(pieces.bytes, pieces.size);
 	file = add_file(files, &fresh);
-	if (file)
-		*number = file->number;
+	if (!file)
+		return NULL;
+	*number = file->number;
+	if (sparse_file_open(&file->source, fcntl(fd, F_DUPFD_CLOEXEC, 0), file->size) < 0) {
+		file->refused = true;
+		return file;
+	}
+	if (read_headers(&file->source) == 0)
+		take_bytes(file, file->source.bytes, file->size, false);
+	else
+		sparse_file_close(&file->source);
 	return file;
 }
 
@@ -240,7 +285,8 @@ static const struct target_file *vdso_file(struct target_files *files)
 	static const uint64_t key = UINT64_C(0x7664736f); /* no hash of four words is that small */
 	const uint8_t *bytes = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
 	uint64_t *number = map_at(&files->index, key, 0), size;
-	struct target_file fresh = { 0 }, *file;
+	const struct target_file fresh = { 0 };
+	struct target_file *file;
 	Elf64_Ehdr header;
 
 	if (!number || !bytes)
@@ -249,11 +295,12 @@ static const struct target_file *vdso_file(struct target_files *files)
 		return target_file_at(files, (uint32_t)*number);
 	memcpy(&header, bytes, sizeof(header));
 	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
-	if (size <= VDSO_BYTES_MAX)
-		take_bytes(files, &fresh, bytes, size);
 	file = add_file(files, &fresh);
-	if (file)
-		*number = file->number;
+	if (!file)
+		return NULL;
+	*number = file->number;
+	if (size <= VDSO_BYTES_MAX)
+		take_bytes(file, bytes, size, true);
 	return file;
 }
 
@@ -308,10 +355,23 @@ static int open_mapped(struct target_files *files, const struct target_mapped *m
 	return fd < 0 ? try_open(mapped->path, mapped, false, st) : fd;
 }
 
+/* Whether the file will be at its path when its functions are named: it is there now, for us too, and is not temporary. */
+static bool stays(const char *path, const struct stat *st)
+{
+	static const char *const temporary[] = { "/tmp/", "/var/tmp/", "/dev/shm/", "/run/" };
+	struct stat now;
+
+	for (size_t i = 0; i < ARRAY_SIZE(temporary); i++)
+		if (!strncmp(path, temporary[i], strlen(temporary[i])))
+			return false;
+	return stat(path, &now) == 0 && now.st_ino == st->st_ino && now.st_size == st->st_size;
+}
+
 const struct target_file *target_file_open(struct target_files *files,
 					   const struct target_mapped *mapped)
 {
 	const struct target_file *file;
+	size_t known = files->files.count;
 	struct stat st;
 	int fd;
 
@@ -323,6 +383,8 @@ const struct target_file *target_file_open(struct target_files *files,
 	if (fd < 0)
 		return NULL;
 	file = file_of(files, fd, &st);
+	if (files->kept && files->files.count > known && !stays(mapped->path, &st))
+		kept_files_add(files->kept, mapped->path, file->build_id, fd, file->size);
 	close(fd);
 	return file;
 }

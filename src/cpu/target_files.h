@@ -1,19 +1,22 @@
 /*
- * target_files.h: the files that targets execute: their build ids, where their segments lie, and their unwind tables,
- * one for all processes that map them.
+ * target_files.h: the files that targets execute: their build ids, where their segments lie, and their unwind rules,
+ * for all processes that map them.
  *
  * A file is opened through the process that maps it (targets.h) and is told from others by device, inode, size and time
- * of change. What is needed of it is read, not mapped: a file that shrinks meanwhile must not end us.
+ * of change. What is needed of it is read, not mapped: a file that shrinks meanwhile must not end us. Small ones are read
+ * at once, of large ones what is asked for: a file stays open for that.
  */
 #ifndef PITOT_CPU_TARGET_FILES_H
 #define PITOT_CPU_TARGET_FILES_H
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "stack/unwind_table.h"
+#include "cpu/sparse_file.h"
+#include "stack/unwind_parts.h"
 #include "symbol/elf_file.h"
+#include "symbol/kept_files.h"
 
-#define TARGET_TABLES_BYTES_MAX ((size_t)512 << 20) /* of memory, for all tables */
+#define TARGET_TABLES_BYTES_MAX ((size_t)512 << 20) /* of memory, for all unwind rules */
 #define TARGET_SEGMENTS_MAX 8u /* executable ones of a file that are known */
 
 struct target_segment {
@@ -28,16 +31,20 @@ struct target_file {
 	unsigned segment_count;
 	uint64_t entry; /* ELF virtual address of its first instruction; 0: none */
 	char build_id[2 * BUILD_ID_MAX + 1]; /* hexadecimal; "" if it has none */
-	struct unwind_table *table; /* NULL: there is none to be had */
+	struct unwind_parts *parts; /* NULL: there are none to be had */
 	bool refused; /* for want of memory */
+	struct target_files *files;
+	/* What they are made from: one of the two. */
+	struct sparse_file source;
+	uint8_t *copy;
 };
 
 struct target_files {
 	VEC(struct target_file *) files; /* [number - 1] */
 	struct map index; /* hash of what identifies a file -> its number */
-	size_t bytes; /* of all tables */
-	uint32_t refused; /* files without a table for want of memory */
-	uint64_t build_ns;
+	struct unwind_store store;
+	struct kept_files *kept; /* NULL: none */
+	uint32_t open; /* files that stay so */
 	bool no_map_files; /* /proc/PID/map_files is not for us */
 };
 
@@ -48,11 +55,12 @@ struct target_mapped {
 	const char *path;
 };
 
-void target_files_init(struct target_files *files);
+/* 0 or -ENOMEM. */
+int target_files_init(struct target_files *files) MUST_USE;
 void target_files_release(struct target_files *files);
 
 /*
- * The file behind a mapping, with its table built if there is call frame information; NULL: it cannot be opened, is another
+ * The file behind a mapping, with its unwind rules if there is call frame information; NULL: it cannot be opened, is another
  * one by now, or is no ELF file.
  */
 const struct target_file *target_file_open(struct target_files *files,

@@ -185,5 +185,5 @@ void target_range_look_up(struct targets *t, struct target *p, size_t index)
 	if (!file || !target_file_bias(file, range->start, o->file_offset, &range->bias))
 		return;
 	range->file = file->number;
-	range->table = file->table;
+	range->parts = file->parts;
 }

@@ -54,11 +54,11 @@ int targets_new(const struct targets_options *options, struct targets **out, str
 	if (!t->options.processes_max)
 		t->options.processes_max = PROCESSES_DEFAULT;
 	interner_init(&t->texts);
-	target_files_init(&t->files);
-	if (interner_add(&t->texts, "", 0, NULL) < 0) {
+	if (target_files_init(&t->files) < 0 || interner_add(&t->texts, "", 0, NULL) < 0) {
 		targets_free(t, NULL);
 		return error_set(e, -ENOMEM, "out of memory");
 	}
+	t->files.kept = options->kept;
 	gethostname(host, sizeof(host) - 1);
 	t->host = targets_text(t, host, strlen(host));
 	t->boot_id = file_text(t, "/proc/sys/kernel/random/boot_id", 64);

@@ -2,8 +2,8 @@
  * targets.h: the processes that are sampled: what is mapped where in each, and the segments that their samples go to.
  *
  * A process image (from a fork or exec to the next exec or the exit) is a target. It gets a writer (cpu-<pid>.<n>.pit, a
- * session of its own) with its first sample, and modules, stacks and threads are rows of that writer. Unwind tables belong
- * to files and are shared by all targets; a table is built when the first sample needs it, on the sampler's thread.
+ * session of its own) with its first sample, and modules, stacks and threads are rows of that writer. Unwind rules
+ * belong to files and are shared by all targets; they are compiled where a first sample needs them, on the sampler's thread.
  * Files are opened through /proc/PID/map_files and /proc/PID/root, so that containers and deleted files work.
  *
  * For one thread. Events come in order of time. Nothing here fails loudly: what cannot be kept is counted and
@@ -18,10 +18,11 @@
 #include "base/error.h"
 #include "schema/schema.h"
 #include "stack/frame.h"
-#include "stack/unwind_table.h"
+#include "stack/unwind_parts.h"
 
 #define TARGET_FRAMES_MAX 512u
 
+struct kept_files;
 struct targets;
 struct target;
 
@@ -29,6 +30,7 @@ struct targets_options {
 	const char *directory; /* must stay */
 	uint64_t max_bytes; /* of all segments; 0: no limit */
 	uint32_t processes_max; /* that get segments; 0: 4096 */
+	struct kept_files *kept; /* NULL: none */
 };
 
 int targets_new(const struct targets_options *options, struct targets **out,
@@ -65,15 +67,15 @@ struct target_range {
 	uint64_t start, end;
 	uint64_t bias; /* address minus ELF virtual address */
 	/* NULL: no call frame information, or not wanted yet; addresses in it are ELF virtual addresses. */
-	const struct unwind_table *table;
+	struct unwind_parts *parts;
 	uint32_t file; /* number of the file, for all targets; 0: no file */
 };
 /*
- * All executable ranges of a target, ascending. Valid until the next event. bias, table and file are known of those that
+ * All executable ranges of a target, ascending. Valid until the next event. bias, parts and file are known of those that
  * target_range_at() was asked about, in this process or before its fork.
  */
 const struct target_range *target_ranges(const struct target *p, size_t *count);
-/* The range with this address, its table built if there is one to be had; NULL: nothing is mapped there. */
+/* The range with this address, its file looked up; NULL: nothing is mapped there. */
 const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address);
 /* Whether the range's file has call frame information for which there was no memory. */
 bool target_range_refused(const struct targets *t, const struct target_range *range);

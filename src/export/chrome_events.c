@@ -284,8 +284,6 @@ static int overhead_event(struct chrome *c, const struct export_event *event)
 	if (valid && !valid[event->row])
 		thread = c->view.processes[event->process].pid;
 	place = chrome_row(c, ROW_OVERHEAD, event->process, 0, thread, 0);
-	if (!place)
-		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
@@ -307,8 +305,6 @@ static int allocation_event(struct chrome *c, const struct export_event *event)
 	uint32_t tid, device = trace_u32(t, TABLE_allocation, COLUMN_allocation_device)[row];
 	int r;
 
-	if (!place)
-		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->start_ns, &tid);
 	if (r < 0)
 		return r;

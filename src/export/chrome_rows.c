@@ -212,7 +212,7 @@ static int name_lane(struct chrome *c, struct chrome_row *row)
 int chrome_row_place(struct chrome *c, struct chrome_row *row, uint64_t start_ns, uint64_t end_ns,
 		     uint32_t *tid)
 {
-	int lane = lanes_place(&row->lanes, start_ns, end_ns);
+	int lane = row ? lanes_place(&row->lanes, start_ns, end_ns) : -ENOMEM;
 
 	if (lane < 0)
 		return lane;

@@ -251,8 +251,6 @@ int chrome_work(struct chrome *c, const struct export_event *event)
 	const struct chrome_class *class = NULL;
 	int r;
 
-	if (!place)
-		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
@@ -334,8 +332,6 @@ int chrome_sync(struct chrome *c, const struct export_event *event)
 	uint32_t tid;
 	int r;
 
-	if (!place)
-		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
@@ -366,8 +362,6 @@ int chrome_gpu_range(struct chrome *c, const struct export_event *event)
 	uint32_t tid;
 	int r;
 
-	if (!place)
-		return -ENOMEM;
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;

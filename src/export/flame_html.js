@@ -1,7 +1,8 @@
 /* Draws the flame graphs of a page on canvases. What there is to draw stands in <script id="data">, see flame_html.c. */
 (function () {
 	"use strict";
-	const ROW = 19, NARROW = 0.5, FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+	const ROW = 19, NARROW = 0.5, CANVAS_MAX = 16384; /* pixels; a larger canvas stays empty in some browsers */
+	const FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
 	const data = JSON.parse(document.getElementById("data").textContent);
 	const find = (id) => document.getElementById(id);
 	const root = document.documentElement, tip = find("tip");
@@ -30,7 +31,8 @@
 	function section_of(source, index) {
 		const n = source.depth.length, next = [];
 		const s = { source, index, n, start: new Float64Array(n), end: new Uint32Array(n), parent: new Int32Array(n),
-			    hits: new Uint8Array(n), zoomed: 0, total: n ? source.ns[0] : 0, levels: 0 };
+			    self: Float64Array.from(source.ns), hits: new Uint8Array(n), zoomed: 0,
+			    total: n ? source.ns[0] : 0, levels: 0 };
 		const open = [];
 
 		for (let i = 0; i < n; i++) {
@@ -42,6 +44,8 @@
 			while (open.length > depth)
 				s.end[open.pop()] = i;
 			s.parent[i] = depth ? open[depth - 1] : -1;
+			if (depth)
+				s.self[s.parent[i]] -= source.ns[i];
 			open.push(i);
 			s.levels = Math.max(s.levels, depth + 1);
 		}
@@ -130,10 +134,11 @@
 	}
 
 	function draw(s) {
-		const ratio = window.devicePixelRatio || 1, canvas = s.canvas, width = canvas.clientWidth;
+		const canvas = s.canvas, width = canvas.clientWidth;
 		const context = canvas.getContext("2d"), view = view_of(s), runs = [];
 
 		const height = levels_of(s, view, width) * ROW;
+		const ratio = Math.min(window.devicePixelRatio || 1, CANVAS_MAX / height);
 
 		canvas.style.height = height + "px";
 		canvas.width = Math.round(width * ratio);
@@ -218,6 +223,8 @@
 		const lines = [duration(source.ns[i]) + ", " + percent(source.ns[i], s.total) + " of " + source.title + ", " +
 			       count(source.count[i]) + " " + source.items[source.count[i] === 1 ? 0 : 1]];
 
+		if (s.self[i] > 0 && s.self[i] < source.ns[i])
+			lines.push("self: " + duration(s.self[i]) + ", " + percent(s.self[i], s.total));
 		if (s.zoomed && !is_above(s, i))
 			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of what is zoomed");
 		if (source.before)
@@ -240,7 +247,7 @@
 									       : event.clientY + 18) + "px";
 	}
 
-	/* Time in matching frames; a match below a match counts once. */
+	/* Time in matching frames; a match below a match counts once. What is left out has no names to look at. */
 	function search(text) {
 		let test = null;
 
@@ -259,9 +266,12 @@
 			let covered = 0;
 
 			s.found_ns = s.found = 0;
+			s.maybe_more = false;
 			for (let i = 0; i < s.n; i++) {
 				s.hits[i] = i > 0 && !is_rest(s, i) && matches[s.source.frame[i]] ? 1 : 0;
 				s.found += s.hits[i];
+				if (is_rest(s, i) && i >= covered)
+					s.maybe_more = true;
 				if (s.hits[i] && i >= covered) {
 					s.found_ns += s.source.ns[i];
 					covered = s.end[i];
@@ -279,7 +289,7 @@
 			parts.push("zoomed to " + name_of(s, s.zoomed) + ": " + duration(s.source.ns[s.zoomed]) + ", " +
 				   percent(s.source.ns[s.zoomed], s.total));
 		if (pattern)
-			parts.push("found " + percent(s.found_ns, s.total) + " (" + duration(s.found_ns) + ") in " +
+			parts.push("found " + (s.maybe_more ? "at least " : "") + percent(s.found_ns, s.total) + " (" + duration(s.found_ns) + ") in " +
 				   count(s.found) + (s.found === 1 ? " frame" : " frames"));
 		s.note.textContent = parts.join(" \u00b7 ");
 	}

@@ -21,6 +21,8 @@ void flame_escape(struct strbuf *out, const char *text, size_t length)
 			strbuf_adds(out, "&quot;");
 		else if (c == '\'')
 			strbuf_adds(out, "&#39;");
+		else if (c == '\n' || c == '\t' || c == '\r') /* of a command with a script in it */
+			strbuf_addc(out, ' ');
 		else if (!n || c < ' ' || c == 0x7f ||
 			 (n == 3 && c == 0xef && !memcmp(text + i + 1, "\xbf", 1) &&
 			  (unsigned char)text[i + 2] >= 0xbe))

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "analysis/main_process.h"
 #include "base/bytes.h"
 #include "base/pb.h"
 #include "base/utf8.h"
@@ -215,10 +216,16 @@ static int add_samples(struct pprof *p, enum flame_kind kind)
 	return path.failed || p->failed ? -ENOMEM : r;
 }
 
-/* Number of a function, from 1. */
+/*
+ * Number of a function, from 1. pprof takes names that are their own system names for C++ that it has to shorten:
+ * "<module>" would be nothing then.
+ */
 static uint64_t function_of(struct pprof *p, const char *name, const char *system_name,
 			    const char *file)
 {
+	if (strpbrk(name, "<(") && !strcmp(name, system_name))
+		system_name = "";
+
 	const uint64_t key[] = { clean_string(p, name), clean_string(p, system_name),
 				 clean_string(p, file) };
 	int64_t id = interner_add(&p->functions, key, sizeof(key), NULL);
@@ -308,12 +315,31 @@ static void add_mapping(struct pprof *p, uint32_t row, uint64_t id)
 	pb_close(&p->text, message);
 }
 
+/* The row of the main process's program, if it has a mapping; else TRACE_NO_ROW. */
+static uint32_t main_program(const struct pprof *p)
+{
+	const struct trace *t = p->flame->stacks.trace;
+	const struct trace_process *process = main_process(t);
+	const uint32_t *paths = trace_u32(t, TABLE_module, COLUMN_module_path);
+	uint64_t id;
+
+	for (uint64_t row = 0; process && paths && row < trace_rows(t, TABLE_module); row++)
+		if (map_get(&p->mappings, row, &id) &&
+		    strcmp(trace_string(t, paths[row]), process->executable) == 0)
+			return (uint32_t)row;
+	return TRACE_NO_ROW;
+}
+
+/* The first one is what pprof calls the profile after. */
 static void add_mappings(struct pprof *p)
 {
 	uint64_t rows = trace_rows(p->flame->stacks.trace, TABLE_module), id;
+	uint32_t first = main_program(p);
 
+	if (first != TRACE_NO_ROW && map_get(&p->mappings, first, &id))
+		add_mapping(p, first, id);
 	for (uint64_t row = 0; row < rows; row++)
-		if (map_get(&p->mappings, row, &id))
+		if (row != first && map_get(&p->mappings, row, &id))
 			add_mapping(p, (uint32_t)row, id);
 }
 

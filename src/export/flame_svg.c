@@ -215,7 +215,7 @@ static void add_header(struct picture *p, unsigned height)
 		    "text-anchor=\"end\">Reset zoom</text>\n"
 		    "<text class=\"button off\" id=\"search\" x=\"%u\" y=\"28\" "
 		    "text-anchor=\"end\">Search</text>\n"
-		    "<text class=\"sub\" id=\"found\" x=\"%u\" y=\"46\" text-anchor=\"end\"/>\n",
+		    "<text class=\"sub\" id=\"found\" x=\"%u\" y=\"84\" text-anchor=\"end\"/>\n",
 		    WIDTH - MARGIN - 90, WIDTH - MARGIN, WIDTH - MARGIN);
 }
 

@@ -9,7 +9,7 @@
 			const title = g.querySelector("title").textContent;
 
 			return { g, rect, text: g.querySelector("text"), title, name: title.split("\n")[0],
-				 x: number("x"), width: number("width"), y: number("y"),
+				 x: number("x"), width: number("width"), y: number("y"), rest: g.classList.contains("rest"),
 				 ns: Number(g.getAttribute("data-ns")) };
 		});
 
@@ -62,7 +62,7 @@
 			zoom_to(section, section.frames[0]);
 	}
 
-	/* Time in frames that match, of each section; a match inside a match counts once. */
+	/* Time in frames that match, of each section; a match inside a match counts once. What is left out has no names. */
 	function search(pattern) {
 		let test = () => false;
 		const found = [];
@@ -77,18 +77,19 @@
 			}
 		}
 		for (const section of sections) {
-			let covered = -1, ns = 0;
+			let covered = -1, ns = 0, maybe_more = false;
 
 			for (const f of section.frames) {
-				const hit = test(f.name);
+				const hit = !f.rest && test(f.name), fresh = f.x >= covered - 1e-6;
 
 				f.g.classList.toggle("hit", hit);
-				if (hit && f.x >= covered - 1e-6) {
+				maybe_more = maybe_more || (f.rest && fresh);
+				if (hit && fresh) {
 					ns += f.ns;
 					covered = f.x + f.width;
 				}
 			}
-			found.push((100 * ns / (section.frames[0].ns || 1)).toFixed(1) + "% of " +
+			found.push((maybe_more ? "at least " : "") + (100 * ns / (section.frames[0].ns || 1)).toFixed(1) + "% of " +
 				   section.element.getAttribute("data-kind"));
 		}
 		find("found").textContent = pattern ? "found: " + found.join(", ") : "";

@@ -309,9 +309,13 @@ void writer_append(struct writer *w, enum table_id table, const void *row)
 		lose_row(w, table, stop_reason(w), row);
 		return;
 	}
+	if (w->repeated_serial != w->serial)
+		writer_repeat(w);
 	writer_need_references(w, t, row);
 	if (!writer_push_row(w, table, row))
 		lose_row(w, table, loss_reason_no_memory, row);
+	if (t->schema->repeated)
+		writer_remember(w, table, row);
 }
 
 /* Losses so far become rows, unless there is no memory for them. */

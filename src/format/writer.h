@@ -62,6 +62,9 @@ uint32_t writer_string(struct writer *w, const char *text, size_t length);
  */
 uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *row);
 
+/* Whether the id would still be given to its configuration, which so will be kept for long. */
+bool writer_has_kernel_config(const struct writer *w, uint32_t id);
+
 /*
  * Notes that rows about to be appended refer to the api_function with this id: its row is in every
  * segment that needs it. `row` is remembered at the first call with this id and may be NULL later.
@@ -87,7 +90,10 @@ void writer_append_referred(struct writer *w, enum table_id table, const void *r
 #define WRITER_HOLD_FLUSHES 64u
 void writer_hold_segment(struct writer *w, bool hold);
 
-/* Takes a row (struct row_<table>). May seal a block and write. Never fails; loss is counted. */
+/*
+ * Takes a row (struct row_<table>). May seal a block and write. Never fails; loss is counted. Rows of tables that
+ * later rows refer to (devices, streams, threads …) are repeated in later segments: writer_repeat.c.
+ */
 void writer_append(struct writer *w, enum table_id table, const void *row);
 
 /*

@@ -15,7 +15,7 @@ static void prepare_tables(struct writer *w)
 		struct table_buffer *t = &w->tables[id];
 
 		t->schema = schema_table(id);
-		t->config_column = t->function_column = t->stack_column = -1;
+		t->config_column = t->function_column = t->stack_column = t->node_column = -1;
 		for (int c = 0; c < t->schema->column_count; c++) {
 			const struct column_schema *column = &t->schema->columns[c];
 
@@ -27,6 +27,8 @@ static void prepare_tables(struct writer *w)
 				t->function_column = c;
 			if (column->type == COLUMN_TYPE_U32 && strcmp(column->name, "stack") == 0)
 				t->stack_column = c;
+			if (strcmp(column->name, "graph_node") == 0)
+				t->node_column = c;
 		}
 	}
 	for (int c = 0; c < configs->column_count; c++)
@@ -45,6 +47,7 @@ static void set_options(struct writer *w, const struct writer_options *o)
 	w->string_length_max =
 		o->string_length_max ? MIN(o->string_length_max, WRITER_BYTES_MAX) : 64u << 10;
 	id_space_init(&w->strings, STRING_FIRST, string_bytes / 2, SIZE_MAX);
+	w->texts_base = STRING_FIRST;
 	id_space_init(&w->configs, 0, SIZE_MAX, WRITER_CONFIGS_MAX);
 }
 
@@ -79,6 +82,8 @@ static void free_writer(struct writer **w)
 	for (unsigned t = 1; t <= TABLE_MAX; t++) {
 		free(old->tables[t].rows);
 		strbuf_release(&old->tables[t].bytes);
+		free(old->tables[t].memory.items);
+		map_release(&old->tables[t].memory.index);
 	}
 	block_builder_release(&old->builder);
 	strbuf_release(&old->out);
@@ -87,6 +92,9 @@ static void free_writer(struct writer **w)
 	id_space_release(&old->configs);
 	map_release(&old->function_index);
 	arena_release(&old->function_names);
+	arena_release(&old->text_arena);
+	vec_release(&old->texts);
+	map_release(&old->text_index);
 	free(old->functions);
 	free(old->file.index);
 	free(old->directory);
@@ -102,7 +110,7 @@ int writer_open(const struct writer_options *options, struct writer **out, struc
 	if (!w)
 		return error_errno(e, ENOMEM, "cannot write to '%s'", options->directory);
 	w->file.fd = -1;
-	w->serial = 1;
+	w->serial = w->repeated_serial = 1;
 	prepare_tables(w);
 	set_options(w, options);
 	r = set_identity(w, options);

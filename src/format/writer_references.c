@@ -20,6 +20,8 @@ static void need_string(struct writer *w, uint32_t id)
 		serial = &w->fixed_serials[id];
 	} else {
 		text = id_space_find(&w->strings, id, &serial);
+		if (!text)
+			text = writer_kept_text(w, id, &serial);
 	}
 	if (!text || *serial == w->serial)
 		return;
@@ -82,6 +84,8 @@ void writer_need_references(struct writer *w, struct table_buffer *t, const uint
 	}
 	if (t->stack_column >= 0 && w->need_stack && !(missing >> t->stack_column & 1))
 		need_stack(w, t, row);
+	if (t->node_column >= 0 && !(missing >> t->node_column & 1))
+		writer_need_node(w, load_u64(row + t->schema->columns[t->node_column].row_offset));
 	if (column >= 0 && !(missing >> column & 1)) {
 		uint32_t id = load_u32(row + t->schema->columns[column].row_offset);
 
@@ -131,10 +135,13 @@ uint32_t writer_string(struct writer *w, const char *text, size_t length)
 		length = w->string_length_max;
 	}
 	id = id_space_add(&w->strings, text, length);
-	if (id >= 0)
-		return (uint32_t)id;
-	writer_lose_now(w, loss_reason_no_memory);
-	return STRING_UNKNOWN;
+	if (id < 0) {
+		writer_lose_now(w, loss_reason_no_memory);
+		return STRING_UNKNOWN;
+	}
+	if (w->texts_base < w->strings.current.base)
+		writer_keep_texts(w);
+	return (uint32_t)id;
 }
 
 uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *row)
@@ -162,6 +169,13 @@ uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *
 		return (uint32_t)id;
 	writer_lose_now(w, loss_reason_no_memory);
 	return UINT32_MAX;
+}
+
+bool writer_has_kernel_config(const struct writer *w, uint32_t id)
+{
+	const struct id_generation *g = &w->configs.current;
+
+	return id >= g->base && id - g->base < g->texts.count;
 }
 
 void writer_api_function(struct writer *w, uint32_t id, const struct row_api_function *row)

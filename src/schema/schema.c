@@ -56,9 +56,14 @@ static struct table_schema tables[] = { SCHEMA_TABLES(TABLE_ROW) };
 
 _Static_assert(ARRAY_SIZE(tables) == TABLE_MAX + 1, "ids of tables are contiguous");
 
-/* time_column is derived; a constructor keeps the tables constant for everyone else, libpitot.so's included. */
-__attribute__((constructor(200))) static void find_time_columns(void)
+#define REPEATED_ROW(table) TABLE_##table,
+static const enum table_id repeated[] = { SCHEMA_REPEATED(REPEATED_ROW) };
+
+/* Derived; a constructor keeps the tables constant for everyone else, libpitot.so's included. */
+__attribute__((constructor(200))) static void derive(void)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(repeated); i++)
+		tables[repeated[i]].repeated = true;
 	for (size_t t = 1; t <= TABLE_MAX; t++) {
 		tables[t].time_column = -1;
 		for (int c = tables[t].column_count - 1; c >= 0; c--)

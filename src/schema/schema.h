@@ -96,6 +96,7 @@ struct table_schema {
 	enum table_id id;
 	uint8_t column_count;	/* at most 64 */
 	int8_t time_column;	/* first TIME column, or -1: what blocks are sorted by and their time span is of */
+	bool repeated;		/* rows come again in later segments: equal ones of a session are one */
 	uint16_t row_size;	/* sizeof(struct row_<table>) */
 	const struct column_schema *columns;
 };

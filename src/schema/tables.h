@@ -58,6 +58,14 @@
 	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
 	T(off_cpu, 35, "times that threads did not run, and where they waited")
 
+/*
+ * Tables whose rows say what others mean. Writers repeat them from segment to segment, so that each segment can be read
+ * without the others; rows of one session that are equal in every column are one row.
+ */
+#define SCHEMA_REPEATED(R)                                                                                             \
+	R(string) R(clock) R(process) R(thread) R(module) R(device) R(context) R(stream) R(kernel_config)              \
+	R(api_function) R(nvtx_domain) R(nvtx_category) R(capability) R(counter) R(graph_node) R(stack_node) R(stack)
+
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
 	C(T, text, BYTES, ALWAYS, NONE, "", "the text as it was given; not necessarily UTF-8")
@@ -404,7 +412,9 @@
 	V(E, samples_dropped, 21)     /* CPU samples that the kernel had no room for */                                \
 	V(E, throttled, 22)           /* times that the kernel stopped sampling for a while */                         \
 	V(E, process_limit, 23)       /* processes that were not sampled: too many */                                 \
-	V(E, unnamed_frames, 24)      /* Python frames whose code was gone before its name could be read */
+	V(E, unnamed_frames, 24)      /* Python frames whose code was gone before its name could be read */            \
+	V(E, unreadable_buffer, 25)   /* buffers of records that CUPTI could not read to their end */                  \
+	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \

@@ -1,5 +1,7 @@
 #include "stack/cfa_expression.h"
 
+#include "base/leb128.h"
+
 enum {
 	OP_deref = 0x06,
 	OP_const1u = 0x08,

@@ -19,6 +19,4 @@ void cfa_expression_cfa(struct cursor code, struct unwind_rule *rule);
 /* Where a register was saved, or (value) what it was. */
 struct save_rule cfa_expression_save(struct cursor code, bool value);
 
-int64_t cursor_sleb(struct cursor *c);
-
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/leb128.h"
 #include "stack/cfa_expression.h"
 
 const uint8_t saved_registers[SAVED_REGISTERS] = { REG_RBP_, REG_RBX_, 12, 13, 14, 15 };
@@ -20,23 +20,6 @@ enum {
 	PE_PCREL = 0x10,
 	PE_DATAREL = 0x30,
 };
-
-int64_t cursor_sleb(struct cursor *c)
-{
-	uint64_t v = 0;
-	unsigned shift = 0;
-	uint8_t b;
-
-	do {
-		b = cursor_u8(c);
-		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		shift += 7;
-	} while ((b & 0x80) && !c->failed);
-	if (shift < 64 && (b & 0x40))
-		v |= ~UINT64_C(0) << shift;
-	return (int64_t)v;
-}
 
 static uint64_t read_format(struct cursor *c, uint8_t format)
 {
@@ -85,6 +68,27 @@ bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_b
 	}
 	*value = v;
 	return !c->failed;
+}
+
+#define SEARCH_TABLE_ENCODING 0x3b /* datarel | sdata4 */
+
+bool eh_header_read(const uint8_t *bytes, size_t size, uint64_t address, struct eh_header *out)
+{
+	struct cursor c = cursor_of(bytes, MIN(size, EH_HEADER_BYTES));
+	uint8_t version = cursor_u8(&c), frames_encoding = cursor_u8(&c);
+	uint8_t count_encoding = cursor_u8(&c), table_encoding = cursor_u8(&c);
+	uint64_t count;
+
+	*out = (struct eh_header){ 0 };
+	if (version != 1 || !eh_pointer(&c, frames_encoding, address + 4, address, &out->frames))
+		return false;
+	if (table_encoding == SEARCH_TABLE_ENCODING &&
+	    eh_pointer(&c, count_encoding, 0, 0, &count) &&
+	    count <= (size - (size_t)(c.p - bytes)) / 8) {
+		out->pairs = c.p;
+		out->pair_count = count;
+	}
+	return true;
 }
 
 static uint64_t address_of(const struct eh_section *s, const struct cursor *c)

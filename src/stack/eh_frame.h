@@ -59,6 +59,18 @@ typedef void eh_frame_row(void *context, uint64_t start, const struct unwind_rul
 void eh_frame_rows(const struct eh_section *s, const struct eh_fde *fde, eh_frame_row *row,
 		   void *context);
 
+/* What .eh_frame_hdr says. */
+struct eh_header {
+	uint64_t frames; /* address of .eh_frame */
+	/* The search table: pairs of 32-bit start and FDE address, relative to the header's; NULL: there is none. */
+	const uint8_t *pairs;
+	size_t pair_count;
+};
+
+/* Reads no more than the first EH_HEADER_BYTES of it; `address` is that of the first. false: it makes no sense. */
+#define EH_HEADER_BYTES 32u
+bool eh_header_read(const uint8_t *bytes, size_t size, uint64_t address, struct eh_header *out);
+
 /*
  * Reads a pointer that is encoded as `encoding` says (DW_EH_PE_*) at c, whose first byte is at
  * address `at`. false when it cannot be read, or is omitted.

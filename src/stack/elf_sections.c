@@ -159,3 +159,34 @@ int elf_unwind_input(const void *bytes, size_t size, struct unwind_input *input)
 		input->section.data_base = header.sh_addr;
 	return 0;
 }
+
+void elf_unwind_search(const void *bytes, size_t size, struct unwind_input *input)
+{
+	struct elf_file f;
+	struct eh_header header;
+	Elf64_Shdr section;
+
+	if (input->section.debug || open_file(&f, bytes, size) < 0 ||
+	    !section_named(&f, ".eh_frame_hdr", &section) ||
+	    !eh_header_read(f.bytes + section.sh_offset, section.sh_size, section.sh_addr,
+			    &header) ||
+	    header.frames != input->section.address)
+		return;
+	input->header_address = section.sh_addr;
+	input->search = header.pairs;
+	input->search_count = header.pair_count;
+}
+
+uint64_t elf_code_end(const void *bytes, size_t size)
+{
+	struct elf_file f;
+	Elf64_Phdr p;
+	uint64_t end = 0;
+
+	if (open_file(&f, bytes, size) < 0)
+		return 0;
+	for (unsigned i = 0; segment_at(&f, i, &p); i++)
+		if (p.p_type == PT_LOAD && (p.p_flags & PF_X))
+			end = MAX(end, p.p_vaddr + p.p_memsz);
+	return end;
+}

@@ -13,4 +13,13 @@
  */
 int elf_unwind_input(const void *bytes, size_t size, struct unwind_input *input) MUST_USE;
 
+/*
+ * Adds the search table of .eh_frame_hdr to what elf_unwind_input() has found, if there is one that belongs to it. Of the
+ * header only the first EH_HEADER_BYTES are read.
+ */
+void elf_unwind_search(const void *bytes, size_t size, struct unwind_input *input);
+
+/* End of the executable segments, as an ELF virtual address; 0: there are none. */
+uint64_t elf_code_end(const void *bytes, size_t size);
+
 #endif

@@ -168,13 +168,18 @@ static bool follows_call(struct walk *k, uint64_t pc)
 	return false;
 }
 
-/* Whether pc is a return address: after a call, in a module that has a rule for it. */
-static bool is_return_address(struct walk *k, uint64_t pc)
+/*
+ * Whether pc is a return address: after a call, in a module that has a rule for it, or, if `bare`, in code without rules
+ * as well.
+ */
+static bool is_return_address(struct walk *k, uint64_t pc, bool bare)
 {
 	bool known_module;
 	const struct unwind_rule *rule = rule_of(k, pc, &known_module);
 
-	return known_module && rule && rule->cfa > CFA_UNKNOWN && follows_call(k, pc);
+	if (!rule || (rule->cfa <= CFA_UNKNOWN && !(bare && rule->cfa == CFA_NONE)))
+		return false;
+	return (known_module || bare) && follows_call(k, pc);
 }
 
 /*
@@ -210,7 +215,7 @@ static bool leave_plt(struct walk *k)
 
 	if (!(k->frame & FRAME_INTERRUPTED) || (depth = plt_depth(k, k->r.at[REG_RA_])) < 0 ||
 	    !load(k, k->r.at[REG_RSP_] + 8 * (uint64_t)depth, &next.at[REG_RA_]) ||
-	    !is_return_address(k, next.at[REG_RA_]))
+	    !is_return_address(k, next.at[REG_RA_], false))
 		return false;
 	next.at[REG_RSP_] += 8 * (uint64_t)(depth + 1);
 	next.known &= kept | 1u << REG_RSP_ | 1u << REG_RA_;
@@ -219,8 +224,8 @@ static bool leave_plt(struct walk *k)
 }
 
 /*
- * One step by rbp, for code that some compiler at run time has made. Believed only if it leads up the
- * stack to the return address of a call, in a module that has a rule for it.
+ * One step by rbp, for code without rules: made at run time, or by compilers that write none (Go). Believed only if it
+ * leads up the stack to the return address of a call.
  */
 static int guess_frame(struct walk *k)
 {
@@ -229,7 +234,8 @@ static int guess_frame(struct walk *k)
 
 	k->guessed = true;
 	if (!known(k, REG_RBP_) || fp < k->r.at[REG_RSP_] || fp - k->r.at[REG_RSP_] > 1u << 20 ||
-	    !load(k, fp, &next.at[REG_RBP_]) || !load(k, fp + 8, &pc) || !is_return_address(k, pc))
+	    !load(k, fp, &next.at[REG_RBP_]) || !load(k, fp + 8, &pc) ||
+	    !is_return_address(k, pc, true))
 		return stack_end_truncated;
 	next.at[REG_RSP_] = fp + 16;
 	next.at[REG_RA_] = pc;

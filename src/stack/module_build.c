@@ -10,7 +10,6 @@
 #define CHUNK_BYTES (1u << 20) /* copied between looks at the clock: about 0.2 ms */
 #define CHUNK_FDES 256u /* compiled between them */
 #define HEADER_BYTES_MAX (32u << 20)
-#define SEARCH_TABLE_ENCODING 0x3b /* datarel | sdata4 */
 
 enum stage { STAGE_HEADER, STAGE_COPY, STAGE_START, STAGE_COMPILE };
 
@@ -55,23 +54,18 @@ const struct stack_module *module_build_of(const struct module_build *b)
 /* Finds .eh_frame, and the search table if there is one. false: the header makes no sense. */
 static bool read_header(struct module_build *b, size_t size)
 {
-	uint64_t virtual = b->module->header - b->module->bias, frames, count;
-	struct cursor c = cursor_of(b->header, size);
-	uint8_t version = cursor_u8(&c), frames_encoding = cursor_u8(&c);
-	uint8_t count_encoding = cursor_u8(&c), table_encoding = cursor_u8(&c);
+	uint64_t virtual = b->module->header - b->module->bias;
+	struct eh_header header;
 
-	if (version != 1 || !eh_pointer(&c, frames_encoding, virtual + 4, virtual, &frames))
+	if (!eh_header_read(b->header, size, virtual, &header))
 		return false;
 	b->input.header_address = virtual;
 	b->input.base = b->module->base;
-	b->input.section.address = frames;
+	b->input.section.address = header.frames;
 	b->input.section.data_base = virtual;
-	b->address = frames + b->module->bias;
-	if (table_encoding == SEARCH_TABLE_ENCODING &&
-	    eh_pointer(&c, count_encoding, 0, 0, &count) && count <= cursor_left(&c) / 8) {
-		b->input.search = c.p;
-		b->input.search_count = count;
-	}
+	b->input.search = header.pairs;
+	b->input.search_count = header.pair_count;
+	b->address = header.frames + b->module->bias;
 	return b->address < b->module->segment_end;
 }
 

@@ -171,13 +171,14 @@ static bool visible(struct reader *r, uintptr_t frame, unsigned owner, struct py
 	return true;
 }
 
-static unsigned walk_runs(struct reader *r, uintptr_t frame, struct python_frame *out, unsigned max,
-			  bool *complete)
+static unsigned walk_runs(struct reader *r, uintptr_t frame, uintptr_t base,
+			  struct python_frame *out, unsigned max, bool *complete)
 {
 	bool open = false; /* the run has a frame in `out` */
 	unsigned n = 0, owner;
 
-	for (unsigned steps = 0; frame && steps < STEPS_MAX && !r->failed; steps++) {
+	for (unsigned steps = 0; frame && frame != base && steps < STEPS_MAX && !r->failed;
+	     steps++) {
 		bool ends = ends_run(r, frame, &owner);
 
 		if (r->failed || (n == max && (owner < OWNER_ENTRY || !open)))
@@ -195,9 +196,9 @@ static unsigned walk_runs(struct reader *r, uintptr_t frame, struct python_frame
 			out[n++] = (struct python_frame){ .entry = true };
 		open = false;
 	}
-	if (!frame && open)
+	*complete = (!frame || frame == base) && !r->failed;
+	if ((!frame || frame == base) && open)
 		out[n - 1].entry = true;
-	*complete = !frame && !r->failed;
 	return n;
 }
 
@@ -205,7 +206,7 @@ unsigned python_walk_interrupted(const struct python_runtime *runtime, struct py
 				 unsigned max, bool *complete)
 {
 	struct reader r = { .runtime = runtime, .o = &runtime->offsets };
-	uintptr_t state, frame;
+	uintptr_t state, frame, base;
 
 	*complete = true;
 	if (runtime->finalizing())
@@ -216,7 +217,8 @@ unsigned python_walk_interrupted(const struct python_runtime *runtime, struct py
 	frame = top_frame(&r, state);
 	if (r.o->layout == PYTHON_FRAME_OBJECTS)
 		return walk_objects(&r, frame, out, max, complete);
-	return walk_runs(&r, frame, out, max, complete);
+	base = r.o->state_base ? read_pointer(&r, state, r.o->state_base) : 0;
+	return walk_runs(&r, frame, base, out, max, complete);
 }
 
 unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native,

@@ -8,14 +8,13 @@
 #include "base/bytes.h"
 
 /*
- * Release builds for 64-bit machines. All of these were run: 3.9.18, 3.10.13, 3.11.2, 3.11.7,
- * 3.12.1 (and 3.13.0 through its debug offsets); 3.14 and the free-threaded builds were only read
- * from the headers.
+ * Release builds for 64-bit machines. docs/python.md says which were run.
  */
 static const struct python_offsets table[] = {
 	[9] = { .layout = PYTHON_FRAME_OBJECTS,
 		.lines = PYTHON_LNOTAB,
 		.state_frame = 24,
+		.state_thread = 176,
 		.frame_code = 32,
 		.frame_previous = 24,
 		.frame_last = 104,
@@ -28,6 +27,7 @@ static const struct python_offsets table[] = {
 	[10] = { .layout = PYTHON_FRAME_OBJECTS,
 		 .lines = PYTHON_LINETABLE,
 		 .state_frame = 24,
+		 .state_thread = 176,
 		 .frame_code = 32,
 		 .frame_previous = 24,
 		 .frame_last = 96,
@@ -40,6 +40,7 @@ static const struct python_offsets table[] = {
 	[11] = { .layout = PYTHON_ENTRY_FLAG,
 		 .lines = PYTHON_LOCATIONS,
 		 .state_frame = 56,
+		 .state_thread = 152,
 		 .has_cframe = true,
 		 .cframe_frame = 8,
 		 .frame_code = 32,
@@ -57,6 +58,7 @@ static const struct python_offsets table[] = {
 	[12] = { .layout = PYTHON_ENTRY_FRAME,
 		 .lines = PYTHON_LOCATIONS,
 		 .state_frame = 56,
+		 .state_thread = 136,
 		 .has_cframe = true,
 		 .cframe_frame = 0,
 		 .frame_code = 0,
@@ -84,7 +86,7 @@ int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct e
 
 	if (minor >= ARRAY_SIZE(table) || !table[minor].code_name)
 		return error_set(e, E_UNSUPPORTED,
-				 "frames of CPython %u.%u are not known, only 3.9 to 3.14",
+				 "frames of CPython %u.%u are not known, only 3.9 to 3.15",
 				 version >> 24, version >> 16 & 0xff);
 	*offsets = table[minor];
 	offsets->object_type = 8;
@@ -123,7 +125,8 @@ static bool plausible(const struct python_offsets *o, bool free_threaded)
 	       o->object_type == o->object_size - 8 && o->frame_code == 0 &&
 	       o->frame_previous == 8 && o->frame_last > 8 && o->frame_last % 8 == 0 &&
 	       o->frame_owner > o->frame_last && o->frame_owner < o->frame_last + 32 &&
-	       o->state_frame % 8 == 0 && o->state_frame >= 16 &&
+	       o->state_frame % 8 == 0 && o->state_frame >= 16 && o->state_base % 8 == 0 &&
+	       o->state_thread % 8 == 0 && o->state_thread > o->state_frame &&
 	       o->code_name == o->code_file + 8 && o->code_qualname == o->code_name + 8 &&
 	       o->code_lines == o->code_qualname + 8 && o->code_first_line == o->code_file - 44 &&
 	       o->code_bytecode > o->code_lines + 24 && o->code_bytecode % 8 == 0 &&
@@ -132,10 +135,19 @@ static bool plausible(const struct python_offsets *o, bool free_threaded)
 }
 
 /*
- * Words of 3.13: cookie, version, free-threaded; runtime 3..5, interpreter 6..18, thread 19..27,
- * frame 28..33, code 34..43, object 44, 45. 3.14: interpreter 6..21, thread 22..30, frame 31..38,
- * code 39..49, object 50, 51.
+ * Where the structures begin, in words behind cookie, version, free-threaded, runtime and
+ * interpreter. The last two words are of an object.
  */
+struct debug_places {
+	unsigned thread, frame, code, object;
+};
+
+static const struct debug_places places[] = {
+	[13] = { 19, 28, 34, 44 },
+	[14] = { 22, 31, 39, 50 },
+	[15] = { 22, 39, 47, 58 },
+};
+
 int python_offsets_debug(const void *debug, uint32_t version, struct python_offsets *offsets,
 			 bool *free_threaded, struct error *e)
 {
@@ -144,19 +156,22 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	unsigned minor = minor_of(version), thread, frame, code, object;
 	bool threaded;
 
-	if (minor != 13 && minor != 14)
+	if (minor >= ARRAY_SIZE(places) || !places[minor].thread)
 		return error_set(e, E_UNSUPPORTED,
-				 "frames of CPython %u.%u are not known, only 3.9 to 3.14",
+				 "frames of CPython %u.%u are not known, only 3.9 to 3.15",
 				 version >> 24, version >> 16 & 0xff);
 	if (memcmp(debug, "xdebugpy", 8) != 0 || load_u64(d.p + 8) != version)
 		return error_set(e, E_UNSUPPORTED,
 				 "CPython 3.%u without the debug offsets of its version", minor);
 	threaded = load_u64(d.p + 16) != 0;
-	thread = minor == 13 ? 19 : 22;
-	frame = thread + 9;
-	code = frame + (minor == 13 ? 6 : 8);
-	object = code + (minor == 13 ? 10 : 11);
+	thread = places[minor].thread;
+	frame = places[minor].frame;
+	code = places[minor].code;
+	object = places[minor].object;
 	o.state_frame = word(&d, thread + 4);
+	if (minor >= 15)
+		o.state_base = word(&d, thread + 5);
+	o.state_thread = word(&d, thread + (minor >= 15 ? 8 : 5));
 	o.frame_previous = word(&d, frame + 1);
 	o.frame_code = word(&d, frame + 2);
 	o.frame_last = word(&d, frame + 3);

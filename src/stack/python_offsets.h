@@ -2,7 +2,7 @@
  * python_offsets.h: which CPython is in the process, and where its structures keep what a stack
  * needs.
  *
- * Known are release builds of CPython 3.9 to 3.14 on 64-bit machines. From 3.13 on the interpreter
+ * Known are release builds of CPython 3.9 to 3.15 on 64-bit machines. From 3.13 on the interpreter
  * publishes its offsets at the start of _PyRuntime, those of free-threaded builds included; before
  * that they are in a table here. Anything else - a debug build, a pre-release, another version,
  * another implementation - is refused, never guessed.
@@ -37,6 +37,8 @@ struct python_offsets {
 	uint8_t string_kind_bit;	/* in the state word: kind (3 bits), compact, ascii */
 	uint8_t index_unit;		/* bytes of a step of frame_last, if an index */
 	uint16_t state_frame;		/* thread state -> top frame, or -> PyCFrame */
+	uint16_t state_base;		/* thread state -> frame of its own below all others, from 3.15 on */
+	uint16_t state_thread;		/* thread state: pthread_t of its thread */
 	uint16_t cframe_frame;		/* PyCFrame -> top frame */
 	uint16_t frame_code;
 	uint16_t frame_previous;
@@ -85,8 +87,8 @@ int python_runtime_of(python_symbol *symbol, void *context, struct python_runtim
 /* Offsets of a version from the table (3.9 to 3.12). 0 or E_UNSUPPORTED. */
 int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct error *e);
 
-/* Offsets that a CPython published (3.13, 3.14), in so many bytes. 0 or E_UNSUPPORTED. */
-#define PYTHON_DEBUG_OFFSETS 416
+/* Offsets that a CPython published (from 3.13 on), in so many bytes. 0 or E_UNSUPPORTED. */
+#define PYTHON_DEBUG_OFFSETS 480
 int python_offsets_debug(const void *debug, uint32_t version, struct python_offsets *offsets,
 			 bool *free_threaded, struct error *e);
 

@@ -79,7 +79,7 @@ static inline bool visible(const struct python_offsets *o, struct kind kind, uin
  * marked; if none of it was visible, an empty frame keeps the place of the evaluation.
  */
 static inline __attribute__((always_inline)) unsigned
-walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t frame,
+walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t frame, uintptr_t base,
 	    struct python_frame *out, unsigned max, bool *complete)
 {
 	const struct python_offsets copy = *offsets,
@@ -87,7 +87,7 @@ walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t fr
 	bool open = false;
 	unsigned n = 0;
 
-	for (; frame; frame = read_pointer(frame, o->frame_previous)) {
+	for (; frame && frame != base; frame = read_pointer(frame, o->frame_previous)) {
 		unsigned owner = *(const uint8_t *)(frame + o->frame_owner);
 		bool ends = kind.flagged ? *(const uint8_t *)(frame + o->frame_is_entry)
 					 : owner == OWNER_ENTRY;
@@ -106,9 +106,9 @@ walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t fr
 			out[n++] = (struct python_frame){ .entry = true };
 		open = false;
 	}
-	if (!frame && open)
+	*complete = !frame || frame == base;
+	if (*complete && open)
 		out[n - 1].entry = true;
-	*complete = !frame;
 	return n;
 }
 
@@ -127,7 +127,7 @@ unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
 			  struct python_frame *out, unsigned max, bool *complete)
 {
 	const struct python_offsets *o = &runtime->offsets;
-	uintptr_t frame;
+	uintptr_t frame, base;
 
 	*complete = true;
 	if (!state)
@@ -138,8 +138,10 @@ unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
 	if (o->layout == PYTHON_FRAME_OBJECTS)
 		return walk_frame_objects(o, frame, out, max, complete);
 	if (o->layout == PYTHON_ENTRY_FLAG)
-		return walk_frames(o, (struct kind){ .flagged = true }, frame, out, max, complete);
+		return walk_frames(o, (struct kind){ .flagged = true }, frame, 0, out, max,
+				   complete);
+	base = o->state_base ? read_pointer(state, o->state_base) : 0;
 	if (!o->code_tlbc)
-		return walk_frames(o, (struct kind){ 0 }, frame, out, max, complete);
-	return walk_frames(o, (struct kind){ .copies = true }, frame, out, max, complete);
+		return walk_frames(o, (struct kind){ 0 }, frame, base, out, max, complete);
+	return walk_frames(o, (struct kind){ .copies = true }, frame, base, out, max, complete);
 }

@@ -5,11 +5,13 @@
  * that nothing has to be locked, neither when the thread holds the GIL nor when it has given it
  * away.
  *
- * Two things are left to chance, both without consequence in all tests: a daemon thread that walks
+ * Three things are left to chance, without consequence in all tests: a daemon thread that walks
  * at the very moment in which another thread finalizes the interpreter relies on CPython freeing
  * its state some microseconds after announcing that; and a signal handler that interrupts the
  * interpreter in the middle of linking a frame relies on the compiler having kept the order of the
- * stores.
+ * stores; and in free-threaded builds from 3.14 on, a thread that has detached itself from the
+ * interpreter reads the list of a code object's copies, which another thread may replace and free
+ * between two instructions of that.
  */
 #ifndef PITOT_STACK_PYTHON_WALK_H
 #define PITOT_STACK_PYTHON_WALK_H

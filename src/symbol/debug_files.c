@@ -31,7 +31,7 @@ static int try_path(const struct strbuf *path, const struct wanted *w, struct el
 
 	if (path->failed)
 		return -ENOMEM;
-	r = elf_open(strbuf_text(path), &f, &why);
+	r = elf_file_open(strbuf_text(path), &f, &why);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ENOMEM)
 		return r == -ENOMEM ? r : -ENOENT;
 	if (r < 0) {
@@ -41,7 +41,7 @@ static int try_path(const struct strbuf *path, const struct wanted *w, struct el
 	good = *w->build_id ? elf_has_build_id(&f, w->build_id)
 			    : w->has_crc && !f.build_id_size && has_crc(&f, w->crc);
 	if (!good) {
-		elf_release(&f);
+		elf_file_release(&f);
 		error_set(e, -ESTALE, "'%s' is of another build", strbuf_text(path));
 		return -ENOENT;
 	}

@@ -336,9 +336,9 @@ static void read_naming(const struct dwarf_entry *entry, struct naming *n)
 	}
 }
 
-const char *dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference)
+struct dwarf_name dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference)
 {
-	const char *name = NULL;
+	struct dwarf_name name = { .text = NULL };
 
 	for (unsigned i = 0; i < REFERENCES_MAX && d; i++) {
 		struct dwarf_unit *u;
@@ -357,9 +357,10 @@ const char *dwarf_function_name(struct dwarf_file *d, struct dwarf_value referen
 		read_naming(&entry, &n);
 		text = dwarf_text(u, n.linkage);
 		if (text)
-			return text;
-		if (!name)
-			name = dwarf_text(u, n.name);
+			return (struct dwarf_name){ .text = text, .is_linkage = true };
+		text = name.text ? NULL : dwarf_text(u, n.name);
+		if (text)
+			name = (struct dwarf_name){ text, false, reference.number, u };
 		reference = n.next;
 	}
 	return name;

@@ -12,15 +12,19 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "symbol/elf_file.h"
-#include "symbol/leb128.h"
+#include "base/leb128.h"
 #include "symbol/range_table.h"
 
 /* The names of DWARF that we know. */
 enum {
+	DW_TAG_class_type = 0x02,
 	DW_TAG_lexical_block = 0x0b,
 	DW_TAG_compile_unit = 0x11,
+	DW_TAG_structure_type = 0x13,
+	DW_TAG_union_type = 0x17,
 	DW_TAG_inlined_subroutine = 0x1d,
 	DW_TAG_subprogram = 0x2e,
+	DW_TAG_namespace = 0x39,
 	DW_TAG_partial_unit = 0x3c,
 	DW_TAG_skeleton_unit = 0x4a,
 	DW_AT_sibling = 0x01,
@@ -152,7 +156,14 @@ bool dwarf_address(const struct dwarf_unit *u, struct dwarf_value v, uint64_t *a
 int dwarf_add_ranges(struct dwarf_file *d, const struct dwarf_unit *u, const struct dwarf_place *p,
 		     uint32_t order, uint32_t value, struct range_table *to) MUST_USE;
 
-/* The linkage name, or else the name, of the function that an entry is or refers to; NULL: none. */
-const char *dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference);
+struct dwarf_name {
+	const char *text; /* NULL: none */
+	bool is_linkage;
+	uint64_t entry; /* where a name that is no linkage name stands */
+	const struct dwarf_unit *unit;
+};
+
+/* The linkage name, or else the name, of the function that an entry is or refers to. */
+struct dwarf_name dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference);
 
 #endif

@@ -1,20 +1,24 @@
 /* dwarf_scopes.c: one pass over the entries of a unit. */
 #include "symbol/dwarf_scopes.h"
 
+#include <string.h>
+
 #define DEPTH_MAX 4096
+#define SURROUNDINGS_MAX 32u /* of one name */
 
 struct walk {
 	struct scopes *scopes;
 	struct dwarf_file *file;
 	const struct dwarf_unit *unit;
-	uint32_t around[DEPTH_MAX]; /* at each depth: the scope that entries there are in */
+	/* At each depth: the scope, and the namespace or class, that entries there are in. */
+	uint32_t around[DEPTH_MAX], surrounding[DEPTH_MAX];
 	unsigned depth;
 };
 
 /* What matters of an entry. */
 struct facts {
 	struct dwarf_place place;
-	struct dwarf_value origin, call_file, call_line;
+	struct dwarf_value name, origin, call_file, call_line;
 	uint64_t sibling; /* 0: unknown */
 };
 
@@ -29,6 +33,9 @@ static void read_facts(struct dwarf_entry *entry, struct facts *facts)
 		struct dwarf_value v = dwarf_read(u, &entry->cursor, a);
 
 		switch (a->name) {
+		case DW_AT_name:
+			facts->name = v;
+			break;
 		case DW_AT_low_pc:
 			facts->place.low = v;
 			break;
@@ -84,6 +91,26 @@ static int add_scope(struct walk *w, const struct dwarf_entry *entry, const stru
 	return vec_push(&w->scopes->items, scope);
 }
 
+static bool is_class(uint32_t tag)
+{
+	return tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
+}
+
+/* The entry is what others are in: their names begin with its own. */
+static int add_surrounding(struct walk *w, const struct dwarf_entry *entry,
+			   const struct facts *facts)
+{
+	struct surrounding around = {
+		.start = entry->offset,
+		.end = facts->sibling ? facts->sibling : w->unit->end,
+		.parent = w->surrounding[w->depth],
+		.is_class = is_class(entry->abbreviation->tag),
+		.name = facts->name,
+	};
+
+	return vec_push(&w->scopes->surroundings, around);
+}
+
 /* Entries within which code can be described: what is beside them can be passed over. */
 static bool may_have_code(uint32_t tag)
 {
@@ -120,13 +147,31 @@ static uint64_t take_entry(struct walk *w, struct dwarf_entry *entry)
 		return 0;
 	if (!entry->abbreviation->has_children)
 		return next;
-	if (facts.sibling > next && !may_have_code(tag))
+	if ((tag == DW_TAG_namespace || is_class(tag)) && add_surrounding(w, entry, &facts) < 0)
+		return 0;
+	if (facts.sibling > next && !may_have_code(tag)) {
+		if (is_class(tag))
+			w->scopes->surroundings.data[w->scopes->surroundings.count - 1]
+				.passed_over = true;
 		return facts.sibling;
+	}
 	if (w->depth + 1 >= DEPTH_MAX)
 		return w->unit->end;
 	w->around[w->depth + 1] = scope != SCOPE_NONE ? scope : w->around[w->depth];
+	w->surrounding[w->depth + 1] = tag == DW_TAG_namespace || is_class(tag)
+					       ? (uint32_t)w->scopes->surroundings.count - 1
+					       : w->surrounding[w->depth];
 	w->depth++;
 	return next;
+}
+
+/* The last entry of the current depth was read. */
+static void end_surrounding(struct walk *w, uint64_t offset)
+{
+	uint32_t i = w->surrounding[w->depth];
+
+	if (i != w->surrounding[w->depth - 1])
+		w->scopes->surroundings.data[i].end = offset;
 }
 
 static int walk(struct walk *w)
@@ -144,6 +189,7 @@ static int walk(struct walk *w)
 		offset = (uint64_t)(entry.cursor.p - w->unit->file->info.data);
 		if (w->depth <= 1)
 			break;
+		end_surrounding(w, offset);
 		w->depth--;
 	}
 	return 0;
@@ -155,7 +201,7 @@ int scopes_read(struct scopes *s, struct dwarf_file *d, const struct dwarf_unit 
 	int r;
 
 	*s = (struct scopes){ .ranges = RANGE_TABLE_INIT };
-	w.around[0] = SCOPE_NONE;
+	w.around[0] = w.surrounding[0] = SCOPE_NONE;
 	r = walk(&w);
 	if (r == 0)
 		r = range_table_finish(&s->ranges);
@@ -167,10 +213,110 @@ int scopes_read(struct scopes *s, struct dwarf_file *d, const struct dwarf_unit 
 void scopes_release(struct scopes *s)
 {
 	vec_release(&s->items);
+	vec_release(&s->surroundings);
 	range_table_release(&s->ranges);
 }
 
 uint32_t scopes_find(const struct scopes *s, uint64_t address)
 {
 	return range_table_find(&s->ranges, address);
+}
+
+/* --- what an entry is in --- */
+
+static bool spend(uint64_t *budget, uint64_t cost)
+{
+	bool enough = cost <= *budget;
+
+	*budget -= enough ? cost : *budget;
+	return enough;
+}
+
+static bool add_name(const struct dwarf_unit *u, struct dwarf_value name, bool is_class_,
+		     uint64_t *budget, struct strbuf *out)
+{
+	const char *text = dwarf_text(u, name);
+
+	if (!text)
+		text = is_class_ ? "{unnamed}" : "(anonymous namespace)";
+	if (!spend(budget, strlen(text) + 2))
+		return false;
+	strbuf_adds(out, text);
+	strbuf_adds(out, "::");
+	return true;
+}
+
+/* The innermost that is known. */
+static uint32_t find_surrounding(const struct scopes *s, uint64_t entry)
+{
+	size_t low = 0, high = s->surroundings.count;
+	uint32_t i;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->surroundings.data[middle].start < entry)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (i = low ? (uint32_t)low - 1 : SCOPE_NONE;
+	     i != SCOPE_NONE && s->surroundings.data[i].end <= entry;)
+		i = s->surroundings.data[i].parent;
+	return i;
+}
+
+/* Classes between a class, which the walk of the unit has passed over, and an entry. */
+static bool add_inner_classes(const struct dwarf_unit *u, uint64_t class, uint64_t entry,
+			      uint64_t *budget, struct strbuf *out)
+{
+	struct dwarf_value names[SURROUNDINGS_MAX];
+	unsigned depths[SURROUNDINGS_MAX], count = 0, depth = 0;
+	uint64_t offset = class;
+	struct dwarf_entry e;
+
+	while (offset < entry && dwarf_entry_at(u, offset, &e)) {
+		struct facts facts = { .sibling = 0 };
+
+		if (e.abbreviation)
+			read_facts(&e, &facts);
+		if (e.cursor.failed || !spend(budget, 1))
+			return false;
+		offset = (uint64_t)(e.cursor.p - u->file->info.data);
+		if (!e.abbreviation) {
+			if (depth-- == 0)
+				return true;
+			count -= count && depths[count - 1] > depth;
+		} else if (e.abbreviation->has_children) {
+			if (facts.sibling > offset && facts.sibling <= entry) {
+				offset = facts.sibling;
+				continue;
+			}
+			if (depth && is_class(e.abbreviation->tag) && count < SURROUNDINGS_MAX) {
+				names[count] = facts.name;
+				depths[count++] = depth + 1;
+			}
+			depth++;
+		}
+	}
+	for (unsigned i = 0; i < count; i++)
+		if (!add_name(u, names[i], true, budget, out))
+			return false;
+	return true;
+}
+
+bool scopes_qualify(const struct scopes *s, const struct dwarf_unit *u, uint64_t entry,
+		    uint64_t *budget, struct strbuf *out)
+{
+	const struct surrounding *all = s->surroundings.data;
+	uint32_t chain[SURROUNDINGS_MAX], count = 0;
+
+	for (uint32_t i = find_surrounding(s, entry); i != SCOPE_NONE && count < SURROUNDINGS_MAX;
+	     i = all[i].parent)
+		chain[count++] = i;
+	for (uint32_t i = count; i-- > 0;)
+		if (!add_name(u, all[chain[i]].name, all[chain[i]].is_class, budget, out))
+			return false;
+	return !count || !all[chain[0]].passed_over ||
+	       add_inner_classes(u, all[chain[0]].start, entry, budget, out);
 }

@@ -2,6 +2,7 @@
 #ifndef PITOT_SYMBOL_DWARF_SCOPES_H
 #define PITOT_SYMBOL_DWARF_SCOPES_H
 
+#include "base/strbuf.h"
 #include "symbol/dwarf_file.h"
 
 #define SCOPE_NONE UINT32_MAX
@@ -13,8 +14,18 @@ struct scope {
 	struct dwarf_value name; /* reference for dwarf_function_name */
 };
 
+/* A namespace or a class. */
+struct surrounding {
+	uint64_t start, end; /* offsets in .debug_info */
+	uint32_t parent; /* SCOPE_NONE: the unit */
+	bool is_class;
+	bool passed_over; /* classes in it are not here */
+	struct dwarf_value name;
+};
+
 struct scopes {
 	VEC(struct scope) items;
+	VEC(struct surrounding) surroundings; /* by start */
 	struct range_table ranges; /* values are indexes of items */
 };
 
@@ -23,5 +34,11 @@ int scopes_read(struct scopes *s, struct dwarf_file *d, const struct dwarf_unit 
 void scopes_release(struct scopes *s);
 /* The innermost scope around an address: index of items, or SCOPE_NONE. */
 uint32_t scopes_find(const struct scopes *s, uint64_t address);
+/*
+ * Appends what an entry of the unit is in: "space::class::", or nothing. What that takes is taken from *budget; false:
+ * there was too little of it, and *out is of no use.
+ */
+bool scopes_qualify(const struct scopes *s, const struct dwarf_unit *u, uint64_t entry,
+		    uint64_t *budget, struct strbuf *out);
 
 #endif

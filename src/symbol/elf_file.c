@@ -187,27 +187,27 @@ static int open_headers(struct elf_file *f, struct elf_file *out, struct error *
 	int r = read_headers(f, e);
 
 	if (r < 0)
-		elf_release(f);
+		elf_file_release(f);
 	else
 		*out = *f;
 	return r;
 }
 
-int elf_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e)
+int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e)
 {
 	struct elf_file f = { .bytes = bytes, .size = size };
 
 	return open_headers(&f, out, e);
 }
 
-int elf_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e)
+int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e)
 {
 	struct elf_file f = { .bytes = bytes, .size = size, .owned = bytes };
 
 	return open_headers(&f, out, e);
 }
 
-int elf_open(const char *path, struct elf_file *out, struct error *e)
+int elf_file_open(const char *path, struct elf_file *out, struct error *e)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct elf_file f = { .is_mapped = true };
@@ -228,7 +228,7 @@ int elf_open(const char *path, struct elf_file *out, struct error *e)
 	return 0;
 }
 
-void elf_release(struct elf_file *f)
+void elf_file_release(struct elf_file *f)
 {
 	for (size_t i = 0; i < f->section_count; i++)
 		free(f->sections[i].plain);

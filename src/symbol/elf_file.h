@@ -51,12 +51,12 @@ struct elf_bytes {
  * Maps a regular file. 0; E_FORMAT for what is no ELF file, E_UNSUPPORTED for other classes;
  * -errno.
  */
-int elf_open(const char *path, struct elf_file *out, struct error *e) MUST_USE;
+int elf_file_open(const char *path, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for bytes that outlive the struct. */
-int elf_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
+int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
 /* The same for bytes from malloc, which are the struct's from then on, also on failure. */
-int elf_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
-void elf_release(struct elf_file *f);
+int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e) MUST_USE;
+void elf_file_release(struct elf_file *f);
 
 /* The first section with this name, or NULL. */
 struct elf_section *elf_section(const struct elf_file *f, const char *name);

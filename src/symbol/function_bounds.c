@@ -4,7 +4,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "symbol/leb128.h"
+#include "base/leb128.h"
 
 /*
  * DW_EH_PE_…: how a pointer is stored. The low 4 bits are its form, the next 3 what it is relative

@@ -24,7 +24,7 @@ static int open_mini(struct image *image)
 		return 0;
 	r = xz_decompress(packed.data, packed.size, &bytes, &size, &e);
 	if (r == 0)
-		r = elf_open_owned(bytes, size, &image->mini, &e);
+		r = elf_file_open_owned(bytes, size, &image->mini, &e);
 	if (r < 0 && r != -ENOMEM)
 		add_note(image, e.text);
 	return r == -ENOMEM ? r : 0;
@@ -128,10 +128,10 @@ void image_release(struct image *image)
 	lines_free(image->lines);
 	symbol_table_release(&image->symbols);
 	function_bounds_release(&image->bounds);
-	elf_release(&image->code);
-	elf_release(&image->debug);
-	elf_release(&image->mini);
-	elf_release(&image->alt);
+	elf_file_release(&image->code);
+	elf_file_release(&image->debug);
+	elf_file_release(&image->mini);
+	elf_file_release(&image->alt);
 	strbuf_release(&image->debug_path);
 	strbuf_release(&image->notes);
 	image->lines = NULL;

@@ -22,8 +22,9 @@ struct lines {
 	struct loaded_unit *loaded; /* by unit */
 	VEC(struct shared_table) tables;
 	struct map table_at; /* offset in .debug_line -> index of tables */
-	uint64_t line_budget;
+	uint64_t line_budget, name_budget;
 	struct map paths; /* table << 32 | file -> id of a text, or UINT64_MAX: none */
+	struct map names; /* entry -> id of the text of its qualified name */
 	struct interner texts;
 	size_t split_units;
 };
@@ -70,6 +71,7 @@ static int open_all(struct lines *l, const struct elf_file *debug, const struct 
 	if (r < 0)
 		return r;
 	l->line_budget = 4 * (uint64_t)l->dwarf.line.size;
+	l->name_budget = 4 * (uint64_t)l->dwarf.info.size;
 	l->loaded = calloc(l->dwarf.units.count + 1, sizeof(*l->loaded));
 	return l->loaded ? index_units(l) : -ENOMEM;
 }
@@ -108,6 +110,7 @@ void lines_free(struct lines *l)
 	range_table_release(&l->ranges);
 	map_release(&l->table_at);
 	map_release(&l->paths);
+	map_release(&l->names);
 	interner_release(&l->texts);
 	dwarf_release(&l->dwarf);
 	free(l);
@@ -171,6 +174,35 @@ static const char *path_of(struct lines *l, uint32_t table, uint64_t file)
 }
 
 /*
+ * The name of a function. C++ compilers give no linkage name to what is inlined everywhere and has internal types: it has
+ * its namespaces and classes before it then. NULL: unknown.
+ */
+static const char *name_of(struct lines *l, uint32_t unit, struct dwarf_value function)
+{
+	struct dwarf_name name = dwarf_function_name(&l->dwarf, function);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t *known;
+	int64_t id;
+
+	if (!name.text || name.is_linkage || name.unit != &l->dwarf.units.data[unit])
+		return name.text;
+	known = map_at(&l->names, name.entry, UINT64_MAX);
+	if (!known)
+		return name.text;
+	if (*known == UINT64_MAX) {
+		if (!scopes_qualify(&l->loaded[unit].scopes, name.unit, name.entry, &l->name_budget,
+				    &text))
+			strbuf_clear(&text);
+		strbuf_adds(&text, name.text);
+		id = text.failed ? -1 : interner_add(&l->texts, text.data, text.length, NULL);
+		if (id < 0)
+			return name.text;
+		*known = (uint64_t)id;
+	}
+	return l->texts.items[*known].text;
+}
+
+/*
  * The scopes around an address, innermost first. A scope's parent was read before it, so that this
  * ends.
  */
@@ -215,8 +247,7 @@ int lines_find(struct lines *l, uint64_t address, struct source_frame frames[SOU
 		const struct scope *s = &loaded->scopes.items.data[chain[i]];
 
 		frames[count - 1 - i] =
-			(struct source_frame){ dwarf_function_name(&l->dwarf, s->name), file,
-					       line };
+			(struct source_frame){ name_of(l, unit, s->name), file, line };
 		file = path_of(l, loaded->table, s->call_file);
 		line = s->call_line;
 	}

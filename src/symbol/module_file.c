@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
@@ -51,12 +52,12 @@ static int try_file(struct strbuf *path, const struct symbol_module *m, struct e
 
 	if (path->failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = elf_open(strbuf_text(path), &f, e);
+	r = elf_file_open(strbuf_text(path), &f, e);
 	if (r < 0)
 		return r;
 	r = check(&f, strbuf_text(path), m, e);
 	if (r < 0) {
-		elf_release(&f);
+		elf_file_release(&f);
 		return r;
 	}
 	strbuf_adds(found, strbuf_text(path));
@@ -125,9 +126,9 @@ static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct
 	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
 	if (size > VDSO_MAX)
 		return error_set(e, E_FORMAT, "this machine's vdso cannot be read");
-	r = elf_open_bytes(bytes, size, out, e);
+	r = elf_file_open_bytes(bytes, size, out, e);
 	if (r == 0 && !elf_has_build_id(out, m->build_id)) {
-		elf_release(out);
+		elf_file_release(out);
 		r = error_set(e, -ESTALE, "the vdso is of another kernel");
 	}
 	if (r == 0)
@@ -148,9 +149,23 @@ static void process_view(const struct symbol_process *p, const struct symbol_mod
 	strbuf_add(out, m->path, length);
 }
 
+/* The copy of a file was made through its mapping; nothing else need prove that it is the one. */
+static bool open_kept(const struct kept_files *kept, const struct symbol_module *m,
+		      const char *path, struct elf_file *out, struct strbuf *found)
+{
+	int fd = kept_files_find(kept, path, m->build_id);
+	char copy[32];
+
+	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
+	if (fd < 0 || elf_file_open(copy, out, NULL) < 0)
+		return false;
+	strbuf_adds(found, copy);
+	return true;
+}
+
 int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
-		     const struct debug_folders *folders, struct elf_file *out, struct strbuf *path,
-		     struct error *e)
+		     const struct debug_folders *folders, const struct kept_files *kept,
+		     struct elf_file *out, struct strbuf *path, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, try = STRBUF_INIT;
 	unsigned of_process = 0, of_folders = 0;
@@ -160,11 +175,16 @@ int module_file_open(const struct symbol_process *p, const struct symbol_module 
 	if (strstr(m->path, "vdso") && !strchr(m->path, '/'))
 		return open_vdso(m, out, path, e);
 	process_view(p, m, &name);
+	/* what is at its path now may be any file without a build id */
+	if (!*m->build_id && open_kept(kept, m, strbuf_text(&name), out, path))
+		return 0;
 	r = first = try_file(&name, m, out, path, e);
 	while (r < 0 && r != -ENOMEM) {
 		strbuf_clear(&try);
-		if (!process_path(of_process++, p, m, strbuf_text(&name), &try) &&
-		    !folder_path(of_folders++, folders, m, strbuf_text(&name), &try))
+		if (!process_path(of_process++, p, m, strbuf_text(&name), &try) && !of_folders &&
+		    open_kept(kept, m, strbuf_text(&name), out, path))
+			return 0;
+		if (!try.length && !folder_path(of_folders++, folders, m, strbuf_text(&name), &try))
 			break;
 		r = try_file(&try, m, out, path, &why);
 		/* A file of another build says more than that there is none. */

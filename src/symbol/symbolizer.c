@@ -39,6 +39,7 @@ struct symbolizer {
 	const char **folders;
 	size_t folder_count;
 	struct debuginfod *servers;
+	const struct kept_files *kept;
 	bool no_lines;
 	VEC(struct process *) processes;
 	VEC(struct opened *) opened;
@@ -68,6 +69,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	interner_init(&s->texts);
 	s->no_lines = options->no_lines;
 	s->servers = options->servers;
+	s->kept = options->kept;
 	s->kernel_report.path = "[kernel]";
 	s->kernel_report.reason = "";
 	s->nowhere.reason = "no file was mapped there";
@@ -226,7 +228,7 @@ static int open_image(struct symbolizer *s, const struct process *p, const struc
 	if (p->given.is_here)
 		strbuf_addf(&root, "/proc/%u/root", p->given.pid);
 	folders.root = strbuf_text(&root);
-	found = module_file_open(&p->given, m, &folders, &file, &path, &e);
+	found = module_file_open(&p->given, m, &folders, s->kept, &file, &path, &e);
 	if (found == -ENOMEM)
 		return found;
 	r = image_open(&o->image, found == 0 ? &file : NULL,

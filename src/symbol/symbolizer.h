@@ -10,6 +10,7 @@
 #define PITOT_SYMBOL_SYMBOLIZER_H
 
 #include "symbol/image.h"
+#include "symbol/kept_files.h"
 
 /* A file mapped executable, as table `module` has it. */
 struct symbol_module {
@@ -35,6 +36,7 @@ struct symbol_process {
 struct symbolizer_options {
 	const char *const *debug_folders; /* first those that matter most; then /usr/lib/debug */
 	size_t debug_folder_count;
+	const struct kept_files *kept; /* of programs that have ended; outlive it; NULL: none */
 	struct debuginfod *servers; /* that are asked for debug files, and outlive it; NULL: none */
 	bool no_lines;
 };

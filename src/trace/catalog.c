@@ -36,11 +36,17 @@ static int add_failed(struct trace *t, const char *path, const char *name, const
 	return e->code == -ENOMEM ? -ENOMEM : vec_push(&t->failed, failed);
 }
 
+/* What a scan has found. */
+struct found {
+	uint64_t new_blocks;
+	bool changed;
+};
+
 /* A file that cannot be read is noted, and only a lack of memory is an error. */
-static int open_file(struct trace *t, const char *path, const char *name, uint64_t *new_blocks)
+static int open_file(struct trace *t, const char *path, const char *name, struct found *found)
 {
 	int64_t id = trace_intern(t, name, strlen(name));
-	struct trace_segment segment = { .repeated = false };
+	struct trace_segment segment = { .serial = t->files_opened };
 	struct error e = { 0 };
 
 	if (id < 0)
@@ -52,20 +58,35 @@ static int open_file(struct trace *t, const char *path, const char *name, uint64
 		segment_release(&segment.file);
 		return -ENOMEM;
 	}
-	*new_blocks += segment.file.block_count;
+	t->files_opened++;
+	found->new_blocks += segment.file.block_count;
+	found->changed = true;
 	return 0;
 }
 
+/* Whether the block behind the header is in use, whose rows can be others each time. */
+static bool has_reserve(const struct segment *file)
+{
+	for (size_t i = 0; i < file->block_count; i++)
+		if (file->blocks[i].offset == file->header.header_bytes)
+			return true;
+	return false;
+}
+
 /* Looks for what was appended to an open file since. */
-static int refresh_file(struct trace *t, size_t index, const char *path, uint64_t *new_blocks)
+static int refresh_file(struct trace *t, size_t index, const char *path, struct found *found)
 {
 	struct trace_segment *segment = &t->segments.data[index];
+	bool was_closed = segment->file.closed;
+	size_t size = segment->file.size;
 	struct error e = { 0 };
-	int found = segment_refresh(&segment->file, &e);
+	int blocks = segment_refresh(&segment->file, &e);
 
-	if (found < 0)
+	if (blocks < 0)
 		return add_failed(t, path, segment->name, &e);
-	*new_blocks += (uint64_t)found;
+	found->new_blocks += (uint64_t)blocks;
+	found->changed |= blocks > 0 || segment->file.size != size ||
+			  (!was_closed && has_reserve(&segment->file));
 	return 0;
 }
 
@@ -83,14 +104,14 @@ static int known_files(struct trace *t, struct map *known)
 }
 
 static int scan_file(struct trace *t, const struct map *known, const char *path, const char *name,
-		     uint64_t *new_blocks)
+		     struct found *found)
 {
 	int64_t id = interner_find(&t->strings, name, strlen(name));
 	uint64_t index;
 
 	if (id >= 0 && map_get(known, (uint64_t)id, &index))
-		return refresh_file(t, index, path, new_blocks);
-	return open_file(t, path, name, new_blocks);
+		return refresh_file(t, index, path, found);
+	return open_file(t, path, name, found);
 }
 
 static int compare_names(const struct dirent **a, const struct dirent **b)
@@ -103,7 +124,7 @@ static int select_segment(const struct dirent *entry)
 	return is_segment_name(entry->d_name);
 }
 
-static int scan_directory(struct trace *t, const struct map *known, uint64_t *new_blocks,
+static int scan_directory(struct trace *t, const struct map *known, struct found *found,
 			  struct error *e)
 {
 	struct strbuf path = { 0 };
@@ -120,7 +141,7 @@ static int scan_directory(struct trace *t, const struct map *known, uint64_t *ne
 			strbuf_addf(&path, "%s/%s", t->path, entries[i]->d_name);
 			result = path.failed ? -ENOMEM
 					     : scan_file(t, known, path.data, entries[i]->d_name,
-							 new_blocks);
+							 found);
 		}
 		free(entries[i]);
 	}
@@ -145,19 +166,21 @@ static int nothing_found(struct trace *t, struct error *e)
 			 t->path, t->failed.count, first->reason);
 }
 
-int catalog_scan(struct trace *t, uint64_t *new_blocks, struct error *e)
+int catalog_scan(struct trace *t, uint64_t *new_blocks, bool *changed, struct error *e)
 {
+	struct found found = { 0 };
 	const char *slash = strrchr(t->path, '/');
 	struct map known = MAP_INIT;
 	int result = known_files(t, &known);
 
-	*new_blocks = 0;
 	t->failed.count = 0;
 	if (result == 0 && t->is_file)
-		result = scan_file(t, &known, t->path, slash ? slash + 1 : t->path, new_blocks);
+		result = scan_file(t, &known, t->path, slash ? slash + 1 : t->path, &found);
 	else if (result == 0)
-		result = scan_directory(t, &known, new_blocks, e);
+		result = scan_directory(t, &known, &found, e);
 	map_release(&known);
+	*new_blocks = found.new_blocks;
+	*changed = found.changed;
 	if (result == -ENOMEM)
 		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
 	if (result < 0)
@@ -283,7 +306,9 @@ static int list_blocks(struct trace *t, uint32_t index)
 		const struct block_header *header = &file->blocks[i].header;
 		struct block_item item = { .segment = index,
 					   .block = (uint32_t)i,
-					   .rows = header->rows };
+					   .rows = header->rows,
+					   .offset = file->blocks[i].offset,
+					   .file = t->segments.data[index].serial };
 		struct table_data *table;
 
 		if (!schema_table(header->table) || header->rows == 0)
@@ -302,7 +327,8 @@ int catalog_blocks(struct trace *t)
 {
 	calls_release(t);
 	for (size_t i = 1; i <= TABLE_MAX; i++)
-		table_release(&t->tables[i]);
+		reuse_put_aside(t, (enum table_id)i);
+	t->listing++;
 	for (size_t i = 0; i < t->segments.count; i++)
 		if (!t->segments.data[i].repeated && list_blocks(t, (uint32_t)i) < 0)
 			return -ENOMEM;
@@ -328,13 +354,17 @@ void table_release(struct table_data *table)
 	free(table->permutation);
 	free(table->ids);
 	free(table->launches);
+	free(table->inverse);
+	free(table->moved);
 	memset(table, 0, sizeof(*table));
 }
 
 void catalog_release(struct trace *t)
 {
-	for (size_t i = 1; i <= TABLE_MAX; i++)
+	for (size_t i = 1; i <= TABLE_MAX; i++) {
 		table_release(&t->tables[i]);
+		table_release(&t->old[i]);
+	}
 	for (size_t i = 0; i < t->segments.count; i++)
 		segment_release(&t->segments.data[i].file);
 	vec_release(&t->segments);

@@ -6,7 +6,8 @@
  * are given once more without them. From then on rows stay where they are, so that pointers to
  * columns hold while other columns are loaded: a block that fails later has missing values there.
  * The time column is always among the first, because it decides the order of rows; the
- * permutation is kept for columns that come later.
+ * permutation is kept for columns that come later. Tables whose rows are repeated are loaded with all
+ * their columns at once, and without the repetitions.
  */
 #include "trace/trace_data.h"
 
@@ -19,12 +20,15 @@
 #include "trace/parallel.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define REPEATED_BYTES 48 /* a row, to find rows that are there already */
 #define ROWS_PER_THREAD 16384 /* fewer are not worth a thread */
 
 struct load_column {
 	int index;
 	const struct column_schema *schema;
+	const struct column_data *old; /* decoded before, of blocks that were there; or NULL */
 	struct column_data data;
+	atomic_bool unresolved;
 };
 
 /* What a thread needs for itself. */
@@ -36,6 +40,7 @@ struct load_worker {
 struct load_job {
 	struct trace *t;
 	struct table_data *table;
+	enum table_id table_id;
 	bool first; /* load of this table */
 	unsigned threads;
 	uint32_t block_rows; /* of the largest block */
@@ -97,6 +102,23 @@ int load_place(struct trace *t, struct table_data *table, struct error *e)
 			 (unsigned long long)row, TRACE_NO_ROW - 1);
 }
 
+void load_unplace(struct trace *t, enum table_id id)
+{
+	struct table_data *table = &t->tables[id];
+
+	table_release(&t->old[id]); /* what has been matched with it is not any more */
+	table->matched = false;
+	table->fixed = false;
+	free(table->permutation);
+	table->permutation = NULL;
+	for (size_t i = 0; i < table->items.count; i++) {
+		struct block_item *item = &table->items.data[i];
+
+		item->old = 0;
+		item->rows = t->segments.data[item->segment].file.blocks[item->block].header.rows;
+	}
+}
+
 /* Marks the rows of a block that have no value. */
 static int keep_validity(struct load_job *job, struct load_column *column,
 			 const struct block_item *item, const uint8_t *valid)
@@ -118,7 +140,7 @@ static int keep_validity(struct load_job *job, struct load_column *column,
 }
 
 /* Ids of the session become ids of the trace, or rows. */
-static void translate(struct load_job *job, const struct load_column *column,
+static void translate(struct load_job *job, struct load_column *column,
 		      const struct block_item *item, const uint8_t *valid)
 {
 	bool is_string = column->schema->type == COLUMN_TYPE_STRING;
@@ -132,16 +154,51 @@ static void translate(struct load_job *job, const struct load_column *column,
 	for (uint32_t i = 0; i < item->rows; i++) {
 		uint32_t value = id_table_get(ids, values[i]);
 
-		values[i] = valid && !valid[i] ? missing : value == ID_ABSENT ? absent : value;
+		if (valid && !valid[i]) {
+			values[i] = missing;
+			continue;
+		}
+		if (value == ID_ABSENT)
+			atomic_store_explicit(&column->unresolved, true, memory_order_relaxed);
+		values[i] = value == ID_ABSENT ? absent : value;
 	}
 }
 
-static int finish_block(struct load_job *job, const struct block_item *item,
-			const struct column_target *targets)
+/* What was decoded before; `valid` has room for a block. */
+static int copy_block(struct load_job *job, struct load_column *column,
+		      const struct block_item *item, uint8_t *valid)
 {
-	for (size_t c = 0; c < job->column_count; c++) {
-		struct load_column *column = &job->columns[c];
-		const uint8_t *valid = targets[c].has_missing ? targets[c].valid : NULL;
+	uint8_t *values = (uint8_t *)column->data.values + item->row * column->schema->width;
+	const uint32_t *moved = NULL;
+
+	reuse_copy(job->t, job->table_id, item, column->old->values, column->schema->width, values);
+	if (column->schema->type == COLUMN_TYPE_REF)
+		moved = job->t->tables[column->schema->ref].moved;
+	for (uint32_t i = 0; moved && i < item->rows; i++) {
+		uint32_t *row = (uint32_t *)(void *)values + i;
+
+		*row = *row == TRACE_NO_ROW ? TRACE_NO_ROW : moved[*row];
+	}
+	if (!column->old->valid)
+		return 0;
+	reuse_copy(job->t, job->table_id, item, column->old->valid, 1, valid);
+	return memchr(valid, 0, item->rows) ? keep_validity(job, column, item, valid) : 0;
+}
+
+/* The columns of a block that have to be decoded. */
+struct block_columns {
+	struct load_column *columns[64];
+	struct column_target targets[64];
+	size_t count;
+};
+
+static int finish_block(struct load_job *job, const struct block_item *item,
+			const struct block_columns *block)
+{
+	for (size_t c = 0; c < block->count; c++) {
+		struct load_column *column = block->columns[c];
+		const struct column_target *target = &block->targets[c];
+		const uint8_t *valid = target->has_missing ? target->valid : NULL;
 
 		if (column->schema->type == COLUMN_TYPE_STRING ||
 		    column->schema->type == COLUMN_TYPE_REF)
@@ -153,14 +210,15 @@ static int finish_block(struct load_job *job, const struct block_item *item,
 }
 
 /* A block that could be decoded before, but not these columns of it. */
-static void leave_missing(struct load_job *job, struct block_item *item,
-			  struct column_target *targets)
+static void leave_missing(struct block_item *item, struct block_columns *block)
 {
 	item->state = BLOCK_INCOMPLETE;
-	for (size_t c = 0; c < job->column_count; c++) {
-		memset(targets[c].values, 0, (size_t)item->rows * job->columns[c].schema->width);
-		memset(targets[c].valid, 0, item->rows);
-		targets[c].has_missing = true;
+	for (size_t c = 0; c < block->count; c++) {
+		struct column_target *target = &block->targets[c];
+
+		memset(target->values, 0, (size_t)item->rows * block->columns[c]->schema->width);
+		memset(target->valid, 0, item->rows);
+		target->has_missing = true;
 	}
 }
 
@@ -174,26 +232,47 @@ static void tell_progress(struct load_job *job, unsigned worker, uint32_t rows)
 		options->progress(options->progress_user, done, job->table->rows);
 }
 
+/* Copies what was decoded before, and says what was not. */
+static int split_columns(struct load_job *job, const struct load_worker *worker,
+			 const struct block_item *item, struct block_columns *block)
+{
+	block->count = 0;
+	for (size_t c = 0; c < job->column_count; c++) {
+		struct load_column *column = &job->columns[c];
+		uint8_t *valid = worker->valid + c * job->block_rows;
+
+		if (item->old && column->old) {
+			if (copy_block(job, column, item, valid) < 0)
+				return -ENOMEM;
+			continue;
+		}
+		block->columns[block->count] = column;
+		block->targets[block->count++] = (struct column_target){
+			.column = column->index,
+			.values =
+				(uint8_t *)column->data.values + item->row * column->schema->width,
+			.valid = valid,
+		};
+	}
+	return 0;
+}
+
 static int load_block(void *user, unsigned index, size_t number)
 {
 	struct load_job *job = user;
 	struct load_worker *worker = &job->workers[index];
 	struct block_item *item = &job->table->items.data[number];
 	const struct segment *file = &job->t->segments.data[item->segment].file;
-	struct column_target targets[64];
+	struct block_columns block;
 	int result;
 
 	if (item->state == BLOCK_DAMAGED)
 		return 0;
-	for (size_t c = 0; c < job->column_count; c++)
-		targets[c] = (struct column_target){
-			.column = job->columns[c].index,
-			.values = (uint8_t *)job->columns[c].data.values +
-				  item->row * job->columns[c].schema->width,
-			.valid = worker->valid + c * job->block_rows,
-		};
-	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
-			      job->column_count, job->first || job->t->options.verify, NULL);
+	result = split_columns(job, worker, item, &block);
+	if (result == 0 && block.count)
+		result = block_decode(worker->decoder, file, &file->blocks[item->block],
+				      block.targets, block.count,
+				      job->first || job->t->options.verify, NULL);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {
@@ -202,9 +281,9 @@ static int load_block(void *user, unsigned index, size_t number)
 		return 0;
 	}
 	if (result < 0)
-		leave_missing(job, item, targets);
+		leave_missing(item, &block);
 	tell_progress(job, index, item->rows);
-	return finish_block(job, item, targets);
+	return finish_block(job, item, &block);
 }
 
 static void forget_columns(struct load_job *job)
@@ -244,6 +323,8 @@ static int check_memory(const struct load_job *job, const char *name, struct err
 
 	for (size_t c = 0; c < job->column_count; c++)
 		row_bytes += job->columns[c].schema->width;
+	if (job->first && schema_table(job->table_id)->repeated)
+		row_bytes += REPEATED_BYTES;
 	if (row_bytes * job->table->rows <= memory)
 		return 0;
 	return error_set(e, E_LIMIT,
@@ -312,12 +393,29 @@ static void workers_release(struct load_job *job)
 	}
 }
 
+static int drop_repeats(struct load_job *job, struct error *e)
+{
+	struct repeat_column columns[64];
+
+	for (size_t c = 0; c < job->column_count; c++)
+		columns[c] = (struct repeat_column){
+			.values = job->columns[c].data.values,
+			.valid = job->columns[c].data.valid,
+			.width = job->columns[c].schema->width,
+		};
+	return repeats_drop(job->t, job->table, columns, job->column_count, e);
+}
+
 static int run_job(struct load_job *job, const struct table_schema *schema, struct error *e)
 {
-	int result = workers_init(job);
+	int result = job->first ? reuse_match(job->t, job->table_id) : 0;
 
+	if (result == 0)
+		result = workers_init(job);
 	if (result < 0)
 		return result;
+	for (size_t c = 0; c < job->column_count; c++)
+		job->columns[c].old = reuse_column(job->t, job->table_id, job->columns[c].index);
 	do {
 		if (job->first)
 			result = load_place(job->t, job->table, e);
@@ -326,19 +424,24 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		if (result == 0)
 			result = decode_blocks(job);
 	} while (result == -EAGAIN);
+	if (result == 0 && schema->repeated)
+		result = drop_repeats(job, e);
 	if (result == 0)
 		result = order_rows(job, schema->time_column);
 	if (result < 0) {
 		forget_columns(job);
-		if (job->first) {
-			job->table->fixed = false;
-			free(job->table->permutation);
-			job->table->permutation = NULL;
-		}
+		if (job->first)
+			load_unplace(job->t, job->table_id);
 		return result;
 	}
-	for (size_t c = 0; c < job->column_count; c++)
-		job->table->columns[job->columns[c].index] = job->columns[c].data;
+	for (size_t c = 0; c < job->column_count; c++) {
+		struct load_column *column = &job->columns[c];
+
+		column->data.unresolved = atomic_load(&column->unresolved);
+		job->table->columns[column->index] = column->data;
+		if (column->old)
+			reuse_taken(job->t, job->table_id, column->index);
+	}
 	return 0;
 }
 
@@ -348,6 +451,8 @@ static int choose_columns(struct load_job *job, const struct table_schema *schem
 {
 	int result = 0;
 
+	if (schema->repeated)
+		columns = UINT64_MAX; /* which rows are equal is decided once, by all of them */
 	if (schema->time_column >= 0)
 		columns |= UINT64_C(1) << schema->time_column;
 	for (int c = 0; c < schema->column_count && result == 0; c++) {
@@ -365,6 +470,16 @@ static int choose_columns(struct load_job *job, const struct table_schema *schem
 	return result;
 }
 
+int trace_load_repeated(struct trace *t, struct error *e)
+{
+	int result = 0;
+
+	for (uint32_t id = 1; id <= TABLE_MAX && (result >= 0 || result == E_LIMIT); id++)
+		if (schema_table(id)->repeated)
+			result = trace_load(t, (enum table_id)id, 0, e);
+	return result == E_LIMIT ? 0 : result;
+}
+
 int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error *e)
 {
 	const struct table_schema *schema = schema_table(id);
@@ -380,6 +495,7 @@ int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error
 		return error_errno(e, ENOMEM, "cannot load table '%s'", schema->name);
 	job->t = t;
 	job->table = &t->tables[id];
+	job->table_id = id;
 	job->first = !job->table->fixed;
 	pthread_mutex_init(&job->lock, NULL);
 	result = choose_columns(job, schema, columns ? columns : UINT64_MAX, e);

@@ -69,6 +69,7 @@ static int strings_init(struct trace *t)
 static int open_trace(struct trace *t, const char *path, struct error *e)
 {
 	uint64_t new_blocks;
+	bool changed;
 	struct stat status;
 	int result;
 
@@ -78,7 +79,7 @@ static int open_trace(struct trace *t, const char *path, struct error *e)
 	t->path = strdup(path);
 	if (!t->path || strings_init(t) < 0)
 		return error_errno(e, ENOMEM, "cannot open recording '%s'", path);
-	result = catalog_scan(t, &new_blocks, e);
+	result = catalog_scan(t, &new_blocks, &changed, e);
 	return result < 0 ? result : rebuild(t, e);
 }
 
@@ -119,9 +120,10 @@ void trace_free(struct trace *t)
 int trace_refresh(struct trace *t, struct error *e)
 {
 	uint64_t new_blocks;
-	int result = catalog_scan(t, &new_blocks, e);
+	bool changed;
+	int result = catalog_scan(t, &new_blocks, &changed, e);
 
-	if (result == 0)
+	if (result == 0 && changed)
 		result = rebuild(t, e);
 	if (result == 0)
 		return (int)MIN(new_blocks, (uint64_t)INT32_MAX);

@@ -3,9 +3,10 @@
  *
  * Opening lists the segments and their blocks. A table is decoded when it is first asked for, only the columns that
  * are wanted, on all processors. Rows are ordered by process (session), then by the table's time column; rows without
- * a time come first in their process. STRING values are ids of the trace's own strings and equal texts have equal ids;
- * REF values are row indexes in the table referred to (TRACE_NO_ROW when it is not there). Column `text` of table
- * `string`, the only one of type BYTES, is loaded as ids of strings (u32). A STRING id whose text is lost is that of "?".
+ * a time come first in their process. Rows that a session repeats from segment to segment (schema: repeated) are there
+ * once. STRING values are ids of the trace's own strings and equal texts have equal ids; REF values are row indexes in the
+ * table referred to (TRACE_NO_ROW when it is not there). Column `text` of table `string`, the only one of type BYTES, is
+ * loaded as ids of strings (u32). A STRING id whose text is lost is that of "?".
  *
  * A trace is not safe for concurrent use while tables are being loaded; afterwards any number of threads may read.
  */
@@ -48,8 +49,8 @@ struct trace_process {
 /* Opens a recording: its directory, or one segment file. E_FORMAT when there is nothing that can be read. */
 int trace_open(const char *path, const struct trace_options *options, struct trace **out, struct error *e) MUST_USE;
 void trace_free(struct trace *t);
-/* Looks for new segments and blocks of a growing recording; loaded tables get the new rows at their next trace_load.
- * Pointers to columns become invalid. Returns the number of new blocks. After a failure the trace may be empty: it can
+/* Looks for new segments and blocks of a growing recording; loaded tables get the new rows at their next trace_load, which
+ * decodes only new blocks. Pointers to columns become invalid, unless nothing is new. Returns the number of new blocks. After a failure the trace may be empty: it can
  * be refreshed again, or freed. */
 int trace_refresh(struct trace *t, struct error *e) MUST_USE;
 
@@ -65,7 +66,7 @@ int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct er
 /* COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) */
 #define COLUMN_BIT(table, column) (UINT64_C(1) << COLUMN_##table##_##column)
 
-/* Rows on disk, also before loading. */
+/* Also before loading, but with repeated rows then: trace_load_repeated. */
 uint64_t trace_rows(const struct trace *t, enum table_id table);
 /* First row of the table that belongs to process p; p = trace_process_count gives the end. After trace_load. */
 uint64_t trace_first_row(const struct trace *t, enum table_id table, size_t process);
@@ -109,9 +110,12 @@ struct trace_loss {
 };
 int trace_losses(struct trace *t, const struct trace_loss **losses, size_t *count, struct error *e) MUST_USE;
 
+/* Loads all tables that have repeated rows, so that trace_rows counts none twice; but none that is too large. */
+int trace_load_repeated(struct trace *t, struct error *e) MUST_USE;
+
 /* For `pitot info`: files and bytes. */
 struct trace_table_size {
-	uint64_t rows, blocks, bytes;	/* bytes on disk with headers */
+	uint64_t rows, blocks, bytes;	/* on disk: rows with repeated ones, bytes with headers */
 };
 void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size);
 uint64_t trace_file_bytes(const struct trace *t);

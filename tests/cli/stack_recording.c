@@ -40,9 +40,9 @@ static int on_module(struct dl_phdr_info *info, size_t size, void *user)
 	struct elf_file f;
 
 	(void)size;
-	if (elf_open("/proc/self/exe", &f, NULL) == 0) {
+	if (elf_file_open("/proc/self/exe", &f, NULL) == 0) {
 		elf_build_id_text(&f, build_id, sizeof(build_id));
-		elf_release(&f);
+		elf_file_release(&f);
 	}
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];

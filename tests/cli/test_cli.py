@@ -141,12 +141,25 @@ def test_doctor_sees_a_missing_library(pitot):
     assert check["state"] == "missing" and "/nonexistent.so" in check["detail"]
 
 
+def test_help_of_one_command_as_json(pitot):
+    every = pitot("help", "--json", json_output=True)
+    one = pitot("help", "view", "--json", json_output=True)
+    assert one == {**every, "commands": [c for c in every["commands"] if c["name"] == "view"]}
+
+
+def test_usage_lines(pitot):
+    for command in pitot("help", "--json", json_output=True)["commands"]:
+        line = pitot(command["name"], "--help").stdout.split("usage:\n")[1].splitlines()[0]
+        assert line == line.rstrip() and len(line.split()) > 2, line
+
+
 def test_devices(pitot):
     result = pitot("devices", "--json", status=None)
     if result.returncode == 0:
         assert all(device["multiprocessors"] > 0 for device in json.loads(result.stdout))
     else:
-        assert result.returncode == 1 and result.stdout == ""
+        assert result.returncode == 1 and json.loads(result.stdout) == []
+        assert pitot("devices", status=1).stdout == ""
         assert "pitot doctor" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
@@ -199,10 +212,11 @@ def test_no_recording_here(pitot, declared):
 
 def test_man_pages(pitot, declared):
     overview = pitot("help", "--man").stdout
-    assert overview.startswith('.TH "PITOT" "1"')
+    assert overview.startswith('.TH "PITOT" "1"') and overview.isascii()
     for command in declared["commands"]:
         page = pitot("help", "--man", command["name"]).stdout
         assert page.startswith(f'.TH "PITOT\\-{command["name"].upper()}" "1"')
+        assert page.isascii(), "formatters differ in what they take for UTF-8"
         for section in (".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"):
             assert section in page
         assert f"pitot\\-{command['name']}\\fR(1)" in overview

@@ -337,12 +337,33 @@ def test_cpu_time_compared(flame):
                flame("cpu-none", "--format", "folded", "--diff", "cpu-all.pitot").stdout.splitlines())
 
 
+def test_lines_of_python(flame):
+    """A frame for each line of a function, or for each function; comparisons do not look at lines unless told to."""
+    by_line, whole = folded(flame("small").stdout), folded(flame("small", "--no-lines").stdout)
+    assert any("train (train.py:20);" in stack for stack in by_line) and any("train (train.py);" in stack for stack in whole)
+    merged = Counter()
+    for stack, us in by_line.items():
+        merged[re.sub(r" \((\w+\.py):\d+\)", r" (\1)", stack)] += us
+    assert merged.keys() == whole.keys() and all(abs(merged[stack] - us) <= 20 for stack, us in whole.items())
+    for name, options, lines in (("many", ("--no-lines",), False), ("many", (), True)):
+        data = json.loads(flame(name, *options, to="x.speedscope.json").read_text())
+        frames = [frame for frame in data["shared"]["frames"] if frame.get("file", "").endswith("train.py")]
+        assert frames and any("line" in frame for frame in frames) == lines
+    assert "train (train.py)" in flame("small", "--diff", "other.pitot", "--format", "text").stdout
+    assert "train (train.py:20)" in flame("small", "--diff", "other.pitot", "--lines", "--format", "text").stdout
+    assert "train (train.py:" not in flame("small", "--diff", "other.pitot", "--format", "text").stdout
+    profile = Pprof(gzip.decompress(flame("small", "--no-lines", to="x.pb.gz").read_bytes())).profile
+    assert {line.line for location in profile.location for line in location.line} >= {10, 20}
+
+
 def test_missing_samples_are_explained(flame):
     for options in ((), ("--mode", "cpu")):
         assert "no CPU samples: not asked for (--no-cpu)" in flame("cpu-none", *options).stderr
     assert "no CPU samples were recorded: `pitot record --cpu` takes them" in flame("small", "--mode", "cpu").stderr
     assert "CPU samples" not in flame("small").stderr
     assert "10 CPU samples without a stack" in flame("cpu-cpu").stderr
+    assert flame("cpu-all", "--mode", "cpu").stderr.strip().endswith(
+        "10 CPU samples without a stack: their threads stand for them; 1 pause without a stack: its thread stands for it")
 
 
 def test_cpu_samples_as_xpu_perf_has_them(flame, cpu_ns):
@@ -630,6 +651,60 @@ def test_picture_zooms_and_searches(flame, browser, tmp_path):
     assert result["hidden"] > 0 == result["left"]
     assert result["label"] == result["name"] and "of GPU time" in result["title"]
     assert result["found"].startswith("found: 100.0% of GPU time") and result["hits"] == 1
+
+
+def test_page_says_what_a_search_cannot_see(flame, browser, tmp_path):
+    """What is left out of a picture has no names to look at, so what was found is the least that there is."""
+    page = flame("many", to="x.html")
+    page.write_text(page.read_text().replace('"rest":{}', '"rest":{"9":7}', 1))
+    result = show(browser, page, tmp_path, """
+        const s = flame.sections[0], out = {}, notes = [];
+        for (const text of ["no such frame", "train"]) {
+            flame.search(text);
+            notes.push(s.note.textContent);
+        }
+        return notes;
+    """, "</script>\n</body>")
+    assert result[0].startswith("found at least 0.0%") and result[1].startswith("found 100.0%"), result
+
+
+def test_picture_says_what_a_search_cannot_see(flame, browser, tmp_path):
+    result = show(browser, flame("many", to="x.svg"), tmp_path, """
+        const found = (text) => { flame.search(text); return document.getElementById("found").textContent; };
+        return [flame.sections[0].frames.filter((f) => f.rest).length, found("smaller frames"), found("train")];
+    """, "]]></script>")
+    assert result[0] > 0
+    assert result[1].startswith("found: at least 0.0% of GPU time") and result[2].startswith("found: 100.0% of GPU time")
+
+
+def test_page_shows_self_time_and_fits_any_canvas(flame, browser, tmp_path):
+    page = flame("many", to="x.html")
+    result = show(browser, page, tmp_path, """
+        const s = flame.sections[0], out = {}, sums = s.self.reduce((sum, ns) => sum + ns, 0);
+        const of = (i) => { /* the tooltip of a box, zoomed to */
+            flame.zoom(s, i);
+            const r = s.canvas.getBoundingClientRect(), y = r.top + (s.source.depth[i] + 0.5) * flame.row;
+            s.canvas.dispatchEvent(new MouseEvent("mousemove", { clientX: r.left + 5, clientY: y }));
+            return document.getElementById("tip").innerText;
+        };
+        out.whole = sums === s.total;
+        const some = s.self.findIndex((ns, i) => i && ns > 0 && ns < s.source.ns[i]);
+        out.some = some < 0 ? "self: " : of(some);
+        const leaf = s.self.findIndex((ns, i) => i && ns === s.source.ns[i]);
+        out.leaf = of(leaf);
+        Object.defineProperty(window, "devicePixelRatio", { value: 4000 });
+        window.dispatchEvent(new Event("resize"));
+        out.height = s.canvas.height;
+        return out;
+    """, "</script>\n</body>")
+    assert result["whole"] and "self: " in result["some"] and "self: " not in result["leaf"]
+    assert 8000 < result["height"] <= 16384
+
+
+def test_titles_are_one_line(flame):
+    for suffix in ("svg", "html"):
+        text = flame("small", "--title", "python -c \nimport\ttorch\x01", to=f"x.{suffix}").read_text()
+        assert "python -c  import torch\ufffd" in text
 
 
 def test_nothing_is_fetched(flame):

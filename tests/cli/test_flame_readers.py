@@ -126,6 +126,12 @@ def test_pprof_of_go_has_the_same_time(flame, gpu_ns, cpu_ns, name):
         assert by_type["cpu"] == cpu_ns(name)
 
 
+def test_pprof_of_go_keeps_names(flame):
+    """It shortens what it takes for C++: a module's name would be nothing."""
+    top = pprof("-top", "-sample_index=cpu", "-nodecount=2000", flame("cpu-all", to="x.pb.gz"))
+    assert re.search(r" <module>$", top, re.M) and "<unknown>" not in top
+
+
 def test_pprof_of_go_shows_lines_and_files(flame):
     path = flame("many", to="x.pb.gz")
     top = pprof("-top", "-lines", "-sample_index=launches", "-nodecount=2000", path)

@@ -113,7 +113,7 @@ def test_the_command_keeps_its_environment(record, tmp_path):
 
 
 def options_given(record, *options):
-    text = record("sh", "-c", "echo $PITOT_OPTIONS", options=options).stdout
+    text = record("sh", "-c", "echo $PITOT_OPTIONS", options=("--no-cpu", *options)).stdout
     return dict(item.split("=") for item in text.strip().split(";"))
 
 
@@ -242,6 +242,22 @@ def test_force_replaces_nothing_but_recordings(record, tmp_path):
     record("true", options=["--force"])
 
 
+def test_names_that_are_no_folders(pitot, tmp_path):
+    (tmp_path / "file").write_text("of mine")
+    result = pitot("record", "--force", "-o", "file", "true", status=2)
+    assert "'file' is no recording but a file" in result.stderr
+    assert (tmp_path / "file").read_text() == "of mine"
+    assert "takes the name of a folder" in pitot("record", "-o", "", "true", status=2).stderr
+
+
+def test_a_folder_without_segments_is_not_the_newest_recording(pitot, record, tmp_path):
+    """Left by a record that was interrupted before it began."""
+    record("true", options=["-o", "first.pitot"])
+    (tmp_path / "second.pitot").mkdir()
+    (tmp_path / "second.pitot" / "recording.json").write_text("{}")
+    assert "reading first.pitot" in pitot("info").stderr
+
+
 def test_force_does_not_follow_links(record, tmp_path):
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "recording.json").write_text("{}")
@@ -249,7 +265,7 @@ def test_force_does_not_follow_links(record, tmp_path):
     record("true", options=["--force"], status=None)
     assert (tmp_path / "else").is_dir()
     (tmp_path / "file").write_text("")
-    assert "file" in record("true", options=["--force", "-o", "file"], status=1).stderr
+    assert "file" in record("true", options=["--force", "-o", "file"], status=2).stderr
     assert (tmp_path / "file").exists()
 
 
@@ -288,7 +304,7 @@ def test_record_in_record(pitot, program, tmp_path):
 
 
 def test_forks_are_seen(pitot, record):
-    record("sh", "-c", "sh -c 'sleep 1 & sleep 1; wait; exit 3'; exit 0")
+    record("sh", "-c", "sh -c 'sleep 1 & sleep 1; wait; exit 3'; exit 0", options=["--no-cpu"])
     seen = rows(pitot, "process")
     commands = [row["command"] for row in seen]
     assert commands[0].startswith("sh -c sh -c")
@@ -488,3 +504,9 @@ def test_names_with_hostile_bytes(record, tmp_path):
     result = record(os.fsdecode(path), "\x07bell", "\x7f")
     assert "status 0" in result.stderr
     assert identity(tmp_path / "rec")["command"][1] == "\x07bell"
+
+
+def test_the_time_after_the_last_event_counts(pitot, record, tmp_path):
+    record("sleep", "0.5", options=["--no-cpu"])
+    for command in ("info", "report"):
+        assert pitot(command, tmp_path / "rec", "--json", json_output=True)["duration_ns"] >= 490_000_000

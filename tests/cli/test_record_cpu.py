@@ -1,6 +1,7 @@
 """CPU samples of `pitot record`: which way, which processes, which stacks; and what contradicts itself."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -95,16 +96,52 @@ def folded(pitot, *options):
     return {stack: int(count) for stack, count in (line.rsplit(" ", 1) for line in lines)}
 
 
+def share(stacks, text):
+    return sum(us for stack, us in stacks.items() if text in stack) / max(sum(stacks.values()), 1)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way(pitot, allowed, burner, way):
     allowed(way)
     pitot("record", "-o", "rec", "--cpu=250", "--cpu-via", way, "--cpu-only", "--", burner, "1", status=7)
-    assert 0.8e9 < sampled_ns(pitot) < 1.3e9
+    # eBPF's clocks belong to processors: what shares one with others has its share by chance
+    assert (0.5e9 if way == "ebpf" else 0.8e9) < sampled_ns(pitot) < (1.6e9 if way == "ebpf" else 1.3e9)
     stacks = folded(pitot)
     inside = sum(us for stack, us in stacks.items() if "main;burn_in_here" in stack)
     assert inside > 0.9 * sum(stacks.values())
     start = {"ebpf": "eBPF", "perf": "perf_event", "timer": "timer"}[way]
     assert any(row["got"].startswith(start) for row in cpu_capabilities(pitot))
+
+
+def test_pprof_is_named_after_the_program(pitot, allowed, burner, tmp_path):
+    """Its first mapping is the last program that the command became, and not what was there before."""
+    if not shutil.which("go"):
+        pytest.skip("no Go: its pprof is not here (apt-get install golang-go)")
+    allowed("perf")
+    script = f"i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec {burner} 0.3"
+    pitot("record", "-o", "rec", "--cpu=999", "--cpu-via=perf", "--cpu-only", "--", "sh", "-c", script, status=7)
+    pitot("flame", "rec", "-o", "x.pb.gz")
+    result = subprocess.run(["go", "tool", "pprof", "-top", tmp_path / "x.pb.gz"], capture_output=True, text=True, timeout=60)
+    assert re.search(r"^File: burner$", result.stdout, re.M), result.stdout
+
+
+@pytest.mark.parametrize("build_id", ["sha1", "none"])
+@pytest.mark.parametrize("way", ["ebpf", "perf"])
+def test_programs_that_are_gone_have_names(pitot, allowed, burner, tmp_path, way, build_id):
+    """One is deleted while it runs; the other one is in a root of its own, and has ended when its functions are named."""
+    allowed(way)
+    (tmp_path / "root").mkdir()
+    subprocess.run(["cc", "-O2", "-static", f"-Wl,--build-id={build_id}", "-o", tmp_path / "root/burner", f"{burner}.c"], check=True)
+    shutil.copy(tmp_path / "root/burner", tmp_path / "deleted")
+    pitot("record", "-o", "rec", "--cpu=250", "--cpu-via", way, "--cpu-only", "--", "sh", "-c",
+          "./deleted 1.5 & sleep 0.5; rm deleted; wait")
+    stacks = folded(pitot)
+    assert share(stacks, "main;burn_in_here") > 0.6, stacks
+    if os.geteuid() == 0:
+        pitot("record", "-o", "rec", "-f", "--cpu=250", "--cpu-via", way, "--cpu-only", "--", "chroot", "root", "/burner", "1.5",
+              status=7)
+        stacks = folded(pitot)
+        assert share(stacks, "main;burn_in_here") > 0.6, stacks
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -122,7 +159,32 @@ def test_on_by_default_and_off_when_asked(pitot, burner):
     for option in ("--no-cpu", "--cpu=0", "--gpu-only"):
         pitot("record", "-o", "rec", "-f", option, "--", burner, "0.01", status=7)
         [row] = cpu_capabilities(pitot)
-        assert row["state"] == "off" and not rows(pitot, "cpu_sample")
+        assert row["state"] == "off" and "not asked for" in row["reason"] and not rows(pitot, "cpu_sample")
+    assert "no CPU samples: not asked for" in pitot("flame", "rec").stderr
+    assert "CPU samples" not in pitot("flame", "rec", "--mode", "gpu").stderr
+
+
+@pytest.mark.parametrize("way", ["ebpf", "perf"])
+def test_a_command_that_is_too_short(pitot, allowed, way):
+    """What a way of sampling cannot do is no reason for there being nothing."""
+    allowed(way)
+    pitot("record", "-o", "rec", "--cpu-only", "--cpu-via", way, "--cpu=1", "--", "true")
+    assert not rows(pitot, "cpu_sample")
+    result = pitot("flame", "rec", "--format", "text")
+    assert result.stdout == "0 ns of CPU time in 0 samples\n"
+    assert re.search(r"no CPU samples: nothing ran for long enough \(\w+, 1 Hz\)$", result.stderr.strip())
+    assert re.search(r"CPU +no samples: nothing ran for long enough", pitot("report", "rec").stdout)
+    [section] = json.loads(pitot("flame", "rec", "--json").stdout)["sections"]
+    assert section["name"] == "[CPU]"
+
+
+def test_off_cpu_that_is_not_to_be_had(pitot, allowed, burner):
+    allowed("perf")
+    result = pitot("record", "-o", "rec", "--cpu-only", "--cpu-via", "perf", "--off-cpu", "--", burner, "0.2", status=7)
+    assert re.search(r"^  off-CPU +not recorded: it needs eBPF", result.stderr, re.M)
+    assert "0 kernels" not in result.stderr
+    result = pitot("record", "-o", "rec", "-f", "--cpu-only", "--cpu-via", "perf", "--", burner, "0.2", status=7)
+    assert "off-CPU" not in result.stderr
 
 
 def test_nothing_is_put_into_the_command(pitot, allowed, tmp_path):
@@ -150,7 +212,7 @@ def test_running_process(pitot, allowed, burner, way):
     finally:
         target.kill()
         target.wait()
-    assert 0.1e9 < sampled_ns(pitot) < 0.9e9
+    assert 0.1e9 < sampled_ns(pitot) < 2e9  # a busy machine stops late
     assert any("burn_in_here" in stack for stack in folded(pitot))
     assert {row["pid"] for row in rows(pitot, "process")} == {target.pid}
 
@@ -177,6 +239,51 @@ def test_interrupted_while_it_looks_at_a_running_process(program, environment, a
         target.kill()
         target.wait()
     assert pitot("info", "rec", "--verify").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take /proc and BTF away")
+@pytest.mark.parametrize("missing, row, said", [
+    ("/proc", "processes", "there is no /proc"),
+    ("/sys/kernel/btf", "cpu", "no /sys/kernel/btf/vmlinux"),
+])
+def test_what_a_container_may_lack(pitot, program, environment, allowed, burner, tmp_path, missing, row, said):
+    """The command is sampled all the same, with all names, and the recording says what was missing."""
+    allowed("ebpf", "perf")
+    script = f'mount -t tmpfs none {missing} || exit 9; exec "$0" record -q -o rec --cpu=250 --cpu-only -- {burner} 0.5'
+    result = subprocess.run(["unshare", "-m", "sh", "-c", script, program], cwd=tmp_path, env=environment, capture_output=True,
+                            text=True, timeout=60)
+    if result.returncode in (1, 9) and ("unshare" in result.stderr or "mount" in result.stderr):
+        pytest.skip(result.stderr.strip())
+    if "LeakSanitizer" in result.stderr:
+        pytest.skip("a sanitizer needs /proc")
+    assert result.returncode == 7 and not result.stderr, result.stderr
+    [found] = [r for r in rows(pitot, "capability") if r["name"] == row]
+    assert found["state"] == "degraded" and said in found["reason"]
+    stacks = folded(pitot)
+    assert share(stacks, "_start;") > 0.6 and share(stacks, "main;burn_in_here") > 0.6, stacks
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have a pid namespace of its own")
+def test_a_pid_namespace_with_the_wrong_proc(pitot, program, environment, allowed, burner, tmp_path):
+    """Processes that only have the same ids are not taken for the command's."""
+    allowed("perf")
+
+    def run(*options):
+        command = ["unshare", "-p", "-f", program, "record", "-o", "rec", "--cpu=250", "--cpu-via=perf", *options]
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        if "unshare failed" in result.stderr:
+            pytest.skip(result.stderr.strip())
+        return result
+
+    result = run("--cpu-only", "--", burner, "0.5")
+    assert result.returncode == 7 and "still run" not in result.stderr, result.stderr
+    assert {row["pid"] for row in rows(pitot, "process")} <= {2, 3, 4}
+    [found] = [row for row in rows(pitot, "capability") if row["name"] == "processes"]
+    assert found["state"] == "degraded" and "another pid namespace" in found["reason"]
+    stacks = folded(pitot)
+    assert share(stacks, "main;burn_in_here") > 0.6, stacks
+    result = run("-f", "-p", "1")
+    assert result.returncode == 1 and "another pid namespace" in result.stderr
 
 
 @pytest.mark.parametrize("options, said", [

@@ -1,6 +1,7 @@
 """pitot report: goldens, options, and that every view sums to the same GPU time."""
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -218,6 +219,37 @@ def test_filters(pitot, recordings):
     assert kernels("train", "--nvtx", "forward") == forward["time"]["count"]
 
 
+def test_a_choice_is_said(pitot, recordings):
+    text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--nvtx", "forward").stdout
+    assert "; stream 7 only; kernels like '*gemm*'; inside NVTX ranges like 'forward'" in text.replace("\n", " ")
+    text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout
+    assert re.search(r"^kernels  none of 2,000 fits: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
+    assert "none of" not in report(pitot, recordings, "train", "--kernel", "gemm").stdout
+    late = report(pitot, recordings, "train", "--since", "1h")
+    assert "nothing is later than --since: the recording ends at" in late.stderr
+    assert "nothing is later" not in report(pitot, recordings, "train", "--since", "1us").stderr
+
+
+def test_full_names_are_whole(pitot, recordings):
+    text = report(pitot, recordings, "train", "--full-names", env={"COLUMNS": "80"}).stdout
+    names = [item["symbol"] for item in
+             report(pitot, recordings, "train", "--json", json_output=True)["hotspots"]["items"][:10]]
+    plain = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
+    for name in plain.splitlines():
+        assert name in text
+    assert max(map(len, plain.splitlines())) > 80
+
+
+def test_bars_give_way_to_texts(terminal, program, recordings):
+    """On 80 columns a bar would cut the causes of idle time."""
+    for columns, bars in ((80, False), (120, True)):
+        text = re.sub(r"\033\[\d*m", "", terminal([program, "report", recordings / "train.pitot"], columns))
+        idle = next(section for section in text.split("\n\n") if section.startswith("GPU idle"))
+        assert "launched, not started yet" in idle and "before the first GPU work" in idle
+        assert ("\u2588" in idle) == bars
+        assert max(map(len, text.splitlines())) <= columns
+
+
 def test_nothing_lost_is_said(pitot, recordings):
     lines = report(pitot, recordings, "train").stdout.splitlines()
     assert "loss      nothing lost" in lines
@@ -254,6 +286,8 @@ def test_newest_recording_is_found(pitot, recordings, tmp_path):
     (["--by", "colour"], "colour"),
     (["--top", "-1"], "-1"),
     (["--tpo", "1"], "--top"),
+    (["--process", "77"], "no process 77 in this recording: it has 1000"),
+    (["--device", "3"], "no GPU 3 in this recording: it has 0"),
 ])
 def test_wrong_usage(pitot, recordings, options, words):
     result = report(pitot, recordings, "train", *options, status=2)

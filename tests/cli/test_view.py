@@ -145,3 +145,28 @@ def test_newest_recording_and_table_alone(pitot, folder, tmp_path):
 def test_wrong_usage(pitot, folder, arguments, words):
     result = pitot("view", "varied.pitot", *arguments, cwd=folder, status=None)
     assert result.returncode in (1, 2) and words in result.stderr and not result.stdout
+
+
+def test_times_in_conditions_have_units(pitot, folder, rows):
+    whole = rows("train", "kernel")
+    middle = sorted(row["duration_ns"] for row in whole)[len(whole) // 2]
+    wanted = [row for row in whole if row["duration_ns"] > middle]
+    assert rows("train", "kernel", "-w", f"duration_ns>{middle}") == rows("train", "kernel", "-w", f"duration>{middle}ns") == wanted
+    start = whole[7]["start_ns"]
+    assert rows("train", "kernel", "-w", f"start_ns<={start}")[-1]["start_ns"] == start
+    assert rows("train", "kernel", "-w", "duration>=0") == whole
+    result = pitot("view", "train.pitot", "kernel", "-w", "duration>10", cwd=folder, status=2)
+    assert "'10' has no unit: write 10s, 10ms, 10us or 10ns" in result.stderr
+
+
+def test_conditions_as_people_write_them(pitot, folder, rows):
+    plain = rows("train", "kernel", "-w", "stream=7")
+    assert plain and rows("train", "kernel", "-w", "stream == 7") == rows("train", "kernel", "-w", "stream==7") == plain
+    result = pitot("view", "train.pitot", "kernel", "-w", "channel_type=fast", cwd=folder, status=2)
+    assert "it has invalid, compute, async_memcpy, decompression" in result.stderr
+
+
+def test_moments_are_seconds_for_people(pitot, folder):
+    heads, first = pitot("view", "train.pitot", "kernel", "-n", "1", "-q", cwd=folder).stdout.splitlines()
+    assert heads.split()[:3] == ["start_s", "end_s", "duration_ns"]
+    assert "." in first.split()[0] and "." not in first.split()[2]

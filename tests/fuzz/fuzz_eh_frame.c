@@ -1,12 +1,13 @@
 /* layer: stack */
 /*
  * Any bytes as call frame information. The first byte chooses how they are read: as .eh_frame, as
- * .debug_frame, through a search table at their beginning, or as an ELF file that has one of these.
+ * .debug_frame, through a search table at their beginning, or as an ELF file that has one of these; as a whole and by parts.
  */
 #include "fuzz.h"
 
 #include "base/bytes.h"
 #include "stack/elf_sections.h"
+#include "stack/unwind_parts.h"
 
 #define BYTES_MAX (8u << 20)
 
@@ -31,6 +32,26 @@ static void build_and_ask(struct unwind_input *input)
 	unwind_table_free(table);
 }
 
+/* Every part, and addresses in it. */
+static void ask_parts(const struct unwind_input *input)
+{
+	struct unwind_store store;
+	struct unwind_parts *parts;
+
+	if (unwind_store_init(&store, BYTES_MAX) < 0)
+		return;
+	if (unwind_parts_new(input, input->base + (1 << 20), NULL, NULL, &store, &parts) == 0) {
+		for (uint64_t at = input->base; at < input->base + (1 << 20); at += 1777) {
+			const struct unwind_rule *rule = unwind_parts_find(parts, at);
+
+			if (rule && (rule->cfa > CFA_SIGNAL || rule->base >= REG_RA_))
+				__builtin_trap();
+		}
+		unwind_parts_free(parts);
+	}
+	unwind_store_release(&store);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct unwind_input input = { 0 };
@@ -51,5 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (how == 3 && elf_unwind_input(bytes, size, &input) < 0)
 		return 0;
 	build_and_ask(&input);
+	ask_parts(&input);
+	if (how == 3) {
+		elf_unwind_search(bytes, size, &input);
+		ask_parts(&input);
+	}
 	return 0;
 }

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	struct elf_file file;
 	struct image image;
 
-	if (elf_open_bytes(bytes, size, &file, NULL) < 0)
+	if (elf_file_open_bytes(bytes, size, &file, NULL) < 0)
 		return 0;
 	if (image_open(&image, &file, "/nonexistent/file", "", &none, true, NULL) < 0)
 		return 0;

@@ -23,9 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 	if (xz_decompress(bytes, size, &plain, &length, NULL) < 0)
 		return 0;
-	if (elf_open_owned(plain, length, &f, NULL) < 0)
+	if (elf_file_open_owned(plain, length, &f, NULL) < 0)
 		return 0;
 	list_symbols(&f);
-	elf_release(&f);
+	elf_file_release(&f);
 	return 0;
 }

@@ -33,9 +33,32 @@ def record(build, source, environment, tmp_path):
 
 
 @pytest.fixture
+def made_tape(build, tmp_path):
+    """The tape that tape-make makes."""
+    if not (build / "standin" / "tape-make").exists():
+        pytest.skip("built without CUDA's headers")
+    path = tmp_path / "made.tape"
+    subprocess.run([build / "standin" / "tape-make", path], check=True)
+    return path
+
+
+@pytest.fixture
 def rows(pitot):
     def read(recording, table, *options):
         text = pitot("view", recording, table, "--json", "--quiet", *options).stdout
         return [json.loads(line) for line in text.splitlines()]
 
     return read
+
+
+@pytest.fixture(scope="session")
+def library(source, build, tmp_path_factory):
+    """libpitot.so for programs without sanitizers."""
+    built = build / "libpitot.so"
+    if b"libasan" not in built.read_bytes() and b"libtsan" not in built.read_bytes():
+        return built.resolve()
+    folder = tmp_path_factory.mktemp("recorder")
+    subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_CLI=OFF",
+                    "-DCMAKE_BUILD_TYPE=Release"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
+    return folder / "libpitot.so"

@@ -1,12 +1,11 @@
-"""Python frames of launch stacks, in every CPython that is on this machine. PITOT_PYTHONS may name more, separated by colons."""
-import json
+"""Python frames of launch stacks, in every CPython that pythons.py finds."""
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from pythons import interpreters, is_known, label, with_jit
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
@@ -14,45 +13,12 @@ FILES = HERE / "python_frames"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
 SOURCES = [*sorted((TOP / "src/stack").glob("python_*.c")), TOP / "src/stack/safe_memory.c", TOP / "src/base/error.c"]
 
-ABOUT = """
-import json, os, sys, sysconfig
-v = sysconfig.get_config_vars()
-library = os.path.join(v.get("LIBDIR") or "", v.get("LDLIBRARY") or "")
-if not os.path.isfile(library) or ".so" not in library:
-    library = os.path.join(v.get("LIBDIR") or "", v.get("MULTIARCH") or "", v.get("INSTSONAME") or "")
-print(json.dumps({"version": sys.version_info[:2], "full": sys.version.split()[0], "path": sys.executable,
-                  "library": library if os.path.isfile(library) and ".so" in library else None,
-                  "kind": sys.implementation.name, "debug": hasattr(sys, "gettotalrefcount")}))
-"""
-
-
-def about(path):
-    result = subprocess.run([path, "-c", ABOUT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return json.loads(result.stdout) if result.returncode == 0 else None
-
-
-def interpreters():
-    """One of each build: the one that runs the tests, those on the path, those of pyenv."""
-    paths = [sys.executable, *filter(None, os.environ.get("PITOT_PYTHONS", "").split(":"))]
-    paths += ["/usr/bin/python3", *filter(None, (shutil.which(f"python3.{minor}") for minor in range(9, 16)))]
-    paths += sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin/python3"))
-    found = {}
-    for path in paths:
-        facts = about(path) if os.path.exists(path) else None
-        if facts and facts["kind"] == "cpython" and facts["version"] >= [3, 8]:
-            found.setdefault(os.path.realpath(facts["path"]), facts)
-    return list(found.values())
-
-
 PYTHONS = interpreters()
-
-
-def known(facts):
-    return [3, 9] <= facts["version"] <= [3, 14] and not facts["debug"]
+KNOWN = [python for python in PYTHONS if is_known(python)]
 
 
 def each(facts):
-    return pytest.mark.parametrize("python", facts, ids=lambda f: f"{f['full']}-{Path(f['path']).parts[1]}")
+    return pytest.mark.parametrize("python", facts, ids=label)
 
 
 def run(command, **options):
@@ -81,14 +47,28 @@ def embed(folder):
     return folder / "embed"
 
 
-@each([p for p in PYTHONS if known(p)])
+@each(with_jit(KNOWN))
 def test_stacks_are_what_python_says(python, probe):
-    said = run([python["path"], FILES / "scenarios.py", probe])
+    said = run([python["path"], FILES / "scenarios.py", probe], env={**os.environ, **python["environment"]})
     lines = said.splitlines()
     assert len(lines) >= 25 and int(lines[-1].split()[1]) > 4000, said
 
 
-@each([p for p in PYTHONS if known(p)])
+@each([p for p in KNOWN if p["version"] >= [3, 12]])
+def test_perf_trampolines(python, probe, tmp_path):
+    """With -X perf there is code made at run time between any two evaluations."""
+    run([python["path"], "-X", "perf", FILES / "scenarios.py", probe, "do_nested", "do_c_callbacks", "do_generators", "do_asyncio"],
+        env={**os.environ, "TMPDIR": str(tmp_path)})
+
+
+@each([p for p in KNOWN if p["free_threaded"] or p["version"] >= [3, 14]])
+def test_options(python, probe):
+    """What later versions can be started with, and whose structures it might concern."""
+    options = ["-X", "gil=1"] if python["free_threaded"] else ["-X", "disable-remote-debug"]
+    run([python["path"], *options, FILES / "scenarios.py", probe, "do_nested", "do_c_callbacks", "do_generators", "do_threads"])
+
+
+@each(KNOWN)
 def test_stripped_interpreter(python, probe, folder):
     """Without .symtab the parts of the evaluation loop are found by the jumps that lead to them."""
     if not python["library"]:
@@ -102,10 +82,26 @@ def test_stripped_interpreter(python, probe, folder):
          "do_asyncio", "do_generators", "do_imports"], env=environment)
 
 
+@pytest.mark.parametrize("threaded", [False, True], ids=["gil", "free-threaded"])
+@each([p for p in KNOWN if p["version"] >= [3, 14]])
+def test_offsets_are_those_of_the_headers(python, threaded, folder):
+    """Of builds that are not there, too: the compiler says how their structures look."""
+    include = Path(python["include"])
+    if not (include / "internal" / "pycore_debug_offsets.h").exists():
+        pytest.skip("no headers")
+    if python["free_threaded"] and not threaded:
+        pytest.skip("its headers are for the other")
+    program = folder / f"offsets-{python['full']}-{threaded}"
+    run(["cc", *FLAGS[:2], f"-I{TOP / 'src'}", *(["-DPy_GIL_DISABLED=1"] if threaded and not python["free_threaded"] else []),
+         f"-I{include}", f"-I{include.parent}", "-o", program, FILES / "offsets.c", TOP / "src/stack/python_offsets.c",
+         TOP / "src/base/error.c", "-ldl"])
+    assert run([program]) == "ok\n"
+
+
 @pytest.mark.parametrize("damage", ["shoff", "shnum", "links", "sizes", "names", "headers"])
 def test_damaged_sections(damage, probe, folder):
     """A file whose section headers lie is as good as a stripped one: the loader does not read them either."""
-    python = next((p for p in PYTHONS if known(p) and p["library"]), None)
+    python = next((p for p in KNOWN if p["library"]), None)
     if not python:
         pytest.skip("no libpython")
     source = Path(python["library"]).resolve()
@@ -135,7 +131,7 @@ def test_damaged_sections(damage, probe, folder):
         env={**os.environ, "LD_LIBRARY_PATH": str(copy)})
 
 
-@each([p for p in PYTHONS if known(p)])
+@each(KNOWN)
 def test_embedded_interpreter(python, embed):
     if not python["library"]:
         pytest.skip("no libpython")
@@ -143,7 +139,7 @@ def test_embedded_interpreter(python, embed):
     assert run([embed, python["library"]], env={**os.environ, "PYTHONHOME": str(prefix)}).endswith("ok\n")
 
 
-@each([p for p in PYTHONS if known(p)])
+@each(KNOWN)
 def test_daemon_threads_walk_while_it_ends(python, probe):
     """The process ends as it should although threads without the GIL walk all the time."""
     script = """
@@ -163,7 +159,7 @@ late.self = late
         assert run([python["path"], "-c", script, probe]) == ""
 
 
-@each([p for p in PYTHONS if not known(p)])
+@each([p for p in PYTHONS if not is_known(p)])
 def test_unknown_interpreters_are_refused(python, probe):
     script = """
 import ctypes, sys
@@ -176,4 +172,4 @@ print(reason.value.decode())
 
 
 def test_at_least_one_interpreter():
-    assert any(known(python) for python in PYTHONS)
+    assert KNOWN

@@ -37,13 +37,13 @@ def compare(library, environment):
     return run
 
 
-def check(found, stacks):
+def check(found, stacks, complete=0.97):
     """Enough was compared, the frames are the same, and where they are not libunwind or nobody is right."""
     assert found.total("stacks") > stacks and found.total("frames") > 10 * stacks
     assert found.figures["interrupted", "stacks"] > 50
     assert found.share() >= SHARE, found.differences
     assert found.total("with_them") <= (1 - SHARE) * found.total("frames"), found.differences
-    assert found.total("complete") >= 0.97 * found.total("stacks")
+    assert found.total("complete") >= complete * found.total("stacks")
     assert found.total("partial") <= 0.001 * found.total("stacks")
 
 
@@ -69,7 +69,7 @@ def test_rust(compare, folder):
 
 def test_python(compare):
     found, said = compare(os.path.realpath(sys.executable), agree.HERE / "agreed_work.py", 3)
-    check(found, 300)
+    check(found, 300, complete=0.95)  # OpenBLAS has kernels without rules, by the processor other ones
     assert found.frames_in("python") > 1000
     if said.strip() == "numpy":
         assert found.innermost_in("openblas|blas|lapack|_multiarray_umath") > 10, found.modules

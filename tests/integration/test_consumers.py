@@ -129,3 +129,10 @@ def test_the_library_needs_the_c_library_only(installed):
     needed = run(["readelf", "-d", next(installed.rglob("libpitot.so"))])
     names = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
     assert set(names) <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}, names
+
+
+def test_cuda_headers_that_are_asked_for_and_not_there(source, tmp_path):
+    """A choice is not overruled in silence."""
+    configure = ["cmake", "-S", source, "-B", tmp_path, "-G", "Ninja", "-DPITOT_CUDA_HEADERS=/nonexistent"]
+    result = subprocess.run(configure, capture_output=True, text=True, timeout=600)
+    assert result.returncode != 0 and "-DPITOT_CUDA_HEADERS=/nonexistent" in " ".join(result.stderr.split())

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from test_cpu_perf import NOBODY, perf_errno
-from test_cpu_timer import library  # noqa: F401: a fixture
 
 PROGRAMS = Path(__file__).parent / "bad_input"
 WAYS = ("ebpf", "perf", "timer")
@@ -50,6 +49,7 @@ class Recording:
         self.path, self.said = path, said
         pitot("info", "--verify", path)
         self.samples = rows(path, "cpu_sample", "--limit", "0")
+        self.depths = {(row.get("pid"), row["id"]): row["depth"] for row in rows(path, "stack", "--limit", "0")}
         self.ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(path, "stack", "--limit", "0")}
         self.capabilities = [row for row in rows(path, "capability") if row["name"].startswith("cpu")]
         self.losses = rows(path, "loss")
@@ -72,7 +72,7 @@ class Recording:
 
 
 @pytest.fixture
-def record(pitot, rows, program, environment, library):  # noqa: F811
+def record(pitot, rows, program, environment, library):
     """Runs a command alone, and recorded in some way: output and status are the same. The recording."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
@@ -202,6 +202,16 @@ def test_odd_stacks(record, way, programs, kind):
     assert sum(shares[end] for end in expected) > 0.5, shares
     if kind in ("jit", "deep"):
         assert shares["complete"] < 0.2, "no stack says that it is whole"
+
+
+def test_code_without_rules_that_keeps_frame_pointers(record, way, programs):
+    """As compilers at run time and Go make it: all of its frames are there, and are called a guess."""
+    found = record(way, programs / "hostile", "framed")
+    assert found.seconds() > 0.1
+    assert found.shares()["truncated"] > 0.5 and found.shares()["complete"] < 0.2
+    depths = [found.depths[row.get("pid"), row["stack"]] for row in found.samples if row["stack"] is not None]
+    # burn() or what it calls, 20 frames, run_code(), framed(), main() and the two of the C library around it
+    assert sum(depth >= 24 for depth in depths) > 0.5 * len(found.samples), Counter(depths)
 
 
 PYTHON_JIT = """

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from pythons import interpreters, is_known, label
+
 PROGRAMS = Path(__file__).parent / "cpu_programs"
 
 
@@ -295,26 +297,16 @@ main()
 '''
 
 
-def pythons():
-    found = {}
-    folders = os.environ["PATH"].split(":") + sorted(map(str, Path.home().glob(".pyenv/versions/*/bin")))
-    for folder in folders:
-        for path in Path(folder).glob("python3.*"):
-            if re.fullmatch(r"python3\.(9|1[0-4])t?", path.name) and "shims" not in folder:
-                found.setdefault(path.name, path)
-    return [found[name] for name in sorted(found)]
-
-
-@pytest.mark.parametrize("python", pythons(), ids=lambda path: path.name)
+@pytest.mark.parametrize("python", filter(is_known, interpreters()), ids=label)
 def test_python(sample, folded, share_complete, tmp_path, python):
     source = tmp_path / "shares.py"
     source.write_text(PYTHON_PROGRAM)
-    recording, said = sample("--cpu=997", "--", python, source, "1.5")
+    recording, said = sample("--cpu=997", "--", python["path"], source, "1.5")
     stacks = folded(recording)
     total = spent(stacks, "main")
     assert total > 0.8 * sum(stacks.values())
     for function, share in zip(("half", "third", "Worker.fifth"), map(float, said.split())):
-        name = function if python.name >= "python3.11" and len(python.name) > 9 else function.split(".")[-1]
+        name = function if python["version"] >= [3, 11] else function.split(".")[-1]
         assert abs(spent(stacks, name) / total - share) < 0.02, (name, stacks.most_common(5))
     assert share_complete(recording) > 0.98
     # Lines: what calls what, and where.
@@ -329,16 +321,27 @@ def test_python(sample, folded, share_complete, tmp_path, python):
     assert {"spin (shares.py:5)", "spin (shares.py:6)"} <= lines
 
 
-def test_unknown_python(sample, rows, share_complete, tmp_path):
+@pytest.mark.parametrize("python", [p for p in interpreters() if not is_known(p)], ids=label)
+def test_unknown_python(sample, rows, share_complete, tmp_path, python):
     """An interpreter whose frames are not known has native ones, and a reason."""
-    found = list(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))
-    if not found:
-        pytest.skip("no CPython 3.8")
-    recording, _ = sample("--cpu=499", "--", found[0], "-c", "sum(i * i for i in range(5000000))")
+    recording, _ = sample("--cpu=499", "--", python["path"], "-c", "sum(i * i for i in range(5000000))")
     reasons = [row["reason"] for row in rows(recording, "capability") if row["name"] == "cpu_python"]
-    assert len(reasons) == 1 and "lacks symbols of CPython 3.9" in reasons[0]
+    assert len(reasons) == 1 and re.search("lacks symbols of CPython 3.9|debug build|are not known", reasons[0])
     assert {row["kind"] for row in rows(recording, "stack_node", "--limit", "0")} <= {"native", "kernel", "interrupted"}
     assert share_complete(recording) > 0.95
+
+
+def test_python_that_the_loader_was_told_to_start(sample, folded, tmp_path):
+    """The process's executable is the loader, then. Debian's interpreters are no libraries, and would not be known by that."""
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    python = next((p for p in interpreters() if is_known(p) and p["path"].startswith("/usr/bin/")), None)
+    if not python or not loader.exists():
+        pytest.skip("no interpreter of the system, or no such loader")
+    source = tmp_path / "loaded.py"
+    source.write_text("def burn():\n    return sum(i * i for i in range(12000000))\nburn()\n")
+    recording, _ = sample("--cpu=499", "--", loader, python["path"], source)
+    stacks = folded(recording)
+    assert spent(stacks, "burn") > 0.8 * sum(stacks.values()), stacks.most_common(5)
 
 
 def test_forked_python(sample, folded, tmp_path):
@@ -403,3 +406,46 @@ threads = [threading.Thread(target=churn, args=(prefix,)) for prefix in ("red", 
         if any(frame.startswith("red") for frame in stack):
             assert not any(frame.startswith("blue") for frame in stack)
     assert len(seen) > 50
+
+
+def test_code_that_is_soon_gone(sample, rows, folded, tmp_path):
+    """Code objects of some milliseconds, as the bodies of modules are, are read while they are there."""
+    source = tmp_path / "imports.py"
+    source.write_text('''\
+import time
+for i in range(150):
+    text = f"def body{i}():\\n    end = time.process_time() + 0.005\\n    while time.process_time() < end: pass\\nbody{i}()\\n"
+    exec(compile(text, f"module{i}.py", "exec"), {"time": time})
+''')
+    recording, _ = sample("--cpu=199", "--", sys.executable, source)
+    named = {frame for stack in folded(recording) for frame in stack if re.fullmatch(r"body\d+ \(module\d+\.py:\d\)", frame)}
+    lost = sum(row["count"] for row in rows(recording, "loss") if row["reason"] == "unnamed_frames")
+    # Each of some 150 samples has two frames of such a module.
+    assert len(named) > 40 and lost < 60, (len(named), lost)
+
+
+def test_large_library_by_parts(sample, share_complete, rows, tmp_path):
+    """Functions all over a library that is too large to be read at once: the programs get its tables part by part."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    count = 1500
+    with open(tmp_path / "large.c", "w") as file:
+        file.write("volatile unsigned x;\n")
+        for i in range(count):
+            file.write(f"__attribute__((noinline)) void f{i}(void (*g)(void)) {{ char room[{8 + i % 300}]; "
+                       "__asm__ volatile(\"\" :: \"r\"(room) : \"rbx\", \"memory\"); "
+                       "for (unsigned i = 0; i < 100; i++) x += i * i; if (g) g(); x++; }\n")
+        file.write(f"void (*all[])(void (*)(void)) = {{ {', '.join(f'f{i}' for i in range(count))} }};\n")
+    (tmp_path / "main.c").write_text(f"""\
+extern void (*all[])(void (*)(void));
+static void spin(void) {{ for (volatile int i = 0; i < 20000; i++); }}
+int main(void) {{ for (int n = 0; n < 30; n++) for (int i = 0; i < {count}; i++) all[i](spin); return 0; }}
+""")
+    subprocess.run([compiler, "-O1", "-fomit-frame-pointer", "-falign-functions=1024", "-shared", "-fPIC",
+                    tmp_path / "large.c", "-o", tmp_path / "liblarge.so"], check=True)
+    subprocess.run([compiler, "-O1", "-fomit-frame-pointer", tmp_path / "main.c", "-o", tmp_path / "main", "-L", tmp_path,
+                    "-llarge", f"-Wl,-rpath,{tmp_path}"], check=True)
+    recording, _ = sample("--cpu=997", "--", tmp_path / "main")
+    assert len(rows(recording, "cpu_sample", "--limit", "0")) > 100
+    assert share_complete(recording) > 0.99

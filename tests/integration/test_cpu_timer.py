@@ -1,6 +1,7 @@
 """CPU samples by the timer inside the process: that they tell the truth, and that the program does not notice."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,25 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from test_walk_python import interpreters
+from pythons import interpreters, is_known, label
 
 PROGRAMS = Path(__file__).parent / "cpu_timer"
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-
-
-@pytest.fixture(scope="module")
-def library(source, build, tmp_path_factory):
-    """libpitot.so for programs without sanitizers."""
-    built = build / "libpitot.so"
-    if b"libasan" not in built.read_bytes() and b"libtsan" not in built.read_bytes():
-        return built.resolve()
-    folder = tmp_path_factory.mktemp("recorder")
-    subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_CLI=OFF",
-                    "-DCMAKE_BUILD_TYPE=Release"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
-    return folder / "libpitot.so"
 
 
 @pytest.fixture(scope="module")
@@ -128,14 +116,10 @@ def test_shares_of_functions(record, compiled):
     assert 0 < sum(row["total_ns"] for row in cost) < 0.01 * 1e9 * total
 
 
-def walked_interpreters():
-    return [path for path in interpreters() if int(Path(path).name.split(".")[1]) >= 9]
-
-
-@pytest.mark.parametrize("interpreter", walked_interpreters())
-def test_shares_of_python(record, interpreter):
+@pytest.mark.parametrize("python", filter(is_known, interpreters()), ids=label)
+def test_shares_of_python(record, python):
     program = PROGRAMS / "shares.py"
-    recording = record(interpreter, program, 4)
+    recording = record(python["path"], program, 4)
     reason = recording.capabilities[-1]["reason"]
     truth = {name: float(seconds) for name, seconds in map(str.split, recording.result.stdout.splitlines())}
     found, leaves, functions = Counter(), Counter(), {"down", "method", "__call__", "__init__", "__del__", "<lambda>"}
@@ -152,13 +136,22 @@ def test_shares_of_python(record, interpreter):
         found[name] += sample["weight_ns"] / 1e9
         leaves[ours[0][0], ours[0][2]] += sample["weight_ns"] / 1e9
     if not found:
-        python = [row for row in recording.view("capability") if row["name"] == "python_stacks"]
-        pytest.skip(f"{interpreter}: {python or reason}")
-    print(interpreter, dict(found), reason)
+        rows = [row for row in recording.view("capability") if row["name"] == "python_stacks"]
+        pytest.fail(f"{rows or reason}")
+    print(label(python), dict(found), reason)
     for name, seconds in truth.items():
         assert found[name] / sum(found.values()) == pytest.approx(seconds / sum(truth.values()), abs=0.02), found
     line = next(i for i, text in enumerate(program.read_text().splitlines(), 1) if "# LINE loops" in text)
     assert leaves["loops", line] > 0.9 * truth["loops"]
+
+
+@pytest.mark.parametrize("python", [p for p in interpreters() if not is_known(p)], ids=label)
+def test_unknown_python(record, python):
+    """Native frames only, and the reason."""
+    recording = record(python["path"], "-c", "sum(i * i for i in range(5000000))")
+    reasons = [row["reason"] for row in recording.view("capability") if row["name"] == "python_stacks"]
+    assert len(reasons) == 1 and re.search("debug build|are not known", reasons[0])
+    assert {node["kind"] for node in recording.nodes.values()} <= {"native", "interrupted"}
 
 
 def test_the_program_does_not_notice(record, library, environment, tmp_path):

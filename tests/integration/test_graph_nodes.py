@@ -1,18 +1,6 @@
 """Nodes of CUDA graphs: which kernels are whose, and which code made them."""
-import subprocess
-
-import pytest
 
 NODES = 20  # of the graph on the tape that tape-make makes
-
-
-@pytest.fixture
-def made_tape(build, tmp_path):
-    if not (build / "standin" / "tape-make").exists():
-        pytest.skip("built without CUDA's headers")
-    path = tmp_path / "made.tape"
-    subprocess.run([build / "standin" / "tape-make", path], check=True)
-    return path
 
 
 def test_kernels_of_a_graph_lead_to_the_stack_that_made_their_node(record, rows, made_tape):
@@ -27,6 +15,17 @@ def test_kernels_of_a_graph_lead_to_the_stack_that_made_their_node(record, rows,
         assert clone.get("stack") is None, "who instantiates is not who made it"
         original = nodes[clone["original"]]
         assert original.get("original") is None and stacks[original["stack"]]["end"] == "complete"
+
+
+def test_the_graph_of_a_real_run(record, rows):
+    """PyTorch's, captured and replayed three times on an H200. CUPTI tells of a clone twice: made, and of which."""
+    recording = record("train", "stacks=none")
+    events = rows(recording, "graph_node")
+    originals = {row["node"]: row["original"] for row in events if row["original"]}
+    made = {row["node"] for row in events if not row["original"]}
+    replayed = [row["graph_node"] for row in rows(recording, "kernel") if row.get("graph_node")]
+    assert len(events) == 112 and len(originals) == 36 and made.issuperset(originals)
+    assert len(replayed) == 3 * len(set(replayed)) and all(originals[node] in made for node in replayed)
 
 
 def test_without_stacks_there_are_nodes(record, rows, made_tape):

@@ -1,4 +1,5 @@
-"""The unwind tables of ELF files, row by row, against `readelf --debug-dump=frames-interp`.
+"""The unwind tables of ELF files, whole ones and those compiled by parts, row by row, against
+`readelf --debug-dump=frames-interp`.
 
 In CI a sample of the machine's libraries; all of them, which takes minutes, with
 
@@ -104,12 +105,14 @@ def differences(query, path):
     if not expected:
         return 0, []
     questions = "".join(f"{address:x}\n" for address in expected)
-    result = subprocess.run([str(query), str(path)], input=questions, stdout=subprocess.PIPE, text=True, timeout=600,
-                            check=True)
-    answers = result.stdout.splitlines()
-    assert len(answers) == len(expected)
-    wrong = [f"{path}: {address:x}: readelf says '{want}', the table '{got}'"
-             for (address, want), got in zip(expected.items(), answers) if got != want and not not_computed(want, got)]
+    wrong = []
+    for ways in ([], ["--parts"]):
+        result = subprocess.run([str(query), str(path), *ways], input=questions, stdout=subprocess.PIPE, text=True, timeout=600,
+                                check=True)
+        answers = result.stdout.splitlines()
+        assert len(answers) == len(expected)
+        wrong += [f"{path}: {address:x}: readelf says '{want}', the table '{got}' {ways}"
+                  for (address, want), got in zip(expected.items(), answers) if got != want and not not_computed(want, got)]
     return len(expected), wrong
 
 

@@ -1,10 +1,10 @@
 """Native stacks of Python processes, frame by frame, against glibc's backtrace(), in every CPython of the machine."""
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from pythons import interpreters, label, with_jit
 
 PROGRAM = """
 import ctypes, itertools, json, re, sqlite3, sys
@@ -54,23 +54,16 @@ print(*(getattr(counts, name) for name, _ in Counts._fields_))
 """
 
 
-def interpreters():
-    found = {os.path.realpath(sys.executable)}
-    for path in [*Path.home().glob(".pyenv/versions/3.*/bin/python3"), *Path("/usr/bin").glob("python3.*[0-9]")]:
-        found.add(os.path.realpath(path))
-    return sorted(found)
-
-
-@pytest.mark.parametrize("interpreter", interpreters())
-def test_stacks_are_those_of_glibc(build, interpreter):
+@pytest.mark.parametrize("python", interpreters(), ids=label)
+def test_stacks_are_those_of_glibc(build, python):
     module = build / "tests" / "unit" / "stack" / "modules" / "walk_in_python.so"
-    result = subprocess.run([interpreter, "-c", PROGRAM, str(module)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    result = subprocess.run([python["path"], "-c", PROGRAM, str(module)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, timeout=120)
     if "No module named" in result.stderr:
         pytest.skip(result.stderr.strip().splitlines()[-1])
     assert result.returncode == 0, result.stderr
     stacks, complete, partial, frames, wrong = map(int, result.stdout.split())
-    print(f"{interpreter}: {stacks} stacks, {frames} frames, {partial} partial, {wrong} wrong")
+    print(f"{label(python)}: {stacks} stacks, {frames} frames, {partial} partial, {wrong} wrong")
     assert wrong == 0
     assert complete > 2000 and stacks - complete - partial == 0
     assert partial == 0
@@ -157,20 +150,21 @@ print(wrong, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("interpreter", interpreters())
-def test_python_frames_of_interrupted_threads(build, interpreter):
+@pytest.mark.parametrize("python", with_jit(interpreters()), ids=label)
+def test_python_frames_of_interrupted_threads(build, python):
     """A signal every 100 us, anywhere in the interpreter: each frame was called by the next one."""
     module = build / "tests" / "unit" / "stack" / "modules" / "interrupt_in_python.so"
     seconds, period_us = os.environ.get("PITOT_INTERRUPT", "1.5 100").split()
-    result = subprocess.run([interpreter, "-c", INTERRUPTED, str(module), seconds, period_us], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, timeout=120)
+    result = subprocess.run([python["path"], "-c", INTERRUPTED, str(module), seconds, period_us], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, timeout=120, env={**os.environ, **python["environment"]})
     if "No module named" in result.stderr or "not walked: 1" in result.stderr:
         pytest.skip(result.stderr.strip().splitlines()[-1])
     assert result.returncode == 0, result.stderr
     samples, complete, exact, partial, unsure, none, cut, frames, nameless, wrong = map(int, result.stdout.split())
-    print(f"{interpreter}: {samples} interruptions, {complete} whole stacks, {exact} exact, {partial} partial, "
+    print(f"{label(python)}: {samples} interruptions, {complete} whole stacks, {exact} exact, {partial} partial, "
           f"{unsure} unsure, {none} without Python, {cut} cut; {frames} frames, {nameless} nameless, {wrong} wrong")
     assert samples > 200
     assert wrong == 0, result.stderr
     assert nameless <= frames / 1000
-    assert exact >= 0.99 * samples
+    # Native stacks end in code that was compiled at run time; Python's frames are all there.
+    assert exact + (partial if python["environment"] else 0) >= 0.99 * samples and cut <= 0.01 * samples

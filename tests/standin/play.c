@@ -15,6 +15,7 @@
 #define UNREAD_MAX 32 /* buffers that wait for the recorder, before the players wait for it */
 #define UNREAD_WAIT_NS (2 * NS_PER_S)
 #define PATIENCE_NS (2 * NS_PER_S)
+#define READING_WAIT_NS (60 * NS_PER_MS) /* real: the recorder looks every 20 ms */
 #define PAUSE_NS (200 * NS_PER_US)
 #define RATE_CHECK 256
 
@@ -74,10 +75,20 @@ static uint64_t dropped_here(const struct tape_record *r)
 	return load_u64(call.output);
 }
 
+/* A place where the recorder read NVML's counters, all of them once. */
+static bool is_reading(const struct tape_record *r)
+{
+	struct tape_call call;
+
+	return r->type == TAPE_RESULT && tape_get_call(r, &call) &&
+	       call.function == TAPE_nvmlDeviceGetTemperature;
+}
+
 static bool is_played(const struct tape_record *r)
 {
-	return r->type == TAPE_CALLBACK || r->type == TAPE_BUFFER_COMPLETE ||
-	       r->type == TAPE_NVTX || r->type == TAPE_THREAD || dropped_here(r);
+	return (self.options->now && is_reading(r)) || r->type == TAPE_CALLBACK ||
+	       r->type == TAPE_BUFFER_COMPLETE || r->type == TAPE_NVTX || r->type == TAPE_THREAD ||
+	       dropped_here(r);
 }
 
 static void note_ids(const struct tape_record *r)
@@ -148,7 +159,18 @@ static void wait_for_reader(void)
 		sleep_real(PAUSE_NS);
 }
 
-static void play_record(const struct tape_record *r)
+/* The tape goes by faster than the recorder looks: let it look where it did, if it wants to. */
+static void wait_for_reading(void)
+{
+	uint64_t before = standin_calls(TAPE_nvmlDeviceGetTemperature);
+
+	for (uint64_t waited = 0;
+	     waited < READING_WAIT_NS && standin_calls(TAPE_nvmlDeviceGetTemperature) == before;
+	     waited += PAUSE_NS)
+		sleep_real(PAUSE_NS);
+}
+
+static void play_record(const struct tape_record *r, bool first_round)
 {
 	struct tape_event event;
 	struct tape_delivery delivery;
@@ -179,7 +201,10 @@ static void play_record(const struct tape_record *r)
 		}
 		break;
 	default:
-		self.standin->dropped(dropped_here(r));
+		if (!is_reading(r))
+			self.standin->dropped(dropped_here(r));
+		else if (first_round)
+			wait_for_reading();
 		break;
 	}
 }
@@ -213,7 +238,7 @@ static void play_step(size_t step, unsigned long round)
 		self.standin->fail();
 	if (index >= self.options->end_at && place.last)
 		play_end(self.options->ending == END_RETURN ? END_EXIT : self.options->ending);
-	play_record(&records[index]);
+	play_record(&records[index], place.first);
 }
 
 /* In order: whoever has played a step wakes the thread of the next one. */

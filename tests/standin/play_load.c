@@ -84,7 +84,7 @@ int standins_load(const struct standin_player **player, CUresult (**init)(unsign
 {
 	void *cupti = load("libcupti.so.13", e), *cuda = cupti ? load("libcuda.so.1", e) : NULL;
 
-	if (!cuda)
+	if (!cuda || !load("libnvidia-ml.so.1", e))
 		return e->code;
 	*player = dlsym(cupti, "standin_player");
 	*(void **)init = dlsym(cuda, "cuInit");

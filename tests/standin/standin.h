@@ -67,6 +67,8 @@ struct faults {
 const struct faults *standin_faults(void);
 /* Counts a call, waits if the script says so. true: it returns *result without doing anything. */
 bool standin_fault(unsigned function, int *result);
+/* Calls of a function so far. */
+uint64_t standin_calls(unsigned function);
 /* From now on every call blocks for ever: a GPU that hangs. */
 void standin_hang(void);
 /* Names of functions that the script hides; NULL after the last. */

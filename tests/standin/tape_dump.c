@@ -49,6 +49,9 @@ static const char *function_name(unsigned function)
 #define F(number, name) [number] = "cu" #name,
 			TAPE_DRIVER_FUNCTIONS(F)
 #undef F
+#define F(number, name) [number] = "nvml" #name,
+				TAPE_NVML_FUNCTIONS(F)
+#undef F
 	};
 
 	return function < ARRAY_SIZE(names) && names[function] ? names[function] : "?";

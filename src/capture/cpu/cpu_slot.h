@@ -47,6 +47,7 @@ struct cpu_slot {
 	uint64_t period_ns, first_ns;	/* thread's CPU clock when the first period is over */
 	atomic_uint generation;		/* of the timer; 0: none */
 	int timer;			/* the kernel's id */
+	uint32_t cell;			/* of cpu_handover.h; 0: none */
 	/* the collector's alone */
 	bool armed, blocked, named;
 	bool seen;			/* in the present look at the threads */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "capture/cpu/cpu_handler.h"
+#include "capture/cpu/cpu_handover.h"
 
 #define TASKS "/proc/self/task"
 #define LOOK_MIN_NS (5 * NS_PER_MS) /* between looks at all threads, when new ones come */
@@ -82,28 +83,16 @@ static bool blocks_signal(uint32_t tid)
 
 /* --- timers --- */
 
-static int arm(struct cpu_slot *s, uint64_t offset_ns)
+static int create_timer(struct cpu_slot *s)
 {
 	unsigned generation = (atomic_load(&s->generation) + 1) & 0x3fffff;
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = CPU_SIGNAL };
-	struct itimerspec times = {
-		.it_interval = { (time_t)(s->period_ns / NS_PER_S),
-				 (long)(s->period_ns % NS_PER_S) },
-		.it_value = { (time_t)(offset_ns / NS_PER_S), (long)(offset_ns % NS_PER_S) },
-	};
 
 	event.sigev_value = cpu_handler_value(s, generation);
 	event._sigev_un._tid = (pid_t)s->tid;
 	if (syscall(SYS_timer_create, thread_clock(s->tid), &event, &s->timer) < 0)
 		return -errno;
 	atomic_store(&s->generation, generation);
-	/* From now, so never in the past: one that expires at once would wake a thread that sleeps. */
-	if (syscall(SYS_timer_settime, s->timer, 0, &times, NULL) < 0) {
-		int err = errno;
-
-		syscall(SYS_timer_delete, s->timer);
-		return -err;
-	}
 	s->armed = true;
 	return 0;
 }
@@ -116,27 +105,70 @@ static void disarm(struct cpu_slot *s)
 	atomic_fetch_add(&s->generation, 1); /* late signals are of another generation */
 }
 
+static int start_timer(struct cpu_slot *s, uint64_t offset_ns)
+{
+	struct itimerspec times = {
+		.it_interval = { (time_t)(s->period_ns / NS_PER_S),
+				 (long)(s->period_ns % NS_PER_S) },
+		.it_value = { (time_t)(offset_ns / NS_PER_S), (long)(offset_ns % NS_PER_S) },
+	};
+	int err = 0;
+
+	/* From now, so never in the past: one that expires at once would wake a thread that sleeps. */
+	if (syscall(SYS_timer_settime, s->timer, 0, &times, NULL) < 0) {
+		err = -errno;
+		disarm(s);
+	}
+	return err;
+}
+
 static void read_mask_later(struct cpu_slot *s)
 {
 	s->mask_wait_ns = MIN(MAX(2 * s->mask_wait_ns, MASK_MIN_NS), MASK_MAX_NS);
 	s->mask_next_ns = clock_monotonic_ns() + s->mask_wait_ns;
 }
 
-/* From now on the thread's periods are counted; its first is over after a random part of one. */
-static int begin(struct cpu_slot *s)
+/* From now on the thread's periods are counted. Returns when the first is over: after a random part of one. */
+static uint64_t count_from_now(struct cpu_slot *s)
 {
 	uint64_t offset = 1 + next_random() % s->period_ns;
 
 	s->clock_ns = thread_cpu_ns(s->tid);
 	s->first_ns = s->clock_ns + offset;
 	atomic_store(&s->counted, 0);
+	return offset;
+}
+
+/* The thread gets a timer. Where somebody else samples it, that one is told before it runs. */
+static int take(struct cpu_slot *s, uint64_t offset)
+{
+	int err = create_timer(s);
+
+	if (err < 0)
+		return err;
+	if (!cpu_handover_take(s, s->cell != 0)) {
+		disarm(s);
+		return -EBUSY;
+	}
+	if (cpu_handover_on())
+		offset = count_from_now(s);
+	err = start_timer(s, offset);
+	if (err < 0)
+		cpu_handover_return(s);
+	return err;
+}
+
+static int begin(struct cpu_slot *s)
+{
+	uint64_t offset = count_from_now(s);
+
 	/* New threads block all signals until they begin. */
 	s->mask_wait_ns = 0;
 	if (blocks_signal(s->tid)) {
 		read_mask_later(s);
 		return 0;
 	}
-	return arm(s, offset);
+	return take(s, offset);
 }
 
 /* To the end of the period under way. */
@@ -147,9 +179,16 @@ static void arm_again(struct cpu_slot *s)
 
 	if (clock >= s->first_ns)
 		left = s->period_ns - (clock - s->first_ns) % s->period_ns;
-	if (s->armed)
+	if (s->armed) {
 		disarm(s);
-	err = arm(s, left);
+		err = create_timer(s);
+		if (err >= 0)
+			err = start_timer(s, left);
+		if (err < 0)
+			cpu_handover_return(s);
+	} else {
+		err = take(s, left);
+	}
 	if (err < 0)
 		self.counts.error = -err;
 }
@@ -167,6 +206,7 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 	}
 	if (s->armed)
 		disarm(s);
+	cpu_handover_return(s);
 	if (!s->blocked)
 		self.counts.blocked++;
 	s->blocked = true;
@@ -238,6 +278,7 @@ static bool is_alive(const struct cpu_slot *s)
 static void drop(struct cpu_slot *s)
 {
 	disarm(s);
+	cpu_handover_ended(s);
 	stack_sampler_reset(&s->stacks);
 	s->tid = 0;
 }
@@ -263,6 +304,7 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 		s->period_ns = self.period_ns;
 		s->named = s->blocked = false;
 		s->seen = true;
+		s->cell = 0;
 		s->mask_next_ns = 0;
 		r = begin(s);
 	}
@@ -274,7 +316,7 @@ static int add(uint32_t tid, cpu_unseen *unseen, void *context)
 		return r;
 	}
 	self.counts.threads++;
-	before = periods_before(s);
+	before = cpu_handover_on() ? 0 : periods_before(s);
 	if (before)
 		unseen(context, s, before);
 	return 0;
@@ -328,7 +370,7 @@ static void look_at_all(cpu_unseen *unseen, void *context)
 static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
 	uint64_t due = cpu_slot_due(s, s->clock_ns), counted = atomic_load(&s->counted);
-	uint64_t periods = s->armed ? 0 : cpu_slot_claim(s, due);
+	uint64_t periods = s->armed || cpu_handover_on() ? 0 : cpu_slot_claim(s, due);
 
 	if (periods)
 		unseen(context, s, periods);
@@ -416,9 +458,11 @@ void cpu_threads_stop(cpu_unseen *unseen, void *context)
 	struct cpu_slot *s;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
-		if (s->tid)
+		if (s->tid) {
 			disarm(s);
-	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
+			cpu_handover_return(s);
+		}
+	for (unsigned i = 0; !cpu_handover_on() && (s = cpu_threads_slot(i)); i++) {
 		uint64_t clock = s->tid ? thread_cpu_ns(s->tid) : 0;
 		uint64_t periods = clock ? cpu_slot_claim(s, cpu_slot_due(s, clock)) : 0;
 

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "capture/cpu/cpu_handler.h"
+#include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
 #include "capture/host/process_rows.h"
+#include "capture/launch_stacks.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/rows.h"
@@ -20,7 +23,8 @@
 
 static struct {
 	struct settings settings;
-	bool on, ended;
+	bool on;
+	bool waiting; /* for a Python: until there is one, perf events have all of the process */
 	uint32_t hz;
 	uint64_t period_ns;
 	char asked[32], got[96];
@@ -43,11 +47,11 @@ static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 		return;
 	s->named = true;
 	if (!nvtx_source_thread_row(w, tid))
-		host_thread_row(w, tid);
+		host_thread_row(w, tid, "");
 }
 
-static void append(struct writer *w, const struct cpu_record *record, uint64_t periods,
-		   uint32_t stack)
+static void append(struct writer *w, struct cpu_slot *s, const struct cpu_record *record,
+		   uint64_t periods, uint32_t stack)
 {
 	struct row_cpu_sample row = {
 		.time_ns = record->time_ns,
@@ -62,6 +66,7 @@ static void append(struct writer *w, const struct cpu_record *record, uint64_t p
 	if (!stack)
 		ROW_MISSING(&row, cpu_sample, stack);
 	writer_append(w, TABLE_cpu_sample, &row);
+	cpu_handover_recorded(s, row.weight_ns);
 	self.periods += periods;
 }
 
@@ -73,7 +78,7 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 				     .cpu = UINT32_MAX };
 
 	name_thread(context, s, s->tid);
-	append(context, &record, periods, 0);
+	append(context, s, &record, periods, 0);
 	self.unseen_periods += periods;
 }
 
@@ -94,9 +99,9 @@ static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 	if (record.count)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
 	if (record.with)
-		append(w, &record, record.with, stack);
+		append(w, s, &record, record.with, stack);
 	if (record.without) {
-		append(w, &record, record.without, 0);
+		append(w, s, &record, record.without, 0);
 		self.unseen_periods += record.without;
 	}
 	self.taken++;
@@ -121,10 +126,16 @@ static uint64_t drain(struct writer *w)
 
 /* --- what is said of it --- */
 
+/* Where perf events sample, too, how the recording is sampled is not for us to say. */
+static const char *row_name(void)
+{
+	return self.settings.perf_namespace ? "cpu_timer" : "cpu";
+}
+
 static void say_off(struct writer *w, enum capability_state state, const char *reason)
 {
 	log_line("no CPU samples: %s", reason);
-	rows_capability(w, "cpu", state, self.asked, NULL, reason);
+	rows_capability(w, row_name(), state, self.asked, NULL, reason);
 }
 
 struct sums {
@@ -147,6 +158,30 @@ static struct sums sum_slots(void)
 			sum.ends[k] += atomic_load_explicit(&s->ends[k], memory_order_relaxed);
 	}
 	return sum;
+}
+
+/* Beside perf events, which have the rest. */
+static void say_part(struct writer *w, const char *left)
+{
+	struct cpu_threads_counts threads;
+	char text[400];
+	int n;
+
+	cpu_threads_counts(&threads);
+	n = snprintf(
+		text, sizeof(text),
+		"%s%llu samples of %u threads stand for %.3f s of CPU time; perf events have the "
+		"threads' time before that",
+		left, (unsigned long long)self.taken, threads.threads,
+		(double)(self.periods * self.period_ns) / 1e9);
+	if (threads.blocked)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      ", and that of %u threads while they block SIGURG", threads.blocked);
+	if (threads.refused)
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 ", and all of %u threads without a timer", threads.refused);
+	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
+			self.asked, self.got, text);
 }
 
 /* What was sampled, and what not. */
@@ -179,7 +214,7 @@ static void say_result(struct writer *w, const char *left)
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
 			  self.opened_ns, clock_monotonic_ns(),
 			  "CPU samples of threads that ended before they were found");
-	rows_capability(w, "cpu", *left ? capability_state_degraded : capability_state_on,
+	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
 			self.asked, self.got, text);
 }
 
@@ -211,6 +246,38 @@ static void limit_rate(void)
 		 self.settings.python_stacks || !self.settings.native_stacks ? " and Python" : "");
 }
 
+/* Process ids, and perf events', are of one namespace. */
+static bool shares_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf_namespace;
+}
+
+/* Those who sample the process by perf events are told what is sampled here. */
+static bool begin_handover(struct writer *w)
+{
+	char reason[160];
+	int err;
+
+	if (!self.settings.perf_namespace || cpu_handover_on())
+		return true;
+	if (!shares_namespace()) {
+		say_off(w, capability_state_unavailable,
+			"the process has a pid namespace of its own; perf events have its samples");
+		return false;
+	}
+	err = cpu_handover_open(self.settings.directory);
+	if (err >= 0)
+		return true;
+	snprintf(reason, sizeof(reason),
+		 "cannot write to the recording: %s; perf events have the "
+		 "samples",
+		 strerror(-err));
+	say_off(w, capability_state_unavailable, reason);
+	return false;
+}
+
 static void open_window(struct writer *w)
 {
 	bool whole = self.settings.preload && self.settings.delay_ns == 0;
@@ -218,6 +285,8 @@ static void open_window(struct writer *w)
 	int err;
 
 	limit_rate();
+	if (!begin_handover(w))
+		return;
 	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
 		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
 		return;
@@ -240,13 +309,18 @@ static void open_window(struct writer *w)
 	self.on = true;
 	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
 		 self.hz);
-	rows_capability(w, "cpu", capability_state_on, self.asked, self.got,
+	rows_capability(w, row_name(), capability_state_on, self.asked, self.got,
 			self.hz + 1 < self.settings.cpu_hz ? reason : NULL);
 	log_line("CPU samples: %u Hz", self.hz);
 }
 
 static void end(struct writer *w, const char *left)
 {
+	bool waited = self.waiting;
+
+	self.waiting = false;
+	if (waited && *launch_stacks_python_reason())
+		say_off(w, capability_state_unavailable, launch_stacks_python_reason());
 	if (!self.on)
 		return;
 	self.on = false;
@@ -254,23 +328,32 @@ static void end(struct writer *w, const char *left)
 	drain(w);
 	cpu_threads_stop(append_unseen, w);
 	drain(w);
-	say_result(w, left);
+	if (cpu_handover_on())
+		say_part(w, left);
+	else
+		say_result(w, left);
 }
 
 void cpu_timer_window(bool open, struct writer *w)
 {
 	if (!self.settings.cpu_hz)
 		return;
-	if (open && !self.on)
-		open_window(w);
-	else if (!open)
+	if (!open)
 		end(w, "");
+	else if (self.settings.perf_namespace)
+		self.waiting = true;
+	else if (!self.on)
+		open_window(w);
 }
 
 uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
 {
 	uint64_t taken;
 
+	if (self.waiting && launch_stacks_python_version()) {
+		self.waiting = false;
+		open_window(w);
+	}
 	if (!self.on)
 		return 0;
 	taken = drain(w);
@@ -278,7 +361,7 @@ uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
 	switch (cpu_handler_install()) {
 	case CPU_HANDLER_FOREIGN:
 		end(w, "the program handles SIGURG itself since then; ");
-		return taken;
+		return taken + 1; /* the last rows are to be sealed, too */
 	case CPU_HANDLER_NEW:
 		cpu_threads_arm_again();
 		break;
@@ -318,10 +401,17 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	cpu_threads_counts(&threads);
 	lose(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL], &self.full_reported,
 	     "stacks of CPU samples of a thread whose ring was full", since_ns, now_ns);
-	lose(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
-	     "threads without CPU samples: no timer, or beyond the limit", since_ns, now_ns);
+	if (!cpu_handover_on())
+		lose(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
+		     "threads without CPU samples: no timer, or beyond the limit", since_ns,
+		     now_ns);
 	if (!self.on || now_ns - self.cost_since_ns >= NS_PER_S)
 		write_cost(w, &sum, now_ns);
+}
+
+void cpu_timer_stored(void)
+{
+	cpu_handover_stored();
 }
 
 void cpu_timer_forget_names(void)
@@ -348,6 +438,7 @@ void cpu_timer_after_fork(void)
 {
 	cpu_handler_enable(false);
 	cpu_threads_after_fork();
+	cpu_handover_after_fork();
 	loaded_cpu_ns = 0;
 	memset(&self, 0, sizeof(self));
 }

@@ -2,6 +2,9 @@
  * cpu_timer.h: CPU samples by timers inside the process, for where nothing may be sampled from
  * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
  *
+ * Or beside perf events, for what those cannot have: Python frames. Then it begins once there is a Python in the process,
+ * and says thread by thread what it has (cpu_handover.h).
+ *
  * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
  * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
  * records become rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
@@ -28,6 +31,9 @@ uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns);
 
 /* Rows of loss and cost since the last call. */
 void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns);
+
+/* The rows so far are on disk. */
+void cpu_timer_stored(void);
 
 /* Names of threads are written again with their next samples. */
 void cpu_timer_forget_names(void);

@@ -2,49 +2,24 @@
 
 #include <string.h>
 
-#include "base/map.h"
 #include "capture/cuda/cupti_clock.h"
+#include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/rows.h"
 
-#define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache starts afresh */
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
 
-static struct {
-	struct map names; /* address of a kernel name -> string id */
-	struct activity_counts counts;
-} self = { .names = MAP_INIT };
+static struct activity_counts counts;
 
 void activity_reset(void)
 {
-	map_clear(&self.names);
-	memset(&self.counts, 0, sizeof(self.counts));
-}
-
-void activity_forget_names(void)
-{
-	map_clear(&self.names);
+	kernel_configs_forget();
+	memset(&counts, 0, sizeof(counts));
 }
 
 const struct activity_counts *activity_counts(void)
 {
-	return &self.counts;
-}
-
-static uint32_t name_id(struct writer *w, const char *name)
-{
-	uint64_t id;
-
-	if (!name)
-		return rows_text(w, "");
-	if (map_get(&self.names, (uintptr_t)name, &id))
-		return (uint32_t)id;
-	if (self.names.count >= KNOWN_NAMES_MAX)
-		map_clear(&self.names);
-	id = rows_text(w, name);
-	if (map_put(&self.names, (uintptr_t)name, id) < 0)
-		map_clear(&self.names);
-	return (uint32_t)id;
+	return &counts;
 }
 
 /* Start and end of a row, with the mask for what is missing: bit 0 start, bit 1 end. */
@@ -55,19 +30,20 @@ struct span {
 
 static struct span span_of(uint64_t start, uint64_t end)
 {
-	struct span s = { cupti_clock_convert(start), cupti_clock_convert(end), 0 };
+	struct span s = { 0 };
 
+	cupti_clock_convert_span(start, end, &s.start, &s.end);
 	if (start == 0)
 		s.missing |= 1;
 	if (end == 0)
 		s.missing |= 2;
 	if (start == 0 && end == 0)
-		self.counts.no_time++;
+		counts.no_time++;
 	else if (s.missing)
-		self.counts.incomplete++;
+		counts.incomplete++;
 	else if (s.end < s.start) {
 		s.missing |= 2;
-		self.counts.reversed_time++;
+		counts.reversed_time++;
 	}
 	return s;
 }
@@ -103,61 +79,13 @@ static struct span span_of(uint64_t start, uint64_t end)
 			ROW_MISSING(row, table, graph);                                            \
 	} while (0)
 
-/* CUPTI counts cache preferences from 0 = none; here 0 is unknown. */
-static uint8_t cache_config_of(unsigned cupti_value)
-{
-	return cupti_value <= 3 ? (uint8_t)(cupti_value + 1) : cache_config_unknown;
-}
-
-static uint32_t config_of(struct writer *w, const struct record_kernel *r)
-{
-	struct row_kernel_config row = {
-		.name = name_id(w, r->name),
-		.grid_x = (uint32_t)r->grid_x,
-		.grid_y = (uint32_t)r->grid_y,
-		.grid_z = (uint32_t)r->grid_z,
-		.block_x = (uint32_t)r->block_x,
-		.block_y = (uint32_t)r->block_y,
-		.block_z = (uint32_t)r->block_z,
-		.cluster_x = r->cluster_x,
-		.cluster_y = r->cluster_y,
-		.cluster_z = r->cluster_z,
-		.cluster_scheduling = (uint8_t)r->cluster_scheduling,
-		.registers = r->registers,
-		.static_shared_bytes = (uint32_t)r->static_shared,
-		.dynamic_shared_bytes = (uint32_t)r->dynamic_shared,
-		.executed_shared_bytes = r->executed_shared,
-		.local_bytes_per_thread = r->local_per_thread,
-		.local_bytes_total = r->local_total,
-		.cache_config_requested = cache_config_of(r->cache_config & 15),
-		.cache_config_executed = cache_config_of(r->cache_config >> 4),
-		.carveout_percent = r->carveout,
-		.launch_type = r->launch_type,
-		.max_cluster_blocks = r->max_cluster,
-		.max_active_clusters = r->max_active_clusters,
-	};
-
-	if (r->cluster_x == 0) {
-		ROW_MISSING(&row, kernel_config, cluster_x);
-		ROW_MISSING(&row, kernel_config, cluster_y);
-		ROW_MISSING(&row, kernel_config, cluster_z);
-		ROW_MISSING(&row, kernel_config, cluster_scheduling);
-		ROW_MISSING(&row, kernel_config, max_cluster_blocks);
-		ROW_MISSING(&row, kernel_config, max_active_clusters);
-	}
-	if (!r->carveout_is_requested)
-		ROW_MISSING(&row, kernel_config, carveout_percent);
-	ROW_MISSING(&row, kernel_config, priority);
-	return writer_kernel_config(w, &row);
-}
-
 static void on_kernel(const struct cupti *cupti, struct writer *w, const void *record)
 {
 	const struct record_kernel *r = record;
 	struct span span = span_of(r->start, r->end);
-	struct row_kernel row = { .config = config_of(w, r) };
+	struct row_kernel row = { .config = kernel_config_of(w, r) };
 
-	self.counts.kernels++;
+	counts.kernels++;
 	SET_SPAN(&row, kernel, span);
 	SET_PLACE(&row, kernel, r);
 	row.queued_ns = cupti_clock_convert(r->queued);
@@ -485,14 +413,17 @@ static decode_function *const decoders[] = {
 void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid)
 {
 	CUpti_Activity *record = NULL;
+	CUptiResult result;
 
-	while (cupti->ActivityGetNextRecord(bytes, valid, &record) == CUPTI_SUCCESS) {
+	while ((result = cupti->ActivityGetNextRecord(bytes, valid, &record)) == CUPTI_SUCCESS) {
 		uint32_t kind = (uint32_t)record->kind;
 
-		self.counts.records++;
+		counts.records++;
 		if (kind < ARRAY_SIZE(decoders) && decoders[kind])
 			decoders[kind](cupti, w, record);
 		else
-			self.counts.unknown++;
+			counts.unknown++;
 	}
+	if (valid && result != CUPTI_ERROR_MAX_LIMIT_REACHED)
+		counts.unreadable++;
 }

@@ -13,15 +13,13 @@
 struct activity_counts {
 	uint64_t records, kernels;
 	uint64_t no_time, reversed_time, incomplete, unknown;
+	uint64_t unreadable; /* buffers that could not be read to their end */
 };
 
 void activity_reset(void);
 
 /* Decodes the valid bytes of a buffer. */
 void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
-
-/* Forgets kernel names by address: a module was unloaded, its memory may be used again. */
-void activity_forget_names(void);
 
 /* Totals since activity_reset. */
 const struct activity_counts *activity_counts(void);

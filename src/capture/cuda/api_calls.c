@@ -12,6 +12,11 @@
 #define SAMPLE_EVERY 64u /* calls between two whose cost is measured */
 
 static atomic_bool enabled, module_unloaded, fatal;
+static char fatal_text[160]; /* written once, before `fatal` */
+static struct {
+	unsigned watched, failed;
+	CUptiResult why;
+} functions;
 static bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
 
 static bool starts_with(const char *name, const char *prefix)
@@ -157,6 +162,17 @@ static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		graph_nodes_callback(cbid, data);
 }
 
+static void on_fatal_error(const CUpti_StateData *state)
+{
+	const char *text = state ? state->notification.message : NULL;
+
+	if (atomic_load(&fatal))
+		return;
+	for (size_t i = 0; text && text[i] && i < sizeof(fatal_text) - 1; i++)
+		fatal_text[i] = text[i];
+	atomic_store(&fatal, true);
+}
+
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
 				 const void *info)
 {
@@ -178,10 +194,20 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 		break;
 	case CUPTI_CB_DOMAIN_STATE:
 		if (cbid == CUPTI_CBID_STATE_FATAL_ERROR)
-			atomic_store(&fatal, true);
+			on_fatal_error(info);
 		break;
 	default:
 		break;
+	}
+}
+
+static void count_watched(CUptiResult result)
+{
+	if (result == CUPTI_SUCCESS) {
+		functions.watched++;
+	} else {
+		functions.failed++;
+		functions.why = result;
 	}
 }
 
@@ -193,7 +219,7 @@ static void enable_wanted(const struct cupti *cupti, const struct settings *s,
 
 	for (size_t d = 0; d < ARRAY_SIZE(domains); d++) {
 		if (s->all_api_calls) {
-			cupti->EnableDomain(1, subscriber, domains[d]);
+			count_watched(cupti->EnableDomain(1, subscriber, domains[d]));
 			continue;
 		}
 		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++) {
@@ -202,7 +228,7 @@ static void enable_wanted(const struct cupti *cupti, const struct settings *s,
 			if (cupti->GetCallbackName(domains[d], id, &name) != CUPTI_SUCCESS || !name)
 				continue;
 			if (is_wanted((unsigned)domains[d], api_kind_of(name), s))
-				cupti->EnableCallback(1, subscriber, domains[d], id);
+				count_watched(cupti->EnableCallback(1, subscriber, domains[d], id));
 		}
 	}
 	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
@@ -248,6 +274,13 @@ CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *se
 	return CUPTI_SUCCESS;
 }
 
+unsigned api_calls_watched(unsigned *failed, CUptiResult *why)
+{
+	*failed = functions.failed;
+	*why = functions.why;
+	return functions.watched;
+}
+
 void api_calls_enable(bool on)
 {
 	atomic_store(&enabled, on);
@@ -272,4 +305,9 @@ bool api_calls_take_module_unloaded(void)
 bool api_calls_fatal(void)
 {
 	return atomic_load(&fatal);
+}
+
+const char *api_calls_fatal_text(void)
+{
+	return fatal_text;
 }

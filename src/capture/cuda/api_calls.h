@@ -23,6 +23,9 @@ enum api_kind api_kind_of(const char *name);
 CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings, CUpti_SubscriberHandle *subscriber,
 			    char *other_tool, size_t other_tool_room);
 
+/* How many functions are watched; *failed: could not be, *why: the last of those errors. */
+unsigned api_calls_watched(unsigned *failed, CUptiResult *why);
+
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);
 
@@ -36,5 +39,7 @@ void api_calls_count(struct ring *r, uint64_t now);
 /* Set by callbacks, read and cleared by the collector. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);
+/* What CUPTI said then; "" for nothing. */
+const char *api_calls_fatal_text(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "capture/collector.h"
 
 /* How much of a buffer is touched beforehand; pages after it fault in at their first use only. */
 #define TOUCHED_BYTES BUFFER_BYTES
@@ -97,6 +98,7 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 		slots[i].order = atomic_fetch_add(&order_next, 1);
 		atomic_store_explicit(&slots[i].state, SLOT_FULL, memory_order_release);
 		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
+		collector_moved();
 		return;
 	}
 }

@@ -15,8 +15,8 @@
 #include "base/compiler.h"
 
 #define BUFFER_BYTES (1u << 20)
-#define BUFFERS_READY 4u	/* mapped and touched at the start */
-#define BUFFERS_KEPT 12u	/* stay mapped: 12 MiB */
+#define BUFFERS_READY 2u	/* mapped and touched at the start */
+#define BUFFERS_KEPT 6u	/* stay mapped: 6 MiB */
 #define BUFFERS_MAX 192u
 
 /* Maps the first ones. false without memory. */

@@ -14,6 +14,7 @@ static struct {
 		int64_t offset_ns; /* monotonic - cupti */
 	} pairs[PAIRS];
 	unsigned count; /* valid ones, oldest first */
+	unsigned run; /* the first one of the latest run without a step */
 	uint64_t steps;
 } self;
 
@@ -31,11 +32,14 @@ void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns)
 {
 	int64_t offset = (int64_t)(monotonic_ns - cupti_ns);
 
-	if (self.count && is_step(offset, self.pairs[self.count - 1].offset_ns))
+	if (self.count && is_step(offset, self.pairs[self.count - 1].offset_ns)) {
 		self.steps++;
+		self.run = self.count;
+	}
 	if (self.count == PAIRS) {
 		memmove(&self.pairs[0], &self.pairs[1], (PAIRS - 1) * sizeof(self.pairs[0]));
 		self.count--;
+		self.run -= self.run > 0;
 	}
 	self.pairs[self.count].cupti_ns = cupti_ns;
 	self.pairs[self.count++].offset_ns = offset;
@@ -44,12 +48,17 @@ void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns)
 bool cupti_clock_read(const struct cupti *cupti)
 {
 	uint64_t best_width = UINT64_MAX, best_cupti = 0, best_monotonic = 0;
+	bool known = true;
 
 	for (int i = 0; i < 3; i++) {
 		uint64_t before = clock_monotonic_ns(), now = 0, after;
 
-		if (cupti->GetTimestamp(&now) != CUPTI_SUCCESS || now == 0)
-			return false;
+		if (known && (cupti->GetTimestamp(&now) != CUPTI_SUCCESS || now == 0)) {
+			known = false;
+			best_width = UINT64_MAX;
+		}
+		if (!known)
+			now = clock_read_ns(CLOCK_REALTIME);
 		after = clock_monotonic_ns();
 		if (after - before < best_width) {
 			best_width = after - before;
@@ -58,33 +67,87 @@ bool cupti_clock_read(const struct cupti *cupti)
 		}
 	}
 	cupti_clock_add(best_cupti, best_monotonic);
-	return true;
+	return known;
+}
+
+struct run {
+	unsigned first, last; /* pairs */
+};
+
+static struct run run_that_ends(unsigned last)
+{
+	struct run r = { last, last };
+
+	while (r.first &&
+	       !is_step(self.pairs[r.first].offset_ns, self.pairs[r.first - 1].offset_ns))
+		r.first--;
+	return r;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The run that a time belongs to. One that no run reaches belongs to the run that ends nearest before it. */
+static struct run run_of(uint64_t t)
+{
+	struct run r = { self.run, self.count - 1 }, nearest = r;
+
+	for (;;) {
+		uint64_t begin = self.pairs[r.first].cupti_ns, end = self.pairs[r.last].cupti_ns;
+		struct run before;
+
+		if (t >= begin && t <= end + (uint64_t)STEP_NS)
+			return r;
+		if (t > end && t - end < distance(t, self.pairs[nearest.last].cupti_ns))
+			nearest = r;
+		if (!r.first)
+			return t < begin ? r : nearest;
+		before = run_that_ends(r.first - 1);
+		end = self.pairs[before.last].cupti_ns;
+		if (t < begin && distance(t, end) >= begin - t)
+			return r;
+		if (t < begin && t >= end)
+			return before;
+		r = before;
+	}
 }
 
 uint64_t cupti_clock_convert(uint64_t t)
 {
-	unsigned hi = self.count;
+	struct run run;
+	unsigned hi;
 	int64_t a, b;
 	uint64_t span;
 
 	if (t == 0 || self.count == 0)
 		return t;
-	while (hi > 0 && self.pairs[hi - 1].cupti_ns > t)
+	run = run_of(t);
+	hi = run.last + 1;
+	while (hi > run.first && self.pairs[hi - 1].cupti_ns > t)
 		hi--;
-	if (hi == 0)
-		return t + (uint64_t)self.pairs[0].offset_ns;
-	if (hi == self.count)
-		return t + (uint64_t)self.pairs[self.count - 1].offset_ns;
+	if (hi == run.first)
+		return t + (uint64_t)self.pairs[run.first].offset_ns;
+	if (hi > run.last)
+		return t + (uint64_t)self.pairs[run.last].offset_ns;
 	a = self.pairs[hi - 1].offset_ns;
 	b = self.pairs[hi].offset_ns;
 	span = self.pairs[hi].cupti_ns - self.pairs[hi - 1].cupti_ns;
 	if (a == b || span == 0)
 		return t + (uint64_t)b;
-	if (is_step(a, b))
-		return t + (uint64_t)(t - self.pairs[hi - 1].cupti_ns < span / 2 ? a : b);
 	return t +
 	       (uint64_t)(a + (int64_t)((double)(b - a) *
 					(double)(t - self.pairs[hi - 1].cupti_ns) / (double)span));
+}
+
+void cupti_clock_convert_span(uint64_t start, uint64_t end, uint64_t *start_ns, uint64_t *end_ns)
+{
+	*start_ns = cupti_clock_convert(start);
+	*end_ns = cupti_clock_convert(end);
+	if (start && end >= start &&
+	    is_step((int64_t)(*end_ns - *start_ns), (int64_t)(end - start)))
+		*start_ns = *end_ns - (end - start);
 }
 
 uint64_t cupti_clock_last(void)

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/collector.h"
 #include "capture/cuda/activity.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
 #include "capture/cuda/graph_nodes.h"
+#include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/host/process_rows.h"
 #include "capture/launch_stacks.h"
@@ -42,6 +44,8 @@ static struct {
 	unsigned notes_written;
 	bool usable; /* subscribed */
 	bool on; /* kinds are enabled */
+	bool failed; /* CUPTI broke down, and the recording says so */
+	bool clock_noted; /* and that CUPTI gives no time */
 	int devices; /* whose rows are written */
 	uint64_t launches; /* rows of kind launch that returned success */
 	uint64_t last_flush_ns, last_clock_row_ns, last_buffers_completed;
@@ -163,10 +167,34 @@ static void enable_kinds(void)
 static void disable_kinds(void)
 {
 	api_calls_enable(false);
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		collector_in_vendor(true);
 		if (kind_wanted(kinds[i].kind))
 			self.cupti.ActivityDisable(kinds[i].kind);
+	}
+	collector_in_vendor(false);
 	self.on = false;
+}
+
+static void flush(uint32_t flag)
+{
+	collector_in_vendor(true);
+	self.cupti.ActivityFlushAll(flag);
+	collector_in_vendor(false);
+}
+
+static void note_calls(void)
+{
+	const char *asked = self.settings.all_api_calls ? "all" : "launches";
+	CUptiResult why;
+	unsigned failed, watched = api_calls_watched(&failed, &why);
+
+	if (!failed && watched)
+		note("api_call", capability_state_on, asked, "callbacks", "%s", "");
+	else
+		note("api_call", watched ? capability_state_degraded : capability_state_unavailable,
+		     asked, watched ? "some callbacks" : "none", "cuptiEnableCallback: %s",
+		     failed ? result_text(why) : "it knows no function to watch");
 }
 
 static bool subscribe(void)
@@ -217,6 +245,8 @@ bool cuda_source_start(const struct settings *settings)
 	}
 	note("cupti", capability_state_on, "trace", "trace", "version %u from %s",
 	     self.cupti.version, self.cupti.path);
+	note_calls();
+	cupti_clock_read(&self.cupti); /* nothing of the command is older than the first pair */
 	if (!settings->graph_nodes)
 		note("graph_node", capability_state_off, NULL, NULL, "not asked for");
 	else if (graph_nodes_start(&self.cupti, self.subscriber))
@@ -239,7 +269,7 @@ void cuda_source_window(bool on, struct writer *w)
 		return;
 	}
 	disable_kinds();
-	self.cupti.ActivityFlushAll(0);
+	flush(0);
 	cuda_source_collect(w);
 }
 
@@ -255,21 +285,58 @@ static void write_notes(struct writer *w)
 	}
 }
 
+/* After a fatal error nothing more comes, and no function of CUPTI may be called. True when there was one. */
+static bool has_failed(struct writer *w)
+{
+	char text[256];
+	uint64_t now;
+
+	if (!api_calls_fatal())
+		return false;
+	if (self.failed)
+		return true;
+	self.failed = true;
+	now = clock_monotonic_ns();
+	snprintf(text, sizeof(text), "CUPTI broke down while recording%s%s",
+		 api_calls_fatal_text()[0] ? ": " : "", api_calls_fatal_text());
+	rows_capability(w, "cupti", capability_state_unavailable, "trace", "none", text);
+	rows_loss(w, loss_reason_cupti_failed, 1, self.since_ns, now, api_calls_fatal_text());
+	return true;
+}
+
+static void read_clock(struct writer *w)
+{
+	bool known;
+
+	collector_in_vendor(true);
+	known = cupti_clock_read(&self.cupti);
+	collector_in_vendor(false);
+	if (known || self.clock_noted)
+		return;
+	self.clock_noted = true;
+	rows_capability(
+		w, "clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
+		"cuptiGetTimestamp gives no time: how GPU work lies to the calls is less certain");
+}
+
 uint64_t cuda_source_collect(struct writer *w)
 {
 	struct full_buffer full;
 	uint64_t before = activity_counts()->records;
 
 	write_notes(w);
-	if (!self.usable || api_calls_fatal())
+	if (!self.usable || has_failed(w))
 		return 0;
 	if (api_calls_take_module_unloaded())
-		activity_forget_names();
+		kernel_configs_forget();
 	if (!buffers_take_full(&full))
 		return 0;
-	cupti_clock_read(&self.cupti);
-	if (!self.devices)
+	read_clock(w);
+	if (!self.devices) {
+		collector_in_vendor(true);
 		self.devices = devices_write(&self.driver, w);
+		collector_in_vendor(false);
+	}
 	do {
 		activity_decode(&self.cupti, w, full.bytes, full.valid);
 		buffers_give_back(&full);
@@ -292,6 +359,8 @@ static void write_losses(struct writer *w, uint64_t now)
 		  self.since_ns, now, "activity records");
 	rows_loss(w, loss_reason_unknown_record, c->unknown - self.reported.unknown, self.since_ns,
 		  now, "activity records");
+	rows_loss(w, loss_reason_unreadable_buffer, c->unreadable - self.reported.unreadable,
+		  self.since_ns, now, "activity records");
 	self.reported = *c;
 	rows_loss(w, loss_reason_clock_step, cupti_clock_steps(), self.since_ns, now,
 		  "CUPTI's clock");
@@ -299,9 +368,11 @@ static void write_losses(struct writer *w, uint64_t now)
 	rows_loss(w, loss_reason_no_buffer, b.refused - self.refused_reported, self.since_ns, now,
 		  "requests of CUPTI for a buffer");
 	self.refused_reported = b.refused;
-	if (self.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS)
-		rows_loss(w, loss_reason_cupti_dropped, dropped, self.since_ns, now,
-			  "activity records");
+	collector_in_vendor(true);
+	if (self.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) != CUPTI_SUCCESS)
+		dropped = 0;
+	collector_in_vendor(false);
+	rows_loss(w, loss_reason_cupti_dropped, dropped, self.since_ns, now, "activity records");
 	rows_cost(w, cost_kind_buffer_request, self.since_ns, now,
 		  b.requests - self.requests_reported, b.request_ns - self.request_ns_reported);
 	self.requests_reported = b.requests;
@@ -311,19 +382,22 @@ static void write_losses(struct writer *w, uint64_t now)
 
 void cuda_source_periodic(struct writer *w, uint64_t now)
 {
-	if (!self.usable || api_calls_fatal())
+	if (!self.usable || has_failed(w))
 		return;
 	if (self.on && now - self.last_flush_ns >= FLUSH_NS) {
-		self.cupti.ActivityFlushAll(0);
+		flush(0);
 		cuda_source_collect(w);
 		self.last_flush_ns = now;
 	}
 	write_losses(w, now);
-	cupti_clock_read(&self.cupti);
+	read_clock(w);
 	if (now - self.last_clock_row_ns >= CLOCK_ROW_NS) {
 		uint64_t t = 0;
-		bool ok = self.cupti.GetTimestamp(&t) == CUPTI_SUCCESS;
+		bool ok;
 
+		collector_in_vendor(true);
+		ok = self.cupti.GetTimestamp(&t) == CUPTI_SUCCESS;
+		collector_in_vendor(false);
 		host_clock_row(w, t, ok);
 		self.last_clock_row_ns = now;
 	}
@@ -344,7 +418,9 @@ static void write_function(struct writer *w, uint32_t function)
 	const char *name;
 
 	if (self.known[slot] != function) {
+		collector_in_vendor(true);
 		name = api_function_name(&self.cupti, function, &kind);
+		collector_in_vendor(false);
 		row.name = rows_text(w, name ? name : "?");
 		row.kind = (uint8_t)kind;
 		self.known[slot] = function;
@@ -390,15 +466,17 @@ static void watch_for_silence(struct writer *w)
 void cuda_source_stop(struct writer *w)
 {
 	write_notes(w);
-	if (!self.usable || api_calls_fatal())
+	if (!self.usable || has_failed(w))
 		return;
 	if (self.on)
 		disable_kinds();
-	self.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	cuda_source_collect(w);
 	watch_for_silence(w);
 	write_losses(w, clock_monotonic_ns());
+	collector_in_vendor(true);
 	self.cupti.Unsubscribe(self.subscriber);
+	collector_in_vendor(false);
 	self.usable = false;
 }
 

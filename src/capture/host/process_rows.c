@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
-#include "base/vec.h"
 #include "capture/rows.h"
 
 #define COMMAND_MAX 65536
@@ -85,7 +84,7 @@ bool host_is_deserted(void)
 	return name_end && strncmp(name_end, ") Z", 3) == 0;
 }
 
-void host_thread_row(struct writer *w, uint32_t tid)
+void host_thread_row(struct writer *w, uint32_t tid, const char *last_name)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	char path[64];
@@ -95,37 +94,19 @@ void host_thread_row(struct writer *w, uint32_t tid)
 	io_read_file(path, 64, &name);
 	if (name.length && name.data[name.length - 1] == '\n')
 		name.length--;
+	if (!name.length)
+		strbuf_adds(&name, last_name);
 	row.name = writer_string(w, strbuf_text(&name), name.length);
-	writer_append(w, TABLE_thread, &row);
+	if (name.length) /* else it has ended: an earlier name stands */
+		writer_append(w, TABLE_thread, &row);
 }
 
 /* --- modules --- */
 
-/* The module that was last seen at an address. */
-struct known_module {
-	uint64_t path_hash, seen_ns;
-	uint32_t segment; /* that has its row */
-};
-
 static struct {
-	struct map index; /* start address -> item of known */
-	VEC(struct known_module) known;
+	struct map paths; /* start address -> hash of the path that was last seen there */
 	unsigned long long adds, subs;
-	uint32_t segment;
-} modules = { .index = MAP_INIT };
-
-/* NULL: no memory. */
-static struct known_module *known_at(uint64_t start)
-{
-	uint64_t *index = map_at(&modules.index, start, modules.known.count);
-
-	if (!index)
-		return NULL;
-	if (*index == modules.known.count &&
-	    vec_push(&modules.known, (struct known_module){ 0 }) < 0)
-		return NULL;
-	return &modules.known.data[*index];
-}
+} modules = { .paths = MAP_INIT };
 
 /* GNU build id of a loaded module as hexadecimal text; "" if it has none. */
 static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
@@ -169,7 +150,7 @@ static void module_row(struct writer *w, const struct dl_phdr_info *info, const 
 	char id[129], executable[4096];
 	const char *path = info->dlpi_name;
 	uint64_t start = info->dlpi_addr + ph->p_vaddr, hash;
-	struct known_module *known;
+	uint64_t *known;
 	struct row_module row;
 
 	if (!path || !*path) {
@@ -179,13 +160,10 @@ static void module_row(struct writer *w, const struct dl_phdr_info *info, const 
 		path = executable;
 	}
 	hash = hash_bytes(path, strlen(path));
-	known = known_at(start);
-	if (!known || (known->path_hash == hash && known->segment == modules.segment))
+	known = map_at(&modules.paths, start, ~hash);
+	if (!known || *known == hash)
 		return;
-	if (known->path_hash != hash)
-		known->seen_ns = clock_monotonic_ns();
-	known->path_hash = hash;
-	known->segment = modules.segment;
+	*known = hash;
 	build_id_of(info, id, sizeof(id));
 	row = (struct row_module){
 		.path = rows_text(w, path),
@@ -194,7 +172,7 @@ static void module_row(struct writer *w, const struct dl_phdr_info *info, const 
 		.end_address = start + ph->p_memsz,
 		.file_offset = ph->p_offset,
 		.load_bias = info->dlpi_addr,
-		.loaded_ns = known->seen_ns,
+		.loaded_ns = clock_monotonic_ns(),
 	};
 	if (!id[0])
 		ROW_MISSING(&row, module, build_id);
@@ -227,10 +205,8 @@ void host_module_rows(struct writer *w)
 	unsigned long long now[2] = { 0, 0 };
 
 	dl_iterate_phdr(read_counters, now);
-	if (now[0] && now[0] == modules.adds && now[1] == modules.subs &&
-	    modules.segment == writer_segment(w))
+	if (now[0] && now[0] == modules.adds && now[1] == modules.subs)
 		return;
-	modules.segment = writer_segment(w);
 	modules.adds = now[0];
 	modules.subs = now[1];
 	dl_iterate_phdr(on_module, w);
@@ -238,10 +214,8 @@ void host_module_rows(struct writer *w)
 
 void host_reset(void)
 {
-	map_clear(&modules.index);
-	modules.known.count = 0;
+	map_clear(&modules.paths);
 	modules.adds = modules.subs = 0;
-	modules.segment = 0;
 }
 
 void host_clock_row(struct writer *w, uint64_t cupti_ns, bool has_cupti)

@@ -12,10 +12,10 @@ void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns);
 /* Whether the main thread has ended, and all others but the calling one: nobody is left to end the process. */
 bool host_is_deserted(void);
 
-/* A thread's present name, from /proc. */
-void host_thread_row(struct writer *w, uint32_t tid);
+/* A thread's present name, from /proc; last_name where it has ended, "" if that is not known. */
+void host_thread_row(struct writer *w, uint32_t tid, const char *last_name);
 
-/* Rows for modules mapped since the last call, and for all of them in a new segment. Else cheap. */
+/* Rows for modules mapped since the last call. Cheap when there are none. */
 void host_module_rows(struct writer *w);
 
 /* Forgets which modules were written: for a new session after a fork. */

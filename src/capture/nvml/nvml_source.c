@@ -6,50 +6,13 @@
 
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "capture/nvml/nvml_api.h"
 #include "capture/rows.h"
+#include "capture/tape/tape.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* --- the few parts of NVML's interface that are used, declared by us --- */
-
-enum {
-	NVML_SUCCESS = 0,
-	NVML_INVALID_ARGUMENT = 2,
-	NVML_NOT_SUPPORTED = 3,
-	NVML_NO_PERMISSION = 4,
-	NVML_NOT_FOUND = 6,
-	NVML_DRIVER_NOT_LOADED = 9,
-	NVML_FUNCTION_NOT_FOUND = 13,
-};
-
-enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
-enum { NVML_TEMPERATURE_GPU = 0 };
-
-typedef struct nvml_device *nvml_handle;
-
-struct nvml_utilization {
-	unsigned gpu, memory;
-};
-
-struct nvml_memory {
-	unsigned long long total, free, used;
-};
-
-#define NVML_FUNCTIONS(F)                                                                          \
-	F(Init_v2, void)                                                                           \
-	F(DeviceGetHandleByPciBusId_v2, const char *id, nvml_handle *out)                          \
-	F(DeviceGetUtilizationRates, nvml_handle device, struct nvml_utilization *out)             \
-	F(DeviceGetClockInfo, nvml_handle device, int clock, unsigned *mhz)                        \
-	F(DeviceGetPowerUsage, nvml_handle device, unsigned *milliwatts)                           \
-	F(DeviceGetTemperature, nvml_handle device, int sensor, unsigned *celsius)                 \
-	F(DeviceGetMemoryInfo, nvml_handle device, struct nvml_memory *out)                        \
-	F(DeviceGetTotalEnergyConsumption, nvml_handle device, unsigned long long *millijoules)
-
-static struct {
-#define F(name, ...) int (*name)(__VA_ARGS__);
-	NVML_FUNCTIONS(F)
-#undef F
-} nvml;
+static struct nvml nvml;
 
 /* --- counters --- */
 
@@ -73,6 +36,14 @@ READER(read_temperature, DeviceGetTemperature, unsigned, (device, NVML_TEMPERATU
 READER(read_used, DeviceGetMemoryInfo, struct nvml_memory, (device, &v), v.used)
 READER(read_energy, DeviceGetTotalEnergyConsumption, unsigned long long, (device, &v), v)
 
+/*
+ * The driver asks the GPU's own processor for the energy and spins until it has answered: 4 ms of processor time on an
+ * H100, forty times as much as all others together. It only ever adds up, so it is read often at first, for short runs,
+ * and later every ten seconds.
+ */
+#define ENERGY_REST_NS (10 * NS_PER_S)
+#define ENERGY_SHARE 4 /* of the time since the first reading */
+
 static const struct counter {
 	const char *name, *unit;
 	uint32_t decimals;
@@ -95,12 +66,11 @@ static struct {
 	enum { OFF, WANTED, READY } state;
 	bool said; /* the capability row of the first round is written */
 	unsigned named; /* bit i: counter i has been read */
-	unsigned written; /* bit i: its row is in the segment */
-	uint32_t segment;
 	struct device {
 		enum { UNKNOWN, FOUND, LOST } state;
 		nvml_handle handle;
 		unsigned off; /* bit i: counter i will not come */
+		uint64_t first_energy_ns, last_energy_ns; /* 0: not read yet */
 	} devices[NVML_DEVICES_MAX];
 } self;
 
@@ -147,6 +117,7 @@ static bool load(struct strbuf *why)
 		strbuf_adds(why, LIBRARY " lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2");
 		return false;
 	}
+	tape_nvml(&nvml);
 	status = nvml.Init_v2();
 	if (status != NVML_SUCCESS)
 		strbuf_addf(why, "nvmlInit_v2 failed: %s", status_text(status));
@@ -173,10 +144,23 @@ static void write_counter(struct writer *w, unsigned i)
 
 	writer_append(w, TABLE_counter, &row);
 	self.named |= 1u << i;
-	self.written |= 1u << i;
 }
 
-static void sample_device(struct writer *w, uint32_t ordinal, struct strbuf *why)
+static bool is_due(struct device *device, const struct counter *counter, uint64_t now)
+{
+	uint64_t rest = MIN((now - device->first_energy_ns) / ENERGY_SHARE, ENERGY_REST_NS);
+
+	if (counter->read != read_energy)
+		return true;
+	if (device->last_energy_ns && now - device->last_energy_ns < rest)
+		return false;
+	if (!device->first_energy_ns)
+		device->first_energy_ns = now;
+	device->last_energy_ns = now;
+	return true;
+}
+
+static void sample_device(struct writer *w, uint32_t ordinal, uint64_t now, struct strbuf *why)
 {
 	struct device *device = &self.devices[ordinal];
 	struct row_counter_sample row = { .device = ordinal };
@@ -184,13 +168,13 @@ static void sample_device(struct writer *w, uint32_t ordinal, struct strbuf *why
 	for (unsigned i = 0; i < NVML_COUNTERS; i++) {
 		int status;
 
-		if (device->off & 1u << i)
+		if (device->off & 1u << i || !is_due(device, &counters[i], now))
 			continue;
 		row.time_ns = clock_monotonic_ns();
 		row.counter = i + 1;
 		status = counters[i].read(device->handle, &row.value);
 		if (status == NVML_SUCCESS) {
-			if (!(self.written & 1u << i))
+			if (!(self.named & 1u << i))
 				write_counter(w, i);
 			writer_append(w, TABLE_counter_sample, &row);
 		} else if (for_good(status)) {
@@ -240,16 +224,14 @@ void nvml_source_start(void)
 		self.state = WANTED;
 }
 
-void nvml_source_sample(struct writer *w, const char *const *pci_by_cuda_ordinal, unsigned devices)
+void nvml_source_sample(struct writer *w, const char *const *pci_by_cuda_ordinal, unsigned devices,
+			uint64_t now)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
 
 	devices = MIN(devices, (unsigned)NVML_DEVICES_MAX);
 	if (self.state == OFF || devices == 0)
 		return;
-	if (self.segment != writer_segment(w))
-		self.written = 0;
-	self.segment = writer_segment(w);
 	if (self.state == WANTED) {
 		self.state = load(&why) ? READY : OFF;
 		if (self.state == OFF) {
@@ -260,7 +242,7 @@ void nvml_source_sample(struct writer *w, const char *const *pci_by_cuda_ordinal
 	for (uint32_t i = 0; i < devices; i++)
 		if (pci_by_cuda_ordinal[i] &&
 		    find(&self.devices[i], i, pci_by_cuda_ordinal[i], &why))
-			sample_device(w, i, &why);
+			sample_device(w, i, now, &why);
 	if (why.length || (self.named && !self.said))
 		say(w, &why);
 }

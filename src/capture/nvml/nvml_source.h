@@ -17,10 +17,12 @@
 void nvml_source_start(void);
 
 /*
- * Reads all counters of the devices whose PCI ids are given, by CUDA ordinal (NULL: skipped), and writes a row for each.
+ * Reads the counters of the devices whose PCI ids are given, by CUDA ordinal (NULL: skipped), and writes a row for each;
+ * the energy, which is dear, not each time.
  * The first call loads and initializes NVML, which takes a while and the loader's lock: not for the end of a process.
  */
-void nvml_source_sample(struct writer *w, const char *const *pci_by_cuda_ordinal, unsigned devices);
+void nvml_source_sample(struct writer *w, const char *const *pci_by_cuda_ordinal, unsigned devices,
+			uint64_t now_ns);
 
 /* In the child of a fork, before another session: it must start again. */
 void nvml_source_after_fork(void);

@@ -13,6 +13,7 @@
 
 struct cupti;
 struct driver;
+struct nvml;
 
 /* Starts a tape if the environment asks for one. Called once a session, before any other call through the tables. */
 bool tape_wrap(struct cupti *cupti, struct driver *driver);
@@ -33,6 +34,9 @@ struct tape_nvtx {
 bool tape_running(void);
 void tape_nvtx(const struct tape_nvtx *call);
 
+/* As tape_wrap for the table of NVML, while a tape is being written. */
+void tape_nvml(struct nvml *nvml);
+
 /* Completes the tape. Called at the very end of a session. */
 void tape_close(void);
 #else
@@ -43,6 +47,10 @@ static inline bool tape_running(void)
 static inline void tape_nvtx(const struct tape_nvtx *call)
 {
 	(void)call;
+}
+static inline void tape_nvml(struct nvml *nvml)
+{
+	(void)nvml;
 }
 static inline void tape_close(void)
 {

@@ -119,6 +119,17 @@ enum tape_descriptor {
 	F(70, DeviceTotalMem)                                                                      \
 	F(71, DeviceGetPCIBusId)
 
+/* Arguments: of DeviceGetHandleByPciBusId_v2 hash_bytes() of the id, else handles and numbers. */
+#define TAPE_NVML_FUNCTIONS(F)                                                                     \
+	F(96, Init_v2)                                                                             \
+	F(97, DeviceGetHandleByPciBusId_v2)                                                        \
+	F(98, DeviceGetUtilizationRates)                                                           \
+	F(99, DeviceGetClockInfo)                                                                  \
+	F(100, DeviceGetPowerUsage)                                                                \
+	F(101, DeviceGetTemperature)                                                               \
+	F(102, DeviceGetMemoryInfo)                                                                \
+	F(103, DeviceGetTotalEnergyConsumption)
+
 enum tape_function {
 #define F(number, name) TAPE_cupti##name = number,
 	TAPE_CUPTI_FUNCTIONS(F)
@@ -126,7 +137,10 @@ enum tape_function {
 #define F(number, name) TAPE_cu##name = number,
 		TAPE_DRIVER_FUNCTIONS(F)
 #undef F
-			TAPE_FUNCTION_LIMIT,
+#define F(number, name) TAPE_nvml##name = number,
+			TAPE_NVML_FUNCTIONS(F)
+#undef F
+				TAPE_FUNCTION_LIMIT,
 };
 
 /*

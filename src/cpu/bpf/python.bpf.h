@@ -17,10 +17,18 @@ enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
 #define STEPS_MAX (2 * BPF_PYTHON_FRAMES) /* some frames are not kept */
 #define TAG_BITS 7ull
 
+/* Code objects that a sample had, each at a place made of its key; whoever comes to lie there takes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1u << BPF_PYTHON_SEEN_BITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} python_seen SEC(".maps");
+
 struct python_context {
 	struct scratch *scratch;
 	const struct bpf_python *python;
-	__u64 frame;
+	__u64 frame, base; /* base: where the chain of frames ends, if not with 0 */
 	__u32 at, count;
 	int open; /* the evaluation has a frame already */
 };
@@ -63,12 +71,27 @@ static __always_inline __u64 copied_bytecode(const struct scratch *s, const stru
 	return bytecode;
 }
 
+/* Whether user space has not been told of a code object of this process image, as far as is remembered. */
+static __always_inline int is_new_code(__u64 image, __u64 code, __u32 check)
+{
+	__u64 key = ((code ^ (__u64)check << 32) + image) * 0x9e3779b97f4a7c15ull;
+	__u32 place = key >> (64 - BPF_PYTHON_SEEN_BITS);
+	__u64 *seen = bpf_map_lookup_elem(&python_seen, &place);
+
+	if (!seen || *seen == key)
+		return 0;
+	*seen = key;
+	return 1;
+}
+
 static __always_inline void store_python(struct python_context *c, __u64 code, __u32 last,
 					 __u32 check)
 {
 	struct scratch *s = c->scratch;
 	__u32 at = c->at + 2 * c->count;
 
+	if (code && is_new_code(s->record.image, code, check))
+		s->record.python_new = 1;
 	s->words[at & (BPF_FRAME_WORDS - 1)] = code;
 	s->words[(at + 1) & (BPF_FRAME_WORDS - 1)] =
 		(__u64)check << 32 | (last & ~BPF_PYTHON_ENTRY);
@@ -159,8 +182,10 @@ static long walk_python_frame(__u32 index, struct python_context *c)
 	int ends;
 
 	(void)index;
-	if (!c->frame)
+	if (!c->frame || c->frame == c->base) {
+		c->frame = 0;
 		return 1;
+	}
 	if (c->count >= BPF_PYTHON_FRAMES)
 		return 1;
 	/* A frame that is the last thing in its memory is shorter. */
@@ -193,6 +218,8 @@ static __always_inline __u32 walk_python(struct scratch *s, const struct bpf_pyt
 	if (!p->enabled || !base || !read_user(base + (__u64)(__s64)p->state_at, &state) ||
 	    !state || !read_user(state + p->state_thread, &owner) || owner != base ||
 	    !read_user(state + p->state_frame, &c.frame))
+		return 0;
+	if (p->state_base && !read_user(state + p->state_base, &c.base))
 		return 0;
 	if (p->has_cframe && c.frame && !read_user(c.frame + p->cframe_frame, &c.frame))
 		return 0;

@@ -33,7 +33,7 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-#define WAKE_NS 10000000u /* between wakes that are not urgent */
+#define WAKE_NS 500000u /* between wakes that are not urgent */
 #define BUDGET_NS 10000000u
 #define BUDGET_WALKS 40u
 
@@ -246,12 +246,12 @@ static __always_inline void send_stacks(struct scratch *s)
 	words += w->count;
 	if (image && !s->record.no_user)
 		words += walk_python(s, &image->python, words);
-	/* A copy takes as much room as a hundred samples: those come first. */
+	/* A copy may take as much room as two hundred samples: those come first. */
 	if (w->stop >= BPF_STOP_NO_RULE && waiting_bytes() < config.wake_bytes)
 		words += copy_stack(s, words);
 	size = sizeof(s->record) + 8 * (__u64)words;
 	if (size <= sizeof(s->record) + sizeof(s->words))
-		send(&s->record, size, s->record.copied);
+		send(&s->record, size, s->record.copied || s->record.python_new);
 	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
 }
 

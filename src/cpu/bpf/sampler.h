@@ -20,9 +20,10 @@
 #define BPF_PYTHON_FRAME 128u
 #define BPF_PYTHON_FRAME_MIN 80u
 #define BPF_PYTHON_CODE 256u
+#define BPF_PYTHON_SEEN_BITS 14 /* code objects that are remembered as known, about */
 #define BPF_REGISTERS 17u /* by DWARF number, as in unwind_rule.h */
 #define BPF_STACK_PAGE 4096u
-#define BPF_STACK_PAGES 8u /* of a copy */
+#define BPF_STACK_PAGES 16u /* of a copy */
 
 /* Words behind the head of a record: kernel frames, user frames, Python frames, registers, copied stack. */
 #define BPF_FRAME_WORDS 2048u /* of frames at most: a power of two */
@@ -30,6 +31,9 @@
 #define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
 
 #define BPF_TABLES 4096u /* unwind tables; number 0 is none */
+#define BPF_BLOCKS 256u /* of the cells that tables consist of */
+#define BPF_BLOCK_SHIFT 17 /* cells of a block: a power of two */
+#define BPF_PART_SHIFT 14 /* bytes of code in a part, as UNWIND_PART_SHIFT */
 #define BPF_RULES 65536u /* of all tables */
 #define BPF_RANGES 131072u /* executable ranges of processes, in two halves */
 #define BPF_RANGES_OF_PROCESS 16384u
@@ -60,7 +64,7 @@ enum bpf_stop {
 	BPF_STOP_TRUNCATED, /* nobody can go on from here */
 	BPF_STOP_DEPTH,
 	BPF_STOP_NO_RULE, /* of the innermost code that has none: registers and stack are copied */
-	BPF_STOP_NO_TABLE, /* same: no table was uploaded for this code */
+	BPF_STOP_NO_TABLE, /* same: nothing was uploaded yet for this code */
 	BPF_STOP_NO_RANGE, /* same: nothing was uploaded for this process, or not this address */
 };
 
@@ -79,7 +83,8 @@ struct bpf_record {
 	__u8 python_cut; /* there are more */
 	__u8 copied; /* registers and stack follow, as they are at the last user frame */
 	__u8 no_user; /* there is no user stack: the image is about to end, by an exec or with the process */
-	__u8 unused[7];
+	__u8 python_new; /* code objects are among its frames that no sample had yet: they may be gone soon */
+	__u8 unused[6];
 	__u32 known; /* bit i: register i is known */
 	__u32 copy_bytes; /* of the stack, from the copied rsp on */
 	__u64 thread_base; /* fs */
@@ -102,8 +107,10 @@ struct bpf_rule {
 };
 
 /*
- * A table is an array of 8-byte cells: for each page of 4 KiB {first row, first row of the next page}, then rows
- * {offset of code, number of the rule}.
+ * Tables consist of 8-byte cells, which lie in blocks: a place is the number of the block, and the cell's number in
+ * the lower BPF_BLOCK_SHIFT bits. A table's directory has a cell for each part of the code, {place of its first row, number of rows}, which is 0
+ * until the part has been uploaded and is written at once. Rows are {offset of code, number of the rule}; the first of a
+ * part is at its first address. A directory that is larger than a block has one of its own.
  */
 struct bpf_cell {
 	__u32 low, high;
@@ -112,7 +119,7 @@ struct bpf_cell {
 struct bpf_table {
 	__u64 base;
 	__u32 length; /* of code */
-	__u32 pages; /* cells before the rows */
+	__u32 directory; /* place */
 };
 
 struct bpf_range {
@@ -129,6 +136,7 @@ struct bpf_python {
 	__u8 has_cframe;
 	__u8 index_unit;
 	__u16 state_frame, state_thread, cframe_frame; /* in the thread's state; in its PyCFrame */
+	__u16 state_base; /* in the thread's state, the frame below all others; 0: there is none */
 	__u16 frame_code, frame_previous, frame_last, frame_owner, frame_is_entry, frame_tlbc;
 	__u16 code_file, code_qualname, code_first_line, code_lines, code_version;
 	__u16 code_traceable, code_bytecode, code_tlbc;

@@ -157,7 +157,7 @@ static int find_maps(struct sampler_programs *s, sampler_record *take, void *con
 
 	s->followed = bpf_object__find_map_fd_by_name(s->object, "followed");
 	s->images = bpf_object__find_map_fd_by_name(s->object, "images");
-	s->table_cells = bpf_object__find_map_fd_by_name(s->object, "table_cells");
+	s->blocks = bpf_object__find_map_fd_by_name(s->object, "blocks");
 	r = map_array(s, "ranges", &s->range_array);
 	if (r == 0)
 		r = map_array(s, "tables", &s->table_array);

@@ -32,7 +32,7 @@ struct sampler_programs {
 	struct ring_buffer *records;
 	int *events; /* one per processor; -1: it is off line */
 	unsigned cpu_count;
-	int followed, images, table_cells; /* maps */
+	int followed, images, blocks; /* maps */
 	struct sampler_array range_array, table_array, rule_array, counter_array;
 	const struct bpf_counters *counters;
 };

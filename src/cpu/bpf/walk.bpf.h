@@ -24,7 +24,7 @@ enum { RULE_NONE };
 #define SWITCHES_MAX 16 /* stacks that one walk may go through */
 #define BLOCK 8 /* words below the CFA that are loaded at once: nearly all that is saved is there */
 #define RANGE_STEPS 15 /* of a binary search in BPF_RANGES_OF_PROCESS */
-#define ROW_STEPS 13 /* and in the rows of one page */
+#define ROW_STEPS 15 /* and in the rows of one part */
 #define KEPT_REGISTERS (1u << 3 | 1u << 6 | 0xf000u) /* that functions keep for their callers */
 #define ALL_REGISTERS ((1u << BPF_REGISTERS) - 1)
 
@@ -36,7 +36,6 @@ struct walk {
 	struct bpf_rule rule; /* of the last frame */
 	struct user_registers entry;
 	struct bpf_range range; /* of the last frame */
-	struct bpf_table table;
 	__u64 frame;
 	__u64 start_stack; /* rsp at the program's first instruction */
 	__u32 first_range, range_count;
@@ -88,10 +87,10 @@ struct cells {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, BPF_TABLES);
+	__uint(max_entries, BPF_BLOCKS);
 	__type(key, __u32);
 	__array(values, struct cells);
-} table_cells SEC(".maps");
+} blocks SEC(".maps");
 
 struct walk_context {
 	struct scratch *scratch;
@@ -136,22 +135,32 @@ static __always_inline int find_range(struct walk *w, __u64 pc)
 	return 1;
 }
 
-/* Number of the rule for an offset of code. */
-static __always_inline __u32 find_row(void *cells, const struct bpf_table *table, __u32 offset)
+/* The cell that is `offset` cells behind a place. */
+static __always_inline const struct bpf_cell *cell_at(void *cells, __u32 place, __u32 offset)
 {
-	__u32 at = offset >> 12, low, high;
-	const struct bpf_cell *cell = bpf_map_lookup_elem(cells, &at);
+	__u32 at = (place & ((1u << BPF_BLOCK_SHIFT) - 1)) + offset;
 
-	if (!cell)
-		return RULE_NONE;
+	return bpf_map_lookup_elem(cells, &at);
+}
+
+static __always_inline void *block_of(__u32 place)
+{
+	__u32 block = place >> BPF_BLOCK_SHIFT;
+
+	return bpf_map_lookup_elem(&blocks, &block);
+}
+
+/* Number of the rule for an offset of code, among the rows of its part; RULE_NONE: there is none. */
+static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u32 offset)
+{
+	const struct bpf_cell *cell;
+	__u32 low = 0, high = count;
+
 	/* The first row after the offset is in [low, high]. */
-	low = cell->low;
-	high = cell->high;
 	for (int i = 0; i < ROW_STEPS && low < high; i++) {
 		__u32 middle = low + (high - low) / 2;
 
-		at = table->pages + middle;
-		cell = bpf_map_lookup_elem(cells, &at);
+		cell = cell_at(cells, place, middle);
 		if (!cell)
 			return RULE_NONE;
 		if (cell->low <= offset)
@@ -159,19 +168,26 @@ static __always_inline __u32 find_row(void *cells, const struct bpf_table *table
 		else
 			high = middle;
 	}
-	if (low == 0)
-		return RULE_NONE;
-	at = table->pages + low - 1;
-	cell = bpf_map_lookup_elem(cells, &at);
+	cell = low ? cell_at(cells, place, low - 1) : NULL;
 	return cell ? cell->high : RULE_NONE;
+}
+
+/* What the directory says of the part that an offset is in: place of its rows, in the upper half their number; 0: nothing. */
+static __always_inline __u64 find_part(const struct bpf_table *table, __u32 offset)
+{
+	void *cells = block_of(table->directory);
+	const struct bpf_cell *cell;
+
+	cell = cells ? cell_at(cells, table->directory, offset >> BPF_PART_SHIFT) : NULL;
+	/* It may be written just now. */
+	return cell ? *(const volatile __u64 *)cell : 0;
 }
 
 /* NULL: w->stop says why there is none. */
 static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 {
-	__u64 pc = (w->frame & (ADDRESS_END - 1)) - !(w->frame & FRAME_INTERRUPTED), offset;
-	const struct bpf_rule *rule;
-	struct bpf_table *table;
+	__u64 pc = (w->frame & (ADDRESS_END - 1)) - !(w->frame & FRAME_INTERRUPTED), offset, part;
+	const struct bpf_table *table;
 	__u32 number;
 	void *cells;
 
@@ -183,18 +199,22 @@ static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 	if (number == BPF_TABLE_WANTED || number == BPF_TABLE_NONE)
 		return NULL;
 	table = bpf_map_lookup_elem(&tables, &number);
-	cells = bpf_map_lookup_elem(&table_cells, &number);
-	if (!table || !cells)
+	if (!table)
+		return NULL;
+	offset = pc - w->range.bias - table->base;
+	if (offset >= table->length) {
+		w->stop = BPF_STOP_NO_RULE;
+		return NULL;
+	}
+	part = find_part(table, (__u32)offset);
+	cells = part >> 32 ? block_of((__u32)part) : NULL;
+	if (!cells)
 		return NULL;
 	w->stop = BPF_STOP_NO_RULE;
-	offset = pc - w->range.bias - table->base;
-	if (offset >= table->length)
-		return NULL;
-	number = find_row(cells, table, (__u32)offset);
+	number = find_row(cells, (__u32)part, (__u32)(part >> 32), (__u32)offset);
 	if (number == RULE_NONE)
 		return NULL;
-	rule = bpf_map_lookup_elem(&rules, &number);
-	return rule;
+	return bpf_map_lookup_elem(&rules, &number);
 }
 
 /* --- one step --- */
@@ -340,6 +360,7 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	struct scratch *s = context->scratch;
 	struct walk *w = &s->walk;
 	const struct bpf_rule *rule;
+	int left;
 
 	(void)index;
 	if (w->count >= BPF_USER_FRAMES) {
@@ -359,7 +380,12 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	if (w->rule.cfa >= CFA_REGISTER && w->rule.cfa <= CFA_PLT)
 		return !leave_frame(w);
 	w->stop = w->rule.cfa == CFA_END ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
-	return w->rule.cfa != CFA_SIGNAL || !leave_signal(w);
+	if (w->rule.cfa != CFA_SIGNAL)
+		return 1;
+	left = leave_signal(w);
+	/* The compiler sees that it is 0 or 1, and flips the bit; the verifier does not. */
+	asm volatile("" : "+r"(left));
+	return left == 0;
 }
 
 /* --- the walk --- */

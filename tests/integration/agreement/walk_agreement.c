@@ -196,9 +196,12 @@ static void compare(enum kind kind, const struct stack_registers *registers, uco
 	same = same_frames(d.our_frames, d.ours, d.their_frames, d.theirs, first);
 	atomic_fetch_add(&t->stacks, 1);
 	atomic_fetch_add(&t->ends[d.end], 1);
-	atomic_fetch_add(&t->frames, MAX(d.ours, d.theirs) - first);
 	atomic_fetch_add(&t->same, same);
 	d.at = first + same;
+	/* Where rules end, frame pointers may lead on, and the stack is marked: nobody can compare that. */
+	if (d.at == d.theirs && d.end == stack_end_truncated)
+		d.ours = d.theirs;
+	atomic_fetch_add(&t->frames, MAX(d.ours, d.theirs) - first);
 	if (d.at < d.ours || d.at < d.theirs)
 		keep_difference(t, &d);
 }

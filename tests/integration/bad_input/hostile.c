@@ -4,6 +4,7 @@
  *
  *	plain		nothing
  *	jit		calls through code that it has made, in anonymous memory
+ *	framed		the same, 20 calls deep, and the code keeps frame pointers
  *	overflow	runs out of stack, again and again; the handler has a stack of its own, burns, and jumps out
  *	fibers		four ucontexts that take turns
  *	deep		20,000 calls
@@ -72,24 +73,47 @@ static int plain(char **argv)
 	return STATUS;
 }
 
+/* Makes `code` executable at the end of a page, calls it 30 times with 10 and burn(), and takes it away. */
+static void run_code(const uint8_t *code, size_t size)
+{
+	uint8_t *page =
+		mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *at = page + 4096 - size; /* up to the end of what can be read */
+	void (*call)(unsigned, void (*)(unsigned));
+
+	munmap(page + 4096, 4096);
+	memcpy(at, code, size);
+	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	memcpy(&call, &at, sizeof(call));
+	for (int i = 0; i < 30; i++)
+		call(10, burn);
+}
+
 static int jit(char **argv)
 {
 	/* push rbx; sub $16, rsp; call *rdi; add $16, rsp; pop rbx; ret: without a frame pointer */
 	static const uint8_t code[] = { 0x53, 0x48, 0x83, 0xec, 0x10, 0xbf, 10,   0,    0,
 					0,    0xff, 0xd6, 0x48, 0x83, 0xc4, 0x10, 0x5b, 0xc3 };
-	uint8_t *page =
-		mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint8_t *at = page + 4096 - sizeof(code); /* up to the end of what can be read */
-	void (*call)(unsigned, void (*)(unsigned));
 
 	(void)argv;
-	munmap(page + 4096, 4096);
-	memcpy(at, code, sizeof(code));
-	mprotect(page, 4096, PROT_READ | PROT_EXEC);
-	memcpy(&call, &at, sizeof(call));
-	for (int i = 0; i < 30; i++)
-		call(10, burn);
+	run_code(code, sizeof(code));
 	puts("jit");
+	return STATUS;
+}
+
+static int framed(char **argv)
+{
+	/*
+	 * mov $20, ecx; f: push rbp; mov rsp, rbp; dec ecx; jz 1f; call f; pop rbp; ret; 1: mov $10, edi; call *rsi; pop
+	 * rbp; ret
+	 */
+	static const uint8_t code[] = { 0xb9, 20,   0,    0,    0,    0x55, 0x48, 0x89, 0xe5, 0xff,
+					0xc9, 0x74, 0x07, 0xe8, 0xf3, 0xff, 0xff, 0xff, 0x5d, 0xc3,
+					0xbf, 10,   0,    0,    0,    0xff, 0xd6, 0x5d, 0xc3 };
+
+	(void)argv;
+	run_code(code, sizeof(code));
+	puts("framed");
 	return STATUS;
 }
 
@@ -364,11 +388,12 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(char **);
 	} kinds[] = {
-		{ "plain", plain },       { "jit", jit },       { "overflow", overflow },
-		{ "fibers", fibers },     { "deep", deep },     { "children", children },
-		{ "forks", forks },       { "execs", execs },   { "killed", killed },
-		{ "memfd", from_memory }, { "plugin", plugin }, { "calls", calls },
-		{ "strict", strict },     { "left", left },     { "exited", exited },
+		{ "plain", plain },       { "jit", jit },           { "framed", framed },
+		{ "overflow", overflow }, { "fibers", fibers },     { "deep", deep },
+		{ "children", children }, { "forks", forks },       { "execs", execs },
+		{ "killed", killed },     { "memfd", from_memory }, { "plugin", plugin },
+		{ "calls", calls },       { "strict", strict },     { "left", left },
+		{ "exited", exited },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(kinds) / sizeof(kinds[0]); i++)

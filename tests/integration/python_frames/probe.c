@@ -196,6 +196,7 @@ EXPORT size_t probe_stack(char *out, size_t size, unsigned max, unsigned native_
 	struct buffers *b = buffers();
 	struct python_stacks stacks = { .native = b->addresses, .python = b->python };
 	enum python_match match;
+	Dl_info unused;
 	unsigned depth;
 	size_t n = 0;
 
@@ -206,7 +207,9 @@ EXPORT size_t probe_stack(char *out, size_t size, unsigned max, unsigned native_
 	if (max == FRAMES_MAX)
 		check_words(b, stacks.python_count);
 	stacks.native_count = (unsigned)backtrace(b->native, (int)native_max);
-	stacks.native_complete = stacks.native_count < native_max;
+	/* Code that was made at run time is in no file, and backtrace() gets no further there. */
+	stacks.native_complete = stacks.native_count < native_max &&
+				 dladdr(b->native[stacks.native_count - 1], &unused);
 	for (unsigned i = 0; i < stacks.native_count; i++)
 		b->addresses[i] = (uint64_t)b->native[i];
 	depth = python_splice(&eval, &stacks, b->stack, 2 * FRAMES_MAX, &match);
@@ -277,11 +280,11 @@ EXPORT unsigned long probe_spin(unsigned milliseconds)
 	unsigned long n = 0;
 	bool complete;
 
-	while (clock_monotonic_ns() < end) {
+	do { /* once at least, however late it is */
 		unsigned count = python_walk(&runtime, b->python, FRAMES_MAX, &complete);
 
 		python_code_ids(codes, b->python, count);
 		n++;
-	}
+	} while (clock_monotonic_ns() < end);
 	return n;
 }

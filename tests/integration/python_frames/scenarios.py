@@ -11,6 +11,9 @@ import threading
 import weakref
 
 EXACT, PARTIAL, UNSURE = 1, 2, 3
+# Native stacks end in code that is made at run time, which has no call frame information.
+CODE_MADE = (hasattr(sys, "_jit") and sys._jit.is_enabled()) or (hasattr(sys, "is_stack_trampoline_active") and
+                                                                 sys.is_stack_trampoline_active())
 SIZE = 16 << 20
 
 probe_path = sys.argv[1]
@@ -22,6 +25,7 @@ for library in (released, held):
     library.probe_spin.restype = ctypes.c_ulong
 
 stacks_seen = 0
+tolerated = {PARTIAL} if CODE_MADE else set()
 
 
 def frame_facts(frame):
@@ -58,7 +62,7 @@ def compare(raw, expected, match=EXACT):
             if e != g:
                 raise SystemExit(f"expected {e}\n     got {g}\n{len(expected)} and {len(got)} frames")
         raise SystemExit(f"expected {len(expected)} frames, got {len(got)}:\n{expected}\n{got}")
-    if said != match:
+    if said != match and said not in tolerated:
         natives = [f[1] for f in frames if f[0] == b"N"]
         raise SystemExit(f"match {said}, expected {match}: {got[:5]} {natives[:40]}")
     return frames
@@ -217,7 +221,7 @@ def do_decorators():
 def do_c_callbacks():
     def key(x):
         frames = here()
-        assert natives_between(frames, "key", "do_c_callbacks") >= 1, frames
+        assert tolerated or natives_between(frames, "key", "do_c_callbacks") >= 1, frames
         return x
 
     def again(x):
@@ -235,7 +239,7 @@ def do_ctypes_callbacks():
     @ctypes.CFUNCTYPE(ctypes.c_int)
     def callback():
         frames = here()
-        assert any(f[1] == b"probe_call" for f in frames)
+        assert tolerated or any(f[1] == b"probe_call" for f in frames)
         return 1
 
     assert released.probe_call(callback) == 2
@@ -454,6 +458,36 @@ def do_asyncio():
         await asyncio.get_running_loop().run_in_executor(None, here)
 
     asyncio.run(everything())
+
+
+def do_subinterpreters():
+    """The frames are those of the interpreter that runs, as Python's own tracebacks; the evaluations of the one that has called it
+    stay native, so that counts differ. Before 3.12 a thread does not tell its current state without the GIL."""
+    if sys.version_info >= (3, 13):
+        import _interpreters as interpreters
+    elif sys.version_info >= (3, 12):
+        import _xxsubinterpreters as interpreters
+    else:
+        return
+    source = (f"import sys\nsys.argv = {sys.argv[:2]!r}\nsys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"
+              "import scenarios\nscenarios.tolerated = {scenarios.PARTIAL, scenarios.UNSURE}\nfor name in ('nested', 'generators', 'c_callbacks', 'threads', 'exceptions', 'asyncio'):\n"
+              "    getattr(scenarios, 'do_' + name)()\n"
+              "assert scenarios.stacks_seen > 1000\n")
+    # Some versions' ctypes cannot be imported where an interpreter has a GIL of its own.
+    kinds = ["legacy", "isolated"] if sys.version_info >= (3, 13) else [False]
+    for kind in kinds:
+        try:
+            interpreter = interpreters.create(kind) if kind else interpreters.create(isolated=False)
+        except RuntimeError:
+            continue
+        run = getattr(interpreters, "exec", None) or interpreters.run_string
+        try:
+            failure = run(interpreter, source)
+            if failure and not ("_ctypes" in failure.formatted and "subinterpreters" in failure.formatted):
+                raise SystemExit(failure.formatted)
+            print("in a sub-interpreter,", kind, "refused" if failure else "walked")
+        finally:
+            interpreters.destroy(interpreter)
 
 
 def do_greenlets():

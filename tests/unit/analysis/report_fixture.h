@@ -8,6 +8,17 @@
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
 
+static inline struct trace *open_trace(const char *folder)
+{
+	struct trace_options options = { .threads = 1 };
+	struct error e = { 0 };
+	struct trace *t;
+
+	if (trace_open(folder, &options, &t, &e) < 0)
+		fail_msg("%s", e.text);
+	return t;
+}
+
 struct analyzed {
 	struct trace *trace;
 	struct report report;

@@ -46,6 +46,17 @@ static void functions_get_short(void **state)
 		  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		  "aaaaaaaaaaaa::"
 		  "b<...>::operator-><...>" },
+		{ "<&dyn core::ops::function::Fn<(), Output = i32> + core::marker::Sync + "
+		  "core::panic::unwind_safe::RefUnwindSafe as "
+		  "core::ops::function::FnOnce<()>>::call_once",
+		  "<... as core::ops::function::FnOnce<...>>::call_once" },
+		{ "<alloc::vec::Vec<alloc::collections::btree::map::BTreeMap<alloc::string::String,"
+		  " "
+		  "alloc::vec::Vec<u8>>>>::extend_from_within::<usize>",
+		  "<alloc::vec::Vec<...>>::extend_from_within::<...>" },
+		{ "<lambda(int)>::operator()<std::vector<std::unique_ptr<space::something_long> >, "
+		  "std::vector<std::unique_ptr<space::something_long> > >",
+		  "<lambda(int)>::operator()<...>" },
 	};
 
 	(void)state;

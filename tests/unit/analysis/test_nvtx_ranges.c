@@ -4,17 +4,6 @@
 
 #include "report_fixture.h"
 
-static struct trace *open_trace(const char *folder)
-{
-	struct trace_options options = { .threads = 1 };
-	struct error e = { 0 };
-	struct trace *t;
-
-	if (trace_open(folder, &options, &t, &e) < 0)
-		fail_msg("%s", e.text);
-	return t;
-}
-
 static const struct nvtx_range *find(const struct trace *t, const struct nvtx_ranges *n,
 				     const char *text)
 {

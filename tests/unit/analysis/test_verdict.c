@@ -126,6 +126,18 @@ static void host_bound(void **state)
 	check(*state, slow_host, VERDICT_HOST);
 }
 
+/* The same without the calls. */
+static uint64_t calls_not_recorded(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	maker_kernel(m, kernel, 7, now + 4000, now + 50000, n);
+	return now + 5000000;
+}
+
+static void idle_for_unknown_reasons(void **state)
+{
+	check(*state, calls_not_recorded, VERDICT_IDLE);
+}
+
 /*
  * As one_by_one, after a second in which nothing is launched; the first launch is followed by a
  * synchronization.
@@ -142,6 +154,35 @@ static uint64_t late_loop(struct maker *m, uint32_t kernel, uint64_t now, uint64
 static void a_pause_is_left_out(void **state)
 {
 	check(*state, late_loop, VERDICT_LAUNCH);
+}
+
+/* Ten steps as slow_host, then one_by_one. */
+static uint64_t slow_start(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
+{
+	return n <= 10 ? slow_host(m, kernel, now, n) : one_by_one(m, kernel, now, n);
+}
+
+static void a_slow_start_is_told_apart(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t kernel = maker_config(m, "k", 1, 32);
+	struct analyzed a;
+	uint64_t now = 1000, later = 0;
+
+	for (uint64_t n = 1; n <= 100; n++) {
+		if (n == 11)
+			later = now + 4000;
+		now = slow_start(m, kernel, now, n);
+	}
+	maker_close(m, now);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.verdict.kind, VERDICT_HOST);
+	assert_int_equal(a.report.verdict.start_up.pieces, 10);
+	assert_int_equal(a.report.verdict.start_up.end_ns, later);
+	assert_int_equal(a.report.verdict.pieces, 100);
+	assert_int_equal(a.report.later.kind, VERDICT_LAUNCH);
+	assert_int_equal(a.report.later.span_ns, 89 * 6000 + 2000);
+	analyzed_release(&a);
 }
 
 /* Two seconds of work, each 250 ms a gap of 150 ms: that is how it runs, and no pause. */
@@ -179,8 +220,10 @@ int main(void)
 		folder_test(sync_bound),
 		folder_test(latency_bound),
 		folder_test(a_pause_is_left_out),
+		folder_test(a_slow_start_is_told_apart),
 		folder_test(gaps_that_come_again_are_no_pauses),
 		folder_test(host_bound),
+		folder_test(idle_for_unknown_reasons),
 		folder_test(no_work),
 	};
 

@@ -140,6 +140,35 @@ static void test_threads_that_come_and_go(void **state)
 	assert_int_equal(lost_events(), 0);
 }
 
+static void *mark_with_a_name(void *name)
+{
+	pthread_setname_np(pthread_self(), name);
+	nvtx.mark_a("x");
+	return NULL;
+}
+
+static void test_names_of_threads_that_have_ended(void **state)
+{
+	static char name[] = "early";
+	struct row_thread *threads;
+	unsigned named = 0;
+	pthread_t thread;
+	size_t count;
+
+	(void)state;
+	start_collector((struct settings){ 0 });
+	for (int i = 0; i < 64; i++) { /* most are gone when the collector looks */
+		assert_int_equal(pthread_create(&thread, NULL, mark_with_a_name, name), 0);
+		pthread_join(thread, NULL);
+	}
+	stop_collector();
+	threads = captured_rows(captured, TABLE_thread, &count);
+	for (size_t i = 0; i < count; i++)
+		named += strcmp(captured_text(captured, threads[i].name), name) == 0;
+	free(threads);
+	assert_int_equal(named, 64);
+}
+
 static atomic_bool over;
 
 /* Threads that come, call and go, until the very end. */
@@ -258,6 +287,7 @@ int main(void)
 		AFTER(test_the_first_and_the_last_moment),
 		AFTER(test_many_threads),
 		AFTER(test_threads_that_come_and_go),
+		AFTER(test_names_of_threads_that_have_ended),
 		AFTER(test_stopping_while_threads_call),
 		AFTER(test_waking_up),
 		AFTER(test_delay_and_duration),

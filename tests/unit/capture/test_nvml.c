@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "capture/nvml/nvml_source.h"
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvml_standin.h"
@@ -19,6 +20,7 @@ static struct row_counter *counters;
 static struct row_counter_sample *samples;
 static struct row_capability *capabilities;
 static size_t counter_count, sample_count, capability_count;
+static uint64_t now = NS_PER_S;
 
 /* The source's own dlopen then finds this one, by its soname. */
 static void use(const char *folder)
@@ -36,7 +38,8 @@ static void use(const char *folder)
 
 static void sample(const char *const *pci, unsigned devices)
 {
-	nvml_source_sample(captured->writer, pci, devices);
+	nvml_source_sample(captured->writer, pci, devices, now);
+	now += 500 * NS_PER_MS;
 }
 
 static void read_rows(void)
@@ -235,6 +238,20 @@ static void a_library_without_the_essentials(void)
 		"libnvidia-ml.so.1 lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2");
 }
 
+/* Of two minutes of readings every half second. */
+static void energy_is_read_less_often(void)
+{
+	use("whole");
+	nvml_source_start();
+	for (int i = 0; i < 240; i++)
+		sample(two_devices, 2);
+	read_rows();
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 240);
+	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235), 22);
+	assert_int_equal(samples_of("gpu_energy", 0, 12345678901235),
+			 samples_of("gpu_energy", 1, 12345678901236));
+}
+
 static void no_library(void)
 {
 	void *real = dlopen("libnvidia-ml.so.1", RTLD_LAZY);
@@ -310,6 +327,7 @@ static void in_a_child(void (*body)(void))
 	C(more_devices_than_there_is_room_for)                                                     \
 	C(a_driver_that_is_not_loaded)                                                             \
 	C(a_library_without_the_essentials)                                                        \
+	C(energy_is_read_less_often)                                                               \
 	C(no_library)                                                                              \
 	C(nothing_before_the_start)                                                                \
 	C(a_second_session_after_a_fork)

@@ -20,6 +20,7 @@ void collector_wake(void)
 {
 }
 
+#ifndef PITOT_WITHOUT_CUDA /* else tape.h has them */
 bool tape_running(void)
 {
 	return false;
@@ -29,6 +30,7 @@ void tape_nvtx(const struct tape_nvtx *call)
 {
 	(void)call;
 }
+#endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>) && __has_include(<nvtx3/nvToolsExtPayload.h>)
 #pragma GCC diagnostic ignored "-Wundef"

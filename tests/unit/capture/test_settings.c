@@ -66,6 +66,12 @@ static void test_cpu_samples(void **state)
 	assert_int_equal(parsed("cpu=-1").cpu_hz, 0);
 	assert_int_equal(parsed("cpu=fast").cpu_hz, 0);
 	assert_false(parsed("preload=yes").preload);
+	assert_false(parsed("preload=1").preload_once);
+	s = parsed("preload=once;perf=4026531836");
+	assert_true(s.preload && s.preload_once);
+	assert_int_equal(s.perf_namespace, UINT64_C(4026531836));
+	assert_false(parsed("preload=once;preload=0").preload_once);
+	assert_int_equal(parsed("").perf_namespace, 0);
 }
 
 static void test_the_last_one_counts(void **state)

@@ -2,10 +2,12 @@
 /* Processes that are sampled: their mappings, files, segments and rows; events are made up, code is this program's. */
 #include "cpu/targets.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
@@ -20,7 +22,9 @@
 
 static struct targets *new_targets(const char *folder, uint64_t max_bytes, uint32_t processes_max)
 {
-	const struct targets_options options = { folder, max_bytes, processes_max };
+	const struct targets_options options = { .directory = folder,
+						 .max_bytes = max_bytes,
+						 .processes_max = processes_max };
 	struct targets *t;
 
 	assert_int_equal(targets_new(&options, &t, NULL), 0);
@@ -119,7 +123,7 @@ static void memory_without_a_file_grows_as_one(void **state)
 	}
 	target_ranges(targets_find(t, 1), &count);
 	assert_int_equal(count, 1);
-	assert_null(target_range_at(t, targets_find(t, 1), FIRST)->table);
+	assert_null(target_range_at(t, targets_find(t, 1), FIRST)->parts);
 	assert_int_equal(targets_free(t, NULL), 0);
 }
 
@@ -138,7 +142,7 @@ static int check_module(struct dl_phdr_info *info, size_t size, void *targets)
 		r = target_range_at(t, targets_find(t, getpid()), start);
 		assert_non_null(r);
 		assert_int_equal(r->bias, info->dlpi_addr);
-		assert_true(r->file != 0 && r->table != NULL);
+		assert_true(r->file != 0 && r->parts != NULL);
 	}
 	return 0;
 }
@@ -150,6 +154,14 @@ static void our_own_modules(void **state)
 	assert_non_null(targets_running(t, getpid(), clock_monotonic_ns()));
 	dl_iterate_phdr(check_module, t);
 	assert_int_equal(targets_free(t, NULL), 0);
+}
+
+static const char *libc_path(void)
+{
+	static Dl_info info;
+
+	assert_true(dladdr(dlsym(RTLD_DEFAULT, "qsort"), &info) != 0);
+	return info.dli_fname;
 }
 
 /* A file that was replaced is not taken for the one that is mapped. */
@@ -165,26 +177,34 @@ static void another_file_of_that_name(void **state)
 	targets_map(t, 1, &m, 2);
 	r = target_range_at(t, targets_find(t, 1), FIRST);
 	assert_non_null(r);
-	assert_true(r->file == 0 && !r->table);
+	assert_true(r->file == 0 && !r->parts);
 	assert_int_equal(targets_free(t, NULL), 0);
 }
 
-/* Bytes of files are hostile: any of their headers and of their call frame information may be anything. */
-static void damaged_files(void **state)
+/* Rules at the beginnings of its pages, the first 4096 of them. */
+static void ask_everywhere(struct unwind_parts *parts)
 {
-	const char *path = temp_file(*state, "damaged");
-	struct targets *t = new_targets(*state, 0, 0);
-	const struct target_mapping m = { .start = FIRST,
-					  .end = FIRST + 4096 * PAGE,
-					  .file_offset = PAGE, /* code is in the second segment */
-					  .path = path };
-	struct strbuf whole = STRBUF_INIT;
-	unsigned with_table = 0;
+	for (uint64_t at = parts->base; at < parts->base + 4096 * PAGE; at += PAGE) {
+		const struct unwind_rule *rule = unwind_parts_find(parts, at);
 
-	assert_int_equal(io_read_file("/lib64/ld-linux-x86-64.so.2", 64 << 20, &whole), 0);
-	srand(1);
-	for (unsigned round = 0; round < 400; round++) {
+		assert_true(!rule || rule->cfa <= CFA_SIGNAL);
+	}
+}
+
+/* A library of which some rounds change bytes, anywhere or in the headers, or cut its end off. */
+static unsigned damage(struct targets *t, const char *path, const char *library,
+		       uint64_t file_offset, unsigned rounds)
+{
+	const struct target_mapping m = {
+		.start = FIRST, .end = FIRST + 4096 * PAGE, .file_offset = file_offset, .path = path
+	};
+	struct strbuf whole = STRBUF_INIT;
+	unsigned with_rules = 0;
+
+	assert_int_equal(io_read_file(library, 64 << 20, &whole), 0);
+	for (unsigned round = 0; round < rounds; round++) {
 		struct strbuf damaged = STRBUF_INIT;
+		const struct target_range *range;
 		FILE *f = fopen(path, "we");
 
 		strbuf_add(&damaged, whole.data, whole.length);
@@ -203,13 +223,64 @@ static void damaged_files(void **state)
 		strbuf_release(&damaged);
 		targets_exec(t, 0x7ffffff0, round + 1);
 		targets_map(t, 0x7ffffff0, &m, round + 1);
-		with_table += target_range_at(t, targets_find(t, 0x7ffffff0), FIRST)->table != NULL;
+		range = target_range_at(t, targets_find(t, 0x7ffffff0), FIRST);
+		with_rules += range->parts != NULL;
+		/* Then it shrinks, too. */
+		if (round % 7 == 0)
+			assert_int_equal(truncate(path, (off_t)(whole.length / 2)), 0);
+		if (range->parts)
+			ask_everywhere(range->parts);
 		/* Another time of change, also where clocks are coarse: another file. */
 		unlink(path);
 	}
-	assert_true(with_table > 10);
 	strbuf_release(&whole);
+	return with_rules;
+}
+
+/* Bytes of files are hostile: any of their headers and of their call frame information may be anything. */
+static void damaged_files(void **state)
+{
+	const char *path = temp_file(*state, "damaged");
+	struct targets *t = new_targets(*state, 0, 0);
+	struct target *self = targets_running(t, getpid(), 1000);
+	size_t index;
+
+	assert_non_null(self);
+	assert_non_null(target_range_find(self, (uintptr_t)dlsym(RTLD_DEFAULT, "qsort"), &index));
+	srand(1);
+	/* Code is in the second segment. */
+	assert_true(damage(t, path, "/lib64/ld-linux-x86-64.so.2", PAGE, 400) > 10);
+	/* This one is large enough to be read piece by piece. */
+	assert_true(damage(t, path, libc_path(), self->origins.data[index].file_offset, 60) > 10);
 	assert_int_equal(targets_free(t, NULL), 0);
+}
+
+/* Of a large file only what is asked for is read and compiled, also where it cannot stay open. */
+static void large_files(void **state)
+{
+	for (unsigned open = 0; open <= 64; open += 64) {
+		struct targets *t = new_targets(*state, 0, 0);
+		struct target *p = targets_running(t, getpid(), 1000);
+		const struct target_range *r;
+		const struct target_file *file;
+		uint64_t address = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort");
+
+		assert_non_null(p);
+		t->files.open = open;
+		r = target_range_at(t, p, address);
+		assert_true(r && r->parts);
+		file = target_file_at(&t->files, r->file);
+		assert_int_equal(unwind_parts_find(r->parts, address - r->bias)->cfa, CFA_REGISTER);
+		assert_int_equal(r->parts->compiled.count, 1);
+		assert_true(r->parts->part_count > 50);
+		assert_int_equal(file->source.fd >= 0, open == 0);
+		if (open == 0)
+			assert_true(file->source.read_bytes <
+				    r->parts->input.section.size + (64u << 10));
+		ask_everywhere(r->parts);
+		assert_int_equal(r->parts->damaged, 0);
+		assert_int_equal(targets_free(t, NULL), 0);
+	}
 }
 
 /* --- rows --- */
@@ -382,6 +453,7 @@ int main(void)
 		folder_test(our_own_modules),
 		folder_test(another_file_of_that_name),
 		folder_test(damaged_files),
+		folder_test(large_files),
 		folder_test(a_process_from_fork_to_exit),
 		folder_test(all_kinds_of_frames),
 		folder_test(losses_find_a_segment),

@@ -3,14 +3,6 @@
 
 #define EXAMPLE_MAX 4096
 
-/* Path of the document, from the path of this file. */
-static void document_path(char *path, size_t size)
-{
-	const char *slash = strstr(__FILE__, "tests/unit/format/");
-
-	snprintf(path, size, "%.*sdocs/format.md", slash ? (int)(slash - __FILE__) : 0, __FILE__);
-}
-
 /*
  * Bytes of a line of `hexdump -C`; a line "*" stands for repetitions of the one before. Returns the
  * new size.
@@ -47,12 +39,10 @@ static size_t read_example(uint8_t *bytes)
 {
 	struct strbuf text = STRBUF_INIT;
 	bool repeat = false;
-	char path[1024];
 	size_t size = 0;
 	char *line;
 
-	document_path(path, sizeof(path));
-	assert_int_equal(io_read_file(path, 1 << 20, &text), 0);
+	assert_int_equal(io_read_file(FORMAT_DOCUMENT, 1 << 20, &text), 0);
 	line = strstr(text.data, "```hexdump\n");
 	assert_non_null(line);
 	for (line = strchr(line, '\n') + 1; strncmp(line, "```", 3) != 0;

@@ -89,7 +89,7 @@ static void test_versions(void **state)
 	refuse(&(struct process){ .text = "2.7.18 (default)" }, "2.7");
 	refuse(&(struct process){ .text = "3.10.0b4 (default)" }, "pre-release");
 	refuse(&(struct process){ .version = 0x030c00a7 }, "pre-release");
-	refuse(&(struct process){ .version = 0x030f00f0 }, "3.15");
+	refuse(&(struct process){ .version = 0x031000f0 }, "3.16");
 	refuse(&(struct process){ .version = 0x040000f0 }, "4.0");
 	refuse(&(struct process){ .text = "three" }, "version");
 	refuse(&(struct process){ .text = "3.9" }, "version");
@@ -119,7 +119,7 @@ static void test_builds(void **state)
 static struct process published(unsigned minor, bool threaded)
 {
 	struct process p = { .version = 0x030000f0 | minor << 16 };
-	unsigned thread = minor == 13 ? 19 : 22, frame = thread + 9,
+	unsigned thread = minor == 13 ? 19 : 22, frame = thread + (minor == 15 ? 17 : 9),
 		 code = frame + (minor == 13 ? 6 : 8);
 	unsigned object = code + (minor == 13 ? 10 : 11), head = threaded ? 16 : 0;
 	uint64_t *w = p.runtime;
@@ -128,6 +128,9 @@ static struct process published(unsigned minor, bool threaded)
 	w[1] = p.version;
 	w[2] = threaded;
 	w[thread + 4] = 72;
+	w[thread + 5] = minor == 15 ? 80 : 152;
+	if (minor == 15)
+		w[thread + 8] = 176;
 	w[frame + 1] = 8;
 	w[frame + 3] = 56;
 	w[frame + 5] = minor == 13 ? 70 : threaded ? 78 : 74;
@@ -137,7 +140,7 @@ static struct process published(unsigned minor, bool threaded)
 	w[code + 4] = 136 + head;
 	w[code + 5] = 68 + head;
 	w[code + 9] = (minor == 13 ? 200 : 208) + head;
-	if (minor == 14 && threaded) {
+	if (minor >= 14 && threaded) {
 		w[frame + 7] = 72;
 		w[code + 9] += 8;
 		w[code + 10] = w[code + 9] - 8;
@@ -183,16 +186,31 @@ static void test_published_offsets(void **state)
 	assert_int_equal(o.frame_tlbc, 72);
 	assert_int_equal(o.string_kind_bit, 8);
 	assert_int_equal(o.layout, PYTHON_ENTRY_FRAME);
+	assert_int_equal(o.state_base, 0);
+	assert_int_equal(o.state_thread, 152);
+	o = offsets_of(published(15, false));
+	assert_int_equal(o.state_base, 80);
+	assert_int_equal(o.state_thread, 176);
+	assert_int_equal(o.code_traceable, 192);
+	o = offsets_of(published(15, true));
+	assert_int_equal(o.code_tlbc, 224);
+	assert_int_equal(o.string_kind_bit, 8);
 }
 
 /* Published offsets of another version, or moved by a member, or of any value: refused. */
 static void test_senseless_offsets(void **state)
 {
-	static const unsigned used_13[] = { 23, 29, 30, 31, 33, 35, 36, 37, 38, 39, 43, 44, 45 };
+	static const unsigned used_13[] = {
+		23, 24, 29, 30, 31, 33, 35, 36, 37, 38, 39, 43, 44, 45
+	};
 	struct process p = published(14, false);
 
 	(void)state;
 	p.version = 0x030d00f0;
+	p.runtime[1] = p.version;
+	refuse(&p, "make no sense");
+	p = published(14, false);
+	p.version = 0x030f00f0;
 	p.runtime[1] = p.version;
 	refuse(&p, "make no sense");
 	p = published(13, false);

@@ -188,6 +188,31 @@ static void test_copies_of_bytecode(void **state)
 	expect(&out[0], 0, 34, true);
 }
 
+/* 3.15: below all frames lies one of the thread's own, which is no evaluation. */
+static void test_base_frame(void **state)
+{
+	struct python_frame out[4];
+	bool complete;
+
+	(void)state;
+	begin(0x030c00f0);
+	runtime.offsets.has_cframe = false;
+	runtime.offsets.state_base = 80;
+	push(0, 6, 0, 3);
+	put_word(thread_state, 80, (uint64_t)frames[0]);
+	assert_int_equal(python_walk(&runtime, out, 4, &complete), 0);
+	assert_true(complete);
+	push(1, 6, 0, 3);
+	push(2, 1, 20, 0);
+	push(3, 2, 30, 0);
+	assert_int_equal(python_walk(&runtime, out, 4, &complete), 2);
+	assert_true(complete);
+	expect(&out[0], 2, 30, false);
+	expect(&out[1], 1, 20, true);
+	assert_int_equal(python_walk(&runtime, out, 1, &complete), 1);
+	assert_false(complete);
+}
+
 static void test_no_frames(void **state)
 {
 	struct python_frame out[2];
@@ -214,7 +239,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_frame_objects), cmocka_unit_test(test_entry_flag),
 		cmocka_unit_test(test_entry_frames),  cmocka_unit_test(test_copies_of_bytecode),
-		cmocka_unit_test(test_no_frames),
+		cmocka_unit_test(test_base_frame),    cmocka_unit_test(test_no_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

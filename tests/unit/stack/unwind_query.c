@@ -1,7 +1,8 @@
 /*
  * unwind_query FILE: the rules for addresses. Reads hexadecimal addresses of an ELF file from standard
  * input, one a line, and writes a line for each as readelf --debug-dump=frames-interp words it:
- * CFA, return address, rbp, rbx. With --count it writes rows, rules, bytes and milliseconds instead.
+ * CFA, return address, rbp, rbx; with --parts by tables that are compiled where they are asked. With --count it writes
+ * rows, rules, bytes and milliseconds instead.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "stack/elf_sections.h"
+#include "stack/unwind_parts.h"
 
 static const char *const names[REG_COUNT_] = { "rax", "rdx", "rcx", "rbx", "rsi", "rdi",
 					       "rbp", "rsp", "r8",  "r9",  "r10", "r11",
@@ -67,9 +69,8 @@ static void print_rule(const struct unwind_rule *rule)
 	putchar('\n');
 }
 
-static int load(const char *path, struct unwind_table **table)
+static int load(const char *path, struct unwind_input *input, uint64_t *end)
 {
-	struct unwind_input input;
 	struct stat st;
 	void *bytes;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
@@ -79,32 +80,80 @@ static int load(const char *path, struct unwind_table **table)
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -1;
-	r = elf_unwind_input(bytes, (size_t)st.st_size, &input);
-	input.bytes_max = SIZE_MAX;
-	return r < 0 ? r : unwind_table_build(&input, table);
+	r = elf_unwind_input(bytes, (size_t)st.st_size, input);
+	input->bytes_max = SIZE_MAX;
+	*end = elf_code_end(bytes, (size_t)st.st_size);
+	if (r == 0 && *end)
+		elf_unwind_search(bytes, (size_t)st.st_size, input);
+	return r;
+}
+
+static int answer_by_table(struct unwind_input *input, bool count)
+{
+	struct unwind_table *table;
+	uint64_t before = clock_monotonic_ns();
+	char line[64];
+	int r;
+
+	/* All entries, whatever the search table says. */
+	input->search = NULL;
+	r = unwind_table_build(input, &table);
+	if (r < 0)
+		return r;
+	if (count)
+		printf("%u rows, %u rules, %zu bytes, %u damaged, %.1f ms\n", table->row_count,
+		       table->rule_count, table->bytes, table->damaged,
+		       (double)(clock_monotonic_ns() - before) / 1e6);
+	while (!count && fgets(line, sizeof(line), stdin))
+		print_rule(unwind_table_find(table, strtoull(line, NULL, 16)));
+	unwind_table_free(table);
+	return 0;
+}
+
+static int answer_by_parts(const struct unwind_input *input, uint64_t end, bool count)
+{
+	struct unwind_store store;
+	struct unwind_parts *parts;
+	uint64_t before = clock_monotonic_ns();
+	char line[64];
+	int r = unwind_store_init(&store, SIZE_MAX);
+
+	if (r == 0)
+		r = unwind_parts_new(input, end, NULL, NULL, &store, &parts);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; count && i < parts->part_count; i++)
+		unwind_parts_find(parts, parts->base + ((uint64_t)i << UNWIND_PART_SHIFT));
+	if (count)
+		printf("%zu rows, %zu rules, %zu bytes, %u damaged, %.1f ms\n", parts->rows.count,
+		       store.rules.count, store.bytes, parts->damaged,
+		       (double)(clock_monotonic_ns() - before) / 1e6);
+	while (!count && fgets(line, sizeof(line), stdin))
+		print_rule(unwind_parts_find(parts, strtoull(line, NULL, 16)));
+	unwind_parts_free(parts);
+	unwind_store_release(&store);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct unwind_table *table = NULL;
-	uint64_t before = clock_monotonic_ns(), ns;
-	char line[64];
+	struct unwind_input input;
+	bool parts = false, count = false;
+	uint64_t end;
 	int r;
 
 	if (argc < 2)
 		return 2;
-	r = load(argv[1], &table);
-	ns = clock_monotonic_ns() - before;
+	for (int i = 2; i < argc; i++) {
+		parts |= strcmp(argv[i], "--parts") == 0;
+		count |= strcmp(argv[i], "--count") == 0;
+	}
+	r = load(argv[1], &input, &end);
+	if (r == 0)
+		r = parts ? answer_by_parts(&input, end, count) : answer_by_table(&input, count);
 	if (r < 0) {
 		fprintf(stderr, "'%s': no table: %d\n", argv[1], r);
 		return 1;
 	}
-	if (argc > 2 && strcmp(argv[2], "--count") == 0)
-		printf("%u rows, %u rules, %zu bytes, %u damaged, %.1f ms\n", table->row_count,
-		       table->rule_count, table->bytes, table->damaged, (double)ns / 1e6);
-	else
-		while (fgets(line, sizeof(line), stdin))
-			print_rule(unwind_table_find(table, strtoull(line, NULL, 16)));
-	unwind_table_free(table);
 	return 0;
 }

@@ -116,7 +116,7 @@ static inline void open_image(const char *file, struct image *image)
 	struct error e = { 0 };
 
 	snprintf(debug, sizeof(debug), "%s/debug", folder);
-	if (elf_open(in_folder(file), &elf, &e) < 0)
+	if (elf_file_open(in_folder(file), &elf, &e) < 0)
 		fail_msg("%s", e.text);
 	if (image_open(image, &elf, in_folder(file), "", &d, true, &e) < 0)
 		fail_msg("%s", e.text);

@@ -26,7 +26,7 @@ static int open_copy(const char *bytes, size_t size, struct image *image, uint8_
 	if (!*copy)
 		return -ENOMEM;
 	memcpy(*copy, bytes, size);
-	r = elf_open_bytes(*copy, size, &f, NULL);
+	r = elf_file_open_bytes(*copy, size, &f, NULL);
 	if (r == 0)
 		r = image_open(image, &f, "/nonexistent/file", "", &none, true, NULL);
 	if (r < 0)
@@ -109,16 +109,16 @@ static void not_elf(void **state)
 
 	(void)state;
 	write_file("text", "no program\n", 11);
-	assert_int_equal(elf_open(in_folder("text"), &f, &e), E_FORMAT);
+	assert_int_equal(elf_file_open(in_folder("text"), &f, &e), E_FORMAT);
 	assert_non_null(strstr(e.text, "text"));
 	write_file("empty", "", 0);
-	assert_int_equal(elf_open(in_folder("empty"), &f, &e), E_FORMAT);
-	assert_int_equal(elf_open(in_folder("missing"), &f, &e), -ENOENT);
-	assert_int_equal(elf_open(folder, &f, &e), E_FORMAT);
+	assert_int_equal(elf_file_open(in_folder("empty"), &f, &e), E_FORMAT);
+	assert_int_equal(elf_file_open(in_folder("missing"), &f, &e), -ENOENT);
+	assert_int_equal(elf_file_open(folder, &f, &e), E_FORMAT);
 	shell("mkfifo pipe");
-	assert_int_equal(elf_open(in_folder("pipe"), &f, &e), E_FORMAT);
+	assert_int_equal(elf_file_open(in_folder("pipe"), &f, &e), E_FORMAT);
 	write_file("old", "\177ELF\1\1\1\0\0\0\0\0\0\0\0\0", 16);
-	assert_int_equal(elf_open(in_folder("old"), &f, &e), E_UNSUPPORTED);
+	assert_int_equal(elf_file_open(in_folder("old"), &f, &e), E_UNSUPPORTED);
 }
 
 static void no_memory(void **state)

@@ -75,6 +75,54 @@ static void compilers_and_versions(void **state)
 	assert_true(done >= 6);
 }
 
+/* What is inlined everywhere and has a lambda in its type has no linkage name: namespaces and classes come from around it. */
+static void qualified_names(void **state)
+{
+	static const char source[] =
+		"namespace space { namespace {\n"
+		"struct other { struct box { int x; }; int y; };\n"
+		"struct outer { struct inner {\n"
+		"	struct empty { int z; };\n"
+		"	template <class F> static void call(F f) { f(); __asm__ volatile(\"\"); }\n"
+		"}; };\n"
+		"template <class F> inline void plain(F f) { outer::inner::call(f); __asm__ "
+		"volatile(\"\"); }\n"
+		"} }\n"
+		"space::other::box unused;\n"
+		"int main(int c, char **) {\n"
+		"	space::plain([&] { __asm__ volatile(\".globl mark\\nmark: nop\" : "
+		"\"+r\"(c)); });\n"
+		"	return c + unused.x;\n"
+		"}\n";
+	static const char *const compilers[] = { "g++", "clang++" };
+	struct image_answer answer;
+	struct image image;
+
+	(void)state;
+	write_file("names.cpp", source, strlen(source));
+	for (size_t c = 0; c < ARRAY_SIZE(compilers); c++) {
+		if (!have_tool(compilers[c]) ||
+		    try_shell("%s -O2 -g -o names names.cpp 2>/dev/null", compilers[c]) != 0)
+			continue;
+		print_message("%s\n", compilers[c]);
+		open_image("names", &image);
+		assert_int_equal(image_find(&image, nm_address("names", "mark"),
+					    ADDRESS_INSTRUCTION, &answer),
+				 0);
+		assert_int_equal(answer.count, 4);
+		assert_string_equal(answer.frames[0].function, "main");
+		assert_true(strncmp(answer.frames[1].function,
+				    "space::(anonymous namespace)::plain<", 36) == 0 ||
+			    strstr(answer.frames[1].function, "_ZN5space"));
+		assert_true(strncmp(answer.frames[2].function,
+				    "space::(anonymous namespace)::outer::inner::call<", 49) == 0 ||
+			    strstr(answer.frames[2].function, "5outer5inner4call"));
+		assert_true(strcmp(answer.frames[3].function, "{unnamed}::operator()") == 0 ||
+			    strstr(answer.frames[3].function, "clEv"));
+		image_release(&image);
+	}
+}
+
 static void separate_files(void **state)
 {
 	(void)state;
@@ -280,6 +328,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		compiled_test(compilers_and_versions),
+		compiled_test(qualified_names),
 		compiled_test(separate_files),
 		compiled_test(wrong_separate_file),
 		compiled_test(split_dwarf),

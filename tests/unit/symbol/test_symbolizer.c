@@ -24,9 +24,9 @@ static const char *read_build_id(const char *file)
 {
 	struct elf_file f;
 
-	assert_int_equal(elf_open(in_folder(file), &f, NULL), 0);
+	assert_int_equal(elf_file_open(in_folder(file), &f, NULL), 0);
 	elf_build_id_text(&f, build_id, sizeof(build_id));
-	elf_release(&f);
+	elf_file_release(&f);
 	return build_id;
 }
 
@@ -321,9 +321,9 @@ static void vdso(void **state)
 	if (!base || !function)
 		skip();
 	/* The section headers are behind all else. */
-	assert_int_equal(elf_open_bytes((const void *)base, 4096, &f, NULL), 0);
+	assert_int_equal(elf_file_open_bytes((const void *)base, 4096, &f, NULL), 0);
 	elf_build_id_text(&f, build_id, sizeof(build_id));
-	elf_release(&f);
+	elf_file_release(&f);
 	m.start = m.load_bias = base;
 	m.end = base + 8192;
 	process = add_modules(s, &m, 1, 0);

@@ -1,0 +1,125 @@
+#include "cli/record_python.h"
+
+#include <ctype.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/io.h"
+
+#define SCRIPTS_MAX 4 /* that are each other's interpreters */
+#define HEAD_BYTES 4096
+#define LOADER "ld-linux-x86-64"
+
+/* Where execvp would find it. */
+static bool find(const char *command, char path[PATH_MAX])
+{
+	const char *folder = getenv("PATH"), *end;
+
+	if (strchr(command, '/'))
+		return snprintf(path, PATH_MAX, "%s", command) < PATH_MAX;
+	for (; folder; folder = *end ? end + 1 : NULL) {
+		end = strchrnul(folder, ':');
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)(end - folder), folder,
+			     end > folder ? "/" : "", command) < PATH_MAX &&
+		    access(path, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The first bytes of a file, with a NUL behind them; their number, or 0. */
+static size_t read_head(const char *path, char head[HEAD_BYTES + 1])
+{
+	int fd = io_above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, head, HEAD_BYTES);
+	close(fd);
+	head[MAX(n, 0)] = '\0';
+	return (size_t)MAX(n, 0);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "#!/usr/bin/env -S python3 -u": what runs the script, or NULL. Changes the text. */
+static char *interpreter_of(char *head)
+{
+	char *rest = NULL, *word;
+
+	head[strcspn(head, "\n")] = '\0';
+	word = strtok_r(head + 2, " \t", &rest);
+	if (!word || strcmp(base_name(word), "env") != 0)
+		return word;
+	do
+		word = strtok_r(NULL, " \t", &rest);
+	while (word && (word[0] == '-' || strchr(word, '=')));
+	return word;
+}
+
+/* python, python3, python3.13t; not pythonw, pypy. */
+static bool is_name(const char *path)
+{
+	char real[PATH_MAX];
+	const char *name;
+
+	if (!realpath(path, real))
+		return false;
+	name = base_name(real);
+	return strncmp(name, "python", 6) == 0 && !isalpha((unsigned char)name[6]);
+}
+
+/* The recorder is a library of this kind. */
+static bool is_for_recorder(const char *head, size_t size)
+{
+	Elf64_Ehdr file;
+	Elf64_Phdr segment;
+
+	if (size < sizeof(file))
+		return false;
+	memcpy(&file, head, sizeof(file));
+	if (memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 || file.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    file.e_machine != EM_X86_64 || file.e_phentsize != sizeof(segment))
+		return false;
+	for (unsigned i = 0; i < file.e_phnum; i++) {
+		size_t at = i * sizeof(segment);
+
+		if (file.e_phoff > size || size - file.e_phoff < at + sizeof(segment))
+			return false;
+		memcpy(&segment, head + file.e_phoff + at, sizeof(segment));
+		if (segment.p_type == PT_INTERP)
+			return segment.p_offset < size &&
+			       strstr(head + segment.p_offset, LOADER) != NULL;
+	}
+	return false;
+}
+
+bool record_is_python(const char *command)
+{
+	char path[PATH_MAX], head[HEAD_BYTES + 1];
+
+	for (int i = 0; command && i < SCRIPTS_MAX; i++) {
+		size_t size;
+
+		if (!find(command, path))
+			return false;
+		size = read_head(path, head);
+		if (size < 2 || memcmp(head, "#!", 2) != 0)
+			return is_name(path) && is_for_recorder(head, size);
+		command = interpreter_of(head);
+	}
+	return false;
+}

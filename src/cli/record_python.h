@@ -1,0 +1,15 @@
+/*
+ * record_python.h: whether a command is a CPython, so that the recorder can be in it from the start.
+ */
+#ifndef PITOT_CLI_RECORD_PYTHON_H
+#define PITOT_CLI_RECORD_PYTHON_H
+
+#include <stdbool.h>
+
+/*
+ * Whether this command, looked for in PATH, is a Python interpreter for 64-bit x86 with the GNU C library, or a script of
+ * one. Links are followed, and so are the first lines of scripts. By its name: what it is not told of here is not harmed.
+ */
+bool record_is_python(const char *command);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * repeats.c: rows that writers repeat from segment to segment are one row.
+ *
+ * Of the rows of a session that are equal in every column the first stays. A session of one segment
+ * has no repeated ones.
+ */
+#include "trace/trace_data.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Equal hashes that are looked through: more than these are nobody's but an attacker's, whose rows all stay. */
+#define TRIES_MAX 64
+
+struct search {
+	const struct repeat_column *columns;
+	size_t count;
+	struct map
+		seen; /* hash → row that has it; of several with equal hashes the next ones are at the next keys */
+};
+
+static bool is_missing(const struct repeat_column *c, uint64_t row)
+{
+	return c->valid && !c->valid[row];
+}
+
+static uint64_t value_at(const struct repeat_column *c, uint64_t row)
+{
+	uint64_t value = 0;
+
+	if (!is_missing(c, row))
+		memcpy(&value, c->values + row * c->width, c->width);
+	return value;
+}
+
+static uint64_t hash_row(const struct search *s, uint64_t row)
+{
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < s->count; i++)
+		hash = hash_u64(hash ^ value_at(&s->columns[i], row));
+	return hash;
+}
+
+static bool equal_rows(const struct search *s, uint64_t a, uint64_t b)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		const struct repeat_column *c = &s->columns[i];
+
+		if (value_at(c, a) != value_at(c, b) || is_missing(c, a) != is_missing(c, b))
+			return false;
+	}
+	return true;
+}
+
+/* 1 for a row that was not there, which is going to be row `place`; 0; or -ENOMEM. */
+static int add_row(struct search *s, uint64_t row, uint64_t place)
+{
+	uint64_t hash = hash_row(s, row);
+
+	for (unsigned i = 0; i < TRIES_MAX; i++) {
+		uint64_t *known = map_at(&s->seen, hash + i, place);
+
+		if (!known)
+			return -ENOMEM;
+		if (*known == place)
+			return 1;
+		if (equal_rows(s, row, *known))
+			return 0;
+	}
+	return 1;
+}
+
+static void move_row(const struct search *s, uint64_t from, uint64_t to)
+{
+	for (size_t i = 0; i < s->count && from != to; i++) {
+		const struct repeat_column *c = &s->columns[i];
+
+		memcpy(c->values + to * c->width, c->values + from * c->width, c->width);
+		if (c->valid)
+			c->valid[to] = c->valid[from];
+	}
+}
+
+int repeats_drop(struct trace *t, struct table_data *table, const struct repeat_column *columns,
+		 size_t count, struct error *e)
+{
+	struct search s = { .columns = columns, .count = count, .seen = MAP_INIT };
+	const struct session *session = NULL;
+	uint64_t kept = 0;
+	int is_new = 0;
+
+	for (size_t i = 0; i < table->items.count && is_new >= 0; i++) {
+		struct block_item *item = &table->items.data[i];
+		uint64_t first = kept;
+
+		if (item->state == BLOCK_DAMAGED)
+			continue;
+		if (session != item_session(t, item))
+			map_clear(&s.seen);
+		session = item_session(t, item);
+		for (uint64_t row = item->row; row < item->row + item->rows; row++) {
+			is_new = session->segments > 1 ? add_row(&s, row, kept) : 1;
+			if (is_new < 0)
+				break;
+			if (is_new)
+				move_row(&s, row, kept++);
+		}
+		item->rows = (uint32_t)(kept - first);
+	}
+	map_release(&s.seen);
+	return is_new < 0 ? is_new : load_place(t, table, e);
+}

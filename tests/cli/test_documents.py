@@ -1,0 +1,65 @@
+"""What the documents must not forget: every key of every JSON, every capability, every check, every command."""
+import json
+import re
+import subprocess
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def varied(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("documents") / "varied.pitot"
+    subprocess.run([build / "tests/cli/make-varied-recording", path], check=True)
+    return path
+
+
+def keys(value):
+    """All keys of objects; the names of tables and enum values below `tables`, `written` and the like are data."""
+    if isinstance(value, list):
+        return set().union(*map(keys, value))
+    if not isinstance(value, dict):
+        return set()
+    found = set(value)
+    for key, inner in value.items():
+        names = isinstance(inner, dict) and key in ("tables", "written", "untimed", "by", "values")
+        found |= set().union(*map(keys, inner.values())) if names else keys(inner)
+    return found
+
+
+def words(text):
+    """The words in code of a document."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]*)`", text))))
+
+
+@pytest.mark.parametrize("page, command", [
+    ("info", ["info", "--verify"]), ("report", ["report"]), ("export", ["export", "-o", "x.json"]),
+    ("symbolize", ["symbolize"]), ("view", ["schema"]), ("view", ["view"]), ("doctor", ["doctor"])])
+def test_keys_of_json(source, pitot, varied, tmp_path, page, command):
+    arguments = [] if command[0] in ("schema", "doctor") else [varied]
+    printed = json.loads(pitot(*command, "--json", *arguments, status=None).stdout)
+    text = (source / "docs" / f"{page}.md").read_text()
+    if page == "info":  # columns of the schema
+        printed["devices"] = []
+    assert keys(printed) <= words(text), keys(printed) - words(text)
+
+
+def test_keys_of_the_end_of_record(source, pitot, tmp_path):
+    printed = json.loads(pitot("record", "--json", "--no-cpu", "-o", tmp_path / "x.pitot", "true").stderr.splitlines()[-1])
+    assert keys(printed) <= words((source / "docs" / "record.md").read_text())
+
+
+def test_checks_of_the_doctor(source, pitot):
+    table = (source / "docs" / "doctor.md").read_text().split("|---|---|")[1].split("\n\n")[0]
+    documented = {name.strip() for line in table.splitlines() if line for name in line.split("|")[1].split(",")}
+    checks = {check["name"] for check in json.loads(pitot("doctor", "--json", status=None).stdout)["checks"]}
+    assert checks == documented
+
+
+def test_every_command_has_a_page_and_a_line_in_the_readme(source, pitot):
+    readme = (source / "README.md").read_text()
+    pages = "\n".join(page.read_text().splitlines()[0] for page in (source / "docs").glob("*.md"))
+    for command in pitot("help", "--json", json_output=True)["commands"]:
+        if command["name"] in ("help", "version", "completion"):
+            continue
+        assert f"pitot {command['name']}" in readme
+        assert f"pitot {command['name']}" in pages

@@ -1,0 +1,58 @@
+"""NVML's counters from a tape of a real GPU: what it said is in the recording, what it refused has a reason."""
+import re
+import subprocess
+
+import pytest
+
+GPU = {"gpu_utilization", "gpu_memory_utilization", "gpu_sm_clock", "gpu_memory_clock", "gpu_power", "gpu_temperature",
+       "gpu_memory_used", "gpu_energy"}
+
+
+@pytest.fixture
+def counters(record, rows, tmp_path):
+    """counters("call nvmlInit_v2 returns 9"): values by counter, and the row that says what came and what did not."""
+    def play(fault):
+        script = tmp_path / "faults"
+        script.write_text(fault + "\n")
+        recording = record("train", "counters_ns=100000000;stacks=none", "--now", "--faults", str(script))
+        values = {}
+        for row in rows(recording, "counter_sample"):
+            values.setdefault(row["counter"]["name"] if isinstance(row["counter"], dict) else row["counter"],
+                              []).append(row["value"])
+        return values, [row for row in rows(recording, "capability") if row["name"] == "nvml"][-1]
+
+    return play
+
+
+def said(build, source, function):
+    """What a function gave on the tape."""
+    dump = subprocess.run([build / "standin" / "tape-dump", source / "tests/data/tapes/train.tape"], capture_output=True,
+                          text=True, check=True).stdout
+    return {int(n) for n in re.findall(rf"CALL {function}\(.*gives (\d+)\n", dump)}
+
+
+def test_all_that_the_gpu_said(counters, build, source):
+    values, capability = counters("# none")
+    assert set(values) == GPU and capability["state"] == "on" and capability.get("reason") is None
+    assert set(values["gpu_power"]) <= said(build, source, "nvmlDeviceGetPowerUsage")
+    assert set(values["gpu_energy"]) <= said(build, source, "nvmlDeviceGetTotalEnergyConsumption")
+    assert set(values["gpu_sm_clock"] + values["gpu_memory_clock"]) <= said(build, source, "nvmlDeviceGetClockInfo")
+    assert len(values["gpu_energy"]) < len(values["gpu_power"]), "energy is dear"
+
+
+def test_a_counter_that_the_gpu_does_not_have(counters):
+    values, capability = counters("call nvmlDeviceGetPowerUsage returns 3")
+    assert set(values) == GPU - {"gpu_power"}
+    assert (capability["state"], capability["reason"]) == ("degraded", "device 0 has no gpu_power: not supported")
+
+
+def test_a_library_that_lacks_a_function(counters):
+    values, capability = counters("missing nvmlDeviceGetTotalEnergyConsumption")
+    assert set(values) == GPU - {"gpu_energy"}
+    assert capability["reason"] == "device 0 has no gpu_energy: function not found"
+
+
+def test_nvml_that_does_not_start(counters):
+    values, capability = counters("call nvmlInit_v2 returns 9")
+    assert not values
+    assert (capability["state"], capability["reason"]) == ("unavailable", "nvmlInit_v2 failed: driver not loaded")

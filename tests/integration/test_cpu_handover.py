@@ -1,0 +1,287 @@
+"""Python frames beside perf events: a timer inside takes threads over, and no CPU time is counted twice or lost."""
+import collections
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pythons import interpreters, is_known, label
+from test_cpu_perf import NOBODY, PROGRAMS, capability, folder, perf_errno, stacks, total  # noqa: F401
+
+HZ = 200
+SPIN = 0.4  # as in handover.py
+SCRIPT = PROGRAMS / "handover.py"
+PYTHONS = "/usr/bin/python3", sys.executable
+
+
+class Said:
+    """What the program said: CPU seconds of processes and threads, and other words."""
+
+    def __init__(self, text):
+        self.lines = [line.split() for line in text.splitlines()]
+
+    def processes(self):
+        return {int(words[0]): float(words[2]) for words in self.lines if words[1] == "process"}
+
+    def threads(self):
+        return {int(words[2]): float(words[3]) for words in self.lines if words[1] == "thread"}
+
+    def words(self, key):
+        return next(words[2:] for words in self.lines if words[1] == key)
+
+
+@pytest.fixture(params=["root without eBPF", "nobody"])
+def as_user(request, program):
+    """How perf events are what is taken: a command's first words, and who runs it."""
+    if request.param == "nobody":
+        if os.geteuid() != 0:
+            options = {}
+        else:
+            options = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        words = []
+    else:
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            pytest.skip("needs root and setpriv")
+        words, options = ["setpriv", "--bounding-set", "-bpf,-sys_admin", "--"], {}
+    if subprocess.run(["test", "-x", program], **options).returncode:
+        pytest.skip(f"{program} is not for everybody")
+    refused = perf_errno(NOBODY if options else 0)
+    if refused:
+        pytest.skip(f"the kernel forbids perf_event_open: {errno.errorcode[refused]}")
+    return words, options
+
+
+@pytest.fixture
+def python(as_user):
+    """A Python that this user may run."""
+    for path in PYTHONS:
+        if Path(path).exists() and subprocess.run(["test", "-x", path], **as_user[1]).returncode == 0:
+            return path
+    pytest.skip("no Python for this user")
+
+
+@pytest.fixture
+def sample(program, folder, as_user, python, library, environment, rows):  # noqa: F811
+    """Records handover.py: sample("middle"), in a Python that the recorder is in from the start: started=True."""
+    recorder = folder / "libpitot.so"
+    shutil.copy(library, recorder)
+    shutil.copy(SCRIPT, folder)
+    words, user = as_user
+
+    def run(*arguments, started=False, options=(), launcher=("sh", "-c", '"$@"; exit $?', "sh"), env=None,
+            command=None):
+        recording = folder / "out.pitot"
+        command = command or [*(() if started else launcher), python, folder / SCRIPT.name, *arguments]
+        whole = [*words, program, "record", "-q", f"--cpu={HZ}", *options, "-o", recording, "--", *command]
+        result = subprocess.run(list(map(str, whole)), capture_output=True, text=True, timeout=120, cwd=folder,
+                                env={**environment, "PITOT_LIBRARY": str(recorder), **(env or {})}, **user)
+        assert result.returncode == 0, result.stderr
+        if not options and "perf_event" not in capability(rows, recording, "cpu")["got"]:
+            pytest.skip("perf events are not what is taken here")
+        assert not list(recording.glob("*.handover"))
+        return recording, Said(result.stdout)
+
+    return run
+
+
+@pytest.fixture
+def seconds(rows):
+    """CPU seconds of the samples by pid, or by tid; only those with a stack, if wanted."""
+
+    def read(recording, by="pid", with_stack=False):
+        weights = collections.Counter()
+        processes = {row["pid"] for row in rows(recording, "process")}
+        for row in rows(recording, "cpu_sample", "--limit", "0"):
+            key = row.get("pid", min(processes)) if by == "pid" else row["thread"]
+            if row["stack"] is not None or not with_stack:
+                weights[key] += row["weight_ns"] / 1e9
+        return weights
+
+    return read
+
+
+def in_python(weights, name):
+    """Seconds in a Python function of handover.py."""
+    return sum(w for stack, w in weights if any(frame.startswith(f"{name} (") and SCRIPT.name in frame for frame in stack)) / 1e6
+
+
+def about(truth):
+    """Besides: what the interpreter does after it has said so, and a period."""
+    return pytest.approx(truth + 0.01, rel=0.03, abs=0.03)
+
+
+def cells(rows, recording):
+    return [row for row in rows(recording, "capability") if row["name"] == "cpu_timer"]
+
+
+def test_from_the_start(sample, seconds, stacks, rows, pitot):  # noqa: F811
+    recording, said = sample("plain", started=True)
+    [truth] = said.processes().values()
+    assert sum(seconds(recording).values()) == about(truth)
+    weights = stacks(recording)
+    for name in "early", "late":
+        assert in_python(weights, name) == pytest.approx(SPIN, abs=0.04)
+    assert "timers in Python programs" in capability(rows, recording, "cpu")["got"]
+    assert {row["state"] for row in cells(rows, recording)} == {"on"}
+    report = pitot("report", recording, "--json", json_output=True)["cpu"]
+    assert 0.9 * report["total_ns"] < report["inside_ns"] < report["total_ns"]
+    assert "sampled by timers inside" in pitot("report", recording).stdout
+    assert "cpu_timer" in pitot("info", recording).stdout
+    assert capability(rows, recording, "cpu_time")["state"] == "on"
+
+
+@pytest.mark.parametrize("interpreter", interpreters(), ids=label)
+def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter):  # noqa: F811
+    if subprocess.run(["test", "-x", interpreter["path"]], **as_user[1]).returncode:
+        pytest.skip("not for this user")
+    recording, said = sample(command=[interpreter["path"], folder / SCRIPT.name, "plain"], env=interpreter["environment"])
+    assert sum(seconds(recording).values()) == about(*said.processes().values())
+    if is_known(interpreter):
+        assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
+    else:
+        [row] = cells(rows, recording)
+        assert row["state"] == "unavailable" and "not known" in row["reason"]
+
+
+def test_a_window(sample, seconds, rows):  # noqa: F811
+    recording, _ = sample("middle", started=True, options=["--delay", "300ms", "--duration", "400ms"])
+    times = [row["time_ns"] for row in rows(recording, "cpu_sample", "--limit", "0")]
+    # A thread's last periods are told when the window is found to have closed.
+    assert max(times) - min(times) < 0.55e9
+    assert 0.1 < sum(seconds(recording).values()) < 2 * 0.4 + 0.15
+
+
+def test_the_timer_alone_from_the_start(sample, seconds, stacks, rows):  # noqa: F811
+    """Where perf events are forbidden, as in a container."""
+    recording, said = sample("plain", started=True, options=["--cpu-via", "timer"])
+    assert sum(seconds(recording).values()) == about(*said.processes().values())
+    assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
+    assert cells(rows, recording) == []
+
+
+@pytest.mark.parametrize("first_line", ["#!{}", "#!/usr/bin/env -S {} -u"])
+def test_a_script_of_a_python(sample, seconds, stacks, folder, python, first_line):  # noqa: F811
+    script = folder / "script"
+    script.write_text(first_line.format(python) + "\n" + SCRIPT.read_text())
+    script.chmod(0o755)
+    recording, said = sample(started=True, command=[script, "plain"])
+    assert sum(seconds(recording).values()) == about(sum(said.processes().values()))
+    assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > 0.9 * SPIN
+
+
+def test_no_preload_for_other_programs(sample):
+    _, said = sample(command=["sh", "-c", "echo 1 LD_PRELOAD $LD_PRELOAD"])
+    assert said.words("LD_PRELOAD") == []
+
+
+def test_cpu_only(sample, stacks):  # noqa: F811
+    recording, _ = sample("plain", started=True, options=["--cpu-only"])
+    assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
+
+
+def test_from_the_middle(sample, seconds, stacks, rows):  # noqa: F811
+    recording, said = sample("middle")
+    [(pid, truth)] = said.processes().items()
+    assert seconds(recording)[pid] == about(truth)
+    by_thread = seconds(recording, by="tid")
+    for tid, spent in said.threads().items():
+        assert by_thread[tid] == pytest.approx(spent, rel=0.02, abs=0.012)
+    weights = stacks(recording)
+    assert in_python(weights, "early") == 0
+    assert in_python(weights, "late") == pytest.approx(SPIN, abs=0.04)
+    # One thread began before, and was taken over; one after.
+    assert 1.5 * SPIN < in_python(weights, "beside") < 3 * SPIN + 0.02
+    # Before, there are native stacks.
+    assert sum(seconds(recording, with_stack=True).values()) > 0.93 * truth
+    first, last = cells(rows, recording)
+    assert first["got"] == f"timer inside the process, {HZ} Hz, native and Python frames"
+    assert "of 3 threads" in last["reason"] and rows(recording, "loss") == []
+
+
+@pytest.mark.parametrize("how", ["_exit", "SIGTERM", "SIGKILL"])
+def test_a_process_that_ends_at_once(sample, seconds, how):
+    """What the timer had not written is not forgotten."""
+    recording, said = sample("ends_at_once", how, launcher=("sh", "-c", '"$@"; exit 0', "sh"))
+    [(pid, truth)] = said.processes().items()
+    assert seconds(recording)[pid] == about(truth)
+
+
+def test_a_process_that_becomes_another_program(sample, seconds, stacks, folder, python):  # noqa: F811
+    recording, said = sample("becomes", python, folder / SCRIPT.name, "plain")
+    [(pid, truth)] = said.processes().items()  # the second's count goes on from the first's
+    assert seconds(recording)[pid] == about(truth)
+    assert 0.05 < in_python(stacks(recording), "late") < SPIN + 0.03
+
+
+def test_a_recorder_in_each_program_of_a_chain(sample, seconds, stacks, folder, python):  # noqa: F811
+    recording, said = sample("becomes", python, folder / SCRIPT.name, "middle")
+    [(pid, truth)] = said.processes().items()
+    assert seconds(recording)[pid] == about(truth)
+    assert in_python(stacks(recording), "late") > SPIN + 0.05
+
+
+def test_forked_workers(sample, seconds, stacks):  # noqa: F811
+    recording, said = sample("forks")
+    spent, found = said.processes(), seconds(recording)
+    assert len(spent) == 3
+    for pid, truth in spent.items():
+        assert found[pid] == about(truth)
+    # Workers end by os._exit: their last quarter of a second has no stacks.
+    assert in_python(stacks(recording), "late") > SPIN + 0.1
+
+
+def test_a_program_that_takes_the_signal(sample, seconds, stacks, rows):  # noqa: F811
+    """Perf events have the process again."""
+    recording, said = sample("takes_the_signal")
+    [(pid, truth)] = said.processes().items()
+    assert seconds(recording)[pid] == about(truth)
+    assert seconds(recording, with_stack=True)[pid] > 0.9 * truth
+    assert in_python(stacks(recording), "late") == pytest.approx(SPIN, abs=0.04)
+    assert in_python(stacks(recording), "early") == 0
+    assert "handles SIGURG itself" in cells(rows, recording)[-1]["reason"]
+
+
+def test_a_thread_that_blocks_the_signal_stays_with_perf(sample, seconds, stacks, rows):  # noqa: F811
+    recording, said = sample("blocks_the_signal")
+    [(tid, spent)] = said.threads().items()
+    assert seconds(recording, by="tid")[tid] == pytest.approx(spent, rel=0.02, abs=0.012)
+    assert seconds(recording, by="tid", with_stack=True)[tid] > 0.9 * spent
+    # It may have been taken before it blocked the signal, and is taken when that is noticed.
+    assert in_python(stacks(recording), "early") < 0.2
+    assert in_python(stacks(recording), "beside") > 0.02
+
+
+def test_threads_too_short_to_be_found(sample, seconds):
+    recording, said = sample("short_threads")
+    [(pid, truth)] = said.processes().items()
+    assert seconds(recording)[pid] == about(truth)
+
+
+def test_a_pid_namespace_of_its_own(sample, seconds, stacks, rows, as_user):  # noqa: F811
+    unshare = ["unshare", "-rpf", "--mount-proc"]
+    if subprocess.run([*as_user[0], *unshare, "true"], capture_output=True, **as_user[1]).returncode:
+        pytest.skip("no namespaces for this user")
+    recording, said = sample("middle", launcher=unshare)
+    [truth] = said.processes().values()
+    assert max(seconds(recording).values()) == about(truth)
+    assert in_python(stacks(recording), "late") == 0
+    assert "pid namespace" in cells(rows, recording)[-1]["reason"]
+
+
+def test_nothing_of_it_where_perf_events_are_asked_for(sample, stacks, rows):  # noqa: F811
+    recording, _ = sample("middle", options=["--cpu-via", "perf"])
+    assert in_python(stacks(recording), "late") == 0 and cells(rows, recording) == []
+    assert "no Python frames" in capability(rows, recording, "cpu")["reason"]
+
+
+def test_what_the_program_sees(sample):
+    _, said = sample("environment", started=True)
+    assert said.words("LD_PRELOAD") == ["None"] and said.words("child") == []
+    assert said.words("interrupt")[0] == "True"
+    others = {"LD_PRELOAD": "libm.so.6", "ASAN_OPTIONS": "verify_asan_link_order=0"}
+    _, said = sample("environment", started=True, options=["-f"], env=others)
+    assert said.words("LD_PRELOAD") == ["libm.so.6"]

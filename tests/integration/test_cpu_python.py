@@ -1,0 +1,91 @@
+"""Python frames of CPU samples, by eBPF and by the timer: of each stack, every line is one from which the next function can be
+called, and the innermost one is of its function. In every CPython that pythons.py finds."""
+import ast
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pythons import interpreters, is_known, label, with_jit
+
+PROGRAM = Path(__file__).parent / "cpu_programs" / "python_kinds.py"
+FRAME = re.compile(r"(?:.*\.)?(\S+) \(python_kinds\.py:(\d+)\)")
+
+
+class Source:
+    """What the program says of itself."""
+
+    def __init__(self):
+        lines = PROGRAM.read_text().splitlines()
+        self.calls = {number: set(line.split("#> ")[1].split()) for number, line in enumerate(lines, 1) if "#> " in line}
+        self.lines = {"<module>": [range(1, len(lines) + 1)], "<lambda>": [], "<listcomp>": []}
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            name = {ast.Lambda: "<lambda>", ast.ListComp: "<listcomp>"}.get(type(node)) or getattr(node, "name", None)
+            if name:
+                self.lines.setdefault(name, []).append(range(node.lineno, node.end_lineno + 1))
+
+    def fault(self, outer, inner):
+        """What is wrong with one frame as the caller of another; the innermost has no inner one."""
+        (function, line), called = outer, inner and inner[0]
+        if not any(line in lines for lines in self.lines.get(function, [])):
+            return f"line {line} is not of {function}"
+        if called and called not in self.calls.get(line, ()):
+            return f"{function} does not call {called} in line {line}"
+        return None
+
+
+def parse(frame):
+    match = FRAME.fullmatch(frame)
+    return (match.group(1), int(match.group(2))) if match else None
+
+
+@pytest.fixture(params=["ebpf", "timer"])
+def sample(request, program, pitot, environment, library, tmp_path):
+    """Records a command in one of the two ways, and gives its stacks: {(frame, …): us}."""
+    way = request.param
+
+    def run(command, variables):
+        recording, output = tmp_path / "cpu.pitot", tmp_path / "stacks.folded"
+        hz = {"ebpf": 997, "timer": 200}[way]
+        result = subprocess.run([program, "record", "--cpu-only", "--cpu-via", way, f"--cpu={hz}", "-q", "-o", recording, "--",
+                                 *command], capture_output=True, text=True, timeout=120,
+                                env={**environment, **variables, "PITOT_LIBRARY": str(library)})
+        if result.returncode and ("no eBPF" in result.stderr or "without eBPF" in result.stderr):
+            pytest.skip(result.stderr.strip())
+        assert (result.returncode, result.stderr) == (0, ""), result.stderr
+        pitot("flame", "--mode", "cpu", "-o", output, recording)
+        stacks = Counter()
+        for line in output.read_text().splitlines():
+            stack, weight = line.rsplit(" ", 1)
+            stacks[tuple(stack.split(";"))] += int(weight)
+        return stacks
+
+    return run
+
+
+@pytest.mark.parametrize("python", with_jit(filter(is_known, interpreters())), ids=label)
+def test_frames_of_every_kind(sample, python):
+    source, wrong, functions, good = Source(), Counter(), Counter(), 0
+    stacks = sample([python["path"], PROGRAM, "2"], python["environment"])
+    for stack, us in stacks.items():
+        frames = [parse(frame) for frame in stack]
+        ours = [frame for frame in frames if frame]
+        functions.update({function: us for function, _ in ours})
+        faults = []
+        for i, frame in enumerate(frames):
+            following = frames[i + 1:]
+            inner = next((f for f in following if f), None)
+            # Only what follows at once: between them may be a library that calls back.
+            direct = inner if inner and following[0] == inner else None
+            if frame:
+                faults.append(source.fault(frame, direct))
+        faults = [fault for fault in faults if fault]
+        good += us if ours and not faults else 0
+        for fault in faults:
+            wrong[fault] += us
+    assert not wrong, wrong.most_common(10)
+    assert good > 300000, (good, sum(stacks.values()), stacks.most_common(5))
+    missing = {"leaf", "numbers", "awaited", "throws", "down", "key", "__init__", "__call__", "__del__", "<lambda>"} - set(functions)
+    assert len(missing) < 3, missing  # samples are few

@@ -1,0 +1,133 @@
+"""What a recording says of a CUPTI that fails: nothing is lost in silence, and nothing is made up."""
+import json
+import shutil
+
+import pytest
+
+KERNELS = 317  # on the tape
+
+
+@pytest.fixture
+def record_faults(build, source, pitot, tmp_path):
+    """record_faults("call cuptiX returns 39"): what `pitot record --json` and `pitot report --json` say of a play."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+
+    def play(fault):
+        script, recording = tmp_path / "faults", tmp_path / "faulty.pitot"
+        script.write_text(fault + "\n")
+        leaks = f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0"
+        end = pitot("record", "--no-cpu", "--json", "--force", "-o", recording, "--", player, "--now", "--faults", script,
+                    source / "tests" / "data" / "tapes" / "kinds.tape", env={"LSAN_OPTIONS": leaks}).stderr
+        pitot("info", "--verify", recording)
+        rows = pitot("view", recording, "capability", "--json", "-q").stdout.splitlines()
+        return (json.loads(end[end.index("{"):]), pitot("report", "--json", recording, json_output=True),
+                {row["name"]: row for row in map(json.loads, rows)})
+
+    return play
+
+
+def losses(report):
+    return {loss["reason"]: loss["count"] for loss in report["loss"]}
+
+
+def test_without_faults(record_faults):
+    end, report, capabilities = record_faults("# none")
+    assert (end["kernels"], end["no_gpu_data"], end["lost"]) == (KERNELS, None, 0)
+    assert report["loss"] == [] and report["verdict"]["no_gpu_data"] is None
+    assert capabilities["api_call"]["state"] == "on" and capabilities["api_call"]["asked"] == "launches"
+    assert capabilities["cpu"]["reason"] == "not asked for"
+    assert "clock" not in capabilities
+
+
+def test_a_buffer_that_cannot_be_read_is_a_loss(record_faults):
+    _, report, _ = record_faults("call cuptiActivityGetNextRecord#2 returns 999")
+    assert 0 < report["hotspots"]["kernels"] < KERNELS
+    assert losses(report) == {"unreadable_buffer": 1}
+
+
+def test_no_buffer_can_be_read(record_faults):
+    end, report, _ = record_faults("call cuptiActivityGetNextRecord returns 39")
+    assert end["kernels"] == 0 and end["launches"] > 0
+    assert end["no_gpu_data"] == "work was launched, but CUPTI gave no records of it"
+    assert report["verdict"]["no_gpu_data"] == end["no_gpu_data"]
+    assert losses(report)["unreadable_buffer"] > 1
+
+
+@pytest.mark.parametrize("place", [300, 4900])
+def test_cupti_breaks_down(record_faults, place):
+    end, report, capabilities = record_faults(f"state fatal at {place}")
+    assert end["no_gpu_data"] == "CUPTI broke down while recording: scripted fatal error"
+    assert losses(report)["cupti_failed"] == 1
+    assert capabilities["cupti"]["state"] == "unavailable"
+
+
+def test_kinds_cannot_be_enabled(record_faults):
+    end, report, _ = record_faults("call cuptiActivityEnable returns 39")
+    assert end["no_gpu_data"].startswith("cuptiActivityEnable: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+    assert report["verdict"]["no_gpu_data"] == end["no_gpu_data"]
+
+
+def test_another_tool_holds_cupti(record_faults):
+    end, _, _ = record_faults("call cuptiSubscribe_v2 returns 39")
+    assert end["no_gpu_data"].startswith("another tool holds CUPTI in this process")
+
+
+def test_calls_cannot_be_watched(record_faults):
+    _, report, capabilities = record_faults("call cuptiEnableCallback returns 999")
+    assert capabilities["api_call"]["state"] == "unavailable"
+    assert capabilities["api_call"]["reason"] == "cuptiEnableCallback: CUPTI_ERROR_UNKNOWN"
+    assert report["hotspots"]["kernels"] == KERNELS
+    assert report["verdict"]["kind"] == "idle" and report["verdict"]["unknown_ns"] > 0
+    assert report["verdict"]["host_ns"] == report["verdict"]["launch_ns"] == 0
+
+
+def test_one_function_cannot_be_watched(record_faults):
+    _, _, capabilities = record_faults("call cuptiEnableCallback#3 returns 999")
+    assert capabilities["api_call"]["state"] == "degraded"
+
+
+def test_cupti_has_no_clock(record, rows, pitot, tmp_path):
+    script = tmp_path / "faults"
+    script.write_text("call cuptiGetTimestamp returns 39\n")
+    recording = record("kinds", "", "--faults", script)
+    clocks = [row for row in rows(recording, "capability") if row["name"] == "clock"]
+    assert [(row["state"], row["got"]) for row in clocks] == [("degraded", "CLOCK_REALTIME")]
+    report = pitot("report", "--json", recording, json_output=True)
+    assert report["hotspots"]["kernels"] == KERNELS
+    assert report["duration_ns"] < 10**9, "calls and kernels are on one clock"
+    assert report["launches"]["started_before_call"] == 0
+
+
+@pytest.mark.parametrize("fault, reason", [
+    ("zero-times every 2", "no_time"), ("reverse-times every 2", "reversed_time"),
+    ("incomplete every 2", "incomplete_record"), ("bad-kind every 2", "unknown_record"),
+    ("drop-buffer 1", "cupti_dropped")])
+def test_records_that_are_no_good_are_counted(record_faults, fault, reason):
+    end, report, _ = record_faults(fault)
+    assert list(losses(report)) == [reason]
+    assert end["lost"] == losses(report)[reason] > 0
+    if "times" in fault or "incomplete" in fault:
+        assert report["hotspots"]["kernels"] == KERNELS and report["untimed"] > 0
+
+
+@pytest.mark.parametrize("step_ms", [5000, -5000])
+@pytest.mark.parametrize("place", [4700, 4900, 5100])
+def test_a_clock_that_is_set(record, pitot, tmp_path, place, step_ms):
+    """Wherever it happens: times and lengths are what they were, and the recording says so. (The tape is short: as
+    fast as possible, the recorder reads the clocks at its ends only, and a longer time than the step would be
+    anybody's guess.)"""
+    def report(script_text):
+        (tmp_path / "faults").write_text(script_text + "\n")
+        recording = record("kinds", "", "--faults", tmp_path / "faults")
+        said = pitot("report", "--json", recording, json_output=True)
+        shutil.rmtree(recording)
+        return said
+
+    whole, stepped = report("# none"), report(f"step-realtime {step_ms}ms at {place}")
+    assert losses(whole) == {} and losses(stepped) == {"clock_step": 1}
+    assert stepped["hotspots"]["kernels"] == whole["hotspots"]["kernels"] == KERNELS
+    assert stepped["hotspots"]["total_ns"] == pytest.approx(whole["hotspots"]["total_ns"], rel=1e-4)
+    for key in ("union_ns", "first_ns", "last_ns"):
+        assert stepped["gpus"][0]["busy"][key] == pytest.approx(whole["gpus"][0]["busy"][key], abs=1_000_000)

@@ -1,0 +1,73 @@
+"""How long an end waits: as long as something goes on, but not for a GPU that hangs."""
+import json
+import re
+import subprocess
+
+import pytest
+
+HUNG_MS = 300  # what an end may add where CUPTI hangs; without that it is a second
+
+
+@pytest.fixture
+def play(build, source, environment, tmp_path):
+    """Plays a tape into the recorder; the recording, and what the recorder logged."""
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+
+    def run(*arguments, faults="", **variables):
+        folder = tmp_path / "recording.pitot"
+        folder.mkdir()
+        log = tmp_path / "log"
+        (tmp_path / "faults").write_text(faults)
+        library = str(build / "libpitot.so")
+        result = subprocess.run(
+            [player, "--faults", tmp_path / "faults", *arguments, source / "tests/data/tapes/launch.tape"],
+            capture_output=True, text=True, timeout=120,
+            env={**environment, "CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
+                 "PITOT_RECORDING": str(folder), "PITOT_LOG": str(log),
+                 "LSAN_OPTIONS": f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0", **variables})
+        assert result.returncode == 0 and result.stderr == "", result.stderr
+        return folder, log.read_text()
+
+    return run
+
+
+def is_closed(pitot, recording):
+    return json.loads(pitot("info", recording, "--json").stdout)["processes"][0]["closed"]
+
+
+def waited_ms(log):
+    """How long the end waited before it gave up; None: it did not."""
+    found = re.search(r"gave up waiting for the collector after (\d+) ms", log)
+    return int(found[1]) if found else None
+
+
+def test_a_gpu_that_hangs_is_not_waited_for(play, pitot):
+    recording, log = play("--hang-at-exit", "--realtime")
+    # As long as nothing keeps this machine from looking: three times that is still no second.
+    assert waited_ms(log) is not None and waited_ms(log) < 3 * HUNG_MS
+    assert not is_closed(pitot, recording)
+    kernels = json.loads(pitot("info", recording, "--json").stdout)["tables"]["kernel"]["rows"]
+    assert kernels > 0  # what was there before is not lost
+
+
+def test_calls_of_cupti_that_take_long_are_waited_for(play, pitot):
+    """Each of them is progress: together they take longer than one may."""
+    recording, log = play(faults="delay cuptiActivityDisable 60ms\ndelay cuptiActivityFlushAll 100ms\n")
+    assert waited_ms(log) is None and is_closed(pitot, recording)
+
+
+@pytest.fixture
+def slow_disk(source, build, tmp_path):
+    library = tmp_path / "slow_disk.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source / "tests/integration/slow_disk.c", "-ldl"], check=True)
+    if "asan" in subprocess.run(["ldd", build / "libpitot.so"], capture_output=True, text=True).stdout:
+        pytest.skip("a sanitizer has to be the first library")
+    return str(library)
+
+
+def test_a_disk_that_is_slow_is_waited_for(play, pitot, slow_disk):
+    """A single write may take longer than any call of CUPTI."""
+    recording, log = play(LD_PRELOAD=slow_disk, SLOW_DISK_MS="300")
+    assert waited_ms(log) is None and is_closed(pitot, recording)

@@ -1,0 +1,67 @@
+/* The stand-in libnvidia-ml.so.1: answers from the tape; without NVML on it, as without a driver. */
+#include <string.h>
+
+#include "base/map.h"
+#include "capture/nvml/nvml_api.h"
+#include "standin.h"
+
+#define COUNT(...) (sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+#define ANSWER(name, out, size, ...)                                                               \
+	answer(TAPE_nvml##name, out, size, (const uint64_t[]){ __VA_ARGS__ }, COUNT(__VA_ARGS__))
+
+static int answer(enum tape_function function, void *out, size_t size, const uint64_t *arguments,
+		  size_t count)
+{
+	struct tape_call call;
+	int forced;
+
+	if (standin_fault(function, &forced))
+		return forced;
+	if (!standin_answer(function, arguments, (unsigned)count, &call))
+		return NVML_INVALID_ARGUMENT;
+	if (call.result)
+		return (int)call.result;
+	if (call.output_length != size)
+		return NVML_NOT_SUPPORTED;
+	if (size)
+		memcpy(out, call.output, size);
+	return NVML_SUCCESS;
+}
+
+#define F(name, ...) EXPORT int nvml##name(__VA_ARGS__);
+NVML_FUNCTIONS(F)
+#undef F
+
+int nvmlInit_v2(void)
+{
+	struct tape_call call;
+	int forced;
+
+	if (standin_fault(TAPE_nvmlInit_v2, &forced))
+		return forced;
+	return standin_answer(TAPE_nvmlInit_v2, NULL, 0, &call) ? (int)call.result
+								: NVML_DRIVER_NOT_LOADED;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvml_handle *out)
+{
+	return ANSWER(DeviceGetHandleByPciBusId_v2, out, sizeof(*out), hash_bytes(id, strlen(id)));
+}
+
+#define READING(name, type)                                                                        \
+	int nvml##name(nvml_handle device, type *out)                                              \
+	{                                                                                          \
+		return ANSWER(name, out, sizeof(*out), (uintptr_t)device);                         \
+	}
+#define READING_OF(name, type)                                                                     \
+	int nvml##name(nvml_handle device, int which, type *out)                                   \
+	{                                                                                          \
+		return ANSWER(name, out, sizeof(*out), (uintptr_t)device, (uint64_t)which);        \
+	}
+
+READING(DeviceGetUtilizationRates, struct nvml_utilization)
+READING_OF(DeviceGetClockInfo, unsigned)
+READING(DeviceGetPowerUsage, unsigned)
+READING_OF(DeviceGetTemperature, unsigned)
+READING(DeviceGetMemoryInfo, struct nvml_memory)
+READING(DeviceGetTotalEnergyConsumption, unsigned long long)
