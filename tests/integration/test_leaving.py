@@ -2,6 +2,7 @@
 import json
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -15,19 +16,29 @@ def play(build, source, environment, tmp_path):
     if not player.exists():
         pytest.skip("built without CUDA's headers")
 
-    def run(*arguments, faults="", **variables):
+    def run(*arguments, faults="", before_end=None, **variables):
+        """before_end: called with the recording when all was played, until it is true; only then the program ends."""
         folder = tmp_path / "recording.pitot"
         folder.mkdir()
-        log = tmp_path / "log"
+        log, end = tmp_path / "log", tmp_path / "end"
         (tmp_path / "faults").write_text(faults)
         library = str(build / "libpitot.so")
-        result = subprocess.run(
-            [player, "--faults", tmp_path / "faults", *arguments, source / "tests/data/tapes/launch.tape"],
-            capture_output=True, text=True, timeout=120,
+        process = subprocess.Popen(
+            [player, "--faults", tmp_path / "faults", "--end-when", end, *arguments, source / "tests/data/tapes/launch.tape"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**environment, "CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
                  "PITOT_RECORDING": str(folder), "PITOT_LOG": str(log),
                  "LSAN_OPTIONS": f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0", **variables})
-        assert result.returncode == 0 and result.stderr == "", result.stderr
+        try:
+            deadline = time.monotonic() + 60
+            while before_end and not before_end(folder):
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.01)
+            end.touch()
+            output = process.communicate(timeout=60)[0]
+        finally:
+            process.kill()
+        assert process.returncode == 0 and output == "", output
         return folder, log.read_text()
 
     return run
@@ -37,6 +48,12 @@ def is_closed(pitot, recording):
     return json.loads(pitot("info", recording, "--json").stdout)["processes"][0]["closed"]
 
 
+def rows(pitot, recording, table):
+    """How many there are by now: 0 also before there is a segment."""
+    info = pitot("info", recording, "--json", status=None)
+    return json.loads(info.stdout)["tables"].get(table, {"rows": 0})["rows"] if info.returncode == 0 else 0
+
+
 def waited_ms(log):
     """How long the end waited before it gave up; None: it did not."""
     found = re.search(r"gave up waiting for the collector after (\d+) ms", log)
@@ -44,12 +61,14 @@ def waited_ms(log):
 
 
 def test_a_gpu_that_hangs_is_not_waited_for(play, pitot):
-    recording, log = play("--hang-at-exit", "--realtime")
+    def has_kernels(recording):
+        return bool(rows(pitot, recording, "kernel"))
+
+    recording, log = play("--hang-at-exit", "--realtime", before_end=has_kernels)
     # As long as nothing keeps this machine from looking: three times that is still no second.
     assert waited_ms(log) is not None and waited_ms(log) < 3 * HUNG_MS
     assert not is_closed(pitot, recording)
-    kernels = json.loads(pitot("info", recording, "--json").stdout)["tables"]["kernel"]["rows"]
-    assert kernels > 0  # what was there before is not lost
+    assert has_kernels(recording)  # what was there before is not lost
 
 
 def test_calls_of_cupti_that_take_long_are_waited_for(play, pitot):

@@ -19,6 +19,7 @@ enum ending {
 
 struct play_options {
 	const char *tape, *faults, *counts;
+	const char *end_when; /* a file that says so by being there; NULL: at once */
 	bool parallel, realtime, now, hang_at_exit;
 	unsigned long rounds; /* --repeat */
 	unsigned long rate; /* callbacks per second at most, 0: no limit */

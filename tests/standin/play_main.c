@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "play_clock.h"
 
@@ -29,6 +30,7 @@ static const char usage[] =
 	"fork-then-exit\n"
 	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full "
 	"flight\n"
+	"  --end-when FILE    after the last record stays until FILE exists\n"
 	"  --hang-at-exit     from the end on every call of CUPTI and the driver blocks\n"
 	"  --counts FILE      write what the recorder was given\n";
 
@@ -80,6 +82,9 @@ static bool take_option(int option, const char *value, struct play_options *o)
 	case 'c':
 		o->counts = value;
 		return true;
+	case 'w':
+		o->end_when = value;
+		return true;
 	case 'e':
 		return parse_ending(value, &o->ending);
 	case 'a':
@@ -107,6 +112,7 @@ int play_options_parse(int argc, char **argv, struct play_options *o)
 		{ "exit", required_argument, NULL, 'e' },
 		{ "exit-at", required_argument, NULL, 'a' },
 		{ "counts", required_argument, NULL, 'c' },
+		{ "end-when", required_argument, NULL, 'w' },
 		{ "hang-at-exit", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -232,6 +238,8 @@ int main(int argc, char **argv)
 	if (play_tape(&o, player, &e) < 0)
 		goto fail;
 	play_clock_end();
+	while (o.end_when && access(o.end_when, F_OK) != 0)
+		usleep(1000);
 	if (o.hang_at_exit)
 		standin_hang();
 	if (o.counts)
