@@ -55,7 +55,7 @@ def environment():
     """The environment without anything that changes what the program says or does. Tests may change their copy."""
     unwanted = ("CUDA_", "NVTX_", "PITOT_", "COLUMNS", "NO_COLOR", "LD_PRELOAD")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-    clean.update(LC_ALL="C.UTF-8", TERM="xterm", TZ="UTC")
+    clean.update(LC_ALL="C.UTF-8", TERM="xterm", TZ="UTC", PITOT_PAGER="")
     return clean
 
 

@@ -277,6 +277,17 @@ static int print(struct view *v)
 	return status;
 }
 
+/* "kernel RECORDING" can only mean one thing. */
+static void put_recording_first(int argc, char **argv)
+{
+	char *word = argv[1];
+
+	if (argc == 3 && schema_table_by_name(word) && !schema_table_by_name(argv[2])) {
+		argv[1] = argv[2];
+		argv[2] = word;
+	}
+}
+
 /* "RECORDING TABLE", "RECORDING", "TABLE": a word is a recording when such a file is there. */
 static int sort_operands(const struct context *c, int argc, char **argv,
 			 const struct table_schema **table)
@@ -315,7 +326,10 @@ static int run(struct context *c, int argc, char **argv)
 	const struct table_schema *table;
 	struct trace *trace = NULL;
 	uint64_t end_ns;
-	int status = sort_operands(c, argc, argv, &table);
+	int status;
+
+	put_recording_first(argc, argv);
+	status = sort_operands(c, argc, argv, &table);
 
 	if (status == EXIT_DONE)
 		status = cli_open_trace(c, argc - (table != NULL), argv, &v.progress, NULL, &trace);

@@ -20,6 +20,7 @@ struct context {
 	bool verbose;	   /* -v: say more on stderr */
 	bool color;	   /* use colours on stdout */
 	bool color_errors; /* use colours on stderr */
+	bool pager;	   /* long results may go through a pager */
 	unsigned width;	   /* columns to fill on stdout: the terminal's, $COLUMNS, or 100 */
 };
 

@@ -29,7 +29,7 @@ const struct command *const commands[] = {
 static const char *const color_choices[] = { "auto", "always", "never", NULL };
 enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
-static bool option_json, option_quiet, option_verbose, option_version;
+static bool option_json, option_quiet, option_verbose, option_version, option_pager = true;
 static int option_color;
 
 const struct option global_options[] = {
@@ -43,6 +43,12 @@ const struct option global_options[] = {
 	  .argument = "auto|always|never",
 	  .choices = color_choices,
 	  .help = "colours: auto (on a terminal, unless NO_COLOR is set), always, never" },
+	{ .name = "pager",
+	  .negatable = true,
+	  .type = OPTION_FLAG,
+	  .value = &option_pager,
+	  .help = "show results that are longer than the terminal with $PITOT_PAGER, $PAGER or "
+		  "less" },
 	{ .name = "quiet",
 	  .letter = 'q',
 	  .type = OPTION_FLAG,
@@ -107,6 +113,7 @@ static void resolve(struct context *c)
 {
 	c->json = option_json;
 	c->quiet = option_quiet;
+	c->pager = option_pager;
 	c->verbose = option_verbose;
 	c->color = wants_color(STDOUT_FILENO);
 	c->color_errors = wants_color(STDERR_FILENO);

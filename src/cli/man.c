@@ -119,11 +119,15 @@ static void man_overview(struct strbuf *out)
 	}
 	strbuf_adds(out, ".SH OPTIONS OF EVERY COMMAND\n");
 	roff_options(out, global_options);
-	strbuf_adds(out, ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage; \\fBpitot record\\fR "
-			 "returns the status of "
-			 "the command.\n"
-			 ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nno colours, unless \\-\\-color "
-			 "always is given\n");
+	strbuf_adds(
+		out,
+		".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage; \\fBpitot record\\fR "
+		"returns the status of "
+		"the command.\n"
+		".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nno colours, unless \\-\\-color "
+		"always is given\n"
+		".TP\n\\fBPITOT_PAGER\\fR, \\fBPAGER\\fR\nthe pager for results that are longer "
+		"than the terminal; empty or cat: none\n");
 }
 
 void man_page(const struct command *command, struct strbuf *out)

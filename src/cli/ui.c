@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/io.h"
+#include "cli/pager.h"
 
 static void say(const struct context *c, enum style style, const char *label, const char *text)
 {
@@ -90,7 +92,9 @@ int cli_print(const struct context *c, const struct strbuf *text)
 
 	if (text->failed)
 		return cli_failf(c, "out of memory");
-	r = io_write_all(STDOUT_FILENO, strbuf_text(text), text->length);
+	r = io_write_all(pager_output(c, text), strbuf_text(text), text->length);
+	if (pager_was_left(r))
+		exit(EXIT_DONE);
 	if (r < 0)
 		return cli_failf(c, "cannot write to standard output: %s", strerror(-r));
 	return EXIT_DONE;

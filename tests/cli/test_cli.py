@@ -1,9 +1,12 @@
 """What holds for every command: help, errors, exit statuses, JSON, colours, completion, man pages."""
+import fcntl
 import json
 import os
 import pty
 import re
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -171,10 +174,11 @@ def test_colours(pitot):
     assert "'sometimes'" in pitot("help", "--color", "sometimes", status=2).stderr
 
 
-def run_on_terminal(program, environment, *arguments):
-    """Output of the program on a terminal of its own."""
+def run_on_terminal(program, environment, *arguments, rows=0):
+    """Output of the program on a terminal of its own, of so many rows (0: of unknown height)."""
     pid, terminal = pty.fork()
     if pid == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
         os.execve(program, [str(program), *arguments], environment)
     output = b""
     try:
@@ -191,6 +195,37 @@ def test_colours_on_a_terminal(program, environment):
     assert "\033[" in run_on_terminal(program, environment, "help")
     assert "\033[" not in run_on_terminal(program, {**environment, "NO_COLOR": "1"}, "help")
     assert "\033[" not in run_on_terminal(program, {**environment, "TERM": "dumb"}, "help")
+
+
+def test_pager(program, environment):
+    def schema(rows, *options, **variables):
+        return run_on_terminal(program, {**environment, "NO_COLOR": "1", **variables}, "schema", *options, rows=rows)
+
+    numbered = {"PITOT_PAGER": "sed -n 's/^/> /p;5q'"}
+    whole = schema(0)
+    lines = whole.splitlines()
+    assert len(lines) > 20
+    assert schema(20, **numbered).splitlines() == [f"> {line}" for line in lines[:5]]
+    assert schema(20, **{**numbered, "PAGER": "false"}) == schema(20, **numbered)
+    unset = {key: value for key, value in environment.items() if key != "PITOT_PAGER"}
+    assert run_on_terminal(program, {**unset, "PAGER": "sed 5q", "NO_COLOR": "1"}, "schema", rows=20).splitlines() == lines[:5]
+    # not where it fits, is not wanted, or there is none
+    assert schema(len(lines) + 1, **numbered) == whole
+    assert schema(20, "--no-pager", **numbered) == whole
+    assert schema(20, PITOT_PAGER="", PAGER="false") == whole
+    assert schema(20, PITOT_PAGER="cat") == whole
+    assert schema(20, **numbered, TERM="dumb") == whole
+    assert run_on_terminal(program, {**unset, "PATH": "/nowhere", "NO_COLOR": "1"}, "schema", rows=20) == whole
+    assert "give --no-pager" in schema(20, PITOT_PAGER="/nowhere/pager")
+
+
+def test_a_pager_that_is_left_early(build, program, environment, tmp_path):
+    """What is longer than a pipe takes is not an error where the pager has been left."""
+    recording, status = tmp_path / "long.pitot", tmp_path / "status"
+    subprocess.run([build / "tests/support/make-recording", recording, "--kernels", "3000", "--seed", "1"], check=True)
+    shell = f"{program} view {recording} kernel --json --limit 0; echo $? > {status}"
+    run_on_terminal("/bin/sh", {**environment, "PITOT_PAGER": "true"}, "-c", shell, rows=5)
+    assert status.read_text() == "0\n"
 
 
 def test_output_that_cannot_be_written(pitot, program, environment):

@@ -34,6 +34,10 @@ def test_golden_json(pitot, folder):
     check_golden("view-kernel.json", pitot("view", "varied.pitot", "kernel", "--json", cwd=folder).stdout)
 
 
+def test_table_and_recording_in_either_order(pitot, folder):
+    assert pitot("view", "kernel", "varied.pitot", cwd=folder).stdout == pitot("view", "varied.pitot", "kernel", cwd=folder).stdout
+
+
 def test_tables_are_listed(pitot, folder):
     tables = pitot("view", "varied.pitot", "--json", cwd=folder, json_output=True)["tables"]
     text = pitot("view", "varied.pitot", cwd=folder).stdout

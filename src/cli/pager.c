@@ -1,0 +1,84 @@
+#include "cli/pager.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/record_spawn.h"
+
+static FILE *pager;
+
+/* NULL: none is wanted, or there is none. */
+static const char *pager_command(void)
+{
+	static const char *const variables[] = { "PITOT_PAGER", "PAGER" };
+	struct error ignored = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		const char *command = getenv(variables[i]);
+
+		if (command)
+			return *command && strcmp(command, "cat") != 0 ? command : NULL;
+	}
+	return spawn_check("less", &ignored) == 0 ? "less" : NULL;
+}
+
+static bool fits_terminal(const struct strbuf *text)
+{
+	struct winsize size;
+	size_t lines = 0;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row)
+		return true;
+	for (size_t i = 0; i < text->length; i++)
+		lines += text->data[i] == '\n';
+	return lines < size.ws_row; /* the prompt needs one */
+}
+
+/* What is typed for the pager must not end us before it. */
+static void leave_keys_to_pager(void)
+{
+	static const int signals[] = { SIGINT, SIGQUIT, SIGPIPE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		signal(signals[i], SIG_IGN);
+}
+
+static void wait_for_pager(void)
+{
+	int status = pclose(pager);
+
+	if (WIFEXITED(status) &&
+	    WEXITSTATUS(status) == 127) /* the shell has said what is missing */
+		fputs("pitot: no pager: set PITOT_PAGER to one, or give --no-pager\n", stderr);
+}
+
+int pager_output(const struct context *c, const struct strbuf *text)
+{
+	const char *term = getenv("TERM"), *command;
+
+	if (!pager && c->pager && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0 &&
+	    !fits_terminal(text)) {
+		command = pager_command();
+		/* colours as they are, the text left on the screen, no wait where it fits after all */
+		setenv("LESS", "FRX", false);
+		if (command)
+			pager = popen(command, "we");
+		if (pager) {
+			leave_keys_to_pager();
+			atexit(wait_for_pager);
+		}
+	}
+	return pager ? fileno(pager) : STDOUT_FILENO;
+}
+
+bool pager_was_left(int write_error)
+{
+	return pager && write_error == -EPIPE;
+}
