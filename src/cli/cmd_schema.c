@@ -81,7 +81,8 @@ static void print_table(const struct context *c, const struct table_schema *tabl
 	text_table_release(&t);
 }
 
-static void write_column(struct json *j, const struct column_schema *column)
+static void write_column(struct json *j, const struct table_schema *table,
+			 const struct column_schema *column)
 {
 	json_object(j);
 	json_key_string(j, "name", column->name);
@@ -89,6 +90,8 @@ static void write_column(struct json *j, const struct column_schema *column)
 	json_key_string(j, "unit", column->unit);
 	json_key_string(j, "meaning", column->meaning);
 	json_key_bool(j, "may_be_missing", column->maybe);
+	if (column->base >= 0)
+		json_key_string(j, "base", table->columns[column->base].name);
 	if (column->ref)
 		json_key_string(j, "refers_to", schema_table(column->ref)->name);
 	if (column->value_count) {
@@ -107,10 +110,11 @@ static void write_table(struct json *j, const struct table_schema *table)
 	json_key_string(j, "name", table->name);
 	json_key_u64(j, "id", table->id);
 	json_key_string(j, "meaning", table->meaning);
+	json_key_bool(j, "repeated", table->repeated);
 	json_key(j, "columns");
 	json_array(j);
 	for (int i = 0; i < table->column_count; i++)
-		write_column(j, &table->columns[i]);
+		write_column(j, table, &table->columns[i]);
 	json_end(j);
 	json_end(j);
 }

@@ -98,5 +98,6 @@ def test_schema_of_one_table(pitot):
     kernel, = pitot("schema", "kernel", "--json", json_output=True)["tables"]
     start, config = kernel["columns"][0], kernel["columns"][2]
     assert (start["name"], start["type"], start["unit"], start["may_be_missing"]) == ("start_ns", "time", "ns", True)
-    assert config["refers_to"] == "kernel_config"
+    assert config["refers_to"] == "kernel_config" and kernel["columns"][1]["base"] == "start_ns" and "base" not in start
+    assert not kernel["repeated"] and pitot("schema", "stream", "--json", json_output=True)["tables"][0]["repeated"]
     assert "did you mean 'kernel'" in pitot("schema", "kernle", status=2).stderr
