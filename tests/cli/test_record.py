@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE, wait_until
+
 
 @pytest.fixture
 def record(pitot, tmp_path):
@@ -34,9 +36,45 @@ def start(program, environment, tmp_path, *arguments, **options):
                             **options)
 
 
-def rows(pitot, table, path="rec"):
+def rows(pitot, table, path="rec", status=0):
     """Rows of a recording, through `pitot view`."""
-    return [json.loads(line) for line in pitot("view", path, table, "--json").stdout.splitlines()]
+    return [json.loads(line) for line in pitot("view", path, table, "--json", status=status).stdout.splitlines()]
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """Where commands wait, by `read x < gate`, until gate(3) lets three of them go."""
+    os.mkfifo(tmp_path / "gate")
+    file = os.open(tmp_path / "gate", os.O_RDWR | os.O_CLOEXEC)
+    yield lambda count=1: os.write(file, count * b"\n")
+    os.close(file)
+
+
+@pytest.fixture
+def recorded(program, environment, tmp_path, pitot):
+    """recorded(command…): records it in the background; see() waits until so many processes that hold are on disk."""
+    class Recorded:
+        def __init__(self, *command, options=()):
+            self.process = subprocess.Popen([program, "record", "-o", "rec", *options, "--", *command], cwd=tmp_path,
+                                            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True)
+            running.append(self.process)
+
+        def see(self, holds, count=1):
+            wait_until(lambda: sum(map(holds, rows(pitot, "process", status=None))) >= count, "the processes are on disk",
+                       self.process)
+
+        def end(self):
+            """What it said on standard error."""
+            said = self.process.communicate(timeout=PATIENCE)[1]
+            assert self.process.returncode == 0, said
+            return said
+
+    running = []
+    yield Recorded
+    for process in running:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("status", [0, 1, 7, 255])
@@ -73,7 +111,7 @@ def test_identity(record, tmp_path):
 
 def test_identity_while_it_runs(program, environment, tmp_path):
     running = start(program, environment, tmp_path, "sh", "-c", "cat rec/recording.json")
-    assert json.loads(running.communicate(timeout=60)[0])["state"] == "recording"
+    assert json.loads(running.communicate(timeout=PATIENCE)[0])["state"] == "recording"
 
 
 def test_default_name(pitot, tmp_path):
@@ -149,7 +187,7 @@ def test_signal_state_is_the_callers(record):
 def test_ignored_signals_stay_ignored(program, environment, tmp_path):
     ignore = lambda: (signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     running = start(program, environment, tmp_path, "cat", "/proc/self/status", preexec_fn=ignore)
-    ignored = int(re.search(r"SigIgn:\s+(\w+)", running.communicate(timeout=60)[0])[1], 16)
+    ignored = int(re.search(r"SigIgn:\s+(\w+)", running.communicate(timeout=PATIENCE)[0])[1], 16)
     assert running.returncode == 0
     for number in (signal.SIGHUP, signal.SIGCHLD):
         assert ignored & (1 << (number - 1))
@@ -303,57 +341,69 @@ def test_record_in_record(pitot, program, tmp_path):
     assert identity(tmp_path / "inner")["exit_status"] == identity(tmp_path / "outer")["exit_status"] == 0
 
 
-def test_forks_are_seen(pitot, record):
-    record("sh", "-c", "sh -c 'sleep 1 & sleep 1; wait; exit 3'; exit 0", options=["--no-cpu"])
+WAIT = "sh -c read x < gate"
+
+
+def test_forks_are_seen(pitot, recorded, gate):
+    recording = recorded("sh", "-c", "sh -c 'sh -c \"read x < gate\" & sh -c \"read x < gate\"; wait; exit 3'; exit 0",
+                         options=["--no-cpu"])
+    recording.see(lambda row: row["command"] == WAIT, count=2)
+    gate(2)
+    recording.end()
     seen = rows(pitot, "process")
     commands = [row["command"] for row in seen]
     assert commands[0].startswith("sh -c sh -c")
     by_pid = {row["pid"]: row for row in seen}
-    sleeps = {row["pid"]: row for row in seen if row["command"] == "sleep 1"}
-    assert len(sleeps) == 2
-    for sleep in sleeps.values():
-        parent = by_pid[sleep["parent_pid"]]
+    waiting = {row["pid"]: row for row in seen if row["command"] == WAIT}
+    assert len(waiting) == 2
+    for process in waiting.values():
+        parent = by_pid[process["parent_pid"]]
         assert by_pid[parent["parent_pid"]]["command"] == commands[0]
     assert all(row["source"] == "record" for row in seen)
     assert [row["exit_status"] for row in seen if row["pid"] == seen[0]["pid"]] == [None, 0]
 
 
-def test_exec_is_seen(pitot, record):
-    record("sh", "-c", "sleep 0.8; exec sleep 0.8")
-    first = rows(pitot, "process")[0]["pid"]
-    images = [row for row in rows(pitot, "process") if row["pid"] == first]
+def test_exec_is_seen(pitot, recorded, gate):
+    first = "read x < gate; exec sh -c 'read x < gate'"
+    recording = recorded("sh", "-c", first)
+    for command in (f"sh -c {first}", WAIT):
+        recording.see(lambda row: row["command"] == command)
+        gate()
+    recording.end()
+    pid = rows(pitot, "process")[0]["pid"]
+    images = [row for row in rows(pitot, "process") if row["pid"] == pid]
     commands = list(dict.fromkeys(row["command"] for row in images))
-    assert commands == ["sh -c sleep 0.8; exec sleep 0.8", "sleep 0.8"]
+    assert commands == [f"sh -c {first}", WAIT]
     assert images[-1]["exit_status"] == 0
 
 
-def test_names_of_threads(pitot, record):
+def test_names_of_threads(pitot, recorded, gate):
     script = """
-import ctypes, threading, time
+import ctypes, subprocess, threading
+named, over = threading.Barrier(3), threading.Event()
 def work(name):
     ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
-    time.sleep(1)
+    named.wait()
+    over.wait()
 for name in (b"loader", b"writer"):
     threading.Thread(target=work, args=(name,)).start()
+named.wait()
+subprocess.run(["sh", "-c", "read x < gate"])
+over.set()
 """
-    record(sys.executable, "-c", script)
+    recording = recorded(sys.executable, "-c", script)
+    recording.see(lambda row: row["command"] == WAIT)  # whoever has found the child has read the names after it
+    gate()
+    recording.end()
     names = {row["name"] for row in rows(pitot, "thread")}
     assert {"loader", "writer"} <= names
 
 
 def test_orphans_are_seen(record, tmp_path):
-    began = time.monotonic()
-    result = record("sh", "-c", "(sleep 20 > /dev/null 2>&1 & echo $! > orphan)")
-    assert time.monotonic() - began < 10
+    """They are not waited for."""
+    result = record("sh", "-c", "(sleep 1000 > /dev/null 2>&1 & echo $! > orphan)")
+    os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)  # still there
     assert "of the command still runs" in result.stderr
-    os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)
-
-
-def wait_for(path, seconds=30):
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not appear"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT,
@@ -362,18 +412,18 @@ def test_signals_are_passed_on(program, environment, tmp_path, number):
     name = number.name.removeprefix("SIG")
     script = f"trap 'echo got {name}; exit 9' {name}; touch ready; while :; do sleep 0.05; done"
     running = start(program, environment, tmp_path, "sh", "-c", script)
-    wait_for(tmp_path / "ready")
+    wait_until((tmp_path / "ready").exists, "the command runs", running)
     running.send_signal(number)
-    assert running.communicate(timeout=60)[0] == f"got {name}\n"
+    assert running.communicate(timeout=PATIENCE)[0] == f"got {name}\n"
     assert running.returncode == 9
     assert identity(tmp_path / "rec")["exit_status"] == 9
 
 
 def test_signal_that_ends_the_command(program, environment, tmp_path):
     running = start(program, environment, tmp_path, "sh", "-c", "touch ready; exec sleep 60")
-    wait_for(tmp_path / "ready")
+    wait_until((tmp_path / "ready").exists, "the command runs", running)
     running.send_signal(signal.SIGTERM)
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE)
     assert running.returncode == 128 + signal.SIGTERM
     assert identity(tmp_path / "rec")["state"] == "complete"
 
@@ -403,15 +453,15 @@ class Terminal:
             self.output += chunk
         return True
 
-    def expect(self, text, seconds=30):
-        end = time.monotonic() + seconds
-        while text not in self.output:
+    def expect(self, text, times=1):
+        end = time.monotonic() + PATIENCE
+        while self.output.count(text) < times:
             assert time.monotonic() < end, self.output
             if not self.read(0.1):
-                assert text in self.output, self.output
+                assert self.output.count(text) >= times, self.output
 
-    def finish(self, seconds=30):
-        end = time.monotonic() + seconds
+    def finish(self):
+        end = time.monotonic() + PATIENCE
         while self.read(0.2):
             assert time.monotonic() < end, self.output
         os.close(self.fd)
@@ -419,7 +469,8 @@ class Terminal:
 
 
 def test_ctrl_c_reaches_the_command_once(program, environment, tmp_path):
-    script = "trap 'echo interrupted; n=$((n+1))' INT; echo ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; exit 4$n"
+    # From the first time on it waits for a second one.
+    script = "trap 'echo interrupted; n=$((n+1))' INT; echo ready; until [ $n ]; do sleep 0.1; done; sleep 0.5; exit 4$n"
     terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sh", "-c", script)
     terminal.expect(b"ready")
     os.write(terminal.fd, b"\x03")
@@ -438,23 +489,25 @@ def test_ctrl_c_ends_with_a_complete_recording(program, environment, tmp_path, p
     assert b"pitot report rec" in terminal.output
 
 
-def test_ctrl_z_stops_and_goes_on(program, environment, tmp_path):
+def test_ctrl_z_stops_and_goes_on(program, environment, tmp_path, gate):
     shell = Terminal("/bin/bash", environment, tmp_path, "--norc", "-i")
-    os.write(shell.fd, f"{program} record -q -o rec -- sh -c 'echo rea''dy; sleep 1; echo do''ne'\n".encode())
+    os.write(shell.fd, f"{program} record -q -o rec -- sh -c 'echo rea''dy; read x < gate; echo do''ne'\n".encode())
     shell.expect(b"ready")
     os.write(shell.fd, b"\x1a")
     shell.expect(b"Stopped")
     os.write(shell.fd, b"fg\n")
+    gate()
     shell.expect(b"done")
     os.write(shell.fd, b"exit\n")
     shell.finish()
     assert identity(tmp_path / "rec")["exit_status"] == 0
 
 
-def test_live_line_on_a_terminal(program, environment, tmp_path):
-    terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sleep", "2.5")
+def test_live_line_on_a_terminal(program, environment, tmp_path, gate):
+    terminal = Terminal(program, environment, tmp_path, "record", "-o", "rec", "--", "sh", "-c", "read x < gate")
+    terminal.expect(b"recording 0:", times=2)
+    gate()
     assert terminal.finish() == 0
-    assert terminal.output.count(b"recording 0:0") >= 2
     assert b"no GPU work yet" in terminal.output
 
 
@@ -490,9 +543,11 @@ def test_full_disk(program, environment, tmp_path):
         subprocess.run(["umount", disk], check=True)
 
 
-def test_hundreds_of_processes(record, tmp_path):
-    result = record("sh", "-c", "for i in $(seq 40); do sh -c 'sleep 0.5' & done; wait", options=["--json"])
-    assert json.loads(result.stderr)["processes"] >= 41
+def test_many_processes_at_once(recorded, gate):
+    recording = recorded("sh", "-c", "for i in $(seq 40); do sh -c 'read x < gate' & done; wait", options=["--json"])
+    recording.see(lambda row: row["command"] == WAIT, count=40)
+    gate(40)
+    assert json.loads(recording.end())["processes"] >= 41
 
 
 def test_names_with_hostile_bytes(record, tmp_path):

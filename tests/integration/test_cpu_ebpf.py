@@ -1,20 +1,22 @@
 """CPU sampling by eBPF, end to end: programs with known shares and known stacks, Python, time off the CPU.
 
-Skipped with the reason where the kernel or the rights do not allow it.
+Skipped with the reason where the kernel or the rights do not allow it. Rates are none at which samples would be in step with
+the kernel's ticks (100, 250 or 1000 a second), because at these threads take turns.
 """
+import math
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from pythons import interpreters, is_known, label
+from waiting import PATIENCE, wait_until
 
 PROGRAMS = Path(__file__).parent / "cpu_programs"
 
@@ -40,7 +42,7 @@ def sample(program, environment, tmp_path):
 
     def run(*arguments, before=()):
         result = subprocess.run([*before, program, "record", "--cpu-only", "--cpu-via", "ebpf", "-q", "--force", "-o", recording,
-                                 *arguments], capture_output=True, text=True, env=environment, timeout=120)
+                                 *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE)
         if result.returncode and ("no eBPF" in result.stderr or "without eBPF" in result.stderr):
             pytest.skip(result.stderr.strip())
         assert result.returncode == 0, result.stderr
@@ -68,6 +70,11 @@ def folded(pitot, tmp_path):
 def own(stack):
     """Without what is the C library's: its names depend on whether its symbols are installed."""
     return [frame for frame in stack if "+0x" not in frame and frame not in ("__restore_rt", "start_thread")]
+
+
+def chance(stacks, hz):
+    """By how much a share may be wrong, because the clocks belong to processors: four standard errors of a half."""
+    return 4 * 0.5 / math.sqrt(hz * sum(stacks.values()) / 1e6)
 
 
 def spent(stacks, frame):
@@ -98,7 +105,7 @@ def test_shares(sample, folded, share_complete, programs):
     assert total == pytest.approx(1e6 * sum(true.values()), rel=0.1)
     for function in true:
         expected = true[function] / sum(true.values())
-        assert abs(spent(stacks, function) / total - expected) < 0.02, function
+        assert abs(spent(stacks, function) / total - expected) < chance(stacks, 997), function
     assert share_complete(recording) > 0.99
     for stack in stacks:
         if "spin" in stack:
@@ -137,7 +144,7 @@ def test_no_kernel_time_is_lost(sample, folded):
     ("threads", "thread_main;spin"),
 ])
 def test_stack_kinds(sample, folded, programs, kind, frames):
-    recording, said = sample("--cpu=499", "--", programs / "stack_kinds", kind, programs / "plugin")
+    recording, said = sample("--cpu=997", "--", programs / "stack_kinds", kind, programs / "plugin")
     stacks = folded(recording)
     total = sum(stacks.values())
     assert total == pytest.approx(1e6 * float(said.split()[-1]), rel=0.25)
@@ -170,12 +177,11 @@ def test_short_processes(sample, rows, share_complete):
 
 
 def test_off_cpu(sample, folded, rows, programs):
-    recording, _ = sample("--off-cpu", "--cpu=99", "--", programs / "off_cpu")
+    recording, said = sample("--off-cpu", "--cpu=99", "--", programs / "off_cpu")
     stacks = {stack: us for stack, us in folded(recording).items() if stack[0] == "[off-CPU]"}
-    naps = {thread: sum(us for stack, us in stacks.items() if thread in stack and "nap" in stack)
-            for thread in ("main", "worker")}
-    assert naps["main"] == pytest.approx(300_000, abs=30_000)
-    assert naps["worker"] == pytest.approx(600_000, abs=60_000)
+    for thread, pauses_us in (line.split() for line in said.splitlines()):
+        nap = sum(us for stack, us in stacks.items() if thread in stack and "nap" in stack)
+        assert nap == pytest.approx(float(pauses_us), rel=0.05), thread
     states = Counter(row["state"] for row in rows(recording, "off_cpu", "--limit", "0"))
     assert states["sleeping"] >= 4
     sleeping = [stack for stack in stacks if "nap" in stack]
@@ -184,32 +190,44 @@ def test_off_cpu(sample, folded, rows, programs):
 
 
 PING_PONG = """\
-import os, time
+import os, sys
 there, back = os.pipe(), os.pipe()
-end = time.monotonic() + 5
-if os.fork():
-    while time.monotonic() < end:
-        os.write(there[1], b"x")
-        os.read(back[0], 1)
+child = os.fork()
+if child:
+    print(os.getpid(), child, flush=True)
+    while not os.path.exists("over"):
+        for _ in range(1000):
+            os.write(there[1], b"x")
+            os.read(back[0], 1)
     os.write(there[1], b"e")
 else:
     while os.read(there[0], 1) == b"x":
         os.write(back[1], b"x")
 """
+RING_PAUSES = (32 << 20) // (2 * 64)  # that the largest ring has room for: two records each, without a stack
 
 
-def test_full_ring_is_a_loss(sample, rows, program, environment, tmp_path):
-    """What the kernel had no room for while the sampler slept is counted."""
+def pauses(pids):
+    """How often these processes have left their processors to wait."""
+    return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1])
+               for pid in pids)
+
+
+def test_full_ring_is_a_loss(sample, rows, pitot, program, environment, tmp_path):
+    """What the kernel had no room for while the sampler was stopped is counted."""
     sample("--cpu=99", "--", "true")  # or skips
     recording = tmp_path / "full.pitot"
     command = [program, "record", "--cpu-only", "--cpu-via", "ebpf", "--off-cpu", "-q", "-o", recording, "--",
                sys.executable, "-c", PING_PONG]
-    with subprocess.Popen(command, env=environment) as recorder:
-        time.sleep(0.7)
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as recorder:
+        pids = recorder.stdout.readline().split()
+        wait_until(lambda: pitot("view", recording, "off_cpu", "--json", status=None).stdout, "pauses are on disk", recorder)
         recorder.send_signal(signal.SIGSTOP)
-        time.sleep(4)
+        enough = pauses(pids) + RING_PAUSES + 10000
+        wait_until(lambda: pauses(pids) > enough, "the ring is full", recorder)
         recorder.send_signal(signal.SIGCONT)
-        assert recorder.wait(60) == 0
+        (tmp_path / "over").touch()
+        assert recorder.wait(PATIENCE) == 0
     lost = sum(row["count"] for row in rows(recording, "loss") if row["reason"] == "samples_dropped")
     kept = len(rows(recording, "off_cpu", "--limit", "0"))
     assert kept > 1000 and lost > 1000, (kept, lost)
@@ -222,11 +240,13 @@ def test_no_off_cpu_unasked(sample, rows, programs):
 
 def test_running_process(pitot, rows, folded, share_complete, programs, tmp_path):
     recording = tmp_path / "running.pitot"
-    with subprocess.Popen([programs / "known_shares", "30"], stdout=subprocess.DEVNULL) as child:
-        time.sleep(0.2)
+    with subprocess.Popen([programs / "known_shares", "1000"], stdout=subprocess.DEVNULL) as child:
         try:
-            result = pitot("record", "-p", child.pid, "--cpu-via", "ebpf", "--cpu=199", "--duration", "1s", "-q",
-                           "-o", recording, status=None)
+            for seconds in 1, 4, 16, 64:  # from when `pitot record` begins: on a slow machine not much of it is sampled
+                result = pitot("record", "-p", child.pid, "--cpu-via", "ebpf", "--cpu=199", "--duration", f"{seconds}s", "-q",
+                               "-f", "-o", recording, status=None)
+                if result.returncode or len(rows(recording, "cpu_sample", "--limit", "0")) > 50:
+                    break
         finally:
             child.kill()
     if result.returncode and "eBPF" in result.stderr:
@@ -307,7 +327,7 @@ def test_python(sample, folded, share_complete, tmp_path, python):
     assert total > 0.8 * sum(stacks.values())
     for function, share in zip(("half", "third", "Worker.fifth"), map(float, said.split())):
         name = function if python["version"] >= [3, 11] else function.split(".")[-1]
-        assert abs(spent(stacks, name) / total - share) < 0.02, (name, stacks.most_common(5))
+        assert abs(spent(stacks, name) / total - share) < chance(stacks, 997), (name, stacks.most_common(5))
     assert share_complete(recording) > 0.98
     # Lines: what calls what, and where.
     chains = Counter()

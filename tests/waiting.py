@@ -1,0 +1,14 @@
+"""Tests wait for what they need to have happened, not for a time in which it should have."""
+import time
+
+PATIENCE = 120  # seconds: no test that passes comes near it, on whatever machine
+
+
+def wait_until(condition, what, process=None):
+    """What condition() gives once that is true. A process that has to live until then may be given."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert process is None or process.poll() is None, f"it ended before this happened: {what}"
+        assert time.monotonic() < end, f"this did not happen: {what}"
+        time.sleep(0.02)
+    return found
