@@ -5,14 +5,9 @@
 
 #include "analysis/capabilities.h"
 
-int calls_load(struct trace *t, struct calls *out, struct error *e)
+static int load_columns(struct trace *t, struct calls *out, struct error *e)
 {
-	struct capability_note watched;
-	struct calls c = { 0 };
-	int r = capability_find(t, "api_call", &watched, e);
-
-	if (r >= 0)
-		r = trace_load(t, TABLE_api_function, 0, e);
+	int r = trace_load(t, TABLE_api_function, 0, e);
 
 	if (r >= 0)
 		r = trace_load(t, TABLE_api_call,
@@ -20,18 +15,31 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 				       COLUMN_BIT(api_call, function) |
 				       COLUMN_BIT(api_call, thread),
 			       e);
+	if (r < 0)
+		return r;
+	out->rows = trace_rows(t, TABLE_api_call);
+	out->start_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns);
+	out->end_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_end_ns);
+	out->functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
+	out->threads = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
+	out->function_kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
+	out->function_count = trace_rows(t, TABLE_api_function);
+	return 0;
+}
+
+int calls_load(struct trace *t, struct calls *out, struct error *e)
+{
+	struct capability_note watched;
+	struct calls c = { 0 };
+	int r = capability_find(t, "api_call", &watched, e);
+
+	if (r >= 0)
+		r = load_columns(t, &c, e);
 	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
 		if (trace_rows(t, gpu_tables[i]))
 			r = trace_launches(t, gpu_tables[i], &c.launches[i], e);
 	if (r < 0)
 		return r;
-	c.rows = trace_rows(t, TABLE_api_call);
-	c.start_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns);
-	c.end_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_end_ns);
-	c.functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
-	c.threads = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
-	c.function_kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
-	c.function_count = trace_rows(t, TABLE_api_function);
 	c.has_all = strcmp(watched.asked, "all") == 0;
 	for (uint64_t i = 0; c.function_kinds && i < c.function_count; i++)
 		c.has_all |= c.function_kinds[i] == api_kind_other;
@@ -39,23 +47,29 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 	return 0;
 }
 
+static int count_one(void *user, uint32_t row)
+{
+	(void)row;
+	++*(uint64_t *)user;
+	return 0;
+}
+
 int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
 {
-	int r = trace_load(t, TABLE_api_function, COLUMN_BIT(api_function, kind), e);
-	const uint32_t *functions;
-	const uint8_t *kinds;
+	_cleanup_free_ uint8_t *functions = NULL;
+	struct calls c = { 0 };
+	uint64_t found = 0;
+	int r = load_columns(t, &c, e);
 
-	if (r >= 0)
-		r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, function), e);
 	if (r < 0)
 		return r;
-	*count = 0;
-	functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
-	kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
-	for (uint64_t i = 0; functions && kinds && i < trace_rows(t, TABLE_api_call); i++)
-		if (functions[i] != TRACE_NO_ROW)
-			*count += kinds[functions[i]] == api_kind_launch ||
-				  kinds[functions[i]] == api_kind_graph_launch;
+	functions = calls_with_role(t, &c, CALLS_LAUNCH);
+	r = functions ? 0 : -ENOMEM;
+	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++)
+		r = calls_outermost(t, &c, p, functions, count_one, &found);
+	if (r < 0)
+		return error_errno(e, ENOMEM, "cannot count launches");
+	*count = found;
 	return 0;
 }
 
@@ -90,8 +104,9 @@ static bool has_role(const struct trace *t, const struct calls *c, uint32_t func
 
 	if (role == CALLS_LAUNCH)
 		return kind == api_kind_launch || kind == api_kind_graph_launch;
-	if (kind == api_kind_synchronize)
-		return true;
+	if (kind == api_kind_synchronize || role == CALLS_WAIT_OR_COPY)
+		return kind == api_kind_synchronize || kind == api_kind_memcpy ||
+		       kind == api_kind_memset;
 	if (kind != api_kind_memcpy)
 		return false;
 	name = calls_function_name(t, function, &length);
@@ -113,15 +128,17 @@ int calls_outermost(const struct trace *t, const struct calls *c, size_t process
 	uint64_t row = trace_first_row(t, TABLE_api_call, process);
 	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
 	struct map busy = MAP_INIT; /* thread -> end of its last call */
+	uint64_t *until = NULL;
+	uint32_t thread = 0;
 	int r = 0;
 
 	for (; row < end && r >= 0; row++) {
-		uint64_t *until;
-
 		if (!functions[MIN(c->functions[row], c->function_count)] ||
 		    c->end_ns[row] < c->start_ns[row])
 			continue;
-		until = map_at(&busy, c->threads[row], 0);
+		if (!until || c->threads[row] != thread)
+			until = map_at(&busy, c->threads[row], 0);
+		thread = c->threads[row];
 		if (!until) {
 			r = -ENOMEM;
 			break;

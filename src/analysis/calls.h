@@ -47,6 +47,7 @@ const char *calls_function_name(const struct trace *t, uint32_t function, size_t
 
 enum call_role {
 	CALLS_WAIT, /* for the GPU: synchronizing ones, and copies that are not asynchronous */
+	CALLS_WAIT_OR_COPY, /* synchronizing ones, and all that copy or set */
 	CALLS_LAUNCH, /* kernels or graphs */
 };
 

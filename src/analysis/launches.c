@@ -6,6 +6,12 @@
 #include "base/vec.h"
 
 struct tally {
+	const struct selection *selection;
+	const struct calls *calls;
+	struct launches *out;
+	const uint32_t *results;
+	const uint8_t *results_valid;
+	uint32_t process;
 	VEC(uint64_t) kernel_calls, graph_calls, delays; /* ns */
 	VEC(struct launching_thread) threads;
 	struct map index; /* process << 32 | thread -> item of threads */
@@ -25,48 +31,38 @@ int launches_load(struct trace *t, struct error *e)
 			  e);
 }
 
-static int add_call(struct tally *t, uint32_t process, uint32_t thread, bool graph, uint64_t ns)
+static int count_for_thread(struct tally *t, uint32_t thread, uint64_t ns)
 {
-	uint64_t key = (uint64_t)process << 32 | thread, *index;
-	int r = graph ? vec_push(&t->graph_calls, ns) : vec_push(&t->kernel_calls, ns);
+	uint64_t key = (uint64_t)t->process << 32 | thread, *index;
 
 	if (!t->threads.count || t->last_key != key) {
 		index = map_at(&t->index, key, t->threads.count);
 		if (!index || (*index == t->threads.count &&
-			       vec_push(&t->threads,
-					((struct launching_thread){ process, thread, 0, 0 })) < 0))
+			       vec_push(&t->threads, ((struct launching_thread){ t->process, thread,
+										 0, 0 })) < 0))
 			return -ENOMEM;
 		t->last_key = key;
 		t->last = *index;
 	}
 	t->threads.data[t->last].count++;
 	t->threads.data[t->last].host_ns += ns;
-	return r;
+	return 0;
 }
 
-static int tally_calls(struct tally *t, const struct selection *s, const struct calls *c, size_t p,
-		       uint64_t *failed)
+static int add_call(void *user, uint32_t row)
 {
-	uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
-	uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
-	const uint32_t *results = trace_u32(s->trace, TABLE_api_call, COLUMN_api_call_result);
-	const uint8_t *results_valid =
-		trace_valid(s->trace, TABLE_api_call, COLUMN_api_call_result);
+	struct tally *t = user;
+	const struct calls *c = t->calls;
+	uint64_t ns = c->end_ns[row] - c->start_ns[row];
+	int r;
 
-	for (; row < end; row++) {
-		enum api_kind kind = calls_kind(c, row);
-
-		if (kind != api_kind_launch && kind != api_kind_graph_launch)
-			continue;
-		if (!selection_has_time(s, true, c->start_ns[row]) ||
-		    !selection_has_call(s, (uint32_t)row) || c->end_ns[row] < c->start_ns[row])
-			continue;
-		*failed += (!results_valid || results_valid[row]) && results[row];
-		if (add_call(t, (uint32_t)p, c->threads[row], kind == api_kind_graph_launch,
-			     c->end_ns[row] - c->start_ns[row]) < 0)
-			return -ENOMEM;
-	}
-	return 0;
+	if (!selection_has_time(t->selection, true, c->start_ns[row]) ||
+	    !selection_has_call(t->selection, row))
+		return 0;
+	t->out->failed += (!t->results_valid || t->results_valid[row]) && t->results[row];
+	r = calls_kind(c, row) == api_kind_graph_launch ? vec_push(&t->graph_calls, ns)
+							: vec_push(&t->kernel_calls, ns);
+	return r < 0 ? r : count_for_thread(t, c->threads[row], ns);
 }
 
 /*
@@ -132,20 +128,28 @@ static void finish(struct tally *t, struct launches *out)
 
 int launches_analyze(const struct selection *s, const struct calls *calls, struct launches *out)
 {
-	struct tally t = { .index = MAP_INIT };
-	uint8_t *seen = calloc(calls->rows + 1, 1);
-	int r = seen ? 0 : -ENOMEM;
+	_cleanup_free_ uint8_t *functions = calls_with_role(s->trace, calls, CALLS_LAUNCH);
+	_cleanup_free_ uint8_t *seen = calloc(calls->rows + 1, 1);
+	struct tally t = {
+		s,
+		calls,
+		out,
+		.results = trace_u32(s->trace, TABLE_api_call, COLUMN_api_call_result),
+		.results_valid = trace_valid(s->trace, TABLE_api_call, COLUMN_api_call_result),
+		.index = MAP_INIT,
+	};
+	int r = seen && functions ? 0 : -ENOMEM;
 
 	*out = (struct launches){ 0 };
 	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
 		if (!s->processes[p])
 			continue;
-		r = tally_calls(&t, s, calls, p, &out->failed);
+		t.process = (uint32_t)p;
+		r = calls_outermost(s->trace, calls, p, functions, add_call, &t);
 		if (r >= 0)
 			r = tally_delays(&t, s, calls, p, seen, out);
 	}
 	finish(&t, out);
-	free(seen);
 	vec_release(&t.kernel_calls);
 	vec_release(&t.graph_calls);
 	vec_release(&t.delays);

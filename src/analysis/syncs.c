@@ -6,6 +6,10 @@
 #include "base/vec.h"
 
 struct tally {
+	const struct selection *selection;
+	const struct calls *calls;
+	struct syncs *out;
+	uint32_t process;
 	struct map index; /* function << 32 | thread -> item, of this process */
 	struct map threads; /* thread -> time synchronizing, of this process */
 	VEC(struct call_group) items;
@@ -20,16 +24,21 @@ int syncs_load(struct trace *t, struct error *e)
 			  e);
 }
 
-static int add_call(struct tally *t, const struct calls *c, uint64_t row, uint32_t process,
-		    struct syncs *out)
+static int add_call(void *user, uint32_t row)
 {
-	struct call_group new = { .process = process,
+	struct tally *t = user;
+	const struct calls *c = t->calls;
+	struct call_group new = { .process = t->process,
 				  .thread = c->threads[row],
 				  .function = c->functions[row],
 				  .kind = calls_kind(c, row) };
 	uint64_t ns = c->end_ns[row] - c->start_ns[row], *index, *thread;
+	struct syncs *out = t->out;
 	struct call_group *g;
 
+	if (!selection_has_time(t->selection, true, c->start_ns[row]) ||
+	    !selection_has_call(t->selection, row))
+		return 0;
 	index = map_at(&t->index, (uint64_t) new.function << 32 | new.thread, t->items.count);
 	if (!index || (*index == t->items.count && vec_push(&t->items, new) < 0))
 		return -ENOMEM;
@@ -49,30 +58,6 @@ static int add_call(struct tally *t, const struct calls *c, uint64_t row, uint32
 	out->longest_thread_ns = MAX(out->longest_thread_ns, *thread);
 	out->sync_count++;
 	out->sync_ns += ns;
-	return 0;
-}
-
-static bool is_wanted(enum api_kind kind)
-{
-	return kind == api_kind_synchronize || kind == api_kind_memcpy || kind == api_kind_memset;
-}
-
-static int tally_process(struct tally *t, const struct selection *s, const struct calls *c,
-			 size_t p, struct syncs *out)
-{
-	uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
-	uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
-
-	map_clear(&t->index);
-	map_clear(&t->threads);
-	for (; row < end; row++) {
-		if (!is_wanted(calls_kind(c, row)) ||
-		    !selection_has_time(s, true, c->start_ns[row]) ||
-		    !selection_has_call(s, (uint32_t)row) || c->end_ns[row] < c->start_ns[row])
-			continue;
-		if (add_call(t, c, row, (uint32_t)p, out) < 0)
-			return -ENOMEM;
-	}
 	return 0;
 }
 
@@ -122,13 +107,18 @@ static int compare(const void *a, const void *b)
 
 int syncs_analyze(const struct selection *s, const struct calls *calls, struct syncs *out)
 {
-	struct tally t = { .index = MAP_INIT, .threads = MAP_INIT };
-	int r = 0;
+	_cleanup_free_ uint8_t *functions = calls_with_role(s->trace, calls, CALLS_WAIT_OR_COPY);
+	struct tally t = { s, calls, out, .index = MAP_INIT, .threads = MAP_INIT };
+	int r = functions ? 0 : -ENOMEM;
 
 	*out = (struct syncs){ 0 };
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++)
+	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
+		map_clear(&t.index);
+		map_clear(&t.threads);
+		t.process = (uint32_t)p;
 		if (s->processes[p])
-			r = tally_process(&t, s, calls, p, out);
+			r = calls_outermost(s->trace, calls, p, functions, add_call, &t);
+	}
 	count_kinds(s, out);
 	if (t.items.count)
 		qsort(t.items.data, t.items.count, sizeof(*t.items.data), compare);

@@ -1,7 +1,7 @@
 /*
  * syncs.h: time that threads spent in CUDA calls, by call and thread: those that wait for the GPU
- * first of all, and those that copy (which wait when they are not asynchronous). Beside it, what
- * CUPTI says was waited for.
+ * first of all, and those that copy (which wait when they are not asynchronous). Nested calls count
+ * once. Beside it, what CUPTI says was waited for.
  */
 #ifndef PITOT_ANALYSIS_SYNCS_H
 #define PITOT_ANALYSIS_SYNCS_H

@@ -64,11 +64,42 @@ static void failed_launches_are_counted(void **state)
 	analyzed_release(&a);
 }
 
+/* --api all: the driver's calls inside the runtime's. */
+static void nested_calls_count_once(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t k = maker_config(m, "k", 1, 32);
+	struct analyzed a;
+	struct error e = { 0 };
+	uint64_t launches;
+
+	maker_call(m, MAKER_RUNTIME_LAUNCH, 10, 1000, 1500, 1);
+	maker_call(m, MAKER_RUNTIME_LAUNCH, 11, 1100, 1300, 2); /* another thread */
+	maker_call(m, MAKER_LAUNCH, 11, 1150, 1250, 2);
+	maker_call(m, MAKER_LAUNCH, 10, 1200, 1400, 1);
+	maker_call(m, MAKER_LAUNCH, 10, 1600, 1650, 3);
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 10, 2000, 2600, 4);
+	maker_call(m, MAKER_DEVICE_SYNCHRONIZE, 10, 2100, 2500, 4);
+	maker_kernel(m, k, 7, 1700, 1800, 1);
+	maker_close(m, 9000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.launches.kernel_calls.count, 3);
+	assert_int_equal(a.report.launches.kernel_calls.total_ns, 750);
+	assert_int_equal(a.report.launches.threads[0].count, 2);
+	assert_int_equal(a.report.launches.delay.total_ns, 200); /* from the outer call's return */
+	assert_int_equal(a.report.syncs.sync_count, 1);
+	assert_int_equal(a.report.syncs.sync_ns, 600);
+	assert_int_equal(calls_count_launches(a.trace, &launches, &e), 0);
+	assert_int_equal(launches, 3);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(launches_by_hand),
 		folder_test(failed_launches_are_counted),
+		folder_test(nested_calls_count_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
