@@ -21,7 +21,7 @@ int window_resolve(const struct context *c, const struct trace *t, const struct 
 		_cleanup_strbuf_ struct strbuf span = STRBUF_INIT;
 
 		human_duration(&span, end_ns - start_ns);
-		cli_warn(c, "nothing is later than --since: the recording ends at %s",
+		cli_warn(c, "nothing begins after --since: the last event is at %s",
 			 strbuf_text(&span));
 	}
 	return EXIT_DONE;

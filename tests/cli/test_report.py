@@ -226,8 +226,8 @@ def test_a_choice_is_said(pitot, recordings):
     assert re.search(r"^kernels  none of 2,000 fits: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
     assert "none of" not in report(pitot, recordings, "train", "--kernel", "gemm").stdout
     late = report(pitot, recordings, "train", "--since", "1h")
-    assert "nothing is later than --since: the recording ends at" in late.stderr
-    assert "nothing is later" not in report(pitot, recordings, "train", "--since", "1us").stderr
+    assert "nothing begins after --since: the last event is at" in late.stderr
+    assert "nothing begins" not in report(pitot, recordings, "train", "--since", "1us").stderr
 
 
 def test_full_names_are_whole(pitot, recordings):
