@@ -116,9 +116,9 @@ static int name_threads(struct flame_builder *b)
 
 static int prepare(struct flame_builder *b)
 {
-	static const char *const ends[ARRAY_SIZE(b->ends)] = { NULL, "[partial stack]",
-							       "[truncated stack]",
-							       "[deeper frames]" };
+	static const char *const ends[ARRAY_SIZE(b->ends)] = {
+		NULL, "[partial stack]", "[truncated stack]", "[deeper frames]", "[guessed stack]"
+	};
 	struct stacks *s = &b->flame->stacks;
 
 	b->function_frames = malloc((b->calls.function_count + 1) * sizeof(*b->function_frames));

@@ -39,7 +39,7 @@ struct flame_builder {
 	struct map thread_frames; /* the same -> frame, for calls and samples without a stack */
 	uint32_t *
 		function_frames; /* by row of api_function, and one more: FLAME_NONE until needed */
-	uint32_t ends[4]; /* frames of enum stack_end */
+	uint32_t ends[STACK_ENDS]; /* frames of enum stack_end */
 	VEC(uint32_t) climb;
 };
 

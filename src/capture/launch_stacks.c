@@ -20,6 +20,14 @@ struct python {
 	struct python_codes *codes;
 };
 
+/* Where a thread makes a stack: too much for the stack that it runs on. Only what is used of it is ever there. */
+struct launch_room {
+	bool busy; /* with the stack of a call that a signal interrupted */
+	uint64_t native[LAUNCH_STACK_FRAMES], frames[LAUNCH_STACK_FRAMES];
+	struct python_frame python[LAUNCH_STACK_FRAMES];
+	struct ring_event event[1 + LAUNCH_STACK_FRAMES / 4];
+};
+
 static struct {
 	bool on; /* for the launch path */
 	bool following; /* which modules there are */
@@ -31,7 +39,7 @@ static struct {
 	char python_reason[256];
 	uint64_t python_looked_ns;
 	struct stack_interner interner;
-	atomic_uint_fast64_t none, no_memory, unsure, ends[4];
+	atomic_uint_fast64_t none, no_memory, unsure, ends[STACK_ENDS];
 } self;
 
 /* --- start --- */
@@ -117,6 +125,10 @@ static void start_walker(struct ring *r)
 		stack_memo_reset(r->memo);
 	else
 		r->memo = map_zeroed(sizeof(*r->memo));
+	if (!r->room)
+		r->room = map_zeroed(sizeof(*r->room));
+	if (r->room)
+		r->room->busy = false;
 }
 
 /* NULL: no memory or no slot. */
@@ -124,7 +136,7 @@ static struct stack_walker *walker_of(struct ring *r)
 {
 	if (unlikely(r->walker_claim != r->claims))
 		start_walker(r);
-	return likely(r->walker && r->memo && r->walker->slot >= 0) ? r->walker : NULL;
+	return likely(r->walker && r->memo && r->room && r->walker->slot >= 0) ? r->walker : NULL;
 }
 
 /* Where the calling thread is in Python. */
@@ -138,26 +150,26 @@ static struct memo_python python_here(struct python *p)
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */
-static unsigned splice(struct python *p, uintptr_t state, struct python_frame *frames,
-		       const uint64_t *native, unsigned count, bool complete, uint64_t *out,
-		       enum python_match *match)
+static unsigned splice(struct python *p, uintptr_t state, struct launch_room *room, unsigned count,
+		       bool complete, enum python_match *match)
 {
-	struct python_stacks stacks = { .native = native,
+	struct python_stacks stacks = { .native = room->native,
 					.native_count = count,
 					.native_complete = complete,
-					.python = frames };
+					.python = room->python };
 	unsigned n;
 
 	*match = PYTHON_MATCH_NONE;
 	if (state)
-		stacks.python_count = python_walk_from(
-			&p->runtime, state, frames, LAUNCH_STACK_PYTHON, &stacks.python_complete);
+		stacks.python_count =
+			python_walk_from(&p->runtime, state, room->python, LAUNCH_STACK_FRAMES,
+					 &stacks.python_complete);
 	if (stacks.python_count == 0) {
-		memcpy(out, native, count * sizeof(*out));
+		memcpy(room->frames, room->native, count * sizeof(*room->frames));
 		return count;
 	}
-	python_code_ids(p->codes, frames, stacks.python_count);
-	n = python_splice(&p->eval, &stacks, out, LAUNCH_STACK_FRAMES, match);
+	python_code_ids(p->codes, room->python, stacks.python_count);
+	n = python_splice(&p->eval, &stacks, room->frames, LAUNCH_STACK_FRAMES, match);
 	if (*match == PYTHON_MATCH_UNSURE)
 		atomic_fetch_add_explicit(&self.unsure, 1, memory_order_relaxed);
 	return MIN(n, LAUNCH_STACK_FRAMES);
@@ -167,7 +179,8 @@ static unsigned splice(struct python *p, uintptr_t state, struct python_frame *f
 static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned count,
 		 enum stack_end end)
 {
-	struct ring_event event[1 + (LAUNCH_STACK_FRAMES + 3) / 4];
+	struct ring *r = context;
+	struct ring_event *event = r->room->event;
 
 	event[0] = (struct ring_event){
 		.c = id,
@@ -176,19 +189,16 @@ static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned co
 		.kind = RING_STACK,
 	};
 	memcpy(&event[1], frames, count * sizeof(*frames));
-	return ring_push(context, event, 1 + (count + 3) / 4);
+	return ring_push(r, event, 1 + (count + 3) / 4);
 }
 
-/* A stack that the thread's memo does not have. */
-static __attribute__((noinline)) uint32_t walk_and_intern(struct ring *r, struct python *p,
-							  const struct memo_python *where,
-							  const struct stack_registers *registers)
+static uint32_t walk_in_room(struct ring *r, struct python *p, const struct memo_python *where,
+			     const struct stack_registers *registers)
 {
-	uint64_t native[LAUNCH_STACK_NATIVE], frames[LAUNCH_STACK_FRAMES];
-	struct python_frame python[LAUNCH_STACK_PYTHON];
 	enum python_match match;
 	enum stack_end end;
-	unsigned count = stack_walk(r->walker, registers, native, LAUNCH_STACK_NATIVE, &end);
+	unsigned count =
+		stack_walk(r->walker, registers, r->room->native, LAUNCH_STACK_FRAMES, &end);
 	uint32_t id;
 
 	if (count == 0) {
@@ -196,12 +206,30 @@ static __attribute__((noinline)) uint32_t walk_and_intern(struct ring *r, struct
 		return 0;
 	}
 	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
-	count = splice(p, where->state, python, native, count, end == stack_end_complete, frames,
-		       &match);
-	id = stack_intern(&self.interner, frames, count, end, tell, r);
+	count = splice(p, where->state, r->room, count, end == stack_end_complete, &match);
+	id = stack_intern(&self.interner, r->room->frames, count, end, tell, r);
 	if (id && end == stack_end_complete &&
 	    (match == PYTHON_MATCH_NONE || match == PYTHON_MATCH_EXACT))
 		stack_memo_add(r->memo, r->walker, registers, where, id);
+	return id;
+}
+
+/* A stack that the thread's memo does not have. */
+static __attribute__((noinline)) uint32_t walk_and_intern(struct ring *r, struct python *p,
+							  const struct memo_python *where,
+							  const struct stack_registers *registers)
+{
+	uint32_t id;
+
+	if (r->room->busy) {
+		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
+		return 0;
+	}
+	r->room->busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	id = walk_in_room(r, p, where, registers);
+	atomic_signal_fence(memory_order_seq_cst);
+	r->room->busy = false;
 	return id;
 }
 
@@ -245,7 +273,7 @@ static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool
 
 	if (p)
 		in.python_count = python_walk_interrupted(&p->runtime, s->python,
-							  LAUNCH_STACK_PYTHON, &in.python_complete);
+							  LAUNCH_STACK_FRAMES, &in.python_complete);
 	if (in.python_count == 0) {
 		memcpy(out, s->native, count * sizeof(*out));
 		return count;
@@ -270,7 +298,7 @@ unsigned launch_stacks_sample(struct stack_sampler *s, const struct stack_regist
 	}
 	if (unlikely(s->walker.slot < 0))
 		return 0;
-	count = stack_walk(&s->walker, registers, s->native, LAUNCH_STACK_NATIVE, end);
+	count = stack_walk(&s->walker, registers, s->native, LAUNCH_STACK_FRAMES, end);
 	return count ? splice_interrupted(s, count, *end == stack_end_complete, frames) : 0;
 }
 

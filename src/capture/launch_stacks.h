@@ -17,10 +17,7 @@
 #include "stack/walk.h"
 
 #define LAUNCH_STACKS_MAX (3u << 16)	/* distinct stacks; later ones get id 0 and are counted */
-#define LAUNCH_STACK_FRAMES 160u	/* frames of a stack; the outermost ones of deeper stacks are left out */
-
-#define LAUNCH_STACK_NATIVE 128u
-#define LAUNCH_STACK_PYTHON 96u
+#define LAUNCH_STACK_FRAMES 512u	/* of a stack, and of each kind: the outermost ones of deeper stacks are left out */
 
 struct python_codes;
 
@@ -41,8 +38,8 @@ uint32_t launch_stacks_take(struct ring *r);
 struct stack_sampler {
 	bool ready;
 	struct stack_walker walker;
-	uint64_t native[LAUNCH_STACK_NATIVE];
-	struct python_frame python[LAUNCH_STACK_PYTHON + 1];
+	uint64_t native[LAUNCH_STACK_FRAMES];
+	struct python_frame python[LAUNCH_STACK_FRAMES + 1];
 	uint64_t unsure_python; /* stacks whose Python frames are all at the innermost place */
 };
 
@@ -75,7 +72,7 @@ uint32_t launch_stacks_python_version(void);
 struct launch_stacks_counts {
 	uint64_t taken, none, unsure_python;
 	uint64_t table_full, no_memory; /* calls that got no stack */
-	uint64_t ends[4];	/* by enum stack_end */
+	uint64_t ends[STACK_ENDS];	/* by enum stack_end */
 	uint64_t table_bytes, build_ns;
 	uint32_t tables;
 };

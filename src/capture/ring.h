@@ -47,6 +47,7 @@ struct ring {
 	uint32_t walker_claim;			/* the one whose stack the walker knows */
 	struct stack_walker *walker;		/* launch_stacks.c's, as the next; they stay with the ring */
 	struct stack_memo *memo;
+	struct launch_room *room;
 	char name[16];				/* the thread's, when it came and when it ended */
 	bool instantiating;			/* nodes that it makes are those of an executable graph */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */

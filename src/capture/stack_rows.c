@@ -125,13 +125,15 @@ void stack_rows_finish(struct writer *w)
 	if (c.taken + c.none == 0)
 		return;
 	snprintf(text, sizeof(text),
-		 "%llu stacks: %llu complete, %llu partial, %llu truncated, %llu too deep, %llu "
+		 "%llu stacks: %llu complete, %llu partial, %llu truncated, %llu guessed, %llu too "
+		 "deep, %llu "
 		 "none; "
 		 "%u tables of %llu bytes in %llu ms",
 		 (unsigned long long)(c.taken + c.none),
 		 (unsigned long long)c.ends[stack_end_complete],
 		 (unsigned long long)c.ends[stack_end_partial],
 		 (unsigned long long)c.ends[stack_end_truncated],
+		 (unsigned long long)c.ends[stack_end_guessed],
 		 (unsigned long long)c.ends[stack_end_depth], (unsigned long long)c.none, c.tables,
 		 (unsigned long long)c.table_bytes, (unsigned long long)(c.build_ns / 1000000));
 	rows_capability(w, "stacks", capability_state_on, NULL, "native", text);

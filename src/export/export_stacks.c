@@ -6,6 +6,7 @@ static const char *const note_texts[STACK_NOTES_END] = {
 	[STACK_NOTE_PARTIAL] = "[partial stack]",
 	[STACK_NOTE_TRUNCATED] = "[truncated stack]",
 	[STACK_NOTE_DEPTH] = "[deeper than recorded]",
+	[STACK_NOTE_GUESSED] = "[guessed stack]",
 	[STACK_NOTE_NONE] = "[no stack]",
 	[STACK_NOTE_STATES + off_cpu_state_unknown] = "[not running]",
 	[STACK_NOTE_STATES + off_cpu_state_sleeping] = "[sleeping]",
@@ -73,7 +74,7 @@ int export_stacks_find(struct export_stacks *x, size_t process, uint32_t id, boo
 	if (stacks_find(s, process, id, &node, &end) < 0 || climb(x, process, node, of_call) < 0)
 		return -ENOMEM;
 	if (x->nodes.count && end != stack_end_complete &&
-	    export_stacks_note(x, (enum stack_note)(MIN(end, stack_end_depth) - 1)) < 0)
+	    export_stacks_note(x, (enum stack_note)(MIN(end, stack_end_guessed) - 1)) < 0)
 		return -ENOMEM;
 	for (size_t i = x->nodes.count; i-- > 0;) {
 		const struct stack_expansion *e = &s->expansions.data[x->nodes.data[i]];

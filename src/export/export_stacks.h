@@ -11,6 +11,7 @@ enum stack_note {
 	STACK_NOTE_PARTIAL, /* as enum stack_end; stands before the outermost frame */
 	STACK_NOTE_TRUNCATED,
 	STACK_NOTE_DEPTH,
+	STACK_NOTE_GUESSED,
 	STACK_NOTE_NONE,
 	STACK_NOTE_STATES, /* of off_cpu, by state; stands after the innermost frame */
 	STACK_NOTES_END = STACK_NOTE_STATES + 5,

@@ -485,7 +485,10 @@
 	V(E, complete, 0)  /* reached _start, clone or the thread's start */                                           \
 	V(E, partial, 1)   /* at code whose unwind information could not be read */                                    \
 	V(E, truncated, 2) /* code without unwind information */                                                       \
-	V(E, depth, 3)     /* deeper than the limit */
+	V(E, depth, 3)     /* deeper than the limit */                                                                 \
+	V(E, guessed, 4)   /* complete, through such code by frame pointers: a frame may be missing */
+
+#define STACK_ENDS 5
 
 #define SCHEMA_symbol(C, T)                                                                                            \
 	C(T, address, U64, ALWAYS, NONE, "", "address as in stack_node, in the process with this session's pid")       \

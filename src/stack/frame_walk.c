@@ -279,5 +279,5 @@ enum stack_end frame_walk(const struct frame_source *source, const struct stack_
 			return stack_end_depth;
 		r = rule ? step(&k, rule, known_module) : stack_end_partial;
 	} while (r == NEXT);
-	return r == stack_end_complete && k.guessed ? stack_end_truncated : (enum stack_end)r;
+	return r == stack_end_complete && k.guessed ? stack_end_guessed : (enum stack_end)r;
 }

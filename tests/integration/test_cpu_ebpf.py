@@ -165,7 +165,7 @@ def test_code_made_at_run_time(sample, rows, folded, programs):
     stacks = folded(recording)
     found = sum(us for stack, us in stacks.items() if ";with_jit;" in ";".join(stack) and "spin_from_jit" in stack)
     assert found > 0.8 * sum(stacks.values())
-    assert "truncated" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
+    assert "guessed" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
 
 
 def test_short_processes(sample, rows, share_complete):

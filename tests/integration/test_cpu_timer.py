@@ -154,6 +154,26 @@ def test_unknown_python(record, python):
     assert {node["kind"] for node in recording.nodes.values()} <= {"native", "interrupted"}
 
 
+DOWN = """
+import time
+def down(n):
+    end = time.process_time() + 0.5
+    while n == 0 and time.process_time() < end:
+        sum(range(1000))
+    n and down(n - 1)
+down(400)
+"""
+
+
+def test_deep_stacks_of_python(record):
+    """Imports of large packages are two hundred frames deep."""
+    python = next(python for python in interpreters() if is_known(python) and python["version"] >= [3, 11])
+    recording = record(python["path"], "-c", DOWN)
+    down = [s for s in recording.samples if sum("down" in frame for frame in recording.frames(s) if frame) > 400]
+    assert recording.seconds(down) > 0.3
+    assert {recording.stacks[s["stack"]]["end"] for s in down} == {"complete"}
+
+
 def test_the_program_does_not_notice(record, library, environment, tmp_path):
     """Output, status, a signal that kills; a program that is not dynamically linked; children."""
     script = "echo out; echo err >&2; for i in 1 2 3; do ls / > /dev/null; done; (exit 5); exit $?"

@@ -59,7 +59,7 @@ struct cpu_slot {
 	_Alignas(64) atomic_uint_fast64_t counted;
 	/* the handler's */
 	atomic_uint_fast64_t head;
-	atomic_uint_fast64_t samples, no_stack[CPU_NO_STACK_KINDS], ends[4], handler_ns;
+	atomic_uint_fast64_t samples, no_stack[CPU_NO_STACK_KINDS], ends[STACK_ENDS], handler_ns;
 	struct stack_sampler stacks;
 	uint64_t frames[LAUNCH_STACK_FRAMES];
 	uint64_t words[CPU_SLOT_WORDS];

@@ -139,7 +139,7 @@ static void say_off(struct writer *w, enum capability_state state, const char *r
 }
 
 struct sums {
-	uint64_t samples, handler_ns, ends[4], no_stack[CPU_NO_STACK_KINDS], unsure;
+	uint64_t samples, handler_ns, ends[STACK_ENDS], no_stack[CPU_NO_STACK_KINDS], unsure;
 };
 
 static struct sums sum_slots(void)
@@ -199,13 +199,14 @@ static void say_result(struct writer *w, const char *left)
 	n = snprintf(text, sizeof(text),
 		     "%s%llu samples of %u threads stand for %.3f of %.3f s of CPU time, %.3f s of "
 		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
-		     "%llu too deep, %llu with Python frames by guess",
+		     "%llu guessed, %llu too deep, %llu with Python frames by guess",
 		     left, (unsigned long long)self.taken, threads.threads,
 		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9,
 		     (double)(self.unseen_periods * self.period_ns) / 1e9,
 		     (unsigned long long)sum.ends[stack_end_complete],
 		     (unsigned long long)sum.ends[stack_end_partial],
 		     (unsigned long long)sum.ends[stack_end_truncated],
+		     (unsigned long long)sum.ends[stack_end_guessed],
 		     (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
 		snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",

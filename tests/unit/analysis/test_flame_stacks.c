@@ -185,12 +185,18 @@ static void incomplete_stacks_say_so(void **state)
 	maker_call(m, MAKER_LAUNCH, 10, 3000, 3100, 3);
 	m->stack = maker_stack(m, maker_native(m, node, 0x99), 2, stack_end_depth);
 	maker_call(m, MAKER_LAUNCH, 10, 4000, 4100, 4);
-	for (uint64_t i = 1; i <= 4; i++)
+	m->stack = maker_stack(m, node, 1, stack_end_guessed);
+	maker_call(m, MAKER_LAUNCH, 10, 5000, 5100, 5);
+	for (uint64_t i = 1; i <= 5; i++)
 		maker_kernel(m, k, 7, 1000 * i + 500, 1000 * i + 500 + i, i);
 	maker_close(m, 9000);
 	t = open_trace(*state);
 	build_in_order(&f, t, &o);
-	assert_tree(&f, "[GPU] 0/10 x4\n"
+	assert_tree(&f, "[GPU] 0/15 x5\n"
+			" [guessed stack] 0/5 x1\n"
+			"  f (y.py:3) 0/5 x1\n"
+			"   cuLaunchKernel 0/5 x1\n"
+			"    add 5/5 x1\n"
 			" [thread] 0/5 x2\n"
 			"  cuLaunchKernel 0/5 x2\n"
 			"   add 5/5 x2\n"
@@ -203,8 +209,8 @@ static void incomplete_stacks_say_so(void **state)
 			"  f (y.py:3) 0/1 x1\n"
 			"   cuLaunchKernel 0/1 x1\n"
 			"    add 1/1 x1\n");
-	assert_int_equal(f.calls, 4);
-	assert_int_equal(f.calls_with_stack, 2);
+	assert_int_equal(f.calls, 5);
+	assert_int_equal(f.calls_with_stack, 3);
 	release(&f, t);
 }
 
