@@ -1,6 +1,6 @@
 /*
  * flame_text.c: a line a frame: total, share, bar, and the name, indented. A frame that called only
- * one other is not indented further: what it says is in the order of the lines.
+ * one other is not indented further: what it says is in the order of the lines. A recursion is one line.
  */
 #include "cli/flame_text.h"
 
@@ -114,15 +114,17 @@ static void add_numbers(const struct tree *tree, const struct flame_node *n)
 }
 
 static void add_name(const struct flame_text *t, unsigned indent, enum style style,
-		     const char *name)
+		     const char *name, const char *note)
 {
 	_cleanup_strbuf_ struct strbuf safe = STRBUF_INIT;
-	unsigned used = 18 + (t->flame->diff ? 11 : 0) + (t->bars ? BAR_COLUMNS + 1 : 0) + indent;
+	unsigned used = 18 + (t->flame->diff ? 11 : 0) + (t->bars ? BAR_COLUMNS + 1 : 0) + indent +
+			(unsigned)strlen(note);
 
 	text_safe(&safe, name, strlen(name));
 	text_shorten(&safe, t->width > used + 20 ? t->width - used : 20);
 	strbuf_addf(t->out, "%*s", (int)indent, "");
 	style_add(t->out, t->color, style, strbuf_text(&safe));
+	style_add(t->out, t->color, STYLE_DIM, note);
 	strbuf_addc(t->out, '\n');
 }
 
@@ -162,7 +164,7 @@ static void add_rest(const struct tree *tree, const struct level *parent)
 	add_numbers(tree, &rest);
 	human_count(&text, count);
 	strbuf_addf(&text, " %s frame%s", deeper ? "deeper" : "smaller", count == 1 ? "" : "s");
-	add_name(t, parent->indent, STYLE_DIM, strbuf_text(&text));
+	add_name(t, parent->indent, STYLE_DIM, strbuf_text(&text), "");
 }
 
 /* Shown children of a node, counted up to two. */
@@ -175,16 +177,37 @@ static unsigned shown_children(const struct tree *tree, uint32_t node)
 	return count;
 }
 
-/* The line of a node; returns it as the parent of those that follow. */
+/* The innermost node of a function that calls itself, so far as nothing beside these calls is worth a line. */
+static uint32_t end_of_recursion(const struct tree *tree, uint32_t i)
+{
+	const struct flame_node *n = &tree->nodes[i];
+
+	for (; i + 1 < n->end && n[1].frame == n->frame && shown_children(tree, i) == 1; i++, n++) {
+		struct flame_node rest = { .total_ns = n->total_ns - n[1].total_ns,
+					   .before_total_ns =
+						   n->before_total_ns - n[1].before_total_ns };
+
+		if (!is_shown(tree, &n[1]) || (rest.total_ns && is_shown(tree, &rest)))
+			break;
+	}
+	return i;
+}
+
+/* The line of a node, and of its recursion; returns the last of it as the parent of those that follow. */
 static struct level add_node(const struct tree *tree, uint32_t i, const struct level *parent)
 {
 	const struct flame *f = tree->text->flame;
-	struct level level = { i, tree->nodes[i].end, parent->indent,
+	uint32_t last = end_of_recursion(tree, i);
+	struct level level = { last, tree->nodes[last].end, parent->indent,
 			       shown_children(tree, parent->node) == 1 };
+	_cleanup_strbuf_ struct strbuf times = STRBUF_INIT;
 
+	if (last > i)
+		strbuf_addf(&times, " (%u times)", last - i + 1);
 	add_numbers(tree, &tree->nodes[i]);
-	add_name(tree->text, parent->indent, style_of(flame_frame(f, i)->class), flame_name(f, i));
-	if (!level.only || shown_children(tree, i) > 1)
+	add_name(tree->text, parent->indent, style_of(flame_frame(f, i)->class), flame_name(f, i),
+		 strbuf_text(&times));
+	if (!level.only || shown_children(tree, last) > 1)
 		level.indent = MIN(level.indent + 2, INDENT_MAX);
 	return level;
 }
@@ -209,7 +232,7 @@ static void add_tree(const struct flame_text *t, uint32_t first)
 		level = add_node(&tree, i, &open.data[open.count - 1]);
 		if (vec_push(&open, level) < 0)
 			t->out->failed = true;
-		i++;
+		i = level.node + 1;
 	}
 	while (open.count && !t->out->failed)
 		add_rest(&tree, &open.data[--open.count]);

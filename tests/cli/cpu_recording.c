@@ -2,8 +2,8 @@
  * cpu_recording.c: make-cpu-recording OUT.pitot [MODE], a training loop in Python whose GPU mostly
  * waits for the CPU, as it is seen from inside (process 100: work, calls with stacks) and by a CPU
  * sampler outside (100 and its worker 101). MODE: all (default), cpu (no times off the CPU), inside
- * (the process samples itself), none (no samples, and why), only (nothing but samples). Nothing in
- * it was measured.
+ * (the process samples itself), none (no samples, and why), only (nothing but samples), deep (another
+ * program: a search that calls itself). Nothing in it was measured.
  *
  * A step of 10 ms:
  *
@@ -235,14 +235,36 @@ static void write_sampled(const char *folder, bool off_cpu)
 	maker_close(m, START + 108000 * US);
 }
 
+/* search() is 100 calls deep, in which it checks; a third of the time it looks something up half way. */
+static void write_deep(const char *folder)
+{
+	struct maker *m = maker_begin_sampler(folder, MAIN, START, "python search.py");
+	uint32_t node = maker_python(m, 0, "<module>", "/home/user/search.py", 20), half = 0;
+
+	for (int depth = 0; depth < 100; depth++) {
+		node = maker_python(m, node, "search", "/home/user/search.py", 7);
+		half = depth == 49 ? node : half;
+	}
+	node = whole(m, maker_python(m, node, "check", "/home/user/search.py", 3));
+	half = whole(m, maker_python(m, half, "look_up", "/home/user/search.py", 12));
+	for (uint64_t i = 0; i < 30; i++)
+		sample(m, MAIN, 1000 + i * 1000, i % 3 ? node : half);
+	maker_close(m, START + 40000 * US);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "all";
 	bool inside = !strcmp(mode, "inside"), none = !strcmp(mode, "none");
 
 	if (argc < 2 || argc > 3) {
-		fprintf(stderr, "usage: make-cpu-recording OUT.pitot [all|cpu|inside|none|only]\n");
+		fprintf(stderr,
+			"usage: make-cpu-recording OUT.pitot [all|cpu|inside|none|only|deep]\n");
 		return 2;
+	}
+	if (!strcmp(mode, "deep")) {
+		write_deep(argv[1]);
+		return 0;
 	}
 	if (!inside && !none)
 		write_sampled(argv[1], strcmp(mode, "cpu") != 0);

@@ -33,7 +33,7 @@ def recordings(build, tmp_path_factory):
         "graph": ("--kernels", 900, "--stacks", 4, "--pattern", "graph"),
     }.items():
         subprocess.run([build / "tests/support/make-recording", folder / f"{name}.pitot", *map(str, options)], check=True)
-    for mode in ("all", "cpu", "inside", "none", "only"):
+    for mode in ("all", "cpu", "inside", "none", "only", "deep"):
         subprocess.run([build / "tests/cli/make-cpu-recording", folder / f"cpu-{mode}.pitot", mode], check=True)
     return folder
 
@@ -193,6 +193,15 @@ def test_goldens_of_texts(flame, name, options):
 ])
 def test_goldens_of_cpu_time(flame, name, options):
     check_golden(f"flame-{name}.txt", flame("cpu-all", *options).stdout)
+
+
+def test_a_recursion_is_one_line(flame):
+    """But for where something else is worth a line."""
+    lines = flame("cpu-deep", "--format", "text").stdout.splitlines()
+    assert [re.sub(r"^ *[\d.]+ [mu]?s +[\d.]+% ", "", line) for line in lines[1:]] == [
+        "<module> (search.py:20)", "search (search.py:7) (50 times)", "  search (search.py:7) (50 times)",
+        "    check (search.py:3)", "  look_up (search.py:12)"]
+    assert len(flame("cpu-deep", "--format", "text", "--depth", "20").stdout.splitlines()) == 4
 
 
 def test_golden_of_svg(flame):
