@@ -2,7 +2,7 @@
  * flame_html.c: a flame graph as a page that stands alone and draws itself (flame_html.js), for
  * graphs that are too large for SVG. The page holds the boxes as JSON:
  *
- *	{"classes":["native",…], "class_names":[…], "frames":[[name, class, full name, file, line],…],
+ *	{"inverted":true, "classes":["native",…], "class_names":[…], "frames":[[name, class, full name, file, line],…],
  *	 "sections":[{"title","kind","items","head","depth":[],"frame":[],"ns":[],"count":[],"rest":{},"before":[],"step":[]}]}
  *
  * Boxes are in the order of flame_draw.h. `rest` has the number of frames that a box stands for, by
@@ -174,7 +174,8 @@ static int add_section(struct page *p, enum flame_kind kind)
 
 static void add_classes(struct page *p)
 {
-	strbuf_adds(&p->text, "{\"classes\":[");
+	strbuf_adds(&p->text,
+		    p->flame->inverted ? "{\"inverted\":true,\"classes\":[" : "{\"classes\":[");
 	for (size_t i = 0; i < FRAME_CLASSES; i++)
 		strbuf_addf(&p->text, "%s\"%s\"", i ? "," : "",
 			    flame_class_word((enum frame_class)i));
@@ -232,7 +233,10 @@ static void add_head(struct page *p)
 	strbuf_adds(&p->text,
 		    "</h1>\n<input id=\"search\" type=\"search\" placeholder=\"Search (press /)\""
 		    " aria-label=\"search, regular expression\" title=\"regular expression\">\n"
-		    "<button id=\"reset\" disabled>Reset zoom</button>\n"
+		    "<button id=\"around\" disabled title=\"of the function that is zoomed to, or "
+		    "found\">"
+		    "Callers and callees</button>\n"
+		    "<button id=\"reset\" disabled>Show all</button>\n"
 		    "<button id=\"theme\">Light / dark</button></div>\n<p>");
 	add_escaped(p, w->recording);
 	if (w->before) {
@@ -255,10 +259,13 @@ static void add_head(struct page *p)
 					frame_class_name((enum frame_class)i));
 	add_legend_item(p, "rest", "smaller frames, together");
 	strbuf_adds(&p->text,
-		    "<span>click: zoom \xc2\xb7 <kbd>Esc</kbd> or <kbd>r</kbd>: all \xc2\xb7 "
+		    "<span>click: zoom \xc2\xb7 shift-click or <kbd>c</kbd>: callers and callees "
+		    "of the "
+		    "function \xc2\xb7 <kbd>Esc</kbd> or <kbd>r</kbd>: all \xc2\xb7 "
 		    "<kbd>\xe2\x86\x91</kbd>: caller</span></div>\n<nav "
 		    "id=\"kinds\"></nav>\n</header>\n"
-		    "<main id=\"graphs\"></main>\n<div id=\"tip\" hidden></div>\n");
+		    "<main id=\"function\" hidden></main>\n<main id=\"graphs\"></main>\n<div "
+		    "id=\"tip\" hidden></div>\n");
 }
 
 static int write_page(struct page *p)

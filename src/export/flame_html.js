@@ -28,9 +28,9 @@
 
 	/* --- boxes: parents before their children; `end` is the first box that is not below one --- */
 
-	function section_of(source, index) {
+	function section_of(source) {
 		const n = source.depth.length, next = [];
-		const s = { source, index, n, start: new Float64Array(n), end: new Uint32Array(n), parent: new Int32Array(n),
+		const s = { source, n, start: new Float64Array(n), end: new Uint32Array(n), parent: new Int32Array(n),
 			    self: Float64Array.from(source.ns), hits: new Uint8Array(n), zoomed: 0,
 			    total: n ? source.ns[0] : 0, levels: 0 };
 		const open = [];
@@ -72,7 +72,101 @@
 
 			return step > 0 ? "g" + step : step < 0 ? "s" + -step : "d0";
 		}
-		return i ? data.classes[data.frames[s.source.frame[i]][1]] : s.source.kind;
+		return i || s.merged ? data.classes[data.frames[s.source.frame[i]][1]] : s.source.kind;
+	}
+
+	/* --- one function: its callers and callees, wherever it stands --- */
+
+	/* The outermost boxes of a frame. */
+	function places_of(s, frame) {
+		const places = [];
+
+		for (let i = 1; i < s.n; i++)
+			if (!is_rest(s, i) && s.source.frame[i] === frame && (!places.length || i >= s.end[places[places.length - 1]]))
+				places.push(i);
+		return places;
+	}
+
+	function add_to(node, source, i, part) {
+		node.ns += source.ns[part];
+		node.count += source.count[part];
+		node.before += source.before ? source.before[part] : 0;
+		node.rest += source.rest[i] || 0;
+	}
+
+	/* The child of a merged node that box i belongs to. */
+	function child_of(node, source, i) {
+		const key = source.rest[i] === undefined ? source.frame[i] : -1;
+		let child = node.children.get(key);
+
+		if (!child)
+			node.children.set(key, child = { frame: source.frame[i], ns: 0, count: 0, before: 0, rest: 0, children: new Map() });
+		return child;
+	}
+
+	function merge_outwards(s, root, place) {
+		let node = root;
+
+		for (let i = s.parent[place]; i > 0; i = s.parent[i])
+			add_to(node = child_of(node, s.source, i), s.source, i, place);
+	}
+
+	function merge_inwards(s, root, place) {
+		const open = [root], base = s.source.depth[place];
+
+		for (let i = place + 1; i < s.end[place]; i++) {
+			const depth = s.source.depth[i] - base;
+
+			add_to(open[depth] = child_of(open[depth - 1], s.source, i), s.source, i, i);
+		}
+	}
+
+	/* -5 to 5, as flame_change_step() in flame_picture.c */
+	function change_step(ns, before, whole) {
+		const change = Math.abs(ns - before);
+		const step = (change > 0) + [2, 10, 30, 80].filter((permille) => change * 1000 > whole * permille).length;
+
+		return ns > before ? step : -step;
+	}
+
+	/* A merged tree as the boxes of a section. */
+	function boxes_of(s, root) {
+		const old = s.source, whole = Math.max(s.total, old.before ? old.before[0] : 0);
+		const source = { title: old.title, kind: old.kind, items: old.items, head: old.head, depth: [], frame: [], ns: [], count: [],
+				 rest: {} };
+
+		if (old.before)
+			Object.assign(source, { before: [], step: [] });
+		(function add(node, depth) {
+			if (node.rest)
+				source.rest[source.ns.length] = node.rest;
+			source.depth.push(depth);
+			source.frame.push(node.frame);
+			source.ns.push(node.ns);
+			source.count.push(node.count);
+			if (old.before) {
+				source.before.push(node.before);
+				source.step.push(change_step(node.ns, node.before, whole));
+			}
+			for (const child of [...node.children.values()].sort((a, b) => !!a.rest - !!b.rest || b.ns - a.ns))
+				add(child, depth + 1);
+		})(root, 0);
+		return source;
+	}
+
+	/* Callers or callees of a frame in a section. */
+	function merged_section(s, frame, places, merge) {
+		const root = { frame, ns: 0, count: 0, before: 0, rest: 0, children: new Map() };
+
+		for (const place of places) {
+			add_to(root, s.source, place, place);
+			merge(s, root, place);
+		}
+		const view = section_of(boxes_of(s, root));
+
+		view.total = s.total;
+		view.merged = true;
+		return view;
 	}
 
 	/* --- drawing --- */
@@ -121,8 +215,11 @@
 			context.fillText(text.length <= room ? text : text.slice(0, room - 1) + "\u2026", x + 3, y + 13);
 	}
 
+	/* Callers stand above what they call, so that the nearest is the lowest. */
+	const row_of = (s, depth) => s.upwards ? s.rows - 1 - depth : depth;
+
 	function draw_box(s, context, i, x, width, char_width) {
-		const y = s.source.depth[i] * ROW, color = color_of(s, i), gap = width > 4 ? 0.7 : 0;
+		const y = row_of(s, s.source.depth[i]) * ROW, color = color_of(s, i), gap = width > 4 ? 0.7 : 0;
 		const shade = s.source.step || is_rest(s, i) || s.hits[i] ? 0 : s.source.frame[i] * 7 % 4;
 
 		context.globalAlpha = (is_above(s, i) ? 0.5 : 1) * (1 - 0.08 * shade);
@@ -137,7 +234,8 @@
 		const canvas = s.canvas, width = canvas.clientWidth;
 		const context = canvas.getContext("2d"), view = view_of(s), runs = [];
 
-		const height = levels_of(s, view, width) * ROW;
+		s.rows = levels_of(s, view, width);
+		const height = s.rows * ROW;
 		const ratio = Math.min(window.devicePixelRatio || 1, CANVAS_MAX / height);
 
 		canvas.style.height = height + "px";
@@ -153,7 +251,7 @@
 
 			if (run && run.to - run.from >= 0.3) {
 				context.fillStyle = colors.rest;
-				context.fillRect(run.from, depth * ROW, run.to - run.from, ROW - 1);
+				context.fillRect(run.from, row_of(s, depth) * ROW, run.to - run.from, ROW - 1);
 			}
 			runs[depth] = null;
 		}
@@ -182,18 +280,25 @@
 			flush(depth);
 	}
 
-	const draw_all = () => sections.forEach((s) => s.n && draw(s));
+	const draw_all = () => shown.forEach((s) => s.n && draw(s));
 
 	/* --- zoom, search, tooltips --- */
 
 	function zoom(s, i) {
 		s.zoomed = i;
-		find("reset").disabled = sections.every((each) => !each.zoomed);
+		chosen = i ? { s, i } : null;
+		update_buttons();
 		draw(s);
 		describe(s);
 	}
 
+	function update_buttons() {
+		find("reset").disabled = shown === sections && sections.every((each) => !each.zoomed);
+		find("around").disabled = frame_at_hand() < 0;
+	}
+
 	function reset() {
+		leave_function();
 		for (const s of sections)
 			if (s.n)
 				zoom(s, 0);
@@ -202,7 +307,7 @@
 
 	/* The box at a place of the canvas, or -1. */
 	function box_at(s, x, y) {
-		const view = view_of(s), ns = view.from + x / view.scale, depth = Math.floor(y / ROW);
+		const view = view_of(s), ns = view.from + x / view.scale, depth = row_of(s, Math.floor(y / ROW));
 		let i = 0;
 
 		if (depth < 0 || depth >= s.levels || x < 0 || x >= s.canvas.clientWidth)
@@ -223,7 +328,7 @@
 		const lines = [duration(source.ns[i]) + ", " + percent(source.ns[i], s.total) + " of " + source.title + ", " +
 			       count(source.count[i]) + " " + source.items[source.count[i] === 1 ? 0 : 1]];
 
-		if (s.self[i] > 0 && s.self[i] < source.ns[i])
+		if (!data.inverted && !s.upwards && s.self[i] > 0 && s.self[i] < source.ns[i])
 			lines.push("self: " + duration(s.self[i]) + ", " + percent(s.self[i], s.total));
 		if (s.zoomed && !is_above(s, i))
 			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of what is zoomed");
@@ -262,13 +367,13 @@
 		}
 		const matches = data.frames.map((frame) => test !== null && (test(frame[0]) || test(frame[2] || "")));
 		pattern = text || null;
-		for (const s of sections) {
+		for (const s of shown) {
 			let covered = 0;
 
 			s.found_ns = s.found = 0;
 			s.maybe_more = false;
 			for (let i = 0; i < s.n; i++) {
-				s.hits[i] = i > 0 && !is_rest(s, i) && matches[s.source.frame[i]] ? 1 : 0;
+				s.hits[i] = (i > 0 || s.merged) && !is_rest(s, i) && matches[s.source.frame[i]] ? 1 : 0;
 				s.found += s.hits[i];
 				if (is_rest(s, i) && i >= covered)
 					s.maybe_more = true;
@@ -279,7 +384,25 @@
 			}
 			describe(s);
 		}
+		update_buttons();
 		draw_all();
+	}
+
+	/* The function that is zoomed to, or the one found with the most time; -1: none. */
+	function frame_at_hand() {
+		const times = new Map();
+		let best = -1;
+
+		if (chosen && !is_rest(chosen.s, chosen.i))
+			return chosen.s.source.frame[chosen.i];
+		for (const s of pattern ? shown : [])
+			for (let i = 1; i < s.n; i++)
+				if (s.hits[i])
+					times.set(s.source.frame[i], (times.get(s.source.frame[i]) || 0) + s.source.ns[i]);
+		for (const [frame, ns] of times)
+			if (best < 0 || ns > times.get(best))
+				best = frame;
+		return best;
 	}
 
 	function describe(s) {
@@ -294,10 +417,59 @@
 		s.note.textContent = parts.join(" \u00b7 ");
 	}
 
+	function add_text(parent, tag, text) {
+		parent.append(Object.assign(document.createElement(tag), { textContent: text }));
+	}
+
+	function show_function(frame) {
+		const views = [], place = find("function");
+
+		place.textContent = "";
+		add_text(place, "h2", data.frames[frame][0]);
+		for (const s of sections) {
+			const places = s.n ? places_of(s, frame) : [];
+
+			if (!places.length)
+				continue;
+			const up = merged_section(s, frame, places, data.inverted ? merge_inwards : merge_outwards);
+			const down = merged_section(s, frame, places, data.inverted ? merge_outwards : merge_inwards);
+			const unseen = Object.keys(s.source.rest).length ? "at least " : "", ns = up.source.ns[0];
+
+			add_text(place, "p", unseen + duration(ns) + ", " + percent(ns, s.total) + " of " + s.source.title + ", " +
+				 count(up.source.count[0]) + " " + s.source.items[up.source.count[0] === 1 ? 0 : 1] +
+				 (data.inverted || !down.self[0] ? "" : "; itself " + duration(down.self[0]) + ", " +
+								       percent(down.self[0], s.total)));
+			for (const [view, text] of [[up, "callers"], [down, "callees"]]) {
+				add_text(place, "h3", text);
+				place.lastChild.append(view.note = document.createElement("small"));
+				view.upwards = view === up;
+				add_canvas(place, view, text + " of " + data.frames[frame][0]);
+				views.push(view);
+			}
+		}
+		shown = views;
+		chosen = null;
+		find("graphs").hidden = find("kinds").hidden = true;
+		place.hidden = false;
+		tip.hidden = true;
+		search(pattern);
+		scrollTo(0, views[0].canvas.offsetTop + views[0].canvas.offsetHeight - 0.6 * innerHeight);
+	}
+
+	function leave_function() {
+		if (shown === sections)
+			return;
+		shown = sections;
+		chosen = null;
+		find("graphs").hidden = find("kinds").hidden = false;
+		find("function").hidden = true;
+		search(pattern);
+	}
+
 	/* --- the page --- */
 
 	function add_section(source, index) {
-		const s = section_of(source, index), head = document.createElement("h2");
+		const s = section_of(source), head = document.createElement("h2");
 
 		s.note = document.createElement("small");
 		head.append(source.head, s.note);
@@ -311,11 +483,16 @@
 									      textContent: "nothing recorded" }));
 			return s;
 		}
+		add_canvas(find("graphs"), s, "flame graph: " + source.head);
+		return s;
+	}
+
+	function add_canvas(parent, s, label) {
 		s.canvas = document.createElement("canvas");
 		s.canvas.tabIndex = 0;
 		s.canvas.setAttribute("role", "img");
-		s.canvas.setAttribute("aria-label", "flame graph: " + source.head);
-		find("graphs").append(s.canvas);
+		s.canvas.setAttribute("aria-label", label);
+		parent.append(s.canvas);
 		s.canvas.addEventListener("mousemove", (event) => {
 			const i = box_at(s, event.offsetX, event.offsetY);
 
@@ -328,7 +505,9 @@
 		s.canvas.addEventListener("click", (event) => {
 			const i = box_at(s, event.offsetX, event.offsetY);
 
-			if (i >= 0)
+			if (i > 0 && event.shiftKey && !is_rest(s, i))
+				show_function(s.source.frame[i]);
+			else if (i >= 0)
 				zoom(s, is_rest(s, i) ? s.parent[i] : i);
 		});
 		s.canvas.addEventListener("keydown", (event) => {
@@ -337,7 +516,6 @@
 				event.preventDefault();
 			}
 		});
-		return s;
 	}
 
 	function set_theme(theme) {
@@ -347,11 +525,14 @@
 	}
 
 	const dark = window.matchMedia("(prefers-color-scheme: dark)");
+	let chosen = null; /* the box that was zoomed to last */
 	const sections = data.sections.map(add_section);
+	let shown = sections; /* or those of one function */
 	set_theme(dark.matches ? "dark" : "light");
 	dark.addEventListener("change", () => set_theme(dark.matches ? "dark" : "light"));
 	find("theme").addEventListener("click", () => set_theme(root.getAttribute("data-theme") === "dark" ? "light" : "dark"));
 	find("reset").addEventListener("click", reset);
+	find("around").addEventListener("click", () => show_function(frame_at_hand()));
 	find("search").addEventListener("input", () => search(find("search").value));
 	window.addEventListener("resize", draw_all);
 	window.addEventListener("keydown", (event) => {
@@ -364,6 +545,8 @@
 			}
 			find("search").blur();
 			reset();
+		} else if (event.key === "c" && !typing && !event.ctrlKey && !event.metaKey && frame_at_hand() >= 0) {
+			show_function(frame_at_hand());
 		} else if (event.key === "r" && !typing && !event.ctrlKey && !event.metaKey) {
 			reset();
 		} else if (event.key === "/" && !typing) {
@@ -371,5 +554,5 @@
 			event.preventDefault();
 		}
 	});
-	window.flame = { sections, zoom, search, reset, box_at, name_of, row: ROW };
+	window.flame = { sections, zoom, search, reset, box_at, name_of, row: ROW, show_function, views: () => shown };
 })();

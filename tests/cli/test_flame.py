@@ -710,6 +710,41 @@ def test_page_shows_self_time_and_fits_any_canvas(flame, browser, tmp_path):
     assert 8000 < result["height"] <= 16384
 
 
+@pytest.mark.parametrize("name, options", [("cpu-all", ()), ("cpu-all", ("--inverted",)), ("many", ()), ("cpu-deep", ())])
+def test_page_has_callers_and_callees_of_a_function(flame, browser, tmp_path, name, options):
+    """All of a function's time is in both, once; recursion does not count again."""
+    page = flame(name, *options, to="x.html")
+    wanted = {"cpu-all": "step (train.py:60)", "many": "at::native::add_out", "cpu-deep": "search (search.py:7)"}[name]
+    result = show(browser, page, tmp_path, """
+        const wanted = %s, out = { views: [] }, find = (id) => document.getElementById(id);
+        out.before = find("around").disabled;
+        flame.search("^" + wanted.replace(/[()]/g, "\\\\$&") + "$");
+        out.found = flame.sections.filter((s) => s.found).map((s) => s.found_ns);
+        find("around").click();
+        for (const s of flame.views()) {
+            const names = (keep) => [...s.start.keys()].filter(keep).map((i) => flame.name_of(s, i));
+            out.views.push({ upwards: s.upwards, ns: s.source.ns[0], sum: s.self.reduce((sum, ns) => sum + ns, 0), name: flame.name_of(s, 0),
+                             next: names((i) => s.source.depth[i] === 1), least: Math.min(...s.self), height: s.canvas.clientHeight });
+        }
+        out.text = find("function").innerText;
+        out.hidden = find("graphs").hidden;
+        window.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+        out.back = find("function").hidden && !find("graphs").hidden && flame.views() === flame.sections;
+        return out;
+    """ % json.dumps(wanted), "</script>\n</body>")
+    views = result["views"]
+    assert result["before"] and result["hidden"] and result["back"]
+    assert [view["upwards"] for view in views] == [True, False] * len(result["found"])
+    assert [view["ns"] for view in views] == [ns for ns in result["found"] for _ in range(2)]
+    for view in views:
+        assert view["name"] == wanted and view["sum"] == view["ns"] and view["least"] >= 0 and view["height"] >= 19
+    assert f"{wanted}\n" in result["text"] and "callers" in result["text"] and "callees" in result["text"]
+    if name == "cpu-all":
+        assert views[0]["next"] == ["<module> (train.py:80)"] and views[1]["next"] == ["Linear.forward (linear.py:125)"]
+    if name == "cpu-deep":
+        assert views[0]["next"] == ["<module> (search.py:20)"] and views[0]["ns"] == 30e6
+
+
 def test_titles_are_one_line(flame):
     for suffix in ("svg", "html"):
         text = flame("small", "--title", "python -c \nimport\ttorch\x01", to=f"x.{suffix}").read_text()
