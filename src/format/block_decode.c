@@ -325,7 +325,7 @@ int block_decode(struct decoder *d, const struct segment *s, const struct block_
 				 b->header.table);
 	if (verify && block_verify(s, b, e) < 0)
 		return E_FORMAT;
-	r = reserve_rows(d, g.rows);
+	r = reserve_rows(d, MAX(g.rows, 1));
 	if (r == 0)
 		r = parse_chunks(&g, s, b);
 	while (r == 0 && done < target_count) {

@@ -61,7 +61,7 @@ static bool has_all(const struct unwind_parts *p)
 static bool need_entry(const struct unwind_parts *p, size_t offset)
 {
 	const struct eh_section *s = &p->input.section;
-	const uint8_t *at = s->bytes + offset;
+	const uint8_t *at;
 	size_t left, head;
 	uint64_t length;
 
@@ -69,6 +69,7 @@ static bool need_entry(const struct unwind_parts *p, size_t offset)
 		return true;
 	if (offset >= s->size)
 		return false;
+	at = s->bytes + offset;
 	left = s->size - offset;
 	head = MIN(left, ENTRY_HEAD);
 	if (head < 4 || !needed(p, at, head))
@@ -84,11 +85,12 @@ static bool need_entry(const struct unwind_parts *p, size_t offset)
 /* The same of the CIE that an FDE, whose bytes are there, refers to. */
 static bool need_cie(const struct unwind_parts *p, size_t offset)
 {
-	const uint8_t *at = p->input.section.bytes + offset;
+	const uint8_t *at;
 	size_t id, distance;
 
 	if (has_all(p))
 		return true;
+	at = p->input.section.bytes + offset;
 	id = load_u32(at) == UINT32_MAX ? 12 : 4;
 	if (p->input.section.size - offset < id + 4)
 		return false;
@@ -115,12 +117,13 @@ static size_t fde_count(const struct unwind_parts *p)
 /* Address where the code of the i-th FDE begins. false: it cannot be read. */
 static bool fde_start(const struct unwind_parts *p, size_t i, uint64_t *start)
 {
-	const uint8_t *pair = p->input.search + 8 * i;
+	const uint8_t *pair;
 
 	if (!p->input.search) {
 		*start = p->places[i].start;
 		return true;
 	}
+	pair = p->input.search + 8 * i;
 	*start = p->input.header_address;
 	if (!needed(p, pair, 8))
 		return false;

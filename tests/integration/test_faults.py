@@ -41,10 +41,29 @@ def test_without_faults(record_faults):
     assert "clock" not in capabilities
 
 
+def test_correlation_ids_that_go_round(record_faults, pitot, rows, tmp_path):
+    """They have 32 bits: of 2^32 launches one has the id 0."""
+    whole, report, _ = record_faults("# none")
+    calls = rows(tmp_path / "faulty.pitot", "api_call", "--limit", "0")
+    launch = next(row["correlation"] for row in calls if row["function"].startswith("cuLaunchKernel"))
+    round_, report_of_round, _ = record_faults(f"shift-correlation {2**32 - launch}")
+    assert rows(tmp_path / "faulty.pitot", "api_call", "--where", "correlation=0")
+    assert (round_["launches"], round_["lost"]) == (whole["launches"], 0)
+    assert report_of_round["launches"]["kernel_calls"]["count"] == report["launches"]["kernel_calls"]["count"]
+
+
 def test_a_buffer_that_cannot_be_read_is_a_loss(record_faults):
     _, report, _ = record_faults("call cuptiActivityGetNextRecord#2 returns 999")
     assert 0 < report["hotspots"]["kernels"] < KERNELS
     assert losses(report) == {"unreadable_buffer": 1}
+
+
+@pytest.mark.parametrize("call", ["", "#1", "#7"])
+def test_a_success_without_a_record(record_faults, call):
+    """What is behind it is lost; nothing is read that is not there, and nothing twice."""
+    _, report, _ = record_faults(f"call cuptiActivityGetNextRecord{call} returns 0")
+    assert report["hotspots"]["kernels"] < KERNELS and (call or report["hotspots"]["kernels"] == 0)
+    assert losses(report)["unreadable_buffer"] >= 1
 
 
 def test_no_buffer_can_be_read(record_faults):

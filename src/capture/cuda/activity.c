@@ -412,12 +412,18 @@ static decode_function *const decoders[] = {
 
 void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid)
 {
+	const uint8_t *from = bytes;
 	CUpti_Activity *record = NULL;
 	CUptiResult result;
 
 	while ((result = cupti->ActivityGetNextRecord(bytes, valid, &record)) == CUPTI_SUCCESS) {
-		uint32_t kind = (uint32_t)record->kind;
+		uint32_t kind;
 
+		/* A success without a further record in the buffer would be read for ever. */
+		if ((uint8_t *)record < from || (uint8_t *)record >= bytes + valid)
+			break;
+		from = (uint8_t *)record + 1;
+		kind = (uint32_t)record->kind;
 		counts.records++;
 		if (kind < ARRAY_SIZE(decoders) && decoders[kind])
 			decoders[kind](cupti, w, record);

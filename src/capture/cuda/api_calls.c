@@ -117,7 +117,9 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 	struct ring *r = ring_get();
 
 	if (r && !keep_nested) {
-		if (api == API_DRIVER && r->outer_correlation == data->correlationId) {
+		/* 0 is no outer call, and the id of one call in 2^32. */
+		if (api == API_DRIVER && r->outer_correlation == data->correlationId &&
+		    data->correlationId) {
 			*data->correlationData = 0;
 			return;
 		}
