@@ -59,6 +59,7 @@ void leave_install(void)
 	static bool done;
 
 	atexit(session_stop);
+	at_quick_exit(session_stop);
 	leave_watch_fork();
 	if (!done)
 		install_signals();

@@ -120,7 +120,7 @@ static inline void ring_consume(struct ring *r, uint64_t slots)
 }
 /* Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have been reported. */
 void ring_recycle(struct ring *r);
-/* Threads that got no ring since the last call. */
+/* Events since the last call whose threads got no ring. */
 uint64_t rings_refused(void);
 
 /* In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings (keeps the memory). */

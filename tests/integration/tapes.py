@@ -199,7 +199,7 @@ class Playing(Case):
 
 
 class Leaving(Case):
-    ENDINGS = {"return": 0, "exit": 0, "_exit": 0, "exec": 0, "fork-then-exit": 0, "kill": -signal.SIGKILL,
+    ENDINGS = {"return": 0, "exit": 0, "quick-exit": 0, "_exit": 0, "exec": 0, "fork-then-exit": 0, "kill": -signal.SIGKILL,
                "term": -signal.SIGTERM, "int": -signal.SIGINT, "abort": -signal.SIGABRT, "segv": -signal.SIGSEGV}
     # The sanitizer has to leave signals alone; its leak check can hang in a child that was forked beside other threads.
     SANITIZER = "detect_leaks=0:handle_segv=0:handle_abort=0"

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+KERNELS = 7000  # on the tape
 HUNG_MS = 300  # what an end may add where CUPTI hangs; without that it is a second
 
 
@@ -75,6 +76,12 @@ def test_calls_of_cupti_that_take_long_are_waited_for(play, pitot):
     """Each of them is progress: together they take longer than one may."""
     recording, log = play(faults="delay cuptiActivityDisable 60ms\ndelay cuptiActivityFlushAll 100ms\n")
     assert waited_ms(log) is None and is_closed(pitot, recording)
+
+
+@pytest.mark.parametrize("how", ["return", "exit", "quick-exit", "fork-then-exit"])
+def test_orderly_ends_lose_nothing(play, pitot, how):
+    recording, _ = play("--exit", how)
+    assert is_closed(pitot, recording) and rows(pitot, recording, "kernel") == KERNELS
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@
 enum ending {
 	END_RETURN,
 	END_EXIT,
+	END_QUICK_EXIT,
 	END__EXIT,
 	END_KILL,
 	END_TERM,

@@ -26,8 +26,8 @@ static const char usage[] =
 	"  --repeat N         the tape N times over, with other ids and later times\n"
 	"  --rate N           at most N callbacks a second, 0: no limit (default 500000)\n"
 	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
-	"  --exit HOW         return, exit, _exit, kill, term, int, abort, segv, exec or "
-	"fork-then-exit\n"
+	"  --exit HOW         return, exit, quick-exit, _exit, kill, term, int, abort, segv, exec "
+	"or fork-then-exit\n"
 	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full "
 	"flight\n"
 	"  --end-when FILE    after the last record stays until FILE exists\n"
@@ -38,10 +38,10 @@ static const struct {
 	const char *name;
 	enum ending ending;
 } endings[] = {
-	{ "return", END_RETURN },       { "exit", END_EXIT }, { "_exit", END__EXIT },
-	{ "kill", END_KILL },           { "term", END_TERM }, { "int", END_INT },
-	{ "abort", END_ABORT },         { "segv", END_SEGV }, { "exec", END_EXEC },
-	{ "fork-then-exit", END_FORK },
+	{ "return", END_RETURN }, { "exit", END_EXIT },           { "quick-exit", END_QUICK_EXIT },
+	{ "_exit", END__EXIT },   { "kill", END_KILL },           { "term", END_TERM },
+	{ "int", END_INT },       { "abort", END_ABORT },         { "segv", END_SEGV },
+	{ "exec", END_EXEC },     { "fork-then-exit", END_FORK },
 };
 
 static bool parse_ending(const char *text, enum ending *ending)
@@ -186,6 +186,8 @@ void play_end(enum ending ending)
 		return;
 	case END_EXIT:
 		exit(0);
+	case END_QUICK_EXIT:
+		quick_exit(0);
 	case END__EXIT:
 		_exit(0);
 	case END_KILL:
