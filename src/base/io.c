@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -23,6 +24,15 @@ int io_write_all(int fd, const void *bytes, size_t length)
 		length -= (size_t)n;
 	}
 	return 0;
+}
+
+size_t io_allowed(uint64_t offset, size_t length)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return length;
+	return limit.rlim_cur <= offset ? 0 : (size_t)MIN(length, limit.rlim_cur - offset);
 }
 
 static int read_to_end(int fd, size_t max, struct strbuf *out)

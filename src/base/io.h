@@ -7,6 +7,9 @@
 /* Writes all bytes, through EINTR and short writes. 0 or -errno. */
 int io_write_all(int fd, const void *bytes, size_t length);
 
+/* How many of `length` bytes may be written at `offset` before RLIMIT_FSIZE would raise SIGXFSZ. */
+size_t io_allowed(uint64_t offset, size_t length);
+
 /* Appends a whole file (also from /proc) of at most `max` bytes to out. 0, or -errno, or E_LIMIT when longer. */
 int io_read_file(const char *path, size_t max, struct strbuf *out);
 

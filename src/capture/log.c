@@ -4,11 +4,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 
 static int log_fd = -1;
+static struct stat log_file; /* the number may be another's file by now */
 
 void log_open(void)
 {
@@ -16,13 +18,23 @@ void log_open(void)
 
 	if (!path || !*path || log_fd >= 0)
 		return;
-	if (strcmp(path, "stderr") == 0) {
+	if (strcmp(path, "stderr") == 0)
 		log_fd = fcntl(2, F_DUPFD_CLOEXEC, 3);
-		return;
-	}
-	log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	else
+		log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (log_fd >= 0)
 		log_fd = io_above_standard(log_fd);
+	if (log_fd >= 0)
+		fstat(log_fd, &log_file);
+}
+
+static bool can_write(size_t length)
+{
+	struct stat st;
+
+	return fstat(log_fd, &st) == 0 && st.st_dev == log_file.st_dev &&
+	       st.st_ino == log_file.st_ino &&
+	       (!S_ISREG(st.st_mode) || io_allowed((uint64_t)st.st_size, length) == length);
 }
 
 void log_line(const char *format, ...)
@@ -43,5 +55,6 @@ void log_line(const char *format, ...)
 	va_end(args);
 	n = m < 0 ? n : MIN(n + m, (int)sizeof(line) - 2);
 	line[n++] = '\n';
-	io_write_all(log_fd, line, (size_t)n);
+	if (can_write((size_t)n))
+		io_write_all(log_fd, line, (size_t)n);
 }

@@ -16,13 +16,23 @@
 #define COMPRESS_MIN 48u /* fewer bytes than this are not worth a zstd frame */
 #define WINDOW_LOG 17 /* covers eight planes of a full block */
 
+/* Room in e->data for any encoding but BYTES. */
+static int reserve_data(struct column_encoder *e)
+{
+	strbuf_clear(&e->data);
+	if (strbuf_reserve(&e->data, 16 * e->rows_max + (DICTIONARY_MAX + 2) * VARINT_MAX))
+		return 0;
+	e->data.failed = false;
+	return -ENOMEM;
+}
+
 int column_encoder_init(struct column_encoder *e, size_t rows_max, int level)
 {
 	*e = (struct column_encoder){ .rows_max = rows_max };
 	e->zstd = ZSTD_createCCtx();
 	e->stored = malloc(rows_max * sizeof(*e->stored));
 	e->slots = malloc(SLOTS * sizeof(*e->slots));
-	if (!e->zstd || !e->stored || !e->slots)
+	if (!e->zstd || !e->stored || !e->slots || reserve_data(e) < 0)
 		goto fail;
 	if (ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_compressionLevel, level)) ||
 	    ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_windowLog, WINDOW_LOG)) ||
@@ -232,16 +242,6 @@ static void store_values(struct column_encoder *e, const struct column_input *in
 			e->stored[i] = zigzag((int64_t)v[i]);
 	else
 		memcpy(e->stored, v, in->count * sizeof(*v));
-}
-
-/* Room in e->data for any encoding but BYTES. */
-static int reserve_data(struct column_encoder *e)
-{
-	strbuf_clear(&e->data);
-	if (strbuf_reserve(&e->data, 16 * e->rows_max + (DICTIONARY_MAX + 2) * VARINT_MAX))
-		return 0;
-	e->data.failed = false;
-	return -ENOMEM;
 }
 
 int column_encode_constant(struct column_encoder *e, const struct column_input *in,

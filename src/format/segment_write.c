@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/bytes.h"
@@ -39,20 +38,10 @@ static int open_again(struct segment_file *f)
 	return -EBADF;
 }
 
-/* Bytes that may be written at `offset` before RLIMIT_FSIZE would raise SIGXFSZ in the target. */
-static size_t allowed(uint64_t offset, size_t length)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-		return length;
-	return limit.rlim_cur <= offset ? 0 : (size_t)MIN(length, limit.rlim_cur - offset);
-}
-
 static size_t write_at(struct segment_file *f, const void *bytes, size_t length, uint64_t offset,
 		       int *error)
 {
-	size_t room = allowed(offset, length), done = 0;
+	size_t room = io_allowed(offset, length), done = 0;
 
 	if (!is_ours(f) && open_again(f) < 0) {
 		*error = EBADF;

@@ -102,6 +102,12 @@ static void write_reserve(struct writer *w)
 	strbuf_clear(&w->out);
 }
 
+void writer_keep_losses(struct writer *w)
+{
+	if (!w->stopped && w->lost.any)
+		write_reserve(w);
+}
+
 /* Writing does not work any more: everything that waits is lost. */
 static void stop(struct writer *w, int error)
 {

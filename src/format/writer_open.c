@@ -117,6 +117,10 @@ int writer_open(const struct writer_options *options, struct writer **out, struc
 	if (r == 0)
 		r = block_builder_init(&w->builder, WRITER_ROWS_MAX,
 				       options->compression_level ? options->compression_level : 1);
+	/* What losses and a short index need later is there from the beginning. */
+	if (r == 0 && (!strbuf_reserve(&w->out, 2 * RESERVE_BYTES) ||
+		       !strbuf_reserve(&w->scratch, RESERVE_BYTES)))
+		r = -ENOMEM;
 	if (r < 0)
 		error_errno(e, -r, "cannot write to '%s'", options->directory);
 	else
@@ -136,6 +140,7 @@ int writer_close(struct writer **w)
 	if (!*w)
 		return 0;
 	r = writer_flush(*w);
+	writer_keep_losses(*w);
 	if ((*w)->file.fd >= 0)
 		finish = segment_file_finish(&(*w)->file, &(*w)->scratch);
 	free_writer(w);

@@ -128,6 +128,8 @@ void writer_need_node(struct writer *w, uint64_t node);
  */
 void writer_keep_texts(struct writer *w);
 const struct interned *writer_kept_text(struct writer *w, uint32_t id, uint32_t **serial);
+/* Before the segment is closed: losses that could not become rows get into its reserve. */
+void writer_keep_losses(struct writer *w);
 /* Counts a loss that happens now. */
 void writer_lose_now(struct writer *w, enum loss_reason reason);
 

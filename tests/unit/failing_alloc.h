@@ -13,6 +13,7 @@
 
 static long failing_alloc_left = -1; /* allocations that still succeed; below 0: all */
 static bool failing_alloc_failed;
+static bool failing_alloc_stays; /* what has failed once fails from then on */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -23,8 +24,13 @@ void *__wrap_realloc(void *p, size_t size);
 
 static bool failing_alloc_now(void)
 {
-	if (failing_alloc_left < 0 || failing_alloc_left-- > 0)
+	if (failing_alloc_left < 0)
 		return false;
+	if (failing_alloc_left > 0) {
+		failing_alloc_left--;
+		return false;
+	}
+	failing_alloc_left = failing_alloc_stays ? 0 : -1;
 	failing_alloc_failed = true;
 	return true;
 }

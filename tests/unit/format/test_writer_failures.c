@@ -363,7 +363,8 @@ static void append_everything(struct writer *w)
 	writer_flush(w);
 }
 
-static void test_no_memory_to_write(void **state UNUSED)
+/* Whatever there is no memory for is counted; also where the count is all that there is memory for. */
+static void write_without_memory(void)
 {
 	FOR_EACH_FAILURE(n)
 	{
@@ -399,6 +400,18 @@ static void test_no_memory_to_write(void **state UNUSED)
 		fixture_close(&f);
 		failing_alloc_failed = failed;
 	}
+}
+
+static void test_no_memory_to_write(void **state UNUSED)
+{
+	write_without_memory();
+}
+
+static void test_no_memory_any_more(void **state UNUSED)
+{
+	failing_alloc_stays = true;
+	write_without_memory();
+	failing_alloc_stays = false;
 }
 
 static void test_no_memory_to_read(void **state UNUSED)
@@ -445,6 +458,7 @@ int main(void)
 		cmocka_unit_test(test_follow_a_full_disk),
 		cmocka_unit_test(test_descriptor_taken_away),
 		cmocka_unit_test(test_no_memory_to_write),
+		cmocka_unit_test(test_no_memory_any_more),
 		cmocka_unit_test(test_no_memory_to_read),
 	};
 
