@@ -158,7 +158,8 @@ const char *loss_reason_text(unsigned reason)
 		[loss_reason_size_limit] = "rows left out: --max-size was reached",
 		[loss_reason_no_memory] = "rows lost: out of memory",
 		[loss_reason_unknown_record] = "records of an unknown kind or size",
-		[loss_reason_thread_limit] = "threads that were too many to record, or their events",
+		[loss_reason_thread_limit] =
+			"threads that were too many to record, or their events",
 		[loss_reason_damaged_file] = "damaged pieces of files passed over",
 		[loss_reason_truncated_file] =
 			"segments not closed in order: a crash, or still recording",

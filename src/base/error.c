@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +69,8 @@ const char *error_code_text(int code)
 		return "wrong usage";
 	case E_LIMIT:
 		return "a limit was reached";
+	case -EMFILE:
+		return "too many open files, raise the limit with 'ulimit -n'";
 	}
 	if (code <= 0 && code > -4096)
 		text = strerrordesc_np(-code);

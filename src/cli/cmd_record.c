@@ -1,6 +1,7 @@
 /* cmd_record.c: `pitot record`: its options, what contradicts itself in them, and the order of a recording's parts. */
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -175,6 +176,8 @@ static int run_record(struct context *c, int argc, char **argv)
 	};
 	int status = check_options(c, argc);
 
+	/* Nobody may read what we say, but the command goes on, and its status is ours. */
+	command_bears(SIGPIPE);
 	if (status == EXIT_DONE)
 		status = asked.pid_given ? record_attach(&r)
 					 : record_command(&r, argc - 1, argv + 1);

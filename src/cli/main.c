@@ -1,6 +1,7 @@
 /* main.c: the table of commands, the global options, and the way from the command line to a command. */
 #include "cli/command.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,6 +196,22 @@ static int run_command(struct context *c, int argc, char **argv)
 	return c->command->run(c, operands + 1, argv);
 }
 
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+void command_bears(int number)
+{
+	struct sigaction act;
+
+	/* A handler, because what is ignored would be so in a command that is executed. */
+	if (sigaction(number, NULL, &act) < 0 || act.sa_handler != SIG_DFL)
+		return;
+	act = (struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	sigaction(number, &act, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct context c = { 0 };
@@ -202,6 +219,7 @@ int main(int argc, char **argv)
 
 	if (argc < 1)
 		return EXIT_USAGE;
+	command_bears(SIGXFSZ);
 	status = parse_leading(&c, &argc, &argv);
 	if (status >= 0)
 		return status;

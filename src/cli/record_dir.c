@@ -202,6 +202,7 @@ char *record_dir_create(const char *path, const char *name, bool force, struct e
 	absolute = realpath(path, NULL);
 	if (!absolute || access(absolute, W_OK) < 0) {
 		error_errno(e, errno, "cannot use '%s'", path);
+		rmdir(path);
 		free(absolute);
 		return NULL;
 	}

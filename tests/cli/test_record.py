@@ -3,6 +3,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -191,6 +192,44 @@ def test_ignored_signals_stay_ignored(program, environment, tmp_path):
     assert running.returncode == 0
     for number in (signal.SIGHUP, signal.SIGCHLD):
         assert ignored & (1 << (number - 1))
+
+
+def limits(what, soft):
+    """A preexec_fn that sets a limit of the process."""
+    return lambda: resource.setrlimit(what, (soft, resource.getrlimit(what)[1]))
+
+
+def test_nobody_reads_what_is_said(program, environment, tmp_path):
+    """The status is the command's, and the recording is complete."""
+    process = start(program, environment, tmp_path, "sh", "-c", "kill -PIPE $PPID; exit 3")
+    process.stderr.close()
+    assert process.wait(timeout=60) == 3
+    assert identity(tmp_path / "rec")["exit_status"] == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGXFSZ])
+def test_signals_of_failed_writes_are_the_commands(record, number):
+    record("sh", "-c", f"kill -{int(number)} $$", status=128 + number)
+
+
+@pytest.mark.parametrize("limit", [0, 1024])
+def test_files_may_not_be_large_enough(record, tmp_path, limit):
+    """An error, and nothing is left; the command has not been started."""
+    result = record("touch", "ran", status=1, preexec_fn=limits(resource.RLIMIT_FSIZE, limit))
+    assert re.fullmatch(r"pitot record: error: cannot (create|write).*: File too large\n", result.stderr), result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_few_descriptors(record, tmp_path):
+    result = record("touch", "ran", status=126, preexec_fn=limits(resource.RLIMIT_NOFILE, 6))
+    assert result.stderr.endswith(": too many open files, raise the limit with 'ulimit -n'\n"), result.stderr
+    assert result.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_umask_that_allows_nothing(record, tmp_path):
+    """Root may write all the same."""
+    result = record("true", status=None, preexec_fn=lambda: os.umask(0o777))
+    assert result.returncode == 0 or result.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_end_says_five_things_and_what_next(record):
