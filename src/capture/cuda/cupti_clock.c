@@ -16,6 +16,15 @@ static struct {
 	unsigned count; /* valid ones, oldest first */
 	unsigned run; /* the first one of the latest run without a step */
 	uint64_t steps;
+	/*
+	 * Between two pairs of the latest run: times from `from` on, `length` ns long. Most times are in the one that the time before
+	 * was in.
+	 */
+	struct piece {
+		uint64_t from, length;
+		int64_t offset_ns, change_ns; /* at `from`, and over span_ns */
+		uint64_t span_ns;
+	} piece;
 } self;
 
 void cupti_clock_reset(void)
@@ -32,6 +41,7 @@ void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns)
 {
 	int64_t offset = (int64_t)(monotonic_ns - cupti_ns);
 
+	self.piece.length = 0;
 	if (self.count && is_step(offset, self.pairs[self.count - 1].offset_ns)) {
 		self.steps++;
 		self.run = self.count;
@@ -114,31 +124,46 @@ static struct run run_of(uint64_t t)
 	}
 }
 
+/* The piece that t is in. Without length where it says nothing of other times. */
+static struct piece piece_of(uint64_t t)
+{
+	struct run run = run_of(t);
+	struct piece piece = { .span_ns = 1 };
+	unsigned hi = run.last + 1;
+	uint64_t until = self.pairs[run.last].cupti_ns + (uint64_t)STEP_NS;
+
+	for (; hi > run.first && self.pairs[hi - 1].cupti_ns > t; hi--)
+		until = MIN(until, self.pairs[hi - 1].cupti_ns);
+	if (hi == run.first) {
+		piece.from = t;
+		piece.offset_ns = self.pairs[run.first].offset_ns;
+		return piece;
+	}
+	piece.from = self.pairs[hi - 1].cupti_ns;
+	piece.offset_ns = self.pairs[hi - 1].offset_ns;
+	if (hi <= run.last) {
+		piece.change_ns = self.pairs[hi].offset_ns - piece.offset_ns;
+		piece.span_ns = self.pairs[hi].cupti_ns - piece.from;
+	}
+	/* Times of earlier runs may be those of later ones, too. */
+	if (run.last == self.count - 1 && t < until)
+		piece.length = until - piece.from;
+	return piece;
+}
+
 uint64_t cupti_clock_convert(uint64_t t)
 {
-	struct run run;
-	unsigned hi;
-	int64_t a, b;
-	uint64_t span;
+	struct piece piece;
+	uint64_t at;
 
 	if (t == 0 || self.count == 0)
 		return t;
-	run = run_of(t);
-	hi = run.last + 1;
-	while (hi > run.first && self.pairs[hi - 1].cupti_ns > t)
-		hi--;
-	if (hi == run.first)
-		return t + (uint64_t)self.pairs[run.first].offset_ns;
-	if (hi > run.last)
-		return t + (uint64_t)self.pairs[run.last].offset_ns;
-	a = self.pairs[hi - 1].offset_ns;
-	b = self.pairs[hi].offset_ns;
-	span = self.pairs[hi].cupti_ns - self.pairs[hi - 1].cupti_ns;
-	if (a == b || span == 0)
-		return t + (uint64_t)b;
-	return t +
-	       (uint64_t)(a + (int64_t)((double)(b - a) *
-					(double)(t - self.pairs[hi - 1].cupti_ns) / (double)span));
+	if (t - self.piece.from >= self.piece.length)
+		self.piece = piece_of(t);
+	piece = self.piece;
+	at = t - piece.from;
+	return t + (uint64_t)piece.offset_ns +
+	       (uint64_t)(int64_t)((double)piece.change_ns * (double)at / (double)piece.span_ns);
 }
 
 void cupti_clock_convert_span(uint64_t start, uint64_t end, uint64_t *start_ns, uint64_t *end_ns)

@@ -1,47 +1,48 @@
 /*
  * kernel_configs.c: a table of recently seen configurations, as the bytes that CUPTI's records have
  * of them, in front of the writer's own. Programs launch the same few hundred configurations again
- * and again; comparing 100 bytes costs a quarter of making the row and looking it up.
+ * and again; comparing 100 bytes costs a fraction of making the row and looking it up.
  */
 #include "capture/cuda/kernel_configs.h"
 
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/map.h"
 #include "capture/rows.h"
 
-#define RECENT 512u
+#define SET_BITS 8 /* sets of two, the later one first */
 #define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache starts afresh */
 
-/* What a record says of its configuration. No padding: keys are compared as bytes. */
-struct key {
-	const char *name;
-	uint8_t shape[40]; /* grid_x to local_total_v1 */
-	uint8_t launch[8]; /* launch_type to executed_shared */
-	uint8_t cluster[32]; /* cluster_x to max_active_clusters */
-	uint8_t caches[12]; /* cache_config to partitioned_executed */
-	uint32_t used; /* 1 */
+#define KEY_WORDS 13
+
+/* What a record says of its configuration. No padding: keys are compared as words. */
+union key {
+	struct {
+		const char *name;
+		uint8_t shape[40]; /* grid_x to local_total_v1 */
+		uint8_t launch[8]; /* launch_type to executed_shared */
+		uint8_t cluster[32]; /* cluster_x to max_active_clusters */
+		uint8_t caches[12]; /* cache_config to partitioned_executed */
+		uint32_t used; /* 1 */
+	};
+	uint64_t words[KEY_WORDS];
 };
 
 #define SPAN(first, after)                                                                         \
 	(offsetof(struct record_kernel, after) - offsetof(struct record_kernel, first))
 
-_Static_assert(SPAN(cache_config, start) == sizeof(((struct key *)0)->caches), "caches");
-_Static_assert(SPAN(grid_x, correlation) == sizeof(((struct key *)0)->shape), "shape");
-_Static_assert(SPAN(launch_type, graph_node) == sizeof(((struct key *)0)->launch), "launch");
-_Static_assert(SPAN(cluster_x, device_launched) == sizeof(((struct key *)0)->cluster), "cluster");
-_Static_assert(sizeof(struct key) == 104, "no padding");
+_Static_assert(SPAN(cache_config, start) == sizeof(((union key *)0)->caches), "caches");
+_Static_assert(SPAN(grid_x, correlation) == sizeof(((union key *)0)->shape), "shape");
+_Static_assert(SPAN(launch_type, graph_node) == sizeof(((union key *)0)->launch), "launch");
+_Static_assert(SPAN(cluster_x, device_launched) == sizeof(((union key *)0)->cluster), "cluster");
+_Static_assert(sizeof(union key) == KEY_WORDS * 8, "no padding");
 
 static struct {
 	struct map names; /* address of a kernel name -> string id */
 	struct recent {
-		struct key key;
+		union key key;
 		uint32_t id;
-		uint32_t
-			next; /* the slot that was used after this one: programs repeat themselves */
-	} recent[RECENT];
-	uint32_t last;
+	} recent[1 << SET_BITS][2];
 } self = { .names = MAP_INIT };
 
 void kernel_configs_forget(void)
@@ -114,43 +115,54 @@ static uint32_t make_config(struct writer *w, const struct record_kernel *r)
 	return writer_kernel_config(w, &row);
 }
 
-static struct key key_of(const struct record_kernel *r)
+static void make_key(union key *key, const struct record_kernel *r)
 {
 	const uint8_t *bytes = (const uint8_t *)r;
-	struct key key = { .name = r->name, .used = 1 };
 
-	memcpy(key.shape, bytes + offsetof(struct record_kernel, grid_x), sizeof(key.shape));
-	memcpy(key.launch, bytes + offsetof(struct record_kernel, launch_type), sizeof(key.launch));
-	memcpy(key.cluster, bytes + offsetof(struct record_kernel, cluster_x), sizeof(key.cluster));
-	memcpy(key.caches, bytes + offsetof(struct record_kernel, cache_config),
-	       sizeof(key.caches));
-	return key;
+	key->name = r->name;
+	memcpy(key->shape, bytes + offsetof(struct record_kernel, grid_x), sizeof(key->shape));
+	memcpy(key->launch, bytes + offsetof(struct record_kernel, launch_type),
+	       sizeof(key->launch));
+	memcpy(key->cluster, bytes + offsetof(struct record_kernel, cluster_x),
+	       sizeof(key->cluster));
+	memcpy(key->caches, bytes + offsetof(struct record_kernel, cache_config),
+	       sizeof(key->caches));
+	key->used = 1;
+}
+
+/* Of name, grid, block and shared memory: others seldom differ alone. */
+static unsigned set_of(const union key *key)
+{
+	const uint64_t *w = key->words;
+	uint64_t hash = w[0] * UINT64_C(0x9e3779b97f4a7c15) + w[1] * UINT64_C(0xc2b2ae3d27d4eb4f) +
+			w[2] * UINT64_C(0x165667b19e3779f9) + w[3] * UINT64_C(0xd6e8feb86659fd93) +
+			w[4] * UINT64_C(0xff51afd7ed558ccd);
+
+	return (unsigned)(hash >> (64 - SET_BITS));
 }
 
 /* Without a call and without branches, for it is nearly always true. */
-static bool same(const struct key *a, const struct key *b)
+static bool same(const union key *a, const union key *b)
 {
-	const uint8_t *x = (const uint8_t *)a, *y = (const uint8_t *)b;
 	uint64_t differences = 0;
 
-	for (size_t i = 0; i < sizeof(*a); i += sizeof(uint64_t))
-		differences |= load_u64(x + i) ^ load_u64(y + i);
+	for (size_t i = 0; i < KEY_WORDS; i++)
+		differences |= a->words[i] ^ b->words[i];
 	return differences == 0;
 }
 
 uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record)
 {
-	struct key key = key_of(record);
-	uint32_t slot = self.recent[self.last].next;
+	struct recent *set;
+	union key key;
 
-	if (!same(&self.recent[slot].key, &key))
-		slot = hash_bytes(&key, sizeof(key)) % RECENT;
-	if (!same(&self.recent[slot].key, &key) ||
-	    !writer_has_kernel_config(w, self.recent[slot].id)) {
-		self.recent[slot].key = key;
-		self.recent[slot].id = make_config(w, record);
-	}
-	self.recent[self.last].next = slot;
-	self.last = slot;
-	return self.recent[slot].id;
+	make_key(&key, record);
+	set = self.recent[set_of(&key)];
+	for (unsigned i = 0; i < 2; i++)
+		if (same(&set[i].key, &key) && writer_has_kernel_config(w, set[i].id))
+			return set[i].id;
+	set[1] = set[0];
+	set[0].key = key;
+	set[0].id = make_config(w, record);
+	return set[0].id;
 }

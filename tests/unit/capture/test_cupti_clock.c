@@ -116,6 +116,24 @@ static void many_pairs(void **state)
 	assert_int_equal(cupti_clock_convert(99 * S + 85 * S), 99 * S);
 }
 
+/* What one time is does not depend on which were asked for before: pairs that drift, a clock that is set twice. */
+static void in_any_order(void **state)
+{
+	enum { TIMES = 4000 };
+	static uint64_t first[TIMES];
+	uint64_t ahead = 90 * S;
+
+	(void)state;
+	for (uint64_t i = 0; i < 60; i++) {
+		ahead += i == 20 ? 3 * S : i == 40 ? -2 * S : 700 * (i % 7);
+		cupti_clock_add(10 * S + i * 20 * MS + ahead, 10 * S + i * 20 * MS);
+	}
+	for (uint64_t i = 0; i < TIMES; i++)
+		first[i] = cupti_clock_convert(99 * S + i * 2 * MS);
+	for (uint64_t i = 0, at = 0; i < TIMES; i++, at = (at + 1237) % TIMES)
+		assert_int_equal(cupti_clock_convert(99 * S + at * 2 * MS), first[at]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +144,7 @@ int main(void)
 		cmocka_unit_test_setup(clock_set_twice, reset),
 		cmocka_unit_test_setup(lengths_survive_a_clock_that_is_set, reset),
 		cmocka_unit_test_setup(many_pairs, reset),
+		cmocka_unit_test_setup(in_any_order, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
