@@ -39,7 +39,8 @@ static inline size_t varint_put(uint8_t *p, uint64_t v)
 
 static inline uint64_t zigzag(int64_t v)
 {
-	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+	/* Not v >> 63: vectors of SSE2 and AVX2 have no arithmetic shift of 64 bits. */
+	return ((uint64_t)v << 1) ^ (0 - ((uint64_t)v >> 63));
 }
 
 static inline int64_t unzigzag(uint64_t v)

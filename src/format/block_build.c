@@ -54,10 +54,15 @@ static bool is_missing(uint64_t set, int column)
  * rows, which insertion handles; or, when several threads have gathered them, as some long sorted
  * runs, which merging handles.
  */
+#define LATE_MAX 32 /* rows that one may be late for insertion */
+#define ROW_BYTES_MAX 256
+
+#define CHECK_SIZE(name, id, doc) _Static_assert(sizeof(struct row_##name) <= ROW_BYTES_MAX, #name);
+SCHEMA_TABLES(CHECK_SIZE)
 
 /*
  * Fills b->values with the rows' times, 0 for none, and b->order with rows without a time before
- * all others.
+ * all others. True if all are in order.
  */
 static bool start_order(struct block_builder *b, const struct block_rows *in)
 {
@@ -84,21 +89,18 @@ static bool start_order(struct block_builder *b, const struct block_rows *in)
 	return false;
 }
 
-/* False when that would take too many moves; the order is then better than before. */
+/* False when a row is too late; the order is then better than before. */
 static bool insertion_sort(const uint64_t *keys, uint32_t *order, size_t count)
 {
-	size_t moves_left = 8 * count;
-
 	for (size_t i = 1; i < count; i++) {
 		uint32_t row = order[i];
-		size_t k = i;
+		size_t k = i, least = i - MIN(i, (size_t)LATE_MAX);
 
-		for (; k > 0 && keys[order[k - 1]] > keys[row]; k--)
+		for (; k > least && keys[order[k - 1]] > keys[row]; k--)
 			order[k] = order[k - 1];
 		order[k] = row;
-		if (i - k > moves_left)
+		if (k > 0 && keys[order[k - 1]] > keys[row])
 			return false;
-		moves_left -= i - k;
 	}
 	return true;
 }
@@ -125,7 +127,7 @@ static size_t run_end(const uint64_t *keys, const uint32_t *order, size_t from, 
 }
 
 /* Merges neighbouring runs until there is one. Returns where the order is: `from` or `to`. */
-static const uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, size_t count)
+static uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t *to, size_t count)
 {
 	for (;;) {
 		uint32_t *swap = from;
@@ -143,29 +145,45 @@ static const uint32_t *merge_sort(const uint64_t *keys, uint32_t *from, uint32_t
 	}
 }
 
-/* Returns the order, or NULL where the rows are in order. */
-static const uint32_t *sort_rows(struct block_builder *b, const struct block_rows *in)
+/* Puts row order[i] at place i, for all i; along each cycle, with one row aside. Changes `order`. */
+static void move_rows(const struct block_rows *in, uint32_t *order)
 {
+	size_t size = in->table->row_size;
+	uint8_t *rows = in->rows, aside[ROW_BYTES_MAX];
+
+	for (size_t i = 0; i < in->count; i++) {
+		size_t to = i, from;
+
+		if (order[i] == i)
+			continue;
+		memcpy(aside, rows + i * size, size);
+		for (; (from = order[to]) != i; to = from) {
+			memcpy(rows + to * size, rows + from * size, size);
+			order[to] = (uint32_t)to;
+		}
+		memcpy(rows + to * size, aside, size);
+		order[to] = (uint32_t)to;
+	}
+}
+
+static void sort_rows(struct block_builder *b, const struct block_rows *in)
+{
+	uint32_t *order = b->order;
+
 	if (in->table->time_column < 0 || start_order(b, in))
-		return NULL;
-	if (insertion_sort(b->values, b->order, in->count))
-		return b->order;
-	return merge_sort(b->values, b->order, b->merged, in->count);
+		return;
+	if (!insertion_sort(b->values, order, in->count))
+		order = merge_sort(b->values, order, b->merged, in->count);
+	move_rows(in, order);
 }
 
 struct build {
 	struct block_builder *b;
 	const struct block_rows *in;
-	const uint32_t *order; /* NULL: as they are */
 	uint64_t any_missing; /* columns that some row has not */
 	uint64_t all_missing; /* columns that no row has */
 	unsigned chunks;
 };
-
-static const uint8_t *nth_row(const struct build *g, size_t i)
-{
-	return row_at(g->in, g->order ? g->order[i] : i);
-}
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -188,7 +206,7 @@ static bool is_signed(const struct column_schema *column)
 	return column->type == COLUMN_TYPE_I32 || column->type == COLUMN_TYPE_I64;
 }
 
-/* Present values of a column, in order. Width and sign are constants where this is inlined. */
+/* Present values of a column. Width and sign are constants where this is inlined. */
 ALWAYS_INLINE size_t gather_width(const struct build *g, int column, unsigned width, bool has_sign,
 				  uint64_t *values)
 {
@@ -196,11 +214,10 @@ ALWAYS_INLINE size_t gather_width(const struct build *g, int column, unsigned wi
 	       count = 0;
 	const uint8_t *row = g->in->rows;
 
-	if (g->order || is_missing(g->any_missing, column)) {
-		for (size_t i = 0; i < g->in->count; i++) {
-			row = nth_row(g, i);
-			if (!is_missing(row_missing(row), column))
-				values[count++] = load_value(row + offset, width, has_sign);
+	if (is_missing(g->any_missing, column)) {
+		for (size_t i = 0; i < g->in->count; i++, row += stride) {
+			values[count] = load_value(row + offset, width, has_sign);
+			count += !is_missing(row_missing(row), column);
 		}
 		return count;
 	}
@@ -231,39 +248,47 @@ static size_t gather_differences(const struct build *g, int column, uint64_t *va
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
 	size_t offset = schema->row_offset, base = g->in->table->columns[schema->base].row_offset;
-	size_t count = 0;
+	size_t stride = g->in->table->row_size, count = 0;
+	const uint8_t *row = g->in->rows;
 
-	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = nth_row(g, i);
+	for (size_t i = 0; i < g->in->count; i++, row += stride) {
 		uint64_t missing = row_missing(row);
 
-		if (!is_missing(missing, column))
-			values[count++] =
-				load_u64(row + offset) -
+		values[count] = load_u64(row + offset) -
 				(is_missing(missing, schema->base) ? 0 : load_u64(row + base));
+		count += !is_missing(missing, column);
 	}
 	return count;
+}
+
+ALWAYS_INLINE bool is_constant_width(const struct block_rows *in, size_t offset, unsigned width)
+{
+	const uint8_t *value = (const uint8_t *)in->rows + offset;
+	uint64_t first = load_value(value, width, false);
+
+	for (size_t i = 1; i < in->count; i++)
+		if (load_value(value += in->table->row_size, width, false) != first)
+			return false;
+	return true;
 }
 
 /* Whether all rows have the value of the first one; false for a column that some row has not. */
 static bool is_constant(const struct build *g, int column)
 {
 	const struct column_schema *schema = &g->in->table->columns[column];
-	size_t stride = g->in->table->row_size, width = schema->width;
-	const uint8_t *first = (const uint8_t *)g->in->rows + schema->row_offset;
 
-	if (is_missing(g->any_missing, column) || width == 0)
+	if (is_missing(g->any_missing, column))
 		return false;
-	if (width == 4) {
-		for (size_t i = 1; i < g->in->count; i++)
-			if (load_u32(first + i * stride) != load_u32(first))
-				return false;
-		return true;
+	switch (schema->width) {
+	case 1:
+		return is_constant_width(g->in, schema->row_offset, 1);
+	case 2:
+		return is_constant_width(g->in, schema->row_offset, 2);
+	case 4:
+		return is_constant_width(g->in, schema->row_offset, 4);
+	default:
+		return is_constant_width(g->in, schema->row_offset, 8);
 	}
-	for (size_t i = 1; i < g->in->count; i++)
-		if (memcmp(first + i * stride, first, width) != 0)
-			return false;
-	return true;
 }
 
 static int put_validity(struct build *g, int column, struct strbuf *out)
@@ -275,7 +300,7 @@ static int put_validity(struct build *g, int column, struct strbuf *out)
 				      .flags = CHUNK_VALIDITY };
 
 	for (size_t i = 0; i < g->in->count; i++)
-		values[i] = !is_missing(row_missing(nth_row(g, i)), column);
+		values[i] = !is_missing(row_missing(row_at(g->in, i)), column);
 	g->chunks++;
 	return column_encode(&g->b->encoder, &input, out);
 }
@@ -286,7 +311,7 @@ static int put_bytes(struct build *g, int column, struct strbuf *out)
 	uint64_t *spans = g->b->values;
 
 	for (size_t i = 0; i < g->in->count; i++) {
-		const uint8_t *row = nth_row(g, i);
+		const uint8_t *row = row_at(g->in, i);
 		struct bytes_value value;
 
 		if (is_missing(row_missing(row), column))
@@ -339,10 +364,10 @@ static void set_span(const struct build *g, struct block_header *header)
 	if (column < 0 || is_missing(g->all_missing, column))
 		return;
 	offset = g->in->table->columns[column].row_offset;
-	while (is_missing(row_missing(nth_row(g, first)), column))
+	while (is_missing(row_missing(row_at(g->in, first)), column))
 		first++;
-	header->start_ns = load_u64(nth_row(g, first) + offset);
-	header->end_ns = load_u64(nth_row(g, g->in->count - 1) + offset);
+	header->start_ns = load_u64(row_at(g->in, first) + offset);
+	header->end_ns = load_u64(row_at(g->in, g->in->count - 1) + offset);
 }
 
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
@@ -357,7 +382,7 @@ int block_build(struct block_builder *b, const struct block_rows *in, uint64_t n
 		return -ENOMEM;
 	}
 	out->length += sizeof(*header);
-	g.order = sort_rows(b, in);
+	sort_rows(b, in);
 	for (size_t i = 0; i < in->count; i++) {
 		g.any_missing |= row_missing(row_at(in, i));
 		g.all_missing &= row_missing(row_at(in, i));

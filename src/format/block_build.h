@@ -18,16 +18,15 @@ void block_builder_release(struct block_builder *b);
 
 struct block_rows {
 	const struct table_schema *table;
-	const void *
-		rows; /* struct row_<table>; members of BYTES hold offsets into `bytes` as pointers */
+	void *rows; /* struct row_<table>; members of BYTES hold offsets into `bytes` as pointers */
 	size_t count; /* 1 … rows_max */
 	const uint8_t *bytes;
 };
 
 /*
  * Appends the block with this number to out, and sets *header to what was written. The rows are
- * sorted by the table's time column, rows without a time first; rows of equal times keep their
- * order. 0 or -ENOMEM, and then out is as before.
+ * put in order of the table's time column, where they are: rows without a time first, rows of equal
+ * times as they came. 0 or -ENOMEM, and then out is as before.
  */
 int block_build(struct block_builder *b, const struct block_rows *in, uint64_t number,
 		struct strbuf *out, struct block_header *header) MUST_USE;

@@ -203,7 +203,8 @@ static inline uint64_t random_value(struct random *r)
  * Rows of one block resemble each other or not at all, so that every encoding is chosen somewhere.
  */
 struct row_style {
-	uint8_t kind[64]; /* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs */
+	/* of each column: 0 constant, 1 random, 2 rising, 3 few values, 4 runs, 5 rising with late ones */
+	uint8_t kind[64];
 	uint64_t last[64];
 	unsigned missing_percent[64];
 };
@@ -213,7 +214,7 @@ static inline void style_new(struct row_style *s, struct random *r)
 	for (int c = 0; c < 64; c++) {
 		static const unsigned percents[] = { 0, 0, 0, 1, 50, 99, 100 };
 
-		s->kind[c] = (uint8_t)random_below(r, 5);
+		s->kind[c] = (uint8_t)random_below(r, 6);
 		s->last[c] = random_value(r);
 		s->missing_percent[c] = percents[random_below(r, ARRAY_SIZE(percents))];
 	}
@@ -232,9 +233,14 @@ static inline uint64_t style_value(struct row_style *s, int c, struct random *r)
 		break;
 	case 3:
 		return s->last[c] ^ (UINT64_C(0x101010101) * random_below(r, 9));
-	default:
+	case 4:
 		if (random_below(r, 100) == 0)
 			s->last[c] = random_value(r);
+		break;
+	default:
+		s->last[c] += random_below(r, 50);
+		if (random_below(r, 100) == 0)
+			return s->last[c] - random_below(r, 2000); /* up to 80 rows or so */
 	}
 	return s->last[c];
 }
