@@ -205,14 +205,10 @@ static bool leave_preload(void)
 	return true;
 }
 
-/* Whether this is the Python that is meant. An env before it hands the variable on. */
+/* Whether this is the Python that is meant. What starts it (env, timeout) hands the variable on. */
 static bool is_once(void)
 {
-	bool python = dlsym(RTLD_DEFAULT, "Py_Initialize") != NULL;
-
-	if (!python && strcmp(program_invocation_short_name, "env") == 0)
-		return false;
-	return leave_preload() && python;
+	return dlsym(RTLD_DEFAULT, "Py_Initialize") && leave_preload();
 }
 
 void session_start_preloaded(void)

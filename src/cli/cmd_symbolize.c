@@ -18,7 +18,8 @@ static const struct option options[] = {
 	  .type = OPTION_LIST,
 	  .value = &option_debug_path,
 	  .argument = "DIR",
-	  .help = "also look for separate debug files in DIR, as GDB does in /usr/lib/debug" },
+	  .help = "look in DIR too for debug files, as GDB does in /usr/lib/debug, and for "
+		  "copies of the programs" },
 	{ .name = "debuginfod",
 	  .type = OPTION_FLAG,
 	  .value = &option_debuginfod,
@@ -113,7 +114,7 @@ static void print_unnamed(const struct symbolize_result *r, const struct context
 		FLEXIBLE("why"),
 	};
 	struct text_table t = TEXT_TABLE_INIT(columns);
-	size_t count, shown = 0;
+	size_t count, shown = 0, unopened = 0;
 	const struct symbol_module_report *reports = symbolizer_reports(r->symbolizer, &count);
 
 	for (size_t i = 0; i < count; i++) {
@@ -127,10 +128,14 @@ static void print_unnamed(const struct symbolize_result *r, const struct context
 		add_safe(&t, m->path);
 		add_safe(&t, *m->reason ? m->reason : "code without a symbol");
 		shown++;
+		unopened += *m->reason && *m->path == '/';
 	}
-	if (shown)
+	if (shown) {
 		strbuf_addc(out, '\n');
-	text_table_print(&t, 2, c->width, c->color, out);
+		text_table_print(&t, 2, c->width, c->color, out);
+	}
+	if (unopened && !option_debug_path.count)
+		strbuf_adds(out, "\n  -d DIR: a folder with copies of them, or with debug files\n");
 	text_table_release(&t);
 }
 

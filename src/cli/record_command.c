@@ -90,7 +90,7 @@ int record_command(struct recording *r, int argc, char **argv)
 	status = r->asked->cpu_only ? EXIT_DONE : check_foreign_injection(r);
 	if (status != EXIT_DONE)
 		return status;
-	r->is_python = record_is_python(argv[0]);
+	r->is_python = record_is_python(argv);
 	if (record_prepare(r, argc, argv, &e) < 0)
 		return cli_fail(r->context, &e);
 	err = start(r, argv, &e);

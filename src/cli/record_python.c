@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -107,7 +108,29 @@ static bool is_for_recorder(const char *head, size_t size)
 	return false;
 }
 
-bool record_is_python(const char *command)
+static bool is_program(const char *word)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return word[0] != '-' && !strchr(word, '=') && find(word, path) && stat(path, &st) == 0 &&
+	       S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* Programs that do nothing but start the one that their arguments name. */
+static bool is_launcher(const char *command)
+{
+	static const char *const names[] = { "chrt",   "env",     "ionice",  "nice",
+					     "nohup",  "numactl", "prlimit", "setsid",
+					     "stdbuf", "taskset", "time",    "timeout" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(base_name(command), names[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool runs_python(const char *command)
 {
 	char path[PATH_MAX], head[HEAD_BYTES + 1];
 
@@ -122,4 +145,14 @@ bool record_is_python(const char *command)
 		command = interpreter_of(head);
 	}
 	return false;
+}
+
+bool record_is_python(char **command)
+{
+	if (is_launcher(*command))
+		do
+			command++;
+		while (*command && !is_program(*command));
+	return *command &&
+	       (is_launcher(*command) ? record_is_python(command) : runs_python(*command));
 }

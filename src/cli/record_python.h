@@ -1,5 +1,5 @@
 /*
- * record_python.h: whether a command is a CPython, so that the recorder can be in it from the start.
+ * record_python.h: whether a command runs a CPython, so that the recorder can be in it from the start.
  */
 #ifndef PITOT_CLI_RECORD_PYTHON_H
 #define PITOT_CLI_RECORD_PYTHON_H
@@ -7,9 +7,10 @@
 #include <stdbool.h>
 
 /*
- * Whether this command, looked for in PATH, is a Python interpreter for 64-bit x86 with the GNU C library, or a script of
- * one. Links are followed, and so are the first lines of scripts. By its name: what it is not told of here is not harmed.
+ * Whether this command (argv, NULL at its end), looked for in PATH, is a Python interpreter for 64-bit x86 with the GNU C
+ * library, or a script of one, perhaps behind `timeout 60`, `numactl -N 0` and the like. Links are followed, and so are the
+ * first lines of scripts. By its name: what it is not told of here is not harmed.
  */
-bool record_is_python(const char *command);
+bool record_is_python(char **command);
 
 #endif

@@ -116,9 +116,13 @@ def test_separate_debug_files(pitot, separate, tmp_path):
     folder = tmp_path / "debug" / ".build-id" / build_id[:2]
     folder.mkdir(parents=True)
     shutil.move(program, folder / f"{build_id[2:]}.debug")
+    text = pitot("symbolize", recording).stdout
+    assert "without name" in text and text.endswith("  -d DIR: a folder with copies of them, or with debug files\n")
     assert pitot("symbolize", recording, "--json", json_output=True)["named"] == 0
     summary = pitot("symbolize", recording, "--debug-path", tmp_path / "debug", "--json", json_output=True)
     assert summary["by"]["debug_file"] == 2 and summary["with_line"] == 2
+    text = pitot("symbolize", recording, "--debug-path", tmp_path / "debug").stdout
+    assert "-d DIR" not in text and len(text.splitlines()) in (1, 4), "no table without rows"
 
 
 FAKE_DEBUGINFOD = r"""

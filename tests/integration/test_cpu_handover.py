@@ -152,7 +152,7 @@ def test_a_window(sample, seconds, rows):  # noqa: F811
     times = [row["time_ns"] for row in rows(recording, "cpu_sample", "--limit", "0")]
     # A thread's last periods are told when the window is found to have closed.
     assert max(times) - min(times) < 0.55e9
-    assert 0.1 < sum(seconds(recording).values()) < 2 * 0.4 + 0.15
+    assert 0 < sum(seconds(recording).values()) < 2 * 0.4 + 0.15
 
 
 def test_the_timer_alone_from_the_start(sample, seconds, stacks, rows):  # noqa: F811
@@ -173,8 +173,19 @@ def test_a_script_of_a_python(sample, seconds, stacks, folder, python, first_lin
     assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > 0.9 * SPIN
 
 
-def test_no_preload_for_other_programs(sample):
-    _, said = sample(command=["sh", "-c", "echo 1 LD_PRELOAD $LD_PRELOAD"])
+@pytest.mark.parametrize("launcher", ["timeout -s KILL 300", "nice -n 1 env -u LANG A=1"])
+def test_behind_a_launcher(sample, seconds, stacks, folder, python, launcher):  # noqa: F811
+    script = folder / SCRIPT.name
+    recording, said = sample(started=True, command=[*launcher.split(), python, script, "plain"])
+    assert sum(seconds(recording).values()) >= 0.95 * sum(said.processes().values())
+    assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > 0.9 * SPIN
+    _, said = sample(started=True, command=[*launcher.split(), python, script, "environment"], options=["-f"])
+    assert said.words("LD_PRELOAD") == ["None"] and said.words("child") == []
+
+
+@pytest.mark.parametrize("launcher", ["", "timeout 300"])
+def test_no_preload_for_other_programs(sample, python, launcher):  # noqa: F811
+    _, said = sample(command=[*launcher.split(), "sh", "-c", "echo 1 LD_PRELOAD $LD_PRELOAD", python])
     assert said.words("LD_PRELOAD") == []
 
 
