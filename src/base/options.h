@@ -33,7 +33,7 @@ struct option {
 	void *value;
 	const char *argument;	/* what help calls the value: "DIR" */
 	const char *help;	/* one line, lower case, no full stop */
-	const char *const *choices;	/* OPTION_ENUM: NULL-terminated */
+	const char *const *choices;	/* OPTION_ENUM, NULL-terminated; OPTION_STRING: what completion offers, or NULL */
 	/*
 	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be set.
 	 */

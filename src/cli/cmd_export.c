@@ -15,6 +15,8 @@ static struct window_options option_window;
 static uint64_t option_split, option_rank;
 static bool option_stacks = true, option_force;
 
+static const char *const format_choices[] = { "perfetto", "json", NULL };
+
 static const struct option options[] = {
 	{ .name = "output",
 	  .letter = 'o',
@@ -26,6 +28,7 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &option_format,
 	  .argument = "FORMAT",
+	  .choices = format_choices,
 	  .help = "perfetto or json (default: by the file's name, else perfetto)" },
 	WINDOW_OPTIONS(option_window),
 	{ .name = "kernel",

@@ -32,6 +32,9 @@ static bool least_given, depth_given, option_inverted, option_full_names, option
 	option_xpu_perf, option_force, option_lines = true, lines_given;
 static int option_mode, option_by, option_graphs;
 
+static const char *const format_choices[] = { "text",  "folded",     "svg",     "html",
+					      "pprof", "speedscope", "firefox", NULL };
+
 static const struct option options[] = {
 	{ .name = "mode",
 	  .letter = 'm',
@@ -61,6 +64,7 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &option_format,
 	  .argument = "FORMAT",
+	  .choices = format_choices,
 	  .help = "text, folded, svg, html, pprof, speedscope or firefox (default: by the file's "
 		  "name)" },
 	{ .name = "where",

@@ -136,12 +136,8 @@ static void print_json(const struct table_schema *only, struct strbuf *out)
 
 static int unknown_table(const struct context *c, const char *name)
 {
-	const char *names[TABLE_MAX + 1], *nearest;
+	const char *nearest = options_nearest(name, schema_table_names);
 
-	for (uint32_t id = 1; id <= TABLE_MAX; id++)
-		names[id - 1] = schema_table(id)->name;
-	names[TABLE_MAX] = NULL;
-	nearest = options_nearest(name, names);
 	if (nearest)
 		return cli_usage(c, "no table '%s', did you mean '%s'?", name, nearest);
 	return cli_usage(c, "no table '%s': `pitot schema` lists them", name);
@@ -175,5 +171,6 @@ const struct command cmd_schema = {
 		"it means. Times are nanoseconds of CLOCK_MONOTONIC of the recorded machine.",
 	.options = options,
 	.examples = examples,
+	.operands = schema_table_names,
 	.run = run,
 };

@@ -292,11 +292,7 @@ static void put_recording_first(int argc, char **argv)
 static int sort_operands(const struct context *c, int argc, char **argv,
 			 const struct table_schema **table)
 {
-	const char *names[TABLE_MAX + 1],
-		*word = argc > 2   ? argv[2]
-			: argc > 1 ? argv[1]
-				   : NULL,
-		*nearest;
+	const char *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : NULL, *nearest;
 	struct stat st;
 
 	*table = NULL;
@@ -309,10 +305,7 @@ static int sort_operands(const struct context *c, int argc, char **argv,
 		argv[argc - 1] = NULL;
 		return EXIT_DONE;
 	}
-	for (uint32_t id = 1; id <= TABLE_MAX; id++)
-		names[id - 1] = schema_table(id)->name;
-	names[TABLE_MAX] = NULL;
-	nearest = options_nearest(word, names);
+	nearest = options_nearest(word, schema_table_names);
 	if (nearest)
 		return cli_usage(c, "no recording and no table '%s', did you mean '%s'?", word,
 				 nearest);
@@ -372,5 +365,7 @@ const struct command cmd_view = {
 		       "the value.",
 	.options = options,
 	.examples = examples,
+	.operands = schema_table_names,
+	.or_files = true,
 	.run = run,
 };

@@ -51,8 +51,10 @@ struct command {
 	const struct command_example *examples;
 	/* Further sections of the man page: "EXIT STATUS\n\ntext…"; may be NULL. */
 	const char *notes;
-	/* Words that completion offers as operands, ends with NULL; NULL: file names. */
+	/* Words that completion offers as operands, ends with NULL; NULL: file names alone. */
 	const char *const *operands;
+	/* File names besides. */
+	bool or_files;
 	/* Options end at the first operand, because it starts another command line. */
 	bool stop_at_operand;
 	/* --json makes no sense here and is refused. */

@@ -103,7 +103,7 @@ static void options_json(struct json *json, const struct option *option)
 		json_key_string(json, "help", option->help);
 		json_key(json, "choices");
 		json_array(json);
-		for (size_t i = 0; option->type == OPTION_ENUM && option->choices[i]; i++)
+		for (size_t i = 0; option->choices && option->choices[i]; i++)
 			json_string(json, option->choices[i]);
 		json_end(json);
 		json_end(json);

@@ -72,6 +72,9 @@ __attribute__((constructor(200))) static void derive(void)
 	}
 }
 
+#define TABLE_NAME(name, id, doc) #name,
+const char *const schema_table_names[] = { SCHEMA_TABLES(TABLE_NAME) NULL };
+
 const struct table_schema *schema_table(uint32_t id)
 {
 	return id >= 1 && id <= TABLE_MAX ? &tables[id] : NULL;

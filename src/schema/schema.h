@@ -104,6 +104,7 @@ struct table_schema {
 /* Description of a table, or NULL for an id or name that is not ours. Static storage. */
 const struct table_schema *schema_table(uint32_t id);
 const struct table_schema *schema_table_by_name(const char *name);
+extern const char *const schema_table_names[]; /* in order of their ids; ends with NULL */
 /* Index of a column by name, or -1. */
 int schema_column_by_name(const struct table_schema *table, const char *name);
 /* Name of an enum value, or NULL when that value has none. */

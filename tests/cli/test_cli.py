@@ -4,6 +4,8 @@ import json
 import os
 import pty
 import re
+import shlex
+import shutil
 import struct
 import subprocess
 import termios
@@ -53,7 +55,7 @@ def test_every_declaration_is_complete(declared):
         assert command["summary"][0].islower() and not command["summary"].endswith("."), command["name"]
         for option in command["options"]:
             assert option["help"] and not option["help"].endswith("."), (command["name"], option["name"])
-            assert (option["type"] == "choice") == bool(option["choices"])
+            assert option["choices"] or option["type"] != "choice"
 
 
 def test_no_option_hides_a_global_one(declared):
@@ -263,16 +265,16 @@ def test_man_pages(pitot, declared):
                 assert line.split()[0] in (".TH", ".SH", ".PP", ".TP", ".nh", ".B"), line
 
 
-def complete_in_bash(script, *words):
+def complete_in_bash(script, *words, cwd=None):
     program = f"""{script}
 COMP_WORDS=({' '.join(repr(word) for word in words)})
 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _pitot
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    result = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, cwd=cwd)
     assert result.stderr == ""
-    return result.stdout.split()
+    return list(filter(None, result.stdout.splitlines()))
 
 
 def test_completion_in_bash(pitot, declared):
@@ -290,6 +292,48 @@ def test_completion_in_bash(pitot, declared):
             assert f"--{option['name']}" in offered
 
 
+def complete_in_fish(script, *words, cwd=None):
+    if not shutil.which("fish"):
+        pytest.skip("no fish here")
+    file = cwd / "pitot.fish"
+    file.write_text(script)
+    result = subprocess.run(["fish", "--no-config", "-c", f"source {file}; complete -C {shlex.quote(' '.join(words))}"],
+                            capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, "HOME": str(cwd)})
+    return [line.split("\t")[0].rstrip("/") for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_completion_of_operands(pitot, tmp_path, shell):
+    script = pitot("completion", shell).stdout
+    (tmp_path / "train it.pitot").mkdir()
+
+    def complete(*words):
+        function = complete_in_bash if shell == "bash" else complete_in_fish
+        return function(script, "pitot", *words, cwd=tmp_path)
+
+    assert sorted(complete("view", "x.pitot", "kern")) == ["kernel", "kernel_config"]
+    assert complete("schema", "trxxx") == []
+    if shell == "bash":  # fish quotes it
+        assert complete("info", "tr") == ["train it.pitot"]
+    assert complete("--color", "always", "repo") == ["report"]
+    assert set(complete("export", "--format", "")) >= {"json", "perfetto"}
+    # behind `record` and its options another command line begins
+    for options in (["--"], ["-o", "x"], ["-q", "--name", "n", "--"]):
+        assert "basename" in complete("record", *options, "basenam")
+        assert complete("record", *options, "true", "--graph") == []
+    assert complete("record", "--graph") == ["--graphs"]
+
+
+def test_formats_that_completion_offers(pitot, declared, build, tmp_path):
+    recording = tmp_path / "varied.pitot"
+    subprocess.run([build / "tests/cli/make-varied-recording", recording], check=True)
+    for command in declared["commands"]:
+        for option in command["options"]:
+            for name in option["choices"] if option["name"] == "format" else []:
+                if name != "text":
+                    pitot(command["name"], recording, "--format", name, "-o", tmp_path / name)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(pitot, declared, shell):
     script = pitot("completion", shell).stdout
@@ -297,6 +341,8 @@ def test_completion_scripts(pitot, declared, shell):
         assert command["name"] in script
         for option in command["options"]:
             assert option["name"] in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
 def test_completion_of_unknown_shells(pitot):
