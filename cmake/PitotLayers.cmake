@@ -22,6 +22,7 @@ function(pitot_settings target)
 			list(APPEND sanitize -fno-sanitize-recover=undefined) # a finding fails the test
 		endif()
 		target_compile_options(${target} ${scope} ${sanitize} -fno-omit-frame-pointer)
+		target_compile_definitions(${target} ${scope} PITOT_SLOWNESS=10)
 		target_link_options(${target} ${scope} ${sanitize})
 	endif()
 endfunction()

@@ -31,6 +31,7 @@
 #define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
 #define TABLES_NS (10 * NS_PER_MS) /* of a tick for unwind tables */
 #define STACK_BYTES (512u << 10)
+#define MOVED_SLOTS 1024 /* so many of a ring are progress */
 #define LOOK_NS (10 * NS_PER_MS) /* between looks at the progress of an end */
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -151,11 +152,15 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 			host_thread_row(self.start.writer, r->tid, dead ? r->name : "");
 		r->named = true;
 	}
-	while (done < available) {
+	for (uint64_t moved = 0; done < available;) {
 		uint64_t slots = take_event(r, atomic_load_explicit(&r->tail, memory_order_relaxed),
 					    available - done);
 
 		ring_consume(r, slots);
+		if (done - moved >= MOVED_SLOTS) {
+			collector_moved();
+			moved = done;
+		}
 		done += slots;
 	}
 	if (dead && ring_available(r) == 0) {

@@ -30,10 +30,13 @@ void collector_cuda_started(void);
  * progress. true when it ended. Async-signal-safe, so that a handler may call it; may be called several times.
  *
  * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does. One write can take longer
- * than that on a disk that is slow or busy, and is all that is left to do.
+ * than that on a disk that is slow or busy, and is all that is left to do. All takes longer in a build with sanitizers.
  */
-#define COLLECTOR_VENDOR_PATIENCE_NS (200 * NS_PER_MS) /* in a call of a vendor's library */
-#define COLLECTOR_PATIENCE_NS NS_PER_S /* in anything else */
+#ifndef PITOT_SLOWNESS
+#define PITOT_SLOWNESS 1
+#endif
+#define COLLECTOR_VENDOR_PATIENCE_NS (PITOT_SLOWNESS * 200 * NS_PER_MS) /* in a call of a vendor's library */
+#define COLLECTOR_PATIENCE_NS (PITOT_SLOWNESS * NS_PER_S) /* in anything else */
 bool collector_stop(uint64_t limit_ns);
 
 /* What it waits by, which is not the clock of clock.h: a played tape stands still there. */

@@ -24,7 +24,7 @@
 #endif
 
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
-#define STOP_LIMIT_NS (2 * NS_PER_S)
+#define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
 
 /*
  * A new process is recorded when it has used so much CPU time: the many that do little, end soon, or

@@ -2,12 +2,14 @@
 import json
 import re
 import subprocess
-import time
 
 import pytest
 
+from waiting import PATIENCE, wait_until
+
 KERNELS = 7000  # on the tape
-HUNG_MS = 300  # what an end may add where CUPTI hangs; without that it is a second
+PATIENCE_MS = 1000  # of an end without progress; where CUPTI hangs it is a fifth of that
+SLOWNESS = 10  # of a build with sanitizers
 
 
 @pytest.fixture
@@ -31,12 +33,10 @@ def play(build, source, environment, tmp_path):
                  "PITOT_RECORDING": str(folder), "PITOT_LOG": str(log),
                  "LSAN_OPTIONS": f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0", **variables})
         try:
-            deadline = time.monotonic() + 60
-            while before_end and not before_end(folder):
-                assert process.poll() is None and time.monotonic() < deadline
-                time.sleep(0.01)
+            if before_end:
+                wait_until(lambda: before_end(folder), "what the end waits for", process)
             end.touch()
-            output = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=PATIENCE)[0]
         finally:
             process.kill()
         assert process.returncode == 0 and output == "", output
@@ -61,13 +61,13 @@ def waited_ms(log):
     return int(found[1]) if found else None
 
 
-def test_a_gpu_that_hangs_is_not_waited_for(play, pitot):
+def test_a_gpu_that_hangs_is_not_waited_for(play, pitot, build):
     def has_kernels(recording):
         return bool(rows(pitot, recording, "kernel"))
 
     recording, log = play("--hang-at-exit", "--realtime", before_end=has_kernels)
-    # As long as nothing keeps this machine from looking: three times that is still no second.
-    assert waited_ms(log) is not None and waited_ms(log) < 3 * HUNG_MS
+    sanitized = b"libasan" in (build / "libpitot.so").read_bytes()
+    assert waited_ms(log) is not None and waited_ms(log) < PATIENCE_MS * (SLOWNESS if sanitized else 1)
     assert not is_closed(pitot, recording)
     assert has_kernels(recording)  # what was there before is not lost
 

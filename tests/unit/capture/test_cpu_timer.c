@@ -16,6 +16,7 @@
 #include "capture/stack_rows.h"
 
 #define WORKERS 2
+#define PERIOD_NS (4 * NS_PER_MS) /* at 250 Hz */
 
 atomic_bool collector_idle;
 
@@ -26,14 +27,15 @@ void collector_wake(void)
 struct worker {
 	pthread_t thread;
 	uint32_t tid;
-	atomic_bool stop;
-	uint64_t cpu_ns; /* at its end */
-	atomic_bool begun;
+	atomic_bool stop, begun;
+	atomic_bool waits; /* at the gate, or about to */
+	uint64_t before_ns, after_ns; /* its CPU clock before and after sampling ended */
 };
 
 static struct captured *captured;
 static struct worker workers[WORKERS];
 static atomic_uint_fast64_t sink;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* who holds it has all workers wait */
 
 static void *work(void *user)
 {
@@ -47,8 +49,11 @@ static void *work(void *user)
 #ifdef __SANITIZE_THREAD__
 		usleep(1); /* where it delivers signals */
 #endif
+		atomic_store(&w->waits, true);
+		pthread_mutex_lock(&gate);
+		atomic_store(&w->waits, false);
+		pthread_mutex_unlock(&gate);
 	}
-	w->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
 }
 
@@ -71,17 +76,53 @@ static void stop_workers(void)
 	}
 }
 
-/* What the collector does, for a while. */
+static uint64_t cpu_ns(const struct worker *w)
+{
+	clockid_t clock;
+
+	assert_int_equal(pthread_getcpuclockid(w->thread, &clock), 0);
+	return clock_read_ns(clock);
+}
+
+static uint64_t least_cpu_ns(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < WORKERS; i++)
+		least = MIN(least, cpu_ns(&workers[i]));
+	return least;
+}
+
+/* Until each worker has worked for so long since it began, which may take long. */
+static void wait_for_work(uint64_t ns)
+{
+	while (least_cpu_ns() < ns)
+		usleep(10000);
+}
+
+/* The same, and what the collector does meanwhile. */
 static void collect(uint64_t ns)
 {
-	uint64_t end = clock_monotonic_ns() + ns, now;
-	struct timespec t = { .tv_nsec = 10 * NS_PER_MS };
-
-	while ((now = clock_monotonic_ns()) < end) {
+	while (least_cpu_ns() < ns) {
 		launch_stacks_update(NS_PER_S);
-		cpu_timer_collect(captured->writer, now);
-		nanosleep(&t, NULL);
+		cpu_timer_collect(captured->writer, clock_monotonic_ns());
+		usleep(10000);
 	}
+}
+
+/* Until it waits at the gate, which is held. */
+static void wait_for_sleep(const struct worker *w)
+{
+	char path[64], text[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", w->tid);
+	do {
+		FILE *f = fopen(path, "re");
+
+		assert_non_null(f);
+		assert_non_null(fgets(text, sizeof(text), f));
+		fclose(f);
+	} while (!atomic_load(&w->waits) || strncmp(strrchr(text, ')'), ") S", 3) != 0);
 }
 
 static int begin(void **state)
@@ -136,7 +177,11 @@ static uint64_t weight_of(uint32_t tid, bool with_stack)
 
 static void finish(void)
 {
+	for (int i = 0; i < WORKERS; i++)
+		workers[i].before_ns = cpu_ns(&workers[i]);
 	cpu_timer_stop(captured->writer);
+	for (int i = 0; i < WORKERS; i++)
+		workers[i].after_ns = cpu_ns(&workers[i]);
 	cpu_timer_periodic(captured->writer, 0, clock_monotonic_ns());
 	stack_rows_reset();
 	captured_close(captured);
@@ -149,14 +194,14 @@ static void test_weights_are_cpu_time(void **state)
 	(void)state;
 	for (int i = 0; i < WORKERS; i++)
 		before[i] = slot_of(&workers[i])->clock_ns;
-	collect(NS_PER_S);
+	collect(500 * NS_PER_MS);
 	finish();
 	stop_workers();
 	for (int i = 0; i < WORKERS; i++) {
 		uint64_t sum = weight_of(workers[i].tid, false);
 
-		assert_true(sum <= workers[i].cpu_ns + 8 * NS_PER_MS);
-		assert_true(sum + before[i] + 150 * NS_PER_MS >= workers[i].cpu_ns);
+		assert_true(sum <= workers[i].after_ns + PERIOD_NS);
+		assert_true(sum + before[i] + PERIOD_NS >= workers[i].before_ns);
 		assert_true(weight_of(workers[i].tid, true) >= sum / 2);
 	}
 	assert_int_equal(weight_of((uint32_t)syscall(SYS_gettid), false), 0); /* the collector */
@@ -165,43 +210,56 @@ static void test_weights_are_cpu_time(void **state)
 static void test_a_full_ring_keeps_the_weight(void **state)
 {
 	struct cpu_slot *s = slot_of(&workers[0]);
+	uint64_t before[WORKERS], head;
 	struct row_loss *losses;
-	uint64_t head;
 	size_t count;
 
 	(void)state;
+	for (int i = 0; i < WORKERS; i++)
+		before[i] = slot_of(&workers[i])->clock_ns;
 	collect(200 * NS_PER_MS);
+	pthread_mutex_lock(&gate);
+	wait_for_sleep(&workers[0]);
+	cpu_timer_collect(captured->writer, clock_monotonic_ns());
 	head = atomic_load(&s->head);
 	atomic_store(&s->tail, head - CPU_SLOT_WORDS + 1);
-	for (int i = 0; i < 100 && atomic_load(&s->no_stack[CPU_NO_STACK_FULL]) < 10; i++)
-		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-	assert_true(atomic_load(&s->no_stack[CPU_NO_STACK_FULL]) >= 10);
+	pthread_mutex_unlock(&gate);
+	while (atomic_load(&s->no_stack[CPU_NO_STACK_FULL]) < 10)
+		usleep(10000);
 	assert_int_equal(atomic_load(&s->head), head); /* nothing came */
 	atomic_store(&s->tail, head);
-	collect(200 * NS_PER_MS);
+	collect(least_cpu_ns() + 100 * NS_PER_MS);
 	finish();
 	stop_workers();
 	for (int i = 0; i < WORKERS; i++)
-		assert_true(weight_of(workers[i].tid, false) + 150 * NS_PER_MS >=
-			    workers[i].cpu_ns);
+		assert_true(weight_of(workers[i].tid, false) + before[i] + PERIOD_NS >=
+			    workers[i].before_ns);
 	losses = captured_rows(captured, TABLE_loss, &count);
 	assert_true(count >= 1);
 	assert_int_equal(losses[0].reason, loss_reason_samples_dropped);
 	free(losses);
 }
 
+static void ignore(void *context, struct cpu_slot *slot, uint64_t periods)
+{
+	(void)context;
+	(void)slot;
+	(void)periods;
+}
+
 /* As the kernel would send them, had they come late, or were they of somebody else's timer. */
 static void test_signals_that_are_nobodys(void **state)
 {
 	struct cpu_slot *s = slot_of(&workers[0]);
-	unsigned generation = atomic_load(&s->generation);
+	unsigned generation = atomic_load(&s->generation); /* of a timer that is gone soon */
 	const uint64_t values[] = { 0, UINT64_MAX, 0x5074000000000000,
-				    (uintptr_t)cpu_handler_value(s, generation - 1).sival_ptr,
-				    (uintptr_t)cpu_handler_value(s, generation + 1).sival_ptr };
-	uint64_t counted = atomic_load(&s->counted);
+				    (uintptr_t)cpu_handler_value(s, generation).sival_ptr,
+				    (uintptr_t)cpu_handler_value(s, generation + 2).sival_ptr };
+	uint64_t counted;
 
 	(void)state;
-	cpu_threads_stop(NULL, NULL);
+	cpu_threads_stop(ignore, NULL);
+	counted = atomic_load(&s->counted);
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		siginfo_t info = { .si_code = SI_TIMER };
 
@@ -211,7 +269,7 @@ static void test_signals_that_are_nobodys(void **state)
 		assert_int_equal(errno, 77);
 	}
 	raise(CPU_SIGNAL);
-	assert_true(atomic_load(&s->counted) <= counted + 20);
+	assert_int_equal(atomic_load(&s->counted), counted);
 	finish();
 	stop_workers();
 	raise(CPU_SIGNAL); /* after the end */
@@ -249,17 +307,17 @@ static void test_the_rest(void **state)
 	struct cpu_slot *s;
 
 	(void)state;
-	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
+	wait_for_work(100 * NS_PER_MS);
 	cpu_handler_enable(false);
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		counted += atomic_load(&s->counted);
-	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
+	wait_for_work(least_cpu_ns() + 100 * NS_PER_MS);
 	cpu_threads_stop(unseen, &rest);
-	stop_workers();
-	assert_true(rest > 5); /* 100 of a second of work, on a machine with time for it */
-	assert_true(counted + rest <=
-		    (workers[0].cpu_ns + workers[1].cpu_ns) / (4 * NS_PER_MS) + 2);
 	finish();
+	assert_true(rest >= 100 * NS_PER_MS / PERIOD_NS);
+	assert_true(counted + rest <=
+		    (workers[0].after_ns + workers[1].after_ns) / PERIOD_NS + WORKERS);
+	stop_workers();
 }
 
 int main(void)

@@ -244,12 +244,13 @@ static void loading_and_unloading_while_walking(void **state)
 {
 	pthread_t threads[THREADS], collector;
 	uint64_t until = clock_monotonic_ns() + CHURN_NS;
+	unsigned enough = atomic_load(&complete) + 10;
 
 	(void)state;
 	pthread_create(&collector, NULL, collect, NULL);
 	for (intptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, walk_plugins, (void *)(i % 2));
-	while (clock_monotonic_ns() < until)
+	while (clock_monotonic_ns() < until || atomic_load(&complete) < enough)
 		usleep(10000);
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)
@@ -258,7 +259,6 @@ static void loading_and_unloading_while_walking(void **state)
 	print_message("%u stacks complete, %u partial, %u other; %u tables\n",
 		      atomic_load(&complete), atomic_load(&partial), atomic_load(&other),
 		      modules.tables);
-	assert_true(atomic_load(&complete) > 10);
 	update_all();
 	assert_null(modules.retired);
 	stack_modules_release(&modules);

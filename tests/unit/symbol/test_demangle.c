@@ -96,7 +96,7 @@ static void short_names_of_endless_texts(void **state)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	char *end = stpcpy(name, "_Z1fI1AIiiE");
-	uint64_t start = clock_monotonic_ns();
+	uint64_t start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	(void)state;
 	for (unsigned i = 0; i < 34; i++) {
@@ -108,19 +108,19 @@ static void short_names_of_endless_texts(void **state)
 	}
 	strcpy(end, "Evv");
 	assert_kept(name);
-	assert_true(clock_monotonic_ns() - start < NS_PER_S);
+	assert_true(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - start < NS_PER_S);
 }
 
 static void conversions_in_conversions(void **state)
 {
-	uint64_t start = clock_monotonic_ns();
+	uint64_t start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	(void)state;
 	assert_kept(with_pieces("_ZN1A", "cvT_I", 8 + 16 * 5, "iEv"));
 	assert_kept(with_pieces("_ZN1A", "cvT_I", 8 + 17 * 5, "iEv"));
 	assert_kept(with_pieces("_ZN1A", "cvPT_I", 1000, "iEv"));
 	assert_kept(with_pieces("_ZN1A", "cvT_I", 16000, "iEv"));
-	assert_true(clock_monotonic_ns() - start < NS_PER_S);
+	assert_true(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - start < NS_PER_S);
 }
 
 /* Everything that makes the parser recurse, as deep as the length allows. */
@@ -131,7 +131,7 @@ static void deep_names(void **state)
 					      "J",        "Dp",  "DT",     "Xcl",  "Xcv",   "Z",
 					      "ZN1A1fEv", "cl",  "S_I",    "PF",   "FvP",   "M1A",
 					      "XplL",     "XfL", "U3fooI", "Dv4_", "1AIRT_" };
-	uint64_t start = clock_monotonic_ns();
+	uint64_t start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	struct strbuf s = STRBUF_INIT;
 
 	(void)state;
@@ -153,7 +153,7 @@ static void deep_names(void **state)
 	}
 	assert_false(s.failed);
 	strbuf_release(&s);
-	assert_true(clock_monotonic_ns() - start < 5 * NS_PER_S);
+	assert_true(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - start < 5 * NS_PER_S);
 }
 
 static void failed_allocations(void **state)
