@@ -62,6 +62,22 @@ static bool is_on(const struct trace *t, const char *name)
 	return false;
 }
 
+/* Whether a recorder in the command could write nothing, or next to nothing, and why. */
+static const char *stopped(struct trace *t)
+{
+	static const char *const reasons[] = {
+		[loss_reason_disk_full] = "the disk was full",
+		[loss_reason_write_error] = "the recording could not be written",
+		[loss_reason_size_limit] = "--max-size was reached",
+	};
+	const uint8_t *lost = trace_u8(t, TABLE_loss, COLUMN_loss_reason);
+
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++)
+		if (lost[row] < ARRAY_SIZE(reasons) && reasons[lost[row]])
+			return reasons[lost[row]];
+	return "";
+}
+
 int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 {
 	struct capability_note injection;
@@ -74,10 +90,14 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 			return 0;
 	if (r >= 0)
 		r = calls_count_launches(t, &launches, e);
+	if (r >= 0)
+		r = trace_load(t, TABLE_loss, COLUMN_BIT(loss, reason), e);
 	if (r < 0)
 		return r;
 	if (strcmp(injection.reason, "--cpu-only") == 0)
 		reason = "only the CPU was sampled";
+	if (!*reason)
+		reason = stopped(t);
 	if (!*reason)
 		reason = refusal(t, "cupti");
 	if (!*reason && is_on(t, "cupti")) {

@@ -143,44 +143,77 @@ const char *loss_reason_name(unsigned reason)
 	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
 }
 
-const char *loss_reason_text(unsigned reason)
+const char *loss_reason_text(unsigned reason, uint64_t count)
 {
-	static const char *const texts[] = {
-		[loss_reason_unknown] = "events lost for a reason that is not known",
-		[loss_reason_ring_full] = "events lost: the ring of a thread was full",
-		[loss_reason_cupti_dropped] = "records dropped by CUPTI",
-		[loss_reason_no_buffer] = "times CUPTI found no free buffer",
-		[loss_reason_no_time] = "records without times, kept",
-		[loss_reason_reversed_time] = "records that end before they start, kept",
-		[loss_reason_incomplete_record] = "pieces of work still running at the end",
-		[loss_reason_disk_full] = "rows lost: the disk was full",
-		[loss_reason_write_error] = "rows lost: they could not be written",
-		[loss_reason_size_limit] = "rows left out: --max-size was reached",
-		[loss_reason_no_memory] = "rows lost: out of memory",
-		[loss_reason_unknown_record] = "records of an unknown kind or size",
-		[loss_reason_thread_limit] =
-			"threads that were too many to record, or their events",
-		[loss_reason_damaged_file] = "damaged pieces of files passed over",
-		[loss_reason_truncated_file] =
-			"segments not closed in order: a crash, or still recording",
-		[loss_reason_missing_segment] = "segments missing",
-		[loss_reason_clock_step] =
-			"steps of CUPTI's clock, times around them are less certain",
-		[loss_reason_missing_kernels] = "launches without a record of their kernel",
-		[loss_reason_string_limit] = "texts cut or left out",
-		[loss_reason_late_start] = "times recording began after CUDA was in use",
-		[loss_reason_stack_limit] = "call stacks left out: too many distinct ones",
-		[loss_reason_samples_dropped] = "CPU samples that the kernel dropped",
-		[loss_reason_throttled] = "times the kernel paused CPU sampling",
-		[loss_reason_process_limit] = "processes that were too many to sample",
-		[loss_reason_unnamed_frames] =
-			"Python frames that were gone before they could be named",
-		[loss_reason_unreadable_buffer] =
-			"buffers of records that CUPTI could not read to their end",
-		[loss_reason_cupti_failed] =
-			"times CUPTI broke down: GPU work after that is missing",
+	static const struct {
+		const char *one, *many;
+	} texts[] = {
+		[loss_reason_unknown] = { "event lost for a reason that is not known",
+					  "events lost for a reason that is not known" },
+		[loss_reason_ring_full] = { "event lost: the ring of a thread was full",
+					    "events lost: the ring of a thread was full" },
+		[loss_reason_cupti_dropped] = { "record dropped by CUPTI",
+						"records dropped by CUPTI" },
+		[loss_reason_no_buffer] = { "time CUPTI found no free buffer",
+					    "times CUPTI found no free buffer" },
+		[loss_reason_no_time] = { "record without times, kept",
+					  "records without times, kept" },
+		[loss_reason_reversed_time] = { "record that ends before it starts, kept",
+						"records that end before they start, kept" },
+		[loss_reason_incomplete_record] = { "piece of work still running at the end",
+						    "pieces of work still running at the end" },
+		[loss_reason_disk_full] = { "row lost: the disk was full",
+					    "rows lost: the disk was full" },
+		[loss_reason_write_error] = { "row lost: it could not be written",
+					      "rows lost: they could not be written" },
+		[loss_reason_size_limit] = { "row left out: --max-size was reached",
+					     "rows left out: --max-size was reached" },
+		[loss_reason_no_memory] = { "row lost: out of memory", "rows lost: out of memory" },
+		[loss_reason_unknown_record] = { "record of an unknown kind or size",
+						 "records of an unknown kind or size" },
+		[loss_reason_thread_limit] = { "thread that was one too many to record, or its "
+					       "events",
+					       "threads that were too many to record, or their "
+					       "events" },
+		[loss_reason_damaged_file] = { "damaged piece of a file passed over",
+					       "damaged pieces of files passed over" },
+		[loss_reason_truncated_file] = { "segment not closed in order: a crash, or still "
+						 "recording",
+						 "segments not closed in order: a crash, or still "
+						 "recording" },
+		[loss_reason_missing_segment] = { "segment missing", "segments missing" },
+		[loss_reason_clock_step] = { "step of CUPTI's clock, times around it are less "
+					     "certain",
+					     "steps of CUPTI's clock, times around them are less "
+					     "certain" },
+		[loss_reason_missing_kernels] = { "launch without a record of its kernel",
+						  "launches without a record of their kernel" },
+		[loss_reason_string_limit] = { "text cut or left out", "texts cut or left out" },
+		[loss_reason_late_start] = { "time recording began after CUDA was in use",
+					     "times recording began after CUDA was in use" },
+		[loss_reason_stack_limit] = { "call stack left out: too many distinct ones",
+					      "call stacks left out: too many distinct ones" },
+		[loss_reason_samples_dropped] = { "CPU sample that the kernel dropped",
+						  "CPU samples that the kernel dropped" },
+		[loss_reason_throttled] = { "time the kernel paused CPU sampling",
+					    "times the kernel paused CPU sampling" },
+		[loss_reason_process_limit] = { "process that was one too many to sample",
+						"processes that were too many to sample" },
+		[loss_reason_unnamed_frames] = { "Python frame that was gone before it could be "
+						 "named",
+						 "Python frames that were gone before they could "
+						 "be named" },
+		[loss_reason_unreadable_buffer] = { "buffer of records that CUPTI could not read "
+						    "to its end",
+						    "buffers of records that CUPTI could not read "
+						    "to their end" },
+		[loss_reason_cupti_failed] = { "time CUPTI broke down: GPU work after that is "
+					       "missing",
+					       "times CUPTI broke down: GPU work after that is "
+					       "missing" },
 	};
 
-	return reason < ARRAY_SIZE(texts) && texts[reason] ? texts[reason]
-							   : texts[loss_reason_unknown];
+	if (reason >= ARRAY_SIZE(texts) || !texts[reason].one)
+		reason = loss_reason_unknown;
+	return count == 1 ? texts[reason].one : texts[reason].many;
 }

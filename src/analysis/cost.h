@@ -38,7 +38,7 @@ void cost_release(struct cost *c);
 /* "callback" and so on; "unknown" for other values. */
 const char *cost_kind_name(unsigned kind);
 const char *loss_reason_name(unsigned reason);
-/* The same for people, to follow a number: "records dropped by CUPTI". */
-const char *loss_reason_text(unsigned reason);
+/* The same for people, to follow that number: "records dropped by CUPTI". */
+const char *loss_reason_text(unsigned reason, uint64_t count);
 
 #endif

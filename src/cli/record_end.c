@@ -57,7 +57,7 @@ static int add_costs(struct trace *t, struct record_end *end, struct error *e)
 			continue;
 		most = lost;
 		end->lost_most = cost.losses[i].count;
-		end->lost_text = loss_reason_text(cost.losses[i].reason);
+		end->lost_text = loss_reason_text(cost.losses[i].reason, cost.losses[i].count);
 	}
 	end->callbacks = cost.kinds[cost_kind_callback].count;
 	end->callback_ns = cost.kinds[cost_kind_callback].total_ns;
@@ -199,7 +199,9 @@ static void add_sampler(struct strbuf *out, const struct record_end *end)
 static void cost_line(const struct record_end *end, struct strbuf *out)
 {
 	if (!end->callbacks && !end->collector_ns && !end->setup_ns) {
-		strbuf_adds(out, "nothing inside the command");
+		strbuf_adds(out,
+			    end->inside ? "not known inside the command: the rows about it are lost"
+					: "nothing inside the command");
 		add_sampler(out, end);
 		return;
 	}

@@ -381,7 +381,7 @@ static void print_losses(const struct report_view *v)
 		else
 			strbuf_adds(&line, "some");
 		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "",
-			    loss_reason_text(l->reason));
+			    loss_reason_text(l->reason, l->unknown ? 0 : l->count));
 		if (*l->detail) {
 			strbuf_adds(&line, " (");
 			text_safe(&line, l->detail, strlen(l->detail));

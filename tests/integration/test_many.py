@@ -69,3 +69,11 @@ def test_names_of_64_kib(play, pitot, tmp_path):
     kernels = [event for event in json.loads((tmp_path / "x.json").read_text())["traceEvents"]
                if event.get("cat") == "kernel"]
     assert len(kernels) == KERNELS
+
+
+def test_no_room_at_all_is_said(player, source, pitot, tmp_path):
+    end = pitot("record", "--no-cpu", "--stacks", "none", "--max-size", "1", "-o", tmp_path / "none.pitot", "--", player,
+                "--now", source / "tests" / "data" / "tapes" / "kinds.tape",
+                env={"LSAN_OPTIONS": f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0"}).stderr
+    assert "no GPU data: --max-size was reached" in end and "rows left out: --max-size was reached" in end
+    assert "not known inside the command" in end

@@ -66,10 +66,23 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 	analyzed_release(&a);
 }
 
+static void every_loss_has_a_text_for_one_and_for_many(void **state)
+{
+	(void)state;
+	for (unsigned reason = 1; reason <= loss_reason_cupti_failed; reason++) {
+		assert_string_not_equal(loss_reason_text(reason, 1), loss_reason_text(reason, 2));
+		assert_string_not_equal(loss_reason_text(reason, 1),
+					loss_reason_text(loss_reason_unknown, 1));
+		assert_string_equal(loss_reason_text(reason, 0), loss_reason_text(reason, 2));
+	}
+	assert_string_equal(loss_reason_text(255, 1), loss_reason_text(loss_reason_unknown, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(costs_are_summed),
+		cmocka_unit_test(every_loss_has_a_text_for_one_and_for_many),
 		folder_test(losses_are_summed_by_reason_and_detail),
 	};
 
