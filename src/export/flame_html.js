@@ -90,7 +90,6 @@
 	function add_to(node, source, i, part) {
 		node.ns += source.ns[part];
 		node.count += source.count[part];
-		node.before += source.before ? source.before[part] : 0;
 		node.rest += source.rest[i] || 0;
 	}
 
@@ -100,7 +99,7 @@
 		let child = node.children.get(key);
 
 		if (!child)
-			node.children.set(key, child = { frame: source.frame[i], ns: 0, count: 0, before: 0, rest: 0, children: new Map() });
+			node.children.set(key, child = { frame: source.frame[i], ns: 0, count: 0, rest: 0, children: new Map() });
 		return child;
 	}
 
@@ -121,22 +120,12 @@
 		}
 	}
 
-	/* -5 to 5, as flame_change_step() in flame_picture.c */
-	function change_step(ns, before, whole) {
-		const change = Math.abs(ns - before);
-		const step = (change > 0) + [2, 10, 30, 80].filter((permille) => change * 1000 > whole * permille).length;
-
-		return ns > before ? step : -step;
-	}
-
-	/* A merged tree as the boxes of a section. */
+	/* A merged tree as the boxes of a section. Not of a comparison: what was there before has no boxes where nothing is now. */
 	function boxes_of(s, root) {
-		const old = s.source, whole = Math.max(s.total, old.before ? old.before[0] : 0);
+		const old = s.source;
 		const source = { title: old.title, kind: old.kind, items: old.items, head: old.head, depth: [], frame: [], ns: [], count: [],
 				 rest: {} };
 
-		if (old.before)
-			Object.assign(source, { before: [], step: [] });
 		(function add(node, depth) {
 			if (node.rest)
 				source.rest[source.ns.length] = node.rest;
@@ -144,10 +133,6 @@
 			source.frame.push(node.frame);
 			source.ns.push(node.ns);
 			source.count.push(node.count);
-			if (old.before) {
-				source.before.push(node.before);
-				source.step.push(change_step(node.ns, node.before, whole));
-			}
 			for (const child of [...node.children.values()].sort((a, b) => !!a.rest - !!b.rest || b.ns - a.ns))
 				add(child, depth + 1);
 		})(root, 0);
@@ -156,7 +141,7 @@
 
 	/* Callers or callees of a frame in a section. */
 	function merged_section(s, frame, places, merge) {
-		const root = { frame, ns: 0, count: 0, before: 0, rest: 0, children: new Map() };
+		const root = { frame, ns: 0, count: 0, rest: 0, children: new Map() };
 
 		for (const place of places) {
 			add_to(root, s.source, place, place);
@@ -426,6 +411,8 @@
 
 		place.textContent = "";
 		add_text(place, "h2", data.frames[frame][0]);
+		if (sections[0].source.before)
+			add_text(place, "p", "in this recording, not compared");
 		for (const s of sections) {
 			const places = s.n ? places_of(s, frame) : [];
 

@@ -710,7 +710,8 @@ def test_page_shows_self_time_and_fits_any_canvas(flame, browser, tmp_path):
     assert 8000 < result["height"] <= 16384
 
 
-@pytest.mark.parametrize("name, options", [("cpu-all", ()), ("cpu-all", ("--inverted",)), ("many", ()), ("cpu-deep", ())])
+@pytest.mark.parametrize("name, options", [("cpu-all", ()), ("cpu-all", ("--inverted",)), ("many", ()), ("many", ("--diff", "small.pitot")),
+                                           ("cpu-deep", ())])
 def test_page_has_callers_and_callees_of_a_function(flame, browser, tmp_path, name, options):
     """All of a function's time is in both, once; recursion does not count again."""
     page = flame(name, *options, to="x.html")
@@ -724,7 +725,7 @@ def test_page_has_callers_and_callees_of_a_function(flame, browser, tmp_path, na
         for (const s of flame.views()) {
             const names = (keep) => [...s.start.keys()].filter(keep).map((i) => flame.name_of(s, i));
             out.views.push({ upwards: s.upwards, ns: s.source.ns[0], sum: s.self.reduce((sum, ns) => sum + ns, 0), name: flame.name_of(s, 0),
-                             next: names((i) => s.source.depth[i] === 1), least: Math.min(...s.self), height: s.canvas.clientHeight });
+                             compared: !!s.source.step, next: names((i) => s.source.depth[i] === 1), least: Math.min(...s.self), height: s.canvas.clientHeight });
         }
         out.text = find("function").innerText;
         out.hidden = find("graphs").hidden;
@@ -739,6 +740,8 @@ def test_page_has_callers_and_callees_of_a_function(flame, browser, tmp_path, na
     for view in views:
         assert view["name"] == wanted and view["sum"] == view["ns"] and view["least"] >= 0 and view["height"] >= 19
     assert f"{wanted}\n" in result["text"] and "callers" in result["text"] and "callees" in result["text"]
+    # Of what is gone the page has no boxes, so that a function's change is not known.
+    assert not any(view["compared"] for view in views) and ("not compared" in result["text"]) == ("--diff" in options)
     if name == "cpu-all":
         assert views[0]["next"] == ["<module> (train.py:80)"] and views[1]["next"] == ["Linear.forward (linear.py:125)"]
     if name == "cpu-deep":
