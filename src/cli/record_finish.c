@@ -1,5 +1,6 @@
 #include "cli/record_finish.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -52,6 +53,28 @@ static void note_capabilities(struct recording *r)
 		capability(r, "gpu", capability_state_unavailable, NULL, reason);
 }
 
+/*
+ * A folder that takes nothing any more may have kept a process of the command from beginning to write. Nobody knows what
+ * is missing then; the row about it goes where the reserve of a segment is.
+ */
+static void finish_json(struct recording *r)
+{
+	struct row_loss row = { .start_ns = r->spawn.start_ns, .end_ns = r->spawn.end_ns };
+	struct error e = { 0 };
+	int err;
+
+	r->identity.end_monotonic_ns = r->spawn.end_ns;
+	r->identity.exit_status = r->spawn.status;
+	err = record_json_write(r->directory, &r->identity, &e);
+	if (err == 0)
+		return;
+	cli_warn(r->context, "%s", e.text);
+	row.reason =
+		err == -ENOSPC || err == -EDQUOT ? loss_reason_disk_full : loss_reason_write_error;
+	ROW_MISSING(&row, loss, detail);
+	writer_append(r->writer, TABLE_loss, &row);
+}
+
 static void close_recording(struct recording *r)
 {
 	const struct context *c = r->context;
@@ -64,16 +87,13 @@ static void close_recording(struct recording *r)
 	e = (struct error){ 0 };
 	note_capabilities(r);
 	record_threads_write(&r->threads, r->directory, r->writer);
+	finish_json(r);
 	writer_flush(r->writer);
 	writer_stats(r->writer, &stats);
 	err = writer_close(&r->writer);
 	if (err < 0 || stats.error)
 		cli_warn(c, "the list of processes is incomplete: cannot write to '%s': %s",
 			 r->shown, strerror(stats.error ? stats.error : -err));
-	r->identity.end_monotonic_ns = r->spawn.end_ns;
-	r->identity.exit_status = r->spawn.status;
-	if (record_json_write(r->directory, &r->identity, &e) < 0)
-		cli_warn(c, "%s", e.text);
 	if (watch_running(r->watch))
 		cli_note(c, "%zu %s of the command still %s; they go on recording by themselves",
 			 watch_running(r->watch),

@@ -577,6 +577,7 @@ def test_full_disk(program, environment, tmp_path):
                                  env=environment, capture_output=True, text=True, timeout=120)
         assert running.returncode == 6
         assert "No space left on device" in running.stderr
+        assert re.search(r"loss .*: the disk was full", running.stderr)
         assert json.loads((disk / "rec" / "recording.json").read_text())["command"][0] == "sh"
     finally:
         subprocess.run(["umount", disk], check=True)
