@@ -147,15 +147,6 @@ void interner_release(struct interner *in)
 	interner_init(in);
 }
 
-void interner_clear(struct interner *in)
-{
-	arena_release(&in->arena);
-	if (in->slots)
-		memset(in->slots, 0, in->slot_count * sizeof(*in->slots));
-	in->count = 0;
-	in->bytes = 0;
-}
-
 static uint32_t *interner_slot(const struct interner *in, const void *text, size_t length,
 			       uint64_t hash)
 {

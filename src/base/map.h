@@ -47,7 +47,6 @@ struct interner {
 
 void interner_init(struct interner *in);
 void interner_release(struct interner *in);
-void interner_clear(struct interner *in);
 /* Id of the string (>= 0), or -ENOMEM. *is_new (may be NULL) tells whether it was added now. */
 int64_t interner_add(struct interner *in, const void *text, size_t length, bool *is_new) MUST_USE;
 /* Id or -1, never adds. */

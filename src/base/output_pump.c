@@ -21,7 +21,6 @@
 
 #define DICTIONARY_BYTES ((size_t)32 << 10) /* as far back as deflate looks */
 #define THREADS_MAX 8
-#define PIECES_MAX (THREADS_MAX + 2)
 #define GZIP_LEVEL 3 /* traces compress well at once; more effort mostly takes time */
 #define WINDOW_BITS (-15) /* the largest window, without a header */
 #define MEMORY_LEVEL 9

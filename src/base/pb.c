@@ -2,7 +2,7 @@
 
 #include "base/bytes.h"
 
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2 };
+enum { WIRE_VARINT = 0, WIRE_LENGTH = 2 };
 
 #define OPEN_BYTES 4
 #define MESSAGE_MAX (((size_t)1 << 28) - 1)
@@ -39,23 +39,6 @@ void pb_int(struct strbuf *b, uint32_t field, int64_t value)
 	pb_varint(b, field, (uint64_t)value);
 }
 
-void pb_fixed64(struct strbuf *b, uint32_t field, uint64_t value)
-{
-	if (!put_tag(b, field, WIRE_64, sizeof(value)))
-		return;
-	store_u64(b->data + b->length, value);
-	b->length += sizeof(value);
-	put_end(b);
-}
-
-void pb_double(struct strbuf *b, uint32_t field, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	pb_fixed64(b, field, bits);
-}
-
 void pb_bytes(struct strbuf *b, uint32_t field, const void *bytes, size_t length)
 {
 	if (length > PTRDIFF_MAX / 2) {
@@ -66,11 +49,6 @@ void pb_bytes(struct strbuf *b, uint32_t field, const void *bytes, size_t length
 		return;
 	put_varint(b, length);
 	strbuf_add(b, bytes, length);
-}
-
-void pb_string(struct strbuf *b, uint32_t field, const char *text)
-{
-	pb_bytes(b, field, text, strlen(text));
 }
 
 size_t pb_open(struct strbuf *b, uint32_t field)

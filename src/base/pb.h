@@ -5,16 +5,11 @@
 #ifndef PITOT_BASE_PB_H
 #define PITOT_BASE_PB_H
 
-#include <string.h>
-
 #include "base/strbuf.h"
 
 void pb_varint(struct strbuf *b, uint32_t field, uint64_t value);	/* also bool and enum */
 void pb_int(struct strbuf *b, uint32_t field, int64_t value);		/* int32 and int64: ten bytes when negative */
-void pb_fixed64(struct strbuf *b, uint32_t field, uint64_t value);
-void pb_double(struct strbuf *b, uint32_t field, double value);
 void pb_bytes(struct strbuf *b, uint32_t field, const void *bytes, size_t length);
-void pb_string(struct strbuf *b, uint32_t field, const char *text);
 size_t pb_open(struct strbuf *b, uint32_t field);	/* returns a token for pb_close */
 void pb_close(struct strbuf *b, size_t token);
 

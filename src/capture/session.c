@@ -125,11 +125,6 @@ bool session_start(bool with_cuda)
 	return collector_running();
 }
 
-bool session_running(void)
-{
-	return collector_running();
-}
-
 /* Half a session would be a segment without an end. */
 static void wait_for_start(void)
 {

@@ -19,6 +19,4 @@ void session_start_preloaded(void);
 /* Ends it in order within a bounded time. Thread-safe; async-signal-safe as far as the collector is. */
 void session_stop(void);
 
-bool session_running(void);
-
 #endif

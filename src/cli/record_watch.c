@@ -42,7 +42,6 @@ struct watch {
 	struct writer *writer;
 	VEC(struct watched) running;
 	struct map by_pid; /* index in running */
-	size_t total;
 	uint64_t looks, looked_ns, boot_offset_ns;
 	uint64_t rest_ns; /* not before so long after the last look */
 	uint64_t young_ns; /* until then some process is young */
@@ -216,7 +215,6 @@ static struct watched *add(struct watch *watch, pid_t pid, pid_t parent, uint64_
 	read_image(p);
 	write_row(watch, p, 0, 0);
 	watch->young_ns = p->seen_ns + YOUNG_NS;
-	watch->total++;
 	return p;
 }
 
@@ -395,11 +393,6 @@ void watch_free(struct watch *watch)
 	vec_release(&watch->running);
 	map_release(&watch->by_pid);
 	free(watch);
-}
-
-size_t watch_total(const struct watch *watch)
-{
-	return watch->total;
 }
 
 size_t watch_running(const struct watch *watch)

@@ -32,7 +32,6 @@ bool watch_look(struct watch *watch, bool at_once);
 /* A process was reaped, with this status (128+n for signal n). */
 void watch_ended(struct watch *watch, pid_t pid, int status);
 
-size_t watch_total(const struct watch *watch); /* processes seen so far */
 size_t watch_running(const struct watch *watch); /* of them still there at the last look */
 /* Whether the kernel tells us who is whose child; without that only the command itself is followed. */
 bool watch_can_follow(const struct watch *watch);

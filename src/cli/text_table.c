@@ -109,7 +109,8 @@ size_t text_table_rows(const struct text_table *t)
 	return t->cells.count / t->column_count;
 }
 
-size_t text_columns(const char *text, size_t length)
+/* Columns that UTF-8 text takes: its code points. */
+static size_t text_columns(const char *text, size_t length)
 {
 	size_t columns = 0;
 

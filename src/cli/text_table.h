@@ -89,7 +89,4 @@ void text_safe(struct strbuf *out, const char *text, size_t length);
 /* Cuts a text that takes more than `columns` columns (at least 2), and marks the cut. */
 void text_shorten(struct strbuf *text, size_t columns);
 
-/* Columns that UTF-8 text takes: its code points. */
-size_t text_columns(const char *text, size_t length);
-
 #endif

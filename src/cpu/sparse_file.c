@@ -7,7 +7,6 @@
 
 #define PAGE UINT64_C(4096)
 #define CHUNK_SHIFT 14
-#define CHUNK (UINT64_C(1) << CHUNK_SHIFT)
 
 int sparse_file_open(struct sparse_file *f, int fd, uint64_t size)
 {

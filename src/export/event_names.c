@@ -39,7 +39,7 @@ const char *overhead_name(uint8_t kind)
 	return name_of(names, ARRAY_SIZE(names), kind);
 }
 
-const char *memory_kind_name(uint8_t kind)
+static const char *memory_kind_name(uint8_t kind)
 {
 	static const char *const names[] = {
 		[memory_kind_unknown] = "Unknown",
@@ -63,7 +63,7 @@ static const char *value_name(enum table_id table, int column, uint8_t value)
 	return name ? name : "unknown";
 }
 
-const char *copy_kind_name(uint8_t kind)
+static const char *copy_kind_name(uint8_t kind)
 {
 	return value_name(TABLE_memcpy, COLUMN_memcpy_kind, kind);
 }

@@ -10,8 +10,6 @@
 
 const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
 const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
-const char *copy_kind_name(uint8_t kind); /* "HtoD" */
-const char *memory_kind_name(uint8_t kind); /* "Pageable" */
 const char *loss_name(uint8_t reason); /* "ring_full" */
 /* "Memcpy HtoD (Pageable -> Device)" */
 void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination);

@@ -22,8 +22,11 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-const enum table_id writer_referred[] = { TABLE_string,     TABLE_kernel_config, TABLE_api_function,
-					  TABLE_stack_node, TABLE_stack,         0 };
+/* The tables that rows refer to, in the order in which they refer to each other. */
+static const enum table_id referred_tables[] = { TABLE_string,       TABLE_kernel_config,
+						 TABLE_api_function, TABLE_stack_node,
+						 TABLE_stack,        0 };
+#define FOR_EACH_REFERRED(table) for (const enum table_id *table = referred_tables; *table; table++)
 
 /* ---- loss ---- */
 
@@ -267,7 +270,8 @@ static bool is_full(const struct table_buffer *t)
 	return t->count >= WRITER_ROWS_MAX || t->bytes.length >= WRITER_BYTES_MAX;
 }
 
-bool writer_push_row(struct writer *w, enum table_id table, const void *row)
+/* Copies a row to its table's buffer, which has room for it. False: no memory. */
+static bool push_row(struct writer *w, enum table_id table, const void *row)
 {
 	struct table_buffer *t = &w->tables[table];
 	struct row_string *string;
@@ -293,7 +297,7 @@ bool writer_push_referred(struct writer *w, enum table_id table, const void *row
 {
 	if (is_full(&w->tables[table]))
 		seal_in_order(w, table);
-	if (writer_push_row(w, table, row))
+	if (push_row(w, table, row))
 		return true;
 	writer_lose_now(w, loss_reason_no_memory);
 	return false;
@@ -318,7 +322,7 @@ void writer_append(struct writer *w, enum table_id table, const void *row)
 	if (w->repeated_serial != w->serial)
 		writer_repeat(w);
 	writer_need_references(w, t, row);
-	if (!writer_push_row(w, table, row))
+	if (!push_row(w, table, row))
 		lose_row(w, table, loss_reason_no_memory, row);
 	if (t->schema->repeated)
 		writer_remember(w, table, row);
@@ -334,7 +338,7 @@ static void append_losses(struct writer *w)
 		return;
 	loss_clear(&w->lost);
 	for (size_t i = 0; i < count; i++)
-		if (!writer_push_row(w, TABLE_loss, &rows[i]))
+		if (!push_row(w, TABLE_loss, &rows[i]))
 			loss_add_row(&w->lost, &rows[i]);
 }
 

@@ -101,17 +101,9 @@ struct writer {
 	struct writer_stats stats;
 };
 
-/*
- * The tables that rows refer to, in the order in which they refer to each other; 0 ends the list.
- */
-extern const enum table_id writer_referred[];
-#define FOR_EACH_REFERRED(table) for (const enum table_id *table = writer_referred; *table; table++)
-
 /* Begins the segment that rows go to, and closes the one before. */
 int writer_next_segment(struct writer *w, struct error *e) MUST_USE;
-/* Copies a row to its table's buffer, which has room for it. False: no memory. */
-bool writer_push_row(struct writer *w, enum table_id table, const void *row) MUST_USE;
-/* The same for the tables that others refer to: these may be sealed at any moment. */
+/* Copies a row to the buffer of a table that others refer to: these may be sealed at any moment. */
 bool writer_push_referred(struct writer *w, enum table_id table, const void *row);
 /* Sees to it that what a row refers to is in the segment before it. */
 void writer_need_references(struct writer *w, struct table_buffer *t, const uint8_t *row);

@@ -51,7 +51,7 @@ bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_b
 {
 	uint64_t v;
 
-	if (encoding & EH_PE_INDIRECT) /* includes EH_PE_OMIT */
+	if (encoding & EH_PE_INDIRECT) /* or omitted: 0xff */
 		return false;
 	v = read_format(c, encoding & 0x0f);
 	switch (encoding & 0x70) {

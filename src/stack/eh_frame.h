@@ -79,7 +79,6 @@ struct cursor;
 bool eh_pointer(struct cursor *c, uint8_t encoding, uint64_t at, uint64_t data_base,
 		uint64_t *value);
 
-#define EH_PE_OMIT 0xff
 #define EH_PE_INDIRECT 0x80
 
 #endif

@@ -30,7 +30,7 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 32;
 }
 
-uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end)
+static uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end)
 {
 	/* Lanes that do not wait for each other: a multiplication takes longer than a frame may cost. */
 	uint64_t lanes[LANES] = { count, end, 2, 3 };

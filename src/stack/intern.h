@@ -35,8 +35,6 @@ typedef bool stack_take(void *context, uint32_t id, const uint64_t *frames, unsi
 int stack_interner_init(struct stack_interner *in, uint32_t limit) MUST_USE;
 void stack_interner_release(struct stack_interner *in);
 
-uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end);
-
 /*
  * Number of the stack, from 1. 0: it is not kept, for the table is full (counted), or `take` had no room
  * (which `take` counts). No lock, no allocation.

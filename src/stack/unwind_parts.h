@@ -17,8 +17,6 @@
 #include "stack/unwind_table.h"
 
 #define UNWIND_PART_SHIFT 14
-/* A row for each byte at most. */
-#define UNWIND_PART_ROWS_MAX (1u << UNWIND_PART_SHIFT)
 
 /* What the files of a sampler share. */
 struct unwind_store {

@@ -105,7 +105,8 @@ static struct dwarf_abbreviations *abbreviations_at(struct dwarf_file *d, uint64
 	return table;
 }
 
-bool dwarf_unit_prepare(struct dwarf_file *d, struct dwarf_unit *u)
+/* Makes its abbreviations available. False: it has none, or no memory. */
+static bool dwarf_unit_prepare(struct dwarf_file *d, struct dwarf_unit *u)
 {
 	if (!u->abbreviations)
 		u->abbreviations = abbreviations_at(d, u->abbreviations_offset);
@@ -295,7 +296,8 @@ void dwarf_release(struct dwarf_file *d)
 	*d = (struct dwarf_file){ 0 };
 }
 
-struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset)
+/* The unit with an offset of .debug_info in it, or NULL. */
+static struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset)
 {
 	size_t low = 0, high = d->units.count;
 

@@ -131,10 +131,6 @@ int dwarf_open(struct dwarf_file *d, const struct elf_file *f, const struct elf_
 	       struct dwarf_file *alt) MUST_USE;
 void dwarf_release(struct dwarf_file *d);
 
-/* The unit with an offset of .debug_info in it, or NULL. */
-struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset);
-/* Makes its abbreviations available. False: it has none, or no memory. */
-bool dwarf_unit_prepare(struct dwarf_file *d, struct dwarf_unit *u);
 /* Reads what its first entry says: lines, names, bases. False: it cannot be read. */
 bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_place *place);
 /*

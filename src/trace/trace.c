@@ -206,12 +206,6 @@ const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column)
 	return trace_column(t, table, column);
 }
 
-const uint16_t *trace_u16(const struct trace *t, enum table_id table, int column)
-{
-	assert(loaded_width(table, column) == 2);
-	return trace_column(t, table, column);
-}
-
 const uint32_t *trace_u32(const struct trace *t, enum table_id table, int column)
 {
 	assert(loaded_width(table, column) == 4);

@@ -79,7 +79,6 @@ size_t trace_row_process(const struct trace *t, enum table_id table, uint64_t ro
  */
 const void *trace_column(const struct trace *t, enum table_id table, int column);
 const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column);
-const uint16_t *trace_u16(const struct trace *t, enum table_id table, int column);
 const uint32_t *trace_u32(const struct trace *t, enum table_id table, int column);	/* U32, I32, STRING, REF */
 const uint64_t *trace_u64(const struct trace *t, enum table_id table, int column);	/* U64, I64, TIME */
 /* One byte a row: 0 where the value is missing. NULL when no value is missing. */

@@ -24,7 +24,8 @@ static bool starts_with(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-enum api_kind api_kind_of(const char *name)
+/* What a function does, by its name. */
+static enum api_kind api_kind_of(const char *name)
 {
 	static const struct {
 		const char *prefix;

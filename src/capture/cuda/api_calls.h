@@ -16,9 +16,6 @@
 
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
 
-/* What a function does, by its name. */
-enum api_kind api_kind_of(const char *name);
-
 /* Subscribes and enables the callbacks that the settings ask for. 0, or a CUptiResult. */
 CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings, CUpti_SubscriberHandle *subscriber,
 			    char *other_tool, size_t other_tool_room);

@@ -7,9 +7,6 @@
 #include "base/clock.h"
 #include "capture/collector.h"
 
-/* How much of a buffer is touched beforehand; pages after it fault in at their first use only. */
-#define TOUCHED_BYTES BUFFER_BYTES
-
 enum { SLOT_UNMAPPED, SLOT_BUSY, SLOT_FREE, SLOT_WITH_CUPTI, SLOT_FULL };
 
 static struct {
@@ -19,7 +16,7 @@ static struct {
 	uint64_t order; /* in which it became full */
 } slots[BUFFERS_MAX];
 
-static atomic_uint_fast64_t requests, completed, refused, request_ns, order_next, mapped;
+static atomic_uint_fast64_t requests, refused, request_ns, order_next;
 
 static bool change(unsigned i, unsigned from, unsigned to)
 {
@@ -34,7 +31,6 @@ static bool map_slot(unsigned i)
 	if (p == MAP_FAILED)
 		return false;
 	slots[i].bytes = p;
-	atomic_fetch_add(&mapped, BUFFER_BYTES);
 	return true;
 }
 
@@ -47,7 +43,7 @@ bool buffers_start(void)
 			atomic_store(&slots[i].state, SLOT_UNMAPPED);
 			return i > 0;
 		}
-		for (size_t at = 0; at < TOUCHED_BYTES; at += 4096)
+		for (size_t at = 0; at < BUFFER_BYTES; at += 4096)
 			((volatile uint8_t *)slots[i].bytes)[at] = 0;
 		atomic_store(&slots[i].state, SLOT_FREE);
 	}
@@ -97,7 +93,6 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 		slots[i].valid = MIN(valid, (size_t)BUFFER_BYTES);
 		slots[i].order = atomic_fetch_add(&order_next, 1);
 		atomic_store_explicit(&slots[i].state, SLOT_FULL, memory_order_release);
-		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
 		collector_moved();
 		return;
 	}
@@ -125,14 +120,12 @@ void buffers_give_back(const struct full_buffer *full)
 		return;
 	}
 	munmap(full->bytes, BUFFER_BYTES);
-	atomic_fetch_sub(&mapped, BUFFER_BYTES);
 	atomic_store_explicit(&slots[full->slot].state, SLOT_UNMAPPED, memory_order_release);
 }
 
 void buffers_counts(struct buffer_counts *counts)
 {
 	counts->requests = atomic_load(&requests);
-	counts->completed = atomic_load(&completed);
 	counts->refused = atomic_load(&refused);
 	counts->request_ns = atomic_load(&request_ns);
 }
@@ -145,10 +138,4 @@ void buffers_after_fork(void)
 		slots[i].bytes = NULL;
 		atomic_store(&slots[i].state, SLOT_UNMAPPED);
 	}
-	atomic_store(&mapped, 0);
-}
-
-size_t buffers_mapped_bytes(void)
-{
-	return atomic_load(&mapped);
 }

@@ -38,15 +38,12 @@ bool buffers_take_full(struct full_buffer *full);
 void buffers_give_back(const struct full_buffer *full);
 
 struct buffer_counts {
-	uint64_t requests, completed, refused, request_ns;
+	uint64_t requests, refused, request_ns;
 };
 /* Totals since the start. */
 void buffers_counts(struct buffer_counts *counts);
 
 /* In the child of a fork: none of them is with a CUPTI here. */
 void buffers_after_fork(void);
-
-/* Bytes mapped now. */
-size_t buffers_mapped_bytes(void);
 
 #endif

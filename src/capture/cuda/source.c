@@ -48,8 +48,8 @@ static struct {
 	bool clock_noted; /* and that CUPTI gives no time */
 	int devices; /* whose rows are written */
 	uint64_t launches; /* rows of kind launch that returned success */
-	uint64_t last_flush_ns, last_clock_row_ns, last_buffers_completed;
-	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_total;
+	uint64_t last_flush_ns, last_clock_row_ns;
+	uint64_t requests_reported, request_ns_reported, refused_reported;
 	struct activity_counts reported;
 	uint64_t since_ns;
 	uint32_t known[512]; /* functions whose rows the writer has, by a hash of the id */

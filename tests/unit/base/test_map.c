@@ -160,7 +160,7 @@ static void equal_strings_get_equal_ids(void **state)
 	assert_int_equal(interner_find(&in, "kernel_777", 10), 777);
 	assert_int_equal(interner_find(&in, "kernel_777", 9), 77);
 	assert_int_equal(interner_find(&in, "kernel_", 7), -1);
-	interner_clear(&in);
+	interner_release(&in);
 	assert_int_equal(in.count, 0);
 	assert_int_equal(in.bytes, 0);
 	assert_int_equal(interner_find(&in, "kernel_777", 10), -1);

@@ -14,7 +14,6 @@
 
 #define RINGS 3u
 #define RING_BYTES 4096u
-#define TRAILER 32u
 
 struct fake {
 	struct perf_rings all;
