@@ -35,3 +35,20 @@ size_t utf8_length(const void *bytes, size_t left, size_t *bad)
 	}
 	return length;
 }
+
+size_t utf8_put(uint8_t out[UTF8_MAX], uint32_t c)
+{
+	size_t length;
+
+	if (c < 0x80) {
+		out[0] = (uint8_t)c;
+		return 1;
+	}
+	if ((c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
+		c = 0xfffd;
+	length = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	out[0] = (uint8_t)(0xf00u >> length | c >> 6 * (length - 1)); /* as many ones as bytes */
+	for (size_t i = 1; i < length; i++)
+		out[i] = (uint8_t)(0x80 | (c >> 6 * (length - 1 - i) & 0x3f));
+	return length;
+}

@@ -12,4 +12,9 @@
  */
 size_t utf8_length(const void *bytes, size_t left, size_t *bad);
 
+#define UTF8_MAX 4 /* bytes of a character */
+
+/* Writes a character, U+FFFD for what is none; returns its bytes. No lock, no allocation. */
+size_t utf8_put(uint8_t out[UTF8_MAX], uint32_t character);
+
 #endif

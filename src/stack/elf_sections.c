@@ -7,8 +7,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-#define EH_PE_PCREL_SDATA4 0x1b /* what all linkers write */
-
 struct elf_file {
 	const uint8_t *bytes;
 	size_t size;
@@ -107,30 +105,27 @@ static bool segment_with(const struct elf_file *f, uint64_t address, Elf64_Phdr 
 }
 
 /*
- * Without section headers .eh_frame is found as the C library finds it: by .eh_frame_hdr, which is a segment: a version,
- * three encodings, and where .eh_frame is. It is read up to its terminator, at most to the end of its segment.
+ * Without section headers .eh_frame is found as the C library finds it: by .eh_frame_hdr, which is a segment. It is read
+ * up to its terminator, at most to the end of its segment.
  */
 static bool section_by_segment(const struct elf_file *f, struct eh_section *section)
 {
-	Elf64_Phdr header, load;
+	Elf64_Phdr segment, load;
 	const uint8_t *bytes = NULL;
-	int32_t distance;
-	uint64_t address;
+	struct eh_header header;
+	uint64_t offset;
 
-	for (unsigned i = 0; !bytes && segment_at(f, i, &header); i++)
-		if (header.p_type == PT_GNU_EH_FRAME && header.p_filesz >= 8)
-			bytes = part(f, header.p_offset, header.p_filesz);
-	if (!bytes || bytes[0] != 1 || bytes[1] != EH_PE_PCREL_SDATA4)
+	for (unsigned i = 0; !bytes && segment_at(f, i, &segment); i++)
+		if (segment.p_type == PT_GNU_EH_FRAME)
+			bytes = part(f, segment.p_offset, segment.p_filesz);
+	if (!bytes || !eh_header_read(bytes, segment.p_filesz, segment.p_vaddr, &header) ||
+	    !segment_with(f, header.frames, &load))
 		return false;
-	memcpy(&distance, bytes + 4, sizeof(distance));
-	address = header.p_vaddr + 4 + (uint64_t)(int64_t)distance;
-	if (!segment_with(f, address, &load))
-		return false;
-	*section =
-		(struct eh_section){ .bytes = f->bytes + load.p_offset + (address - load.p_vaddr),
-				     .size = load.p_filesz - (address - load.p_vaddr),
-				     .address = address,
-				     .data_base = header.p_vaddr };
+	offset = header.frames - load.p_vaddr;
+	*section = (struct eh_section){ .bytes = f->bytes + load.p_offset + offset,
+					.size = load.p_filesz - offset,
+					.address = header.frames,
+					.data_base = segment.p_vaddr };
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 
 #define PROBES 64
 #define KEY_FREE 0
@@ -171,23 +172,15 @@ void python_codes_free(struct python_codes *codes)
 /* Appends one character. false when it does not fit. */
 static bool put_character(char *out, size_t max, size_t *n, uint32_t c)
 {
-	uint8_t bytes[4];
+	uint8_t bytes[UTF8_MAX];
 	size_t length;
 
-	if (c < 0x80 || (c >= 0xdc80 && c <= 0xdcff)) {
+	if (c >= 0xdc80 && c <= 0xdcff) {
 		bytes[0] = (uint8_t)c; /* a byte that was not UTF-8 in the path comes back */
 		length = 1;
-	} else if (c < 0x800) {
-		bytes[0] = (uint8_t)(0xc0 | c >> 6);
-		length = 2;
 	} else {
-		if ((c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
-			c = 0xfffd;
-		length = c < 0x10000 ? 3 : 4;
-		bytes[0] = (uint8_t)(length == 3 ? 0xe0 | c >> 12 : 0xf0 | c >> 18);
+		length = utf8_put(bytes, c);
 	}
-	for (size_t i = 1; i < length; i++)
-		bytes[i] = (uint8_t)(0x80 | (c >> 6 * (length - 1 - i) & 0x3f));
 	if (max - *n < length)
 		return false;
 	memcpy(out + *n, bytes, length);
@@ -204,7 +197,7 @@ static uint32_t character(const uint8_t *data, unsigned kind, size_t i)
 static size_t tail_start(const uint8_t *data, unsigned kind, size_t length, size_t max)
 {
 	size_t n = 0, i = length;
-	char unused[4];
+	char unused[UTF8_MAX];
 
 	while (i > 0) {
 		size_t one = 0;

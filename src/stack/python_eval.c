@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/bytes.h"
-#include "base/vec.h"
+#include "stack/eh_frame.h"
 
 #define SECTIONS_MAX 4096
 #define PART_MAX (32u << 20) /* of symbols, and of their names */
@@ -177,18 +177,13 @@ struct fde_table {
 
 static bool read_fde_table(const struct module *m, struct fde_table *t)
 {
-	const uint8_t *hdr = (const uint8_t *)m->eh_frame_hdr;
-	size_t size = m->eh_frame_hdr_end - m->eh_frame_hdr;
+	struct eh_header header;
 
-	/*
-	 * Version 1; pointer to .eh_frame pc-relative, count as 4 bytes, table of 4-byte offsets
-	 * from the header.
-	 */
-	if (!hdr || size < 12 || hdr[0] != 1 || hdr[1] != 0x1b || hdr[2] != 0x03 || hdr[3] != 0x3b)
+	if (!m->eh_frame_hdr ||
+	    !eh_header_read((const uint8_t *)m->eh_frame_hdr, m->eh_frame_hdr_end - m->eh_frame_hdr,
+			    m->eh_frame_hdr, &header))
 		return false;
-	t->entries = hdr + 12;
-	t->count = MIN((size - 12) / 8, load_u32(hdr + 8));
-	t->base = m->eh_frame_hdr;
+	*t = (struct fde_table){ header.pairs, header.pair_count, m->eh_frame_hdr };
 	return t->count > 0;
 }
 

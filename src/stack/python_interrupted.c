@@ -4,9 +4,6 @@
 
 #include "stack/safe_memory.h"
 
-enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
-
-#define TAG_BITS UINT64_C(7) /* of what a frame refers to, from 3.14 on */
 #define PAGE_BITS 12
 #define PAGES 32u /* remembered as readable; a power of two */
 #define STEPS_MAX 4096u /* from frame to frame: links that are no good may lead in a circle */
@@ -94,7 +91,7 @@ static bool ends_run(struct reader *r, uintptr_t frame, unsigned *owner)
 	*owner = (unsigned)read_bytes(r, frame, r->o->frame_owner, 1);
 	if (r->o->layout == PYTHON_ENTRY_FLAG)
 		return read_bytes(r, frame, r->o->frame_is_entry, 1) != 0;
-	return *owner == OWNER_ENTRY;
+	return *owner == PYTHON_OWNER_ENTRY;
 }
 
 /* The frame that called the evaluation which runs `frame`; 0 also when it cannot be found. */
@@ -153,7 +150,7 @@ static uintptr_t bytecode_of(struct reader *r, uintptr_t frame, uintptr_t code)
 /* Writes the frame, unless Python would not show it: its cells or its generator are being made. */
 static bool visible(struct reader *r, uintptr_t frame, unsigned owner, struct python_frame *out)
 {
-	uintptr_t code = read_pointer(r, frame, r->o->frame_code) & ~TAG_BITS;
+	uintptr_t code = read_pointer(r, frame, r->o->frame_code) & ~PYTHON_TAG_BITS;
 	int64_t last, first;
 
 	if (!is_code(r, code))
@@ -163,7 +160,7 @@ static bool visible(struct reader *r, uintptr_t frame, unsigned owner, struct py
 	if (r->failed)
 		return false;
 	if (last < first) {
-		if (owner != OWNER_GENERATOR)
+		if (owner != PYTHON_OWNER_GENERATOR)
 			return false;
 		last = MAX(last, 0);
 	}
@@ -181,9 +178,9 @@ static unsigned walk_runs(struct reader *r, uintptr_t frame, uintptr_t base,
 	     steps++) {
 		bool ends = ends_run(r, frame, &owner);
 
-		if (r->failed || (n == max && (owner < OWNER_ENTRY || !open)))
+		if (r->failed || (n == max && (owner < PYTHON_OWNER_ENTRY || !open)))
 			break;
-		if (owner < OWNER_ENTRY && visible(r, frame, owner, &out[n])) {
+		if (owner < PYTHON_OWNER_ENTRY && visible(r, frame, owner, &out[n])) {
 			n++;
 			open = true;
 		}

@@ -80,14 +80,19 @@ static unsigned minor_of(uint32_t version)
 	return version >> 24 == 3 ? version >> 16 & 0xff : 0;
 }
 
+static int refuse_version(uint32_t version, struct error *e)
+{
+	return error_set(e, E_UNSUPPORTED,
+			 "frames of CPython %u.%u are not known, only 3.9 to 3.15", version >> 24,
+			 version >> 16 & 0xff);
+}
+
 int python_offsets_of(uint32_t version, struct python_offsets *offsets, struct error *e)
 {
 	unsigned minor = minor_of(version);
 
 	if (minor >= ARRAY_SIZE(table) || !table[minor].code_name)
-		return error_set(e, E_UNSUPPORTED,
-				 "frames of CPython %u.%u are not known, only 3.9 to 3.15",
-				 version >> 24, version >> 16 & 0xff);
+		return refuse_version(version, e);
 	*offsets = table[minor];
 	offsets->object_type = 8;
 	offsets->object_size = 16;
@@ -157,9 +162,7 @@ int python_offsets_debug(const void *debug, uint32_t version, struct python_offs
 	bool threaded;
 
 	if (minor >= ARRAY_SIZE(places) || !places[minor].thread)
-		return error_set(e, E_UNSUPPORTED,
-				 "frames of CPython %u.%u are not known, only 3.9 to 3.15",
-				 version >> 24, version >> 16 & 0xff);
+		return refuse_version(version, e);
 	if (memcmp(debug, "xdebugpy", 8) != 0 || load_u64(d.p + 8) != version)
 		return error_set(e, E_UNSUPPORTED,
 				 "CPython 3.%u without the debug offsets of its version", minor);

@@ -1,10 +1,5 @@
 #include "stack/python_walk.h"
 
-/* Above OWNER_ENTRY are frames of the interpreter's that belong to no evaluation. */
-enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
-
-#define TAG_BITS UINT64_C(7) /* of what a frame refers to, from 3.14 on */
-
 static inline uintptr_t read_pointer(uintptr_t base, unsigned offset)
 {
 	return *(const uintptr_t *)(base + offset);
@@ -57,7 +52,7 @@ struct kind {
 static inline bool visible(const struct python_offsets *o, struct kind kind, uintptr_t frame,
 			   unsigned owner, struct python_frame *out)
 {
-	uintptr_t code = read_pointer(frame, o->frame_code) & ~TAG_BITS;
+	uintptr_t code = read_pointer(frame, o->frame_code) & ~PYTHON_TAG_BITS;
 	uintptr_t bytecode;
 	int64_t last;
 
@@ -66,7 +61,7 @@ static inline bool visible(const struct python_offsets *o, struct kind kind, uin
 	bytecode = kind.copies ? copied_bytecode(o, frame, code) : code + o->code_bytecode;
 	last = (int64_t)(read_pointer(frame, o->frame_last) - bytecode);
 	if (unlikely(last < 2 * (int64_t)read_int(code, o->code_traceable))) {
-		if (owner != OWNER_GENERATOR)
+		if (owner != PYTHON_OWNER_GENERATOR)
 			return false;
 		last = MAX(last, 0);
 	}
@@ -90,11 +85,11 @@ walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t fr
 	for (; frame && frame != base; frame = read_pointer(frame, o->frame_previous)) {
 		unsigned owner = *(const uint8_t *)(frame + o->frame_owner);
 		bool ends = kind.flagged ? *(const uint8_t *)(frame + o->frame_is_entry)
-					 : owner == OWNER_ENTRY;
+					 : owner == PYTHON_OWNER_ENTRY;
 
-		if (n == max && (owner < OWNER_ENTRY || !open))
+		if (n == max && (owner < PYTHON_OWNER_ENTRY || !open))
 			break;
-		if (owner < OWNER_ENTRY && visible(o, kind, frame, owner, &out[n])) {
+		if (owner < PYTHON_OWNER_ENTRY && visible(o, kind, frame, owner, &out[n])) {
 			n++;
 			open = true;
 		}

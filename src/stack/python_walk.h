@@ -18,6 +18,10 @@
 
 #include "stack/python_offsets.h"
 
+/* Whose a frame is, from 3.11 on. From ENTRY on: frames of the interpreter's that run no code. */
+enum { PYTHON_OWNER_GENERATOR = 1, PYTHON_OWNER_ENTRY = 3 };
+#define PYTHON_TAG_BITS UINT64_C(7) /* of what a frame refers to, from 3.14 on */
+
 struct python_frame {
 	uintptr_t code;	/* code object; 0: an evaluation without a visible frame */
 	uint32_t last;	/* offset of the last instruction, in bytes */

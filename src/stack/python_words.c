@@ -2,10 +2,6 @@
 
 #include "stack/python_walk.h"
 
-enum { OWNER_ENTRY = 3 }; /* and above: frames of the interpreter's that run no code */
-
-#define TAG_BITS UINT64_C(7) /* of what a frame refers to, from 3.14 on */
-
 static bool add_word(struct python_words *out, uintptr_t address, uint64_t *value)
 {
 	*value = *(const uint64_t *)address;
@@ -54,9 +50,10 @@ static bool add_frame(const struct python_offsets *o, uintptr_t frame, struct py
 	    (o->layout == PYTHON_ENTRY_FLAG &&
 	     !add_half(out, frame + o->frame_is_entry, UINT8_MAX)))
 		return false;
-	runs = *(const uint8_t *)(frame + o->frame_owner) < OWNER_ENTRY;
+	runs = *(const uint8_t *)(frame + o->frame_owner) < PYTHON_OWNER_ENTRY;
 	return !runs || !code ||
-	       (add_word(out, frame + o->frame_last, &last) && add_code(o, code & ~TAG_BITS, out));
+	       (add_word(out, frame + o->frame_last, &last) &&
+		add_code(o, code & ~PYTHON_TAG_BITS, out));
 }
 
 bool python_words_add(const struct python_runtime *runtime, uintptr_t state,
