@@ -20,6 +20,7 @@
 #include "capture/rows.h"
 #include "capture/stack_rows.h"
 #include "capture/tape/tape.h"
+#include "format/clock_row.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/source.h"
@@ -368,7 +369,7 @@ static void *collector_main(void *unused)
 	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
 	rows_cost(self.start.writer, cost_kind_setup, self.start.setup_start_ns,
 		  self.start.setup_start_ns + self.start.setup_ns, 1, self.start.setup_ns);
-	host_clock_row(self.start.writer, 0, false);
+	clock_row_append(self.start.writer, 0);
 	host_module_rows(self.start.writer);
 	writer_flush(self.start.writer);
 	while (atomic_load(&self.phase) == PHASE_RUNNING) {

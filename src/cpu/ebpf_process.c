@@ -1,7 +1,6 @@
 /* ebpf_process.c: the followed processes: what they map, and what the BPF programs are told of it. */
 #include <string.h>
 
-#include "cpu/ebpf_maps.h"
 #include "cpu/ebpf_state.h"
 #include "cpu/perf_record.h"
 
@@ -124,25 +123,9 @@ void ebpf_process_events(struct cpu_source *s, uint64_t until_ns)
 
 /* --- what was missed --- */
 
-struct reading {
-	struct targets *targets;
-	pid_t pid;
-	uint64_t time_ns;
-};
-
-static int take_mapping(void *context, const struct target_mapping *mapping)
-{
-	const struct reading *r = context;
-
-	targets_map(r->targets, r->pid, mapping, r->time_ns);
-	return 0;
-}
-
 static void reread(struct cpu_source *s, struct process *p, uint64_t time_ns)
 {
-	struct reading reading = { s->targets, p->pid, time_ns };
-
-	ebpf_maps_read(p->pid, take_mapping, &reading);
+	targets_maps_read(s->targets, p->pid, time_ns);
 	p->changed = true;
 	p->python_known = false;
 }

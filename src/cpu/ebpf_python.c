@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "cpu/ebpf_maps.h"
+#include "cpu/proc_maps.h"
 #include "cpu/ebpf_python_file.h"
 #include "stack/python_splice.h"
 
@@ -296,7 +296,7 @@ int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **o
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target_pid(p));
 	if (readlink(path, s.program, sizeof(s.program) - 1) < 0)
 		s.program[0] = '\0';
-	r = ebpf_maps_read(target_pid(p), try_mapping, &s);
+	r = proc_maps_read(target_pid(p), try_mapping, &s);
 	*out = s.found;
 	return MIN(r, 0);
 }
@@ -528,8 +528,8 @@ void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigne
 }
 
 /* The frame for a recording; 0: it cannot be described. */
-static uint64_t frame_of(struct ebpf_python *python, struct targets *t, struct target *p,
-			 uint64_t address, uint32_t check, uint32_t last)
+static uint64_t frame_of(struct ebpf_python *python, struct target *p, uint64_t address,
+			 uint32_t check, uint32_t last)
 {
 	struct code *code = find_code(python, address, check);
 	unsigned place = last / 2 % KEPT_FRAMES;
@@ -542,14 +542,14 @@ static uint64_t frame_of(struct ebpf_python *python, struct targets *t, struct t
 	line = python_table_line(python->runtime.offsets.lines, code->lines, code->lines_length,
 				 code->first_line, last);
 	code->instructions[place] = last;
-	code->frames[place] = targets_python_frame(t, p, code->function, code->file, line);
+	code->frames[place] = target_python_frame(p, code->function, code->file, line);
 	return code->frames[place];
 }
 
 /* --- stacks --- */
 
 /* Frames whose code cannot be described are as those that the interpreter does not show. */
-static void read_frames(struct ebpf_python *python, struct targets *t, struct target *p,
+static void read_frames(struct ebpf_python *python, struct target *p,
 			const struct ebpf_python_stack *stack, struct python_frame *frames,
 			uint64_t *described)
 {
@@ -557,8 +557,7 @@ static void read_frames(struct ebpf_python *python, struct targets *t, struct ta
 		uint64_t code = stack->words[2 * i], word = stack->words[2 * i + 1];
 		uint32_t last = (uint32_t)word & ~BPF_PYTHON_ENTRY;
 
-		described[i] =
-			code ? frame_of(python, t, p, code, (uint32_t)(word >> 32), last) : 0;
+		described[i] = code ? frame_of(python, p, code, (uint32_t)(word >> 32), last) : 0;
 		python->left_out += code && !described[i];
 		frames[i] = (struct python_frame){ .code = described[i] ? code : 0,
 						   .id = i + 1,
@@ -586,7 +585,7 @@ static unsigned frames_before(const struct ebpf_python *python, const struct pyt
 										     : 0;
 }
 
-unsigned ebpf_python_merge(struct ebpf_python *python, struct targets *t, struct target *p,
+unsigned ebpf_python_merge(struct ebpf_python *python, struct target *p,
 			   const struct ebpf_python_stack *stack, uint64_t *out, unsigned max)
 {
 	struct python_frame frames[BPF_PYTHON_FRAMES];
@@ -602,7 +601,7 @@ unsigned ebpf_python_merge(struct ebpf_python *python, struct targets *t, struct
 
 	if (stack->python_count > BPF_PYTHON_FRAMES)
 		return 0;
-	read_frames(python, t, p, stack, frames, described);
+	read_frames(python, p, stack, frames, described);
 	before = MIN(frames_before(python, &in), max);
 	memcpy(out, in.native, before * sizeof(*out));
 	in.native += before;

@@ -44,7 +44,7 @@ struct ebpf_python_stack {
 	unsigned native_count, python_count;
 	bool native_complete, python_complete;
 };
-unsigned ebpf_python_merge(struct ebpf_python *python, struct targets *t, struct target *p,
+unsigned ebpf_python_merge(struct ebpf_python *python, struct target *p,
 			   const struct ebpf_python_stack *stack, uint64_t *out, unsigned max);
 
 /* Frames that were left out since the last call. */

@@ -15,25 +15,6 @@ static const char *const names[PYTHON_NAMES] = {
 	[PYTHON_DEBUG] = "_Py_NegativeRefcount",
 };
 
-/* Adds a range, in order; one that touches another is joined with it. */
-static void add_evaluation(struct python_eval *eval, uint64_t start, uint64_t size)
-{
-	unsigned at = eval->count;
-
-	if (size == 0 || start + size < start || eval->count == PYTHON_EVAL_RANGES)
-		return;
-	while (at > 0 && eval->ranges[at - 1].start > start)
-		at--;
-	if (at > 0 && eval->ranges[at - 1].end >= start) {
-		eval->ranges[at - 1].end = MAX(eval->ranges[at - 1].end, start + size);
-		return;
-	}
-	memmove(&eval->ranges[at + 1], &eval->ranges[at],
-		(eval->count - at) * sizeof(eval->ranges[0]));
-	eval->ranges[at] = (struct code_range){ start, start + size };
-	eval->count++;
-}
-
 static void take_symbol(struct ebpf_python_file *out, const Elf64_Sym *s, const char *name)
 {
 	if (s->st_shndx == SHN_UNDEF || !s->st_value || (name[0] != 'P' && name[0] != '_'))
@@ -42,7 +23,7 @@ static void take_symbol(struct ebpf_python_file *out, const Elf64_Sym *s, const 
 		if (strcmp(name, names[i]) == 0)
 			out->symbols[i] = s->st_value;
 	if (ELF64_ST_TYPE(s->st_info) == STT_FUNC && python_eval_name(name))
-		add_evaluation(&out->eval, s->st_value, s->st_size);
+		python_eval_add(&out->eval, s->st_value, s->st_value + s->st_size);
 }
 
 static int read_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,

@@ -95,8 +95,8 @@ static void add_python(struct cpu_source *s, struct process *p, struct target *t
 	if (!p->python || !r->head->python_count)
 		return;
 	memcpy(native, out->user, out->user_count * sizeof(*native));
-	out->user_count = ebpf_python_merge(p->python, s->targets, target, &stack, out->user,
-					    ARRAY_SIZE(out->user));
+	out->user_count =
+		ebpf_python_merge(p->python, target, &stack, out->user, ARRAY_SIZE(out->user));
 	if (out->user_count > ARRAY_SIZE(out->user))
 		out->user_count = ARRAY_SIZE(out->user);
 	s->nameless += ebpf_python_left_out(p->python);

@@ -8,7 +8,6 @@
 #include "cpu/perf_record.h"
 
 #define RING_BYTES (128u << 10)
-#define SCRATCH_BYTES 65536u
 #define PROCESSORS_MAX 65536
 
 static int open_event(int cpu)
@@ -60,7 +59,7 @@ int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e)
 	*s = (struct ebpf_sideband){ .rings.times = perf_record_times };
 	s->files = calloc((size_t)cpus, sizeof(*s->files));
 	s->rings.rings = calloc((size_t)cpus, sizeof(*s->rings.rings));
-	s->rings.scratch = malloc(SCRATCH_BYTES);
+	s->rings.scratch = malloc(PERF_RECORD_BYTES_MAX);
 	if (!s->files || !s->rings.rings || !s->rings.scratch)
 		r = error_set(e, -ENOMEM, "out of memory");
 	for (int cpu = 0; cpu < cpus && r == 0; cpu++)

@@ -23,7 +23,6 @@
 #define RINGS_BYTES_MAX (128u << 20) /* of all */
 #define RING_MS 1000u /* of a busy processor's samples that a ring should hold */
 #define RING_MS_MIN 150u /* with less, the copies of stacks are made smaller */
-#define SCRATCH_BYTES 65536u
 #define PERF_FORMAT_LOST_ (UINT64_C(1) << 4) /* older headers do not have it */
 
 static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu)
@@ -344,7 +343,7 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 					.opened = MAP_INIT };
 	events->rings.times = perf_record_times;
 	events->rings.rings = calloc((size_t)MAX(cpus, 1), sizeof(*events->rings.rings));
-	events->rings.scratch = malloc(SCRATCH_BYTES);
+	events->rings.scratch = malloc(PERF_RECORD_BYTES_MAX);
 	/* The command has been started already: its limit stays. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
 		limit.rlim_cur = limit.rlim_max;

@@ -93,14 +93,11 @@ static const char *read_text(struct cursor *c)
 static void read_mapping(struct cursor *c, struct perf_notice *out)
 {
 	struct target_mapping *m = &out->mapping;
-	uint64_t major, minor;
 
 	m->start = cursor_u64(c);
 	m->end = m->start + cursor_u64(c);
 	m->file_offset = cursor_u64(c);
-	major = cursor_u32(c);
-	minor = cursor_u32(c);
-	m->device = major << 32 | minor;
+	cursor_u64(c); /* device */
 	m->inode = cursor_u64(c);
 	cursor_u64(c); /* generation of the inode */
 	out->is_executable = cursor_u32(c) & PROT_EXEC;

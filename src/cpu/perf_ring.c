@@ -8,7 +8,6 @@
 #include "base/bytes.h"
 
 #define PAGE 4096u
-#define RECORD_MAX 65536u
 
 int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
 {
@@ -102,7 +101,7 @@ static const struct perf_event_header *record_at(struct perf_rings *all, const s
 	memcpy(all->scratch + (r->size - at), r->data, size - (r->size - at));
 	return (const struct perf_event_header *)all->scratch;
 }
-_Static_assert(RECORD_MAX > UINT16_MAX, "the size of a record has 16 bits");
+_Static_assert(PERF_RECORD_BYTES_MAX > UINT16_MAX, "any record fits");
 
 const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t until_ns,
 						struct perf_ring **ring)
@@ -121,9 +120,9 @@ const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t
 	return record_at(all, first);
 }
 
-void perf_rings_drop(struct perf_rings *all, struct perf_ring *r)
+void perf_rings_drop(struct perf_rings *all, struct perf_ring *ring)
 {
-	r->tail += record_size(word_at(r, r->tail));
-	__atomic_store_n(&r->page->data_tail, r->tail, __ATOMIC_RELEASE);
-	read_time(all, r);
+	ring->tail += record_size(word_at(ring, ring->tail));
+	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+	read_time(all, ring);
 }

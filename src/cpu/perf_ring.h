@@ -33,23 +33,25 @@ struct perf_ring {
 int perf_ring_map(struct perf_ring *r, int fd, uint64_t size) MUST_USE;
 void perf_ring_unmap(struct perf_ring *r);
 
+#define PERF_RECORD_BYTES_MAX 65536u /* bytes of a record, whose size has 16 bits */
+
 struct perf_rings {
 	struct perf_ring *rings;
 	unsigned count;
 	struct perf_times times;
-	uint8_t *scratch; /* 64 KiB: a record that goes round the end of its ring */
+	uint8_t *scratch; /* PERF_RECORD_BYTES_MAX: a record that goes round the end of its ring */
 	bool corrupt; /* what is in a ring makes no sense: it was emptied */
 };
 
 /* Looks at what has been written since. Returns whether a ring is more than half full. */
-bool perf_rings_look(struct perf_rings *r);
+bool perf_rings_look(struct perf_rings *all);
 /*
  * The oldest record of what perf_rings_look saw, if it is not younger than until_ns; valid until perf_rings_drop().
  * NULL: none.
  */
-const struct perf_event_header *perf_rings_next(struct perf_rings *r, uint64_t until_ns,
+const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t until_ns,
 						struct perf_ring **ring);
 /* Gives the record's memory back to the kernel. */
-void perf_rings_drop(struct perf_rings *r, struct perf_ring *ring);
+void perf_rings_drop(struct perf_rings *all, struct perf_ring *ring);
 
 #endif

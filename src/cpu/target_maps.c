@@ -2,14 +2,10 @@
 #include "cpu/target_state.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/io.h"
-
-#define MAPS_BYTES_MAX ((size_t)64 << 20)
+#include "cpu/proc_maps.h"
 
 /* The first range that ends behind an address. */
 static size_t first_behind(const struct target *p, uint64_t address)
@@ -130,38 +126,25 @@ int target_maps_copy(struct target *to, const struct target *from)
 	return 0;
 }
 
-/* A line of /proc/PID/maps, which is changed. */
-static void read_line(struct targets *t, struct target *p, char *line, uint64_t time_ns)
-{
-	struct target_mapping m = { .path = "" };
-	char rights[5];
-	unsigned major, minor;
-	int path = 0;
+struct reading {
+	struct targets *targets;
+	struct target *target;
+	uint64_t time_ns;
+};
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m.start,
-		   &m.end, rights, &m.file_offset, &major, &minor, &m.inode, &path) < 7 ||
-	    !path || rights[2] != 'x')
-		return;
-	m.device = (uint64_t)major << 32 | minor;
-	m.path = line + path;
-	if (strcmp(m.path, "[vsyscall]") != 0)
-		target_map(t, p, &m, time_ns);
+static int take_mapping(void *context, const struct target_mapping *m)
+{
+	const struct reading *r = context;
+
+	target_map(r->targets, r->target, m, r->time_ns);
+	return 0;
 }
 
 void target_maps_read(struct targets *t, struct target *p, uint64_t time_ns)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[64];
+	struct reading reading = { t, p, time_ns };
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)p->pid);
-	if (io_read_file(path, MAPS_BYTES_MAX, &text) < 0 || !text.length)
-		return;
-	for (char *line = text.data, *next; line && *line; line = next) {
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		read_line(t, p, line, time_ns);
-	}
+	proc_maps_read(p->pid, take_mapping, &reading);
 }
 
 void target_range_look_up(struct targets *t, struct target *p, size_t index)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "cpu/target_state.h"
+#include "format/clock_row.h"
 #include "stack/python_code.h"
 
 #define FLUSH_NS (250 * NS_PER_MS)
@@ -41,21 +42,6 @@ static void process_row(struct targets *t, struct target *p)
 	if (!p->end_ns)
 		ROW_MISSING(&row, process, end_ns);
 	writer_append(w, TABLE_process, &row);
-}
-
-static void clock_row(struct writer *w)
-{
-	uint64_t before = clock_monotonic_ns();
-	struct row_clock row = {
-		.realtime_ns = clock_read_ns(CLOCK_REALTIME),
-		.boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
-	};
-	uint64_t after = clock_monotonic_ns();
-
-	row.monotonic_ns = before + (after - before) / 2;
-	row.width_ns = (uint32_t)MIN(after - before, UINT64_C(0xffffffff));
-	ROW_MISSING(&row, clock, cupti_ns);
-	writer_append(w, TABLE_clock, &row);
 }
 
 /* Code without a file has names elsewhere: perf's maps. */
@@ -103,7 +89,7 @@ static void begin_segment(struct targets *t, struct target *p)
 		return;
 	p->segment = writer_segment(p->writer);
 	process_row(t, p);
-	clock_row(p->writer);
+	clock_row_append(p->writer, 0);
 	for (size_t i = 0; i < p->origins.count; i++)
 		if (p->origins.data[i].segment)
 			module_row(t, p, i);
@@ -375,13 +361,12 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 	writer_append(p->writer, TABLE_off_cpu, &row);
 }
 
-uint64_t targets_python_frame(struct targets *t, struct target *p, const char *function,
-			      const char *file, uint32_t line)
+uint64_t target_python_frame(struct target *p, const char *function, const char *file,
+			     uint32_t line)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	int64_t id;
 
-	(void)t;
 	strbuf_add(&text, function, strlen(function) + 1);
 	strbuf_adds(&text, file);
 	if (text.failed)

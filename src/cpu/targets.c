@@ -305,6 +305,14 @@ void targets_map(struct targets *t, pid_t pid, const struct target_mapping *mapp
 		target_map(t, p, mapping, time_ns);
 }
 
+void targets_maps_read(struct targets *t, pid_t pid, uint64_t time_ns)
+{
+	struct target *p = targets_find(t, pid);
+
+	if (p)
+		target_maps_read(t, p, time_ns);
+}
+
 /* --- where code is --- */
 
 const struct target_range *target_ranges(const struct target *p, size_t *count)

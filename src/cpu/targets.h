@@ -54,9 +54,11 @@ void targets_thread_name(struct targets *t, pid_t pid, pid_t tid, const char *na
 
 struct target_mapping {
 	uint64_t start, end, file_offset;
-	uint64_t device, inode; /* 0: unknown, or no file */
+	uint64_t inode; /* 0: unknown, or no file */
 	const char *path; /* "[vdso]", "//anon", a file */
 };
+/* Some events are missing: mappings are read from /proc once more. */
+void targets_maps_read(struct targets *t, pid_t pid, uint64_t time_ns);
 /* Executable memory was mapped; what it covers of older mappings is gone. */
 void targets_map(struct targets *t, pid_t pid, const struct target_mapping *mapping,
 		 uint64_t time_ns);
@@ -93,7 +95,7 @@ bool target_has_segments(const struct target *p);
 
 /*
  * User frames as in frame.h: innermost first, the first one interrupted. Kernel frames: addresses, innermost first. Python
- * frames (bit 63) are what targets_python_frame() returned.
+ * frames (bit 63) are what target_python_frame() returned.
  */
 struct target_stack {
 	const uint64_t *kernel, *user;
@@ -120,8 +122,8 @@ void targets_capability(struct targets *t, const char *name, enum capability_sta
  * A Python frame for stacks of this target: function, file and line are copied. Equal ones get equal frames (frame.h,
  * bit 63). 0 when there is no room.
  */
-uint64_t targets_python_frame(struct targets *t, struct target *p, const char *function,
-			      const char *file, uint32_t line);
+uint64_t target_python_frame(struct target *p, const char *function, const char *file,
+			     uint32_t line);
 
 /* Writes what is there, at most four times a second unless `now`. */
 void targets_flush(struct targets *t, uint64_t now_ns, bool now);

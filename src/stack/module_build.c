@@ -46,7 +46,7 @@ void module_build_free(struct module_build *b)
 	free(b);
 }
 
-const struct stack_module *module_build_of(const struct module_build *b)
+struct stack_module *module_build_of(const struct module_build *b)
 {
 	return b->module;
 }

@@ -12,7 +12,7 @@ struct module_build;
 /* Starts. The module must stay as long as the build. NULL: no memory. */
 struct module_build *module_build_new(struct stack_module *module, size_t bytes_max);
 void module_build_free(struct module_build *b);
-const struct stack_module *module_build_of(const struct module_build *b);
+struct stack_module *module_build_of(const struct module_build *b);
 
 /*
  * Goes on until about `deadline_ns` of CLOCK_MONOTONIC. 1: there is more to do; 0: *table is set, which

@@ -348,7 +348,7 @@ static struct stack_module *next_module(struct stack_modules *m)
 /* The build has ended: r is its result. */
 static void built(struct stack_modules *m, int r, struct unwind_table *table)
 {
-	struct stack_module *module = (struct stack_module *)module_build_of(m->build);
+	struct stack_module *module = module_build_of(m->build);
 
 	drop_build(m);
 	if (counts_changed(m)) {

@@ -14,7 +14,7 @@
 #define PART_MAX (32u << 20) /* of symbols, and of their names */
 #define PATH_SIZE 4096
 
-static void add_range(struct python_eval *eval, uintptr_t start, uintptr_t end)
+void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end)
 {
 	unsigned at = eval->count;
 
@@ -116,7 +116,7 @@ static void symbols_of(const struct module *m, const ElfW(Sym) * symbols, size_t
 		    s->st_size > m->text_end - start)
 			continue;
 		if (python_eval_name(names + s->st_name))
-			add_range(eval, start, start + s->st_size);
+			python_eval_add(eval, start, start + s->st_size);
 	}
 }
 
@@ -255,7 +255,7 @@ static void find_parts(const struct module *m, uintptr_t start, uintptr_t end,
 		uintptr_t part_end = hits[i] >= JUMPS_MIN ? fde_end(&table, i) : 0;
 
 		if (part_end > m->text && part_end <= m->text_end)
-			add_range(eval, fde_start(&table, i), part_end);
+			python_eval_add(eval, fde_start(&table, i), part_end);
 	}
 }
 
@@ -278,7 +278,7 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 	    symbol->st_size > m.text_end - runtime->eval)
 		return error_set(e, -ENOENT, "CPython's evaluation loop has no extent in '%s'",
 				 m.path);
-	add_range(eval, runtime->eval, runtime->eval + symbol->st_size);
+	python_eval_add(eval, runtime->eval, runtime->eval + symbol->st_size);
 	find_parts(&m, runtime->eval, runtime->eval + symbol->st_size, eval);
 	return 0;
 }

@@ -45,6 +45,8 @@ static inline bool python_eval_has(const struct python_eval *eval, uint64_t fram
 
 /* For those who look for it in the file of another process's interpreter: */
 
+/* Adds [start, end), in order; a range that touches another is joined with it. What is empty, or one too many, is left out. */
+void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end);
 /* Whether a symbol is the evaluation, or a part of it. */
 bool python_eval_name(const char *name);
 /* `size` bytes of a file in memory of their own; NULL: they are not there, are more than `max`, or there is no memory. */

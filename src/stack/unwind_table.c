@@ -59,8 +59,10 @@ static uint64_t rule_hash(const struct unwind_rule *rule)
 	uint64_t words[sizeof(*rule) / 8 + 1] = { 0 }, h = 0;
 
 	memcpy(words, rule, sizeof(*rule));
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		h = (h ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		h = (h ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 29;
+	}
 	return h;
 }
 

@@ -217,20 +217,3 @@ void host_reset(void)
 	map_clear(&modules.paths);
 	modules.adds = modules.subs = 0;
 }
-
-void host_clock_row(struct writer *w, uint64_t cupti_ns, bool has_cupti)
-{
-	uint64_t before = clock_monotonic_ns();
-	struct row_clock row = {
-		.realtime_ns = clock_read_ns(CLOCK_REALTIME),
-		.boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
-		.cupti_ns = cupti_ns,
-	};
-	uint64_t after = clock_monotonic_ns();
-
-	row.monotonic_ns = before + (after - before) / 2;
-	row.width_ns = (uint32_t)MIN(after - before, UINT64_C(0xffffffff));
-	if (!has_cupti)
-		ROW_MISSING(&row, clock, cupti_ns);
-	writer_append(w, TABLE_clock, &row);
-}

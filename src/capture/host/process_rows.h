@@ -21,7 +21,4 @@ void host_module_rows(struct writer *w);
 /* Forgets which modules were written: for a new session after a fork. */
 void host_reset(void);
 
-/* One reading of all clocks; cupti_ns is called in the middle when not NULL. */
-void host_clock_row(struct writer *w, uint64_t cupti_ns, bool has_cupti);
-
 #endif

@@ -337,7 +337,7 @@ static void all_kinds_of_frames(void **state)
 					   UINT64_C(0xffffffff81000020) };
 	struct targets *t = new_targets(*state, 0, 0);
 	struct target *p = targets_running(t, getpid(), 1000);
-	uint64_t python = targets_python_frame(t, p, "train", "train.py", 12);
+	uint64_t python = target_python_frame(p, "train", "train.py", 12);
 	uint64_t user[] = { 0x5000 | FRAME_INTERRUPTED, python, 0x6000 };
 	const struct target_stack stack = { kernel, user, 2, 3, stack_end_complete };
 	static const uint8_t kinds[] = { frame_kind_native, frame_kind_python,
@@ -348,9 +348,9 @@ static void all_kinds_of_frames(void **state)
 				       kernel[0] + 1 };
 	struct trace *trace;
 
-	assert_true(python && python == targets_python_frame(t, p, "train", "train.py", 12));
-	assert_true(python != targets_python_frame(t, p, "train", "train.py", 13));
-	assert_true(python != targets_python_frame(t, p, "train", "other.py", 12));
+	assert_true(python && python == target_python_frame(p, "train", "train.py", 12));
+	assert_true(python != target_python_frame(p, "train", "train.py", 13));
+	assert_true(python != target_python_frame(p, "train", "other.py", 12));
 	targets_cpu_sample(t, p, getpid(), 2000, 1, 0, &stack);
 	targets_off_cpu(t, p, getpid(), 3000, 4000, off_cpu_state_sleeping, &stack);
 	assert_int_equal(targets_free(t, NULL), 0);

@@ -1,4 +1,4 @@
-#include "cpu/ebpf_maps.h"
+#include "cpu/proc_maps.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,19 +11,17 @@
 static bool read_line(const char *line, struct target_mapping *m)
 {
 	char rights[5];
-	unsigned major, minor;
 	int path = 0;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m->start,
-		   &m->end, rights, &m->file_offset, &major, &minor, &m->inode, &path) < 7 ||
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %" SCNu64 " %n",
+		   &m->start, &m->end, rights, &m->file_offset, &m->inode, &path) < 5 ||
 	    !path || rights[2] != 'x')
 		return false;
-	m->device = (uint64_t)major << 32 | minor;
 	m->path = line + path;
 	return strcmp(m->path, "[vsyscall]") != 0;
 }
 
-int ebpf_maps_read(pid_t pid, ebpf_map_take *take, void *context)
+int proc_maps_read(pid_t pid, proc_map_take *take, void *context)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	char path[64];
