@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -16,6 +15,7 @@
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
+#include "capture/quiet_thread.h"
 #include "capture/ring.h"
 #include "capture/rows.h"
 #include "capture/stack_rows.h"
@@ -133,13 +133,9 @@ static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available
 
 static void report_ring(struct ring *r, uint64_t now)
 {
-	uint64_t lost = atomic_load_explicit(&r->lost, memory_order_relaxed);
-
-	if (lost != r->lost_reported) {
-		rows_loss(self.start.writer, loss_reason_ring_full, lost - r->lost_reported,
-			  self.last_seal_ns, now, "events of a thread");
-		r->lost_reported = lost;
-	}
+	rows_loss_more(self.start.writer, loss_reason_ring_full,
+		       atomic_load_explicit(&r->lost, memory_order_relaxed), &r->lost_reported,
+		       self.last_seal_ns, now, "events of a thread");
 }
 
 static uint64_t drain_ring(struct ring *r, uint64_t now)
@@ -401,9 +397,6 @@ static void *collector_main(void *unused)
 
 int collector_start(const struct collector_start *start)
 {
-	sigset_t all, before;
-	pthread_attr_t attributes;
-	pthread_t thread;
 	int err;
 
 	self.start = *start;
@@ -416,17 +409,10 @@ int collector_start(const struct collector_start *start)
 	self.last_counters_ns = self.last_alone_ns = 0;
 	self.cpu_reported_ns = 0;
 	atomic_store(&self.phase, PHASE_RUNNING);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	err = pthread_create(&thread, &attributes, collector_main, NULL);
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (err)
+	err = quiet_thread_start(collector_main, STACK_BYTES);
+	if (err < 0)
 		atomic_store(&self.phase, PHASE_NONE);
-	return -err;
+	return err;
 }
 
 void collector_cuda_started(void)
@@ -435,25 +421,17 @@ void collector_cuda_started(void)
 	collector_wake();
 }
 
-uint64_t collector_waiting_clock_ns(void)
-{
-	struct timespec t;
-
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 bool collector_stop(uint64_t limit_ns)
 {
 	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
-	uint64_t now = collector_waiting_clock_ns(), end = now + limit_ns, moved = now;
+	uint64_t now = clock_machine_ns(), end = now + limit_ns, moved = now;
 
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
 	collector_wake();
 	while (atomic_load(&self.phase) == PHASE_STOPPING) {
 		unsigned progress = atomic_load(&self.progress);
 
-		now = collector_waiting_clock_ns();
+		now = clock_machine_ns();
 		if (progress != seen)
 			moved = now;
 		seen = progress;

@@ -39,16 +39,10 @@ void collector_cuda_started(void);
 #define COLLECTOR_PATIENCE_NS (PITOT_SLOWNESS * NS_PER_S) /* in anything else */
 bool collector_stop(uint64_t limit_ns);
 
-/* What it waits by, which is not the clock of clock.h: a played tape stands still there. */
-uint64_t collector_waiting_clock_ns(void);
-
 /* Before and after such a call, on the collector's thread. */
 void collector_in_vendor(bool in);
 /* Something goes on in such a call. Any thread. */
 void collector_moved(void);
-
-/* Wakes the thread up. Async-signal-safe. */
-void collector_wake(void);
 
 bool collector_running(void);
 

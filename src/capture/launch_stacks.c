@@ -2,9 +2,9 @@
 
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/reserve.h"
 #include "capture/log.h"
 #include "capture/settings.h"
 #include "stack/python_interrupted.h"
@@ -67,15 +67,6 @@ static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-/* For the launch path, where nothing may wait for the allocator's locks. */
-static void *map_zeroed(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 bool launch_stacks_start(const struct settings *settings)
 {
 	uint64_t limit = settings->stacks_max ? settings->stacks_max : LAUNCH_STACKS_MAX;
@@ -116,7 +107,7 @@ static void start_walker(struct ring *r)
 
 	r->walker_claim = r->claims;
 	if (!w)
-		r->walker = w = map_zeroed(sizeof(*w));
+		r->walker = w = reserve_memory(sizeof(*w));
 	else if (w->slot >= 0)
 		stack_walker_release(w);
 	if (w && stack_walker_init(w, self.modules))
@@ -124,9 +115,9 @@ static void start_walker(struct ring *r)
 	if (r->memo)
 		stack_memo_reset(r->memo);
 	else
-		r->memo = map_zeroed(sizeof(*r->memo));
+		r->memo = reserve_memory(sizeof(*r->memo));
 	if (!r->room)
-		r->room = map_zeroed(sizeof(*r->room));
+		r->room = reserve_memory(sizeof(*r->room));
 	if (r->room)
 		r->room->busy = false;
 }

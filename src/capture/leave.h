@@ -17,7 +17,4 @@ void leave_install(void);
 /* The part of it that is about fork; once. */
 void leave_watch_fork(void);
 
-/* session.c; in the child of a fork. */
-void session_after_fork(void);
-
 #endif

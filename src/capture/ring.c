@@ -1,9 +1,10 @@
 #include "capture/ring.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+
+#include "base/reserve.h"
 
 __thread struct ring *ring_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -32,16 +33,9 @@ static void make_key(void)
 /* Memory stays with the ring for ever: it is handed from thread to thread. */
 static bool give_memory(struct ring *r)
 {
-	void *p;
-
-	if (r->events)
-		return true;
-	p = mmap(NULL, RING_SLOTS * sizeof(struct ring_event), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		return false;
-	r->events = p;
-	return true;
+	if (!r->events)
+		r->events = reserve_memory(RING_SLOTS * sizeof(*r->events));
+	return r->events != NULL;
 }
 
 static struct ring *take_free(void)

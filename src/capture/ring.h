@@ -12,7 +12,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
+#include "base/counter.h"
 
 enum ring_kind {
 	RING_API_CALL,	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
@@ -76,7 +78,8 @@ static inline struct ring *ring_get(void)
 
 /* Set while the collector sleeps until something happens. */
 extern atomic_bool collector_idle;
-void collector_wake(void);	/* collector.c */
+/* Wakes it up: collector.c. Async-signal-safe. */
+void collector_wake(void);
 
 /* Appends `slots` slots. false when the ring is full; the loss is counted. */
 static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
@@ -86,8 +89,7 @@ static inline bool ring_push(struct ring *r, const struct ring_event *event, uin
 	if (unlikely(head + slots - r->tail_seen > RING_SLOTS)) {
 		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
 		if (head + slots - r->tail_seen > RING_SLOTS) {
-			atomic_store_explicit(&r->lost, atomic_load_explicit(&r->lost, memory_order_relaxed) + 1,
-					      memory_order_relaxed);
+			counter_add(&r->lost, 1);
 			return false;
 		}
 	}
@@ -97,6 +99,18 @@ static inline bool ring_push(struct ring *r, const struct ring_event *event, uin
 	if (unlikely(atomic_load_explicit(&collector_idle, memory_order_relaxed)))
 		collector_wake();
 	return true;
+}
+
+#define RING_COST_EVERY 64u	/* calls of which the cost of one is measured */
+
+/* Counts a call of the recorder that began at start_ns and ends here. */
+static inline void ring_count_call(struct ring *r, uint64_t start_ns)
+{
+	counter_add(&r->calls, 1);
+	if (likely(atomic_load_explicit(&r->calls, memory_order_relaxed) % RING_COST_EVERY))
+		return;
+	counter_add(&r->sampled_calls, 1);
+	counter_add(&r->sampled_ns, clock_monotonic_ns() - start_ns);
 }
 
 /* --- the collector's side --- */

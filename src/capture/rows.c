@@ -48,6 +48,13 @@ void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64
 	writer_append(w, TABLE_loss, &row);
 }
 
+void rows_loss_more(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported,
+		    uint64_t start_ns, uint64_t end_ns, const char *detail)
+{
+	rows_loss(w, reason, count - *reported, start_ns, end_ns, detail);
+	*reported = count;
+}
+
 void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,
 	       uint64_t count, uint64_t total_ns)
 {

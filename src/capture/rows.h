@@ -14,6 +14,10 @@ void rows_capability(struct writer *w, const char *name, enum capability_state s
 void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns, uint64_t end_ns,
 	       const char *detail);
 
+/* Of a count that only grows: by how much it is more than *reported, which becomes the count. */
+void rows_loss_more(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported, uint64_t start_ns,
+		    uint64_t end_ns, const char *detail);
+
 void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns, uint64_t count,
 	       uint64_t total_ns);
 

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
+#include "capture/quiet_thread.h"
 #include "capture/ring.h"
 #include "capture/stack_rows.h"
 #ifndef PITOT_WITHOUT_CUDA
@@ -139,10 +139,10 @@ void session_stop(void)
 	uint64_t begun;
 
 	wait_for_start();
-	begun = collector_waiting_clock_ns();
+	begun = clock_machine_ns();
 	if (getpid() == owner && collector_running() && !collector_stop(STOP_LIMIT_NS))
 		log_line("gave up waiting for the collector after %u ms",
-			 (unsigned)((collector_waiting_clock_ns() - begun) / NS_PER_MS));
+			 (unsigned)((clock_machine_ns() - begun) / NS_PER_MS));
 }
 
 static void *start_after_rest(void *unused)
@@ -164,20 +164,9 @@ static void *start_after_rest(void *unused)
 /* On a thread of its own: nothing that a process without CUDA does would bring us back. */
 static void start_later(void)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-
 	atomic_store(&later, LATER_RESTS);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, REST_STACK_BYTES);
-	if (pthread_create(&thread, &attributes, start_after_rest, NULL) != 0)
+	if (quiet_thread_start(start_after_rest, REST_STACK_BYTES) < 0)
 		atomic_store(&later, LATER_NONE);
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Takes the library out of LD_PRELOAD again. false: it was not there. */

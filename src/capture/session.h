@@ -19,4 +19,7 @@ void session_start_preloaded(void);
 /* Ends it in order within a bounded time. Thread-safe; async-signal-safe as far as the collector is. */
 void session_stop(void);
 
+/* In the child of a fork: the parent's session stays the parent's; it gets one of its own where that is wanted. */
+void session_after_fork(void);
+
 #endif

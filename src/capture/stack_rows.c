@@ -90,24 +90,17 @@ uint32_t stack_rows_sample(struct writer *w, const uint64_t *frames, unsigned co
 	return launch_stacks_intern(frames, count, end, add, w);
 }
 
-static void lose(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported,
-		 const char *what, uint64_t since_ns, uint64_t now_ns)
-{
-	rows_loss(w, reason, count - *reported, since_ns, now_ns, what);
-	*reported = count;
-}
-
 void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
 	struct launch_stacks_counts c;
 
 	launch_stacks_counts(&c);
-	lose(w, loss_reason_stack_limit, c.table_full, &full_reported,
-	     "calls with a new stack after the limit of distinct ones", since_ns, now_ns);
-	lose(w, loss_reason_stack_limit, ready ? tree.refused : 0, &nodes_reported,
-	     "distinct stacks after the limit of distinct frames", since_ns, now_ns);
-	lose(w, loss_reason_no_memory, c.no_memory, &memory_reported, "stacks of calls", since_ns,
-	     now_ns);
+	rows_loss_more(w, loss_reason_stack_limit, c.table_full, &full_reported, since_ns, now_ns,
+		       "calls with a new stack after the limit of distinct ones");
+	rows_loss_more(w, loss_reason_stack_limit, ready ? tree.refused : 0, &nodes_reported,
+		       since_ns, now_ns, "distinct stacks after the limit of distinct frames");
+	rows_loss_more(w, loss_reason_no_memory, c.no_memory, &memory_reported, since_ns, now_ns,
+		       "stacks of calls");
 }
 
 void stack_rows_finish(struct writer *w)

@@ -2,8 +2,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/reserve.h"
 
 #define PAGE UINT64_C(4096)
 #define CHUNK_SHIFT 14
@@ -13,12 +14,9 @@ int sparse_file_open(struct sparse_file *f, int fd, uint64_t size)
 	*f = (struct sparse_file){ .size = size, .fd = fd };
 	f->kept_end = (size + PAGE - 1) & ~(PAGE - 1);
 	f->chunks = calloc((size >> CHUNK_SHIFT) / 64 + 1, sizeof(*f->chunks));
-	f->bytes = mmap(NULL, f->kept_end, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (f->chunks && f->bytes != MAP_FAILED)
+	f->bytes = reserve_memory(f->kept_end);
+	if (f->chunks && f->bytes)
 		return 0;
-	if (f->bytes == MAP_FAILED)
-		f->bytes = NULL;
 	sparse_file_close(f);
 	return -ENOMEM;
 }

@@ -2,9 +2,9 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/bytes.h"
+#include "base/reserve.h"
 #include "base/utf8.h"
 
 #define PROBES 64
@@ -48,14 +48,6 @@ static void count(_Atomic uint64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-static void *reserve(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 struct python_codes *python_codes_new(size_t slots, size_t bytes)
 {
 	struct python_codes *codes;
@@ -67,8 +59,8 @@ struct python_codes *python_codes_new(size_t slots, size_t bytes)
 		return NULL;
 	codes->slot_mask = slots - 1;
 	codes->arena_bytes = bytes & ~(size_t)(ARENA_UNIT - 1);
-	codes->slots = reserve(slots * sizeof(*codes->slots));
-	codes->arena = reserve(codes->arena_bytes);
+	codes->slots = reserve_memory(slots * sizeof(*codes->slots));
+	codes->arena = reserve_memory(codes->arena_bytes);
 	if (!codes->slots || !codes->arena) {
 		python_codes_free(codes);
 		return NULL;

@@ -149,11 +149,9 @@ static void fill_tables(void *libcupti, void *libcuda)
 	missing += !cupti.name;
 	CUPTI_FUNCTIONS(F)
 #undef F
-#define F(name) *(void **)&driver.name = dlsym(libcuda, "cu" #name);
+#define F(name, symbol, ...) *(void **)&driver.name = dlsym(libcuda, symbol);
 	DRIVER_FUNCTIONS(F)
 #undef F
-	*(void **)&driver.DeviceGetUuid = dlsym(libcuda, "cuDeviceGetUuid_v2");
-	*(void **)&driver.DeviceTotalMem = dlsym(libcuda, "cuDeviceTotalMem_v2");
 	cupti.path = "libcupti.so.13";
 }
 

@@ -19,12 +19,6 @@
 static _Atomic(struct cpu_slot *) slots[CPU_SLOTS_MAX];
 static atomic_bool enabled;
 
-static void count(atomic_uint_fast64_t *counter, uint64_t n)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
 /* --- what was interrupted --- */
 
 static void read_registers(const ucontext_t *context, struct stack_registers *out)
@@ -83,19 +77,19 @@ static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 	unsigned n;
 
 	if (!has_room(context)) {
-		count(&s->no_stack[CPU_NO_STACK_SMALL], 1);
+		counter_add(&s->no_stack[CPU_NO_STACK_SMALL], 1);
 		return 0;
 	}
 	if (free_words(s) < CPU_RECORD_WORDS + LAUNCH_STACK_FRAMES) {
-		count(&s->no_stack[CPU_NO_STACK_FULL], 1);
+		counter_add(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return 0;
 	}
 	read_registers(context, &registers);
 	n = launch_stacks_sample(&s->stacks, &registers, s->frames, &how);
 	if (n == 0)
-		count(&s->no_stack[CPU_NO_STACK_NONE], 1);
+		counter_add(&s->no_stack[CPU_NO_STACK_NONE], 1);
 	else
-		count(&s->ends[how], 1);
+		counter_add(&s->ends[how], 1);
 	*end = (uint32_t)how;
 	return n;
 }
@@ -109,7 +103,7 @@ static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 
 	/* What there is no room for now is left for the next sample. */
 	if (free_words(s) < CPU_RECORD_WORDS) {
-		count(&s->no_stack[CPU_NO_STACK_FULL], 1);
+		counter_add(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return;
 	}
 	periods = cpu_slot_claim(s, cpu_slot_due(s, clock));
@@ -120,8 +114,8 @@ static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 	record.with = (uint32_t)MIN(periods, most);
 	record.without = (uint32_t)MIN(periods - record.with, UINT32_MAX);
 	put(s, &record);
-	count(&s->samples, 1);
-	count(&s->handler_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - clock);
+	counter_add(&s->samples, 1);
+	counter_add(&s->handler_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - clock);
 }
 
 static void on_timer(int number, siginfo_t *info, void *context)

@@ -4,11 +4,10 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/reserve.h"
 #include "format/handover_cell.h"
 
 #define FILES_MAX 1000u
@@ -27,15 +26,6 @@ static struct {
 	struct cell *cells; /* [0] is the file's own; kept for the next session */
 	uint32_t used, last; /* cells in the file; the one that was begun last */
 } self;
-
-/* Of the machine: while a tape is played, clock.h has another. */
-static uint64_t true_clock_ns(void)
-{
-	struct timespec t;
-
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* Part of a cell, from an offset on. */
 static bool put(int fd, const struct cell *c, size_t from, size_t size)
@@ -91,20 +81,17 @@ int cpu_handover_open(const char *directory)
 	struct cell *cells = self.cells;
 	int fd;
 
-	if (!cells) {
-		cells = mmap(NULL, CPU_HANDOVER_CELLS * sizeof(*cells), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (cells == MAP_FAILED)
-			return -ENOMEM;
-		self.cells = cells;
-	}
+	if (!cells)
+		self.cells = cells = reserve_memory(CPU_HANDOVER_CELLS * sizeof(*cells));
+	if (!cells)
+		return -ENOMEM;
 	for (uint32_t i = 1; i < self.used; i++)
 		cells[i].slot = NULL; /* of a session before a fork */
 	fd = create(directory);
 	if (fd < 0)
 		return fd;
-	cells[0] =
-		(struct cell){ .file = { .tid = (uint32_t)getpid(), .since_ns = true_clock_ns() } };
+	cells[0] = (struct cell){ .file = { .tid = (uint32_t)getpid(),
+					    .since_ns = clock_machine_ns() } };
 	self.on = put_cell(fd, cells, CPU_HANDOVER_FILE);
 	self.used = 1;
 	self.last = 0;
@@ -137,7 +124,7 @@ static struct cell *free_cell(void)
 
 static bool hold(int fd, struct cell *c)
 {
-	c->file.since_ns = true_clock_ns();
+	c->file.since_ns = clock_machine_ns();
 	c->file.until_ns = 0;
 	return put_state(fd, c, CPU_HANDOVER_NONE) && put_cell(fd, c, CPU_HANDOVER_HELD);
 }
@@ -172,7 +159,7 @@ void cpu_handover_return(struct cpu_slot *s)
 
 	if (fd < 0)
 		return;
-	c->file.until_ns = true_clock_ns();
+	c->file.until_ns = clock_machine_ns();
 	put_cell(fd, c, CPU_HANDOVER_RETURNED);
 	close(fd);
 }
@@ -208,7 +195,7 @@ static void store(int fd, struct cell *c)
 	c->file.recorded_ns = c->recorded_ns;
 	if (c->ended && is_drained(c)) {
 		if (c->file.state == CPU_HANDOVER_HELD)
-			c->file.until_ns = true_clock_ns();
+			c->file.until_ns = clock_machine_ns();
 		put_cell(fd, c, CPU_HANDOVER_SETTLED);
 		c->slot = NULL;
 	} else if (grown) {

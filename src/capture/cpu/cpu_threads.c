@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/reserve.h"
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_handover.h"
 
@@ -217,10 +217,9 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 
 static struct cpu_slot *new_slot(unsigned index)
 {
-	struct cpu_slot *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct cpu_slot *s = reserve_memory(sizeof(*s));
 
-	if (s == MAP_FAILED)
+	if (!s)
 		return NULL;
 	s->index = index;
 	cpu_handler_add(s);

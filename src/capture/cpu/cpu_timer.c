@@ -373,13 +373,6 @@ uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
 	return taken;
 }
 
-static void lose(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported,
-		 const char *what, uint64_t since_ns, uint64_t now_ns)
-{
-	rows_loss(w, reason, count - *reported, since_ns, now_ns, what);
-	*reported = count;
-}
-
 static void write_cost(struct writer *w, const struct sums *sum, uint64_t now_ns)
 {
 	uint64_t ns = sum->handler_ns + sum->samples * DELIVERY_NS;
@@ -400,12 +393,13 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 		return;
 	sum = sum_slots();
 	cpu_threads_counts(&threads);
-	lose(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL], &self.full_reported,
-	     "stacks of CPU samples of a thread whose ring was full", since_ns, now_ns);
+	rows_loss_more(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL],
+		       &self.full_reported, since_ns, now_ns,
+		       "stacks of CPU samples of a thread whose ring was full");
 	if (!cpu_handover_on())
-		lose(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
-		     "threads without CPU samples: no timer, or beyond the limit", since_ns,
-		     now_ns);
+		rows_loss_more(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
+			       since_ns, now_ns,
+			       "threads without CPU samples: no timer, or beyond the limit");
 	if (!self.on || now_ns - self.cost_since_ns >= NS_PER_S)
 		write_cost(w, &sum, now_ns);
 }

@@ -9,7 +9,6 @@
 #include "capture/ring.h"
 
 #define CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
-#define SAMPLE_EVERY 64u /* calls between two whose cost is measured */
 
 static atomic_bool enabled, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
@@ -106,13 +105,6 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 	ring_push(r, event, result != 0 ? 2 : 1);
 }
 
-/* Of a counter that only this thread writes. */
-static void add(atomic_uint_fast64_t *counter, uint64_t n)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
 static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 {
 	struct ring *r = ring_get();
@@ -128,17 +120,8 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 			r->outer_correlation = data->correlationId;
 	}
 	*data->correlationData = now;
-	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % SAMPLE_EVERY == 0)
-		add(&r->sampled_ns, clock_monotonic_ns() - now);
-}
-
-void api_calls_count(struct ring *r, uint64_t now)
-{
-	add(&r->calls, 1);
-	if (atomic_load_explicit(&r->calls, memory_order_relaxed) % SAMPLE_EVERY)
-		return;
-	add(&r->sampled_calls, 1);
-	add(&r->sampled_ns, clock_monotonic_ns() - now);
+	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % RING_COST_EVERY == 0)
+		counter_add(&r->sampled_ns, clock_monotonic_ns() - now);
 }
 
 static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_CallbackData *data,
@@ -154,7 +137,7 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 	if (start == 0)
 		return;
 	write_call(r, api, cbid, data, start, now);
-	api_calls_count(r, now);
+	ring_count_call(r, now);
 }
 
 static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)

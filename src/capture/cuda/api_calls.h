@@ -29,10 +29,6 @@ void api_calls_enable(bool on);
 /* Name (NULL if unknown) and kind of a function id (api << 16 | callback id). Collector thread. */
 const char *api_function_name(const struct cupti *cupti, uint32_t function, enum api_kind *kind);
 
-/* Counts a callback that began at `now` and ends here; what every 64th costs is measured. Its thread. */
-struct ring;
-void api_calls_count(struct ring *r, uint64_t now);
-
 /* Set by callbacks, read and cleared by the collector. */
 bool api_calls_take_module_unloaded(void);
 bool api_calls_fatal(void);

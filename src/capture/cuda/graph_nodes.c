@@ -1,7 +1,6 @@
 #include "capture/cuda/graph_nodes.h"
 
 #include "base/clock.h"
-#include "capture/cuda/api_calls.h"
 #include "capture/launch_stacks.h"
 
 enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2 }; /* ring_event.flags */
@@ -53,7 +52,7 @@ static void take_node(const CUpti_GraphData *data, bool cloned)
 		event[0].e = launch_stacks_take(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
-	api_calls_count(r, event[0].a);
+	ring_count_call(r, event[0].a);
 }
 
 static void note_instantiation(bool begins)

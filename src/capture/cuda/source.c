@@ -365,9 +365,8 @@ static void write_losses(struct writer *w, uint64_t now)
 	rows_loss(w, loss_reason_clock_step, cupti_clock_steps(), self.since_ns, now,
 		  "CUPTI's clock");
 	buffers_counts(&b);
-	rows_loss(w, loss_reason_no_buffer, b.refused - self.refused_reported, self.since_ns, now,
-		  "requests of CUPTI for a buffer");
-	self.refused_reported = b.refused;
+	rows_loss_more(w, loss_reason_no_buffer, b.refused, &self.refused_reported, self.since_ns,
+		       now, "requests of CUPTI for a buffer");
 	collector_in_vendor(true);
 	if (self.cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) != CUPTI_SUCCESS)
 		dropped = 0;

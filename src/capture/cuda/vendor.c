@@ -159,17 +159,10 @@ int driver_load(struct driver *driver, struct error *e)
 	if (!handle)
 		return error_set(e, E_UNSUPPORTED,
 				 "libcuda.so.1 cannot be loaded: no NVIDIA driver");
-	*(void **)&driver->DriverGetVersion = dlsym(handle, "cuDriverGetVersion");
-	*(void **)&driver->DeviceGetCount = dlsym(handle, "cuDeviceGetCount");
-	*(void **)&driver->DeviceGet = dlsym(handle, "cuDeviceGet");
-	*(void **)&driver->DeviceGetName = dlsym(handle, "cuDeviceGetName");
-	*(void **)&driver->DeviceGetUuid = dlsym(handle, "cuDeviceGetUuid_v2");
-	*(void **)&driver->DeviceGetAttribute = dlsym(handle, "cuDeviceGetAttribute");
-	*(void **)&driver->DeviceTotalMem = dlsym(handle, "cuDeviceTotalMem_v2");
-	*(void **)&driver->DeviceGetPCIBusId = dlsym(handle, "cuDeviceGetPCIBusId");
-#define F(name)                                                                                    \
+#define F(name, symbol, ...)                                                                       \
+	*(void **)&driver->name = dlsym(handle, symbol);                                           \
 	if (!driver->name)                                                                         \
-		return error_set(e, E_UNSUPPORTED, "libcuda.so.1 lacks cu" #name);
+		return error_set(e, E_UNSUPPORTED, "libcuda.so.1 lacks " symbol);
 	DRIVER_FUNCTIONS(F)
 #undef F
 	return 0;

@@ -47,25 +47,21 @@ struct cupti {
 	const char *path;		/* where it was found; owned by the loader, never freed */
 };
 
+/* All are needed. */
 #define DRIVER_FUNCTIONS(F)                                                                        \
-	F(DriverGetVersion)                                                                        \
-	F(DeviceGetCount)                                                                          \
-	F(DeviceGet)                                                                               \
-	F(DeviceGetName)                                                                           \
-	F(DeviceGetUuid)                                                                           \
-	F(DeviceGetAttribute)                                                                      \
-	F(DeviceTotalMem)                                                                          \
-	F(DeviceGetPCIBusId)
+	F(DriverGetVersion, "cuDriverGetVersion", int *version)                                    \
+	F(DeviceGetCount, "cuDeviceGetCount", int *count)                                          \
+	F(DeviceGet, "cuDeviceGet", CUdevice *device, int ordinal)                                 \
+	F(DeviceGetName, "cuDeviceGetName", char *name, int length, CUdevice device)               \
+	F(DeviceGetUuid, "cuDeviceGetUuid_v2", CUuuid *uuid, CUdevice device)                      \
+	F(DeviceGetAttribute, "cuDeviceGetAttribute", int *value, CUdevice_attribute attribute, CUdevice device) \
+	F(DeviceTotalMem, "cuDeviceTotalMem_v2", size_t *bytes, CUdevice device)                   \
+	F(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", char *id, int length, CUdevice device)
 
 struct driver {
-	CUresult (*DriverGetVersion)(int *version);
-	CUresult (*DeviceGetCount)(int *count);
-	CUresult (*DeviceGet)(CUdevice *device, int ordinal);
-	CUresult (*DeviceGetName)(char *name, int length, CUdevice device);
-	CUresult (*DeviceGetUuid)(CUuuid *uuid, CUdevice device);		/* cuDeviceGetUuid_v2 */
-	CUresult (*DeviceGetAttribute)(int *value, CUdevice_attribute attribute, CUdevice device);
-	CUresult (*DeviceTotalMem)(size_t *bytes, CUdevice device);	/* cuDeviceTotalMem_v2 */
-	CUresult (*DeviceGetPCIBusId)(char *id, int length, CUdevice device);
+#define F(name, symbol, ...) CUresult (*name)(__VA_ARGS__);
+	DRIVER_FUNCTIONS(F)
+#undef F
 };
 
 /*

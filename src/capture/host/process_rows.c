@@ -108,40 +108,51 @@ static struct {
 	unsigned long long adds, subs;
 } modules = { .paths = MAP_INIT };
 
-/* GNU build id of a loaded module as hexadecimal text; "" if it has none. */
-static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
+static void hex_text(const uint8_t *bytes, size_t length, char *out)
 {
 	static const char hex[] = "0123456789abcdef";
 
+	for (size_t i = 0; i < length; i++) {
+		*out++ = hex[bytes[i] >> 4];
+		*out++ = hex[bytes[i] & 15];
+	}
+	*out = '\0';
+}
+
+static uint64_t padded(uint32_t size)
+{
+	return ((uint64_t)size + 3) & ~UINT64_C(3);
+}
+
+/* GNU build id in the notes of a segment as hexadecimal text. false: it is not there. */
+static bool build_id_in(const uint8_t *p, const uint8_t *end, char *out, size_t room)
+{
+	while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
+		uint64_t name = padded(note->n_namesz), size = name + padded(note->n_descsz);
+
+		p += sizeof(*note);
+		if (size > (size_t)(end - p))
+			return false;
+		if (note->n_type == NT_GNU_BUILD_ID && name == 4 && memcmp(p, "GNU", 4) == 0) {
+			hex_text(p + name, MIN(note->n_descsz, (room - 1) / 2), out);
+			return true;
+		}
+		p += size;
+	}
+	return false;
+}
+
+/* Of a loaded module; "" if it has none. */
+static void build_id_of(const struct dl_phdr_info *info, char *out, size_t room)
+{
 	out[0] = '\0';
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		const uint8_t *p = (const uint8_t *)(info->dlpi_addr + ph->p_vaddr),
-			      *end = p + ph->p_memsz;
+		const uint8_t *notes = (const uint8_t *)(info->dlpi_addr + ph->p_vaddr);
 
-		if (ph->p_type != PT_NOTE)
-			continue;
-		while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
-			const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
-			size_t name = (note->n_namesz + 3u) & ~3u,
-			       desc = (note->n_descsz + 3u) & ~3u;
-			const uint8_t *id = p + sizeof(*note) + name;
-
-			if (name + desc > (size_t)(end - p) - sizeof(*note))
-				break;
-			if (note->n_type == NT_GNU_BUILD_ID && name == 4 &&
-			    memcmp(p + sizeof(*note), "GNU", 4) == 0) {
-				size_t n = MIN((size_t)note->n_descsz, (room - 1) / 2);
-
-				for (size_t k = 0; k < n; k++) {
-					out[2 * k] = hex[id[k] >> 4];
-					out[2 * k + 1] = hex[id[k] & 15];
-				}
-				out[2 * n] = '\0';
-				return;
-			}
-			p += sizeof(*note) + name + desc;
-		}
+		if (ph->p_type == PT_NOTE && build_id_in(notes, notes + ph->p_memsz, out, room))
+			return;
 	}
 }
 

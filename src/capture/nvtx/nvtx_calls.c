@@ -10,7 +10,6 @@
 #include "schema/schema.h"
 
 #define LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
-#define COST_EVERY 64u /* calls of which one is measured */
 
 struct call {
 	enum nvtx_kind kind;
@@ -154,21 +153,6 @@ static uint32_t put_message(struct ring_event *slots, const struct nvtx_attribut
 	return n + nvtx_event_text_slots(slots[0].length);
 }
 
-static void count_cost(struct ring *r, uint64_t start_ns)
-{
-	uint64_t calls = atomic_load_explicit(&r->calls, memory_order_relaxed) + 1;
-	uint64_t sampled = atomic_load_explicit(&r->sampled_calls, memory_order_relaxed) + 1;
-	uint64_t ns;
-
-	atomic_store_explicit(&r->calls, calls, memory_order_relaxed);
-	if (likely(calls % COST_EVERY))
-		return;
-	ns = atomic_load_explicit(&r->sampled_ns, memory_order_relaxed) + clock_monotonic_ns() -
-	     start_ns;
-	atomic_store_explicit(&r->sampled_ns, ns, memory_order_relaxed);
-	atomic_store_explicit(&r->sampled_calls, sampled, memory_order_relaxed);
-}
-
 static void put_event(const struct call *c)
 {
 	struct ring_event slots[NVTX_EVENT_SLOTS_MAX];
@@ -196,7 +180,7 @@ static void put_event(const struct call *c)
 	}
 	n = put_message(slots, &c->a, n);
 	ring_push(r, slots, n);
-	count_cost(r, slots[0].a);
+	ring_count_call(r, slots[0].a);
 }
 
 static void record(const struct call *c)

@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/reserve.h"
 
 #define INDEX_SLOTS (2 * NVTX_NAMES_MAX)
 
@@ -31,10 +31,7 @@ static struct memory *reserve(void)
 	struct memory *m = atomic_load_explicit(&memory, memory_order_relaxed);
 
 	if (!m) {
-		m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (m == MAP_FAILED)
-			return NULL;
+		m = reserve_memory(sizeof(*m));
 		atomic_store_explicit(&memory, m, memory_order_release);
 	}
 	return m;

@@ -113,7 +113,7 @@ void tape_wrap_driver(struct driver *driver)
 	if (driver->DeviceGet == wrap_DeviceGet)
 		return;
 	real = *driver;
-#define F(name)                                                                                    \
+#define F(name, ...)                                                                               \
 	if (driver->name)                                                                          \
 		driver->name = wrap_##name;
 	DRIVER_FUNCTIONS(F)
