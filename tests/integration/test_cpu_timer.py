@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from pythons import interpreters, is_known, label
+from waiting import PATIENCE
 
+PERIOD = 1 / 200  # seconds, if not said otherwise
 PROGRAMS = Path(__file__).parent / "cpu_timer"
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
@@ -73,7 +75,7 @@ def record(library, environment, pitot, tmp_path):
         if preload:
             variables["LD_PRELOAD"] = str(library)
         result = subprocess.run([*map(str, launcher), "env", *(f"{k}={v}" for k, v in variables.items()),
-                                 *map(str, command)], env=environment, capture_output=True, text=True, timeout=300,
+                                 *map(str, command)], env=environment, capture_output=True, text=True, timeout=PATIENCE,
                                 stdin=subprocess.DEVNULL, cwd=tmp_path)
         assert result.returncode == status, f"{command}: {result.returncode}\n{result.stdout}\n{result.stderr}"
         files = list(path.glob("*.pit"))
@@ -215,7 +217,7 @@ def test_children_survive(record, compiled):
 
 def test_no_timers(record, compiled):
     """A sandbox that forbids timer_create."""
-    recording = record(compiled("shares"), 0.3, status=3, launcher=[compiled("forbid")])
+    recording = record(compiled("threads"), 100, launcher=[compiled("forbid")])
     assert recording.samples == []
     [row] = recording.capabilities
     assert (row["state"], row["asked"], row["got"]) == ("unavailable", "200 Hz", None)
@@ -241,9 +243,9 @@ def test_handlers_that_are_reset(record, compiled):
 
 def test_program_with_a_handler_of_its_own(record, compiled):
     recording = record(compiled("handlers"), "own")
-    first, second = map(int, recording.result.stdout.split())
-    assert first < 60 and second == 0  # until it was noticed
-    assert recording.seconds() == pytest.approx(0.5, abs=0.3)
+    late, noticed = recording.result.stdout.split()
+    assert int(late) == 0
+    assert 0.5 - PERIOD < recording.seconds() < float(noticed) + PERIOD
     assert recording.capabilities[-1]["state"] == "degraded"
     assert "handles SIGURG itself" in recording.capabilities[-1]["reason"]
 
@@ -259,8 +261,8 @@ def test_threads_that_come_and_go(record, compiled):
     recording = record(compiled("threads"), 100)
     assert recording.seconds() > 1.5
     recording = record(compiled("threads"), 3)
-    [loss] = [row for row in recording.view("loss") if row["reason"] == "samples_dropped"]
-    assert recording.seconds() + loss["count"] * 0.005 == pytest.approx(3.0, abs=0.3)
+    lost = sum(row["count"] for row in recording.view("loss") if row["reason"] == "samples_dropped")
+    assert recording.seconds() + lost * PERIOD == pytest.approx(3.0, abs=0.3)
 
 
 def test_forked_workers(record, pitot, interpreter=None):
@@ -274,7 +276,11 @@ def test_forked_workers(record, pitot, interpreter=None):
 
 
 def test_window(record, compiled):
-    recording = record(compiled("shares"), 1.5, status=3, options="cpu=200;delay_ns=500000000;duration_ns=500000000")
-    begun = min(s["time_ns"] for s in recording.samples)
-    assert max(s["time_ns"] for s in recording.samples) - begun < 0.7e9
-    assert recording.seconds() < 1.2
+    """It opens and closes when the recorder looks, which may be late."""
+    for seconds in 0.5, 2, 8:
+        options = f"cpu=200;delay_ns={seconds * 1e9:.0f};duration_ns={seconds * 1e9:.0f}"
+        recording = record(compiled("shares"), 5 * seconds, status=3, options=options)
+        if recording.samples:
+            break
+    spent = sum(float(word) for line in recording.result.stdout.splitlines() for word in line.split()[1:])
+    assert 0 < recording.seconds() < 0.6 * spent

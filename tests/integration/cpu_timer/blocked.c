@@ -43,6 +43,7 @@ int main(void)
 {
 	pthread_t a, b;
 
+	until_sampled();
 	if (pthread_create(&a, NULL, deaf, NULL) || pthread_create(&b, NULL, waiting, NULL))
 		return 2;
 	burn(1.0);

@@ -35,7 +35,7 @@ static void *work(void *which)
 	const double *share = shares[which != NULL];
 	double spent[3] = { 0 };
 
-	usleep(300000); /* until the sampler is there, also on a busy machine */
+	until_sampled();
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < 3; i++) {
 			double before = cpu_seconds();

@@ -2,6 +2,8 @@
 import sys
 import time
 
+from sampled import until_sampled
+
 
 def until(seconds):
     return time.thread_time() + seconds
@@ -59,6 +61,7 @@ def objects(seconds):
 
 SHARES = ((loops, 0.3), (calls_back, 0.25), (recurses, 0.2), (generates, 0.15), (objects, 0.1))
 ROUNDS = 3
+until_sampled()
 spent = dict.fromkeys((f for f, _ in SHARES), 0.0)
 for _ in range(ROUNDS):
     for function, share in SHARES:

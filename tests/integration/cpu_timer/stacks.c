@@ -59,6 +59,7 @@ int main(void)
 	unsigned char *memory = malloc(WALL + 65536);
 	int bad = 0;
 
+	until_sampled();
 	for (size_t size = 8192; size <= 65536; size *= 2)
 		bad += on_signal_stack(memory, size);
 	for (size_t size = 16384; size <= 65536; size *= 2)
