@@ -26,9 +26,9 @@ function(pitot_download_cuda_headers result)
 		message(NOTICE "CUDA headers: downloading NVIDIA's header wheels from PyPI")
 		execute_process(
 			COMMAND ${PITOT_PYTHON} -m pip download --quiet --disable-pip-version-check --no-deps
-				--only-binary :all: --require-hashes --requirement
+				--timeout 30 --retries 5 --only-binary :all: --require-hashes --requirement
 				${PROJECT_SOURCE_DIR}/cmake/cuda-headers.txt --dest ${folder}
-			RESULT_VARIABLE status ERROR_VARIABLE said OUTPUT_QUIET)
+			TIMEOUT 600 RESULT_VARIABLE status ERROR_VARIABLE said OUTPUT_QUIET)
 		if(NOT status EQUAL 0)
 			string(STRIP "${said}" said)
 			message(NOTICE "CUDA headers: the download failed: ${said}")

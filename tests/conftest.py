@@ -1,9 +1,11 @@
-"""What all tests of the program share: where the build is, and a way to run it."""
+"""What all tests of the program share: where the build is, a way to run it, and an end for tests that hang."""
+import contextlib
 import fcntl
 import json
 import os
 import pty
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -12,12 +14,51 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
+HUNG_S = 2 * PATIENCE
 TOP = Path(__file__).resolve().parent.parent
 
 
 def pytest_addoption(parser):
     parser.addoption("--build", default=os.environ.get("PITOT_BUILD", "build"),
                      help="build folder of the program to test")
+
+
+def say_that_it_hangs(*_):
+    """Where in Python is in the failure's traceback; what it waits for is among the processes."""
+    shown = subprocess.run("ps --forest -eo pid,ppid,stat,etime,wchan:20,args", shell=True, capture_output=True, text=True)
+    pytest.fail(f"it hangs, after {HUNG_S} s; the processes are\n{shown.stdout}")
+
+
+@contextlib.contextmanager
+def limited():
+    """One test that hangs is one that fails: the others are run."""
+    before = signal.signal(signal.SIGALRM, say_that_it_hangs)
+    signal.setitimer(signal.ITIMER_REAL, HUNG_S, 30)  # and again, should it wait for something on its way out
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    with limited():
+        return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +75,13 @@ def build(request):
     if not (folder / "pitot").exists():
         pytest.exit(f"no program 'pitot' in {folder}: build it, or name the folder with --build")
     return folder
+
+
+@pytest.fixture(scope="session")
+def cuda_headers(build):
+    """For cmake, so that no other build downloads again what this one has."""
+    folder = build / "cuda-headers/nvidia/cu13/include"
+    return [f"-DPITOT_CUDA_HEADERS={folder}"] if (folder / "cupti.h").exists() else []
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +115,7 @@ def pitot(program, environment, tmp_path):
     result is the parsed standard output.
     """
 
-    def run(*arguments, status=0, json_output=False, env=None, cwd=None, timeout=120, text=True, **options):
+    def run(*arguments, status=0, json_output=False, env=None, cwd=None, timeout=PATIENCE, text=True, **options):
         command = [str(program), *map(str, arguments)]
         options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
         if options["stdin"] is None:
@@ -103,7 +151,7 @@ def terminal(environment):
                 break
             said += piece
         os.close(ours)
-        assert process.wait(timeout=60) == status, said
+        assert process.wait(timeout=PATIENCE) == status, said
         return said.decode().replace("\r\n", "\n")
 
     return run

@@ -12,6 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from waiting import PATIENCE
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from test_report import check_golden
@@ -589,7 +591,7 @@ def show(browser, page, tmp_path, script, end):
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1240,900", "--virtual-time-budget=3000",
                "--dump-dom", copy.as_uri()]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     found = re.search(r'data-result="([^"]*)"', result.stdout)
     assert found, result.stdout[:2000] + result.stderr[-2000:]
     return json.loads(html.unescape(found[1]))

@@ -14,6 +14,8 @@ from collections import Counter
 
 import pytest
 
+from waiting import PATIENCE
+
 from test_flame import browser, cpu_ns, flame, gpu_ns, page_data, recordings, show  # noqa: F401: fixtures
 
 SPEEDSCOPE = "speedscope@1"
@@ -32,7 +34,7 @@ def speedscope(tmp_path_factory):
     folder = tmp_path_factory.mktemp("speedscope")
     try:
         result = subprocess.run([npm, "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", SPEEDSCOPE],
-                                capture_output=True, text=True, timeout=120)
+                                capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         pytest.skip("npm cannot reach its registry")
     page = folder / "node_modules" / "speedscope" / "dist" / "release" / "index.html"
@@ -62,7 +64,7 @@ def in_speedscope(browser, speedscope, tmp_path):
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                    f"--user-data-dir={tmp_path / 'browser'}", "--virtual-time-budget=8000", "--dump-dom",
                    f"{speedscope.as_uri()}#view=sandwich&localProfilePath={script}"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert "Something went wrong" not in result.stdout and "Unrecognized format" not in result.stdout
         texts = table_texts(result.stdout)
         assert "Total Weight" in texts and "Symbol Name" in texts, texts
@@ -104,7 +106,7 @@ def pprof(*arguments):
     go = shutil.which("go")
     if not go:
         pytest.skip("no Go: its pprof is not here (apt-get install golang-go)")
-    result = subprocess.run([go, "tool", "pprof", *arguments], capture_output=True, text=True, timeout=120)
+    result = subprocess.run([go, "tool", "pprof", *arguments], capture_output=True, text=True, timeout=PATIENCE)
     if "no such tool" in result.stderr:
         pytest.skip("this Go has no pprof")
     assert result.returncode == 0, result.stderr
@@ -194,7 +196,7 @@ def photograph(browser, tmp_path):
         subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                         "--hide-scrollbars", f"--user-data-dir={tmp_path / 'browser'}", "--window-size=700,500",
                         "--virtual-time-budget=3000", f"--screenshot={picture}", copy.as_uri()],
-                       capture_output=True, timeout=120, check=True)
+                       capture_output=True, timeout=PATIENCE, check=True)
         width, height, pixels = read_png(picture)
         assert width >= 600 and height >= 300
         return {colour: count / len(pixels) for colour, count in Counter(pixels).items()}

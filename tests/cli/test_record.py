@@ -203,7 +203,7 @@ def test_nobody_reads_what_is_said(program, environment, tmp_path):
     """The status is the command's, and the recording is complete."""
     process = start(program, environment, tmp_path, "sh", "-c", "kill -PIPE $PPID; exit 3")
     process.stderr.close()
-    assert process.wait(timeout=60) == 3
+    assert process.wait(timeout=PATIENCE) == 3
     assert identity(tmp_path / "rec")["exit_status"] == 3
 
 
@@ -574,7 +574,7 @@ def test_full_disk(program, environment, tmp_path):
     try:
         script = "dd if=/dev/zero of=disk/fill bs=1k count=1000 2> /dev/null; for i in $(seq 300); do /bin/true; done; exit 6"
         running = subprocess.run([program, "record", "-o", "disk/rec", "--", "sh", "-c", script], cwd=tmp_path,
-                                 env=environment, capture_output=True, text=True, timeout=120)
+                                 env=environment, capture_output=True, text=True, timeout=PATIENCE)
         assert running.returncode == 6
         assert "No space left on device" in running.stderr
         assert re.search(r"loss .*: the disk was full", running.stderr)

@@ -351,7 +351,7 @@ def test_without_privileges(build, environment, burner):
 
         def pitot(*arguments, status=0):
             result = subprocess.run([f"{folder}/pitot", *arguments], cwd=folder, env=environment, capture_output=True, text=True,
-                                    user=65534, group=65534, extra_groups=[], timeout=120)
+                                    user=65534, group=65534, extra_groups=[], timeout=PATIENCE)
             assert result.returncode == status, result.stderr
             return result
 

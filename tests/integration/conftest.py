@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
 
 @pytest.fixture
 def record(build, source, environment, tmp_path):
@@ -24,7 +26,7 @@ def record(build, source, environment, tmp_path):
                      "PITOT_RECORDING": str(folder), "PITOT_OPTIONS": options,
                      "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
         path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
-        result = subprocess.run([player, *arguments, path], capture_output=True, text=True, timeout=120,
+        result = subprocess.run([player, *arguments, path], capture_output=True, text=True, timeout=PATIENCE,
                                 env={**environment, **variables})
         assert result.returncode == 0 and result.stderr == "", result.stderr
         return folder
@@ -52,13 +54,13 @@ def rows(pitot):
 
 
 @pytest.fixture(scope="session")
-def library(source, build, tmp_path_factory):
+def library(source, build, cuda_headers, tmp_path_factory):
     """libpitot.so for programs without sanitizers."""
     built = build / "libpitot.so"
     if b"libasan" not in built.read_bytes() and b"libtsan" not in built.read_bytes():
         return built.resolve()
     folder = tmp_path_factory.mktemp("recorder")
     subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_CLI=OFF",
-                    "-DCMAKE_BUILD_TYPE=Release"], check=True, stdout=subprocess.DEVNULL)
+                    "-DCMAKE_BUILD_TYPE=Release", *cuda_headers], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
     return folder / "libpitot.so"

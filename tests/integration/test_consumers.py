@@ -22,9 +22,9 @@ def nvcc():
     return shutil.which("nvcc") or shutil.which("nvcc", path=toolkit / "bin")
 
 
-def cuda_headers(package):
-    """A folder with CUDA's headers: a toolkit's, or the one that the build downloaded; None without either."""
-    for folder in (Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include",
+def headers_of_cuda(package):
+    """A folder with CUDA's headers: a toolkit's, or one that a build downloaded; None without either."""
+    for folder in (Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include", package / "cuda-headers",
                    package / "build" / "cuda-headers/nvidia/cu13/include"):
         if (folder / "cuda_runtime_api.h").exists():
             return folder
@@ -32,11 +32,13 @@ def cuda_headers(package):
 
 
 @pytest.fixture(scope="session")
-def package(source, tmp_path_factory):
+def package(source, cuda_headers, tmp_path_factory):
     """Pitot installed into a folder of its own, from a build without sanitizers: consumers have none either."""
     folder = tmp_path_factory.mktemp("package")
     run(["cmake", "-S", source, "-B", folder / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF",
-         "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_INSTALL_PREFIX={folder / 'installed'}"])
+         "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_INSTALL_PREFIX={folder / 'installed'}", *cuda_headers])
+    if cuda_headers:
+        (folder / "cuda-headers").symlink_to(cuda_headers[0].split("=")[1])
     run(["cmake", "--build", folder / "build"])
     run(["cmake", "--install", folder / "build"])
     return folder
@@ -64,7 +66,7 @@ def version(pitot):
 
 
 def skip_without_headers(language, package):
-    if language == "cuda" and not nvcc() and not cuda_headers(package):
+    if language == "cuda" and not nvcc() and not headers_of_cuda(package):
         pytest.skip("neither nvcc nor CUDA's headers are here")
 
 
@@ -72,7 +74,7 @@ def skip_without_headers(language, package):
 def test_find_package(package, installed, language, source, version, tmp_path, environment):
     skip_without_headers(language, package)
     run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
-         f"-DCMAKE_PREFIX_PATH={installed}", f"-DCUDA_INCLUDE={cuda_headers(package)}"])
+         f"-DCMAKE_PREFIX_PATH={installed}", f"-DCUDA_INCLUDE={headers_of_cuda(package)}"])
     run(["cmake", "--build", tmp_path / "build"])
     check(tmp_path / "build/consumer", version, None, tmp_path, environment)
 
@@ -80,7 +82,7 @@ def test_find_package(package, installed, language, source, version, tmp_path, e
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_fetch_content(package, language, source, version, tmp_path, environment):
     skip_without_headers(language, package)
-    headers = cuda_headers(package)
+    headers = headers_of_cuda(package)
     run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
          f"-DPITOT_SOURCE={source}", f"-DCUDA_INCLUDE={headers}", f"-DPITOT_CUDA_HEADERS={headers or 'auto'}"])
     run(["cmake", "--build", tmp_path / "build"])
@@ -99,7 +101,7 @@ def test_pkg_config(package, installed, language, source, version, tmp_path, env
     flags = run(["pkg-config", "--cflags", "--libs", "pitot"], env={**environment, "PKG_CONFIG_PATH": str(folder)})
     compiler = {"c": ["cc"], "cpp": ["c++"], "cuda": [nvcc()]}[language]
     if language == "cuda" and not nvcc():
-        compiler = ["c++", "-x", "c++", "-isystem", cuda_headers(package)]
+        compiler = ["c++", "-x", "c++", "-isystem", headers_of_cuda(package)]
     run([*compiler, source / f"tests/integration/consumer-{language}" / SOURCES[language], "-o", tmp_path / "consumer",
          *flags.split()])
     check(tmp_path / "consumer", version, installed, tmp_path, environment)

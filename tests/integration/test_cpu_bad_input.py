@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from test_cpu_perf import NOBODY, perf_errno
+from waiting import PATIENCE
 
 PROGRAMS = Path(__file__).parent / "bad_input"
 WAYS = ("ebpf", "perf", "timer")
@@ -79,10 +80,10 @@ def record(pitot, rows, program, environment, library):
 
         def run(way, *command, launcher=(), hz=499, **options):
             command = [str(word) for word in command]
-            alone = subprocess.run(command, env=environment, capture_output=True, timeout=60, **options)
+            alone = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE, **options)
             path = Path(folder) / f"{len(list(Path(folder).iterdir()))}.pitot"
             words = [*launcher, program, "record", "--cpu-only", "--no-symbols", f"--cpu-via={way}", f"--cpu={hz}", "-o", path]
-            result = subprocess.run([*map(str, words), "--", *command], capture_output=True, timeout=120,
+            result = subprocess.run([*map(str, words), "--", *command], capture_output=True, timeout=PATIENCE,
                                     env={**environment, "PITOT_LIBRARY": str(library)}, **options)
             said = result.stderr.decode(errors="replace")
             if way == "ebpf" and re.search("no eBPF|without eBPF", said):
@@ -306,7 +307,7 @@ def test_where_sampling_from_outside_is_forbidden(record, programs, way):
 def test_a_way_that_is_forbidden_is_an_error(program, environment, programs, tmp_path, way):
     command = [programs / "forbid", program, "record", "--cpu-only", f"--cpu-via={way}", "-o", tmp_path / "x.pitot", "--",
                programs / "hostile", "plain"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 1 and result.stdout == "" and not (tmp_path / "x.pitot").exists()
     assert result.stderr.startswith("pitot"), result.stderr
 

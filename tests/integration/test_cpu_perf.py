@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
 PROGRAMS = Path(__file__).parent / "cpu_programs"
 NOBODY = 65534
 HZ = 999
@@ -299,7 +301,7 @@ def test_samples_that_the_kernel_drops_are_counted(program, folder, user, enviro
     recorder.send_signal(signal.SIGSTOP)
     time.sleep(2)
     recorder.send_signal(signal.SIGCONT)
-    said, _ = recorder.communicate(timeout=60)
+    said, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
     spent = sum(float(line.split()[2]) for line in said.splitlines())
     samples = rows(recording, "cpu_sample", "--limit", "0")
@@ -312,7 +314,7 @@ def test_samples_that_the_kernel_drops_are_counted(program, folder, user, enviro
 def test_where_perf_event_open_is_forbidden(pitot, program, folder, programs, environment):
     recording = folder / "out.pitot"
     command = [programs / "forbid_perf", program, "record", "--cpu-only", "--cpu-via", "perf", "-o", recording, "--", "true"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode != 0
     assert "perf_event_open is forbidden" in result.stderr and "seccomp" in result.stderr
     assert not recording.exists()

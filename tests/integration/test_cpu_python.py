@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pythons import interpreters, is_known, label, with_jit
+from waiting import PATIENCE
 
 PROGRAM = Path(__file__).parent / "cpu_programs" / "python_kinds.py"
 FRAME = re.compile(r"(?:.*\.)?(\S+) \(python_kinds\.py:(\d+)\)")
@@ -50,7 +51,7 @@ def sample(request, program, pitot, environment, library, tmp_path):
         recording, output = tmp_path / "cpu.pitot", tmp_path / "stacks.folded"
         hz = {"ebpf": 997, "timer": 200}[way]
         result = subprocess.run([program, "record", "--cpu-only", "--cpu-via", way, f"--cpu={hz}", "-q", "-o", recording, "--",
-                                 *command], capture_output=True, text=True, timeout=120,
+                                 *command], capture_output=True, text=True, timeout=PATIENCE,
                                 env={**environment, **variables, "PITOT_LIBRARY": str(library)})
         if result.returncode and ("no eBPF" in result.stderr or "without eBPF" in result.stderr):
             pytest.skip(result.stderr.strip())

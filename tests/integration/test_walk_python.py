@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from pythons import interpreters, label, with_jit
+from waiting import PATIENCE
 
 PROGRAM = """
 import ctypes, itertools, json, re, sqlite3, sys
@@ -58,7 +59,7 @@ print(*(getattr(counts, name) for name, _ in Counts._fields_))
 def test_stacks_are_those_of_glibc(build, python):
     module = build / "tests" / "unit" / "stack" / "modules" / "walk_in_python.so"
     result = subprocess.run([python["path"], "-c", PROGRAM, str(module)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, timeout=120)
+                            text=True, timeout=PATIENCE)
     if "No module named" in result.stderr:
         pytest.skip(result.stderr.strip().splitlines()[-1])
     assert result.returncode == 0, result.stderr
@@ -156,7 +157,7 @@ def test_python_frames_of_interrupted_threads(build, python):
     module = build / "tests" / "unit" / "stack" / "modules" / "interrupt_in_python.so"
     seconds, period_us = os.environ.get("PITOT_INTERRUPT", "1.5 100").split()
     result = subprocess.run([python["path"], "-c", INTERRUPTED, str(module), seconds, period_us], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, timeout=120, env={**os.environ, **python["environment"]})
+                            stderr=subprocess.PIPE, text=True, timeout=PATIENCE, env={**os.environ, **python["environment"]})
     if "No module named" in result.stderr or "not walked: 1" in result.stderr:
         pytest.skip(result.stderr.strip().splitlines()[-1])
     assert result.returncode == 0, result.stderr
