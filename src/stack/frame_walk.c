@@ -168,6 +168,15 @@ static bool follows_call(struct walk *k, uint64_t pc)
 	return false;
 }
 
+/* What a goroutine's first function returns to, nop; call; nop, without having been called. */
+static bool is_go_exit(struct walk *k, uint64_t pc)
+{
+	uint8_t bytes[7];
+
+	return code_before(k, pc + 6, bytes, 7) == 7 && bytes[0] == 0x90 && bytes[1] == 0xe8 &&
+	       bytes[6] == 0x90;
+}
+
 /*
  * Whether pc is a return address: after a call, in a module that has a rule for it, or, if `bare`, in code without rules
  * as well.
@@ -234,8 +243,11 @@ static int guess_frame(struct walk *k)
 
 	k->guessed = true;
 	if (!known(k, REG_RBP_) || fp < k->r.at[REG_RSP_] || fp - k->r.at[REG_RSP_] > 1u << 20 ||
-	    !load(k, fp, &next.at[REG_RBP_]) || !load(k, fp + 8, &pc) ||
-	    !is_return_address(k, pc, true))
+	    !load(k, fp, &next.at[REG_RBP_]) || !load(k, fp + 8, &pc))
+		return stack_end_truncated;
+	if (next.at[REG_RBP_] == 0 && is_go_exit(k, pc))
+		return stack_end_complete;
+	if (!is_return_address(k, pc, true))
 		return stack_end_truncated;
 	next.at[REG_RSP_] = fp + 16;
 	next.at[REG_RA_] = pc;
