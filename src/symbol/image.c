@@ -63,6 +63,8 @@ static int read_symbols(struct image *image, const struct elf_file *code)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
 		if (files[i]->bytes)
 			r = symbol_table_add(&image->symbols, files[i]);
+	if (r == 0 && image->code.bytes && !has_symtab(&image->code) && !has_symtab(&image->debug))
+		r = symbol_table_add_go(&image->symbols, &image->code);
 	if (r == 0 && image->code.bytes)
 		r = symbol_table_add_plt(&image->symbols, &image->code);
 	if (r == 0)

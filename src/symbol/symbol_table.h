@@ -40,6 +40,8 @@ void symbol_table_release(struct symbol_table *t);
 int symbol_table_add(struct symbol_table *t, const struct elf_file *f) MUST_USE;
 /* Adds the PLT stubs of the file that the code is in. 0 or -ENOMEM. */
 int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f) MUST_USE;
+/* Adds the functions of a stripped Go program. 0 or -ENOMEM. */
+int symbol_table_add_go(struct symbol_table *t, const struct elf_file *f) MUST_USE;
 /*
  * Once, after all have been added. `code` is the file with the code, bounds are its. 0 or -ENOMEM.
  */

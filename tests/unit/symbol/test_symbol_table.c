@@ -65,6 +65,51 @@ static void labels_of_assemblers(void **state)
 	image_release(&image);
 }
 
+/* A program of Go's, by hand: two functions, one whose table disagrees, one after the last. */
+static void functions_of_go(void **state)
+{
+	static const char source[] =
+		".text\n.globl _start\n_start: nop; nop; nop; nop\n"
+		"work: nop; nop; nop; nop\nodd: nop; nop\nlast: nop; nop\nc_code: nop\n"
+		".section .gopclntab, \"a\"\n"
+		".long MAGIC, 0x08010000\n.quad 4, 0, _start, names - table, 0, 0, 0, list - "
+		"table\n"
+		"names: .asciz \"main.main\"\nn1: .asciz \"main.(*Engine[...]).Run\"\n"
+		"n2: .asciz \"odd\"\nn3: .asciz \"main.last\"\n"
+		"list: .long 0, f0 - list, work - _start, f1 - list, odd - _start, f2 - list\n"
+		".long last - _start, f3 - list, c_code - _start\n"
+		"f0: .long 0, 0\nf1: .long work - _start, n1 - names\n"
+		"f2: .long 0, n2 - names\nf3: .long last - _start, n3 - names\n";
+	static const char *const magics[] = { "0xfffffff0", "0xfffffff1" };
+	struct image image;
+	uint64_t work;
+
+	(void)state;
+	write_file("go.s", source, strlen(source));
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++) {
+		shell("sed -e 's/MAGIC/%s/; s/^.long 0xf/table: &/' go.s >go-made.s && "
+		      "cc -nostdlib -static -no-pie -o named go-made.s && strip -o go named",
+		      magics[i]);
+		work = nm_address("named", "work");
+		open_image("go", &image);
+		assert_name(&image, work - 1, "main.main");
+		assert_name(&image, work, "main.(*Engine[...]).Run");
+		assert_name(&image, work + 3, "main.(*Engine[...]).Run");
+		assert_name(&image, work + 4, "-");
+		assert_name(&image, work + 6, "main.last");
+		assert_name(&image, work + 8, "-");
+		image_release(&image);
+	}
+	open_image("named", &image);
+	assert_name(&image, work, "work");
+	image_release(&image);
+	shell("sed -i s/_start,.names/0,names/ go-made.s && "
+	      "cc -nostdlib -static -no-pie -o named go-made.s && strip -o go named");
+	open_image("go", &image);
+	assert_name(&image, work, "-");
+	image_release(&image);
+}
+
 static void one_of_several_names(void **state)
 {
 	static const char source[] =
@@ -304,6 +349,7 @@ int main(void)
 		compiled_test(functions_and_gaps),
 		compiled_test(labels_take_nothing),
 		compiled_test(labels_of_assemblers),
+		compiled_test(functions_of_go),
 		compiled_test(one_of_several_names),
 		compiled_test(stripped),
 		compiled_test(without_sections),
