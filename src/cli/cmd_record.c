@@ -49,6 +49,7 @@ static const struct option options[] = {
 	{ .name = "duration",
 	  .type = OPTION_DURATION,
 	  .value = &asked.duration_ns,
+	  .given = &asked.duration_given,
 	  .argument = "TIME",
 	  .help = "record for so long; the command goes on" },
 	{ .name = "graphs",
@@ -129,7 +130,7 @@ static const struct option options[] = {
 	  .type = OPTION_SIZE,
 	  .value = &asked.max_bytes,
 	  .argument = "SIZE",
-	  .help = "stop recording a process after so many bytes (10G)" },
+	  .help = "stop recording a process after so many bytes, such as 10G (default: no limit)" },
 	{ .name = "force-injection",
 	  .type = OPTION_FLAG,
 	  .value = &asked.force_injection,
@@ -150,6 +151,8 @@ static int check_options(const struct context *c, int argc)
 				    "runs already");
 	if (!asked.pid_given && argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
+	if (asked.duration_given && !asked.duration_ns)
+		return cli_usage(c, "--duration 0 leaves nothing to record");
 	if (asked.cpu_only && asked.gpu_only)
 		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
 	if (asked.gpu_only && asked.cpu_given && asked.hz)

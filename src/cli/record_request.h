@@ -16,7 +16,7 @@ struct record_request {
 	uint64_t counters_ns;
 	uint64_t hz; /* of CPU samples; 0: none */
 	int via; /* enum record_via */
-	bool off_cpu, gpu_only, cpu_only, cpu_given;
+	bool off_cpu, gpu_only, cpu_only, cpu_given, duration_given;
 	uint64_t pid; /* of a process that runs already, if pid_given */
 	bool pid_given;
 };

@@ -319,6 +319,7 @@ def test_a_pid_namespace_with_the_wrong_proc(pitot, program, environment, allowe
 
 @pytest.mark.parametrize("options, said", [
     (("--cpu-only", "--gpu-only", "--", "true"), "leave nothing"),
+    (("--duration=0", "--", "true"), "leaves nothing"),
     (("--cpu-only", "--no-cpu", "--", "true"), "nothing to record"),
     (("--gpu-only", "--cpu=50", "--", "true"), "leave out --cpu"),
     (("--off-cpu", "--no-cpu", "--", "true"), "--off-cpu needs"),

@@ -108,3 +108,11 @@ def test_the_slow_start_of_a_training_is_told_apart(pitot, record):
     since = text.split("(without it: --since ")[1].split(")")[0]
     verdict = pitot("report", recording, "--json", "--since", since, json_output=True)["verdict"]
     assert (verdict["kind"], verdict["start_up"]) == ("launch", None)
+
+
+def test_waits_for_other_than_events_have_no_record_of_one(record, rows):
+    waits = rows(record("sync", "sync=1"), "synchronization", "-c", "kind,stream,event,event_record")
+    assert {wait["kind"] for wait in waits} >= {"context", "stream", "event", "stream_wait_event"}
+    for wait in waits:
+        assert (wait["event"] is None) == (wait["event_record"] is None) == ("event" not in wait["kind"])
+        assert (wait["stream"] is None) == (wait["kind"] in ("context", "event"))

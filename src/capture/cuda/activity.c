@@ -200,7 +200,7 @@ static void on_synchronization(const struct cupti *cupti, struct writer *w, cons
 	} else {
 		ROW_MISSING(&row, synchronization, result);
 	}
-	if (row.event_record == 0)
+	if (row.event_record == 0 || row.event_record == ID_NONE)
 		ROW_MISSING(&row, synchronization, event_record);
 	writer_append(w, TABLE_synchronization, &row);
 }
