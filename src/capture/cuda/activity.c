@@ -170,10 +170,12 @@ static void on_memset(const struct cupti *cupti, struct writer *w, const void *r
 		.async = r->flags & 1,
 	};
 
-	(void)cupti;
 	SET_SPAN(&row, memset, span);
 	SET_PLACE(&row, memset, r);
-	ROW_MISSING(&row, memset, device_launched);
+	if (cupti->version >= CUPTI_13_0)
+		row.device_launched = r->device_launched;
+	else
+		ROW_MISSING(&row, memset, device_launched);
 	writer_append(w, TABLE_memset, &row);
 }
 

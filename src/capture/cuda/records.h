@@ -92,6 +92,7 @@ struct record_memset {
 	void *reserved;
 	uint64_t graph_node;
 	uint32_t graph, channel, channel_type;
+	uint8_t device_launched;	/* 13.0 */
 };
 
 struct record_synchronization {

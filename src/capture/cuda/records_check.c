@@ -38,6 +38,7 @@ SAME(record_memset, correlation, CUpti_ActivityMemset4, correlationId);
 SAME(record_memset, memory_kind, CUpti_ActivityMemset4, memoryKind);
 SAME(record_memset, graph_node, CUpti_ActivityMemset4, graphNodeId);
 SAME(record_memset, channel_type, CUpti_ActivityMemset4, channelType);
+SAME(record_memset, device_launched, CUpti_ActivityMemset4, isDeviceLaunched);
 SAME(record_synchronization, event, CUpti_ActivitySynchronization2, cudaEventId);
 SAME(record_synchronization, event_record, CUpti_ActivitySynchronization2, cudaEventSyncId);
 SAME(record_synchronization, result, CUpti_ActivitySynchronization2, returnValue);
