@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "base/clock.h"
+#include "capture/collector.h"
 #include "stack/safe_memory.h"
 
 #define MAGIC UINT64_C(0x50740000) /* high half of a value: no other timer's by chance */
@@ -55,10 +56,12 @@ static uint64_t free_words(const struct cpu_slot *s)
 				 atomic_load_explicit(&s->tail, memory_order_acquire));
 }
 
+/* The collector is woken where the ring has become half full: its next look may be too late. */
 static void put(struct cpu_slot *s, const struct cpu_record *record)
 {
 	uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
 	uint64_t words[CPU_RECORD_WORDS];
+	bool had_plenty = free_words(s) > CPU_SLOT_WORDS / 2;
 
 	memcpy(words, record, sizeof(words));
 	for (unsigned i = 0; i < CPU_RECORD_WORDS; i++)
@@ -66,6 +69,8 @@ static void put(struct cpu_slot *s, const struct cpu_record *record)
 	for (unsigned i = 0; i < record->count; i++)
 		s->words[head++ % CPU_SLOT_WORDS] = s->frames[i];
 	atomic_store_explicit(&s->head, head, memory_order_release);
+	if (had_plenty && free_words(s) <= CPU_SLOT_WORDS / 2)
+		collector_wake();
 }
 
 /* --- the sample --- */

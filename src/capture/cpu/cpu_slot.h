@@ -19,7 +19,7 @@
 #include "capture/launch_stacks.h"
 
 #define CPU_SLOTS_MAX 1024u
-#define CPU_SLOT_WORDS 8192u	/* of a slot's ring; a power of two */
+#define CPU_SLOT_WORDS 16384u	/* of a slot's ring; a power of two */
 #define CPU_RECORD_WORDS 4u	/* of a record; its frames follow */
 
 /* Why a sample has no stack. */

@@ -20,8 +20,11 @@
 
 atomic_bool collector_idle;
 
+static atomic_uint wakes;
+
 void collector_wake(void)
 {
+	atomic_fetch_add(&wakes, 1);
 }
 
 struct worker {
@@ -220,6 +223,16 @@ static void test_a_full_ring_keeps_the_weight(void **state)
 	collect(200 * NS_PER_MS);
 	pthread_mutex_lock(&gate);
 	wait_for_sleep(&workers[0]);
+	cpu_timer_collect(captured->writer, clock_monotonic_ns());
+	head = atomic_load(&s->head);
+	atomic_store(&wakes, 0);
+	atomic_store(&s->tail, head - CPU_SLOT_WORDS / 2 + 1); /* half full but for one word */
+	pthread_mutex_unlock(&gate);
+	while (!atomic_load(&wakes)) /* by the next sample */
+		usleep(10000);
+	pthread_mutex_lock(&gate);
+	wait_for_sleep(&workers[0]);
+	atomic_store(&s->tail, head);
 	cpu_timer_collect(captured->writer, clock_monotonic_ns());
 	head = atomic_load(&s->head);
 	atomic_store(&s->tail, head - CPU_SLOT_WORDS + 1);
