@@ -17,10 +17,9 @@
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/quiet_thread.h"
 #include "capture/ring.h"
-#include "capture/rows.h"
 #include "capture/stack_rows.h"
 #include "capture/tape/tape.h"
-#include "format/clock_row.h"
+#include "format/rows.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/source.h"
@@ -238,7 +237,9 @@ static void sample_counters(uint64_t now)
 	gpus = cuda_source_gpus(&count);
 	if (count == 0)
 		return;
+	collector_in_vendor(true);
 	nvml_source_sample(self.start.writer, gpus, count, now);
+	collector_in_vendor(false);
 	self.last_counters_ns = now;
 #else
 	(void)now;
@@ -365,7 +366,7 @@ static void *collector_main(void *unused)
 	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
 	rows_cost(self.start.writer, cost_kind_setup, self.start.setup_start_ns,
 		  self.start.setup_start_ns + self.start.setup_ns, 1, self.start.setup_ns);
-	clock_row_append(self.start.writer, 0);
+	rows_clock(self.start.writer, 0);
 	host_module_rows(self.start.writer);
 	writer_flush(self.start.writer);
 	while (atomic_load(&self.phase) == PHASE_RUNNING) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "capture/launch_stacks.h"
-#include "capture/rows.h"
+#include "format/rows.h"
 #include "stack/frame.h"
 #include "stack/python_code.h"
 #include "stack/stack_tree.h"

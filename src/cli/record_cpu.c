@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "cli/checks.h"
+#include "format/rows.h"
 
 const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
 
@@ -119,16 +120,13 @@ static void write_capability(const struct record_cpu *cpu, struct writer *w)
 int record_cpu_stop(struct record_cpu *cpu, struct writer *w, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct row_cost cost = {
-		.start_ns = cpu->time_ns, .end_ns = now, .kind = cost_kind_sampler, .count = 1
-	};
+	uint64_t sampler_ns = 0;
 	int err = 0;
 
 	write_capability(cpu, w);
 	if (cpu->sampler) {
-		err = cpu_sampler_stop(&cpu->sampler, &cost.total_ns, e);
-		ROW_MISSING(&cost, cost, bytes);
-		writer_append(w, TABLE_cost, &cost);
+		err = cpu_sampler_stop(&cpu->sampler, &sampler_ns, e);
+		rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, sampler_ns);
 	}
 	return err;
 }

@@ -10,47 +10,30 @@
 #include "cli/record_end.h"
 #include "cli/symbolize.h"
 #include "cli/ui.h"
-
-static void capability(struct recording *r, const char *name, enum capability_state state,
-		       const char *got, const char *reason)
-{
-	struct row_capability row = {
-		.time_ns = clock_monotonic_ns(),
-		.name = writer_string(r->writer, name, strlen(name)),
-		.state = (uint8_t)state,
-		.got = writer_string(r->writer, got ? got : "", got ? strlen(got) : 0),
-		.reason =
-			writer_string(r->writer, reason ? reason : "", reason ? strlen(reason) : 0),
-	};
-
-	ROW_MISSING(&row, capability, asked);
-	if (!got)
-		ROW_MISSING(&row, capability, got);
-	if (!reason)
-		ROW_MISSING(&row, capability, reason);
-	writer_append(r->writer, TABLE_capability, &row);
-}
+#include "format/rows.h"
 
 static void note_capabilities(struct recording *r)
 {
 	char reason[512];
 
 	if (!r->asked->cpu_only || r->preload)
-		capability(r, "injection", capability_state_on, r->library,
-			   r->asked->cpu_only ? "--cpu-only" : NULL);
+		rows_capability(r->writer, "injection", capability_state_on, NULL, r->library,
+				r->asked->cpu_only ? "--cpu-only" : NULL);
 	else
-		capability(r, "injection", capability_state_off, NULL, "--cpu-only");
+		rows_capability(r->writer, "injection", capability_state_off, NULL, NULL,
+				"--cpu-only");
 	if (watch_can_follow(r->watch))
-		capability(r, "processes", capability_state_on, NULL, NULL);
+		rows_capability(r->writer, "processes", capability_state_on, NULL, NULL, NULL);
 	else
-		capability(r, "processes", capability_state_degraded, "the command only",
-			   checks_foreign_proc() ? "/proc is of another pid namespace"
-			   : access("/proc/self/stat", R_OK) < 0
-				   ? "there is no /proc"
-				   : "the kernel does not tell who is whose child "
-				     "(CONFIG_PROC_CHILDREN)");
+		rows_capability(r->writer, "processes", capability_state_degraded, NULL,
+				"the command only",
+				checks_foreign_proc() ? "/proc is of another pid namespace"
+				: access("/proc/self/stat", R_OK) < 0
+					? "there is no /proc"
+					: "the kernel does not tell who is whose child "
+					  "(CONFIG_PROC_CHILDREN)");
 	if (checks_no_gpu_reason(reason, sizeof(reason)))
-		capability(r, "gpu", capability_state_unavailable, NULL, reason);
+		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
 }
 
 /*

@@ -52,7 +52,6 @@ void record_make_options(struct recording *r)
 	};
 
 	strbuf_clear(&r->options);
-
 	record_options_text(&settings, &r->options);
 	r->identity.options = strbuf_text(&r->options);
 }

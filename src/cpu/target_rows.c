@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "cpu/target_state.h"
-#include "format/clock_row.h"
+#include "format/rows.h"
 #include "stack/python_code.h"
 
 #define FLUSH_NS (250 * NS_PER_MS)
@@ -89,7 +89,7 @@ static void begin_segment(struct targets *t, struct target *p)
 		return;
 	p->segment = writer_segment(p->writer);
 	process_row(t, p);
-	clock_row_append(p->writer, 0);
+	rows_clock(p->writer, 0);
 	for (size_t i = 0; i < p->origins.count; i++)
 		if (p->origins.data[i].segment)
 			module_row(t, p, i);
@@ -138,19 +138,8 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 void targets_capability(struct targets *t, const char *name, enum capability_state state,
 			const char *got, const char *reason)
 {
-	struct writer *w = t->home ? t->home->writer : NULL;
-	struct row_capability row = { .time_ns = clock_monotonic_ns(), .state = (uint8_t)state };
-
-	if (!w)
-		return;
-	row.name = writer_string(w, name, strlen(name));
-	row.got = writer_string(w, got, strlen(got));
-	ROW_MISSING(&row, capability, asked);
-	if (reason)
-		row.reason = writer_string(w, reason, strlen(reason));
-	else
-		ROW_MISSING(&row, capability, reason);
-	writer_append(w, TABLE_capability, &row);
+	if (t->home)
+		rows_capability(t->home->writer, name, state, NULL, got, reason);
 }
 
 /* Distinct stacks for which there was no room. */

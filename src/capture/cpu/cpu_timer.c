@@ -14,8 +14,8 @@
 #include "capture/launch_stacks.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/rows.h"
 #include "capture/stack_rows.h"
+#include "format/rows.h"
 
 #define BUSY_WAIT_NS (100 * NS_PER_MS) /* between looks at the slots while samples come */
 #define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while none do: a new thread is found then */

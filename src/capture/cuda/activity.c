@@ -5,7 +5,7 @@
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
-#include "capture/rows.h"
+#include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
 

@@ -1,9 +1,8 @@
 #include "capture/cuda/devices.h"
+#include "format/rows.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "capture/rows.h"
 
 static char pci_ids[DEVICES_MAX][24];
 static const char *pci_pointers[DEVICES_MAX];

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "capture/rows.h"
+#include "format/rows.h"
 
 #define SET_BITS 8 /* sets of two, the later one first */
 #define KNOWN_NAMES_MAX 65536u /* pointers remembered before the cache starts afresh */

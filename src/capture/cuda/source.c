@@ -18,9 +18,8 @@
 #include "capture/launch_stacks.h"
 #include "capture/log.h"
 #include "capture/ring.h"
-#include "capture/rows.h"
 #include "capture/tape/tape.h"
-#include "format/clock_row.h"
+#include "format/rows.h"
 
 #define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
 #define FLUSH_NS (250 * NS_PER_MS) /* records lie in CUPTI's buffers no longer than this */
@@ -397,7 +396,7 @@ void cuda_source_periodic(struct writer *w, uint64_t now)
 		collector_in_vendor(true);
 		ok = self.cupti.GetTimestamp(&t) == CUPTI_SUCCESS;
 		collector_in_vendor(false);
-		clock_row_append(w, ok ? t : 0);
+		rows_clock(w, ok ? t : 0);
 		self.last_clock_row_ns = now;
 	}
 }

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
-#include "capture/rows.h"
+#include "format/rows.h"
 
 #define COMMAND_MAX 65536
 

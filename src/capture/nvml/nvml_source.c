@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "capture/nvml/nvml_api.h"
-#include "capture/rows.h"
 #include "capture/tape/tape.h"
+#include "format/rows.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
 

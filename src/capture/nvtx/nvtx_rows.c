@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "capture/nvtx/nvtx_names.h"
-#include "capture/rows.h"
+#include "format/rows.h"
 
 /* The collector's thread, but for after_fork. */
 static struct {

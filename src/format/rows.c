@@ -1,4 +1,4 @@
-#include "capture/rows.h"
+#include "format/rows.h"
 
 #include <string.h>
 
@@ -69,4 +69,21 @@ void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_
 	ROW_MISSING(&row, cost, bytes);
 	if (count || total_ns)
 		writer_append(w, TABLE_cost, &row);
+}
+
+void rows_clock(struct writer *w, uint64_t cupti_ns)
+{
+	uint64_t before = clock_monotonic_ns();
+	struct row_clock row = {
+		.realtime_ns = clock_read_ns(CLOCK_REALTIME),
+		.boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
+		.cupti_ns = cupti_ns,
+	};
+	uint64_t after = clock_monotonic_ns();
+
+	row.monotonic_ns = before + (after - before) / 2;
+	row.width_ns = (uint32_t)MIN(after - before, UINT64_C(0xffffffff));
+	if (!cupti_ns)
+		ROW_MISSING(&row, clock, cupti_ns);
+	writer_append(w, TABLE_clock, &row);
 }

@@ -1,16 +1,17 @@
-/* rows.h: small rows that several sources write: capabilities and losses. Collector thread only. */
-#ifndef PITOT_CAPTURE_ROWS_H
-#define PITOT_CAPTURE_ROWS_H
+/* rows.h: small rows that many write. Time is the moment of the call; texts may be NULL: missing. The writer's thread only. */
+#ifndef PITOT_FORMAT_ROWS_H
+#define PITOT_FORMAT_ROWS_H
 
 #include "format/writer.h"
 
+/* Id of a text; of "" for NULL. */
 uint32_t rows_text(struct writer *w, const char *text);
 
-/* asked, got, reason may be NULL. */
+/* What was asked of the recorder, what it got, and why not more. */
 void rows_capability(struct writer *w, const char *name, enum capability_state state, const char *asked,
 		     const char *got, const char *reason);
 
-/* Nothing is written for a count of 0. detail may be NULL. */
+/* Nothing is written for a count of 0. */
 void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns, uint64_t end_ns,
 	       const char *detail);
 
@@ -18,7 +19,11 @@ void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64
 void rows_loss_more(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t *reported, uint64_t start_ns,
 		    uint64_t end_ns, const char *detail);
 
+/* What recording cost in a period. Nothing is written for nothing. */
 void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns, uint64_t count,
 	       uint64_t total_ns);
+
+/* Reads all clocks. cupti_ns: what CUPTI's said a moment ago; 0: nothing. */
+void rows_clock(struct writer *w, uint64_t cupti_ns);
 
 #endif
