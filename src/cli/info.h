@@ -1,0 +1,45 @@
+/* info.h: what the two ways of printing `pitot info` share: info_text.c, info_json.c. */
+#ifndef PITOT_CLI_INFO_H
+#define PITOT_CLI_INFO_H
+
+#include "cli/ui.h"
+#include "trace/trace.h"
+
+struct info {
+	const struct context *context;
+	struct trace *trace;
+	const char *path;
+	uint64_t start_ns, end_ns;
+	const struct trace_loss *losses;
+	size_t loss_count;
+	int64_t damaged; /* blocks; -1: not checked */
+};
+
+uint64_t info_number(const struct info *i, enum table_id table, int column, uint64_t row);
+/* The text of a STRING column; "" when it is missing. */
+const char *info_text(const struct info *i, enum table_id table, int column, uint64_t row);
+/* Name of the state of a row of capability. */
+const char *info_state(const struct info *i, uint64_t row);
+
+/* Whether the session at `index` is what a sampler outside wrote about another process. */
+bool info_is_of_another(const struct info *i, size_t index);
+/* The process at `index`, with what a sampler outside wrote about it. */
+struct trace_process info_process(const struct info *i, size_t index);
+
+/*
+ * How far CLOCK_REALTIME ran away from CLOCK_MONOTONIC over the readings of one process and its
+ * sampler, and how exact the readings are.
+ */
+struct info_clock {
+	uint64_t readings, cupti_readings;
+	uint64_t first_ns, first_offset, last_ns, last_offset;
+	uint64_t widest_ns;
+};
+
+struct info_clock info_read_clock(const struct info *i, size_t process);
+int64_t info_drift_ns(const struct info_clock *s);
+
+void info_print_text(const struct info *i, struct strbuf *out);
+void info_print_json(const struct info *i, struct strbuf *out);
+
+#endif

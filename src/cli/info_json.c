@@ -1,0 +1,187 @@
+/* info_json.c: `pitot info --json`. */
+#include "cli/info.h"
+
+#include "analysis/cost.h"
+#include "base/json.h"
+
+/* What is known of a process and of a sampler's session about one. */
+static void write_extent(const struct info *i, const struct trace_process *p, struct json *j)
+{
+	json_key_bool(j, "closed", p->closed);
+	json_key_i64(j, "start_ns", (int64_t)(p->start_ns - i->start_ns));
+	json_key_i64(j, "end_ns", (int64_t)(p->end_ns - i->start_ns));
+	json_key_u64(j, "segments", p->segments);
+	json_key_u64(j, "missing_segments", p->missing_segments);
+}
+
+static void write_samplers(const struct info *i, size_t process, struct json *j)
+{
+	json_key(j, "samplers");
+	json_array(j);
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		const struct trace_process *p = trace_process(i->trace, n);
+
+		if (p->of != process || !p->sampler)
+			continue;
+		json_object(j);
+		write_extent(i, p, j);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_process(const struct info *i, size_t process, struct json *j)
+{
+	struct trace_process p = info_process(i, process);
+	struct info_clock s = info_read_clock(i, process);
+
+	json_object(j);
+	json_key_u64(j, "pid", p.pid);
+	json_key_u64(j, "parent_pid", p.parent_pid);
+	json_key_string(j, "command", p.command);
+	json_key_string(j, "executable", p.executable);
+	json_key_string(j, "host", p.host);
+	json_key_bool(j, "recorded", p.inside && !p.sampler);
+	json_key(j, "exit_status");
+	if (p.exit_status < 0)
+		json_null(j);
+	else
+		json_i64(j, p.exit_status);
+	write_extent(i, &p, j);
+	json_key_u64(j, "clock_readings", s.readings);
+	json_key_i64(j, "realtime_drift_ns", info_drift_ns(&s));
+	write_samplers(i, process, j);
+	json_end(j);
+}
+
+static void write_processes(const struct info *i, struct json *j)
+{
+	json_key(j, "processes");
+	json_array(j);
+	for (size_t n = 0; n < trace_process_count(i->trace); n++)
+		if (!info_is_of_another(i, n))
+			write_process(i, n, j);
+	json_end(j);
+}
+
+static void write_devices(const struct info *i, struct json *j)
+{
+	const struct table_schema *table = schema_table(TABLE_device);
+
+	json_key(j, "devices");
+	json_array(j);
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
+		json_object(j);
+		json_key_u64(j, "pid",
+			     trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
+				     ->pid);
+		for (int c = 0; c < table->column_count; c++) {
+			bool missing;
+			uint64_t v = trace_value(i->trace, TABLE_device, c, row, &missing);
+
+			json_key(j, table->columns[c].name);
+			if (missing)
+				json_null(j);
+			else if (table->columns[c].type == COLUMN_TYPE_STRING)
+				json_string(j, trace_string(i->trace, (uint32_t)v));
+			else
+				json_u64(j, v);
+		}
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_tables(const struct info *i, struct json *j)
+{
+	json_key(j, "tables");
+	json_object(j);
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		struct trace_table_size size;
+
+		trace_table_size(i->trace, (enum table_id)id, &size);
+		if (!size.rows)
+			continue;
+		json_key(j, schema_table(id)->name);
+		json_object(j);
+		json_key_u64(j, "rows", trace_rows(i->trace, (enum table_id)id));
+		json_key_u64(j, "bytes", size.bytes);
+		json_key_u64(j, "blocks", size.blocks);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_capabilities(const struct info *i, struct json *j)
+{
+	json_key(j, "capabilities");
+	json_array(j);
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
+		json_object(j);
+		json_key_u64(
+			j, "pid",
+			trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))
+				->pid);
+		json_key_string(j, "name",
+				info_text(i, TABLE_capability, COLUMN_capability_name, row));
+		json_key_string(j, "state", info_state(i, row));
+		json_key_string(j, "asked",
+				info_text(i, TABLE_capability, COLUMN_capability_asked, row));
+		json_key_string(j, "got",
+				info_text(i, TABLE_capability, COLUMN_capability_got, row));
+		json_key_string(j, "reason",
+				info_text(i, TABLE_capability, COLUMN_capability_reason, row));
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void write_losses(const struct info *i, struct json *j)
+{
+	json_key(j, "loss");
+	json_array(j);
+	for (size_t n = 0; n < i->loss_count; n++) {
+		const struct trace_loss *l = &i->losses[n];
+
+		json_object(j);
+		json_key(j, "pid");
+		if (l->process < trace_process_count(i->trace))
+			json_u64(j, trace_process(i->trace, l->process)->pid);
+		else
+			json_null(j);
+		json_key_string(j, "reason", loss_reason_name(l->reason));
+		json_key(j, "count");
+		if (l->count)
+			json_u64(j, l->count);
+		else
+			json_null(j);
+		json_key_i64(j, "start_ns", (int64_t)(l->start_ns - i->start_ns));
+		json_key_i64(j, "end_ns", (int64_t)(l->end_ns - i->start_ns));
+		json_key_string(j, "detail", l->detail);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+void info_print_json(const struct info *i, struct strbuf *out)
+{
+	struct json j = JSON_PRETTY(out);
+
+	json_object(&j);
+	json_key_string(&j, "recording", i->path);
+	json_key_u64(&j, "start_monotonic_ns", i->start_ns);
+	json_key_i64(&j, "start_unix_ns",
+		     (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace));
+	json_key_u64(&j, "duration_ns", i->end_ns - i->start_ns);
+	json_key_u64(&j, "bytes", trace_file_bytes(i->trace));
+	json_key_u64(&j, "segments", trace_segment_count(i->trace));
+	if (i->damaged >= 0)
+		json_key_i64(&j, "damaged_blocks", i->damaged);
+	write_processes(i, &j);
+	write_devices(i, &j);
+	write_tables(i, &j);
+	write_capabilities(i, &j);
+	write_losses(i, &j);
+	json_end(&j);
+	strbuf_addc(out, '\n');
+}

@@ -1,0 +1,356 @@
+/* info_text.c: `pitot info` as tables. */
+#include "cli/info.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "analysis/cost.h"
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/vec.h"
+#include "cli/text_table.h"
+
+#define CELL_MAX 200 /* columns of a cell; --json has the whole text */
+
+static uint64_t table_bytes(const struct info *i, enum table_id table)
+{
+	struct trace_table_size size;
+
+	trace_table_size(i->trace, table, &size);
+	return size.bytes;
+}
+
+/* Tenths of a byte a row, rounded. */
+static uint64_t tenths_of(uint64_t bytes, uint64_t rows)
+{
+	return rows ? (bytes * 10 + rows / 2) / rows : 0;
+}
+
+static uint64_t kernel_tenths(const struct info *i)
+{
+	return tenths_of(table_bytes(i, TABLE_kernel) + table_bytes(i, TABLE_api_call),
+			 trace_rows(i->trace, TABLE_kernel));
+}
+
+static void cell(struct text_table *t, const char *unsafe)
+{
+	struct strbuf safe = STRBUF_INIT;
+
+	text_safe(&safe, unsafe, strlen(unsafe));
+	text_shorten(&safe, CELL_MAX);
+	text_table_add(t, strbuf_text(&safe));
+	strbuf_release(&safe);
+}
+
+static void title(const struct info *i, const char *name, struct strbuf *out)
+{
+	strbuf_addc(out, '\n');
+	style_add(out, i->context->color, STYLE_BOLD, name);
+	strbuf_addc(out, '\n');
+}
+
+static void finish(const struct info *i, const char *name, struct text_table *t, struct strbuf *out)
+{
+	if (text_table_rows(t)) {
+		if (*name)
+			title(i, name, out);
+		text_table_print(t, *name ? 2 : 0, UINT32_MAX, i->context->color, out);
+	}
+	text_table_release(t);
+}
+
+static void print_identity(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = { LEFT(""), LEFT("") };
+	struct text_table t = { .columns = columns, .column_count = 2, .headless = true };
+	int64_t start_unix_ns = (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace);
+	time_t seconds = (time_t)(start_unix_ns / (int64_t)NS_PER_S);
+	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+	uint64_t kernels = trace_rows(i->trace, TABLE_kernel);
+	char date[64] = "";
+	struct tm tm;
+
+	text_table_add(&t, "recording");
+	cell(&t, i->path);
+	if (gmtime_r(&seconds, &tm) && strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S UTC", &tm)) {
+		text_table_add(&t, "start");
+		text_table_add(&t, date);
+	}
+	text_table_add(&t, "duration");
+	human_duration(&value, i->end_ns - i->start_ns);
+	text_table_add(&t, strbuf_text(&value));
+	text_table_add(&t, "size");
+	strbuf_clear(&value);
+	human_bytes(&value, trace_file_bytes(i->trace));
+	strbuf_addf(&value, " in %zu segment%s", trace_segment_count(i->trace),
+		    trace_segment_count(i->trace) == 1 ? "" : "s");
+	if (kernels)
+		strbuf_addf(&value, "; %llu.%llu bytes a kernel with its launch",
+			    (unsigned long long)kernel_tenths(i) / 10,
+			    (unsigned long long)kernel_tenths(i) % 10);
+	text_table_add(&t, strbuf_text(&value));
+	if (i->damaged >= 0) {
+		text_table_add(&t, "checksums");
+		if (i->damaged)
+			text_table_addf(&t, "%lld damaged blocks", (long long)i->damaged);
+		else
+			text_table_add(&t, "all right");
+	}
+	finish(i, "", &t, out);
+}
+
+static void number_or_dash(struct text_table *t, bool known, unsigned n)
+{
+	if (known)
+		text_table_addf(t, "%u", n);
+	else
+		text_table_add(t, "-");
+}
+
+static const char *process_state(const struct trace_process *p)
+{
+	if (!p->inside)
+		return "not recorded";
+	return p->closed ? "in order" : "cut off";
+}
+
+static void print_processes(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"),  RIGHT("parent"), LEFT("host"),      RIGHT("from"),   RIGHT("to"),
+		LEFT("ended"), RIGHT("status"), RIGHT("segments"), LEFT("command"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		struct trace_process p = info_process(i, n);
+
+		if (info_is_of_another(i, n))
+			continue;
+		text_table_addf(&t, "%u", p.pid);
+		number_or_dash(&t, p.parent_pid != 0, p.parent_pid);
+		cell(&t, p.host);
+		text_table_duration(&t, p.start_ns - MIN(p.start_ns, i->start_ns));
+		text_table_duration(&t, p.end_ns - MIN(p.end_ns, i->start_ns));
+		text_table_add(&t, process_state(&p));
+		number_or_dash(&t, p.exit_status >= 0, (unsigned)p.exit_status);
+		if (p.missing_segments)
+			text_table_addf(&t, "%u, %u missing", p.segments, p.missing_segments);
+		else
+			text_table_addf(&t, "%u", p.segments);
+		cell(&t, *p.command ? p.command : p.executable);
+	}
+	finish(i, "processes", &t, out);
+}
+
+static void print_devices(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"),    RIGHT("id"), LEFT("device"), RIGHT("compute"), RIGHT("SMs"),
+		RIGHT("memory"), LEFT("PCI"), LEFT("uuid"),   RIGHT("driver"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
+#define DEVICE(column) info_number(i, TABLE_device, COLUMN_device_##column, row)
+		unsigned driver = (unsigned)DEVICE(driver_version);
+
+		text_table_addf(
+			&t, "%u",
+			trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
+				->pid);
+		text_table_addf(&t, "%u", (unsigned)DEVICE(id));
+		cell(&t, info_text(i, TABLE_device, COLUMN_device_name, row));
+		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major),
+				(unsigned)DEVICE(compute_minor));
+		text_table_addf(&t, "%u", (unsigned)DEVICE(multiprocessors));
+		text_table_bytes(&t, DEVICE(memory_bytes));
+		cell(&t, info_text(i, TABLE_device, COLUMN_device_pci, row));
+		cell(&t, info_text(i, TABLE_device, COLUMN_device_uuid, row));
+		text_table_addf(&t, "CUDA %u.%u", driver / 1000, driver % 1000 / 10);
+#undef DEVICE
+	}
+	finish(i, "devices", &t, out);
+}
+
+static void print_tables(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		LEFT("table"), RIGHT("rows"), RIGHT("bytes"), RIGHT("bytes a row"), RIGHT("blocks"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		struct trace_table_size size;
+		uint64_t rows = trace_rows(i->trace, (enum table_id)id), tenths;
+
+		trace_table_size(i->trace, (enum table_id)id, &size);
+		if (!size.rows)
+			continue;
+		tenths = tenths_of(size.bytes, rows);
+		text_table_add(&t, schema_table(id)->name);
+		text_table_count(&t, rows);
+		text_table_count(&t, size.bytes);
+		text_table_addf(&t, "%llu.%llu", (unsigned long long)tenths / 10,
+				(unsigned long long)tenths % 10);
+		text_table_count(&t, size.blocks);
+	}
+	finish(i, "tables", &t, out);
+}
+
+/* Rows that differ in nothing but their process. */
+struct capability_group {
+	uint64_t row; /* the first */
+	uint64_t processes;
+};
+
+#define GROUPS_MAX 1024u /* further rows are groups of their own */
+
+static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
+{
+	static const int columns[] = { COLUMN_capability_name, COLUMN_capability_state,
+				       COLUMN_capability_asked, COLUMN_capability_got,
+				       COLUMN_capability_reason };
+
+	for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
+		bool missing_a, missing_b;
+		uint64_t value_a =
+				 trace_value(i->trace, TABLE_capability, columns[c], a, &missing_a),
+			 value_b =
+				 trace_value(i->trace, TABLE_capability, columns[c], b, &missing_b);
+
+		if (missing_a != missing_b || (!missing_a && value_a != value_b))
+			return false;
+	}
+	return true;
+}
+
+/* "asked for X, got Y; why", as short as it can be. */
+static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
+{
+	const char *asked = info_text(i, TABLE_capability, COLUMN_capability_asked, row);
+	const char *got = info_text(i, TABLE_capability, COLUMN_capability_got, row);
+	const char *reason = info_text(i, TABLE_capability, COLUMN_capability_reason, row);
+
+	if (*asked && strcmp(asked, got) != 0)
+		strbuf_addf(out, "asked for %s%s%s", asked, *got ? ", got " : "", got);
+	else
+		strbuf_adds(out, got);
+	if (*reason)
+		strbuf_addf(out, "%s%s", out->length ? "; " : "", reason);
+}
+
+static void add_capability(const struct info *i, const struct capability_group *g,
+			   struct text_table *t)
+{
+	size_t process = trace_row_process(i->trace, TABLE_capability, g->row);
+	_cleanup_strbuf_ struct strbuf outcome = STRBUF_INIT;
+
+	if (g->processes > 1)
+		text_table_addf(t, "%llu processes", (unsigned long long)g->processes);
+	else
+		text_table_addf(t, "%u", trace_process(i->trace, process)->pid);
+	cell(t, info_text(i, TABLE_capability, COLUMN_capability_name, g->row));
+	text_table_add(t, info_state(i, g->row));
+	add_outcome(i, g->row, &outcome);
+	cell(t, strbuf_text(&outcome));
+}
+
+static void print_capabilities(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"),
+		LEFT("capability"),
+		LEFT("state"),
+		LEFT("what, and why"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	VEC(struct capability_group) groups = { 0 };
+
+	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
+		size_t n = 0, known = MIN(groups.count, (size_t)GROUPS_MAX);
+
+		while (n < known && !is_same_capability(i, groups.data[n].row, row))
+			n++;
+		if (n < known)
+			groups.data[n].processes++;
+		else if (vec_push(&groups, ((struct capability_group){ row, 1 })) < 0)
+			out->failed = true;
+	}
+	for (size_t n = 0; n < groups.count; n++)
+		add_capability(i, &groups.data[n], &t);
+	vec_release(&groups);
+	finish(i, "capabilities", &t, out);
+}
+
+static void print_clocks(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"),
+		RIGHT("readings"),
+		RIGHT("with CUPTI"),
+		RIGHT("realtime drift"),
+		RIGHT("widest reading"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
+		struct info_clock s = info_read_clock(i, n);
+		int64_t ns = info_drift_ns(&s);
+		_cleanup_strbuf_ struct strbuf drift = STRBUF_INIT, width = STRBUF_INIT;
+
+		if (!s.readings)
+			continue;
+		strbuf_adds(&drift, ns < 0 ? "-" : "");
+		human_duration(&drift, ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
+		human_duration(&width, s.widest_ns);
+		text_table_addf(&t, "%u", trace_process(i->trace, n)->pid);
+		text_table_addf(&t, "%llu", (unsigned long long)s.readings);
+		text_table_addf(&t, "%llu", (unsigned long long)s.cupti_readings);
+		text_table_add(&t, strbuf_text(&drift));
+		text_table_add(&t, strbuf_text(&width));
+	}
+	finish(i, "clocks", &t, out);
+}
+
+static void print_losses(const struct info *i, struct strbuf *out)
+{
+	static const struct text_column columns[] = {
+		RIGHT("pid"),  LEFT("reason"), RIGHT("count"),
+		RIGHT("from"), RIGHT("to"),    LEFT("detail"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t n = 0; n < i->loss_count; n++) {
+		const struct trace_loss *l = &i->losses[n];
+
+		if (l->process < trace_process_count(i->trace))
+			text_table_addf(&t, "%u", trace_process(i->trace, l->process)->pid);
+		else
+			text_table_add(&t, "-");
+		text_table_add(&t, loss_reason_name(l->reason));
+		if (l->count)
+			text_table_count(&t, l->count);
+		else
+			text_table_add(&t, "unknown");
+		text_table_duration(&t, l->start_ns - MIN(l->start_ns, i->start_ns));
+		text_table_duration(&t, l->end_ns - MIN(l->end_ns, i->start_ns));
+		cell(&t, l->detail);
+	}
+	if (!i->loss_count) {
+		title(i, "loss", out);
+		strbuf_adds(out, "  nothing lost\n");
+	}
+	finish(i, "loss", &t, out);
+}
+
+void info_print_text(const struct info *i, struct strbuf *out)
+{
+	print_identity(i, out);
+	print_processes(i, out);
+	print_devices(i, out);
+	print_tables(i, out);
+	print_clocks(i, out);
+	print_capabilities(i, out);
+	print_losses(i, out);
+}
