@@ -9,6 +9,7 @@
 
 #include "analysis/graph_stacks.h"
 #include "analysis/stacks_names.h"
+#include "base/path.h"
 
 /* Best frames from the outermost one up to here; numbers are ids of callers plus 1, 0: none. */
 struct caller_node {

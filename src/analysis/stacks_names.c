@@ -2,12 +2,7 @@
 
 #include <string.h>
 
-const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
+#include "base/path.h"
 
 static bool ends_with(const char *text, size_t length, const char *end)
 {

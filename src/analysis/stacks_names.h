@@ -6,9 +6,6 @@
 
 #define FUNCTION_NAME_MAX 100 /* bytes; longer names lose their template arguments */
 
-/* What follows the last '/'. */
-const char *base_name(const char *path);
-
 /* Appends what a mapped file is called; that it has been deleted meanwhile is no part of it. */
 void module_name(const char *path, struct strbuf *out);
 

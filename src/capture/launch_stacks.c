@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/reserve.h"
 #include "capture/log.h"
 #include "capture/settings.h"
@@ -47,8 +48,7 @@ static struct {
 static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
 {
 	static const char *const names[] = { "libpitot.so", "libcupti.so", "libcuda.so" };
-	const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-	const char *name = slash ? slash + 1 : info->dlpi_name;
+	const char *name = info->dlpi_name ? base_name(info->dlpi_name) : NULL;
 
 	(void)size;
 	(void)user;

@@ -16,7 +16,8 @@
 #define NAME_MAX_LENGTH 64
 #define NUMBERS_MAX 1000
 
-static const char *base_name(const char *path)
+/* As base_name(), but of "folder/" the whole. */
+static const char *last_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -47,12 +48,12 @@ static bool is_script(const char *argument)
 
 void record_name(int argc, char **argv, struct strbuf *out)
 {
-	const char *name = base_name(argv[0]);
+	const char *name = last_name(argv[0]);
 	size_t length;
 
-	for (int i = 1; is_interpreter(base_name(argv[0])) && i < argc; i++) {
+	for (int i = 1; is_interpreter(last_name(argv[0])) && i < argc; i++) {
 		if (is_script(argv[i])) {
-			name = base_name(argv[i]);
+			name = last_name(argv[i]);
 			break;
 		}
 	}

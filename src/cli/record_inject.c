@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
+
 #define LIBRARY "libpitot.so"
 #define CUDA_VARIABLE "CUDA_INJECTION64_PATH"
 #define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
@@ -14,13 +16,6 @@
 #ifndef PITOT_LIBDIR
 #define PITOT_LIBDIR "lib" /* relative to the installation's prefix */
 #endif
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 static char *usable(const char *path)
 {

@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "base/io.h"
+#include "base/path.h"
 
 #define SCRIPTS_MAX 4 /* that are each other's interpreters */
 #define HEAD_BYTES 4096
@@ -47,13 +48,6 @@ static size_t read_head(const char *path, char head[HEAD_BYTES + 1])
 	close(fd);
 	head[MAX(n, 0)] = '\0';
 	return (size_t)MAX(n, 0);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /* "#!/usr/bin/env -S python3 -u": what runs the script, or NULL. Changes the text. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "analysis/stacks_names.h"
+#include "base/path.h"
 #include "export/chrome_writer.h"
 
 int chrome_stacks_init(struct chrome *c, struct error *e)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
+
 /* Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304). */
 #define PID_STEP 10000000
 
@@ -164,13 +166,6 @@ static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pi
 			return false;
 	}
 	return true;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 static bool same_pid_at_once(const struct trace_process *p, const struct trace_process *q)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "stack/module_build.h"
 #include "stack/slow_rule.h"
 
@@ -100,8 +101,7 @@ struct scan {
 
 static bool is_eager(const char *name)
 {
-	const char *slash = strrchr(name, '/');
-	const char *file = slash ? slash + 1 : name;
+	const char *file = base_name(name);
 
 	for (size_t i = 0; i < ARRAY_SIZE(eager_names); i++)
 		if (strncmp(file, eager_names[i], strlen(eager_names[i])) == 0)

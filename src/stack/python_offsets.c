@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/path.h"
 
 /*
  * Release builds for 64-bit machines. docs/python.md says which were run.
@@ -297,11 +298,9 @@ static void *symbol_of_handle(void *handle, const char *name)
 static int find_library(struct dl_phdr_info *info, size_t size, void *path)
 {
 	const char *name = info->dlpi_name ? info->dlpi_name : "";
-	const char *base = strrchr(name, '/');
 
 	(void)size;
-	if (strncmp(base ? base + 1 : name, "libpython", 9) != 0 ||
-	    strlen(name) >= LIBRARY_PATH_MAX)
+	if (strncmp(base_name(name), "libpython", 9) != 0 || strlen(name) >= LIBRARY_PATH_MAX)
 		return 0;
 	memcpy(path, name, strlen(name) + 1);
 	return 1;
