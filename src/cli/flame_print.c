@@ -84,6 +84,20 @@ static void add_missing_cpu(const struct capability_note *cpu, bool wanted, stru
 		strbuf_adds(out, " were recorded: `pitot record --cpu` takes them");
 }
 
+/* Whether there were stacks, and a filter has left none of them. */
+static bool is_filtered_away(const struct flame *f)
+{
+	uint64_t all = 0, left = 0;
+
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++) {
+		const struct flame_section *s = &f->sections[kind];
+
+		all += s->total_ns;
+		left += s->node == FLAME_NONE ? 0 : f->tree.nodes.data[s->node].total_ns;
+	}
+	return all && !left;
+}
+
 void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
 		      struct strbuf *out)
 {
@@ -115,6 +129,8 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 	if (pauses)
 		add_count(out, pauses, "pause without a stack: its thread stands for it",
 			  "pauses without a stack: their threads stand for them");
+	if (is_filtered_away(f))
+		strbuf_addf(out, "%s--focus and --ignore leave no stack", out->length ? "; " : "");
 	if (cpu && !(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
 		add_missing_cpu(cpu, cpu_wanted, out);
 }

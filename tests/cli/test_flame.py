@@ -197,6 +197,13 @@ def test_goldens_of_cpu_time(flame, name, options):
     check_golden(f"flame-{name}.txt", flame("cpu-all", *options).stdout)
 
 
+def test_a_filter_that_leaves_nothing_is_told(flame):
+    for options in (("--focus", "no such frame"), ("--ignore", "."), ("--focus", "no such frame", "--inverted")):
+        result = flame("small", *options, "--format", "folded")
+        assert result.stdout == "" and result.stderr.rstrip().endswith("--focus and --ignore leave no stack")
+    assert "leave no stack" not in flame("small", "--focus", "train", "--format", "folded").stderr
+
+
 def test_a_recursion_is_one_line(flame):
     """But for where something else is worth a line."""
     lines = flame("cpu-deep", "--format", "text").stdout.splitlines()
