@@ -17,7 +17,9 @@
 
 #define CODES_MAX 65536u /* of a process */
 #define STRING_BYTES 16384u /* of a str object at most */
-#define RENEW_NS NS_PER_S /* a code object is looked at again after that */
+#define RETRY_NS                                                                                   \
+	NS_PER_S /* a code object that could not be described is looked at again after that */
+#define RENEW_NS (30 * NS_PER_S) /* and one that could */
 #define TRIES_MAX 1000u /* to find the thread's state */
 #define AHEAD 3u /* objects that a code object refers to */
 #define AHEAD_BYTES 512u /* of each, nearly all of which are smaller */
@@ -507,7 +509,7 @@ static struct code *find_code(struct ebpf_python *python, uint64_t address, uint
 		*index = python->codes.count - 1;
 	}
 	code = &python->codes.data[*index];
-	if (code->seen_ns && now - code->seen_ns < RENEW_NS)
+	if (code->seen_ns && now - code->seen_ns < (code->function ? RENEW_NS : RETRY_NS))
 		return code;
 	code->seen_ns = now;
 	if (!describe(python, address, check, &fresh))

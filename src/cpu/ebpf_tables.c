@@ -218,7 +218,9 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 {
 	int64_t first = claim_ranges(t, count);
 	struct bpf_range *out = sampler_ranges(t->programs) + (first < 0 ? 0 : first);
-	struct bpf_image value = { .first_range = (uint32_t)first, .range_count = (uint32_t)count };
+	struct bpf_image value = { .first_range = (uint32_t)first,
+				   .range_count = (uint32_t)count,
+				   .generation = ++t->generation };
 
 	if (first < 0)
 		return E_LIMIT;

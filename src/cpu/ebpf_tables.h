@@ -7,6 +7,8 @@
  * cells of directories, which are written last and at once. Rules of all files are one array, numbered as in the
  * store. The ranges of process images lie in one array of two halves, of which one is filled: when it is full, all
  * images are forgotten and the other half is filled, so that a program that just reads ranges is not disturbed.
+ *
+ * The programs remember the rules of addresses for as long as the image has the same generation: each upload gives another.
  */
 #ifndef PITOT_CPU_EBPF_TABLES_H
 #define PITOT_CPU_EBPF_TABLES_H
@@ -39,6 +41,7 @@ struct ebpf_tables {
 	struct map images; /* those whose ranges are in this half */
 	uint64_t bytes, switched_ns;
 	uint32_t half, used; /* ranges used of this half */
+	uint32_t generation; /* of the image that was uploaded last */
 };
 
 /* 0 or a negative code. */

@@ -234,6 +234,7 @@ static __always_inline void send_stacks(struct scratch *s)
 
 	w->first_range = image ? image->first_range : 0;
 	w->range_count = image ? image->range_count : 0;
+	w->generation = image ? image->generation : 0;
 	w->range.start = w->range.end = 0;
 	w->at = words;
 	w->count = 0;

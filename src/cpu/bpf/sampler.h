@@ -31,6 +31,7 @@
 #define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
 
 #define BPF_TABLES 4096u /* unwind tables; number 0 is none */
+#define BPF_KNOWN_RULES_BITS 13 /* addresses whose rule is remembered, about: 128 KiB */
 #define BPF_BLOCKS 256u /* of the cells that tables consist of */
 #define BPF_BLOCK_SHIFT 17 /* cells of a block: a power of two */
 #define BPF_PART_SHIFT 14 /* bytes of code in a part, as UNWIND_PART_SHIFT */
@@ -154,6 +155,7 @@ struct bpf_followed {
 /* A process image, from exec or fork to the next exec or the exit. */
 struct bpf_image {
 	__u32 first_range, range_count;
+	__u32 generation; /* another whenever any image's ranges or their tables become others; not 0 */
 	struct bpf_python python;
 };
 
