@@ -41,6 +41,8 @@ static void roff_text(struct strbuf *out, const char *text)
 /* Paragraphs separated by empty lines; a paragraph in capitals alone is the heading of a section. */
 static void roff_paragraphs(struct strbuf *out, const char *text)
 {
+	bool behind_heading = true;
+
 	while (*text) {
 		const char *end = strstr(text, "\n\n");
 		size_t length = end ? (size_t)(end - text) : strlen(text);
@@ -54,7 +56,8 @@ static void roff_paragraphs(struct strbuf *out, const char *text)
 		for (size_t i = 0; i < length; i++)
 			is_heading =
 				is_heading && (isupper((unsigned char)text[i]) || text[i] == ' ');
-		strbuf_adds(out, is_heading ? ".SH " : ".PP\n");
+		strbuf_adds(out, is_heading ? ".SH " : behind_heading ? "" : ".PP\n");
+		behind_heading = is_heading;
 		roff_text(out, paragraph);
 		strbuf_addc(out, '\n');
 		free(paragraph);

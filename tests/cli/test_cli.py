@@ -259,6 +259,7 @@ def test_man_pages(pitot, declared):
         assert f"pitot\\-{command['name']}\\fR(1)" in overview
         for option in command["options"]:
             assert option["name"].replace("-", "\\-") in page
+        assert not re.search(r"^\.SH .*\n\.PP", page, re.M)
         for line in page.splitlines():
             assert not line.startswith("'")
             if line.startswith("."):

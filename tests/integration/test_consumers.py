@@ -114,7 +114,7 @@ def test_installed_program(installed, environment, tmp_path):
                env=environment)
     library = Path(text.splitlines()[0])
     assert library.is_relative_to(installed) and library.name.startswith("libpitot.so")
-    for path in ("share/man/man1/pitot.1", "share/man/man1/pitot-record.1",
+    for path in ("share/man/man1/pitot.1", "share/man/man1/pitot-record.1", "share/man/man1/pitot-profile.1",
                  "share/bash-completion/completions/pitot", "share/zsh/site-functions/_pitot",
                  "share/fish/vendor_completions.d/pitot.fish", "include/pitot/pitot.h"):
         assert (installed / path).stat().st_size > 0, path
