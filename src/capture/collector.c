@@ -29,7 +29,7 @@
 #define SEAL_NS (250 * NS_PER_MS) /* what a SIGKILL can cost at most */
 #define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
 #define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
-#define TABLES_NS (10 * NS_PER_MS) /* of a tick for unwind tables */
+#define RULES_NS (10 * NS_PER_MS) /* of a tick for unwind rules */
 #define STACK_BYTES (512u << 10)
 #define MOVED_SLOTS 1024 /* so many of a ring are progress */
 #define LOOK_NS (10 * NS_PER_MS) /* between looks at the progress of an end */
@@ -47,7 +47,7 @@ static struct {
 	atomic_bool cuda;
 	bool window_open;
 	bool window_over;
-	bool building; /* unwind tables: the next tick comes soon */
+	bool building; /* unwind rules: the next tick comes soon */
 	bool sampled; /* CPU samples since the last seal */
 	uint64_t last_seal_ns, last_alone_ns, last_host_ns, last_counters_ns, cpu_reported_ns,
 		cost_since_ns;
@@ -291,7 +291,7 @@ static uint64_t tick(uint64_t now)
 
 	collector_moved();
 	watch_window(now);
-	self.building = launch_stacks_update(TABLES_NS);
+	self.building = launch_stacks_update(RULES_NS);
 	work = self.building;
 	work += drain_rings(now);
 	/* No work: samples come all the time, and need not be fetched as soon. */

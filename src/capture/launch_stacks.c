@@ -78,8 +78,8 @@ bool launch_stacks_start(const struct settings *settings)
 		if (!self.modules)
 			return false;
 		memset(self.modules, 0, sizeof(*self.modules));
-		stack_modules_init(self.modules, STACK_TABLE_BYTES);
-		stack_modules_update(self.modules, 0); /* a first map, no tables yet */
+		stack_modules_init(self.modules, STACK_RULE_BYTES);
+		stack_modules_update(self.modules, 0); /* a first map, no rules yet */
 	}
 	if (!self.interner.words &&
 	    stack_interner_init(&self.interner, (uint32_t)MIN(limit, LAUNCH_STACKS_MAX)) < 0)
@@ -379,8 +379,8 @@ void launch_stacks_counts(struct launch_stacks_counts *counts)
 		counts->taken += counts->ends[i];
 	}
 	if (self.modules) {
-		counts->tables = self.modules->tables;
-		counts->table_bytes = self.modules->bytes;
+		counts->parts = atomic_load(&self.modules->parts);
+		counts->rule_bytes = self.modules->store.bytes;
 		counts->build_ns = self.modules->build_ns;
 	}
 }

@@ -59,7 +59,7 @@ void stack_sampler_reset(struct stack_sampler *s);
 uint32_t launch_stacks_intern(const uint64_t *frames, unsigned count, enum stack_end end, stack_take *take,
 			      void *context);
 
-/* Follows dlopen, builds tables for at most budget_ns, looks for a Python. true while there is more to build. */
+/* Follows dlopen, compiles unwind rules for at most budget_ns, looks for a Python. true while there are more to compile. */
 bool launch_stacks_update(uint64_t budget_ns);
 
 /* The code objects that Python frames refer to; NULL without Python. */
@@ -73,8 +73,8 @@ struct launch_stacks_counts {
 	uint64_t taken, none, unsure_python;
 	uint64_t table_full, no_memory; /* calls that got no stack */
 	uint64_t ends[STACK_ENDS];	/* by enum stack_end */
-	uint64_t table_bytes, build_ns;
-	uint32_t tables;
+	uint64_t rule_bytes, build_ns; /* of unwind rules */
+	uint32_t parts;
 };
 void launch_stacks_counts(struct launch_stacks_counts *counts);
 

@@ -121,14 +121,14 @@ void stack_rows_finish(struct writer *w)
 		 "%llu stacks: %llu complete, %llu partial, %llu truncated, %llu guessed, %llu too "
 		 "deep, %llu "
 		 "none; "
-		 "%u tables of %llu bytes in %llu ms",
+		 "unwind rules of %u parts of the code, %llu bytes, in %llu ms",
 		 (unsigned long long)(c.taken + c.none),
 		 (unsigned long long)c.ends[stack_end_complete],
 		 (unsigned long long)c.ends[stack_end_partial],
 		 (unsigned long long)c.ends[stack_end_truncated],
 		 (unsigned long long)c.ends[stack_end_guessed],
-		 (unsigned long long)c.ends[stack_end_depth], (unsigned long long)c.none, c.tables,
-		 (unsigned long long)c.table_bytes, (unsigned long long)(c.build_ns / 1000000));
+		 (unsigned long long)c.ends[stack_end_depth], (unsigned long long)c.none, c.parts,
+		 (unsigned long long)c.rule_bytes, (unsigned long long)(c.build_ns / 1000000));
 	rows_capability(w, "stacks", capability_state_on, NULL, "native", text);
 	if (version) {
 		snprintf(text, sizeof(text), "CPython %u.%u.%u, %llu stacks matched by guess",

@@ -1,48 +1,131 @@
 #include "stack/module_build.h"
 
-#include <errno.h>
+#include <sys/mman.h>
 
-#include "base/bytes.h"
-#include "base/clock.h"
-#include "base/error.h"
+#include "base/reserve.h"
 #include "stack/safe_memory.h"
 
-#define CHUNK_BYTES (1u << 20) /* copied between looks at the clock: about 0.2 ms */
-#define CHUNK_FDES 256u /* compiled between them */
-#define HEADER_BYTES_MAX (32u << 20)
+#define PAGE UINT64_C(4096)
+#define COPY_BYTES_MAX (UINT64_C(4) << 30)
 
-enum stage { STAGE_HEADER, STAGE_COPY, STAGE_START, STAGE_COMPILE };
+/* Addresses [start, end) of the process, copied page by page when they are asked for. */
+struct memory_pages {
+	uint64_t start, end;
+	uint8_t *bytes;
+	uint64_t *copied; /* bits, by page */
+	bool failed; /* some were not there */
+};
 
 struct module_build {
 	struct stack_module *module;
-	size_t bytes_max;
-	enum stage stage;
-	uint8_t *header; /* copy of .eh_frame_hdr */
-	uint8_t *frames; /* copy of .eh_frame */
-	uint64_t address; /* of .eh_frame in memory */
-	size_t size, copied;
-	struct unwind_input input;
-	struct unwind_builder *builder;
+	struct memory_pages pages; /* .eh_frame_hdr and .eh_frame */
+	struct unwind_parts *parts;
 };
 
-struct module_build *module_build_new(struct stack_module *module, size_t bytes_max)
+/* --- copies --- */
+
+static bool pages_init(struct memory_pages *p, uint64_t start, uint64_t end)
 {
+	*p = (struct memory_pages){ .start = start & ~(PAGE - 1), .end = end };
+	if (end - p->start > COPY_BYTES_MAX)
+		return false;
+	p->bytes = reserve_memory(end - p->start);
+	p->copied = calloc((end - p->start) / PAGE / 64 + 1, sizeof(*p->copied));
+	return p->bytes && p->copied;
+}
+
+static void pages_release(struct memory_pages *p)
+{
+	if (p->bytes)
+		munmap(p->bytes, p->end - p->start);
+	free(p->copied);
+}
+
+static bool copy_page(struct memory_pages *p, uint64_t page)
+{
+	uint64_t offset = page * PAGE, size = MIN(PAGE, p->end - p->start - offset);
+
+	if (p->copied[page / 64] >> page % 64 & 1)
+		return true;
+	if (!memory_copy(p->bytes + offset, p->start + offset, size)) {
+		p->failed = true;
+		return false;
+	}
+	p->copied[page / 64] |= UINT64_C(1) << page % 64;
+	return true;
+}
+
+static bool need(void *context, const uint8_t *bytes, size_t size)
+{
+	struct memory_pages *p = context;
+	uint64_t offset = (uint64_t)((uintptr_t)bytes - (uintptr_t)p->bytes);
+	uint64_t length = p->end - p->start;
+
+	if (offset > length || size > length - offset)
+		return false;
+	for (uint64_t page = offset / PAGE; page * PAGE < offset + size; page++)
+		if (!copy_page(p, page))
+			return false;
+	return true;
+}
+
+static const uint8_t *copy_of(const struct memory_pages *p, uint64_t address)
+{
+	return p->bytes + (address - p->start);
+}
+
+/* --- the module --- */
+
+/* *input stays empty where the header makes no sense. false: it cannot be read. */
+static bool find_input(struct module_build *b, struct unwind_input *input)
+{
+	const struct stack_module *module = b->module;
+	uint64_t virtual = module->header - module->bias, frames;
+	uint8_t bytes[EH_HEADER_BYTES];
+	struct eh_header header;
+
+	if (!memory_copy(bytes, module->header, MIN(module->header_size, sizeof(bytes))))
+		return false;
+	if (!eh_header_read(bytes, module->header_size, virtual, &header))
+		return true;
+	frames = header.frames + module->bias;
+	if (frames < module->segment_start || frames >= module->segment_end)
+		return true;
+	if (!pages_init(&b->pages, MIN(frames, module->header), module->segment_end))
+		return false;
+	input->section = (struct eh_section){ .bytes = copy_of(&b->pages, frames),
+					      .size = module->segment_end - frames,
+					      .address = header.frames,
+					      .data_base = virtual };
+	input->header_address = virtual;
+	input->search_count = header.pair_count;
+	if (header.pairs)
+		input->search = copy_of(&b->pages, module->header) + (header.pairs - bytes);
+	return true;
+}
+
+struct module_build *module_build_new(struct stack_module *module, struct unwind_store *store)
+{
+	struct unwind_input input = { .base = module->code_start };
 	struct module_build *b = calloc(1, sizeof(*b));
 
-	if (b) {
-		b->module = module;
-		b->bytes_max = bytes_max;
-	}
-	return b;
+	if (!b)
+		return NULL;
+	b->module = module;
+	if (find_input(b, &input) && (input.search || input.section.size <= store->bytes_max) &&
+	    unwind_parts_new(&input, module->code_end, need, &b->pages, store, &b->parts) == 0 &&
+	    !b->pages.failed)
+		return b;
+	module_build_free(b);
+	return NULL;
 }
 
 void module_build_free(struct module_build *b)
 {
 	if (!b)
 		return;
-	unwind_builder_cancel(b->builder);
-	free(b->header);
-	free(b->frames);
+	unwind_parts_free(b->parts);
+	pages_release(&b->pages);
 	free(b);
 }
 
@@ -51,123 +134,29 @@ struct stack_module *module_build_of(const struct module_build *b)
 	return b->module;
 }
 
-/* Finds .eh_frame, and the search table if there is one. false: the header makes no sense. */
-static bool read_header(struct module_build *b, size_t size)
+bool module_build_reads_all(const struct module_build *b)
 {
-	uint64_t virtual = b->module->header - b->module->bias;
-	struct eh_header header;
-
-	if (!eh_header_read(b->header, size, virtual, &header))
-		return false;
-	b->input.header_address = virtual;
-	b->input.base = b->module->base;
-	b->input.section.address = header.frames;
-	b->input.section.data_base = virtual;
-	b->input.search = header.pairs;
-	b->input.search_count = header.pair_count;
-	b->address = header.frames + b->module->bias;
-	return b->address < b->module->segment_end;
+	return !b->parts->input.search;
 }
 
-/* Where .eh_frame ends: after the last entry of the search table, else with its segment at the latest. */
-static uint64_t frames_end(const struct module_build *b)
+struct stack_part *module_build_part(struct module_build *b, uint32_t number)
 {
-	const struct unwind_input *in = &b->input;
-	uint64_t last = 0, at;
-	uint8_t length[12];
+	struct unwind_parts *p = b->parts;
+	const struct unwind_part *part = &p->parts[number];
+	const struct unwind_row *rows;
+	struct stack_part *copy;
 
-	for (size_t i = 0; in->search && i < in->search_count; i++) {
-		int32_t relative = (int32_t)load_u32(in->search + 8 * i + 4);
-
-		at = b->module->header + (uint64_t)(int64_t)relative;
-		if (at < b->module->segment_end)
-			last = MAX(last, at);
+	if (!unwind_parts_find(p, p->base + ((uint64_t)number << UNWIND_PART_SHIFT)) ||
+	    b->pages.failed || !unwind_store_take(p->store, stack_part_bytes(part->count)))
+		return NULL;
+	copy = malloc(stack_part_bytes(part->count));
+	if (!copy) {
+		p->store->bytes -= stack_part_bytes(part->count);
+		return NULL;
 	}
-	if (last < b->address || !memory_copy(length, last, sizeof(length)))
-		return b->module->segment_end;
-	at = load_u32(length);
-	at = at == UINT32_MAX ? load_u64(length + 4) + 12 : at + 4;
-	return at < b->module->segment_end - last ? last + at : b->module->segment_end;
-}
-
-static int take_header(struct module_build *b)
-{
-	size_t size = MIN(b->module->header_size, HEADER_BYTES_MAX);
-
-	if (size > b->bytes_max)
-		return E_LIMIT;
-	b->header = malloc(size ? size : 1);
-	if (!b->header)
-		return -ENOMEM;
-	if (!memory_copy(b->header, b->module->header, size))
-		return -EFAULT;
-	b->stage = STAGE_START;
-	if (!read_header(b, size))
-		return 1;
-	b->size = frames_end(b) - b->address;
-	if (b->size > b->bytes_max - size)
-		return E_LIMIT;
-	b->frames = malloc(b->size ? b->size : 1);
-	if (!b->frames)
-		return -ENOMEM;
-	b->stage = STAGE_COPY;
-	return 1;
-}
-
-static int copy_some(struct module_build *b)
-{
-	size_t chunk = MIN(b->size - b->copied, CHUNK_BYTES);
-
-	if (chunk && !memory_copy(b->frames + b->copied, b->address + b->copied, chunk))
-		return -EFAULT;
-	b->copied += chunk;
-	if (b->copied == b->size) {
-		b->input.section.bytes = b->frames;
-		b->input.section.size = b->size;
-		b->stage = STAGE_START;
-	}
-	return 1;
-}
-
-static int start(struct module_build *b)
-{
-	int r;
-
-	b->input.bytes_max = b->bytes_max - b->size;
-	r = unwind_builder_start(&b->input, &b->builder);
-	b->stage = STAGE_COMPILE;
-	return r < 0 ? r : 1;
-}
-
-static int compile(struct module_build *b, struct unwind_table **table)
-{
-	int r = unwind_builder_step(b->builder, CHUNK_FDES, table);
-
-	if (r != 1)
-		b->builder = NULL;
-	return r;
-}
-
-int module_build_step(struct module_build *b, uint64_t deadline_ns, struct unwind_table **table)
-{
-	int r;
-
-	do {
-		switch (b->stage) {
-		case STAGE_HEADER:
-			r = b->module->header ? take_header(b) : 1;
-			if (!b->module->header)
-				b->stage = STAGE_START;
-			break;
-		case STAGE_COPY:
-			r = copy_some(b);
-			break;
-		case STAGE_START:
-			r = start(b);
-			break;
-		default:
-			r = compile(b, table);
-		}
-	} while (r == 1 && clock_monotonic_ns() < deadline_ns);
-	return r;
+	copy->count = part->count;
+	rows = &p->rows.data[part->first];
+	for (uint32_t i = 0; i < part->count; i++)
+		copy->rows[i] = stack_row(rows[i].start, rows[i].rule);
+	return copy;
 }

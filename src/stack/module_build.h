@@ -1,6 +1,6 @@
 /*
- * module_build.h: builds the unwind table of a module of this process, a few milliseconds at a time.
- * Collector thread only.
+ * module_build.h: compiles parts of the unwind rules of a module of this process, from copies of the pages of its call
+ * frame information that they need. Collector thread only.
  */
 #ifndef PITOT_STACK_MODULE_BUILD_H
 #define PITOT_STACK_MODULE_BUILD_H
@@ -9,15 +9,18 @@
 
 struct module_build;
 
-/* Starts. The module must stay as long as the build. NULL: no memory. */
-struct module_build *module_build_new(struct stack_module *module, size_t bytes_max);
+/* The module must stay as long as the build. NULL: no memory, or the module cannot be read. */
+struct module_build *module_build_new(struct stack_module *module, struct unwind_store *store);
 void module_build_free(struct module_build *b);
 struct stack_module *module_build_of(const struct module_build *b);
 
 /*
- * Goes on until about `deadline_ns` of CLOCK_MONOTONIC. 1: there is more to do; 0: *table is set, which
- * may be one without rows; -ENOMEM or E_LIMIT: there will be none; -EFAULT: the module went away.
+ * One part, whose bytes are counted in the store, as its rules are in it. NULL: no memory, or the module cannot be
+ * read any more.
  */
-int module_build_step(struct module_build *b, uint64_t deadline_ns, struct unwind_table **table);
+struct stack_part *module_build_part(struct module_build *b, uint32_t number);
+
+/* There is no search table: to find one part, all is read. */
+bool module_build_reads_all(const struct module_build *b);
 
 #endif

@@ -4,12 +4,13 @@
 #include <link.h>
 #include <linux/membarrier.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/map.h"
-#include "base/path.h"
+#include "base/reserve.h"
 #include "stack/module_build.h"
 #include "stack/slow_rule.h"
 
@@ -17,14 +18,10 @@
 	1000u /* without membarrier, that is for ever: then changes are no longer followed */
 #define IDENTITY_BYTES 256u /* of .eh_frame_hdr: its first entries */
 
-/* Modules through which launches go; how their file names begin. The executable is one of them too. */
-static const char *const eager_names[] = { "libcuda.so", "libcupti.so", "libcudart.so",
-					   "libtorch",   "libc10",      "libpython",
-					   "libc.so",    "libpitot",    "libpthread" };
+#define PART_BYTES (UINT64_C(1) << UNWIND_PART_SHIFT)
+#define RULE_BYTES_MAX (UNWIND_STORE_RULES_MAX * sizeof(struct unwind_rule))
 
-/* For modules of which nothing is said. */
-static struct unwind_rule no_rules[2] = { { .cfa = CFA_NONE }, { .cfa = CFA_UNKNOWN } };
-static struct unwind_table no_table = { .rules = no_rules };
+struct stack_part stack_part_wanted;
 
 void stack_modules_init(struct stack_modules *m, size_t bytes_max)
 {
@@ -36,9 +33,9 @@ void stack_modules_init(struct stack_modules *m, size_t bytes_max)
 
 /* --- records and maps --- */
 
-static struct unwind_table *table_of(const struct stack_module *module)
+static size_t cell_bytes(const struct stack_module *module)
 {
-	return atomic_load_explicit(&module->table, memory_order_acquire);
+	return module->part_count * sizeof(*module->parts);
 }
 
 static void drop_build(struct stack_modules *m)
@@ -47,18 +44,24 @@ static void drop_build(struct stack_modules *m)
 	m->build = NULL;
 }
 
+static void part_free(struct stack_modules *m, struct stack_part *part)
+{
+	if (!part || part == &stack_part_wanted)
+		return;
+	m->store.bytes -= stack_part_bytes(part->count);
+	free(part);
+}
+
 static void module_put(struct stack_modules *m, struct stack_module *module)
 {
-	struct unwind_table *table = table_of(module);
-
 	if (--module->references)
 		return;
 	if (m->build && module_build_of(m->build) == module)
 		drop_build(m);
-	if (table && table != &no_table) {
-		m->bytes -= table->bytes;
-		unwind_table_free(table);
-	}
+	for (uint32_t i = 0; i < module->part_count; i++)
+		part_free(m, atomic_load_explicit(&module->parts[i], memory_order_relaxed));
+	m->store.bytes -= cell_bytes(module);
+	free(module->parts);
 	free(module);
 }
 
@@ -86,6 +89,36 @@ const struct stack_range *stack_map_find(const struct stack_map *map, uint64_t p
 	return low && pc < map->ranges[low - 1].end ? &map->ranges[low - 1] : NULL;
 }
 
+const struct unwind_rule *stack_module_rule(const struct stack_modules *m,
+					    struct stack_module *module, uint64_t address)
+{
+	uint64_t offset = address - module->code_start;
+	uint32_t low = 0, high, row = stack_row((uint32_t)offset, UNWIND_STORE_RULES_MAX - 1);
+	struct stack_part *part = NULL;
+	_Atomic(struct stack_part *) *cell;
+
+	if (offset >> UNWIND_PART_SHIFT >= module->part_count)
+		return NULL;
+	cell = &module->parts[offset >> UNWIND_PART_SHIFT];
+	if (!atomic_load_explicit(cell, memory_order_relaxed) &&
+	    atomic_compare_exchange_strong(cell, &part, &stack_part_wanted))
+		atomic_store_explicit(&module->wanted, true, memory_order_release);
+	part = atomic_load_explicit(cell, memory_order_acquire);
+	if (part == &stack_part_wanted)
+		return NULL;
+	/* The last row that begins at or before the address is in [low, high). */
+	high = part->count;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (part->rows[middle] <= row)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &m->rules[part->rows[low] & (UNWIND_STORE_RULES_MAX - 1)];
+}
+
 /* --- looking at what the dynamic linker has --- */
 
 struct found {
@@ -98,16 +131,6 @@ struct scan {
 	size_t count, capacity; /* count may be more than fits */
 	uint64_t adds, subs;
 };
-
-static bool is_eager(const char *name)
-{
-	const char *file = base_name(name);
-
-	for (size_t i = 0; i < ARRAY_SIZE(eager_names); i++)
-		if (strncmp(file, eager_names[i], strlen(eager_names[i])) == 0)
-			return true;
-	return !*name;
-}
 
 static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t address)
 {
@@ -124,21 +147,23 @@ static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t a
 /* What is said of a module, with its identity. In dl_iterate_phdr's callback it cannot go away. */
 static struct stack_module describe(const struct dl_phdr_info *info)
 {
-	struct stack_module module = { .bias = info->dlpi_addr, .base = UINT64_MAX };
+	struct stack_module module = { .bias = info->dlpi_addr, .code_start = UINT64_MAX };
 	const char *name = info->dlpi_name ? info->dlpi_name : "";
 	uint64_t hash = hash_bytes(name, strlen(name)) ^ hash_u64(info->dlpi_addr);
 
-	module.eager = is_eager(name);
 	hash = hash_u64(hash ^
 			hash_bytes(info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr)));
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i], *segment;
 
-		if (p->p_type == PT_LOAD)
-			module.base = MIN(module.base, p->p_vaddr & ~UINT64_C(4095));
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_X)) {
+			module.code_start = MIN(module.code_start, p->p_vaddr);
+			module.code_end = MAX(module.code_end, p->p_vaddr + p->p_memsz);
+		}
 		if (p->p_type != PT_GNU_EH_FRAME || !(segment = segment_of(info, p->p_vaddr)))
 			continue;
 		module.header = info->dlpi_addr + p->p_vaddr;
+		module.segment_start = info->dlpi_addr + segment->p_vaddr;
 		module.segment_end = info->dlpi_addr + segment->p_vaddr + segment->p_filesz;
 		module.header_size = MIN(p->p_filesz, module.segment_end - module.header);
 		hash ^= hash_bytes((const void *)module.header,
@@ -158,6 +183,24 @@ static struct stack_module *known_module(struct stack_modules *m, uint64_t ident
 	return NULL;
 }
 
+/* A module of which nothing is said has no cells, nor has one for which there is no room. */
+static struct stack_module *module_new(struct stack_modules *m, const struct stack_module *said)
+{
+	uint64_t length = MIN(said->code_end - said->code_start, (uint64_t)UINT32_MAX);
+	struct stack_module *module = malloc(sizeof(*module));
+
+	if (!module)
+		return NULL;
+	*module = *said;
+	if (!module->header)
+		return module;
+	module->part_count = (uint32_t)((length + PART_BYTES - 1) >> UNWIND_PART_SHIFT);
+	module->parts = calloc(module->part_count, sizeof(*module->parts));
+	if (!module->parts || !unwind_store_take(&m->store, cell_bytes(module)))
+		module->part_count = 0;
+	return module;
+}
+
 /* The record of a module, new or not, with one more reference. NULL: no memory. */
 static struct stack_module *module_get(struct stack_modules *m, const struct stack_module *said,
 				       const struct stack_map *so_far)
@@ -167,12 +210,9 @@ static struct stack_module *module_get(struct stack_modules *m, const struct sta
 	if (so_far->count && so_far->ranges[so_far->count - 1].module->identity == said->identity)
 		module = so_far->ranges[so_far->count - 1].module;
 	if (!module) {
-		module = malloc(sizeof(*module));
+		module = module_new(m, said);
 		if (!module)
 			return NULL;
-		*module = *said;
-		if (!module->header)
-			atomic_store_explicit(&module->table, &no_table, memory_order_relaxed);
 	}
 	module->references++;
 	return module;
@@ -322,73 +362,127 @@ static int rescan(struct stack_modules *m)
 	return 0;
 }
 
-/* --- building --- */
+/* --- compiling --- */
 
-/*
- * The module that is to get its table next: what stacks want first, and of those the smallest, so that most get theirs
- * before the 30 MB of a libtorch are done.
- */
+/* A module of which a part is wanted, and is looked for from now on. */
 static struct stack_module *next_module(struct stack_modules *m)
 {
 	struct stack_map *map = atomic_load_explicit(&m->map, memory_order_relaxed);
-	struct stack_module *best[2] = { NULL, NULL }; /* wanted, eager */
 
 	for (size_t i = 0; i < map->count; i++) {
 		struct stack_module *module = map->ranges[i].module;
-		bool wanted = atomic_load_explicit(&module->wanted, memory_order_relaxed);
 
-		if (table_of(module) || module->given_up || (!wanted && !module->eager))
-			continue;
-		if (!best[!wanted] || module->header_size < best[!wanted]->header_size)
-			best[!wanted] = module;
+		if (!module->given_up &&
+		    atomic_load_explicit(&module->wanted, memory_order_relaxed) &&
+		    atomic_exchange_explicit(&module->wanted, false, memory_order_acquire))
+			return module;
 	}
-	return best[0] ? best[0] : best[1];
+	return NULL;
 }
 
-/* The build has ended: r is its result. */
-static void built(struct stack_modules *m, int r, struct unwind_table *table)
+/* The rules that are new in the store, where walkers find them. */
+static void show_rules(struct stack_modules *m)
+{
+	size_t count = m->store.rules.count;
+
+	m->store.bytes += (count - m->rule_count) * sizeof(*m->rules);
+	for (; m->rule_count < count; m->rule_count++)
+		m->rules[m->rule_count] = *unwind_store_rule(&m->store, m->rule_count);
+}
+
+/* Without memory for them, the store stays one without room: no part is compiled. */
+static void prepare_rules(struct stack_modules *m)
+{
+	struct unwind_rule *rules = reserve_memory(RULE_BYTES_MAX);
+
+	if (!rules)
+		return;
+	if (unwind_store_init(&m->store, m->bytes_max) < 0) {
+		m->store.bytes_max = 0;
+		munmap(rules, RULE_BYTES_MAX);
+		return;
+	}
+	m->rules = rules;
+}
+
+/* It is begun anew. */
+static void stop_build(struct stack_modules *m)
+{
+	if (m->build)
+		atomic_store(&module_build_of(m->build)->wanted, true);
+	drop_build(m);
+}
+
+static void give_up(struct stack_modules *m, struct stack_module *module)
+{
+	module->given_up = true;
+	m->failures++;
+	drop_build(m);
+}
+
+/*
+ * The part with that number. false: modules have come or gone, and what was copied may be half of one and half of
+ * another: it is done again, if the module is still there.
+ */
+static bool compile_part(struct stack_modules *m, struct stack_module *module, uint32_t number)
+{
+	struct stack_part *part = module_build_part(m->build, number);
+
+	if (counts_changed(m)) {
+		part_free(m, part);
+		return false;
+	}
+	if (!part) {
+		give_up(m, module);
+		return true;
+	}
+	show_rules(m);
+	atomic_fetch_add_explicit(&m->parts, 1, memory_order_relaxed);
+	atomic_store_explicit(&module->parts[number], part, memory_order_release);
+	return true;
+}
+
+/* 1: time is up; 0: nothing is wanted any more of the module that is being built. */
+static int compile_wanted(struct stack_modules *m, uint64_t deadline_ns)
 {
 	struct stack_module *module = module_build_of(m->build);
+	bool all = module_build_reads_all(m->build);
 
+	for (; m->build && m->next_part < module->part_count; m->next_part++) {
+		const struct stack_part *part = atomic_load(&module->parts[m->next_part]);
+
+		if (part != &stack_part_wanted && (part || !all))
+			continue;
+		if (clock_monotonic_ns() >= deadline_ns)
+			return 1;
+		if (!compile_part(m, module, m->next_part)) {
+			stop_build(m);
+			return 1;
+		}
+	}
 	drop_build(m);
-	if (counts_changed(m)) {
-		/* What was copied may be half of one module and half of another: again, if it is still there. */
-		unwind_table_free(table);
-		return;
-	}
-	if (r < 0) {
-		module->given_up = true;
-		m->failures++;
-		return;
-	}
-	m->bytes += table->bytes;
-	m->tables++;
-	atomic_store_explicit(&module->table, table, memory_order_release);
+	return 0;
 }
 
-static int build_some(struct stack_modules *m, uint64_t deadline_ns)
+static int compile_some(struct stack_modules *m, uint64_t deadline_ns)
 {
-	do {
-		struct unwind_table *table = NULL;
-		int r;
+	struct stack_module *module;
 
+	for (;;) {
 		if (!m->build) {
-			struct stack_module *module = next_module(m);
-
+			module = next_module(m);
 			if (!module)
 				return 0;
-			m->build = module_build_new(module,
-						    m->bytes_max - MIN(m->bytes, m->bytes_max));
-			if (!m->build)
-				return -ENOMEM;
+			m->build = module_build_new(module, &m->store);
+			m->next_part = 0;
+			if (!m->build) {
+				give_up(m, module);
+				continue;
+			}
 		}
-		r = module_build_step(m->build, deadline_ns, &table);
-		if (r != 1)
-			built(m, r, table);
-		if (counts_changed(m))
+		if (compile_wanted(m, deadline_ns))
 			return 1;
-	} while (clock_monotonic_ns() < deadline_ns);
-	return 1;
+	}
 }
 
 int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
@@ -396,14 +490,19 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 	uint64_t start = clock_monotonic_ns();
 	int r = 0;
 
-	if (counts_changed(m) && (m->membarrier || m->generation < MAPS_KEPT_MAX)) {
+	if (!m->rules)
+		prepare_rules(m);
+	if (counts_changed(m)) {
+		stop_build(m);
+		if (!m->membarrier && m->generation >= MAPS_KEPT_MAX)
+			return 0;
 		r = rescan(m);
 		if (r < 0 && !m->scanned)
 			return r;
 	}
 	reclaim(m);
 	if (r == 0)
-		r = build_some(m, start + budget_ns);
+		r = compile_some(m, start + budget_ns);
 	m->build_ns += clock_monotonic_ns() - start;
 	return r;
 }
@@ -447,4 +546,10 @@ void stack_modules_release(struct stack_modules *m)
 	}
 	map_free(m, atomic_exchange(&m->map, NULL));
 	m->scanned = false;
+	unwind_store_release(&m->store);
+	if (m->rules)
+		munmap(m->rules, RULE_BYTES_MAX);
+	m->rules = NULL;
+	m->rule_count = 0;
+	m->store = (struct unwind_store){ 0 };
 }

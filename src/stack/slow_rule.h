@@ -1,6 +1,6 @@
 /*
  * slow_rule.h: the unwind rule of one address, read straight from a module's call frame information: for
- * code whose table has not been built yet, or never will be for want of memory.
+ * code that has not been compiled yet, or never will be for want of memory.
  *
  * Everything is copied before it is looked at, in a way that fails instead of faulting (safe_memory.h), for
  * the module may be unloaded meanwhile. No lock, no allocation, 2 KiB of stack; some ten system calls. May

@@ -7,7 +7,6 @@
 
 #define PART_BYTES (1u << UNWIND_PART_SHIFT)
 #define ENTRY_HEAD 24u /* of an entry: length, perhaps in eight bytes, and the CIE pointer */
-#define STORE_RULES_MAX (1u << 18)
 #define RULE_BYTES 128u /* that the store has for one, about */
 
 /* An FDE, where there is no search table. */
@@ -35,12 +34,19 @@ void unwind_store_release(struct unwind_store *store)
 	interner_release(&store->rules);
 }
 
-/* Room for so many bytes more. */
-static bool take_bytes(struct unwind_store *store, size_t bytes)
+bool unwind_store_take(struct unwind_store *store, size_t bytes)
 {
 	if (bytes > store->bytes_max || store->bytes > store->bytes_max - bytes)
 		return false;
 	store->bytes += bytes;
+	return true;
+}
+
+static bool take_bytes(struct unwind_parts *p, size_t bytes)
+{
+	if (!unwind_store_take(p->store, bytes))
+		return false;
+	p->bytes += bytes;
 	return true;
 }
 
@@ -192,7 +198,7 @@ static int list_places(struct unwind_parts *p)
 		qsort(places.data, places.count, sizeof(*places.data), compare_places);
 	p->places = places.data;
 	p->place_count = places.count;
-	return take_bytes(p->store, places.capacity * sizeof(*places.data)) ? 0 : E_LIMIT;
+	return take_bytes(p, places.capacity * sizeof(*places.data)) ? 0 : E_LIMIT;
 }
 
 /* --- compiling --- */
@@ -215,7 +221,7 @@ static uint32_t rule_id(struct compiling *c, const struct unwind_rule *rule)
 
 	if (memcmp(unwind_store_rule(store, c->last_rule), rule, sizeof(*rule)) == 0)
 		return c->last_rule;
-	if (store->rules.count == STORE_RULES_MAX)
+	if (store->rules.count == UNWIND_STORE_RULES_MAX)
 		id = interner_find(&store->rules, rule, sizeof(*rule));
 	else
 		id = interner_add(&store->rules, rule, sizeof(*rule), &is_new);
@@ -305,7 +311,7 @@ static bool compile_part(struct unwind_parts *p, uint32_t part)
 	if (!p->refused && vec_reserve(&p->compiled, 1) == 0) {
 		compile_fdes(&c);
 		if (!c.failed && p->rows.count <= UINT32_MAX &&
-		    take_bytes(p->store, (p->rows.capacity - before) * sizeof(*p->rows.data))) {
+		    take_bytes(p, (p->rows.capacity - before) * sizeof(*p->rows.data))) {
 			p->parts[part] = (struct unwind_part){ (uint32_t)first,
 							       (uint32_t)(p->rows.count - first) };
 			p->compiled.data[p->compiled.count++] = part;
@@ -351,15 +357,17 @@ int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need
 	struct unwind_parts *p;
 	int r = 0;
 
-	if (!take_bytes(store, sizeof(*p) + count * sizeof(*p->parts)))
-		return E_LIMIT;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
+	p->store = store;
+	if (!take_bytes(p, sizeof(*p) + count * sizeof(*p->parts))) {
+		free(p);
+		return E_LIMIT;
+	}
 	p->base = input->base;
 	p->length = (uint32_t)length;
 	p->part_count = (uint32_t)count;
-	p->store = store;
 	p->input = *input;
 	p->need = need;
 	p->context = context;
@@ -380,6 +388,7 @@ void unwind_parts_free(struct unwind_parts *p)
 {
 	if (!p)
 		return;
+	p->store->bytes -= p->bytes;
 	free(p->parts);
 	free(p->places);
 	vec_release(&p->rows);

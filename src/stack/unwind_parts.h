@@ -18,7 +18,10 @@
 
 #define UNWIND_PART_SHIFT 14
 
-/* What the files of a sampler share. */
+#define UNWIND_STORE_RULES_SHIFT 18
+#define UNWIND_STORE_RULES_MAX (1u << UNWIND_STORE_RULES_SHIFT)
+
+/* What all files share. */
 struct unwind_store {
 	struct interner rules; /* struct unwind_rule; the first two as in every table: UNWIND_RULE_NONE … */
 	size_t bytes, bytes_max; /* of memory for rows and what they are made from; a ceiling */
@@ -55,11 +58,15 @@ struct unwind_parts {
 	size_t place_count;
 	struct eh_fde fde; /* the last, with its CIE */
 	bool refused; /* there was no memory for a part: there will be no more */
+	size_t bytes; /* that it has of the store's */
 };
 
 /* 0 or -ENOMEM. */
 int unwind_store_init(struct unwind_store *store, size_t bytes_max) MUST_USE;
 void unwind_store_release(struct unwind_store *store);
+
+/* Counts so many bytes more; false: they are above the ceiling. */
+bool unwind_store_take(struct unwind_store *store, size_t bytes);
 
 /*
  * `end` is the end of the code. The bytes of the input must stay; its bytes_max is not used. 0, -ENOMEM, or E_LIMIT

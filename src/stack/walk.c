@@ -114,7 +114,19 @@ bool walk_probe(struct stack_walker *w, uint64_t address)
 
 /* --- rules --- */
 
-/* The rule of code without a table, as its module has it. NULL: that cannot be read. */
+/* As long as parts are being compiled, there is an end to it. */
+static bool may_read_more(struct stack_walker *w)
+{
+	unsigned parts = atomic_load_explicit(&w->modules->parts, memory_order_relaxed);
+
+	if (parts == w->parts_seen)
+		return false;
+	w->parts_seen = parts;
+	w->slow_left = STACK_SLOW_MORE;
+	return true;
+}
+
+/* The rule of code that has not been compiled, as its module has it. NULL: that cannot be read. */
 static const struct unwind_rule *read_rule(struct stack_walker *w, uint64_t header, uint64_t frame)
 {
 	struct walk_slow *slow = &w->slow[(frame * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
@@ -122,7 +134,7 @@ static const struct unwind_rule *read_rule(struct stack_walker *w, uint64_t head
 	if (slow->frame == frame)
 		return &slow->rule;
 	slow->frame = 0;
-	if (w->slow_left == 0)
+	if (w->slow_left == 0 && !may_read_more(w))
 		return NULL;
 	w->slow_left--;
 	if (!slow_rule(&w->slow_room, header, frame_lookup_address(frame), &slow->rule))
@@ -138,15 +150,16 @@ const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_m
 	static const struct unwind_rule none = { .cfa = CFA_NONE };
 	uint64_t pc = frame_lookup_address(frame);
 	const struct stack_range *range = stack_map_find(map, pc);
-	const struct unwind_table *table;
+	const struct unwind_rule *rule = NULL;
 	uint64_t header;
 
 	*known_module = range != NULL;
-	table = range ? atomic_load_explicit(&range->module->table, memory_order_acquire) : NULL;
-	if (table)
-		return unwind_table_find(table, pc - range->module->bias);
+	if (range && !range->module->header)
+		return &none;
 	if (range)
-		atomic_store_explicit(&range->module->wanted, true, memory_order_relaxed);
+		rule = stack_module_rule(w->modules, range->module, pc - range->module->bias);
+	if (rule)
+		return rule;
 	header = slow_rule_header(pc);
 	if (!header && range)
 		header = range->module->header;
@@ -202,7 +215,7 @@ const struct walk_step *walk_cached_step(struct stack_walker *w, uint64_t frame)
 	return step->key == frame ? step : NULL;
 }
 
-/* Puts the frame's step into the cache. false: its module has no table yet. */
+/* Puts the frame's step into the cache. false: there is no rule yet. */
 static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t frame,
 		  struct walk_step *step)
 {

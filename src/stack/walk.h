@@ -9,7 +9,7 @@
  * is read directly; any other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed
  * page by page.
  *
- * Where a module has no table yet, or was loaded a moment ago, the rule is read from its call frame
+ * Where code has not been compiled yet (modules.h), or was loaded a moment ago, the rule is read from its call frame
  * information (slow_rule.h): ten or twenty microseconds for each return address that is new to the
  * walker, and not without end.
  *
@@ -28,7 +28,7 @@
 #define STACK_SEEN 128u
 #define STACK_SLOW 64u
 #define STACK_SLOW_MAX 16384u /* rules that a walker may read so */
-#define STACK_SLOW_MORE 1024u /* and these when modules have come or gone */
+#define STACK_SLOW_MORE 1024u /* and these when modules have come or gone, or parts been compiled */
 #define STACK_SKIP_MAX 8u
 #define STACK_SKIPPED_MAX 64u /* frames that may be skipped */
 
@@ -60,7 +60,7 @@ struct stack_registers {
 	} while (0)
 #define STACK_CAPTURED 0x1f0c8u /* rip, r12-r15, rsp, rbp, rbx */
 
-/* A rule that was read without a table. */
+/* A rule that the walker read by itself. */
 struct walk_slow {
 	uint64_t frame; /* 0: free */
 	struct unwind_rule rule;
@@ -96,7 +96,7 @@ struct stack_walker {
 	unsigned seen_count;
 	struct walk_seen seen[STACK_SEEN]; /* outermost first */
 	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */
-	unsigned slow_left;
+	unsigned slow_left, parts_seen;
 	struct walk_slow slow[STACK_SLOW];
 	struct slow_rule_room slow_room;
 	struct walk_step cache[STACK_CACHE];
@@ -112,8 +112,9 @@ void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, 
 /*
  * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the innermost,
  * of start->at[rip], first. Returns their number; *end says how it ended: complete (at the thread's
- * start), partial (at a module without a table or readable call frame information), truncated (at code without rules; what
- * comes after it, if anything, was guessed), depth (more than max). No frames and partial when called by a signal handler that interrupted a walk, or before the first map.
+ * start), partial (at code whose call frame information has not been compiled and cannot be read),
+ * truncated (at code without rules; what comes after it, if anything, was guessed), depth (more than max).
+ * No frames and partial when called by a signal handler that interrupted a walk, or before the first map.
  */
 unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
 		    unsigned max, enum stack_end *end);

@@ -27,8 +27,8 @@ struct walk_output {
 bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame);
 
 /*
- * The rule for a frame, valid until the next call; NULL when its module has no table and its rules cannot be
- * read. The table is asked for.
+ * The rule for a frame, valid until the next call; NULL when there is none yet and it cannot be read. The part of
+ * the code is asked for.
  */
 const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
 				    uint64_t frame, bool *known_module);

@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent.parent
 WALKER = [*(f"src/stack/{name}.c" for name in ("cfa_expression", "eh_frame", "frame_walk", "module_build", "modules", "safe_memory",
-                                              "slow_rule", "unwind_table", "walk", "walk_full")),
+                                              "slow_rule", "unwind_parts", "walk", "walk_full")),
           *(f"src/base/{name}.c" for name in ("arena", "map", "vec"))]
 NO_LIBUNWIND = 77
 

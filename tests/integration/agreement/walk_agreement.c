@@ -321,19 +321,6 @@ static unsigned list_threads(char names[][16], const char **tids, unsigned max)
 	return count;
 }
 
-static void want_all(void)
-{
-	struct stack_map *map;
-
-	while (stack_modules_update(&modules, NS_PER_S) > 0)
-		;
-	map = atomic_load(&modules.map);
-	for (size_t i = 0; i < map->count; i++)
-		atomic_store(&map->ranges[i].module->wanted, true);
-	while (stack_modules_update(&modules, NS_PER_S) > 0)
-		;
-}
-
 static void name_paths(void)
 {
 	Dl_info info;
@@ -356,11 +343,10 @@ static void *run_control(void *unused)
 	for (unsigned round = 0; !atomic_load(&stopped); round++) {
 		if (round % 32 == 0)
 			count = list_threads(names, tids, 512);
-		if (round % 128 == 0) {
-			want_all();
+		stack_modules_update(&modules, NS_PER_S);
+		if (round % 128 == 0)
 			name_paths();
-			atomic_store(&ready, true);
-		}
+		atomic_store(&ready, true);
 		interrupt_all(tids, count);
 		nanosleep(&period, NULL);
 	}
@@ -499,7 +485,7 @@ __attribute__((constructor)) static void load(void)
 	(void)!backtrace((void **)warm, 8);
 	period_us = (unsigned)atoi(us);
 	each_call = (unsigned)atoi(each);
-	stack_modules_init(&modules, 8 * STACK_TABLE_BYTES);
+	stack_modules_init(&modules, 8 * STACK_RULE_BYTES);
 	sigaction(SIGURG, &act, NULL);
 	signal(SIGSEGV, on_fault);
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);

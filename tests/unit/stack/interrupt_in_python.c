@@ -9,7 +9,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "base/clock.h"
+#include "all_parts.h"
 #include "stack/python_code.h"
 #include "stack/python_interrupted.h"
 #include "stack/python_splice.h"
@@ -93,20 +93,6 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Tables of all modules, before the first signal. */
-static void build_tables(void)
-{
-	struct stack_map *map;
-
-	stack_modules_init(&modules, STACK_TABLE_BYTES);
-	stack_modules_update(&modules, 0);
-	map = modules.map;
-	for (size_t i = 0; i < map->count; i++)
-		map->ranges[i].module->wanted = true;
-	while (stack_modules_update(&modules, NS_PER_S) > 0)
-		;
-}
-
 /* 0; 1: this Python is none that is walked; 2: no timer. */
 int interrupt_start(unsigned period_us)
 {
@@ -119,7 +105,8 @@ int interrupt_start(unsigned period_us)
 	if (python_runtime_find(&runtime, &e) < 0 || python_eval_find(&runtime, &eval, &e) < 0)
 		return 1;
 	codes = python_codes_new(PYTHON_CODES_SLOTS, PYTHON_CODES_BYTES);
-	build_tables();
+	stack_modules_init(&modules, STACK_RULE_BYTES);
+	compile_all_parts(&modules); /* before the first signal */
 	if (!codes || !stack_walker_init(&walker, &modules))
 		return 2;
 	python_codes_attach(codes, &runtime);

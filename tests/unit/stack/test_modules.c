@@ -9,11 +9,12 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "all_parts.h"
 #include "stack/walk.h"
 
 #define THREADS 3
 #define CHURN_NS (2 * NS_PER_S)
+#define UNWIND_PART_RULES 50000 /* bytes */
 
 /* ThreadSanitizer does not see the dynamic linker's own lock. */
 EXPORT const char *__tsan_default_suppressions(void);
@@ -30,8 +31,7 @@ static __thread enum stack_end last_end;
 
 static void update_all(void)
 {
-	while (stack_modules_update(&modules, NS_PER_S) != 0)
-		;
+	compile_wanted_parts(&modules);
 }
 
 static struct stack_module *module_of(const void *code)
@@ -39,6 +39,15 @@ static struct stack_module *module_of(const void *code)
 	const struct stack_range *range = stack_map_find(atomic_load(&modules.map), (uint64_t)code);
 
 	return range ? range->module : NULL;
+}
+
+/* The cell of the part that has this code. */
+static struct stack_part *part_of(const void *code)
+{
+	struct stack_module *module = module_of(code);
+	uint64_t offset = (uint64_t)code - module->bias - module->code_start;
+
+	return atomic_load(&module->parts[offset >> UNWIND_PART_SHIFT]);
 }
 
 static void count_here(void)
@@ -88,24 +97,29 @@ static void walker_free(struct stack_walker *w)
 	free(w);
 }
 
-static void tables_are_built_when_stacks_want_them(void **state)
+static void parts_are_compiled_when_stacks_want_them(void **state)
 {
 	void *plugin = open_plugin(0);
 	void *code = dlsym(plugin, "plugin_call");
+	unsigned parts, left;
 
 	(void)state;
 	update_all();
 	walker = walker_new();
 	assert_non_null(module_of(code));
-	assert_null(atomic_load(&module_of(code)->table));
-	assert_non_null(
-		atomic_load(&module_of((void *)tables_are_built_when_stacks_want_them)->table));
+	assert_null(part_of(code));
 	call_plugin(plugin, 3); /* the stack does not wait for it */
 	assert_int_equal(atomic_load(&complete), 1);
+	assert_ptr_equal(part_of(code), &stack_part_wanted);
+	parts = modules.parts;
 	update_all();
-	assert_non_null(atomic_load(&module_of(code)->table));
+	assert_true(modules.parts > parts);
+	assert_true(part_of(code)->count > 0);
+	left = walker->slow_left;
+	walker->generation = 0; /* forgets what it has read */
 	call_plugin(plugin, 3);
 	assert_int_equal(atomic_load(&complete), 2);
+	assert_int_equal(walker->slow_left, left);
 	assert_int_equal(atomic_load(&other) + atomic_load(&partial), 0);
 	dlclose(plugin);
 	update_all();
@@ -158,17 +172,19 @@ static void a_map_in_use_is_kept(void **state)
 static void memory_has_a_ceiling(void **state)
 {
 	static struct stack_modules small;
-	int r;
+	unsigned parts;
 
 	(void)state;
-	stack_modules_init(&small, 10000);
-	do
-		r = stack_modules_update(&small, NS_PER_S);
-	while (r > 0);
-	assert_int_equal(r, 0);
-	assert_true(small.failures > 0);
-	assert_true(small.bytes <= 10000);
+	stack_modules_init(&small, 200000);
+	compile_all_parts(&small);
+	parts = small.parts;
+	assert_true(parts > 0 && small.failures > 0);
+	/* Of the last part, the rules are there already. */
+	assert_in_range(small.store.bytes, 1, 200000 + UNWIND_PART_RULES);
+	compile_all_parts(&small);
+	assert_int_equal(small.parts, parts);
 	stack_modules_release(&small);
+	assert_int_equal(small.store.bytes, 0);
 }
 
 static void slots_run_out(void **state)
@@ -221,7 +237,7 @@ static void *walk_plugins(void *argument)
 	while (!atomic_load(&stop)) {
 		void *plugin = open_plugin(which ^= 1);
 
-		/* Now and then it stays until its table is there. */
+		/* Now and then it stays until its parts are there. */
 		for (int i = 0; i < 20 || (which && last_end != stack_end_complete && i < 100000);
 		     i++)
 			call_plugin(plugin, i % 10);
@@ -256,19 +272,19 @@ static void loading_and_unloading_while_walking(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	pthread_join(collector, NULL);
-	print_message("%u stacks complete, %u partial, %u other; %u tables\n",
+	print_message("%u stacks complete, %u partial, %u other; %u parts\n",
 		      atomic_load(&complete), atomic_load(&partial), atomic_load(&other),
-		      modules.tables);
+		      modules.parts);
 	update_all();
 	assert_null(modules.retired);
 	stack_modules_release(&modules);
-	assert_int_equal(modules.bytes, 0);
+	assert_int_equal(modules.store.bytes, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tables_are_built_when_stacks_want_them),
+		cmocka_unit_test(parts_are_compiled_when_stacks_want_them),
 		cmocka_unit_test(a_module_is_known_at_once),
 		cmocka_unit_test(a_map_in_use_is_kept),
 		cmocka_unit_test(memory_has_a_ceiling),
@@ -277,6 +293,6 @@ int main(void)
 		cmocka_unit_test(loading_and_unloading_while_walking),
 	};
 
-	stack_modules_init(&modules, STACK_TABLE_BYTES);
+	stack_modules_init(&modules, STACK_RULE_BYTES);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Rules that are read one at a time are those of the tables, and bytes of any kind do no harm. */
+/* Rules that are read one at a time are those that are compiled, and bytes of any kind do no harm. */
 #include "stack/slow_rule.h"
 
 #include <errno.h>
@@ -8,36 +8,22 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "stack/modules.h"
+#include "all_parts.h"
 #include "stack/safe_memory.h"
 
-#define RULES_A_MODULE 2000u
+#define ROWS_A_PART 200u
 #define DAMAGES 20000u
 #define HEADER_BYTES 4096u
 
 static struct stack_modules modules;
 static struct slow_rule_room room;
 
-static const struct stack_map *build_all(void)
+static unsigned compare_at(struct stack_module *module, uint64_t address)
 {
-	struct stack_map *map;
-
-	while (stack_modules_update(&modules, NS_PER_S) > 0)
-		;
-	map = atomic_load(&modules.map);
-	for (size_t i = 0; i < map->count; i++)
-		atomic_store(&map->ranges[i].module->wanted, true);
-	while (stack_modules_update(&modules, NS_PER_S) > 0)
-		;
-	return map;
-}
-
-static unsigned compare_at(const struct stack_module *module, uint64_t address)
-{
-	const struct unwind_rule *wanted = unwind_table_find(module->table, address);
+	const struct unwind_rule *wanted = stack_module_rule(&modules, module, address);
 	struct unwind_rule rule;
 
+	assert_non_null(wanted);
 	if (!slow_rule(&room, module->header, module->bias + address, &rule))
 		fail_msg("no rule for %#lx", address);
 	if (memcmp(&rule, wanted, sizeof(rule)) != 0)
@@ -46,24 +32,33 @@ static unsigned compare_at(const struct stack_module *module, uint64_t address)
 	return 1;
 }
 
-static void rules_are_those_of_the_tables(void **state)
+/* Some rows of a part, and what comes before them. */
+static unsigned compare_part(struct stack_module *module, uint32_t number)
 {
-	const struct stack_map *map = build_all();
+	const struct stack_part *part = atomic_load(&module->parts[number]);
+	uint64_t start = module->code_start + ((uint64_t)number << UNWIND_PART_SHIFT);
+	uint32_t step = part->count / ROWS_A_PART + 1;
+	unsigned compared = 0;
+
+	for (uint32_t row = 0; row < part->count; row += step) {
+		uint64_t address = start + (part->rows[row] >> UNWIND_STORE_RULES_SHIFT);
+
+		compared += compare_at(module, address);
+		if (address > module->code_start)
+			compared += compare_at(module, address - 1);
+	}
+	return compared;
+}
+
+static void rules_are_those_that_are_compiled(void **state)
+{
+	const struct stack_map *map = compile_all_parts(&modules);
 	unsigned compared = 0;
 
 	(void)state;
-	for (size_t i = 0; i < map->count; i++) {
-		const struct stack_module *module = map->ranges[i].module;
-		const struct unwind_table *table = atomic_load(&module->table);
-		uint32_t step = table->row_count / RULES_A_MODULE + 1;
-
-		for (uint32_t row = 0; module->header && row < table->row_count; row += step) {
-			compared += compare_at(module, table->base + table->starts[row]);
-			if (row)
-				compared +=
-					compare_at(module, table->base + table->starts[row] - 1);
-		}
-	}
+	for (size_t i = 0; i < map->count; i++)
+		for (uint32_t n = 0; n < map->ranges[i].module->part_count; n++)
+			compared += compare_part(map->ranges[i].module, n);
 	print_message("%u rules\n", compared);
 	assert_true(compared > 8000);
 }
@@ -134,12 +129,12 @@ static void damaged_headers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rules_are_those_of_the_tables),
+		cmocka_unit_test(rules_are_those_that_are_compiled),
 		cmocka_unit_test(the_dynamic_linker_knows_the_header),
 		cmocka_unit_test(what_is_not_there_is_no_rule),
 		cmocka_unit_test(damaged_headers),
 	};
 
-	stack_modules_init(&modules, STACK_TABLE_BYTES);
+	stack_modules_init(&modules, STACK_RULE_BYTES);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,7 +288,7 @@ int main(void)
 		cmocka_unit_test(only_what_was_met),
 	};
 
-	stack_modules_init(&modules, STACK_TABLE_BYTES);
+	stack_modules_init(&modules, STACK_RULE_BYTES);
 	update_modules();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "all_parts.h"
 #include "walk_reference.h"
 
 #define FRAMES_MAX 512u
@@ -30,24 +31,6 @@ void trap_off(void);
 static struct stack_modules modules;
 static __thread struct stack_walker *walker;
 static atomic_uint checks; /* stacks compared */
-
-static void update_modules(void)
-{
-	while (stack_modules_update(&modules, 1000000000) != 0)
-		;
-}
-
-/* Builds the tables of all modules, not only of those that launches usually go through. */
-static void build_all(void)
-{
-	struct stack_map *map;
-
-	update_modules();
-	map = atomic_load(&modules.map);
-	for (size_t i = 0; i < map->count; i++)
-		atomic_store(&map->ranges[i].module->wanted, true);
-	update_modules();
-}
 
 static struct stack_walker *walker_of_thread(void)
 {
@@ -110,7 +93,7 @@ static void *target(const char *name)
 		module = dlopen(STACK_MODULES "/walk_targets.so", RTLD_NOW);
 		if (!module)
 			fail_msg("%s", dlerror());
-		build_all();
+		compile_all_parts(&modules);
 	}
 	return dlsym(module, name);
 }
@@ -670,15 +653,15 @@ int main(void)
 
 	int failed;
 
-	stack_modules_init(&modules, STACK_TABLE_BYTES);
+	stack_modules_init(&modules, STACK_RULE_BYTES);
 	libunwind();
-	build_all();
+	compile_all_parts(&modules);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	forget_walker();
 	stack_modules_release(&modules);
 	memset(&modules, 0, sizeof(modules));
-	stack_modules_init(&modules, 1); /* no table fits: each rule is read when it is needed */
-	build_all();
-	failed += cmocka_run_group_tests_name("without tables", tests, NULL, NULL);
-	return failed + (modules.tables != 0);
+	stack_modules_init(&modules, 1); /* no part fits: each rule is read when it is needed */
+	compile_all_parts(&modules);
+	failed += cmocka_run_group_tests_name("nothing compiled", tests, NULL, NULL);
+	return failed + (modules.parts != 0);
 }

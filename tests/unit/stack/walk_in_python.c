@@ -28,7 +28,7 @@ static bool ready(void)
 {
 	if (walker.modules)
 		return true;
-	stack_modules_init(&modules, STACK_TABLE_BYTES);
+	stack_modules_init(&modules, STACK_RULE_BYTES);
 	update();
 	return stack_walker_init(&walker, &modules);
 }
