@@ -71,6 +71,22 @@ int io_read_file(const char *path, size_t max, struct strbuf *out)
 	return err;
 }
 
+int io_read_text(const char *path, size_t max, struct strbuf *out)
+{
+	size_t start = out->length;
+	int err = io_read_file(path, max, out);
+
+	while (out->length > start &&
+	       (out->data[out->length - 1] == '\n' || !out->data[out->length - 1]))
+		out->length--;
+	for (size_t i = start; i < out->length; i++)
+		if (!out->data[i])
+			out->data[i] = ' ';
+	if (out->data)
+		out->data[out->length] = '\0';
+	return err;
+}
+
 int io_above_standard(int fd)
 {
 	int moved, err;

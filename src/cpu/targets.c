@@ -34,12 +34,7 @@ static uint32_t file_text(struct targets *t, const char *path, size_t max)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	io_read_file(path, max, &text);
-	while (text.length && (text.data[text.length - 1] == '\n' || !text.data[text.length - 1]))
-		text.length--;
-	for (size_t i = 0; i < text.length; i++)
-		if (text.data[i] == '\0')
-			text.data[i] = ' ';
+	io_read_text(path, max, &text);
 	return targets_text(t, strbuf_text(&text), text.length);
 }
 

@@ -14,17 +14,11 @@
 
 #define COMMAND_MAX 65536
 
-/* The arguments of /proc/self/cmdline, separated by blanks. */
-static uint32_t command_text(struct writer *w)
+static uint32_t file_text(struct writer *w, const char *path, size_t max)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	io_read_file("/proc/self/cmdline", COMMAND_MAX, &text);
-	while (text.length && text.data[text.length - 1] == '\0')
-		text.length--;
-	for (size_t i = 0; i < text.length; i++)
-		if (text.data[i] == '\0')
-			text.data[i] = ' ';
+	io_read_text(path, max, &text);
 	return writer_string(w, strbuf_text(&text), text.length);
 }
 
@@ -36,14 +30,6 @@ static uint32_t link_text(struct writer *w, const char *path)
 	return writer_string(w, target, n > 0 ? (size_t)n : 0);
 }
 
-static uint32_t boot_id_text(struct writer *w)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	io_read_file("/proc/sys/kernel/random/boot_id", 64, &text);
-	return writer_string(w, strbuf_text(&text), MIN(text.length, (size_t)36));
-}
-
 void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
 {
 	char host[256] = "";
@@ -52,10 +38,10 @@ void host_process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
 		.parent_pid = (uint32_t)getppid(),
 		.start_ns = start_ns,
 		.end_ns = end_ns,
-		.command = command_text(w),
+		.command = file_text(w, "/proc/self/cmdline", COMMAND_MAX),
 		.executable = link_text(w, "/proc/self/exe"),
 		.directory = link_text(w, "/proc/self/cwd"),
-		.boot_id = boot_id_text(w),
+		.boot_id = file_text(w, "/proc/sys/kernel/random/boot_id", 64),
 		.uid = (uint32_t)getuid(),
 		.source = process_source_inside,
 	};
@@ -91,9 +77,7 @@ void host_thread_row(struct writer *w, uint32_t tid, const char *last_name)
 	struct row_thread row = { .tid = tid, .time_ns = clock_monotonic_ns() };
 
 	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", tid);
-	io_read_file(path, 64, &name);
-	if (name.length && name.data[name.length - 1] == '\n')
-		name.length--;
+	io_read_text(path, 64, &name);
 	if (!name.length)
 		strbuf_adds(&name, last_name);
 	row.name = writer_string(w, strbuf_text(&name), name.length);

@@ -137,11 +137,26 @@ static void descriptors_are_moved_above_the_standard_ones(void **state)
 	}
 }
 
+static void texts_of_proc_are_one_line(void **state)
+{
+	_cleanup_strbuf_ struct strbuf s = STRBUF_INIT;
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	(void)state;
+	assert_int_equal(io_write_all(fd, "\0ls\0-l\0\0x\n\0", 11), 0);
+	strbuf_adds(&s, "it:");
+	assert_int_equal(io_read_text(path, 64, &s), 0);
+	assert_string_equal(s.data, "it: ls -l  x");
+	assert_int_equal(io_read_text("/nonexistent", 64, &s), -ENOENT);
+	assert_string_equal(s.data, "it: ls -l  x");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_read_whole_or_not_at_all),
 		cmocka_unit_test(files_of_proc_and_missing_ones),
+		cmocka_unit_test(texts_of_proc_are_one_line),
 		cmocka_unit_test(writes_go_through_short_ones),
 		cmocka_unit_test(a_full_device_is_an_error),
 		cmocka_unit_test(descriptors_are_moved_above_the_standard_ones),
