@@ -170,8 +170,7 @@ void info_print_json(const struct info *i, struct strbuf *out)
 	json_object(&j);
 	json_key_string(&j, "recording", i->path);
 	json_key_u64(&j, "start_monotonic_ns", i->start_ns);
-	json_key_i64(&j, "start_unix_ns",
-		     (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace));
+	json_key_i64(&j, "start_unix_ns", trace_unix_ns(i->trace, i->start_ns));
 	json_key_u64(&j, "duration_ns", i->end_ns - i->start_ns);
 	json_key_u64(&j, "bytes", trace_file_bytes(i->trace));
 	json_key_u64(&j, "segments", trace_segment_count(i->trace));

@@ -63,7 +63,7 @@ static void print_identity(const struct info *i, struct strbuf *out)
 {
 	static const struct text_column columns[] = { LEFT(""), LEFT("") };
 	struct text_table t = { .columns = columns, .column_count = 2, .headless = true };
-	int64_t start_unix_ns = (int64_t)i->start_ns + trace_realtime_offset_ns(i->trace);
+	int64_t start_unix_ns = trace_unix_ns(i->trace, i->start_ns);
 	time_t seconds = (time_t)(start_unix_ns / (int64_t)NS_PER_S);
 	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
 	uint64_t kernels = trace_rows(i->trace, TABLE_kernel);

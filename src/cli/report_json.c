@@ -75,7 +75,7 @@ static void write_identity(struct view *v, const char *path)
 	const struct trace *t = v->r->trace;
 
 	json_key_string(&v->j, "recording", path);
-	json_key_i64(&v->j, "start_unix_ns", (int64_t)v->origin_ns + trace_realtime_offset_ns(t));
+	json_key_i64(&v->j, "start_unix_ns", trace_unix_ns(t, v->origin_ns));
 	json_key_u64(&v->j, "duration_ns", v->r->span_end_ns - v->origin_ns);
 	key_object(v, "window");
 	key_time(v, "start_ns", v->r->start_ns);

@@ -40,8 +40,7 @@ static void labelled(const struct report_view *v, enum style style, const char *
 /* "2026-01-01 00:00:00 UTC" of a CLOCK_MONOTONIC time. */
 static void add_date(const struct report *r, uint64_t time_ns, struct strbuf *out)
 {
-	time_t seconds = (time_t)(((int64_t)time_ns + trace_realtime_offset_ns(r->trace)) /
-				  (int64_t)NS_PER_S);
+	time_t seconds = (time_t)(trace_unix_ns(r->trace, time_ns) / (int64_t)NS_PER_S);
 	char text[64];
 	struct tm tm;
 

@@ -98,11 +98,6 @@ static int collect(struct work *w, size_t process)
 	return r;
 }
 
-static int64_t unix_ns(const struct work *w, uint64_t monotonic_ns)
-{
-	return (int64_t)(monotonic_ns + (uint64_t)trace_realtime_offset_ns(w->trace));
-}
-
 static int collect_modules(struct work *w, size_t process)
 {
 	uint64_t end = trace_first_row(w->trace, TABLE_module, process + 1);
@@ -119,7 +114,7 @@ static int collect_modules(struct work *w, size_t process)
 			.loaded_ns = MODULE(loaded_ns),
 		};
 #undef MODULE
-		m.loaded_unix_ns = unix_ns(w, m.loaded_ns);
+		m.loaded_unix_ns = trace_unix_ns(w->trace, m.loaded_ns);
 		if (vec_push(&w->modules, m) < 0)
 			return -ENOMEM;
 	}
@@ -149,7 +144,7 @@ static int add_process(struct work *w, size_t process)
 		p.directory = text(w, TABLE_process, COLUMN_process_directory, row);
 		p.is_here = is_this_boot(text(w, TABLE_process, COLUMN_process_boot_id, row));
 	}
-	p.start_unix_ns = unix_ns(w, of->start_ns);
+	p.start_unix_ns = trace_unix_ns(w->trace, of->start_ns);
 	p.modules = w->modules.data;
 	p.module_count = w->modules.count;
 	return symbolizer_add_process(w->result->symbolizer, &p);

@@ -119,7 +119,7 @@ static void name_processes(struct chrome *c)
 static void write_beginning(struct chrome *c)
 {
 	struct strbuf *s = &c->out;
-	uint64_t base = c->base_ns + (uint64_t)trace_realtime_offset_ns(c->view.trace);
+	uint64_t base = (uint64_t)trace_unix_ns(c->view.trace, c->base_ns);
 
 	strbuf_adds(s, "{\n\"schemaVersion\": 1,\n\"deviceProperties\": ");
 	write_devices(c);

@@ -75,7 +75,7 @@ static void add_meta(struct firefox *x)
 	int64_t real_ns;
 
 	trace_span(t, &start_ns, &end_ns);
-	real_ns = (int64_t)start_ns + trace_realtime_offset_ns(t);
+	real_ns = trace_unix_ns(t, start_ns);
 	strbuf_addf(&x->text,
 		    "{\"meta\":{\"version\":%d,\"preprocessedProfileVersion\":%d,\"interval\":1,"
 		    "\"startTime\":%lld,\"processType\":0,\"stackwalk\":1,\"debug\":false,"

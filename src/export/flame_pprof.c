@@ -374,7 +374,7 @@ static void add_rest(struct pprof *p, const struct flame_write *w)
 	uint64_t start_ns, end_ns;
 
 	trace_span(t, &start_ns, &end_ns);
-	pb_int(&p->text, PROFILE_TIME_NANOS, (int64_t)start_ns + trace_realtime_offset_ns(t));
+	pb_int(&p->text, PROFILE_TIME_NANOS, trace_unix_ns(t, start_ns));
 	pb_varint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
 	pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));
 	if (*w->notes)

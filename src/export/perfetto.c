@@ -121,7 +121,7 @@ static void write_clocks(struct perfetto *p)
 	if (last == INT64_MIN) {
 		struct perfetto_clocks clocks = { .monotonic_ns = p->time_ns };
 
-		clocks.realtime_ns = p->time_ns + (uint64_t)trace_realtime_offset_ns(t);
+		clocks.realtime_ns = (uint64_t)trace_unix_ns(t, p->time_ns);
 		perfetto_clock_snapshot(&p->out, SEQUENCE_GLOBAL, &clocks);
 	}
 }

@@ -298,9 +298,9 @@ void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 	*end_ns = end ? MAX(start, end) : 0;
 }
 
-int64_t trace_realtime_offset_ns(const struct trace *t)
+int64_t trace_unix_ns(const struct trace *t, uint64_t monotonic_ns)
 {
-	return t->realtime_offset_ns;
+	return (int64_t)(monotonic_ns + (uint64_t)t->realtime_offset_ns);
 }
 
 void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size)

@@ -94,8 +94,8 @@ uint32_t trace_string_count(const struct trace *t);
 /* Earliest and latest time of any event in the recording (block headers; no loading). 0, 0 when empty. */
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns);
 
-/* CLOCK_REALTIME - CLOCK_MONOTONIC in ns, from the clock table or the segment headers. */
-int64_t trace_realtime_offset_ns(const struct trace *t);
+/* CLOCK_REALTIME at a time of CLOCK_MONOTONIC, from the clock table or the segment headers. Nonsense of damaged ones. */
+int64_t trace_unix_ns(const struct trace *t, uint64_t monotonic_ns);
 
 /* Everything known to be missing: rows of table `loss` plus what reading found (damaged_file, truncated_file,
  * missing_segment). Loads what it needs. The array belongs to the trace, until the next call. Damage inside blocks is
