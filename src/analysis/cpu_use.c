@@ -1,6 +1,8 @@
 /*
  * cpu_use.c: samples are first added up by stack, because threads come back to the same places.
- * Then each stack is walked once: inwards for its line, outwards for the functions in it.
+ * Each stack is looked at once, for its line. For the functions the time of the stacks is added up
+ * outwards, node by node, because stacks share their outer frames; then the tree is walked, and a function
+ * counts where it is met first on the way in.
  */
 #include "analysis/cpu_use.h"
 
@@ -30,7 +32,14 @@ struct counting {
 	struct map function_index; /* text of the name */
 	struct map function_of; /* caller -> function */
 	struct map line_index; /* caller << 32 | callee */
-	VEC(uint32_t) last_seen; /* by function: stack that it was last met in, plus 1 */
+	VEC(uint32_t) open; /* by function: how often it is on the way to where the walk is */
+	struct sampled_node *nodes; /* by row of table stack_node */
+};
+
+/* The time of all stacks through a node; the tree the other way round. TRACE_NO_ROW ends a list. */
+struct sampled_node {
+	uint64_t ns;
+	uint32_t child, sibling;
 };
 
 int cpu_use_load(struct trace *t, struct cpu_use *out, struct error *e)
@@ -114,7 +123,7 @@ static int find_function(struct counting *x, uint32_t caller, uint32_t *function
 			return -ENOMEM;
 		item = map_at(&x->function_index, new.function, x->functions.count);
 		if (!item || (*item == x->functions.count &&
-			      (vec_push(&x->functions, new) < 0 || vec_push(&x->last_seen, 0) < 0)))
+			      (vec_push(&x->functions, new) < 0 || vec_push(&x->open, 0) < 0)))
 			return -ENOMEM;
 		*known = *item;
 	}
@@ -122,35 +131,96 @@ static int find_function(struct counting *x, uint32_t caller, uint32_t *function
 	return 0;
 }
 
-/* All functions of a stack. */
-static int add_functions(struct counting *x, const struct sampled_stack *stack, uint32_t number)
+static int function_of_node(struct counting *x, size_t process, uint32_t node, uint32_t *function)
+{
+	uint32_t caller;
+
+	if (callers_frame(x->callers, process, node, &caller) < 0)
+		return -ENOMEM;
+	return find_function(x, caller, function);
+}
+
+/* The innermost function of a stack; the others get their time from the node's callers. */
+static int add_node(struct counting *x, const struct sampled_stack *stack)
+{
+	enum stack_end end;
+	uint32_t node, function;
+
+	if (stacks_find(&x->callers->stacks, stack->process, stack->id, &node, &end) < 0)
+		return -ENOMEM;
+	if (node == TRACE_NO_ROW)
+		return 0;
+	x->nodes[node].ns += stack->ns;
+	if (function_of_node(x, stack->process, node, &function) < 0)
+		return -ENOMEM;
+	x->functions.data[function].self_ns += stack->ns;
+	return 0;
+}
+
+/* Adds times up outwards, and links callers with what they called. *root: the first outermost node. */
+static int link_nodes(struct counting *x, size_t process, uint32_t *root)
 {
 	struct stacks *s = &x->callers->stacks;
-	enum stack_end end;
-	uint32_t node, caller, function;
-	bool innermost = true;
+	uint64_t first = trace_first_row(s->trace, TABLE_stack_node, process);
+	uint64_t row = trace_first_row(s->trace, TABLE_stack_node, process + 1);
 
-	if (stacks_find(s, stack->process, stack->id, &node, &end) < 0)
+	*root = TRACE_NO_ROW;
+	while (row-- > first) { /* callers come before */
+		struct sampled_node *n = &x->nodes[row];
+		uint32_t parent, *list = root;
+
+		if (!n->ns)
+			continue;
+		if (stacks_parent(s, process, (uint32_t)row, &parent) < 0)
+			return -ENOMEM;
+		if (parent != TRACE_NO_ROW) {
+			x->nodes[parent].ns += n->ns;
+			list = &x->nodes[parent].child;
+		}
+		n->sibling = *list;
+		*list = (uint32_t)row;
+	}
+	return 0;
+}
+
+/* Out of a node, and on to the next one. */
+static int leave_nodes(struct counting *x, size_t process, uint32_t *node)
+{
+	uint32_t function, next = TRACE_NO_ROW;
+
+	while (*node != TRACE_NO_ROW && next == TRACE_NO_ROW) {
+		if (function_of_node(x, process, *node, &function) < 0)
+			return -ENOMEM;
+		x->open.data[function]--;
+		next = x->nodes[*node].sibling;
+		if (stacks_parent(&x->callers->stacks, process, *node, node) < 0)
+			return -ENOMEM;
+	}
+	*node = next;
+	return 0;
+}
+
+static int add_functions(struct counting *x, size_t process)
+{
+	uint32_t node, function;
+
+	if (link_nodes(x, process, &node) < 0)
 		return -ENOMEM;
 	while (node != TRACE_NO_ROW) {
-		if (callers_frame(x->callers, stack->process, node, &caller) < 0 ||
-		    find_function(x, caller, &function) < 0)
+		if (function_of_node(x, process, node, &function) < 0)
 			return -ENOMEM;
-		if (innermost)
-			x->functions.data[function].self_ns += stack->ns;
-		if (x->last_seen.data[function] != number)
-			x->functions.data[function].total_ns += stack->ns;
-		x->last_seen.data[function] = number;
-		innermost = false;
-		if (stacks_parent(s, stack->process, node, &node) < 0)
+		if (x->open.data[function]++ == 0)
+			x->functions.data[function].total_ns += x->nodes[node].ns;
+		if (x->nodes[node].child != TRACE_NO_ROW)
+			node = x->nodes[node].child;
+		else if (leave_nodes(x, process, &node) < 0)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-static int add_stack(struct counting *x, uint32_t number)
+static int add_stack(struct counting *x, const struct sampled_stack stack)
 {
-	const struct sampled_stack stack = x->by_stack.data[number];
 	struct caller_place place;
 	struct cpu_line line = { 0 };
 	uint64_t *item;
@@ -170,7 +240,7 @@ static int add_stack(struct counting *x, uint32_t number)
 		return -ENOMEM;
 	x->lines.data[*item].samples += stack.samples;
 	x->lines.data[*item].total_ns += stack.ns;
-	return add_functions(x, &stack, number + 1);
+	return add_node(x, &stack);
 }
 
 static int compare_threads(const void *a, const void *b)
@@ -269,10 +339,18 @@ int cpu_use_analyze(const struct selection *s, struct callers *callers, struct c
 		.stacks = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
 		.stacks_valid = trace_valid(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
 	};
+	uint64_t node_count = trace_rows(t, TABLE_stack_node);
 	int r = add_samples(&x);
 
+	x.nodes = malloc((node_count + 1) * sizeof(*x.nodes));
+	if (!x.nodes)
+		r = -ENOMEM;
+	for (uint64_t i = 0; i < node_count && r >= 0; i++)
+		x.nodes[i] = (struct sampled_node){ 0, TRACE_NO_ROW, TRACE_NO_ROW };
 	for (uint32_t i = 0; i < x.by_stack.count && r >= 0; i++)
-		r = add_stack(&x, i);
+		r = add_stack(&x, x.by_stack.data[i]);
+	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++)
+		r = add_functions(&x, p);
 	if (r >= 0) {
 		r = take(&x);
 	} else {
@@ -282,7 +360,8 @@ int cpu_use_analyze(const struct selection *s, struct callers *callers, struct c
 	}
 	count_pauses(s, out);
 	vec_release(&x.by_stack);
-	vec_release(&x.last_seen);
+	vec_release(&x.open);
+	free(x.nodes);
 	map_release(&x.stack_index);
 	map_release(&x.thread_index);
 	map_release(&x.function_index);

@@ -107,6 +107,7 @@ static uint32_t add_ranges(struct flame_builder *b, uint32_t node, size_t proces
 	if (range == NVTX_NO_RANGE)
 		return add_level(b, node, FLAME_BY_NVTX, process, UINT32_MAX);
 	b->climb.count = 0;
+	range = b->ranges.items[range].shown;
 	for (; range != NVTX_NO_RANGE; range = b->ranges.items[range].parent)
 		if (vec_push(&b->climb, range) < 0)
 			return FLAME_NONE;

@@ -93,6 +93,13 @@ static int push(struct pairing *p, struct nvtx_range range, uint8_t level)
 	if (level != NO_LEVEL)
 		end_from(p, &tops, level, range.start_ns);
 	range.parent = links.below = (uint32_t)*tops.thread;
+	if (range.parent != NVTX_NO_RANGE) {
+		const struct nvtx_range *around = &p->ranges.data[range.parent];
+
+		if (around->depth == NVTX_DEPTH_MAX)
+			range.shown = around->shown;
+		range.depth = MIN(around->depth + 1, NVTX_DEPTH_MAX);
+	}
 	links.below_in_domain = (uint32_t)*tops.domain;
 	if (vec_push(&p->ranges, range) < 0 || vec_push(&p->links, links) < 0)
 		return -ENOMEM;
@@ -152,6 +159,7 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 		.domain = c->domain[row],
 		.message = c->message_valid && !c->message_valid[row] ? 0 : c->message[row],
 		.parent = NVTX_NO_RANGE,
+		.shown = (uint32_t)p->ranges.count,
 		.pushed = c->kind[row] == nvtx_kind_push,
 		.open = true,
 	};

@@ -11,6 +11,7 @@
 #include "trace/trace.h"
 
 #define NVTX_NO_RANGE UINT32_MAX
+#define NVTX_DEPTH_MAX 255u /* ranges inside each other that are shown as such: programs forget to pop */
 
 struct nvtx_range {
 	uint64_t start_ns, end_ns;
@@ -20,6 +21,9 @@ struct nvtx_range {
 	uint32_t message; /* string id; 0 when there is none */
 	/* Pushed range of the thread that was open when this one was pushed, or NVTX_NO_RANGE. */
 	uint32_t parent;
+	/* This range, or the one around it that has NVTX_DEPTH_MAX around it: where a view of all levels ends. */
+	uint32_t shown;
+	uint32_t depth; /* ranges around it, at most NVTX_DEPTH_MAX */
 	bool pushed; /* push/pop; else start/end, which may cross threads and has no parent */
 	bool open; /* never closed: end_ns is the end of the recording */
 };

@@ -5,6 +5,7 @@
 #include "analysis/stacks_names.h"
 
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
+#define DEPTH_MAX 2048u /* frames of a stack: recorders write no more (stack/stack_tree.h) */
 
 /* What is known about an address: rows with growing inline depth follow each other. */
 struct stack_symbol {
@@ -522,8 +523,54 @@ int stacks_find_row(struct stacks *s, size_t process, uint32_t id, uint32_t *row
 	return find_row(s->trace, TABLE_stack, COLUMN_stack_id, s->stack_ids, process, id, row);
 }
 
+/*
+ * Callers of all nodes of a process. Nodes are written before their children: anything else is
+ * damage, and could be a circle. A stack that is deeper than any recorder writes is cut, and says so:
+ * a few bytes must not ask for more work than a reader has time for.
+ */
+static int find_parents(struct stacks *s, size_t process)
+{
+	const uint32_t *ids = column_u32(s, TABLE_stack_node, COLUMN_stack_node_parent);
+	uint64_t first = trace_first_row(s->trace, TABLE_stack_node, process);
+	uint64_t end = trace_first_row(s->trace, TABLE_stack_node, process + 1);
+	struct stack_parent *parents = malloc((end - first + 1) * sizeof(*parents));
+	int r = parents ? 0 : -ENOMEM;
+
+	for (uint64_t row = first; row < end && r == 0; row++) {
+		struct stack_parent *p = &parents[row - first];
+		const struct stack_parent *caller;
+
+		*p = (struct stack_parent){ .depth = 1 };
+		r = find_node(s, process, ids[row], &p->row);
+		if (p->row >= row)
+			p->row = TRACE_NO_ROW;
+		if (p->row == TRACE_NO_ROW)
+			continue;
+		caller = &parents[p->row - first];
+		p->cut = caller->cut || caller->depth == DEPTH_MAX;
+		if (caller->depth == DEPTH_MAX)
+			p->row = TRACE_NO_ROW;
+		else
+			p->depth = caller->depth + 1;
+	}
+	if (r < 0)
+		free(parents);
+	else
+		s->parents[process] = parents;
+	return r;
+}
+
+/* NULL: out of memory. */
+static const struct stack_parent *parent_of(struct stacks *s, size_t process, uint32_t node)
+{
+	if (!s->parents[process] && find_parents(s, process) < 0)
+		return NULL;
+	return &s->parents[process][node - trace_first_row(s->trace, TABLE_stack_node, process)];
+}
+
 int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, enum stack_end *end)
 {
+	const struct stack_parent *parent;
 	uint32_t row;
 	int r = stacks_find_row(s, process, id, &row);
 
@@ -531,20 +578,21 @@ int stacks_find(struct stacks *s, size_t process, uint32_t id, uint32_t *node, e
 	if (r < 0 || row == TRACE_NO_ROW)
 		return r;
 	*end = (enum stack_end)trace_u8(s->trace, TABLE_stack, COLUMN_stack_end)[row];
-	return find_node(s, process, column_u32(s, TABLE_stack, COLUMN_stack_node)[row], node);
+	r = find_node(s, process, column_u32(s, TABLE_stack, COLUMN_stack_node)[row], node);
+	if (r < 0 || *node == TRACE_NO_ROW)
+		return r;
+	parent = parent_of(s, process, *node);
+	if (parent && parent->cut)
+		*end = stack_end_depth;
+	return parent ? 0 : -ENOMEM;
 }
 
 int stacks_parent(struct stacks *s, size_t process, uint32_t node, uint32_t *parent)
 {
-	int r = find_node(s, process,
-			  column_u32(s, TABLE_stack_node, COLUMN_stack_node_parent)[node], parent);
+	const struct stack_parent *found = parent_of(s, process, node);
 
-	/*
-	 * nodes are written before their children: anything else is damage, and could be a circle
-	 */
-	if (*parent >= node)
-		*parent = TRACE_NO_ROW;
-	return r;
+	*parent = found ? found->row : TRACE_NO_ROW;
+	return found ? 0 : -ENOMEM;
 }
 
 static int load(struct trace *t, struct error *e)
@@ -572,8 +620,9 @@ int stacks_init(struct stacks *s, struct trace *t, enum stack_detail detail, boo
 	s->addresses = calloc(trace_process_count(t) + 1, sizeof(*s->addresses));
 	s->node_ids = calloc(trace_process_count(t) + 1, sizeof(*s->node_ids));
 	s->stack_ids = calloc(trace_process_count(t) + 1, sizeof(*s->stack_ids));
-	if (s->addresses && s->node_ids && s->stack_ids && stacks_add_text(s, "", 0) == 0 &&
-	    index_symbols(s) >= 0 && index_modules(s) >= 0)
+	s->parents = calloc(trace_process_count(t) + 1, sizeof(*s->parents));
+	if (s->addresses && s->node_ids && s->stack_ids && s->parents &&
+	    stacks_add_text(s, "", 0) == 0 && index_symbols(s) >= 0 && index_modules(s) >= 0)
 		return 0;
 	stacks_release(s);
 	return error_set(e, -ENOMEM, "out of memory");
@@ -590,6 +639,9 @@ void stacks_release(struct stacks *s)
 {
 	for (size_t p = 0; s->addresses && p < trace_process_count(s->trace); p++)
 		map_release(&s->addresses[p]);
+	for (size_t p = 0; s->parents && p < trace_process_count(s->trace); p++)
+		free(s->parents[p]);
+	free(s->parents);
 	release_ids(s, s->node_ids);
 	release_ids(s, s->stack_ids);
 	free(s->addresses);

@@ -65,6 +65,13 @@ struct stack_expansion {
 	bool machinery; /* of what runs Python: it tells nothing about a Python frame further in */
 };
 
+/* Of a row of table stack_node. */
+struct stack_parent {
+	uint32_t row; /* of the caller's node, or TRACE_NO_ROW */
+	uint16_t depth; /* 1: the outermost */
+	bool cut; /* further out it was too deep */
+};
+
 struct stack_symbol;
 struct stack_module;
 
@@ -89,6 +96,7 @@ struct stacks {
 	struct stack_module *modules; /* sorted */
 	size_t module_count;
 	struct id_table *node_ids, *stack_ids; /* one a process, made when it is needed: id -> row */
+	struct stack_parent **parents; /* one a process, made when it is needed: by row - first row */
 };
 
 /*

@@ -23,6 +23,7 @@ struct opened {
 
 struct module {
 	struct symbol_module given;
+	uint64_t reach; /* the greatest end of this one and those before it */
 	uint32_t opened; /* index of `opened`; NOTHING: not asked for yet */
 };
 
@@ -146,6 +147,8 @@ static int copy_modules(struct symbolizer *s, struct process *p, const struct sy
 			return -ENOMEM;
 	}
 	qsort(p->modules, p->count, sizeof(*p->modules), by_start);
+	for (size_t i = 0; i < p->count; i++)
+		p->modules[i].reach = MAX(p->modules[i].given.end, i ? p->modules[i - 1].reach : 0);
 	return 0;
 }
 
@@ -169,6 +172,22 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *fr
 
 /* --- modules --- */
 
+/* The first module that ends, or has one before it that ends, behind an address. */
+static size_t first_module(const struct process *p, uint64_t address)
+{
+	size_t low = 0, high = p->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (p->modules[middle].reach <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /*
  * The module that was at an address: with a time the last that was loaded before it, else the only
  * one. *is_unclear: more than one file was there.
@@ -179,11 +198,13 @@ static struct module *find_module(struct process *p, uint64_t address, uint64_t 
 	struct module *best = NULL;
 
 	*is_unclear = false;
-	for (size_t i = 0; i < p->count; i++) {
+	for (size_t i = first_module(p, address); i < p->count && !*is_unclear; i++) {
 		struct module *m = &p->modules[i];
 		bool is_other;
 
-		if (address < m->given.start || address >= m->given.end)
+		if (address < m->given.start)
+			break;
+		if (address >= m->given.end)
 			continue;
 		is_other = best && (best->given.path != m->given.path ||
 				    best->given.build_id != m->given.build_id ||

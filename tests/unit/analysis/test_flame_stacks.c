@@ -214,8 +214,10 @@ static void incomplete_stacks_say_so(void **state)
 	release(&f, t);
 }
 
-/* 20,000 calls of a function by itself. */
-static void deep_recursion(void **state)
+#define DEPTH_MAX 2048 /* of stacks that are shown, and that recorders write */
+
+/* So many calls of a function by itself. How many are shown, and whether the stack says that there are more. */
+static void recursion(void **state, unsigned depth, unsigned shown, bool is_cut)
 {
 	struct maker *m = begin(*state, 100);
 	uint32_t k = maker_config(m, "add", 1, 32), node = 0;
@@ -223,9 +225,9 @@ static void deep_recursion(void **state)
 	struct trace *t;
 	struct flame f;
 
-	for (unsigned i = 0; i < 20000; i++)
+	for (unsigned i = 0; i < depth; i++)
 		node = maker_python(m, node, "f", "x.py", 1);
-	m->stack = maker_stack(m, node, 20000, stack_end_complete);
+	m->stack = maker_stack(m, node, depth, stack_end_complete);
 	maker_call(m, MAKER_LAUNCH, 10, 1000, 1100, 1);
 	maker_kernel(m, k, 7, 1500, 1600, 1);
 	maker_close(m, 9000);
@@ -233,12 +235,23 @@ static void deep_recursion(void **state)
 	for (unsigned inverted = 0; inverted < 2; inverted++) {
 		build(&f, t, &o);
 		assert_int_equal(flame_finish(&f, inverted), 0);
-		assert_int_equal(f.tree.nodes.count, 20004);
-		assert_int_equal(f.tree.nodes.data[20003].depth, 20002);
-		assert_int_equal(f.tree.nodes.data[20003].self_ns, 100);
+		assert_int_equal(f.tree.nodes.count, shown + 4 + is_cut);
+		assert_int_equal(f.tree.nodes.data[shown + 3 + is_cut].depth, shown + 2 + is_cut);
+		assert_int_equal(f.tree.nodes.data[shown + 3 + is_cut].self_ns, 100);
 		flame_release(&f);
 	}
 	trace_free(t);
+}
+
+static void deep_recursion(void **state)
+{
+	recursion(state, DEPTH_MAX, DEPTH_MAX, false);
+}
+
+/* What no recorder writes: the time is there, and what is left out is said. */
+static void too_deep_recursion(void **state)
+{
+	recursion(state, 20000, 20000 % DEPTH_MAX, true);
 }
 
 /* A node that names itself or a later one as its caller ends there. */
@@ -269,9 +282,13 @@ static void circles_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		folder_test(samples_by_hand),         folder_test(graphs_below_their_capture),
-		folder_test(interpreters_stand_back), folder_test(incomplete_stacks_say_so),
-		folder_test(deep_recursion),          folder_test(circles_end),
+		folder_test(samples_by_hand),
+		folder_test(graphs_below_their_capture),
+		folder_test(interpreters_stand_back),
+		folder_test(incomplete_stacks_say_so),
+		folder_test(deep_recursion),
+		folder_test(too_deep_recursion),
+		folder_test(circles_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
