@@ -106,7 +106,7 @@ void text_table_note(struct text_table *t, size_t column, const char *text)
 
 size_t text_table_rows(const struct text_table *t)
 {
-	return t->cells.count / t->column_count;
+	return t->column_count ? t->cells.count / t->column_count : 0;
 }
 
 /* Columns that UTF-8 text takes: its code points. */

@@ -4,7 +4,7 @@
  *
  *	chain	a node of a call stack below the other, 2^17 deep, each with a sample
  *	pushes	2^17 NVTX ranges that are pushed and never popped, with a launch in each
- *	clock	readings of clocks that lie as far apart as numbers can
+ *	clock	readings of clocks that lie as far apart as numbers can, and a context of which nothing is known
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,9 +93,11 @@ static void clocks(void)
 {
 	struct row_clock clock = { .monotonic_ns = 1, .realtime_ns = INT64_MAX };
 	struct row_kernel kernel = { .start_ns = INT64_MAX, .end_ns = UINT64_MAX };
+	struct row_context context = { .missing = UINT64_MAX };
 
 	put(TABLE_clock, &clock, 1);
 	put(TABLE_kernel, &kernel, 1);
+	put(TABLE_context, &context, 1);
 }
 
 static void begin(void)

@@ -11,7 +11,7 @@ KINDS = ("chain", "pushes", "clock")
 COMMANDS = [["info"], ["info", "--json"], ["report"], ["report", "--json", "--top", "0"], ["report", "--by", "nvtx"],
             ["report", "--by", "caller"], ["flame", "--by", "nvtx", "--format", "text"], ["flame", "-i", "--format", "text"],
             ["flame", "--by", "nvtx", "-o", "x.svg"], ["flame", "-o", "x.html"], ["flame", "-o", "x.json"],
-            ["export", "-o", "x.json"], ["symbolize"], ["view", "-n", "3", "kernel"]]
+            ["export", "-o", "x.json"], ["symbolize"], ["view", "-n", "3", "kernel"], ["view", "context"]]
 # pprof's and Perfetto's files have each stack in full: of a chain these are large.
 
 
