@@ -10,12 +10,22 @@ from pathlib import Path
 import pytest
 
 from pythons import interpreters, is_known, label
+from waiting import PATIENCE
 from test_cpu_perf import NOBODY, PROGRAMS, capability, folder, perf_errno, stacks, total  # noqa: F401
 
 HZ = 200
 SPIN = 0.4  # as in handover.py
 SCRIPT = PROGRAMS / "handover.py"
 PYTHONS = "/usr/bin/python3", sys.executable
+
+
+class Spent(float):
+    """CPU seconds of a process, and what its interpreter needed to start."""
+
+    def __new__(cls, seconds, started):
+        spent = super().__new__(cls, seconds)
+        spent.started = float(started)
+        return spent
 
 
 class Said:
@@ -25,7 +35,7 @@ class Said:
         self.lines = [line.split() for line in text.splitlines()]
 
     def processes(self):
-        return {int(words[0]): float(words[2]) for words in self.lines if words[1] == "process"}
+        return {int(words[0]): Spent(words[2], words[3]) for words in self.lines if words[1] == "process"}
 
     def threads(self):
         return {int(words[2]): float(words[3]) for words in self.lines if words[1] == "thread"}
@@ -77,7 +87,7 @@ def sample(program, folder, as_user, python, library, environment, rows):  # noq
         recording = folder / "out.pitot"
         command = command or [*(() if started else launcher), python, folder / SCRIPT.name, *arguments]
         whole = [*words, program, "record", "-q", f"--cpu={HZ}", *options, "-o", recording, "--", *command]
-        result = subprocess.run(list(map(str, whole)), capture_output=True, text=True, timeout=120, cwd=folder,
+        result = subprocess.run(list(map(str, whole)), capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
                                 env={**environment, "PITOT_LIBRARY": str(recorder), **(env or {})}, **user)
         assert result.returncode == 0, result.stderr
         if not options and "perf_event" not in capability(rows, recording, "cpu")["got"]:
@@ -109,9 +119,10 @@ def in_python(weights, name):
     return sum(w for stack, w in weights if any(frame.startswith(f"{name} (") and SCRIPT.name in frame for frame in stack)) / 1e6
 
 
-def about(truth):
-    """Besides: what the interpreter does after it has said so, and a period."""
-    return pytest.approx(truth + 0.01, rel=0.03, abs=0.03)
+def about(spent):
+    """Besides: what the interpreter does after it has said so, which is less than its start, and periods."""
+    slack = 0.03 * max(spent, 1)
+    return pytest.approx(spent + 0.01 + spent.started / 2, rel=0, abs=slack + spent.started / 2)
 
 
 def cells(rows, recording):
@@ -119,7 +130,7 @@ def cells(rows, recording):
 
 
 def test_from_the_start(sample, seconds, stacks, rows, pitot):  # noqa: F811
-    recording, said = sample("plain", started=True)
+    recording, said = sample("sampled", started=True)
     [truth] = said.processes().values()
     assert sum(seconds(recording).values()) == about(truth)
     weights = stacks(recording)
@@ -138,7 +149,8 @@ def test_from_the_start(sample, seconds, stacks, rows, pitot):  # noqa: F811
 def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter):  # noqa: F811
     if subprocess.run(["test", "-x", interpreter["path"]], **as_user[1]).returncode:
         pytest.skip("not for this user")
-    recording, said = sample(command=[interpreter["path"], folder / SCRIPT.name, "plain"], env=interpreter["environment"])
+    recording, said = sample(command=[interpreter["path"], folder / SCRIPT.name, "sampled" if is_known(interpreter) else "plain"],
+                             env=interpreter["environment"])
     assert sum(seconds(recording).values()) == about(*said.processes().values())
     if is_known(interpreter):
         assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
@@ -148,16 +160,18 @@ def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter
 
 
 def test_a_window(sample, seconds, rows):  # noqa: F811
-    recording, _ = sample("middle", started=True, options=["--delay", "300ms", "--duration", "400ms"])
-    times = [row["time_ns"] for row in rows(recording, "cpu_sample", "--limit", "0")]
-    # A thread's last periods are told when the window is found to have closed.
-    assert max(times) - min(times) < 0.55e9
-    assert 0 < sum(seconds(recording).values()) < 2 * 0.4 + 0.15
+    """It begins and ends with what `pitot record` sets up before; the recorder may look late, and so close it late."""
+    for ms in 400, 1600, 6400:
+        recording, said = sample("works", str(5 * ms / 1e3), started=True,
+                                 options=["-f", "--delay", f"{ms}ms", "--duration", f"{ms}ms"])
+        if seconds(recording):
+            break
+    assert 0 < sum(seconds(recording).values()) < 0.6 * sum(said.processes().values())
 
 
 def test_the_timer_alone_from_the_start(sample, seconds, stacks, rows):  # noqa: F811
     """Where perf events are forbidden, as in a container."""
-    recording, said = sample("plain", started=True, options=["--cpu-via", "timer"])
+    recording, said = sample("sampled", started=True, options=["--cpu-via", "timer"])
     assert sum(seconds(recording).values()) == about(*said.processes().values())
     assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
     assert cells(rows, recording) == []
@@ -168,8 +182,8 @@ def test_a_script_of_a_python(sample, seconds, stacks, folder, python, first_lin
     script = folder / "script"
     script.write_text(first_line.format(python) + "\n" + SCRIPT.read_text())
     script.chmod(0o755)
-    recording, said = sample(started=True, command=[script, "plain"])
-    assert sum(seconds(recording).values()) == about(sum(said.processes().values()))
+    recording, said = sample(started=True, command=[script, "sampled"])
+    assert sum(seconds(recording).values()) == about(*said.processes().values())
     assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > 0.9 * SPIN
 
 
@@ -190,7 +204,7 @@ def test_no_preload_for_other_programs(sample, python, launcher):  # noqa: F811
 
 
 def test_cpu_only(sample, stacks):  # noqa: F811
-    recording, _ = sample("plain", started=True, options=["--cpu-only"])
+    recording, _ = sample("sampled", started=True, options=["--cpu-only"])
     assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
 
 
@@ -276,7 +290,7 @@ def test_a_pid_namespace_of_its_own(sample, seconds, stacks, rows, as_user):  # 
     unshare = ["unshare", "-rpf", "--mount-proc"]
     if subprocess.run([*as_user[0], *unshare, "true"], capture_output=True, **as_user[1]).returncode:
         pytest.skip("no namespaces for this user")
-    recording, said = sample("middle", launcher=unshare)
+    recording, said = sample("middle", "alone", launcher=unshare)
     [truth] = said.processes().values()
     assert max(seconds(recording).values()) == about(truth)
     assert in_python(stacks(recording), "late") == 0
@@ -284,7 +298,7 @@ def test_a_pid_namespace_of_its_own(sample, seconds, stacks, rows, as_user):  # 
 
 
 def test_nothing_of_it_where_perf_events_are_asked_for(sample, stacks, rows):  # noqa: F811
-    recording, _ = sample("middle", options=["--cpu-via", "perf"])
+    recording, _ = sample("middle", "alone", options=["--cpu-via", "perf"])
     assert in_python(stacks(recording), "late") == 0 and cells(rows, recording) == []
     assert "no Python frames" in capability(rows, recording, "cpu")["reason"]
 

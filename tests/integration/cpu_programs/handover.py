@@ -1,7 +1,7 @@
 """Spends known CPU time, with the recorder in it from a moment that it chooses; says how much by thread.
 
-Usage: handover.py WHAT [ARGUMENT...], see the functions. Last it prints "process SECONDS", which exec and _exit make
-impossible to take any later.
+Usage: handover.py WHAT [ARGUMENT...], see the functions. Last it prints "process SECONDS STARTED", which exec and _exit make
+impossible to take any later, and what the interpreter needed to start.
 """
 import ctypes
 import multiprocessing
@@ -12,6 +12,7 @@ import threading
 import time
 
 SPIN = 0.4
+started = time.process_time() - float(os.environ.get("SPENT", 0))
 
 
 def spin(seconds):
@@ -33,13 +34,35 @@ def beside(seconds):
     say(f"thread {threading.get_native_id()}", time.thread_time())
 
 
+def say_process():
+    say("process", time.process_time(), started)
+
+
 def say(*words):
     os.write(1, (" ".join(map(str, [os.getpid(), *words])) + "\n").encode())  # whole, also beside other processes
 
 
-def load_recorder():
-    """As cuInit does."""
+def timers():
+    """Of which CPU clocks the process has timers."""
+    with open("/proc/self/timers") as file:
+        return [int(line.split()[1]) for line in file if line.startswith("ClockID:")]
+
+
+def has_timer():
+    return (~threading.get_native_id() << 3 | 6) in timers()
+
+
+def until(is_so):
+    end = time.monotonic() + 60
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def load_recorder(is_taken=True):
+    """As cuInit does; and until it samples this thread, if it will."""
     ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection()
+    if is_taken:
+        until(has_timer)
 
 
 def thread(*arguments, target=beside):
@@ -53,10 +76,20 @@ def plain():
     late(SPIN)
 
 
-def middle():
+def sampled():
+    until(has_timer)
+    plain()
+
+
+def works(seconds):
+    until(has_timer)
+    late(float(seconds))
+
+
+def middle(is_taken="taken"):
     early(SPIN)
     threads = [thread(2 * SPIN)]
-    load_recorder()
+    load_recorder(is_taken == "taken")
     late(SPIN)
     threads.append(thread(SPIN))
     for one in threads:
@@ -66,7 +99,7 @@ def middle():
 def ends_at_once(how):
     middle()
     late(SPIN)
-    say("process", time.process_time())
+    say_process()
     if how == "_exit":
         os._exit(0)
     os.kill(os.getpid(), getattr(signal, how))
@@ -75,7 +108,8 @@ def ends_at_once(how):
 def becomes(*command):
     load_recorder()
     late(SPIN)
-    say("process", time.process_time())
+    say_process()
+    os.environ["SPENT"] = str(time.process_time())
     os.execv(command[0], command)
 
 
@@ -85,7 +119,7 @@ def forks():
 
     def work():
         late(SPIN)
-        say("process", time.process_time())
+        say_process()
 
     multiprocessing.set_start_method("fork")
     workers = [multiprocessing.Process(target=work) for _ in range(2)]
@@ -99,7 +133,7 @@ def takes_the_signal():
     load_recorder()
     late(SPIN)
     signal.signal(signal.SIGURG, lambda *_: None)
-    spin(0.3)
+    until(lambda: not timers())
     early(SPIN)
 
 
@@ -108,6 +142,7 @@ def blocks_the_signal():
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
         early(SPIN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGURG])
+        until(has_timer)
         beside(SPIN)
 
     load_recorder()
@@ -130,4 +165,4 @@ def environment():
 
 
 globals()[sys.argv[1]](*sys.argv[2:])
-say("process", time.process_time())
+say_process()
