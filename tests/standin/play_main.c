@@ -14,7 +14,7 @@
 
 #include "play_clock.h"
 
-#define RATE_DEFAULT 500000
+#define RATE_DEFAULT 100000
 #define SETUP_NS 1000000 /* what passes between the start of the program and the first record */
 
 static const char usage[] =
@@ -24,7 +24,7 @@ static const char usage[] =
 	"  --realtime         at the recorded pace, with the machine's own clocks\n"
 	"  --now              the tape's times moved to now\n"
 	"  --repeat N         the tape N times over, with other ids and later times\n"
-	"  --rate N           at most N callbacks a second, 0: no limit (default 500000)\n"
+	"  --rate N           at most N callbacks a second, 0: no limit (default 100000)\n"
 	"  --faults FILE      what goes wrong (docs/tapes.md)\n"
 	"  --exit HOW         return, exit, quick-exit, _exit, kill, term, int, abort, segv, exec "
 	"or fork-then-exit\n"

@@ -64,14 +64,14 @@ def algebra():
 
 
 def work(end):
-    while time.monotonic() < end:
+    while time.process_time() < end:
         python()
         if numpy:
             algebra()
 
 
 def main():
-    end = time.monotonic() + float(sys.argv[1])
+    end = time.process_time() + float(sys.argv[1])
     threads = [threading.Thread(target=work, args=(end,)) for _ in range(2)]
     for thread in threads:
         thread.start()

@@ -1,7 +1,14 @@
 // agreed_work.rs SECONDS: optimised Rust for walk_agreement.c: closures, iterators, trait objects, panics, threads.
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+
+extern "C" {
+    fn clock() -> i64; // microseconds of CPU time
+}
+
+fn cpu_seconds() -> f64 {
+    unsafe { clock() as f64 / 1e6 }
+}
 
 trait Shape {
     fn area(&self) -> f64;
@@ -82,10 +89,10 @@ fn work() -> usize {
 
 fn main() {
     std::panic::set_hook(Box::new(|_| {}));
-    let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(1.0);
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(1.0f64);
+    let end = cpu_seconds() + seconds;
     let mut sum = 0usize;
-    while Instant::now() < end {
+    while cpu_seconds() < end {
         let other = std::thread::spawn(|| (0..5).map(|_| work()).max());
         sum = sum.wrapping_add(work());
         sum = sum.wrapping_add(other.join().unwrap().unwrap());
