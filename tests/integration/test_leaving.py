@@ -80,7 +80,9 @@ def test_calls_of_cupti_that_take_long_are_waited_for(play, pitot):
 
 @pytest.mark.parametrize("how", ["return", "exit", "quick-exit", "fork-then-exit"])
 def test_orderly_ends_lose_nothing(play, pitot, how):
-    recording, _ = play("--exit", how)
+    # A sanitizer's leak check cannot tell what a child that was forked beside other threads still has.
+    variables = {"ASAN_OPTIONS": "detect_leaks=0"} if how == "fork-then-exit" else {}
+    recording, _ = play("--exit", how, **variables)
     assert is_closed(pitot, recording) and rows(pitot, recording, "kernel") == KERNELS
 
 
