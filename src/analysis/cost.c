@@ -16,27 +16,15 @@ static void sum_costs(const struct trace *t, struct cost *out)
 	const uint64_t *bytes = trace_u64(t, TABLE_cost, COLUMN_cost_bytes);
 	const uint8_t *bytes_valid = trace_valid(t, TABLE_cost, COLUMN_cost_bytes);
 
-	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_cost, p),
-			 end = trace_first_row(t, TABLE_cost, p + 1);
-		uint64_t memory = 0;
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_cost); row++) {
+		struct cost_sum *sum = kinds[row] < COST_KINDS ? &out->kinds[kinds[row]] : NULL;
 
-		for (; row < end; row++) {
-			struct cost_sum *sum =
-				kinds[row] < COST_KINDS ? &out->kinds[kinds[row]] : NULL;
-			uint64_t size = !bytes_valid || bytes_valid[row] ? bytes[row] : 0;
-
-			if (!sum)
-				continue;
-			sum->any = true;
-			sum->count += counts[row];
-			sum->total_ns += totals[row];
-			if (kinds[row] == cost_kind_memory)
-				memory = MAX(memory, size);
-			else
-				sum->bytes += size;
-		}
-		out->kinds[cost_kind_memory].bytes += memory;
+		if (!sum)
+			continue;
+		sum->any = true;
+		sum->count += counts[row];
+		sum->total_ns += totals[row];
+		sum->bytes += !bytes_valid || bytes_valid[row] ? bytes[row] : 0;
 	}
 	out->target_ns =
 		out->kinds[cost_kind_callback].total_ns + out->kinds[cost_kind_setup].total_ns +

@@ -4,11 +4,10 @@
 
 #include "trace/trace.h"
 
-#define COST_KINDS 8 /* of enum cost_kind */
+#define COST_KINDS 7 /* of enum cost_kind */
 
 struct cost_sum {
-	uint64_t count, total_ns;
-	uint64_t bytes; /* sum; of cost_kind_memory the largest value of each process, summed */
+	uint64_t count, total_ns, bytes;
 	bool any;
 };
 

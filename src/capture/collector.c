@@ -51,6 +51,7 @@ static struct {
 	bool sampled; /* CPU samples since the last seal */
 	uint64_t last_seal_ns, last_alone_ns, last_host_ns, last_counters_ns, cpu_reported_ns,
 		cost_since_ns;
+	struct writer_stats written; /* what `cost` has of it */
 } self;
 
 static void futex_wait(atomic_uint *word, unsigned expected, uint64_t timeout_ns)
@@ -201,6 +202,7 @@ static void write_costs(uint64_t now)
 			  (uint64_t)((double)sampled_ns / (double)sampled_calls * (double)calls));
 	rows_cost(self.start.writer, cost_kind_collector, self.cost_since_ns, now, 1,
 		  cpu - self.cpu_reported_ns);
+	rows_writing(self.start.writer, self.cost_since_ns, now, &self.written);
 	self.cpu_reported_ns = cpu;
 	self.cost_since_ns = now;
 }
@@ -409,6 +411,7 @@ int collector_start(const struct collector_start *start)
 	self.last_host_ns = 0; /* much is loaded in the first moments: look again soon */
 	self.last_counters_ns = self.last_alone_ns = 0;
 	self.cpu_reported_ns = 0;
+	self.written = (struct writer_stats){ 0 };
 	atomic_store(&self.phase, PHASE_RUNNING);
 	err = quiet_thread_start(collector_main, STACK_BYTES);
 	if (err < 0)

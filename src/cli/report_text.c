@@ -406,10 +406,6 @@ static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind k
 	if (!sum->any)
 		return;
 	strbuf_addf(line, "%s%s ", line->length ? ", " : "", text);
-	if (kind == cost_kind_memory) {
-		human_bytes(line, sum->bytes);
-		return;
-	}
 	human_duration(line, sum->total_ns);
 	if (kind == cost_kind_callback && sum->count) {
 		strbuf_adds(line, " (");
@@ -436,7 +432,6 @@ static void print_cost(const struct report_view *v)
 	add_cost(&line, c, cost_kind_collector, "collector (own thread)");
 	add_cost(&line, c, cost_kind_sampler, "CPU sampler (outside)");
 	add_cost(&line, c, cost_kind_write, "writing");
-	add_cost(&line, c, cost_kind_memory, "memory");
 	if (c->overhead_count) {
 		strbuf_addf(&line, "%sCUPTI says ", line.length ? ", " : "");
 		human_duration(&line, c->overhead_ns);

@@ -71,6 +71,23 @@ void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_
 		writer_append(w, TABLE_cost, &row);
 }
 
+void rows_writing(struct writer *w, uint64_t start_ns, uint64_t end_ns,
+		  struct writer_stats *reported)
+{
+	struct writer_stats now;
+
+	writer_stats(w, &now);
+	if (now.writes != reported->writes)
+		writer_append(w, TABLE_cost,
+			      &(struct row_cost){ .start_ns = start_ns,
+						  .end_ns = end_ns,
+						  .kind = cost_kind_write,
+						  .count = now.writes - reported->writes,
+						  .total_ns = now.write_ns - reported->write_ns,
+						  .bytes = now.bytes - reported->bytes });
+	*reported = now;
+}
+
 void rows_clock(struct writer *w, uint64_t cupti_ns)
 {
 	uint64_t before = clock_monotonic_ns();

@@ -23,6 +23,9 @@ void rows_loss_more(struct writer *w, enum loss_reason reason, uint64_t count, u
 void rows_cost(struct writer *w, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns, uint64_t count,
 	       uint64_t total_ns);
 
+/* What the writer spent writing since *reported, which becomes what it spent so far. */
+void rows_writing(struct writer *w, uint64_t start_ns, uint64_t end_ns, struct writer_stats *reported);
+
 /* Reads all clocks. cupti_ns: what CUPTI's said a moment ago; 0: nothing. */
 void rows_clock(struct writer *w, uint64_t cupti_ns);
 

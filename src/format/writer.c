@@ -211,6 +211,7 @@ static void write_out(struct writer *w)
 		written = segment_file_write(&w->file, w->out.data, wanted, &error);
 	good = whole_blocks(w, written, &blocks);
 	accept_blocks(w, blocks, good, written);
+	w->stats.writes++;
 	w->stats.write_ns += clock_monotonic_ns() - start;
 	strbuf_clear(&w->out);
 	if (!error && w->pending_count > 0) {

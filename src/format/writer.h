@@ -34,7 +34,7 @@ struct writer_stats {
 	/* Taken but not on disk because of disk_full, write_error, size_limit, no_memory. */
 	uint64_t lost_rows;
 	int error; /* errno of the failure that stopped writing, EFBIG for max_bytes, or 0 */
-	uint64_t write_ns; /* time spent in write(2) */
+	uint64_t writes, write_ns; /* times that blocks were written, and how long that took */
 };
 
 /*

@@ -426,10 +426,10 @@
 
 /*
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
- * whoever samples from outside.
+ * whoever samples from outside. write: what the collector spent writing, by the clock.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
-	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, memory, 6) V(E, sampler, 7)
+	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6)
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \

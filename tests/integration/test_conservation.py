@@ -62,6 +62,14 @@ def test_report(recorded, pitot):
     assert report["loss"] == []
 
 
+def test_what_was_written(played, rows):
+    """All but the row that says so, and the end of the file."""
+    recording, _ = played
+    written = sum(row["bytes"] for row in rows(recording, "cost") if row["kind"] == "write")
+    size = sum(path.stat().st_size for path in recording.glob("*.pit"))
+    assert size - 4096 < written < size
+
+
 def test_chrome_json(recorded, pitot, tmp_path):
     recording, sums = recorded
     pitot("export", recording, "-o", tmp_path / "trace.json.gz")

@@ -15,23 +15,18 @@ static void costs_are_summed(void **state)
 
 	for (uint32_t pid = 100; pid < 102; pid++) {
 		struct maker *m = begin(*state, pid);
-		struct row_cost memory = { .kind = cost_kind_memory, .bytes = 4096 };
 
 		maker_cost(m, cost_kind_callback, 0, 1000, 10, 70);
 		maker_cost(m, cost_kind_callback, 1000, 2000, 20, 130);
 		maker_cost(m, cost_kind_setup, 0, 0, 1, 1000);
 		maker_cost(m, cost_kind_collector, 0, 0, 1, 9);
 		writer_append(m->writer, TABLE_cost, &write);
-		writer_append(m->writer, TABLE_cost, &memory);
-		memory.bytes = 1024;
-		writer_append(m->writer, TABLE_cost, &memory);
 		maker_close(m, 9000);
 	}
 	analyze(&a, *state, EVERYTHING);
 	assert_int_equal(c->kinds[cost_kind_callback].count, 60);
 	assert_int_equal(c->kinds[cost_kind_callback].total_ns, 400);
 	assert_int_equal(c->kinds[cost_kind_write].bytes, 200);
-	assert_int_equal(c->kinds[cost_kind_memory].bytes, 8192);
 	assert_int_equal(c->target_ns, 2400);
 	assert_int_equal(c->loss_count, 0);
 	analyzed_release(&a);
