@@ -27,7 +27,7 @@ static int check_foreign_injection(const struct recording *r)
  */
 static enum record_preload choose_preload(const struct recording *r)
 {
-	if (r->cpu.timer && r->asked->cpu_only)
+	if (r->cpu.timer && r->asked->cpu_only && !r->has_other_loader)
 		return RECORD_PRELOAD_ALL;
 	if (r->is_python && (r->cpu.timer || r->cpu.perf_namespace))
 		return RECORD_PRELOAD_ONCE;
@@ -55,6 +55,9 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	injection.preload = r->preload;
 	record_environment(&injection, environment);
 	record_tell_cpu(r);
+	if (r->cpu.timer && r->asked->cpu_only && r->has_other_loader)
+		cli_warn(r->context, "the command is for another C library or processor than the "
+				     "timer: it runs without it, and is not sampled");
 	if (r->context->verbose && environment->length)
 		cli_note(r->context, "injecting %s with %s", r->library, injection.options);
 	return 0;
@@ -91,6 +94,7 @@ int record_command(struct recording *r, int argc, char **argv)
 	if (status != EXIT_DONE)
 		return status;
 	r->is_python = record_is_python(argv);
+	r->has_other_loader = record_has_other_loader(argv[0]);
 	if (record_prepare(r, argc, argv, &e) < 0)
 		return cli_fail(r->context, &e);
 	err = start(r, argv, &e);

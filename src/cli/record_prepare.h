@@ -25,6 +25,7 @@ struct recording {
 	struct record_cpu cpu;
 	struct process_command running; /* with --pid */
 	bool is_python; /* the command */
+	bool has_other_loader; /* the command: record_python.h */
 	enum record_preload preload;
 	struct record_identity identity;
 	struct writer *writer;

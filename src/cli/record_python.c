@@ -77,29 +77,37 @@ static bool is_name(const char *path)
 	return strncmp(name, "python", 6) == 0 && !isalpha((unsigned char)name[6]);
 }
 
-/* The recorder is a library of this kind. */
-static bool is_for_recorder(const char *head, size_t size)
+/* What loads a program's libraries. */
+enum loader {
+	LOADER_NONE, /* it is static, or no program that we know */
+	LOADER_OURS, /* what loads the recorder, too */
+	LOADER_OTHER, /* another C library's, or for another processor */
+};
+
+static enum loader loader_of(const char *head, size_t size)
 {
 	Elf64_Ehdr file;
 	Elf64_Phdr segment;
 
 	if (size < sizeof(file))
-		return false;
+		return LOADER_NONE;
 	memcpy(&file, head, sizeof(file));
-	if (memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 || file.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    file.e_machine != EM_X86_64 || file.e_phentsize != sizeof(segment))
-		return false;
-	for (unsigned i = 0; i < file.e_phnum; i++) {
+	if (memcmp(file.e_ident, ELFMAG, SELFMAG) != 0)
+		return LOADER_NONE;
+	if (file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_machine != EM_X86_64)
+		return LOADER_OTHER;
+	for (unsigned i = 0; i < file.e_phnum && file.e_phentsize == sizeof(segment); i++) {
 		size_t at = i * sizeof(segment);
 
 		if (file.e_phoff > size || size - file.e_phoff < at + sizeof(segment))
-			return false;
+			return LOADER_NONE;
 		memcpy(&segment, head + file.e_phoff + at, sizeof(segment));
 		if (segment.p_type == PT_INTERP)
-			return segment.p_offset < size &&
-			       strstr(head + segment.p_offset, LOADER) != NULL;
+			return segment.p_offset < size && strstr(head + segment.p_offset, LOADER)
+				       ? LOADER_OURS
+				       : LOADER_OTHER;
 	}
-	return false;
+	return LOADER_NONE;
 }
 
 static bool is_program(const char *word)
@@ -124,9 +132,10 @@ static bool is_launcher(const char *command)
 	return false;
 }
 
-static bool runs_python(const char *command)
+/* The program that a command is, or that its first line names; and what loads it. */
+static bool find_program(const char *command, char path[PATH_MAX], enum loader *loader)
 {
-	char path[PATH_MAX], head[HEAD_BYTES + 1];
+	char head[HEAD_BYTES + 1];
 
 	for (int i = 0; command && i < SCRIPTS_MAX; i++) {
 		size_t size;
@@ -134,11 +143,28 @@ static bool runs_python(const char *command)
 		if (!find(command, path))
 			return false;
 		size = read_head(path, head);
+		*loader = loader_of(head, size);
 		if (size < 2 || memcmp(head, "#!", 2) != 0)
-			return is_name(path) && is_for_recorder(head, size);
+			return true;
 		command = interpreter_of(head);
 	}
 	return false;
+}
+
+static bool runs_python(const char *command)
+{
+	char path[PATH_MAX];
+	enum loader loader;
+
+	return find_program(command, path, &loader) && loader == LOADER_OURS && is_name(path);
+}
+
+bool record_has_other_loader(const char *command)
+{
+	char path[PATH_MAX];
+	enum loader loader;
+
+	return find_program(command, path, &loader) && loader == LOADER_OTHER;
 }
 
 bool record_is_python(char **command)

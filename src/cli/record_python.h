@@ -1,5 +1,6 @@
 /*
- * record_python.h: whether a command runs a CPython, so that the recorder can be in it from the start.
+ * record_python.h: whether a command runs a CPython, so that the recorder can be in it from the start, and whether the
+ * recorder can be in it at all.
  */
 #ifndef PITOT_CLI_RECORD_PYTHON_H
 #define PITOT_CLI_RECORD_PYTHON_H
@@ -12,5 +13,11 @@
  * first lines of scripts. By its name: what it is not told of here is not harmed.
  */
 bool record_is_python(char **command);
+
+/*
+ * Whether it is for another C library (musl) or another kind of processor (32 bits): its loader would refuse the recorder, and
+ * the program with it, or complain.
+ */
+bool record_has_other_loader(const char *command);
 
 #endif
