@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "stack/elf_sections.h"
 #include "stack/intern.h"
+#include "stack/unwind_parts.h"
 #include "stack/walk.h"
 
 #define BATCHES 201
@@ -207,11 +208,12 @@ static void report(void)
 	}
 }
 
-static void report_table(const char *path)
+static void report_parts(const char *path)
 {
 	struct unwind_input input = { 0 };
-	struct unwind_table *table;
-	uint64_t start;
+	struct unwind_parts *parts;
+	struct unwind_store store;
+	uint64_t start, end;
 	struct stat st;
 	uint8_t *bytes;
 	volatile uint8_t sum = 0;
@@ -220,18 +222,23 @@ static void report_table(const char *path)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return;
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-	if (bytes == MAP_FAILED || elf_unwind_input(bytes, (size_t)st.st_size, &input) < 0)
+	if (bytes == MAP_FAILED || elf_unwind_input(bytes, (size_t)st.st_size, &input) < 0 ||
+	    unwind_store_init(&store, SIZE_MAX) < 0)
 		return;
-	input.bytes_max = SIZE_MAX;
+	elf_unwind_search(bytes, (size_t)st.st_size, &input);
 	for (size_t i = 0; i < input.section.size; i += 4096)
 		sum = (uint8_t)(sum + input.section.bytes[i]);
+	end = elf_code_end(bytes, (size_t)st.st_size);
 	start = clock_monotonic_ns();
-	if (unwind_table_build(&input, &table) == 0) {
-		printf("%s: %u rows of %.2f bytes, %u rules, built in %.1f ms\n", path,
-		       table->row_count, (double)table->bytes / table->row_count, table->rule_count,
+	if (unwind_parts_new(&input, end, NULL, NULL, &store, &parts) == 0) {
+		for (uint32_t i = 0; i < parts->part_count; i++)
+			unwind_parts_find(parts, parts->base + ((uint64_t)i << UNWIND_PART_SHIFT));
+		printf("%s: all %u parts: %zu rows, %zu rules, compiled in %.1f ms\n", path,
+		       parts->part_count, parts->rows.count, store.rules.count,
 		       (double)(clock_monotonic_ns() - start) / 1e6);
-		unwind_table_free(table);
+		unwind_parts_free(parts);
 	}
+	unwind_store_release(&store);
 	munmap(bytes, (size_t)st.st_size);
 }
 
@@ -250,6 +257,6 @@ int main(int argc, char **argv)
 	*(void **)&libunwind_backtrace = unwind ? dlsym(unwind, "unw_backtrace") : NULL;
 	report();
 	for (int i = 1; i < argc; i++)
-		report_table(argv[i]);
+		report_parts(argv[i]);
 	return 0;
 }

@@ -5,10 +5,10 @@
 #ifndef PITOT_STACK_ELF_SECTIONS_H
 #define PITOT_STACK_ELF_SECTIONS_H
 
-#include "stack/unwind_table.h"
+#include "stack/unwind_input.h"
 
 /*
- * Fills in *input (all but bytes_max) from .eh_frame, also without section headers, or .debug_frame where that is all;
+ * Fills in *input from .eh_frame, also without section headers, or .debug_frame where that is all;
  * the bytes stay the caller's. 0, -ENOENT when there is neither, or E_FORMAT.
  */
 int elf_unwind_input(const void *bytes, size_t size, struct unwind_input *input) MUST_USE;

@@ -4,8 +4,7 @@
  *
  * Code is divided into parts of 16 KiB. The first address in a part that is asked about has the part compiled: the
  * functions in it are found by the binary search table of .eh_frame_hdr, or, where there is none, by a sorted list
- * of all. A part stands by itself: its first row is at its first address. What is said of an address is
- * what a whole table (unwind_table.h) says of it.
+ * of all. A part stands by itself: its first row is at its first address.
  *
  * For one thread.
  */
@@ -14,16 +13,19 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "stack/unwind_table.h"
+#include "stack/unwind_input.h"
 
 #define UNWIND_PART_SHIFT 14
+
+/* Rules that every store has. */
+enum { UNWIND_RULE_NONE, UNWIND_RULE_UNKNOWN };
 
 #define UNWIND_STORE_RULES_SHIFT 18
 #define UNWIND_STORE_RULES_MAX (1u << UNWIND_STORE_RULES_SHIFT)
 
 /* What all files share. */
 struct unwind_store {
-	struct interner rules; /* struct unwind_rule; the first two as in every table: UNWIND_RULE_NONE … */
+	struct interner rules; /* struct unwind_rule; the first two: UNWIND_RULE_NONE … */
 	size_t bytes, bytes_max; /* of memory for rows and what they are made from; a ceiling */
 };
 
@@ -69,7 +71,7 @@ void unwind_store_release(struct unwind_store *store);
 bool unwind_store_take(struct unwind_store *store, size_t bytes);
 
 /*
- * `end` is the end of the code. The bytes of the input must stay; its bytes_max is not used. 0, -ENOMEM, or E_LIMIT
+ * `end` is the end of the code. The bytes of the input must stay. 0, -ENOMEM, or E_LIMIT
  * when the store is full.
  */
 int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need *need,

@@ -1,7 +1,7 @@
 /* layer: stack */
 /*
  * Any bytes as call frame information. The first byte chooses how they are read: as .eh_frame, as
- * .debug_frame, through a search table at their beginning, or as an ELF file that has one of these; as a whole and by parts.
+ * .debug_frame, through a search table at their beginning, or as an ELF file that has one of these.
  */
 #include "fuzz.h"
 
@@ -10,27 +10,6 @@
 #include "stack/unwind_parts.h"
 
 #define BYTES_MAX (8u << 20)
-
-static void build_and_ask(struct unwind_input *input)
-{
-	struct unwind_table *table;
-
-	input->bytes_max = BYTES_MAX;
-	if (unwind_table_build(input, &table) < 0)
-		return;
-	for (uint32_t i = 0; i < table->row_count; i++) {
-		const struct unwind_rule *rule =
-			unwind_table_find(table, table->base + table->starts[i]);
-
-		/* What a walker takes for granted. */
-		if (rule->cfa > CFA_SIGNAL || rule->base >= REG_RA_ ||
-		    (i && table->starts[i - 1] >= table->starts[i]))
-			__builtin_trap();
-	}
-	unwind_table_find(table, table->base + table->length);
-	unwind_table_find(table, UINT64_MAX);
-	unwind_table_free(table);
-}
 
 /* Every part, and addresses in it. */
 static void ask_parts(const struct unwind_input *input)
@@ -71,7 +50,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	}
 	if (how == 3 && elf_unwind_input(bytes, size, &input) < 0)
 		return 0;
-	build_and_ask(&input);
 	ask_parts(&input);
 	if (how == 3) {
 		elf_unwind_search(bytes, size, &input);

@@ -106,18 +106,18 @@ def differences(query, path):
         return 0, []
     questions = "".join(f"{address:x}\n" for address in expected)
     wrong = []
-    for ways in ([], ["--parts"]):
+    for ways in ([], ["--all"]):
         result = subprocess.run([str(query), str(path), *ways], input=questions, stdout=subprocess.PIPE, text=True, timeout=600,
                                 check=True)
         answers = result.stdout.splitlines()
         assert len(answers) == len(expected)
-        wrong += [f"{path}: {address:x}: readelf says '{want}', the table '{got}' {ways}"
+        wrong += [f"{path}: {address:x}: readelf says '{want}', we say '{got}' {ways}"
                   for (address, want), got in zip(expected.items(), answers) if got != want and not not_computed(want, got)]
     return len(expected), wrong
 
 
 def not_computed(want, got):
-    """libmvec saves rbx at an aligned address, whose expression a table does not keep; it knows that it does not."""
+    """libmvec saves rbx at an aligned address, whose expression our rules do not keep; they know that they do not."""
     return want.endswith(" exp") and got == want[:-3] + "?"
 
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cfi_random.h"
 #include "failing_alloc.h"
+#include "whole_table.h"
 
 #define TEXT UINT64_C(0x1000)
 #define FUNCTIONS 5u
@@ -128,21 +129,19 @@ static void check_against_table(struct unwind_parts *p)
 {
 	const struct unwind_input input = { .section = { .bytes = written.bytes,
 							 .size = written.size,
-							 .address = written.address },
-					    .bytes_max = SIZE_MAX };
-	struct unwind_table *t;
+							 .address = written.address } };
+	struct whole_table t = whole_table_make(&input);
 
-	assert_int_equal(unwind_table_build(&input, &t), 0);
 	for (unsigned i = 0; i < 200; i++) {
 		uint64_t border = (uint64_t)pick((uint32_t)(END >> UNWIND_PART_SHIFT))
 				  << UNWIND_PART_SHIFT;
 		uint64_t address = pick((uint32_t)END);
 
-		check_rule(p, address, unwind_table_find(t, address));
-		check_rule(p, border, unwind_table_find(t, border));
-		check_rule(p, border - 1, unwind_table_find(t, border - 1));
+		check_rule(p, address, whole_table_find(&t, address));
+		check_rule(p, border, whole_table_find(&t, border));
+		check_rule(p, border - 1, whole_table_find(&t, border - 1));
 	}
-	unwind_table_free(t);
+	whole_table_release(&t);
 }
 
 static void random_programs(void **state)

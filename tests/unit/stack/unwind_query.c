@@ -1,7 +1,7 @@
 /*
  * unwind_query FILE: the rules for addresses. Reads hexadecimal addresses of an ELF file from standard
  * input, one a line, and writes a line for each as readelf --debug-dump=frames-interp words it:
- * CFA, return address, rbp, rbx; with --parts by tables that are compiled where they are asked. With --count it writes
+ * CFA, return address, rbp, rbx; with --all by all entries, without the search table. With --count it writes
  * rows, rules, bytes and milliseconds instead.
  */
 #include <fcntl.h>
@@ -81,36 +81,13 @@ static int load(const char *path, struct unwind_input *input, uint64_t *end)
 	if (bytes == MAP_FAILED)
 		return -1;
 	r = elf_unwind_input(bytes, (size_t)st.st_size, input);
-	input->bytes_max = SIZE_MAX;
 	*end = elf_code_end(bytes, (size_t)st.st_size);
 	if (r == 0 && *end)
 		elf_unwind_search(bytes, (size_t)st.st_size, input);
 	return r;
 }
 
-static int answer_by_table(struct unwind_input *input, bool count)
-{
-	struct unwind_table *table;
-	uint64_t before = clock_monotonic_ns();
-	char line[64];
-	int r;
-
-	/* All entries, whatever the search table says. */
-	input->search = NULL;
-	r = unwind_table_build(input, &table);
-	if (r < 0)
-		return r;
-	if (count)
-		printf("%u rows, %u rules, %zu bytes, %u damaged, %.1f ms\n", table->row_count,
-		       table->rule_count, table->bytes, table->damaged,
-		       (double)(clock_monotonic_ns() - before) / 1e6);
-	while (!count && fgets(line, sizeof(line), stdin))
-		print_rule(unwind_table_find(table, strtoull(line, NULL, 16)));
-	unwind_table_free(table);
-	return 0;
-}
-
-static int answer_by_parts(const struct unwind_input *input, uint64_t end, bool count)
+static int answer(const struct unwind_input *input, uint64_t end, bool count)
 {
 	struct unwind_store store;
 	struct unwind_parts *parts;
@@ -138,19 +115,21 @@ static int answer_by_parts(const struct unwind_input *input, uint64_t end, bool 
 int main(int argc, char **argv)
 {
 	struct unwind_input input;
-	bool parts = false, count = false;
+	bool all = false, count = false;
 	uint64_t end;
 	int r;
 
 	if (argc < 2)
 		return 2;
 	for (int i = 2; i < argc; i++) {
-		parts |= strcmp(argv[i], "--parts") == 0;
+		all |= strcmp(argv[i], "--all") == 0;
 		count |= strcmp(argv[i], "--count") == 0;
 	}
 	r = load(argv[1], &input, &end);
+	if (all)
+		input.search = NULL;
 	if (r == 0)
-		r = parts ? answer_by_parts(&input, end, count) : answer_by_table(&input, count);
+		r = answer(&input, end, count);
 	if (r < 0) {
 		fprintf(stderr, "'%s': no table: %d\n", argv[1], r);
 		return 1;
