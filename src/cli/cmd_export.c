@@ -13,6 +13,7 @@
 static const char *option_output, *option_format, *option_kernel;
 static struct window_options option_window;
 static uint64_t option_split, option_rank;
+static bool split_given, rank_given;
 static bool option_stacks = true, option_force;
 
 static const char *const format_choices[] = { "perfetto", "json", NULL };
@@ -45,11 +46,13 @@ static const struct option options[] = {
 	{ .name = "split-size",
 	  .type = OPTION_SIZE,
 	  .value = &option_split,
+	  .given = &split_given,
 	  .argument = "SIZE",
 	  .help = "perfetto: begin another file at this size (default: just below 2 GiB)" },
 	{ .name = "rank",
 	  .type = OPTION_U64,
 	  .value = &option_rank,
+	  .given = &rank_given,
 	  .argument = "N",
 	  .help = "json: rank of this recording in a distributed job (default 0)" },
 	{ .name = "force",
@@ -295,6 +298,22 @@ static int write_trace(struct bars *bars, struct trace *t, const struct exporter
 	return EXIT_DONE;
 }
 
+/* What the format cannot do is not left out in silence. */
+static int check_format(const struct context *c, const struct exporter *exporter)
+{
+	bool standard_output = option_output && !strcmp(option_output, "-");
+
+	if (split_given && (!exporter->splits || standard_output))
+		return cli_usage(c, "--split-size: %s is one file; Perfetto files can be split",
+				 standard_output ? "standard output" : exporter->name);
+	if (rank_given && !exporter->has_rank)
+		return cli_usage(c, "--rank: %s has no place for it; json has", exporter->name);
+	if (standard_output && (c->json || isatty(STDOUT_FILENO)))
+		return cli_usage(c, c->json ? "--json goes to standard output: name a file with -o"
+					    : "standard output is a terminal: name a file with -o");
+	return EXIT_DONE;
+}
+
 static int run(struct context *c, int argc, char **argv)
 {
 	const struct exporter *exporter;
@@ -303,11 +322,10 @@ static int run(struct context *c, int argc, char **argv)
 	struct bars bars = { .context = c };
 	int status = find_exporter(c, &exporter);
 
+	if (status == EXIT_DONE)
+		status = check_format(c, exporter);
 	if (status != EXIT_DONE)
 		return status;
-	if (option_output && !strcmp(option_output, "-") && (c->json || isatty(STDOUT_FILENO)))
-		return cli_usage(c, c->json ? "--json goes to standard output: name a file with -o"
-					    : "standard output is a terminal: name a file with -o");
 	catch_signals();
 	status = cli_open_trace(c, argc, argv, &bars.reading, &recording, &trace);
 	if (status != EXIT_DONE)

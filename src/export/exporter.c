@@ -8,10 +8,11 @@
 
 const struct exporter exporters[] = {
 	{ "perfetto", ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",
-	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", perfetto_write },
+	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false,
+	  perfetto_write },
 	{ "json", ".json .json.gz",
 	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, chrome://tracing",
-	  chrome_json_write },
+	  false, true, chrome_json_write },
 	{ .name = NULL },
 };
 

@@ -44,6 +44,8 @@ struct exporter {
 	const char *name; /* of --format */
 	const char *suffixes; /* of file names, separated by blanks */
 	const char *description; /* one line, lower case, no full stop */
+	bool splits; /* minds split_bytes */
+	bool has_rank; /* minds rank */
 	/*
 	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed before. The file has its
 	 * name only when it is complete. 0, -ECANCELED after *cancel, or another negative code.

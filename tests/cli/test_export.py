@@ -309,6 +309,16 @@ def test_existing_file_needs_force(pitot, train, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["x.json", "x.perfetto-trace"]
 
 
+@pytest.mark.parametrize("arguments, said", [
+    (["-o", "x.json", "--split-size", "64K"], "json is one file"),
+    (["-o", "-", "--format", "perfetto", "--split-size", "64K"], "standard output is one file"),
+    (["-o", "x.pftrace", "--rank", "3"], "perfetto has no place for it"),
+])
+def test_what_a_format_cannot_do(pitot, train, tmp_path, arguments, said):
+    assert said in pitot("export", train, *arguments, status=2).stderr
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_part_that_exists_spoils_all(pitot, train, tmp_path):
     (tmp_path / "x-3.perfetto-trace").write_text("precious")
     result = pitot("export", train, "-o", "x.perfetto-trace", "--split-size", "64K", status=1)
