@@ -55,7 +55,8 @@ static int read_to_end(int fd, size_t max, struct strbuf *out)
 	}
 }
 
-int io_read_file(const char *path, size_t max, struct strbuf *out)
+/* Of a longer file `kept` bytes are. */
+static int read_path(const char *path, size_t max, size_t kept, struct strbuf *out)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t start = out->length;
@@ -65,16 +66,21 @@ int io_read_file(const char *path, size_t max, struct strbuf *out)
 		return -errno;
 	err = read_to_end(fd, max, out);
 	if (err < 0)
-		out->length = start;
+		out->length = start + (err == E_LIMIT ? kept : 0);
 	if (out->data)
 		out->data[out->length] = '\0';
 	return err;
 }
 
+int io_read_file(const char *path, size_t max, struct strbuf *out)
+{
+	return read_path(path, max, 0, out);
+}
+
 int io_read_text(const char *path, size_t max, struct strbuf *out)
 {
 	size_t start = out->length;
-	int err = io_read_file(path, max, out);
+	int err = read_path(path, max, max, out);
 
 	while (out->length > start &&
 	       (out->data[out->length - 1] == '\n' || !out->data[out->length - 1]))
@@ -84,7 +90,7 @@ int io_read_text(const char *path, size_t max, struct strbuf *out)
 			out->data[i] = ' ';
 	if (out->data)
 		out->data[out->length] = '\0';
-	return err;
+	return err == E_LIMIT ? 0 : err;
 }
 
 int io_above_standard(int fd)

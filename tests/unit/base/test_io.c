@@ -149,6 +149,9 @@ static void texts_of_proc_are_one_line(void **state)
 	assert_string_equal(s.data, "it: ls -l  x");
 	assert_int_equal(io_read_text("/nonexistent", 64, &s), -ENOENT);
 	assert_string_equal(s.data, "it: ls -l  x");
+	strbuf_clear(&s);
+	assert_int_equal(io_read_text(path, 4, &s), 0); /* no more than that */
+	assert_string_equal(s.data, " ls");
 }
 
 int main(void)
