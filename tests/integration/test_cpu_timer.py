@@ -232,7 +232,7 @@ def test_threads_that_block_signals(record, compiled):
     for sample in recording.samples:
         by_stack[sample["stack"] is not None] += sample["weight_ns"] / 1e9
     assert by_stack[True] == pytest.approx(1.0, abs=0.15)
-    assert 0.5 < by_stack[False] < 1.15
+    assert 1.0 < by_stack[False] < 2.3
 
 
 def test_handlers_that_are_reset(record, compiled):
