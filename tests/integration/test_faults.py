@@ -147,6 +147,7 @@ def test_a_clock_that_is_set(record, pitot, tmp_path, place, step_ms):
     whole, stepped = report("# none"), report(f"step-realtime {step_ms}ms at {place}")
     assert losses(whole) == {} and losses(stepped) == {"clock_step": 1}
     assert stepped["hotspots"]["kernels"] == whole["hotspots"]["kernels"] == KERNELS
-    assert stepped["hotspots"]["total_ns"] == pytest.approx(whole["hotspots"]["total_ns"], rel=1e-4)
+    # Which readings of the clocks a time is converted by is up to the collector: each length is rounded, in both recordings.
+    assert stepped["hotspots"]["total_ns"] == pytest.approx(whole["hotspots"]["total_ns"], rel=1e-4, abs=2 * KERNELS)
     for key in ("union_ns", "first_ns", "last_ns"):
         assert stepped["gpus"][0]["busy"][key] == pytest.approx(whole["gpus"][0]["busy"][key], abs=1_000_000)
