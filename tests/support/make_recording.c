@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "format/rows.h"
 #include "format/segment.h"
 
 /* CLOCK_REALTIME - CLOCK_MONOTONIC in every recording made here: 2026-01-01 00:00:00 UTC. */
@@ -545,16 +546,7 @@ void maker_loss(struct maker *m, enum loss_reason reason, uint64_t count, uint64
 void maker_cost(struct maker *m, enum cost_kind kind, uint64_t start_ns, uint64_t end_ns,
 		uint64_t count, uint64_t total_ns)
 {
-	struct row_cost row = {
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.kind = (uint8_t)kind,
-		.count = count,
-		.total_ns = total_ns,
-	};
-
-	ROW_MISSING(&row, cost, bytes);
-	writer_append(m->writer, TABLE_cost, &row);
+	rows_cost(m->writer, kind, start_ns, end_ns, count, total_ns);
 }
 
 void maker_cpu_sample(struct maker *m, uint32_t thread, uint64_t time_ns, uint64_t weight_ns,
