@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "stack/python_code.h"
+#include "stack/python/python_code.h"
 
 #define BATCH 200
 #define BATCHES 400

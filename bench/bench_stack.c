@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "stack/elf_sections.h"
+#include "elf/elf_sections.h"
 #include "stack/intern.h"
-#include "stack/unwind_parts.h"
-#include "stack/walk.h"
+#include "stack/unwind/unwind_parts.h"
+#include "stack/unwind/unwind_self.h"
 
 #define BATCHES 201
 #define STACKS_A_BATCH 200

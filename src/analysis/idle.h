@@ -13,7 +13,7 @@
 #define PITOT_ANALYSIS_IDLE_H
 
 #include "analysis/calls.h"
-#include "analysis/pace.h"
+#include "analysis/warmup.h"
 #include "analysis/gpu_walk.h"
 
 enum idle_cause {

@@ -6,7 +6,7 @@
 #ifndef PITOT_ANALYSIS_REPORT_H
 #define PITOT_ANALYSIS_REPORT_H
 
-#include "analysis/blocked.h"
+#include "analysis/waits.h"
 #include "analysis/busy.h"
 #include "analysis/copies.h"
 #include "analysis/cost.h"
@@ -18,7 +18,7 @@
 #include "analysis/launches.h"
 #include "analysis/memory_use.h"
 #include "analysis/nvtx_ranges.h"
-#include "analysis/syncs.h"
+#include "analysis/sync_calls.h"
 #include "analysis/verdict.h"
 
 struct report_options {

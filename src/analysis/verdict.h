@@ -14,7 +14,7 @@
 #include "analysis/busy.h"
 #include "analysis/idle.h"
 #include "analysis/launches.h"
-#include "analysis/syncs.h"
+#include "analysis/sync_calls.h"
 #include "base/strbuf.h"
 
 #define VERDICT_BUSY_PERCENT 85

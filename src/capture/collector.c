@@ -11,11 +11,11 @@
 #include "base/clock.h"
 #include "capture/cpu/cpu_timer.h"
 #include "capture/host/process_rows.h"
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/quiet_thread.h"
+#include "capture/helper_thread.h"
 #include "capture/ring.h"
 #include "capture/stack_rows.h"
 #include "capture/tape/tape.h"
@@ -293,7 +293,7 @@ static uint64_t tick(uint64_t now)
 
 	collector_moved();
 	watch_window(now);
-	self.building = launch_stacks_update(RULES_NS);
+	self.building = stack_capture_update(RULES_NS);
 	work = self.building;
 	work += drain_rings(now);
 	/* No work: samples come all the time, and need not be fetched as soon. */
@@ -413,7 +413,7 @@ int collector_start(const struct collector_start *start)
 	self.cpu_reported_ns = 0;
 	self.written = (struct writer_stats){ 0 };
 	atomic_store(&self.phase, PHASE_RUNNING);
-	err = quiet_thread_start(collector_main, STACK_BYTES);
+	err = helper_thread_start(collector_main, STACK_BYTES);
 	if (err < 0)
 		atomic_store(&self.phase, PHASE_NONE);
 	return err;

@@ -47,8 +47,8 @@ struct ring {
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
 	uint32_t claims;			/* threads that have had the ring */
 	uint32_t walker_claim;			/* the one whose stack the walker knows */
-	struct stack_walker *walker;		/* launch_stacks.c's, as the next; they stay with the ring */
-	struct stack_memo *memo;
+	struct stack_walker *walker;		/* stack_capture.c's, as the next; they stay with the ring */
+	struct stack_cache *memo;
 	struct launch_room *room;
 	char name[16];				/* the thread's, when it came and when it ended */
 	bool instantiating;			/* nodes that it makes are those of an executable graph */

@@ -11,12 +11,12 @@
 #include "capture/collector.h"
 #include "capture/cpu/cpu_timer.h"
 #include "capture/host/process_rows.h"
-#include "capture/launch_stacks.h"
-#include "capture/leave.h"
+#include "capture/stack_capture.h"
+#include "capture/process_exit.h"
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/quiet_thread.h"
+#include "capture/helper_thread.h"
 #include "capture/ring.h"
 #include "capture/stack_rows.h"
 #ifndef PITOT_WITHOUT_CUDA
@@ -83,7 +83,7 @@ static bool start_new(bool with_cuda)
 		return false;
 	start.cuda = with_cuda && settings.cuda;
 	if (settings.cpu_hz)
-		launch_stacks_start(&settings);
+		stack_capture_start(&settings);
 	cuda_started = with_cuda && start_cuda();
 	/* A Python that starts looks which signals have their default: not before it has done that. */
 	if (with_cuda || !settings.preload_once)
@@ -165,7 +165,7 @@ static void *start_after_rest(void *unused)
 static void start_later(void)
 {
 	atomic_store(&later, LATER_RESTS);
-	if (quiet_thread_start(start_after_rest, REST_STACK_BYTES) < 0)
+	if (helper_thread_start(start_after_rest, REST_STACK_BYTES) < 0)
 		atomic_store(&later, LATER_NONE);
 }
 
@@ -211,7 +211,7 @@ void session_start_preloaded(void)
 void session_after_fork(void)
 {
 	/* Beside perf events there is only something to do where there is a Python. */
-	bool worthwhile = !settings.perf_namespace || launch_stacks_python_version();
+	bool worthwhile = !settings.perf_namespace || stack_capture_python_version();
 	bool again = settings.cpu_hz &&
 		     ((collector_running() && worthwhile) || atomic_load(&later) != LATER_NONE);
 
@@ -221,7 +221,7 @@ void session_after_fork(void)
 	cpu_timer_after_fork();
 	rings_after_fork();
 	host_reset();
-	launch_stacks_after_fork();
+	stack_capture_after_fork();
 	stack_rows_reset();
 	nvtx_source_after_fork();
 	nvml_source_after_fork();

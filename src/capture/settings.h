@@ -30,7 +30,7 @@ struct settings {
 	uint64_t duration_ns;		/* nothing after start + delay + duration; 0: no end */
 	uint64_t max_bytes;		/* ceiling of this process's segments; 0: none */
 	uint64_t segment_bytes;		/* a new segment after so many; 0: the writer's choice */
-	uint64_t stacks_max;		/* distinct call stacks that are kept; 0: LAUNCH_STACKS_MAX */
+	uint64_t stacks_max;		/* distinct call stacks that are kept; 0: STACKS_MAX */
 };
 
 /* Reads the environment. false when no recording is asked for. Allocates nothing. */

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 #include "format/rows.h"
 #include "stack/frame.h"
-#include "stack/python_code.h"
+#include "stack/python/python_code.h"
 #include "stack/stack_tree.h"
 
 #define NODES_PER_STACK 10u /* that there is room for: with slots at most 64 MiB in all */
@@ -36,7 +36,7 @@ static uint64_t frame_by_line(struct python_codes *codes, uint64_t frame)
 
 static void describe(void *context, struct writer *w, uint64_t frame, struct row_stack_node *row)
 {
-	struct python_codes *codes = launch_stacks_codes();
+	struct python_codes *codes = stack_capture_codes();
 	struct python_code code;
 
 	(void)context;
@@ -58,13 +58,13 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count,
 		enum stack_end end)
 {
-	struct python_codes *codes = launch_stacks_codes();
-	uint64_t frames[LAUNCH_STACK_FRAMES];
+	struct python_codes *codes = stack_capture_codes();
+	uint64_t frames[STACK_FRAMES_MAX];
 
 	if (!ready)
-		stack_tree_init(&tree, NODES_PER_STACK * launch_stacks_max(), describe, NULL);
+		stack_tree_init(&tree, NODES_PER_STACK * stack_capture_max(), describe, NULL);
 	ready = true;
-	count = MIN(count, LAUNCH_STACK_FRAMES);
+	count = MIN(count, STACK_FRAMES_MAX);
 	for (unsigned i = 0; i < count; i++)
 		frames[i] = frame_by_line(codes, stack[i]);
 	stack_tree_add(&tree, writer, id, frames, count, end);
@@ -74,8 +74,8 @@ static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count
 uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
-	unsigned count = MIN(event->d, LAUNCH_STACK_FRAMES);
-	uint64_t frames[LAUNCH_STACK_FRAMES];
+	unsigned count = MIN(event->d, STACK_FRAMES_MAX);
+	uint64_t frames[STACK_FRAMES_MAX];
 
 	for (unsigned i = 0; i < count; i += 4)
 		memcpy(&frames[i], ring_slot(r, position + 1 + i / 4),
@@ -87,14 +87,14 @@ uint64_t stack_rows_event(struct writer *w, const struct ring *r, uint64_t posit
 uint32_t stack_rows_sample(struct writer *w, const uint64_t *frames, unsigned count,
 			   enum stack_end end)
 {
-	return launch_stacks_intern(frames, count, end, add, w);
+	return stack_capture_intern(frames, count, end, add, w);
 }
 
 void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
-	struct launch_stacks_counts c;
+	struct stack_capture_counts c;
 
-	launch_stacks_counts(&c);
+	stack_capture_counts(&c);
 	rows_loss_more(w, loss_reason_stack_limit, c.table_full, &full_reported, since_ns, now_ns,
 		       "calls with a new stack after the limit of distinct ones");
 	rows_loss_more(w, loss_reason_stack_limit, ready ? tree.refused : 0, &nodes_reported,
@@ -105,16 +105,16 @@ void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 
 void stack_rows_finish(struct writer *w)
 {
-	struct launch_stacks_counts c;
-	uint32_t version = launch_stacks_python_version();
-	const char *reason = launch_stacks_python_reason();
+	struct stack_capture_counts c;
+	uint32_t version = stack_capture_python_version();
+	const char *reason = stack_capture_python_reason();
 	char text[256];
 
 	/* Why there is no Python concerns CPU samples too. */
 	if (!version && reason[0])
 		rows_capability(w, "python_stacks", capability_state_unavailable, NULL, NULL,
 				reason);
-	launch_stacks_counts(&c);
+	stack_capture_counts(&c);
 	if (c.taken + c.none == 0)
 		return;
 	snprintf(text, sizeof(text),

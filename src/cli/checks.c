@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "cli/libcuda.h"
 #include "cli/record_inject.h"
-#include "cpu/cpu_sampler.h"
+#include "sampler/cpu_sampler.h"
 
 #define PROC_MAX 65536
 #define DISK_LOW_BYTES (UINT64_C(1) << 30)

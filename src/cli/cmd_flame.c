@@ -11,7 +11,7 @@
 #include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
-#include "export/flame_formats.h"
+#include "export/flame/flame_formats.h"
 
 static const char *const mode_choices[] = { "merged", "gpu", "cpu", "wait", "launches", NULL };
 enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES };

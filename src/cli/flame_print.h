@@ -6,7 +6,7 @@
 #define PITOT_CLI_FLAME_PRINT_H
 
 #include "analysis/capabilities.h"
-#include "analysis/flame.h"
+#include "analysis/flame/flame.h"
 #include "base/strbuf.h"
 
 /* One JSON object and a newline: docs/flame.md. */

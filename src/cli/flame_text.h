@@ -2,7 +2,7 @@
 #ifndef PITOT_CLI_FLAME_TEXT_H
 #define PITOT_CLI_FLAME_TEXT_H
 
-#include "analysis/flame.h"
+#include "analysis/flame/flame.h"
 #include "base/strbuf.h"
 
 struct flame_text {

@@ -1,13 +1,13 @@
 /*
- * record_cpu.h: CPU sampling as `pitot record` does it: from outside by the best way that is allowed (cpu/cpu_sampler.h),
+ * record_cpu.h: CPU sampling as `pitot record` does it: from outside by the best way that is allowed (sampler/cpu_sampler.h),
  * else by a timer that the recorder inside the command has.
  */
 #ifndef PITOT_CLI_RECORD_CPU_H
 #define PITOT_CLI_RECORD_CPU_H
 
-#include "cpu/cpu_sampler.h"
+#include "sampler/cpu_sampler.h"
 #include "format/writer.h"
-#include "symbol/kept_files.h"
+#include "symbol/file_copies.h"
 
 enum record_via { RECORD_VIA_AUTO, RECORD_VIA_EBPF, RECORD_VIA_PERF, RECORD_VIA_TIMER };
 extern const char *const record_via_names[]; /* by value; NULL at the end */

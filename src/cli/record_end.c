@@ -14,7 +14,7 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "cli/ui.h"
-#include "cpu/cpu_sampler.h"
+#include "sampler/cpu_sampler.h"
 
 static int add_busy(struct trace *t, struct record_end *end, struct error *e)
 {

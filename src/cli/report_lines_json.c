@@ -1,7 +1,7 @@
 /* report_lines_json.c: lines of the program in the report for scripts. */
 #include "cli/report_lines.h"
 
-#include "analysis/flame.h"
+#include "analysis/flame/flame.h"
 
 static void key_list(struct json *j, const char *key)
 {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/output.h"
-#include "export/chrome_json.h"
-#include "export/perfetto.h"
+#include "export/chrome/chrome_json.h"
+#include "export/perfetto/perfetto.h"
 
 const struct exporter exporters[] = {
 	{ "perfetto", ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",

@@ -5,8 +5,8 @@
  * The rows of a stack are in each segment with rows that refer to it (format/writer.h asks for them);
  * a node and a stack know the last segment that has their row. Ids are the same in all segments.
  */
-#ifndef PITOT_STACK_TREE_H
-#define PITOT_STACK_TREE_H
+#ifndef PITOT_STACK_STACK_TREE_H
+#define PITOT_STACK_STACK_TREE_H
 
 #include <stdbool.h>
 

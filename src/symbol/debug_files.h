@@ -12,7 +12,7 @@
 
 #include "base/strbuf.h"
 #include "symbol/debuginfod.h"
-#include "symbol/elf_file.h"
+#include "elf/elf_file.h"
 
 struct debug_folders {
 	const char *const *folders;

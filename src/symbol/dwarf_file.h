@@ -11,7 +11,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "symbol/elf_file.h"
+#include "elf/elf_file.h"
 #include "base/leb128.h"
 #include "symbol/range_table.h"
 

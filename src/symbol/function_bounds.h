@@ -6,7 +6,7 @@
 #ifndef PITOT_SYMBOL_FUNCTION_BOUNDS_H
 #define PITOT_SYMBOL_FUNCTION_BOUNDS_H
 
-#include "symbol/elf_file.h"
+#include "elf/elf_file.h"
 #include "symbol/range_table.h"
 
 struct bounds {

@@ -7,7 +7,7 @@
 #ifndef PITOT_SYMBOL_LINES_H
 #define PITOT_SYMBOL_LINES_H
 
-#include "symbol/elf_file.h"
+#include "elf/elf_file.h"
 
 #define SOURCE_FRAMES_MAX 64 /* inlined more deeply: the innermost are kept */
 

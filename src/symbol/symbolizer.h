@@ -10,7 +10,7 @@
 #define PITOT_SYMBOL_SYMBOLIZER_H
 
 #include "symbol/image.h"
-#include "symbol/kept_files.h"
+#include "symbol/file_copies.h"
 
 /* A file mapped executable, as table `module` has it. */
 struct symbol_module {

@@ -12,7 +12,7 @@
 
 #include "base/io.h"
 #include "support/make_recording.h"
-#include "symbol/elf_file.h"
+#include "elf/elf_file.h"
 
 #define START UINT64_C(1000000000)
 

@@ -6,8 +6,8 @@
 #include "fuzz.h"
 
 #include "base/bytes.h"
-#include "stack/elf_sections.h"
-#include "stack/unwind_parts.h"
+#include "elf/elf_sections.h"
+#include "stack/unwind/unwind_parts.h"
 
 #define BYTES_MAX (8u << 20)
 

@@ -15,7 +15,7 @@
 #include "analysis/report.h"
 #include "base/bytes.h"
 #include "export/exporter.h"
-#include "export/flame_formats.h"
+#include "export/flame/flame_formats.h"
 #include "format/block_build.h"
 #include "format/segment.h"
 

@@ -12,7 +12,7 @@ TOP = HERE.parent.parent
 FILES = HERE / "python_frames"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", f"-I{TOP / 'src'}"]
 SOURCES = [*sorted((TOP / "src/stack").glob("python_*.c")),
-           *(TOP / "src" / name for name in ("stack/cfa_expression.c", "stack/eh_frame.c", "stack/safe_memory.c",
+           *(TOP / "src" / name for name in ("elf/cfa_expression.c", "elf/eh_frame.c", "stack/safe_memory.c",
                                              "base/error.c", "base/utf8.c"))]
 
 PYTHONS = interpreters()
@@ -95,7 +95,7 @@ def test_offsets_are_those_of_the_headers(python, threaded, folder):
         pytest.skip("its headers are for the other")
     program = folder / f"offsets-{python['full']}-{threaded}"
     run(["cc", *FLAGS[:2], f"-I{TOP / 'src'}", *(["-DPy_GIL_DISABLED=1"] if threaded and not python["free_threaded"] else []),
-         f"-I{include}", f"-I{include.parent}", "-o", program, FILES / "offsets.c", TOP / "src/stack/python_offsets.c",
+         f"-I{include}", f"-I{include.parent}", "-o", program, FILES / "offsets.c", TOP / "src/stack/python/python_offsets.c",
          TOP / "src/base/error.c", "-ldl"])
     assert run([program]) == "ok\n"
 

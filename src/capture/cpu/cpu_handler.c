@@ -40,7 +40,7 @@ static bool has_room(const ucontext_t *context)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	uintptr_t alternate = (uintptr_t)context->uc_stack.ss_sp;
-	unsigned room = launch_stacks_codes() ? ROOM_PYTHON_BYTES : ROOM_BYTES;
+	unsigned room = stack_capture_codes() ? ROOM_PYTHON_BYTES : ROOM_BYTES;
 
 	if (!(context->uc_stack.ss_flags & SS_DISABLE) &&
 	    here - alternate < context->uc_stack.ss_size)
@@ -85,12 +85,12 @@ static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 		counter_add(&s->no_stack[CPU_NO_STACK_SMALL], 1);
 		return 0;
 	}
-	if (free_words(s) < CPU_RECORD_WORDS + LAUNCH_STACK_FRAMES) {
+	if (free_words(s) < CPU_RECORD_WORDS + STACK_FRAMES_MAX) {
 		counter_add(&s->no_stack[CPU_NO_STACK_FULL], 1);
 		return 0;
 	}
 	read_registers(context, &registers);
-	n = launch_stacks_sample(&s->stacks, &registers, s->frames, &how);
+	n = stack_capture_sample(&s->stacks, &registers, s->frames, &how);
 	if (n == 0)
 		counter_add(&s->no_stack[CPU_NO_STACK_NONE], 1);
 	else

@@ -16,7 +16,7 @@
 
 #include <stdatomic.h>
 
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 
 #define CPU_SLOTS_MAX 1024u
 #define CPU_SLOT_WORDS 16384u	/* of a slot's ring; a power of two */
@@ -61,7 +61,7 @@ struct cpu_slot {
 	atomic_uint_fast64_t head;
 	atomic_uint_fast64_t samples, no_stack[CPU_NO_STACK_KINDS], ends[STACK_ENDS], handler_ns;
 	struct stack_sampler stacks;
-	uint64_t frames[LAUNCH_STACK_FRAMES];
+	uint64_t frames[STACK_FRAMES_MAX];
 	uint64_t words[CPU_SLOT_WORDS];
 };
 

@@ -11,7 +11,7 @@
 #include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
 #include "capture/host/process_rows.h"
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 #include "capture/log.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/stack_rows.h"
@@ -85,14 +85,14 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 /* One record; returns its words. */
 static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 {
-	uint64_t words[CPU_RECORD_WORDS], frames[LAUNCH_STACK_FRAMES];
+	uint64_t words[CPU_RECORD_WORDS], frames[STACK_FRAMES_MAX];
 	struct cpu_record record;
 	uint32_t stack = 0;
 
 	for (unsigned i = 0; i < CPU_RECORD_WORDS; i++)
 		words[i] = s->words[at++ % CPU_SLOT_WORDS];
 	memcpy(&record, words, sizeof(record));
-	record.count = MIN(record.count, LAUNCH_STACK_FRAMES);
+	record.count = MIN(record.count, STACK_FRAMES_MAX);
 	for (unsigned i = 0; i < record.count; i++)
 		frames[i] = s->words[at++ % CPU_SLOT_WORDS];
 	name_thread(w, s, record.tid);
@@ -320,8 +320,8 @@ static void end(struct writer *w, const char *left)
 	bool waited = self.waiting;
 
 	self.waiting = false;
-	if (waited && *launch_stacks_python_reason())
-		say_off(w, capability_state_unavailable, launch_stacks_python_reason());
+	if (waited && *stack_capture_python_reason())
+		say_off(w, capability_state_unavailable, stack_capture_python_reason());
 	if (!self.on)
 		return;
 	self.on = false;
@@ -351,7 +351,7 @@ uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
 {
 	uint64_t taken;
 
-	if (self.waiting && launch_stacks_python_version()) {
+	if (self.waiting && stack_capture_python_version()) {
 		self.waiting = false;
 		open_window(w);
 	}

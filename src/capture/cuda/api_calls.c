@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "capture/cuda/graph_nodes.h"
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 #include "capture/ring.h"
 
 #define CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
@@ -96,7 +96,7 @@ static void write_call(struct ring *r, unsigned api, CUpti_CallbackId cbid,
 		.b = end,
 		.c = data->correlationId,
 		.d = api << 16 | cbid,
-		.e = launch_stacks_take(r),
+		.e = stack_capture_take(r),
 		.kind = RING_API_CALL,
 		.flags = result != 0,
 	} };

@@ -1,7 +1,7 @@
 #include "capture/cuda/graph_nodes.h"
 
 #include "base/clock.h"
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 
 enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2 }; /* ring_event.flags */
 
@@ -49,7 +49,7 @@ static void take_node(const CUpti_GraphData *data, bool cloned)
 	if (cloned && node_id(data->originalNode, &event[1].a) == CUPTI_SUCCESS)
 		event[0].flags |= HAS_ORIGINAL;
 	if (!cloned && !r->instantiating) /* who instantiates is not who made it */
-		event[0].e = launch_stacks_take(r);
+		event[0].e = stack_capture_take(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);

@@ -15,7 +15,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
-#include "capture/launch_stacks.h"
+#include "capture/stack_capture.h"
 #include "capture/log.h"
 #include "capture/ring.h"
 #include "capture/tape/tape.h"
@@ -231,7 +231,7 @@ bool cuda_source_start(const struct settings *settings)
 		     "no memory for activity buffers");
 		return false;
 	}
-	launch_stacks_start(settings);
+	stack_capture_start(settings);
 	if (!subscribe())
 		return false;
 	set_attributes();

@@ -9,8 +9,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent.parent
-WALKER = [*(f"src/stack/{name}.c" for name in ("cfa_expression", "eh_frame", "frame_walk", "module_build", "modules", "safe_memory",
-                                              "slow_rule", "unwind_parts", "walk", "walk_full")),
+WALKER = [*(f"src/stack/{name}.c" for name in ("cfa_expression", "eh_frame", "unwind_snapshot", "module_build", "modules", "safe_memory",
+                                              "rule_lookup", "unwind_parts", "walk", "walk_full")),
           *(f"src/base/{name}.c" for name in ("arena", "map", "vec"))]
 NO_LIBUNWIND = 77
 

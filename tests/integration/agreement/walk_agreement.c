@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "stack/walk.h"
+#include "stack/unwind/unwind_self.h"
 #include "walk_reference.h"
 
 #define WALKERS 160u

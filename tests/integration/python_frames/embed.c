@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stack/python_code.h"
-#include "stack/python_eval.h"
+#include "stack/python/python_code.h"
+#include "stack/python/python_eval.h"
 
 /*
  * What this program uses of Python's stable interface, so that it needs no headers of one version.

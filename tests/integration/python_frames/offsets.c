@@ -14,7 +14,7 @@
 #include <internal/pycore_tstate.h>
 #include <stddef.h>
 
-#include "stack/python_offsets.h"
+#include "stack/python/python_offsets.h"
 
 #ifdef Py_GIL_DISABLED
 #define THREADED true

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "stack/python_code.h"
-#include "stack/python_eval.h"
-#include "stack/python_splice.h"
-#include "stack/python_walk.h"
-#include "stack/python_words.h"
+#include "stack/python/python_code.h"
+#include "stack/python/python_eval.h"
+#include "stack/python/python_splice.h"
+#include "stack/python/python_walk.h"
+#include "stack/python/python_words.h"
 
 #define FRAMES_MAX 60000
 

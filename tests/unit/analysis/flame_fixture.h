@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "analysis/flame.h"
+#include "analysis/flame/flame.h"
 #include "report_fixture.h"
 
 #define APP UINT64_C(0x400000)

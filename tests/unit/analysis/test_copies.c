@@ -1,6 +1,6 @@
 #include "analysis/copies.h"
 
-#include "analysis/syncs.h"
+#include "analysis/sync_calls.h"
 #include "report_fixture.h"
 
 static void copies_are_grouped_by_kinds(void **state)

@@ -1,4 +1,4 @@
-#include "analysis/pace.h"
+#include "analysis/warmup.h"
 
 #include <string.h>
 

@@ -107,7 +107,7 @@ static void wait_for_work(uint64_t ns)
 static void collect(uint64_t ns)
 {
 	while (least_cpu_ns() < ns) {
-		launch_stacks_update(NS_PER_S);
+		stack_capture_update(NS_PER_S);
 		cpu_timer_collect(captured->writer, clock_monotonic_ns());
 		usleep(10000);
 	}
@@ -135,8 +135,8 @@ static int begin(void **state)
 	(void)state;
 	captured = captured_begin();
 	start_workers();
-	assert_true(launch_stacks_start(&settings));
-	while (launch_stacks_update(NS_PER_S))
+	assert_true(stack_capture_start(&settings));
+	while (stack_capture_update(NS_PER_S))
 		;
 	cpu_timer_start(&settings);
 	cpu_timer_window(true, captured->writer);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/flame_formats.h"
+#include "export/flame/flame_formats.h"
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
 

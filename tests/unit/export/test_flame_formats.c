@@ -1,13 +1,13 @@
 /* test_flame_formats.c: folded stacks, what is drawn, and what the formats share. Other formats: tests/cli/test_flame.py. */
-#include "export/flame_formats.h"
+#include "export/flame/flame_formats.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/io.h"
 #include "base/utf8.h"
-#include "export/flame_path.h"
-#include "export/flame_picture.h"
+#include "export/flame/flame_path.h"
+#include "export/flame/flame_picture.h"
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
 

@@ -1,4 +1,4 @@
-#include "export/perfetto_packets.h"
+#include "export/perfetto/perfetto_packets.h"
 
 #include "support/cmocka_tests.h"
 

@@ -3,7 +3,7 @@
 #define PITOT_TESTS_ALL_PARTS_H
 
 #include "base/clock.h"
-#include "stack/modules.h"
+#include "stack/unwind/modules.h"
 
 static inline void compile_wanted_parts(struct stack_modules *m)
 {

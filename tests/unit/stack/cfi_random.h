@@ -3,7 +3,7 @@
 #define PITOT_TEST_CFI_RANDOM_H
 
 #include "cfi_writer.h"
-#include "stack/unwind_rule.h"
+#include "elf/unwind_rule.h"
 
 #define ROWS_MAX 200u
 

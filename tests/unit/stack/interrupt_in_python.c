@@ -10,10 +10,10 @@
 #include <ucontext.h>
 
 #include "all_parts.h"
-#include "stack/python_code.h"
-#include "stack/python_interrupted.h"
-#include "stack/python_splice.h"
-#include "stack/walk.h"
+#include "stack/python/python_code.h"
+#include "stack/python/python_interrupted.h"
+#include "stack/python/python_splice.h"
+#include "stack/unwind/unwind_self.h"
 
 #define FRAMES_MAX 256u
 #define SAMPLES_MAX 40000u

@@ -1,5 +1,5 @@
 /* Parts of a module's unwind rules from copies of its pages: with and without a search table, and of memory that goes away. */
-#include "stack/module_build.h"
+#include "stack/unwind/module_build.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

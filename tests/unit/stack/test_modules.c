@@ -1,5 +1,5 @@
 /* Modules come and go while threads walk through them. */
-#include "stack/modules.h"
+#include "stack/unwind/modules.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "all_parts.h"
-#include "stack/walk.h"
+#include "stack/unwind/unwind_self.h"
 
 #define THREADS 3
 #define CHURN_NS (2 * NS_PER_S)

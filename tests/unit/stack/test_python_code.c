@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stack/python_code.h"
+#include "stack/python/python_code.h"
 
 #define CODE_BYTES 256
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "stack/python_code.h"
+#include "stack/python/python_code.h"
 
 #define LINE(kind, table, first, last) python_table_line(kind, table, sizeof(table), first, last)
 

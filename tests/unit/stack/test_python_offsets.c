@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "stack/python_offsets.h"
+#include "stack/python/python_offsets.h"
 
 struct process {
 	unsigned long version;

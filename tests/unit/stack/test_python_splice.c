@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stack/python_splice.h"
+#include "stack/python/python_splice.h"
 
 static const struct python_eval eval = { .count = 2,
 					 .ranges = { { 0x1000, 0x1100 }, { 0x3000, 0x3010 } } };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "stack/python_walk.h"
+#include "stack/python/python_walk.h"
 
 #define CODE_BYTES 512
 #define FRAME_BYTES 128

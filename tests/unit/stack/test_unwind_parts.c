@@ -1,5 +1,5 @@
 /* Tables that are compiled part by part: the rules of whole tables, whatever is asked first, from what was read of the file. */
-#include "stack/unwind_parts.h"
+#include "stack/unwind/unwind_parts.h"
 
 #include <errno.h>
 #include <setjmp.h>

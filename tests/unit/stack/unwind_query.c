@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "stack/elf_sections.h"
-#include "stack/unwind_parts.h"
+#include "elf/elf_sections.h"
+#include "stack/unwind/unwind_parts.h"
 
 static const char *const names[REG_COUNT_] = { "rax", "rdx", "rcx", "rbx", "rsi", "rdi",
 					       "rbp", "rsp", "r8",  "r9",  "r10", "r11",

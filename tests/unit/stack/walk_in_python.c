@@ -5,7 +5,7 @@
 #include <execinfo.h>
 
 #include "base/clock.h"
-#include "stack/walk.h"
+#include "stack/unwind/unwind_self.h"
 
 #define FRAMES_MAX 512u
 

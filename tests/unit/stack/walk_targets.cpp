@@ -1,4 +1,4 @@
-// walk_targets.cpp: code of all kinds that calls back, for test_walk.c: optimised C++ without frame pointers.
+// walk_targets.cpp: code of all kinds that calls back, for test_unwind_self.c: optimised C++ without frame pointers.
 #include <algorithm>
 #include <functional>
 #include <memory>

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/vec.h"
-#include "stack/unwind_input.h"
+#include "elf/unwind_input.h"
 
 struct whole_row {
 	uint64_t start; /* from here on, up to the next row's */

@@ -1,0 +1,335 @@
+#include "analysis/flame/flame.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <string.h>
+
+#include "analysis/flame/flame_build.h"
+
+static const struct kind {
+	const char *title, *frame, *one, *many;
+} kinds[FLAME_KINDS] = {
+	[FLAME_CPU] = { "CPU time", "[CPU]", "sample", "samples" },
+	[FLAME_GPU] = { "GPU time", "[GPU]", "operation", "operations" },
+	[FLAME_WAIT] = { "time waiting for the GPU", "[wait]", "call", "calls" },
+	[FLAME_LAUNCHES] = { "time launching", "[launches]", "launch", "launches" },
+	[FLAME_OFF_CPU] = { "time off the CPU", "[off-CPU]", "pause", "pauses" },
+};
+
+const char *flame_kind_title(enum flame_kind kind)
+{
+	return kinds[kind].title;
+}
+
+const char *flame_kind_frame(enum flame_kind kind)
+{
+	return kinds[kind].frame;
+}
+
+const char *flame_kind_item(enum flame_kind kind, uint64_t count)
+{
+	return count == 1 ? kinds[kind].one : kinds[kind].many;
+}
+
+const char *flame_level_name(enum flame_level level)
+{
+	static const char *const names[FLAME_LEVELS] = { "process", "thread", "device", "stream",
+							 "nvtx" };
+
+	return names[level];
+}
+
+const char *frame_class_name(enum frame_class class)
+{
+	static const char *const names[FRAME_CLASSES] = {
+		[FRAME_NATIVE] = "native",    [FRAME_INLINED] = "inlined",
+		[FRAME_PYTHON] = "Python",    [FRAME_SYSTEM] = "operating system",
+		[FRAME_CALL] = "CUDA call",   [FRAME_KERNEL] = "GPU kernel",
+		[FRAME_COPY] = "copy",        [FRAME_SET] = "memory set",
+		[FRAME_GRAPH] = "CUDA graph", [FRAME_LEVEL] = "group",
+		[FRAME_NOTE] = "note",
+	};
+
+	return names[class];
+}
+
+/* Whether more than one process used GPUs. */
+static bool has_several(const struct trace *t)
+{
+	unsigned count = 0;
+
+	for (size_t p = 0; p < trace_process_count(t) && count < 2; p++) {
+		bool any = false;
+
+		for (size_t i = 0; i < GPU_TABLES; i++)
+			any |= trace_first_row(t, gpu_tables[i], p) <
+			       trace_first_row(t, gpu_tables[i], p + 1);
+		count += any;
+	}
+	return count > 1;
+}
+
+static int load(struct flame_builder *b, struct error *e)
+{
+	const struct flame_options *o = b->options;
+	int r = calls_load(b->trace, &b->calls, e);
+
+	if (r >= 0)
+		r = trace_load(b->trace, TABLE_api_call, COLUMN_BIT(api_call, stack), e);
+	if (r >= 0)
+		r = trace_load(b->trace, TABLE_thread, 0, e);
+	if (r >= 0)
+		r = gpus_init(&b->gpus, b->trace, e);
+	b->gpus_ready = r >= 0;
+	if (r >= 0 && o->levels & 1 << FLAME_BY_NVTX) {
+		r = nvtx_ranges_init(&b->ranges, b->trace, true, e);
+		b->ranges_ready = r >= 0;
+	}
+	if (r >= 0 && o->captures) {
+		r = graph_stacks_init(&b->captures, b->trace, e);
+		b->captures_ready = r >= 0;
+	}
+	if (r < 0)
+		return r;
+	b->several = has_several(b->trace);
+	b->stack_ids = trace_u32(b->trace, TABLE_api_call, COLUMN_api_call_stack);
+	b->stack_valid = trace_valid(b->trace, TABLE_api_call, COLUMN_api_call_stack);
+	return 0;
+}
+
+/* The last name of each thread counts. */
+static int name_threads(struct flame_builder *b)
+{
+	const uint32_t *tids = trace_u32(b->trace, TABLE_thread, COLUMN_thread_tid);
+	const uint32_t *names = trace_u32(b->trace, TABLE_thread, COLUMN_thread_name);
+
+	for (uint64_t row = 0; row < trace_rows(b->trace, TABLE_thread); row++)
+		if (map_put(&b->threads,
+			    (uint64_t)flame_process(b,
+						    trace_row_process(b->trace, TABLE_thread, row))
+					    << 32 |
+				    tids[row],
+			    names[row]) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+static int prepare(struct flame_builder *b)
+{
+	static const char *const ends[ARRAY_SIZE(b->ends)] = {
+		NULL, "[partial stack]", "[truncated stack]", "[deeper frames]", "[guessed stack]"
+	};
+	struct stacks *s = &b->flame->stacks;
+
+	b->function_frames = malloc((b->calls.function_count + 1) * sizeof(*b->function_frames));
+	if (!b->function_frames)
+		return -ENOMEM;
+	memset(b->function_frames, 0xff, (b->calls.function_count + 1) * sizeof(uint32_t));
+	for (size_t i = 1; i < ARRAY_SIZE(ends); i++) {
+		int64_t frame = stacks_add_frame(s, FRAME_NOTE, ends[i], NULL, NULL);
+
+		if (frame < 0)
+			return -ENOMEM;
+		b->ends[i] = (uint32_t)frame;
+	}
+	for (size_t i = 0; i < FLAME_KINDS; i++) {
+		int64_t frame = stacks_add_frame(s, FRAME_NOTE, kinds[i].frame, NULL, NULL);
+
+		if (frame < 0)
+			return -ENOMEM;
+		b->flame->sections[i].frame = (uint32_t)frame;
+		b->flame->sections[i].node = FLAME_NONE;
+	}
+	return name_threads(b);
+}
+
+static void builder_release(struct flame_builder *b)
+{
+	if (b->gpus_ready)
+		gpus_release(&b->gpus);
+	if (b->ranges_ready)
+		nvtx_ranges_release(&b->ranges);
+	if (b->captures_ready)
+		graph_stacks_release(&b->captures);
+	free(b->places);
+	free(b->function_frames);
+	for (size_t i = 0; i < FLAME_PREFIXES; i++)
+		free(b->prefixes[i].nodes);
+	map_release(&b->other_prefixes);
+	for (size_t i = 0; i < FLAME_LEVELS; i++)
+		map_release(&b->levels[i]);
+	map_release(&b->threads);
+	map_release(&b->thread_frames);
+	vec_release(&b->climb);
+}
+
+static int add_up(struct flame_builder *b, struct error *e)
+{
+	const unsigned places = 1 << FLAME_BY_DEVICE | 1 << FLAME_BY_STREAM;
+	const unsigned calls = 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
+	unsigned wanted = b->options->kinds;
+	int r = load(b, e);
+
+	if (r >= 0)
+		r = prepare(b);
+	if (r >= 0 && b->options->levels & places && wanted & calls)
+		r = flame_places_init(b, e);
+	if (r >= 0 && wanted & 1 << FLAME_GPU)
+		r = flame_add_gpu(b, e);
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++) {
+		if (!(wanted & 1u << kind))
+			continue;
+		if (calls & 1u << kind)
+			r = flame_add_calls(b, kind);
+		else if (flame_kind_is_sampled(kind))
+			r = flame_add_samples(b, kind, e);
+	}
+	return r;
+}
+
+unsigned flame_kinds_recorded(const struct trace *t)
+{
+	unsigned recorded = 0;
+
+	for (size_t i = 0; i < GPU_TABLES; i++)
+		recorded |= trace_rows(t, gpu_tables[i]) ? 1 << FLAME_GPU : 0;
+	if (trace_rows(t, TABLE_api_call))
+		recorded |= 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
+	if (trace_rows(t, TABLE_cpu_sample))
+		recorded |= 1 << FLAME_CPU;
+	if (trace_rows(t, TABLE_off_cpu))
+		recorded |= 1 << FLAME_OFF_CPU;
+	return recorded;
+}
+
+int flame_init(struct flame *f, struct trace *t, const struct flame_options *options,
+	       struct error *e)
+{
+	struct flame_builder b = { .flame = f, .trace = t, .options = options };
+	struct error detail = { 0 };
+	int r;
+
+	*f = (struct flame){ .kinds = options->kinds };
+	r = flame_tree_init(&f->tree);
+	if (r < 0)
+		return error_set(e, r, "out of memory");
+	r = stacks_init(&f->stacks, t, options->detail, options->full_names, &detail);
+	if (r < 0) {
+		flame_tree_release(&f->tree);
+	} else {
+		f->stacks.no_lines = options->no_lines;
+		r = add_up(&b, &detail);
+		builder_release(&b);
+		if (r < 0)
+			flame_release(f);
+	}
+	if (r < 0)
+		return error_set(e, r, "%s", detail.code ? detail.text : error_code_text(r));
+	return 0;
+}
+
+void flame_release(struct flame *f)
+{
+	flame_tree_release(&f->tree);
+	stacks_release(&f->stacks);
+	*f = (struct flame){ 0 };
+}
+
+/* The frame of f that looks like a frame of `other`. */
+static int64_t same_frame(struct flame *f, const struct flame *other, uint32_t frame)
+{
+	const struct stack_frame *x = &other->stacks.frames.data[frame];
+
+	return stacks_add_frame(&f->stacks, (enum frame_class)x->class,
+				stacks_text(&other->stacks, x->name),
+				stacks_text(&other->stacks, x->full_name),
+				stacks_text(&other->stacks, x->system_name));
+}
+
+int flame_compare(struct flame *f, const struct flame *before)
+{
+	size_t frames = before->stacks.frames.count, nodes = before->tree.nodes.count;
+	_cleanup_free_ uint32_t *frame_of = malloc((frames + 1) * sizeof(*frame_of));
+	_cleanup_free_ uint32_t *node_of = malloc((nodes + 1) * sizeof(*node_of));
+
+	if (!frame_of || !node_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < frames; i++) {
+		int64_t frame = same_frame(f, before, (uint32_t)i);
+
+		if (frame < 0)
+			return -ENOMEM;
+		frame_of[i] = (uint32_t)frame;
+	}
+	node_of[FLAME_ROOT] = FLAME_ROOT;
+	for (size_t i = 1; i < nodes; i++) {
+		const struct flame_node *n = &before->tree.nodes.data[i];
+
+		node_of[i] = flame_tree_child(&f->tree, node_of[n->parent], frame_of[n->frame]);
+		if (node_of[i] == FLAME_NONE)
+			return -ENOMEM;
+		f->tree.nodes.data[node_of[i]].before_self_ns += n->self_ns;
+	}
+	for (size_t i = 0; i < FLAME_KINDS; i++)
+		f->sections[i].before_total_ns = before->sections[i].total_ns;
+	f->diff = true;
+	return 0;
+}
+
+/* One byte a frame: whether it matches. */
+static int match_frames(const struct stacks *s, const char *pattern, uint8_t **matches,
+			struct error *e)
+{
+	char why[200];
+	regex_t regex;
+	int r;
+
+	*matches = NULL;
+	if (!pattern)
+		return 0;
+	r = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
+	if (r) {
+		regerror(r, &regex, why, sizeof(why));
+		return error_set(e, E_USAGE, "'%s' is no regular expression: %s", pattern, why);
+	}
+	*matches = calloc(s->frames.count + 1, 1);
+	for (size_t i = 0; *matches && i < s->frames.count; i++) {
+		const struct stack_frame *frame = &s->frames.data[i];
+
+		(*matches)[i] = !regexec(&regex, stacks_text(s, frame->name), 0, NULL, 0) ||
+				(frame->full_name != frame->name &&
+				 !regexec(&regex, stacks_text(s, frame->full_name), 0, NULL, 0));
+	}
+	regfree(&regex);
+	return *matches ? 0 : error_set(e, -ENOMEM, "out of memory");
+}
+
+int flame_filter(struct flame *f, const char *focus, const char *ignore, struct error *e)
+{
+	_cleanup_free_ uint8_t *focused = NULL, *ignored = NULL;
+	int r = match_frames(&f->stacks, focus, &focused, e);
+
+	if (r >= 0)
+		r = match_frames(&f->stacks, ignore, &ignored, e);
+	if (r < 0)
+		return r;
+	return flame_tree_filter(&f->tree, focused, ignored) < 0
+		       ? error_set(e, -ENOMEM, "out of memory")
+		       : 0;
+}
+
+int flame_finish(struct flame *f, bool inverted)
+{
+	int r = inverted ? flame_tree_invert(&f->tree, &f->stacks) : 0;
+
+	if (r >= 0)
+		r = flame_tree_finish(&f->tree, &f->stacks);
+	if (r < 0)
+		return r;
+	f->inverted = inverted;
+	for (uint32_t i = 1; i < f->tree.nodes.count; i = f->tree.nodes.data[i].end)
+		for (size_t k = 0; k < FLAME_KINDS; k++)
+			if (f->tree.nodes.data[i].frame == f->sections[k].frame)
+				f->sections[k].node = i;
+	return 0;
+}

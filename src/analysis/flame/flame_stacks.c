@@ -1,0 +1,476 @@
+/* flame_stacks.c: from an event to its place in the tree: levels, then the call's stack. */
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/flame/flame_build.h"
+#include "base/strbuf.h"
+
+static uint64_t key_of(size_t process, uint32_t value)
+{
+	return (uint64_t)process << 32 | value;
+}
+
+static void thread_text(struct flame_builder *b, size_t process, uint32_t tid, struct strbuf *out)
+{
+	uint64_t name = 0;
+
+	map_get(&b->threads, key_of(process, tid), &name);
+	if (name && trace_string_length(b->trace, (uint32_t)name))
+		strbuf_adds(out, trace_string(b->trace, (uint32_t)name));
+	else
+		strbuf_adds(out, "thread");
+}
+
+static void process_text(const struct trace *t, size_t process, struct strbuf *out)
+{
+	const struct trace_process *p = trace_process(t, process);
+
+	strbuf_addf(out, "process %u", p->pid);
+	if (*p->command)
+		strbuf_addf(out, " (%.60s)", p->command);
+}
+
+static void device_text(const struct flame_builder *b, size_t process, uint32_t device,
+			struct strbuf *out)
+{
+	const struct gpu *gpu = &b->gpus.items[gpus_find(&b->gpus, process, device)];
+
+	strbuf_addf(out, "GPU %u", gpu->ordinal);
+	if (*gpu->name)
+		strbuf_addf(out, " (%s)", gpu->name);
+}
+
+/* What a level is called for a value; UINT32_MAX: unknown. */
+static void level_text(struct flame_builder *b, enum flame_level level, size_t process,
+		       uint32_t value, struct strbuf *out)
+{
+	if (value == UINT32_MAX && level != FLAME_BY_PROCESS) {
+		strbuf_addf(out, level == FLAME_BY_NVTX ? "[no range]" : "[unknown %s]",
+			    flame_level_name(level));
+		return;
+	}
+	switch (level) {
+	case FLAME_BY_PROCESS:
+		process_text(b->trace, process, out);
+		break;
+	case FLAME_BY_THREAD:
+		thread_text(b, process, value, out);
+		strbuf_addf(out, " %u", value);
+		break;
+	case FLAME_BY_DEVICE:
+		device_text(b, process, value, out);
+		break;
+	case FLAME_BY_STREAM:
+		strbuf_addf(out, "stream %u", value);
+		if (b->several)
+			strbuf_addf(out, " of process %u", trace_process(b->trace, process)->pid);
+		break;
+	case FLAME_BY_NVTX:
+		strbuf_adds(out, trace_string_length(b->trace, value)
+					 ? trace_string(b->trace, value)
+					 : "(no text)");
+		break;
+	case FLAME_LEVELS:
+		break;
+	}
+}
+
+/* The child of a node for a value of a level. */
+static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_level level,
+			  size_t process, uint32_t value)
+{
+	bool shared = level == FLAME_BY_NVTX; /* ids of strings are the trace's */
+	uint64_t *frame =
+		map_at(&b->levels[level], key_of(shared ? 0 : process, value), FLAME_NONE);
+
+	if (!frame)
+		return FLAME_NONE;
+	if (*frame == FLAME_NONE) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		int64_t id;
+
+		level_text(b, level, process, value, &text);
+		id = text.failed
+			     ? -ENOMEM
+			     : stacks_add_frame(&b->flame->stacks, FRAME_LEVEL, strbuf_text(&text),
+						NULL, flame_level_name(level));
+		if (id < 0)
+			return FLAME_NONE;
+		*frame = (uint64_t)id;
+	}
+	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
+}
+
+/* One level for each range, the outermost first. */
+static uint32_t add_ranges(struct flame_builder *b, uint32_t node, size_t process, uint32_t range)
+{
+	if (range == NVTX_NO_RANGE)
+		return add_level(b, node, FLAME_BY_NVTX, process, UINT32_MAX);
+	b->climb.count = 0;
+	range = b->ranges.items[range].shown;
+	for (; range != NVTX_NO_RANGE; range = b->ranges.items[range].parent)
+		if (vec_push(&b->climb, range) < 0)
+			return FLAME_NONE;
+	while (b->climb.count && node != FLAME_NONE) {
+		range = b->climb.data[--b->climb.count];
+		node = add_level(b, node, FLAME_BY_NVTX, process, b->ranges.items[range].message);
+	}
+	return node;
+}
+
+uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct flame_event *event)
+{
+	uint32_t node =
+		flame_tree_child(&b->flame->tree, FLAME_ROOT, b->flame->sections[kind].frame);
+	const uint32_t values[FLAME_BY_NVTX] = {
+		[FLAME_BY_PROCESS] = 0,
+		[FLAME_BY_THREAD] = event->thread,
+		[FLAME_BY_DEVICE] = event->device,
+		[FLAME_BY_STREAM] = event->stream,
+	};
+	unsigned levels = b->options->levels;
+
+	if (flame_kind_is_sampled(kind))
+		levels &= ~(1u << FLAME_BY_DEVICE | 1u << FLAME_BY_STREAM);
+
+	for (enum flame_level i = 0; i < FLAME_BY_NVTX && node != FLAME_NONE; i++)
+		if (levels & 1u << i)
+			node = add_level(b, node, i, event->process, values[i]);
+	if (node != FLAME_NONE && levels & 1u << FLAME_BY_NVTX)
+		node = add_ranges(b, node, event->process, event->range);
+	return node;
+}
+
+int flame_book(struct flame_builder *b, enum flame_kind kind, uint32_t node, uint64_t ns)
+{
+	struct flame_section *section = &b->flame->sections[kind];
+
+	if (node == FLAME_NONE)
+		return -ENOMEM;
+	flame_tree_add(&b->flame->tree, node, ns, 1);
+	section->total_ns += ns;
+	section->count++;
+	return 0;
+}
+
+/*
+ * As xpu-perf writes stacks: a row of frames that launch is one, and CUPTI's and our own are left
+ * out. FLAME_NONE: this one.
+ */
+static int64_t xpu_perf_frame(struct stacks *s, uint32_t frame)
+{
+	const char *name = stacks_text(s, s->frames.data[frame].name);
+
+	if (strstr(name, "libcupti.so") || strstr(name, "libpitot.so"))
+		return FLAME_NONE;
+	if (strstr(name, "cudaLaunchKernel"))
+		return stacks_add_frame(s, FRAME_CALL, "cudaLaunchKernel", NULL, NULL);
+	return frame;
+}
+
+static uint32_t add_frame(struct flame_builder *b, uint32_t node, uint32_t frame)
+{
+	struct flame_tree *t = &b->flame->tree;
+	int64_t id = frame;
+
+	if (b->options->detail == STACK_XPU_PERF) {
+		id = xpu_perf_frame(&b->flame->stacks, frame);
+		if (id < 0)
+			return FLAME_NONE;
+		if (id == FLAME_NONE || ((uint32_t)id != frame && t->nodes.data[node].frame == id))
+			return node;
+	}
+	return flame_tree_child(t, node, (uint32_t)id);
+}
+
+/* All frames of a stack_node below a node of the tree. */
+static uint32_t add_frames(struct flame_builder *b, uint32_t node, size_t process,
+			   uint32_t stack_node)
+{
+	struct stacks *s = &b->flame->stacks;
+	int64_t id = stacks_expand(s, process, stack_node);
+	struct stack_expansion x;
+
+	if (id < 0)
+		return FLAME_NONE;
+	x = s->expansions.data[id];
+	for (uint32_t i = 0; i < x.count && node != FLAME_NONE; i++)
+		node = add_frame(b, node, s->expanded.data[x.first + i]);
+	return node;
+}
+
+/*
+ * The array of a base, by row of stack_node: rows of neighbours in the tree are neighbours in
+ * memory. *nodes is NULL for bases that have none.
+ */
+static int find_prefixes(struct flame_builder *b, uint32_t base, uint32_t **nodes)
+{
+	*nodes = NULL;
+	for (size_t i = 0; i < FLAME_PREFIXES; i++) {
+		struct flame_prefixes *p = &b->prefixes[i];
+
+		if (!p->base) {
+			p->nodes = calloc(trace_rows(b->trace, TABLE_stack_node) + 1,
+					  sizeof(*p->nodes));
+			if (!p->nodes)
+				return -ENOMEM;
+			p->base = base;
+		}
+		if (p->base != base)
+			continue;
+		*nodes = p->nodes;
+		break;
+	}
+	return 0;
+}
+
+/* Whether the frames that run Python are left out: where frames are functions, unless asked for. */
+static bool hides(const struct flame_builder *b)
+{
+	return b->options->detail == STACK_FUNCTIONS && !b->options->interpreter;
+}
+
+/* The node of the tree that is remembered for a base and a stack_node, or 0. */
+static uint32_t get_prefix(const struct flame_builder *b, const uint32_t *nodes, uint32_t base,
+			   uint32_t stack_node)
+{
+	uint64_t node = 0;
+
+	if (nodes)
+		return nodes[stack_node];
+	map_get(&b->other_prefixes, key_of(base, stack_node), &node);
+	return (uint32_t)node;
+}
+
+static int set_prefix(struct flame_builder *b, uint32_t *nodes, uint32_t base, uint32_t stack_node,
+		      uint32_t node)
+{
+	if (!nodes)
+		return map_put(&b->other_prefixes, key_of(base, stack_node), node);
+	nodes[stack_node] = node;
+	return 0;
+}
+
+/* The rows of a stack from its innermost one up to where its node is known; *node is that one. */
+static int climb(struct flame_builder *b, const uint32_t *nodes, uint32_t base, size_t process,
+		 uint32_t row, size_t *python, uint32_t *node)
+{
+	struct stacks *s = &b->flame->stacks;
+
+	*python = SIZE_MAX;
+	b->climb.count = 0;
+	while (row != TRACE_NO_ROW) {
+		uint32_t known = get_prefix(b, nodes, base, row);
+		int64_t id;
+
+		*node = known;
+		if (known && *python == SIZE_MAX)
+			return 0;
+		id = stacks_expand(s, process, row);
+		if (id < 0)
+			return -ENOMEM;
+		/* outside of a Python frame, those that run it are left out: see add_stack */
+		if (known && s->expansions.data[id].python)
+			return 0;
+		if (s->expansions.data[id].python && *python == SIZE_MAX && hides(b))
+			*python = b->climb.count;
+		if (vec_push(&b->climb, row) < 0 || stacks_parent(s, process, row, &row) < 0)
+			return -ENOMEM;
+	}
+	*node = base;
+	return 0;
+}
+
+/*
+ * The node of the tree for a stack that ends at a stack_node. What was met before is remembered.
+ *
+ * What runs Python is left out of the way to the innermost Python frame. A row of it can have
+ * another node where no Python frame follows, so on that way only Python frames are remembered.
+ */
+static uint32_t add_stack(struct flame_builder *b, uint32_t base, size_t process,
+			  uint32_t stack_node)
+{
+	struct stacks *s = &b->flame->stacks;
+	uint32_t node, *nodes;
+	size_t python;
+
+	if (find_prefixes(b, base, &nodes) < 0 ||
+	    climb(b, nodes, base, process, stack_node, &python, &node) < 0)
+		return FLAME_NONE;
+	while (b->climb.count && node != FLAME_NONE) {
+		uint32_t row = b->climb.data[--b->climb.count];
+		int64_t id = stacks_expand(s, process, row);
+		bool before = python != SIZE_MAX && b->climb.count > python;
+
+		if (id < 0)
+			return FLAME_NONE;
+		if (before && s->expansions.data[id].machinery)
+			continue;
+		node = add_frames(b, node, process, row);
+		if (node == FLAME_NONE || (before && !s->expansions.data[id].python))
+			continue;
+		if (set_prefix(b, nodes, base, row, node) < 0)
+			return FLAME_NONE;
+	}
+	return node;
+}
+
+static uint32_t function_row(const struct flame_builder *b, uint32_t call)
+{
+	return (uint32_t)MIN(b->calls.functions[call], b->calls.function_count);
+}
+
+/* Frame of the function of CUDA that was called, or FLAME_NONE without memory. */
+static uint32_t function_frame(struct flame_builder *b, uint32_t call)
+{
+	uint32_t *frame = &b->function_frames[function_row(b, call)];
+
+	if (*frame == FLAME_NONE) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		size_t length;
+		const char *name = calls_function_name(b->trace, b->calls.functions[call], &length);
+		int64_t id;
+
+		strbuf_add(&text, name, length);
+		id = text.failed ? -ENOMEM
+				 : stacks_add_frame(&b->flame->stacks, FRAME_CALL,
+						    length ? strbuf_text(&text) : "[unknown call]",
+						    NULL, NULL);
+		if (id < 0)
+			return FLAME_NONE;
+		*frame = (uint32_t)id;
+	}
+	return *frame;
+}
+
+/* "cudaLaunchKernel" is also "cudaLaunchKernel_ptsz", as the library calls it inside. */
+static bool is_function(const struct stacks *s, uint32_t text, uint32_t frame)
+{
+	const char *name = stacks_text(s, s->frames.data[frame].name), *is = stacks_text(s, text);
+	size_t length = strlen(name);
+
+	return !strncmp(is, name, length) &&
+	       (!is[length] || !strcmp(is + length, "_ptsz") || !strcmp(is + length, "_ptds") ||
+		is[length] == '+' /* xpu-perf's offsets */);
+}
+
+/*
+ * Leaves out the innermost frames that tell nothing: those of the libraries behind the call, and
+ * the function called itself, which gets a frame of its own.
+ */
+static int skip_vendor_frames(struct flame_builder *b, size_t process, uint32_t function,
+			      uint32_t *stack_node)
+{
+	struct stacks *s = &b->flame->stacks;
+
+	while (*stack_node != TRACE_NO_ROW) {
+		int64_t id = stacks_expand(s, process, *stack_node);
+		const struct stack_expansion *x;
+
+		if (id < 0)
+			return -ENOMEM;
+		x = &s->expansions.data[id];
+		if (!x->vendor && !is_function(s, x->innermost, function))
+			return 0;
+		if (stacks_parent(s, process, *stack_node, stack_node) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Where nobody recorded a stack, the thread stands for it. */
+static uint32_t add_thread(struct flame_builder *b, uint32_t base, size_t process, uint32_t tid)
+{
+	uint64_t *frame = map_at(&b->thread_frames, key_of(process, tid), FLAME_NONE);
+
+	if (!frame)
+		return FLAME_NONE;
+	if (*frame == FLAME_NONE) {
+		_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+		int64_t id;
+
+		strbuf_addc(&text, '[');
+		thread_text(b, process, tid, &text);
+		strbuf_addc(&text, ']');
+		id = text.failed ? -ENOMEM
+				 : stacks_add_frame(&b->flame->stacks, FRAME_NOTE,
+						    strbuf_text(&text), NULL, NULL);
+		if (id < 0)
+			return FLAME_NONE;
+		*frame = (uint64_t)id;
+	}
+	return flame_tree_child(&b->flame->tree, base, (uint32_t)*frame);
+}
+
+/* The end of a stack that is not whole stands in front of it. */
+static uint32_t add_end(struct flame_builder *b, uint32_t base, enum stack_end end)
+{
+	if (end == stack_end_complete || b->options->detail == STACK_XPU_PERF)
+		return base;
+	return flame_tree_child(&b->flame->tree, base,
+				b->ends[end < ARRAY_SIZE(b->ends) ? end : stack_end_partial]);
+}
+
+uint32_t flame_sample(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack,
+		      uint32_t thread, uint64_t *stackless)
+{
+	uint32_t stack_node = TRACE_NO_ROW, node;
+	enum stack_end end = stack_end_complete;
+
+	if (stack && stacks_find(&b->flame->stacks, process, stack, &stack_node, &end) < 0)
+		return FLAME_NONE;
+	if (stack_node == TRACE_NO_ROW) {
+		++*stackless;
+		return add_thread(b, base, flame_process(b, process), thread);
+	}
+	node = add_end(b, base, end);
+	return node == FLAME_NONE ? node : add_stack(b, node, process, stack_node);
+}
+
+uint32_t flame_capture(struct flame_builder *b, uint32_t base, size_t process, uint32_t stack)
+{
+	struct stacks *s = &b->flame->stacks;
+	enum stack_end end;
+	uint32_t row;
+	int64_t id;
+
+	if (stacks_find(s, process, stack, &row, &end) < 0)
+		return FLAME_NONE;
+	if (row == TRACE_NO_ROW)
+		return FLAME_NOT_CAPTURED;
+	base = add_end(b, base, end);
+	while (base != FLAME_NONE && row != TRACE_NO_ROW) {
+		id = stacks_expand(s, process, row);
+		if (id < 0)
+			return FLAME_NONE;
+		if (!s->expansions.data[id].vendor)
+			break;
+		if (stacks_parent(s, process, row, &row) < 0)
+			return FLAME_NONE;
+	}
+	return base == FLAME_NONE ? base : add_stack(b, base, process, row);
+}
+
+uint32_t flame_call(struct flame_builder *b, uint32_t base, size_t process, uint32_t call)
+{
+	uint32_t id =
+		b->stack_ids && (!b->stack_valid || b->stack_valid[call]) ? b->stack_ids[call] : 0;
+	uint32_t stack_node = TRACE_NO_ROW, node = base, function = function_frame(b, call);
+	enum stack_end end = stack_end_complete;
+
+	if (function == FLAME_NONE)
+		return FLAME_NONE;
+	if (id && stacks_find(&b->flame->stacks, process, id, &stack_node, &end) < 0)
+		return FLAME_NONE;
+	b->flame->calls++;
+	if (stack_node == TRACE_NO_ROW) {
+		node = add_thread(b, base, flame_process(b, process), b->calls.threads[call]);
+	} else {
+		b->flame->calls_with_stack++;
+		node = add_end(b, base, end);
+		if (node == FLAME_NONE || skip_vendor_frames(b, process, function, &stack_node) < 0)
+			return FLAME_NONE;
+		node = add_stack(b, node, process, stack_node);
+	}
+	return node == FLAME_NONE ? node : flame_tree_child(&b->flame->tree, node, function);
+}

@@ -1,0 +1,84 @@
+/*
+ * stack_capture.h: the call stack of every recorded call, as an id.
+ *
+ * On the launch path the thread walks its own stack (src/stack: no lock, no allocation, no system call once its walker is
+ * there), puts its Python frames where the interpreter's own stand, and gets the number of the whole stack from a table of
+ * fixed size (stack/intern.h). A stack that is met for the first time costs its frames once: they go to the collector
+ * through the thread's ring.
+ */
+#ifndef PITOT_CAPTURE_STACK_CAPTURE_H
+#define PITOT_CAPTURE_STACK_CAPTURE_H
+
+#include <stdbool.h>
+
+#include "capture/ring.h"
+#include "stack/intern.h"
+#include "stack/python/python_walk.h"
+#include "stack/unwind/unwind_self.h"
+
+#define STACKS_MAX (3u << 16)	/* distinct stacks; later ones get id 0 and are counted */
+#define STACK_FRAMES_MAX 512u	/* of a stack, and of each kind: the outermost ones of deeper stacks are left out */
+
+struct python_codes;
+
+/*
+ * Reserves memory and notes which libraries' frames are left out. Before the first call is recorded, or the first CPU
+ * sample taken.
+ */
+struct settings;
+bool stack_capture_start(const struct settings *settings);
+
+/* Distinct stacks that are kept. */
+uint32_t stack_capture_max(void);
+
+/* The stack of the calling thread's caller. 0: there is none. */
+uint32_t stack_capture_take(struct ring *r);
+
+/* What samples of a thread's stack need: large, and no part of the stack that a signal handler runs on. Zeroed. */
+struct stack_sampler {
+	bool ready;
+	struct stack_walker walker;
+	uint64_t native[STACK_FRAMES_MAX];
+	struct python_frame python[STACK_FRAMES_MAX + 1];
+	uint64_t unsure_python; /* stacks whose Python frames are all at the innermost place */
+};
+
+/*
+ * In a signal handler: the stack of the calling thread from the registers that it was interrupted with, at most
+ * STACK_FRAMES_MAX frames. Returns their number; 0: there is no stack, and *end is not set.
+ */
+unsigned stack_capture_sample(struct stack_sampler *s, const struct stack_registers *registers, uint64_t *frames,
+			      enum stack_end *end);
+
+/* --- the collector's side --- */
+
+/* Another thread will use it; its last one has ended. */
+void stack_sampler_reset(struct stack_sampler *s);
+
+/* Number of a sampled stack, the same that a call with it would have; 0: it is not kept. */
+uint32_t stack_capture_intern(const uint64_t *frames, unsigned count, enum stack_end end, stack_take *take,
+			      void *context);
+
+/* Follows dlopen, compiles unwind rules for at most budget_ns, looks for a Python. true while there are more to compile. */
+bool stack_capture_update(uint64_t budget_ns);
+
+/* The code objects that Python frames refer to; NULL without Python. */
+struct python_codes *stack_capture_codes(void);
+/* Why there are no Python frames; "" when there are, or no Python is in the process. */
+const char *stack_capture_python_reason(void);
+/* Which Python is walked: PY_VERSION_HEX; 0: none. */
+uint32_t stack_capture_python_version(void);
+
+struct stack_capture_counts {
+	uint64_t taken, none, unsure_python;
+	uint64_t table_full, no_memory; /* calls that got no stack */
+	uint64_t ends[STACK_ENDS];	/* by enum stack_end */
+	uint64_t rule_bytes, build_ns; /* of unwind rules */
+	uint32_t parts;
+};
+void stack_capture_counts(struct stack_capture_counts *counts);
+
+/* In the child of a fork: as if never started. */
+void stack_capture_after_fork(void);
+
+#endif

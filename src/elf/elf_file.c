@@ -1,0 +1,398 @@
+/* elf_file.c: headers, sections and notes of ELF files. */
+#include "elf/elf_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/bytes.h"
+
+#define SECTIONS_MAX 200000u
+#define SEGMENTS_MAX 256u
+#define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
+#define NOTES_MAX 64 /* sections or segments that are looked into for a build id */
+#define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
+#define RATIO_MAX 256u /* of compression: what claims more is not believed; 10 is usual */
+
+/* Bytes [offset, offset + size) of the file, or none. */
+static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
+{
+	if (offset > f->size || size > f->size - offset)
+		return (struct elf_bytes){ NULL, 0 };
+	return (struct elf_bytes){ f->bytes + offset, (size_t)size };
+}
+
+const char *elf_string(struct elf_bytes strings, uint64_t offset)
+{
+	if (!strings.data || offset >= strings.size ||
+	    !memchr(strings.data + offset, 0, MIN(strings.size - offset, STRING_MAX)))
+		return NULL;
+	return (const char *)strings.data + offset;
+}
+
+static int read_segments(struct elf_file *f, const Elf64_Ehdr *header, struct error *e)
+{
+	struct elf_bytes table =
+		file_bytes(f, header->e_phoff, (uint64_t)header->e_phnum * sizeof(Elf64_Phdr));
+
+	if (!header->e_phnum || header->e_phentsize != sizeof(Elf64_Phdr) || !table.data ||
+	    header->e_phnum > SEGMENTS_MAX)
+		return 0;
+	f->segments = calloc(header->e_phnum, sizeof(*f->segments));
+	if (!f->segments)
+		return error_set(e, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < header->e_phnum; i++) {
+		Elf64_Phdr p;
+
+		memcpy(&p, table.data + i * sizeof(p), sizeof(p));
+		if (p.p_memsz > UINT64_MAX - p.p_vaddr)
+			continue;
+		f->segments[f->segment_count++] =
+			(struct elf_segment){ p.p_type,  p.p_flags,  p.p_offset,
+					      p.p_vaddr, p.p_filesz, p.p_memsz };
+	}
+	return 0;
+}
+
+/* A count that does not fit the header is in the first section. */
+static uint64_t count_sections(const struct elf_file *f, const Elf64_Ehdr *header, uint32_t *names)
+{
+	struct elf_bytes first = file_bytes(f, header->e_shoff, sizeof(Elf64_Shdr));
+	uint64_t count = header->e_shnum;
+	Elf64_Shdr s;
+
+	*names = header->e_shstrndx;
+	if (!header->e_shoff || header->e_shentsize != sizeof(s) || !first.data)
+		return 0;
+	memcpy(&s, first.data, sizeof(s));
+	if (count == 0)
+		count = s.sh_size;
+	if (*names == SHN_XINDEX)
+		*names = s.sh_link;
+	return count <= SECTIONS_MAX ? count : 0;
+}
+
+static int read_sections(struct elf_file *f, const Elf64_Ehdr *header, struct error *e)
+{
+	uint32_t name_section;
+	uint64_t count = count_sections(f, header, &name_section);
+	struct elf_bytes table = file_bytes(f, header->e_shoff, count * sizeof(Elf64_Shdr));
+	struct elf_bytes names = { NULL, 0 };
+
+	if (!count || !table.data)
+		return 0;
+	f->sections = calloc(count, sizeof(*f->sections));
+	if (!f->sections)
+		return error_set(e, -ENOMEM, "out of memory");
+	f->section_count = count;
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < count; i++) {
+			Elf64_Shdr s;
+			const char *name;
+
+			memcpy(&s, table.data + i * sizeof(s), sizeof(s));
+			name = elf_string(names, s.sh_name);
+			f->sections[i] = (struct elf_section){ name ? name : "",
+							       s.sh_type,
+							       s.sh_link,
+							       s.sh_info,
+							       s.sh_flags,
+							       s.sh_addr,
+							       s.sh_offset,
+							       s.sh_size,
+							       s.sh_entsize,
+							       NULL,
+							       0 };
+			if (s.sh_size > UINT64_MAX - s.sh_addr)
+				f->sections[i].size = 0;
+		}
+		if (name_section < count && !(f->sections[name_section].flags & SHF_COMPRESSED))
+			names = elf_contents(f, &f->sections[name_section]);
+	}
+	return 0;
+}
+
+static void find_build_id(struct elf_file *f, struct elf_bytes notes)
+{
+	struct cursor c;
+
+	if (!notes.data)
+		return;
+	c = cursor_of(notes.data, notes.size);
+	while (!f->build_id_size && cursor_left(&c) >= sizeof(Elf64_Nhdr)) {
+		uint32_t name_size = cursor_u32(&c), size = cursor_u32(&c), type = cursor_u32(&c);
+		const uint8_t *name = cursor_bytes(&c, ((size_t)name_size + 3) & ~(size_t)3);
+		const uint8_t *description = cursor_bytes(&c, size);
+
+		cursor_bytes(&c, MIN(-(size_t)size & 3, cursor_left(&c)));
+		if (c.failed)
+			break;
+		if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 &&
+		    size > 0 && size <= BUILD_ID_MAX) {
+			memcpy(f->build_id, description, size);
+			f->build_id_size = size;
+		}
+	}
+}
+
+/*
+ * Sections first: the segments of a file with separated symbols point at bytes that it does not
+ * have.
+ */
+static void read_notes(struct elf_file *f)
+{
+	unsigned tried = 0;
+
+	for (size_t i = 0; i < f->section_count && !f->build_id_size; i++)
+		if (f->sections[i].type == SHT_NOTE && tried++ < NOTES_MAX)
+			find_build_id(f, elf_contents(f, &f->sections[i]));
+	if (f->section_count)
+		return;
+	for (size_t i = 0; i < f->segment_count && !f->build_id_size; i++)
+		if (f->segments[i].type == PT_NOTE && tried++ < NOTES_MAX)
+			find_build_id(
+				f, file_bytes(f, f->segments[i].offset, f->segments[i].file_size));
+}
+
+static int read_headers(struct elf_file *f, struct error *e)
+{
+	Elf64_Ehdr header;
+	int r;
+
+	if (f->size < EI_NIDENT || memcmp(f->bytes, ELFMAG, SELFMAG) != 0)
+		return error_set(e, E_FORMAT, "no ELF file");
+	if (f->bytes[EI_CLASS] != ELFCLASS64 || f->bytes[EI_DATA] != ELFDATA2LSB)
+		return error_set(e, E_UNSUPPORTED, "ELF file for another kind of machine");
+	if (f->size < sizeof(header))
+		return error_set(e, E_FORMAT, "ELF file ends within its header");
+	memcpy(&header, f->bytes, sizeof(header));
+	f->machine = header.e_machine;
+	f->type = header.e_type;
+	r = read_segments(f, &header, e);
+	if (r == 0)
+		r = read_sections(f, &header, e);
+	if (r == 0)
+		read_notes(f);
+	return r;
+}
+
+static int open_headers(struct elf_file *f, struct elf_file *out, struct error *e)
+{
+	int r = read_headers(f, e);
+
+	if (r < 0)
+		elf_file_release(f);
+	else
+		*out = *f;
+	return r;
+}
+
+int elf_file_open_bytes(const void *bytes, size_t size, struct elf_file *out, struct error *e)
+{
+	struct elf_file f = { .bytes = bytes, .size = size };
+
+	return open_headers(&f, out, e);
+}
+
+int elf_file_open_owned(uint8_t *bytes, size_t size, struct elf_file *out, struct error *e)
+{
+	struct elf_file f = { .bytes = bytes, .size = size, .owned = bytes };
+
+	return open_headers(&f, out, e);
+}
+
+int elf_file_open(const char *path, struct elf_file *out, struct error *e)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct elf_file f = { .is_mapped = true };
+	struct stat st;
+	void *bytes;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(e, errno, "cannot open '%s'", path);
+	if (!S_ISREG(st.st_mode) || st.st_size <= 0)
+		return error_set(e, E_FORMAT, "'%s' is no ELF file", path);
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return error_errno(e, errno, "cannot map '%s'", path);
+	f.bytes = bytes;
+	f.size = (size_t)st.st_size;
+	if (open_headers(&f, out, e) < 0)
+		return error_prefix(e, "'%s'", path);
+	return 0;
+}
+
+void elf_file_release(struct elf_file *f)
+{
+	for (size_t i = 0; i < f->section_count; i++)
+		free(f->sections[i].plain);
+	free(f->sections);
+	free(f->segments);
+	if (f->is_mapped && f->bytes)
+		munmap((void *)(uintptr_t)f->bytes, f->size);
+	free(f->owned);
+	*f = (struct elf_file){ 0 };
+}
+
+struct elf_section *elf_section(const struct elf_file *f, const char *name)
+{
+	for (size_t i = 0; i < f->section_count; i++)
+		if (strcmp(f->sections[i].name, name) == 0)
+			return &f->sections[i];
+	return NULL;
+}
+
+static bool inflate_whole(struct elf_bytes from, uint8_t *to, uint64_t size)
+{
+	z_stream z = { 0 };
+	uint64_t left = size, in = from.size;
+	int r = Z_OK;
+
+	if (inflateInit(&z) != Z_OK)
+		return false;
+	z.next_in = (Bytef *)(uintptr_t)from.data;
+	z.next_out = to;
+	/* The library counts in 32 bits. */
+	while (r == Z_OK) {
+		uInt out_now = (uInt)MIN(left, 1u << 30), in_now = (uInt)MIN(in, 1u << 30);
+
+		z.avail_out = out_now;
+		z.avail_in = in_now;
+		r = inflate(&z, Z_NO_FLUSH);
+		left -= out_now - z.avail_out;
+		in -= in_now - z.avail_in;
+		if (r == Z_OK && out_now == z.avail_out && in_now == z.avail_in)
+			break;
+	}
+	inflateEnd(&z);
+	return r == Z_STREAM_END && left == 0;
+}
+
+static struct elf_bytes decompress(struct elf_section *s, struct elf_bytes packed)
+{
+	Elf64_Chdr header;
+	bool good = false;
+
+	if (s->plain || !packed.data || packed.size < sizeof(header))
+		return (struct elf_bytes){ s->plain, s->plain_size };
+	memcpy(&header, packed.data, sizeof(header));
+	packed.data += sizeof(header);
+	packed.size -= sizeof(header);
+	if (header.ch_size == 0 || header.ch_size > PLAIN_MAX ||
+	    header.ch_size / RATIO_MAX > packed.size)
+		return (struct elf_bytes){ NULL, 0 };
+	s->plain = malloc(header.ch_size);
+	if (!s->plain)
+		return (struct elf_bytes){ NULL, 0 };
+	if (header.ch_type == ELFCOMPRESS_ZLIB)
+		good = inflate_whole(packed, s->plain, header.ch_size);
+	else if (header.ch_type == 2) /* ELFCOMPRESS_ZSTD, newer than some <elf.h> */
+		good = ZSTD_decompress(s->plain, header.ch_size, packed.data, packed.size) ==
+		       header.ch_size;
+	if (!good) {
+		free(s->plain);
+		s->plain = NULL;
+		s->type = SHT_NOBITS; /* not again */
+		return (struct elf_bytes){ NULL, 0 };
+	}
+	s->plain_size = header.ch_size;
+	return (struct elf_bytes){ s->plain, s->plain_size };
+}
+
+struct elf_bytes elf_contents(const struct elf_file *f, struct elf_section *s)
+{
+	struct elf_bytes bytes = { NULL, 0 };
+
+	if (s && s->type != SHT_NOBITS && s->type != SHT_NULL && s->size)
+		bytes = file_bytes(f, s->offset, s->size);
+	if (s && s->flags & SHF_COMPRESSED)
+		bytes = decompress(s, bytes);
+	return bytes;
+}
+
+struct elf_bytes elf_named_contents(const struct elf_file *f, const char *name)
+{
+	return elf_contents(f, elf_section(f, name));
+}
+
+struct elf_bytes elf_at_address(const struct elf_file *f, uint64_t address)
+{
+	for (size_t i = 0; i < f->segment_count; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		uint64_t into = address - s->address;
+		struct elf_bytes bytes;
+
+		if (s->type != PT_LOAD || address < s->address || into >= s->file_size)
+			continue;
+		bytes = file_bytes(f, s->offset, s->file_size);
+		if (bytes.data)
+			return (struct elf_bytes){ bytes.data + into, bytes.size - (size_t)into };
+	}
+	return (struct elf_bytes){ NULL, 0 };
+}
+
+bool elf_is_code(const struct elf_file *f, uint64_t address)
+{
+	for (size_t i = 0; i < f->segment_count; i++) {
+		const struct elf_segment *s = &f->segments[i];
+
+		if (s->type == PT_LOAD && s->flags & PF_X && address >= s->address &&
+		    address - s->address < s->memory_size)
+			return true;
+	}
+	for (size_t i = 0; !f->segment_count && i < f->section_count; i++) {
+		const struct elf_section *s = &f->sections[i];
+
+		if (s->flags & SHF_EXECINSTR && address >= s->address &&
+		    address - s->address < s->size)
+			return true;
+	}
+	return false;
+}
+
+void elf_build_id_text(const struct elf_file *f, char *out, size_t room)
+{
+	*out = 0;
+	for (unsigned i = 0; i < f->build_id_size && 2 * (size_t)i + 3 <= room; i++)
+		snprintf(out + 2 * (size_t)i, 3, "%02x", f->build_id[i]);
+}
+
+bool elf_has_build_id(const struct elf_file *f, const char *hexadecimal)
+{
+	char text[2 * BUILD_ID_MAX + 1];
+
+	elf_build_id_text(f, text, sizeof(text));
+	return *text && strcasecmp(text, hexadecimal) == 0;
+}
+
+bool elf_debuglink(const struct elf_file *f, const char **name, uint32_t *crc)
+{
+	struct elf_bytes s = elf_named_contents(f, ".gnu_debuglink");
+	const char *text = elf_string(s, 0);
+	size_t at = text ? (strlen(text) + 4) & ~(size_t)3 : 0;
+
+	if (!text || !*text || strchr(text, '/') || at + 4 > s.size)
+		return false;
+	*name = text;
+	*crc = load_u32(s.data + at);
+	return true;
+}
+
+bool elf_debugaltlink(const struct elf_file *f, const char **path, struct elf_bytes *build_id)
+{
+	struct elf_bytes s = elf_named_contents(f, ".gnu_debugaltlink");
+	const char *text = elf_string(s, 0);
+	size_t at = text ? strlen(text) + 1 : 0;
+
+	if (!text || !*text || at >= s.size || s.size - at > BUILD_ID_MAX)
+		return false;
+	*path = text;
+	*build_id = (struct elf_bytes){ s.data + at, s.size - at };
+	return true;
+}

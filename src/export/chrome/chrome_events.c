@@ -1,0 +1,429 @@
+/* chrome_events.c: calls, ranges, losses and readings: what has a process of its own as its process. */
+#include "export/chrome/chrome_writer.h"
+
+#include <errno.h>
+#include <math.h>
+
+const struct chrome_class *chrome_class(struct chrome *c, uint64_t key,
+					void fill(struct chrome *, struct chrome_class *, uint64_t))
+{
+	uint64_t *position = map_at(&c->class_index, key, UINT64_MAX);
+	struct chrome_class class;
+
+	if (!position)
+		return NULL;
+	if (*position == UINT64_MAX) {
+		*position = c->classes.count;
+		fill(c, &class, key);
+		if (c->class_text.failed || c->name.failed || c->class_text.length > UINT32_MAX ||
+		    vec_push(&c->classes, class) < 0)
+			return NULL;
+	}
+	return &c->classes.data[*position];
+}
+
+void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32_t pid,
+		     uint32_t tid, const char *text, size_t length, uint64_t number)
+{
+	struct strbuf *s = &c->out;
+
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	TEXT(s, ",\n{\"ph\":\"M\",\"name\":");
+	text_string(s, name, strlen(name));
+	TEXT(s, ",");
+	text_place(c, s, pid, tid, c->base_ns);
+	TEXT(s, ",\"args\":{");
+	text_string(s, key, strlen(key));
+	TEXT(s, ":");
+	if (text)
+		text_string(s, text, length);
+	else
+		text_u64(s, number);
+	TEXT(s, "}}");
+}
+
+/* {"ph": "X", "cat": …, "name": …, "pid": …, "tid": …, "ts": … */
+static void open_event(struct chrome *c, const char *phase, const char *category, const char *name,
+		       size_t length, uint32_t pid, uint32_t tid, uint64_t time_ns)
+{
+	struct strbuf *s = &c->out;
+
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	TEXT(s, ",\n{\"ph\":\"");
+	raw_add(s, phase, strlen(phase));
+	TEXT(s, "\",\"cat\":\"");
+	raw_add(s, category, strlen(category));
+	TEXT(s, "\",\"name\":");
+	text_string(s, name, length);
+	TEXT(s, ",");
+	text_place(c, s, pid, tid, time_ns);
+}
+
+static void text_duration(struct strbuf *s, const struct export_event *event)
+{
+	TEXT(s, ",\"dur\":");
+	text_us(s, event->end_ns - event->start_ns);
+}
+
+static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key)
+{
+	const struct export_view *v = &c->view;
+	struct strbuf *s = &c->class_text;
+	uint32_t function = (uint32_t)key, name = 0, id = 0;
+	const char *text;
+
+	if (function != TRACE_NO_ROW) {
+		name = v->function_name[function];
+		id = v->function_id[function];
+	}
+	text = trace_string(v->trace, name);
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	class->head = (uint32_t)s->length;
+	if (id >> 16 == 1)
+		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":");
+	else
+		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":");
+	text_string(s, text, api_name_length(text, trace_string_length(v->trace, name)));
+	class->head_length = (uint32_t)s->length - class->head;
+	class->tail = (uint32_t)s->length;
+	TEXT(s, "\"cbid\":");
+	text_u64(s, id & 0xffff);
+	TEXT(s, ",\"correlation\":");
+	class->tail_length = (uint32_t)s->length - class->tail;
+}
+
+/* The other end of an arrow stands on a stream; this one has the place of the call before it. */
+static void start_arrow(struct chrome *c, const struct chrome_row *row, uint64_t id, uint32_t tid,
+			uint64_t time_ns)
+{
+	struct strbuf *s = &c->out;
+
+	TEXT(s, ",\n{\"ph\":\"s\",\"id\":");
+	text_u64(s, id);
+	raw_add(s, row->arguments, row->arguments_length);
+	text_u64(s, tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, time_ns);
+	TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
+}
+
+static int call_event(struct chrome *c, const struct export_event *event)
+{
+	struct export_view *v = &c->view;
+	struct strbuf *s = &c->out;
+	uint64_t row = event->row, id;
+	uint64_t correlation = export_correlation(v, event->process, v->call_correlation[row]);
+	struct chrome_row *place =
+		chrome_row(c, ROW_THREAD, event->process, 0, v->call_thread[row], 0);
+	const struct chrome_class *class =
+		chrome_class(c, CALL_CLASS | v->call_function[row], fill_call);
+	const struct chrome_stack *stack;
+	uint32_t tid;
+	int r;
+
+	if (!place || !class || chrome_stack(c, event, &stack) < 0)
+		return -ENOMEM;
+	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
+	if (r < 0)
+		return r;
+	raw_reserve(s, TEXT_OBJECT_MAX + class->head_length + (stack ? stack->caller_length : 0));
+	raw_add(s, c->class_text.data + class->head, class->head_length);
+	raw_add(s, place->arguments, place->arguments_length);
+	text_u64(s, tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, event->start_ns);
+	text_duration(s, event);
+	if (stack) {
+		TEXT(s, ",\"sf\":");
+		text_u64(s, stack->node);
+	}
+	TEXT(s, ",\"args\":{");
+	if (unlikely(v->external.count) && map_get(&v->external, correlation, &id)) {
+		TEXT(s, "\"External id\":");
+		text_u64(s, id);
+		TEXT(s, ",");
+	}
+	raw_add(s, c->class_text.data + class->tail, class->tail_length);
+	text_u64(s, correlation);
+	if (v->call_result && (!v->call_result_valid || v->call_result_valid[row])) {
+		TEXT(s, ",\"result\":");
+		text_i64(s, (int32_t)v->call_result[row]);
+	}
+	if (stack)
+		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
+	TEXT(s, "}}");
+	if (v->first_work[row] != NO_WORK)
+		start_arrow(c, place, correlation, tid, event->start_ns);
+	return 0;
+}
+
+/* A number that JSON has a form for; others are texts. */
+static void text_double(struct strbuf *s, double v)
+{
+	if (isfinite(v))
+		strbuf_addf(s, "%.17g", v);
+	else
+		strbuf_addf(s, "\"%f\"", v);
+	raw_reserve(s, TEXT_OBJECT_MAX);
+}
+
+/* A key of an object whose members began at `begin`. */
+static void text_key(struct strbuf *s, size_t begin, const char *key)
+{
+	if (s->length > begin)
+		TEXT(s, ",");
+	text_string(s, key, strlen(key));
+	TEXT(s, ":");
+}
+
+static void range_arguments(struct chrome *c, const struct export_event *event)
+{
+	const struct export_view *v = &c->view;
+	struct strbuf *s = &c->out;
+	uint32_t domain = trace_u32(v->trace, TABLE_nvtx, COLUMN_nvtx_domain)[event->row];
+	struct nvtx_payload_value value;
+	size_t length, begin;
+	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
+
+	TEXT(s, ",\"args\":{");
+	begin = s->length;
+	if (length) {
+		text_key(s, begin, "domain");
+		text_string(s, text, length);
+	}
+	text = nvtx_category_name(&v->names, event->process, event->row, &length);
+	if (length) {
+		text_key(s, begin, "category");
+		text_string(s, text, length);
+	}
+	if (nvtx_payload_value(v->trace, event->row, &value)) {
+		text_key(s, begin, "payload");
+		if (value.is_double)
+			text_double(s, value.real);
+		else
+			text_i64(s, value.integer);
+	}
+	if (!event->finished) {
+		text_key(s, begin, "finished");
+		TEXT(s, "\"false\"");
+	}
+	TEXT(s, "}}");
+}
+
+/* Ranges that may overlap and cross threads: a pair of events with an id. */
+static void async_range(struct chrome *c, const struct export_event *event, const char *name,
+			size_t length, uint32_t pid, uint32_t tid)
+{
+	struct strbuf *s = &c->out;
+
+	open_event(c, "b", "nvtx_range", name, length, pid, tid, event->start_ns);
+	TEXT(s, ",\"id\":");
+	text_u64(s, event->row + 1);
+	range_arguments(c, event);
+	open_event(c, "e", "nvtx_range", name, length, pid, tid, event->end_ns);
+	TEXT(s, ",\"id\":");
+	text_u64(s, event->row + 1);
+	TEXT(s, "}");
+}
+
+static int nvtx_event(struct chrome *c, const struct export_event *event)
+{
+	const struct trace *t = c->view.trace;
+	uint8_t kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind)[event->row];
+	uint32_t thread = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread)[event->row], tid;
+	size_t length;
+	const char *name =
+		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, event->row, &length);
+	struct chrome_row *place;
+	int r;
+
+	if (!length) {
+		name = NO_MESSAGE;
+		length = strlen(name);
+	}
+	place = chrome_row(c, ROW_THREAD, event->process, 0, thread, 0);
+	if (!place)
+		return -ENOMEM;
+	if (kind != nvtx_kind_push) {
+		/* The thread's own lane, without taking part in its nesting. */
+		r = chrome_row_place(c, place, event->start_ns, event->start_ns, &tid);
+		if (r < 0)
+			return r;
+		tid = place->tids.data[0];
+	}
+	if (kind == nvtx_kind_start) {
+		async_range(c, event, name, length, place->pid, tid);
+		return 0;
+	}
+	if (kind == nvtx_kind_mark) {
+		open_event(c, "i", "cpu_instant_event", name, length, place->pid, tid,
+			   event->start_ns);
+		TEXT(&c->out, ",\"s\":\"t\"");
+		range_arguments(c, event);
+		return 0;
+	}
+	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
+	if (r < 0)
+		return r;
+	open_event(c, "X", "user_annotation", name, length, place->pid, tid, event->start_ns);
+	text_duration(&c->out, event);
+	range_arguments(c, event);
+	return 0;
+}
+
+static int overhead_event(struct chrome *c, const struct export_event *event)
+{
+	const struct trace *t = c->view.trace;
+	const uint8_t *valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_thread);
+	uint32_t thread = trace_u32(t, TABLE_overhead, COLUMN_overhead_thread)[event->row], tid;
+	const char *name =
+		overhead_name(trace_u8(t, TABLE_overhead, COLUMN_overhead_kind)[event->row]);
+	struct chrome_row *place;
+	int r;
+
+	if (valid && !valid[event->row])
+		thread = c->view.processes[event->process].pid;
+	place = chrome_row(c, ROW_OVERHEAD, event->process, 0, thread, 0);
+	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
+	if (r < 0)
+		return r;
+	open_event(c, "X", "overhead", name, strlen(name), place->pid, tid, event->start_ns);
+	text_duration(&c->out, event);
+	TEXT(&c->out, "}");
+	return 0;
+}
+
+static int allocation_event(struct chrome *c, const struct export_event *event)
+{
+	const struct trace *t = c->view.trace;
+	struct strbuf *s = &c->out;
+	uint64_t row = event->row;
+	uint8_t operation = trace_u8(t, TABLE_allocation, COLUMN_allocation_operation)[row];
+	const char *name = schema_value_name(
+		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_operation], operation);
+	struct chrome_row *place = chrome_row(c, ROW_MEMORY, event->process, 0, 0, 0);
+	uint32_t tid, device = trace_u32(t, TABLE_allocation, COLUMN_allocation_device)[row];
+	int r;
+
+	r = chrome_row_place(c, place, event->start_ns, event->start_ns, &tid);
+	if (r < 0)
+		return r;
+	name = name ? name : "unknown";
+	open_event(c, "i", "cpu_instant_event", name, strlen(name), place->pid, place->tids.data[0],
+		   event->start_ns);
+	TEXT(s, ",\"s\":\"t\",\"args\":{\"Addr\":");
+	text_u64(s, trace_u64(t, TABLE_allocation, COLUMN_allocation_address)[row]);
+	TEXT(s, ",\"Bytes\":");
+	text_u64(s, trace_u64(t, TABLE_allocation, COLUMN_allocation_bytes)[row]);
+	TEXT(s, ",\"Device Id\":");
+	text_u64(s, gpus_find(&c->view.gpus, event->process, device));
+	TEXT(s, ",\"correlation\":");
+	text_u64(s, export_correlation(
+			    &c->view, event->process,
+			    trace_u64(t, TABLE_allocation, COLUMN_allocation_correlation)[row]));
+	TEXT(s, "}}");
+	return 0;
+}
+
+static int counter_event(struct chrome *c, const struct export_event *event)
+{
+	const struct trace *t = c->view.trace;
+	const uint8_t *valid = trace_valid(t, TABLE_counter_sample, COLUMN_counter_sample_device);
+	uint32_t counter =
+		trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_counter)[event->row];
+	uint32_t device =
+		trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_device)[event->row];
+	int64_t value = (int64_t)trace_u64(t, TABLE_counter_sample,
+					   COLUMN_counter_sample_value)[event->row];
+	struct strbuf *s = &c->out;
+	struct json j = JSON_INIT(s);
+	size_t length;
+	const char *name;
+
+	if (counter == TRACE_NO_ROW)
+		return 0;
+	name = export_text(&c->view, TABLE_counter, COLUMN_counter_name, counter, &length);
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	TEXT(s, ",\n{\"ph\":\"C\",\"cat\":\"hardware_counters\",\"name\":");
+	text_string(s, name, length);
+	TEXT(s, ",\"pid\":");
+	if (!valid || valid[event->row]) {
+		TEXT(s, "\"GPU ");
+		text_u64(s, gpus_find(&c->view.gpus, event->process, device));
+		TEXT(s, " Counters\"");
+	} else {
+		text_u64(s, c->view.processes[event->process].pid);
+	}
+	TEXT(s, ",\"tid\":0,\"ts\":");
+	text_time(c, s, event->start_ns);
+	TEXT(s, ",\"args\":{\"\":");
+	json_fixed(&j, value,
+		   MIN(trace_u32(t, TABLE_counter, COLUMN_counter_decimals)[counter], 18u));
+	raw_reserve(s, TEXT_OBJECT_MAX);
+	TEXT(s, "}}");
+	return 0;
+}
+
+static int loss_event(struct chrome *c, const struct export_event *event)
+{
+	const struct trace_loss *loss = &c->merge.losses[event->row];
+	struct strbuf *s = &c->out;
+
+	strbuf_clear(&c->name);
+	strbuf_addf(&c->name, "loss: %s", loss_name((uint8_t)loss->reason));
+	open_event(c, "i", "loss", strbuf_text(&c->name), c->name.length,
+		   c->view.processes[loss->process].pid, c->view.processes[loss->process].pid,
+		   event->start_ns);
+	TEXT(s, ",\"s\":\"p\",\"args\":{\"count\":");
+	text_u64(s, loss->count);
+	TEXT(s, ",\"until\":");
+	text_time(c, s, event->end_ns);
+	TEXT(s, ",\"detail\":");
+	text_string(s, loss->detail, strlen(loss->detail));
+	TEXT(s, "}}");
+	return 0;
+}
+
+static int write_event(struct chrome *c, const struct export_event *event)
+{
+	switch (event->kind) {
+	case EVENT_KERNEL:
+	case EVENT_MEMCPY:
+	case EVENT_MEMSET:
+	case EVENT_GRAPH:
+		return chrome_work(c, event);
+	case EVENT_SYNC:
+		return chrome_sync(c, event);
+	case EVENT_GPU_RANGE:
+		return chrome_gpu_range(c, event);
+	case EVENT_CUDA_EVENT:
+		return chrome_cuda_event(c, event);
+	case EVENT_CALL:
+		return call_event(c, event);
+	case EVENT_NVTX:
+		return nvtx_event(c, event);
+	case EVENT_OVERHEAD:
+		return overhead_event(c, event);
+	case EVENT_ALLOCATION:
+		return allocation_event(c, event);
+	case EVENT_COUNTER:
+		return counter_event(c, event);
+	case EVENT_LOSS:
+		return loss_event(c, event);
+	default:
+		return 0;
+	}
+}
+
+int chrome_event(struct chrome *c, const struct export_event *event)
+{
+	int r = write_event(c, event);
+
+	if (r == -E2BIG) {
+		c->view.result->crowded++;
+		return 0;
+	}
+	if (r >= 0 && event->kind != EVENT_GPU_RANGE)
+		c->view.result->written[event_table(event->kind)]++;
+	return r;
+}

@@ -1,0 +1,90 @@
+#include "export/flame/flame_picture.h"
+
+#include <string.h>
+
+#include "base/human.h"
+#include "base/utf8.h"
+
+void flame_escape(struct strbuf *out, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		unsigned char c = (unsigned char)text[i];
+		size_t bad, n = utf8_length(text + i, length - i, &bad);
+
+		if (c == '&')
+			strbuf_adds(out, "&amp;");
+		else if (c == '<')
+			strbuf_adds(out, "&lt;");
+		else if (c == '>')
+			strbuf_adds(out, "&gt;");
+		else if (c == '"')
+			strbuf_adds(out, "&quot;");
+		else if (c == '\'')
+			strbuf_adds(out, "&#39;");
+		else if (c == '\n' || c == '\t' || c == '\r') /* of a command with a script in it */
+			strbuf_addc(out, ' ');
+		else if (!n || c < ' ' || c == 0x7f ||
+			 (n == 3 && c == 0xef && !memcmp(text + i + 1, "\xbf", 1) &&
+			  (unsigned char)text[i + 2] >= 0xbe))
+			strbuf_adds(out, UTF8_REPLACEMENT);
+		else
+			strbuf_add(out, text + i, n);
+		i += n ? n : bad;
+	}
+}
+
+const char *flame_class_word(enum frame_class class)
+{
+	static const char *const words[FRAME_CLASSES] = {
+		[FRAME_NATIVE] = "native", [FRAME_INLINED] = "inlined", [FRAME_PYTHON] = "python",
+		[FRAME_SYSTEM] = "system", [FRAME_CALL] = "call",       [FRAME_KERNEL] = "kernel",
+		[FRAME_COPY] = "copy",     [FRAME_SET] = "set",         [FRAME_GRAPH] = "graph",
+		[FRAME_LEVEL] = "group",   [FRAME_NOTE] = "note",
+	};
+
+	return words[class];
+}
+
+const char *flame_kind_word(enum flame_kind kind)
+{
+	static const char *const words[FLAME_KINDS] = {
+		[FLAME_CPU] = "kind-cpu",     [FLAME_GPU] = "kind-gpu",
+		[FLAME_WAIT] = "kind-wait",   [FLAME_LAUNCHES] = "kind-launches",
+		[FLAME_OFF_CPU] = "kind-off",
+	};
+
+	return words[kind];
+}
+
+int flame_change_step(uint64_t ns, uint64_t before_ns, uint64_t whole_ns)
+{
+	static const unsigned permille[] = { 2, 10, 30, 80 };
+	uint64_t change = ns > before_ns ? ns - before_ns : before_ns - ns;
+	int step = change != 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(permille); i++)
+		step += (unsigned __int128)change * 1000 >
+			(unsigned __int128)whole_ns * permille[i];
+	return ns > before_ns ? step : -step;
+}
+
+void flame_section_text(struct strbuf *out, const struct flame *f, enum flame_kind kind)
+{
+	const struct flame_section *s = &f->sections[kind];
+	struct flame_node none = { 0 };
+	const struct flame_node *n = s->node == FLAME_NONE ? &none : &f->tree.nodes.data[s->node];
+
+	human_duration(out, n->total_ns);
+	strbuf_addf(out, " of %s in ", flame_kind_title(kind));
+	human_count(out, n->total_count);
+	strbuf_addf(out, " %s", flame_kind_item(kind, n->total_count));
+	if (n->total_ns < s->total_ns) {
+		strbuf_adds(out, " (of ");
+		human_duration(out, s->total_ns);
+		strbuf_adds(out, " in all)");
+	}
+	if (f->diff) {
+		strbuf_adds(out, "; before ");
+		human_duration(out, n->before_total_ns);
+	}
+}

@@ -1,0 +1,130 @@
+/*
+ * flame_speedscope.c: speedscope's own file format: a sampled profile for each kind of time,
+ * weights in nanoseconds.
+ */
+#include <string.h>
+
+#include "base/json.h"
+#include "export/flame/flame_formats.h"
+#include "export/flame/flame_path.h"
+
+struct speedscope {
+	const struct flame *flame;
+	struct output *out;
+	struct strbuf text;
+};
+
+static void add_string(struct strbuf *out, const char *text)
+{
+	strbuf_addc(out, '"');
+	json_escape(out, text, strlen(text));
+	strbuf_addc(out, '"');
+}
+
+static int add_frames(struct speedscope *x)
+{
+	const struct stacks *s = &x->flame->stacks;
+	int r = 0;
+
+	strbuf_adds(&x->text, "\"shared\":{\"frames\":[\n");
+	for (size_t i = 0; i < s->frames.count && r >= 0; i++) {
+		const struct stack_frame *f = &s->frames.data[i];
+
+		strbuf_adds(&x->text, i ? ",\n{\"name\":" : "{\"name\":");
+		add_string(&x->text, stacks_text(s, f->name));
+		if (f->file) {
+			strbuf_adds(&x->text, ",\"file\":");
+			add_string(&x->text, stacks_text(s, f->file));
+		}
+		if (f->file && f->line)
+			strbuf_addf(&x->text, ",\"line\":%u", f->line);
+		strbuf_addc(&x->text, '}');
+		r = flame_flush(&x->text, x->out, false);
+	}
+	strbuf_adds(&x->text, "]},\n");
+	return r;
+}
+
+static int add_samples(struct speedscope *x, enum flame_kind kind)
+{
+	struct flame_path path = flame_path_init(x->flame, kind);
+	bool any = false;
+	int r = 0;
+
+	strbuf_adds(&x->text, "\"samples\":[\n");
+	while (r >= 0 && flame_path_next(&path)) {
+		strbuf_adds(&x->text, any ? ",\n[" : "[");
+		any = true;
+		for (size_t i = 0; i < path.nodes.count; i++) {
+			if (i)
+				strbuf_addc(&x->text, ',');
+			strbuf_addu(&x->text, x->flame->tree.nodes.data[path.nodes.data[i]].frame);
+		}
+		strbuf_addc(&x->text, ']');
+		r = flame_flush(&x->text, x->out, false);
+	}
+	strbuf_adds(&x->text, "],\n");
+	flame_path_release(&path);
+	return path.failed ? -ENOMEM : r;
+}
+
+static int add_weights(struct speedscope *x, enum flame_kind kind)
+{
+	struct flame_path path = flame_path_init(x->flame, kind);
+	bool any = false;
+	int r = 0;
+
+	strbuf_adds(&x->text, "\"weights\":[");
+	while (r >= 0 && flame_path_next(&path)) {
+		if (any)
+			strbuf_addc(&x->text, ',');
+		any = true;
+		strbuf_addu(&x->text, x->flame->tree.nodes.data[path.node - 1].self_ns);
+		r = flame_flush(&x->text, x->out, false);
+	}
+	strbuf_adds(&x->text, "]}");
+	flame_path_release(&path);
+	return path.failed ? -ENOMEM : r;
+}
+
+static int add_profile(struct speedscope *x, enum flame_kind kind)
+{
+	uint32_t node = x->flame->sections[kind].node;
+	uint64_t total = node == FLAME_NONE ? 0 : x->flame->tree.nodes.data[node].total_ns;
+	int r;
+
+	strbuf_addf(
+		&x->text,
+		"{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"nanoseconds\",\"startValue\":0,"
+		"\"endValue\":%llu,\n",
+		flame_kind_title(kind), (unsigned long long)total);
+	r = add_samples(x, kind);
+	return r < 0 ? r : add_weights(x, kind);
+}
+
+int flame_speedscope_write(const struct flame *f, const struct flame_write *w, struct output *out)
+{
+	struct speedscope x = { .flame = f, .out = out };
+	bool any = false;
+	int r;
+
+	strbuf_adds(&x.text,
+		    "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+		    "\"exporter\":\"pitot " PITOT_VERSION "\",\"name\":");
+	add_string(&x.text, w->title);
+	strbuf_adds(&x.text, ",\"activeProfileIndex\":0,\n");
+	r = add_frames(&x);
+	strbuf_adds(&x.text, "\"profiles\":[\n");
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS && r >= 0; kind++) {
+		if (!(f->kinds & 1u << kind))
+			continue;
+		strbuf_adds(&x.text, any ? ",\n" : "");
+		any = true;
+		r = add_profile(&x, kind);
+	}
+	strbuf_adds(&x.text, "]}\n");
+	if (r >= 0)
+		r = flame_flush(&x.text, out, true);
+	strbuf_release(&x.text);
+	return r;
+}

@@ -1,0 +1,251 @@
+/*
+ * perfetto.c: the files of a Perfetto trace. Events come in order of time over all processes; when a file has grown to
+ * its limit the next one begins, with all descriptions and names written again, so that each can be opened by itself.
+ * All files get their names at the end.
+ */
+#include "export/perfetto/perfetto.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/output.h"
+#include "export/perfetto/perfetto_writer.h"
+
+/* Readers hold lengths in 31 bits. What a file still gets after its limit (ends of slices, one large packet) is less. */
+#define SPLIT_BYTES (UINT64_C(2040) << 20)
+#define SPLIT_BYTES_MIN (UINT64_C(4) << 10)
+#define PARTS_MAX 1000
+
+struct parts {
+	const char *path;
+	bool overwrite;
+	VEC(struct output *) outputs;
+	uint64_t limit;
+};
+
+/* "x-2.perfetto-trace" for the second part. */
+static void part_path(const char *path, size_t number, struct strbuf *out)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *dot = strchr(name[0] == '.' ? name + 1 : name, '.');
+
+	if (number == 1) {
+		strbuf_adds(out, path);
+		return;
+	}
+	if (exporter_by_path(path)) { /* the suffix may be preceded by other dots */
+		dot = strrchr(name, '.');
+		if (!strcmp(dot, ".gz"))
+			do
+				dot--;
+			while (*dot != '.');
+	}
+	if (!dot)
+		dot = name + strlen(name);
+	strbuf_add(out, path, (size_t)(dot - path));
+	strbuf_addf(out, "-%zu%s", number, dot);
+}
+
+static struct output *part(const struct parts *parts)
+{
+	return parts->outputs.data[parts->outputs.count - 1];
+}
+
+static int open_part(struct parts *parts, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	struct output *output;
+
+	if (parts->outputs.count == PARTS_MAX)
+		return error_set(e, E_LIMIT, "more than %d files; use a larger --split-size",
+				 PARTS_MAX);
+	part_path(parts->path, parts->outputs.count + 1, &path);
+	if (path.failed || vec_reserve(&parts->outputs, 1) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	output = output_open(strbuf_text(&path), parts->overwrite, e);
+	if (!output)
+		return e && e->code ? e->code : -EIO;
+	parts->outputs.data[parts->outputs.count++] = output;
+	return 0;
+}
+
+/* From the last, so that the name that was asked for comes when all is there. */
+static int commit_parts(struct parts *parts, struct export_result *result, struct error *e)
+{
+	int r = 0;
+
+	for (size_t i = parts->outputs.count; i-- > 0 && r >= 0;) {
+		result->bytes += output_bytes(parts->outputs.data[i]);
+		result->files++;
+		r = output_commit(&parts->outputs.data[i], e);
+	}
+	return r;
+}
+
+/* Where an output has failed, its error is the reason, and not r. */
+static int find_failure(struct parts *parts, int r, struct error *e)
+{
+	for (size_t i = 0; i < parts->outputs.count; i++)
+		if (output_failed(parts->outputs.data[i]))
+			return output_commit(&parts->outputs.data[i], e);
+	return r;
+}
+
+static void release_parts(struct parts *parts)
+{
+	for (size_t i = 0; i < parts->outputs.count; i++)
+		output_abort(&parts->outputs.data[i]);
+	vec_release(&parts->outputs);
+}
+
+/* A snapshot to begin with, and another where the machine had slept in between. */
+static void write_clocks(struct perfetto *p)
+{
+	const struct trace *t = p->view.trace;
+	uint64_t rows = trace_rows(t, TABLE_clock) ? trace_first_row(t, TABLE_clock, 1) : 0;
+	int64_t last = INT64_MIN;
+
+	for (uint64_t row = 0; row < rows; row++) {
+		struct perfetto_clocks clocks = {
+			trace_u64(t, TABLE_clock, COLUMN_clock_monotonic_ns)[row],
+			trace_u64(t, TABLE_clock, COLUMN_clock_realtime_ns)[row],
+			trace_u64(t, TABLE_clock, COLUMN_clock_boottime_ns)[row],
+		};
+		int64_t asleep = (int64_t)(clocks.boottime_ns - clocks.monotonic_ns);
+
+		if (last != INT64_MIN && (int64_t)((uint64_t)asleep - (uint64_t)last) < 10000000)
+			continue;
+		last = asleep;
+		perfetto_clock_snapshot(&p->out, SEQUENCE_GLOBAL, &clocks);
+	}
+	if (last == INT64_MIN) {
+		struct perfetto_clocks clocks = { .monotonic_ns = p->time_ns };
+
+		clocks.realtime_ns = (uint64_t)trace_unix_ns(t, p->time_ns);
+		perfetto_clock_snapshot(&p->out, SEQUENCE_GLOBAL, &clocks);
+	}
+}
+
+static void begin_part(struct perfetto *p)
+{
+	write_clocks(p);
+	perfetto_tracks_restart(p);
+	perfetto_counters_restart(p);
+	perfetto_gpus_restart(p);
+	for (uint32_t i = 0; i < p->view.process_count; i++)
+		perfetto_describe_process(p, i);
+}
+
+/* Hands packets to the file. 0 or a negative code. */
+static int flush(struct perfetto *p, struct parts *parts, struct error *e)
+{
+	if (p->out.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	output_take(part(parts), &p->out);
+	if (!raw_init(&p->out))
+		return error_set(e, -ENOMEM, "out of memory");
+	return output_failed(part(parts)) ? -EIO : 0; /* find_failure says why */
+}
+
+static int end_part(struct perfetto *p, struct parts *parts, struct error *e)
+{
+	perfetto_tracks_finish(p);
+	if (perfetto_counters_finish(p, p->time_ns) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	return flush(p, parts, e);
+}
+
+static int write_event(struct perfetto *p, const struct export_event *event)
+{
+	switch (event->kind) {
+	case EVENT_KERNEL:
+	case EVENT_MEMCPY:
+	case EVENT_MEMSET:
+	case EVENT_GRAPH:
+		return perfetto_gpu_work(p, event);
+	case EVENT_CUDA_EVENT:
+		return perfetto_cuda_event(p, event);
+	case EVENT_CPU_SAMPLE:
+	case EVENT_OFF_CPU:
+		return perfetto_sample(p, event);
+	case EVENT_COUNTER:
+		return perfetto_counter_sample(p, event);
+	default:
+		return perfetto_cpu_event(p, event);
+	}
+}
+
+static int write_events(struct perfetto *p, struct parts *parts, struct error *e)
+{
+	struct export_event event;
+	int r;
+
+	while ((r = export_merge_next(&p->merge, &event)) > 0) {
+		if (output_bytes(part(parts)) + p->out.length >= parts->limit) {
+			r = end_part(p, parts, e);
+			if (r >= 0)
+				r = open_part(parts, e);
+			if (r < 0)
+				return r;
+			p->time_ns = event.start_ns;
+			begin_part(p);
+		}
+		p->time_ns = event.start_ns;
+		if (write_event(p, &event) < 0)
+			return error_set(e, -ENOMEM, "out of memory");
+		if (p->out.length >= OUTPUT_PIECE_BYTES && (r = flush(p, parts, e)) < 0)
+			return r;
+	}
+	return r < 0 ? error_set(e, r, "stopped") : 0;
+}
+
+static int write_all(struct perfetto *p, struct parts *parts, struct error *e)
+{
+	uint64_t end_ns;
+	int r;
+
+	if (!raw_init(&p->out) || perfetto_tracks_init(p) < 0 || perfetto_counters_init(p) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	trace_span(p->view.trace, &p->time_ns, &end_ns);
+	begin_part(p);
+	r = write_events(p, parts, e);
+	p->time_ns = MAX(p->time_ns, MIN(end_ns, p->view.options->until_ns));
+	return r < 0 ? r : end_part(p, parts, e);
+}
+
+int perfetto_write(struct trace *t, const struct export_options *options, const char *path,
+		   struct export_result *result, struct error *e)
+{
+	struct perfetto p = { 0 };
+	struct parts parts = { .path = path,
+			       .overwrite = options->overwrite,
+			       .limit = SPLIT_BYTES };
+	int r;
+
+	*result = (struct export_result){ 0 };
+	if (options->split_bytes)
+		parts.limit = MAX(options->split_bytes, SPLIT_BYTES_MIN);
+	if (!strcmp(path, "-"))
+		parts.limit = UINT64_MAX;
+	r = open_part(&parts, e);
+	if (r >= 0)
+		r = export_view_init(&p.view, t, options, result, false, e);
+	if (r >= 0)
+		r = perfetto_stacks_init(&p, e);
+	if (r >= 0)
+		r = export_merge_init(&p.merge, &p.view, e);
+	if (r >= 0)
+		r = write_all(&p, &parts, e);
+	r = find_failure(&parts, r, e);
+	if (r >= 0)
+		r = commit_parts(&parts, result, e);
+	release_parts(&parts);
+	export_merge_release(&p.merge);
+	perfetto_gpus_release(&p);
+	perfetto_tracks_release(&p);
+	perfetto_counters_release(&p);
+	export_stacks_release(&p.stacks);
+	strbuf_release(&p.out);
+	export_view_release(&p.view);
+	return r;
+}

@@ -1,0 +1,376 @@
+/* perfetto_cpu.c: what is shown as slices and instants of threads and processes: calls, ranges, waits, losses. */
+#include "export/perfetto/perfetto_writer.h"
+
+#include <errno.h>
+
+#include "export/event_names.h"
+#include "export/sync_dependency.h"
+
+/* Keys of names in a track: each source has a range of its own. */
+#define KEY_FUNCTION (UINT64_C(1) << 32)
+#define KEY_STRING (UINT64_C(2) << 32)
+#define KEY_FIXED (UINT64_C(3) << 32)
+
+#define IDS_AT_ONCE 64 /* written between two reservations */
+
+static struct track_name fixed_name(uint32_t number, const char *text)
+{
+	return (struct track_name){ KEY_FIXED | number, text, strlen(text) };
+}
+
+/* Counts what was written, or could not be shown. */
+static int count(struct perfetto *p, enum table_id table, int r)
+{
+	if (r == -E2BIG) {
+		p->view.result->crowded++;
+		return 0;
+	}
+	if (r >= 0)
+		p->view.result->written[table]++;
+	return r;
+}
+
+static void note_wait(struct perfetto *p, struct strbuf *s, uint64_t row)
+{
+	const struct trace *t = p->view.trace;
+	const struct work_columns *w = &p->view.work[WORK_SYNC];
+	const uint8_t *events_valid = trace_valid(t, w->table, COLUMN_synchronization_event);
+	const uint32_t *events = trace_u32(t, w->table, COLUMN_synchronization_event);
+
+	perfetto_note(s, NOTE_CONTEXT, w->context[row]);
+	if (!w->stream_valid || w->stream_valid[row])
+		perfetto_note(s, NOTE_STREAM, w->stream[row]);
+	if (!events_valid || events_valid[row])
+		perfetto_note(s, NOTE_EVENT, events[row]);
+}
+
+static uint64_t work_duration(const struct export_view *v, uint32_t number)
+{
+	const struct work_columns *w = &v->work[WORK_SYNC - 1];
+
+	while (number < w->base)
+		w--;
+	return w->end_ns[number - w->base] - w->start_ns[number - w->base];
+}
+
+/*
+ * The arrows to what a call launched, and from what it waited for. What was launched is what its
+ * stack counts for in flame graphs.
+ */
+static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t number,
+		      uint32_t process)
+{
+	struct export_view *v = &p->view;
+	struct strbuf *s = slice->out;
+	size_t token = proto_open(s, 3000);
+	uint64_t gpu_ns = 0;
+	unsigned n = 0;
+
+	for (; number != NO_WORK; number = v->next_work[number]) {
+		if (n++ % IDS_AT_ONCE == 0)
+			proto_reserve(s,
+				      PERFETTO_PACKET_MAX + (size_t)IDS_AT_ONCE * PROTO_FIELD_MAX);
+		if (number < v->work[WORK_SYNC].base) {
+			proto_uint(s, 1, perfetto_event_id(number));
+			gpu_ns += work_duration(v, number);
+			v->result->arrows++;
+		} else {
+			uint32_t waited = waited_work(v, process, number - v->work[WORK_SYNC].base);
+
+			if (waited != NO_WORK)
+				proto_uint(s, 2, perfetto_event_id(waited));
+		}
+	}
+	proto_close(s, token);
+	if (slice->has_stack && gpu_ns)
+		proto_double(s, 57, (double)gpu_ns);
+}
+
+/* Annotations of a call that synchronized. */
+static void note_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
+{
+	struct export_view *v = &p->view;
+	const uint8_t *kinds =
+		trace_u8(v->trace, TABLE_synchronization, COLUMN_synchronization_kind);
+
+	for (; number != NO_WORK; number = v->next_work[number]) {
+		const char *name;
+		uint64_t row;
+
+		if (number < v->work[WORK_SYNC].base)
+			continue;
+		row = number - v->work[WORK_SYNC].base;
+		name = synchronization_name(kinds[row]);
+		v->result->written[TABLE_synchronization]++;
+		perfetto_note_text(s, NOTE_SYNC, name, strlen(name));
+		note_wait(p, s, row);
+	}
+}
+
+static int call_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct export_view *v = &p->view;
+	uint64_t row = event->row;
+	uint32_t function = v->call_function[row], category = CATEGORY_RUNTIME;
+	uint32_t work = v->first_work[row];
+	struct track *track = perfetto_track(p, TRACK_THREAD, event->process, v->call_thread[row]);
+	struct track_name name = fixed_name(0, "CUDA call");
+	struct open_slice slice;
+	int r;
+
+	if (!track)
+		return -ENOMEM;
+	if (likely(function != TRACE_NO_ROW)) {
+		uint32_t text = v->function_name[function];
+
+		name.key = KEY_FUNCTION | function;
+		name.text = trace_string(v->trace, text);
+		name.length = api_name_length(name.text, trace_string_length(v->trace, text));
+		if (v->function_id[function] >> 16 == 1)
+			category = CATEGORY_DRIVER;
+	}
+	r = perfetto_call_open(track, event->start_ns, event->end_ns, category, &name,
+			       event->process, export_call_stack(v, row), &slice);
+	if (r < 0)
+		return r;
+	if (work != NO_WORK)
+		correlate(p, &slice, work, event->process);
+	proto_uint(slice.out, 3001, PERFETTO_API_CUDA);
+	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)v->call_correlation[row]);
+	if (unlikely(v->external.count)) {
+		uint64_t key = export_correlation(v, event->process, v->call_correlation[row]), id;
+
+		if (map_get(&v->external, key, &id))
+			perfetto_note(slice.out, NOTE_EXTERNAL, (int64_t)id);
+	}
+	if (v->call_result && (!v->call_result_valid || v->call_result_valid[row]))
+		perfetto_note(slice.out, NOTE_RESULT, (int32_t)v->call_result[row]);
+	if (work != NO_WORK && v->work[WORK_SYNC].rows)
+		note_waits(p, slice.out, work);
+	perfetto_slice_close(&slice);
+	return 0;
+}
+
+static void note_payload(struct perfetto *p, struct strbuf *s, uint64_t row)
+{
+	struct nvtx_payload_value value;
+
+	if (!nvtx_payload_value(p->view.trace, row, &value))
+		return;
+	if (value.is_double)
+		perfetto_note_double(s, NOTE_PAYLOAD, value.real);
+	else
+		perfetto_note(s, NOTE_PAYLOAD, value.integer);
+}
+
+static void note_range(struct perfetto *p, struct strbuf *s, const struct export_event *event,
+		       uint32_t domain)
+{
+	const struct export_view *v = &p->view;
+	size_t length;
+	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
+
+	if (length)
+		perfetto_note_text(s, NOTE_DOMAIN, text, length);
+	text = nvtx_category_name(&v->names, event->process, event->row, &length);
+	if (length)
+		perfetto_note_text(s, NOTE_CATEGORY, text, length);
+	note_payload(p, s, event->row);
+	if (!event->finished)
+		perfetto_note(s, NOTE_UNFINISHED, 1);
+}
+
+static int nvtx_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct trace *t = p->view.trace;
+	uint64_t row = event->row;
+	uint32_t message = export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, row);
+	uint32_t domain = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_domain)[row];
+	uint8_t kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind)[row];
+	struct track_name name = { KEY_STRING | message, trace_string(t, message),
+				   trace_string_length(t, message) };
+	struct open_slice slice;
+	struct track *track;
+	int r;
+
+	if (kind == nvtx_kind_start)
+		track = perfetto_track(p, TRACK_RANGES, event->process, domain);
+	else
+		track = perfetto_track(p, TRACK_THREAD, event->process,
+				       trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread)[row]);
+	if (!track)
+		return -ENOMEM;
+	if (!name.length)
+		name = fixed_name(1, NO_MESSAGE);
+	if (kind == nvtx_kind_mark)
+		r = perfetto_instant_open(track, event->start_ns, CATEGORY_NVTX, &name, &slice);
+	else
+		r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_NVTX, &name,
+					&slice);
+	if (r < 0)
+		return r;
+	note_range(p, slice.out, event, domain);
+	perfetto_slice_close(&slice);
+	return 0;
+}
+
+static int gpu_range_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct gpu_range *range = &p->merge.gpu_ranges.items.data[event->row];
+	const struct trace *t = p->view.trace;
+	uint32_t message =
+		export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, range->nvtx_row);
+	struct track_name name = { KEY_STRING | message, trace_string(t, message),
+				   trace_string_length(t, message) };
+	uint64_t queue =
+		perfetto_queue(p, range->process, range->context, range->stream, range->device,
+			       gpus_find(&p->view.gpus, range->process, range->device));
+	struct track *track;
+	struct open_slice slice;
+	int r;
+
+	if (queue == UINT64_MAX)
+		return -ENOMEM;
+	track = perfetto_track(p, TRACK_GPU_RANGES, range->process, (uint32_t)queue);
+	if (!track)
+		return -ENOMEM;
+	if (!name.length)
+		name = fixed_name(1, NO_MESSAGE);
+	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_NVTX, &name,
+				&slice);
+	if (r >= 0)
+		perfetto_slice_close(&slice);
+	return r;
+}
+
+/* A synchronization with its call is shown by the call. */
+static bool shown_by_call(const struct export_view *v, uint64_t row)
+{
+	uint32_t call = work_call(v, &v->work[WORK_SYNC], row);
+
+	return call != TRACE_NO_ROW && call_is_wanted(v, call);
+}
+
+static int sync_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct export_view *v = &p->view;
+	uint8_t kind =
+		trace_u8(v->trace, TABLE_synchronization, COLUMN_synchronization_kind)[event->row];
+	struct track_name name = fixed_name(kind, synchronization_name(kind));
+	struct track *track;
+	struct open_slice slice;
+	int r;
+
+	if (shown_by_call(v, event->row))
+		return 0;
+	track = perfetto_track(p, TRACK_SYNC, event->process, 0);
+	if (!track)
+		return -ENOMEM;
+	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_SYNC, &name,
+				&slice);
+	if (r < 0)
+		return count(p, TABLE_synchronization, r);
+	note_wait(p, slice.out, event->row);
+	perfetto_note(slice.out, NOTE_CORRELATION,
+		      (int64_t)v->work[WORK_SYNC].correlation[event->row]);
+	perfetto_slice_close(&slice);
+	return count(p, TABLE_synchronization, 0);
+}
+
+static int overhead_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct trace *t = p->view.trace;
+	uint8_t kind = trace_u8(t, TABLE_overhead, COLUMN_overhead_kind)[event->row];
+	const uint8_t *thread_valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_thread);
+	struct track_name name = fixed_name(kind, overhead_name(kind));
+	struct track *track = perfetto_track(p, TRACK_OVERHEAD, event->process, 0);
+	struct open_slice slice;
+	int r;
+
+	if (!track)
+		return -ENOMEM;
+	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_OVERHEAD, &name,
+				&slice);
+	if (r < 0)
+		return r;
+	if (!thread_valid || thread_valid[event->row])
+		perfetto_note(slice.out, NOTE_THREAD,
+			      trace_u32(t, TABLE_overhead, COLUMN_overhead_thread)[event->row]);
+	perfetto_slice_close(&slice);
+	return 0;
+}
+
+static int allocation_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct trace *t = p->view.trace;
+	uint64_t row = event->row;
+	uint8_t kind = trace_u8(t, TABLE_allocation, COLUMN_allocation_operation)[row];
+	const struct column_schema *column =
+		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_operation];
+	const char *operation = schema_value_name(column, kind);
+	struct track_name name = fixed_name(kind, operation ? operation : "unknown");
+	struct track *track = perfetto_track(p, TRACK_MEMORY, event->process, 0);
+	struct open_slice slice;
+
+	if (!track)
+		return -ENOMEM;
+	if (perfetto_instant_open(track, event->start_ns, CATEGORY_MEMORY, &name, &slice) < 0)
+		return -ENOMEM;
+	perfetto_note(slice.out, NOTE_DEVICE,
+		      trace_u32(t, TABLE_allocation, COLUMN_allocation_device)[row]);
+	perfetto_note(slice.out, NOTE_BYTES,
+		      (int64_t)trace_u64(t, TABLE_allocation, COLUMN_allocation_bytes)[row]);
+	perfetto_note(slice.out, NOTE_ADDRESS,
+		      (int64_t)trace_u64(t, TABLE_allocation, COLUMN_allocation_address)[row]);
+	perfetto_note(slice.out, NOTE_CORRELATION,
+		      (int64_t)trace_u64(t, TABLE_allocation, COLUMN_allocation_correlation)[row]);
+	perfetto_slice_close(&slice);
+	return 0;
+}
+
+static int loss_event(struct perfetto *p, const struct export_event *event)
+{
+	const struct trace_loss *loss = &p->merge.losses[event->row];
+	struct track_name name = fixed_name(loss->reason, loss_name((uint8_t)loss->reason));
+	struct track *track = perfetto_track(p, TRACK_LOSS, (uint32_t)loss->process, 0);
+	struct open_slice slice;
+	int r;
+
+	if (!track)
+		return -ENOMEM;
+	if (event->start_ns == event->end_ns)
+		r = perfetto_instant_open(track, event->start_ns, CATEGORY_LOSS, &name, &slice);
+	else
+		r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_LOSS, &name,
+					&slice);
+	if (r < 0)
+		return r;
+	if (loss->count)
+		perfetto_note(slice.out, NOTE_COUNT, (int64_t)loss->count);
+	if (loss->detail[0])
+		perfetto_note_text(slice.out, NOTE_DETAIL, loss->detail, strlen(loss->detail));
+	perfetto_slice_close(&slice);
+	return 0;
+}
+
+int perfetto_cpu_event(struct perfetto *p, const struct export_event *event)
+{
+	switch (event->kind) {
+	case EVENT_CALL:
+		return count(p, TABLE_api_call, call_event(p, event));
+	case EVENT_NVTX:
+		return count(p, TABLE_nvtx, nvtx_event(p, event));
+	case EVENT_GPU_RANGE:
+		return gpu_range_event(p, event) == -ENOMEM ? -ENOMEM : 0;
+	case EVENT_SYNC:
+		return sync_event(p, event);
+	case EVENT_OVERHEAD:
+		return count(p, TABLE_overhead, overhead_event(p, event));
+	case EVENT_ALLOCATION:
+		return count(p, TABLE_allocation, allocation_event(p, event));
+	case EVENT_LOSS:
+		return count(p, TABLE_loss, loss_event(p, event));
+	default:
+		return 0;
+	}
+}

@@ -1,0 +1,127 @@
+/*
+ * perfetto_packets.h: the messages of a Perfetto trace that Pitot writes, field by field. Field numbers are those of
+ * Perfetto's schema (perfetto_trace.proto, and its extensions for GPU compute, 1000 and above).
+ */
+#ifndef PITOT_EXPORT_PERFETTO_PERFETTO_PACKETS_H
+#define PITOT_EXPORT_PERFETTO_PERFETTO_PACKETS_H
+
+#include "export/proto.h"
+
+enum perfetto_clock { PERFETTO_REALTIME = 1, PERFETTO_MONOTONIC = 3, PERFETTO_BOOTTIME = 6 };
+enum perfetto_flags { PERFETTO_CLEARED = 1, PERFETTO_NEEDS_STATE = 2 };
+enum perfetto_stage_category { PERFETTO_OTHER = 0, PERFETTO_GRAPHICS = 1, PERFETTO_COMPUTE = 2 };
+enum { PERFETTO_API_CUDA = 4 };
+
+#define PERFETTO_NO_TIME UINT64_MAX
+
+/* Bytes to reserve for a packet without texts and lists. */
+#define PERFETTO_PACKET_MAX 640
+
+struct perfetto_packet {
+	uint64_t time_ns; /* PERFETTO_NO_TIME: none */
+	uint32_t clock; /* 0: the default of the sequence */
+	uint32_t sequence; /* not 0 */
+	uint32_t flags;
+};
+
+/* Field numbers of TracePacket, for proto_open after perfetto_packet_open. */
+enum {
+	PACKET_CLOCK_SNAPSHOT = 6,
+	PACKET_TRACK_EVENT = 11,
+	PACKET_INTERNED_DATA = 12,
+	PACKET_GPU_COUNTER_EVENT = 52,
+	PACKET_GPU_RENDER_STAGE_EVENT = 53,
+	PACKET_DEFAULTS = 59,
+	PACKET_TRACK_DESCRIPTOR = 60,
+	PACKET_GPU_INFO = 128,
+	PACKET_STACK_SAMPLE = 135,
+};
+
+/* Opens a packet, reserving PERFETTO_PACKET_MAX; proto_close ends it. Returns 0 without memory. */
+static inline size_t perfetto_packet_open(struct strbuf *s, const struct perfetto_packet *packet)
+{
+	size_t token;
+
+	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
+		return 0;
+	token = proto_open(s, 1);
+	if (packet->time_ns != PERFETTO_NO_TIME)
+		proto_uint(s, 8, packet->time_ns);
+	if (packet->clock)
+		proto_uint(s, 58, packet->clock);
+	proto_uint(s, 10, packet->sequence);
+	if (packet->flags)
+		proto_uint(s, 13, packet->flags);
+	return token;
+}
+
+/* --- InternedData (inside an open one) --- */
+
+void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *name, size_t length,
+				   enum perfetto_stage_category category);
+void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid);
+/*
+ * field: 1 event categories, 2 event names, 3 names of annotations, 5 functions, 17 paths of mappings,
+ * 18 source files, 1001 names of compute arguments.
+ */
+void perfetto_intern_name(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
+			  size_t length);
+/* A compute kernel is opened, gets its arguments, and is closed with proto_close. */
+size_t perfetto_intern_kernel(struct strbuf *s, uint64_t iid, const char *name, size_t name_length,
+			      const char *demangled, size_t demangled_length, const char *arch);
+
+/* ExtraComputeArg; field: 3 in a launch, 5 in a kernel. */
+static inline void perfetto_argument(struct strbuf *s, uint32_t field, uint32_t name_iid,
+				     int64_t value)
+{
+	size_t token = proto_open(s, field);
+
+	proto_uint(s, 1, name_iid);
+	proto_int(s, 3, value);
+	proto_close(s, token);
+}
+
+void perfetto_argument_double(struct strbuf *s, uint32_t field, uint32_t name_iid, double value);
+void perfetto_argument_text(struct strbuf *s, uint32_t field, uint32_t name_iid, const char *text);
+
+/* Dim3; field: 1 grid, 2 block. */
+void perfetto_dimensions(struct strbuf *s, uint32_t field, const uint32_t xyz[3]);
+
+/* --- GpuRenderStageEvent --- */
+
+struct perfetto_stage {
+	uint64_t event_id;
+	uint64_t duration_ns; /* PERFETTO_NO_TIME: a point */
+	uint64_t queue_iid, stage_iid;
+	uint32_t gpu, context_iid;
+	const char *name; /* NULL: the stage's */
+	uint64_t kernel_iid; /* 0: none */
+};
+
+/* Opens the message inside a packet and writes these fields; the launch may follow. */
+size_t perfetto_stage_open(struct strbuf *s, const struct perfetto_stage *stage);
+enum { STAGE_LAUNCH = 21 };
+
+/* --- whole packets --- */
+
+struct perfetto_clocks {
+	uint64_t monotonic_ns, realtime_ns, boottime_ns; /* boottime 0: not known */
+};
+
+void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,
+			     const struct perfetto_clocks *clocks);
+
+struct perfetto_track_descriptor {
+	uint64_t uuid, parent_uuid; /* parent 0: none */
+	const char *name; /* NULL: none */
+	size_t name_length;
+	int64_t pid, tid; /* pid -1: neither a process nor a thread; tid -1: a process */
+	const char *command; /* of a process; NULL: none */
+	const char *counter_unit; /* a counter, and its unit; NULL: no counter */
+};
+
+/* The name of a process or thread goes into its own message. */
+void perfetto_track_descriptor(struct strbuf *s, uint32_t sequence,
+			       const struct perfetto_track_descriptor *track);
+
+#endif

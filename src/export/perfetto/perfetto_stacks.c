@@ -1,0 +1,290 @@
+/*
+ * perfetto_stacks.c: frames, mappings and texts have the same ids in all sequences: their numbers in
+ * struct stacks, from 1. So what a sequence remembers is only which of them it has defined.
+ */
+#include "export/perfetto/perfetto_stacks.h"
+
+#include <errno.h>
+
+#include "export/perfetto/perfetto_writer.h"
+
+/* Fields of InternedData. */
+enum {
+	DATA_FUNCTION_NAMES = 5,
+	DATA_FRAMES = 6,
+	DATA_CALLSTACKS = 7,
+	DATA_BUILD_IDS = 16,
+	DATA_MAPPING_PATHS = 17,
+	DATA_SOURCE_PATHS = 18,
+	DATA_MAPPINGS = 19,
+};
+
+/* Values of Frame.kind. */
+enum { KIND_NATIVE = 1, KIND_SYSTEM = 2, KIND_INTERPRETED = 3 };
+
+/* Mappings that stand for what is in no file; then follow the rows of table module. */
+enum { MAPPING_UNKNOWN = 1, MAPPING_PYTHON, MAPPING_SYSTEM, MAPPING_MODULES };
+
+#define BUILD_ID_BYTES 64
+#define FRAME_NO_LINE (UINT64_C(1) << 31) /* added to the number of a frame that has no lines */
+
+void perfetto_defined_clear(struct perfetto_defined *d)
+{
+	map_clear(&d->stacks);
+	map_clear(&d->parts);
+}
+
+void perfetto_defined_release(struct perfetto_defined *d)
+{
+	map_release(&d->stacks);
+	map_release(&d->parts);
+}
+
+int perfetto_stacks_init(struct perfetto *p, struct error *e)
+{
+	struct export_view *v = &p->view;
+	int r;
+
+	if (v->options->no_stacks)
+		return 0;
+	r = trace_load(v->trace, TABLE_cpu_sample, 0, e);
+	if (r >= 0)
+		r = trace_load(v->trace, TABLE_off_cpu, 0, e);
+	if (r >= 0)
+		r = export_stacks_init(&p->stacks, v->trace, e);
+	v->with_samples = r >= 0;
+	return r;
+}
+
+int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t process,
+			uint32_t stack, uint64_t *iid, bool *fresh)
+{
+	uint64_t *known = map_at(&d->stacks, stack, 0);
+
+	*fresh = false;
+	if (!known)
+		return -ENOMEM;
+	if (!*known) {
+		if (export_stacks_find(&p->stacks, process, stack, true) < 0)
+			return -ENOMEM;
+		*fresh = p->stacks.frames.count > 0;
+		*known = *fresh ? 1 : 2;
+	}
+	*iid = *known == 1 ? stack : 0;
+	return 0;
+}
+
+/* 1 when the sequence has not defined that yet, 0 when it has; or -ENOMEM. */
+static int is_new(struct perfetto_defined *d, uint32_t field, uint64_t number)
+{
+	uint64_t *known = map_at(&d->parts, (uint64_t)field << 40 | number, 0);
+
+	if (!known)
+		return -ENOMEM;
+	return !(*known)++;
+}
+
+/* Iid of a text of struct stacks, which is defined where that is new; 0 for "". -ENOMEM. */
+static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
+			   uint32_t field, uint32_t text)
+{
+	const char *t = stacks_text(&p->stacks.stacks, text);
+	int r;
+
+	if (!*t)
+		return 0;
+	r = is_new(d, field, text);
+	if (r > 0)
+		perfetto_intern_name(s, field, text + UINT64_C(1), t, strlen(t));
+	return r < 0 ? r : (int64_t)text + 1;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A build id as bytes; returns how many, 0 when the text is none. */
+static size_t build_id_bytes(const char *text, uint8_t *bytes)
+{
+	size_t n = 0;
+
+	for (; n < BUILD_ID_BYTES && text[2 * n]; n++) {
+		int high = hex_digit(text[2 * n]), low = hex_digit(text[2 * n + 1]);
+
+		if (high < 0 || low < 0)
+			return 0;
+		bytes[n] = (uint8_t)(high << 4 | low);
+	}
+	return n;
+}
+
+/* Paths are lists of their parts, before each of which readers put a slash. */
+static void intern_path(struct strbuf *s, uint64_t iid, const char *path)
+{
+	path += *path == '/';
+	perfetto_intern_name(s, DATA_MAPPING_PATHS, iid, path, strlen(path));
+}
+
+static void intern_module(struct perfetto *p, struct strbuf *s, uint32_t row, uint64_t iid)
+{
+	const struct trace *t = p->view.trace;
+	uint64_t start = trace_u64(t, TABLE_module, COLUMN_module_start_address)[row];
+	uint64_t end = trace_u64(t, TABLE_module, COLUMN_module_end_address)[row];
+	uint64_t offset = trace_u64(t, TABLE_module, COLUMN_module_file_offset)[row];
+	uint64_t bias = trace_u64(t, TABLE_module, COLUMN_module_load_bias)[row];
+	uint8_t bytes[BUILD_ID_BYTES];
+	size_t length, token;
+	const char *id = export_text(&p->view, TABLE_module, COLUMN_module_build_id, row, &length);
+
+	length = build_id_bytes(id, bytes);
+	if (length) {
+		token = proto_open(s, DATA_BUILD_IDS);
+		proto_uint(s, 1, iid);
+		proto_bytes(s, 2, bytes, length);
+		proto_close(s, token);
+	}
+	intern_path(s, iid,
+		    export_text(&p->view, TABLE_module, COLUMN_module_path, row, &(size_t){ 0 }));
+	token = proto_open(s, DATA_MAPPINGS);
+	proto_uint(s, 1, iid);
+	if (length)
+		proto_uint(s, 2, iid);
+	if (start < end) { /* readers abort where they are the other way round */
+		proto_uint(s, 3, offset);
+		proto_uint(s, 4, start);
+		proto_uint(s, 5, end);
+		if (start - bias >= offset)
+			proto_uint(s, 6, start - bias - offset);
+	}
+	proto_uint(s, 7, iid);
+	proto_close(s, token);
+}
+
+/* Every frame has a mapping, or readers do without the whole stack. */
+static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
+			      const struct stack_frame *f)
+{
+	static const char *const names[MAPPING_MODULES] = { [MAPPING_UNKNOWN] = "[unknown]",
+							    [MAPPING_PYTHON] = "[python]",
+							    [MAPPING_SYSTEM] = "[kernel]" };
+	uint64_t iid = MAPPING_UNKNOWN;
+	size_t token;
+	int r;
+
+	if (f->module != TRACE_NO_ROW)
+		iid = (uint64_t)f->module + MAPPING_MODULES;
+	else if (f->class == FRAME_PYTHON)
+		iid = MAPPING_PYTHON;
+	else if (f->class == FRAME_SYSTEM)
+		iid = MAPPING_SYSTEM;
+	r = is_new(d, DATA_MAPPINGS, iid);
+	if (r <= 0)
+		return r < 0 ? r : (int64_t)iid;
+	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
+		return -ENOMEM;
+	if (iid >= MAPPING_MODULES) {
+		intern_module(p, s, f->module, iid);
+		return (int64_t)iid;
+	}
+	intern_path(s, iid, names[iid]);
+	token = proto_open(s, DATA_MAPPINGS);
+	proto_uint(s, 1, iid);
+	proto_uint(s, 7, iid);
+	proto_close(s, token);
+	return (int64_t)iid;
+}
+
+/* Address as in the file's own headers. */
+static uint64_t file_address(const struct perfetto *p, const struct stack_frame *f)
+{
+	if (f->module == TRACE_NO_ROW)
+		return f->address;
+	return f->address -
+	       trace_u64(p->view.trace, TABLE_module, COLUMN_module_load_bias)[f->module];
+}
+
+static int frame_kind(const struct stack_frame *f)
+{
+	return f->class == FRAME_PYTHON   ? KIND_INTERPRETED
+	       : f->class == FRAME_SYSTEM ? KIND_SYSTEM
+					  : KIND_NATIVE;
+}
+
+/* One function of a frame; line counts from the innermost. */
+static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
+		       uint32_t frame, uint32_t line, uint64_t iid)
+{
+	const struct stacks *stacks = &p->stacks.stacks;
+	const struct stack_frame *f = &stacks->frames.data[frame];
+	const struct stack_line *l =
+		f->line_count ? &stacks->lines.data[f->first_line + line] : NULL;
+	bool is_whole = !l || f->class == FRAME_PYTHON;
+	int64_t name, mapping, source = 0;
+	size_t token;
+
+	name = intern_text(p, s, d, DATA_FUNCTION_NAMES, is_whole ? f->name : l->function);
+	mapping = intern_mapping(p, s, d, f);
+	if (l)
+		source = intern_text(p, s, d, DATA_SOURCE_PATHS, l->file);
+	if (name < 0 || mapping < 0 || source < 0 || !proto_reserve(s, PERFETTO_PACKET_MAX))
+		return -ENOMEM;
+	token = proto_open(s, DATA_FRAMES);
+	proto_uint(s, 1, iid);
+	if (name)
+		proto_uint(s, 2, (uint64_t)name);
+	proto_uint(s, 3, (uint64_t)mapping);
+	if (f->address)
+		proto_uint(s, 4, file_address(p, f));
+	if (source)
+		proto_uint(s, 5, (uint64_t)source);
+	if (l && l->line)
+		proto_uint(s, 6, l->line);
+	if (f->class != FRAME_NOTE)
+		proto_uint(s, 7, (uint64_t)frame_kind(f));
+	proto_close(s, token);
+	return 0;
+}
+
+static uint64_t line_iid(const struct stack_frame *f, uint32_t frame, uint32_t line)
+{
+	return f->line_count ? f->first_line + line + UINT64_C(1) : FRAME_NO_LINE + frame;
+}
+
+int perfetto_intern_frames(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
+			   uint64_t iid)
+{
+	const struct export_stacks *x = &p->stacks;
+	size_t token, lines = 0;
+
+	for (size_t i = 0; i < x->frames.count; i++) {
+		uint32_t frame = x->frames.data[i];
+		const struct stack_frame *f = &x->stacks.frames.data[frame];
+		uint32_t count = MAX(f->line_count, 1u);
+
+		lines += count;
+		for (uint32_t line = 0; line < count; line++) {
+			uint64_t number = line_iid(f, frame, line);
+			int r = is_new(d, DATA_FRAMES, number);
+
+			if (r > 0)
+				r = intern_line(p, s, d, frame, line, number);
+			if (r < 0)
+				return r;
+		}
+	}
+	if (!proto_reserve(s, PERFETTO_PACKET_MAX + lines * PROTO_FIELD_MAX))
+		return -ENOMEM;
+	token = proto_open(s, DATA_CALLSTACKS);
+	proto_uint(s, 1, iid);
+	for (size_t i = 0; i < x->frames.count; i++) {
+		const struct stack_frame *f = &x->stacks.frames.data[x->frames.data[i]];
+
+		for (uint32_t line = MAX(f->line_count, 1u); line-- > 0;)
+			proto_uint(s, 2, line_iid(f, x->frames.data[i], line));
+	}
+	proto_close(s, token);
+	return proto_reserve(s, PERFETTO_PACKET_MAX) ? 0 : -ENOMEM;
+}

@@ -1,0 +1,389 @@
+#include "export/perfetto/perfetto_writer.h"
+
+#include <errno.h>
+
+/* Lanes of a track have uuids after one another. */
+#define UUID_STEP (2 * (uint64_t)LANES_MAX)
+
+static const char *const categories[] = {
+	[CATEGORY_RUNTIME] = "cuda_runtime",
+	[CATEGORY_DRIVER] = "cuda_driver",
+	[CATEGORY_NVTX] = "nvtx",
+	[CATEGORY_SYNC] = "cuda_sync",
+	[CATEGORY_OVERHEAD] = "overhead",
+	[CATEGORY_MEMORY] = "memory",
+	[CATEGORY_LOSS] = "loss",
+};
+
+static const char *const notes[] = {
+	[NOTE_CORRELATION] = "correlation",
+	[NOTE_RESULT] = "result",
+	[NOTE_DOMAIN] = "domain",
+	[NOTE_CATEGORY] = "category",
+	[NOTE_PAYLOAD] = "payload",
+	[NOTE_UNFINISHED] = "unfinished",
+	[NOTE_STREAM] = "stream",
+	[NOTE_CONTEXT] = "context",
+	[NOTE_EVENT] = "event",
+	[NOTE_BYTES] = "bytes",
+	[NOTE_ADDRESS] = "address",
+	[NOTE_DEVICE] = "device",
+	[NOTE_THREAD] = "thread",
+	[NOTE_COUNT] = "count",
+	[NOTE_DETAIL] = "detail",
+	[NOTE_SYNC] = "synchronization",
+	[NOTE_EXTERNAL] = "external_id",
+};
+
+static uint64_t new_uuid(struct perfetto_tracks *t)
+{
+	t->uuid_seed += UUID_STEP;
+	return t->uuid_seed;
+}
+
+int perfetto_tracks_init(struct perfetto *p)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	size_t count = p->view.process_count;
+
+	/* Unlikely to be met in another trace, in case they are put together. */
+	t->uuid_seed = count ? hash_u64(trace_process(p->view.trace, 0)->session) >> 1 : 1;
+	t->process_uuids = calloc(count + 1, sizeof(*t->process_uuids));
+	t->process_described = calloc(count + 1, sizeof(*t->process_described));
+	if (!t->process_uuids || !t->process_described)
+		return -ENOMEM;
+	for (size_t i = 0; i <= count; i++)
+		t->process_uuids[i] = new_uuid(t);
+	return 0;
+}
+
+void perfetto_tracks_restart(struct perfetto *p)
+{
+	for (size_t i = 0; i < p->tracks.items.count; i++) {
+		struct track *track = p->tracks.items.data[i];
+
+		track->started = false;
+		track->lanes_described = 0;
+		map_clear(&track->names);
+		perfetto_defined_clear(&track->defined);
+	}
+	for (size_t i = 0; i < p->view.process_count; i++)
+		p->tracks.process_described[i] = false;
+}
+
+void perfetto_tracks_finish(struct perfetto *p)
+{
+	for (size_t i = 0; i < p->tracks.items.count; i++)
+		lanes_finish(&p->tracks.items.data[i]->lanes);
+}
+
+void perfetto_tracks_release(struct perfetto *p)
+{
+	struct perfetto_tracks *t = &p->tracks;
+
+	for (size_t i = 0; i < t->items.count; i++) {
+		lanes_release(&t->items.data[i]->lanes);
+		map_release(&t->items.data[i]->names);
+		perfetto_defined_release(&t->items.data[i]->defined);
+		free(t->items.data[i]);
+	}
+	vec_release(&t->items);
+	map_release(&t->index);
+	free(t->process_uuids);
+	free(t->process_described);
+}
+
+void perfetto_describe_process(struct perfetto *p, uint32_t process)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	const struct trace_process *info;
+	const struct export_process *x;
+	struct perfetto_track_descriptor track;
+
+	process = p->view.processes[process].owner;
+	if (t->process_described[process])
+		return;
+	t->process_described[process] = true;
+	info = trace_process(p->view.trace, process);
+	x = &p->view.processes[process];
+	track = (struct perfetto_track_descriptor){
+		.uuid = t->process_uuids[process],
+		.name = x->pid == info->pid ? x->name : x->title,
+		.pid = x->pid,
+		.tid = -1,
+		.command = info->command,
+	};
+	track.name_length = strlen(track.name);
+	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
+}
+
+static const char *group_name(const struct track *track, struct strbuf *made)
+{
+	static const char *const names[] = {
+		[TRACK_THREAD] = "overlapping",   [TRACK_RANGES] = "NVTX ranges",
+		[TRACK_SYNC] = "Synchronization", [TRACK_OVERHEAD] = "CUPTI overhead",
+		[TRACK_MEMORY] = "GPU memory",    [TRACK_LOSS] = "Loss",
+	};
+	struct perfetto *p = track->writer;
+
+	if (track->kind != TRACK_GPU_RANGES)
+		return names[track->kind];
+	strbuf_addf(made, "NVTX on %s",
+		    perfetto_queue_name(p, track->process, &p->gpus.queues.data[track->id]));
+	return strbuf_text(made);
+}
+
+/* Describes a lane before its first event in this file. */
+static void describe_lane(struct track *track, size_t lane)
+{
+	struct perfetto *p = track->writer;
+	struct perfetto_track_descriptor d = {
+		.uuid = track->uuid + lane,
+		.parent_uuid = p->tracks.process_uuids[track->process],
+		.pid = -1,
+		.tid = -1,
+	};
+	_cleanup_strbuf_ struct strbuf made = STRBUF_INIT;
+
+	perfetto_describe_process(p, track->process);
+	if (track->kind == TRACK_THREAD && lane == 0) {
+		d.pid = p->view.processes[track->process].pid;
+		d.tid = track->id;
+		d.name = export_thread_name(&p->view, track->process, track->id, &d.name_length);
+	} else {
+		d.name = group_name(track, &made);
+		d.name_length = strlen(d.name);
+		if (track->kind == TRACK_THREAD)
+			d.parent_uuid = track->uuid;
+	}
+	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &d);
+}
+
+static void describe_lanes(struct track *track, size_t lane)
+{
+	while (track->lanes_described <= lane)
+		describe_lane(track, track->lanes_described++);
+}
+
+/* End of a slice; called in order of time in each lane. */
+static void slice_ended(void *user, size_t lane, uint64_t end_ns)
+{
+	struct track *track = user;
+	struct strbuf *out = &track->writer->out;
+	struct perfetto_packet head = { end_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
+	size_t packet = perfetto_packet_open(out, &head), event;
+
+	if (!packet)
+		return;
+	event = proto_open(out, PACKET_TRACK_EVENT);
+	proto_uint(out, 9, 2);
+	if (lane)
+		proto_uint(out, 11, track->uuid + lane);
+	proto_close(out, event);
+	proto_close(out, packet);
+}
+
+static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_t process,
+			       uint32_t id)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	struct track *track = calloc(1, sizeof(*track));
+
+	if (!track)
+		return NULL;
+	*track = (struct track){
+		.writer = p,
+		.uuid = new_uuid(t),
+		.sequence = SEQUENCE_TRACKS + (uint32_t)t->items.count,
+		.process = process,
+		.id = id,
+		.kind = kind,
+	};
+	track->lanes.ended = slice_ended;
+	track->lanes.user = track;
+	if (vec_push(&t->items, track) < 0) {
+		free(track);
+		return NULL;
+	}
+	return track;
+}
+
+struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t process,
+			     uint32_t id)
+{
+	struct perfetto_tracks *t = &p->tracks;
+	uint64_t key, none = UINT64_MAX, *position;
+
+	if (kind < TRACK_CPU_SAMPLES)
+		process = p->view.processes[process].owner;
+	if (t->last && t->last->kind == kind && t->last->process == process && t->last->id == id)
+		return t->last;
+	key = (uint64_t)kind << 60 | (uint64_t)process << 32 | id;
+	position = map_at(&t->index, key, none);
+	if (!position)
+		return NULL;
+	if (*position == none) {
+		*position = t->items.count;
+		if (!new_track(p, kind, process, id))
+			return NULL;
+	}
+	t->last = t->items.data[*position];
+	return t->last;
+}
+
+struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
+				     bool off_cpu)
+{
+	struct track *track = perfetto_track(p, TRACK_THREAD, session, thread);
+
+	if (!track)
+		return NULL;
+	describe_lanes(track, 0);
+	return perfetto_track(p, off_cpu ? TRACK_OFF_CPU : TRACK_CPU_SAMPLES, session, 0);
+}
+
+static void intern_all(struct strbuf *s, uint32_t field, const char *const *names, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
+}
+
+/* The first packet of a sequence in a file: clock and track that it is about, and the fixed names. */
+static void start_sequence(struct track *track, struct strbuf *s)
+{
+	size_t defaults = proto_open(s, PACKET_DEFAULTS), event;
+
+	proto_uint(s, 58, PERFETTO_MONOTONIC);
+	event = proto_open(s, 11);
+	proto_uint(s, 11, track->uuid);
+	proto_close(s, event);
+	proto_close(s, defaults);
+}
+
+/* Iid of a name in this track; *fresh: it is to be defined in this packet. 0 without memory. */
+static uint64_t name_iid(struct track *track, const struct track_name *name, bool *fresh)
+{
+	uint64_t *iid = map_at(&track->names, name->key, 0);
+
+	if (!iid)
+		return 0;
+	*fresh = *iid == 0;
+	if (*fresh)
+		*iid = track->names.count;
+	return *iid;
+}
+
+/* What a packet defines for its event. */
+struct event_data {
+	const struct track_name *name;
+	uint64_t name_iid, stack_iid; /* stack 0: none */
+	bool new_name, new_stack;
+};
+
+static int intern(struct track *track, struct strbuf *s, const struct event_data *data)
+{
+	size_t token = proto_open(s, PACKET_INTERNED_DATA);
+	int r = 0;
+
+	if (!track->started) {
+		intern_all(s, 1, categories, ARRAY_SIZE(categories));
+		intern_all(s, 3, notes, ARRAY_SIZE(notes));
+	}
+	if (data->new_name)
+		perfetto_intern_name(s, 2, data->name_iid, data->name->text, data->name->length);
+	if (data->new_stack)
+		r = perfetto_intern_frames(track->writer, s, &track->defined, data->stack_iid);
+	proto_close(s, token);
+	return r;
+}
+
+/* type: 1 begins a slice, 3 is an instant. */
+static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32_t type,
+		      uint32_t category, struct event_data *data, struct open_slice *slice)
+{
+	struct strbuf *s = &track->writer->out;
+	struct perfetto_packet head = { time_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
+	int r = 0;
+
+	data->name_iid = name_iid(track, data->name, &data->new_name);
+	if (!data->name_iid)
+		return -ENOMEM;
+	if (unlikely(track->lanes_described <= lane))
+		describe_lanes(track, lane);
+	if (unlikely(!track->started)) {
+		head.clock = PERFETTO_MONOTONIC;
+		head.flags |= PERFETTO_CLEARED;
+	}
+	slice->out = s;
+	slice->packet = perfetto_packet_open(s, &head);
+	if (unlikely(!track->started))
+		start_sequence(track, s);
+	if (unlikely(data->new_name || data->new_stack || !track->started))
+		r = intern(track, s, data);
+	track->started = true;
+	slice->event = proto_open(s, PACKET_TRACK_EVENT);
+	proto_uint(s, 9, type);
+	if (lane)
+		proto_uint(s, 11, track->uuid + lane);
+	proto_uint(s, 3, category);
+	proto_uint(s, 10, data->name_iid);
+	slice->has_stack = data->stack_iid != 0;
+	if (slice->has_stack)
+		proto_uint(s, 56, data->stack_iid);
+	return r;
+}
+
+int perfetto_call_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+		       const struct track_name *name, uint32_t session, uint32_t stack,
+		       struct open_slice *slice)
+{
+	int lane = lanes_place(&track->lanes, start_ns, end_ns);
+	struct event_data data = { .name = name };
+
+	if (lane < 0)
+		return lane;
+	if (stack && perfetto_call_stack(track->writer, &track->defined, session, stack,
+					 &data.stack_iid, &data.new_stack) < 0)
+		return -ENOMEM;
+	return open_event(track, (size_t)lane, start_ns, 1, category, &data, slice);
+}
+
+int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+			const struct track_name *name, struct open_slice *slice)
+{
+	return perfetto_call_open(track, start_ns, end_ns, category, name, 0, 0, slice);
+}
+
+int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
+			  const struct track_name *name, struct open_slice *slice)
+{
+	struct event_data data = { .name = name };
+
+	lanes_advance(&track->lanes, time_ns);
+	return open_event(track, 0, time_ns, 3, category, &data, slice);
+}
+
+void perfetto_slice_close(struct open_slice *slice)
+{
+	proto_close(slice->out, slice->event);
+	proto_close(slice->out, slice->packet);
+}
+
+void perfetto_note_double(struct strbuf *s, uint32_t name_iid_, double value)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid_);
+	proto_double(s, 5, value);
+	proto_close(s, token);
+}
+
+void perfetto_note_text(struct strbuf *s, uint32_t name_iid_, const char *text, size_t length)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid_);
+	proto_text(s, 6, text, length);
+	proto_close(s, token);
+	proto_reserve(s, PERFETTO_PACKET_MAX);
+}

@@ -1,0 +1,219 @@
+/*
+ * perfetto_writer.h: what the parts of the Perfetto exporter share.
+ *
+ * Sequences: 1 holds descriptors and clocks, 2 GPU work, 3 counters of GPUs, and each track of a thread (or of a group such
+ * as "NVTX ranges") has one of its own from 4 on. A sequence begins anew in each file.
+ */
+#ifndef PITOT_EXPORT_PERFETTO_PERFETTO_WRITER_H
+#define PITOT_EXPORT_PERFETTO_PERFETTO_WRITER_H
+
+#include "export/export_merge.h"
+#include "export/lanes.h"
+#include "export/perfetto/perfetto_packets.h"
+#include "export/perfetto/perfetto_stacks.h"
+
+enum {
+	SEQUENCE_GLOBAL = 1,
+	SEQUENCE_GPU = 2,
+	SEQUENCE_COUNTER = 3,
+	SEQUENCE_TRACKS = 4,
+};
+
+enum track_kind {
+	TRACK_THREAD,
+	TRACK_RANGES, /* NVTX start/end ranges of a domain */
+	TRACK_GPU_RANGES, /* NVTX ranges around the work of a queue */
+	TRACK_SYNC, /* synchronizations whose call is not in the recording */
+	TRACK_OVERHEAD,
+	TRACK_MEMORY,
+	TRACK_LOSS,
+	TRACK_CPU_SAMPLES, /* these two are sequences only; their process is a session */
+	TRACK_OFF_CPU,
+};
+
+/* A thread, or a group of a process. Slices that do not nest go to further lanes, which are tracks below it. */
+struct track {
+	struct perfetto *writer;
+	struct lanes lanes;
+	struct map names; /* keys of the names that are interned -> iid */
+	struct perfetto_defined defined;
+	uint64_t uuid; /* of lane 0; lane n: uuid + n */
+	size_t lanes_described;
+	uint32_t sequence;
+	uint32_t process, id; /* id: thread, domain of ranges, or queue */
+	enum track_kind kind;
+	bool started; /* its sequence has begun in this file */
+};
+
+/* Categories of slices, interned in each sequence of a track. */
+enum {
+	CATEGORY_RUNTIME = 1,
+	CATEGORY_DRIVER,
+	CATEGORY_NVTX,
+	CATEGORY_SYNC,
+	CATEGORY_OVERHEAD,
+	CATEGORY_MEMORY,
+	CATEGORY_LOSS,
+};
+
+/* Names of annotations, interned in each sequence of a track. */
+enum {
+	NOTE_CORRELATION = 1,
+	NOTE_RESULT,
+	NOTE_DOMAIN,
+	NOTE_CATEGORY,
+	NOTE_PAYLOAD,
+	NOTE_UNFINISHED,
+	NOTE_STREAM,
+	NOTE_CONTEXT,
+	NOTE_EVENT,
+	NOTE_BYTES,
+	NOTE_ADDRESS,
+	NOTE_DEVICE,
+	NOTE_THREAD,
+	NOTE_COUNT,
+	NOTE_DETAIL,
+	NOTE_SYNC,
+	NOTE_EXTERNAL,
+};
+
+struct perfetto_tracks {
+	struct map index; /* key of a track -> position */
+	VEC(struct track *) items;
+	uint64_t *process_uuids;
+	bool *process_described; /* in this file */
+	struct track *last;
+	uint64_t uuid_seed;
+};
+
+/* A stream of a context: a hardware queue in Perfetto's words. */
+struct gpu_queue {
+	uint64_t iid;
+	uint32_t context_iid, gpu;
+	uint32_t context, stream;
+	bool defined; /* in this file */
+	uint8_t arguments[32]; /* device and stream, encoded */
+	uint8_t arguments_length;
+};
+
+/* What all executions of a kernel configuration on one GPU have in common; copies and sets by kind. */
+struct gpu_class {
+	uint64_t kernel_iid; /* 0: no kernel */
+	uint64_t stage_iid;
+	bool defined; /* in this file */
+	uint8_t launch[56]; /* grid and block, encoded */
+	uint8_t launch_length;
+};
+
+struct perfetto_gpus {
+	bool started; /* the sequence has begun in this file */
+	struct map contexts; /* process << 32 | context -> iid */
+	struct map queue_index; /* context iid << 32 | stream -> position in queues */
+	VEC(struct gpu_queue) queues;
+	struct map class_index; /* see perfetto_gpu.c */
+	VEC(struct gpu_class) classes;
+	struct map stages; /* stage iids that are defined in this file */
+	struct map context_iids; /* those that are defined in this file */
+	struct strbuf text, text2; /* names while they are made */
+};
+
+struct perfetto_counters;
+
+struct perfetto {
+	struct export_view view;
+	struct export_merge merge;
+	struct strbuf out; /* packets that are not yet handed to the file */
+	uint64_t time_ns; /* start of the last event */
+	struct perfetto_tracks tracks;
+	struct export_stacks stacks;
+	struct perfetto_gpus gpus;
+	struct perfetto_counters *counters;
+};
+
+/* Positions at the beginning of a file: descriptions and interned names are to be written again. */
+int perfetto_tracks_init(struct perfetto *p) MUST_USE;
+void perfetto_tracks_restart(struct perfetto *p);
+void perfetto_tracks_finish(struct perfetto *p); /* ends open slices */
+void perfetto_tracks_release(struct perfetto *p);
+
+/* Describes a process once in each file. */
+void perfetto_describe_process(struct perfetto *p, uint32_t process);
+
+/* The track of a thread or group, made and described when it is new; NULL without memory. */
+struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t process,
+			     uint32_t id);
+
+/* A text to intern: `key` stands for it, in one track. */
+struct track_name {
+	uint64_t key;
+	const char *text;
+	size_t length;
+};
+
+/* Of a session; the thread is described. NULL without memory. */
+struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
+				     bool off_cpu);
+
+/* An open slice or instant: annotations may follow, then perfetto_slice_close. */
+struct open_slice {
+	struct strbuf *out;
+	size_t packet, event;
+	bool has_stack;
+};
+
+/* Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too crowded, or -ENOMEM. */
+int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+			const struct track_name *name, struct open_slice *slice) MUST_USE;
+/* With the stack of a session that it came from; 0: none. */
+int perfetto_call_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
+		       const struct track_name *name, uint32_t session, uint32_t stack,
+		       struct open_slice *slice) MUST_USE;
+int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
+			  const struct track_name *name, struct open_slice *slice) MUST_USE;
+void perfetto_slice_close(struct open_slice *slice);
+
+static inline void perfetto_note(struct strbuf *s, uint32_t name_iid, int64_t value)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid);
+	proto_int(s, 4, value);
+	proto_close(s, token);
+}
+
+void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value);
+void perfetto_note_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
+
+/* Position of the queue of a context's stream, made when it is new; UINT64_MAX without memory. */
+uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream,
+			uint32_t device, size_t gpu) MUST_USE;
+/* Its name; valid until the next one is made. */
+const char *perfetto_queue_name(struct perfetto *p, uint32_t process,
+				const struct gpu_queue *queue);
+
+/* Work on GPUs. */
+void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */
+void perfetto_gpus_release(struct perfetto *p);
+int perfetto_gpu_work(struct perfetto *p, const struct export_event *event) MUST_USE;
+int perfetto_cuda_event(struct perfetto *p, const struct export_event *event) MUST_USE;
+/* Id of work for arrows; never 0. */
+static inline uint64_t perfetto_event_id(uint32_t number)
+{
+	return (uint64_t)number + 1;
+}
+
+/* Calls, ranges, losses …: all that is slices of tracks. */
+int perfetto_cpu_event(struct perfetto *p, const struct export_event *event) MUST_USE;
+
+/* CPU samples and times off the CPU. */
+int perfetto_sample(struct perfetto *p, const struct export_event *event) MUST_USE;
+
+/* Readings of counters. */
+int perfetto_counters_init(struct perfetto *p) MUST_USE;
+int perfetto_counter_sample(struct perfetto *p, const struct export_event *event) MUST_USE;
+void perfetto_counters_restart(struct perfetto *p);
+/* The last values hold until then. */
+int perfetto_counters_finish(struct perfetto *p, uint64_t time_ns) MUST_USE;
+void perfetto_counters_release(struct perfetto *p);
+
+#endif

@@ -1,0 +1,197 @@
+/* cpu_sampler.c: the sampler's thread, and which way is taken. */
+#include "sampler/cpu_sampler.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sampler/cpu_source.h"
+
+#define POLL_MS 100
+
+/* From the best. */
+static const struct cpu_source_type *const source_types[] = {
+#ifdef PITOT_HAVE_EBPF
+	&cpu_source_ebpf,
+#endif
+	&cpu_source_perf,
+	NULL,
+};
+
+struct cpu_sampler {
+	const struct cpu_source_type *type;
+	struct cpu_source *source;
+	struct targets *targets;
+	struct strbuf reason;
+	pthread_t thread;
+	atomic_bool stop;
+	uint64_t cpu_ns; /* of the thread, once it has ended */
+};
+
+static const struct cpu_source_type *source_type(enum cpu_way way)
+{
+	for (size_t i = 0; source_types[i]; i++)
+		if (source_types[i]->way == way)
+			return source_types[i];
+	return NULL;
+}
+
+const char *cpu_way_name(enum cpu_way way)
+{
+	static const char *const names[] = { "none", "eBPF", "perf_event" };
+
+	return (size_t)way < ARRAY_SIZE(names) ? names[way] : "unknown";
+}
+
+static void *run(void *user)
+{
+	struct cpu_sampler *s = user;
+
+	pthread_setname_np(pthread_self(), "pitot-cpu");
+	while (!atomic_load_explicit(&s->stop, memory_order_acquire)) {
+		if (s->type->poll(s->source, POLL_MS) < 0)
+			break;
+		targets_flush(s->targets, clock_monotonic_ns(), false);
+	}
+	s->type->finish(s->source);
+	s->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (s->type->kernel_ns)
+		s->cpu_ns += s->type->kernel_ns(s->source);
+	return NULL;
+}
+
+/* All signals are for the thread that waits for the command. */
+static int start_thread(struct cpu_sampler *s)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&s->thread, NULL, run, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+static int open_way(struct cpu_sampler *s, const struct cpu_source_type *type,
+		    const struct cpu_options *options, pid_t pid, bool running, struct error *e)
+{
+	struct strbuf reason = STRBUF_INIT;
+	int err = type->open(options, pid, running, s->targets, &reason, &s->source, e);
+
+	if (err < 0) {
+		strbuf_release(&reason);
+		return err;
+	}
+	s->type = type;
+	if (s->reason.length && reason.length)
+		strbuf_adds(&s->reason, "; ");
+	strbuf_adds(&s->reason, strbuf_text(&reason));
+	strbuf_release(&reason);
+	return 0;
+}
+
+/* The wanted way, or the best that is allowed. */
+static int open_source(struct cpu_sampler *s, const struct cpu_options *options, pid_t pid,
+		       bool running, struct error *e)
+{
+	struct error why = { 0 };
+	int err = -ENOENT;
+
+	for (size_t i = 0; source_types[i]; i++) {
+		if (options->way != CPU_WAY_NONE && options->way != source_types[i]->way)
+			continue;
+		why = (struct error){ 0 };
+		err = open_way(s, source_types[i], options, pid, running, &why);
+		if (err >= 0 || err == -ESRCH || err == -ENOMEM)
+			break;
+		strbuf_addf(&s->reason, "%sno %s: %s", s->reason.length ? "; " : "",
+			    source_types[i]->name, why.text);
+	}
+	if (err == -ENOENT)
+		return error_set(e, E_UNSUPPORTED, "this pitot was built without %s",
+				 cpu_way_name(options->way));
+	if (err >= 0)
+		return 0;
+	return error_set(e, err == -ESRCH || err == -ENOMEM ? err : E_UNSUPPORTED,
+			 "cannot sample the CPU: %s",
+			 err == -ESRCH || err == -ENOMEM ? why.text : strbuf_text(&s->reason));
+}
+
+int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running,
+		      struct cpu_sampler **out, struct error *e)
+{
+	const struct targets_options targets_options = {
+		.directory = options->directory,
+		.max_bytes = options->max_bytes,
+		.kept = options->kept,
+	};
+	struct cpu_sampler *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return error_set(e, -ENOMEM, "out of memory");
+	err = targets_new(&targets_options, &s->targets, e);
+	if (err >= 0)
+		err = open_source(s, options, pid, running, e);
+	if (err >= 0) {
+		err = start_thread(s);
+		if (err < 0)
+			error_errno(e, -err, "cannot start the sampler's thread");
+	}
+	if (err < 0) {
+		if (s->source)
+			s->type->free(s->source);
+		if (s->targets)
+			targets_free(s->targets, NULL);
+		strbuf_release(&s->reason);
+		free(s);
+		return err;
+	}
+	*out = s;
+	return 0;
+}
+
+enum cpu_way cpu_sampler_way(const struct cpu_sampler *s)
+{
+	return s->type->way;
+}
+
+const char *cpu_sampler_reason(const struct cpu_sampler *s)
+{
+	return strbuf_text(&s->reason);
+}
+
+int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct error *e)
+{
+	struct cpu_sampler *s = *sampler;
+	int err;
+
+	if (!s)
+		return 0;
+	atomic_store_explicit(&s->stop, true, memory_order_release);
+	pthread_join(s->thread, NULL);
+	if (cpu_ns)
+		*cpu_ns = s->cpu_ns;
+	s->type->free(s->source);
+	targets_flush(s->targets, clock_monotonic_ns(), true);
+	err = targets_free(s->targets, e);
+	strbuf_release(&s->reason);
+	free(s);
+	*sampler = NULL;
+	return err;
+}
+
+int cpu_way_check(enum cpu_way way, struct error *e)
+{
+	const struct cpu_source_type *type = source_type(way);
+
+	if (!type)
+		return error_set(e, E_UNSUPPORTED, "this pitot was built without %s",
+				 cpu_way_name(way));
+	return type->check(e);
+}

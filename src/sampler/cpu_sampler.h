@@ -1,0 +1,68 @@
+/*
+ * cpu_sampler.h: samples what a command and all that it starts do on the CPU, from outside, into segments
+ * cpu-<pid>.<n>.pit of a recording: tables process, thread, module, stack_node, stack, cpu_sample, off_cpu, loss, cost,
+ * capability.
+ *
+ * Ways, from the best: eBPF (privileged: kernel stacks, Python frames, time off the CPU; stacks are walked in the
+ * kernel, from the unwind tables), perf_event (own processes: registers and a copy of the stack's top, walked
+ * here from the same tables). Where neither is allowed, the recorder inside the process has a timer; that is not here.
+ *
+ * A sampler runs a thread of its own. All functions are for one thread, that of `pitot record`.
+ */
+#ifndef PITOT_SAMPLER_CPU_SAMPLER_H
+#define PITOT_SAMPLER_CPU_SAMPLER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct kept_files;
+
+enum cpu_way { CPU_WAY_NONE, CPU_WAY_EBPF, CPU_WAY_PERF };
+
+struct cpu_options {
+	const char *directory; /* of the recording; must stay */
+	unsigned hz; /* 1 … 10000 samples a second of CPU time of each thread */
+	bool off_cpu; /* time off the CPU too: eBPF only */
+	bool kernel; /* frames and time of the operating system's kernel, where that is allowed */
+	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; end 0: none */
+	uint64_t max_bytes; /* of all segments; 0: no limit */
+	/*
+	 * Name of the file of the recorder, if it is told to sample by a timer what perf events have no Python frames of
+	 * (settings.h, perf_namespace); NULL: perf events have all.
+	 */
+	const char *recorder;
+	enum cpu_way way; /* CPU_WAY_NONE: the best that is allowed */
+	struct kept_files *kept; /* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
+};
+
+struct cpu_sampler;
+
+/*
+ * Samples process `pid` with all its threads and whatever they start from now on. `pid` is a child that waits for its
+ * exec (then nothing before the exec is sampled), or runs already (running). 0; E_UNSUPPORTED when no way is allowed or
+ * the wanted one is not, with the reason and what to do in e; -ESRCH; or another negative code.
+ */
+int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running,
+		      struct cpu_sampler **out, struct error *e) MUST_USE;
+
+enum cpu_way cpu_sampler_way(const struct cpu_sampler *s);
+/* "eBPF", "perf_event" */
+const char *cpu_way_name(enum cpu_way way);
+/* Why it is not a better way, or lacks something, such as "no kernel frames: perf_event_paranoid is 2"; "" if not. */
+const char *cpu_sampler_reason(const struct cpu_sampler *s);
+
+/*
+ * Stops, takes the samples that are there, closes all segments, frees. *cpu_ns (may be NULL) is the CPU time that the
+ * sampler's thread took, with what its programs took in the kernel. 0, or the first error of writing.
+ */
+int cpu_sampler_stop(struct cpu_sampler **s, uint64_t *cpu_ns, struct error *e);
+
+/*
+ * For `pitot doctor`: whether this way could be used now for a child of ours. 0, or a negative code with the reason and
+ * the way out in e.
+ */
+int cpu_way_check(enum cpu_way way, struct error *e);
+
+#endif

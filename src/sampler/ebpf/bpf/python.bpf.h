@@ -1,0 +1,234 @@
+/*
+ * python.bpf.h: the frames of the current thread's CPython interpreter, innermost first; the steps are those of
+ * stack/python/python_walk.c.
+ *
+ * Where a thread keeps its state is known from user space, and believed only if the state says that it belongs to this
+ * very thread. A frame is its code object with a check word, so that another code object that comes to lie at its
+ * address later is not taken for it.
+ */
+#ifndef PITOT_CPU_BPF_PYTHON_H
+#define PITOT_CPU_BPF_PYTHON_H
+
+#include "sampler/ebpf/bpf/walk.bpf.h"
+
+enum { PYTHON_FRAME_OBJECTS, PYTHON_ENTRY_FLAG, PYTHON_ENTRY_FRAME };
+enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
+
+#define STEPS_MAX (2 * BPF_PYTHON_FRAMES) /* some frames are not kept */
+#define TAG_BITS 7ull
+
+/* Code objects that a sample had, each at a place made of its key; whoever comes to lie there takes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1u << BPF_PYTHON_SEEN_BITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} python_seen SEC(".maps");
+
+struct python_context {
+	struct scratch *scratch;
+	const struct bpf_python *python;
+	__u64 frame, base; /* base: where the chain of frames ends, if not with 0 */
+	__u32 at, count;
+	int open; /* the evaluation has a frame already */
+};
+
+static __always_inline __u64 frame_word(const struct scratch *s, __u16 offset)
+{
+	__u64 value;
+
+	__builtin_memcpy(&value, &s->python_frame[offset & (BPF_PYTHON_FRAME - 8)], sizeof(value));
+	return value;
+}
+
+static __always_inline __u64 code_word(const struct scratch *s, __u16 offset)
+{
+	__u64 value;
+
+	__builtin_memcpy(&value, &s->python_code[offset & (BPF_PYTHON_CODE - 8)], sizeof(value));
+	return value;
+}
+
+static __always_inline __u32 code_number(const struct scratch *s, __u16 offset)
+{
+	__u32 value;
+
+	__builtin_memcpy(&value, &s->python_code[offset & (BPF_PYTHON_CODE - 4)], sizeof(value));
+	return value;
+}
+
+/* The bytecode that the frame runs, where builds without the GIL have copies of it. */
+static __always_inline __u64 copied_bytecode(const struct scratch *s, const struct bpf_python *p,
+					     __u64 code)
+{
+	__u64 copies = code_word(s, p->code_tlbc), bytecode = 0;
+	__s32 index;
+
+	__builtin_memcpy(&index, &s->python_frame[p->frame_tlbc & (BPF_PYTHON_FRAME - 4)],
+			 sizeof(index));
+	if (index <= 0 || !copies || !read_user(copies + 8 + 8 * (__u64)index, &bytecode))
+		return code + p->code_bytecode;
+	return bytecode;
+}
+
+/* Whether user space has not been told of a code object of this process image, as far as is remembered. */
+static __always_inline int is_new_code(__u64 image, __u64 code, __u32 check)
+{
+	__u64 key = ((code ^ (__u64)check << 32) + image) * 0x9e3779b97f4a7c15ull;
+	__u32 place = key >> (64 - BPF_PYTHON_SEEN_BITS);
+	__u64 *seen = bpf_map_lookup_elem(&python_seen, &place);
+
+	if (!seen || *seen == key)
+		return 0;
+	*seen = key;
+	return 1;
+}
+
+static __always_inline void store_python(struct python_context *c, __u64 code, __u32 last,
+					 __u32 check)
+{
+	struct scratch *s = c->scratch;
+	__u32 at = c->at + 2 * c->count;
+
+	if (code && is_new_code(s->record.image, code, check))
+		s->record.python_new = 1;
+	s->words[at & (BPF_FRAME_WORDS - 1)] = code;
+	s->words[(at + 1) & (BPF_FRAME_WORDS - 1)] =
+		(__u64)check << 32 | (last & ~BPF_PYTHON_ENTRY);
+	c->count++;
+	c->open = 1;
+}
+
+/* The frame stored last is the outermost of its evaluation; if none was visible, an empty one keeps its place. */
+static __always_inline void close_evaluation(struct python_context *c)
+{
+	__u32 at;
+
+	if (!c->open)
+		store_python(c, 0, 0, 0);
+	at = c->at + 2 * c->count - 1;
+	c->scratch->words[at & (BPF_FRAME_WORDS - 1)] |= BPF_PYTHON_ENTRY;
+	c->open = 0;
+}
+
+/* Some of what is in the objects that the code object refers to. */
+static __always_inline void look_into(const struct bpf_python *p, struct bpf_code *c)
+{
+	__u64 text = c->file + p->string_head, last;
+
+	read_user(c->name + p->object_size + 8, &c->name_hash);
+	read_user(c->file + p->object_size, &c->file_length);
+	read_user(text, &c->file_start);
+	last = c->file_length > 8 ? c->file_length - 8 : 0;
+	read_user(text + last, &c->file_end);
+	c->file_start = bpf_text_word(c->file_start, c->file_length);
+	c->file_end = bpf_text_word(c->file_end, c->file_length);
+	read_user(c->lines + p->object_size, &c->lines_length);
+	read_user(c->lines + p->object_size + 16, &c->lines_start);
+	c->lines_start = bpf_text_word(c->lines_start, c->lines_length);
+}
+
+/* Of the code object that was loaded. */
+static __always_inline __u32 code_check(const struct scratch *s, const struct bpf_python *p)
+{
+	struct bpf_code c = { .file = code_word(s, p->code_file),
+			      .name = code_word(s, p->code_qualname),
+			      .lines = code_word(s, p->code_lines),
+			      .first_line = code_number(s, p->code_first_line) };
+
+	if (p->code_version)
+		c.version = code_number(s, p->code_version);
+	else
+		look_into(p, &c);
+	return bpf_python_check(&c);
+}
+
+/* Loads the code object, and stores the frame if Python itself would show it. 0: it cannot be read. */
+static __always_inline int take_frame(struct python_context *c, __u64 code, __u32 owner)
+{
+	const struct bpf_python *p = c->python;
+	struct scratch *s = c->scratch;
+	__s64 last;
+	__u32 check;
+
+	if (!code)
+		return 1;
+	if (bpf_probe_read_user(s->python_code, BPF_PYTHON_CODE, (const void *)code) != 0)
+		return 0;
+	check = code_check(s, p);
+	if (p->layout == PYTHON_FRAME_OBJECTS) {
+		last = (__s32)(frame_word(s, p->frame_last));
+		store_python(c, code, last > 0 ? (__u32)last * p->index_unit : 0, check);
+		return 1;
+	}
+	last = (__s64)(frame_word(s, p->frame_last) -
+		       (p->code_tlbc ? copied_bytecode(s, p, code) : code + p->code_bytecode));
+	if (last < 2 * (__s64)(__s32)code_number(s, p->code_traceable)) {
+		if (owner != OWNER_GENERATOR)
+			return 1;
+		if (last < 0)
+			last = 0;
+	}
+	store_python(c, code, (__u32)last, check);
+	return 1;
+}
+
+static long walk_python_frame(__u32 index, struct python_context *c)
+{
+	const struct bpf_python *p = c->python;
+	struct scratch *s = c->scratch;
+	__u32 owner = 0;
+	__u64 code;
+	int ends;
+
+	(void)index;
+	if (!c->frame || c->frame == c->base) {
+		c->frame = 0;
+		return 1;
+	}
+	if (c->count >= BPF_PYTHON_FRAMES)
+		return 1;
+	/* A frame that is the last thing in its memory is shorter. */
+	if (bpf_probe_read_user(s->python_frame, BPF_PYTHON_FRAME, (const void *)c->frame) != 0 &&
+	    bpf_probe_read_user(s->python_frame, BPF_PYTHON_FRAME_MIN, (const void *)c->frame) != 0)
+		return 1;
+	code = frame_word(s, p->frame_code) & ~TAG_BITS;
+	if (p->layout == PYTHON_FRAME_OBJECTS) {
+		ends = 1;
+	} else {
+		owner = s->python_frame[p->frame_owner & (BPF_PYTHON_FRAME - 1)];
+		ends = p->layout == PYTHON_ENTRY_FLAG
+			       ? s->python_frame[p->frame_is_entry & (BPF_PYTHON_FRAME - 1)] != 0
+			       : owner == OWNER_ENTRY;
+	}
+	if (owner < OWNER_ENTRY && !take_frame(c, code, owner))
+		return 1;
+	if (ends)
+		close_evaluation(c);
+	c->frame = frame_word(s, p->frame_previous);
+	return 0;
+}
+
+/* The frames of the current thread, behind `at` words. Returns the number of words. */
+static __always_inline __u32 walk_python(struct scratch *s, const struct bpf_python *p, __u32 at)
+{
+	struct python_context c = { .scratch = s, .python = p, .at = at };
+	__u64 base = s->record.thread_base, state = 0, owner = 0;
+
+	if (!p->enabled || !base || !read_user(base + (__u64)(__s64)p->state_at, &state) ||
+	    !state || !read_user(state + p->state_thread, &owner) || owner != base ||
+	    !read_user(state + p->state_frame, &c.frame))
+		return 0;
+	if (p->state_base && !read_user(state + p->state_base, &c.base))
+		return 0;
+	if (p->has_cframe && c.frame && !read_user(c.frame + p->cframe_frame, &c.frame))
+		return 0;
+	bpf_loop(STEPS_MAX, walk_python_frame, &c, 0);
+	if (!c.frame && c.open)
+		close_evaluation(&c);
+	s->record.python_cut = c.frame != 0;
+	s->record.python_count = (__u16)c.count;
+	return 2 * c.count;
+}
+
+#endif

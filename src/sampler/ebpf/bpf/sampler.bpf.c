@@ -1,0 +1,354 @@
+/*
+ * sampler.bpf.c: samples followed processes: on a timer of each processor, and (off_cpu) where their threads leave
+ * it. Forks, execs and exits are followed in the kernel, so that no process is missed.
+ *
+ * SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ */
+#include "sampler/ebpf/bpf/python.bpf.h"
+
+const char program_license[] SEC("license") = "GPL";
+
+const volatile struct bpf_config config SEC(".rodata.config");
+struct bpf_counters counters SEC(".data.counters");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BPF_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct bpf_followed);
+} followed SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BPF_PROCESSES);
+	__type(key, __u64);
+	__type(value, struct bpf_image);
+} images SEC(".maps");
+
+/* One for each processor. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+#define WAKE_NS 500000u /* between wakes that are not urgent */
+#define BUDGET_NS 10000000u
+#define BUDGET_WALKS 40u
+
+/* Of a processor: walks of threads that leave it, since start_ns. */
+struct budget {
+	__u64 start_ns;
+	__u32 walks;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct budget);
+} budgets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+/* --- tasks --- */
+
+/* Id of a task in the sampler's pid namespace; 0: it is not in there. */
+static __always_inline __u32 task_id(const struct task_struct *task)
+{
+	__u32 level = counters.level, nr = 0;
+	const struct pid *pid;
+
+	if (!level)
+		return (__u32)BPF_CORE_READ(task, pid);
+	pid = BPF_CORE_READ(task, thread_pid);
+	if (!pid || BPF_CORE_READ(pid, level) < level)
+		return 0;
+	bpf_probe_read_kernel(&nr, sizeof(nr),
+			      (const char *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
+	return nr;
+}
+
+static __always_inline __u32 process_id(const struct task_struct *task)
+{
+	if (!counters.level)
+		return (__u32)BPF_CORE_READ(task, tgid);
+	return task_id(BPF_CORE_READ(task, group_leader));
+}
+
+static __always_inline int in_window(__u64 now)
+{
+	return now >= config.start_ns && (config.end_ns == 0 || now < config.end_ns);
+}
+
+/* In the ring buffer, for the reader. */
+static __always_inline __u64 waiting_bytes(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+}
+
+/* The reader looks for itself ten times a second; it is woken when much waits, or when it should know soon. */
+static __always_inline void send(void *record, __u64 size, int soon)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP, now;
+
+	if (waiting_bytes() >= config.wake_bytes)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (soon) {
+		now = bpf_ktime_get_ns();
+		if (now - counters.woken_ns > WAKE_NS) {
+			counters.woken_ns = now;
+			flags = BPF_RB_FORCE_WAKEUP;
+		}
+	}
+	if (bpf_ringbuf_output(&records, record, size, flags) != 0)
+		__sync_fetch_and_add(&counters.dropped, 1);
+}
+
+/* --- processes --- */
+
+SEC("raw_tp/sched_process_fork")
+int on_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct task_struct *parent = (const void *)ctx->args[0];
+	const struct task_struct *child = (const void *)ctx->args[1];
+	struct bpf_followed entry = { .image = bpf_ktime_get_ns() };
+	__u32 parent_id = process_id(parent), child_id = process_id(child);
+	const struct bpf_followed *found = bpf_map_lookup_elem(&followed, &parent_id);
+	const struct bpf_image *image;
+
+	if (!found || !child_id || child_id == parent_id)
+		return 0;
+	if (!found->image)
+		entry.image = 0;
+	entry.memory = (__u64)BPF_CORE_READ(child, mm);
+	if (bpf_map_update_elem(&followed, &child_id, &entry, BPF_ANY) != 0)
+		__sync_fetch_and_add(&counters.not_followed, 1);
+	/* What is where is the same, to begin with. */
+	image = bpf_map_lookup_elem(&images, &found->image);
+	if (image)
+		bpf_map_update_elem(&images, &entry.image, image, BPF_ANY);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int on_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 id = process_id((const void *)ctx->args[0]);
+	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &id);
+	__u64 old;
+
+	if (!found)
+		return 0;
+	old = found->image;
+	found->image = bpf_ktime_get_ns();
+	found->memory = (__u64)BPF_CORE_READ((const struct task_struct *)ctx->args[0], mm);
+	if (old)
+		bpf_map_delete_elem(&images, &old);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int on_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct task_struct *task = (const void *)ctx->args[0];
+	struct bpf_record record = { .kind = BPF_RECORD_EXIT };
+	const struct bpf_followed *found;
+
+	if (BPF_CORE_READ(task, signal, live.counter) != 0)
+		return 0;
+	record.pid = process_id(task);
+	found = bpf_map_lookup_elem(&followed, &record.pid);
+	if (!found)
+		return 0;
+	record.image = found->image;
+	bpf_map_delete_elem(&images, &record.image);
+	/* Of threads that exit at once, only one succeeds. */
+	if (bpf_map_delete_elem(&followed, &record.pid) != 0)
+		return 0;
+	record.time_ns = bpf_ktime_get_ns();
+	send(&record, sizeof(record), 0);
+	return 0;
+}
+
+/* Run once by the loader, in its own context. */
+SEC("raw_tp/pitot_setup")
+int set_up(struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct task_struct *self = (const void *)bpf_get_current_task();
+
+	(void)ctx;
+	counters.level = BPF_CORE_READ(self, thread_pid, level);
+	return 0;
+}
+
+/* --- samples --- */
+
+/* The scratch of this processor, with the head of a record of the current thread; NULL: it is not followed. */
+static __always_inline struct scratch *begin_record(__u32 kind)
+{
+	const struct task_struct *task = (const void *)bpf_get_current_task();
+	__u64 now = bpf_ktime_get_ns();
+	__u32 pid = process_id(task), tid = task_id(task), cpu = bpf_get_smp_processor_id();
+	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &pid);
+	__u64 memory = (__u64)BPF_CORE_READ(task, mm);
+	struct bpf_record *r;
+	struct scratch *s;
+
+	/* A thread that has ended may have no id any more. */
+	if (!found || !found->image || !tid || !in_window(now))
+		return NULL;
+	s = bpf_map_lookup_elem(&scratches, &cpu);
+	if (!s)
+		return NULL;
+	r = &s->record;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->time_ns = now;
+	r->image = found->image;
+	r->pid = pid;
+	r->tid = tid;
+	r->cpu = cpu;
+	r->kind = (__u8)kind;
+	if (!found->memory)
+		found->memory = memory;
+	r->no_user = memory != found->memory;
+	r->thread_base = BPF_CORE_READ(task, thread.fsbase);
+	s->walk.start_stack = BPF_CORE_READ(task, mm, start_stack);
+	return s;
+}
+
+/* Walks the user stack, and sends the record. */
+static __always_inline void send_stacks(struct scratch *s)
+{
+	struct walk_context context = { s };
+	struct walk *w = &s->walk;
+	const struct bpf_image *image = bpf_map_lookup_elem(&images, &s->record.image);
+	__u32 words = s->record.kernel_count;
+	__u64 size;
+
+	w->first_range = image ? image->first_range : 0;
+	w->range_count = image ? image->range_count : 0;
+	w->generation = image ? image->generation : 0;
+	w->range.start = w->range.end = 0;
+	w->at = words;
+	w->count = 0;
+	w->switches = 0;
+	w->stop = s->record.no_user ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
+	if (!s->record.no_user && enter_walk(w))
+		bpf_loop(BPF_USER_FRAMES + 1, walk_frame, &context, 0);
+	s->record.user_count = (__u16)w->count;
+	s->record.stop = (__u8)w->stop;
+	words += w->count;
+	if (image && !s->record.no_user)
+		words += walk_python(s, &image->python, words);
+	/* A copy may take as much room as two hundred samples: those come first. */
+	if (w->stop >= BPF_STOP_NO_RULE && waiting_bytes() < config.wake_bytes)
+		words += copy_stack(s, words);
+	size = sizeof(s->record) + 8 * (__u64)words;
+	if (size <= sizeof(s->record) + sizeof(s->words))
+		send(&s->record, size, s->record.copied || s->record.python_new);
+	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
+}
+
+/* `skip`: innermost frames that are our own doing. */
+static __always_inline void take_kernel_stack(void *ctx, struct scratch *s, __u64 skip)
+{
+	long bytes = 0;
+
+	if (config.kernel)
+		bytes = bpf_get_stack(ctx, s->words, 8 * BPF_KERNEL_FRAMES, skip);
+	s->record.kernel_count = bytes > 0 ? (__u16)(bytes / 8) : 0;
+}
+
+SEC("perf_event")
+int on_tick(void *ctx)
+{
+	struct scratch *s = begin_record(BPF_RECORD_CPU);
+
+	if (!s)
+		return 0;
+	take_kernel_stack(ctx, s, 0);
+	send_stacks(s);
+	return 0;
+}
+
+/* --- time off the CPU --- */
+
+#define TRACEPOINT_FRAMES 2 /* of the program, and of what called it */
+
+static __always_inline __u8 off_cpu_state(__u32 state, int preempted)
+{
+	if (preempted || state == 0)
+		return BPF_STATE_RUNNABLE;
+	if (state & TASK_INTERRUPTIBLE)
+		return BPF_STATE_SLEEPING;
+	if (state & TASK_UNINTERRUPTIBLE)
+		return BPF_STATE_UNINTERRUPTIBLE;
+	return state & TASK_STOPPED_OR_TRACED ? BPF_STATE_STOPPED : BPF_STATE_UNKNOWN;
+}
+
+/*
+ * Stacks are walked with the run queue locked: a processor that switches very often walks no more than some of them.
+ * Times without a stack are kept.
+ */
+static __always_inline int may_walk(__u32 cpu, __u64 now)
+{
+	struct budget *b = bpf_map_lookup_elem(&budgets, &cpu);
+
+	if (!b)
+		return 0;
+	if (now - b->start_ns >= BUDGET_NS) {
+		b->start_ns = now;
+		b->walks = 0;
+	}
+	return b->walks++ < BUDGET_WALKS;
+}
+
+static __always_inline void leave_cpu(void *ctx, const struct task_struct *task, int preempted)
+{
+	__u32 state = BPF_CORE_READ(task, __state);
+	struct scratch *s;
+
+	if (state & TASK_DEAD)
+		return;
+	s = begin_record(BPF_RECORD_OUT);
+	if (!s)
+		return;
+	s->record.state = off_cpu_state(state, preempted);
+	if (may_walk(s->record.cpu, s->record.time_ns)) {
+		take_kernel_stack(ctx, s, TRACEPOINT_FRAMES);
+		send_stacks(s);
+	} else {
+		s->record.no_stack = 1;
+		send(&s->record, sizeof(s->record), 0);
+	}
+}
+
+static __always_inline void enter_cpu(const struct task_struct *task)
+{
+	struct bpf_record record = { .kind = BPF_RECORD_IN };
+	const struct bpf_followed *found;
+
+	record.pid = process_id(task);
+	found = bpf_map_lookup_elem(&followed, &record.pid);
+	if (!found || !found->image)
+		return;
+	record.time_ns = bpf_ktime_get_ns();
+	record.image = found->image;
+	record.tid = task_id(task);
+	send(&record, sizeof(record), 0);
+}
+
+SEC("raw_tp/sched_switch")
+int on_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	leave_cpu(ctx, (const void *)ctx->args[1], (int)ctx->args[0] & 1);
+	enter_cpu((const void *)ctx->args[2]);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/*
+ * sampler_load.h: loads the BPF programs, attaches them to the events that they need, and gives out what user space
+ * shares with them. For one thread.
+ */
+#ifndef PITOT_SAMPLER_EBPF_BPF_SAMPLER_LOAD_H
+#define PITOT_SAMPLER_EBPF_BPF_SAMPLER_LOAD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "sampler/ebpf/bpf/sampler.h"
+
+struct ring_buffer;
+
+struct sampler_load_options {
+	unsigned hz;
+	bool off_cpu, kernel;
+	uint64_t start_ns, end_ns; /* window; end 0: none */
+};
+
+/* A map of arrays of fixed size, as it lies in memory. */
+struct sampler_array {
+	void *data;
+	size_t bytes;
+};
+
+struct sampler_programs {
+	struct bpf_object *object;
+	struct bpf_link *links[8];
+	unsigned link_count;
+	struct ring_buffer *records;
+	int *events; /* one per processor; -1: it is off line */
+	unsigned cpu_count;
+	int followed, images, blocks; /* maps */
+	struct sampler_array range_array, table_array, rule_array, counter_array;
+	const struct bpf_counters *counters;
+};
+
+/* Called for each record, in the order in which they were written. */
+typedef int sampler_record(void *context, void *bytes, size_t size);
+
+/*
+ * Nothing is sampled before sampler_programs_start(). 0; E_UNSUPPORTED with what is missing and what to do in e; or
+ * another negative code.
+ */
+int sampler_programs_open(const struct sampler_load_options *options, sampler_record *take,
+			  void *context, struct sampler_programs **out, struct error *e) MUST_USE;
+void sampler_programs_free(struct sampler_programs *s);
+
+/* Follows a process: from its next exec on, or (running) from now. 0 or a negative errno. */
+int sampler_programs_follow(struct sampler_programs *s, pid_t pid, bool running) MUST_USE;
+int sampler_programs_start(struct sampler_programs *s, struct error *e) MUST_USE;
+/* Samples no more; records that are there can still be read. */
+void sampler_programs_stop(struct sampler_programs *s);
+
+static inline struct bpf_range *sampler_ranges(const struct sampler_programs *s)
+{
+	return s->range_array.data;
+}
+
+static inline struct bpf_table *sampler_tables(const struct sampler_programs *s)
+{
+	return s->table_array.data;
+}
+
+static inline struct bpf_rule *sampler_rules(const struct sampler_programs *s)
+{
+	return s->rule_array.data;
+}
+
+#endif

@@ -1,0 +1,494 @@
+/*
+ * walk.bpf.h: walks the user stack of the current thread from the tables that user space has uploaded.
+ *
+ * The steps are those of stack/unwind/unwind_snapshot.c, one call of walk_frame() each. Where it cannot go on for want of a table
+ * or a rule, it stops with the registers of the last frame: user space goes on from there with a copy of the stack.
+ */
+#ifndef PITOT_CPU_BPF_WALK_H
+#define PITOT_CPU_BPF_WALK_H
+
+#include "sampler/ebpf/bpf/kernel_types.bpf.h"
+#include "sampler/ebpf/bpf/sampler.h"
+
+/* As in elf/unwind_rule.h and stack/frame.h; sampler_load.c holds them against these. */
+enum { CFA_NONE, CFA_UNKNOWN, CFA_END, CFA_REGISTER, CFA_DEREF, CFA_PLT, CFA_SIGNAL };
+enum { SAVE_SAME, SAVE_CFA, SAVE_MEMORY, SAVE_VALUE, SAVE_COPY };
+enum { RULE_NONE };
+#define REGISTER_RSP 7
+#define REGISTER_RIP 16
+#define REGISTER_NONE 0xff
+#define FRAME_INTERRUPTED (1ull << 62)
+
+#define ADDRESS_END (1ull << 57) /* of user space */
+#define SWITCHES_MAX 16 /* stacks that one walk may go through */
+#define BLOCK 8 /* words below the CFA that are loaded at once: nearly all that is saved is there */
+#define RANGE_STEPS 15 /* of a binary search in BPF_RANGES_OF_PROCESS */
+#define ROW_STEPS 15 /* and in the rows of one part */
+#define KEPT_REGISTERS (1u << 3 | 1u << 6 | 0xf000u) /* that functions keep for their callers */
+#define ALL_REGISTERS ((1u << BPF_REGISTERS) - 1)
+
+struct walk {
+	__u64 registers[32]; /* by DWARF number; a power of two, for bounds */
+	__u64 block[BPF_REGISTERS]; /* memory read at once, at block_start */
+	__u64 block_start, cfa;
+	__u64 restored[BPF_SAVES];
+	struct bpf_rule rule; /* of the last frame */
+	struct user_registers entry;
+	struct bpf_range range; /* of the last frame */
+	__u64 frame;
+	__u64 start_stack; /* rsp at the program's first instruction */
+	__u32 first_range, range_count, generation;
+	__u32 known, switches, found, has_block;
+	__u32 at; /* words before the frames */
+	__u32 count, stop;
+};
+
+/* What a program works with: one per processor, for nothing interrupts the programs that use it. */
+struct scratch {
+	struct bpf_record record;
+	__u64 words[BPF_WORDS]; /* behind the record, as in the ring buffer */
+	struct walk walk;
+	__u8 python_frame[BPF_PYTHON_FRAME]; /* of the interpreter, as it lies there */
+	__u8 python_code[BPF_PYTHON_CODE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_RANGES);
+	__type(key, __u32);
+	__type(value, struct bpf_range);
+} ranges SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_TABLES);
+	__type(key, __u32);
+	__type(value, struct bpf_table);
+} tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPF_RULES);
+	__type(key, __u32);
+	__type(value, struct bpf_rule);
+} rules SEC(".maps");
+
+struct cells {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct bpf_cell));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, BPF_BLOCKS);
+	__type(key, __u32);
+	__array(values, struct cells);
+} blocks SEC(".maps");
+
+/*
+ * Rules found lately, each at a place made of its address; whoever comes to lie there takes it. All processors write here: two
+ * that do so at once leave words that do not match.
+ */
+struct known_rule {
+	__u64 check; /* the address, with the value mixed in */
+	__u64 value; /* number of the rule; in the upper half the generation */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1u << BPF_KNOWN_RULES_BITS);
+	__type(key, __u32);
+	__type(value, struct known_rule);
+} known_rules SEC(".maps");
+
+struct walk_context {
+	struct scratch *scratch;
+};
+
+static __always_inline int read_user(__u64 address, __u64 *value)
+{
+	return bpf_probe_read_user(value, sizeof(*value), (const void *)address) == 0;
+}
+
+static __always_inline int is_known(const struct walk *w, __u32 reg)
+{
+	return reg < BPF_REGISTERS && (w->known >> reg & 1);
+}
+
+/* --- rules --- */
+
+static __always_inline int find_range(struct walk *w, __u64 pc)
+{
+	__u32 low = w->first_range, high = low + w->range_count, end = high;
+	const struct bpf_range *range;
+
+	if (pc - w->range.start < w->range.end - w->range.start)
+		return 1;
+	for (int i = 0; i < RANGE_STEPS && low < high; i++) {
+		__u32 middle = low + (high - low) / 2;
+
+		range = bpf_map_lookup_elem(&ranges, &middle);
+		if (!range)
+			return 0;
+		if (range->end <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low >= end)
+		return 0;
+	range = bpf_map_lookup_elem(&ranges, &low);
+	if (!range || pc < range->start || pc >= range->end)
+		return 0;
+	w->range = *range;
+	return 1;
+}
+
+/* The cell that is `offset` cells behind a place. */
+static __always_inline const struct bpf_cell *cell_at(void *cells, __u32 place, __u32 offset)
+{
+	__u32 at = (place & ((1u << BPF_BLOCK_SHIFT) - 1)) + offset;
+
+	return bpf_map_lookup_elem(cells, &at);
+}
+
+static __always_inline void *block_of(__u32 place)
+{
+	__u32 block = place >> BPF_BLOCK_SHIFT;
+
+	return bpf_map_lookup_elem(&blocks, &block);
+}
+
+/* Number of the rule for an offset of code, among the rows of its part; RULE_NONE: there is none. */
+static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u32 offset)
+{
+	const struct bpf_cell *cell;
+	__u32 low = 0, high = count;
+
+	/* The first row after the offset is in [low, high]. */
+	for (int i = 0; i < ROW_STEPS && low < high; i++) {
+		__u32 middle = low + (high - low) / 2;
+
+		cell = cell_at(cells, place, middle);
+		if (!cell)
+			return RULE_NONE;
+		if (cell->low <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	cell = low ? cell_at(cells, place, low - 1) : NULL;
+	return cell ? cell->high : RULE_NONE;
+}
+
+/* What the directory says of the part that an offset is in: place of its rows, in the upper half their number; 0: nothing. */
+static __always_inline __u64 find_part(const struct bpf_table *table, __u32 offset)
+{
+	void *cells = block_of(table->directory);
+	const struct bpf_cell *cell;
+
+	cell = cells ? cell_at(cells, table->directory, offset >> BPF_PART_SHIFT) : NULL;
+	/* It may be written just now. */
+	return cell ? *(const volatile __u64 *)cell : 0;
+}
+
+/* Number of the rule; RULE_NONE: w->stop says why there is none. */
+static __always_inline __u32 search_rule(struct walk *w, __u64 pc)
+{
+	const struct bpf_table *table;
+	__u64 offset, part;
+	__u32 number;
+	void *cells;
+
+	w->stop = BPF_STOP_NO_RANGE;
+	if (!find_range(w, pc))
+		return RULE_NONE;
+	number = w->range.table;
+	w->stop = number == BPF_TABLE_NONE ? BPF_STOP_NO_RULE : BPF_STOP_NO_TABLE;
+	if (number == BPF_TABLE_WANTED || number == BPF_TABLE_NONE)
+		return RULE_NONE;
+	table = bpf_map_lookup_elem(&tables, &number);
+	if (!table)
+		return RULE_NONE;
+	offset = pc - w->range.bias - table->base;
+	if (offset >= table->length) {
+		w->stop = BPF_STOP_NO_RULE;
+		return RULE_NONE;
+	}
+	part = find_part(table, (__u32)offset);
+	cells = part >> 32 ? block_of((__u32)part) : NULL;
+	if (!cells)
+		return RULE_NONE;
+	w->stop = BPF_STOP_NO_RULE;
+	return find_row(cells, (__u32)part, (__u32)(part >> 32), (__u32)offset);
+}
+
+static __always_inline __u64 check_of(__u64 pc, __u64 value)
+{
+	return pc ^ value * 0xd6e8feb86659fd93ull;
+}
+
+/*
+ * NULL: w->stop says why there is none. Searching reads some twenty places that a program has pushed out of the caches since the
+ * last sample, remembering one.
+ */
+static __always_inline const struct bpf_rule *find_rule(struct walk *w)
+{
+	__u64 pc = (w->frame & (ADDRESS_END - 1)) - !(w->frame & FRAME_INTERRUPTED), value;
+	__u32 place = pc * 0x9e3779b97f4a7c15ull >> (64 - BPF_KNOWN_RULES_BITS), number;
+	volatile struct known_rule *known = bpf_map_lookup_elem(&known_rules, &place);
+
+	if (!known)
+		return NULL;
+	value = known->value;
+	number = (__u32)value;
+	if (number == RULE_NONE || value >> 32 != w->generation ||
+	    known->check != check_of(pc, value)) {
+		number = search_rule(w, pc);
+		if (number == RULE_NONE)
+			return NULL;
+		value = (__u64)w->generation << 32 | number;
+		known->value = value;
+		known->check = check_of(pc, value);
+	}
+	return bpf_map_lookup_elem(&rules, &number);
+}
+
+/* --- one step --- */
+
+/*
+ * These functions are global so that the verifier looks at each once, not at every way to each call. What they find is
+ * in *w, of whose contents it has no idea either.
+ */
+
+/* The CFA by w->rule. 0: it cannot be computed. */
+__noinline int compute_cfa(struct walk *w)
+{
+	const struct bpf_rule *rule;
+	__u64 base;
+
+	if (!w)
+		return 0;
+	rule = &w->rule;
+	base = w->registers[rule->base & 31] + (__u64)(__s64)rule->offset;
+	if (!is_known(w, rule->base))
+		return 0;
+	if (rule->cfa == CFA_PLT)
+		base += (w->registers[REGISTER_RIP] & 15) >= (__u64)(__s64)rule->extra ? 8 : 0;
+	if (rule->cfa == CFA_DEREF) {
+		if (rule->index != REGISTER_NONE) {
+			if (!is_known(w, rule->index))
+				return 0;
+			base += 8 * w->registers[rule->index & 31];
+		}
+		if (!read_user(base, &base))
+			return 0;
+		base += (__u64)(__s64)rule->extra;
+	}
+	w->cfa = base;
+	return (base & 7) == 0;
+}
+
+/* What the caller had in the register of a rule's save, but for SAVE_SAME. 0: it cannot be found. */
+__noinline int restore(struct walk *w, __u32 index)
+{
+	const struct bpf_save *save;
+	__u64 offset, base;
+
+	if (!w || index >= BPF_SAVES)
+		return 0;
+	save = &w->rule.saves[index];
+	offset = (__u64)(__s64)save->offset;
+	base = w->cfa;
+	if (save->kind == SAVE_MEMORY || save->kind == SAVE_COPY) {
+		if (!is_known(w, save->base))
+			return 0;
+		base = w->registers[save->base & 31];
+	}
+	base += offset;
+	if (save->kind == SAVE_VALUE || save->kind == SAVE_COPY) {
+		w->restored[index] = base;
+		return 1;
+	}
+	if (save->kind != SAVE_CFA && save->kind != SAVE_MEMORY)
+		return 0;
+	offset = (base - w->block_start) >> 3;
+	if (offset < BLOCK && !(base & 7) && w->has_block) {
+		w->restored[index] = w->block[offset & (BLOCK - 1)];
+		return 1;
+	}
+	return read_user(base, &w->restored[index]);
+}
+
+/* The kernel's signal frame: rsp points to a struct ucontext, whose registers begin at byte 40. */
+__noinline int leave_signal(struct walk *w)
+{
+	__u64 at;
+
+	if (!w)
+		return 0;
+	at = w->registers[REGISTER_RSP] + 40;
+	if (!is_known(w, REGISTER_RSP) || ++w->switches > SWITCHES_MAX ||
+	    bpf_probe_read_user(w->block, 8 * BPF_REGISTERS, (const void *)at) != 0)
+		return 0;
+	for (int i = 0; i < 8; i++)
+		w->registers[8 + i] = w->block[i];
+	w->registers[5] = w->block[8];
+	w->registers[4] = w->block[9];
+	w->registers[6] = w->block[10];
+	w->registers[3] = w->block[11];
+	w->registers[1] = w->block[12];
+	w->registers[0] = w->block[13];
+	w->registers[2] = w->block[14];
+	w->registers[7] = w->block[15];
+	w->registers[16] = w->block[16];
+	w->known = ALL_REGISTERS;
+	w->frame = (w->registers[REGISTER_RIP] & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
+	return 1;
+}
+
+/* To the caller, by w->rule. 0: w->stop says why not. */
+static __always_inline int leave_frame(struct walk *w)
+{
+	static const __u8 registers[BPF_SAVES] = { REGISTER_RIP, 6, 3, 12, 13, 14, 15 };
+	__u64 pc;
+
+	w->stop = BPF_STOP_TRUNCATED;
+	if (!compute_cfa(w))
+		return 0;
+	w->block_start = w->cfa - 8 * BLOCK;
+	w->has_block = bpf_probe_read_user(w->block, 8 * BLOCK, (const void *)w->block_start) == 0;
+	if (!restore(w, 0))
+		return 0;
+	/* Stacks grow down; a frame that goes on elsewhere has switched stacks. */
+	if (w->cfa <= w->registers[REGISTER_RSP] && ++w->switches > SWITCHES_MAX)
+		return 0;
+	pc = w->restored[0];
+	if (pc - 1 >= ADDRESS_END - 1) {
+		w->stop = pc ? BPF_STOP_TRUNCATED : BPF_STOP_COMPLETE;
+		return 0;
+	}
+	/* All are found before any is changed. */
+	w->found = 0;
+#pragma unroll
+	for (__u32 i = 1; i < BPF_SAVES; i++)
+		if (w->rule.saves[i].kind != SAVE_SAME && restore(w, i))
+			w->found |= 1u << i;
+	w->known &= KEPT_REGISTERS;
+#pragma unroll
+	for (__u32 i = 1; i < BPF_SAVES; i++) {
+		if (w->rule.saves[i].kind == SAVE_SAME)
+			continue;
+		w->registers[registers[i]] = w->restored[i];
+		if (w->found >> i & 1)
+			w->known |= 1u << registers[i];
+		else
+			w->known &= ~(1u << registers[i]);
+	}
+	w->known |= 1u << REGISTER_RSP | 1u << REGISTER_RIP;
+	w->registers[REGISTER_RSP] = w->cfa;
+	w->registers[REGISTER_RIP] = pc;
+	w->frame = pc | (w->rule.interrupts ? FRAME_INTERRUPTED : 0);
+	return 1;
+}
+
+static long walk_frame(__u32 index, struct walk_context *context)
+{
+	struct scratch *s = context->scratch;
+	struct walk *w = &s->walk;
+	const struct bpf_rule *rule;
+	int left;
+
+	(void)index;
+	if (w->count >= BPF_USER_FRAMES) {
+		w->stop = BPF_STOP_DEPTH;
+		return 1;
+	}
+	s->words[(w->at + w->count) & (BPF_FRAME_WORDS - 1)] = w->frame;
+	w->count++;
+	rule = find_rule(w);
+	if (!rule) {
+		/* The dynamic linker's first instructions have no rules, but there is no caller either. */
+		if (w->registers[REGISTER_RSP] == w->start_stack && is_known(w, REGISTER_RSP))
+			w->stop = BPF_STOP_COMPLETE;
+		return 1;
+	}
+	w->rule = *rule;
+	if (w->rule.cfa >= CFA_REGISTER && w->rule.cfa <= CFA_PLT)
+		return !leave_frame(w);
+	w->stop = w->rule.cfa == CFA_END ? BPF_STOP_COMPLETE : BPF_STOP_TRUNCATED;
+	if (w->rule.cfa != CFA_SIGNAL)
+		return 1;
+	left = leave_signal(w);
+	/* The compiler sees that it is 0 or 1, and flips the bit; the verifier does not. */
+	asm volatile("" : "+r"(left));
+	return left == 0;
+}
+
+/* --- the walk --- */
+
+/* The registers with which the current thread entered the kernel. 0: it runs no 64-bit user code. */
+static __always_inline int enter_walk(struct walk *w)
+{
+	struct user_registers *e = &w->entry;
+	long entry = bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	if (!entry || bpf_probe_read_kernel(e, sizeof(*e), (const void *)entry) != 0 ||
+	    e->cs != USER_CODE_64)
+		return 0;
+	w->registers[0] = e->rax;
+	w->registers[1] = e->rdx;
+	w->registers[2] = e->rcx;
+	w->registers[3] = e->rbx;
+	w->registers[4] = e->rsi;
+	w->registers[5] = e->rdi;
+	w->registers[6] = e->rbp;
+	w->registers[7] = e->rsp;
+	w->registers[8] = e->r8;
+	w->registers[9] = e->r9;
+	w->registers[10] = e->r10;
+	w->registers[11] = e->r11;
+	w->registers[12] = e->r12;
+	w->registers[13] = e->r13;
+	w->registers[14] = e->r14;
+	w->registers[15] = e->r15;
+	w->registers[16] = e->rip;
+	w->known = ALL_REGISTERS;
+	w->frame = (e->rip & (ADDRESS_END - 1)) | FRAME_INTERRUPTED;
+	return 1;
+}
+
+/* Registers and stack of the last frame, behind `at` words. Returns the number of words. */
+static __always_inline __u32 copy_stack(struct scratch *s, __u32 at)
+{
+	struct walk *w = &s->walk;
+	__u64 from = w->registers[REGISTER_RSP];
+	__u32 words = 0;
+
+	at &= BPF_FRAME_WORDS - 1;
+	for (__u32 i = 0; i < BPF_REGISTERS; i++)
+		s->words[at + i] = w->registers[i];
+	at += BPF_REGISTERS;
+	/* To the end of the page, then page by page, as far as there are any. */
+	for (__u32 i = 0; i < BPF_STACK_PAGES && !(from & 7); i++) {
+		__u32 size = BPF_STACK_PAGE - ((__u32)from & (BPF_STACK_PAGE - 1));
+		__u32 place = words & (BPF_STACK_PAGES * BPF_STACK_PAGE / 8 - 1);
+
+		if (bpf_probe_read_user(&s->words[at + place], size, (const void *)from) != 0)
+			break;
+		from += size;
+		words += size / 8;
+	}
+	s->record.known = w->known;
+	s->record.copied = 1;
+	s->record.copy_bytes = words * 8;
+	return BPF_REGISTERS + words;
+}
+
+#endif

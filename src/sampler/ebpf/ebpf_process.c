@@ -1,0 +1,189 @@
+/* ebpf_process.c: the followed processes: what they map, and what the BPF programs are told of it. */
+#include <string.h>
+
+#include "sampler/ebpf/ebpf_state.h"
+#include "sampler/perf/perf_record.h"
+
+struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid)
+{
+	uint64_t p;
+
+	return map_get(&s->index, (uint64_t)pid, &p) ? (struct process *)(uintptr_t)p : NULL;
+}
+
+/* It is about to be another program, or another process. */
+static void forget_image(struct cpu_source *s, struct process *p)
+{
+	if (p->image)
+		ebpf_tables_forget(&s->tables, p->image);
+	if (p->python)
+		s->nameless += ebpf_python_left_out(p->python);
+	ebpf_python_free(p->python);
+	*p = (struct process){ .pid = p->pid, .changed = true };
+}
+
+struct process *ebpf_process_add(struct cpu_source *s, pid_t pid)
+{
+	struct process *p = ebpf_process_find(s, pid);
+
+	if (p) {
+		forget_image(s, p);
+		return p;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p || vec_push(&s->processes, p) < 0) {
+		free(p);
+		return NULL;
+	}
+	p->pid = pid;
+	p->changed = true;
+	if (map_put(&s->index, (uint64_t)pid, (uintptr_t)p) < 0) {
+		s->processes.count--;
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void ebpf_process_remove(struct cpu_source *s, struct process *p)
+{
+	forget_image(s, p);
+	*map_at(&s->index, (uint64_t)p->pid, 0) = 0;
+	for (size_t i = 0; i < s->processes.count; i++)
+		if (s->processes.data[i] == p) {
+			s->processes.data[i] = s->processes.data[--s->processes.count];
+			break;
+		}
+	free(p);
+}
+
+void ebpf_processes_release(struct cpu_source *s)
+{
+	for (size_t i = 0; i < s->processes.count; i++) {
+		ebpf_python_free(s->processes.data[i]->python);
+		free(s->processes.data[i]);
+	}
+	vec_release(&s->processes);
+	map_release(&s->index);
+}
+
+/* --- events --- */
+
+static void take_name(struct cpu_source *s, struct process *p, const struct perf_notice *n)
+{
+	if (n->is_exec) {
+		forget_image(s, p);
+		targets_exec(s->targets, p->pid, n->time_ns);
+	}
+	targets_thread_name(s->targets, p->pid, n->tid, n->text, n->time_ns);
+}
+
+static void take_notice(struct cpu_source *s, unsigned type, const struct perf_notice *n)
+{
+	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid);
+
+	if (!p)
+		return;
+	switch (type) {
+	case PERF_RECORD_FORK:
+		if (n->pid != n->parent_pid && ebpf_process_add(s, n->pid))
+			targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+		break;
+	case PERF_RECORD_COMM:
+		take_name(s, p, n);
+		break;
+	case PERF_RECORD_MMAP2:
+		if (!n->is_executable)
+			break;
+		targets_map(s->targets, p->pid, &n->mapping, n->time_ns);
+		p->changed = true;
+		p->python_known = false;
+		break;
+	default:
+		break;
+	}
+}
+
+void ebpf_process_events(struct cpu_source *s, uint64_t until_ns)
+{
+	const struct perf_event_header *h;
+	struct perf_notice n;
+	struct perf_ring *ring;
+
+	while ((h = perf_rings_next(&s->sideband.rings, until_ns, &ring))) {
+		if (h->type == PERF_RECORD_LOST)
+			s->missed = true;
+		else if (perf_record_notice(h, &n))
+			take_notice(s, h->type, &n);
+		perf_rings_drop(&s->sideband.rings, ring);
+	}
+	s->missed |= s->sideband.rings.corrupt;
+	s->sideband.rings.corrupt = false;
+}
+
+/* --- what was missed --- */
+
+static void reread(struct cpu_source *s, struct process *p, uint64_t time_ns)
+{
+	targets_maps_read(s->targets, p->pid, time_ns);
+	p->changed = true;
+	p->python_known = false;
+}
+
+void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns)
+{
+	if (p->image == image)
+		return;
+	if (p->image) {
+		forget_image(s, p);
+		targets_exec(s->targets, p->pid, time_ns);
+		reread(s, p, time_ns);
+	}
+	p->image = image;
+	p->changed = true;
+}
+
+void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns)
+{
+	for (size_t i = 0; i < s->processes.count; i++)
+		reread(s, s->processes.data[i], time_ns);
+}
+
+/* --- what the programs are told --- */
+
+void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target)
+{
+	struct error why = { 0 };
+
+	if (p->python || p->python_known)
+		return;
+	p->python_known = true;
+	if (ebpf_python_find(s->targets, target, &p->python, &why) == 0 || s->python_why_not.code)
+		return;
+	error_prefix(&why, "process %d", (int)p->pid);
+	s->python_why_not = why;
+}
+
+static bool has_none(void *context, const struct target_range *range)
+{
+	(void)context;
+	return range->file != 0;
+}
+
+void ebpf_processes_upload(struct cpu_source *s)
+{
+	for (size_t i = 0; i < s->processes.count; i++) {
+		struct process *p = s->processes.data[i];
+		struct target *target = p->image ? targets_find(s->targets, p->pid) : NULL;
+		const struct target_range *ranges;
+		size_t count;
+
+		if (!target || (!p->changed && ebpf_tables_has(&s->tables, p->image)))
+			continue;
+		ranges = target_ranges(target, &count);
+		if (ebpf_tables_image(&s->tables, p->image, ranges, count,
+				      p->python ? ebpf_python_layout(p->python) : NULL, has_none,
+				      NULL) == 0)
+			p->changed = false;
+	}
+}

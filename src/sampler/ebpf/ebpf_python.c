@@ -1,0 +1,624 @@
+#include "sampler/ebpf/ebpf_python.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "sampler/proc_maps.h"
+#include "sampler/ebpf/ebpf_python_file.h"
+#include "stack/python/python_splice.h"
+
+#define CODES_MAX 65536u /* of a process */
+#define STRING_BYTES 16384u /* of a str object at most */
+#define RETRY_NS                                                                                   \
+	NS_PER_S /* a code object that could not be described is looked at again after that */
+#define RENEW_NS (30 * NS_PER_S) /* and one that could */
+#define TRIES_MAX 1000u /* to find the thread's state */
+#define AHEAD 3u /* objects that a code object refers to */
+#define AHEAD_BYTES 512u /* of each, nearly all of which are smaller */
+#define KEPT_FRAMES 4u
+
+/* Thread-specific data in glibc's struct pthread: 32 pairs of 8-byte words, of which the second is the value. */
+#define SPECIFIC_DATA 0x310
+#define SPECIFIC_KEYS 32
+#define STATIC_TLS_BYTES 8192 /* below fs, where to look for a thread-local variable */
+
+/* What is known of a code object. */
+struct code {
+	uint64_t seen_ns;
+	uint32_t first_line;
+	uint32_t lines_length;
+	uint8_t *lines;
+	char *function, *file; /* NULL: it cannot be described */
+	/* Of instructions, each at a place made of it; 0: none. */
+	uint32_t instructions[KEPT_FRAMES];
+	uint64_t frames[KEPT_FRAMES];
+};
+
+struct ebpf_python {
+	pid_t pid;
+	struct python_runtime runtime; /* of the other process: addresses are there */
+	struct python_eval eval;
+	struct bpf_python layout;
+	unsigned tries;
+	struct map index; /* code object and check -> item of codes */
+	VEC(struct code) codes;
+	uint64_t left_out;
+};
+
+static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
+{
+	struct iovec local = { out, size }, remote = { (void *)(uintptr_t)address, size };
+
+	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* What was read before it was asked for: a system call costs more than some hundred bytes. */
+struct ahead {
+	pid_t pid;
+	uint64_t start[AHEAD];
+	size_t size[AHEAD];
+	uint8_t bytes[AHEAD][AHEAD_BYTES];
+};
+
+static void read_ahead(struct ahead *a, pid_t pid, const uint64_t *addresses)
+{
+	struct iovec local[AHEAD], remote[AHEAD];
+	ssize_t left;
+
+	for (unsigned i = 0; i < AHEAD; i++) {
+		local[i] = (struct iovec){ a->bytes[i], AHEAD_BYTES };
+		remote[i] = (struct iovec){ (void *)(uintptr_t)addresses[i], AHEAD_BYTES };
+	}
+	left = process_vm_readv(pid, local, AHEAD, remote, AHEAD, 0);
+	a->pid = pid;
+	for (unsigned i = 0; i < AHEAD; i++) {
+		a->start[i] = addresses[i];
+		a->size[i] = left > 0 ? MIN((size_t)left, (size_t)AHEAD_BYTES) : 0;
+		left -= (ssize_t)a->size[i];
+	}
+}
+
+/* As peek(), from what was read ahead where it is there. */
+static bool look_up(const struct ahead *a, uint64_t address, void *out, size_t size)
+{
+	for (unsigned i = 0; i < AHEAD; i++) {
+		uint64_t offset = address - a->start[i];
+
+		if (offset < a->size[i] && size <= a->size[i] - offset) {
+			memcpy(out, a->bytes[i] + offset, size);
+			return true;
+		}
+	}
+	return peek(a->pid, address, out, size);
+}
+
+/* --- which interpreter --- */
+
+static int find_version(struct ebpf_python *python, const struct ebpf_python_file *file,
+			uint64_t bias, struct error *e)
+{
+	const uint64_t *symbols = file->symbols;
+	uint64_t number = 0;
+
+	if (symbols[PYTHON_TRACE_REFS] || symbols[PYTHON_DEBUG])
+		return error_set(e, E_UNSUPPORTED,
+				 "it is a debug build of CPython: its frames are not known");
+	if (!symbols[PYTHON_CODE_TYPE] || !symbols[PYTHON_STRING_TYPE] ||
+	    !symbols[PYTHON_BYTES_TYPE] || !symbols[PYTHON_GET_BACK])
+		return error_set(e, E_UNSUPPORTED,
+				 "it is a Python that lacks symbols of CPython 3.9");
+	if (symbols[PYTHON_VERSION] &&
+	    !peek(python->pid, bias + symbols[PYTHON_VERSION], &number, sizeof(number)))
+		return error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+	/* Before 3.11, only a function says which it is; what was new in 3.10 tells. */
+	if (!number)
+		number = symbols[PYTHON_NEW_REF] ? 0x030a00f0 : 0x030900f0;
+	if ((number >> 4 & 0xf) < 0xc)
+		return error_set(e, E_UNSUPPORTED, "it is a pre-release of CPython");
+	python->runtime.version = (uint32_t)number;
+	return 0;
+}
+
+static int find_offsets(struct ebpf_python *python, uint64_t runtime, struct error *e)
+{
+	uint8_t debug[PYTHON_DEBUG_OFFSETS] = { 0 };
+	struct python_runtime *r = &python->runtime;
+	int err;
+
+	if ((r->version >> 16) < 0x030d) {
+		err = python_offsets_of(r->version, &r->offsets, e);
+	} else if (peek(python->pid, runtime, debug, sizeof(debug))) {
+		err = python_offsets_debug(debug, r->version, &r->offsets, &r->free_threaded, e);
+	} else {
+		err = error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+	}
+	return err;
+}
+
+/* Whether the programs' windows have all that they read there. */
+static bool fits(const struct python_offsets *o)
+{
+	const uint16_t words_of_frame[] = { o->frame_code, o->frame_previous, o->frame_last };
+	const uint16_t words_of_code[] = { o->code_file, o->code_qualname, o->code_lines,
+					   o->code_tlbc };
+	const uint16_t numbers_of_code[] = { o->code_first_line, o->code_version,
+					     o->code_traceable };
+	bool fine = o->frame_owner < BPF_PYTHON_FRAME_MIN &&
+		    o->frame_is_entry < BPF_PYTHON_FRAME_MIN &&
+		    o->frame_tlbc + 4u <= BPF_PYTHON_FRAME_MIN && !(o->frame_tlbc & 3);
+
+	for (size_t i = 0; i < ARRAY_SIZE(words_of_frame); i++)
+		fine &= words_of_frame[i] + 8u <= BPF_PYTHON_FRAME && !(words_of_frame[i] & 7);
+	for (size_t i = 0; i < ARRAY_SIZE(words_of_code); i++)
+		fine &= words_of_code[i] + 8u <= BPF_PYTHON_CODE && !(words_of_code[i] & 7);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers_of_code); i++)
+		fine &= numbers_of_code[i] + 4u <= BPF_PYTHON_CODE && !(numbers_of_code[i] & 3);
+	return fine;
+}
+
+static void lay_out(struct ebpf_python *python)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	struct bpf_python *p = &python->layout;
+
+	p->layout = (uint8_t)o->layout;
+	p->has_cframe = o->has_cframe;
+	p->index_unit = o->index_unit;
+	p->state_frame = o->state_frame;
+	p->state_base = o->state_base;
+	p->state_thread = o->state_thread;
+	p->cframe_frame = o->cframe_frame;
+	p->frame_code = o->frame_code;
+	p->frame_previous = o->frame_previous;
+	p->frame_last = o->frame_last;
+	p->frame_owner = o->frame_owner;
+	p->frame_is_entry = o->frame_is_entry;
+	p->frame_tlbc = o->frame_tlbc;
+	p->code_file = o->code_file;
+	p->code_qualname = o->code_qualname;
+	p->code_first_line = o->code_first_line;
+	p->code_lines = o->code_lines;
+	p->code_version = o->code_version;
+	p->code_traceable = o->code_traceable;
+	p->code_bytecode = o->code_bytecode;
+	p->code_tlbc = o->code_tlbc;
+	p->object_size = o->object_size;
+	p->string_head = o->string_head;
+}
+
+static int recognise(struct ebpf_python *python, const struct ebpf_python_file *file, uint64_t bias,
+		     struct error *e)
+{
+	struct python_runtime *r = &python->runtime;
+	int err = find_version(python, file, bias, e);
+
+	if (err == 0)
+		err = find_offsets(python, bias + file->symbols[PYTHON_RUNTIME], e);
+	if (err < 0)
+		return err;
+	if (!fits(&r->offsets))
+		return error_set(e, E_UNSUPPORTED, "its structures are larger than known ones");
+	r->code_type = bias + file->symbols[PYTHON_CODE_TYPE];
+	r->string_type = bias + file->symbols[PYTHON_STRING_TYPE];
+	r->bytes_type = bias + file->symbols[PYTHON_BYTES_TYPE];
+	python->eval = file->eval;
+	for (unsigned i = 0; i < python->eval.count; i++) {
+		python->eval.ranges[i].start += bias;
+		python->eval.ranges[i].end += bias;
+	}
+	lay_out(python);
+	return 0;
+}
+
+/* --- where it is --- */
+
+static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *path)
+{
+	char name[4608];
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start,
+		 end);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, path);
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	}
+	return fd;
+}
+
+static int take_file(struct targets *t, struct target *p, uint64_t start, int fd,
+		     struct ebpf_python **out, struct error *e)
+{
+	struct ebpf_python_file *file = malloc(sizeof(*file));
+	struct ebpf_python *python = calloc(1, sizeof(*python));
+	const struct target_range *range = target_range_at(t, p, start);
+	int r = file && python ? ebpf_python_file_read(fd, file) : -ENOMEM;
+
+	if (r == 0 && range) {
+		python->pid = target_pid(p);
+		r = recognise(python, file, range->bias, e);
+		if (r == 0)
+			*out = python;
+	}
+	if (*out != python)
+		free(python);
+	free(file);
+	return r == E_UNSUPPORTED ? r : 0;
+}
+
+/*
+ * An executable mapping that may be an interpreter: the program itself, a libpython, or a program that was started by naming
+ * it to the loader, which then is the executable.
+ */
+static bool is_candidate(const char *path, const char *program)
+{
+	const char *base = strrchr(path, '/');
+
+	return base && (strncmp(base, "/libpython3", 11) == 0 || strncmp(base, "/python", 7) == 0 ||
+			strcmp(path, program) == 0);
+}
+
+/* Looking through the mappings of a process. */
+struct search {
+	struct targets *targets;
+	struct target *target;
+	char program[4096]; /* path of its executable */
+	struct ebpf_python *found;
+	struct error *e;
+};
+
+static int try_mapping(void *context, const struct target_mapping *m)
+{
+	struct search *s = context;
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!is_candidate(m->path, s->program))
+		return 0;
+	fd = open_mapping(target_pid(s->target), m->start, m->end, m->path);
+	r = fd < 0 ? 0 : take_file(s->targets, s->target, m->start, fd, &s->found, s->e);
+	return r == 0 && s->found ? 1 : r;
+}
+
+int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **out, struct error *e)
+{
+	struct search s = { .targets = t, .target = p, .e = e };
+	char path[64];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target_pid(p));
+	if (readlink(path, s.program, sizeof(s.program) - 1) < 0)
+		s.program[0] = '\0';
+	r = proc_maps_read(target_pid(p), try_mapping, &s);
+	*out = s.found;
+	return MIN(r, 0);
+}
+
+void ebpf_python_free(struct ebpf_python *python)
+{
+	if (!python)
+		return;
+	for (size_t i = 0; i < python->codes.count; i++) {
+		free(python->codes.data[i].lines);
+		free(python->codes.data[i].function);
+		free(python->codes.data[i].file);
+	}
+	vec_release(&python->codes);
+	map_release(&python->index);
+	free(python);
+}
+
+/* --- the thread's state --- */
+
+/* Whether it is the state of the thread with this fs: it has the thread's id, which glibc makes of fs. */
+static bool is_state(const struct ebpf_python *python, uint64_t state, uint64_t thread_base)
+{
+	uint64_t owner;
+
+	return state && !(state & 7) &&
+	       peek(python->pid, state + python->layout.state_thread, &owner, sizeof(owner)) &&
+	       owner == thread_base;
+}
+
+static bool try_words(struct ebpf_python *python, uint64_t thread_base, int64_t from, size_t bytes,
+		      size_t step)
+{
+	uint64_t words[1024];
+
+	if (bytes > sizeof(words) || !peek(python->pid, thread_base + (uint64_t)from, words, bytes))
+		return false;
+	for (size_t i = 0; i < bytes / 8; i += step) {
+		if (!is_state(python, words[i], thread_base))
+			continue;
+		python->layout.state_at = (int32_t)from + (int32_t)(8 * i);
+		python->layout.enabled = 1;
+		return true;
+	}
+	return false;
+}
+_Static_assert(STATIC_TLS_BYTES <= 1024 * 8, "try_words() has room for them");
+
+bool ebpf_python_locate(struct ebpf_python *python, uint64_t thread_base)
+{
+	if (python->layout.enabled || !thread_base || python->tries >= TRIES_MAX)
+		return false;
+	python->tries++;
+	if (try_words(python, thread_base, SPECIFIC_DATA + 8, 16 * SPECIFIC_KEYS - 8, 2))
+		return true;
+	/* Programs with less thread-local memory have something else below, or nothing. */
+	for (int64_t bytes = STATIC_TLS_BYTES; bytes >= 512; bytes /= 2)
+		if (try_words(python, thread_base, -bytes, (size_t)bytes, 1))
+			return true;
+	return false;
+}
+
+const struct bpf_python *ebpf_python_layout(const struct ebpf_python *python)
+{
+	return &python->layout;
+}
+
+/* --- code objects --- */
+
+/* An object of the process, copied. */
+struct object {
+	_Alignas(8) uint8_t bytes[STRING_BYTES];
+	uint64_t length; /* as it says itself */
+};
+
+/* A str object with its text. false: it is none, or too long. */
+static bool copy_string(const struct ebpf_python *python, const struct ahead *ahead,
+			uint64_t address, struct object *out)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	uint64_t size;
+	uint32_t state;
+
+	if (!look_up(ahead, address, out->bytes, o->string_head))
+		return false;
+	out->length = load_u64(out->bytes + o->object_size);
+	state = load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit;
+	if (out->length > STRING_BYTES)
+		return false;
+	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
+	if (size > sizeof(out->bytes) || !look_up(ahead, address, out->bytes, size))
+		return false;
+	/* It may have changed between the two readings: what is behind the size would not be its own. */
+	return load_u64(out->bytes + o->object_size) == out->length &&
+	       load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit == state;
+}
+
+/* Its text; NULL: it has none, or there is no memory. */
+static char *text_of(const struct ebpf_python *python, const struct object *string, size_t max,
+		     bool tail)
+{
+	_cleanup_free_ char *text = malloc(max);
+	bool cut = false;
+	size_t n = text ? python_text(&python->runtime, (uintptr_t)string->bytes, text, max, tail,
+				      &cut)
+			: 0;
+
+	return n ? strndup(text, n) : NULL;
+}
+
+/* The line table, whose length and start go into c. NULL: it has none, or there is no memory. */
+static uint8_t *copy_lines(const struct ebpf_python *python, const struct ahead *ahead,
+			   uint64_t address, struct bpf_code *c)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	uint64_t start = 0, text = address + o->object_size + 16;
+	uint8_t head[64], *lines;
+
+	if (!look_up(ahead, address, head, o->object_size + 8u) ||
+	    load_u64(head + o->object_type) != python->runtime.bytes_type)
+		return NULL;
+	c->lines_length = load_u64(head + o->object_size);
+	if (c->lines_length == 0 || !look_up(ahead, text, &start, MIN(c->lines_length, 8)))
+		return NULL;
+	c->lines_start = start;
+	lines = c->lines_length <= PYTHON_LINES_MAX ? malloc(c->lines_length) : NULL;
+	if (!lines || look_up(ahead, text, lines, c->lines_length))
+		return lines;
+	free(lines);
+	return NULL;
+}
+
+/* What the programs have looked at in the strings, as they are in the copies. */
+static void look_into(const struct ebpf_python *python, const struct object *name,
+		      const struct object *file, struct bpf_code *c)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	const uint8_t *text = file->bytes + o->string_head;
+	size_t last = file->length > 8 ? file->length - 8 : 0;
+
+	c->name_hash = load_u64(name->bytes + o->object_size + 8);
+	c->file_length = file->length;
+	c->file_start = bpf_text_word(load_u64(text), file->length);
+	c->file_end = bpf_text_word(load_u64(text + last), file->length);
+}
+
+/* Copies what a code object refers to. false: it is not the one with this check word, or no code object. */
+static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32_t check,
+		      struct object *name, struct object *file, struct code *out)
+{
+	const struct python_offsets *o = &python->runtime.offsets;
+	uint8_t code[BPF_PYTHON_CODE];
+	struct bpf_code c = { 0 }, plain;
+	struct ahead ahead;
+
+	if (!peek(python->pid, address, code, sizeof(code)) ||
+	    load_u64(code + o->object_type) != python->runtime.code_type)
+		return false;
+	c.file = load_u64(code + o->code_file);
+	c.name = load_u64(code + o->code_qualname);
+	c.lines = load_u64(code + o->code_lines);
+	c.first_line = load_u32(code + o->code_first_line);
+	read_ahead(&ahead, python->pid, (const uint64_t[AHEAD]){ c.name, c.file, c.lines });
+	if (!copy_string(python, &ahead, c.name, name) ||
+	    !copy_string(python, &ahead, c.file, file))
+		return false;
+	plain = c;
+	out->lines = copy_lines(python, &ahead, c.lines, &c);
+	out->lines_length = out->lines ? (uint32_t)c.lines_length : 0;
+	out->first_line = c.first_line;
+	if (o->code_version)
+		plain.version = load_u32(code + o->code_version);
+	else
+		look_into(python, name, file, &c);
+	return bpf_python_check(o->code_version ? &plain : &c) == check;
+}
+
+/* Reads what a code object is, if it still is the one with this check word. */
+static bool describe(const struct ebpf_python *python, uint64_t address, uint32_t check,
+		     struct code *out)
+{
+	struct object name, file;
+
+	if (copy_code(python, address, check, &name, &file, out)) {
+		out->function = text_of(python, &name, PYTHON_NAME_MAX, false);
+		out->file = text_of(python, &file, PYTHON_FILE_MAX, true);
+		if (out->function && out->file)
+			return true;
+	}
+	free(out->function);
+	free(out->file);
+	free(out->lines);
+	return false;
+}
+
+/* The code object, read now if it is new or was not looked at for a while; NULL: no room. */
+static struct code *find_code(struct ebpf_python *python, uint64_t address, uint32_t check)
+{
+	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16, now = clock_monotonic_ns();
+	uint64_t *index = map_at(&python->index, key, UINT64_MAX);
+	struct code *code, fresh = { 0 };
+
+	if (!index)
+		return NULL;
+	if (*index == UINT64_MAX) {
+		if (python->codes.count >= CODES_MAX || vec_push(&python->codes, fresh) < 0)
+			return NULL;
+		*index = python->codes.count - 1;
+	}
+	code = &python->codes.data[*index];
+	if (code->seen_ns && now - code->seen_ns < (code->function ? RENEW_NS : RETRY_NS))
+		return code;
+	code->seen_ns = now;
+	if (!describe(python, address, check, &fresh))
+		return code;
+	fresh.seen_ns = now;
+	free(code->function);
+	free(code->file);
+	free(code->lines);
+	*code = fresh;
+	return code;
+}
+
+void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (words[2 * i])
+			find_code(python, words[2 * i], (uint32_t)(words[2 * i + 1] >> 32));
+}
+
+/* The frame for a recording; 0: it cannot be described. */
+static uint64_t frame_of(struct ebpf_python *python, struct target *p, uint64_t address,
+			 uint32_t check, uint32_t last)
+{
+	struct code *code = find_code(python, address, check);
+	unsigned place = last / 2 % KEPT_FRAMES;
+	uint32_t line;
+
+	if (!code || !code->function)
+		return 0;
+	if (code->frames[place] && code->instructions[place] == last)
+		return code->frames[place];
+	line = python_table_line(python->runtime.offsets.lines, code->lines, code->lines_length,
+				 code->first_line, last);
+	code->instructions[place] = last;
+	code->frames[place] = target_python_frame(p, code->function, code->file, line);
+	return code->frames[place];
+}
+
+/* --- stacks --- */
+
+/* Frames whose code cannot be described are as those that the interpreter does not show. */
+static void read_frames(struct ebpf_python *python, struct target *p,
+			const struct ebpf_python_stack *stack, struct python_frame *frames,
+			uint64_t *described)
+{
+	for (unsigned i = 0; i < stack->python_count; i++) {
+		uint64_t code = stack->words[2 * i], word = stack->words[2 * i + 1];
+		uint32_t last = (uint32_t)word & ~BPF_PYTHON_ENTRY;
+
+		described[i] = code ? frame_of(python, p, code, (uint32_t)(word >> 32), last) : 0;
+		python->left_out += code && !described[i];
+		frames[i] = (struct python_frame){ .code = described[i] ? code : 0,
+						   .id = i + 1,
+						   .entry = word & BPF_PYTHON_ENTRY };
+	}
+}
+
+/*
+ * Native frames before the first that Python frames can be put at. An evaluation that is about to begin, or has just ended,
+ * has no frame: then the innermost evaluation is as any native frame.
+ */
+static unsigned frames_before(const struct ebpf_python *python, const struct python_stacks *in)
+{
+	unsigned evaluations = 0, runs = 0, first = 0;
+
+	for (unsigned i = in->native_count; i-- > 0;) {
+		if (!python_eval_has(&python->eval, in->native[i]))
+			continue;
+		evaluations++;
+		first = i;
+	}
+	for (unsigned i = 0; i < in->python_count; i++)
+		runs += in->python[i].entry;
+	return in->native_complete && in->python_complete && evaluations == runs + 1 ? first + 1
+										     : 0;
+}
+
+unsigned ebpf_python_merge(struct ebpf_python *python, struct target *p,
+			   const struct ebpf_python_stack *stack, uint64_t *out, unsigned max)
+{
+	struct python_frame frames[BPF_PYTHON_FRAMES];
+	uint64_t described[BPF_PYTHON_FRAMES];
+	struct python_stacks in = { .native = stack->native,
+				    .native_count = stack->native_count,
+				    .native_complete = stack->native_complete,
+				    .python = frames,
+				    .python_count = stack->python_count,
+				    .python_complete = stack->python_complete };
+	enum python_match match;
+	unsigned before, count;
+
+	if (stack->python_count > BPF_PYTHON_FRAMES)
+		return 0;
+	read_frames(python, p, stack, frames, described);
+	before = MIN(frames_before(python, &in), max);
+	memcpy(out, in.native, before * sizeof(*out));
+	in.native += before;
+	in.native_count -= before;
+	count = before + python_splice(&python->eval, &in, out + before, max - before, &match);
+	for (unsigned i = 0; i < MIN(count, max); i++)
+		if (out[i] & FRAME_PYTHON)
+			out[i] = described[python_frame_code(out[i]) - 1];
+	return count;
+}
+
+uint64_t ebpf_python_left_out(struct ebpf_python *python)
+{
+	uint64_t n = python->left_out;
+
+	python->left_out = 0;
+	return n;
+}

@@ -1,0 +1,334 @@
+/*
+ * ebpf_samples.c: records of the BPF programs become samples. User stacks come walked; where the programs lacked a table
+ * or a rule, they come with registers and a copy of the stack, from which they are walked on here.
+ */
+#include <string.h>
+
+#include "sampler/perf/stack_snapshot.h"
+#include "sampler/ebpf/ebpf_state.h"
+
+#define OFF_THREADS_MAX 65536u
+
+static const enum stack_end ends[] = {
+	[BPF_STOP_COMPLETE] = stack_end_complete, [BPF_STOP_TRUNCATED] = stack_end_truncated,
+	[BPF_STOP_DEPTH] = stack_end_depth,       [BPF_STOP_NO_RULE] = stack_end_truncated,
+	[BPF_STOP_NO_TABLE] = stack_end_partial,  [BPF_STOP_NO_RANGE] = stack_end_partial,
+};
+
+/* What a record says, checked. */
+struct stack_record {
+	const struct bpf_record *head;
+	const uint64_t *kernel, *user, *python, *registers;
+	const uint8_t *copy;
+};
+
+static bool read_record(const void *bytes, size_t size, struct stack_record *out)
+{
+	const struct bpf_record *h = bytes;
+	size_t words, frames;
+
+	if (size < sizeof(*h) || h->stop >= ARRAY_SIZE(ends))
+		return false;
+	words = (size - sizeof(*h)) / 8;
+	frames = (size_t)h->kernel_count + h->user_count + 2 * (size_t)h->python_count;
+	if (h->kernel_count > BPF_KERNEL_FRAMES || h->user_count > BPF_USER_FRAMES ||
+	    h->python_count > BPF_PYTHON_FRAMES || frames > words)
+		return false;
+	out->head = h;
+	out->kernel = (const uint64_t *)(h + 1);
+	out->user = out->kernel + h->kernel_count;
+	out->python = out->user + h->user_count;
+	out->registers = out->kernel + frames;
+	out->copy = (const uint8_t *)(out->registers + BPF_REGISTERS);
+	return !h->copied || words - frames >= BPF_REGISTERS + (size_t)h->copy_bytes / 8;
+}
+
+/* --- stacks --- */
+
+/* Replaces the last frame by what the copy of the stack leads to. Number of frames. */
+static unsigned walk_on(struct cpu_source *s, struct target *target, const struct stack_record *r,
+			uint64_t *frames, unsigned max, enum stack_end *end)
+{
+	const struct bpf_record *h = r->head;
+	unsigned known = h->user_count - 1u;
+	struct stack_snapshot stack = { .bytes = r->copy,
+				      .size = h->copy_bytes,
+				      .cut = h->copy_bytes + BPF_STACK_PAGE >
+					     BPF_STACK_PAGES * BPF_STACK_PAGE };
+
+	memcpy(stack.registers.at, r->registers, sizeof(stack.registers.at));
+	stack.registers.known = h->known;
+	stack.registers.interrupted = (r->user[known] & FRAME_INTERRUPTED) != 0;
+	return known +
+	       stack_snapshot_walk(s->targets, target, &stack, frames + known, max - known, end);
+}
+
+/* What the programs lacked for these frames has been compiled, if it is to be had: they are told. */
+static void upload_rules(struct cpu_source *s, struct process *p, struct target *target,
+			 const uint64_t *frames, unsigned count)
+{
+	size_t known = s->tables.tables.count;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct target_range *range =
+			target_range_at(s->targets, target, frame_lookup_address(frames[i]));
+
+		if (range && range->parts)
+			ebpf_tables_number(&s->tables, range->parts);
+	}
+	p->changed |= s->tables.tables.count != known;
+}
+
+static void add_python(struct cpu_source *s, struct process *p, struct target *target,
+		       const struct stack_record *r, struct finished_stack *out)
+{
+	uint64_t native[ARRAY_SIZE(out->user)];
+	const struct ebpf_python_stack stack = {
+		.native = native,
+		.words = r->python,
+		.native_count = out->user_count,
+		.python_count = r->head->python_count,
+		.native_complete = out->end == stack_end_complete,
+		.python_complete = !r->head->python_cut,
+	};
+
+	if (!p->python || !r->head->python_count)
+		return;
+	memcpy(native, out->user, out->user_count * sizeof(*native));
+	out->user_count =
+		ebpf_python_merge(p->python, target, &stack, out->user, ARRAY_SIZE(out->user));
+	if (out->user_count > ARRAY_SIZE(out->user))
+		out->user_count = ARRAY_SIZE(out->user);
+	s->nameless += ebpf_python_left_out(p->python);
+}
+
+static void finish_stack(struct cpu_source *s, struct process *p, struct target *target,
+			 const struct stack_record *r, struct finished_stack *out)
+{
+	const struct bpf_record *h = r->head;
+
+	out->kernel_count = h->kernel_count;
+	out->user_count = h->user_count;
+	out->end = ends[h->stop];
+	memcpy(out->kernel, r->kernel, h->kernel_count * sizeof(*out->kernel));
+	memcpy(out->user, r->user, h->user_count * sizeof(*out->user));
+	if (h->copied && h->user_count) {
+		unsigned known = h->user_count - 1u;
+
+		out->user_count =
+			walk_on(s, target, r, out->user, ARRAY_SIZE(out->user), &out->end);
+		if (h->stop != BPF_STOP_NO_RULE)
+			upload_rules(s, p, target, out->user + known, out->user_count - known);
+	}
+	add_python(s, p, target, r, out);
+}
+
+/* The process of a record, which is known from now on. NULL: no memory. */
+static struct process *begin_record(struct cpu_source *s, const struct bpf_record *h,
+				    struct target **target)
+{
+	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
+
+	*target = targets_find(s->targets, (pid_t)h->pid);
+	if (!*target)
+		*target = targets_running(s->targets, (pid_t)h->pid, h->time_ns);
+	if (!p)
+		p = ebpf_process_add(s, (pid_t)h->pid);
+	if (!p || !*target)
+		return NULL;
+	if (h->no_user)
+		return p;
+	if (p->image != h->image) {
+		ebpf_process_image(s, p, h->image, h->time_ns);
+		*target = targets_find(s->targets, (pid_t)h->pid);
+		if (!*target)
+			return NULL;
+	}
+	ebpf_process_python(s, p, *target);
+	if (p->python && ebpf_python_locate(p->python, h->thread_base))
+		p->changed = true;
+	return p;
+}
+
+static void take_sample(struct cpu_source *s, const struct stack_record *r)
+{
+	struct target *target;
+	struct process *p = begin_record(s, r->head, &target);
+	struct finished_stack *f = &s->stack;
+
+	if (!p) {
+		s->lost++;
+		return;
+	}
+	finish_stack(s, p, target, r, f);
+	targets_cpu_sample(s->targets, target, (pid_t)r->head->tid, r->head->time_ns, s->weight_ns,
+			   r->head->cpu,
+			   &(struct target_stack){ .kernel = f->kernel,
+						   .user = f->user,
+						   .kernel_count = f->kernel_count,
+						   .user_count = f->user_count,
+						   .end = f->end });
+}
+
+/* --- time off the CPU --- */
+
+/* The place of a thread that leaves its processor; NULL: no room. */
+static struct off_thread *off_thread(struct cpu_source *s, pid_t tid)
+{
+	uint64_t *index = map_at(&s->off_index, (uint64_t)tid, UINT64_MAX);
+
+	if (!index)
+		return NULL;
+	if (*index != UINT64_MAX)
+		return &s->off_threads.data[*index];
+	if (s->off_free.count) {
+		*index = s->off_free.data[--s->off_free.count];
+		return &s->off_threads.data[*index];
+	}
+	/* All places can be free at once. */
+	if (s->off_threads.count >= OFF_THREADS_MAX ||
+	    vec_reserve(&s->off_free, s->off_threads.count + 1) < 0 ||
+	    vec_push(&s->off_threads, (struct off_thread){ 0 }) < 0)
+		return NULL;
+	*index = s->off_threads.count - 1;
+	return &s->off_threads.data[*index];
+}
+
+static bool keep_frames(struct off_thread *off, const struct finished_stack *f)
+{
+	size_t count = (size_t)f->kernel_count + f->user_count;
+
+	if (vec_grow((void **)&off->frames, &off->frames_room, count, sizeof(*off->frames)) < 0)
+		return false;
+	memcpy(off->frames, f->kernel, f->kernel_count * sizeof(*off->frames));
+	memcpy(off->frames + f->kernel_count, f->user, f->user_count * sizeof(*off->frames));
+	off->kernel_count = (uint16_t)f->kernel_count;
+	off->user_count = (uint16_t)f->user_count;
+	off->end = f->end;
+	return true;
+}
+
+/* A thread leaves its processor. */
+static void take_out(struct cpu_source *s, const struct stack_record *r)
+{
+	const struct bpf_record *h = r->head;
+	struct target *target;
+	struct process *p = begin_record(s, h, &target);
+	struct off_thread *off = p ? off_thread(s, (pid_t)h->tid) : NULL;
+
+	if (!off) {
+		s->lost++;
+		return;
+	}
+	off->off = true;
+	off->pid = (pid_t)h->pid;
+	off->tid = (pid_t)h->tid;
+	off->image = h->image;
+	off->start_ns = h->time_ns;
+	off->state = h->state;
+	off->kernel_count = off->user_count = 0;
+	if (h->no_stack)
+		return;
+	finish_stack(s, p, target, r, &s->stack);
+	if (!keep_frames(off, &s->stack))
+		s->lost++;
+}
+
+/* It runs again, or it or the recording has ended: its place is free. */
+static void end_off(struct cpu_source *s, struct off_thread *off, uint64_t end_ns)
+{
+	struct target *target = targets_find(s->targets, off->pid);
+	const struct target_stack stack = { .kernel = off->frames,
+					    .user = off->frames ? off->frames + off->kernel_count
+								: NULL,
+					    .kernel_count = off->kernel_count,
+					    .user_count = off->user_count,
+					    .end = off->end };
+
+	if (target && end_ns >= off->start_ns)
+		targets_off_cpu(s->targets, target, off->tid, off->start_ns, end_ns,
+				(enum off_cpu_state)off->state, &stack);
+	off->off = false;
+	*map_at(&s->off_index, (uint64_t)off->tid, 0) = UINT64_MAX;
+	vec_push(&s->off_free, (uint32_t)(off - s->off_threads.data));
+}
+
+static void take_in(struct cpu_source *s, const struct bpf_record *h)
+{
+	uint64_t index;
+
+	if (map_get(&s->off_index, h->tid, &index) && index != UINT64_MAX &&
+	    s->off_threads.data[index].image == h->image)
+		end_off(s, &s->off_threads.data[index], h->time_ns);
+}
+
+/* All threads of a process, or (0) of all. */
+static void end_all(struct cpu_source *s, pid_t pid, uint64_t end_ns)
+{
+	for (size_t i = 0; i < s->off_threads.count; i++)
+		if (s->off_threads.data[i].off && (!pid || s->off_threads.data[i].pid == pid))
+			end_off(s, &s->off_threads.data[i], end_ns);
+}
+
+/* Threads of a process that has ended are gone. */
+static void take_exit(struct cpu_source *s, const struct bpf_record *h)
+{
+	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
+
+	end_all(s, (pid_t)h->pid, h->time_ns);
+	if (p)
+		ebpf_process_remove(s, p);
+	targets_exit(s->targets, (pid_t)h->pid, h->time_ns);
+}
+
+void ebpf_samples_finish(struct cpu_source *s, uint64_t now_ns)
+{
+	end_all(s, 0, now_ns);
+}
+
+void ebpf_samples_release(struct cpu_source *s)
+{
+	for (size_t i = 0; i < s->off_threads.count; i++)
+		free(s->off_threads.data[i].frames);
+	vec_release(&s->off_threads);
+	vec_release(&s->off_free);
+	map_release(&s->off_index);
+}
+
+void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size)
+{
+	const struct process *p;
+	struct stack_record r;
+
+	if (!((const struct bpf_record *)bytes)->python_new || !read_record(bytes, size, &r))
+		return;
+	p = ebpf_process_find(s, (pid_t)r.head->pid);
+	if (p && p->python && p->image == r.head->image)
+		ebpf_python_look(p->python, r.python, r.head->python_count);
+}
+
+void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size)
+{
+	struct stack_record r;
+
+	if (!read_record(bytes, size, &r)) {
+		s->lost++;
+		return;
+	}
+	switch (r.head->kind) {
+	case BPF_RECORD_CPU:
+		take_sample(s, &r);
+		break;
+	case BPF_RECORD_OUT:
+		take_out(s, &r);
+		break;
+	case BPF_RECORD_IN:
+		take_in(s, r.head);
+		break;
+	case BPF_RECORD_EXIT:
+		take_exit(s, r.head);
+		break;
+	default:
+		s->lost++;
+	}
+}

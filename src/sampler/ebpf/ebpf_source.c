@@ -1,0 +1,225 @@
+/*
+ * ebpf_source.c: the eBPF way of sampling. Records of the BPF programs and of the perf events beside them (what is
+ * mapped, started and renamed) are put in order of time and told to `targets`; what the programs lack is uploaded.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include <bpf/libbpf.h>
+
+#include "base/clock.h"
+#include "sampler/ebpf/ebpf_state.h"
+
+/* Records that are younger than this may still be on their way into another ring. */
+#define SETTLE_NS (2 * NS_PER_MS)
+#define SETTLE_MS 3
+#define SAMPLER_NICE (-10)
+
+static int on_record(void *context, void *bytes, size_t size)
+{
+	struct cpu_source *s = context;
+	const struct bpf_record *h = bytes;
+
+	if (size < sizeof(*h))
+		return 0;
+	ebpf_queue_put(&s->queue, h->time_ns, bytes, size);
+	if (h->copied)
+		s->urgent_ns = MAX(s->urgent_ns, h->time_ns);
+	ebpf_sample_look(s, bytes, size);
+	return 0;
+}
+
+static void take_item(void *context, const struct ebpf_item *item, const void *bytes)
+{
+	struct cpu_source *s = context;
+
+	ebpf_process_events(s, item->time_ns);
+	ebpf_sample_record(s, bytes, item->size);
+}
+
+static void count_loss(struct cpu_source *s, enum loss_reason reason, uint64_t count, uint64_t now)
+{
+	if (count)
+		targets_loss(s->targets, NULL, reason, count, s->counted_ns, now);
+}
+
+static void count_losses(struct cpu_source *s)
+{
+	const struct bpf_counters *c = s->programs->counters;
+	uint64_t dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED) + s->lost + s->queue.lost;
+	uint64_t not_followed = __atomic_load_n(&c->not_followed, __ATOMIC_RELAXED);
+	uint64_t now = clock_monotonic_ns();
+
+	count_loss(s, loss_reason_samples_dropped, dropped - s->dropped, now);
+	count_loss(s, loss_reason_process_limit, not_followed - s->not_followed, now);
+	count_loss(s, loss_reason_unnamed_frames, s->nameless, now);
+	s->dropped = dropped;
+	s->not_followed = not_followed;
+	s->nameless = 0;
+	s->counted_ns = now;
+}
+
+static void collect(struct cpu_source *s, uint64_t until_ns)
+{
+	s->settled_ns = until_ns;
+	s->collected_ns = clock_monotonic_ns();
+	perf_rings_look(&s->sideband.rings);
+	ebpf_queue_drain(&s->queue, until_ns, take_item, s);
+	ebpf_process_events(s, until_ns);
+	if (s->missed)
+		ebpf_processes_reread(s, clock_monotonic_ns());
+	s->missed = false;
+	count_losses(s);
+}
+
+/* Where many threads want the processors, ours would come too late to keep the rings from overflowing. */
+static void hurry(struct cpu_source *s)
+{
+	if (!s->hurried)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), SAMPLER_NICE);
+	s->hurried = true;
+}
+
+static int source_poll(struct cpu_source *s, int timeout_ms)
+{
+	int fd = ring_buffer__epoll_fd(s->programs->records);
+	uint64_t due_ns = s->collected_ns + (uint64_t)timeout_ms * NS_PER_MS, now;
+	struct epoll_event event;
+
+	hurry(s);
+	now = clock_monotonic_ns();
+	timeout_ms = now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
+	if (s->urgent_ns > s->settled_ns)
+		timeout_ms = MIN(timeout_ms, SETTLE_MS);
+	if (epoll_wait(fd, &event, 1, timeout_ms) < 0 && errno != EINTR)
+		return -errno;
+	ring_buffer__consume(s->programs->records);
+	/* If it was for what is soon gone, that has been read; samples can wait. */
+	now = clock_monotonic_ns();
+	if (now < due_ns && s->urgent_ns <= s->settled_ns)
+		return 0;
+	collect(s, now - SETTLE_NS);
+	ebpf_processes_upload(s);
+	return 0;
+}
+
+static void source_finish(struct cpu_source *s)
+{
+	sampler_programs_stop(s->programs);
+	ring_buffer__consume(s->programs->records);
+	collect(s, UINT64_MAX);
+	ebpf_samples_finish(s, clock_monotonic_ns());
+	if (s->python_why_not.code)
+		targets_capability(s->targets, "cpu_python", capability_state_degraded,
+				   "native frames of the interpreter", s->python_why_not.text);
+}
+
+static uint64_t source_kernel_ns(const struct cpu_source *s)
+{
+	return __atomic_load_n(&s->programs->counters->run_ns, __ATOMIC_RELAXED);
+}
+
+static void source_free(struct cpu_source *s)
+{
+	if (!s)
+		return;
+	sampler_programs_free(s->programs);
+	ebpf_sideband_close(&s->sideband);
+	ebpf_tables_release(&s->tables);
+	ebpf_queue_release(&s->queue);
+	ebpf_processes_release(s);
+	ebpf_samples_release(s);
+	free(s);
+}
+
+/* --- opening --- */
+
+static int open_programs(struct cpu_source *s, const struct cpu_options *options, struct error *e)
+{
+	const struct sampler_load_options load = {
+		.hz = options->hz,
+		.off_cpu = options->off_cpu,
+		.kernel = options->kernel,
+		.start_ns = options->start_ns,
+		.end_ns = options->end_ns,
+	};
+	int r = sampler_programs_open(&load, on_record, s, &s->programs, e);
+
+	if (r == 0)
+		r = ebpf_sideband_open(&s->sideband, e);
+	if (r == 0 && ebpf_tables_init(&s->tables, s->programs) < 0)
+		r = error_set(e, E_UNSUPPORTED, "there is no memory for a BPF map");
+	return r;
+}
+
+static int follow(struct cpu_source *s, pid_t pid, bool running, struct error *e)
+{
+	int r;
+
+	if (kill(pid, 0) < 0 && errno == ESRCH)
+		return error_set(e, -ESRCH, "there is no process %d", (int)pid);
+	r = sampler_programs_follow(s->programs, pid, running);
+	if (r < 0)
+		return error_errno(e, -r, "cannot follow process %d", (int)pid);
+	if (!ebpf_process_add(s, pid) ||
+	    (running && !targets_running(s->targets, pid, clock_monotonic_ns())))
+		return error_set(e, -ENOMEM, "out of memory");
+	return sampler_programs_start(s->programs, e);
+}
+
+static int source_open(const struct cpu_options *options, pid_t pid, bool running,
+		       struct targets *targets, struct strbuf *reason, struct cpu_source **out,
+		       struct error *e)
+{
+	struct cpu_source *s = calloc(1, sizeof(*s));
+	int r;
+
+	(void)reason;
+	if (!s)
+		return error_set(e, -ENOMEM, "out of memory");
+	s->targets = targets;
+	s->weight_ns = NS_PER_S / options->hz;
+	s->counted_ns = clock_monotonic_ns();
+	r = open_programs(s, options, e);
+	if (r == 0)
+		r = follow(s, pid, running, e);
+	if (r < 0) {
+		source_free(s);
+		return r;
+	}
+	*out = s;
+	return 0;
+}
+
+static int ignore_record(void *context, void *bytes, size_t size)
+{
+	(void)context;
+	(void)bytes;
+	(void)size;
+	return 0;
+}
+
+static int source_check(struct error *e)
+{
+	const struct sampler_load_options options = { .hz = 99, .off_cpu = true, .kernel = true };
+	struct sampler_programs *programs;
+	int r = sampler_programs_open(&options, ignore_record, NULL, &programs, e);
+
+	if (r == 0)
+		sampler_programs_free(programs);
+	return r;
+}
+
+const struct cpu_source_type cpu_source_ebpf = {
+	.name = "eBPF",
+	.way = CPU_WAY_EBPF,
+	.open = source_open,
+	.poll = source_poll,
+	.finish = source_finish,
+	.free = source_free,
+	.kernel_ns = source_kernel_ns,
+	.check = source_check,
+};

@@ -1,0 +1,93 @@
+/* ebpf_state.h: what the parts of the eBPF way share: ebpf_source.c, ebpf_process.c, ebpf_samples.c. */
+#ifndef PITOT_SAMPLER_EBPF_EBPF_STATE_H
+#define PITOT_SAMPLER_EBPF_EBPF_STATE_H
+
+#include "sampler/cpu_source.h"
+#include "sampler/ebpf/ebpf_python.h"
+#include "sampler/ebpf/ebpf_queue.h"
+#include "sampler/ebpf/ebpf_sideband.h"
+#include "sampler/ebpf/ebpf_tables.h"
+
+/* A followed process, from its fork, or the last exec. */
+struct process {
+	pid_t pid;
+	uint64_t image; /* of its last sample; 0: there was none */
+	bool changed; /* the programs do not know all that is known of it here */
+	bool python_known; /* looked for since its mappings changed */
+	struct ebpf_python *python; /* NULL: it has none */
+};
+
+/* A stack as a recording takes it. */
+struct finished_stack {
+	uint64_t kernel[BPF_KERNEL_FRAMES];
+	uint64_t user[TARGET_FRAMES_MAX +
+		      1]; /* one more than is kept, to tell that there are more */
+	unsigned kernel_count, user_count;
+	enum stack_end end;
+};
+
+/* A thread that is off the CPU. */
+struct off_thread {
+	bool off;
+	pid_t pid, tid;
+	uint64_t image, start_ns;
+	uint8_t state; /* enum off_cpu_state */
+	uint16_t kernel_count, user_count;
+	enum stack_end end;
+	size_t frames_room;
+	uint64_t *frames; /* kernel frames, then user frames */
+};
+
+struct cpu_source {
+	struct targets *targets;
+	struct sampler_programs *programs;
+	struct ebpf_sideband sideband;
+	struct ebpf_tables tables;
+	struct ebpf_queue queue;
+	struct map index; /* pid -> struct process *, NULL: not followed any more */
+	VEC(struct process *) processes;
+	struct map off_index; /* tid -> item of off_threads */
+	VEC(struct off_thread) off_threads;
+	VEC(uint32_t) off_free; /* items of off_threads that are no thread's */
+	uint64_t urgent_ns; /* time of the last record that asks for something */
+	uint64_t settled_ns; /* records up to then have been handed over */
+	uint64_t collected_ns; /* when that was */
+	uint64_t weight_ns;
+	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
+	uint64_t lost; /* records that made no sense, or for which there was no memory */
+	uint64_t nameless; /* Python frames without a name */
+	bool hurried; /* the thread has its priority */
+	bool missed; /* records of what processes do were lost */
+	struct error python_why_not; /* the first interpreter whose frames cannot be read */
+	struct finished_stack stack; /* scratch */
+};
+
+/* --- ebpf_process.c --- */
+
+struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid);
+/* A process that is followed from now on; NULL: no memory. */
+struct process *ebpf_process_add(struct cpu_source *s, pid_t pid);
+void ebpf_process_remove(struct cpu_source *s, struct process *p);
+void ebpf_processes_release(struct cpu_source *s);
+/* Takes what processes mapped, started and called themselves until then. */
+void ebpf_process_events(struct cpu_source *s, uint64_t until_ns);
+/* Its samples are of this image; if no exec was told of, it is made up for. */
+void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns);
+/* Reads the mappings of all processes again. */
+void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns);
+/* Looks whether it runs CPython, if that is not known. */
+void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target);
+/* Tells the programs what has become known. */
+void ebpf_processes_upload(struct cpu_source *s);
+
+/* --- ebpf_samples.c --- */
+
+/* Reads what may be gone by the time that its turn comes. */
+void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size);
+/* Takes a record of the programs. */
+void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size);
+/* Threads that are still off the CPU are so until now. */
+void ebpf_samples_finish(struct cpu_source *s, uint64_t now_ns);
+void ebpf_samples_release(struct cpu_source *s);
+
+#endif

@@ -1,0 +1,442 @@
+#include "sampler/perf/perf_open.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "sampler/perf/perf_record.h"
+
+#define PARANOID "/proc/sys/kernel/perf_event_paranoid"
+#define STACK_BYTES_MAX (32u << 10)
+#define STACK_BYTES_MIN (8u << 10)
+#define SAMPLE_BYTES 1024u /* of a sample beside its stack */
+#define RING_BYTES_MIN (64u << 10)
+#define RING_BYTES_MAX (16u << 20)
+#define RINGS_BYTES_MAX (128u << 20) /* of all */
+#define RING_MS 1000u /* of a busy processor's samples that a ring should hold */
+#define RING_MS_MIN 150u /* with less, the copies of stacks are made smaller */
+#define PERF_FORMAT_LOST_ (UINT64_C(1) << 4) /* older headers do not have it */
+
+static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : io_above_standard(fd);
+}
+
+static struct perf_event_attr attributes(const struct perf_events *events, bool kernel,
+					 bool on_exec)
+{
+	return (struct perf_event_attr){
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.size = sizeof(struct perf_event_attr),
+		.sample_period = events->period_ns,
+		.read_format = events->counts_lost ? PERF_FORMAT_LOST_ : 0,
+		.sample_type = PERF_SAMPLE_FIELDS | (kernel ? PERF_SAMPLE_CALLCHAIN : 0) |
+			       (events->reads ? PERF_SAMPLE_READ : 0),
+		.disabled = 1,
+		.inherit = 1,
+		.inherit_stat = 1,
+		.enable_on_exec = on_exec,
+		.exclude_kernel = !kernel,
+		.exclude_callchain_kernel = !kernel,
+		.exclude_callchain_user = 1,
+		.exclude_hv = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.watermark = 1, /* of half a ring */
+		.sample_regs_user = PERF_REGISTERS,
+		.sample_stack_user = (uint32_t)events->stack_bytes,
+	};
+}
+
+/* --- reasons --- */
+
+static int paranoid_level(void)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	int level;
+
+	if (io_read_file(PARANOID, 64, &text) < 0 || sscanf(strbuf_text(&text), "%d", &level) != 1)
+		return -2;
+	return level;
+}
+
+static int explain(int err, pid_t pid, struct error *e)
+{
+	int level = paranoid_level();
+
+	switch (-err) {
+	case EACCES:
+		if (level > 2)
+			return error_set(
+				e, E_UNSUPPORTED,
+				"kernel.perf_event_paranoid is %d: sampling needs 2 or less, "
+				"root or CAP_PERFMON",
+				level);
+		return error_set(e, E_UNSUPPORTED,
+				 "process %d is not ours to look at: be its user, or root",
+				 (int)pid);
+	case EPERM:
+	case ENOSYS:
+		if (level == -2)
+			return error_set(e, E_UNSUPPORTED, "this kernel has no perf events");
+		return error_set(e, E_UNSUPPORTED,
+				 "perf_event_open is forbidden here, as by a container's seccomp "
+				 "filter: allow it there");
+	case ESRCH:
+		return error_set(e, -ESRCH, "there is no process %d", (int)pid);
+	case EMFILE:
+	case ENFILE:
+		return error_set(
+			e, E_UNSUPPORTED,
+			"an event needs a file on each processor, and no more may be open: "
+			"raise 'ulimit -n'");
+	case ENOMEM:
+		return error_set(e, err, "out of memory");
+	}
+	error_errno(e, -err, "perf_event_open");
+	return E_UNSUPPORTED;
+}
+
+static int explain_ring(int err, struct error *e)
+{
+	error_errno(
+		e, -err,
+		"cannot map a ring of samples: raise kernel.perf_event_mlock_kb or 'ulimit -l'");
+	return E_UNSUPPORTED;
+}
+
+/* --- events --- */
+
+static void close_all(struct perf_events *events)
+{
+	for (unsigned i = 0; i < events->rings.count; i++)
+		perf_ring_unmap(&events->rings.rings[i]);
+	for (size_t i = 0; i < events->files.count; i++)
+		close(events->files.data[i]);
+	events->files.count = events->found.count = 0;
+	events->rings.count = 0;
+	events->threads = events->refused_threads = 0;
+	events->no_ring = false;
+	map_clear(&events->owners);
+	map_clear(&events->opened);
+}
+
+void perf_events_close(struct perf_events *events)
+{
+	close_all(events);
+	vec_release(&events->files);
+	vec_release(&events->found);
+	map_release(&events->owners);
+	map_release(&events->opened);
+	free(events->rings.rings);
+	free(events->rings.scratch);
+}
+
+/* --- rings --- */
+
+static uint64_t power_of_two(uint64_t size)
+{
+	uint64_t power = RING_BYTES_MIN;
+
+	while (power < size)
+		power *= 2;
+	return power;
+}
+
+static uint64_t bytes_in(const struct perf_events *events, uint64_t ms)
+{
+	return ms * NS_PER_MS / events->period_ns * (events->stack_bytes + SAMPLE_BYTES);
+}
+
+static void unmap_all(struct perf_events *events)
+{
+	for (unsigned i = 0; i < events->rings.count; i++)
+		perf_ring_unmap(&events->rings.rings[i]);
+}
+
+/* All rings of one size. */
+static int map_all(struct perf_events *events, uint64_t size)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < events->rings.count && r >= 0; i++)
+		r = perf_ring_map(&events->rings.rings[i], events->rings.rings[i].fd, size);
+	if (r < 0)
+		unmap_all(events);
+	return r;
+}
+
+/* As large as is wanted and allowed: others can only write to rings that are there. */
+static int map_rings(struct perf_events *events)
+{
+	uint64_t size = MIN(power_of_two(bytes_in(events, RING_MS)), RING_BYTES_MAX);
+	int r;
+
+	while (size > RING_BYTES_MIN && size * events->rings.count > RINGS_BYTES_MAX)
+		size /= 2;
+	for (r = map_all(events, size); (r == -EPERM || r == -ENOMEM) && size > RING_BYTES_MIN;) {
+		size /= 2;
+		r = map_all(events, size);
+	}
+	return r;
+}
+
+/* --- threads --- */
+
+/* Notes which thread an event is of. */
+static int take_event(struct perf_events *events, int fd, pid_t tid)
+{
+	uint64_t id;
+
+	if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0) {
+		close(fd);
+		return -errno;
+	}
+	if (vec_push(&events->files, fd) < 0) {
+		close(fd);
+		return -ENOMEM;
+	}
+	return map_put(&events->owners, id, (uint64_t)tid);
+}
+
+/* Opens a thread's events, one a processor. The first thread's have the rings; the others write to these. */
+static int open_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)
+{
+	bool first = events->rings.count == 0;
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	size_t before = events->files.count;
+	int r = 0;
+
+	for (int cpu = 0, ring = 0; cpu < cpus && r >= 0; cpu++) {
+		int fd = open_event(attr, tid, cpu);
+
+		if (fd == -ENODEV) /* offline */
+			continue;
+		r = fd < 0 ? fd : take_event(events, fd, tid);
+		if (r < 0)
+			break;
+		if (first)
+			events->rings.rings[ring++] = (struct perf_ring){ .fd = fd };
+		else if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings.rings[ring++].fd) < 0)
+			r = -errno;
+		events->rings.count = MAX(events->rings.count, (unsigned)ring);
+	}
+	if (r == 0 && events->files.count == before)
+		r = -ENODEV;
+	while (r < 0 && events->files.count > before)
+		close(events->files.data[--events->files.count]);
+	if (r >= 0 && first) {
+		r = map_rings(events);
+		events->no_ring = r < 0;
+	} else if (first) {
+		events->rings.count = 0;
+	}
+	events->threads += r >= 0;
+	return r;
+}
+
+/* A thread that was found: one without events of its own may still inherit some. */
+static int add_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)
+{
+	int r = open_thread(events, attr, tid),
+	    err = map_put(&events->opened, (uint64_t)tid, r >= 0);
+
+	if (err >= 0 && r >= 0)
+		err = vec_push(&events->found, tid);
+	if ((r == -EMFILE || r == -ENFILE) && events->threads)
+		events->refused_threads++;
+	else if (r < 0 && r != -ESRCH)
+		return r;
+	return err;
+}
+
+/* Opens the events of all threads that are listed and not known. Whether there were any, or a negative errno. */
+static int add_threads(struct perf_events *events, struct perf_event_attr *attr, DIR *folder)
+{
+	struct dirent *entry;
+	bool any = false;
+	int r = 0;
+
+	while (r >= 0 && (entry = readdir(folder))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		uint64_t known;
+
+		if (tid <= 0 || map_get(&events->opened, (uint64_t)tid, &known))
+			continue;
+		any = true;
+		r = add_thread(events, attr, tid);
+	}
+	return r < 0 ? r : any;
+}
+
+/*
+ * Opens the events of all threads. New threads may appear meanwhile: of threads with events these are inherited; others
+ * are found when the list is read again.
+ */
+static int open_running(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
+{
+	char path[64];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	do {
+		DIR *folder = opendir(path);
+
+		if (!folder)
+			return -ESRCH;
+		r = add_threads(events, attr, folder);
+		closedir(folder);
+	} while (r > 0);
+	return r < 0 ? r : events->threads ? 0 : -ESRCH;
+}
+
+/* One attempt, with or without the operating system's kernel. */
+static int try_open(struct perf_events *events, pid_t pid, bool running, bool kernel)
+{
+	struct perf_event_attr attr = attributes(events, kernel, !running);
+	int r;
+
+	close_all(events);
+	r = running ? open_running(events, &attr, pid) : open_thread(events, &attr, pid);
+	/* Older kernels: what is newest goes first. */
+	if (r == -EINVAL && (events->reads || events->counts_lost)) {
+		events->counts_lost = events->reads;
+		events->reads = false;
+		return try_open(events, pid, running, kernel);
+	}
+	if (r < 0)
+		close_all(events);
+	else
+		events->kernel = kernel;
+	return r;
+}
+
+/* --- all of it --- */
+
+static int prepare(struct perf_events *events, const struct cpu_options *options)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct rlimit limit;
+
+	*events = (struct perf_events){ .period_ns = NS_PER_S / MAX(options->hz, 1u),
+					.stack_bytes = STACK_BYTES_MAX,
+					.reads = true,
+					.counts_lost = true,
+					.owners = MAP_INIT,
+					.opened = MAP_INIT };
+	events->rings.times = perf_record_times;
+	events->rings.rings = calloc((size_t)MAX(cpus, 1), sizeof(*events->rings.rings));
+	events->rings.scratch = malloc(PERF_RECORD_BYTES_MAX);
+	/* The command has been started already: its limit stays. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	return events->rings.rings && events->rings.scratch ? 0 : -ENOMEM;
+}
+
+/* What it cannot do. */
+static void tell(const struct perf_events *events, const struct cpu_options *options,
+		 struct strbuf *reason)
+{
+	if (options->kernel && !events->kernel)
+		strbuf_addf(
+			reason,
+			"time in the kernel is not sampled: kernel.perf_event_paranoid is %d, 1 or "
+			"CAP_PERFMON would allow it; ",
+			paranoid_level());
+	else if (!events->kernel)
+		strbuf_adds(reason, "time in the kernel is not sampled; ");
+	if (options->off_cpu)
+		strbuf_adds(reason, "no time off the CPU; ");
+	if (events->stack_bytes < STACK_BYTES_MAX)
+		strbuf_addf(reason,
+			    "stacks are cut after %zu KiB, for want of memory that may be "
+			    "locked (kernel.perf_event_mlock_kb, ulimit -l); ",
+			    events->stack_bytes >> 10);
+	if (events->refused_threads)
+		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
+			    events->refused_threads, events->refused_threads + events->threads);
+	strbuf_adds(reason, "nothing of setuid programs; ");
+	strbuf_adds(reason, options->recorder ? "Python frames by timers inside, in processes with "
+						"the recorder"
+					      : "no Python frames");
+}
+
+int perf_events_open(struct perf_events *events, const struct cpu_options *options, pid_t pid,
+		     bool running, struct strbuf *reason, struct error *e)
+{
+	int r = prepare(events, options);
+
+	while (r >= 0) {
+		r = -EACCES;
+		if (options->kernel)
+			r = try_open(events, pid, running, true);
+		if ((r == -EACCES || r == -EPERM) && !events->no_ring)
+			r = try_open(events, pid, running, false);
+		if (r < 0) {
+			r = events->no_ring ? explain_ring(r, e) : explain(r, pid, e);
+			break;
+		}
+		if (events->stack_bytes == STACK_BYTES_MIN ||
+		    events->rings.rings[0].size >= bytes_in(events, RING_MS_MIN)) {
+			tell(events, options, reason);
+			break;
+		}
+		events->stack_bytes /= 2;
+	}
+	if (r < 0) {
+		perf_events_close(events);
+		return r;
+	}
+	for (size_t i = 0; running && i < events->files.count; i++)
+		ioctl(events->files.data[i], PERF_EVENT_IOC_ENABLE, 0);
+	return 0;
+}
+
+void perf_events_stop(struct perf_events *events, uint64_t *cpu_ns, uint64_t *lost)
+{
+	size_t words = events->counts_lost ? 2 : 1;
+
+	*cpu_ns = *lost = 0;
+	for (size_t i = 0; i < events->files.count; i++) {
+		uint64_t counts[2] = { 0 };
+		int fd = events->files.data[i];
+
+		ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+		if (read(fd, counts, words * sizeof(*counts)) > 0) {
+			*cpu_ns += counts[0];
+			*lost += counts[1];
+		}
+	}
+}
+
+int perf_events_check(struct error *e)
+{
+	struct perf_events events = { .period_ns = NS_PER_S, .stack_bytes = STACK_BYTES_MIN };
+	struct perf_event_attr attr = attributes(&events, false, false);
+	int fd = open_event(&attr, 0, -1);
+
+	/* Inherited events that are not of one processor are only refused a ring. */
+	if (fd < 0)
+		return explain(fd, getpid(), e);
+	close(fd);
+	return 0;
+}

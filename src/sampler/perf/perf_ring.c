@@ -1,0 +1,128 @@
+#include "sampler/perf/perf_ring.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bytes.h"
+
+#define PAGE 4096u
+
+int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
+{
+	void *p = mmap(NULL, PAGE + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*r = (struct perf_ring){
+		.fd = fd, .page = p, .data = (const uint8_t *)p + PAGE, .size = size
+	};
+	return 0;
+}
+
+void perf_ring_unmap(struct perf_ring *r)
+{
+	if (r->page)
+		munmap(r->page, PAGE + r->size);
+	r->page = NULL;
+}
+
+/* A word of the ring; offsets are multiples of 8, so none goes round the end. */
+static uint64_t word_at(const struct perf_ring *r, uint64_t at)
+{
+	return load_u64(r->data + (at & (r->size - 1)));
+}
+
+/* The header's word: type (32 bits), misc (16), size (16). */
+static unsigned record_size(uint64_t word)
+{
+	return (unsigned)(word >> 48);
+}
+
+static void forget_all(struct perf_rings *all, struct perf_ring *r)
+{
+	all->corrupt = true;
+	r->tail = r->head;
+	__atomic_store_n(&r->page->data_tail, r->tail, __ATOMIC_RELEASE);
+}
+
+/* Reads the time of the record at the tail. */
+static void read_time(struct perf_rings *all, struct perf_ring *r)
+{
+	unsigned size, at;
+	uint64_t word;
+
+	if (r->tail == r->head)
+		return;
+	word = word_at(r, r->tail);
+	size = record_size(word);
+	at = (uint32_t)word == PERF_RECORD_SAMPLE ? all->times.in_sample
+						  : size - all->times.from_end;
+	if (size < 8 + all->times.from_end || size % 8 || size > r->head - r->tail ||
+	    at > size - 8) {
+		forget_all(all, r);
+		return;
+	}
+	r->time_ns = word_at(r, r->tail + at);
+}
+
+bool perf_rings_look(struct perf_rings *all)
+{
+	bool pressed = false;
+
+	for (unsigned i = 0; i < all->count; i++) {
+		struct perf_ring *r = &all->rings[i];
+		uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+		bool was_empty = r->head == r->tail;
+
+		if (head - r->tail > r->size) {
+			r->head = head;
+			forget_all(all, r);
+			continue;
+		}
+		r->head = head;
+		if (was_empty)
+			read_time(all, r);
+		pressed |= r->head - r->tail > r->size / 2;
+	}
+	return pressed;
+}
+
+/* The whole record, in one piece. */
+static const struct perf_event_header *record_at(struct perf_rings *all, const struct perf_ring *r)
+{
+	uint64_t at = r->tail & (r->size - 1);
+	unsigned size = record_size(word_at(r, r->tail));
+
+	if (at + size <= r->size)
+		return (const struct perf_event_header *)(r->data + at);
+	memcpy(all->scratch, r->data + at, r->size - at);
+	memcpy(all->scratch + (r->size - at), r->data, size - (r->size - at));
+	return (const struct perf_event_header *)all->scratch;
+}
+_Static_assert(PERF_RECORD_BYTES_MAX > UINT16_MAX, "any record fits");
+
+const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t until_ns,
+						struct perf_ring **ring)
+{
+	struct perf_ring *first = NULL;
+
+	for (unsigned i = 0; i < all->count; i++) {
+		struct perf_ring *r = &all->rings[i];
+
+		if (r->head != r->tail && (!first || r->time_ns < first->time_ns))
+			first = r;
+	}
+	if (!first || first->time_ns > until_ns)
+		return NULL;
+	*ring = first;
+	return record_at(all, first);
+}
+
+void perf_rings_drop(struct perf_rings *all, struct perf_ring *ring)
+{
+	ring->tail += record_size(word_at(ring, ring->tail));
+	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+	read_time(all, ring);
+}

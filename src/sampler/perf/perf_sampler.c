@@ -1,0 +1,335 @@
+/*
+ * perf_sampler.c: sampling by perf events: every so many nanoseconds of a thread's CPU time the kernel writes its
+ * registers and the top of its stack into a ring. The stacks are walked here, on the sampler's thread.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sampler/cpu_source.h"
+#include "sampler/perf/perf_handover.h"
+#include "sampler/perf/perf_open.h"
+#include "sampler/perf/perf_record.h"
+#include "sampler/perf/perf_threads.h"
+
+/* A record that has this age has been written in full on every processor: it can be put in order. */
+#define SETTLE_NS (5 * NS_PER_MS)
+#define FIRST_WAIT_MS 10
+
+struct cpu_source {
+	struct perf_events events;
+	struct perf_sample_layout layout;
+	struct targets *targets;
+	uint64_t start_ns, end_ns; /* window; end 0: none */
+	struct perf_threads threads;
+	struct perf_handover handover;
+	const char *recorder; /* name of its file; NULL: it samples nothing */
+	struct pollfd *files; /* of the rings */
+	bool stopped;
+	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
+	int wait_ms;
+	uint64_t seen_ns; /* time of the last record */
+	uint64_t sampled_ns; /* weight of all samples */
+	uint64_t lost; /* records, as far as the rings said */
+	uint64_t cpu_ns, lost_in_all; /* what the kernel says at the end */
+	struct perf_sample sample;
+	uint64_t frames[TARGET_FRAMES_MAX];
+};
+
+/* --- records --- */
+
+static void on_fork(struct cpu_source *s, const struct perf_notice *n)
+{
+	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
+		return;
+	targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
+	if (perf_handover_watches(&s->handover, n->parent_pid))
+		perf_handover_watch(&s->handover, n->pid);
+	s->lively = true;
+}
+
+static void on_exit_of(struct cpu_source *s, const struct perf_notice *n)
+{
+	uint64_t known;
+
+	if (map_get(&s->events.opened, (uint64_t)n->tid, &known) && known)
+		*map_at(&s->events.opened, (uint64_t)n->tid, 0) = 0;
+	perf_thread_ends(&s->threads, n->pid, n->tid, n->time_ns);
+}
+
+static void on_name(struct cpu_source *s, const struct perf_notice *n)
+{
+	if (n->is_exec) {
+		/* The kernel ended its other threads, and said so. */
+		perf_threads_exec(&s->threads, s->targets, n->pid, n->time_ns);
+		targets_exec(s->targets, n->pid, n->time_ns);
+		perf_thread_begins(&s->threads, n->pid, n->tid);
+		s->lively = true;
+	}
+	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
+}
+
+static void on_map(struct cpu_source *s, const struct perf_notice *n)
+{
+	const char *slash = strrchr(n->mapping.path, '/');
+
+	targets_map(s->targets, n->pid, &n->mapping, n->time_ns);
+	if (s->recorder && slash && strncmp(slash + 1, s->recorder, strlen(s->recorder)) == 0)
+		perf_handover_watch(&s->handover, n->pid);
+}
+
+/* Of a thread that a timer had; what that does not know, either. */
+static void on_rest(void *context, const struct handed_time *time, uint64_t rest_ns)
+{
+	struct cpu_source *s = context;
+
+	perf_thread_rest(&s->threads, s->targets, time, rest_ns, true);
+}
+
+static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
+{
+	struct perf_sample *p = &s->sample;
+	struct target_stack stack = { .end = stack_end_truncated };
+	struct target *target;
+	uint64_t owner, own;
+
+	if (!perf_record_sample(h, &s->layout, p))
+		return;
+	if (p->time_ns < s->start_ns || (s->end_ns && p->time_ns >= s->end_ns))
+		return;
+	/* A thread that was found may have inherited another's events as well. */
+	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
+	    map_get(&s->events.opened, (uint64_t)p->tid, &own) && own)
+		return;
+	if (perf_handover_has(&s->handover, p->pid, p->tid, p->time_ns))
+		return;
+	target = targets_running(s->targets, p->pid, p->time_ns);
+	if (!target) {
+		targets_loss(s->targets, NULL, loss_reason_process_limit, 1, p->time_ns,
+			     p->time_ns);
+		return;
+	}
+	stack.kernel = p->kernel;
+	stack.kernel_count = p->kernel_count;
+	stack.user = s->frames;
+	if (p->has_user)
+		stack.user_count = stack_snapshot_walk(s->targets, target, &p->stack, s->frames,
+						     TARGET_FRAMES_MAX, &stack.end);
+	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
+			   &stack);
+	s->sampled_ns += s->events.period_ns;
+	perf_thread_sampled(&s->threads, p->tid, s->events.period_ns);
+}
+
+/* Lost since the last record that came. */
+static void lose(struct cpu_source *s, uint64_t count, uint64_t time_ns)
+{
+	s->lost += count;
+	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, s->seen_ns,
+		     MAX(time_ns, s->seen_ns));
+	if (s->recorder)
+		perf_handover_search(&s->handover);
+}
+
+static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
+{
+	struct perf_notice n;
+
+	if (!perf_record_notice(h, &n))
+		return;
+	switch (h->type) {
+	case PERF_RECORD_FORK:
+		on_fork(s, &n);
+		break;
+	case PERF_RECORD_EXIT:
+		on_exit_of(s, &n);
+		break;
+	case PERF_RECORD_READ:
+		perf_thread_counted(&s->threads, n.pid, n.tid, n.cpu_ns);
+		break;
+	case PERF_RECORD_COMM:
+		on_name(s, &n);
+		break;
+	case PERF_RECORD_MMAP2:
+		if (n.is_executable)
+			on_map(s, &n);
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		lose(s, n.lost, n.time_ns);
+		break;
+	case PERF_RECORD_THROTTLE:
+		targets_loss(s->targets, targets_find(s->targets, n.pid), loss_reason_throttled, 1,
+			     n.time_ns, n.time_ns);
+		break;
+	}
+}
+
+/* Takes what is not younger than until_ns. */
+static void take_records(struct cpu_source *s, uint64_t until_ns)
+{
+	const struct perf_event_header *h;
+	struct perf_ring *ring;
+
+	while ((h = perf_rings_next(&s->events.rings, until_ns, &ring))) {
+		s->seen_ns = MAX(s->seen_ns, ring->time_ns);
+		if (s->threads.endings.count)
+			perf_threads_settle(&s->threads, s->targets, s->seen_ns);
+		if (h->type == PERF_RECORD_SAMPLE)
+			on_sample(s, h);
+		else
+			on_notice(s, h);
+		perf_rings_drop(&s->events.rings, ring);
+	}
+	if (s->events.rings.corrupt) {
+		s->events.rings.corrupt = false;
+		lose(s, 0, clock_monotonic_ns());
+	}
+}
+
+/* --- the source --- */
+
+static void perf_free(struct cpu_source *s)
+{
+	perf_events_close(&s->events);
+	perf_threads_release(&s->threads);
+	perf_handover_release(&s->handover);
+	free(s->files);
+	free(s);
+}
+
+static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
+		     struct targets *targets, struct strbuf *reason, struct cpu_source **out,
+		     struct error *e)
+{
+	struct cpu_source *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = perf_events_open(&s->events, options, pid, running, reason, e);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	s->layout = (struct perf_sample_layout){
+		.read_words = s->events.reads ? 1 + s->events.counts_lost : 0,
+		.callchain = s->events.kernel,
+		.stack_bytes = s->events.stack_bytes,
+	};
+	s->targets = targets;
+	s->recorder = options->recorder;
+	perf_handover_init(&s->handover, options->directory, on_rest, s);
+	s->threads.handover = &s->handover;
+	s->start_ns = options->start_ns;
+	s->end_ns = options->end_ns;
+	s->wait_ms = FIRST_WAIT_MS;
+	s->threads.root = running ? 0 : pid;
+	/* What a thread did before the window is not known. */
+	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
+	s->files = calloc(s->events.rings.count, sizeof(*s->files));
+	if (!s->files) {
+		perf_free(s);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	for (unsigned i = 0; i < s->events.rings.count; i++)
+		s->files[i] =
+			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
+	/* Of threads that run already no event will tell. */
+	for (size_t i = 0; i < s->events.found.count; i++)
+		perf_thread_begins(&s->threads, pid, s->events.found.data[i]);
+	if (running && !targets_running(targets, pid, clock_monotonic_ns())) {
+		perf_free(s);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	*out = s;
+	return 0;
+}
+
+/* Waits until a ring is half full, or for a time. */
+static void wait_for_records(struct cpu_source *s, int timeout_ms)
+{
+	int wait_ms = MIN(s->wait_ms, timeout_ms);
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (s->end_ns > now_ns && !s->stopped)
+		wait_ms = (int)MIN((uint64_t)wait_ms, (s->end_ns - now_ns) / NS_PER_MS + 1);
+	if (poll(s->files, s->events.rings.count, wait_ms) > 0)
+		for (unsigned i = 0; i < s->events.rings.count; i++)
+			if (s->files[i].revents & (POLLHUP | POLLERR | POLLNVAL))
+				/* Its first thread has ended: it would always be ready. */
+				s->files[i].fd = -1;
+	s->wait_ms = s->lively ? FIRST_WAIT_MS : MIN(2 * s->wait_ms, timeout_ms);
+	s->lively = false;
+}
+
+static void stop(struct cpu_source *s)
+{
+	if (!s->stopped)
+		perf_events_stop(&s->events, &s->cpu_ns, &s->lost_in_all);
+	s->stopped = true;
+}
+
+static int perf_poll(struct cpu_source *s, int timeout_ms)
+{
+	uint64_t now_ns;
+	bool pressed;
+
+	wait_for_records(s, timeout_ms);
+	now_ns = clock_monotonic_ns();
+	pressed = perf_rings_look(&s->events.rings);
+	perf_handover_look(&s->handover);
+	take_records(s, pressed ? now_ns : now_ns - SETTLE_NS);
+	if (s->end_ns && now_ns >= s->end_ns)
+		stop(s);
+	return 0;
+}
+
+/* How much of the CPU time the samples stand for. */
+static void tell_coverage(struct cpu_source *s)
+{
+	uint64_t timers_ns = perf_handover_recorded(&s->handover);
+	uint64_t sampled_ns = s->sampled_ns + timers_ns;
+	bool most = sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
+	char got[128];
+	int n;
+
+	n = snprintf(got, sizeof(got), "%.3f s in samples of %.3f s of CPU time",
+		     (double)sampled_ns / 1e9, (double)s->cpu_ns / 1e9);
+	if (timers_ns)
+		snprintf(got + n, sizeof(got) - (size_t)n, ", %.3f s of them by timers inside",
+			 (double)timers_ns / 1e9);
+	targets_capability(
+		s->targets, "cpu_time", most ? capability_state_on : capability_state_degraded, got,
+		most               ? NULL
+		: s->events.kernel ? "threads that ended before a sample was due"
+				   : "time in the kernel, and threads that ended before a "
+				     "sample was due, have no samples");
+}
+
+static void perf_finish(struct cpu_source *s)
+{
+	stop(s);
+	perf_rings_look(&s->events.rings);
+	perf_handover_look(&s->handover);
+	take_records(s, UINT64_MAX);
+	/* A loss is told with the record after it, which the last one does not have. */
+	if (s->lost_in_all > s->lost)
+		lose(s, s->lost_in_all - s->lost, clock_monotonic_ns());
+	/* Before the window the kernel counted, too. */
+	if (s->cpu_ns && !s->start_ns)
+		tell_coverage(s);
+	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
+}
+
+const struct cpu_source_type cpu_source_perf = {
+	.name = "perf_event",
+	.way = CPU_WAY_PERF,
+	.open = perf_open,
+	.poll = perf_poll,
+	.finish = perf_finish,
+	.free = perf_free,
+	.check = perf_events_check,
+};

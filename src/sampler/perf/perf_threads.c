@@ -1,0 +1,177 @@
+#include "sampler/perf/perf_threads.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define SETTLE_NS NS_PER_MS
+
+void perf_threads_release(struct perf_threads *t)
+{
+	map_release(&t->of);
+	map_release(&t->alive);
+	map_release(&t->sampled);
+	vec_release(&t->endings);
+}
+
+bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid)
+{
+	uint64_t *of = map_at(&t->of, (uint64_t)tid, 0), *count;
+
+	if (!of || *of == (uint64_t)pid)
+		return false;
+	*of = (uint64_t)pid;
+	t->living++;
+	count = map_at(&t->alive, (uint64_t)pid, 0);
+	if (count)
+		++*count;
+	return true;
+}
+
+/* Whether it was the last of its process. */
+static bool remove_thread(struct perf_threads *t, pid_t pid, pid_t tid)
+{
+	uint64_t *of = map_at(&t->of, (uint64_t)tid, 0), *count;
+
+	if (!of || *of != (uint64_t)pid)
+		return tid == pid;
+	*of = 0;
+	t->living--;
+	count = map_at(&t->alive, (uint64_t)pid, 0);
+	return count && *count && --*count == 0;
+}
+
+void perf_thread_ends(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t time_ns)
+{
+	struct perf_ending ending = { .pid = pid, .tid = tid, .time_ns = time_ns };
+
+	ending.is_last = remove_thread(t, pid, tid);
+	/* Without memory it is a process that has no end. */
+	if (vec_push(&t->endings, ending) < 0)
+		return;
+}
+
+void perf_thread_counted(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t cpu_ns)
+{
+	t->counted_ns += cpu_ns;
+	for (size_t i = t->endings.count; i--;) {
+		struct perf_ending *e = &t->endings.data[i];
+
+		if (e->pid != pid || e->tid != tid)
+			continue;
+		e->counted = true;
+		e->counted_ns += cpu_ns;
+		return;
+	}
+}
+
+void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns)
+{
+	uint64_t *sampled = map_at(&t->sampled, (uint64_t)tid, 0);
+
+	t->uncounted_sampled_ns += weight_ns;
+	if (sampled)
+		*sampled += weight_ns;
+}
+
+/* What samples stand for, which is forgotten: the number may be another thread's soon. */
+static uint64_t take_sampled(struct perf_threads *t, pid_t tid)
+{
+	uint64_t *sampled = map_at(&t->sampled, (uint64_t)tid, 0), ns = sampled ? *sampled : 0;
+
+	if (sampled)
+		*sampled = 0;
+	return ns;
+}
+
+void perf_thread_rest(const struct perf_threads *t, struct targets *targets,
+		      const struct handed_time *time, uint64_t rest_ns, bool always)
+{
+	const struct target_stack none = { .end = stack_end_truncated };
+	struct target *p = targets_find(targets, time->pid);
+
+	if (p && (always || target_has_segments(p)) && rest_ns && time->end_ns < t->end_ns)
+		targets_cpu_sample(targets, p, time->tid, time->end_ns, rest_ns, TARGET_CPU_UNKNOWN,
+				   &none);
+}
+
+/* A process that was never sampled gets no segments for this. */
+static void add_rest(struct perf_threads *t, struct targets *targets, const struct perf_ending *e,
+		     uint64_t rest_ns)
+{
+	struct handed_time time = {
+		.pid = e->pid, .tid = e->tid, .end_ns = e->time_ns, .owed_ns = rest_ns
+	};
+
+	if (!perf_handover_thread_ends(t->handover, &time))
+		perf_thread_rest(t, targets, &time, rest_ns, false);
+}
+
+static void end_thread(struct perf_threads *t, struct targets *targets, const struct perf_ending *e)
+{
+	uint64_t sampled = take_sampled(t, e->tid);
+
+	if (e->counted) {
+		t->uncounted_sampled_ns -= sampled;
+		add_rest(t, targets, e, e->counted_ns - MIN(sampled, e->counted_ns));
+	}
+	/* The root is counted at the end, and its process with it. */
+	if (e->is_last && (e->pid != t->root || e->tid == t->root)) {
+		perf_handover_ends(t->handover, e->pid, e->time_ns, false);
+		targets_exit(targets, e->pid, e->time_ns);
+	}
+}
+
+void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64_t now_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->endings.count; i++) {
+		struct perf_ending e = t->endings.data[i];
+
+		if (e.tid == t->root || e.time_ns + SETTLE_NS > now_ns)
+			t->endings.data[kept++] = e;
+		else
+			end_thread(t, targets, &e);
+	}
+	t->endings.count = kept;
+}
+
+void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid, uint64_t time_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->endings.count; i++) {
+		struct perf_ending e = t->endings.data[i];
+
+		if (e.pid != pid || e.tid == t->root)
+			t->endings.data[kept++] = e;
+		else
+			end_thread(t, targets, &e);
+	}
+	t->endings.count = kept;
+	perf_handover_ends(t->handover, pid, time_ns, true);
+}
+
+/* The root's own time is what remains of all, if nobody else is uncounted. */
+static void finish_root(struct perf_threads *t, struct targets *targets, struct perf_ending *root,
+			uint64_t cpu_ns)
+{
+	uint64_t others = t->counted_ns + t->uncounted_sampled_ns, alive;
+
+	root->is_last = !map_get(&t->alive, (uint64_t)root->pid, &alive) || alive == 0;
+	if (t->living == 0 && cpu_ns > others)
+		add_rest(t, targets, root, cpu_ns - others);
+	end_thread(t, targets, root);
+}
+
+void perf_threads_finish(struct perf_threads *t, struct targets *targets, uint64_t cpu_ns)
+{
+	pid_t root = t->root;
+
+	perf_threads_settle(t, targets, UINT64_MAX);
+	for (size_t i = 0; i < t->endings.count; i++)
+		if (t->endings.data[i].tid == root)
+			finish_root(t, targets, &t->endings.data[i], cpu_ns);
+	t->endings.count = 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * perf_threads.h: the threads that perf events tell of: which live, and how much of their CPU time no sample stands for.
+ *
+ * Samples come after whole periods of CPU time, so what a thread does in its last one has none; nor has time in the
+ * operating system's kernel where that may not be seen. When an inherited event's thread ends, the kernel says how much CPU
+ * time it had (one record for each processor, right after that of its end); what is missing then becomes a
+ * sample without a stack, so that weights add up.
+ */
+#ifndef PITOT_SAMPLER_PERF_PERF_THREADS_H
+#define PITOT_SAMPLER_PERF_PERF_THREADS_H
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "sampler/perf/perf_handover.h"
+#include "sampler/sampled_processes.h"
+
+/* A thread that has ended, of which more records may come. */
+struct perf_ending {
+	pid_t pid, tid;
+	uint64_t time_ns;
+	uint64_t counted_ns; /* CPU time, if `counted` */
+	bool counted, is_last; /* of its process */
+};
+
+struct perf_threads {
+	struct map of; /* tid -> pid, 0 when it has ended */
+	struct map alive; /* pid -> threads */
+	struct map sampled; /* tid -> nanoseconds that samples stand for */
+	VEC(struct perf_ending) endings; /* in order of time */
+	uint64_t living; /* threads */
+	uint64_t counted_ns; /* of all threads that were counted */
+	uint64_t uncounted_sampled_ns; /* of all samples but those of threads that were counted */
+	pid_t root; /* whose own events are not inherited, so that it is never counted; 0: there are more such */
+	struct perf_handover *handover; /* what timers have needs no sample of ours */
+	uint64_t end_ns; /* samples without a stack are not wanted from here on */
+};
+
+void perf_threads_release(struct perf_threads *t);
+
+/* false: it was known. */
+bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid);
+void perf_thread_ends(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t time_ns);
+/* It has ended, and had this CPU time on a processor. */
+void perf_thread_counted(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t cpu_ns);
+void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns);
+
+/* CPU time of a thread without a sample becomes one without a stack. `always`: also of a process that was never sampled. */
+void perf_thread_rest(const struct perf_threads *t, struct targets *targets,
+		      const struct handed_time *time, uint64_t rest_ns, bool always);
+
+/* The process becomes another program: its other threads have ended, and no more records of them come. */
+void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid,
+		       uint64_t time_ns);
+
+/* Tells targets of those that ended some time before this, of which no more records come. */
+void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64_t now_ns);
+/* The same of all, at the end. cpu_ns: of all threads; 0: unknown. */
+void perf_threads_finish(struct perf_threads *t, struct targets *targets, uint64_t cpu_ns);
+
+#endif

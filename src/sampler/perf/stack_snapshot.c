@@ -1,0 +1,102 @@
+#include "sampler/perf/stack_snapshot.h"
+
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "stack/unwind/unwind_snapshot.h"
+
+#define PAGE 4096u
+/* What is read this far behind the copy is the same stack, and its copy was too short. */
+#define SAME_STACK_BYTES (UINT64_C(64) << 20)
+
+struct copy_walk {
+	struct targets *targets;
+	struct target *target;
+	const struct stack_snapshot *stack;
+	uint64_t low; /* address of the first byte */
+	uint64_t *frames;
+	unsigned count, max;
+	bool too_short; /* what was to be read is behind the copy */
+};
+
+static bool load(void *context, uint64_t address, uint64_t *value)
+{
+	struct copy_walk *k = context;
+	uint64_t offset = address - k->low;
+
+	if (address & 7)
+		return false;
+	if (offset < k->stack->size && k->stack->size - offset >= 8) {
+		*value = load_u64(k->stack->bytes + offset);
+		return true;
+	}
+	k->too_short = k->stack->cut && offset < k->stack->size + SAME_STACK_BYTES;
+	return false;
+}
+
+static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE }, end = { .cfa = CFA_END };
+	struct copy_walk *k = context;
+	uint64_t pc = frame_lookup_address(frame);
+	const struct target_range *range = target_range_at(k->targets, k->target, pc);
+	const struct unwind_rule *rule = &none;
+
+	*known = range && range->file;
+	if (!range)
+		return &none;
+	if (range->parts)
+		rule = unwind_parts_find(range->parts, pc - range->bias);
+	else if (target_range_refused(k->targets, range))
+		return NULL;
+	return rule && rule->cfa == CFA_NONE && target_range_is_entry(k->targets, range, pc) ? &end
+											     : rule;
+}
+
+static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes, unsigned size)
+{
+	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)start, size };
+
+	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* Code does not change; so it may be read later than the sample was taken. What cannot be executed is none. */
+static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
+{
+	const struct copy_walk *k = context;
+	unsigned in_page = (unsigned)(end & (PAGE - 1));
+
+	if (!target_range_at(k->targets, k->target, end - 1))
+		return 0;
+	if (read_code(k, end - size, bytes, size))
+		return size;
+	return in_page && in_page < size && read_code(k, end - in_page, bytes, in_page) ? in_page
+											: 0;
+}
+
+static bool store(void *context, uint64_t frame)
+{
+	struct copy_walk *k = context;
+
+	if (k->count == k->max)
+		return false;
+	k->frames[k->count++] = frame;
+	return true;
+}
+
+unsigned stack_snapshot_walk(struct targets *t, struct target *p, const struct stack_snapshot *stack,
+			   uint64_t *frames, unsigned max, enum stack_end *end)
+{
+	struct copy_walk k = { .targets = t,
+			       .target = p,
+			       .stack = stack,
+			       .low = stack->registers.at[REG_RSP_],
+			       .frames = frames,
+			       .max = max };
+	const struct frame_source source = { &k, load, rule, code, store };
+
+	*end = unwind_snapshot(&source, &stack->registers);
+	if (*end == stack_end_truncated && k.too_short)
+		*end = stack_end_depth;
+	return k.count;
+}

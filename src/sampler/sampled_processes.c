@@ -1,0 +1,366 @@
+/* targets.c: which processes there are, from events. */
+#include "sampler/sampled_processes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "sampler/target_state.h"
+
+#define TEXTS_BYTES_MAX ((size_t)64 << 20)
+#define COMMAND_BYTES_MAX ((size_t)65536)
+#define PROCESSES_DEFAULT 4096u
+#define ENTRY_BYTES 96u /* of code around the calls of the first functions */
+
+uint32_t targets_text(struct targets *t, const char *text, size_t length)
+{
+	int64_t id = interner_find(&t->texts, text, length);
+
+	if (id < 0 && t->texts.bytes + length <= TEXTS_BYTES_MAX)
+		id = interner_add(&t->texts, text, length, NULL);
+	return id < 0 ? 0 : (uint32_t)id;
+}
+
+const char *targets_text_of(const struct targets *t, uint32_t id)
+{
+	return id < t->texts.count ? t->texts.items[id].text : "";
+}
+
+static uint32_t file_text(struct targets *t, const char *path, size_t max)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	io_read_text(path, max, &text);
+	return targets_text(t, strbuf_text(&text), text.length);
+}
+
+int targets_new(const struct targets_options *options, struct targets **out, struct error *e)
+{
+	struct targets *t = calloc(1, sizeof(*t));
+	char host[256] = "";
+
+	if (!t)
+		return error_set(e, -ENOMEM, "out of memory");
+	t->options = *options;
+	if (!t->options.processes_max)
+		t->options.processes_max = PROCESSES_DEFAULT;
+	interner_init(&t->texts);
+	if (target_files_init(&t->files) < 0 || interner_add(&t->texts, "", 0, NULL) < 0) {
+		targets_free(t, NULL);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	t->files.kept = options->kept;
+	gethostname(host, sizeof(host) - 1);
+	t->host = targets_text(t, host, strlen(host));
+	t->boot_id = file_text(t, "/proc/sys/kernel/random/boot_id", 64);
+	*out = t;
+	return 0;
+}
+
+/* --- the list --- */
+
+static void free_target(struct targets *t, struct target *p)
+{
+	for (size_t i = 0; i < t->all.count; i++)
+		if (t->all.data[i] == p) {
+			t->all.data[i] = t->all.data[--t->all.count];
+			break;
+		}
+	vec_release(&p->ranges);
+	vec_release(&p->origins);
+	vec_release(&p->threads);
+	map_release(&p->threads_index);
+	interner_release(&p->python);
+	free(p);
+}
+
+struct target *targets_find(struct targets *t, pid_t pid)
+{
+	uint64_t p;
+
+	return map_get(&t->index, (uint64_t)pid, &p) ? (struct target *)(uintptr_t)p : NULL;
+}
+
+pid_t target_pid(const struct target *p)
+{
+	return p->pid;
+}
+
+bool target_has_segments(const struct target *p)
+{
+	return p->writer != NULL;
+}
+
+static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
+{
+	struct target *p = t->all.count < TARGETS_MAX ? calloc(1, sizeof(*p)) : NULL;
+
+	if (!p || vec_push(&t->all, p) < 0) {
+		free(p);
+		return NULL;
+	}
+	p->pid = pid;
+	p->start_ns = time_ns;
+	interner_init(&p->python);
+	if (map_put(&t->index, (uint64_t)pid, (uintptr_t)p) < 0) {
+		free_target(t, p);
+		return NULL;
+	}
+	return p;
+}
+
+void targets_choose_home(struct targets *t)
+{
+	struct target *old = t->home;
+
+	if (old && !old->end_ns)
+		return;
+	for (size_t i = 0; i < t->all.count; i++)
+		if (t->all.data[i]->writer && !t->all.data[i]->end_ns) {
+			t->home = t->all.data[i];
+			break;
+		}
+	if (old && old != t->home) {
+		target_close(t, old);
+		free_target(t, old);
+	}
+}
+
+static void end_target(struct targets *t, struct target *p, uint64_t time_ns)
+{
+	p->end_ns = MAX(time_ns, p->start_ns);
+	if (targets_find(t, p->pid) == p)
+		*map_at(&t->index, (uint64_t)p->pid, 0) = 0;
+	if (t->home == p) {
+		targets_choose_home(t);
+		return;
+	}
+	target_close(t, p);
+	free_target(t, p);
+}
+
+/* --- what /proc says --- */
+
+static uint32_t link_text(struct targets *t, pid_t pid, const char *name)
+{
+	char path[64], target[4096];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	n = readlink(path, target, sizeof(target));
+	return targets_text(t, target, n > 0 ? (size_t)n : 0);
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char path[64];
+	const char *name_end;
+	int parent = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (io_read_file(path, 4096, &text) < 0)
+		return 0;
+	name_end = strrchr(strbuf_text(&text), ')');
+	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+static uint32_t thread_name(struct targets *t, pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid, (int)tid);
+	return file_text(t, path, 64);
+}
+
+/* Who a process is. Nothing changes that it does not say, because it is gone. */
+static void identify(struct targets *t, struct target *p)
+{
+	char path[64];
+	struct stat st;
+	pid_t parent;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)p->pid);
+	if (stat(path, &st) < 0)
+		return;
+	p->uid = st.st_uid;
+	p->executable = link_text(t, p->pid, "exe");
+	p->directory = link_text(t, p->pid, "cwd");
+	parent = parent_of(p->pid);
+	p->parent_pid = parent ? parent : p->parent_pid;
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)p->pid);
+	p->command = file_text(t, path, COMMAND_BYTES_MAX);
+}
+
+struct target *targets_running(struct targets *t, pid_t pid, uint64_t time_ns)
+{
+	struct target *p = targets_find(t, pid);
+
+	if (p)
+		return p;
+	p = new_target(t, pid, time_ns);
+	if (!p)
+		return NULL;
+	identify(t, p);
+	p->name = thread_name(t, pid, pid);
+	target_maps_read(t, p, time_ns);
+	return p;
+}
+
+/* --- events --- */
+
+void targets_fork(struct targets *t, pid_t parent, pid_t child, uint64_t time_ns)
+{
+	struct target *from = targets_find(t, parent), *p = targets_find(t, child);
+
+	if (p)
+		end_target(t, p, time_ns);
+	if (!from) {
+		targets_running(t, child, time_ns);
+		return;
+	}
+	p = new_target(t, child, time_ns);
+	if (!p)
+		return;
+	p->parent_pid = parent;
+	p->command = from->command;
+	p->executable = from->executable;
+	p->directory = from->directory;
+	p->name = from->name;
+	p->uid = from->uid;
+	if (target_maps_copy(p, from) < 0)
+		target_maps_read(t, p, time_ns);
+}
+
+void targets_exec(struct targets *t, pid_t pid, uint64_t time_ns)
+{
+	struct target *old = targets_find(t, pid), *p;
+	pid_t parent = old ? old->parent_pid : 0;
+
+	if (old)
+		end_target(t, old, time_ns);
+	p = new_target(t, pid, time_ns);
+	if (!p)
+		return;
+	p->parent_pid = parent;
+	identify(t, p);
+}
+
+void targets_exit(struct targets *t, pid_t pid, uint64_t time_ns)
+{
+	struct target *p = targets_find(t, pid);
+
+	if (p)
+		end_target(t, p, time_ns);
+}
+
+struct target_thread *target_thread(struct targets *t, struct target *p, pid_t tid)
+{
+	struct target_thread fresh = { .named_ns = clock_monotonic_ns() };
+	uint64_t *index = map_at(&p->threads_index, (uint64_t)tid, UINT64_MAX);
+
+	if (!index)
+		return NULL;
+	if (*index != UINT64_MAX)
+		return &p->threads.data[*index];
+	if (p->threads.count >= TARGET_THREADS_MAX || vec_push(&p->threads, fresh) < 0)
+		return NULL;
+	*index = p->threads.count - 1;
+	p->threads.data[*index].name = thread_name(t, p->pid, tid);
+	if (!p->threads.data[*index].name)
+		p->threads.data[*index].name = p->name;
+	return &p->threads.data[*index];
+}
+
+void targets_thread_name(struct targets *t, pid_t pid, pid_t tid, const char *name,
+			 uint64_t time_ns)
+{
+	struct target *p = targets_find(t, pid);
+	struct target_thread *thread = p ? target_thread(t, p, tid) : NULL;
+
+	if (!thread)
+		return;
+	thread->name = targets_text(t, name, strlen(name));
+	thread->named_ns = time_ns;
+	thread->segment = 0;
+	if (tid == pid)
+		p->name = thread->name;
+}
+
+void targets_map(struct targets *t, pid_t pid, const struct target_mapping *mapping,
+		 uint64_t time_ns)
+{
+	struct target *p = targets_find(t, pid);
+
+	if (p)
+		target_map(t, p, mapping, time_ns);
+}
+
+void targets_maps_read(struct targets *t, pid_t pid, uint64_t time_ns)
+{
+	struct target *p = targets_find(t, pid);
+
+	if (p)
+		target_maps_read(t, p, time_ns);
+}
+
+/* --- where code is --- */
+
+const struct target_range *target_ranges(const struct target *p, size_t *count)
+{
+	*count = p->ranges.count;
+	return p->ranges.data;
+}
+
+const struct target_range *target_range_at(struct targets *t, struct target *p, uint64_t address)
+{
+	size_t index;
+	struct target_range *range = target_range_find(p, address, &index);
+
+	if (range)
+		target_range_look_up(t, p, index);
+	return range;
+}
+
+bool target_range_refused(const struct targets *t, const struct target_range *range)
+{
+	const struct target_file *file = target_file_at(&t->files, range->file);
+
+	return file && file->refused;
+}
+
+bool target_range_is_entry(const struct targets *t, const struct target_range *range,
+			   uint64_t address)
+{
+	const struct target_file *file = target_file_at(&t->files, range->file);
+
+	return file && file->entry && address - range->bias - file->entry < ENTRY_BYTES;
+}
+
+/* --- the end --- */
+
+int targets_free(struct targets *t, struct error *e)
+{
+	int failure;
+
+	if (!t)
+		return 0;
+	targets_write_losses(t);
+	while (t->all.count) {
+		target_close(t, t->all.data[0]);
+		free_target(t, t->all.data[0]);
+	}
+	failure = t->failure;
+	vec_release(&t->all);
+	map_release(&t->index);
+	interner_release(&t->texts);
+	target_files_release(&t->files);
+	if (failure)
+		error_errno(e, failure, "cannot write CPU samples to '%s'", t->options.directory);
+	free(t);
+	return -failure;
+}

@@ -1,0 +1,97 @@
+#include "sampler/sparse_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/reserve.h"
+
+#define PAGE UINT64_C(4096)
+#define CHUNK_SHIFT 14
+
+int sparse_file_open(struct sparse_file *f, int fd, uint64_t size)
+{
+	*f = (struct sparse_file){ .size = size, .fd = fd };
+	f->kept_end = (size + PAGE - 1) & ~(PAGE - 1);
+	f->chunks = calloc((size >> CHUNK_SHIFT) / 64 + 1, sizeof(*f->chunks));
+	f->bytes = reserve_memory(f->kept_end);
+	if (f->chunks && f->bytes)
+		return 0;
+	sparse_file_close(f);
+	return -ENOMEM;
+}
+
+void sparse_file_close(struct sparse_file *f)
+{
+	if (f->bytes && f->kept_end > f->kept)
+		munmap(f->bytes + f->kept, f->kept_end - f->kept);
+	free(f->chunks);
+	if (f->fd >= 0)
+		close(f->fd);
+	*f = (struct sparse_file){ .fd = -1 };
+}
+
+static bool has_chunk(const struct sparse_file *f, uint64_t chunk)
+{
+	return f->chunks[chunk / 64] >> (chunk % 64) & 1;
+}
+
+/* Reads [offset, end), of whole chunks or up to the file's end. */
+static bool read_bytes(struct sparse_file *f, uint64_t offset, uint64_t end)
+{
+	while (offset < end) {
+		ssize_t n = pread(f->fd, f->bytes + offset, end - offset, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		offset += (uint64_t)n;
+		f->read_bytes += (uint64_t)n;
+	}
+	return true;
+}
+
+bool sparse_file_need(struct sparse_file *f, uint64_t offset, uint64_t size)
+{
+	uint64_t end, last;
+
+	if (offset > f->size || size > f->size - offset)
+		return false;
+	if (!size)
+		return true;
+	end = offset + size;
+	if (offset < f->kept || end > f->kept_end)
+		return false;
+	last = (end - 1) >> CHUNK_SHIFT;
+	for (uint64_t chunk = offset >> CHUNK_SHIFT, after; chunk <= last; chunk = after) {
+		uint64_t start = MAX(chunk << CHUNK_SHIFT, f->kept);
+
+		after = chunk + 1;
+		if (has_chunk(f, chunk))
+			continue;
+		while (after <= last && !has_chunk(f, after))
+			after++;
+		if (f->fd < 0 ||
+		    !read_bytes(f, start, MIN(MIN(after << CHUNK_SHIFT, f->size), f->kept_end)))
+			return false;
+		for (uint64_t i = chunk; i < after; i++)
+			f->chunks[i / 64] |= UINT64_C(1) << (i % 64);
+	}
+	return true;
+}
+
+void sparse_file_keep(struct sparse_file *f, uint64_t offset, uint64_t size)
+{
+	uint64_t start = MAX(offset & ~(PAGE - 1), f->kept);
+	uint64_t end = MIN((offset + size + PAGE - 1) & ~(PAGE - 1), f->kept_end);
+
+	if (start >= end)
+		return;
+	if (start > f->kept)
+		munmap(f->bytes + f->kept, start - f->kept);
+	if (end < f->kept_end)
+		munmap(f->bytes + end, f->kept_end - end);
+	f->kept = start;
+	f->kept_end = end;
+}

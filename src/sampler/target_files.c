@@ -1,0 +1,405 @@
+#include "sampler/target_files.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "elf/elf_sections.h"
+
+#define PAGE UINT64_C(4096)
+#define PATH_MAX_ 4608u /* of a path under /proc/PID/root */
+#define FILE_BYTES_MAX ((uint64_t)1 << 40) /* of address space, not of memory */
+#define NAMES_BYTES_MAX (16u << 20) /* of sections */
+#define NOTE_BYTES_MAX (64u << 10)
+#define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
+#define OPEN_FILES_MAX 64u
+#define VDSO_BYTES_MAX ((uint64_t)1 << 20)
+#define DELETED " (deleted)"
+
+int target_files_init(struct target_files *files)
+{
+	*files = (struct target_files){ .index = MAP_INIT };
+	return unwind_store_init(&files->store, TARGET_TABLES_BYTES_MAX);
+}
+
+void target_files_release(struct target_files *files)
+{
+	for (size_t i = 0; i < files->files.count; i++) {
+		struct target_file *file = files->files.data[i];
+
+		unwind_parts_free(file->parts);
+		sparse_file_close(&file->source);
+		free(file->copy);
+		free(file);
+	}
+	vec_release(&files->files);
+	map_release(&files->index);
+	unwind_store_release(&files->store);
+}
+
+const struct target_file *target_file_at(const struct target_files *files, uint32_t number)
+{
+	return number - 1 < files->files.count ? files->files.data[number - 1] : NULL;
+}
+
+/* --- reading --- */
+
+static bool is_wanted_section(const struct sparse_file *f, const Elf64_Shdr *names,
+			      const Elf64_Shdr *section)
+{
+	const char *name = (const char *)f->bytes + names->sh_offset + section->sh_name;
+
+	if (section->sh_type == SHT_NOTE)
+		return section->sh_size <= NOTE_BYTES_MAX;
+	return section->sh_type != SHT_NOBITS && section->sh_name < names->sh_size &&
+	       strcmp(name, ".eh_frame_hdr") == 0;
+}
+
+/* Where the headers of sections are, and the beginnings of what matters. */
+static void read_sections(struct sparse_file *f, const Elf64_Ehdr *header)
+{
+	const uint8_t *table = f->bytes + header->e_shoff;
+	Elf64_Shdr names, section;
+
+	if (header->e_shentsize != sizeof(section) || header->e_shstrndx >= header->e_shnum ||
+	    !sparse_file_need(f, header->e_shoff, (uint64_t)header->e_shnum * sizeof(section)))
+		return;
+	memcpy(&names, table + header->e_shstrndx * sizeof(names), sizeof(names));
+	if (names.sh_size > NAMES_BYTES_MAX ||
+	    !sparse_file_need(f, names.sh_offset, names.sh_size) || names.sh_size == 0 ||
+	    f->bytes[names.sh_offset + names.sh_size - 1] != '\0')
+		return;
+	for (unsigned i = 0; i < header->e_shnum; i++) {
+		memcpy(&section, table + i * sizeof(section), sizeof(section));
+		if (is_wanted_section(f, &names, &section))
+			sparse_file_need(f, section.sh_offset,
+					 section.sh_type == SHT_NOTE
+						 ? section.sh_size
+						 : MIN(section.sh_size, EH_HEADER_BYTES));
+	}
+}
+
+/* Without them: .eh_frame_hdr, by its segment. */
+static void read_frame_header(struct sparse_file *f, const Elf64_Ehdr *header)
+{
+	Elf64_Phdr p;
+
+	for (unsigned i = 0; i < header->e_phnum; i++) {
+		memcpy(&p, f->bytes + header->e_phoff + i * sizeof(p), sizeof(p));
+		if (p.p_type == PT_GNU_EH_FRAME)
+			sparse_file_need(f, p.p_offset, MIN(p.p_filesz, EH_HEADER_BYTES));
+	}
+}
+
+static int read_headers(struct sparse_file *f)
+{
+	Elf64_Ehdr header;
+
+	if (!sparse_file_need(f, 0, sizeof(header)))
+		return E_FORMAT;
+	memcpy(&header, f->bytes, sizeof(header));
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_phentsize != sizeof(Elf64_Phdr) ||
+	    !sparse_file_need(f, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr)))
+		return E_FORMAT;
+	if (header.e_shnum)
+		read_sections(f, &header);
+	else
+		read_frame_header(f, &header);
+	return 0;
+}
+
+/* --- unwind rules --- */
+
+/* What the rules are made from, as far as it is asked for. */
+static bool need(void *context, const uint8_t *bytes, size_t size)
+{
+	struct target_file *file = context;
+	struct sparse_file *f = &file->source;
+	uint64_t before = f->read_bytes;
+	bool all = sparse_file_need(f, (uint64_t)(bytes - f->bytes), size);
+
+	file->files->store.bytes += f->read_bytes - before;
+	return all;
+}
+
+/* All that rules are made from, in the file: from the first byte to the last. */
+static void find_span(const struct unwind_input *input, const uint8_t **start, size_t *size)
+{
+	const uint8_t *end = input->section.bytes + input->section.size;
+
+	*start = input->section.bytes;
+	if (input->search) {
+		*start = MIN(*start, input->search);
+		end = MAX(end, input->search + 8 * input->search_count);
+	}
+	*size = (size_t)(end - *start);
+}
+
+/* What is small is copied in whole, and nothing else of the file stays. */
+static bool copy_input(struct target_file *file, struct unwind_input *input)
+{
+	const uint8_t *start;
+	size_t size;
+
+	find_span(input, &start, &size);
+	if (size > COPIED_BYTES_MAX || !need(file, start, size))
+		return false;
+	file->copy = malloc(size + 1);
+	if (!file->copy)
+		return false;
+	memcpy(file->copy, start, size);
+	input->section.bytes = file->copy + (input->section.bytes - start);
+	if (input->search)
+		input->search = file->copy + (input->search - start);
+	sparse_file_close(&file->source);
+	return true;
+}
+
+/* Of others the address space of what will be read stays, and the file open. */
+static void keep_input(struct target_file *file, const struct unwind_input *input)
+{
+	struct sparse_file *f = &file->source;
+	const uint8_t *start;
+	size_t size;
+
+	find_span(input, &start, &size);
+	sparse_file_keep(f, (uint64_t)(start - f->bytes), size);
+	if (file->files->open < OPEN_FILES_MAX) {
+		file->files->open++;
+		return;
+	}
+	need(file, start, size);
+	close(f->fd);
+	f->fd = -1;
+}
+
+/* `bytes` are the file's; they stay (is_ours), or are those of file->source, which is closed if it is not needed any more. */
+static void take_rules(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
+{
+	struct unwind_input input;
+	bool all = is_ours;
+	int r = elf_unwind_input(bytes, size, &input);
+
+	if (r == 0) {
+		uint64_t end = elf_code_end(bytes, size);
+
+		elf_unwind_search(bytes, size, &input);
+		if (!is_ours && !(all = copy_input(file, &input)))
+			keep_input(file, &input);
+		r = unwind_parts_new(&input, end, all ? NULL : need, file, &file->files->store,
+				     &file->parts);
+	}
+	if (r < 0)
+		sparse_file_close(&file->source);
+	file->refused = r == E_LIMIT || r == -ENOMEM;
+}
+
+/* --- taking what is needed --- */
+
+static void take_segments(struct target_file *file, const struct elf_file *elf)
+{
+	for (size_t i = 0; i < elf->segment_count; i++) {
+		const struct elf_segment *s = &elf->segments[i];
+
+		if (s->type == PT_LOAD && (s->flags & PF_X) &&
+		    file->segment_count < TARGET_SEGMENTS_MAX)
+			file->segments[file->segment_count++] =
+				(struct target_segment){ s->offset, s->address, s->file_size };
+	}
+}
+
+static void take_bytes(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
+{
+	struct elf_file elf;
+
+	if (elf_file_open_bytes(bytes, size, &elf, NULL) < 0) {
+		sparse_file_close(&file->source);
+		return;
+	}
+	elf_build_id_text(&elf, file->build_id, sizeof(file->build_id));
+	take_segments(file, &elf);
+	file->entry = load_u64(bytes + offsetof(Elf64_Ehdr, e_entry));
+	elf_file_release(&elf);
+	take_rules(file, bytes, size, is_ours);
+}
+
+static struct target_file *add_file(struct target_files *files, const struct target_file *like)
+{
+	struct target_file *file = malloc(sizeof(*file));
+
+	if (!file || vec_push(&files->files, file) < 0) {
+		free(file);
+		return NULL;
+	}
+	*file = *like;
+	file->number = (uint32_t)files->files.count;
+	file->files = files;
+	file->source.fd = -1;
+	return file;
+}
+
+/* The known file that is this one, or what is read from `fd` now. */
+static const struct target_file *file_of(struct target_files *files, int fd, const struct stat *st)
+{
+	const struct target_file fresh = {
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.changed_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec,
+	};
+	uint64_t identity[4] = { fresh.device, fresh.inode, fresh.size,
+				 (uint64_t)fresh.changed_ns };
+	uint64_t *number = map_at(&files->index, hash_bytes(identity, sizeof(identity)), 0);
+	struct target_file *file;
+
+	if (!number)
+		return NULL;
+	if (*number)
+		return target_file_at(files, (uint32_t)*number);
+	file = add_file(files, &fresh);
+	if (!file)
+		return NULL;
+	*number = file->number;
+	if (sparse_file_open(&file->source, fcntl(fd, F_DUPFD_CLOEXEC, 0), file->size) < 0) {
+		file->refused = true;
+		return file;
+	}
+	if (read_headers(&file->source) == 0)
+		take_bytes(file, file->source.bytes, file->size, false);
+	else
+		sparse_file_close(&file->source);
+	return file;
+}
+
+/* The kernel gives all processes of our kind the same vdso; so it is read from our own. */
+static const struct target_file *vdso_file(struct target_files *files)
+{
+	static const uint64_t key = UINT64_C(0x7664736f); /* no hash of four words is that small */
+	const uint8_t *bytes = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+	uint64_t *number = map_at(&files->index, key, 0), size;
+	const struct target_file fresh = { 0 };
+	struct target_file *file;
+	Elf64_Ehdr header;
+
+	if (!number || !bytes)
+		return NULL;
+	if (*number)
+		return target_file_at(files, (uint32_t)*number);
+	memcpy(&header, bytes, sizeof(header));
+	size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+	file = add_file(files, &fresh);
+	if (!file)
+		return NULL;
+	*number = file->number;
+	if (size <= VDSO_BYTES_MAX)
+		take_bytes(file, bytes, size, true);
+	return file;
+}
+
+/* --- opening --- */
+
+/* A descriptor of the file, if it is the mapped one; or -1. */
+static int try_open(const char *path, const struct target_mapped *mapped, bool certain,
+		    struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return -1;
+	/*
+	 * The device is not compared: with overlay file systems and subvolumes the kernel's mapping and stat() name
+	 * different ones for the same file.
+	 */
+	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_size > 0 &&
+	    (uint64_t)st->st_size <= FILE_BYTES_MAX &&
+	    (certain || !mapped->inode || st->st_ino == mapped->inode))
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+static int open_mapped(struct target_files *files, const struct target_mapped *mapped,
+		       struct stat *st)
+{
+	char path[PATH_MAX_];
+	size_t length = strlen(mapped->path);
+	int fd = -1;
+
+	if (!files->no_map_files) {
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)mapped->pid,
+			 (unsigned long long)mapped->start, (unsigned long long)mapped->end);
+		fd = try_open(path, mapped, true, st);
+		files->no_map_files = fd < 0 && errno == EPERM;
+	}
+	if (length > strlen(DELETED) &&
+	    strcmp(mapped->path + length - strlen(DELETED), DELETED) == 0) {
+		if (fd >= 0)
+			return fd;
+		snprintf(path, sizeof(path), "/proc/%d/exe", (int)mapped->pid);
+		return mapped->inode ? try_open(path, mapped, false, st) : -1;
+	}
+	if (fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s", (int)mapped->pid, mapped->path);
+		fd = try_open(path, mapped, false, st);
+	}
+	/* The process may be gone. */
+	return fd < 0 ? try_open(mapped->path, mapped, false, st) : fd;
+}
+
+/* Whether the file will be at its path when its functions are named: it is there now, for us too, and is not temporary. */
+static bool stays(const char *path, const struct stat *st)
+{
+	static const char *const temporary[] = { "/tmp/", "/var/tmp/", "/dev/shm/", "/run/" };
+	struct stat now;
+
+	for (size_t i = 0; i < ARRAY_SIZE(temporary); i++)
+		if (!strncmp(path, temporary[i], strlen(temporary[i])))
+			return false;
+	return stat(path, &now) == 0 && now.st_ino == st->st_ino && now.st_size == st->st_size;
+}
+
+const struct target_file *target_file_open(struct target_files *files,
+					   const struct target_mapped *mapped)
+{
+	const struct target_file *file;
+	size_t known = files->files.count;
+	struct stat st;
+	int fd;
+
+	if (strcmp(mapped->path, "[vdso]") == 0)
+		return vdso_file(files);
+	if (mapped->path[0] != '/' || mapped->path[1] == '/')
+		return NULL;
+	fd = open_mapped(files, mapped, &st);
+	if (fd < 0)
+		return NULL;
+	file = file_of(files, fd, &st);
+	if (files->kept && files->files.count > known && !stays(mapped->path, &st))
+		kept_files_add(files->kept, mapped->path, file->build_id, fd, file->size);
+	close(fd);
+	return file;
+}
+
+bool target_file_bias(const struct target_file *file, uint64_t start, uint64_t file_offset,
+		      uint64_t *bias)
+{
+	for (unsigned i = 0; i < file->segment_count; i++) {
+		const struct target_segment *s = &file->segments[i];
+		uint64_t first = s->offset & ~(PAGE - 1);
+
+		if (file_offset < first || file_offset - first >= s->size + (s->offset - first))
+			continue;
+		*bias = start - file_offset + s->offset - s->address;
+		return true;
+	}
+	return false;
+}

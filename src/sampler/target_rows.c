@@ -1,0 +1,367 @@
+/* target_rows.c: the segments of a target: its writer, and the rows of what it is and did. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "sampler/target_state.h"
+#include "format/rows.h"
+#include "stack/python/python_code.h"
+
+#define FLUSH_NS (250 * NS_PER_MS)
+#define PYTHON_BYTES_MAX ((size_t)64 << 20) /* of a target's Python names */
+
+static uint32_t text_in(struct targets *t, struct writer *w, uint32_t id)
+{
+	const char *text = targets_text_of(t, id);
+
+	return writer_string(w, text, strlen(text));
+}
+
+/* --- rows of what it is --- */
+
+static void process_row(struct targets *t, struct target *p)
+{
+	struct writer *w = p->writer;
+	struct row_process row = {
+		.pid = (uint32_t)p->pid,
+		.parent_pid = (uint32_t)p->parent_pid,
+		.start_ns = p->start_ns,
+		.end_ns = p->end_ns,
+		.command = text_in(t, w, p->command ? p->command : p->name),
+		.executable = text_in(t, w, p->executable),
+		.directory = text_in(t, w, p->directory),
+		.host = text_in(t, w, t->host),
+		.boot_id = text_in(t, w, t->boot_id),
+		.uid = p->uid,
+		.source = process_source_sampler,
+	};
+
+	ROW_MISSING(&row, process, exit_status);
+	if (!p->end_ns)
+		ROW_MISSING(&row, process, end_ns);
+	writer_append(w, TABLE_process, &row);
+}
+
+/* Code without a file has names elsewhere: perf's maps. */
+static void module_row(struct targets *t, struct target *p, size_t index)
+{
+	const struct target_range *range = &p->ranges.data[index];
+	struct range_origin *o = &p->origins.data[index];
+	const struct target_file *file = target_file_at(&t->files, range->file);
+	const char *id = file ? file->build_id : "", *path = targets_text_of(t, o->path);
+	struct row_module row = {
+		.path = text_in(t, p->writer, o->path),
+		.build_id = writer_string(p->writer, id, strlen(id)),
+		.start_address = range->start,
+		.end_address = range->end,
+		.file_offset = o->file_offset,
+		.load_bias = range->bias,
+		.loaded_ns = o->mapped_ns,
+	};
+
+	o->segment = p->segment;
+	if (!file && (path[0] != '/' || path[1] == '/'))
+		return;
+	if (!*id)
+		ROW_MISSING(&row, module, build_id);
+	writer_append(p->writer, TABLE_module, &row);
+}
+
+static void thread_row(struct targets *t, struct target *p, pid_t tid)
+{
+	struct target_thread *thread = target_thread(t, p, tid);
+	struct row_thread row = { .tid = (uint32_t)tid };
+
+	if (!thread || thread->segment == p->segment)
+		return;
+	thread->segment = p->segment;
+	row.name = text_in(t, p->writer, thread->name);
+	row.time_ns = thread->named_ns;
+	writer_append(p->writer, TABLE_thread, &row);
+}
+
+/* Each segment says whose it is, and what the addresses in its stacks mean. */
+static void begin_segment(struct targets *t, struct target *p)
+{
+	if (p->segment == writer_segment(p->writer))
+		return;
+	p->segment = writer_segment(p->writer);
+	process_row(t, p);
+	rows_clock(p->writer, 0);
+	for (size_t i = 0; i < p->origins.count; i++)
+		if (p->origins.data[i].segment)
+			module_row(t, p, i);
+}
+
+/* --- loss --- */
+
+static void loss_row(struct writer *w, const struct row_loss *loss)
+{
+	const char *detail =
+		loss->reason == loss_reason_process_limit ? "processes without CPU samples"
+		: loss->reason == loss_reason_stack_limit ? "distinct stacks of CPU samples"
+							  : "CPU samples";
+	struct row_loss row = *loss;
+
+	row.detail = writer_string(w, detail, strlen(detail));
+	row.missing = 0;
+	writer_append(w, TABLE_loss, &row);
+}
+
+void targets_write_losses(struct targets *t)
+{
+	struct row_loss rows[LOSS_REASONS];
+	size_t count = t->home ? loss_rows(&t->losses, rows) : 0;
+
+	for (size_t i = 0; i < count; i++)
+		loss_row(t->home->writer, &rows[i]);
+	if (t->home)
+		loss_clear(&t->losses);
+}
+
+void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, uint64_t count,
+		  uint64_t start_ns, uint64_t end_ns)
+{
+	struct row_loss row = {
+		.reason = (uint8_t)reason, .count = count, .start_ns = start_ns, .end_ns = end_ns
+	};
+
+	p = p && p->writer ? p : t->home;
+	if (p)
+		loss_row(p->writer, &row);
+	else
+		loss_add(&t->losses, reason, count, start_ns, end_ns);
+}
+
+void targets_capability(struct targets *t, const char *name, enum capability_state state,
+			const char *got, const char *reason)
+{
+	if (t->home)
+		rows_capability(t->home->writer, name, state, NULL, got, reason);
+}
+
+/* Distinct stacks for which there was no room. */
+static void stack_losses(struct targets *t, struct target *p)
+{
+	uint64_t fresh = p->tree.refused - p->stacks_refused;
+
+	if (fresh)
+		targets_loss(t, p, loss_reason_stack_limit, fresh, t->flushed_ns,
+			     clock_monotonic_ns());
+	p->stacks_refused = p->tree.refused;
+}
+
+/* --- the writer --- */
+
+static void describe_python(void *context, struct writer *w, uint64_t frame,
+			    struct row_stack_node *row)
+{
+	const struct target *p = context;
+	const struct interned *item = &p->python.items[python_frame_code(frame)];
+	size_t name = strlen(item->text);
+
+	row->missing = 0;
+	row->address = python_frame_code(frame);
+	row->function = writer_string(w, item->text, name);
+	row->file = writer_string(w, item->text + name + 1, item->length - name - 1);
+	row->line = python_frame_last(frame);
+	if (!row->line)
+		ROW_MISSING(row, stack_node, line);
+}
+
+/* 0 or a negative errno. */
+static int open_writer(struct targets *t, struct target *p)
+{
+	char prefix[32];
+	struct writer_options options = {
+		.directory = t->options.directory,
+		.prefix = prefix,
+	};
+	int r;
+
+	if (t->options.max_bytes)
+		options.max_bytes =
+			t->options.max_bytes - MIN(t->closed_bytes, t->options.max_bytes - 1);
+	snprintf(prefix, sizeof(prefix), "cpu-%d", (int)p->pid);
+	r = writer_open(&options, &p->writer, NULL);
+	if (r < 0)
+		p->writer = NULL;
+	return r;
+}
+
+/* Its writer, opened if need be; NULL: it gets none. */
+static struct writer *target_writer(struct targets *t, struct target *p, uint64_t time_ns)
+{
+	int r = -EMFILE;
+
+	if (p->writer || p->refused)
+		return p->writer;
+	if (t->segments_opened < t->options.processes_max)
+		r = open_writer(t, p);
+	if (r < 0) {
+		bool limit = r == -EMFILE || r == -ENFILE;
+
+		p->refused = true;
+		t->failure = t->failure || limit ? t->failure : -r;
+		targets_loss(t, NULL, limit ? loss_reason_process_limit : loss_reason_write_error,
+			     limit, time_ns, time_ns);
+		return NULL;
+	}
+	t->segments_opened++;
+	stack_tree_init(&p->tree, TARGET_NODES_MAX, describe_python, p);
+	targets_choose_home(t);
+	return p->writer;
+}
+
+static void take_stats(struct targets *t, struct target *p)
+{
+	struct writer_stats stats;
+
+	writer_stats(p->writer, &stats);
+	if (stats.error && stats.error != EFBIG && !t->failure)
+		t->failure = stats.error;
+	t->bytes += stats.bytes;
+}
+
+void target_close(struct targets *t, struct target *p)
+{
+	struct writer_stats stats;
+	int r;
+
+	if (!p->writer)
+		return;
+	begin_segment(t, p);
+	stack_losses(t, p);
+	process_row(t, p);
+	writer_flush(p->writer);
+	writer_stats(p->writer, &stats);
+	t->closed_bytes += stats.bytes;
+	r = writer_close(&p->writer);
+	if (r < 0 && r != -EFBIG && !t->failure)
+		t->failure = -r;
+	stack_tree_release(&p->tree);
+	if (t->home == p)
+		t->home = NULL;
+}
+
+void targets_flush(struct targets *t, uint64_t now_ns, bool now)
+{
+	if (!now && now_ns - t->flushed_ns < FLUSH_NS)
+		return;
+	t->bytes = t->closed_bytes;
+	targets_write_losses(t);
+	for (size_t i = 0; i < t->all.count; i++) {
+		struct target *p = t->all.data[i];
+
+		if (!p->writer)
+			continue;
+		stack_losses(t, p);
+		begin_segment(t, p);
+		writer_flush(p->writer);
+		take_stats(t, p);
+	}
+	t->full = t->options.max_bytes && t->bytes >= t->options.max_bytes;
+	t->flushed_ns = now_ns;
+}
+
+/* --- rows of what it did --- */
+
+/* The modules that the frames are in have rows in the segment. */
+static void need_modules(struct targets *t, struct target *p, const struct target_stack *stack)
+{
+	for (unsigned i = 0; i < stack->user_count; i++) {
+		uint64_t frame = stack->user[i];
+		size_t index;
+
+		if ((frame & FRAME_PYTHON) ||
+		    !target_range_find(p, frame_lookup_address(frame), &index) ||
+		    p->origins.data[index].segment == p->segment)
+			continue;
+		target_range_look_up(t, p, index);
+		module_row(t, p, index);
+	}
+}
+
+/* Id of the stack, which is in the segment; 0: none. */
+static uint32_t stack_id(struct targets *t, struct target *p, const struct target_stack *stack)
+{
+	uint64_t frames[TARGET_KERNEL_FRAMES_MAX + TARGET_FRAMES_MAX];
+	unsigned kernel = MIN(stack->kernel_count, TARGET_KERNEL_FRAMES_MAX), count = 0;
+	unsigned user = MIN(stack->user_count, TARGET_FRAMES_MAX);
+
+	/* The innermost address is that of the next instruction to run, the others are return addresses. */
+	for (unsigned i = 0; i < kernel; i++)
+		frames[count++] = frame_of_kernel(stack->kernel[i] + (i == 0));
+	for (unsigned i = 0; i < user; i++)
+		frames[count++] = stack->user[i];
+	if (!count)
+		return 0;
+	need_modules(t, p, stack);
+	return stack_tree_id(&p->tree, p->writer, frames, count,
+			     user < stack->user_count ? stack_end_depth : stack->end, NULL);
+}
+
+/* Makes ready for a row about a thread. false: there is nobody to take it. */
+static bool begin_row(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns)
+{
+	if (t->full) {
+		loss_add(&t->losses, loss_reason_size_limit, 1, time_ns, time_ns);
+		return false;
+	}
+	if (!target_writer(t, p, time_ns))
+		return false;
+	begin_segment(t, p);
+	thread_row(t, p, tid);
+	return true;
+}
+
+void targets_cpu_sample(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
+			uint64_t weight_ns, uint32_t cpu, const struct target_stack *stack)
+{
+	struct row_cpu_sample row = {
+		.time_ns = time_ns, .thread = (uint32_t)tid, .weight_ns = weight_ns, .cpu = cpu
+	};
+
+	if (!begin_row(t, p, tid, time_ns))
+		return;
+	row.stack = stack_id(t, p, stack);
+	if (!row.stack)
+		ROW_MISSING(&row, cpu_sample, stack);
+	if (cpu == TARGET_CPU_UNKNOWN)
+		ROW_MISSING(&row, cpu_sample, cpu);
+	writer_append(p->writer, TABLE_cpu_sample, &row);
+}
+
+void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,
+		     uint64_t end_ns, enum off_cpu_state state, const struct target_stack *stack)
+{
+	struct row_off_cpu row = { .start_ns = start_ns,
+				   .end_ns = end_ns,
+				   .thread = (uint32_t)tid,
+				   .state = (uint8_t)state };
+
+	if (!begin_row(t, p, tid, start_ns))
+		return;
+	row.stack = stack_id(t, p, stack);
+	if (!row.stack)
+		ROW_MISSING(&row, off_cpu, stack);
+	writer_append(p->writer, TABLE_off_cpu, &row);
+}
+
+uint64_t target_python_frame(struct target *p, const char *function, const char *file,
+			     uint32_t line)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	int64_t id;
+
+	strbuf_add(&text, function, strlen(function) + 1);
+	strbuf_adds(&text, file);
+	if (text.failed)
+		return 0;
+	id = interner_find(&p->python, text.data, text.length);
+	if (id < 0 && p->python.bytes + text.length <= PYTHON_BYTES_MAX)
+		id = interner_add(&p->python, text.data, text.length, NULL);
+	return id < 0 ? 0 : python_frame_encode((uint32_t)id, line);
+}

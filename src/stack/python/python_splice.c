@@ -1,0 +1,74 @@
+#include "stack/python/python_splice.h"
+
+struct splice {
+	const struct python_stacks *in;
+	unsigned next; /* index of the next Python frame */
+	uint64_t *out;
+	unsigned max, count;
+};
+
+static void put(struct splice *s, uint64_t frame)
+{
+	if (s->count < s->max)
+		s->out[s->count] = frame;
+	s->count++;
+}
+
+/* The Python frames of one evaluation, or of all; the native frame where there is none to show. */
+static void put_run(struct splice *s, uint64_t native, bool all)
+{
+	const struct python_stacks *in = s->in;
+	unsigned before = s->count;
+
+	while (s->next < in->python_count) {
+		const struct python_frame *frame = &in->python[s->next++];
+
+		if (frame->code)
+			put(s, python_frame_encode(frame->id, frame->last));
+		if (frame->entry && !all)
+			break;
+	}
+	if (s->count == before && native)
+		put(s, native);
+}
+
+static enum python_match compare(unsigned evaluations, unsigned runs,
+				 const struct python_stacks *in)
+{
+	if (!evaluations && !runs)
+		return PYTHON_MATCH_NONE;
+	if (evaluations == runs)
+		return in->native_complete && in->python_complete ? PYTHON_MATCH_EXACT
+								  : PYTHON_MATCH_PARTIAL;
+	/* A stack that was cut may have less than the other, never more. */
+	if (evaluations < runs ? !in->native_complete : !in->python_complete)
+		return PYTHON_MATCH_PARTIAL;
+	return PYTHON_MATCH_UNSURE;
+}
+
+unsigned python_splice(const struct python_eval *eval, const struct python_stacks *in,
+		       uint64_t *out, unsigned max, enum python_match *match)
+{
+	struct splice s = { .in = in, .out = out, .max = max };
+	unsigned evaluations = 0, runs = 0;
+	bool unsure;
+
+	for (unsigned i = 0; i < in->native_count; i++)
+		evaluations += python_eval_has(eval, in->native[i]);
+	for (unsigned i = 0; i < in->python_count; i++)
+		runs += in->python[i].entry;
+	/* Frames after the last entry are a run of which the outer end is missing. */
+	if (in->python_count && !in->python[in->python_count - 1].entry)
+		runs++;
+	*match = compare(evaluations, runs, in);
+	unsure = *match == PYTHON_MATCH_UNSURE;
+	for (unsigned i = 0; i < in->native_count; i++) {
+		if (s.next < in->python_count && python_eval_has(eval, in->native[i]))
+			put_run(&s, in->native[i], unsure);
+		else
+			put(&s, in->native[i]);
+	}
+	/* What the native stack did not reach, or had no evaluation for. */
+	put_run(&s, 0, true);
+	return s.count;
+}

@@ -1,0 +1,32 @@
+/* python_splice.h: one stack out of the native frames and the Python frames of a thread. */
+#ifndef PITOT_STACK_PYTHON_PYTHON_SPLICE_H
+#define PITOT_STACK_PYTHON_PYTHON_SPLICE_H
+
+#include "stack/python/python_code.h"
+#include "stack/python/python_eval.h"
+
+enum python_match {
+	PYTHON_MATCH_NONE,	/* no Python at all: the native stack as it is */
+	PYTHON_MATCH_EXACT,	/* each evaluation has its frames */
+	PYTHON_MATCH_PARTIAL,	/* so far as both stacks reach: one was cut */
+	PYTHON_MATCH_UNSURE,	/* counts differ: all Python frames at the innermost one */
+};
+
+struct python_stacks {
+	const uint64_t *native;			/* frames as in frame.h, innermost first */
+	unsigned native_count;
+	bool native_complete;			/* reaches the thread's start */
+	const struct python_frame *python;	/* with ids, innermost first */
+	unsigned python_count;
+	bool python_complete;
+};
+
+/*
+ * Writes at most `max` frames, innermost first: native frames of the evaluation loop are replaced
+ * by the Python frames that they ran. Returns how many there are (more than `max`: cut at the
+ * outer end). No lock, no allocation.
+ */
+unsigned python_splice(const struct python_eval *eval, const struct python_stacks *stacks,
+		       uint64_t *out, unsigned max, enum python_match *match);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * python_words.h: what a walk of Python frames depends on, word by word: while all of these are as they were,
+ * python_walk() finds the same frames, and python_code_ids() the same numbers.
+ */
+#ifndef PITOT_STACK_PYTHON_PYTHON_WORDS_H
+#define PITOT_STACK_PYTHON_PYTHON_WORDS_H
+
+#include "stack/python/python_offsets.h"
+
+struct memory_word {
+	uintptr_t address;
+	uint64_t value;
+};
+
+/* Bits of an aligned 32-bit word. */
+struct memory_half {
+	uintptr_t address;
+	uint32_t mask, value;
+};
+
+/*
+ * Words are in an order in which they can be compared without reading what may have been freed: each is in something
+ * that the ones before it lead to. Halves are in what the words lead to.
+ */
+struct python_words {
+	struct memory_word *words;
+	struct memory_half *halves;
+	unsigned word_count, words_max, half_count, halves_max;
+};
+
+/* Appends what the walk from this thread state depends on. false: not enough room, or not a build for this. */
+bool python_words_add(const struct python_runtime *runtime, uintptr_t state,
+		      struct python_words *out);
+
+#endif

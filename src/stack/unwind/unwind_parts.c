@@ -1,0 +1,397 @@
+#include "stack/unwind/unwind_parts.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#define PART_BYTES (1u << UNWIND_PART_SHIFT)
+#define ENTRY_HEAD 24u /* of an entry: length, perhaps in eight bytes, and the CIE pointer */
+#define RULE_BYTES 128u /* that the store has for one, about */
+
+/* An FDE, where there is no search table. */
+struct unwind_place {
+	uint64_t start;
+	size_t offset; /* in the section */
+};
+
+int unwind_store_init(struct unwind_store *store, size_t bytes_max)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	static const struct unwind_rule unknown = { .cfa = CFA_UNKNOWN };
+
+	*store = (struct unwind_store){ .bytes_max = bytes_max };
+	interner_init(&store->rules);
+	if (interner_add(&store->rules, &none, sizeof(none), NULL) == UNWIND_RULE_NONE &&
+	    interner_add(&store->rules, &unknown, sizeof(unknown), NULL) == UNWIND_RULE_UNKNOWN)
+		return 0;
+	unwind_store_release(store);
+	return -ENOMEM;
+}
+
+void unwind_store_release(struct unwind_store *store)
+{
+	interner_release(&store->rules);
+}
+
+bool unwind_store_take(struct unwind_store *store, size_t bytes)
+{
+	if (bytes > store->bytes_max || store->bytes > store->bytes_max - bytes)
+		return false;
+	store->bytes += bytes;
+	return true;
+}
+
+static bool take_bytes(struct unwind_parts *p, size_t bytes)
+{
+	if (!unwind_store_take(p->store, bytes))
+		return false;
+	p->bytes += bytes;
+	return true;
+}
+
+static bool needed(const struct unwind_parts *p, const uint8_t *bytes, size_t size)
+{
+	return !p->need || p->need(p->context, bytes, size);
+}
+
+/* Without a search table everything was read to begin with. */
+static bool has_all(const struct unwind_parts *p)
+{
+	return !p->need || !p->input.search;
+}
+
+/* --- entries --- */
+
+/* Sees to it that the bytes of an entry are there. false: they cannot be, or it is none. */
+static bool need_entry(const struct unwind_parts *p, size_t offset)
+{
+	const struct eh_section *s = &p->input.section;
+	const uint8_t *at;
+	size_t left, head;
+	uint64_t length;
+
+	if (has_all(p))
+		return true;
+	if (offset >= s->size)
+		return false;
+	at = s->bytes + offset;
+	left = s->size - offset;
+	head = MIN(left, ENTRY_HEAD);
+	if (head < 4 || !needed(p, at, head))
+		return false;
+	length = load_u32(at);
+	if (length == UINT32_MAX)
+		length = head < 12 ? 0 : load_u64(at + 4) + 12;
+	else
+		length += 4;
+	return length <= left && needed(p, at, length);
+}
+
+/* The same of the CIE that an FDE, whose bytes are there, refers to. */
+static bool need_cie(const struct unwind_parts *p, size_t offset)
+{
+	const uint8_t *at;
+	size_t id, distance;
+
+	if (has_all(p))
+		return true;
+	at = p->input.section.bytes + offset;
+	id = load_u32(at) == UINT32_MAX ? 12 : 4;
+	if (p->input.section.size - offset < id + 4)
+		return false;
+	distance = load_u32(at + id);
+	return distance != 0 && distance <= offset + id && need_entry(p, offset + id - distance);
+}
+
+/* The FDE at an offset, in p->fde. */
+static bool read_fde(struct unwind_parts *p, size_t offset)
+{
+	size_t next;
+
+	return need_entry(p, offset) && need_cie(p, offset) &&
+	       eh_frame_entry(&p->input.section, offset, &p->fde, &next) == 1;
+}
+
+/* --- which FDEs there are --- */
+
+static size_t fde_count(const struct unwind_parts *p)
+{
+	return p->input.search ? p->input.search_count : p->place_count;
+}
+
+/* Address where the code of the i-th FDE begins. false: it cannot be read. */
+static bool fde_start(const struct unwind_parts *p, size_t i, uint64_t *start)
+{
+	const uint8_t *pair;
+
+	if (!p->input.search) {
+		*start = p->places[i].start;
+		return true;
+	}
+	pair = p->input.search + 8 * i;
+	*start = p->input.header_address;
+	if (!needed(p, pair, 8))
+		return false;
+	*start += (uint64_t)(int64_t)(int32_t)load_u32(pair);
+	return true;
+}
+
+/* Its place in the section, once its start has been read. */
+static size_t fde_offset(const struct unwind_parts *p, size_t i)
+{
+	if (!p->input.search)
+		return p->places[i].offset;
+	return p->input.header_address +
+	       (uint64_t)(int64_t)(int32_t)load_u32(p->input.search + 8 * i + 4) -
+	       p->input.section.address;
+}
+
+/* The last FDE that begins at or before an address, else the first. false: they cannot be read. */
+static bool find_fde(const struct unwind_parts *p, uint64_t address, size_t *index)
+{
+	size_t low = 0, high = fde_count(p);
+	uint64_t start;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (!fde_start(p, middle, &start))
+			return false;
+		if (start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*index = low ? low - 1 : 0;
+	return true;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct unwind_place *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static int list_places(struct unwind_parts *p)
+{
+	VEC(struct unwind_place) places = VEC_INIT;
+	const struct eh_section *s = &p->input.section;
+	size_t offset = 0, next;
+	int r;
+
+	if (!needed(p, s->bytes, s->size))
+		return 0;
+	while ((r = eh_frame_entry(s, offset, &p->fde, &next)) >= 0) {
+		const struct unwind_place place = { p->fde.start, offset };
+
+		if (r > 0 && vec_push(&places, place) < 0) {
+			vec_release(&places);
+			return -ENOMEM;
+		}
+		offset = next;
+	}
+	if (places.count)
+		qsort(places.data, places.count, sizeof(*places.data), compare_places);
+	p->places = places.data;
+	p->place_count = places.count;
+	return take_bytes(p, places.capacity * sizeof(*places.data)) ? 0 : E_LIMIT;
+}
+
+/* --- compiling --- */
+
+/* A part that is being compiled: its rows are the last. */
+struct compiling {
+	struct unwind_parts *parts;
+	uint32_t start, end; /* offsets */
+	size_t first; /* row */
+	uint64_t done; /* offset up to which there are rows */
+	uint32_t last_rule; /* the one looked up last */
+	bool failed;
+};
+
+static uint32_t rule_id(struct compiling *c, const struct unwind_rule *rule)
+{
+	struct unwind_store *store = c->parts->store;
+	bool is_new = false;
+	int64_t id;
+
+	if (memcmp(unwind_store_rule(store, c->last_rule), rule, sizeof(*rule)) == 0)
+		return c->last_rule;
+	if (store->rules.count == UNWIND_STORE_RULES_MAX)
+		id = interner_find(&store->rules, rule, sizeof(*rule));
+	else
+		id = interner_add(&store->rules, rule, sizeof(*rule), &is_new);
+	if (id < 0)
+		return UNWIND_RULE_UNKNOWN;
+	store->bytes += is_new ? RULE_BYTES : 0;
+	c->last_rule = (uint32_t)id;
+	return c->last_rule;
+}
+
+/* What is said before the part holds at its first address as well. */
+static void add_row(struct compiling *c, uint64_t start, uint32_t rule)
+{
+	struct unwind_parts *p = c->parts;
+	size_t n = p->rows.count;
+
+	if (start >= c->end)
+		return;
+	start = MAX(start, c->start);
+	/* A row of no length is replaced, one that says nothing new is left out. */
+	if (n > c->first && p->rows.data[n - 1].start == start)
+		n--;
+	if (n > c->first && p->rows.data[n - 1].rule == rule) {
+		p->rows.count = n;
+		return;
+	}
+	p->rows.count = n;
+	if (vec_push(&p->rows, ((struct unwind_row){ (uint32_t)start, rule })) < 0)
+		c->failed = true;
+}
+
+static void take_row(void *context, uint64_t start, const struct unwind_rule *rule)
+{
+	struct compiling *c = context;
+
+	if (start - c->parts->base < c->end)
+		add_row(c, start - c->parts->base, rule_id(c, rule));
+}
+
+static void compile_fde(struct compiling *c)
+{
+	struct unwind_parts *p = c->parts;
+	uint64_t start = p->fde.start - p->base, end = p->fde.end - p->base;
+
+	if (start < c->done || end <= start || end > UINT32_MAX) {
+		p->damaged++;
+		return;
+	}
+	if (start > c->done)
+		add_row(c, c->done, UNWIND_RULE_NONE);
+	eh_frame_rows(&p->input.section, &p->fde, take_row, c);
+	c->done = end;
+}
+
+static void compile_fdes(struct compiling *c)
+{
+	struct unwind_parts *p = c->parts;
+	size_t i, count = fde_count(p);
+	uint64_t start;
+
+	if (!find_fde(p, p->base + c->start, &i)) {
+		add_row(c, c->start, UNWIND_RULE_UNKNOWN);
+		p->damaged++;
+		return;
+	}
+	for (; i < count && !c->failed; i++) {
+		if (!fde_start(p, i, &start) || start >= p->base + c->end)
+			break;
+		if (read_fde(p, fde_offset(p, i)))
+			compile_fde(c);
+		else
+			p->damaged++;
+	}
+	if (c->done < c->end)
+		add_row(c, c->done, UNWIND_RULE_NONE);
+}
+
+static bool compile_part(struct unwind_parts *p, uint32_t part)
+{
+	size_t before = p->rows.capacity, first = p->rows.count;
+	struct compiling c = { .parts = p,
+			       .start = part << UNWIND_PART_SHIFT,
+			       .end = MIN(p->length - (part << UNWIND_PART_SHIFT), PART_BYTES) +
+				      (part << UNWIND_PART_SHIFT),
+			       .first = first };
+
+	if (!p->refused && vec_reserve(&p->compiled, 1) == 0) {
+		compile_fdes(&c);
+		if (!c.failed && p->rows.count <= UINT32_MAX &&
+		    take_bytes(p, (p->rows.capacity - before) * sizeof(*p->rows.data))) {
+			p->parts[part] = (struct unwind_part){ (uint32_t)first,
+							       (uint32_t)(p->rows.count - first) };
+			p->compiled.data[p->compiled.count++] = part;
+			return true;
+		}
+	}
+	p->rows.count = first;
+	p->refused = true;
+	return false;
+}
+
+const struct unwind_rule *unwind_parts_find(struct unwind_parts *p, uint64_t address)
+{
+	uint64_t offset = address - p->base;
+	uint32_t part, low, high;
+
+	if (offset >= p->length)
+		return unwind_store_rule(p->store, UNWIND_RULE_NONE);
+	part = (uint32_t)offset >> UNWIND_PART_SHIFT;
+	if (!p->parts[part].count && !compile_part(p, part))
+		return NULL;
+	/* The first row after the offset is in (low, high]: the part's first is not. */
+	low = p->parts[part].first;
+	high = low + p->parts[part].count;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (p->rows.data[middle].start <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return unwind_store_rule(p->store, p->rows.data[low].rule);
+}
+
+/* --- the whole --- */
+
+int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need *need,
+		     void *context, struct unwind_store *store, struct unwind_parts **out)
+{
+	uint64_t length = end > input->base ? MIN(end - input->base, (uint64_t)UINT32_MAX) : 0;
+	uint64_t count = (length + PART_BYTES - 1) >> UNWIND_PART_SHIFT;
+	struct unwind_parts *p;
+	int r = 0;
+
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->store = store;
+	if (!take_bytes(p, sizeof(*p) + count * sizeof(*p->parts))) {
+		free(p);
+		return E_LIMIT;
+	}
+	p->base = input->base;
+	p->length = (uint32_t)length;
+	p->part_count = (uint32_t)count;
+	p->input = *input;
+	p->need = need;
+	p->context = context;
+	p->parts = calloc(count + 1, sizeof(*p->parts));
+	if (!p->parts)
+		r = -ENOMEM;
+	else if (!input->search)
+		r = list_places(p);
+	if (r < 0) {
+		unwind_parts_free(p);
+		return r;
+	}
+	*out = p;
+	return 0;
+}
+
+void unwind_parts_free(struct unwind_parts *p)
+{
+	if (!p)
+		return;
+	p->store->bytes -= p->bytes;
+	free(p->parts);
+	free(p->places);
+	vec_release(&p->rows);
+	vec_release(&p->compiled);
+	free(p);
+}

@@ -1,0 +1,468 @@
+#include "stack/unwind/unwind_self.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "stack/safe_memory.h"
+#include "stack/unwind/rule_lookup.h"
+#include "stack/unwind/unwind_all_registers.h"
+
+#define PAGE 4096u
+#define OWN_BYTES_MAX (UINT64_C(64) << 20) /* of stack that is checked page by page at once */
+#define OWN_FAILURES_MAX 64u
+
+bool stack_walker_init(struct stack_walker *w, struct stack_modules *modules)
+{
+	memset(w, 0, sizeof(*w));
+	w->modules = modules;
+	w->slow_left = STACK_SLOW_MAX;
+	w->slot = stack_slot_claim(modules);
+	return w->slot >= 0;
+}
+
+void stack_walker_release(struct stack_walker *w)
+{
+	if (w->modules)
+		stack_slot_release(w->modules, w->slot);
+	w->modules = NULL;
+}
+
+void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, unsigned count)
+{
+	w->skip_count = MIN(count, STACK_SKIP_MAX);
+	if (w->skip_count)
+		memcpy(w->skip, ranges, w->skip_count * sizeof(*ranges));
+}
+
+bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame)
+{
+	if (out->count == 0 && out->skipped < STACK_SKIPPED_MAX &&
+	    frame_in_ranges(frame, w->skip, w->skip_count)) {
+		out->skipped++;
+		return true;
+	}
+	if (out->count == out->max)
+		return false;
+	out->frames[out->count++] = frame;
+	return true;
+}
+
+/* --- the thread's own stack --- */
+
+/* End of the stack that sp is on, if that is the one that pthread_create or the kernel made; else 0. */
+static uint64_t own_stack_end(uint64_t sp)
+{
+	uint64_t thread, executable = getauxval(AT_EXECFN);
+
+	/* Threads have their control block at the end of their stack. */
+	__asm__("mov %%fs:0, %0" : "=r"(thread));
+	if (sp < thread && thread - sp <= OWN_BYTES_MAX)
+		return thread;
+	/* The main thread's stack ends with the name of the executable. */
+	return sp < executable && executable - sp <= OWN_BYTES_MAX ? executable : 0;
+}
+
+/* Whether [low, high) can be read. */
+static bool all_readable(uint64_t low, uint64_t high)
+{
+	for (uint64_t page = low & ~(uint64_t)(PAGE - 1); page < high; page += PAGE)
+		if (!memory_readable(page))
+			return false;
+	return true;
+}
+
+/*
+ * Finds the thread's stack, or more of it: what lies between sp and the part that is known, if all of
+ * it is there. Otherwise sp is on another stack, which is probed in each walk; after some failures
+ * there is no further attempt.
+ */
+static void extend_own(struct stack_walker *w, uint64_t sp)
+{
+	uint64_t high = w->own_high ? w->own_low : own_stack_end(sp);
+
+	if (w->own_failures >= OWN_FAILURES_MAX)
+		return;
+	if (sp < high && high - sp <= OWN_BYTES_MAX && all_readable(sp, high)) {
+		w->own_low = sp & ~(uint64_t)(PAGE - 1);
+		w->own_high = w->own_high ? w->own_high : high & ~(uint64_t)7;
+	} else {
+		w->own_failures++;
+	}
+}
+
+bool walk_probe(struct stack_walker *w, uint64_t address)
+{
+	uint64_t page = address & ~(uint64_t)(PAGE - 1);
+
+	if (address & 7)
+		return false;
+	if (address - w->own_low < w->own_high - w->own_low) {
+		w->low = w->own_low;
+		w->high = w->own_high;
+		return true;
+	}
+	if (!memory_readable(page))
+		return false;
+	if (page == w->high && w->high != w->own_high) {
+		w->high += PAGE;
+	} else {
+		w->low = page;
+		w->high = page + PAGE;
+	}
+	return true;
+}
+
+/* --- rules --- */
+
+/* As long as parts are being compiled, there is an end to it. */
+static bool may_read_more(struct stack_walker *w)
+{
+	unsigned parts = atomic_load_explicit(&w->modules->parts, memory_order_relaxed);
+
+	if (parts == w->parts_seen)
+		return false;
+	w->parts_seen = parts;
+	w->slow_left = STACK_SLOW_MORE;
+	return true;
+}
+
+/* The rule of code that has not been compiled, as its module has it. NULL: that cannot be read. */
+static const struct unwind_rule *read_rule(struct stack_walker *w, uint64_t header, uint64_t frame)
+{
+	struct walk_slow *slow = &w->slow[(frame * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+
+	if (slow->frame == frame)
+		return &slow->rule;
+	slow->frame = 0;
+	if (w->slow_left == 0 && !may_read_more(w))
+		return NULL;
+	w->slow_left--;
+	if (!rule_lookup(&w->slow_room, header, frame_lookup_address(frame), &slow->rule))
+		return NULL;
+	slow->frame = frame;
+	return &slow->rule;
+}
+_Static_assert(STACK_SLOW == 1u << (64 - 58), "the hash has that many bits");
+
+const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
+				    uint64_t frame, bool *known_module)
+{
+	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	uint64_t pc = frame_lookup_address(frame);
+	const struct stack_range *range = stack_map_find(map, pc);
+	const struct unwind_rule *rule = NULL;
+	uint64_t header;
+
+	*known_module = range != NULL;
+	if (range && !range->module->header)
+		return &none;
+	if (range)
+		rule = stack_module_rule(w->modules, range->module, pc - range->module->bias);
+	if (rule)
+		return rule;
+	header = rule_lookup_header(pc);
+	if (!header && range)
+		header = range->module->header;
+	if (!header)
+		return &none;
+	*known_module = true;
+	return read_rule(w, header, frame);
+}
+
+static bool is_saved_at_cfa(const struct save_rule *save, int offset)
+{
+	return save->kind == SAVE_CFA && save->offset == offset;
+}
+
+static struct walk_step step_of(uint64_t frame, const struct unwind_rule *rule)
+{
+	const struct save_rule *fp = &rule->saved[0];
+	struct walk_step full = { .key = frame, .kind = STEP_FULL };
+	struct walk_step step = { frame, rule->offset, (int16_t)fp->offset, STEP_FULL, 0 };
+
+	if (rule->cfa == CFA_END)
+		return (struct walk_step){ .key = frame, .kind = STEP_END };
+	if (rule->interrupts || !is_saved_at_cfa(&rule->ra, -8) ||
+	    fp->offset != (int16_t)fp->offset)
+		return full;
+	if (rule->cfa == CFA_DEREF) {
+		step.kind = STEP_ALIGNED;
+		return rule->base == REG_RBP_ && rule->index == REG_NONE_ && rule->extra == 0 &&
+				       fp->kind == SAVE_MEMORY && fp->base == REG_RBP_
+			       ? step
+			       : full;
+	}
+	if (rule->cfa != CFA_REGISTER || (rule->base != REG_RSP_ && rule->base != REG_RBP_) ||
+	    (fp->kind != SAVE_SAME && fp->kind != SAVE_CFA))
+		return full;
+	step.kind = (rule->base == REG_RBP_ ? STEP_RBP : STEP_RSP) |
+		    (fp->kind == SAVE_CFA ? STEP_RSP_SAVED : 0);
+	return step;
+}
+
+/* --- walking --- */
+
+static inline struct walk_step *cache_slot(struct stack_walker *w, uint64_t frame)
+{
+	return &w->cache[(frame * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+}
+_Static_assert(STACK_CACHE == 1u << (64 - 52), "the hash has that many bits");
+
+const struct walk_step *walk_cached_step(struct stack_walker *w, uint64_t frame)
+{
+	const struct walk_step *step = cache_slot(w, frame);
+
+	return step->key == frame ? step : NULL;
+}
+
+/* Puts the frame's step into the cache. false: there is no rule yet. */
+static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t frame,
+		  struct walk_step *step)
+{
+	bool known_module;
+	const struct unwind_rule *rule = walk_rule(w, map, frame, &known_module);
+
+	if (!rule)
+		return false;
+	*step = step_of(frame, rule);
+	return true;
+}
+
+enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* beside enum stack_end */
+
+/*
+ * Launches come from nearly the same stack again and again. Where a walk finds itself at a frame of the
+ * last complete one, with equal pc, sp and rbp, then what comes after it follows from the words that
+ * were loaded there: if these have not changed, neither have the frames. They are compared all at once,
+ * each at a known address, which is several times faster than finding each by the one before.
+ *
+ * The same holds of a stack that lies elsewhere by some distance, as long as what is loaded is the same
+ * but for that distance: so the frames of the libraries between the application and us cost little even
+ * when the application calls from another depth.
+ */
+struct walk_state {
+	uint64_t pc, sp, fp;
+	unsigned fresh; /* frames in w->fresh; more than STACK_SEEN: too many to remember */
+	unsigned seen; /* frames of w->seen that are not further inside than this one */
+};
+
+static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, uint64_t fp_slot)
+{
+	if (likely(s->fresh < STACK_SEEN))
+		w->fresh[s->fresh] = (struct walk_seen){ s->pc, s->sp, s->fp, fp_slot };
+	s->fresh++;
+}
+
+/* The stack that has just been walked: the first `kept` frames of the remembered, and the fresh ones. */
+static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
+{
+	if (fresh > STACK_SEEN - kept)
+		return;
+	for (unsigned i = 0; i < fresh; i++)
+		w->seen[kept + fresh - 1 - i] = w->fresh[i];
+	w->seen_count = kept + fresh;
+	w->remembered = true;
+}
+
+/* From a frame that is w->seen[k - 1]: the k of the outermost frame that the stack's words confirm. */
+static unsigned confirmed(struct stack_walker *w, unsigned k)
+{
+	uint64_t value;
+
+	for (; k > 1; k--) {
+		const struct walk_seen *at = &w->seen[k - 1], *next = &w->seen[k - 2];
+		unsigned kind = at->fp_slot & STEP_KIND;
+
+		if (kind > STEP_RBP_SAVED || !walk_load(w, next->sp - 8, &value) ||
+		    value != next->pc)
+			break;
+		if ((kind & STEP_RSP_SAVED) &&
+		    (!walk_load(w, at->fp_slot & ~UINT64_C(7), &value) || value != next->fp))
+			break;
+	}
+	return k;
+}
+
+/* All callers of w->seen[k - 1], to the start of the thread, are still there. */
+static int take_all(struct stack_walker *w, unsigned k, struct walk_output *out)
+{
+	for (; k > 1 && out->count == 0; k--)
+		if (!walk_store(w, out, w->seen[k - 2].pc))
+			return stack_end_depth;
+	for (; k > 1 && out->count < out->max; k--)
+		out->frames[out->count++] = w->seen[k - 2].pc;
+	return k > 1 ? stack_end_depth : stack_end_complete;
+}
+
+/* At w->seen[s->seen - 1]: goes as far as that stack is still there. WALK_NEXT, or the walk's end. */
+static int take_over(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
+{
+	unsigned to = confirmed(w, s->seen);
+
+	if (to == 1) {
+		remember(w, s->seen, s->fresh);
+		return take_all(w, s->seen, out);
+	}
+	for (; s->seen > to; s->seen--) {
+		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
+
+		if (!walk_store(w, out, next->pc))
+			return stack_end_depth;
+		remember_fresh(w, s, at->fp_slot);
+		s->pc = next->pc;
+		s->sp = next->sp;
+		s->fp = next->fp;
+	}
+	return WALK_NEXT;
+}
+
+/* Follows frames that lie `distance` away from remembered ones. WALK_NEXT, or the walk's end. */
+static int take_over_shifted(struct stack_walker *w, struct walk_state *s, struct walk_output *out,
+			     uint64_t distance)
+{
+	for (; s->seen > 1; s->seen--) {
+		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
+		uint64_t slot = at->fp_slot + distance, pc, fp = s->fp;
+		unsigned kind = at->fp_slot & STEP_KIND;
+
+		if (distance == 0 && fp == at->fp)
+			return take_over(w, s, out);
+		if (kind > STEP_RBP_SAVED || ((kind & STEP_RBP) && fp != at->fp + distance) ||
+		    !walk_load(w, next->sp + distance - 8, &pc) || pc != next->pc)
+			break;
+		if ((kind & STEP_RSP_SAVED) && !walk_load(w, slot & ~UINT64_C(7), &fp))
+			break;
+		if (!walk_store(w, out, pc))
+			return stack_end_depth;
+		remember_fresh(w, s, slot);
+		s->pc = pc;
+		s->sp = next->sp + distance;
+		s->fp = fp;
+	}
+	return WALK_NEXT;
+}
+
+/* Looks whether the walk has come to a remembered frame. */
+static inline int look_back(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
+{
+	const struct walk_seen *seen;
+
+	while (s->seen && w->seen[s->seen - 1].sp < s->sp)
+		s->seen--;
+	if (!s->seen)
+		return WALK_NEXT;
+	seen = &w->seen[s->seen - 1];
+	if (seen->sp != s->sp || seen->pc != s->pc || seen->fp != s->fp)
+		return WALK_NEXT;
+	return take_over(w, s, out);
+}
+
+/* To the caller, by its cached step. WALK_NEXT, WALK_NEEDS_FULL, or the walk's end. */
+static inline int walk_step(struct stack_walker *w, const struct stack_map *map,
+			    struct walk_state *s)
+{
+	struct walk_step *step = cache_slot(w, s->pc);
+	uint64_t cfa, slot = 0, pc, fp = s->fp;
+
+	if (unlikely(step->key != s->pc) && !learn(w, map, s->pc, step))
+		return stack_end_partial;
+	if (unlikely(step->kind > STEP_RBP_SAVED)) {
+		if (step->kind == STEP_END) {
+			remember_fresh(w, s, STEP_END);
+			remember(w, 0, s->fresh);
+			return stack_end_complete;
+		}
+		if (step->kind == STEP_FULL ||
+		    !walk_load(w, fp + (uint64_t)(int64_t)step->cfa_offset, &cfa) ||
+		    !walk_load(w, fp + (uint64_t)(int64_t)step->fp_offset, &fp))
+			return WALK_NEEDS_FULL;
+	} else {
+		cfa = (step->kind & STEP_RBP ? fp : s->sp) + (uint64_t)(int64_t)step->cfa_offset;
+		slot = cfa + (uint64_t)(int64_t)step->fp_offset;
+		if ((step->kind & STEP_RSP_SAVED) && !walk_load(w, slot, &fp))
+			return WALK_NEEDS_FULL;
+	}
+	if (unlikely(cfa <= s->sp) || !walk_load(w, cfa - 8, &pc))
+		return WALK_NEEDS_FULL;
+	if (unlikely(walk_no_code(pc)))
+		return pc ? WALK_NEEDS_FULL : stack_end_complete;
+	remember_fresh(w, s, (slot & ~UINT64_C(7)) | step->kind);
+	s->pc = pc;
+	s->sp = cfa;
+	s->fp = fp;
+	return WALK_NEXT;
+}
+
+/* The walk with rsp and rbp alone. An enum stack_end, or WALK_NEEDS_FULL. */
+static int walk_fast(struct stack_walker *w, const struct stack_map *map,
+		     const struct stack_registers *start, struct walk_output *out)
+{
+	struct walk_state s = { .pc = start->at[REG_RA_] |
+				      (start->interrupted ? FRAME_INTERRUPTED : 0),
+				.sp = start->at[REG_RSP_],
+				.fp = start->at[REG_RBP_],
+				.seen = w->seen_count };
+	int r;
+
+	if (!walk_store(w, out, s.pc))
+		return stack_end_depth;
+	r = WALK_NEXT;
+	if (likely(s.seen && w->seen[s.seen - 1].pc == s.pc)) {
+		r = take_over_shifted(w, &s, out, s.sp - w->seen[s.seen - 1].sp);
+		if (s.sp != w->seen[s.seen - 1].sp)
+			s.seen = w->seen_count;
+	}
+	while (r == WALK_NEXT) {
+		r = walk_step(w, map, &s);
+		if (r != WALK_NEXT)
+			break;
+		if (!walk_store(w, out, s.pc))
+			return stack_end_depth;
+		r = look_back(w, &s, out);
+	}
+	return r;
+}
+
+static void begin(struct stack_walker *w, const struct stack_map *map, uint64_t sp)
+{
+	if (unlikely(map->generation != w->generation)) {
+		memset(w->cache, 0, sizeof(w->cache));
+		memset(w->slow, 0, sizeof(w->slow));
+		w->slow_left = MAX(w->slow_left, STACK_SLOW_MORE);
+		w->seen_count = 0;
+		w->generation = map->generation;
+	}
+	if (unlikely(sp - w->own_low >= w->own_high - w->own_low))
+		extend_own(w, sp);
+	w->low = w->own_low;
+	w->high = w->own_high;
+}
+
+unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
+		    unsigned max, enum stack_end *end)
+{
+	struct walk_output out = { frames, 0, max, 0 };
+	const struct stack_map *map;
+	int r = stack_end_partial;
+
+	*end = stack_end_partial;
+	if (unlikely(w->busy))
+		return 0;
+	w->busy = true;
+	w->remembered = false;
+	atomic_signal_fence(memory_order_seq_cst);
+	map = stack_map_enter(w->modules, w->slot);
+	if (likely(map != NULL)) {
+		begin(w, map, start->at[REG_RSP_]);
+		r = walk_fast(w, map, start, &out);
+		if (unlikely(r == WALK_NEEDS_FULL)) {
+			out = (struct walk_output){ frames, 0, max, 0 };
+			r = (int)walk_full(w, map, start, &out);
+		}
+	}
+	stack_map_leave(w->modules, w->slot);
+	atomic_signal_fence(memory_order_seq_cst);
+	w->busy = false;
+	*end = (enum stack_end)r;
+	return out.count;
+}
