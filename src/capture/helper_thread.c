@@ -1,22 +1,60 @@
 #include "capture/helper_thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
-int helper_thread_start(void *(*run)(void *), size_t stack_bytes)
+struct helper {
+	void *(*run)(void *);
+	void *argument;
+};
+
+static atomic_uint running;
+
+unsigned helper_threads_running(void)
 {
+	return atomic_load(&running);
+}
+
+void helper_threads_after_fork(void)
+{
+	atomic_store(&running, 0);
+}
+
+static void *helper_main(void *argument)
+{
+	struct helper helper = *(struct helper *)argument;
+
+	free(argument);
+	helper.run(helper.argument);
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes)
+{
+	struct helper *helper = malloc(sizeof(*helper));
 	sigset_t all, before;
 	pthread_attr_t attributes;
 	pthread_t thread;
 	int err;
 
+	if (!helper)
+		return -ENOMEM;
+	*helper = (struct helper){ run, argument };
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, stack_bytes);
-	err = pthread_create(&thread, &attributes, run, NULL);
+	atomic_fetch_add(&running, 1);
+	err = pthread_create(&thread, &attributes, helper_main, helper);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err) {
+		atomic_fetch_sub(&running, 1);
+		free(helper);
+	}
 	return -err;
 }

@@ -63,23 +63,49 @@ static struct ring *take_free(void)
 	return NULL;
 }
 
+bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
+{
+	uint64_t used;
+
+	r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
+	used = head + slots - r->tail_seen;
+	if (used <= RING_SLOTS / 2) {
+		r->half_full = false;
+		return true;
+	}
+	if (!r->half_full)
+		collector_wake();
+	r->half_full = true;
+	if (used <= RING_SLOTS)
+		return true;
+	counter_add(&r->lost, 1);
+	return false;
+}
+
+/*
+ * Of a thread beyond the limit: it looks for a free ring again only now and then, since each time costs a look at all of them.
+ */
+#define REFUSED_LOOK_EVERY 256u
+
 struct ring *ring_claim(void)
 {
+	static __thread unsigned tries __attribute__((tls_model("initial-exec")));
 	struct ring *r;
 
 	pthread_once(&key_once, make_key);
-	r = take_free();
+	r = tries++ % REFUSED_LOOK_EVERY == 0 ? take_free() : NULL;
 	if (!r || !give_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);
 		atomic_fetch_add(&refused, 1);
 		return NULL;
 	}
+	tries = 0;
 	r->tid = (uint32_t)syscall(SYS_gettid);
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;
-	r->instantiating = false;
+	r->instantiating = r->half_full = r->ours = false;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)

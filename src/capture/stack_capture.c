@@ -7,7 +7,6 @@
 #include "base/path.h"
 #include "base/reserve.h"
 #include "capture/log.h"
-#include "capture/settings.h"
 #include "stack/python/python_interrupted.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
@@ -71,7 +70,7 @@ bool stack_capture_start(const struct settings *settings)
 {
 	uint64_t limit = settings->stacks_max ? settings->stacks_max : STACKS_MAX;
 
-	if (!settings->native_stacks && !settings->python_stacks && !settings->cpu_hz)
+	if (!settings->stacks && !settings->cpu)
 		return false;
 	if (!self.modules) {
 		self.modules = aligned_alloc(_Alignof(struct stack_modules), sizeof(*self.modules));
@@ -86,9 +85,9 @@ bool stack_capture_start(const struct settings *settings)
 		return false;
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);
-	self.wants_python =
-		settings->python_stacks || (settings->cpu_hz && !settings->native_stacks);
-	self.on = settings->native_stacks || settings->python_stacks;
+	self.wants_python = (settings->stacks & SETTING_STACKS_PYTHON) ||
+			    (settings->cpu && !(settings->stacks & SETTING_STACKS_NATIVE));
+	self.on = settings->stacks != SETTING_STACKS_NONE;
 	self.following = true;
 	return true;
 }

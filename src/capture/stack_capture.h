@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "capture/ring.h"
+#include "schema/settings.h"
 #include "stack/intern.h"
 #include "stack/python/python_walk.h"
 #include "stack/unwind/unwind_self.h"
@@ -25,7 +26,6 @@ struct python_codes;
  * Reserves memory and notes which libraries' frames are left out. Before the first call is recorded, or the first CPU
  * sample taken.
  */
-struct settings;
 bool stack_capture_start(const struct settings *settings);
 
 /* Distinct stacks that are kept. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capture/source.h"
 #include "capture/stack_capture.h"
 #include "format/rows.h"
 #include "stack/frame.h"
@@ -137,3 +138,47 @@ void stack_rows_finish(struct writer *w)
 		rows_capability(w, "python_stacks", capability_state_on, NULL, "python", text);
 	}
 }
+
+/* --- the source --- */
+
+#define RULES_NS (10 * NS_PER_MS) /* of a tick for unwind rules */
+
+static bool building; /* unwind rules: the next tick comes soon */
+
+static void start(const struct source_start *how)
+{
+	if (how->with_cuda || how->wanted->cpu)
+		stack_capture_start(how->wanted);
+}
+
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
+	(void)w;
+	(void)now_ns;
+	building = stack_capture_update(RULES_NS);
+	return building;
+}
+
+static uint64_t wait_ns(uint64_t now_ns)
+{
+	(void)now_ns;
+	return building ? NS_PER_MS : UINT64_MAX;
+}
+
+static void after_fork(void)
+{
+	stack_capture_after_fork();
+	stack_rows_reset();
+}
+
+const struct source stack_source = {
+	.name = "stacks",
+	.start = start,
+	.collect = collect,
+	.periodic = stack_rows_losses,
+	.wait_ns = wait_ns,
+	.stopped = stack_rows_finish,
+	.after_fork = after_fork,
+	.handlers = { { RING_STACK, stack_rows_event } },
+	.handler_count = 1,
+};

@@ -10,10 +10,8 @@
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
-#include "capture/host/process_rows.h"
 #include "capture/stack_capture.h"
 #include "capture/log.h"
-#include "capture/nvtx/nvtx_source.h"
 #include "capture/stack_rows.h"
 #include "format/rows.h"
 
@@ -46,8 +44,7 @@ static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 	if (s->named || syscall(SYS_tgkill, getpid(), tid, 0) != 0)
 		return;
 	s->named = true;
-	if (!nvtx_source_thread_row(w, tid))
-		host_thread_row(w, tid, "");
+	source_name_thread(w, tid, "");
 }
 
 static void append(struct writer *w, struct cpu_slot *s, const struct cpu_record *record,
@@ -129,7 +126,7 @@ static uint64_t drain(struct writer *w)
 /* Where perf events sample, too, how the recording is sampled is not for us to say. */
 static const char *row_name(void)
 {
-	return self.settings.perf_namespace ? "cpu_timer" : "cpu";
+	return self.settings.perf ? "cpu_timer" : "cpu";
 }
 
 static void say_off(struct writer *w, enum capability_state state, const char *reason)
@@ -230,7 +227,7 @@ void cpu_timer_start(const struct settings *settings)
 {
 	memset(&self, 0, sizeof(self));
 	self.settings = *settings;
-	snprintf(self.asked, sizeof(self.asked), "%u Hz", settings->cpu_hz);
+	snprintf(self.asked, sizeof(self.asked), "%u Hz", (unsigned)settings->cpu);
 }
 
 static void limit_rate(void)
@@ -240,11 +237,11 @@ static void limit_rate(void)
 
 	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
 		tick_ns = (uint64_t)tick.tv_sec * NS_PER_S + (uint64_t)tick.tv_nsec;
-	self.period_ns = MAX(NS_PER_S / self.settings.cpu_hz, MAX(tick_ns, NS_PER_MS));
+	self.period_ns = MAX(NS_PER_S / self.settings.cpu, MAX(tick_ns, NS_PER_MS));
 	self.hz = (uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns);
 	snprintf(self.got, sizeof(self.got), "timer inside the process, %u Hz, native%s frames",
 		 self.hz,
-		 self.settings.python_stacks || !self.settings.native_stacks ? " and Python" : "");
+		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
 }
 
 /* Process ids, and perf events', are of one namespace. */
@@ -252,7 +249,7 @@ static bool shares_namespace(void)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf_namespace;
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf;
 }
 
 /* Those who sample the process by perf events are told what is sampled here. */
@@ -261,7 +258,7 @@ static bool begin_handover(struct writer *w)
 	char reason[160];
 	int err;
 
-	if (!self.settings.perf_namespace || cpu_handover_on())
+	if (!self.settings.perf || cpu_handover_on())
 		return true;
 	if (!shares_namespace()) {
 		say_off(w, capability_state_unavailable,
@@ -311,7 +308,7 @@ static void open_window(struct writer *w)
 	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
 		 self.hz);
 	rows_capability(w, row_name(), capability_state_on, self.asked, self.got,
-			self.hz + 1 < self.settings.cpu_hz ? reason : NULL);
+			self.hz + 1 < self.settings.cpu ? reason : NULL);
 	log_line("CPU samples: %u Hz", self.hz);
 }
 
@@ -337,11 +334,11 @@ static void end(struct writer *w, const char *left)
 
 void cpu_timer_window(bool open, struct writer *w)
 {
-	if (!self.settings.cpu_hz)
+	if (!self.settings.cpu)
 		return;
 	if (!open)
 		end(w, "");
-	else if (self.settings.perf_namespace)
+	else if (self.settings.perf)
 		self.waiting = true;
 	else if (!self.on)
 		open_window(w);
@@ -389,7 +386,7 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	struct sums sum;
 	struct cpu_threads_counts threads;
 
-	if (!self.settings.cpu_hz)
+	if (!self.settings.cpu)
 		return;
 	sum = sum_slots();
 	cpu_threads_counts(&threads);
@@ -437,3 +434,64 @@ void cpu_timer_after_fork(void)
 	loaded_cpu_ns = 0;
 	memset(&self, 0, sizeof(self));
 }
+
+/* --- the source --- */
+
+#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
+
+static bool sampled; /* since the last seal */
+static uint64_t names_ns;
+
+static void start(const struct source_start *how)
+{
+	if (!self.started)
+		cpu_timer_start(how->wanted);
+}
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	cpu_timer_window(wanted != NULL, w);
+}
+
+/* No work for the collector's pace: samples come all the time, and need not be fetched as soon. */
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
+	sampled |= cpu_timer_collect(w, now_ns) != 0;
+	return 0;
+}
+
+static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
+{
+	if (now_ns - names_ns >= NAMES_NS) {
+		names_ns = now_ns;
+		cpu_timer_forget_names();
+	}
+	cpu_timer_periodic(w, since_ns, now_ns);
+	sampled = false;
+}
+
+static uint64_t wait_ns(uint64_t now_ns)
+{
+	(void)now_ns;
+	return cpu_timer_wait_ns();
+}
+
+static bool wanted_in_child(const struct settings *wanted)
+{
+	/* Beside perf events there is only something to do where there is a Python. */
+	return wanted->cpu && (!wanted->perf || stack_capture_python_version());
+}
+
+const struct source cpu_timer_source = {
+	.name = "cpu",
+	.loaded = cpu_timer_loaded,
+	.start = start,
+	.window = window,
+	.collect = collect,
+	.periodic = periodic,
+	.stored = cpu_timer_stored,
+	.wait_ns = wait_ns,
+	.stop = cpu_timer_stop,
+	.after_fork = cpu_timer_after_fork,
+	.wanted_in_child = wanted_in_child,
+};

@@ -16,8 +16,7 @@
 #ifndef PITOT_CAPTURE_CPU_CPU_TIMER_H
 #define PITOT_CAPTURE_CPU_CPU_TIMER_H
 
-#include "capture/settings.h"
-#include "format/writer.h"
+#include "capture/source.h"
 
 /* In the library's constructor: the CPU time so far is of the program before the exec. */
 void cpu_timer_loaded(void);

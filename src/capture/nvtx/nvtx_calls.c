@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "capture/nvtx/nvtx_text.h"
-#include "capture/tape/tape.h"
+
 #include "schema/schema.h"
 
 #define LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
