@@ -186,8 +186,8 @@ static void cell_bar(struct text_table *t, const struct report_view *v, uint64_t
 
 static uint64_t gpu_sum(const struct gpu_busy *b)
 {
-	return b->sum_ns[GPU_WORK_kernel] + b->sum_ns[GPU_WORK_memcpy] + b->sum_ns[GPU_WORK_memset] +
-	       b->sum_ns[GPU_WORK_graph_launch];
+	return b->sum_ns[GPU_WORK_kernel] + b->sum_ns[GPU_WORK_memcpy] +
+	       b->sum_ns[GPU_WORK_memset] + b->sum_ns[GPU_WORK_graph_launch];
 }
 
 /* What ran beside what, where more than one kind or more than one stream did. */
