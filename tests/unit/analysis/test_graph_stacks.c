@@ -1,4 +1,4 @@
-#include "analysis/node_stacks.h"
+#include "analysis/graph_stacks.h"
 
 #include "report_fixture.h"
 
@@ -22,7 +22,7 @@ static void node(struct maker *m, uint64_t time_ns, uint64_t id, uint64_t origin
 static void clones_lead_to_their_originals(void **state)
 {
 	struct maker *m = begin(*state, 100), *other = begin(*state, 101);
-	struct node_stacks n;
+	struct graph_stacks n;
 	struct trace *t;
 
 	node(m, 2000, 50, NO_NODE, 7);
@@ -36,33 +36,32 @@ static void clones_lead_to_their_originals(void **state)
 	node(other, 2000, 50, NO_NODE, 3);
 	maker_close(other, 9000);
 	assert_int_equal(trace_open(*state, NULL, &t, NULL), 0);
-	assert_int_equal(node_stacks_init(&n, t, NULL), 0);
+	assert_int_equal(graph_stacks_init(&n, t, NULL), 0);
 	for (size_t p = 0; p < 2; p++) {
 		bool first = trace_process(t, p)->pid == 100;
 
-		assert_int_equal(node_stacks_find(&n, p, 50), first ? 7 : 3);
-		assert_int_equal(node_stacks_find(&n, p, 60), first ? 7 : 0);
-		assert_int_equal(node_stacks_find(&n, p, 61), first ? 8 : 0);
-		assert_int_equal(node_stacks_find(&n, p, 70), first ? 7 : 0);
-		assert_int_equal(node_stacks_find(&n, p, 80), 0);
-		assert_int_equal(node_stacks_find(&n, p, 1), 0);
+		assert_int_equal(graph_stacks_find(&n, p, 50), first ? 7 : 3);
+		assert_int_equal(graph_stacks_find(&n, p, 60), first ? 7 : 0);
+		assert_int_equal(graph_stacks_find(&n, p, 61), first ? 8 : 0);
+		assert_int_equal(graph_stacks_find(&n, p, 70), first ? 7 : 0);
+		assert_int_equal(graph_stacks_find(&n, p, 80), 0);
+		assert_int_equal(graph_stacks_find(&n, p, 1), 0);
 	}
-	assert_int_equal(node_stacks_find(&n, 2, 50), 0);
-	node_stacks_release(&n);
+	graph_stacks_release(&n);
 	trace_free(t);
 }
 
 static void a_recording_without_nodes(void **state)
 {
 	struct maker *m = begin(*state, 100);
-	struct node_stacks n;
+	struct graph_stacks n;
 	struct trace *t;
 
 	maker_close(m, 9000);
 	assert_int_equal(trace_open(*state, NULL, &t, NULL), 0);
-	assert_int_equal(node_stacks_init(&n, t, NULL), 0);
-	assert_int_equal(node_stacks_find(&n, 0, 50), 0);
-	node_stacks_release(&n);
+	assert_int_equal(graph_stacks_init(&n, t, NULL), 0);
+	assert_int_equal(graph_stacks_find(&n, 0, 50), 0);
+	graph_stacks_release(&n);
 	trace_free(t);
 }
 
