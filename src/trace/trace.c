@@ -262,14 +262,6 @@ uint32_t trace_string_count(const struct trace *t)
 	return (uint32_t)t->strings.count;
 }
 
-/* Tables whose rows happened at a time; the others say when something was first seen or read. */
-static const enum table_id event_tables[] = {
-	TABLE_kernel,     TABLE_memcpy,       TABLE_memset,     TABLE_synchronization,
-	TABLE_cuda_event, TABLE_graph_launch, TABLE_allocation, TABLE_memory_pool,
-	TABLE_api_call,   TABLE_nvtx,         TABLE_overhead,   TABLE_counter_sample,
-	TABLE_cpu_sample, TABLE_off_cpu,
-};
-
 static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns, uint64_t *end_ns)
 {
 	const struct table_data *data = table_of(t, table);
@@ -290,8 +282,9 @@ void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 {
 	uint64_t start = UINT64_MAX, end = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(event_tables); i++)
-		widen(t, event_tables[i], &start, &end);
+	for (uint32_t id = 1; id <= TABLE_MAX; id++)
+		if (schema_table(id)->roles[ROLE_START] >= 0)
+			widen(t, id, &start, &end);
 	for (uint32_t id = 1; id <= TABLE_MAX && end == 0; id++)
 		widen(t, id, &start, &end);
 	*start_ns = end ? start : 0;
