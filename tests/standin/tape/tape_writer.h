@@ -3,13 +3,12 @@
  * records whole and in order. Nothing fails towards the caller: after a write error or without
  * memory the tape ends where it is.
  */
-#ifndef PITOT_CAPTURE_TAPE_TAPE_WRITER_H
-#define PITOT_CAPTURE_TAPE_TAPE_WRITER_H
+#ifndef PITOT_TESTS_STANDIN_TAPE_WRITER_H
+#define PITOT_TESTS_STANDIN_TAPE_WRITER_H
 
 #include <stdbool.h>
 
-#include "capture/tape/tape.h"
-#include "capture/tape/tape_format.h"
+#include "tape/tape_format.h"
 
 struct tape_writer;
 
@@ -20,6 +19,8 @@ void tape_writer_free(struct tape_writer *w);
 /* Starts a tape in fd, which it takes over. 0, or -errno, and then fd is closed. */
 int tape_writer_start(struct tape_writer *w, int fd) MUST_USE;
 bool tape_writer_running(const struct tape_writer *w);
+/* Writes what is there to the file. NULL allowed. */
+void tape_writer_flush(struct tape_writer *w);
 /* Writes END and closes the file; time: CLOCK_MONOTONIC ns. */
 void tape_writer_finish(struct tape_writer *w, uint64_t time);
 /* In the child of a fork, whose parent held the lock: leaves the tape to the parent. */
@@ -48,6 +49,17 @@ struct tape_call {
 	uint64_t arguments[TAPE_ARGUMENTS_MAX];
 	const void *output;
 	size_t output_length;
+};
+
+/* A call of NVTX's function `id` (position in the callback table `module`) with its arguments. */
+struct tape_nvtx {
+	unsigned module, id; /* NVTX_CB_MODULE_… and NVTX_CBID_… */
+	unsigned domain; /* 0: the default domain; others count up as they are first created */
+	unsigned long long range;
+	const char *text; /* message or name, or NULL */
+	unsigned category, color;
+	int payload_kind; /* enum nvtx_payload */
+	unsigned long long payload;
 };
 
 struct tape_run {

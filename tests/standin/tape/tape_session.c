@@ -1,4 +1,5 @@
-#include "capture/tape/tape.h"
+
+#include "tape/tape_session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "capture/tape/tape_session.h"
 
 #define THREAD_NAME_BYTES 16
 #define TAPES_OF_A_PROCESS 100
@@ -24,7 +24,7 @@ static uint32_t tapes; /* started so far: tells a thread that its number is of a
 static __thread struct {
 	uint32_t tape, index;
 	uint64_t events;
-} self;
+} self __attribute__((tls_model("initial-exec")));
 
 struct tape_writer *tape_writer(void)
 {
@@ -38,12 +38,19 @@ bool tape_running(void)
 	return w && tape_writer_running(w);
 }
 
+unsigned tape_number(void)
+{
+	return __atomic_load_n(&tapes, __ATOMIC_RELAXED);
+}
+
 struct tape_mark tape_here(void)
 {
 	struct tape_mark at = { .time = clock_monotonic_ns() };
-	uint32_t tape = __atomic_load_n(&tapes, __ATOMIC_RELAXED);
+	uint32_t tape = tape_number();
 	char name[THREAD_NAME_BYTES] = "";
 
+	if (!tape_running())
+		return at;
 	if (self.tape != tape) {
 		self.tape = tape;
 		self.index = tape_new_thread(writer);
@@ -71,6 +78,8 @@ void tape_note(enum tape_function function, struct tape_mark at, int result, con
 		.output_length = result == 0 && output ? length : 0,
 	};
 
+	if (!tape_running())
+		return;
 	memcpy(call.arguments, arguments, call.argument_count * sizeof(*arguments));
 	tape_put_call(writer, at, &call);
 }
@@ -92,38 +101,35 @@ static int open_tape(const char *path)
 	return fd < 0 ? -errno : io_above_standard(fd);
 }
 
-static void say_hello(const struct cupti *cupti, const struct driver *driver)
+static void say_hello(void)
 {
-	char numbers[6][24], kernel[200] = "";
-	const char *library = cupti && cupti->path ? strrchr(cupti->path, '/') : NULL;
-	int driver_version = 0;
+	char numbers[4][24], kernel[200] = "";
 	struct utsname u;
 
-	if (driver && driver->DriverGetVersion)
-		driver->DriverGetVersion(&driver_version);
 	if (uname(&u) == 0)
 		snprintf(kernel, sizeof(kernel), "%.60s %.64s %.60s", u.sysname, u.release,
 			 u.machine);
-	snprintf(numbers[0], sizeof(numbers[0]), "%u", cupti ? cupti->version : 0);
-	snprintf(numbers[1], sizeof(numbers[1]), "%d", driver_version);
-	snprintf(numbers[2], sizeof(numbers[2]), "%d", getpid());
-	snprintf(numbers[3], sizeof(numbers[3]), "%" PRIu64, clock_monotonic_ns());
-	snprintf(numbers[4], sizeof(numbers[4]), "%" PRIu64, clock_read_ns(CLOCK_REALTIME));
-	snprintf(numbers[5], sizeof(numbers[5]), "%" PRIu64, clock_read_ns(CLOCK_BOOTTIME));
+	snprintf(numbers[0], sizeof(numbers[0]), "%d", getpid());
+	snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu64, clock_monotonic_ns());
+	snprintf(numbers[2], sizeof(numbers[2]), "%" PRIu64, clock_read_ns(CLOCK_REALTIME));
+	snprintf(numbers[3], sizeof(numbers[3]), "%" PRIu64, clock_read_ns(CLOCK_BOOTTIME));
 	const struct tape_fact facts[] = {
-		{ "cupti.version", numbers[0] },
-		{ "cupti.library", library ? library + 1 : "" },
-		{ "driver.version", numbers[1] },
 		{ "pointer.bytes", sizeof(void *) == 8 ? "8" : "4" },
 		{ "kernel", kernel },
 		{ "program", program_invocation_short_name },
-		{ "pid", numbers[2] },
-		{ "clock.monotonic", numbers[3] },
-		{ "clock.realtime", numbers[4] },
-		{ "clock.boottime", numbers[5] },
+		{ "pid", numbers[0] },
+		{ "clock.monotonic", numbers[1] },
+		{ "clock.realtime", numbers[2] },
+		{ "clock.boottime", numbers[3] },
 	};
 
 	tape_put_hello(writer, tape_here(), facts, ARRAY_SIZE(facts));
+}
+
+static void end_tape(void)
+{
+	if (tape_running())
+		tape_writer_finish(writer, clock_monotonic_ns());
 }
 
 static void before_fork(void)
@@ -149,40 +155,27 @@ static void prepare(void)
 		tape_writer_free(w);
 		return;
 	}
+	atexit(end_tape);
+	at_quick_exit(end_tape);
 	__atomic_store_n(&writer, w, __ATOMIC_RELEASE);
 }
 
-bool tape_wrap(struct cupti *cupti, struct driver *driver)
+void tape_begin(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static pid_t owner; /* of the tape, which may have ended */
 	const char *path = getenv("PITOT_TAPE");
+	pid_t expected = __atomic_load_n(&owner, __ATOMIC_RELAXED);
 	int fd;
 
-	if (!path || !*path)
-		return false;
+	if (!path || !*path || expected == getpid() ||
+	    !__atomic_compare_exchange_n(&owner, &expected, getpid(), false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return;
 	pthread_once(&once, prepare);
-	if (!writer)
-		return false;
-	fd = open_tape(path);
+	fd = writer ? open_tape(path) : -1;
 	if (fd < 0 || tape_writer_start(writer, fd) < 0)
-		return false;
+		return;
 	__atomic_add_fetch(&tapes, 1, __ATOMIC_RELAXED);
-	say_hello(cupti, driver);
-	if (cupti)
-		tape_wrap_cupti(cupti);
-	if (driver)
-		tape_wrap_driver(driver);
-	return true;
-}
-
-void tape_nvtx(const struct tape_nvtx *call)
-{
-	if (tape_running())
-		tape_put_nvtx(writer, tape_here(), call);
-}
-
-void tape_close(void)
-{
-	if (tape_running())
-		tape_writer_finish(writer, clock_monotonic_ns());
+	say_hello();
 }

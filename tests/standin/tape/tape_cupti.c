@@ -1,11 +1,62 @@
-/* CUPTI's functions, and the callbacks handed to CUPTI, with a tape behind them. */
+/*
+ * The libcupti that the recorder loads (PITOT_CUPTI): the real one's functions, and the callbacks that
+ * the recorder hands to it, with a tape behind them.
+ */
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/vec.h"
-#include "capture/tape/tape_session.h"
+#include "tape/tape_session.h"
 
-static struct cupti real;
+static struct cupti table;
+
+static void say_hello(void)
+{
+	const char *name = strrchr(table.path, '/');
+	char version[24], driver_version[24];
+	struct driver driver;
+	int number = 0;
+
+	if (driver_load(&driver, NULL) == 0)
+		driver.DriverGetVersion(&number);
+	snprintf(version, sizeof(version), "%u", table.version);
+	snprintf(driver_version, sizeof(driver_version), "%d", number);
+	const struct tape_fact facts[] = {
+		{ "cupti.version", version },
+		{ "cupti.library", name ? name + 1 : table.path },
+		{ "driver.version", driver_version },
+	};
+
+	if (tape_running())
+		tape_put_hello(tape_writer(), tape_here(), facts, ARRAY_SIZE(facts));
+}
+
+static void find(void)
+{
+	struct error e = { 0 };
+
+	if (cupti_load(&table, getenv("PITOT_TAPE_CUPTI"), &e) == 0)
+		return;
+	dprintf(2, "libpitot-tape.so: %s\n", e.text);
+	memset(&table, 0, sizeof(table));
+}
+
+/* The real CUPTI. Its functions are NULL where there is none. */
+static const struct cupti *real(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static unsigned told; /* number of the tape that knows which CUPTI it is */
+
+	pthread_once(&once, find);
+	if (table.path &&
+	    __atomic_exchange_n(&told, tape_number(), __ATOMIC_RELAXED) != tape_number())
+		say_hello();
+	return &table;
+}
+
+#define CALL(name, ...) (real()->name ? real()->name(__VA_ARGS__) : CUPTI_ERROR_NOT_SUPPORTED)
 
 /* What the recorder handed to CUPTI. */
 static struct {
@@ -15,192 +66,195 @@ static struct {
 	CUpti_BuffersCallbackCompleteFunc complete;
 } recorder;
 
-static CUptiResult wrap_GetVersion(uint32_t *version)
+EXPORT CUptiResult cuptiGetVersion(uint32_t *version)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetVersion(version);
+	CUptiResult r = CALL(GetVersion, version);
 
 	NOTE(cuptiGetVersion, at, r, version, sizeof(*version));
 	return r;
 }
 
-static CUptiResult wrap_GetTimestamp(uint64_t *timestamp)
+EXPORT CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetTimestamp(timestamp);
+	CUptiResult r = CALL(GetTimestamp, timestamp);
 
 	NOTE(cuptiGetTimestamp, at, r, timestamp, sizeof(*timestamp));
 	return r;
 }
 
-static CUptiResult wrap_GetResultString(CUptiResult result, const char **text)
+EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetResultString(result, text);
+	CUptiResult r = CALL(GetResultString, result, text);
 
-	NOTE(cuptiGetResultString, at, r, *text, r ? 0 : strnlen(*text, TAPE_TEXT_MAX),
+	NOTE(cuptiGetResultString, at, r, r ? NULL : *text, r ? 0 : strnlen(*text, TAPE_TEXT_MAX),
 	     (uint64_t)result);
 	return r;
 }
 
-static CUptiResult wrap_GetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
+EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
 					const char **name)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetCallbackName(domain, cbid, name);
+	CUptiResult r = CALL(GetCallbackName, domain, cbid, name);
 
-	NOTE(cuptiGetCallbackName, at, r, *name, r ? 0 : strnlen(*name, TAPE_TEXT_MAX),
+	NOTE(cuptiGetCallbackName, at, r, r ? NULL : *name, r ? 0 : strnlen(*name, TAPE_TEXT_MAX),
 	     (uint64_t)domain, cbid);
 	return r;
 }
 
-static CUptiResult wrap_Unsubscribe(CUpti_SubscriberHandle subscriber)
+EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.Unsubscribe(subscriber);
+	CUptiResult r = CALL(Unsubscribe, subscriber);
 
 	NOTE(cuptiUnsubscribe, at, r, NULL, 0);
 	return r;
 }
 
-static CUptiResult wrap_EnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
 				       CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.EnableCallback(enable, subscriber, domain, cbid);
+	CUptiResult r = CALL(EnableCallback, enable, subscriber, domain, cbid);
 
 	NOTE(cuptiEnableCallback, at, r, NULL, 0, enable, (uint64_t)domain, cbid);
 	return r;
 }
 
-static CUptiResult wrap_EnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
+EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
 				     CUpti_CallbackDomain domain)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.EnableDomain(enable, subscriber, domain);
+	CUptiResult r = CALL(EnableDomain, enable, subscriber, domain);
 
 	NOTE(cuptiEnableDomain, at, r, NULL, 0, enable, (uint64_t)domain);
 	return r;
 }
 
-static CUptiResult wrap_ActivityEnable(CUpti_ActivityKind kind)
+EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivityEnable(kind);
+	CUptiResult r = CALL(ActivityEnable, kind);
 
 	NOTE(cuptiActivityEnable, at, r, NULL, 0, (uint64_t)kind);
 	return r;
 }
 
-static CUptiResult wrap_ActivityDisable(CUpti_ActivityKind kind)
+EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivityDisable(kind);
+	CUptiResult r = CALL(ActivityDisable, kind);
 
 	NOTE(cuptiActivityDisable, at, r, NULL, 0, (uint64_t)kind);
 	return r;
 }
 
-static CUptiResult wrap_ActivityFlushAll(uint32_t flag)
+EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivityFlushAll(flag);
+	CUptiResult r = CALL(ActivityFlushAll, flag);
 
 	NOTE(cuptiActivityFlushAll, at, r, NULL, 0, flag);
+	tape_look_at_devices();
+	if (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) /* maybe the last thing that happens */
+		tape_writer_flush(tape_writer());
 	return r;
 }
 
-static CUptiResult wrap_ActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
+EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
 						     size_t *dropped)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivityGetNumDroppedRecords(context, stream, dropped);
+	CUptiResult r = CALL(ActivityGetNumDroppedRecords, context, stream, dropped);
 
 	NOTE(cuptiActivityGetNumDroppedRecords, at, r, dropped, sizeof(*dropped),
 	     (uintptr_t)context, stream);
 	return r;
 }
 
-static CUptiResult wrap_ActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size,
+EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size,
 					     void *value)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivitySetAttribute(attribute, size, value);
+	CUptiResult r = CALL(ActivitySetAttribute, attribute, size, value);
 
 	NOTE(cuptiActivitySetAttribute, at, r, value, size && value ? *size : 0,
 	     (uint64_t)attribute);
 	return r;
 }
 
-static CUptiResult wrap_SetThreadIdType(CUpti_ActivityThreadIdType type)
+EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.SetThreadIdType(type);
+	CUptiResult r = CALL(SetThreadIdType, type);
 
 	NOTE(cuptiSetThreadIdType, at, r, NULL, 0, (uint64_t)type);
 	return r;
 }
 
-static CUptiResult wrap_GetContextId(CUcontext context, uint32_t *id)
+EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetContextId(context, id);
+	CUptiResult r = CALL(GetContextId, context, id);
 
 	NOTE(cuptiGetContextId, at, r, id, sizeof(*id), (uintptr_t)context);
 	return r;
 }
 
-static CUptiResult wrap_GetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
 				      uint32_t *id)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetStreamIdEx(context, stream, per_thread, id);
+	CUptiResult r = CALL(GetStreamIdEx, context, stream, per_thread, id);
 
 	NOTE(cuptiGetStreamIdEx, at, r, id, sizeof(*id), (uintptr_t)context, (uintptr_t)stream,
 	     per_thread);
 	return r;
 }
 
-static CUptiResult wrap_GetGraphId(CUgraph graph, uint32_t *id)
+EXPORT CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *id)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetGraphId(graph, id);
+	CUptiResult r = CALL(GetGraphId, graph, id);
 
 	NOTE(cuptiGetGraphId, at, r, id, sizeof(*id), (uintptr_t)graph);
 	return r;
 }
 
-static CUptiResult wrap_GetGraphNodeId(CUgraphNode node, uint64_t *id)
+EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.GetGraphNodeId(node, id);
+	CUptiResult r = CALL(GetGraphNodeId, node, id);
 
 	NOTE(cuptiGetGraphNodeId, at, r, id, sizeof(*id), (uintptr_t)node);
 	return r;
 }
 
-static CUptiResult wrap_ActivityEnableAllSyncRecords(uint8_t enable)
+EXPORT CUptiResult cuptiActivityEnableAllSyncRecords(uint8_t enable)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivityEnableAllSyncRecords(enable);
+	CUptiResult r = CALL(ActivityEnableAllSyncRecords, enable);
 
 	NOTE(cuptiActivityEnableAllSyncRecords, at, r, NULL, 0, enable);
 	return r;
 }
 
-static CUptiResult wrap_ActivityEnableLatencyTimestamps(uint8_t enable)
+EXPORT CUptiResult cuptiActivityEnableLatencyTimestamps(uint8_t enable)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.ActivityEnableLatencyTimestamps(enable);
+	CUptiResult r = CALL(ActivityEnableLatencyTimestamps, enable);
 
 	NOTE(cuptiActivityEnableLatencyTimestamps, at, r, NULL, 0, enable);
 	return r;
 }
 
-static CUptiResult wrap_Finalize(void)
+EXPORT CUptiResult cuptiFinalize(void)
 {
 	struct tape_mark at = tape_here();
-	CUptiResult r = real.Finalize();
+	CUptiResult r = CALL(Finalize);
 
 	NOTE(cuptiFinalize, at, r, NULL, 0);
 	return r;
@@ -216,22 +270,19 @@ static void look_up_ids(CUpti_CallbackId cbid, const CUpti_ResourceData *d)
 	uint64_t node_id;
 	uint32_t id;
 
-	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED && real.GetContextId)
-		wrap_GetContextId(d->context, &id);
-	if (cbid == CUPTI_CBID_RESOURCE_STREAM_CREATED && real.GetStreamIdEx)
-		wrap_GetStreamIdEx(d->context, d->resourceHandle.stream, 0, &id);
+	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED)
+		cuptiGetContextId(d->context, &id);
+	if (cbid == CUPTI_CBID_RESOURCE_STREAM_CREATED)
+		cuptiGetStreamIdEx(d->context, d->resourceHandle.stream, 0, &id);
 	if (!graph)
 		return;
-	if ((cbid == CUPTI_CBID_RESOURCE_GRAPH_CREATED ||
-	     cbid == CUPTI_CBID_RESOURCE_GRAPH_CLONED) &&
-	    real.GetGraphId)
-		wrap_GetGraphId(graph->graph, &id);
+	if ((cbid == CUPTI_CBID_RESOURCE_GRAPH_CREATED || cbid == CUPTI_CBID_RESOURCE_GRAPH_CLONED))
+		cuptiGetGraphId(graph->graph, &id);
 	if ((cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED ||
-	     cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) &&
-	    real.GetGraphNodeId)
-		wrap_GetGraphNodeId(graph->node, &node_id);
-	if (cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED && real.GetGraphNodeId)
-		wrap_GetGraphNodeId(graph->originalNode, &node_id);
+	     cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED))
+		cuptiGetGraphNodeId(graph->node, &node_id);
+	if (cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED)
+		cuptiGetGraphNodeId(graph->originalNode, &node_id);
 }
 
 static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
@@ -246,7 +297,7 @@ static void on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_Callb
 	recorder.callback(recorder.userdata, domain, cbid, data);
 }
 
-static CUptiResult wrap_Subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
+EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
 				  void *userdata)
 {
 	struct tape_mark at = tape_here();
@@ -254,12 +305,12 @@ static CUptiResult wrap_Subscribe(CUpti_SubscriberHandle *subscriber, CUpti_Call
 
 	recorder.callback = callback;
 	recorder.userdata = userdata;
-	r = real.Subscribe(subscriber, on_callback, NULL);
+	r = CALL(Subscribe, subscriber, on_callback, NULL);
 	NOTE(cuptiSubscribe, at, r, NULL, 0);
 	return r;
 }
 
-static CUptiResult wrap_Subscribe_v2(CUpti_SubscriberHandle *subscriber,
+EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 				     CUpti_CallbackFunc callback, void *userdata,
 				     CUpti_SubscriberParams *parameters)
 {
@@ -268,9 +319,20 @@ static CUptiResult wrap_Subscribe_v2(CUpti_SubscriberHandle *subscriber,
 
 	recorder.callback = callback;
 	recorder.userdata = userdata;
-	r = real.Subscribe_v2(subscriber, on_callback, NULL, parameters);
+	if (real()->Subscribe_v2)
+		r = CALL(Subscribe_v2, subscriber, on_callback, NULL, parameters);
+	else
+		r = CALL(Subscribe, subscriber, on_callback, NULL);
 	NOTE(cuptiSubscribe_v2, at, r, NULL, 0);
 	return r;
+}
+
+/* The recorder has left CUPTI and reads a buffer: a good moment to ask others. */
+EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
+					      CUpti_Activity **record)
+{
+	tape_look_at_devices();
+	return CALL(ActivityGetNextRecord, buffer, valid, record);
 }
 
 static void on_request(uint8_t **buffer, size_t *size, size_t *max_records)
@@ -311,7 +373,7 @@ static void find_runs(uint8_t *buffer, size_t valid, struct runs *runs)
 	size_t start = SIZE_MAX, next;
 
 	for (;;) {
-		runs->end_result = real.ActivityGetNextRecord(buffer, valid, &record);
+		runs->end_result = CALL(ActivityGetNextRecord, buffer, valid, &record);
 		if (runs->end_result != CUPTI_SUCCESS)
 			break;
 		next = (size_t)((uint8_t *)record - buffer);
@@ -349,7 +411,7 @@ static void on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, siz
 	recorder.complete(context, stream, buffer, size, valid);
 }
 
-static CUptiResult wrap_ActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
 						  CUpti_BuffersCallbackCompleteFunc complete)
 {
 	struct tape_mark at = tape_here();
@@ -357,19 +419,7 @@ static CUptiResult wrap_ActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 
 	recorder.request = request;
 	recorder.complete = complete;
-	r = real.ActivityRegisterCallbacks(on_request, on_complete);
+	r = CALL(ActivityRegisterCallbacks, on_request, on_complete);
 	NOTE(cuptiActivityRegisterCallbacks, at, r, NULL, 0);
 	return r;
-}
-
-void tape_wrap_cupti(struct cupti *cupti)
-{
-	if (cupti->GetVersion == wrap_GetVersion)
-		return;
-	real = *cupti;
-#define F(number, name)                                                                            \
-	if (cupti->name)                                                                           \
-		cupti->name = wrap_##name;
-	TAPE_CUPTI_FUNCTIONS(F)
-#undef F
 }

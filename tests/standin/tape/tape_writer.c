@@ -1,4 +1,4 @@
-#include "capture/tape/tape_writer.h"
+#include "tape/tape_writer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -413,6 +413,16 @@ void tape_put_nvtx(struct tape_writer *w, struct tape_mark at, const struct tape
 	put_number(&w->record, (uint32_t)call->payload_kind);
 	put_number(&w->record, call->payload);
 	end(w, TAPE_NVTX, at);
+}
+
+void tape_writer_flush(struct tape_writer *w)
+{
+	if (!w || !tape_writer_running(w))
+		return;
+	tape_writer_lock(w);
+	if (w->running)
+		write_chunk(w);
+	tape_writer_unlock(w);
 }
 
 void tape_writer_finish(struct tape_writer *w, uint64_t time)

@@ -1,6 +1,5 @@
 /*
- * tape_format.h: the bytes of a tape, shared by the writer in libpitot.so and the player in
- * tests/standin.
+ * tape_format.h: the bytes of a tape, shared by libpitot-tape.so, which writes it, and the player.
  *
  * A file is TAPE_MAGIC, then chunks until the end. A chunk is a struct tape_chunk, then
  * packed_bytes of one zstd frame that unpacks to raw_bytes of whole records. The checksum covers
@@ -18,7 +17,8 @@
  * the recorded process.
  *
  * Payloads; n is a varint, z a zigzag varint, s a varint length and as many bytes:
- *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal
+ *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal. There may be several:
+ *			one when the tape begins, one when CUPTI has been found
  *	THREAD		n tid, s name; again when the name has changed
  *	STRING		n id, n pointer, s text. Ids count up from 1. An id from before has no text:
  *			its text has shown up behind another pointer. A pointer may later stand for
@@ -38,8 +38,8 @@
  *			n category, n color, n payload kind, n payload
  *	END		n 1, n records and strings that could not be kept
  */
-#ifndef PITOT_CAPTURE_TAPE_TAPE_FORMAT_H
-#define PITOT_CAPTURE_TAPE_TAPE_FORMAT_H
+#ifndef PITOT_TESTS_STANDIN_TAPE_FORMAT_H
+#define PITOT_TESTS_STANDIN_TAPE_FORMAT_H
 
 #include <stdbool.h>
 
