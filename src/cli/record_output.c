@@ -279,7 +279,7 @@ void record_output_end(const struct record_output *out, const struct recording *
 	if (c->json) {
 		summary_json(&end, r->shown, why, r->spawn.status, &text);
 	} else {
-		if (r->request->pid_given)
+		if (r->request->given.pid)
 			strbuf_addf(&text, "pitot record: process %" PRIu64 " was sampled\n",
 				    r->request->pid);
 		else

@@ -7,10 +7,8 @@
 
 #include "sampler/cpu_sampler.h"
 #include "format/writer.h"
+#include "record/request.h"
 #include "symbol/file_copies.h"
-
-enum record_via { RECORD_VIA_AUTO, RECORD_VIA_EBPF, RECORD_VIA_PERF, RECORD_VIA_TIMER };
-extern const char *const record_via_names[]; /* by value; NULL at the end */
 
 struct cpu_sampling {
 	/* Set by the caller. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/path.h"
 
 #define LIBRARY "libpitot.so"
@@ -71,29 +72,41 @@ const char *record_foreign_injection(const char **value)
 	return NULL;
 }
 
+const char *const record_graphs_names[] = { "auto", "node", "launch", NULL };
+const char *const record_api_names[] = { "launches", "all", NULL };
 const char *const record_stacks_names[] = { "all", "native", "python", "none", NULL };
 
-void record_options_text(const struct record_settings *s, struct strbuf *out)
+static void add_setting(struct strbuf *out, const char *key, const struct option *o)
 {
-	strbuf_addf(out, "graphs=%s;sync=%d;memory=%d;api=%s;stacks=%s;start_ns=%" PRIu64,
-		    s->graph_nodes ? "node" : "launch", s->synchronization, s->memory,
-		    s->all_api_calls ? "all" : "launches", record_stacks_names[s->stacks],
-		    s->window.start_ns);
-	if (s->window.delay_ns)
-		strbuf_addf(out, ";delay_ns=%" PRIu64, s->window.delay_ns);
-	if (s->window.duration_ns)
-		strbuf_addf(out, ";duration_ns=%" PRIu64, s->window.duration_ns);
-	if (s->max_bytes)
-		strbuf_addf(out, ";max_bytes=%" PRIu64, s->max_bytes);
-	if (s->cpu_hz)
-		strbuf_addf(out, ";cpu=%u", s->cpu_hz);
-	if (s->perf_namespace)
-		strbuf_addf(out, ";perf=%" PRIu64, s->perf_namespace);
-	if (s->preload)
-		strbuf_addf(out, ";preload=%s", s->preload == RECORD_PRELOAD_ALL ? "1" : "once");
-	if (s->no_cuda)
+	strbuf_addf(out, "%s=", key);
+	if (o->type == OPTION_FLAG)
+		strbuf_addf(out, "%d;", *(const bool *)o->value);
+	else if (o->type == OPTION_ENUM)
+		strbuf_addf(out, "%s;", o->choices[*(const int *)o->value]);
+	else
+		strbuf_addf(out, "%" PRIu64 ";", *(const uint64_t *)o->value);
+}
+
+void recorder_options(const struct record_request *request, const struct recorder_facts *facts,
+		      struct strbuf *out)
+{
+	struct record_request r = *request;
+
+#define SETTING(member, type_, initial, key, ...)                                                  \
+	add_setting(out, key,                                                                      \
+		    &(struct option){ .type = OPTION_##type_, .value = &r.member, __VA_ARGS__ });
+#include "record/recorder_settings.def"
+#undef SETTING
+	strbuf_addf(out, "start_ns=%" PRIu64, facts->start_ns);
+	if (facts->cpu_hz)
+		strbuf_addf(out, ";cpu=%u", facts->cpu_hz);
+	if (facts->perf_namespace)
+		strbuf_addf(out, ";perf=%" PRIu64, facts->perf_namespace);
+	if (facts->preload)
+		strbuf_addf(out, ";preload=%s",
+			    facts->preload == RECORD_PRELOAD_ALL ? "1" : "once");
+	if (facts->no_cuda)
 		strbuf_adds(out, ";cuda=0");
-	strbuf_addf(out, ";counters_ns=%" PRIu64, s->counters_ns);
 }
 
 static void add_variable(struct strbuf *out, const char *name, const char *value)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "record/request.h"
 
 /*
  * Path of libpitot.so, to be freed: $PITOT_LIBRARY; beside the executable; in ../lib relative to it. NULL when it is
@@ -19,31 +20,20 @@ char *record_find_library(struct error *e) MUST_USE;
 /* What another tool has in CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH: NULL, or the variable's name. */
 const char *record_foreign_injection(const char **value);
 
-struct record_window {
-	uint64_t start_ns; /* CLOCK_MONOTONIC of the recording's start */
-	uint64_t delay_ns, duration_ns;
-};
-
-/* Settings of the recorder inside the command, as PITOT_OPTIONS wants them. */
-enum record_stacks { RECORD_STACKS_ALL, RECORD_STACKS_NATIVE, RECORD_STACKS_PYTHON, RECORD_STACKS_NONE };
-extern const char *const record_stacks_names[];	/* by value; NULL at the end */
-
 /* Whether the dynamic linker loads it: not at all, into the command alone, or into every program. */
 enum record_preload { RECORD_PRELOAD_NONE, RECORD_PRELOAD_ONCE, RECORD_PRELOAD_ALL };
 
-struct record_settings {
-	bool graph_nodes, synchronization, memory, all_api_calls;
-	enum record_stacks stacks;
-	struct record_window window;
-	uint64_t max_bytes;
+/* What the recorder inside is told besides the settings that were asked for (recorder_settings.def). */
+struct recorder_facts {
+	uint64_t start_ns; /* CLOCK_MONOTONIC of the recording's start */
 	unsigned cpu_hz; /* of a timer inside the process; 0: none */
 	uint64_t perf_namespace; /* beside perf events (src/capture/settings.h); 0: alone */
 	enum record_preload preload;
 	bool no_cuda;
-	uint64_t counters_ns; /* between readings of the GPUs' counters; 0: none */
 };
 
-void record_options_text(const struct record_settings *s, struct strbuf *out);
+/* Appends the text of PITOT_OPTIONS. */
+void recorder_options(const struct record_request *request, const struct recorder_facts *facts, struct strbuf *out);
 
 struct record_injection {
 	const char *library, *directory, *options;

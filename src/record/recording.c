@@ -35,16 +35,8 @@ static char *shown_path(const char *absolute)
 
 void record_make_options(struct recording *r)
 {
-	struct record_settings settings = {
-		.graph_nodes = r->request->graphs == 0,
-		.synchronization = r->request->sync,
-		.memory = r->request->memory,
-		.all_api_calls = r->request->api == 1,
-		.stacks = (enum record_stacks)r->request->stacks,
-		.window = { r->identity.start_monotonic_ns, r->request->delay_ns,
-			    r->request->duration_ns },
-		.max_bytes = r->request->max_bytes,
-		.counters_ns = r->request->counters_ns,
+	const struct recorder_facts facts = {
+		.start_ns = r->identity.start_monotonic_ns,
 		.cpu_hz = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0,
 		.perf_namespace = r->cpu.perf_namespace,
 		.preload = r->preload,
@@ -52,7 +44,7 @@ void record_make_options(struct recording *r)
 	};
 
 	strbuf_clear(&r->options);
-	record_options_text(&settings, &r->options);
+	recorder_options(r->request, &facts, &r->options);
 	r->identity.options = strbuf_text(&r->options);
 }
 

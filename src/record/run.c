@@ -17,7 +17,7 @@ static bool is_window_over(struct recording *r)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	if (!r->request->pid_given || !r->cpu.end_ns || now < r->cpu.end_ns)
+	if (!r->request->given.pid || !r->cpu.end_ns || now < r->cpu.end_ns)
 		return false;
 	r->spawn.end_ns = now;
 	return true;

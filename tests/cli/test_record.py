@@ -160,7 +160,7 @@ def test_options_for_the_recorder(record):
     values = options_given(record)
     assert values.pop("start_ns").isdigit()
     assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches", "stacks": "all",
-                      "counters_ns": "500000000"}
+                      "counters_ns": "500000000", "delay_ns": "0", "duration_ns": "0", "max_bytes": "0"}
 
 
 def test_all_options_for_the_recorder(record):
@@ -170,6 +170,7 @@ def test_all_options_for_the_recorder(record):
     assert values == {"graphs": "launch", "sync": "1", "memory": "1", "api": "all", "stacks": "native", "delay_ns": "1500000000",
                       "duration_ns": "250000000", "max_bytes": str(2 << 20), "counters_ns": "100000000"}
     assert options_given(record, "--force", "--no-counters")["counters_ns"] == "0"
+    assert options_given(record, "--force", "--graphs=auto")["graphs"] == "auto"
 
 
 def test_descriptors_are_not_inherited(record):
