@@ -15,6 +15,7 @@
 
 #define NAME_MAX_LENGTH 64
 #define NUMBERS_MAX 1000
+#define FOLDER_MODE 0700 /* command lines and paths may be secret */
 
 /* As base_name(), but of "folder/" the whole. */
 static const char *last_name(const char *path)
@@ -98,26 +99,24 @@ static int check_is_recording(DIR *folder, const char *path, struct error *e)
 		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			return error_set(e, E_USAGE,
-					 "'%s' holds '%s', which is no part of a recording: it is "
-					 "left alone, choose "
-					 "another folder with -o",
+					 "'%s' contains '%s', which is not part of a recording; "
+					 "choose another folder with -o",
 					 path, entry->d_name);
 	}
 	return 0;
 }
 
-int recording_dir_remove(const char *path, struct error *e)
+/* Removes the files of a recording and leaves the folder. */
+static int clear(const char *path, struct error *e)
 {
 	DIR *folder = opendir(path);
 	struct dirent *entry;
 	int r;
 
 	if (!folder && errno == ENOTDIR)
-		return error_set(
-			e, E_USAGE,
-			"'%s' is no recording but a file: it is left alone, choose another "
-			"name with -o",
-			path);
+		return error_set(e, E_USAGE,
+				 "'%s' is a file, not a recording; choose another folder with -o",
+				 path);
 	if (!folder)
 		return error_errno(e, errno, "cannot remove '%s'", path);
 	r = check_is_recording(folder, path, e);
@@ -128,37 +127,33 @@ int recording_dir_remove(const char *path, struct error *e)
 			r = error_errno(e, errno, "cannot remove '%s/%s'", path, entry->d_name);
 	}
 	closedir(folder);
-	if (r >= 0 && rmdir(path) < 0)
-		r = error_errno(e, errno, "cannot remove '%s'", path);
 	return r;
+}
+
+int recording_dir_remove(const char *path, struct error *e)
+{
+	int r = clear(path, e);
+
+	return r >= 0 && rmdir(path) < 0 ? error_errno(e, errno, "cannot remove '%s'", path) : r;
 }
 
 static int create_named(const char *path, bool force, struct error *e)
 {
-	int r, err;
-
 	if (!*path)
 		return error_set(e, E_USAGE, "-o takes the name of a folder, not ''");
-	if (!mkdir(path, 0777))
+	if (!mkdir(path, FOLDER_MODE))
 		return 0;
-	err = errno;
-	if (err == EEXIST && force) {
-		r = recording_dir_remove(path, e);
-		if (r < 0)
-			return r;
-		if (!mkdir(path, 0777))
-			return 0;
-		err = errno;
-	}
-	if (err == EEXIST)
+	if (errno == EEXIST && force)
+		return clear(path, e);
+	if (errno == EEXIST)
 		return error_set(
 			e, -EEXIST,
-			"'%s' exists: choose another folder with -o, or replace it with --force",
+			"'%s' exists; choose another folder with -o, or replace it with --force",
 			path);
-	if (err == ENOENT)
-		return error_set(e, -ENOENT,
-				 "cannot create '%s': the folder above it does not exist", path);
-	return error_errno(e, err, "cannot create '%s'", path);
+	if (errno == ENOENT)
+		return error_set(e, -ENOENT, "cannot create '%s': its parent folder does not exist",
+				 path);
+	return error_errno(e, errno, "cannot create '%s'", path);
 }
 
 /* <name>-DATE-TIME.pitot, then <name>-DATE-TIME-2.pitot and so on. */
@@ -178,7 +173,7 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 		strbuf_adds(path, ".pitot");
 		if (path->failed)
 			return error_set(e, -ENOMEM, "out of memory");
-		if (!mkdir(path->data, 0777))
+		if (!mkdir(path->data, FOLDER_MODE))
 			return 0;
 		if (errno != EEXIST)
 			return error_errno(

@@ -16,9 +16,9 @@
 void record_name(int argc, char **argv, struct strbuf *out);
 
 /*
- * Creates the folder. With path NULL it is <name>-DATE-TIME.pitot in the current folder, and a number is added until
- * it is new. An existing path is an error, unless `force` and it is a recording or an empty folder: then its files are
- * removed first. Returns the absolute path, to be freed, or NULL.
+ * Creates the folder, for its owner only. With path NULL it is <name>-DATE-TIME.pitot in the current folder, and a number
+ * is added until it is new. An existing path is an error, unless `force` and it is a recording or an empty folder: then
+ * its files are removed, and the folder keeps its mode. Returns the absolute path, to be freed, or NULL.
  */
 char *recording_dir_create(const char *path, const char *name, bool force, struct error *e) MUST_USE;
 

@@ -96,7 +96,7 @@ int recording_json_write(const char *directory, const struct record_identity *id
 	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
 	if (text.failed || path.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output = output_open(path.data, true, e);
+	output = output_open_private(path.data, e);
 	if (!output)
 		return e && e->code ? e->code : -EIO;
 	output_write(output, text.data, text.length);

@@ -233,6 +233,21 @@ def test_a_umask_that_allows_nothing(record, tmp_path):
     assert result.returncode == 0 or result.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
 
 
+def modes(folder):
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+def test_a_recording_is_private(record, tmp_path):
+    """It has the command line of every child. A folder that was there before is shared as its owner wants it."""
+    record("true", preexec_fn=lambda: os.umask(0))
+    assert (tmp_path / "rec").stat().st_mode & 0o777 == 0o700
+    assert modes(tmp_path / "rec")["recording.json"] == 0o600
+    (tmp_path / "rec").chmod(0o750)
+    record("true", options=["--force"], preexec_fn=lambda: os.umask(0))
+    assert (tmp_path / "rec").stat().st_mode & 0o777 == 0o750
+    assert modes(tmp_path / "rec")["recording.json"] == 0o600
+
+
 def test_end_says_five_things_and_what_next(record):
     lines = record("true").stderr.splitlines()
     labels = [line.split()[0] for line in lines[1:]]
@@ -323,7 +338,7 @@ def test_force_replaces_nothing_but_recordings(record, tmp_path):
 def test_names_that_are_no_folders(pitot, tmp_path):
     (tmp_path / "file").write_text("of mine")
     result = pitot("record", "--force", "-o", "file", "true", status=2)
-    assert "'file' is no recording but a file" in result.stderr
+    assert "'file' is a file, not a recording" in result.stderr
     assert (tmp_path / "file").read_text() == "of mine"
     assert "takes the name of a folder" in pitot("record", "-o", "", "true", status=2).stderr
 
