@@ -219,6 +219,13 @@ static void summary_text(const struct record_summary *end, const char *directory
 	label(out, color, "cost");
 	cost_line(end, out);
 	strbuf_addc(out, '\n');
+	if (end->node_cost_ns) {
+		label(out, color, "graphs");
+		strbuf_adds(out, "recording each node took about ");
+		human_percent(out, end->node_cost_ns, end->node_span_ns);
+		strbuf_adds(out,
+			    " of the time with graphs; cheaper: pitot record --graphs launch\n");
+	}
 	label(out, color, "next");
 	strbuf_adds(out, "pitot report ");
 	shell_word(out, directory);
@@ -255,6 +262,15 @@ static void summary_json(const struct record_summary *end, const char *directory
 	json_key_u64(&json, "setup_ns", end->setup_ns);
 	json_key_u64(&json, "exit_ns", end->exit_ns);
 	json_end(&json);
+	json_key(&json, "graph_nodes");
+	if (end->node_cost_ns) {
+		json_object(&json);
+		json_key_u64(&json, "cost_ns", end->node_cost_ns);
+		json_key_u64(&json, "span_ns", end->node_span_ns);
+		json_end(&json);
+	} else {
+		json_null(&json);
+	}
 	json_key_string(&json, "no_gpu_data", why);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu);
 	json_end(&json);

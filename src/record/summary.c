@@ -9,8 +9,25 @@
 #include "analysis/calls.h"
 #include "analysis/capabilities.h"
 #include "analysis/cost.h"
+#include "analysis/graphs.h"
 #include "base/clock.h"
 #include "sampler/cpu_sampler.h"
+
+static int add_graphs(struct trace *t, const struct selection *s, struct record_summary *end,
+		      struct error *e)
+{
+	struct graphs graphs = { 0 };
+	int r = graphs_load(t, e);
+
+	if (r >= 0 && graphs_analyze(s, &graphs) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	if (r >= 0 && graphs_nodes_are_expensive(&graphs)) {
+		end->node_cost_ns = graphs.node_cost_ns;
+		end->node_span_ns = graphs.node_span_ns;
+	}
+	graphs_release(&graphs);
+	return r;
+}
 
 static int add_busy(struct trace *t, struct record_summary *end, struct error *e)
 {
@@ -24,6 +41,8 @@ static int add_busy(struct trace *t, struct record_summary *end, struct error *e
 		r = gpu_walk_load(t, e);
 	if (r >= 0)
 		r = selection_init(&selection, t, &filter, NULL, e);
+	if (r >= 0)
+		r = add_graphs(t, &selection, end, e);
 	if (r >= 0 && busy_analyze(&gpus, &selection, &busy) < 0)
 		r = error_set(e, -ENOMEM, "out of memory");
 	for (size_t i = 0; r >= 0 && i < busy.count; i++) {

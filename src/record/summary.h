@@ -25,6 +25,8 @@ struct record_summary {
 	/* The recorder on the command's threads, CPU of its own threads, at start and at exit. */
 	uint64_t callbacks, callback_ns, collector_ns, setup_ns, exit_ns;
 	uint64_t sampler_ns; /* CPU of the sampler outside */
+	/* What recording nodes of graphs cost, estimated, and the time with graphs, if it is worth --graphs launch; else 0. */
+	uint64_t node_cost_ns, node_span_ns;
 	/* Why nothing that ran on a GPU is there; "" when something is. */
 	char no_gpu[512];
 };
