@@ -180,10 +180,10 @@ static void key_levels(struct view *v, const char *key, const uint64_t *levels)
 static void write_busy(struct view *v, const struct gpu_busy *b)
 {
 	static const char *const kinds[GPU_WORK_KINDS] = {
-		[GPU_WORK_KERNEL] = "kernels",
-		[GPU_WORK_COPY] = "copies",
-		[GPU_WORK_SET] = "sets",
-		[GPU_WORK_GRAPH] = "graphs",
+		[GPU_WORK_kernel] = "kernels",
+		[GPU_WORK_memcpy] = "copies",
+		[GPU_WORK_memset] = "sets",
+		[GPU_WORK_graph_launch] = "graphs",
 	};
 	uint64_t sum = 0;
 

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -277,7 +278,7 @@ static void load(const struct source_start *start)
 	struct error e = { 0 };
 	int count;
 
-	if (driver_load(&self.driver, &e) < 0 || cupti_load(&self.cupti, &e) < 0) {
+	if (driver_load(&self.driver, &e) < 0 || cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0) {
 		note_cupti(capability_state_unavailable, e.text, "");
 		return;
 	}
