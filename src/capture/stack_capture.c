@@ -154,11 +154,11 @@ static struct stack_maker *maker_of(struct ring *r)
 }
 
 /* Where the calling thread is in Python. */
-static struct memo_python python_here(struct python *p)
+static struct cache_python python_here(struct python *p)
 {
 	if (!p)
-		return (struct memo_python){ .runtime = NULL };
-	return (struct memo_python){ .runtime = &p->runtime,
+		return (struct cache_python){ .runtime = NULL };
+	return (struct cache_python){ .runtime = &p->runtime,
 				     .state = python_thread_state(&p->runtime),
 				     .freed = python_codes_freed(p->codes) };
 }
@@ -205,7 +205,7 @@ static bool push_stack(void *context, uint32_t id, const uint64_t *frames, unsig
 	return ring_push(r, event, 1 + (count + 3) / 4);
 }
 
-static uint32_t walk_and_intern(struct ring *r, struct python *p, const struct memo_python *where,
+static uint32_t walk_and_intern(struct ring *r, struct python *p, const struct cache_python *where,
 				const struct stack_registers *registers)
 {
 	struct stack_maker *m = r->stacks;
@@ -232,7 +232,7 @@ static inline __attribute__((always_inline)) uint32_t
 find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
 	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
-	struct memo_python where = python_here(p);
+	struct cache_python where = python_here(p);
 	struct stack_maker *m = r->stacks;
 	uint32_t id = stack_cache_find(&m->cache, &m->walker, registers, &where);
 
