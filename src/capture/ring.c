@@ -143,7 +143,7 @@ void rings_after_fork(void)
 		atomic_store(&rings[i].tail, 0);
 		rings[i].tail_seen = 0;
 		rings[i].named = false;
-		rings[i].walker = NULL;
+		rings[i].stacks = NULL;
 		rings[i].lost_reported = atomic_load(&rings[i].lost);
 		rings[i].calls_reported = atomic_load(&rings[i].calls);
 		rings[i].sampled_calls_reported = atomic_load(&rings[i].sampled_calls);

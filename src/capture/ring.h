@@ -50,10 +50,7 @@ struct ring {
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
 	uint32_t claims;			/* threads that have had the ring */
-	uint32_t walker_claim;			/* the one whose stack the walker knows */
-	struct stack_walker *walker;		/* stack_capture.c's, as the next; they stay with the ring */
-	struct stack_cache *memo;
-	struct launch_room *room;
+	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
 	char name[16];				/* the thread's, when it came and when it ended */
 	bool instantiating;			/* nodes that it makes are those of an executable graph */
 	bool half_full;				/* the collector was woken for that */

@@ -150,7 +150,8 @@ static struct sums sum_slots(void)
 		for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
 			sum.no_stack[k] +=
 				atomic_load_explicit(&s->no_stack[k], memory_order_relaxed);
-		sum.unsure += s->stacks.unsure_python;
+		sum.unsure +=
+			atomic_load_explicit(&s->stacks.python_unmatched, memory_order_relaxed);
 		for (unsigned k = 0; k < ARRAY_SIZE(sum.ends); k++)
 			sum.ends[k] += atomic_load_explicit(&s->ends[k], memory_order_relaxed);
 	}
