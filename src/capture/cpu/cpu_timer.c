@@ -23,6 +23,7 @@ static struct {
 	struct settings settings;
 	bool on;
 	bool waiting; /* for a Python: until there is one, perf events have all of the process */
+	bool handed_over; /* by perf events, which see what is missing here, and add it */
 	uint32_t hz;
 	uint64_t period_ns;
 	char asked[32], got[96];
@@ -47,8 +48,8 @@ static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 	source_name_thread(w, tid, "");
 }
 
-static void append(struct writer *w, struct cpu_slot *s, const struct cpu_record *record,
-		   uint64_t periods, uint32_t stack)
+static void append(struct writer *w, const struct cpu_record *record, uint64_t periods,
+		   uint32_t stack)
 {
 	struct row_cpu_sample row = {
 		.time_ns = record->time_ns,
@@ -63,7 +64,7 @@ static void append(struct writer *w, struct cpu_slot *s, const struct cpu_record
 	if (!stack)
 		ROW_MISSING(&row, cpu_sample, stack);
 	writer_append(w, TABLE_cpu_sample, &row);
-	cpu_handover_recorded(s, row.weight_ns);
+	cpu_handover_recorded(row.weight_ns);
 	self.periods += periods;
 }
 
@@ -75,7 +76,7 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 				     .cpu = UINT32_MAX };
 
 	name_thread(context, s, s->tid);
-	append(context, s, &record, periods, 0);
+	append(context, &record, periods, 0);
 	self.unseen_periods += periods;
 }
 
@@ -96,9 +97,9 @@ static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 	if (record.count)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
 	if (record.with)
-		append(w, s, &record, record.with, stack);
+		append(w, &record, record.with, stack);
 	if (record.without) {
-		append(w, s, &record, record.without, 0);
+		append(w, &record, record.without, 0);
 		self.unseen_periods += record.without;
 	}
 	self.taken++;
@@ -158,30 +159,6 @@ static struct sums sum_slots(void)
 	return sum;
 }
 
-/* Beside perf events, which have the rest. */
-static void say_part(struct writer *w, const char *left)
-{
-	struct cpu_threads_counts threads;
-	char text[400];
-	int n;
-
-	cpu_threads_counts(&threads);
-	n = snprintf(
-		text, sizeof(text),
-		"%s%llu samples of %u threads stand for %.3f s of CPU time; perf events have the "
-		"threads' time before that",
-		left, (unsigned long long)self.taken, threads.threads,
-		(double)(self.periods * self.period_ns) / 1e9);
-	if (threads.blocked)
-		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      ", and that of %u threads while they block SIGURG", threads.blocked);
-	if (threads.refused)
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 ", and all of %u threads without a timer", threads.refused);
-	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
-			self.asked, self.got, text);
-}
-
 /* What was sampled, and what not. */
 static void say_result(struct writer *w, const char *left)
 {
@@ -207,9 +184,15 @@ static void say_result(struct writer *w, const char *left)
 		     (unsigned long long)sum.ends[stack_end_guessed],
 		     (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
-		snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
-			 threads.blocked);
-	if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
+			      threads.blocked);
+	if (threads.refused)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
+			      threads.refused);
+	if (self.handed_over)
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 "; perf events have the time before and after");
+	else if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
 			  self.opened_ns, clock_monotonic_ns(),
 			  "CPU samples of threads that ended before they were found");
@@ -253,56 +236,68 @@ static bool shares_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf;
 }
 
-/* Those who sample the process by perf events are told what is sampled here. */
-static bool begin_handover(struct writer *w)
+static void say_unavailable(struct writer *w, const char *what, int err)
 {
 	char reason[160];
+
+	snprintf(reason, sizeof(reason), "%s: %s%s", what, strerror(-err),
+		 err == -EPERM || err == -EACCES || err == -ENOSYS ? ": a seccomp filter forbids it"
+								   : "");
+	say_off(w, capability_state_unavailable, reason);
+}
+
+/* Whether timers can sample the process at all. */
+static bool is_possible(struct writer *w)
+{
 	int err;
 
-	if (!self.settings.perf || cpu_handover_on())
-		return true;
-	if (!shares_namespace()) {
+	if (self.settings.perf && !shares_namespace()) {
 		say_off(w, capability_state_unavailable,
 			"the process has a pid namespace of its own; perf events have its samples");
 		return false;
 	}
-	err = cpu_handover_open(self.settings.directory);
-	if (err >= 0)
-		return true;
-	snprintf(reason, sizeof(reason),
-		 "cannot write to the recording: %s; perf events have the "
-		 "samples",
-		 strerror(-err));
-	say_off(w, capability_state_unavailable, reason);
-	return false;
+	err = cpu_threads_check();
+	if (err < 0) {
+		say_unavailable(w, "timer_create", err);
+		return false;
+	}
+	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
+		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
+		return false;
+	}
+	return true;
 }
 
 static void open_window(struct writer *w)
 {
 	bool whole = self.settings.preload && self.settings.delay_ns == 0;
+	uint64_t before_ns = UINT64_MAX;
 	char reason[160];
-	int err;
+	int err = 0;
 
 	limit_rate();
-	if (!begin_handover(w))
+	if (!is_possible(w))
 		return;
-	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
-		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
+	/* What was before belongs to perf events where these sample, too. */
+	self.handed_over = self.settings.perf != 0;
+	if (self.handed_over)
+		err = cpu_handover_begin(self.settings.directory);
+	else if (whole)
+		before_ns = loaded_cpu_ns;
+	if (err < 0) {
+		say_unavailable(w, "perf events keep the process", err);
 		return;
 	}
-	self.process_cpu_ns = whole ? loaded_cpu_ns : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	self.process_cpu_ns =
+		before_ns == UINT64_MAX ? clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) : before_ns;
 	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	self.opened_ns = self.cost_since_ns = clock_monotonic_ns();
 	cpu_handler_enable(true);
-	err = cpu_threads_start(self.period_ns, whole ? loaded_cpu_ns : UINT64_MAX, append_unseen,
-				w);
+	err = cpu_threads_start(self.period_ns, before_ns, append_unseen, w);
 	if (err < 0) {
 		cpu_handler_enable(false);
-		snprintf(reason, sizeof(reason), "timer_create: %s%s", strerror(-err),
-			 err == -EPERM || err == -EACCES || err == -ENOSYS
-				 ? ": a seccomp filter forbids it"
-				 : "");
-		say_off(w, capability_state_unavailable, reason);
+		cpu_handover_end();
+		say_unavailable(w, "no thread can be sampled", err);
 		return;
 	}
 	self.on = true;
@@ -327,10 +322,8 @@ static void end(struct writer *w, const char *left)
 	drain(w);
 	cpu_threads_stop(append_unseen, w);
 	drain(w);
-	if (cpu_handover_on())
-		say_part(w, left);
-	else
-		say_result(w, left);
+	cpu_handover_end();
+	say_result(w, left);
 }
 
 void cpu_timer_window(bool open, struct writer *w)
@@ -394,7 +387,7 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	rows_loss_more(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL],
 		       &self.full_reported, since_ns, now_ns,
 		       "stacks of CPU samples of a thread whose ring was full");
-	if (!cpu_handover_on())
+	if (!self.handed_over)
 		rows_loss_more(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
 			       since_ns, now_ns,
 			       "threads without CPU samples: no timer, or beyond the limit");
@@ -443,10 +436,10 @@ void cpu_timer_after_fork(void)
 static bool sampled; /* since the last seal */
 static uint64_t names_ns;
 
-static void start(const struct source_start *how)
+static void begin(struct writer *w, const struct source_start *how)
 {
-	if (!self.started)
-		cpu_timer_start(how->wanted);
+	(void)w;
+	cpu_timer_start(how->wanted);
 }
 
 static void window(const struct settings *wanted, struct writer *w)
@@ -486,7 +479,7 @@ static bool wanted_in_child(const struct settings *wanted)
 const struct source cpu_timer_source = {
 	.name = "cpu",
 	.loaded = cpu_timer_loaded,
-	.start = start,
+	.begin = begin,
 	.window = window,
 	.collect = collect,
 	.periodic = periodic,
