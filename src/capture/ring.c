@@ -124,6 +124,22 @@ void ring_recycle(struct ring *r)
 	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
 }
 
+void rings_discard(void)
+{
+	struct ring *r;
+
+	for (unsigned i = 0; (r = ring_at(i)); i++) {
+		bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
+
+		ring_consume(r, ring_available(r));
+		r->named = false;
+		r->lost_reported = atomic_load(&r->lost);
+		if (dead)
+			ring_recycle(r);
+	}
+	rings_refused();
+}
+
 uint64_t rings_refused(void)
 {
 	uint64_t now = atomic_load(&refused), before = atomic_exchange(&refused_reported, now);

@@ -141,6 +141,8 @@ static inline void ring_consume(struct ring *r, uint64_t slots)
 }
 /* Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have been reported. */
 void ring_recycle(struct ring *r);
+/* Before a collector begins: drops what came after the last one had ended. Its threads are to be named again. */
+void rings_discard(void);
 /* Events since the last call whose threads got no ring. */
 uint64_t rings_refused(void);
 

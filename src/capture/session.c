@@ -90,6 +90,7 @@ static bool start_new(enum session_way way)
 		return false;
 	self.with_cuda = start.with_cuda;
 	self.window = WINDOW_BEFORE;
+	rings_discard();
 	start_sources(&start);
 	if (collector_start(self.writer, &start) < 0) {
 		log_line("cannot start a thread");

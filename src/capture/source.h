@@ -97,8 +97,7 @@ struct source {
 /* All sources, in the order in which they are called; NULL at the end. */
 extern const struct source *const sources[];
 
-#define FOR_EACH_SOURCE(source)                                                                    \
-	for (const struct source *const *source = sources; *source; source++)
+#define FOR_EACH_SOURCE(each) for (const struct source *const *each = sources; *each; each++)
 
 /* Writes the row of a thread, by the first source that knows its name. */
 void source_name_thread(struct writer *w, uint32_t tid, const char *last_name);

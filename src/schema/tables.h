@@ -457,7 +457,8 @@
 	V(E, process_limit, 23)       /* processes that were not sampled: too many */                                 \
 	V(E, unnamed_frames, 24)      /* Python frames whose code was gone before its name could be read */            \
 	V(E, unreadable_buffer, 25)   /* buffers of records that CUPTI could not read to their end */                  \
-	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */
+	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */               \
+	V(E, gpu_hang, 27)            /* calls of CUPTI or the driver that did not return: finished work is missing */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \

@@ -11,6 +11,8 @@
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
 
+uint64_t correlation_latest;
+
 static struct activity_counts counts;
 static uint64_t until = UINT64_MAX;
 

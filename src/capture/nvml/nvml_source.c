@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "capture/capability_notes.h"
@@ -79,6 +80,7 @@ static struct {
 	struct device {
 		enum { UNKNOWN, FOUND, LOST, OTHERS } state;
 		nvml_handle handle;
+		char pci[32]; /* while owned; parts of one GPU have the same */
 		int owned; /* socket whose name says that this process reads the device; 0: none */
 		unsigned off; /* bit i: counter i will not come */
 		uint64_t first_energy_ns, last_energy_ns; /* 0: not read yet */
@@ -198,8 +200,12 @@ static bool own(struct device *device, const char *pci)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	socklen_t length;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd;
 
+	for (unsigned i = 0; i < NVML_DEVICES_MAX; i++)
+		if (strncmp(self.devices[i].pci, pci, sizeof(self.devices[i].pci) - 1) == 0)
+			return true;
+	fd = io_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return true;
 	length = (socklen_t)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
@@ -210,6 +216,7 @@ static bool own(struct device *device, const char *pci)
 	if (bind(fd, (struct sockaddr *)&address,
 		 (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + length) == 0) {
 		device->owned = fd;
+		snprintf(device->pci, sizeof(device->pci), "%s", pci);
 		return true;
 	}
 	close(fd);

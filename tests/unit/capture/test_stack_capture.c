@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/reserve.h"
-#include "capture/settings.h"
 #include "capture/stack_capture.h"
 #include "capture/stack_rows.h"
 
@@ -23,7 +22,7 @@ void collector_wake(void)
 
 static int begin(void **state)
 {
-	const struct settings settings = { .native_stacks = true };
+	const struct settings settings = { .stacks = SETTING_STACKS_NATIVE };
 
 	(void)state;
 	if (!stack_capture_start(&settings))
