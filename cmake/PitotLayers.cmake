@@ -70,6 +70,17 @@ function(pitot_capture)
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 endfunction()
 
+# libpitot-preload.so is loaded into programs that are not ours, before anything else: never with a sanitizer.
+function(pitot_preload)
+	add_library(pitot_preload SHARED src/preload/preload.c src/base/program_file.c)
+	target_compile_options(pitot_preload PRIVATE ${PITOT_WARNINGS})
+	target_compile_definitions(pitot_preload PRIVATE _GNU_SOURCE)
+	target_include_directories(pitot_preload PRIVATE ${PROJECT_SOURCE_DIR}/src)
+	target_link_libraries(pitot_preload PRIVATE ${CMAKE_DL_LIBS})
+	target_link_options(pitot_preload PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,--no-undefined)
+	set_target_properties(pitot_preload PROPERTIES OUTPUT_NAME pitot-preload)
+endfunction()
+
 function(pitot_cli)
 	file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
 	if(NOT sources)

@@ -85,6 +85,8 @@ def sample(program, folder, as_user, python, library, environment, rows):  # noq
     def run(*arguments, started=False, options=(), launcher=("sh", "-c", '"$@"; exit $?', "sh"), env=None,
             command=None):
         recording = folder / "out.pitot"
+        if started:
+            shutil.copy(library.parent / "libpitot-preload.so", folder)
         command = command or [*(() if started else launcher), python, folder / SCRIPT.name, *arguments]
         whole = [*words, program, "record", "-q", f"--cpu={HZ}", *options, "-o", recording, "--", *command]
         result = subprocess.run(list(map(str, whole)), capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
@@ -199,7 +201,7 @@ def test_behind_a_launcher(sample, seconds, stacks, folder, python, launcher):  
 
 @pytest.mark.parametrize("launcher", ["", "timeout 300"])
 def test_no_preload_for_other_programs(sample, python, launcher):  # noqa: F811
-    _, said = sample(command=[*launcher.split(), "sh", "-c", "echo 1 LD_PRELOAD $LD_PRELOAD", python])
+    _, said = sample(started=True, command=[*launcher.split(), "sh", "-c", "echo 1 LD_PRELOAD $LD_PRELOAD", python])
     assert said.words("LD_PRELOAD") == []
 
 
