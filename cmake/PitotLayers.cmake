@@ -79,6 +79,6 @@ function(pitot_cli)
 	pitot_settings(pitot_cli)
 	set_target_properties(pitot_cli PROPERTIES OUTPUT_NAME pitot)
 	target_compile_definitions(pitot_cli PRIVATE PITOT_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
-	target_link_libraries(pitot_cli PRIVATE pitot_sampler pitot_export pitot_analysis pitot_trace pitot_format pitot_base
+	target_link_libraries(pitot_cli PRIVATE pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
 		${CMAKE_DL_LIBS})
 endfunction()

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -165,3 +166,20 @@ void copies_release(struct copies *c)
 	free(c->items);
 	*c = (struct copies){ 0 };
 }
+
+static int run(struct report *r, void *out)
+{
+	return copies_analyze(&r->selection, &r->calls, out);
+}
+
+static void release(void *out)
+{
+	copies_release(out);
+}
+
+const struct analysis analysis_copies = {
+	.size = sizeof(struct copies),
+	.load = copies_load,
+	.run = run,
+	.release = release,
+};

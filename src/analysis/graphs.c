@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -208,3 +209,20 @@ void graphs_release(struct graphs *g)
 	free(g->items);
 	*g = (struct graphs){ 0 };
 }
+
+static int run(struct report *r, void *out)
+{
+	return graphs_analyze(&r->selection, out);
+}
+
+static void release(void *out)
+{
+	graphs_release(out);
+}
+
+const struct analysis analysis_graphs = {
+	.size = sizeof(struct graphs),
+	.load = graphs_load,
+	.run = run,
+	.release = release,
+};

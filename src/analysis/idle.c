@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "analysis/calls.h"
+#include "analysis/report.h"
 
 const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
 						   10000000, 100000000, UINT64_MAX };
@@ -299,3 +300,19 @@ const char *idle_cause_name(enum idle_cause cause)
 
 	return names[cause];
 }
+
+static int run(struct report *r, void *out)
+{
+	return idle_analyze(&r->gpus, &r->selection, &r->calls, r->start_ns, r->end_ns, out);
+}
+
+static void release(void *out)
+{
+	idle_release(out);
+}
+
+const struct analysis analysis_idle = {
+	.size = sizeof(struct idle),
+	.run = run,
+	.release = release,
+};

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -164,3 +165,20 @@ void launches_release(struct launches *l)
 	free(l->threads);
 	*l = (struct launches){ 0 };
 }
+
+static int run(struct report *r, void *out)
+{
+	return launches_analyze(&r->selection, &r->calls, out);
+}
+
+static void release(void *out)
+{
+	launches_release(out);
+}
+
+const struct analysis analysis_launches = {
+	.size = sizeof(struct launches),
+	.load = launches_load,
+	.run = run,
+	.release = release,
+};

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -157,3 +158,20 @@ void memory_use_release(struct memory_use *m)
 	free(m->items);
 	*m = (struct memory_use){ 0 };
 }
+
+static int run(struct report *r, void *out)
+{
+	return memory_use_analyze(&r->selection, out);
+}
+
+static void release(void *out)
+{
+	memory_use_release(out);
+}
+
+const struct analysis analysis_memory_use = {
+	.size = sizeof(struct memory_use),
+	.load = memory_use_load,
+	.run = run,
+	.release = release,
+};

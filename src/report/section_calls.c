@@ -1,0 +1,75 @@
+/* section_calls.c: calls that synchronize and copy, and what CUPTI says was waited for. */
+#include "report/section.h"
+
+#include "analysis/sync_calls.h"
+
+#define CALL(member) MEMBER(struct call_group, member)
+
+static void read_mean(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct call_group *g = row;
+
+	(void)v;
+	out->n = g->total_ns / g->count;
+}
+
+static const struct field call_fields[] = {
+	{ .key = "function",
+	  .head = "call",
+	  .unit = UNIT_FUNCTION,
+	  .layout = LAYOUT_FLEXIBLE,
+	  CALL(function) },
+	{ .key = "kind", .unit = UNIT_NAME, CALL(kind), ENUM(api_function, kind) },
+	{ .key = "thread",
+	  .head = "thread",
+	  .unit = UNIT_THREAD,
+	  .layout = LAYOUT_LEFT,
+	  CALL(process) },
+	{ .key = "count", .head = "count", CALL(count) },
+	{ .key = "total_ns", .head = "time", .unit = UNIT_NS, CALL(total_ns) },
+	{ .head = "share", .unit = UNIT_SHARE, CALL(total_ns) },
+	{ .head = "mean", .unit = UNIT_NS, .layout = LAYOUT_OPTIONAL, .value = read_mean },
+	{ .key = "max_ns", .head = "longest", .unit = UNIT_NS, CALL(max_ns) },
+};
+
+static void write_kinds(struct report_view *v, const void *row)
+{
+	const struct syncs *s = row;
+	const struct column_schema *kind =
+		&schema_table(TABLE_synchronization)->columns[COLUMN_synchronization_kind];
+
+	report_json_list(v, "synchronizations");
+	for (unsigned i = 0; i < SYNC_KINDS; i++) {
+		const char *name = schema_value_name(kind, i);
+
+		if (!s->kinds[i].count)
+			continue;
+		json_object(&v->json);
+		json_key_string(&v->json, "kind", name ? name : "?");
+		json_key_u64(&v->json, "count", s->kinds[i].count);
+		json_key_u64(&v->json, "timed", s->kinds[i].timed);
+		json_key_u64(&v->json, "total_ns", s->kinds[i].total_ns);
+		json_end(&v->json);
+	}
+	json_end(&v->json);
+}
+
+static const struct field fields[] = {
+	{ .key = "calls",
+	  .unit = UNIT_LIST,
+	  .list = &(const struct list){ ITEMS(struct syncs, items, count), FIELDS(call_fields) } },
+	{ .json = write_kinds },
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	(void)v;
+	strbuf_adds(out, "time that threads spent in them");
+}
+
+const struct section section_calls = {
+	.title = "synchronizing and copying calls",
+	RESULT(syncs),
+	FIELDS(fields),
+	.remark = add_remark,
+};
