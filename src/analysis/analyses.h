@@ -7,6 +7,8 @@
 #ifndef PITOT_ANALYSIS_ANALYSES_H
 #define PITOT_ANALYSIS_ANALYSES_H
 
+#include <stddef.h>
+
 #include "base/error.h"
 #include "trace/trace.h"
 
@@ -37,9 +39,16 @@ struct analysis {
 	 * released in any case.
 	 */
 	int (*run)(struct report *r, void *out);
-	void (*release)(void *out); /* NULL: the result owns nothing */
+	/* What the result owns: one array, or what `release` frees. */
+	size_t owned; /* OWNS(type of the result, member) */
+	void (*release)(void *out);
 	bool reads_others; /* runs alone, after all analyses before it */
 };
+
+#define OWNS(type, member) .owned = offsetof(type, member) + 1
+
+/* Frees a result (NULL: nothing). */
+void analysis_release(const struct analysis *a, void *result);
 
 #define DECLARE_ANALYSIS(name) extern const struct analysis analysis_##name;
 ANALYSES(DECLARE_ANALYSIS)

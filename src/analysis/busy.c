@@ -181,13 +181,8 @@ static int run(struct report *r, void *out)
 	return busy_analyze(&r->gpus, &r->selection, out);
 }
 
-static void release(void *out)
-{
-	busy_release(out);
-}
-
 const struct analysis analysis_busy = {
 	.size = sizeof(struct busy),
 	.run = run,
-	.release = release,
+	OWNS(struct busy, gpus),
 };

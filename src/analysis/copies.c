@@ -156,15 +156,7 @@ int copies_analyze(const struct selection *s, const struct calls *calls, struct 
 	out->items = t.items.data;
 	out->count = t.items.count;
 	map_release(&t.index);
-	if (r < 0)
-		copies_release(out);
 	return r;
-}
-
-void copies_release(struct copies *c)
-{
-	free(c->items);
-	*c = (struct copies){ 0 };
 }
 
 static int run(struct report *r, void *out)
@@ -172,14 +164,9 @@ static int run(struct report *r, void *out)
 	return copies_analyze(&r->selection, &r->calls, out);
 }
 
-static void release(void *out)
-{
-	copies_release(out);
-}
-
 const struct analysis analysis_copies = {
 	.size = sizeof(struct copies),
 	.load = copies_load,
 	.run = run,
-	.release = release,
+	OWNS(struct copies, items),
 };

@@ -222,16 +222,11 @@ static int run(struct report *r, void *out)
 	return cost_analyze(r->trace, out, NULL);
 }
 
-static void release(void *out)
-{
-	cost_release(out);
-}
-
 /* Damage is known of loaded tables only, so losses are collected when all the others have run. */
 const struct analysis analysis_cost = {
 	.size = sizeof(struct cost),
 	.load = load,
 	.run = run,
-	.release = release,
+	OWNS(struct cost, losses),
 	.reads_others = true,
 };

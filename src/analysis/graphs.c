@@ -199,15 +199,7 @@ int graphs_analyze(const struct selection *s, struct graphs *out)
 	vec_release(&t.replays);
 	map_release(&t.groups_index);
 	map_release(&t.replays_index);
-	if (r < 0)
-		graphs_release(out);
 	return r;
-}
-
-void graphs_release(struct graphs *g)
-{
-	free(g->items);
-	*g = (struct graphs){ 0 };
 }
 
 static int run(struct report *r, void *out)
@@ -215,14 +207,9 @@ static int run(struct report *r, void *out)
 	return graphs_analyze(&r->selection, out);
 }
 
-static void release(void *out)
-{
-	graphs_release(out);
-}
-
 const struct analysis analysis_graphs = {
 	.size = sizeof(struct graphs),
 	.load = graphs_load,
 	.run = run,
-	.release = release,
+	OWNS(struct graphs, items),
 };

@@ -330,16 +330,9 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *out)
-{
-	struct hotspots *h = out;
-
-	free(h->items);
-}
-
 const struct analysis analysis_hotspots = {
 	.size = sizeof(struct hotspots),
 	.load = load,
 	.run = run,
-	.release = release,
+	OWNS(struct hotspots, items),
 };

@@ -329,16 +329,9 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *out)
-{
-	struct idle_lines *l = out;
-
-	free(l->items);
-}
-
 const struct analysis analysis_idle_lines = {
 	.size = sizeof(struct idle_lines),
 	.run = run,
-	.release = release,
+	OWNS(struct idle_lines, items),
 	.reads_others = true,
 };

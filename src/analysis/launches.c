@@ -155,15 +155,7 @@ int launches_analyze(const struct selection *s, const struct calls *calls, struc
 	vec_release(&t.graph_calls);
 	vec_release(&t.delays);
 	map_release(&t.index);
-	if (r < 0)
-		launches_release(out);
 	return r;
-}
-
-void launches_release(struct launches *l)
-{
-	free(l->threads);
-	*l = (struct launches){ 0 };
 }
 
 static int run(struct report *r, void *out)
@@ -171,14 +163,9 @@ static int run(struct report *r, void *out)
 	return launches_analyze(&r->selection, &r->calls, out);
 }
 
-static void release(void *out)
-{
-	launches_release(out);
-}
-
 const struct analysis analysis_launches = {
 	.size = sizeof(struct launches),
 	.load = launches_load,
 	.run = run,
-	.release = release,
+	OWNS(struct launches, threads),
 };

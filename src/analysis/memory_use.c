@@ -148,15 +148,7 @@ int memory_use_analyze(const struct selection *s, struct memory_use *out)
 	vec_release(&t.allocations);
 	map_release(&t.groups_index);
 	map_release(&t.live);
-	if (r < 0)
-		memory_use_release(out);
 	return r;
-}
-
-void memory_use_release(struct memory_use *m)
-{
-	free(m->items);
-	*m = (struct memory_use){ 0 };
 }
 
 static int run(struct report *r, void *out)
@@ -164,14 +156,9 @@ static int run(struct report *r, void *out)
 	return memory_use_analyze(&r->selection, out);
 }
 
-static void release(void *out)
-{
-	memory_use_release(out);
-}
-
 const struct analysis analysis_memory_use = {
 	.size = sizeof(struct memory_use),
 	.load = memory_use_load,
 	.run = run,
-	.release = release,
+	OWNS(struct memory_use, items),
 };

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/gpu_walk.h"
 
@@ -19,6 +20,18 @@ static const struct entry entries[] = { ANALYSES(ENTRY) };
 static void **result_of(struct report *r, const struct entry *entry)
 {
 	return (void **)(void *)((char *)r + entry->result);
+}
+
+void analysis_release(const struct analysis *a, void *result)
+{
+	void *owned = NULL;
+
+	if (result && a->release)
+		a->release(result);
+	else if (result && a->owned)
+		memcpy(&owned, (char *)result + a->owned - 1, sizeof(owned));
+	free(owned);
+	free(result);
 }
 
 static int load_columns(struct report *r, struct error *e)
@@ -168,9 +181,7 @@ void report_release(struct report *r)
 	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
 		void **result = result_of(r, &entries[i]);
 
-		if (*result && entries[i].analysis->release)
-			entries[i].analysis->release(*result);
-		free(*result);
+		analysis_release(entries[i].analysis, *result);
 		*result = NULL;
 	}
 	gpus_release(&r->gpus);

@@ -131,16 +131,9 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *out)
-{
-	struct syncs *s = out;
-
-	free(s->items);
-}
-
 const struct analysis analysis_syncs = {
 	.size = sizeof(struct syncs),
 	.load = load,
 	.run = run,
-	.release = release,
+	OWNS(struct syncs, items),
 };

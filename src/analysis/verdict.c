@@ -233,10 +233,8 @@ static int judge_later(const struct report *r, struct verdict *out)
 	}
 	if (code >= 0)
 		*out = judge(&later);
-	for (size_t i = 0; i < ARRAY_SIZE(evidence) && results[i]; i++) {
-		evidence[i].analysis->release(results[i]);
-		free(results[i]);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(evidence); i++)
+		analysis_release(evidence[i].analysis, results[i]);
 	selection_release(&later.selection);
 	return code;
 }

@@ -68,15 +68,8 @@ static int run(struct report *r, void *result)
 	return code;
 }
 
-static void release(void *out)
-{
-	struct waits *w = out;
-
-	free(w->items);
-}
-
 const struct analysis analysis_waits = {
 	.size = sizeof(struct waits),
 	.run = run,
-	.release = release,
+	OWNS(struct waits, items),
 };

@@ -92,6 +92,11 @@ struct field {
 	enum layout layout;
 	uint16_t offset, size; /* MEMBER: in the row, or in the section's result */
 	uint16_t whole; /* UNIT_SHARE: offset in the result, plus 1; 0: the report's window */
+	/*
+	 * Offset in the row of a count, plus 1: what a share or a rate is of, and what other
+	 * numbers are divided by.
+	 */
+	uint16_t per;
 	uint16_t count; /* offset in the row, plus 1: text is "-" where that count is 0 */
 	bool wide; /* a column of wide tables only */
 	enum table_id table;
@@ -107,8 +112,17 @@ struct field {
 #define MEMBER(type, member)                                                                       \
 	.offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
 #define WHOLE(type, member) .whole = offsetof(type, member) + 1
+#define PER(type, member) .per = offsetof(type, member) + 1
 #define COUNTED(type, member) .count = offsetof(type, member) + 1
 #define ENUM(name, column_name) .table = TABLE_##name, .column = COLUMN_##name##_##column_name
+/* FIELD("total_ns", "time", NS, MEMBER(struct row, total_ns)); NULL for no key, no head. */
+#define FIELD(field_key, field_head, field_unit, ...)                                              \
+	{                                                                                          \
+		.key = (field_key), .head = (field_head), .unit = UNIT_##field_unit, __VA_ARGS__   \
+	}
+#define LEFT_COLUMN .layout = LAYOUT_LEFT
+#define FLEXIBLE_COLUMN .layout = LAYOUT_FLEXIBLE
+#define OPTIONAL_COLUMN .layout = LAYOUT_OPTIONAL
 #define FIELDS(array) .fields = (array), .field_count = ARRAY_SIZE(array)
 
 /* Rows: an array of the result, and its length. Its fields that have heads are a table. */
@@ -127,6 +141,15 @@ struct list {
 #define ITEMS(type, member, counter)                                                               \
 	.items = offsetof(type, member), .count = offsetof(type, counter),                         \
 	.stride = sizeof(*((type *)NULL)->member)
+
+/* A field that is a list: its key, ITEMS, its fields, and what else struct list has. */
+#define LIST(list_key, list_items, list_fields, ...)                                               \
+	{                                                                                          \
+		.key = (list_key), .unit = UNIT_LIST, .list = &(const struct list)                 \
+		{                                                                                  \
+			list_items, FIELDS(list_fields), __VA_ARGS__                               \
+		}                                                                                  \
+	}
 
 struct section {
 	const char *key; /* of an object in JSON; NULL: its fields are keys of the report */

@@ -5,31 +5,15 @@
 
 #define CALL(member) MEMBER(struct call_group, member)
 
-static void read_mean(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct call_group *g = row;
-
-	(void)v;
-	out->n = g->total_ns / g->count;
-}
-
 static const struct field call_fields[] = {
-	{ .key = "function",
-	  .head = "call",
-	  .unit = UNIT_FUNCTION,
-	  .layout = LAYOUT_FLEXIBLE,
-	  CALL(function) },
-	{ .key = "kind", .unit = UNIT_NAME, CALL(kind), ENUM(api_function, kind) },
-	{ .key = "thread",
-	  .head = "thread",
-	  .unit = UNIT_THREAD,
-	  .layout = LAYOUT_LEFT,
-	  CALL(process) },
-	{ .key = "count", .head = "count", CALL(count) },
-	{ .key = "total_ns", .head = "time", .unit = UNIT_NS, CALL(total_ns) },
-	{ .head = "share", .unit = UNIT_SHARE, CALL(total_ns) },
-	{ .head = "mean", .unit = UNIT_NS, .layout = LAYOUT_OPTIONAL, .value = read_mean },
-	{ .key = "max_ns", .head = "longest", .unit = UNIT_NS, CALL(max_ns) },
+	FIELD("function", "call", FUNCTION, CALL(function), FLEXIBLE_COLUMN),
+	FIELD("kind", NULL, NAME, CALL(kind), ENUM(api_function, kind)),
+	FIELD("thread", "thread", THREAD, CALL(process), LEFT_COLUMN),
+	FIELD("count", "count", COUNT, CALL(count)),
+	FIELD("total_ns", "time", NS, CALL(total_ns)),
+	FIELD(NULL, "share", SHARE, CALL(total_ns)),
+	FIELD(NULL, "mean", NS, CALL(total_ns), PER(struct call_group, count), OPTIONAL_COLUMN),
+	FIELD("max_ns", "longest", NS, CALL(max_ns)),
 };
 
 static void write_kinds(struct report_view *v, const void *row)
@@ -55,9 +39,7 @@ static void write_kinds(struct report_view *v, const void *row)
 }
 
 static const struct field fields[] = {
-	{ .key = "calls",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct syncs, items, count), FIELDS(call_fields) } },
+	LIST("calls", ITEMS(struct syncs, items, count), call_fields),
 	{ .json = write_kinds },
 };
 

@@ -38,56 +38,24 @@ static void write_source(struct report_view *v, const void *row)
 	json_key_string(&v->json, "source", name_of(&memory, g->source));
 }
 
-static void read_each(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct copy_group *g = row;
-
-	(void)v;
-	out->n = g->bytes / g->count;
-}
-
-static void read_rate(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct copy_group *g = row;
-
-	(void)v;
-	out->n = g->timed_bytes;
-	out->whole = g->total_ns;
-}
-
-static void read_async(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct copy_group *g = row;
-
-	(void)v;
-	out->n = g->async;
-	out->whole = g->count;
-}
-
 static const struct field copy_fields[] = {
-	{ .key = "set", .unit = UNIT_FLAG, COPY(set) },
+	FIELD("set", NULL, FLAG, COPY(set)),
 	{ .json = write_source },
-	{ .key = "destination", .unit = UNIT_NAME, COPY(destination), ENUM(memset, memory_kind) },
-	{ .head = "kind", .unit = UNIT_TEXT, .layout = LAYOUT_FLEXIBLE, .value = read_kind },
-	{ .key = "count", .head = "count", COPY(count) },
-	{ .key = "bytes", .head = "bytes", .unit = UNIT_BYTES, COPY(bytes) },
-	{ .head = "each", .unit = UNIT_BYTES, .layout = LAYOUT_OPTIONAL, .value = read_each },
-	{ .key = "async", COPY(async) },
-	{ .key = "timed", COPY(timed) },
-	{ .key = "timed_bytes", .unit = UNIT_BYTES, COPY(timed_bytes) },
-	{ .key = "total_ns",
-	  .head = "time",
-	  .unit = UNIT_NS,
-	  COPY(total_ns),
-	  COUNTED(struct copy_group, timed) },
-	{ .head = "achieved", .unit = UNIT_RATE, .value = read_rate },
-	{ .head = "async", .unit = UNIT_SHARE, .value = read_async },
+	FIELD("destination", NULL, NAME, COPY(destination), ENUM(memset, memory_kind)),
+	FIELD(NULL, "kind", TEXT, .value = read_kind, FLEXIBLE_COLUMN),
+	FIELD("count", "count", COUNT, COPY(count)),
+	FIELD("bytes", "bytes", BYTES, COPY(bytes)),
+	FIELD(NULL, "each", BYTES, COPY(bytes), PER(struct copy_group, count), OPTIONAL_COLUMN),
+	FIELD("async", NULL, COUNT, COPY(async)),
+	FIELD("timed", NULL, COUNT, COPY(timed)),
+	FIELD("timed_bytes", NULL, BYTES, COPY(timed_bytes)),
+	FIELD("total_ns", "time", NS, COPY(total_ns), COUNTED(struct copy_group, timed)),
+	FIELD(NULL, "achieved", RATE, COPY(timed_bytes), PER(struct copy_group, total_ns)),
+	FIELD(NULL, "async", SHARE, COPY(async), PER(struct copy_group, count)),
 };
 
 static const struct field fields[] = {
-	{ .key = "copies",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct copies, items, count), FIELDS(copy_fields) } },
+	LIST("copies", ITEMS(struct copies, items, count), copy_fields),
 };
 
 const struct section section_copies = { .title = "copies", RESULT(copies), FIELDS(fields) };

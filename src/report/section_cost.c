@@ -65,8 +65,8 @@ static void write_kinds(struct report_view *v, const void *row)
 
 static const struct field fields[] = {
 	{ .json = write_kinds },
-	{ .key = "target_ns", .unit = UNIT_NS, MEMBER(struct cost, target_ns) },
-	{ .key = "cupti_overhead_ns", .unit = UNIT_NS, MEMBER(struct cost, overhead_ns) },
+	FIELD("target_ns", NULL, NS, MEMBER(struct cost, target_ns)),
+	FIELD("cupti_overhead_ns", NULL, NS, MEMBER(struct cost, overhead_ns)),
 };
 
 const struct section section_cost = { .key = "cost", RESULT(cost), FIELDS(fields), .text = print };

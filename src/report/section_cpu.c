@@ -11,9 +11,9 @@
 #define CPU(member) MEMBER(struct cpu_use, member)
 
 static const struct field thread_fields[] = {
-	{ .key = "thread", .unit = UNIT_THREAD, MEMBER(struct cpu_thread, process) },
-	{ .key = "samples", MEMBER(struct cpu_thread, samples) },
-	{ .key = "total_ns", .unit = UNIT_NS, MEMBER(struct cpu_thread, total_ns) },
+	FIELD("thread", NULL, THREAD, MEMBER(struct cpu_thread, process)),
+	FIELD("samples", NULL, COUNT, MEMBER(struct cpu_thread, samples)),
+	FIELD("total_ns", NULL, NS, MEMBER(struct cpu_thread, total_ns)),
 };
 
 static enum frame_class class_of(const struct report_view *v, const void *function)
@@ -52,34 +52,22 @@ static bool has_no_self(const struct report_view *v, const void *row)
 #define FUNCTION(member) MEMBER(struct cpu_function, member)
 
 static const struct field function_fields[] = {
-	{ .head = "self", .unit = UNIT_SHARE, FUNCTION(self_ns), WHOLE(struct cpu_use, total_ns) },
-	{ .key = "function", .unit = UNIT_TEXT, .value = read_function },
-	{ .key = "class", .unit = UNIT_TEXT, .value = read_class },
-	{ .key = "self_ns", .head = "", .unit = UNIT_NS, FUNCTION(self_ns) },
-	{ .key = "total_ns", .unit = UNIT_NS, FUNCTION(total_ns) },
-	{ .head = "total",
-	  .unit = UNIT_SHARE,
-	  FUNCTION(total_ns),
-	  WHOLE(struct cpu_use, total_ns) },
-	{ .head = "function",
-	  .unit = UNIT_TEXT,
-	  .layout = LAYOUT_FLEXIBLE,
-	  .value = read_function_and_class },
+	FIELD(NULL, "self", SHARE, FUNCTION(self_ns), WHOLE(struct cpu_use, total_ns)),
+	FIELD("function", NULL, TEXT, .value = read_function),
+	FIELD("class", NULL, TEXT, .value = read_class),
+	FIELD("self_ns", "", NS, FUNCTION(self_ns)),
+	FIELD("total_ns", NULL, NS, FUNCTION(total_ns)),
+	FIELD(NULL, "total", SHARE, FUNCTION(total_ns), WHOLE(struct cpu_use, total_ns)),
+	FIELD(NULL, "function", TEXT, .value = read_function_and_class, FLEXIBLE_COLUMN),
 };
 
 #define LINE(member) MEMBER(struct cpu_line, member)
 
 static const struct field line_fields[] = {
-	{ .head = "share", .unit = UNIT_SHARE, LINE(total_ns), WHOLE(struct cpu_use, total_ns) },
-	{ .head = "time", .unit = UNIT_NS, LINE(total_ns) },
-	{ .head = "samples", LINE(samples) },
-	{ .key = "caller",
-	  .head = "line",
-	  .unit = UNIT_PATH,
-	  .layout = LAYOUT_FLEXIBLE,
-	  LINE(caller) },
-	{ .key = "samples", LINE(samples) },
-	{ .key = "total_ns", .unit = UNIT_NS, LINE(total_ns) },
+	FIELD(NULL, "share", SHARE, LINE(total_ns), WHOLE(struct cpu_use, total_ns)),
+	FIELD("total_ns", "time", NS, LINE(total_ns)),
+	FIELD("samples", "samples", COUNT, LINE(samples)),
+	FIELD("caller", "line", PATH, LINE(caller), FLEXIBLE_COLUMN),
 };
 
 /* Where no frame is the operating system's, none was looked for. */
@@ -103,30 +91,21 @@ static void read_reason(const struct report_view *v, const void *row, struct val
 }
 
 static const struct field fields[] = {
-	{ .key = "samples", CPU(samples) },
-	{ .key = "total_ns", .unit = UNIT_NS, CPU(total_ns) },
-	{ .key = "kernel_ns", .unit = UNIT_NS, .value = read_kernel },
-	{ .key = "inside_ns", .unit = UNIT_NS, CPU(inside_ns) },
-	{ .key = "without_stack", CPU(stackless) },
-	{ .key = "without_stack_ns", .unit = UNIT_NS, CPU(stackless_ns) },
-	{ .key = "pauses", CPU(pauses) },
-	{ .key = "pause_ns", .unit = UNIT_NS, CPU(pause_ns) },
-	{ .key = "processes", CPU(processes) },
-	{ .key = "way", .unit = UNIT_TEXT, .value = read_method },
-	{ .key = "reason", .unit = UNIT_TEXT, .value = read_reason },
-	{ .key = "threads",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct cpu_use, threads, thread_count),
-					FIELDS(thread_fields) } },
-	{ .key = "lines",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct cpu_use, lines, line_count),
-					FIELDS(line_fields), .half = true } },
-	{ .key = "functions",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct cpu_use, functions, function_count),
-					FIELDS(function_fields), .half = true,
-					.ends = has_no_self } },
+	FIELD("samples", NULL, COUNT, CPU(samples)),
+	FIELD("total_ns", NULL, NS, CPU(total_ns)),
+	FIELD("kernel_ns", NULL, NS, .value = read_kernel),
+	FIELD("inside_ns", NULL, NS, CPU(inside_ns)),
+	FIELD("without_stack", NULL, COUNT, CPU(stackless)),
+	FIELD("without_stack_ns", NULL, NS, CPU(stackless_ns)),
+	FIELD("pauses", NULL, COUNT, CPU(pauses)),
+	FIELD("pause_ns", NULL, NS, CPU(pause_ns)),
+	FIELD("processes", NULL, COUNT, CPU(processes)),
+	FIELD("way", NULL, TEXT, .value = read_method),
+	FIELD("reason", NULL, TEXT, .value = read_reason),
+	LIST("threads", ITEMS(struct cpu_use, threads, thread_count), thread_fields),
+	LIST("lines", ITEMS(struct cpu_use, lines, line_count), line_fields, .half = true),
+	LIST("functions", ITEMS(struct cpu_use, functions, function_count), function_fields,
+	     .half = true, .ends = has_no_self),
 };
 
 static bool is_shown(const struct report_view *v)

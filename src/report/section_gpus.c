@@ -149,19 +149,16 @@ static void read_untimed(const struct report_view *v, const void *report, struct
 }
 
 static const struct field gpu_fields[] = {
-	{ .key = "gpu", .unit = UNIT_ID, .value = read_index },
-	{ .key = "ordinal", .unit = UNIT_ID, MEMBER(struct gpu, ordinal) },
-	{ .key = "name", .unit = UNIT_TEXT, MEMBER(struct gpu, name) },
-	{ .key = "uuid", .unit = UNIT_TEXT, MEMBER(struct gpu, uuid) },
+	FIELD("gpu", NULL, ID, .value = read_index),
+	FIELD("ordinal", NULL, ID, MEMBER(struct gpu, ordinal)),
+	FIELD("name", NULL, TEXT, MEMBER(struct gpu, name)),
+	FIELD("uuid", NULL, TEXT, MEMBER(struct gpu, uuid)),
 	{ .json = write_work },
 };
 
 static const struct field fields[] = {
-	{ .key = "gpus",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct report, gpus.items, gpus.count),
-					FIELDS(gpu_fields), .all = true } },
-	{ .key = "untimed", .value = read_untimed },
+	LIST("gpus", ITEMS(struct report, gpus.items, gpus.count), gpu_fields, .all = true),
+	FIELD("untimed", NULL, COUNT, .value = read_untimed),
 };
 
 static void print(const struct report_view *v)

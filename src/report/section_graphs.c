@@ -14,49 +14,26 @@ static void read_name(const struct report_view *v, const void *row, struct value
 	report_of_process(v->report, g->process, &out->text);
 }
 
-static void read_nodes_each(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct graph_group *g = row;
-
-	(void)v;
-	out->n = g->nodes ? (g->nodes + g->launches / 2) / g->launches : 0;
-	out->state = g->nodes ? VALUE_KNOWN : VALUE_UNKNOWN;
-}
-
 static const struct field graph_fields[] = {
-	{ .key = "pid", .unit = UNIT_PID, GRAPH(process) },
-	{ .key = "graph", .unit = UNIT_ID, GRAPH(graph) },
-	{ .head = "", .unit = UNIT_TEXT, .layout = LAYOUT_FLEXIBLE, .value = read_name },
-	{ .key = "launches", .head = "launches", GRAPH(launches) },
-	{ .head = "nodes each", .value = read_nodes_each },
-	{ .head = "replay median",
-	  .unit = UNIT_NS,
-	  GRAPH(replay.median_ns),
-	  COUNTED(struct graph_group, replay.count) },
-	{ .head = "p99",
-	  .unit = UNIT_NS,
-	  .layout = LAYOUT_OPTIONAL,
-	  GRAPH(replay.p99_ns),
-	  COUNTED(struct graph_group, replay.count) },
-	{ .head = "total",
-	  .unit = UNIT_NS,
-	  .layout = LAYOUT_OPTIONAL,
-	  GRAPH(replay.total_ns),
-	  COUNTED(struct graph_group, replay.count) },
-	{ .key = "nodes", GRAPH(nodes) },
-	{ .key = "node_ns",
-	  .head = "sum of nodes",
-	  .unit = UNIT_NS,
-	  GRAPH(node_ns),
-	  COUNTED(struct graph_group, nodes) },
-	{ .key = "replay", .unit = UNIT_STATS, GRAPH(replay) },
+	FIELD("pid", NULL, PID, GRAPH(process)),
+	FIELD("graph", NULL, ID, GRAPH(graph)),
+	FIELD(NULL, "", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("launches", "launches", COUNT, GRAPH(launches)),
+	FIELD(NULL, "nodes each", COUNT, GRAPH(nodes), PER(struct graph_group, launches),
+	      COUNTED(struct graph_group, nodes)),
+	FIELD(NULL, "replay median", NS, GRAPH(replay.median_ns),
+	      COUNTED(struct graph_group, replay.count)),
+	FIELD(NULL, "p99", NS, GRAPH(replay.p99_ns), COUNTED(struct graph_group, replay.count),
+	      OPTIONAL_COLUMN),
+	FIELD(NULL, "total", NS, GRAPH(replay.total_ns), COUNTED(struct graph_group, replay.count),
+	      OPTIONAL_COLUMN),
+	FIELD("nodes", NULL, COUNT, GRAPH(nodes)),
+	FIELD("node_ns", "sum of nodes", NS, GRAPH(node_ns), COUNTED(struct graph_group, nodes)),
+	FIELD("replay", NULL, STATS, GRAPH(replay)),
 };
 
 static const struct field fields[] = {
-	{ .key = "graphs",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct graphs, items, count),
-					FIELDS(graph_fields) } },
+	LIST("graphs", ITEMS(struct graphs, items, count), graph_fields),
 };
 
 const struct section section_graphs = { .title = "CUDA graphs", RESULT(graphs), FIELDS(fields) };

@@ -314,12 +314,6 @@ static void read_count(const struct report_view *v, const void *row, struct valu
 	out->n = h->time.count + h->untimed;
 }
 
-static void read_mean(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	out->n = stats_mean_ns(&((const struct hotspot *)row)->time);
-}
-
 static void read_config(const struct report_view *v, const void *row, struct value *out)
 {
 	if (has_config(v, row))
@@ -338,47 +332,24 @@ static void read_name(const struct report_view *v, const void *row, struct value
 }
 
 #define HOTSPOT(member) MEMBER(struct hotspot, member)
-#define DURATION(title, member)                                                                    \
-	{                                                                                          \
-		.head = title, .unit = UNIT_NS, HOTSPOT(time.member),                              \
-		COUNTED(struct hotspot, time.count)                                                \
-	}
-#define WIDE_DURATION(title, member)                                                               \
-	{                                                                                          \
-		.head = title, .unit = UNIT_NS, HOTSPOT(time.member),                              \
-		COUNTED(struct hotspot, time.count), .wide = true                                  \
-	}
-
+#define TIMED(member) HOTSPOT(time.member), COUNTED(struct hotspot, time.count)
 static const struct field hotspot_fields[] = {
 	{ .json = write_group_keys },
-	{ .key = "time", .unit = UNIT_STATS, HOTSPOT(time) },
-	{ .key = "untimed", HOTSPOT(untimed) },
+	FIELD("time", NULL, STATS, HOTSPOT(time)),
+	FIELD("untimed", NULL, COUNT, HOTSPOT(untimed)),
 	{ .json = write_details },
-	{ .head = "share",
-	  .unit = UNIT_SHARE,
-	  HOTSPOT(time.total_ns),
-	  WHOLE(struct hotspots, total_ns) },
-	DURATION("total", total_ns),
-	{ .head = "count", .value = read_count },
-	{ .head = "mean",
-	  .unit = UNIT_NS,
-	  .value = read_mean,
-	  COUNTED(struct hotspot, time.count) },
-	DURATION("median", median_ns),
-	DURATION("p99", p99_ns),
-	WIDE_DURATION("min", min_ns),
-	WIDE_DURATION("max", max_ns),
-	{ .head = "(grid)x(block)",
-	  .unit = UNIT_TEXT,
-	  .layout = LAYOUT_LEFT,
-	  .value = read_config,
-	  .wide = true },
-	{ .head = "occupancy",
-	  .unit = UNIT_TEXT,
-	  .layout = LAYOUT_LEFT,
-	  .value = read_occupancy,
-	  .wide = true },
-	{ .head = "name", .unit = UNIT_TEXT, .layout = LAYOUT_FLEXIBLE, .value = read_name },
+	FIELD(NULL, "share", SHARE, HOTSPOT(time.total_ns), WHOLE(struct hotspots, total_ns)),
+	FIELD(NULL, "total", NS, TIMED(total_ns)),
+	FIELD(NULL, "count", COUNT, .value = read_count),
+	FIELD(NULL, "mean", NS, HOTSPOT(time.total_ns), PER(struct hotspot, time.count),
+	      COUNTED(struct hotspot, time.count)),
+	FIELD(NULL, "median", NS, TIMED(median_ns)),
+	FIELD(NULL, "p99", NS, TIMED(p99_ns)),
+	FIELD(NULL, "min", NS, TIMED(min_ns), .wide = true),
+	FIELD(NULL, "max", NS, TIMED(max_ns), .wide = true),
+	FIELD(NULL, "(grid)x(block)", TEXT, .value = read_config, .wide = true, LEFT_COLUMN),
+	FIELD(NULL, "occupancy", TEXT, .value = read_occupancy, .wide = true, LEFT_COLUMN),
+	FIELD(NULL, "name", TEXT, .value = read_name, FLEXIBLE_COLUMN),
 };
 
 static void read_by(const struct report_view *v, const void *row, struct value *out)
@@ -391,15 +362,12 @@ static void read_by(const struct report_view *v, const void *row, struct value *
 }
 
 static const struct field fields[] = {
-	{ .key = "by", .unit = UNIT_TEXT, .value = read_by },
-	{ .key = "kernels", MEMBER(struct hotspots, kernels) },
-	{ .key = "untimed", MEMBER(struct hotspots, untimed) },
-	{ .key = "total_ns", .unit = UNIT_NS, MEMBER(struct hotspots, total_ns) },
-	{ .key = "groups", MEMBER(struct hotspots, count) },
-	{ .key = "items",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct hotspots, items, count),
-					FIELDS(hotspot_fields), .notes = add_notes } },
+	FIELD("by", NULL, TEXT, .value = read_by),
+	FIELD("kernels", NULL, COUNT, MEMBER(struct hotspots, kernels)),
+	FIELD("untimed", NULL, COUNT, MEMBER(struct hotspots, untimed)),
+	FIELD("total_ns", NULL, NS, MEMBER(struct hotspots, total_ns)),
+	FIELD("groups", NULL, COUNT, MEMBER(struct hotspots, count)),
+	LIST("items", ITEMS(struct hotspots, items, count), hotspot_fields, .notes = add_notes),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)

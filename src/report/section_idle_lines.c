@@ -46,43 +46,27 @@ static void read_source(const struct report_view *v, const void *row, struct val
 	strbuf_adds(&out->text, sources[((const struct idle_lines *)row)->source]);
 }
 
-static void read_off_cpu(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	out->n = ((const struct idle_line *)row)->off_cpu_ns;
-	out->state = out->n ? VALUE_KNOWN : VALUE_ABSENT;
-}
-
 #define LINE(member) MEMBER(struct idle_line, member)
 
 static const struct field line_fields[] = {
-	{ .head = "share", .unit = UNIT_SHARE, LINE(ns) },
-	{ .head = "time", .unit = UNIT_NS, LINE(ns) },
-	{ .head_of = off_cpu_head, .unit = UNIT_NS, .value = read_off_cpu },
-	{ .head_of = count_head, LINE(count) },
-	{ .key = "caller",
-	  .head_of = line_head,
-	  .unit = UNIT_PATH,
-	  .layout = LAYOUT_FLEXIBLE,
-	  LINE(caller) },
-	{ .key = "count", LINE(count) },
-	{ .key = "total_ns", .unit = UNIT_NS, LINE(ns) },
-	{ .key = "off_cpu_ns", .unit = UNIT_NS, LINE(off_cpu_ns) },
+	FIELD(NULL, "share", SHARE, LINE(ns)),
+	FIELD("total_ns", "time", NS, LINE(ns)),
+	FIELD("off_cpu_ns", NULL, NS, .head_of = off_cpu_head, LINE(off_cpu_ns),
+	      COUNTED(struct idle_line, off_cpu_ns)),
+	FIELD("count", NULL, COUNT, .head_of = count_head, LINE(count)),
+	FIELD("caller", NULL, PATH, .head_of = line_head, LINE(caller), FLEXIBLE_COLUMN),
 };
 
 #define ALL(member) MEMBER(struct idle_lines, member)
 
 static const struct field fields[] = {
-	{ .key = "source", .unit = UNIT_TEXT, .value = read_source },
-	{ .key = "gaps", ALL(gaps) },
-	{ .key = "gaps_ns", .unit = UNIT_NS, ALL(gaps_ns) },
-	{ .key = "samples", ALL(samples) },
-	{ .key = "sampled_ns", .unit = UNIT_NS, ALL(sampled_ns) },
-	{ .key = "off_cpu_ns", .unit = UNIT_NS, ALL(off_cpu_ns) },
-	{ .key = "items",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct idle_lines, items, count), FIELDS(line_fields),
-					.half = true } },
+	FIELD("source", NULL, TEXT, .value = read_source),
+	FIELD("gaps", NULL, COUNT, ALL(gaps)),
+	FIELD("gaps_ns", NULL, NS, ALL(gaps_ns)),
+	FIELD("samples", NULL, COUNT, ALL(samples)),
+	FIELD("sampled_ns", NULL, NS, ALL(sampled_ns)),
+	FIELD("off_cpu_ns", NULL, NS, ALL(off_cpu_ns)),
+	LIST("items", ITEMS(struct idle_lines, items, count), line_fields, .half = true),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)

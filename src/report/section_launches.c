@@ -7,32 +7,20 @@
 #define LAUNCHES(member) MEMBER(struct launches, member)
 
 static const struct field thread_fields[] = {
-	{ .key = "thread", .unit = UNIT_THREAD, MEMBER(struct launching_thread, process) },
-	{ .key = "count", MEMBER(struct launching_thread, count) },
-	{ .key = "total_ns", .unit = UNIT_NS, MEMBER(struct launching_thread, host_ns) },
+	FIELD("thread", NULL, THREAD, MEMBER(struct launching_thread, process)),
+	FIELD("count", NULL, COUNT, MEMBER(struct launching_thread, count)),
+	FIELD("total_ns", NULL, NS, MEMBER(struct launching_thread, host_ns)),
 };
 
 static const struct field fields[] = {
-	{ .key = "kernel_calls",
-	  .head = "kernel launch call",
-	  .unit = UNIT_STATS,
-	  LAUNCHES(kernel_calls) },
-	{ .key = "graph_calls",
-	  .head = "graph launch call",
-	  .unit = UNIT_STATS,
-	  LAUNCHES(graph_calls) },
-	{ .key = "queue_delay",
-	  .head = "queued until the start",
-	  .unit = UNIT_STATS,
-	  LAUNCHES(delay) },
-	{ .key = "started_in_call", LAUNCHES(in_call) },
-	{ .key = "started_before_call", LAUNCHES(before_call) },
-	{ .key = "kernels_without_call", LAUNCHES(unmatched) },
-	{ .key = "failed", LAUNCHES(failed) },
-	{ .key = "threads",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct launches, threads, thread_count),
-					FIELDS(thread_fields) } },
+	FIELD("kernel_calls", "kernel launch call", STATS, LAUNCHES(kernel_calls)),
+	FIELD("graph_calls", "graph launch call", STATS, LAUNCHES(graph_calls)),
+	FIELD("queue_delay", "queued until the start", STATS, LAUNCHES(delay)),
+	FIELD("started_in_call", NULL, COUNT, LAUNCHES(in_call)),
+	FIELD("started_before_call", NULL, COUNT, LAUNCHES(before_call)),
+	FIELD("kernels_without_call", NULL, COUNT, LAUNCHES(unmatched)),
+	FIELD("failed", NULL, COUNT, LAUNCHES(failed)),
+	LIST("threads", ITEMS(struct launches, threads, thread_count), thread_fields),
 };
 
 static bool is_shown(const struct report_view *v)

@@ -69,19 +69,16 @@ static void read_reason(const struct report_view *v, const void *row, struct val
 #define LOSS(member) MEMBER(struct loss_sum, member)
 
 static const struct field loss_fields[] = {
-	{ .key = "reason", .unit = UNIT_TEXT, .value = read_reason },
-	{ .key = "count", LOSS(count) },
-	{ .key = "count_is_least", .unit = UNIT_FLAG, LOSS(unknown) },
-	{ .key = "detail", .unit = UNIT_TEXT, LOSS(detail) },
-	{ .key = "start_ns", .unit = UNIT_TIME, LOSS(start_ns) },
-	{ .key = "end_ns", .unit = UNIT_TIME, LOSS(end_ns) },
+	FIELD("reason", NULL, TEXT, .value = read_reason),
+	FIELD("count", NULL, COUNT, LOSS(count)),
+	FIELD("count_is_least", NULL, FLAG, LOSS(unknown)),
+	FIELD("detail", NULL, TEXT, LOSS(detail)),
+	FIELD("start_ns", NULL, TIME, LOSS(start_ns)),
+	FIELD("end_ns", NULL, TIME, LOSS(end_ns)),
 };
 
 static const struct field fields[] = {
-	{ .key = "loss",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct cost, losses, loss_count), FIELDS(loss_fields),
-					.all = true } },
+	LIST("loss", ITEMS(struct cost, losses, loss_count), loss_fields, .all = true),
 };
 
 const struct section section_loss = { RESULT(cost), FIELDS(fields), .text = print };

@@ -18,28 +18,22 @@ static void read_name(const struct report_view *v, const void *row, struct value
 }
 
 static const struct field memory_fields[] = {
-	{ .key = "pid", .unit = UNIT_PID, MEMORY(process) },
-	{ .key = "device", .unit = UNIT_ID, MEMORY(device) },
-	{ .key = "kind", .unit = UNIT_NAME, MEMORY(kind), ENUM(allocation, kind) },
-	{ .head = "memory", .unit = UNIT_TEXT, .layout = LAYOUT_FLEXIBLE, .value = read_name },
-	{ .key = "allocations", .head = "allocations", MEMORY(allocations) },
-	{ .key = "allocated_bytes",
-	  .head = "allocated",
-	  .unit = UNIT_BYTES,
-	  MEMORY(allocated_bytes) },
-	{ .key = "releases", MEMORY(releases) },
-	{ .key = "unknown_releases", MEMORY(unknown_releases) },
-	{ .key = "peak_bytes", .head = "peak", .unit = UNIT_BYTES, MEMORY(peak_bytes) },
-	{ .key = "peak_time_ns", .unit = UNIT_TIME, MEMORY(peak_ns) },
-	{ .key = "live", .head = "left at the end", MEMORY(live) },
-	{ .key = "live_bytes", .head = "bytes left", .unit = UNIT_BYTES, MEMORY(live_bytes) },
+	FIELD("pid", NULL, PID, MEMORY(process)),
+	FIELD("device", NULL, ID, MEMORY(device)),
+	FIELD("kind", NULL, NAME, MEMORY(kind), ENUM(allocation, kind)),
+	FIELD(NULL, "memory", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("allocations", "allocations", COUNT, MEMORY(allocations)),
+	FIELD("allocated_bytes", "allocated", BYTES, MEMORY(allocated_bytes)),
+	FIELD("releases", NULL, COUNT, MEMORY(releases)),
+	FIELD("unknown_releases", NULL, COUNT, MEMORY(unknown_releases)),
+	FIELD("peak_bytes", "peak", BYTES, MEMORY(peak_bytes)),
+	FIELD("peak_time_ns", NULL, TIME, MEMORY(peak_ns)),
+	FIELD("live", "left at the end", COUNT, MEMORY(live)),
+	FIELD("live_bytes", "bytes left", BYTES, MEMORY(live_bytes)),
 };
 
 static const struct field fields[] = {
-	{ .key = "memory",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct memory_use, items, count),
-					FIELDS(memory_fields) } },
+	LIST("memory", ITEMS(struct memory_use, items, count), memory_fields),
 };
 
 const struct section section_memory = { .title = "memory", RESULT(memory_use), FIELDS(fields) };

@@ -43,6 +43,7 @@ void value_read(const struct report_view *v, const struct field *f, const void *
 		const void *row, struct value *out)
 {
 	const char *member = (const char *)row + f->offset;
+	uint64_t per = 0;
 
 	if (f->value) {
 		f->value(v, row, out);
@@ -59,7 +60,13 @@ void value_read(const struct report_view *v, const struct field *f, const void *
 	out->whole = f->unit == UNIT_LINE ? CALLER_NONE : 0;
 	if (f->unit == UNIT_PATH || f->unit == UNIT_THREAD)
 		out->whole = read_u32(member + sizeof(uint32_t));
-	if (f->unit == UNIT_SHARE && f->whole)
+	if (f->per)
+		memcpy(&per, (const char *)row + f->per - 1, sizeof(per));
+	if (f->unit == UNIT_RATE || (f->unit == UNIT_SHARE && f->per))
+		out->whole = per;
+	else if (f->per)
+		out->n = per ? (out->n + (f->unit == UNIT_COUNT ? per / 2 : 0)) / per : 0;
+	else if (f->unit == UNIT_SHARE && f->whole)
 		memcpy(&out->whole, (const char *)result + f->whole - 1, sizeof(out->whole));
 	else if (f->unit == UNIT_SHARE)
 		out->whole = v->report->end_ns - v->report->start_ns;

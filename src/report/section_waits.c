@@ -8,20 +8,12 @@
 #define WAIT(member) MEMBER(struct wait_line, member)
 
 static const struct field wait_fields[] = {
-	{ .head = "share", .unit = UNIT_SHARE, WAIT(total_ns) },
-	{ .head = "time", .unit = UNIT_NS, WAIT(total_ns) },
-	{ .head = "count", WAIT(count) },
-	{ .head = "longest", .unit = UNIT_NS, WAIT(max_ns) },
-	{ .head = "call", .unit = UNIT_FUNCTION, .layout = LAYOUT_LEFT, WAIT(function) },
-	{ .key = "caller",
-	  .head = "waited for the GPU at",
-	  .unit = UNIT_LINE,
-	  .layout = LAYOUT_FLEXIBLE,
-	  WAIT(caller) },
-	{ .key = "function", .unit = UNIT_FUNCTION, WAIT(function) },
-	{ .key = "count", WAIT(count) },
-	{ .key = "total_ns", .unit = UNIT_NS, WAIT(total_ns) },
-	{ .key = "max_ns", .unit = UNIT_NS, WAIT(max_ns) },
+	FIELD(NULL, "share", SHARE, WAIT(total_ns)),
+	FIELD("total_ns", "time", NS, WAIT(total_ns)),
+	FIELD("count", "count", COUNT, WAIT(count)),
+	FIELD("max_ns", "longest", NS, WAIT(max_ns)),
+	FIELD("function", "call", FUNCTION, WAIT(function), LEFT_COLUMN),
+	FIELD("caller", "waited for the GPU at", LINE, WAIT(caller), FLEXIBLE_COLUMN),
 };
 
 /* Without stacks the calls alone say it: section_calls. */
@@ -32,10 +24,8 @@ static bool has_no_line(const struct report_view *v, const void *row)
 }
 
 static const struct field fields[] = {
-	{ .key = "waits",
-	  .unit = UNIT_LIST,
-	  .list = &(const struct list){ ITEMS(struct waits, items, count), FIELDS(wait_fields),
-					.half = true, .ends = has_no_line } },
+	LIST("waits", ITEMS(struct waits, items, count), wait_fields, .half = true,
+	     .ends = has_no_line),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)

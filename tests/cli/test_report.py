@@ -315,3 +315,16 @@ def test_truncated_recordings_still_report(pitot, recordings, tmp_path):
         (tmp_path / "cut.pitot" / "1000.0.pit").write_bytes(data[:length])
         result = pitot("report", "cut.pitot", "--json", json_output=True)
         assert [loss["reason"] for loss in result["loss"]] == ["truncated_file"]
+
+
+def test_an_analysis_and_its_section_are_two_files_and_two_lines():
+    """All that names the analysis `waits` outside of its own files is a line in a list of analyses and one of sections."""
+    src = Path(__file__).parents[2] / "src"
+    names = re.compile(r"\b(?:analysis_waits|section_waits|struct waits|wait_line|report->waits)\b|analysis/waits\.h|X\(waits\)")
+    lines = {}
+    for path in [*src.rglob("*.c"), *src.rglob("*.h")]:
+        count = sum(1 for line in path.read_text().splitlines() if names.search(line))
+        if count:
+            lines[str(path.relative_to(src))] = count
+    own = {"analysis/waits.h", "analysis/waits.c", "report/section_waits.c"}
+    assert {path: n for path, n in lines.items() if path not in own} == {"analysis/analyses.h": 1, "report/section.h": 1}
