@@ -214,7 +214,11 @@ static int load(struct trace *t, struct error *e)
 
 	if (r >= 0)
 		r = trace_load(t, TABLE_loss, 0, e);
-	return r < 0 ? r : trace_load(t, TABLE_overhead, OVERHEAD_COLUMNS, e);
+	if (r >= 0)
+		r = trace_load(t, TABLE_overhead, OVERHEAD_COLUMNS, e);
+	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
+		r = trace_load(t, id, 1, e); /* a table's first column: checks all of its blocks */
+	return r;
 }
 
 static int run(struct report *r, void *out)

@@ -82,7 +82,6 @@ static uint64_t last_end(const struct trace *t, enum table_id table, int column,
 	return end_ns;
 }
 
-/* From the first event to the end of the last, or of the last process. */
 static void find_window(struct report *r)
 {
 	const struct filter *f = &r->options.filter;
@@ -94,8 +93,6 @@ static void find_window(struct report *r)
 	end_ns = last_end(r->trace, TABLE_memset, COLUMN_memset_end_ns, end_ns);
 	end_ns = last_end(r->trace, TABLE_graph_launch, COLUMN_graph_launch_end_ns, end_ns);
 	end_ns = last_end(r->trace, TABLE_api_call, COLUMN_api_call_end_ns, end_ns);
-	for (size_t i = 0; i < trace_process_count(r->trace); i++)
-		end_ns = MAX(end_ns, trace_process(r->trace, i)->end_ns);
 	r->span_end_ns = end_ns;
 	r->start_ns = MAX(r->span_start_ns, f->since_ns);
 	r->end_ns = MAX(MIN(r->span_end_ns, f->until_ns), r->start_ns);

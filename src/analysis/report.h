@@ -25,7 +25,7 @@ struct report_options {
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t span_start_ns, span_end_ns; /* of the recording: trace_extent */
+	uint64_t span_start_ns, span_end_ns; /* of the recording: trace_span, to the end of the last work */
 	uint64_t start_ns, end_ns; /* the window; without one the span */
 	struct gpus gpus;
 	struct selection selection;
