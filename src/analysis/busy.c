@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/vec.h"
 
 struct running {
@@ -174,3 +175,14 @@ void busy_release(struct busy *b)
 	free(b->gpus);
 	*b = (struct busy){ 0 };
 }
+
+static int run(struct report *r, void *out)
+{
+	return busy_analyze(&r->gpus, &r->selection, out);
+}
+
+const struct analysis analysis_busy = {
+	.size = sizeof(struct busy),
+	.run = run,
+	OWNS(struct busy, gpus),
+};

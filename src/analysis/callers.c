@@ -38,9 +38,11 @@ static const char *module_path(const struct callers *c, uint32_t module)
 		       : trace_string(t, trace_u32(t, TABLE_module, COLUMN_module_path)[module]);
 }
 
+/* What is inlined at one place and called at another is one line of the program. */
 static int add_caller(struct callers *c, const struct caller *caller, uint32_t *id)
 {
-	const uint32_t key[] = { caller->function, caller->file, caller->line, caller->class,
+	const uint32_t key[] = { caller->function, caller->file, caller->line,
+				 caller->class == FRAME_INLINED ? FRAME_NATIVE : caller->class,
 				 caller->library };
 	bool is_new;
 	int64_t r = interner_add(&c->keys, key, sizeof(key), &is_new);
@@ -177,6 +179,7 @@ static bool tells(struct callers *c, size_t process, uint32_t node, const struct
 /* From what the caller's row comes to. */
 static int resolve(struct callers *c, size_t process, uint32_t row, struct caller_node *n)
 {
+	struct caller function;
 	const struct caller *x;
 	uint32_t id, before = best_of(n);
 
@@ -191,10 +194,15 @@ static int resolve(struct callers *c, size_t process, uint32_t row, struct calle
 		if (x->class != FRAME_SYSTEM)
 			n->native[x->rank] = id;
 	}
-	if (best_of(n) != before || best_of(n) == id)
+	if (best_of(n) != before || best_of(n) == id) {
 		n->callee = 0;
-	else if (!n->callee && tells(c, process, row, x))
-		n->callee = id;
+	} else if (!n->callee && tells(c, process, row, x)) {
+		function = *x; /* whatever its line: a caller's line is one row of a table */
+		function.line = 0;
+		if (add_caller(c, &function, &id) < 0)
+			return -ENOMEM;
+		n->callee = id + 1;
+	}
 	return 0;
 }
 

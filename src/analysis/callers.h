@@ -35,7 +35,7 @@ enum caller_rank { CALLER_USER, CALLER_NODE, CALLER_NAMED, CALLER_OTHER, CALLER_
 /* What a stack comes to; items of callers.items or CALLER_NONE. */
 struct caller_place {
 	uint32_t caller;
-	uint32_t callee; /* what the line called, on the way to the innermost frame */
+	uint32_t callee; /* the function that the line called, on the way to the innermost frame: line 0 */
 	bool in_kernel; /* the innermost frame is of the operating system's kernel */
 };
 

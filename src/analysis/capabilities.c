@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "analysis/calls.h"
+#include "analysis/report.h"
 #include "trace/columns.h"
 
 static const char *text_of(const struct trace *t, int column, uint64_t row)
@@ -13,15 +13,14 @@ static const char *text_of(const struct trace *t, int column, uint64_t row)
 	return missing ? "" : trace_string(t, (uint32_t)id);
 }
 
-int capability_find(struct trace *t, const char *name, struct capability_note *out, struct error *e)
+void capability_read(const struct trace *t, const char *name, struct capability_note *out)
 {
-	int r = trace_load(t, TABLE_capability, 0, e);
 	const uint64_t *times = capability_columns(t)->time_ns;
 	const uint8_t *states = capability_columns(t)->state;
 	uint64_t latest = 0;
 
 	*out = (struct capability_note){ .asked = "", .got = "", .reason = "" };
-	for (uint64_t row = 0; r >= 0 && row < trace_rows(t, TABLE_capability); row++) {
+	for (uint64_t row = 0; times && row < trace_rows(t, TABLE_capability); row++) {
 		if (strcmp(text_of(t, COLUMN_capability_name, row), name) != 0 ||
 		    times[row] < latest)
 			continue;
@@ -34,6 +33,13 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 			.reason = text_of(t, COLUMN_capability_reason, row),
 		};
 	}
+}
+
+int capability_find(struct trace *t, const char *name, struct capability_note *out, struct error *e)
+{
+	int r = trace_load(t, TABLE_capability, 0, e);
+
+	capability_read(t, name, out);
 	return r < 0 ? r : 0;
 }
 
@@ -113,6 +119,28 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	strbuf_adds(why, *reason ? reason : "the command did not use CUDA");
 	return 0;
 }
+
+static int run(struct report *r, void *out)
+{
+	struct no_gpu *n = out;
+
+	return capability_no_gpu(r->trace, &n->why, NULL);
+}
+
+static void release(void *out)
+{
+	struct no_gpu *n = out;
+
+	strbuf_release(&n->why);
+}
+
+/* It loads what only an empty recording needs, so nothing else may run. */
+const struct analysis analysis_no_gpu = {
+	.size = sizeof(struct no_gpu),
+	.run = run,
+	.release = release,
+	.reads_others = true,
+};
 
 void capability_no_samples(const struct capability_note *cpu, struct strbuf *out)
 {

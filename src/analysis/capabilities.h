@@ -15,7 +15,9 @@ struct capability_note {
 	const char *asked, *got, *reason;
 };
 
-/* The latest row with this name, such as "cpu". 0 or a negative code. */
+/* The latest row with this name, such as "cpu"; the table must be loaded. */
+void capability_read(const struct trace *t, const char *name, struct capability_note *out);
+/* Loads the table, and reads it. 0 or a negative code. */
 int capability_find(struct trace *t, const char *name, struct capability_note *out,
 		    struct error *e) MUST_USE;
 /*
@@ -29,5 +31,11 @@ void capability_no_samples(const struct capability_note *cpu, struct strbuf *out
  * 0 or a negative code.
  */
 int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST_USE;
+
+/* Result of analysis_no_gpu. */
+struct no_gpu {
+	struct strbuf
+		why; /* the recording has nothing that ran on a GPU; empty: it has something */
+};
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "trace/events.h"
@@ -135,13 +136,17 @@ int copies_analyze(const struct selection *s, const struct calls *calls, struct 
 	out->items = t.items.data;
 	out->count = t.items.count;
 	map_release(&t.index);
-	if (r < 0)
-		copies_release(out);
 	return r;
 }
 
-void copies_release(struct copies *c)
+static int run(struct report *r, void *out)
 {
-	free(c->items);
-	*c = (struct copies){ 0 };
+	return copies_analyze(&r->selection, &r->calls, out);
 }
+
+const struct analysis analysis_copies = {
+	.size = sizeof(struct copies),
+	.load = copies_load,
+	.run = run,
+	OWNS(struct copies, items),
+};

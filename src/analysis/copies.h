@@ -27,6 +27,5 @@ struct copies {
 int copies_load(struct trace *t, struct error *e) MUST_USE;
 int copies_analyze(const struct selection *s, const struct calls *calls,
 		   struct copies *out) MUST_USE;
-void copies_release(struct copies *c);
 
 #endif

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/report.h"
 #include "base/vec.h"
 
 /* Distinct reasons and details that are told apart; more go into the last one of their reason. */
 #define LOSSES_MAX 256
+
+#define OVERHEAD_COLUMNS (COLUMN_BIT(overhead, start_ns) | COLUMN_BIT(overhead, end_ns))
 
 static void sum_costs(const struct trace *t, struct cost *out)
 {
@@ -97,8 +100,7 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 
 	*out = (struct cost){ 0 };
 	if (r >= 0)
-		r = trace_load(t, TABLE_overhead,
-			       COLUMN_BIT(overhead, start_ns) | COLUMN_BIT(overhead, end_ns), e);
+		r = trace_load(t, TABLE_overhead, OVERHEAD_COLUMNS, e);
 	if (r >= 0)
 		r = sum_losses(t, out, e);
 	if (r < 0)
@@ -205,3 +207,30 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 		reason = loss_reason_unknown;
 	return count == 1 ? texts[reason].one : texts[reason].many;
 }
+
+static int load(struct trace *t, struct error *e)
+{
+	int r = trace_load(t, TABLE_cost, 0, e);
+
+	if (r >= 0)
+		r = trace_load(t, TABLE_loss, 0, e);
+	if (r >= 0)
+		r = trace_load(t, TABLE_overhead, OVERHEAD_COLUMNS, e);
+	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
+		r = trace_load(t, id, 1, e); /* a table's first column: checks all of its blocks */
+	return r;
+}
+
+static int run(struct report *r, void *out)
+{
+	return cost_analyze(r->trace, out, NULL);
+}
+
+/* Damage is known of loaded tables only, so losses are collected when all the others have run. */
+const struct analysis analysis_cost = {
+	.size = sizeof(struct cost),
+	.load = load,
+	.run = run,
+	OWNS(struct cost, losses),
+	.reads_others = true,
+};

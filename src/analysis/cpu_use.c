@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "analysis/stacks_names.h"
 
 /* All samples with one stack. */
@@ -42,13 +43,13 @@ struct sampled_node {
 	uint32_t child, sibling;
 };
 
-int cpu_use_load(struct trace *t, struct cpu_use *out, struct error *e)
+static int load(struct trace *t, struct error *e)
 {
 	int r = trace_load(t, TABLE_cpu_sample, 0, e);
 
 	if (r >= 0)
-		r = trace_load(t, TABLE_off_cpu, 0, e);
-	return r < 0 ? r : capability_find(t, "cpu", &out->way, e);
+		r = trace_load(t, TABLE_capability, 0, e);
+	return r < 0 ? r : trace_load(t, TABLE_off_cpu, 0, e);
 }
 
 static int add_sample(struct counting *x, size_t process, uint64_t row)
@@ -326,12 +327,14 @@ static void count_pauses(const struct selection *s, struct cpu_use *out)
 	}
 }
 
-int cpu_use_analyze(const struct selection *s, struct callers *callers, struct cpu_use *out)
+/* The only analysis of the first stage that adds to `callers`; the others read of_call. */
+static int run(struct report *r, void *result)
 {
-	const struct trace *t = s->trace;
+	const struct trace *t = r->trace;
+	struct cpu_use *out = result;
 	struct counting x = {
-		.selection = s,
-		.callers = callers,
+		.selection = &r->selection,
+		.callers = &r->callers,
 		.out = out,
 		.times = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_time_ns),
 		.weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns),
@@ -340,25 +343,26 @@ int cpu_use_analyze(const struct selection *s, struct callers *callers, struct c
 		.stacks_valid = trace_valid(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack),
 	};
 	uint64_t node_count = trace_rows(t, TABLE_stack_node);
-	int r = add_samples(&x);
+	int code = add_samples(&x);
 
 	x.nodes = malloc((node_count + 1) * sizeof(*x.nodes));
 	if (!x.nodes)
-		r = -ENOMEM;
-	for (uint64_t i = 0; i < node_count && r >= 0; i++)
+		code = -ENOMEM;
+	for (uint64_t i = 0; i < node_count && code >= 0; i++)
 		x.nodes[i] = (struct sampled_node){ 0, TRACE_NO_ROW, TRACE_NO_ROW };
-	for (uint32_t i = 0; i < x.by_stack.count && r >= 0; i++)
-		r = add_stack(&x, x.by_stack.data[i]);
-	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++)
-		r = add_functions(&x, p);
-	if (r >= 0) {
-		r = take(&x);
+	for (uint32_t i = 0; i < x.by_stack.count && code >= 0; i++)
+		code = add_stack(&x, x.by_stack.data[i]);
+	for (size_t p = 0; p < trace_process_count(t) && code >= 0; p++)
+		code = add_functions(&x, p);
+	if (code >= 0) {
+		code = take(&x);
 	} else {
 		vec_release(&x.threads);
 		vec_release(&x.functions);
 		vec_release(&x.lines);
 	}
-	count_pauses(s, out);
+	count_pauses(&r->selection, out);
+	capability_read(t, "cpu", &out->way);
 	vec_release(&x.by_stack);
 	vec_release(&x.open);
 	free(x.nodes);
@@ -367,13 +371,21 @@ int cpu_use_analyze(const struct selection *s, struct callers *callers, struct c
 	map_release(&x.function_index);
 	map_release(&x.function_of);
 	map_release(&x.line_index);
-	return r;
+	return code;
 }
 
-void cpu_use_release(struct cpu_use *c)
+static void release(void *out)
 {
+	struct cpu_use *c = out;
+
 	free(c->threads);
 	free(c->functions);
 	free(c->lines);
-	*c = (struct cpu_use){ 0 };
 }
+
+const struct analysis analysis_cpu_use = {
+	.size = sizeof(struct cpu_use),
+	.load = load,
+	.run = run,
+	.release = release,
+};

@@ -46,10 +46,4 @@ struct cpu_use {
 	struct capability_note way; /* how it was sampled */
 };
 
-/* Loads the samples. 0 or a negative code. */
-int cpu_use_load(struct trace *t, struct cpu_use *out, struct error *e) MUST_USE;
-/* After cpu_use_load. Uses and extends `callers`. 0 or -ENOMEM. */
-int cpu_use_analyze(const struct selection *s, struct callers *callers, struct cpu_use *out) MUST_USE;
-void cpu_use_release(struct cpu_use *c);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -209,13 +210,17 @@ int graphs_analyze(const struct selection *s, struct graphs *out)
 	vec_release(&t.replays);
 	map_release(&t.groups_index);
 	map_release(&t.replays_index);
-	if (r < 0)
-		graphs_release(out);
 	return r;
 }
 
-void graphs_release(struct graphs *g)
+static int run(struct report *r, void *out)
 {
-	free(g->items);
-	*g = (struct graphs){ 0 };
+	return graphs_analyze(&r->selection, out);
 }
+
+const struct analysis analysis_graphs = {
+	.size = sizeof(struct graphs),
+	.load = graphs_load,
+	.run = run,
+	OWNS(struct graphs, items),
+};

@@ -7,16 +7,15 @@
 
 #include <errno.h>
 
-#include "analysis/nvtx_ranges.h"
+#include "analysis/report.h"
 #include "base/vec.h"
 
 #define NO_GROUP UINT32_MAX
 
 struct grouping {
+	const struct report *report;
 	const struct selection *selection;
-	const struct gpus *gpus;
 	const struct calls *calls;
-	const struct hotspot_options *options;
 
 	uint64_t rows, config_rows;
 	const uint64_t *starts, *ends;
@@ -30,7 +29,7 @@ struct grouping {
 	uint32_t *group_of_config; /* a cache, and for the commonest configuration */
 };
 
-int hotspots_load(struct trace *t, struct error *e)
+static int load(struct trace *t, struct error *e)
 {
 	int r = trace_load(t, TABLE_kernel_config, 0, e);
 
@@ -79,7 +78,7 @@ static void grouping_release(struct grouping *g)
 /* The line that launched (or captured) a kernel; CALLER_NONE is HOTSPOT_NO_KEY. */
 static uint32_t caller_of(const struct grouping *g, uint64_t row)
 {
-	const struct callers *c = g->options->callers;
+	const struct callers *c = &g->report->callers;
 	uint32_t call = calls_launch(g->calls, 0, row);
 
 	if (c->of_kernel && c->of_kernel[row] != CALLER_NONE)
@@ -93,7 +92,7 @@ static uint32_t key_of(const struct grouping *g, uint64_t row, size_t p, uint32_
 	uint32_t call = calls_launch(g->calls, 0, row), config = g->configs[row], range;
 
 	*process = 0;
-	switch (g->options->by) {
+	switch (g->report->options.by) {
 	case HOTSPOT_KERNEL:
 		return config < g->config_rows ? g->names[config] : HOTSPOT_NO_KEY;
 	case HOTSPOT_CONFIG:
@@ -102,14 +101,14 @@ static uint32_t key_of(const struct grouping *g, uint64_t row, size_t p, uint32_
 		*process = (uint32_t)p;
 		return g->streams[row];
 	case HOTSPOT_DEVICE:
-		return (uint32_t)gpus_find(g->gpus, p, g->devices[row]);
+		return (uint32_t)gpus_find(&g->report->gpus, p, g->devices[row]);
 	case HOTSPOT_THREAD:
 		*process = (uint32_t)p;
 		return call == TRACE_NO_ROW ? HOTSPOT_NO_KEY : g->calls->threads[call];
 	case HOTSPOT_NVTX:
-		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : g->options->ranges->of_call[call];
+		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : g->report->ranges.of_call[call];
 		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY
-					      : g->options->ranges->items[range].message;
+					      : g->report->ranges.items[range].message;
 	case HOTSPOT_CALLER:
 		return caller_of(g, row);
 	case HOTSPOT_KINDS:
@@ -127,7 +126,7 @@ static int find_group(struct grouping *g, uint64_t row, size_t p, uint32_t *grou
 	if (!index)
 		return -ENOMEM;
 	if (*index == g->groups.count) {
-		new.device = (uint32_t)gpus_find(g->gpus, p, g->devices[row]);
+		new.device = (uint32_t)gpus_find(&g->report->gpus, p, g->devices[row]);
 		if (vec_push(&g->groups, new) < 0)
 			return -ENOMEM;
 	}
@@ -156,7 +155,8 @@ static int assign(struct grouping *g, size_t p)
 {
 	uint64_t row = trace_first_row(g->selection->trace, TABLE_kernel, p);
 	uint64_t end = trace_first_row(g->selection->trace, TABLE_kernel, p + 1);
-	bool by_config = g->options->by == HOTSPOT_KERNEL || g->options->by == HOTSPOT_CONFIG;
+	bool by_config =
+		g->report->options.by == HOTSPOT_KERNEL || g->report->options.by == HOTSPOT_CONFIG;
 
 	for (; row < end; row++) {
 		uint32_t config = MIN(g->configs[row], g->config_rows), group = NO_GROUP;
@@ -273,7 +273,7 @@ static int find_callers(struct grouping *g, const uint8_t *wanted)
 /* The groups with most time get their callers. */
 static int add_callers(struct grouping *g)
 {
-	size_t count = g->groups.count, top = (size_t)MIN(g->options->callers_of, count);
+	size_t count = g->groups.count, top = (size_t)MIN(g->report->options.callers_of, count);
 	_cleanup_free_ uint64_t *times = malloc((count + 1) * sizeof(*times));
 	_cleanup_free_ uint8_t *wanted = malloc(count + 1);
 	uint64_t least = 0;
@@ -300,20 +300,20 @@ static int compare(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-int hotspots_analyze(const struct selection *s, const struct gpus *gpus, const struct calls *calls,
-		     const struct hotspot_options *options, struct hotspots *out)
+static int run(struct report *r, void *result)
 {
-	struct grouping g = { s, gpus, calls, options, .index = MAP_INIT };
-	int r = grouping_init(&g);
+	struct hotspots *out = result;
+	struct grouping g = { r, &r->selection, &r->calls, .index = MAP_INIT };
+	int code = grouping_init(&g);
 
-	*out = (struct hotspots){ .by = options->by };
-	for (size_t p = 0; r >= 0 && p < trace_process_count(s->trace); p++)
-		r = assign(&g, p);
-	if (r >= 0)
-		r = measure(&g);
-	if (r >= 0 && options->callers_of && options->callers && options->callers->any)
-		r = add_callers(&g);
-	if (r >= 0) {
+	out->by = r->options.by;
+	for (size_t p = 0; code >= 0 && p < trace_process_count(r->trace); p++)
+		code = assign(&g, p);
+	if (code >= 0)
+		code = measure(&g);
+	if (code >= 0 && r->options.callers_of && r->callers.any)
+		code = add_callers(&g);
+	if (code >= 0) {
 		find_commonest(&g);
 		if (g.groups.count)
 			qsort(g.groups.data, g.groups.count, sizeof(*g.groups.data), compare);
@@ -327,11 +327,12 @@ int hotspots_analyze(const struct selection *s, const struct gpus *gpus, const s
 		}
 	}
 	grouping_release(&g);
-	return r;
+	return code;
 }
 
-void hotspots_release(struct hotspots *h)
-{
-	free(h->items);
-	*h = (struct hotspots){ 0 };
-}
+const struct analysis analysis_hotspots = {
+	.size = sizeof(struct hotspots),
+	.load = load,
+	.run = run,
+	OWNS(struct hotspots, items),
+};

@@ -55,17 +55,4 @@ struct hotspots {
 	uint64_t total_ns;
 };
 
-struct hotspot_options {
-	enum hotspot_by by;
-	const struct nvtx_ranges *ranges; /* for HOTSPOT_NVTX, with of_call */
-	const struct callers *callers; /* for HOTSPOT_CALLER and callers_of, with of_call */
-	uint64_t callers_of; /* so many groups get their callers */
-};
-
-/* Needs hotspots_load. 0 or -ENOMEM. */
-int hotspots_analyze(const struct selection *s, const struct gpus *gpus, const struct calls *calls,
-		     const struct hotspot_options *options, struct hotspots *out) MUST_USE;
-int hotspots_load(struct trace *t, struct error *e) MUST_USE;
-void hotspots_release(struct hotspots *h);
-
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "analysis/calls.h"
+#include "analysis/report.h"
 
 const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
 						   10000000, 100000000, UINT64_MAX };
@@ -253,8 +254,6 @@ int idle_analyze(const struct gpus *gpus, const struct selection *selection,
 	free(s.previous);
 	free(s.busy_until_ns);
 	gpu_walk_release(&walk);
-	if (r < 0)
-		idle_release(out);
 	return r < 0 ? r : 0;
 }
 
@@ -281,12 +280,6 @@ int idle_gaps(const struct gpus *gpus, const struct selection *selection, const 
 	return r < 0 ? r : 0;
 }
 
-void idle_release(struct idle *i)
-{
-	free(i->gpus);
-	*i = (struct idle){ 0 };
-}
-
 const char *idle_cause_name(enum idle_cause cause)
 {
 	static const char *const names[IDLE_CAUSES] = {
@@ -299,3 +292,14 @@ const char *idle_cause_name(enum idle_cause cause)
 
 	return names[cause];
 }
+
+static int run(struct report *r, void *out)
+{
+	return idle_analyze(&r->gpus, &r->selection, &r->calls, r->start_ns, r->end_ns, out);
+}
+
+const struct analysis analysis_idle = {
+	.size = sizeof(struct idle),
+	.run = run,
+	OWNS(struct idle, gpus),
+};

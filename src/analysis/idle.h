@@ -84,7 +84,6 @@ struct idle {
  */
 int idle_analyze(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
 		 uint64_t window_start_ns, uint64_t window_end_ns, struct idle *out) MUST_USE;
-void idle_release(struct idle *i);
 
 /*
  * A gap between work, and the call (a row of api_call, or TRACE_NO_ROW) that launched what ended

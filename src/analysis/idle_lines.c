@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
+
 /* A sample, or a time off the CPU (end_ns is not 0). */
 struct moment {
 	uint64_t start_ns, end_ns;
@@ -295,20 +297,21 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 	return r;
 }
 
-int idle_lines_analyze(const struct gpus *gpus, const struct selection *s,
-		       const struct calls *calls, struct callers *callers, const struct idle *idle,
-		       const struct verdict *v, struct idle_lines *out)
+static int run(struct report *r, void *result)
 {
-	struct tallying x = {
-		.selection = s, .calls = calls, .callers = callers, .verdict = v, .out = out
-	};
-	int r = 0;
+	struct idle_lines *out = result;
+	const struct verdict *v = &r->verdicts->whole;
+	struct tallying x = { .selection = &r->selection,
+			      .calls = &r->calls,
+			      .callers = &r->callers,
+			      .verdict = v,
+			      .out = out };
+	int code = 0;
 
-	*out = (struct idle_lines){ 0 };
 	if (v->kind == VERDICT_NO_WORK || v->kind == VERDICT_GPU)
 		return 0;
-	x.idle = &idle->gpus[v->gpu];
-	r = tally(&x, gpus);
+	x.idle = &r->idle->gpus[v->gpu];
+	code = tally(&x, &r->gpus);
 	for (size_t i = 0; i < x.watched.count; i++) {
 		vec_release(&x.watched.data[i].samples);
 		vec_release(&x.watched.data[i].pauses);
@@ -317,17 +320,18 @@ int idle_lines_analyze(const struct gpus *gpus, const struct selection *s,
 	map_release(&x.thread_index);
 	map_release(&x.sampled.index);
 	map_release(&x.launched.index);
-	if (r >= 0) {
+	if (code >= 0) {
 		choose(&x);
 		return 0;
 	}
 	vec_release(&x.sampled.items);
 	vec_release(&x.launched.items);
-	return r;
+	return code;
 }
 
-void idle_lines_release(struct idle_lines *l)
-{
-	free(l->items);
-	*l = (struct idle_lines){ 0 };
-}
+const struct analysis analysis_idle_lines = {
+	.size = sizeof(struct idle_lines),
+	.run = run,
+	OWNS(struct idle_lines, items),
+	.reads_others = true,
+};

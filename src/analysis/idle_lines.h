@@ -30,6 +30,7 @@ struct idle_line {
 	uint64_t off_cpu_ns; /* of it: the thread did not run */
 };
 
+/* Of the GPU that the verdict is about. */
 struct idle_lines {
 	enum idle_source source;
 	struct idle_line *items; /* by time, most first */
@@ -38,14 +39,5 @@ struct idle_lines {
 	uint64_t samples, sampled_ns; /* in gaps */
 	uint64_t off_cpu_ns; /* in gaps, where that was recorded */
 };
-
-/*
- * Of the GPU that the verdict speaks of. Uses and extends `callers` (with of_call); cpu_sample and
- * off_cpu must be loaded. 0 or -ENOMEM.
- */
-int idle_lines_analyze(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
-		       struct callers *callers, const struct idle *idle, const struct verdict *v,
-		       struct idle_lines *out) MUST_USE;
-void idle_lines_release(struct idle_lines *l);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "trace/columns.h"
@@ -153,13 +154,17 @@ int launches_analyze(const struct selection *s, const struct calls *calls, struc
 	vec_release(&t.graph_calls);
 	vec_release(&t.delays);
 	map_release(&t.index);
-	if (r < 0)
-		launches_release(out);
 	return r;
 }
 
-void launches_release(struct launches *l)
+static int run(struct report *r, void *out)
 {
-	free(l->threads);
-	*l = (struct launches){ 0 };
+	return launches_analyze(&r->selection, &r->calls, out);
 }
+
+const struct analysis analysis_launches = {
+	.size = sizeof(struct launches),
+	.load = launches_load,
+	.run = run,
+	OWNS(struct launches, threads),
+};

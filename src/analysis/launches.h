@@ -35,6 +35,5 @@ struct launches {
 int launches_load(struct trace *t, struct error *e) MUST_USE;
 int launches_analyze(const struct selection *s, const struct calls *calls,
 		     struct launches *out) MUST_USE;
-void launches_release(struct launches *l);
 
 #endif

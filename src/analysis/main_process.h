@@ -4,27 +4,48 @@
 
 #include "trace/trace.h"
 
-/*
- * The process that was there first and has a command; of its images the last: a shell script that
- * ends with `exec python train.py` is that program. NULL: there is none.
- */
-static inline const struct trace_process *main_process(const struct trace *t)
+/* When the next image of the process began, or the process ended. */
+static inline uint64_t image_end_ns(const struct trace *t, const struct trace_process *image)
 {
-	const struct trace_process *first = NULL, *last = NULL;
+	uint64_t end_ns = image->end_ns;
 
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		const struct trace_process *p = trace_process(t, i);
 
-		if (*p->command && (!first || p->start_ns < first->start_ns))
-			first = p;
+		if (p->pid == image->pid && p->start_ns > image->start_ns)
+			end_ns = MIN(end_ns, p->start_ns);
 	}
-	for (size_t i = 0; i < trace_process_count(t) && first; i++) {
+	return end_ns;
+}
+
+/*
+ * The process that started first and has a command, or the outermost of its callers that have one.
+ * Of its images the one that ran longest: `bash -c "exec python train.py"` is that program, and
+ * `bash -c "python train.py; ls"` is the shell. NULL: there is none.
+ */
+static inline const struct trace_process *main_process(const struct trace *t)
+{
+	const struct trace_process *root = NULL, *best = NULL;
+	uint64_t best_ns = 0;
+
+	for (size_t i = 0; i < trace_process_count(t); i++) {
 		const struct trace_process *p = trace_process(t, i);
 
-		if (*p->command && p->pid == first->pid && (!last || p->start_ns > last->start_ns))
-			last = p;
+		if (*p->command &&
+		    (!root || p->start_ns < root->start_ns || p->pid == root->parent_pid))
+			root = p;
 	}
-	return last;
+	for (size_t i = 0; i < trace_process_count(t) && root; i++) {
+		const struct trace_process *p = trace_process(t, i);
+		uint64_t end_ns = image_end_ns(t, p);
+
+		if (*p->command && p->pid == root->pid &&
+		    (!best || end_ns - p->start_ns > best_ns)) {
+			best = p;
+			best_ns = end_ns - p->start_ns;
+		}
+	}
+	return best;
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "trace/columns.h"
@@ -128,13 +129,17 @@ int memory_use_analyze(const struct selection *s, struct memory_use *out)
 	vec_release(&t.allocations);
 	map_release(&t.groups_index);
 	map_release(&t.live);
-	if (r < 0)
-		memory_use_release(out);
 	return r;
 }
 
-void memory_use_release(struct memory_use *m)
+static int run(struct report *r, void *out)
 {
-	free(m->items);
-	*m = (struct memory_use){ 0 };
+	return memory_use_analyze(&r->selection, out);
 }
+
+const struct analysis analysis_memory_use = {
+	.size = sizeof(struct memory_use),
+	.load = memory_use_load,
+	.run = run,
+	OWNS(struct memory_use, items),
+};

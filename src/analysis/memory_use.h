@@ -28,6 +28,5 @@ int memory_use_load(struct trace *t, struct error *e) MUST_USE;
  * 0 or -ENOMEM.
  */
 int memory_use_analyze(const struct selection *s, struct memory_use *out) MUST_USE;
-void memory_use_release(struct memory_use *m);
 
 #endif

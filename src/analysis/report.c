@@ -3,10 +3,38 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "analysis/capabilities.h"
+#include "analysis/gpu_walk.h"
 
-static int load_device_columns(struct report *r, struct error *e)
+struct entry {
+	const struct analysis *analysis;
+	size_t result; /* offset of the pointer in struct report */
+};
+
+#define ENTRY(name) { &analysis_##name, offsetof(struct report, name) },
+static const struct entry entries[] = { ANALYSES(ENTRY) };
+#undef ENTRY
+
+static void **result_of(struct report *r, const struct entry *entry)
+{
+	return (void **)(void *)((char *)r + entry->result);
+}
+
+void analysis_release(const struct analysis *a, void *result)
+{
+	void *owned = NULL;
+
+	if (result && a->release)
+		a->release(result);
+	else if (result && a->owned)
+		memcpy(&owned, (char *)result + a->owned - 1, sizeof(owned));
+	free(owned);
+	free(result);
+}
+
+static int load_columns(struct report *r, struct error *e)
 {
 	int code = gpus_init(&r->gpus, r->trace, e);
 
@@ -15,30 +43,10 @@ static int load_device_columns(struct report *r, struct error *e)
 	if (code >= 0)
 		code = calls_load(r->trace, &r->calls, e);
 	if (code >= 0)
-		code = hotspots_load(r->trace, e);
-	return code;
-}
-
-static int load_rest(struct report *r, struct error *e)
-{
-	int code = copies_load(r->trace, e);
-
-	if (code >= 0)
-		code = syncs_load(r->trace, e);
-	if (code >= 0)
-		code = launches_load(r->trace, e);
-	if (code >= 0)
-		code = graphs_load(r->trace, e);
-	if (code >= 0)
-		code = memory_use_load(r->trace, e);
-	if (code >= 0)
 		code = trace_load(r->trace, TABLE_thread, 0, e);
-	if (code >= 0)
-		code = cpu_use_load(r->trace, &r->cpu, e);
-	if (code >= 0)
-		code = cost_analyze(r->trace, &r->cost, e);
-	if (code >= 0)
-		code = capability_no_gpu(r->trace, &r->no_gpu, e);
+	for (size_t i = 0; i < ARRAY_SIZE(entries) && code >= 0; i++)
+		if (entries[i].analysis->load)
+			code = entries[i].analysis->load(r->trace, e);
 	return code;
 }
 
@@ -46,10 +54,8 @@ static int load_rest(struct report *r, struct error *e)
 static int load(struct report *r, struct error *e)
 {
 	const struct filter *f = &r->options.filter;
-	int code = load_device_columns(r, e);
+	int code = load_columns(r, e);
 
-	if (code >= 0)
-		code = load_rest(r, e);
 	if (code >= 0 && (f->nvtx || r->options.by == HOTSPOT_NVTX))
 		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
 	if (code >= 0)
@@ -76,7 +82,6 @@ static uint64_t last_end(const struct trace *t, enum table_id table, int column,
 	return end_ns;
 }
 
-/* From the first event to the end of the last, or of the last process. */
 static void find_window(struct report *r)
 {
 	const struct filter *f = &r->options.filter;
@@ -88,74 +93,10 @@ static void find_window(struct report *r)
 	end_ns = last_end(r->trace, TABLE_memset, COLUMN_memset_end_ns, end_ns);
 	end_ns = last_end(r->trace, TABLE_graph_launch, COLUMN_graph_launch_end_ns, end_ns);
 	end_ns = last_end(r->trace, TABLE_api_call, COLUMN_api_call_end_ns, end_ns);
-	for (size_t i = 0; i < trace_process_count(r->trace); i++)
-		end_ns = MAX(end_ns, trace_process(r->trace, i)->end_ns);
 	r->span_end_ns = end_ns;
 	r->start_ns = MAX(r->span_start_ns, f->since_ns);
 	r->end_ns = MAX(MIN(r->span_end_ns, f->until_ns), r->start_ns);
 }
-
-static int run_busy(struct report *r)
-{
-	return busy_analyze(&r->gpus, &r->selection, &r->busy);
-}
-
-static int run_idle(struct report *r)
-{
-	return idle_analyze(&r->gpus, &r->selection, &r->calls, r->start_ns, r->end_ns, &r->idle);
-}
-
-static int run_hotspots(struct report *r)
-{
-	struct hotspot_options options = { .by = r->options.by,
-					   .ranges = &r->ranges,
-					   .callers = &r->callers,
-					   .callers_of = r->options.callers_of };
-
-	return hotspots_analyze(&r->selection, &r->gpus, &r->calls, &options, &r->hotspots);
-}
-
-static int run_launches(struct report *r)
-{
-	return launches_analyze(&r->selection, &r->calls, &r->launches);
-}
-
-static int run_graphs(struct report *r)
-{
-	return graphs_analyze(&r->selection, &r->graphs);
-}
-
-static int run_syncs(struct report *r)
-{
-	return syncs_analyze(&r->selection, &r->calls, &r->syncs);
-}
-
-static int run_blocked(struct report *r)
-{
-	return blocked_analyze(&r->selection, &r->calls, &r->callers, &r->blocked);
-}
-
-/* The only one that adds to `callers` while the others read of_call. */
-static int run_cpu(struct report *r)
-{
-	return cpu_use_analyze(&r->selection, &r->callers, &r->cpu);
-}
-
-static int run_copies(struct report *r)
-{
-	return copies_analyze(&r->selection, &r->calls, &r->copies);
-}
-
-static int run_memory(struct report *r)
-{
-	return memory_use_analyze(&r->selection, &r->memory);
-}
-
-/* The longest first, so that two threads end at about the same time. */
-static int (*const tasks[])(struct report *r) = {
-	run_hotspots, run_idle,  run_busy,    run_launches, run_cpu,
-	run_graphs,   run_syncs, run_blocked, run_copies,   run_memory,
-};
 
 struct work {
 	struct report *report;
@@ -163,17 +104,20 @@ struct work {
 	atomic_int failed; /* 0 or the first negative code */
 };
 
-static void *run_tasks(void *user)
+/* The next analyses, up to the first that reads the results of others. */
+static void *run_analyses(void *user)
 {
 	struct work *work = user;
 
 	for (;;) {
-		size_t task = atomic_fetch_add(&work->next, 1);
+		size_t i = atomic_fetch_add(&work->next, 1);
 		int code;
 
-		if (task >= ARRAY_SIZE(tasks) || atomic_load(&work->failed))
+		if (i >= ARRAY_SIZE(entries) || entries[i].analysis->reads_others ||
+		    atomic_load(&work->failed))
 			return NULL;
-		code = tasks[task](work->report);
+		code = entries[i].analysis->run(work->report,
+						*result_of(work->report, &entries[i]));
 		if (code < 0)
 			atomic_store(&work->failed, code);
 	}
@@ -182,49 +126,31 @@ static void *run_tasks(void *user)
 static int analyze(struct report *r)
 {
 	struct work work = { .report = r };
+	bool helped;
 	pthread_t other;
-	bool helped =
-		r->options.threads != 1 && pthread_create(&other, NULL, run_tasks, &work) == 0;
-
-	run_tasks(&work);
-	if (helped)
-		pthread_join(other, NULL);
-	return atomic_load(&work.failed);
-}
-
-/* The verdict on what follows a slow start-up. All columns are there: of the filter only the window changes. */
-static int judge_later(struct report *r, struct error *e)
-{
-	struct filter filter = r->options.filter;
-	struct selection selection = { 0 };
-	struct launches launches = { 0 };
-	struct syncs syncs = { 0 };
-	struct busy busy = { 0 };
-	struct idle idle = { 0 };
 	int code;
 
-	filter.since_ns = r->verdict.start_up.end_ns;
-	code = selection_init(&selection, r->trace, &filter, &r->ranges, e);
-	if (code < 0)
-		return code;
-	code = busy_analyze(&r->gpus, &selection, &busy);
-	if (code >= 0)
-		code = idle_analyze(&r->gpus, &selection, &r->calls, filter.since_ns, r->end_ns,
-				    &idle);
-	if (code >= 0)
-		code = launches_analyze(&selection, &r->calls, &launches);
-	if (code >= 0)
-		code = syncs_analyze(&selection, &r->calls, &syncs);
-	if (code >= 0)
-		r->later = verdict_of(&busy, &idle, &launches, &syncs, filter.since_ns, r->end_ns);
-	else
-		error_set(e, code, "out of memory");
-	syncs_release(&syncs);
-	launches_release(&launches);
-	idle_release(&idle);
-	busy_release(&busy);
-	selection_release(&selection);
+	helped = r->options.threads != 1 && pthread_create(&other, NULL, run_analyses, &work) == 0;
+	run_analyses(&work);
+	if (helped)
+		pthread_join(other, NULL);
+	code = atomic_load(&work.failed);
+	for (size_t i = 0; i < ARRAY_SIZE(entries) && code >= 0; i++)
+		if (entries[i].analysis->reads_others)
+			code = entries[i].analysis->run(r, *result_of(r, &entries[i]));
 	return code;
+}
+
+static int make_results(struct report *r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
+		void *result = calloc(1, entries[i].analysis->size);
+
+		if (!result)
+			return -ENOMEM;
+		*result_of(r, &entries[i]) = result;
+	}
+	return 0;
 }
 
 int report_init(struct report *r, struct trace *t, const struct report_options *options,
@@ -236,20 +162,12 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 	code = load(r, e);
 	if (code >= 0) {
 		find_window(r);
-		code = analyze(r);
+		code = make_results(r);
+		if (code >= 0)
+			code = analyze(r);
 		if (code < 0)
 			error_set(e, code, "out of memory");
 	}
-	if (code >= 0) {
-		r->verdict = verdict_of(&r->busy, &r->idle, &r->launches, &r->syncs, r->start_ns,
-					r->end_ns);
-		code = idle_lines_analyze(&r->gpus, &r->selection, &r->calls, &r->callers, &r->idle,
-					  &r->verdict, &r->idle_lines);
-		if (code < 0)
-			error_set(e, code, "out of memory");
-	}
-	if (code >= 0 && r->verdict.start_up.pieces)
-		code = judge_later(r, e);
 	if (code < 0)
 		report_release(r);
 	return code < 0 ? code : 0;
@@ -257,23 +175,16 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 
 void report_release(struct report *r)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
+		void **result = result_of(r, &entries[i]);
+
+		analysis_release(entries[i].analysis, *result);
+		*result = NULL;
+	}
 	gpus_release(&r->gpus);
 	selection_release(&r->selection);
 	nvtx_ranges_release(&r->ranges);
-	busy_release(&r->busy);
-	idle_release(&r->idle);
-	hotspots_release(&r->hotspots);
-	copies_release(&r->copies);
-	blocked_release(&r->blocked);
-	cpu_use_release(&r->cpu);
-	idle_lines_release(&r->idle_lines);
 	callers_release(&r->callers);
-	syncs_release(&r->syncs);
-	launches_release(&r->launches);
-	graphs_release(&r->graphs);
-	memory_use_release(&r->memory);
-	cost_release(&r->cost);
-	strbuf_release(&r->no_gpu);
 }
 
 size_t report_process_count(const struct report *r)

@@ -1,25 +1,18 @@
 /*
- * report.h: all analyses of `pitot report` together: loads what they need once, runs them on two
- * threads, and keeps the results. Busy, idle, overlap and the verdict speak of whole GPUs: of the
- * filter they take the window, the process and the device only.
+ * report.h: what a report is made of: loads what the analyses need once, runs them on two threads,
+ * and keeps their results. Busy, idle, overlap and the verdict are about whole GPUs: of the filter
+ * they use the window, the process and the device only.
  */
 #ifndef PITOT_ANALYSIS_REPORT_H
 #define PITOT_ANALYSIS_REPORT_H
 
-#include "analysis/waits.h"
-#include "analysis/busy.h"
-#include "analysis/copies.h"
-#include "analysis/cost.h"
-#include "analysis/cpu_use.h"
-#include "analysis/graphs.h"
+#include "analysis/analyses.h"
+#include "analysis/callers.h"
+#include "analysis/calls.h"
+#include "analysis/filter.h"
+#include "analysis/gpus.h"
 #include "analysis/hotspots.h"
-#include "analysis/idle.h"
-#include "analysis/idle_lines.h"
-#include "analysis/launches.h"
-#include "analysis/memory_use.h"
 #include "analysis/nvtx_ranges.h"
-#include "analysis/sync_calls.h"
-#include "analysis/verdict.h"
 
 struct report_options {
 	struct filter filter;
@@ -32,28 +25,16 @@ struct report_options {
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t span_start_ns, span_end_ns; /* from the first event to the end of the last, or of the last process */
+	uint64_t span_start_ns, span_end_ns; /* of the recording: trace_span, to the end of the last work */
 	uint64_t start_ns, end_ns; /* the window; without one the span */
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;
 	struct nvtx_ranges ranges; /* only if NVTX is asked for */
 	struct callers callers;
-	struct busy busy;
-	struct idle idle;
-	struct hotspots hotspots;
-	struct copies copies;
-	struct syncs syncs;
-	struct blocked blocked;
-	struct launches launches;
-	struct graphs graphs;
-	struct memory_use memory;
-	struct cpu_use cpu;
-	struct cost cost;
-	struct verdict verdict;
-	struct verdict later; /* after verdict.start_up; without one all zero */
-	struct strbuf no_gpu; /* why nothing that ran on a GPU is in the recording; empty: something is */
-	struct idle_lines idle_lines; /* of the verdict's GPU */
+#define RESULT(name) struct name *name;
+	ANALYSES(RESULT) /* never NULL after report_init */
+#undef RESULT
 };
 
 /* The trace must outlive the report. 0 or a negative code; then *r needs no release. */

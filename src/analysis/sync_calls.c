@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -15,7 +16,7 @@ struct tally {
 	VEC(struct call_group) items;
 };
 
-int syncs_load(struct trace *t, struct error *e)
+static int load(struct trace *t, struct error *e)
 {
 	return trace_load(t, TABLE_synchronization,
 			  COLUMN_BIT(synchronization, start_ns) |
@@ -105,34 +106,34 @@ static int compare(const void *a, const void *b)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
-int syncs_analyze(const struct selection *s, const struct calls *calls, struct syncs *out)
+static int run(struct report *r, void *result)
 {
-	_cleanup_free_ uint8_t *functions = calls_with_role(s->trace, calls, CALLS_WAIT_OR_COPY);
-	struct tally t = { s, calls, out, .index = MAP_INIT, .threads = MAP_INIT };
-	int r = functions ? 0 : -ENOMEM;
+	_cleanup_free_ uint8_t *functions =
+		calls_with_role(r->trace, &r->calls, CALLS_WAIT_OR_COPY);
+	struct syncs *out = result;
+	struct tally t = { &r->selection, &r->calls, out, .index = MAP_INIT, .threads = MAP_INIT };
+	int code = functions ? 0 : -ENOMEM;
 
-	*out = (struct syncs){ 0 };
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
+	for (size_t p = 0; p < trace_process_count(r->trace) && code >= 0; p++) {
 		map_clear(&t.index);
 		map_clear(&t.threads);
 		t.process = (uint32_t)p;
-		if (s->processes[p])
-			r = calls_outermost(s->trace, calls, p, functions, add_call, &t);
+		if (r->selection.processes[p])
+			code = calls_outermost(r->trace, &r->calls, p, functions, add_call, &t);
 	}
-	count_kinds(s, out);
+	count_kinds(&r->selection, out);
 	if (t.items.count)
 		qsort(t.items.data, t.items.count, sizeof(*t.items.data), compare);
 	out->items = t.items.data;
 	out->count = t.items.count;
 	map_release(&t.index);
 	map_release(&t.threads);
-	if (r < 0)
-		syncs_release(out);
-	return r;
+	return code;
 }
 
-void syncs_release(struct syncs *s)
-{
-	free(s->items);
-	*s = (struct syncs){ 0 };
-}
+const struct analysis analysis_syncs = {
+	.size = sizeof(struct syncs),
+	.load = load,
+	.run = run,
+	OWNS(struct syncs, items),
+};

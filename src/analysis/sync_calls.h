@@ -32,8 +32,4 @@ struct syncs {
 	struct sync_kind kinds[SYNC_KINDS]; /* rows of table synchronization */
 };
 
-int syncs_load(struct trace *t, struct error *e) MUST_USE;
-int syncs_analyze(const struct selection *s, const struct calls *calls, struct syncs *out) MUST_USE;
-void syncs_release(struct syncs *s);
-
 #endif

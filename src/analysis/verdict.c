@@ -1,7 +1,9 @@
 #include "analysis/verdict.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "analysis/report.h"
 #include "base/human.h"
 
 static size_t busiest(const struct busy *busy)
@@ -71,10 +73,12 @@ static void find_start_up(struct verdict *v, const struct gpu_idle *g)
 	v->start_up = pace_start_up(&g->pace, pauses, v->pauses);
 }
 
-struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
-			  const struct launches *launches, const struct syncs *syncs,
-			  uint64_t window_start_ns, uint64_t window_end_ns)
+/* From the analyses of a report and its window. */
+static struct verdict judge(const struct report *r)
 {
+	const struct busy *busy = r->busy;
+	const struct idle *idle = r->idle;
+	const struct launches *launches = r->launches;
 	struct verdict v = { .kind = VERDICT_NO_WORK, .gpu = busiest(busy) };
 	const struct gpu_busy *b = busy->count ? &busy->gpus[v.gpu] : NULL;
 	const struct gpu_idle *g = idle->count ? &idle->gpus[v.gpu] : NULL;
@@ -93,9 +97,9 @@ struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
 	v.launch_mean_ns =
 		calls ? (launches->kernel_calls.total_ns + launches->graph_calls.total_ns) / calls
 		      : 0;
-	v.sync_calls = syncs->sync_count;
-	v.before_ns = b->first_ns > window_start_ns ? b->first_ns - window_start_ns : 0;
-	v.after_ns = b->last_ns < window_end_ns ? window_end_ns - b->last_ns : 0;
+	v.sync_calls = r->syncs->sync_count;
+	v.before_ns = b->first_ns > r->start_ns ? b->first_ns - r->start_ns : 0;
+	v.after_ns = b->last_ns < r->end_ns ? r->end_ns - b->last_ns : 0;
 	v.kind = decide(&v);
 	return v;
 }
@@ -198,3 +202,53 @@ const char *verdict_advice(enum verdict_kind kind)
 
 	return advice[kind];
 }
+
+/* What the verdict weighs. */
+static const struct {
+	const struct analysis *analysis;
+	size_t result;
+} evidence[] = {
+	{ &analysis_busy, offsetof(struct report, busy) },
+	{ &analysis_idle, offsetof(struct report, idle) },
+	{ &analysis_launches, offsetof(struct report, launches) },
+	{ &analysis_syncs, offsetof(struct report, syncs) },
+};
+
+/* The verdict on what follows a slow start-up. All columns are loaded: of the filter only the window changes. */
+static int judge_later(const struct report *r, struct verdict *out)
+{
+	struct report later = *r;
+	void *results[ARRAY_SIZE(evidence)] = { 0 };
+	struct filter filter = r->options.filter;
+	int code;
+
+	filter.since_ns = later.start_ns = r->verdicts->whole.start_up.end_ns;
+	code = selection_init(&later.selection, r->trace, &filter, &r->ranges, NULL);
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < ARRAY_SIZE(evidence) && code >= 0; i++) {
+		results[i] = calloc(1, evidence[i].analysis->size);
+		memcpy((char *)&later + evidence[i].result, &results[i], sizeof(results[i]));
+		code = results[i] ? evidence[i].analysis->run(&later, results[i]) : -ENOMEM;
+	}
+	if (code >= 0)
+		*out = judge(&later);
+	for (size_t i = 0; i < ARRAY_SIZE(evidence); i++)
+		analysis_release(evidence[i].analysis, results[i]);
+	selection_release(&later.selection);
+	return code;
+}
+
+static int run(struct report *r, void *out)
+{
+	struct verdicts *v = out;
+
+	v->whole = judge(r);
+	return v->whole.start_up.pieces ? judge_later(r, &v->later) : 0;
+}
+
+const struct analysis analysis_verdicts = {
+	.size = sizeof(struct verdicts),
+	.run = run,
+	.reads_others = true,
+};

@@ -47,9 +47,11 @@ struct verdict {
 	struct start_up start_up;
 };
 
-struct verdict verdict_of(const struct busy *busy, const struct idle *idle,
-			  const struct launches *launches, const struct syncs *syncs,
-			  uint64_t window_start_ns, uint64_t window_end_ns);
+/* Result of analysis_verdicts. */
+struct verdicts {
+	struct verdict whole;
+	struct verdict later; /* of what follows whole.start_up; all zero without one */
+};
 
 /* "launch-bound" and so on. */
 const char *verdict_name(enum verdict_kind kind);

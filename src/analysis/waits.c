@@ -10,18 +10,18 @@ struct counting {
 	const struct calls *calls;
 	const struct callers *callers;
 	struct map index; /* function << 32 | caller -> item */
-	VEC(struct blocked_line) items;
-	struct blocked *out;
+	VEC(struct wait_line) items;
+	struct waits *out;
 };
 
 static int add_call(void *user, uint32_t row)
 {
 	struct counting *x = user;
 	const struct calls *c = x->calls;
-	struct blocked_line new = { .caller = x->callers->of_call[row],
-				    .function = c->functions[row] };
+	struct wait_line new = { .caller = x->callers->of_call[row],
+				 .function = c->functions[row] };
 	uint64_t ns = c->end_ns[row] - c->start_ns[row], *item;
-	struct blocked_line *line;
+	struct wait_line *line;
 
 	if (!selection_has_time(x->selection, true, c->start_ns[row]) ||
 	    !selection_has_call(x->selection, row))
@@ -40,7 +40,7 @@ static int add_call(void *user, uint32_t row)
 
 static int compare(const void *a, const void *b)
 {
-	const struct blocked_line *x = a, *y = b;
+	const struct wait_line *x = a, *y = b;
 
 	if (x->total_ns != y->total_ns)
 		return x->total_ns < y->total_ns ? 1 : -1;
@@ -49,29 +49,27 @@ static int compare(const void *a, const void *b)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
-int blocked_analyze(const struct selection *s, const struct calls *calls,
-		    const struct callers *callers, struct blocked *out)
+static int run(struct report *r, void *result)
 {
-	_cleanup_free_ uint8_t *functions = calls_with_role(s->trace, calls, CALLS_WAIT);
-	struct counting x = { s, calls, callers, .index = MAP_INIT, .out = out };
-	int r = functions ? 0 : -ENOMEM;
+	_cleanup_free_ uint8_t *functions = calls_with_role(r->trace, &r->calls, CALLS_WAIT);
+	struct waits *out = result;
+	struct counting x = { &r->selection, &r->calls, &r->callers, .index = MAP_INIT,
+			      .out = out };
+	int code = functions ? 0 : -ENOMEM;
 
-	*out = (struct blocked){ 0 };
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++)
-		if (s->processes[p])
-			r = calls_outermost(s->trace, calls, p, functions, add_call, &x);
+	for (size_t p = 0; p < trace_process_count(r->trace) && code >= 0; p++)
+		if (r->selection.processes[p])
+			code = calls_outermost(r->trace, &r->calls, p, functions, add_call, &x);
 	if (x.items.count)
 		qsort(x.items.data, x.items.count, sizeof(*x.items.data), compare);
 	out->items = x.items.data;
 	out->count = x.items.count;
 	map_release(&x.index);
-	if (r < 0)
-		blocked_release(out);
-	return r;
+	return code;
 }
 
-void blocked_release(struct blocked *b)
-{
-	free(b->items);
-	*b = (struct blocked){ 0 };
-}
+const struct analysis analysis_waits = {
+	.size = sizeof(struct waits),
+	.run = run,
+	OWNS(struct waits, items),
+};

@@ -1,11 +1,10 @@
 /* cmd_report.c: `pitot report`: where the time went. */
 #include <string.h>
 
-#include "cli/report_json.h"
-#include "cli/report_text.h"
 #include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
+#include "report/section.h"
 
 static const char *const by_choices[] = { "kernel", "config", "stream", "device",
 					  "thread", "nvtx",   "caller", NULL };
@@ -155,7 +154,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 	int status;
 
 	if (c->json)
-		report_print_json(r, path, option_top, option_callers, &out);
+		report_print_json(&view);
 	else
 		report_print_text(&view);
 	status = cli_print(c, &out);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/text_table.h"
+#include "report/text_table.h"
 #include "cli/ui.h"
 #include "schema/schema.h"
 

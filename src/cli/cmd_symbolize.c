@@ -4,7 +4,7 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "record/symbolize.h"
-#include "cli/text_table.h"
+#include "report/text_table.h"
 #include "cli/ui.h"
 
 #define FOLDERS_MAX 128

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/human.h"
-#include "cli/text_table.h"
+#include "report/text_table.h"
 #include "cli/ui.h"
 #include "cli/view_columns.h"
 #include "cli/view_where.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "cli/text_table.h"
+#include "report/text_table.h"
 #include "cli/ui.h"
 
 #define BAR_COLUMNS 12

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/vec.h"
-#include "cli/text_table.h"
+#include "report/text_table.h"
 
 #define CELL_MAX 200 /* columns of a cell; --json has the whole text */
 

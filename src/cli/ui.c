@@ -100,26 +100,6 @@ int cli_print(const struct context *c, const struct strbuf *text)
 	return EXIT_DONE;
 }
 
-const char *style_begin(bool color, enum style style)
-{
-	static const char *const sequences[] = {
-		[STYLE_NONE] = "\033[0m",  [STYLE_BOLD] = "\033[1m",   [STYLE_DIM] = "\033[2m",
-		[STYLE_RED] = "\033[31m",  [STYLE_GREEN] = "\033[32m", [STYLE_YELLOW] = "\033[33m",
-		[STYLE_BLUE] = "\033[34m", [STYLE_CYAN] = "\033[36m",
-	};
-
-	return color ? sequences[style] : "";
-}
-
-void style_add(struct strbuf *out, bool color, enum style style, const char *text)
-{
-	if (style == STYLE_NONE)
-		color = false;
-	strbuf_adds(out, style_begin(color, style));
-	strbuf_adds(out, text);
-	strbuf_adds(out, style_begin(color, STYLE_NONE));
-}
-
 unsigned terminal_width(int fd)
 {
 	struct winsize size;
@@ -129,52 +109,4 @@ unsigned terminal_width(int fd)
 	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col)
 		return 80;
 	return size.ws_col;
-}
-
-static void indent_line(struct strbuf *out, unsigned indent)
-{
-	for (unsigned i = 0; i < indent; i++)
-		strbuf_addc(out, ' ');
-}
-
-/* Columns of a piece of UTF-8: its bytes that are not continuations. */
-static unsigned columns_of(const char *text, size_t length)
-{
-	unsigned columns = 0;
-
-	for (size_t i = 0; i < length; i++)
-		columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return columns;
-}
-
-void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned width)
-{
-	unsigned column = 0; /* 0: nothing on this line yet */
-
-	while (*text) {
-		size_t word = strcspn(text, " \n");
-		unsigned columns = columns_of(text, word);
-
-		if (word && column && column + 1 + columns > width) {
-			strbuf_addc(out, '\n');
-			column = 0;
-		}
-		if (word && !column) {
-			indent_line(out, indent);
-			column = indent;
-		} else if (word) {
-			strbuf_addc(out, ' ');
-			column++;
-		}
-		strbuf_add(out, text, word);
-		column += columns;
-		text += word;
-		if (*text == '\n') {
-			strbuf_addc(out, '\n');
-			column = 0;
-		}
-		text += *text != '\0';
-	}
-	if (column)
-		strbuf_addc(out, '\n');
 }

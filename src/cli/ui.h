@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
+#include "report/text.h"
 #include "trace/trace.h"
 
 /* Prints "pitot CMD: text" on stderr. Returns the exit status that fits: EXIT_USAGE for E_USAGE, else EXIT_FAILED. */
@@ -21,26 +22,8 @@ void cli_warn(const struct context *c, const char *format, ...) PRINTF_LIKE(2, 3
 /* Writes a result to stdout. Returns EXIT_DONE, or EXIT_FAILED after saying why (out of memory, disk full). */
 int cli_print(const struct context *c, const struct strbuf *text);
 
-enum style {
-	STYLE_NONE,
-	STYLE_BOLD,
-	STYLE_DIM,
-	STYLE_RED,
-	STYLE_GREEN,
-	STYLE_YELLOW,
-	STYLE_BLUE,
-	STYLE_CYAN
-};
-
-/* Escape sequence that begins a style ("" without colour); STYLE_NONE ends it. `color` is c->color or c->color_errors. */
-const char *style_begin(bool color, enum style style);
-/* Appends text in a style, and ends it. */
-void style_add(struct strbuf *out, bool color, enum style style, const char *text);
-
 /* Columns of the terminal behind fd, or 0 when it is none. */
 unsigned terminal_width(int fd);
-/* Appends text, folded at blanks to `width` columns, each line after `indent` blanks. Empty lines part paragraphs. */
-void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned width);
 
 /*
  * A bar on stderr for work that takes longer than a second; nothing when stderr is no terminal or with -q.

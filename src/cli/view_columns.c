@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "cli/text_table.h"
+#include "report/text_table.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
 

@@ -265,6 +265,24 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 	}
 }
 
+/*
+ * A recording begins when its command did, and ends when the last process did. A process that ran
+ * before anything was recorded (`pitot record -p`) does not make it longer.
+ */
+static void widen_to_processes(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
+{
+	uint64_t recorded_ns = UINT64_MAX, command_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < t->segments.count; i++)
+		recorded_ns =
+			MIN(recorded_ns, t->segments.data[i].file.header.start_monotonic_ns);
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		command_ns = MIN(command_ns, trace_process(t, i)->start_ns);
+		*end_ns = MAX(*end_ns, trace_process(t, i)->end_ns);
+	}
+	*start_ns = MIN(*start_ns, MAX(command_ns, recorded_ns));
+}
+
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 {
 	uint64_t start = UINT64_MAX, end = 0;
@@ -274,6 +292,8 @@ void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 			widen(t, id, &start, &end);
 	for (uint32_t id = 1; id <= TABLE_MAX && end == 0; id++)
 		widen(t, id, &start, &end);
+	if (end)
+		widen_to_processes(t, &start, &end);
 	*start_ns = end ? start : 0;
 	*end_ns = end ? MAX(start, end) : 0;
 }

@@ -106,7 +106,8 @@ const char *trace_string(const struct trace *t, uint32_t id);
 size_t trace_string_length(const struct trace *t, uint32_t id);
 uint32_t trace_string_count(const struct trace *t);
 
-/* Earliest and latest time of any event in the recording (block headers; no loading). 0, 0 when empty. */
+/* From the start of the command, or the first event where that is earlier, to the last start of an event or the last end of a
+ * process (block headers; no loading). 0, 0 when empty. */
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns);
 
 /* CLOCK_REALTIME at a time of CLOCK_MONOTONIC, from the clock table or the segment headers. Nonsense of damaged ones. */

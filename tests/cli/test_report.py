@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -315,3 +316,52 @@ def test_truncated_recordings_still_report(pitot, recordings, tmp_path):
         (tmp_path / "cut.pitot" / "1000.0.pit").write_bytes(data[:length])
         result = pitot("report", "cut.pitot", "--json", json_output=True)
         assert [loss["reason"] for loss in result["loss"]] == ["truncated_file"]
+
+
+def test_an_analysis_and_its_section_are_two_files_and_two_lines():
+    """All that names the analysis `waits` outside of its own files is a line in a list of analyses and one of sections."""
+    src = Path(__file__).parents[2] / "src"
+    names = re.compile(r"\b(?:analysis_waits|section_waits|struct waits|wait_line|report->waits)\b|analysis/waits\.h|X\(waits\)")
+    lines = {}
+    for path in [*src.rglob("*.c"), *src.rglob("*.h")]:
+        count = sum(1 for line in path.read_text().splitlines() if names.search(line))
+        if count:
+            lines[str(path.relative_to(src))] = count
+    own = {"analysis/waits.h", "analysis/waits.c", "report/section_waits.c"}
+    assert {path: n for path, n in lines.items() if path not in own} == {"analysis/analyses.h": 1, "report/section.h": 1}
+
+
+def test_damage_is_told_wherever_it_is(pitot, recordings, tmp_path):
+    """The tables of stacks are decoded late: what is lost of them is lost as well."""
+    copy = tmp_path / "damaged.pitot"
+    copy.mkdir()
+    found = 0
+    for file in (recordings / "stacks.pitot").glob("*.pit"):
+        whole = file.read_bytes()
+        for at in range(len(whole) // 20, len(whole), len(whole) // 20):
+            (copy / file.name).write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:])
+            if pitot("info", copy, "--verify", "--json", status=None, json_output=True)["damaged_blocks"]:
+                found += 1
+                loss = pitot("report", copy, "--json", json_output=True)["loss"]
+                assert "damaged_file" in [row["reason"] for row in loss], at
+                assert "nothing lost" not in pitot("report", copy).stdout
+    assert found >= 10
+
+
+def test_a_recording_starts_when_its_command_did(pitot, tmp_path):
+    """Not at the first sample; its title is the command, not the child that was seen first."""
+    script = tmp_path / "idle.py"
+    script.write_text("import time\ntime.sleep(0.5)\nt = time.process_time()\n"
+                      "while time.process_time() - t < 0.3: pass\ntime.sleep(0.3)\n")
+    command = f"sleep 0.1; {sys.executable} idle.py; true"
+    pitot("record", "--cpu-only", "-o", "idle.pitot", "--", "bash", "-c", command)
+    recorded = json.loads((tmp_path / "idle.pitot" / "recording.json").read_text())
+    result = pitot("report", "idle.pitot", "--json", json_output=True)
+    assert 1.2e9 < result["duration_ns"] <= recorded["elapsed_ns"] + 0.3e9
+    assert abs(result["start_unix_ns"] - recorded["start_realtime_ns"]) < 0.2e9
+    info = pitot("info", "idle.pitot", "--json", json_output=True)
+    assert info["start_unix_ns"] == result["start_unix_ns"] and info["duration_ns"] == result["duration_ns"]
+    assert all(process["start_ns"] >= 0 for process in info["processes"])
+    assert pitot("report", "idle.pitot").stdout.startswith(f"bash -c {command}\n")
+    late = pitot("report", "idle.pitot", "--json", "--since", "600ms", json_output=True)
+    assert late["window"]["start_ns"] == 600_000_000 and late["cpu"]["samples"] > 0

@@ -4,7 +4,19 @@
 
 #include <stdio.h>
 
+#include "analysis/busy.h"
+#include "analysis/copies.h"
+#include "analysis/cost.h"
+#include "analysis/cpu_use.h"
+#include "analysis/graphs.h"
+#include "analysis/idle.h"
+#include "analysis/idle_lines.h"
+#include "analysis/launches.h"
+#include "analysis/memory_use.h"
 #include "analysis/report.h"
+#include "analysis/sync_calls.h"
+#include "analysis/verdict.h"
+#include "analysis/waits.h"
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
 

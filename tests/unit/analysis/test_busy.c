@@ -22,8 +22,8 @@ static void a_small_recording_by_hand(void **state)
 	maker_kernel(m, add, 7, 5500, 6000, 5);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.busy.count, 1);
-	b = &a.report.busy.gpus[0];
+	assert_int_equal(a.report.busy->count, 1);
+	b = &a.report.busy->gpus[0];
 	assert_int_equal(b->count[GPU_WORK_kernel], 3);
 	assert_int_equal(b->sum_ns[GPU_WORK_kernel], 3000);
 	assert_int_equal(b->sum_ns[GPU_WORK_memcpy], 1500);
@@ -58,12 +58,12 @@ static void work_without_times_is_counted_and_not_summed(void **state)
 	writer_append(m->writer, TABLE_kernel, &row);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.busy.untimed, 2);
-	assert_int_equal(a.report.busy.gpus[0].union_ns, 1000);
-	assert_int_equal(a.report.busy.gpus[0].count[GPU_WORK_kernel], 1);
-	assert_int_equal(a.report.hotspots.kernels, 3);
-	assert_int_equal(a.report.hotspots.untimed, 2);
-	assert_int_equal(a.report.hotspots.total_ns, 1000);
+	assert_int_equal(a.report.busy->untimed, 2);
+	assert_int_equal(a.report.busy->gpus[0].union_ns, 1000);
+	assert_int_equal(a.report.busy->gpus[0].count[GPU_WORK_kernel], 1);
+	assert_int_equal(a.report.hotspots->kernels, 3);
+	assert_int_equal(a.report.hotspots->untimed, 2);
+	assert_int_equal(a.report.hotspots->total_ns, 1000);
 	analyzed_release(&a);
 }
 
@@ -79,10 +79,10 @@ static void one_gpu_of_two_processes_is_one_gpu(void **state)
 		maker_close(m, 9000);
 	}
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.busy.count, 1);
-	assert_int_equal(a.report.busy.gpus[0].union_ns, 2500);
+	assert_int_equal(a.report.busy->count, 1);
+	assert_int_equal(a.report.busy->gpus[0].union_ns, 2500);
 	/* Stream 7 of one process is not stream 7 of the other. */
-	assert_int_equal(a.report.busy.gpus[0].streams_ns[2], 500);
+	assert_int_equal(a.report.busy->gpus[0].streams_ns[2], 500);
 	analyzed_release(&a);
 }
 
@@ -97,10 +97,10 @@ static void a_graph_recorded_as_a_whole_is_work(void **state)
 	writer_append(m->writer, TABLE_graph_launch, &row);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.busy.gpus[0].count[GPU_WORK_graph_launch], 1);
-	assert_int_equal(a.report.busy.gpus[0].compute_ns, 4000);
-	assert_int_equal(a.report.graphs.launches, 1);
-	assert_int_equal(a.report.graphs.items[0].replay.median_ns, 4000);
+	assert_int_equal(a.report.busy->gpus[0].count[GPU_WORK_graph_launch], 1);
+	assert_int_equal(a.report.busy->gpus[0].compute_ns, 4000);
+	assert_int_equal(a.report.graphs->launches, 1);
+	assert_int_equal(a.report.graphs->items[0].replay.median_ns, 4000);
 	analyzed_release(&a);
 }
 
@@ -225,10 +225,10 @@ static void any_recording_agrees_with_a_naive_model(void **state)
 			options.filter.until_ns = until;
 		}
 		analyze(&a, folder, options);
-		assert_int_equal(a.report.busy.count, GPUS);
+		assert_int_equal(a.report.busy->count, GPUS);
 		for (int gpu = 0; gpu < GPUS; gpu++)
-			check_gpu(&model, gpu, since, until, &a.report.busy.gpus[gpu],
-				  &a.report.idle.gpus[gpu], a.report.end_ns - a.report.start_ns);
+			check_gpu(&model, gpu, since, until, &a.report.busy->gpus[gpu],
+				  &a.report.idle->gpus[gpu], a.report.end_ns - a.report.start_ns);
 		analyzed_release(&a);
 	}
 }

@@ -64,6 +64,7 @@ static size_t write_stacks(struct maker *m, struct expected *x)
 				    "train.py:7 train -> step" };
 	library = maker_python(m, maker_native(m, user, PYTHON + 0x10), "forward", LIBRARY, 3);
 	native = maker_native(m, library, TORCH + 0x10);
+	/* wherever the callee is, it is one function that the line called: see one_row_a_line */
 	x[n++] = (struct expected){ STACK(native), "train.py:7 train -> forward" };
 	/* a user's line that a library called again */
 	user = maker_python(m, native, "hook", "/home/user/hooks.py", 9);
@@ -133,10 +134,34 @@ static void places_of_stacks(void **state)
 	trace_free(t);
 }
 
+/* A line that calls a function is one row of a table, on whatever line of the function the samples were. */
+static void one_row_a_line(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	const struct cpu_use *c;
+	struct analyzed a;
+
+	modules(m);
+	for (uint32_t line = 3; line < 9; line++) {
+		uint32_t user = maker_python(m, 0, "step", USER, 7);
+		uint32_t work = maker_python(m, user, "work", LIBRARY, line);
+
+		maker_cpu_sample(m, 100, 1000 * line, 10,
+				 maker_stack(m, work, 2, stack_end_complete));
+	}
+	maker_close(m, 90000);
+	analyze(&a, *state, EVERYTHING);
+	c = a.report.cpu_use;
+	assert_int_equal(c->line_count, 1);
+	assert_int_equal(c->lines[0].samples, 6);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(places_of_stacks),
+		folder_test(one_row_a_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@ static void costs_are_summed(void **state)
 				  .total_ns = 5,
 				  .bytes = 100 };
 	struct analyzed a;
-	const struct cost *c = &a.report.cost;
+	const struct cost *c;
 
 	for (uint32_t pid = 100; pid < 102; pid++) {
 		struct maker *m = begin(*state, pid);
@@ -24,6 +24,7 @@ static void costs_are_summed(void **state)
 		maker_close(m, 9000);
 	}
 	analyze(&a, *state, EVERYTHING);
+	c = a.report.cost;
 	assert_int_equal(c->kinds[cost_kind_callback].count, 60);
 	assert_int_equal(c->kinds[cost_kind_callback].total_ns, 400);
 	assert_int_equal(c->kinds[cost_kind_write].bytes, 200);
@@ -36,7 +37,7 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 {
 	struct maker *m = begin(*state, 100);
 	struct analyzed a;
-	const struct cost *c = &a.report.cost;
+	const struct cost *c;
 
 	maker_loss(m, loss_reason_ring_full, 5, 1000, 2000, "thread 7");
 	maker_loss(m, loss_reason_ring_full, 3, 3000, 4000, "thread 7");
@@ -44,6 +45,7 @@ static void losses_are_summed_by_reason_and_detail(void **state)
 	maker_loss(m, loss_reason_cupti_dropped, 0, 700, 800, NULL);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
+	c = a.report.cost;
 	assert_int_equal(c->loss_count, 3);
 	assert_int_equal(c->losses[0].reason + c->losses[1].reason + c->losses[2].reason,
 			 2 * loss_reason_ring_full + loss_reason_cupti_dropped);

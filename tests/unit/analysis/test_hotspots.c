@@ -24,13 +24,14 @@ static void kernels_are_grouped_by_name(void **state)
 	uint32_t small = config_with(m, "add", 1, 16), large = config_with(m, "add", 8, 16),
 		 other = maker_config(m, "mul", 2, 32);
 	struct analyzed a;
-	const struct hotspots *h = &a.report.hotspots;
+	const struct hotspots *h;
 
 	for (uint64_t i = 1; i <= 10; i++)
 		maker_kernel(m, i <= 7 ? large : small, 7, 1000 * i, 1000 * i + 10 * i, i);
 	maker_kernel(m, other, 7, 20000, 20800, 11);
 	maker_close(m, 90000);
 	analyze(&a, *state, EVERYTHING);
+	h = a.report.hotspots;
 	assert_int_equal(h->count, 2);
 	assert_int_equal(h->kernels, 11);
 	assert_int_equal(h->total_ns, 550 + 800);
@@ -61,11 +62,11 @@ static void equal_names_of_two_processes_are_one_group(void **state)
 		maker_close(m, 9000);
 	}
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.hotspots.count, 1);
-	assert_int_equal(a.report.hotspots.items[0].time.count, 2);
+	assert_int_equal(a.report.hotspots->count, 1);
+	assert_int_equal(a.report.hotspots->items[0].time.count, 2);
 	analyzed_release(&a);
 	analyze(&a, *state, (struct report_options){ .filter = FILTER_ALL, .by = HOTSPOT_STREAM });
-	assert_int_equal(a.report.hotspots.count, 2);
+	assert_int_equal(a.report.hotspots->count, 2);
 	analyzed_release(&a);
 }
 
@@ -113,8 +114,8 @@ static void every_grouping_sums_to_all_kernels(void **state)
 
 		analyze(&a, *state,
 			(struct report_options){ .filter = FILTER_ALL, .by = (enum hotspot_by)by });
-		for (size_t i = 0; i < a.report.hotspots.count; i++) {
-			const struct hotspot *h = &a.report.hotspots.items[i];
+		for (size_t i = 0; i < a.report.hotspots->count; i++) {
+			const struct hotspot *h = &a.report.hotspots->items[i];
 
 			sum += h->time.total_ns;
 			count += h->time.count + h->untimed;
@@ -133,16 +134,16 @@ static void every_grouping_sums_to_all_kernels(void **state)
 		}
 		assert_int_equal(count, 398);
 		assert_int_equal(sum, total);
-		assert_int_equal(sum, a.report.hotspots.total_ns);
-		assert_int_equal(sum, a.report.busy.gpus[0].sum_ns[GPU_WORK_kernel]);
+		assert_int_equal(sum, a.report.hotspots->total_ns);
+		assert_int_equal(sum, a.report.busy->gpus[0].sum_ns[GPU_WORK_kernel]);
 		analyzed_release(&a);
 	}
 }
 
 static const struct hotspot *group(const struct analyzed *a, const char *text)
 {
-	for (size_t i = 0; i < a->report.hotspots.count; i++) {
-		const struct hotspot *h = &a->report.hotspots.items[i];
+	for (size_t i = 0; i < a->report.hotspots->count; i++) {
+		const struct hotspot *h = &a->report.hotspots->items[i];
 
 		if (text ? h->key != HOTSPOT_NO_KEY && !strcmp(trace_string(a->trace, h->key), text)
 			 : h->key == HOTSPOT_NO_KEY)
@@ -170,13 +171,13 @@ static void ranges_and_threads_come_from_the_launch(void **state)
 		maker_kernel(m, k, 7, 10000 * i, 10000 * i + (UINT64_C(1) << i), i);
 	maker_close(m, 90000);
 	analyze(&a, *state, (struct report_options){ .filter = FILTER_ALL, .by = HOTSPOT_NVTX });
-	assert_int_equal(a.report.hotspots.count, 3);
+	assert_int_equal(a.report.hotspots->count, 3);
 	assert_int_equal(group(&a, "forward")->time.total_ns, 2);
 	assert_int_equal(group(&a, "step")->time.total_ns, 8);
 	assert_int_equal(group(&a, NULL)->time.total_ns, 4 + 16 + 32);
 	analyzed_release(&a);
 	analyze(&a, *state, (struct report_options){ .filter = FILTER_ALL, .by = HOTSPOT_THREAD });
-	assert_int_equal(a.report.hotspots.count, 3);
+	assert_int_equal(a.report.hotspots->count, 3);
 	assert_int_equal(group(&a, NULL)->time.total_ns, 32);
 	analyzed_release(&a);
 }
@@ -187,7 +188,7 @@ static uint64_t kernels_with(const char *folder, struct filter filter)
 	uint64_t kernels;
 
 	analyze(&a, folder, (struct report_options){ .filter = filter });
-	kernels = a.report.hotspots.kernels;
+	kernels = a.report.hotspots->kernels;
 	analyzed_release(&a);
 	return kernels;
 }

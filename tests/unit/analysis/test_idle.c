@@ -31,7 +31,7 @@ static void each_nanosecond_has_one_cause(void **state)
 	maker_call(m, MAKER_LAUNCH, 102, 100000, 200000, 93);
 	maker_close(m, 250000);
 	analyze(&a, *state, EVERYTHING);
-	g = &a.report.idle.gpus[0];
+	g = &a.report.idle->gpus[0];
 	assert_int_equal(g->cause_ns[IDLE_BEFORE], 1000);
 	assert_int_equal(g->cause_ns[IDLE_SYNC], 200);
 	assert_int_equal(g->cause_ns[IDLE_HOST], 800 + 100 + 2000 + 195000);
@@ -85,7 +85,7 @@ static void nested_calls_count_once(void **state)
 	maker_kernel(m, k, 7, 4000, 5000, 2);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	g = &a.report.idle.gpus[0];
+	g = &a.report.idle->gpus[0];
 	/*
 	 * 2000-2100 host, 2100-2900 copy, 2900-3000 host, 3000-3500 launch, 3500-4000 queued: the
 	 * outer calls count.
@@ -111,8 +111,8 @@ static void another_processes_work_keeps_a_gpu_busy(void **state)
 		maker_close(m, 3000);
 	}
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.idle.gpus[0].total_ns, 900);
-	assert_int_equal(a.report.idle.gpus[0].cause_ns[IDLE_BEFORE], 900);
+	assert_int_equal(a.report.idle->gpus[0].total_ns, 900);
+	assert_int_equal(a.report.idle->gpus[0].cause_ns[IDLE_BEFORE], 900);
 	analyzed_release(&a);
 }
 
@@ -131,12 +131,12 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	maker_kernel(m, k, 7, 3000, 4000, 2);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	g = &a.report.idle.gpus[0];
+	g = &a.report.idle->gpus[0];
 	assert_int_equal(g->gaps_ns[1], 1000);
 	assert_int_equal(g->cause_ns[IDLE_SYNC], 100);
 	assert_int_equal(g->cause_ns[IDLE_HOST], 900);
 	assert_int_equal(g->cause_ns[IDLE_LAUNCH] + g->cause_ns[IDLE_QUEUED], 0);
-	assert_int_equal(a.report.launches.before_call, 1);
+	assert_int_equal(a.report.launches->before_call, 1);
 	analyzed_release(&a);
 }
 

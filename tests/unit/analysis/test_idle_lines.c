@@ -46,21 +46,21 @@ static void samples_need_the_users_own_code(void **state)
 		maker_cpu_sample(m, 10, 50000, 40000, own); /* before the first work */
 		maker_close(m, 3000000);
 		analyze(&a, folder, EVERYTHING);
-		assert_int_equal(a.report.idle_lines.gaps, 19);
-		assert_int_equal(a.report.idle_lines.gaps_ns, 19 * 90000);
-		assert_int_equal(a.report.idle_lines.samples, round ? 19 : 8);
+		assert_int_equal(a.report.idle_lines->gaps, 19);
+		assert_int_equal(a.report.idle_lines->gaps_ns, 19 * 90000);
+		assert_int_equal(a.report.idle_lines->samples, round ? 19 : 8);
 		if (round == 2) {
-			const struct idle_line *most = &a.report.idle_lines.items[0];
+			const struct idle_line *most = &a.report.idle_lines->items[0];
 
-			assert_int_equal(a.report.idle_lines.source, IDLE_SOURCE_SAMPLES);
-			assert_int_equal(a.report.idle_lines.count, 2);
+			assert_int_equal(a.report.idle_lines->source, IDLE_SOURCE_SAMPLES);
+			assert_int_equal(a.report.idle_lines->count, 2);
 			assert_int_equal(most->count, 10);
 			assert_int_equal(most->ns, 10 * 40000);
 		} else {
-			assert_int_equal(a.report.idle_lines.source, IDLE_SOURCE_LAUNCHES);
-			assert_int_equal(a.report.idle_lines.items[0].count, 10);
-			assert_int_equal(a.report.idle_lines.items[0].ns, 10 * 90000);
-			assert_int_equal(a.report.idle_lines.items[1].ns, 9 * 90000);
+			assert_int_equal(a.report.idle_lines->source, IDLE_SOURCE_LAUNCHES);
+			assert_int_equal(a.report.idle_lines->items[0].count, 10);
+			assert_int_equal(a.report.idle_lines->items[0].ns, 10 * 90000);
+			assert_int_equal(a.report.idle_lines->items[1].ns, 9 * 90000);
 		}
 		analyzed_release(&a);
 	}
@@ -80,11 +80,11 @@ static void pauses_are_exact(void **state)
 	maker_off_cpu(m, 11, 300000, 400000, off_cpu_state_sleeping, own);
 	maker_close(m, 3000000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.idle_lines.source, IDLE_SOURCE_SAMPLES);
-	assert_int_equal(a.report.idle_lines.off_cpu_ns, 55000);
-	assert_int_equal(a.report.idle_lines.items[0].ns, 55005);
-	assert_int_equal(a.report.idle_lines.items[0].off_cpu_ns, 55000);
-	assert_int_equal(a.report.idle_lines.items[0].count, 1);
+	assert_int_equal(a.report.idle_lines->source, IDLE_SOURCE_SAMPLES);
+	assert_int_equal(a.report.idle_lines->off_cpu_ns, 55000);
+	assert_int_equal(a.report.idle_lines->items[0].ns, 55005);
+	assert_int_equal(a.report.idle_lines->items[0].off_cpu_ns, 55000);
+	assert_int_equal(a.report.idle_lines->items[0].count, 1);
 	analyzed_release(&a);
 }
 
@@ -102,9 +102,9 @@ static void busy_gpus_have_none(void **state)
 	}
 	maker_close(m, 20000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.verdict.kind, VERDICT_GPU);
-	assert_int_equal(a.report.idle_lines.source, IDLE_SOURCE_NONE);
-	assert_int_equal(a.report.idle_lines.count, 0);
+	assert_int_equal(a.report.verdicts->whole.kind, VERDICT_GPU);
+	assert_int_equal(a.report.idle_lines->source, IDLE_SOURCE_NONE);
+	assert_int_equal(a.report.idle_lines->count, 0);
 	analyzed_release(&a);
 }
 

@@ -30,8 +30,8 @@ static void peak_and_rest(void **state)
 		 10); /* allocated before recording began */
 	maker_close(m, 9000);
 	analyze(&a, *state, options);
-	assert_int_equal(a.report.memory.count, 1);
-	g = &a.report.memory.items[0];
+	assert_int_equal(a.report.memory_use->count, 1);
+	g = &a.report.memory_use->items[0];
 	assert_int_equal(g->allocations, 3);
 	assert_int_equal(g->allocated_bytes, 270);
 	assert_int_equal(g->releases, 3);
@@ -44,8 +44,8 @@ static void peak_and_rest(void **state)
 	options.filter.since_ns = 1500;
 	options.filter.until_ns = 3500;
 	analyze(&a, *state, options);
-	assert_int_equal(a.report.memory.items[0].peak_bytes, 150);
-	assert_int_equal(a.report.memory.items[0].live_bytes, 50);
+	assert_int_equal(a.report.memory_use->items[0].peak_bytes, 150);
+	assert_int_equal(a.report.memory_use->items[0].live_bytes, 50);
 	analyzed_release(&a);
 }
 

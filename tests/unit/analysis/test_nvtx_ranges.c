@@ -83,7 +83,7 @@ static void ranges_nest_by_thread_and_domain(void **state)
 	assert_int_equal(n.unmatched, 2);
 	a = find(t, &n, "a");
 	assert_true(a->open);
-	assert_int_equal(a->end_ns, 2000);
+	assert_int_equal(a->end_ns, 9000);
 	assert_int_equal(a->parent, NVTX_NO_RANGE);
 	b = find(t, &n, "b");
 	assert_int_equal(b->end_ns, 1300);

@@ -121,7 +121,7 @@ static void rows_are_read(void **state)
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
 	assert_int_equal(occupancy_of_rows(a.trace, a.report.gpus.items[0].row,
-					   a.report.hotspots.items[0].config, &o),
+					   a.report.hotspots->items[0].config, &o),
 			 0);
 	assert_int_equal(o.blocks, 8);
 	assert_int_equal(o.waves_milli, 250);

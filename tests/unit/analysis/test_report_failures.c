@@ -57,10 +57,10 @@ static void memory_may_run_out_anywhere(void **state)
 		if (code >= 0) {
 			done = !failing_alloc_failed;
 			if (done) { /* every third call is by the thread that has ranges */
-				assert_int_equal(r.hotspots.kernels, 10);
-				assert_int_equal(r.hotspots.items[0].caller_count, 1);
-				assert_int_equal(r.cpu.samples, 30);
-				assert_true(r.idle_lines.source == IDLE_SOURCE_SAMPLES);
+				assert_int_equal(r.hotspots->kernels, 10);
+				assert_int_equal(r.hotspots->items[0].caller_count, 1);
+				assert_int_equal(r.cpu_use->samples, 30);
+				assert_true(r.idle_lines->source == IDLE_SOURCE_SAMPLES);
 			}
 			report_release(&r);
 		} else {
@@ -154,9 +154,9 @@ static void hostile_rows_do_no_harm(void **state)
 			(struct report_options){ .filter = FILTER_ALL,
 						 .by = (enum hotspot_by)(round % HOTSPOT_KINDS),
 						 .callers_of = (uint64_t)round % 3 });
-		assert_int_equal(a.report.hotspots.kernels, 200);
-		for (size_t gpu = 0; gpu < a.report.idle.count; gpu++) {
-			const struct gpu_idle *g = &a.report.idle.gpus[gpu];
+		assert_int_equal(a.report.hotspots->kernels, 200);
+		for (size_t gpu = 0; gpu < a.report.idle->count; gpu++) {
+			const struct gpu_idle *g = &a.report.idle->gpus[gpu];
 			uint64_t causes = 0;
 
 			for (int i = 0; i < IDLE_CAUSES; i++)

@@ -22,8 +22,8 @@ static void check(const char *folder, step_function *step, enum verdict_kind exp
 		now = step(m, kernel, now, n);
 	maker_close(m, now);
 	analyze(&a, folder, EVERYTHING);
-	assert_string_equal(verdict_name(a.report.verdict.kind), verdict_name(expected));
-	verdict_sentence(&a.report.verdict, &text);
+	assert_string_equal(verdict_name(a.report.verdicts->whole.kind), verdict_name(expected));
+	verdict_sentence(&a.report.verdicts->whole, &text);
 	assert_false(text.failed);
 	assert_non_null(strstr(strbuf_text(&text),
 			       expected == VERDICT_NO_WORK ? "nothing" : "GPU 0 works"));
@@ -176,12 +176,12 @@ static void a_slow_start_is_told_apart(void **state)
 	}
 	maker_close(m, now);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.verdict.kind, VERDICT_HOST);
-	assert_int_equal(a.report.verdict.start_up.pieces, 10);
-	assert_int_equal(a.report.verdict.start_up.end_ns, later);
-	assert_int_equal(a.report.verdict.pieces, 100);
-	assert_int_equal(a.report.later.kind, VERDICT_LAUNCH);
-	assert_int_equal(a.report.later.span_ns, 89 * 6000 + 2000);
+	assert_int_equal(a.report.verdicts->whole.kind, VERDICT_HOST);
+	assert_int_equal(a.report.verdicts->whole.start_up.pieces, 10);
+	assert_int_equal(a.report.verdicts->whole.start_up.end_ns, later);
+	assert_int_equal(a.report.verdicts->whole.pieces, 100);
+	assert_int_equal(a.report.verdicts->later.kind, VERDICT_LAUNCH);
+	assert_int_equal(a.report.verdicts->later.span_ns, 89 * 6000 + 2000);
 	analyzed_release(&a);
 }
 

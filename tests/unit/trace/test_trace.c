@@ -257,7 +257,7 @@ static void describes_the_recording(void **state)
 	t = open_recording(*state);
 	trace_span(t, &start, &end);
 	assert_int_equal(start, 2000);
-	assert_int_equal(end, 3000);
+	assert_int_equal(end, 5000);
 	assert_int_equal(trace_unix_ns(t, 0), INT64_C(1767225600000000000));
 	trace_table_size(t, TABLE_kernel, &size);
 	assert_int_equal(size.rows, 1);

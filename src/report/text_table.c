@@ -1,13 +1,11 @@
-#include "cli/text_table.h"
+#include "report/text_table.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/human.h"
-#include "cli/ui.h"
 
 #define GAP 2 /* blanks between columns */
-#define CUT ".." /* where a cell was cut */
 #define FLEXIBLE_MIN 12 /* columns that a cut cell keeps at least */
 
 /* A cell that starts with this byte is the note of a row; the next byte is its column. */
@@ -109,16 +107,6 @@ size_t text_table_rows(const struct text_table *t)
 	return t->column_count ? t->cells.count / t->column_count : 0;
 }
 
-/* Columns that UTF-8 text takes: its code points. */
-static size_t text_columns(const char *text, size_t length)
-{
-	size_t columns = 0;
-
-	for (size_t i = 0; i < length; i++)
-		columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return columns;
-}
-
 static const char *cell(const struct text_table *t, size_t row, size_t column)
 {
 	return strbuf_text(&t->text) + t->cells.data[row * t->column_count + column];
@@ -174,25 +162,6 @@ static void blanks(struct strbuf *out, size_t count)
 		strbuf_addc(out, ' ');
 }
 
-/* The first `columns` code points of a text. */
-static size_t prefix(const char *text, size_t columns)
-{
-	size_t i = 0;
-
-	for (; text[i]; i++)
-		if (((unsigned char)text[i] & 0xc0) != 0x80 && columns-- == 0)
-			break;
-	return i;
-}
-
-void text_shorten(struct strbuf *text, size_t columns)
-{
-	if (text_columns(strbuf_text(text), text->length) <= columns)
-		return;
-	text->length = prefix(text->data, columns - strlen(CUT));
-	strbuf_adds(text, CUT);
-}
-
 static void print_text(struct strbuf *out, const char *text, size_t width)
 {
 	size_t length = strlen(text);
@@ -201,8 +170,8 @@ static void print_text(struct strbuf *out, const char *text, size_t width)
 		strbuf_add(out, text, length);
 		return;
 	}
-	strbuf_add(out, text, prefix(text, width - MIN(width, strlen(CUT))));
-	strbuf_adds(out, CUT);
+	strbuf_add(out, text, text_prefix(text, width - MIN(width, strlen(TEXT_CUT))));
+	strbuf_adds(out, TEXT_CUT);
 }
 
 static void print_cell(struct strbuf *out, const struct text_column *column, const char *text,
@@ -274,66 +243,5 @@ void text_table_print(struct text_table *t, unsigned indent, unsigned width, boo
 			print_cell(out, &t->columns[c], cell(t, row, c), widths[c],
 				   c == t->column_count - 1);
 		end_line(out);
-	}
-}
-
-/*
- * Length of the well-formed UTF-8 character at text and its code point; 0 if there is none (RFC
- * 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
- */
-static size_t decode(const unsigned char *text, size_t length, uint32_t *code)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = text[0] < 0x80   ? 1
-		   : text[0] < 0xc2 ? 0
-		   : text[0] < 0xe0 ? 2
-		   : text[0] < 0xf0 ? 3
-		   : text[0] < 0xf5 ? 4
-				    : 0;
-
-	if (!n || n > length)
-		return 0;
-	*code = n == 1 ? text[0] : text[0] & (0xffu >> (n + 1));
-	for (size_t i = 1; i < n; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		*code = *code << 6 | (text[i] & 0x3f);
-	}
-	return *code < least[n] || (*code >= 0xd800 && *code < 0xe000) || *code > 0x10ffff ? 0 : n;
-}
-
-/*
- * Marks that reorder, hide or break text: bidirectional controls, zero-width characters,
- * separators, tags.
- */
-static bool is_harmful(uint32_t code)
-{
-	return code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
-	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
-	       code == 0xfeff || (code >= 0xe0000 && code <= 0xe007f);
-}
-
-void text_safe(struct strbuf *out, const char *text, size_t length)
-{
-	const unsigned char *p = (const unsigned char *)text, *end = p + length;
-
-	while (p < end) {
-		uint32_t code = 0;
-		size_t n = decode(p, (size_t)(end - p), &code);
-
-		if (!n || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
-			strbuf_addf(out, "\\x%02x", *p);
-			/*
-			 * A C1 control is two bytes; the second one alone is no UTF-8, and escaped
-			 * in its turn.
-			 */
-			p++;
-			continue;
-		}
-		if (is_harmful(code))
-			strbuf_addf(out, "\\u{%x}", code);
-		else
-			strbuf_add(out, p, n);
-		p += n;
 	}
 }

@@ -1,12 +1,9 @@
-/*
- * text_table.h: rows of text printed as aligned columns; and text from outside made safe for a
- * terminal.
- */
-#ifndef PITOT_CLI_TEXT_TABLE_H
-#define PITOT_CLI_TEXT_TABLE_H
+/* text_table.h: rows of text printed as aligned columns. */
+#ifndef PITOT_REPORT_TEXT_TABLE_H
+#define PITOT_REPORT_TEXT_TABLE_H
 
-#include "base/strbuf.h"
 #include "base/vec.h"
+#include "report/text.h"
 
 struct text_column {
 	const char *head; /* "" for none; a column without head and text takes no room */
@@ -78,15 +75,5 @@ size_t text_table_rows(const struct text_table *t);
  */
 void text_table_print(struct text_table *t, unsigned indent, unsigned width, bool color,
 		      struct strbuf *out);
-
-/*
- * Appends text so that it can do nothing to a terminal: control characters, bytes that are no UTF-8
- * and characters that change the direction or the look of other text become \xNN or \u{NNNN}; a
- * backslash stays as it is.
- */
-void text_safe(struct strbuf *out, const char *text, size_t length);
-
-/* Cuts a text that takes more than `columns` columns (at least 2), and marks the cut. */
-void text_shorten(struct strbuf *text, size_t columns);
 
 #endif

@@ -1,0 +1,226 @@
+/* section.c: sections as text: titles, and tables made of fields. */
+#include "report/section.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "report/section_values.h"
+
+#define COLUMNS_MAX 24
+#define LABEL 10 /* columns of the labels of lines that are no tables */
+
+/* "label  text", folded, the text and the lines after the first one from a column on. */
+static void add_labelled(const struct report_view *v, enum style style, const char *label,
+			 const char *text, size_t column)
+{
+	struct strbuf folded = STRBUF_INIT;
+
+	text_fold(&folded, text, (unsigned)column, v->width);
+	style_add(v->out, v->color, style, label);
+	for (size_t i = strlen(label); i < column && *text; i++)
+		strbuf_addc(v->out, ' ');
+	strbuf_adds(v->out, folded.length > column ? strbuf_text(&folded) + column : "\n");
+	v->out->failed |= folded.failed;
+	strbuf_release(&folded);
+}
+
+void report_title(const struct report_view *v, const char *title, const char *rest)
+{
+	strbuf_addc(v->out, '\n');
+	add_labelled(v, STYLE_BOLD, title, rest, strlen(title) + 2);
+}
+
+void report_labelled(const struct report_view *v, enum style style, const char *label,
+		     const char *text)
+{
+	add_labelled(v, style, label, text, LABEL);
+}
+
+void report_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole,
+		unsigned columns)
+{
+	_cleanup_strbuf_ struct strbuf bar = STRBUF_INIT;
+	uint64_t eighths =
+		whole ? (uint64_t)((unsigned __int128)MIN(part, whole) * columns * 8 / whole) : 0;
+
+	for (; v->bars && eighths >= 8; eighths -= 8)
+		strbuf_adds(&bar, "\u2588");
+	if (v->bars && eighths)
+		strbuf_add(&bar, (const char[]){ '\xe2', '\x96', (char)(0x90 - eighths) }, 3);
+	text_table_add(t, strbuf_text(&bar));
+}
+
+static const char *head_of(const struct field *f, const struct report_view *v)
+{
+	if (f->wide && v->width < REPORT_WIDE)
+		return NULL;
+	return f->head_of ? f->head_of(v) : f->head;
+}
+
+static struct text_column column_of(const struct field *f, const char *head)
+{
+	return (struct text_column){
+		.head = head,
+		.left = f->layout != LAYOUT_RIGHT && f->layout != LAYOUT_OPTIONAL,
+		.flexible = f->layout == LAYOUT_FLEXIBLE,
+		.optional = f->layout == LAYOUT_OPTIONAL || f->layout == LAYOUT_OPTIONAL_LEFT,
+	};
+}
+
+static void add_cell(const struct report_view *v, const struct field *f, const void *result,
+		     const void *row, struct text_table *t)
+{
+	struct value value = { 0 };
+	struct strbuf text = STRBUF_INIT;
+	uint64_t count = 1;
+
+	value_read(v, f, result, row, &value);
+	if (f->count)
+		memcpy(&count, (const char *)row + f->count - 1, sizeof(count));
+	if (value.state == VALUE_UNKNOWN || !count)
+		strbuf_addc(&text, '-');
+	else if (value.state == VALUE_KNOWN)
+		value_text(v, f, &value, &text);
+	text_table_add(t, strbuf_text(&text));
+	t->failed |= text.failed || value.text.failed;
+	strbuf_release(&text);
+	strbuf_release(&value.text);
+}
+
+/* A table that is printed below the title, which comes with the first. */
+static void print_table(const struct section *s, const struct report_view *v, struct text_table *t,
+			bool *titled)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, before = STRBUF_INIT;
+	const char *title = s->title_of ? s->title_of(v) : s->title;
+
+	if (!*titled && title) {
+		if (s->remark)
+			s->remark(v, &line);
+		report_title(v, title, strbuf_text(&line));
+		if (s->before)
+			s->before(v, &before);
+		if (before.length)
+			text_fold(v->out, strbuf_text(&before), 2, v->width);
+	}
+	*titled = true;
+	if (text_table_rows(t))
+		text_table_print(t, 2, v->full_names ? UINT32_MAX : v->width, v->color, v->out);
+}
+
+static void print_list(const struct section *s, const struct report_view *v, const void *result,
+		       const struct list *list, bool *titled)
+{
+	struct text_column columns[COLUMNS_MAX];
+	const struct field *fields[COLUMNS_MAX];
+	struct text_table t = { .columns = columns };
+	size_t count = list_count(list, result), shown = 0;
+	uint64_t top = list->half ? v->top / 2 + v->top % 2 : v->top;
+
+	for (size_t i = 0; i < list->field_count && t.column_count < COLUMNS_MAX; i++) {
+		const char *head = head_of(&list->fields[i], v);
+
+		if (!head)
+			continue;
+		fields[t.column_count] = &list->fields[i];
+		columns[t.column_count++] = column_of(&list->fields[i], head);
+	}
+	for (size_t i = 0; i < count && shown < top && t.column_count; i++) {
+		const void *row = list_row(list, result, i);
+
+		if (list->hidden && list->hidden(v, row))
+			continue;
+		if (list->ends && list->ends(v, row))
+			break;
+		shown++;
+		for (size_t c = 0; c < t.column_count; c++)
+			add_cell(v, fields[c], result, row, &t);
+		if (list->notes)
+			list->notes(v, row, &t);
+	}
+	if (text_table_rows(&t))
+		print_table(s, v, &t, titled);
+	text_table_release(&t);
+}
+
+/* One row for each set of durations. */
+static void print_stats(const struct section *s, const struct report_view *v, const void *result,
+			bool *titled)
+{
+	static const struct text_column columns[] = {
+		FLEXIBLE(""), RIGHT("count"),   RIGHT("mean"),  RIGHT("median"),
+		RIGHT("p99"), RIGHT("longest"), RIGHT("total"),
+	};
+	struct text_table t = TEXT_TABLE_INIT(columns);
+
+	for (size_t i = 0; i < s->field_count; i++) {
+		const struct field *f = &s->fields[i];
+		const struct duration_stats *stats =
+			(const void *)((const char *)result + f->offset);
+
+		if (f->unit != UNIT_STATS || !f->head || !stats->count)
+			continue;
+		text_table_add(&t, f->head);
+		text_table_count(&t, stats->count);
+		text_table_duration(&t, stats_mean_ns(stats));
+		text_table_duration(&t, stats->median_ns);
+		text_table_duration(&t, stats->p99_ns);
+		text_table_duration(&t, stats->max_ns);
+		text_table_duration(&t, stats->total_ns);
+	}
+	if (text_table_rows(&t))
+		print_table(s, v, &t, titled);
+	text_table_release(&t);
+}
+
+void section_print_text(const struct section *s, const struct report_view *v)
+{
+	const void *result = section_result(s, v->report);
+	_cleanup_strbuf_ struct strbuf after = STRBUF_INIT;
+	struct text_table none = { 0 };
+	bool titled = false;
+
+	if (s->text) {
+		s->text(v);
+		return;
+	}
+	if (s->shown && s->shown(v))
+		print_table(s, v, &none, &titled);
+	if (!s->shown || titled) {
+		print_stats(s, v, result, &titled);
+		for (size_t i = 0; i < s->field_count; i++)
+			if (s->fields[i].unit == UNIT_LIST)
+				print_list(s, v, result, s->fields[i].list, &titled);
+	}
+	if (!titled && s->empty)
+		s->empty(v);
+	if (titled && s->after)
+		s->after(v, &after);
+	if (after.length)
+		text_fold(v->out, strbuf_text(&after), 2, v->width);
+}
+
+#define DECLARE(name) extern const struct section section_##name;
+SECTIONS(DECLARE)
+#undef DECLARE
+
+#define ENTRY(name) &section_##name,
+static const struct section *const sections[] = { SECTIONS(ENTRY) };
+#undef ENTRY
+
+void report_print_text(const struct report_view *v)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		section_print_text(sections[i], v);
+}
+
+void report_print_json(struct report_view *v)
+{
+	v->json = (struct json)JSON_PRETTY(v->out);
+	json_object(&v->json);
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		section_print_json(sections[i], v);
+	json_end(&v->json);
+	strbuf_addc(v->out, '\n');
+}

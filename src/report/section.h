@@ -1,0 +1,202 @@
+/*
+ * section.h: a section of the report, declared once: what its fields are called in JSON and above
+ * the columns of its tables, their units, and where in the result of an analysis they are. Text and
+ * JSON are rendered from the declaration. A section is a file section_<name>.c and a line in
+ * SECTIONS.
+ */
+#ifndef PITOT_REPORT_SECTION_H
+#define PITOT_REPORT_SECTION_H
+
+#include <stddef.h>
+
+#include "analysis/report.h"
+#include "base/json.h"
+#include "report/text_table.h"
+
+/* In the order in which people read them, and scripts. */
+#define SECTIONS(X)                                                                                \
+	X(header)                                                                                  \
+	X(verdict)                                                                                 \
+	X(gpus)                                                                                    \
+	X(idle)                                                                                    \
+	X(idle_lines)                                                                              \
+	X(hotspots)                                                                                \
+	X(copies)                                                                                  \
+	X(calls)                                                                                   \
+	X(waits)                                                                                   \
+	X(cpu)                                                                                     \
+	X(launches)                                                                                \
+	X(graphs)                                                                                  \
+	X(memory)                                                                                  \
+	X(loss)                                                                                    \
+	X(cost)
+
+#define REPORT_WIDTH_MIN 72u
+#define REPORT_WIDTH_MAX 180u
+#define REPORT_WIDE 132u /* columns from which on all figures of a kernel fit into one line */
+
+/* What is to be rendered, and how. */
+struct report_view {
+	const struct report *report;
+	const char *path; /* of the recording */
+	unsigned width; /* columns to fill, within the limits above */
+	bool color;
+	bool bars; /* draw bars: on a terminal only */
+	bool full_names; /* kernel names with parameters and template arguments */
+	uint64_t callers; /* lines that are named for each kernel */
+	uint64_t top; /* rows of each table, items of each list */
+	struct strbuf *out;
+	struct json json; /* of a report for scripts */
+};
+
+enum unit {
+	UNIT_COUNT,
+	UNIT_ID, /* a number that counts nothing */
+	UNIT_NS,
+	UNIT_TIME, /* CLOCK_MONOTONIC; shown from the start of the recording on */
+	UNIT_BYTES,
+	UNIT_SHARE, /* n of whole */
+	UNIT_RATE, /* n bytes in whole ns */
+	UNIT_FLAG,
+	UNIT_TEXT,
+	UNIT_NAME, /* value of an enum of the schema: field.table, field.column */
+	UNIT_FUNCTION, /* row of api_function */
+	UNIT_PID, /* index of a process */
+	UNIT_THREAD, /* index of a process, and behind it the thread's number */
+	UNIT_LINE, /* item of callers */
+	UNIT_PATH, /* a line, and behind it what it called */
+	UNIT_STATS, /* struct duration_stats; in text a row of its own with field.head */
+	UNIT_LIST, /* field.list */
+};
+
+enum value_state {
+	VALUE_KNOWN,
+	VALUE_UNKNOWN, /* "-", null */
+	VALUE_ABSENT, /* an empty cell, no key */
+};
+
+struct value {
+	uint64_t n, whole;
+	struct strbuf text;
+	enum value_state state;
+};
+
+enum layout { LAYOUT_RIGHT, LAYOUT_LEFT, LAYOUT_FLEXIBLE, LAYOUT_OPTIONAL, LAYOUT_OPTIONAL_LEFT };
+
+struct list;
+
+struct field {
+	const char *key; /* in JSON; NULL: only in text */
+	const char *head; /* above its column; NULL: only in JSON */
+	enum unit unit;
+	enum layout layout;
+	uint16_t offset, size; /* MEMBER: in the row, or in the section's result */
+	uint16_t whole; /* UNIT_SHARE: offset in the result, plus 1; 0: the report's window */
+	/*
+	 * Offset in the row of a count, plus 1: what a share or a rate is of, and what other
+	 * numbers are divided by.
+	 */
+	uint16_t per;
+	uint16_t count; /* offset in the row, plus 1: text is "-" where that count is 0 */
+	bool wide; /* a column of wide tables only */
+	enum table_id table;
+	int column;
+	/* Instead of a member. */
+	void (*value)(const struct report_view *v, const void *row, struct value *out);
+	/* Instead of a key and a value: writes any number of them. */
+	void (*json)(struct report_view *v, const void *row);
+	const char *(*head_of)(const struct report_view *v); /* instead of head; "" for no column */
+	const struct list *list;
+};
+
+#define MEMBER(type, member)                                                                       \
+	.offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
+#define WHOLE(type, member) .whole = offsetof(type, member) + 1
+#define PER(type, member) .per = offsetof(type, member) + 1
+#define COUNTED(type, member) .count = offsetof(type, member) + 1
+#define ENUM(name, column_name) .table = TABLE_##name, .column = COLUMN_##name##_##column_name
+/* FIELD("total_ns", "time", NS, MEMBER(struct row, total_ns)); NULL for no key, no head. */
+#define FIELD(field_key, field_head, field_unit, ...)                                              \
+	{                                                                                          \
+		.key = (field_key), .head = (field_head), .unit = UNIT_##field_unit, __VA_ARGS__   \
+	}
+#define LEFT_COLUMN .layout = LAYOUT_LEFT
+#define FLEXIBLE_COLUMN .layout = LAYOUT_FLEXIBLE
+#define OPTIONAL_COLUMN .layout = LAYOUT_OPTIONAL
+#define FIELDS(array) .fields = (array), .field_count = ARRAY_SIZE(array)
+
+/* Rows: an array of the result, and its length. Its fields that have heads are a table. */
+struct list {
+	size_t items, count, stride;
+	const struct field *fields;
+	size_t field_count;
+	bool half; /* text shows half as many rows */
+	bool all; /* JSON shows all rows */
+	bool (*hidden)(const struct report_view *v, const void *row);
+	bool (*ends)(const struct report_view *v, const void *row); /* text ends before this row */
+	/* Lines below the row. */
+	void (*notes)(const struct report_view *v, const void *row, struct text_table *t);
+};
+
+#define ITEMS(type, member, counter)                                                               \
+	.items = offsetof(type, member), .count = offsetof(type, counter),                         \
+	.stride = sizeof(*((type *)NULL)->member)
+
+/* A field that is a list: its key, ITEMS, its fields, and what else struct list has. */
+#define LIST(list_key, list_items, list_fields, ...)                                               \
+	{                                                                                          \
+		.key = (list_key), .unit = UNIT_LIST, .list = &(const struct list)                 \
+		{                                                                                  \
+			list_items, FIELDS(list_fields), __VA_ARGS__                               \
+		}                                                                                  \
+	}
+
+struct section {
+	const char *key; /* of an object in JSON; NULL: its fields are keys of the report */
+	const char *title;
+	const char *(*title_of)(const struct report_view *v); /* instead of title */
+	size_t result; /* offset of the pointer in struct report */
+	bool whole_report; /* the result is the report itself */
+	const struct field *fields;
+	size_t field_count;
+	bool (*shown)(const struct report_view *v); /* NULL: where a table has rows */
+	void (*empty)(const struct report_view *v); /* the text when it is not shown; NULL: none */
+	void (*remark)(const struct report_view *v, struct strbuf *out); /* beside the title */
+	/* Lines between the title and the tables, and after them. */
+	void (*before)(const struct report_view *v, struct strbuf *out);
+	void (*after)(const struct report_view *v, struct strbuf *out);
+	/* Instead of all that is declared. */
+	void (*text)(const struct report_view *v);
+	void (*json)(struct report_view *v);
+};
+
+#define RESULT(name) .result = offsetof(struct report, name)
+
+/* The whole report: about one screen, the most important things first. */
+void report_print_text(const struct report_view *v);
+/* One JSON object and a newline. docs/report.md describes the keys; they only ever grow. */
+void report_print_json(struct report_view *v);
+
+/* One section, for the renderers and tests. */
+void section_print_text(const struct section *s, const struct report_view *v);
+void section_print_json(const struct section *s, struct report_view *v);
+
+/* "\ntitle  rest" */
+void report_title(const struct report_view *v, const char *title, const char *rest);
+/* "label  text", folded. */
+void report_labelled(const struct report_view *v, enum style style, const char *label,
+		     const char *text);
+
+/* A cell with a bar of at most `columns` for part of whole; empty where bars are off. */
+void report_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole,
+		unsigned columns);
+
+/* Parts of JSON that several sections write. */
+void report_json_list(struct report_view *v, const char *key);
+void report_json_object(struct report_view *v, const char *key);
+void report_json_time(struct report_view *v, const char *key, uint64_t time_ns);
+void report_json_thread(struct report_view *v, uint32_t process, uint32_t thread);
+/* "key": {…} or null. */
+void report_json_line(struct report_view *v, const char *key, uint32_t caller);
+
+#endif

@@ -1,0 +1,116 @@
+/* section_idle.c: why a GPU had nothing to do, and for how long at a time. */
+#include "report/section.h"
+
+#include "analysis/busy.h"
+#include "analysis/idle.h"
+#include "analysis/verdict.h"
+#include "base/human.h"
+
+static const char *const cause_texts[IDLE_CAUSES] = {
+	[IDLE_BEFORE] = "before the first GPU work",
+	[IDLE_AFTER] = "after the last GPU work",
+	[IDLE_HOST] = "outside recorded calls", /* and see cause_text */
+	[IDLE_LAUNCH] = "in a launch call",
+	[IDLE_SYNC] = "in a synchronizing call",
+	[IDLE_COPY] = "in a copy call",
+	[IDLE_MEMORY] = "in an allocation call",
+	[IDLE_CALL] = "in another CUDA call",
+	[IDLE_QUEUED] = "launched, not started yet",
+	[IDLE_UNKNOWN] = "unknown: launch not recorded",
+};
+
+/* Without --api all nobody knows whether the thread allocated memory, loaded a module and so on. */
+static const char *cause_text(const struct report *r, int cause)
+{
+	return cause == IDLE_HOST && r->calls.has_all ? "outside CUDA (host code)"
+						      : cause_texts[cause];
+}
+
+static const char *const size_texts[IDLE_SIZES] = { "< 1 us",  "< 10 us",  "< 100 us", "< 1 ms",
+						    "< 10 ms", "< 100 ms", ">= 100 ms" };
+
+/* Causes, longest first. */
+static size_t sort_causes(const struct gpu_idle *g, int *causes)
+{
+	size_t count = 0;
+
+	for (int cause = 0; cause < IDLE_CAUSES; cause++) {
+		size_t i = count;
+
+		if (!g->cause_ns[cause])
+			continue;
+		for (; i && g->cause_ns[causes[i - 1]] < g->cause_ns[cause]; i--)
+			causes[i] = causes[i - 1];
+		causes[i] = cause;
+		count++;
+	}
+	return count;
+}
+
+/* Cells of a cause, or empty ones. */
+static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g,
+		      int cause, uint64_t window)
+{
+	text_table_add(t, cause_text(v->report, cause));
+	report_bar(t, v, g->cause_ns[cause], g->total_ns, 10);
+	text_table_duration(t, g->cause_ns[cause]);
+	text_table_percent(t, g->cause_ns[cause], window);
+}
+
+static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size, uint64_t window)
+{
+	text_table_add(t, size_texts[size]);
+	text_table_count(t, g->gaps[size]);
+	text_table_duration(t, g->gaps_ns[size]);
+	text_table_percent(t, g->gaps_ns[size], window);
+}
+
+static void print(const struct report_view *v)
+{
+	static const struct text_column columns[] = {
+		FLEXIBLE("launching thread was"),
+		OPTIONAL(""),
+		RIGHT("time"),
+		RIGHT("share"),
+		LEFT(""),
+		LEFT("gaps"),
+		RIGHT("count"),
+		RIGHT("time"),
+		RIGHT("share"),
+	};
+	const struct report *r = v->report;
+	const struct gpu_idle *g = r->verdicts->whole.kind == VERDICT_NO_WORK
+					   ? NULL
+					   : &r->idle->gpus[r->verdicts->whole.gpu];
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	struct text_table t = TEXT_TABLE_INIT(columns);
+	uint64_t window = r->end_ns - r->start_ns;
+	int causes[IDLE_CAUSES], sizes[IDLE_SIZES];
+	size_t count, size_count = 0;
+
+	if (!g || !g->total_ns)
+		return;
+	count = sort_causes(g, causes);
+	for (int size = 0; size < IDLE_SIZES; size++)
+		if (g->gaps[size])
+			sizes[size_count++] = size;
+	for (size_t i = 0; i < MAX(count, size_count); i++) {
+		if (i < count)
+			add_cause(&t, v, g, causes[i], window);
+		for (size_t c = i < count ? 4 : 0; c < 5; c++)
+			text_table_add(&t, "");
+		if (i < size_count)
+			add_gaps(&t, g, sizes[i], window);
+		text_table_end_row(&t);
+	}
+	human_duration(&line, g->total_ns);
+	strbuf_adds(&line, ", ");
+	human_percent(&line, g->total_ns, window);
+	strbuf_addf(&line, " of the time (GPU %zu)", r->verdicts->whole.gpu);
+	report_title(v, "GPU idle", strbuf_text(&line));
+	text_table_print(&t, 2, v->width, v->color, v->out);
+	text_table_release(&t);
+}
+
+/* The keys are those of each GPU: section_gpus. */
+const struct section section_idle = { .whole_report = true, .text = print };

@@ -1,0 +1,100 @@
+/* section_idle_lines.c: which lines ran while the GPU had nothing to do. */
+#include "report/section.h"
+
+#include "analysis/idle_lines.h"
+#include "base/human.h"
+
+static bool sampled(const struct report_view *v)
+{
+	return v->report->idle_lines->source == IDLE_SOURCE_SAMPLES;
+}
+
+/*
+ * How long the thread did not run in gaps, where only samples tell: what they leave, if that is
+ * more than three standard deviations of what they found. Else 0.
+ */
+static uint64_t asleep_ns(const struct idle_lines *l)
+{
+	double rest = (double)l->gaps_ns - (double)l->sampled_ns, found = (double)l->sampled_ns;
+
+	if (l->source != IDLE_SOURCE_SAMPLES || l->off_cpu_ns || rest <= 0 ||
+	    rest * rest * (double)l->samples <= 9 * found * found)
+		return 0;
+	return l->gaps_ns - l->sampled_ns;
+}
+
+static const char *off_cpu_head(const struct report_view *v)
+{
+	return v->report->idle_lines->off_cpu_ns && sampled(v) ? "off the CPU" : NULL;
+}
+
+static const char *count_head(const struct report_view *v)
+{
+	return sampled(v) ? "samples" : "gaps";
+}
+
+static const char *line_head(const struct report_view *v)
+{
+	return sampled(v) ? "launching thread was at" : "the next launch came from";
+}
+
+static void read_source(const struct report_view *v, const void *row, struct value *out)
+{
+	static const char *const sources[] = { "none", "samples", "launches" };
+
+	(void)v;
+	strbuf_adds(&out->text, sources[((const struct idle_lines *)row)->source]);
+}
+
+#define LINE(member) MEMBER(struct idle_line, member)
+
+static const struct field line_fields[] = {
+	FIELD(NULL, "share", SHARE, LINE(ns)),
+	FIELD("total_ns", "time", NS, LINE(ns)),
+	FIELD("off_cpu_ns", NULL, NS, .head_of = off_cpu_head, LINE(off_cpu_ns),
+	      COUNTED(struct idle_line, off_cpu_ns)),
+	FIELD("count", NULL, COUNT, .head_of = count_head, LINE(count)),
+	FIELD("caller", NULL, PATH, .head_of = line_head, LINE(caller), FLEXIBLE_COLUMN),
+};
+
+#define ALL(member) MEMBER(struct idle_lines, member)
+
+static const struct field fields[] = {
+	FIELD("source", NULL, TEXT, .value = read_source),
+	FIELD("gaps", NULL, COUNT, ALL(gaps)),
+	FIELD("gaps_ns", NULL, NS, ALL(gaps_ns)),
+	FIELD("samples", NULL, COUNT, ALL(samples)),
+	FIELD("sampled_ns", NULL, NS, ALL(sampled_ns)),
+	FIELD("off_cpu_ns", NULL, NS, ALL(off_cpu_ns)),
+	LIST("items", ITEMS(struct idle_lines, items, count), line_fields, .half = true),
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct idle_lines *l = v->report->idle_lines;
+
+	human_count(out, l->gaps);
+	strbuf_adds(out, l->gaps == 1 ? " gap between work, " : " gaps between work, ");
+	human_duration(out, l->gaps_ns);
+}
+
+static void add_asleep(const struct report_view *v, struct strbuf *out)
+{
+	uint64_t asleep = asleep_ns(v->report->idle_lines);
+
+	if (!asleep)
+		return;
+	human_percent(out, asleep, v->report->end_ns - v->report->start_ns);
+	strbuf_adds(out, ", ");
+	human_duration(out, asleep);
+	strbuf_adds(out, " without samples: the thread was off the CPU\n");
+}
+
+const struct section section_idle_lines = {
+	.key = "idle_lines",
+	.title = "GPU idle by line",
+	RESULT(idle_lines),
+	FIELDS(fields),
+	.remark = add_remark,
+	.after = add_asleep,
+};

@@ -1,0 +1,67 @@
+/* section_launches.c: what launching cost the host, and how long work waited before it ran. */
+#include "report/section.h"
+
+#include "analysis/launches.h"
+#include "base/human.h"
+
+#define LAUNCHES(member) MEMBER(struct launches, member)
+
+static const struct field thread_fields[] = {
+	FIELD("thread", NULL, THREAD, MEMBER(struct launching_thread, process)),
+	FIELD("count", NULL, COUNT, MEMBER(struct launching_thread, count)),
+	FIELD("total_ns", NULL, NS, MEMBER(struct launching_thread, host_ns)),
+};
+
+static const struct field fields[] = {
+	FIELD("kernel_calls", "kernel launch call", STATS, LAUNCHES(kernel_calls)),
+	FIELD("graph_calls", "graph launch call", STATS, LAUNCHES(graph_calls)),
+	FIELD("queue_delay", "queued until the start", STATS, LAUNCHES(delay)),
+	FIELD("started_in_call", NULL, COUNT, LAUNCHES(in_call)),
+	FIELD("started_before_call", NULL, COUNT, LAUNCHES(before_call)),
+	FIELD("kernels_without_call", NULL, COUNT, LAUNCHES(unmatched)),
+	FIELD("failed", NULL, COUNT, LAUNCHES(failed)),
+	LIST("threads", ITEMS(struct launches, threads, thread_count), thread_fields),
+};
+
+static bool is_shown(const struct report_view *v)
+{
+	const struct launches *l = v->report->launches;
+
+	return l->kernel_calls.count + l->graph_calls.count > 0;
+}
+
+/* ", 12 of something"; nothing for none. */
+static void add_count(struct strbuf *line, uint64_t count, const char *text)
+{
+	if (!count)
+		return;
+	strbuf_adds(line, ", ");
+	human_count(line, count);
+	strbuf_addf(line, " %s", text);
+}
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct launches *l = v->report->launches;
+	uint64_t calls = l->kernel_calls.count + l->graph_calls.count,
+		 window = v->report->end_ns - v->report->start_ns;
+
+	if (window)
+		human_count(out, (uint64_t)((unsigned __int128)calls * 1000000000 / window));
+	strbuf_adds(out, window ? "/s" : "");
+	add_count(out, l->in_call, "started before the call returned");
+	add_count(out, l->before_call, "before it began (clock error)");
+	add_count(out, l->unmatched,
+		  l->unmatched == 1 ? "kernel without a recorded call"
+				    : "kernels without a recorded call");
+	add_count(out, l->failed, "failed");
+}
+
+const struct section section_launches = {
+	.key = "launches",
+	.title = "launches",
+	RESULT(launches),
+	FIELDS(fields),
+	.shown = is_shown,
+	.remark = add_remark,
+};

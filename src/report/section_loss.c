@@ -1,0 +1,84 @@
+/* section_loss.c: what is known to be missing. */
+#include "report/section.h"
+
+#include <string.h>
+
+#include "analysis/busy.h"
+#include "analysis/cost.h"
+#include "base/human.h"
+
+static void print_untimed(const struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (!v->report->busy->untimed)
+		return;
+	human_count(&line, v->report->busy->untimed);
+	strbuf_adds(&line, " pieces of GPU work have no times: counted, and in no sum above");
+	strbuf_addc(v->out, '\n');
+	report_labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
+}
+
+static void print_losses(const struct report_view *v)
+{
+	const struct cost *c = v->report->cost;
+
+	strbuf_addc(v->out, '\n');
+	if (!c->loss_count) {
+		report_labelled(v, STYLE_GREEN, "loss", "nothing lost");
+		return;
+	}
+	for (size_t i = 0; i < MIN(c->loss_count, v->top); i++) {
+		const struct loss_sum *l = &c->losses[i];
+		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+		if (l->count)
+			human_count(&line, l->count);
+		else
+			strbuf_adds(&line, "some");
+		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "",
+			    loss_reason_text(l->reason, l->unknown ? 0 : l->count));
+		if (*l->detail) {
+			strbuf_adds(&line, " (");
+			text_safe(&line, l->detail, strlen(l->detail));
+			strbuf_addc(&line, ')');
+		}
+		report_labelled(v, STYLE_RED, i ? "" : "loss", strbuf_text(&line));
+	}
+	if (c->loss_count > v->top) {
+		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+		strbuf_addf(&line, "and %zu kinds more: see `pitot info`",
+			    c->loss_count - (size_t)v->top);
+		report_labelled(v, STYLE_RED, "", strbuf_text(&line));
+	}
+}
+
+static void print(const struct report_view *v)
+{
+	print_untimed(v);
+	print_losses(v);
+}
+
+static void read_reason(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	strbuf_adds(&out->text, loss_reason_name(((const struct loss_sum *)row)->reason));
+}
+
+#define LOSS(member) MEMBER(struct loss_sum, member)
+
+static const struct field loss_fields[] = {
+	FIELD("reason", NULL, TEXT, .value = read_reason),
+	FIELD("count", NULL, COUNT, LOSS(count)),
+	FIELD("count_is_least", NULL, FLAG, LOSS(unknown)),
+	FIELD("detail", NULL, TEXT, LOSS(detail)),
+	FIELD("start_ns", NULL, TIME, LOSS(start_ns)),
+	FIELD("end_ns", NULL, TIME, LOSS(end_ns)),
+};
+
+static const struct field fields[] = {
+	LIST("loss", ITEMS(struct cost, losses, loss_count), loss_fields, .all = true),
+};
+
+const struct section section_loss = { RESULT(cost), FIELDS(fields), .text = print };

@@ -1,0 +1,39 @@
+/* section_memory.c: memory that the GPU can see. */
+#include "report/section.h"
+
+#include "analysis/memory_use.h"
+#include "report/words.h"
+
+#define MEMORY(member) MEMBER(struct memory_group, member)
+
+static void read_name(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct memory_group *g = row;
+	const struct column_schema *kind =
+		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_kind];
+	const char *name = schema_value_name(kind, g->kind);
+
+	strbuf_addf(&out->text, "%s, device %u", name ? name : "?", g->device);
+	report_of_process(v->report, g->process, &out->text);
+}
+
+static const struct field memory_fields[] = {
+	FIELD("pid", NULL, PID, MEMORY(process)),
+	FIELD("device", NULL, ID, MEMORY(device)),
+	FIELD("kind", NULL, NAME, MEMORY(kind), ENUM(allocation, kind)),
+	FIELD(NULL, "memory", TEXT, .value = read_name, FLEXIBLE_COLUMN),
+	FIELD("allocations", "allocations", COUNT, MEMORY(allocations)),
+	FIELD("allocated_bytes", "allocated", BYTES, MEMORY(allocated_bytes)),
+	FIELD("releases", NULL, COUNT, MEMORY(releases)),
+	FIELD("unknown_releases", NULL, COUNT, MEMORY(unknown_releases)),
+	FIELD("peak_bytes", "peak", BYTES, MEMORY(peak_bytes)),
+	FIELD("peak_time_ns", NULL, TIME, MEMORY(peak_ns)),
+	FIELD("live", "left at the end", COUNT, MEMORY(live)),
+	FIELD("live_bytes", "bytes left", BYTES, MEMORY(live_bytes)),
+};
+
+static const struct field fields[] = {
+	LIST("memory", ITEMS(struct memory_use, items, count), memory_fields),
+};
+
+const struct section section_memory = { .title = "memory", RESULT(memory_use), FIELDS(fields) };

@@ -1,0 +1,183 @@
+/* section_verdict.c: what bounds the program, and the evidence. */
+#include "report/section.h"
+
+#include <string.h>
+
+#include "analysis/capabilities.h"
+#include "analysis/cpu_use.h"
+#include "analysis/idle_lines.h"
+#include "analysis/verdict.h"
+#include "base/human.h"
+#include "report/words.h"
+
+/* What follows a slow start-up is judged by itself. */
+static void add_later(const struct report *r, struct strbuf *out)
+{
+	const struct verdict *whole = &r->verdicts->whole, *later = &r->verdicts->later;
+
+	strbuf_adds(out, "start-up: the first ");
+	human_percent(out, whole->start_up.pieces, whole->pieces);
+	strbuf_adds(out, " of its work take ");
+	human_duration(out, whole->start_up.length_ns);
+	strbuf_adds(out, " (without it: --since ");
+	report_since_text(whole->start_up.end_ns - r->span_start_ns, out);
+	strbuf_adds(out, "); after it ");
+	verdict_sentence(later, out);
+	strbuf_addc(out, '\n');
+	if (later->kind != whole->kind && *verdict_advice(later->kind))
+		strbuf_addf(out, "what helps then: %s\n", verdict_advice(later->kind));
+}
+
+/* Where the launching thread was while the GPU idled: at most three lines, that explain a tenth of the gaps each. */
+static void add_idle_lines(const struct report *r, struct strbuf *out)
+{
+	const struct idle_lines *l = r->idle_lines;
+	bool sampled = l->source == IDLE_SOURCE_SAMPLES;
+	size_t shown = 0;
+
+	for (size_t i = 0; i < l->count && shown < 3; i++) {
+		const struct idle_line *line = &l->items[i];
+
+		if (line->ns < l->gaps_ns / 10 || line->caller == CALLER_NONE)
+			continue;
+		strbuf_adds(out, shown++   ? ", "
+				 : sampled ? "meanwhile its launching thread is at "
+					   : "it waits for launches from ");
+		report_line_text(r, line->caller, line->callee, out);
+		report_share_text(line->ns, r->verdicts->whole.span_ns, out);
+	}
+	if (!shown)
+		return;
+	if (sampled) {
+		strbuf_adds(out, ", by ");
+		report_count_text(l->samples, "sample", out);
+	}
+	strbuf_addc(out, '\n');
+}
+
+static void print_verdict(const struct report_view *v)
+{
+	const struct verdict *verdict = &v->report->verdicts->whole;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	uint64_t window = v->report->end_ns - v->report->start_ns;
+
+	strbuf_addc(v->out, '\n');
+	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
+	style_add(v->out, v->color, verdict->kind == VERDICT_GPU ? STYLE_GREEN : STYLE_YELLOW,
+		  verdict_name(verdict->kind));
+	if (verdict->start_up.pieces && v->report->verdicts->later.kind != verdict->kind)
+		strbuf_addf(v->out, "; after its start-up %s",
+			    verdict_name(v->report->verdicts->later.kind));
+	strbuf_addc(v->out, '\n');
+	if (v->report->no_gpu->why.length) {
+		text_safe(&text, strbuf_text(&v->report->no_gpu->why),
+			  v->report->no_gpu->why.length);
+		strbuf_addc(&text, '\n');
+	} else {
+		verdict_sentence(verdict, &text);
+		strbuf_addc(&text, '\n');
+	}
+	add_idle_lines(v->report, &text);
+	if (verdict->before_ns + verdict->after_ns > window / 4) {
+		strbuf_adds(&text, "no GPU work in the first ");
+		human_duration(&text, verdict->before_ns);
+		strbuf_adds(&text, " and the last ");
+		human_duration(&text, verdict->after_ns);
+		strbuf_adds(&text, " of ");
+		human_duration(&text, window);
+		strbuf_addc(&text, '\n');
+	}
+	if (*verdict_advice(verdict->kind))
+		strbuf_addf(&text, "what helps: %s\n", verdict_advice(verdict->kind));
+	if (verdict->start_up.pieces)
+		add_later(v->report, &text);
+	text_fold(v->out, strbuf_text(&text), 2, v->width);
+}
+
+static void print_no_gpu(const struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	strbuf_adds(&line, "no data: ");
+	text_safe(&line, strbuf_text(&v->report->no_gpu->why), v->report->no_gpu->why.length);
+	strbuf_addc(v->out, '\n');
+	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
+}
+
+/* There is no verdict on a program that was only sampled. */
+static void print(const struct report_view *v)
+{
+	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK || !v->report->cpu_use->samples)
+		print_verdict(v);
+	else if (v->report->no_gpu->why.length)
+		print_no_gpu(v);
+}
+
+static const char *verdict_key(enum verdict_kind kind)
+{
+	static const char *const keys[VERDICT_KINDS] = {
+		[VERDICT_NO_WORK] = "no_work",  [VERDICT_GPU] = "gpu",
+		[VERDICT_LAUNCH] = "launch",    [VERDICT_COPY] = "copy",
+		[VERDICT_SYNC] = "synchronize", [VERDICT_LATENCY] = "latency",
+		[VERDICT_HOST] = "host",        [VERDICT_IDLE] = "idle",
+	};
+
+	return keys[kind];
+}
+
+static void write_start_up(struct report_view *v)
+{
+	const struct verdict *verdict = &v->report->verdicts->whole,
+			     *later = &v->report->verdicts->later;
+	struct strbuf sentence = STRBUF_INIT;
+
+	if (!verdict->start_up.pieces) {
+		json_key_string(&v->json, "start_up", NULL);
+		return;
+	}
+	verdict_sentence(later, &sentence);
+	report_json_object(v, "start_up");
+	json_key_u64(&v->json, "pieces", verdict->start_up.pieces);
+	json_key_u64(&v->json, "all_pieces", verdict->pieces);
+	json_key_u64(&v->json, "length_ns", verdict->start_up.length_ns);
+	json_key_u64(&v->json, "end_ns", verdict->start_up.end_ns - v->report->span_start_ns);
+	json_key_string(&v->json, "later_kind", verdict_key(later->kind));
+	json_key_string(&v->json, "later_evidence", strbuf_text(&sentence));
+	json_end(&v->json);
+	strbuf_release(&sentence);
+}
+
+static void write_json(struct report_view *v)
+{
+	const struct verdict *verdict = &v->report->verdicts->whole;
+	struct strbuf sentence = STRBUF_INIT;
+
+	verdict_sentence(verdict, &sentence);
+	report_json_object(v, "verdict");
+	json_key_string(&v->json, "kind", verdict_key(verdict->kind));
+	json_key_string(&v->json, "text", verdict_name(verdict->kind));
+	json_key_string(&v->json, "evidence", strbuf_text(&sentence));
+	json_key_string(&v->json, "advice", verdict_advice(verdict->kind));
+	json_key_string(&v->json, "no_gpu_data",
+			v->report->no_gpu->why.length ? strbuf_text(&v->report->no_gpu->why)
+						      : NULL);
+	if (verdict->kind != VERDICT_NO_WORK) {
+		json_key_u64(&v->json, "gpu", verdict->gpu);
+		json_key_u64(&v->json, "span_ns", verdict->span_ns);
+		json_key_u64(&v->json, "busy_ns", verdict->busy_ns);
+		json_key_u64(&v->json, "exposed_copy_ns", verdict->exposed_copy_ns);
+		json_key_u64(&v->json, "pauses", verdict->pauses);
+		json_key_u64(&v->json, "pause_ns", verdict->pause_ns);
+		json_key_u64(&v->json, "synchronize_ns", verdict->part_ns[IDLE_PART_SYNC]);
+		json_key_u64(&v->json, "copy_ns", verdict->part_ns[IDLE_PART_COPY]);
+		json_key_u64(&v->json, "launch_ns", verdict->part_ns[IDLE_PART_LAUNCH]);
+		json_key_u64(&v->json, "latency_ns", verdict->part_ns[IDLE_PART_LATENCY]);
+		json_key_u64(&v->json, "host_ns", verdict->part_ns[IDLE_PART_HOST]);
+		json_key_u64(&v->json, "unknown_ns", verdict->part_ns[IDLE_PART_UNKNOWN]);
+		write_start_up(v);
+	}
+	json_end(&v->json);
+	strbuf_release(&sentence);
+}
+
+const struct section section_verdict = { .text = print, .json = write_json };

@@ -1,0 +1,149 @@
+#include "report/text.h"
+
+#include <string.h>
+
+const char *style_begin(bool color, enum style style)
+{
+	static const char *const sequences[] = {
+		[STYLE_NONE] = "\033[0m",  [STYLE_BOLD] = "\033[1m",   [STYLE_DIM] = "\033[2m",
+		[STYLE_RED] = "\033[31m",  [STYLE_GREEN] = "\033[32m", [STYLE_YELLOW] = "\033[33m",
+		[STYLE_BLUE] = "\033[34m", [STYLE_CYAN] = "\033[36m",
+	};
+
+	return color ? sequences[style] : "";
+}
+
+void style_add(struct strbuf *out, bool color, enum style style, const char *text)
+{
+	if (style == STYLE_NONE)
+		color = false;
+	strbuf_adds(out, style_begin(color, style));
+	strbuf_adds(out, text);
+	strbuf_adds(out, style_begin(color, STYLE_NONE));
+}
+
+size_t text_columns(const char *text, size_t length)
+{
+	size_t columns = 0;
+
+	for (size_t i = 0; i < length; i++)
+		columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return columns;
+}
+
+size_t text_prefix(const char *text, size_t columns)
+{
+	size_t i = 0;
+
+	for (; text[i]; i++)
+		if (((unsigned char)text[i] & 0xc0) != 0x80 && columns-- == 0)
+			break;
+	return i;
+}
+
+void text_shorten(struct strbuf *text, size_t columns)
+{
+	if (text_columns(strbuf_text(text), text->length) <= columns)
+		return;
+	text->length = text_prefix(text->data, columns - strlen(TEXT_CUT));
+	strbuf_adds(text, TEXT_CUT);
+}
+
+static void indent_line(struct strbuf *out, unsigned indent)
+{
+	for (unsigned i = 0; i < indent; i++)
+		strbuf_addc(out, ' ');
+}
+
+void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned width)
+{
+	unsigned column = 0; /* 0: nothing on this line yet */
+
+	while (*text) {
+		size_t word = strcspn(text, " \n");
+		unsigned columns = (unsigned)text_columns(text, word);
+
+		if (word && column && column + 1 + columns > width) {
+			strbuf_addc(out, '\n');
+			column = 0;
+		}
+		if (word && !column) {
+			indent_line(out, indent);
+			column = indent;
+		} else if (word) {
+			strbuf_addc(out, ' ');
+			column++;
+		}
+		strbuf_add(out, text, word);
+		column += columns;
+		text += word;
+		if (*text == '\n') {
+			strbuf_addc(out, '\n');
+			column = 0;
+		}
+		text += *text != '\0';
+	}
+	if (column)
+		strbuf_addc(out, '\n');
+}
+
+/*
+ * Length of the well-formed UTF-8 character at text and its code point; 0 if there is none (RFC
+ * 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+ */
+static size_t decode(const unsigned char *text, size_t length, uint32_t *code)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t n = text[0] < 0x80   ? 1
+		   : text[0] < 0xc2 ? 0
+		   : text[0] < 0xe0 ? 2
+		   : text[0] < 0xf0 ? 3
+		   : text[0] < 0xf5 ? 4
+				    : 0;
+
+	if (!n || n > length)
+		return 0;
+	*code = n == 1 ? text[0] : text[0] & (0xffu >> (n + 1));
+	for (size_t i = 1; i < n; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (text[i] & 0x3f);
+	}
+	return *code < least[n] || (*code >= 0xd800 && *code < 0xe000) || *code > 0x10ffff ? 0 : n;
+}
+
+/*
+ * Marks that reorder, hide or break text: bidirectional controls, zero-width characters,
+ * separators, tags.
+ */
+static bool is_harmful(uint32_t code)
+{
+	return code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
+	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
+	       code == 0xfeff || (code >= 0xe0000 && code <= 0xe007f);
+}
+
+void text_safe(struct strbuf *out, const char *text, size_t length)
+{
+	const unsigned char *p = (const unsigned char *)text, *end = p + length;
+
+	while (p < end) {
+		uint32_t code = 0;
+		size_t n = decode(p, (size_t)(end - p), &code);
+
+		if (!n || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+			strbuf_addf(out, "\\x%02x", *p);
+			/*
+			 * A C1 control is two bytes; the second one alone is no UTF-8, and escaped
+			 * in its turn.
+			 */
+			p++;
+			continue;
+		}
+		if (is_harmful(code))
+			strbuf_addf(out, "\\u{%x}", code);
+		else
+			strbuf_add(out, p, n);
+		p += n;
+	}
+}

@@ -1,0 +1,75 @@
+#include "report/words.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/human.h"
+#include "report/text.h"
+
+void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
+			struct strbuf *out)
+{
+	const char *name = report_thread_name(r, process, thread);
+
+	text_safe(out, name, strlen(name));
+	strbuf_addf(out, "%s%u", *name ? " " : "thread ", thread);
+	if (thread != trace_process(r->trace, process)->pid)
+		report_of_process(r, process, out);
+}
+
+void report_line_text(const struct report *r, uint32_t caller, uint32_t callee, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	caller_text(&r->callers, caller, callee, &text);
+	text_safe(out, strbuf_text(&text), text.length);
+}
+
+void report_of_process(const struct report *r, uint32_t process, struct strbuf *out)
+{
+	if (report_process_count(r) > 1)
+		strbuf_addf(out, " of %u", trace_process(r->trace, process)->pid);
+}
+
+static void add_pattern(struct strbuf *out, const char *what, const char *pattern)
+{
+	if (!pattern)
+		return;
+	strbuf_addf(out, "; %s '", what);
+	text_safe(out, pattern, strlen(pattern));
+	strbuf_addc(out, '\'');
+}
+
+void report_choice_text(const struct filter *f, struct strbuf *out)
+{
+	if (f->pid >= 0)
+		strbuf_addf(out, "; process %lld only", (long long)f->pid);
+	if (f->device >= 0)
+		strbuf_addf(out, "; device %lld only", (long long)f->device);
+	if (f->stream >= 0)
+		strbuf_addf(out, "; stream %lld only", (long long)f->stream);
+	add_pattern(out, "kernels like", f->kernel);
+	add_pattern(out, "inside NVTX ranges like", f->nvtx);
+}
+
+void report_since_text(uint64_t ns, struct strbuf *out)
+{
+	if (ns < NS_PER_S)
+		strbuf_addf(out, "%lluus", (unsigned long long)(ns / NS_PER_US));
+	else
+		strbuf_addf(out, "%llu.%03llus", (unsigned long long)(ns / NS_PER_S),
+			    (unsigned long long)(ns % NS_PER_S / NS_PER_MS));
+}
+
+void report_share_text(uint64_t part, uint64_t whole, struct strbuf *out)
+{
+	strbuf_adds(out, " (");
+	human_percent(out, part, whole);
+	strbuf_addc(out, ')');
+}
+
+void report_count_text(uint64_t n, const char *noun, struct strbuf *out)
+{
+	human_count(out, n);
+	strbuf_addf(out, " %s%s", noun, n == 1 ? "" : "s");
+}
