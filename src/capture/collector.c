@@ -15,7 +15,7 @@
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 #include "capture/ring.h"
 #include "capture/stack_rows.h"
 #include "format/rows.h"
@@ -264,7 +264,7 @@ static void seal(uint64_t now)
 		refresh_host(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	if (writer_flush(self.start.writer) >= 0)
+	if (writer_flush(self.start.writer) == 0)
 		cpu_timer_stored();
 	self.sampled = false;
 	self.last_seal_ns = now;
@@ -325,7 +325,7 @@ static void finish(void)
 	cpu_timer_stop(self.start.writer);
 	drain_rings(now);
 	/* First: CUPTI may hang from here on. */
-	if (writer_flush(self.start.writer) >= 0)
+	if (writer_flush(self.start.writer) == 0)
 		cpu_timer_stored();
 #ifndef PITOT_WITHOUT_CUDA
 	if (atomic_load(&self.cuda))
@@ -411,7 +411,7 @@ int collector_start(const struct collector_start *start)
 	self.cpu_reported_ns = 0;
 	self.written = (struct writer_stats){ 0 };
 	atomic_store(&self.phase, PHASE_RUNNING);
-	err = helper_thread_start(collector_main, STACK_BYTES);
+	err = helper_thread_start(collector_main, NULL, STACK_BYTES);
 	if (err < 0)
 		atomic_store(&self.phase, PHASE_NONE);
 	return err;

@@ -16,7 +16,7 @@
 #include "capture/log.h"
 #include "capture/nvml/nvml_source.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 #include "capture/ring.h"
 #include "capture/stack_rows.h"
 #ifndef PITOT_WITHOUT_CUDA
@@ -165,7 +165,7 @@ static void *start_after_rest(void *unused)
 static void start_later(void)
 {
 	atomic_store(&later, LATER_RESTS);
-	if (helper_thread_start(start_after_rest, REST_STACK_BYTES) < 0)
+	if (helper_thread_start(start_after_rest, NULL, REST_STACK_BYTES) < 0)
 		atomic_store(&later, LATER_NONE);
 }
 
@@ -217,6 +217,7 @@ void session_after_fork(void)
 
 	pthread_mutex_init(&lock, NULL);
 	running = cuda_started = false;
+	helper_threads_after_fork();
 	collector_after_fork();
 	cpu_timer_after_fork();
 	rings_after_fork();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/helper_thread.h"
 #include "base/io.h"
 #include "base/map.h"
 #include "format/rows.h"
@@ -62,7 +63,7 @@ bool host_is_deserted(void)
 	struct stat task;
 
 	/* One link for each thread beside the usual two. The main one stays among them, as a zombie. */
-	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 4)
+	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 3 + helper_threads())
 		return false;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());
 	io_read_file(path, 1024, &text);
