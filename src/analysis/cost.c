@@ -199,6 +199,8 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 					       "missing",
 					       "times CUPTI broke down: GPU work after that is "
 					       "missing" },
+		[loss_reason_disk_slow] = { "row that came while the disk was too slow",
+					    "rows that came while the disk was too slow" },
 	};
 
 	if (reason >= ARRAY_SIZE(texts) || !texts[reason].one)

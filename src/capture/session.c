@@ -50,7 +50,8 @@ static bool open_writer(struct writer **w)
 	struct error e = { 0 };
 	struct writer_options options = { .directory = settings.directory,
 					  .max_bytes = settings.max_bytes,
-					  .segment_bytes = settings.segment_bytes };
+					  .segment_bytes = settings.segment_bytes,
+					  .background = true };
 
 	if (writer_open(&options, w, &e) < 0) {
 		log_line("cannot record: %s", e.text);
