@@ -242,7 +242,7 @@ static void write_next(struct block_queue *q)
 
 static bool has_work(const struct block_queue *q)
 {
-	return q->first || (q->error && q->untold);
+	return q->first || (q->tell && q->untold);
 }
 
 static void *write_queued(void *queue)
@@ -308,13 +308,14 @@ int block_queue_put(struct block_queue *q, struct block_batch *batch)
 	return r;
 }
 
-int block_queue_sync(struct block_queue *q, uint64_t limit_ns)
+int block_queue_sync(struct block_queue *q, bool tell, uint64_t limit_ns)
 {
 	uint64_t end = clock_machine_ns() + limit_ns;
 	struct timespec until = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
 	int r;
 
 	pthread_mutex_lock(&q->lock);
+	q->tell = tell;
 	if (q->started)
 		pthread_cond_broadcast(&q->changed);
 	else if (has_work(q))

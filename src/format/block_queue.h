@@ -52,7 +52,7 @@ struct block_queue {
 	struct block_batch *spare; /* written; its memory is used again */
 	size_t bytes; /* of batches that are queued or being written */
 	bool busy, ending, ended;
-	bool untold; /* losses since the reserve was written */
+	bool tell, untold; /* losses since then are to be in the reserve */
 	int error; /* errno for which nothing is written now */
 	bool full; /* max_bytes is reached: for good */
 	uint64_t failed_ns; /* clock_machine_ns() of the last error */
@@ -70,10 +70,10 @@ void block_batch_free(struct block_batch *batch);
 /* Takes a batch. 0; -EAGAIN: there is no room, and its rows are lost. */
 int block_queue_put(struct block_queue *q, struct block_batch *batch) MUST_USE;
 /*
- * Sees to it that what was put is written, and what was lost is told. 0: it is on disk; 1: it is not, after limit_ns; or
- * a negative errno: nothing can be written now.
+ * Sees to it that what was put is written, and (tell) what was lost is in the reserve. 0: it is on disk; 1: it is not, after
+ * limit_ns; or a negative errno: nothing can be written now.
  */
-int block_queue_sync(struct block_queue *q, uint64_t limit_ns);
+int block_queue_sync(struct block_queue *q, bool tell, uint64_t limit_ns);
 /* Why nothing is written now: the error, or disk_slow. */
 enum loss_reason block_queue_reason(struct block_queue *q);
 /* Whether it makes sense to try again: after an error a second later, else when half of the room is free. */

@@ -230,7 +230,7 @@ static int seal(struct sink *sink)
 		append_losses(s);
 	if (!s->dropping)
 		seal_all(s);
-	r = block_queue_sync(&s->queue, SYNC_NS);
+	r = block_queue_sync(&s->queue, s->dropping, SYNC_NS);
 	if (r < 0 && !s->dropping)
 		drop_epoch(s);
 	if (s->dropping) {
