@@ -74,6 +74,7 @@ static const char *stopped(struct trace *t)
 {
 	static const char *const reasons[] = {
 		[loss_reason_disk_full] = "the disk was full",
+		[loss_reason_disk_slow] = "the disk was too slow",
 		[loss_reason_write_error] = "the recording could not be written",
 		[loss_reason_size_limit] = "--max-size was reached",
 	};

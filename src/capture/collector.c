@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "capture/capability_notes.h"
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
@@ -226,7 +226,7 @@ static void seal(uint64_t now)
 		read_names_again(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	if (writer_flush(self.w) >= 0)
+	if (writer_flush(self.w) == 0)
 		FOR_EACH_SOURCE(s)
 		if ((*s)->stored)
 			(*s)->stored();

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 #include "capture/park.h"
 #include "capture/session.h"
 #include "capture/vendor_thread.h"
@@ -111,7 +111,7 @@ bool process_has_ended(void)
 	struct stat task;
 
 	/* One link for each thread beside the usual two. The main one stays among them, as a zombie. */
-	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads_running())
+	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads())
 		return false;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());
 	io_read_file(path, 1024, &text);

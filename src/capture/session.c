@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "capture/collector.h"
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 #include "capture/log.h"
 #include "capture/process_exit.h"
 
@@ -61,7 +61,8 @@ static bool open_writer(void)
 	struct error e = { 0 };
 	struct writer_options options = { .directory = self.settings.directory,
 					  .max_bytes = self.settings.max_bytes,
-					  .segment_bytes = self.settings.segment_bytes };
+					  .segment_bytes = self.settings.segment_bytes,
+					  .background = true };
 
 	if (writer_open(&options, &self.writer, &e) < 0) {
 		log_line("cannot record: %s", e.text);

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "capture/collector.h"
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 #include "capture/park.h"
 
 #define STACK_BYTES (256u << 10)

@@ -1,4 +1,4 @@
-#include "capture/helper_thread.h"
+#include "base/helper_thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@ struct helper {
 
 static atomic_uint running;
 
-unsigned helper_threads_running(void)
+unsigned helper_threads(void)
 {
 	return atomic_load(&running);
 }
@@ -22,14 +22,15 @@ void helper_threads_after_fork(void)
 	atomic_store(&running, 0);
 }
 
-static void *helper_main(void *argument)
+static void *run_helper(void *allocated)
 {
-	struct helper helper = *(struct helper *)argument;
+	struct helper helper = *(struct helper *)allocated;
+	void *result;
 
-	free(argument);
-	helper.run(helper.argument);
+	free(allocated);
+	result = helper.run(helper.argument);
 	atomic_fetch_sub(&running, 1);
-	return NULL;
+	return result;
 }
 
 int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes)
@@ -49,7 +50,7 @@ int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, stack_bytes);
 	atomic_fetch_add(&running, 1);
-	err = pthread_create(&thread, &attributes, helper_main, helper);
+	err = pthread_create(&thread, &attributes, run_helper, helper);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err) {
