@@ -422,6 +422,7 @@ static void *collector_main(void *unused)
 	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);
 	futex_wake(&self.phase);
+	process_exit_finished();
 	return NULL;
 }
 
