@@ -273,12 +273,10 @@ static bool shows_cpu(void)
 
 static int choose_kinds(const struct context *c, struct trace *t, struct shape *s)
 {
-	struct capability_note injection;
 	struct error e = { 0 };
 
-	if (capability_find(t, "injection", &injection, &e) < 0)
+	if (capability_cpu_only(t, &s->cpu_only, &e) < 0)
 		return cli_fail(c, &e);
-	s->cpu_only = injection.known && !strcmp(injection.reason, "--cpu-only");
 	s->kinds = wanted_kinds(s, flame_kinds_recorded(t));
 	return EXIT_DONE;
 }
