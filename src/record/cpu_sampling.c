@@ -93,6 +93,9 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 			 cpu_way_name(cpu_sampler_way(cpu->sampler)), cpu->hz,
 			 cpu->perf_namespace ? ", and timers in Python programs" : "");
 		reason = cpu_sampler_reason(cpu->sampler);
+		row.method = cpu_sampler_way(cpu->sampler) == CPU_WAY_EBPF
+				     ? sampling_method_ebpf
+				     : sampling_method_perf_events;
 		row.state = *reason ? capability_state_degraded : capability_state_on;
 	} else {
 		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
@@ -101,6 +104,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 		strbuf_adds(&text, "nothing of programs that are setuid or linked statically, or "
 				   "live for milliseconds");
 		reason = strbuf_text(&text);
+		row.method = sampling_method_timer;
 		row.state = capability_state_degraded;
 	}
 	row.asked = writer_string(w, asked, strlen(asked));
@@ -110,6 +114,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 		row.state = capability_state_off;
 		ROW_MISSING(&row, capability, asked);
 		ROW_MISSING(&row, capability, got);
+		ROW_MISSING(&row, capability, method);
 	}
 	if (!*reason)
 		ROW_MISSING(&row, capability, reason);

@@ -29,7 +29,9 @@ static void note_capabilities(struct recording *r)
 					? "there is no /proc"
 					: "the kernel does not tell who is whose child "
 					  "(CONFIG_PROC_CHILDREN)");
-	if (checks_no_gpu_reason(reason, sizeof(reason)))
+	if (r->request->cpu_only)
+		rows_capability(r->writer, "gpu", capability_state_off, NULL, NULL, "--cpu-only");
+	else if (checks_no_gpu_reason(reason, sizeof(reason)))
 		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
 }
 

@@ -417,9 +417,11 @@
 	C(T, state, ENUM, ALWAYS, capability_state, "", "outcome")                                                     \
 	C(T, asked, STRING, MAYBE, NONE, "", "what was asked for")                                                     \
 	C(T, got, STRING, MAYBE, NONE, "", "what is in force")                                                         \
-	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")
+	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")                               \
+	C(T, method, ENUM, MAYBE, sampling_method, "", "of name cpu: how CPUs are sampled")
 #define TRAITS_capability(X, T) X(T, LAST_OF, name)
 
+#define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
 #define SCHEMA_loss(C, T)                                                                                              \
@@ -581,6 +583,6 @@
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
-	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
+	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
 
 #endif
