@@ -12,6 +12,8 @@ static int begin(struct recording *r, struct error *e)
 		return err;
 	}
 	record_say_cpu(r);
+	r->spawn.start_ns =
+		r->identity.start_monotonic_ns; /* of the recording; the process is older */
 	process_tree_add_command(r->tree, r->spawn.pid, r->spawn.start_ns);
 	return 0;
 }

@@ -55,6 +55,19 @@ static void finish_json(struct recording *r)
 	writer_append(r->writer, TABLE_loss, &row);
 }
 
+/* Daemons, and workers that nobody waited for. */
+static void note_running(const struct recording *r)
+{
+	size_t count = process_tree_running(r->tree);
+	const char *fate = !r->request->cpu_only ? "GPU work is still recorded"
+			   : r->preload          ? "sampled only where a timer is inside"
+						 : "no longer sampled";
+
+	if (count)
+		record_say(r, RECORD_NOTE, "%zu %s of the command %s still running: %s", count,
+			   count == 1 ? "process" : "processes", count == 1 ? "is" : "are", fate);
+}
+
 static void close_recording(struct recording *r)
 {
 	struct writer_stats stats;
@@ -74,12 +87,7 @@ static void close_recording(struct recording *r)
 		record_say(r, RECORD_WARNING,
 			   "the list of processes is incomplete: cannot write to '%s': %s",
 			   r->shown, strerror(stats.error ? stats.error : -err));
-	if (process_tree_running(r->tree))
-		record_say(r, RECORD_NOTE,
-			   "%zu %s of the command still %s; they go on recording by themselves",
-			   process_tree_running(r->tree),
-			   process_tree_running(r->tree) == 1 ? "process" : "processes",
-			   process_tree_running(r->tree) == 1 ? "runs" : "run");
+	note_running(r);
 }
 
 /* So that the stacks can be read on another machine. What fails can be tried again. */

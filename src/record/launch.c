@@ -98,6 +98,8 @@ static int start(struct recording *r, char **argv, struct error *e)
 
 	if (err >= 0) {
 		r->threads.pid = r->spawn.pid;
+		/* The recording starts with its command: windows, recording.json and the row of the process agree. */
+		r->spawn.start_ns = r->identity.start_monotonic_ns;
 		process_tree_add_command(r->tree, r->spawn.pid, r->spawn.start_ns);
 		return 0;
 	}

@@ -307,7 +307,7 @@ def test_a_pid_namespace_with_the_wrong_proc(pitot, program, environment, allowe
         return result
 
     result = run("--cpu-only", "--", burner, "0.5")
-    assert result.returncode == 7 and "still run" not in result.stderr, result.stderr
+    assert result.returncode == 7 and "still running" not in result.stderr, result.stderr
     assert {row["pid"] for row in rows(pitot, "process")} <= {2, 3, 4}
     [found] = [row for row in rows(pitot, "capability") if row["name"] == "processes"]
     assert found["state"] == "degraded" and "another pid namespace" in found["reason"]
