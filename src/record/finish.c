@@ -27,7 +27,7 @@ static void note_capabilities(struct recording *r)
 				checks_foreign_proc() ? "/proc is of another pid namespace"
 				: access("/proc/self/stat", R_OK) < 0
 					? "there is no /proc"
-					: "the kernel does not tell who is whose child "
+					: "the OS kernel does not list child processes "
 					  "(CONFIG_PROC_CHILDREN)");
 	if (checks_no_gpu_reason(reason, sizeof(reason)))
 		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
@@ -101,7 +101,7 @@ static void name_stacks(struct recording *r)
 		return;
 	if (symbolize_recording(r->directory, &how, &result, &e) < 0)
 		record_say(r, RECORD_WARNING,
-			   "call stacks have no names: %s; try `pitot symbolize %s`", e.text,
+			   "call stacks have no names: %s; try: pitot symbolize %s", e.text,
 			   r->shown);
 	else
 		symbolize_release(&result);
