@@ -5,8 +5,10 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -234,6 +236,33 @@ def test_running_process(pitot, allowed, burner, way):
     assert {row["pid"] for row in rows(pitot, "process")} == {target.pid}
 
 
+def test_children_of_a_running_process(pitot, allowed, burner, tmp_path):
+    """Those that it has already started are not sampled, and that is said."""
+    allowed("perf")
+    parent = subprocess.Popen(["sh", "-c", f"{burner} 0.01 until {tmp_path}/never & wait"], stdin=subprocess.DEVNULL)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    try:
+        wait_until(lambda: children.read_text().strip(), "it has a child", parent)
+        result = pitot("record", "-p", parent.pid, "--cpu-via", "perf", "--duration", "50ms", "-o", "rec")
+        assert f"1 process that process {parent.pid} has already started is not sampled" in result.stderr
+    finally:
+        for pid in [int(pid) for pid in children.read_text().split()]:
+            os.kill(pid, signal.SIGKILL)
+        parent.wait()
+
+
+def test_a_running_python_without_ebpf(pitot, allowed):
+    allowed("perf")
+    target = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
+    try:
+        target.stdout.readline()
+        result = pitot("record", "-p", target.pid, "--cpu-via", "perf", "--duration", "50ms", "-o", "rec")
+        assert "no Python frames without eBPF: run pitot as root, or start the program with `pitot record`" in result.stderr
+    finally:
+        target.kill()
+        target.wait()
+
+
 class Burning(subprocess.Popen):
     """A process that runs until there is a file, or it is not wanted any more."""
 
@@ -325,8 +354,8 @@ def test_a_pid_namespace_with_the_wrong_proc(pitot, program, environment, allowe
     (("--off-cpu", "--no-cpu", "--", "true"), "--off-cpu needs"),
     (("--cpu=10001", "--", "true"), "is too high"),
     (("--cpu=often", "--", "true"), "--cpu"),
-    (("--pid", "1", "--", "true"), "leave the command out"),
-    (("--pid", "0"), "no process has"),
+    (("--pid", "1", "--", "true"), "takes no command"),
+    (("--pid", "0"), "there is no process"),
     (("--pid", "1", "--cpu-via", "timer"), "no timer inside"),
 ])
 def test_wrong_usage(pitot, tmp_path, options, said):
