@@ -87,7 +87,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 
 	snprintf(asked, sizeof(asked), "%u Hz%s", cpu->hz, cpu->off_cpu ? ", off-CPU" : "");
 	if (!cpu->hz) {
-		reason = "not asked for";
+		reason = "not requested";
 	} else if (cpu->sampler) {
 		snprintf(got, sizeof(got), "%s, %u Hz%s",
 			 cpu_way_name(cpu_sampler_way(cpu->sampler)), cpu->hz,
@@ -101,7 +101,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
 		if (cpu->why_not.code)
 			strbuf_addf(&text, "%s; ", cpu->why_not.text);
-		strbuf_adds(&text, "nothing of programs that are setuid or linked statically, or "
+		strbuf_adds(&text, "no samples of setuid and static programs, nor of those that "
 				   "live for milliseconds");
 		reason = strbuf_text(&text);
 		row.method = sampling_method_timer;
