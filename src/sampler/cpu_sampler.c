@@ -7,8 +7,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "sampler/cpu_source.h"
 
 #define POLL_MS 100
@@ -29,6 +32,7 @@ struct cpu_sampler {
 	struct strbuf reason;
 	pthread_t thread;
 	atomic_bool stop;
+	int wake_fd; /* an eventfd that ends the wait when `stop` is set */
 	uint64_t cpu_ns; /* of the thread, once it has ended */
 };
 
@@ -53,7 +57,7 @@ static void *run(void *user)
 
 	pthread_setname_np(pthread_self(), "pitot-cpu");
 	while (!atomic_load_explicit(&s->stop, memory_order_acquire)) {
-		if (s->type->poll(s->source, POLL_MS) < 0)
+		if (s->type->poll(s->source, POLL_MS, s->wake_fd) < 0)
 			break;
 		targets_flush(s->targets, clock_monotonic_ns(), false);
 	}
@@ -135,11 +139,13 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
+	s->wake_fd = -1;
 	err = targets_new(&targets_options, &s->targets, e);
 	if (err >= 0)
 		err = open_source(s, options, pid, running, e);
 	if (err >= 0) {
-		err = start_thread(s);
+		s->wake_fd = io_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		err = s->wake_fd < 0 ? -errno : start_thread(s);
 		if (err < 0)
 			error_errno(e, -err, "cannot start the sampler's thread");
 	}
@@ -148,6 +154,8 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 			s->type->free(s->source);
 		if (s->targets)
 			targets_free(s->targets, NULL);
+		if (s->wake_fd >= 0)
+			close(s->wake_fd);
 		strbuf_release(&s->reason);
 		free(s);
 		return err;
@@ -174,7 +182,9 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct erro
 	if (!s)
 		return 0;
 	atomic_store_explicit(&s->stop, true, memory_order_release);
+	eventfd_write(s->wake_fd, 1);
 	pthread_join(s->thread, NULL);
+	close(s->wake_fd);
 	if (cpu_ns)
 		*cpu_ns = s->cpu_ns;
 	s->type->free(s->source);

@@ -15,8 +15,11 @@ struct cpu_source_type {
 	int (*open)(const struct cpu_options *options, pid_t pid, bool running,
 		    struct targets *targets, struct strbuf *reason, struct cpu_source **out,
 		    struct error *e);
-	/* On the sampler's thread: waits at most timeout_ms, hands what came to targets, in order of time. */
-	int (*poll)(struct cpu_source *s, int timeout_ms);
+	/*
+	 * Sampler's thread: waits at most timeout_ms, or until wake_fd can be read, hands what came to targets, in order of
+	 * time.
+	 */
+	int (*poll)(struct cpu_source *s, int timeout_ms, int wake_fd);
 	/* Sampler's thread: nothing more is sampled; what is there is handed over. */
 	void (*finish)(struct cpu_source *s);
 	void (*free)(struct cpu_source *s);

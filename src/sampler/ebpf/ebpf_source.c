@@ -3,9 +3,9 @@
  * mapped, started and renamed) are put in order of time and told to `targets`; what the programs lack is uploaded.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include <bpf/libbpf.h>
@@ -83,18 +83,20 @@ static void hurry(struct cpu_source *s)
 	s->hurried = true;
 }
 
-static int source_poll(struct cpu_source *s, int timeout_ms)
+static int source_poll(struct cpu_source *s, int timeout_ms, int wake_fd)
 {
-	int fd = ring_buffer__epoll_fd(s->programs->records);
+	struct pollfd files[] = {
+		{ .fd = ring_buffer__epoll_fd(s->programs->records), .events = POLLIN },
+		{ .fd = wake_fd, .events = POLLIN },
+	};
 	uint64_t due_ns = s->collected_ns + (uint64_t)timeout_ms * NS_PER_MS, now;
-	struct epoll_event event;
 
 	hurry(s);
 	now = clock_monotonic_ns();
 	timeout_ms = now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
 	if (s->urgent_ns > s->settled_ns)
 		timeout_ms = MIN(timeout_ms, SETTLE_MS);
-	if (epoll_wait(fd, &event, 1, timeout_ms) < 0 && errno != EINTR)
+	if (poll(files, ARRAY_SIZE(files), timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	ring_buffer__consume(s->programs->records);
 	/* If it was for what is soon gone, that has been read; samples can wait. */

@@ -24,7 +24,7 @@ struct cpu_source {
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
 	struct perf_handover handover;
-	struct pollfd *files; /* of the rings */
+	struct pollfd *files; /* of the rings, and one to be woken by */
 	bool stopped;
 	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
 	int wait_ms;
@@ -206,7 +206,7 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 	s->threads.root = running ? 0 : pid;
 	/* What a thread did before the window is not known. */
 	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
-	s->files = calloc(s->events.rings.count, sizeof(*s->files));
+	s->files = calloc(s->events.rings.count + 1, sizeof(*s->files));
 	if (!s->files) {
 		perf_free(s);
 		return error_set(e, -ENOMEM, "out of memory");
@@ -226,14 +226,15 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 }
 
 /* Waits until a ring is half full, or for a time. */
-static void wait_for_records(struct cpu_source *s, int timeout_ms)
+static void wait_for_records(struct cpu_source *s, int timeout_ms, int wake_fd)
 {
 	int wait_ms = MIN(s->wait_ms, timeout_ms);
 	uint64_t now_ns = clock_monotonic_ns();
 
 	if (s->end_ns > now_ns && !s->stopped)
 		wait_ms = (int)MIN((uint64_t)wait_ms, (s->end_ns - now_ns) / NS_PER_MS + 1);
-	if (poll(s->files, s->events.rings.count, wait_ms) > 0)
+	s->files[s->events.rings.count] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
+	if (poll(s->files, s->events.rings.count + 1, wait_ms) > 0)
 		for (unsigned i = 0; i < s->events.rings.count; i++)
 			if (s->files[i].revents & (POLLHUP | POLLERR | POLLNVAL))
 				/* Its first thread has ended: it would always be ready. */
@@ -249,12 +250,12 @@ static void stop(struct cpu_source *s)
 	s->stopped = true;
 }
 
-static int perf_poll(struct cpu_source *s, int timeout_ms)
+static int perf_poll(struct cpu_source *s, int timeout_ms, int wake_fd)
 {
 	uint64_t now_ns;
 	bool pressed;
 
-	wait_for_records(s, timeout_ms);
+	wait_for_records(s, timeout_ms, wake_fd);
 	now_ns = clock_monotonic_ns();
 	pressed = perf_rings_look(&s->events.rings);
 	perf_handover_read(&s->handover);
