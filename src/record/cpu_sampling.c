@@ -63,7 +63,9 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 				 (int)pid);
 	cpu->perf_namespace = options.timers_inside ? pid_namespace() : 0;
 	options.timers_inside = cpu->perf_namespace != 0;
-	err = cpu_sampler_start(&options, pid, running, &cpu->sampler, &cpu->why_not);
+	err = cpu_sampler_start(&options,
+				&(struct cpu_roots){ .pids = &pid, .count = 1, .running = running },
+				&cpu->sampler, &cpu->why_not);
 	if (err < 0 || cpu_sampler_way(cpu->sampler) != CPU_WAY_PERF)
 		cpu->perf_namespace = 0;
 	if (err >= 0)

@@ -82,10 +82,11 @@ static int start_thread(struct cpu_sampler *s)
 }
 
 static int open_way(struct cpu_sampler *s, const struct cpu_source_type *type,
-		    const struct cpu_options *options, pid_t pid, bool running, struct error *e)
+		    const struct cpu_options *options, const struct cpu_roots *roots,
+		    struct error *e)
 {
 	struct strbuf reason = STRBUF_INIT;
-	int err = type->open(options, pid, running, s->targets, &reason, &s->source, e);
+	int err = type->open(options, roots, s->targets, &reason, &s->source, e);
 
 	if (err < 0) {
 		strbuf_release(&reason);
@@ -100,8 +101,8 @@ static int open_way(struct cpu_sampler *s, const struct cpu_source_type *type,
 }
 
 /* The wanted way, or the best that is allowed. */
-static int open_source(struct cpu_sampler *s, const struct cpu_options *options, pid_t pid,
-		       bool running, struct error *e)
+static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
+		       const struct cpu_roots *roots, struct error *e)
 {
 	struct error why = { 0 };
 	int err = -ENOENT;
@@ -110,7 +111,7 @@ static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
 		if (options->way != CPU_WAY_NONE && options->way != source_types[i]->way)
 			continue;
 		why = (struct error){ 0 };
-		err = open_way(s, source_types[i], options, pid, running, &why);
+		err = open_way(s, source_types[i], options, roots, &why);
 		if (err >= 0 || err == -ESRCH || err == -ENOMEM)
 			break;
 		strbuf_addf(&s->reason, "%sno %s: %s", s->reason.length ? "; " : "",
@@ -126,7 +127,7 @@ static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
 			 err == -ESRCH || err == -ENOMEM ? why.text : strbuf_text(&s->reason));
 }
 
-int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running,
+int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots *roots,
 		      struct cpu_sampler **out, struct error *e)
 {
 	const struct targets_options targets_options = {
@@ -142,7 +143,7 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 	s->wake_fd = -1;
 	err = targets_new(&targets_options, &s->targets, e);
 	if (err >= 0)
-		err = open_source(s, options, pid, running, e);
+		err = open_source(s, options, roots, e);
 	if (err >= 0) {
 		s->wake_fd = io_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		err = s->wake_fd < 0 ? -errno : start_thread(s);

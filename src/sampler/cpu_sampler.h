@@ -34,14 +34,22 @@ struct cpu_options {
 	struct kept_files *kept; /* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
 };
 
+/* What is sampled. */
+struct cpu_roots {
+	const pid_t *pids;
+	size_t count;
+	bool running;
+};
+
 struct cpu_sampler;
 
 /*
- * Samples process `pid` with all its threads and whatever they start from now on. `pid` is a child that waits for its
- * exec (then nothing before the exec is sampled), or runs already (running). 0; E_UNSUPPORTED when no way is allowed or
+ * Samples processes with all their threads and whatever they start from now on. Either it is one, a child that waits for its
+ * exec (then nothing before the exec is sampled), or they run already (running); then those that they have started are
+ * sampled too, and roots that have ended are left out, if any is there. 0; E_UNSUPPORTED when no way is allowed or
  * the wanted one is not, with the reason and what to do in e; -ESRCH; or another negative code.
  */
-int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running,
+int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots *roots,
 		      struct cpu_sampler **out, struct error *e) MUST_USE;
 
 enum cpu_way cpu_sampler_way(const struct cpu_sampler *s);

@@ -12,7 +12,7 @@ struct cpu_source_type {
 	const char *name; /* "eBPF" */
 	enum cpu_way way;
 	/* 0, or a negative code with the reason in e. `reason` gets what it cannot do. */
-	int (*open)(const struct cpu_options *options, pid_t pid, bool running,
+	int (*open)(const struct cpu_options *options, const struct cpu_roots *roots,
 		    struct targets *targets, struct strbuf *reason, struct cpu_source **out,
 		    struct error *e);
 	/*

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "sampler/proc_tree.h"
 #include "sampler/target_state.h"
 
 #define TEXTS_BYTES_MAX ((size_t)64 << 20)
@@ -155,20 +156,6 @@ static uint32_t link_text(struct targets *t, pid_t pid, const char *name)
 	return targets_text(t, target, n > 0 ? (size_t)n : 0);
 }
 
-static pid_t parent_of(pid_t pid)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[64];
-	const char *name_end;
-	int parent = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_file(path, 4096, &text) < 0)
-		return 0;
-	name_end = strrchr(strbuf_text(&text), ')');
-	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
-}
-
 static uint32_t thread_name(struct targets *t, pid_t pid, pid_t tid)
 {
 	char path[64];
@@ -190,7 +177,7 @@ static void identify(struct targets *t, struct target *p)
 	p->uid = st.st_uid;
 	p->executable = link_text(t, p->pid, "exe");
 	p->directory = link_text(t, p->pid, "cwd");
-	parent = parent_of(p->pid);
+	parent = proc_parent(p->pid);
 	p->parent_pid = parent ? parent : p->parent_pid;
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)p->pid);
 	p->command = file_text(t, path, COMMAND_BYTES_MAX);

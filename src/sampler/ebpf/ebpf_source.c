@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "sampler/ebpf/ebpf_state.h"
+#include "sampler/proc_tree.h"
 
 /* Records that are younger than this may still be on their way into another ring. */
 #define SETTLE_NS (2 * NS_PER_MS)
@@ -157,22 +157,50 @@ static int open_programs(struct cpu_source *s, const struct cpu_options *options
 	return r;
 }
 
-static int follow(struct cpu_source *s, pid_t pid, bool running, struct error *e)
+static int follow_one(struct cpu_source *s, pid_t pid, bool running, struct error *e)
 {
-	int r;
-
-	if (kill(pid, 0) < 0 && errno == ESRCH)
-		return error_set(e, -ESRCH, "there is no process %d", (int)pid);
-	r = sampler_programs_follow(s->programs, pid, running);
+	int r = sampler_programs_follow(s->programs, pid, running);
 	if (r < 0)
 		return error_errno(e, -r, "cannot follow process %d", (int)pid);
 	if (!ebpf_process_add(s, pid) ||
 	    (running && !targets_running(s->targets, pid, clock_monotonic_ns())))
 		return error_set(e, -ENOMEM, "out of memory");
-	return sampler_programs_start(s->programs, e);
+	return 0;
 }
 
-static int source_open(const struct cpu_options *options, pid_t pid, bool running,
+/* What a followed process starts is followed by the programs; what it had started before is found in /proc. */
+static int follow_running(struct cpu_source *s, const struct cpu_roots *roots, struct error *e)
+{
+	struct proc_tree tree = { 0 };
+	bool any = true;
+	int r = 0;
+
+	while (any && r == 0) {
+		any = false;
+		r = proc_tree_read(&tree, roots->pids, roots->count);
+		if (r < 0)
+			error_set(e, r, r == -ESRCH ? "there is no process %d" : "out of memory",
+				  (int)roots->pids[0]);
+		for (size_t i = 0; i < tree.pids.count && r == 0; i++) {
+			if (ebpf_process_find(s, tree.pids.data[i]))
+				continue;
+			any = true;
+			r = follow_one(s, tree.pids.data[i], true, e);
+		}
+	}
+	proc_tree_release(&tree);
+	return r;
+}
+
+static int follow(struct cpu_source *s, const struct cpu_roots *roots, struct error *e)
+{
+	int r = roots->running ? follow_running(s, roots, e)
+			       : follow_one(s, roots->pids[0], false, e);
+
+	return r < 0 ? r : sampler_programs_start(s->programs, e);
+}
+
+static int source_open(const struct cpu_options *options, const struct cpu_roots *roots,
 		       struct targets *targets, struct strbuf *reason, struct cpu_source **out,
 		       struct error *e)
 {
@@ -187,7 +215,7 @@ static int source_open(const struct cpu_options *options, pid_t pid, bool runnin
 	s->counted_ns = clock_monotonic_ns();
 	r = open_programs(s, options, e);
 	if (r == 0)
-		r = follow(s, pid, running, e);
+		r = follow(s, roots, e);
 	if (r < 0) {
 		source_free(s);
 		return r;

@@ -177,7 +177,7 @@ static void perf_free(struct cpu_source *s)
 	free(s);
 }
 
-static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
+static int perf_open(const struct cpu_options *options, const struct cpu_roots *roots,
 		     struct targets *targets, struct strbuf *reason, struct cpu_source **out,
 		     struct error *e)
 {
@@ -186,7 +186,7 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = perf_events_open(&s->events, options, pid, running, reason, e);
+	r = perf_events_open(&s->events, options, roots, reason, e);
 	if (r < 0) {
 		free(s);
 		return r;
@@ -203,7 +203,7 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
-	s->threads.root = running ? 0 : pid;
+	s->threads.root = roots->running ? 0 : roots->pids[0];
 	/* What a thread did before the window is not known. */
 	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
 	s->files = calloc(s->events.rings.count + 1, sizeof(*s->files));
@@ -215,11 +215,14 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 		s->files[i] =
 			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
 	/* Of threads that run already no event will tell. */
-	for (size_t i = 0; i < s->events.found.count; i++)
-		perf_thread_begins(&s->threads, pid, s->events.found.data[i]);
-	if (running && !targets_running(targets, pid, clock_monotonic_ns())) {
-		perf_free(s);
-		return error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < s->events.found.count; i++) {
+		const struct perf_found *found = &s->events.found.data[i];
+
+		perf_thread_begins(&s->threads, found->pid, found->tid);
+		if (!targets_running(targets, found->pid, clock_monotonic_ns())) {
+			perf_free(s);
+			return error_set(e, -ENOMEM, "out of memory");
+		}
 	}
 	*out = s;
 	return 0;
