@@ -113,7 +113,7 @@ static int check_off_cpu(struct trace *t, struct record_summary *end, struct err
 {
 	struct capability_note cpu;
 	int r = capability_find(t, "cpu", &cpu, e);
-	const char *way = cpu_way_name(CPU_WAY_EBPF);
+	const char *way = cpu_method_name(CPU_METHOD_EBPF);
 
 	if (r >= 0 && strstr(cpu.asked, "off-CPU") && strncmp(cpu.got, way, strlen(way)) != 0)
 		end->no_off_cpu = "it needs eBPF (see `pitot doctor`)";

@@ -114,18 +114,18 @@ static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
 	return p;
 }
 
-void targets_choose_home(struct targets *t)
+void targets_choose_loss_owner(struct targets *t)
 {
-	struct target *old = t->home;
+	struct target *old = t->loss_owner;
 
 	if (old && !old->end_ns)
 		return;
 	for (size_t i = 0; i < t->all.count; i++)
 		if (t->all.data[i]->writer && !t->all.data[i]->end_ns) {
-			t->home = t->all.data[i];
+			t->loss_owner = t->all.data[i];
 			break;
 		}
-	if (old && old != t->home) {
+	if (old && old != t->loss_owner) {
 		target_close(t, old);
 		free_target(t, old);
 	}
@@ -136,8 +136,8 @@ static void end_target(struct targets *t, struct target *p, uint64_t time_ns)
 	p->end_ns = MAX(time_ns, p->start_ns);
 	if (targets_find(t, p->pid) == p)
 		*map_at(&t->index, (uint64_t)p->pid, 0) = 0;
-	if (t->home == p) {
-		targets_choose_home(t);
+	if (t->loss_owner == p) {
+		targets_choose_loss_owner(t);
 		return;
 	}
 	target_close(t, p);

@@ -1,5 +1,5 @@
 /*
- * ebpf_source.c: the eBPF way of sampling. Records of the BPF programs and of the perf events beside them (what is
+ * ebpf_source.c: the eBPF method of sampling. Records of the BPF programs and of the perf events beside them (what is
  * mapped, started and renamed) are put in order of time and told to `targets`; what the programs lack is uploaded.
  */
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 static int on_record(void *context, void *bytes, size_t size)
 {
-	struct cpu_source *s = context;
+	struct cpu_sampling_state *s = context;
 	const struct bpf_record *h = bytes;
 
 	if (size < sizeof(*h))
@@ -34,19 +34,20 @@ static int on_record(void *context, void *bytes, size_t size)
 
 static void take_item(void *context, const struct ebpf_item *item, const void *bytes)
 {
-	struct cpu_source *s = context;
+	struct cpu_sampling_state *s = context;
 
 	ebpf_process_events(s, item->time_ns);
 	ebpf_sample_record(s, bytes, item->size);
 }
 
-static void count_loss(struct cpu_source *s, enum loss_reason reason, uint64_t count, uint64_t now)
+static void count_loss(struct cpu_sampling_state *s, enum loss_reason reason, uint64_t count,
+		       uint64_t now)
 {
 	if (count)
 		targets_loss(s->targets, NULL, reason, count, s->counted_ns, now);
 }
 
-static void count_losses(struct cpu_source *s)
+static void count_losses(struct cpu_sampling_state *s)
 {
 	const struct bpf_counters *c = s->programs->counters;
 	uint64_t dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED) + s->lost + s->queue.lost;
@@ -62,7 +63,7 @@ static void count_losses(struct cpu_source *s)
 	s->counted_ns = now;
 }
 
-static void collect(struct cpu_source *s, uint64_t until_ns)
+static void collect(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	s->settled_ns = until_ns;
 	s->collected_ns = clock_monotonic_ns();
@@ -76,14 +77,14 @@ static void collect(struct cpu_source *s, uint64_t until_ns)
 }
 
 /* Where many threads want the processors, ours would come too late to keep the rings from overflowing. */
-static void hurry(struct cpu_source *s)
+static void raise_priority(struct cpu_sampling_state *s)
 {
-	if (!s->hurried)
+	if (!s->priority_raised)
 		setpriority(PRIO_PROCESS, (id_t)gettid(), SAMPLER_NICE);
-	s->hurried = true;
+	s->priority_raised = true;
 }
 
-static int source_poll(struct cpu_source *s, int timeout_ms, int wake_fd)
+static int source_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
 	struct pollfd files[] = {
 		{ .fd = ring_buffer__epoll_fd(s->programs->records), .events = POLLIN },
@@ -91,7 +92,7 @@ static int source_poll(struct cpu_source *s, int timeout_ms, int wake_fd)
 	};
 	uint64_t due_ns = s->collected_ns + (uint64_t)timeout_ms * NS_PER_MS, now;
 
-	hurry(s);
+	raise_priority(s);
 	now = clock_monotonic_ns();
 	timeout_ms = now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
 	if (s->urgent_ns > s->settled_ns)
@@ -108,7 +109,7 @@ static int source_poll(struct cpu_source *s, int timeout_ms, int wake_fd)
 	return 0;
 }
 
-static void source_finish(struct cpu_source *s)
+static void source_finish(struct cpu_sampling_state *s)
 {
 	sampler_programs_stop(s->programs);
 	ring_buffer__consume(s->programs->records);
@@ -119,12 +120,12 @@ static void source_finish(struct cpu_source *s)
 				   "native frames of the interpreter", s->python_why_not.text);
 }
 
-static uint64_t source_kernel_ns(const struct cpu_source *s)
+static uint64_t source_kernel_ns(const struct cpu_sampling_state *s)
 {
 	return __atomic_load_n(&s->programs->counters->run_ns, __ATOMIC_RELAXED);
 }
 
-static void source_free(struct cpu_source *s)
+static void source_free(struct cpu_sampling_state *s)
 {
 	if (!s)
 		return;
@@ -139,7 +140,8 @@ static void source_free(struct cpu_source *s)
 
 /* --- opening --- */
 
-static int open_programs(struct cpu_source *s, const struct cpu_options *options, struct error *e)
+static int open_programs(struct cpu_sampling_state *s, const struct cpu_options *options,
+			 struct error *e)
 {
 	const struct sampler_load_options load = {
 		.hz = options->hz,
@@ -157,7 +159,7 @@ static int open_programs(struct cpu_source *s, const struct cpu_options *options
 	return r;
 }
 
-static int follow_one(struct cpu_source *s, pid_t pid, bool running, struct error *e)
+static int follow_one(struct cpu_sampling_state *s, pid_t pid, bool running, struct error *e)
 {
 	int r = sampler_programs_follow(s->programs, pid, running);
 	if (r < 0)
@@ -169,7 +171,8 @@ static int follow_one(struct cpu_source *s, pid_t pid, bool running, struct erro
 }
 
 /* What a followed process starts is followed by the programs; what it had started before is found in /proc. */
-static int follow_running(struct cpu_source *s, const struct cpu_roots *roots, struct error *e)
+static int follow_running(struct cpu_sampling_state *s, const struct cpu_roots *roots,
+			  struct error *e)
 {
 	struct proc_tree tree = { 0 };
 	bool any = true;
@@ -192,7 +195,7 @@ static int follow_running(struct cpu_source *s, const struct cpu_roots *roots, s
 	return r;
 }
 
-static int follow(struct cpu_source *s, const struct cpu_roots *roots, struct error *e)
+static int follow(struct cpu_sampling_state *s, const struct cpu_roots *roots, struct error *e)
 {
 	int r = roots->running ? follow_running(s, roots, e)
 			       : follow_one(s, roots->pids[0], false, e);
@@ -201,10 +204,10 @@ static int follow(struct cpu_source *s, const struct cpu_roots *roots, struct er
 }
 
 static int source_open(const struct cpu_options *options, const struct cpu_roots *roots,
-		       struct targets *targets, struct strbuf *reason, struct cpu_source **out,
-		       struct error *e)
+		       struct targets *targets, struct strbuf *reason,
+		       struct cpu_sampling_state **out, struct error *e)
 {
-	struct cpu_source *s = calloc(1, sizeof(*s));
+	struct cpu_sampling_state *s = calloc(1, sizeof(*s));
 	int r;
 
 	(void)reason;
@@ -243,9 +246,9 @@ static int source_check(struct error *e)
 	return r;
 }
 
-const struct cpu_source_type cpu_source_ebpf = {
+const struct cpu_method_ops cpu_method_ebpf = {
 	.name = "eBPF",
-	.way = CPU_WAY_EBPF,
+	.method = CPU_METHOD_EBPF,
 	.open = source_open,
 	.poll = source_poll,
 	.finish = source_finish,

@@ -35,7 +35,7 @@ struct perf_events {
 };
 
 /*
- * As cpu_source_type.open. The events of a process that runs count from now on, those of a child that waits for its exec
+ * As cpu_method_ops.open. The events of a process that runs count from now on, those of a child that waits for its exec
  * from then on.
  */
 int perf_events_open(struct perf_events *events, const struct cpu_options *options,
@@ -46,7 +46,7 @@ int perf_events_open(struct perf_events *events, const struct cpu_options *optio
 void perf_events_stop(struct perf_events *events, uint64_t *cpu_ns, uint64_t *lost);
 void perf_events_close(struct perf_events *events);
 
-/* Whether perf events are allowed: as cpu_source_type.check. */
+/* Whether perf events are allowed: as cpu_method_ops.check. */
 int perf_events_check(struct error *e);
 
 #endif
