@@ -125,7 +125,7 @@ void record_say_cpu(const struct recording *r)
 
 	if (!cpu->hz)
 		return;
-	how = cpu->sampler ? cpu_way_name(cpu_sampler_way(cpu->sampler)) : "a timer inside";
+	how = cpu->sampler ? cpu_method_name(cpu_sampler_method(cpu->sampler)) : "a timer inside";
 	reason = cpu->sampler        ? cpu_sampler_reason(cpu->sampler)
 		 : cpu->why_not.code ? cpu->why_not.text
 				     : "";

@@ -79,7 +79,8 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	end->collector_ns = cost.kinds[cost_kind_collector].total_ns;
 	end->setup_ns = cost.kinds[cost_kind_setup].total_ns;
 	end->exit_ns = cost.kinds[cost_kind_exit].total_ns;
-	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns;
+	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns +
+			  cost.kinds[cost_kind_timer_sample].total_ns;
 	cost_release(&cost);
 	return 0;
 }

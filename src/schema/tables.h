@@ -474,10 +474,12 @@
 
 /*
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
- * whoever samples from outside. write: what the collector spent writing, by the clock.
+ * whoever samples from outside. write: what the collector spent writing, by the clock. timer_sample: CPU samples by timers
+ * inside, on the target's threads.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
-	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6)
+	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
+	V(E, timer_sample, 7)
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
