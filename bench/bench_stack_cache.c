@@ -258,7 +258,7 @@ int main(int argc, char **argv)
 	stack_modules_init(&modules, STACK_RULE_BYTES);
 	stack_modules_update(&modules, NS_PER_S);
 	if (!codes || !cache || !stack_walker_init(&walker, &modules) ||
-	    stack_interner_init(&interner, 1u << 16) < 0)
+	    stack_interner_init(&interner, 1u << 16, 0) < 0)
 		return 1;
 	python_codes_attach(codes, &runtime);
 	CALL(void (*)(int), "Py_InitializeEx", 0);
