@@ -87,6 +87,13 @@ class Play:
         text = self.pitot("view", self.recording, table, "--json", "--quiet", *options).stdout
         return [json.loads(line) for line in text.splitlines()]
 
+    def losses(self):
+        """What the recording says is missing: {reason: count}."""
+        found = {}
+        for row in self.rows("loss"):
+            found[row["reason"]] = found.get(row["reason"], 0) + (row["count"] or 0)
+        return found
+
     def times(self, table, column, *options):
         """CLOCK_MONOTONIC of rows; none is told apart from a table that is not there yet."""
         if not self.count(table):
@@ -179,16 +186,3 @@ def make_tape(build, tmp_path):
 def sanitized(build):
     code = (build / "libpitot.so").read_bytes()
     return b"libasan" in code or b"libtsan" in code
-
-
-@pytest.fixture
-def losses(pitot):
-    """What a recording says is missing: {reason: count}."""
-    def read(recording):
-        report = pitot("report", recording, "--json", json_output=True)
-        found = {}
-        for loss in report["loss"]:
-            found[loss["reason"]] = found.get(loss["reason"], 0) + loss["count"]
-        return found
-
-    return read

@@ -7,20 +7,22 @@ THREADS = 300
 CUPTI_12_8 = 26
 
 
-def test_300_threads_get_a_buffer_each(start_play, make_tape, losses):
+@pytest.mark.xfail(strict=True, reason="there are 192 buffers")
+def test_300_threads_get_a_buffer_each(start_play, make_tape):
     """CUPTI 13 has a buffer for each thread that launches: none is refused."""
     play = start_play(make_tape("threads", THREADS), "--parallel", "--rate", "0", faults="thread-buffers", clock=None)
     play.end()
-    assert losses(play.recording) == {}
+    assert play.losses() == {}
     assert (play.count("kernel"), play.count("api_call")) == (10 * THREADS, 10 * THREADS)
 
 
-@pytest.mark.parametrize("version", [CUPTI_12_8, 130001])
-def test_a_pool_that_is_empty(start_play, losses, version):
+@pytest.mark.parametrize("version", [
+    pytest.param(CUPTI_12_8, marks=pytest.mark.xfail(strict=True, reason="CUPTI gets NULL")), 130001])
+def test_a_pool_that_is_empty(start_play, version):
     """CUPTI up to 12.8 crashes when it gets no buffer: it gets one that is thrown away. What is lost is told."""
     play = start_play("kinds", faults=f"version {version}\nhold-buffers 3000", clock="--now")
     play.end()
-    told = sum(losses(play.recording).values())
+    told = sum(play.losses().values())
     assert told > 0 and play.count("api_call") > 0
 
 
@@ -34,26 +36,25 @@ def disk(source, build, tmp_path, sanitized):
     return str(library)
 
 
-def test_a_disk_that_stalls(start_play, make_tape, losses, disk, tmp_path):
+@pytest.mark.xfail(strict=True, reason="rings are smaller than CUPTI's buffers")
+def test_a_disk_that_stalls(start_play, make_tape, disk, tmp_path):
     """Two seconds at 100,000 launches a second: launches and kernels are lost alike, and what is lost is counted."""
-    launches, rounds = 390, 1500
-    play = start_play(make_tape("steps"), "--repeat", rounds, "--rate", "100000", clock="--now", LD_PRELOAD=disk,
+    launches, rounds = 20000, 30
+    play = start_play(make_tape("fast", launches), "--repeat", rounds, "--rate", "200000", LD_PRELOAD=disk,
                       STALL_DISK_WHEN=str(tmp_path / "stall"), STALL_DISK_MS="2000", options="stacks=none")
     play.until_rows("kernel", 0)
     (tmp_path / "stall").touch()
     play.end()
-    told = losses(play.recording)
+    told = sum(play.losses().values())
     calls, kernels = play.count("api_call"), play.count("kernel")
-    assert kernels + told.get("cupti_dropped", 0) + told.get("no_buffer", 0) >= 408 * rounds
-    if calls < launches * rounds:
-        assert told.get("ring_full", 0) >= launches * rounds - calls
+    assert calls + kernels + told >= 2 * launches * rounds
     known = {row["correlation"] for row in play.rows("api_call", "-c", "correlation")}
     orphans = sum(row["correlation"] not in known for row in play.rows("kernel", "-c", "correlation"))
-    assert orphans <= kernels / 20, f"{orphans} of {kernels} kernels have no launch"
+    assert orphans <= kernels / 20, f"{orphans} of {kernels} kernels have no launch, {calls} calls"
 
 
 @pytest.mark.xfail(strict=True, reason="the first error of a write ends the recording for good")
-def test_a_disk_that_is_full_for_a_moment(start_play, make_tape, losses, disk, tmp_path):
+def test_a_disk_that_is_full_for_a_moment(start_play, make_tape, disk, tmp_path):
     """The recording goes on afterwards, and says what it lost."""
     play = start_play(make_tape("steps"), "--repeat", "10000", "--gap", "50", LD_PRELOAD=disk,
                       FULL_DISK_WHEN=str(tmp_path / "full"), FULL_DISK_SAYS=str(tmp_path / "refused"))
@@ -64,7 +65,7 @@ def test_a_disk_that_is_full_for_a_moment(start_play, make_tape, losses, disk, t
     before = play.count("kernel")
     play.until_soon(lambda: play.count("kernel") > before + 5000, "it records again")
     play.kill()
-    assert losses(play.recording)
+    assert play.losses()
 
 
 def joined(play):
@@ -86,11 +87,11 @@ def test_ids_that_come_again_are_others(start_play, make_tape):
 
 
 @pytest.mark.xfail(strict=True, reason="ids have 32 bits")
-def test_a_day_with_more_calls_than_ids(start_play, make_tape, losses):
+def test_a_day_with_more_calls_than_ids(start_play, make_tape):
     """24 hours, played as fast as possible: each hour has 400 million ids."""
     play = start_play(make_tape("steps", 8), "--repeat", "24", "--gap", 3600 * 1000, "--ids", 400_000_000, clock=None)
     play.end()
-    assert losses(play.recording) == {}
+    assert play.losses() == {}
     calls = [row["correlation"] for row in play.rows("api_call", "--where", "function=cuLaunchKernel")]
     assert len(calls) == len(set(calls)) == 24 * 8 * 12
     assert max(calls) > 2**32

@@ -55,7 +55,6 @@ def test_cuda_starts_while_others_load_libraries(player, build, source, toolkit,
     assert list(recording.glob("*.pit"))
 
 
-@pytest.mark.xfail(strict=False, reason="a child inherits locks that the collector held")
 def test_children_of_a_process_that_loads_libraries_end(start_play, modules):
     """Each forked child ends by itself, whatever the recorder did at that moment."""
     rounds = -(-FORKS * 20 // CALLBACKS)
@@ -73,7 +72,7 @@ def test_children_of_a_process_whose_nvml_is_slow_end(start_play, make_tape):
 
 def can_unshare():
     try:
-        return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode == 0
+        return subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "true"], capture_output=True).returncode == 0
     except FileNotFoundError:
         return False
 
@@ -88,7 +87,7 @@ def first_of(process):
 @pytest.mark.xfail(strict=True, reason="a signal that changes nothing ends the recording")
 def test_the_first_process_of_a_container_lives_on(start_play, make_tape):
     """SIGTERM does nothing to it without a handler of its own, nor with us; and it is recorded as before."""
-    play = start_play(make_tape("steps"), "--repeat", "10000", "--gap", "20", wrap=["unshare", "--pid", "--fork"])
+    play = start_play(make_tape("steps"), "--repeat", "10000", "--gap", "20", wrap=["unshare", "--pid", "--fork", "--kill-child"])
     play.until_rows("kernel", 0)
     first, = first_of(play.process)
     os.kill(first, signal.SIGTERM)
