@@ -40,7 +40,6 @@ def toolkit(build, tmp_path):
     return driver, cudart / "libcudart.so.13"
 
 
-@pytest.mark.xfail(strict=True, reason="libcupti is loaded inside dl_iterate_phdr")
 def test_cuda_starts_while_others_load_libraries(player, build, source, toolkit, environment, tmp_path):
     driver, cudart = toolkit
     library = str(build / "libpitot.so")
@@ -84,7 +83,6 @@ def first_of(process):
 
 
 @pytest.mark.skipif(not can_unshare(), reason="no new pid namespace here")
-@pytest.mark.xfail(strict=True, reason="a signal that changes nothing ends the recording")
 def test_the_first_process_of_a_container_lives_on(start_play, make_tape):
     """SIGTERM does nothing to it without a handler of its own, nor with us; and it is recorded as before."""
     play = start_play(make_tape("steps"), "--repeat", "10000", "--gap", "20", wrap=["unshare", "--pid", "--fork", "--kill-child"])
