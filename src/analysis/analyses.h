@@ -21,11 +21,13 @@
 	X(graphs)                                                                                  \
 	X(syncs)                                                                                   \
 	X(waits)                                                                                   \
+	X(failures)                                                                                \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(no_gpu)                                                                                  \
 	X(verdicts)                                                                                \
 	X(idle_lines)                                                                              \
+	X(gpu_functions)                                                                           \
 	X(cost)
 
 struct report;

@@ -114,6 +114,17 @@ static int name_node(struct callers *c, struct caller *caller)
 	return 0;
 }
 
+static bool is_plumbing(const struct callers *c, const struct caller *x, const char *module)
+{
+	const char *function = stacks_text(&c->stacks, x->function);
+
+	if (x->class == FRAME_SYSTEM)
+		return true;
+	if (x->class == FRAME_PYTHON)
+		return is_framework_wrapper(function, stacks_text(&c->stacks, x->file));
+	return x->rank == CALLER_OTHER || is_interpreter(module) || is_start_of_thread(function);
+}
+
 /* The only frame of an expansion as a caller. */
 static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 {
@@ -135,6 +146,7 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 			f->class == FRAME_SYSTEM || is_library_module(module_path(c, f->module));
 	caller.rank = (uint8_t)rank_of(stacks_text(s, caller.function), module_path(c, f->module),
 				       caller.library);
+	caller.plumbing = is_plumbing(c, &caller, module_path(c, f->module));
 	if (caller.rank == CALLER_NODE && caller.class != FRAME_PYTHON && name_node(c, &caller) < 0)
 		return -ENOMEM;
 	return add_caller(c, &caller, id);

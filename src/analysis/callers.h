@@ -27,6 +27,7 @@ struct caller {
 	uint8_t class; /* enum frame_class */
 	bool library; /* not the user's own */
 	uint8_t rank; /* enum caller_rank, of native ones */
+	bool plumbing; /* CUDA, the interpreter, wrappers of frameworks: names nothing that is anyone's work */
 };
 
 /* From the one that says most. */
@@ -35,7 +36,8 @@ enum caller_rank { CALLER_USER, CALLER_NODE, CALLER_NAMED, CALLER_OTHER, CALLER_
 /* What a stack comes to; items of callers.items or CALLER_NONE. */
 struct caller_place {
 	uint32_t caller;
-	uint32_t callee; /* the function that the line called, on the way to the innermost frame: line 0 */
+	uint32_t
+		callee; /* the function that the line called, on the way to the innermost frame: line 0 */
 	bool in_kernel; /* the innermost frame is of the operating system's kernel */
 };
 

@@ -7,21 +7,8 @@
 #include "base/human.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 
 #define NARROW 110 /* columns below which the second line of a kernel begins under its figures */
-
-static void add_kernel_name(const char *name, bool full, struct strbuf *out)
-{
-	struct strbuf plain = STRBUF_INIT;
-
-	if (full)
-		demangle(name, &plain);
-	else
-		kernel_name_short(name, &plain);
-	text_safe(out, strbuf_text(&plain), plain.length);
-	strbuf_release(&plain);
-}
 
 static void add_name(const struct report *r, const struct hotspot *h, bool full_names,
 		     struct strbuf *out)
@@ -31,12 +18,7 @@ static void add_name(const struct report *r, const struct hotspot *h, bool full_
 	switch (r->hotspots->by) {
 	case HOTSPOT_KERNEL:
 	case HOTSPOT_CONFIG:
-		text = h->config == TRACE_NO_ROW
-			       ? "(unknown kernel)"
-			       : trace_string(r->trace,
-					      trace_u32(r->trace, TABLE_kernel_config,
-							COLUMN_kernel_config_name)[h->config]);
-		add_kernel_name(text, full_names, out);
+		report_kernel_text(r, h->config, full_names, out);
 		break;
 	case HOTSPOT_STREAM:
 		strbuf_addf(out, "stream %u", h->key);

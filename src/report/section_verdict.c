@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "analysis/busy.h"
 #include "analysis/capabilities.h"
+#include "analysis/cost.h"
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
 #include "analysis/verdict.h"
@@ -69,7 +71,12 @@ static void print_verdict(const struct report_view *v)
 		strbuf_addf(v->out, "; after its start-up %s",
 			    verdict_name(v->report->verdicts->later.kind));
 	strbuf_addc(v->out, '\n');
-	if (v->report->no_gpu->why.length) {
+	if (verdict->kind == VERDICT_NO_WORK && v->report->busy->untimed) {
+		human_count(&text, v->report->busy->untimed);
+		strbuf_adds(&text, v->report->busy->untimed == 1
+					   ? " piece of GPU work ran, without times\n"
+					   : " pieces of GPU work ran, without times\n");
+	} else if (v->report->no_gpu->why.length) {
 		text_safe(&text, strbuf_text(&v->report->no_gpu->why),
 			  v->report->no_gpu->why.length);
 		strbuf_addc(&text, '\n');
@@ -104,9 +111,32 @@ static void print_no_gpu(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
+/* A context that failed, and more loss than a reader may overlook. */
+static void print_warnings(const struct report_view *v)
+{
+	const struct cost *c = v->report->cost;
+	_cleanup_strbuf_ struct strbuf failure = STRBUF_INIT, loss = STRBUF_INIT;
+
+	report_failure_text(v->report, &failure);
+	if (c->lost * 20 >= c->lost + c->recorded && c->lost) {
+		strbuf_adds(&loss, c->lost_least ? "at least " : "");
+		human_percent(&loss, c->lost, c->lost + c->recorded);
+		strbuf_adds(&loss,
+			    " of the events are missing, as said under loss: what follows is "
+			    "about the rest");
+	}
+	if (failure.length || loss.length)
+		strbuf_addc(v->out, '\n');
+	if (failure.length)
+		report_labelled(v, STYLE_RED, "failed", strbuf_text(&failure));
+	if (loss.length)
+		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
+}
+
 /* There is no verdict on a program that was only sampled. */
 static void print(const struct report_view *v)
 {
+	print_warnings(v);
 	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK || !v->report->cpu_use->samples)
 		print_verdict(v);
 	else if (v->report->no_gpu->why.length)
