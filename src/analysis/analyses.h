@@ -28,6 +28,7 @@
 	X(verdicts)                                                                                \
 	X(idle_lines)                                                                              \
 	X(gpu_functions)                                                                           \
+	X(inner_callers)                                                                           \
 	X(cost)
 
 struct report;

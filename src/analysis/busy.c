@@ -118,7 +118,7 @@ static int start(struct sweep *s, const struct gpu_operation *op)
 	struct gpu_sweep *g = &s->gpus[op->gpu];
 	struct gpu_busy *b = &s->out->gpus[op->gpu];
 	struct running r = { .end_ns = op->end_ns,
-			     .copies = op->work == GPU_WORK_COPY || op->work == GPU_WORK_SET };
+			     .copies = op->work == GPU_WORK_memcpy || op->work == GPU_WORK_memset };
 
 	if (find_stream(g, op, &r.stream) < 0 || vec_reserve(&g->heap, 1) < 0)
 		return -ENOMEM;

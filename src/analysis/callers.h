@@ -69,6 +69,8 @@ int callers_captures(struct callers *c, struct trace *t, struct error *e) MUST_U
  */
 int callers_place(struct callers *c, size_t process, uint32_t id,
 		  struct caller_place *place) MUST_USE;
+/* The caller without its line: the function. 0 or -ENOMEM. */
+int callers_function(struct callers *c, uint32_t caller, uint32_t *function) MUST_USE;
 /* The frame of a row of stack_node as a caller, whatever it is. 0 or -ENOMEM. */
 int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *caller) MUST_USE;
 

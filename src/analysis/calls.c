@@ -80,10 +80,9 @@ int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length)
 {
 	const uint32_t *names = trace_u32(t, TABLE_api_function, COLUMN_api_function_name);
-	const char *name = function < trace_rows(t, TABLE_api_function)
-				   ? trace_string(t, names[function])
-				   : "";
-	size_t end = strlen(name), digits = end;
+	uint32_t text = function < trace_rows(t, TABLE_api_function) ? names[function] : 0;
+	const char *name = trace_string(t, text);
+	size_t end = trace_string_length(t, text), digits = end;
 
 	*length = end;
 	while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')

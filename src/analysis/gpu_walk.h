@@ -12,21 +12,13 @@
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
 
-enum gpu_work {
-	GPU_WORK_KERNEL,
-	GPU_WORK_COPY,
-	GPU_WORK_SET,
-	GPU_WORK_GRAPH, /* a whole graph; its nodes are not recorded then */
-	GPU_WORK_KINDS,
-};
-
 struct gpu_operation {
 	uint64_t start_ns, end_ns; /* cut to the window; start <= end */
-	uint32_t row; /* in gpu_tables[work] */
+	uint32_t row; /* in the table of `work` */
 	uint32_t stream;
 	uint32_t process;
 	uint16_t gpu;
-	uint8_t work;
+	uint8_t work; /* enum gpu_work */
 };
 
 struct gpu_source;

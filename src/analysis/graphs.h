@@ -23,9 +23,21 @@ struct graphs {
 	struct graph_group *items; /* by total replay time, longest first */
 	size_t count;
 	uint64_t launches, nodes;
+	/*
+	 * Of the process in which it is the largest share: estimated cost of recording its nodes,
+	 * and the time from its first node to its last.
+	 */
+	uint64_t node_cost_ns, node_span_ns;
 };
+
+/*
+ * Whether one record per launch (--graphs launch) would have been noticeably cheaper: node records
+ * are estimated to have cost a tenth of a process's time with graphs, and enough of it to matter.
+ */
+bool graphs_nodes_are_expensive(const struct graphs *g);
 
 int graphs_load(struct trace *t, struct error *e) MUST_USE;
 int graphs_analyze(const struct selection *s, struct graphs *out) MUST_USE;
+void graphs_release(struct graphs *g);
 
 #endif

@@ -18,7 +18,6 @@
 #include "capture/helper_thread.h"
 #include "capture/ring.h"
 #include "capture/stack_rows.h"
-#include "capture/tape/tape.h"
 #include "format/rows.h"
 #ifndef PITOT_WITHOUT_CUDA
 #include "capture/cuda/graph_nodes.h"
@@ -344,7 +343,6 @@ static void finish(void)
 	rows_cost(self.start.writer, cost_kind_exit, begun, now, 1, now - begun);
 	host_process_row(self.start.writer, self.start.setup_start_ns, now);
 	writer_close(&self.start.writer);
-	tape_close();
 }
 
 /*

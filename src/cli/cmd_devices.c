@@ -3,8 +3,8 @@
 
 #include "base/human.h"
 #include "base/json.h"
-#include "cli/checks.h"
-#include "cli/libcuda.h"
+#include "record/checks.h"
+#include "record/libcuda.h"
 #include "cli/ui.h"
 
 static const struct option options[] = { OPTION_END };

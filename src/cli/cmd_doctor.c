@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "cli/checks.h"
+#include "record/checks.h"
 #include "cli/ui.h"
 
 #define CHECKS_MAX 32

@@ -1,11 +1,11 @@
 /* cmd_export.c: `pitot export`: a recording in the format of another tool. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/human.h"
 #include "base/json.h"
+#include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
 #include "export/exporter.h"
@@ -72,23 +72,6 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int signal_number)
-{
-	stop_signal = signal_number;
-}
-
-/* Signals that end the command lead to the removal of what was written. */
-static void catch_signals(void)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaction(signals[i], &action, NULL);
-}
-
 static void list_formats(struct strbuf *out)
 {
 	for (const struct exporter *x = exporters; x->name; x++)
@@ -154,7 +137,7 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	x->overwrite = option_force;
 	x->no_stacks = !option_stacks;
 	x->split_bytes = option_split;
-	x->cancel = &stop_signal;
+	x->cancel = &terminal_stop_signal;
 	return EXIT_DONE;
 }
 
@@ -286,8 +269,8 @@ static int write_trace(struct bars *bars, struct trace *t, const struct exporter
 	x.progress_user = bars;
 	r = exporter->write(t, &x, path, &result, &e);
 	progress_end(bars->writes ? &bars->writing : &bars->reading);
-	if (r < 0 && stop_signal)
-		return 128 + stop_signal;
+	if (r < 0 && terminal_stop_signal)
+		return 128 + terminal_stop_signal;
 	if (r < 0)
 		return cli_fail(c, &e);
 	if (c->json)
@@ -326,7 +309,7 @@ static int run(struct context *c, int argc, char **argv)
 		status = check_format(c, exporter);
 	if (status != EXIT_DONE)
 		return status;
-	catch_signals();
+	terminal_catch_signals();
 	status = cli_open_trace(c, argc, argv, &bars.reading, &recording, &trace);
 	if (status != EXIT_DONE)
 		return status;

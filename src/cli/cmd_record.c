@@ -5,191 +5,157 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cli/record_attach.h"
-#include "cli/record_command.h"
-#include "cli/record_finish.h"
-#include "cli/record_request.h"
-#include "cli/record_run.h"
+#include "cli/record_output.h"
 #include "cli/ui.h"
+#include "record/recording.h"
 
-#define CPU_HZ 99
 #define CPU_HZ_MAX 10000
 
-static struct record_request asked = {
-	.hz = CPU_HZ,
+static struct record_request request = {
 	.symbols = true,
-	.counters_ns = 500 * NS_PER_MS,
+	.hz = RECORD_CPU_HZ,
+#define SETTING(member, type, initial, ...) .member = initial,
+#include "record/recorder_settings.def"
+#undef SETTING
 };
 
-static const char *const graphs_choices[] = { "node", "launch", NULL };
-static const char *const api_choices[] = { "launches", "all", NULL };
+#define SETTING(member, type_, initial, key, ...)                                                  \
+	{ .type = OPTION_##type_,                                                                  \
+	  .value = &request.member,                                                                \
+	  .given = &request.given.member,                                                          \
+	  __VA_ARGS__ },
 
 static const struct option options[] = {
 	{ .name = "output",
 	  .letter = 'o',
 	  .type = OPTION_STRING,
-	  .value = &asked.output,
+	  .value = &request.output,
 	  .argument = "DIR",
-	  .help = "folder to record into (default: NAME-DATE-TIME.pitot)" },
+	  .help = "record into DIR (default: NAME-DATE-TIME.pitot)" },
 	{ .name = "force",
 	  .letter = 'f',
 	  .type = OPTION_FLAG,
-	  .value = &asked.force,
+	  .value = &request.force,
 	  .help = "replace DIR if it is a recording" },
 	{ .name = "name",
 	  .type = OPTION_STRING,
-	  .value = &asked.name,
+	  .value = &request.name,
 	  .argument = "NAME",
 	  .help = "name of the recording (default: from the command)" },
-	{ .name = "delay",
-	  .type = OPTION_DURATION,
-	  .value = &asked.delay_ns,
-	  .argument = "TIME",
-	  .help = "start recording so long after the command's start (10s, 250ms)" },
-	{ .name = "duration",
-	  .type = OPTION_DURATION,
-	  .value = &asked.duration_ns,
-	  .given = &asked.duration_given,
-	  .argument = "TIME",
-	  .help = "record for so long; the command goes on" },
-	{ .name = "graphs",
-	  .type = OPTION_ENUM,
-	  .value = &asked.graphs,
-	  .argument = "node|launch",
-	  .choices = graphs_choices,
-	  .help = "CUDA graphs: every node, or one record per launch (cheaper)" },
-	{ .name = "sync",
-	  .type = OPTION_FLAG,
-	  .value = &asked.sync,
-	  .negatable = true,
-	  .help = "CUPTI's records of synchronizations and events too (dear)" },
-	{ .name = "memory",
-	  .type = OPTION_FLAG,
-	  .value = &asked.memory,
-	  .help = "record allocations and memory pools" },
-	{ .name = "counters",
-	  .type = OPTION_DURATION,
-	  .value = &asked.counters_ns,
-	  .argument = "TIME",
-	  .bare = "500ms",
-	  .negatable = true,
-	  .help = "read the GPUs' utilization, clocks, power and so on that often (500ms)" },
-	{ .name = "api",
-	  .type = OPTION_ENUM,
-	  .value = &asked.api,
-	  .argument = "launches|all",
-	  .choices = api_choices,
-	  .help = "CUDA calls to record: launches (copies and synchronizations too), or all" },
-	{ .name = "stacks",
-	  .type = OPTION_ENUM,
-	  .value = &asked.stacks,
-	  .argument = "all|native|python|none",
-	  .choices = record_stacks_names,
-	  .help = "call stacks of the recorded calls: native and Python frames" },
+#include "record/recorder_settings.def"
 	{ .name = "cpu",
 	  .type = OPTION_U64,
-	  .value = &asked.hz,
-	  .given = &asked.cpu_given,
+	  .value = &request.hz,
+	  .given = &request.given.hz,
 	  .argument = "HZ",
 	  .bare = "99",
 	  .negatable = true,
-	  .help = "look that often what each thread does on the CPU (99)" },
+	  .help = "CPU samples per second and thread (default 99)" },
 	{ .name = "cpu-via",
 	  .type = OPTION_ENUM,
-	  .value = &asked.via,
+	  .value = &request.via,
 	  .argument = "auto|ebpf|perf|timer",
 	  .choices = record_via_names,
-	  .help = "how the CPU is sampled (auto: the first of them that is allowed, and a timer "
-		  "for Python "
-		  "frames where perf is it)" },
+	  .help = "method of CPU sampling; auto: the first of them that is allowed, and with perf "
+		  "a timer for Python frames" },
 	{ .name = "off-cpu",
 	  .type = OPTION_FLAG,
-	  .value = &asked.off_cpu,
+	  .value = &request.off_cpu,
 	  .help = "record where threads wait, too (needs eBPF)" },
 	{ .name = "gpu-only",
 	  .type = OPTION_FLAG,
-	  .value = &asked.gpu_only,
-	  .help = "no CPU samples: the same as --no-cpu" },
+	  .value = &request.gpu_only,
+	  .help = "no CPU samples; same as --no-cpu" },
 	{ .name = "cpu-only",
 	  .type = OPTION_FLAG,
-	  .value = &asked.cpu_only,
-	  .help = "CPU samples alone; no GPU is needed" },
+	  .value = &request.cpu_only,
+	  .help = "CPU samples only; needs no GPU" },
 	{ .name = "pid",
 	  .letter = 'p',
 	  .type = OPTION_U64,
-	  .value = &asked.pid,
-	  .given = &asked.pid_given,
+	  .value = &request.pid,
+	  .given = &request.given.pid,
 	  .argument = "PID",
-	  .help = "CPU samples of a process that runs already, and of what it starts; no command" },
+	  .help = "sample a running process and what it starts, instead of a command" },
 	{ .name = "symbols",
 	  .type = OPTION_FLAG,
-	  .value = &asked.symbols,
+	  .value = &request.symbols,
 	  .negatable = true,
-	  .help = "name the call stacks when the command has ended (on unless --no-symbols)" },
-	{ .name = "max-size",
-	  .type = OPTION_SIZE,
-	  .value = &asked.max_bytes,
-	  .argument = "SIZE",
-	  .help = "stop recording a process after so many bytes, such as 10G (default: no limit)" },
+	  .help = "find the names of functions when the command has ended (default)" },
 	{ .name = "force-injection",
 	  .type = OPTION_FLAG,
-	  .value = &asked.force_injection,
-	  .help = "take CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH from another tool" },
+	  .value = &request.force_injection,
+	  .help = "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH" },
 	OPTION_END,
 };
+#undef SETTING
 
 /* What contradicts itself. */
 static int check_options(const struct context *c, int argc)
 {
-	if (asked.pid_given && argc > 1)
+	if (request.given.pid && argc > 1)
 		return cli_usage(c,
 				 "--pid is for a process that runs already: leave the command out");
-	if (asked.pid_given && (asked.pid == 0 || asked.pid > INT_MAX))
-		return cli_usage(c, "no process has the id %" PRIu64, asked.pid);
-	if (asked.pid_given && asked.via == RECORD_VIA_TIMER)
+	if (request.given.pid && (request.pid == 0 || request.pid > INT_MAX))
+		return cli_usage(c, "no process has the id %" PRIu64, request.pid);
+	if (request.given.pid && request.via == RECORD_VIA_TIMER)
 		return cli_usage(c, "the timer is inside of the process: it is not for one that "
 				    "runs already");
-	if (!asked.pid_given && argc < 2)
+	if (!request.given.pid && argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
-	if (asked.duration_given && !asked.duration_ns)
+	if (request.given.duration_ns && !request.duration_ns)
 		return cli_usage(c, "--duration 0 leaves nothing to record");
-	if (asked.cpu_only && asked.gpu_only)
+	if (request.cpu_only && request.gpu_only)
 		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
-	if (asked.gpu_only && asked.cpu_given && asked.hz)
+	if (request.gpu_only && request.given.hz && request.hz)
 		return cli_usage(c, "--gpu-only takes no CPU samples: leave out --cpu");
-	if (asked.pid_given)
-		asked.cpu_only = true;
-	if (asked.gpu_only)
-		asked.hz = 0;
-	if (asked.cpu_only && !asked.hz)
+	if (request.given.pid)
+		request.cpu_only = true;
+	if (request.gpu_only)
+		request.hz = 0;
+	if (request.cpu_only && !request.hz)
 		return cli_usage(c, "without CPU samples there is nothing to record");
-	if (asked.off_cpu && !asked.hz)
+	if (request.off_cpu && !request.hz)
 		return cli_usage(c,
 				 "--off-cpu needs CPU samples: leave out --no-cpu and --gpu-only");
-	if (asked.hz > CPU_HZ_MAX)
-		return cli_usage(c, "--cpu=%" PRIu64 " is too often: at most %d", asked.hz,
+	if (request.hz > CPU_HZ_MAX)
+		return cli_usage(c, "--cpu=%" PRIu64 " is too often: at most %d", request.hz,
 				 CPU_HZ_MAX);
 	return EXIT_DONE;
 }
 
+/* What a shell would return for a command that cannot be run. */
+static int cannot_record(const struct context *c, const struct recording *r, const struct error *e)
+{
+	int status = cli_fail(c, e);
+
+	return r->spawn.status ? r->spawn.status : status;
+}
+
 static int run_record(struct context *c, int argc, char **argv)
 {
-	struct recording r = {
-		.context = c, .asked = &asked, .name = STRBUF_INIT, .options = STRBUF_INIT
-	};
-	int status = check_options(c, argc);
+	struct record_output output = { .context = c };
+	struct recording r = { .request = &request,
+			       .listener = record_output_listener(&output),
+			       RECORDING_INIT };
+	struct error e = { 0 };
+	int status = check_options(c, argc), err;
 
-	/* Nobody may read what we say, but the command goes on, and its status is ours. */
-	command_bears(SIGPIPE);
-	if (status == EXIT_DONE)
-		status = asked.pid_given ? record_attach(&r)
-					 : record_command(&r, argc - 1, argv + 1);
-	if (status == EXIT_DONE) {
+	if (status != EXIT_DONE)
+		return status;
+	/* Nobody may read what we print, but the command continues, and its status is ours. */
+	signal_to_error(SIGPIPE);
+	err = request.given.pid ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
+	if (err < 0) {
+		status = cannot_record(c, &r, &e);
+	} else {
 		record_run(&r);
+		record_output_clear(&output);
 		record_finish(&r);
+		record_output_end(&output, &r);
 		status = r.spawn.status;
 	}
-	record_release(&r);
+	recording_release(&r);
 	return status;
 }
 

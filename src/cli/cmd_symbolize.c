@@ -3,7 +3,7 @@
 
 #include "base/human.h"
 #include "base/json.h"
-#include "cli/symbolize.h"
+#include "record/symbolize.h"
 #include "report/text_table.h"
 #include "cli/ui.h"
 

@@ -72,9 +72,10 @@ extern const struct command *const commands[];
 /* By name or alias; NULL when there is none. */
 const struct command *command_find(const char *name);
 /* Says that there is no such command, and the nearest one. Returns EXIT_USAGE. */
-/* A signal that would end this program becomes an error of the call that it stands for; commands it starts have the default. */
-void command_bears(int number);
 int command_unknown(const struct context *c, const char *name);
+
+/* Makes a signal that would end this program an error of the system call; commands that it starts have the default. */
+void signal_to_error(int number);
 
 /* Options that every command takes; ends with OPTION_END. --help is understood besides. */
 extern const struct option global_options[];

@@ -201,7 +201,7 @@ static void on_signal(int number)
 	(void)number;
 }
 
-void command_bears(int number)
+void signal_to_error(int number)
 {
 	struct sigaction act;
 
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 
 	if (argc < 1)
 		return EXIT_USAGE;
-	command_bears(SIGXFSZ);
+	signal_to_error(SIGXFSZ);
 	status = parse_leading(&c, &argc, &argv);
 	if (status >= 0)
 		return status;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/record_spawn.h"
+#include "record/spawn.h"
 
 static FILE *pager;
 

@@ -129,7 +129,6 @@ static int load_calls(struct export_view *v, struct error *e)
 		v->call_stack_valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
 	}
 	v->function_id = trace_u32(t, TABLE_api_function, COLUMN_api_function_id);
-	v->function_name = trace_u32(t, TABLE_api_function, COLUMN_api_function_name);
 	v->function_kind = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
 	return 0;
 }
@@ -449,19 +448,6 @@ size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_
 	else
 		map_get(&v->context_devices, (uint64_t)process << 32 | w->context[row], &device);
 	return gpus_find(&v->gpus, process, (uint32_t)device);
-}
-
-size_t api_name_length(const char *name, size_t length)
-{
-	size_t digits = 0;
-
-	while (digits < length && name[length - digits - 1] >= '0' &&
-	       name[length - digits - 1] <= '9')
-		digits++;
-	if (digits >= 4 && length > digits + 2 && name[length - digits - 1] == 'v' &&
-	    name[length - digits - 2] == '_')
-		return length - digits - 2;
-	return length;
 }
 
 uint32_t export_string(const struct export_view *v, enum table_id table, int column, uint64_t row)

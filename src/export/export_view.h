@@ -8,6 +8,7 @@
 #ifndef PITOT_EXPORT_EXPORT_VIEW_H
 #define PITOT_EXPORT_EXPORT_VIEW_H
 
+#include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
 #include "analysis/nvtx_ranges.h"
@@ -65,7 +66,7 @@ struct export_view {
 	const uint8_t *call_result_valid, *call_stack_valid;
 	const uint32_t *call_stack; /* NULL: no stacks */
 	bool with_samples; /* tables cpu_sample and off_cpu are loaded, and wanted */
-	const uint32_t *function_id, *function_name;
+	const uint32_t *function_id;
 	const uint8_t *function_kind;
 	/* By api_call row the number of the first work it launched; by number the next of its call; or NO_WORK. */
 	uint32_t *first_work, *next_work;
@@ -143,9 +144,6 @@ static inline uint32_t export_call_stack(const struct export_view *v, uint64_t r
 /* GPU of a row of work: an index of v->gpus. */
 size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_t process,
 		uint64_t row);
-
-/* Name of a CUDA function as people write it: without CUPTI's suffix _v7000. Returns its length in name. */
-size_t api_name_length(const char *name, size_t length);
 
 /* Correlation id of a row of work or a call, unique in the trace. */
 static inline uint64_t export_correlation(const struct export_view *v, size_t process,

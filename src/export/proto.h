@@ -3,7 +3,7 @@
  *
  * Nothing here checks for room, see raw_buffer.h: proto_reserve first. A nested message gets a length of one byte, and is
  * moved up when it turns out to need more; so lengths are as short as they can be, and messages up to 127 bytes, which
- * nearly all are, cost no move. (base/pb.h checks and pads instead.)
+ * nearly all are, cost no move.
  */
 #ifndef PITOT_EXPORT_PROTO_H
 #define PITOT_EXPORT_PROTO_H

@@ -9,8 +9,8 @@
 
 static uint64_t gpu_sum(const struct gpu_busy *b)
 {
-	return b->sum_ns[GPU_WORK_KERNEL] + b->sum_ns[GPU_WORK_COPY] + b->sum_ns[GPU_WORK_SET] +
-	       b->sum_ns[GPU_WORK_GRAPH];
+	return b->sum_ns[GPU_WORK_kernel] + b->sum_ns[GPU_WORK_memcpy] +
+	       b->sum_ns[GPU_WORK_memset] + b->sum_ns[GPU_WORK_graph_launch];
 }
 
 /* What ran beside what, where more than one kind or more than one stream did. */
@@ -25,11 +25,11 @@ static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 		human_duration(out, b->overlap_ns);
 		strbuf_addc(out, '\n');
 	}
-	if (b->count[GPU_WORK_GRAPH]) {
+	if (b->count[GPU_WORK_graph_launch]) {
 		strbuf_addf(out, "GPU %zu: besides ", gpu);
-		human_count(out, b->count[GPU_WORK_GRAPH]);
+		human_count(out, b->count[GPU_WORK_graph_launch]);
 		strbuf_adds(out, " graphs that were recorded as a whole, ");
-		human_duration(out, b->sum_ns[GPU_WORK_GRAPH]);
+		human_duration(out, b->sum_ns[GPU_WORK_graph_launch]);
 		strbuf_addc(out, '\n');
 	}
 	if (b->max_pieces < 2)
@@ -71,10 +71,10 @@ static void write_levels(struct report_view *v, const char *key, const uint64_t 
 static void write_busy(struct report_view *v, const struct gpu_busy *b)
 {
 	static const char *const kinds[GPU_WORK_KINDS] = {
-		[GPU_WORK_KERNEL] = "kernels",
-		[GPU_WORK_COPY] = "copies",
-		[GPU_WORK_SET] = "sets",
-		[GPU_WORK_GRAPH] = "graphs",
+		[GPU_WORK_kernel] = "kernels",
+		[GPU_WORK_memcpy] = "copies",
+		[GPU_WORK_memset] = "sets",
+		[GPU_WORK_graph_launch] = "graphs",
 	};
 	uint64_t sum = 0;
 
@@ -184,8 +184,8 @@ static void print(const struct report_view *v)
 		text_table_percent(&t, b->union_ns, window);
 		text_table_duration(&t, b->union_ns);
 		text_table_duration(&t, gpu_sum(b));
-		text_table_count(&t, b->count[GPU_WORK_KERNEL]);
-		text_table_count(&t, b->count[GPU_WORK_COPY] + b->count[GPU_WORK_SET]);
+		text_table_count(&t, b->count[GPU_WORK_kernel]);
+		text_table_count(&t, b->count[GPU_WORK_memcpy] + b->count[GPU_WORK_memset]);
 		add_mix(b, i, &mix);
 	}
 	if (text_table_rows(&t)) {

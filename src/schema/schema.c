@@ -45,26 +45,56 @@ SCHEMA_ENUMS(VALUE_LIST)
 	_Static_assert(COLUMNS_##table <= 64, "the mask of missing values has 64 bits");
 SCHEMA_TABLES(COLUMN_LIST)
 
+/* Traits as initializers. Columns are counted from 1 here, so that 0 is none; derive() counts them from 0. */
+#define ROLE(role, table, column) .roles[ROLE_##role] = COLUMN_##table##_##column + 1
+#define BITS(prefix, a, b, ...) (UINT64_C(1) << prefix##a | UINT64_C(1) << prefix##b)
+/* One name or two: what comes third is ignored. */
+#define BITS_OF(prefix, ...) BITS(prefix, __VA_ARGS__, __VA_ARGS__, )
+
+#define TRAIT_SPAN(table) ROLE(START, table, start_ns), ROLE(END, table, end_ns),
+#define TRAIT_MOMENT(table, column) ROLE(START, table, column),
+#define TRAIT_GPU_WORK(table)                                                                      \
+	.gpu_work = true, TRAIT_SPAN(table) ROLE(DEVICE, table, device),                           \
+	TRAIT_HAS(table, context) TRAIT_HAS(table, stream)
+#define TRAIT_HAS(table, column) TRAIT_HAS_##column(table)
+#define TRAIT_HAS_context(table) ROLE(CONTEXT, table, context),
+#define TRAIT_HAS_stream(table) ROLE(STREAM, table, stream),
+#define TRAIT_HAS_graph(table) ROLE(GRAPH, table, graph),
+#define TRAIT_HAS_graph_node(table) ROLE(GRAPH_NODE, table, graph_node),
+#define TRAIT_LABEL(table, column) ROLE(LABEL, table, column),
+#define TRAIT_LAUNCHED_BY(table, ...)                                                              \
+	ROLE(CORRELATION, table, correlation), .launching_kinds = BITS_OF(api_kind_, __VA_ARGS__),
+#define TRAIT_INTERNED(table) .repeated = REPEAT_INTERNED,
+#define TRAIT_LAST(table) .repeated = REPEAT_LAST,
+#define TRAIT_LAST_OF(table, ...)                                                                  \
+	.repeated = REPEAT_LAST, .key = BITS_OF(COLUMN_##table##_, __VA_ARGS__),
+#define TRAIT_LAST_USED(table, ...)                                                                \
+	.repeated = REPEAT_LAST_USED, .key = BITS_OF(COLUMN_##table##_, __VA_ARGS__),
+
+#define TRAIT(table, trait, ...) TRAIT_##trait(table, ##__VA_ARGS__)
 #define TABLE_ROW(table, id_, doc)                                                                 \
 	[id_] = { .name = #table,                                                                  \
 		  .meaning = doc,                                                                  \
 		  .id = id_,                                                                       \
 		  .column_count = COLUMNS_##table,                                                 \
 		  .row_size = sizeof(struct row_##table),                                          \
-		  .columns = columns_##table },
+		  TRAITS_##table(TRAIT, table).columns = columns_##table },
 static struct table_schema tables[] = { SCHEMA_TABLES(TABLE_ROW) };
 
 _Static_assert(ARRAY_SIZE(tables) == TABLE_MAX + 1, "ids of tables are contiguous");
 
-#define REPEATED_ROW(table) TABLE_##table,
-static const enum table_id repeated[] = { SCHEMA_REPEATED(REPEATED_ROW) };
+const struct table_schema *schema_gpu_work[GPU_WORK_KINDS];
 
 /* Derived; a constructor keeps the tables constant for everyone else, libpitot.so's included. */
 __attribute__((constructor(200))) static void derive(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(repeated); i++)
-		tables[repeated[i]].repeated = true;
+	size_t works = 0;
+
 	for (size_t t = 1; t <= TABLE_MAX; t++) {
+		if (tables[t].gpu_work)
+			schema_gpu_work[works++] = &tables[t];
+		for (int role = 0; role < COLUMN_ROLES; role++)
+			tables[t].roles[role]--;
 		tables[t].time_column = -1;
 		for (int c = tables[t].column_count - 1; c >= 0; c--)
 			if (tables[t].columns[c].type == COLUMN_TYPE_TIME)

@@ -49,6 +49,21 @@ enum table_id { SCHEMA_TABLES(SCHEMA_TABLE_ID) TABLE_END };
 	};
 SCHEMA_TABLES(SCHEMA_ROW)
 
+/* The tables of GPU work, counted: GPU_WORK_kernel … in the order of their ids, and their number. */
+#define SCHEMA_WORK_GPU_WORK(table) GPU_WORK_##table,
+#define SCHEMA_WORK_SPAN(table)
+#define SCHEMA_WORK_MOMENT(table)
+#define SCHEMA_WORK_HAS(table)
+#define SCHEMA_WORK_LABEL(table)
+#define SCHEMA_WORK_LAUNCHED_BY(table)
+#define SCHEMA_WORK_INTERNED(table)
+#define SCHEMA_WORK_LAST_OF(table)
+#define SCHEMA_WORK_LAST(table)
+#define SCHEMA_WORK_LAST_USED(table)
+#define SCHEMA_WORK(table, trait, ...) SCHEMA_WORK_##trait(table)
+#define SCHEMA_WORK_OF(table, id, doc) TRAITS_##table(SCHEMA_WORK, table)
+enum gpu_work { SCHEMA_TABLES(SCHEMA_WORK_OF) GPU_WORK_KINDS };
+
 /* The values of enums: copy_kind_HtoD and so on. */
 #define SCHEMA_VALUE(list, name, value) list##_##name = value,
 #define SCHEMA_ENUM(list) enum list { ENUM_##list(SCHEMA_VALUE, list) };
@@ -90,13 +105,39 @@ struct column_schema {
 	const struct enum_value *values;	/* ENUM: named values, else NULL */
 };
 
+/* What a column means in any table that has such a column. */
+enum column_role {
+	ROLE_START,		/* of events; the time of those that do not last */
+	ROLE_END,
+	ROLE_DEVICE,
+	ROLE_CONTEXT,
+	ROLE_STREAM,
+	ROLE_CORRELATION,	/* of the call that caused the row */
+	ROLE_GRAPH,
+	ROLE_GRAPH_NODE,
+	ROLE_LABEL,
+	COLUMN_ROLES,
+};
+
+/* How writers repeat rows from segment to segment: traits of the same names. */
+enum table_repeat {
+	REPEAT_NEVER,
+	REPEAT_INTERNED,
+	REPEAT_LAST,
+	REPEAT_LAST_USED,
+};
+
 struct table_schema {
 	const char *name;
 	const char *meaning;
 	enum table_id id;
 	uint8_t column_count;	/* at most 64 */
 	int8_t time_column;	/* first TIME column, or -1: what blocks are sorted by and their time span is of */
-	bool repeated;		/* rows come again in later segments: equal ones of a session are one */
+	bool gpu_work;
+	enum table_repeat repeated;	/* unless never, equal rows of a session are one */
+	uint64_t key;		/* REPEAT_LAST, REPEAT_LAST_USED: the columns of the key, as bits; 0: only one row is repeated */
+	uint32_t launching_kinds;	/* of the calls that cause rows: bits of enum api_kind; 0: none do */
+	int8_t roles[COLUMN_ROLES];	/* index of the column, or -1 */
 	uint16_t row_size;	/* sizeof(struct row_<table>) */
 	const struct column_schema *columns;
 };
@@ -105,6 +146,7 @@ struct table_schema {
 const struct table_schema *schema_table(uint32_t id);
 const struct table_schema *schema_table_by_name(const char *name);
 extern const char *const schema_table_names[]; /* in order of their ids; ends with NULL */
+extern const struct table_schema *schema_gpu_work[GPU_WORK_KINDS];
 /* Index of a column by name, or -1. */
 int schema_column_by_name(const struct table_schema *table, const char *name);
 /* Name of an enum value, or NULL when that value has none. */

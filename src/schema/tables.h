@@ -15,6 +15,25 @@
  * PRESENCE  ALWAYS, or MAYBE: the value can be missing, and then it is neither 0 nor anything else
  * extra     for TIME: the column that this one is stored as a difference to, or NONE
  *
+ * Beside its columns stand a table's traits: what can be done with its rows without knowing the table. A trait is
+ * X(T, TRAIT, arguments):
+ *
+ * SPAN             rows are events that last from column start_ns to column end_ns
+ * MOMENT, column   rows are events that happen at that time
+ * GPU_WORK         a SPAN that a GPU worked; device, context and stream are columns. All that reports, flame graphs and
+ *                  exports show of any work on a GPU follows
+ * HAS, column      context, stream, graph or graph_node has the meaning that it has in the tables of GPU work
+ * LABEL, column    what a row is called: a STRING, an ENUM, or a REF to a table with a LABEL
+ * LAUNCHED_BY, …   calls of these kinds (one or two of api_kind) cause the rows; column correlation leads to the call
+ *
+ * and, of tables whose rows say what others mean: writers repeat them from segment to segment, so that each segment can be
+ * read without the others, and rows of one session that are equal in every column are one row:
+ *
+ * INTERNED         the writer gives a row its id, and writes it before the first row of a segment that refers to it
+ * LAST_OF, …       the last row of each key (one or two columns) is repeated in every later segment
+ * LAST             the same without a key: the last row of all
+ * LAST_USED, …     the last row of a key is repeated in segments that refer to it
+ *
  * Compatibility: ids of tables and the order of columns are part of the file format. Add at the end; never remove,
  * reorder or reuse. Values of enums are stored: the same holds for them.
  */
@@ -58,17 +77,10 @@
 	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
 	T(off_cpu, 35, "times that threads did not run, and where they waited")
 
-/*
- * Tables whose rows say what others mean. Writers repeat them from segment to segment, so that each segment can be read
- * without the others; rows of one session that are equal in every column are one row.
- */
-#define SCHEMA_REPEATED(R)                                                                                             \
-	R(string) R(clock) R(process) R(thread) R(module) R(device) R(context) R(stream) R(kernel_config)              \
-	R(api_function) R(nvtx_domain) R(nvtx_category) R(capability) R(counter) R(graph_node) R(stack_node) R(stack)
-
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
 	C(T, text, BYTES, ALWAYS, NONE, "", "the text as it was given; not necessarily UTF-8")
+#define TRAITS_string(X, T) X(T, INTERNED)
 
 #define SCHEMA_clock(C, T)                                                                                             \
 	C(T, monotonic_ns, TIME, ALWAYS, NONE, "ns", "CLOCK_MONOTONIC, the middle of the reading")                     \
@@ -76,6 +88,7 @@
 	C(T, boottime_ns, U64, ALWAYS, NONE, "ns", "CLOCK_BOOTTIME")                                                   \
 	C(T, cupti_ns, U64, MAYBE, NONE, "ns", "cuptiGetTimestamp")                                                    \
 	C(T, width_ns, U32, ALWAYS, NONE, "ns", "how long the reading took: the uncertainty of the row")
+#define TRAITS_clock(X, T) X(T, LAST)
 
 #define SCHEMA_process(C, T)                                                                                           \
 	C(T, pid, U32, ALWAYS, NONE, "", "process id as the process sees it")                                          \
@@ -90,6 +103,7 @@
 	C(T, uid, U32, ALWAYS, NONE, "", "user id")                                                                    \
 	C(T, source, ENUM, ALWAYS, process_source, "", "who wrote the row")                                            \
 	C(T, exit_status, I32, MAYBE, NONE, "", "wait status as a shell shows it: 128+n for signal n")
+#define TRAITS_process(X, T) X(T, LAST_OF, pid, start_ns)
 
 #define ENUM_process_source(V, E) V(E, inside, 0) V(E, record, 1) V(E, sampler, 2)
 
@@ -97,6 +111,7 @@
 	C(T, tid, U32, ALWAYS, NONE, "", "kernel thread id")                                                           \
 	C(T, name, STRING, ALWAYS, NONE, "", "name at the end or when the thread was last seen")                       \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when the name was read")
+#define TRAITS_thread(X, T) X(T, LAST_OF, tid)
 
 #define SCHEMA_module(C, T)                                                                                            \
 	C(T, path, STRING, ALWAYS, NONE, "", "file")                                                                   \
@@ -106,6 +121,7 @@
 	C(T, file_offset, U64, ALWAYS, NONE, "bytes", "offset in the file of the executable mapping")                  \
 	C(T, load_bias, U64, ALWAYS, NONE, "", "address minus ELF virtual address")                                    \
 	C(T, loaded_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")
+#define TRAITS_module(X, T) X(T, LAST_OF, path, start_address)
 
 #define SCHEMA_device(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "CUDA ordinal in this process")                                                \
@@ -131,12 +147,14 @@
 	C(T, shared_per_multiprocessor_bytes, U32, ALWAYS, NONE, "bytes", "limit")                                     \
 	C(T, reserved_shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "what the driver takes of every block's share") \
 	C(T, driver_version, U32, ALWAYS, NONE, "", "CUDA version of the driver, 1000*major + 10*minor")
+#define TRAITS_device(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_context(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "CUPTI context id")                                                            \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")                                              \
 	C(T, destroyed_ns, TIME, MAYBE, NONE, "ns", "when its destruction began")
+#define TRAITS_context(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_stream(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                             \
@@ -144,6 +162,7 @@
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was first seen")                                              \
 	C(T, priority, I32, MAYBE, NONE, "", "stream priority; lower is more urgent")                                  \
 	C(T, non_blocking, U8, MAYBE, NONE, "", "1: does not synchronize with the default stream")
+#define TRAITS_stream(X, T) X(T, LAST_OF, id, context)
 
 #define SCHEMA_kernel_config(C, T)                                                                                     \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -171,6 +190,7 @@
 	C(T, max_cluster_blocks, U32, MAYBE, NONE, "blocks", "largest cluster that fits")                              \
 	C(T, max_active_clusters, U32, MAYBE, NONE, "clusters", "clusters that can run at once")                       \
 	C(T, priority, I32, MAYBE, NONE, "", "launch priority (CUPTI 13.1)")
+#define TRAITS_kernel_config(X, T) X(T, INTERNED) X(T, LABEL, name)
 
 #define ENUM_cluster_scheduling(V, E) V(E, default, 0) V(E, spread, 1) V(E, load_balancing, 2)
 #define ENUM_cache_config(V, E) V(E, unknown, 0) V(E, none, 1) V(E, prefer_shared, 2) V(E, prefer_l1, 3) V(E, prefer_equal, 4)
@@ -192,6 +212,9 @@
 	C(T, queued_ns, TIME, MAYBE, start_ns, "ns", "queued in the command buffer (latency timestamps)")              \
 	C(T, submitted_ns, TIME, MAYBE, start_ns, "ns", "submitted to the GPU (latency timestamps)")                   \
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
+#define TRAITS_kernel(X, T)												\
+	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, config)					\
+	X(T, LAUNCHED_BY, launch, graph_launch)
 
 #define ENUM_channel_type(V, E) V(E, invalid, 0) V(E, compute, 1) V(E, async_memcpy, 2) V(E, decompression, 3)
 
@@ -217,6 +240,9 @@
 	C(T, destination_device, U32, MAYBE, NONE, "", "peer copies: device copied to")                                \
 	C(T, destination_context, U32, MAYBE, NONE, "", "peer copies: context copied to")                              \
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
+#define TRAITS_memcpy(X, T)												\
+	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, kind)						\
+	X(T, LAUNCHED_BY, memcpy, graph_launch)
 
 #define ENUM_copy_kind(V, E)                                                                                           \
 	V(E, unknown, 0) V(E, HtoD, 1) V(E, DtoH, 2) V(E, HtoA, 3) V(E, AtoH, 4) V(E, AtoA, 5) V(E, AtoD, 6) V(E, DtoA, 7) V(E, DtoD, 8) \
@@ -241,6 +267,9 @@
 	C(T, graph, U32, MAYBE, NONE, "", "CUDA graph it is a node of")                                                \
 	C(T, graph_node, U64, MAYBE, NONE, "", "its node there")                                                       \
 	C(T, device_launched, U8, MAYBE, NONE, "", "1: launched from the GPU by a device graph")
+#define TRAITS_memset(X, T)												\
+	X(T, GPU_WORK) X(T, HAS, graph) X(T, HAS, graph_node) X(T, LABEL, memory_kind)					\
+	X(T, LAUNCHED_BY, memset, graph_launch)
 
 #define SCHEMA_synchronization(C, T)                                                                                   \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start of the wait")                                                   \
@@ -252,6 +281,7 @@
 	C(T, event, U32, MAYBE, NONE, "", "CUDA event id")                                                             \
 	C(T, event_record, U64, MAYBE, NONE, "", "which record of that event was waited for (CUPTI 12.8)")             \
 	C(T, result, I32, MAYBE, NONE, "", "CUresult of the call (CUPTI 12.8)")
+#define TRAITS_synchronization(X, T) X(T, SPAN) X(T, HAS, context) X(T, HAS, stream) X(T, LAUNCHED_BY, synchronize)
 
 #define ENUM_synchronization_kind(V, E)                                                                                \
 	V(E, unknown, 0) V(E, event, 1) V(E, stream_wait_event, 2) V(E, stream, 3) V(E, context, 4)
@@ -264,6 +294,7 @@
 	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal (CUPTI 12.8)")                                                \
 	C(T, event_record, U64, MAYBE, NONE, "", "number of this record of the event (CUPTI 12.8)")                    \
 	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when the GPU reached it, where CUPTI was asked for that")
+#define TRAITS_cuda_event(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, event, graph_launch)
 
 #define SCHEMA_graph_launch(C, T)                                                                                      \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start of the first node")                                             \
@@ -275,6 +306,7 @@
 	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")                                                         \
 	C(T, end_device, U32, MAYBE, NONE, "", "CUDA ordinal of the last node (CUPTI 12.3)")                           \
 	C(T, end_context, U32, MAYBE, NONE, "", "CUPTI context id of the last node (CUPTI 12.3)")
+#define TRAITS_graph_launch(X, T) X(T, GPU_WORK) X(T, HAS, graph) X(T, LAUNCHED_BY, graph_launch)
 
 #define SCHEMA_allocation(C, T)                                                                                            \
 	C(T, time_ns, TIME, MAYBE, NONE, "ns", "when")                                                                 \
@@ -291,6 +323,7 @@
 	C(T, pool_bytes, U64, MAYBE, NONE, "bytes", "size of that pool")                                               \
 	C(T, pool_used_bytes, U64, MAYBE, NONE, "bytes", "used of that pool")                                          \
 	C(T, name, STRING, MAYBE, NONE, "", "variable, for static allocations")
+#define TRAITS_allocation(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release)
 
 #define ENUM_memory_operation(V, E) V(E, unknown, 0) V(E, allocation, 1) V(E, release, 2)
 
@@ -305,6 +338,7 @@
 	C(T, used_bytes, U64, MAYBE, NONE, "bytes", "in use")                                                          \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call")                                         \
 	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")
+#define TRAITS_memory_pool(X, T) X(T, MOMENT, time_ns) X(T, LAUNCHED_BY, allocate, release)
 
 #define ENUM_pool_operation(V, E) V(E, unknown, 0) V(E, created, 1) V(E, destroyed, 2) V(E, trimmed, 3)
 #define ENUM_pool_kind(V, E) V(E, unknown, 0) V(E, local, 1) V(E, imported, 2)
@@ -314,6 +348,7 @@
 	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
 	C(T, name, STRING, ALWAYS, NONE, "", "name as CUPTI gives it, such as cudaLaunchKernel_v7000")                 \
 	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")
+#define TRAITS_api_function(X, T) X(T, INTERNED)
 
 #define ENUM_api_kind(V, E)                                                                                            \
 	V(E, other, 0) V(E, launch, 1) V(E, graph_launch, 2) V(E, memcpy, 3) V(E, memset, 4) V(E, synchronize, 5) V(E, allocate, 6) \
@@ -328,6 +363,7 @@
 	C(T, result, I32, MAYBE, NONE, "", "CUresult or cudaError_t, where it was not 0")                              \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack of the caller")                                                  \
 	C(T, scope, U32, MAYBE, NONE, "", "innermost scope of the thread")
+#define TRAITS_api_call(X, T) X(T, SPAN)
 
 #define SCHEMA_nvtx(C, T)                                                                                              \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
@@ -341,6 +377,7 @@
 	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "how to read payload")                                       \
 	C(T, payload, U64, MAYBE, NONE, "", "bits of the payload")                                                    \
 	C(T, level, U8, MAYBE, NONE, "", "push, pop: ranges of its thread and domain around the range, up to 30")
+#define TRAITS_nvtx(X, T) X(T, MOMENT, time_ns)
 
 #define ENUM_nvtx_kind(V, E) V(E, push, 0) V(E, pop, 1) V(E, start, 2) V(E, end, 3) V(E, mark, 4)
 #define ENUM_nvtx_payload(V, E) V(E, none, 0) V(E, u64, 1) V(E, i64, 2) V(E, f64, 3) V(E, u32, 4) V(E, i32, 5) V(E, f32, 6)
@@ -348,11 +385,13 @@
 #define SCHEMA_nvtx_domain(C, T)                                                                                       \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
 	C(T, name, STRING, ALWAYS, NONE, "", "name")
+#define TRAITS_nvtx_domain(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_nvtx_category(C, T)                                                                                     \
 	C(T, domain, U32, ALWAYS, NONE, "", "domain id")                                                               \
 	C(T, id, U32, ALWAYS, NONE, "", "category id within the domain")                                               \
 	C(T, name, STRING, ALWAYS, NONE, "", "name")
+#define TRAITS_nvtx_category(X, T) X(T, LAST_OF, domain, id)
 
 #define SCHEMA_overhead(C, T)                                                                                          \
 	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start")                                                               \
@@ -360,6 +399,7 @@
 	C(T, kind, ENUM, ALWAYS, overhead_kind, "", "what CUPTI did")                                                  \
 	C(T, thread, U32, MAYBE, NONE, "", "kernel thread id")                                                         \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that was held up")
+#define TRAITS_overhead(X, T) X(T, SPAN)
 
 #define ENUM_overhead_kind(V, E)                                                                                       \
 	V(E, unknown, 0) V(E, compiler, 1) V(E, buffer_flush, 2) V(E, instrumentation, 3) V(E, resource, 4) V(E, module_loading, 5) \
@@ -369,6 +409,7 @@
 	C(T, kind, U32, ALWAYS, NONE, "", "CUpti_ExternalCorrelationKind")                                             \
 	C(T, id, U64, ALWAYS, NONE, "", "the framework's id")                                                          \
 	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the CUDA call")
+#define TRAITS_external_correlation(X, T)
 
 #define SCHEMA_capability(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was decided")                                                 \
@@ -377,6 +418,7 @@
 	C(T, asked, STRING, MAYBE, NONE, "", "what was asked for")                                                     \
 	C(T, got, STRING, MAYBE, NONE, "", "what is in force")                                                         \
 	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")
+#define TRAITS_capability(X, T) X(T, LAST_OF, name)
 
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
@@ -386,6 +428,7 @@
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "not before")                                                         \
 	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "not after")                                                        \
 	C(T, detail, STRING, MAYBE, NONE, "", "what exactly")
+#define TRAITS_loss(X, T)
 
 #define ENUM_loss_reason(V, E)                                                                                         \
 	V(E, unknown, 0)                                                                                               \
@@ -423,6 +466,7 @@
 	C(T, count, U64, ALWAYS, NONE, "", "how many times")                                                           \
 	C(T, total_ns, U64, ALWAYS, NONE, "ns", "time spent in the period")                                            \
 	C(T, bytes, U64, MAYBE, NONE, "bytes", "bytes written, where that applies")
+#define TRAITS_cost(X, T)
 
 /*
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
@@ -437,12 +481,14 @@
 	C(T, unit, STRING, ALWAYS, NONE, "", "unit of a whole: W, %, MHz, bytes, C")                                   \
 	C(T, decimals, U32, ALWAYS, NONE, "", "value / 10^decimals is in that unit")                                   \
 	C(T, description, STRING, ALWAYS, NONE, "", "meaning")
+#define TRAITS_counter(X, T) X(T, LAST_OF, id)
 
 #define SCHEMA_counter_sample(C, T)                                                                                    \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was read")                                                    \
 	C(T, counter, REF, ALWAYS, counter, "", "what was read")                                                       \
 	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for the host")                                       \
 	C(T, value, I64, ALWAYS, NONE, "", "reading")
+#define TRAITS_counter_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_graph_node(C, T)                                                                                        \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was created")                                                 \
@@ -453,6 +499,7 @@
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it, where that is recorded")  \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack that created it; of a clone look at the original's")
+#define TRAITS_graph_node(X, T) X(T, LAST_USED, node)
 
 #define ENUM_graph_node_kind(V, E)                                                                                     \
 	V(E, kernel, 0) V(E, memcpy, 1) V(E, memset, 2) V(E, host, 3) V(E, graph, 4) V(E, empty, 5) V(E, wait_event, 6)       \
@@ -472,6 +519,7 @@
 	C(T, function, STRING, MAYBE, NONE, "", "Python: qualified name of the function")                              \
 	C(T, file, STRING, MAYBE, NONE, "", "Python: file")                                                            \
 	C(T, line, U32, MAYBE, NONE, "", "Python: line being executed")
+#define TRAITS_stack_node(X, T) X(T, INTERNED)
 
 #define ENUM_frame_kind(V, E) V(E, native, 0) V(E, python, 1) V(E, kernel, 2) V(E, interrupted, 3)
 
@@ -480,6 +528,7 @@
 	C(T, node, U32, ALWAYS, NONE, "", "id of the innermost frame's node")                                          \
 	C(T, depth, U32, ALWAYS, NONE, "frames", "number of frames")                                                   \
 	C(T, end, ENUM, ALWAYS, stack_end, "", "whether it reaches the thread's start, else why not")
+#define TRAITS_stack(X, T) X(T, INTERNED)
 
 #define ENUM_stack_end(V, E)                                                                                           \
 	V(E, complete, 0)  /* reached _start, clone or the thread's start */                                           \
@@ -499,6 +548,7 @@
 	C(T, line, U32, MAYBE, NONE, "", "source line")                                                                \
 	C(T, function_start, U64, MAYBE, NONE, "", "ELF address of the function's first instruction")                  \
 	C(T, session, U64, ALWAYS, NONE, "", "session id (segment header) of the process that the address is of")
+#define TRAITS_symbol(X, T)
 
 /*
  * Written by a sampler outside of the process (segments cpu-<pid>.<n>.pit: a session of its own, whose process row has
@@ -510,6 +560,7 @@
 	C(T, weight_ns, U64, ALWAYS, NONE, "ns", "CPU time that the sample stands for")                                \
 	C(T, cpu, U32, MAYBE, NONE, "", "processor")                                                                   \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack")
+#define TRAITS_cpu_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_off_cpu(C, T)                                                                                           \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "when the thread left its processor")                                 \
@@ -517,6 +568,7 @@
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, state, ENUM, ALWAYS, off_cpu_state, "", "why it did not run")                                             \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack where it left")
+#define TRAITS_off_cpu(X, T) X(T, SPAN)
 
 /* sleeping: until something happens; uninterruptible: mostly for a disk; runnable: another thread had the processor */
 #define ENUM_off_cpu_state(V, E)                                                                                       \

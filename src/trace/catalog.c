@@ -36,17 +36,11 @@ static int add_failed(struct trace *t, const char *path, const char *name, const
 	return e->code == -ENOMEM ? -ENOMEM : vec_push(&t->failed, failed);
 }
 
-/* What a scan has found. */
-struct found {
-	uint64_t new_blocks;
-	bool changed;
-};
-
 /* A file that cannot be read is noted, and only a lack of memory is an error. */
-static int open_file(struct trace *t, const char *path, const char *name, struct found *found)
+static int open_file(struct trace *t, const char *path, const char *name)
 {
 	int64_t id = trace_intern(t, name, strlen(name));
-	struct trace_segment segment = { .serial = t->files_opened };
+	struct trace_segment segment = { 0 };
 	struct error e = { 0 };
 
 	if (id < 0)
@@ -58,60 +52,7 @@ static int open_file(struct trace *t, const char *path, const char *name, struct
 		segment_release(&segment.file);
 		return -ENOMEM;
 	}
-	t->files_opened++;
-	found->new_blocks += segment.file.block_count;
-	found->changed = true;
 	return 0;
-}
-
-/* Whether the block behind the header is in use, whose rows can be others each time. */
-static bool has_reserve(const struct segment *file)
-{
-	for (size_t i = 0; i < file->block_count; i++)
-		if (file->blocks[i].offset == file->header.header_bytes)
-			return true;
-	return false;
-}
-
-/* Looks for what was appended to an open file since. */
-static int refresh_file(struct trace *t, size_t index, const char *path, struct found *found)
-{
-	struct trace_segment *segment = &t->segments.data[index];
-	bool was_closed = segment->file.closed;
-	size_t size = segment->file.size;
-	struct error e = { 0 };
-	int blocks = segment_refresh(&segment->file, &e);
-
-	if (blocks < 0)
-		return add_failed(t, path, segment->name, &e);
-	found->new_blocks += (uint64_t)blocks;
-	found->changed |= blocks > 0 || segment->file.size != size ||
-			  (!was_closed && has_reserve(&segment->file));
-	return 0;
-}
-
-/* Files that were open before this scan: id of the name -> index of the segment. */
-static int known_files(struct trace *t, struct map *known)
-{
-	for (size_t i = 0; i < t->segments.count; i++) {
-		const char *name = t->segments.data[i].name;
-		int64_t id = interner_find(&t->strings, name, strlen(name));
-
-		if (id >= 0 && map_put(known, (uint64_t)id, i) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int scan_file(struct trace *t, const struct map *known, const char *path, const char *name,
-		     struct found *found)
-{
-	int64_t id = interner_find(&t->strings, name, strlen(name));
-	uint64_t index;
-
-	if (id >= 0 && map_get(known, (uint64_t)id, &index))
-		return refresh_file(t, index, path, found);
-	return open_file(t, path, name, found);
 }
 
 static int compare_names(const struct dirent **a, const struct dirent **b)
@@ -124,8 +65,7 @@ static int select_segment(const struct dirent *entry)
 	return is_segment_name(entry->d_name);
 }
 
-static int scan_directory(struct trace *t, const struct map *known, struct found *found,
-			  struct error *e)
+static int open_directory(struct trace *t, struct error *e)
 {
 	struct strbuf path = { 0 };
 	struct dirent **entries;
@@ -139,9 +79,8 @@ static int scan_directory(struct trace *t, const struct map *known, struct found
 		if (result == 0) {
 			strbuf_clear(&path);
 			strbuf_addf(&path, "%s/%s", t->path, entries[i]->d_name);
-			result = path.failed ? -ENOMEM
-					     : scan_file(t, known, path.data, entries[i]->d_name,
-							 found);
+			result =
+				path.failed ? -ENOMEM : open_file(t, path.data, entries[i]->d_name);
 		}
 		free(entries[i]);
 	}
@@ -166,21 +105,12 @@ static int nothing_found(struct trace *t, struct error *e)
 			 t->path, t->failed.count, first->reason);
 }
 
-int catalog_scan(struct trace *t, uint64_t *new_blocks, bool *changed, struct error *e)
+int catalog_open(struct trace *t, struct error *e)
 {
-	struct found found = { 0 };
 	const char *slash = strrchr(t->path, '/');
-	struct map known = MAP_INIT;
-	int result = known_files(t, &known);
+	int result = t->is_file ? open_file(t, t->path, slash ? slash + 1 : t->path)
+				: open_directory(t, e);
 
-	t->failed.count = 0;
-	if (result == 0 && t->is_file)
-		result = scan_file(t, &known, t->path, slash ? slash + 1 : t->path, &found);
-	else if (result == 0)
-		result = scan_directory(t, &known, &found, e);
-	map_release(&known);
-	*new_blocks = found.new_blocks;
-	*changed = found.changed;
 	if (result == -ENOMEM)
 		return error_errno(e, ENOMEM, "cannot read recording '%s'", t->path);
 	if (result < 0)
@@ -306,9 +236,7 @@ static int list_blocks(struct trace *t, uint32_t index)
 		const struct block_header *header = &file->blocks[i].header;
 		struct block_item item = { .segment = index,
 					   .block = (uint32_t)i,
-					   .rows = header->rows,
-					   .offset = file->blocks[i].offset,
-					   .file = t->segments.data[index].serial };
+					   .rows = header->rows };
 		struct table_data *table;
 
 		if (!schema_table(header->table) || header->rows == 0)
@@ -325,10 +253,8 @@ static int list_blocks(struct trace *t, uint32_t index)
 
 int catalog_blocks(struct trace *t)
 {
-	calls_release(t);
 	for (size_t i = 1; i <= TABLE_MAX; i++)
-		reuse_put_aside(t, (enum table_id)i);
-	t->listing++;
+		table_release(&t->tables[i]);
 	for (size_t i = 0; i < t->segments.count; i++)
 		if (!t->segments.data[i].repeated && list_blocks(t, (uint32_t)i) < 0)
 			return -ENOMEM;
@@ -354,17 +280,13 @@ void table_release(struct table_data *table)
 	free(table->permutation);
 	free(table->ids);
 	free(table->launches);
-	free(table->inverse);
-	free(table->moved);
 	memset(table, 0, sizeof(*table));
 }
 
 void catalog_release(struct trace *t)
 {
-	for (size_t i = 1; i <= TABLE_MAX; i++) {
+	for (size_t i = 1; i <= TABLE_MAX; i++)
 		table_release(&t->tables[i]);
-		table_release(&t->old[i]);
-	}
 	for (size_t i = 0; i < t->segments.count; i++)
 		segment_release(&t->segments.data[i].file);
 	vec_release(&t->segments);

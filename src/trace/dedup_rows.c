@@ -1,5 +1,5 @@
 /*
- * repeats.c: rows that writers repeat from segment to segment are one row.
+ * dedup_rows.c: rows that writers repeat from segment to segment are one row.
  *
  * Of the rows of a session that are equal in every column the first stays. A session of one segment
  * has no repeated ones.

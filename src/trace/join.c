@@ -31,35 +31,6 @@ struct call_index {
 };
 #define HASHED 64u
 
-/*
- * The kinds of calls that launch rows of a table, as bits of enum api_kind; 0: the table has no
- * launches.
- */
-static uint32_t launching_kinds(enum table_id table)
-{
-	const uint32_t graph = 1u << api_kind_graph_launch;
-
-	switch (table) {
-	case TABLE_kernel:
-		return 1u << api_kind_launch | graph;
-	case TABLE_memcpy:
-		return 1u << api_kind_memcpy | graph;
-	case TABLE_memset:
-		return 1u << api_kind_memset | graph;
-	case TABLE_synchronization:
-		return 1u << api_kind_synchronize;
-	case TABLE_graph_launch:
-		return graph;
-	case TABLE_cuda_event:
-		return 1u << api_kind_event | graph;
-	case TABLE_allocation:
-	case TABLE_memory_pool:
-		return 1u << api_kind_allocate | 1u << api_kind_release;
-	default:
-		return 0;
-	}
-}
-
 /* Bucket of an id, or `buckets` where no call can have it. */
 static uint32_t bucket_of(const struct call_index *index, uint64_t id)
 {
@@ -239,7 +210,7 @@ static int join_table(struct trace *t, struct table_data *table, enum table_id i
 		.table = table,
 		.ids = table->columns[correlation].values,
 		.call_ids = t->tables[TABLE_api_call].columns[COLUMN_api_call_correlation].values,
-		.kinds = launching_kinds(id),
+		.kinds = schema_table(id)->launching_kinds,
 		.launches = array_new(table->rows, sizeof(uint32_t)),
 	};
 	int result = join.launches ? index_calls(t) : -ENOMEM;
@@ -258,12 +229,12 @@ static int join_table(struct trace *t, struct table_data *table, enum table_id i
 int trace_launches(struct trace *t, enum table_id id, const uint32_t **calls, struct error *e)
 {
 	const struct table_schema *schema = schema_table(id);
-	int correlation = schema ? schema_column_by_name(schema, "correlation") : -1;
-	int result;
+	int correlation, result;
 
-	if (correlation < 0 || launching_kinds(id) == 0)
+	if (!schema || !schema->launching_kinds)
 		return error_set(e, E_USAGE, "table '%s' has no launches",
 				 schema ? schema->name : "?");
+	correlation = schema->roles[ROLE_CORRELATION];
 	if (!t->tables[id].launches) {
 		result = load_columns(t, id, correlation, e);
 		if (result == 0)

@@ -26,9 +26,7 @@
 struct load_column {
 	int index;
 	const struct column_schema *schema;
-	const struct column_data *old; /* decoded before, of blocks that were there; or NULL */
 	struct column_data data;
-	atomic_bool unresolved;
 };
 
 /* What a thread needs for itself. */
@@ -106,15 +104,12 @@ void load_unplace(struct trace *t, enum table_id id)
 {
 	struct table_data *table = &t->tables[id];
 
-	table_release(&t->old[id]); /* what has been matched with it is not any more */
-	table->matched = false;
 	table->fixed = false;
 	free(table->permutation);
 	table->permutation = NULL;
 	for (size_t i = 0; i < table->items.count; i++) {
 		struct block_item *item = &table->items.data[i];
 
-		item->old = 0;
 		item->rows = t->segments.data[item->segment].file.blocks[item->block].header.rows;
 	}
 }
@@ -158,47 +153,16 @@ static void translate(struct load_job *job, struct load_column *column,
 			values[i] = missing;
 			continue;
 		}
-		if (value == ID_ABSENT)
-			atomic_store_explicit(&column->unresolved, true, memory_order_relaxed);
 		values[i] = value == ID_ABSENT ? absent : value;
 	}
 }
 
-/* What was decoded before; `valid` has room for a block. */
-static int copy_block(struct load_job *job, struct load_column *column,
-		      const struct block_item *item, uint8_t *valid)
-{
-	uint8_t *values = (uint8_t *)column->data.values + item->row * column->schema->width;
-	const uint32_t *moved = NULL;
-
-	reuse_copy(job->t, job->table_id, item, column->old->values, column->schema->width, values);
-	if (column->schema->type == COLUMN_TYPE_REF)
-		moved = job->t->tables[column->schema->ref].moved;
-	for (uint32_t i = 0; moved && i < item->rows; i++) {
-		uint32_t *row = (uint32_t *)(void *)values + i;
-
-		*row = *row == TRACE_NO_ROW ? TRACE_NO_ROW : moved[*row];
-	}
-	if (!column->old->valid)
-		return 0;
-	reuse_copy(job->t, job->table_id, item, column->old->valid, 1, valid);
-	return memchr(valid, 0, item->rows) ? keep_validity(job, column, item, valid) : 0;
-}
-
-/* The columns of a block that have to be decoded. */
-struct block_columns {
-	struct load_column *columns[64];
-	struct column_target targets[64];
-	size_t count;
-};
-
 static int finish_block(struct load_job *job, const struct block_item *item,
-			const struct block_columns *block)
+			const struct column_target *targets)
 {
-	for (size_t c = 0; c < block->count; c++) {
-		struct load_column *column = block->columns[c];
-		const struct column_target *target = &block->targets[c];
-		const uint8_t *valid = target->has_missing ? target->valid : NULL;
+	for (size_t c = 0; c < job->column_count; c++) {
+		struct load_column *column = &job->columns[c];
+		const uint8_t *valid = targets[c].has_missing ? targets[c].valid : NULL;
 
 		if (column->schema->type == COLUMN_TYPE_STRING ||
 		    column->schema->type == COLUMN_TYPE_REF)
@@ -210,15 +174,14 @@ static int finish_block(struct load_job *job, const struct block_item *item,
 }
 
 /* A block that could be decoded before, but not these columns of it. */
-static void leave_missing(struct block_item *item, struct block_columns *block)
+static void leave_missing(const struct load_job *job, struct block_item *item,
+			  struct column_target *targets)
 {
 	item->state = BLOCK_INCOMPLETE;
-	for (size_t c = 0; c < block->count; c++) {
-		struct column_target *target = &block->targets[c];
-
-		memset(target->values, 0, (size_t)item->rows * block->columns[c]->schema->width);
-		memset(target->valid, 0, item->rows);
-		target->has_missing = true;
+	for (size_t c = 0; c < job->column_count; c++) {
+		memset(targets[c].values, 0, (size_t)item->rows * job->columns[c].schema->width);
+		memset(targets[c].valid, 0, item->rows);
+		targets[c].has_missing = true;
 	}
 }
 
@@ -232,47 +195,29 @@ static void tell_progress(struct load_job *job, unsigned worker, uint32_t rows)
 		options->progress(options->progress_user, done, job->table->rows);
 }
 
-/* Copies what was decoded before, and says what was not. */
-static int split_columns(struct load_job *job, const struct load_worker *worker,
-			 const struct block_item *item, struct block_columns *block)
-{
-	block->count = 0;
-	for (size_t c = 0; c < job->column_count; c++) {
-		struct load_column *column = &job->columns[c];
-		uint8_t *valid = worker->valid + c * job->block_rows;
-
-		if (item->old && column->old) {
-			if (copy_block(job, column, item, valid) < 0)
-				return -ENOMEM;
-			continue;
-		}
-		block->columns[block->count] = column;
-		block->targets[block->count++] = (struct column_target){
-			.column = column->index,
-			.values =
-				(uint8_t *)column->data.values + item->row * column->schema->width,
-			.valid = valid,
-		};
-	}
-	return 0;
-}
-
 static int load_block(void *user, unsigned index, size_t number)
 {
 	struct load_job *job = user;
 	struct load_worker *worker = &job->workers[index];
 	struct block_item *item = &job->table->items.data[number];
 	const struct segment *file = &job->t->segments.data[item->segment].file;
-	struct block_columns block;
+	struct column_target targets[64];
 	int result;
 
 	if (item->state == BLOCK_DAMAGED)
 		return 0;
-	result = split_columns(job, worker, item, &block);
-	if (result == 0 && block.count)
-		result = block_decode(worker->decoder, file, &file->blocks[item->block],
-				      block.targets, block.count,
-				      job->first || job->t->options.verify, NULL);
+	for (size_t c = 0; c < job->column_count; c++) {
+		const struct load_column *column = &job->columns[c];
+
+		targets[c] = (struct column_target){
+			.column = column->index,
+			.values =
+				(uint8_t *)column->data.values + item->row * column->schema->width,
+			.valid = worker->valid + c * job->block_rows,
+		};
+	}
+	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
+			      job->column_count, job->first || job->t->options.verify, NULL);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {
@@ -281,9 +226,9 @@ static int load_block(void *user, unsigned index, size_t number)
 		return 0;
 	}
 	if (result < 0)
-		leave_missing(item, &block);
+		leave_missing(job, item, targets);
 	tell_progress(job, index, item->rows);
-	return finish_block(job, item, &block);
+	return finish_block(job, item, targets);
 }
 
 static void forget_columns(struct load_job *job)
@@ -408,14 +353,10 @@ static int drop_repeats(struct load_job *job, struct error *e)
 
 static int run_job(struct load_job *job, const struct table_schema *schema, struct error *e)
 {
-	int result = job->first ? reuse_match(job->t, job->table_id) : 0;
+	int result = workers_init(job);
 
-	if (result == 0)
-		result = workers_init(job);
 	if (result < 0)
 		return result;
-	for (size_t c = 0; c < job->column_count; c++)
-		job->columns[c].old = reuse_column(job->t, job->table_id, job->columns[c].index);
 	do {
 		if (job->first)
 			result = load_place(job->t, job->table, e);
@@ -434,14 +375,8 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 			load_unplace(job->t, job->table_id);
 		return result;
 	}
-	for (size_t c = 0; c < job->column_count; c++) {
-		struct load_column *column = &job->columns[c];
-
-		column->data.unresolved = atomic_load(&column->unresolved);
-		job->table->columns[column->index] = column->data;
-		if (column->old)
-			reuse_taken(job->t, job->table_id, column->index);
-	}
+	for (size_t c = 0; c < job->column_count; c++)
+		job->table->columns[job->columns[c].index] = job->columns[c].data;
 	return 0;
 }
 

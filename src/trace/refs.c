@@ -29,10 +29,8 @@ static void forget_ids(struct table_data *table)
 	for (size_t i = 0; i < table->ids_count; i++)
 		id_table_release(&table->ids[i]);
 	free(table->ids);
-	free(table->moved);
 	table->ids = NULL;
 	table->ids_count = 0;
-	table->moved = NULL;
 }
 
 static int fill_sessions(struct trace *t, struct table_data *table, const uint32_t *keys,
@@ -57,37 +55,6 @@ static int fill_sessions(struct trace *t, struct table_data *table, const uint32
 	return result;
 }
 
-/* Where the rows are that were put aside. */
-static int find_moved(struct trace *t, enum table_id target, int id)
-{
-	struct table_data *table = &t->tables[target];
-	const struct table_data *old = &t->old[target];
-	const uint32_t *ids = old->columns[id].values;
-	uint32_t *sessions;
-
-	if (!old->fixed || !ids)
-		return 0;
-	sessions = calloc(t->files_opened, sizeof(*sessions));
-	table->moved = array_new(old->rows, sizeof(*table->moved));
-	if (!sessions || !table->moved) {
-		free(sessions);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < t->segments.count; i++)
-		sessions[t->segments.data[i].serial] = t->segments.data[i].session;
-	for (size_t i = 0; i < old->items.count; i++) {
-		const struct block_item *item = &old->items.data[i];
-		const struct id_table *now = &table->ids[sessions[item->file]];
-
-		if (item->state == BLOCK_DAMAGED)
-			continue;
-		for (uint64_t row = item->row; row < item->row + item->rows; row++)
-			table->moved[row] = id_table_get(now, ids[row]);
-	}
-	free(sessions);
-	return 0;
-}
-
 int refs_load(struct trace *t, enum table_id target, struct error *e)
 {
 	struct table_data *table = &t->tables[target];
@@ -99,8 +66,6 @@ int refs_load(struct trace *t, enum table_id target, struct error *e)
 	result = fill_sessions(t, table, table->columns[id].values,
 			       target == TABLE_string ? table->columns[COLUMN_string_text].values
 						      : NULL);
-	if (result == 0 && target != TABLE_string)
-		result = find_moved(t, target, id);
 	if (result < 0)
 		forget_ids(table);
 	return result == -ENOMEM ? error_errno(e, ENOMEM, "cannot index table '%s'",

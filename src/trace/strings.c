@@ -50,25 +50,10 @@ static int add_texts(struct trace *t, struct string_rows *rows, const struct byt
 	return 0;
 }
 
-/* Of a block that was decoded before. */
-static void copy_block(const struct trace *t, const struct block_item *item,
-		       const struct column_data *ids, const struct column_data *texts,
-		       struct string_rows *rows)
-{
-	reuse_copy(t, TABLE_string, item, ids->values, sizeof(uint32_t),
-		   rows->ids.data + rows->ids.count);
-	reuse_copy(t, TABLE_string, item, texts->values, sizeof(uint32_t),
-		   rows->texts.data + rows->texts.count);
-	rows->ids.count += item->rows;
-	rows->texts.count += item->rows;
-}
-
 static int load_block(struct trace *t, struct decoder *decoder, struct block_item *item,
 		      struct string_rows *rows)
 {
 	const struct segment *file = &t->segments.data[item->segment].file;
-	const struct column_data *old_ids = reuse_column(t, TABLE_string, COLUMN_string_id);
-	const struct column_data *old_texts = reuse_column(t, TABLE_string, COLUMN_string_text);
 	struct bytes_column texts = { NULL, NULL };
 	struct column_target targets[] = {
 		{ .column = COLUMN_string_id },
@@ -78,12 +63,6 @@ static int load_block(struct trace *t, struct decoder *decoder, struct block_ite
 
 	if (vec_reserve(&rows->ids, item->rows) < 0 || vec_reserve(&rows->texts, item->rows) < 0)
 		return -ENOMEM;
-	if (item->old && item->state == BLOCK_DAMAGED)
-		return 0;
-	if (item->old && old_ids && old_texts) {
-		copy_block(t, item, old_ids, old_texts, rows);
-		return 0;
-	}
 	targets[0].values = rows->ids.data + rows->ids.count;
 	result = block_decode(decoder, file, &file->blocks[item->block], targets,
 			      ARRAY_SIZE(targets), true, NULL);
@@ -110,15 +89,13 @@ static int drop_repeats(struct trace *t, struct table_data *table, struct string
 }
 
 /* Makes the decoded rows the columns of the table. */
-static void take_columns(struct trace *t, struct table_data *table, struct string_rows *rows)
+static void take_columns(struct table_data *table, struct string_rows *rows)
 {
 	table->columns[COLUMN_string_id] =
 		(struct column_data){ .values = rows->ids.data, .loaded = true };
 	table->columns[COLUMN_string_text] =
 		(struct column_data){ .values = rows->texts.data, .loaded = true };
 	rows->ids.data = rows->texts.data = NULL;
-	reuse_taken(t, TABLE_string, COLUMN_string_id);
-	reuse_taken(t, TABLE_string, COLUMN_string_text);
 }
 
 int strings_decode(struct trace *t, struct error *e)
@@ -131,7 +108,7 @@ int strings_decode(struct trace *t, struct error *e)
 	if (table->fixed)
 		return 0;
 	decoder = decoder_new();
-	result = decoder ? reuse_match(t, TABLE_string) : -ENOMEM;
+	result = decoder ? 0 : -ENOMEM;
 	for (size_t i = 0; i < table->items.count && result == 0; i++)
 		result = load_block(t, decoder, &table->items.data[i], &rows);
 	if (result == 0)
@@ -139,7 +116,7 @@ int strings_decode(struct trace *t, struct error *e)
 	if (result == 0)
 		result = drop_repeats(t, table, &rows, e);
 	if (result == 0)
-		take_columns(t, table, &rows);
+		take_columns(table, &rows);
 	else
 		load_unplace(t, TABLE_string);
 	vec_release(&rows.ids);

@@ -44,8 +44,7 @@ static int64_t find_realtime_offset(const struct trace *t)
 	return offset;
 }
 
-/* After files have been opened or have grown. */
-static int rebuild(struct trace *t, struct error *e)
+static int list_contents(struct trace *t, struct error *e)
 {
 	int result;
 
@@ -68,8 +67,6 @@ static int strings_init(struct trace *t)
 
 static int open_trace(struct trace *t, const char *path, struct error *e)
 {
-	uint64_t new_blocks;
-	bool changed;
 	struct stat status;
 	int result;
 
@@ -79,8 +76,8 @@ static int open_trace(struct trace *t, const char *path, struct error *e)
 	t->path = strdup(path);
 	if (!t->path || strings_init(t) < 0)
 		return error_errno(e, ENOMEM, "cannot open recording '%s'", path);
-	result = catalog_scan(t, &new_blocks, &changed, e);
-	return result < 0 ? result : rebuild(t, e);
+	result = catalog_open(t, e);
+	return result < 0 ? result : list_contents(t, e);
 }
 
 int trace_open(const char *path, const struct trace_options *options, struct trace **out,
@@ -115,21 +112,6 @@ void trace_free(struct trace *t)
 	vec_release(&t->losses);
 	free(t->path);
 	free(t);
-}
-
-int trace_refresh(struct trace *t, struct error *e)
-{
-	uint64_t new_blocks;
-	bool changed;
-	int result = catalog_scan(t, &new_blocks, &changed, e);
-
-	if (result == 0 && changed)
-		result = rebuild(t, e);
-	if (result == 0)
-		return (int)MIN(new_blocks, (uint64_t)INT32_MAX);
-	calls_release(t);
-	catalog_release(t);
-	return result;
 }
 
 size_t trace_process_count(const struct trace *t)
@@ -262,14 +244,6 @@ uint32_t trace_string_count(const struct trace *t)
 	return (uint32_t)t->strings.count;
 }
 
-/* Tables whose rows happened at a time; the others say when something was first seen or read. */
-static const enum table_id event_tables[] = {
-	TABLE_kernel,     TABLE_memcpy,       TABLE_memset,     TABLE_synchronization,
-	TABLE_cuda_event, TABLE_graph_launch, TABLE_allocation, TABLE_memory_pool,
-	TABLE_api_call,   TABLE_nvtx,         TABLE_overhead,   TABLE_counter_sample,
-	TABLE_cpu_sample, TABLE_off_cpu,
-};
-
 static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns, uint64_t *end_ns)
 {
 	const struct table_data *data = table_of(t, table);
@@ -308,8 +282,9 @@ void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 {
 	uint64_t start = UINT64_MAX, end = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(event_tables); i++)
-		widen(t, event_tables[i], &start, &end);
+	for (uint32_t id = 1; id <= TABLE_MAX; id++)
+		if (schema_table(id)->roles[ROLE_START] >= 0)
+			widen(t, id, &start, &end);
 	for (uint32_t id = 1; id <= TABLE_MAX && end == 0; id++)
 		widen(t, id, &start, &end);
 	if (end)

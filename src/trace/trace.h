@@ -49,10 +49,6 @@ struct trace_process {
 /* Opens a recording: its directory, or one segment file. E_FORMAT when there is nothing that can be read. */
 int trace_open(const char *path, const struct trace_options *options, struct trace **out, struct error *e) MUST_USE;
 void trace_free(struct trace *t);
-/* Looks for new segments and blocks of a growing recording; loaded tables get the new rows at their next trace_load, which
- * decodes only new blocks. Pointers to columns become invalid, unless nothing is new. Returns the number of new blocks. After a failure the trace may be empty: it can
- * be refreshed again, or freed. */
-int trace_refresh(struct trace *t, struct error *e) MUST_USE;
 
 size_t trace_process_count(const struct trace *t);
 const struct trace_process *trace_process(const struct trace *t, size_t index);
@@ -60,7 +56,7 @@ const struct trace_process *trace_process(const struct trace *t, size_t index);
 /*
  * Makes the columns available: bit i of `columns` is column i; 0 means all. May be called again for more columns.
  * Damaged blocks are left out and counted in trace_losses: the first load of a table checks all its checksums, and decides
- * which rows it has. Pointers to columns hold until trace_refresh or trace_free. 0 or a negative code.
+ * which rows it has. Pointers to columns hold until trace_free. 0 or a negative code.
  */
 int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
 /* COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) */

@@ -26,7 +26,6 @@ struct trace_segment {
 	struct segment file;
 	const char *name; /* without the folder; owned by the interner */
 	uint32_t session; /* index */
-	uint32_t serial; /* 0, 1, 2 … in the order in which files were opened: it stays */
 	bool repeated; /* a copy of another segment: not read */
 };
 
@@ -56,16 +55,12 @@ struct block_item {
 	uint32_t rows; /* in the table: without those that are there already */
 	uint8_t state; /* enum block_state; while decoding, written by the worker that has it */
 	uint64_t row; /* its first row before sorting, once rows are fixed */
-	uint64_t offset; /* in the file */
-	uint32_t file; /* serial of the segment */
-	uint32_t old; /* 1 + index of the same block in what was put aside; 0: none */
 };
 
 struct column_data {
 	void *values; /* NULL if not loaded or without rows */
 	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
-	bool unresolved; /* some text or row that it refers to is not in the recording */
 };
 
 struct table_data {
@@ -79,11 +74,6 @@ struct table_data {
 	struct id_table *ids; /* by session: its ids -> rows; of strings -> ids of the trace */
 	size_t ids_count;
 	uint32_t *launches; /* for trace_launches */
-	/* for reuse.c */
-	bool matched; /* items know which ones of t->old they are */
-	uint64_t listing; /* put aside: the last one in which it was loaded */
-	uint32_t *inverse; /* put aside: of permutation */
-	uint32_t *moved; /* of a table referred to: rows put aside → rows now */
 };
 
 struct call_index;
@@ -97,9 +87,6 @@ struct trace {
 	VEC(struct session) sessions;
 	VEC(struct trace_process) processes;
 	struct table_data tables[TABLE_END];
-	struct table_data old[TABLE_END]; /* put aside when blocks were listed anew */
-	uint64_t listing; /* how often they were */
-	uint32_t files_opened;
 	struct interner strings;
 	struct call_index *calls; /* one per process, or NULL */
 	size_t call_index_count;
@@ -111,11 +98,11 @@ struct trace {
 void *array_new(uint64_t count, size_t width) MUST_USE;
 
 /* catalog.c */
-/* *changed: there is something to be listed, if only that a segment has been closed. */
-int catalog_scan(struct trace *t, uint64_t *new_blocks, bool *changed, struct error *e) MUST_USE;
+/* Opens the segments. E_FORMAT when none can be read. */
+int catalog_open(struct trace *t, struct error *e) MUST_USE;
 /* Makes sessions of the segments; each is shown as a process of its own for now. */
 int catalog_sessions(struct trace *t) MUST_USE;
-/* Lists the blocks of each table, and puts aside what was loaded. */
+/* Lists the blocks of each table in the order of the processes; what was loaded is forgotten. */
 int catalog_blocks(struct trace *t) MUST_USE;
 void catalog_release(struct trace *t);
 void table_release(struct table_data *table);
@@ -142,19 +129,7 @@ int load_place(struct trace *t, struct table_data *table, struct error *e) MUST_
 void load_unplace(struct trace *t, enum table_id id);
 const struct session *item_session(const struct trace *t, const struct block_item *item);
 
-/* reuse.c */
-void reuse_put_aside(struct trace *t, enum table_id id);
-/* Before the first load: finds a table's blocks in what was put aside. 0 or -ENOMEM. */
-int reuse_match(struct trace *t, enum table_id id) MUST_USE;
-/* What was put aside of a column, or NULL: then it has to be decoded. */
-const struct column_data *reuse_column(const struct trace *t, enum table_id id, int column);
-/* Copies the values of a block that was matched. */
-void reuse_copy(const struct trace *t, enum table_id id, const struct block_item *item,
-		const void *from, size_t width, void *to);
-/* It is in the table now. */
-void reuse_taken(struct trace *t, enum table_id id, int column);
-
-/* repeats.c */
+/* dedup_rows.c */
 struct repeat_column {
 	uint8_t *values;
 	uint8_t *valid; /* NULL: no value is missing */

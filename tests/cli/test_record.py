@@ -160,7 +160,7 @@ def test_options_for_the_recorder(record):
     values = options_given(record)
     assert values.pop("start_ns").isdigit()
     assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches", "stacks": "all",
-                      "counters_ns": "500000000"}
+                      "counters_ns": "500000000", "delay_ns": "0", "duration_ns": "0", "max_bytes": "0"}
 
 
 def test_all_options_for_the_recorder(record):
@@ -170,6 +170,7 @@ def test_all_options_for_the_recorder(record):
     assert values == {"graphs": "launch", "sync": "1", "memory": "1", "api": "all", "stacks": "native", "delay_ns": "1500000000",
                       "duration_ns": "250000000", "max_bytes": str(2 << 20), "counters_ns": "100000000"}
     assert options_given(record, "--force", "--no-counters")["counters_ns"] == "0"
+    assert options_given(record, "--force", "--graphs=auto")["graphs"] == "auto"
 
 
 def test_descriptors_are_not_inherited(record):
@@ -230,6 +231,21 @@ def test_a_umask_that_allows_nothing(record, tmp_path):
     """Root may write all the same."""
     result = record("true", status=None, preexec_fn=lambda: os.umask(0o777))
     assert result.returncode == 0 or result.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
+
+
+def modes(folder):
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+def test_a_recording_is_private(record, tmp_path):
+    """It has the command line of every child. A folder that was there before is shared as its owner wants it."""
+    record("true", preexec_fn=lambda: os.umask(0))
+    assert (tmp_path / "rec").stat().st_mode & 0o777 == 0o700
+    assert modes(tmp_path / "rec")["recording.json"] == 0o600
+    (tmp_path / "rec").chmod(0o750)
+    record("true", options=["--force"], preexec_fn=lambda: os.umask(0))
+    assert (tmp_path / "rec").stat().st_mode & 0o777 == 0o750
+    assert modes(tmp_path / "rec")["recording.json"] == 0o600
 
 
 def test_end_says_five_things_and_what_next(record):
@@ -322,7 +338,7 @@ def test_force_replaces_nothing_but_recordings(record, tmp_path):
 def test_names_that_are_no_folders(pitot, tmp_path):
     (tmp_path / "file").write_text("of mine")
     result = pitot("record", "--force", "-o", "file", "true", status=2)
-    assert "'file' is no recording but a file" in result.stderr
+    assert "'file' is a file, not a recording" in result.stderr
     assert (tmp_path / "file").read_text() == "of mine"
     assert "takes the name of a folder" in pitot("record", "-o", "", "true", status=2).stderr
 

@@ -18,6 +18,8 @@ STANDIN = os.path.join(BUILD, "standin")
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TAPES = sorted(glob.glob(os.path.join(SOURCE, "data", "tapes", "*.tape")))
 PITOT = os.path.join(BUILD, "libpitot.so")
+PROBE = os.path.join(STANDIN, "libprobe.so")
+TAPER = os.path.join(STANDIN, "libpitot-tape.so")  # the library that writes tapes
 SECONDS = 120
 CALLS = 390  # of the driver, in the tape that tape-make makes
 
@@ -27,11 +29,14 @@ def tool(name, *arguments, **options):
                           text=True, timeout=SECONDS, **options)
 
 
-def environment(**more):
-    """Ours, without what would make the target record or tape."""
+def environment(injected, **more):
+    """Ours, without what would make the target record or tape, but with this library injected; PITOT_TAPE: a tape of it."""
     own = {k: v for k, v in os.environ.items() if not k.startswith(("PITOT_", "CUDA_INJ", "NVTX_INJ", "PROBE_"))}
     own["LSAN_OPTIONS"] = f"suppressions={SOURCE}/integration/leaks.txt:print_suppressions=0"
-    return {**own, **more}
+    if "PITOT_TAPE" in more:
+        own.update(PITOT_CUPTI=TAPER, PITOT_TAPE_RECORDER=injected)
+        injected = TAPER
+    return {**own, "CUDA_INJECTION64_PATH": injected, "NVTX_INJECTION64_PATH": injected, **more}
 
 
 def numbers(text):
@@ -87,8 +92,7 @@ class Case(unittest.TestCase):
                 file.write("\n".join(faults) + "\n")
             options += ("--faults", self.path("faults"))
         result = tool("tape-play", *options, tape or self.tape,
-                      env=environment(CUDA_INJECTION64_PATH=os.path.join(STANDIN, "libprobe.so"),
-                                      PROBE_OUTPUT=report, **variables))
+                      env=environment(PROBE, PROBE_OUTPUT=report, **variables))
         self.assertEqual(result.returncode, status, result.stderr)
         self.assertEqual(result.stderr, "")
         if not os.path.exists(report):
@@ -315,8 +319,7 @@ class Recorder(Case):
     def record(self, *options, tape=None, status=0, **variables):
         folder = tempfile.mkdtemp(dir=self.folder.name)
         result = tool("tape-play", *options, tape or self.tape,
-                      env=environment(CUDA_INJECTION64_PATH=PITOT, NVTX_INJECTION64_PATH=PITOT,
-                                      PITOT_RECORDING=folder, **variables))
+                      env=environment(PITOT, PITOT_RECORDING=folder, **variables))
         self.assertEqual(result.returncode, status, result.stderr)
         self.assertEqual(result.stderr, "")
         self.assertTrue(glob.glob(os.path.join(folder, "*.pit")))
@@ -335,6 +338,26 @@ class Recorder(Case):
                 calls = [[nvtx_call(line) for line in events(path).splitlines() if " NVTX " in line]
                          for path in (tape, copy)]
                 self.assertEqual(calls[1], calls[0])
+
+    def test_record_tape_makes_one_in_one_command(self):
+        """Whatever the command does, the tape ends after it, and its recorder was told what is on it."""
+        copy = self.path("copy")
+        result = subprocess.run([os.path.join(SOURCE, "standin", "record-tape"), copy, "--graphs", "launch", "--",
+                                 os.path.join(STANDIN, "tape-play"), self.tape],
+                                env={**environment(""), "PITOT_BUILD": BUILD}, capture_output=True, text=True, timeout=SECONDS)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        played, made = self.summary(), self.summary(copy)
+        self.assertEqual(made["complete"], 1)
+        self.assertEqual([made[name] for name in ("CONCURRENT_KERNEL", "MEMCPY", "nvtx", "cupti", "driver")],
+                         [played[name] for name in ("CONCURRENT_KERNEL", "MEMCPY", "nvtx", "cupti", "driver")])
+        self.assertIn("cuDeviceGetName(0) = 0", tool("tape-dump", copy).stdout)
+        self.record(tape=copy)
+
+    def test_the_library_knows_nothing_of_tapes(self):
+        with open(PITOT, "rb") as file:
+            code = file.read()
+        self.assertNotIn(b"PITOT_TAPE", code)
+        self.assertNotIn(b"tape_put", code)
 
     def test_endings(self):
         for how, status in Leaving.ENDINGS.items():

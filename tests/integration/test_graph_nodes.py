@@ -1,4 +1,5 @@
 """Nodes of CUDA graphs: which kernels are whose, and which code made them."""
+import json
 
 NODES = 20  # of the graph on the tape that tape-make makes
 
@@ -47,3 +48,18 @@ def test_a_cupti_without_ids_of_nodes(record, rows, made_tape, tmp_path):
     faults.write_text("missing cuptiGetGraphNodeId\n")
     recording = record(made_tape, "stacks=all", "--faults", str(faults))
     assert rows(recording, "graph_node") == [] and capability(rows, recording) == "unavailable"
+
+
+def test_the_end_names_a_cheaper_way_where_nodes_are_expensive(pitot, build, source, made_tape):
+    """Of a graph of 20 nodes that is launched 1,800 times in less than a second; not of one that is launched 60 times."""
+    for repeat, expensive in ((300, True), (10, False)):
+        for json_option in (["--json"], []):
+            end = pitot("record", "--no-cpu", "--stacks", "none", "--force", "-o", "rec", *json_option, "--",
+                        build / "standin" / "tape-play", "--repeat", repeat, made_tape,
+                        env={"LSAN_OPTIONS": f"suppressions={source}/tests/integration/leaks.txt:print_suppressions=0"}).stderr
+            if json_option:
+                nodes = json.loads(end)["graph_nodes"]
+                assert bool(nodes) == expensive
+                assert not nodes or nodes["cost_ns"] == repeat * 6 * NODES * 3500 < nodes["span_ns"]
+            else:
+                assert ("pitot record --graphs launch" in end) == expensive

@@ -1,7 +1,7 @@
 /*
  * probe.c: a small injection library, to test tapes and their player with. It takes everything that
- * CUPTI offers and writes what it got as lines into the file $PROBE_OUTPUT, at exit. With
- * PITOT_TAPE it writes a tape as the recorder does.
+ * CUPTI offers and writes what it got as lines into the file $PROBE_OUTPUT, at exit. As the recorder
+ * does, it calls the libcupti that PITOT_CUPTI names.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "capture/cuda/vendor.h"
-#include "capture/tape/tape.h"
 #include "layouts.h"
 
 #define BUFFER_BYTES_DEFAULT (8u << 20)
@@ -136,12 +135,6 @@ static void write_report(void)
 	fclose(f);
 }
 
-static void leave(void)
-{
-	write_report();
-	tape_close();
-}
-
 static void fill_tables(void *libcupti, void *libcuda)
 {
 #define F(name, need)                                                                              \
@@ -152,7 +145,6 @@ static void fill_tables(void *libcupti, void *libcuda)
 #define F(name, symbol, ...) *(void **)&driver.name = dlsym(libcuda, symbol);
 	DRIVER_FUNCTIONS(F)
 #undef F
-	cupti.path = "libcupti.so.13";
 }
 
 static void ask_about_devices(void)
@@ -186,7 +178,9 @@ static void enable_everything(void)
 
 EXPORT int InitializeInjection(void)
 {
-	void *libcupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+	const char *named = getenv("PITOT_CUPTI");
+	void *libcupti =
+		named ? dlopen(named, RTLD_NOW) : dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
 	void *libcuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	const char *bytes = getenv("PROBE_BUFFER_BYTES");
 	uint64_t now;
@@ -197,11 +191,10 @@ EXPORT int InitializeInjection(void)
 	if (bytes)
 		buffer_bytes = strtoul(bytes, NULL, 10);
 	cupti.GetVersion(&cupti.version);
-	tape_wrap(&cupti, &driver);
 	ask_about_devices();
 	cupti.GetTimestamp(&now);
 	enable_everything();
 	cupti.GetTimestamp(&now);
-	atexit(leave);
+	atexit(write_report);
 	return 1;
 }

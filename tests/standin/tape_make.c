@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/vec.h"
-#include "capture/tape/tape_writer.h"
+#include "tape/tape_writer.h"
 
 #define START_NS UINT64_C(5000000000000) /* CLOCK_MONOTONIC */
 #define REALTIME_OFFSET                                                                            \

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/vec.h"
-#include "capture/tape/tape_writer.h"
+#include "tape/tape_writer.h"
 
 struct tape_record {
 	enum tape_type type;

@@ -1,5 +1,6 @@
 /* find_cupti.c: tells `pitot doctor` which CUPTI a recording would use. It opens the library with dlopen. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "capture/cuda/vendor.h"
 
@@ -12,7 +13,7 @@ EXPORT int pitot_find_cupti(char *text, size_t size, unsigned *version)
 {
 	struct cupti cupti = { 0 };
 	struct error e = { 0 };
-	int r = cupti_load(&cupti, &e);
+	int r = cupti_load(&cupti, getenv("PITOT_CUPTI"), &e);
 
 	snprintf(text, size, "%s", r < 0 ? e.text : cupti.path);
 	*version = r < 0 ? 0 : cupti.version;

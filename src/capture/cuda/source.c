@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -18,7 +19,6 @@
 #include "capture/stack_capture.h"
 #include "capture/log.h"
 #include "capture/ring.h"
-#include "capture/tape/tape.h"
 #include "format/rows.h"
 
 #define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
@@ -221,11 +221,11 @@ bool cuda_source_start(const struct settings *settings)
 
 	self.settings = *settings;
 	self.since_ns = clock_monotonic_ns();
-	if (driver_load(&self.driver, &e) < 0 || cupti_load(&self.cupti, &e) < 0) {
+	if (driver_load(&self.driver, &e) < 0 ||
+	    cupti_load(&self.cupti, getenv("PITOT_CUPTI"), &e) < 0) {
 		note("cupti", capability_state_unavailable, "trace", "none", "%s", e.text);
 		return false;
 	}
-	tape_wrap(&self.cupti, &self.driver);
 	if (!buffers_start()) {
 		note("cupti", capability_state_unavailable, "trace", "none",
 		     "no memory for activity buffers");

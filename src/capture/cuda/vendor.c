@@ -123,18 +123,17 @@ static bool try_major(struct cupti *cupti, int major, struct strbuf *tried)
 	return false;
 }
 
-int cupti_load(struct cupti *cupti, struct error *e)
+int cupti_load(struct cupti *cupti, const char *named, struct error *e)
 {
 	static const char *const loaded[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so" };
 	_cleanup_strbuf_ struct strbuf tried = STRBUF_INIT;
 	struct driver driver;
-	const char *named = getenv("PITOT_CUPTI");
 	int version = 0, first;
 
 	if (named && *named) {
 		if (try_library(cupti, named, 0, &tried))
 			return 0;
-		return error_set(e, E_UNSUPPORTED, "PITOT_CUPTI=%s cannot be used: %s", named,
+		return error_set(e, E_UNSUPPORTED, "'%s' cannot be used: %s", named,
 				 strbuf_text(&tried));
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(loaded); i++)

@@ -1,6 +1,6 @@
 /*
  * vendor.h: the functions of NVIDIA's libraries that the recorder calls, as tables of pointers filled with dlopen and
- * dlsym. Nothing else in the recorder calls these libraries, so a tape (tape.h) can stand between.
+ * dlsym. Nothing else in the recorder calls these libraries.
  */
 #ifndef PITOT_CAPTURE_CUDA_VENDOR_H
 #define PITOT_CAPTURE_CUDA_VENDOR_H
@@ -65,11 +65,11 @@ struct driver {
 };
 
 /*
- * Finds CUPTI: one already loaded in the process; $PITOT_CUPTI; then the places in which toolkits and Python packages
- * keep it, preferring the driver's major version. Fills the table. Must not be called on the launch path.
- * 0, or E_UNSUPPORTED with the reason (what was tried).
+ * Finds CUPTI: only `named`, a path, unless that is NULL or empty; else one already loaded in the process, then the
+ * places in which toolkits and Python packages keep it, preferring the driver's major version. Fills the table. Must
+ * not be called on the launch path. 0, or E_UNSUPPORTED with the reason (what was tried).
  */
-int cupti_load(struct cupti *cupti, struct error *e) MUST_USE;
+int cupti_load(struct cupti *cupti, const char *named, struct error *e) MUST_USE;
 int driver_load(struct driver *driver, struct error *e) MUST_USE;
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "capture/nvml/nvml_api.h"
-#include "capture/tape/tape.h"
 #include "format/rows.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
@@ -117,7 +116,6 @@ static bool load(struct strbuf *why)
 		strbuf_adds(why, LIBRARY " lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2");
 		return false;
 	}
-	tape_nvml(&nvml);
 	status = nvml.Init_v2();
 	if (status != NVML_SUCCESS)
 		strbuf_addf(why, "nvmlInit_v2 failed: %s", status_text(status));

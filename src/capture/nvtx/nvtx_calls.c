@@ -6,14 +6,12 @@
 #include "base/clock.h"
 #include "capture/nvtx/nvtx_event.h"
 #include "capture/nvtx/nvtx_text.h"
-#include "capture/tape/tape.h"
 #include "schema/schema.h"
 
 #define LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
 
 struct call {
 	enum nvtx_kind kind;
-	unsigned site;
 	uint32_t domain;
 	int level; /* of a push or pop, or negative */
 	uint64_t range;
@@ -108,28 +106,6 @@ static ssize_t text_of(int type, const void *text, char *out, size_t room, bool 
 
 /* --- recording --- */
 
-static void note_on_tape(const struct call *c)
-{
-	char text[RING_TEXT_MAX + 1];
-	bool cut;
-	ssize_t length = text_of(c->a.message_type, c->a.message, text, RING_TEXT_MAX, &cut);
-	struct tape_nvtx t = {
-		.module = c->site >> 16,
-		.id = c->site & 0xffff,
-		.domain = c->domain,
-		.range = c->range,
-		.text = length < 0 ? NULL : text,
-		.category = c->a.category,
-		.color = c->a.color_type == NVTX_COLOR_TYPE_ARGB ? c->a.color : 0,
-		.payload_kind = c->a.payload_type,
-		.payload = c->a.payload_type ? c->a.payload : 0,
-	};
-
-	if (length >= 0)
-		text[length] = '\0';
-	tape_nvtx(&t);
-}
-
 /* Adds the message to the event in slot 0. Returns the number of slots. */
 static uint32_t put_message(struct ring_event *slots, const struct nvtx_attributes *a, uint32_t n)
 {
@@ -191,42 +167,38 @@ static void record(const struct call *c)
 		return;
 	if (likely(!atomic_load_explicit(&nvtx_calls_off, memory_order_relaxed)))
 		put_event(c);
-	if (unlikely(tape_running()))
-		note_on_tape(c);
 	leave();
 	errno = saved;
 }
 
 /* --- the calls, whatever their message is --- */
 
-void nvtx_mark(unsigned site, uint32_t domain, struct nvtx_attributes a)
+void nvtx_mark(uint32_t domain, struct nvtx_attributes a)
 {
-	struct call c = { .kind = nvtx_kind_mark, .site = site, .domain = domain, .a = a };
+	struct call c = { .kind = nvtx_kind_mark, .domain = domain, .a = a };
 
 	record(&c);
 }
 
-uint64_t nvtx_start(unsigned site, uint32_t domain, struct nvtx_attributes a)
+uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a)
 {
 	uint64_t range = atomic_fetch_add_explicit(&last_range, 1, memory_order_relaxed) + 1;
-	struct call c = {
-		.kind = nvtx_kind_start, .site = site, .domain = domain, .range = range, .a = a
-	};
+	struct call c = { .kind = nvtx_kind_start, .domain = domain, .range = range, .a = a };
 
 	record(&c);
 	return range;
 }
 
-void nvtx_end(unsigned site, uint32_t domain, uint64_t range)
+void nvtx_end(uint32_t domain, uint64_t range)
 {
-	struct call c = { .kind = nvtx_kind_end, .site = site, .domain = domain, .range = range };
+	struct call c = { .kind = nvtx_kind_end, .domain = domain, .range = range };
 
 	record(&c);
 }
 
-int nvtx_push(unsigned site, uint32_t domain, struct nvtx_attributes a)
+int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 {
-	struct call c = { .kind = nvtx_kind_push, .site = site, .domain = domain, .a = a };
+	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
 
 	c.level = domain < LEVEL_DOMAINS ? self.levels[domain] : NVTX_NO_LEVEL;
 	record(&c);
@@ -235,9 +207,9 @@ int nvtx_push(unsigned site, uint32_t domain, struct nvtx_attributes a)
 	return c.level;
 }
 
-int nvtx_pop(unsigned site, uint32_t domain)
+int nvtx_pop(uint32_t domain)
 {
-	struct call c = { .kind = nvtx_kind_pop, .site = site, .domain = domain };
+	struct call c = { .kind = nvtx_kind_pop, .domain = domain };
 
 	c.level = domain < LEVEL_DOMAINS ? self.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
@@ -247,7 +219,6 @@ int nvtx_pop(unsigned site, uint32_t domain)
 }
 
 struct naming {
-	unsigned site;
 	enum nvtx_named what;
 	uint32_t domain, id;
 	enum nvtx_message type;
@@ -271,30 +242,19 @@ static const struct nvtx_name *name_guarded(const struct naming *n)
 	bool cut;
 	ssize_t length = text_of((int)n->type, n->text, text, sizeof(text), &cut);
 	const struct nvtx_name *item;
-	struct call c = { .site = n->site, .domain = n->domain };
 
 	if (length < 0)
 		return NULL;
 	item = nvtx_names_add(n->what, n->domain, n->id, text, (size_t)length, cut);
 	if (item && n->what != NVTX_NAMED_STRING)
 		announce();
-	if (item && unlikely(tape_running())) {
-		c.a = nvtx_message_only(n->type, n->text);
-		if (n->what == NVTX_NAMED_DOMAIN)
-			c.domain = item->domain;
-		if (n->what == NVTX_NAMED_CATEGORY)
-			c.a.category = n->id;
-		if (n->what == NVTX_NAMED_THREAD)
-			c.range = n->id;
-		note_on_tape(&c);
-	}
 	return item;
 }
 
-void *nvtx_name_in(unsigned site, enum nvtx_named what, const void *domain, uint32_t id,
-		   enum nvtx_message type, const void *text)
+void *nvtx_name_in(enum nvtx_named what, const void *domain, uint32_t id, enum nvtx_message type,
+		   const void *text)
 {
-	struct naming n = { site, what, nvtx_domain_of(domain), id, type, text };
+	struct naming n = { what, nvtx_domain_of(domain), id, type, text };
 	const struct nvtx_name *item;
 	int saved = errno;
 

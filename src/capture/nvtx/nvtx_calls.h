@@ -2,8 +2,7 @@
  * nvtx_calls.h: what NVTX's many functions come down to. Called on the program's threads: no lock (but for names), no
  * allocation, no system call. errno stays as it was.
  *
- * `site` says which of NVTX's functions it was, for tapes: module << 16 | callback id. `domain` is a number of ours,
- * 0 the default domain.
+ * `domain` is a number of ours, 0 the default domain.
  */
 #ifndef PITOT_CAPTURE_NVTX_NVTX_CALLS_H
 #define PITOT_CAPTURE_NVTX_NVTX_CALLS_H
@@ -18,15 +17,15 @@ struct nvtx_attributes nvtx_message_only(enum nvtx_message type, const void *tex
 /* Of a handle; 0 for NULL and for what is no handle. */
 uint32_t nvtx_domain_of(const void *handle);
 
-void nvtx_mark(unsigned site, uint32_t domain, struct nvtx_attributes a);
-uint64_t nvtx_start(unsigned site, uint32_t domain, struct nvtx_attributes a);
-void nvtx_end(unsigned site, uint32_t domain, uint64_t range);
+void nvtx_mark(uint32_t domain, struct nvtx_attributes a);
+uint64_t nvtx_start(uint32_t domain, struct nvtx_attributes a);
+void nvtx_end(uint32_t domain, uint64_t range);
 /* These return the level of the range that begins or ends, from 0, or negative: there is none, or it is unknown. */
-int nvtx_push(unsigned site, uint32_t domain, struct nvtx_attributes a);
-int nvtx_pop(unsigned site, uint32_t domain);
+int nvtx_push(uint32_t domain, struct nvtx_attributes a);
+int nvtx_pop(uint32_t domain);
 
 /* Notes a name down; what it returns is a handle for the program. NULL: no text, or no room. */
-void *nvtx_name_in(unsigned site, enum nvtx_named what, const void *domain, uint32_t id,
+void *nvtx_name_in(enum nvtx_named what, const void *domain, uint32_t id,
 		   enum nvtx_message type, const void *text);
 
 #endif

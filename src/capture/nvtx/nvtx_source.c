@@ -4,85 +4,81 @@
 
 #include "capture/nvtx/nvtx_calls.h"
 
-/* Which function was called, for the tape. */
-#define CORE(name) (NVTX_MODULE_CORE << 16 | NVTX_CORE_##name)
-#define CORE2(name) (NVTX_MODULE_CORE2 << 16 | NVTX_CORE2_##name)
-
 /* --- module CORE: the default domain --- */
 
 static void mark_ex(const void *a)
 {
-	nvtx_mark(CORE(MARK_EX), 0, nvtx_attributes_read(a));
+	nvtx_mark(0, nvtx_attributes_read(a));
 }
 
 static void mark_a(const char *text)
 {
-	nvtx_mark(CORE(MARK_A), 0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
+	nvtx_mark(0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
 }
 
 static void mark_w(const void *text)
 {
-	nvtx_mark(CORE(MARK_W), 0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
+	nvtx_mark(0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
 }
 
 static uint64_t start_ex(const void *a)
 {
-	return nvtx_start(CORE(START_EX), 0, nvtx_attributes_read(a));
+	return nvtx_start(0, nvtx_attributes_read(a));
 }
 
 static uint64_t start_a(const char *text)
 {
-	return nvtx_start(CORE(START_A), 0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
+	return nvtx_start(0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
 }
 
 static uint64_t start_w(const void *text)
 {
-	return nvtx_start(CORE(START_W), 0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
+	return nvtx_start(0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
 }
 
 static void end_range(uint64_t range)
 {
-	nvtx_end(CORE(END), 0, range);
+	nvtx_end(0, range);
 }
 
 static int push_ex(const void *a)
 {
-	return nvtx_push(CORE(PUSH_EX), 0, nvtx_attributes_read(a));
+	return nvtx_push(0, nvtx_attributes_read(a));
 }
 
 static int push_a(const char *text)
 {
-	return nvtx_push(CORE(PUSH_A), 0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
+	return nvtx_push(0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
 }
 
 static int push_w(const void *text)
 {
-	return nvtx_push(CORE(PUSH_W), 0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
+	return nvtx_push(0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
 }
 
 static int pop_range(void)
 {
-	return nvtx_pop(CORE(POP), 0);
+	return nvtx_pop(0);
 }
 
 static void category_a(uint32_t id, const char *text)
 {
-	nvtx_name_in(CORE(CATEGORY_A), NVTX_NAMED_CATEGORY, NULL, id, NVTX_MESSAGE_TEXT, text);
+	nvtx_name_in(NVTX_NAMED_CATEGORY, NULL, id, NVTX_MESSAGE_TEXT, text);
 }
 
 static void category_w(uint32_t id, const void *text)
 {
-	nvtx_name_in(CORE(CATEGORY_W), NVTX_NAMED_CATEGORY, NULL, id, NVTX_MESSAGE_WIDE, text);
+	nvtx_name_in(NVTX_NAMED_CATEGORY, NULL, id, NVTX_MESSAGE_WIDE, text);
 }
 
 static void thread_a(uint32_t tid, const char *text)
 {
-	nvtx_name_in(CORE(THREAD_A), NVTX_NAMED_THREAD, NULL, tid, NVTX_MESSAGE_TEXT, text);
+	nvtx_name_in(NVTX_NAMED_THREAD, NULL, tid, NVTX_MESSAGE_TEXT, text);
 }
 
 static void thread_w(uint32_t tid, const void *text)
 {
-	nvtx_name_in(CORE(THREAD_W), NVTX_NAMED_THREAD, NULL, tid, NVTX_MESSAGE_WIDE, text);
+	nvtx_name_in(NVTX_NAMED_THREAD, NULL, tid, NVTX_MESSAGE_WIDE, text);
 }
 
 static const nvtx_function core_functions[NVTX_CORE_COUNT] = {
@@ -107,59 +103,59 @@ static const nvtx_function core_functions[NVTX_CORE_COUNT] = {
 
 static void domain_mark_ex(const void *domain, const void *a)
 {
-	nvtx_mark(CORE2(MARK_EX), nvtx_domain_of(domain), nvtx_attributes_read(a));
+	nvtx_mark(nvtx_domain_of(domain), nvtx_attributes_read(a));
 }
 
 static uint64_t domain_start_ex(const void *domain, const void *a)
 {
-	return nvtx_start(CORE2(START_EX), nvtx_domain_of(domain), nvtx_attributes_read(a));
+	return nvtx_start(nvtx_domain_of(domain), nvtx_attributes_read(a));
 }
 
 static void domain_end(const void *domain, uint64_t range)
 {
-	nvtx_end(CORE2(END), nvtx_domain_of(domain), range);
+	nvtx_end(nvtx_domain_of(domain), range);
 }
 
 static int domain_push_ex(const void *domain, const void *a)
 {
-	return nvtx_push(CORE2(PUSH_EX), nvtx_domain_of(domain), nvtx_attributes_read(a));
+	return nvtx_push(nvtx_domain_of(domain), nvtx_attributes_read(a));
 }
 
 static int domain_pop(const void *domain)
 {
-	return nvtx_pop(CORE2(POP), nvtx_domain_of(domain));
+	return nvtx_pop(nvtx_domain_of(domain));
 }
 
 static void domain_category_a(const void *domain, uint32_t id, const char *text)
 {
-	nvtx_name_in(CORE2(CATEGORY_A), NVTX_NAMED_CATEGORY, domain, id, NVTX_MESSAGE_TEXT, text);
+	nvtx_name_in(NVTX_NAMED_CATEGORY, domain, id, NVTX_MESSAGE_TEXT, text);
 }
 
 static void domain_category_w(const void *domain, uint32_t id, const void *text)
 {
-	nvtx_name_in(CORE2(CATEGORY_W), NVTX_NAMED_CATEGORY, domain, id, NVTX_MESSAGE_WIDE, text);
+	nvtx_name_in(NVTX_NAMED_CATEGORY, domain, id, NVTX_MESSAGE_WIDE, text);
 }
 
 /* A string is the same in every domain: its text is all there is to it. */
 static void *string_a(const void *domain, const char *text)
 {
-	return nvtx_name_in(CORE2(STRING_A), NVTX_NAMED_STRING, domain, 0, NVTX_MESSAGE_TEXT, text);
+	return nvtx_name_in(NVTX_NAMED_STRING, domain, 0, NVTX_MESSAGE_TEXT, text);
 }
 
 static void *string_w(const void *domain, const void *text)
 {
-	return nvtx_name_in(CORE2(STRING_W), NVTX_NAMED_STRING, domain, 0, NVTX_MESSAGE_WIDE, text);
+	return nvtx_name_in(NVTX_NAMED_STRING, domain, 0, NVTX_MESSAGE_WIDE, text);
 }
 
 /* Without room for another domain its events count as the default domain's: NULL is the default domain's handle. */
 static void *domain_a(const char *text)
 {
-	return nvtx_name_in(CORE2(DOMAIN_A), NVTX_NAMED_DOMAIN, NULL, 0, NVTX_MESSAGE_TEXT, text);
+	return nvtx_name_in(NVTX_NAMED_DOMAIN, NULL, 0, NVTX_MESSAGE_TEXT, text);
 }
 
 static void *domain_w(const void *text)
 {
-	return nvtx_name_in(CORE2(DOMAIN_W), NVTX_NAMED_DOMAIN, NULL, 0, NVTX_MESSAGE_WIDE, text);
+	return nvtx_name_in(NVTX_NAMED_DOMAIN, NULL, 0, NVTX_MESSAGE_WIDE, text);
 }
 
 /* Handles stay good: other threads may be using them. */
@@ -181,8 +177,7 @@ static void *resource_create(const void *domain, const void *from)
 		return &handle;
 	memcpy(&resource, from, sizeof(resource));
 	if (resource.identifier_type == NVTX_RESOURCE_THREAD && resource.identifier <= UINT32_MAX)
-		nvtx_name_in(CORE2(RESOURCE_CREATE), NVTX_NAMED_THREAD, domain,
-			     (uint32_t)resource.identifier,
+		nvtx_name_in(NVTX_NAMED_THREAD, domain, (uint32_t)resource.identifier,
 			     (enum nvtx_message)resource.message_type, resource.message);
 	return &handle;
 }
@@ -220,31 +215,31 @@ static const nvtx_function core2_functions[NVTX_CORE2_COUNT] = {
 static void payload_mark(const void *domain, const void *data, size_t count)
 {
 	(void)data, (void)count;
-	nvtx_mark(CORE2(MARK_EX), nvtx_domain_of(domain), nvtx_attributes_read(NULL));
+	nvtx_mark(nvtx_domain_of(domain), nvtx_attributes_read(NULL));
 }
 
 static int payload_push(const void *domain, const void *data, size_t count)
 {
 	(void)data, (void)count;
-	return nvtx_push(CORE2(PUSH_EX), nvtx_domain_of(domain), nvtx_attributes_read(NULL));
+	return nvtx_push(nvtx_domain_of(domain), nvtx_attributes_read(NULL));
 }
 
 static int payload_pop(const void *domain, const void *data, size_t count)
 {
 	(void)data, (void)count;
-	return nvtx_pop(CORE2(POP), nvtx_domain_of(domain));
+	return nvtx_pop(nvtx_domain_of(domain));
 }
 
 static uint64_t payload_start(const void *domain, const void *data, size_t count)
 {
 	(void)data, (void)count;
-	return nvtx_start(CORE2(START_EX), nvtx_domain_of(domain), nvtx_attributes_read(NULL));
+	return nvtx_start(nvtx_domain_of(domain), nvtx_attributes_read(NULL));
 }
 
 static void payload_end(const void *domain, uint64_t range, const void *data, size_t count)
 {
 	(void)data, (void)count;
-	nvtx_end(CORE2(END), nvtx_domain_of(domain), range);
+	nvtx_end(nvtx_domain_of(domain), range);
 }
 
 static uint8_t domain_is_enabled(const void *domain)

@@ -69,21 +69,18 @@ static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key
 {
 	const struct export_view *v = &c->view;
 	struct strbuf *s = &c->class_text;
-	uint32_t function = (uint32_t)key, name = 0, id = 0;
-	const char *text;
+	uint32_t function = (uint32_t)key;
+	uint32_t id = function != TRACE_NO_ROW ? v->function_id[function] : 0;
+	size_t length;
+	const char *text = calls_function_name(v->trace, function, &length);
 
-	if (function != TRACE_NO_ROW) {
-		name = v->function_name[function];
-		id = v->function_id[function];
-	}
-	text = trace_string(v->trace, name);
 	raw_reserve(s, TEXT_OBJECT_MAX);
 	class->head = (uint32_t)s->length;
 	if (id >> 16 == 1)
 		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":");
 	else
 		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":");
-	text_string(s, text, api_name_length(text, trace_string_length(v->trace, name)));
+	text_string(s, text, length);
 	class->head_length = (uint32_t)s->length - class->head;
 	class->tail = (uint32_t)s->length;
 	TEXT(s, "\"cbid\":");

@@ -10,11 +10,10 @@
 #include <string.h>
 
 #include "analysis/main_process.h"
-#include "base/bytes.h"
-#include "base/pb.h"
 #include "base/utf8.h"
 #include "export/flame/flame_formats.h"
 #include "export/flame/flame_path.h"
+#include "export/proto.h"
 
 /* Numbers of fields, by message. */
 enum {
@@ -57,6 +56,8 @@ enum {
 	FUNCTION_FILENAME = 4,
 };
 
+#define FIELDS_MAX 16 /* of a message, those aside that reserve room for themselves */
+
 struct pprof {
 	const struct flame *flame;
 	struct output *out;
@@ -71,6 +72,12 @@ struct pprof {
 	uint8_t *used; /* by frame: samples have it */
 	bool failed;
 };
+
+static size_t open_message(struct strbuf *s, uint32_t field)
+{
+	proto_reserve(s, FIELDS_MAX * PROTO_FIELD_MAX);
+	return proto_open(s, field);
+}
 
 static uint64_t string_of(struct pprof *p, const char *text)
 {
@@ -101,11 +108,11 @@ static uint64_t clean_string(struct pprof *p, const char *text)
 
 static void add_value_type(struct pprof *p, const char *type, const char *unit)
 {
-	size_t message = pb_open(&p->text, PROFILE_SAMPLE_TYPE);
+	size_t message = open_message(&p->text, PROFILE_SAMPLE_TYPE);
 
-	pb_varint(&p->text, VALUE_TYPE_TYPE, string_of(p, type));
-	pb_varint(&p->text, VALUE_TYPE_UNIT, string_of(p, unit));
-	pb_close(&p->text, message);
+	proto_uint(&p->text, VALUE_TYPE_TYPE, string_of(p, type));
+	proto_uint(&p->text, VALUE_TYPE_UNIT, string_of(p, unit));
+	proto_close(&p->text, message);
 }
 
 static const char *const type_names[FLAME_KINDS] = { "cpu", "gpu", "wait", "launch_time",
@@ -130,7 +137,7 @@ static void pack(struct pprof *p, uint64_t value)
 static void add_packed(struct pprof *p, uint32_t field)
 {
 	p->failed |= p->packed.failed;
-	pb_bytes(&p->text, field, strbuf_text(&p->packed), p->packed.length);
+	proto_bytes(&p->text, field, strbuf_text(&p->packed), p->packed.length);
 	strbuf_clear(&p->packed);
 }
 
@@ -174,23 +181,24 @@ static void add_label(struct pprof *p, uint32_t frame)
 		return;
 	}
 	if (!*place) {
-		pb_varint(&p->labels, LABEL_KEY,
-			  string_of(p, stacks_text(s, s->frames.data[frame].system_name)));
-		pb_varint(&p->labels, LABEL_STR,
-			  clean_string(p, stacks_text(s, s->frames.data[frame].name)));
+		proto_reserve(&p->labels, FIELDS_MAX * PROTO_FIELD_MAX);
+		proto_uint(&p->labels, LABEL_KEY,
+			   string_of(p, stacks_text(s, s->frames.data[frame].system_name)));
+		proto_uint(&p->labels, LABEL_STR,
+			   clean_string(p, stacks_text(s, s->frames.data[frame].name)));
 		p->failed |= p->labels.failed || p->labels.length > UINT32_MAX;
 		*place = (uint64_t)start << 32 | (p->labels.length - start);
 	}
 	if (!p->failed)
-		pb_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*place >> 32),
-			 *place & UINT32_MAX);
+		proto_bytes(&p->text, SAMPLE_LABEL, p->labels.data + (*place >> 32),
+			    *place & UINT32_MAX);
 }
 
 static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame_path *path)
 {
 	const struct flame *f = p->flame;
 	const struct flame_node *nodes = f->tree.nodes.data;
-	size_t message = pb_open(&p->text, PROFILE_SAMPLE);
+	size_t message = open_message(&p->text, PROFILE_SAMPLE);
 
 	add_sample_locations(p, path);
 	add_values(p, kind, &nodes[path->node - 1]);
@@ -200,7 +208,7 @@ static void add_sample(struct pprof *p, enum flame_kind kind, const struct flame
 		if (f->stacks.frames.data[frame].class == FRAME_LEVEL)
 			add_label(p, frame);
 	}
-	pb_close(&p->text, message);
+	proto_close(&p->text, message);
 }
 
 static int add_samples(struct pprof *p, enum flame_kind kind)
@@ -237,12 +245,12 @@ static uint64_t function_of(struct pprof *p, const char *name, const char *syste
 static void add_line(struct pprof *p, const char *name, const char *system_name, const char *file,
 		     uint32_t line)
 {
-	size_t message = pb_open(&p->text, LOCATION_LINE);
+	size_t message = open_message(&p->text, LOCATION_LINE);
 
-	pb_varint(&p->text, LINE_FUNCTION, function_of(p, name, system_name, file));
+	proto_uint(&p->text, LINE_FUNCTION, function_of(p, name, system_name, file));
 	if (line)
-		pb_varint(&p->text, LINE_LINE, line);
-	pb_close(&p->text, message);
+		proto_uint(&p->text, LINE_LINE, line);
+	proto_close(&p->text, message);
 }
 
 static uint64_t mapping_of(struct pprof *p, uint32_t module)
@@ -257,13 +265,13 @@ static void add_location(struct pprof *p, size_t frame)
 {
 	const struct stacks *s = &p->flame->stacks;
 	const struct stack_frame *f = &s->frames.data[frame];
-	size_t message = pb_open(&p->text, PROFILE_LOCATION);
+	size_t message = open_message(&p->text, PROFILE_LOCATION);
 
-	pb_varint(&p->text, LOCATION_ID, frame + 1);
+	proto_uint(&p->text, LOCATION_ID, frame + 1);
 	if (f->module != TRACE_NO_ROW)
-		pb_varint(&p->text, LOCATION_MAPPING, mapping_of(p, f->module));
+		proto_uint(&p->text, LOCATION_MAPPING, mapping_of(p, f->module));
 	if (f->address)
-		pb_varint(&p->text, LOCATION_ADDRESS, f->address);
+		proto_uint(&p->text, LOCATION_ADDRESS, f->address);
 	for (uint32_t i = 0; i < f->line_count; i++) {
 		const struct stack_line *line = &s->lines.data[f->first_line + i];
 
@@ -273,7 +281,7 @@ static void add_location(struct pprof *p, size_t frame)
 	if (!f->line_count)
 		add_line(p, stacks_text(s, f->name),
 			 stacks_text(s, f->system_name ? f->system_name : f->name), "", 0);
-	pb_close(&p->text, message);
+	proto_close(&p->text, message);
 }
 
 static int add_locations(struct pprof *p)
@@ -295,24 +303,24 @@ static void add_mapping(struct pprof *p, uint32_t row, uint64_t id)
 	const struct trace *t = p->flame->stacks.trace;
 	uint64_t values[COLUMNS_module];
 	bool missing[COLUMNS_module];
-	size_t message = pb_open(&p->text, PROFILE_MAPPING);
+	size_t message = open_message(&p->text, PROFILE_MAPPING);
 
 	for (int i = 0; i < COLUMNS_module; i++)
 		values[i] = trace_value(t, TABLE_module, i, row, &missing[i]);
-	pb_varint(&p->text, MAPPING_ID, id);
-	pb_varint(&p->text, MAPPING_START, values[COLUMN_module_start_address]);
-	pb_varint(&p->text, MAPPING_LIMIT, values[COLUMN_module_end_address]);
-	pb_varint(&p->text, MAPPING_OFFSET, values[COLUMN_module_file_offset]);
-	pb_varint(&p->text, MAPPING_FILENAME,
-		  clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_path])));
+	proto_uint(&p->text, MAPPING_ID, id);
+	proto_uint(&p->text, MAPPING_START, values[COLUMN_module_start_address]);
+	proto_uint(&p->text, MAPPING_LIMIT, values[COLUMN_module_end_address]);
+	proto_uint(&p->text, MAPPING_OFFSET, values[COLUMN_module_file_offset]);
+	proto_uint(&p->text, MAPPING_FILENAME,
+		   clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_path])));
 	if (!missing[COLUMN_module_build_id])
-		pb_varint(
+		proto_uint(
 			&p->text, MAPPING_BUILD_ID,
 			clean_string(p, trace_string(t, (uint32_t)values[COLUMN_module_build_id])));
 	if (trace_rows(t, TABLE_symbol))
 		for (uint32_t field = MAPPING_HAS_FUNCTIONS; field <= MAPPING_HAS_INLINES; field++)
-			pb_varint(&p->text, field, 1);
-	pb_close(&p->text, message);
+			proto_uint(&p->text, field, 1);
+	proto_close(&p->text, message);
 }
 
 /* The row of the main process's program, if it has a mapping; else TRACE_NO_ROW. */
@@ -348,15 +356,15 @@ static int add_functions(struct pprof *p)
 	int r = 0;
 
 	for (size_t i = 0; i < p->functions.count && r >= 0; i++) {
-		size_t message = pb_open(&p->text, PROFILE_FUNCTION);
+		size_t message = open_message(&p->text, PROFILE_FUNCTION);
 		uint64_t key[3];
 
 		memcpy(key, p->functions.items[i].text, sizeof(key));
-		pb_varint(&p->text, FUNCTION_ID, i + 1);
-		pb_varint(&p->text, FUNCTION_NAME, key[0]);
-		pb_varint(&p->text, FUNCTION_SYSTEM_NAME, key[1]);
-		pb_varint(&p->text, FUNCTION_FILENAME, key[2]);
-		pb_close(&p->text, message);
+		proto_uint(&p->text, FUNCTION_ID, i + 1);
+		proto_uint(&p->text, FUNCTION_NAME, key[0]);
+		proto_uint(&p->text, FUNCTION_SYSTEM_NAME, key[1]);
+		proto_uint(&p->text, FUNCTION_FILENAME, key[2]);
+		proto_close(&p->text, message);
 		r = flame_flush(&p->text, p->out, false);
 	}
 	return r;
@@ -374,14 +382,15 @@ static void add_rest(struct pprof *p, const struct flame_write *w)
 	uint64_t start_ns, end_ns;
 
 	trace_span(t, &start_ns, &end_ns);
-	pb_int(&p->text, PROFILE_TIME_NANOS, trace_unix_ns(t, start_ns));
-	pb_varint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
-	pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));
+	proto_reserve(&p->text, FIELDS_MAX * PROTO_FIELD_MAX);
+	proto_int(&p->text, PROFILE_TIME_NANOS, trace_unix_ns(t, start_ns));
+	proto_uint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
+	proto_uint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));
 	if (*w->notes)
-		pb_varint(&p->text, PROFILE_COMMENT, clean_string(p, w->notes));
+		proto_uint(&p->text, PROFILE_COMMENT, clean_string(p, w->notes));
 	if (p->flame->kinds)
-		pb_varint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
-			  string_of(p, type_names[default_kind(p->flame)]));
+		proto_uint(&p->text, PROFILE_DEFAULT_SAMPLE_TYPE,
+			   string_of(p, type_names[default_kind(p->flame)]));
 }
 
 static int write_profile(struct pprof *p, const struct flame_write *w)
@@ -389,7 +398,7 @@ static int write_profile(struct pprof *p, const struct flame_write *w)
 	int r = 0;
 
 	p->used = calloc(p->flame->stacks.frames.count + 1, 1);
-	if (!p->used)
+	if (!p->used || !raw_init(&p->text) || !raw_init(&p->labels))
 		return -ENOMEM;
 	string_of(p, "");
 	add_types(p);
@@ -403,8 +412,8 @@ static int write_profile(struct pprof *p, const struct flame_write *w)
 	add_mappings(p);
 	add_rest(p, w);
 	for (size_t i = 0; i < p->strings.count && r >= 0; i++) {
-		pb_bytes(&p->text, PROFILE_STRING, p->strings.items[i].text,
-			 p->strings.items[i].length);
+		proto_bytes(&p->text, PROFILE_STRING, p->strings.items[i].text,
+			    p->strings.items[i].length);
 		r = flame_flush(&p->text, p->out, false);
 	}
 	if (r >= 0)

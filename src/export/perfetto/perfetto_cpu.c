@@ -121,11 +121,8 @@ static int call_event(struct perfetto *p, const struct export_event *event)
 	if (!track)
 		return -ENOMEM;
 	if (likely(function != TRACE_NO_ROW)) {
-		uint32_t text = v->function_name[function];
-
 		name.key = KEY_FUNCTION | function;
-		name.text = trace_string(v->trace, text);
-		name.length = api_name_length(name.text, trace_string_length(v->trace, text));
+		name.text = calls_function_name(v->trace, function, &name.length);
 		if (v->function_id[function] >> 16 == 1)
 			category = CATEGORY_DRIVER;
 	}

@@ -41,7 +41,7 @@ static void copies_are_grouped_by_kinds(void **state)
 	assert_int_equal(c->items[2].bytes, 64);
 	assert_int_equal(c->all.count, 4);
 	assert_int_equal(c->all.total_ns, 4100);
-	assert_int_equal(c->all.total_ns, a.report.busy->gpus[0].sum_ns[GPU_WORK_COPY]);
+	assert_int_equal(c->all.total_ns, a.report.busy->gpus[0].sum_ns[GPU_WORK_memcpy]);
 	analyzed_release(&a);
 }
 

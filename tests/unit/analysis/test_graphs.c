@@ -43,9 +43,70 @@ static void replays_by_hand(void **state)
 	analyzed_release(&a);
 }
 
+/* A process that launches a graph of so many nodes again and again. */
+static void replay(const char *folder, uint32_t pid, unsigned launches, unsigned nodes,
+		   uint64_t every_ns)
+{
+	struct maker *m = begin(folder, pid);
+	uint32_t k = maker_config(m, "k", 1, 32);
+
+	for (unsigned i = 0; i < launches; i++)
+		for (unsigned n = 0; n < nodes; n++) {
+			uint64_t start_ns = 1000 + i * every_ns + n * 2000;
+
+			maker_graph_kernel(m, k, 7, start_ns, start_ns + 1000, i + 1, 5, n);
+		}
+	maker_close(m, 1000 + launches * every_ns);
+}
+
+static bool is_expensive(const char *folder)
+{
+	struct analyzed a;
+	bool expensive;
+
+	analyze(&a, folder, EVERYTHING);
+	expensive = graphs_nodes_are_expensive(a.report.graphs);
+	analyzed_release(&a);
+	return expensive;
+}
+
+/* Ten short kernels each 0.145 ms: the step that was measured. */
+static void short_and_frequent(void **state)
+{
+	replay(*state, 100, 2000, 10, 145000);
+	assert_true(is_expensive(*state));
+}
+
+static void short_and_rare(void **state)
+{
+	replay(*state, 100, 2000, 10, 2000000);
+	assert_false(is_expensive(*state));
+}
+
+static void short_and_soon_over(void **state)
+{
+	replay(*state, 100, 200, 10, 145000);
+	assert_false(is_expensive(*state));
+}
+
+/* One process of several is enough, whichever is read first. */
+static void of_the_process_that_has_most(void **state)
+{
+	replay(*state, 100, 2000, 1, 2000000);
+	replay(*state, 101, 2000, 10, 145000);
+	replay(*state, 102, 2000, 1, 2000000);
+	assert_true(is_expensive(*state));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { folder_test(replays_by_hand) };
+	const struct CMUnitTest tests[] = {
+		folder_test(replays_by_hand),
+		folder_test(short_and_frequent),
+		folder_test(short_and_rare),
+		folder_test(short_and_soon_over),
+		folder_test(of_the_process_that_has_most),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

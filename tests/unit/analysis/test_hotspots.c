@@ -135,7 +135,7 @@ static void every_grouping_sums_to_all_kernels(void **state)
 		assert_int_equal(count, 398);
 		assert_int_equal(sum, total);
 		assert_int_equal(sum, a.report.hotspots->total_ns);
-		assert_int_equal(sum, a.report.busy->gpus[0].sum_ns[GPU_WORK_KERNEL]);
+		assert_int_equal(sum, a.report.busy->gpus[0].sum_ns[GPU_WORK_kernel]);
 		analyzed_release(&a);
 	}
 }

@@ -15,7 +15,6 @@
 
 #include "capture/nvtx/nvtx_names.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/tape/tape.h"
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvtx_client.h"
 
@@ -25,28 +24,6 @@ atomic_bool collector_idle;
 void collector_wake(void)
 {
 	atomic_store(&collector_idle, false);
-}
-#endif
-
-static bool taping;
-#ifndef PITOT_WITHOUT_CUDA
-static struct {
-	struct tape_nvtx call;
-	char text[64];
-} taped[32];
-static unsigned taped_count;
-
-bool tape_running(void)
-{
-	return taping;
-}
-
-void tape_nvtx(const struct tape_nvtx *call)
-{
-	unsigned i = taped_count++ % ARRAY_SIZE(taped);
-
-	taped[i].call = *call;
-	snprintf(taped[i].text, sizeof(taped[i].text), "%s", call->text ? call->text : "(none)");
 }
 #endif
 
@@ -93,7 +70,6 @@ static inline int finish(void **state)
 {
 	(void)state;
 	captured_free(captured);
-	taping = false;
 	return 0;
 }
 

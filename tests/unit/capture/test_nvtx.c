@@ -355,60 +355,7 @@ static void test_levels_outlast_a_full_ring(void **state)
 	assert_level(row_count - 1, nvtx_kind_pop, 0);
 }
 
-/* --- tapes, extensions --- */
-
-static void assert_taped(unsigned i, unsigned module, unsigned id, uint32_t domain,
-			 const char *text)
-{
-	assert_int_equal(taped[i].call.module, module);
-	assert_int_equal(taped[i].call.id, id);
-	assert_int_equal(taped[i].call.domain, domain);
-	assert_string_equal(taped[i].text, text);
-}
-
-static void test_tapes_get_the_calls(void **state)
-{
-	struct nvtx_attributes a = attributes_with(NVTX_MESSAGE_TEXT, "ex");
-	void *domain, *string;
-	uint32_t d;
-
-	(void)state;
-	taping = true;
-	taped_count = 0;
-	a.category = 4;
-	a.color_type = NVTX_COLOR_TYPE_ARGB;
-	a.color = 5;
-	a.payload_type = nvtx_payload_i32;
-	a.payload = 6;
-	domain = nvtx2.domain_w(L"taped");
-	string = nvtx2.string_a(domain, "taped string");
-	nvtx2.push_ex(domain, &a);
-	a.message_type = NVTX_MESSAGE_REGISTERED;
-	a.message = string;
-	nvtx2.start_ex(domain, &a);
-	nvtx.pop();
-	nvtx.category_a(9, "taped category");
-	nvtx.thread_a(77060, "taped thread");
-	nvtx_source_window(false);
-	nvtx.mark_w(L"outside"); /* a tape has everything */
-	d = domain_number(domain);
-	assert_int_equal(taped_count, 8);
-	assert_taped(0, 5, 13, d, "taped");
-	assert_taped(1, 5, 10, d, "taped string");
-	assert_taped(2, 5, 4, d, "ex");
-	assert_int_equal(taped[2].call.category, 4);
-	assert_int_equal(taped[2].call.color, 5);
-	assert_int_equal(taped[2].call.payload_kind, nvtx_payload_i32);
-	assert_int_equal(taped[2].call.payload, 6);
-	assert_taped(3, 5, 2, d, "taped string");
-	assert_true(taped[3].call.range > 0);
-	assert_taped(4, 1, 11, 0, "(none)");
-	assert_taped(5, 1, 12, 0, "taped category");
-	assert_int_equal(taped[5].call.category, 9);
-	assert_taped(6, 1, 14, 0, "taped thread");
-	assert_int_equal(taped[6].call.range, 77060);
-	assert_taped(7, 1, 3, 0, "outside");
-}
+/* --- extensions --- */
 
 static void test_the_payload_extension(void **state)
 {
@@ -466,7 +413,6 @@ int main(void)
 		CASE(test_payloads_and_colors),
 		CASE(test_categories_and_threads),
 		CASE(test_levels_outlast_a_full_ring),
-		CASE(test_tapes_get_the_calls),
 		CASE(test_the_payload_extension),
 		CASE(test_levels), /* uses up the domains with levels */
 	};

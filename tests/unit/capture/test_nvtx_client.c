@@ -11,7 +11,6 @@
 #include "capture/nvtx/nvtx_abi.h"
 #include "capture/nvtx/nvtx_names.h"
 #include "capture/nvtx/nvtx_source.h"
-#include "capture/tape/tape.h"
 #include "unit/capture/captured_rows.h"
 
 atomic_bool collector_idle;
@@ -19,18 +18,6 @@ atomic_bool collector_idle;
 void collector_wake(void)
 {
 }
-
-#ifndef PITOT_WITHOUT_CUDA /* else tape.h has them */
-bool tape_running(void)
-{
-	return false;
-}
-
-void tape_nvtx(const struct tape_nvtx *call)
-{
-	(void)call;
-}
-#endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>) && __has_include(<nvtx3/nvToolsExtPayload.h>)
 #pragma GCC diagnostic ignored "-Wundef"

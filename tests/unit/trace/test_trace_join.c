@@ -148,6 +148,40 @@ static void joins_scattered_ids(void **state)
 	trace_free(t);
 }
 
+/*
+ * Ids go on beyond the 32 bits of CUPTI's counter: calls whose ids differ only above them are different calls, whether
+ * the ids run on (a recorder of 13 hours) or the counter began anew.
+ */
+static void joins_ids_beyond_32_bits(void **state)
+{
+	static const uint64_t firsts[] = { 1, UINT64_C(0xffffff38), UINT64_C(0x100000001),
+					   UINT64_C(0xffffffff00000001) };
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	uint32_t config = maker_config(m, "add", 1, 32);
+	const uint32_t *calls;
+	struct trace *t;
+
+	for (unsigned f = 0; f < ARRAY_SIZE(firsts); f++)
+		for (unsigned i = 0; i < 200; i++) {
+			uint64_t time = 2000 + 100 * (200 * f + i);
+
+			maker_call(m, MAKER_LAUNCH, 100, time, time + 10, firsts[f] + i);
+			maker_kernel(m, config, 7, time + 1000000, time + 1000010, firsts[f] + i);
+		}
+	maker_close(m, 5000000);
+	t = open_recording(*state);
+	calls = launches(t, TABLE_kernel);
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, correlation));
+	assert_int_equal(trace_rows(t, TABLE_kernel), 200 * ARRAY_SIZE(firsts));
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_kernel); row++) {
+		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_correlation)[row],
+				 firsts[row / 200] + row % 200);
+		assert_int_equal(call_start(t, calls[row]) + 1000000,
+				 trace_u64(t, TABLE_kernel, COLUMN_kernel_start_ns)[row]);
+	}
+	trace_free(t);
+}
+
 static void tables_without_launches(void **state)
 {
 	struct error e = { 0 };
@@ -167,7 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(joins_within_the_process),   folder_test(graph_kernels_share_a_launch),
 		folder_test(prefers_the_call_that_fits), folder_test(joins_scattered_ids),
-		folder_test(tables_without_launches),
+		folder_test(joins_ids_beyond_32_bits),   folder_test(tables_without_launches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,8 +50,6 @@ static void few_files_are_open(void **state)
 	load(t, TABLE_kernel, 0);
 	assert_int_equal(trace_rows(t, TABLE_kernel), SEGMENTS - 1);
 	assert_string_equal(kernel_name(t, SEGMENTS - 2), "add");
-	assert_int_equal(trace_refresh(t, NULL), 0);
-	assert_int_equal(trace_rows(t, TABLE_kernel), SEGMENTS - 1);
 	assert_true(clock_monotonic_ns() - start_ns < SECONDS_MAX * NS_PER_S);
 	trace_free(t);
 }

@@ -7,7 +7,7 @@
 
 #include "trace/id_table.h"
 
-/* After a failure everything can be asked for again, if only of an empty trace. */
+/* After a failure everything can be asked for again. */
 static void check_still_usable(struct trace *t)
 {
 	const struct trace_loss *losses;
@@ -17,12 +17,10 @@ static void check_still_usable(struct trace *t)
 	assert_int_equal(trace_load(t, TABLE_kernel, 0, NULL), 0);
 	assert_int_equal(trace_launches(t, TABLE_kernel, &calls, NULL), 0);
 	assert_int_equal(trace_losses(t, &losses, &count, NULL), 0);
-	assert_true(trace_refresh(t, NULL) >= 0);
-	load(t, TABLE_kernel, 0);
 	assert_int_equal(trace_rows(t, TABLE_kernel), 40);
 }
 
-/* Opens, loads, joins, lists losses, refreshes; the first code that is not 0. */
+/* Opens, loads, joins, lists losses; the first code that is not 0. */
 static int use_trace(const char *folder, struct error *e)
 {
 	struct trace_options options = { .threads = 1 };
@@ -40,12 +38,8 @@ static int use_trace(const char *folder, struct error *e)
 		result = trace_losses(t, &losses, &count, e);
 	if (result == 0 && count != 1)
 		result = -EPROTO;
-	if (result == 0)
-		result = trace_refresh(t, e);
 	if (t && result < 0)
 		check_still_usable(t);
-	if (result == 0)
-		result = trace_load(t, TABLE_kernel, 0, e);
 	if (result == 0 && trace_rows(t, TABLE_kernel) != 40)
 		result = -EPROTO;
 	trace_free(t);
@@ -96,85 +90,6 @@ static void failing_allocations(void **state)
 	assert_true(failures > 50);
 }
 
-static void make_work(struct maker *m, unsigned first, unsigned end)
-{
-	for (unsigned i = first; i < end; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "kernel%u", i % 5);
-		maker_call(m, MAKER_LAUNCH, 100, 5000 + i, 5001 + i, i + 1);
-		maker_kernel(m, maker_config(m, name, 1, 32), 7, 9000 + (i ^ 5), 9500 + i, i + 1);
-		if (i % 2)
-			maker_nvtx(m, nvtx_kind_mark, 100, name, 6000 + (i ^ 3));
-	}
-	maker_flush(m);
-}
-
-static int load_all(struct trace *t, struct error *e)
-{
-	int result = 0;
-
-	for (uint32_t table = 1; table <= TABLE_MAX && result == 0; table++)
-		result = trace_load(t, table, 0, e);
-	return result;
-}
-
-/* What was decoded is taken over, or not, but what is there then is right. */
-static void check_work(struct trace *t, unsigned rows)
-{
-	char name[16];
-
-	assert_int_equal(load_all(t, NULL), 0);
-	assert_int_equal(trace_rows(t, TABLE_kernel), rows);
-	for (unsigned i = 0; i < rows; i++) {
-		uint64_t kernel = trace_u64(t, TABLE_kernel, COLUMN_kernel_correlation)[i] - 1;
-
-		snprintf(name, sizeof(name), "kernel%u", (unsigned)kernel % 5);
-		assert_string_equal(kernel_name(t, i), name);
-		assert_int_equal(trace_u64(t, TABLE_kernel, COLUMN_kernel_start_ns)[i],
-				 9000 + (kernel ^ 5));
-	}
-}
-
-static void failing_allocations_while_it_grows(void **state)
-{
-	unsigned failures = 0;
-
-	(void)state;
-	FOR_EACH_FAILURE(n)
-	{
-		struct writer_options two_segments = { .segment_bytes = 1 };
-		struct error e = { 0 };
-		struct trace *t;
-		struct maker *m;
-		char *folder;
-		int result;
-
-		failing_alloc_at(-1);
-		folder = temp_folder_make();
-		m = maker_begin_with(two_segments, folder, 100, 1000, "./a");
-		make_work(m, 0, 32);
-		t = open_with(folder, 1);
-		check_work(t, 32);
-		make_work(m, 32, 64);
-		failing_alloc_at(n);
-		result = trace_refresh(t, &e);
-		result = result > 0 ? load_all(t, &e) : result;
-		failures += failing_alloc_failed;
-		if (!failing_alloc_failed)
-			assert_int_equal(result, 0);
-		else if (result < 0)
-			assert_int_equal(result, -ENOMEM);
-		failing_alloc_left = -1;
-		assert_true(trace_refresh(t, NULL) >= 0);
-		check_work(t, 64);
-		trace_free(t);
-		maker_crash(m);
-		temp_folder_remove(folder);
-	}
-	assert_true(failures > 50);
-}
-
 static void id_tables(void **state)
 {
 	struct id_table table = { .sparse = MAP_INIT };
@@ -210,7 +125,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(failing_allocations),
-		cmocka_unit_test(failing_allocations_while_it_grows),
 		cmocka_unit_test(id_tables),
 	};
 

@@ -1,0 +1,308 @@
+/* record_output.c: what `pitot record` prints on standard error. */
+#include "cli/record_output.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "cli/ui.h"
+#include "record/summary.h"
+
+static void print_message(void *user, enum record_message kind, const char *text)
+{
+	const struct record_output *out = user;
+
+	if (kind == RECORD_WARNING)
+		cli_warn(out->context, "%s", text);
+	else if (kind == RECORD_NOTE || out->context->verbose)
+		cli_note(out->context, "%s", text);
+}
+
+/* A background job would be stopped by writing, or write over what another program shows. */
+static bool may_show_live_line(const struct context *c)
+{
+	return !c->quiet && !c->json && isatty(STDERR_FILENO) &&
+	       tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+static void show_live_line(void *user, const char *directory, uint64_t elapsed_ns)
+{
+	struct record_output *out = user;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	unsigned width = terminal_width(STDERR_FILENO);
+	struct follow_state state;
+
+	if (!may_show_live_line(out->context))
+		return;
+	if (!out->follow)
+		out->follow = follow_new(directory);
+	if (!out->follow)
+		return;
+	follow_step(out->follow, &state);
+	strbuf_adds(&line, "\r");
+	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_DIM));
+	follow_line(&state, elapsed_ns, width > 1 ? width - 1 : 1, &line);
+	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_NONE));
+	/* The cursor goes back, so that what the command prints takes the line's place. */
+	strbuf_adds(&line, "\033[K\r");
+	if (!line.failed)
+		io_write_all(STDERR_FILENO, line.data, line.length);
+	out->shown = true;
+}
+
+struct record_listener record_output_listener(struct record_output *out)
+{
+	return (struct record_listener){ out, print_message, show_live_line };
+}
+
+void record_output_clear(struct record_output *out)
+{
+	if (out->shown)
+		io_write_all(STDERR_FILENO, "\r\033[K", strlen("\r\033[K"));
+	out->shown = false;
+	follow_free(out->follow);
+	out->follow = NULL;
+}
+
+static void label(struct strbuf *out, bool color, const char *text)
+{
+	strbuf_adds(out, "  ");
+	strbuf_adds(out, style_begin(color, STYLE_BOLD));
+	strbuf_addf(out, "%-10s", text);
+	strbuf_adds(out, style_begin(color, STYLE_NONE));
+}
+
+static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
+{
+	human_count(out, n);
+	strbuf_addf(out, " %s", n == 1 ? one : many);
+}
+
+static void add_gpu_counts(const struct record_summary *end, struct strbuf *out)
+{
+	uint64_t all = end->kernels + end->graph_launches + end->copies + end->sets + end->launches;
+
+	/* the next line says that there are none, and why */
+	if (!all && end->cpu_samples)
+		return;
+	add_count(out, end->kernels, "kernel, ", "kernels, ");
+	if (end->graph_launches)
+		add_count(out, end->graph_launches, "graph, ", "graphs, ");
+	add_count(out, end->copies + end->sets, "copy or memory set, ", "copies and memory sets, ");
+	add_count(out, end->launches, "launch, ", "launches, ");
+}
+
+static void seen_line(const struct record_summary *end, struct strbuf *out)
+{
+	add_gpu_counts(end, out);
+	if (end->cpu_samples) {
+		add_count(out, end->cpu_samples, "CPU sample of ", "CPU samples of ");
+		human_duration(out, end->cpu_ns);
+		strbuf_adds(out, ", ");
+	}
+	add_count(out, end->processes, "process", "processes");
+	if (end->inside && end->inside != end->processes)
+		strbuf_addf(out, " (%zu with Pitot inside)", end->inside);
+}
+
+static void add_sampler(struct strbuf *out, const struct record_summary *end)
+{
+	if (!end->sampler_ns)
+		return;
+	strbuf_adds(out, ", ");
+	human_duration(out, end->sampler_ns);
+	strbuf_adds(out, " CPU sampling");
+}
+
+static void cost_line(const struct record_summary *end, struct strbuf *out)
+{
+	if (!end->callbacks && !end->collector_ns && !end->setup_ns) {
+		strbuf_adds(out,
+			    end->inside ? "not known inside the command: the rows about it are lost"
+					: "nothing inside the command");
+		add_sampler(out, end);
+		return;
+	}
+	if (end->callbacks) {
+		human_duration(out, end->callback_ns / end->callbacks);
+		strbuf_adds(out, " a call, ");
+	}
+	human_duration(out, end->callback_ns);
+	strbuf_adds(out, " on its threads, ");
+	human_duration(out, end->collector_ns);
+	strbuf_adds(out, " CPU beside, ");
+	human_duration(out, end->setup_ns);
+	strbuf_adds(out, " at start, ");
+	human_duration(out, end->exit_ns);
+	strbuf_adds(out, " at exit");
+	add_sampler(out, end);
+	if (end->kernels) {
+		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes a kernel",
+			    end->bytes / end->kernels, end->bytes * 10 / end->kernels % 10);
+	}
+}
+
+/* "53 records dropped by CUPTI (99 losses in all: see `pitot report`)" */
+static void add_loss(struct strbuf *out, const struct record_summary *end)
+{
+	if (end->lost_most)
+		human_count(out, end->lost_most);
+	else
+		strbuf_adds(out, "some");
+	strbuf_addf(out, " %s (", end->lost_text);
+	if (end->lost > MAX(end->lost_most, 1)) {
+		human_count(out, end->lost);
+		strbuf_adds(out, " losses in all: ");
+	}
+	strbuf_adds(out, "see `pitot report`)");
+}
+
+/* A name as one word for a shell. */
+static void shell_word(struct strbuf *out, const char *word)
+{
+	if (word[0] &&
+	    !word[strspn(
+		    word,
+		    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,:@%")]) {
+		strbuf_adds(out, word);
+		return;
+	}
+	strbuf_addc(out, '\'');
+	for (; *word; word++)
+		*word == '\'' ? strbuf_adds(out, "'\\''") : strbuf_addc(out, *word);
+	strbuf_addc(out, '\'');
+}
+
+static void summary_text(const struct record_summary *end, const char *directory, const char *why,
+			 bool color, struct strbuf *out)
+{
+	label(out, color, "recording");
+	shell_word(out, directory);
+	strbuf_adds(out, ", ");
+	human_bytes(out, end->bytes);
+	strbuf_adds(out, ", ");
+	human_duration(out, end->elapsed_ns);
+	strbuf_addc(out, '\n');
+	label(out, color, "seen");
+	seen_line(end, out);
+	strbuf_addc(out, '\n');
+	label(out, color, "GPU busy");
+	if (why) {
+		strbuf_addf(out, "no GPU data: %s", why);
+	} else {
+		human_percent(out, end->busy_ns, end->gpu_span_ns);
+		strbuf_adds(out, ": ");
+		human_duration(out, end->busy_ns);
+		strbuf_adds(out, " of the ");
+		human_duration(out, end->gpu_span_ns);
+		strbuf_adds(out, " from the first to the last GPU work");
+		if (end->gpus > 1)
+			strbuf_addf(out, ", %zu GPUs added", end->gpus);
+	}
+	strbuf_addc(out, '\n');
+	if (end->no_off_cpu) {
+		label(out, color, "off-CPU");
+		strbuf_addf(out, "not recorded: %s\n", end->no_off_cpu);
+	}
+	label(out, color, "loss");
+	if (end->lost) {
+		strbuf_adds(out, style_begin(color, STYLE_YELLOW));
+		add_loss(out, end);
+		strbuf_adds(out, style_begin(color, STYLE_NONE));
+	} else {
+		strbuf_adds(out, "none");
+	}
+	strbuf_addc(out, '\n');
+	label(out, color, "cost");
+	cost_line(end, out);
+	strbuf_addc(out, '\n');
+	if (end->node_cost_ns) {
+		label(out, color, "graphs");
+		strbuf_adds(out, "recording each node took about ");
+		human_percent(out, end->node_cost_ns, end->node_span_ns);
+		strbuf_adds(out,
+			    " of the time with graphs; cheaper: pitot record --graphs launch\n");
+	}
+	label(out, color, "next");
+	strbuf_adds(out, "pitot report ");
+	shell_word(out, directory);
+	strbuf_addc(out, '\n');
+}
+
+static void summary_json(const struct record_summary *end, const char *directory, const char *why,
+			 int status, struct strbuf *out)
+{
+	struct json json = JSON_INIT(out);
+
+	json_object(&json);
+	json_key_string(&json, "recording", directory);
+	json_key_i64(&json, "exit_status", status);
+	json_key_u64(&json, "elapsed_ns", end->elapsed_ns);
+	json_key_u64(&json, "bytes", end->bytes);
+	json_key_u64(&json, "kernels", end->kernels);
+	json_key_u64(&json, "copies", end->copies);
+	json_key_u64(&json, "memory_sets", end->sets);
+	json_key_u64(&json, "cpu_samples", end->cpu_samples);
+	json_key_u64(&json, "cpu_ns", end->cpu_ns);
+	json_key_u64(&json, "graph_launches", end->graph_launches);
+	json_key_u64(&json, "launches", end->launches);
+	json_key_u64(&json, "processes", end->processes);
+	json_key_u64(&json, "processes_inside", end->inside);
+	json_key_u64(&json, "gpus", end->gpus);
+	json_key_u64(&json, "gpu_busy_ns", end->busy_ns);
+	json_key_u64(&json, "lost", end->lost);
+	json_key(&json, "cost");
+	json_object(&json);
+	json_key_u64(&json, "callbacks", end->callbacks);
+	json_key_u64(&json, "callback_ns", end->callback_ns);
+	json_key_u64(&json, "collector_ns", end->collector_ns);
+	json_key_u64(&json, "setup_ns", end->setup_ns);
+	json_key_u64(&json, "exit_ns", end->exit_ns);
+	json_end(&json);
+	json_key(&json, "graph_nodes");
+	if (end->node_cost_ns) {
+		json_object(&json);
+		json_key_u64(&json, "cost_ns", end->node_cost_ns);
+		json_key_u64(&json, "span_ns", end->node_span_ns);
+		json_end(&json);
+	} else {
+		json_null(&json);
+	}
+	json_key_string(&json, "no_gpu_data", why);
+	json_key_string(&json, "no_off_cpu", end->no_off_cpu);
+	json_end(&json);
+	strbuf_addc(out, '\n');
+}
+
+void record_output_end(const struct record_output *out, const struct recording *r)
+{
+	const struct context *c = out->context;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct record_summary end = { .elapsed_ns = r->spawn.end_ns - r->spawn.start_ns };
+	struct error e = { 0 };
+	const char *why;
+
+	if (c->quiet && !c->json)
+		return;
+	if (record_summary_read(r->directory, &end, &e) < 0) {
+		cli_warn(c, "%s", e.text);
+		return;
+	}
+	why = end.no_gpu[0] ? end.no_gpu : NULL;
+	if (c->json) {
+		summary_json(&end, r->shown, why, r->spawn.status, &text);
+	} else {
+		if (r->request->given.pid)
+			strbuf_addf(&text, "pitot record: process %" PRIu64 " was sampled\n",
+				    r->request->pid);
+		else
+			strbuf_addf(&text, "pitot record: the command ended with status %d\n",
+				    r->spawn.status);
+		summary_text(&end, r->shown, why, c->color_errors, &text);
+	}
+	if (!text.failed)
+		io_write_all(STDERR_FILENO, text.data, text.length);
+}

@@ -1,0 +1,132 @@
+/* cpu_sampling.c: chooses how the CPU is sampled, and says how it was. */
+#include "record/cpu_sampling.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "record/checks.h"
+#include "format/rows.h"
+
+const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
+
+static enum cpu_way way_of(enum record_via via)
+{
+	switch (via) {
+	case RECORD_VIA_EBPF:
+		return CPU_WAY_EBPF;
+	case RECORD_VIA_PERF:
+		return CPU_WAY_PERF;
+	default:
+		return CPU_WAY_NONE;
+	}
+}
+
+/* Number of ours; 0: unknown. */
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
+int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pid, bool running,
+		       struct error *e)
+{
+	struct cpu_options options = {
+		.directory = directory,
+		.hz = cpu->hz,
+		.off_cpu = cpu->off_cpu,
+		.kernel = true,
+		.start_ns = cpu->start_ns,
+		.end_ns = cpu->end_ns,
+		.max_bytes = cpu->max_bytes,
+		.way = way_of(cpu->via),
+		.recorder = cpu->via == RECORD_VIA_AUTO && !running ? cpu->recorder : NULL,
+		.kept = cpu->keep_files ? &cpu->kept : NULL,
+	};
+	int err;
+
+	cpu->time_ns = clock_monotonic_ns();
+	if (!cpu->hz)
+		return 0;
+	if (cpu->via == RECORD_VIA_TIMER) {
+		cpu->timer = true;
+		return 0;
+	}
+	if (running && checks_foreign_proc())
+		return error_set(e, E_UNSUPPORTED,
+				 "cannot find process %d: /proc is of another pid namespace "
+				 "(unshare --mount-proc mounts the right one)",
+				 (int)pid);
+	cpu->perf_namespace = options.recorder ? pid_namespace() : 0;
+	if (!cpu->perf_namespace)
+		options.recorder = NULL;
+	err = cpu_sampler_start(&options, pid, running, &cpu->sampler, &cpu->why_not);
+	if (err < 0 || cpu_sampler_way(cpu->sampler) != CPU_WAY_PERF)
+		cpu->perf_namespace = 0;
+	if (err >= 0)
+		return 0;
+	cpu->sampler = NULL;
+	if (cpu->via != RECORD_VIA_AUTO || running) {
+		*e = cpu->why_not;
+		return err;
+	}
+	cpu->timer = true;
+	return 0;
+}
+
+static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
+{
+	struct row_capability row = { .time_ns = cpu->time_ns,
+				      .name = writer_string(w, "cpu", strlen("cpu")) };
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *reason = "";
+	char asked[64], got[64] = "";
+
+	snprintf(asked, sizeof(asked), "%u Hz%s", cpu->hz, cpu->off_cpu ? ", off-CPU" : "");
+	if (!cpu->hz) {
+		reason = "not asked for";
+	} else if (cpu->sampler) {
+		snprintf(got, sizeof(got), "%s, %u Hz%s",
+			 cpu_way_name(cpu_sampler_way(cpu->sampler)), cpu->hz,
+			 cpu->perf_namespace ? ", and timers in Python programs" : "");
+		reason = cpu_sampler_reason(cpu->sampler);
+		row.state = *reason ? capability_state_degraded : capability_state_on;
+	} else {
+		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
+		if (cpu->why_not.code)
+			strbuf_addf(&text, "%s; ", cpu->why_not.text);
+		strbuf_adds(&text, "nothing of programs that are setuid or linked statically, or "
+				   "live for milliseconds");
+		reason = strbuf_text(&text);
+		row.state = capability_state_degraded;
+	}
+	row.asked = writer_string(w, asked, strlen(asked));
+	row.got = writer_string(w, got, strlen(got));
+	row.reason = writer_string(w, reason, strlen(reason));
+	if (!cpu->hz) {
+		row.state = capability_state_off;
+		ROW_MISSING(&row, capability, asked);
+		ROW_MISSING(&row, capability, got);
+	}
+	if (!*reason)
+		ROW_MISSING(&row, capability, reason);
+	writer_append(w, TABLE_capability, &row);
+}
+
+int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *e)
+{
+	uint64_t now = clock_monotonic_ns();
+	uint64_t sampler_ns = 0;
+	int err = 0;
+
+	write_capability(cpu, w);
+	if (cpu->sampler) {
+		err = cpu_sampler_stop(&cpu->sampler, &sampler_ns, e);
+		rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, sampler_ns);
+	}
+	return err;
+}

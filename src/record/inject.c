@@ -1,0 +1,139 @@
+/* inject.c: libpitot.so and the environment that brings it into the command. */
+#include "record/inject.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/path.h"
+
+#define LIBRARY "libpitot.so"
+#define CUDA_VARIABLE "CUDA_INJECTION64_PATH"
+#define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
+
+#ifndef PITOT_LIBDIR
+#define PITOT_LIBDIR "lib" /* relative to the installation's prefix */
+#endif
+
+static char *usable(const char *path)
+{
+	return access(path, R_OK) ? NULL : realpath(path, NULL);
+}
+
+char *record_find_library(struct error *e)
+{
+	static const char *const places[] = { "", "../" PITOT_LIBDIR "/", "../lib/", "../lib64/" };
+	const char *given = getenv("PITOT_LIBRARY");
+	char folder[PATH_MAX], path[PATH_MAX + 64], *found;
+	ssize_t length;
+
+	if (given && *given) {
+		found = usable(given);
+		if (!found)
+			error_errno(e, errno, "cannot use PITOT_LIBRARY='%s'", given);
+		return found;
+	}
+	length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	if (length <= 0) {
+		error_errno(e, errno, "cannot tell where this program is");
+		return NULL;
+	}
+	folder[length] = '\0';
+	*strrchr(folder, '/') = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s%s", folder, places[i], LIBRARY);
+		found = usable(path);
+		if (found)
+			return found;
+	}
+	error_set(e, -ENOENT,
+		  "no " LIBRARY " in '%s' nor in '%s/../" PITOT_LIBDIR
+		  "': install it, or name it with "
+		  "PITOT_LIBRARY",
+		  folder, folder);
+	return NULL;
+}
+
+const char *record_foreign_injection(const char **value)
+{
+	static const char *const variables[] = { CUDA_VARIABLE, NVTX_VARIABLE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		const char *found = getenv(variables[i]);
+
+		if (found && *found && strncmp(base_name(found), LIBRARY, strlen(LIBRARY)) != 0) {
+			*value = found;
+			return variables[i];
+		}
+	}
+	return NULL;
+}
+
+const char *const record_graphs_names[] = { "auto", "node", "launch", NULL };
+const char *const record_api_names[] = { "launches", "all", NULL };
+const char *const record_stacks_names[] = { "all", "native", "python", "none", NULL };
+
+static void add_setting(struct strbuf *out, const char *key, const struct option *o)
+{
+	strbuf_addf(out, "%s=", key);
+	if (o->type == OPTION_FLAG)
+		strbuf_addf(out, "%d;", *(const bool *)o->value);
+	else if (o->type == OPTION_ENUM)
+		strbuf_addf(out, "%s;", o->choices[*(const int *)o->value]);
+	else
+		strbuf_addf(out, "%" PRIu64 ";", *(const uint64_t *)o->value);
+}
+
+void recorder_options(const struct record_request *request, const struct recorder_facts *facts,
+		      struct strbuf *out)
+{
+	struct record_request r = *request;
+
+#define SETTING(member, type_, initial, key, ...)                                                  \
+	add_setting(out, key,                                                                      \
+		    &(struct option){ .type = OPTION_##type_, .value = &r.member, __VA_ARGS__ });
+#include "record/recorder_settings.def"
+#undef SETTING
+	strbuf_addf(out, "start_ns=%" PRIu64, facts->start_ns);
+	if (facts->cpu_hz)
+		strbuf_addf(out, ";cpu=%u", facts->cpu_hz);
+	if (facts->perf_namespace)
+		strbuf_addf(out, ";perf=%" PRIu64, facts->perf_namespace);
+	if (facts->preload)
+		strbuf_addf(out, ";preload=%s",
+			    facts->preload == RECORD_PRELOAD_ALL ? "1" : "once");
+	if (facts->no_cuda)
+		strbuf_adds(out, ";cuda=0");
+}
+
+static void add_variable(struct strbuf *out, const char *name, const char *value)
+{
+	strbuf_addf(out, "%s=%s", name, value);
+	strbuf_addc(out, '\0');
+}
+
+void record_environment(const struct record_injection *injection, struct strbuf *out)
+{
+	const char *others = getenv("LD_PRELOAD"), *sanitizer = getenv("ASAN_OPTIONS");
+
+	if (!injection->cuda && !injection->preload)
+		return;
+	add_variable(out, "PITOT_RECORDING", injection->directory);
+	add_variable(out, "PITOT_OPTIONS", injection->options);
+	if (injection->cuda) {
+		add_variable(out, CUDA_VARIABLE, injection->library);
+		add_variable(out, NVTX_VARIABLE, injection->library);
+	}
+	if (injection->preload) {
+		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->library,
+			    others && *others ? ":" : "", others ? others : "");
+		strbuf_addc(out, '\0');
+		/* A program with AddressSanitizer would refuse to start behind another library. */
+		strbuf_addf(out, "ASAN_OPTIONS=%s%sverify_asan_link_order=0",
+			    sanitizer ? sanitizer : "", sanitizer && *sanitizer ? ":" : "");
+		strbuf_addc(out, '\0');
+	}
+}

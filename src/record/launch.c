@@ -1,0 +1,101 @@
+/* launch.c: starts the command, with the recorder in it where that is wanted. */
+#include <errno.h>
+
+#include "record/program_kind.h"
+#include "record/recording.h"
+
+static int check_foreign_injection(const struct recording *r, struct error *e)
+{
+	const char *value, *variable = record_foreign_injection(&value);
+
+	if (!variable)
+		return 0;
+	if (!r->request->force_injection)
+		return error_set(e, -EBUSY,
+				 "another tool owns %s='%s': unset it, or take it over with "
+				 "--force-injection",
+				 variable, value);
+	record_say(r, RECORD_NOTE, "taking %s from '%s'", variable, value);
+	return 0;
+}
+
+/*
+ * Into all programs only where nothing else samples them, and that is asked for: some do not bear it. Of a Python it is
+ * known that it does, and it leaves what it starts alone.
+ */
+static enum record_preload choose_preload(const struct recording *r)
+{
+	if (r->cpu.timer && r->request->cpu_only && !r->has_other_loader)
+		return RECORD_PRELOAD_ALL;
+	if (r->is_python && (r->cpu.timer || r->cpu.perf_namespace))
+		return RECORD_PRELOAD_ONCE;
+	return RECORD_PRELOAD_NONE;
+}
+
+/* The command waits for its exec: sampling starts, and then it is known what the recorder inside has to do. */
+static int prepare_child(void *user, pid_t pid, struct strbuf *environment, struct error *e)
+{
+	struct recording *r = user;
+	struct record_injection injection = {
+		.library = r->library,
+		.directory = r->directory,
+		.cuda = !r->request->cpu_only,
+	};
+	int err = cpu_sampling_start(&r->cpu, r->directory, pid, false, e);
+
+	if (err < 0)
+		return err;
+	if (r->cpu.timer && !r->library)
+		return record_find_library(e) ? 0 : e->code;
+	r->preload = choose_preload(r);
+	record_make_options(r);
+	injection.options = strbuf_text(&r->options);
+	injection.preload = r->preload;
+	record_environment(&injection, environment);
+	record_say_cpu(r);
+	if (r->cpu.timer && r->request->cpu_only && r->has_other_loader)
+		record_say(r, RECORD_WARNING,
+			   "the command is for another C library or processor than the "
+			   "timer: it runs without it, and is not sampled");
+	if (environment->length)
+		record_say(r, RECORD_DETAIL, "injecting %s with %s", r->library, injection.options);
+	return 0;
+}
+
+static int start(struct recording *r, char **argv, struct error *e)
+{
+	int err = spawn_start(&r->spawn, argv, prepare_child, r, e);
+
+	if (err >= 0) {
+		r->threads.pid = r->spawn.pid;
+		process_tree_add_command(r->tree, r->spawn.pid, r->spawn.start_ns);
+		return 0;
+	}
+	record_undo(r);
+	return err;
+}
+
+/* Nothing runs; a shell would return this status. */
+static int cannot_run(struct recording *r, int err)
+{
+	r->spawn.status = err == -ENOENT ? 127 : 126;
+	return err;
+}
+
+int record_launch(struct recording *r, int argc, char **argv, struct error *e)
+{
+	int err = spawn_check(argv[0], e);
+
+	if (err < 0)
+		return cannot_run(r, err);
+	err = r->request->cpu_only ? 0 : check_foreign_injection(r, e);
+	if (err < 0)
+		return err;
+	r->is_python = program_is_python(argv);
+	r->has_other_loader = program_has_other_loader(argv[0]);
+	err = record_prepare(r, argc, argv, e);
+	if (err < 0)
+		return err;
+	err = start(r, argv, e);
+	return err < 0 && err != E_UNSUPPORTED ? cannot_run(r, err) : err;
+}

@@ -1,0 +1,407 @@
+/* process_tree.c: the tree of processes below `pitot record`, from /proc. */
+#include "record/process_tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "record/checks.h"
+
+#define RUNNING_MAX 65536u /* further processes are not followed */
+#define COMMAND_MAX 8192 /* bytes of a command line that are kept */
+#define YOUNG_NS (2 * NS_PER_S) /* a process that is younger is read at each scan: it may exec */
+#define REST_FACTOR 100 /* scans take at most one part in so many of the time */
+#define SCAN_ALL_NS (2 * NS_PER_S) /* everything is read at least this often */
+
+struct member {
+	pid_t pid, parent;
+	uint64_t start_ticks; /* since boot: tells a process from a later one with its id */
+	uint64_t born_ns; /* start of its first image */
+	uint64_t start_ns; /* of this image */
+	uint64_t seen_ns;
+	uint64_t image_ns; /* when command line and executable were read last */
+	uint64_t scan; /* number of the last scan that found it */
+	uint64_t image; /* hash of command line and executable */
+	uid_t uid;
+	char *command, *executable, *directory;
+};
+
+struct pid_list {
+	pid_t *data;
+	size_t count, capacity;
+};
+
+struct process_tree {
+	struct writer *writer;
+	VEC(struct member) running;
+	struct map by_pid; /* index in running */
+	uint64_t scans, scanned_ns, boot_offset_ns;
+	uint64_t rest_ns; /* pause after the last scan */
+	uint64_t young_ns; /* until then some process is young */
+	char last_pid[16]; /* of /proc/loadavg at the last scan */
+	char host[256], boot_id[64];
+	bool can_follow;
+	bool blind; /* /proc is of other processes */
+};
+
+/* The first bytes of a file of /proc, terminated. Returns the length, 0 when it cannot be read. */
+static size_t read_start(const char *path, char *buffer, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+	size_t length = 0;
+
+	while (fd >= 0 && length < size - 1) {
+		n = read(fd, buffer + length, size - 1 - length);
+		if (n <= 0)
+			break;
+		length += (size_t)n;
+	}
+	buffer[length] = '\0';
+	return length;
+}
+
+static char *read_link(pid_t pid, const char *name)
+{
+	char path[64], target[PATH_MAX];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	n = readlink(path, target, sizeof(target) - 1);
+	return strndup(target, n > 0 ? (size_t)n : 0);
+}
+
+/* Arguments with blanks between them; what cannot be said in one line is left to the reader of the bytes. */
+static char *read_command(pid_t pid)
+{
+	char path[64], text[COMMAND_MAX];
+	size_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	length = read_start(path, text, sizeof(text));
+	while (length && !text[length - 1])
+		length--;
+	for (size_t i = 0; i < length; i++) {
+		if (!text[i])
+			text[i] = ' ';
+	}
+	return strndup(text, length);
+}
+
+/* false when the process is gone. */
+static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ticks, char *state)
+{
+	char path[64], text[1024], *p;
+	unsigned long long ticks;
+	int ppid;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (!read_start(path, text, sizeof(text)))
+		return false;
+	p = strrchr(text, ')'); /* the name before may hold anything */
+	if (!p || sscanf(p + 1,
+			 " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+			 "%*d %llu",
+			 state, &ppid, &ticks) != 3)
+		return false;
+	*parent = ppid;
+	*start_ticks = ticks;
+	return true;
+}
+
+static uid_t read_uid(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return stat(path, &st) < 0 ? 0 : st.st_uid;
+}
+
+static void release(struct member *p)
+{
+	free(p->command);
+	free(p->executable);
+	free(p->directory);
+}
+
+static uint32_t string_id(struct process_tree *tree, const char *text)
+{
+	return writer_string(tree->writer, text, text ? strlen(text) : 0);
+}
+
+static void write_row(struct process_tree *tree, const struct member *p, uint64_t end_ns,
+		      int status)
+{
+	struct row_process row = {
+		.pid = (uint32_t)p->pid,
+		.parent_pid = (uint32_t)p->parent,
+		.start_ns = p->start_ns,
+		.end_ns = end_ns,
+		.command = string_id(tree, p->command),
+		.executable = string_id(tree, p->executable),
+		.directory = string_id(tree, p->directory),
+		.host = string_id(tree, tree->host),
+		.boot_id = string_id(tree, tree->boot_id),
+		.uid = p->uid,
+		.source = process_source_record,
+		.exit_status = status,
+	};
+
+	if (!end_ns) {
+		ROW_MISSING(&row, process, end_ns);
+		ROW_MISSING(&row, process, exit_status);
+	}
+	writer_append(tree->writer, TABLE_process, &row);
+}
+
+static void read_image(struct member *p)
+{
+	release(p);
+	p->image_ns = clock_monotonic_ns();
+	p->command = read_command(p->pid);
+	p->executable = read_link(p->pid, "exe");
+	p->directory = read_link(p->pid, "cwd");
+	p->uid = read_uid(p->pid);
+	p->image = hash_bytes(p->command ? p->command : "", p->command ? strlen(p->command) : 0) ^
+		   hash_u64(hash_bytes(p->executable ? p->executable : "",
+				       p->executable ? strlen(p->executable) : 0));
+}
+
+static struct member *find(struct process_tree *tree, pid_t pid)
+{
+	uint64_t index;
+
+	return map_get(&tree->by_pid, (uint64_t)pid, &index) && index < tree->running.count &&
+			       tree->running.data[index].pid == pid
+		       ? &tree->running.data[index]
+		       : NULL;
+}
+
+static void forget(struct process_tree *tree, struct member *p)
+{
+	size_t index = (size_t)(p - tree->running.data);
+
+	release(p);
+	*p = tree->running.data[--tree->running.count];
+	if (index < tree->running.count)
+		*map_at(&tree->by_pid, (uint64_t)p->pid, 0) = index;
+}
+
+static struct member *add(struct process_tree *tree, pid_t pid, pid_t parent, uint64_t start_ticks,
+			  uint64_t start_ns)
+{
+	struct member *p, new = {
+		.pid = pid,
+		.parent = parent,
+		.start_ticks = start_ticks,
+		.born_ns = start_ns,
+		.start_ns = start_ns,
+		.seen_ns = clock_monotonic_ns(),
+		.scan = tree->scans,
+	};
+
+	if (tree->running.count >= RUNNING_MAX ||
+	    map_put(&tree->by_pid, (uint64_t)pid, tree->running.count) < 0 ||
+	    vec_push(&tree->running, new) < 0)
+		return NULL;
+	p = &tree->running.data[tree->running.count - 1];
+	read_image(p);
+	write_row(tree, p, 0, 0);
+	tree->young_ns = p->seen_ns + YOUNG_NS;
+	return p;
+}
+
+/* A process may have become another program since. */
+static void update_image(struct process_tree *tree, struct member *p)
+{
+	uint64_t old = p->image, now = clock_monotonic_ns();
+
+	read_image(p);
+	if (p->image == old || !p->command || !*p->command)
+		return;
+	p->start_ns = now;
+	p->seen_ns = now;
+	tree->young_ns = now + YOUNG_NS;
+	write_row(tree, p, 0, 0);
+}
+
+/* /proc rounds down to a tick (10 ms), which may be before the parent began. */
+static uint64_t start_of(struct process_tree *tree, pid_t parent_pid, uint64_t ticks)
+{
+	uint64_t tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t start_ns = ticks * tick_ns - tree->boot_offset_ns;
+	const struct member *parent = find(tree, parent_pid);
+
+	return parent ? MAX(start_ns, parent->born_ns) : start_ns;
+}
+
+static void scan_process(struct process_tree *tree, pid_t pid)
+{
+	struct member *p = find(tree, pid);
+	uint64_t ticks, now;
+	pid_t parent;
+	char state;
+
+	if (!read_stat(pid, &parent, &ticks, &state))
+		return;
+	if (p && p->start_ticks &&
+	    p->start_ticks != ticks) { /* its id was given to another process */
+		forget(tree, p);
+		p = NULL;
+	}
+	if (!p && state != 'Z')
+		add(tree, pid, parent, ticks, start_of(tree, parent, ticks));
+	if (!p)
+		return;
+	p->start_ticks = ticks;
+	p->scan = tree->scans;
+	if (state == 'Z') /* until its parent asks how it ended */
+		return;
+	now = clock_monotonic_ns();
+	if (now - p->seen_ns < YOUNG_NS || now - p->image_ns >= SCAN_ALL_NS)
+		update_image(tree, p);
+}
+
+/* Appends the children of all threads of a process. */
+static void add_children(pid_t pid, struct pid_list *pids)
+{
+	char path[96], text[16384], *end, *p;
+	struct dirent *entry;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	if (!tasks)
+		return;
+	while ((entry = readdir(tasks))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid,
+			 entry->d_name);
+		read_start(path, text, sizeof(text));
+		for (p = text; *p; p = end) {
+			long child = strtol(p, &end, 10);
+
+			if (end == p || pids->count >= RUNNING_MAX ||
+			    vec_push(pids, (pid_t)child) < 0)
+				break;
+		}
+	}
+	closedir(tasks);
+}
+
+/* Whether the kernel has given out a process or thread id since the last scan. */
+static bool something_started(struct process_tree *tree)
+{
+	char text[128], *last;
+
+	if (!read_start("/proc/loadavg", text, sizeof(text)))
+		return true;
+	last = strrchr(text, ' ');
+	if (!last || !strncmp(last, tree->last_pid, sizeof(tree->last_pid) - 1))
+		return !last;
+	snprintf(tree->last_pid, sizeof(tree->last_pid), "%s", last);
+	return true;
+}
+
+static bool is_due(struct process_tree *tree, uint64_t now)
+{
+	if (now - tree->scanned_ns < tree->rest_ns)
+		return false;
+	return something_started(tree) || now < tree->young_ns ||
+	       now - tree->scanned_ns >= SCAN_ALL_NS;
+}
+
+bool process_tree_scan(struct process_tree *tree, bool at_once)
+{
+	struct pid_list pids = VEC_INIT;
+	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	if (tree->blind)
+		return false;
+	if (!at_once && !is_due(tree, clock_monotonic_ns()))
+		return false;
+	tree->scans++;
+	add_children(getpid(), &pids);
+	for (size_t i = 0; i < pids.count; i++) {
+		scan_process(tree, pids.data[i]);
+		add_children(pids.data[i], &pids);
+	}
+	vec_release(&pids);
+	for (size_t i = tree->running.count; i-- > 0;) {
+		if (tree->running.data[i].scan != tree->scans)
+			forget(tree, &tree->running.data[i]);
+	}
+	tree->scanned_ns = clock_monotonic_ns();
+	tree->rest_ns = (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns) * REST_FACTOR;
+	return true;
+}
+
+void process_tree_add_command(struct process_tree *tree, pid_t pid, uint64_t start_ns)
+{
+	uint64_t ticks = 0;
+	pid_t parent = getpid();
+	char state;
+
+	if (tree->blind)
+		return;
+	read_stat(pid, &parent, &ticks, &state);
+	add(tree, pid, parent, ticks, start_ns);
+}
+
+void process_tree_ended(struct process_tree *tree, pid_t pid, int status)
+{
+	struct member *p = find(tree, pid);
+
+	if (!p)
+		return;
+	write_row(tree, p, clock_monotonic_ns(), status);
+	forget(tree, p);
+}
+
+struct process_tree *process_tree_new(struct writer *w)
+{
+	struct process_tree *tree = calloc(1, sizeof(*tree));
+	char path[64];
+
+	if (!tree)
+		return NULL;
+	tree->writer = w;
+	tree->boot_offset_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_monotonic_ns();
+	gethostname(tree->host, sizeof(tree->host) - 1);
+	read_start("/proc/sys/kernel/random/boot_id", tree->boot_id, sizeof(tree->boot_id));
+	tree->boot_id[strcspn(tree->boot_id, "\n")] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
+	tree->blind = checks_foreign_proc();
+	tree->can_follow = !tree->blind && access(path, R_OK) == 0;
+	return tree;
+}
+
+void process_tree_free(struct process_tree *tree)
+{
+	if (!tree)
+		return;
+	while (tree->running.count)
+		forget(tree, &tree->running.data[tree->running.count - 1]);
+	vec_release(&tree->running);
+	map_release(&tree->by_pid);
+	free(tree);
+}
+
+size_t process_tree_running(const struct process_tree *tree)
+{
+	return tree->running.count;
+}
+
+bool process_tree_is_complete(const struct process_tree *tree)
+{
+	return tree->can_follow;
+}

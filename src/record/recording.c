@@ -1,0 +1,138 @@
+/* recording.c: what comes before anything is recorded: the folder, the writer, the settings. */
+#include "record/recording.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "record/recording_dir.h"
+
+void recording_release(struct recording *r)
+{
+	process_tree_free(r->tree);
+	thread_names_release(&r->threads);
+	writer_abandon(&r->writer);
+	process_command_release(&r->running);
+	kept_files_release(&r->cpu.kept);
+	free(r->directory);
+	free(r->shown);
+	free(r->library);
+	strbuf_release(&r->name);
+	strbuf_release(&r->options);
+}
+
+/* The folder relative to the current one where that is shorter to type. */
+static char *shown_path(const char *absolute)
+{
+	char *here = realpath(".", NULL);
+	size_t length = here ? strlen(here) : 0;
+	bool inside =
+		here && length > 1 && !strncmp(absolute, here, length) && absolute[length] == '/';
+
+	free(here);
+	return strdup(inside ? absolute + length + 1 : absolute);
+}
+
+void record_make_options(struct recording *r)
+{
+	const struct recorder_facts facts = {
+		.start_ns = r->identity.start_monotonic_ns,
+		.cpu_hz = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0,
+		.perf_namespace = r->cpu.perf_namespace,
+		.preload = r->preload,
+		.no_cuda = r->request->cpu_only,
+	};
+
+	strbuf_clear(&r->options);
+	recorder_options(r->request, &facts, &r->options);
+	r->identity.options = strbuf_text(&r->options);
+}
+
+static void choose_cpu(struct recording *r)
+{
+	uint64_t start_ns = r->identity.start_monotonic_ns + r->request->delay_ns;
+
+	r->cpu.hz = r->request->gpu_only ? 0 : (unsigned)r->request->hz;
+	r->cpu.via = (enum record_via)r->request->via;
+	r->cpu.off_cpu = r->request->off_cpu;
+	r->cpu.start_ns = r->request->delay_ns ? start_ns : 0;
+	r->cpu.end_ns = r->request->duration_ns ? start_ns + r->request->duration_ns : 0;
+	r->cpu.max_bytes = r->request->max_bytes;
+	if (r->library && r->request->stacks != RECORD_STACKS_NATIVE &&
+	    (!r->request->cpu_only || r->is_python))
+		r->cpu.recorder = strrchr(r->library, '/') + 1;
+	r->cpu.keep_files = r->request->symbols;
+}
+
+int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
+{
+	struct writer_options writer_options = { .prefix = "record" };
+	int err;
+
+	r->library = record_find_library(e);
+	if (!r->library && !r->request->cpu_only)
+		return e->code;
+	if (r->request->name)
+		record_name(1, (char *[]){ (char *)r->request->name, NULL }, &r->name);
+	else
+		record_name(argc, argv, &r->name);
+	r->identity.start_monotonic_ns = clock_monotonic_ns();
+	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	choose_cpu(r);
+	record_make_options(r);
+	if (r->name.failed || r->options.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	r->directory = recording_dir_create(r->request->output, r->name.data, r->request->force, e);
+	if (!r->directory)
+		return e->code;
+	r->shown = shown_path(r->directory);
+	r->identity.name = r->request->name ? r->request->name : r->name.data;
+	r->identity.command = argv;
+	r->identity.library = r->library;
+	writer_options.directory = r->directory;
+	err = recording_json_write(r->directory, &r->identity, e);
+	if (err >= 0)
+		err = writer_open(&writer_options, &r->writer, e);
+	if (err >= 0)
+		r->tree = process_tree_new(r->writer);
+	if (err >= 0 && (!r->tree || !r->shown))
+		err = error_set(e, -ENOMEM, "out of memory");
+	if (err < 0)
+		recording_dir_remove(r->directory, NULL);
+	return err;
+}
+
+void record_say(const struct recording *r, enum record_message kind, const char *format, ...)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	va_list args;
+
+	if (!r->listener.message)
+		return;
+	va_start(args, format);
+	strbuf_vaddf(&text, format, args);
+	va_end(args);
+	r->listener.message(r->listener.user, kind, strbuf_text(&text));
+}
+
+void record_say_cpu(const struct recording *r)
+{
+	const struct cpu_sampling *cpu = &r->cpu;
+	const char *how, *reason;
+
+	if (!cpu->hz)
+		return;
+	how = cpu->sampler ? cpu_way_name(cpu_sampler_way(cpu->sampler)) : "a timer inside";
+	reason = cpu->sampler        ? cpu_sampler_reason(cpu->sampler)
+		 : cpu->why_not.code ? cpu->why_not.text
+				     : "";
+	record_say(r, RECORD_DETAIL, "sampling the CPU by %s%s%s", how, *reason ? ": " : "",
+		   reason);
+}
+
+void record_undo(struct recording *r)
+{
+	cpu_sampler_stop(&r->cpu.sampler, NULL, NULL);
+	writer_abandon(&r->writer);
+	recording_dir_remove(r->directory, NULL);
+}

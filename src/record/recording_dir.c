@@ -1,0 +1,206 @@
+/* recording_dir.c: the folder of a recording. */
+#include "record/recording_dir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "format/handover_cell.h"
+#include "format/segment.h"
+
+#define NAME_MAX_LENGTH 64
+#define NUMBERS_MAX 1000
+#define FOLDER_MODE 0700 /* command lines and paths may be secret */
+
+/* As base_name(), but of "folder/" the whole. */
+static const char *last_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool is_interpreter(const char *name)
+{
+	static const char *const names[] = { "python",   "pypy",       "bash",     "sh",
+					     "torchrun", "accelerate", "deepspeed" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t length = strlen(names[i]);
+
+		/* Also python3, python3.12, but not shfmt. */
+		if (!strncmp(name, names[i], length) && !isalpha((unsigned char)name[length]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_script(const char *argument)
+{
+	const char *dot = strrchr(argument, '.');
+
+	return argument[0] != '-' && dot && (!strcmp(dot, ".py") || !strcmp(dot, ".sh"));
+}
+
+void record_name(int argc, char **argv, struct strbuf *out)
+{
+	const char *name = last_name(argv[0]);
+	size_t length;
+
+	for (int i = 1; is_interpreter(last_name(argv[0])) && i < argc; i++) {
+		if (is_script(argv[i])) {
+			name = last_name(argv[i]);
+			break;
+		}
+	}
+	length = strlen(name);
+	if (is_script(name))
+		length = (size_t)(strrchr(name, '.') - name);
+	length = MIN(length, NAME_MAX_LENGTH);
+	for (size_t i = 0; i < length; i++) {
+		bool good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
+
+		good = good && (i || isalnum((unsigned char)name[i]));
+		strbuf_addc(out, good ? name[i] : '_');
+	}
+	if (!length)
+		strbuf_adds(out, "command");
+}
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+	size_t length = strlen(text), suffix_length = strlen(suffix);
+
+	return length > suffix_length && !strcmp(text + length - suffix_length, suffix);
+}
+
+/* Files that a recording consists of, also the unfinished ones of a recorder that was killed. */
+static bool is_part_of_recording(const char *name)
+{
+	return has_suffix(name, SEGMENT_SUFFIX) || has_suffix(name, CPU_HANDOVER_SUFFIX) ||
+	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
+}
+
+/* 0 if the folder holds nothing but parts of a recording. */
+static int check_is_recording(DIR *folder, const char *path, struct error *e)
+{
+	struct dirent *entry;
+	struct stat st;
+
+	while ((entry = readdir(folder))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (!is_part_of_recording(entry->d_name) ||
+		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
+			return error_set(e, E_USAGE,
+					 "'%s' contains '%s', which is not part of a recording; "
+					 "choose another folder with -o",
+					 path, entry->d_name);
+	}
+	return 0;
+}
+
+/* Removes the files of a recording and leaves the folder. */
+static int clear(const char *path, struct error *e)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	int r;
+
+	if (!folder && errno == ENOTDIR)
+		return error_set(e, E_USAGE,
+				 "'%s' is a file, not a recording; choose another folder with -o",
+				 path);
+	if (!folder)
+		return error_errno(e, errno, "cannot remove '%s'", path);
+	r = check_is_recording(folder, path, e);
+	rewinddir(folder);
+	while (r >= 0 && (entry = readdir(folder))) {
+		if (is_part_of_recording(entry->d_name) &&
+		    unlinkat(dirfd(folder), entry->d_name, 0) < 0)
+			r = error_errno(e, errno, "cannot remove '%s/%s'", path, entry->d_name);
+	}
+	closedir(folder);
+	return r;
+}
+
+int recording_dir_remove(const char *path, struct error *e)
+{
+	int r = clear(path, e);
+
+	return r >= 0 && rmdir(path) < 0 ? error_errno(e, errno, "cannot remove '%s'", path) : r;
+}
+
+static int create_named(const char *path, bool force, struct error *e)
+{
+	if (!*path)
+		return error_set(e, E_USAGE, "-o takes the name of a folder, not ''");
+	if (!mkdir(path, FOLDER_MODE))
+		return 0;
+	if (errno == EEXIST && force)
+		return clear(path, e);
+	if (errno == EEXIST)
+		return error_set(
+			e, -EEXIST,
+			"'%s' exists; choose another folder with -o, or replace it with --force",
+			path);
+	if (errno == ENOENT)
+		return error_set(e, -ENOENT, "cannot create '%s': its parent folder does not exist",
+				 path);
+	return error_errno(e, errno, "cannot create '%s'", path);
+}
+
+/* <name>-DATE-TIME.pitot, then <name>-DATE-TIME-2.pitot and so on. */
+static int create_dated(const char *name, struct strbuf *path, struct error *e)
+{
+	time_t now = time(NULL);
+	char date[32];
+	struct tm tm;
+
+	if (!localtime_r(&now, &tm) || !strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm))
+		return error_set(e, -EINVAL, "the clock shows no date");
+	for (int i = 1; i <= NUMBERS_MAX; i++) {
+		strbuf_clear(path);
+		strbuf_addf(path, "%s-%s", name, date);
+		if (i > 1)
+			strbuf_addf(path, "-%d", i);
+		strbuf_adds(path, ".pitot");
+		if (path->failed)
+			return error_set(e, -ENOMEM, "out of memory");
+		if (!mkdir(path->data, FOLDER_MODE))
+			return 0;
+		if (errno != EEXIST)
+			return error_errno(
+				e, errno,
+				"cannot create '%s' in the current folder (choose one with -o)",
+				path->data);
+	}
+	return error_set(e, E_LIMIT, "%d recordings '%s-%s' within one second", NUMBERS_MAX, name,
+			 date);
+}
+
+char *recording_dir_create(const char *path, const char *name, bool force, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf dated = STRBUF_INIT;
+	char *absolute;
+	int r = path ? create_named(path, force, e) : create_dated(name, &dated, e);
+
+	if (r < 0)
+		return NULL;
+	if (!path)
+		path = dated.data;
+	absolute = realpath(path, NULL);
+	if (!absolute || access(absolute, W_OK) < 0) {
+		error_errno(e, errno, "cannot use '%s'", path);
+		rmdir(path);
+		free(absolute);
+		return NULL;
+	}
+	return absolute;
+}

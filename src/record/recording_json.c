@@ -1,0 +1,104 @@
+/* recording_json.c: writes recording.json. */
+#include "record/recording_json.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/output.h"
+#include "record/recording_dir.h"
+#include "format/segment.h"
+
+/* RFC 3339 in UTC, to the second. */
+static void key_date(struct json *json, const char *key, uint64_t realtime_ns)
+{
+	time_t seconds = (time_t)(realtime_ns / NS_PER_S);
+	char text[64] = "";
+	struct tm tm;
+
+	if (gmtime_r(&seconds, &tm))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_key_string(json, key, text);
+}
+
+static void key_boot_id(struct json *json)
+{
+	_cleanup_strbuf_ struct strbuf id = STRBUF_INIT;
+
+	io_read_file("/proc/sys/kernel/random/boot_id", 64, &id);
+	json_key(json, "boot_id");
+	json_bytes(json, strbuf_text(&id), strcspn(strbuf_text(&id), "\n"));
+}
+
+static void add_machine(struct json *json)
+{
+	struct utsname name;
+	char directory[PATH_MAX];
+
+	if (!uname(&name)) {
+		json_key_string(json, "host", name.nodename);
+		json_key(json, "kernel");
+		json_bytes(json, name.release, strlen(name.release));
+		json_key_string(json, "machine", name.machine);
+	}
+	key_boot_id(json);
+	json_key_i64(json, "processors", sysconf(_SC_NPROCESSORS_ONLN));
+	json_key_u64(json, "uid", getuid());
+	if (getcwd(directory, sizeof(directory)))
+		json_key_string(json, "directory", directory);
+}
+
+static void add_times(struct json *json, const struct record_identity *id)
+{
+	uint64_t elapsed = id->end_monotonic_ns - id->start_monotonic_ns;
+
+	key_date(json, "start", id->start_realtime_ns);
+	json_key_u64(json, "start_realtime_ns", id->start_realtime_ns);
+	json_key_u64(json, "start_monotonic_ns", id->start_monotonic_ns);
+	json_key_string(json, "state", id->end_monotonic_ns ? "complete" : "recording");
+	if (!id->end_monotonic_ns)
+		return;
+	key_date(json, "end", id->start_realtime_ns + elapsed);
+	json_key_u64(json, "end_monotonic_ns", id->end_monotonic_ns);
+	json_key_u64(json, "elapsed_ns", elapsed);
+	json_key_i64(json, "exit_status", id->exit_status);
+}
+
+int recording_json_write(const char *directory, const struct record_identity *identity,
+			 struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
+	struct json json = JSON_PRETTY(&text);
+	struct output *output;
+
+	json_object(&json);
+	json_key_u64(&json, "format_version", SEGMENT_VERSION);
+	json_key_string(&json, "pitot_version", PITOT_VERSION);
+	json_key_string(&json, "name", identity->name);
+	json_key(&json, "command");
+	json_array(&json);
+	for (char **argument = identity->command; *argument; argument++)
+		json_string(&json, *argument);
+	json_end(&json);
+	json_key_string(&json, "engine", "trace");
+	json_key_string(&json, "options", identity->options);
+	json_key_string(&json, "library", identity->library);
+	add_machine(&json);
+	json_key_string(&json, "clock", "CLOCK_MONOTONIC");
+	add_times(&json, identity);
+	json_end(&json);
+	strbuf_addc(&text, '\n');
+	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
+	if (text.failed || path.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	output = output_open_private(path.data, e);
+	if (!output)
+		return e && e->code ? e->code : -EIO;
+	output_write(output, text.data, text.length);
+	return output_commit(&output, e);
+}

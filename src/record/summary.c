@@ -1,0 +1,162 @@
+/* summary.c: the last lines of `pitot record`. */
+#include "record/summary.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/busy.h"
+#include "analysis/calls.h"
+#include "analysis/capabilities.h"
+#include "analysis/cost.h"
+#include "analysis/graphs.h"
+#include "base/clock.h"
+#include "sampler/cpu_sampler.h"
+
+static int add_graphs(struct trace *t, const struct selection *s, struct record_summary *end,
+		      struct error *e)
+{
+	struct graphs graphs = { 0 };
+	int r = graphs_load(t, e);
+
+	if (r >= 0 && graphs_analyze(s, &graphs) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	if (r >= 0 && graphs_nodes_are_expensive(&graphs)) {
+		end->node_cost_ns = graphs.node_cost_ns;
+		end->node_span_ns = graphs.node_span_ns;
+	}
+	graphs_release(&graphs);
+	return r;
+}
+
+static int add_busy(struct trace *t, struct record_summary *end, struct error *e)
+{
+	struct filter filter = FILTER_ALL;
+	struct selection selection = { 0 };
+	struct gpus gpus = { 0 };
+	struct busy busy = { 0 };
+	int r = gpus_init(&gpus, t, e);
+
+	if (r >= 0)
+		r = gpu_walk_load(t, e);
+	if (r >= 0)
+		r = selection_init(&selection, t, &filter, NULL, e);
+	if (r >= 0)
+		r = add_graphs(t, &selection, end, e);
+	if (r >= 0 && busy_analyze(&gpus, &selection, &busy) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; r >= 0 && i < busy.count; i++) {
+		end->gpus += busy.gpus[i].last_ns != 0;
+		end->busy_ns += busy.gpus[i].union_ns;
+		end->gpu_span_ns += busy.gpus[i].last_ns - busy.gpus[i].first_ns;
+	}
+	busy_release(&busy);
+	selection_release(&selection);
+	gpus_release(&gpus);
+	return r;
+}
+
+static int add_costs(struct trace *t, struct record_summary *end, struct error *e)
+{
+	struct cost cost;
+	uint64_t most = 0;
+	int r = cost_analyze(t, &cost, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < cost.loss_count; i++) {
+		uint64_t lost = MAX(cost.losses[i].count, cost.losses[i].rows);
+
+		end->lost += lost;
+		if (lost <= most)
+			continue;
+		most = lost;
+		end->lost_most = cost.losses[i].count;
+		end->lost_text = loss_reason_text(cost.losses[i].reason, cost.losses[i].count);
+	}
+	end->callbacks = cost.kinds[cost_kind_callback].count;
+	end->callback_ns = cost.kinds[cost_kind_callback].total_ns;
+	end->collector_ns = cost.kinds[cost_kind_collector].total_ns;
+	end->setup_ns = cost.kinds[cost_kind_setup].total_ns;
+	end->exit_ns = cost.kinds[cost_kind_exit].total_ns;
+	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns;
+	cost_release(&cost);
+	return 0;
+}
+
+static int read_no_gpu(struct trace *t, struct record_summary *end, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	int r = capability_no_gpu(t, &why, e);
+
+	snprintf(end->no_gpu, sizeof(end->no_gpu), "%s", strbuf_text(&why));
+	return r;
+}
+
+static int add_samples(struct trace *t, struct record_summary *end, struct error *e)
+{
+	int r = trace_load(t, TABLE_cpu_sample, COLUMN_BIT(cpu_sample, weight_ns), e);
+	const uint64_t *weights;
+
+	if (r < 0)
+		return r;
+	end->cpu_samples = trace_rows(t, TABLE_cpu_sample);
+	weights = trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns);
+	for (uint64_t i = 0; weights && i < end->cpu_samples; i++)
+		end->cpu_ns += weights[i];
+	return 0;
+}
+
+/* Time off the CPU, if it was asked for and the way of sampling has none. */
+static int check_off_cpu(struct trace *t, struct record_summary *end, struct error *e)
+{
+	struct capability_note cpu;
+	int r = capability_find(t, "cpu", &cpu, e);
+	const char *way = cpu_way_name(CPU_WAY_EBPF);
+
+	if (r >= 0 && strstr(cpu.asked, "off-CPU") && strncmp(cpu.got, way, strlen(way)) != 0)
+		end->no_off_cpu = "it needs eBPF (see `pitot doctor`)";
+	return r;
+}
+
+/* Processes, without counting those twice that were sampled from outside. */
+static void count_processes(const struct trace *t, struct record_summary *end)
+{
+	for (size_t i = 0; i < trace_process_count(t); i++) {
+		const struct trace_process *p = trace_process(t, i);
+
+		if (p->of != i)
+			continue;
+		end->processes++;
+		end->inside += p->inside && !p->sampler;
+	}
+}
+
+int record_summary_read(const char *directory, struct record_summary *end, struct error *e)
+{
+	struct trace_options options = { 0 };
+	struct trace *t;
+	int r = trace_open(directory, &options, &t, e);
+
+	if (r < 0)
+		return r;
+	end->bytes = trace_file_bytes(t);
+	end->kernels = trace_rows(t, TABLE_kernel);
+	end->copies = trace_rows(t, TABLE_memcpy);
+	end->sets = trace_rows(t, TABLE_memset);
+	end->graph_launches = trace_rows(t, TABLE_graph_launch);
+	count_processes(t, end);
+	r = add_costs(t, end, e);
+	if (r >= 0)
+		r = add_samples(t, end, e);
+	if (r >= 0)
+		r = check_off_cpu(t, end, e);
+	if (r >= 0)
+		r = calls_count_launches(t, &end->launches, e);
+	if (r >= 0)
+		r = add_busy(t, end, e);
+	if (r >= 0)
+		r = read_no_gpu(t, end, e);
+	trace_free(t);
+	return r;
+}

@@ -1,0 +1,495 @@
+/* symbolize.c: from the tables stack_node and module to the table symbol. */
+#include "record/symbolize.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "format/writer.h"
+#include "trace/trace.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define PREFIX "symbols"
+#define FOLDER ".symbols-" /* where files are until they are whole */
+
+/* An address of one process, of a frame that was executed or that had called another. */
+struct wanted {
+	uint64_t address;
+	bool is_return, is_kernel;
+};
+
+/* A row of table symbol that was there before. */
+struct earlier {
+	uint64_t session, address, row;
+	uint32_t inline_depth;
+};
+
+struct work {
+	const char *path; /* of the recording */
+	struct trace *trace;
+	struct symbolize_result *result;
+	struct writer *writer;
+	VEC(struct wanted) wanted;
+	VEC(struct symbol_module) modules;
+	VEC(struct earlier) earlier; /* by session, address, depth */
+};
+
+static uint64_t value(const struct work *w, enum table_id table, int column, uint64_t row)
+{
+	return trace_value(w->trace, table, column, row, NULL);
+}
+
+static const char *text(const struct work *w, enum table_id table, int column, uint64_t row)
+{
+	return trace_string(w->trace, (uint32_t)value(w, table, column, row));
+}
+
+/* --- what is asked --- */
+
+static int by_address(const void *pa, const void *pb)
+{
+	const struct wanted *a = pa, *b = pb;
+
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	if (a->is_kernel != b->is_kernel)
+		return a->is_kernel ? 1 : -1;
+	return (b->is_return) - (a->is_return);
+}
+
+/*
+ * Collects the distinct addresses of a process. That of a native frame is behind its call; one that was interrupted, or
+ * is in the kernel, is where it was. An address that is both is taken as behind a call: it is of the same function.
+ */
+static int collect(struct work *w, size_t process)
+{
+	uint64_t end = trace_first_row(w->trace, TABLE_stack_node, process + 1);
+	size_t kept = 0;
+	int r = 0;
+
+	w->wanted.count = 0;
+	for (uint64_t row = trace_first_row(w->trace, TABLE_stack_node, process);
+	     row < end && r == 0; row++) {
+		uint64_t kind = value(w, TABLE_stack_node, COLUMN_stack_node_kind, row);
+		struct wanted item = {
+			.address = value(w, TABLE_stack_node, COLUMN_stack_node_address, row),
+			.is_kernel = kind == frame_kind_kernel,
+			.is_return = kind == frame_kind_native,
+		};
+
+		if (kind != frame_kind_python)
+			r = vec_push(&w->wanted, item);
+	}
+	if (w->wanted.count)
+		qsort(w->wanted.data, w->wanted.count, sizeof(*w->wanted.data), by_address);
+	for (size_t i = 0; i < w->wanted.count; i++)
+		if (!kept || w->wanted.data[kept - 1].address != w->wanted.data[i].address ||
+		    w->wanted.data[kept - 1].is_kernel != w->wanted.data[i].is_kernel)
+			w->wanted.data[kept++] = w->wanted.data[i];
+	w->wanted.count = kept;
+	return r;
+}
+
+static int collect_modules(struct work *w, size_t process)
+{
+	uint64_t end = trace_first_row(w->trace, TABLE_module, process + 1);
+
+	w->modules.count = 0;
+	for (uint64_t row = trace_first_row(w->trace, TABLE_module, process); row < end; row++) {
+#define MODULE(column) value(w, TABLE_module, COLUMN_module_##column, row)
+		struct symbol_module m = {
+			.path = text(w, TABLE_module, COLUMN_module_path, row),
+			.build_id = text(w, TABLE_module, COLUMN_module_build_id, row),
+			.start = MODULE(start_address),
+			.end = MODULE(end_address),
+			.load_bias = MODULE(load_bias),
+			.loaded_ns = MODULE(loaded_ns),
+		};
+#undef MODULE
+		m.loaded_unix_ns = trace_unix_ns(w->trace, m.loaded_ns);
+		if (vec_push(&w->modules, m) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Whether the recording was made since this machine was booted. */
+static bool is_this_boot(const char *boot_id)
+{
+	_cleanup_strbuf_ struct strbuf here = STRBUF_INIT;
+
+	if (!*boot_id || io_read_file(BOOT_ID, 4096, &here) < 0)
+		return false;
+	return strncmp(strbuf_text(&here), boot_id, strlen(boot_id)) == 0;
+}
+
+static int add_process(struct work *w, size_t process)
+{
+	const struct trace_process *of = trace_process(w->trace, process);
+	uint64_t end = trace_first_row(w->trace, TABLE_process, process + 1);
+	struct symbol_process p = { .pid = of->pid, .directory = "" };
+	int r = collect_modules(w, process);
+
+	if (r < 0)
+		return r;
+	for (uint64_t row = trace_first_row(w->trace, TABLE_process, process); row < end; row++) {
+		p.directory = text(w, TABLE_process, COLUMN_process_directory, row);
+		p.is_here = is_this_boot(text(w, TABLE_process, COLUMN_process_boot_id, row));
+	}
+	p.start_unix_ns = trace_unix_ns(w->trace, of->start_ns);
+	p.modules = w->modules.data;
+	p.module_count = w->modules.count;
+	return symbolizer_add_process(w->result->symbolizer, &p);
+}
+
+/* --- what was answered before --- */
+
+static int by_session(const void *pa, const void *pb)
+{
+	const struct earlier *a = pa, *b = pb;
+
+	if (a->session != b->session)
+		return a->session < b->session ? -1 : 1;
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return (a->inline_depth > b->inline_depth) - (a->inline_depth < b->inline_depth);
+}
+
+static int collect_earlier(struct work *w)
+{
+	for (uint64_t row = 0; row < trace_rows(w->trace, TABLE_symbol); row++) {
+		struct earlier item = {
+			.session = value(w, TABLE_symbol, COLUMN_symbol_session, row),
+			.address = value(w, TABLE_symbol, COLUMN_symbol_address, row),
+			.row = row,
+			.inline_depth =
+				(uint32_t)value(w, TABLE_symbol, COLUMN_symbol_inline_depth, row),
+		};
+
+		if (vec_push(&w->earlier, item) < 0)
+			return -ENOMEM;
+	}
+	if (w->earlier.count)
+		qsort(w->earlier.data, w->earlier.count, sizeof(*w->earlier.data), by_session);
+	return 0;
+}
+
+/* The first row that is not before `key`. */
+static size_t find_earlier(const struct work *w, const struct earlier *key)
+{
+	size_t low = 0, high = w->earlier.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (by_session(&w->earlier.data[middle], key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const char *text_or_null(const struct work *w, int column, uint64_t row)
+{
+	const char *s = text(w, TABLE_symbol, column, row);
+
+	return *s ? s : NULL;
+}
+
+/* A name that was found before, perhaps elsewhere, is better than none. */
+static void take_earlier(const struct work *w, uint64_t session, uint64_t address,
+			 struct symbol_answer *answer)
+{
+	struct earlier key = { .session = session, .address = address };
+	const char *function;
+	unsigned count = 0;
+	bool no_start;
+
+	for (size_t i = find_earlier(w, &key); i < w->earlier.count; i++, count++) {
+		const struct earlier *e = &w->earlier.data[i];
+
+		if (e->session != session || e->address != address || e->inline_depth != count ||
+		    count == SOURCE_FRAMES_MAX)
+			break;
+		function = text_or_null(w, COLUMN_symbol_function, e->row);
+		if (!function && count == 0)
+			return;
+		answer->frames[count] = (struct symbol_frame){
+			function,
+			text_or_null(w, COLUMN_symbol_file, e->row),
+			(uint32_t)value(w, TABLE_symbol, COLUMN_symbol_line, e->row),
+		};
+		if (count > 0)
+			continue;
+		answer->module = text_or_null(w, COLUMN_symbol_module, e->row);
+		answer->function_start = trace_value(
+			w->trace, TABLE_symbol, COLUMN_symbol_function_start, e->row, &no_start);
+		answer->has_start = !no_start;
+	}
+	if (!count)
+		return;
+	answer->count = count;
+	answer->source = SOURCE_EARLIER;
+}
+
+/* --- what is answered --- */
+
+static uint32_t intern(struct work *w, const char *s)
+{
+	return writer_string(w->writer, s, s ? strlen(s) : 0);
+}
+
+static void write_rows(struct work *w, uint64_t session, uint64_t address,
+		       const struct symbol_answer *answer)
+{
+	for (unsigned i = 0; i < answer->count; i++) {
+		const struct symbol_frame *f = &answer->frames[i];
+		struct row_symbol row = {
+			.address = address,
+			.inline_depth = i,
+			.function = intern(w, f->function),
+			.module = intern(w, answer->module),
+			.file = intern(w, f->file),
+			.line = f->line,
+			.function_start = answer->function_start,
+			.session = session,
+		};
+
+		if (!f->function)
+			ROW_MISSING(&row, symbol, function);
+		if (!answer->module)
+			ROW_MISSING(&row, symbol, module);
+		if (!f->file)
+			ROW_MISSING(&row, symbol, file);
+		if (!f->line)
+			ROW_MISSING(&row, symbol, line);
+		if (!answer->has_start)
+			ROW_MISSING(&row, symbol, function_start);
+		writer_append(w->writer, TABLE_symbol, &row);
+		w->result->rows++;
+	}
+	w->result->addresses++;
+	w->result->by[answer->source]++;
+	w->result->with_line += answer->frames[answer->count - 1].line != 0;
+}
+
+static int resolve_process(struct work *w, size_t process)
+{
+	const struct trace_process *of = trace_process(w->trace, process);
+	struct symbol_answer answer;
+	int r = collect(w, process), number;
+
+	if (r < 0 || !w->wanted.count)
+		return r;
+	number = add_process(w, process);
+	if (number < 0)
+		return number;
+	for (size_t i = 0; i < w->wanted.count; i++) {
+		const struct wanted *a = &w->wanted.data[i];
+		enum address_kind kind = a->is_return ? ADDRESS_RETURN : ADDRESS_INSTRUCTION;
+
+		r = a->is_kernel ? symbolizer_find_kernel(w->result->symbolizer, number, a->address,
+							  &answer)
+				 : symbolizer_find(w->result->symbolizer, number, a->address, kind,
+						   0, &answer);
+		if (r < 0)
+			return r;
+		if (!answer.frames[0].function)
+			take_earlier(w, of->session, a->address, &answer);
+		write_rows(w, of->session, a->address, &answer);
+	}
+	return 0;
+}
+
+static int resolve_processes(struct work *w, struct error *e)
+{
+	for (size_t p = 0; p < trace_process_count(w->trace); p++) {
+		int r = resolve_process(w, p);
+
+		if (r < 0)
+			return error_set(e, r, "out of memory");
+	}
+	return 0;
+}
+
+/* Writes the answers into a folder of their own. */
+static int resolve(struct work *w, const char *folder, struct error *e)
+{
+	struct writer_options options = { .directory = folder, .prefix = PREFIX };
+	struct writer_stats stats;
+	int r = writer_open(&options, &w->writer, NULL);
+
+	if (r < 0)
+		return error_errno(e, -r, "cannot write symbols into '%s'", w->path);
+	r = resolve_processes(w, e);
+	writer_flush(w->writer);
+	writer_stats(w->writer, &stats);
+	if (r == 0 && stats.error)
+		r = error_errno(e, stats.error, "cannot write symbols into '%s'", w->path);
+	if (r < 0) {
+		writer_abandon(&w->writer);
+		return r;
+	}
+	r = writer_close(&w->writer);
+	return r < 0 ? error_errno(e, -r, "cannot write symbols into '%s'", w->path) : 0;
+}
+
+/* --- putting the files in place --- */
+
+static bool is_symbol_file(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 4 && strncmp(name, PREFIX ".", strlen(PREFIX) + 1) == 0 &&
+	       strcmp(name + length - 4, ".pit") == 0;
+}
+
+/* Calls `act` for each symbol file in a folder; stops at the first that fails. */
+static int each_file(const char *folder, int (*act)(const char *from, const char *name, void *user),
+		     void *user)
+{
+	DIR *d = opendir(folder);
+	struct dirent *entry;
+	int r = d ? 0 : -errno;
+
+	while (d && r == 0 && (entry = readdir(d))) {
+		_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+
+		if (!is_symbol_file(entry->d_name))
+			continue;
+		strbuf_addf(&path, "%s/%s", folder, entry->d_name);
+		r = path.failed ? -ENOMEM : act(strbuf_text(&path), entry->d_name, user);
+	}
+	if (d)
+		closedir(d);
+	return r;
+}
+
+static int remove_file(const char *path, const char *name, void *user)
+{
+	(void)name, (void)user;
+	return unlink(path) < 0 ? -errno : 0;
+}
+
+static int move_file(const char *from, const char *name, void *recording)
+{
+	_cleanup_strbuf_ struct strbuf to = STRBUF_INIT;
+
+	strbuf_addf(&to, "%s/%s", (const char *)recording, name);
+	if (to.failed)
+		return -ENOMEM;
+	return rename(from, strbuf_text(&to)) < 0 ? -errno : 0;
+}
+
+/* Removes what an earlier run with more files left. */
+static int remove_stale(const char *path, const char *name, void *fresh)
+{
+	_cleanup_strbuf_ struct strbuf new_path = STRBUF_INIT;
+
+	strbuf_addf(&new_path, "%s/%s", (const char *)fresh, name);
+	return access(strbuf_text(&new_path), F_OK) < 0 ? remove_file(path, name, NULL) : 0;
+}
+
+static int remove_folder(const char *folder)
+{
+	int r = each_file(folder, remove_file, NULL);
+
+	return rmdir(folder) < 0 && r == 0 ? -errno : r;
+}
+
+/* Folders that nobody else is writing into: of runs that were killed. */
+static void remove_left_over(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d))) {
+		_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
+
+		if (strncmp(entry->d_name, FOLDER, strlen(FOLDER)) != 0)
+			continue;
+		strbuf_addf(&folder, "%s/%s", path, entry->d_name);
+		if (!folder.failed)
+			remove_folder(strbuf_text(&folder));
+	}
+	if (d)
+		closedir(d);
+}
+
+/* The answers become those of the recording, at once. */
+static int put_in_place(struct work *w, const char *fresh, struct error *e)
+{
+	int r = each_file(w->path, remove_stale, (void *)(uintptr_t)fresh);
+
+	if (r == 0 && w->result->rows)
+		r = each_file(fresh, move_file, (void *)(uintptr_t)w->path);
+	return r < 0 ? error_errno(e, -r, "cannot put symbols into '%s'", w->path) : 0;
+}
+
+/* One at a time: a second waits. Where the file system has no locks, none cleans up after others. */
+static int write_symbols(struct work *w, struct error *e)
+{
+	_cleanup_close_ int lock = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_strbuf_ struct strbuf folder = STRBUF_INIT;
+	int r;
+
+	if (lock >= 0 && flock(lock, LOCK_EX) == 0)
+		remove_left_over(w->path);
+	strbuf_addf(&folder, "%s/" FOLDER "XXXXXX", w->path);
+	if (folder.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	if (!mkdtemp(folder.data))
+		return error_errno(e, errno, "cannot write into '%s'", w->path);
+	r = resolve(w, folder.data, e);
+	if (r == 0)
+		r = put_in_place(w, folder.data, e);
+	remove_folder(folder.data);
+	return r;
+}
+
+int symbolize_recording(const char *path, const struct symbolizer_options *options,
+			struct symbolize_result *out, struct error *e)
+{
+	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process,
+						TABLE_symbol };
+	struct trace_options trace_options = { .threads = 0 };
+	struct work w = { .path = path, .result = out };
+	struct stat st;
+	int r;
+
+	*out = (struct symbolize_result){ 0 };
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return error_set(e, E_USAGE, "'%s' is one segment: name the recording's folder",
+				 path);
+	r = trace_open(path, &trace_options, &w.trace, e);
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
+		r = trace_load(w.trace, tables[i], 0, e);
+	if (r >= 0 && collect_earlier(&w) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	if (r >= 0)
+		r = symbolizer_new(options, &out->symbolizer, e);
+	if (r >= 0)
+		r = write_symbols(&w, e);
+	vec_release(&w.wanted);
+	vec_release(&w.modules);
+	vec_release(&w.earlier);
+	trace_free(w.trace);
+	if (r < 0)
+		symbolize_release(out);
+	return r < 0 ? r : 0;
+}
+
+void symbolize_release(struct symbolize_result *r)
+{
+	symbolizer_free(r->symbolizer);
+	r->symbolizer = NULL;
+}

@@ -1,0 +1,184 @@
+/*
+ * tape_format.h: the bytes of a tape, shared by libpitot-tape.so, which writes it, and the player.
+ *
+ * A file is TAPE_MAGIC, then chunks until the end. A chunk is a struct tape_chunk, then
+ * packed_bytes of one zstd frame that unpacks to raw_bytes of whole records. The checksum covers
+ * the frame. Everything before the first chunk that is cut or damaged can be used.
+ *
+ * A record is
+ *	type	u8, enum tape_type
+ *	thread	varint, 0 when the record belongs to no thread
+ *	time	zigzag varint: CLOCK_MONOTONIC, ns since the record before (of any thread)
+ *	length	varint
+ *	payload	`length` bytes
+ * Records stand in the order in which they took the writer's lock: a callback or a delivered buffer
+ * before anything that the recorder did because of it. Readers skip unknown types, and bytes at the
+ * end of a payload that they do not know. Pointers and handles are the numbers that they were in
+ * the recorded process.
+ *
+ * Payloads; n is a varint, z a zigzag varint, s a varint length and as many bytes:
+ *	HELLO		n pairs; pairs times: s key, s value. Numbers in decimal. There may be several:
+ *			one when the tape begins, one when CUPTI has been found
+ *	THREAD		n tid, s name; again when the name has changed
+ *	STRING		n id, n pointer, s text. Ids count up from 1. An id from before has no text:
+ *			its text has shown up behind another pointer. A pointer may later stand for
+ *			another id
+ *	RESULT		n function (enum tape_function), z result, n duration_ns, n count,
+ *			count times n argument, s output
+ *	CALLBACK	n domain, n cbid, then by domain
+ *	  API		n site, n function name id, n symbol name id, n context, n context uid,
+ *			n correlation, n 1 if a return value follows, z return value
+ *	  RESOURCE	n context, n stream, n enum tape_descriptor, its numbers
+ *	  SYNCHRONIZE	n context, n stream
+ *	  STATE		z result, n message id
+ *	BUFFER_REQUEST	n size (0: the recorder gave none), n most records
+ *	BUFFER_COMPLETE	n context, n stream id, n size, z result of GetNextRecord after the last,
+ *			n runs; runs times: n record size, n count; s bytes
+ *	NVTX		n module, n id, n domain, n range, n 1 if there is a text, s text,
+ *			n category, n color, n payload kind, n payload
+ *	END		n 1, n records and strings that could not be kept
+ */
+#ifndef PITOT_TESTS_STANDIN_TAPE_FORMAT_H
+#define PITOT_TESTS_STANDIN_TAPE_FORMAT_H
+
+#include <stdbool.h>
+
+#include <cupti.h>
+
+#include "base/compiler.h"
+
+#define TAPE_MAGIC "PITOTTAP1\r\n\n"
+#define TAPE_MAGIC_BYTES 12
+#define TAPE_CHUNK_MAGIC UINT32_C(0x4b484354) /* "TCHK" */
+
+struct tape_chunk {
+	uint32_t magic;
+	uint32_t raw_bytes, packed_bytes;
+	uint32_t crc; /* crc32c of the packed bytes */
+};
+
+_Static_assert(sizeof(struct tape_chunk) == 16, "written as it is");
+
+#define TAPE_RAW_MAX (64u << 20) /* of a chunk, so of a record too */
+#define TAPE_TEXT_MAX (1u << 20) /* longer texts are cut */
+#define TAPE_ARGUMENTS_MAX 4
+
+enum tape_type {
+	TAPE_HELLO = 1,
+	TAPE_THREAD = 2,
+	TAPE_STRING = 3,
+	TAPE_RESULT = 4,
+	TAPE_CALLBACK = 5,
+	TAPE_BUFFER_REQUEST = 6,
+	TAPE_BUFFER_COMPLETE = 7,
+	TAPE_NVTX = 8,
+	TAPE_END = 9,
+};
+
+enum tape_descriptor {
+	TAPE_DESCRIPTOR_NONE = 0,
+	TAPE_DESCRIPTOR_MODULE = 1, /* n module id, n cubin size */
+	TAPE_DESCRIPTOR_GRAPH =
+		2, /* n graph, original graph, node, original node, node type, dependency, exec */
+	TAPE_DESCRIPTOR_STREAM_ATTRIBUTE = 3, /* n stream, n attribute */
+};
+
+/* Numbers on disk: never change one. F(number, table's name). */
+#define TAPE_CUPTI_FUNCTIONS(F)                                                                    \
+	F(1, GetVersion)                                                                           \
+	F(2, GetTimestamp)                                                                         \
+	F(3, GetResultString)                                                                      \
+	F(4, Subscribe)                                                                            \
+	F(5, Subscribe_v2)                                                                         \
+	F(6, Unsubscribe)                                                                          \
+	F(7, EnableCallback)                                                                       \
+	F(8, EnableDomain)                                                                         \
+	F(9, GetCallbackName)                                                                      \
+	F(10, ActivityRegisterCallbacks)                                                           \
+	F(11, ActivityEnable)                                                                      \
+	F(12, ActivityDisable)                                                                     \
+	F(13, ActivityFlushAll)                                                                    \
+	F(14, ActivityGetNumDroppedRecords)                                                        \
+	F(15, ActivitySetAttribute)                                                                \
+	F(16, SetThreadIdType)                                                                     \
+	F(17, GetContextId)                                                                        \
+	F(18, GetStreamIdEx)                                                                       \
+	F(19, GetGraphId)                                                                          \
+	F(20, GetGraphNodeId)                                                                      \
+	F(21, ActivityEnableAllSyncRecords)                                                        \
+	F(22, ActivityEnableLatencyTimestamps)                                                     \
+	F(23, Finalize)
+
+#define TAPE_DRIVER_FUNCTIONS(F)                                                                   \
+	F(64, DriverGetVersion)                                                                    \
+	F(65, DeviceGetCount)                                                                      \
+	F(66, DeviceGet)                                                                           \
+	F(67, DeviceGetName)                                                                       \
+	F(68, DeviceGetUuid)                                                                       \
+	F(69, DeviceGetAttribute)                                                                  \
+	F(70, DeviceTotalMem)                                                                      \
+	F(71, DeviceGetPCIBusId)
+
+/* Arguments: of DeviceGetHandleByPciBusId_v2 hash_bytes() of the id, else handles and numbers. */
+#define TAPE_NVML_FUNCTIONS(F)                                                                     \
+	F(96, Init_v2)                                                                             \
+	F(97, DeviceGetHandleByPciBusId_v2)                                                        \
+	F(98, DeviceGetUtilizationRates)                                                           \
+	F(99, DeviceGetClockInfo)                                                                  \
+	F(100, DeviceGetPowerUsage)                                                                \
+	F(101, DeviceGetTemperature)                                                               \
+	F(102, DeviceGetMemoryInfo)                                                                \
+	F(103, DeviceGetTotalEnergyConsumption)
+
+enum tape_function {
+#define F(number, name) TAPE_cupti##name = number,
+	TAPE_CUPTI_FUNCTIONS(F)
+#undef F
+#define F(number, name) TAPE_cu##name = number,
+		TAPE_DRIVER_FUNCTIONS(F)
+#undef F
+#define F(number, name) TAPE_nvml##name = number,
+			TAPE_NVML_FUNCTIONS(F)
+#undef F
+				TAPE_FUNCTION_LIMIT,
+};
+
+/*
+ * Where activity records point to something. Families only grow at their end, so a record's size
+ * says what it has.
+ */
+struct tape_pointer {
+	uint16_t kind, offset;
+	bool text; /* to a C string; else to something that is not on the tape: NULL when played */
+};
+
+#define TAPE_STRING_AT(kind, offset)                                                               \
+	{                                                                                          \
+		CUPTI_ACTIVITY_KIND_##kind, offset, true                                           \
+	}
+#define TAPE_OPAQUE_AT(kind, offset)                                                               \
+	{                                                                                          \
+		CUPTI_ACTIVITY_KIND_##kind, offset, false                                          \
+	}
+
+static const struct tape_pointer tape_pointers[] = {
+	TAPE_STRING_AT(KERNEL, 104),
+	TAPE_OPAQUE_AT(KERNEL, 160),
+	TAPE_STRING_AT(CONCURRENT_KERNEL, 104),
+	TAPE_OPAQUE_AT(CONCURRENT_KERNEL, 160),
+	TAPE_STRING_AT(CDP_KERNEL, 136),
+	TAPE_STRING_AT(DEVICE, 136),
+	TAPE_STRING_AT(NAME, 24),
+	TAPE_STRING_AT(MARKER, 40),
+	TAPE_STRING_AT(MARKER, 48),
+	TAPE_STRING_AT(SOURCE_LOCATOR, 16),
+	TAPE_STRING_AT(FUNCTION, 24),
+	TAPE_OPAQUE_AT(MODULE, 16),
+	TAPE_STRING_AT(MEMORY, 72),
+	TAPE_STRING_AT(MEMORY2, 64),
+	TAPE_STRING_AT(MEMORY2, 120),
+	TAPE_STRING_AT(JIT, 56),
+	TAPE_OPAQUE_AT(OVERHEAD, 48),
+};
+
+#endif
