@@ -21,11 +21,14 @@
 	X(graphs)                                                                                  \
 	X(syncs)                                                                                   \
 	X(waits)                                                                                   \
+	X(failures)                                                                                \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(no_gpu)                                                                                  \
 	X(verdicts)                                                                                \
 	X(idle_lines)                                                                              \
+	X(gpu_functions)                                                                           \
+	X(inner_callers)                                                                           \
 	X(cost)
 
 struct report;

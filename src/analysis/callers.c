@@ -114,6 +114,17 @@ static int name_node(struct callers *c, struct caller *caller)
 	return 0;
 }
 
+static bool is_plumbing(const struct callers *c, const struct caller *x, const char *module)
+{
+	const char *function = stacks_text(&c->stacks, x->function);
+
+	if (x->class == FRAME_SYSTEM)
+		return true;
+	if (x->class == FRAME_PYTHON)
+		return is_framework_wrapper(function, stacks_text(&c->stacks, x->file));
+	return x->rank == CALLER_OTHER || is_interpreter(module) || is_start_of_thread(function);
+}
+
 /* The only frame of an expansion as a caller. */
 static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 {
@@ -135,6 +146,7 @@ static int make_caller(struct callers *c, int64_t expansion, uint32_t *id)
 			f->class == FRAME_SYSTEM || is_library_module(module_path(c, f->module));
 	caller.rank = (uint8_t)rank_of(stacks_text(s, caller.function), module_path(c, f->module),
 				       caller.library);
+	caller.plumbing = is_plumbing(c, &caller, module_path(c, f->module));
 	if (caller.rank == CALLER_NODE && caller.class != FRAME_PYTHON && name_node(c, &caller) < 0)
 		return -ENOMEM;
 	return add_caller(c, &caller, id);
@@ -159,6 +171,14 @@ int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *ca
 	return 0;
 }
 
+int callers_function(struct callers *c, uint32_t caller, uint32_t *function)
+{
+	struct caller without_line = *caller_at(c, caller);
+
+	without_line.line = 0;
+	return add_caller(c, &without_line, function);
+}
+
 /* Whether a line is better explained by this frame that it called. */
 static bool tells(struct callers *c, size_t process, uint32_t node, const struct caller *x)
 {
@@ -179,7 +199,6 @@ static bool tells(struct callers *c, size_t process, uint32_t node, const struct
 /* From what the caller's row comes to. */
 static int resolve(struct callers *c, size_t process, uint32_t row, struct caller_node *n)
 {
-	struct caller function;
 	const struct caller *x;
 	uint32_t id, before = best_of(n);
 
@@ -197,9 +216,8 @@ static int resolve(struct callers *c, size_t process, uint32_t row, struct calle
 	if (best_of(n) != before || best_of(n) == id) {
 		n->callee = 0;
 	} else if (!n->callee && tells(c, process, row, x)) {
-		function = *x; /* whatever its line: a caller's line is one row of a table */
-		function.line = 0;
-		if (add_caller(c, &function, &id) < 0)
+		/* whatever its line: a caller's line is one row of a table */
+		if (callers_function(c, id - 1, &id) < 0)
 			return -ENOMEM;
 		n->callee = id + 1;
 	}

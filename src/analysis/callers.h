@@ -27,6 +27,7 @@ struct caller {
 	uint8_t class; /* enum frame_class */
 	bool library; /* not the user's own */
 	uint8_t rank; /* enum caller_rank, of native ones */
+	bool plumbing; /* CUDA, the interpreter, wrappers of frameworks: names nothing that is anyone's work */
 };
 
 /* From the one that says most. */
@@ -35,7 +36,8 @@ enum caller_rank { CALLER_USER, CALLER_NODE, CALLER_NAMED, CALLER_OTHER, CALLER_
 /* What a stack comes to; items of callers.items or CALLER_NONE. */
 struct caller_place {
 	uint32_t caller;
-	uint32_t callee; /* the function that the line called, on the way to the innermost frame: line 0 */
+	uint32_t
+		callee; /* the function that the line called, on the way to the innermost frame: line 0 */
 	bool in_kernel; /* the innermost frame is of the operating system's kernel */
 };
 
@@ -67,6 +69,8 @@ int callers_captures(struct callers *c, struct trace *t, struct error *e) MUST_U
  */
 int callers_place(struct callers *c, size_t process, uint32_t id,
 		  struct caller_place *place) MUST_USE;
+/* The caller without its line: the function. 0 or -ENOMEM. */
+int callers_function(struct callers *c, uint32_t caller, uint32_t *function) MUST_USE;
 /* The frame of a row of stack_node as a caller, whatever it is. 0 or -ENOMEM. */
 int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *caller) MUST_USE;
 

@@ -136,6 +136,10 @@ static int run(struct report *r, void *out)
 {
 	struct no_gpu *n = out;
 
+	struct capability_note injection;
+
+	capability_read(r->trace, "injection", &injection);
+	n->not_wanted = injection.known && strcmp(injection.reason, "--cpu-only") == 0;
 	return capability_no_gpu(r->trace, &n->why, NULL);
 }
 

@@ -39,8 +39,8 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e) MUST
 
 /* Result of analysis_no_gpu. */
 struct no_gpu {
-	struct strbuf
-		why; /* the recording has nothing that ran on a GPU; empty: it has something */
+	bool not_wanted; /* the recording was made with --cpu-only */
+	struct strbuf why; /* there is nothing that ran on a GPU; empty: there is something */
 };
 
 #endif

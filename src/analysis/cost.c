@@ -73,6 +73,38 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 	return &c->losses[c->loss_count++];
 }
 
+/* Whether a loss is of events, and not of their details. */
+static bool loses_events(enum loss_reason reason)
+{
+	switch (reason) {
+	case loss_reason_ring_full:
+	case loss_reason_cupti_dropped:
+	case loss_reason_disk_full:
+	case loss_reason_write_error:
+	case loss_reason_size_limit:
+	case loss_reason_no_memory:
+	case loss_reason_samples_dropped:
+	case loss_reason_missing_kernels:
+	case loss_reason_damaged_file:
+	case loss_reason_missing_segment:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint64_t count_events(const struct trace *t)
+{
+	static const enum table_id tables[] = { TABLE_kernel,    TABLE_memcpy,       TABLE_memset,
+						TABLE_nvtx,      TABLE_graph_launch, TABLE_api_call,
+						TABLE_cpu_sample };
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		count += trace_rows(t, tables[i]);
+	return count;
+}
+
 static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 {
 	const struct trace_loss *losses;
@@ -88,6 +120,10 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 		struct loss_sum *sum = loss_of(out, &losses[i]);
 
 		sum->rows++;
+		if (loses_events(losses[i].reason)) {
+			out->lost += losses[i].count;
+			out->lost_least |= !losses[i].count;
+		}
 		sum->count += losses[i].count;
 		sum->unknown |= !losses[i].count;
 		sum->start_ns = MIN(sum->start_ns, losses[i].start_ns);
@@ -107,6 +143,7 @@ int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 		r = sum_losses(t, out, e);
 	if (r < 0)
 		return r;
+	out->recorded = count_events(t);
 	sum_costs(t, out);
 	sum_overhead(t, out);
 	return 0;

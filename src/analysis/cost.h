@@ -26,6 +26,9 @@ struct cost {
 	uint64_t target_ns;
 	struct loss_sum *losses; /* by reason and detail, in order of first appearance */
 	size_t loss_count;
+	uint64_t lost; /* events, as far as losses know how many */
+	bool lost_least; /* some did not know */
+	uint64_t recorded; /* events that are there */
 	uint64_t overhead_ns; /* that CUPTI reports for itself */
 	uint64_t overhead_count;
 };

@@ -12,17 +12,12 @@
 #include "analysis/callers.h"
 #include "analysis/capabilities.h"
 #include "analysis/filter.h"
+#include "analysis/function_times.h"
 
 struct cpu_thread {
 	uint32_t process; /* the one that the recorder was inside of, where there is one */
 	uint32_t thread;
 	uint64_t samples, total_ns;
-};
-
-struct cpu_function {
-	uint32_t function; /* text of callers->stacks; of Python lines with file and line */
-	uint32_t caller; /* one of the callers that are called so */
-	uint64_t self_ns, total_ns;
 };
 
 struct cpu_line {
@@ -39,8 +34,7 @@ struct cpu_use {
 	size_t processes;
 	struct cpu_thread *threads; /* by time, most first */
 	size_t thread_count;
-	struct cpu_function *functions; /* by self, then total */
-	size_t function_count;
+	struct function_times functions; /* by self, then total */
 	struct cpu_line *lines; /* by time */
 	size_t line_count;
 	struct capability_note way; /* how it was sampled */

@@ -213,6 +213,12 @@ int graphs_analyze(const struct selection *s, struct graphs *out)
 	return r;
 }
 
+void graphs_release(struct graphs *g)
+{
+	free(g->items);
+	*g = (struct graphs){ 0 };
+}
+
 static int run(struct report *r, void *out)
 {
 	return graphs_analyze(&r->selection, out);

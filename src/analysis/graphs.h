@@ -38,5 +38,6 @@ bool graphs_nodes_are_expensive(const struct graphs *g);
 
 int graphs_load(struct trace *t, struct error *e) MUST_USE;
 int graphs_analyze(const struct selection *s, struct graphs *out) MUST_USE;
+void graphs_release(struct graphs *g);
 
 #endif

@@ -287,3 +287,44 @@ bool is_library_source(const char *path)
 
 	return begins_with_one(path, heads) || contains_one(path, parts) || is_python_library(path);
 }
+
+bool is_framework_wrapper(const char *function, const char *file)
+{
+	static const char *const names[] = {
+		"_call_impl",       "_wrapped_call_impl",
+		"decorate_context", "wrapper",
+		"wrapped",          "inner",
+		"wrapped_func",     "_fn",
+		"_lazy_forward",
+	};
+	static const char *const heads[] = { "<frozen", NULL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t length = strlen(function), n = strlen(names[i]);
+
+		/* "Module._call_impl", "f.<locals>.wrapper" */
+		if (length >= n && !strcmp(function + length - n, names[i]) &&
+		    (length == n || function[length - n - 1] == '.'))
+			return true;
+	}
+	return begins_with_one(file, heads);
+}
+
+bool is_framework_source(const char *file)
+{
+	static const char *const parts[] = { "/torch/",      "/jax/",    "/jaxlib/",
+					     "/tensorflow/", "/triton/", "/numpy/",
+					     "/cupy/",       "/flax/",   NULL };
+
+	return is_library_source(file) &&
+	       (contains_one(file, parts) ||
+		!contains_one(file, (const char *const[]){ "-packages/", NULL }));
+}
+
+bool is_start_of_thread(const char *function)
+{
+	static const char *const names[] = { "_start", "__libc_start", "__clone",
+					     "clone",  "start_thread", NULL };
+
+	return begins_with_one(function, names);
+}

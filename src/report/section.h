@@ -17,10 +17,12 @@
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
+	X(failures)                                                                                \
 	X(gpus)                                                                                    \
 	X(idle)                                                                                    \
 	X(idle_lines)                                                                              \
 	X(hotspots)                                                                                \
+	X(functions)                                                                               \
 	X(copies)                                                                                  \
 	X(calls)                                                                                   \
 	X(waits)                                                                                   \

@@ -19,13 +19,13 @@ static const struct field thread_fields[] = {
 static enum frame_class class_of(const struct report_view *v, const void *function)
 {
 	return (enum frame_class)caller_at(&v->report->callers,
-					   ((const struct cpu_function *)function)->caller)
+					   ((const struct function_time *)function)->caller)
 		->class;
 }
 
 static void read_function(const struct report_view *v, const void *row, struct value *out)
 {
-	const struct cpu_function *f = row;
+	const struct function_time *f = row;
 
 	strbuf_adds(&out->text, stacks_text(&v->report->callers.stacks, f->function));
 }
@@ -46,10 +46,10 @@ static void read_class(const struct report_view *v, const void *row, struct valu
 static bool has_no_self(const struct report_view *v, const void *row)
 {
 	(void)v;
-	return !((const struct cpu_function *)row)->self_ns;
+	return !((const struct function_time *)row)->self_ns;
 }
 
-#define FUNCTION(member) MEMBER(struct cpu_function, member)
+#define FUNCTION(member) MEMBER(struct function_time, member)
 
 static const struct field function_fields[] = {
 	FIELD(NULL, "self", SHARE, FUNCTION(self_ns), WHOLE(struct cpu_use, total_ns)),
@@ -104,8 +104,8 @@ static const struct field fields[] = {
 	FIELD("reason", NULL, TEXT, .value = read_reason),
 	LIST("threads", ITEMS(struct cpu_use, threads, thread_count), thread_fields),
 	LIST("lines", ITEMS(struct cpu_use, lines, line_count), line_fields, .half = true),
-	LIST("functions", ITEMS(struct cpu_use, functions, function_count), function_fields,
-	     .half = true, .ends = has_no_self),
+	LIST("functions", ITEMS(struct cpu_use, functions.items.data, functions.items.count),
+	     function_fields, .half = true, .ends = has_no_self),
 };
 
 static bool is_shown(const struct report_view *v)

@@ -2,6 +2,7 @@
 #include "report/section.h"
 
 #include "analysis/graphs.h"
+#include "base/human.h"
 #include "report/words.h"
 
 #define GRAPH(member) MEMBER(struct graph_group, member)
@@ -36,4 +37,20 @@ static const struct field fields[] = {
 	LIST("graphs", ITEMS(struct graphs, items, count), graph_fields),
 };
 
-const struct section section_graphs = { .title = "CUDA graphs", RESULT(graphs), FIELDS(fields) };
+static void add_cost(const struct report_view *v, struct strbuf *out)
+{
+	const struct graphs *g = v->report->graphs;
+
+	if (!graphs_nodes_are_expensive(g))
+		return;
+	strbuf_adds(out, "recording each node took about ");
+	human_percent(out, g->node_cost_ns, g->node_span_ns);
+	strbuf_adds(out, " of the time with graphs; cheaper: pitot record --graphs launch\n");
+}
+
+const struct section section_graphs = {
+	.title = "CUDA graphs",
+	RESULT(graphs),
+	FIELDS(fields),
+	.after = add_cost,
+};

@@ -3,25 +3,14 @@
 
 #include <string.h>
 
+#include "analysis/inner_callers.h"
 #include "analysis/occupancy.h"
 #include "base/human.h"
+#include "base/path.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 
 #define NARROW 110 /* columns below which the second line of a kernel begins under its figures */
-
-static void add_kernel_name(const char *name, bool full, struct strbuf *out)
-{
-	struct strbuf plain = STRBUF_INIT;
-
-	if (full)
-		demangle(name, &plain);
-	else
-		kernel_name_short(name, &plain);
-	text_safe(out, strbuf_text(&plain), plain.length);
-	strbuf_release(&plain);
-}
 
 static void add_name(const struct report *r, const struct hotspot *h, bool full_names,
 		     struct strbuf *out)
@@ -31,12 +20,7 @@ static void add_name(const struct report *r, const struct hotspot *h, bool full_
 	switch (r->hotspots->by) {
 	case HOTSPOT_KERNEL:
 	case HOTSPOT_CONFIG:
-		text = h->config == TRACE_NO_ROW
-			       ? "(unknown kernel)"
-			       : trace_string(r->trace,
-					      trace_u32(r->trace, TABLE_kernel_config,
-							COLUMN_kernel_config_name)[h->config]);
-		add_kernel_name(text, full_names, out);
+		report_kernel_text(r, h->config, full_names, out);
 		break;
 	case HOTSPOT_STREAM:
 		strbuf_addf(out, "stream %u", h->key);
@@ -272,6 +256,29 @@ static bool has_config(const struct report_view *v, const struct hotspot *h)
 	return (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG) && h->config != TRACE_NO_ROW;
 }
 
+/* The module that launched most of it, where the user's line does not say it; or CALLER_NONE. */
+static uint32_t inner_caller(const struct report_view *v, const struct hotspot *h)
+{
+	const struct inner_callers *c = v->report->inner_callers;
+	size_t i = (size_t)(h - v->report->hotspots->items);
+
+	return i < c->count ? c->items[i] : CALLER_NONE;
+}
+
+/* "LlamaAttention.forward modeling_llama.py:259" */
+static void add_inner_caller(const struct report *r, uint32_t caller, struct strbuf *out)
+{
+	const struct caller *c = caller_at(&r->callers, caller);
+	const char *function = stacks_text(&r->callers.stacks, c->function);
+	const char *file = base_name(stacks_text(&r->callers.stacks, c->file));
+
+	text_safe(out, function, strlen(function));
+	strbuf_addc(out, ' ');
+	text_safe(out, file, strlen(file));
+	if (c->line)
+		strbuf_addf(out, ":%u", c->line);
+}
+
 static void write_details(struct report_view *v, const void *row)
 {
 	const struct hotspot *h = row;
@@ -290,6 +297,7 @@ static void write_details(struct report_view *v, const void *row)
 		json_end(&v->json);
 	}
 	json_end(&v->json);
+	report_json_line(v, "inner_caller", inner_caller(v, h));
 }
 
 static void add_notes(const struct report_view *v, const void *row, struct text_table *t)
@@ -297,11 +305,16 @@ static void add_notes(const struct report_view *v, const void *row, struct text_
 	enum hotspot_by by = v->report->hotspots->by;
 	bool wide = v->width >= REPORT_WIDE, kernels = by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	uint32_t inner = inner_caller(v, row);
 
 	if (!wide)
 		add_detail(t, v, row, kernels);
 	if (kernels && common_caller(v) == CALLER_NONE)
 		add_callers_text(v, row, &line);
+	if (kernels && v->callers && inner != CALLER_NONE) {
+		strbuf_adds(&line, line.length ? " -> " : "-> ");
+		add_inner_caller(v->report, inner, &line);
+	}
 	if (line.length)
 		text_table_note(t, wide ? 10 : v->width < NARROW ? 1 : 6, strbuf_text(&line));
 }

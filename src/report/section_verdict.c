@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "analysis/busy.h"
 #include "analysis/capabilities.h"
+#include "analysis/cost.h"
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
 #include "analysis/verdict.h"
@@ -69,7 +71,12 @@ static void print_verdict(const struct report_view *v)
 		strbuf_addf(v->out, "; after its start-up %s",
 			    verdict_name(v->report->verdicts->later.kind));
 	strbuf_addc(v->out, '\n');
-	if (v->report->no_gpu->why.length) {
+	if (verdict->kind == VERDICT_NO_WORK && v->report->busy->untimed) {
+		human_count(&text, v->report->busy->untimed);
+		strbuf_adds(&text, v->report->busy->untimed == 1
+					   ? " piece of GPU work ran, without times\n"
+					   : " pieces of GPU work ran, without times\n");
+	} else if (v->report->no_gpu->why.length) {
 		text_safe(&text, strbuf_text(&v->report->no_gpu->why),
 			  v->report->no_gpu->why.length);
 		strbuf_addc(&text, '\n');
@@ -94,6 +101,80 @@ static void print_verdict(const struct report_view *v)
 	text_fold(v->out, strbuf_text(&text), 2, v->width);
 }
 
+/* What bounds a program that used no GPU, by its samples. */
+enum cpu_verdict { CPU_WAITING, CPU_IN_KERNEL, CPU_SINGLE_THREADED, CPU_WORKING };
+
+static const struct {
+	const char *key, *text;
+} cpu_verdicts[] = {
+	[CPU_WAITING] = { "waiting", "waiting" },
+	[CPU_IN_KERNEL] = { "os_kernel", "in the operating system's kernel" },
+	[CPU_SINGLE_THREADED] = { "single_threaded", "CPU-bound, single-threaded" },
+	[CPU_WORKING] = { "cpu", "CPU-bound" },
+};
+
+static enum cpu_verdict judge_cpu(const struct report *r)
+{
+	const struct cpu_use *c = r->cpu_use;
+
+	if (c->total_ns < (r->end_ns - r->start_ns) / 2)
+		return CPU_WAITING;
+	if (c->kernel_ns > c->total_ns / 2)
+		return CPU_IN_KERNEL;
+	if (c->threads[0].total_ns > c->total_ns - c->total_ns / 5)
+		return CPU_SINGLE_THREADED;
+	return CPU_WORKING;
+}
+
+static void add_cpu_sentence(const struct report *r, struct strbuf *out)
+{
+	const struct cpu_use *c = r->cpu_use;
+	uint64_t window = r->end_ns - r->start_ns;
+
+	human_duration(out, c->total_ns);
+	strbuf_adds(out, " on the CPU in ");
+	human_duration(out, window);
+	if (window)
+		strbuf_addf(out, ", %llu.%02llu CPUs on average",
+			    (unsigned long long)(c->total_ns / window),
+			    (unsigned long long)(c->total_ns % window * 100 / window));
+	if (c->kernel_ns) {
+		strbuf_adds(out, ", ");
+		human_percent(out, c->kernel_ns, c->total_ns);
+		strbuf_adds(out, " of it in the operating system's kernel");
+	}
+	strbuf_adds(out, ", ");
+	human_percent(out, c->threads[0].total_ns, c->total_ns);
+	strbuf_adds(out, " in one thread");
+}
+
+static void print_cpu_verdict(const struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	strbuf_addc(v->out, '\n');
+	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
+	style_add(v->out, v->color, STYLE_YELLOW, cpu_verdicts[judge_cpu(v->report)].text);
+	strbuf_addc(v->out, '\n');
+	add_cpu_sentence(v->report, &text);
+	text_fold(v->out, strbuf_text(&text), 2, v->width);
+}
+
+static void write_cpu(struct report_view *v)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!v->report->cpu_use->samples) {
+		json_key_string(&v->json, "cpu", NULL);
+		return;
+	}
+	add_cpu_sentence(v->report, &text);
+	report_json_object(v, "cpu");
+	json_key_string(&v->json, "kind", cpu_verdicts[judge_cpu(v->report)].key);
+	json_key_string(&v->json, "evidence", strbuf_text(&text));
+	json_end(&v->json);
+}
+
 static void print_no_gpu(const struct report_view *v)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
@@ -104,12 +185,37 @@ static void print_no_gpu(const struct report_view *v)
 	report_labelled(v, STYLE_YELLOW, "GPU", strbuf_text(&line));
 }
 
-/* There is no verdict on a program that was only sampled. */
+/* A context that failed, and more loss than a reader may overlook. */
+static void print_warnings(const struct report_view *v)
+{
+	const struct cost *c = v->report->cost;
+	_cleanup_strbuf_ struct strbuf failure = STRBUF_INIT, loss = STRBUF_INIT;
+
+	report_failure_text(v->report, &failure);
+	if (c->lost * 20 >= c->lost + c->recorded && c->lost) {
+		strbuf_adds(&loss, c->lost_least ? "at least " : "");
+		human_percent(&loss, c->lost, c->lost + c->recorded);
+		strbuf_adds(&loss,
+			    " of the events are missing, as said under loss: what follows is "
+			    "about the rest");
+	}
+	if (failure.length || loss.length)
+		strbuf_addc(v->out, '\n');
+	if (failure.length)
+		report_labelled(v, STYLE_RED, "failed", strbuf_text(&failure));
+	if (loss.length)
+		report_labelled(v, STYLE_RED, "loss", strbuf_text(&loss));
+}
+
 static void print(const struct report_view *v)
 {
+	print_warnings(v);
 	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK || !v->report->cpu_use->samples)
 		print_verdict(v);
-	else if (v->report->no_gpu->why.length)
+	else
+		print_cpu_verdict(v);
+	if (v->report->cpu_use->samples && v->report->no_gpu->why.length &&
+	    !v->report->no_gpu->not_wanted)
 		print_no_gpu(v);
 }
 
@@ -161,6 +267,7 @@ static void write_json(struct report_view *v)
 	json_key_string(&v->json, "no_gpu_data",
 			v->report->no_gpu->why.length ? strbuf_text(&v->report->no_gpu->why)
 						      : NULL);
+	write_cpu(v);
 	if (verdict->kind != VERDICT_NO_WORK) {
 		json_key_u64(&v->json, "gpu", verdict->gpu);
 		json_key_u64(&v->json, "span_ns", verdict->span_ns);

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "report/text.h"
+#include "symbol/demangle.h"
+#include "symbol/kernel_name.h"
 
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out)
@@ -72,4 +74,23 @@ void report_count_text(uint64_t n, const char *noun, struct strbuf *out)
 {
 	human_count(out, n);
 	strbuf_addf(out, " %s%s", noun, n == 1 ? "" : "s");
+}
+
+void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf plain = STRBUF_INIT;
+	const char *name;
+
+	if (config == TRACE_NO_ROW) {
+		strbuf_adds(out, "(unknown kernel)");
+		return;
+	}
+	name = trace_string(r->trace,
+			    (uint32_t)trace_value(r->trace, TABLE_kernel_config,
+						  COLUMN_kernel_config_name, config, NULL));
+	if (full)
+		demangle(name, &plain);
+	else
+		kernel_name_short(name, &plain);
+	text_safe(out, strbuf_text(&plain), plain.length);
 }

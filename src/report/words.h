@@ -20,4 +20,12 @@ void report_share_text(uint64_t part, uint64_t whole, struct strbuf *out);
 /* "1 sample", "2 samples": the plural of words that take an s. */
 void report_count_text(uint64_t n, const char *noun, struct strbuf *out);
 
+/*
+ * "the GPU context failed: CUDA_ERROR_ASSERT, returned by cuCtxSynchronize at x.py:6; last launched:
+ * k (1)"; nothing where it did not. In section_failures.c.
+ */
+void report_failure_text(const struct report *r, struct strbuf *out);
+/* Name of the kernel of a row of kernel_config: shortened, or with parameters. */
+void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
+
 #endif

@@ -415,7 +415,9 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 		known.name = maker_string(m, functions[i].name);
 		writer_api_function(m->writer, function, &known);
 	}
-	ROW_MISSING(&row, api_call, result);
+	row.result = (int32_t)m->result;
+	if (!m->result)
+		ROW_MISSING(&row, api_call, result);
 	row.stack = m->stack;
 	if (!m->stack)
 		ROW_MISSING(&row, api_call, stack);

@@ -35,6 +35,7 @@ struct maker {
 	struct row_process process; /* as begun; written again by maker_close */
 	uint32_t device, context; /* of the rows that follow: 0, 1 at first */
 	uint32_t stack; /* call stack of the calls that follow; 0, at first: none */
+	uint32_t result; /* of the calls that follow; 0, at first: they succeed */
 	uint32_t nodes, stacks; /* stack_node and stack rows so far: their ids count from 1 */
 	uint64_t session; /* of the segments: what table symbol refers to */
 };

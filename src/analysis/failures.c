@@ -1,0 +1,216 @@
+#include "analysis/failures.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NOT_READY 600
+
+static const struct {
+	uint32_t result;
+	bool fatal;
+	const char *name;
+} codes[] = {
+	{ 1, false, "CUDA_ERROR_INVALID_VALUE" },
+	{ 2, false, "CUDA_ERROR_OUT_OF_MEMORY" },
+	{ 3, false, "CUDA_ERROR_NOT_INITIALIZED" },
+	{ 4, false, "CUDA_ERROR_DEINITIALIZED" },
+	{ 9, false, "cudaErrorInvalidConfiguration" },
+	{ 35, false, "cudaErrorInsufficientDriver" },
+	{ 98, false, "cudaErrorInvalidDeviceFunction" },
+	{ 100, false, "CUDA_ERROR_NO_DEVICE" },
+	{ 101, false, "CUDA_ERROR_INVALID_DEVICE" },
+	{ 200, false, "CUDA_ERROR_INVALID_IMAGE" },
+	{ 201, false, "CUDA_ERROR_INVALID_CONTEXT" },
+	{ 209, false, "CUDA_ERROR_NO_BINARY_FOR_GPU" },
+	{ 214, true, "CUDA_ERROR_ECC_UNCORRECTABLE" },
+	{ 218, false, "CUDA_ERROR_INVALID_PTX" },
+	{ 220, true, "CUDA_ERROR_NVLINK_UNCORRECTABLE" },
+	{ 304, false, "CUDA_ERROR_OPERATING_SYSTEM" },
+	{ 400, false, "CUDA_ERROR_INVALID_HANDLE" },
+	{ 401, false, "CUDA_ERROR_ILLEGAL_STATE" },
+	{ 500, false, "CUDA_ERROR_NOT_FOUND" },
+	{ NOT_READY, false, "CUDA_ERROR_NOT_READY" },
+	{ 700, true, "CUDA_ERROR_ILLEGAL_ADDRESS" },
+	{ 701, false, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES" },
+	{ 702, true, "CUDA_ERROR_LAUNCH_TIMEOUT" },
+	{ 704, false, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED" },
+	{ 705, false, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED" },
+	{ 709, false, "CUDA_ERROR_CONTEXT_IS_DESTROYED" },
+	{ 710, true, "CUDA_ERROR_ASSERT" },
+	{ 712, false, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" },
+	{ 713, false, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED" },
+	{ 714, true, "CUDA_ERROR_HARDWARE_STACK_ERROR" },
+	{ 715, true, "CUDA_ERROR_ILLEGAL_INSTRUCTION" },
+	{ 716, true, "CUDA_ERROR_MISALIGNED_ADDRESS" },
+	{ 717, true, "CUDA_ERROR_INVALID_ADDRESS_SPACE" },
+	{ 718, true, "CUDA_ERROR_INVALID_PC" },
+	{ 719, true, "CUDA_ERROR_LAUNCH_FAILED" },
+	{ 720, false, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE" },
+	{ 800, false, "CUDA_ERROR_NOT_PERMITTED" },
+	{ 801, false, "CUDA_ERROR_NOT_SUPPORTED" },
+	{ 802, false, "CUDA_ERROR_SYSTEM_NOT_READY" },
+	{ 803, false, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" },
+	{ 900, false, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" },
+	{ 901, false, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" },
+	{ 906, false, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT" },
+	{ 908, false, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD" },
+	{ 910, false, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE" },
+	{ 999, false, "CUDA_ERROR_UNKNOWN" },
+};
+
+const char *failure_name(uint32_t result)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].result == result)
+			return codes[i].name;
+	return NULL;
+}
+
+bool failure_is_fatal(uint32_t result)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].result == result)
+			return codes[i].fatal;
+	return false;
+}
+
+struct collecting {
+	const struct report *report;
+	uint32_t process;
+	const uint32_t *results;
+	const uint8_t *valid;
+	VEC(struct failure) items;
+	uint64_t fatal_ns; /* end of the first call that told; UINT64_MAX: none */
+	uint32_t fatal_process;
+	uint64_t calls;
+};
+
+static struct failure *find(struct collecting *x, const struct failure *new)
+{
+	for (size_t i = 0; i < x->items.count; i++) {
+		struct failure *f = &x->items.data[i];
+
+		if (f->process == new->process && f->function == new->function &&
+		    f->caller == new->caller && f->result == new->result)
+			return f;
+	}
+	return NULL;
+}
+
+#define FAILURES_MAX 1024 /* distinct ones; further ones are only counted */
+
+static int add_call(void *user, uint32_t row)
+{
+	struct collecting *x = user;
+	const struct report *r = x->report;
+	struct failure new = { .process = x->process,
+			       .function = r->calls.functions[row],
+			       .caller = r->callers.of_call[row],
+			       .result = !x->valid || x->valid[row] ? x->results[row] : 0,
+			       .first_ns = r->calls.start_ns[row] };
+	struct failure *f;
+
+	if (!new.result || new.result == NOT_READY ||
+	    !selection_has_time(&r->selection, true, new.first_ns))
+		return 0;
+	x->calls++;
+	if (failure_is_fatal(new.result) && r->calls.end_ns[row] < x->fatal_ns) {
+		x->fatal_ns = r->calls.end_ns[row];
+		x->fatal_process = x->process;
+	}
+	f = find(x, &new);
+	if (!f && x->items.count == FAILURES_MAX)
+		return 0;
+	if (!f && vec_push(&x->items, new) < 0)
+		return -ENOMEM;
+	f = f ? f : &x->items.data[x->items.count - 1];
+	f->count++;
+	f->first_ns = MIN(f->first_ns, new.first_ns);
+	return 0;
+}
+
+static uint32_t name_of(const struct trace *t, uint32_t config)
+{
+	return trace_u32(t, TABLE_kernel_config, COLUMN_kernel_config_name)[config];
+}
+
+/* The kernel whose launch call began last before the context failed, which is most likely its reason. */
+static void find_last_kernel(const struct collecting *x, struct failures *out)
+{
+	const struct report *r = x->report;
+	const uint32_t *configs = trace_u32(r->trace, TABLE_kernel, COLUMN_kernel_config);
+	uint64_t first = trace_first_row(r->trace, TABLE_kernel, x->fatal_process);
+	uint64_t end = trace_first_row(r->trace, TABLE_kernel, x->fatal_process + 1);
+	uint64_t latest_ns = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (uint64_t row = first; row < end; row++) {
+			uint32_t call = calls_launch(&r->calls, 0, row), config = configs[row];
+
+			if (call == TRACE_NO_ROW ||
+			    config >= trace_rows(r->trace, TABLE_kernel_config) ||
+			    r->calls.start_ns[call] >= x->fatal_ns)
+				continue;
+			if (pass)
+				out->last_launches += name_of(r->trace, config) ==
+						      name_of(r->trace, out->last_config);
+			else if (r->calls.start_ns[call] >= latest_ns) {
+				latest_ns = r->calls.start_ns[call];
+				out->last_config = config;
+			}
+		}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct failure *x = a, *y = b;
+
+	if (x->first_ns != y->first_ns)
+		return x->first_ns < y->first_ns ? -1 : 1;
+	return x->process < y->process ? -1 : x->process > y->process;
+}
+
+static int load(struct trace *t, struct error *e)
+{
+	int r = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, config), e);
+
+	return r < 0 ? r : trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, result), e);
+}
+
+static int run(struct report *r, void *result)
+{
+	_cleanup_free_ uint8_t *functions = malloc(r->calls.function_count + 1);
+	struct failures *out = result;
+	struct collecting x = {
+		.report = r,
+		.results = trace_u32(r->trace, TABLE_api_call, COLUMN_api_call_result),
+		.valid = trace_valid(r->trace, TABLE_api_call, COLUMN_api_call_result),
+		.fatal_ns = UINT64_MAX,
+	};
+	int code = functions ? 0 : -ENOMEM;
+
+	if (functions)
+		memset(functions, 1, r->calls.function_count + 1);
+	for (; x.process < trace_process_count(r->trace) && code >= 0; x.process++)
+		if (r->selection.processes[x.process])
+			code = calls_outermost(r->trace, &r->calls, x.process, functions, add_call,
+					       &x);
+	if (x.items.count)
+		qsort(x.items.data, x.items.count, sizeof(*x.items.data), compare);
+	*out = (struct failures){ .items = x.items.data,
+				  .count = x.items.count,
+				  .calls = x.calls,
+				  .last_config = TRACE_NO_ROW };
+	while (out->fatal < out->count && !failure_is_fatal(out->items[out->fatal].result))
+		out->fatal++;
+	if (out->fatal < out->count)
+		find_last_kernel(&x, out);
+	return code;
+}
+
+const struct analysis analysis_failures = {
+	.size = sizeof(struct failures),
+	.load = load,
+	.run = run,
+	OWNS(struct failures, items),
+};

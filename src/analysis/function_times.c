@@ -1,0 +1,208 @@
+/*
+ * function_times.c: the times of stacks are added up outwards, node by node, because stacks share
+ * their outer frames; then the tree is walked, and a function counts where it is met first on the
+ * way in.
+ */
+#include "analysis/function_times.h"
+
+#include <errno.h>
+
+#include "analysis/stacks_names.h"
+
+/* The time of all stacks through a node, and the tree the other way round; TRACE_NO_ROW ends a list. */
+struct function_node {
+	uint64_t ns;
+	uint32_t child, sibling;
+};
+
+int function_times_init(struct function_times *f, struct callers *callers, bool lines)
+{
+	uint64_t count = trace_rows(callers->stacks.trace, TABLE_stack_node);
+
+	*f = (struct function_times){
+		.callers = callers, .lines = lines, .by_name = MAP_INIT, .by_caller = MAP_INIT
+	};
+	f->nodes = malloc((count + 1) * sizeof(*f->nodes));
+	for (uint64_t i = 0; f->nodes && i < count; i++)
+		f->nodes[i] = (struct function_node){ 0, TRACE_NO_ROW, TRACE_NO_ROW };
+	return f->nodes ? 0 : -ENOMEM;
+}
+
+/* What a frame is called in the list: a Python line with its place, else the function. */
+static int name_of(struct function_times *x, uint32_t caller, uint32_t *text)
+{
+	struct stacks *s = &x->callers->stacks;
+	struct caller c = *caller_at(x->callers, caller);
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	int64_t id;
+
+	*text = c.function;
+	if (c.class != FRAME_PYTHON)
+		return 0;
+	python_name(stacks_text(s, c.function), stacks_text(s, c.file), x->lines ? c.line : 0,
+		    &name);
+	id = name.failed ? -ENOMEM : stacks_add_text(s, strbuf_text(&name), name.length);
+	if (id < 0)
+		return -ENOMEM;
+	*text = (uint32_t)id;
+	return 0;
+}
+
+static int find_function(struct function_times *x, uint32_t caller, uint32_t *function)
+{
+	uint64_t *known = map_at(&x->by_caller, caller, UINT64_MAX), *item;
+	struct function_time new = { .caller = caller };
+
+	if (!known)
+		return -ENOMEM;
+	if (*known == UINT64_MAX) {
+		if (name_of(x, caller, &new.function) < 0)
+			return -ENOMEM;
+		item = map_at(&x->by_name, new.function, x->items.count);
+		if (!item || (*item == x->items.count &&
+			      (vec_push(&x->items, new) < 0 || vec_push(&x->open, 0) < 0)))
+			return -ENOMEM;
+		*known = *item;
+	}
+	*function = (uint32_t)*known;
+	return 0;
+}
+
+static int function_of_node(struct function_times *x, size_t process, uint32_t node,
+			    uint32_t *function)
+{
+	uint32_t caller;
+
+	if (callers_frame(x->callers, process, node, &caller) < 0)
+		return -ENOMEM;
+	return find_function(x, caller, function);
+}
+
+/* Adds times up outwards, and links callers with what they called. *root: the first outermost node. */
+static int link_nodes(struct function_times *x, size_t process, uint32_t *root)
+{
+	struct stacks *s = &x->callers->stacks;
+	uint64_t first = trace_first_row(s->trace, TABLE_stack_node, process);
+	uint64_t row = trace_first_row(s->trace, TABLE_stack_node, process + 1);
+
+	*root = TRACE_NO_ROW;
+	while (row-- > first) { /* callers come before */
+		struct function_node *n = &x->nodes[row];
+		uint32_t parent, *list = root;
+
+		if (!n->ns)
+			continue;
+		if (stacks_parent(s, process, (uint32_t)row, &parent) < 0)
+			return -ENOMEM;
+		if (parent != TRACE_NO_ROW) {
+			x->nodes[parent].ns += n->ns;
+			list = &x->nodes[parent].child;
+		}
+		n->sibling = *list;
+		*list = (uint32_t)row;
+	}
+	return 0;
+}
+
+/* Out of a node, and on to the next one. */
+static int leave_nodes(struct function_times *x, size_t process, uint32_t *node)
+{
+	uint32_t function, next = TRACE_NO_ROW;
+
+	while (*node != TRACE_NO_ROW && next == TRACE_NO_ROW) {
+		if (function_of_node(x, process, *node, &function) < 0)
+			return -ENOMEM;
+		x->open.data[function]--;
+		next = x->nodes[*node].sibling;
+		if (stacks_parent(&x->callers->stacks, process, *node, node) < 0)
+			return -ENOMEM;
+	}
+	*node = next;
+	return 0;
+}
+
+static int add_functions(struct function_times *x, size_t process)
+{
+	uint32_t node, function;
+
+	if (link_nodes(x, process, &node) < 0)
+		return -ENOMEM;
+	while (node != TRACE_NO_ROW) {
+		if (function_of_node(x, process, node, &function) < 0)
+			return -ENOMEM;
+		if (x->open.data[function]++ == 0)
+			x->items.data[function].total_ns += x->nodes[node].ns;
+		if (x->nodes[node].child != TRACE_NO_ROW)
+			node = x->nodes[node].child;
+		else if (leave_nodes(x, process, &node) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Outwards from the node to a frame that counts; the node itself where there is none. */
+static int find_self(struct function_times *x, size_t process, uint32_t node, uint32_t *function)
+{
+	uint32_t caller, first = node;
+
+	while (node != TRACE_NO_ROW) {
+		if (callers_frame(x->callers, process, node, &caller) < 0)
+			return -ENOMEM;
+		if (!caller_at(x->callers, caller)->plumbing)
+			return find_function(x, caller, function);
+		if (stacks_parent(&x->callers->stacks, process, node, &node) < 0)
+			return -ENOMEM;
+	}
+	return function_of_node(x, process, first, function);
+}
+
+int function_times_add(struct function_times *f, size_t process, uint32_t id, uint64_t ns,
+		       bool by_library)
+{
+	enum stack_end end;
+	uint32_t node, function;
+	int r;
+
+	if (stacks_find(&f->callers->stacks, process, id, &node, &end) < 0)
+		return -ENOMEM;
+	if (node == TRACE_NO_ROW)
+		return 0;
+	f->nodes[node].ns += ns;
+	r = by_library ? find_self(f, process, node, &function)
+		       : function_of_node(f, process, node, &function);
+	if (r < 0)
+		return -ENOMEM;
+	f->items.data[function].self_ns += ns;
+	return 1;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct function_time *x = a, *y = b;
+
+	if (x->self_ns != y->self_ns)
+		return x->self_ns < y->self_ns ? 1 : -1;
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+int function_times_sum(struct function_times *f)
+{
+	int r = 0;
+
+	for (size_t p = 0; p < trace_process_count(f->callers->stacks.trace) && r >= 0; p++)
+		r = add_functions(f, p);
+	if (f->items.count)
+		qsort(f->items.data, f->items.count, sizeof(*f->items.data), compare_functions);
+	return r;
+}
+
+void function_times_release(struct function_times *f)
+{
+	vec_release(&f->items);
+	vec_release(&f->open);
+	map_release(&f->by_name);
+	map_release(&f->by_caller);
+	free(f->nodes);
+}

@@ -1,0 +1,125 @@
+#include "analysis/gpu_functions.h"
+
+#include <errno.h>
+
+#include "base/vec.h"
+
+/* Times of the work of one process, by the stacks of their launches. */
+struct times {
+	struct map index; /* stack -> item */
+	VEC(struct {
+		uint32_t stack;
+		uint64_t ns;
+	})
+	items;
+};
+
+static int add_time(struct times *x, uint32_t stack, uint64_t ns)
+{
+	uint64_t *item = map_at(&x->index, stack, x->items.count);
+
+	if (!item)
+		return -ENOMEM;
+	if (*item == x->items.count) {
+		if (vec_reserve(&x->items, 1) < 0)
+			return -ENOMEM;
+		x->items.data[x->items.count].stack = stack;
+		x->items.data[x->items.count++].ns = 0;
+	}
+	x->items.data[*item].ns += ns;
+	return 0;
+}
+
+static int add_rows(const struct report *r, size_t table, size_t process, struct times *x,
+		    struct gpu_functions *out)
+{
+	const struct trace *t = r->trace;
+	enum table_id id = gpu_tables[table];
+	const uint64_t *starts = trace_u64(t, id, gpu_columns[table].start);
+	const uint64_t *ends = trace_u64(t, id, gpu_columns[table].end);
+	const uint8_t *starts_valid = trace_valid(t, id, gpu_columns[table].start);
+	const uint8_t *ends_valid = trace_valid(t, id, gpu_columns[table].end);
+	const uint32_t *devices = trace_u32(t, id, gpu_columns[table].device);
+	const uint32_t *streams = trace_u32(t, id, gpu_columns[table].stream);
+	const uint32_t *stacks = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
+	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
+	uint64_t row = trace_first_row(t, id, process), end = trace_first_row(t, id, process + 1);
+
+	for (; row < end; row++) {
+		uint32_t call = calls_launch(&r->calls, table, row), stack = 0;
+
+		if ((starts_valid && !starts_valid[row]) || (ends_valid && !ends_valid[row]) ||
+		    ends[row] < starts[row] ||
+		    !selection_has_time(&r->selection, true, starts[row]) ||
+		    !selection_has_place(&r->selection, devices[row], streams[row]) ||
+		    !selection_has_call(&r->selection, call))
+			continue;
+		if (call != TRACE_NO_ROW && (!valid || valid[call]))
+			stack = stacks[call];
+		if (add_time(x, stack, ends[row] - starts[row]) < 0)
+			return -ENOMEM;
+		out->total_ns += ends[row] - starts[row];
+	}
+	return 0;
+}
+
+static int add_process(const struct report *r, size_t process, struct gpu_functions *out)
+{
+	struct times x = { .index = MAP_INIT };
+	int code = 0;
+
+	for (size_t i = 0; i < GPU_TABLES && code >= 0; i++)
+		if (trace_rows(r->trace, gpu_tables[i]))
+			code = add_rows(r, i, process, &x, out);
+	for (size_t i = 0; i < x.items.count && code >= 0; i++) {
+		code = function_times_add(&out->functions, process, x.items.data[i].stack,
+					  x.items.data[i].ns, true);
+		if (code == 0)
+			out->stackless_ns += x.items.data[i].ns;
+	}
+	map_release(&x.index);
+	vec_release(&x.items);
+	return code < 0 ? code : 0;
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct function_time *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	if (x->self_ns != y->self_ns)
+		return x->self_ns < y->self_ns ? -1 : 1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+static int run(struct report *r, void *result)
+{
+	struct gpu_functions *out = result;
+	int code = function_times_init(&out->functions, &r->callers, false);
+
+	for (size_t p = 0; code >= 0 && r->callers.any && p < trace_process_count(r->trace); p++)
+		if (r->selection.processes[p])
+			code = add_process(r, p, out);
+	if (code >= 0)
+		code = function_times_sum(&out->functions);
+	if (out->functions.items.count)
+		qsort(out->functions.items.data, out->functions.items.count,
+		      sizeof(*out->functions.items.data), by_total);
+	return code;
+}
+
+static void release(void *out)
+{
+	struct gpu_functions *g = out;
+
+	function_times_release(&g->functions);
+}
+
+/* It adds to `callers`, which others read while they run. */
+const struct analysis analysis_gpu_functions = {
+	.size = sizeof(struct gpu_functions),
+	.run = run,
+	.release = release,
+	.reads_others = true,
+};

@@ -1,0 +1,85 @@
+/* section_failures.c: calls of CUDA that failed; section_verdict leads with a context that did. */
+#include "report/section.h"
+
+#include "analysis/failures.h"
+#include "report/words.h"
+
+static void add_result(uint32_t result, struct strbuf *out)
+{
+	const char *name = failure_name(result);
+
+	if (name)
+		strbuf_adds(out, name);
+	else
+		strbuf_addf(out, "error %u", result);
+}
+
+static void read_result(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	add_result(((const struct failure *)row)->result, &out->text);
+}
+
+#define FAILURE(member) MEMBER(struct failure, member)
+
+static const struct field failure_fields[] = {
+	FIELD("count", "count", COUNT, FAILURE(count)),
+	FIELD("first_ns", "first at", TIME, FAILURE(first_ns)),
+	FIELD("error", "error", TEXT, .value = read_result, LEFT_COLUMN),
+	FIELD("result", NULL, ID, FAILURE(result)),
+	FIELD("function", "returned by", FUNCTION, FAILURE(function), LEFT_COLUMN),
+	FIELD("pid", NULL, PID, FAILURE(process)),
+	FIELD("caller", "line", LINE, FAILURE(caller), FLEXIBLE_COLUMN),
+};
+
+static void read_fatal(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct failures *f = row;
+
+	report_failure_text(v->report, &out->text);
+	out->state = f->fatal < f->count ? VALUE_KNOWN : VALUE_UNKNOWN;
+}
+
+static const struct field fields[] = {
+	FIELD("context", NULL, TEXT, .value = read_fatal),
+	LIST("items", ITEMS(struct failures, items, count), failure_fields),
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	report_count_text(v->report->failures->calls, "call", out);
+}
+
+const struct section section_failures = {
+	.key = "failures",
+	.title = "calls that failed",
+	RESULT(failures),
+	FIELDS(fields),
+	.remark = add_remark,
+};
+
+void report_failure_text(const struct report *r, struct strbuf *out)
+{
+	const struct failures *all = r->failures;
+	const struct failure *f;
+	size_t length;
+	const char *name;
+
+	if (all->fatal == all->count)
+		return;
+	f = &all->items[all->fatal];
+	name = calls_function_name(r->trace, f->function, &length);
+	strbuf_adds(out, "the GPU context failed: ");
+	add_result(f->result, out);
+	strbuf_adds(out, ", returned by ");
+	text_safe(out, length ? name : "?", length ? length : 1);
+	if (f->caller != CALLER_NONE) {
+		strbuf_adds(out, " at ");
+		report_line_text(r, f->caller, CALLER_NONE, out);
+	}
+	if (all->last_config != TRACE_NO_ROW) {
+		strbuf_adds(out, "; last launched: ");
+		report_kernel_text(r, all->last_config, false, out);
+		strbuf_addf(out, " (%llu)", (unsigned long long)all->last_launches);
+	}
+}

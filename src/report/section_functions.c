@@ -1,0 +1,65 @@
+/* section_functions.c: GPU time by the function that asked for it. */
+#include "report/section.h"
+
+#include "analysis/flame/flame.h"
+#include "analysis/gpu_functions.h"
+#include "base/human.h"
+
+static void read_function(const struct report_view *v, const void *row, struct value *out)
+{
+	strbuf_adds(&out->text, stacks_text(&v->report->callers.stacks,
+					    ((const struct function_time *)row)->function));
+}
+
+static void read_class(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct function_time *f = row;
+
+	strbuf_adds(&out->text,
+		    frame_class_name(
+			    (enum frame_class)caller_at(&v->report->callers, f->caller)->class));
+}
+
+static bool is_plumbing(const struct report_view *v, const void *row)
+{
+	return caller_at(&v->report->callers, ((const struct function_time *)row)->caller)
+		->plumbing;
+}
+
+#define FUNCTION(member) MEMBER(struct function_time, member)
+
+static const struct field function_fields[] = {
+	FIELD(NULL, "total", SHARE, FUNCTION(total_ns), WHOLE(struct gpu_functions, total_ns)),
+	FIELD("total_ns", "", NS, FUNCTION(total_ns)),
+	FIELD(NULL, "self", SHARE, FUNCTION(self_ns), WHOLE(struct gpu_functions, total_ns)),
+	FIELD("self_ns", "", NS, FUNCTION(self_ns)),
+	FIELD("class", NULL, TEXT, .value = read_class),
+	FIELD("function", "function", TEXT, .value = read_function, FLEXIBLE_COLUMN),
+};
+
+static const struct field fields[] = {
+	FIELD("total_ns", NULL, NS, MEMBER(struct gpu_functions, total_ns)),
+	FIELD("without_stack_ns", NULL, NS, MEMBER(struct gpu_functions, stackless_ns)),
+	LIST("items", ITEMS(struct gpu_functions, functions.items.data, functions.items.count),
+	     function_fields, .hidden = is_plumbing),
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct gpu_functions *g = v->report->gpu_functions;
+
+	human_duration(out, g->total_ns);
+	if (!g->stackless_ns)
+		return;
+	strbuf_adds(out, ", ");
+	human_percent(out, g->stackless_ns, g->total_ns);
+	strbuf_adds(out, " without a stack");
+}
+
+const struct section section_functions = {
+	.key = "functions",
+	.title = "GPU time by function",
+	RESULT(gpu_functions),
+	FIELDS(fields),
+	.remark = add_remark,
+};

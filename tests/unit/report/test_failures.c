@@ -1,0 +1,105 @@
+/* Calls that failed, and a GPU context that did: the report leads with it. */
+#include <string.h>
+
+#include "../analysis/report_fixture.h"
+#include "analysis/failures.h"
+#include "report/section.h"
+
+static void call(struct maker *m, enum maker_function function, uint64_t time_ns,
+		 uint64_t correlation, uint32_t result)
+{
+	m->result = result;
+	maker_call(m, function, 100, time_ns, time_ns + 100, correlation);
+}
+
+static void a_context_that_failed_leads(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t good = maker_config(m, "good", 1, 32), bad = maker_config(m, "bad", 1, 32);
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	const struct failures *f;
+	struct analyzed a;
+
+	m->stack = maker_stack(m, maker_python(m, 0, "main", "/home/user/fault.py", 6), 1,
+			       stack_end_complete);
+	call(m, MAKER_MALLOC, 500, 50, 2);
+	for (uint64_t i = 1; i <= 20; i++) {
+		call(m, MAKER_LAUNCH, 1000 * i, i, 0);
+		maker_kernel(m, i == 20 ? bad : good, 7, 1000 * i + 200, 1000 * i + 300, i);
+	}
+	call(m, MAKER_EVENT_RECORD, 21000, 21, 600); /* not ready: no failure */
+	call(m, MAKER_DEVICE_SYNCHRONIZE, 22000, 22, 700);
+	call(m, MAKER_LAUNCH, 23000, 23, 700);
+	call(m, MAKER_LAUNCH, 24000, 24, 700);
+	maker_close(m, 90000);
+	analyze(&a, *state, EVERYTHING);
+	f = a.report.failures;
+	assert_int_equal(f->count, 3);
+	assert_int_equal(f->calls, 4);
+	assert_int_equal(f->items[0].result, 2);
+	assert_int_equal(f->fatal, 1);
+	assert_int_equal(f->items[2].count, 2);
+	report_print_text(&(struct report_view){ .report = &a.report,
+						 .path = "x",
+						 .width = 120,
+						 .callers = 2,
+						 .top = 5,
+						 .out = &out });
+	assert_non_null(strstr(strbuf_text(&out),
+			       "\nfailed    the GPU context failed: CUDA_ERROR_ILLEGAL_ADDRESS, "
+			       "returned by cudaDeviceSynchronize at fault.py:6 main; last\n"
+			       "          launched: bad (1)\n"));
+	assert_non_null(strstr(strbuf_text(&out), "\ncalls that failed  4 calls\n"));
+	assert_non_null(strstr(strbuf_text(&out), "CUDA_ERROR_OUT_OF_MEMORY"));
+	analyzed_release(&a);
+}
+
+static void a_program_without_failures_says_nothing(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct analyzed a;
+
+	call(m, MAKER_LAUNCH, 1000, 1, 0);
+	maker_kernel(m, maker_config(m, "good", 1, 32), 7, 2000, 3000, 1);
+	maker_close(m, 90000);
+	analyze(&a, *state, EVERYTHING);
+	report_print_text(&(struct report_view){
+		.report = &a.report, .path = "x", .width = 120, .top = 5, .out = &out });
+	assert_null(strstr(strbuf_text(&out), "fail"));
+	analyzed_release(&a);
+}
+
+/* Of twenty events one lost is worth a line before the verdict. */
+static void a_large_loss_is_said_first(void **state)
+{
+	for (uint64_t lost = 1; lost <= 3; lost += 2) {
+		_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+		struct maker *m = begin(*state, (uint32_t)(100 + lost));
+		struct analyzed a;
+		char *line;
+
+		for (uint64_t i = 1; i <= 20; i++)
+			call(m, MAKER_LAUNCH, 1000 * i, i, 0);
+		maker_loss(m, loss_reason_ring_full, lost, 0, 1, "");
+		maker_close(m, 90000);
+		analyze(&a, *state, EVERYTHING);
+		report_print_text(&(struct report_view){
+			.report = &a.report, .path = "x", .width = 120, .top = 5, .out = &out });
+		line = strstr(strbuf_text(&out), "of the events are missing");
+		assert_true(lost == 3 ? line && line < strstr(strbuf_text(&out), "\nverdict")
+				      : !line);
+		analyzed_release(&a);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(a_context_that_failed_leads),
+		folder_test(a_program_without_failures_says_nothing),
+		folder_test(a_large_loss_is_said_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
