@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/vec.h"
+#include "trace/events.h"
 
 /* Times of the work of one process, by the stacks of their launches. */
 struct times {
@@ -34,13 +35,8 @@ static int add_rows(const struct report *r, size_t table, size_t process, struct
 		    struct gpu_functions *out)
 {
 	const struct trace *t = r->trace;
-	enum table_id id = gpu_tables[table];
-	const uint64_t *starts = trace_u64(t, id, gpu_columns[table].start);
-	const uint64_t *ends = trace_u64(t, id, gpu_columns[table].end);
-	const uint8_t *starts_valid = trace_valid(t, id, gpu_columns[table].start);
-	const uint8_t *ends_valid = trace_valid(t, id, gpu_columns[table].end);
-	const uint32_t *devices = trace_u32(t, id, gpu_columns[table].device);
-	const uint32_t *streams = trace_u32(t, id, gpu_columns[table].stream);
+	enum table_id id = schema_gpu_work[table]->id;
+	const struct event_columns c = events_of(t, id);
 	const uint32_t *stacks = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
 	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
 	uint64_t row = trace_first_row(t, id, process), end = trace_first_row(t, id, process + 1);
@@ -48,17 +44,16 @@ static int add_rows(const struct report *r, size_t table, size_t process, struct
 	for (; row < end; row++) {
 		uint32_t call = calls_launch(&r->calls, table, row), stack = 0;
 
-		if ((starts_valid && !starts_valid[row]) || (ends_valid && !ends_valid[row]) ||
-		    ends[row] < starts[row] ||
-		    !selection_has_time(&r->selection, true, starts[row]) ||
-		    !selection_has_place(&r->selection, devices[row], streams[row]) ||
+		if (!event_is_timed(&c, row) ||
+		    !selection_has_time(&r->selection, true, c.start_ns[row]) ||
+		    !selection_has_place(&r->selection, c.device[row], c.stream[row]) ||
 		    !selection_has_call(&r->selection, call))
 			continue;
 		if (call != TRACE_NO_ROW && (!valid || valid[call]))
 			stack = stacks[call];
-		if (add_time(x, stack, ends[row] - starts[row]) < 0)
+		if (add_time(x, stack, c.end_ns[row] - c.start_ns[row]) < 0)
 			return -ENOMEM;
-		out->total_ns += ends[row] - starts[row];
+		out->total_ns += c.end_ns[row] - c.start_ns[row];
 	}
 	return 0;
 }
@@ -68,8 +63,8 @@ static int add_process(const struct report *r, size_t process, struct gpu_functi
 	struct times x = { .index = MAP_INIT };
 	int code = 0;
 
-	for (size_t i = 0; i < GPU_TABLES && code >= 0; i++)
-		if (trace_rows(r->trace, gpu_tables[i]))
+	for (size_t i = 0; i < GPU_WORK_KINDS && code >= 0; i++)
+		if (trace_rows(r->trace, schema_gpu_work[i]->id))
 			code = add_rows(r, i, process, &x, out);
 	for (size_t i = 0; i < x.items.count && code >= 0; i++) {
 		code = function_times_add(&out->functions, process, x.items.data[i].stack,

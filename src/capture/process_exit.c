@@ -92,9 +92,9 @@ static void before_fork(void)
 static void after_fork_in_child(void)
 {
 	session_after_fork();
-	FOR_EACH_SOURCE(s)
-	if ((*s)->after_fork)
-		(*s)->after_fork();
+	FOR_EACH_SOURCE (s)
+		if ((*s)->after_fork)
+			(*s)->after_fork();
 	park_after_fork();
 	collector_after_fork();
 	vendor_thread_after_fork();

@@ -12,7 +12,7 @@ static void warn_missing(const struct recording *r)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)r->spawn.pid);
-	if (cpu_sampler_way(r->cpu.sampler) != CPU_WAY_EBPF &&
+	if (cpu_sampler_method(r->cpu.sampler) != CPU_METHOD_EBPF &&
 	    program_file_read(path, &file) >= 0 && program_file_is_python(&file))
 		record_say(r, RECORD_WARNING,
 			   "no Python frames without eBPF: run pitot as root, or start the program "

@@ -95,7 +95,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 			 cpu_method_name(cpu_sampler_method(cpu->sampler)), cpu->hz,
 			 cpu->perf_namespace ? ", and timers in Python programs" : "");
 		reason = cpu_sampler_reason(cpu->sampler);
-		row.method = cpu_sampler_way(cpu->sampler) == CPU_WAY_EBPF
+		row.method = cpu_sampler_method(cpu->sampler) == CPU_METHOD_EBPF
 				     ? sampling_method_ebpf
 				     : sampling_method_perf_events;
 		row.state = *reason ? capability_state_degraded : capability_state_on;

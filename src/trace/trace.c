@@ -274,8 +274,7 @@ static void widen_to_processes(const struct trace *t, uint64_t *start_ns, uint64
 	uint64_t recorded_ns = UINT64_MAX, command_ns = UINT64_MAX;
 
 	for (size_t i = 0; i < t->segments.count; i++)
-		recorded_ns =
-			MIN(recorded_ns, t->segments.data[i].file.header.start_monotonic_ns);
+		recorded_ns = MIN(recorded_ns, t->segments.data[i].file.header.start_monotonic_ns);
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		command_ns = MIN(command_ns, trace_process(t, i)->start_ns);
 		*end_ns = MAX(*end_ns, trace_process(t, i)->end_ns);

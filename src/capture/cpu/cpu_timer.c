@@ -230,8 +230,7 @@ static void limit_rate(void)
 	self.period_ns = MAX(NS_PER_S / self.settings.cpu, MAX(tick_ns, NS_PER_MS));
 	self.hz = (uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns);
 	snprintf(self.got, sizeof(self.got), "timer inside the process, %u Hz, native%s frames",
-		 self.hz,
-		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
+		 self.hz, self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
 }
 
 /* Process ids, and perf events', are of one namespace. */

@@ -300,7 +300,8 @@ static void check_rows(struct captured *captured)
 
 static void numbers_are_of_one_stack_while_generations_change(void **state)
 {
-	const struct settings settings = { .stacks = SETTING_STACKS_NATIVE, .stacks_max = SMALL_LIMIT };
+	const struct settings settings = { .stacks = SETTING_STACKS_NATIVE,
+					   .stacks_max = SMALL_LIMIT };
 	struct captured *captured = captured_begin();
 	uint32_t last = 0, begun = 0;
 	pthread_t threads[3];

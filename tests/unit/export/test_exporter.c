@@ -92,8 +92,8 @@ static void test_every_format_counts_the_same(void **state)
 		struct export_result result;
 		struct stat st;
 
-		assert_int_equal(x->write(t, &options, temp_file(folder, x->file.name), &result, NULL),
-				 0);
+		assert_int_equal(
+			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);
 		assert_int_equal(stat(temp_file(folder, x->file.name), &st), 0);
 		assert_int_equal(st.st_size, result.bytes);
 		assert_int_equal(result.files, 1);
@@ -121,8 +121,8 @@ static void test_a_recording_of_nothing(void **state)
 	for (const struct exporter *x = exporters; x->file.name; x++) {
 		struct export_result result;
 
-		assert_int_equal(x->write(t, &options, temp_file(folder, x->file.name), &result, NULL),
-				 0);
+		assert_int_equal(
+			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);
 		assert_int_equal(export_result_events(&result), 0);
 		assert_true(result.bytes > 0);
 	}
@@ -187,8 +187,8 @@ static void test_progress_reaches_the_end(void **state)
 		struct seen seen = { 0 };
 
 		options.progress_user = &seen;
-		assert_int_equal(x->write(t, &options, temp_file(folder, x->file.name), &result, NULL),
-				 0);
+		assert_int_equal(
+			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);
 		assert_true(seen.calls > 5 && seen.total >= 40000 && seen.done > seen.total - 8192);
 	}
 	trace_free(t);
