@@ -26,7 +26,8 @@
 #define STACK_BYTES (512u << 10)
 #define PROGRESS_SLOTS 1024 /* slots drained per progress tick, for those who wait for the end */
 #define PROGRESS_LOOK_NS (10 * NS_PER_MS)
-#define PATIENCE_NS (PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
+#define PATIENCE_NS                                                                                \
+	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
  * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does. Sealing waits for it, and the end
  * does, somewhat longer.
@@ -175,10 +176,11 @@ static void watch_vendor(void)
 		return;
 	self.hangs_in = in;
 	self.hangs_since_ns = since;
-	capability_note("gpu", capability_state_degraded, "flush", "full buffers only",
-			"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
-			"CUPTI has not handed over is missing",
-			in, (unsigned)((now - since) / NS_PER_S));
+	capability_note(
+		"gpu", capability_state_degraded, "flush", "full buffers only",
+		"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
+		"CUPTI has not handed over is missing",
+		in, (unsigned)((now - since) / NS_PER_S));
 	rows_loss(self.w, loss_reason_gpu_hang, 1, clock_monotonic_ns() - (now - since),
 		  clock_monotonic_ns(), in);
 }
@@ -228,8 +230,8 @@ static void seal(uint64_t now)
 		write_costs(now);
 	if (writer_flush(self.w) == 0)
 		FOR_EACH_SOURCE(s)
-		if ((*s)->stored)
-			(*s)->stored();
+	if ((*s)->stored)
+		(*s)->stored();
 	self.last_seal_ns = now;
 	self.sealed_rows = rows_taken();
 }
@@ -351,6 +353,21 @@ static bool wait_for_vendor(void)
 	return true;
 }
 
+/* Waits until everything is on disk; each write is progress. */
+static void wait_for_disk(void)
+{
+	struct writer_stats stats;
+	uint64_t writes = 0;
+
+	while (writer_flush(self.w) == 1) {
+		writer_stats(self.w, &stats);
+		if (stats.writes != writes)
+			collector_moved();
+		writes = stats.writes;
+	}
+	collector_moved();
+}
+
 static void finish(void)
 {
 	uint64_t begun = clock_monotonic_ns(), now, since;
@@ -378,6 +395,7 @@ static void finish(void)
 	now = clock_monotonic_ns();
 	write_costs(now);
 	rows_cost(self.w, cost_kind_exit, begun, now, 1, now - begun);
+	wait_for_disk();
 }
 
 static void begin(void)
