@@ -4,6 +4,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define HELPERS_MAX 16
+#define LOOKS 200 /* at a thread that is to say who it is: 10 ms in all */
 
 struct helper {
 	void *(*run)(void *);
@@ -11,24 +16,44 @@ struct helper {
 };
 
 static atomic_uint running;
+static atomic_uint known; /* threads that have said who they are, in all */
+static atomic_uint tids[HELPERS_MAX];
 
 unsigned helper_threads(void)
 {
 	return atomic_load(&running);
 }
 
+bool helper_thread_is(uint32_t tid)
+{
+	for (unsigned i = 0; i < HELPERS_MAX; i++)
+		if (atomic_load(&tids[i]) == tid)
+			return true;
+	return false;
+}
+
 void helper_threads_after_fork(void)
 {
 	atomic_store(&running, 0);
+	for (unsigned i = 0; i < HELPERS_MAX; i++)
+		atomic_store(&tids[i], 0);
 }
 
 static void *run_helper(void *allocated)
 {
 	struct helper helper = *(struct helper *)allocated;
+	unsigned tid = (unsigned)syscall(SYS_gettid), place = 0, none = 0;
 	void *result;
 
 	free(allocated);
+	while (place < HELPERS_MAX && !atomic_compare_exchange_strong(&tids[place], &none, tid)) {
+		none = 0;
+		place++;
+	}
+	atomic_fetch_add(&known, 1);
 	result = helper.run(helper.argument);
+	if (place < HELPERS_MAX)
+		atomic_store(&tids[place], 0);
 	atomic_fetch_sub(&running, 1);
 	return result;
 }
@@ -36,6 +61,7 @@ static void *run_helper(void *allocated)
 int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes)
 {
 	struct helper *helper = malloc(sizeof(*helper));
+	unsigned known_before = atomic_load(&known);
 	sigset_t all, before;
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -57,5 +83,7 @@ int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes
 		atomic_fetch_sub(&running, 1);
 		free(helper);
 	}
+	for (int i = 0; !err && i < LOOKS && atomic_load(&known) == known_before; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	return -err;
 }

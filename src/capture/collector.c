@@ -352,6 +352,21 @@ static bool wait_for_vendor(void)
 	return true;
 }
 
+/* Waits until everything is on disk; each write is progress. */
+static void wait_for_disk(void)
+{
+	struct writer_stats stats;
+	uint64_t writes = 0;
+
+	while (writer_flush(self.w) == 1) {
+		writer_stats(self.w, &stats);
+		if (stats.writes != writes)
+			collector_moved();
+		writes = stats.writes;
+	}
+	collector_moved();
+}
+
 static void finish(void)
 {
 	uint64_t begun = clock_monotonic_ns(), now, since;
@@ -378,6 +393,7 @@ static void finish(void)
 	now = clock_monotonic_ns();
 	write_costs(now);
 	rows_cost(self.w, cost_kind_exit, begun, now, 1, now - begun);
+	wait_for_disk();
 }
 
 static void begin(void)

@@ -249,6 +249,7 @@ static void *write_queued(void *queue)
 {
 	struct block_queue *q = queue;
 
+	pthread_setname_np(pthread_self(), "pitot");
 	pthread_mutex_lock(&q->lock);
 	while (has_work(q) || !q->ending)
 		if (has_work(q))
@@ -472,7 +473,7 @@ int block_queue_close(struct block_queue *q)
 bool block_queue_abandon(struct block_queue *q)
 {
 	segment_file_close(&q->file);
-	if (q->started)
+	if (q->started || q->identity.pid != (uint32_t)getpid())
 		return false;
 	segment_file_forget(&q->file);
 	release(q);

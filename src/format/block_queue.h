@@ -92,8 +92,8 @@ void block_queue_stats(struct block_queue *q, struct writer_stats *stats);
 /* Waits for the thread, writes index and trailer, releases. 0 or a negative errno. */
 int block_queue_close(struct block_queue *q);
 /*
- * Releases and waits for nobody. False where the thread has begun, which in the child of a fork stands still in the middle of
- * what it did: then only the descriptor is closed, and the memory must stay.
+ * Releases and waits for nobody. False in the child of a fork, where other threads stand still in the middle of what they did,
+ * and where the thread has begun: then only the descriptor is closed, and the memory must stay.
  */
 bool block_queue_abandon(struct block_queue *q);
 

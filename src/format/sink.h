@@ -32,7 +32,7 @@ struct sink_ops {
 	int (*seal)(struct sink *s);
 	/* After a seal. Frees. 0 or a negative errno: something is lost. */
 	int (*close)(struct sink *s);
-	/* Frees without keeping anything, in the child of a fork too: waits for nobody. */
+	/* Frees without keeping anything, and waits for nobody; in the child of a fork frees nothing, either. */
 	void (*abandon)(struct sink *s);
 	/* Adds what it kept and lost; NULL: nothing to add. */
 	void (*stats)(struct sink *s, struct writer_stats *stats);

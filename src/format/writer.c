@@ -76,6 +76,7 @@ struct writer {
 	void *stack_context;
 	struct loss_tally lost; /* not yet in a row */
 	uint64_t rows;
+	pid_t owner;
 };
 
 static void lose(struct writer *w, enum loss_reason reason)
@@ -538,6 +539,7 @@ struct writer *writer_new(const struct writer_options *options)
 	if (!w)
 		return NULL;
 	w->epoch = 1;
+	w->owner = getpid();
 	w->first_string = STRING_FIRST;
 	w->string_bytes_max =
 		options->string_bytes_max ? options->string_bytes_max : STRING_BYTES_MAX;
@@ -606,6 +608,7 @@ void writer_abandon(struct writer **w)
 		next = s->next;
 		s->ops->abandon(s);
 	}
-	free_writer(*w);
+	if ((*w)->owner == getpid())
+		free_writer(*w);
 	*w = NULL;
 }

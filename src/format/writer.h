@@ -109,7 +109,10 @@ void writer_stats(const struct writer *w, struct writer_stats *stats);
 /* Flush, and an orderly end of all sinks; frees. Returns 0 or a negative errno. *w may be NULL. */
 int writer_close(struct writer **w);
 
-/* Frees without keeping anything, and waits for nobody: for the child of a fork. */
+/*
+ * Lets go without keeping anything, and waits for nobody. In the child of a fork descriptors are closed and memory stays:
+ * another thread may have been in the middle of it.
+ */
 void writer_abandon(struct writer **w);
 
 #endif

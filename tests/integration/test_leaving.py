@@ -99,3 +99,4 @@ def test_a_disk_that_is_slow_is_waited_for(play, pitot, slow_disk):
     """A single write may take longer than any call of CUPTI."""
     recording, log = play(LD_PRELOAD=slow_disk, SLOW_DISK_MS="300")
     assert waited_ms(log) is None and is_closed(pitot, recording)
+    assert rows(pitot, recording, "kernel") == KERNELS

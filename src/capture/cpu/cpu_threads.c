@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/helper_thread.h"
 #include "base/io.h"
 #include "base/reserve.h"
 #include "capture/cpu/cpu_handler.h"
@@ -325,7 +326,7 @@ static void look_at_all(cpu_unseen *unseen, void *context)
 			const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
 			uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
 
-			if (tid && tid != self.self)
+			if (tid && tid != self.self && !helper_thread_is(tid))
 				found(tid, unseen, context);
 			at += entry->d_reclen;
 		}
