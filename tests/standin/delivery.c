@@ -250,6 +250,12 @@ static uint64_t end_of(const uint8_t *record, size_t size)
 	return end ? end : UINT64_MAX;
 }
 
+/* A description comes with the first record of its buffer that has ended. */
+static bool has_ended(const uint8_t *record, size_t size, uint64_t until)
+{
+	return is_description(load_u32(record)) || end_of(record, size) <= until;
+}
+
 /* The records that have ended by `until` and were not given away before; they are now. pending_lock is held. */
 static int stage_until(struct stage *s, struct tape_delivery *d, struct place *place,
 		       struct pending *p, uint64_t until)
@@ -270,7 +276,7 @@ static int stage_until(struct stage *s, struct tape_delivery *d, struct place *p
 	while (tape_next_run(d, &run))
 		for (uint32_t i = 0; i < run.count; i++, n++, record += run.size) {
 			if (p->given[n] ||
-			    (until != UINT64_MAX && end_of(record, run.size) > until))
+			    (until != UINT64_MAX && !has_ended(record, run.size, until)))
 				continue;
 			p->given[n] = true;
 			if (stage_record(s, record, run.size, n, place) < 0)
@@ -600,7 +606,7 @@ void deliver_finished(void)
 	if (!cupti_state.request || !atomic_load(&cupti_state.patience_ns) ||
 	    standin_faults()->dropped_buffers.count)
 		return;
-	for (size_t i = pending_from(place.index + 1); i < pending.count; i++)
+	for (size_t i = pending_from(place.index); i < pending.count; i++)
 		if (pending.data[i].first_end <= now)
 			deliver_early(&pending.data[i], &place, now);
 }
