@@ -96,15 +96,18 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 	uint64_t available = ring_available(r), done = 0;
 
 	collector_moved();
-	if (available && !r->named && !r->ours)
-		source_name_thread(self.w, r->tid, dead ? r->name : "");
-	r->named |= available != 0;
 	for (uint64_t moved = 0; done < available;) {
 		uint64_t position = atomic_load_explicit(&r->tail, memory_order_relaxed);
 		unsigned kind = ring_slot(r, position)->kind;
 		ring_handler *handle = kind < RING_KINDS ? self.handlers[kind] : NULL;
-		uint64_t slots = handle ? handle(self.w, r, position) : 1;
+		uint64_t slots;
 
+		/* A reading is no event of the program: our own thread gets no row for that. */
+		if (!r->named && kind != RING_COUNTER) {
+			source_name_thread(self.w, r->tid, dead ? r->name : "");
+			r->named = true;
+		}
+		slots = handle ? handle(self.w, r, position) : 1;
 		ring_consume(r, slots);
 		done += slots;
 		if (done - moved >= PROGRESS_SLOTS) {
@@ -249,7 +252,7 @@ static void seal_when_due(uint64_t now)
 	if (now - self.last_seal_ns < COLLECTOR_SEAL_NS)
 		return;
 	if (is_unfinished(now)) {
-		self.asked = vendor_thread_ask(VENDOR_PERIODIC);
+		self.asked = vendor_thread_ask(VENDOR_FLUSH);
 		self.asked_ns = now;
 	} else if (rows_taken() != self.sealed_rows) {
 		seal(now);
@@ -367,6 +370,21 @@ static void wait_for_disk(void)
 	collector_moved();
 }
 
+/* A source may wait for the vendor thread for a moment before it makes rows of what it has. */
+static void collect_rest(void)
+{
+	uint64_t work;
+
+	do {
+		work = drain_rings(clock_monotonic_ns());
+		FOR_EACH_SOURCE (s)
+			if ((*s)->collect)
+				work += (*s)->collect(self.w, clock_monotonic_ns());
+		if (work)
+			futex_wait(&self.wake, atomic_load(&self.wake), NS_PER_MS);
+	} while (work);
+}
+
 static void finish(void)
 {
 	uint64_t begun = clock_monotonic_ns(), now, since;
@@ -380,14 +398,11 @@ static void finish(void)
 		now = clock_monotonic_ns();
 		rows_loss(self.w, loss_reason_gpu_hang, 1, begun, now, vendor_thread_in(&since));
 	}
-	now = clock_monotonic_ns();
-	drain_rings(now);
-	FOR_EACH_SOURCE (s) {
-		if ((*s)->collect)
-			(*s)->collect(self.w, now);
+	collect_rest();
+	FOR_EACH_SOURCE (s)
 		if ((*s)->stopped)
 			(*s)->stopped(self.w);
-	}
+	now = clock_monotonic_ns();
 	vendor_thread_stop();
 	seal(now);
 	now = clock_monotonic_ns();

@@ -105,7 +105,7 @@ struct ring *ring_claim(void)
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;
-	r->instantiating = r->half_full = r->ours = false;
+	r->instantiating = r->half_full = false;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)

@@ -23,7 +23,6 @@ enum ring_kind {
 	RING_STACK,	/* c stack id, d frames, e how it ends; the frames follow, four to a slot */
 	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
-	RING_CUPTI_CLOCK,	/* two slots: cupti_clock.c */
 	RING_COUNTER,	/* a time, b value, c counter, d device */
 	RING_KINDS
 };
@@ -60,7 +59,6 @@ struct ring {
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
 	uint32_t tid;
 	bool named;				/* its thread row has been written */
-	bool ours;				/* of a thread of the recorder: it gets no thread row */
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
 };

@@ -23,14 +23,15 @@ struct source_start {
 /* Makes rows of the event at `position`, whose slots are all there; returns the number of its slots. */
 typedef uint64_t ring_handler(struct writer *w, const struct ring *r, uint64_t position);
 
-/* Why the vendor thread calls. */
+/* Why the vendor thread calls, as bits; 0: the time that the source itself had named has come. */
 enum vendor_reason {
-	VENDOR_PERIODIC, /* hand over what is finished */
-	VENDOR_CLOSE,	 /* nothing is wanted any more: hand over everything, and leave the program */
-	VENDOR_EXIT,	 /* the process ends: hand over everything, and change nothing */
+	VENDOR_FLUSH = 1, /* hand over what is finished */
+	VENDOR_CLOCK = 2, /* read the clocks */
+	VENDOR_CLOSE = 4, /* nothing is wanted any more: hand over everything, and leave the program */
+	VENDOR_EXIT = 8,  /* the process ends: hand over everything, and change nothing */
 };
 
-#define SOURCE_HANDLERS_MAX 3
+#define SOURCE_HANDLERS_MAX 2
 
 struct source {
 	const char *name;
@@ -69,7 +70,7 @@ struct source {
 	 * On the vendor thread: calls that may hang with a GPU. Makes no rows, but events in that thread's ring. Returns how soon
 	 * it wants to be called again, in nanoseconds; UINT64_MAX: when the collector asks.
 	 */
-	uint64_t (*vendor)(enum vendor_reason reason, uint64_t now_ns);
+	uint64_t (*vendor)(unsigned reasons, uint64_t now_ns);
 
 	/* The end, before and after the vendor thread has handed over everything. The last rows. */
 	void (*stop)(struct writer *w);

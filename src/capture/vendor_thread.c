@@ -12,7 +12,7 @@
 
 static struct {
 	atomic_uint asked, done; /* rounds; `asked` is the futex that the thread sleeps on */
-	atomic_uint reason; /* enum vendor_reason of the latest round */
+	atomic_uint reasons; /* of the next round */
 	atomic_uint
 		generation; /* of the thread: an older one ends once it comes back from its call */
 	bool started;
@@ -50,7 +50,7 @@ uint64_t vendor_thread_cpu_ns(void)
 	return atomic_load(&self.cpu_ns);
 }
 
-static uint64_t make_round(enum vendor_reason reason)
+static uint64_t make_round(unsigned reasons)
 {
 	uint64_t soonest = UINT64_MAX;
 
@@ -60,7 +60,7 @@ static uint64_t make_round(enum vendor_reason reason)
 		if (!(*s)->vendor)
 			continue;
 		park_here(&vendor_parked);
-		wait = (*s)->vendor(reason, clock_monotonic_ns());
+		wait = (*s)->vendor(reasons, clock_monotonic_ns());
 		soonest = MIN(soonest, wait);
 	}
 	return soonest;
@@ -69,17 +69,13 @@ static uint64_t make_round(enum vendor_reason reason)
 static void *vendor_main(void *argument)
 {
 	unsigned generation = (unsigned)(uintptr_t)argument, answered = atomic_load(&self.done);
-	struct ring *r;
 
 	on_vendor_thread = true;
 	pthread_setname_np(pthread_self(), "pitot-vendor");
 	park_begin(&vendor_parked);
-	r = ring_get();
-	if (r)
-		r->ours = true;
 	while (atomic_load(&self.generation) == generation) {
 		unsigned round = atomic_load(&self.asked);
-		uint64_t wait = make_round(atomic_exchange(&self.reason, VENDOR_PERIODIC));
+		uint64_t wait = make_round(atomic_exchange(&self.reasons, 0));
 
 		if (atomic_load(&self.generation) != generation)
 			break;
@@ -112,7 +108,7 @@ unsigned vendor_thread_ask(enum vendor_reason reason)
 {
 	unsigned round;
 
-	atomic_store(&self.reason, reason);
+	atomic_fetch_or(&self.reasons, reason);
 	round = atomic_fetch_add(&self.asked, 1) + 1;
 	futex_wake(&self.asked);
 	return round;
@@ -126,7 +122,7 @@ bool vendor_thread_done(unsigned round)
 void vendor_thread_stop(void)
 {
 	atomic_fetch_add(&self.generation, 1);
-	vendor_thread_ask(VENDOR_PERIODIC);
+	vendor_thread_ask(VENDOR_FLUSH);
 	self.started = false;
 }
 
@@ -134,6 +130,7 @@ void vendor_thread_after_fork(void)
 {
 	atomic_store(&self.in, NULL);
 	atomic_store(&self.asked, 0);
+	atomic_store(&self.reasons, 0);
 	atomic_store(&self.done, 0);
 	atomic_store(&self.cpu_ns, 0);
 	atomic_store(&vendor_parked.state, PARK_NONE);

@@ -16,7 +16,7 @@ static struct {
 	uint64_t order; /* in which it became full */
 } slots[BUFFERS_MAX];
 
-static atomic_uint_fast64_t requests, refused, request_ns, order_next;
+static atomic_uint_fast64_t requests, refused, request_ns, order_next, completed_ns;
 static atomic_uint in_use, full_count,
 	used_slots; /* used_slots: those that were ever mapped are below it */
 static unsigned high_water,
@@ -132,6 +132,7 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 			continue;
 		slots[i].valid = MIN(valid, (size_t)BUFFER_BYTES);
 		slots[i].order = atomic_fetch_add(&order_next, 1);
+		atomic_store(&completed_ns, clock_monotonic_ns());
 		atomic_fetch_add(&full_count, 1);
 		atomic_store_explicit(&slots[i].state, SLOT_FULL, memory_order_release);
 		collector_moved();
@@ -139,6 +140,11 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 			collector_wake();
 		return;
 	}
+}
+
+uint64_t buffers_completed_ns(void)
+{
+	return atomic_load(&full_count) ? atomic_load(&completed_ns) : 0;
 }
 
 bool buffers_take_full(struct full_buffer *full)

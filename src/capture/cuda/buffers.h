@@ -34,6 +34,9 @@ struct full_buffer {
 	unsigned slot;
 };
 
+/* When the latest buffer was completed; 0: none is full. Collector thread. */
+uint64_t buffers_completed_ns(void);
+
 /* Takes the oldest full buffer. false when there is none. Collector thread. */
 bool buffers_take_full(struct full_buffer *full);
 /* Gives it back after decoding. */

@@ -1,67 +1,73 @@
 #include "capture/cuda/clock_pairs.h"
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "capture/cuda/cupti_clock.h"
 
-enum { CUPTI_SAID = 1 }; /* ring_event.flags: the time is CUPTI's own */
-
-#define SLOTS 2u
+#define PAIRS 64u /* that wait for the collector; more than it lets come together */
 #define ROW_NS NS_PER_S /* between rows of `clock` */
 
-static uint64_t last_row_ns; /* the collector's */
+/* One producer at a time: the thread that initializes CUDA, then the vendor thread. */
+static struct row_clock pairs[PAIRS];
+static atomic_uint head, tail;
+static uint64_t last_row_ns, last_pair_ns; /* the collector's */
 
 bool clock_pairs_read(const struct cupti *cupti)
 {
-	struct ring_event event[SLOTS] = { { .kind = RING_CUPTI_CLOCK, .flags = CUPTI_SAID } };
+	unsigned at = atomic_load_explicit(&head, memory_order_relaxed);
+	struct row_clock *pair = &pairs[at % PAIRS];
 	uint64_t best_width = UINT64_MAX;
-	struct ring *r = ring_get();
+	bool known = true;
 
+	if (at - atomic_load_explicit(&tail, memory_order_acquire) == PAIRS)
+		return true;
 	for (int i = 0; i < 3; i++) {
 		uint64_t before = clock_monotonic_ns(), now = 0, after;
 
-		if (event[0].flags && (cupti->GetTimestamp(&now) != CUPTI_SUCCESS || now == 0)) {
-			event[0].flags = 0;
+		if (known && (cupti->GetTimestamp(&now) != CUPTI_SUCCESS || now == 0)) {
+			known = false;
 			best_width = UINT64_MAX;
 		}
-		if (!event[0].flags)
+		if (!known)
 			now = clock_read_ns(CLOCK_REALTIME);
 		after = clock_monotonic_ns();
-		if (after - before < best_width) {
-			best_width = after - before;
-			event[0].a = now;
-			event[0].b = before + best_width / 2;
-		}
+		if (after - before >= best_width)
+			continue;
+		best_width = after - before;
+		*pair = (struct row_clock){ .monotonic_ns = before + best_width / 2,
+					    .realtime_ns = clock_read_ns(CLOCK_REALTIME),
+					    .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
+					    .cupti_ns = now };
+		pair->width_ns = (uint32_t)MIN(clock_monotonic_ns() - before, UINT64_C(0xffffffff));
 	}
-	event[0].c = (uint32_t)MIN(best_width, UINT64_C(0xffffffff));
-	event[1].a = clock_read_ns(CLOCK_REALTIME);
-	event[1].b = clock_read_ns(CLOCK_BOOTTIME);
-	event[0].d = (uint32_t)(clock_monotonic_ns() - event[0].b); /* when these were read */
-	if (r)
-		ring_push(r, event, SLOTS);
-	return event[0].flags != 0;
+	if (!known)
+		ROW_MISSING(pair, clock, cupti_ns);
+	atomic_store_explicit(&head, at + 1, memory_order_release);
+	return known;
 }
 
-uint64_t clock_pairs_event(struct writer *w, const struct ring *r, uint64_t position)
+uint64_t clock_pairs_drain(struct writer *w)
 {
-	const struct ring_event *event = ring_slot(r, position), *more = ring_slot(r, position + 1);
-	struct row_clock row = { .monotonic_ns = event->b,
-				 .realtime_ns = more->a - event->d,
-				 .boottime_ns = more->b - event->d,
-				 .cupti_ns = event->a,
-				 .width_ns = event->c };
+	unsigned at = atomic_load_explicit(&tail, memory_order_relaxed);
 
-	cupti_clock_add(event->a, event->b);
-	if (!event->flags)
-		ROW_MISSING(&row, clock, cupti_ns);
-	if (event->b - last_row_ns >= ROW_NS) {
-		writer_append(w, TABLE_clock, &row);
-		last_row_ns = event->b;
+	for (; at != atomic_load_explicit(&head, memory_order_acquire); at++) {
+		const struct row_clock *pair = &pairs[at % PAIRS];
+
+		cupti_clock_add(pair->cupti_ns, pair->monotonic_ns);
+		last_pair_ns = pair->monotonic_ns;
+		if (pair->monotonic_ns - last_row_ns >= ROW_NS) {
+			writer_append(w, TABLE_clock, pair);
+			last_row_ns = pair->monotonic_ns;
+		}
+		atomic_store_explicit(&tail, at + 1, memory_order_release);
 	}
-	return SLOTS;
+	return last_pair_ns;
 }
 
 void clock_pairs_reset(void)
 {
-	last_row_ns = 0;
+	atomic_store(&tail, atomic_load(&head));
+	last_row_ns = last_pair_ns = 0;
 	cupti_clock_reset();
 }

@@ -6,17 +6,16 @@
 #define PITOT_CAPTURE_CUDA_CLOCK_PAIRS_H
 
 #include "capture/cuda/vendor.h"
-#include "capture/ring.h"
 #include "format/writer.h"
 
 /*
- * Reads a pair, the narrowest of three attempts, into the calling thread's ring. false when CUPTI gives no time; then
- * CLOCK_REALTIME is taken for its, so that its records are not off by decades.
+ * Reads a pair, the narrowest of three attempts. false when CUPTI gives no time; then CLOCK_REALTIME is taken for its, so that its
+ * records are not off by decades. On one thread at a time.
  */
 bool clock_pairs_read(const struct cupti *cupti);
 
-/* The handler of RING_CUPTI_CLOCK. */
-uint64_t clock_pairs_event(struct writer *w, const struct ring *r, uint64_t position);
+/* Uses the pairs that have been read. Returns CLOCK_MONOTONIC of the latest. Collector's thread. */
+uint64_t clock_pairs_drain(struct writer *w);
 
 /* Collector's thread, or the child of a fork. */
 void clock_pairs_reset(void);

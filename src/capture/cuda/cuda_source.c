@@ -24,7 +24,6 @@
 
 #define DEVICE_BUFFER_BYTES (8u << 20) /* for kernels in flight on the GPU; larger: fewer stalls */
 #define WATCHDOG_LAUNCHES 1000u /* that many launches without any kernel record are suspicious */
-#define PAIR_NS (250 * NS_PER_MS) /* between pairs of clocks while the GPU works */
 
 /*
  * Work of which the calls are known and no record yet has come is under way. A graph's last node is not known, and a launch that
@@ -34,6 +33,8 @@
 #define GRACE_NS (2 * NS_PER_S)
 #define SLOW_NS (10 * NS_PER_S)
 #define LOST_NS (60 * NS_PER_S)
+
+#define CLOCK_WAIT_NS (PITOT_SLOWNESS * 20 * NS_PER_MS)
 
 /* What is under way when a window closes gets so much time to end. */
 #define TAIL_NS NS_PER_S
@@ -49,7 +50,6 @@ static struct {
 	bool late; /* CUDA was initialized before */
 	atomic_bool open; /* a window is */
 	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
-	uint64_t last_pair_ns; /* the vendor thread's */
 	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
 	atomic_uint_fast64_t flushed_ns;
 	atomic_uint_fast64_t launched, completed; /* single pieces of work: calls and records */
@@ -57,6 +57,8 @@ static struct {
 	/* the collector's */
 	bool failed; /* CUPTI broke down, and the recording says so */
 	bool devices_written;
+	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
+	uint64_t clock_asked_ns;
 	uint64_t failed_launches;
 	uint64_t last_call; /* highest correlation id of a recorded call */
 	uint64_t active_ns;
@@ -331,13 +333,10 @@ static void begin(struct writer *w, const struct source_start *how)
 
 /* --- the vendor thread --- */
 
-static void read_clock(uint64_t now)
+static void read_clock(void)
 {
 	bool known;
 
-	if (now - self.last_pair_ns < PAIR_NS)
-		return;
-	self.last_pair_ns = now;
 	vendor_enter("cuptiGetTimestamp");
 	known = clock_pairs_read(&self.cupti);
 	vendor_leave();
@@ -367,25 +366,27 @@ static void read_devices(void)
 	vendor_leave();
 }
 
-static uint64_t vendor(enum vendor_reason reason, uint64_t now)
+static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 {
-	bool open = reason != VENDOR_CLOSE && atomic_load(&self.open);
+	bool exits = reasons & VENDOR_EXIT,
+	     open = !(reasons & VENDOR_CLOSE) && atomic_load(&self.open);
 
-	if (!atomic_load(&self.usable) || api_calls_fatal())
+	(void)now_ns;
+	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
-	if (open && !self.enabled && reason != VENDOR_EXIT)
+	if (open && !self.enabled && !exits)
 		enable();
-	read_clock(now);
-	if (!open && self.enabled && reason != VENDOR_EXIT) {
+	if (!open && self.enabled && !exits) {
 		leave_program();
-	} else if (self.enabled) {
-		flush(reason == VENDOR_EXIT ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	} else if (self.enabled && reasons != VENDOR_CLOCK) {
+		flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
 		read_drops();
 	}
-	if (reason == VENDOR_CLOSE && self.subscribed) {
+	if ((reasons & VENDOR_CLOSE) && self.subscribed) {
 		self.cupti.Unsubscribe(self.subscriber);
 		self.subscribed = false;
 	}
+	read_clock(); /* after the records that were handed over */
 	read_devices();
 	return UINT64_MAX;
 }
@@ -398,7 +399,7 @@ static void window(const struct settings *wanted, struct writer *w)
 	if (wanted && !self.enabled)
 		self.wanted = *wanted;
 	if (atomic_exchange(&self.open, wanted != NULL) != (wanted != NULL))
-		vendor_thread_ask(VENDOR_PERIODIC);
+		vendor_thread_ask(VENDOR_FLUSH);
 }
 
 /* After a fatal error nothing more comes, and no function of CUPTI may be called. True when there was one. */
@@ -419,6 +420,29 @@ static bool has_failed(struct writer *w)
 	return true;
 }
 
+/*
+ * Times are converted with the pairs of clocks around them, so one is read after the records in hand; a clock that was set shows in
+ * it. A vendor thread that hangs is not waited for.
+ */
+static bool is_clock_read(struct writer *w)
+{
+	uint64_t completed = buffers_completed_ns(), now = clock_machine_ns();
+
+	if (clock_pairs_drain(w) >= completed) {
+		self.clock_round = 0;
+		return true;
+	}
+	if (!self.clock_round) {
+		self.clock_round = vendor_thread_ask(VENDOR_CLOCK);
+		self.clock_asked_ns = now;
+	}
+	if (!vendor_thread_done(self.clock_round) && now - self.clock_asked_ns < CLOCK_WAIT_NS)
+		return false;
+	self.clock_round = 0;
+	clock_pairs_drain(w);
+	return true;
+}
+
 static uint64_t collect(struct writer *w, uint64_t now)
 {
 	struct full_buffer full;
@@ -428,6 +452,8 @@ static uint64_t collect(struct writer *w, uint64_t now)
 		return 0;
 	if (!self.devices_written)
 		self.devices_written = devices_write(w);
+	if (!is_clock_read(w))
+		return 1;
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
@@ -595,8 +621,6 @@ const struct source cuda_source = {
 	.vendor = vendor,
 	.stopped = stopped,
 	.after_fork = after_fork,
-	.handlers = { { RING_API_CALL, on_api_call },
-		      { RING_GRAPH_NODE, graph_nodes_event },
-		      { RING_CUPTI_CLOCK, clock_pairs_event } },
-	.handler_count = 3,
+	.handlers = { { RING_API_CALL, on_api_call }, { RING_GRAPH_NODE, graph_nodes_event } },
+	.handler_count = 2,
 };

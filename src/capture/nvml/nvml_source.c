@@ -279,13 +279,13 @@ static void read_all(uint64_t now)
 		note(&why);
 }
 
-static uint64_t vendor(enum vendor_reason reason, uint64_t now)
+static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	uint64_t period = atomic_load(&self.period_ns);
 
 	if (!period || self.state == OFF)
 		return UINT64_MAX;
-	if (reason == VENDOR_PERIODIC && now - self.last_ns >= period) {
+	if (!(reasons & (VENDOR_CLOSE | VENDOR_EXIT)) && now - self.last_ns >= period) {
 		self.last_ns = now;
 		read_all(now);
 	}

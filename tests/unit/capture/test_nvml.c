@@ -72,7 +72,7 @@ static void sample(const char *const *pci, unsigned devices)
 {
 	used_pci = pci;
 	used_devices = devices;
-	nvml_source.vendor(VENDOR_PERIODIC, now);
+	nvml_source.vendor(VENDOR_FLUSH, now);
 	source_drain(&nvml_source, captured->writer);
 	capability_notes_write(captured->writer);
 	now += 500 * NS_PER_MS;
