@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/capabilities.h"
+#include "trace/columns.h"
 
 static int load_columns(struct trace *t, struct calls *out, struct error *e)
 {
@@ -11,18 +12,15 @@ static int load_columns(struct trace *t, struct calls *out, struct error *e)
 
 	if (r >= 0)
 		r = trace_load(t, TABLE_api_call,
-			       COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, end_ns) |
-				       COLUMN_BIT(api_call, function) |
-				       COLUMN_BIT(api_call, thread),
-			       e);
+			       COLUMN_BITS(api_call, start_ns, end_ns, function, thread), e);
 	if (r < 0)
 		return r;
 	out->rows = trace_rows(t, TABLE_api_call);
-	out->start_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns);
-	out->end_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_end_ns);
-	out->functions = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
-	out->threads = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
-	out->function_kinds = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
+	out->start_ns = api_call_columns(t)->start_ns;
+	out->end_ns = api_call_columns(t)->end_ns;
+	out->functions = api_call_columns(t)->function;
+	out->threads = api_call_columns(t)->thread;
+	out->function_kinds = api_function_columns(t)->kind;
 	out->function_count = trace_rows(t, TABLE_api_function);
 	return 0;
 }
@@ -35,9 +33,9 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 
 	if (r >= 0)
 		r = load_columns(t, &c, e);
-	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
-		if (trace_rows(t, gpu_tables[i]))
-			r = trace_launches(t, gpu_tables[i], &c.launches[i], e);
+	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+		if (schema_gpu_work[i]->launching_kinds && trace_rows(t, schema_gpu_work[i]->id))
+			r = trace_launches(t, schema_gpu_work[i]->id, &c.launches[i], e);
 	if (r < 0)
 		return r;
 	c.has_all = strcmp(watched.asked, "all") == 0;
@@ -79,7 +77,7 @@ int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
  */
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length)
 {
-	const uint32_t *names = trace_u32(t, TABLE_api_function, COLUMN_api_function_name);
+	const uint32_t *names = api_function_columns(t)->name;
 	uint32_t text = function < trace_rows(t, TABLE_api_function) ? names[function] : 0;
 	const char *name = trace_string(t, text);
 	size_t end = trace_string_length(t, text), digits = end;

@@ -14,8 +14,8 @@ struct calls {
 	const uint8_t *function_kinds; /* of rows of api_function: enum api_kind */
 	uint64_t function_count;
 	bool has_all; /* --api all: every call is there */
-	const uint32_t *launches
-		[GPU_TABLES]; /* row of api_call for each row of gpu_tables[i]; NULL: empty table */
+	/* by enum gpu_work: row of api_call for each row of the table; NULL: empty table */
+	const uint32_t *launches[GPU_WORK_KINDS];
 };
 
 /*
@@ -27,9 +27,9 @@ int calls_load(struct trace *t, struct calls *out, struct error *e) MUST_USE;
 /* How many calls launched kernels or graphs; loads what that takes. 0 or a negative code. */
 int calls_count_launches(struct trace *t, uint64_t *count, struct error *e) MUST_USE;
 
-static inline uint32_t calls_launch(const struct calls *c, size_t table, uint64_t row)
+static inline uint32_t calls_launch(const struct calls *c, enum gpu_work work, uint64_t row)
 {
-	return c->launches[table] ? c->launches[table][row] : TRACE_NO_ROW;
+	return c->launches[work] ? c->launches[work][row] : TRACE_NO_ROW;
 }
 
 static inline enum api_kind calls_kind(const struct calls *c, uint64_t row)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analysis/report.h"
+#include "trace/columns.h"
 
 static const char *text_of(const struct trace *t, int column, uint64_t row)
 {
@@ -14,8 +15,8 @@ static const char *text_of(const struct trace *t, int column, uint64_t row)
 
 void capability_read(const struct trace *t, const char *name, struct capability_note *out)
 {
-	const uint64_t *times = trace_u64(t, TABLE_capability, COLUMN_capability_time_ns);
-	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
+	const uint64_t *times = capability_columns(t)->time_ns;
+	const uint8_t *states = capability_columns(t)->state;
 	uint64_t latest = 0;
 
 	*out = (struct capability_note){ .asked = "", .got = "", .reason = "" };
@@ -45,7 +46,7 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
 /* The reason that any process gave why it has not got `name`; "" for none. */
 static const char *refusal(const struct trace *t, const char *name)
 {
-	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
+	const uint8_t *states = capability_columns(t)->state;
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++) {
 		const char *reason = text_of(t, COLUMN_capability_reason, row);
@@ -59,7 +60,7 @@ static const char *refusal(const struct trace *t, const char *name)
 
 static bool is_on(const struct trace *t, const char *name)
 {
-	const uint8_t *states = trace_u8(t, TABLE_capability, COLUMN_capability_state);
+	const uint8_t *states = capability_columns(t)->state;
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_capability); row++)
 		if (states[row] == capability_state_on &&
@@ -73,10 +74,11 @@ static const char *stopped(struct trace *t)
 {
 	static const char *const reasons[] = {
 		[loss_reason_disk_full] = "the disk was full",
+		[loss_reason_disk_slow] = "the disk was too slow",
 		[loss_reason_write_error] = "the recording could not be written",
 		[loss_reason_size_limit] = "--max-size was reached",
 	};
-	const uint8_t *lost = trace_u8(t, TABLE_loss, COLUMN_loss_reason);
+	const uint8_t *lost = loss_columns(t)->reason;
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_loss); row++)
 		if (lost[row] < ARRAY_SIZE(reasons) && reasons[lost[row]])
@@ -91,13 +93,13 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 	uint64_t launches;
 	int r = capability_find(t, "injection", &injection, e);
 
-	for (size_t i = 0; i < GPU_TABLES; i++)
-		if (trace_rows(t, gpu_tables[i]))
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		if (trace_rows(t, schema_gpu_work[i]->id))
 			return 0;
 	if (r >= 0)
 		r = calls_count_launches(t, &launches, e);
 	if (r >= 0)
-		r = trace_load(t, TABLE_loss, COLUMN_BIT(loss, reason), e);
+		r = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason), e);
 	if (r < 0)
 		return r;
 	if (strcmp(injection.reason, "--cpu-only") == 0)

@@ -5,11 +5,12 @@
 #include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "trace/events.h"
 
 struct columns {
-	const uint64_t *starts, *ends, *bytes;
-	const uint8_t *starts_valid, *ends_valid, *kinds, *sources, *destinations, *async;
-	const uint32_t *devices, *streams;
+	struct event_columns event;
+	const uint64_t *bytes;
+	const uint8_t *kinds, *sources, *destinations, *async;
 };
 
 struct tally {
@@ -20,54 +21,34 @@ struct tally {
 int copies_load(struct trace *t, struct error *e)
 {
 	int r = trace_load(t, TABLE_memcpy,
-			   COLUMN_BIT(memcpy, start_ns) | COLUMN_BIT(memcpy, end_ns) |
-				   COLUMN_BIT(memcpy, bytes) | COLUMN_BIT(memcpy, kind) |
-				   COLUMN_BIT(memcpy, source_kind) |
-				   COLUMN_BIT(memcpy, destination_kind) |
-				   COLUMN_BIT(memcpy, async) | COLUMN_BIT(memcpy, device) |
-				   COLUMN_BIT(memcpy, stream),
+			   COLUMN_BITS(memcpy, start_ns, end_ns, bytes, kind, source_kind,
+				       destination_kind, async, device, stream),
 			   e);
 
 	if (r < 0)
 		return r;
-	return trace_load(t, TABLE_memset,
-			  COLUMN_BIT(memset, start_ns) | COLUMN_BIT(memset, end_ns) |
-				  COLUMN_BIT(memset, bytes) | COLUMN_BIT(memset, memory_kind) |
-				  COLUMN_BIT(memset, async) | COLUMN_BIT(memset, device) |
-				  COLUMN_BIT(memset, stream),
-			  e);
+	return trace_load(
+		t, TABLE_memset,
+		COLUMN_BITS(memset, start_ns, end_ns, bytes, memory_kind, async, device, stream),
+		e);
 }
 
 static struct columns copy_columns(const struct trace *t)
 {
-	return (struct columns){
-		.starts = trace_u64(t, TABLE_memcpy, COLUMN_memcpy_start_ns),
-		.ends = trace_u64(t, TABLE_memcpy, COLUMN_memcpy_end_ns),
-		.bytes = trace_u64(t, TABLE_memcpy, COLUMN_memcpy_bytes),
-		.starts_valid = trace_valid(t, TABLE_memcpy, COLUMN_memcpy_start_ns),
-		.ends_valid = trace_valid(t, TABLE_memcpy, COLUMN_memcpy_end_ns),
-		.kinds = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_kind),
-		.sources = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_source_kind),
-		.destinations = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_destination_kind),
-		.async = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_async),
-		.devices = trace_u32(t, TABLE_memcpy, COLUMN_memcpy_device),
-		.streams = trace_u32(t, TABLE_memcpy, COLUMN_memcpy_stream),
-	};
+	const struct memcpy_columns *c = memcpy_columns(t);
+
+	return (struct columns){ events_of(t, TABLE_memcpy), c->bytes, c->kind, c->source_kind,
+				 c->destination_kind,        c->async };
 }
 
 static struct columns set_columns(const struct trace *t)
 {
-	return (struct columns){
-		.starts = trace_u64(t, TABLE_memset, COLUMN_memset_start_ns),
-		.ends = trace_u64(t, TABLE_memset, COLUMN_memset_end_ns),
-		.bytes = trace_u64(t, TABLE_memset, COLUMN_memset_bytes),
-		.starts_valid = trace_valid(t, TABLE_memset, COLUMN_memset_start_ns),
-		.ends_valid = trace_valid(t, TABLE_memset, COLUMN_memset_end_ns),
-		.destinations = trace_u8(t, TABLE_memset, COLUMN_memset_memory_kind),
-		.async = trace_u8(t, TABLE_memset, COLUMN_memset_async),
-		.devices = trace_u32(t, TABLE_memset, COLUMN_memset_device),
-		.streams = trace_u32(t, TABLE_memset, COLUMN_memset_stream),
-	};
+	const struct memset_columns *c = memset_columns(t);
+
+	return (struct columns){ .event = events_of(t, TABLE_memset),
+				 .bytes = c->bytes,
+				 .destinations = c->memory_kind,
+				 .async = c->async };
 }
 
 static struct copy_group *group_of(struct tally *t, const struct columns *c, uint64_t row)
@@ -99,30 +80,29 @@ static void add(struct copy_group *g, uint64_t bytes, bool async, bool timed, ui
 	}
 }
 
-/* Rows of one table and process. table: index in gpu_tables. */
+/* Rows of one table and process. */
 static int tally_rows(struct tally *t, const struct selection *s, const struct calls *calls,
-		      size_t table, size_t p, const struct columns *c, struct copy_group *all)
+		      enum gpu_work work, size_t p, const struct columns *c, struct copy_group *all)
 {
-	uint64_t row = trace_first_row(s->trace, gpu_tables[table], p);
-	uint64_t end = trace_first_row(s->trace, gpu_tables[table], p + 1);
+	const struct event_columns *v = &c->event;
+	uint64_t row = trace_first_row(s->trace, v->table, p);
+	uint64_t end = trace_first_row(s->trace, v->table, p + 1);
 
 	for (; row < end; row++) {
-		bool timed = (!c->starts_valid || c->starts_valid[row]) &&
-			     (!c->ends_valid || c->ends_valid[row]) &&
-			     c->ends[row] >= c->starts[row];
+		bool timed = event_is_timed(v, row), async = c->async[row] == 1;
+		uint64_t ns = v->end_ns[row] - v->start_ns[row];
 		struct copy_group *g;
 
-		if (!selection_has_time(s, timed, c->starts[row]) ||
-		    !selection_has_place(s, c->devices[row], c->streams[row]) ||
-		    !selection_has_call(s, calls_launch(calls, table, row)))
+		if (!selection_has_time(s, timed, v->start_ns[row]) ||
+		    !selection_has_place(s, v->device[row], v->stream[row]) ||
+		    !selection_has_call(s, calls_launch(calls, work, row)))
 			continue;
 		g = group_of(t, c, row);
 		if (!g)
 			return -ENOMEM;
-		add(g, c->bytes[row], c->async[row] == 1, timed, c->ends[row] - c->starts[row]);
+		add(g, c->bytes[row], async, timed, ns);
 		if (!g->set)
-			add(all, c->bytes[row], c->async[row] == 1, timed,
-			    c->ends[row] - c->starts[row]);
+			add(all, c->bytes[row], async, timed, ns);
 	}
 	return 0;
 }
@@ -147,9 +127,9 @@ int copies_analyze(const struct selection *s, const struct calls *calls, struct 
 		/* A filter by kernel name asks for kernels only. */
 		if (!s->processes[p] || s->configs)
 			continue;
-		r = tally_rows(&t, s, calls, 1, p, &copies, &out->all);
+		r = tally_rows(&t, s, calls, GPU_WORK_memcpy, p, &copies, &out->all);
 		if (r >= 0)
-			r = tally_rows(&t, s, calls, 2, p, &sets, &out->all);
+			r = tally_rows(&t, s, calls, GPU_WORK_memset, p, &sets, &out->all);
 	}
 	if (t.items.count)
 		qsort(t.items.data, t.items.count, sizeof(*t.items.data), compare);

@@ -238,6 +238,12 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 					       "missing",
 					       "times CUPTI broke down: GPU work after that is "
 					       "missing" },
+		[loss_reason_gpu_hang] = { "call of CUPTI or the driver that did not return: "
+					   "finished work is missing",
+					   "calls of CUPTI or the driver that did not return: "
+					   "finished work is missing" },
+		[loss_reason_disk_slow] = { "row that came while the disk was too slow",
+					    "rows that came while the disk was too slow" },
 	};
 
 	if (reason >= ARRAY_SIZE(texts) || !texts[reason].one)

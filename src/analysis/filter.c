@@ -7,6 +7,7 @@
 #include "analysis/nvtx_ranges.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
+#include "trace/columns.h"
 
 bool text_matches(const char *pattern, const char *text)
 {
@@ -50,7 +51,7 @@ static int select_processes(struct selection *s)
 static int select_configs(struct selection *s)
 {
 	uint64_t rows = trace_rows(s->trace, TABLE_kernel_config);
-	const uint32_t *names = trace_u32(s->trace, TABLE_kernel_config, COLUMN_kernel_config_name);
+	const uint32_t *names = kernel_config_columns(s->trace)->name;
 	uint32_t strings = trace_string_count(s->trace);
 	_cleanup_free_ uint8_t *known = calloc((size_t)strings + 1, 1);
 
@@ -99,7 +100,7 @@ int selection_init(struct selection *s, struct trace *t, const struct filter *f,
 	*s = (struct selection){ .trace = t, .filter = *f };
 	s->windowed = f->since_ns || f->until_ns != UINT64_MAX;
 	if (f->kernel)
-		r = trace_load(t, TABLE_kernel_config, COLUMN_BIT(kernel_config, name), e);
+		r = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
 	if (r < 0)
 		return r;
 	r = select_processes(s);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/vec.h"
+#include "trace/events.h"
 
 /* Times of the work of one process, by the stacks of their launches. */
 struct times {
@@ -30,35 +31,30 @@ static int add_time(struct times *x, uint32_t stack, uint64_t ns)
 	return 0;
 }
 
-static int add_rows(const struct report *r, size_t table, size_t process, struct times *x,
+static int add_rows(const struct report *r, size_t work, size_t process, struct times *x,
 		    struct gpu_functions *out)
 {
-	const struct trace *t = r->trace;
-	enum table_id id = gpu_tables[table];
-	const uint64_t *starts = trace_u64(t, id, gpu_columns[table].start);
-	const uint64_t *ends = trace_u64(t, id, gpu_columns[table].end);
-	const uint8_t *starts_valid = trace_valid(t, id, gpu_columns[table].start);
-	const uint8_t *ends_valid = trace_valid(t, id, gpu_columns[table].end);
-	const uint32_t *devices = trace_u32(t, id, gpu_columns[table].device);
-	const uint32_t *streams = trace_u32(t, id, gpu_columns[table].stream);
-	const uint32_t *stacks = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
-	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
-	uint64_t row = trace_first_row(t, id, process), end = trace_first_row(t, id, process + 1);
+	struct event_columns c = events_of(r->trace, schema_gpu_work[work]->id);
+	const struct api_call_columns *calls = api_call_columns(r->trace);
+	const struct kernel_columns *kernels = kernel_columns(r->trace);
+	uint64_t row = trace_first_row(r->trace, c.table, process);
+	uint64_t end = trace_first_row(r->trace, c.table, process + 1);
 
 	for (; row < end; row++) {
-		uint32_t call = calls_launch(&r->calls, table, row), stack = 0;
+		uint32_t call = calls_launch(&r->calls, work, row), stack = 0;
 
-		if ((starts_valid && !starts_valid[row]) || (ends_valid && !ends_valid[row]) ||
-		    ends[row] < starts[row] ||
-		    !selection_has_time(&r->selection, true, starts[row]) ||
-		    !selection_has_place(&r->selection, devices[row], streams[row]) ||
-		    !selection_has_call(&r->selection, call))
+		if (!event_is_timed(&c, row) ||
+		    !selection_has_time(&r->selection, true, c.start_ns[row]) ||
+		    !selection_has_place(&r->selection, c.device[row], c.stream[row]) ||
+		    !selection_has_call(&r->selection, call) ||
+		    (work == GPU_WORK_kernel &&
+		     !selection_has_config(&r->selection, kernels->config[row])))
 			continue;
-		if (call != TRACE_NO_ROW && (!valid || valid[call]))
-			stack = stacks[call];
-		if (add_time(x, stack, ends[row] - starts[row]) < 0)
+		if (call != TRACE_NO_ROW && column_has(calls->valid.stack, call))
+			stack = calls->stack[call];
+		if (add_time(x, stack, c.end_ns[row] - c.start_ns[row]) < 0)
 			return -ENOMEM;
-		out->total_ns += ends[row] - starts[row];
+		out->total_ns += c.end_ns[row] - c.start_ns[row];
 	}
 	return 0;
 }
@@ -68,9 +64,9 @@ static int add_process(const struct report *r, size_t process, struct gpu_functi
 	struct times x = { .index = MAP_INIT };
 	int code = 0;
 
-	for (size_t i = 0; i < GPU_TABLES && code >= 0; i++)
-		if (trace_rows(r->trace, gpu_tables[i]))
-			code = add_rows(r, i, process, &x, out);
+	for (size_t work = 0; work < GPU_WORK_KINDS && code >= 0; work++)
+		if (trace_rows(r->trace, schema_gpu_work[work]->id))
+			code = add_rows(r, work, process, &x, out);
 	for (size_t i = 0; i < x.items.count && code >= 0; i++) {
 		code = function_times_add(&out->functions, process, x.items.data[i].stack,
 					  x.items.data[i].ns, true);

@@ -9,9 +9,7 @@
 struct gpu_source {
 	uint64_t start_ns, end_ns;
 	uint64_t row, last;
-	const uint64_t *starts, *ends;
-	const uint8_t *starts_valid, *ends_valid;
-	const uint32_t *devices, *streams;
+	const struct event_columns *columns;
 	uint32_t process;
 	uint32_t ordinal; /* of the row before, and its GPU */
 	uint16_t gpu;
@@ -23,14 +21,8 @@ int gpu_walk_load(struct trace *t, struct error *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++) {
-		const struct gpu_columns *c = &gpu_columns[i];
-
-		r = trace_load(t, gpu_tables[i],
-			       UINT64_C(1) << c->start | UINT64_C(1) << c->end |
-				       UINT64_C(1) << c->device | UINT64_C(1) << c->stream,
-			       e);
-	}
+	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+		r = events_load(t, schema_gpu_work[i]->id, ROLES_TIMES | ROLES_PLACE, e);
 	return r < 0 ? r : 0;
 }
 
@@ -38,14 +30,14 @@ int gpu_walk_load(struct trace *t, struct error *e)
 static bool settle(struct gpu_walk *w, struct gpu_source *s)
 {
 	const struct filter *f = &w->selection->filter;
+	const struct event_columns *c = s->columns;
 
 	for (; s->row < s->last; s->row++) {
-		uint64_t row = s->row, start = s->starts[row], end = s->ends[row];
+		uint64_t row = s->row, start = c->start_ns[row], end = c->end_ns[row];
 
-		if (f->device >= 0 && s->devices[row] != f->device)
+		if (f->device >= 0 && c->device[row] != f->device)
 			continue;
-		if ((s->starts_valid && !s->starts_valid[row]) ||
-		    (s->ends_valid && !s->ends_valid[row]) || end < start) {
+		if (!event_is_timed(c, row)) {
 			w->untimed += !w->selection->windowed;
 			continue;
 		}
@@ -88,9 +80,9 @@ static void sift_down(struct gpu_walk *w, size_t i)
 static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
 {
 	const struct trace *t = w->selection->trace;
-	enum table_id table = gpu_tables[work];
-	const struct gpu_columns *c = &gpu_columns[work];
+	enum table_id table = schema_gpu_work[work]->id;
 	struct gpu_source s = {
+		.columns = &w->columns[work],
 		.row = trace_first_row(t, table, process),
 		.last = trace_first_row(t, table, process + 1),
 		.process = (uint32_t)process,
@@ -99,12 +91,6 @@ static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
 
 	if (s.row == s.last)
 		return;
-	s.starts = trace_u64(t, table, c->start);
-	s.ends = trace_u64(t, table, c->end);
-	s.starts_valid = trace_valid(t, table, c->start);
-	s.ends_valid = trace_valid(t, table, c->end);
-	s.devices = trace_u32(t, table, c->device);
-	s.streams = trace_u32(t, table, c->stream);
 	if (settle(w, &s))
 		w->sources[w->count++] = s;
 }
@@ -114,11 +100,13 @@ int gpu_walk_init(struct gpu_walk *w, const struct gpus *gpus, const struct sele
 	size_t processes = trace_process_count(s->trace);
 
 	*w = (struct gpu_walk){ .gpus = gpus, .selection = s };
-	w->sources = calloc(processes * GPU_TABLES + 1, sizeof(*w->sources));
+	w->sources = calloc(processes * GPU_WORK_KINDS + 1, sizeof(*w->sources));
 	if (!w->sources)
 		return -ENOMEM;
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		w->columns[i] = events_of(s->trace, schema_gpu_work[i]->id);
 	for (size_t p = 0; p < processes; p++)
-		for (uint8_t work = 0; work < GPU_TABLES && s->processes[p]; work++)
+		for (uint8_t work = 0; work < GPU_WORK_KINDS && s->processes[p]; work++)
 			add_source(w, p, work);
 	for (size_t i = w->count / 2; i-- > 0;)
 		sift_down(w, i);
@@ -137,8 +125,8 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 
 	if (!w->count)
 		return false;
-	if (!s->ordinal_known || s->devices[s->row] != s->ordinal) {
-		s->ordinal = s->devices[s->row];
+	if (!s->ordinal_known || s->columns->device[s->row] != s->ordinal) {
+		s->ordinal = s->columns->device[s->row];
 		s->ordinal_known = true;
 		s->gpu = (uint16_t)gpus_find(w->gpus, s->process, s->ordinal);
 	}
@@ -146,7 +134,7 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 		.start_ns = s->start_ns,
 		.end_ns = s->end_ns,
 		.row = (uint32_t)s->row,
-		.stream = s->streams[s->row],
+		.stream = s->columns->stream[s->row],
 		.process = s->process,
 		.gpu = s->gpu,
 		.work = s->work,

@@ -3,14 +3,14 @@
  * started.
  *
  * Tables are sorted within a process, so this is a merge; no memory grows with the number of rows.
- * Rows without times are left out and counted. Needs start_ns, end_ns, device and stream of the
- * four tables.
+ * Rows without times are left out and counted.
  */
 #ifndef PITOT_ANALYSIS_GPU_WALK_H
 #define PITOT_ANALYSIS_GPU_WALK_H
 
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
+#include "trace/events.h"
 
 struct gpu_operation {
 	uint64_t start_ns, end_ns; /* cut to the window; start <= end */
@@ -26,6 +26,7 @@ struct gpu_source;
 struct gpu_walk {
 	const struct gpus *gpus;
 	const struct selection *selection;
+	struct event_columns columns[GPU_WORK_KINDS];
 	struct gpu_source *sources; /* heap by the start of the next row */
 	size_t count;
 	uint64_t untimed; /* rows left out so far because start or end is missing */

@@ -3,19 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-const enum table_id gpu_tables[GPU_TABLES] = { TABLE_kernel, TABLE_memcpy, TABLE_memset,
-					       TABLE_graph_launch };
-const struct gpu_columns gpu_columns[GPU_TABLES] = {
-#define WORK(table)                                                                                \
-	{                                                                                          \
-		COLUMN_##table##_start_ns, COLUMN_##table##_end_ns, COLUMN_##table##_device,       \
-			COLUMN_##table##_stream                                                    \
-	}
-	WORK(kernel),
-	WORK(memcpy),
-	WORK(memset),
-	WORK(graph_launch),
-};
+#include "trace/events.h"
 
 static uint64_t key_of(size_t process, uint32_t ordinal)
 {
@@ -47,9 +35,9 @@ static int add(struct gpus *g, size_t process, struct gpu gpu)
 static int add_described(struct gpus *g, const struct trace *t)
 {
 	uint64_t rows = trace_rows(t, TABLE_device);
-	const uint32_t *ids = trace_u32(t, TABLE_device, COLUMN_device_id);
-	const uint32_t *names = trace_u32(t, TABLE_device, COLUMN_device_name);
-	const uint32_t *uuids = trace_u32(t, TABLE_device, COLUMN_device_uuid);
+	const uint32_t *ids = device_columns(t)->id;
+	const uint32_t *names = device_columns(t)->name;
+	const uint32_t *uuids = device_columns(t)->uuid;
 
 	for (uint64_t row = 0; row < rows; row++) {
 		size_t process = trace_row_process(t, TABLE_device, row);
@@ -63,9 +51,9 @@ static int add_described(struct gpus *g, const struct trace *t)
 }
 
 /* Ordinals that only occur in rows of work. */
-static int add_seen(struct gpus *g, const struct trace *t, enum table_id table, int column)
+static int add_seen(struct gpus *g, const struct trace *t, enum table_id table)
 {
-	const uint32_t *devices = trace_u32(t, table, column);
+	const uint32_t *devices = events_of(t, table).device;
 
 	for (size_t process = 0; devices && process < trace_process_count(t); process++) {
 		uint64_t row = trace_first_row(t, table, process),
@@ -95,12 +83,12 @@ int gpus_init(struct gpus *g, struct trace *t, struct error *e)
 	if (!g->items)
 		return error_set(e, -ENOMEM, "out of memory");
 	r = trace_load(t, TABLE_device, 0, e);
-	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
-		r = trace_load(t, gpu_tables[i], UINT64_C(1) << gpu_columns[i].device, e);
+	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+		r = events_load(t, schema_gpu_work[i]->id, 1u << ROLE_DEVICE, e);
 	if (r >= 0 && (r = add_described(g, t)) < 0)
 		error_set(e, r, "out of memory");
-	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++)
-		if ((r = add_seen(g, t, gpu_tables[i], gpu_columns[i].device)) < 0)
+	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+		if ((r = add_seen(g, t, schema_gpu_work[i]->id)) < 0)
 			error_set(e, r, "out of memory");
 	if (r < 0)
 		gpus_release(g);

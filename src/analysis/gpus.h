@@ -25,13 +25,6 @@ struct gpus {
 	struct map index; /* process << 32 | ordinal -> item */
 };
 
-/* The tables of work on GPUs, and columns that all of them have. */
-#define GPU_TABLES 4
-extern const enum table_id gpu_tables[GPU_TABLES];
-extern const struct gpu_columns {
-	int start, end, device, stream;
-} gpu_columns[GPU_TABLES];
-
 /* Loads table device and the device columns of the tables of work. 0 or a negative code. */
 int gpus_init(struct gpus *g, struct trace *t, struct error *e) MUST_USE;
 void gpus_release(struct gpus *g);

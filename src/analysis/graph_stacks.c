@@ -2,11 +2,13 @@
 
 #include <errno.h>
 
+#include "trace/columns.h"
+
 #define CLONES_MAX 16 /* of clones: hostile rows could go around in a circle */
 
 static int index_nodes(struct graph_stacks *g)
 {
-	const uint64_t *nodes = trace_u64(g->trace, TABLE_graph_node, COLUMN_graph_node_node);
+	const uint64_t *nodes = graph_node_columns(g->trace)->node;
 
 	for (size_t p = 0; p < trace_process_count(g->trace); p++) {
 		uint64_t row = trace_first_row(g->trace, TABLE_graph_node, p);
@@ -21,10 +23,7 @@ static int index_nodes(struct graph_stacks *g)
 
 int graph_stacks_init(struct graph_stacks *g, struct trace *t, struct error *e)
 {
-	int r = trace_load(t, TABLE_graph_node,
-			   COLUMN_BIT(graph_node, node) | COLUMN_BIT(graph_node, original) |
-				   COLUMN_BIT(graph_node, stack),
-			   e);
+	int r = trace_load(t, TABLE_graph_node, COLUMN_BITS(graph_node, node, original, stack), e);
 
 	if (r < 0)
 		return r;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "trace/events.h"
 
 /*
  * What CUPTI's record of a node adds to the run: on an H200 a step that launches a graph of ten kernels took 0.107 ms
@@ -33,46 +34,20 @@ struct tally {
 	VEC(struct graph_group) groups;
 	VEC(struct replay) replays;
 	uint32_t last; /* replay of the row before */
+	bool of_nodes; /* the rows at hand are nodes, not launches of whole graphs */
 	/* Nodes of this process. */
 	uint64_t nodes, first_ns, last_ns;
 };
 
-struct columns {
-	const uint64_t *starts, *ends, *correlations;
-	const uint8_t *starts_valid, *ends_valid, *graphs_valid;
-	const uint32_t *graphs;
-	enum table_id table;
-	bool nodes;
-};
-
-#define NODE_COLUMNS(t, name)                                                                      \
-	(struct columns)                                                                           \
-	{                                                                                          \
-		trace_u64(t, TABLE_##name, COLUMN_##name##_start_ns),                              \
-			trace_u64(t, TABLE_##name, COLUMN_##name##_end_ns),                        \
-			trace_u64(t, TABLE_##name, COLUMN_##name##_correlation),                   \
-			trace_valid(t, TABLE_##name, COLUMN_##name##_start_ns),                    \
-			trace_valid(t, TABLE_##name, COLUMN_##name##_end_ns),                      \
-			trace_valid(t, TABLE_##name, COLUMN_##name##_graph),                       \
-			trace_u32(t, TABLE_##name, COLUMN_##name##_graph), TABLE_##name,           \
-			TABLE_##name != TABLE_graph_launch                                         \
-	}
-
-#define NODE_LOAD(t, name, e)                                                                      \
-	trace_load(t, TABLE_##name,                                                                \
-		   COLUMN_BIT(name, start_ns) | COLUMN_BIT(name, end_ns) |                         \
-			   COLUMN_BIT(name, correlation) | COLUMN_BIT(name, graph),                \
-		   e)
-
 int graphs_load(struct trace *t, struct error *e)
 {
-	int r = NODE_LOAD(t, kernel, e);
+	int r = 0;
 
-	if (r >= 0)
-		r = NODE_LOAD(t, memcpy, e);
-	if (r >= 0)
-		r = NODE_LOAD(t, memset, e);
-	return r < 0 ? r : NODE_LOAD(t, graph_launch, e);
+	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+		if (schema_gpu_work[i]->roles[ROLE_GRAPH] >= 0)
+			r = events_load(t, schema_gpu_work[i]->id,
+					ROLES_TIMES | 1u << ROLE_CORRELATION | 1u << ROLE_GRAPH, e);
+	return r;
 }
 
 static int new_replay(struct tally *t, uint32_t process, struct replay replay)
@@ -107,44 +82,43 @@ static struct replay *replay_of(struct tally *t, uint32_t process, uint32_t grap
 	return &t->replays.data[*index];
 }
 
-static int add_row(struct tally *t, const struct columns *c, uint64_t row, uint32_t process,
+static int add_row(struct tally *t, const struct event_columns *c, uint64_t row, uint32_t process,
 		   bool timed)
 {
-	struct replay *r = replay_of(t, process, c->graphs[row], c->correlations[row]);
+	struct replay *r = replay_of(t, process, c->graph[row], c->correlation[row]);
 	struct graph_group *g;
 
 	if (!r)
 		return -ENOMEM;
 	g = &t->groups.data[r->group];
-	g->nodes += c->nodes;
+	g->nodes += t->of_nodes;
 	if (!timed)
 		return 0;
-	if (c->nodes) {
-		t->first_ns = t->nodes ? MIN(t->first_ns, c->starts[row]) : c->starts[row];
-		t->last_ns = MAX(t->last_ns, c->ends[row]);
+	if (t->of_nodes) {
+		t->first_ns = t->nodes ? MIN(t->first_ns, c->start_ns[row]) : c->start_ns[row];
+		t->last_ns = MAX(t->last_ns, c->end_ns[row]);
 		t->nodes++;
 	}
-	g->node_ns += c->nodes ? c->ends[row] - c->starts[row] : 0;
-	r->first_ns = r->timed ? MIN(r->first_ns, c->starts[row]) : c->starts[row];
-	r->last_ns = MAX(r->last_ns, c->ends[row]);
+	g->node_ns += t->of_nodes ? c->end_ns[row] - c->start_ns[row] : 0;
+	r->first_ns = r->timed ? MIN(r->first_ns, c->start_ns[row]) : c->start_ns[row];
+	r->last_ns = MAX(r->last_ns, c->end_ns[row]);
 	r->timed = true;
 	return 0;
 }
 
-static int tally_process(struct tally *t, const struct selection *s, const struct columns *c,
+static int tally_process(struct tally *t, const struct selection *s, const struct event_columns *c,
 			 size_t p)
 {
 	uint64_t row = trace_first_row(s->trace, c->table, p),
 		 end = trace_first_row(s->trace, c->table, p + 1);
 	int r = 0;
 
-	for (; row < end && r >= 0; row++) {
-		bool timed = (!c->starts_valid || c->starts_valid[row]) &&
-			     (!c->ends_valid || c->ends_valid[row]) &&
-			     c->ends[row] >= c->starts[row];
+	t->of_nodes = schema_table(c->table)->roles[ROLE_GRAPH_NODE] >= 0;
+	for (; c->graph && row < end && r >= 0; row++) {
+		bool timed = event_is_timed(c, row);
 
-		if ((c->graphs_valid && !c->graphs_valid[row]) ||
-		    !selection_has_time(s, timed, c->starts[row]))
+		if (!column_has(c->graph_valid, row) ||
+		    !selection_has_time(s, timed, c->start_ns[row]))
 			continue;
 		r = add_row(t, c, row, (uint32_t)p, timed);
 	}
@@ -206,20 +180,19 @@ bool graphs_nodes_are_expensive(const struct graphs *g)
 
 int graphs_analyze(const struct selection *s, struct graphs *out)
 {
-	const struct columns columns[] = { NODE_COLUMNS(s->trace, kernel),
-					   NODE_COLUMNS(s->trace, memcpy),
-					   NODE_COLUMNS(s->trace, memset),
-					   NODE_COLUMNS(s->trace, graph_launch) };
+	struct event_columns columns[GPU_WORK_KINDS];
 	struct tally t = { .groups_index = MAP_INIT, .replays_index = MAP_INIT };
 	int r = 0;
 
 	*out = (struct graphs){ 0 };
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		columns[i] = events_of(s->trace, schema_gpu_work[i]->id);
 	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
 		map_clear(&t.groups_index);
 		map_clear(&t.replays_index);
 		t.last = UINT32_MAX;
 		t.nodes = t.first_ns = t.last_ns = 0;
-		for (size_t i = 0; s->processes[p] && i < ARRAY_SIZE(columns) && r >= 0; i++)
+		for (size_t i = 0; s->processes[p] && i < GPU_WORK_KINDS && r >= 0; i++)
 			r = tally_process(&t, s, &columns[i], p);
 		if (t.nodes)
 			estimate_node_cost(&t, out);

@@ -5,12 +5,13 @@
 #include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "trace/columns.h"
 
 struct tally {
 	const struct selection *selection;
 	const struct calls *calls;
 	struct launches *out;
-	const uint32_t *results;
+	const int32_t *results;
 	const uint8_t *results_valid;
 	uint32_t process;
 	VEC(uint64_t) kernel_calls, graph_calls, delays; /* ns */
@@ -22,13 +23,11 @@ struct tally {
 
 int launches_load(struct trace *t, struct error *e)
 {
-	int r = trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, result), e);
+	int r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, result), e);
 
 	if (r < 0)
 		return r;
-	return trace_load(t, TABLE_kernel,
-			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, device) |
-				  COLUMN_BIT(kernel, stream) | COLUMN_BIT(kernel, config),
+	return trace_load(t, TABLE_kernel, COLUMN_BITS(kernel, start_ns, device, stream, config),
 			  e);
 }
 
@@ -72,11 +71,11 @@ static int add_call(void *user, uint32_t row)
 static int tally_delays(struct tally *t, const struct selection *s, const struct calls *c, size_t p,
 			uint8_t *seen, struct launches *out)
 {
-	const uint64_t *starts = trace_u64(s->trace, TABLE_kernel, COLUMN_kernel_start_ns);
-	const uint8_t *starts_valid = trace_valid(s->trace, TABLE_kernel, COLUMN_kernel_start_ns);
-	const uint32_t *devices = trace_u32(s->trace, TABLE_kernel, COLUMN_kernel_device);
-	const uint32_t *streams = trace_u32(s->trace, TABLE_kernel, COLUMN_kernel_stream);
-	const uint32_t *configs = trace_u32(s->trace, TABLE_kernel, COLUMN_kernel_config);
+	const uint64_t *starts = kernel_columns(s->trace)->start_ns;
+	const uint8_t *starts_valid = kernel_columns(s->trace)->valid.start_ns;
+	const uint32_t *devices = kernel_columns(s->trace)->device;
+	const uint32_t *streams = kernel_columns(s->trace)->stream;
+	const uint32_t *configs = kernel_columns(s->trace)->config;
 	uint64_t row = trace_first_row(s->trace, TABLE_kernel, p);
 	uint64_t end = trace_first_row(s->trace, TABLE_kernel, p + 1);
 
@@ -135,8 +134,8 @@ int launches_analyze(const struct selection *s, const struct calls *calls, struc
 		s,
 		calls,
 		out,
-		.results = trace_u32(s->trace, TABLE_api_call, COLUMN_api_call_result),
-		.results_valid = trace_valid(s->trace, TABLE_api_call, COLUMN_api_call_result),
+		.results = api_call_columns(s->trace)->result,
+		.results_valid = api_call_columns(s->trace)->valid.result,
 		.index = MAP_INIT,
 	};
 	int r = seen && functions ? 0 : -ENOMEM;

@@ -5,6 +5,7 @@
 #include "analysis/report.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "trace/columns.h"
 
 struct allocation {
 	uint64_t bytes;
@@ -18,34 +19,13 @@ struct tally {
 	VEC(struct allocation) allocations;
 };
 
-struct columns {
-	const uint64_t *times, *addresses, *bytes;
-	const uint8_t *times_valid, *operations, *kinds;
-	const uint32_t *devices;
-};
-
 #define RELEASED UINT64_MAX
 
 int memory_use_load(struct trace *t, struct error *e)
 {
 	return trace_load(t, TABLE_allocation,
-			  COLUMN_BIT(allocation, time_ns) | COLUMN_BIT(allocation, operation) |
-				  COLUMN_BIT(allocation, kind) | COLUMN_BIT(allocation, address) |
-				  COLUMN_BIT(allocation, bytes) | COLUMN_BIT(allocation, device),
+			  COLUMN_BITS(allocation, time_ns, operation, kind, address, bytes, device),
 			  e);
-}
-
-static struct columns columns_of(const struct trace *t)
-{
-	return (struct columns){
-		.times = trace_u64(t, TABLE_allocation, COLUMN_allocation_time_ns),
-		.addresses = trace_u64(t, TABLE_allocation, COLUMN_allocation_address),
-		.bytes = trace_u64(t, TABLE_allocation, COLUMN_allocation_bytes),
-		.times_valid = trace_valid(t, TABLE_allocation, COLUMN_allocation_time_ns),
-		.operations = trace_u8(t, TABLE_allocation, COLUMN_allocation_operation),
-		.kinds = trace_u8(t, TABLE_allocation, COLUMN_allocation_kind),
-		.devices = trace_u32(t, TABLE_allocation, COLUMN_allocation_device),
-	};
 }
 
 static void end_allocation(struct tally *t, uint64_t index)
@@ -56,11 +36,11 @@ static void end_allocation(struct tally *t, uint64_t index)
 	t->groups.data[a->group].live_bytes -= a->bytes;
 }
 
-static int allocate(struct tally *t, const struct columns *c, uint64_t row, struct memory_group *g,
-		    uint32_t group)
+static int allocate(struct tally *t, const struct allocation_columns *c, uint64_t row,
+		    struct memory_group *g, uint32_t group)
 {
 	struct allocation new = { c->bytes[row], group };
-	uint64_t *live = map_at(&t->live, c->addresses[row], RELEASED);
+	uint64_t *live = map_at(&t->live, c->address[row], RELEASED);
 
 	if (!live || vec_push(&t->allocations, new) < 0)
 		return -ENOMEM;
@@ -73,16 +53,17 @@ static int allocate(struct tally *t, const struct columns *c, uint64_t row, stru
 	g->live_bytes += new.bytes;
 	if (g->live_bytes > g->peak_bytes) {
 		g->peak_bytes = g->live_bytes;
-		g->peak_ns = c->times[row];
+		g->peak_ns = c->time_ns[row];
 	}
 	return 0;
 }
 
-static int take_row(struct tally *t, const struct columns *c, uint64_t row, uint32_t process)
+static int take_row(struct tally *t, const struct allocation_columns *c, uint64_t row,
+		    uint32_t process)
 {
 	struct memory_group new = { .process = process,
-				    .device = c->devices[row],
-				    .kind = c->kinds[row] },
+				    .device = c->device[row],
+				    .kind = c->kind[row] },
 			    *g;
 	uint64_t *index = map_at(&t->groups_index, (uint64_t) new.device << 8 | new.kind,
 				 t->groups.count),
@@ -93,12 +74,12 @@ static int take_row(struct tally *t, const struct columns *c, uint64_t row, uint
 		return -ENOMEM;
 	group = (uint32_t)*index;
 	g = &t->groups.data[group];
-	if (c->operations[row] == memory_operation_allocation)
+	if (c->operation[row] == memory_operation_allocation)
 		return allocate(t, c, row, g, group);
-	if (c->operations[row] != memory_operation_release)
+	if (c->operation[row] != memory_operation_release)
 		return 0;
 	g->releases++;
-	live = map_at(&t->live, c->addresses[row], RELEASED);
+	live = map_at(&t->live, c->address[row], RELEASED);
 	if (!live)
 		return -ENOMEM;
 	if (*live == RELEASED)
@@ -122,7 +103,7 @@ static int compare(const void *a, const void *b)
 
 int memory_use_analyze(const struct selection *s, struct memory_use *out)
 {
-	struct columns c = columns_of(s->trace);
+	const struct allocation_columns *c = allocation_columns(s->trace);
 	struct tally t = { .groups_index = MAP_INIT, .live = MAP_INIT };
 	int r = 0;
 
@@ -134,12 +115,12 @@ int memory_use_analyze(const struct selection *s, struct memory_use *out)
 		map_clear(&t.groups_index);
 		map_clear(&t.live);
 		for (; row < end && r >= 0; row++) {
-			bool timed = !c.times_valid || c.times_valid[row];
+			bool timed = column_has(c->valid.time_ns, row);
 
-			if ((timed && c.times[row] >= s->filter.until_ns) ||
-			    (s->filter.device >= 0 && s->filter.device != c.devices[row]))
+			if ((timed && c->time_ns[row] >= s->filter.until_ns) ||
+			    (s->filter.device >= 0 && s->filter.device != c->device[row]))
 				continue;
-			r = take_row(&t, &c, row, (uint32_t)p);
+			r = take_row(&t, c, row, (uint32_t)p);
 		}
 	}
 	*out = (struct memory_use){ .items = t.groups.data, .count = t.groups.count };

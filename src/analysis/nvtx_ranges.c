@@ -13,6 +13,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "trace/columns.h"
 
 #define NO_LEVEL UINT8_MAX
 
@@ -29,12 +30,6 @@ struct pairing {
 	struct map domain_top; /* domain << 32 | thread -> range */
 	struct map started; /* range id -> range */
 	uint64_t unmatched;
-};
-
-struct nvtx_columns {
-	const uint64_t *time_ns, *range;
-	const uint8_t *kind, *level, *message_valid, *range_valid, *level_valid;
-	const uint32_t *thread, *domain, *message;
 };
 
 static uint64_t domain_key(uint32_t domain, uint32_t thread)
@@ -157,14 +152,14 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 		.process = process,
 		.thread = c->thread[row],
 		.domain = c->domain[row],
-		.message = c->message_valid && !c->message_valid[row] ? 0 : c->message[row],
+		.message = column_has(c->valid.message, row) ? c->message[row] : 0,
 		.parent = NVTX_NO_RANGE,
 		.shown = (uint32_t)p->ranges.count,
 		.pushed = c->kind[row] == nvtx_kind_push,
 		.open = true,
 	};
-	const uint64_t *id = c->range_valid && !c->range_valid[row] ? NULL : &c->range[row];
-	uint8_t level = c->level_valid && !c->level_valid[row] ? NO_LEVEL : c->level[row];
+	const uint64_t *id = column_has(c->valid.range, row) ? &c->range[row] : NULL;
+	uint8_t level = column_has(c->valid.level, row) ? c->level[row] : NO_LEVEL;
 
 	switch (c->kind[row]) {
 	case nvtx_kind_push:
@@ -194,10 +189,8 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 {
 	uint64_t row = trace_first_row(t, TABLE_nvtx, process),
 		 end = trace_first_row(t, TABLE_nvtx, process + 1);
-	const uint64_t *starts =
-		of_call ? trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns) : NULL;
-	const uint32_t *threads =
-		of_call ? trace_u32(t, TABLE_api_call, COLUMN_api_call_thread) : NULL;
+	const uint64_t *starts = of_call ? api_call_columns(t)->start_ns : NULL;
+	const uint32_t *threads = of_call ? api_call_columns(t)->thread : NULL;
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
 	int r = 0;
@@ -217,18 +210,7 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 
 static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 {
-	struct nvtx_columns c = {
-		.time_ns = trace_u64(t, TABLE_nvtx, COLUMN_nvtx_time_ns),
-		.kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind),
-		.thread = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread),
-		.domain = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_domain),
-		.range = trace_u64(t, TABLE_nvtx, COLUMN_nvtx_range),
-		.message = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_message),
-		.message_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_message),
-		.range_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_range),
-		.level = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_level),
-		.level_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_level),
-	};
+	const struct nvtx_columns *c = nvtx_columns(t);
 	uint64_t start_ns, end_ns;
 	int r = 0;
 
@@ -236,7 +218,7 @@ static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 	for (size_t i = 0; i < trace_process_count(t) && r >= 0; i++) {
 		size_t first = p->ranges.count;
 
-		r = pair_process(p, t, &c, (uint32_t)i, of_call);
+		r = pair_process(p, t, c, (uint32_t)i, of_call);
 		for (; first < p->ranges.count; first++)
 			if (p->ranges.data[first].open)
 				p->ranges.data[first].end_ns =
@@ -252,8 +234,7 @@ int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, st
 
 	*n = (struct nvtx_ranges){ 0 };
 	if (r >= 0 && with_calls)
-		r = trace_load(t, TABLE_api_call,
-			       COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, thread), e);
+		r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
 	if (r < 0)
 		return r;
 	if (with_calls)

@@ -1,69 +1,62 @@
+/*
+ * collector.c: one loop: follow the sessions, drain the rings, let the sources make rows, and every COLLECTOR_SEAL_NS, if there
+ * is anything, seal. Sealing has two steps: the vendor thread is asked to have CUPTI hand over what is finished, and when it has
+ * (or has not for a while, because the GPU hangs) what is there goes to the disk.
+ */
 #include "capture/collector.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
 
-#include "base/clock.h"
-#include "capture/cpu/cpu_timer.h"
-#include "capture/host/process_rows.h"
-#include "capture/stack_capture.h"
+#include "capture/capability_notes.h"
+#include "base/helper_thread.h"
 #include "capture/log.h"
-#include "capture/nvml/nvml_source.h"
-#include "capture/nvtx/nvtx_source.h"
-#include "capture/helper_thread.h"
-#include "capture/ring.h"
-#include "capture/stack_rows.h"
+#include "capture/park.h"
+#include "capture/process_exit.h"
+#include "capture/session.h"
+#include "capture/vendor_thread.h"
 #include "format/rows.h"
-#ifndef PITOT_WITHOUT_CUDA
-#include "capture/cuda/graph_nodes.h"
-#include "capture/cuda/source.h"
-#endif
 
-#define TICK_NS (20 * NS_PER_MS) /* between looks at rings and buffers while there is work */
-#define SEAL_NS (250 * NS_PER_MS) /* what a SIGKILL can cost at most */
+#define TICK_NS (20 * NS_PER_MS) /* between two looks at rings and buffers while there is work */
 #define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
-#define HOST_NS (2 * NS_PER_S) /* between looks at modules and thread names */
-#define RULES_NS (10 * NS_PER_MS) /* of a tick for unwind rules */
+#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
 #define STACK_BYTES (512u << 10)
-#define MOVED_SLOTS 1024 /* so many of a ring are progress */
-#define LOOK_NS (10 * NS_PER_MS) /* between looks at the progress of an end */
+#define PROGRESS_SLOTS 1024 /* slots drained per progress tick, for those who wait for the end */
+#define PROGRESS_LOOK_NS (10 * NS_PER_MS)
+#define PATIENCE_NS (PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
+/*
+ * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does. Sealing waits for it, and the end
+ * does, somewhat longer.
+ */
+#define VENDOR_WAIT_NS (PITOT_SLOWNESS * 40 * NS_PER_MS)
+#define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
+#define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
 atomic_bool collector_idle;
+struct parked collector_parked;
 
 static struct {
-	struct collector_start start;
+	struct writer *w;
+	struct source_start start;
+	uint64_t setup_ns; /* what starting cost the program's thread */
 	atomic_uint phase; /* also the futex that collector_stop waits on */
 	atomic_uint wake; /* futex */
-	atomic_uint progress; /* counts what the thread has done, for those who wait for its end */
-	atomic_bool in_vendor; /* in a call that can hang */
-	atomic_bool cuda;
-	bool window_open;
-	bool window_over;
-	bool building; /* unwind rules: the next tick comes soon */
-	bool sampled; /* CPU samples since the last seal */
-	uint64_t last_seal_ns, last_alone_ns, last_host_ns, last_counters_ns, cpu_reported_ns,
-		cost_since_ns;
+	atomic_uint ending; /* enum vendor_reason of the end */
+	atomic_uint progress;
+	ring_handler *handlers[RING_KINDS];
+	unsigned asked; /* round of the vendor thread that a seal waits for; 0: none */
+	uint64_t asked_ns;
+	const char *hangs_in; /* the call that a row says hangs */
+	uint64_t hangs_since_ns;
+	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_thread_look_ns;
+	uint64_t cpu_reported_ns, cost_since_ns;
 	struct writer_stats written; /* what `cost` has of it */
 } self;
-
-static void futex_wait(atomic_uint *word, unsigned expected, uint64_t timeout_ns)
-{
-	struct timespec t = { (time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S) };
-
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &t, NULL, 0);
-}
-
-static void futex_wake(atomic_uint *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
 
 void collector_wake(void)
 {
@@ -80,12 +73,6 @@ void collector_moved(void)
 	atomic_fetch_add(&self.progress, 1);
 }
 
-void collector_in_vendor(bool in)
-{
-	atomic_store(&self.in_vendor, in);
-	collector_moved();
-}
-
 bool collector_running(void)
 {
 	unsigned phase = atomic_load(&self.phase);
@@ -93,46 +80,11 @@ bool collector_running(void)
 	return phase == PHASE_RUNNING || phase == PHASE_STOPPING;
 }
 
-/* One event of a ring; returns its slots. */
-static uint64_t take_event(struct ring *r, uint64_t position, uint64_t available)
+/* --- rings --- */
+
+static void write_ring_loss(struct ring *r, uint64_t now)
 {
-	const struct ring_event *event = ring_slot(r, position);
-	uint64_t slots = 1;
-
-	(void)available;
-	switch (event->kind) {
-#ifndef PITOT_WITHOUT_CUDA
-	case RING_API_CALL: {
-		bool has_result = event->flags != 0;
-
-		slots = has_result ? 2 : 1;
-		if (slots <= available)
-			cuda_source_api_call(self.start.writer, r->tid, event,
-					     has_result ? (int32_t)ring_slot(r, position + 1)->a
-							: 0,
-					     has_result);
-		break;
-	}
-	case RING_GRAPH_NODE:
-		slots = graph_nodes_event(self.start.writer, r, position);
-		break;
-#endif
-	case RING_STACK:
-		slots = stack_rows_event(self.start.writer, r, position);
-		break;
-	case RING_NVTX:
-	case RING_NVTX_NAME:
-		slots = nvtx_source_event(self.start.writer, r, position);
-		break;
-	default:
-		break;
-	}
-	return slots;
-}
-
-static void report_ring(struct ring *r, uint64_t now)
-{
-	rows_loss_more(self.start.writer, loss_reason_ring_full,
+	rows_loss_more(self.w, loss_reason_ring_full,
 		       atomic_load_explicit(&r->lost, memory_order_relaxed), &r->lost_reported,
 		       self.last_seal_ns, now, "events of a thread");
 }
@@ -143,24 +95,24 @@ static uint64_t drain_ring(struct ring *r, uint64_t now)
 	uint64_t available = ring_available(r), done = 0;
 
 	collector_moved();
-	if (available && !r->named) {
-		if (!nvtx_source_thread_row(self.start.writer, r->tid))
-			host_thread_row(self.start.writer, r->tid, dead ? r->name : "");
-		r->named = true;
-	}
+	if (available && !r->named && !r->ours)
+		source_name_thread(self.w, r->tid, dead ? r->name : "");
+	r->named |= available != 0;
 	for (uint64_t moved = 0; done < available;) {
-		uint64_t slots = take_event(r, atomic_load_explicit(&r->tail, memory_order_relaxed),
-					    available - done);
+		uint64_t position = atomic_load_explicit(&r->tail, memory_order_relaxed);
+		unsigned kind = ring_slot(r, position)->kind;
+		ring_handler *handle = kind < RING_KINDS ? self.handlers[kind] : NULL;
+		uint64_t slots = handle ? handle(self.w, r, position) : 1;
 
 		ring_consume(r, slots);
-		if (done - moved >= MOVED_SLOTS) {
+		done += slots;
+		if (done - moved >= PROGRESS_SLOTS) {
 			collector_moved();
 			moved = done;
 		}
-		done += slots;
 	}
 	if (dead && ring_available(r) == 0) {
-		report_ring(r, now);
+		write_ring_loss(r, now);
 		ring_recycle(r);
 	}
 	return done;
@@ -177,11 +129,13 @@ static uint64_t drain_rings(uint64_t now)
 	return events;
 }
 
-/* Cost of the callbacks, from every 64th, over all rings; and CPU of this thread. */
+/* --- what recording cost, and what was lost --- */
+
+/* Cost of the callbacks, from every 64th, over all rings; CPU time of our own threads. */
 static void write_costs(uint64_t now)
 {
-	uint64_t calls = 0, sampled_calls = 0, sampled_ns = 0,
-		 cpu = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t calls = 0, sampled_calls = 0, sampled_ns = 0;
+	uint64_t cpu = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) + vendor_thread_cpu_ns();
 	struct ring *r;
 
 	for (unsigned i = 0; (r = ring_at(i)); i++) {
@@ -197,54 +151,63 @@ static void write_costs(uint64_t now)
 		r->sampled_ns_reported = ns;
 	}
 	if (sampled_calls)
-		rows_cost(self.start.writer, cost_kind_callback, self.cost_since_ns, now, calls,
+		rows_cost(self.w, cost_kind_callback, self.cost_since_ns, now, calls,
 			  (uint64_t)((double)sampled_ns / (double)sampled_calls * (double)calls));
-	rows_cost(self.start.writer, cost_kind_collector, self.cost_since_ns, now, 1,
+	rows_cost(self.w, cost_kind_collector, self.cost_since_ns, now, 1,
 		  cpu - self.cpu_reported_ns);
-	rows_writing(self.start.writer, self.cost_since_ns, now, &self.written);
+	rows_writing(self.w, self.cost_since_ns, now, &self.written);
 	self.cpu_reported_ns = cpu;
 	self.cost_since_ns = now;
 }
 
-static void refresh_host(uint64_t now)
+/* A GPU that hangs is said while it hangs: the process may be killed for it. */
+static void watch_vendor(void)
+{
+	uint64_t since, now = clock_machine_ns();
+	const char *in = vendor_thread_in(&since);
+
+	if (self.hangs_in && (in != self.hangs_in || since != self.hangs_since_ns)) {
+		capability_note("gpu", capability_state_on, "flush", "flush",
+				"%s returned after a hang", self.hangs_in);
+		self.hangs_in = NULL;
+	}
+	if (!in || self.hangs_in || now < since + HANG_NS)
+		return;
+	self.hangs_in = in;
+	self.hangs_since_ns = since;
+	capability_note("gpu", capability_state_degraded, "flush", "full buffers only",
+			"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
+			"CUPTI has not handed over is missing",
+			in, (unsigned)((now - since) / NS_PER_S));
+	rows_loss(self.w, loss_reason_gpu_hang, 1, clock_monotonic_ns() - (now - since),
+		  clock_monotonic_ns(), in);
+}
+
+/* --- sealing --- */
+
+static bool is_unfinished(uint64_t now)
+{
+	FOR_EACH_SOURCE(s)
+	if ((*s)->unfinished && (*s)->unfinished(now))
+		return true;
+	return false;
+}
+
+static uint64_t rows_taken(void)
+{
+	struct writer_stats stats;
+
+	writer_stats(self.w, &stats);
+	return stats.rows;
+}
+
+static void read_names_again(uint64_t now)
 {
 	struct ring *r;
 
-	collector_moved();
-	self.last_host_ns = now;
-	cpu_timer_forget_names();
-	host_module_rows(self.start.writer);
+	self.last_names_ns = now;
 	for (unsigned i = 0; (r = ring_at(i)); i++)
-		r->named =
-			false; /* read names again with the next event: threads rename themselves late */
-}
-
-static void write_refused(uint64_t now)
-{
-	rows_loss(self.start.writer, loss_reason_thread_limit, rings_refused(), self.last_seal_ns,
-		  now, "events of threads beyond the limit");
-}
-
-/* Readings of the GPUs that the process uses. */
-static void sample_counters(uint64_t now)
-{
-#ifndef PITOT_WITHOUT_CUDA
-	const char *const *gpus;
-	unsigned count;
-
-	if (!self.start.settings.counters_ns || !self.window_open ||
-	    now - self.last_counters_ns < self.start.settings.counters_ns)
-		return;
-	gpus = cuda_source_gpus(&count);
-	if (count == 0)
-		return;
-	collector_in_vendor(true);
-	nvml_source_sample(self.start.writer, gpus, count, now);
-	collector_in_vendor(false);
-	self.last_counters_ns = now;
-#else
-	(void)now;
-#endif
+		r->named = false; /* with the next event: threads rename themselves late */
 }
 
 static void seal(uint64_t now)
@@ -252,109 +215,183 @@ static void seal(uint64_t now)
 	struct ring *r;
 
 	for (unsigned i = 0; (r = ring_at(i)); i++)
-		report_ring(r, now);
-	write_refused(now);
-	stack_rows_losses(self.start.writer, self.last_seal_ns, now);
-	cpu_timer_periodic(self.start.writer, self.last_seal_ns, now);
-#ifndef PITOT_WITHOUT_CUDA
-	if (atomic_load(&self.cuda))
-		cuda_source_periodic(self.start.writer, now);
-#endif
-	if (now - self.last_host_ns >= HOST_NS)
-		refresh_host(now);
+		write_ring_loss(r, now);
+	rows_loss(self.w, loss_reason_thread_limit, rings_refused(), self.last_seal_ns, now,
+		  "events of threads beyond the limit");
+	FOR_EACH_SOURCE(s)
+	if ((*s)->periodic)
+		(*s)->periodic(self.w, self.last_seal_ns, now);
+	capability_notes_write(self.w);
+	if (now - self.last_names_ns >= NAMES_NS)
+		read_names_again(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	if (writer_flush(self.start.writer) >= 0)
-		cpu_timer_stored();
-	self.sampled = false;
+	if (writer_flush(self.w) == 0)
+		FOR_EACH_SOURCE(s)
+		if ((*s)->stored)
+			(*s)->stored();
 	self.last_seal_ns = now;
+	self.sealed_rows = rows_taken();
 }
 
-static void watch_window(uint64_t now)
+/* The two steps of sealing, each when its time has come. */
+static void seal_when_due(uint64_t now)
 {
-	bool over, open = settings_window(&self.start.settings, now, &over);
-
-	if (open == self.window_open || self.window_over)
+	if (self.asked) {
+		if (!vendor_thread_done(self.asked) && now - self.asked_ns < VENDOR_WAIT_NS)
+			return;
+		self.asked = 0;
+		seal(now);
 		return;
-	self.window_open = open;
-	self.window_over = over;
-	nvtx_source_window(open);
-	cpu_timer_window(open, self.start.writer);
-#ifndef PITOT_WITHOUT_CUDA
-	if (atomic_load(&self.cuda))
-		cuda_source_window(open, self.start.writer);
-#endif
+	}
+	if (now - self.last_seal_ns < COLLECTOR_SEAL_NS)
+		return;
+	if (is_unfinished(now)) {
+		self.asked = vendor_thread_ask(VENDOR_PERIODIC);
+		self.asked_ns = now;
+	} else if (rows_taken() != self.sealed_rows) {
+		seal(now);
+	}
 }
+
+/* --- the loop --- */
 
 static uint64_t tick(uint64_t now)
 {
-	uint64_t work;
+	uint64_t work = 0;
 
 	collector_moved();
-	watch_window(now);
-	self.building = stack_capture_update(RULES_NS);
-	work = self.building;
+	sessions_follow(now, self.w);
+	park_here(&collector_parked);
 	work += drain_rings(now);
-	/* No work: samples come all the time, and need not be fetched as soon. */
-	self.sampled |= cpu_timer_collect(self.start.writer, now) != 0;
-#ifndef PITOT_WITHOUT_CUDA
-	if (atomic_load(&self.cuda))
-		work += cuda_source_collect(self.start.writer);
-#endif
-	sample_counters(now);
+	FOR_EACH_SOURCE(s)
+	{
+		park_here(&collector_parked);
+		if ((*s)->collect)
+			work += (*s)->collect(self.w, now);
+	}
+	watch_vendor();
 	return work;
+}
+
+static uint64_t sources_wait_ns(uint64_t now, uint64_t most)
+{
+	FOR_EACH_SOURCE(s)
+	if ((*s)->wait_ns) {
+		uint64_t wait = (*s)->wait_ns(now);
+
+		most = MIN(most, wait);
+	}
+	return most;
 }
 
 /* How long nothing can happen that is not announced by a wake-up. */
 static uint64_t idle_wait_ns(uint64_t now)
 {
-	const struct settings *s = &self.start.settings;
-	uint64_t next = s->start_ns + s->delay_ns, most = MIN(cpu_timer_wait_ns(), NS_PER_S);
+	uint64_t wait = sources_wait_ns(now, sessions_wait_ns(now));
 
-	if (self.window_over)
-		return NS_PER_S;
-	if (self.window_open)
-		next = s->duration_ns ? next + s->duration_ns : now + NS_PER_S;
-	return next > now ? MIN(next - now, most) : TICK_NS;
+	if (self.asked || is_unfinished(now) || rows_taken() != self.sealed_rows) {
+		uint64_t due = self.last_seal_ns + COLLECTOR_SEAL_NS;
+
+		wait = MIN(wait, self.asked || due <= now ? VENDOR_WAIT_NS / 4 : due - now);
+	}
+	return MIN(wait, NS_PER_S);
+}
+
+/*
+ * Sleeps until something happens. A thread that pushed an event and still saw collector_idle false before its push was visible
+ * is made to show it by the barrier: without membarrier(2) its event is found up to a second later.
+ */
+static bool sleep_idle(uint64_t now, unsigned wake)
+{
+	uint64_t found;
+
+	atomic_store(&collector_idle, true);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	found = drain_rings(now);
+	if (!found)
+		park_wait(&collector_parked, &self.wake, wake, idle_wait_ns(now));
+	return !atomic_exchange(&collector_idle, false) || found;
+}
+
+/*
+ * A process whose main() has ended by pthread_exit() ends with its last thread, which ours must not be: they end, too, and the C
+ * library does what it would have done.
+ */
+static bool is_last_thread(uint64_t now)
+{
+	if (now - self.last_thread_look_ns < COLLECTOR_SEAL_NS)
+		return false;
+	self.last_thread_look_ns = now;
+	return process_has_ended();
+}
+
+/* Waits for what the vendor thread still has to hand over; true when it came. */
+static bool wait_for_vendor(void)
+{
+	unsigned round = vendor_thread_ask(atomic_load(&self.ending)),
+		 seen = atomic_load(&self.progress);
+	uint64_t moved = clock_machine_ns();
+
+	while (!vendor_thread_done(round)) {
+		uint64_t now = clock_machine_ns();
+		unsigned wake = atomic_load(&self.wake), progress = atomic_load(&self.progress);
+
+		if (progress != seen)
+			moved = now;
+		seen = progress;
+		if (now - moved >= VENDOR_END_WAIT_NS)
+			return false;
+		FOR_EACH_SOURCE(s)
+		if ((*s)->collect)
+			(*s)->collect(self.w, clock_monotonic_ns());
+		if (!vendor_thread_done(round))
+			futex_wait(&self.wake, wake, PROGRESS_LOOK_NS);
+	}
+	return true;
 }
 
 static void finish(void)
 {
-	uint64_t now = clock_monotonic_ns(), begun = now;
+	uint64_t begun = clock_monotonic_ns(), now, since;
 
-	cpu_timer_stop(self.start.writer);
-	drain_rings(now);
-	/* First: CUPTI may hang from here on. */
-	if (writer_flush(self.start.writer) >= 0)
-		cpu_timer_stored();
-#ifndef PITOT_WITHOUT_CUDA
-	if (atomic_load(&self.cuda))
-		cuda_source_stop(self.start.writer);
-#endif
-	collector_moved();
+	FOR_EACH_SOURCE(s)
+	if ((*s)->stop)
+		(*s)->stop(self.w);
+	drain_rings(begun);
+	seal(begun); /* first: the GPU may hang from here on */
+	if (!wait_for_vendor()) {
+		now = clock_monotonic_ns();
+		rows_loss(self.w, loss_reason_gpu_hang, 1, begun, now, vendor_thread_in(&since));
+	}
 	now = clock_monotonic_ns();
 	drain_rings(now);
-	refresh_host(now);
-	stack_rows_finish(self.start.writer);
+	FOR_EACH_SOURCE(s)
+	{
+		if ((*s)->collect)
+			(*s)->collect(self.w, now);
+		if ((*s)->stopped)
+			(*s)->stopped(self.w);
+	}
+	vendor_thread_stop();
 	seal(now);
-	collector_moved();
-	write_costs(clock_monotonic_ns());
 	now = clock_monotonic_ns();
-	rows_cost(self.start.writer, cost_kind_exit, begun, now, 1, now - begun);
-	host_process_row(self.start.writer, self.start.setup_start_ns, now);
-	writer_close(&self.start.writer);
+	write_costs(now);
+	rows_cost(self.w, cost_kind_exit, begun, now, 1, now - begun);
 }
 
-/*
- * A process whose main() has ended by pthread_exit() ends with its last thread, which this one must not be: it ends, too,
- * and the C library does what it would have done.
- */
-static bool is_alone(uint64_t now)
+static void begin(void)
 {
-	if (now - self.last_alone_ns < SEAL_NS)
-		return false;
-	self.last_alone_ns = now;
-	return host_is_deserted();
+	const struct source_start *start = &self.start;
+
+	FOR_EACH_SOURCE(s)
+	if ((*s)->begin)
+		(*s)->begin(self.w, start);
+	rows_cost(self.w, cost_kind_setup, start->start_ns, start->start_ns + self.setup_ns, 1,
+		  self.setup_ns);
+	rows_clock(self.w, 0);
+	capability_notes_write(self.w);
+	seal(clock_monotonic_ns());
 }
 
 static void *collector_main(void *unused)
@@ -363,71 +400,63 @@ static void *collector_main(void *unused)
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "pitot");
-	host_process_row(self.start.writer, self.start.setup_start_ns, 0);
-	rows_cost(self.start.writer, cost_kind_setup, self.start.setup_start_ns,
-		  self.start.setup_start_ns + self.start.setup_ns, 1, self.start.setup_ns);
-	rows_clock(self.start.writer, 0);
-	host_module_rows(self.start.writer);
-	writer_flush(self.start.writer);
+	park_begin(&collector_parked);
+	begin();
 	while (atomic_load(&self.phase) == PHASE_RUNNING) {
 		unsigned wake = atomic_load(&self.wake);
 		uint64_t now = clock_monotonic_ns();
 
-		if (is_alone(now))
+		if (is_last_thread(now))
 			break;
 		quiet = tick(now) ? 0 : quiet + 1;
-		if (now - self.last_seal_ns >= SEAL_NS &&
-		    (quiet <= IDLE_AFTER_TICKS || self.sampled))
-			seal(now);
-		if (quiet <= IDLE_AFTER_TICKS) {
-			futex_wait(&self.wake, wake, self.building ? NS_PER_MS : TICK_NS);
-			continue;
-		}
-		atomic_store(&collector_idle, true);
-		if (drain_rings(now) == 0)
-			futex_wait(&self.wake, wake, idle_wait_ns(now));
-		if (!atomic_exchange(&collector_idle, false))
+		seal_when_due(now);
+		if (quiet <= IDLE_AFTER_TICKS)
+			park_wait(&collector_parked, &self.wake, wake,
+				  sources_wait_ns(now, TICK_NS));
+		else if (sleep_idle(now, wake))
 			quiet = 0;
 	}
 	finish();
+	sessions_close_all(self.w);
 	log_line("collector: ended in order");
+	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);
 	futex_wake(&self.phase);
 	return NULL;
 }
 
-int collector_start(const struct collector_start *start)
+int collector_start(struct writer *w, const struct source_start *start)
 {
+	uint64_t now = clock_monotonic_ns();
 	int err;
 
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	self.w = w;
 	self.start = *start;
-	atomic_store(&self.cuda, start->cuda);
-	self.window_open = self.window_over = false;
-	nvml_source_start();
-	cpu_timer_start(&self.start.settings);
-	self.last_seal_ns = self.cost_since_ns = clock_monotonic_ns();
-	self.last_host_ns = 0; /* much is loaded in the first moments: look again soon */
-	self.last_counters_ns = self.last_alone_ns = 0;
-	self.cpu_reported_ns = 0;
+	self.setup_ns = now - start->start_ns;
+	atomic_store(&self.ending, VENDOR_EXIT);
+	for (unsigned i = 0; i < RING_KINDS; i++)
+		self.handlers[i] = source_handler(i);
+	self.asked = 0;
+	self.hangs_in = NULL;
+	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
+	self.sealed_rows = self.last_thread_look_ns = self.cpu_reported_ns = 0;
 	self.written = (struct writer_stats){ 0 };
 	atomic_store(&self.phase, PHASE_RUNNING);
-	err = helper_thread_start(collector_main, STACK_BYTES);
+	err = vendor_thread_start();
+	if (err == 0)
+		err = helper_thread_start(collector_main, NULL, STACK_BYTES);
 	if (err < 0)
 		atomic_store(&self.phase, PHASE_NONE);
 	return err;
 }
 
-void collector_cuda_started(void)
-{
-	atomic_store(&self.cuda, true);
-	collector_wake();
-}
-
-bool collector_stop(uint64_t limit_ns)
+bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)
 {
 	unsigned expected = PHASE_RUNNING, seen = atomic_load(&self.progress);
 	uint64_t now = clock_machine_ns(), end = now + limit_ns, moved = now;
 
+	atomic_store(&self.ending, reason);
 	atomic_compare_exchange_strong(&self.phase, &expected, PHASE_STOPPING);
 	collector_wake();
 	while (atomic_load(&self.phase) == PHASE_STOPPING) {
@@ -437,11 +466,9 @@ bool collector_stop(uint64_t limit_ns)
 		if (progress != seen)
 			moved = now;
 		seen = progress;
-		if (now >= end ||
-		    now - moved >= (atomic_load(&self.in_vendor) ? COLLECTOR_VENDOR_PATIENCE_NS
-								 : COLLECTOR_PATIENCE_NS))
+		if (now >= end || now - moved >= PATIENCE_NS)
 			return false;
-		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, LOOK_NS));
+		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, PROGRESS_LOOK_NS));
 	}
 	return true;
 }
@@ -449,8 +476,7 @@ bool collector_stop(uint64_t limit_ns)
 void collector_after_fork(void)
 {
 	atomic_store(&self.phase, PHASE_NONE);
-	atomic_store(&self.cuda, false);
-	atomic_store(&self.in_vendor, false);
 	atomic_store(&collector_idle, false);
-	self.start.writer = NULL;
+	atomic_store(&collector_parked.state, PARK_NONE);
+	self.w = NULL;
 }

@@ -8,14 +8,14 @@
 /* LD_PRELOAD names this library, in programs that may never use CUDA. */
 __attribute__((constructor)) static void preloaded(void)
 {
-	session_start_preloaded();
+	session_preloaded();
 }
 
 /* Called by the CUDA driver during cuInit, because CUDA_INJECTION64_PATH names this library. Always 1: "loaded". */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
 {
-	session_start(true);
+	session_start(SESSION_BY_CUDA);
 	return 1;
 }
 
@@ -23,14 +23,14 @@ EXPORT int InitializeInjection(void)
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
-	return session_start(false) && nvtx_source_attach(get_export_table);
+	return session_start(SESSION_BY_NVTX) && nvtx_source_attach(get_export_table);
 }
 
 /* Called by NVTX's extensions (payloads and others) with their own table. */
 EXPORT int InitializeInjectionNvtxExtension(void *module);
 EXPORT int InitializeInjectionNvtxExtension(void *module)
 {
-	return session_start(false) && nvtx_source_attach_extension(module);
+	return session_start(SESSION_BY_NVTX) && nvtx_source_attach_extension(module);
 }
 
 EXPORT const char *pitot_version(void)
@@ -40,7 +40,7 @@ EXPORT const char *pitot_version(void)
 
 EXPORT int pitot_init(void)
 {
-	return session_start(true);
+	return session_start(SESSION_BY_PROGRAM);
 }
 
 EXPORT void pitot_stop(void)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,14 +15,14 @@ static struct stat log_file; /* the number may be another's file by now */
 
 void log_open(void)
 {
-	const char *path = getenv("PITOT_LOG");
+	const char *path = secure_getenv("PITOT_LOG");
 
 	if (!path || !*path || log_fd >= 0)
 		return;
 	if (strcmp(path, "stderr") == 0)
 		log_fd = fcntl(2, F_DUPFD_CLOEXEC, 3);
 	else
-		log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+		log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (log_fd >= 0)
 		log_fd = io_above_standard(log_fd);
 	if (log_fd >= 0)

@@ -3,18 +3,26 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/compiler.h"
+#include "base/io.h"
+#include "capture/capability_notes.h"
 #include "capture/collector.h"
+#include "base/helper_thread.h"
+#include "capture/park.h"
 #include "capture/session.h"
+#include "capture/vendor_thread.h"
 
 /* Less than people notice after Ctrl-C. The interrupted thread may hold a lock that the collector needs. */
 #define SIGNAL_LIMIT_NS (300 * NS_PER_MS)
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+static pid_t installed_in; /* a child made without pthread_atfork's knowledge has no collector */
+
+/* --- signals --- */
 
 static void on_signal(int number)
 {
@@ -22,8 +30,8 @@ static void on_signal(int number)
 	struct sigaction act = { .sa_handler = SIG_DFL };
 	sigset_t set;
 
-	if (collector_running())
-		collector_stop(SIGNAL_LIMIT_NS);
+	if (getpid() == installed_in && collector_running())
+		collector_stop(SIGNAL_LIMIT_NS, VENDOR_EXIT);
 	sigaction(number, &act, NULL);
 	raise(number);
 	sigemptyset(&set);
@@ -45,23 +53,68 @@ static void install_signals(void)
 	}
 }
 
-void leave_watch_fork(void)
+/* --- fork --- */
+
+extern struct parked collector_parked, vendor_parked;
+
+static void before_fork(void)
+{
+	static struct parked *const threads[] = { &collector_parked, &vendor_parked };
+
+	park_all(threads, ARRAY_SIZE(threads));
+}
+
+static void after_fork_in_child(void)
+{
+	session_after_fork();
+	FOR_EACH_SOURCE(s)
+	if ((*s)->after_fork)
+		(*s)->after_fork();
+	park_after_fork();
+	collector_after_fork();
+	vendor_thread_after_fork();
+	helper_threads_after_fork();
+	rings_after_fork();
+	capability_notes_after_fork();
+	installed_in = getpid();
+}
+
+void process_exit_watch_fork(void)
 {
 	static bool done;
 
 	if (!done)
-		pthread_atfork(NULL, NULL, session_after_fork);
+		pthread_atfork(before_fork, park_release, after_fork_in_child);
 	done = true;
 }
 
-void leave_install(void)
+/* --- exit --- */
+
+void process_exit_install(void)
 {
 	static bool done;
 
-	atexit(session_stop);
-	at_quick_exit(session_stop);
-	leave_watch_fork();
-	if (!done)
+	installed_in = getpid();
+	atexit(session_exit);
+	at_quick_exit(session_exit);
+	process_exit_watch_fork();
+	if (!done && installed_in != 1)
 		install_signals();
 	done = true;
+}
+
+bool process_has_ended(void)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *name_end;
+	char path[64];
+	struct stat task;
+
+	/* One link for each thread beside the usual two. The main one stays among them, as a zombie. */
+	if (stat("/proc/self/task", &task) < 0 || task.st_nlink != 2 + 1 + helper_threads())
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", (unsigned)getpid());
+	io_read_file(path, 1024, &text);
+	name_end = strrchr(strbuf_text(&text), ')');
+	return name_end && strncmp(name_end, ") Z", 3) == 0;
 }

@@ -63,23 +63,49 @@ static struct ring *take_free(void)
 	return NULL;
 }
 
+bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
+{
+	uint64_t used;
+
+	r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
+	used = head + slots - r->tail_seen;
+	if (used <= RING_SLOTS / 2) {
+		r->half_full = false;
+		return true;
+	}
+	if (!r->half_full)
+		collector_wake();
+	r->half_full = true;
+	if (used <= RING_SLOTS)
+		return true;
+	counter_add(&r->lost, 1);
+	return false;
+}
+
+/*
+ * Of a thread beyond the limit: it looks for a free ring again only now and then, since each time costs a look at all of them.
+ */
+#define REFUSED_LOOK_EVERY 256u
+
 struct ring *ring_claim(void)
 {
+	static __thread unsigned tries __attribute__((tls_model("initial-exec")));
 	struct ring *r;
 
 	pthread_once(&key_once, make_key);
-	r = take_free();
+	r = tries++ % REFUSED_LOOK_EVERY == 0 ? take_free() : NULL;
 	if (!r || !give_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);
 		atomic_fetch_add(&refused, 1);
 		return NULL;
 	}
+	tries = 0;
 	r->tid = (uint32_t)syscall(SYS_gettid);
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;
-	r->instantiating = false;
+	r->instantiating = r->half_full = r->ours = false;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)
@@ -96,6 +122,22 @@ void ring_recycle(struct ring *r)
 {
 	r->named = false;
 	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
+}
+
+void rings_discard(void)
+{
+	struct ring *r;
+
+	for (unsigned i = 0; (r = ring_at(i)); i++) {
+		bool dead = atomic_load_explicit(&r->state, memory_order_acquire) == RING_DEAD;
+
+		ring_consume(r, ring_available(r));
+		r->named = false;
+		r->lost_reported = atomic_load(&r->lost);
+		if (dead)
+			ring_recycle(r);
+	}
+	rings_refused();
 }
 
 uint64_t rings_refused(void)
@@ -117,7 +159,7 @@ void rings_after_fork(void)
 		atomic_store(&rings[i].tail, 0);
 		rings[i].tail_seen = 0;
 		rings[i].named = false;
-		rings[i].walker = NULL;
+		rings[i].stacks = NULL;
 		rings[i].lost_reported = atomic_load(&rings[i].lost);
 		rings[i].calls_reported = atomic_load(&rings[i].calls);
 		rings[i].sampled_calls_reported = atomic_load(&rings[i].sampled_calls);

@@ -16,12 +16,16 @@
 #include "base/compiler.h"
 #include "base/counter.h"
 
+/* Which source an event belongs to; that source's handler (source.h) makes rows of it. */
 enum ring_kind {
 	RING_API_CALL,	/* a start, b end, c correlation, d function id, e stack; slot 2: a result */
 	RING_NVTX,	/* a time, b range or payload, c domain, d category, e color, plus text slots */
 	RING_STACK,	/* c stack id, d frames, e how it ends; the frames follow, four to a slot */
 	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
+	RING_CUPTI_CLOCK,	/* two slots: cupti_clock.c */
+	RING_COUNTER,	/* a time, b value, c counter, d device */
+	RING_KINDS
 };
 
 /* One slot. An event is one or more consecutive slots; `slots` and `kind` of the first describe it. */
@@ -46,18 +50,17 @@ struct ring {
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
 	uint32_t claims;			/* threads that have had the ring */
-	uint32_t walker_claim;			/* the one whose stack the walker knows */
-	struct stack_walker *walker;		/* stack_capture.c's, as the next; they stay with the ring */
-	struct stack_cache *memo;
-	struct launch_room *room;
+	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
 	char name[16];				/* the thread's, when it came and when it ended */
 	bool instantiating;			/* nodes that it makes are those of an executable graph */
+	bool half_full;				/* the collector was woken for that */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
 	/* the collector's side */
 	_Alignas(64) atomic_uint_fast64_t tail;
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
 	uint32_t tid;
 	bool named;				/* its thread row has been written */
+	bool ours;				/* of a thread of the recorder: it gets no thread row */
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
 };
@@ -81,21 +84,25 @@ extern atomic_bool collector_idle;
 /* Wakes it up: collector.c. Async-signal-safe. */
 void collector_wake(void);
 
-/* Appends `slots` slots. false when the ring is full; the loss is counted. */
+/* The ring is more than half full: wakes the collector once, and tells whether there is room for `slots`. Counts a loss. */
+bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots);
+
+/*
+ * Appends `slots` slots. false when the ring is full; the loss is counted.
+ *
+ * The load of collector_idle may be done before the store of the head is seen by others. The collector, which sets it
+ * before it looks at the rings for the last time, makes all threads pass a barrier in between (collector.c).
+ */
 static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
 {
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 
-	if (unlikely(head + slots - r->tail_seen > RING_SLOTS)) {
-		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
-		if (head + slots - r->tail_seen > RING_SLOTS) {
-			counter_add(&r->lost, 1);
-			return false;
-		}
-	}
+	if (unlikely(head + slots - r->tail_seen > RING_SLOTS / 2) && !ring_make_room(r, head, slots))
+		return false;
 	for (uint32_t i = 0; i < slots; i++)
 		r->events[(head + i) % RING_SLOTS] = event[i];
 	atomic_store_explicit(&r->head, head + slots, memory_order_release);
+	atomic_signal_fence(memory_order_seq_cst);
 	if (unlikely(atomic_load_explicit(&collector_idle, memory_order_relaxed)))
 		collector_wake();
 	return true;
@@ -134,10 +141,15 @@ static inline void ring_consume(struct ring *r, uint64_t slots)
 }
 /* Hands the ring of an ended thread on. Call when it is RING_DEAD and empty and its counts have been reported. */
 void ring_recycle(struct ring *r);
+/* Before a collector begins: drops what came after the last one had ended. Its threads are to be named again. */
+void rings_discard(void);
 /* Events since the last call whose threads got no ring. */
 uint64_t rings_refused(void);
 
-/* In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings (keeps the memory). */
+/*
+ * In the child of a fork: the thread's ring belongs to the parent's collector. Forgets all rings (keeps the memory, which the
+ * collector may have been in the middle of).
+ */
 void rings_after_fork(void);
 
 #endif

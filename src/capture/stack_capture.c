@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/counter.h"
 #include "base/path.h"
 #include "base/reserve.h"
+#include "capture/cpu/cpu_slot.h"
 #include "capture/log.h"
-#include "capture/settings.h"
 #include "stack/python/python_interrupted.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
@@ -21,12 +22,23 @@ struct python {
 	struct python_codes *codes;
 };
 
-/* Where a thread makes a stack: too much for the stack that it runs on. Only what is used of it is ever there. */
-struct launch_room {
+/* A slot for each thread with a ring and for each that is sampled, so that none that lives is without. */
+_Static_assert(STACK_WALKERS_MAX >= RINGS_MAX + CPU_SLOTS_MAX, "each has its slot");
+
+/*
+ * What a thread makes stacks with. It stays with the ring, whose threads have it one after the other, and so do its counts.
+ * Pages that are not used are never touched.
+ */
+struct stack_maker {
+	struct stack_maker *next; /* of all */
+	uint32_t claim; /* of the ring, by the thread whose stack the walker and the cache know */
 	bool busy; /* with the stack of a call that a signal interrupted */
+	atomic_uint_fast64_t none, python_unmatched, ends[STACK_ENDS];
 	uint64_t native[STACK_FRAMES_MAX], frames[STACK_FRAMES_MAX];
 	struct python_frame python[STACK_FRAMES_MAX];
 	struct ring_event event[1 + STACK_FRAMES_MAX / 4];
+	struct stack_walker walker;
+	struct stack_cache cache;
 };
 
 static struct {
@@ -40,7 +52,8 @@ static struct {
 	char python_reason[256];
 	uint64_t python_looked_ns;
 	struct stack_interner interner;
-	atomic_uint_fast64_t none, no_memory, unsure, ends[STACK_ENDS];
+	_Atomic(struct stack_maker *) makers;
+	atomic_uint_fast64_t no_memory;
 } self;
 
 /* --- start --- */
@@ -71,7 +84,7 @@ bool stack_capture_start(const struct settings *settings)
 {
 	uint64_t limit = settings->stacks_max ? settings->stacks_max : STACKS_MAX;
 
-	if (!settings->native_stacks && !settings->python_stacks && !settings->cpu_hz)
+	if (!settings->stacks && !settings->cpu)
 		return false;
 	if (!self.modules) {
 		self.modules = aligned_alloc(_Alignof(struct stack_modules), sizeof(*self.modules));
@@ -86,9 +99,9 @@ bool stack_capture_start(const struct settings *settings)
 		return false;
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);
-	self.wants_python =
-		settings->python_stacks || (settings->cpu_hz && !settings->native_stacks);
-	self.on = settings->native_stacks || settings->python_stacks;
+	self.wants_python = (settings->stacks & SETTING_STACKS_PYTHON) ||
+			    (settings->cpu && !(settings->stacks & SETTING_STACKS_NATIVE));
+	self.on = settings->stacks != SETTING_STACKS_NONE;
 	self.following = true;
 	return true;
 }
@@ -100,78 +113,86 @@ uint32_t stack_capture_max(void)
 
 /* --- the launch path --- */
 
-/* A walker and a memo know the stack of one thread: for the ring's next thread they start afresh. */
-static void start_walker(struct ring *r)
+/* Of a ring that never had one. NULL: no memory. */
+static struct stack_maker *maker_new(void)
 {
-	struct stack_walker *w = r->walker;
+	struct stack_maker *m = reserve_memory(sizeof(*m));
 
-	r->walker_claim = r->claims;
-	if (!w)
-		r->walker = w = reserve_memory(sizeof(*w));
-	else if (w->slot >= 0)
-		stack_walker_release(w);
-	if (w && stack_walker_init(w, self.modules))
-		stack_walker_skip(w, self.skip, self.skip_count);
-	if (r->memo)
-		stack_cache_reset(r->memo);
-	else
-		r->memo = reserve_memory(sizeof(*r->memo));
-	if (!r->room)
-		r->room = reserve_memory(sizeof(*r->room));
-	if (r->room)
-		r->room->busy = false;
+	if (!m)
+		return NULL;
+	m->walker.slot = -1;
+	m->next = atomic_load_explicit(&self.makers, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&self.makers, &m->next, m,
+						      memory_order_release, memory_order_relaxed))
+		;
+	return m;
+}
+
+/* The walker and the cache know the stack of one thread: for the ring's next thread they start afresh. */
+static void maker_reset(struct stack_maker *m, uint32_t claim)
+{
+	m->claim = claim;
+	m->busy = false;
+	if (m->walker.slot >= 0)
+		stack_walker_release(&m->walker);
+	if (stack_walker_init(&m->walker, self.modules))
+		stack_walker_skip(&m->walker, self.skip, self.skip_count);
+	stack_cache_reset(&m->cache);
 }
 
 /* NULL: no memory or no slot. */
-static struct stack_walker *walker_of(struct ring *r)
+static struct stack_maker *maker_of(struct ring *r)
 {
-	if (unlikely(r->walker_claim != r->claims))
-		start_walker(r);
-	return likely(r->walker && r->memo && r->room && r->walker->slot >= 0) ? r->walker : NULL;
+	struct stack_maker *m = r->stacks;
+
+	if (unlikely(!m))
+		r->stacks = m = maker_new();
+	if (unlikely(m && m->claim != r->claims))
+		maker_reset(m, r->claims);
+	return likely(m && m->walker.slot >= 0) ? m : NULL;
 }
 
 /* Where the calling thread is in Python. */
-static struct memo_python python_here(struct python *p)
+static struct cache_python python_here(struct python *p)
 {
 	if (!p)
-		return (struct memo_python){ .runtime = NULL };
-	return (struct memo_python){ .runtime = &p->runtime,
+		return (struct cache_python){ .runtime = NULL };
+	return (struct cache_python){ .runtime = &p->runtime,
 				     .state = python_thread_state(&p->runtime),
 				     .freed = python_codes_freed(p->codes) };
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */
-static unsigned splice(struct python *p, uintptr_t state, struct launch_room *room, unsigned count,
+static unsigned splice(struct python *p, uintptr_t state, struct stack_maker *m, unsigned count,
 		       bool complete, enum python_match *match)
 {
-	struct python_stacks stacks = { .native = room->native,
+	struct python_stacks stacks = { .native = m->native,
 					.native_count = count,
 					.native_complete = complete,
-					.python = room->python };
+					.python = m->python };
 	unsigned n;
 
 	*match = PYTHON_MATCH_NONE;
 	if (state)
-		stacks.python_count =
-			python_walk_from(&p->runtime, state, room->python, STACK_FRAMES_MAX,
-					 &stacks.python_complete);
+		stacks.python_count = python_walk_from(&p->runtime, state, m->python,
+						       STACK_FRAMES_MAX, &stacks.python_complete);
 	if (stacks.python_count == 0) {
-		memcpy(room->frames, room->native, count * sizeof(*room->frames));
+		memcpy(m->frames, m->native, count * sizeof(*m->frames));
 		return count;
 	}
-	python_code_ids(p->codes, room->python, stacks.python_count);
-	n = python_splice(&p->eval, &stacks, room->frames, STACK_FRAMES_MAX, match);
+	python_code_ids(p->codes, m->python, stacks.python_count);
+	n = python_splice(&p->eval, &stacks, m->frames, STACK_FRAMES_MAX, match);
 	if (*match == PYTHON_MATCH_UNSURE)
-		atomic_fetch_add_explicit(&self.unsure, 1, memory_order_relaxed);
+		counter_add(&m->python_unmatched, 1);
 	return MIN(n, STACK_FRAMES_MAX);
 }
 
-/* A stack that no thread has met before goes to the collector. */
-static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned count,
-		 enum stack_end end)
+/* Hands a stack that no thread has met before to the collector. */
+static bool push_stack(void *context, uint32_t id, const uint64_t *frames, unsigned count,
+		       enum stack_end end)
 {
 	struct ring *r = context;
-	struct ring_event *event = r->room->event;
+	struct ring_event *event = r->stacks->event;
 
 	event[0] = (struct ring_event){
 		.c = id,
@@ -183,68 +204,66 @@ static bool tell(void *context, uint32_t id, const uint64_t *frames, unsigned co
 	return ring_push(r, event, 1 + (count + 3) / 4);
 }
 
-static uint32_t walk_in_room(struct ring *r, struct python *p, const struct memo_python *where,
-			     const struct stack_registers *registers)
+static uint32_t walk_and_intern(struct ring *r, struct python *p, const struct cache_python *where,
+				const struct stack_registers *registers)
 {
+	struct stack_maker *m = r->stacks;
 	enum python_match match;
 	enum stack_end end;
-	unsigned count =
-		stack_walk(r->walker, registers, r->room->native, STACK_FRAMES_MAX, &end);
+	unsigned count = stack_walk(&m->walker, registers, m->native, STACK_FRAMES_MAX, &end);
 	uint32_t id;
 
 	if (count == 0) {
-		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
+		counter_add(&m->none, 1);
 		return 0;
 	}
-	atomic_fetch_add_explicit(&self.ends[end], 1, memory_order_relaxed);
-	count = splice(p, where->state, r->room, count, end == stack_end_complete, &match);
-	id = stack_intern(&self.interner, r->room->frames, count, end, tell, r);
+	counter_add(&m->ends[end], 1);
+	count = splice(p, where->state, m, count, end == stack_end_complete, &match);
+	id = stack_intern(&self.interner, m->frames, count, end, push_stack, r);
 	if (id && end == stack_end_complete &&
 	    (match == PYTHON_MATCH_NONE || match == PYTHON_MATCH_EXACT))
-		stack_cache_add(r->memo, r->walker, registers, where, id);
+		stack_cache_add(&m->cache, &m->walker, registers, where, id);
 	return id;
 }
 
-/* A stack that the thread's memo does not have. */
-static __attribute__((noinline)) uint32_t walk_and_intern(struct ring *r, struct python *p,
-							  const struct memo_python *where,
-							  const struct stack_registers *registers)
+/* The stack of a thread whose maker is its own, and not in the middle of another. */
+static inline __attribute__((always_inline)) uint32_t
+find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
-	uint32_t id;
+	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
+	struct cache_python where = python_here(p);
+	struct stack_maker *m = r->stacks;
+	uint32_t id = stack_cache_find(&m->cache, &m->walker, registers, &where);
 
-	if (r->room->busy) {
-		atomic_fetch_add_explicit(&self.none, 1, memory_order_relaxed);
-		return 0;
-	}
-	r->room->busy = true;
-	atomic_signal_fence(memory_order_seq_cst);
-	id = walk_in_room(r, p, where, registers);
-	atomic_signal_fence(memory_order_seq_cst);
-	r->room->busy = false;
+	if (unlikely(!id))
+		return walk_and_intern(r, p, &where, registers);
+	counter_add(&m->ends[stack_end_complete], 1);
 	return id;
 }
 
 uint32_t stack_capture_take(struct ring *r)
 {
-	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
 	struct stack_registers registers;
-	struct memo_python where;
-	struct stack_walker *w;
+	struct stack_maker *m;
 	uint32_t id;
 
 	if (!self.on)
 		return 0;
-	w = walker_of(r);
-	if (unlikely(!w)) {
+	m = maker_of(r);
+	if (unlikely(!m)) {
 		atomic_fetch_add_explicit(&self.no_memory, 1, memory_order_relaxed);
 		return 0;
 	}
-	where = python_here(p);
+	if (unlikely(m->busy)) {
+		counter_add(&m->none, 1);
+		return 0;
+	}
+	m->busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
 	STACK_CAPTURE(&registers);
-	id = stack_cache_find(r->memo, w, &registers, &where);
-	if (unlikely(!id))
-		return walk_and_intern(r, p, &where, &registers);
-	atomic_fetch_add_explicit(&self.ends[stack_end_complete], 1, memory_order_relaxed);
+	id = find_or_walk(r, &registers);
+	atomic_signal_fence(memory_order_seq_cst);
+	m->busy = false;
 	return id;
 }
 
@@ -263,8 +282,8 @@ static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool
 	unsigned n;
 
 	if (p)
-		in.python_count = python_walk_interrupted(&p->runtime, s->python,
-							  STACK_FRAMES_MAX, &in.python_complete);
+		in.python_count = python_walk_interrupted(&p->runtime, s->python, STACK_FRAMES_MAX,
+							  &in.python_complete);
 	if (in.python_count == 0) {
 		memcpy(out, s->native, count * sizeof(*out));
 		return count;
@@ -274,7 +293,8 @@ static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool
 							   in.python_count);
 	python_code_ids(p->codes, s->python, in.python_count);
 	n = python_splice(&p->eval, &in, out, STACK_FRAMES_MAX, &match);
-	s->unsure_python += match == PYTHON_MATCH_UNSURE;
+	if (match == PYTHON_MATCH_UNSURE)
+		counter_add(&s->python_unmatched, 1);
 	return MIN(n, STACK_FRAMES_MAX);
 }
 
@@ -366,18 +386,27 @@ const char *stack_capture_python_reason(void)
 	return self.python_reason;
 }
 
+static void add_counts(const struct stack_maker *m, struct stack_capture_counts *counts)
+{
+	counts->none += atomic_load_explicit(&m->none, memory_order_relaxed);
+	counts->python_unmatched +=
+		atomic_load_explicit(&m->python_unmatched, memory_order_relaxed);
+	for (unsigned i = 0; i < STACK_ENDS; i++)
+		counts->ends[i] += atomic_load_explicit(&m->ends[i], memory_order_relaxed);
+}
+
 void stack_capture_counts(struct stack_capture_counts *counts)
 {
+	const struct stack_maker *m = atomic_load_explicit(&self.makers, memory_order_acquire);
+
 	*counts = (struct stack_capture_counts){
-		.none = atomic_load(&self.none),
 		.no_memory = atomic_load(&self.no_memory),
 		.table_full = atomic_load(&self.interner.refused),
-		.unsure_python = atomic_load(&self.unsure),
 	};
-	for (unsigned i = 0; i < ARRAY_SIZE(counts->ends); i++) {
-		counts->ends[i] = atomic_load(&self.ends[i]);
+	for (; m; m = m->next)
+		add_counts(m, counts);
+	for (unsigned i = 0; i < STACK_ENDS; i++)
 		counts->taken += counts->ends[i];
-	}
 	if (self.modules) {
 		counts->parts = atomic_load(&self.modules->parts);
 		counts->rule_bytes = self.modules->store.bytes;
@@ -395,9 +424,6 @@ void stack_capture_after_fork(void)
 	memset(&self.interner, 0, sizeof(self.interner));
 	atomic_store(&self.python, NULL); /* found again; its memory stays */
 	self.python_looked_ns = 0;
-	atomic_store(&self.none, 0);
+	atomic_store(&self.makers, NULL); /* rings forget theirs */
 	atomic_store(&self.no_memory, 0);
-	atomic_store(&self.unsure, 0);
-	for (unsigned i = 0; i < ARRAY_SIZE(self.ends); i++)
-		atomic_store(&self.ends[i], 0);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "capture/ring.h"
+#include "schema/settings.h"
 #include "stack/intern.h"
 #include "stack/python/python_walk.h"
 #include "stack/unwind/unwind_self.h"
@@ -25,7 +26,6 @@ struct python_codes;
  * Reserves memory and notes which libraries' frames are left out. Before the first call is recorded, or the first CPU
  * sample taken.
  */
-struct settings;
 bool stack_capture_start(const struct settings *settings);
 
 /* Distinct stacks that are kept. */
@@ -40,7 +40,7 @@ struct stack_sampler {
 	struct stack_walker walker;
 	uint64_t native[STACK_FRAMES_MAX];
 	struct python_frame python[STACK_FRAMES_MAX + 1];
-	uint64_t unsure_python; /* stacks whose Python frames are all at the innermost place */
+	atomic_uint_fast64_t python_unmatched; /* stacks whose Python frames are all at the innermost place */
 };
 
 /*
@@ -70,7 +70,7 @@ const char *stack_capture_python_reason(void);
 uint32_t stack_capture_python_version(void);
 
 struct stack_capture_counts {
-	uint64_t taken, none, unsure_python;
+	uint64_t taken, none, python_unmatched;
 	uint64_t table_full, no_memory; /* calls that got no stack */
 	uint64_t ends[STACK_ENDS];	/* by enum stack_end */
 	uint64_t rule_bytes, build_ns; /* of unwind rules */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capture/source.h"
 #include "capture/stack_capture.h"
 #include "format/rows.h"
 #include "stack/frame.h"
@@ -13,14 +14,26 @@
 
 static struct stack_tree tree;
 static bool ready;
-static uint64_t full_reported, nodes_reported, memory_reported;
+
+enum {
+	LOST_STACKS,
+	LOST_NODES,
+	LOST_MEMORY,
+	LOST_CODE,
+	LOST_OBJECTS,
+	LOST_NAMES,
+	LOST_LINES,
+	LOST_KINDS
+};
+
+static uint64_t reported[LOST_KINDS];
 
 void stack_rows_reset(void)
 {
 	if (ready)
 		stack_tree_release(&tree);
 	ready = false;
-	full_reported = nodes_reported = memory_reported = 0;
+	memset(reported, 0, sizeof(reported));
 }
 
 /* Frames of one line are one node: the line takes the place of the instruction. */
@@ -92,15 +105,43 @@ uint32_t stack_rows_sample(struct writer *w, const uint64_t *frames, unsigned co
 
 void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
+	static const struct {
+		enum loss_reason reason;
+		const char *detail;
+	} kinds[LOST_KINDS] = {
+		[LOST_STACKS] = { loss_reason_stack_limit,
+				  "calls with a new stack after the limit of distinct ones" },
+		[LOST_NODES] = { loss_reason_stack_limit,
+				 "distinct stacks after the limit of distinct frames" },
+		[LOST_MEMORY] = { loss_reason_no_memory, "stacks of calls" },
+		[LOST_CODE] = { loss_reason_stack_limit,
+				"frames of new Python functions after the limit of distinct ones" },
+		[LOST_OBJECTS] = { loss_reason_unnamed_frames,
+				   "Python frames that run no code object" },
+		[LOST_NAMES] = { loss_reason_string_limit,
+				 "names of Python functions and files that were cut or left out" },
+		[LOST_LINES] = { loss_reason_string_limit, "Python functions without line numbers: "
+							   "their tables are too long" },
+	};
+	struct python_codes *codes = stack_capture_codes();
+	struct python_code_losses python = { 0 };
 	struct stack_capture_counts c;
 
 	stack_capture_counts(&c);
-	rows_loss_more(w, loss_reason_stack_limit, c.table_full, &full_reported, since_ns, now_ns,
-		       "calls with a new stack after the limit of distinct ones");
-	rows_loss_more(w, loss_reason_stack_limit, ready ? tree.refused : 0, &nodes_reported,
-		       since_ns, now_ns, "distinct stacks after the limit of distinct frames");
-	rows_loss_more(w, loss_reason_no_memory, c.no_memory, &memory_reported, since_ns, now_ns,
-		       "stacks of calls");
+	if (codes)
+		python = python_code_losses(codes);
+	const uint64_t counts[LOST_KINDS] = {
+		[LOST_STACKS] = c.table_full,
+		[LOST_NODES] = ready ? tree.refused : 0,
+		[LOST_MEMORY] = c.no_memory,
+		[LOST_CODE] = python.no_slot + python.no_room,
+		[LOST_OBJECTS] = python.not_code,
+		[LOST_NAMES] = python.bad_strings + python.cut_names,
+		[LOST_LINES] = python.no_lines,
+	};
+	for (unsigned i = 0; i < LOST_KINDS; i++)
+		rows_loss_more(w, kinds[i].reason, counts[i], &reported[i], since_ns, now_ns,
+			       kinds[i].detail);
 }
 
 void stack_rows_finish(struct writer *w)
@@ -133,7 +174,51 @@ void stack_rows_finish(struct writer *w)
 	if (version) {
 		snprintf(text, sizeof(text), "CPython %u.%u.%u, %llu stacks matched by guess",
 			 version >> 24, version >> 16 & 255, version >> 8 & 255,
-			 (unsigned long long)c.unsure_python);
+			 (unsigned long long)c.python_unmatched);
 		rows_capability(w, "python_stacks", capability_state_on, NULL, "python", text);
 	}
 }
+
+/* --- the source --- */
+
+#define RULES_NS (10 * NS_PER_MS) /* of a tick for unwind rules */
+
+static bool building; /* unwind rules: the next tick comes soon */
+
+static void start(const struct source_start *how)
+{
+	if (how->with_cuda || how->wanted->cpu)
+		stack_capture_start(how->wanted);
+}
+
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
+	(void)w;
+	(void)now_ns;
+	building = stack_capture_update(RULES_NS);
+	return building;
+}
+
+static uint64_t wait_ns(uint64_t now_ns)
+{
+	(void)now_ns;
+	return building ? NS_PER_MS : UINT64_MAX;
+}
+
+static void after_fork(void)
+{
+	stack_capture_after_fork();
+	stack_rows_reset();
+}
+
+const struct source stack_source = {
+	.name = "stacks",
+	.start = start,
+	.collect = collect,
+	.periodic = stack_rows_losses,
+	.wait_ns = wait_ns,
+	.stopped = stack_rows_finish,
+	.after_fork = after_fork,
+	.handlers = { { RING_STACK, stack_rows_event } },
+	.handler_count = 1,
+};

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "trace/columns.h"
+
 static const char *name_of(const char *const *names, size_t count, uint8_t value)
 {
 	return value < count && names[value] ? names[value] : names[0];
@@ -86,21 +88,18 @@ void memset_name(struct strbuf *out, uint8_t memory_kind)
 
 bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload_value *value)
 {
-	const uint8_t *kinds = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_payload_kind);
-	const uint8_t *kind_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_payload_kind);
-	const uint64_t *payloads = trace_u64(t, TABLE_nvtx, COLUMN_nvtx_payload);
-	const uint8_t *payload_valid = trace_valid(t, TABLE_nvtx, COLUMN_nvtx_payload);
+	const struct nvtx_columns *n = nvtx_columns(t);
 	uint32_t low;
 	float real;
 
-	if ((kind_valid && !kind_valid[row]) || (payload_valid && !payload_valid[row]))
+	if (!column_has(n->valid.payload_kind, row) || !column_has(n->valid.payload, row))
 		return false;
-	*value = (struct nvtx_payload_value){ .integer = (int64_t)payloads[row] };
-	low = (uint32_t)payloads[row];
-	switch (kinds[row]) {
+	*value = (struct nvtx_payload_value){ .integer = (int64_t)n->payload[row] };
+	low = (uint32_t)n->payload[row];
+	switch (n->payload_kind[row]) {
 	case nvtx_payload_f64:
 		value->is_double = true;
-		memcpy(&value->real, &payloads[row], sizeof(value->real));
+		memcpy(&value->real, &n->payload[row], sizeof(value->real));
 		return true;
 	case nvtx_payload_f32:
 		value->is_double = true;
@@ -140,26 +139,24 @@ static int number_domain(struct nvtx_names *n, uint64_t process, uint32_t domain
 
 int nvtx_names_init(struct nvtx_names *n, const struct trace *t)
 {
-	const uint32_t *ids = trace_u32(t, TABLE_nvtx_domain, COLUMN_nvtx_domain_id);
-	const uint32_t *names = trace_u32(t, TABLE_nvtx_domain, COLUMN_nvtx_domain_name);
-	uint64_t rows = trace_rows(t, TABLE_nvtx_domain), number;
+	const struct nvtx_domain_columns *domains = nvtx_domain_columns(t);
+	const struct nvtx_category_columns *categories = nvtx_category_columns(t);
+	uint64_t number;
 
 	*n = (struct nvtx_names){ .trace = t };
-	for (uint64_t row = 0; row < rows; row++)
-		if (number_domain(n, trace_row_process(t, TABLE_nvtx_domain, row), ids[row],
-				  &number) < 0 ||
-		    map_put(&n->texts, number, names[row]) < 0)
-			return -ENOMEM;
-	rows = trace_rows(t, TABLE_nvtx_category);
-	ids = trace_u32(t, TABLE_nvtx_category, COLUMN_nvtx_category_id);
-	names = trace_u32(t, TABLE_nvtx_category, COLUMN_nvtx_category_name);
-	for (uint64_t row = 0; row < rows; row++) {
-		uint64_t process = trace_row_process(t, TABLE_nvtx_category, row);
-		uint32_t domain =
-			trace_u32(t, TABLE_nvtx_category, COLUMN_nvtx_category_domain)[row];
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_nvtx_domain); row++) {
+		uint64_t process = trace_row_process(t, TABLE_nvtx_domain, row);
 
-		if (number_domain(n, process, domain, &number) < 0 ||
-		    map_put(&n->texts, number << 32 | ids[row], names[row]) < 0)
+		if (number_domain(n, process, domains->id[row], &number) < 0 ||
+		    map_put(&n->texts, number, domains->name[row]) < 0)
+			return -ENOMEM;
+	}
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_nvtx_category); row++) {
+		uint64_t process = trace_row_process(t, TABLE_nvtx_category, row);
+
+		if (number_domain(n, process, categories->domain[row], &number) < 0 ||
+		    map_put(&n->texts, number << 32 | categories->id[row], categories->name[row]) <
+			    0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -192,14 +189,12 @@ const char *nvtx_domain_name(const struct nvtx_names *n, uint32_t process, uint3
 const char *nvtx_category_name(const struct nvtx_names *n, uint32_t process, uint64_t row,
 			       size_t *length)
 {
-	const uint32_t *domains = trace_u32(n->trace, TABLE_nvtx, COLUMN_nvtx_domain);
-	const uint32_t *categories = trace_u32(n->trace, TABLE_nvtx, COLUMN_nvtx_category);
-	const uint8_t *valid = trace_valid(n->trace, TABLE_nvtx, COLUMN_nvtx_category);
+	const struct nvtx_columns *c = nvtx_columns(n->trace);
 	uint64_t number;
 
 	*length = 0;
-	if ((valid && !valid[row]) || !categories[row] ||
-	    !map_get(&n->domains, domain_key(process, domains[row]), &number))
+	if (!column_has(c->valid.category, row) || !c->category[row] ||
+	    !map_get(&n->domains, domain_key(process, c->domain[row]), &number))
 		return "";
-	return text_at(n, number << 32 | categories[row], length);
+	return text_at(n, number << 32 | c->category[row], length);
 }

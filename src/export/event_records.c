@@ -2,17 +2,20 @@
 
 #include <errno.h>
 
+#include "trace/columns.h"
+
 struct record_key {
 	uint64_t process, context, event, correlation;
 };
 
 static struct record_key key_of(const struct trace *t, uint32_t row)
 {
+	const struct cuda_event_columns *e = cuda_event_columns(t);
 	return (struct record_key){
 		trace_row_process(t, TABLE_cuda_event, row),
-		trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_context)[row],
-		trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_event)[row],
-		trace_u64(t, TABLE_cuda_event, COLUMN_cuda_event_correlation)[row],
+		e->context[row],
+		e->event[row],
+		e->correlation[row],
 	};
 }
 
@@ -59,14 +62,13 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 				       uint64_t sync_row)
 {
 	const struct export_view *v = r->view;
-	const struct work_columns *w = &v->work[WORK_SYNC];
-	const uint8_t *valid = trace_valid(v->trace, w->table, COLUMN_synchronization_event);
-	const uint32_t *events = trace_u32(v->trace, w->table, COLUMN_synchronization_event);
+	const struct event_columns *w = &v->work[WORK_SYNC];
+	const uint32_t *events = synchronization_columns(v->trace)->event;
 	struct event_record none = { -1, -1 };
 	struct record_key wanted, found;
 	size_t low = 0, high = r->count;
 
-	if (valid && !valid[sync_row])
+	if (!column_has(synchronization_columns(v->trace)->valid.event, sync_row))
 		return none;
 	wanted = (struct record_key){ process, w->context[sync_row], events[sync_row],
 				      w->correlation[sync_row] };
@@ -86,7 +88,7 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 	    found.event != wanted.event)
 		return none;
 	return (struct event_record){
-		trace_u32(v->trace, TABLE_cuda_event, COLUMN_cuda_event_stream)[r->rows[low - 1]],
+		cuda_event_columns(v->trace)->stream[r->rows[low - 1]],
 		(int64_t)export_correlation(v, process, found.correlation),
 	};
 }

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "trace/columns.h"
+
 #define REPORT_EVERY 4096 /* rows between calls of progress and looks at cancel */
 
 struct event_cursor {
@@ -15,44 +17,36 @@ struct event_cursor {
 	uint8_t kind, table;
 };
 
-/* Tables whose columns are not in the view already. */
-static const struct {
-	enum table_id table;
-	int8_t start, end;
-} schemas[EVENT_KINDS] = {
-	[EVENT_LOSS] = { TABLE_loss, -1, -1 },
-	[EVENT_NVTX] = { TABLE_nvtx, COLUMN_nvtx_time_ns, -1 },
-	[EVENT_CALL] = { TABLE_api_call, COLUMN_api_call_start_ns, COLUMN_api_call_end_ns },
-	[EVENT_OVERHEAD] = { TABLE_overhead, COLUMN_overhead_start_ns, COLUMN_overhead_end_ns },
-	[EVENT_ALLOCATION] = { TABLE_allocation, COLUMN_allocation_time_ns, -1 },
-	[EVENT_SYNC] = { TABLE_synchronization, COLUMN_synchronization_start_ns,
-			 COLUMN_synchronization_end_ns },
-	[EVENT_GPU_RANGE] = { TABLE_nvtx, -1, -1 },
-	[EVENT_KERNEL] = { TABLE_kernel, COLUMN_kernel_start_ns, COLUMN_kernel_end_ns },
-	[EVENT_MEMCPY] = { TABLE_memcpy, COLUMN_memcpy_start_ns, COLUMN_memcpy_end_ns },
-	[EVENT_MEMSET] = { TABLE_memset, COLUMN_memset_start_ns, COLUMN_memset_end_ns },
-	[EVENT_GRAPH] = { TABLE_graph_launch, COLUMN_graph_launch_start_ns,
-			  COLUMN_graph_launch_end_ns },
-	[EVENT_CUDA_EVENT] = { TABLE_cuda_event, COLUMN_cuda_event_time_ns, -1 },
-	[EVENT_COUNTER] = { TABLE_counter_sample, COLUMN_counter_sample_time_ns, -1 },
-	[EVENT_CPU_SAMPLE] = { TABLE_cpu_sample, COLUMN_cpu_sample_time_ns, -1 },
-	[EVENT_OFF_CPU] = { TABLE_off_cpu, COLUMN_off_cpu_start_ns, COLUMN_off_cpu_end_ns },
-};
-
 enum table_id event_table(enum event_kind kind)
 {
-	return schemas[kind].table;
-}
-
-enum work_kind event_work(enum event_kind kind)
-{
-	static const uint8_t works[EVENT_KINDS] = {
-		[EVENT_SYNC] = WORK_SYNC,     [EVENT_KERNEL] = WORK_KERNEL,
-		[EVENT_MEMCPY] = WORK_MEMCPY, [EVENT_MEMSET] = WORK_MEMSET,
-		[EVENT_GRAPH] = WORK_GRAPH,
+	static const enum table_id tables[EVENT_KINDS] = {
+		[EVENT_LOSS] = TABLE_loss,
+		[EVENT_NVTX] = TABLE_nvtx,
+		[EVENT_CALL] = TABLE_api_call,
+		[EVENT_OVERHEAD] = TABLE_overhead,
+		[EVENT_ALLOCATION] = TABLE_allocation,
+		[EVENT_SYNC] = TABLE_synchronization,
+		[EVENT_GPU_RANGE] = TABLE_nvtx,
+		[EVENT_CUDA_EVENT] = TABLE_cuda_event,
+		[EVENT_COUNTER] = TABLE_counter_sample,
+		[EVENT_CPU_SAMPLE] = TABLE_cpu_sample,
+		[EVENT_OFF_CPU] = TABLE_off_cpu,
 	};
 
-	return (enum work_kind)works[kind];
+	return tables[kind] ? tables[kind] : schema_gpu_work[kind - EVENT_WORK]->id;
+}
+
+int export_event_write(struct export_view *v, export_writer *const writers[EVENT_KINDS],
+		       void *exporter, const struct export_event *event)
+{
+	export_writer *write = writers[event->kind];
+	int r = write ? write(exporter, event) : EXPORT_UNCOUNTED;
+
+	if (r == 0)
+		v->result->written[event_table(event->kind)]++;
+	else if (r == -E2BIG)
+		v->result->crowded++;
+	return r == -ENOMEM ? r : 0;
 }
 
 /* Whether the row is an event; sets time_ns. */
@@ -123,27 +117,24 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 					   size_t process)
 {
 	const struct trace *t = m->view->trace;
-	enum table_id table = schemas[kind].table;
-	int start = schemas[kind].start, end = schemas[kind].end;
+	enum table_id table = event_table(kind);
+	struct event_columns columns = events_of(t, table);
 	struct event_cursor c = { .kind = (uint8_t)kind,
 				  .table = (uint8_t)table,
 				  .process = (uint32_t)process };
 
-	if (!trace_rows(t, table) || (kind >= EVENT_CPU_SAMPLE && !m->view->with_samples))
+	if (!columns.rows || (kind >= EVENT_CPU_SAMPLE && !m->view->with_samples))
 		return c;
 	c.row = trace_first_row(t, table, process);
 	c.stop = trace_first_row(t, table, process + 1);
-	c.start_ns = trace_u64(t, table, start);
-	c.start_valid = trace_valid(t, table, start);
-	c.end_ns = c.start_ns;
-	if (end >= 0) {
-		c.end_ns = trace_u64(t, table, end);
-		c.end_valid = trace_valid(t, table, end);
-	}
+	c.start_ns = columns.start_ns;
+	c.start_valid = columns.start_valid;
+	c.end_ns = columns.end_ns;
+	c.end_valid = columns.end_valid;
 	if (kind == EVENT_NVTX)
 		c.end_ns = m->view->nvtx_end_ns;
 	if (kind == EVENT_KERNEL && m->view->selection.configs)
-		c.configs = trace_u32(t, table, COLUMN_kernel_config);
+		c.configs = kernel_columns(t)->config;
 	return c;
 }
 

@@ -18,11 +18,12 @@ enum event_kind {
 	EVENT_ALLOCATION,
 	EVENT_SYNC,
 	EVENT_GPU_RANGE,
-	EVENT_KERNEL,
-	EVENT_MEMCPY,
-	EVENT_MEMSET,
-	EVENT_GRAPH,
-	EVENT_CUDA_EVENT,
+	EVENT_WORK, /* one for each enum gpu_work, in that order */
+	EVENT_KERNEL = EVENT_WORK + GPU_WORK_kernel,
+	EVENT_MEMCPY = EVENT_WORK + GPU_WORK_memcpy,
+	EVENT_MEMSET = EVENT_WORK + GPU_WORK_memset,
+	EVENT_GRAPH = EVENT_WORK + GPU_WORK_graph_launch,
+	EVENT_CUDA_EVENT = EVENT_WORK + GPU_WORK_KINDS,
 	EVENT_COUNTER,
 	EVENT_CPU_SAMPLE, /* these two only where the view has them */
 	EVENT_OFF_CPU,
@@ -54,12 +55,26 @@ struct export_merge {
 
 /* EVENT_GPU_RANGE: that of the ranges. */
 enum table_id event_table(enum event_kind kind);
-/* Work kind of an event: EVENT_KERNEL … EVENT_GRAPH, EVENT_SYNC. */
-enum work_kind event_work(enum event_kind kind);
+/* The columns of an event's row: of work on a GPU, or EVENT_SYNC. */
+static inline const struct event_columns *event_work(const struct export_view *v,
+						     enum event_kind kind)
+{
+	return &v->work[kind == EVENT_SYNC ? WORK_SYNC : kind - EVENT_WORK];
+}
 
 /* Loads the losses. 0 or a negative code. */
 int export_merge_init(struct export_merge *m, struct export_view *v, struct error *e) MUST_USE;
 void export_merge_release(struct export_merge *m);
+/*
+ * What an exporter has for an event. 0; EXPORT_UNCOUNTED where it is no event of its own there; -E2BIG where there is no
+ * room for it among those that overlap; -ENOMEM.
+ */
+typedef int export_writer(void *exporter, const struct export_event *event);
+#define EXPORT_UNCOUNTED 1
+/* Calls the writer for the event's kind, if there is one, and counts what it did. 0 or -ENOMEM. */
+int export_event_write(struct export_view *v, export_writer *const writers[EVENT_KINDS],
+		       void *exporter, const struct export_event *event) MUST_USE;
+
 /* 1 and the next event, 0 at the end, -ECANCELED. Reports progress. */
 int export_merge_next(struct export_merge *m, struct export_event *event);
 

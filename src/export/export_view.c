@@ -5,131 +5,69 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "trace/columns.h"
 
 /* Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304). */
 #define PID_STEP 10000000
 
 #define GPU_PIDS 16 /* readers take at least these for GPUs */
 
-struct work_schema {
+/* What exporters show of single tables, beside what all work has. */
+static const struct {
 	enum table_id table;
-	int8_t start, end, correlation, device, context, stream, graph, graph_node;
-	uint64_t more; /* further columns that exporters use */
+	uint64_t columns;
+} details[] = {
+	{ TABLE_kernel, COLUMN_BITS(kernel, config) },
+	{ TABLE_memcpy,
+	  COLUMN_BITS(memcpy, bytes, kind, source_kind, destination_kind, async, source_device,
+		      source_context, destination_device, destination_context) },
+	{ TABLE_memset, COLUMN_BITS(memset, bytes, value, memory_kind, async) },
+	{ TABLE_synchronization, COLUMN_BITS(synchronization, kind, event, event_record) },
 };
 
-#define WORK_COLUMNS(table, device, graph, graph_node)                                             \
-	TABLE_##table, COLUMN_##table##_start_ns, COLUMN_##table##_end_ns,                         \
-		COLUMN_##table##_correlation, device, COLUMN_##table##_context,                    \
-		COLUMN_##table##_stream, graph, graph_node
-
-static const struct work_schema schemas[WORK_KINDS] = {
-	[WORK_KERNEL] = { WORK_COLUMNS(kernel, COLUMN_kernel_device, COLUMN_kernel_graph,
-				       COLUMN_kernel_graph_node),
-			  COLUMN_BIT(kernel, config) },
-	[WORK_MEMCPY] = { WORK_COLUMNS(memcpy, COLUMN_memcpy_device, COLUMN_memcpy_graph,
-				       COLUMN_memcpy_graph_node),
-			  COLUMN_BIT(memcpy, bytes) | COLUMN_BIT(memcpy, kind) |
-				  COLUMN_BIT(memcpy, source_kind) |
-				  COLUMN_BIT(memcpy, destination_kind) | COLUMN_BIT(memcpy, async) |
-				  COLUMN_BIT(memcpy, source_device) |
-				  COLUMN_BIT(memcpy, source_context) |
-				  COLUMN_BIT(memcpy, destination_device) |
-				  COLUMN_BIT(memcpy, destination_context) },
-	[WORK_MEMSET] = { WORK_COLUMNS(memset, COLUMN_memset_device, COLUMN_memset_graph,
-				       COLUMN_memset_graph_node),
-			  COLUMN_BIT(memset, bytes) | COLUMN_BIT(memset, value) |
-				  COLUMN_BIT(memset, memory_kind) | COLUMN_BIT(memset, async) },
-	[WORK_GRAPH] = { WORK_COLUMNS(graph_launch, COLUMN_graph_launch_device,
-				      COLUMN_graph_launch_graph, -1),
-			 0 },
-	[WORK_SYNC] = { WORK_COLUMNS(synchronization, -1, -1, -1),
-			COLUMN_BIT(synchronization, kind) | COLUMN_BIT(synchronization, event) |
-				COLUMN_BIT(synchronization, event_record) },
-};
-
-static uint64_t column_bit(int column)
+static enum table_id work_table(int kind)
 {
-	return column < 0 ? 0 : UINT64_C(1) << column;
+	return kind == WORK_SYNC ? TABLE_synchronization : schema_gpu_work[kind]->id;
 }
 
-static const uint64_t *column_u64(const struct trace *t, enum table_id table, int column)
+static int load_work(struct export_view *v, int kind, struct error *e)
 {
-	return column < 0 ? NULL : trace_u64(t, table, column);
-}
-
-static const uint32_t *column_u32(const struct trace *t, enum table_id table, int column)
-{
-	return column < 0 ? NULL : trace_u32(t, table, column);
-}
-
-static const uint8_t *column_valid(const struct trace *t, enum table_id table, int column)
-{
-	return column < 0 ? NULL : trace_valid(t, table, column);
-}
-
-static int load_work(struct export_view *v, enum work_kind kind, struct error *e)
-{
-	const struct work_schema *s = &schemas[kind];
+	enum table_id table = work_table(kind);
 	struct trace *t = v->trace;
-	int r = trace_load(t, s->table,
-			   column_bit(s->start) | column_bit(s->end) | column_bit(s->correlation) |
-				   column_bit(s->device) | column_bit(s->context) |
-				   column_bit(s->stream) | column_bit(s->graph) |
-				   column_bit(s->graph_node) | s->more,
-			   e);
-	struct work_columns w = { .table = s->table, .rows = r < 0 ? 0 : trace_rows(t, s->table) };
+	const uint32_t *launches;
+	int r = events_load(t, table,
+			    ROLES_TIMES | ROLES_PLACE | ROLES_GRAPH | 1u << ROLE_CORRELATION |
+				    1u << ROLE_LABEL,
+			    e);
 
-	if (r >= 0 && w.rows)
-		r = trace_launches(t, s->table, &w.calls, e);
-	if (r < 0)
-		return r;
-	w.start_ns = column_u64(t, s->table, s->start);
-	w.end_ns = column_u64(t, s->table, s->end);
-	w.correlation = column_u64(t, s->table, s->correlation);
-	w.graph_node = column_u64(t, s->table, s->graph_node);
-	w.device = column_u32(t, s->table, s->device);
-	w.context = column_u32(t, s->table, s->context);
-	w.stream = column_u32(t, s->table, s->stream);
-	w.graph = column_u32(t, s->table, s->graph);
-	w.start_valid = column_valid(t, s->table, s->start);
-	w.end_valid = column_valid(t, s->table, s->end);
-	w.stream_valid = column_valid(t, s->table, s->stream);
-	w.graph_valid = column_valid(t, s->table, s->graph);
-	w.graph_node_valid = column_valid(t, s->table, s->graph_node);
-	v->work[kind] = w;
-	return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(details) && r >= 0; i++)
+		if (details[i].table == table)
+			r = trace_load(t, table, details[i].columns, e);
+	if (r >= 0 && schema_table(table)->launching_kinds && trace_rows(t, table))
+		r = trace_launches(t, table, &launches, e);
+	if (r >= 0)
+		v->work[kind] = events_of(t, table);
+	return r;
 }
 
 static int load_calls(struct export_view *v, struct error *e)
 {
 	struct trace *t = v->trace;
 	bool stacks = !v->options->no_stacks && trace_rows(t, TABLE_stack);
-	int r = trace_load(t, TABLE_api_call,
-			   COLUMN_BIT(api_call, start_ns) | COLUMN_BIT(api_call, end_ns) |
-				   COLUMN_BIT(api_call, function) | COLUMN_BIT(api_call, thread) |
-				   COLUMN_BIT(api_call, correlation) |
-				   COLUMN_BIT(api_call, result) |
-				   (stacks ? COLUMN_BIT(api_call, stack) : 0),
-			   e);
+	int r = trace_load(
+		t, TABLE_api_call,
+		COLUMN_BITS(api_call, start_ns, end_ns, function, thread, correlation, result) |
+			(stacks ? COLUMN_BITS(api_call, stack) : 0),
+		e);
 
 	if (r >= 0)
 		r = trace_load(t, TABLE_api_function, 0, e);
 	if (r < 0)
 		return r;
 	v->calls = trace_rows(t, TABLE_api_call);
-	v->call_start_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_start_ns);
-	v->call_end_ns = trace_u64(t, TABLE_api_call, COLUMN_api_call_end_ns);
-	v->call_correlation = trace_u64(t, TABLE_api_call, COLUMN_api_call_correlation);
-	v->call_function = trace_u32(t, TABLE_api_call, COLUMN_api_call_function);
-	v->call_thread = trace_u32(t, TABLE_api_call, COLUMN_api_call_thread);
-	v->call_result = trace_u32(t, TABLE_api_call, COLUMN_api_call_result);
-	v->call_result_valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_result);
-	if (stacks) {
-		v->call_stack = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
-		v->call_stack_valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
-	}
-	v->function_id = trace_u32(t, TABLE_api_function, COLUMN_api_function_id);
-	v->function_kind = trace_u8(t, TABLE_api_function, COLUMN_api_function_kind);
+	v->call = api_call_columns(t);
+	v->function = api_function_columns(t);
+	v->with_stacks = stacks;
 	return 0;
 }
 
@@ -243,14 +181,14 @@ static void place_correlations(struct export_view *v)
 
 		v->processes[p].correlation_base = base;
 		for (int k = 0; k < WORK_KINDS; k++)
-			if (v->work[k].rows)
+			if (v->work[k].rows && v->work[k].correlation)
 				max = MAX(max,
 					  largest(v->work[k].correlation,
 						  trace_first_row(v->trace, v->work[k].table, p),
 						  trace_first_row(v->trace, v->work[k].table,
 								  p + 1)));
 		if (v->calls)
-			max = MAX(max, largest(v->call_correlation,
+			max = MAX(max, largest(v->call->correlation,
 					       trace_first_row(v->trace, TABLE_api_call, p),
 					       trace_first_row(v->trace, TABLE_api_call, p + 1)));
 		base += max;
@@ -260,7 +198,7 @@ static void place_correlations(struct export_view *v)
 static int map_threads(struct export_view *v)
 {
 	uint64_t rows = trace_rows(v->trace, TABLE_thread);
-	const uint32_t *tids = trace_u32(v->trace, TABLE_thread, COLUMN_thread_tid);
+	const uint32_t *tids = thread_columns(v->trace)->tid;
 
 	for (uint64_t row = 0; row < rows; row++) {
 		size_t session = trace_row_process(v->trace, TABLE_thread, row);
@@ -279,8 +217,8 @@ static int map_threads(struct export_view *v)
 static int map_contexts(struct export_view *v)
 {
 	uint64_t rows = trace_rows(v->trace, TABLE_context);
-	const uint32_t *ids = trace_u32(v->trace, TABLE_context, COLUMN_context_id);
-	const uint32_t *devices = trace_u32(v->trace, TABLE_context, COLUMN_context_device);
+	const uint32_t *ids = context_columns(v->trace)->id;
+	const uint32_t *devices = context_columns(v->trace)->device;
 
 	for (uint64_t row = 0; row < rows; row++) {
 		uint64_t process = trace_row_process(v->trace, TABLE_context, row);
@@ -295,10 +233,8 @@ static int map_external(struct export_view *v)
 {
 	const struct trace *t = v->trace;
 	uint64_t rows = trace_rows(t, TABLE_external_correlation);
-	const uint64_t *ids =
-		trace_u64(t, TABLE_external_correlation, COLUMN_external_correlation_id);
-	const uint64_t *correlations =
-		trace_u64(t, TABLE_external_correlation, COLUMN_external_correlation_correlation);
+	const uint64_t *ids = external_correlation_columns(t)->id;
+	const uint64_t *correlations = external_correlation_columns(t)->correlation;
 
 	for (uint64_t row = 0; row < rows; row++) {
 		size_t process = trace_row_process(t, TABLE_external_correlation, row);
@@ -313,8 +249,8 @@ static int map_external(struct export_view *v)
 static int end_ranges(struct export_view *v, struct error *e)
 {
 	uint64_t rows = trace_rows(v->trace, TABLE_nvtx);
-	const uint64_t *time_ns = trace_u64(v->trace, TABLE_nvtx, COLUMN_nvtx_time_ns);
-	const uint8_t *kind = trace_u8(v->trace, TABLE_nvtx, COLUMN_nvtx_kind);
+	const uint64_t *time_ns = nvtx_columns(v->trace)->time_ns;
+	const uint8_t *kind = nvtx_columns(v->trace)->kind;
 	int r;
 
 	v->nvtx_end_ns = calloc(rows + 1, sizeof(*v->nvtx_end_ns));
@@ -338,11 +274,11 @@ static int end_ranges(struct export_view *v, struct error *e)
 /* Lists for each call the work it launched, in the order of the tables: so it is put in from the end. */
 static int link_work(struct export_view *v, struct error *e)
 {
-	const uint32_t *configs = trace_u32(v->trace, TABLE_kernel, COLUMN_kernel_config);
+	const uint32_t *configs = kernel_columns(v->trace)->config;
 	uint64_t count = 0;
 
 	for (int k = 0; k < WORK_KINDS; k++) {
-		v->work[k].base = (uint32_t)count;
+		v->work_base[k] = (uint32_t)count;
 		count += v->work[k].rows;
 		if (count >= NO_WORK)
 			return error_set(e, E_LIMIT, "more than %u rows of GPU work", NO_WORK - 1);
@@ -353,18 +289,18 @@ static int link_work(struct export_view *v, struct error *e)
 		return error_set(e, -ENOMEM, "out of memory");
 	memset(v->first_work, 0xff, v->calls * sizeof(*v->first_work));
 	for (int k = WORK_KINDS; k-- > 0;) {
-		const struct work_columns *w = &v->work[k];
+		const struct event_columns *w = &v->work[k];
 
 		for (uint64_t row = w->rows; row-- > 0;) {
 			uint32_t call;
 
-			if (!work_is_wanted(v, w, k == WORK_KERNEL ? configs : NULL, row))
+			if (!work_is_wanted(v, w, k == GPU_WORK_kernel ? configs : NULL, row))
 				continue;
 			call = work_call(v, w, row);
 			if (call == TRACE_NO_ROW)
 				continue;
-			v->next_work[work_number(w, row)] = v->first_work[call];
-			v->first_work[call] = work_number(w, row);
+			v->next_work[work_number(v, w, row)] = v->first_work[call];
+			v->first_work[call] = work_number(v, w, row);
 		}
 	}
 	return 0;
@@ -380,7 +316,7 @@ static int load_all(struct export_view *v, struct error *e)
 	filter.kernel = v->options->kernel;
 	r = selection_init(&v->selection, v->trace, &filter, NULL, e);
 	for (int k = 0; k < WORK_KINDS && r >= 0; k++)
-		r = load_work(v, (enum work_kind)k, e);
+		r = load_work(v, k, e);
 	if (r >= 0)
 		r = load_calls(v, e);
 	if (r >= 0)
@@ -438,7 +374,7 @@ void export_view_release(struct export_view *v)
 	*v = (struct export_view){ 0 };
 }
 
-size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_t process,
+size_t work_gpu(const struct export_view *v, const struct event_columns *w, size_t process,
 		uint64_t row)
 {
 	uint64_t device = 0;

@@ -2,8 +2,8 @@
  * export_view.h: a recording as an exporter wants to see it: its columns loaded, GPUs and process ids told apart, GPU work
  * tied to the calls that launched it, and what the options leave out already decided.
  *
- * Work is what tables kernel, memcpy, memset, graph_launch and synchronization hold. Every row of them has a number that is
- * unique in the trace: work_number. Nothing is allocated per row but two u32 arrays, `first_work` and `next_work`.
+ * Work is what the tables of GPU work and table synchronization hold. Every row of them has a number that is unique in the
+ * trace: work_number. Nothing is allocated per row but two u32 arrays, `first_work` and `next_work`.
  */
 #ifndef PITOT_EXPORT_EXPORT_VIEW_H
 #define PITOT_EXPORT_EXPORT_VIEW_H
@@ -14,28 +14,13 @@
 #include "analysis/nvtx_ranges.h"
 #include "export/event_names.h"
 #include "export/exporter.h"
+#include "trace/events.h"
 
-enum work_kind {
-	WORK_KERNEL,
-	WORK_MEMCPY,
-	WORK_MEMSET,
-	WORK_GRAPH,
-	WORK_SYNC,
-	WORK_KINDS,
-};
+/* Kinds of work: those of GPUs (enum gpu_work), and waits. */
+#define WORK_SYNC GPU_WORK_KINDS
+#define WORK_KINDS (GPU_WORK_KINDS + 1)
 
 #define NO_WORK UINT32_MAX
-
-/* Columns that tables of work have in common; NULL where a table lacks it or is empty. *_valid NULL: all valid. */
-struct work_columns {
-	enum table_id table;
-	uint64_t rows;
-	uint32_t base; /* number of row 0 */
-	const uint64_t *start_ns, *end_ns, *correlation, *graph_node;
-	const uint8_t *start_valid, *end_valid, *graph_valid, *graph_node_valid, *stream_valid;
-	const uint32_t *device, *context, *stream, *graph;
-	const uint32_t *calls; /* api_call rows, TRACE_NO_ROW */
-};
 
 struct export_process {
 	uint32_t pid; /* differs between processes that ran at the same time */
@@ -58,16 +43,14 @@ struct export_view {
 	struct export_process *processes;
 	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */
-	struct work_columns work[WORK_KINDS];
+	struct event_columns work[WORK_KINDS];
+	uint32_t work_base[WORK_KINDS]; /* number of row 0 */
 
 	uint64_t calls;
-	const uint64_t *call_start_ns, *call_end_ns, *call_correlation;
-	const uint32_t *call_function, *call_thread, *call_result;
-	const uint8_t *call_result_valid, *call_stack_valid;
-	const uint32_t *call_stack; /* NULL: no stacks */
+	const struct api_call_columns *call;
+	const struct api_function_columns *function;
+	bool with_stacks; /* of calls */
 	bool with_samples; /* tables cpu_sample and off_cpu are loaded, and wanted */
-	const uint32_t *function_id;
-	const uint8_t *function_kind;
 	/* By api_call row the number of the first work it launched; by number the next of its call; or NO_WORK. */
 	uint32_t *first_work, *next_work;
 
@@ -90,45 +73,45 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 void export_view_release(struct export_view *v);
 
 /* Whether the options want a row of work, and it has its times. */
-static inline bool work_is_wanted(const struct export_view *v, const struct work_columns *w,
+static inline bool work_is_wanted(const struct export_view *v, const struct event_columns *w,
 				  const uint32_t *configs, uint64_t row)
 {
-	if ((w->start_valid && !w->start_valid[row]) || (w->end_valid && !w->end_valid[row]) ||
-	    w->end_ns[row] < w->start_ns[row])
+	if (!event_is_timed(w, row))
 		return false;
 	if (!selection_has_time(&v->selection, true, w->start_ns[row]))
 		return false;
 	return !configs || selection_has_config(&v->selection, configs[row]);
 }
 
-static inline uint32_t work_number(const struct work_columns *w, uint64_t row)
+static inline uint32_t work_number(const struct export_view *v, const struct event_columns *w,
+				   uint64_t row)
 {
-	return w->base + (uint32_t)row;
+	return v->work_base[w - v->work] + (uint32_t)row;
 }
 
 /* A launch is left out when the kernels that it launched are, because of their names. */
 static inline bool call_is_wanted(const struct export_view *v, uint64_t row)
 {
-	uint32_t function = v->call_function[row];
+	uint32_t function = v->call->function[row];
 	uint8_t kind;
 
-	if (!selection_has_time(&v->selection, true, v->call_start_ns[row]))
+	if (!selection_has_time(&v->selection, true, v->call->start_ns[row]))
 		return false;
 	if (!v->selection.configs || function == TRACE_NO_ROW)
 		return true;
-	kind = v->function_kind[function];
+	kind = v->function->kind[function];
 	return (kind != api_kind_launch && kind != api_kind_graph_launch) ||
 	       v->first_work[row] != NO_WORK;
 }
 
 /* The call that launched a row of work, if it is written too; else TRACE_NO_ROW. */
-static inline uint32_t work_call(const struct export_view *v, const struct work_columns *w,
+static inline uint32_t work_call(const struct export_view *v, const struct event_columns *w,
 				 uint64_t row)
 {
-	uint32_t call = w->calls ? w->calls[row] : TRACE_NO_ROW;
+	uint32_t call = w->launches ? w->launches[row] : TRACE_NO_ROW;
 
 	if (call != TRACE_NO_ROW &&
-	    !selection_has_time(&v->selection, true, v->call_start_ns[call]))
+	    !selection_has_time(&v->selection, true, v->call->start_ns[call]))
 		return TRACE_NO_ROW;
 	return call;
 }
@@ -136,13 +119,11 @@ static inline uint32_t work_call(const struct export_view *v, const struct work_
 /* Id of the stack of a call, in its process; 0: none. */
 static inline uint32_t export_call_stack(const struct export_view *v, uint64_t row)
 {
-	if (!v->call_stack || (v->call_stack_valid && !v->call_stack_valid[row]))
-		return 0;
-	return v->call_stack[row];
+	return v->with_stacks && column_has(v->call->valid.stack, row) ? v->call->stack[row] : 0;
 }
 
 /* GPU of a row of work: an index of v->gpus. */
-size_t work_gpu(const struct export_view *v, const struct work_columns *w, size_t process,
+size_t work_gpu(const struct export_view *v, const struct event_columns *w, size_t process,
 		uint64_t row);
 
 /* Correlation id of a row of work or a call, unique in the trace. */

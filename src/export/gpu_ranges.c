@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "trace/columns.h"
+
 #define NO_SPAN UINT32_MAX
 
 struct builder {
@@ -61,7 +63,7 @@ static int queue_of(struct builder *b, const struct gpu_range *work, uint64_t *q
 	return number_of(&b->queues, context << 32 | work->stream, queue);
 }
 
-static int add_work(struct builder *b, const struct export_view *v, const struct work_columns *w,
+static int add_work(struct builder *b, const struct export_view *v, const struct event_columns *w,
 		    const uint32_t *configs, uint32_t process)
 {
 	uint64_t row = w->rows ? trace_first_row(v->trace, w->table, process) : 0;
@@ -126,7 +128,7 @@ int gpu_ranges_init(struct gpu_ranges *g, const struct export_view *v)
 {
 	const struct nvtx_ranges *ranges = &v->ranges;
 	struct builder b = { .g = g, .ranges = ranges };
-	const uint32_t *configs = trace_u32(v->trace, TABLE_kernel, COLUMN_kernel_config);
+	const uint32_t *configs = kernel_columns(v->trace)->config;
 	int r = 0;
 
 	*g = (struct gpu_ranges){ 0 };
@@ -139,7 +141,7 @@ int gpu_ranges_init(struct gpu_ranges *g, const struct export_view *v)
 		b.first[i] = NO_SPAN;
 	for (uint32_t p = 0; p < v->process_count; p++)
 		for (int k = 0; k < WORK_SYNC && r >= 0; k++)
-			r = add_work(&b, v, &v->work[k], k == WORK_KERNEL ? configs : NULL, p);
+			r = add_work(&b, v, &v->work[k], k == GPU_WORK_kernel ? configs : NULL, p);
 	if (r >= 0)
 		r = add_to_parents(&b);
 	if (r >= 0 && g->items.count)

@@ -1,5 +1,7 @@
 #include "export/sync_dependency.h"
 
+#include "trace/columns.h"
+
 #define LOOK_BACK 256 /* rows of each table */
 
 struct wait {
@@ -9,14 +11,14 @@ struct wait {
 };
 
 /* First row of [row, stop) that starts after time_ns. */
-static uint64_t upper_bound(const struct work_columns *w, uint64_t row, uint64_t stop,
+static uint64_t upper_bound(const struct event_columns *w, uint64_t row, uint64_t stop,
 			    uint64_t time_ns)
 {
 	while (row < stop) {
 		uint64_t middle = row + (stop - row) / 2;
 
 		/* Rows without a time come first. */
-		if ((w->start_valid && !w->start_valid[middle]) || w->start_ns[middle] <= time_ns)
+		if (!column_has(w->start_valid, middle) || w->start_ns[middle] <= time_ns)
 			row = middle + 1;
 		else
 			stop = middle;
@@ -24,9 +26,9 @@ static uint64_t upper_bound(const struct work_columns *w, uint64_t row, uint64_t
 	return row;
 }
 
-static bool ended_during(const struct work_columns *w, uint64_t row, const struct wait *wait)
+static bool ended_during(const struct event_columns *w, uint64_t row, const struct wait *wait)
 {
-	return (!w->start_valid || w->start_valid[row]) && (!w->end_valid || w->end_valid[row]) &&
+	return column_has(w->start_valid, row) && column_has(w->end_valid, row) &&
 	       w->end_ns[row] >= wait->start_ns && w->end_ns[row] <= wait->end_ns &&
 	       w->context[row] == wait->context &&
 	       (wait->any_stream || w->stream[row] == wait->stream);
@@ -34,8 +36,8 @@ static bool ended_during(const struct work_columns *w, uint64_t row, const struc
 
 uint32_t waited_work(const struct export_view *v, size_t process, uint64_t sync_row)
 {
-	const struct work_columns *sync = &v->work[WORK_SYNC];
-	const uint8_t *kinds = trace_u8(v->trace, sync->table, COLUMN_synchronization_kind);
+	const struct event_columns *sync = &v->work[WORK_SYNC];
+	const uint8_t *kinds = synchronization_columns(v->trace)->kind;
 	struct wait wait = { sync->start_ns[sync_row], sync->end_ns[sync_row],
 			     sync->context[sync_row], sync->stream[sync_row],
 			     kinds[sync_row] == synchronization_kind_context };
@@ -45,7 +47,7 @@ uint32_t waited_work(const struct export_view *v, size_t process, uint64_t sync_
 	if (kinds[sync_row] != synchronization_kind_stream && !wait.any_stream)
 		return NO_WORK;
 	for (int k = 0; k < WORK_SYNC; k++) {
-		const struct work_columns *w = &v->work[k];
+		const struct event_columns *w = &v->work[k];
 		uint64_t first, row;
 
 		if (!w->rows)
@@ -56,7 +58,7 @@ uint32_t waited_work(const struct export_view *v, size_t process, uint64_t sync_
 		for (unsigned n = 0; row-- > first && n < LOOK_BACK; n++) {
 			if (!ended_during(w, row, &wait) || w->end_ns[row] < last_end_ns)
 				continue;
-			last = work_number(w, row);
+			last = work_number(v, w, row);
 			last_end_ns = w->end_ns[row];
 		}
 	}

@@ -38,11 +38,11 @@ void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64
 		.count = count,
 		.start_ns = start_ns,
 		.end_ns = end_ns,
-		.detail = rows_text(w, detail),
 	};
 
 	if (count == 0)
 		return;
+	row.detail = rows_text(w, detail);
 	if (!detail)
 		ROW_MISSING(&row, loss, detail);
 	writer_append(w, TABLE_loss, &row);

@@ -76,7 +76,7 @@ static int create_file(struct segment_file *f, const struct segment_identity *id
 		return -ENOMEM;
 	do {
 		snprintf(f->path, size, "%s/%s.%u" SEGMENT_SUFFIX, id->directory, id->prefix, n++);
-		fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	} while (fd < 0 && errno == EEXIST && n < FILE_NUMBERS_MAX);
 	if (fd < 0)
 		return -errno;
@@ -175,7 +175,8 @@ static struct index_entry index_entry(const struct block_header *h, uint64_t off
 void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset)
 {
 	if (f->block_count < INDEX_BLOCKS_MAX)
-		f->index[f->block_count++] = index_entry(header, offset);
+		f->index[f->block_count] = index_entry(header, offset);
+	f->block_count++;
 }
 
 int segment_file_reserve(struct segment_file *f, const void *block, size_t length)
@@ -231,6 +232,10 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 	int error = 0;
 
 	strbuf_clear(buffer);
+	if (f->block_count > INDEX_BLOCKS_MAX) {
+		segment_file_forget(f);
+		return 0;
+	}
 	if (!strbuf_reserve(buffer, segment_file_end_bytes(f->block_count))) {
 		buffer->failed = false;
 		segment_file_forget(f);
@@ -244,11 +249,16 @@ int segment_file_finish(struct segment_file *f, struct strbuf *buffer)
 	return -error;
 }
 
-void segment_file_forget(struct segment_file *f)
+void segment_file_close(struct segment_file *f)
 {
 	if (is_ours(f))
 		close(f->fd);
 	f->fd = -1;
+}
+
+void segment_file_forget(struct segment_file *f)
+{
+	segment_file_close(f);
 	free(f->path);
 	f->path = NULL;
 }

@@ -26,7 +26,7 @@ struct segment_file {
 	ino_t inode;
 	uint64_t end; /* offset behind the last whole block */
 	struct index_entry *index; /* room for INDEX_BLOCKS_MAX */
-	size_t block_count;
+	size_t block_count; /* more than there is room for: then there will be no index, and readers walk */
 	struct index_entry reserve_entry; /* of the loss block in the reserve */
 	bool reserve_used;
 };
@@ -60,7 +60,9 @@ int segment_file_reserve(struct segment_file *f, const void *block, size_t lengt
 size_t segment_file_end_bytes(size_t blocks);
 /* Writes index and trailer, and closes. buffer is scratch. */
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer);
-/* Closes the descriptor, if it still is ours, and forgets the file. Keeps f->index. */
+/* Closes the descriptor, if it still is ours. */
+void segment_file_close(struct segment_file *f);
+/* The same, and forgets the file. Keeps f->index. */
 void segment_file_forget(struct segment_file *f);
 
 #endif

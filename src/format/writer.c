@@ -1,373 +1,611 @@
 /*
- * How rows become segments:
+ * writer.c: hands rows to sinks, each definition before the first row that refers to it.
  *
- * - writer_append() copies a row to its table's buffer. A row that refers to a string, a kernel
- *   configuration or an API function that this segment does not have yet first puts that row into
- *   its own table's buffer (`serial` says which segment has it). So ids can be handed out at any
- *   time and rows may wait across a change of segments.
- * - Sealing a table turns its buffer into a block at the end of `out`. The tables that others refer
- *   to are always sealed first, so a block comes after what it refers to.
- * - write_out() appends `out` to the file with one pwrite(2). Of a write that was cut short the
- *   whole blocks are kept. The first failure stops writing for good; from then on rows are only
- *   counted, and the counts are kept up to date in the segment's reserve.
- * - A new segment is begun only when all buffers are empty, after a flush.
- * - Stacks are kept by somebody else, who is asked for those that this segment does not have yet.
+ * - A text or configuration that is new in the epoch is handed on at once, by whoever asks for its id.
+ * - Of tables with a trait LAST (process, threads, modules, devices …) the last row of each key is kept, with its texts, and
+ *   comes first in every epoch.
+ * - Nodes of CUDA graphs are too many for that: one is repeated when a row refers to it (LAST_USED).
+ * - Stacks are kept by somebody else, who is asked for them.
+ *
+ * A new epoch begins with empty tables of ids; numbers go on, so no id has two meanings. It is due after a flush, and begins
+ * with the first call that needs one: where nothing follows, nothing is repeated.
  */
-#include "format/writer_state.h"
+#include "format/writer.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/map.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
+#include "format/loss_tally.h"
+#include "format/recording_sink.h"
 
-/* The tables that rows refer to, in the order in which they refer to each other. */
-static const enum table_id referred_tables[] = { TABLE_string,       TABLE_kernel_config,
-						 TABLE_api_function, TABLE_stack_node,
-						 TABLE_stack,        0 };
-#define FOR_EACH_REFERRED(table) for (const enum table_id *table = referred_tables; *table; table++)
+#define STRING_EMPTY 0u /* id of "" */
+#define STRING_UNKNOWN 1u /* id of "?" */
+#define STRING_FIRST 2u
+#define STRING_OVERHEAD 48u /* bytes that an interner needs for each text, roughly */
+#define STRING_BYTES_MAX ((size_t)64 << 20)
+#define STRING_LENGTH_MAX (64u << 10)
+#define STRING_LENGTH_LIMIT (1u << 20)
+#define CONFIGS_EPOCH 16384u /* so many end an epoch */
+#define CONFIGS_MAX (8 * CONFIGS_EPOCH)
+#define KEPT_MAX 4096u /* rows of a table; then the older half is forgotten */
+#define KEPT_USED_MAX                                                                              \
+	262144u /* of tables that are repeated where they are used: 24 MiB of graph nodes */
+#define CLONES_MAX 8 /* of a node: how far originals are followed */
 
-/* ---- loss ---- */
+_Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
 
-static enum loss_reason stop_reason(const struct writer *w)
-{
-	if (w->max_bytes_reached)
-		return loss_reason_size_limit;
-	if (w->stopped == ENOSPC || w->stopped == EDQUOT)
-		return loss_reason_disk_full;
-	return loss_reason_write_error;
-}
+/* The last row of each key, each behind the epoch in which sinks got it. */
+struct kept_rows {
+	uint8_t *items;
+	size_t count, capacity;
+	struct map index; /* hash of the key → item */
+};
 
-/*
- * `count` rows of a table are lost; those of the tables that others refer to are not the caller's.
- */
-static void lose_rows(struct writer *w, enum table_id table, enum loss_reason reason,
-		      uint64_t count, uint64_t start_ns, uint64_t end_ns)
-{
-	FOR_EACH_REFERRED(referred)
-	if (table == *referred)
-		return;
-	if (start_ns == 0 && end_ns == 0)
-		start_ns = end_ns = clock_monotonic_ns();
-	w->stats.lost_rows += count;
-	loss_add(&w->lost, reason, count, start_ns, end_ns);
-}
+struct table_state {
+	const struct table_schema *schema;
+	uint64_t strings; /* columns of type STRING */
+	int stack_column; /* or -1 */
+	struct kept_rows kept;
+};
 
-/* A row of `loss` is not lost: it is added up and gets into the reserve. */
-static void lose_row(struct writer *w, enum table_id table, enum loss_reason reason,
-		     const void *row)
-{
-	const struct table_schema *schema = w->tables[table].schema;
-	int column = schema->time_column;
-	uint64_t time = 0;
+struct writer {
+	struct sink *sinks;
+	struct table_state tables[TABLE_MAX + 1];
+	uint32_t epoch;
+	bool begun; /* something was handed on in this epoch */
+	bool due; /* the next one begins with the next call */
+	unsigned hold; /* flushes for which it does not */
 
-	if (table == TABLE_loss) {
-		loss_add_row(&w->lost, row);
-		return;
-	}
-	if (column >= 0 && !(load_u64(row) >> column & 1))
-		time = load_u64((const uint8_t *)row + schema->columns[column].row_offset);
-	lose_rows(w, table, reason, 1, time, time);
-}
+	struct interner strings; /* of this epoch */
+	struct interner configs; /* row without id and name, then the name's text */
+	VEC(uint32_t) config_epochs; /* in which sinks got it */
+	uint32_t first_string, first_config; /* ids of their items 0 */
+	struct strbuf config_key;
+	bool has_fixed[STRING_FIRST]; /* sinks got the text in this epoch */
+	uint64_t config_mask[sizeof(struct row_kernel_config) /
+			     8]; /* bytes that make one, without its name */
+	size_t string_bytes_max;
+	uint32_t string_length_max;
 
-static void lose_table(struct writer *w, enum table_id table, enum loss_reason reason)
-{
-	struct table_buffer *t = &w->tables[table];
+	writer_need_stack *need_stack;
+	void *stack_context;
+	struct loss_tally lost; /* not yet in a row */
+	uint64_t rows;
+};
 
-	for (size_t i = 0; i < t->count; i++)
-		lose_row(w, table, reason, t->rows + i * t->schema->row_size);
-	t->count = 0;
-	strbuf_clear(&t->bytes);
-}
-
-void writer_lose_now(struct writer *w, enum loss_reason reason)
+static void lose(struct writer *w, enum loss_reason reason)
 {
 	uint64_t now = clock_monotonic_ns();
 
 	loss_add(&w->lost, reason, 1, now, now);
 }
 
-/*
- * Writes the reserve of the segment anew, so that it has all that was lost since writing stopped.
- */
-static void write_reserve(struct writer *w)
+/* ---- handing on ---- */
+
+static bool in_window(const struct sink *s, const struct table_schema *table, const uint8_t *row)
 {
-	struct row_loss rows[LOSS_REASONS];
-	struct block_rows in = { .table = schema_table(TABLE_loss), .rows = rows };
-	struct block_header header;
+	int column = table->time_column;
+	uint64_t time;
 
-	in.count = loss_rows(&w->lost, rows);
-	strbuf_clear(&w->out);
-	if (in.count > 0 && w->file.fd >= 0 &&
-	    block_build(&w->builder, &in, w->file.block_count, &w->out, &header) == 0)
-		segment_file_reserve(&w->file, w->out.data, w->out.length);
-	strbuf_clear(&w->out);
-}
-
-void writer_keep_losses(struct writer *w)
-{
-	if (!w->stopped && w->lost.any)
-		write_reserve(w);
-}
-
-/* Writing does not work any more: everything that waits is lost. */
-static void stop(struct writer *w, int error)
-{
-	enum loss_reason reason;
-
-	w->stopped = w->stats.error = error;
-	reason = stop_reason(w);
-	for (size_t i = 0; i < w->pending_count; i++) {
-		const struct block_header *h = &w->pending[i].header;
-
-		if (h->table != TABLE_loss) {
-			lose_rows(w, h->table, reason, h->rows, h->start_ns, h->end_ns);
-			continue;
-		}
-		loss_add_tally(&w->lost, &w->sealed_losses);
-		loss_clear(&w->sealed_losses);
-	}
-	w->pending_count = 0;
-	for (unsigned t = 1; t <= TABLE_MAX; t++)
-		lose_table(w, t, reason);
-	write_reserve(w);
-}
-
-/* ---- segments ---- */
-
-int writer_next_segment(struct writer *w, struct error *e)
-{
-	struct segment_file file = { .index = NULL, .fd = -1 };
-	struct segment_identity identity = w->identity;
-	int r;
-
-	identity.number = w->serial - 1;
-	r = segment_file_create(&file, &identity, &w->file_number, e);
-	if (r < 0)
-		return r;
-	if (w->file.fd >= 0) {
-		uint64_t before = w->file.end;
-
-		segment_file_finish(&w->file, &w->scratch);
-		w->stats.bytes += w->file.end - before;
-	}
-	file.index = w->file.index;
-	w->file = file;
-	w->stats.bytes += file.end;
-	w->rotate = false;
-	return 0;
-}
-
-/*
- * How many bytes of the first whole blocks in `out` are within `limit`; *blocks: how many blocks
- * that are.
- */
-static size_t whole_blocks(const struct writer *w, uint64_t limit, size_t *blocks)
-{
-	size_t bytes = 0, n = 0;
-
-	while (n < w->pending_count && bytes + w->pending[n].length <= limit)
-		bytes += w->pending[n++].length;
-	*blocks = n;
-	return bytes;
-}
-
-/* How many bytes of blocks may be written, so that index and trailer are still within max_bytes. */
-static uint64_t room_left(const struct writer *w)
-{
-	uint64_t used =
-		w->stats.bytes + segment_file_end_bytes(w->file.block_count + w->pending_count);
-
-	if (w->rotate)
-		used += SEGMENT_START_BYTES + segment_file_end_bytes(0);
-	if (!w->max_bytes)
-		return UINT64_MAX;
-	return w->max_bytes > used ? w->max_bytes - used : 0;
-}
-
-/* The first blocks are on disk. */
-static void accept_blocks(struct writer *w, size_t blocks, size_t good, size_t written)
-{
-	for (size_t i = 0, at = w->file.end; i < blocks; at += w->pending[i++].length)
-		segment_file_index(&w->file, &w->pending[i].header, at);
-	segment_file_accept(&w->file, good, written);
-	w->stats.bytes += good;
-	w->stats.blocks += blocks;
-	w->pending_count -= blocks;
-	memmove(w->pending, w->pending + blocks, w->pending_count * sizeof(*w->pending));
-}
-
-/* Appends what is in `out` to the segment. */
-static void write_out(struct writer *w)
-{
-	uint64_t start = clock_monotonic_ns();
-	size_t blocks, wanted = whole_blocks(w, room_left(w), &blocks), written = 0, good;
-	int error = 0;
-
-	if (wanted && w->rotate)
-		error = -writer_next_segment(w, NULL);
-	if (wanted && !error)
-		written = segment_file_write(&w->file, w->out.data, wanted, &error);
-	good = whole_blocks(w, written, &blocks);
-	accept_blocks(w, blocks, good, written);
-	w->stats.writes++;
-	w->stats.write_ns += clock_monotonic_ns() - start;
-	strbuf_clear(&w->out);
-	if (!error && w->pending_count > 0) {
-		error = EFBIG;
-		w->max_bytes_reached = true;
-	}
-	if (error)
-		stop(w, error);
-	w->pending_count = 0;
-	loss_clear(&w->sealed_losses);
-}
-
-/* ---- tables ---- */
-
-/* Turns a table's rows into a block. */
-static void seal(struct writer *w, enum table_id table)
-{
-	struct table_buffer *t = &w->tables[table];
-	struct block_rows in = { .table = t->schema,
-				 .rows = t->rows,
-				 .count = t->count,
-				 .bytes = (const uint8_t *)t->bytes.data };
-	struct pending_block *p = &w->pending[w->pending_count];
-	uint64_t number = (w->rotate ? 0 : w->file.block_count) + w->pending_count;
-	size_t start = w->out.length;
-
-	if (t->count == 0)
-		return;
-	if (w->pending_count == WRITER_PENDING_MAX ||
-	    block_build(&w->builder, &in, number, &w->out, &p->header) < 0) {
-		lose_table(w, table, loss_reason_no_memory);
-		return;
-	}
-	p->length = w->out.length - start;
-	w->pending_count++;
-	if (table == TABLE_loss)
-		for (size_t i = 0; i < t->count; i++)
-			loss_add_row(&w->sealed_losses, (struct row_loss *)(void *)t->rows + i);
-	t->count = 0;
-	strbuf_clear(&t->bytes);
-}
-
-/* Seals a table after those that it refers to. */
-static void seal_in_order(struct writer *w, enum table_id table)
-{
-	FOR_EACH_REFERRED(referred)
-	{
-		if (*referred == table)
-			break;
-		seal(w, *referred);
-	}
-	seal(w, table);
-}
-
-static bool is_full(const struct table_buffer *t)
-{
-	return t->count >= WRITER_ROWS_MAX || t->bytes.length >= WRITER_BYTES_MAX;
-}
-
-/* Copies a row to its table's buffer, which has room for it. False: no memory. */
-static bool push_row(struct writer *w, enum table_id table, const void *row)
-{
-	struct table_buffer *t = &w->tables[table];
-	struct row_string *string;
-
-	if (t->count >= t->capacity &&
-	    vec_grow((void **)&t->rows, &t->capacity, t->count + 1, t->schema->row_size) < 0)
-		return false;
-	memcpy(t->rows + t->count * t->schema->row_size, row, t->schema->row_size);
-	if (table == TABLE_string) {
-		string = (struct row_string *)(void *)t->rows + t->count;
-		if (!strbuf_reserve(&t->bytes, string->text.length)) {
-			t->bytes.failed = false;
-			return false;
-		}
-		strbuf_add(&t->bytes, string->text.data, string->text.length);
-		string->text.data = (const void *)(t->bytes.length - string->text.length);
-	}
-	t->count++;
-	return true;
-}
-
-bool writer_push_referred(struct writer *w, enum table_id table, const void *row)
-{
-	if (is_full(&w->tables[table]))
-		seal_in_order(w, table);
-	if (push_row(w, table, row))
+	if (table->repeated || column < 0 || load_u64(row) >> column & 1)
 		return true;
-	writer_lose_now(w, loss_reason_no_memory);
-	return false;
+	time = load_u64(row + table->columns[column].row_offset);
+	return time >= s->from_ns && time < s->until_ns;
+}
+
+static void hand_on(struct writer *w, const struct table_state *t, const void *row)
+{
+	for (struct sink *s = w->sinks; s; s = s->next)
+		if (!s->until_ns || in_window(s, t->schema, row))
+			s->ops->append(s, t->schema->id, row);
+}
+
+static void hand_on_string(struct writer *w, uint32_t id, const void *text, size_t length)
+{
+	struct row_string row = { .id = id, .text = { text, (uint32_t)length } };
+
+	w->begun = true;
+	hand_on(w, &w->tables[TABLE_string], &row);
+}
+
+/* ---- rows that are kept ---- */
+
+static size_t item_size(const struct table_state *t)
+{
+	return sizeof(uint64_t) + t->schema->row_size;
+}
+
+static uint8_t *item_at(const struct table_state *t, size_t i)
+{
+	return t->kept.items + i * item_size(t);
+}
+
+static uint8_t *row_of(uint8_t *item)
+{
+	return item + sizeof(uint64_t);
+}
+
+static uint64_t key_of(const struct table_schema *schema, const void *row)
+{
+	uint64_t key = 0;
+
+	for (uint64_t columns = schema->key; columns; columns &= columns - 1) {
+		const struct column_schema *c = &schema->columns[__builtin_ctzll(columns)];
+		uint64_t value = 0;
+
+		memcpy(&value, (const uint8_t *)row + c->row_offset, c->width);
+		key = hash_u64(key ^ value);
+	}
+	return key;
+}
+
+/* Keys hold ids of texts, which are others in each epoch. */
+static void index_kept(struct writer *w, struct table_state *t)
+{
+	map_clear(&t->kept.index);
+	for (size_t i = 0; i < t->kept.count; i++)
+		if (map_put(&t->kept.index, key_of(t->schema, row_of(item_at(t, i))), i) < 0) {
+			t->kept.count = i;
+			lose(w, loss_reason_no_memory);
+		}
+}
+
+static void forget_older_half(struct writer *w, struct table_state *t)
+{
+	size_t half = t->kept.count / 2;
+
+	memmove(t->kept.items, item_at(t, half), (t->kept.count - half) * item_size(t));
+	t->kept.count -= half;
+	index_kept(w, t);
+}
+
+static void keep(struct writer *w, struct table_state *t, const void *row)
+{
+	struct kept_rows *k = &t->kept;
+	uint64_t *index;
+
+	if (k->count >= (t->schema->repeated == REPEAT_LAST_USED ? KEPT_USED_MAX : KEPT_MAX))
+		forget_older_half(w, t);
+	if (vec_grow((void **)&k->items, &k->capacity, k->count + 1, item_size(t)) < 0 ||
+	    !(index = map_at(&k->index, key_of(t->schema, row), k->count))) {
+		lose(w, loss_reason_no_memory);
+		return;
+	}
+	k->count += *index == k->count;
+	store_u64(item_at(t, *index), w->epoch);
+	memcpy(row_of(item_at(t, *index)), row, t->schema->row_size);
+}
+
+/* ---- what a row refers to ---- */
+
+static void append_row(struct writer *w, struct table_state *t, const uint8_t *row);
+
+/* Sees to it that sinks have a node of a CUDA graph, and what it was cloned from. */
+static void need_node(struct writer *w, uint64_t node)
+{
+	struct table_state *t = &w->tables[TABLE_graph_node];
+	struct row_graph_node row = { .node = node };
+
+	for (int i = 0; i < CLONES_MAX; i++) {
+		uint64_t index;
+		uint8_t *item;
+
+		if (!map_get(&t->kept.index, key_of(t->schema, &row), &index))
+			return;
+		item = item_at(t, index);
+		if (load_u64(item) == w->epoch)
+			return;
+		store_u64(item, w->epoch);
+		memcpy(&row, row_of(item), sizeof(row));
+		append_row(w, t, (const uint8_t *)&row);
+		if (row.missing >> COLUMN_graph_node_original & 1)
+			return;
+		row.node = row.original;
+	}
+}
+
+/* The texts "" and "?" have ids that nobody asked for. */
+static void need_fixed_strings(struct writer *w, const struct table_state *t, const uint8_t *row)
+{
+	for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
+		uint32_t id = load_u32(row + t->schema->columns[__builtin_ctzll(left)].row_offset);
+
+		if (id < STRING_FIRST && !w->has_fixed[id]) {
+			w->has_fixed[id] = true;
+			hand_on_string(w, id, "?", id == STRING_UNKNOWN);
+		}
+	}
+}
+
+static void append_row(struct writer *w, struct table_state *t, const uint8_t *row)
+{
+	uint64_t missing = load_u64(row);
+	int node = t->schema->roles[ROLE_GRAPH_NODE];
+
+	w->begun = true;
+	if (t->strings)
+		need_fixed_strings(w, t, row);
+	if (t->stack_column >= 0 && w->need_stack && !(missing >> t->stack_column & 1)) {
+		uint32_t id = load_u32(row + t->schema->columns[t->stack_column].row_offset);
+
+		if (id)
+			w->need_stack(w->stack_context, w, id);
+	}
+	if (node >= 0 && !(missing >> node & 1))
+		need_node(w, load_u64(row + t->schema->columns[node].row_offset));
+	hand_on(w, t, row);
+}
+
+/* ---- epochs ---- */
+
+/* Id in this epoch of a text of the one before. */
+static uint32_t renew_string(struct writer *w, const struct interner *before, uint32_t first,
+			     uint32_t id)
+{
+	const struct interned *text;
+
+	if (id < first || id - first >= before->count)
+		return id;
+	text = &before->items[id - first];
+	return writer_string(w, text->text, text->length);
+}
+
+static void repeat_kept(struct writer *w, struct table_state *t, const struct interner *before,
+			uint32_t first)
+{
+	for (size_t i = 0; i < t->kept.count; i++) {
+		uint8_t *item = item_at(t, i), *row = row_of(item);
+
+		for (uint64_t left = t->strings & ~load_u64(row); left; left &= left - 1) {
+			uint8_t *id = row + t->schema->columns[__builtin_ctzll(left)].row_offset;
+
+			store_u32(id, renew_string(w, before, first, load_u32(id)));
+		}
+		store_u64(item, w->epoch);
+		append_row(w, t, row);
+	}
+	if (t->schema->key & t->strings)
+		index_kept(w, t);
+}
+
+static size_t string_bytes(const struct writer *w)
+{
+	return w->strings.bytes + w->strings.count * STRING_OVERHEAD;
+}
+
+static bool too_many_configs(const struct writer *w)
+{
+	return w->configs.count >= CONFIGS_EPOCH || w->configs.bytes >= w->string_bytes_max / 8;
+}
+
+static void begin_epoch(struct writer *w)
+{
+	struct interner before = w->strings;
+	uint32_t first = w->first_string;
+
+	w->epoch++;
+	w->due = w->begun = false;
+	w->first_string += (uint32_t)w->strings.count;
+	interner_init(&w->strings);
+	if (too_many_configs(w)) {
+		w->first_config += (uint32_t)w->configs.count;
+		interner_release(&w->configs);
+		w->config_epochs.count = 0;
+	}
+	memset(w->has_fixed, 0, sizeof(w->has_fixed));
+	for (struct sink *s = w->sinks; s; s = s->next) {
+		s->wants_epoch = false;
+		s->ops->epoch(s);
+	}
+	for (unsigned id = 1; id <= TABLE_MAX; id++)
+		if (w->tables[id].schema->repeated == REPEAT_LAST)
+			repeat_kept(w, &w->tables[id], &before, first);
+	interner_release(&before);
+}
+
+static bool wants_epoch(const struct writer *w)
+{
+	bool wanted =
+		string_bytes(w) >= w->string_bytes_max / 8 || w->configs.count >= CONFIGS_EPOCH;
+
+	for (const struct sink *s = w->sinks; s; s = s->next)
+		wanted |= s->wants_epoch;
+	return wanted;
+}
+
+uint32_t writer_epoch(const struct writer *w)
+{
+	return w->epoch + w->due;
+}
+
+void writer_hold_epoch(struct writer *w, bool hold)
+{
+	w->hold = hold ? WRITER_HOLD_FLUSHES : 0;
+}
+
+/* ---- definitions ---- */
+
+uint32_t writer_string(struct writer *w, const char *text, size_t length)
+{
+	int64_t index;
+	bool is_new;
+
+	if (!text || length == 0)
+		return STRING_EMPTY;
+	if (unlikely(w->due))
+		begin_epoch(w);
+	if (length > w->string_length_max) {
+		lose(w, loss_reason_string_limit);
+		length = w->string_length_max;
+	}
+	if (unlikely(string_bytes(w) + length > w->string_bytes_max) &&
+	    interner_find(&w->strings, text, length) < 0) {
+		lose(w, loss_reason_string_limit);
+		return STRING_UNKNOWN;
+	}
+	index = interner_add(&w->strings, text, length, &is_new);
+	if (index < 0 || index >= (int64_t)(UINT32_MAX - w->first_string)) {
+		lose(w, loss_reason_no_memory);
+		return STRING_UNKNOWN;
+	}
+	if (is_new)
+		hand_on_string(w, w->first_string + (uint32_t)index, text, length);
+	return w->first_string + (uint32_t)index;
+}
+
+/*
+ * Equal configurations are equal bytes: without id, padding and values that are missing. Their ids outlive an epoch, as long
+ * as there is room, so the name is there as a text.
+ */
+static bool make_config_key(struct writer *w, const struct row_kernel_config *row)
+{
+	const struct table_schema *schema = w->tables[TABLE_kernel_config].schema;
+	uint64_t words[ARRAY_SIZE(w->config_mask)];
+	uint32_t name = row->name - w->first_string;
+
+	memcpy(words, row, sizeof(words));
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] &= w->config_mask[i];
+	for (uint64_t left = row->missing; left; left &= left - 1) {
+		int column = __builtin_ctzll(left);
+
+		if (column < COLUMNS_kernel_config)
+			memset((uint8_t *)words + schema->columns[column].row_offset, 0,
+			       schema->columns[column].width);
+	}
+	strbuf_clear(&w->config_key);
+	w->config_key.failed = false;
+	strbuf_add(&w->config_key, words, sizeof(words));
+	if (name < w->strings.count)
+		strbuf_add(&w->config_key, w->strings.items[name].text,
+			   w->strings.items[name].length);
+	else
+		strbuf_add(&w->config_key, &row->name, sizeof(row->name));
+	return !w->config_key.failed;
+}
+
+uint32_t writer_kernel_config(struct writer *w, const struct row_kernel_config *row)
+{
+	struct row_kernel_config copy = *row;
+	const struct strbuf *key = &w->config_key;
+	int64_t index = -ENOMEM;
+
+	if (unlikely(w->due))
+		begin_epoch(w);
+	if (make_config_key(w, row) && vec_reserve(&w->config_epochs, 1) == 0)
+		index = w->configs.count < CONFIGS_MAX
+				? interner_add(&w->configs, key->data, key->length, NULL)
+				: interner_find(&w->configs, key->data, key->length);
+	if (index < 0 || index >= (int64_t)(UINT32_MAX - w->first_config)) {
+		lose(w, loss_reason_no_memory);
+		return UINT32_MAX;
+	}
+	copy.id = w->first_config + (uint32_t)index;
+	if ((size_t)index == w->config_epochs.count)
+		w->config_epochs.data[w->config_epochs.count++] = 0;
+	if (w->config_epochs.data[index] != w->epoch) {
+		w->config_epochs.data[index] = w->epoch;
+		append_row(w, &w->tables[TABLE_kernel_config], (const uint8_t *)&copy);
+	}
+	return copy.id;
+}
+
+void writer_api_function(struct writer *w, uint32_t id, const struct row_api_function *row)
+{
+	struct table_state *t = &w->tables[TABLE_api_function];
+	struct row_api_function copy;
+	uint64_t index;
+
+	if (!row)
+		return;
+	if (unlikely(w->due))
+		begin_epoch(w);
+	copy = *row;
+	copy.id = id;
+	if (map_get(&t->kept.index, key_of(t->schema, &copy), &index))
+		return;
+	append_row(w, t, (const uint8_t *)&copy);
+	keep(w, t, &copy);
+}
+
+void writer_on_stack(struct writer *w, writer_need_stack *need, void *context)
+{
+	w->need_stack = need;
+	w->stack_context = context;
 }
 
 /* ---- the interface ---- */
 
 void writer_append(struct writer *w, enum table_id table, const void *row)
 {
-	struct table_buffer *t = &w->tables[table];
+	struct table_state *t = &w->tables[table];
 
-	w->stats.rows++;
-	if (!w->stopped && is_full(t)) {
-		seal_in_order(w, table);
-		if (w->out.length >= WRITER_BYTES_MAX || w->pending_count >= WRITER_PENDING_MAX / 2)
-			writer_flush(w);
-	}
-	if (w->stopped) {
-		lose_row(w, table, stop_reason(w), row);
-		return;
-	}
-	if (w->repeated_serial != w->serial)
-		writer_repeat(w);
-	writer_need_references(w, t, row);
-	if (!push_row(w, table, row))
-		lose_row(w, table, loss_reason_no_memory, row);
-	if (t->schema->repeated)
-		writer_remember(w, table, row);
+	if (unlikely(w->due))
+		begin_epoch(w);
+	w->rows += t->schema->repeated != REPEAT_INTERNED;
+	append_row(w, t, row);
+	if (t->schema->repeated == REPEAT_LAST || t->schema->repeated == REPEAT_LAST_USED)
+		keep(w, t, row);
 }
 
-/* Losses so far become rows, unless there is no memory for them. */
 static void append_losses(struct writer *w)
 {
 	struct row_loss rows[LOSS_REASONS];
 	size_t count = loss_rows(&w->lost, rows);
 
-	if (is_full(&w->tables[TABLE_loss]))
-		return;
 	loss_clear(&w->lost);
 	for (size_t i = 0; i < count; i++)
-		if (!push_row(w, TABLE_loss, &rows[i]))
-			loss_add_row(&w->lost, &rows[i]);
+		writer_append(w, TABLE_loss, &rows[i]);
 }
 
 int writer_flush(struct writer *w)
 {
-	if (w->stopped) {
-		write_reserve(w);
-		return -w->stopped;
-	}
+	int result = 0;
+
 	append_losses(w);
-	FOR_EACH_REFERRED(referred)
-	seal(w, *referred);
-	for (unsigned t = 1; t <= TABLE_MAX; t++)
-		seal(w, t);
-	if (w->pending_count > 0)
-		write_out(w);
-	if (w->hold)
-		w->hold--;
-	if (!w->stopped && !w->rotate &&
-	    ((w->file.end >= w->segment_bytes && !w->hold) ||
-	     w->file.block_count > INDEX_BLOCKS_MAX - WRITER_PENDING_MAX)) {
-		w->rotate = true;
-		w->serial++;
+	for (struct sink *s = w->sinks; s; s = s->next) {
+		int r = s->ops->seal(s);
+
+		result = result < 0 || r == 0 ? result : r;
 	}
-	return -w->stopped;
+	w->hold -= w->hold > 0;
+	w->due |= !w->hold && wants_epoch(w);
+	return result;
 }
 
 void writer_stats(const struct writer *w, struct writer_stats *stats)
 {
-	*stats = w->stats;
+	*stats = (struct writer_stats){ .rows = w->rows };
+	for (struct sink *s = w->sinks; s; s = s->next)
+		if (s->ops->stats)
+			s->ops->stats(s, stats);
+}
+
+void writer_attach(struct writer *w, struct sink *sink)
+{
+	struct sink **last = &w->sinks;
+
+	w->due |= w->begun;
+	while (*last)
+		last = &(*last)->next;
+	sink->next = NULL;
+	*last = sink;
+}
+
+int writer_detach(struct writer *w, struct sink *sink)
+{
+	struct sink **at = &w->sinks;
+	int sealed, closed;
+
+	while (*at != sink)
+		at = &(*at)->next;
+	*at = sink->next;
+	sealed = sink->ops->seal(sink);
+	closed = sink->ops->close(sink);
+	return sealed < 0 ? sealed : closed;
+}
+
+static void prepare_tables(struct writer *w)
+{
+	const struct table_schema *configs = schema_table(TABLE_kernel_config);
+
+	for (unsigned id = 1; id <= TABLE_MAX; id++) {
+		struct table_state *t = &w->tables[id];
+
+		t->schema = schema_table(id);
+		t->stack_column = schema_column_by_name(t->schema, "stack");
+		for (int c = 0; c < t->schema->column_count; c++)
+			if (t->schema->columns[c].type == COLUMN_TYPE_STRING)
+				t->strings |= UINT64_C(1) << c;
+	}
+	for (int c = 0; c < configs->column_count; c++)
+		if (c != COLUMN_kernel_config_id && c != COLUMN_kernel_config_name)
+			memset((uint8_t *)w->config_mask + configs->columns[c].row_offset, 0xff,
+			       configs->columns[c].width);
+	memset(w->config_mask, 0xff, sizeof(uint64_t));
+}
+
+struct writer *writer_new(const struct writer_options *options)
+{
+	struct writer *w = calloc(1, sizeof(*w));
+	uint32_t length = options->string_length_max;
+
+	if (!w)
+		return NULL;
+	w->epoch = 1;
+	w->first_string = STRING_FIRST;
+	w->string_bytes_max =
+		options->string_bytes_max ? options->string_bytes_max : STRING_BYTES_MAX;
+	w->string_length_max = length ? MIN(length, STRING_LENGTH_LIMIT) : STRING_LENGTH_MAX;
+	interner_init(&w->strings);
+	interner_init(&w->configs);
+	prepare_tables(w);
+	return w;
+}
+
+static void free_writer(struct writer *w)
+{
+	for (unsigned id = 1; id <= TABLE_MAX; id++) {
+		free(w->tables[id].kept.items);
+		map_release(&w->tables[id].kept.index);
+	}
+	interner_release(&w->strings);
+	interner_release(&w->configs);
+	vec_release(&w->config_epochs);
+	strbuf_release(&w->config_key);
+	free(w);
+}
+
+int writer_open(const struct writer_options *options, struct writer **out, struct error *e)
+{
+	struct writer *w = writer_new(options);
+	struct sink *sink;
+	int r;
+
+	if (!w)
+		return error_errno(e, ENOMEM, "cannot write to '%s'", options->directory);
+	r = recording_sink_new(options, &sink, e);
+	if (r < 0) {
+		free_writer(w);
+		return r;
+	}
+	writer_attach(w, sink);
+	*out = w;
+	return 0;
+}
+
+int writer_close(struct writer **w)
+{
+	int result;
+
+	if (!*w)
+		return 0;
+	result = MIN(writer_flush(*w), 0);
+	for (struct sink *s = (*w)->sinks, *next; s; s = next) {
+		int r;
+
+		next = s->next;
+		r = s->ops->close(s);
+		result = result < 0 ? result : r;
+	}
+	free_writer(*w);
+	*w = NULL;
+	return result;
+}
+
+void writer_abandon(struct writer **w)
+{
+	if (!*w)
+		return;
+	for (struct sink *s = (*w)->sinks, *next; s; s = next) {
+		next = s->next;
+		s->ops->abandon(s);
+	}
+	free_writer(*w);
+	*w = NULL;
 }

@@ -44,7 +44,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 		.end_ns = cpu->end_ns,
 		.max_bytes = cpu->max_bytes,
 		.way = way_of(cpu->via),
-		.recorder = cpu->via == RECORD_VIA_AUTO && !running ? cpu->recorder : NULL,
+		.timers_inside = cpu->via == RECORD_VIA_AUTO && !running && cpu->recorder,
 		.kept = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
@@ -61,9 +61,8 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 				 "cannot find process %d: /proc is of another pid namespace "
 				 "(unshare --mount-proc mounts the right one)",
 				 (int)pid);
-	cpu->perf_namespace = options.recorder ? pid_namespace() : 0;
-	if (!cpu->perf_namespace)
-		options.recorder = NULL;
+	cpu->perf_namespace = options.timers_inside ? pid_namespace() : 0;
+	options.timers_inside = cpu->perf_namespace != 0;
 	err = cpu_sampler_start(&options, pid, running, &cpu->sampler, &cpu->why_not);
 	if (err < 0 || cpu_sampler_way(cpu->sampler) != CPU_WAY_PERF)
 		cpu->perf_namespace = 0;

@@ -11,6 +11,7 @@
 #include "base/path.h"
 
 #define LIBRARY "libpitot.so"
+#define PRELOAD "libpitot-preload.so"
 #define CUDA_VARIABLE "CUDA_INJECTION64_PATH"
 #define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
 
@@ -55,6 +56,17 @@ char *record_find_library(struct error *e)
 		  "PITOT_LIBRARY",
 		  folder, folder);
 	return NULL;
+}
+
+char *record_find_preload(const char *library)
+{
+	char path[PATH_MAX];
+	const char *name = base_name(library);
+
+	if (snprintf(path, sizeof(path), "%.*s%s", (int)(name - library), library, PRELOAD) >=
+	    (int)sizeof(path))
+		return NULL;
+	return usable(path);
 }
 
 const char *record_foreign_injection(const char **value)
@@ -128,7 +140,7 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		add_variable(out, NVTX_VARIABLE, injection->library);
 	}
 	if (injection->preload) {
-		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->library,
+		strbuf_addf(out, "LD_PRELOAD=%s%s%s", injection->preload,
 			    others && *others ? ":" : "", others ? others : "");
 		strbuf_addc(out, '\0');
 		/* A program with AddressSanitizer would refuse to start behind another library. */

@@ -17,11 +17,14 @@
  */
 char *record_find_library(struct error *e) MUST_USE;
 
+/* Path of libpitot-preload.so beside libpitot.so, to be freed; NULL: it is not there. */
+char *record_find_preload(const char *library) MUST_USE;
+
 /* What another tool has in CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH: NULL, or the variable's name. */
 const char *record_foreign_injection(const char **value);
 
-/* Whether the dynamic linker loads it: not at all, into the command alone, or into every program. */
-enum record_preload { RECORD_PRELOAD_NONE, RECORD_PRELOAD_ONCE, RECORD_PRELOAD_ALL };
+/* Into which programs the dynamic loader brings it from their start (src/preload): none, each Python, or all that can have it. */
+enum record_preload { RECORD_PRELOAD_NONE, RECORD_PRELOAD_PYTHON, RECORD_PRELOAD_ALL };
 
 /* What the recorder inside is told besides the settings that were asked for (recorder_settings.def). */
 struct recorder_facts {
@@ -38,7 +41,7 @@ void recorder_options(const struct record_request *request, const struct recorde
 struct record_injection {
 	const char *library, *directory, *options;
 	bool cuda; /* let the driver and NVTX load it */
-	enum record_preload preload;
+	const char *preload; /* path of libpitot-preload.so, if that is to be in the command; else NULL */
 };
 
 /* Appends "NAME=VALUE" and a NUL for each variable that the command gets; see spawn_prepare. */

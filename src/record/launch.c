@@ -1,8 +1,11 @@
 /* launch.c: starts the command, with the recorder in it where that is wanted. */
 #include <errno.h>
+#include <string.h>
 
-#include "record/program_kind.h"
+#include "base/program_file.h"
 #include "record/recording.h"
+
+#define LOADER "ld-linux-x86-64" /* of the GNU C library */
 
 static int check_foreign_injection(const struct recording *r, struct error *e)
 {
@@ -20,16 +23,46 @@ static int check_foreign_injection(const struct recording *r, struct error *e)
 }
 
 /*
- * Into all programs only where nothing else samples them, and that is asked for: some do not bear it. Of a Python it is
- * known that it does, and it leaves what it starts alone.
+ * The recorder is in a Python from its start, where it has frames that nothing else has; and in all programs where nothing else
+ * samples them. How it gets into what the command starts: src/preload.
  */
 static enum record_preload choose_preload(const struct recording *r)
 {
-	if (r->cpu.timer && r->request->cpu_only && !r->has_other_loader)
+	if (r->command_kind == COMMAND_OTHER || !r->preload_library)
+		return RECORD_PRELOAD_NONE;
+	if (r->cpu.timer && r->request->cpu_only)
 		return RECORD_PRELOAD_ALL;
-	if (r->is_python && (r->cpu.timer || r->cpu.perf_namespace))
-		return RECORD_PRELOAD_ONCE;
+	if (r->command_kind == COMMAND_MAY_START_PYTHON && (r->cpu.timer || r->cpu.perf_namespace))
+		return RECORD_PRELOAD_PYTHON;
 	return RECORD_PRELOAD_NONE;
+}
+
+/* Why a timer is not in the command, although nothing else samples it. */
+static void warn_not_sampled(const struct recording *r)
+{
+	if (!r->cpu.timer || !r->request->cpu_only || r->preload)
+		return;
+	if (!r->preload_library)
+		record_say(r, RECORD_WARNING,
+			   "the command is not sampled: libpitot-preload.so is not beside '%s'",
+			   r->library);
+	else
+		record_say(r, RECORD_WARNING,
+			   "the command is not sampled: a timer can only be in dynamically linked "
+			   "64-bit programs of the GNU C library");
+}
+
+static enum command_kind find_kind(const char *command)
+{
+	struct program_file file;
+	char path[PATH_MAX];
+
+	if (program_file_find(command, path) < 0 || program_file_read(path, &file) < 0 ||
+	    !strstr(file.loader, LOADER))
+		return COMMAND_OTHER;
+	return program_file_is_python(&file) || program_file_starts_others(&file)
+		       ? COMMAND_MAY_START_PYTHON
+		       : COMMAND_PROGRAM;
 }
 
 /* The command waits for its exec: sampling starts, and then it is known what the recorder inside has to do. */
@@ -50,13 +83,10 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	r->preload = choose_preload(r);
 	record_make_options(r);
 	injection.options = strbuf_text(&r->options);
-	injection.preload = r->preload;
+	injection.preload = r->preload ? r->preload_library : NULL;
 	record_environment(&injection, environment);
 	record_say_cpu(r);
-	if (r->cpu.timer && r->request->cpu_only && r->has_other_loader)
-		record_say(r, RECORD_WARNING,
-			   "the command is for another C library or processor than the "
-			   "timer: it runs without it, and is not sampled");
+	warn_not_sampled(r);
 	if (environment->length)
 		record_say(r, RECORD_DETAIL, "injecting %s with %s", r->library, injection.options);
 	return 0;
@@ -91,8 +121,7 @@ int record_launch(struct recording *r, int argc, char **argv, struct error *e)
 	err = r->request->cpu_only ? 0 : check_foreign_injection(r, e);
 	if (err < 0)
 		return err;
-	r->is_python = program_is_python(argv);
-	r->has_other_loader = program_has_other_loader(argv[0]);
+	r->command_kind = find_kind(argv[0]);
 	err = record_prepare(r, argc, argv, e);
 	if (err < 0)
 		return err;

@@ -17,6 +17,7 @@ void recording_release(struct recording *r)
 	free(r->directory);
 	free(r->shown);
 	free(r->library);
+	free(r->preload_library);
 	strbuf_release(&r->name);
 	strbuf_release(&r->options);
 }
@@ -59,7 +60,7 @@ static void choose_cpu(struct recording *r)
 	r->cpu.end_ns = r->request->duration_ns ? start_ns + r->request->duration_ns : 0;
 	r->cpu.max_bytes = r->request->max_bytes;
 	if (r->library && r->request->stacks != RECORD_STACKS_NATIVE &&
-	    (!r->request->cpu_only || r->is_python))
+	    (!r->request->cpu_only || r->command_kind == COMMAND_MAY_START_PYTHON))
 		r->cpu.recorder = strrchr(r->library, '/') + 1;
 	r->cpu.keep_files = r->request->symbols;
 }
@@ -72,6 +73,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	r->library = record_find_library(e);
 	if (!r->library && !r->request->cpu_only)
 		return e->code;
+	r->preload_library = r->library ? record_find_preload(r->library) : NULL;
 	if (r->request->name)
 		record_name(1, (char *[]){ (char *)r->request->name, NULL }, &r->name);
 	else

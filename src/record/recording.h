@@ -32,6 +32,12 @@ struct record_listener {
 };
 
 /* The caller sets the first two members; RECORDING_INIT is what the others start with. */
+enum command_kind {
+	COMMAND_OTHER, /* the recorder cannot be in it: static, setuid, another C library or processor */
+	COMMAND_PROGRAM,
+	COMMAND_MAY_START_PYTHON, /* or is one */
+};
+
 struct recording {
 	const struct record_request *request;
 	struct record_listener listener;
@@ -41,8 +47,8 @@ struct recording {
 	struct strbuf name, options;
 	struct cpu_sampling cpu;
 	struct process_command running; /* with --pid */
-	bool is_python; /* the command */
-	bool has_other_loader; /* the command: program_kind.h */
+	enum command_kind command_kind;
+	char *preload_library; /* NULL: there is none */
 	enum record_preload preload;
 	struct record_identity identity;
 	struct writer *writer;

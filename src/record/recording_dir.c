@@ -82,7 +82,7 @@ static bool has_suffix(const char *text, const char *suffix)
 /* Files that a recording consists of, also the unfinished ones of a recorder that was killed. */
 static bool is_part_of_recording(const char *name)
 {
-	return has_suffix(name, SEGMENT_SUFFIX) || has_suffix(name, CPU_HANDOVER_SUFFIX) ||
+	return has_suffix(name, SEGMENT_SUFFIX) || !strcmp(name, CPU_HANDOVER_FILE) ||
 	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 

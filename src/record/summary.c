@@ -25,7 +25,7 @@ static int add_graphs(struct trace *t, const struct selection *s, struct record_
 		end->node_cost_ns = graphs.node_cost_ns;
 		end->node_span_ns = graphs.node_span_ns;
 	}
-	graphs_release(&graphs);
+	free(graphs.items);
 	return r;
 }
 

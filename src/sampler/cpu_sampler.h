@@ -28,11 +28,8 @@ struct cpu_options {
 	bool kernel; /* frames and time of the operating system's kernel, where that is allowed */
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; end 0: none */
 	uint64_t max_bytes; /* of all segments; 0: no limit */
-	/*
-	 * Name of the file of the recorder, if it is told to sample by a timer what perf events have no Python frames of
-	 * (settings.h, perf_namespace); NULL: perf events have all.
-	 */
-	const char *recorder;
+	/* Recorders inside may take processes over from perf events, which have no Python frames (settings.h, perf_namespace). */
+	bool timers_inside;
 	enum cpu_way way; /* CPU_WAY_NONE: the best that is allowed */
 	struct kept_files *kept; /* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
 };

@@ -85,9 +85,9 @@ static void thread_row(struct targets *t, struct target *p, pid_t tid)
 /* Each segment says whose it is, and what the addresses in its stacks mean. */
 static void begin_segment(struct targets *t, struct target *p)
 {
-	if (p->segment == writer_segment(p->writer))
+	if (p->segment == writer_epoch(p->writer))
 		return;
-	p->segment = writer_segment(p->writer);
+	p->segment = writer_epoch(p->writer);
 	process_row(t, p);
 	rows_clock(p->writer, 0);
 	for (size_t i = 0; i < p->origins.count; i++)

@@ -348,7 +348,7 @@
 	C(T, id, U32, ALWAYS, NONE, "", "api (1 driver, 2 runtime) << 16 | CUPTI callback id")                         \
 	C(T, name, STRING, ALWAYS, NONE, "", "name as CUPTI gives it, such as cudaLaunchKernel_v7000")                 \
 	C(T, kind, ENUM, ALWAYS, api_kind, "", "what the call does")
-#define TRAITS_api_function(X, T) X(T, INTERNED)
+#define TRAITS_api_function(X, T) X(T, LAST_OF, id)
 
 #define ENUM_api_kind(V, E)                                                                                            \
 	V(E, other, 0) V(E, launch, 1) V(E, graph_launch, 2) V(E, memcpy, 3) V(E, memset, 4) V(E, synchronize, 5) V(E, allocate, 6) \
@@ -457,7 +457,9 @@
 	V(E, process_limit, 23)       /* processes that were not sampled: too many */                                 \
 	V(E, unnamed_frames, 24)      /* Python frames whose code was gone before its name could be read */            \
 	V(E, unreadable_buffer, 25)   /* buffers of records that CUPTI could not read to their end */                  \
-	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */
+	V(E, cupti_failed, 26)        /* times that CUPTI broke down: there is no GPU work after that */                \
+	V(E, disk_slow, 27)           /* blocks were sealed faster than the disk took them */               \
+	V(E, gpu_hang, 28)            /* calls of CUPTI or the driver that did not return: finished work is missing */
 
 #define SCHEMA_cost(C, T)                                                                                              \
 	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "period measured")                                                    \

@@ -2,49 +2,65 @@
 
 #include <string.h>
 
+#include "base/map.h"
 #include "stack/unwind/unwind_all_registers.h"
 
 #define FOLLOWERS 3u
-#define CHAIN_MAX 24u /* records with the same hash of rsp that are looked at */
-#define LUCK_MAX 256
-#define PAUSE 4096u
+#define CHAIN_MAX 24u /* records of one chain that are compared */
+#define CHUNK_FRAMES 8u
+#define HIT_SCORE_MAX 1024
+#define BACKOFF 16384u
 
-/* In the room, followed by its words and then its halves. */
-struct memo_record {
+/* The words of some frames and of all further out; followed by its words and then its halves. */
+struct cache_chunk {
+	uint32_t outer; /* 0: none */
+	uint32_t chained; /* next with the same hash; 0: none */
+	uint16_t word_count, half_count;
+	uint32_t unused;
+};
+_Static_assert(sizeof(struct cache_chunk) % 8 == 0, "words come after it");
+
+struct cache_record {
 	uint64_t sp, fp;
 	uintptr_t state;
 	uint32_t id, freed;
-	uint16_t native_count, word_count, half_count;
-	bool needs_fp; /* what rbp was matters */
-	bool python; /* words after the native ones depend on `state` and `freed` */
-	uint32_t words_room, halves_room; /* items that fit */
+	uint32_t native,
+		python; /* innermost chunks; python depends on `state` and `freed`, 0: no Python */
 	uint32_t next[FOLLOWERS]; /* what followed, latest first; 0: nothing */
-	uint32_t chained; /* next with the same hash of rsp; 0: none */
+	uint32_t chained; /* next with the same hash of the key; 0: none */
+	bool needs_fp; /* what rbp was matters */
 };
-_Static_assert(sizeof(struct memo_record) % 8 == 0, "words come after it");
 
-void stack_cache_reset(struct stack_cache *m)
+void stack_cache_reset(struct stack_cache *c)
 {
-	m->used = m->last = 0;
-	m->luck = 0;
-	m->pause = 0;
-	memset(m->index, 0, sizeof(m->index));
+	c->used = c->last = 0;
+	c->hit_score = 0;
+	c->backoff = 0;
+	memset(c->records, 0, sizeof(c->records));
+	memset(c->chunks, 0, sizeof(c->chunks));
 }
 
-static struct memo_record *record_at(struct stack_cache *m, uint32_t at)
+static struct cache_record *record_at(struct stack_cache *c, uint32_t at)
 {
-	return (struct memo_record *)(void *)&m->room[at];
+	return (struct cache_record *)(void *)&c->room[at];
 }
 
-static struct memory_word *words_of(struct memo_record *r)
+static struct cache_chunk *chunk_at(struct stack_cache *c, uint32_t at)
 {
-	return (struct memory_word *)(void *)(r + 1);
+	return (struct cache_chunk *)(void *)&c->room[at];
 }
 
-static struct memory_half *halves_of(struct memo_record *r)
+static struct memory_word *words_of(struct cache_chunk *chunk)
 {
-	return (struct memory_half *)(void *)(words_of(r) + r->words_room);
+	return (struct memory_word *)(void *)(chunk + 1);
 }
+
+static struct memory_half *halves_of(struct cache_chunk *chunk)
+{
+	return (struct memory_half *)(void *)(words_of(chunk) + chunk->word_count);
+}
+
+/* --- finding --- */
 
 /* Each word is read only after the ones before it were found the same. */
 static inline bool same_words(const struct memory_word *words, unsigned count)
@@ -70,19 +86,33 @@ static inline bool same_halves(const struct memory_half *halves, unsigned count)
 	return different == 0;
 }
 
-static bool is_same(struct memo_record *r, const struct stack_registers *start,
-		    const struct memo_python *python)
+/* The chunk and all further out. */
+static inline bool same_chunks(struct stack_cache *c, uint32_t at)
 {
-	const struct memory_word *words = words_of(r);
+	while (at) {
+		struct cache_chunk *chunk = chunk_at(c, at);
 
+		at = chunk->outer;
+		__builtin_prefetch(&c->room[at]);
+		if (!same_words(words_of(chunk), chunk->word_count) ||
+		    !same_halves(halves_of(chunk), chunk->half_count))
+			return false;
+	}
+	return true;
+}
+
+static bool is_same(struct stack_cache *c, const struct cache_record *r,
+		    const struct stack_registers *start, const struct cache_python *python)
+{
 	if (r->sp != start->at[REG_RSP_] || (r->needs_fp && r->fp != start->at[REG_RBP_]) ||
 	    r->state != python->state || (r->python && r->freed != python->freed))
 		return false;
-	return same_words(words, r->word_count) && same_halves(halves_of(r), r->half_count);
+	return same_chunks(c, r->python) && same_chunks(c, r->native);
 }
 
-/* What came after the last stack; false when the walker is in use or modules have come or gone. */
-static bool is_usable(struct stack_cache *m, struct stack_walker *w)
+/* false when the walker is in use. What was kept is forgotten when modules or numbers have changed. */
+static bool is_usable(struct stack_cache *c, struct stack_walker *w,
+		      const struct cache_python *python)
 {
 	const struct stack_map *map;
 	uint64_t generation;
@@ -92,95 +122,94 @@ static bool is_usable(struct stack_cache *m, struct stack_walker *w)
 	map = stack_map_enter(w->modules, w->slot);
 	generation = map ? map->generation : 0;
 	stack_map_leave(w->modules, w->slot);
-	if (likely(generation == m->generation))
+	if (likely(generation == c->generation && python->ids == c->ids))
 		return true;
-	stack_cache_reset(m);
-	m->generation = generation;
+	stack_cache_reset(c);
+	c->generation = generation;
+	c->ids = python->ids;
 	return true;
 }
 
-/* It came after the last one. */
-static void follow(struct stack_cache *m, uint32_t at)
+/* The record came after the last one. */
+static void follow(struct stack_cache *c, uint32_t at)
 {
-	struct memo_record *last;
+	struct cache_record *last;
 	unsigned i = 0;
 
-	if (m->last) {
-		last = record_at(m, m->last);
+	if (c->last) {
+		last = record_at(c, c->last);
 		while (i < FOLLOWERS - 1 && last->next[i] && last->next[i] != at)
 			i++;
 		for (; i > 0; i--)
 			last->next[i] = last->next[i - 1];
 		last->next[0] = at;
 	}
-	m->last = at;
+	c->last = at;
 }
 
-static uint32_t *chain_of(struct stack_cache *m, uint64_t sp)
+static uint32_t *chain_of(struct stack_cache *c, uint64_t key)
 {
-	return &m->index[(sp * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+	return &c->records[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 53];
 }
-_Static_assert(MEMO_INDEX == 1u << (64 - 54), "the hash has that many bits");
+_Static_assert(CACHE_INDEX == 1u << (64 - 53), "the hash has that many bits");
 
-/* Among what followed the last stack, else among all that were met with this rsp. */
-static uint32_t find(struct stack_cache *m, const struct stack_registers *start,
-		     const struct memo_python *python)
+static uint64_t key_of(const struct stack_registers *start, const struct cache_python *python)
 {
-	uint32_t at = m->last;
-	struct memo_record *r;
+	uint64_t key = start->at[REG_RSP_];
 
-	for (unsigned i = 0; at && i < FOLLOWERS && record_at(m, at)->next[i]; i++) {
-		r = record_at(m, record_at(m, at)->next[i]);
-		if (is_same(r, start, python)) {
-			m->last = record_at(m, at)->next[i];
+	return python->state ? key ^ python_words_key(python->runtime, python->state) : key;
+}
+
+/* Among what followed the last stack, else among all that were met with this key. */
+static uint32_t find(struct stack_cache *c, const struct stack_registers *start,
+		     const struct cache_python *python)
+{
+	uint32_t at = c->last;
+	struct cache_record *r;
+
+	for (unsigned i = 0; at && i < FOLLOWERS && record_at(c, at)->next[i]; i++) {
+		r = record_at(c, record_at(c, at)->next[i]);
+		if (is_same(c, r, start, python)) {
+			c->last = record_at(c, at)->next[i];
 			return r->id;
 		}
 	}
-	at = *chain_of(m, start->at[REG_RSP_]);
+	c->key = key_of(start, python);
+	at = *chain_of(c, c->key);
 	for (unsigned i = 0; at && i < CHAIN_MAX; i++, at = r->chained) {
-		r = record_at(m, at);
-		if (is_same(r, start, python)) {
-			follow(m, at);
+		r = record_at(c, at);
+		if (is_same(c, r, start, python)) {
+			follow(c, at);
 			return r->id;
 		}
 	}
 	return 0;
 }
 
-uint32_t stack_cache_find(struct stack_cache *m, struct stack_walker *w,
-			 const struct stack_registers *start, const struct memo_python *python)
+uint32_t stack_cache_find(struct stack_cache *c, struct stack_walker *w,
+			  const struct stack_registers *start, const struct cache_python *python)
 {
 	uint32_t id;
 
-	if (!is_usable(m, w))
+	if (!is_usable(c, w, python))
 		return 0;
 	w->busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	id = find(m, start, python);
-	if (id && m->luck < LUCK_MAX)
-		m->luck++;
+	id = find(c, start, python);
+	if (id && c->hit_score < HIT_SCORE_MAX)
+		c->hit_score++;
 	atomic_signal_fence(memory_order_seq_cst);
 	w->busy = false;
 	return id;
 }
 
-/* --- remembering --- */
+/* --- adding --- */
 
-struct draft {
-	struct memory_word *words; /* MEMO_WORDS */
-	struct memory_half *halves; /* MEMO_HALVES */
-	unsigned native_count, word_count, half_count;
-	bool needs_fp;
-};
-
-static bool draft_word(struct draft *d, const struct stack_walker *w, uint64_t address,
+static bool draft_word(struct python_words *d, const struct stack_walker *w, uint64_t address,
 		       uint64_t value)
 {
-	if (address - w->own_low >= w->own_high - w->own_low || (address & 7) ||
-	    d->word_count == MEMO_WORDS)
-		return false;
-	d->words[d->word_count++] = (struct memory_word){ address, value };
-	return true;
+	return address - w->own_low < w->own_high - w->own_low && !(address & 7) &&
+	       python_words_add(d, address, value);
 }
 
 /* Whether rbp matters in a frame that is left so, if it does (`needed`) or not in its caller's. */
@@ -190,13 +219,15 @@ static bool needs_fp(unsigned kind, bool needed)
 }
 
 /* What was loaded to get from a frame to its caller. */
-static bool draft_frame(struct draft *d, struct stack_walker *w, const struct walk_seen *at,
+static bool draft_frame(struct python_words *d, struct stack_walker *w, const struct walk_seen *at,
 			const struct walk_seen *caller, bool needed)
 {
 	unsigned kind = at->fp_slot & STEP_KIND;
 	uint64_t slot = at->fp_slot & ~(uint64_t)STEP_KIND;
 	const struct walk_step *step;
 
+	if (!python_words_begin(d))
+		return false;
 	if (kind == STEP_ALIGNED) {
 		step = walk_cached_step(w, at->pc);
 		if (!step ||
@@ -211,7 +242,7 @@ static bool draft_frame(struct draft *d, struct stack_walker *w, const struct wa
 }
 
 /* The words that the walker's last walk depended on, from the innermost frame outwards. */
-static bool draft_native(struct draft *d, struct stack_walker *w)
+static bool draft_native(struct python_words *d, struct stack_walker *w, bool *fp_matters)
 {
 	bool needed[STACK_SEEN]; /* by frame: whether its rbp matters */
 	unsigned n = w->seen_count;
@@ -222,135 +253,153 @@ static bool draft_native(struct draft *d, struct stack_walker *w)
 	for (unsigned k = n - 1; k > 0; k--)
 		if (!draft_frame(d, w, &w->seen[k], &w->seen[k - 1], needed[k - 1]))
 			return false;
-	d->native_count = d->word_count;
-	d->needs_fp = needed[n - 1];
+	*fp_matters = needed[n - 1];
 	return true;
 }
 
-static bool draft_python(struct draft *d, const struct memo_python *python)
+/* Room for that many bytes; 0: there is none left. */
+static uint32_t reserve(struct stack_cache *c, size_t size)
 {
-	struct python_words words = {
-		.words = d->words,
-		.halves = d->halves,
-		.word_count = d->word_count,
-		.words_max = MEMO_WORDS,
-		.halves_max = MEMO_HALVES,
-	};
+	uint32_t at = MAX(c->used, 64u);
 
-	if (!python->state)
-		return true;
-	if (!python_words_add(python->runtime, python->state, &words))
-		return false;
-	d->word_count = words.word_count;
-	d->half_count = words.half_count;
-	return true;
-}
-
-/* Room for a record of that size; when there is none left, all are forgotten. 0: it is too large. */
-static uint32_t new_record(struct stack_cache *m, const struct draft *d)
-{
-	size_t size = sizeof(struct memo_record) + d->word_count * sizeof(d->words[0]) +
-		      d->half_count * sizeof(d->halves[0]);
-	uint32_t at;
-
-	size = (size + 63) & ~(size_t)63;
-	if (m->used == 0)
-		m->used = 64;
-	if (size > MEMO_BYTES - m->used) {
-		uint32_t pause = m->pause;
-		int32_t luck = m->luck;
-
-		stack_cache_reset(m);
-		m->used = 64;
-		m->pause = pause;
-		m->luck = luck;
-		if (size > MEMO_BYTES - m->used)
-			return 0;
-	}
-	at = m->used;
-	m->used += (uint32_t)size;
-	*record_at(m, at) =
-		(struct memo_record){ .words_room = d->word_count, .halves_room = d->half_count };
+	size = (size + 15) & ~(size_t)15;
+	if (size > CACHE_BYTES - at)
+		return 0;
+	c->used = at + (uint32_t)size;
 	return at;
 }
 
-static void fill(struct memo_record *r, const struct draft *d, const struct stack_registers *start,
-		 const struct memo_python *python, uint32_t id)
+/* The chunk of the drafted frames [from, to), new or not. 0: there is no room. */
+static uint32_t chunk_of_frames(struct stack_cache *c, unsigned from, unsigned to, uint32_t outer)
 {
-	r->sp = start->at[REG_RSP_];
-	r->fp = start->at[REG_RBP_];
-	r->state = python->state;
-	r->id = id;
-	r->freed = python->freed;
-	r->native_count = (uint16_t)d->native_count;
-	r->word_count = (uint16_t)d->word_count;
-	r->half_count = (uint16_t)d->half_count;
-	r->needs_fp = d->needs_fp;
-	r->python = python->state != 0;
-	memcpy(words_of(r), d->words, d->word_count * sizeof(d->words[0]));
-	memcpy(halves_of(r), d->halves, d->half_count * sizeof(d->halves[0]));
-}
+	const struct python_words *d = &c->draft;
+	bool is_last = to == d->frame_count;
+	unsigned word = d->frames[from].word, half = d->frames[from].half;
+	unsigned words = (is_last ? d->word_count : d->frames[to].word) - word;
+	unsigned halves = (is_last ? d->half_count : d->frames[to].half) - half;
+	size_t word_bytes = words * sizeof(*d->words), half_bytes = halves * sizeof(*d->halves);
+	uint64_t hash = hash_bytes(&d->words[word], word_bytes) ^ hash_u64(outer);
+	uint32_t *first = &c->chunks[hash % CACHE_INDEX], at;
+	struct cache_chunk *chunk;
 
-/* The record of this stack that there is already, with the addresses of an earlier time. */
-static uint32_t find_old(struct stack_cache *m, const struct draft *d, uint64_t sp, uint32_t id)
-{
-	uint32_t at = *chain_of(m, sp);
-	struct memo_record *r;
-
-	for (unsigned i = 0; at && i < CHAIN_MAX; i++, at = r->chained) {
-		r = record_at(m, at);
-		if (r->id == id && r->sp == sp && r->words_room >= d->word_count &&
-		    r->halves_room >= d->half_count)
+	for (at = *first; at; at = chunk->chained) {
+		chunk = chunk_at(c, at);
+		if (chunk->outer == outer && chunk->word_count == words &&
+		    chunk->half_count == halves &&
+		    memcmp(words_of(chunk), &d->words[word], word_bytes) == 0 &&
+		    memcmp(halves_of(chunk), &d->halves[half], half_bytes) == 0)
 			return at;
 	}
-	return 0;
+	at = reserve(c, sizeof(*chunk) + word_bytes + half_bytes);
+	if (!at)
+		return 0;
+	chunk = chunk_at(c, at);
+	*chunk = (struct cache_chunk){ .outer = outer,
+				       .chained = *first,
+				       .word_count = (uint16_t)words,
+				       .half_count = (uint16_t)halves };
+	memcpy(words_of(chunk), &d->words[word], word_bytes);
+	memcpy(halves_of(chunk), &d->halves[half], half_bytes);
+	*first = at;
+	return at;
 }
 
-static void add(struct stack_cache *m, const struct draft *d, const struct stack_registers *start,
-		const struct memo_python *python, uint32_t id)
+/* The innermost chunk of the drafted frames [from, to). false: there is no room. */
+static bool add_chunks(struct stack_cache *c, unsigned from, unsigned to, uint32_t *innermost)
 {
-	uint64_t sp = start->at[REG_RSP_];
-	uint32_t at = find_old(m, d, sp, id);
+	*innermost = 0;
+	while (to > from) {
+		unsigned begin = to - MIN(to - from, CHUNK_FRAMES);
 
-	if (!at) {
-		at = new_record(m, d);
-		if (!at)
-			return;
-		record_at(m, at)->chained = *chain_of(m, sp);
-		*chain_of(m, sp) = at;
+		*innermost = chunk_of_frames(c, begin, to, *innermost);
+		if (!*innermost)
+			return false;
+		to = begin;
 	}
-	fill(record_at(m, at), d, start, python, id);
-	follow(m, at);
-}
-
-/* Where few stacks are met again, remembering them is in vain; it is tried again later. */
-static bool in_vain(struct stack_cache *m)
-{
-	if (m->pause) {
-		m->pause--;
-		return true;
-	}
-	if (--m->luck > -LUCK_MAX)
-		return false;
-	m->luck = 0;
-	m->pause = PAUSE;
 	return true;
 }
 
-void stack_cache_add(struct stack_cache *m, struct stack_walker *w,
-		    const struct stack_registers *start, const struct memo_python *python,
-		    uint32_t id)
+/* Adds the drafted stack, whose first `native_count` frames are native. false: there is no room. */
+static bool add_record(struct stack_cache *c, struct cache_record *r, unsigned native_count)
 {
-	struct draft d = { .words = m->words, .halves = m->halves };
+	uint32_t at;
 
-	if (w->busy || !w->remembered || w->generation != m->generation || in_vain(m))
+	if (!add_chunks(c, 0, native_count, &r->native) ||
+	    !add_chunks(c, native_count, c->draft.frame_count, &r->python) ||
+	    !(at = reserve(c, sizeof(*r))))
+		return false;
+	r->chained = *chain_of(c, c->key);
+	*chain_of(c, c->key) = at;
+	*record_at(c, at) = *r;
+	follow(c, at);
+	return true;
+}
+
+/* Where few stacks are met again, keeping them is in vain; it is tried again later. */
+static bool in_vain(struct stack_cache *c)
+{
+	if (c->backoff) {
+		c->backoff--;
+		return true;
+	}
+	if (--c->hit_score > -HIT_SCORE_MAX)
+		return false;
+	c->hit_score = 0;
+	c->backoff = BACKOFF;
+	return true;
+}
+
+/* All that the stack depends on, from the walker's last walk and where the thread is in Python. */
+static bool draft(struct stack_cache *c, struct stack_walker *w, const struct cache_python *python,
+		  struct cache_record *r, unsigned *native_count)
+{
+	struct python_words *d = &c->draft;
+
+	*d = (struct python_words){ .words = c->words,
+				    .halves = c->halves,
+				    .frames = c->frames,
+				    .words_max = CACHE_WORDS,
+				    .halves_max = CACHE_HALVES,
+				    .frames_max = ARRAY_SIZE(c->frames) };
+	if (!draft_native(d, w, &r->needs_fp))
+		return false;
+	*native_count = d->frame_count;
+	return !python->state || python_words_walk(python->runtime, python->state, d);
+}
+
+static void add(struct stack_cache *c, struct stack_walker *w, const struct cache_python *python,
+		struct cache_record *r)
+{
+	unsigned native_count;
+	int32_t hit_score = c->hit_score;
+
+	if (!draft(c, w, python, r, &native_count)) {
+		c->last = 0;
+		return;
+	}
+	if (add_record(c, r, native_count))
+		return;
+	/* Full: all are forgotten. A stack that is too large for an empty cache is not kept. */
+	stack_cache_reset(c);
+	c->hit_score = hit_score;
+	add_record(c, r, native_count);
+}
+
+void stack_cache_add(struct stack_cache *c, struct stack_walker *w,
+		     const struct stack_registers *start, const struct cache_python *python,
+		     uint32_t id)
+{
+	struct cache_record r = { .sp = start->at[REG_RSP_],
+				  .fp = start->at[REG_RBP_],
+				  .state = python->state,
+				  .id = id,
+				  .freed = python->freed };
+
+	if (w->busy || !w->remembered || w->generation != c->generation || in_vain(c))
 		return;
 	w->busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
-	if (draft_native(&d, w) && draft_python(&d, python))
-		add(m, &d, start, python, id);
-	else
-		m->last = 0;
+	add(c, w, python, &r);
 	atomic_signal_fence(memory_order_seq_cst);
 	w->busy = false;
 }

@@ -76,7 +76,7 @@ static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 							   : frame_kind_native;
 		row.address = frame_address(node->frame);
 	}
-	writer_append_referred(w, TABLE_stack_node, &row);
+	writer_append(w, TABLE_stack_node, &row);
 }
 
 /* Id of a node, new or not; 0: no room or memory, and *r says which. */
@@ -133,9 +133,9 @@ static void append_stack(struct stack_tree *t, struct writer *w, uint32_t id)
 		.id = id, .node = stack->node, .depth = stack->depth, .end = stack->end
 	};
 
-	append_nodes(t, w, stack->node, writer_segment(w));
-	writer_append_referred(w, TABLE_stack, &row);
-	stack->segment = writer_segment(w);
+	append_nodes(t, w, stack->node, writer_epoch(w));
+	writer_append(w, TABLE_stack, &row);
+	stack->segment = writer_epoch(w);
 }
 
 /* A row is to be appended that refers to the stack. */
@@ -144,14 +144,14 @@ static void need(void *context, struct writer *w, uint32_t id)
 	struct stack_tree *t = context;
 	struct stack_tree_stack *stack = stack_at(t, id);
 
-	if (!stack || stack->segment == writer_segment(w))
+	if (!stack || stack->segment == writer_epoch(w))
 		return;
 	if (stack->node) {
 		append_stack(t, w, id);
 	} else if (!stack->awaited && !stack->refused) {
 		stack->awaited = true;
 		t->awaited++;
-		writer_hold_segment(w, true);
+		writer_hold_epoch(w, true);
 	}
 }
 
@@ -180,7 +180,7 @@ int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const ui
 		stack->end = (uint8_t)end;
 		stack->refused = r < 0;
 		if (stack->awaited && --t->awaited == 0)
-			writer_hold_segment(w, false);
+			writer_hold_epoch(w, false);
 		stack->awaited = false;
 	}
 	if (r < 0)

@@ -195,11 +195,10 @@ static int load_columns(struct trace *t, enum table_id table, int correlation, s
 	int result = trace_load(t, table, UINT64_C(1) << correlation, e);
 
 	if (result == 0)
-		result = trace_load(t, TABLE_api_function, COLUMN_BIT(api_function, kind), e);
+		result = trace_load(t, TABLE_api_function, COLUMN_BITS(api_function, kind), e);
 	if (result == 0)
-		result = trace_load(
-			t, TABLE_api_call,
-			COLUMN_BIT(api_call, correlation) | COLUMN_BIT(api_call, function), e);
+		result = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, correlation, function),
+				    e);
 	return result;
 }
 

@@ -70,6 +70,22 @@ const struct session *item_session(const struct trace *t, const struct block_ite
 	return &t->sessions.data[t->segments.data[item->segment].session];
 }
 
+#define CHECK_POINTERS(table, id, doc)                                                             \
+	_Static_assert(sizeof(struct table##_columns) == 2 * COLUMNS_##table * sizeof(void *),     \
+		       "pointers to values, then to validity");
+SCHEMA_TABLES(CHECK_POINTERS)
+
+void table_set_column(struct table_data *table, const struct table_schema *schema, int column,
+		      struct column_data data)
+{
+	char *values = (char *)&table->by_name + (size_t)column * sizeof(void *);
+	char *validity = values + schema->column_count * sizeof(void *);
+
+	table->columns[column] = data;
+	memcpy(values, &data.values, sizeof(data.values));
+	memcpy(validity, &data.valid, sizeof(data.valid));
+}
+
 int load_place(struct trace *t, struct table_data *table, struct error *e)
 {
 	uint64_t *first_row = calloc(t->processes.count + 1, sizeof(*first_row));
@@ -376,7 +392,7 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 		return result;
 	}
 	for (size_t c = 0; c < job->column_count; c++)
-		job->table->columns[job->columns[c].index] = job->columns[c].data;
+		table_set_column(job->table, schema, job->columns[c].index, job->columns[c].data);
 	return 0;
 }
 

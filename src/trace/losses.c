@@ -27,12 +27,9 @@ static int add_rows(struct trace *t)
 		uint32_t detail =
 			(uint32_t)trace_value(t, TABLE_loss, COLUMN_loss_detail, row, &missing);
 
-		if (add(t, trace_row_process(t, TABLE_loss, row),
-			trace_u8(t, TABLE_loss, COLUMN_loss_reason)[row],
-			trace_u64(t, TABLE_loss, COLUMN_loss_count)[row],
-			trace_u64(t, TABLE_loss, COLUMN_loss_start_ns)[row],
-			trace_u64(t, TABLE_loss, COLUMN_loss_end_ns)[row],
-			missing ? "" : trace_string(t, detail)) < 0)
+		if (add(t, trace_row_process(t, TABLE_loss, row), loss_columns(t)->reason[row],
+			loss_columns(t)->count[row], loss_columns(t)->start_ns[row],
+			loss_columns(t)->end_ns[row], missing ? "" : trace_string(t, detail)) < 0)
 			return -ENOMEM;
 	}
 	return 0;

@@ -91,10 +91,12 @@ static int drop_repeats(struct trace *t, struct table_data *table, struct string
 /* Makes the decoded rows the columns of the table. */
 static void take_columns(struct table_data *table, struct string_rows *rows)
 {
-	table->columns[COLUMN_string_id] =
-		(struct column_data){ .values = rows->ids.data, .loaded = true };
-	table->columns[COLUMN_string_text] =
-		(struct column_data){ .values = rows->texts.data, .loaded = true };
+	const struct table_schema *schema = schema_table(TABLE_string);
+
+	table_set_column(table, schema, COLUMN_string_id,
+			 (struct column_data){ .values = rows->ids.data, .loaded = true });
+	table_set_column(table, schema, COLUMN_string_text,
+			 (struct column_data){ .values = rows->texts.data, .loaded = true });
 	rows->ids.data = rows->texts.data = NULL;
 }
 

@@ -169,6 +169,11 @@ static const struct column_data *column_of(const struct trace *t, enum table_id 
 	return &table_of(t, table)->columns[column];
 }
 
+const union table_columns *trace_columns(const struct trace *t, enum table_id table)
+{
+	return &table_of(t, table)->by_name;
+}
+
 const void *trace_column(const struct trace *t, enum table_id table, int column)
 {
 	return column_of(t, table, column)->values;

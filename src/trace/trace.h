@@ -59,8 +59,26 @@ const struct trace_process *trace_process(const struct trace *t, size_t index);
  * which rows it has. Pointers to columns hold until trace_free. 0 or a negative code.
  */
 int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
-/* COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) */
+/* COLUMN_BITS(kernel, start_ns, end_ns): up to 16 columns */
+#define COLUMN_BITS(table, ...) COLUMN_BITS_CHOOSE(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, )(table, __VA_ARGS__)
+#define COLUMN_BITS_CHOOSE(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, count, ...) COLUMN_BITS_##count
 #define COLUMN_BIT(table, column) (UINT64_C(1) << COLUMN_##table##_##column)
+#define COLUMN_BITS_1(table, a) COLUMN_BIT(table, a)
+#define COLUMN_BITS_2(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_1(table, __VA_ARGS__))
+#define COLUMN_BITS_3(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_2(table, __VA_ARGS__))
+#define COLUMN_BITS_4(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_3(table, __VA_ARGS__))
+#define COLUMN_BITS_5(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_4(table, __VA_ARGS__))
+#define COLUMN_BITS_6(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_5(table, __VA_ARGS__))
+#define COLUMN_BITS_7(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_6(table, __VA_ARGS__))
+#define COLUMN_BITS_8(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_7(table, __VA_ARGS__))
+#define COLUMN_BITS_9(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_8(table, __VA_ARGS__))
+#define COLUMN_BITS_10(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_9(table, __VA_ARGS__))
+#define COLUMN_BITS_11(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_10(table, __VA_ARGS__))
+#define COLUMN_BITS_12(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_11(table, __VA_ARGS__))
+#define COLUMN_BITS_13(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_12(table, __VA_ARGS__))
+#define COLUMN_BITS_14(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_13(table, __VA_ARGS__))
+#define COLUMN_BITS_15(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_14(table, __VA_ARGS__))
+#define COLUMN_BITS_16(table, a, ...) (COLUMN_BIT(table, a) | COLUMN_BITS_15(table, __VA_ARGS__))
 
 /* Also before loading, but with repeated rows then: trace_load_repeated. */
 uint64_t trace_rows(const struct trace *t, enum table_id table);
@@ -71,7 +89,8 @@ size_t trace_row_process(const struct trace *t, enum table_id table, uint64_t ro
 
 /*
  * A loaded column's values: an array of the column's C type (schema width), trace_rows long; NULL if not loaded or if
- * the table is empty. Use the typed forms; they check the width with an assertion.
+ * the table is empty. For columns that are not known before the program runs; those that are: trace/columns.h. The typed
+ * forms check the width with an assertion.
  */
 const void *trace_column(const struct trace *t, enum table_id table, int column);
 const uint8_t *trace_u8(const struct trace *t, enum table_id table, int column);

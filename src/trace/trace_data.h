@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "format/reader.h"
+#include "trace/columns.h"
 #include "trace/id_table.h"
 #include "trace/trace.h"
 
@@ -71,6 +72,7 @@ struct table_data {
 	uint64_t *first_row; /* one per process, and the end */
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: as it is */
 	struct column_data columns[64];
+	union table_columns by_name; /* the same */
 	struct id_table *ids; /* by session: its ids -> rows; of strings -> ids of the trace */
 	size_t ids_count;
 	uint32_t *launches; /* for trace_launches */
@@ -123,6 +125,9 @@ int strings_decode(struct trace *t, struct error *e) MUST_USE;
 int refs_load(struct trace *t, enum table_id target, struct error *e) MUST_USE;
 
 /* load.c */
+/* Gives a table a column that has been decoded. */
+void table_set_column(struct table_data *table, const struct table_schema *schema, int column,
+		      struct column_data data);
 /* Decides where each block's rows go. E_LIMIT when there are too many. */
 int load_place(struct trace *t, struct table_data *table, struct error *e) MUST_USE;
 /* Undoes that, and what repeats_drop and sort_rows did, after a failure. */

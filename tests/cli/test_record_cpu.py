@@ -105,23 +105,6 @@ def share(stacks, text):
     return sum(us for stack, us in stacks.items() if text in stack) / max(sum(stacks.values()), 1)
 
 
-def test_a_command_of_another_c_library(pitot, allowed, tmp_path):
-    """Its loader would end it, so nothing is preloaded; it is played here by our own loader under another name."""
-    allowed("timer")
-    loader = tmp_path / "ld-musl-x86_64.so.1"
-    loader.symlink_to("/lib64/ld-linux-x86-64.so.2")
-    (tmp_path / "other.c").write_text('#include <stdio.h>\n#include <stdlib.h>\n'
-                                      'int main(void) { puts(getenv("LD_PRELOAD") ? "preloaded" : "alone"); return 5; }\n')
-    for name, linker, expected in (("ours", "/lib64/ld-linux-x86-64.so.2", "preloaded"), ("other", str(loader), "alone")):
-        subprocess.run(["cc", "-o", tmp_path / name, tmp_path / "other.c", f"-Wl,--dynamic-linker={linker}"], check=True)
-        (tmp_path / "script").write_text(f"#!{tmp_path / name}\n")
-        (tmp_path / "script").chmod(0o755)
-        for command in (tmp_path / name, tmp_path / "script"):
-            done = pitot("record", "--force", "-o", "rec", "--cpu-via", "timer", "--cpu-only", "--", command, status=5)
-            assert done.stdout == expected + "\n"
-            assert ("another C library" in done.stderr) == (expected == "alone")
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way(pitot, allowed, burner, way):
     allowed(way)

@@ -1,11 +1,12 @@
 """What tests with tapes share."""
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -64,3 +65,124 @@ def library(source, build, cuda_headers, tmp_path_factory):
                     "-DCMAKE_BUILD_TYPE=Release", *cuda_headers], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
     return folder / "libpitot.so"
+
+
+class Play:
+    """A tape that is being played into the recorder, in real time unless told otherwise."""
+
+    def __init__(self, command, folder, environment, pitot):
+        self.recording, self.pitot, self.folder = folder / "played.pitot", pitot, folder
+        self.recording.mkdir()
+        self.output = (folder / "output").open("w+")
+        self.process = subprocess.Popen(command, stdout=self.output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                        env={**environment, "PITOT_RECORDING": str(self.recording),
+                                             "PITOT_LOG": str(folder / "log")})
+
+    def count(self, table):
+        """Rows on disk by now: 0 also before there is a segment."""
+        info = self.pitot("info", self.recording, "--json", status=None)
+        return json.loads(info.stdout)["tables"].get(table, {"rows": 0})["rows"] if info.returncode == 0 else 0
+
+    def rows(self, table, *options):
+        text = self.pitot("view", self.recording, table, "--json", "--quiet", *options).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    def times(self, table, column, *options):
+        """CLOCK_MONOTONIC of rows; none is told apart from a table that is not there yet."""
+        if not self.count(table):
+            return []
+        start = json.loads(self.pitot("info", self.recording, "--json").stdout)["start_monotonic_ns"]
+        return [start + row[column] for row in self.rows(table, *options) if row[column] is not None]
+
+    def until(self, condition, what):
+        return wait_until(condition, f"{what}; it said: {(self.folder / 'output').read_text()!r}", self.process)
+
+    def until_rows(self, table, more_than):
+        return self.until(lambda: self.count(table) > more_than, f"more than {more_than} rows of {table}")
+
+    def touch(self, name):
+        """A file that a fault script or --end-when waits for."""
+        (self.folder / name).touch()
+
+    def end(self, status=0, said="", patience=PATIENCE):
+        """Lets it end; how it does."""
+        self.touch("end")
+        assert self.process.wait(timeout=patience) == status, (self.folder / "output").read_text()
+        assert (self.folder / "output").read_text() == said
+
+    def kill(self):
+        """CLOCK_MONOTONIC when it was killed."""
+        now = time.monotonic_ns()
+        self.process.kill()
+        self.process.wait()
+        return now
+
+
+@pytest.fixture
+def player(build):
+    player = build / "standin" / "tape-play"
+    if not player.exists():
+        pytest.skip("built without CUDA's headers")
+    return player
+
+
+@pytest.fixture
+def start_play(player, build, source, environment, pitot, tmp_path):
+    """start_play("train", "--repeat", "3", faults="…", options="key=value;…", wrap=["unshare", …], VARIABLE="…"): a Play.
+
+    The file "end" ends it (Play.end); fault scripts name files as {folder}/NAME.
+    """
+    plays = []
+
+    def start(tape, *arguments, faults="", options="", wrap=(), clock="--realtime", **variables):
+        folder = tmp_path / f"play{len(plays)}"
+        folder.mkdir()
+        (folder / "faults").write_text(faults.format(folder=folder) + "\n")
+        library = str(build / "libpitot.so")
+        path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
+        command = [*wrap, player, *([clock] if clock else []), "--faults", folder / "faults", "--end-when", folder / "end",
+                   *arguments, path]
+        own = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library, "PITOT_OPTIONS": options,
+               "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
+        plays.append(Play(list(map(str, command)), folder, {**environment, **own, **variables}, pitot))
+        return plays[-1]
+
+    yield start
+    for play in plays:
+        play.process.kill()
+        play.process.wait()
+        play.output.close()
+
+
+@pytest.fixture
+def make_tape(build, tmp_path):
+    """make_tape("wrap", 100): a tape of one of tape-make's programs."""
+    tool = build / "standin" / "tape-make"
+    if not tool.exists():
+        pytest.skip("built without CUDA's headers")
+
+    def make(program, *count):
+        path = tmp_path / f"{program}.tape"
+        subprocess.run(list(map(str, [tool, path, program, *count])), check=True)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def sanitized(build):
+    code = (build / "libpitot.so").read_bytes()
+    return b"libasan" in code or b"libtsan" in code
+
+
+@pytest.fixture
+def losses(pitot):
+    """What a recording says is missing: {reason: count}."""
+    def read(recording):
+        report = pitot("report", recording, "--json", json_output=True)
+        found = {}
+        for loss in report["loss"]:
+            found[loss["reason"]] = found.get(loss["reason"], 0) + loss["count"]
+        return found
+
+    return read

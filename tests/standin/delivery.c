@@ -3,16 +3,19 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 
 #define NAME_OFFSET 104 /* of kernels */
 #define UNKNOWN_KIND 0x7ff0
 #define POLL_NS 200000
+#define CUPTI_12_8 26
 
 /* Records of one buffer of the tape, as they will be given to the recorder. */
 struct stage {
@@ -21,6 +24,7 @@ struct stage {
 	VEC(struct piece {
 		size_t offset;
 		uint32_t size;
+		size_t record; /* number in the tape's buffer */
 	})
 	pieces;
 	int end_result;
@@ -39,6 +43,20 @@ static struct map readings; /* address of a buffer -> struct reading */
 static unsigned unread;
 static struct standin_counts totals;
 static atomic_uint_fast64_t buffers_played, timed_records, named_records;
+
+/* A buffer of the tape. What has been given away of it before its place, in the round with these times. */
+struct pending {
+	size_t index; /* of its record on the tape */
+	uint64_t first_end; /* CUPTI's time; UINT64_MAX: nothing in it ends */
+	bool *given; /* by record */
+	size_t count;
+	uint64_t time_shift;
+	bool played; /* its place has come */
+};
+
+static VEC(struct pending) pending;
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER; /* never held in the recorder */
+static pthread_once_t pending_once = PTHREAD_ONCE_INIT;
 
 /* --- what the fault script does to records --- */
 
@@ -155,11 +173,16 @@ static void patch_pointers(uint8_t *record, size_t size, uint32_t kind)
 static void change_record(uint8_t *record, size_t size, uint32_t kind, struct place *place)
 {
 	unsigned start = record_start_offset(kind);
+	const struct faults *f = standin_faults();
 
 	patch_pointers(record, size, kind);
+	if (start && start + 16 <= size && is_kernel(kind) &&
+	    f->gpu_fault_at < standin_tape()->records.count &&
+	    load_u64(record + start) >=
+		    standin_cupti_time(standin_tape()->records.data[f->gpu_fault_at].time))
+		record_times(record, size, zero_time, NULL);
 	record_times(record, size, shift_time, place);
-	record_shift_correlation(record, size,
-				 place->id_shift + standin_faults()->correlation_shift);
+	record_shift_correlation(record, size, place->id_shift + f->correlation_shift);
 	if (is_kernel(kind) && size >= NAME_OFFSET + 8) {
 		const char *name = (const char *)(uintptr_t)load_u64(record + NAME_OFFSET);
 		uint64_t count = atomic_fetch_add(&named_records, 1) + 1;
@@ -195,8 +218,9 @@ static bool is_description(uint32_t kind)
 	       kind == CUPTI_ACTIVITY_KIND_NAME || kind == CUPTI_ACTIVITY_KIND_MODULE;
 }
 
-/* One record of the tape, `size` bytes long there. */
-static int stage_record(struct stage *s, const uint8_t *record, uint32_t size, struct place *place)
+/* One record of the tape, number `n` of its buffer, `size` bytes long there. */
+static int stage_record(struct stage *s, const uint8_t *record, uint32_t size, size_t n,
+			struct place *place)
 {
 	uint32_t kind = load_u32(record), version = standin_faults()->version;
 	size_t wanted = version ? record_size_in(kind, version, size) : size;
@@ -211,16 +235,27 @@ static int stage_record(struct stage *s, const uint8_t *record, uint32_t size, s
 	memset(copy, 0xa5, wanted); /* what a newer CUPTI has at the end */
 	memcpy(copy, record, MIN(size, wanted));
 	change_record(copy, MIN(size, wanted), kind, place);
-	if (vec_push(&s->pieces, ((struct piece){ s->used, (uint32_t)wanted })) < 0)
+	if (vec_push(&s->pieces, ((struct piece){ s->used, (uint32_t)wanted, n })) < 0)
 		return -ENOMEM;
 	s->used += wanted;
 	return 0;
 }
 
-static int stage_all(struct stage *s, struct tape_delivery *d, struct place *place)
+/* When a record ends, in CUPTI's time; UINT64_MAX for one that does not. */
+static uint64_t end_of(const uint8_t *record, size_t size)
+{
+	unsigned start = size >= 4 ? record_start_offset(load_u32(record)) : 0;
+	uint64_t end = start && start + 16 <= size ? load_u64(record + start + 8) : 0;
+
+	return end ? end : UINT64_MAX;
+}
+
+/* The records that have ended by `until` and were not given away before; they are now. pending_lock is held. */
+static int stage_until(struct stage *s, struct tape_delivery *d, struct place *place,
+		       struct pending *p, uint64_t until)
 {
 	const uint8_t *record = d->buffer.bytes;
-	size_t room = 0, records = 0;
+	size_t room = 0, records = 0, n = 0;
 	struct tape_delivery sizes = *d;
 	struct tape_run run;
 
@@ -233,9 +268,14 @@ static int stage_all(struct stage *s, struct tape_delivery *d, struct place *pla
 	if (!s->bytes || vec_reserve(&s->pieces, records + 1) < 0)
 		return -ENOMEM;
 	while (tape_next_run(d, &run))
-		for (uint32_t i = 0; i < run.count; i++, record += run.size)
-			if (stage_record(s, record, run.size, place) < 0)
+		for (uint32_t i = 0; i < run.count; i++, n++, record += run.size) {
+			if (p->given[n] ||
+			    (until != UINT64_MAX && end_of(record, run.size) > until))
+				continue;
+			p->given[n] = true;
+			if (stage_record(s, record, run.size, n, place) < 0)
 				return -ENOMEM;
+		}
 	return 0;
 }
 
@@ -329,7 +369,16 @@ unsigned delivery_unread(void)
 	return n;
 }
 
-static uint8_t *ask_for_buffer(size_t *size, size_t *max_records)
+/* CUPTI up to 12.8 does not check what it gets. */
+static void check_answer(const uint8_t *buffer)
+{
+	uint32_t version = standin_faults()->version;
+
+	if (!buffer && version && version <= CUPTI_12_8)
+		raise(SIGSEGV);
+}
+
+static uint8_t *ask_for_buffer(size_t *size, size_t *max_records, uint64_t patience_ns)
 {
 	const struct timespec pause = { 0, POLL_NS };
 	uint64_t waited = 0;
@@ -338,7 +387,8 @@ static uint8_t *ask_for_buffer(size_t *size, size_t *max_records)
 	for (;;) {
 		*size = *max_records = 0;
 		cupti_state.request(&buffer, size, max_records);
-		if ((buffer && *size) || waited >= atomic_load(&cupti_state.patience_ns))
+		check_answer(buffer);
+		if ((buffer && *size) || waited >= patience_ns)
 			return *size ? buffer : NULL;
 		nanosleep(&pause, NULL);
 		waited += POLL_NS;
@@ -387,19 +437,21 @@ static struct reading *new_reading(const struct stage *s)
 	return r;
 }
 
-static void hand_over(const struct stage *s, const struct tape_buffer *b)
+/* Waits so long for a buffer; 0: not at all. Returns how many pieces are dealt with. */
+static size_t hand_over(const struct stage *s, const struct tape_buffer *b, uint64_t patience_ns)
 {
-	for (size_t i = 0, n; i < s->pieces.count; i += n) {
+	size_t i = 0;
+
+	for (size_t n; i < s->pieces.count; i += n) {
 		struct reading *r = new_reading(s);
 		size_t size, max_records, valid;
-		uint8_t *buffer = r ? ask_for_buffer(&size, &max_records) : NULL;
+		uint8_t *buffer = r ? ask_for_buffer(&size, &max_records, patience_ns) : NULL;
 
 		if (!buffer) {
 			if (r)
 				free(r->starts);
 			free(r);
-			drop(s->pieces.count - i);
-			return;
+			break;
 		}
 		n = fill(s, i, buffer, size, max_records, r);
 		valid = r->starts[n];
@@ -412,6 +464,7 @@ static void hand_over(const struct stage *s, const struct tape_buffer *b)
 		cupti_state.complete((CUcontext)(uintptr_t)b->context, b->stream, buffer, size,
 				     valid);
 	}
+	return i;
 }
 
 static bool is_dropped(uint64_t number)
@@ -424,23 +477,182 @@ static bool is_dropped(uint64_t number)
 	return false;
 }
 
+/* --- when --- */
+
+static bool describe_pending(size_t index, struct tape_delivery *d)
+{
+	struct pending p = { .index = index, .first_end = UINT64_MAX };
+	const uint8_t *record = d->buffer.bytes;
+	struct tape_run run;
+
+	while (tape_next_run(d, &run)) {
+		for (uint32_t i = 0; i < run.count; i++, record += run.size)
+			p.first_end = MIN(p.first_end, end_of(record, run.size));
+		p.count += run.count;
+	}
+	p.given = calloc(p.count + 1, sizeof(*p.given));
+	return p.given && vec_push(&pending, p) == 0;
+}
+
+static void find_pending(void)
+{
+	const struct tape *t = standin_tape();
+	struct tape_delivery d;
+
+	for (size_t i = 0; i < t->records.count; i++)
+		if (t->records.data[i].type == TAPE_BUFFER_COMPLETE &&
+		    tape_get_delivery(&t->records.data[i], &d) && !describe_pending(i, &d))
+			abort();
+}
+
+/* Number of the first buffer of the tape at or behind a record. */
+static size_t pending_from(size_t index)
+{
+	size_t low = 0, high;
+
+	pthread_once(&pending_once, find_pending);
+	for (high = pending.count; low < high;) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pending.data[middle].index < index)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Starts anew in another round. pending_lock is held. */
+static void begin_round(struct pending *p, uint64_t time_shift)
+{
+	if (p->time_shift == time_shift)
+		return;
+	memset(p->given, 0, p->count * sizeof(*p->given));
+	p->time_shift = time_shift;
+	p->played = false;
+}
+
 void deliver(struct tape_delivery *d)
 {
 	struct stage s = { .pieces = VEC_INIT };
 	struct place place = standin_place();
+	size_t at = pending_from(place.index);
+	struct pending *p = &pending.data[at];
 	uint64_t number = atomic_fetch_add(&buffers_played, 1) + 1;
+	size_t done;
+	int r;
 
 	if (atomic_load(&cupti_state.gone) || !cupti_state.request)
 		return;
-	if (stage_all(&s, d, &place) < 0 || is_dropped(number)) {
+	pthread_mutex_lock(&pending_lock);
+	begin_round(p, place.time_shift);
+	p->played = true;
+	r = stage_until(&s, d, &place, p, UINT64_MAX);
+	pthread_mutex_unlock(&pending_lock);
+	if (r < 0 || is_dropped(number)) {
 		drop(s.pieces.count);
 	} else {
 		if (standin_faults()->shuffle)
 			shuffle(&s);
-		hand_over(&s, &d->buffer);
+		done = hand_over(&s, &d->buffer, atomic_load(&cupti_state.patience_ns));
+		if (done < s.pieces.count)
+			drop(s.pieces.count - done);
 	}
 	free(s.bytes);
 	vec_release(&s.pieces);
+}
+
+/* What the recorder had no buffer for comes at its place; dropped when that has been meanwhile. */
+static void take_back(struct pending *p, const struct stage *s, size_t from)
+{
+	pthread_mutex_lock(&pending_lock);
+	for (size_t i = from; !p->played && i < s->pieces.count; i++)
+		p->given[s->pieces.data[i].record] = false;
+	if (p->played)
+		drop(s->pieces.count - from);
+	pthread_mutex_unlock(&pending_lock);
+}
+
+static void deliver_early(struct pending *p, struct place *place, uint64_t until)
+{
+	struct stage s = { .pieces = VEC_INIT };
+	struct tape_delivery d;
+	int r = -ENOMEM;
+
+	if (!tape_get_delivery(&standin_tape()->records.data[p->index], &d))
+		return;
+	pthread_mutex_lock(&pending_lock);
+	begin_round(p, place->time_shift);
+	if (!p->played)
+		r = stage_until(&s, &d, place, p, until);
+	pthread_mutex_unlock(&pending_lock);
+	if (r == 0)
+		take_back(p, &s, hand_over(&s, &d.buffer, 0));
+	free(s.bytes);
+	vec_release(&s.pieces);
+}
+
+void deliver_finished(void)
+{
+	struct place place = standin_place();
+	uint64_t now = standin_cupti_time(clock_monotonic_ns() - place.time_shift);
+
+	if (!cupti_state.request || !atomic_load(&cupti_state.patience_ns) ||
+	    standin_faults()->dropped_buffers.count)
+		return;
+	for (size_t i = pending_from(place.index + 1); i < pending.count; i++)
+		if (pending.data[i].first_end <= now)
+			deliver_early(&pending.data[i], &place, now);
+}
+
+/* --- buffers that CUPTI keeps for itself --- */
+
+static VEC(struct held {
+	uint8_t *bytes;
+	size_t size;
+}) held;
+
+static void hold_one(void)
+{
+	struct held h = { NULL, 0 };
+	size_t max_records;
+
+	cupti_state.request(&h.bytes, &h.size, &max_records);
+	check_answer(h.bytes);
+	pthread_mutex_lock(&lock);
+	if (h.bytes && vec_push(&held, h) < 0)
+		abort();
+	pthread_mutex_unlock(&lock);
+}
+
+void hold_buffers(void)
+{
+	static __thread bool has_one;
+	static atomic_bool hold_all;
+	const struct faults *f = standin_faults();
+
+	if (!cupti_state.request)
+		return;
+	if (f->thread_buffers && !has_one && !atomic_load(&cupti_state.shares_buffers))
+		hold_one();
+	has_one = true;
+	if (f->held_buffers && !atomic_exchange(&hold_all, true))
+		for (uint64_t i = 0; i < f->held_buffers; i++)
+			hold_one();
+}
+
+void return_held_buffers(void)
+{
+	struct held h;
+
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		h = held.count ? held.data[--held.count] : (struct held){ NULL, 0 };
+		pthread_mutex_unlock(&lock);
+		if (!h.bytes)
+			return;
+		cupti_state.complete(NULL, 0, h.bytes, h.size, 0);
+	}
 }
 
 void delivery_counts(struct standin_counts *counts)

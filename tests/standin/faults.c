@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FUNCTIONS                                                                                  \
 	(TAPE_FUNCTION_LIMIT > STANDIN_GET_NEXT_RECORD ? TAPE_FUNCTION_LIMIT                       \
@@ -14,7 +15,9 @@
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
 
-static struct faults faults = { .fatal_at = UINT64_MAX, .step_at = UINT64_MAX };
+static struct faults faults = { .fatal_at = UINT64_MAX,
+				.step_at = UINT64_MAX,
+				.gpu_fault_at = UINT64_MAX };
 
 static struct {
 	const char *name;
@@ -24,6 +27,9 @@ static struct {
 	})
 	results;
 	uint64_t delay_ns;
+	bool hangs; /* from hang_at on, or once hang_file exists */
+	uint64_t hang_at;
+	const char *hang_file;
 	atomic_uint_fast64_t calls;
 } functions[FUNCTIONS] = {
 #define F(number, function) [number] = { .name = "cupti" #function },
@@ -66,13 +72,31 @@ static void sleep_ns(uint64_t ns)
 		;
 }
 
+bool standin_reached(uint64_t at)
+{
+	struct place p = standin_place();
+
+	return at != UINT64_MAX && (!p.first || p.index >= at);
+}
+
+static bool is_hanging(unsigned function)
+{
+	/* Taking a record from a buffer waits for nobody. */
+	if (atomic_load(&hanging) && function != STANDIN_GET_NEXT_RECORD)
+		return true;
+	if (!functions[function].hangs)
+		return false;
+	return functions[function].hang_file ? access(functions[function].hang_file, F_OK) == 0
+					     : standin_reached(functions[function].hang_at);
+}
+
 bool standin_fault(unsigned function, int *result)
 {
 	uint64_t call = atomic_fetch_add(&functions[function].calls, 1) + 1;
 
-	/* Taking a record from a buffer waits for nobody. */
-	while (atomic_load(&hanging) && function != STANDIN_GET_NEXT_RECORD)
-		sleep_ns(1000000000);
+	if (is_hanging(function))
+		for (;;)
+			sleep_ns(1000000000);
 	if (functions[function].delay_ns)
 		sleep_ns(functions[function].delay_ns);
 	for (size_t i = 0; i < functions[function].results.count; i++) {
@@ -148,6 +172,25 @@ static bool parse_delay(const char *line)
 	return function >= 0;
 }
 
+/* hang cuptiActivityFlushAll at 500 · hang nvmlDeviceGetPowerUsage when /tmp/file */
+static bool parse_hang(const char *line)
+{
+	char name[64], file[200];
+	unsigned long long at = 0;
+	bool has_file = sscanf(line, "hang %63[A-Za-z0-9_] when %199s", name, file) == 2;
+	int function;
+
+	if (!has_file && sscanf(line, "hang %63[A-Za-z0-9_] at %llu", name, &at) != 2)
+		return false;
+	function = function_of(name, strlen(name));
+	if (function < 0)
+		return false;
+	functions[function].hangs = true;
+	functions[function].hang_at = at;
+	functions[function].hang_file = has_file ? strdup(file) : NULL;
+	return true;
+}
+
 static bool parse_numbers(const char *line)
 {
 	static const struct {
@@ -163,6 +206,8 @@ static bool parse_numbers(const char *line)
 		{ "huge-names", &faults.huge_names },
 		{ "state fatal at", &faults.fatal_at },
 		{ "storm", &faults.storm },
+		{ "gpu-fault at", &faults.gpu_fault_at },
+		{ "hold-buffers", &faults.held_buffers },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -179,12 +224,16 @@ static bool parse_numbers(const char *line)
 
 static bool parse_line(const char *line)
 {
-	unsigned long long at;
+	unsigned long long at, lock_ms;
 	long long ms;
 	unsigned number;
 
 	if (strcmp(line, "shuffle-records") == 0)
 		return faults.shuffle = true;
+	if (strcmp(line, "thread-buffers") == 0)
+		return faults.thread_buffers = true;
+	if (sscanf(line, "lock-nvml %llums", &lock_ms) == 1)
+		return faults.nvml_lock_ns = lock_ms * 1000000, true;
 	if (sscanf(line, "version %u", &number) == 1)
 		return faults.version = number, true;
 	if (sscanf(line, "shift-correlation %u", &number) == 1)
@@ -196,7 +245,8 @@ static bool parse_line(const char *line)
 		faults.step_at = at;
 		return true;
 	}
-	return parse_call(line) || parse_missing(line) || parse_delay(line) || parse_numbers(line);
+	return parse_call(line) || parse_missing(line) || parse_delay(line) || parse_hang(line) ||
+	       parse_numbers(line);
 }
 
 int faults_parse(const char *script, struct error *e)

@@ -11,7 +11,6 @@
 #include "play_clock.h"
 #include "play_nvtx.h"
 
-#define ROUND_GAP_NS NS_PER_MS
 #define UNREAD_MAX 32 /* buffers that wait for the recorder, before the players wait for it */
 #define UNREAD_WAIT_NS (2 * NS_PER_S)
 #define PATIENCE_NS (2 * NS_PER_S)
@@ -130,9 +129,11 @@ static int plan(void)
 		    vec_push(&self.steps, ((struct step){ i, r->thread })) < 0)
 			return -ENOMEM;
 	}
-	self.period_ns = last - first + ROUND_GAP_NS;
+	if (self.options->ids)
+		self.id_period = self.options->ids;
+	self.period_ns = last - first + self.options->gap_ns;
 	if (self.options->realtime || self.options->now)
-		self.shift_ns = play_clock_real(CLOCK_MONOTONIC) + ROUND_GAP_NS - first;
+		self.shift_ns = play_clock_real(CLOCK_MONOTONIC) + self.options->gap_ns - first;
 	return 0;
 }
 
@@ -142,6 +143,8 @@ static void keep_pace(void)
 {
 	uint64_t n = atomic_fetch_add(&self.callbacks, 1) + 1, elapsed, due;
 
+	if (self.options->fork_every && n % self.options->fork_every == 0)
+		play_fork(self.options->modules);
 	if (!self.options->rate || n % RATE_CHECK)
 		return;
 	elapsed = play_clock_real(CLOCK_MONOTONIC) - self.start_ns;
@@ -217,7 +220,7 @@ static void play_step(size_t step, unsigned long round)
 	uint64_t time = records[index].time + shift;
 	uint64_t next = step + 1 < self.steps.count
 				? records[self.steps.data[step + 1].record].time + shift
-				: time + ROUND_GAP_NS;
+				: time + self.options->gap_ns;
 	struct place place = {
 		.index = index,
 		.time_shift = shift,

@@ -23,6 +23,10 @@ struct play_options {
 	const char *end_when; /* a file that says so by being there; NULL: at once */
 	bool parallel, realtime, now, hang_at_exit;
 	unsigned long rounds; /* --repeat */
+	uint64_t gap_ns; /* between rounds */
+	uint32_t ids; /* of a round; 0: as many as the tape has */
+	unsigned long fork_every; /* that many callbacks; 0: never */
+	const char *modules; /* a folder of libraries to load and unload before each fork */
 	unsigned long rate; /* callbacks per second at most, 0: no limit */
 	enum ending ending;
 	unsigned long long end_at; /* index of a record, ULLONG_MAX: after the last */
@@ -41,6 +45,12 @@ int standins_load(const struct standin_player **player, CUresult (**init)(unsign
 /* Plays all rounds of the open tape. */
 int play_tape(const struct play_options *o, const struct standin_player *player,
 	      struct error *e) MUST_USE;
+
+/*
+ * Loads another library of the folder in place of the last one, and forks. The child loads one, too, and ends; when it does not,
+ * the process ends with status 3. Any thread.
+ */
+void play_fork(const char *modules);
 
 /* Leaves the process; END_RETURN does not. */
 void play_end(enum ending ending);

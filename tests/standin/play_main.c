@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "play_clock.h"
 
 #define RATE_DEFAULT 100000
@@ -30,6 +31,10 @@ static const char usage[] =
 	"or fork-then-exit\n"
 	"  --exit-at N        leave at the N-th record of the tape, with the other threads in full "
 	"flight\n"
+	"  --gap MS           time between rounds (1)\n"
+	"  --ids N            correlation ids that a round uses up\n"
+	"  --fork-every N     fork at each N-th callback; each child must end by itself\n"
+	"  --modules FOLDER   load and unload libraries of the folder before each fork\n"
 	"  --end-when FILE    after the last record stays until FILE exists\n"
 	"  --hang-at-exit     from the end on every call of CUPTI and the driver blocks\n"
 	"  --counts FILE      write what the recorder was given\n";
@@ -63,6 +68,29 @@ static bool parse_number(const char *text, unsigned long long *out)
 	return *text >= '0' && *text <= '9' && *end == 0;
 }
 
+static bool take_number(int option, unsigned long long number, struct play_options *o)
+{
+	switch (option) {
+	case 'r':
+		o->rounds = number;
+		return number > 0;
+	case 's':
+		o->rate = number;
+		return true;
+	case 'g':
+		o->gap_ns = number * NS_PER_MS;
+		return true;
+	case 'i':
+		o->ids = (uint32_t)number;
+		return number <= UINT32_MAX;
+	case 'k':
+		o->fork_every = number;
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool take_option(int option, const char *value, struct play_options *o)
 {
 	unsigned long long number = 0;
@@ -89,14 +117,11 @@ static bool take_option(int option, const char *value, struct play_options *o)
 		return parse_ending(value, &o->ending);
 	case 'a':
 		return parse_number(value, &o->end_at);
-	case 'r':
-	case 's':
-		if (!parse_number(value, &number) || (option == 'r' && number == 0))
-			return false;
-		*(option == 'r' ? &o->rounds : &o->rate) = number;
+	case 'm':
+		o->modules = value;
 		return true;
 	default:
-		return false;
+		return parse_number(value, &number) && take_number(option, number, o);
 	}
 }
 
@@ -113,12 +138,18 @@ int play_options_parse(int argc, char **argv, struct play_options *o)
 		{ "exit-at", required_argument, NULL, 'a' },
 		{ "counts", required_argument, NULL, 'c' },
 		{ "end-when", required_argument, NULL, 'w' },
+		{ "gap", required_argument, NULL, 'g' },
+		{ "ids", required_argument, NULL, 'i' },
+		{ "fork-every", required_argument, NULL, 'k' },
+		{ "modules", required_argument, NULL, 'm' },
 		{ "hang-at-exit", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
 
-	*o = (struct play_options){ .rounds = 1, .rate = RATE_DEFAULT, .end_at = ULLONG_MAX };
+	*o = (struct play_options){
+		.rounds = 1, .gap_ns = NS_PER_MS, .rate = RATE_DEFAULT, .end_at = ULLONG_MAX
+	};
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (!take_option(option, optarg, o)) {
 			fputs(usage, stderr);

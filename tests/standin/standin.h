@@ -59,6 +59,10 @@ struct faults {
 	uint64_t storm;
 	VEC(uint64_t) dropped_buffers;
 	uint64_t fatal_at;
+	uint64_t gpu_fault_at;
+	uint64_t nvml_lock_ns; /* every call of NVML holds its lock that long */
+	bool thread_buffers;
+	uint64_t held_buffers;
 	uint32_t correlation_shift;
 	int64_t step_ns;
 	uint64_t step_at;
@@ -73,6 +77,8 @@ uint64_t standin_calls(unsigned function);
 void standin_hang(void);
 /* Names of functions that the script hides; NULL after the last. */
 const char *standin_missing(size_t i);
+/* The place of the tape has been reached, in this round or one before. */
+bool standin_reached(uint64_t at);
 /* Whether CLOCK_REALTIME has made its step, which is then added to it. */
 int64_t standin_step_ns(void);
 

@@ -253,9 +253,11 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
-	(void)flag;
 	FAULT(TAPE_cuptiActivityFlushAll);
-	return CUPTI_SUCCESS; /* what there is has been delivered where the tape has it */
+	deliver_finished();
+	if (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)
+		return_held_buffers();
+	return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
@@ -281,6 +283,8 @@ EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, 
 	FAULT(TAPE_cuptiActivitySetAttribute);
 	if (!size || !value)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (attribute == CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER)
+		atomic_store(&cupti_state.shares_buffers, *(const uint8_t *)value == 0);
 	return RECORDED(TAPE_cuptiActivitySetAttribute, (uint64_t)attribute);
 }
 
@@ -348,6 +352,17 @@ static void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	cupti_state.callback(cupti_state.userdata, (CUpti_CallbackDomain)domain, cbid, data);
 }
 
+/* After a GPU's fault calls that wait for it say so, as the driver does. */
+static int result_of(const struct tape_event *e)
+{
+	const char *name = tape_text_of(standin_tape(), e->function);
+
+	return name && strstr(name, "Synchronize") &&
+			       standin_reached(standin_faults()->gpu_fault_at)
+		       ? CUDA_ERROR_ILLEGAL_ADDRESS
+		       : e->return_value;
+}
+
 static void play_api(const struct tape_event *e)
 {
 	static __thread uint64_t
@@ -358,7 +373,7 @@ static void play_api(const struct tape_event *e)
 							standin_faults()->correlation_shift
 					      : 0;
 	uint64_t *slot = &shared[(correlation * 2 + e->domain) % SHARED_SLOTS];
-	int return_value = e->return_value;
+	int return_value = result_of(e);
 	CUpti_CallbackData data = {
 		.callbackSite = (CUpti_ApiCallbackSite)e->site,
 		.functionName = tape_text_of(t, e->function),
@@ -370,8 +385,10 @@ static void play_api(const struct tape_event *e)
 		.correlationId = correlation,
 	};
 
-	if (e->site == CUPTI_API_ENTER)
+	if (e->site == CUPTI_API_ENTER) {
 		*slot = 0;
+		hold_buffers();
+	}
 	call_recorder(e->domain, e->cbid, &data);
 }
 

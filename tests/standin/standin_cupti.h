@@ -51,12 +51,19 @@ struct cupti_state {
 	atomic_bool kinds[KINDS_MAX];
 	atomic_uint_fast64_t dropped; /* since the last question */
 	atomic_uint_fast64_t patience_ns;
+	atomic_bool shares_buffers; /* CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER is off */
 };
 
 extern struct cupti_state cupti_state;
 
 /* delivery.c */
 void deliver(struct tape_delivery *delivery);
+/* Hands over the records that the tape delivers later and that have ended by now. With --parallel: none. */
+void deliver_finished(void);
+/* The calling thread makes a call: takes the buffers that the fault script wants to be held. */
+void hold_buffers(void);
+/* Hands those back, empty. */
+void return_held_buffers(void);
 void delivery_counts(struct standin_counts *counts);
 unsigned delivery_unread(void);
 CUptiResult delivery_next(uint8_t *buffer, size_t valid, CUpti_Activity **record);

@@ -1,5 +1,7 @@
 /* The stand-in libnvidia-ml.so.1: answers from the tape; without NVML on it, as without a driver. */
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/map.h"
 #include "capture/nvml/nvml_api.h"
@@ -9,6 +11,20 @@
 #define ANSWER(name, out, size, ...)                                                               \
 	answer(TAPE_nvml##name, out, size, (const uint64_t[]){ __VA_ARGS__ }, COUNT(__VA_ARGS__))
 
+/* As NVML's own, which a child that is forked meanwhile inherits. */
+static void hold_lock(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	uint64_t ns = standin_faults()->nvml_lock_ns;
+	struct timespec t = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+
+	if (!ns)
+		return;
+	pthread_mutex_lock(&lock);
+	nanosleep(&t, NULL);
+	pthread_mutex_unlock(&lock);
+}
+
 static int answer(enum tape_function function, void *out, size_t size, const uint64_t *arguments,
 		  size_t count)
 {
@@ -17,6 +33,7 @@ static int answer(enum tape_function function, void *out, size_t size, const uin
 
 	if (standin_fault(function, &forced))
 		return forced;
+	hold_lock();
 	if (!standin_answer(function, arguments, (unsigned)count, &call))
 		return NVML_INVALID_ARGUMENT;
 	if (call.result)
@@ -39,6 +56,7 @@ int nvmlInit_v2(void)
 
 	if (standin_fault(TAPE_nvmlInit_v2, &forced))
 		return forced;
+	hold_lock();
 	return standin_answer(TAPE_nvmlInit_v2, NULL, 0, &call) ? (int)call.result
 								: NVML_DRIVER_NOT_LOADED;
 }

@@ -2,8 +2,9 @@
  * tape-make: writes a small tape of a made-up program, through the recorder's own writer, for tests
  * of the machinery itself. It says so in HELLO ("synthetic"); nothing on it was ever measured.
  *
- * Two threads launch onto three streams; copies, sets and synchronizations in between; a graph of
- * 20 nodes is launched over and over; a third thread delivers the buffers, as CUPTI's own does.
+ * Usually: two threads launch onto three streams; copies, sets and synchronizations in between; a graph of
+ * 20 nodes is launched over and over; a third thread delivers the buffers, as CUPTI's own does. The other programs are
+ * those of enum program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,9 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/map.h"
 #include "base/vec.h"
+#include "capture/nvml/nvml_api.h"
 #include "tape/tape_writer.h"
 
 #define START_NS UINT64_C(5000000000000) /* CLOCK_MONOTONIC */
@@ -34,11 +37,21 @@
 #define BUFFER_RECORDS 2000
 #define RECORD_BYTES_MAX 256
 #define SYNTHETIC_PID 4242
+#define PCI_ID "0000:01:00.0"
+#define QUIET_NS UINT64_C(20000000)
 
 enum { MAIN = 1, WORKER = 2, DELIVERER = 3 };
 
+enum program {
+	STEPS, /* the usual one; so many steps */
+	QUIET, /* so many kernels of 20 ms launched in a burst, then nothing on the CPU until they end */
+	WRAP, /* so many launches with ids in each quarter of 2^32, and then with those of the first again */
+	THREADS, /* so many threads, which launch ten times each */
+};
+
 /* Callback ids of the driver's functions. */
 enum {
+	CBID_LAUNCH_EX = 652,
 	CBID_LAUNCH = 307,
 	CBID_GRAPH_LAUNCH = 514,
 	CBID_COPY = 279,
@@ -120,7 +133,7 @@ static void describe_device(void)
 	say(MAIN, TAPE_cuDeviceGetName, 0, 1, "Synthetic GPU", 13);
 	say(MAIN, TAPE_cuDeviceGetUuid, 0, 1, uuid, sizeof(uuid));
 	say(MAIN, TAPE_cuDeviceTotalMem, 0, 1, &memory, sizeof(memory));
-	say(MAIN, TAPE_cuDeviceGetPCIBusId, 0, 1, "0000:01:00.0", 12);
+	say(MAIN, TAPE_cuDeviceGetPCIBusId, 0, 1, PCI_ID, strlen(PCI_ID));
 	attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
 	attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
 	attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132);
@@ -129,6 +142,27 @@ static void describe_device(void)
 	attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536);
 	attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472);
 	attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32);
+}
+
+static void describe_in_nvml(void)
+{
+	const uint64_t handle = UINT64_C(0x555500090000);
+	const struct nvml_utilization utilization = { 100, 50 };
+	const unsigned celsius = 40;
+	struct tape_call call = {
+		.function = TAPE_nvmlDeviceGetTemperature,
+		.argument_count = 2,
+		.arguments = { handle, NVML_TEMPERATURE_GPU },
+		.output = &celsius,
+		.output_length = sizeof(celsius),
+	};
+
+	say(MAIN, TAPE_nvmlInit_v2, 0, 0, NULL, 0);
+	say(MAIN, TAPE_nvmlDeviceGetHandleByPciBusId_v2, hash_bytes(PCI_ID, strlen(PCI_ID)), 1,
+	    &handle, sizeof(handle));
+	say(MAIN, TAPE_nvmlDeviceGetUtilizationRates, handle, 1, &utilization,
+	    sizeof(utilization));
+	tape_put_call(writer, mark(MAIN), &call);
 }
 
 /* CUPTI's clock, which runs 10 ppm fast here. */
@@ -297,7 +331,8 @@ static void api(uint32_t thread, CUpti_ApiCallbackSite site, CUpti_CallbackId cb
 
 static void enter(uint32_t thread, CUpti_CallbackId cbid, const char *function, const char *symbol)
 {
-	correlation++;
+	if (++correlation == 0)
+		correlation = 1;
 	api(thread, CUPTI_API_ENTER, cbid, function, symbol);
 }
 
@@ -441,20 +476,78 @@ static void step(unsigned long i)
 		deliver();
 }
 
-static void play_program(unsigned long steps)
+static void launch_in_a_burst(unsigned long kernels)
+{
+	for (unsigned long i = 0; i < kernels; i++)
+		launch(MAIN, "_Z4longv", 0, QUIET_NS);
+	now = MAX(now, gpu_free[0]);
+}
+
+/* Ids come back, those of other functions and other kernels. */
+static void launch_around_the_wrap(unsigned long launches)
+{
+	static const char *const names[] = { "_Z6first_v", "_Z6seconv", "_Z6third_v",
+					     "_Z6fourthv" };
+
+	for (unsigned quarter = 0; quarter < 4; quarter++) {
+		correlation = (quarter << 30) + 1000;
+		for (unsigned long i = 0; i < launches; i++)
+			launch(MAIN, names[quarter], 0, 2000);
+		deliver();
+	}
+	correlation = 0u - (uint32_t)launches;
+	for (unsigned long i = 0; i < 2 * launches + 1000; i++) {
+		enter(MAIN, CBID_LAUNCH_EX, "cuLaunchKernelEx", "_Z4lastv");
+		kernel("_Z4lastv", 0, 2000, 0);
+		api(MAIN, CUPTI_API_EXIT, CBID_LAUNCH_EX, "cuLaunchKernelEx", "_Z4lastv");
+	}
+	now = MAX(now, gpu_free[0]);
+}
+
+static void launch_from_threads(unsigned long threads)
+{
+	for (unsigned long i = 0; i < threads; i++) {
+		uint32_t thread = tape_new_thread(writer);
+
+		tape_put_thread(writer, mark(thread), SYNTHETIC_PID + thread, "launcher");
+	}
+	for (unsigned round = 0; round < 10; round++)
+		for (uint32_t i = 0; i < threads; i++)
+			launch(DELIVERER + 1 + i, "_Z5shortv", i % STREAMS, 1000);
+	now = MAX(now, gpu_free[0]);
+}
+
+static void play_steps(unsigned long steps)
+{
+	for (unsigned long i = 0; i < steps; i++)
+		step(i);
+}
+
+static const struct {
+	const char *name;
+	void (*play)(unsigned long count);
+	unsigned long count; /* if none is given */
+} programs[] = {
+	[STEPS] = { "steps", play_steps, 24 },
+	[QUIET] = { "quiet", launch_in_a_burst, 300 },
+	[WRAP] = { "wrap", launch_around_the_wrap, 100 },
+	[THREADS] = { "threads", launch_from_threads, 300 },
+};
+
+static void play_program(enum program program, unsigned long count)
 {
 	const uint32_t version = VERSION;
 
 	say_hello();
 	describe_device();
+	describe_in_nvml();
 	say(MAIN, TAPE_cuptiGetVersion, 0, 0, &version, sizeof(version));
 	read_clock(MAIN);
 	tape_put_thread(writer, mark(WORKER), SYNTHETIC_PID + 1, "worker");
 	tape_put_thread(writer, mark(DELIVERER), SYNTHETIC_PID + 2, "deliverer");
 	make_context();
 	make_graph();
-	for (unsigned long i = 0; i < steps; i++)
-		step(i);
+	programs[program].play(count);
 	deliver();
 	read_clock(DELIVERER);
 	resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 0, NULL);
@@ -462,13 +555,18 @@ static void play_program(unsigned long steps)
 
 int main(int argc, char **argv)
 {
-	unsigned long steps = argc > 2 ? strtoul(argv[2], NULL, 10) : 24;
+	enum program program = STEPS;
+	unsigned long count;
 	int fd;
 
-	if (argc < 2 || argc > 3 || !steps) {
-		fputs("usage: tape-make FILE [STEPS]\n", stderr);
+	while (argc > 2 && program < ARRAY_SIZE(programs) &&
+	       strcmp(argv[2], programs[program].name))
+		program++;
+	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
+		fputs("usage: tape-make FILE [steps|quiet|wrap|threads [COUNT]]\n", stderr);
 		return 2;
 	}
+	count = argc > 3 ? strtoul(argv[3], NULL, 10) : programs[program].count;
 	fd = open(argv[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0) {
 		fprintf(stderr, "tape-make: cannot create '%s': %s\n", argv[1], strerror(errno));
@@ -479,7 +577,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 0; i < 3; i++)
 		tape_new_thread(writer);
-	play_program(steps);
+	play_program(program, count);
 	tape_writer_finish(writer, now);
 	tape_writer_free(writer);
 	vec_release(&runs);

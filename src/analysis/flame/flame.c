@@ -61,9 +61,9 @@ static bool has_several(const struct trace *t)
 	for (size_t p = 0; p < trace_process_count(t) && count < 2; p++) {
 		bool any = false;
 
-		for (size_t i = 0; i < GPU_TABLES; i++)
-			any |= trace_first_row(t, gpu_tables[i], p) <
-			       trace_first_row(t, gpu_tables[i], p + 1);
+		for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+			any |= trace_first_row(t, schema_gpu_work[i]->id, p) <
+			       trace_first_row(t, schema_gpu_work[i]->id, p + 1);
 		count += any;
 	}
 	return count > 1;
@@ -191,8 +191,8 @@ unsigned flame_kinds_recorded(const struct trace *t)
 {
 	unsigned recorded = 0;
 
-	for (size_t i = 0; i < GPU_TABLES; i++)
-		recorded |= trace_rows(t, gpu_tables[i]) ? 1 << FLAME_GPU : 0;
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		recorded |= trace_rows(t, schema_gpu_work[i]->id) ? 1 << FLAME_GPU : 0;
 	if (trace_rows(t, TABLE_api_call))
 		recorded |= 1 << FLAME_WAIT | 1 << FLAME_LAUNCHES;
 	if (trace_rows(t, TABLE_cpu_sample))

@@ -6,54 +6,29 @@
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
 
-/* The columns of one of gpu_tables. */
+/* One table of GPU work. */
 struct work {
-	enum table_id table;
-	size_t index; /* in gpu_tables */
-	const uint64_t *starts, *ends;
-	const uint8_t *starts_valid, *ends_valid;
-	const uint32_t *devices, *streams;
-	const uint64_t *nodes; /* of graphs; NULL: not wanted */
-	const uint8_t *nodes_valid, *graphs_valid;
-	const uint32_t *graphs;
+	struct event_columns columns;
+	enum gpu_work kind;
+	bool captures; /* kernels of graphs stand below the stacks that captured them */
 	uint32_t *frames; /* kernels: by row of kernel_config, and one more for unknown ones */
 	struct map other_frames; /* of what else: what tells them apart -> frame */
 };
 
-static int load_nodes(struct trace *t, struct error *e)
-{
-	int r = trace_load(t, TABLE_kernel,
-			   COLUMN_BIT(kernel, graph_node) | COLUMN_BIT(kernel, graph), e);
-
-	if (r >= 0)
-		r = trace_load(t, TABLE_memcpy,
-			       COLUMN_BIT(memcpy, graph_node) | COLUMN_BIT(memcpy, graph), e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_memset,
-			       COLUMN_BIT(memset, graph_node) | COLUMN_BIT(memset, graph), e);
-	return r;
-}
-
 static int load(struct trace *t, bool captures, struct error *e)
 {
+	unsigned roles = 1u << ROLE_LABEL | (captures ? ROLES_GRAPH : 0);
 	int r = gpu_walk_load(t, e);
 
-	if (r >= 0 && captures)
-		r = load_nodes(t, e);
-
+	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
+		r = events_load(t, schema_gpu_work[i]->id, roles, e);
 	if (r >= 0)
-		r = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, config), e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_kernel_config, COLUMN_BIT(kernel_config, name), e);
+		r = trace_load(t, TABLE_kernel_config, COLUMN_BITS(kernel_config, name), e);
 	if (r >= 0)
 		r = trace_load(t, TABLE_memcpy,
-			       COLUMN_BIT(memcpy, kind) | COLUMN_BIT(memcpy, source_kind) |
-				       COLUMN_BIT(memcpy, destination_kind),
-			       e);
+			       COLUMN_BITS(memcpy, kind, source_kind, destination_kind), e);
 	if (r >= 0)
-		r = trace_load(t, TABLE_memset, COLUMN_BIT(memset, memory_kind), e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_graph_launch, COLUMN_BIT(graph_launch, graph), e);
+		r = trace_load(t, TABLE_graph_launch, COLUMN_BITS(graph_launch, graph), e);
 	return r;
 }
 
@@ -75,10 +50,9 @@ static int64_t make_kernel(struct stacks *s, const char *name)
 
 static uint32_t kernel_frame(struct flame_builder *b, struct work *w, uint64_t row)
 {
-	const uint32_t *names = trace_u32(b->trace, TABLE_kernel_config, COLUMN_kernel_config_name);
+	const uint32_t *names = kernel_config_columns(b->trace)->name;
 	uint64_t configs = trace_rows(b->trace, TABLE_kernel_config);
-	uint64_t config =
-		MIN(trace_u32(b->trace, TABLE_kernel, COLUMN_kernel_config)[row], configs);
+	uint64_t config = MIN(kernel_columns(b->trace)->config[row], configs);
 	uint32_t *frame = &w->frames[config];
 
 	if (*frame == FLAME_NONE) {
@@ -102,36 +76,46 @@ static const char *value_name(enum table_id table, int column, uint8_t value)
 }
 
 /* What tells two pieces of work other than kernels apart, as a number. */
-static uint32_t distinction(const struct flame_builder *b, const struct work *w, uint64_t row)
+static uint32_t distinction(const struct trace *t, const struct work *w, uint64_t row)
 {
-	const struct trace *t = b->trace;
+	const struct memcpy_columns *copies = memcpy_columns(t);
 
-	if (w->table == TABLE_memcpy)
-		return (uint32_t)trace_u8(t, w->table, COLUMN_memcpy_kind)[row] << 16 |
-		       (uint32_t)trace_u8(t, w->table, COLUMN_memcpy_source_kind)[row] << 8 |
-		       trace_u8(t, w->table, COLUMN_memcpy_destination_kind)[row];
-	if (w->table == TABLE_memset)
-		return trace_u8(t, w->table, COLUMN_memset_memory_kind)[row];
-	return trace_u32(t, w->table, COLUMN_graph_launch_graph)[row];
+	if (w->kind == GPU_WORK_memcpy)
+		return (uint32_t)copies->kind[row] << 16 | (uint32_t)copies->source_kind[row] << 8 |
+		       copies->destination_kind[row];
+	if (w->kind == GPU_WORK_graph_launch)
+		return graph_launch_columns(t)->graph[row];
+	return event_label_key(t, w->columns.table, row);
 }
 
-static int64_t make_other(struct flame_builder *b, const struct work *w, uint32_t what)
+/* The frame of what is the same as this row. */
+static int64_t make_other(struct flame_builder *b, const struct work *w, uint64_t row)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
-	enum frame_class class = FRAME_GRAPH;
+	const struct memcpy_columns *copies = memcpy_columns(b->trace);
+	enum frame_class class = FRAME_KERNEL;
 
-	if (w->table == TABLE_memcpy) {
+	switch (w->kind) {
+	case GPU_WORK_memcpy:
 		class = FRAME_COPY;
 		strbuf_addf(&name, "copy %s (%s to %s)",
-			    value_name(w->table, COLUMN_memcpy_kind, (uint8_t)(what >> 16)),
-			    value_name(w->table, COLUMN_memcpy_source_kind, (uint8_t)(what >> 8)),
-			    value_name(w->table, COLUMN_memcpy_destination_kind, (uint8_t)what));
-	} else if (w->table == TABLE_memset) {
+			    value_name(TABLE_memcpy, COLUMN_memcpy_kind, copies->kind[row]),
+			    value_name(TABLE_memcpy, COLUMN_memcpy_source_kind,
+				       copies->source_kind[row]),
+			    value_name(TABLE_memcpy, COLUMN_memcpy_destination_kind,
+				       copies->destination_kind[row]));
+		break;
+	case GPU_WORK_memset:
 		class = FRAME_SET;
-		strbuf_addf(&name, "set (%s)",
-			    value_name(w->table, COLUMN_memset_memory_kind, (uint8_t)what));
-	} else {
-		strbuf_addf(&name, "graph %u", what);
+		strbuf_addf(&name, "set (%s)", event_label(b->trace, TABLE_memset, row));
+		break;
+	case GPU_WORK_graph_launch:
+		class = FRAME_GRAPH;
+		strbuf_addf(&name, "graph %u", graph_launch_columns(b->trace)->graph[row]);
+		break;
+	default:
+		strbuf_adds(&name, event_label(b->trace, w->columns.table, row));
+		break;
 	}
 	if (name.failed)
 		return -ENOMEM;
@@ -144,14 +128,14 @@ static uint32_t leaf_frame(struct flame_builder *b, struct work *w, uint64_t row
 	uint64_t *frame;
 	int64_t id;
 
-	if (w->table == TABLE_kernel)
+	if (w->kind == GPU_WORK_kernel)
 		return kernel_frame(b, w, row);
-	what = distinction(b, w, row);
+	what = distinction(b->trace, w, row);
 	frame = map_at(&w->other_frames, what, FLAME_NONE);
 	if (!frame)
 		return FLAME_NONE;
 	if (*frame == FLAME_NONE) {
-		id = make_other(b, w, what);
+		id = make_other(b, w, row);
 		if (id < 0)
 			return FLAME_NONE;
 		*frame = (uint64_t)id;
@@ -164,19 +148,20 @@ static uint32_t captured(struct flame_builder *b, const struct work *w, size_t p
 			 uint64_t row, uint32_t base)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	const struct event_columns *c = &w->columns;
 	uint32_t stack, node;
 	int64_t frame;
 
-	if (!w->nodes || (w->nodes_valid && !w->nodes_valid[row]))
+	if (!w->captures || !c->graph_node || !column_has(c->graph_node_valid, row))
 		return FLAME_NOT_CAPTURED;
-	stack = graph_stacks_find(&b->captures, process, w->nodes[row]);
+	stack = graph_stacks_find(&b->captures, process, c->graph_node[row]);
 	node = stack ? flame_capture(b, base, process, stack) : FLAME_NOT_CAPTURED;
 	if (node == FLAME_NOT_CAPTURED)
 		b->flame->sections[FLAME_GPU].uncaptured++;
 	if (node == FLAME_NOT_CAPTURED || node == FLAME_NONE)
 		return node;
-	if (!w->graphs_valid || w->graphs_valid[row])
-		strbuf_addf(&name, "[in graph %u]", w->graphs[row]);
+	if (column_has(c->graph_valid, row))
+		strbuf_addf(&name, "[in graph %u]", c->graph[row]);
 	else
 		strbuf_adds(&name, "[in a graph]");
 	frame = name.failed ? -ENOMEM
@@ -199,18 +184,18 @@ static uint32_t asked_for(struct flame_builder *b, const struct work *w, size_t 
 		return flame_call(b, base, process, call);
 	none = stacks_add_frame(&b->flame->stacks, FRAME_NOTE, "[no launch]", NULL, NULL);
 	section->unmatched++;
-	section->unmatched_ns += w->ends[row] - w->starts[row];
+	section->unmatched_ns += w->columns.end_ns[row] - w->columns.start_ns[row];
 	return none < 0 ? FLAME_NONE : flame_tree_child(&b->flame->tree, base, (uint32_t)none);
 }
 
 static int add_row(struct flame_builder *b, struct work *w, size_t process, uint64_t row)
 {
-	uint32_t call = calls_launch(&b->calls, w->index, row), leaf = leaf_frame(b, w, row), node;
+	uint32_t call = calls_launch(&b->calls, w->kind, row), leaf = leaf_frame(b, w, row), node;
 	struct flame_event event = flame_event_of(b, process, call);
-	uint64_t ns = w->ends[row] - w->starts[row];
+	uint64_t ns = w->columns.end_ns[row] - w->columns.start_ns[row];
 
-	event.device = w->devices[row];
-	event.stream = w->streams[row];
+	event.device = w->columns.device[row];
+	event.stream = w->columns.stream[row];
 	node = flame_base(b, FLAME_GPU, &event);
 	if (leaf == FLAME_NONE || node == FLAME_NONE)
 		return -ENOMEM;
@@ -222,16 +207,16 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 
 static int add_table(struct flame_builder *b, struct work *w)
 {
+	const struct event_columns *c = &w->columns;
+
 	for (size_t p = 0; p < trace_process_count(b->trace); p++) {
-		uint64_t row = trace_first_row(b->trace, w->table, p);
-		uint64_t end = trace_first_row(b->trace, w->table, p + 1);
+		uint64_t row = trace_first_row(b->trace, c->table, p);
+		uint64_t end = trace_first_row(b->trace, c->table, p + 1);
 
 		for (; row < end; row++) {
-			bool timed = (!w->starts_valid || w->starts_valid[row]) &&
-				     (!w->ends_valid || w->ends_valid[row]) &&
-				     w->ends[row] >= w->starts[row];
+			bool timed = event_is_timed(c, row);
 
-			if (!flame_wants(b, w->table, row, timed, w->starts[row]))
+			if (!flame_wants(b, c->table, row, timed, c->start_ns[row]))
 				continue;
 			if (!timed)
 				b->flame->sections[FLAME_GPU].untimed++;
@@ -242,37 +227,6 @@ static int add_table(struct flame_builder *b, struct work *w)
 	return 0;
 }
 
-static struct work work_of(const struct trace *t, size_t index, bool captures)
-{
-	static const struct {
-		int node, graph;
-	} nodes[GPU_TABLES] = {
-		{ COLUMN_kernel_graph_node, COLUMN_kernel_graph },
-		{ COLUMN_memcpy_graph_node, COLUMN_memcpy_graph },
-		{ COLUMN_memset_graph_node, COLUMN_memset_graph },
-	};
-	const struct gpu_columns *c = &gpu_columns[index];
-	enum table_id table = gpu_tables[index];
-	struct work w = {
-		.table = table,
-		.index = index,
-		.starts = trace_u64(t, table, c->start),
-		.ends = trace_u64(t, table, c->end),
-		.starts_valid = trace_valid(t, table, c->start),
-		.ends_valid = trace_valid(t, table, c->end),
-		.devices = trace_u32(t, table, c->device),
-		.streams = trace_u32(t, table, c->stream),
-	};
-
-	if (captures && table != TABLE_graph_launch) {
-		w.nodes = trace_u64(t, table, nodes[index].node);
-		w.nodes_valid = trace_valid(t, table, nodes[index].node);
-		w.graphs = trace_u32(t, table, nodes[index].graph);
-		w.graphs_valid = trace_valid(t, table, nodes[index].graph);
-	}
-	return w;
-}
-
 int flame_add_gpu(struct flame_builder *b, struct error *e)
 {
 	uint64_t configs;
@@ -281,12 +235,14 @@ int flame_add_gpu(struct flame_builder *b, struct error *e)
 	if (r < 0)
 		return r;
 	configs = trace_rows(b->trace, TABLE_kernel_config);
-	for (size_t i = 0; i < GPU_TABLES && r >= 0; i++) {
-		struct work w = work_of(b->trace, i, b->captures_ready);
+	for (enum gpu_work kind = 0; kind < GPU_WORK_KINDS && r >= 0; kind++) {
+		struct work w = { .columns = events_of(b->trace, schema_gpu_work[kind]->id),
+				  .kind = kind,
+				  .captures = b->captures_ready };
 
-		if (b->options->only_kernels && w.table != TABLE_kernel)
+		if (b->options->only_kernels && kind != GPU_WORK_kernel)
 			continue;
-		if (w.table == TABLE_kernel) {
+		if (kind == GPU_WORK_kernel) {
 			w.frames = malloc((configs + 1) * sizeof(*w.frames));
 			for (uint64_t k = 0; w.frames && k <= configs; k++)
 				w.frames[k] = FLAME_NONE;

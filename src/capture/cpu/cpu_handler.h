@@ -18,9 +18,9 @@
 
 /* Installs the handler where the program has none. May be called again and again. */
 enum cpu_handler_state {
-	CPU_HANDLER_OURS,	/* it is there, and was already */
-	CPU_HANDLER_NEW,	/* installed now: timers whose signal was ignored before may have stopped */
-	CPU_HANDLER_FOREIGN,	/* the program has one */
+	CPU_HANDLER_OURS, /* it is there, and was already */
+	CPU_HANDLER_NEW, /* installed now: timers whose signal was ignored before may have stopped */
+	CPU_HANDLER_FOREIGN, /* the program has one */
 };
 enum cpu_handler_state cpu_handler_install(void);
 

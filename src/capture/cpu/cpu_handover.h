@@ -1,32 +1,23 @@
 /*
- * cpu_handover.h: which threads are sampled by a timer of ours, for those who sample the process by perf events
- * (format/handover_cell.h has the protocol). Collector thread only. Without cpu_handover_open() every call does nothing, and
- * every thread may be taken.
+ * cpu_handover.h: tells `pitot record`, which samples this process by perf events, that from now on timers inside sample all
+ * of it (format/handover_cell.h has the protocol). Process-wide, for the collector's thread. Without cpu_handover_begin()
+ * every call does nothing.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_HANDOVER_H
 #define PITOT_CAPTURE_CPU_CPU_HANDOVER_H
 
-#include <stdbool.h>
-
-#include "capture/cpu/cpu_slot.h"
-
-/* 0 or a negative errno. */
-int cpu_handover_open(const char *directory);
-/* Whether somebody else samples what we do not. */
-bool cpu_handover_on(void);
+#include <stdint.h>
 
 /*
- * Before the timer of the slot's thread begins. false: it must not, because nobody would know. `again`: the same thread was
- * taken before, and returned.
+ * Claims the process from now on. To be called before the first timer is armed. 0; or a negative errno, after which no timer
+ * may be armed: -ENOENT when nobody samples into this directory by perf events (any more).
  */
-bool cpu_handover_take(struct cpu_slot *s, bool again);
-/* Its timer has been deleted. */
-void cpu_handover_return(struct cpu_slot *s);
-/* The thread has ended; samples of it may still be in the slot's ring. */
-void cpu_handover_ended(struct cpu_slot *s);
+int cpu_handover_begin(const char *directory);
+/* Leaves the process to perf events again. All timers have been deleted. */
+void cpu_handover_end(void);
 
-/* A row of a sample was written. */
-void cpu_handover_recorded(struct cpu_slot *s, uint64_t ns);
+/* Counts CPU time for which a row was appended. */
+void cpu_handover_recorded(uint64_t ns);
 /* All rows so far are on disk. */
 void cpu_handover_stored(void);
 

@@ -19,14 +19,14 @@
 #include "capture/stack_capture.h"
 
 #define CPU_SLOTS_MAX 1024u
-#define CPU_SLOT_WORDS 16384u	/* of a slot's ring; a power of two */
-#define CPU_RECORD_WORDS 4u	/* of a record; its frames follow */
+#define CPU_SLOT_WORDS 16384u /* of a slot's ring; a power of two */
+#define CPU_RECORD_WORDS 4u /* of a record; its frames follow */
 
 /* Why a sample has no stack. */
 enum cpu_no_stack {
-	CPU_NO_STACK_SMALL,	/* no room on the stack that the handler runs on */
-	CPU_NO_STACK_FULL,	/* the ring was full */
-	CPU_NO_STACK_NONE,	/* no walker, no map of the modules yet */
+	CPU_NO_STACK_SMALL, /* no room on the stack that the handler runs on */
+	CPU_NO_STACK_FULL, /* the ring was full */
+	CPU_NO_STACK_NONE, /* no walker, no map of the modules yet */
 	CPU_NO_STACK_KINDS
 };
 
@@ -35,25 +35,25 @@ struct cpu_record {
 	uint64_t time_ns;
 	uint32_t with, without;
 	uint32_t cpu, tid;
-	uint32_t count;		/* frames */
-	uint32_t end;		/* enum stack_end */
+	uint32_t count; /* frames */
+	uint32_t end; /* enum stack_end */
 };
 _Static_assert(sizeof(struct cpu_record) == 8 * CPU_RECORD_WORDS, "whole words");
 
 struct cpu_slot {
 	/* the collector's, and constant while a timer is armed */
 	uint32_t index;
-	uint32_t tid;			/* 0: free */
-	uint64_t period_ns, first_ns;	/* thread's CPU clock when the first period is over */
-	atomic_uint generation;		/* of the timer; 0: none */
-	int timer;			/* the kernel's id */
-	uint32_t cell;			/* of cpu_handover.h; 0: none */
+	uint32_t tid; /* 0: free */
+	uint64_t period_ns, first_ns; /* thread's CPU clock when the first period is over */
+	atomic_uint generation; /* of the timer; 0: none */
+	int timer; /* the kernel's id */
 	/* the collector's alone */
 	bool armed, blocked, named;
-	bool seen;			/* in the present look at the threads */
-	uint64_t clock_ns;		/* the thread's CPU clock when it was last read */
-	uint64_t mask_next_ns;		/* when its signal mask is read again */
-	uint64_t mask_wait_ns;		/* from one time to the next */
+	bool refused; /* the kernel gave it no timer */
+	bool seen; /* in the present look at the threads */
+	uint64_t clock_ns; /* the thread's CPU clock when it was last read */
+	uint64_t mask_next_ns; /* when its signal mask is read again */
+	uint64_t mask_wait_ns; /* from one time to the next */
 	atomic_uint_fast64_t tail;
 	/* shared */
 	_Alignas(64) atomic_uint_fast64_t counted;

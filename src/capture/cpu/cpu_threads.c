@@ -12,7 +12,6 @@
 #include "base/io.h"
 #include "base/reserve.h"
 #include "capture/cpu/cpu_handler.h"
-#include "capture/cpu/cpu_handover.h"
 
 #define TASKS "/proc/self/task"
 #define LOOK_MIN_NS (5 * NS_PER_MS) /* between looks at all threads, when new ones come */
@@ -139,58 +138,37 @@ static uint64_t count_from_now(struct cpu_slot *s)
 	return offset;
 }
 
-/* The thread gets a timer. Where somebody else samples it, that one is told before it runs. */
-static int take(struct cpu_slot *s, uint64_t offset)
+static int arm(struct cpu_slot *s, uint64_t offset)
 {
 	int err = create_timer(s);
 
-	if (err < 0)
-		return err;
-	if (!cpu_handover_take(s, s->cell != 0)) {
-		disarm(s);
-		return -EBUSY;
-	}
-	if (cpu_handover_on())
-		offset = count_from_now(s);
-	err = start_timer(s, offset);
-	if (err < 0)
-		cpu_handover_return(s);
+	if (err >= 0)
+		err = start_timer(s, offset);
+	s->refused = err < 0;
 	return err;
 }
 
-static int begin(struct cpu_slot *s)
+/* A thread that gets no timer now, such as for want of RLIMIT_SIGPENDING, keeps its slot: its CPU time is counted. */
+static void begin(struct cpu_slot *s)
 {
 	uint64_t offset = count_from_now(s);
 
 	/* New threads block all signals until they begin. */
 	s->mask_wait_ns = 0;
-	if (blocks_signal(s->tid)) {
+	if (blocks_signal(s->tid) || arm(s, offset) < 0)
 		read_mask_later(s);
-		return 0;
-	}
-	return take(s, offset);
 }
 
 /* To the end of the period under way. */
 static void arm_again(struct cpu_slot *s)
 {
 	uint64_t clock = thread_cpu_ns(s->tid), left = s->first_ns - clock;
-	int err;
 
 	if (clock >= s->first_ns)
 		left = s->period_ns - (clock - s->first_ns) % s->period_ns;
-	if (s->armed) {
+	if (s->armed)
 		disarm(s);
-		err = create_timer(s);
-		if (err >= 0)
-			err = start_timer(s, left);
-		if (err < 0)
-			cpu_handover_return(s);
-	} else {
-		err = take(s, left);
-	}
-	if (err < 0)
-		self.counts.error = -err;
+	arm(s, left);
 }
 
 /* The thread has had no samples for a while: it blocks the signal, or the timer has stopped. */
@@ -206,7 +184,6 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 	}
 	if (s->armed)
 		disarm(s);
-	cpu_handover_return(s);
 	if (!s->blocked)
 		self.counts.blocked++;
 	s->blocked = true;
@@ -277,7 +254,6 @@ static bool is_alive(const struct cpu_slot *s)
 static void drop(struct cpu_slot *s)
 {
 	disarm(s);
-	cpu_handover_ended(s);
 	stack_sampler_reset(&s->stacks);
 	s->tid = 0;
 }
@@ -292,33 +268,25 @@ static uint64_t periods_before(const struct cpu_slot *s)
 	return (passed + next_random() % s->period_ns) / s->period_ns;
 }
 
-static int add(uint32_t tid, cpu_unseen *unseen, void *context)
+static void add(uint32_t tid, cpu_unseen *unseen, void *context)
 {
 	struct cpu_slot *s = free_slot();
-	int r = s ? 0 : -ENOMEM;
 	uint64_t before;
 
-	if (s) {
-		s->tid = tid;
-		s->period_ns = self.period_ns;
-		s->named = s->blocked = false;
-		s->seen = true;
-		s->cell = 0;
-		s->mask_next_ns = 0;
-		r = begin(s);
-	}
-	if (r < 0) {
-		if (s)
-			drop(s);
+	if (!s) {
 		self.refused++;
-		self.counts.error = s ? -r : self.counts.error;
-		return r;
+		return;
 	}
+	s->tid = tid;
+	s->period_ns = self.period_ns;
+	s->named = s->blocked = s->refused = false;
+	s->seen = true;
+	s->mask_next_ns = 0;
+	begin(s);
 	self.counts.threads++;
-	before = cpu_handover_on() ? 0 : periods_before(s);
+	before = periods_before(s);
 	if (before)
 		unseen(context, s, before);
-	return 0;
 }
 
 /* A thread with this id is there. */
@@ -369,10 +337,11 @@ static void look_at_all(cpu_unseen *unseen, void *context)
 static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
 	uint64_t due = cpu_slot_due(s, s->clock_ns), counted = atomic_load(&s->counted);
-	uint64_t periods = s->armed || cpu_handover_on() ? 0 : cpu_slot_claim(s, due);
+	uint64_t periods = s->armed ? 0 : cpu_slot_claim(s, due);
 
 	if (periods)
 		unseen(context, s, periods);
+	self.refused += s->refused;
 	if (!s->armed || (due > counted && due - counted >= OVERDUE_PERIODS))
 		follow_mask(s, now_ns);
 	if (!s->armed)
@@ -414,8 +383,7 @@ uint64_t cpu_threads_wait_ns(void)
 	return self.wait_ns;
 }
 
-/* Whether timers can be made at all. */
-static int try_timer(void)
+int cpu_threads_check(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_NONE };
 	int timer;
@@ -428,10 +396,6 @@ static int try_timer(void)
 
 int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen, void *context)
 {
-	int err = try_timer();
-
-	if (err < 0)
-		return err;
 	self.period_ns = period_ns;
 	self.self = (uint32_t)syscall(SYS_gettid);
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
@@ -440,7 +404,7 @@ int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen
 	self.before_ns = before_ns;
 	cpu_threads_look(clock_monotonic_ns(), unseen, context);
 	self.before_ns = 0;
-	return self.counts.threads ? 0 : self.counts.error ? -self.counts.error : -ENOMEM;
+	return self.counts.threads ? 0 : -ENOMEM;
 }
 
 void cpu_threads_arm_again(void)
@@ -457,11 +421,9 @@ void cpu_threads_stop(cpu_unseen *unseen, void *context)
 	struct cpu_slot *s;
 
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
-		if (s->tid) {
+		if (s->tid)
 			disarm(s);
-			cpu_handover_return(s);
-		}
-	for (unsigned i = 0; !cpu_handover_on() && (s = cpu_threads_slot(i)); i++) {
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		uint64_t clock = s->tid ? thread_cpu_ns(s->tid) : 0;
 		uint64_t periods = clock ? cpu_slot_claim(s, cpu_slot_due(s, clock)) : 0;
 

@@ -12,10 +12,9 @@
 #include "capture/cpu/cpu_slot.h"
 
 struct cpu_threads_counts {
-	uint32_t threads;	/* that have or had a slot */
-	uint32_t blocked;	/* that were without a timer for a while */
-	uint32_t refused;	/* for which there was no slot, memory or timer at the same time */
-	int error;		/* of the last timer_create that failed; 0: none */
+	uint32_t threads; /* that have or had a slot */
+	uint32_t blocked; /* that were without a timer for a while */
+	uint32_t refused; /* most that had no slot, memory or timer at the same time */
 };
 
 /*
@@ -26,9 +25,12 @@ typedef void cpu_unseen(void *context, struct cpu_slot *slot, uint64_t periods);
 
 /*
  * Begins. Of threads that are there already only CPU time from now on counts (before_ns UINT64_MAX),
- * or all but for that much of the main thread's. 0, or the negative errno of a first timer_create.
+ * or all but for that much of the main thread's. 0 or -ENOMEM.
  */
 int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen, void *context);
+
+/* Whether timers can be made at all: 0, or the negative errno of timer_create. */
+int cpu_threads_check(void);
 
 /* Finds new threads and those that have ended, if it is time for that. */
 void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context);

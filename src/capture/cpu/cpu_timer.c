@@ -10,10 +10,8 @@
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
-#include "capture/host/process_rows.h"
 #include "capture/stack_capture.h"
 #include "capture/log.h"
-#include "capture/nvtx/nvtx_source.h"
 #include "capture/stack_rows.h"
 #include "format/rows.h"
 
@@ -25,6 +23,7 @@ static struct {
 	struct settings settings;
 	bool on;
 	bool waiting; /* for a Python: until there is one, perf events have all of the process */
+	bool handed_over; /* by perf events, which see what is missing here, and add it */
 	uint32_t hz;
 	uint64_t period_ns;
 	char asked[32], got[96];
@@ -46,12 +45,11 @@ static void name_thread(struct writer *w, struct cpu_slot *s, uint32_t tid)
 	if (s->named || syscall(SYS_tgkill, getpid(), tid, 0) != 0)
 		return;
 	s->named = true;
-	if (!nvtx_source_thread_row(w, tid))
-		host_thread_row(w, tid, "");
+	source_name_thread(w, tid, "");
 }
 
-static void append(struct writer *w, struct cpu_slot *s, const struct cpu_record *record,
-		   uint64_t periods, uint32_t stack)
+static void append(struct writer *w, const struct cpu_record *record, uint64_t periods,
+		   uint32_t stack)
 {
 	struct row_cpu_sample row = {
 		.time_ns = record->time_ns,
@@ -66,7 +64,7 @@ static void append(struct writer *w, struct cpu_slot *s, const struct cpu_record
 	if (!stack)
 		ROW_MISSING(&row, cpu_sample, stack);
 	writer_append(w, TABLE_cpu_sample, &row);
-	cpu_handover_recorded(s, row.weight_ns);
+	cpu_handover_recorded(row.weight_ns);
 	self.periods += periods;
 }
 
@@ -78,7 +76,7 @@ static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 				     .cpu = UINT32_MAX };
 
 	name_thread(context, s, s->tid);
-	append(context, s, &record, periods, 0);
+	append(context, &record, periods, 0);
 	self.unseen_periods += periods;
 }
 
@@ -99,9 +97,9 @@ static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 	if (record.count)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
 	if (record.with)
-		append(w, s, &record, record.with, stack);
+		append(w, &record, record.with, stack);
 	if (record.without) {
-		append(w, s, &record, record.without, 0);
+		append(w, &record, record.without, 0);
 		self.unseen_periods += record.without;
 	}
 	self.taken++;
@@ -129,7 +127,7 @@ static uint64_t drain(struct writer *w)
 /* Where perf events sample, too, how the recording is sampled is not for us to say. */
 static const char *row_name(void)
 {
-	return self.settings.perf_namespace ? "cpu_timer" : "cpu";
+	return self.settings.perf ? "cpu_timer" : "cpu";
 }
 
 static void say_off(struct writer *w, enum capability_state state, const char *reason)
@@ -153,35 +151,12 @@ static struct sums sum_slots(void)
 		for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
 			sum.no_stack[k] +=
 				atomic_load_explicit(&s->no_stack[k], memory_order_relaxed);
-		sum.unsure += s->stacks.unsure_python;
+		sum.unsure +=
+			atomic_load_explicit(&s->stacks.python_unmatched, memory_order_relaxed);
 		for (unsigned k = 0; k < ARRAY_SIZE(sum.ends); k++)
 			sum.ends[k] += atomic_load_explicit(&s->ends[k], memory_order_relaxed);
 	}
 	return sum;
-}
-
-/* Beside perf events, which have the rest. */
-static void say_part(struct writer *w, const char *left)
-{
-	struct cpu_threads_counts threads;
-	char text[400];
-	int n;
-
-	cpu_threads_counts(&threads);
-	n = snprintf(
-		text, sizeof(text),
-		"%s%llu samples of %u threads stand for %.3f s of CPU time; perf events have the "
-		"threads' time before that",
-		left, (unsigned long long)self.taken, threads.threads,
-		(double)(self.periods * self.period_ns) / 1e9);
-	if (threads.blocked)
-		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      ", and that of %u threads while they block SIGURG", threads.blocked);
-	if (threads.refused)
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 ", and all of %u threads without a timer", threads.refused);
-	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
-			self.asked, self.got, text);
 }
 
 /* What was sampled, and what not. */
@@ -209,9 +184,15 @@ static void say_result(struct writer *w, const char *left)
 		     (unsigned long long)sum.ends[stack_end_guessed],
 		     (unsigned long long)sum.ends[stack_end_depth], (unsigned long long)sum.unsure);
 	if (threads.blocked)
-		snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
-			 threads.blocked);
-	if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads blocked SIGURG",
+			      threads.blocked);
+	if (threads.refused)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
+			      threads.refused);
+	if (self.handed_over)
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 "; perf events have the time before and after");
+	else if (cpu_ns > sampled_ns + MAX(cpu_ns / 50, 10 * self.period_ns))
 		rows_loss(w, loss_reason_samples_dropped, (cpu_ns - sampled_ns) / self.period_ns,
 			  self.opened_ns, clock_monotonic_ns(),
 			  "CPU samples of threads that ended before they were found");
@@ -230,7 +211,7 @@ void cpu_timer_start(const struct settings *settings)
 {
 	memset(&self, 0, sizeof(self));
 	self.settings = *settings;
-	snprintf(self.asked, sizeof(self.asked), "%u Hz", settings->cpu_hz);
+	snprintf(self.asked, sizeof(self.asked), "%u Hz", (unsigned)settings->cpu);
 }
 
 static void limit_rate(void)
@@ -240,11 +221,11 @@ static void limit_rate(void)
 
 	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
 		tick_ns = (uint64_t)tick.tv_sec * NS_PER_S + (uint64_t)tick.tv_nsec;
-	self.period_ns = MAX(NS_PER_S / self.settings.cpu_hz, MAX(tick_ns, NS_PER_MS));
+	self.period_ns = MAX(NS_PER_S / self.settings.cpu, MAX(tick_ns, NS_PER_MS));
 	self.hz = (uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns);
 	snprintf(self.got, sizeof(self.got), "timer inside the process, %u Hz, native%s frames",
 		 self.hz,
-		 self.settings.python_stacks || !self.settings.native_stacks ? " and Python" : "");
+		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
 }
 
 /* Process ids, and perf events', are of one namespace. */
@@ -252,66 +233,78 @@ static bool shares_namespace(void)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf_namespace;
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf;
 }
 
-/* Those who sample the process by perf events are told what is sampled here. */
-static bool begin_handover(struct writer *w)
+static void say_unavailable(struct writer *w, const char *what, int err)
 {
 	char reason[160];
+
+	snprintf(reason, sizeof(reason), "%s: %s%s", what, strerror(-err),
+		 err == -EPERM || err == -EACCES || err == -ENOSYS ? ": a seccomp filter forbids it"
+								   : "");
+	say_off(w, capability_state_unavailable, reason);
+}
+
+/* Whether timers can sample the process at all. */
+static bool is_possible(struct writer *w)
+{
 	int err;
 
-	if (!self.settings.perf_namespace || cpu_handover_on())
-		return true;
-	if (!shares_namespace()) {
+	if (self.settings.perf && !shares_namespace()) {
 		say_off(w, capability_state_unavailable,
 			"the process has a pid namespace of its own; perf events have its samples");
 		return false;
 	}
-	err = cpu_handover_open(self.settings.directory);
-	if (err >= 0)
-		return true;
-	snprintf(reason, sizeof(reason),
-		 "cannot write to the recording: %s; perf events have the "
-		 "samples",
-		 strerror(-err));
-	say_off(w, capability_state_unavailable, reason);
-	return false;
+	err = cpu_threads_check();
+	if (err < 0) {
+		say_unavailable(w, "timer_create", err);
+		return false;
+	}
+	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
+		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
+		return false;
+	}
+	return true;
 }
 
 static void open_window(struct writer *w)
 {
 	bool whole = self.settings.preload && self.settings.delay_ns == 0;
+	uint64_t before_ns = UINT64_MAX;
 	char reason[160];
-	int err;
+	int err = 0;
 
 	limit_rate();
-	if (!begin_handover(w))
+	if (!is_possible(w))
 		return;
-	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
-		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
+	/* What was before belongs to perf events where these sample, too. */
+	self.handed_over = self.settings.perf != 0;
+	if (self.handed_over)
+		err = cpu_handover_begin(self.settings.directory);
+	else if (whole)
+		before_ns = loaded_cpu_ns;
+	if (err < 0) {
+		say_unavailable(w, "perf events keep the process", err);
 		return;
 	}
-	self.process_cpu_ns = whole ? loaded_cpu_ns : clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	self.process_cpu_ns =
+		before_ns == UINT64_MAX ? clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) : before_ns;
 	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	self.opened_ns = self.cost_since_ns = clock_monotonic_ns();
 	cpu_handler_enable(true);
-	err = cpu_threads_start(self.period_ns, whole ? loaded_cpu_ns : UINT64_MAX, append_unseen,
-				w);
+	err = cpu_threads_start(self.period_ns, before_ns, append_unseen, w);
 	if (err < 0) {
 		cpu_handler_enable(false);
-		snprintf(reason, sizeof(reason), "timer_create: %s%s", strerror(-err),
-			 err == -EPERM || err == -EACCES || err == -ENOSYS
-				 ? ": a seccomp filter forbids it"
-				 : "");
-		say_off(w, capability_state_unavailable, reason);
+		cpu_handover_end();
+		say_unavailable(w, "no thread can be sampled", err);
 		return;
 	}
 	self.on = true;
 	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
 		 self.hz);
 	rows_capability(w, row_name(), capability_state_on, self.asked, self.got,
-			self.hz + 1 < self.settings.cpu_hz ? reason : NULL);
+			self.hz + 1 < self.settings.cpu ? reason : NULL);
 	log_line("CPU samples: %u Hz", self.hz);
 }
 
@@ -329,19 +322,17 @@ static void end(struct writer *w, const char *left)
 	drain(w);
 	cpu_threads_stop(append_unseen, w);
 	drain(w);
-	if (cpu_handover_on())
-		say_part(w, left);
-	else
-		say_result(w, left);
+	cpu_handover_end();
+	say_result(w, left);
 }
 
 void cpu_timer_window(bool open, struct writer *w)
 {
-	if (!self.settings.cpu_hz)
+	if (!self.settings.cpu)
 		return;
 	if (!open)
 		end(w, "");
-	else if (self.settings.perf_namespace)
+	else if (self.settings.perf)
 		self.waiting = true;
 	else if (!self.on)
 		open_window(w);
@@ -389,14 +380,14 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 	struct sums sum;
 	struct cpu_threads_counts threads;
 
-	if (!self.settings.cpu_hz)
+	if (!self.settings.cpu)
 		return;
 	sum = sum_slots();
 	cpu_threads_counts(&threads);
 	rows_loss_more(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL],
 		       &self.full_reported, since_ns, now_ns,
 		       "stacks of CPU samples of a thread whose ring was full");
-	if (!cpu_handover_on())
+	if (!self.handed_over)
 		rows_loss_more(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
 			       since_ns, now_ns,
 			       "threads without CPU samples: no timer, or beyond the limit");
@@ -437,3 +428,64 @@ void cpu_timer_after_fork(void)
 	loaded_cpu_ns = 0;
 	memset(&self, 0, sizeof(self));
 }
+
+/* --- the source --- */
+
+#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
+
+static bool sampled; /* since the last seal */
+static uint64_t names_ns;
+
+static void begin(struct writer *w, const struct source_start *how)
+{
+	(void)w;
+	cpu_timer_start(how->wanted);
+}
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	cpu_timer_window(wanted != NULL, w);
+}
+
+/* No work for the collector's pace: samples come all the time, and need not be fetched as soon. */
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
+	sampled |= cpu_timer_collect(w, now_ns) != 0;
+	return 0;
+}
+
+static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
+{
+	if (now_ns - names_ns >= NAMES_NS) {
+		names_ns = now_ns;
+		cpu_timer_forget_names();
+	}
+	cpu_timer_periodic(w, since_ns, now_ns);
+	sampled = false;
+}
+
+static uint64_t wait_ns(uint64_t now_ns)
+{
+	(void)now_ns;
+	return cpu_timer_wait_ns();
+}
+
+static bool wanted_in_child(const struct settings *wanted)
+{
+	/* Beside perf events there is only something to do where there is a Python. */
+	return wanted->cpu && (!wanted->perf || stack_capture_python_version());
+}
+
+const struct source cpu_timer_source = {
+	.name = "cpu",
+	.loaded = cpu_timer_loaded,
+	.begin = begin,
+	.window = window,
+	.collect = collect,
+	.periodic = periodic,
+	.stored = cpu_timer_stored,
+	.wait_ns = wait_ns,
+	.stop = cpu_timer_stop,
+	.after_fork = cpu_timer_after_fork,
+	.wanted_in_child = wanted_in_child,
+};

@@ -2,8 +2,9 @@
  * cpu_timer.h: CPU samples by timers inside the process, for where nothing may be sampled from
  * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
  *
- * Or beside perf events, for what those cannot have: Python frames. Then it begins once there is a Python in the process,
- * and says thread by thread what it has (cpu_handover.h).
+ * Or in the place of perf events, for what those cannot have: Python frames. Then it begins once there is a Python in the
+ * process, which it takes over as a whole at that instant (cpu_handover.h). A thread for which no timer can be had, because it
+ * blocks the signal, has samples without stacks, by its CPU clock.
  *
  * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
  * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
@@ -16,8 +17,7 @@
 #ifndef PITOT_CAPTURE_CPU_CPU_TIMER_H
 #define PITOT_CAPTURE_CPU_CPU_TIMER_H
 
-#include "capture/settings.h"
-#include "format/writer.h"
+#include "capture/source.h"
 
 /* In the library's constructor: the CPU time so far is of the program before the exec. */
 void cpu_timer_loaded(void);

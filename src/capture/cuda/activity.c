@@ -2,18 +2,34 @@
 
 #include <string.h>
 
+#include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
+#include "capture/cuda/devices.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
 
+uint64_t correlation_latest;
+
 static struct activity_counts counts;
+static uint64_t until = UINT64_MAX;
+
+void activity_until(uint64_t correlation)
+{
+	until = correlation;
+}
+
+static bool is_after_window(uint32_t correlation)
+{
+	return unlikely(until != UINT64_MAX) && correlation_widen(correlation) > until;
+}
 
 void activity_reset(void)
 {
 	kernel_configs_forget();
+	until = UINT64_MAX;
 	memset(&counts, 0, sizeof(counts));
 }
 
@@ -61,7 +77,7 @@ static struct span span_of(uint64_t start, uint64_t end)
 /* Members that kernels, copies and sets share, where 0 or ~0 means that there is none. */
 #define SET_PLACE(row, table, r)                                                                   \
 	do {                                                                                       \
-		(row)->correlation = (r)->correlation;                                             \
+		(row)->correlation = correlation_widen((r)->correlation);                                             \
 		(row)->device = (r)->device;                                                       \
 		(row)->context = (r)->context;                                                     \
 		(row)->stream = (r)->stream;                                                       \
@@ -85,7 +101,10 @@ static void on_kernel(const struct cupti *cupti, struct writer *w, const void *r
 	struct span span = span_of(r->start, r->end);
 	struct row_kernel row = { .config = kernel_config_of(w, r) };
 
+	if (is_after_window(r->correlation))
+		return;
 	counts.kernels++;
+	counts.launched += r->graph_node == 0;
 	SET_SPAN(&row, kernel, span);
 	SET_PLACE(&row, kernel, r);
 	row.queued_ns = cupti_clock_convert(r->queued);
@@ -121,6 +140,8 @@ static void on_memcpy(const struct cupti *cupti, struct writer *w, const void *r
 		.async = r->flags & 1,
 	};
 
+	if (is_after_window(r->correlation))
+		return;
 	SET_SPAN(&row, memcpy, span);
 	SET_PLACE(&row, memcpy, r);
 	no_peers(&row);
@@ -170,6 +191,8 @@ static void on_memset(const struct cupti *cupti, struct writer *w, const void *r
 		.async = r->flags & 1,
 	};
 
+	if (is_after_window(r->correlation))
+		return;
 	SET_SPAN(&row, memset, span);
 	SET_PLACE(&row, memset, r);
 	if (cupti->version >= CUPTI_13_0)
@@ -185,7 +208,7 @@ static void on_synchronization(const struct cupti *cupti, struct writer *w, cons
 	struct span span = span_of(r->start, r->end);
 	struct row_synchronization row = {
 		.kind = (uint8_t)r->type,
-		.correlation = r->correlation,
+		.correlation = correlation_widen(r->correlation),
 		.context = r->context,
 		.stream = r->stream,
 		.event = r->event,
@@ -211,7 +234,7 @@ static void on_cuda_event(const struct cupti *cupti, struct writer *w, const voi
 {
 	const struct record_cuda_event *r = record;
 	struct row_cuda_event row = {
-		.correlation = r->correlation,
+		.correlation = correlation_widen(r->correlation),
 		.event = r->event,
 		.context = r->context,
 		.stream = r->stream,
@@ -236,12 +259,15 @@ static void on_graph_launch(const struct cupti *cupti, struct writer *w, const v
 	struct span span = span_of(r->start, r->end);
 	struct row_graph_launch row = {
 		.graph = r->graph,
-		.correlation = r->correlation,
+		.correlation = correlation_widen(r->correlation),
 		.device = r->device,
 		.context = r->context,
 		.stream = r->stream,
 	};
 
+	if (is_after_window(r->correlation))
+		return;
+	counts.launched++;
 	SET_SPAN(&row, graph_launch, span);
 	if (cupti->version >= CUPTI_12_3) {
 		row.end_device = r->end_device;
@@ -263,7 +289,7 @@ static void on_allocation(const struct cupti *cupti, struct writer *w, const voi
 		.kind = (uint8_t)r->memory_kind,
 		.address = r->address,
 		.bytes = r->bytes,
-		.correlation = r->correlation,
+		.correlation = correlation_widen(r->correlation),
 		.device = r->device,
 		.context = r->context,
 		.stream = r->stream,
@@ -305,7 +331,7 @@ static void on_memory_pool(const struct cupti *cupti, struct writer *w, const vo
 		.release_threshold_bytes = r->release_threshold,
 		.kept_bytes = r->minimum_kept,
 		.used_bytes = r->used,
-		.correlation = r->correlation,
+		.correlation = correlation_widen(r->correlation),
 		.device = r->device,
 	};
 
@@ -332,6 +358,7 @@ static void on_context(const struct cupti *cupti, struct writer *w, const void *
 	};
 
 	(void)cupti;
+	devices_in_use(r->device);
 	ROW_MISSING(&row, context, destroyed_ns);
 	ROW_MISSING(&null_stream, stream, priority);
 	ROW_MISSING(&null_stream, stream, non_blocking);
@@ -372,11 +399,13 @@ static void on_overhead(const struct cupti *cupti, struct writer *w, const void 
 		.thread = r->object[1],
 	};
 
-	(void)cupti;
 	SET_SPAN(&row, overhead, span);
 	if (r->object_kind != CUPTI_ACTIVITY_OBJECT_THREAD)
 		ROW_MISSING(&row, overhead, thread);
-	ROW_MISSING(&row, overhead, correlation);
+	if (cupti->version >= CUPTI_12_4)
+		row.correlation = correlation_widen(r->correlation);
+	if (!row.correlation)
+		ROW_MISSING(&row, overhead, correlation);
 	writer_append(w, TABLE_overhead, &row);
 }
 
@@ -386,7 +415,7 @@ static void on_external_correlation(const struct cupti *cupti, struct writer *w,
 	struct row_external_correlation row = {
 		.kind = r->external_kind,
 		.id = r->external_id,
-		.correlation = r->correlation,
+		.correlation = correlation_widen(r->correlation),
 	};
 
 	(void)cupti;

@@ -12,6 +12,7 @@
 
 struct activity_counts {
 	uint64_t records, kernels;
+	uint64_t launched; /* work of single calls: kernels outside of graphs, graphs recorded as a whole */
 	uint64_t no_time, reversed_time, incomplete, unknown;
 	uint64_t unreadable; /* buffers that could not be read to their end */
 };
@@ -20,6 +21,9 @@ void activity_reset(void);
 
 /* Decodes the valid bytes of a buffer. */
 void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
+
+/* Work of calls beyond this correlation id is left out: it was launched after the window had closed. UINT64_MAX: none is. */
+void activity_until(uint64_t correlation);
 
 /* Totals since activity_reset. */
 const struct activity_counts *activity_counts(void);

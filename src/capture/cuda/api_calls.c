@@ -10,13 +10,20 @@
 
 #define CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
 
+_Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
+		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
+	       "the domain says which API");
+
 static atomic_bool enabled, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
-static struct {
-	unsigned watched, failed;
-	CUptiResult why;
-} functions;
 static bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
+
+/* Functions by domain and callback id, filled before their callbacks are enabled. */
+static struct function {
+	const char *name; /* NULL: CUPTI knows none */
+	uint8_t kind; /* enum api_kind */
+	bool watched;
+} functions[API_RUNTIME + 1][CALLBACK_IDS_MAX];
 
 static bool starts_with(const char *name, const char *prefix)
 {
@@ -76,7 +83,7 @@ static bool is_wanted(unsigned api, enum api_kind kind, const struct settings *s
 	case api_kind_synchronize:
 		return true;
 	case api_kind_event:
-		return s->synchronization;
+		return s->sync;
 	case api_kind_allocate:
 	case api_kind_release:
 		return s->memory;
@@ -119,6 +126,8 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 		if (api == API_RUNTIME)
 			r->outer_correlation = data->correlationId;
 	}
+	if (r)
+		r->instantiating = false; /* the instantiation has ended, perhaps without success */
 	*data->correlationData = now;
 	if (r && (atomic_load_explicit(&r->calls, memory_order_relaxed) + 1) % RING_COST_EVERY == 0)
 		counter_add(&r->sampled_ns, clock_monotonic_ns() - now);
@@ -187,39 +196,62 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 	}
 }
 
-static void count_watched(CUptiResult result)
+static void find_functions(const struct cupti *cupti)
 {
-	if (result == CUPTI_SUCCESS) {
-		functions.watched++;
-	} else {
-		functions.failed++;
-		functions.why = result;
+	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
+		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++) {
+			struct function *f = &functions[api][id];
+
+			if (cupti->GetCallbackName((CUpti_CallbackDomain)api, id, &f->name) !=
+			    CUPTI_SUCCESS)
+				f->name = NULL;
+			f->kind = f->name ? (uint8_t)api_kind_of(f->name) : api_kind_other;
+		}
 	}
 }
 
-static void enable_wanted(const struct cupti *cupti, const struct settings *s,
-			  CUpti_SubscriberHandle subscriber)
+static void count_watched(struct api_watched *watched, CUptiResult result)
 {
-	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_DRIVER_API,
-							CUPTI_CB_DOMAIN_RUNTIME_API };
+	if (result == CUPTI_SUCCESS) {
+		watched->functions++;
+	} else {
+		watched->failed++;
+		watched->why = result;
+	}
+}
 
-	for (size_t d = 0; d < ARRAY_SIZE(domains); d++) {
-		if (s->all_api_calls) {
-			count_watched(cupti->EnableDomain(1, subscriber, domains[d]));
+static void enable_one(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, unsigned api,
+		       CUpti_CallbackId id, bool wanted, struct api_watched *watched)
+{
+	struct function *f = &functions[api][id];
+	CUptiResult result;
+
+	if (f->watched == wanted)
+		return;
+	result = cupti->EnableCallback(wanted, subscriber, (CUpti_CallbackDomain)api, id);
+	f->watched = wanted && result == CUPTI_SUCCESS;
+	if (wanted)
+		count_watched(watched, result);
+}
+
+struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
+				   const struct settings *wanted)
+{
+	struct api_watched watched = { 0 };
+
+	keep_nested = wanted->api == SETTING_API_ALL;
+	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
+		if (keep_nested) {
+			count_watched(&watched, cupti->EnableDomain(1, subscriber,
+								    (CUpti_CallbackDomain)api));
 			continue;
 		}
-		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++) {
-			const char *name = NULL;
-
-			if (cupti->GetCallbackName(domains[d], id, &name) != CUPTI_SUCCESS || !name)
-				continue;
-			if (is_wanted((unsigned)domains[d], api_kind_of(name), s))
-				count_watched(cupti->EnableCallback(1, subscriber, domains[d], id));
-		}
+		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++)
+			if (functions[api][id].name)
+				enable_one(cupti, subscriber, api, id,
+					   is_wanted(api, functions[api][id].kind, wanted), &watched);
 	}
-	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-			      CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
-	cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
+	return watched;
 }
 
 /* With cuptiSubscribe_v2 CUPTI says who is in the way. */
@@ -247,24 +279,19 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 	return cupti->Subscribe(subscriber, on_callback, NULL);
 }
 
-CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings,
-			    CUpti_SubscriberHandle *subscriber, char *other_tool,
-			    size_t other_tool_room)
+CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
+				char *other_tool, size_t other_tool_room)
 {
 	CUptiResult result = subscribe(cupti, subscriber, other_tool, other_tool_room);
 
 	if (result != CUPTI_SUCCESS)
 		return result;
-	keep_nested = settings->all_api_calls;
-	enable_wanted(cupti, settings, *subscriber);
+	memset(functions, 0, sizeof(functions));
+	find_functions(cupti);
+	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+			      CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+	cupti->EnableCallback(1, *subscriber, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR);
 	return CUPTI_SUCCESS;
-}
-
-unsigned api_calls_watched(unsigned *failed, CUptiResult *why)
-{
-	*failed = functions.failed;
-	*why = functions.why;
-	return functions.watched;
 }
 
 void api_calls_enable(bool on)
@@ -272,15 +299,16 @@ void api_calls_enable(bool on)
 	atomic_store(&enabled, on);
 }
 
-const char *api_function_name(const struct cupti *cupti, uint32_t function, enum api_kind *kind)
+const char *api_function_name(uint32_t function, enum api_kind *kind)
 {
-	const char *name = NULL;
+	unsigned api = function >> 16, id = function & 0xffff;
 
-	if (cupti->GetCallbackName((CUpti_CallbackDomain)(function >> 16), function & 0xffff,
-				   &name) != CUPTI_SUCCESS)
-		name = NULL;
-	*kind = name ? api_kind_of(name) : api_kind_other;
-	return name;
+	*kind = api_kind_other;
+	if (api < API_DRIVER || api > API_RUNTIME || id >= CALLBACK_IDS_MAX ||
+	    !functions[api][id].name)
+		return NULL;
+	*kind = functions[api][id].kind;
+	return functions[api][id].name;
 }
 
 bool api_calls_take_module_unloaded(void)

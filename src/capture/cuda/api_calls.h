@@ -11,23 +11,29 @@
 #include <stdbool.h>
 
 #include "capture/cuda/vendor.h"
-#include "capture/settings.h"
 #include "schema/schema.h"
+#include "schema/settings.h"
 
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
 
-/* Subscribes and enables the callbacks that the settings ask for. 0, or a CUptiResult. */
-CUptiResult api_calls_start(const struct cupti *cupti, const struct settings *settings, CUpti_SubscriberHandle *subscriber,
-			    char *other_tool, size_t other_tool_room);
+/* Subscribes to what CUPTI says of itself; api_calls_watch() adds functions. 0, or a CUptiResult and who is in the way. */
+CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, char *other_tool,
+				size_t other_tool_room);
 
-/* How many functions are watched; *failed: could not be, *why: the last of those errors. */
-unsigned api_calls_watched(unsigned *failed, CUptiResult *why);
+struct api_watched {
+	unsigned functions, failed;
+	CUptiResult why;	/* of the last that failed */
+};
+
+/* Enables the callbacks of the functions that are wanted. */
+struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
+				   const struct settings *wanted);
 
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);
 
-/* Name (NULL if unknown) and kind of a function id (api << 16 | callback id). Collector thread. */
-const char *api_function_name(const struct cupti *cupti, uint32_t function, enum api_kind *kind);
+/* Name (NULL if unknown; static storage) and kind of a function id (api << 16 | callback id). */
+const char *api_function_name(uint32_t function, enum api_kind *kind);
 
 /* Set by callbacks, read and cleared by the collector. */
 bool api_calls_take_module_unloaded(void);

@@ -1,11 +1,13 @@
 /*
  * buffers.h: the memory that CUPTI writes its activity records into.
  *
- * A fixed set of buffers goes round: FREE -> with CUPTI -> FULL -> decoded, zeroed -> FREE. CUPTI asks for one on a thread
- * of the target, so taking one is a scan over a few words without lock or system call; the first ones are mapped and
- * touched beforehand. All memory is handed out zeroed, so that CUPTI need not clear it there
- * (CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER). Beyond BUFFERS_KEPT buffers are unmapped again after use; beyond
- * BUFFERS_MAX the request is refused and counted.
+ * Buffers go round: FREE -> with CUPTI -> FULL -> decoded, zeroed -> FREE. CUPTI asks for one on a thread of the target (and may
+ * keep one for each thread), so taking one is a scan over a few words; the first ones are mapped and touched beforehand. All
+ * memory is handed out zeroed, so that CUPTI need not clear it there (CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER). A mapped
+ * buffer stays mapped; beyond as many as have lately been in use, its pages go back to the kernel.
+ *
+ * Where BUFFERS_FULL_MAX wait for a disk that stalls, CUPTI gets a buffer whose records nobody reads, and the loss is counted:
+ * CUPTI up to 12.8 crashes when it gets none.
  */
 #ifndef PITOT_CAPTURE_CUDA_BUFFERS_H
 #define PITOT_CAPTURE_CUDA_BUFFERS_H
@@ -16,8 +18,8 @@
 
 #define BUFFER_BYTES (1u << 20)
 #define BUFFERS_READY 2u	/* mapped and touched at the start */
-#define BUFFERS_KEPT 6u	/* stay mapped: 6 MiB */
-#define BUFFERS_MAX 192u
+#define BUFFERS_FULL_MAX 192u	/* wait to be decoded */
+#define BUFFERS_MAX (1024u + BUFFERS_FULL_MAX) /* one for each thread that has a ring */
 
 /* Maps the first ones. false without memory. */
 bool buffers_start(void);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/cuda/vendor.h"
 
 #define PAIRS 64u /* more than a second of them: older records use the oldest */
 #define STEP_NS ((int64_t)NS_PER_MS)
@@ -53,31 +52,6 @@ void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns)
 	}
 	self.pairs[self.count].cupti_ns = cupti_ns;
 	self.pairs[self.count++].offset_ns = offset;
-}
-
-bool cupti_clock_read(const struct cupti *cupti)
-{
-	uint64_t best_width = UINT64_MAX, best_cupti = 0, best_monotonic = 0;
-	bool known = true;
-
-	for (int i = 0; i < 3; i++) {
-		uint64_t before = clock_monotonic_ns(), now = 0, after;
-
-		if (known && (cupti->GetTimestamp(&now) != CUPTI_SUCCESS || now == 0)) {
-			known = false;
-			best_width = UINT64_MAX;
-		}
-		if (!known)
-			now = clock_read_ns(CLOCK_REALTIME);
-		after = clock_monotonic_ns();
-		if (after - before < best_width) {
-			best_width = after - before;
-			best_cupti = now;
-			best_monotonic = before + best_width / 2;
-		}
-	}
-	cupti_clock_add(best_cupti, best_monotonic);
-	return known;
 }
 
 struct run {

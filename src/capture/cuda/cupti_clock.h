@@ -17,15 +17,8 @@
 
 #include "base/compiler.h"
 
-struct cupti;
-
 void cupti_clock_reset(void);
-/*
- * Reads a pair: the narrowest of three attempts. false when CUPTI gives no time; then CLOCK_REALTIME is taken for its, so
- * that its records are not off by decades.
- */
-bool cupti_clock_read(const struct cupti *cupti);
-/* Adds a pair from elsewhere: for tests. */
+/* Adds a pair of times of one moment. */
 void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns);
 /* Without any pair the time comes back as it is. 0 stays 0. */
 uint64_t cupti_clock_convert(uint64_t cupti_ns);

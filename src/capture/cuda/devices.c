@@ -1,15 +1,38 @@
 #include "capture/cuda/devices.h"
-#include "format/rows.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-static char pci_ids[DEVICES_MAX][24];
-static const char *pci_pointers[DEVICES_MAX];
+#include "format/rows.h"
 
-const char *const *devices_pci(void)
+static struct device {
+	struct row_device row; /* without its texts */
+	char name[256], uuid[64], pci[24];
+	bool found;
+} devices[DEVICES_MAX];
+
+static atomic_int count; /* of those that have been read */
+static atomic_uint_fast64_t used; /* bit i: device i */
+
+void devices_in_use(uint32_t ordinal)
 {
-	return pci_pointers;
+	if (ordinal < DEVICES_MAX)
+		atomic_fetch_or(&used, UINT64_C(1) << ordinal);
+}
+
+const char *devices_pci(uint32_t ordinal)
+{
+	if ((int)ordinal >= atomic_load(&count) || !(atomic_load(&used) >> ordinal & 1) ||
+	    !devices[ordinal].pci[0])
+		return NULL;
+	return devices[ordinal].pci;
+}
+
+void devices_reset(void)
+{
+	atomic_store(&count, 0);
+	atomic_store(&used, 0);
 }
 
 /* An attribute of the device, or 0; *missing gets the bit when the driver does not know it. */
@@ -41,30 +64,27 @@ static void uuid_text(const CUuuid *uuid, char *out)
 	.member = attribute(driver, device, CU_DEVICE_ATTRIBUTE_##which, COLUMN_device_##member,   \
 			    &missing)
 
-static void write_one(const struct driver *driver, struct writer *w, int ordinal)
+static void read_one(const struct driver *driver, int ordinal, struct device *out)
 {
-	char name[256] = "", uuid[64] = "";
 	CUdevice device;
 	CUuuid id;
 	size_t bytes = 0;
 	int version = 0;
 	uint64_t missing = 0;
 
+	memset(out, 0, sizeof(*out));
 	if (driver->DeviceGet(&device, ordinal) != CUDA_SUCCESS)
 		return;
-	driver->DeviceGetName(name, sizeof(name) - 1, device);
+	driver->DeviceGetName(out->name, sizeof(out->name) - 1, device);
 	if (driver->DeviceGetUuid(&id, device) == CUDA_SUCCESS)
-		uuid_text(&id, uuid);
-	if (driver->DeviceGetPCIBusId(pci_ids[ordinal], sizeof(pci_ids[ordinal]), device) ==
-	    CUDA_SUCCESS)
-		pci_pointers[ordinal] = pci_ids[ordinal];
+		uuid_text(&id, out->uuid);
+	if (driver->DeviceGetPCIBusId(out->pci, sizeof(out->pci), device) != CUDA_SUCCESS)
+		out->pci[0] = '\0';
 	driver->DeviceTotalMem(&bytes, device);
 	driver->DriverGetVersion(&version);
-	struct row_device row = {
+	out->found = true;
+	out->row = (struct row_device){
 		.id = (uint32_t)ordinal,
-		.name = rows_text(w, name),
-		.uuid = rows_text(w, uuid),
-		.pci = rows_text(w, pci_pointers[ordinal]),
 		.memory_bytes = bytes,
 		.driver_version = (uint32_t)version,
 		GET(compute_major, COMPUTE_CAPABILITY_MAJOR),
@@ -85,18 +105,37 @@ static void write_one(const struct driver *driver, struct writer *w, int ordinal
 		GET(shared_per_multiprocessor_bytes, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
 		GET(reserved_shared_per_block_bytes, RESERVED_SHARED_MEMORY_PER_BLOCK),
 	};
-	row.missing = missing;
-	writer_append(w, TABLE_device, &row);
+	out->row.missing = missing;
 }
 
-int devices_write(const struct driver *driver, struct writer *w)
+bool devices_read(const struct driver *driver)
 {
-	int count = 0;
+	int n = 0;
 
-	if (driver->DeviceGetCount(&count) != CUDA_SUCCESS)
-		return 0;
-	count = MIN(count, DEVICES_MAX);
-	for (int i = 0; i < count; i++)
-		write_one(driver, w, i);
-	return count;
+	if (atomic_load(&count))
+		return true;
+	if (driver->DeviceGetCount(&n) != CUDA_SUCCESS)
+		return false;
+	n = MIN(n, DEVICES_MAX);
+	for (int i = 0; i < n; i++)
+		read_one(driver, i, &devices[i]);
+	atomic_store(&count, n);
+	return n > 0;
+}
+
+bool devices_write(struct writer *w)
+{
+	int n = atomic_load(&count);
+
+	for (int i = 0; i < n; i++) {
+		struct row_device row = devices[i].row;
+
+		if (!devices[i].found)
+			continue;
+		row.name = rows_text(w, devices[i].name);
+		row.uuid = rows_text(w, devices[i].uuid);
+		row.pci = rows_text(w, devices[i].pci);
+		writer_append(w, TABLE_device, &row);
+	}
+	return n > 0;
 }

@@ -1,4 +1,4 @@
-/* devices.h: rows for the GPUs that the process sees. Collector thread, after cuInit. */
+/* devices.h: the GPUs that the process sees, and which of them it uses. */
 #ifndef PITOT_CAPTURE_CUDA_DEVICES_H
 #define PITOT_CAPTURE_CUDA_DEVICES_H
 
@@ -7,10 +7,20 @@
 
 #define DEVICES_MAX 64
 
-/* Writes a row for each device; 0 when the driver is not ready yet, else the number of devices. */
-int devices_write(const struct driver *driver, struct writer *w);
+/* Asks the driver about all devices; false when it is not ready yet. On the vendor thread: the driver may hang with a GPU. */
+bool devices_read(const struct driver *driver);
 
-/* PCI ids by CUDA ordinal, as devices_write found them. */
-const char *const *devices_pci(void);
+/* Writes a row for each device, once they have been read. Collector's thread; true when it has done that. */
+bool devices_write(struct writer *w);
+void devices_reset(void);
+
+/* The process has a context on this device. Collector's thread. */
+void devices_in_use(uint32_t ordinal);
+
+/*
+ * PCI id of a device that the process uses; NULL: it does not use it, it is not known (yet), or there is none with this
+ * ordinal. Any thread.
+ */
+const char *devices_pci(uint32_t ordinal);
 
 #endif

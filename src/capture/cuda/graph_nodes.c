@@ -1,6 +1,7 @@
 #include "capture/cuda/graph_nodes.h"
 
 #include "base/clock.h"
+#include "capture/cuda/correlation.h"
 #include "capture/stack_capture.h"
 
 enum { HAS_GRAPH = 1, HAS_ORIGINAL = 2 }; /* ring_event.flags */
@@ -91,7 +92,7 @@ uint64_t graph_nodes_event(struct writer *w, const struct ring *r, uint64_t posi
 		.kind = (uint8_t)event->d,
 		.original = more->a,
 		.thread = r->tid,
-		.correlation = more->c,
+		.correlation = correlation_widen(more->c),
 		.stack = event->e,
 	};
 

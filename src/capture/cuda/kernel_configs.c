@@ -43,6 +43,7 @@ static struct {
 		union key key;
 		uint32_t id;
 	} recent[1 << SET_BITS][2];
+	uint32_t epoch; /* of the writer, in which these are ids */
 } self = { .names = MAP_INIT };
 
 void kernel_configs_forget(void)
@@ -156,10 +157,14 @@ uint32_t kernel_config_of(struct writer *w, const struct record_kernel *record)
 	struct recent *set;
 	union key key;
 
+	if (unlikely(self.epoch != writer_epoch(w))) {
+		kernel_configs_forget();
+		self.epoch = writer_epoch(w);
+	}
 	make_key(&key, record);
 	set = self.recent[set_of(&key)];
 	for (unsigned i = 0; i < 2; i++)
-		if (same(&set[i].key, &key) && writer_has_kernel_config(w, set[i].id))
+		if (same(&set[i].key, &key))
 			return set[i].id;
 	set[1] = set[0];
 	set[0].key = key;

@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 #define CUPTI_12_3 21u
+#define CUPTI_12_4 22u
 #define CUPTI_12_8 26u
 #define CUPTI_13_0 130000u
+#define CUPTI_13_1 130100u /* longer records from here on, of which the beginning is read */
 
 enum record_kind {
 	RECORD_MEMCPY = 1,

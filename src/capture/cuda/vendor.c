@@ -68,35 +68,57 @@ static bool try_pattern(struct cupti *cupti, const char *pattern, struct strbuf 
 	return ok;
 }
 
-/* Beside a CUDA library that the process has loaded, as toolkits and Python packages lay them out. */
-struct beside {
-	struct cupti *cupti;
-	struct strbuf *tried;
-	int major;
+/*
+ * CUDA libraries that the process has loaded: CUPTI lies beside them, as toolkits and Python packages lay them out. Their paths
+ * are copied while the loader's lock is held; opening something there would wait for a lock that another thread in dlopen()
+ * holds while it waits for this one.
+ */
+#define LOADED_BYTES 8192u
+
+struct loaded {
+	char paths[LOADED_BYTES]; /* each with its NUL */
+	size_t length;
 };
 
-static int try_beside(struct dl_phdr_info *info, size_t size, void *user)
+static int copy_path(struct dl_phdr_info *info, size_t size, void *user)
 {
-	static const char *const relative[] = { "", "../../cuda_cupti/lib/",
-						"../extras/CUPTI/lib64/",
-						"../../../extras/CUPTI/lib64/" };
-	struct beside *b = user;
+	struct loaded *loaded = user;
 	const char *name = info->dlpi_name, *slash = name ? strrchr(name, '/') : NULL;
-	char path[4096];
+	size_t length = slash ? strlen(name) + 1 : 0;
 
 	(void)size;
 	if (!slash || (!strstr(slash, "/libcudart.so") && !strstr(slash, "/libcublas.so") &&
 		       !strstr(slash, "/libnvrtc.so")))
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(relative); i++) {
-		int n = snprintf(path, sizeof(path), "%.*s%slibcupti.so.%d",
-				 (int)(slash + 1 - name), name, relative[i], b->major);
-
-		if (n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 &&
-		    try_library(b->cupti, path, 0, b->tried))
-			return 1;
+	if (length <= LOADED_BYTES - loaded->length) {
+		memcpy(loaded->paths + loaded->length, name, length);
+		loaded->length += length;
 	}
 	return 0;
+}
+
+static bool try_beside(struct cupti *cupti, int major, struct strbuf *tried)
+{
+	static const char *const relative[] = { "", "../../cuda_cupti/lib/",
+						"../extras/CUPTI/lib64/",
+						"../../../extras/CUPTI/lib64/" };
+	struct loaded loaded = { .length = 0 };
+	char path[4096];
+
+	dl_iterate_phdr(copy_path, &loaded);
+	for (size_t at = 0; at < loaded.length; at += strlen(loaded.paths + at) + 1) {
+		const char *name = loaded.paths + at, *slash = strrchr(name, '/');
+
+		for (size_t i = 0; i < ARRAY_SIZE(relative); i++) {
+			int n = snprintf(path, sizeof(path), "%.*s%slibcupti.so.%d",
+					 (int)(slash + 1 - name), name, relative[i], major);
+
+			if (n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 &&
+			    try_library(cupti, path, 0, tried))
+				return true;
+		}
+	}
+	return false;
 }
 
 static bool try_major(struct cupti *cupti, int major, struct strbuf *tried)
@@ -106,11 +128,10 @@ static bool try_major(struct cupti *cupti, int major, struct strbuf *tried)
 		"/usr/local/cuda-%d*/extras/CUPTI/lib64/libcupti.so.%d",
 		"/usr/lib/x86_64-linux-gnu/libcupti.so.%d*",
 	};
-	struct beside b = { cupti, tried, major };
 	char name[64], path[256];
 
 	snprintf(name, sizeof(name), "libcupti.so.%d", major);
-	if (dl_iterate_phdr(try_beside, &b) || try_library(cupti, name, 0, tried))
+	if (try_beside(cupti, major, tried) || try_library(cupti, name, 0, tried))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
 #pragma GCC diagnostic push

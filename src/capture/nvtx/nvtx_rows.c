@@ -16,13 +16,13 @@ static struct {
 	uint64_t cut, cut_since_ns; /* texts cut since the last loss row */
 } self;
 
-void nvtx_source_window(bool on)
+static void open_window(bool on)
 {
 	self.window = on;
 	atomic_store_explicit(&nvtx_calls_off, !on, memory_order_relaxed);
 }
 
-void nvtx_source_after_fork(void)
+static void after_fork(void)
 {
 	nvtx_names_after_fork();
 	memset(&self, 0, sizeof(self));
@@ -104,10 +104,11 @@ static void write_names(struct writer *w)
 			   self.names_written < self.inherited);
 }
 
-bool nvtx_source_thread_row(struct writer *w, uint32_t tid)
+static bool name_thread(struct writer *w, uint32_t tid, const char *last_name)
 {
 	const struct nvtx_name *name = nvtx_names_of_thread(tid);
 
+	(void)last_name;
 	if (!name || nvtx_names_number(name) < self.inherited)
 		return false;
 	write_thread(w, name);
@@ -179,7 +180,7 @@ static void write_event(struct writer *w, const struct ring *r, uint64_t positio
 		count_cut(first->a);
 }
 
-uint64_t nvtx_source_event(struct writer *w, const struct ring *r, uint64_t position)
+static uint64_t on_event(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *first = ring_slot(r, position);
 	uint64_t slots = 1;
@@ -197,3 +198,41 @@ uint64_t nvtx_source_event(struct writer *w, const struct ring *r, uint64_t posi
 		write_losses(w);
 	return slots;
 }
+
+static void start(const struct source_start *how)
+{
+	if (!self.window)
+		open_window(how->open);
+}
+
+/* The recording is a new one: it has none of the names. */
+static void begin(struct writer *w, const struct source_start *how)
+{
+	(void)w;
+	(void)how;
+	self.names_written = 0;
+}
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	(void)w;
+	open_window(wanted != NULL);
+}
+
+static void stopped(struct writer *w)
+{
+	(void)w;
+	open_window(false);
+}
+
+const struct source nvtx_source = {
+	.name = "nvtx",
+	.start = start,
+	.begin = begin,
+	.window = window,
+	.stopped = stopped,
+	.after_fork = after_fork,
+	.name_thread = name_thread,
+	.handlers = { { RING_NVTX, on_event }, { RING_NVTX_NAME, on_event } },
+	.handler_count = 2,
+};

@@ -11,8 +11,7 @@
 
 #include <stdbool.h>
 
-#include "capture/ring.h"
-#include "format/writer.h"
+#include "capture/source.h"
 
 /*
  * Fills the client's function tables with ours. `get_export_table` is what NVTX hands to InitializeInjectionNvtx2; it
@@ -28,23 +27,10 @@ int nvtx_source_attach(void *get_export_table);
 int nvtx_source_attach_extension(void *extension);
 
 /*
- * Whether calls are recorded now; off outside the window of --delay and --duration. Domains, categories and registered
- * strings are noted all the same. Called before the collector's thread begins, so that a program's first calls are kept,
- * then by the collector. Until the first call, events wait in the rings, and it is decided when the collector takes
- * them; in the child of a fork they are dropped.
+ * Calls are recorded while a window is open; outside of it domains, categories and registered strings are noted all the same.
+ * Until the first window events wait in the rings, and it is decided when the collector takes them; in the child of a fork they
+ * are dropped, and what was named before the fork is written into the child's recording too.
  */
-void nvtx_source_window(bool on);
-
-/* Makes rows of the event at `position` of the ring (RING_NVTX or RING_NVTX_NAME, all of whose slots are there).
- * Returns the number of its slots. Collector thread. */
-uint64_t nvtx_source_event(struct writer *w, const struct ring *r, uint64_t position);
-
-/* Writes the thread's row with the name that the program gave it through NVTX. false, and nothing is written, when it
- * gave none: then the system's name is the best there is. Collector thread. */
-bool nvtx_source_thread_row(struct writer *w, uint32_t tid);
-
-/* In the child of a fork: nothing is recorded until a session's collector opens its window; what was named before the
- * fork will be written into that session's recording too. */
-void nvtx_source_after_fork(void);
+extern const struct source nvtx_source;
 
 #endif

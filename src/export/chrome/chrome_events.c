@@ -1,5 +1,6 @@
 /* chrome_events.c: calls, ranges, losses and readings: what has a process of its own as its process. */
 #include "export/chrome/chrome_writer.h"
+#include "trace/columns.h"
 
 #include <errno.h>
 #include <math.h>
@@ -70,7 +71,7 @@ static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key
 	const struct export_view *v = &c->view;
 	struct strbuf *s = &c->class_text;
 	uint32_t function = (uint32_t)key;
-	uint32_t id = function != TRACE_NO_ROW ? v->function_id[function] : 0;
+	uint32_t id = function != TRACE_NO_ROW ? v->function->id[function] : 0;
 	size_t length;
 	const char *text = calls_function_name(v->trace, function, &length);
 
@@ -104,16 +105,17 @@ static void start_arrow(struct chrome *c, const struct chrome_row *row, uint64_t
 	TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
 }
 
-static int call_event(struct chrome *c, const struct export_event *event)
+static int call_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	struct export_view *v = &c->view;
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row, id;
-	uint64_t correlation = export_correlation(v, event->process, v->call_correlation[row]);
+	uint64_t correlation = export_correlation(v, event->process, v->call->correlation[row]);
 	struct chrome_row *place =
-		chrome_row(c, ROW_THREAD, event->process, 0, v->call_thread[row], 0);
+		chrome_row(c, ROW_THREAD, event->process, 0, v->call->thread[row], 0);
 	const struct chrome_class *class =
-		chrome_class(c, CALL_CLASS | v->call_function[row], fill_call);
+		chrome_class(c, CALL_CLASS | v->call->function[row], fill_call);
 	const struct chrome_stack *stack;
 	uint32_t tid;
 	int r;
@@ -142,9 +144,9 @@ static int call_event(struct chrome *c, const struct export_event *event)
 	}
 	raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	text_u64(s, correlation);
-	if (v->call_result && (!v->call_result_valid || v->call_result_valid[row])) {
+	if (v->call->result && column_has(v->call->valid.result, row)) {
 		TEXT(s, ",\"result\":");
-		text_i64(s, (int32_t)v->call_result[row]);
+		text_i64(s, v->call->result[row]);
 	}
 	if (stack)
 		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
@@ -177,7 +179,7 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 {
 	const struct export_view *v = &c->view;
 	struct strbuf *s = &c->out;
-	uint32_t domain = trace_u32(v->trace, TABLE_nvtx, COLUMN_nvtx_domain)[event->row];
+	uint32_t domain = nvtx_columns(v->trace)->domain[event->row];
 	struct nvtx_payload_value value;
 	size_t length, begin;
 	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
@@ -223,11 +225,12 @@ static void async_range(struct chrome *c, const struct export_event *event, cons
 	TEXT(s, "}");
 }
 
-static int nvtx_event(struct chrome *c, const struct export_event *event)
+static int nvtx_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct trace *t = c->view.trace;
-	uint8_t kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind)[event->row];
-	uint32_t thread = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread)[event->row], tid;
+	uint8_t kind = nvtx_columns(t)->kind[event->row];
+	uint32_t thread = nvtx_columns(t)->thread[event->row], tid;
 	size_t length;
 	const char *name =
 		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, event->row, &length);
@@ -268,17 +271,17 @@ static int nvtx_event(struct chrome *c, const struct export_event *event)
 	return 0;
 }
 
-static int overhead_event(struct chrome *c, const struct export_event *event)
+static int overhead_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct trace *t = c->view.trace;
-	const uint8_t *valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_thread);
-	uint32_t thread = trace_u32(t, TABLE_overhead, COLUMN_overhead_thread)[event->row], tid;
-	const char *name =
-		overhead_name(trace_u8(t, TABLE_overhead, COLUMN_overhead_kind)[event->row]);
+	const struct overhead_columns *o = overhead_columns(t);
+	uint32_t thread = o->thread[event->row], tid;
+	const char *name = overhead_name(o->kind[event->row]);
 	struct chrome_row *place;
 	int r;
 
-	if (valid && !valid[event->row])
+	if (!column_has(o->valid.thread, event->row))
 		thread = c->view.processes[event->process].pid;
 	place = chrome_row(c, ROW_OVERHEAD, event->process, 0, thread, 0);
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
@@ -290,16 +293,18 @@ static int overhead_event(struct chrome *c, const struct export_event *event)
 	return 0;
 }
 
-static int allocation_event(struct chrome *c, const struct export_event *event)
+static int allocation_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct trace *t = c->view.trace;
+	const struct allocation_columns *a = allocation_columns(t);
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row;
-	uint8_t operation = trace_u8(t, TABLE_allocation, COLUMN_allocation_operation)[row];
+	uint8_t operation = a->operation[row];
 	const char *name = schema_value_name(
 		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_operation], operation);
 	struct chrome_row *place = chrome_row(c, ROW_MEMORY, event->process, 0, 0, 0);
-	uint32_t tid, device = trace_u32(t, TABLE_allocation, COLUMN_allocation_device)[row];
+	uint32_t tid, device = a->device[row];
 	int r;
 
 	r = chrome_row_place(c, place, event->start_ns, event->start_ns, &tid);
@@ -309,29 +314,25 @@ static int allocation_event(struct chrome *c, const struct export_event *event)
 	open_event(c, "i", "cpu_instant_event", name, strlen(name), place->pid, place->tids.data[0],
 		   event->start_ns);
 	TEXT(s, ",\"s\":\"t\",\"args\":{\"Addr\":");
-	text_u64(s, trace_u64(t, TABLE_allocation, COLUMN_allocation_address)[row]);
+	text_u64(s, a->address[row]);
 	TEXT(s, ",\"Bytes\":");
-	text_u64(s, trace_u64(t, TABLE_allocation, COLUMN_allocation_bytes)[row]);
+	text_u64(s, a->bytes[row]);
 	TEXT(s, ",\"Device Id\":");
 	text_u64(s, gpus_find(&c->view.gpus, event->process, device));
 	TEXT(s, ",\"correlation\":");
-	text_u64(s, export_correlation(
-			    &c->view, event->process,
-			    trace_u64(t, TABLE_allocation, COLUMN_allocation_correlation)[row]));
+	text_u64(s, export_correlation(&c->view, event->process, a->correlation[row]));
 	TEXT(s, "}}");
 	return 0;
 }
 
-static int counter_event(struct chrome *c, const struct export_event *event)
+static int counter_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct trace *t = c->view.trace;
-	const uint8_t *valid = trace_valid(t, TABLE_counter_sample, COLUMN_counter_sample_device);
-	uint32_t counter =
-		trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_counter)[event->row];
-	uint32_t device =
-		trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_device)[event->row];
-	int64_t value = (int64_t)trace_u64(t, TABLE_counter_sample,
-					   COLUMN_counter_sample_value)[event->row];
+	const struct counter_sample_columns *sample = counter_sample_columns(t);
+	uint32_t counter = sample->counter[event->row];
+	uint32_t device = sample->device[event->row];
+	int64_t value = (int64_t)sample->value[event->row];
 	struct strbuf *s = &c->out;
 	struct json j = JSON_INIT(s);
 	size_t length;
@@ -344,7 +345,7 @@ static int counter_event(struct chrome *c, const struct export_event *event)
 	TEXT(s, ",\n{\"ph\":\"C\",\"cat\":\"hardware_counters\",\"name\":");
 	text_string(s, name, length);
 	TEXT(s, ",\"pid\":");
-	if (!valid || valid[event->row]) {
+	if (column_has(sample->valid.device, event->row)) {
 		TEXT(s, "\"GPU ");
 		text_u64(s, gpus_find(&c->view.gpus, event->process, device));
 		TEXT(s, " Counters\"");
@@ -354,15 +355,15 @@ static int counter_event(struct chrome *c, const struct export_event *event)
 	TEXT(s, ",\"tid\":0,\"ts\":");
 	text_time(c, s, event->start_ns);
 	TEXT(s, ",\"args\":{\"\":");
-	json_fixed(&j, value,
-		   MIN(trace_u32(t, TABLE_counter, COLUMN_counter_decimals)[counter], 18u));
+	json_fixed(&j, value, MIN(counter_columns(t)->decimals[counter], 18u));
 	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s, "}}");
 	return 0;
 }
 
-static int loss_event(struct chrome *c, const struct export_event *event)
+static int loss_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct trace_loss *loss = &c->merge.losses[event->row];
 	struct strbuf *s = &c->out;
 
@@ -381,46 +382,20 @@ static int loss_event(struct chrome *c, const struct export_event *event)
 	return 0;
 }
 
-static int write_event(struct chrome *c, const struct export_event *event)
-{
-	switch (event->kind) {
-	case EVENT_KERNEL:
-	case EVENT_MEMCPY:
-	case EVENT_MEMSET:
-	case EVENT_GRAPH:
-		return chrome_work(c, event);
-	case EVENT_SYNC:
-		return chrome_sync(c, event);
-	case EVENT_GPU_RANGE:
-		return chrome_gpu_range(c, event);
-	case EVENT_CUDA_EVENT:
-		return chrome_cuda_event(c, event);
-	case EVENT_CALL:
-		return call_event(c, event);
-	case EVENT_NVTX:
-		return nvtx_event(c, event);
-	case EVENT_OVERHEAD:
-		return overhead_event(c, event);
-	case EVENT_ALLOCATION:
-		return allocation_event(c, event);
-	case EVENT_COUNTER:
-		return counter_event(c, event);
-	case EVENT_LOSS:
-		return loss_event(c, event);
-	default:
-		return 0;
-	}
-}
+static export_writer *const writers[EVENT_KINDS] = {
+	[EVENT_LOSS] = loss_event,
+	[EVENT_NVTX] = nvtx_event,
+	[EVENT_CALL] = call_event,
+	[EVENT_OVERHEAD] = overhead_event,
+	[EVENT_ALLOCATION] = allocation_event,
+	[EVENT_SYNC] = chrome_sync,
+	[EVENT_GPU_RANGE] = chrome_gpu_range,
+	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = chrome_work,
+	[EVENT_CUDA_EVENT] = chrome_cuda_event,
+	[EVENT_COUNTER] = counter_event,
+};
 
 int chrome_event(struct chrome *c, const struct export_event *event)
 {
-	int r = write_event(c, event);
-
-	if (r == -E2BIG) {
-		c->view.result->crowded++;
-		return 0;
-	}
-	if (r >= 0 && event->kind != EVENT_GPU_RANGE)
-		c->view.result->written[event_table(event->kind)]++;
-	return r;
+	return export_event_write(&c->view, writers, c, event);
 }

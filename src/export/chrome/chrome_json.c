@@ -5,6 +5,7 @@
 
 #include "base/output.h"
 #include "export/chrome/chrome_writer.h"
+#include "trace/columns.h"
 
 /* Keys as Kineto has them, in its order; columns of table device. */
 static const struct {
@@ -29,8 +30,7 @@ static void write_device(struct json *j, const struct trace *t, size_t id, uint3
 {
 	json_object(j);
 	json_key_u64(j, "id", id);
-	json_key_string(j, "name",
-			trace_string(t, trace_u32(t, TABLE_device, COLUMN_device_name)[row]));
+	json_key_string(j, "name", trace_string(t, device_columns(t)->name[row]));
 	for (size_t i = 0; i < ARRAY_SIZE(device_properties); i++) {
 		bool missing;
 		uint64_t value =
@@ -69,7 +69,7 @@ static void write_metadata_keys(struct chrome *c)
 	}
 	if (trace_rows(t, TABLE_device))
 		strbuf_addf(s, ",\n\"cuda_driver_version\": %u",
-			    trace_u32(t, TABLE_device, COLUMN_device_driver_version)[0]);
+			    device_columns(t)->driver_version[0]);
 	/* Readers find the rank by these very bytes. */
 	strbuf_addf(s, ",\n\"distributedInfo\": {\"rank\": %u}", c->view.options->rank);
 }

@@ -13,7 +13,7 @@ int chrome_stacks_init(struct chrome *c, struct error *e)
 {
 	struct chrome_stacks *s = &c->stacks;
 
-	if (!c->view.call_stack)
+	if (!c->view.with_stacks)
 		return 0;
 	if (!raw_init(&s->tree) || !raw_init(&s->callers))
 		return error_set(e, -ENOMEM, "out of memory");

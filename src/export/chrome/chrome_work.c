@@ -2,6 +2,7 @@
 #include "analysis/occupancy.h"
 #include "export/chrome/chrome_writer.h"
 #include "symbol/demangle.h"
+#include "trace/columns.h"
 
 #include <errno.h>
 
@@ -49,8 +50,8 @@ static void occupancy_arguments(struct chrome *c, uint32_t config, uint32_t devi
 		blocks *= config_u32(c, COLUMN_kernel_config_grid_x + i, config);
 		threads *= config_u32(c, COLUMN_kernel_config_block_x + i, config);
 	}
-	multiprocessors = trace_u32(t, TABLE_device, COLUMN_device_multiprocessors)[device_row];
-	most = trace_u32(t, TABLE_device, COLUMN_device_max_threads_per_multiprocessor)[device_row];
+	multiprocessors = device_columns(t)->multiprocessors[device_row];
+	most = device_columns(t)->max_threads_per_multiprocessor[device_row];
 	if (!multiprocessors || !most || blocks > UINT64_MAX >> 16 || threads > UINT32_MAX)
 		return;
 	TEXT(s, ",\"blocks per SM\":");
@@ -120,26 +121,29 @@ static void open_other(struct chrome *c, const char *category, const char *name,
 
 static void open_copy(struct chrome *c, const struct export_event *event, uint32_t pid)
 {
+	static const char *const categories[EVENT_KINDS] = {
+		[EVENT_MEMCPY] = "gpu_memcpy",
+		[EVENT_MEMSET] = "gpu_memset",
+		[EVENT_GRAPH] = "cuda_graph",
+	};
+	const char *category = categories[event->kind];
 	const struct trace *t = c->view.trace;
+	const struct memcpy_columns *copies = memcpy_columns(t);
 	uint64_t row = event->row;
 
 	strbuf_clear(&c->name);
 	if (event->kind == EVENT_MEMCPY)
-		memcpy_name(&c->name, trace_u8(t, TABLE_memcpy, COLUMN_memcpy_kind)[row],
-			    trace_u8(t, TABLE_memcpy, COLUMN_memcpy_source_kind)[row],
-			    trace_u8(t, TABLE_memcpy, COLUMN_memcpy_destination_kind)[row]);
+		memcpy_name(&c->name, copies->kind[row], copies->source_kind[row],
+			    copies->destination_kind[row]);
 	else if (event->kind == EVENT_MEMSET)
-		memset_name(&c->name, trace_u8(t, TABLE_memset, COLUMN_memset_memory_kind)[row]);
+		memset_name(&c->name, memset_columns(t)->memory_kind[row]);
 	else if (event->kind == EVENT_GRAPH)
-		strbuf_addf(&c->name, "CUDA graph %u",
-			    trace_u32(t, TABLE_graph_launch, COLUMN_graph_launch_graph)[row]);
-	else
+		strbuf_addf(&c->name, "CUDA graph %u", graph_launch_columns(t)->graph[row]);
+	else if (event->kind == EVENT_KERNEL)
 		strbuf_adds(&c->name, "(unknown kernel)");
-	open_other(c,
-		   event->kind == EVENT_MEMCPY   ? "gpu_memcpy"
-		   : event->kind == EVENT_MEMSET ? "gpu_memset"
-		   : event->kind == EVENT_GRAPH  ? "cuda_graph"
-						 : "kernel",
+	else
+		strbuf_adds(&c->name, event_label(t, event_table(event->kind), row));
+	open_other(c, category ? category : schema_table(event_table(event->kind))->name,
 		   strbuf_text(&c->name), c->name.length, pid);
 }
 
@@ -147,9 +151,8 @@ static void copy_arguments(struct chrome *c, const struct export_event *event)
 {
 	const struct trace *t = c->view.trace;
 	struct strbuf *s = &c->out;
-	enum table_id table = event_table(event->kind);
-	int column = table == TABLE_memcpy ? COLUMN_memcpy_bytes : COLUMN_memset_bytes;
-	uint64_t bytes = trace_u64(t, table, column)[event->row];
+	uint64_t bytes = event->kind == EVENT_MEMCPY ? memcpy_columns(t)->bytes[event->row]
+						     : memset_columns(t)->bytes[event->row];
 
 	TEXT(s, ",\"bytes\":");
 	text_u64(s, bytes);
@@ -188,13 +191,13 @@ static void peer_arguments(struct chrome *c, const struct export_event *event)
 	}
 }
 
-static void graph_arguments(struct strbuf *s, const struct work_columns *w, uint64_t row)
+static void graph_arguments(struct strbuf *s, const struct event_columns *w, uint64_t row)
 {
-	if (w->graph && (!w->graph_valid || w->graph_valid[row])) {
+	if (w->graph && column_has(w->graph_valid, row)) {
 		TEXT(s, ",\"graph id\":");
 		text_u64(s, w->graph[row]);
 	}
-	if (w->graph_node && (!w->graph_node_valid || w->graph_node_valid[row])) {
+	if (w->graph_node && column_has(w->graph_node_valid, row)) {
 		TEXT(s, ",\"graph node id\":");
 		text_u64(s, w->graph_node[row]);
 	}
@@ -219,7 +222,7 @@ static void open_arguments(struct chrome *c, const struct export_event *event, u
 }
 
 static void end_arrow(struct chrome *c, const struct export_event *event,
-		      const struct work_columns *w, uint32_t tid, uint32_t pid,
+		      const struct event_columns *w, uint32_t tid, uint32_t pid,
 		      uint64_t correlation)
 {
 	struct strbuf *s = &c->out;
@@ -232,15 +235,16 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 		text_place(c, s, pid, tid, event->start_ns);
 		TEXT(s, ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"}");
 		c->view.result->arrows += !is_sync;
-	} else if (!w->calls || w->calls[event->row] == TRACE_NO_ROW) {
+	} else if (!w->launches || w->launches[event->row] == TRACE_NO_ROW) {
 		c->view.result->unlinked += !is_sync;
 	}
 }
 
-int chrome_work(struct chrome *c, const struct export_event *event)
+int chrome_work(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	struct export_view *v = &c->view;
-	const struct work_columns *w = &v->work[event_work(event->kind)];
+	const struct event_columns *w = event_work(v, event->kind);
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row,
 		 correlation = export_correlation(v, event->process, w->correlation[row]);
@@ -255,7 +259,7 @@ int chrome_work(struct chrome *c, const struct export_event *event)
 	if (r < 0)
 		return r;
 	if (event->kind == EVENT_KERNEL)
-		config = trace_u32(v->trace, TABLE_kernel, COLUMN_kernel_config)[row];
+		config = kernel_columns(v->trace)->config[row];
 	if (config != TRACE_NO_ROW) {
 		class = chrome_class(c, (uint64_t)place->pid << 32 | config, fill_kernel);
 		if (!class)
@@ -291,8 +295,7 @@ static void sync_arguments(struct chrome *c, const struct export_event *event, u
 			   const char *name)
 {
 	const struct trace *t = c->view.trace;
-	const struct work_columns *w = &c->view.work[WORK_SYNC];
-	const uint8_t *event_valid = trace_valid(t, w->table, COLUMN_synchronization_event);
+	const struct event_columns *w = &c->view.work[WORK_SYNC];
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row;
 
@@ -306,24 +309,25 @@ static void sync_arguments(struct chrome *c, const struct export_event *event, u
 		text_i64(s, record.stream);
 		TEXT(s, ",\"wait_on_cuda_event_record_corr_id\":");
 		text_i64(s, record.correlation);
-		if (!event_valid || event_valid[row]) {
+		if (column_has(synchronization_columns(t)->valid.event, row)) {
 			TEXT(s, ",\"wait_on_cuda_event_id\":");
-			text_u64(s, trace_u32(t, w->table, COLUMN_synchronization_event)[row]);
+			text_u64(s, synchronization_columns(t)->event[row]);
 		}
 	}
 	TEXT(s, ",\"stream\":");
-	text_i64(s, !w->stream_valid || w->stream_valid[row] ? (int64_t)w->stream[row] : -1);
+	text_i64(s, column_has(w->stream_valid, row) ? (int64_t)w->stream[row] : -1);
 	TEXT(s, ",\"correlation\":");
 	text_u64(s, export_correlation(&c->view, event->process, w->correlation[row]));
 }
 
-int chrome_sync(struct chrome *c, const struct export_event *event)
+int chrome_sync(void *exporter, const struct export_event *event)
 {
-	const struct work_columns *w = &c->view.work[WORK_SYNC];
+	struct chrome *c = exporter;
+	const struct event_columns *w = &c->view.work[WORK_SYNC];
 	uint64_t row = event->row,
 		 correlation = export_correlation(&c->view, event->process, w->correlation[row]);
-	uint8_t kind = trace_u8(c->view.trace, w->table, COLUMN_synchronization_kind)[row];
-	bool has_stream = !w->stream_valid || w->stream_valid[row];
+	uint8_t kind = synchronization_columns(c->view.trace)->kind[row];
+	bool has_stream = column_has(w->stream_valid, row);
 	const char *name = synchronization_name(kind);
 	struct chrome_row *place = chrome_row(c, ROW_SYNC, event->process, w->context[row],
 					      has_stream ? w->stream[row] : NO_STREAM,
@@ -349,8 +353,9 @@ int chrome_sync(struct chrome *c, const struct export_event *event)
 	return 0;
 }
 
-int chrome_gpu_range(struct chrome *c, const struct export_event *event)
+int chrome_gpu_range(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct gpu_range *range = &c->merge.gpu_ranges.items.data[event->row];
 	struct strbuf *s = &c->out;
 	size_t length;
@@ -374,19 +379,21 @@ int chrome_gpu_range(struct chrome *c, const struct export_event *event)
 	TEXT(s, ",\"dur\":");
 	text_us(s, event->end_ns - event->start_ns);
 	TEXT(s, "}");
-	return 0;
+	return EXPORT_UNCOUNTED;
 }
 
 #define EVENT_NS 1 /* how long Kineto draws a CUDA event */
 
-int chrome_cuda_event(struct chrome *c, const struct export_event *event)
+int chrome_cuda_event(void *exporter, const struct export_event *event)
 {
+	struct chrome *c = exporter;
 	const struct trace *t = c->view.trace;
+	const struct cuda_event_columns *e = cuda_event_columns(t);
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row, device = 0;
-	uint32_t context = trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_context)[row], tid;
-	uint32_t stream = trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_stream)[row];
-	uint64_t correlation = trace_u64(t, TABLE_cuda_event, COLUMN_cuda_event_correlation)[row];
+	uint32_t context = e->context[row], tid;
+	uint32_t stream = e->stream[row];
+	uint64_t correlation = e->correlation[row];
 	struct export_event drawn = *event;
 	struct chrome_row *place;
 	int r;
@@ -406,7 +413,7 @@ int chrome_cuda_event(struct chrome *c, const struct export_event *event)
 	text_u64(s, tid);
 	open_arguments(c, &drawn, correlation);
 	TEXT(s, "\"event_id\":");
-	text_u64(s, trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_event)[row]);
+	text_u64(s, e->event[row]);
 	TEXT(s, ",\"stream\":");
 	text_u64(s, stream);
 	TEXT(s, ",\"correlation\":");

@@ -110,10 +110,7 @@ int chrome_stack(struct chrome *c, const struct export_event *event,
 /* --- chrome_events.c, chrome_work.c --- */
 
 int chrome_event(struct chrome *c, const struct export_event *event) MUST_USE;
-int chrome_work(struct chrome *c, const struct export_event *event) MUST_USE;
-int chrome_sync(struct chrome *c, const struct export_event *event) MUST_USE;
-int chrome_gpu_range(struct chrome *c, const struct export_event *event) MUST_USE;
-int chrome_cuda_event(struct chrome *c, const struct export_event *event) MUST_USE;
+export_writer chrome_work, chrome_sync, chrome_gpu_range, chrome_cuda_event;
 
 /* --- pieces of events --- */
 

@@ -14,6 +14,7 @@
 #include "export/flame/flame_formats.h"
 #include "export/flame/flame_path.h"
 #include "export/proto.h"
+#include "trace/columns.h"
 
 /* Numbers of fields, by message. */
 enum {
@@ -328,7 +329,7 @@ static uint32_t main_program(const struct pprof *p)
 {
 	const struct trace *t = p->flame->stacks.trace;
 	const struct trace_process *process = main_process(t);
-	const uint32_t *paths = trace_u32(t, TABLE_module, COLUMN_module_path);
+	const uint32_t *paths = module_columns(t)->path;
 	uint64_t id;
 
 	for (uint64_t row = 0; process && paths && row < trace_rows(t, TABLE_module); row++)

@@ -10,6 +10,7 @@
 
 #include "base/output.h"
 #include "export/perfetto/perfetto_writer.h"
+#include "trace/columns.h"
 
 /* Readers hold lengths in 31 bits. What a file still gets after its limit (ends of slices, one large packet) is less. */
 #define SPLIT_BYTES (UINT64_C(2040) << 20)
@@ -102,14 +103,15 @@ static void release_parts(struct parts *parts)
 static void write_clocks(struct perfetto *p)
 {
 	const struct trace *t = p->view.trace;
+	const struct clock_columns *c = clock_columns(t);
 	uint64_t rows = trace_rows(t, TABLE_clock) ? trace_first_row(t, TABLE_clock, 1) : 0;
 	int64_t last = INT64_MIN;
 
 	for (uint64_t row = 0; row < rows; row++) {
 		struct perfetto_clocks clocks = {
-			trace_u64(t, TABLE_clock, COLUMN_clock_monotonic_ns)[row],
-			trace_u64(t, TABLE_clock, COLUMN_clock_realtime_ns)[row],
-			trace_u64(t, TABLE_clock, COLUMN_clock_boottime_ns)[row],
+			c->monotonic_ns[row],
+			c->realtime_ns[row],
+			c->boottime_ns[row],
 		};
 		int64_t asleep = (int64_t)(clocks.boottime_ns - clocks.monotonic_ns);
 
@@ -155,25 +157,20 @@ static int end_part(struct perfetto *p, struct parts *parts, struct error *e)
 	return flush(p, parts, e);
 }
 
-static int write_event(struct perfetto *p, const struct export_event *event)
-{
-	switch (event->kind) {
-	case EVENT_KERNEL:
-	case EVENT_MEMCPY:
-	case EVENT_MEMSET:
-	case EVENT_GRAPH:
-		return perfetto_gpu_work(p, event);
-	case EVENT_CUDA_EVENT:
-		return perfetto_cuda_event(p, event);
-	case EVENT_CPU_SAMPLE:
-	case EVENT_OFF_CPU:
-		return perfetto_sample(p, event);
-	case EVENT_COUNTER:
-		return perfetto_counter_sample(p, event);
-	default:
-		return perfetto_cpu_event(p, event);
-	}
-}
+static export_writer *const writers[EVENT_KINDS] = {
+	[EVENT_LOSS] = perfetto_loss,
+	[EVENT_NVTX] = perfetto_nvtx,
+	[EVENT_CALL] = perfetto_call,
+	[EVENT_OVERHEAD] = perfetto_overhead,
+	[EVENT_ALLOCATION] = perfetto_allocation,
+	[EVENT_SYNC] = perfetto_sync,
+	[EVENT_GPU_RANGE] = perfetto_gpu_range,
+	[EVENT_WORK... EVENT_CUDA_EVENT - 1] = perfetto_gpu_work,
+	[EVENT_CUDA_EVENT] = perfetto_cuda_event,
+	[EVENT_COUNTER] = perfetto_counter_sample,
+	[EVENT_CPU_SAMPLE] = perfetto_sample,
+	[EVENT_OFF_CPU] = perfetto_sample,
+};
 
 static int write_events(struct perfetto *p, struct parts *parts, struct error *e)
 {
@@ -191,7 +188,7 @@ static int write_events(struct perfetto *p, struct parts *parts, struct error *e
 			begin_part(p);
 		}
 		p->time_ns = event.start_ns;
-		if (write_event(p, &event) < 0)
+		if (export_event_write(&p->view, writers, p, &event) < 0)
 			return error_set(e, -ENOMEM, "out of memory");
 		if (p->out.length >= OUTPUT_PIECE_BYTES && (r = flush(p, parts, e)) < 0)
 			return r;

@@ -6,6 +6,7 @@
  * the end. Counters of the host are counters of their process, whose values hold from their time on.
  */
 #include "export/perfetto/perfetto_writer.h"
+#include "trace/columns.h"
 
 #include <errno.h>
 
@@ -36,7 +37,7 @@ int perfetto_counters_init(struct perfetto *p)
 {
 	const struct trace *t = p->view.trace;
 	uint64_t rows = trace_rows(t, TABLE_counter);
-	const uint32_t *names = trace_u32(t, TABLE_counter, COLUMN_counter_name);
+	const uint32_t *names = counter_columns(t)->name;
 	struct perfetto_counters *c = calloc(1, sizeof(*c));
 
 	p->counters = c;
@@ -253,29 +254,26 @@ static void host_sample(struct perfetto *p, const struct export_event *e, uint32
 	proto_close(s, packet);
 }
 
-int perfetto_counter_sample(struct perfetto *p, const struct export_event *e)
+int perfetto_counter_sample(void *exporter, const struct export_event *e)
 {
+	struct perfetto *p = exporter;
 	const struct trace *t = p->view.trace;
-	const uint8_t *device_valid =
-		trace_valid(t, TABLE_counter_sample, COLUMN_counter_sample_device);
-	uint32_t row = trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_counter)[e->row],
-		 device;
-	int64_t value =
-		(int64_t)trace_u64(t, TABLE_counter_sample, COLUMN_counter_sample_value)[e->row];
+	const struct counter_sample_columns *c = counter_sample_columns(t);
+	uint32_t row = c->counter[e->row], device;
+	int64_t value = (int64_t)c->value[e->row];
 	struct reading now = { .value = value };
 	uint64_t id = 0;
 
 	if (row == TRACE_NO_ROW)
-		return 0;
-	p->view.result->written[TABLE_counter_sample]++;
-	now.decimals = trace_u32(t, TABLE_counter, COLUMN_counter_decimals)[row];
-	if (device_valid && !device_valid[e->row]) {
+		return EXPORT_UNCOUNTED;
+	now.decimals = counter_columns(t)->decimals[row];
+	if (!column_has(c->valid.device, e->row)) {
 		host_sample(p, e, row, value, now.decimals);
 		return 0;
 	}
-	map_get(&p->counters->ids, trace_u32(t, TABLE_counter, COLUMN_counter_name)[row], &id);
+	map_get(&p->counters->ids, counter_columns(t)->name[row], &id);
 	now.counter = (uint32_t)id;
-	device = trace_u32(t, TABLE_counter_sample, COLUMN_counter_sample_device)[e->row];
+	device = c->device[e->row];
 	now.gpu = (uint32_t)gpus_find(&p->view.gpus, e->process, device);
 	return gpu_sample(p, &now, e->start_ns);
 }

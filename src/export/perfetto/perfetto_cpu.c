@@ -5,6 +5,7 @@
 
 #include "export/event_names.h"
 #include "export/sync_dependency.h"
+#include "trace/columns.h"
 
 /* Keys of names in a track: each source has a range of its own. */
 #define KEY_FUNCTION (UINT64_C(1) << 32)
@@ -18,39 +19,29 @@ static struct track_name fixed_name(uint32_t number, const char *text)
 	return (struct track_name){ KEY_FIXED | number, text, strlen(text) };
 }
 
-/* Counts what was written, or could not be shown. */
-static int count(struct perfetto *p, enum table_id table, int r)
-{
-	if (r == -E2BIG) {
-		p->view.result->crowded++;
-		return 0;
-	}
-	if (r >= 0)
-		p->view.result->written[table]++;
-	return r;
-}
-
 static void note_wait(struct perfetto *p, struct strbuf *s, uint64_t row)
 {
-	const struct trace *t = p->view.trace;
-	const struct work_columns *w = &p->view.work[WORK_SYNC];
-	const uint8_t *events_valid = trace_valid(t, w->table, COLUMN_synchronization_event);
-	const uint32_t *events = trace_u32(t, w->table, COLUMN_synchronization_event);
+	const struct synchronization_columns *c = synchronization_columns(p->view.trace);
+	const struct event_columns *w = &p->view.work[WORK_SYNC];
 
 	perfetto_note(s, NOTE_CONTEXT, w->context[row]);
-	if (!w->stream_valid || w->stream_valid[row])
+	if (column_has(w->stream_valid, row))
 		perfetto_note(s, NOTE_STREAM, w->stream[row]);
-	if (!events_valid || events_valid[row])
-		perfetto_note(s, NOTE_EVENT, events[row]);
+	if (column_has(c->valid.event, row))
+		perfetto_note(s, NOTE_EVENT, c->event[row]);
 }
 
 static uint64_t work_duration(const struct export_view *v, uint32_t number)
 {
-	const struct work_columns *w = &v->work[WORK_SYNC - 1];
+	const struct event_columns *w;
+	int kind = WORK_SYNC - 1;
+	uint32_t row;
 
-	while (number < w->base)
-		w--;
-	return w->end_ns[number - w->base] - w->start_ns[number - w->base];
+	while (number < v->work_base[kind])
+		kind--;
+	w = &v->work[kind];
+	row = number - v->work_base[kind];
+	return w->end_ns[row] - w->start_ns[row];
 }
 
 /*
@@ -70,12 +61,12 @@ static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t num
 		if (n++ % IDS_AT_ONCE == 0)
 			proto_reserve(s,
 				      PERFETTO_PACKET_MAX + (size_t)IDS_AT_ONCE * PROTO_FIELD_MAX);
-		if (number < v->work[WORK_SYNC].base) {
+		if (number < v->work_base[WORK_SYNC]) {
 			proto_uint(s, 1, perfetto_event_id(number));
 			gpu_ns += work_duration(v, number);
 			v->result->arrows++;
 		} else {
-			uint32_t waited = waited_work(v, process, number - v->work[WORK_SYNC].base);
+			uint32_t waited = waited_work(v, process, number - v->work_base[WORK_SYNC]);
 
 			if (waited != NO_WORK)
 				proto_uint(s, 2, perfetto_event_id(waited));
@@ -90,16 +81,15 @@ static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t num
 static void note_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
 {
 	struct export_view *v = &p->view;
-	const uint8_t *kinds =
-		trace_u8(v->trace, TABLE_synchronization, COLUMN_synchronization_kind);
+	const uint8_t *kinds = synchronization_columns(v->trace)->kind;
 
 	for (; number != NO_WORK; number = v->next_work[number]) {
 		const char *name;
 		uint64_t row;
 
-		if (number < v->work[WORK_SYNC].base)
+		if (number < v->work_base[WORK_SYNC])
 			continue;
-		row = number - v->work[WORK_SYNC].base;
+		row = number - v->work_base[WORK_SYNC];
 		name = synchronization_name(kinds[row]);
 		v->result->written[TABLE_synchronization]++;
 		perfetto_note_text(s, NOTE_SYNC, name, strlen(name));
@@ -107,13 +97,14 @@ static void note_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
 	}
 }
 
-static int call_event(struct perfetto *p, const struct export_event *event)
+int perfetto_call(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct export_view *v = &p->view;
 	uint64_t row = event->row;
-	uint32_t function = v->call_function[row], category = CATEGORY_RUNTIME;
+	uint32_t function = v->call->function[row], category = CATEGORY_RUNTIME;
 	uint32_t work = v->first_work[row];
-	struct track *track = perfetto_track(p, TRACK_THREAD, event->process, v->call_thread[row]);
+	struct track *track = perfetto_track(p, TRACK_THREAD, event->process, v->call->thread[row]);
 	struct track_name name = fixed_name(0, "CUDA call");
 	struct open_slice slice;
 	int r;
@@ -123,7 +114,7 @@ static int call_event(struct perfetto *p, const struct export_event *event)
 	if (likely(function != TRACE_NO_ROW)) {
 		name.key = KEY_FUNCTION | function;
 		name.text = calls_function_name(v->trace, function, &name.length);
-		if (v->function_id[function] >> 16 == 1)
+		if (v->function->id[function] >> 16 == 1)
 			category = CATEGORY_DRIVER;
 	}
 	r = perfetto_call_open(track, event->start_ns, event->end_ns, category, &name,
@@ -133,15 +124,15 @@ static int call_event(struct perfetto *p, const struct export_event *event)
 	if (work != NO_WORK)
 		correlate(p, &slice, work, event->process);
 	proto_uint(slice.out, 3001, PERFETTO_API_CUDA);
-	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)v->call_correlation[row]);
+	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)v->call->correlation[row]);
 	if (unlikely(v->external.count)) {
-		uint64_t key = export_correlation(v, event->process, v->call_correlation[row]), id;
+		uint64_t key = export_correlation(v, event->process, v->call->correlation[row]), id;
 
 		if (map_get(&v->external, key, &id))
 			perfetto_note(slice.out, NOTE_EXTERNAL, (int64_t)id);
 	}
-	if (v->call_result && (!v->call_result_valid || v->call_result_valid[row]))
-		perfetto_note(slice.out, NOTE_RESULT, (int32_t)v->call_result[row]);
+	if (v->call->result && column_has(v->call->valid.result, row))
+		perfetto_note(slice.out, NOTE_RESULT, v->call->result[row]);
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
 		note_waits(p, slice.out, work);
 	perfetto_slice_close(&slice);
@@ -177,13 +168,15 @@ static void note_range(struct perfetto *p, struct strbuf *s, const struct export
 		perfetto_note(s, NOTE_UNFINISHED, 1);
 }
 
-static int nvtx_event(struct perfetto *p, const struct export_event *event)
+int perfetto_nvtx(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct trace *t = p->view.trace;
+	const struct nvtx_columns *n = nvtx_columns(t);
 	uint64_t row = event->row;
 	uint32_t message = export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, row);
-	uint32_t domain = trace_u32(t, TABLE_nvtx, COLUMN_nvtx_domain)[row];
-	uint8_t kind = trace_u8(t, TABLE_nvtx, COLUMN_nvtx_kind)[row];
+	uint32_t domain = n->domain[row];
+	uint8_t kind = n->kind[row];
 	struct track_name name = { KEY_STRING | message, trace_string(t, message),
 				   trace_string_length(t, message) };
 	struct open_slice slice;
@@ -193,8 +186,7 @@ static int nvtx_event(struct perfetto *p, const struct export_event *event)
 	if (kind == nvtx_kind_start)
 		track = perfetto_track(p, TRACK_RANGES, event->process, domain);
 	else
-		track = perfetto_track(p, TRACK_THREAD, event->process,
-				       trace_u32(t, TABLE_nvtx, COLUMN_nvtx_thread)[row]);
+		track = perfetto_track(p, TRACK_THREAD, event->process, n->thread[row]);
 	if (!track)
 		return -ENOMEM;
 	if (!name.length)
@@ -211,8 +203,9 @@ static int nvtx_event(struct perfetto *p, const struct export_event *event)
 	return 0;
 }
 
-static int gpu_range_event(struct perfetto *p, const struct export_event *event)
+int perfetto_gpu_range(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct gpu_range *range = &p->merge.gpu_ranges.items.data[event->row];
 	const struct trace *t = p->view.trace;
 	uint32_t message =
@@ -237,7 +230,7 @@ static int gpu_range_event(struct perfetto *p, const struct export_event *event)
 				&slice);
 	if (r >= 0)
 		perfetto_slice_close(&slice);
-	return r;
+	return r == -ENOMEM ? r : EXPORT_UNCOUNTED;
 }
 
 /* A synchronization with its call is shown by the call. */
@@ -248,37 +241,38 @@ static bool shown_by_call(const struct export_view *v, uint64_t row)
 	return call != TRACE_NO_ROW && call_is_wanted(v, call);
 }
 
-static int sync_event(struct perfetto *p, const struct export_event *event)
+int perfetto_sync(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct export_view *v = &p->view;
-	uint8_t kind =
-		trace_u8(v->trace, TABLE_synchronization, COLUMN_synchronization_kind)[event->row];
+	uint8_t kind = synchronization_columns(v->trace)->kind[event->row];
 	struct track_name name = fixed_name(kind, synchronization_name(kind));
 	struct track *track;
 	struct open_slice slice;
 	int r;
 
 	if (shown_by_call(v, event->row))
-		return 0;
+		return EXPORT_UNCOUNTED;
 	track = perfetto_track(p, TRACK_SYNC, event->process, 0);
 	if (!track)
 		return -ENOMEM;
 	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_SYNC, &name,
 				&slice);
 	if (r < 0)
-		return count(p, TABLE_synchronization, r);
+		return r;
 	note_wait(p, slice.out, event->row);
 	perfetto_note(slice.out, NOTE_CORRELATION,
 		      (int64_t)v->work[WORK_SYNC].correlation[event->row]);
 	perfetto_slice_close(&slice);
-	return count(p, TABLE_synchronization, 0);
+	return 0;
 }
 
-static int overhead_event(struct perfetto *p, const struct export_event *event)
+int perfetto_overhead(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct trace *t = p->view.trace;
-	uint8_t kind = trace_u8(t, TABLE_overhead, COLUMN_overhead_kind)[event->row];
-	const uint8_t *thread_valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_thread);
+	const struct overhead_columns *o = overhead_columns(t);
+	uint8_t kind = o->kind[event->row];
 	struct track_name name = fixed_name(kind, overhead_name(kind));
 	struct track *track = perfetto_track(p, TRACK_OVERHEAD, event->process, 0);
 	struct open_slice slice;
@@ -290,18 +284,19 @@ static int overhead_event(struct perfetto *p, const struct export_event *event)
 				&slice);
 	if (r < 0)
 		return r;
-	if (!thread_valid || thread_valid[event->row])
-		perfetto_note(slice.out, NOTE_THREAD,
-			      trace_u32(t, TABLE_overhead, COLUMN_overhead_thread)[event->row]);
+	if (column_has(o->valid.thread, event->row))
+		perfetto_note(slice.out, NOTE_THREAD, o->thread[event->row]);
 	perfetto_slice_close(&slice);
 	return 0;
 }
 
-static int allocation_event(struct perfetto *p, const struct export_event *event)
+int perfetto_allocation(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct trace *t = p->view.trace;
+	const struct allocation_columns *a = allocation_columns(t);
 	uint64_t row = event->row;
-	uint8_t kind = trace_u8(t, TABLE_allocation, COLUMN_allocation_operation)[row];
+	uint8_t kind = a->operation[row];
 	const struct column_schema *column =
 		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_operation];
 	const char *operation = schema_value_name(column, kind);
@@ -313,20 +308,17 @@ static int allocation_event(struct perfetto *p, const struct export_event *event
 		return -ENOMEM;
 	if (perfetto_instant_open(track, event->start_ns, CATEGORY_MEMORY, &name, &slice) < 0)
 		return -ENOMEM;
-	perfetto_note(slice.out, NOTE_DEVICE,
-		      trace_u32(t, TABLE_allocation, COLUMN_allocation_device)[row]);
-	perfetto_note(slice.out, NOTE_BYTES,
-		      (int64_t)trace_u64(t, TABLE_allocation, COLUMN_allocation_bytes)[row]);
-	perfetto_note(slice.out, NOTE_ADDRESS,
-		      (int64_t)trace_u64(t, TABLE_allocation, COLUMN_allocation_address)[row]);
-	perfetto_note(slice.out, NOTE_CORRELATION,
-		      (int64_t)trace_u64(t, TABLE_allocation, COLUMN_allocation_correlation)[row]);
+	perfetto_note(slice.out, NOTE_DEVICE, a->device[row]);
+	perfetto_note(slice.out, NOTE_BYTES, (int64_t)a->bytes[row]);
+	perfetto_note(slice.out, NOTE_ADDRESS, (int64_t)a->address[row]);
+	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)a->correlation[row]);
 	perfetto_slice_close(&slice);
 	return 0;
 }
 
-static int loss_event(struct perfetto *p, const struct export_event *event)
+int perfetto_loss(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct trace_loss *loss = &p->merge.losses[event->row];
 	struct track_name name = fixed_name(loss->reason, loss_name((uint8_t)loss->reason));
 	struct track *track = perfetto_track(p, TRACK_LOSS, (uint32_t)loss->process, 0);
@@ -348,26 +340,4 @@ static int loss_event(struct perfetto *p, const struct export_event *event)
 		perfetto_note_text(slice.out, NOTE_DETAIL, loss->detail, strlen(loss->detail));
 	perfetto_slice_close(&slice);
 	return 0;
-}
-
-int perfetto_cpu_event(struct perfetto *p, const struct export_event *event)
-{
-	switch (event->kind) {
-	case EVENT_CALL:
-		return count(p, TABLE_api_call, call_event(p, event));
-	case EVENT_NVTX:
-		return count(p, TABLE_nvtx, nvtx_event(p, event));
-	case EVENT_GPU_RANGE:
-		return gpu_range_event(p, event) == -ENOMEM ? -ENOMEM : 0;
-	case EVENT_SYNC:
-		return sync_event(p, event);
-	case EVENT_OVERHEAD:
-		return count(p, TABLE_overhead, overhead_event(p, event));
-	case EVENT_ALLOCATION:
-		return count(p, TABLE_allocation, allocation_event(p, event));
-	case EVENT_LOSS:
-		return count(p, TABLE_loss, loss_event(p, event));
-	default:
-		return 0;
-	}
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "symbol/kernel_name.h"
+#include "trace/columns.h"
 
 /* Keys of classes: work kind << 56 | … */
 static uint64_t kernel_key(uint32_t config, size_t gpu)
@@ -276,9 +277,10 @@ static void close_stage(struct perfetto *p, const struct open_stage *open)
 static uint64_t memcpy_class(struct perfetto *p, uint64_t row, struct gpu_names *names)
 {
 	const struct trace *t = p->view.trace;
-	uint8_t kind = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_kind)[row];
-	uint8_t from = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_source_kind)[row];
-	uint8_t to = trace_u8(t, TABLE_memcpy, COLUMN_memcpy_destination_kind)[row];
+	const struct memcpy_columns *c = memcpy_columns(t);
+	uint8_t kind = c->kind[row];
+	uint8_t from = c->source_kind[row];
+	uint8_t to = c->destination_kind[row];
 	uint32_t number = ((kind & 15u) * 8 + (from & 7u)) * 8 + (to & 7u);
 
 	strbuf_clear(&p->gpus.text2);
@@ -290,10 +292,11 @@ static uint64_t memcpy_class(struct perfetto *p, uint64_t row, struct gpu_names 
 #define STAGE_MEMSETS 1024 /* after the copies */
 #define STAGE_GRAPH 2048
 #define STAGE_EVENT 2049
+#define STAGE_LABELS (UINT64_C(1) << 40) /* after the kernels */
 
 static uint64_t memset_class(struct perfetto *p, uint64_t row, struct gpu_names *names)
 {
-	uint8_t kind = trace_u8(p->view.trace, TABLE_memset, COLUMN_memset_memory_kind)[row];
+	uint8_t kind = memset_columns(p->view.trace)->memory_kind[row];
 
 	strbuf_clear(&p->gpus.text2);
 	memset_name(&p->gpus.text2, kind);
@@ -301,13 +304,24 @@ static uint64_t memset_class(struct perfetto *p, uint64_t row, struct gpu_names 
 	return find_class(p, named_key(EVENT_MEMSET, kind), STAGE_MEMSETS + kind);
 }
 
+/* Of a table of GPU work that has no stages of its own: one for each label. */
+static uint64_t labelled_class(struct perfetto *p, const struct export_event *event,
+			       struct gpu_names *names)
+{
+	enum table_id table = event_table(event->kind);
+	uint32_t label = event_label_key(p->view.trace, table, event->row);
+
+	names->stage = event_label(p->view.trace, table, event->row);
+	return find_class(p, named_key(event->kind, label),
+			  STAGE_LABELS + ((uint64_t)event->kind << 32 | label));
+}
+
 static uint64_t class_of(struct perfetto *p, const struct export_event *event, size_t gpu,
 			 struct gpu_names *names)
 {
 	switch (event->kind) {
 	case EVENT_KERNEL:
-		names->config =
-			trace_u32(p->view.trace, TABLE_kernel, COLUMN_kernel_config)[event->row];
+		names->config = kernel_columns(p->view.trace)->config[event->row];
 		if (names->config != TRACE_NO_ROW)
 			return find_kernel_class(p, names->config, gpu);
 		names->stage = "(unknown kernel)";
@@ -316,38 +330,40 @@ static uint64_t class_of(struct perfetto *p, const struct export_event *event, s
 		return memcpy_class(p, event->row, names);
 	case EVENT_MEMSET:
 		return memset_class(p, event->row, names);
-	default:
+	case EVENT_GRAPH:
 		names->stage = "CUDA graph";
 		return find_class(p, named_key(EVENT_GRAPH, 0), STAGE_GRAPH);
+	default:
+		return labelled_class(p, event, names);
 	}
 }
 
 static void work_arguments(struct perfetto *p, const struct export_event *event,
-			   const struct work_columns *w)
+			   const struct event_columns *w)
 {
 	const struct trace *t = p->view.trace;
+	const struct memset_columns *sets = memset_columns(t);
 	struct strbuf *s = &p->out;
 	uint64_t row = event->row;
 
-	perfetto_argument(s, IN_LAUNCH, ARG_CORRELATION, (int64_t)w->correlation[row]);
-	if (w->graph && (!w->graph_valid || w->graph_valid[row]))
+	if (w->correlation)
+		perfetto_argument(s, IN_LAUNCH, ARG_CORRELATION, (int64_t)w->correlation[row]);
+	if (w->graph && column_has(w->graph_valid, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_GRAPH, w->graph[row]);
-	if (w->graph_node && (!w->graph_node_valid || w->graph_node_valid[row]))
+	if (w->graph_node && column_has(w->graph_node_valid, row))
 		perfetto_argument(s, IN_LAUNCH, ARG_GRAPH_NODE, (int64_t)w->graph_node[row]);
 	if (event->kind == EVENT_MEMCPY)
-		perfetto_argument(s, IN_LAUNCH, ARG_BYTES,
-				  (int64_t)trace_u64(t, TABLE_memcpy, COLUMN_memcpy_bytes)[row]);
+		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)memcpy_columns(t)->bytes[row]);
 	if (event->kind == EVENT_MEMSET) {
-		perfetto_argument(s, IN_LAUNCH, ARG_BYTES,
-				  (int64_t)trace_u64(t, TABLE_memset, COLUMN_memset_bytes)[row]);
-		perfetto_argument(s, IN_LAUNCH, ARG_VALUE,
-				  trace_u32(t, TABLE_memset, COLUMN_memset_value)[row]);
+		perfetto_argument(s, IN_LAUNCH, ARG_BYTES, (int64_t)sets->bytes[row]);
+		perfetto_argument(s, IN_LAUNCH, ARG_VALUE, sets->value[row]);
 	}
 }
 
-int perfetto_gpu_work(struct perfetto *p, const struct export_event *event)
+int perfetto_gpu_work(void *exporter, const struct export_event *event)
 {
-	const struct work_columns *w = &p->view.work[event_work(event->kind)];
+	struct perfetto *p = exporter;
+	const struct event_columns *w = event_work(&p->view, event->kind);
 	uint64_t row = event->row, queue;
 	struct gpu_names names = { event->process, w->context[row], w->stream[row], TRACE_NO_ROW,
 				   NULL };
@@ -355,42 +371,37 @@ int perfetto_gpu_work(struct perfetto *p, const struct export_event *event)
 	struct open_stage open;
 
 	queue = perfetto_queue(p, event->process, names.context, names.stream, w->device[row], gpu);
-	if (open_stage(p, event, perfetto_event_id(work_number(w, row)), queue,
+	if (open_stage(p, event, perfetto_event_id(work_number(&p->view, w, row)), queue,
 		       class_of(p, event, gpu, &names), &names, &open) < 0)
 		return -ENOMEM;
 	work_arguments(p, event, w);
 	close_stage(p, &open);
-	p->view.result->written[w->table]++;
-	if (!w->calls || w->calls[row] == TRACE_NO_ROW)
+	if (!w->launches || w->launches[row] == TRACE_NO_ROW)
 		p->view.result->unlinked++;
 	return 0;
 }
 
-int perfetto_cuda_event(struct perfetto *p, const struct export_event *event)
+int perfetto_cuda_event(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	const struct trace *t = p->view.trace;
-	const struct work_columns *last = &p->view.work[WORK_SYNC];
+	const struct cuda_event_columns *e = cuda_event_columns(t);
+	const struct event_columns *last = &p->view.work[WORK_SYNC];
 	uint64_t row = event->row, device = 0, queue, id;
-	struct gpu_names names = { event->process,
-				   trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_context)[row],
-				   trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_stream)[row],
-				   TRACE_NO_ROW, "Event record" };
+	struct gpu_names names = { event->process, e->context[row], e->stream[row], TRACE_NO_ROW,
+				   "Event record" };
 	struct open_stage open;
 
 	map_get(&p->view.context_devices, (uint64_t)event->process << 32 | names.context, &device);
 	queue = perfetto_queue(p, event->process, names.context, names.stream, (uint32_t)device,
 			       gpus_find(&p->view.gpus, event->process, (uint32_t)device));
-	id = perfetto_event_id(last->base) + last->rows + row;
+	id = perfetto_event_id(p->view.work_base[WORK_SYNC]) + last->rows + row;
 	if (open_stage(p, event, id, queue,
 		       find_class(p, named_key(EVENT_CUDA_EVENT, 0), STAGE_EVENT), &names,
 		       &open) < 0)
 		return -ENOMEM;
-	perfetto_argument(
-		&p->out, IN_LAUNCH, ARG_CORRELATION,
-		(int64_t)trace_u64(t, TABLE_cuda_event, COLUMN_cuda_event_correlation)[row]);
-	perfetto_argument(&p->out, IN_LAUNCH, ARG_EVENT,
-			  trace_u32(t, TABLE_cuda_event, COLUMN_cuda_event_event)[row]);
+	perfetto_argument(&p->out, IN_LAUNCH, ARG_CORRELATION, (int64_t)e->correlation[row]);
+	perfetto_argument(&p->out, IN_LAUNCH, ARG_EVENT, e->event[row]);
 	close_stage(p, &open);
-	p->view.result->written[TABLE_cuda_event]++;
 	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "analysis/occupancy.h"
 #include "symbol/demangle.h"
+#include "trace/columns.h"
 
 const char *const perfetto_argument_names[ARG_END] = {
 	[ARG_DEVICE] = "device",
@@ -114,8 +115,7 @@ static void describe_gpu(struct perfetto *p, size_t index)
 	if (parse_uuid(gpu->uuid, uuid))
 		proto_bytes(s, 5, uuid, sizeof(uuid));
 	proto_reserve(s, PERFETTO_PACKET_MAX);
-	extra_info(s, "memory_bytes",
-		   trace_u64(t, TABLE_device, COLUMN_device_memory_bytes)[gpu->row]);
+	extra_info(s, "memory_bytes", device_columns(t)->memory_bytes[gpu->row]);
 	extra_info(s, "multiprocessors", device_u32(t, COLUMN_device_multiprocessors, gpu->row));
 	extra_info(s, "driver_version", device_u32(t, COLUMN_device_driver_version, gpu->row));
 	pci = export_text(&p->view, TABLE_device, COLUMN_device_pci, gpu->row, &length);
@@ -221,8 +221,7 @@ static void resource_arguments(struct perfetto *p, uint32_t config)
 		{ ARG_SHARED_SIZE, COLUMN_kernel_config_executed_shared_bytes },
 		{ ARG_LOCAL, COLUMN_kernel_config_local_bytes_per_thread },
 	};
-	uint8_t cache = trace_u8(p->view.trace, TABLE_kernel_config,
-				 COLUMN_kernel_config_cache_config_executed)[config];
+	uint8_t cache = kernel_config_columns(p->view.trace)->cache_config_executed[config];
 
 	for (size_t i = 0; i < ARRAY_SIZE(arguments); i++)
 		if (config_has(p, arguments[i].column, config))

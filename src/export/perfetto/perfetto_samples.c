@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "export/perfetto/perfetto_writer.h"
+#include "trace/columns.h"
 
 enum { UNIT_NANOSECONDS = 1 };
 
@@ -19,33 +20,25 @@ struct sample {
 	uint8_t state; /* off_cpu */
 };
 
-static uint32_t value_or(const struct trace *t, enum table_id table, int column, uint64_t row,
-			 uint32_t otherwise)
-{
-	const uint8_t *valid = trace_valid(t, table, column);
-
-	return valid && !valid[row] ? otherwise : trace_u32(t, table, column)[row];
-}
-
 static struct sample read_row(const struct trace *t, const struct export_event *event)
 {
+	const struct cpu_sample_columns *on = cpu_sample_columns(t);
+	const struct off_cpu_columns *off = off_cpu_columns(t);
 	uint64_t row = event->row;
 
 	if (event->kind == EVENT_CPU_SAMPLE)
 		return (struct sample){
-			.weight_ns =
-				trace_u64(t, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns)[row],
-			.thread = trace_u32(t, TABLE_cpu_sample, COLUMN_cpu_sample_thread)[row],
-			.stack = value_or(t, TABLE_cpu_sample, COLUMN_cpu_sample_stack, row, 0),
-			.cpu = (int32_t)value_or(t, TABLE_cpu_sample, COLUMN_cpu_sample_cpu, row,
-						 UINT32_MAX),
+			.weight_ns = on->weight_ns[row],
+			.thread = on->thread[row],
+			.stack = column_has(on->valid.stack, row) ? on->stack[row] : 0,
+			.cpu = column_has(on->valid.cpu, row) ? (int32_t)on->cpu[row] : -1,
 		};
 	return (struct sample){
 		.weight_ns = event->end_ns - event->start_ns,
-		.thread = trace_u32(t, TABLE_off_cpu, COLUMN_off_cpu_thread)[row],
-		.stack = value_or(t, TABLE_off_cpu, COLUMN_off_cpu_stack, row, 0),
+		.thread = off->thread[row],
+		.stack = column_has(off->valid.stack, row) ? off->stack[row] : 0,
 		.cpu = -1,
-		.state = trace_u8(t, TABLE_off_cpu, COLUMN_off_cpu_state)[row],
+		.state = off->state[row],
 	};
 }
 
@@ -98,8 +91,9 @@ static void write_sample(struct perfetto *p, struct strbuf *s, const struct expo
 	proto_close(s, message);
 }
 
-int perfetto_sample(struct perfetto *p, const struct export_event *event)
+int perfetto_sample(void *exporter, const struct export_event *event)
 {
+	struct perfetto *p = exporter;
 	bool off_cpu = event->kind == EVENT_OFF_CPU;
 	struct sample sample = read_row(p->view.trace, event);
 	struct track *track = perfetto_samples_track(p, event->process, sample.thread, off_cpu);
@@ -136,6 +130,5 @@ int perfetto_sample(struct perfetto *p, const struct export_event *event)
 	}
 	write_sample(p, s, event, &sample, iid);
 	proto_close(s, packet);
-	p->view.result->written[event_table(event->kind)]++;
 	return 0;
 }

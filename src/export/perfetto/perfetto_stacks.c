@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "export/perfetto/perfetto_writer.h"
+#include "trace/columns.h"
 
 /* Fields of InternedData. */
 enum {
@@ -131,10 +132,9 @@ static void intern_path(struct strbuf *s, uint64_t iid, const char *path)
 static void intern_module(struct perfetto *p, struct strbuf *s, uint32_t row, uint64_t iid)
 {
 	const struct trace *t = p->view.trace;
-	uint64_t start = trace_u64(t, TABLE_module, COLUMN_module_start_address)[row];
-	uint64_t end = trace_u64(t, TABLE_module, COLUMN_module_end_address)[row];
-	uint64_t offset = trace_u64(t, TABLE_module, COLUMN_module_file_offset)[row];
-	uint64_t bias = trace_u64(t, TABLE_module, COLUMN_module_load_bias)[row];
+	const struct module_columns *m = module_columns(t);
+	uint64_t start = m->start_address[row], end = m->end_address[row];
+	uint64_t offset = m->file_offset[row], bias = m->load_bias[row];
 	uint8_t bytes[BUILD_ID_BYTES];
 	size_t length, token;
 	const char *id = export_text(&p->view, TABLE_module, COLUMN_module_build_id, row, &length);
@@ -202,8 +202,7 @@ static uint64_t file_address(const struct perfetto *p, const struct stack_frame 
 {
 	if (f->module == TRACE_NO_ROW)
 		return f->address;
-	return f->address -
-	       trace_u64(p->view.trace, TABLE_module, COLUMN_module_load_bias)[f->module];
+	return f->address - module_columns(p->view.trace)->load_bias[f->module];
 }
 
 static int frame_kind(const struct stack_frame *f)

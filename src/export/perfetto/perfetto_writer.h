@@ -194,8 +194,7 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process,
 /* Work on GPUs. */
 void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */
 void perfetto_gpus_release(struct perfetto *p);
-int perfetto_gpu_work(struct perfetto *p, const struct export_event *event) MUST_USE;
-int perfetto_cuda_event(struct perfetto *p, const struct export_event *event) MUST_USE;
+export_writer perfetto_gpu_work, perfetto_cuda_event;
 /* Id of work for arrows; never 0. */
 static inline uint64_t perfetto_event_id(uint32_t number)
 {
@@ -203,14 +202,15 @@ static inline uint64_t perfetto_event_id(uint32_t number)
 }
 
 /* Calls, ranges, losses …: all that is slices of tracks. */
-int perfetto_cpu_event(struct perfetto *p, const struct export_event *event) MUST_USE;
+export_writer perfetto_call, perfetto_nvtx, perfetto_gpu_range, perfetto_sync, perfetto_overhead,
+	perfetto_allocation, perfetto_loss;
 
 /* CPU samples and times off the CPU. */
-int perfetto_sample(struct perfetto *p, const struct export_event *event) MUST_USE;
+export_writer perfetto_sample;
 
 /* Readings of counters. */
 int perfetto_counters_init(struct perfetto *p) MUST_USE;
-int perfetto_counter_sample(struct perfetto *p, const struct export_event *event) MUST_USE;
+export_writer perfetto_counter_sample;
 void perfetto_counters_restart(struct perfetto *p);
 /* The last values hold until then. */
 int perfetto_counters_finish(struct perfetto *p, uint64_t time_ns) MUST_USE;

@@ -1,8 +1,9 @@
 /*
- * perf_handover.h: the threads that a timer inside their process samples, because it sees Python frames, so that perf events do
- * not count (format/handover_cell.h has the protocol; capture/cpu/cpu_handover.c is the other side).
+ * perf_handover.h: the processes that timers inside sample from some instant on, because these see Python frames
+ * (format/handover_cell.h has the protocol; capture/cpu/cpu_handover.c is the other side). For the sampler's thread.
  *
- * A process is watched from when it maps libpitot.so. For the sampler's thread.
+ * What the timers of a process have no sample of is only known when it has ended: then the CPU time that it is owed (what the
+ * kernel counted for its threads, less what perf samples stand for) is compared with what the timers have recorded.
  */
 #ifndef PITOT_SAMPLER_PERF_PERF_HANDOVER_H
 #define PITOT_SAMPLER_PERF_PERF_HANDOVER_H
@@ -14,55 +15,39 @@
 #include "base/vec.h"
 #include "format/handover_cell.h"
 
-/* CPU time of a thread that has ended: what the timer has of it is not final yet. */
-struct handed_time {
-	pid_t pid, tid;
-	uint64_t end_ns;
-	uint64_t owed_ns; /* CPU time, less what perf samples stand for */
+struct handed_cell {
+	struct cpu_handover_cell file;
+	size_t older; /* 1 + index of the process's cell before this one; 0: none */
+	bool is_final; /* its process image has ended */
 };
-
-/* Takes what has no sample: owed_ns less what the timer has. */
-typedef void handed_rest(void *context, const struct handed_time *time, uint64_t rest_ns);
-
-struct handed_process;
 
 struct perf_handover {
-	const char *directory; /* of the recording */
-	struct map index; /* pid -> item of all; 0: none */
-	struct map images; /* pid -> number of the next file */
-	VEC(struct handed_process *) all;
-	struct map before; /* tid -> nanoseconds that timers had before an exec */
-	uint64_t recorded_ns; /* that timers have whose cells are not there any more */
-	handed_rest *rest;
-	void *context;
+	char *path;
+	int fd;
+	VEC(struct handed_cell) cells; /* as they lie in the file */
+	struct map newest; /* pid -> 1 + index of its newest cell; 0: it has none */
+	struct map owed; /* pid -> nanoseconds owed to threads that have ended */
 };
 
-void perf_handover_init(struct perf_handover *h, const char *directory, handed_rest *rest,
-			void *context);
-/* Removes the files. */
-void perf_handover_release(struct perf_handover *h);
+/* Makes the file in the directory of the recording. 0 or a negative errno, after which no process is handed over. */
+int perf_handover_open(struct perf_handover *h, const char *directory);
+/* Removes the file. Also of a struct that is all zeros. */
+void perf_handover_close(struct perf_handover *h);
 
-/* The recorder is in this process, or in the one that it was forked from. */
-void perf_handover_watch(struct perf_handover *h, pid_t pid);
-/* The same of all that have a file: records of who maps what were lost. */
-void perf_handover_search(struct perf_handover *h);
-bool perf_handover_watches(const struct perf_handover *h, pid_t pid);
+/* Reads the cells. To be called after the last sample was taken that perf_handover_has() is asked about. */
+void perf_handover_read(struct perf_handover *h);
 
-/* Reads all cells. After the last of the samples was taken that are asked about until the next call. */
-void perf_handover_look(struct perf_handover *h);
+/* Whether timers inside sample the process at this time. */
+bool perf_handover_has(const struct perf_handover *h, pid_t pid, uint64_t time_ns);
 
-/* Whether a thread's time is the timer's. */
-bool perf_handover_has(const struct perf_handover *h, pid_t pid, pid_t tid, uint64_t time_ns);
+/* Adds CPU time of a thread that has ended and no perf sample stands for. false: timers never had the process. */
+bool perf_handover_owe(struct perf_handover *h, pid_t pid, uint64_t owed_ns);
+/* The process has become another program. */
+void perf_handover_exec(struct perf_handover *h, pid_t pid, uint64_t time_ns);
+/* The process has ended. Returns the CPU time that neither perf samples nor its timers stand for. */
+uint64_t perf_handover_exit(struct perf_handover *h, pid_t pid, uint64_t time_ns);
 
-/*
- * A thread has ended. true: a timer had it at some time, and `rest` will be called if anything is left.
- */
-bool perf_handover_thread_ends(struct perf_handover *h, const struct handed_time *time);
-
-/* The process has ended, or has become another program (exec). Cells are final: `rest` is called for all. */
-void perf_handover_ends(struct perf_handover *h, pid_t pid, uint64_t time_ns, bool exec);
-
-/* What all timers have. */
+/* CPU time that the samples of all timers stand for. */
 uint64_t perf_handover_recorded(const struct perf_handover *h);
 
 #endif

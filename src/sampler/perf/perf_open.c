@@ -375,7 +375,7 @@ static void tell(const struct perf_events *events, const struct cpu_options *opt
 		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
 			    events->refused_threads, events->refused_threads + events->threads);
 	strbuf_adds(reason, "nothing of setuid programs; ");
-	strbuf_adds(reason, options->recorder ? "Python frames by timers inside, in processes with "
+	strbuf_adds(reason, options->timers_inside ? "Python frames by timers inside, in processes with "
 						"the recorder"
 					      : "no Python frames");
 }

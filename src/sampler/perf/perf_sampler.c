@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "sampler/cpu_source.h"
@@ -25,7 +24,6 @@ struct cpu_source {
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
 	struct perf_handover handover;
-	const char *recorder; /* name of its file; NULL: it samples nothing */
 	struct pollfd *files; /* of the rings */
 	bool stopped;
 	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
@@ -45,8 +43,6 @@ static void on_fork(struct cpu_source *s, const struct perf_notice *n)
 	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
 		return;
 	targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
-	if (perf_handover_watches(&s->handover, n->parent_pid))
-		perf_handover_watch(&s->handover, n->pid);
 	s->lively = true;
 }
 
@@ -71,23 +67,6 @@ static void on_name(struct cpu_source *s, const struct perf_notice *n)
 	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
 }
 
-static void on_map(struct cpu_source *s, const struct perf_notice *n)
-{
-	const char *slash = strrchr(n->mapping.path, '/');
-
-	targets_map(s->targets, n->pid, &n->mapping, n->time_ns);
-	if (s->recorder && slash && strncmp(slash + 1, s->recorder, strlen(s->recorder)) == 0)
-		perf_handover_watch(&s->handover, n->pid);
-}
-
-/* Of a thread that a timer had; what that does not know, either. */
-static void on_rest(void *context, const struct handed_time *time, uint64_t rest_ns)
-{
-	struct cpu_source *s = context;
-
-	perf_thread_rest(&s->threads, s->targets, time, rest_ns, true);
-}
-
 static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 {
 	struct perf_sample *p = &s->sample;
@@ -103,7 +82,7 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 	if (map_get(&s->events.owners, p->id, &owner) && owner != (uint64_t)p->tid &&
 	    map_get(&s->events.opened, (uint64_t)p->tid, &own) && own)
 		return;
-	if (perf_handover_has(&s->handover, p->pid, p->tid, p->time_ns))
+	if (perf_handover_has(&s->handover, p->pid, p->time_ns))
 		return;
 	target = targets_running(s->targets, p->pid, p->time_ns);
 	if (!target) {
@@ -116,7 +95,7 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 	stack.user = s->frames;
 	if (p->has_user)
 		stack.user_count = stack_snapshot_walk(s->targets, target, &p->stack, s->frames,
-						     TARGET_FRAMES_MAX, &stack.end);
+						       TARGET_FRAMES_MAX, &stack.end);
 	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
 			   &stack);
 	s->sampled_ns += s->events.period_ns;
@@ -129,8 +108,6 @@ static void lose(struct cpu_source *s, uint64_t count, uint64_t time_ns)
 	s->lost += count;
 	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, s->seen_ns,
 		     MAX(time_ns, s->seen_ns));
-	if (s->recorder)
-		perf_handover_search(&s->handover);
 }
 
 static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
@@ -154,7 +131,7 @@ static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
 		break;
 	case PERF_RECORD_MMAP2:
 		if (n.is_executable)
-			on_map(s, &n);
+			targets_map(s->targets, n.pid, &n.mapping, n.time_ns);
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
@@ -195,7 +172,7 @@ static void perf_free(struct cpu_source *s)
 {
 	perf_events_close(&s->events);
 	perf_threads_release(&s->threads);
-	perf_handover_release(&s->handover);
+	perf_handover_close(&s->handover);
 	free(s->files);
 	free(s);
 }
@@ -220,8 +197,8 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 		.stack_bytes = s->events.stack_bytes,
 	};
 	s->targets = targets;
-	s->recorder = options->recorder;
-	perf_handover_init(&s->handover, options->directory, on_rest, s);
+	if (options->timers_inside)
+		perf_handover_open(&s->handover, options->directory);
 	s->threads.handover = &s->handover;
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;
@@ -280,7 +257,7 @@ static int perf_poll(struct cpu_source *s, int timeout_ms)
 	wait_for_records(s, timeout_ms);
 	now_ns = clock_monotonic_ns();
 	pressed = perf_rings_look(&s->events.rings);
-	perf_handover_look(&s->handover);
+	perf_handover_read(&s->handover);
 	take_records(s, pressed ? now_ns : now_ns - SETTLE_NS);
 	if (s->end_ns && now_ns >= s->end_ns)
 		stop(s);
@@ -313,7 +290,7 @@ static void perf_finish(struct cpu_source *s)
 {
 	stop(s);
 	perf_rings_look(&s->events.rings);
-	perf_handover_look(&s->handover);
+	perf_handover_read(&s->handover);
 	take_records(s, UINT64_MAX);
 	/* A loss is told with the record after it, which the last one does not have. */
 	if (s->lost_in_all > s->lost)

@@ -8,7 +8,7 @@
 
 void perf_threads_release(struct perf_threads *t)
 {
-	map_release(&t->of);
+	map_release(&t->pid_by_tid);
 	map_release(&t->alive);
 	map_release(&t->sampled);
 	vec_release(&t->endings);
@@ -16,11 +16,11 @@ void perf_threads_release(struct perf_threads *t)
 
 bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid)
 {
-	uint64_t *of = map_at(&t->of, (uint64_t)tid, 0), *count;
+	uint64_t *known = map_at(&t->pid_by_tid, (uint64_t)tid, 0), *count;
 
-	if (!of || *of == (uint64_t)pid)
+	if (!known || *known == (uint64_t)pid)
 		return false;
-	*of = (uint64_t)pid;
+	*known = (uint64_t)pid;
 	t->living++;
 	count = map_at(&t->alive, (uint64_t)pid, 0);
 	if (count)
@@ -31,11 +31,11 @@ bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid)
 /* Whether it was the last of its process. */
 static bool remove_thread(struct perf_threads *t, pid_t pid, pid_t tid)
 {
-	uint64_t *of = map_at(&t->of, (uint64_t)tid, 0), *count;
+	uint64_t *known = map_at(&t->pid_by_tid, (uint64_t)tid, 0), *count;
 
-	if (!of || *of != (uint64_t)pid)
+	if (!known || *known != (uint64_t)pid)
 		return tid == pid;
-	*of = 0;
+	*known = 0;
 	t->living--;
 	count = map_at(&t->alive, (uint64_t)pid, 0);
 	return count && *count && --*count == 0;
@@ -84,27 +84,35 @@ static uint64_t take_sampled(struct perf_threads *t, pid_t tid)
 	return ns;
 }
 
-void perf_thread_rest(const struct perf_threads *t, struct targets *targets,
-		      const struct handed_time *time, uint64_t rest_ns, bool always)
+/* Adds a sample without a stack. */
+static void add_stackless(const struct perf_threads *t, struct targets *targets, struct target *p,
+			  const struct perf_ending *e, uint64_t ns)
 {
 	const struct target_stack none = { .end = stack_end_truncated };
-	struct target *p = targets_find(targets, time->pid);
 
-	if (p && (always || target_has_segments(p)) && rest_ns && time->end_ns < t->end_ns)
-		targets_cpu_sample(targets, p, time->tid, time->end_ns, rest_ns, TARGET_CPU_UNKNOWN,
-				   &none);
+	if (p && ns && e->time_ns < t->end_ns)
+		targets_cpu_sample(targets, p, e->tid, e->time_ns, ns, TARGET_CPU_UNKNOWN, &none);
 }
 
-/* A process that was never sampled gets no segments for this. */
+/* CPU time of a thread that no perf sample stands for. A process that was never sampled gets no segments for it. */
 static void add_rest(struct perf_threads *t, struct targets *targets, const struct perf_ending *e,
 		     uint64_t rest_ns)
 {
-	struct handed_time time = {
-		.pid = e->pid, .tid = e->tid, .end_ns = e->time_ns, .owed_ns = rest_ns
-	};
+	struct target *p = targets_find(targets, e->pid);
 
-	if (!perf_handover_thread_ends(t->handover, &time))
-		perf_thread_rest(t, targets, &time, rest_ns, false);
+	if (!perf_handover_owe(t->handover, e->pid, rest_ns) && p && target_has_segments(p))
+		add_stackless(t, targets, p, e, rest_ns);
+}
+
+/* The timers of the process may have sampled most of it, so this is worth segments of their own. */
+static void end_process(struct perf_threads *t, struct targets *targets,
+			const struct perf_ending *e)
+{
+	struct perf_ending main_thread = { .pid = e->pid, .tid = e->pid, .time_ns = e->time_ns };
+	uint64_t rest_ns = perf_handover_exit(t->handover, e->pid, e->time_ns);
+
+	add_stackless(t, targets, targets_find(targets, e->pid), &main_thread, rest_ns);
+	targets_exit(targets, e->pid, e->time_ns);
 }
 
 static void end_thread(struct perf_threads *t, struct targets *targets, const struct perf_ending *e)
@@ -116,10 +124,8 @@ static void end_thread(struct perf_threads *t, struct targets *targets, const st
 		add_rest(t, targets, e, e->counted_ns - MIN(sampled, e->counted_ns));
 	}
 	/* The root is counted at the end, and its process with it. */
-	if (e->is_last && (e->pid != t->root || e->tid == t->root)) {
-		perf_handover_ends(t->handover, e->pid, e->time_ns, false);
-		targets_exit(targets, e->pid, e->time_ns);
-	}
+	if (e->is_last && (e->pid != t->root || e->tid == t->root))
+		end_process(t, targets, e);
 }
 
 void perf_threads_settle(struct perf_threads *t, struct targets *targets, uint64_t now_ns)
@@ -150,7 +156,7 @@ void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pi
 			end_thread(t, targets, &e);
 	}
 	t->endings.count = kept;
-	perf_handover_ends(t->handover, pid, time_ns, true);
+	perf_handover_exec(t->handover, pid, time_ns);
 }
 
 /* The root's own time is what remains of all, if nobody else is uncounted. */

@@ -23,7 +23,7 @@ struct perf_ending {
 };
 
 struct perf_threads {
-	struct map of; /* tid -> pid, 0 when it has ended */
+	struct map pid_by_tid; /* 0 when the thread has ended */
 	struct map alive; /* pid -> threads */
 	struct map sampled; /* tid -> nanoseconds that samples stand for */
 	VEC(struct perf_ending) endings; /* in order of time */
@@ -31,7 +31,7 @@ struct perf_threads {
 	uint64_t counted_ns; /* of all threads that were counted */
 	uint64_t uncounted_sampled_ns; /* of all samples but those of threads that were counted */
 	pid_t root; /* whose own events are not inherited, so that it is never counted; 0: there are more such */
-	struct perf_handover *handover; /* what timers have needs no sample of ours */
+	struct perf_handover *handover; /* processes that timers inside sample */
 	uint64_t end_ns; /* samples without a stack are not wanted from here on */
 };
 
@@ -43,10 +43,6 @@ void perf_thread_ends(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t tim
 /* It has ended, and had this CPU time on a processor. */
 void perf_thread_counted(struct perf_threads *t, pid_t pid, pid_t tid, uint64_t cpu_ns);
 void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns);
-
-/* CPU time of a thread without a sample becomes one without a stack. `always`: also of a process that was never sampled. */
-void perf_thread_rest(const struct perf_threads *t, struct targets *targets,
-		      const struct handed_time *time, uint64_t rest_ns, bool always);
 
 /* The process becomes another program: its other threads have ended, and no more records of them come. */
 void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pid,

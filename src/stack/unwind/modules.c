@@ -288,7 +288,9 @@ static int look(struct scan *scan)
 
 static bool in_use(const struct stack_modules *m, const struct stack_map *map)
 {
-	for (unsigned i = 0; i < STACK_WALKERS_MAX; i++)
+	int used = atomic_load(&m->slots_used);
+
+	for (int i = 0; i < used; i++)
 		if (atomic_load_explicit(&m->slots[i].map, memory_order_acquire) == map)
 			return true;
 	return false;
@@ -511,12 +513,17 @@ int stack_modules_update(struct stack_modules *m, uint64_t budget_ns)
 
 int stack_slot_claim(struct stack_modules *m)
 {
-	for (int i = 0; i < (int)STACK_WALKERS_MAX; i++) {
-		if (!atomic_load_explicit(&m->slots[i].used, memory_order_relaxed) &&
-		    !atomic_exchange_explicit(&m->slots[i].used, true, memory_order_acquire))
-			return i;
-	}
-	return -1;
+	int used = atomic_load(&m->slots_used), i = 0;
+
+	while (i < (int)STACK_WALKERS_MAX &&
+	       (atomic_load_explicit(&m->slots[i].used, memory_order_relaxed) ||
+		atomic_exchange_explicit(&m->slots[i].used, true, memory_order_acquire)))
+		i++;
+	if (i == (int)STACK_WALKERS_MAX)
+		return -1;
+	while (used <= i && !atomic_compare_exchange_weak(&m->slots_used, &used, i + 1))
+		;
+	return i;
 }
 
 void stack_slot_release(struct stack_modules *m, int slot)

@@ -30,7 +30,7 @@
 
 #include "stack/unwind/unwind_parts.h"
 
-#define STACK_WALKERS_MAX 1100u /* a little more than rings */
+#define STACK_WALKERS_MAX 2112u /* a little more than threads with rings and threads that are sampled */
 #define STACK_RULE_BYTES (64u << 20) /* a good ceiling */
 
 /*
@@ -99,6 +99,7 @@ struct stack_modules {
 	uint64_t build_ns;
 	/* The walkers' side. */
 	struct unwind_rule *rules; /* by number; those of parts that are there never change */
+	atomic_int slots_used; /* slots from this one on were never claimed */
 	struct {
 		_Alignas(64) _Atomic(struct stack_map *) map;
 		atomic_bool used;

@@ -1,7 +1,9 @@
 #include "stack/unwind/unwind_all_registers.h"
 
-#include "stack/unwind/unwind_snapshot.h"
+#include <unistd.h>
+
 #include "stack/safe_memory.h"
+#include "stack/unwind/unwind_snapshot.h"
 
 struct own_stack {
 	struct stack_walker *w;
@@ -24,21 +26,19 @@ static const struct unwind_rule *rule(void *context, uint64_t frame, bool *known
 }
 
 /*
- * Copies up to `size` bytes of code that end at `end`; fewer at the start of what is mapped. Their number.
+ * Copies up to `size` bytes of code that end at `end`; fewer at the start of what is mapped. Their number. The code may go
+ * away at any moment, so that it is never read directly.
  */
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
-	uint64_t start = end - size;
+	uint64_t page = end & ~(uint64_t)4095;
+	pid_t pid = getpid();
 
 	(void)context;
-	if (!memory_readable(start)) {
-		start = end & ~(uint64_t)4095;
-		if (end - start > size || !memory_readable(start))
-			return 0;
-	}
-	for (uint64_t at = start; at < end; at++)
-		__asm__("movb %1, %0" : "=q"(bytes[at - start]) : "m"(*(const uint8_t *)at));
-	return (unsigned)(end - start);
+	if (memory_copy_some(pid, bytes, end - size, size) == size)
+		return size;
+	size = (unsigned)MIN(end - page, (uint64_t)size);
+	return memory_copy_some(pid, bytes, end - size, size) == size ? size : 0;
 }
 
 static bool store(void *context, uint64_t frame)

@@ -6,6 +6,7 @@ impossible to take any later, and what the interpreter needed to start.
 import ctypes
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -148,6 +149,13 @@ def blocks_the_signal():
     load_recorder()
     one = thread(target=blocking)
     one.join()
+
+
+def refuses_timers():
+    load_recorder()
+    late(SPIN)
+    resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))
+    thread(SPIN).join()
 
 
 def short_threads():

@@ -67,12 +67,11 @@ static inline void captured_strings(struct captured *c, const struct block_ref *
 	free(texts.data);
 }
 
-/* Ends the writing, so that rows can be read. */
-static inline void captured_close(struct captured *c)
+/* Reads what has been written and closed. */
+static inline void captured_read(struct captured *c)
 {
 	struct error e = { 0 };
 
-	assert_int_equal(writer_close(&c->writer), 0);
 	if (segment_open(c->path, &c->segment, &e) < 0)
 		fail_msg("%s", e.text);
 	c->decoder = decoder_new();
@@ -80,6 +79,13 @@ static inline void captured_close(struct captured *c)
 	for (size_t i = 0; i < c->segment.block_count; i++)
 		if (c->segment.blocks[i].header.table == TABLE_string)
 			captured_strings(c, &c->segment.blocks[i]);
+}
+
+/* Ends the writing, so that rows can be read. */
+static inline void captured_close(struct captured *c)
+{
+	assert_int_equal(writer_close(&c->writer), 0);
+	captured_read(c);
 }
 
 static inline void captured_free(struct captured *c)

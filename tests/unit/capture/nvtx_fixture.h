@@ -17,6 +17,7 @@
 #include "capture/nvtx/nvtx_source.h"
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvtx_client.h"
+#include "unit/capture/source_ops.h"
 
 #ifndef WITH_COLLECTOR
 atomic_bool collector_idle;
@@ -27,24 +28,9 @@ void collector_wake(void)
 }
 #endif
 
-/* As the collector does it. */
 static inline uint64_t drain(struct writer *w)
 {
-	uint64_t events = 0;
-	struct ring *r;
-
-	for (unsigned i = 0; (r = ring_at(i)); i++) {
-		while (ring_available(r)) {
-			uint64_t slots = nvtx_source_event(w, r, atomic_load(&r->tail));
-
-			assert_in_range(slots, 1, ring_available(r));
-			ring_consume(r, slots);
-			events++;
-		}
-		if (atomic_load(&r->state) == RING_DEAD)
-			ring_recycle(r);
-	}
-	return events;
+	return source_drain(&nvtx_source, w);
 }
 
 static struct captured *captured;
@@ -53,16 +39,16 @@ static inline int begin(void **state)
 {
 	(void)state;
 	rings_after_fork();
-	nvtx_source_after_fork();
+	nvtx_source.after_fork();
 	client_reset();
 	assert_int_equal(nvtx_source_attach((void *)client_export_table), 1);
 	captured = captured_begin();
-	nvtx_source_window(true);
+	source_window(&nvtx_source, true, NULL);
 	while (nvtx.pop() >= 0)
 		;
-	nvtx_source_window(false);
+	source_window(&nvtx_source, false, NULL);
 	drain(captured->writer);
-	nvtx_source_window(true);
+	source_window(&nvtx_source, true, NULL);
 	return 0;
 }
 

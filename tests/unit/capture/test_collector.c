@@ -8,47 +8,48 @@
 
 #include "base/clock.h"
 #include "capture/collector.h"
-#include "capture/host/process_rows.h"
+#include "capture/session.h"
 
-#define STOP_NS (10 * NS_PER_S)
-
-/* A recording that a collector writes into, and a client of NVTX. */
-static void start_collector(struct settings settings)
+/* A session that the environment asks for, and a client of NVTX. */
+static void start_session(struct settings settings)
 {
-	struct collector_start start = { .setup_start_ns = clock_monotonic_ns(), .setup_ns = 1 };
+	_cleanup_strbuf_ struct strbuf options = STRBUF_INIT;
 
 	client_reset();
 	assert_int_equal(nvtx_source_attach((void *)client_export_table), 1);
 	captured = captured_begin();
-	if (!settings.start_ns)
-		settings.start_ns = start.setup_start_ns;
-	start.settings = settings;
-	start.writer = captured->writer;
-	captured->writer = NULL; /* the collector's now */
-	nvtx_source_window(settings.delay_ns == 0);
-	assert_int_equal(collector_start(&start), 0);
-	assert_true(collector_running());
+	assert_int_equal(writer_close(&captured->writer), 0);
+	unlink(captured->path);
+	settings_text(&settings, &options);
+	setenv("PITOT_RECORDING", captured->directory, 1);
+	setenv("PITOT_OPTIONS", strbuf_text(&options), 1);
+	assert_true(session_start(SESSION_BY_NVTX));
 }
 
-static void stop_collector(void)
+static struct settings defaults(void)
 {
-	while (!collector_stop(STOP_NS)) /* it lost its patience, not its way */
-		;
-	assert_false(collector_running());
-	captured_close(captured);
+	struct settings s;
+
+	settings_defaults(&s);
+	return s;
+}
+
+static void stop_session(void)
+{
+	while (collector_running()) /* it may lose its patience, not its way */
+		session_stop();
+	snprintf(captured->path, sizeof(captured->path), "%s/%d.0.pit", captured->directory,
+		 (int)getpid());
+	captured_read(captured);
 	free(rows);
 	rows = captured_rows(captured, TABLE_nvtx, &row_count);
 }
 
-/* As a process does whose session is over; the next test is like the child of a fork. */
+/* Sessions come one after the other; rings and names stay. */
 static int forget(void **state)
 {
 	(void)state;
 	captured_free(captured);
-	collector_after_fork();
-	rings_after_fork();
-	nvtx_source_after_fork();
-	host_reset();
 	return 0;
 }
 
@@ -69,12 +70,13 @@ static uint64_t lost_events(void)
 static void test_the_first_and_the_last_moment(void **state)
 {
 	(void)state;
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	nvtx.mark_a("at once");
-	stop_collector();
+	stop_session();
 	assert_int_equal(row_count, 1);
 	assert_row(0, nvtx_kind_mark, 0, "at once");
-	assert_true(collector_stop(STOP_NS)); /* again */
+	session_stop(); /* again */
+	assert_false(collector_running());
 }
 
 #define THREADS 4
@@ -98,12 +100,12 @@ static void test_many_threads(void **state)
 	pthread_t threads[THREADS];
 
 	(void)state;
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, mark_a_lot, (void *)i), 0);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	stop_collector();
+	stop_session();
 	assert_int_equal(row_count + lost_events(), THREADS * MARKS);
 	for (size_t i = 0; i < row_count; i++) {
 		uint64_t thread = rows[i].payload >> 32,
@@ -136,7 +138,7 @@ static void test_threads_that_come_and_go(void **state)
 	static char text[] = "short-lived";
 
 	(void)state;
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	for (int i = 0; i < 2 * (int)RINGS_MAX; i++) {
 		pthread_t thread;
 
@@ -145,7 +147,7 @@ static void test_threads_that_come_and_go(void **state)
 		if (i % 512 == 511)
 			wait_for_rings_of_ended_threads();
 	}
-	stop_collector();
+	stop_session();
 	assert_int_equal(row_count, 2 * RINGS_MAX);
 	assert_int_equal(lost_events(), 0);
 }
@@ -166,12 +168,12 @@ static void test_names_of_threads_that_have_ended(void **state)
 	size_t count;
 
 	(void)state;
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	for (int i = 0; i < 64; i++) { /* most are gone when the collector looks */
 		assert_int_equal(pthread_create(&thread, NULL, mark_with_a_name, name), 0);
 		pthread_join(thread, NULL);
 	}
-	stop_collector();
+	stop_session();
 	threads = captured_rows(captured, TABLE_thread, &count);
 	for (size_t i = 0; i < count; i++)
 		named += strcmp(captured_text(captured, threads[i].name), name) == 0;
@@ -205,12 +207,12 @@ static void test_stopping_while_threads_call(void **state)
 	(void)state;
 	atomic_store(&over, false);
 	atomic_store(&calls, 0);
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, keep_calling, text), 0);
 	while (atomic_load(&calls) < 100)
 		usleep(1000);
-	stop_collector();
+	stop_session();
 	atomic_store(&over, true);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
@@ -226,7 +228,7 @@ static void test_waking_up(void **state)
 	bool woken = false;
 
 	(void)state;
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	nvtx.mark_a("busy");
 	/* It may be idle again before this thread looks, but not each time. */
 	for (; tries < 50 && !woken; tries++) {
@@ -238,7 +240,7 @@ static void test_waking_up(void **state)
 	assert_true(woken);
 	while (ring_available(ring_get()))
 		usleep(1000);
-	stop_collector();
+	stop_session();
 	assert_int_equal(row_count, 1 + tries);
 	assert_row(1, nvtx_kind_mark, 0, "awake again");
 }
@@ -246,19 +248,20 @@ static void test_waking_up(void **state)
 /* Events from now until the end of a window that opens and closes after that long. Its rows; how many there were of all. */
 static size_t call_around_a_window(uint64_t ns)
 {
-	struct settings settings = { .start_ns = clock_monotonic_ns(),
-				     .delay_ns = ns,
-				     .duration_ns = ns };
-	uint64_t opens = settings.start_ns + ns, slack = 40 * NS_PER_MS;
+	struct settings settings = defaults();
+	uint64_t opens, slack = 40 * NS_PER_MS;
 	size_t pushed = 0;
 
-	start_collector(settings);
+	settings.start_ns = clock_monotonic_ns();
+	settings.delay_ns = settings.duration_ns = ns;
+	opens = settings.start_ns + ns;
+	start_session(settings);
 	for (; clock_monotonic_ns() < settings.start_ns + 4 * ns; pushed++) {
 		nvtx.push_a("around the clock");
 		nvtx.pop();
 		usleep(1000);
 	}
-	stop_collector();
+	stop_session();
 	/* Its start is seen before it comes by two of the collector's looks at the clock at most. */
 	if (row_count)
 		assert_true(rows[0].time_ns + slack >= opens);
@@ -292,10 +295,10 @@ static void test_what_else_is_written(void **state)
 	bool seen = false;
 
 	(void)state;
-	start_collector((struct settings){ 0 });
+	start_session(defaults());
 	pthread_setname_np(pthread_self(), "named");
 	nvtx.mark_a("x");
-	stop_collector();
+	stop_session();
 	processes = captured_rows(captured, TABLE_process, &count);
 	assert_int_equal(count, 2);
 	assert_int_equal(processes[1].pid, getpid());

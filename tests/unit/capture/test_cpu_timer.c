@@ -13,6 +13,7 @@
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_threads.h"
 #include "capture/cpu/cpu_timer.h"
+#include "capture/host/host_source.h"
 #include "capture/stack_rows.h"
 
 #define WORKERS 2
@@ -25,6 +26,11 @@ static atomic_uint wakes;
 void collector_wake(void)
 {
 	atomic_fetch_add(&wakes, 1);
+}
+
+void source_name_thread(struct writer *w, uint32_t tid, const char *last_name)
+{
+	host_source.name_thread(w, tid, last_name);
 }
 
 struct worker {
@@ -130,7 +136,7 @@ static void wait_for_sleep(const struct worker *w)
 
 static int begin(void **state)
 {
-	struct settings settings = { .cpu_hz = 250 };
+	struct settings settings = { .cpu = 250 };
 
 	(void)state;
 	captured = captured_begin();

@@ -8,9 +8,12 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "capture/cuda/devices.h"
 #include "capture/nvml/nvml_source.h"
+#include "capture/vendor_thread.h"
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvml_standin.h"
+#include "unit/capture/source_ops.h"
 
 static const char *const two_devices[] = { "0000:1a:00.0", "0000:1b:00.0" };
 
@@ -36,9 +39,42 @@ static void use(const char *folder)
 	assert_non_null(standin);
 }
 
+/* --- what the rest of the recorder would be --- */
+
+atomic_bool collector_idle;
+static const char *const *used_pci;
+static unsigned used_devices;
+
+void collector_wake(void)
+{
+}
+
+void vendor_enter(const char *function)
+{
+	(void)function;
+}
+
+void vendor_leave(void)
+{
+}
+
+const char *devices_pci(uint32_t ordinal)
+{
+	return ordinal < used_devices ? used_pci[ordinal] : NULL;
+}
+
+static void start(void)
+{
+	source_window(&nvml_source, true, captured->writer);
+}
+
 static void sample(const char *const *pci, unsigned devices)
 {
-	nvml_source_sample(captured->writer, pci, devices, now);
+	used_pci = pci;
+	used_devices = devices;
+	nvml_source.vendor(VENDOR_PERIODIC, now);
+	source_drain(&nvml_source, captured->writer);
+	capability_notes_write(captured->writer);
 	now += 500 * NS_PER_MS;
 }
 
@@ -90,7 +126,7 @@ static void assert_capability(enum capability_state state, const char *reason)
 static void everything(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	assert_int_equal(standin->inits, 0);
 	for (int i = 0; i < 3; i++)
 		sample(two_devices, 1);
@@ -118,7 +154,7 @@ static void everything(void)
 static void what_a_device_lacks(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	sample(two_devices, 2);
 	sample(two_devices, 2);
 	read_rows();
@@ -134,7 +170,7 @@ static void what_a_device_lacks(void)
 static void functions_that_are_missing(void)
 {
 	use("partial");
-	nvml_source_start();
+	start();
 	sample(two_devices, 1);
 	sample(two_devices, 1);
 	read_rows();
@@ -154,7 +190,7 @@ static void functions_that_are_missing(void)
 static void failures_that_pass(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	standin->temperature_status = 999;
 	sample(two_devices, 1);
 	standin->temperature_status = 15;
@@ -170,7 +206,7 @@ static void failures_that_pass(void)
 static void failures_that_stay(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	sample(two_devices, 1);
 	standin->utilization_status = 4;
 	sample(two_devices, 1);
@@ -187,7 +223,7 @@ static void devices_that_nvml_does_not_know(void)
 	const char *const pci[] = { NULL, "0000:99:00.0", two_devices[0] };
 
 	use("whole");
-	nvml_source_start();
+	start();
 	sample(pci, 0);
 	assert_int_equal(standin->inits, 0);
 	sample(pci, 3);
@@ -206,7 +242,7 @@ static void more_devices_than_there_is_room_for(void)
 	for (size_t i = 0; i < ARRAY_SIZE(pci); i++)
 		pci[i] = two_devices[0];
 	use("whole");
-	nvml_source_start();
+	start();
 	sample(pci, ARRAY_SIZE(pci));
 	read_rows();
 	assert_int_equal(sample_count, NVML_DEVICES_MAX * NVML_COUNTERS);
@@ -215,7 +251,7 @@ static void more_devices_than_there_is_room_for(void)
 static void a_driver_that_is_not_loaded(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	standin->init_status = 9;
 	sample(two_devices, 1);
 	sample(two_devices, 1);
@@ -228,7 +264,7 @@ static void a_driver_that_is_not_loaded(void)
 static void a_library_without_the_essentials(void)
 {
 	use("bare");
-	nvml_source_start();
+	start();
 	sample(two_devices, 1);
 	sample(two_devices, 1);
 	read_rows();
@@ -242,7 +278,7 @@ static void a_library_without_the_essentials(void)
 static void energy_is_read_less_often(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	for (int i = 0; i < 240; i++)
 		sample(two_devices, 2);
 	read_rows();
@@ -256,7 +292,7 @@ static void no_library(void)
 {
 	void *real = dlopen("libnvidia-ml.so.1", RTLD_LAZY);
 
-	nvml_source_start();
+	start();
 	if (real) /* a machine with a driver: there is a library */
 		return;
 	sample(two_devices, 1);
@@ -277,13 +313,14 @@ static void nothing_before_the_start(void)
 static void a_second_session_after_a_fork(void)
 {
 	use("whole");
-	nvml_source_start();
+	start();
 	sample(two_devices, 1);
-	nvml_source_after_fork();
+	nvml_source.after_fork();
+	capability_notes_after_fork();
 	captured_free(captured);
 	captured = captured_begin();
 	sample(two_devices, 1);
-	nvml_source_start();
+	start();
 	sample(two_devices, 1);
 	read_rows();
 	assert_int_equal(counter_count, NVML_COUNTERS);

@@ -248,8 +248,8 @@ static void test_categories_and_threads(void **state)
 	nvtx.thread_a(77001, "other");
 	nvtx.thread_a(77001, "first"); /* again: the last one counts */
 	drain(captured->writer);
-	assert_true(nvtx_source_thread_row(captured->writer, 77001));
-	assert_false(nvtx_source_thread_row(captured->writer, 77009));
+	assert_true(nvtx_source.name_thread(captured->writer, 77001, ""));
+	assert_false(nvtx_source.name_thread(captured->writer, 77009, ""));
 	read_rows();
 	assert_int_equal(row_count, 0);
 	categories = captured_rows(captured, TABLE_nvtx_category, &count);

@@ -12,6 +12,7 @@
 #include "capture/nvtx/nvtx_names.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "unit/capture/captured_rows.h"
+#include "unit/capture/source_ops.h"
 
 atomic_bool collector_idle;
 
@@ -162,12 +163,8 @@ static void test_nvtx_itself(void **state)
 
 	(void)state;
 	use_nvtx(&range);
-	nvtx_source_window(true);
-	while (ring_available(ring_get())) {
-		struct ring *r = ring_get();
-
-		ring_consume(r, nvtx_source_event(c->writer, r, atomic_load(&r->tail)));
-	}
+	source_window(&nvtx_source, true, NULL);
+	source_drain(&nvtx_source, c->writer);
 	captured_close(c);
 	rows = captured_rows(c, TABLE_nvtx, &count);
 	assert_int_equal(count, ARRAY_SIZE(expected));

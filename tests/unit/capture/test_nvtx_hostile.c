@@ -356,12 +356,12 @@ static void test_the_window(void **state)
 {
 	(void)state;
 	nvtx.push_a("before the collector knows");
-	nvtx_source_window(false);
+	source_window(&nvtx_source, false, NULL);
 	assert_int_equal(drain(captured->writer), 1);
 	assert_int_equal(nvtx.push_a("outside"), 1);
 	assert_int_equal(ring_available(ring_get()), 0);
 	nvtx2.domain_a("made outside the window");
-	nvtx_source_window(true);
+	source_window(&nvtx_source, true, NULL);
 	assert_int_equal(nvtx.push_a("inside"), 2);
 	assert_int_equal(nvtx.pop(), 2);
 	assert_int_equal(nvtx.pop(), 1); /* of the range that began outside: nothing to belong to */
@@ -382,21 +382,21 @@ static void test_events_before_the_collector(void **state)
 	nvtx.push_a("the very first");
 	nvtx.pop();
 	captured = captured_begin();
-	nvtx_source_window(true);
+	source_window(&nvtx_source, true, NULL);
 	read_rows();
 	assert_int_equal(row_count, 2);
 	assert_row(0, nvtx_kind_push, 0, "the very first");
 	captured_free(captured);
 
-	nvtx_source_after_fork(); /* and now with --delay: they are dropped, and the program's threads learn it */
-	nvtx_source_window(true);
+	nvtx_source.after_fork(); /* and now with --delay: they are dropped, and the program's threads learn it */
+	source_window(&nvtx_source, true, NULL);
 	nvtx.mark_a("early");
-	nvtx_source_after_fork();
+	nvtx_source.after_fork();
 	captured = captured_begin();
 	assert_int_equal(drain(captured->writer), 1);
 	nvtx.mark_a("early");
 	assert_int_equal(ring_available(ring_get()), 0);
-	nvtx_source_window(true);
+	source_window(&nvtx_source, true, NULL);
 	nvtx.mark_a("in time");
 	read_rows();
 	assert_int_equal(row_count, 1);
@@ -409,12 +409,12 @@ static void in_the_child(void *domain)
 	struct nvtx_attributes a = attributes_with(NVTX_MESSAGE_TEXT, "child");
 
 	rings_after_fork();
-	nvtx_source_after_fork();
+	nvtx_source.after_fork();
 	nvtx2.mark_ex(domain, &a);
 	assert_int_equal(ring_at(0) ? ring_available(ring_at(0)) : 0, 0);
 	writer_abandon(&captured->writer);
 	captured = captured_begin();
-	nvtx_source_window(true);
+	source_window(&nvtx_source, true, NULL);
 	nvtx2.mark_ex(domain, &a);
 	assert_non_null(nvtx2.string_a(domain, "a new string of the child"));
 	read_rows();

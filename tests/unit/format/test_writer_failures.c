@@ -6,9 +6,12 @@
 #include "recording_fixture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include "base/map.h"
 #include "failing_alloc.h"
 
 /* ---- pwrite(2) that fails ---- */
@@ -16,6 +19,40 @@
 static long writes_left = -1; /* that still succeed; below 0: all */
 static int write_error;
 static size_t write_short; /* bytes that the failing write still writes */
+
+/* ---- and that stalls ---- */
+
+static pthread_mutex_t stall_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t stall_changed = PTHREAD_COND_INITIALIZER;
+static bool stalled; /* writes wait */
+static unsigned stalled_writes; /* that wait now */
+
+static void stall(bool on)
+{
+	pthread_mutex_lock(&stall_lock);
+	stalled = on;
+	pthread_cond_broadcast(&stall_changed);
+	pthread_mutex_unlock(&stall_lock);
+}
+
+static void wait_while_stalled(void)
+{
+	pthread_mutex_lock(&stall_lock);
+	stalled_writes++;
+	pthread_cond_broadcast(&stall_changed);
+	while (stalled)
+		pthread_cond_wait(&stall_changed, &stall_lock);
+	stalled_writes--;
+	pthread_mutex_unlock(&stall_lock);
+}
+
+static void wait_for_a_stalled_write(void)
+{
+	pthread_mutex_lock(&stall_lock);
+	while (stalled_writes == 0)
+		pthread_cond_wait(&stall_changed, &stall_lock);
+	pthread_mutex_unlock(&stall_lock);
+}
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t length, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset);
@@ -25,6 +62,7 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset)
 	/* A full disk takes what lies within a file. */
 	struct stat st;
 
+	wait_while_stalled();
 	if (writes_left < 0 || writes_left-- > 0)
 		return __real_pwrite(fd, bytes, length, offset);
 	writes_left = 0;
@@ -52,7 +90,7 @@ static void fail_write(long n, int error, size_t bytes_before)
 
 struct outcome {
 	uint64_t rows; /* of the table external_correlation */
-	uint64_t kernels, calls;
+	uint64_t kernels, calls, samples;
 	uint64_t lost[32]; /* by reason */
 	unsigned segments;
 	uint64_t bytes;
@@ -81,6 +119,7 @@ static void look(struct fixture *f, struct outcome *o)
 		o->rows += for_each_block(&s, TABLE_external_correlation, NULL, NULL);
 		o->kernels += for_each_block(&s, TABLE_kernel, NULL, NULL);
 		o->calls += for_each_block(&s, TABLE_api_call, NULL, NULL);
+		o->samples += for_each_block(&s, TABLE_counter_sample, NULL, NULL);
 		for_each_block(&s, TABLE_loss, take_loss, o);
 		o->bytes += s.size;
 		o->closed = s.closed;
@@ -291,6 +330,212 @@ static void test_follow_a_full_disk(void **state UNUSED)
 	fixture_close(&f);
 }
 
+/* Writes kernels with names, until one of the writer's sinks has some on disk again. */
+static uint64_t write_until_recovered(struct writer *w)
+{
+	struct row_kernel_config config = { 0 };
+	struct row_kernel kernel = { 0 };
+	uint64_t kernels = 0;
+	int r;
+
+	do {
+		usleep(20000);
+		config.name = writer_string(w, "kernel", 6);
+		kernel.config = writer_kernel_config(w, &config);
+		writer_append(w, TABLE_kernel, &kernel);
+		kernels++;
+		r = writer_flush(w);
+	} while (r < 0);
+	return kernels;
+}
+
+static void take_configs(void *user, const struct decoded *t)
+{
+	for (size_t i = 0; i < t->rows; i++)
+		assert_int_equal(map_put(user, t->values[COLUMN_kernel_config_id][i], 1), 0);
+}
+
+static void check_configs(void *user, const struct decoded *t)
+{
+	uint64_t one;
+
+	for (size_t i = 0; i < t->rows; i++)
+		assert_true(map_get(user, t->values[COLUMN_kernel_config][i], &one));
+}
+
+/* A disk that is full for a moment: what came then is lost and counted, what comes later is there, with its names. */
+static void test_disk_is_full_for_a_moment(void **state UNUSED)
+{
+	static const int errors[] = { ENOSPC, ENOSPC, EIO };
+
+	for (unsigned c = 0; c < ARRAY_SIZE(errors); c++) {
+		int error = errors[c];
+		enum loss_reason reason =
+			error == EIO ? loss_reason_write_error : loss_reason_disk_full;
+		struct writer_options options = { .background = c > 0 };
+		struct row_external_correlation row = { 0 };
+		struct map configs = MAP_INIT;
+		struct writer_stats stats;
+		struct outcome o;
+		struct fixture f;
+		struct segment s;
+		struct writer *w;
+		uint64_t kernels;
+
+		fixture_open(&f);
+		w = fixture_writer(&f, options);
+		writer_append(w, TABLE_external_correlation, &row);
+		while (writer_flush(w) == 1)
+			;
+		fail_write(0, error, 30);
+		for (unsigned i = 0; i < 100; i++)
+			writer_append(w, TABLE_external_correlation, &row);
+		while (writer_flush(w) == 1)
+			;
+		assert_int_equal(writer_flush(w), -error);
+		for (unsigned i = 0; i < 100; i++)
+			writer_append(w, TABLE_external_correlation, &row);
+		assert_int_equal(writer_flush(w), -error);
+		writer_stats(w, &stats);
+		assert_int_equal(stats.error, error);
+		fail_write(-1, 0, 0);
+		kernels = write_until_recovered(w);
+		writer_stats(w, &stats);
+		assert_int_equal(stats.error, 0);
+		assert_int_equal(writer_close(&w), 0);
+		look(&f, &o);
+		assert_int_equal(o.segments, 1);
+		assert_true(o.closed);
+		assert_int_equal(o.rows, 1);
+		assert_true(o.kernels >= 1);
+		assert_int_equal(o.lost[reason], 200 + kernels - o.kernels);
+		assert_int_equal(stats.lost_rows, o.lost[reason]);
+		fixture_map(&f, 0, &s);
+		for_each_block(&s, TABLE_kernel_config, take_configs, &configs);
+		for_each_block(&s, TABLE_kernel, check_configs, &configs);
+		map_release(&configs);
+		segment_release(&s);
+		fixture_close(&f);
+	}
+}
+
+/* It is full again a second later, and again: every time is told. */
+static void test_disk_is_full_twice(void **state UNUSED)
+{
+	struct row_external_correlation row = { 0 };
+	uint64_t kernels = 0;
+	struct outcome o;
+	struct fixture f;
+	struct writer *w;
+
+	fixture_open(&f);
+	w = fixture_writer(&f, (struct writer_options){ 0 });
+	for (unsigned i = 1; i <= 2; i++) {
+		fail_write(0, ENOSPC, 0);
+		for (unsigned n = 0; n < 100 * i; n++)
+			writer_append(w, TABLE_external_correlation, &row);
+		assert_int_equal(writer_flush(w), -ENOSPC);
+		fail_write(-1, 0, 0);
+		kernels += write_until_recovered(w);
+	}
+	assert_int_equal(writer_close(&w), 0);
+	look(&f, &o);
+	assert_int_equal(o.rows, 0);
+	assert_in_range(o.kernels, 2, kernels);
+	assert_int_equal(o.lost[loss_reason_disk_full], 300 + kernels - o.kernels);
+	fixture_close(&f);
+}
+
+/* ---- a disk that stalls ---- */
+
+static void append_random(struct writer *w, struct random *r, uint64_t rows)
+{
+	for (uint64_t i = 0; i < rows; i++) {
+		struct row_external_correlation row = { .id = random_u64(r),
+							.correlation = random_u64(r) };
+		struct row_counter_sample sample = { .value = (int64_t)random_u64(r) };
+
+		writer_append(w, TABLE_external_correlation, &row);
+		if (i % 8 == 0)
+			writer_append(w, TABLE_counter_sample, &sample);
+	}
+}
+
+/* Nobody waits but the thread that writes; what there is room for is kept, and what is lost is counted, of all tables. */
+static void test_disk_stalls(void **state UNUSED)
+{
+	const uint64_t rows = 100000;
+	struct random random = { 5 };
+	uint64_t appended = 0, samples = 0;
+	struct writer_stats stats;
+	struct outcome o;
+	struct fixture f;
+	struct writer *w;
+
+	fixture_open(&f);
+	w = fixture_writer(&f, (struct writer_options){ .background = true });
+	append_random(w, &random, 8);
+	stall(true);
+	appended += 8;
+	assert_int_equal(writer_flush(w), 1);
+	wait_for_a_stalled_write();
+	do {
+		append_random(w, &random, rows);
+		appended += rows;
+		writer_flush(w);
+		writer_stats(w, &stats);
+		assert_true(appended * 16 < 200u << 20);
+	} while (stats.lost_rows == 0);
+	assert_true(appended * 16 > 30u << 20);
+	append_random(w, &random, 800);
+	appended += 800;
+	assert_true(writer_flush(w) != 0);
+	stall(false);
+	do {
+		append_random(w, &random, 80);
+		appended += 80;
+	} while (writer_flush(w) != 0);
+	assert_int_equal(writer_close(&w), 0);
+	look(&f, &o);
+	samples = (appended + 7) / 8;
+	assert_true(o.closed);
+	assert_true(o.rows >= 28u << 16 && o.rows < appended);
+	assert_int_equal(o.rows + o.samples + o.lost[loss_reason_disk_slow], appended + samples);
+	assert_true(o.samples < samples);
+	fixture_close(&f);
+}
+
+/* A child that is forked meanwhile lets go of it without waiting. */
+static void test_fork_while_the_disk_stalls(void **state UNUSED)
+{
+	struct row_external_correlation row = { 0 };
+	struct outcome o;
+	struct fixture f;
+	struct writer *w;
+	pid_t child;
+	int status;
+
+	fixture_open(&f);
+	w = fixture_writer(&f, (struct writer_options){ .background = true });
+	stall(true);
+	writer_append(w, TABLE_external_correlation, &row);
+	assert_int_equal(writer_flush(w), 1);
+	wait_for_a_stalled_write();
+	child = fork();
+	if (child == 0) {
+		writer_abandon(&w);
+		_exit(w != NULL);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	stall(false);
+	assert_int_equal(writer_close(&w), 0);
+	look(&f, &o);
+	assert_int_equal(o.rows, 1);
+	assert_true(o.closed);
+	fixture_close(&f);
+}
+
 /* ---- a descriptor that the target closes and uses for something else ---- */
 
 static int descriptor_of(const char *path)
@@ -456,6 +701,10 @@ int main(void)
 		cmocka_unit_test(test_file_size_limit),
 		cmocka_unit_test(test_losses_of_others),
 		cmocka_unit_test(test_follow_a_full_disk),
+		cmocka_unit_test(test_disk_is_full_for_a_moment),
+		cmocka_unit_test(test_disk_is_full_twice),
+		cmocka_unit_test(test_disk_stalls),
+		cmocka_unit_test(test_fork_while_the_disk_stalls),
 		cmocka_unit_test(test_descriptor_taken_away),
 		cmocka_unit_test(test_no_memory_to_write),
 		cmocka_unit_test(test_no_memory_any_more),

@@ -1,4 +1,4 @@
-/* What perf events leave to timers: the recorder's file is written here by hand. */
+/* Which time of a process perf events leave to the timers inside it: cells are written here as recorders would. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,31 +8,20 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "sampler/perf/perf_handover.h"
 
 #define PID 4000000 /* beyond what the kernel gives */
-#define THREAD 4000001
-#define FORGOTTEN (UINT64_MAX)
+#define OTHER 4000001
 
 struct world {
-	char directory[64];
+	char directory[64], path[96];
 	struct perf_handover handover;
-	struct handed_time last;
-	uint64_t rest_ns;
-	unsigned rests;
+	unsigned cells;
 };
-
-static void on_rest(void *context, const struct handed_time *time, uint64_t rest_ns)
-{
-	struct world *w = context;
-
-	w->last = *time;
-	w->rest_ns = rest_ns;
-	w->rests++;
-}
 
 static int setup(void **state)
 {
@@ -41,7 +30,8 @@ static int setup(void **state)
 	assert_non_null(w);
 	snprintf(w->directory, sizeof(w->directory), "/tmp/pitot-handover-XXXXXX");
 	assert_non_null(mkdtemp(w->directory));
-	perf_handover_init(&w->handover, w->directory, on_rest, w);
+	snprintf(w->path, sizeof(w->path), "%s/" CPU_HANDOVER_FILE, w->directory);
+	assert_int_equal(perf_handover_open(&w->handover, w->directory), 0);
 	*state = w;
 	return 0;
 }
@@ -50,247 +40,194 @@ static int teardown(void **state)
 {
 	struct world *w = *state;
 
-	perf_handover_release(&w->handover);
+	perf_handover_close(&w->handover);
+	perf_handover_close(&w->handover);
 	/* Nothing is left in the folder. */
 	assert_int_equal(rmdir(w->directory), 0);
 	free(w);
 	return 0;
 }
 
-static void write_cells(const struct world *w, unsigned image,
-			const struct cpu_handover_cell *cells, size_t count)
+static void put_bytes(const struct world *w, const void *bytes, size_t size, off_t place)
 {
-	char path[128];
-	int fd;
+	int fd = open(w->path, O_WRONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/%d.%u.handover", w->directory, PID, image);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
-	assert_int_equal(write(fd, cells, count * sizeof(*cells)), count * sizeof(*cells));
+	assert_int_equal(pwrite(fd, bytes, size, place), size);
 	close(fd);
 }
 
-static struct cpu_handover_cell file_of(int pid, uint64_t since_ns)
+static void put(const struct world *w, unsigned index, struct cpu_handover_cell cell)
 {
-	return (struct cpu_handover_cell){ .state = CPU_HANDOVER_FILE,
-					   .tid = (uint32_t)pid,
-					   .since_ns = since_ns };
-}
-
-/* One thread, in the first image of the process. */
-static void put(const struct world *w, struct cpu_handover_cell cell)
-{
-	struct cpu_handover_cell cells[] = { file_of(PID, 50), cell };
-
-	cells[1].tid = THREAD;
-	write_cells(w, 0, cells, ARRAY_SIZE(cells));
+	cell.magic = CPU_HANDOVER_MAGIC;
+	cell.pid = cell.pid ? cell.pid : PID;
+	put_bytes(w, &cell, sizeof(cell), (off_t)(index * sizeof(cell)));
 }
 
 static bool has(const struct world *w, uint64_t time_ns)
 {
-	return perf_handover_has(&w->handover, PID, THREAD, time_ns);
-}
-
-static bool ends(struct world *w, pid_t tid, uint64_t end_ns, uint64_t owed_ns)
-{
-	struct handed_time time = { .pid = PID, .tid = tid, .end_ns = end_ns, .owed_ns = owed_ns };
-
-	return perf_handover_thread_ends(&w->handover, &time);
+	return perf_handover_has(&w->handover, PID, time_ns);
 }
 
 static void test_whose_time_it_is(void **state)
 {
 	struct world *w = *state;
 
+	perf_handover_read(&w->handover);
 	assert_false(has(w, 200));
-	perf_handover_watch(&w->handover, PID);
-	assert_false(has(w, 200));
-	put(w, (struct cpu_handover_cell){ .state = CPU_HANDOVER_HELD, .since_ns = 100 });
-	assert_false(has(w, 200)); /* not looked at */
-	perf_handover_look(&w->handover);
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100 });
+	assert_false(has(w, 200)); /* not read yet */
+	perf_handover_read(&w->handover);
 	assert_false(has(w, 99));
 	assert_true(has(w, 100));
 	assert_true(has(w, UINT64_MAX));
-	assert_false(perf_handover_has(&w->handover, PID, PID, 200));
-	assert_false(perf_handover_has(&w->handover, PID + 1, THREAD, 200));
-	put(w, (struct cpu_handover_cell){
-		       .state = CPU_HANDOVER_RETURNED, .since_ns = 100, .until_ns = 150 });
-	perf_handover_look(&w->handover);
+	assert_false(perf_handover_has(&w->handover, OTHER, 200));
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .until_ns = 150 });
+	perf_handover_read(&w->handover);
 	assert_true(has(w, 149));
 	assert_false(has(w, 150));
 }
 
-/* The recorder may have begun before its library's mapping was heard of. */
-static void test_a_process_is_looked_at_when_it_is_met(void **state)
+/* The timers begin and end and begin again. */
+static void test_two_windows_of_a_process(void **state)
 {
 	struct world *w = *state;
 
-	put(w, (struct cpu_handover_cell){ .state = CPU_HANDOVER_HELD, .since_ns = 100 });
-	perf_handover_watch(&w->handover, PID);
-	assert_true(has(w, 100));
+	put(w, 0,
+	    (struct cpu_handover_cell){ .since_ns = 100, .until_ns = 150, .recorded_ns = 20 });
+	put(w, 1, (struct cpu_handover_cell){ .pid = OTHER, .since_ns = 160, .recorded_ns = 7 });
+	put(w, 2, (struct cpu_handover_cell){ .since_ns = 200, .recorded_ns = 30 });
+	perf_handover_read(&w->handover);
+	assert_true(has(w, 149));
+	assert_false(has(w, 199));
+	assert_true(has(w, 200));
+	assert_int_equal(perf_handover_recorded(&w->handover), 57);
+	assert_true(perf_handover_owe(&w->handover, PID, 60));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 300), 10);
+	assert_int_equal(perf_handover_recorded(&w->handover), 57);
 }
 
-static void test_a_process_that_was_never_met(void **state)
+static void test_the_rest_of_a_process(void **state)
 {
 	struct world *w = *state;
 
-	put(w, (struct cpu_handover_cell){ .state = CPU_HANDOVER_HELD, .since_ns = 100 });
-	perf_handover_search(&w->handover);
-	assert_true(has(w, 100));
+	/* Of a process that no timers have, others tell. */
+	assert_false(perf_handover_owe(&w->handover, PID, 1000));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 50), 0);
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .recorded_ns = 600 });
+	perf_handover_read(&w->handover);
+	/* Three threads end; what the timers have is only final at the end of the process. */
+	assert_true(perf_handover_owe(&w->handover, PID, 1000));
+	assert_true(perf_handover_owe(&w->handover, PID, 0));
+	assert_true(perf_handover_owe(&w->handover, PID, 50));
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .recorded_ns = 900 });
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 300), 150);
+	/* The next process with this pid. */
+	assert_false(has(w, 301));
+	assert_false(perf_handover_owe(&w->handover, PID, 1000));
+	put(w, 1, (struct cpu_handover_cell){ .since_ns = 400, .recorded_ns = 2 });
+	perf_handover_read(&w->handover);
+	assert_true(has(w, 400));
+	assert_true(perf_handover_owe(&w->handover, PID, 5));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 500), 3);
+	assert_int_equal(perf_handover_recorded(&w->handover), 902);
 }
 
-static void test_the_rest_of_a_thread(void **state)
+/* Whole periods may be more than there was. */
+static void test_nothing_below_zero(void **state)
 {
 	struct world *w = *state;
-	struct cpu_handover_cell cell = { .state = CPU_HANDOVER_HELD,
-					  .since_ns = 100,
-					  .recorded_ns = 600 };
 
-	put(w, cell);
-	perf_handover_watch(&w->handover, PID);
-	assert_true(ends(w, THREAD, 300, 1000));
-	perf_handover_look(&w->handover);
-	assert_int_equal(w->rests, 0); /* more may come */
-	assert_false(has(w, 301)); /* another thread with its number */
-	cell.state = CPU_HANDOVER_SETTLED;
-	cell.until_ns = 300;
-	cell.recorded_ns = 900;
-	put(w, cell);
-	perf_handover_look(&w->handover);
-	assert_int_equal(w->rests, 1);
-	assert_int_equal(w->rest_ns, 100);
-	assert_int_equal(w->last.tid, THREAD);
-	assert_int_equal(w->last.end_ns, 300);
-	perf_handover_ends(&w->handover, PID, 400, false);
-	assert_int_equal(w->rests, 1);
-	assert_int_equal(perf_handover_recorded(&w->handover), 900);
-	/* Of a thread that no timer had, others tell. */
-	assert_false(ends(w, THREAD, 500, 1000));
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .recorded_ns = 2000 });
+	perf_handover_read(&w->handover);
+	assert_true(perf_handover_owe(&w->handover, PID, 1999));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 300), 0);
 }
 
-static void test_the_end_of_the_process_settles(void **state)
-{
-	struct world *w = *state;
-	struct cpu_handover_cell cell = { .state = CPU_HANDOVER_HELD,
-					  .since_ns = 100,
-					  .recorded_ns = 600 };
-
-	put(w, cell);
-	perf_handover_watch(&w->handover, PID);
-	assert_true(ends(w, THREAD, 300, 1000));
-	cell.recorded_ns = 2000; /* whole periods may be more than there was */
-	put(w, cell);
-	perf_handover_ends(&w->handover, PID, 300, false);
-	assert_int_equal(w->rests, 0);
-	assert_false(perf_handover_watches(&w->handover, PID));
-}
-
-/* The kernel goes on counting, so what the first program's timer had is taken off at the end of the second. */
+/* The kernel goes on counting, so what the timers of all its programs have is taken off when the process ends. */
 static void test_exec(void **state)
 {
 	struct world *w = *state;
-	struct cpu_handover_cell cells[] = {
-		file_of(PID, 50),
-		{ .state = CPU_HANDOVER_HELD, .tid = PID, .since_ns = 100, .recorded_ns = 600 },
-	};
 
-	write_cells(w, 0, cells, ARRAY_SIZE(cells));
-	perf_handover_watch(&w->handover, PID);
-	perf_handover_ends(&w->handover, PID, 300, true);
-	assert_false(perf_handover_has(&w->handover, PID, PID, 400));
-	/* The next one's recorder finds the first file there, and takes the next number. */
-	cells[0].since_ns = 400;
-	cells[1].since_ns = 410;
-	cells[1].recorded_ns = 100;
-	write_cells(w, 1, cells, ARRAY_SIZE(cells));
-	perf_handover_watch(&w->handover, PID);
-	assert_false(perf_handover_has(&w->handover, PID, PID, 405));
-	assert_true(perf_handover_has(&w->handover, PID, PID, 410));
-	assert_true(ends(w, PID, 500, 1000));
-	perf_handover_ends(&w->handover, PID, 500, false);
-	assert_int_equal(w->rests, 1);
-	assert_int_equal(w->rest_ns, 300);
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .recorded_ns = 600 });
+	perf_handover_exec(&w->handover, PID, 300);
+	assert_true(has(w, 299));
+	assert_false(has(w, 300));
+	/* What is written to a cell whose program has ended is not believed. */
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .recorded_ns = 5000 });
+	put(w, 1, (struct cpu_handover_cell){ .since_ns = 410, .recorded_ns = 100 });
+	perf_handover_exec(&w->handover, PID,
+			   405); /* read late: the cell is of the program after it */
+	assert_false(has(w, 409));
+	assert_true(has(w, 410));
+	assert_true(perf_handover_owe(&w->handover, PID, 1000));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 500), 300);
 }
 
-static void test_exec_of_a_program_without_the_recorder(void **state)
+/* The sampler is late: what it finds at the end of a process is of the next one with its pid. */
+static void test_a_pid_that_is_used_again(void **state)
 {
 	struct world *w = *state;
-	struct cpu_handover_cell cells[] = {
-		file_of(PID, 50),
-		{ .state = CPU_HANDOVER_HELD, .tid = PID, .since_ns = 100, .recorded_ns = 600 },
-	};
 
-	write_cells(w, 0, cells, ARRAY_SIZE(cells));
-	perf_handover_watch(&w->handover, PID);
-	perf_handover_ends(&w->handover, PID, 300, true);
-	assert_true(ends(w, PID, 500, 1000));
-	assert_int_equal(w->rest_ns, 400);
-	perf_handover_ends(&w->handover, PID, 500, false);
-}
-
-/* The sampler is late: what it finds at an exec is the next program's. */
-static void test_a_file_of_the_next_program(void **state)
-{
-	struct world *w = *state;
-	struct cpu_handover_cell cells[] = {
-		file_of(PID, 350),
-		{ .state = CPU_HANDOVER_HELD, .tid = PID, .since_ns = 360 },
-	};
-
-	perf_handover_watch(&w->handover, PID);
-	write_cells(w, 0, cells, ARRAY_SIZE(cells));
-	perf_handover_ends(&w->handover, PID, 300, true);
-	perf_handover_watch(&w->handover, PID);
-	assert_true(perf_handover_has(&w->handover, PID, PID, 400));
-}
-
-static void test_a_cell_that_is_used_again(void **state)
-{
-	struct world *w = *state;
-	struct cpu_handover_cell cell = {
-		.state = CPU_HANDOVER_SETTLED, .since_ns = 100, .until_ns = 200, .recorded_ns = 70
-	};
-
-	put(w, cell);
-	perf_handover_watch(&w->handover, PID);
-	assert_true(ends(w, THREAD, 200, 100));
-	perf_handover_look(&w->handover);
-	assert_int_equal(w->rest_ns, 30);
-	cell = (struct cpu_handover_cell){ .state = CPU_HANDOVER_HELD,
-					   .since_ns = 300,
-					   .recorded_ns = 5 };
-	put(w, cell);
-	perf_handover_look(&w->handover);
+	put(w, 0, (struct cpu_handover_cell){ .since_ns = 100, .recorded_ns = 10 });
+	put(w, 1, (struct cpu_handover_cell){ .since_ns = 400, .recorded_ns = 40 });
+	perf_handover_read(&w->handover);
+	assert_true(perf_handover_owe(&w->handover, PID, 30));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 300), 20);
 	assert_false(has(w, 250));
-	assert_true(has(w, 300));
-	assert_int_equal(perf_handover_recorded(&w->handover), 75);
+	assert_true(has(w, 400));
+	assert_true(perf_handover_owe(&w->handover, PID, 41));
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 500), 1);
+}
+
+static void test_many_processes(void **state)
+{
+	struct world *w = *state;
+
+	for (unsigned i = 0; i < 1000; i++)
+		put(w, i,
+		    (struct cpu_handover_cell){
+			    .pid = PID + i, .since_ns = 100 + i, .recorded_ns = 1 });
+	perf_handover_read(&w->handover);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_false(perf_handover_has(&w->handover, (pid_t)(PID + i), 99 + i));
+		assert_true(perf_handover_has(&w->handover, (pid_t)(PID + i), 100 + i));
+	}
+	assert_int_equal(perf_handover_recorded(&w->handover), 1000);
 }
 
 static void test_nonsense(void **state)
 {
 	struct world *w = *state;
-	struct cpu_handover_cell cells[] = {
-		file_of(PID + 1, 50),
-		{ .state = CPU_HANDOVER_HELD, .tid = THREAD, .since_ns = 0 },
-	};
-	char path[128];
+	struct cpu_handover_cell cell = { .pid = PID, .since_ns = 50 };
 
-	write_cells(w, 0, cells, ARRAY_SIZE(cells));
-	perf_handover_watch(&w->handover, PID);
-	assert_false(has(w, 100)); /* another process's */
-	cells[0] = file_of(PID, 50);
-	cells[1].state = 77;
-	write_cells(w, 0, cells, ARRAY_SIZE(cells));
-	perf_handover_look(&w->handover);
+	put_bytes(w, &cell, sizeof(cell), 0); /* no magic */
+	cell.pid = 0;
+	cell.magic = CPU_HANDOVER_MAGIC;
+	put_bytes(w, &cell, sizeof(cell), sizeof(cell)); /* nobody's */
+	perf_handover_read(&w->handover);
 	assert_false(has(w, 100));
-	snprintf(path, sizeof(path), "%s/%d.0.handover", w->directory, PID);
-	for (off_t size = (off_t)sizeof(cells); size >= 0; size--) { /* cut while it is read */
-		assert_int_equal(truncate(path, size), 0);
-		perf_handover_look(&w->handover);
+	assert_false(perf_handover_has(&w->handover, 0, 100));
+	put(w, 0,
+	    (struct cpu_handover_cell){
+		    .since_ns = 50 }); /* it was not there when it should have been */
+	put(w, 2,
+	    (struct cpu_handover_cell){
+		    .since_ns = UINT64_MAX, .until_ns = 1, .recorded_ns = UINT64_MAX });
+	perf_handover_read(&w->handover);
+	assert_false(has(w, 100));
+	for (off_t size = 3 * (off_t)sizeof(cell); size >= 0; size--) { /* cut while it is read */
+		assert_int_equal(truncate(w->path, size), 0);
+		perf_handover_read(&w->handover);
 	}
-	assert_int_equal(truncate(path, 64 << 20), 0);
-	perf_handover_look(&w->handover);
-	assert_false(ends(w, THREAD, FORGOTTEN, 1));
+	/* More cells than are read. */
+	assert_int_equal(truncate(w->path, (off_t)(CPU_HANDOVER_CELLS + 1) * (off_t)sizeof(cell)),
+			 0);
+	put(w, CPU_HANDOVER_CELLS, (struct cpu_handover_cell){ .since_ns = 50 });
+	perf_handover_read(&w->handover);
+	assert_false(has(w, 100));
+	assert_int_equal(w->handover.cells.count, CPU_HANDOVER_CELLS);
+	assert_int_equal(perf_handover_exit(&w->handover, PID, 1), 0);
 }
 
 int main(void)
@@ -298,14 +235,12 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_whose_time_it_is),
-		TEST(test_a_process_is_looked_at_when_it_is_met),
-		TEST(test_a_process_that_was_never_met),
-		TEST(test_the_rest_of_a_thread),
-		TEST(test_the_end_of_the_process_settles),
+		TEST(test_two_windows_of_a_process),
+		TEST(test_the_rest_of_a_process),
+		TEST(test_nothing_below_zero),
 		TEST(test_exec),
-		TEST(test_exec_of_a_program_without_the_recorder),
-		TEST(test_a_file_of_the_next_program),
-		TEST(test_a_cell_that_is_used_again),
+		TEST(test_a_pid_that_is_used_again),
+		TEST(test_many_processes),
 		TEST(test_nonsense),
 	};
 

@@ -166,10 +166,10 @@ static void call(struct writer *w, uint32_t stack)
 /* Flushes until a new segment has begun, with rows that refer to no stack; how many it took. */
 static unsigned fill_segment(struct writer *w)
 {
-	uint32_t segment = writer_segment(w);
+	uint32_t segment = writer_epoch(w);
 	unsigned rows = 0;
 
-	for (; writer_segment(w) == segment && rows < 100; rows++) {
+	for (; writer_epoch(w) == segment && rows < 100; rows++) {
 		call(w, 0);
 		assert_int_equal(writer_flush(w), 0);
 	}
@@ -196,7 +196,7 @@ static void each_segment_gets_the_stacks_that_it_needs(void **state)
 	call(w, 1);
 	assert_int_equal(described, 1); /* its row is there */
 	fill_segment(w);
-	assert_int_equal(writer_segment(w), 2);
+	assert_int_equal(writer_epoch(w), 2);
 	call(w, 2);
 	call(w, 2);
 	assert_int_equal(described, 2);
@@ -232,7 +232,7 @@ static void a_stack_that_comes_late_is_in_the_segment_that_needs_it(void **state
 		call(w, 1);
 		writer_flush(w);
 	}
-	assert_int_equal(writer_segment(w), 3);
+	assert_int_equal(writer_epoch(w), 3);
 	assert_int_equal(tree.awaited, 1);
 	assert_int_equal(stack_tree_add(&tree, w, 3, a, 2, stack_end_depth), 0);
 	assert_int_equal(tree.stacks.data[2].segment, 3);

@@ -46,7 +46,7 @@ static void thread_free(struct thread *t)
 /* As the recorder does, but a stack that was found is walked all the same. */
 static void take(void)
 {
-	const struct memo_python none = { .runtime = NULL };
+	const struct cache_python none = { .runtime = NULL };
 	struct thread *t = self;
 	struct stack_registers registers;
 	uint64_t frames[FRAMES];
@@ -160,7 +160,7 @@ static void many_stacks(void **state)
 		run(1000 + i, 400, 3);
 	assert_int_equal(self->wrong, 0);
 	assert_true(self->found > 1000);
-	assert_true(self->memo.used <= MEMO_BYTES);
+	assert_true(self->memo.used <= CACHE_BYTES);
 	thread_free(self);
 }
 
@@ -224,7 +224,7 @@ static void modules_change(void **state)
 
 static void in_handler(int number)
 {
-	const struct memo_python none = { .runtime = NULL };
+	const struct cache_python none = { .runtime = NULL };
 	struct stack_registers registers;
 
 	(void)number;

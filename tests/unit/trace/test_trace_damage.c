@@ -198,8 +198,10 @@ static void missing_segments(void **state)
 		state_random = state_random * UINT64_C(6364136223846793005) + 1;
 		maker_kernel(m, config, 7, 10000 + 1000 * i,
 			     10001 + 1000 * i + (state_random >> 54), state_random >> 20);
-		if (i % 100 == 99)
+		if (i % 100 == 99) {
 			maker_flush(m);
+			config = maker_config(m, "add", 4, 128);
+		}
 	}
 	maker_close(m, 9000000);
 	t = open_recording(*state);

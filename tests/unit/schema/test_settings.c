@@ -5,13 +5,11 @@
 
 #include <cmocka.h>
 
-#include "capture/settings.h"
+#include "schema/settings.h"
 
 static struct settings parsed(const char *text)
 {
-	struct settings s = {
-		.graph_nodes = true, .synchronization = true, .start_ns = 7, .max_bytes = 9
-	};
+	struct settings s = { .sync = 1, .start_ns = 7, .max_bytes = 9 };
 
 	settings_parse(&s, text);
 	return s;
@@ -32,21 +30,21 @@ static void test_every_option(void **state)
 		"duration_ns=3;max_bytes=4");
 
 	(void)state;
-	assert_false(s.graph_nodes);
-	assert_false(s.synchronization);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_LAUNCH);
+	assert_false(s.sync);
 	assert_true(s.memory);
 	assert_int_equal(s.counters_ns, 1000000);
-	assert_true(s.all_api_calls);
+	assert_int_equal(s.api, SETTING_API_ALL);
 	assert_int_equal(s.start_ns, 1);
 	assert_int_equal(s.delay_ns, 2);
 	assert_int_equal(s.duration_ns, 3);
 	assert_int_equal(s.max_bytes, 4);
 	s = parsed("graphs=node;sync=1;memory=0;counters_ns=0;api=launches");
 	assert_int_equal(s.counters_ns, 0);
-	assert_true(s.graph_nodes);
-	assert_true(s.synchronization);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
+	assert_true(s.sync);
 	assert_false(s.memory);
-	assert_false(s.all_api_calls);
+	assert_int_equal(s.api, SETTING_API_LAUNCHES);
 }
 
 static void test_cpu_samples(void **state)
@@ -54,24 +52,24 @@ static void test_cpu_samples(void **state)
 	struct settings s = parsed("");
 
 	(void)state;
-	assert_int_equal(s.cpu_hz, 0);
+	assert_int_equal(s.cpu, 0);
 	s = parsed("cpu=99;preload=1;cuda=0");
-	assert_int_equal(s.cpu_hz, 99);
-	assert_true(s.preload);
+	assert_int_equal(s.cpu, 99);
+	assert_int_equal(s.preload, SETTING_PRELOAD_1);
 	assert_false(s.cuda);
 	assert_true(parsed("cuda=1").cuda);
-	assert_int_equal(parsed("cpu=99;cpu=0").cpu_hz, 0);
-	assert_int_equal(parsed("cpu=10001").cpu_hz, 10000);
-	assert_int_equal(parsed("cpu=9999999999999999999").cpu_hz, 10000);
-	assert_int_equal(parsed("cpu=-1").cpu_hz, 0);
-	assert_int_equal(parsed("cpu=fast").cpu_hz, 0);
+	assert_int_equal(parsed("cpu=99;cpu=0").cpu, 0);
+	assert_int_equal(parsed("cpu=10001").cpu, 10000);
+	assert_int_equal(parsed("cpu=9999999999999999999").cpu, 10000);
+	assert_int_equal(parsed("cpu=-1").cpu, 0);
+	assert_int_equal(parsed("cpu=fast").cpu, 0);
 	assert_false(parsed("preload=yes").preload);
-	assert_false(parsed("preload=1").preload_once);
+	
 	s = parsed("preload=once;perf=4026531836");
-	assert_true(s.preload && s.preload_once);
-	assert_int_equal(s.perf_namespace, UINT64_C(4026531836));
-	assert_false(parsed("preload=once;preload=0").preload_once);
-	assert_int_equal(parsed("").perf_namespace, 0);
+	assert_int_equal(s.preload, SETTING_PRELOAD_ONCE);
+	assert_int_equal(s.perf, UINT64_C(4026531836));
+	assert_int_equal(parsed("preload=once;preload=0").preload, SETTING_PRELOAD_0);
+	assert_int_equal(parsed("").perf, 0);
 }
 
 static void test_the_last_one_counts(void **state)
@@ -117,22 +115,40 @@ static void test_what_is_unknown_is_ignored(void **state)
 static void test_the_window(void **state)
 {
 	struct settings s = { .start_ns = 1000, .delay_ns = 100, .duration_ns = 10 };
-	bool over = true;
 
 	(void)state;
-	assert_false(settings_window(&s, 0, &over));
-	assert_false(over);
-	assert_false(settings_window(&s, 1099, NULL));
-	assert_true(settings_window(&s, 1100, NULL));
-	assert_true(settings_window(&s, 1109, &over));
-	assert_false(over);
-	assert_false(settings_window(&s, 1110, &over));
-	assert_true(over);
+	assert_int_equal(settings_window_start_ns(&s), 1100);
+	assert_int_equal(settings_window_end_ns(&s), 1110);
 	s.duration_ns = 0;
-	assert_true(settings_window(&s, UINT64_MAX, &over));
-	assert_false(over);
+	assert_true(settings_window_end_ns(&s) == UINT64_MAX);
+	s.delay_ns = UINT64_MAX;
+	assert_true(settings_window_start_ns(&s) == UINT64_MAX);
 	s.delay_ns = 0;
-	assert_true(settings_window(&s, 5, &over)); /* before the start: a played tape's clock */
+	assert_int_equal(settings_window_start_ns(&s), 0); /* before the start: a played tape's clock */
+}
+
+/* What is written is read back as it was, also where it is nothing. */
+static void test_written_and_read(void **state)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct settings defaults, other, back;
+	size_t count;
+	const struct setting *all = settings_all(&count);
+
+	(void)state;
+	settings_defaults(&defaults);
+	settings_text(&defaults, &text);
+	assert_string_equal(strbuf_text(&text), "");
+	other = defaults;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *value = (uint64_t *)(void *)((char *)&other + all[i].offset);
+
+		*value = all[i].type == SETTING_NUMBER ? 5 + i : !all[i].initial;
+	}
+	settings_text(&other, &text);
+	back = defaults;
+	settings_parse(&back, strbuf_text(&text));
+	assert_memory_equal(&back, &other, sizeof(back));
 }
 
 static void test_any_bytes(void **state)
@@ -189,16 +205,16 @@ static void test_the_environment(void **state)
 	setenv("PITOT_RECORDING", "/tmp/x.pitot", 1);
 	assert_true(settings_read(&s));
 	assert_string_equal(s.directory, "/tmp/x.pitot");
-	assert_true(s.graph_nodes);
-	assert_false(s.synchronization);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
+	assert_false(s.sync);
 	assert_false(s.memory);
 	assert_true(s.counters_ns > 0);
-	assert_false(s.all_api_calls);
+	assert_int_equal(s.api, SETTING_API_LAUNCHES);
 	assert_int_equal(s.duration_ns, 0);
 	assert_int_equal(s.max_bytes, 0);
 	setenv("PITOT_OPTIONS", "sync=1;max_bytes=5", 1);
 	assert_true(settings_read(&s));
-	assert_true(s.synchronization);
+	assert_true(s.sync);
 	assert_int_equal(s.max_bytes, 5);
 
 	memset(longest, 'd', sizeof(longest));
@@ -221,6 +237,7 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_what_is_unknown_is_ignored),
 		cmocka_unit_test(test_the_window),
+		cmocka_unit_test(test_written_and_read),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_a_very_long_text),
 		cmocka_unit_test(test_the_environment),

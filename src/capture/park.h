@@ -1,0 +1,46 @@
+/*
+ * park.h: how the recorder's threads stand still while the program forks.
+ *
+ * A child has copies of all locks as they are at the moment of fork(): one that a thread of ours holds (the loader's, NVML's,
+ * the allocator's) would be held there for ever. So a fork waits, at most PARK_LIMIT_NS, until each thread is parked: asleep,
+ * or stopped at a point of its loop where it holds nothing.
+ */
+#ifndef PITOT_CAPTURE_PARK_H
+#define PITOT_CAPTURE_PARK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define PARK_LIMIT_NS (10 * NS_PER_MS)
+
+struct parked {
+	atomic_uint state; /* PARK_NONE, PARK_RUNNING, PARK_PARKED */
+};
+
+enum { PARK_NONE, PARK_RUNNING, PARK_PARKED };
+
+void futex_wait(atomic_uint *word, unsigned expected, uint64_t timeout_ns);
+void futex_wake(atomic_uint *word);
+
+/* --- the recorder's thread --- */
+
+void park_begin(struct parked *p);
+void park_end(struct parked *p);
+
+/* A point at which the thread holds no lock: it stops here while the program forks. */
+void park_here(struct parked *p);
+
+/* Sleeps on a futex, parked. */
+void park_wait(struct parked *p, atomic_uint *word, unsigned expected, uint64_t timeout_ns);
+
+/* --- the thread that forks --- */
+
+/* No thread passes park_here() from now on. Returns when all are parked or at the limit. */
+void park_all(struct parked *const *threads, unsigned count);
+void park_release(void);
+void park_after_fork(void);
+
+#endif

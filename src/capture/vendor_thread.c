@@ -1,0 +1,141 @@
+#include "capture/vendor_thread.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "capture/collector.h"
+#include "base/helper_thread.h"
+#include "capture/park.h"
+
+#define STACK_BYTES (256u << 10)
+
+static struct {
+	atomic_uint asked, done; /* rounds; `asked` is the futex that the thread sleeps on */
+	atomic_uint reason; /* enum vendor_reason of the latest round */
+	atomic_uint generation; /* of the thread: an older one ends once it comes back from its call */
+	bool started;
+	_Atomic(const char *) in;
+	atomic_uint_fast64_t since_ns, cpu_ns;
+} self;
+
+struct parked vendor_parked;
+static __thread bool on_vendor_thread __attribute__((tls_model("initial-exec")));
+
+void vendor_enter(const char *function)
+{
+	if (!on_vendor_thread)
+		return;
+	atomic_store(&self.since_ns, clock_machine_ns());
+	atomic_store(&self.in, function);
+}
+
+void vendor_leave(void)
+{
+	if (!on_vendor_thread)
+		return;
+	atomic_store(&self.in, NULL);
+	collector_moved();
+}
+
+const char *vendor_thread_in(uint64_t *since_ns)
+{
+	*since_ns = atomic_load(&self.since_ns);
+	return atomic_load(&self.in);
+}
+
+uint64_t vendor_thread_cpu_ns(void)
+{
+	return atomic_load(&self.cpu_ns);
+}
+
+static uint64_t make_round(enum vendor_reason reason)
+{
+	uint64_t soonest = UINT64_MAX;
+
+	FOR_EACH_SOURCE(s)
+	{
+		uint64_t wait;
+
+		if (!(*s)->vendor)
+			continue;
+		park_here(&vendor_parked);
+		wait = (*s)->vendor(reason, clock_monotonic_ns());
+		soonest = MIN(soonest, wait);
+	}
+	return soonest;
+}
+
+static void *vendor_main(void *argument)
+{
+	unsigned generation = (unsigned)(uintptr_t)argument, answered = atomic_load(&self.done);
+	struct ring *r;
+
+	on_vendor_thread = true;
+	pthread_setname_np(pthread_self(), "pitot-vendor");
+	park_begin(&vendor_parked);
+	r = ring_get();
+	if (r)
+		r->ours = true;
+	while (atomic_load(&self.generation) == generation) {
+		unsigned round = atomic_load(&self.asked);
+		uint64_t wait = make_round(atomic_exchange(&self.reason, VENDOR_PERIODIC));
+
+		if (atomic_load(&self.generation) != generation)
+			break;
+		atomic_store(&self.cpu_ns, clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
+		atomic_store(&self.done, round);
+		collector_moved();
+		if (round != answered)
+			collector_wake();
+		answered = round;
+		if (atomic_load(&self.asked) == round)
+			park_wait(&vendor_parked, &self.asked, round, MIN(wait, NS_PER_S));
+	}
+	park_end(&vendor_parked);
+	return NULL;
+}
+
+int vendor_thread_start(void)
+{
+	int err;
+
+	if (self.started)
+		return 0;
+	err = helper_thread_start(vendor_main, (void *)(uintptr_t)atomic_load(&self.generation),
+				  STACK_BYTES);
+	self.started = err == 0;
+	return err;
+}
+
+unsigned vendor_thread_ask(enum vendor_reason reason)
+{
+	unsigned round;
+
+	atomic_store(&self.reason, reason);
+	round = atomic_fetch_add(&self.asked, 1) + 1;
+	futex_wake(&self.asked);
+	return round;
+}
+
+bool vendor_thread_done(unsigned round)
+{
+	return !self.started || (int)(atomic_load(&self.done) - round) >= 0;
+}
+
+void vendor_thread_stop(void)
+{
+	atomic_fetch_add(&self.generation, 1);
+	vendor_thread_ask(VENDOR_PERIODIC);
+	self.started = false;
+}
+
+void vendor_thread_after_fork(void)
+{
+	atomic_store(&self.in, NULL);
+	atomic_store(&self.asked, 0);
+	atomic_store(&self.done, 0);
+	atomic_store(&self.cpu_ns, 0);
+	atomic_store(&vendor_parked.state, PARK_NONE);
+	self.started = false;
+}

@@ -1,0 +1,480 @@
+#include "format/block_queue.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/helper_thread.h"
+#include "base/map.h"
+
+#define RETRY_NS NS_PER_S
+#define STACK_BYTES (256u << 10)
+
+/* ---- loss ---- */
+
+static enum loss_reason error_reason(const struct block_queue *q, int error)
+{
+	if (q->full)
+		return loss_reason_size_limit;
+	return error == ENOSPC || error == EDQUOT ? loss_reason_disk_full : loss_reason_write_error;
+}
+
+/*
+ * Definitions come again in the next epoch: where the rest of an epoch is cut off, what refers to them is lost with them, and
+ * only that is counted.
+ */
+static void lose(struct block_queue *q, const struct table_schema *table, enum loss_reason reason,
+		 uint64_t count, uint64_t start_ns, uint64_t end_ns)
+{
+	bool definition = table->repeated != REPEAT_NEVER;
+
+	if (definition && reason != loss_reason_no_memory)
+		return;
+	if (start_ns == 0 && end_ns == 0)
+		start_ns = end_ns = clock_monotonic_ns();
+	q->stats.lost_rows += definition ? 0 : count;
+	loss_add(&q->lost, reason, count, start_ns, end_ns);
+	q->untold = true;
+}
+
+void block_queue_lose_row(struct block_queue *q, const struct table_schema *table,
+			  enum loss_reason reason, const void *row)
+{
+	int column = table->time_column;
+	uint64_t time = 0;
+
+	if (column >= 0 && !(load_u64(row) >> column & 1))
+		time = load_u64((const uint8_t *)row + table->columns[column].row_offset);
+	pthread_mutex_lock(&q->lock);
+	if (table->id == TABLE_loss) {
+		loss_add_row(&q->lost, row);
+		q->untold = true;
+	} else {
+		lose(q, table, reason, 1, time, time);
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* Of a batch the blocks from number `first` on. */
+static void lose_blocks(struct block_queue *q, const struct block_batch *batch, size_t first,
+			enum loss_reason reason)
+{
+	bool losses = false;
+
+	for (size_t i = first; i < batch->count; i++) {
+		const struct block_header *h = &batch->blocks[i].header;
+
+		if (h->table == TABLE_loss)
+			losses = true;
+		else
+			lose(q, schema_table(h->table), reason, h->rows, h->start_ns, h->end_ns);
+	}
+	if (losses) {
+		loss_add_tally(&q->lost, &batch->losses);
+		q->untold = true;
+	}
+}
+
+/* Adds what is lost to the segment's reserve, which needs no room on the disk. */
+static void write_reserve(struct block_queue *q)
+{
+	struct row_loss rows[LOSS_REASONS];
+	struct block_rows in = { .table = schema_table(TABLE_loss), .rows = rows };
+	struct block_header header;
+	struct loss_tally lost, all = q->reserved;
+	int r = 0;
+
+	pthread_mutex_lock(&q->lock);
+	lost = q->lost;
+	loss_clear(&q->lost);
+	q->untold = false;
+	pthread_mutex_unlock(&q->lock);
+	loss_add_tally(&all, &lost);
+	in.count = loss_rows(&all, rows);
+	strbuf_clear(&q->scratch);
+	if (lost.any)
+		r = block_build(&q->builder, &in, q->file.block_count, &q->scratch, &header);
+	if (lost.any && r == 0)
+		r = segment_file_reserve(&q->file, q->scratch.data, q->scratch.length);
+	strbuf_clear(&q->scratch);
+	if (r == 0) {
+		q->reserved = all;
+		return;
+	}
+	pthread_mutex_lock(&q->lock);
+	loss_add_tally(&q->lost, &lost);
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* ---- writing ---- */
+
+static int begin_segment(struct block_queue *q, struct error *e)
+{
+	struct segment_file file = { .index = NULL, .fd = -1 };
+	uint64_t before = q->file.end;
+	int r = segment_file_create(&file, &q->identity, &q->file_number, e);
+
+	if (r < 0)
+		return r;
+	q->identity.number++;
+	if (q->file.fd >= 0)
+		segment_file_finish(&q->file, &q->scratch);
+	before = q->file.end - before;
+	file.index = q->file.index;
+	q->file = file;
+	loss_clear(&q->reserved);
+	pthread_mutex_lock(&q->lock);
+	q->stats.bytes += before + file.end;
+	pthread_mutex_unlock(&q->lock);
+	return 0;
+}
+
+/* How many bytes of the first whole blocks are within `limit`; *blocks: how many blocks that are. */
+static size_t whole_blocks(const struct block_batch *batch, uint64_t limit, size_t *blocks)
+{
+	size_t bytes = 0, n = 0;
+
+	while (n < batch->count && bytes + batch->blocks[n].length <= limit)
+		bytes += batch->blocks[n++].length;
+	*blocks = n;
+	return bytes;
+}
+
+/* How many bytes of blocks may be written, so that index and trailer are still within max_bytes. */
+static uint64_t room_left(const struct block_queue *q, const struct block_batch *batch)
+{
+	uint64_t used = q->stats.bytes + segment_file_end_bytes(q->file.block_count + batch->count);
+
+	if (batch->begins_segment)
+		used += SEGMENT_START_BYTES + segment_file_end_bytes(0);
+	if (!q->max_bytes)
+		return UINT64_MAX;
+	return q->max_bytes > used ? q->max_bytes - used : 0;
+}
+
+/* Writes the first blocks, as many as can be; returns how many those are. */
+static size_t write_blocks(struct block_queue *q, const struct block_batch *batch, int *error)
+{
+	size_t blocks, wanted = whole_blocks(batch, room_left(q, batch), &blocks), written = 0,
+		       good;
+
+	if (wanted && batch->begins_segment)
+		*error = -begin_segment(q, NULL);
+	if (wanted && !*error)
+		written = segment_file_write(&q->file, batch->bytes.data, wanted, error);
+	good = whole_blocks(batch, written, &blocks);
+	for (size_t i = 0, at = q->file.end; i < blocks; at += batch->blocks[i++].length)
+		segment_file_index(&q->file, &batch->blocks[i].header, at);
+	segment_file_accept(&q->file, good, written);
+	pthread_mutex_lock(&q->lock);
+	q->stats.bytes += good;
+	q->stats.blocks += blocks;
+	q->full |= !*error && blocks < batch->count;
+	pthread_mutex_unlock(&q->lock);
+	if (q->full)
+		*error = EFBIG;
+	return blocks;
+}
+
+static void write_batch(struct block_queue *q, const struct block_batch *batch)
+{
+	uint64_t start = clock_monotonic_ns();
+	int error = batch->begins_again && !q->full ? 0 : q->error;
+	bool tried = !error;
+	size_t blocks = 0;
+
+	if (tried)
+		blocks = write_blocks(q, batch, &error);
+	pthread_mutex_lock(&q->lock);
+	q->error = q->stats.error = error;
+	if (tried && error)
+		q->failed_ns = clock_machine_ns();
+	if (tried) {
+		q->stats.writes++;
+		q->stats.write_ns += clock_monotonic_ns() - start;
+	}
+	lose_blocks(q, batch, blocks, error_reason(q, error));
+	pthread_mutex_unlock(&q->lock);
+	if (error)
+		write_reserve(q);
+}
+
+/* ---- the thread ---- */
+
+static void recycle(struct block_queue *q, struct block_batch *batch)
+{
+	if (q->spare) {
+		block_batch_free(batch);
+		return;
+	}
+	strbuf_clear(&batch->bytes);
+	batch->count = 0;
+	batch->begins_segment = batch->begins_again = false;
+	loss_clear(&batch->losses);
+	q->spare = batch;
+}
+
+static void write_next(struct block_queue *q)
+{
+	struct block_batch *batch = q->first;
+
+	q->busy = true;
+	if (batch) {
+		q->first = batch->next;
+		q->last = q->first ? q->last : &q->first;
+	}
+	pthread_mutex_unlock(&q->lock);
+	if (batch)
+		write_batch(q, batch);
+	else
+		write_reserve(q);
+	pthread_mutex_lock(&q->lock);
+	q->busy = false;
+	if (batch) {
+		q->bytes -= batch->bytes.length;
+		recycle(q, batch);
+	}
+	pthread_cond_broadcast(&q->changed);
+}
+
+static bool has_work(const struct block_queue *q)
+{
+	return q->first || (q->tell && q->untold);
+}
+
+static void *write_queued(void *queue)
+{
+	struct block_queue *q = queue;
+
+	pthread_mutex_lock(&q->lock);
+	while (has_work(q) || !q->ending)
+		if (has_work(q))
+			write_next(q);
+		else
+			pthread_cond_wait(&q->changed, &q->lock);
+	q->ended = true;
+	pthread_cond_broadcast(&q->changed);
+	pthread_mutex_unlock(&q->lock);
+	return NULL;
+}
+
+/* ---- the interface ---- */
+
+struct block_batch *block_queue_batch(struct block_queue *q)
+{
+	struct block_batch *batch;
+
+	pthread_mutex_lock(&q->lock);
+	batch = q->spare;
+	q->spare = NULL;
+	pthread_mutex_unlock(&q->lock);
+	return batch ? batch : calloc(1, sizeof(*batch));
+}
+
+void block_batch_free(struct block_batch *batch)
+{
+	if (!batch)
+		return;
+	strbuf_release(&batch->bytes);
+	free(batch);
+}
+
+int block_queue_put(struct block_queue *q, struct block_batch *batch)
+{
+	int r = 0;
+
+	if (q->background && !q->started) {
+		q->started = helper_thread_start(write_queued, q, STACK_BYTES) == 0;
+		q->background = q->started;
+	}
+	pthread_mutex_lock(&q->lock);
+	if (q->bytes && q->bytes + batch->bytes.length > QUEUE_BYTES_MAX) {
+		lose_blocks(q, batch, 0, loss_reason_disk_slow);
+		recycle(q, batch);
+		r = -EAGAIN;
+	} else {
+		batch->next = NULL;
+		*q->last = batch;
+		q->last = &batch->next;
+		q->bytes += batch->bytes.length;
+		pthread_cond_broadcast(&q->changed);
+		if (!q->started)
+			write_next(q);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return r;
+}
+
+int block_queue_sync(struct block_queue *q, bool tell, uint64_t limit_ns)
+{
+	uint64_t end = clock_machine_ns() + limit_ns;
+	struct timespec until = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
+	int r;
+
+	pthread_mutex_lock(&q->lock);
+	q->tell = tell;
+	if (q->started)
+		pthread_cond_broadcast(&q->changed);
+	else if (has_work(q))
+		write_next(q);
+	while ((q->busy || has_work(q)) &&
+	       pthread_cond_clockwait(&q->changed, &q->lock, CLOCK_MONOTONIC, &until) == 0)
+		;
+	r = q->error ? -q->error : q->busy || has_work(q);
+	pthread_mutex_unlock(&q->lock);
+	return r;
+}
+
+enum loss_reason block_queue_reason(struct block_queue *q)
+{
+	enum loss_reason reason;
+
+	pthread_mutex_lock(&q->lock);
+	reason = q->error ? error_reason(q, q->error) : loss_reason_disk_slow;
+	pthread_mutex_unlock(&q->lock);
+	return reason;
+}
+
+bool block_queue_failed(struct block_queue *q)
+{
+	bool failed;
+
+	pthread_mutex_lock(&q->lock);
+	failed = q->error != 0;
+	pthread_mutex_unlock(&q->lock);
+	return failed;
+}
+
+size_t block_queue_losses(struct block_queue *q, struct row_loss *rows)
+{
+	size_t count;
+
+	pthread_mutex_lock(&q->lock);
+	count = loss_rows(&q->lost, rows);
+	loss_clear(&q->lost);
+	q->untold = false;
+	pthread_mutex_unlock(&q->lock);
+	return count;
+}
+
+void block_queue_stats(struct block_queue *q, struct writer_stats *stats)
+{
+	pthread_mutex_lock(&q->lock);
+	stats->bytes += q->stats.bytes;
+	stats->blocks += q->stats.blocks;
+	stats->lost_rows += q->stats.lost_rows;
+	stats->error = stats->error ? stats->error : q->stats.error;
+	stats->writes += q->stats.writes;
+	stats->write_ns += q->stats.write_ns;
+	pthread_mutex_unlock(&q->lock);
+}
+
+bool block_queue_recovered(struct block_queue *q)
+{
+	bool recovered;
+
+	pthread_mutex_lock(&q->lock);
+	if (q->error)
+		recovered = !q->full && !q->first && !q->busy &&
+			    clock_machine_ns() - q->failed_ns >= RETRY_NS;
+	else
+		recovered = q->bytes <= QUEUE_BYTES_MAX / 2;
+	pthread_mutex_unlock(&q->lock);
+	return recovered;
+}
+
+static void release(struct block_queue *q)
+{
+	while (q->first) {
+		struct block_batch *next = q->first->next;
+
+		block_batch_free(q->first);
+		q->first = next;
+	}
+	block_batch_free(q->spare);
+	block_builder_release(&q->builder);
+	strbuf_release(&q->scratch);
+	free(q->file.index);
+	free(q->directory);
+	free(q->prefix);
+	pthread_cond_destroy(&q->changed);
+	pthread_mutex_destroy(&q->lock);
+}
+
+static int set_identity(struct block_queue *q, const struct writer_options *o)
+{
+	char pid[16];
+
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	q->directory = realpath(o->directory, NULL);
+	if (!q->directory)
+		return -errno;
+	q->prefix = strdup(o->prefix ? o->prefix : pid);
+	q->file.index = malloc(INDEX_BLOCKS_MAX * sizeof(*q->file.index));
+	if (!q->prefix || !q->file.index)
+		return -ENOMEM;
+	q->identity.directory = q->directory;
+	q->identity.prefix = q->prefix;
+	q->identity.pid = (uint32_t)getpid();
+	if (getrandom(&q->identity.session, sizeof(q->identity.session), 0) !=
+	    sizeof(q->identity.session))
+		q->identity.session = hash_u64(clock_monotonic_ns() ^ (uint64_t)getpid() << 40);
+	return 0;
+}
+
+int block_queue_init(struct block_queue *q, const struct writer_options *o, struct error *e)
+{
+	int level = o->compression_level ? o->compression_level : 1, r;
+
+	*q = (struct block_queue){ .max_bytes = o->max_bytes, .background = o->background };
+	q->file.fd = -1;
+	q->last = &q->first;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->changed, NULL);
+	r = set_identity(q, o);
+	if (r == 0)
+		r = block_builder_init(&q->builder, LOSS_REASONS, level);
+	/* What losses and a short index need later is there from the beginning. */
+	q->spare = calloc(1, sizeof(*q->spare));
+	if (r == 0 && (!q->spare || !strbuf_reserve(&q->spare->bytes, 2 * RESERVE_BYTES) ||
+		       !strbuf_reserve(&q->scratch, 2 * RESERVE_BYTES)))
+		r = -ENOMEM;
+	if (r < 0)
+		error_errno(e, -r, "cannot write to '%s'", o->directory);
+	else
+		r = begin_segment(q, e);
+	if (r < 0)
+		release(q);
+	return r;
+}
+
+int block_queue_close(struct block_queue *q)
+{
+	int r, error;
+
+	pthread_mutex_lock(&q->lock);
+	q->ending = true;
+	pthread_cond_broadcast(&q->changed);
+	while (q->started && !q->ended)
+		pthread_cond_wait(&q->changed, &q->lock);
+	error = q->error;
+	pthread_mutex_unlock(&q->lock);
+	if (q->lost.any)
+		write_reserve(q);
+	r = segment_file_finish(&q->file, &q->scratch);
+	release(q);
+	return error ? -error : r;
+}
+
+bool block_queue_abandon(struct block_queue *q)
+{
+	segment_file_close(&q->file);
+	if (q->started)
+		return false;
+	segment_file_forget(&q->file);
+	release(q);
+	return true;
+}

@@ -1,0 +1,336 @@
+/*
+ * preload.c: libpitot-preload.so, which brings libpitot.so into the programs below a command that it may sample from
+ * inside, and into no other.
+ *
+ * LD_PRELOAD is inherited by everything that a program starts, and a loader that cannot use the library prints a line (of
+ * 32 bits), or ends its program (musl). So the variable is not inherited: this library, preloaded by `pitot record` into the
+ * command, takes it out of the environment before main() runs. Each exec here passes through it, and it puts itself into the
+ * environment of the new program only if that program's dynamic loader is the same file as this one's, so that the same C library
+ * loads it, if the library can be read where the program is (a container may not have it), and if the program is wanted:
+ * with preload=1 of PITOT_OPTIONS any, with preload=once a Python and what may start one.
+ *
+ * The wrappers run between vfork and exec as well: they allocate on the stack only, write to no variable and call what is
+ * async-signal-safe. What is not wrapped (fexecve, system, popen) starts its program without the library.
+ */
+#include <alloca.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/path.h"
+#include "base/program_file.h"
+
+#define LIBRARY "libpitot.so"
+#define VARIABLE "LD_PRELOAD="
+#define ROOM_MAX (256u << 10) /* bytes on the stack for another environment */
+
+typedef int exec_function(const char *path, char *const argv[], char *const envp[]);
+typedef int spawn_function(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+			   const posix_spawnattr_t *attributes, char *const argv[],
+			   char *const envp[]);
+
+/* Written by the constructor only. */
+static struct {
+	bool active, all;
+	char path[PATH_MAX]; /* of this library */
+	dev_t loader_device; /* of the dynamic loader */
+	ino_t loader_inode;
+} self;
+
+/* What the wrappers stand before: the C library's, or those of another preloaded library. */
+struct functions {
+	exec_function *execve, *execvpe;
+	spawn_function *spawn, *spawnp;
+};
+
+static const struct functions *real(void)
+{
+	static struct functions next;
+
+	if (next.spawnp) /* since the constructor, unless an earlier one of another library calls */
+		return &next;
+	*(void **)&next.execve = dlsym(RTLD_NEXT, "execve");
+	*(void **)&next.execvpe = dlsym(RTLD_NEXT, "execvpe");
+	*(void **)&next.spawn = dlsym(RTLD_NEXT, "posix_spawn");
+	*(void **)&next.spawnp = dlsym(RTLD_NEXT, "posix_spawnp");
+	return &next;
+}
+
+/* --- the programs that it goes on into --- */
+
+static const char *find_variable(char *const envp[], const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, length) == 0)
+			return *envp + length;
+	return NULL;
+}
+
+static bool is_wanted(const char *path)
+{
+	struct program_file file;
+	struct stat st;
+
+	if (program_file_read(path, &file) < 0 || !file.loader[0])
+		return false;
+	if (!self.all && !program_file_is_python(&file) && !program_file_starts_others(&file))
+		return false;
+	return stat(file.loader, &st) == 0 && st.st_dev == self.loader_device &&
+	       st.st_ino == self.loader_inode && access(self.path, R_OK) == 0;
+}
+
+/* Bytes for an environment that has this library in it; 0: the program gets its own. */
+static size_t room_for(const char *path, char *const envp[])
+{
+	const char *others = find_variable(envp, VARIABLE);
+	int saved = errno;
+	size_t count = 2, size;
+	bool wanted = self.active && find_variable(envp, "PITOT_RECORDING=") && is_wanted(path);
+
+	errno = saved;
+	for (char *const *p = envp; wanted && *p; p++)
+		count++;
+	size = count * sizeof(*envp) + strlen(VARIABLE) + strlen(self.path) + 1 +
+	       (others ? strlen(others) : 0) + 1;
+	return wanted && size <= ROOM_MAX ? size : 0;
+}
+
+static char *const *add_preload(void *room, char *const envp[])
+{
+	char **out = room, *text;
+	const char *others = find_variable(envp, VARIABLE);
+	size_t count = 0;
+
+	for (char *const *p = envp; *p; p++)
+		if (strncmp(*p, VARIABLE, strlen(VARIABLE)) != 0)
+			out[count++] = *p;
+	text = (char *)(out + count + 2);
+	out[count++] = text;
+	out[count] = NULL;
+	text = stpcpy(stpcpy(text, VARIABLE), self.path);
+	if (others && *others) {
+		*text++ = ':';
+		stpcpy(text, others);
+	}
+	return out;
+}
+
+/* The environment for a program; lives as long as the function that says it. */
+#define ENVIRONMENT(path, envp)                                                                    \
+	({                                                                                         \
+		size_t size_ = room_for(path, envp);                                               \
+		size_ ? add_preload(alloca(size_), envp) : (char *const *)(envp);                  \
+	})
+
+/* Of a command that is looked for in PATH. */
+#define ENVIRONMENT_OF_COMMAND(command, envp)                                                      \
+	({                                                                                         \
+		char path_[PATH_MAX];                                                              \
+		program_file_find(command, path_) < 0 ? (char *const *)(envp)                      \
+						      : ENVIRONMENT(path_, envp);                  \
+	})
+
+/* argv of a function with a list of arguments, the first of which is named. */
+#define COLLECT(argv, first, list)                                                                 \
+	do {                                                                                       \
+		va_list count_list_;                                                               \
+		size_t count_ = 1;                                                                 \
+		va_copy(count_list_, list);                                                        \
+		while (va_arg(count_list_, const char *))                                          \
+			count_++;                                                                  \
+		va_end(count_list_);                                                               \
+		(argv) = alloca((count_ + 1) * sizeof(char *));                                    \
+		(argv)[0] = (char *)(uintptr_t)(first);                                            \
+		for (size_t i_ = 1; i_ <= count_; i_++)                                            \
+			(argv)[i_] = va_arg(list, char *);                                         \
+	} while (0)
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	char *const *with = ENVIRONMENT(path, envp);
+
+	return real()->execve(path, argv, with);
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	char *const *with = ENVIRONMENT(path, environ);
+
+	return real()->execve(path, argv, with);
+}
+
+EXPORT int execvpe(const char *command, char *const argv[], char *const envp[])
+{
+	char *const *with = ENVIRONMENT_OF_COMMAND(command, envp);
+
+	return real()->execvpe(command, argv, with);
+}
+
+EXPORT int execvp(const char *command, char *const argv[])
+{
+	char *const *with = ENVIRONMENT_OF_COMMAND(command, environ);
+
+	return real()->execvpe(command, argv, with);
+}
+
+EXPORT int execl(const char *path, const char *argument, ...)
+{
+	char *const *with = ENVIRONMENT(path, environ);
+	char **argv;
+	va_list list;
+
+	va_start(list, argument);
+	COLLECT(argv, argument, list);
+	va_end(list);
+	return real()->execve(path, argv, with);
+}
+
+EXPORT int execlp(const char *command, const char *argument, ...)
+{
+	char *const *with = ENVIRONMENT_OF_COMMAND(command, environ);
+	char **argv;
+	va_list list;
+
+	va_start(list, argument);
+	COLLECT(argv, argument, list);
+	va_end(list);
+	return real()->execvpe(command, argv, with);
+}
+
+EXPORT int execle(const char *path, const char *argument, ...)
+{
+	char **argv, *const *envp;
+	va_list list;
+
+	va_start(list, argument);
+	COLLECT(argv, argument, list);
+	envp = va_arg(list, char *const *);
+	va_end(list);
+	envp = ENVIRONMENT(path, envp);
+	return real()->execve(path, argv, envp);
+}
+
+/* Whether the program is found from where the caller is: actions may change the folder first. */
+static bool is_found_from_here(const char *path, const posix_spawn_file_actions_t *actions)
+{
+	return !actions || path[0] == '/';
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	char *const *with = envp;
+
+	if (is_found_from_here(path, actions))
+		with = ENVIRONMENT(path, envp);
+	return real()->spawn(pid, path, actions, attributes, argv, with);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *command, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	char *const *with = envp;
+	char path[PATH_MAX];
+
+	if (program_file_find(command, path) == 0 && is_found_from_here(path, actions))
+		with = ENVIRONMENT(path, envp);
+	return real()->spawnp(pid, command, actions, attributes, argv, with);
+}
+
+/* --- this program --- */
+
+/*
+ * Takes this library out of LD_PRELOAD, in place: main() gets the same array, and some programs (bash) have a getenv and a
+ * setenv of their own. false: the loader was not told to load it.
+ */
+static bool leave_environment(void)
+{
+	char **entry = environ, *others;
+	size_t length = strlen(self.path);
+
+	while (entry && *entry && strncmp(*entry, VARIABLE, strlen(VARIABLE)) != 0)
+		entry++;
+	if (!entry || !*entry)
+		return false;
+	others = *entry + strlen(VARIABLE);
+	if (strncmp(others, self.path, length) != 0 || (others[length] && others[length] != ':'))
+		return false;
+	others += length + (others[length] == ':');
+	if (*others) {
+		*entry = memcpy(others - strlen(VARIABLE), VARIABLE, strlen(VARIABLE));
+		return true;
+	}
+	for (; *entry; entry++)
+		entry[0] = entry[1];
+	return true;
+}
+
+static bool find_loader(void)
+{
+	const void *base = (const void *)getauxval(AT_BASE);
+	struct stat st;
+	Dl_info loader;
+
+	if (!base || !dladdr(base, &loader) || !loader.dli_fname || stat(loader.dli_fname, &st) < 0)
+		return false;
+	self.loader_device = st.st_dev;
+	self.loader_inode = st.st_ino;
+	return true;
+}
+
+/*
+ * The recorder beside this library begins by itself. With preload=once it looks for its own name at the head of LD_PRELOAD,
+ * and takes it out.
+ */
+static void load_recorder(void)
+{
+	char path[PATH_MAX], list[2 * PATH_MAX];
+	const char *others = find_variable(environ, VARIABLE);
+	size_t folder = (size_t)(base_name(self.path) - self.path);
+
+	if (folder + sizeof(LIBRARY) > sizeof(path) ||
+	    (others && folder + sizeof(LIBRARY) + strlen(others) + 1 > sizeof(list)))
+		return;
+	memcpy(path, self.path, folder);
+	memcpy(path + folder, LIBRARY, sizeof(LIBRARY));
+	if (self.all) {
+		dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		return;
+	}
+	stpcpy(stpcpy(stpcpy(list, path), others ? ":" : ""), others ? others : "");
+	setenv("LD_PRELOAD", list, 1);
+	dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (others)
+		setenv("LD_PRELOAD", others, 1);
+	else
+		unsetenv("LD_PRELOAD");
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *options = find_variable(environ, "PITOT_OPTIONS=");
+	Dl_info own;
+
+	real();
+	if (!dladdr((void *)(uintptr_t)begin, &own) || !own.dli_fname || own.dli_fname[0] != '/' ||
+	    strlen(own.dli_fname) >= sizeof(self.path))
+		return;
+	stpcpy(self.path, own.dli_fname);
+	if (!leave_environment() || !options || !find_variable(environ, "PITOT_RECORDING=") ||
+	    !find_loader())
+		return;
+	self.all = strstr(options, "preload=1") != NULL;
+	self.active = true;
+	if (self.all || dlsym(RTLD_DEFAULT, "Py_Initialize"))
+		load_recorder();
+}

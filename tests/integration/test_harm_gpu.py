@@ -1,0 +1,75 @@
+"""What a GPU does to a recording: work of seconds beside a quiet CPU, a hang in the middle, a fault."""
+import time
+
+import pytest
+
+MS = 1_000_000
+MISSING_NS = 250 * MS  # what a killed process may lose
+KERNEL_NS = 20 * MS  # of the program `quiet`
+SCHEDULING_NS = 150 * MS  # on two cores with other work
+SLOWNESS = 10  # of a build with sanitizers
+
+
+def quiet_for(play, nanoseconds):
+    """Plays a burst of launches, and so long of what follows."""
+    play.until_rows("api_call", 299)
+    last = max(play.times("api_call", "end_ns"))
+    play.until(lambda: time.monotonic_ns() > last + nanoseconds, "it takes its time")
+
+
+@pytest.mark.xfail(strict=True, reason="the recorder sleeps while only the GPU works")
+def test_kernels_of_a_quiet_cpu_are_on_disk(start_play, make_tape, sanitized):
+    """300 kernels of 20 ms, launched in a burst: a SIGKILL costs 250 ms of them."""
+    play = start_play(make_tape("quiet", 300))
+    quiet_for(play, 5000 * MS)
+    killed = play.kill()
+    ends = play.times("kernel", "end_ns")
+    limit = (MISSING_NS + SCHEDULING_NS) * (SLOWNESS if sanitized else 1) + KERNEL_NS
+    assert killed - max(ends, default=0) <= limit, f"{len(ends)} kernels are on disk"
+
+
+@pytest.mark.xfail(strict=True, reason="the recorder sleeps while only the GPU works")
+def test_counters_of_a_quiet_cpu_keep_their_rate(start_play, make_tape):
+    """Ten times a second, also while only the GPU works: at least half of them, on a slow machine."""
+    play = start_play(make_tape("quiet", 300), options="counters_ns=100000000")
+    quiet_for(play, 4000 * MS)
+    play.kill()
+    temperatures = [row for row in play.rows("counter_sample") if row["counter"] == "gpu_temperature"]
+    assert len(temperatures) >= 20, temperatures
+
+
+@pytest.mark.parametrize("function", [
+    "cuptiActivityFlushAll", "cuptiGetTimestamp", "cuptiActivityGetNumDroppedRecords", "nvmlDeviceGetPowerUsage"])
+@pytest.mark.xfail(strict=True, reason="one thread drains, writes and makes the calls that hang")
+def test_a_gpu_that_hangs_in_the_middle(start_play, function):
+    """Launches and NVTX that come after it reach the disk, and the recording says what hangs."""
+    play = start_play("kinds", "--repeat", "1000", "--gap", "10", options="counters_ns=100000000",
+                      faults=f"hang {function} when {{folder}}/hang")
+    play.until_rows("kernel", 0)
+    play.until_rows("counter_sample", 0)
+    play.touch("hang")
+    hung = time.monotonic_ns()
+    for table, column in (("api_call", "end_ns"), ("nvtx", "time_ns")):
+        until_soon(lambda: max(play.times(table, column)) > hung + 1000 * MS,
+                   f"rows of {table} from after the hang are on disk")
+    until_soon(lambda: any("hang" in (row["reason"] or "") for row in play.rows("capability")), "the recording says so")
+    play.kill()
+
+
+def until_soon(condition, what):
+    """Half a minute is enough for what takes a second: that it fails should not take all our patience."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, f"this did not happen: {what}"
+        time.sleep(0.1)
+
+
+@pytest.mark.xfail(strict=True, reason="the report has no verdict")
+def test_a_gpu_that_faults(start_play, pitot):
+    """An illegal address: kernels without times from there on, and the report leads with it."""
+    play = start_play("kinds", clock="--now", faults="gpu-fault at 4900")
+    play.end()
+    report = pitot("report", play.recording, "--json", json_output=True)
+    assert report["untimed"] > 0
+    text = pitot("report", play.recording).stdout
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in "\n".join(text.splitlines()[:10]), text

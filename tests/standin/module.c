@@ -1,0 +1,7 @@
+/* module.c: a library for programs that load and unload many; it does nothing. */
+int module_number(void);
+
+int module_number(void)
+{
+	return 1;
+}
