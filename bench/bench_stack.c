@@ -252,7 +252,7 @@ int main(int argc, char **argv)
 	stack_modules_update(&bare_modules, NS_PER_S);
 	if (!libc || !stack_walker_init(&walker, &modules) ||
 	    !stack_walker_init(&bare_walker, &bare_modules) ||
-	    stack_interner_init(&interner, 1u << 16) < 0)
+	    stack_interner_init(&interner, 1u << 16, 0) < 0)
 		return 1;
 	*(void **)&libunwind_backtrace = unwind ? dlsym(unwind, "unw_backtrace") : NULL;
 	report();

@@ -21,6 +21,8 @@
 
 #define FRAMES_MAX 512u
 #define TRAMPLED (128u << 10)
+#define INTERRUPTED_CYCLES                                                                         \
+	50000u /* of a launch in which the thread was interrupted: it does not count */
 
 /* What this program uses of Python's stable interface, so that it needs no headers of one version. */
 struct method {
@@ -56,8 +58,7 @@ static bool take(void *context, uint32_t id, const uint64_t *stack, unsigned cou
 }
 
 /* As stack_capture.c does. */
-static uint32_t walk_and_add(const struct stack_registers *registers,
-			     const struct cache_python *where)
+static void walk_and_add(const struct stack_registers *registers, const struct cache_python *where)
 {
 	struct python_stacks stacks = { .native = native, .python = python };
 	enum python_match match;
@@ -74,7 +75,6 @@ static uint32_t walk_and_add(const struct stack_registers *registers,
 	id = stack_intern(&interner, frames, n, end, take, NULL);
 	if (id && end == stack_end_complete && match == PYTHON_MATCH_EXACT)
 		stack_cache_add(cache, &walker, registers, where, id);
-	return id;
 }
 
 static __attribute__((noinline)) void capture(void)
@@ -92,14 +92,13 @@ static __attribute__((noinline)) void capture(void)
 				       .freed = python_codes_freed(codes) };
 	STACK_CAPTURE(&registers);
 	id = stack_cache_find(cache, &walker, &registers, &where);
-	if (id) {
-		end = __rdtsc();
-		found++;
-		cycles_found += end - start;
-	} else {
+	if (!id)
 		walk_and_add(&registers, &where);
-		end = __rdtsc();
-	}
+	end = __rdtsc();
+	if (end - start > INTERRUPTED_CYCLES)
+		return;
+	found += id != 0;
+	cycles_found += id ? end - start : 0;
 	cycles += end - start;
 	launches++;
 }
@@ -258,7 +257,7 @@ int main(int argc, char **argv)
 	stack_modules_init(&modules, STACK_RULE_BYTES);
 	stack_modules_update(&modules, NS_PER_S);
 	if (!codes || !cache || !stack_walker_init(&walker, &modules) ||
-	    stack_interner_init(&interner, 1u << 16) < 0)
+	    stack_interner_init(&interner, 1u << 16, 0) < 0)
 		return 1;
 	python_codes_attach(codes, &runtime);
 	CALL(void (*)(int), "Py_InitializeEx", 0);

@@ -45,7 +45,7 @@ def own_cost(pitot, folder):
     """Seconds by Pitot's own account: in signal handlers, of its thread."""
     rows = [json.loads(line) for line in subprocess.run([pitot, "view", folder, "cost", "--json"], check=True, text=True,
                                                         stdout=subprocess.PIPE).stdout.splitlines()]
-    return {kind: sum(row["total_ns"] for row in rows if row["kind"] == kind) / 1e9 for kind in ("callback", "collector")}
+    return {kind: sum(row["total_ns"] for row in rows if row["kind"] == kind) / 1e9 for kind in ("timer_sample", "collector")}
 
 
 def compare(command, options, rounds):
@@ -77,7 +77,7 @@ def main():
         for name, command in workloads.items():
             bare, timed, own = compare(list(map(str, command)), options, options.rounds)
             ratios = [t / b for t, b in zip(timed, bare)]
-            account = statistics.median((o["callback"] + o["collector"]) / t for o, t in zip(own, timed))
+            account = statistics.median((o["timer_sample"] + o["collector"]) / t for o, t in zip(own, timed))
             results[name] = {"bare_s": bare, "timed_s": timed, "own_account": account}
             low, _, high = statistics.quantiles(ratios, n=4)
             print(f"{name:14} {min(bare):.2f} s of CPU alone, {100 * (min(timed) / min(bare) - 1):+.2f} % with the timer; "

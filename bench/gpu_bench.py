@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What recording costs on a machine with a GPU, against no tool at all and against the cheapest possible CUPTI client.
 
-usage: bench/gpu_bench.py BUILD [--rounds N] [--only launch,launch-20,launch-50,train,graph] [--configurations C,...]
-       [--json FILE] [--keep DIR]
+usage: bench/gpu_bench.py BUILD [--rounds N] [--only launch,launch-20,launch-50,train,graph,decode] [--configurations C,...]
+       [--against BUILD] [--json FILE] [--keep DIR]
 
 Configurations take turns within a round, so that a drifting machine hits all alike; medians over the rounds are printed,
 and costs are differences to the floor of the same run. BUILD is the folder with `pitot` and `libpitot.so`.
@@ -41,6 +41,7 @@ def workloads(work):
         "launch-20": ([str(work / "launch"), "200000", "20"], r"us_per_launch=([\d.]+)", "us per launch"),
         "launch-50": ([str(work / "launch"), "200000", "50"], r"us_per_launch=([\d.]+)", "us per launch"),
         "train": ([sys.executable, str(HERE / "workloads/train.py")], r"median=([\d.]+)", "ms per step"),
+        "decode": ([sys.executable, str(HERE / "workloads/decode.py")], r"ms_per_token=([\d.]+)", "ms per token"),
         "graph": ([sys.executable, str(HERE / "workloads/graph.py")], r"median=([\d.]+)", "ms per replay"),
     }
 
@@ -49,6 +50,7 @@ class Runner:
     def __init__(self, args, work):
         self.args, self.work = args, work
         self.pitot = str(pathlib.Path(args.build).resolve() / "pitot")
+        self.other = str(pathlib.Path(args.against).resolve() / "pitot") if args.against else None
         self.recordings = {}
 
     def command(self, configuration, name, command):
@@ -61,8 +63,8 @@ class Runner:
         target = self.work / f"{name}-{configuration}.pitot"
         shutil.rmtree(target, ignore_errors=True)
         self.recordings[name, configuration] = target
-        options = [] if configuration == "pitot" else configuration.split("+")[1:]
-        return [self.pitot, "record", "-q", "-o", str(target), *options, "--", *command], env
+        which, *options = configuration.split("+")
+        return [self.other if which == "other" else self.pitot, "record", "-q", "-o", str(target), *options, "--", *command], env
 
     def run(self, configuration, name, command, pattern):
         command, env = self.command(configuration, name, command)
@@ -91,7 +93,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="launch,train,graph")
     parser.add_argument("--configurations", default="bare,floor,pitot",
-                        help="bare, floor, floor-callbacks, pitot, or pitot+OPTION+OPTION for record's options")
+                        help="bare, floor, floor-callbacks, pitot, other (of --against), or pitot+OPTION+OPTION for "
+                             "record's options")
+    parser.add_argument("--against", help="folder of another build, for the configuration other")
     parser.add_argument("--json")
     parser.add_argument("--keep", help="folder to copy the last recordings to")
     args = parser.parse_args()
@@ -110,13 +114,15 @@ def main():
             for c in configurations:
                 values[c].append(runner.run(c, name, command, pattern))
         results["figures"][name] = {"unit": unit, **values}
-        results["recordings"][name] = {c: runner.info(name, c) for c in configurations if c.startswith("pitot")}
+        results["recordings"][name] = {c: runner.info(name, c) for c in configurations if c.startswith(("pitot", "other"))}
+        print_table({**results, "figures": {name: results["figures"][name]}})
+        for c, info in results["recordings"][name].items():
+            print(f"{name:9} {c:30} {info}", flush=True)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results, indent=1) + "\n")
     if args.keep:
         for (name, c), target in runner.recordings.items():
             shutil.copytree(target, pathlib.Path(args.keep) / target.name, dirs_exist_ok=True)
-    print_table(results)
     shutil.rmtree(work)
 
 
@@ -132,7 +138,7 @@ def print_table(results):
             line = f"{name:9} {c:30} {medians[c]:9.4f} {unit:14} ({min(values):.4f}, {max(values):.4f})"
             if c != "bare" and "bare" in medians:
                 line += f"  {100 * (medians[c] / medians['bare'] - 1):+6.1f}% over bare"
-            if c.startswith("pitot") and "floor" in medians:
+            if c.startswith(("pitot", "other")) and "floor" in medians:
                 # Round by round, for a machine that drifts hits all configurations of a round alike.
                 pairs = [a - b for a, b in zip(values, figures["floor"])]
                 over = statistics.median(pairs)

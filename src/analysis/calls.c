@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analysis/capabilities.h"
 #include "trace/columns.h"
 
 static int load_columns(struct trace *t, struct calls *out, struct error *e)
@@ -27,18 +26,14 @@ static int load_columns(struct trace *t, struct calls *out, struct error *e)
 
 int calls_load(struct trace *t, struct calls *out, struct error *e)
 {
-	struct capability_note watched;
 	struct calls c = { 0 };
-	int r = capability_find(t, "api_call", &watched, e);
+	int r = load_columns(t, &c, e);
 
-	if (r >= 0)
-		r = load_columns(t, &c, e);
 	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
 		if (schema_gpu_work[i]->launching_kinds && trace_rows(t, schema_gpu_work[i]->id))
 			r = trace_launches(t, schema_gpu_work[i]->id, &c.launches[i], e);
 	if (r < 0)
 		return r;
-	c.has_all = strcmp(watched.asked, "all") == 0;
 	for (uint64_t i = 0; c.function_kinds && i < c.function_count; i++)
 		c.has_all |= c.function_kinds[i] == api_kind_other;
 	*out = c;

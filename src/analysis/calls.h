@@ -13,7 +13,7 @@ struct calls {
 	const uint32_t *functions, *threads; /* functions: rows of api_function or TRACE_NO_ROW */
 	const uint8_t *function_kinds; /* of rows of api_function: enum api_kind */
 	uint64_t function_count;
-	bool has_all; /* --api all: every call is there */
+	bool has_all; /* --api all: there are calls of other kinds than those that are always watched */
 	/* by enum gpu_work: row of api_call for each row of the table; NULL: empty table */
 	const uint32_t *launches[GPU_WORK_KINDS];
 };

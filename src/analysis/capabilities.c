@@ -15,23 +15,25 @@ static const char *text_of(const struct trace *t, int column, uint64_t row)
 
 void capability_read(const struct trace *t, const char *name, struct capability_note *out)
 {
-	const uint64_t *times = capability_columns(t)->time_ns;
-	const uint8_t *states = capability_columns(t)->state;
+	const struct capability_columns *c = capability_columns(t);
 	uint64_t latest = 0;
 
 	*out = (struct capability_note){ .asked = "", .got = "", .reason = "" };
-	for (uint64_t row = 0; times && row < trace_rows(t, TABLE_capability); row++) {
+	for (uint64_t row = 0; c->time_ns && row < trace_rows(t, TABLE_capability); row++) {
 		if (strcmp(text_of(t, COLUMN_capability_name, row), name) != 0 ||
-		    times[row] < latest)
+		    c->time_ns[row] < latest)
 			continue;
-		latest = times[row];
+		latest = c->time_ns[row];
 		*out = (struct capability_note){
 			.known = true,
-			.state = (enum capability_state)states[row],
+			.state = (enum capability_state)c->state[row],
+			.has_method = c->method && column_has(c->valid.method, row),
 			.asked = text_of(t, COLUMN_capability_asked, row),
 			.got = text_of(t, COLUMN_capability_got, row),
 			.reason = text_of(t, COLUMN_capability_reason, row),
 		};
+		if (out->has_method)
+			out->method = (enum sampling_method)c->method[row];
 	}
 }
 
@@ -86,12 +88,21 @@ static const char *stopped(struct trace *t)
 	return "";
 }
 
+int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e)
+{
+	struct capability_note gpu;
+	int r = capability_find(t, "gpu", &gpu, e);
+
+	*cpu_only = gpu.known && gpu.state == capability_state_off;
+	return r;
+}
+
 int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 {
-	struct capability_note injection;
 	const char *reason = "";
 	uint64_t launches;
-	int r = capability_find(t, "injection", &injection, e);
+	bool cpu_only;
+	int r = capability_cpu_only(t, &cpu_only, e);
 
 	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
 		if (trace_rows(t, schema_gpu_work[i]->id))
@@ -102,7 +113,7 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 		r = trace_load(t, TABLE_loss, COLUMN_BITS(loss, reason), e);
 	if (r < 0)
 		return r;
-	if (strcmp(injection.reason, "--cpu-only") == 0)
+	if (cpu_only)
 		reason = "only the CPU was sampled";
 	if (!*reason)
 		reason = stopped(t);
@@ -149,12 +160,8 @@ const struct analysis analysis_no_gpu = {
 
 void capability_no_samples(const struct capability_note *cpu, struct strbuf *out)
 {
-	bool looked =
-		cpu->known && *cpu->got &&
-		(cpu->state == capability_state_on || cpu->state == capability_state_degraded);
-
 	/* a timer was perhaps in no process, or in none of the right threads */
-	if (looked && (!strncmp(cpu->got, "eBPF", 4) || !strncmp(cpu->got, "perf_event", 10)))
+	if (cpu->has_method && cpu->method != sampling_method_timer)
 		strbuf_addf(out, "nothing ran for long enough (%s)", cpu->got);
 	else
 		strbuf_adds(out, cpu->reason);

@@ -12,6 +12,8 @@
 struct capability_note {
 	bool known; /* there is a row */
 	enum capability_state state;
+	bool has_method; /* of "cpu", where CPUs were sampled */
+	enum sampling_method method;
 	const char *asked, *got, *reason;
 };
 
@@ -25,6 +27,9 @@ int capability_find(struct trace *t, const char *name, struct capability_note *o
  * way of sampling cannot do is no reason: where it looked, nothing ran for long enough.
  */
 void capability_no_samples(const struct capability_note *cpu, struct strbuf *out);
+
+/* Whether nothing but CPUs was to be recorded. 0 or a negative code. */
+int capability_cpu_only(struct trace *t, bool *cpu_only, struct error *e) MUST_USE;
 
 /*
  * Appends why the recording has nothing that ran on a GPU; nothing where it has something.

@@ -4,7 +4,7 @@
 
 #include "trace/trace.h"
 
-#define COST_KINDS 7 /* of enum cost_kind */
+#define COST_KINDS 8 /* of enum cost_kind */
 
 struct cost_sum {
 	uint64_t count, total_ns, bytes;

@@ -70,15 +70,14 @@ static int load(struct report *r, struct error *e)
 }
 
 /* trace_span knows when the last event started; this is when the last one ended. */
-static uint64_t last_end(const struct trace *t, enum table_id table, int column, uint64_t end_ns)
+static uint64_t last_end(const struct trace *t, enum table_id table, uint64_t end_ns)
 {
-	const uint64_t *ends = trace_u64(t, table, column);
-	const uint8_t *valid = trace_valid(t, table, column);
-	uint64_t rows = ends ? trace_rows(t, table) : 0;
+	struct event_columns c = events_of(t, table);
+	uint64_t rows = c.end_ns ? c.rows : 0;
 
 	for (uint64_t row = 0; row < rows; row++)
-		if (ends[row] > end_ns && (!valid || valid[row]))
-			end_ns = ends[row];
+		if (c.end_ns[row] > end_ns && column_has(c.end_valid, row))
+			end_ns = c.end_ns[row];
 	return end_ns;
 }
 
@@ -88,11 +87,9 @@ static void find_window(struct report *r)
 	uint64_t end_ns;
 
 	trace_span(r->trace, &r->span_start_ns, &end_ns);
-	end_ns = last_end(r->trace, TABLE_kernel, COLUMN_kernel_end_ns, end_ns);
-	end_ns = last_end(r->trace, TABLE_memcpy, COLUMN_memcpy_end_ns, end_ns);
-	end_ns = last_end(r->trace, TABLE_memset, COLUMN_memset_end_ns, end_ns);
-	end_ns = last_end(r->trace, TABLE_graph_launch, COLUMN_graph_launch_end_ns, end_ns);
-	end_ns = last_end(r->trace, TABLE_api_call, COLUMN_api_call_end_ns, end_ns);
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		end_ns = last_end(r->trace, schema_gpu_work[i]->id, end_ns);
+	end_ns = last_end(r->trace, TABLE_api_call, end_ns);
 	r->span_end_ns = end_ns;
 	r->start_ns = MAX(r->span_start_ns, f->since_ns);
 	r->end_ns = MAX(MIN(r->span_end_ns, f->until_ns), r->start_ns);

@@ -26,7 +26,8 @@
 #define STACK_BYTES (512u << 10)
 #define PROGRESS_SLOTS 1024 /* slots drained per progress tick, for those who wait for the end */
 #define PROGRESS_LOOK_NS (10 * NS_PER_MS)
-#define PATIENCE_NS (PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
+#define PATIENCE_NS                                                                                \
+	(PITOT_SLOWNESS * NS_PER_S) /* without progress: one write can take long on a busy disk */
 /*
  * A call of CUPTI takes milliseconds or hangs with the GPU: none waits for what the GPU does. Sealing waits for it, and the end
  * does, somewhat longer.
@@ -175,10 +176,11 @@ static void watch_vendor(void)
 		return;
 	self.hangs_in = in;
 	self.hangs_since_ns = since;
-	capability_note("gpu", capability_state_degraded, "flush", "full buffers only",
-			"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
-			"CUPTI has not handed over is missing",
-			in, (unsigned)((now - since) / NS_PER_S));
+	capability_note(
+		"gpu", capability_state_degraded, "flush", "full buffers only",
+		"%s has not returned for %u s: the GPU or its driver hangs; finished work that "
+		"CUPTI has not handed over is missing",
+		in, (unsigned)((now - since) / NS_PER_S));
 	rows_loss(self.w, loss_reason_gpu_hang, 1, clock_monotonic_ns() - (now - since),
 		  clock_monotonic_ns(), in);
 }
@@ -187,9 +189,9 @@ static void watch_vendor(void)
 
 static bool is_unfinished(uint64_t now)
 {
-	FOR_EACH_SOURCE(s)
-	if ((*s)->unfinished && (*s)->unfinished(now))
-		return true;
+	FOR_EACH_SOURCE (s)
+		if ((*s)->unfinished && (*s)->unfinished(now))
+			return true;
 	return false;
 }
 
@@ -218,18 +220,18 @@ static void seal(uint64_t now)
 		write_ring_loss(r, now);
 	rows_loss(self.w, loss_reason_thread_limit, rings_refused(), self.last_seal_ns, now,
 		  "events of threads beyond the limit");
-	FOR_EACH_SOURCE(s)
-	if ((*s)->periodic)
-		(*s)->periodic(self.w, self.last_seal_ns, now);
+	FOR_EACH_SOURCE (s)
+		if ((*s)->periodic)
+			(*s)->periodic(self.w, self.last_seal_ns, now);
 	capability_notes_write(self.w);
 	if (now - self.last_names_ns >= NAMES_NS)
 		read_names_again(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
 	if (writer_flush(self.w) == 0)
-		FOR_EACH_SOURCE(s)
-		if ((*s)->stored)
-			(*s)->stored();
+		FOR_EACH_SOURCE (s)
+			if ((*s)->stored)
+				(*s)->stored();
 	self.last_seal_ns = now;
 	self.sealed_rows = rows_taken();
 }
@@ -264,8 +266,7 @@ static uint64_t tick(uint64_t now)
 	sessions_follow(now, self.w);
 	park_here(&collector_parked);
 	work += drain_rings(now);
-	FOR_EACH_SOURCE(s)
-	{
+	FOR_EACH_SOURCE (s) {
 		park_here(&collector_parked);
 		if ((*s)->collect)
 			work += (*s)->collect(self.w, now);
@@ -276,12 +277,12 @@ static uint64_t tick(uint64_t now)
 
 static uint64_t sources_wait_ns(uint64_t now, uint64_t most)
 {
-	FOR_EACH_SOURCE(s)
-	if ((*s)->wait_ns) {
-		uint64_t wait = (*s)->wait_ns(now);
+	FOR_EACH_SOURCE (s)
+		if ((*s)->wait_ns) {
+			uint64_t wait = (*s)->wait_ns(now);
 
-		most = MIN(most, wait);
-	}
+			most = MIN(most, wait);
+		}
 	return most;
 }
 
@@ -342,9 +343,9 @@ static bool wait_for_vendor(void)
 		seen = progress;
 		if (now - moved >= VENDOR_END_WAIT_NS)
 			return false;
-		FOR_EACH_SOURCE(s)
-		if ((*s)->collect)
-			(*s)->collect(self.w, clock_monotonic_ns());
+		FOR_EACH_SOURCE (s)
+			if ((*s)->collect)
+				(*s)->collect(self.w, clock_monotonic_ns());
 		if (!vendor_thread_done(round))
 			futex_wait(&self.wake, wake, PROGRESS_LOOK_NS);
 	}
@@ -355,9 +356,9 @@ static void finish(void)
 {
 	uint64_t begun = clock_monotonic_ns(), now, since;
 
-	FOR_EACH_SOURCE(s)
-	if ((*s)->stop)
-		(*s)->stop(self.w);
+	FOR_EACH_SOURCE (s)
+		if ((*s)->stop)
+			(*s)->stop(self.w);
 	drain_rings(begun);
 	seal(begun); /* first: the GPU may hang from here on */
 	if (!wait_for_vendor()) {
@@ -366,8 +367,7 @@ static void finish(void)
 	}
 	now = clock_monotonic_ns();
 	drain_rings(now);
-	FOR_EACH_SOURCE(s)
-	{
+	FOR_EACH_SOURCE (s) {
 		if ((*s)->collect)
 			(*s)->collect(self.w, now);
 		if ((*s)->stopped)
@@ -384,9 +384,9 @@ static void begin(void)
 {
 	const struct source_start *start = &self.start;
 
-	FOR_EACH_SOURCE(s)
-	if ((*s)->begin)
-		(*s)->begin(self.w, start);
+	FOR_EACH_SOURCE (s)
+		if ((*s)->begin)
+			(*s)->begin(self.w, start);
 	rows_cost(self.w, cost_kind_setup, start->start_ns, start->start_ns + self.setup_ns, 1,
 		  self.setup_ns);
 	rows_clock(self.w, 0);
@@ -422,6 +422,7 @@ static void *collector_main(void *unused)
 	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);
 	futex_wake(&self.phase);
+	process_exit_finished();
 	return NULL;
 }
 

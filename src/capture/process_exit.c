@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,28 +17,52 @@
 #include "capture/session.h"
 #include "capture/vendor_thread.h"
 
-/* Less than people notice after Ctrl-C. The interrupted thread may hold a lock that the collector needs. */
-#define SIGNAL_LIMIT_NS (300 * NS_PER_MS)
+/*
+ * What the handler waits for, less than people notice after Ctrl-C. The interrupted thread may hold a lock that the end needs
+ * (CUPTI's, the allocator's): then it goes on, and the collector raises the signal when it has finished.
+ */
+#define SIGNAL_LIMIT_NS (PITOT_SLOWNESS * 100 * NS_PER_MS)
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 static pid_t installed_in; /* a child made without pthread_atfork's knowledge has no collector */
 
 /* --- signals --- */
 
+static atomic_int waiting_signal; /* that the collector is to raise; 0: none */
+
+static void die_of(int number)
+{
+	sigset_t set;
+
+	raise(number);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* dies here */
+}
+
 static void on_signal(int number)
 {
 	int saved = errno;
 	struct sigaction act = { .sa_handler = SIG_DFL };
-	sigset_t set;
+	bool ended = getpid() != installed_in || !collector_running() ||
+		     collector_stop(SIGNAL_LIMIT_NS, VENDOR_EXIT);
 
-	if (getpid() == installed_in && collector_running())
-		collector_stop(SIGNAL_LIMIT_NS, VENDOR_EXIT);
-	sigaction(number, &act, NULL);
-	raise(number);
-	sigemptyset(&set);
-	sigaddset(&set, number);
+	sigaction(number, &act, NULL); /* the next one kills at once */
+	if (!ended) {
+		atomic_store(&waiting_signal, number);
+		ended = !collector_running();
+	}
 	errno = saved;
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* dies here */
+	if (ended)
+		die_of(number);
+}
+
+void process_exit_finished(void)
+{
+	int number = atomic_load(&waiting_signal);
+
+	if (number)
+		kill(getpid(), number);
 }
 
 static void install_signals(void)
@@ -67,9 +92,9 @@ static void before_fork(void)
 static void after_fork_in_child(void)
 {
 	session_after_fork();
-	FOR_EACH_SOURCE(s)
-	if ((*s)->after_fork)
-		(*s)->after_fork();
+	FOR_EACH_SOURCE (s)
+		if ((*s)->after_fork)
+			(*s)->after_fork();
 	park_after_fork();
 	collector_after_fork();
 	vendor_thread_after_fork();

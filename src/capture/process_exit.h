@@ -17,6 +17,9 @@
  */
 void process_exit_install(void);
 
+/* The collector has ended: a signal that waited for that is raised. */
+void process_exit_finished(void);
+
 /* The part of it that is about fork; once. */
 void process_exit_watch_fork(void);
 

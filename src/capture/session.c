@@ -36,7 +36,8 @@ static struct {
 	bool running, with_cuda;
 	bool preloaded; /* this process; a child that it forks counts as one */
 	pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
-	_Atomic(enum { LATER_NONE, LATER_WARMUP, LATER_STARTS }) later; /* a session will start by itself */
+	_Atomic(enum { LATER_NONE, LATER_WARMUP,
+		       LATER_STARTS }) later; /* a session will start by itself */
 } self;
 
 static enum window window_at(uint64_t now)
@@ -48,9 +49,9 @@ static enum window window_at(uint64_t now)
 
 static void start_sources(const struct source_start *start)
 {
-	FOR_EACH_SOURCE(s)
-	if ((*s)->start)
-		(*s)->start(start);
+	FOR_EACH_SOURCE (s)
+		if ((*s)->start)
+			(*s)->start(start);
 	/* A Python that starts looks which signals have their default: not before it has done that. */
 	if (start->with_cuda || self.settings.preload != SETTING_PRELOAD_ONCE)
 		process_exit_install();
@@ -74,7 +75,8 @@ static bool open_writer(void)
 static bool start_new(enum session_way way)
 {
 	struct source_start start = { .wanted = &self.settings,
-				      .with_cuda = way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM,
+				      .with_cuda =
+					      way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM,
 				      .late = way == SESSION_BY_PROGRAM,
 				      .start_ns = clock_monotonic_ns() };
 
@@ -144,9 +146,9 @@ void sessions_follow(uint64_t now_ns, struct writer *w)
 	if (window == self.window)
 		return;
 	self.window = window;
-	FOR_EACH_SOURCE(s)
-	if ((*s)->window)
-		(*s)->window(window == WINDOW_OPEN ? &self.settings : NULL, w);
+	FOR_EACH_SOURCE (s)
+		if ((*s)->window)
+			(*s)->window(window == WINDOW_OPEN ? &self.settings : NULL, w);
 }
 
 uint64_t sessions_wait_ns(uint64_t now_ns)
@@ -261,9 +263,9 @@ void session_preloaded(void)
 	if (settings.preload == SETTING_PRELOAD_ONCE && !is_once())
 		return;
 	self.preloaded = true;
-	FOR_EACH_SOURCE(s)
-	if ((*s)->loaded)
-		(*s)->loaded();
+	FOR_EACH_SOURCE (s)
+		if ((*s)->loaded)
+			(*s)->loaded();
 	atexit(session_exit);
 	process_exit_watch_fork();
 	start_later();
@@ -273,8 +275,8 @@ static bool is_wanted_in_child(void)
 {
 	bool wanted = false;
 
-	FOR_EACH_SOURCE(s)
-	wanted |= (*s)->wanted_in_child && (*s)->wanted_in_child(&self.settings);
+	FOR_EACH_SOURCE (s)
+		wanted |= (*s)->wanted_in_child && (*s)->wanted_in_child(&self.settings);
 	return wanted;
 }
 

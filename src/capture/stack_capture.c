@@ -14,12 +14,26 @@
 #include "stack/stack_cache.h"
 
 #define PYTHON_LOOK_NS NS_PER_S /* between looks for an interpreter */
+#define RENEW_NS (100 * NS_PER_MS) /* at least, between generations */
 
 /* A Python that is ready to be walked; published once, never changed. */
 struct python {
 	struct python_runtime runtime;
 	struct python_eval eval;
 	struct python_codes *codes;
+};
+
+/*
+ * The tables of numbers only fill. When those of one generation are nearly full, the collector publishes the next, which threads
+ * use from their next stack on. Numbers of stacks and of code objects are never used again. The last two generations are kept,
+ * for stacks that are on their way to the collector; the memory of older ones is given back, but their addresses stay theirs, so
+ * that a thread that was stopped in between for all of that time reads zeros and gets no number.
+ */
+struct stack_generation {
+	struct stack_generation *older;
+	uint32_t number; /* what numbers of its stacks have above STACK_TABLE_ID_BITS */
+	struct stack_interner interner;
+	_Atomic(struct python *) python; /* with its codes */
 };
 
 /* A slot for each thread with a ring and for each that is sampled, so that none that lives is without. */
@@ -48,15 +62,31 @@ static struct {
 	struct stack_modules *modules;
 	struct code_range skip[STACK_SKIP_MAX];
 	unsigned skip_count;
-	_Atomic(struct python *) python;
+	uint32_t limit; /* stacks of a generation */
+	_Atomic(struct stack_generation *) generation;
+	bool renew; /* the current one is to end */
+	uint64_t renewed_ns;
+	uint64_t too_late; /* sampled stacks of generations that are no more */
 	char python_reason[256];
 	uint64_t python_looked_ns;
-	struct stack_interner interner;
 	_Atomic(struct stack_maker *) makers;
 	atomic_uint_fast64_t no_memory;
 } self;
 
 /* --- start --- */
+
+static struct stack_generation *generation_new(uint32_t number)
+{
+	struct stack_generation *g = calloc(1, sizeof(*g));
+
+	if (g && stack_interner_init(&g->interner, self.limit, number << STACK_TABLE_ID_BITS) < 0) {
+		free(g);
+		return NULL;
+	}
+	if (g)
+		g->number = number;
+	return g;
+}
 
 static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -94,8 +124,10 @@ bool stack_capture_start(const struct settings *settings)
 		stack_modules_init(self.modules, STACK_RULE_BYTES);
 		stack_modules_update(self.modules, 0); /* a first map, no rules yet */
 	}
-	if (!self.interner.words &&
-	    stack_interner_init(&self.interner, (uint32_t)MIN(limit, STACKS_MAX)) < 0)
+	self.limit = (uint32_t)MIN(limit, STACKS_MAX);
+	if (!atomic_load(&self.generation))
+		atomic_store(&self.generation, generation_new(0));
+	if (!atomic_load(&self.generation))
 		return false;
 	self.skip_count = 0;
 	dl_iterate_phdr(note_skipped, NULL);
@@ -108,10 +140,17 @@ bool stack_capture_start(const struct settings *settings)
 
 uint32_t stack_capture_max(void)
 {
-	return self.interner.limit;
+	return self.limit;
 }
 
 /* --- the launch path --- */
+
+static struct python *current_python(void)
+{
+	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
+
+	return g ? atomic_load_explicit(&g->python, memory_order_acquire) : NULL;
+}
 
 /* Of a ring that never had one. NULL: no memory. */
 static struct stack_maker *maker_new(void)
@@ -153,13 +192,14 @@ static struct stack_maker *maker_of(struct ring *r)
 }
 
 /* Where the calling thread is in Python. */
-static struct cache_python python_here(struct python *p)
+static struct cache_python python_here(const struct stack_generation *g, struct python *p)
 {
 	if (!p)
-		return (struct cache_python){ .runtime = NULL };
+		return (struct cache_python){ .ids = g->number };
 	return (struct cache_python){ .runtime = &p->runtime,
-				     .state = python_thread_state(&p->runtime),
-				     .freed = python_codes_freed(p->codes) };
+				      .state = python_thread_state(&p->runtime),
+				      .freed = python_codes_freed(p->codes),
+				      .ids = g->number };
 }
 
 /* Native frames of the interpreter are replaced by the Python frames that they run. */
@@ -204,7 +244,8 @@ static bool push_stack(void *context, uint32_t id, const uint64_t *frames, unsig
 	return ring_push(r, event, 1 + (count + 3) / 4);
 }
 
-static uint32_t walk_and_intern(struct ring *r, struct python *p, const struct cache_python *where,
+static uint32_t walk_and_intern(struct ring *r, struct stack_generation *g, struct python *p,
+				const struct cache_python *where,
 				const struct stack_registers *registers)
 {
 	struct stack_maker *m = r->stacks;
@@ -219,7 +260,7 @@ static uint32_t walk_and_intern(struct ring *r, struct python *p, const struct c
 	}
 	counter_add(&m->ends[end], 1);
 	count = splice(p, where->state, m, count, end == stack_end_complete, &match);
-	id = stack_intern(&self.interner, m->frames, count, end, push_stack, r);
+	id = stack_intern(&g->interner, m->frames, count, end, push_stack, r);
 	if (id && end == stack_end_complete &&
 	    (match == PYTHON_MATCH_NONE || match == PYTHON_MATCH_EXACT))
 		stack_cache_add(&m->cache, &m->walker, registers, where, id);
@@ -230,13 +271,14 @@ static uint32_t walk_and_intern(struct ring *r, struct python *p, const struct c
 static inline __attribute__((always_inline)) uint32_t
 find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
-	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
-	struct cache_python where = python_here(p);
+	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
+	struct python *p = atomic_load_explicit(&g->python, memory_order_acquire);
+	struct cache_python where = python_here(g, p);
 	struct stack_maker *m = r->stacks;
 	uint32_t id = stack_cache_find(&m->cache, &m->walker, registers, &where);
 
 	if (unlikely(!id))
-		return walk_and_intern(r, p, &where, registers);
+		return walk_and_intern(r, g, p, &where, registers);
 	counter_add(&m->ends[stack_end_complete], 1);
 	return id;
 }
@@ -273,7 +315,7 @@ uint32_t stack_capture_take(struct ring *r)
 static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool complete,
 				   uint64_t *out)
 {
-	struct python *p = atomic_load_explicit(&self.python, memory_order_acquire);
+	struct python *p = current_python();
 	struct python_stacks in = { .native = s->native,
 				    .native_count = count,
 				    .native_complete = complete,
@@ -320,13 +362,103 @@ void stack_sampler_reset(struct stack_sampler *s)
 	s->ready = false;
 }
 
+/* --- the collector's side --- */
+
+/* The generation whose tables gave the number of the first Python frame's code; else the current one. NULL: it is no more. */
+static struct stack_generation *generation_of_frames(const uint64_t *frames, unsigned count)
+{
+	struct stack_generation *current = atomic_load(&self.generation), *g = current;
+	uint32_t code = 0;
+
+	for (unsigned i = 0; i < count && !code; i++)
+		code = frames[i] & FRAME_PYTHON ? python_frame_code(frames[i]) : 0;
+	if (!code)
+		return current;
+	for (; g && current->number - g->number < STACK_GENERATIONS; g = g->older) {
+		struct python *p = atomic_load(&g->python);
+
+		if (p && python_codes_gives(p->codes, code))
+			return g;
+	}
+	return NULL;
+}
+
 uint32_t stack_capture_intern(const uint64_t *frames, unsigned count, enum stack_end end,
 			      stack_take *take, void *context)
 {
-	return stack_intern(&self.interner, frames, count, end, take, context);
+	struct stack_generation *g = generation_of_frames(frames, count);
+
+	self.too_late += !g;
+	return g ? stack_intern(&g->interner, frames, count, end, take, context) : 0;
 }
 
-/* --- the collector's side --- */
+/* The same Python with a table of codes of its own. false: no memory, or no numbers left. */
+static bool renew_python(struct stack_generation *g, const struct python *before)
+{
+	struct python *p = malloc(sizeof(*p));
+
+	if (!p)
+		return false;
+	*p = *before;
+	p->codes = python_codes_next(before->codes);
+	if (!p->codes) {
+		free(p);
+		return false;
+	}
+	atomic_store(&g->python, p);
+	return true;
+}
+
+static void forget(struct stack_generation *g)
+{
+	struct python *p = atomic_load(&g->python);
+
+	stack_interner_forget(&g->interner);
+	if (p)
+		python_codes_forget(p->codes);
+}
+
+/* Begins the next generation. When that is not possible, what is new is refused, and it is tried again. */
+static void begin_generation(struct stack_generation *g)
+{
+	struct python *p = atomic_load(&g->python);
+	struct stack_generation *next = NULL;
+
+	if (g->number + 1 < UINT32_MAX >> STACK_TABLE_ID_BITS)
+		next = generation_new(g->number + 1);
+	if (!next)
+		return;
+	if (p && !renew_python(next, p)) {
+		stack_interner_release(&next->interner);
+		free(next);
+		return;
+	}
+	next->older = g;
+	if (g->older)
+		forget(g->older);
+	self.renew = false;
+	atomic_store_explicit(&self.generation, next, memory_order_release);
+	log_line("stacks: generation %u", next->number);
+}
+
+static void renew(uint64_t now)
+{
+	struct stack_generation *g = atomic_load(&self.generation);
+	struct python *p = atomic_load(&g->python);
+
+	if (now - self.renewed_ns < RENEW_NS ||
+	    (!self.renew && !stack_interner_nearly_full(&g->interner) &&
+	     !(p && python_codes_nearly_full(p->codes))))
+		return;
+	self.renewed_ns = now;
+	begin_generation(g);
+}
+
+void stack_capture_renew(uint32_t id)
+{
+	if (atomic_load(&self.generation)->number == id >> STACK_TABLE_ID_BITS)
+		self.renew = true;
+}
 
 static void look_for_python(void)
 {
@@ -342,7 +474,8 @@ static void look_for_python(void)
 		r = python_eval_find(&p->runtime, &p->eval, &e);
 	if (r == 0 && (p->codes = python_codes_new(PYTHON_CODES_SLOTS, PYTHON_CODES_BYTES))) {
 		python_codes_attach(p->codes, &p->runtime);
-		atomic_store_explicit(&self.python, p, memory_order_release);
+		atomic_store_explicit(&atomic_load(&self.generation)->python, p,
+				      memory_order_release);
 		log_line("python %x found", p->runtime.version);
 		return;
 	}
@@ -359,24 +492,36 @@ bool stack_capture_update(uint64_t budget_ns)
 	if (!self.following)
 		return false;
 	now = clock_monotonic_ns();
-	if (self.wants_python && !atomic_load(&self.python) &&
+	if (self.wants_python && !current_python() &&
 	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
 		self.python_looked_ns = now;
 		look_for_python();
 	}
+	renew(now);
 	return stack_modules_update(self.modules, budget_ns) > 0;
 }
 
 struct python_codes *stack_capture_codes(void)
 {
-	struct python *p = atomic_load(&self.python);
+	struct python *p = current_python();
 
+	return p ? p->codes : NULL;
+}
+
+struct python_codes *stack_capture_codes_of(uint32_t id)
+{
+	struct stack_generation *g = atomic_load(&self.generation);
+	struct python *p;
+
+	while (g && g->number != id >> STACK_TABLE_ID_BITS)
+		g = g->older;
+	p = g ? atomic_load(&g->python) : NULL;
 	return p ? p->codes : NULL;
 }
 
 uint32_t stack_capture_python_version(void)
 {
-	struct python *p = atomic_load(&self.python);
+	struct python *p = current_python();
 
 	return p ? p->runtime.version : 0;
 }
@@ -395,16 +540,36 @@ static void add_counts(const struct stack_maker *m, struct stack_capture_counts 
 		counts->ends[i] += atomic_load_explicit(&m->ends[i], memory_order_relaxed);
 }
 
+static void add_losses(const struct stack_generation *g, struct stack_capture_counts *counts)
+{
+	const struct python *p = atomic_load(&g->python);
+	struct python_code_losses lost;
+
+	counts->table_full += atomic_load_explicit(&g->interner.refused, memory_order_relaxed);
+	if (!p)
+		return;
+	lost = python_code_losses(p->codes);
+	counts->python.no_slot += lost.no_slot;
+	counts->python.no_room += lost.no_room;
+	counts->python.not_code += lost.not_code;
+	counts->python.bad_strings += lost.bad_strings;
+	counts->python.cut_names += lost.cut_names;
+	counts->python.no_lines += lost.no_lines;
+}
+
 void stack_capture_counts(struct stack_capture_counts *counts)
 {
 	const struct stack_maker *m = atomic_load_explicit(&self.makers, memory_order_acquire);
+	const struct stack_generation *g = atomic_load(&self.generation);
 
 	*counts = (struct stack_capture_counts){
 		.no_memory = atomic_load(&self.no_memory),
-		.table_full = atomic_load(&self.interner.refused),
+		.table_full = self.too_late,
 	};
 	for (; m; m = m->next)
 		add_counts(m, counts);
+	for (; g; g = g->older)
+		add_losses(g, counts);
 	for (unsigned i = 0; i < STACK_ENDS; i++)
 		counts->taken += counts->ends[i];
 	if (self.modules) {
@@ -419,10 +584,10 @@ void stack_capture_after_fork(void)
 	self.on = self.following = false;
 	if (self.modules)
 		stack_modules_after_fork(self.modules);
-	if (self.interner.words)
-		stack_interner_release(&self.interner);
-	memset(&self.interner, 0, sizeof(self.interner));
-	atomic_store(&self.python, NULL); /* found again; its memory stays */
+	atomic_store(&self.generation,
+		     NULL); /* memory stays: the collector may have been in the middle */
+	self.renew = false;
+	self.renewed_ns = self.too_late = 0;
 	self.python_looked_ns = 0;
 	atomic_store(&self.makers, NULL); /* rings forget theirs */
 	atomic_store(&self.no_memory, 0);

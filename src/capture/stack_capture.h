@@ -5,6 +5,9 @@
  * there), puts its Python frames where the interpreter's own stand, and gets the number of the whole stack from a table of
  * fixed size (stack/intern.h). A stack that is met for the first time costs its frames once: they go to the collector
  * through the thread's ring.
+ *
+ * What is new is not refused for what is old: nearly full tables are followed by a new generation, with numbers of its own, in
+ * which stacks that are met again are new once more.
  */
 #ifndef PITOT_CAPTURE_STACK_CAPTURE_H
 #define PITOT_CAPTURE_STACK_CAPTURE_H
@@ -14,13 +17,12 @@
 #include "capture/ring.h"
 #include "schema/settings.h"
 #include "stack/intern.h"
-#include "stack/python/python_walk.h"
+#include "stack/python/python_code.h"
 #include "stack/unwind/unwind_self.h"
 
-#define STACKS_MAX (3u << 16)	/* distinct stacks; later ones get id 0 and are counted */
+#define STACKS_MAX (3u << 15)	/* distinct stacks of a generation of tables */
+#define STACK_GENERATIONS 2u	/* that are kept: the current one and the one before */
 #define STACK_FRAMES_MAX 512u	/* of a stack, and of each kind: the outermost ones of deeper stacks are left out */
-
-struct python_codes;
 
 /*
  * Reserves memory and notes which libraries' frames are left out. Before the first call is recorded, or the first CPU
@@ -28,7 +30,7 @@ struct python_codes;
  */
 bool stack_capture_start(const struct settings *settings);
 
-/* Distinct stacks that are kept. */
+/* Distinct stacks that a generation keeps. */
 uint32_t stack_capture_max(void);
 
 /* The stack of the calling thread's caller. 0: there is none. */
@@ -64,6 +66,11 @@ bool stack_capture_update(uint64_t budget_ns);
 
 /* The code objects that Python frames refer to; NULL without Python. */
 struct python_codes *stack_capture_codes(void);
+/* Those that the frames of stack `id` refer to, of one of the generations that are kept. */
+struct python_codes *stack_capture_codes_of(uint32_t id);
+
+/* The rows of the generation that stack `id` is of are nearly too many: stack_capture_update() begins the next one. */
+void stack_capture_renew(uint32_t id);
 /* Why there are no Python frames; "" when there are, or no Python is in the process. */
 const char *stack_capture_python_reason(void);
 /* Which Python is walked: PY_VERSION_HEX; 0: none. */
@@ -75,6 +82,7 @@ struct stack_capture_counts {
 	uint64_t ends[STACK_ENDS];	/* by enum stack_end */
 	uint64_t rule_bytes, build_ns; /* of unwind rules */
 	uint32_t parts;
+	struct python_code_losses python;
 };
 void stack_capture_counts(struct stack_capture_counts *counts);
 

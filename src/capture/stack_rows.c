@@ -12,8 +12,14 @@
 
 #define NODES_PER_STACK 10u /* that there is room for: with slots at most 64 MiB in all */
 
-static struct stack_tree tree;
-static bool ready;
+/* The stacks of the last generations, whose numbers rows may still refer to. */
+static struct generation_tree {
+	struct stack_tree tree;
+	bool used;
+	uint32_t number;
+} trees[STACK_GENERATIONS];
+
+static uint64_t refused; /* by trees that are no more, and stacks that came too late for theirs */
 
 enum {
 	LOST_STACKS,
@@ -30,9 +36,11 @@ static uint64_t reported[LOST_KINDS];
 
 void stack_rows_reset(void)
 {
-	if (ready)
-		stack_tree_release(&tree);
-	ready = false;
+	for (unsigned i = 0; i < STACK_GENERATIONS; i++)
+		if (trees[i].used)
+			stack_tree_release(&trees[i].tree);
+	memset(trees, 0, sizeof(trees));
+	refused = 0;
 	memset(reported, 0, sizeof(reported));
 }
 
@@ -49,10 +57,10 @@ static uint64_t frame_by_line(struct python_codes *codes, uint64_t frame)
 
 static void describe(void *context, struct writer *w, uint64_t frame, struct row_stack_node *row)
 {
-	struct python_codes *codes = stack_capture_codes();
+	uint32_t number = ((struct generation_tree *)context)->number;
+	struct python_codes *codes = stack_capture_codes_of(number << STACK_TABLE_ID_BITS);
 	struct python_code code;
 
-	(void)context;
 	row->missing = 0;
 	row->address = python_frame_code(frame);
 	row->line = python_frame_last(frame);
@@ -67,20 +75,58 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	}
 }
 
+/* The tree that has the stack, begun if need be. NULL: there is none any more. */
+static struct stack_tree *tree_of(uint32_t id)
+{
+	uint32_t number = id >> STACK_TABLE_ID_BITS, nodes = NODES_PER_STACK * stack_capture_max();
+	struct generation_tree *g = &trees[number % STACK_GENERATIONS];
+
+	if (g->used && g->number == number)
+		return &g->tree;
+	if (g->used && g->number > number)
+		return NULL;
+	if (g->used) {
+		refused += g->tree.refused;
+		stack_tree_release(&g->tree);
+	}
+	stack_tree_init(&g->tree, nodes, describe, g);
+	g->tree.first_stack = number << STACK_TABLE_ID_BITS;
+	g->tree.first_node = number * nodes;
+	g->tree.other = &trees[(number + 1) % STACK_GENERATIONS].tree;
+	g->used = true;
+	g->number = number;
+	return &g->tree;
+}
+
+/* A row is to be appended that refers to the stack. */
+static void need(void *context, struct writer *w, uint32_t id)
+{
+	struct stack_tree *tree = tree_of(id);
+
+	(void)context;
+	if (tree)
+		stack_tree_need(tree, w, id);
+}
+
 /* A new stack; `writer` is the context of a sampled one. */
 static bool add(void *writer, uint32_t id, const uint64_t *stack, unsigned count,
 		enum stack_end end)
 {
-	struct python_codes *codes = stack_capture_codes();
+	struct python_codes *codes = stack_capture_codes_of(id);
+	struct stack_tree *tree = tree_of(id);
 	uint64_t frames[STACK_FRAMES_MAX];
 
-	if (!ready)
-		stack_tree_init(&tree, NODES_PER_STACK * stack_capture_max(), describe, NULL);
-	ready = true;
+	writer_on_stack(writer, need, NULL);
+	if (!tree) {
+		refused++;
+		return false;
+	}
 	count = MIN(count, STACK_FRAMES_MAX);
 	for (unsigned i = 0; i < count; i++)
 		frames[i] = frame_by_line(codes, stack[i]);
-	stack_tree_add(&tree, writer, id, frames, count, end);
+	stack_tree_add(tree, writer, id, frames, count, end);
+	if (tree->nodes.count > tree->nodes_max / 4 * 3)
+		stack_capture_renew(id);
 	return true;
 }
 
@@ -123,21 +169,20 @@ void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 		[LOST_LINES] = { loss_reason_string_limit, "Python functions without line numbers: "
 							   "their tables are too long" },
 	};
-	struct python_codes *codes = stack_capture_codes();
-	struct python_code_losses python = { 0 };
 	struct stack_capture_counts c;
+	uint64_t nodes = refused;
 
 	stack_capture_counts(&c);
-	if (codes)
-		python = python_code_losses(codes);
+	for (unsigned i = 0; i < STACK_GENERATIONS; i++)
+		nodes += trees[i].tree.refused;
 	const uint64_t counts[LOST_KINDS] = {
 		[LOST_STACKS] = c.table_full,
-		[LOST_NODES] = ready ? tree.refused : 0,
+		[LOST_NODES] = nodes,
 		[LOST_MEMORY] = c.no_memory,
-		[LOST_CODE] = python.no_slot + python.no_room,
-		[LOST_OBJECTS] = python.not_code,
-		[LOST_NAMES] = python.bad_strings + python.cut_names,
-		[LOST_LINES] = python.no_lines,
+		[LOST_CODE] = c.python.no_slot + c.python.no_room,
+		[LOST_OBJECTS] = c.python.not_code,
+		[LOST_NAMES] = c.python.bad_strings + c.python.cut_names,
+		[LOST_LINES] = c.python.no_lines,
 	};
 	for (unsigned i = 0; i < LOST_KINDS; i++)
 		rows_loss_more(w, kinds[i].reason, counts[i], &reported[i], since_ns, now_ns,

@@ -13,7 +13,8 @@
 static struct {
 	atomic_uint asked, done; /* rounds; `asked` is the futex that the thread sleeps on */
 	atomic_uint reason; /* enum vendor_reason of the latest round */
-	atomic_uint generation; /* of the thread: an older one ends once it comes back from its call */
+	atomic_uint
+		generation; /* of the thread: an older one ends once it comes back from its call */
 	bool started;
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
@@ -53,8 +54,7 @@ static uint64_t make_round(enum vendor_reason reason)
 {
 	uint64_t soonest = UINT64_MAX;
 
-	FOR_EACH_SOURCE(s)
-	{
+	FOR_EACH_SOURCE (s) {
 		uint64_t wait;
 
 		if (!(*s)->vendor)

@@ -74,7 +74,7 @@ static int run_doctor(struct context *c, int argc, char **argv)
 	int status;
 
 	if (argc > 1)
-		return cli_usage(c, "doctor takes no operands: what is '%s'?", argv[1]);
+		return cli_usage(c, "doctor takes no operands, but got '%s'", argv[1]);
 	count = checks_run(checks, CHECKS_MAX);
 	for (size_t i = 0; i < count; i++)
 		can_record = can_record && !(checks[i].needed && checks[i].state == CHECK_MISSING);
@@ -87,7 +87,7 @@ static int run_doctor(struct context *c, int argc, char **argv)
 			    can_record
 				    ? "GPU work can be recorded here."
 				    : "GPU work cannot be recorded here; `pitot record` still runs "
-				      "commands and keeps what it can.");
+				      "commands and records the rest.");
 	}
 	status = cli_print(c, &out);
 	return status == EXIT_DONE && !can_record ? EXIT_FAILED : status;
@@ -95,13 +95,12 @@ static int run_doctor(struct context *c, int argc, char **argv)
 
 const struct command cmd_doctor = {
 	.name = "doctor",
-	.summary = "check whether this machine can record, and say what to do if not",
+	.summary = "check whether this machine can record GPU work",
 	.usage = "[options]",
-	.description = "Looks at the driver, its libraries, CUPTI, permissions, other profilers, "
-		       "the disk and what later kinds "
-		       "of recording need. Each is ok, limited or missing, with the reason and the "
-		       "way out.",
+	.description = "Checks the driver, its libraries, CUPTI, permissions, other profilers and "
+		       "the disk. "
+		       "Each check is ok, limited or missing, with the reason and what to do.",
 	.options = options,
-	.notes = "EXIT STATUS\n\n0 when GPU work can be recorded here, 1 when not.",
+	.notes = "EXIT STATUS\n\n0 if GPU work can be recorded here, else 1.",
 	.run = run_doctor,
 };

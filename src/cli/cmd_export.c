@@ -16,7 +16,8 @@ static uint64_t option_split, option_rank;
 static bool split_given, rank_given;
 static bool option_stacks = true, option_force;
 
-static const char *const format_choices[] = { "perfetto", "json", NULL };
+#define FORMAT_NAME(name, ...) #name,
+static const char *const format_choices[] = { EXPORTERS(FORMAT_NAME) NULL };
 
 static const struct option options[] = {
 	{ .name = "output",
@@ -72,18 +73,11 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-static void list_formats(struct strbuf *out)
-{
-	for (const struct exporter *x = exporters; x->name; x++)
-		strbuf_addf(out, "%s%s (%.*s)", x == exporters ? "" : ", ", x->name,
-			    (int)strcspn(x->suffixes, " "), x->suffixes);
-}
-
 static int find_exporter(const struct context *c, const struct exporter **exporter)
 {
 	_cleanup_strbuf_ struct strbuf formats = STRBUF_INIT;
 
-	list_formats(&formats);
+	file_formats_list(exporters, sizeof(*exporters), &formats);
 	*exporter = &exporters[0];
 	if (option_format) {
 		*exporter = exporter_by_name(option_format);
@@ -118,7 +112,7 @@ static char *default_output(const char *recording, const struct exporter *export
 	strbuf_add(&name, recording + start, end - 1 - start);
 	if (!name.length || !strcmp(strbuf_text(&name), "."))
 		strbuf_adds(&name, name.length ? "/recording" : "recording");
-	strbuf_add(&name, exporter->suffixes, strcspn(exporter->suffixes, " "));
+	strbuf_add(&name, exporter->file.suffixes, strcspn(exporter->file.suffixes, " "));
 	return name.failed ? NULL : name.data;
 }
 
@@ -213,7 +207,7 @@ static int print_json(const struct context *c, const char *path, const struct ex
 
 	json_object(&j);
 	json_key_string(&j, "file", path);
-	json_key_string(&j, "format", exporter->name);
+	json_key_string(&j, "format", exporter->file.name);
 	json_key_u64(&j, "files", result->files);
 	json_key_u64(&j, "bytes", size_of(path, result));
 	json_key_u64(&j, "events", export_result_events(result));
@@ -288,9 +282,10 @@ static int check_format(const struct context *c, const struct exporter *exporter
 
 	if (split_given && (!exporter->splits || standard_output))
 		return cli_usage(c, "--split-size: %s is one file; Perfetto files can be split",
-				 standard_output ? "standard output" : exporter->name);
+				 standard_output ? "standard output" : exporter->file.name);
 	if (rank_given && !exporter->has_rank)
-		return cli_usage(c, "--rank: %s has no place for it; json has", exporter->name);
+		return cli_usage(c, "--rank: %s has no place for it; json has",
+				 exporter->file.name);
 	if (standard_output && (c->json || isatty(STDOUT_FILENO)))
 		return cli_usage(c, c->json ? "--json goes to standard output: name a file with -o"
 					    : "standard output is a terminal: name a file with -o");

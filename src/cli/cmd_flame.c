@@ -32,8 +32,9 @@ static bool least_given, depth_given, option_inverted, option_full_names, option
 	option_xpu_perf, option_force, option_lines = true, lines_given;
 static int option_mode, option_by, option_graphs;
 
-static const char *const format_choices[] = { "text",  "folded",     "svg",     "html",
-					      "pprof", "speedscope", "firefox", NULL };
+#define FORMAT_NAME(name, ...) #name,
+#define FORMAT_IN_HELP(name, ...) ", " #name
+static const char *const format_choices[] = { "text", FLAME_FORMATS(FORMAT_NAME) NULL };
 
 static const struct option options[] = {
 	{ .name = "mode",
@@ -65,8 +66,7 @@ static const struct option options[] = {
 	  .value = &option_format,
 	  .argument = "FORMAT",
 	  .choices = format_choices,
-	  .help = "text, folded, svg, html, pprof, speedscope or firefox (default: by the file's "
-		  "name)" },
+	  .help = "text" FLAME_FORMATS(FORMAT_IN_HELP) " (default: by the file's name)" },
 	{ .name = "where",
 	  .letter = 'w',
 	  .type = OPTION_LIST,
@@ -169,10 +169,10 @@ struct shape {
 
 static int unknown_format(const struct context *c, const char *what)
 {
-	return cli_usage(c,
-			 "%s; there are text, folded (.folded), svg (.svg), html (.html), pprof "
-			 "(.pb.gz), speedscope (.speedscope.json), firefox (.json)",
-			 what);
+	_cleanup_strbuf_ struct strbuf formats = STRBUF_INIT;
+
+	file_formats_list(flame_formats, sizeof(*flame_formats), &formats);
+	return cli_usage(c, "%s; there are text, %s", what, strbuf_text(&formats));
 }
 
 static int choose_shape(const struct context *c, struct shape *s)
@@ -220,7 +220,7 @@ static int parse_percent(const char *text, uint64_t *tenths)
 
 static int check_options(const struct context *c, struct shape *s)
 {
-	bool folded = s->format && !strcmp(s->format->name, "folded");
+	bool folded = s->format && !strcmp(s->format->file.name, "folded");
 
 	if (option_xpu_perf && !folded)
 		return cli_usage(c, "--xpu-perf-compat is a kind of folded stacks: use it with -o "
@@ -229,7 +229,7 @@ static int check_options(const struct context *c, struct shape *s)
 		return cli_usage(c, "--xpu-perf-compat knows only --mode merged, gpu and cpu");
 	if (option_diff && s->format && !s->format->diff)
 		return cli_usage(c, "%s cannot show a comparison; text, folded, svg and html can%s",
-				 s->format->name,
+				 s->format->file.name,
 				 s->format->by_address
 					 ? "; pprof compares two files: go tool pprof -diff_base"
 					 : "");
@@ -273,12 +273,10 @@ static bool shows_cpu(void)
 
 static int choose_kinds(const struct context *c, struct trace *t, struct shape *s)
 {
-	struct capability_note injection;
 	struct error e = { 0 };
 
-	if (capability_find(t, "injection", &injection, &e) < 0)
+	if (capability_cpu_only(t, &s->cpu_only, &e) < 0)
 		return cli_fail(c, &e);
-	s->cpu_only = injection.known && !strcmp(injection.reason, "--cpu-only");
 	s->kinds = wanted_kinds(s, flame_kinds_recorded(t));
 	return EXIT_DONE;
 }
@@ -401,7 +399,7 @@ static int write_file(const struct context *c, const struct flame *f, const stru
 	if (c->json) {
 		json_object(&j);
 		json_key_string(&j, "file", s->path);
-		json_key_string(&j, "format", s->format->name);
+		json_key_string(&j, "format", s->format->file.name);
 		json_key_u64(&j, "bytes", bytes);
 		json_key_u64(&j, "frames", f->tree.nodes.count - 1);
 		json_end(&j);

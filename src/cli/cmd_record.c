@@ -94,13 +94,13 @@ static const struct option options[] = {
 static int check_options(const struct context *c, int argc)
 {
 	if (request.given.pid && argc > 1)
-		return cli_usage(c,
-				 "--pid is for a process that runs already: leave the command out");
+		return cli_usage(c, "--pid samples a running process and takes no command");
 	if (request.given.pid && (request.pid == 0 || request.pid > INT_MAX))
-		return cli_usage(c, "no process has the id %" PRIu64, request.pid);
+		return cli_usage(c, "there is no process %" PRIu64, request.pid);
 	if (request.given.pid && request.via == RECORD_VIA_TIMER)
-		return cli_usage(c, "the timer is inside of the process: it is not for one that "
-				    "runs already");
+		return cli_usage(
+			c,
+			"--cpu-via timer needs a command: a running process has no timer inside");
 	if (!request.given.pid && argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
 	if (request.given.duration_ns && !request.duration_ns)
@@ -108,18 +108,18 @@ static int check_options(const struct context *c, int argc)
 	if (request.cpu_only && request.gpu_only)
 		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
 	if (request.gpu_only && request.given.hz && request.hz)
-		return cli_usage(c, "--gpu-only takes no CPU samples: leave out --cpu");
+		return cli_usage(c, "--gpu-only takes no CPU samples; leave out --cpu");
 	if (request.given.pid)
 		request.cpu_only = true;
 	if (request.gpu_only)
 		request.hz = 0;
 	if (request.cpu_only && !request.hz)
-		return cli_usage(c, "without CPU samples there is nothing to record");
+		return cli_usage(c, "--cpu-only without CPU samples leaves nothing to record");
 	if (request.off_cpu && !request.hz)
 		return cli_usage(c,
-				 "--off-cpu needs CPU samples: leave out --no-cpu and --gpu-only");
+				 "--off-cpu needs CPU samples; leave out --no-cpu and --gpu-only");
 	if (request.hz > CPU_HZ_MAX)
-		return cli_usage(c, "--cpu=%" PRIu64 " is too often: at most %d", request.hz,
+		return cli_usage(c, "--cpu=%" PRIu64 " is too high; the maximum is %d", request.hz,
 				 CPU_HZ_MAX);
 	return EXIT_DONE;
 }
@@ -160,13 +160,12 @@ static int run_record(struct context *c, int argc, char **argv)
 }
 
 static const struct command_example examples[] = {
-	{ "pitot record -- python train.py",
-	  "record a training, then look at it with `pitot report`" },
+	{ "pitot record -- python train.py", "record a training run; then see `pitot report`" },
 	{ "pitot record --delay 30s --duration 10s -- ./server",
-	  "a window of ten seconds of a long run" },
+	  "record ten seconds of a long run" },
 	{ "pitot record -o step.pitot --graphs launch --max-size 2G -- torchrun --nproc-per-node 2 "
 	  "train.py",
-	  "two processes in one recording, CUDA graphs as a whole" },
+	  "two processes in one recording, one record per graph launch" },
 	{ NULL, NULL },
 };
 
@@ -176,38 +175,39 @@ const struct command cmd_record = {
 	.summary = "run a command and record what it does on the GPU",
 	.usage = "[options] -- COMMAND [ARGUMENT…]",
 	.description =
-		"Runs COMMAND with its own standard input, output, error, environment and folder, "
-		"and records the GPU "
-		"work of all processes that it starts into a folder. The command's exit status is "
-		"returned.\n\n"
-		"The recording can be read while it grows, and after a crash. When the command "
-		"ends, a few lines on "
-		"standard error say where the recording is, what was seen, how busy the GPU was, "
-		"what was lost and what "
-		"recording cost; with --json they are one JSON object on standard error instead.",
+		"Runs COMMAND and records the GPU work of all processes that it starts, and what "
+		"they do on "
+		"the CPU, into a folder. COMMAND keeps its standard input, output and error, its "
+		"environment and its working directory; its exit status is returned.\n\n"
+		"The recording can be read while it grows, and after a crash. When COMMAND ends, a "
+		"summary "
+		"is printed on standard error: where the recording is, what was recorded, how busy "
+		"the GPU "
+		"was, what was lost and what recording cost. With --json it is one JSON object.",
 	.options = options,
 	.examples = examples,
 	.notes = "ENVIRONMENT\n\n"
-		 "COMMAND is started with CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH naming "
-		 "libpitot.so, and with "
-		 "PITOT_RECORDING and PITOT_OPTIONS; where a timer samples it from the start, also "
-		 "with "
-		 "LD_PRELOAD, which a Python takes out again. A value of another tool is an error "
-		 "unless "
-		 "--force-injection is "
-		 "given. PITOT_LIBRARY names another libpitot.so, PITOT_CUPTI the libcupti that it "
-		 "takes, and "
-		 "PITOT_LOG a file, or stderr, for what it has to say of its work.\n\n"
+		 "COMMAND gets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH, which name "
+		 "libpitot.so, "
+		 "PITOT_RECORDING and PITOT_OPTIONS. Where Pythons are sampled from inside, "
+		 "LD_PRELOAD names "
+		 "libpitot-preload.so, which removes itself before the program starts. If another "
+		 "tool "
+		 "has set an injection variable, pitot record stops, unless --force-injection is "
+		 "given.\n\n"
+		 "PITOT_LIBRARY names another libpitot.so, PITOT_CUPTI another libcupti, and "
+		 "PITOT_LOG a "
+		 "file for the recorder's messages, or stderr.\n\n"
 		 "SIGNALS\n\n"
-		 "Ctrl-C, Ctrl-Backslash and Ctrl-Z reach the command from the terminal; pitot "
-		 "waits for its end and "
-		 "completes the recording. SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and "
-		 "SIGALRM sent to pitot "
-		 "are passed on to the command.\n\n"
+		 "Ctrl-C, Ctrl-Backslash and Ctrl-Z reach COMMAND from the terminal; pitot waits "
+		 "until it "
+		 "ends and completes the recording. SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, "
+		 "SIGUSR2 "
+		 "and SIGALRM that are sent to pitot are passed on to COMMAND.\n\n"
 		 "EXIT STATUS\n\n"
-		 "The command's, or 128 + n when signal n ended it; 127 when it was not found, 126 "
-		 "when it could not be "
-		 "started; 1 when recording could not begin, 2 for wrong usage.",
+		 "That of COMMAND, or 128 + n if signal n ended it; 127 if it was not found, 126 "
+		 "if it could "
+		 "not be started, 1 if recording could not begin, 2 for wrong usage.",
 	.stop_at_operand = true,
 	.run = run_record,
 };

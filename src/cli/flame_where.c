@@ -2,10 +2,12 @@
 
 #include <errno.h>
 
-static const enum table_id flame_tables[FLAME_TABLES] = {
-	TABLE_kernel,   TABLE_memcpy,     TABLE_memset,  TABLE_graph_launch,
-	TABLE_api_call, TABLE_cpu_sample, TABLE_off_cpu,
-};
+static enum table_id flame_table(size_t i)
+{
+	static const enum table_id others[] = { TABLE_api_call, TABLE_cpu_sample, TABLE_off_cpu };
+
+	return i < GPU_WORK_KINDS ? schema_gpu_work[i]->id : others[i - GPU_WORK_KINDS];
+}
 
 /* One condition for all tables; at least one must know it. */
 static int add_condition(struct flame_where *w, const char *text, struct error *e)
@@ -39,7 +41,7 @@ int flame_where_init(struct flame_where *w, struct trace *t, const struct option
 	trace_span(t, &origin_ns, &end_ns);
 	for (size_t i = 0; i < FLAME_TABLES; i++)
 		w->tables[i] = (struct view_table){ .trace = t,
-						    .schema = schema_table(flame_tables[i]),
+						    .schema = schema_table(flame_table(i)),
 						    .origin_ns = origin_ns };
 	for (unsigned i = 0; i < conditions->count && r >= 0; i++)
 		r = add_condition(w, conditions->items[i], e);
@@ -62,7 +64,7 @@ bool flame_where_holds(void *user, enum table_id table, uint64_t row)
 	const struct flame_where *w = user;
 
 	for (size_t i = 0; i < FLAME_TABLES; i++)
-		if (flame_tables[i] == table)
+		if (flame_table(i) == table)
 			return !w->left_out[i] &&
 			       view_where_holds(&w->tables[i], &w->conditions[i], row);
 	return false;

@@ -9,7 +9,7 @@
 #include "base/options.h"
 #include "cli/view_where.h"
 
-#define FLAME_TABLES 7
+#define FLAME_TABLES (GPU_WORK_KINDS + 3)
 
 struct flame_where {
 	struct view_table tables[FLAME_TABLES];

@@ -120,27 +120,26 @@ static void add_sampler(struct strbuf *out, const struct record_summary *end)
 static void cost_line(const struct record_summary *end, struct strbuf *out)
 {
 	if (!end->callbacks && !end->collector_ns && !end->setup_ns) {
-		strbuf_adds(out,
-			    end->inside ? "not known inside the command: the rows about it are lost"
-					: "nothing inside the command");
+		strbuf_adds(out, end->inside ? "unknown inside the command: its cost rows are lost"
+					     : "nothing inside the command");
 		add_sampler(out, end);
 		return;
 	}
 	if (end->callbacks) {
 		human_duration(out, end->callback_ns / end->callbacks);
-		strbuf_adds(out, " a call, ");
+		strbuf_adds(out, " per call, ");
 	}
 	human_duration(out, end->callback_ns);
 	strbuf_adds(out, " on its threads, ");
 	human_duration(out, end->collector_ns);
-	strbuf_adds(out, " CPU beside, ");
+	strbuf_adds(out, " of CPU time beside them, ");
 	human_duration(out, end->setup_ns);
 	strbuf_adds(out, " at start, ");
 	human_duration(out, end->exit_ns);
 	strbuf_adds(out, " at exit");
 	add_sampler(out, end);
 	if (end->kernels) {
-		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes a kernel",
+		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes per kernel",
 			    end->bytes / end->kernels, end->bytes * 10 / end->kernels % 10);
 	}
 }
@@ -196,11 +195,11 @@ static void summary_text(const struct record_summary *end, const char *directory
 		human_percent(out, end->busy_ns, end->gpu_span_ns);
 		strbuf_adds(out, ": ");
 		human_duration(out, end->busy_ns);
-		strbuf_adds(out, " of the ");
+		strbuf_adds(out, " of ");
 		human_duration(out, end->gpu_span_ns);
-		strbuf_adds(out, " from the first to the last GPU work");
+		strbuf_adds(out, " (first to last GPU work)");
 		if (end->gpus > 1)
-			strbuf_addf(out, ", %zu GPUs added", end->gpus);
+			strbuf_addf(out, ", sum of %zu GPUs", end->gpus);
 	}
 	strbuf_addc(out, '\n');
 	if (end->no_off_cpu) {
@@ -221,7 +220,7 @@ static void summary_text(const struct record_summary *end, const char *directory
 	strbuf_addc(out, '\n');
 	if (end->node_cost_ns) {
 		label(out, color, "graphs");
-		strbuf_adds(out, "recording each node took about ");
+		strbuf_adds(out, "recording every node took about ");
 		human_percent(out, end->node_cost_ns, end->node_span_ns);
 		strbuf_adds(out,
 			    " of the time with graphs; cheaper: pitot record --graphs launch\n");

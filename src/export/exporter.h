@@ -1,12 +1,21 @@
 /*
- * exporter.h: the formats that a recording can be written in. A new one is a file, and a line in the table of exporter.c.
+ * exporter.h: the formats that a recording can be written in. A new one is a file, and a line in EXPORTERS.
  */
 #ifndef PITOT_EXPORT_EXPORTER_H
 #define PITOT_EXPORT_EXPORTER_H
 
 #include <signal.h>
 
+#include "export/file_format.h"
 #include "trace/trace.h"
+
+/* F(name, suffixes, description, splits, has_rank, write): members of struct exporter. */
+#define EXPORTERS(F)                                                                                                   \
+	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",                               \
+	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, perfetto_write)                   \
+	F(json, ".json .json.gz",                                                                                      \
+	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, chrome://tracing", false, true,       \
+	  chrome_json_write)
 
 struct export_options {
 	uint64_t since_ns,
@@ -41,9 +50,7 @@ struct export_result {
 };
 
 struct exporter {
-	const char *name; /* of --format */
-	const char *suffixes; /* of file names, separated by blanks */
-	const char *description; /* one line, lower case, no full stop */
+	struct file_format file;
 	bool splits; /* minds split_bytes */
 	bool has_rank; /* minds rank */
 	/*

@@ -15,6 +15,9 @@
  *     taken off, becomes one sample without a stack (perf_handover.h). So nothing is lost without a word, however the
  *     process ends.
  *
+ * What this costs against handing over thread by thread: a thread that blocks the timers' signal has no stacks meanwhile, where
+ * perf events could have native ones (docs/cpu.md has figures).
+ *
  * Writer and reader are on one machine, so words have its byte order. The reader trusts nothing in it.
  */
 #ifndef PITOT_FORMAT_HANDOVER_CELL_H

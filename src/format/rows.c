@@ -27,6 +27,7 @@ void rows_capability(struct writer *w, const char *name, enum capability_state s
 		ROW_MISSING(&row, capability, got);
 	if (!reason)
 		ROW_MISSING(&row, capability, reason);
+	ROW_MISSING(&row, capability, method);
 	writer_append(w, TABLE_capability, &row);
 }
 

@@ -63,15 +63,12 @@ static void check_driver(struct check *c)
 	if (io_read_file("/proc/driver/nvidia/version", PROC_MAX, &text) < 0) {
 		if (!access("/dev/dxg", F_OK)) {
 			found(c, CHECK_LIMITED,
-			      "WSL: the driver is on the Windows side, CUPTI's features differ "
-			      "there");
+			      "WSL: the driver is part of Windows, where CUPTI has fewer features");
 			return;
 		}
 		found(c, CHECK_MISSING,
-		      "no NVIDIA kernel driver is loaded (/proc/driver/nvidia/version is not "
-		      "there)");
-		advise(c, "install the NVIDIA driver; in a container, start it with the GPU "
-			  "(docker run --gpus all)");
+		      "no NVIDIA kernel driver is loaded (no /proc/driver/nvidia/version)");
+		advise(c, "install the NVIDIA driver; start a container with --gpus all");
 		return;
 	}
 	version = version_word(strbuf_text(&text), &length);
@@ -95,11 +92,10 @@ static void check_device_files(struct check *c)
 	}
 	if (!all || access("/dev/nvidiactl", F_OK)) {
 		found(c, CHECK_MISSING, "no device files (/dev/nvidiactl, /dev/nvidia0)");
-		advise(c,
-		       "load the driver (nvidia-modprobe); in a container, start it with the GPU");
+		advise(c, "load the driver (nvidia-modprobe); start a container with --gpus all");
 	} else if (!usable || access("/dev/nvidiactl", R_OK | W_OK)) {
-		found(c, CHECK_MISSING, "%zu device files, none of which this user may open", all);
-		advise(c, "ask for access to /dev/nvidia* (often a group such as video)");
+		found(c, CHECK_MISSING, "%zu device files, but you may open none of them", all);
+		advise(c, "ask for access to /dev/nvidia* (often through a group such as video)");
 	} else {
 		found(c, usable == all ? CHECK_OK : CHECK_LIMITED,
 		      "%zu of %zu GPU device files can be opened", usable, all);
@@ -114,13 +110,13 @@ static void check_libcuda(struct check *c)
 
 	if (libcuda_load(&cuda, &e) < 0) {
 		found(c, CHECK_MISSING, "%s", e.text);
-		advise(c, "libcuda.so.1 belongs to the driver: install its user-space part of the "
+		advise(c, "libcuda.so.1 comes with the driver: install the user-space part of the "
 			  "same version");
 		return;
 	}
 	if (libcuda_init(&cuda, &e) < 0) {
 		found(c, CHECK_MISSING, "%s", e.text);
-		advise(c, "run nvidia-smi: when it fails too, the driver is at fault");
+		advise(c, "run nvidia-smi; if it fails, too, repair the driver");
 		return;
 	}
 	cuda.driver_version(&version);
@@ -155,8 +151,8 @@ static void check_library(struct check *c)
 	}
 	*(void **)&version = dlsym(handle, "pitot_version");
 	if (!version || strcmp(version(), PITOT_VERSION)) {
-		found(c, CHECK_LIMITED, "%s is of version %s, this program of " PITOT_VERSION, path,
-		      version ? version() : "(none)");
+		found(c, CHECK_LIMITED, "%s has version %s, but this program has " PITOT_VERSION,
+		      path, version ? version() : "(none)");
 		advise(c, "install both from the same build");
 		return;
 	}
@@ -173,13 +169,13 @@ static void check_cupti(struct check *c)
 	char text[384] = "";
 
 	if (!handle) {
-		found(c, CHECK_MISSING, "not looked for: libpitot.so is missing");
+		found(c, CHECK_MISSING, "not searched, because libpitot.so is missing");
 		return;
 	}
 	*(void **)&find = dlsym(handle, "pitot_find_cupti");
 	if (!find) {
 		found(c, CHECK_MISSING, "%s was built without CUDA's headers", path);
-		advise(c, "build again where a toolkit or the network is there, see README.md");
+		advise(c, "build it again with a CUDA toolkit or network access (README.md)");
 	} else if (find(text, sizeof(text), &version)) {
 		found(c, CHECK_OK, "version %u, %s", version, text);
 	} else {
@@ -197,12 +193,11 @@ static void check_other_tools(struct check *c)
 
 	if (variable) {
 		found(c, CHECK_MISSING, "another tool owns %s=%s", variable, value);
-		advise(c,
-		       "unset it, or let Pitot replace it with `pitot record --force-injection`");
+		advise(c, "unset it, or replace it: pitot record --force-injection");
 	} else if (preload && (strstr(preload, "nsys") || strstr(preload, "ncu") ||
 			       strstr(preload, "libToolsInjection"))) {
 		found(c, CHECK_LIMITED, "another profiler is in LD_PRELOAD=%s", preload);
-		advise(c, "only one profiler at a time can use CUPTI: run without it");
+		advise(c, "only one profiler at a time can use CUPTI; run without it");
 	} else {
 		found(c, CHECK_OK, "no other profiler in the environment");
 	}
@@ -215,12 +210,12 @@ static void check_disk(struct check *c)
 	uint64_t bytes;
 
 	if (access(".", W_OK) < 0) {
-		found(c, CHECK_LIMITED, "the current folder cannot be written");
-		advise(c, "choose another place with `pitot record -o`");
+		found(c, CHECK_LIMITED, "the current folder is not writable");
+		advise(c, "choose another folder: pitot record -o DIR");
 		return;
 	}
 	if (statvfs(".", &fs) < 0) {
-		found(c, CHECK_LIMITED, "cannot tell how much space is left: %s", strerror(errno));
+		found(c, CHECK_LIMITED, "cannot determine the free space: %s", strerror(errno));
 		return;
 	}
 	bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -228,7 +223,7 @@ static void check_disk(struct check *c)
 	found(c, bytes < DISK_LOW_BYTES ? CHECK_LIMITED : CHECK_OK, "%s free in the current folder",
 	      strbuf_text(&text));
 	if (bytes < DISK_LOW_BYTES)
-		advise(c, "free some space, or bound the recording with `pitot record --max-size`");
+		advise(c, "free some space, or limit the recording: pitot record --max-size SIZE");
 }
 
 static void check_follow(struct check *c)
@@ -237,12 +232,12 @@ static void check_follow(struct check *c)
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
 	if (!access(path, R_OK)) {
-		found(c, CHECK_OK, "/proc tells who is whose child");
+		found(c, CHECK_OK, "child processes can be followed");
 		return;
 	}
-	found(c, CHECK_LIMITED, "%s is not there", path);
-	advise(c, "processes that use CUDA are still recorded; others below the command are not "
-		  "listed");
+	found(c, CHECK_LIMITED, "there is no %s", path);
+	advise(c,
+	       "processes that use CUDA are recorded all the same, other children are not listed");
 }
 
 static void check_counters(struct check *c)
@@ -251,26 +246,26 @@ static void check_counters(struct check *c)
 	const char *line;
 
 	if (io_read_file("/proc/driver/nvidia/params", PROC_MAX, &text) < 0) {
-		found(c, CHECK_MISSING, "no NVIDIA driver to ask");
+		found(c, CHECK_MISSING, "no NVIDIA driver is loaded");
 		return;
 	}
 	line = strstr(strbuf_text(&text), "RmProfilingAdminOnly: ");
 	if (line && line[strlen("RmProfilingAdminOnly: ")] == '0') {
-		found(c, CHECK_OK, "open to all users");
+		found(c, CHECK_OK, "available to all users");
 	} else if (!geteuid()) {
-		found(c, CHECK_OK, "for administrators only, and this is root");
+		found(c, CHECK_OK, "for administrators only; you are root");
 	} else {
-		found(c, CHECK_LIMITED, "for administrators only; tracing works without");
+		found(c, CHECK_LIMITED, "for administrators only; tracing does not need them");
 		advise(c, "run as root, or load the driver with "
 			  "NVreg_RestrictProfilingToAdminUsers=0");
 	}
 }
 
-static void check_way(struct check *c, enum cpu_way way, const char *gives)
+static void check_way(struct check *c, enum cpu_method way, const char *gives)
 {
 	struct error e = { 0 };
 
-	if (cpu_way_check(way, &e) < 0)
+	if (cpu_method_check(way, &e) < 0)
 		found(c, CHECK_LIMITED, "%s", e.text);
 	else
 		found(c, CHECK_OK, "%s", gives);
@@ -278,14 +273,14 @@ static void check_way(struct check *c, enum cpu_way way, const char *gives)
 
 static void check_perf(struct check *c)
 {
-	check_way(c, CPU_WAY_PERF,
-		  "CPU samples with native stacks; Python frames by timers inside");
+	check_way(c, CPU_METHOD_PERF,
+		  "CPU samples with native stacks; Python frames from timers inside");
 }
 
 static void check_bpf(struct check *c)
 {
-	check_way(c, CPU_WAY_EBPF,
-		  "CPU samples with kernel, native and Python frames; time off the CPU");
+	check_way(c, CPU_METHOD_EBPF,
+		  "CPU samples with OS kernel, native and Python frames; time off the CPU");
 }
 
 static void check_ptrace(struct check *c)
@@ -314,8 +309,8 @@ static const struct {
 	{ "disk", "recording", false, check_disk },
 	{ "processes", "following a command's processes", false, check_follow },
 	{ "GPU counters", "hardware counters, PC sampling", false, check_counters },
-	{ "perf events", "CPU sampling; else a timer inside the command", false, check_perf },
-	{ "eBPF", "CPU sampling, the best way", false, check_bpf },
+	{ "perf events", "CPU sampling; otherwise a timer inside the command", false, check_perf },
+	{ "eBPF", "CPU sampling, the best method", false, check_bpf },
 	{ "ptrace", "attaching to a running process", false, check_ptrace },
 };
 

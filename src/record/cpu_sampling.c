@@ -12,15 +12,15 @@
 
 const char *const record_via_names[] = { "auto", "ebpf", "perf", "timer", NULL };
 
-static enum cpu_way way_of(enum record_via via)
+static enum cpu_method method_of(enum record_via via)
 {
 	switch (via) {
 	case RECORD_VIA_EBPF:
-		return CPU_WAY_EBPF;
+		return CPU_METHOD_EBPF;
 	case RECORD_VIA_PERF:
-		return CPU_WAY_PERF;
+		return CPU_METHOD_PERF;
 	default:
-		return CPU_WAY_NONE;
+		return CPU_METHOD_NONE;
 	}
 }
 
@@ -43,7 +43,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 		.start_ns = cpu->start_ns,
 		.end_ns = cpu->end_ns,
 		.max_bytes = cpu->max_bytes,
-		.way = way_of(cpu->via),
+		.method = method_of(cpu->via),
 		.timers_inside = cpu->via == RECORD_VIA_AUTO && !running && cpu->recorder,
 		.kept = cpu->keep_files ? &cpu->kept : NULL,
 	};
@@ -63,8 +63,10 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 				 (int)pid);
 	cpu->perf_namespace = options.timers_inside ? pid_namespace() : 0;
 	options.timers_inside = cpu->perf_namespace != 0;
-	err = cpu_sampler_start(&options, pid, running, &cpu->sampler, &cpu->why_not);
-	if (err < 0 || cpu_sampler_way(cpu->sampler) != CPU_WAY_PERF)
+	err = cpu_sampler_start(&options,
+				&(struct cpu_roots){ .pids = &pid, .count = 1, .running = running },
+				&cpu->sampler, &cpu->why_not);
+	if (err < 0 || cpu_sampler_method(cpu->sampler) != CPU_METHOD_PERF)
 		cpu->perf_namespace = 0;
 	if (err >= 0)
 		return 0;
@@ -87,20 +89,24 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 
 	snprintf(asked, sizeof(asked), "%u Hz%s", cpu->hz, cpu->off_cpu ? ", off-CPU" : "");
 	if (!cpu->hz) {
-		reason = "not asked for";
+		reason = "not requested";
 	} else if (cpu->sampler) {
 		snprintf(got, sizeof(got), "%s, %u Hz%s",
-			 cpu_way_name(cpu_sampler_way(cpu->sampler)), cpu->hz,
+			 cpu_method_name(cpu_sampler_method(cpu->sampler)), cpu->hz,
 			 cpu->perf_namespace ? ", and timers in Python programs" : "");
 		reason = cpu_sampler_reason(cpu->sampler);
+		row.method = cpu_sampler_method(cpu->sampler) == CPU_METHOD_EBPF
+				     ? sampling_method_ebpf
+				     : sampling_method_perf_events;
 		row.state = *reason ? capability_state_degraded : capability_state_on;
 	} else {
 		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
 		if (cpu->why_not.code)
 			strbuf_addf(&text, "%s; ", cpu->why_not.text);
-		strbuf_adds(&text, "nothing of programs that are setuid or linked statically, or "
+		strbuf_adds(&text, "no samples of setuid and static programs, nor of those that "
 				   "live for milliseconds");
 		reason = strbuf_text(&text);
+		row.method = sampling_method_timer;
 		row.state = capability_state_degraded;
 	}
 	row.asked = writer_string(w, asked, strlen(asked));
@@ -110,6 +116,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 		row.state = capability_state_off;
 		ROW_MISSING(&row, capability, asked);
 		ROW_MISSING(&row, capability, got);
+		ROW_MISSING(&row, capability, method);
 	}
 	if (!*reason)
 		ROW_MISSING(&row, capability, reason);

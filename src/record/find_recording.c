@@ -80,10 +80,10 @@ char *find_newest_recording(struct error *e)
 	int r = newest_recording(&name);
 
 	if (r < 0)
-		error_errno(e, -r, "cannot look for recordings in the current folder");
+		error_errno(e, -r, "cannot search the current folder for recordings");
 	else if (!r)
 		error_set(e, -ENOENT,
-			  "no recording (*%s) in the current folder: name one, or make one with "
+			  "no recording (*%s) in the current folder; name one, or make one with "
 			  "`pitot record`",
 			  RECORDING_SUFFIX);
 	return name;

@@ -27,9 +27,11 @@ static void note_capabilities(struct recording *r)
 				checks_foreign_proc() ? "/proc is of another pid namespace"
 				: access("/proc/self/stat", R_OK) < 0
 					? "there is no /proc"
-					: "the kernel does not tell who is whose child "
+					: "the OS kernel does not list child processes "
 					  "(CONFIG_PROC_CHILDREN)");
-	if (checks_no_gpu_reason(reason, sizeof(reason)))
+	if (r->request->cpu_only)
+		rows_capability(r->writer, "gpu", capability_state_off, NULL, NULL, "--cpu-only");
+	else if (checks_no_gpu_reason(reason, sizeof(reason)))
 		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
 }
 
@@ -55,6 +57,19 @@ static void finish_json(struct recording *r)
 	writer_append(r->writer, TABLE_loss, &row);
 }
 
+/* Daemons, and workers that nobody waited for. */
+static void note_running(const struct recording *r)
+{
+	size_t count = process_tree_running(r->tree);
+	const char *fate = !r->request->cpu_only ? "GPU work is still recorded"
+			   : r->preload          ? "sampled only where a timer is inside"
+						 : "no longer sampled";
+
+	if (count)
+		record_say(r, RECORD_NOTE, "%zu %s of the command %s still running: %s", count,
+			   count == 1 ? "process" : "processes", count == 1 ? "is" : "are", fate);
+}
+
 static void close_recording(struct recording *r)
 {
 	struct writer_stats stats;
@@ -74,12 +89,7 @@ static void close_recording(struct recording *r)
 		record_say(r, RECORD_WARNING,
 			   "the list of processes is incomplete: cannot write to '%s': %s",
 			   r->shown, strerror(stats.error ? stats.error : -err));
-	if (process_tree_running(r->tree))
-		record_say(r, RECORD_NOTE,
-			   "%zu %s of the command still %s; they go on recording by themselves",
-			   process_tree_running(r->tree),
-			   process_tree_running(r->tree) == 1 ? "process" : "processes",
-			   process_tree_running(r->tree) == 1 ? "runs" : "run");
+	note_running(r);
 }
 
 /* So that the stacks can be read on another machine. What fails can be tried again. */
@@ -93,7 +103,7 @@ static void name_stacks(struct recording *r)
 		return;
 	if (symbolize_recording(r->directory, &how, &result, &e) < 0)
 		record_say(r, RECORD_WARNING,
-			   "call stacks have no names: %s; try `pitot symbolize %s`", e.text,
+			   "call stacks have no names: %s; try: pitot symbolize %s", e.text,
 			   r->shown);
 	else
 		symbolize_release(&result);

@@ -39,7 +39,7 @@ char *record_find_library(struct error *e)
 	}
 	length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
 	if (length <= 0) {
-		error_errno(e, errno, "cannot tell where this program is");
+		error_errno(e, errno, "cannot find the path of this program");
 		return NULL;
 	}
 	folder[length] = '\0';

@@ -15,10 +15,10 @@ static int check_foreign_injection(const struct recording *r, struct error *e)
 		return 0;
 	if (!r->request->force_injection)
 		return error_set(e, -EBUSY,
-				 "another tool owns %s='%s': unset it, or take it over with "
+				 "another tool has set %s='%s'; unset it, or replace it with "
 				 "--force-injection",
 				 variable, value);
-	record_say(r, RECORD_NOTE, "taking %s from '%s'", variable, value);
+	record_say(r, RECORD_NOTE, "replacing %s='%s'", variable, value);
 	return 0;
 }
 
@@ -98,6 +98,8 @@ static int start(struct recording *r, char **argv, struct error *e)
 
 	if (err >= 0) {
 		r->threads.pid = r->spawn.pid;
+		/* The recording starts with its command: windows, recording.json and the row of the process agree. */
+		r->spawn.start_ns = r->identity.start_monotonic_ns;
 		process_tree_add_command(r->tree, r->spawn.pid, r->spawn.start_ns);
 		return 0;
 	}

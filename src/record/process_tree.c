@@ -298,6 +298,19 @@ static void add_children(pid_t pid, struct pid_list *pids)
 	closedir(tasks);
 }
 
+size_t process_count_children(pid_t pid)
+{
+	struct pid_list pids = VEC_INIT;
+	size_t count;
+
+	add_children(pid, &pids);
+	for (size_t i = 0; i < pids.count; i++)
+		add_children(pids.data[i], &pids);
+	count = pids.count;
+	vec_release(&pids);
+	return count;
+}
+
 /* Whether the kernel has given out a process or thread id since the last scan. */
 static bool something_started(struct process_tree *tree)
 {

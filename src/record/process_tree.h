@@ -16,6 +16,9 @@
 
 struct process_tree;
 
+/* Number of processes below another one. */
+size_t process_count_children(pid_t pid);
+
 /* Follows the descendants of this process. The writer must outlive the tree. NULL: no memory. */
 struct process_tree *process_tree_new(struct writer *w) MUST_USE;
 void process_tree_free(struct process_tree *tree);

@@ -78,11 +78,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 		record_name(1, (char *[]){ (char *)r->request->name, NULL }, &r->name);
 	else
 		record_name(argc, argv, &r->name);
-	r->identity.start_monotonic_ns = clock_monotonic_ns();
-	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
-	choose_cpu(r);
-	record_make_options(r);
-	if (r->name.failed || r->options.failed)
+	if (r->name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	r->directory = recording_dir_create(r->request->output, r->name.data, r->request->force, e);
 	if (!r->directory)
@@ -92,7 +88,12 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	r->identity.command = argv;
 	r->identity.library = r->library;
 	writer_options.directory = r->directory;
-	err = recording_json_write(r->directory, &r->identity, e);
+	r->identity.start_monotonic_ns = clock_monotonic_ns();
+	r->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	choose_cpu(r);
+	record_make_options(r);
+	err = r->options.failed ? error_set(e, -ENOMEM, "out of memory")
+				: recording_json_write(r->directory, &r->identity, e);
 	if (err >= 0)
 		err = writer_open(&writer_options, &r->writer, e);
 	if (err >= 0)
@@ -124,7 +125,7 @@ void record_say_cpu(const struct recording *r)
 
 	if (!cpu->hz)
 		return;
-	how = cpu->sampler ? cpu_way_name(cpu_sampler_way(cpu->sampler)) : "a timer inside";
+	how = cpu->sampler ? cpu_method_name(cpu_sampler_method(cpu->sampler)) : "a timer inside";
 	reason = cpu->sampler        ? cpu_sampler_reason(cpu->sampler)
 		 : cpu->why_not.code ? cpu->why_not.text
 				     : "";

@@ -164,7 +164,7 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 	struct tm tm;
 
 	if (!localtime_r(&now, &tm) || !strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm))
-		return error_set(e, -EINVAL, "the clock shows no date");
+		return error_set(e, -EINVAL, "cannot read the date");
 	for (int i = 1; i <= NUMBERS_MAX; i++) {
 		strbuf_clear(path);
 		strbuf_addf(path, "%s-%s", name, date);

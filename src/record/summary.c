@@ -25,7 +25,7 @@ static int add_graphs(struct trace *t, const struct selection *s, struct record_
 		end->node_cost_ns = graphs.node_cost_ns;
 		end->node_span_ns = graphs.node_span_ns;
 	}
-	free(graphs.items);
+	graphs_release(&graphs);
 	return r;
 }
 
@@ -79,7 +79,8 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 	end->collector_ns = cost.kinds[cost_kind_collector].total_ns;
 	end->setup_ns = cost.kinds[cost_kind_setup].total_ns;
 	end->exit_ns = cost.kinds[cost_kind_exit].total_ns;
-	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns;
+	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns +
+			  cost.kinds[cost_kind_timer_sample].total_ns;
 	cost_release(&cost);
 	return 0;
 }
@@ -112,9 +113,9 @@ static int check_off_cpu(struct trace *t, struct record_summary *end, struct err
 {
 	struct capability_note cpu;
 	int r = capability_find(t, "cpu", &cpu, e);
-	const char *way = cpu_way_name(CPU_WAY_EBPF);
 
-	if (r >= 0 && strstr(cpu.asked, "off-CPU") && strncmp(cpu.got, way, strlen(way)) != 0)
+	if (r >= 0 && strstr(cpu.asked, "off-CPU") &&
+	    !(cpu.has_method && cpu.method == sampling_method_ebpf))
 		end->no_off_cpu = "it needs eBPF (see `pitot doctor`)";
 	return r;
 }

@@ -38,6 +38,7 @@ static void print(const struct report_view *v)
 	add_cost(&line, c, cost_kind_buffer_request, "buffer requests");
 	add_cost(&line, c, cost_kind_collector, "collector (own thread)");
 	add_cost(&line, c, cost_kind_sampler, "CPU sampler (outside)");
+	add_cost(&line, c, cost_kind_timer_sample, "CPU samples (inside)");
 	add_cost(&line, c, cost_kind_write, "writing");
 	if (c->overhead_count) {
 		strbuf_addf(&line, "%sCUPTI says ", line.length ? ", " : "");

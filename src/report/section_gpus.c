@@ -9,8 +9,11 @@
 
 static uint64_t gpu_sum(const struct gpu_busy *b)
 {
-	return b->sum_ns[GPU_WORK_kernel] + b->sum_ns[GPU_WORK_memcpy] +
-	       b->sum_ns[GPU_WORK_memset] + b->sum_ns[GPU_WORK_graph_launch];
+	uint64_t sum = 0;
+
+	for (int i = 0; i < GPU_WORK_KINDS; i++)
+		sum += b->sum_ns[i];
+	return sum;
 }
 
 /* What ran beside what, where more than one kind or more than one stream did. */
@@ -80,7 +83,7 @@ static void write_busy(struct report_view *v, const struct gpu_busy *b)
 
 	report_json_object(v, "busy");
 	for (int i = 0; i < GPU_WORK_KINDS; i++) {
-		report_json_object(v, kinds[i]);
+		report_json_object(v, kinds[i] ? kinds[i] : schema_gpu_work[i]->name);
 		json_key_u64(&v->json, "count", b->count[i]);
 		json_key_u64(&v->json, "sum_ns", b->sum_ns[i]);
 		json_end(&v->json);

@@ -1,4 +1,4 @@
-/* cpu_sampler.c: the sampler's thread, and which way is taken. */
+/* cpu_sampler.c: the sampler's thread, and which method is taken. */
 #include "sampler/cpu_sampler.h"
 
 #include <errno.h>
@@ -7,44 +7,48 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "sampler/cpu_source.h"
+#include "base/io.h"
+#include "sampler/cpu_method.h"
 
 #define POLL_MS 100
 
 /* From the best. */
-static const struct cpu_source_type *const source_types[] = {
+static const struct cpu_method_ops *const methods[] = {
 #ifdef PITOT_HAVE_EBPF
-	&cpu_source_ebpf,
+	&cpu_method_ebpf,
 #endif
-	&cpu_source_perf,
+	&cpu_method_perf,
 	NULL,
 };
 
 struct cpu_sampler {
-	const struct cpu_source_type *type;
-	struct cpu_source *source;
+	const struct cpu_method_ops *type;
+	struct cpu_sampling_state *source;
 	struct targets *targets;
 	struct strbuf reason;
 	pthread_t thread;
 	atomic_bool stop;
+	int wake_fd; /* an eventfd that ends the wait when `stop` is set */
 	uint64_t cpu_ns; /* of the thread, once it has ended */
 };
 
-static const struct cpu_source_type *source_type(enum cpu_way way)
+static const struct cpu_method_ops *method_ops(enum cpu_method method)
 {
-	for (size_t i = 0; source_types[i]; i++)
-		if (source_types[i]->way == way)
-			return source_types[i];
+	for (size_t i = 0; methods[i]; i++)
+		if (methods[i]->method == method)
+			return methods[i];
 	return NULL;
 }
 
-const char *cpu_way_name(enum cpu_way way)
+const char *cpu_method_name(enum cpu_method method)
 {
 	static const char *const names[] = { "none", "eBPF", "perf_event" };
 
-	return (size_t)way < ARRAY_SIZE(names) ? names[way] : "unknown";
+	return (size_t)method < ARRAY_SIZE(names) ? names[method] : "unknown";
 }
 
 static void *run(void *user)
@@ -53,7 +57,7 @@ static void *run(void *user)
 
 	pthread_setname_np(pthread_self(), "pitot-cpu");
 	while (!atomic_load_explicit(&s->stop, memory_order_acquire)) {
-		if (s->type->poll(s->source, POLL_MS) < 0)
+		if (s->type->poll(s->source, POLL_MS, s->wake_fd) < 0)
 			break;
 		targets_flush(s->targets, clock_monotonic_ns(), false);
 	}
@@ -77,11 +81,12 @@ static int start_thread(struct cpu_sampler *s)
 	return -err;
 }
 
-static int open_way(struct cpu_sampler *s, const struct cpu_source_type *type,
-		    const struct cpu_options *options, pid_t pid, bool running, struct error *e)
+static int open_method(struct cpu_sampler *s, const struct cpu_method_ops *type,
+		       const struct cpu_options *options, const struct cpu_roots *roots,
+		       struct error *e)
 {
 	struct strbuf reason = STRBUF_INIT;
-	int err = type->open(options, pid, running, s->targets, &reason, &s->source, e);
+	int err = type->open(options, roots, s->targets, &reason, &s->source, e);
 
 	if (err < 0) {
 		strbuf_release(&reason);
@@ -95,26 +100,26 @@ static int open_way(struct cpu_sampler *s, const struct cpu_source_type *type,
 	return 0;
 }
 
-/* The wanted way, or the best that is allowed. */
-static int open_source(struct cpu_sampler *s, const struct cpu_options *options, pid_t pid,
-		       bool running, struct error *e)
+/* The wanted method, or the best that is allowed. */
+static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
+		       const struct cpu_roots *roots, struct error *e)
 {
 	struct error why = { 0 };
 	int err = -ENOENT;
 
-	for (size_t i = 0; source_types[i]; i++) {
-		if (options->way != CPU_WAY_NONE && options->way != source_types[i]->way)
+	for (size_t i = 0; methods[i]; i++) {
+		if (options->method != CPU_METHOD_NONE && options->method != methods[i]->method)
 			continue;
 		why = (struct error){ 0 };
-		err = open_way(s, source_types[i], options, pid, running, &why);
+		err = open_method(s, methods[i], options, roots, &why);
 		if (err >= 0 || err == -ESRCH || err == -ENOMEM)
 			break;
 		strbuf_addf(&s->reason, "%sno %s: %s", s->reason.length ? "; " : "",
-			    source_types[i]->name, why.text);
+			    methods[i]->name, why.text);
 	}
 	if (err == -ENOENT)
 		return error_set(e, E_UNSUPPORTED, "this pitot was built without %s",
-				 cpu_way_name(options->way));
+				 cpu_method_name(options->method));
 	if (err >= 0)
 		return 0;
 	return error_set(e, err == -ESRCH || err == -ENOMEM ? err : E_UNSUPPORTED,
@@ -122,7 +127,7 @@ static int open_source(struct cpu_sampler *s, const struct cpu_options *options,
 			 err == -ESRCH || err == -ENOMEM ? why.text : strbuf_text(&s->reason));
 }
 
-int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running,
+int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots *roots,
 		      struct cpu_sampler **out, struct error *e)
 {
 	const struct targets_options targets_options = {
@@ -135,11 +140,13 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
+	s->wake_fd = -1;
 	err = targets_new(&targets_options, &s->targets, e);
 	if (err >= 0)
-		err = open_source(s, options, pid, running, e);
+		err = open_source(s, options, roots, e);
 	if (err >= 0) {
-		err = start_thread(s);
+		s->wake_fd = io_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		err = s->wake_fd < 0 ? -errno : start_thread(s);
 		if (err < 0)
 			error_errno(e, -err, "cannot start the sampler's thread");
 	}
@@ -148,6 +155,8 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 			s->type->free(s->source);
 		if (s->targets)
 			targets_free(s->targets, NULL);
+		if (s->wake_fd >= 0)
+			close(s->wake_fd);
 		strbuf_release(&s->reason);
 		free(s);
 		return err;
@@ -156,9 +165,9 @@ int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running
 	return 0;
 }
 
-enum cpu_way cpu_sampler_way(const struct cpu_sampler *s)
+enum cpu_method cpu_sampler_method(const struct cpu_sampler *s)
 {
-	return s->type->way;
+	return s->type->method;
 }
 
 const char *cpu_sampler_reason(const struct cpu_sampler *s)
@@ -174,7 +183,9 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct erro
 	if (!s)
 		return 0;
 	atomic_store_explicit(&s->stop, true, memory_order_release);
+	eventfd_write(s->wake_fd, 1);
 	pthread_join(s->thread, NULL);
+	close(s->wake_fd);
 	if (cpu_ns)
 		*cpu_ns = s->cpu_ns;
 	s->type->free(s->source);
@@ -186,12 +197,12 @@ int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct erro
 	return err;
 }
 
-int cpu_way_check(enum cpu_way way, struct error *e)
+int cpu_method_check(enum cpu_method method, struct error *e)
 {
-	const struct cpu_source_type *type = source_type(way);
+	const struct cpu_method_ops *type = method_ops(method);
 
 	if (!type)
 		return error_set(e, E_UNSUPPORTED, "this pitot was built without %s",
-				 cpu_way_name(way));
+				 cpu_method_name(method));
 	return type->check(e);
 }

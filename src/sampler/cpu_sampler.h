@@ -19,7 +19,7 @@
 
 struct kept_files;
 
-enum cpu_way { CPU_WAY_NONE, CPU_WAY_EBPF, CPU_WAY_PERF };
+enum cpu_method { CPU_METHOD_NONE, CPU_METHOD_EBPF, CPU_METHOD_PERF };
 
 struct cpu_options {
 	const char *directory; /* of the recording; must stay */
@@ -30,24 +30,32 @@ struct cpu_options {
 	uint64_t max_bytes; /* of all segments; 0: no limit */
 	/* Recorders inside may take processes over from perf events, which have no Python frames (settings.h, perf_namespace). */
 	bool timers_inside;
-	enum cpu_way way; /* CPU_WAY_NONE: the best that is allowed */
+	enum cpu_method method; /* CPU_METHOD_NONE: the best that is allowed */
 	struct kept_files *kept; /* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
+};
+
+/* What is sampled. */
+struct cpu_roots {
+	const pid_t *pids;
+	size_t count;
+	bool running;
 };
 
 struct cpu_sampler;
 
 /*
- * Samples process `pid` with all its threads and whatever they start from now on. `pid` is a child that waits for its
- * exec (then nothing before the exec is sampled), or runs already (running). 0; E_UNSUPPORTED when no way is allowed or
+ * Samples processes with all their threads and whatever they start from now on. Either it is one, a child that waits for its
+ * exec (then nothing before the exec is sampled), or they run already (running); then those that they have started are
+ * sampled too, and roots that have ended are left out, if any is there. 0; E_UNSUPPORTED when no method is allowed or
  * the wanted one is not, with the reason and what to do in e; -ESRCH; or another negative code.
  */
-int cpu_sampler_start(const struct cpu_options *options, pid_t pid, bool running,
+int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots *roots,
 		      struct cpu_sampler **out, struct error *e) MUST_USE;
 
-enum cpu_way cpu_sampler_way(const struct cpu_sampler *s);
+enum cpu_method cpu_sampler_method(const struct cpu_sampler *s);
 /* "eBPF", "perf_event" */
-const char *cpu_way_name(enum cpu_way way);
-/* Why it is not a better way, or lacks something, such as "no kernel frames: perf_event_paranoid is 2"; "" if not. */
+const char *cpu_method_name(enum cpu_method method);
+/* Why it is not a better method, or lacks something, such as "no kernel frames: perf_event_paranoid is 2"; "" if not. */
 const char *cpu_sampler_reason(const struct cpu_sampler *s);
 
 /*
@@ -57,9 +65,9 @@ const char *cpu_sampler_reason(const struct cpu_sampler *s);
 int cpu_sampler_stop(struct cpu_sampler **s, uint64_t *cpu_ns, struct error *e);
 
 /*
- * For `pitot doctor`: whether this way could be used now for a child of ours. 0, or a negative code with the reason and
+ * For `pitot doctor`: whether this method could be used now for a child of ours. 0, or a negative code with the reason and
  * the way out in e.
  */
-int cpu_way_check(enum cpu_way way, struct error *e);
+int cpu_method_check(enum cpu_method method, struct error *e);
 
 #endif

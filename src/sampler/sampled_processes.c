@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "sampler/proc_tree.h"
 #include "sampler/target_state.h"
 
 #define TEXTS_BYTES_MAX ((size_t)64 << 20)
@@ -113,18 +114,18 @@ static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
 	return p;
 }
 
-void targets_choose_home(struct targets *t)
+void targets_choose_loss_owner(struct targets *t)
 {
-	struct target *old = t->home;
+	struct target *old = t->loss_owner;
 
 	if (old && !old->end_ns)
 		return;
 	for (size_t i = 0; i < t->all.count; i++)
 		if (t->all.data[i]->writer && !t->all.data[i]->end_ns) {
-			t->home = t->all.data[i];
+			t->loss_owner = t->all.data[i];
 			break;
 		}
-	if (old && old != t->home) {
+	if (old && old != t->loss_owner) {
 		target_close(t, old);
 		free_target(t, old);
 	}
@@ -135,8 +136,8 @@ static void end_target(struct targets *t, struct target *p, uint64_t time_ns)
 	p->end_ns = MAX(time_ns, p->start_ns);
 	if (targets_find(t, p->pid) == p)
 		*map_at(&t->index, (uint64_t)p->pid, 0) = 0;
-	if (t->home == p) {
-		targets_choose_home(t);
+	if (t->loss_owner == p) {
+		targets_choose_loss_owner(t);
 		return;
 	}
 	target_close(t, p);
@@ -153,20 +154,6 @@ static uint32_t link_text(struct targets *t, pid_t pid, const char *name)
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	n = readlink(path, target, sizeof(target));
 	return targets_text(t, target, n > 0 ? (size_t)n : 0);
-}
-
-static pid_t parent_of(pid_t pid)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[64];
-	const char *name_end;
-	int parent = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_file(path, 4096, &text) < 0)
-		return 0;
-	name_end = strrchr(strbuf_text(&text), ')');
-	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
 static uint32_t thread_name(struct targets *t, pid_t pid, pid_t tid)
@@ -190,7 +177,7 @@ static void identify(struct targets *t, struct target *p)
 	p->uid = st.st_uid;
 	p->executable = link_text(t, p->pid, "exe");
 	p->directory = link_text(t, p->pid, "cwd");
-	parent = parent_of(p->pid);
+	parent = proc_parent(p->pid);
 	p->parent_pid = parent ? parent : p->parent_pid;
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)p->pid);
 	p->command = file_text(t, path, COMMAND_BYTES_MAX);

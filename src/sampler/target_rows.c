@@ -113,11 +113,11 @@ static void loss_row(struct writer *w, const struct row_loss *loss)
 void targets_write_losses(struct targets *t)
 {
 	struct row_loss rows[LOSS_REASONS];
-	size_t count = t->home ? loss_rows(&t->losses, rows) : 0;
+	size_t count = t->loss_owner ? loss_rows(&t->losses, rows) : 0;
 
 	for (size_t i = 0; i < count; i++)
-		loss_row(t->home->writer, &rows[i]);
-	if (t->home)
+		loss_row(t->loss_owner->writer, &rows[i]);
+	if (t->loss_owner)
 		loss_clear(&t->losses);
 }
 
@@ -128,7 +128,7 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 		.reason = (uint8_t)reason, .count = count, .start_ns = start_ns, .end_ns = end_ns
 	};
 
-	p = p && p->writer ? p : t->home;
+	p = p && p->writer ? p : t->loss_owner;
 	if (p)
 		loss_row(p->writer, &row);
 	else
@@ -138,8 +138,8 @@ void targets_loss(struct targets *t, struct target *p, enum loss_reason reason, 
 void targets_capability(struct targets *t, const char *name, enum capability_state state,
 			const char *got, const char *reason)
 {
-	if (t->home)
-		rows_capability(t->home->writer, name, state, NULL, got, reason);
+	if (t->loss_owner)
+		rows_capability(t->loss_owner->writer, name, state, NULL, got, reason);
 }
 
 /* Distinct stacks for which there was no room. */
@@ -211,7 +211,7 @@ static struct writer *target_writer(struct targets *t, struct target *p, uint64_
 	}
 	t->segments_opened++;
 	stack_tree_init(&p->tree, TARGET_NODES_MAX, describe_python, p);
-	targets_choose_home(t);
+	targets_choose_loss_owner(t);
 	return p->writer;
 }
 
@@ -242,8 +242,8 @@ void target_close(struct targets *t, struct target *p)
 	if (r < 0 && r != -EFBIG && !t->failure)
 		t->failure = -r;
 	stack_tree_release(&p->tree);
-	if (t->home == p)
-		t->home = NULL;
+	if (t->loss_owner == p)
+		t->loss_owner = NULL;
 }
 
 void targets_flush(struct targets *t, uint64_t now_ns, bool now)

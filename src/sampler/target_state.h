@@ -55,10 +55,10 @@ struct target {
 struct targets {
 	struct targets_options options;
 	struct map index; /* pid -> item of all */
-	VEC(struct target *) all; /* that have not ended, and `home` */
+	VEC(struct target *) all; /* that have not ended, and `loss_owner` */
 	struct target_files files;
 	struct interner texts; /* paths, names, commands: what many processes share */
-	struct target *home; /* gets what belongs to no process */
+	struct target *loss_owner; /* gets what belongs to no process */
 	struct loss_tally losses; /* not in a row yet */
 	uint32_t segments_opened;
 	uint64_t closed_bytes; /* of segments that are closed */
@@ -74,9 +74,9 @@ uint32_t targets_text(struct targets *t, const char *text, size_t length);
 const char *targets_text_of(const struct targets *t, uint32_t id);
 
 /*
- * Sees to it that `home` runs, if any target with segments does; a home that has ended stays until then, and is freed.
+ * Sees to it that `loss_owner` runs, if any target with segments does; a home that has ended stays until then, and is freed.
  */
-void targets_choose_home(struct targets *t);
+void targets_choose_loss_owner(struct targets *t);
 /* What is known of a thread, whose name is read now if it is new; NULL: no room. */
 struct target_thread *target_thread(struct targets *t, struct target *p, pid_t tid);
 

@@ -417,9 +417,11 @@
 	C(T, state, ENUM, ALWAYS, capability_state, "", "outcome")                                                     \
 	C(T, asked, STRING, MAYBE, NONE, "", "what was asked for")                                                     \
 	C(T, got, STRING, MAYBE, NONE, "", "what is in force")                                                         \
-	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")
+	C(T, reason, STRING, MAYBE, NONE, "", "why, where it is not what was asked for")                               \
+	C(T, method, ENUM, MAYBE, sampling_method, "", "of name cpu: how CPUs are sampled")
 #define TRAITS_capability(X, T) X(T, LAST_OF, name)
 
+#define ENUM_sampling_method(V, E) V(E, ebpf, 0) V(E, perf_events, 1) V(E, timer, 2)
 #define ENUM_capability_state(V, E) V(E, on, 0) V(E, off, 1) V(E, degraded, 2) V(E, unavailable, 3)
 
 #define SCHEMA_loss(C, T)                                                                                              \
@@ -472,10 +474,12 @@
 
 /*
  * callback: on the target's threads, estimated from every 64th call. collector: CPU of Pitot's own thread. sampler: CPU of
- * whoever samples from outside. write: what the collector spent writing, by the clock.
+ * whoever samples from outside. write: what the collector spent writing, by the clock. timer_sample: CPU samples by timers
+ * inside, on the target's threads.
  */
 #define ENUM_cost_kind(V, E)                                                                                           \
-	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6)
+	V(E, callback, 0) V(E, collector, 1) V(E, setup, 2) V(E, exit, 3) V(E, buffer_request, 4) V(E, write, 5) V(E, sampler, 6) \
+	V(E, timer_sample, 7)
 
 #define SCHEMA_counter(C, T)                                                                                           \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -581,6 +585,6 @@
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
 	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
-	E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
+	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
 
 #endif

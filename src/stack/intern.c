@@ -2,26 +2,51 @@
 
 #include <errno.h>
 
+#include "base/reserve.h"
+
 #define ID_BITS 24
 #define ID_MASK ((UINT64_C(1) << ID_BITS) - 1)
 #define LANES 4
 #define CAPACITY_MIN 64u
-#define LIMIT_MAX (1u << 23)
+#define LIMIT_MAX (STACK_TABLE_IDS / 4 * 3)
+#define IDS_SPARE 1024u /* for threads that take one at the same time */
 
-int stack_interner_init(struct stack_interner *in, uint32_t limit)
+static size_t word_bytes(const struct stack_interner *in)
 {
-	*in = (struct stack_interner){ .capacity = CAPACITY_MIN, .limit = MIN(limit, LIMIT_MAX) };
+	return in->capacity * sizeof(*in->words);
+}
+
+int stack_interner_init(struct stack_interner *in, uint32_t limit, uint32_t first)
+{
+	*in = (struct stack_interner){ .capacity = CAPACITY_MIN,
+				       .limit = MIN(limit, LIMIT_MAX),
+				       .first = first };
 	while (in->capacity / 4 * 3 < in->limit)
 		in->capacity *= 2;
-	in->words = calloc(in->capacity, sizeof(*in->words));
+	in->words = reserve_memory(word_bytes(in));
 	return in->words ? 0 : -ENOMEM;
 }
 
 void stack_interner_release(struct stack_interner *in)
 {
-	free((void *)in->words);
+	if (in->words)
+		munmap((void *)in->words, word_bytes(in));
 	in->words = NULL;
 	in->capacity = 0;
+}
+
+void stack_interner_forget(struct stack_interner *in)
+{
+	atomic_store(&in->count, in->limit);
+	madvise((void *)in->words, word_bytes(in), MADV_DONTNEED);
+}
+
+bool stack_interner_nearly_full(const struct stack_interner *in)
+{
+	uint64_t count = atomic_load_explicit(&in->count, memory_order_relaxed);
+
+	return 4 * count >= 3 * (uint64_t)in->limit ||
+	       atomic_load_explicit(&in->next, memory_order_relaxed) >= STACK_TABLE_IDS / 4 * 3;
 }
 
 static inline uint64_t mix(uint64_t h, uint64_t v)
@@ -51,12 +76,12 @@ static uint32_t hand_over(struct stack_interner *in, const uint64_t *frames, uns
 	uint32_t id;
 
 	if (atomic_load_explicit(&in->count, memory_order_relaxed) >= in->limit ||
-	    atomic_load_explicit(&in->next, memory_order_relaxed) >= STACK_IDS_MAX - 1024) {
+	    atomic_load_explicit(&in->next, memory_order_relaxed) >= STACK_TABLE_IDS - IDS_SPARE) {
 		atomic_fetch_add_explicit(&in->refused, 1, memory_order_relaxed);
 		return 0;
 	}
 	id = atomic_fetch_add_explicit(&in->next, 1, memory_order_relaxed) + 1;
-	return take(context, id, frames, count, end) ? id : 0;
+	return take(context, in->first + id, frames, count, end) ? id : 0;
 }
 
 uint32_t stack_intern(struct stack_interner *in, const uint64_t *frames, unsigned count,
@@ -75,10 +100,10 @@ uint32_t stack_intern(struct stack_interner *in, const uint64_t *frames, unsigne
 								    memory_order_relaxed,
 								    memory_order_relaxed)) {
 				atomic_fetch_add_explicit(&in->count, 1, memory_order_relaxed);
-				return id;
+				return in->first + id;
 			}
 		}
 		if ((word & ~ID_MASK) == tag)
-			return (uint32_t)(word & ID_MASK);
+			return in->first + (uint32_t)(word & ID_MASK);
 	}
 }

@@ -13,8 +13,8 @@
  * of deep stacks fit into the processor's caches. All of a stack's words are compared each time, those of shared chunks
  * too.
  *
- * Measured gain (bench_stack_cache, CPython 3.12, 88 frames): a stack that is found costs 0.2 to 0.5 us, one that is
- * walked 1.9.
+ * Measured gain (bench_stack_cache, CPython 3.12, 88 frames): a stack that is found costs 0.25 to 0.45 us, one that is
+ * walked 1.6 to 1.9. Of 392 stacks in turn 99.8 % are found; without shared chunks, in the same memory, 9 %.
  *
  * A cache belongs to one thread, like its walker, whose last walk it learns from. Stacks are kept only if they are
  * complete, all on the thread's own stack, and walked by rsp and rbp alone.

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "stack/intern.h"
 
 #define SLOTS_MIN 4096u
 
@@ -25,7 +24,12 @@ void stack_tree_release(struct stack_tree *t)
 	t->slot_count = 0;
 }
 
-/* The slot that holds the node's id, or where it belongs. */
+static struct stack_tree_node *node_at(const struct stack_tree *t, uint32_t id)
+{
+	return &t->nodes.data[id - t->first_node - 1];
+}
+
+/* The slot that holds the node's place in `nodes`, from 1, or where it belongs. */
 static uint32_t *slot_of(const struct stack_tree *t, const struct stack_tree_node *node)
 {
 	size_t mask = t->slot_count - 1;
@@ -57,7 +61,7 @@ static int grow(struct stack_tree *t)
 
 static void append_node(struct stack_tree *t, struct writer *w, uint32_t id)
 {
-	const struct stack_tree_node *node = &t->nodes.data[id - 1];
+	const struct stack_tree_node *node = node_at(t, id);
 	struct row_stack_node row = { .id = id, .parent = node->parent };
 
 	ROW_MISSING(&row, stack_node, function);
@@ -88,28 +92,28 @@ static uint32_t node_id(struct stack_tree *t, struct stack_tree_node node, int *
 		return 0;
 	slot = slot_of(t, &node);
 	if (*slot)
-		return *slot;
+		return t->first_node + *slot;
 	*r = t->nodes.count < t->nodes_max ? vec_push(&t->nodes, node) : E_LIMIT;
 	if (*r < 0)
 		return 0;
 	*slot = (uint32_t)t->nodes.count;
-	return *slot;
+	return t->first_node + *slot;
 }
 
-/* The place of a stack, made if need be; NULL: no memory, or no id that an interner gives. */
+/* The place of a stack, made if need be; NULL: no memory, or no id of this tree. */
 static struct stack_tree_stack *stack_at(struct stack_tree *t, uint32_t id)
 {
-	size_t known = t->stacks.count;
+	size_t known = t->stacks.count, place = id - t->first_stack;
 
-	if (id - 1 >= STACK_IDS_MAX)
+	if (id <= t->first_stack || place > STACK_TREE_IDS)
 		return NULL;
-	if (id > known) {
-		if (vec_reserve(&t->stacks, id - known) < 0)
+	if (place > known) {
+		if (vec_reserve(&t->stacks, place - known) < 0)
 			return NULL;
-		memset(&t->stacks.data[known], 0, (id - known) * sizeof(*t->stacks.data));
-		t->stacks.count = id;
+		memset(&t->stacks.data[known], 0, (place - known) * sizeof(*t->stacks.data));
+		t->stacks.count = place;
 	}
-	return &t->stacks.data[id - 1];
+	return &t->stacks.data[place - 1];
 }
 
 /* Appends the rows that the segment does not have, of the nodes from the thread's start to this one. */
@@ -118,17 +122,17 @@ static void append_nodes(struct stack_tree *t, struct writer *w, uint32_t id, ui
 	uint32_t path[STACK_TREE_DEPTH];
 	unsigned count = 0;
 
-	for (; id && t->nodes.data[id - 1].segment != segment; id = t->nodes.data[id - 1].parent)
+	for (; id && node_at(t, id)->segment != segment; id = node_at(t, id)->parent)
 		path[count++] = id;
 	while (count--) {
 		append_node(t, w, path[count]);
-		t->nodes.data[path[count] - 1].segment = segment;
+		node_at(t, path[count])->segment = segment;
 	}
 }
 
 static void append_stack(struct stack_tree *t, struct writer *w, uint32_t id)
 {
-	struct stack_tree_stack *stack = &t->stacks.data[id - 1];
+	struct stack_tree_stack *stack = &t->stacks.data[id - t->first_stack - 1];
 	struct row_stack row = {
 		.id = id, .node = stack->node, .depth = stack->depth, .end = stack->end
 	};
@@ -138,10 +142,9 @@ static void append_stack(struct stack_tree *t, struct writer *w, uint32_t id)
 	stack->segment = writer_epoch(w);
 }
 
-/* A row is to be appended that refers to the stack. */
-static void need(void *context, struct writer *w, uint32_t id)
+void stack_tree_need(void *tree, struct writer *w, uint32_t id)
 {
-	struct stack_tree *t = context;
+	struct stack_tree *t = tree;
 	struct stack_tree_stack *stack = stack_at(t, id);
 
 	if (!stack || stack->segment == writer_epoch(w))
@@ -173,13 +176,12 @@ int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const ui
 	struct stack_tree_stack *stack = stack_at(t, id);
 	int r = stack ? 0 : -ENOMEM;
 
-	writer_on_stack(w, need, t);
 	if (stack) {
 		stack->node = add_nodes(t, frames, count, &r);
 		stack->depth = (uint16_t)count;
 		stack->end = (uint8_t)end;
 		stack->refused = r < 0;
-		if (stack->awaited && --t->awaited == 0)
+		if (stack->awaited && --t->awaited == 0 && !(t->other && t->other->awaited))
 			writer_hold_epoch(w, false);
 		stack->awaited = false;
 	}
@@ -200,10 +202,10 @@ uint32_t stack_tree_id(struct stack_tree *t, struct writer *w, const uint64_t *f
 					  .depth = (uint16_t)count,
 					  .end = (uint8_t)end };
 
-	writer_on_stack(w, need, t);
+	writer_on_stack(w, stack_tree_need, t);
 	if (is_new)
 		*is_new = false;
-	if (node && id <= STACK_IDS_MAX)
+	if (node && id <= STACK_TREE_IDS)
 		known = map_at(&t->known, (uint64_t)node << 8 | (uint8_t)end, id);
 	if (!known || (*known == id && vec_push(&t->stacks, stack) < 0)) {
 		if (known)

@@ -15,6 +15,7 @@
 #include "format/writer.h"
 #include "stack/frame.h"
 
+#define STACK_TREE_IDS ((1u << 24) - 1) /* stacks of a tree at most */
 #define STACK_TREE_DEPTH 2048u /* frames of a stack at most */
 
 struct stack_tree_node {
@@ -37,9 +38,11 @@ typedef void stack_describe(void *context, struct writer *w, uint64_t frame,
 			    struct row_stack_node *row);
 
 struct stack_tree {
-	VEC(struct stack_tree_node) nodes; /* [id - 1] */
-	VEC(struct stack_tree_stack) stacks; /* [id - 1] */
+	uint32_t first_node, first_stack; /* ids begin after these */
+	VEC(struct stack_tree_node) nodes; /* [id - first_node - 1] */
+	VEC(struct stack_tree_stack) stacks; /* [id - first_stack - 1] */
 	uint32_t awaited; /* how many */
+	const struct stack_tree *other; /* of the same writer, whose awaited stacks count too; may be NULL */
 	uint32_t *slots; /* open addressing: ids, 0 = free */
 	size_t slot_count;
 	uint32_t nodes_max;
@@ -55,16 +58,18 @@ void stack_tree_release(struct stack_tree *t);
 
 /*
  * Takes a new stack and appends its rows: of nodes that the segment does not have, parents first, then
- * its own. Frames are innermost first. From then on the writer has the tree asked for stacks: no row
- * may be appended to `w` after the tree's release. 0; -ENOMEM or E_LIMIT, and then the stack has no
- * row (counted).
+ * its own. Frames are innermost first. 0; -ENOMEM or E_LIMIT, and then the stack has no row (counted).
  */
 int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const uint64_t *frames,
 		   unsigned count, enum stack_end end);
 
+/* A writer_need_stack, whose context is the tree: a row is to be appended that refers to the stack. */
+void stack_tree_need(void *tree, struct writer *w, uint32_t id);
+
 /*
  * Instead of stack_tree_add, for who has no interner: the id of the stack, which is kept when it is new
- * (*is_new, may be NULL). 0: there is no room or memory for it (counted).
+ * (*is_new, may be NULL). From then on the writer has the tree asked for stacks: no row may be appended to `w` after the
+ * tree's release. 0: there is no room or memory for it (counted).
  */
 uint32_t stack_tree_id(struct stack_tree *t, struct writer *w, const uint64_t *frames,
 		       unsigned count, enum stack_end end, bool *is_new);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "trace/parallel.h"
 #include "trace/trace_data.h"
 
@@ -265,6 +266,9 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 	}
 }
 
+/* How long before the first segment a command may have started: what is older was there already. */
+#define BEFORE_SEGMENTS_NS NS_PER_S
+
 /*
  * A recording begins when its command did, and ends when the last process did. A process that ran
  * before anything was recorded (`pitot record -p`) does not make it longer.
@@ -274,13 +278,14 @@ static void widen_to_processes(const struct trace *t, uint64_t *start_ns, uint64
 	uint64_t recorded_ns = UINT64_MAX, command_ns = UINT64_MAX;
 
 	for (size_t i = 0; i < t->segments.count; i++)
-		recorded_ns =
-			MIN(recorded_ns, t->segments.data[i].file.header.start_monotonic_ns);
+		recorded_ns = MIN(recorded_ns, t->segments.data[i].file.header.start_monotonic_ns);
 	for (size_t i = 0; i < trace_process_count(t); i++) {
 		command_ns = MIN(command_ns, trace_process(t, i)->start_ns);
 		*end_ns = MAX(*end_ns, trace_process(t, i)->end_ns);
 	}
-	*start_ns = MIN(*start_ns, MAX(command_ns, recorded_ns));
+	if (recorded_ns > BEFORE_SEGMENTS_NS && command_ns < recorded_ns - BEFORE_SEGMENTS_NS)
+		command_ns = recorded_ns;
+	*start_ns = MIN(*start_ns, command_ns);
 }
 
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)

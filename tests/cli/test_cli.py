@@ -283,7 +283,7 @@ def test_completion_in_bash(pitot, declared):
     names = [command["name"] for command in declared["commands"]]
     assert set(names) <= set(complete_in_bash(script, "pitot", ""))
     assert complete_in_bash(script, "pitot", "rec") == ["record"]
-    assert complete_in_bash(script, "pitot", "record", "--graphs", "") == ["node", "launch"]
+    assert complete_in_bash(script, "pitot", "record", "--graphs", "") == ["auto", "node", "launch"]
     assert complete_in_bash(script, "pitot", "record", "--gra") == ["--graphs"]
     assert complete_in_bash(script, "pitot", "-q", "help", "ver") == ["version"]
     assert complete_in_bash(script, "pitot", "completion", "") == ["bash", "zsh", "fish"]

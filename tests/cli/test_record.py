@@ -458,7 +458,23 @@ def test_orphans_are_seen(record, tmp_path):
     """They are not waited for."""
     result = record("sh", "-c", "(sleep 1000 > /dev/null 2>&1 & echo $! > orphan)")
     os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)  # still there
-    assert "of the command still runs" in result.stderr
+    assert "1 process of the command is still running: GPU work is still recorded" in result.stderr
+    result = record("sh", "-c", "sleep 1000 > /dev/null 2>&1 & echo $! > orphan", options=["-f", "--cpu-only", "--cpu-via", "perf"],
+                    status=None)
+    if result.returncode == 0:  # perf events are allowed
+        os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)
+        assert "1 process of the command is still running: no longer sampled" in result.stderr
+
+
+def test_a_recording_starts_with_its_command(record, pitot, tmp_path):
+    """recording.json, the settings of the recorder and the row of the command's process have one time."""
+    options = record("sh", "-c", "echo $PITOT_OPTIONS").stdout.strip()
+    written = identity(tmp_path / "rec")
+    [command] = [row for row in rows(pitot, "process") if row["command"].startswith("sh -c") and row["exit_status"] is not None]
+    assert written["command"][0] == "sh" and written["options"] == options
+    assert f"start_ns={written['start_monotonic_ns']}" in options
+    assert command["start_ns"] == 0
+    assert written["elapsed_ns"] == written["end_monotonic_ns"] - written["start_monotonic_ns"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT,

@@ -5,8 +5,10 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -165,8 +167,8 @@ def test_on_by_default_and_off_when_asked(pitot, burner):
     for option in ("--no-cpu", "--cpu=0", "--gpu-only"):
         pitot("record", "-o", "rec", "-f", option, "--", burner, "0.01", status=7)
         [row] = cpu_capabilities(pitot)
-        assert row["state"] == "off" and "not asked for" in row["reason"] and not rows(pitot, "cpu_sample")
-    assert "no CPU samples: not asked for" in pitot("flame", "rec").stderr
+        assert row["state"] == "off" and "not requested" in row["reason"] and not rows(pitot, "cpu_sample")
+    assert "no CPU samples: not requested" in pitot("flame", "rec").stderr
     assert "CPU samples" not in pitot("flame", "rec", "--mode", "gpu").stderr
 
 
@@ -232,6 +234,33 @@ def test_running_process(pitot, allowed, burner, way):
     assert 0 < sampled_ns(pitot) <= elapsed + 10**9 // HZ  # it is one thread
     assert any("burn_in_here" in stack for stack in folded(pitot))
     assert {row["pid"] for row in rows(pitot, "process")} == {target.pid}
+
+
+def test_children_of_a_running_process(pitot, allowed, burner, tmp_path):
+    """Those that it has already started are not sampled, and that is said."""
+    allowed("perf")
+    parent = subprocess.Popen(["sh", "-c", f"{burner} 0.01 until {tmp_path}/never & wait"], stdin=subprocess.DEVNULL)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    try:
+        wait_until(lambda: children.read_text().strip(), "it has a child", parent)
+        result = pitot("record", "-p", parent.pid, "--cpu-via", "perf", "--duration", "50ms", "-o", "rec")
+        assert f"1 process that process {parent.pid} has already started is not sampled" in result.stderr
+    finally:
+        for pid in [int(pid) for pid in children.read_text().split()]:
+            os.kill(pid, signal.SIGKILL)
+        parent.wait()
+
+
+def test_a_running_python_without_ebpf(pitot, allowed):
+    allowed("perf")
+    target = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
+    try:
+        target.stdout.readline()
+        result = pitot("record", "-p", target.pid, "--cpu-via", "perf", "--duration", "50ms", "-o", "rec")
+        assert "no Python frames without eBPF: run pitot as root, or start the program with `pitot record`" in result.stderr
+    finally:
+        target.kill()
+        target.wait()
 
 
 class Burning(subprocess.Popen):
@@ -307,7 +336,7 @@ def test_a_pid_namespace_with_the_wrong_proc(pitot, program, environment, allowe
         return result
 
     result = run("--cpu-only", "--", burner, "0.5")
-    assert result.returncode == 7 and "still run" not in result.stderr, result.stderr
+    assert result.returncode == 7 and "still running" not in result.stderr, result.stderr
     assert {row["pid"] for row in rows(pitot, "process")} <= {2, 3, 4}
     [found] = [row for row in rows(pitot, "capability") if row["name"] == "processes"]
     assert found["state"] == "degraded" and "another pid namespace" in found["reason"]
@@ -320,14 +349,14 @@ def test_a_pid_namespace_with_the_wrong_proc(pitot, program, environment, allowe
 @pytest.mark.parametrize("options, said", [
     (("--cpu-only", "--gpu-only", "--", "true"), "leave nothing"),
     (("--duration=0", "--", "true"), "leaves nothing"),
-    (("--cpu-only", "--no-cpu", "--", "true"), "nothing to record"),
+    (("--cpu-only", "--no-cpu", "--", "true"), "leaves nothing to record"),
     (("--gpu-only", "--cpu=50", "--", "true"), "leave out --cpu"),
     (("--off-cpu", "--no-cpu", "--", "true"), "--off-cpu needs"),
-    (("--cpu=10001", "--", "true"), "too often"),
+    (("--cpu=10001", "--", "true"), "is too high"),
     (("--cpu=often", "--", "true"), "--cpu"),
-    (("--pid", "1", "--", "true"), "leave the command out"),
-    (("--pid", "0"), "no process has"),
-    (("--pid", "1", "--cpu-via", "timer"), "runs already"),
+    (("--pid", "1", "--", "true"), "takes no command"),
+    (("--pid", "0"), "there is no process"),
+    (("--pid", "1", "--cpu-via", "timer"), "no timer inside"),
 ])
 def test_wrong_usage(pitot, tmp_path, options, said):
     result = pitot("record", "-o", "rec", *options, status=2)

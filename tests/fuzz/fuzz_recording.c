@@ -180,7 +180,7 @@ static void export_all(struct trace *t)
 {
 	struct export_options options = EXPORT_ALL;
 
-	for (const struct exporter *e = exporters; e->name; e++) {
+	for (const struct exporter *e = exporters; e->file.name; e++) {
 		struct export_result result;
 		struct error why = { 0 };
 

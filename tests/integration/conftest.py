@@ -87,6 +87,13 @@ class Play:
         text = self.pitot("view", self.recording, table, "--json", "--quiet", *options).stdout
         return [json.loads(line) for line in text.splitlines()]
 
+    def losses(self):
+        """What the recording says is missing: {reason: count}."""
+        found = {}
+        for row in self.rows("loss"):
+            found[row["reason"]] = found.get(row["reason"], 0) + (row["count"] or 0)
+        return found
+
     def times(self, table, column, *options):
         """CLOCK_MONOTONIC of rows; none is told apart from a table that is not there yet."""
         if not self.count(table):
@@ -96,6 +103,12 @@ class Play:
 
     def until(self, condition, what):
         return wait_until(condition, f"{what}; it said: {(self.folder / 'output').read_text()!r}", self.process)
+
+    def until_soon(self, condition, what):
+        """As until, for half a minute: that a thing of a second fails should not take all our patience."""
+        end = time.monotonic() + 30
+        self.until(lambda: condition() or time.monotonic() > end, what)
+        assert condition(), f"this did not happen: {what}"
 
     def until_rows(self, table, more_than):
         return self.until(lambda: self.count(table) > more_than, f"more than {more_than} rows of {table}")
@@ -173,16 +186,3 @@ def make_tape(build, tmp_path):
 def sanitized(build):
     code = (build / "libpitot.so").read_bytes()
     return b"libasan" in code or b"libtsan" in code
-
-
-@pytest.fixture
-def losses(pitot):
-    """What a recording says is missing: {reason: count}."""
-    def read(recording):
-        report = pitot("report", recording, "--json", json_output=True)
-        found = {}
-        for loss in report["loss"]:
-            found[loss["reason"]] = found.get(loss["reason"], 0) + loss["count"]
-        return found
-
-    return read

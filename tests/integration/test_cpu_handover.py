@@ -287,7 +287,8 @@ def test_a_thread_for_which_there_is_no_timer(sample, seconds, rows):
     recording, said = sample("refuses_timers")
     [(pid, truth)], [(tid, spent)] = said.processes().items(), said.threads().items()
     assert seconds(recording)[pid] == about(truth)
-    assert seconds(recording, by="tid")[tid] == pytest.approx(spent, rel=0.02, abs=0.012)
+    # What it did after its clock was last read, at most 100 ms, is the process's.
+    assert spent - 0.12 < seconds(recording, by="tid")[tid] < spent + 0.012
     assert seconds(recording, by="tid", with_stack=True)[tid] == 0
     assert "1 threads had no timer" in cells(rows, recording)[-1]["reason"]
 

@@ -301,6 +301,37 @@ def test_a_process_that_runs_already(pitot, folder, user, stacks, rows, programs
     assert ends(rows, recording)["complete"] > 0.99
 
 
+@pytest.mark.parametrize("method", ["perf", "ebpf"])
+def test_children_that_run_already(pitot, program, folder, user, rows, programs, method):
+    """`-p` on a shell, whose child and grandchild work."""
+    if method == "ebpf":
+        attempt = "record", "-q", "--cpu-only", "--cpu-via", "ebpf", "-o", folder / "try.pitot", "--", "true"
+        if user or pitot(*attempt, status=None).returncode:
+            pytest.skip("eBPF is not allowed")
+    spin = f"{programs / 'known_shares'} 1000"
+    root = subprocess.Popen(["sh", "-c", f"{spin} & sh -c '{spin} & wait' & wait"], start_new_session=True,
+                            stdout=subprocess.DEVNULL, **user)
+    recording = folder / "out.pitot"
+
+    def workers():
+        names = subprocess.run(["ps", "-o", "pid=,comm=", "-s", str(root.pid)], capture_output=True, text=True).stdout
+        return {int(line.split()[0]) for line in names.splitlines() if "known_shares" in line}
+
+    try:
+        wait_until(lambda: len(workers()) == 2, "both work", root)
+        found = set()
+        for seconds in 1, 4, 16:
+            pitot("record", "-q", "-f", "--cpu-only", "--cpu-via", method, "--cpu=199", "--duration", f"{seconds}s",
+                  "-o", recording, "-p", root.pid, **user)
+            found = {row["pid"] for row in rows(recording, "cpu_sample", "--limit", "0")}
+            if found >= workers():
+                break
+        assert found >= workers()
+    finally:
+        os.killpg(root.pid, signal.SIGKILL)
+        root.wait()
+
+
 def read_cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

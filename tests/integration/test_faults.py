@@ -37,7 +37,7 @@ def test_without_faults(record_faults):
     assert (end["kernels"], end["no_gpu_data"], end["lost"]) == (KERNELS, None, 0)
     assert report["loss"] == [] and report["verdict"]["no_gpu_data"] is None
     assert capabilities["api_call"]["state"] == "on" and capabilities["api_call"]["asked"] == "launches"
-    assert capabilities["cpu"]["reason"] == "not asked for"
+    assert capabilities["cpu"]["reason"] == "not requested"
     assert "clock" not in capabilities
 
 

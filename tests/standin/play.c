@@ -155,7 +155,7 @@ static void keep_pace(void)
 
 static void wait_for_reader(void)
 {
-	if (self.options->parallel)
+	if (self.options->parallel || self.options->realtime)
 		return;
 	for (uint64_t waited = 0; self.standin->unread() > UNREAD_MAX && waited < UNREAD_WAIT_NS;
 	     waited += PAUSE_NS)

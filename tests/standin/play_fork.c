@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,19 +35,26 @@ static void find_modules(const char *folder)
 		closedir(d);
 }
 
-/* Another one each time; the one of before is unloaded. */
+/* All are loaded at first, so that looking at them takes time; then one at a time goes and comes. */
 static void churn(const char *folder)
 {
-	static void *loaded;
+	static void **loaded;
 	static size_t next;
 
 	if (!folder)
 		return;
-	if (!modules.count)
+	if (!loaded) {
 		find_modules(folder);
-	if (loaded)
-		dlclose(loaded);
-	loaded = modules.count ? dlopen(modules.data[next++ % modules.count], RTLD_NOW) : NULL;
+		loaded = calloc(modules.count + 1, sizeof(*loaded));
+		for (size_t i = 0; loaded && i < modules.count; i++)
+			loaded[i] = dlopen(modules.data[i], RTLD_NOW);
+	}
+	if (!loaded || !modules.count)
+		return;
+	if (loaded[next])
+		dlclose(loaded[next]);
+	loaded[next] = dlopen(modules.data[next], RTLD_NOW);
+	next = (next + 1) % modules.count;
 }
 
 static void wait_for(pid_t child)

@@ -46,6 +46,7 @@ enum program {
 	STEPS, /* the usual one; so many steps */
 	QUIET, /* so many kernels of 20 ms launched in a burst, then nothing on the CPU until they end */
 	WRAP, /* so many launches with ids in each quarter of 2^32, and then with those of the first again */
+	FAST, /* so many launches of short kernels, one after the other */
 	THREADS, /* so many threads, which launch ten times each */
 };
 
@@ -160,8 +161,7 @@ static void describe_in_nvml(void)
 	say(MAIN, TAPE_nvmlInit_v2, 0, 0, NULL, 0);
 	say(MAIN, TAPE_nvmlDeviceGetHandleByPciBusId_v2, hash_bytes(PCI_ID, strlen(PCI_ID)), 1,
 	    &handle, sizeof(handle));
-	say(MAIN, TAPE_nvmlDeviceGetUtilizationRates, handle, 1, &utilization,
-	    sizeof(utilization));
+	say(MAIN, TAPE_nvmlDeviceGetUtilizationRates, handle, 1, &utilization, sizeof(utilization));
 	tape_put_call(writer, mark(MAIN), &call);
 }
 
@@ -483,6 +483,13 @@ static void launch_in_a_burst(unsigned long kernels)
 	now = MAX(now, gpu_free[0]);
 }
 
+static void launch_fast(unsigned long launches)
+{
+	for (unsigned long i = 0; i < launches; i++)
+		launch(MAIN, "_Z5shortv", 0, 500);
+	now = MAX(now, gpu_free[0]);
+}
+
 /* Ids come back, those of other functions and other kernels. */
 static void launch_around_the_wrap(unsigned long launches)
 {
@@ -531,6 +538,7 @@ static const struct {
 	[STEPS] = { "steps", play_steps, 24 },
 	[QUIET] = { "quiet", launch_in_a_burst, 300 },
 	[WRAP] = { "wrap", launch_around_the_wrap, 100 },
+	[FAST] = { "fast", launch_fast, 20000 },
 	[THREADS] = { "threads", launch_from_threads, 300 },
 };
 
@@ -563,7 +571,7 @@ int main(int argc, char **argv)
 	       strcmp(argv[2], programs[program].name))
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
-		fputs("usage: tape-make FILE [steps|quiet|wrap|threads [COUNT]]\n", stderr);
+		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads [COUNT]]\n", stderr);
 		return 2;
 	}
 	count = argc > 3 ? strtoul(argv[3], NULL, 10) : programs[program].count;

@@ -624,5 +624,6 @@ void maker_capability_got(struct maker *m, const char *name, enum capability_sta
 		row.reason = maker_string(m, reason);
 	else
 		ROW_MISSING(&row, capability, reason);
+	ROW_MISSING(&row, capability, method);
 	writer_append(m->writer, TABLE_capability, &row);
 }

@@ -31,7 +31,7 @@ static struct {
 	uint64_t last_taken; /* in the last look */
 	uint64_t process_cpu_ns, own_cpu_ns; /* when the window opened */
 	uint64_t opened_ns; /* the same, CLOCK_MONOTONIC */
-	uint64_t full_reported, refused_reported;
+	uint64_t no_stack_reported[CPU_NO_STACK_KINDS], refused_reported;
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
 } self;
 
@@ -167,7 +167,8 @@ static void say_result(struct writer *w, const char *left)
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - self.process_cpu_ns -
 			  (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - self.own_cpu_ns);
 	uint64_t sampled_ns = self.periods * self.period_ns;
-	char text[400];
+	uint32_t rate = sampled_ns ? (uint32_t)((double)self.taken * 1e9 / (double)sampled_ns) : 0;
+	char text[500];
 	int n;
 
 	cpu_threads_counts(&threads);
@@ -189,6 +190,11 @@ static void say_result(struct writer *w, const char *left)
 	if (threads.refused)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
 			      threads.refused);
+	if (sampled_ns >= NS_PER_S && rate < self.hz - self.hz / 10)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      "; %u samples a second of CPU time came, as the kernel's ticks met "
+			      "the threads",
+			      rate);
 	if (self.handed_over)
 		snprintf(text + n, sizeof(text) - (size_t)n,
 			 "; perf events have the time before and after");
@@ -224,8 +230,7 @@ static void limit_rate(void)
 	self.period_ns = MAX(NS_PER_S / self.settings.cpu, MAX(tick_ns, NS_PER_MS));
 	self.hz = (uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns);
 	snprintf(self.got, sizeof(self.got), "timer inside the process, %u Hz, native%s frames",
-		 self.hz,
-		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
+		 self.hz, self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
 }
 
 /* Process ids, and perf events', are of one namespace. */
@@ -368,12 +373,19 @@ static void write_cost(struct writer *w, const struct sums *sum, uint64_t now_ns
 {
 	uint64_t ns = sum->handler_ns + sum->samples * DELIVERY_NS;
 
-	rows_cost(w, cost_kind_callback, self.cost_since_ns, now_ns,
+	rows_cost(w, cost_kind_timer_sample, self.cost_since_ns, now_ns,
 		  sum->samples - self.cost_reported, ns - self.cost_ns_reported);
 	self.cost_reported = sum->samples;
 	self.cost_ns_reported = ns;
 	self.cost_since_ns = now_ns;
 }
+
+static const char *const no_stack_texts[CPU_NO_STACK_KINDS] = {
+	[CPU_NO_STACK_SMALL] =
+		"stacks of CPU samples: no room on the stack of the signal's handler",
+	[CPU_NO_STACK_FULL] = "stacks of CPU samples of a thread whose ring was full",
+	[CPU_NO_STACK_NONE] = "stacks of CPU samples: nothing to unwind them with yet",
+};
 
 void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
@@ -384,9 +396,9 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 		return;
 	sum = sum_slots();
 	cpu_threads_counts(&threads);
-	rows_loss_more(w, loss_reason_samples_dropped, sum.no_stack[CPU_NO_STACK_FULL],
-		       &self.full_reported, since_ns, now_ns,
-		       "stacks of CPU samples of a thread whose ring was full");
+	for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
+		rows_loss_more(w, loss_reason_samples_dropped, sum.no_stack[k],
+			       &self.no_stack_reported[k], since_ns, now_ns, no_stack_texts[k]);
 	if (!self.handed_over)
 		rows_loss_more(w, loss_reason_thread_limit, threads.refused, &self.refused_reported,
 			       since_ns, now_ns,

@@ -77,7 +77,7 @@ static struct span span_of(uint64_t start, uint64_t end)
 /* Members that kernels, copies and sets share, where 0 or ~0 means that there is none. */
 #define SET_PLACE(row, table, r)                                                                   \
 	do {                                                                                       \
-		(row)->correlation = correlation_widen((r)->correlation);                                             \
+		(row)->correlation = correlation_widen((r)->correlation);                          \
 		(row)->device = (r)->device;                                                       \
 		(row)->context = (r)->context;                                                     \
 		(row)->stream = (r)->stream;                                                       \

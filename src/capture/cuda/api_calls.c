@@ -249,7 +249,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
 				enable_one(cupti, subscriber, api, id,
-					   is_wanted(api, functions[api][id].kind, wanted), &watched);
+					   is_wanted(api, functions[api][id].kind, wanted),
+					   &watched);
 	}
 	return watched;
 }

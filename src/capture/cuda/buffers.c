@@ -17,8 +17,10 @@ static struct {
 } slots[BUFFERS_MAX];
 
 static atomic_uint_fast64_t requests, refused, request_ns, order_next;
-static atomic_uint in_use, full_count, used_slots; /* used_slots: those that were ever mapped are below it */
-static unsigned high_water, high_water_last; /* the collector's: most in use in this period, in the last */
+static atomic_uint in_use, full_count,
+	used_slots; /* used_slots: those that were ever mapped are below it */
+static unsigned high_water,
+	high_water_last; /* the collector's: most in use in this period, in the last */
 static uint64_t period_ns;
 
 #define PERIOD_NS (10 * NS_PER_S) /* of the high-water mark */

@@ -147,7 +147,8 @@ static void note_cupti(enum capability_state state, const char *what, const char
 static bool subscribe(void)
 {
 	char other[128];
-	CUptiResult result = api_calls_subscribe(&self.cupti, &self.subscriber, other, sizeof(other));
+	CUptiResult result =
+		api_calls_subscribe(&self.cupti, &self.subscriber, other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
 		capability_note("cupti", capability_state_unavailable, "trace", "none",
@@ -278,7 +279,8 @@ static void load(const struct source_start *start)
 	struct error e = { 0 };
 	int count;
 
-	if (driver_load(&self.driver, &e) < 0 || cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0) {
+	if (driver_load(&self.driver, &e) < 0 ||
+	    cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0) {
 		note_cupti(capability_state_unavailable, e.text, "");
 		return;
 	}
@@ -289,11 +291,12 @@ static void load(const struct source_start *start)
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	if (!subscribe())
 		return;
-	capability_note("cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
-			self.cupti.version, self.cupti.path,
-			self.cupti.version < CUPTI_13_1
-				? ""
-				: "; fields of its records that are newer than this Pitot are left out");
+	capability_note(
+		"cupti", capability_state_on, "trace", "trace", "version %u from %s%s",
+		self.cupti.version, self.cupti.path,
+		self.cupti.version < CUPTI_13_1
+			? ""
+			: "; fields of its records that are newer than this Pitot are left out");
 	clock_pairs_read(&self.cupti); /* nothing of the command is older than the first pair */
 	if (start->open)
 		enable();
@@ -341,9 +344,10 @@ static void read_clock(uint64_t now)
 	if (known || self.clock_noted)
 		return;
 	self.clock_noted = true;
-	capability_note("clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
-			"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
-			"is less certain");
+	capability_note(
+		"clock", capability_state_degraded, "CUPTI's clock", "CLOCK_REALTIME",
+		"cuptiGetTimestamp gives no time: when GPU work began, relative to the calls, "
+		"is less certain");
 }
 
 static void read_drops(void)
@@ -512,8 +516,8 @@ static enum api_kind write_function(struct writer *w, uint32_t function)
 
 static void count_launch(enum api_kind kind, int32_t result)
 {
-	bool single = kind == api_kind_launch ||
-		      (kind == api_kind_graph_launch && self.wanted.graphs == SETTING_GRAPHS_LAUNCH);
+	bool single = kind == api_kind_launch || (kind == api_kind_graph_launch &&
+						  self.wanted.graphs == SETTING_GRAPHS_LAUNCH);
 
 	if (!single)
 		return;

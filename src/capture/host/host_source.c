@@ -92,7 +92,8 @@ static struct {
 struct module_list {
 	struct segment_copy *segments;
 	char *paths;
-	size_t segment_count, segment_room, path_bytes, path_room; /* counted beyond the room, too */
+	size_t segment_count, segment_room, path_bytes,
+		path_room; /* counted beyond the room, too */
 	unsigned long long adds, subs;
 };
 
@@ -297,7 +298,7 @@ static void stopped(struct writer *w)
 /* The collector may have been in the middle of the map: its memory is leaked. */
 static void after_fork(void)
 {
-	self.paths = (struct map) MAP_INIT;
+	self.paths = (struct map)MAP_INIT;
 }
 
 const struct source host_source = {

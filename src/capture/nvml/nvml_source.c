@@ -172,10 +172,9 @@ static void read_device(uint32_t ordinal, uint64_t now, struct strbuf *why)
 
 		if (device->off & 1u << i || !is_due(device, &counters[i], now))
 			continue;
-		event = (struct ring_event){ .a = clock_monotonic_ns(),
-					     .c = i,
-					     .d = ordinal,
-					     .kind = RING_COUNTER };
+		event = (struct ring_event){
+			.a = clock_monotonic_ns(), .c = i, .d = ordinal, .kind = RING_COUNTER
+		};
 		vendor_enter(counters[i].name);
 		status = counters[i].read(device->handle, &value);
 		vendor_leave();
@@ -208,11 +207,9 @@ static bool own(struct device *device, const char *pci)
 	fd = io_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return true;
-	length = (socklen_t)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-				     "pitot-nvml-%016llx-%.32s",
-				     (unsigned long long)hash_bytes(self.directory,
-								    strlen(self.directory)),
-				     pci);
+	length = (socklen_t)snprintf(
+		address.sun_path + 1, sizeof(address.sun_path) - 1, "pitot-nvml-%016llx-%.32s",
+		(unsigned long long)hash_bytes(self.directory, strlen(self.directory)), pci);
 	if (bind(fd, (struct sockaddr *)&address,
 		 (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + length) == 0) {
 		device->owned = fd;

@@ -1,6 +1,6 @@
 /*
  * flame_formats.h: the formats that a flame graph can be written in. A new one is a file, and a
- * line in the table of flame_formats.c.
+ * line in FLAME_FORMATS.
  */
 #ifndef PITOT_EXPORT_FLAME_FLAME_FORMATS_H
 #define PITOT_EXPORT_FLAME_FLAME_FORMATS_H
@@ -10,6 +10,19 @@
 #include "analysis/flame/flame.h"
 #include "base/output.h"
 #include "base/strbuf.h"
+#include "export/file_format.h"
+
+/*
+ * F(name, suffixes, description, by_address, diff): members of struct flame_format; flame_<name>_write writes it. The first
+ * suffix that fits counts: .speedscope.json before .json.
+ */
+#define FLAME_FORMATS(F)                                                                                               \
+	F(folded, ".folded .folded.gz .collapsed .txt", "a line a stack, for flamegraph.pl, inferno, speedscope", false, true) \
+	F(svg, ".svg", "a picture that can be zoomed and searched in a browser", false, true)                          \
+	F(html, ".html .htm", "a page that can be zoomed and searched, for large graphs", false, true)                 \
+	F(pprof, ".pb.gz .pb .pprof .pprof.gz", "pprof's protobuf, for go tool pprof, Parca, Pyroscope", true, false)  \
+	F(speedscope, ".speedscope.json .speedscope.json.gz", "for speedscope.app", false, false)                      \
+	F(firefox, ".json .json.gz", "for profiler.firefox.com", false, false)
 
 struct flame_write {
 	const char *title; /* the recorded command */
@@ -22,9 +35,7 @@ struct flame_write {
 };
 
 struct flame_format {
-	const char *name; /* of --format */
-	const char *suffixes; /* of file names, separated by blanks */
-	const char *description; /* one line, lower case, no full stop */
+	struct file_format file;
 	bool by_address; /* wants STACK_ADDRESSES, all kinds, and levels as labels */
 	bool diff; /* can show a comparison */
 	/*
@@ -49,13 +60,9 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 		const struct flame_write *w, const char *path, bool overwrite, uint64_t *bytes,
 		struct error *e) MUST_USE;
 
-/* The formats' writers. */
-int flame_folded_write(const struct flame *f, const struct flame_write *w, struct output *out);
-int flame_svg_write(const struct flame *f, const struct flame_write *w, struct output *out);
-int flame_html_write(const struct flame *f, const struct flame_write *w, struct output *out);
-int flame_pprof_write(const struct flame *f, const struct flame_write *w, struct output *out);
-int flame_speedscope_write(const struct flame *f, const struct flame_write *w, struct output *out);
-int flame_firefox_write(const struct flame *f, const struct flame_write *w, struct output *out);
+#define FLAME_WRITER(name, suffixes, description, by_address, diff)                                                    \
+	int flame_##name##_write(const struct flame *f, const struct flame_write *w, struct output *out);
+FLAME_FORMATS(FLAME_WRITER)
 
 /*
  * Helper of the writers: hands the buffer on when it has become large, or at the end. 0 or -ENOMEM.

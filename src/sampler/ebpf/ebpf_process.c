@@ -4,7 +4,7 @@
 #include "sampler/ebpf/ebpf_state.h"
 #include "sampler/perf/perf_record.h"
 
-struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid)
+struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid)
 {
 	uint64_t p;
 
@@ -12,7 +12,7 @@ struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid)
 }
 
 /* It is about to be another program, or another process. */
-static void forget_image(struct cpu_source *s, struct process *p)
+static void forget_image(struct cpu_sampling_state *s, struct process *p)
 {
 	if (p->image)
 		ebpf_tables_forget(&s->tables, p->image);
@@ -22,7 +22,7 @@ static void forget_image(struct cpu_source *s, struct process *p)
 	*p = (struct process){ .pid = p->pid, .changed = true };
 }
 
-struct process *ebpf_process_add(struct cpu_source *s, pid_t pid)
+struct process *ebpf_process_add(struct cpu_sampling_state *s, pid_t pid)
 {
 	struct process *p = ebpf_process_find(s, pid);
 
@@ -45,7 +45,7 @@ struct process *ebpf_process_add(struct cpu_source *s, pid_t pid)
 	return p;
 }
 
-void ebpf_process_remove(struct cpu_source *s, struct process *p)
+void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p)
 {
 	forget_image(s, p);
 	*map_at(&s->index, (uint64_t)p->pid, 0) = 0;
@@ -57,7 +57,7 @@ void ebpf_process_remove(struct cpu_source *s, struct process *p)
 	free(p);
 }
 
-void ebpf_processes_release(struct cpu_source *s)
+void ebpf_processes_release(struct cpu_sampling_state *s)
 {
 	for (size_t i = 0; i < s->processes.count; i++) {
 		ebpf_python_free(s->processes.data[i]->python);
@@ -69,7 +69,7 @@ void ebpf_processes_release(struct cpu_source *s)
 
 /* --- events --- */
 
-static void take_name(struct cpu_source *s, struct process *p, const struct perf_notice *n)
+static void take_name(struct cpu_sampling_state *s, struct process *p, const struct perf_notice *n)
 {
 	if (n->is_exec) {
 		forget_image(s, p);
@@ -78,7 +78,7 @@ static void take_name(struct cpu_source *s, struct process *p, const struct perf
 	targets_thread_name(s->targets, p->pid, n->tid, n->text, n->time_ns);
 }
 
-static void take_notice(struct cpu_source *s, unsigned type, const struct perf_notice *n)
+static void take_notice(struct cpu_sampling_state *s, unsigned type, const struct perf_notice *n)
 {
 	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid);
 
@@ -104,7 +104,7 @@ static void take_notice(struct cpu_source *s, unsigned type, const struct perf_n
 	}
 }
 
-void ebpf_process_events(struct cpu_source *s, uint64_t until_ns)
+void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	const struct perf_event_header *h;
 	struct perf_notice n;
@@ -123,14 +123,15 @@ void ebpf_process_events(struct cpu_source *s, uint64_t until_ns)
 
 /* --- what was missed --- */
 
-static void reread(struct cpu_source *s, struct process *p, uint64_t time_ns)
+static void reread(struct cpu_sampling_state *s, struct process *p, uint64_t time_ns)
 {
 	targets_maps_read(s->targets, p->pid, time_ns);
 	p->changed = true;
 	p->python_known = false;
 }
 
-void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns)
+void ebpf_process_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
+			uint64_t time_ns)
 {
 	if (p->image == image)
 		return;
@@ -143,7 +144,7 @@ void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image,
 	p->changed = true;
 }
 
-void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns)
+void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns)
 {
 	for (size_t i = 0; i < s->processes.count; i++)
 		reread(s, s->processes.data[i], time_ns);
@@ -151,7 +152,7 @@ void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns)
 
 /* --- what the programs are told --- */
 
-void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target)
+void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct target *target)
 {
 	struct error why = { 0 };
 
@@ -170,7 +171,7 @@ static bool has_none(void *context, const struct target_range *range)
 	return range->file != 0;
 }
 
-void ebpf_processes_upload(struct cpu_source *s)
+void ebpf_processes_upload(struct cpu_sampling_state *s)
 {
 	for (size_t i = 0; i < s->processes.count; i++) {
 		struct process *p = s->processes.data[i];

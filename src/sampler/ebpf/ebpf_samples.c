@@ -46,15 +46,16 @@ static bool read_record(const void *bytes, size_t size, struct stack_record *out
 /* --- stacks --- */
 
 /* Replaces the last frame by what the copy of the stack leads to. Number of frames. */
-static unsigned walk_on(struct cpu_source *s, struct target *target, const struct stack_record *r,
-			uint64_t *frames, unsigned max, enum stack_end *end)
+static unsigned walk_on(struct cpu_sampling_state *s, struct target *target,
+			const struct stack_record *r, uint64_t *frames, unsigned max,
+			enum stack_end *end)
 {
 	const struct bpf_record *h = r->head;
 	unsigned known = h->user_count - 1u;
 	struct stack_snapshot stack = { .bytes = r->copy,
-				      .size = h->copy_bytes,
-				      .cut = h->copy_bytes + BPF_STACK_PAGE >
-					     BPF_STACK_PAGES * BPF_STACK_PAGE };
+					.size = h->copy_bytes,
+					.cut = h->copy_bytes + BPF_STACK_PAGE >
+					       BPF_STACK_PAGES * BPF_STACK_PAGE };
 
 	memcpy(stack.registers.at, r->registers, sizeof(stack.registers.at));
 	stack.registers.known = h->known;
@@ -64,7 +65,7 @@ static unsigned walk_on(struct cpu_source *s, struct target *target, const struc
 }
 
 /* What the programs lacked for these frames has been compiled, if it is to be had: they are told. */
-static void upload_rules(struct cpu_source *s, struct process *p, struct target *target,
+static void upload_rules(struct cpu_sampling_state *s, struct process *p, struct target *target,
 			 const uint64_t *frames, unsigned count)
 {
 	size_t known = s->tables.tables.count;
@@ -79,7 +80,7 @@ static void upload_rules(struct cpu_source *s, struct process *p, struct target 
 	p->changed |= s->tables.tables.count != known;
 }
 
-static void add_python(struct cpu_source *s, struct process *p, struct target *target,
+static void add_python(struct cpu_sampling_state *s, struct process *p, struct target *target,
 		       const struct stack_record *r, struct finished_stack *out)
 {
 	uint64_t native[ARRAY_SIZE(out->user)];
@@ -102,7 +103,7 @@ static void add_python(struct cpu_source *s, struct process *p, struct target *t
 	s->nameless += ebpf_python_left_out(p->python);
 }
 
-static void finish_stack(struct cpu_source *s, struct process *p, struct target *target,
+static void finish_stack(struct cpu_sampling_state *s, struct process *p, struct target *target,
 			 const struct stack_record *r, struct finished_stack *out)
 {
 	const struct bpf_record *h = r->head;
@@ -124,7 +125,7 @@ static void finish_stack(struct cpu_source *s, struct process *p, struct target 
 }
 
 /* The process of a record, which is known from now on. NULL: no memory. */
-static struct process *begin_record(struct cpu_source *s, const struct bpf_record *h,
+static struct process *begin_record(struct cpu_sampling_state *s, const struct bpf_record *h,
 				    struct target **target)
 {
 	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
@@ -150,7 +151,7 @@ static struct process *begin_record(struct cpu_source *s, const struct bpf_recor
 	return p;
 }
 
-static void take_sample(struct cpu_source *s, const struct stack_record *r)
+static void take_sample(struct cpu_sampling_state *s, const struct stack_record *r)
 {
 	struct target *target;
 	struct process *p = begin_record(s, r->head, &target);
@@ -173,7 +174,7 @@ static void take_sample(struct cpu_source *s, const struct stack_record *r)
 /* --- time off the CPU --- */
 
 /* The place of a thread that leaves its processor; NULL: no room. */
-static struct off_thread *off_thread(struct cpu_source *s, pid_t tid)
+static struct off_thread *off_thread(struct cpu_sampling_state *s, pid_t tid)
 {
 	uint64_t *index = map_at(&s->off_index, (uint64_t)tid, UINT64_MAX);
 
@@ -209,7 +210,7 @@ static bool keep_frames(struct off_thread *off, const struct finished_stack *f)
 }
 
 /* A thread leaves its processor. */
-static void take_out(struct cpu_source *s, const struct stack_record *r)
+static void take_out(struct cpu_sampling_state *s, const struct stack_record *r)
 {
 	const struct bpf_record *h = r->head;
 	struct target *target;
@@ -235,7 +236,7 @@ static void take_out(struct cpu_source *s, const struct stack_record *r)
 }
 
 /* It runs again, or it or the recording has ended: its place is free. */
-static void end_off(struct cpu_source *s, struct off_thread *off, uint64_t end_ns)
+static void end_off(struct cpu_sampling_state *s, struct off_thread *off, uint64_t end_ns)
 {
 	struct target *target = targets_find(s->targets, off->pid);
 	const struct target_stack stack = { .kernel = off->frames,
@@ -253,7 +254,7 @@ static void end_off(struct cpu_source *s, struct off_thread *off, uint64_t end_n
 	vec_push(&s->off_free, (uint32_t)(off - s->off_threads.data));
 }
 
-static void take_in(struct cpu_source *s, const struct bpf_record *h)
+static void take_in(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	uint64_t index;
 
@@ -263,7 +264,7 @@ static void take_in(struct cpu_source *s, const struct bpf_record *h)
 }
 
 /* All threads of a process, or (0) of all. */
-static void end_all(struct cpu_source *s, pid_t pid, uint64_t end_ns)
+static void end_all(struct cpu_sampling_state *s, pid_t pid, uint64_t end_ns)
 {
 	for (size_t i = 0; i < s->off_threads.count; i++)
 		if (s->off_threads.data[i].off && (!pid || s->off_threads.data[i].pid == pid))
@@ -271,7 +272,7 @@ static void end_all(struct cpu_source *s, pid_t pid, uint64_t end_ns)
 }
 
 /* Threads of a process that has ended are gone. */
-static void take_exit(struct cpu_source *s, const struct bpf_record *h)
+static void take_exit(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
 
@@ -281,12 +282,12 @@ static void take_exit(struct cpu_source *s, const struct bpf_record *h)
 	targets_exit(s->targets, (pid_t)h->pid, h->time_ns);
 }
 
-void ebpf_samples_finish(struct cpu_source *s, uint64_t now_ns)
+void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns)
 {
 	end_all(s, 0, now_ns);
 }
 
-void ebpf_samples_release(struct cpu_source *s)
+void ebpf_samples_release(struct cpu_sampling_state *s)
 {
 	for (size_t i = 0; i < s->off_threads.count; i++)
 		free(s->off_threads.data[i].frames);
@@ -295,7 +296,7 @@ void ebpf_samples_release(struct cpu_source *s)
 	map_release(&s->off_index);
 }
 
-void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size)
+void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, size_t size)
 {
 	const struct process *p;
 	struct stack_record r;
@@ -307,7 +308,7 @@ void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size
 		ebpf_python_look(p->python, r.python, r.head->python_count);
 }
 
-void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size)
+void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size)
 {
 	struct stack_record r;
 

@@ -1,17 +1,17 @@
 /*
- * ebpf_source.c: the eBPF way of sampling. Records of the BPF programs and of the perf events beside them (what is
+ * ebpf_source.c: the eBPF method of sampling. Records of the BPF programs and of the perf events beside them (what is
  * mapped, started and renamed) are put in order of time and told to `targets`; what the programs lack is uploaded.
  */
 #include <errno.h>
-#include <signal.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include <bpf/libbpf.h>
 
 #include "base/clock.h"
 #include "sampler/ebpf/ebpf_state.h"
+#include "sampler/proc_tree.h"
 
 /* Records that are younger than this may still be on their way into another ring. */
 #define SETTLE_NS (2 * NS_PER_MS)
@@ -20,7 +20,7 @@
 
 static int on_record(void *context, void *bytes, size_t size)
 {
-	struct cpu_source *s = context;
+	struct cpu_sampling_state *s = context;
 	const struct bpf_record *h = bytes;
 
 	if (size < sizeof(*h))
@@ -34,19 +34,20 @@ static int on_record(void *context, void *bytes, size_t size)
 
 static void take_item(void *context, const struct ebpf_item *item, const void *bytes)
 {
-	struct cpu_source *s = context;
+	struct cpu_sampling_state *s = context;
 
 	ebpf_process_events(s, item->time_ns);
 	ebpf_sample_record(s, bytes, item->size);
 }
 
-static void count_loss(struct cpu_source *s, enum loss_reason reason, uint64_t count, uint64_t now)
+static void count_loss(struct cpu_sampling_state *s, enum loss_reason reason, uint64_t count,
+		       uint64_t now)
 {
 	if (count)
 		targets_loss(s->targets, NULL, reason, count, s->counted_ns, now);
 }
 
-static void count_losses(struct cpu_source *s)
+static void count_losses(struct cpu_sampling_state *s)
 {
 	const struct bpf_counters *c = s->programs->counters;
 	uint64_t dropped = __atomic_load_n(&c->dropped, __ATOMIC_RELAXED) + s->lost + s->queue.lost;
@@ -62,7 +63,7 @@ static void count_losses(struct cpu_source *s)
 	s->counted_ns = now;
 }
 
-static void collect(struct cpu_source *s, uint64_t until_ns)
+static void collect(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	s->settled_ns = until_ns;
 	s->collected_ns = clock_monotonic_ns();
@@ -76,25 +77,27 @@ static void collect(struct cpu_source *s, uint64_t until_ns)
 }
 
 /* Where many threads want the processors, ours would come too late to keep the rings from overflowing. */
-static void hurry(struct cpu_source *s)
+static void raise_priority(struct cpu_sampling_state *s)
 {
-	if (!s->hurried)
+	if (!s->priority_raised)
 		setpriority(PRIO_PROCESS, (id_t)gettid(), SAMPLER_NICE);
-	s->hurried = true;
+	s->priority_raised = true;
 }
 
-static int source_poll(struct cpu_source *s, int timeout_ms)
+static int source_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
-	int fd = ring_buffer__epoll_fd(s->programs->records);
+	struct pollfd files[] = {
+		{ .fd = ring_buffer__epoll_fd(s->programs->records), .events = POLLIN },
+		{ .fd = wake_fd, .events = POLLIN },
+	};
 	uint64_t due_ns = s->collected_ns + (uint64_t)timeout_ms * NS_PER_MS, now;
-	struct epoll_event event;
 
-	hurry(s);
+	raise_priority(s);
 	now = clock_monotonic_ns();
 	timeout_ms = now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
 	if (s->urgent_ns > s->settled_ns)
 		timeout_ms = MIN(timeout_ms, SETTLE_MS);
-	if (epoll_wait(fd, &event, 1, timeout_ms) < 0 && errno != EINTR)
+	if (poll(files, ARRAY_SIZE(files), timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	ring_buffer__consume(s->programs->records);
 	/* If it was for what is soon gone, that has been read; samples can wait. */
@@ -106,7 +109,7 @@ static int source_poll(struct cpu_source *s, int timeout_ms)
 	return 0;
 }
 
-static void source_finish(struct cpu_source *s)
+static void source_finish(struct cpu_sampling_state *s)
 {
 	sampler_programs_stop(s->programs);
 	ring_buffer__consume(s->programs->records);
@@ -117,12 +120,12 @@ static void source_finish(struct cpu_source *s)
 				   "native frames of the interpreter", s->python_why_not.text);
 }
 
-static uint64_t source_kernel_ns(const struct cpu_source *s)
+static uint64_t source_kernel_ns(const struct cpu_sampling_state *s)
 {
 	return __atomic_load_n(&s->programs->counters->run_ns, __ATOMIC_RELAXED);
 }
 
-static void source_free(struct cpu_source *s)
+static void source_free(struct cpu_sampling_state *s)
 {
 	if (!s)
 		return;
@@ -137,7 +140,8 @@ static void source_free(struct cpu_source *s)
 
 /* --- opening --- */
 
-static int open_programs(struct cpu_source *s, const struct cpu_options *options, struct error *e)
+static int open_programs(struct cpu_sampling_state *s, const struct cpu_options *options,
+			 struct error *e)
 {
 	const struct sampler_load_options load = {
 		.hz = options->hz,
@@ -155,26 +159,55 @@ static int open_programs(struct cpu_source *s, const struct cpu_options *options
 	return r;
 }
 
-static int follow(struct cpu_source *s, pid_t pid, bool running, struct error *e)
+static int follow_one(struct cpu_sampling_state *s, pid_t pid, bool running, struct error *e)
 {
-	int r;
-
-	if (kill(pid, 0) < 0 && errno == ESRCH)
-		return error_set(e, -ESRCH, "there is no process %d", (int)pid);
-	r = sampler_programs_follow(s->programs, pid, running);
+	int r = sampler_programs_follow(s->programs, pid, running);
 	if (r < 0)
 		return error_errno(e, -r, "cannot follow process %d", (int)pid);
 	if (!ebpf_process_add(s, pid) ||
 	    (running && !targets_running(s->targets, pid, clock_monotonic_ns())))
 		return error_set(e, -ENOMEM, "out of memory");
-	return sampler_programs_start(s->programs, e);
+	return 0;
 }
 
-static int source_open(const struct cpu_options *options, pid_t pid, bool running,
-		       struct targets *targets, struct strbuf *reason, struct cpu_source **out,
-		       struct error *e)
+/* What a followed process starts is followed by the programs; what it had started before is found in /proc. */
+static int follow_running(struct cpu_sampling_state *s, const struct cpu_roots *roots,
+			  struct error *e)
 {
-	struct cpu_source *s = calloc(1, sizeof(*s));
+	struct proc_tree tree = { 0 };
+	bool any = true;
+	int r = 0;
+
+	while (any && r == 0) {
+		any = false;
+		r = proc_tree_read(&tree, roots->pids, roots->count);
+		if (r < 0)
+			error_set(e, r, r == -ESRCH ? "there is no process %d" : "out of memory",
+				  (int)roots->pids[0]);
+		for (size_t i = 0; i < tree.pids.count && r == 0; i++) {
+			if (ebpf_process_find(s, tree.pids.data[i]))
+				continue;
+			any = true;
+			r = follow_one(s, tree.pids.data[i], true, e);
+		}
+	}
+	proc_tree_release(&tree);
+	return r;
+}
+
+static int follow(struct cpu_sampling_state *s, const struct cpu_roots *roots, struct error *e)
+{
+	int r = roots->running ? follow_running(s, roots, e)
+			       : follow_one(s, roots->pids[0], false, e);
+
+	return r < 0 ? r : sampler_programs_start(s->programs, e);
+}
+
+static int source_open(const struct cpu_options *options, const struct cpu_roots *roots,
+		       struct targets *targets, struct strbuf *reason,
+		       struct cpu_sampling_state **out, struct error *e)
+{
+	struct cpu_sampling_state *s = calloc(1, sizeof(*s));
 	int r;
 
 	(void)reason;
@@ -185,7 +218,7 @@ static int source_open(const struct cpu_options *options, pid_t pid, bool runnin
 	s->counted_ns = clock_monotonic_ns();
 	r = open_programs(s, options, e);
 	if (r == 0)
-		r = follow(s, pid, running, e);
+		r = follow(s, roots, e);
 	if (r < 0) {
 		source_free(s);
 		return r;
@@ -213,9 +246,9 @@ static int source_check(struct error *e)
 	return r;
 }
 
-const struct cpu_source_type cpu_source_ebpf = {
+const struct cpu_method_ops cpu_method_ebpf = {
 	.name = "eBPF",
-	.way = CPU_WAY_EBPF,
+	.method = CPU_METHOD_EBPF,
 	.open = source_open,
 	.poll = source_poll,
 	.finish = source_finish,

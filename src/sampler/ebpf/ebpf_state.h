@@ -1,8 +1,8 @@
-/* ebpf_state.h: what the parts of the eBPF way share: ebpf_source.c, ebpf_process.c, ebpf_samples.c. */
+/* ebpf_state.h: what the parts of the eBPF method share: ebpf_source.c, ebpf_process.c, ebpf_samples.c. */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_STATE_H
 #define PITOT_SAMPLER_EBPF_EBPF_STATE_H
 
-#include "sampler/cpu_source.h"
+#include "sampler/cpu_method.h"
 #include "sampler/ebpf/ebpf_python.h"
 #include "sampler/ebpf/ebpf_queue.h"
 #include "sampler/ebpf/ebpf_sideband.h"
@@ -38,7 +38,7 @@ struct off_thread {
 	uint64_t *frames; /* kernel frames, then user frames */
 };
 
-struct cpu_source {
+struct cpu_sampling_state {
 	struct targets *targets;
 	struct sampler_programs *programs;
 	struct ebpf_sideband sideband;
@@ -56,7 +56,7 @@ struct cpu_source {
 	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
 	uint64_t lost; /* records that made no sense, or for which there was no memory */
 	uint64_t nameless; /* Python frames without a name */
-	bool hurried; /* the thread has its priority */
+	bool priority_raised; /* the thread has its priority */
 	bool missed; /* records of what processes do were lost */
 	struct error python_why_not; /* the first interpreter whose frames cannot be read */
 	struct finished_stack stack; /* scratch */
@@ -64,30 +64,30 @@ struct cpu_source {
 
 /* --- ebpf_process.c --- */
 
-struct process *ebpf_process_find(const struct cpu_source *s, pid_t pid);
+struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid);
 /* A process that is followed from now on; NULL: no memory. */
-struct process *ebpf_process_add(struct cpu_source *s, pid_t pid);
-void ebpf_process_remove(struct cpu_source *s, struct process *p);
-void ebpf_processes_release(struct cpu_source *s);
+struct process *ebpf_process_add(struct cpu_sampling_state *s, pid_t pid);
+void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p);
+void ebpf_processes_release(struct cpu_sampling_state *s);
 /* Takes what processes mapped, started and called themselves until then. */
-void ebpf_process_events(struct cpu_source *s, uint64_t until_ns);
+void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns);
 /* Its samples are of this image; if no exec was told of, it is made up for. */
-void ebpf_process_image(struct cpu_source *s, struct process *p, uint64_t image, uint64_t time_ns);
+void ebpf_process_image(struct cpu_sampling_state *s, struct process *p, uint64_t image, uint64_t time_ns);
 /* Reads the mappings of all processes again. */
-void ebpf_processes_reread(struct cpu_source *s, uint64_t time_ns);
+void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns);
 /* Looks whether it runs CPython, if that is not known. */
-void ebpf_process_python(struct cpu_source *s, struct process *p, struct target *target);
+void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct target *target);
 /* Tells the programs what has become known. */
-void ebpf_processes_upload(struct cpu_source *s);
+void ebpf_processes_upload(struct cpu_sampling_state *s);
 
 /* --- ebpf_samples.c --- */
 
 /* Reads what may be gone by the time that its turn comes. */
-void ebpf_sample_look(const struct cpu_source *s, const void *bytes, size_t size);
+void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, size_t size);
 /* Takes a record of the programs. */
-void ebpf_sample_record(struct cpu_source *s, const void *bytes, size_t size);
+void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size);
 /* Threads that are still off the CPU are so until now. */
-void ebpf_samples_finish(struct cpu_source *s, uint64_t now_ns);
-void ebpf_samples_release(struct cpu_source *s);
+void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns);
+void ebpf_samples_release(struct cpu_sampling_state *s);
 
 #endif

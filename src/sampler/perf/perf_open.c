@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "sampler/perf/perf_record.h"
+#include "sampler/proc_tree.h"
 
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
 #define STACK_BYTES_MAX (32u << 10)
@@ -132,7 +133,7 @@ static void close_all(struct perf_events *events)
 		close(events->files.data[i]);
 	events->files.count = events->found.count = 0;
 	events->rings.count = 0;
-	events->threads = events->refused_threads = 0;
+	events->threads = events->refused_threads = events->foreign_threads = 0;
 	events->no_ring = false;
 	map_clear(&events->owners);
 	map_clear(&events->opened);
@@ -253,73 +254,85 @@ static int open_thread(struct perf_events *events, struct perf_event_attr *attr,
 }
 
 /* A thread that was found: one without events of its own may still inherit some. */
-static int add_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)
+static int add_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t pid,
+		      pid_t tid)
 {
 	int r = open_thread(events, attr, tid),
 	    err = map_put(&events->opened, (uint64_t)tid, r >= 0);
 
 	if (err >= 0 && r >= 0)
-		err = vec_push(&events->found, tid);
+		err = vec_push(&events->found, ((struct perf_found){ pid, tid }));
 	if ((r == -EMFILE || r == -ENFILE) && events->threads)
 		events->refused_threads++;
+	else if ((r == -EACCES || r == -EPERM) && events->threads && !events->no_ring)
+		events->foreign_threads++;
 	else if (r < 0 && r != -ESRCH)
 		return r;
 	return err;
 }
 
-/* Opens the events of all threads that are listed and not known. Whether there were any, or a negative errno. */
-static int add_threads(struct perf_events *events, struct perf_event_attr *attr, DIR *folder)
+/* Opens the events of all threads of a process that are not known. Whether there were any, or a negative errno. */
+static int add_threads(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
 {
+	DIR *folder;
+	char path[64];
 	struct dirent *entry;
 	bool any = false;
 	int r = 0;
 
-	while (r >= 0 && (entry = readdir(folder))) {
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	while (folder && r >= 0 && (entry = readdir(folder))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 		uint64_t known;
 
 		if (tid <= 0 || map_get(&events->opened, (uint64_t)tid, &known))
 			continue;
 		any = true;
-		r = add_thread(events, attr, tid);
+		r = add_thread(events, attr, pid, tid);
 	}
+	if (folder)
+		closedir(folder);
 	return r < 0 ? r : any;
 }
 
 /*
- * Opens the events of all threads. New threads may appear meanwhile: of threads with events these are inherited; others
- * are found when the list is read again.
+ * Opens the events of all threads of running processes and their descendants. New ones may appear meanwhile: of threads with
+ * events these are inherited; others are found when /proc is read again.
  */
-static int open_running(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
+static int open_running(struct perf_events *events, struct perf_event_attr *attr,
+			const struct cpu_roots *roots)
 {
-	char path[64];
-	int r;
+	struct proc_tree tree = { 0 };
+	bool any = true;
+	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	do {
-		DIR *folder = opendir(path);
-
-		if (!folder)
-			return -ESRCH;
-		r = add_threads(events, attr, folder);
-		closedir(folder);
-	} while (r > 0);
+	while (any && r >= 0) {
+		any = false;
+		r = proc_tree_read(&tree, roots->pids, roots->count);
+		for (size_t i = 0; i < tree.pids.count && r >= 0; i++) {
+			r = add_threads(events, attr, tree.pids.data[i]);
+			any |= r > 0;
+		}
+	}
+	proc_tree_release(&tree);
 	return r < 0 ? r : events->threads ? 0 : -ESRCH;
 }
 
 /* One attempt, with or without the operating system's kernel. */
-static int try_open(struct perf_events *events, pid_t pid, bool running, bool kernel)
+static int try_open(struct perf_events *events, const struct cpu_roots *roots, bool kernel)
 {
-	struct perf_event_attr attr = attributes(events, kernel, !running);
+	struct perf_event_attr attr = attributes(events, kernel, !roots->running);
 	int r;
 
 	close_all(events);
-	r = running ? open_running(events, &attr, pid) : open_thread(events, &attr, pid);
+	r = roots->running ? open_running(events, &attr, roots)
+			   : open_thread(events, &attr, roots->pids[0]);
 	/* Older kernels: what is newest goes first. */
 	if (r == -EINVAL && (events->reads || events->counts_lost)) {
 		events->counts_lost = events->reads;
 		events->reads = false;
-		return try_open(events, pid, running, kernel);
+		return try_open(events, roots, kernel);
 	}
 	if (r < 0)
 		close_all(events);
@@ -374,25 +387,29 @@ static void tell(const struct perf_events *events, const struct cpu_options *opt
 	if (events->refused_threads)
 		strbuf_addf(reason, "%u of %u threads are not sampled: raise 'ulimit -n'; ",
 			    events->refused_threads, events->refused_threads + events->threads);
+	if (events->foreign_threads)
+		strbuf_addf(reason, "%u threads are another user's: only root can sample them; ",
+			    events->foreign_threads);
 	strbuf_adds(reason, "nothing of setuid programs; ");
-	strbuf_adds(reason, options->timers_inside ? "Python frames by timers inside, in processes with "
-						"the recorder"
-					      : "no Python frames");
+	strbuf_adds(reason, options->timers_inside
+				    ? "Python frames by timers inside, in processes with "
+				      "the recorder"
+				    : "no Python frames");
 }
 
-int perf_events_open(struct perf_events *events, const struct cpu_options *options, pid_t pid,
-		     bool running, struct strbuf *reason, struct error *e)
+int perf_events_open(struct perf_events *events, const struct cpu_options *options,
+		     const struct cpu_roots *roots, struct strbuf *reason, struct error *e)
 {
 	int r = prepare(events, options);
 
 	while (r >= 0) {
 		r = -EACCES;
 		if (options->kernel)
-			r = try_open(events, pid, running, true);
+			r = try_open(events, roots, true);
 		if ((r == -EACCES || r == -EPERM) && !events->no_ring)
-			r = try_open(events, pid, running, false);
+			r = try_open(events, roots, false);
 		if (r < 0) {
-			r = events->no_ring ? explain_ring(r, e) : explain(r, pid, e);
+			r = events->no_ring ? explain_ring(r, e) : explain(r, roots->pids[0], e);
 			break;
 		}
 		if (events->stack_bytes == STACK_BYTES_MIN ||
@@ -406,7 +423,7 @@ int perf_events_open(struct perf_events *events, const struct cpu_options *optio
 		perf_events_close(events);
 		return r;
 	}
-	for (size_t i = 0; running && i < events->files.count; i++)
+	for (size_t i = 0; roots->running && i < events->files.count; i++)
 		ioctl(events->files.data[i], PERF_EVENT_IOC_ENABLE, 0);
 	return 0;
 }

@@ -8,11 +8,15 @@
 #include "sampler/cpu_sampler.h"
 #include "sampler/perf/perf_ring.h"
 
+struct perf_found {
+	pid_t pid, tid;
+};
+
 struct perf_events {
 	VEC(int) files;
 	struct map owners; /* id of an event -> thread that it was opened for */
-	/* Threads of a running process that were found and have events of their own; the same as a set: 1, or 0. */
-	VEC(pid_t) found;
+	/* Threads of running processes that were found and have events of their own; the same as a set: 1, or 0. */
+	VEC(struct perf_found) found;
 	struct map opened;
 	struct perf_rings rings;
 	size_t stack_bytes; /* that each sample copies */
@@ -26,22 +30,23 @@ struct perf_events {
 	bool counts_lost; /* the kernel says how many records it dropped: from 6.0 on */
 	bool kernel; /* time and frames of the operating system's kernel */
 	bool no_ring; /* what failed is to map one */
-	unsigned threads, refused_threads; /* of a running process */
+	unsigned threads, refused_threads; /* of running processes; refused: no more files may be open */
+	unsigned foreign_threads; /* of other users, or setuid programs */
 };
 
 /*
- * As cpu_source_type.open. The events of a process that runs count from now on, those of a child that waits for its exec
+ * As cpu_method_ops.open. The events of a process that runs count from now on, those of a child that waits for its exec
  * from then on.
  */
-int perf_events_open(struct perf_events *events, const struct cpu_options *options, pid_t pid,
-		     bool running, struct strbuf *reason, struct error *e);
+int perf_events_open(struct perf_events *events, const struct cpu_options *options,
+		     const struct cpu_roots *roots, struct strbuf *reason, struct error *e);
 /*
  * Stops all events. *cpu_ns: CPU time of all that was sampled; *lost: records dropped, 0 where the kernel does not say.
  */
 void perf_events_stop(struct perf_events *events, uint64_t *cpu_ns, uint64_t *lost);
 void perf_events_close(struct perf_events *events);
 
-/* Whether perf events are allowed: as cpu_source_type.check. */
+/* Whether perf events are allowed: as cpu_method_ops.check. */
 int perf_events_check(struct error *e);
 
 #endif

@@ -69,7 +69,7 @@ static void read_time(struct perf_rings *all, struct perf_ring *r)
 
 bool perf_rings_look(struct perf_rings *all)
 {
-	bool pressed = false;
+	bool ring_nearly_full = false;
 
 	for (unsigned i = 0; i < all->count; i++) {
 		struct perf_ring *r = &all->rings[i];
@@ -84,9 +84,9 @@ bool perf_rings_look(struct perf_rings *all)
 		r->head = head;
 		if (was_empty)
 			read_time(all, r);
-		pressed |= r->head - r->tail > r->size / 2;
+		ring_nearly_full |= r->head - r->tail > r->size / 2;
 	}
-	return pressed;
+	return ring_nearly_full;
 }
 
 /* The whole record, in one piece. */

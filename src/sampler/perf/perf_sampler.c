@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "sampler/cpu_source.h"
+#include "sampler/cpu_method.h"
 #include "sampler/perf/perf_handover.h"
 #include "sampler/perf/perf_open.h"
 #include "sampler/perf/perf_record.h"
@@ -17,16 +17,16 @@
 #define SETTLE_NS (5 * NS_PER_MS)
 #define FIRST_WAIT_MS 10
 
-struct cpu_source {
+struct cpu_sampling_state {
 	struct perf_events events;
 	struct perf_sample_layout layout;
 	struct targets *targets;
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
 	struct perf_handover handover;
-	struct pollfd *files; /* of the rings */
+	struct pollfd *files; /* of the rings, and one to be woken by */
 	bool stopped;
-	bool lively; /* processes began since the last wait: what /proc says of them is soon gone */
+	bool processes_started; /* processes began since the last wait: what /proc says of them is soon gone */
 	int wait_ms;
 	uint64_t seen_ns; /* time of the last record */
 	uint64_t sampled_ns; /* weight of all samples */
@@ -38,15 +38,15 @@ struct cpu_source {
 
 /* --- records --- */
 
-static void on_fork(struct cpu_source *s, const struct perf_notice *n)
+static void on_fork(struct cpu_sampling_state *s, const struct perf_notice *n)
 {
 	if (!perf_thread_begins(&s->threads, n->pid, n->tid) || n->pid == n->parent_pid)
 		return;
 	targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
-	s->lively = true;
+	s->processes_started = true;
 }
 
-static void on_exit_of(struct cpu_source *s, const struct perf_notice *n)
+static void on_exit_of(struct cpu_sampling_state *s, const struct perf_notice *n)
 {
 	uint64_t known;
 
@@ -55,19 +55,19 @@ static void on_exit_of(struct cpu_source *s, const struct perf_notice *n)
 	perf_thread_ends(&s->threads, n->pid, n->tid, n->time_ns);
 }
 
-static void on_name(struct cpu_source *s, const struct perf_notice *n)
+static void on_name(struct cpu_sampling_state *s, const struct perf_notice *n)
 {
 	if (n->is_exec) {
 		/* The kernel ended its other threads, and said so. */
 		perf_threads_exec(&s->threads, s->targets, n->pid, n->time_ns);
 		targets_exec(s->targets, n->pid, n->time_ns);
 		perf_thread_begins(&s->threads, n->pid, n->tid);
-		s->lively = true;
+		s->processes_started = true;
 	}
 	targets_thread_name(s->targets, n->pid, n->tid, n->text, n->time_ns);
 }
 
-static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
+static void on_sample(struct cpu_sampling_state *s, const struct perf_event_header *h)
 {
 	struct perf_sample *p = &s->sample;
 	struct target_stack stack = { .end = stack_end_truncated };
@@ -103,14 +103,14 @@ static void on_sample(struct cpu_source *s, const struct perf_event_header *h)
 }
 
 /* Lost since the last record that came. */
-static void lose(struct cpu_source *s, uint64_t count, uint64_t time_ns)
+static void lose(struct cpu_sampling_state *s, uint64_t count, uint64_t time_ns)
 {
 	s->lost += count;
 	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, s->seen_ns,
 		     MAX(time_ns, s->seen_ns));
 }
 
-static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
+static void on_notice(struct cpu_sampling_state *s, const struct perf_event_header *h)
 {
 	struct perf_notice n;
 
@@ -145,7 +145,7 @@ static void on_notice(struct cpu_source *s, const struct perf_event_header *h)
 }
 
 /* Takes what is not younger than until_ns. */
-static void take_records(struct cpu_source *s, uint64_t until_ns)
+static void take_records(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	const struct perf_event_header *h;
 	struct perf_ring *ring;
@@ -168,7 +168,7 @@ static void take_records(struct cpu_source *s, uint64_t until_ns)
 
 /* --- the source --- */
 
-static void perf_free(struct cpu_source *s)
+static void perf_free(struct cpu_sampling_state *s)
 {
 	perf_events_close(&s->events);
 	perf_threads_release(&s->threads);
@@ -177,16 +177,16 @@ static void perf_free(struct cpu_source *s)
 	free(s);
 }
 
-static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
-		     struct targets *targets, struct strbuf *reason, struct cpu_source **out,
-		     struct error *e)
+static int perf_open(const struct cpu_options *options, const struct cpu_roots *roots,
+		     struct targets *targets, struct strbuf *reason,
+		     struct cpu_sampling_state **out, struct error *e)
 {
-	struct cpu_source *s = calloc(1, sizeof(*s));
+	struct cpu_sampling_state *s = calloc(1, sizeof(*s));
 	int r;
 
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = perf_events_open(&s->events, options, pid, running, reason, e);
+	r = perf_events_open(&s->events, options, roots, reason, e);
 	if (r < 0) {
 		free(s);
 		return r;
@@ -203,10 +203,10 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 	s->start_ns = options->start_ns;
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
-	s->threads.root = running ? 0 : pid;
+	s->threads.root = roots->running ? 0 : roots->pids[0];
 	/* What a thread did before the window is not known. */
 	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
-	s->files = calloc(s->events.rings.count, sizeof(*s->files));
+	s->files = calloc(s->events.rings.count + 1, sizeof(*s->files));
 	if (!s->files) {
 		perf_free(s);
 		return error_set(e, -ENOMEM, "out of memory");
@@ -215,57 +215,61 @@ static int perf_open(const struct cpu_options *options, pid_t pid, bool running,
 		s->files[i] =
 			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
 	/* Of threads that run already no event will tell. */
-	for (size_t i = 0; i < s->events.found.count; i++)
-		perf_thread_begins(&s->threads, pid, s->events.found.data[i]);
-	if (running && !targets_running(targets, pid, clock_monotonic_ns())) {
-		perf_free(s);
-		return error_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < s->events.found.count; i++) {
+		const struct perf_found *found = &s->events.found.data[i];
+
+		perf_thread_begins(&s->threads, found->pid, found->tid);
+		if (!targets_running(targets, found->pid, clock_monotonic_ns())) {
+			perf_free(s);
+			return error_set(e, -ENOMEM, "out of memory");
+		}
 	}
 	*out = s;
 	return 0;
 }
 
 /* Waits until a ring is half full, or for a time. */
-static void wait_for_records(struct cpu_source *s, int timeout_ms)
+static void wait_for_records(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
 	int wait_ms = MIN(s->wait_ms, timeout_ms);
 	uint64_t now_ns = clock_monotonic_ns();
 
 	if (s->end_ns > now_ns && !s->stopped)
 		wait_ms = (int)MIN((uint64_t)wait_ms, (s->end_ns - now_ns) / NS_PER_MS + 1);
-	if (poll(s->files, s->events.rings.count, wait_ms) > 0)
+	s->files[s->events.rings.count] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
+	if (poll(s->files, s->events.rings.count + 1, wait_ms) > 0)
 		for (unsigned i = 0; i < s->events.rings.count; i++)
 			if (s->files[i].revents & (POLLHUP | POLLERR | POLLNVAL))
 				/* Its first thread has ended: it would always be ready. */
 				s->files[i].fd = -1;
-	s->wait_ms = s->lively ? FIRST_WAIT_MS : MIN(2 * s->wait_ms, timeout_ms);
-	s->lively = false;
+	s->wait_ms = s->processes_started ? FIRST_WAIT_MS : MIN(2 * s->wait_ms, timeout_ms);
+	s->processes_started = false;
 }
 
-static void stop(struct cpu_source *s)
+static void stop(struct cpu_sampling_state *s)
 {
 	if (!s->stopped)
 		perf_events_stop(&s->events, &s->cpu_ns, &s->lost_in_all);
 	s->stopped = true;
 }
 
-static int perf_poll(struct cpu_source *s, int timeout_ms)
+static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
 	uint64_t now_ns;
-	bool pressed;
+	bool ring_nearly_full;
 
-	wait_for_records(s, timeout_ms);
+	wait_for_records(s, timeout_ms, wake_fd);
 	now_ns = clock_monotonic_ns();
-	pressed = perf_rings_look(&s->events.rings);
+	ring_nearly_full = perf_rings_look(&s->events.rings);
 	perf_handover_read(&s->handover);
-	take_records(s, pressed ? now_ns : now_ns - SETTLE_NS);
+	take_records(s, ring_nearly_full ? now_ns : now_ns - SETTLE_NS);
 	if (s->end_ns && now_ns >= s->end_ns)
 		stop(s);
 	return 0;
 }
 
 /* How much of the CPU time the samples stand for. */
-static void tell_coverage(struct cpu_source *s)
+static void write_coverage(struct cpu_sampling_state *s)
 {
 	uint64_t timers_ns = perf_handover_recorded(&s->handover);
 	uint64_t sampled_ns = s->sampled_ns + timers_ns;
@@ -286,7 +290,7 @@ static void tell_coverage(struct cpu_source *s)
 				     "sample was due, have no samples");
 }
 
-static void perf_finish(struct cpu_source *s)
+static void perf_finish(struct cpu_sampling_state *s)
 {
 	stop(s);
 	perf_rings_look(&s->events.rings);
@@ -297,13 +301,13 @@ static void perf_finish(struct cpu_source *s)
 		lose(s, s->lost_in_all - s->lost, clock_monotonic_ns());
 	/* Before the window the kernel counted, too. */
 	if (s->cpu_ns && !s->start_ns)
-		tell_coverage(s);
+		write_coverage(s);
 	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
 }
 
-const struct cpu_source_type cpu_source_perf = {
+const struct cpu_method_ops cpu_method_perf = {
 	.name = "perf_event",
-	.way = CPU_WAY_PERF,
+	.method = CPU_METHOD_PERF,
 	.open = perf_open,
 	.poll = perf_poll,
 	.finish = perf_finish,

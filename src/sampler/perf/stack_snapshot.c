@@ -84,8 +84,9 @@ static bool store(void *context, uint64_t frame)
 	return true;
 }
 
-unsigned stack_snapshot_walk(struct targets *t, struct target *p, const struct stack_snapshot *stack,
-			   uint64_t *frames, unsigned max, enum stack_end *end)
+unsigned stack_snapshot_walk(struct targets *t, struct target *p,
+			     const struct stack_snapshot *stack, uint64_t *frames, unsigned max,
+			     enum stack_end *end)
 {
 	struct copy_walk k = { .targets = t,
 			       .target = p,

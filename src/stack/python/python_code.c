@@ -37,7 +37,10 @@ struct python_codes {
 	size_t slot_mask;
 	uint8_t *arena;
 	size_t arena_bytes;
+	uint32_t first; /* its ids begin after this one */
+	struct python_codes *_Atomic before; /* whose ids may still be used */
 	_Atomic size_t used;
+	_Atomic uint32_t described;
 	_Atomic uint32_t freed;
 	_Atomic bool full; /* something did not fit into the arena: nothing is tried any more */
 	_Atomic uint64_t no_slot, no_room, not_code, bad_strings, cut_names, no_lines;
@@ -66,6 +69,47 @@ struct python_codes *python_codes_new(size_t slots, size_t bytes)
 		return NULL;
 	}
 	return codes;
+}
+
+bool python_codes_nearly_full(const struct python_codes *codes)
+{
+	return atomic_load_explicit(&codes->full, memory_order_relaxed) ||
+	       atomic_load_explicit(&codes->used, memory_order_relaxed) >
+		       codes->arena_bytes / 4 * 3 ||
+	       atomic_load_explicit(&codes->described, memory_order_relaxed) > codes->slot_mask / 2;
+}
+
+void python_codes_forget(struct python_codes *codes)
+{
+	atomic_store(&codes->full, true);
+	madvise(codes->arena, codes->arena_bytes, MADV_DONTNEED);
+	madvise(codes->slots, (codes->slot_mask + 1) * sizeof(*codes->slots), MADV_DONTNEED);
+}
+
+static uint32_t ids_of(const struct python_codes *codes)
+{
+	return (uint32_t)(codes->arena_bytes / ARENA_UNIT);
+}
+
+bool python_codes_gives(const struct python_codes *codes, uint32_t id)
+{
+	return id - codes->first - 1 < ids_of(codes);
+}
+
+struct python_codes *python_codes_next(struct python_codes *codes)
+{
+	struct python_codes *next;
+
+	if (codes->first + 2 * (uint64_t)ids_of(codes) > INT32_MAX)
+		return NULL;
+	next = python_codes_new(codes->slot_mask + 1, codes->arena_bytes);
+	if (!next)
+		return NULL;
+	next->first = codes->first + ids_of(codes);
+	atomic_store(&codes->before, NULL);
+	atomic_store(&next->before, codes);
+	python_codes_attach(next, &codes->runtime);
+	return next;
 }
 
 /*
@@ -118,7 +162,7 @@ static void watched_dealloc(void *code)
 	struct python_codes *codes = atomic_load(&watching);
 	void (*original)(void *) = atomic_load(&original_dealloc);
 
-	if (codes)
+	for (; codes; codes = atomic_load(&codes->before))
 		empty_slots(codes, code_key(&codes->runtime.offsets, (uintptr_t)code));
 	original(code);
 }
@@ -310,7 +354,9 @@ static uint32_t describe(struct python_codes *codes, uintptr_t code)
 	if (lines)
 		memcpy(p + head.name_length + head.file_length, lines, head.lines_length);
 	count_gaps(codes, &head, cut);
-	return (uint32_t)((size_t)((uint8_t *)record - codes->arena) / ARENA_UNIT) + 1;
+	atomic_fetch_add_explicit(&codes->described, 1, memory_order_relaxed);
+	return codes->first + (uint32_t)((size_t)((uint8_t *)record - codes->arena) / ARENA_UNIT) +
+	       1;
 }
 
 static struct code_slot *find_slot(const struct python_codes *codes, uint64_t key)
@@ -399,9 +445,10 @@ void python_code_ids(struct python_codes *codes, struct python_frame *frames, un
 
 static const struct code_record *record_of(const struct python_codes *codes, uint32_t id)
 {
-	size_t at = ((size_t)id - 1) * ARENA_UNIT;
+	size_t at = (size_t)(id - codes->first - 1) * ARENA_UNIT;
 
-	return id && at < atomic_load_explicit(&codes->used, memory_order_relaxed)
+	return python_codes_gives(codes, id) &&
+			       at < atomic_load_explicit(&codes->used, memory_order_relaxed)
 		       ? (const struct code_record *)(codes->arena + at)
 		       : NULL;
 }

@@ -27,7 +27,7 @@
 
 /* Good ceilings: code objects, a power of two, and bytes of what is said of them. */
 #define PYTHON_CODES_SLOTS (1u << 17)
-#define PYTHON_CODES_BYTES (32u << 20)
+#define PYTHON_CODES_BYTES (16u << 20)
 
 /*
  * A frame as in frame.h: bit 63, the code's id in bits 62..32, the last instruction in bits 31..0.
@@ -77,6 +77,18 @@ struct python_code {
  */
 struct python_codes *python_codes_new(size_t slots, size_t bytes) MUST_USE;
 void python_codes_free(struct python_codes *codes);
+
+/*
+ * An empty table for the same interpreter, whose ids come after those of this one, which stays as it is. NULL: no memory, or no
+ * ids. At most two tables, this one and the last that was made of it, may have ids that are used.
+ */
+struct python_codes *python_codes_next(struct python_codes *codes) MUST_USE;
+/* Most of it is used: time for the next. */
+bool python_codes_nearly_full(const struct python_codes *codes);
+/* Gives the memory back, though a thread may still be using it: it finds no code, and new code gets no id. */
+void python_codes_forget(struct python_codes *codes);
+/* Whether the id is one that this table gives. */
+bool python_codes_gives(const struct python_codes *codes, uint32_t id);
 
 /*
  * Before the first id: says which CPython the code objects are of, and has their deallocation

@@ -166,7 +166,8 @@ static void take_row(void *context, uint64_t start, const struct unwind_rule *ru
 		*wanted->rule = *rule;
 }
 
-bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc, struct unwind_rule *rule)
+bool rule_lookup(struct rule_lookup_room *room, uint64_t header, uint64_t pc,
+		 struct unwind_rule *rule)
 {
 	struct eh_section section = { .bytes = room->bytes, .data_base = header };
 	struct wanted_row wanted = { pc, rule };

@@ -48,8 +48,8 @@ static bool store(void *context, uint64_t frame)
 	return walk_store(own->w, own->out, frame);
 }
 
-enum stack_end walk_full(struct stack_walker *w, const struct stack_map *map,
-			 const struct stack_registers *start, struct walk_output *out)
+enum stack_end unwind_all_registers(struct stack_walker *w, const struct stack_map *map,
+				    const struct stack_registers *start, struct walk_output *out)
 {
 	struct own_stack own = { w, map, out };
 	const struct frame_source source = { &own, load, rule, code, store };

@@ -1,4 +1,4 @@
-/* walk_full.h: between walk.c and walk_full.c: a walk that follows all registers. */
+/* unwind_all_registers.h: a walk that follows all registers, and what it shares with unwind_self.c. */
 #ifndef PITOT_STACK_UNWIND_UNWIND_ALL_REGISTERS_H
 #define PITOT_STACK_UNWIND_UNWIND_ALL_REGISTERS_H
 
@@ -55,7 +55,7 @@ static inline bool walk_load(struct stack_walker *w, uint64_t address, uint64_t 
 	return true;
 }
 
-enum stack_end walk_full(struct stack_walker *w, const struct stack_map *map,
+enum stack_end unwind_all_registers(struct stack_walker *w, const struct stack_map *map,
 			 const struct stack_registers *start, struct walk_output *out);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * walk.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
+ * unwind_self.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
  * system call once a thread's stack is known; may run in a signal handler.
  *
  * A walker belongs to one thread. It is large (82 KiB): allocate it with the thread's ring. It keeps the
  * rules of return addresses that it has met (4096, by address), so that a frame costs a look at that
- * cache and two loads, and the last stack, of which it takes over what is still there (walk.c). Stack
+ * cache and two loads, and the last stack, of which it takes over what is still there (unwind_self.c). Stack
  * memory is only read where it is known to be mapped: the thread's own stack, found at the first walk,
  * is read directly; any other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed
  * page by page.
@@ -26,9 +26,9 @@
 
 #define STACK_CACHE 4096u
 #define STACK_SEEN 128u
-#define STACK_SLOW 64u
-#define STACK_SLOW_MAX 16384u /* rules that a walker may read so */
-#define STACK_SLOW_MORE 1024u /* and these when modules have come or gone, or parts been compiled */
+#define STACK_LOOKED_UP 64u
+#define STACK_LOOKUPS_MAX 16384u /* rules that a walker may read so */
+#define STACK_LOOKUPS_MORE 1024u /* and these when modules have come or gone, or parts been compiled */
 #define STACK_SKIP_MAX 8u
 #define STACK_SKIPPED_MAX 64u /* frames that may be skipped */
 
@@ -61,7 +61,7 @@ struct stack_registers {
 #define STACK_CAPTURED 0x1f0c8u /* rip, r12-r15, rsp, rbp, rbx */
 
 /* A rule that the walker read by itself. */
-struct walk_slow {
+struct looked_up_rule {
 	uint64_t frame; /* 0: free */
 	struct unwind_rule rule;
 };
@@ -76,7 +76,7 @@ struct walk_step {
 };
 _Static_assert(sizeof(struct walk_step) == 16, "four to a cache line");
 
-/* A frame of an earlier walk, from which a later one can take over: see walk.c. */
+/* A frame of an earlier walk, from which a later one can take over: see unwind_self.c. */
 struct walk_seen {
 	uint64_t pc, sp, fp;
 	uint64_t fp_slot; /* where rbp is restored from; its three low bits: kind of step */
@@ -96,9 +96,9 @@ struct stack_walker {
 	unsigned seen_count;
 	struct walk_seen seen[STACK_SEEN]; /* outermost first */
 	struct walk_seen fresh[STACK_SEEN]; /* of the walk under way, innermost first */
-	unsigned slow_left, parts_seen;
-	struct walk_slow slow[STACK_SLOW];
-	struct rule_lookup_room slow_room;
+	unsigned lookups_left, parts_seen;
+	struct looked_up_rule looked_up[STACK_LOOKED_UP];
+	struct rule_lookup_room lookup_room;
 	struct walk_step cache[STACK_CACHE];
 };
 

@@ -273,7 +273,8 @@ static int step(struct walk *k, const struct unwind_rule *rule, bool known_modul
 	}
 }
 
-enum stack_end unwind_snapshot(const struct frame_source *source, const struct stack_registers *start)
+enum stack_end unwind_snapshot(const struct frame_source *source,
+			       const struct stack_registers *start)
 {
 	struct walk k = { .source = source };
 	int r;

@@ -1,6 +1,6 @@
 /*
  * unwind_snapshot.h: walks a stack with all registers, wherever its memory and its rules come from: the thread's own
- * (walk_full.c), or a copy (sampler/perf/stack_snapshot.c).
+ * (unwind_all_registers.c), or a copy (sampler/perf/stack_snapshot.c).
  */
 #ifndef PITOT_STACK_UNWIND_UNWIND_SNAPSHOT_H
 #define PITOT_STACK_UNWIND_UNWIND_SNAPSHOT_H

@@ -9,8 +9,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent.parent
-WALKER = [*(f"src/stack/{name}.c" for name in ("cfa_expression", "eh_frame", "unwind_snapshot", "module_build", "modules", "safe_memory",
-                                              "rule_lookup", "unwind_parts", "walk", "walk_full")),
+WALKER = ["src/elf/cfa_expression.c", "src/elf/eh_frame.c", "src/stack/safe_memory.c",
+          *(f"src/stack/unwind/{name}.c" for name in ("module_build", "modules", "rule_lookup", "unwind_all_registers",
+                                                     "unwind_parts", "unwind_self", "unwind_snapshot")),
           *(f"src/base/{name}.c" for name in ("arena", "map", "vec"))]
 NO_LIBUNWIND = 77
 

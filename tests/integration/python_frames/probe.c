@@ -30,6 +30,7 @@ static pthread_key_t buffers_key;
 struct earlier_walk {
 	struct memory_word words[WORDS_MAX];
 	struct memory_half halves[WORDS_MAX];
+	struct frame_words begins[WORDS_MAX];
 	struct python_words counts;
 	uintptr_t state;
 	uint32_t freed;
@@ -168,9 +169,11 @@ static void check_words(struct buffers *b, unsigned count)
 	w->state = 0;
 	w->counts = (struct python_words){ .words = w->words,
 					   .halves = w->halves,
+					   .frames = w->begins,
+					   .frames_max = WORDS_MAX,
 					   .words_max = WORDS_MAX,
 					   .halves_max = WORDS_MAX };
-	if (!state || count > WORDS_MAX || !python_words_add(&runtime, state, &w->counts))
+	if (!state || count > WORDS_MAX || !python_words_walk(&runtime, state, &w->counts))
 		return;
 	w->state = state;
 	w->freed = freed;

@@ -196,6 +196,18 @@ static void finish(void)
 	captured_close(captured);
 }
 
+static void assert_costs_are_of_samples(void)
+{
+	struct row_cost *rows;
+	size_t count;
+
+	rows = captured_rows(captured, TABLE_cost, &count);
+	assert_true(count > 0);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(rows[i].kind, cost_kind_timer_sample);
+	free(rows);
+}
+
 static void test_weights_are_cpu_time(void **state)
 {
 	uint64_t before[WORKERS];
@@ -214,6 +226,39 @@ static void test_weights_are_cpu_time(void **state)
 		assert_true(weight_of(workers[i].tid, true) >= sum / 2);
 	}
 	assert_int_equal(weight_of((uint32_t)syscall(SYS_gettid), false), 0); /* the collector */
+	assert_costs_are_of_samples();
+}
+
+static uint64_t lost(const char *what)
+{
+	struct row_loss *losses;
+	uint64_t sum = 0;
+	size_t count;
+
+	losses = captured_rows(captured, TABLE_loss, &count);
+	for (size_t i = 0; i < count; i++)
+		if (strstr(captured_text(captured, losses[i].detail), what))
+			sum += losses[i].count;
+	free(losses);
+	return sum;
+}
+
+/* Each stack that a sample lacks is told once, by reason, over several periods. */
+static void test_samples_without_stacks_are_losses(void **state)
+{
+	struct cpu_slot *s = slot_of(&workers[0]);
+
+	(void)state;
+	stop_workers();
+	for (int i = 1; i <= 3; i++) {
+		atomic_fetch_add(&s->no_stack[CPU_NO_STACK_SMALL], i);
+		atomic_fetch_add(&s->no_stack[CPU_NO_STACK_NONE], 10 * i);
+		cpu_timer_periodic(captured->writer, 0, clock_monotonic_ns());
+	}
+	cpu_timer_stop(captured->writer);
+	captured_close(captured);
+	assert_int_equal(lost("no room on the stack"), 6);
+	assert_true(lost("nothing to unwind") >= 60);
 }
 
 static void test_a_full_ring_keeps_the_weight(void **state)
@@ -347,6 +392,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_full_ring_keeps_the_weight, begin, end),
 		cmocka_unit_test_setup_teardown(test_signals_that_are_nobodys, begin, end),
 		cmocka_unit_test_setup_teardown(test_the_rest, begin, end),
+		cmocka_unit_test_setup_teardown(test_samples_without_stacks_are_losses, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

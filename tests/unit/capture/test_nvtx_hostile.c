@@ -388,7 +388,8 @@ static void test_events_before_the_collector(void **state)
 	assert_row(0, nvtx_kind_push, 0, "the very first");
 	captured_free(captured);
 
-	nvtx_source.after_fork(); /* and now with --delay: they are dropped, and the program's threads learn it */
+	nvtx_source
+		.after_fork(); /* and now with --delay: they are dropped, and the program's threads learn it */
 	source_window(&nvtx_source, true, NULL);
 	nvtx.mark_a("early");
 	nvtx_source.after_fork();

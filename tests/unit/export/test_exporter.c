@@ -69,14 +69,14 @@ static unsigned files_in(const char *folder)
 static void test_formats_by_name_and_path(void **state)
 {
 	(void)state;
-	assert_string_equal(exporter_by_path("x.perfetto-trace")->name, "perfetto");
-	assert_string_equal(exporter_by_path("a/b.c.pftrace")->name, "perfetto");
-	assert_string_equal(exporter_by_path("x.json.gz")->name, "json");
+	assert_string_equal(exporter_by_path("x.perfetto-trace")->file.name, "perfetto");
+	assert_string_equal(exporter_by_path("a/b.c.pftrace")->file.name, "perfetto");
+	assert_string_equal(exporter_by_path("x.json.gz")->file.name, "json");
 	assert_null(exporter_by_path(".json"));
 	assert_null(exporter_by_path("json"));
 	assert_null(exporter_by_path("x.txt"));
-	for (const struct exporter *x = exporters; x->name; x++)
-		assert_ptr_equal(exporter_by_name(x->name), x);
+	for (const struct exporter *x = exporters; x->file.name; x++)
+		assert_ptr_equal(exporter_by_name(x->file.name), x);
 	assert_null(exporter_by_name("xml"));
 }
 
@@ -88,13 +88,13 @@ static void test_every_format_counts_the_same(void **state)
 
 	make(path, 20, false);
 	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
-	for (const struct exporter *x = exporters; x->name; x++) {
+	for (const struct exporter *x = exporters; x->file.name; x++) {
 		struct export_result result;
 		struct stat st;
 
-		assert_int_equal(x->write(t, &options, temp_file(folder, x->name), &result, NULL),
-				 0);
-		assert_int_equal(stat(temp_file(folder, x->name), &st), 0);
+		assert_int_equal(
+			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);
+		assert_int_equal(stat(temp_file(folder, x->file.name), &st), 0);
 		assert_int_equal(st.st_size, result.bytes);
 		assert_int_equal(result.files, 1);
 		assert_int_equal(result.written[TABLE_kernel], 20);
@@ -118,11 +118,11 @@ static void test_a_recording_of_nothing(void **state)
 
 	maker_close(maker_begin(path, 10, START, "./app"), START + 10);
 	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
-	for (const struct exporter *x = exporters; x->name; x++) {
+	for (const struct exporter *x = exporters; x->file.name; x++) {
 		struct export_result result;
 
-		assert_int_equal(x->write(t, &options, temp_file(folder, x->name), &result, NULL),
-				 0);
+		assert_int_equal(
+			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);
 		assert_int_equal(export_result_events(&result), 0);
 		assert_true(result.bytes > 0);
 	}
@@ -148,7 +148,7 @@ static void test_cancelled_exports_leave_nothing(void **state)
 	options.progress_user = &cancel;
 	options.split_bytes = 8192;
 	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
-	for (const struct exporter *x = exporters; x->name; x++) {
+	for (const struct exporter *x = exporters; x->file.name; x++) {
 		struct export_result result;
 		struct error e = { 0 };
 
@@ -182,13 +182,13 @@ static void test_progress_reaches_the_end(void **state)
 	make(path, 20000, false);
 	options.progress = note_progress;
 	assert_int_equal(trace_open(path, &(struct trace_options){ .threads = 1 }, &t, NULL), 0);
-	for (const struct exporter *x = exporters; x->name; x++) {
+	for (const struct exporter *x = exporters; x->file.name; x++) {
 		struct export_result result;
 		struct seen seen = { 0 };
 
 		options.progress_user = &seen;
-		assert_int_equal(x->write(t, &options, temp_file(folder, x->name), &result, NULL),
-				 0);
+		assert_int_equal(
+			x->write(t, &options, temp_file(folder, x->file.name), &result, NULL), 0);
 		assert_true(seen.calls > 5 && seen.total >= 40000 && seen.done > seen.total - 8192);
 	}
 	trace_free(t);
@@ -204,7 +204,7 @@ static void test_without_memory(void **state)
 	options.kernel = "add";
 	options.overwrite = true;
 	options.split_bytes = 4096;
-	for (const struct exporter *x = exporters; x->name; x++) {
+	for (const struct exporter *x = exporters; x->file.name; x++) {
 		unsigned failures = 0;
 
 		FOR_EACH_FAILURE(n)
@@ -215,7 +215,7 @@ static void test_without_memory(void **state)
 			char out[4096];
 			int r = trace_open(path, &(struct trace_options){ .threads = 1 }, &t, &e);
 
-			snprintf(out, sizeof(out), "%s/%s%ld", folder, x->name, n);
+			snprintf(out, sizeof(out), "%s/%s%ld", folder, x->file.name, n);
 			if (r >= 0) {
 				r = x->write(t, &options, out, &result, &e);
 				trace_free(t);

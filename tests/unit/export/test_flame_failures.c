@@ -81,7 +81,7 @@ static int make_flame(struct trace *t, unsigned round, const char *path)
 		r = flame_filter(&f, "main|f|thread", "nothing", &e);
 	if (r >= 0)
 		r = flame_finish(&f, round);
-	for (const struct flame_format *x = flame_formats; x->name && r >= 0; x++)
+	for (const struct flame_format *x = flame_formats; x->file.name && r >= 0; x++)
 		r = flame_write(&f, x, &w, path, true, &bytes, &e);
 	flame_release(&f);
 	return r;

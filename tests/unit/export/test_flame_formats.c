@@ -65,7 +65,8 @@ static void formats_by_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		assert_string_equal(flame_format_by_path(paths[i].path)->name, paths[i].format);
+		assert_string_equal(flame_format_by_path(paths[i].path)->file.name,
+				    paths[i].format);
 	assert_null(flame_format_by_path("x"));
 	assert_null(flame_format_by_path(".svg"));
 	assert_null(flame_format_by_path("x.png"));
@@ -287,9 +288,10 @@ static void empty_graphs(void **state)
 
 	maker_close(m, 1000);
 	open_graph(&g, *state, MERGED);
-	for (const struct flame_format *x = flame_formats; x->name; x++) {
-		write_as(&g, *state, x->name, false, &text);
-		assert_true(strcmp(x->name, "folded") == 0 ? text.length == 0 : text.length > 10);
+	for (const struct flame_format *x = flame_formats; x->file.name; x++) {
+		write_as(&g, *state, x->file.name, false, &text);
+		assert_true(strcmp(x->file.name, "folded") == 0 ? text.length == 0
+								: text.length > 10);
 	}
 	close_graph(&g);
 	strbuf_release(&text);

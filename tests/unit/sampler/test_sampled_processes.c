@@ -326,7 +326,8 @@ static void a_process_from_fork_to_exit(void **state)
 	assert_int_equal(trace_rows(trace, TABLE_stack), 2);
 	assert_string_equal(text(trace, TABLE_thread, COLUMN_thread_name, 0), "worker");
 	assert_int_equal(trace_rows(trace, TABLE_module), 1);
-	assert_non_null(strstr(text(trace, TABLE_module, COLUMN_module_path, 0), "test_sampled_processes"));
+	assert_non_null(
+		strstr(text(trace, TABLE_module, COLUMN_module_path, 0), "test_sampled_processes"));
 	trace_free(trace);
 }
 

@@ -64,7 +64,7 @@ static void test_cpu_samples(void **state)
 	assert_int_equal(parsed("cpu=-1").cpu, 0);
 	assert_int_equal(parsed("cpu=fast").cpu, 0);
 	assert_false(parsed("preload=yes").preload);
-	
+
 	s = parsed("preload=once;perf=4026531836");
 	assert_int_equal(s.preload, SETTING_PRELOAD_ONCE);
 	assert_int_equal(s.perf, UINT64_C(4026531836));
@@ -124,7 +124,8 @@ static void test_the_window(void **state)
 	s.delay_ns = UINT64_MAX;
 	assert_true(settings_window_start_ns(&s) == UINT64_MAX);
 	s.delay_ns = 0;
-	assert_int_equal(settings_window_start_ns(&s), 0); /* before the start: a played tape's clock */
+	assert_int_equal(settings_window_start_ns(&s),
+			 0); /* before the start: a played tape's clock */
 }
 
 /* What is written is read back as it was, also where it is nothing. */

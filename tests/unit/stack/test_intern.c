@@ -59,7 +59,7 @@ static void *intern_all(void *argument)
 static void fresh(uint32_t limit)
 {
 	memset((void *)handed, 0, sizeof(handed));
-	assert_int_equal(stack_interner_init(&interner, limit), 0);
+	assert_int_equal(stack_interner_init(&interner, limit, 0), 0);
 }
 
 static void threads_agree(void **state)
@@ -138,6 +138,7 @@ static void the_tree_shares_callers(void **state)
 
 	assert_int_equal(writer_open(&options, &w, NULL), 0);
 	stack_tree_init(&tree, 6, describe, &described);
+	writer_on_stack(w, stack_tree_need, &tree);
 	assert_int_equal(stack_tree_add(&tree, w, 1, a, 4, stack_end_complete), 0);
 	assert_int_equal(stack_tree_add(&tree, w, 2, b, 4, stack_end_complete), 0);
 	assert_int_equal(stack_tree_add(&tree, w, 3, c, 2, stack_end_truncated), 0);
@@ -191,6 +192,7 @@ static void each_segment_gets_the_stacks_that_it_needs(void **state)
 
 	assert_int_equal(writer_open(&options, &w, NULL), 0);
 	stack_tree_init(&tree, 1000, describe, &described);
+	writer_on_stack(w, stack_tree_need, &tree);
 	assert_int_equal(stack_tree_add(&tree, w, 1, a, 3, stack_end_complete), 0);
 	assert_int_equal(stack_tree_add(&tree, w, 2, b, 3, stack_end_complete), 0);
 	call(w, 1);
@@ -223,6 +225,7 @@ static void a_stack_that_comes_late_is_in_the_segment_that_needs_it(void **state
 
 	assert_int_equal(writer_open(&options, &w, NULL), 0);
 	stack_tree_init(&tree, 1000, NULL, NULL);
+	writer_on_stack(w, stack_tree_need, &tree);
 	assert_int_equal(stack_tree_add(&tree, w, 1, a, 2, stack_end_complete), 0);
 	fill_segment(w);
 	rows = fill_segment(w);

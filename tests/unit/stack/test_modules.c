@@ -115,11 +115,11 @@ static void parts_are_compiled_when_stacks_want_them(void **state)
 	update_all();
 	assert_true(modules.parts > parts);
 	assert_true(part_of(code)->count > 0);
-	left = walker->slow_left;
+	left = walker->lookups_left;
 	walker->generation = 0; /* forgets what it has read */
 	call_plugin(plugin, 3);
 	assert_int_equal(atomic_load(&complete), 2);
-	assert_int_equal(walker->slow_left, left);
+	assert_int_equal(walker->lookups_left, left);
 	assert_int_equal(atomic_load(&other) + atomic_load(&partial), 0);
 	dlclose(plugin);
 	update_all();

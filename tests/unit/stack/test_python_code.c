@@ -169,6 +169,46 @@ static void test_freed(void **state)
 	assert_int_equal(freed, 1001);
 }
 
+/* A table that is nearly full is followed by one whose ids are all new; the first one's stay readable until it is forgotten. */
+static void test_next(void **state)
+{
+	struct python_runtime r = runtime_of(0x030b00f0);
+	struct python_codes *codes = python_codes_new(64, 4096), *next;
+	static struct code many[40];
+	uint32_t old, id;
+	unsigned count = 0;
+
+	(void)state;
+	python_codes_attach(codes, &r);
+	assert_false(python_codes_nearly_full(codes));
+	while (count < ARRAY_SIZE(many) && !python_codes_nearly_full(codes)) {
+		make_code(&r, &many[count], "a name of some length", "a file of some length.py",
+			  count + 1);
+		assert_int_not_equal(id_of(codes, &many[count++]), 0);
+	}
+	assert_true(count < ARRAY_SIZE(many));
+	old = id_of(codes, &many[0]);
+	next = python_codes_next(codes);
+	assert_non_null(next);
+	assert_false(python_codes_nearly_full(next));
+	id = id_of(next, &many[0]);
+	assert_true(python_codes_gives(codes, old) && !python_codes_gives(next, old));
+	assert_true(python_codes_gives(next, id) && !python_codes_gives(codes, id));
+	expect(codes, old, "a name of some length", "a file of some length.py", 1);
+	expect(next, id, "a name of some length", "a file of some length.py", 1);
+	assert_false(python_code_get(next, old, &(struct python_code){ 0 }));
+	/* What is freed goes from both: a thread may still be at the old one. */
+	((void (*)(void *))code_type[6])(&many[0]);
+	assert_int_not_equal(id_of(codes, &many[0]), old);
+	assert_int_not_equal(id_of(next, &many[0]), id);
+	python_codes_forget(codes);
+	assert_int_equal(id_of(codes, &many[1]), 0);
+	assert_int_not_equal(id_of(next, &many[1]), 0);
+	python_codes_free(next);
+	python_codes_free(codes);
+	code_type[6] = (uint64_t)(uintptr_t)dealloc;
+}
+
 static void test_ceilings(void **state)
 {
 	struct python_runtime r = runtime_of(0x030c00f0);
@@ -306,7 +346,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ids),      cmocka_unit_test(test_freed),
 		cmocka_unit_test(test_ceilings), cmocka_unit_test(test_text),
-		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_threads),  cmocka_unit_test(test_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ static struct stack_modules modules;
 /* What a thread has, and what it saw. */
 struct thread {
 	struct stack_walker walker;
-	struct stack_cache memo;
+	struct stack_cache cache;
 	struct interner stacks; /* frames -> number */
 	uint64_t found, walked, wrong, incomplete;
 	uint64_t path; /* digits to the base of the number of functions below: which call which */
@@ -56,7 +56,7 @@ static void take(void)
 	int64_t id;
 
 	STACK_CAPTURE(&registers);
-	found = stack_cache_find(&t->memo, &t->walker, &registers, &none);
+	found = stack_cache_find(&t->cache, &t->walker, &registers, &none);
 	n = stack_walk(&t->walker, &registers, frames, FRAMES, &end);
 	id = interner_add(&t->stacks, frames, n * sizeof(*frames), NULL);
 	assert_true(id >= 0);
@@ -68,7 +68,7 @@ static void take(void)
 	else
 		t->walked++;
 	if (!found && end == stack_end_complete)
-		stack_cache_add(&t->memo, &t->walker, &registers, &none, number);
+		stack_cache_add(&t->cache, &t->walker, &registers, &none, number);
 }
 
 static void next(void);
@@ -160,7 +160,7 @@ static void many_stacks(void **state)
 		run(1000 + i, 400, 3);
 	assert_int_equal(self->wrong, 0);
 	assert_true(self->found > 1000);
-	assert_true(self->memo.used <= CACHE_BYTES);
+	assert_true(self->cache.used <= CACHE_BYTES);
 	thread_free(self);
 }
 
@@ -212,7 +212,7 @@ static void modules_change(void **state)
 	self = thread_new();
 	run(3, 10, 20);
 	found = self->found;
-	self->memo.generation--; /* as if the map were another one than at the last stack */
+	self->cache.generation--; /* as if the map were another one than at the last stack */
 	walked = self->walked;
 	run(3, 10, 1);
 	assert_true(self->walked > walked);
@@ -229,11 +229,11 @@ static void in_handler(int number)
 
 	(void)number;
 	STACK_CAPTURE(&registers);
-	self->found += stack_cache_find(&self->memo, &self->walker, &registers, &none);
-	stack_cache_add(&self->memo, &self->walker, &registers, &none, 1);
+	self->found += stack_cache_find(&self->cache, &self->walker, &registers, &none);
+	stack_cache_add(&self->cache, &self->walker, &registers, &none, 1);
 }
 
-/* A signal handler that interrupted a walk leaves the memo alone. */
+/* A signal handler that interrupted a walk leaves the cache alone. */
 static void not_in_a_walk(void **state)
 {
 	(void)state;

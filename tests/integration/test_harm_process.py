@@ -1,0 +1,102 @@
+"""What a process does beside a recording: it loads and unloads libraries, forks, and is the first of a container."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from waiting import PATIENCE
+
+# The long ones are for a change of the recorder's locks: PITOT_LONG_TESTS=1.
+LONG = bool(os.environ.get("PITOT_LONG_TESTS"))
+CUDA_STARTS = 1000 if LONG else 40
+FORKS = 10000 if LONG else 500
+CALLBACKS = 14000  # of launch.tape, at least
+MODULES = 250
+
+
+@pytest.fixture
+def modules(build, tmp_path):
+    """A folder of libraries to load and unload."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    for i in range(MODULES):
+        shutil.copy(build / "standin" / "libmodule.so", folder / f"module{i}.so")
+    return folder
+
+
+@pytest.fixture
+def toolkit(build, tmp_path):
+    """A CUDA whose libcupti is found only beside its libcudart: (folder of the driver, libcudart)."""
+    driver, cudart = tmp_path / "driver", tmp_path / "toolkit"
+    for folder, names in ((driver, ["libcuda.so.1", "libnvidia-ml.so.1", "libstandin.so"]),
+                          (cudart, ["libcupti.so.13", "libstandin.so"])):
+        folder.mkdir()
+        for name in names:
+            shutil.copy(build / "standin" / name, folder)
+    shutil.copy(build / "standin" / "libmodule.so", cudart / "libcudart.so.13")
+    return driver, cudart / "libcudart.so.13"
+
+
+def test_cuda_starts_while_others_load_libraries(player, build, source, toolkit, environment, tmp_path):
+    driver, cudart = toolkit
+    library = str(build / "libpitot.so")
+    recording = tmp_path / "churned.pitot"
+    recording.mkdir()
+    done = subprocess.run(
+        [build / "standin" / "churn", str(CUDA_STARTS), cudart, build / "standin" / "libmodule.so"],
+        capture_output=True, text=True, timeout=30 + 2 * CUDA_STARTS,
+        env={**environment, "LD_LIBRARY_PATH": str(driver), "CUDA_INJECTION64_PATH": library, "PITOT_RECORDING": str(recording),
+             "PITOT_STANDIN_TAPE": str(source / "tests/data/tapes/kinds.tape")})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(recording.glob("*.pit"))
+
+
+def test_children_of_a_process_that_loads_libraries_end(start_play, modules):
+    """Each forked child ends by itself, whatever the recorder did at that moment."""
+    rounds = -(-FORKS * 20 // CALLBACKS)
+    play = start_play("launch", "--repeat", rounds, "--fork-every", "20", "--modules", modules,
+                      options="counters_ns=20000000;cpu=1000")
+    play.end()
+
+
+def test_children_of_a_process_whose_nvml_is_slow_end(start_play, make_tape):
+    """NVML holds its lock 50 ms at a time; a fork does not wait for it, and a child does not inherit the wait."""
+    play = start_play(make_tape("steps"), "--repeat", "40", "--gap", "50", "--fork-every", "160",
+                      faults="lock-nvml 50ms", options="counters_ns=20000000")
+    play.end()
+
+
+def can_unshare():
+    try:
+        return subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def first_of(process):
+    """The process that unshare has made the first of its namespace."""
+    with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+@pytest.mark.skipif(not can_unshare(), reason="no new pid namespace here")
+def test_the_first_process_of_a_container_lives_on(start_play, make_tape):
+    """SIGTERM does nothing to it without a handler of its own, nor with us; and it is recorded as before."""
+    play = start_play(make_tape("steps"), "--repeat", "10000", "--gap", "20", wrap=["unshare", "--pid", "--fork", "--kill-child"])
+    play.until_rows("kernel", 0)
+    first, = first_of(play.process)
+    os.kill(first, signal.SIGTERM)
+    signalled = time.monotonic_ns()
+    play.until_soon(lambda: max(play.times("kernel", "end_ns")) > signalled + 2 * 10**9, "the recording goes on")
+    assert first in first_of(play.process)
+    os.kill(first, signal.SIGKILL)
+
+
+def test_a_process_that_is_not_the_first_dies(start_play, make_tape):
+    play = start_play(make_tape("steps"), "--repeat", "10000", "--gap", "20")
+    play.until_rows("kernel", 0)
+    os.kill(play.process.pid, signal.SIGTERM)
+    assert play.process.wait(timeout=PATIENCE) == -signal.SIGTERM

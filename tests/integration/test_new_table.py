@@ -1,0 +1,111 @@
+"""A new table of GPU work is its declaration: report, flame graphs, exports, view and filters have it, and nothing else is touched."""
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+TABLE = '''T(video_decode, {id}, "pictures decoded by a GPU")'''
+DECLARATION = '''
+#define SCHEMA_video_decode(C, T) \\
+	C(T, start_ns, TIME, MAYBE, NONE, "ns", "start on the GPU") \\
+	C(T, end_ns, TIME, MAYBE, start_ns, "ns", "end on the GPU") \\
+	C(T, codec, STRING, ALWAYS, NONE, "", "what the pictures are encoded with") \\
+	C(T, correlation, U64, ALWAYS, NONE, "", "correlation id of the call") \\
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal") \\
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id") \\
+	C(T, stream, U32, ALWAYS, NONE, "", "CUPTI stream id")
+#define TRAITS_video_decode(X, T) X(T, GPU_WORK) X(T, LABEL, codec) X(T, LAUNCHED_BY, launch)
+'''
+COUNT, ONE_NS = 10, 30000
+SUPPORT = "make_recording.c", "temp_folder.c"
+
+
+def declare(tables):
+    """Adds the table to a copy of tables.h: one line in the list of tables, and its columns with its traits."""
+    text = tables.read_text()
+    rows = re.search(r"#define SCHEMA_TABLES\(T\).*?\n\n", text, re.S).group()
+    last = rows.rstrip("\n")
+    ids = [int(n) for n in re.findall(r"\tT\(\w+, (\d+),", rows)]
+    text = text.replace(rows, f"{last} \\\n\t{TABLE.format(id=max(ids) + 1)}\n\n")
+    tables.write_text(text.replace("\n#endif", DECLARATION + "\n#endif"))
+
+
+@pytest.fixture(scope="module")
+def tree(source, tmp_path_factory):
+    """Pitot built from a copy with the declaration."""
+    tree = tmp_path_factory.mktemp("new-table")
+    for name in "src", "include", "cmake", "tests/support":
+        shutil.copytree(source / name, tree / name)
+    for name in "CMakeLists.txt", "LICENSE", "README.md":
+        shutil.copy(source / name, tree)
+    declare(tree / "src" / "schema" / "tables.h")
+    subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_BPF=OFF",
+                    "-DPITOT_INSTALL=OFF", "-DCMAKE_C_FLAGS=-O0", "--log-level=ERROR"], check=True)
+    subprocess.run(["cmake", "--build", tree / "build", "--target", "pitot_cli", "--", "--quiet"], check=True)
+    libraries = [tree / "build" / f"libpitot_{name}.a" for name in ("format", "schema", "base")]
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-I", tree / "src", "-I", tree / "tests", "-o", tree / "decode",
+                    source / "tests/integration/new_table/decode.c", *(tree / "tests/support" / name for name in SUPPORT),
+                    *libraries, "-lzstd", "-pthread"], check=True)
+    subprocess.run([tree / "decode", tree / "decode.pitot"], check=True)
+    return tree
+
+
+@pytest.fixture
+def run(tree):
+    """run("report", "--json"): what the program says of the recording."""
+
+    def run(command, *options):
+        return subprocess.run([tree / "build" / "pitot", command, *options, tree / "decode.pitot"], check=True,
+                              capture_output=True, cwd=tree).stdout
+
+    return run
+
+
+def test_one_file_is_touched(source, tree):
+    touched = [path for path in sorted((tree / "src").rglob("*")) if path.is_file()
+               and path.read_bytes() != (source / path.relative_to(tree)).read_bytes()]
+    assert touched == [tree / "src" / "schema" / "tables.h"]
+
+
+def test_report(run):
+    busy = json.loads(run("report", "--json"))["gpus"][0]["busy"]
+    assert (busy["video_decode"]["count"], busy["sum_ns"], busy["union_ns"]) == (COUNT, COUNT * ONE_NS, COUNT * ONE_NS)
+    assert "300 us" in run("report").decode()
+
+
+def test_filters(run):
+    """Of the ten, those from the third on, and those of one stream."""
+    busy = json.loads(run("report", "--json", "--since", "2ms"))["gpus"][0]["busy"]
+    assert 0 < busy["video_decode"]["count"] < COUNT
+    stacks = run("flame", "--mode", "gpu", "--format", "folded", "--where", "stream=8").decode()
+    assert "h264" in stacks and "av1" not in stacks
+
+
+def test_flame(run):
+    stacks = run("flame", "--mode", "gpu", "--format", "folded").decode()
+    assert sorted(line.split(";")[-1] for line in stacks.splitlines()) == ["av1 150", "h264 150"]
+    assert "[no launch]" not in stacks
+
+
+def test_chrome(run):
+    trace = json.loads(run("export", "--format", "json", "-o", "-"))
+    work = [event for event in trace["traceEvents"] if event.get("cat") == "video_decode"]
+    assert sorted(event["name"] for event in work) == ["av1"] * 5 + ["h264"] * 5
+    assert all(event["dur"] == ONE_NS / 1000 for event in work)
+    assert sorted(event["args"]["correlation"] for event in work) == list(range(1, COUNT + 1))
+    assert sum(event["ph"] == "f" for event in trace["traceEvents"]) == COUNT
+
+
+def test_perfetto(run, tree):
+    result = json.loads(run("export", "--json", "--force", "-o", "out.perfetto-trace"))
+    assert result["written"]["video_decode"] == COUNT and result["arrows"] == COUNT and result["unlinked"] == 0
+    written = (tree / "out.perfetto-trace").read_bytes()
+    assert written.count(b"h264") == 1 and written.count(b"av1") == 1
+
+
+def test_view(run):
+    rows = [json.loads(line) for line in run("view", "--json", "video_decode").splitlines()]
+    assert [row["codec"] for row in rows] == ["av1", "h264"] * (COUNT // 2)
+    assert {row["duration_ns"] for row in rows} == {ONE_NS}
