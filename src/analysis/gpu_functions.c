@@ -31,26 +31,27 @@ static int add_time(struct times *x, uint32_t stack, uint64_t ns)
 	return 0;
 }
 
-static int add_rows(const struct report *r, size_t table, size_t process, struct times *x,
+static int add_rows(const struct report *r, size_t work, size_t process, struct times *x,
 		    struct gpu_functions *out)
 {
-	const struct trace *t = r->trace;
-	enum table_id id = schema_gpu_work[table]->id;
-	const struct event_columns c = events_of(t, id);
-	const uint32_t *stacks = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
-	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
-	uint64_t row = trace_first_row(t, id, process), end = trace_first_row(t, id, process + 1);
+	struct event_columns c = events_of(r->trace, schema_gpu_work[work]->id);
+	const struct api_call_columns *calls = api_call_columns(r->trace);
+	const struct kernel_columns *kernels = kernel_columns(r->trace);
+	uint64_t row = trace_first_row(r->trace, c.table, process);
+	uint64_t end = trace_first_row(r->trace, c.table, process + 1);
 
 	for (; row < end; row++) {
-		uint32_t call = calls_launch(&r->calls, table, row), stack = 0;
+		uint32_t call = calls_launch(&r->calls, work, row), stack = 0;
 
 		if (!event_is_timed(&c, row) ||
 		    !selection_has_time(&r->selection, true, c.start_ns[row]) ||
 		    !selection_has_place(&r->selection, c.device[row], c.stream[row]) ||
-		    !selection_has_call(&r->selection, call))
+		    !selection_has_call(&r->selection, call) ||
+		    (work == GPU_WORK_kernel &&
+		     !selection_has_config(&r->selection, kernels->config[row])))
 			continue;
-		if (call != TRACE_NO_ROW && (!valid || valid[call]))
-			stack = stacks[call];
+		if (call != TRACE_NO_ROW && column_has(calls->valid.stack, call))
+			stack = calls->stack[call];
 		if (add_time(x, stack, c.end_ns[row] - c.start_ns[row]) < 0)
 			return -ENOMEM;
 		out->total_ns += c.end_ns[row] - c.start_ns[row];
@@ -63,9 +64,9 @@ static int add_process(const struct report *r, size_t process, struct gpu_functi
 	struct times x = { .index = MAP_INIT };
 	int code = 0;
 
-	for (size_t i = 0; i < GPU_WORK_KINDS && code >= 0; i++)
-		if (trace_rows(r->trace, schema_gpu_work[i]->id))
-			code = add_rows(r, i, process, &x, out);
+	for (size_t work = 0; work < GPU_WORK_KINDS && code >= 0; work++)
+		if (trace_rows(r->trace, schema_gpu_work[work]->id))
+			code = add_rows(r, work, process, &x, out);
 	for (size_t i = 0; i < x.items.count && code >= 0; i++) {
 		code = function_times_add(&out->functions, process, x.items.data[i].stack,
 					  x.items.data[i].ns, true);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "trace/parallel.h"
 #include "trace/trace_data.h"
 
@@ -265,6 +266,9 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 	}
 }
 
+/* How long before the first segment a command may have started: what is older was there already. */
+#define BEFORE_SEGMENTS_NS NS_PER_S
+
 /*
  * A recording begins when its command did, and ends when the last process did. A process that ran
  * before anything was recorded (`pitot record -p`) does not make it longer.
@@ -279,7 +283,9 @@ static void widen_to_processes(const struct trace *t, uint64_t *start_ns, uint64
 		command_ns = MIN(command_ns, trace_process(t, i)->start_ns);
 		*end_ns = MAX(*end_ns, trace_process(t, i)->end_ns);
 	}
-	*start_ns = MIN(*start_ns, MAX(command_ns, recorded_ns));
+	if (recorded_ns > BEFORE_SEGMENTS_NS && command_ns < recorded_ns - BEFORE_SEGMENTS_NS)
+		command_ns = recorded_ns;
+	*start_ns = MIN(*start_ns, command_ns);
 }
 
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
