@@ -34,6 +34,9 @@
  */
 #define VENDOR_WAIT_NS (PITOT_SLOWNESS * 40 * NS_PER_MS)
 #define VENDOR_END_WAIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
+#define REST_ROUNDS                                                                                \
+	(PITOT_SLOWNESS *                                                                          \
+	 200u) /* at the end, a millisecond each: threads that were told to stop may go on for that */
 #define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
 
 enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
@@ -373,16 +376,16 @@ static void wait_for_disk(void)
 /* A source may wait for the vendor thread for a moment before it makes rows of what it has. */
 static void collect_rest(void)
 {
-	uint64_t work;
+	uint64_t work = 1;
 
-	do {
+	for (unsigned i = 0; work && i < REST_ROUNDS; i++) {
 		work = drain_rings(clock_monotonic_ns());
 		FOR_EACH_SOURCE (s)
 			if ((*s)->collect)
 				work += (*s)->collect(self.w, clock_monotonic_ns());
 		if (work)
 			futex_wait(&self.wake, atomic_load(&self.wake), NS_PER_MS);
-	} while (work);
+	}
 }
 
 static void finish(void)

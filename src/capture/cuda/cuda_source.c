@@ -590,6 +590,13 @@ static void watch_for_silence(struct writer *w)
 			  "kernel launches were seen, but CUPTI gave no kernel records");
 }
 
+/* Calls from here on are not recorded; what CUPTI has is. */
+static void stop(struct writer *w)
+{
+	(void)w;
+	api_calls_enable(false);
+}
+
 static void stopped(struct writer *w)
 {
 	if (!atomic_load(&self.usable) || has_failed(w))
@@ -619,6 +626,7 @@ const struct source cuda_source = {
 	.periodic = periodic,
 	.unfinished = unfinished,
 	.vendor = vendor,
+	.stop = stop,
 	.stopped = stopped,
 	.after_fork = after_fork,
 	.handlers = { { RING_API_CALL, on_api_call }, { RING_GRAPH_NODE, graph_nodes_event } },

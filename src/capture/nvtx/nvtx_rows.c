@@ -219,6 +219,13 @@ static void window(const struct settings *wanted, struct writer *w)
 	open_window(wanted != NULL);
 }
 
+/* What is in the rings still becomes rows. */
+static void stop(struct writer *w)
+{
+	(void)w;
+	atomic_store_explicit(&nvtx_calls_off, true, memory_order_relaxed);
+}
+
 static void stopped(struct writer *w)
 {
 	(void)w;
@@ -230,6 +237,7 @@ const struct source nvtx_source = {
 	.start = start,
 	.begin = begin,
 	.window = window,
+	.stop = stop,
 	.stopped = stopped,
 	.after_fork = after_fork,
 	.name_thread = name_thread,
