@@ -2,6 +2,7 @@
 import collections
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -226,7 +227,8 @@ def test_from_the_middle(sample, seconds, stacks, rows):  # noqa: F811
     assert sum(seconds(recording, with_stack=True).values()) > 0.93 * truth
     first, last = cells(rows, recording)
     assert first["got"] == f"timer inside the process, {HZ} Hz, native and Python frames"
-    assert "of 3 threads" in last["reason"] and rows(recording, "loss") == []
+    # The recorder's other threads may be among them.
+    assert re.search("of [3-5] threads", last["reason"]) and rows(recording, "loss") == []
 
 
 @pytest.mark.parametrize("how", ["_exit", "SIGTERM", "SIGKILL"])
