@@ -185,9 +185,6 @@ static void follow_mask(struct cpu_slot *s, uint64_t now_ns)
 	}
 	if (s->armed)
 		disarm(s);
-	if (!s->blocked)
-		self.counts.blocked++;
-	s->blocked = true;
 	read_mask_later(s);
 }
 
@@ -340,8 +337,11 @@ static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void
 	uint64_t due = cpu_slot_due(s, s->clock_ns), counted = atomic_load(&s->counted);
 	uint64_t periods = s->armed ? 0 : cpu_slot_claim(s, due);
 
-	if (periods)
+	if (periods) {
 		unseen(context, s, periods);
+		self.counts.blocked += !s->refused && !s->blocked;
+		s->blocked |= !s->refused;
+	}
 	self.refused += s->refused;
 	if (!s->armed || (due > counted && due - counted >= OVERDUE_PERIODS))
 		follow_mask(s, now_ns);

@@ -13,7 +13,7 @@
 
 struct cpu_threads_counts {
 	uint32_t threads; /* that have or had a slot */
-	uint32_t blocked; /* that were without a timer for a while */
+	uint32_t blocked; /* that blocked the signal while they used CPU time */
 	uint32_t refused; /* most that had no slot, memory or timer at the same time */
 };
 

@@ -167,7 +167,8 @@ static void say_result(struct writer *w, const char *left)
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - self.process_cpu_ns -
 			  (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - self.own_cpu_ns);
 	uint64_t sampled_ns = self.periods * self.period_ns;
-	uint32_t rate = sampled_ns ? (uint32_t)((double)self.taken * 1e9 / (double)sampled_ns) : 0;
+	uint64_t seen_ns = (self.periods - self.unseen_periods) * self.period_ns;
+	uint32_t rate = seen_ns ? (uint32_t)((double)self.taken * 1e9 / (double)seen_ns) : self.hz;
 	char text[500];
 	int n;
 
@@ -190,7 +191,7 @@ static void say_result(struct writer *w, const char *left)
 	if (threads.refused)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
 			      threads.refused);
-	if (sampled_ns >= NS_PER_S && rate < self.hz - self.hz / 10)
+	if (seen_ns >= NS_PER_S && rate < self.hz - self.hz / 10)
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      "; %u samples a second of CPU time came, as the kernel's ticks met "
 			      "the threads",
