@@ -153,7 +153,7 @@ def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter
     if subprocess.run(["test", "-x", interpreter["path"]], **as_user[1]).returncode:
         pytest.skip("not for this user")
     recording, said = sample(command=[interpreter["path"], folder / SCRIPT.name, "sampled" if is_known(interpreter) else "plain"],
-                             env=interpreter["environment"])
+                             env=interpreter["environment"], started=True)
     assert sum(seconds(recording).values()) == about(*said.processes().values())
     if is_known(interpreter):
         assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
