@@ -10,7 +10,7 @@
  * with preload=1 of PITOT_OPTIONS any, with preload=once a Python and what may start one.
  *
  * The wrappers run between vfork and exec as well: they allocate on the stack only, write to no variable and call what is
- * async-signal-safe. What is not wrapped (fexecve, system, popen) starts its program without the library.
+ * async-signal-safe. What is not wrapped (system, popen) starts its program without the library.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -48,6 +48,7 @@ static struct {
 /* What the wrappers stand before: the C library's, or those of another preloaded library. */
 struct functions {
 	exec_function *execve, *execvpe;
+	int (*fexecve)(int fd, char *const argv[], char *const envp[]);
 	spawn_function *spawn, *spawnp;
 };
 
@@ -58,6 +59,7 @@ static const struct functions *real(void)
 	if (next.spawnp) /* since the constructor, unless an earlier one of another library calls */
 		return &next;
 	*(void **)&next.execve = dlsym(RTLD_NEXT, "execve");
+	*(void **)&next.fexecve = dlsym(RTLD_NEXT, "fexecve");
 	*(void **)&next.execvpe = dlsym(RTLD_NEXT, "execvpe");
 	*(void **)&next.spawn = dlsym(RTLD_NEXT, "posix_spawn");
 	*(void **)&next.spawnp = dlsym(RTLD_NEXT, "posix_spawnp");
@@ -160,6 +162,21 @@ EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 	char *const *with = ENVIRONMENT(path, envp);
 
 	return real()->execve(path, argv, with);
+}
+
+/* Of a file that is open, perhaps one that is in no folder. */
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	char path[] = "/proc/self/fd/\0\0\0\0\0\0\0\0\0\0", *end = path + strlen(path);
+	char *const *with;
+	int digits = 1;
+
+	for (int rest = fd; rest >= 10; rest /= 10)
+		digits++;
+	for (int rest = fd; digits-- > 0; rest /= 10)
+		end[digits] = (char)('0' + rest % 10);
+	with = fd >= 0 ? ENVIRONMENT(path, envp) : envp;
+	return real()->fexecve(fd, argv, with);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
