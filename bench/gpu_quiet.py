@@ -38,6 +38,8 @@ def main():
         rows = [json.loads(line) for line in subprocess.run(
             [pitot, "view", recording, "kernel", "--json"], capture_output=True, text=True).stdout.splitlines()]
         start = json.loads((recording / "recording.json").read_text())
+        if not rows:
+            raise SystemExit(f"no kernels on disk: {subprocess.run([pitot, 'info', recording], capture_output=True, text=True)}")
         last = max(row["end_ns"] for row in rows)
         print(f"{len(rows)} kernels on disk; the last ended {last / 1e9:.3f} s after the recording's start")
         begun = start.get("start_monotonic_ns") or start.get("clock", {}).get("monotonic_ns")
