@@ -54,7 +54,6 @@ def test_a_gpu_that_hangs_in_the_middle(start_play, make_tape, function):
     play.kill()
 
 
-@pytest.mark.xfail(strict=True, reason="the report has no verdict")
 def test_a_gpu_that_faults(start_play, pitot):
     """An illegal address: kernels without times from there on, and the report leads with it."""
     play = start_play("kinds", clock="--now", faults="gpu-fault at 4900")

@@ -74,7 +74,6 @@ def joined(play):
     return [(row["config"], calls.get(row["correlation"], [])) for row in play.rows("kernel")]
 
 
-@pytest.mark.xfail(strict=True, reason="ids have 32 bits")
 def test_ids_that_come_again_are_others(start_play, make_tape):
     """After 2^32 calls ids come again: a kernel of cuLaunchKernelEx is not one of cuLaunchKernel."""
     play = start_play(make_tape("wrap", 100), clock=None)
