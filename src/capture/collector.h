@@ -11,7 +11,8 @@
 #include "capture/source.h"
 
 /*
- * What was recorded is on disk no later than this after it happened on CPU or GPU: SIGKILL costs no more. A build with
+ * What the recorder has is on disk no later than this: SIGKILL costs no more of it. CUPTI may have more: it hands over a buffer when
+ * all kernels in it have ended. A build with
  * sanitizers is slower, and waits longer for what should have an end.
  */
 #define COLLECTOR_SEAL_NS (200 * NS_PER_MS)

@@ -59,7 +59,6 @@ static struct {
 	bool devices_written;
 	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
 	uint64_t clock_asked_ns;
-	uint64_t failed_launches;
 	uint64_t last_call; /* highest correlation id of a recorded call */
 	uint64_t active_ns;
 	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
@@ -322,7 +321,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	memset(&self.reported, 0, sizeof(self.reported));
 	memset(self.known, 0, sizeof(self.known));
 	self.devices_written = self.failed = false;
-	self.failed_launches = self.last_call = 0;
+	self.last_call = 0;
 	atomic_store(&self.launched, 0);
 	atomic_store(&self.completed, 0);
 	if (self.late)
@@ -545,11 +544,7 @@ static void count_launch(enum api_kind kind, int32_t result)
 	bool single = kind == api_kind_launch || (kind == api_kind_graph_launch &&
 						  self.wanted.graphs == SETTING_GRAPHS_LAUNCH);
 
-	if (!single)
-		return;
-	if (result)
-		self.failed_launches++;
-	else
+	if (single && !result)
 		atomic_fetch_add_explicit(&self.launched, 1, memory_order_relaxed);
 }
 
