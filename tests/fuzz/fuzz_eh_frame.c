@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "base/bytes.h"
-#include "elf/elf_sections.h"
+#include "elf/elf_file.h"
 #include "stack/unwind/unwind_parts.h"
 
 #define BYTES_MAX (8u << 20)
@@ -34,6 +34,7 @@ static void ask_parts(const struct unwind_input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct unwind_input input = { 0 };
+	struct elf_file file = { 0 };
 	uint8_t how = size ? bytes[0] & 3 : 0;
 
 	if (size < 2)
@@ -48,12 +49,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		input.search = bytes + 1;
 		input.header_address = 0x1000;
 	}
-	if (how == 3 && elf_unwind_input(bytes, size, &input) < 0)
+	if (how == 3 && elf_file_open_bytes(bytes, size, &file, NULL) < 0)
 		return 0;
-	ask_parts(&input);
-	if (how == 3) {
-		elf_unwind_search(bytes, size, &input);
+	if (how != 3 || elf_unwind_input(&file, &input) == 0)
+		ask_parts(&input);
+	if (how == 3 && input.search) {
+		input.search = NULL;
 		ask_parts(&input);
 	}
+	elf_file_release(&file);
 	return 0;
 }

@@ -18,10 +18,8 @@ static void decode_all(struct decoder *d, const struct segment *s, const struct 
 	const struct table_schema *table = schema_table(b->header.table);
 	struct column_target targets[VALUES_MAX] = { 0 };
 	struct bytes_column bytes[VALUES_MAX] = { 0 };
-	uint64_t sizes[VALUES_MAX] = { 0 };
 	int r;
 
-	block_column_sizes(s, b, sizes, NULL);
 	if (!table)
 		return;
 	for (int c = 0; c < table->column_count; c++) {
