@@ -2,6 +2,7 @@
 #ifndef PITOT_BASE_CLOCK_H
 #define PITOT_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -31,6 +32,26 @@ static inline uint64_t clock_machine_ns(void)
 	struct timespec t;
 
 	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * Whether clock_gettime() is not the machine's: a tape is played, or a preloaded library makes up the time. What was
+ * measured by it says nothing then.
+ */
+static inline bool clock_is_replaced(void)
+{
+	uint64_t before = clock_machine_ns(), now = clock_monotonic_ns();
+
+	return now < before || now > clock_machine_ns();
+}
+
+/* Between two ticks of the operating system's kernel. */
+static inline uint64_t clock_tick_ns(void)
+{
+	struct timespec t = { 0 };
+
+	clock_getres(CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 

@@ -12,6 +12,8 @@ int helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes
 /* How many such threads run in this process. */
 unsigned helper_threads(void);
 bool helper_thread_is(uint32_t tid);
+/* CPU time of all such threads; a thread that has ended still counts. */
+uint64_t helper_threads_cpu_ns(void);
 
 /* In the child of a fork, which has none of them. */
 void helper_threads_after_fork(void);

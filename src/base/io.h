@@ -13,8 +13,10 @@ size_t io_allowed(uint64_t offset, size_t length);
 /* Appends a whole file (also from /proc) of at most `max` bytes to out. 0, or -errno, or E_LIMIT when longer. */
 int io_read_file(const char *path, size_t max, struct strbuf *out);
 
-/* The same of a text of /proc: NULs between words become blanks; at its end neither they nor a newline are kept.
- * Of a longer one there are the first `max` bytes. */
+/*
+ * Appends a text of /proc, of a longer one the first `max` bytes: NULs between words become blanks;
+ * NULs and newlines at its end are dropped. 0 or -errno.
+ */
 int io_read_text(const char *path, size_t max, struct strbuf *out);
 
 /* A descriptor above 2, close-on-exec: moves fd out of the standard range if needed. Returns the descriptor, or

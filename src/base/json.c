@@ -48,6 +48,13 @@ void json_escape(struct strbuf *out, const char *text, size_t length)
 	strbuf_add(out, text + run, i - run);
 }
 
+void json_quote(struct strbuf *out, const char *text, size_t length)
+{
+	strbuf_addc(out, '"');
+	json_escape(out, text, length);
+	strbuf_addc(out, '"');
+}
+
 static void line(struct json *j)
 {
 	strbuf_addc(j->out, '\n');
@@ -109,17 +116,10 @@ void json_end(struct json *j)
 	strbuf_addc(j->out, j->is_array[j->depth] ? ']' : '}');
 }
 
-static void quoted(struct json *j, const char *text, size_t length)
-{
-	strbuf_addc(j->out, '"');
-	json_escape(j->out, text, length);
-	strbuf_addc(j->out, '"');
-}
-
 void json_key(struct json *j, const char *key)
 {
 	separate(j);
-	quoted(j, key, strlen(key));
+	json_quote(j->out, key, strlen(key));
 	strbuf_adds(j->out, ": ");
 	j->after_key = true;
 }
@@ -127,7 +127,7 @@ void json_key(struct json *j, const char *key)
 void json_bytes(struct json *j, const char *text, size_t length)
 {
 	separate(j);
-	quoted(j, text, length);
+	json_quote(j->out, text, length);
 }
 
 void json_string(struct json *j, const char *text)
@@ -217,10 +217,4 @@ void json_key_bool(struct json *j, const char *key, bool v)
 {
 	json_key(j, key);
 	json_bool(j, v);
-}
-
-void json_key_fixed(struct json *j, const char *key, int64_t value, unsigned decimals)
-{
-	json_key(j, key);
-	json_fixed(j, value, decimals);
 }

@@ -44,9 +44,12 @@ void json_key_string(struct json *j, const char *key, const char *text);
 void json_key_u64(struct json *j, const char *key, uint64_t v);
 void json_key_i64(struct json *j, const char *key, int64_t v);
 void json_key_bool(struct json *j, const char *key, bool v);
-void json_key_fixed(struct json *j, const char *key, int64_t value, unsigned decimals);
 
-/* Appends text with JSON's escapes and without quotes. For writers that must be faster than struct json. */
+/*
+ * Appends text with JSON's escapes, with and without quotes. For writers that must be faster than
+ * struct json.
+ */
+void json_quote(struct strbuf *out, const char *text, size_t length);
 void json_escape(struct strbuf *out, const char *text, size_t length);
 
 #endif

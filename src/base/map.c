@@ -133,6 +133,20 @@ int map_put(struct map *m, uint64_t key, uint64_t value)
 	return 0;
 }
 
+uint64_t map_number(struct map *m, uint64_t key)
+{
+	uint64_t *number = map_at(m, key, m->count + 1);
+
+	return number ? *number : 0;
+}
+
+int map_add(struct map *m, uint64_t key)
+{
+	size_t count = m->count;
+
+	return map_at(m, key, 0) ? m->count > count : -ENOMEM;
+}
+
 void interner_init(struct interner *in)
 {
 	memset(in, 0, sizeof(*in));

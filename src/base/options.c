@@ -1,6 +1,7 @@
 #include "base/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define HELP_INDENT 2
@@ -132,12 +133,35 @@ static int not_a(const char *what, const struct option *o, const char *text, str
 	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name, what, text);
 }
 
+static const struct number_kind {
+	int (*parse)(const char *text, uint64_t *value);
+	const char *what;
+} number_kinds[] = {
+	[OPTION_U64] = { parse_u64, "a number" },
+	[OPTION_SIZE] = { parse_size, "a size such as 64K, 10M or 1G" },
+	[OPTION_DURATION] = { parse_duration, "a duration such as 10s, 250ms or 1.5m" },
+};
+
+static int set_number(const struct option *o, const char *text, struct error *e)
+{
+	const struct number_kind *kind = &number_kinds[o->type];
+	uint64_t value;
+
+	if (kind->parse(text, &value) < 0)
+		return not_a(kind->what, o, text, e);
+	if (o->positive && !value)
+		return error_set(e, E_USAGE, "option '--%s' must be greater than 0", o->name);
+	if (o->most && value > o->most)
+		return error_set(e, E_USAGE, "option '--%s' takes at most %" PRIu64 ", not '%s'",
+				 o->name, o->most, text);
+	*(uint64_t *)o->value = value;
+	return 0;
+}
+
 static int set_value(const struct option *o, const char *text, bool flag, struct error *e)
 {
 	int err = 0;
 
-	if (!flag && o->type != OPTION_FLAG)
-		text = "0";
 	switch (o->type) {
 	case OPTION_FLAG:
 		*(bool *)o->value = flag;
@@ -146,16 +170,9 @@ static int set_value(const struct option *o, const char *text, bool flag, struct
 		*(const char **)o->value = text;
 		break;
 	case OPTION_U64:
-		if (parse_u64(text, o->value) < 0)
-			err = not_a("a number", o, text, e);
-		break;
 	case OPTION_SIZE:
-		if (parse_size(text, o->value) < 0)
-			err = not_a("a size such as 64K, 10M or 1G", o, text, e);
-		break;
 	case OPTION_DURATION:
-		if (parse_duration(text, o->value) < 0)
-			err = not_a("a duration such as 10s, 250ms or 1.5m", o, text, e);
+		err = set_number(o, flag ? text : "0", e);
 		break;
 	case OPTION_ENUM:
 		err = set_enum(o, text, e);
@@ -169,10 +186,32 @@ static int set_value(const struct option *o, const char *text, bool flag, struct
 	return err;
 }
 
+void option_argument(const struct option *o, struct strbuf *out)
+{
+	if (o->argument || o->type != OPTION_ENUM) {
+		strbuf_adds(out, o->argument ? o->argument : "VALUE");
+		return;
+	}
+	for (int i = 0; o->choices[i]; i++)
+		strbuf_addf(out, "%s%s", i ? "|" : "", o->choices[i]);
+}
+
+/* Whether a word behind an option that may stand alone is meant as its value. */
+static bool is_value(const struct option *o, const char *word)
+{
+	uint64_t value;
+
+	return o->type < ARRAY_SIZE(number_kinds) && number_kinds[o->type].parse &&
+	       number_kinds[o->type].parse(word, &value) == 0;
+}
+
 static int needs_value(const struct option *o, struct error *e)
 {
-	return error_set(e, E_USAGE, "option '--%s' needs a value%s%s", o->name,
-			 o->argument ? ": " : "", o->argument ? o->argument : "");
+	_cleanup_strbuf_ struct strbuf argument = STRBUF_INIT;
+
+	option_argument(o, &argument);
+	return error_set(e, E_USAGE, "option '--%s' needs a value: %s", o->name,
+			 strbuf_text(&argument));
 }
 
 static const struct option *find_long(const struct option *options, const char *name, size_t length,
@@ -214,6 +253,9 @@ static int parse_long(const struct option *options, const char *argument, const 
 		return error_set(e, E_USAGE, "option '--%.*s' takes no value", (int)length, name);
 	if (value) {
 		value++;
+	} else if (o->bare && flag && next && is_value(o, next)) {
+		return error_set(e, E_USAGE, "the value of '--%s' is given as --%s=%s", o->name,
+				 o->name, next);
 	} else if (o->bare && flag) {
 		value = o->bare;
 	} else if (takes_argument(o) && flag) {
@@ -300,12 +342,11 @@ static void help_left(const struct option *o, struct strbuf *out)
 	else
 		strbuf_adds(out, "    ");
 	strbuf_addf(out, "--%s%s", o->negatable ? "[no-]" : "", o->name);
-	if (o->argument) {
-		strbuf_addf(out, o->bare ? "[=%s]" : " %s", o->argument);
-	} else if (o->type == OPTION_ENUM) {
-		for (int i = 0; o->choices[i]; i++)
-			strbuf_addf(out, "%c%s", i ? '|' : ' ', o->choices[i]);
-	}
+	if (!takes_argument(o))
+		return;
+	strbuf_adds(out, o->bare ? "[=" : " ");
+	option_argument(o, out);
+	strbuf_adds(out, o->bare ? "]" : "");
 }
 
 /* Appends words of text from `column` on, and goes to a new line where one would pass `width`. */

@@ -31,15 +31,19 @@ struct option {
 	char letter;		/* short name, or 0 */
 	enum option_type type;
 	void *value;
-	const char *argument;	/* what help calls the value: "DIR" */
+	const char *argument;	/* what help calls the value: "DIR"; NULL for an OPTION_ENUM: its choices */
 	const char *help;	/* one line, lower case, no full stop */
 	const char *const *choices;	/* OPTION_ENUM, NULL-terminated; OPTION_STRING: what completion offers, or NULL */
 	/*
 	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be set.
 	 */
 	bool negatable;
-	const char *bare;	/* what --name alone means; a value is then given as --name=VALUE only */
+	const char *bare;	/* what --name alone means; a value is then given as --name=VALUE only, and a number behind is an error */
 	bool *given;		/* set when the option was on the command line; may be NULL */
+	bool is_path;		/* the value names a file or folder: completion offers them */
+	bool positive;		/* a number, size or duration that cannot be 0 */
+	uint64_t most;		/* of a number; 0: no limit */
+	const char *key;	/* its name in PITOT_OPTIONS, or NULL (schema/settings.h) */
 };
 
 #define OPTION_END { .name = NULL }
@@ -54,6 +58,9 @@ int options_parse(const struct option *options, int argc, char **argv, bool stop
 
 /* Appends the "options:" part of a help text, aligned, wrapped at `width` columns. */
 void options_help(const struct option *options, unsigned width, struct strbuf *out);
+
+/* Appends what help calls the value of an option that has one: "DIR", "auto|always|never". */
+void option_argument(const struct option *o, struct strbuf *out);
 
 /* The nearest of a NULL-terminated list to a mistyped word, or NULL when none is near. */
 const char *options_nearest(const char *word, const char *const *known);

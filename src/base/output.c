@@ -163,12 +163,16 @@ static int publish(const struct output *o)
 	return 0;
 }
 
-int output_commit(struct output **output, struct error *e)
+int output_commit(struct output **output, uint64_t *size, struct error *e)
 {
 	struct output *o = *output;
+	uint64_t bytes = o->bytes;
+	struct stat st;
 	int code = 0;
 
 	o->err = output_pump_end(o->pump);
+	if (o->partial && fstat(o->fd, &st) == 0)
+		bytes = (uint64_t)st.st_size;
 	if (o->fd > STDERR_FILENO) {
 		if (close(o->fd) < 0 && !o->err)
 			o->err = errno;
@@ -178,6 +182,8 @@ int output_commit(struct output **output, struct error *e)
 		o->err = publish(o);
 	if (o->err)
 		code = error_errno(e, o->err, "cannot write '%s'", o->path);
+	else if (size)
+		*size = bytes;
 	if (o->err && o->partial)
 		unlink(o->partial);
 	output_free(o);

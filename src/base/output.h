@@ -22,7 +22,8 @@ void output_write(struct output *o, const void *bytes, size_t length);	/* errors
 void output_take(struct output *o, struct strbuf *s);	/* the same for a buffer, which gets other memory: no copy */
 uint64_t output_bytes(const struct output *o);				/* taken so far, before compression */
 bool output_failed(const struct output *o);	/* known so far: what was written lately may still fail */
-int output_commit(struct output **o, struct error *e);	/* flush, fsync-free rename; frees; sets *o NULL */
+/* Flush, fsync-free rename; frees; sets *o NULL. `size` (may be NULL): bytes of the file, of a pipe those written to it. */
+int output_commit(struct output **o, uint64_t *size, struct error *e);
 void output_abort(struct output **o);			/* removes what was written; frees; *o may be NULL */
 
 /* Whether the path is something before one of these suffixes, which are separated by blanks: ".json .json.gz". */

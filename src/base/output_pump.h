@@ -1,7 +1,7 @@
 /*
  * output_pump.h: bytes on their way to a descriptor, in pieces of several megabytes: while one is filled the ones before it are
  * compressed (by as many threads as there are processors) and written (in order). Small pieces would cost: the
- * kernel's part of a write is several times dearer below a megabyte.
+ * kernel's part of a write is several times more expensive below a megabyte.
  *
  * Threads are started with the second piece; without them, or when they cannot be had, the caller's thread does it all.
  */

@@ -1,4 +1,7 @@
-/* numbers.c: the numbers, sizes and durations of command lines; their functions are declared in options.h. */
+/*
+ * parse_numbers.c: the numbers, sizes and durations of command lines; their functions are declared
+ * in options.h.
+ */
 #include "base/options.h"
 
 #include <errno.h>

@@ -117,19 +117,34 @@ int program_file_read(const char *path, struct program_file *out)
 	return r == 1 ? -ELOOP : r;
 }
 
+static int check_executable(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return access(path, X_OK) < 0 ? -errno : 0;
+}
+
 int program_file_find(const char *command, char *path)
 {
 	const char *folder = getenv("PATH"), *end;
 	size_t length = strlen(command);
+	int r = -ENOENT;
 
-	if (strchr(command, '/') || !*command) {
-		if (length >= PATH_MAX || !*command)
-			return -ENOENT;
+	if (length >= PATH_MAX || !*command)
+		return -ENOENT;
+	if (strchr(command, '/')) {
 		memcpy(path, command, length + 1);
-		return 0;
+		return check_executable(path);
 	}
+	if (!folder)
+		folder = "/bin:/usr/bin";
 	for (; folder; folder = *end ? end + 1 : NULL) {
 		size_t size;
+		int found;
 
 		end = strchrnul(folder, ':');
 		size = (size_t)(end - folder);
@@ -139,10 +154,13 @@ int program_file_find(const char *command, char *path)
 		if (size)
 			path[size++] = '/';
 		memcpy(path + size, command, length + 1);
-		if (access(path, X_OK) == 0)
+		found = check_executable(path);
+		if (found == 0)
 			return 0;
+		if (found == -EACCES)
+			r = found;
 	}
-	return -ENOENT;
+	return r;
 }
 
 bool program_file_is_python(const struct program_file *file)

@@ -21,7 +21,7 @@ struct program_file {
  */
 int program_file_read(const char *path, struct program_file *out);
 
-/* The file that execvp would execute: `path` has PATH_MAX bytes. 0 or -ENOENT. */
+/* The file that execvp would execute: `path` has PATH_MAX bytes. 0; -ENOENT, or -EACCES, -EISDIR, … */
 int program_file_find(const char *command, char *path);
 
 /* By its name: python, python3, python3.13t; not pythonw, pypy. */

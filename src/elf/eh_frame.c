@@ -314,7 +314,10 @@ static struct unwind_rule canonical(const struct unwind_rule *rule, bool signal)
 		return (struct unwind_rule){ .cfa = CFA_END };
 	if (r.cfa <= CFA_UNKNOWN || r.ra.kind == SAVE_SAME || r.ra.kind == SAVE_LOST)
 		return unknown_rule;
-	/* The layout of struct ucontext, which is that of the kernel's signal frame. */
+	/*
+	 * Offsets of rsp and rip in struct ucontext: the signal frame that the operating system's
+	 * kernel makes.
+	 */
 	if (signal && r.cfa == CFA_DEREF && r.base == REG_RSP_ && r.offset == 160 && !r.extra &&
 	    r.ra.kind == SAVE_MEMORY && r.ra.base == REG_RSP_ && r.ra.offset == 168)
 		return (struct unwind_rule){ .cfa = CFA_SIGNAL, .interrupts = 1 };

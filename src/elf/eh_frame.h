@@ -52,22 +52,32 @@ struct eh_fde {
  */
 int eh_frame_entry(const struct eh_section *s, size_t offset, struct eh_fde *fde, size_t *next);
 
-/* Called for each address from which on a rule holds, ascending, until the next or the FDE's end. */
+/*
+ * Called for each address from which on a rule holds, ascending, until the next or the FDE's end.
+ */
 typedef void eh_frame_row(void *context, uint64_t start, const struct unwind_rule *rule);
 
-/* Runs the FDE's instructions. What comes after an instruction that breaks the format is unknown. */
+/*
+ * Runs the FDE's instructions. What comes after an instruction that breaks the format is unknown.
+ */
 void eh_frame_rows(const struct eh_section *s, const struct eh_fde *fde, eh_frame_row *row,
 		   void *context);
 
-/* What .eh_frame_hdr says. */
+/* A decoded .eh_frame_hdr. */
 struct eh_header {
 	uint64_t frames; /* address of .eh_frame */
-	/* The search table: pairs of 32-bit start and FDE address, relative to the header's; NULL: there is none. */
+	/*
+	 * The search table: pairs of 32-bit start and FDE address, relative to the header's; NULL:
+	 * there is none.
+	 */
 	const uint8_t *pairs;
 	size_t pair_count;
 };
 
-/* Reads no more than the first EH_HEADER_BYTES of it; `address` is that of the first. false: it makes no sense. */
+/*
+ * Reads at most the first EH_HEADER_BYTES; `address` is where bytes[0] is loaded. false: the header
+ * is invalid.
+ */
 #define EH_HEADER_BYTES 32u
 bool eh_header_read(const uint8_t *bytes, size_t size, uint64_t address, struct eh_header *out);
 

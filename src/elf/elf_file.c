@@ -16,9 +16,9 @@
 #define SECTIONS_MAX 200000u
 #define SEGMENTS_MAX 256u
 #define STRING_MAX ((size_t)32 << 10) /* bytes of a name: many names may be one long text */
-#define NOTES_MAX 64 /* sections or segments that are looked into for a build id */
+#define NOTES_MAX 64 /* sections or segments that are searched for a build id */
 #define PLAIN_MAX ((uint64_t)8 << 30) /* bytes of one decompressed section */
-#define RATIO_MAX 256u /* of compression: what claims more is not believed; 10 is usual */
+#define RATIO_MAX 256u /* of compression: a header that claims more is refused; 10 is usual */
 
 /* Bytes [offset, offset + size) of the file, or none. */
 static struct elf_bytes file_bytes(const struct elf_file *f, uint64_t offset, uint64_t size)
@@ -298,7 +298,7 @@ static struct elf_bytes decompress(struct elf_section *s, struct elf_bytes packe
 	if (!good) {
 		free(s->plain);
 		s->plain = NULL;
-		s->type = SHT_NOBITS; /* not again */
+		s->type = SHT_NOBITS; /* no second attempt */
 		return (struct elf_bytes){ NULL, 0 };
 	}
 	s->plain_size = header.ch_size;

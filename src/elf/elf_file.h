@@ -3,7 +3,7 @@
  *
  * Every byte may be hostile: what a header says is believed only as far as it lies within the file.
  * Headers that do not are left out. Not safe for concurrent use, because sections are decompressed
- * when they are first asked for.
+ * at first use.
  */
 #ifndef PITOT_ELF_ELF_FILE_H
 #define PITOT_ELF_ELF_FILE_H
@@ -18,7 +18,7 @@ struct elf_section {
 	const char *name; /* never NULL */
 	uint32_t type, link, info;
 	uint64_t flags, address, offset, size, entry_size;
-	uint8_t *plain; /* its decompressed contents, when they have been asked for */
+	uint8_t *plain; /* decompressed contents; NULL before their first use */
 	uint64_t plain_size;
 };
 

@@ -2,7 +2,7 @@
  * unwind_rule.h: how to find the caller of a frame at one instruction of x86-64 code.
  *
  * The CFA ("canonical frame address") is the value that rsp has in the caller after the call
- * returned. Everything else is said relative to it: the return address is nearly always at CFA-8.
+ * returned. Everything else is relative to it: the return address is nearly always at CFA-8.
  * Registers have their DWARF numbers.
  */
 #ifndef PITOT_ELF_UNWIND_RULE_H
@@ -28,8 +28,8 @@ enum {
 };
 
 enum cfa_kind {
-	CFA_NONE, /* nothing is said of this address */
-	CFA_UNKNOWN, /* said in a way that we do not understand */
+	CFA_NONE, /* no FDE covers this address */
+	CFA_UNKNOWN, /* the FDE has a form that is not supported */
 	CFA_END, /* there is no caller: the return address is undefined */
 	CFA_REGISTER, /* base + offset */
 	CFA_DEREF, /* *(base + 8 * index + offset) + extra */
@@ -44,7 +44,7 @@ enum save_kind {
 	SAVE_VALUE, /* is CFA + offset */
 	SAVE_COPY, /* is base + offset */
 	SAVE_UNDEFINED, /* cannot be found; of a return address: there is no caller */
-	SAVE_LOST, /* said in a way that we do not understand */
+	SAVE_LOST, /* the FDE has a form that is not supported */
 };
 
 struct save_rule {

@@ -279,10 +279,11 @@ static int decode_target(struct decoding *g, struct column_target *t)
 		r = decode_bytes(g, t->column, t->values, &present);
 	} else {
 		r = decode_values(g, t->column, &present);
-		if (r == 0)
+		if (r == 0 && (present || !t->zeroed))
 			r = narrow(column, g->d->values, g->rows, t->values);
 	}
 	t->has_missing = present < g->rows;
+	t->all_missing = present == 0;
 	if (r == 0 && t->valid)
 		memcpy(t->valid, g->d->valid, g->rows);
 	return r;
@@ -336,21 +337,4 @@ int block_decode(struct decoder *d, const struct segment *s, const struct block_
 		return 0;
 	drop_bytes(g.table, targets, done);
 	return block_error(b, r, e);
-}
-
-int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes,
-		       struct error *e)
-{
-	struct cursor payload = payload_of(s, b);
-
-	for (unsigned i = 0; i < b->header.columns; i++) {
-		const uint8_t *start = payload.p;
-		struct chunk chunk;
-
-		if (chunk_next(&payload, b->header.rows, &chunk) < 0)
-			return block_error(b, E_FORMAT, e);
-		if (chunk.column < COLUMNS_MAX)
-			sizes[chunk.column] += (size_t)(payload.p - start);
-	}
-	return 0;
 }

@@ -85,7 +85,10 @@ bool block_queue_failed(struct block_queue *q);
 void block_queue_lose_row(struct block_queue *q, const struct table_schema *table,
 			  enum loss_reason reason, const void *row);
 
-/* Losses that are told nowhere yet, as rows, at most LOSS_REASONS, which are the caller's to write. */
+/*
+ * Fills rows, at most LOSS_REASONS, with losses that no row and no reserve has yet; the caller
+ * writes them.
+ */
 size_t block_queue_losses(struct block_queue *q, struct row_loss *rows);
 void block_queue_stats(struct block_queue *q, struct writer_stats *stats);
 

@@ -19,7 +19,7 @@ struct chunk {
 	size_t stored_bytes;
 };
 
-/* The next chunk of a payload of a block with so many rows. 0, or E_FORMAT. */
+/* Reads the next chunk of a payload; its block has `rows` rows. 0, or E_FORMAT. */
 int chunk_next(struct cursor *payload, size_t rows, struct chunk *chunk) MUST_USE;
 
 struct column_decoder {

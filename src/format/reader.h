@@ -23,8 +23,9 @@ struct segment {
 	const uint8_t *bytes; /* the mapped file */
 	size_t size;
 	struct segment_header header;
-	struct block_ref *blocks; /* in file order, also of unknown tables; not padding and index */
+	struct block_ref *blocks; /* in file order, also of unknown tables */
 	size_t block_count;
+	bool lists_all; /* blocks has padding and index, too */
 	bool closed; /* has a good trailer and index */
 	uint64_t skipped_bytes; /* damaged bytes passed over, and an incomplete block at the end */
 	uint64_t damaged_blocks; /* pieces of damage passed over */
@@ -39,7 +40,7 @@ struct segment {
  * segment; E_VERSION; -errno.
  */
 int segment_open(const char *path, struct segment *s, struct error *e) MUST_USE;
-/* The same for bytes in memory, which must outlive the segment: for tests and fuzzers. */
+/* Lists the blocks of a segment in memory, which must outlive it: for tests and fuzzers. */
 int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct error *e) MUST_USE;
 /*
  * Maps what was appended since and lists the new blocks. Returns the number of new blocks (none where
@@ -47,6 +48,15 @@ int segment_open_bytes(const void *bytes, size_t size, struct segment *s, struct
  */
 int segment_refresh(struct segment *s, struct error *e) MUST_USE;
 void segment_release(struct segment *s);
+/* Tells the system that the file's pages need not stay in this process's memory; they can be read as before. */
+void segment_drop_pages(const struct segment *s);
+/*
+ * Lists all blocks of an open segment by their headers, padding and index included, whatever its index
+ * says. damaged_blocks counts the damage outside of payloads: what is neither a block nor the trailer,
+ * nor the beginning of one at the end. `all` reads the bytes of `s`; released with segment_release. 0
+ * or -ENOMEM.
+ */
+int segment_walk(const struct segment *s, struct segment *all, struct error *e) MUST_USE;
 
 /* 0 if the block's payload matches its checksum, else E_FORMAT. */
 int block_verify(const struct segment *s, const struct block_ref *b, struct error *e);
@@ -66,7 +76,9 @@ struct column_target {
 	int column; /* index in the table's schema */
 	void *values; /* for BYTES: struct bytes_column *; the caller frees what it gets there */
 	uint8_t *valid; /* set to 0 or 1 for every row */
+	bool zeroed; /* values are 0 already: nothing is written where no row has a value */
 	bool has_missing; /* out: at least one row has no value */
+	bool all_missing; /* out: no row has */
 };
 
 /* Scratch memory that block_decode reuses between calls; one per thread. */
@@ -83,11 +95,5 @@ void decoder_free(struct decoder *d);
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
 		 struct column_target *targets, size_t target_count, bool verify,
 		 struct error *e) MUST_USE;
-
-/*
- * Stored bytes of each column chunk, for `pitot info`: sizes[column] += bytes. sizes has 64 items.
- */
-int block_column_sizes(const struct segment *s, const struct block_ref *b, uint64_t *sizes,
-		       struct error *e);
 
 #endif

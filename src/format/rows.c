@@ -10,20 +10,20 @@ uint32_t rows_text(struct writer *w, const char *text)
 }
 
 void rows_capability(struct writer *w, const char *name, enum capability_state state,
-		     const char *asked, const char *got, const char *reason)
+		     const char *requested, const char *actual, const char *reason)
 {
 	struct row_capability row = {
 		.time_ns = clock_monotonic_ns(),
 		.name = rows_text(w, name),
 		.state = (uint8_t)state,
-		.asked = rows_text(w, asked),
-		.got = rows_text(w, got),
+		.asked = rows_text(w, requested),
+		.got = rows_text(w, actual),
 		.reason = rows_text(w, reason),
 	};
 
-	if (!asked)
+	if (!requested)
 		ROW_MISSING(&row, capability, asked);
-	if (!got)
+	if (!actual)
 		ROW_MISSING(&row, capability, got);
 	if (!reason)
 		ROW_MISSING(&row, capability, reason);

@@ -7,11 +7,11 @@
 /* Id of a text; of "" for NULL. */
 uint32_t rows_text(struct writer *w, const char *text);
 
-/* What was asked of the recorder, what it got, and why not more. */
-void rows_capability(struct writer *w, const char *name, enum capability_state state, const char *asked,
-		     const char *got, const char *reason);
+/* What was requested of the recorder, what it actually does, and why not more. */
+void rows_capability(struct writer *w, const char *name, enum capability_state state,
+		     const char *requested, const char *actual, const char *reason);
 
-/* Nothing is written for a count of 0. */
+/* A loss; none for a count of 0. */
 void rows_loss(struct writer *w, enum loss_reason reason, uint64_t count, uint64_t start_ns, uint64_t end_ns,
 	       const char *detail);
 

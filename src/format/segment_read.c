@@ -46,7 +46,7 @@ static bool trailer_is_good(const struct segment *s, struct segment_trailer *t)
 static int add_block(struct segment *s, size_t *capacity, uint64_t offset,
 		     const struct block_header *h)
 {
-	if (h->table == BLOCK_TABLE_PADDING || h->table == BLOCK_TABLE_INDEX)
+	if (!s->lists_all && (h->table == BLOCK_TABLE_PADDING || h->table == BLOCK_TABLE_INDEX))
 		return 0;
 	if (vec_grow((void **)&s->blocks, capacity, s->block_count + 1, sizeof(*s->blocks)) < 0)
 		return -ENOMEM;
@@ -187,6 +187,35 @@ static int walk_blocks(struct segment *s)
 	}
 }
 
+/* Whether what follows the last good block of a walk is the beginning of something that was cut off. */
+static bool is_cut_off(const struct segment *s)
+{
+	size_t left = s->size - (size_t)s->parsed_bytes;
+	struct block_header h;
+
+	if (s->block_count && s->blocks[s->block_count - 1].header.table == BLOCK_TABLE_INDEX)
+		return left < sizeof(struct segment_trailer);
+	if (left < sizeof(h))
+		return true;
+	memcpy(&h, s->bytes + s->parsed_bytes, sizeof(h));
+	return header_is_good(&h);
+}
+
+int segment_walk(const struct segment *s, struct segment *all, struct error *e)
+{
+	*all = (struct segment){ .bytes = s->bytes,
+				 .size = s->size,
+				 .header = s->header,
+				 .parsed_bytes = s->header.header_bytes,
+				 .lists_all = true };
+	if (walk_blocks(all) < 0) {
+		segment_release(all);
+		return error_set(e, -ENOMEM, "no memory for the list of blocks");
+	}
+	all->damaged_blocks += all->truncated && !is_cut_off(all);
+	return 0;
+}
+
 static int check_segment_header(struct segment *s, struct error *e)
 {
 	const struct segment_header *h = &s->header;
@@ -251,7 +280,7 @@ static int map_file(struct segment *s, int fd, struct error *e)
 	return 0;
 }
 
-/* The same for the file at a path, which is not kept open: recordings have thousands of segments. */
+/* Maps the file at a path and closes it: recordings have thousands of segments. */
 static int map_path(struct segment *s, const char *path, struct error *e)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -286,6 +315,12 @@ void segment_release(struct segment *s)
 	free(s->path);
 	free(s->blocks);
 	*s = (struct segment){ 0 };
+}
+
+void segment_drop_pages(const struct segment *s)
+{
+	if (s->path && s->bytes)
+		madvise((void *)(uintptr_t)s->bytes, s->size, MADV_DONTNEED);
 }
 
 /*

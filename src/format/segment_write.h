@@ -52,17 +52,17 @@ int segment_file_create(struct segment_file *f, const struct segment_identity *i
 size_t segment_file_write(struct segment_file *f, const void *bytes, size_t length, int *error);
 /* Of the bytes written last the first `good` are whole blocks; what is behind them is cut off. */
 void segment_file_accept(struct segment_file *f, size_t good, size_t written);
-/* Notes a block for the index. */
+/* Adds a block to the index. */
 void segment_file_index(struct segment_file *f, const struct block_header *header, uint64_t offset);
 /* Puts a whole block into the reserve. */
 int segment_file_reserve(struct segment_file *f, const void *block, size_t length);
-/* Bytes of index and trailer of a segment with so many blocks, a reserve that is used included. */
+/* Bytes of index and trailer of a segment with `blocks` blocks; a used reserve is included. */
 size_t segment_file_end_bytes(size_t blocks);
 /* Writes index and trailer, and closes. buffer is scratch. */
 int segment_file_finish(struct segment_file *f, struct strbuf *buffer);
 /* Closes the descriptor, if it still is ours. */
 void segment_file_close(struct segment_file *f);
-/* The same, and forgets the file. Keeps f->index. */
+/* Closes the descriptor and frees the path. Keeps f->index. */
 void segment_file_forget(struct segment_file *f);
 
 #endif

@@ -5,10 +5,11 @@
  * handed each definition (a text, a kernel configuration, a stack, the process, its threads, modules, devices …) before the
  * first row that refers to it, as rows of those tables.
  *
- * An epoch is how long that holds. At its beginning a sink forgets all definitions; those that are still needed come
- * again. Ids of strings and configurations are never given again, also not in a later epoch. The writer begins an epoch
- * when its tables are full, when a sink is attached to others, and when a sink wants one, because it begins a file that is to
- * be read alone, or has lost rows. It does so between a flush and the first row after that, never in between.
+ * An epoch is how long that holds. At its beginning a sink forgets all definitions; what is still
+ * needed is defined again. Ids of strings and configurations are never given again, also not in a
+ * later epoch. The writer begins an epoch when its tables are full, when a sink is attached to
+ * others, and when a sink wants one, because it begins a file that is to be read alone, or has lost
+ * rows. It does so between a flush and the first row after that, never in between.
  *
  * All operations are called by the writer's thread.
  */
@@ -24,7 +25,10 @@ struct writer_stats;
 
 struct sink_ops {
 	const char *name;
-	/* A new epoch begins. Not called for that of a sink which is attached before the first row. */
+	/*
+	 * A new epoch begins. A sink that is attached before the first row is not told of its first
+	 * epoch.
+	 */
 	void (*epoch)(struct sink *s);
 	/* Takes a row (struct row_<table>), which is the caller's, also its BYTES. */
 	void (*append)(struct sink *s, enum table_id table, const void *row);

@@ -30,7 +30,7 @@
 #define STRING_BYTES_MAX ((size_t)64 << 20)
 #define STRING_LENGTH_MAX (64u << 10)
 #define STRING_LENGTH_LIMIT (1u << 20)
-#define CONFIGS_EPOCH 16384u /* so many end an epoch */
+#define CONFIGS_EPOCH 16384u /* configurations after which an epoch ends */
 #define CONFIGS_MAX (8 * CONFIGS_EPOCH)
 #define KEPT_MAX 4096u /* rows of a table; then the older half is forgotten */
 #define KEPT_USED_MAX                                                                              \

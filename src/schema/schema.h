@@ -71,6 +71,8 @@ SCHEMA_ENUMS(SCHEMA_ENUM)
 
 /* Marks a value of a row as missing: ROW_MISSING(&row, kernel, end_ns). */
 #define ROW_MISSING(row, table, column) ((row)->missing |= UINT64_C(1) << COLUMN_##table##_##column)
+#define ROW_MISSING_IF(row, table, column, condition)                                                                  \
+	((row)->missing |= (uint64_t)((condition) != 0) << COLUMN_##table##_##column)
 
 enum column_type {
 	COLUMN_TYPE_U8,

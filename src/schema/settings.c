@@ -4,29 +4,88 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct setting all[] = {
-#define S(name, type, initial, most, choices, meaning)                                             \
-	{ #name, SETTING_##type, offsetof(struct settings, name), initial, most, choices, meaning },
+const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
+					     [SETTING_GRAPHS_AUTO] = "auto",
+					     [SETTING_GRAPHS_NODE] = "node",
+					     NULL };
+const char *const setting_api_names[] = {
+	[SETTING_API_LAUNCHES] = "launches", [SETTING_API_ALL] = "all", NULL
+};
+const char *const setting_stacks_names[] = { [SETTING_STACKS_NONE] = "none",
+					     [SETTING_STACKS_NATIVE] = "native",
+					     [SETTING_STACKS_PYTHON] = "python",
+					     [SETTING_STACKS_ALL] = "all",
+					     NULL };
+const char *const setting_preload_names[] = { [SETTING_PRELOAD_NONE] = "none",
+					      [SETTING_PRELOAD_PYTHON] = "python",
+					      [SETTING_PRELOAD_ALL] = "all",
+					      NULL };
+
+static const struct settings defaults = SETTINGS_INIT;
+
+/* Settings as options, whose values lie in struct settings at `offset`. */
+static const struct setting {
+	size_t offset;
+	enum setting_join join;
+	struct option option;
+} all[] = {
+#define S(key_, type_, join_, initial, ...)                                                        \
+	{ offsetof(struct settings, key_),                                                         \
+	  SETTING_JOIN_##join_,                                                                    \
+	  { .key = #key_, .type = OPTION_##type_, __VA_ARGS__ } },
 	SETTINGS(S)
 #undef S
 };
 
-const struct setting *settings_all(size_t *count)
+static uint64_t get(const struct settings *s, const struct setting *setting)
 {
-	*count = ARRAY_SIZE(all);
-	return all;
+	const void *value = (const char *)s + setting->offset;
+
+	switch (setting->option.type) {
+	case OPTION_FLAG:
+		return *(const bool *)value;
+	case OPTION_ENUM:
+		return (uint64_t) * (const int *)value;
+	default:
+		return *(const uint64_t *)value;
+	}
 }
 
-static uint64_t *value_of(struct settings *s, const struct setting *setting)
+static void set(struct settings *s, const struct setting *setting, uint64_t to)
 {
-	return (uint64_t *)(void *)((char *)s + setting->offset);
+	void *value = (char *)s + setting->offset;
+
+	switch (setting->option.type) {
+	case OPTION_FLAG:
+		*(bool *)value = to != 0;
+		break;
+	case OPTION_ENUM:
+		*(int *)value = (int)to;
+		break;
+	default:
+		*(uint64_t *)value = setting->option.most ? MIN(to, setting->option.most) : to;
+	}
 }
 
-void settings_defaults(struct settings *s)
+void settings_join(struct settings *to, const struct settings *more)
 {
-	memset(s, 0, sizeof(*s));
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		*value_of(s, &all[i]) = all[i].initial;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		uint64_t a = get(to, &all[i]), b = get(more, &all[i]);
+
+		switch (all[i].join) {
+		case SETTING_JOIN_OWN:
+			break;
+		case SETTING_JOIN_MOST:
+			set(to, &all[i], MAX(a, b));
+			break;
+		case SETTING_JOIN_LEAST:
+			set(to, &all[i], a && b ? MIN(a, b) : a | b);
+			break;
+		case SETTING_JOIN_BITS:
+			set(to, &all[i], a | b);
+			break;
+		}
+	}
 }
 
 /* Decimal digits up to the end of the value. */
@@ -45,31 +104,26 @@ static bool read_number(const char *text, size_t length, uint64_t *out)
 	return true;
 }
 
-static bool read_choice(const char *choices, const char *text, size_t length, uint64_t *out)
+static bool read_choice(const char *const *choices, const char *text, size_t length, uint64_t *out)
 {
-	for (uint64_t i = 0; *choices; i++) {
-		size_t n = strcspn(choices, "|");
-
-		if (n == length && memcmp(choices, text, n) == 0) {
+	for (uint64_t i = 0; choices[i]; i++) {
+		if (strlen(choices[i]) == length && memcmp(choices[i], text, length) == 0) {
 			*out = i;
 			return true;
 		}
-		choices += n + (choices[n] == '|');
 	}
 	return false;
 }
 
-static void set_one(struct settings *s, const struct setting *setting, const char *text,
-		    size_t length)
+static void read_value(struct settings *s, const struct setting *setting, const char *text,
+		       size_t length)
 {
+	const struct option *o = &setting->option;
 	uint64_t value;
 
-	if (setting->type == SETTING_CHOICE) {
-		if (read_choice(setting->choices, text, length, &value))
-			*value_of(s, setting) = value;
-	} else if (read_number(text, length, &value)) {
-		*value_of(s, setting) = MIN(value, setting->most);
-	}
+	if (o->type == OPTION_ENUM ? read_choice(o->choices, text, length, &value)
+				   : read_number(text, length, &value))
+		set(s, setting, value);
 }
 
 void settings_parse(struct settings *s, const char *text)
@@ -80,8 +134,9 @@ void settings_parse(struct settings *s, const char *text)
 
 		key = equals ? (size_t)(equals - text) : 0;
 		for (size_t i = 0; equals && i < ARRAY_SIZE(all); i++)
-			if (strlen(all[i].name) == key && memcmp(all[i].name, text, key) == 0)
-				set_one(s, &all[i], equals + 1, item - key - 1);
+			if (strlen(all[i].option.key) == key &&
+			    memcmp(all[i].option.key, text, key) == 0)
+				read_value(s, &all[i], equals + 1, item - key - 1);
 		text += item;
 		text += *text == ';';
 	}
@@ -92,19 +147,15 @@ void settings_text(const struct settings *s, struct strbuf *out)
 	const char *separator = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		uint64_t value = *value_of((struct settings *)(uintptr_t)s, &all[i]);
-		const char *choice = all[i].choices;
+		uint64_t value = get(s, &all[i]);
 
-		if (value == all[i].initial)
+		if (value == get(&defaults, &all[i]))
 			continue;
-		strbuf_addf(out, "%s%s=", separator, all[i].name);
-		if (all[i].type == SETTING_CHOICE) {
-			for (uint64_t skip = value; skip; skip--)
-				choice += strcspn(choice, "|") + 1;
-			strbuf_add(out, choice, strcspn(choice, "|"));
-		} else {
+		strbuf_addf(out, "%s%s=", separator, all[i].option.key);
+		if (all[i].option.type == OPTION_ENUM)
+			strbuf_adds(out, all[i].option.choices[value]);
+		else
 			strbuf_addf(out, "%" PRIu64, value);
-		}
 		separator = ";";
 	}
 }
@@ -115,7 +166,7 @@ bool settings_read(struct settings *s)
 	const char *directory = secure_getenv("PITOT_RECORDING");
 	const char *options = secure_getenv("PITOT_OPTIONS");
 
-	settings_defaults(s);
+	*s = defaults;
 	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
 		return false;
 	memcpy(s->directory, directory, strlen(directory));

@@ -1,79 +1,98 @@
 /*
- * settings.h: what a session of the recorder may be asked for, each setting declared once. From this list come the struct,
- * the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), and the options of the command line.
+ * settings.h: what a session of the recorder may be asked for, each setting declared once. From these two lists come the struct,
+ * the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), the options of `pitot record` with their help,
+ * man page and completion, and the table in docs/record.md.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
- *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be mixed
+ *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be mixed. Values are 0 or 1, decimal
+ *			numbers (of nanoseconds, bytes, …) and names of choices
  */
 #ifndef PITOT_SCHEMA_SETTINGS_H
 #define PITOT_SCHEMA_SETTINGS_H
 
 #include <stdbool.h>
 
+#include "base/clock.h"
+#include "base/options.h"
 #include "base/strbuf.h"
 
-enum setting_type {
-	SETTING_FLAG,	/* 0 or 1 */
-	SETTING_NUMBER, /* decimal */
-	SETTING_CHOICE, /* index into the choices, by name in texts */
-};
-
-enum { SETTING_GRAPHS_NODE, SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO };
+enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
-enum { SETTING_PRELOAD_0, SETTING_PRELOAD_1, SETTING_PRELOAD_ONCE };
+enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
+
+/* Their names by value; NULL at the end. */
+extern const char *const setting_graphs_names[], *const setting_api_names[], *const setting_stacks_names[],
+	*const setting_preload_names[];
+
+enum setting_join {
+	SETTING_JOIN_OWN, /* each has its own */
+	SETTING_JOIN_MOST,
+	SETTING_JOIN_LEAST, /* but 0, which is none */
+	SETTING_JOIN_BITS,
+};
 
 #define SETTING_CPU_HZ_MAX 10000u
 
-/* S(name, type, default, greatest value, choices separated by |, meaning) */
-#define SETTINGS(S)                                                                                \
-	S(graphs, CHOICE, SETTING_GRAPHS_NODE, 0, "node|launch|auto",                              \
-	  "CUDA graphs: a record of every node, of every launch, or nodes as long as that is cheap") \
-	S(sync, FLAG, 0, 1, NULL, "CUPTI's records of synchronizations and events (expensive)")    \
-	S(memory, FLAG, 0, 1, NULL, "allocations and memory pools")                                \
-	S(stacks, CHOICE, SETTING_STACKS_NONE, 0, "none|native|python|all",                        \
-	  "call stacks of the recorded calls")                                                     \
-	S(counters_ns, NUMBER, 500000000, UINT64_MAX, NULL,                                        \
-	  "time between readings of the GPUs' counters; 0: none")                                  \
-	S(api, CHOICE, SETTING_API_LAUNCHES, 0, "launches|all", "CUDA calls to record")            \
-	S(cpu, NUMBER, 0, SETTING_CPU_HZ_MAX, NULL,                                                \
-	  "CPU samples per second, by a timer inside the process; 0: none")                        \
-	S(perf, NUMBER, 0, UINT64_MAX, NULL,                                                       \
-	  "perf events sample too, in the pid namespace with this inode; 0: none do")              \
-	S(preload, CHOICE, SETTING_PRELOAD_0, 0, "0|1|once",                                       \
-	  "recording starts when the library is loaded; once: if LD_PRELOAD loaded it into a Python") \
-	S(cuda, FLAG, 1, 1, NULL, "whether CUPTI is used")                                         \
-	S(start_ns, NUMBER, 0, UINT64_MAX, NULL,                                                   \
-	  "CLOCK_MONOTONIC that delay and duration count from; 0: the session's start")            \
-	S(delay_ns, NUMBER, 0, UINT64_MAX, NULL, "nothing is recorded before start + delay")       \
-	S(duration_ns, NUMBER, 0, UINT64_MAX, NULL,                                                \
-	  "nothing is recorded after start + delay + duration; 0: no end")                         \
-	S(max_bytes, NUMBER, 0, UINT64_MAX, NULL, "ceiling of this process's segments; 0: none")   \
-	S(segment_bytes, NUMBER, 0, UINT64_MAX, NULL,                                              \
-	  "size at which a new segment begins; 0: the writer's choice")                            \
-	S(stacks_max, NUMBER, 0, UINT64_MAX, NULL,                                                 \
-	  "distinct call stacks in a table before a new one begins; 0: the recorder's choice")
+/*
+ * S(key, TYPE, JOIN, default, member of struct option…): the members say its option on the command line. TYPE is FLAG, ENUM, U64,
+ * SIZE or DURATION (OPTION_ of base/options.h). A key ends in the unit that its value has in PITOT_OPTIONS. JOIN (SETTING_JOIN_) says
+ * what two sessions want together.
+ */
+/* clang-format off */
+#define SETTINGS_REQUESTED(S)                                                                                          \
+	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
+	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
+	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
+	  .help = "record for TIME, then let the command continue")                                                    \
+	S(graphs, ENUM, MOST, SETTING_GRAPHS_NODE, .name = "graphs", .choices = setting_graphs_names,                        \
+	  .help = "CUDA graphs: record every node, or one record per launch (cheaper); "           \
+		  "auto: nodes where they are cheap (default node)")                               \
+	S(api, ENUM, MOST, SETTING_API_LAUNCHES, .name = "api", .choices = setting_api_names,                                \
+	  .help = "CUDA calls to record: launches, copies and synchronizations, or all "           \
+		  "(default launches)")                                                            \
+	S(stacks, ENUM, BITS, SETTING_STACKS_ALL, .name = "stacks", .choices = setting_stacks_names,                         \
+	  .help = "frames in the call stacks of recorded calls (default all)")                     \
+	S(sync, FLAG, MOST, false, .name = "sync", .negatable = true,                                                        \
+	  .help = "record synchronizations and events as CUPTI sees them, too (expensive)")                            \
+	S(memory, FLAG, MOST, false, .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
+	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, \
+	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory (default 500ms)")      \
+	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
+	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")
+
+/* What `pitot record` decides by itself, or what tests and measurements set: no options of the command line. */
+#define SETTINGS_INTERNAL(S)                                                                                           \
+	S(start_ns, DURATION, OWN, 0, .help = "CLOCK_MONOTONIC that delay and duration count from; 0: the session's start") \
+	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
+	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                    \
+	S(perf, U64, OWN, 0, .help = "perf events sample too, in the pid namespace with this inode; 0: none do")            \
+	S(preload, ENUM, OWN, SETTING_PRELOAD_NONE, .choices = setting_preload_names,                                       \
+	  .help = "programs in which recording starts when the library is loaded")                                     \
+	S(cuda, FLAG, MOST, true, .help = "whether CUPTI is used")                                                           \
+	S(segment_bytes, SIZE, OWN, 0, .help = "size at which a new segment begins; 0: the writer's choice")                \
+	S(stacks_max, U64, OWN, 0,                                                                                          \
+	  .help = "distinct call stacks in a table before a new one begins; 0: the recorder's choice")
+/* clang-format on */
+
+#define SETTINGS(S) SETTINGS_REQUESTED(S) SETTINGS_INTERNAL(S)
+
+typedef bool setting_FLAG;
+typedef int setting_ENUM;
+typedef uint64_t setting_U64, setting_SIZE, setting_DURATION;
 
 struct settings {
 	char directory[4096]; /* of the recording; "": none */
-#define S(name, ...) uint64_t name;
+#define S(key, type, ...) setting_##type key;
 	SETTINGS(S)
 #undef S
 };
 
-struct setting {
-	const char *name;
-	enum setting_type type;
-	size_t offset; /* of the uint64_t in struct settings */
-	uint64_t initial, most;
-	const char *choices; /* SETTING_CHOICE: "one|two" */
-	const char *meaning;
-};
+#define SETTING_INITIAL(key, type, join, initial, ...) .key = initial,
+#define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
 
-/* All settings, in the order of SETTINGS; *count: how many. */
-const struct setting *settings_all(size_t *count);
-
-void settings_defaults(struct settings *s);
+/* Makes *to what it and *more want together of the sources. */
+void settings_join(struct settings *to, const struct settings *more);
 
 /* Reads the environment over the defaults. false when it asks for no recording. Allocates nothing. */
 bool settings_read(struct settings *s);

@@ -57,7 +57,10 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_end end)
 {
-	/* Lanes that do not wait for each other: a multiplication takes longer than a frame may cost. */
+	/*
+	 * Lanes that do not wait for each other: a multiplication takes longer than a frame may
+	 * cost.
+	 */
 	uint64_t lanes[LANES] = { count, end, 2, 3 };
 	unsigned i = 0;
 
@@ -69,7 +72,7 @@ static uint64_t stack_hash(const uint64_t *frames, unsigned count, enum stack_en
 	return mix(mix(mix(lanes[0], lanes[1]), lanes[2]), lanes[3]);
 }
 
-/* A number for a new stack, which the collector has got. 0: it has not. */
+/* Hands a new stack to the collector. Its number; 0: the collector does not have it. */
 static uint32_t hand_over(struct stack_interner *in, const uint64_t *frames, unsigned count,
 			  enum stack_end end, stack_take *take, void *context)
 {

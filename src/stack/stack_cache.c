@@ -68,7 +68,9 @@ static inline bool same_words(const struct memory_word *words, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t value;
 
-		/* In assembly, because sanitizers have their own ideas of other functions' frames. */
+		/*
+		 * In assembly, because sanitizers have their own ideas of other functions' frames.
+		 */
 		__asm__("mov %1, %0" : "=r"(value) : "m"(*(const uint64_t *)words[i].address));
 		if (value != words[i].value)
 			return false;
@@ -110,7 +112,9 @@ static bool is_same(struct stack_cache *c, const struct cache_record *r,
 	return same_chunks(c, r->python) && same_chunks(c, r->native);
 }
 
-/* false when the walker is in use. What was kept is forgotten when modules or numbers have changed. */
+/*
+ * false when the walker is in use. What was kept is forgotten when modules or numbers have changed.
+ */
 static bool is_usable(struct stack_cache *c, struct stack_walker *w,
 		      const struct cache_python *python)
 {
@@ -335,8 +339,10 @@ static bool add_record(struct stack_cache *c, struct cache_record *r, unsigned n
 	return true;
 }
 
-/* Where few stacks are met again, keeping them is in vain; it is tried again later. */
-static bool in_vain(struct stack_cache *c)
+/*
+ * Where few stacks occur twice, adding them does not pay; it is tried again after BACKOFF stacks.
+ */
+static bool backs_off(struct stack_cache *c)
 {
 	if (c->backoff) {
 		c->backoff--;
@@ -395,7 +401,7 @@ void stack_cache_add(struct stack_cache *c, struct stack_walker *w,
 				  .id = id,
 				  .freed = python->freed };
 
-	if (w->busy || !w->remembered || w->generation != c->generation || in_vain(c))
+	if (w->busy || !w->remembered || w->generation != c->generation || backs_off(c))
 		return;
 	w->busy = true;
 	atomic_signal_fence(memory_order_seq_cst);

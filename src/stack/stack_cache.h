@@ -1,23 +1,25 @@
 /*
  * stack_cache.h: stacks that a thread has had before, found again without walking them.
  *
- * Programs launch in loops: what comes after a stack is nearly always what came after it the last time. So a thread
- * keeps, for its recent stacks, every word of memory that the walk of it depended on - return addresses, saved frame
- * pointers, and the interpreter's frames - and which stacks followed. A launch compares the words of the stacks that
- * followed the last one, then of those with the same rsp and the same innermost Python frames, at addresses that are
- * known at once; if all are the same it has the stack's number. Walking, which finds each frame by the one before, and
- * the look-ups after it cost more.
+ * Programs launch in loops: what comes after a stack is nearly always what came after it the last
+ * time. So a thread keeps, for its recent stacks, every word of memory that the walk of it depended
+ * on - return addresses, saved frame pointers, and the interpreter's frames - and which stacks
+ * followed. A launch compares the words of the stacks that followed the last one, then of those
+ * with the same rsp and the same innermost Python frames, at addresses that are known at once; if
+ * all are the same it has the stack's number. Walking, which finds each frame by the one before,
+ * and the look-ups after it cost more.
  *
- * Most stacks of a program have their outer frames in common. Words are therefore kept in chunks of a few frames, counted
- * from the thread's start, each of which knows the chunk further out: equal chunks are one, so that the words of hundreds
- * of deep stacks fit into the processor's caches. All of a stack's words are compared each time, those of shared chunks
- * too.
+ * Most stacks of a program have their outer frames in common. Words are therefore kept in chunks of
+ * a few frames, counted from the thread's start, each of which knows the chunk further out: equal
+ * chunks are one, so that the words of hundreds of deep stacks fit into the processor's caches. All
+ * of a stack's words are compared each time, those of shared chunks too.
  *
- * Measured gain (bench_stack_cache, CPython 3.12, 88 frames): a stack that is found costs 0.25 to 0.45 us, one that is
- * walked 1.6 to 1.9. Of 392 stacks in turn 99.8 % are found; without shared chunks, in the same memory, 9 %.
+ * Measured gain (bench_stack_cache, CPython 3.12, 88 frames): a stack that is found costs 0.25 to
+ * 0.45 us, one that is walked 1.6 to 1.9. Of 392 stacks in turn 99.8 % are found; without shared
+ * chunks, in the same memory, 9 %.
  *
- * A cache belongs to one thread, like its walker, whose last walk it learns from. Stacks are kept only if they are
- * complete, all on the thread's own stack, and walked by rsp and rbp alone.
+ * A cache belongs to one thread, like its walker, whose last walk it learns from. Stacks are kept
+ * only if they are complete, all on the thread's own stack, and walked by rsp and rbp alone.
  */
 #ifndef PITOT_STACK_STACK_CACHE_H
 #define PITOT_STACK_STACK_CACHE_H
@@ -58,12 +60,16 @@ struct cache_python {
 /* Forgets all; for a zeroed one there is no need. */
 void stack_cache_reset(struct stack_cache *c);
 
-/* The number that was given to stack_cache_add() for this stack of the calling thread; 0: it is not known. */
+/*
+ * The number that was given to stack_cache_add() for this stack of the calling thread; 0: it is not
+ * known.
+ */
 uint32_t stack_cache_find(struct stack_cache *c, struct stack_walker *w,
 			 const struct stack_registers *start, const struct cache_python *python);
 
 /*
- * After stack_cache_find() did not find it, and stack_walk() from the same registers: keeps the stack if that was complete.
+ * After stack_cache_find() did not find it, and stack_walk() from the same registers: keeps the
+ * stack if that was complete.
  */
 void stack_cache_add(struct stack_cache *c, struct stack_walker *w,
 		    const struct stack_registers *start, const struct cache_python *python,

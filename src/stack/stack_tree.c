@@ -116,7 +116,10 @@ static struct stack_tree_stack *stack_at(struct stack_tree *t, uint32_t id)
 	return &t->stacks.data[place - 1];
 }
 
-/* Appends the rows that the segment does not have, of the nodes from the thread's start to this one. */
+/*
+ * Appends the rows that the segment does not have, of the nodes from the thread's start to this
+ * one.
+ */
 static void append_nodes(struct stack_tree *t, struct writer *w, uint32_t id, uint32_t segment)
 {
 	uint32_t path[STACK_TREE_DEPTH];

@@ -2,8 +2,9 @@
  * stack_tree.h: stacks as the recording keeps them: nodes of (caller, frame), so that stacks share
  * their outer frames, and a row for each stack. For the collector's thread.
  *
- * The rows of a stack are in each segment with rows that refer to it (format/writer.h asks for them);
- * a node and a stack know the last segment that has their row. Ids are the same in all segments.
+ * The rows of a stack are in each segment with rows that refer to it (format/writer.h asks for
+ * them); a node and a stack know the last segment that has their row. Ids are the same in all
+ * segments.
  */
 #ifndef PITOT_STACK_STACK_TREE_H
 #define PITOT_STACK_STACK_TREE_H
@@ -33,7 +34,9 @@ struct stack_tree_stack {
 	bool refused; /* it has no row */
 };
 
-/* Fills in what is known of a Python frame: address, function, file, line; unset ones are missing. */
+/*
+ * Fills in what is known of a Python frame: address, function, file, line; unset ones are missing.
+ */
 typedef void stack_describe(void *context, struct writer *w, uint64_t frame,
 			    struct row_stack_node *row);
 
@@ -57,19 +60,22 @@ void stack_tree_init(struct stack_tree *t, uint32_t nodes_max, stack_describe *d
 void stack_tree_release(struct stack_tree *t);
 
 /*
- * Takes a new stack and appends its rows: of nodes that the segment does not have, parents first, then
- * its own. Frames are innermost first. 0; -ENOMEM or E_LIMIT, and then the stack has no row (counted).
+ * Takes a new stack and appends its rows: of nodes that the segment does not have, parents first,
+ * then its own. Frames are innermost first. 0; -ENOMEM or E_LIMIT, and then the stack has no row
+ * (counted).
  */
 int stack_tree_add(struct stack_tree *t, struct writer *w, uint32_t id, const uint64_t *frames,
 		   unsigned count, enum stack_end end);
 
-/* A writer_need_stack, whose context is the tree: a row is to be appended that refers to the stack. */
+/*
+ * A writer_need_stack, whose context is the tree: a row is to be appended that refers to the stack.
+ */
 void stack_tree_need(void *tree, struct writer *w, uint32_t id);
 
 /*
- * Instead of stack_tree_add, for who has no interner: the id of the stack, which is kept when it is new
- * (*is_new, may be NULL). From then on the writer has the tree asked for stacks: no row may be appended to `w` after the
- * tree's release. 0: there is no room or memory for it (counted).
+ * Instead of stack_tree_add, for who has no interner: the id of the stack, which is kept when it is
+ * new (*is_new, may be NULL). From then on the writer calls stack_tree_need() for stacks: no row
+ * may be appended to `w` after the tree's release. 0: there is no room or memory for it (counted).
  */
 uint32_t stack_tree_id(struct stack_tree *t, struct writer *w, const uint64_t *frames,
 		       unsigned count, enum stack_end end, bool *is_new);

@@ -76,7 +76,7 @@ static int try_cache(const struct wanted *w, struct elf_file *out, struct strbuf
 
 	for (size_t i = 0; i < ARRAY_SIZE(caches) && r == -ENOENT; i++) {
 		_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
-		const char *folder = getenv(caches[i].variable);
+		const char *folder = secure_getenv(caches[i].variable);
 
 		if (!folder || !*folder)
 			continue;

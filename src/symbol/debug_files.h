@@ -3,9 +3,9 @@
  *
  * Each folder is looked through as GDB does with /usr/lib/debug: by build id
  * (.build-id/ab/cdef.debug), then by the name in .gnu_debuglink: beside the file, in .debug beside
- * it, and below the folder at the file's own path. Besides, what debuginfod's client has in its
- * cache is taken, and at last its servers are asked. A file with another build id, or without one and
- * of another checksum, is never taken.
+ * it, and below the folder at the file's own path. Then the cache of debuginfod's client is
+ * searched, and last its servers. A file with another build id, or without one and with another
+ * checksum, is never used.
  */
 #ifndef PITOT_SYMBOL_DEBUG_FILES_H
 #define PITOT_SYMBOL_DEBUG_FILES_H

@@ -13,7 +13,7 @@
 struct debuginfod {
 	void *client; /* of the library */
 	void (*end)(void *client);
-	/* A file descriptor or -errno; a length of 0 is that of hexadecimal text. */
+	/* A file descriptor or -errno; length 0: the build id is hexadecimal text. */
 	int (*find)(void *client, const unsigned char *build_id, int length, char **path);
 	unsigned failures; /* in a row */
 	const char *problem;
@@ -40,7 +40,7 @@ static int load(struct debuginfod *d, struct error *e)
 
 int debuginfod_open(struct debuginfod **out, struct error *e)
 {
-	const char *urls = getenv(URLS);
+	const char *urls = secure_getenv(URLS);
 	struct debuginfod *d;
 	int r;
 

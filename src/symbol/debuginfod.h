@@ -15,11 +15,11 @@ int debuginfod_open(struct debuginfod **out, struct error *e) MUST_USE;
 void debuginfod_free(struct debuginfod *d);
 /*
  * Fetches the debug file of a build id (hexadecimal). 0, with the path of the cached file appended
- * to *path; -ENOENT when it is not to be had; -ENOMEM. After two requests in a row that no server
- * answered none is asked again.
+ * to *path; -ENOENT when no server has it; -ENOMEM. After two requests in a row without an answer
+ * no further request is made.
  */
 int debuginfod_fetch(struct debuginfod *d, const char *build_id, struct strbuf *path) MUST_USE;
-/* Why the last request that failed did, other than that no server has the file; "": none has. */
+/* The cause of the last request that failed, a missing file excluded; "": no request failed. */
 const char *debuginfod_problem(const struct debuginfod *d);
 
 #endif

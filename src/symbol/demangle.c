@@ -1,16 +1,18 @@
 /*
  * demangle.c: libiberty's demanglers, fenced in.
  *
- * The C++ demangler keeps its parse tree on the stack and recurses with the name; a limit of its own refuses names of
- * more than 1 KiB, which CUTLASS's are. We switch that limit off and compute how much stack a name can need: if that
- * is more than this thread has left, a thread is started for the name; if it is absurd, the name stays mangled.
+ * The C++ demangler keeps its parse tree on the stack and recurses with the name; a limit of its
+ * own refuses names of more than 1 KiB, which CUTLASS's are. We switch that limit off and compute
+ * how much stack a name can need: if that is more than this thread has left, a thread is started
+ * for the name; if it is absurd, the name stays mangled.
  *
- * Short names can stand for endless texts (a substitution may refer to one that refers to others twice): the text is
- * handed over in pieces, and when there is too much of it we jump out. Nothing is lost by that, because the demangler
- * allocates nothing. The one for Rust does while it prints a single identifier of Unicode, so there we jump at
- * punctuation only.
+ * Short names can stand for endless texts (a substitution may refer to one that refers to others
+ * twice): the text is handed over in pieces, and when there is too much of it we jump out. Nothing
+ * is lost by that, because the demangler allocates nothing. The one for Rust does while it prints a
+ * single identifier of Unicode, so there we jump at punctuation only.
  *
- * Conversion operators to template parameters ("cvT_I") are parsed twice at every level: many are refused.
+ * Conversion operators to template parameters ("cvT_I") are parsed twice at every level: many are
+ * refused.
  */
 #include "symbol/demangle.h"
 
@@ -71,8 +73,9 @@ static size_t count(const char *name, char c)
 }
 
 /*
- * The most that a name can need: 256 bytes a byte of it for recursion and the parse tree (measured: 217), and 16 bytes
- * for every pair of a template and a reference to a parameter, each of which is counted up to twice.
+ * The most that a name can need: 256 bytes a byte of it for recursion and the parse tree (measured:
+ * 217), and 16 bytes for every pair of a template and a reference to a parameter, each of which is
+ * counted up to twice.
  */
 static size_t stack_needed(const char *name)
 {
@@ -142,7 +145,10 @@ bool demangle(const char *name, struct strbuf *out)
 	bool is_cpp = strncmp(name, "_Z", 2) == 0, is_rust = strncmp(name, "_R", 2) == 0;
 
 	if ((is_cpp || is_rust) && !is_refused(name)) {
-		/* Rust's older names look like C++ but for a hash at the end, which only its demangler drops. */
+		/*
+		 * Rust's older names look like C++ but for a hash at the end, which only its
+		 * demangler drops.
+		 */
 		if (try_language(name, true, out) || (is_cpp && try_language(name, false, out)))
 			return true;
 	}

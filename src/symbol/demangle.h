@@ -1,4 +1,6 @@
-/* demangle.h: names of C++ (Itanium) and Rust as their authors wrote them. Safe for concurrent use. */
+/*
+ * demangle.h: names of C++ (Itanium) and Rust as their authors wrote them. Safe for concurrent use.
+ */
 #ifndef PITOT_SYMBOL_DEMANGLE_H
 #define PITOT_SYMBOL_DEMANGLE_H
 
@@ -8,8 +10,9 @@
 #define DEMANGLE_OUTPUT_MAX ((size_t)64 << 10)
 
 /*
- * Appends the readable form of a symbol with its parameters and, for templates, its return type. Appends the name
- * itself when it is not mangled, broken, too long, or made to take forever. Returns whether it was demangled.
+ * Appends the readable form of a symbol with its parameters and, for templates, its return type.
+ * Appends the name itself when it is not mangled, broken, too long, or made to take forever.
+ * Returns whether it was demangled.
  */
 bool demangle(const char *name, struct strbuf *out);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/search.h"
+
 #define UNITS_MAX ((size_t)4 << 20)
 #define ATTRIBUTES_MAX 256 /* of one entry, which may take no byte: compilers use up to 30 */
 #define REFERENCES_MAX 16 /* from an inlined call to the name of the function */
@@ -140,10 +142,77 @@ bool dwarf_entry_at(const struct dwarf_unit *u, uint64_t offset, struct dwarf_en
 	return !entry->cursor.failed && (code == 0 || entry->abbreviation);
 }
 
+static struct dwarf_value *fact_of(struct dwarf_facts *facts, uint32_t attribute)
+{
+	switch (attribute) {
+	case DW_AT_name:
+		return &facts->name;
+	case DW_AT_linkage_name:
+	case DW_AT_MIPS_linkage_name:
+		return &facts->linkage_name;
+	case DW_AT_comp_dir:
+		return &facts->folder;
+	case DW_AT_low_pc:
+		return &facts->place.low;
+	case DW_AT_high_pc:
+		return &facts->place.high;
+	case DW_AT_ranges:
+		return &facts->place.ranges;
+	case DW_AT_abstract_origin:
+		return &facts->origin;
+	case DW_AT_specification:
+		return &facts->specification;
+	case DW_AT_call_file:
+		return &facts->call_file;
+	case DW_AT_call_line:
+		return &facts->call_line;
+	case DW_AT_sibling:
+		return &facts->sibling;
+	case DW_AT_stmt_list:
+		return &facts->lines;
+	case DW_AT_str_offsets_base:
+		return &facts->string_offsets;
+	case DW_AT_addr_base:
+		return &facts->addresses;
+	case DW_AT_rnglists_base:
+		return &facts->range_lists;
+	case DW_AT_dwo_name:
+	case DW_AT_GNU_dwo_name:
+		return &facts->split;
+	}
+	return NULL;
+}
+
+void dwarf_read_facts(struct dwarf_entry *entry, struct dwarf_facts *facts)
+{
+	const struct dwarf_abbreviations *table = entry->unit->abbreviations;
+
+	*facts = (struct dwarf_facts){ 0 };
+	for (uint32_t i = 0; i < entry->abbreviation->count; i++) {
+		const struct dwarf_attribute *a =
+			&table->attributes.data[entry->abbreviation->first + i];
+		struct dwarf_value v = dwarf_read(entry->unit, &entry->cursor, a);
+		struct dwarf_value *fact = fact_of(facts, a->name);
+
+		if (fact)
+			*fact = v;
+	}
+}
+
+/*
+ * A base in a section; where the unit says nothing, its table starts after the header of the
+ * section.
+ */
+static void set_base(uint64_t *base, struct dwarf_value said)
+{
+	if (said.class != DWARF_NONE)
+		*base = said.number;
+}
+
 bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_place *place)
 {
-	struct dwarf_value name = { 0 }, folder = { 0 };
 	struct dwarf_entry entry;
+	struct dwarf_facts facts;
 
 	*place = (struct dwarf_place){ 0 };
 	if (!dwarf_unit_prepare(d, u) || !dwarf_entry_at(u, u->entries, &entry) ||
@@ -151,49 +220,17 @@ bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_pl
 		return false;
 	u->is_code = entry.abbreviation->tag == DW_TAG_compile_unit ||
 		     entry.abbreviation->tag == DW_TAG_skeleton_unit;
-	for (uint32_t i = 0; i < entry.abbreviation->count; i++) {
-		const struct dwarf_attribute *a =
-			&u->abbreviations->attributes.data[entry.abbreviation->first + i];
-		struct dwarf_value v = dwarf_read(u, &entry.cursor, a);
-
-		switch (a->name) {
-		case DW_AT_name:
-			name = v;
-			break;
-		case DW_AT_comp_dir:
-			folder = v;
-			break;
-		case DW_AT_low_pc:
-			place->low = v;
-			break;
-		case DW_AT_high_pc:
-			place->high = v;
-			break;
-		case DW_AT_ranges:
-			place->ranges = v;
-			break;
-		case DW_AT_stmt_list:
-			u->has_lines = v.class == DWARF_OFFSET || v.class == DWARF_CONSTANT;
-			u->lines_offset = v.number;
-			break;
-		case DW_AT_str_offsets_base:
-			u->string_offsets = v.number;
-			break;
-		case DW_AT_addr_base:
-			u->addresses = v.number;
-			break;
-		case DW_AT_rnglists_base:
-			u->range_lists = v.number;
-			break;
-		case DW_AT_dwo_name:
-		case DW_AT_GNU_dwo_name:
-			u->is_split = true;
-			break;
-		}
-	}
+	dwarf_read_facts(&entry, &facts);
+	set_base(&u->string_offsets, facts.string_offsets);
+	set_base(&u->addresses, facts.addresses);
+	set_base(&u->range_lists, facts.range_lists);
+	u->has_lines = facts.lines.class == DWARF_OFFSET || facts.lines.class == DWARF_CONSTANT;
+	u->lines_offset = facts.lines.number;
+	u->is_split = facts.split.class != DWARF_NONE;
 	/* Only now are the bases known. */
-	u->name = dwarf_text(u, name);
-	u->folder = dwarf_text(u, folder);
+	u->name = dwarf_text(u, facts.name);
+	u->folder = dwarf_text(u, facts.folder);
+	*place = facts.place;
 	dwarf_address(u, place->low, &u->base);
 	return true;
 }
@@ -229,7 +266,6 @@ static bool read_header(const struct dwarf_file *d, uint64_t offset, struct dwar
 	if (type == DW_UT_skeleton || type == DW_UT_split_compile)
 		cursor_u64(&c);
 	u->entries = (uint64_t)(c.p - d->info.data);
-	/* Where a unit says nothing, its tables start after the header of the section. */
 	u->string_offsets = u->version == 5 ? 2 * (uint64_t)u->offset_size : 0;
 	u->addresses = u->version == 5 ? 2 * (uint64_t)u->offset_size : 0;
 	u->range_lists = u->version == 5 ? (u->offset_size == 8 ? 20 : 12) : 0;
@@ -299,43 +335,10 @@ void dwarf_release(struct dwarf_file *d)
 /* The unit with an offset of .debug_info in it, or NULL. */
 static struct dwarf_unit *dwarf_unit_at(struct dwarf_file *d, uint64_t offset)
 {
-	size_t low = 0, high = d->units.count;
+	struct dwarf_unit *all = d->units.data;
+	size_t at = sorted_prefix(d->units.count, i, all[i].end <= offset);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (d->units.data[middle].end <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < d->units.count && d->units.data[low].offset <= offset ? &d->units.data[low]
-									   : NULL;
-}
-
-/* The names that one entry has, and the entry that it refers to for more. */
-struct naming {
-	struct dwarf_value name, linkage, next;
-};
-
-static void read_naming(const struct dwarf_entry *entry, struct naming *n)
-{
-	const struct dwarf_unit *u = entry->unit;
-	struct cursor c = entry->cursor;
-
-	*n = (struct naming){ 0 };
-	for (uint32_t i = 0; i < entry->abbreviation->count; i++) {
-		const struct dwarf_attribute *a =
-			&u->abbreviations->attributes.data[entry->abbreviation->first + i];
-		struct dwarf_value v = dwarf_read(u, &c, a);
-
-		if (a->name == DW_AT_name)
-			n->name = v;
-		else if (a->name == DW_AT_linkage_name || a->name == DW_AT_MIPS_linkage_name)
-			n->linkage = v;
-		else if (a->name == DW_AT_abstract_origin || a->name == DW_AT_specification)
-			n->next = v;
-	}
+	return at < d->units.count && all[at].offset <= offset ? &all[at] : NULL;
 }
 
 struct dwarf_name dwarf_function_name(struct dwarf_file *d, struct dwarf_value reference)
@@ -345,7 +348,7 @@ struct dwarf_name dwarf_function_name(struct dwarf_file *d, struct dwarf_value r
 	for (unsigned i = 0; i < REFERENCES_MAX && d; i++) {
 		struct dwarf_unit *u;
 		struct dwarf_entry entry;
-		struct naming n;
+		struct dwarf_facts facts;
 		const char *text;
 
 		if (reference.class == DWARF_REFERENCE_ALT)
@@ -356,14 +359,14 @@ struct dwarf_name dwarf_function_name(struct dwarf_file *d, struct dwarf_value r
 		if (!u || !dwarf_unit_prepare(d, u) ||
 		    !dwarf_entry_at(u, reference.number, &entry) || !entry.abbreviation)
 			break;
-		read_naming(&entry, &n);
-		text = dwarf_text(u, n.linkage);
+		dwarf_read_facts(&entry, &facts);
+		text = dwarf_text(u, facts.linkage_name);
 		if (text)
 			return (struct dwarf_name){ .text = text, .is_linkage = true };
-		text = name.text ? NULL : dwarf_text(u, n.name);
+		text = name.text ? NULL : dwarf_text(u, facts.name);
 		if (text)
 			name = (struct dwarf_name){ text, false, reference.number, u };
-		reference = n.next;
+		reference = facts.origin.class != DWARF_NONE ? facts.origin : facts.specification;
 	}
 	return name;
 }

@@ -71,6 +71,15 @@ struct dwarf_place {
 	struct dwarf_value low, high, ranges;
 };
 
+/* What an entry says that matters here; of class DWARF_NONE where it does not. */
+struct dwarf_facts {
+	struct dwarf_place place;
+	struct dwarf_value name, linkage_name, folder;
+	struct dwarf_value origin, specification; /* entries that say more of the same function */
+	struct dwarf_value call_file, call_line, sibling;
+	struct dwarf_value lines, string_offsets, addresses, range_lists, split; /* of a unit */
+};
+
 struct dwarf_attribute {
 	uint32_t name, form;
 	int64_t constant; /* DW_FORM_implicit_const */
@@ -137,7 +146,9 @@ bool dwarf_unit_read(struct dwarf_file *d, struct dwarf_unit *u, struct dwarf_pl
  * Reads the entry at an offset of the (prepared) unit; false at its end or when it cannot be read.
  */
 bool dwarf_entry_at(const struct dwarf_unit *u, uint64_t offset, struct dwarf_entry *entry);
-/* Reads the attribute; the cursor goes on. */
+/* Reads all attributes of an entry; its cursor goes on to the next. */
+void dwarf_read_facts(struct dwarf_entry *entry, struct dwarf_facts *facts);
+/* Reads one attribute; the cursor goes on. */
 struct dwarf_value dwarf_read(const struct dwarf_unit *u, struct cursor *c,
 			      const struct dwarf_attribute *attribute);
 /* A form by itself, as line tables have them. */

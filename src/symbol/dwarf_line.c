@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/search.h"
+
 #define FORMATS_MAX 16 /* of what is said of a file; five kinds are known */
 #define ROWS_MAX ((size_t)1 << 28)
 
@@ -333,17 +335,10 @@ void line_table_release(struct line_table *t)
 
 const struct line_row *line_table_find(const struct line_table *t, uint64_t address)
 {
-	size_t low = 0, high = t->rows.count;
+	const struct line_row *rows = t->rows.data;
+	size_t after = sorted_prefix(t->rows.count, i, rows[i].address <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->rows.data[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && t->rows.data[low - 1].file != LINE_ROW_END ? &t->rows.data[low - 1] : NULL;
+	return after && rows[after - 1].file != LINE_ROW_END ? &rows[after - 1] : NULL;
 }
 
 static void add_folder(const char *folder, struct strbuf *out)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/search.h"
+
 #define DEPTH_MAX 4096
 #define SURROUNDINGS_MAX 32u /* of one name */
 
@@ -15,55 +17,15 @@ struct walk {
 	unsigned depth;
 };
 
-/* What matters of an entry. */
-struct facts {
-	struct dwarf_place place;
-	struct dwarf_value name, origin, call_file, call_line;
-	uint64_t sibling; /* 0: unknown */
-};
-
-static void read_facts(struct dwarf_entry *entry, struct facts *facts)
+/* Where the next entry at the depth of this one is; 0: unknown. */
+static uint64_t sibling_of(const struct dwarf_facts *facts)
 {
-	const struct dwarf_unit *u = entry->unit;
-
-	*facts = (struct facts){ .sibling = 0 };
-	for (uint32_t i = 0; i < entry->abbreviation->count; i++) {
-		const struct dwarf_attribute *a =
-			&u->abbreviations->attributes.data[entry->abbreviation->first + i];
-		struct dwarf_value v = dwarf_read(u, &entry->cursor, a);
-
-		switch (a->name) {
-		case DW_AT_name:
-			facts->name = v;
-			break;
-		case DW_AT_low_pc:
-			facts->place.low = v;
-			break;
-		case DW_AT_high_pc:
-			facts->place.high = v;
-			break;
-		case DW_AT_ranges:
-			facts->place.ranges = v;
-			break;
-		case DW_AT_abstract_origin:
-			facts->origin = v;
-			break;
-		case DW_AT_call_file:
-			facts->call_file = v;
-			break;
-		case DW_AT_call_line:
-			facts->call_line = v;
-			break;
-		case DW_AT_sibling:
-			facts->sibling = v.class == DWARF_REFERENCE ? v.number : 0;
-			break;
-		}
-	}
+	return facts->sibling.class == DWARF_REFERENCE ? facts->sibling.number : 0;
 }
 
 /* The scope that the entry is; SCOPE_NONE: none, such as a declaration. */
-static int add_scope(struct walk *w, const struct dwarf_entry *entry, const struct facts *facts,
-		     uint32_t *index)
+static int add_scope(struct walk *w, const struct dwarf_entry *entry,
+		     const struct dwarf_facts *facts, uint32_t *index)
 {
 	bool is_inlined = entry->abbreviation->tag == DW_TAG_inlined_subroutine;
 	struct scope scope = {
@@ -96,13 +58,13 @@ static bool is_class(uint32_t tag)
 	return tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
 }
 
-/* The entry is what others are in: their names begin with its own. */
+/* Adds a namespace or class, with whose name the names of the entries in it begin. */
 static int add_surrounding(struct walk *w, const struct dwarf_entry *entry,
-			   const struct facts *facts)
+			   const struct dwarf_facts *facts)
 {
 	struct surrounding around = {
 		.start = entry->offset,
-		.end = facts->sibling ? facts->sibling : w->unit->end,
+		.end = sibling_of(facts) ? sibling_of(facts) : w->unit->end,
 		.parent = w->surrounding[w->depth],
 		.is_class = is_class(entry->abbreviation->tag),
 		.name = facts->name,
@@ -136,10 +98,10 @@ static uint64_t take_entry(struct walk *w, struct dwarf_entry *entry)
 {
 	uint32_t tag = entry->abbreviation->tag, scope = SCOPE_NONE;
 	bool is_scope = tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
-	struct facts facts;
+	struct dwarf_facts facts;
 	uint64_t next;
 
-	read_facts(entry, &facts);
+	dwarf_read_facts(entry, &facts);
 	next = (uint64_t)(entry->cursor.p - w->unit->file->info.data);
 	if (entry->cursor.failed)
 		return w->unit->end;
@@ -149,11 +111,11 @@ static uint64_t take_entry(struct walk *w, struct dwarf_entry *entry)
 		return next;
 	if ((tag == DW_TAG_namespace || is_class(tag)) && add_surrounding(w, entry, &facts) < 0)
 		return 0;
-	if (facts.sibling > next && !may_have_code(tag)) {
+	if (sibling_of(&facts) > next && !may_have_code(tag)) {
 		if (is_class(tag))
 			w->scopes->surroundings.data[w->scopes->surroundings.count - 1]
 				.passed_over = true;
-		return facts.sibling;
+		return sibling_of(&facts);
 	}
 	if (w->depth + 1 >= DEPTH_MAX)
 		return w->unit->end;
@@ -222,7 +184,7 @@ uint32_t scopes_find(const struct scopes *s, uint64_t address)
 	return range_table_find(&s->ranges, address);
 }
 
-/* --- what an entry is in --- */
+/* --- namespaces and classes around an entry --- */
 
 static bool spend(uint64_t *budget, uint64_t cost)
 {
@@ -249,21 +211,13 @@ static bool add_name(const struct dwarf_unit *u, struct dwarf_value name, bool i
 /* The innermost that is known. */
 static uint32_t find_surrounding(const struct scopes *s, uint64_t entry)
 {
-	size_t low = 0, high = s->surroundings.count;
-	uint32_t i;
+	const struct surrounding *all = s->surroundings.data;
+	size_t before = sorted_prefix(s->surroundings.count, i, all[i].start < entry);
+	uint32_t at = before ? (uint32_t)before - 1 : SCOPE_NONE;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->surroundings.data[middle].start < entry)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (i = low ? (uint32_t)low - 1 : SCOPE_NONE;
-	     i != SCOPE_NONE && s->surroundings.data[i].end <= entry;)
-		i = s->surroundings.data[i].parent;
-	return i;
+	while (at != SCOPE_NONE && all[at].end <= entry)
+		at = all[at].parent;
+	return at;
 }
 
 /* Classes between a class, which the walk of the unit has passed over, and an entry. */
@@ -276,10 +230,10 @@ static bool add_inner_classes(const struct dwarf_unit *u, uint64_t class, uint64
 	struct dwarf_entry e;
 
 	while (offset < entry && dwarf_entry_at(u, offset, &e)) {
-		struct facts facts = { .sibling = 0 };
+		struct dwarf_facts facts = { 0 };
 
 		if (e.abbreviation)
-			read_facts(&e, &facts);
+			dwarf_read_facts(&e, &facts);
 		if (e.cursor.failed || !spend(budget, 1))
 			return false;
 		offset = (uint64_t)(e.cursor.p - u->file->info.data);
@@ -288,8 +242,8 @@ static bool add_inner_classes(const struct dwarf_unit *u, uint64_t class, uint64
 				return true;
 			count -= count && depths[count - 1] > depth;
 		} else if (e.abbreviation->has_children) {
-			if (facts.sibling > offset && facts.sibling <= entry) {
-				offset = facts.sibling;
+			if (sibling_of(&facts) > offset && sibling_of(&facts) <= entry) {
+				offset = sibling_of(&facts);
 				continue;
 			}
 			if (depth && is_class(e.abbreviation->tag) && count < SURROUNDINGS_MAX) {

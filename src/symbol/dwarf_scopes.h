@@ -19,7 +19,7 @@ struct surrounding {
 	uint64_t start, end; /* offsets in .debug_info */
 	uint32_t parent; /* SCOPE_NONE: the unit */
 	bool is_class;
-	bool passed_over; /* classes in it are not here */
+	bool passed_over; /* its entries were skipped: the list has no classes of it */
 	struct dwarf_value name;
 };
 
@@ -35,8 +35,8 @@ void scopes_release(struct scopes *s);
 /* The innermost scope around an address: index of items, or SCOPE_NONE. */
 uint32_t scopes_find(const struct scopes *s, uint64_t address);
 /*
- * Appends what an entry of the unit is in: "space::class::", or nothing. What that takes is taken from *budget; false:
- * there was too little of it, and *out is of no use.
+ * Appends the namespaces and classes around an entry of the unit: "space::class::", or nothing. Its
+ * cost is subtracted from *budget; false: the budget was exceeded, and *out is incomplete.
  */
 bool scopes_qualify(const struct scopes *s, const struct dwarf_unit *u, uint64_t entry,
 		    uint64_t *budget, struct strbuf *out);

@@ -4,51 +4,78 @@
 #include "symbol/dwarf_file.h"
 
 enum {
-	DW_FORM_addr = 0x01,
-	DW_FORM_block2 = 0x03,
-	DW_FORM_block4 = 0x04,
-	DW_FORM_data2 = 0x05,
-	DW_FORM_data4 = 0x06,
-	DW_FORM_data8 = 0x07,
-	DW_FORM_string = 0x08,
-	DW_FORM_block = 0x09,
-	DW_FORM_block1 = 0x0a,
-	DW_FORM_data1 = 0x0b,
-	DW_FORM_flag = 0x0c,
-	DW_FORM_sdata = 0x0d,
-	DW_FORM_strp = 0x0e,
-	DW_FORM_udata = 0x0f,
-	DW_FORM_ref_addr = 0x10,
-	DW_FORM_ref1 = 0x11,
-	DW_FORM_ref2 = 0x12,
-	DW_FORM_ref4 = 0x13,
-	DW_FORM_ref8 = 0x14,
-	DW_FORM_ref_udata = 0x15,
 	DW_FORM_indirect = 0x16,
-	DW_FORM_sec_offset = 0x17,
-	DW_FORM_exprloc = 0x18,
-	DW_FORM_flag_present = 0x19,
-	DW_FORM_strx = 0x1a,
-	DW_FORM_addrx = 0x1b,
-	DW_FORM_ref_sup4 = 0x1c,
-	DW_FORM_strp_sup = 0x1d,
-	DW_FORM_data16 = 0x1e,
-	DW_FORM_line_strp = 0x1f,
-	DW_FORM_ref_sig8 = 0x20,
 	DW_FORM_implicit_const = 0x21,
-	DW_FORM_loclistx = 0x22,
-	DW_FORM_rnglistx = 0x23,
-	DW_FORM_ref_sup8 = 0x24,
-	DW_FORM_strx1 = 0x25,
-	DW_FORM_strx2 = 0x26,
-	DW_FORM_strx3 = 0x27,
-	DW_FORM_strx4 = 0x28,
-	DW_FORM_addrx1 = 0x29,
-	DW_FORM_addrx2 = 0x2a,
-	DW_FORM_addrx3 = 0x2b,
-	DW_FORM_addrx4 = 0x2c,
 	DW_FORM_GNU_ref_alt = 0x1f20,
 	DW_FORM_GNU_strp_alt = 0x1f21,
+};
+
+/* How the bytes of a form are stored; 1, 2, 3, 4, 8 and 16 are a number of so many bytes. */
+enum stored {
+	STORED_UNKNOWN,
+	STORED_16_BYTES = 16,
+	STORED_NOTHING, /* the number is 1 */
+	STORED_ULEB,
+	STORED_SLEB,
+	STORED_OFFSET, /* 4 or 8 bytes, as the unit has them */
+	STORED_ADDRESS,
+	STORED_REFERENCE, /* an offset, or an address in version 2 */
+	STORED_TEXT,
+	STORED_BLOCK, /* its length is a ULEB, or in as many bytes as these say: */
+	STORED_BLOCK_1,
+	STORED_BLOCK_2,
+	STORED_BLOCK_4,
+};
+
+/* What the number of a form counts from, if it is no value by itself. */
+enum origin { ORIGIN_NONE, ORIGIN_UNIT, ORIGIN_STR, ORIGIN_LINE_STR, ORIGIN_ALT_STR };
+
+struct form {
+	uint8_t stored, class, origin;
+};
+
+static const struct form forms[] = {
+	[0x01] = { STORED_ADDRESS, DWARF_ADDRESS, 0 }, /* addr */
+	[0x03] = { STORED_BLOCK_2, DWARF_NONE, 0 }, /* block2 */
+	[0x04] = { STORED_BLOCK_4, DWARF_NONE, 0 }, /* block4 */
+	[0x05] = { 2, DWARF_CONSTANT, 0 }, /* data2 */
+	[0x06] = { 4, DWARF_CONSTANT, 0 }, /* data4 */
+	[0x07] = { 8, DWARF_CONSTANT, 0 }, /* data8 */
+	[0x08] = { STORED_TEXT, DWARF_STRING, 0 }, /* string */
+	[0x09] = { STORED_BLOCK, DWARF_NONE, 0 }, /* block */
+	[0x0a] = { STORED_BLOCK_1, DWARF_NONE, 0 }, /* block1 */
+	[0x0b] = { 1, DWARF_CONSTANT, 0 }, /* data1 */
+	[0x0c] = { 1, DWARF_CONSTANT, 0 }, /* flag */
+	[0x0d] = { STORED_SLEB, DWARF_CONSTANT, 0 }, /* sdata */
+	[0x0e] = { STORED_OFFSET, DWARF_STRING, ORIGIN_STR }, /* strp */
+	[0x0f] = { STORED_ULEB, DWARF_CONSTANT, 0 }, /* udata */
+	[0x10] = { STORED_REFERENCE, DWARF_REFERENCE, 0 }, /* ref_addr */
+	[0x11] = { 1, DWARF_REFERENCE, ORIGIN_UNIT }, /* ref1 */
+	[0x12] = { 2, DWARF_REFERENCE, ORIGIN_UNIT }, /* ref2 */
+	[0x13] = { 4, DWARF_REFERENCE, ORIGIN_UNIT }, /* ref4 */
+	[0x14] = { 8, DWARF_REFERENCE, ORIGIN_UNIT }, /* ref8 */
+	[0x15] = { STORED_ULEB, DWARF_REFERENCE, ORIGIN_UNIT }, /* ref_udata */
+	[0x17] = { STORED_OFFSET, DWARF_OFFSET, 0 }, /* sec_offset */
+	[0x18] = { STORED_BLOCK, DWARF_NONE, 0 }, /* exprloc */
+	[0x19] = { STORED_NOTHING, DWARF_CONSTANT, 0 }, /* flag_present */
+	[0x1a] = { STORED_ULEB, DWARF_STRING_INDEX, 0 }, /* strx */
+	[0x1b] = { STORED_ULEB, DWARF_ADDRESS_INDEX, 0 }, /* addrx */
+	[0x1c] = { 4, DWARF_REFERENCE_ALT, 0 }, /* ref_sup4 */
+	[0x1d] = { STORED_OFFSET, DWARF_STRING, ORIGIN_ALT_STR }, /* strp_sup */
+	[0x1e] = { STORED_16_BYTES, DWARF_NONE, 0 }, /* data16 */
+	[0x1f] = { STORED_OFFSET, DWARF_STRING, ORIGIN_LINE_STR }, /* line_strp */
+	[0x20] = { 8, DWARF_NONE, 0 }, /* ref_sig8 */
+	[0x22] = { STORED_ULEB, DWARF_NONE, 0 }, /* loclistx */
+	[0x23] = { STORED_ULEB, DWARF_RANGES_INDEX, 0 }, /* rnglistx */
+	[0x24] = { 8, DWARF_REFERENCE_ALT, 0 }, /* ref_sup8 */
+	[0x25] = { 1, DWARF_STRING_INDEX, 0 }, /* strx1 */
+	[0x26] = { 2, DWARF_STRING_INDEX, 0 }, /* strx2 */
+	[0x27] = { 3, DWARF_STRING_INDEX, 0 }, /* strx3 */
+	[0x28] = { 4, DWARF_STRING_INDEX, 0 }, /* strx4 */
+	[0x29] = { 1, DWARF_ADDRESS_INDEX, 0 }, /* addrx1 */
+	[0x2a] = { 2, DWARF_ADDRESS_INDEX, 0 }, /* addrx2 */
+	[0x2b] = { 3, DWARF_ADDRESS_INDEX, 0 }, /* addrx3 */
+	[0x2c] = { 4, DWARF_ADDRESS_INDEX, 0 }, /* addrx4 */
 };
 
 /* Entries of .debug_rnglists. */
@@ -92,145 +119,87 @@ static struct dwarf_value string_at(struct elf_bytes section, uint64_t offset)
 	return (struct dwarf_value){ text ? DWARF_STRING : DWARF_NONE, 0, text };
 }
 
-static struct dwarf_value skip(struct cursor *c, uint64_t bytes)
+static uint64_t skip(struct cursor *c, uint64_t bytes)
 {
 	cursor_bytes(c, (size_t)bytes);
-	return value(DWARF_NONE, 0);
+	return 0;
 }
 
-static struct dwarf_value read_reference(const struct dwarf_unit *u, struct cursor *c,
-					 uint32_t form)
+/* The number of a form; 0 of what has none. */
+static uint64_t read_stored(const struct dwarf_unit *u, struct cursor *c, uint8_t stored)
 {
-	uint64_t offset = 0;
-
-	switch (form) {
-	case DW_FORM_ref1:
-		offset = cursor_u8(c);
-		break;
-	case DW_FORM_ref2:
-		offset = cursor_u16(c);
-		break;
-	case DW_FORM_ref4:
-		offset = cursor_u32(c);
-		break;
-	case DW_FORM_ref8:
-		offset = cursor_u64(c);
-		break;
-	case DW_FORM_ref_udata:
-		offset = cursor_uleb(c);
-		break;
+	switch (stored) {
+	case 1:
+		return cursor_u8(c);
+	case 2:
+		return cursor_u16(c);
+	case 3:
+		return read_u24(c);
+	case 4:
+		return cursor_u32(c);
+	case 8:
+		return cursor_u64(c);
+	case STORED_16_BYTES:
+		return skip(c, 16);
+	case STORED_NOTHING:
+		return 1;
+	case STORED_ULEB:
+		return cursor_uleb(c);
+	case STORED_SLEB:
+		return (uint64_t)cursor_sleb(c);
+	case STORED_OFFSET:
+		return read_offset(u, c);
+	case STORED_ADDRESS:
+		return read_address(u, c);
+	case STORED_REFERENCE:
+		return u->version == 2 ? read_address(u, c) : read_offset(u, c);
+	case STORED_BLOCK:
+		return skip(c, cursor_uleb(c));
+	case STORED_BLOCK_1:
+		return skip(c, cursor_u8(c));
+	case STORED_BLOCK_2:
+		return skip(c, cursor_u16(c));
+	case STORED_BLOCK_4:
+		return skip(c, cursor_u32(c));
+	default:
+		c->failed = true;
+		return 0;
 	}
-	return offset < u->end - u->offset ? value(DWARF_REFERENCE, u->offset + offset)
-					   : value(DWARF_NONE, 0);
 }
 
-static struct dwarf_value read_string(const struct dwarf_unit *u, struct cursor *c, uint32_t form)
+static struct form form_of(uint32_t form)
 {
-	const char *text;
-
-	switch (form) {
-	case DW_FORM_strp:
-		return string_at(u->file->str, read_offset(u, c));
-	case DW_FORM_line_strp:
-		return string_at(u->file->line_str, read_offset(u, c));
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_strp_alt:
-		return string_at(u->file->alt ? u->file->alt->str : (struct elf_bytes){ NULL, 0 },
-				 read_offset(u, c));
-	case DW_FORM_strx:
-		return value(DWARF_STRING_INDEX, cursor_uleb(c));
-	case DW_FORM_strx1:
-		return value(DWARF_STRING_INDEX, cursor_u8(c));
-	case DW_FORM_strx2:
-		return value(DWARF_STRING_INDEX, cursor_u16(c));
-	case DW_FORM_strx3:
-		return value(DWARF_STRING_INDEX, read_u24(c));
-	case DW_FORM_strx4:
-		return value(DWARF_STRING_INDEX, cursor_u32(c));
-	}
-	text = cursor_text(c);
-	return (struct dwarf_value){ text ? DWARF_STRING : DWARF_NONE, 0, text };
+	if (form == DW_FORM_GNU_ref_alt)
+		return (struct form){ STORED_OFFSET, DWARF_REFERENCE_ALT, 0 };
+	if (form == DW_FORM_GNU_strp_alt)
+		return (struct form){ STORED_OFFSET, DWARF_STRING, ORIGIN_ALT_STR };
+	return form < ARRAY_SIZE(forms) ? forms[form] : forms[0];
 }
 
 struct dwarf_value dwarf_read_form(const struct dwarf_unit *u, struct cursor *c, uint32_t form)
 {
-	switch (form) {
-	case DW_FORM_addr:
-		return value(DWARF_ADDRESS, read_address(u, c));
-	case DW_FORM_addrx:
-		return value(DWARF_ADDRESS_INDEX, cursor_uleb(c));
-	case DW_FORM_addrx1:
-		return value(DWARF_ADDRESS_INDEX, cursor_u8(c));
-	case DW_FORM_addrx2:
-		return value(DWARF_ADDRESS_INDEX, cursor_u16(c));
-	case DW_FORM_addrx3:
-		return value(DWARF_ADDRESS_INDEX, read_u24(c));
-	case DW_FORM_addrx4:
-		return value(DWARF_ADDRESS_INDEX, cursor_u32(c));
-	case DW_FORM_flag:
-	case DW_FORM_data1:
-		return value(DWARF_CONSTANT, cursor_u8(c));
-	case DW_FORM_data2:
-		return value(DWARF_CONSTANT, cursor_u16(c));
-	case DW_FORM_data4:
-		return value(DWARF_CONSTANT, cursor_u32(c));
-	case DW_FORM_data8:
-		return value(DWARF_CONSTANT, cursor_u64(c));
-	case DW_FORM_udata:
-		return value(DWARF_CONSTANT, cursor_uleb(c));
-	case DW_FORM_sdata:
-		return value(DWARF_CONSTANT, (uint64_t)cursor_sleb(c));
-	case DW_FORM_flag_present:
-		return value(DWARF_CONSTANT, 1);
-	case DW_FORM_sec_offset:
-		return value(DWARF_OFFSET, read_offset(u, c));
-	case DW_FORM_rnglistx:
-		return value(DWARF_RANGES_INDEX, cursor_uleb(c));
-	case DW_FORM_ref1:
-	case DW_FORM_ref2:
-	case DW_FORM_ref4:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_udata:
-		return read_reference(u, c, form);
-	case DW_FORM_ref_addr:
-		return value(DWARF_REFERENCE,
-			     u->version == 2 ? read_address(u, c) : read_offset(u, c));
-	case DW_FORM_GNU_ref_alt:
-		return value(DWARF_REFERENCE_ALT, read_offset(u, c));
-	case DW_FORM_ref_sup4:
-		return value(DWARF_REFERENCE_ALT, cursor_u32(c));
-	case DW_FORM_ref_sup8:
-		return value(DWARF_REFERENCE_ALT, cursor_u64(c));
-	case DW_FORM_string:
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_strp_alt:
-	case DW_FORM_strx:
-	case DW_FORM_strx1:
-	case DW_FORM_strx2:
-	case DW_FORM_strx3:
-	case DW_FORM_strx4:
-		return read_string(u, c, form);
-	case DW_FORM_block1:
-		return skip(c, cursor_u8(c));
-	case DW_FORM_block2:
-		return skip(c, cursor_u16(c));
-	case DW_FORM_block4:
-		return skip(c, cursor_u32(c));
-	case DW_FORM_block:
-	case DW_FORM_exprloc:
-		return skip(c, cursor_uleb(c));
-	case DW_FORM_loclistx:
-		cursor_uleb(c);
-		return value(DWARF_NONE, 0);
-	case DW_FORM_ref_sig8:
-		return skip(c, 8);
-	case DW_FORM_data16:
-		return skip(c, 16);
+	struct form f = form_of(form);
+	const struct dwarf_file *alt = u->file->alt;
+	const char *text;
+	uint64_t number;
+
+	if (f.stored == STORED_TEXT) {
+		text = cursor_text(c);
+		return (struct dwarf_value){ text ? DWARF_STRING : DWARF_NONE, 0, text };
 	}
-	c->failed = true;
-	return value(DWARF_NONE, 0);
+	number = read_stored(u, c, f.stored);
+	switch (f.origin) {
+	case ORIGIN_UNIT:
+		return number < u->end - u->offset ? value(DWARF_REFERENCE, u->offset + number)
+						   : value(DWARF_NONE, 0);
+	case ORIGIN_STR:
+		return string_at(u->file->str, number);
+	case ORIGIN_LINE_STR:
+		return string_at(u->file->line_str, number);
+	case ORIGIN_ALT_STR:
+		return string_at(alt ? alt->str : (struct elf_bytes){ NULL, 0 }, number);
+	}
+	return value((enum dwarf_class)f.class, number);
 }
 
 struct dwarf_value dwarf_read(const struct dwarf_unit *u, struct cursor *c,

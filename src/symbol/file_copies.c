@@ -7,9 +7,9 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
-#define DELETED " (deleted)"
+#include "base/path.h"
 
-void kept_files_release(struct kept_files *k)
+void file_copies_release(struct file_copies *k)
 {
 	for (size_t i = 0; i < k->files.count; i++) {
 		if (k->files.data[i].fd >= 0)
@@ -18,26 +18,19 @@ void kept_files_release(struct kept_files *k)
 		free(k->files.data[i].build_id);
 	}
 	vec_release(&k->files);
-	*k = (struct kept_files){ .bytes = 0 };
+	*k = (struct file_copies){ .bytes = 0 };
 }
 
-static size_t path_length(const char *path)
-{
-	size_t length = strlen(path), end = strlen(DELETED);
-
-	return length > end && !strcmp(path + length - end, DELETED) ? length - end : length;
-}
-
-static bool is_of(const struct kept_file *f, const char *path, size_t length, const char *build_id)
+static bool is_of(const struct file_copy *f, const char *path, size_t length, const char *build_id)
 {
 	if (strcmp(f->build_id, build_id) != 0)
 		return false;
 	return *build_id || (strlen(f->path) == length && !memcmp(f->path, path, length));
 }
 
-static struct kept_file *find(const struct kept_files *k, const char *path, const char *build_id)
+static struct file_copy *find(const struct file_copies *k, const char *path, const char *build_id)
 {
-	size_t length = path_length(path);
+	size_t length = mapped_path_length(path);
 
 	for (size_t i = 0; i < k->files.count; i++)
 		if (is_of(&k->files.data[i], path, length, build_id))
@@ -62,10 +55,10 @@ static int copy(int from, uint64_t size)
 	return to;
 }
 
-void kept_files_add(struct kept_files *k, const char *path, const char *build_id, int fd,
-		    uint64_t size)
+void file_copies_add(struct file_copies *k, const char *path, const char *build_id, int fd,
+		     uint64_t size)
 {
-	struct kept_file *known = find(k, path, build_id), file;
+	struct file_copy *known = find(k, path, build_id), file;
 
 	if (known) {
 		if (!*build_id && known->fd >= 0) {
@@ -74,10 +67,10 @@ void kept_files_add(struct kept_files *k, const char *path, const char *build_id
 		}
 		return;
 	}
-	if (k->files.count >= KEPT_FILES_MAX || size > KEPT_FILE_BYTES_MAX ||
-	    size > KEPT_BYTES_MAX - k->bytes)
+	if (k->files.count >= FILE_COPIES_MAX || size > FILE_COPY_BYTES_MAX ||
+	    size > FILE_COPIES_BYTES_MAX - k->bytes)
 		return;
-	file = (struct kept_file){ strndup(path, path_length(path)), strdup(build_id),
+	file = (struct file_copy){ strndup(path, mapped_path_length(path)), strdup(build_id),
 				   copy(fd, size) };
 	if (file.path && file.build_id && file.fd >= 0 && vec_push(&k->files, file) == 0) {
 		k->bytes += size;
@@ -89,9 +82,9 @@ void kept_files_add(struct kept_files *k, const char *path, const char *build_id
 		close(file.fd);
 }
 
-int kept_files_find(const struct kept_files *k, const char *path, const char *build_id)
+int file_copies_find(const struct file_copies *k, const char *path, const char *build_id)
 {
-	const struct kept_file *f = k ? find(k, path, build_id) : NULL;
+	const struct file_copy *f = k ? find(k, path, build_id) : NULL;
 
 	return f ? f->fd : -1;
 }

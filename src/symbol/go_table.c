@@ -1,12 +1,14 @@
 /*
- * go_table.c: functions of Go programs, from the table that Go's own runtime names its stacks by: stripped programs have it,
- * and neither symbols nor frame descriptions. Of Go 1.18 and newer, for 64 bits:
+ * go_table.c: functions of Go programs, from the table that Go's own runtime names its stacks by:
+ * stripped programs have it, and neither symbols nor frame descriptions. Of Go 1.18 and newer, for
+ * 64 bits:
  *
  *	u32 magic, u16 0, u8 instruction unit, u8 pointer size, then 64-bit words: functions, files, address of the code,
  *	offsets of names, compilation units, files, instructions and functions
  *	functions: {u32 start, u32 offset}…, u32 end of the last; at that offset {u32 start, u32 name, …}
  *
- * Starts and ends count from the address of the code, offsets in the last two from the functions, names from the names.
+ * Starts and ends count from the address of the code, offsets in the last two from the functions,
+ * names from the names.
  */
 #include "base/bytes.h"
 #include "symbol/symbol_table.h"

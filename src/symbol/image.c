@@ -1,4 +1,4 @@
-/* image.c: opening what belongs to one file, and asking all of it. */
+/* image.c: opens what belongs to one file, and looks addresses up in all of it. */
 #include "symbol/image.h"
 
 #include <errno.h>
@@ -156,8 +156,8 @@ static uint64_t address_of_call(const struct image *image, uint64_t address)
 }
 
 /*
- * The symbol's name; of one that a compiler made from a function ("f.part.0") the function's, where
- * DWARF knows it.
+ * The symbol's name; or, of a clone that a compiler made of a function ("f.part.0"), the function's
+ * name, where DWARF has it.
  */
 static const char *name_of(const struct symbol *s, const char *function)
 {

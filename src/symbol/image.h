@@ -1,6 +1,6 @@
 /*
- * image.h: everything that is known of the code of one file: its symbols, those that were separated
- * from it, where its functions begin, and its lines. Not safe for concurrent use.
+ * image.h: everything that is known of the code of one file: its symbols, its separate symbols,
+ * where its functions begin, and its lines. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_IMAGE_H
 #define PITOT_SYMBOL_IMAGE_H

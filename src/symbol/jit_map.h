@@ -10,7 +10,7 @@
 /*
  * Opens the map of a process of this machine. Anyone can write into /tmp, and process ids are used
  * again: a map is believed if it is the process's user's, ours or root's, and was written since the
- * process began and before another one got its id. 0, with its path; -ENOENT, -ENOMEM.
+ * process began and before its id was reused. 0, with its path; -ENOENT, -ENOMEM.
  */
 int jit_map_open(const struct symbol_process *p, struct perf_map *map,
 		 char path[JIT_MAP_PATH_MAX]) MUST_USE;

@@ -1,11 +1,12 @@
 /*
  * kernel_name.c: what of a kernel's name tells people which kernel it is.
  *
- * A name is parsed into a tree (name_tree.h). Rules that know the templates of the usual libraries remove wrappers and
- * arguments that say nothing, wherever they are. Only if the rest is still too long, it gets simpler step by step
- * (enum detail), until it fits; at last it is cut.
+ * A name is parsed into a tree (name_tree.h). Rules that know the templates of the usual libraries
+ * remove wrappers and arguments that say nothing, wherever they are. Only if the rest is still too
+ * long, it gets simpler step by step (enum detail), until it fits; at last it is cut.
  *
- * Names without any C++ in them (Triton, NCCL, cuBLAS, cuDNN) are words joined by '_', and are shortened as such.
+ * Names without any C++ in them (Triton, NCCL, cuBLAS, cuDNN) are words joined by '_', and are
+ * shortened as such.
  */
 #include "symbol/kernel_name.h"
 
@@ -81,8 +82,8 @@ static void render(const struct name *n, unsigned depth, enum detail detail, str
 }
 
 /*
- * The kernel with as many of its arguments, from the left, as fit. Returns whether one was left out that has arguments
- * or a lambda itself: it probably tells what the kernel does.
+ * The kernel with as many of its arguments, from the left, as fit. Returns whether one was left out
+ * that has arguments or a lambda itself: it probably tells what the kernel does.
  */
 static bool render_cut(const struct name *n, struct strbuf *out)
 {
@@ -123,7 +124,9 @@ static void cut_middle(struct strbuf *out, size_t start)
 	out->length = start + head + 3 + length - tail;
 }
 
-/* Control characters and what is not UTF-8 become '?': names come from files, and go to terminals. */
+/*
+ * Control characters and what is not UTF-8 become '?': names come from files, and go to terminals.
+ */
 static void make_harmless(struct strbuf *out, size_t start)
 {
 	size_t to = start, bad = 1;
@@ -171,7 +174,10 @@ static void shorten_tree(const struct name *root, struct strbuf *out)
 		render_cut(root, out);
 }
 
-/* A mangled name that could not be demangled: the last part of its qualified name, which is the function's. */
+/*
+ * A mangled name that could not be demangled: the last part of its qualified name, which is the
+ * function's.
+ */
 static void shorten_mangled(const char *name, struct strbuf *out)
 {
 	const char *label = name, *p = name + 2;

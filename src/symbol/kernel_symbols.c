@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/io.h"
+#include "base/search.h"
 
 #define KALLSYMS_MAX ((size_t)256 << 20)
 #define FUNCTION_MAX                                                                               \
@@ -39,7 +40,7 @@ static int by_start(const void *pa, const void *pb)
 	return strcmp(a->name, b->name);
 }
 
-/* Leaves the first of those that start at one address. */
+/* Of functions with equal start only the first by name stays. */
 static void sort(struct kernel_symbols *k)
 {
 	size_t kept = 0;
@@ -100,17 +101,8 @@ void kernel_symbols_release(struct kernel_symbols *k)
 
 const struct kernel_function *kernel_symbols_find(const struct kernel_symbols *k, uint64_t address)
 {
-	size_t low = 0, high = k->functions.count;
+	const struct kernel_function *all = k->functions.data;
+	size_t after = sorted_prefix(k->functions.count, i, all[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (k->functions.data[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && address - k->functions.data[low - 1].start < FUNCTION_MAX
-		       ? &k->functions.data[low - 1]
-		       : NULL;
+	return after && address - all[after - 1].start < FUNCTION_MAX ? &all[after - 1] : NULL;
 }

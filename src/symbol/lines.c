@@ -174,8 +174,8 @@ static const char *path_of(struct lines *l, uint32_t table, uint64_t file)
 }
 
 /*
- * The name of a function. C++ compilers give no linkage name to what is inlined everywhere and has internal types: it has
- * its namespaces and classes before it then. NULL: unknown.
+ * The name of a function. C++ compilers give no linkage name to what is inlined everywhere and has
+ * internal types: it has its namespaces and classes before it then. NULL: unknown.
  */
 static const char *name_of(struct lines *l, uint32_t unit, struct dwarf_value function)
 {

@@ -1,8 +1,8 @@
 /*
  * lines.h: source file, line and inlined functions of an address, from DWARF.
  *
- * Opening reads the header of each unit; a unit is read when the first address in it is asked for,
- * and kept. Not safe for concurrent use.
+ * Opening reads the header of each unit. A unit is read when the first address in it is looked up,
+ * and stays in memory. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_LINES_H
 #define PITOT_SYMBOL_LINES_H
@@ -34,8 +34,8 @@ void lines_free(struct lines *l);
  */
 int lines_find(struct lines *l, uint64_t address, struct source_frame frames[SOURCE_FRAMES_MAX]);
 /*
- * Units whose functions and inlined calls are in files of their own (split DWARF), which are not
- * read.
+ * Number of units whose functions and inlined calls are in separate files (split DWARF), which are
+ * not read.
  */
 size_t lines_split_units(const struct lines *l);
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 
-#define DELETED " (deleted)"
 #define VDSO_MAX ((uint64_t)1 << 20)
 #define PAGE ((uint64_t)4096)
 
@@ -89,7 +89,7 @@ static bool process_path(unsigned number, const struct symbol_process *p,
 static bool folder_path(unsigned number, const struct debug_folders *d,
 			const struct symbol_module *m, const char *path, struct strbuf *out)
 {
-	const char *folder, *id = m->build_id, *base = strrchr(path, '/');
+	const char *folder, *id = m->build_id;
 
 	if (number / 3 >= d->count || strlen(id) < 3)
 		return false;
@@ -99,7 +99,7 @@ static bool folder_path(unsigned number, const struct debug_folders *d,
 		strbuf_addf(out, "%s/%s", folder, path);
 		break;
 	case 1:
-		strbuf_addf(out, "%s/%s", folder, base ? base + 1 : path);
+		strbuf_addf(out, "%s/%s", folder, base_name(path));
 		break;
 	case 2:
 		strbuf_addf(out, "%s/.build-id/%.2s/%s", folder, id, id + 2);
@@ -140,20 +140,16 @@ static int open_vdso(const struct symbol_module *m, struct elf_file *out, struct
 static void process_view(const struct symbol_process *p, const struct symbol_module *m,
 			 struct strbuf *out)
 {
-	size_t length = strlen(m->path);
-
-	if (length > strlen(DELETED) && strcmp(m->path + length - strlen(DELETED), DELETED) == 0)
-		length -= strlen(DELETED);
 	if (*m->path != '/' && *p->directory)
 		strbuf_addf(out, "%s/", p->directory);
-	strbuf_add(out, m->path, length);
+	strbuf_add(out, m->path, mapped_path_length(m->path));
 }
 
 /* The copy of a file was made through its mapping; nothing else need prove that it is the one. */
-static bool open_kept(const struct kept_files *kept, const struct symbol_module *m,
+static bool open_kept(const struct file_copies *kept, const struct symbol_module *m,
 		      const char *path, struct elf_file *out, struct strbuf *found)
 {
-	int fd = kept_files_find(kept, path, m->build_id);
+	int fd = file_copies_find(kept, path, m->build_id);
 	char copy[32];
 
 	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
@@ -164,7 +160,7 @@ static bool open_kept(const struct kept_files *kept, const struct symbol_module 
 }
 
 int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
-		     const struct debug_folders *folders, const struct kept_files *kept,
+		     const struct debug_folders *folders, const struct file_copies *kept,
 		     struct elf_file *out, struct strbuf *path, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, try = STRBUF_INIT;

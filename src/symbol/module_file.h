@@ -14,7 +14,7 @@
  * nearest.
  */
 int module_file_open(const struct symbol_process *p, const struct symbol_module *m,
-		     const struct debug_folders *folders, const struct kept_files *kept,
+		     const struct debug_folders *folders, const struct file_copies *kept,
 		     struct elf_file *out, struct strbuf *path, struct error *e) MUST_USE;
 
 #endif

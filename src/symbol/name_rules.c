@@ -7,7 +7,9 @@
 
 /* Patterns may begin or end with a '*', or both. */
 
-/* Templates that stand for their first argument; for the first that is no number, if there is one. */
+/*
+ * Templates that stand for their first argument; for the first that is no number, if there is one.
+ */
 static const struct {
 	const char *pattern, *scope;	/* scope: NULL for any */
 } wrappers[] = {
@@ -173,7 +175,10 @@ out:
 	strbuf_release(&s);
 }
 
-/* An extended lambda is passed as "__nv_dl_tag<type, &function, number>": the function that it stands in tells most. */
+/*
+ * An extended lambda is passed as "__nv_dl_tag<type, &function, number>": the function that it
+ * stands in tells most.
+ */
 static struct name *lambda_of_tag(struct name *tag, struct arena *arena)
 {
 	struct name *function = tag->args ? tag->args->next : NULL,
@@ -228,7 +233,10 @@ static bool is_noise(const struct name *n)
 		return true;
 	if (!first)
 		return false;
-	/* What is left of tuples are strides and problem shapes; arrays of char * are the tensors' addresses. */
+	/*
+	 * What is left of tuples are strides and problem shapes; arrays of char * are the tensors'
+	 * addresses.
+	 */
 	return (strcmp(n->label, "tuple") == 0 && n->scope && strcmp(n->scope, "cute") == 0) ||
 	       (strcasecmp(n->label, "array") == 0 && strcmp(first->label, "char") == 0 &&
 		first->suffix[0]);
@@ -257,7 +265,10 @@ struct name *name_simplify(struct name *n, struct arena *arena)
 	return replace(n, arena);
 }
 
-/* The end of the names of older Triton kernels lists what each argument is specialized for: "_0d1d2c3de". */
+/*
+ * The end of the names of older Triton kernels lists what each argument is specialized for:
+ * "_0d1d2c3de".
+ */
 static size_t without_specialization(const char *word, size_t length)
 {
 	for (size_t start = length; start-- > 0;) {

@@ -6,7 +6,9 @@
 #include "base/strbuf.h"
 #include "symbol/name_tree.h"
 
-/* Removes wrappers and arguments that say nothing. Returns the new root of the tree n, never NULL. */
+/*
+ * Removes wrappers and arguments that say nothing. Returns the new root of the tree n, never NULL.
+ */
 struct name *name_simplify(struct name *n, struct arena *arena);
 
 /* Whether the label means something only together with its scope, as "functor" does. */

@@ -1,9 +1,10 @@
 /*
- * name_tree.c: a forgiving parser of what demanglers write. Text that it does not understand is passed over; it never
- * looks beyond the end and always moves on, so its time is that of one pass, or two inside brackets.
+ * name_tree.c: a forgiving parser of what demanglers write. Text that it does not understand is
+ * passed over; it never looks beyond the end and always moves on, so it takes one pass over the
+ * text, or two inside brackets.
  *
- * A name is read from left to right. Each "::" forgets the component before it and each blank the words before it
- * ("void f" is f), except where they belong together ("unsigned int").
+ * A name is read from left to right. Each "::" forgets the component before it and each blank the
+ * words before it ("void f" is f), except where they belong together ("unsigned int").
  */
 #include "symbol/name_tree.h"
 
@@ -62,7 +63,10 @@ static bool slice_is(struct slice s, const char *text)
 	return s.length == strlen(text) && memcmp(s.text, text, s.length) == 0;
 }
 
-/* Moves behind the bracket that closes the one at in->p. Comparisons are bracketed, so '<' and '>' do not count. */
+/*
+ * Moves behind the bracket that closes the one at in->p. Comparisons are bracketed, so '<' and '>'
+ * do not count.
+ */
 static struct slice skip_group(struct parser *in)
 {
 	const char *start = in->p;
@@ -105,7 +109,10 @@ static char *copy(struct parser *in, struct slice s)
 	return text;
 }
 
-/* "{lambda(float)#1}" is "lambda(float)", others than the first keep their number: "lambda#2(float)". */
+/*
+ * "{lambda(float)#1}" is "lambda(float)", others than the first keep their number:
+ * "lambda#2(float)".
+ */
 static const char *lambda_label(struct parser *in, struct slice lambda)
 {
 	const char *open = memchr(lambda.text, '(', lambda.length);
@@ -239,7 +246,10 @@ static void read_operator(struct parser *in, struct reading *r)
 	r->label.length = (size_t)(in->p - r->label.text);
 }
 
-/* After a blank, `word` replaces what was before it, a return type. After "::" there is nothing before it. */
+/*
+ * After a blank, `word` replaces what was before it, a return type. After "::" there is nothing
+ * before it.
+ */
 static void take_word(struct parser *in, struct reading *r)
 {
 	struct slice word = read_word(in);
@@ -263,7 +273,10 @@ static void take_word(struct parser *in, struct reading *r)
 		read_operator(in, r);
 }
 
-/* Behind "::": either what is inside a function or is the function of a functor, whose name stays, or another part. */
+/*
+ * Behind "::": either what is inside a function or is the function of a functor, whose name stays,
+ * or another part.
+ */
 static void take_scope(struct parser *in, struct reading *r)
 {
 	if (at(in, "{lambda(") || at(in, "{unnamed")) {
@@ -286,8 +299,8 @@ static void take_scope(struct parser *in, struct reading *r)
 }
 
 /*
- * At '(': a scope, a cast before a value, the address of a function, a function type or parameters. Returns false at
- * the end of the name.
+ * At '(': a scope, a cast before a value, the address of a function, a function type or parameters.
+ * Returns false at the end of the name.
  */
 static bool take_parenthesis(struct parser *in, struct reading *r, bool is_argument)
 {

@@ -1,8 +1,9 @@
 /*
- * name_tree.h: a demangled C++ name as a tree of names with template arguments, without scopes and parameters.
+ * name_tree.h: a demangled C++ name as a tree of names with template arguments, without scopes and
+ * parameters.
  *
- * "void a::f<4, b::g<float*>, h(int)::{lambda(long)#2}>(char)" is f with the arguments "4", g (with the argument
- * "float*") and h, whose lambda is "lambda#2(long)".
+ * "void a::f<4, b::g<float*>, h(int)::{lambda(long)#2}>(char)" is f with the arguments "4", g (with
+ * the argument "float*") and h, whose lambda is "lambda#2(long)".
  */
 #ifndef PITOT_SYMBOL_NAME_TREE_H
 #define PITOT_SYMBOL_NAME_TREE_H
@@ -20,7 +21,10 @@ struct name {
 	bool is_number;		/* an integer or true or false */
 };
 
-/* The tree of the text, in the arena. NULL: no memory, or a name of too many parts. Never fails otherwise. */
+/*
+ * The tree of the text, in the arena. NULL: no memory, or a name of too many parts. Never fails
+ * otherwise.
+ */
 struct name *name_tree_parse(const char *text, size_t length, struct arena *arena);
 
 #endif

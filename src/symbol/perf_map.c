@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/io.h"
+#include "base/search.h"
 
 static int digit(char c)
 {
@@ -15,7 +16,7 @@ static int digit(char c)
 }
 
 /* False: no number, or too large. */
-static bool take_hex(char **p, uint64_t *value)
+static bool read_hex(char **p, uint64_t *value)
 {
 	char *start;
 
@@ -34,7 +35,7 @@ static bool parse_line(char *text, struct jit_function *f)
 {
 	uint64_t size;
 
-	if (!take_hex(&text, &f->start) || *text++ != ' ' || !take_hex(&text, &size) ||
+	if (!read_hex(&text, &f->start) || *text++ != ' ' || !read_hex(&text, &size) ||
 	    *text++ != ' ' || size == 0 || size > UINT64_MAX - f->start)
 		return false;
 	f->end = f->start + size;
@@ -57,8 +58,8 @@ static int by_start(const void *pa, const void *pb)
 }
 
 /*
- * Memory cut where any function starts or ends; next[i]: the first piece from i on that nobody has
- * yet.
+ * Memory cut where any function starts or ends; next[i]: the first piece from i on that no function
+ * has claimed yet.
  */
 struct pieces {
 	uint64_t *starts;
@@ -83,10 +84,10 @@ static size_t next_free(struct pieces *p, size_t i)
 }
 
 /*
- * Takes all of a function's memory; false: a later one has had some of it, so that this one is
- * gone.
+ * Claims all of a function's memory; false: a later function has claimed some of it, so that this
+ * one was overwritten.
  */
-static bool take(struct pieces *p, const struct jit_function *f)
+static bool claim(struct pieces *p, const struct jit_function *f)
 {
 	size_t first = piece_at(p, f->start), end = piece_at(p, f->end), taken = 0;
 
@@ -127,7 +128,7 @@ static int drop_overwritten(struct perf_map *m)
 	int r = first ? cut(&pieces, m) : 0;
 
 	for (size_t i = m->functions.count; r == 0 && i-- > 0;)
-		if (take(&pieces, &all[i]))
+		if (claim(&pieces, &all[i]))
 			all[--first] = all[i];
 	free(pieces.starts);
 	free(pieces.next);
@@ -185,17 +186,8 @@ void perf_map_release(struct perf_map *m)
 
 const struct jit_function *perf_map_find(const struct perf_map *m, uint64_t address)
 {
-	size_t low = 0, high = m->functions.count;
+	const struct jit_function *all = m->functions.data;
+	size_t at = sorted_prefix(m->functions.count, i, all[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->functions.data[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < m->functions.count && m->functions.data[low].start <= address
-		       ? &m->functions.data[low]
-		       : NULL;
+	return at < m->functions.count && all[at].start <= address ? &all[at] : NULL;
 }

@@ -1,10 +1,10 @@
 /*
- * plt_stubs.c: which function a PLT stub calls, for x86-64.
+ * plt_stubs.c: which function a PLT entry calls, for x86-64.
  *
- * A stub jumps through a slot of the global offset table, and a relocation says whose address the
- * slot gets; so the stub's own bytes tell, whatever the linker made of the sections (.plt,
- * .plt.sec, .plt.got). Only the lazy half of a PLT with .plt.sec has no such jump; it pushes the
- * number of the relocation.
+ * An entry jumps through a slot of the global offset table, and a relocation names the function
+ * whose address the slot holds. So the function follows from the entry's instructions, in any of
+ * .plt, .plt.sec and .plt.got. The lazy entries of a PLT with .plt.sec have no such jump: they push
+ * the number of the relocation.
  */
 #include <elf.h>
 #include <string.h>

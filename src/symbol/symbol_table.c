@@ -19,7 +19,10 @@ void symbol_table_release(struct symbol_table *t)
 	range_table_release(&t->ranges);
 }
 
-/* Sections tell more exactly than segments; a section number that says nothing leaves those. */
+/*
+ * Sections are more exact than segments, which decide where the section number is reserved or out
+ * of range.
+ */
 static bool is_in_code(const struct elf_file *f, const Elf64_Sym *s)
 {
 	if (s->st_shndx == SHN_UNDEF || (s->st_shndx >= SHN_LORESERVE && s->st_shndx != SHN_XINDEX))
@@ -42,8 +45,8 @@ static uint8_t rank_of(const Elf64_Sym *s)
 }
 
 /*
- * '$x' and the like mark what kind of bytes follow, '.L' is a compiler's own label, and "L…gas_1" is
- * one within the functions of Intel's MKL, which have no sizes.
+ * '$x' and the like mark what kind of bytes follow, '.L' is a compiler's own label, and "L…gas_1"
+ * is one within the functions of Intel's MKL, which have no sizes.
  */
 static bool is_label(const char *name)
 {
@@ -108,7 +111,7 @@ static size_t underscores(const char *name)
 	return strspn(name, "_");
 }
 
-/* Whose name is to be taken: negative, a's. A total order. */
+/* A total order of names for one function: negative, a's name is preferred. */
 static int compare_names(const struct symbol *a, const struct symbol *b)
 {
 	size_t length_a, length_b;
@@ -124,16 +127,14 @@ static int compare_names(const struct symbol *a, const struct symbol *b)
 	return strcmp(a->name, b->name);
 }
 
-/* By start; those with a size first, longest first; the best name first. */
+/* By start; those with a size first, longest first. */
 static int by_start(const void *pa, const void *pb)
 {
 	const struct symbol *a = pa, *b = pb;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
-	if (a->end != b->end)
-		return a->end > b->end ? -1 : 1;
-	return compare_names(a, b);
+	return (a->end < b->end) - (a->end > b->end);
 }
 
 /* The end of the segment around an address, or of the section in files without segments. */
@@ -157,7 +158,8 @@ static uint64_t code_end(const struct elf_file *f, uint64_t address)
 }
 
 /*
- * Symbols of one start and end have one name; of one start, those without size go if any has one.
+ * Of symbols with equal start and end the preferred name stays. Symbols without size are dropped
+ * where another with the same start has one.
  */
 static void drop_aliases(struct symbol_table *t)
 {
@@ -165,10 +167,13 @@ static void drop_aliases(struct symbol_table *t)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < t->symbols.count; i++) {
-		const struct symbol *last = kept ? &all[kept - 1] : NULL;
+		struct symbol *last = kept ? &all[kept - 1] : NULL;
 
-		if (!last || last->start != all[i].start ||
-		    (last->end != all[i].end && all[i].end != 0))
+		if (!last || last->start != all[i].start)
+			all[kept++] = all[i];
+		else if (last->end == all[i].end && compare_names(&all[i], last) < 0)
+			*last = all[i];
+		else if (last->end != all[i].end && all[i].end != 0)
 			all[kept++] = all[i];
 	}
 	t->symbols.count = kept;

@@ -1,11 +1,11 @@
 /*
  * symbol_table.h: functions of an ELF file by address, from any number of symbol tables.
  *
- * An address beyond a symbol's end has no name: never the neighbour's. A symbol without a size goes
- * to the next symbol, the end of its frame description or of its segment, whichever comes first. Of
- * several names of one function a global one is taken before a local one before a weak one; then
- * the one with fewer underscores before it, the shorter one, the first by bytes. Functions that
- * contain others end where those begin and go on after them.
+ * An address beyond a symbol's end has no name: never the neighbour's. A symbol without a size ends
+ * at the next symbol, the end of its FDE or of its segment, whichever comes first. Of several names
+ * of one function, global binding is preferred to local, local to weak; then fewer leading
+ * underscores, then the shorter name, then the first by bytes. A function that contains another is
+ * interrupted by it and continues after it.
  */
 #ifndef PITOT_SYMBOL_SYMBOL_TABLE_H
 #define PITOT_SYMBOL_SYMBOL_TABLE_H
@@ -14,8 +14,8 @@
 
 enum symbol_kind {
 	SYMBOL_FUNCTION,
-	SYMBOL_IFUNC, /* the code that chooses an implementation, not the implementation */
-	SYMBOL_PLT, /* the stub that calls `name` */
+	SYMBOL_IFUNC, /* the resolver that chooses an implementation of `name` */
+	SYMBOL_PLT, /* the PLT entry that calls `name` */
 };
 
 struct symbol {
@@ -23,7 +23,7 @@ struct symbol {
 	const char
 		*name; /* in the file or the table; with its version (@@GLIBC_2.14) if it has one */
 	uint8_t kind; /* enum symbol_kind */
-	uint8_t rank; /* less is better */
+	uint8_t rank; /* of several names of one function the lowest rank wins */
 };
 
 struct symbol_table {
@@ -38,7 +38,7 @@ void symbol_table_release(struct symbol_table *t);
  * are 0 until finished. 0 or -ENOMEM.
  */
 int symbol_table_add(struct symbol_table *t, const struct elf_file *f) MUST_USE;
-/* Adds the PLT stubs of the file that the code is in. 0 or -ENOMEM. */
+/* Adds the PLT entries of the file with the code. 0 or -ENOMEM. */
 int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f) MUST_USE;
 /* Adds the functions of a stripped Go program. 0 or -ENOMEM. */
 int symbol_table_add_go(struct symbol_table *t, const struct elf_file *f) MUST_USE;

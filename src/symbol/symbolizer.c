@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/search.h"
 #include "symbol/demangle.h"
 #include "symbol/jit_map.h"
 #include "symbol/kernel_symbols.h"
@@ -14,7 +15,7 @@
 #define KALLSYMS "/proc/kallsyms"
 #define NOTHING UINT32_MAX
 
-/* A file, opened when it is first asked for. */
+/* A file, opened when the first address in it is looked up. */
 struct opened {
 	struct image image;
 	bool is_open; /* else nothing could be used, and the report says why */
@@ -24,7 +25,7 @@ struct opened {
 struct module {
 	struct symbol_module given;
 	uint64_t reach; /* the greatest end of this one and those before it */
-	uint32_t opened; /* index of `opened`; NOTHING: not asked for yet */
+	uint32_t opened; /* index of `opened`; NOTHING: no address in it has been looked up yet */
 };
 
 struct process {
@@ -40,7 +41,7 @@ struct symbolizer {
 	const char **folders;
 	size_t folder_count;
 	struct debuginfod *servers;
-	const struct kept_files *kept;
+	const struct file_copies *kept;
 	bool no_lines;
 	VEC(struct process *) processes;
 	VEC(struct opened *) opened;
@@ -172,22 +173,6 @@ int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *fr
 
 /* --- modules --- */
 
-/* The first module that ends, or has one before it that ends, behind an address. */
-static size_t first_module(const struct process *p, uint64_t address)
-{
-	size_t low = 0, high = p->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->modules[middle].reach <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /*
  * The module that was at an address: with a time the last that was loaded before it, else the only
  * one. *is_unclear: more than one file was there.
@@ -195,10 +180,11 @@ static size_t first_module(const struct process *p, uint64_t address)
 static struct module *find_module(struct process *p, uint64_t address, uint64_t time_ns,
 				  bool *is_unclear)
 {
+	size_t first = sorted_prefix(p->count, i, p->modules[i].reach <= address);
 	struct module *best = NULL;
 
 	*is_unclear = false;
-	for (size_t i = first_module(p, address); i < p->count && !*is_unclear; i++) {
+	for (size_t i = first; i < p->count && !*is_unclear; i++) {
 		struct module *m = &p->modules[i];
 		bool is_other;
 
@@ -299,8 +285,8 @@ static struct opened *open_module(struct symbolizer *s, struct process *p, struc
 /* --- names --- */
 
 /*
- * Where what a compiler appends to the name of a function that it made from another begins:
- * ".part.0"; or the end.
+ * Where the suffix begins that a compiler appends to the name of a function made from another, such
+ * as ".part.0"; or the end of the name.
  */
 static size_t clone_mark(const char *name, size_t length)
 {
@@ -361,7 +347,7 @@ static const char *shown_name(struct symbolizer *s, const char *name, enum symbo
 	return s->texts.items[*known].text;
 }
 
-/* --- questions --- */
+/* --- addresses --- */
 
 static void answer_nothing(struct symbol_answer *answer)
 {
@@ -386,8 +372,8 @@ static enum symbol_source source_of(const struct image *image, const struct imag
 	return image->debug.bytes || image->mini.bytes ? SOURCE_DEBUG_FILE : SOURCE_SYMBOLS;
 }
 
-static int ask_image(struct symbolizer *s, struct opened *o, uint64_t address,
-		     enum address_kind kind, struct symbol_answer *answer)
+static int find_in_image(struct symbolizer *s, struct opened *o, uint64_t address,
+			 enum address_kind kind, struct symbol_answer *answer)
 {
 	struct image_answer found;
 
@@ -430,8 +416,8 @@ static int read_perf_map(struct symbolizer *s, struct process *p)
 }
 
 /* Code that no file has. */
-static int ask_perf_map(struct symbolizer *s, struct process *p, uint64_t address,
-			enum address_kind kind, struct symbol_answer *answer)
+static int find_in_perf_map(struct symbolizer *s, struct process *p, uint64_t address,
+			    enum address_kind kind, struct symbol_answer *answer)
 {
 	const struct jit_function *f;
 
@@ -464,7 +450,7 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 	m = find_module(p, kind == ADDRESS_RETURN && address ? address - 1 : address, time_ns,
 			&is_unclear);
 	if (!m)
-		return ask_perf_map(s, p, address, kind, answer);
+		return find_in_perf_map(s, p, address, kind, answer);
 	if (is_unclear) {
 		s->nowhere.reason = "several files were loaded at the same address";
 		count_answer(&s->nowhere, answer);
@@ -474,7 +460,7 @@ int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum ad
 	if (!o)
 		return -ENOMEM;
 	answer->module = m->given.path;
-	if (o->is_open && ask_image(s, o, address - m->given.load_bias, kind, answer) < 0)
+	if (o->is_open && find_in_image(s, o, address - m->given.load_bias, kind, answer) < 0)
 		return -ENOMEM;
 	count_answer(&o->report, answer);
 	return 0;

@@ -2,9 +2,9 @@
  * symbolizer.h: from an address in a recorded process to functions, files and lines.
  *
  * A file is used only if it is the one that was mapped: of the recorded build id, or, where there
- * was none, without one and not changed since. What could not be used is told, with the reason.
- * Where two modules had an address at different times, the time decides; without one the address
- * stays unknown. Not safe for concurrent use.
+ * was none, without one and not changed since. Files that could not be used are reported, with the
+ * reason. Where two modules had an address at different times, the time decides; without a time the
+ * address stays unknown. Not safe for concurrent use.
  */
 #ifndef PITOT_SYMBOL_SYMBOLIZER_H
 #define PITOT_SYMBOL_SYMBOLIZER_H
@@ -34,10 +34,10 @@ struct symbol_process {
 };
 
 struct symbolizer_options {
-	const char *const *debug_folders; /* first those that matter most; then /usr/lib/debug */
+	const char *const *debug_folders; /* in order of preference; /usr/lib/debug comes after them */
 	size_t debug_folder_count;
-	const struct kept_files *kept; /* of programs that have ended; outlive it; NULL: none */
-	struct debuginfod *servers; /* that are asked for debug files, and outlive it; NULL: none */
+	const struct file_copies *kept; /* of programs that have ended; outlive it; NULL: none */
+	struct debuginfod *servers; /* for debug files; outlive it; NULL: none */
 	bool no_lines;
 };
 
@@ -69,11 +69,11 @@ struct symbol_answer {
 	uint64_t function_start; /* ELF address; without a file: address */
 };
 
-/* What came of a module, for those that were asked for. */
+/* What was found of a module in which addresses were looked up. */
 struct symbol_module_report {
 	const char *path;
 	const char *reason; /* why there are no, or fewer, names; "" if nothing is amiss */
-	uint64_t addresses[SOURCE_COUNT]; /* asked for, by what answered */
+	uint64_t addresses[SOURCE_COUNT]; /* looked up, by the source of their names */
 	uint64_t with_line;
 };
 
@@ -82,17 +82,17 @@ struct symbolizer;
 int symbolizer_new(const struct symbolizer_options *options, struct symbolizer **out,
 		   struct error *e) MUST_USE;
 void symbolizer_free(struct symbolizer *s);
-/* Makes a process known. Returns its number, or -ENOMEM. */
+/* Adds a process. Returns its number, or -ENOMEM. */
 int symbolizer_add_process(struct symbolizer *s, const struct symbol_process *p) MUST_USE;
-/* Asks for an address of a process; time_ns (CLOCK_MONOTONIC) 0: unknown. 0 or -ENOMEM. */
+/* Looks up an address of a process; time_ns (CLOCK_MONOTONIC) 0: unknown. 0 or -ENOMEM. */
 int symbolizer_find(struct symbolizer *s, int process, uint64_t address, enum address_kind kind,
 		    uint64_t time_ns, struct symbol_answer *answer);
-/* Asks for an address in the kernel that a process ran on. 0 or -ENOMEM. */
+/* Looks up an address in the operating system's kernel that a process ran on. 0 or -ENOMEM. */
 int symbolizer_find_kernel(struct symbolizer *s, int process, uint64_t address,
 			   struct symbol_answer *answer);
 /*
- * Modules that were asked for; the last is what is in no module, the one before it the kernel.
- * Until the next question.
+ * One for each module in which an address was looked up; the last is for addresses in no module,
+ * the one before it for the operating system's kernel. Valid until the next look-up.
  */
 const struct symbol_module_report *symbolizer_reports(struct symbolizer *s, size_t *count);
 

@@ -321,7 +321,7 @@ static void count_gaps(struct python_codes *codes, const struct code_record *rec
 		count(&codes->bad_strings);
 }
 
-/* Copies what there is to say of a code object. Its id, or 0. */
+/* Copies the names and the line table of a code object. Its id, or 0. */
 static uint32_t describe(struct python_codes *codes, uintptr_t code)
 {
 	const struct python_runtime *r = &codes->runtime;
@@ -394,7 +394,7 @@ static struct code_slot *take_slot(struct python_codes *codes, uint64_t key, boo
 	return found;
 }
 
-/* The way of all that is not found at once. */
+/* For code objects that are not in the first slot of their key. */
 static __attribute__((noinline)) uint32_t find_or_add(struct python_codes *codes, uint64_t key,
 						      uintptr_t code)
 {

@@ -25,7 +25,7 @@
 #define PYTHON_FILE_MAX 1024		/* longer paths lose their beginning */
 #define PYTHON_LINES_MAX (128 << 10)	/* bytes; code with a longer line table has no lines */
 
-/* Good ceilings: code objects, a power of two, and bytes of what is said of them. */
+/* Recommended ceilings: code objects, a power of two, and bytes of their names and line tables. */
 #define PYTHON_CODES_SLOTS (1u << 17)
 #define PYTHON_CODES_BYTES (16u << 20)
 
@@ -49,7 +49,7 @@ static inline uint32_t python_frame_last(uint64_t frame)
 
 struct python_codes;
 
-/* What could not be kept. Frames of code that has no id have id 0. */
+/* Losses, counted. Frames of code without an id have id 0. */
 struct python_code_losses {
 	uint64_t no_slot;	/* frames whose code found no free slot */
 	uint64_t no_room;	/* frames whose code did not fit into the arena */
@@ -79,13 +79,17 @@ struct python_codes *python_codes_new(size_t slots, size_t bytes) MUST_USE;
 void python_codes_free(struct python_codes *codes);
 
 /*
- * An empty table for the same interpreter, whose ids come after those of this one, which stays as it is. NULL: no memory, or no
- * ids. At most two tables, this one and the last that was made of it, may have ids that are used.
+ * An empty table for the same interpreter, whose ids come after those of this one, which stays as
+ * it is. NULL: no memory, or no ids. At most two tables, this one and the last that was made of it,
+ * may have ids that are used.
  */
 struct python_codes *python_codes_next(struct python_codes *codes) MUST_USE;
 /* Most of it is used: time for the next. */
 bool python_codes_nearly_full(const struct python_codes *codes);
-/* Gives the memory back, though a thread may still be using it: it finds no code, and new code gets no id. */
+/*
+ * Gives the memory back, though a thread may still be using it: it finds no code, and new code gets
+ * no id.
+ */
 void python_codes_forget(struct python_codes *codes);
 /* Whether the id is one that this table gives. */
 bool python_codes_gives(const struct python_codes *codes, uint32_t id);
@@ -97,8 +101,8 @@ bool python_codes_gives(const struct python_codes *codes, uint32_t id);
 void python_codes_attach(struct python_codes *codes, const struct python_runtime *runtime);
 
 /*
- * Changes when a code object that had an id was freed, where that is watched (before 3.12): what was remembered of
- * earlier walks by addresses alone is void.
+ * Changes when a code object that had an id was freed, where that is watched (before 3.12): what
+ * was remembered of earlier walks by addresses alone is void.
  */
 uint32_t python_codes_freed(const struct python_codes *codes);
 

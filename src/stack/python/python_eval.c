@@ -81,15 +81,15 @@ void *python_eval_read(int fd, uint64_t offset, uint64_t size, uint64_t max)
 		return NULL;
 	p = malloc(size);
 	for (uint64_t n = 0; p && n < size;) {
-		ssize_t got = pread(fd, p + n, size - n, (off_t)(offset + n));
+		ssize_t count = pread(fd, p + n, size - n, (off_t)(offset + n));
 
-		if (got < 0 && errno == EINTR)
+		if (count < 0 && errno == EINTR)
 			continue;
-		if (got <= 0) {
+		if (count <= 0) {
 			free(p);
 			return NULL;
 		}
-		n += (uint64_t)got;
+		n += (uint64_t)count;
 	}
 	return p;
 }
@@ -205,17 +205,9 @@ static uintptr_t fde_end(const struct fde_table *t, size_t i)
 /* The last FDE that starts at or before pc. */
 static size_t fde_of(const struct fde_table *t, uintptr_t pc)
 {
-	size_t low = 0, high = t->count;
+	size_t after = sorted_prefix(t->count, i, fde_start(t, i) <= pc);
 
-	while (high - low > 1) {
-		size_t middle = (low + high) / 2;
-
-		if (fde_start(t, middle) <= pc)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return after ? after - 1 : 0;
 }
 
 #define JUMPS_MIN 4 /* what looks like a jump into another function by chance lands in many, once */

@@ -5,6 +5,7 @@
 #ifndef PITOT_STACK_PYTHON_PYTHON_EVAL_H
 #define PITOT_STACK_PYTHON_PYTHON_EVAL_H
 
+#include "base/search.h"
 #include "stack/frame.h"
 #include "stack/python/python_offsets.h"
 
@@ -30,26 +31,24 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 static inline bool python_eval_has(const struct python_eval *eval, uint64_t frame)
 {
 	uint64_t pc = frame_lookup_address(frame);
-	unsigned low = 0, high = eval->count;
+	size_t at = sorted_prefix(eval->count, i, pc >= eval->ranges[i].end);
 
-	while (low < high) {
-		unsigned middle = (low + high) / 2;
-
-		if (pc >= eval->ranges[middle].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < eval->count && pc >= eval->ranges[low].start;
+	return at < eval->count && pc >= eval->ranges[at].start;
 }
 
-/* For those who look for it in the file of another process's interpreter: */
+/* For readers of the file of another process's interpreter: */
 
-/* Adds [start, end), in order; a range that touches another is joined with it. What is empty, or one too many, is left out. */
+/*
+ * Adds [start, end), in order; a range that touches another is joined with it. What is empty, or
+ * one too many, is left out.
+ */
 void python_eval_add(struct python_eval *eval, uint64_t start, uint64_t end);
 /* Whether a symbol is the evaluation, or a part of it. */
 bool python_eval_name(const char *name);
-/* `size` bytes of a file in memory of their own; NULL: they are not there, are more than `max`, or there is no memory. */
+/*
+ * `size` bytes of a file in memory of their own; NULL: they are not there, are more than `max`, or
+ * there is no memory.
+ */
 void *python_eval_read(int fd, uint64_t offset, uint64_t size, uint64_t max);
 
 #endif

@@ -1,5 +1,7 @@
 #include "stack/python/python_splice.h"
 
+#include <string.h>
+
 struct splice {
 	const struct python_stacks *in;
 	unsigned next; /* index of the next Python frame */
@@ -46,17 +48,33 @@ static enum python_match compare(unsigned evaluations, unsigned runs,
 	return PYTHON_MATCH_UNSURE;
 }
 
+static unsigned count_evaluations(const struct python_eval *eval, const uint64_t *native,
+				  unsigned count)
+{
+	unsigned evaluations = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		evaluations += python_eval_has(eval, native[i]);
+	return evaluations;
+}
+
+static unsigned count_runs(const struct python_frame *frames, unsigned count)
+{
+	unsigned runs = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		runs += frames[i].entry;
+	return runs;
+}
+
 unsigned python_splice(const struct python_eval *eval, const struct python_stacks *in,
 		       uint64_t *out, unsigned max, enum python_match *match)
 {
 	struct splice s = { .in = in, .out = out, .max = max };
-	unsigned evaluations = 0, runs = 0;
+	unsigned evaluations = count_evaluations(eval, in->native, in->native_count);
+	unsigned runs = count_runs(in->python, in->python_count);
 	bool unsure;
 
-	for (unsigned i = 0; i < in->native_count; i++)
-		evaluations += python_eval_has(eval, in->native[i]);
-	for (unsigned i = 0; i < in->python_count; i++)
-		runs += in->python[i].entry;
 	/* Frames after the last entry are a run of which the outer end is missing. */
 	if (in->python_count && !in->python[in->python_count - 1].entry)
 		runs++;
@@ -71,4 +89,15 @@ unsigned python_splice(const struct python_eval *eval, const struct python_stack
 	/* What the native stack did not reach, or had no evaluation for. */
 	put_run(&s, 0, true);
 	return s.count;
+}
+
+unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native,
+				  unsigned native_count, struct python_frame *frames,
+				  unsigned count)
+{
+	if (count_evaluations(eval, native, native_count) != count_runs(frames, count) + 1)
+		return count;
+	memmove(frames + 1, frames, count * sizeof(*frames));
+	frames[0] = (struct python_frame){ .entry = true };
+	return count + 1;
 }

@@ -29,4 +29,12 @@ struct python_stacks {
 unsigned python_splice(const struct python_eval *eval, const struct python_stacks *stacks,
 		       uint64_t *out, unsigned max, enum python_match *match);
 
+/*
+ * For frames of python_walk_interrupted(): the native frames of whole stacks say whether the
+ * innermost evaluation is without frames: then an empty one is put in front of the Python frames
+ * (of which there is room for one more). Returns their number.
+ */
+unsigned python_align_interrupted(const struct python_eval *eval, const uint64_t *native, unsigned native_count,
+				  struct python_frame *frames, unsigned count);
+
 #endif

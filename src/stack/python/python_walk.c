@@ -1,66 +1,155 @@
+/*
+ * python_walk.c: one walk, compiled for each kind of interpreter, with trust and without.
+ *
+ * python_walk_interrupted() believes nothing: memory is probed before it is read (safe_memory.h), a
+ * code object must be one, and where the interpreter links an evaluation in several steps (3.11,
+ * 3.12: the C frame first, what is in it later), the links of the two ends are compared.
+ */
 #include "stack/python/python_walk.h"
 
-static inline uintptr_t read_pointer(uintptr_t base, unsigned offset)
+#include <stdatomic.h>
+#include <string.h>
+
+#include "stack/safe_memory.h"
+
+#define PAGE_BITS 12
+#define PAGES 32u /* remembered as readable; a power of two */
+#define STEPS_MAX 4096u /* from frame to frame: links that are no good may lead in a circle */
+#define REFERENCES_MAX                                                                             \
+	(INT64_C(1) << 33) /* of a code object that is alive; immortal ones have 2^32 */
+#define INLINED static inline __attribute__((always_inline))
+
+/* What walks differ in, known when they are compiled. */
+struct kind {
+	bool checked; /* nothing is believed */
+	bool flagged; /* PYTHON_ENTRY_FLAG */
+	bool copies; /* of the bytecode */
+};
+
+struct reader {
+	const struct python_runtime *runtime;
+	struct python_offsets o; /* a copy that no store to frames can change */
+	bool failed; /* if checked: something could not be read */
+	uint64_t pages[PAGES]; /* number + 1 */
+};
+
+/* --- reading --- */
+
+static bool readable(struct reader *r, uintptr_t address)
 {
-	return *(const uintptr_t *)(base + offset);
+	uint64_t page = (address >> PAGE_BITS) + 1; /* 0: none */
+	uint64_t *known = &r->pages[page % PAGES];
+
+	if (*known == page)
+		return true;
+	if (!memory_readable(address & ~(uintptr_t)7))
+		return false;
+	*known = page;
+	return true;
 }
 
-static inline int32_t read_int(uintptr_t base, unsigned offset)
+/* At most 8 bytes; zeros where they cannot be read. */
+INLINED uint64_t read_bytes(struct reader *r, struct kind kind, uintptr_t base, unsigned offset,
+			    unsigned size)
 {
-	return *(const int32_t *)(base + offset);
+	uintptr_t address = base + offset;
+	uint64_t value = 0;
+
+	if (kind.checked &&
+	    (base == 0 || !readable(r, address) || !readable(r, address + size - 1)))
+		r->failed = true;
+	else
+		memcpy(&value, (const void *)address, size);
+	return value;
 }
 
-static unsigned walk_frame_objects(const struct python_offsets *o, uintptr_t frame,
-				   struct python_frame *out, unsigned max, bool *complete)
+INLINED uintptr_t read_pointer(struct reader *r, struct kind kind, uintptr_t base, unsigned offset)
+{
+	return (uintptr_t)read_bytes(r, kind, base, offset, sizeof(uintptr_t));
+}
+
+INLINED int32_t read_int(struct reader *r, struct kind kind, uintptr_t base, unsigned offset)
+{
+	return (int32_t)read_bytes(r, kind, base, offset, sizeof(int32_t));
+}
+
+INLINED bool is_code(struct reader *r, struct kind kind, uintptr_t code)
+{
+	int64_t references;
+
+	if (!kind.checked)
+		return likely(code != 0);
+	references = (int64_t)read_bytes(r, kind, code, 0, 8);
+	if (r->failed || read_pointer(r, kind, code, r->o.object_type) != r->runtime->code_type)
+		return false;
+	/* Objects of free-threaded builds begin otherwise. */
+	return r->runtime->free_threaded || (references > 0 && references < REFERENCES_MAX);
+}
+
+/* --- 3.9, 3.10 --- */
+
+INLINED unsigned walk_objects(struct reader *r, struct kind kind, uintptr_t frame,
+			      struct python_frame *out, unsigned max, bool *complete)
 {
 	unsigned n = 0;
 
-	for (; frame && n < max; frame = read_pointer(frame, o->frame_previous)) {
-		int32_t last = read_int(frame, o->frame_last);
+	while (frame && n < max) {
+		uintptr_t code = read_pointer(r, kind, frame, r->o.frame_code);
+		int32_t last = read_int(r, kind, frame, r->o.frame_last);
 
-		out[n++] = (struct python_frame){ .code = read_pointer(frame, o->frame_code),
-						  .last = last > 0 ? (uint32_t)last * o->index_unit
-								   : 0,
-						  .entry = true };
+		if (!is_code(r, kind, code))
+			break;
+		out[n++] =
+			(struct python_frame){ .code = code,
+					       .last = last > 0 ? (uint32_t)last * r->o.index_unit
+								: 0,
+					       .entry = true };
+		frame = read_pointer(r, kind, frame, r->o.frame_previous);
 	}
-	*complete = !frame;
+	*complete = !frame && !(kind.checked && r->failed);
 	return n;
 }
+
+/* --- 3.11 on --- */
 
 /*
  * The bytecode that the frame runs, in free-threaded builds: they have copies of it, of which the
  * first is in the code object.
  */
-static uintptr_t copied_bytecode(const struct python_offsets *o, uintptr_t frame, uintptr_t code)
+INLINED uintptr_t bytecode_of(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t code)
 {
-	int32_t index = read_int(frame, o->frame_tlbc);
-	const uintptr_t *copies =
-		__atomic_load_n((const uintptr_t *const *)(code + o->code_tlbc), __ATOMIC_ACQUIRE);
+	uintptr_t copies;
+	int32_t index;
 
-	if (index <= 0 || !copies || (uintptr_t)index >= copies[0])
-		return code + o->code_bytecode;
-	return copies[1 + index];
+	if (!kind.copies)
+		return code + r->o.code_bytecode;
+	index = read_int(r, kind, frame, r->o.frame_tlbc);
+	copies = read_pointer(r, kind, code, r->o.code_tlbc);
+	/*
+	 * Another thread may have published them just now. What is read through the pointer depends on
+	 * it, so only the compiler must not read earlier.
+	 */
+	atomic_signal_fence(memory_order_acquire);
+	if (index <= 0 || !copies || (uintptr_t)index >= read_pointer(r, kind, copies, 0))
+		return code + r->o.code_bytecode;
+	return read_pointer(r, kind, copies, 8 * (1 + (unsigned)index));
 }
 
-/* What the walks of 3.11 on differ in, known when they are compiled. */
-struct kind {
-	bool flagged; /* PYTHON_ENTRY_FLAG */
-	bool copies; /* of the bytecode */
-};
-
 /* Writes the frame, unless Python would not show it: its cells or its generator are being made. */
-static inline bool visible(const struct python_offsets *o, struct kind kind, uintptr_t frame,
-			   unsigned owner, struct python_frame *out)
+INLINED bool visible(struct reader *r, struct kind kind, uintptr_t frame, unsigned owner,
+		     struct python_frame *out)
 {
-	uintptr_t code = read_pointer(frame, o->frame_code) & ~PYTHON_TAG_BITS;
-	uintptr_t bytecode;
-	int64_t last;
+	uintptr_t code = read_pointer(r, kind, frame, r->o.frame_code) & ~PYTHON_TAG_BITS;
+	int64_t last, first;
 
-	if (unlikely(!code))
+	if (!is_code(r, kind, code))
 		return false;
-	bytecode = kind.copies ? copied_bytecode(o, frame, code) : code + o->code_bytecode;
-	last = (int64_t)(read_pointer(frame, o->frame_last) - bytecode);
-	if (unlikely(last < 2 * (int64_t)read_int(code, o->code_traceable))) {
+	last = (int64_t)(read_pointer(r, kind, frame, r->o.frame_last) -
+			 bytecode_of(r, kind, frame, code));
+	first = 2 * (int64_t)read_int(r, kind, code, r->o.code_traceable);
+	if (kind.checked && r->failed)
+		return false;
+	if (unlikely(last < first)) {
 		if (owner != PYTHON_OWNER_GENERATOR)
 			return false;
 		last = MAX(last, 0);
@@ -69,30 +158,35 @@ static inline bool visible(const struct python_offsets *o, struct kind kind, uin
 	return true;
 }
 
+INLINED bool ends_run(struct reader *r, struct kind kind, uintptr_t frame, unsigned *owner)
+{
+	*owner = (unsigned)read_bytes(r, kind, frame, r->o.frame_owner, 1);
+	return kind.flagged ? read_bytes(r, kind, frame, r->o.frame_is_entry, 1) != 0
+			    : *owner == PYTHON_OWNER_ENTRY;
+}
+
 /*
- * 3.11 on: one evaluation runs a chain of frames. Where the chain ends, the last frame written is
+ * One evaluation runs a chain of frames. Where the chain ends, the last frame written is
  * marked; if none of it was visible, an empty frame keeps the place of the evaluation.
  */
-static inline __attribute__((always_inline)) unsigned
-walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t frame, uintptr_t base,
-	    struct python_frame *out, unsigned max, bool *complete)
+INLINED unsigned walk_runs(struct reader *r, struct kind kind, uintptr_t frame, uintptr_t base,
+			   struct python_frame *out, unsigned max, bool *complete)
 {
-	const struct python_offsets copy = *offsets,
-				    *o = &copy; /* that no store to out can change */
-	bool open = false;
-	unsigned n = 0;
+	bool open = false; /* the run has a frame in `out` */
+	unsigned n = 0, steps = 0, owner;
 
-	for (; frame && frame != base; frame = read_pointer(frame, o->frame_previous)) {
-		unsigned owner = *(const uint8_t *)(frame + o->frame_owner);
-		bool ends = kind.flagged ? *(const uint8_t *)(frame + o->frame_is_entry)
-					 : owner == PYTHON_OWNER_ENTRY;
+	while (frame && frame != base) {
+		bool ends = ends_run(r, kind, frame, &owner);
 
+		if (kind.checked && (r->failed || ++steps > STEPS_MAX))
+			break;
 		if (n == max && (owner < PYTHON_OWNER_ENTRY || !open))
 			break;
-		if (owner < PYTHON_OWNER_ENTRY && visible(o, kind, frame, owner, &out[n])) {
+		if (owner < PYTHON_OWNER_ENTRY && visible(r, kind, frame, owner, &out[n])) {
 			n++;
 			open = true;
 		}
+		frame = read_pointer(r, kind, frame, r->o.frame_previous);
 		if (!ends)
 			continue;
 		if (open)
@@ -104,12 +198,88 @@ walk_frames(const struct python_offsets *offsets, struct kind kind, uintptr_t fr
 	*complete = !frame || frame == base;
 	if (*complete && open)
 		out[n - 1].entry = true;
+	if (kind.checked && r->failed)
+		*complete = false;
 	return n;
+}
+
+/* --- where it begins --- */
+
+/* The frame that called the evaluation which runs `frame`; 0 also when it cannot be found. */
+static uintptr_t caller_of_run(struct reader *r, struct kind kind, uintptr_t frame)
+{
+	unsigned owner;
+
+	for (unsigned i = 0; frame && i < STEPS_MAX && !r->failed; i++) {
+		bool ends = ends_run(r, kind, frame, &owner);
+
+		frame = read_pointer(r, kind, frame, r->o.frame_previous);
+		if (ends)
+			return frame;
+	}
+	r->failed = true;
+	return 0;
+}
+
+/*
+ * The innermost frame. With C frames (3.11, 3.12), if checked: what the newest one has is its own
+ * only when its run was called by what the one before has; else its evaluation is being entered or
+ * left.
+ */
+INLINED uintptr_t top_frame(struct reader *r, struct kind kind, uintptr_t state)
+{
+	uintptr_t top = read_pointer(r, kind, state, r->o.state_frame), frame, before, caller;
+
+	if (!r->o.has_cframe || !top)
+		return top;
+	frame = read_pointer(r, kind, top, r->o.cframe_frame);
+	if (!kind.checked)
+		return frame;
+	before = read_pointer(r, kind, top, r->o.cframe_frame + 8u);
+	if (r->failed || !before)
+		return frame;
+	caller = read_pointer(r, kind, before, r->o.cframe_frame);
+	if (r->failed)
+		return 0;
+	if (frame && caller_of_run(r, kind, frame) == caller && !r->failed)
+		return frame;
+	r->failed = false;
+	return caller;
 }
 
 uintptr_t python_thread_state(const struct python_runtime *runtime)
 {
 	return runtime->finalizing() ? 0 : (uintptr_t)runtime->thread_state();
+}
+
+INLINED unsigned walk(const struct python_runtime *runtime, uintptr_t state, bool checked,
+		      struct python_frame *out, unsigned max, bool *complete)
+{
+	const bool flagged = runtime->offsets.layout == PYTHON_ENTRY_FLAG;
+	const struct kind kind = { .checked = checked, .flagged = flagged };
+	struct reader r;
+	uintptr_t frame, base;
+
+	*complete = true;
+	if (!state)
+		return 0;
+	r.runtime = runtime;
+	r.o = runtime->offsets;
+	r.failed = false;
+	if (checked)
+		memset(r.pages, 0, sizeof(r.pages));
+	frame = top_frame(&r, kind, state);
+	if (r.o.layout == PYTHON_FRAME_OBJECTS)
+		return walk_objects(&r, kind, frame, out, max, complete);
+	if (flagged)
+		return walk_runs(&r, (struct kind){ .checked = checked, .flagged = true }, frame, 0,
+				 out, max, complete);
+	base = r.o.state_base ? read_pointer(&r, kind, state, r.o.state_base) : 0;
+	if (!r.o.code_tlbc)
+		return walk_runs(&r, (struct kind){ .checked = checked }, frame, base, out, max,
+				 complete);
+	return walk_runs(&r, (struct kind){ .checked = checked, .copies = true }, frame, base, out,
+			 max, complete);
 }
 
 unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
@@ -121,22 +291,11 @@ unsigned python_walk(const struct python_runtime *runtime, struct python_frame *
 unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
 			  struct python_frame *out, unsigned max, bool *complete)
 {
-	const struct python_offsets *o = &runtime->offsets;
-	uintptr_t frame, base;
+	return walk(runtime, state, false, out, max, complete);
+}
 
-	*complete = true;
-	if (!state)
-		return 0;
-	frame = read_pointer(state, o->state_frame);
-	if (o->has_cframe && frame)
-		frame = read_pointer(frame, o->cframe_frame);
-	if (o->layout == PYTHON_FRAME_OBJECTS)
-		return walk_frame_objects(o, frame, out, max, complete);
-	if (o->layout == PYTHON_ENTRY_FLAG)
-		return walk_frames(o, (struct kind){ .flagged = true }, frame, 0, out, max,
-				   complete);
-	base = o->state_base ? read_pointer(state, o->state_base) : 0;
-	if (!o->code_tlbc)
-		return walk_frames(o, (struct kind){ 0 }, frame, base, out, max, complete);
-	return walk_frames(o, (struct kind){ .copies = true }, frame, base, out, max, complete);
+unsigned python_walk_interrupted(const struct python_runtime *runtime, struct python_frame *out,
+				 unsigned max, bool *complete)
+{
+	return walk(runtime, python_thread_state(runtime), true, out, max, complete);
 }

@@ -39,10 +39,22 @@ struct python_frame {
 unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
 		     bool *complete);
 
-/* The calling thread's Python state; 0: it has none, or the interpreter is not there yet or no more. */
+/*
+ * The calling thread's Python state; 0: it has none, or the interpreter is not there yet or no
+ * more.
+ */
 uintptr_t python_thread_state(const struct python_runtime *runtime);
 /* The same walk from a state that python_thread_state() has just returned. */
 unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
 			  struct python_frame *out, unsigned max, bool *complete);
+
+/*
+ * The same for a signal handler, which may have interrupted the thread at any instruction. An
+ * evaluation that is being entered or left has no frames yet, or no more; the frames of its callers
+ * are there as always. *complete is false also where something could not be read. No lock, no
+ * allocation.
+ */
+unsigned python_walk_interrupted(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
+				 bool *complete);
 
 #endif

@@ -41,8 +41,8 @@ static bool add_half(struct python_words *out, uintptr_t address, uint32_t mask)
 }
 
 /*
- * What tells the code object from an earlier one at its address, as python_code.c sees it: its version alone, which no other
- * code object ever has, unless it has none.
+ * What tells the code object from an earlier one at its address, as python_code.c sees it: its
+ * version alone, which no other code object ever has, unless it has none.
  */
 static bool add_code(const struct python_offsets *o, uintptr_t code, struct python_words *out)
 {
@@ -56,7 +56,7 @@ static bool add_code(const struct python_offsets *o, uintptr_t code, struct pyth
 	       add_half(out, code + o->code_first_line, UINT32_MAX);
 }
 
-/* Whether the frame runs code; those that do not belong to the interpreter. */
+/* Whether the frame runs code; a frame that does not is one of the interpreter's own. */
 static bool runs_code(const struct python_offsets *o, uintptr_t frame)
 {
 	return o->layout == PYTHON_FRAME_OBJECTS ||

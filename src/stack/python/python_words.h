@@ -1,13 +1,13 @@
 /*
- * python_words.h: what a walk of Python frames depends on, word by word: while all of these are as they were,
- * python_walk() finds the same frames, and python_code_ids() the same numbers.
+ * python_words.h: what a walk of Python frames depends on, word by word: while all of these are as
+ * they were, python_walk() finds the same frames, and python_code_ids() the same numbers.
  */
 #ifndef PITOT_STACK_PYTHON_PYTHON_WORDS_H
 #define PITOT_STACK_PYTHON_PYTHON_WORDS_H
 
 #include "stack/python/python_offsets.h"
 
-#define PYTHON_WORDS_FRAMES 256u /* a good ceiling */
+#define PYTHON_WORDS_FRAMES 256u /* recommended ceiling */
 
 struct memory_word {
 	uintptr_t address;
@@ -26,8 +26,9 @@ struct frame_words {
 };
 
 /*
- * Words are in an order in which they can be compared without reading what may have been freed: each is in something
- * that the ones before it lead to. Halves are in what the words of their frame lead to.
+ * Words are in an order in which they can be compared without reading what may have been freed:
+ * each is in something that the ones before it lead to. Halves are in what the words of their frame
+ * lead to.
  */
 struct python_words {
 	struct memory_word *words;
@@ -40,10 +41,16 @@ struct python_words {
 bool python_words_begin(struct python_words *out);
 bool python_words_add(struct python_words *out, uintptr_t address, uint64_t value);
 
-/* Appends what the walk from this thread state depends on. false: not enough room, or not a build for this. */
+/*
+ * Appends what the walk from this thread state depends on. false: not enough room, or not a build
+ * for this.
+ */
 bool python_words_walk(const struct python_runtime *runtime, uintptr_t state, struct python_words *out);
 
-/* Tells most stacks apart by where their innermost frames are in their code. 0 for a build that is not for this. */
+/*
+ * Tells most stacks apart by where their innermost frames are in their code. 0 for a build that is
+ * not for this.
+ */
 uint64_t python_words_key(const struct python_runtime *runtime, uintptr_t state);
 
 #endif

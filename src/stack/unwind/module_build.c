@@ -8,12 +8,12 @@
 #define PAGE UINT64_C(4096)
 #define COPY_BYTES_MAX (UINT64_C(4) << 30)
 
-/* Addresses [start, end) of the process, copied page by page when they are asked for. */
+/* A copy of the addresses [start, end) of the process, made page by page as they are needed. */
 struct memory_pages {
 	uint64_t start, end;
 	uint8_t *bytes;
 	uint64_t *copied; /* bits, by page */
-	bool failed; /* some were not there */
+	bool failed; /* a page could not be copied */
 };
 
 struct module_build {
@@ -76,7 +76,7 @@ static const uint8_t *copy_of(const struct memory_pages *p, uint64_t address)
 
 /* --- the module --- */
 
-/* *input stays empty where the header makes no sense. false: it cannot be read. */
+/* *input stays empty where the header is invalid. false: it cannot be read. */
 static bool find_input(struct module_build *b, struct unwind_input *input)
 {
 	const struct stack_module *module = b->module;
@@ -139,24 +139,12 @@ bool module_build_reads_all(const struct module_build *b)
 	return !b->parts->input.search;
 }
 
-struct stack_part *module_build_part(struct module_build *b, uint32_t number)
+struct unwind_part *module_build_part(struct module_build *b, uint32_t number)
 {
-	struct unwind_parts *p = b->parts;
-	const struct unwind_part *part = &p->parts[number];
-	const struct unwind_row *rows;
-	struct stack_part *copy;
+	struct unwind_part *part = unwind_part_compile(b->parts, number);
 
-	if (!unwind_parts_find(p, p->base + ((uint64_t)number << UNWIND_PART_SHIFT)) ||
-	    b->pages.failed || !unwind_store_take(p->store, stack_part_bytes(part->count)))
-		return NULL;
-	copy = malloc(stack_part_bytes(part->count));
-	if (!copy) {
-		p->store->bytes -= stack_part_bytes(part->count);
-		return NULL;
-	}
-	copy->count = part->count;
-	rows = &p->rows.data[part->first];
-	for (uint32_t i = 0; i < part->count; i++)
-		copy->rows[i] = stack_row(rows[i].start, rows[i].rule);
-	return copy;
+	if (!b->pages.failed)
+		return part;
+	unwind_part_free(b->parts->store, part);
+	return NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * module_build.h: compiles parts of the unwind rules of a module of this process, from copies of the pages of its call
- * frame information that they need. Collector thread only.
+ * module_build.h: compiles parts of the unwind rules of a module of this process, from copies of
+ * the pages of its call frame information that they need. Collector thread only.
  */
 #ifndef PITOT_STACK_UNWIND_MODULE_BUILD_H
 #define PITOT_STACK_UNWIND_MODULE_BUILD_H
@@ -15,10 +15,10 @@ void module_build_free(struct module_build *b);
 struct stack_module *module_build_of(const struct module_build *b);
 
 /*
- * One part, whose bytes are counted in the store, as its rules are in it. NULL: no memory, or the module cannot be
- * read any more.
+ * One part, to be freed with unwind_part_free(). NULL: no memory, or the module cannot be read any
+ * more.
  */
-struct stack_part *module_build_part(struct module_build *b, uint32_t number);
+struct unwind_part *module_build_part(struct module_build *b, uint32_t number);
 
 /* There is no search table: to find one part, all is read. */
 bool module_build_reads_all(const struct module_build *b);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "base/reserve.h"
+#include "base/search.h"
 #include "stack/unwind/module_build.h"
 #include "stack/unwind/rule_lookup.h"
 
@@ -21,7 +22,7 @@
 #define PART_BYTES (UINT64_C(1) << UNWIND_PART_SHIFT)
 #define RULE_BYTES_MAX (UNWIND_STORE_RULES_MAX * sizeof(struct unwind_rule))
 
-struct stack_part stack_part_wanted;
+struct unwind_part unwind_part_wanted;
 
 void stack_modules_init(struct stack_modules *m, size_t bytes_max)
 {
@@ -44,22 +45,19 @@ static void drop_build(struct stack_modules *m)
 	m->build = NULL;
 }
 
-static void part_free(struct stack_modules *m, struct stack_part *part)
-{
-	if (!part || part == &stack_part_wanted)
-		return;
-	m->store.bytes -= stack_part_bytes(part->count);
-	free(part);
-}
-
 static void module_put(struct stack_modules *m, struct stack_module *module)
 {
 	if (--module->references)
 		return;
 	if (m->build && module_build_of(m->build) == module)
 		drop_build(m);
-	for (uint32_t i = 0; i < module->part_count; i++)
-		part_free(m, atomic_load_explicit(&module->parts[i], memory_order_relaxed));
+	for (uint32_t i = 0; i < module->part_count; i++) {
+		struct unwind_part *part =
+			atomic_load_explicit(&module->parts[i], memory_order_relaxed);
+
+		if (part != &unwind_part_wanted)
+			unwind_part_free(&m->store, part);
+	}
 	m->store.bytes -= cell_bytes(module);
 	free(module->parts);
 	free(module);
@@ -76,54 +74,33 @@ static void map_free(struct stack_modules *m, struct stack_map *map)
 
 const struct stack_range *stack_map_find(const struct stack_map *map, uint64_t pc)
 {
-	size_t low = 0, high = map->count;
+	size_t after = sorted_prefix(map->count, i, map->ranges[i].start <= pc);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (map->ranges[middle].start <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && pc < map->ranges[low - 1].end ? &map->ranges[low - 1] : NULL;
+	return after && pc < map->ranges[after - 1].end ? &map->ranges[after - 1] : NULL;
 }
 
 const struct unwind_rule *stack_module_rule(const struct stack_modules *m,
 					    struct stack_module *module, uint64_t address)
 {
 	uint64_t offset = address - module->code_start;
-	uint32_t low = 0, high, row = stack_row((uint32_t)offset, UNWIND_STORE_RULES_MAX - 1);
-	struct stack_part *part = NULL;
-	_Atomic(struct stack_part *) *cell;
+	struct unwind_part *part = NULL;
+	_Atomic(struct unwind_part *) *cell;
 
 	if (offset >> UNWIND_PART_SHIFT >= module->part_count)
 		return NULL;
 	cell = &module->parts[offset >> UNWIND_PART_SHIFT];
 	if (!atomic_load_explicit(cell, memory_order_relaxed) &&
-	    atomic_compare_exchange_strong(cell, &part, &stack_part_wanted))
+	    atomic_compare_exchange_strong(cell, &part, &unwind_part_wanted))
 		atomic_store_explicit(&module->wanted, true, memory_order_release);
 	part = atomic_load_explicit(cell, memory_order_acquire);
-	if (part == &stack_part_wanted)
-		return NULL;
-	/* The last row that begins at or before the address is in [low, high). */
-	high = part->count;
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (part->rows[middle] <= row)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &m->rules[part->rows[low] & (UNWIND_STORE_RULES_MAX - 1)];
+	return part == &unwind_part_wanted ? NULL : &m->rules[unwind_part_rule(part, offset)];
 }
 
-/* --- looking at what the dynamic linker has --- */
+/* --- the modules that the dynamic linker has --- */
 
 struct found {
 	uint64_t start, end;
-	struct stack_module said;
+	struct stack_module module;
 };
 
 struct scan {
@@ -144,7 +121,9 @@ static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t a
 	return NULL;
 }
 
-/* What is said of a module, with its identity. In dl_iterate_phdr's callback it cannot go away. */
+/*
+ * The record of a module, without cells. In dl_iterate_phdr's callback the module cannot go away.
+ */
 static struct stack_module describe(const struct dl_phdr_info *info)
 {
 	struct stack_module module = { .bias = info->dlpi_addr, .code_start = UINT64_MAX };
@@ -183,15 +162,16 @@ static struct stack_module *known_module(struct stack_modules *m, uint64_t ident
 	return NULL;
 }
 
-/* A module of which nothing is said has no cells, nor has one for which there is no room. */
-static struct stack_module *module_new(struct stack_modules *m, const struct stack_module *said)
+/* A module without .eh_frame_hdr has no cells, nor has one for which there is no room. */
+static struct stack_module *module_new(struct stack_modules *m,
+				       const struct stack_module *described)
 {
-	uint64_t length = MIN(said->code_end - said->code_start, (uint64_t)UINT32_MAX);
+	uint64_t length = MIN(described->code_end - described->code_start, (uint64_t)UINT32_MAX);
 	struct stack_module *module = malloc(sizeof(*module));
 
 	if (!module)
 		return NULL;
-	*module = *said;
+	*module = *described;
 	if (!module->header)
 		return module;
 	module->part_count = (uint32_t)((length + PART_BYTES - 1) >> UNWIND_PART_SHIFT);
@@ -202,15 +182,17 @@ static struct stack_module *module_new(struct stack_modules *m, const struct sta
 }
 
 /* The record of a module, new or not, with one more reference. NULL: no memory. */
-static struct stack_module *module_get(struct stack_modules *m, const struct stack_module *said,
+static struct stack_module *module_get(struct stack_modules *m,
+				       const struct stack_module *described,
 				       const struct stack_map *so_far)
 {
-	struct stack_module *module = known_module(m, said->identity);
+	struct stack_module *module = known_module(m, described->identity);
 
-	if (so_far->count && so_far->ranges[so_far->count - 1].module->identity == said->identity)
+	if (so_far->count &&
+	    so_far->ranges[so_far->count - 1].module->identity == described->identity)
 		module = so_far->ranges[so_far->count - 1].module;
 	if (!module) {
-		module = module_new(m, said);
+		module = module_new(m, described);
 		if (!module)
 			return NULL;
 	}
@@ -222,7 +204,7 @@ static struct stack_module *module_get(struct stack_modules *m, const struct sta
 static int add_module(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct scan *scan = context;
-	struct stack_module said = describe(info);
+	struct stack_module module = describe(info);
 
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -233,7 +215,7 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context)
 			continue;
 		if (scan->count < scan->capacity)
 			scan->found[scan->count] =
-				(struct found){ start, start + p->p_memsz, said };
+				(struct found){ start, start + p->p_memsz, module };
 		scan->count++;
 	}
 	return 0;
@@ -265,7 +247,7 @@ static int compare_found(const void *a, const void *b)
 }
 
 /* All executable segments, ascending; to be freed by the caller. */
-static int look(struct scan *scan)
+static int scan_modules(struct scan *scan)
 {
 	*scan = (struct scan){ .capacity = 256 };
 	for (;;) {
@@ -335,7 +317,7 @@ static struct stack_map *map_new(struct stack_modules *m, const struct scan *sca
 		return NULL;
 	for (map->count = 0; map->count < scan->count; map->count++) {
 		const struct found *found = &scan->found[map->count];
-		struct stack_module *module = module_get(m, &found->said, map);
+		struct stack_module *module = module_get(m, &found->module, map);
 
 		if (!module) {
 			map_free(m, map);
@@ -351,7 +333,7 @@ static int rescan(struct stack_modules *m)
 	struct stack_map *map;
 	struct scan scan;
 
-	if (look(&scan) < 0)
+	if (scan_modules(&scan) < 0)
 		return -ENOMEM;
 	map = map_new(m, &scan);
 	free(scan.found);
@@ -366,7 +348,7 @@ static int rescan(struct stack_modules *m)
 
 /* --- compiling --- */
 
-/* A module of which a part is wanted, and is looked for from now on. */
+/* A module with wanted parts; parts that become wanted from now on mark it again. */
 static struct stack_module *next_module(struct stack_modules *m)
 {
 	struct stack_map *map = atomic_load_explicit(&m->map, memory_order_relaxed);
@@ -382,7 +364,7 @@ static struct stack_module *next_module(struct stack_modules *m)
 	return NULL;
 }
 
-/* The rules that are new in the store, where walkers find them. */
+/* Copies the rules that are new in the store to where walkers read them. */
 static void show_rules(struct stack_modules *m)
 {
 	size_t count = m->store.rules.count;
@@ -392,7 +374,7 @@ static void show_rules(struct stack_modules *m)
 		m->rules[m->rule_count] = *unwind_store_rule(&m->store, m->rule_count);
 }
 
-/* Without memory for them, the store stays one without room: no part is compiled. */
+/* Without memory for rules the store stays without room, so that no part is compiled. */
 static void prepare_rules(struct stack_modules *m)
 {
 	struct unwind_rule *rules = reserve_memory(RULE_BYTES_MAX);
@@ -407,7 +389,7 @@ static void prepare_rules(struct stack_modules *m)
 	m->rules = rules;
 }
 
-/* It is begun anew. */
+/* The module is marked again, so that the build is repeated. */
 static void stop_build(struct stack_modules *m)
 {
 	if (m->build)
@@ -423,15 +405,15 @@ static void give_up(struct stack_modules *m, struct stack_module *module)
 }
 
 /*
- * The part with that number. false: modules have come or gone, and what was copied may be half of one and half of
- * another: it is done again, if the module is still there.
+ * The part with that number. false: modules have come or gone, and what was copied may be half of
+ * one and half of another: it is done again, if the module is still there.
  */
 static bool compile_part(struct stack_modules *m, struct stack_module *module, uint32_t number)
 {
-	struct stack_part *part = module_build_part(m->build, number);
+	struct unwind_part *part = module_build_part(m->build, number);
 
 	if (counts_changed(m)) {
-		part_free(m, part);
+		unwind_part_free(&m->store, part);
 		return false;
 	}
 	if (!part) {
@@ -451,9 +433,9 @@ static int compile_wanted(struct stack_modules *m, uint64_t deadline_ns)
 	bool all = module_build_reads_all(m->build);
 
 	for (; m->build && m->next_part < module->part_count; m->next_part++) {
-		const struct stack_part *part = atomic_load(&module->parts[m->next_part]);
+		const struct unwind_part *part = atomic_load(&module->parts[m->next_part]);
 
-		if (part != &stack_part_wanted && (part || !all))
+		if (part != &unwind_part_wanted && (part || !all))
 			continue;
 		if (clock_monotonic_ns() >= deadline_ns)
 			return 1;

@@ -2,26 +2,27 @@
  * modules.h: the executable modules of this process with their unwind rules, for walkers on any
  * number of threads and one thread that keeps them up to date.
  *
- * The collector calls stack_modules_update() now and then. It asks the dynamic linker whether modules
- * came or went (dl_iterate_phdr's counts), and if so publishes a new map: an immutable array of address
- * ranges behind an atomic pointer. A range leads to a record of its module, which has a cell for each part
- * (unwind_parts.h) of its code. A walker that meets an empty one marks it as wanted and reads the rule that
- * it needs by itself (rule_lookup.h); the next update compiles the part and puts it into its cell, where it
- * stays unchanged as long as the module. Of a large library only the few parts that stacks go through are
- * ever compiled.
- * Call frame information is copied before it is read, in a way that fails instead of faulting, for a
- * module may be unloaded at any time.
+ * The collector calls stack_modules_update() now and then. It asks the dynamic linker whether
+ * modules came or went (dl_iterate_phdr's counts), and if so publishes a new map: an immutable
+ * array of address ranges behind an atomic pointer. A range leads to a record of its module, which
+ * has a cell for each part (unwind_parts.h) of its code. A walker that meets an empty one marks it
+ * as wanted and reads the rule that it needs by itself (rule_lookup.h); the next update compiles
+ * the part and puts it into its cell, where it stays unchanged as long as the module. Of a large
+ * library only the few parts that stacks go through are ever compiled. Call frame information is
+ * copied before it is read, in a way that fails instead of faulting, for a module may be unloaded
+ * at any time.
  *
- * Reclaiming: a walker holds a slot, where it writes the map that it is using, and checks that the map
- * is still the current one; it empties the slot when it has finished. These are plain stores: after
- * publishing, the collector calls membarrier(2), which orders them for every thread that runs, and then
- * frees the older maps that are in no slot. Where the kernel has no membarrier, old maps are kept, up to a
- * thousand. Parts are bounded by `bytes_max`: at the ceiling, there are no further ones.
+ * Reclaiming: a walker holds a slot, where it writes the map that it is using, and checks that the
+ * map is still the current one; it empties the slot when it has finished. These are plain stores:
+ * after publishing, the collector calls membarrier(2), which orders them for every thread that
+ * runs, and then frees the older maps that are in no slot. Where the kernel has no membarrier, old
+ * maps are kept, up to a thousand. Parts are bounded by `bytes_max`: at the ceiling, there are no
+ * further ones.
  *
  * What cannot be known without the dynamic linker's lock: until the next update, where a module was
- * unloaded and another loaded at the same address, the old one's rules are used; and with a glibc before
- * 2.35 a module that was just loaded is code without rules. Such a walk reads wrong words, but none that is not there; nearly always it
- * meets no return address and ends as truncated.
+ * unloaded and another loaded at the same address, the old one's rules are used; and with a glibc
+ * before 2.35 a module that was just loaded is code without rules. Such a walk may read stale
+ * values, never unmapped memory; nearly always it meets no return address and ends as truncated.
  */
 #ifndef PITOT_STACK_UNWIND_MODULES_H
 #define PITOT_STACK_UNWIND_MODULES_H
@@ -31,30 +32,10 @@
 #include "stack/unwind/unwind_parts.h"
 
 #define STACK_WALKERS_MAX 2112u /* a little more than threads with rings and threads that are sampled */
-#define STACK_RULE_BYTES (64u << 20) /* a good ceiling */
+#define STACK_RULE_BYTES (64u << 20) /* recommended ceiling */
 
-/*
- * The rules of a part of the code. A row has a place in it, in the upper 14 bits, and the number of the rule that holds
- * from there on, up to the next row's. The first is at the part's first address.
- */
-struct stack_part {
-	uint32_t count;
-	uint32_t rows[]; /* ascending */
-};
-_Static_assert(UNWIND_PART_SHIFT + UNWIND_STORE_RULES_SHIFT == 32, "a row has both");
-
-static inline size_t stack_part_bytes(uint32_t count)
-{
-	return sizeof(struct stack_part) + count * sizeof(uint32_t);
-}
-
-static inline uint32_t stack_row(uint32_t offset, uint32_t rule)
-{
-	return offset << UNWIND_STORE_RULES_SHIFT | rule;
-}
-
-/* What the cell of a part has before there is one that somebody wants. */
-extern struct stack_part stack_part_wanted;
+/* What the cell of a part has that is wanted and has not been compiled yet. */
+extern struct unwind_part unwind_part_wanted;
 
 struct stack_module {
 	uint64_t bias; /* address minus ELF virtual address */
@@ -66,7 +47,7 @@ struct stack_module {
 	uint32_t part_count;
 	bool given_up; /* there was no memory for a part, or it could not be read */
 	atomic_bool wanted; /* one of the parts is */
-	_Atomic(struct stack_part *) *parts; /* from code_start on */
+	_Atomic(struct unwind_part *) *parts; /* from code_start on */
 };
 
 struct stack_range {
@@ -116,8 +97,8 @@ void stack_modules_release(struct stack_modules *m); /* no walker may be left */
 void stack_modules_after_fork(struct stack_modules *m);
 
 /*
- * Collector thread only. Follows dlopen and dlclose and compiles parts for about budget_ns. Returns 1
- * when there is more to compile, else 0; -ENOMEM: it could not keep up, the old map stands.
+ * Collector thread only. Follows dlopen and dlclose and compiles parts for about budget_ns. Returns
+ * 1 when there is more to compile, else 0; -ENOMEM: it could not keep up, the old map stands.
  */
 int stack_modules_update(struct stack_modules *m, uint64_t budget_ns);
 
@@ -150,8 +131,8 @@ static inline void stack_map_leave(struct stack_modules *m, int slot)
 const struct stack_range *stack_map_find(const struct stack_map *map, uint64_t pc);
 
 /*
- * The rule for an ELF virtual address of the module's code, while the map is held. NULL: there is none yet; the part is
- * marked as wanted.
+ * The rule for an ELF virtual address of the module's code, while the map is held. NULL: there is
+ * none yet; the part is marked as wanted.
  */
 const struct unwind_rule *stack_module_rule(const struct stack_modules *m,
 					    struct stack_module *module, uint64_t address);

@@ -8,17 +8,16 @@
 #include "elf/eh_frame.h"
 #include "stack/safe_memory.h"
 
-#define SEARCH_TABLE_ENCODING 0x3b /* datarel | sdata4: pairs of a function's start and its FDE */
 #define HEADER_BYTES 12u /* linkers encode both addresses in four bytes */
 #define PAIR_BYTES 8u
 #define PAIRS_MAX (1u << 27)
 #define PAIRS_AT_ONCE 256u /* copying these takes hardly longer than copying one */
 #define FDE_OFFSET 512u /* longer CIEs do not occur */
-#define FDE_BYTES_MAX (SLOW_RULE_BYTES - FDE_OFFSET)
+#define FDE_BYTES_MAX (RULE_LOOKUP_BYTES - FDE_OFFSET)
 #define USUAL_BYTES 256u /* longer ones are copied in two steps */
 #define ENTRY_START 8u /* length and CIE pointer */
 
-_Static_assert(PAIRS_AT_ONCE *PAIR_BYTES <= SLOW_RULE_BYTES, "the same room");
+_Static_assert(PAIRS_AT_ONCE *PAIR_BYTES <= RULE_LOOKUP_BYTES, "the same room");
 
 /* --- the dynamic linker's answer --- */
 
@@ -61,23 +60,16 @@ struct search_table {
 static bool read_header(uint64_t header, struct search_table *table)
 {
 	pid_t pid = getpid();
-	uint8_t bytes[HEADER_BYTES] = { 0 };
-	struct cursor c = cursor_of(bytes, sizeof(bytes));
-	uint8_t version, frames_encoding, count_encoding, table_encoding;
-	uint64_t frames, count;
+	uint8_t bytes[EH_HEADER_BYTES] = { 0 };
+	size_t copied = memory_copy_some(pid, bytes, header, sizeof(bytes));
+	struct eh_header found;
 
-	if (memory_copy_some(pid, bytes, header, sizeof(bytes)) != sizeof(bytes))
+	/* How long the table is, only its header says; what is not there cannot be copied. */
+	if (copied < HEADER_BYTES ||
+	    !eh_header_read(bytes, PAIR_BYTES * PAIRS_MAX, header, &found) || !found.pair_count)
 		return false;
-	version = cursor_u8(&c);
-	frames_encoding = cursor_u8(&c);
-	count_encoding = cursor_u8(&c);
-	table_encoding = cursor_u8(&c);
-	if (version != 1 || table_encoding != SEARCH_TABLE_ENCODING ||
-	    !eh_pointer(&c, frames_encoding, header + 4, header, &frames) ||
-	    !eh_pointer(&c, count_encoding, 0, 0, &count) || count == 0 || count > PAIRS_MAX)
-		return false;
-	*table = (struct search_table){ pid, header, header + (uint64_t)(c.p - bytes),
-					(uint32_t)count };
+	*table = (struct search_table){ pid, header, header + (uint64_t)(found.pairs - bytes),
+					(uint32_t)found.pair_count };
 	return true;
 }
 
@@ -96,7 +88,8 @@ static bool read_pairs(const struct search_table *table, uint32_t first, uint32_
 }
 
 /*
- * The FDE of the last function that starts at or before pc. 1; 0: all start behind it; -1: unreadable.
+ * The FDE of the last function that starts at or before pc. 1; 0: all start behind it; -1:
+ * unreadable.
  */
 static int find_fde(const struct search_table *table, uint64_t pc, uint8_t *pairs, uint64_t *fde)
 {

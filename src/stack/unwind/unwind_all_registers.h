@@ -1,10 +1,14 @@
-/* unwind_all_registers.h: a walk that follows all registers, and what it shares with unwind_self.c. */
+/*
+ * unwind_all_registers.h: a walk that follows all registers, and what it shares with unwind_self.c.
+ */
 #ifndef PITOT_STACK_UNWIND_UNWIND_ALL_REGISTERS_H
 #define PITOT_STACK_UNWIND_UNWIND_ALL_REGISTERS_H
 
 #include "stack/unwind/unwind_self.h"
 
-/* Steps that the fast walk can do; the bits of the first four are "rbp is base", "rbp was saved". */
+/*
+ * Steps that the fast walk can do; the bits of the first four are "rbp is base", "rbp was saved".
+ */
 enum {
 	STEP_RSP = 0,
 	STEP_RBP = 1,
@@ -27,8 +31,8 @@ struct walk_output {
 bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t frame);
 
 /*
- * The rule for a frame, valid until the next call; NULL when there is none yet and it cannot be read. The part of
- * the code is asked for.
+ * The rule for a frame, valid until the next call; NULL when it has not been compiled and cannot be
+ * read. Marks the part of the code as wanted.
  */
 const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_map *map,
 				    uint64_t frame, bool *known_module);
@@ -36,7 +40,7 @@ const struct unwind_rule *walk_rule(struct stack_walker *w, const struct stack_m
 /* How a frame of a recent walk was left; NULL when that is forgotten. */
 const struct walk_step *walk_cached_step(struct stack_walker *w, uint64_t frame);
 
-/* What is no address of user code: 0 ends a stack, the others come from damaged ones. */
+/* Whether pc is no address of user code: 0 ends a stack, any other comes from a damaged stack. */
 static inline bool walk_no_code(uint64_t pc)
 {
 	return pc - 1 >= (UINT64_C(1) << 57) - 1;

@@ -63,7 +63,7 @@ static bool has_all(const struct unwind_parts *p)
 
 /* --- entries --- */
 
-/* Sees to it that the bytes of an entry are there. false: they cannot be, or it is none. */
+/* Makes the bytes of an entry available. false: they are unavailable, or no entry. */
 static bool need_entry(const struct unwind_parts *p, size_t offset)
 {
 	const struct eh_section *s = &p->input.section;
@@ -88,7 +88,7 @@ static bool need_entry(const struct unwind_parts *p, size_t offset)
 	return length <= left && needed(p, at, length);
 }
 
-/* The same of the CIE that an FDE, whose bytes are there, refers to. */
+/* Makes the CIE of an FDE available, whose own bytes are. */
 static bool need_cie(const struct unwind_parts *p, size_t offset)
 {
 	const uint8_t *at;
@@ -150,21 +150,13 @@ static size_t fde_offset(const struct unwind_parts *p, size_t i)
 /* The last FDE that begins at or before an address, else the first. false: they cannot be read. */
 static bool find_fde(const struct unwind_parts *p, uint64_t address, size_t *index)
 {
-	size_t low = 0, high = fde_count(p);
-	uint64_t start;
+	uint64_t start = 0;
+	bool readable = true;
+	size_t after = sorted_prefix(fde_count(p), i,
+				     (readable &= fde_start(p, i, &start)) && start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (!fde_start(p, middle, &start))
-			return false;
-		if (start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*index = low ? low - 1 : 0;
-	return true;
+	*index = after ? after - 1 : 0;
+	return readable;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -203,11 +195,10 @@ static int list_places(struct unwind_parts *p)
 
 /* --- compiling --- */
 
-/* A part that is being compiled: its rows are the last. */
+/* A part that is being compiled, into parts->rows. */
 struct compiling {
 	struct unwind_parts *parts;
 	uint32_t start, end; /* offsets */
-	size_t first; /* row */
 	uint64_t done; /* offset up to which there are rows */
 	uint32_t last_rule; /* the one looked up last */
 	bool failed;
@@ -232,24 +223,22 @@ static uint32_t rule_id(struct compiling *c, const struct unwind_rule *rule)
 	return c->last_rule;
 }
 
-/* What is said before the part holds at its first address as well. */
+/* A row from before the part holds at the part's first address as well. */
 static void add_row(struct compiling *c, uint64_t start, uint32_t rule)
 {
 	struct unwind_parts *p = c->parts;
-	size_t n = p->rows.count;
+	const uint32_t *rows = p->rows.data;
+	uint32_t offset;
 
 	if (start >= c->end)
 		return;
-	start = MAX(start, c->start);
+	offset = (uint32_t)MAX(start, c->start) - c->start;
 	/* A row of no length is replaced, one that says nothing new is left out. */
-	if (n > c->first && p->rows.data[n - 1].start == start)
-		n--;
-	if (n > c->first && p->rows.data[n - 1].rule == rule) {
-		p->rows.count = n;
+	if (p->rows.count && unwind_row_offset(rows[p->rows.count - 1]) == offset)
+		p->rows.count--;
+	if (p->rows.count && unwind_row_rule(rows[p->rows.count - 1]) == rule)
 		return;
-	}
-	p->rows.count = n;
-	if (vec_push(&p->rows, ((struct unwind_row){ (uint32_t)start, rule })) < 0)
+	if (vec_push(&p->rows, unwind_row(offset, rule)) < 0)
 		c->failed = true;
 }
 
@@ -299,52 +288,65 @@ static void compile_fdes(struct compiling *c)
 		add_row(c, c->done, UNWIND_RULE_NONE);
 }
 
-static bool compile_part(struct unwind_parts *p, uint32_t part)
+/* The part that parts->rows has. */
+static struct unwind_part *copy_rows(struct unwind_parts *p)
 {
-	size_t before = p->rows.capacity, first = p->rows.count;
-	struct compiling c = { .parts = p,
-			       .start = part << UNWIND_PART_SHIFT,
-			       .end = MIN(p->length - (part << UNWIND_PART_SHIFT), PART_BYTES) +
-				      (part << UNWIND_PART_SHIFT),
-			       .first = first };
+	size_t bytes = unwind_part_bytes(p->rows.count);
+	struct unwind_part *part;
 
-	if (!p->refused && vec_reserve(&p->compiled, 1) == 0) {
-		compile_fdes(&c);
-		if (!c.failed && p->rows.count <= UINT32_MAX &&
-		    take_bytes(p, (p->rows.capacity - before) * sizeof(*p->rows.data))) {
-			p->parts[part] = (struct unwind_part){ (uint32_t)first,
-							       (uint32_t)(p->rows.count - first) };
-			p->compiled.data[p->compiled.count++] = part;
-			return true;
-		}
+	if (!unwind_store_take(p->store, bytes))
+		return NULL;
+	part = malloc(bytes);
+	if (!part) {
+		p->store->bytes -= bytes;
+		return NULL;
 	}
-	p->rows.count = first;
-	p->refused = true;
-	return false;
+	part->count = (uint32_t)p->rows.count;
+	memcpy(part->rows, p->rows.data, p->rows.count * sizeof(*part->rows));
+	return part;
+}
+
+struct unwind_part *unwind_part_compile(struct unwind_parts *p, uint32_t number)
+{
+	uint32_t start = number << UNWIND_PART_SHIFT;
+	struct compiling c = { .parts = p,
+			       .start = start,
+			       .end = start + MIN(p->length - start, PART_BYTES) };
+	struct unwind_part *part = NULL;
+
+	p->rows.count = 0;
+	if (!p->refused)
+		compile_fdes(&c);
+	if (!p->refused && !c.failed)
+		part = copy_rows(p);
+	p->refused = !part;
+	return part;
+}
+
+void unwind_part_free(struct unwind_store *store, struct unwind_part *part)
+{
+	if (part)
+		store->bytes -= unwind_part_bytes(part->count);
+	free(part);
 }
 
 const struct unwind_rule *unwind_parts_find(struct unwind_parts *p, uint64_t address)
 {
 	uint64_t offset = address - p->base;
-	uint32_t part, low, high;
+	struct unwind_part **part;
 
 	if (offset >= p->length)
 		return unwind_store_rule(p->store, UNWIND_RULE_NONE);
-	part = (uint32_t)offset >> UNWIND_PART_SHIFT;
-	if (!p->parts[part].count && !compile_part(p, part))
-		return NULL;
-	/* The first row after the offset is in (low, high]: the part's first is not. */
-	low = p->parts[part].first;
-	high = low + p->parts[part].count;
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (p->rows.data[middle].start <= offset)
-			low = middle;
-		else
-			high = middle;
+	part = &p->parts[offset >> UNWIND_PART_SHIFT];
+	if (!*part) {
+		if (vec_reserve(&p->compiled, 1) < 0)
+			return NULL;
+		*part = unwind_part_compile(p, (uint32_t)(offset >> UNWIND_PART_SHIFT));
+		if (!*part)
+			return NULL;
+		p->compiled.data[p->compiled.count++] = (uint32_t)(offset >> UNWIND_PART_SHIFT);
 	}
-	return unwind_store_rule(p->store, p->rows.data[low].rule);
+	return unwind_store_rule(p->store, unwind_part_rule(*part, offset));
 }
 
 /* --- the whole --- */
@@ -389,6 +391,8 @@ void unwind_parts_free(struct unwind_parts *p)
 	if (!p)
 		return;
 	p->store->bytes -= p->bytes;
+	for (uint32_t i = 0; p->parts && i < p->part_count; i++)
+		unwind_part_free(p->store, p->parts[i]);
 	free(p->parts);
 	free(p->places);
 	vec_release(&p->rows);

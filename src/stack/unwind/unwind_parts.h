@@ -1,10 +1,10 @@
 /*
- * unwind_parts.h: the call frame information of a file as rows of rules that are compiled where they are asked about:
- * of a large library only some hundred functions ever run.
+ * unwind_parts.h: the call frame information of a file as rows of rules that are compiled where
+ * they are needed: of a large library only some hundred functions ever run.
  *
- * Code is divided into parts of 16 KiB. The first address in a part that is asked about has the part compiled: the
- * functions in it are found by the binary search table of .eh_frame_hdr, or, where there is none, by a sorted list
- * of all. A part stands by itself: its first row is at its first address.
+ * Code is divided into parts of 16 KiB. A part is compiled when the first address in it is looked
+ * up: the functions in it are found by the binary search table of .eh_frame_hdr, or, where there is
+ * none, by a sorted list of all. A part stands by itself: its first row is at its first address.
  *
  * For one thread.
  */
@@ -12,6 +12,7 @@
 #define PITOT_STACK_UNWIND_UNWIND_PARTS_H
 
 #include "base/map.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "elf/unwind_input.h"
 
@@ -29,18 +30,47 @@ struct unwind_store {
 	size_t bytes, bytes_max; /* of memory for rows and what they are made from; a ceiling */
 };
 
-/* From this offset on, up to the next row's, this rule holds. */
-struct unwind_row {
-	uint32_t start, rule;
-};
-
+/*
+ * The rules of one part. A row has an offset in the part, in its upper 14 bits, and the number of
+ * the rule that holds from there on, up to the next row's. The first row is at offset 0.
+ */
 struct unwind_part {
-	uint32_t first, count; /* rows; 0: it has not been compiled */
+	uint32_t count;
+	uint32_t rows[]; /* ascending */
 };
+_Static_assert(UNWIND_PART_SHIFT + UNWIND_STORE_RULES_SHIFT == 32, "a row has both");
+
+static inline size_t unwind_part_bytes(size_t count)
+{
+	return sizeof(struct unwind_part) + count * sizeof(uint32_t);
+}
+
+static inline uint32_t unwind_row(uint64_t offset, uint32_t rule)
+{
+	return (uint32_t)offset << UNWIND_STORE_RULES_SHIFT | rule;
+}
+
+static inline uint32_t unwind_row_offset(uint32_t row)
+{
+	return row >> UNWIND_STORE_RULES_SHIFT;
+}
+
+static inline uint32_t unwind_row_rule(uint32_t row)
+{
+	return row & (UNWIND_STORE_RULES_MAX - 1);
+}
+
+/* The number of the rule for an offset, of which bits beyond the part do not count. */
+static inline uint32_t unwind_part_rule(const struct unwind_part *part, uint64_t offset)
+{
+	uint32_t last = unwind_row(offset, UNWIND_STORE_RULES_MAX - 1);
+
+	return unwind_row_rule(part->rows[sorted_prefix(part->count, i, part->rows[i] <= last) - 1]);
+}
 
 /*
- * Called before bytes of the section or of the search table are read: sees to it that they are there. false: they
- * cannot be had.
+ * Called before bytes of the section or of the search table are read: makes them available. false:
+ * they are unavailable.
  */
 typedef bool unwind_need(void *context, const uint8_t *bytes, size_t size);
 
@@ -48,19 +78,19 @@ struct unwind_parts {
 	uint64_t base; /* address of offset 0 */
 	uint32_t length; /* offsets from here on have no rule */
 	uint32_t part_count;
-	struct unwind_part *parts;
-	VEC(struct unwind_row) rows;
-	VEC(uint32_t) compiled; /* parts, in the order in which they were */
+	struct unwind_part **parts; /* NULL: unwind_parts_find() has not needed it yet */
+	VEC(uint32_t) compiled; /* numbers of parts, in the order in which they were compiled */
+	VEC(uint32_t) rows; /* of the part that is being compiled */
 	uint32_t damaged; /* entries that were left out, and parts that could not be read */
 	struct unwind_store *store;
 	struct unwind_input input;
-	unwind_need *need; /* NULL: everything is there */
+	unwind_need *need; /* NULL: all bytes are available */
 	void *context;
 	struct unwind_place *places; /* without a search table */
 	size_t place_count;
 	struct eh_fde fde; /* the last, with its CIE */
 	bool refused; /* there was no memory for a part: there will be no more */
-	size_t bytes; /* that it has of the store's */
+	size_t bytes; /* of the store's, parts excluded */
 };
 
 /* 0 or -ENOMEM. */
@@ -78,9 +108,13 @@ int unwind_parts_new(const struct unwind_input *input, uint64_t end, unwind_need
 		     void *context, struct unwind_store *store, struct unwind_parts **out) MUST_USE;
 void unwind_parts_free(struct unwind_parts *p);
 
+/* A part of its own, whose bytes the store counts until it is freed. NULL: no memory. */
+struct unwind_part *unwind_part_compile(struct unwind_parts *p, uint32_t number) MUST_USE;
+void unwind_part_free(struct unwind_store *store, struct unwind_part *part);
+
 /*
- * The rule for an address, of kind CFA_NONE where nothing is said. NULL: there is no memory for it. Rules stay as long as
- * the store.
+ * The rule for an address, of kind CFA_NONE where no FDE covers it. NULL: there is no memory for
+ * it. Rules stay as long as the store.
  */
 const struct unwind_rule *unwind_parts_find(struct unwind_parts *p, uint64_t address);
 

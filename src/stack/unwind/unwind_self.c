@@ -49,7 +49,10 @@ bool walk_store(const struct stack_walker *w, struct walk_output *out, uint64_t 
 
 /* --- the thread's own stack --- */
 
-/* End of the stack that sp is on, if that is the one that pthread_create or the kernel made; else 0. */
+/*
+ * End of the stack that sp is on, if that is the one that pthread_create or the kernel made; else
+ * 0.
+ */
 static uint64_t own_stack_end(uint64_t sp)
 {
 	uint64_t thread, executable = getauxval(AT_EXECFN);
@@ -72,9 +75,9 @@ static bool all_readable(uint64_t low, uint64_t high)
 }
 
 /*
- * Finds the thread's stack, or more of it: what lies between sp and the part that is known, if all of
- * it is there. Otherwise sp is on another stack, which is probed in each walk; after some failures
- * there is no further attempt.
+ * Finds the thread's stack, or more of it: what lies between sp and the part that is known, if all
+ * of it is there. Otherwise sp is on another stack, which is probed in each walk; after some
+ * failures there is no further attempt.
  */
 static void extend_own(struct stack_walker *w, uint64_t sp)
 {
@@ -231,17 +234,15 @@ static bool learn(struct stack_walker *w, const struct stack_map *map, uint64_t 
 enum { WALK_NEEDS_FULL = -1, WALK_NEXT = -2 }; /* beside enum stack_end */
 
 /*
- * Launches come from nearly the same stack again and again. Where a walk finds itself at a frame of the
- * last complete one, with equal pc, sp and rbp, then what comes after it follows from the words that
- * were loaded there: if these have not changed, neither have the frames. They are compared all at once,
- * each at a known address, which is several times faster than finding each by the one before.
+ * Launches come from nearly the same stack again and again. Where a walk finds itself at a frame of
+ * the last complete one, with equal pc, sp and rbp, then what comes after it follows from the words
+ * that were loaded there: if these have not changed, neither have the frames. They are compared all
+ * at once, each at a known address, which is several times faster than finding each by the one
+ * before.
  *
- * The same holds of a stack that lies elsewhere by some distance, as long as what is loaded is the same
- * but for that distance: so the frames of the libraries between the application and us cost little even
- * when the application calls from another depth.
- *
- * Measured gain, for stacks that the thread's cache (stack_cache.h) does not have: of 88 frames with Python in between 1.8 to
- * 2.2 us in place of 2.4 to 2.5 (bench_stack_cache), of 50 native ones 106 ns in place of 302 (bench_stack).
+ * Measured gain, for stacks that the thread's cache (stack_cache.h) does not have: of 88 frames
+ * with Python in between 1.8 to 2.2 us in place of 2.4 to 2.5 (bench_stack_cache), of 50 native
+ * ones 106 ns in place of 302 (bench_stack).
  */
 struct walk_state {
 	uint64_t pc, sp, fp;
@@ -256,7 +257,10 @@ static inline void remember_fresh(struct stack_walker *w, struct walk_state *s, 
 	s->fresh++;
 }
 
-/* The stack that has just been walked: the first `kept` frames of the remembered, and the fresh ones. */
+/*
+ * The stack that has just been walked: the first `kept` frames of the remembered, and the fresh
+ * ones.
+ */
 static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
 {
 	if (fresh > STACK_SEEN - kept)
@@ -267,7 +271,9 @@ static void remember(struct stack_walker *w, unsigned kept, unsigned fresh)
 	w->remembered = true;
 }
 
-/* From a frame that is w->seen[k - 1]: the k of the outermost frame that the stack's words confirm. */
+/*
+ * From a frame that is w->seen[k - 1]: the k of the outermost frame that the stack's words confirm.
+ */
 static unsigned confirmed(struct stack_walker *w, unsigned k)
 {
 	uint64_t value;
@@ -297,7 +303,9 @@ static int take_all(struct stack_walker *w, unsigned k, struct walk_output *out)
 	return k > 1 ? stack_end_depth : stack_end_complete;
 }
 
-/* At w->seen[s->seen - 1]: goes as far as that stack is still there. WALK_NEXT, or the walk's end. */
+/*
+ * At w->seen[s->seen - 1]: goes as far as that stack is still there. WALK_NEXT, or the walk's end.
+ */
 static int take_over(struct stack_walker *w, struct walk_state *s, struct walk_output *out)
 {
 	unsigned to = confirmed(w, s->seen);
@@ -315,32 +323,6 @@ static int take_over(struct stack_walker *w, struct walk_state *s, struct walk_o
 		s->pc = next->pc;
 		s->sp = next->sp;
 		s->fp = next->fp;
-	}
-	return WALK_NEXT;
-}
-
-/* Follows frames that lie `distance` away from remembered ones. WALK_NEXT, or the walk's end. */
-static int take_over_shifted(struct stack_walker *w, struct walk_state *s, struct walk_output *out,
-			     uint64_t distance)
-{
-	for (; s->seen > 1; s->seen--) {
-		const struct walk_seen *at = &w->seen[s->seen - 1], *next = at - 1;
-		uint64_t slot = at->fp_slot + distance, pc, fp = s->fp;
-		unsigned kind = at->fp_slot & STEP_KIND;
-
-		if (distance == 0 && fp == at->fp)
-			return take_over(w, s, out);
-		if (kind > STEP_RBP_SAVED || ((kind & STEP_RBP) && fp != at->fp + distance) ||
-		    !walk_load(w, next->sp + distance - 8, &pc) || pc != next->pc)
-			break;
-		if ((kind & STEP_RSP_SAVED) && !walk_load(w, slot & ~UINT64_C(7), &fp))
-			break;
-		if (!walk_store(w, out, pc))
-			return stack_end_depth;
-		remember_fresh(w, s, slot);
-		s->pc = pc;
-		s->sp = next->sp + distance;
-		s->fp = fp;
 	}
 	return WALK_NEXT;
 }
@@ -409,12 +391,7 @@ static int walk_fast(struct stack_walker *w, const struct stack_map *map,
 
 	if (!walk_store(w, out, s.pc))
 		return stack_end_depth;
-	r = WALK_NEXT;
-	if (likely(s.seen && w->seen[s.seen - 1].pc == s.pc)) {
-		r = take_over_shifted(w, &s, out, s.sp - w->seen[s.seen - 1].sp);
-		if (s.sp != w->seen[s.seen - 1].sp)
-			s.seen = w->seen_count;
-	}
+	r = look_back(w, &s, out);
 	while (r == WALK_NEXT) {
 		r = walk_step(w, map, &s);
 		if (r != WALK_NEXT)

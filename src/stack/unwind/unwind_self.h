@@ -1,17 +1,17 @@
 /*
- * unwind_self.h: the call stack of the thread itself, from its unwind tables. No lock, no allocation, no
- * system call once a thread's stack is known; may run in a signal handler.
+ * unwind_self.h: the call stack of the thread itself, from its unwind tables. No lock, no
+ * allocation, no system call once a thread's stack is known; may run in a signal handler.
  *
- * A walker belongs to one thread. It is large (82 KiB): allocate it with the thread's ring. It keeps the
- * rules of return addresses that it has met (4096, by address), so that a frame costs a look at that
- * cache and two loads, and the last stack, of which it takes over what is still there (unwind_self.c). Stack
- * memory is only read where it is known to be mapped: the thread's own stack, found at the first walk,
- * is read directly; any other (signal stacks, coroutines, a pointer led astray by wrong rules) is probed
- * page by page.
+ * A walker belongs to one thread. It is large (82 KiB): allocate it with the thread's ring. It
+ * keeps the rules of return addresses that it has met (4096, by address), so that a frame costs a
+ * look at that cache and two loads, and the last stack, of which it takes over what is still there
+ * (unwind_self.c). Stack memory is only read where it is known to be mapped: the thread's own
+ * stack, found at the first walk, is read directly; any other (signal stacks, coroutines, a pointer
+ * led astray by wrong rules) is probed page by page.
  *
- * Where code has not been compiled yet (modules.h), or was loaded a moment ago, the rule is read from its call frame
- * information (rule_lookup.h): ten or twenty microseconds for each return address that is new to the
- * walker, and not without end.
+ * Where code has not been compiled yet (modules.h), or was loaded a moment ago, the rule is read
+ * from its call frame information (rule_lookup.h): ten or twenty microseconds for each return
+ * address that is new to the walker, and not without end.
  *
  * The usual frame needs rsp and rbp alone. A rule that needs more, a signal frame, or code without
  * rules starts the walk again with all registers (a few times slower).
@@ -110,11 +110,12 @@ void stack_walker_release(struct stack_walker *w);
 void stack_walker_skip(struct stack_walker *w, const struct code_range *ranges, unsigned count);
 
 /*
- * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the innermost,
- * of start->at[rip], first. Returns their number; *end says how it ended: complete (at the thread's
- * start), partial (at code whose call frame information has not been compiled and cannot be read),
- * truncated (at code without rules; what comes after it, if anything, was guessed), depth (more than max).
- * No frames and partial when called by a signal handler that interrupted a walk, or before the first map.
+ * The stack of the calling thread from `start` outwards: at most `max` frames (frame.h), the
+ * innermost, of start->at[rip], first. Returns their number; *end says how it ended: complete (at
+ * the thread's start), partial (at code whose call frame information has not been compiled and
+ * cannot be read), truncated (at code without rules; what comes after it, if anything, was
+ * guessed), depth (more than max). No frames and partial when called by a signal handler that
+ * interrupted a walk, or before the first map.
  */
 unsigned stack_walk(struct stack_walker *w, const struct stack_registers *start, uint64_t *frames,
 		    unsigned max, enum stack_end *end);

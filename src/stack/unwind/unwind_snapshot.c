@@ -178,8 +178,8 @@ static bool is_go_exit(struct walk *k, uint64_t pc)
 }
 
 /*
- * Whether pc is a return address: after a call, in a module that has a rule for it, or, if `bare`, in code without rules
- * as well.
+ * Whether pc is a return address: after a call, in a module that has a rule for it, or, if `bare`,
+ * in code without rules as well.
  */
 static bool is_return_address(struct walk *k, uint64_t pc, bool bare)
 {
@@ -192,9 +192,9 @@ static bool is_return_address(struct walk *k, uint64_t pc, bool bare)
 }
 
 /*
- * Words between rsp and the return address where pc is an instruction of a PLT, or -1: some linkers (lld) write no
- * rules for theirs. Entries are jmp *slot, then push number, jmp first, of which each may be missing or have a prefix;
- * the first is push link, jmp *resolver.
+ * Words between rsp and the return address where pc is an instruction of a PLT, or -1: some linkers
+ * (lld) write no rules for theirs. Entries are jmp *slot, then push number, jmp first, of which
+ * each may be missing or have a prefix; the first is push link, jmp *resolver.
  */
 static int plt_depth(struct walk *k, uint64_t pc)
 {
@@ -233,8 +233,8 @@ static bool leave_plt(struct walk *k)
 }
 
 /*
- * One step by rbp, for code without rules: made at run time, or by compilers that write none (Go). Believed only if it
- * leads up the stack to the return address of a call.
+ * One step by rbp, for code without rules: made at run time, or by compilers that write none (Go).
+ * Believed only if it leads up the stack to the return address of a call.
  */
 static int guess_frame(struct walk *k)
 {
@@ -284,7 +284,10 @@ enum stack_end unwind_snapshot(const struct frame_source *source,
 		bool known_module;
 		const struct unwind_rule *rule = rule_of(&k, k.frame, &known_module);
 
-		/* A return address that is in no module: of code made at run time, or no address at all. */
+		/*
+		 * A return address that is in no module: of code made at run time, or no address at
+		 * all.
+		 */
 		if (!known_module && k.frame != start->at[REG_RA_] &&
 		    !(k.frame & FRAME_INTERRUPTED) && !follows_call(&k, k.frame))
 			return stack_end_truncated;
