@@ -15,20 +15,21 @@ static struct note {
 	char reason[480];
 } notes[CAPABILITY_NOTES_MAX];
 
-static atomic_uint count; /* claimed */
-static unsigned written;
+static atomic_uint claimed,
+	written; /* of all notes so far; a slot is free again when its note was written */
 
 void capability_note(const char *name, enum capability_state state, const char *requested,
 		     const char *actual, const char *format, ...)
 {
-	unsigned n = atomic_fetch_add(&count, 1);
-	struct note *note = &notes[n % CAPABILITY_NOTES_MAX];
+	unsigned n = atomic_load(&claimed);
+	struct note *note;
 	va_list args;
 
-	if (n >= CAPABILITY_NOTES_MAX) {
-		atomic_fetch_sub(&count, 1);
-		return;
-	}
+	do
+		if (n - atomic_load(&written) >= CAPABILITY_NOTES_MAX)
+			return;
+	while (!atomic_compare_exchange_weak(&claimed, &n, n + 1));
+	note = &notes[n % CAPABILITY_NOTES_MAX];
 	note->name = name;
 	note->requested = requested;
 	note->actual = actual;
@@ -42,13 +43,15 @@ void capability_note(const char *name, enum capability_state state, const char *
 
 void capability_notes_write(struct writer *w)
 {
-	for (; written < CAPABILITY_NOTES_MAX; written++) {
-		struct note *note = &notes[written];
+	for (;;) {
+		struct note *note = &notes[atomic_load(&written) % CAPABILITY_NOTES_MAX];
 
 		if (!atomic_load_explicit(&note->ready, memory_order_acquire))
 			break;
 		rows_capability(w, note->name, note->state, note->requested, note->actual,
 				note->reason[0] ? note->reason : NULL);
+		atomic_store(&note->ready, false);
+		atomic_fetch_add(&written, 1);
 	}
 }
 
@@ -56,6 +59,6 @@ void capability_notes_after_fork(void)
 {
 	for (unsigned i = 0; i < CAPABILITY_NOTES_MAX; i++)
 		atomic_store(&notes[i].ready, false);
-	atomic_store(&count, 0);
-	written = 0;
+	atomic_store(&claimed, 0);
+	atomic_store(&written, 0);
 }

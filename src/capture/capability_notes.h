@@ -10,7 +10,7 @@
 
 /*
  * Notes one capability; `requested` and `actual` must stay valid (literals) and may be NULL; format "" for no reason. Any
- * thread, no lock; beyond CAPABILITY_NOTES_MAX a note is dropped.
+ * thread, no lock; while CAPABILITY_NOTES_MAX wait to be written a note is dropped.
  */
 #define CAPABILITY_NOTES_MAX 64u
 void capability_note(const char *name, enum capability_state state, const char *requested,

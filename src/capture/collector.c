@@ -1,7 +1,7 @@
 /*
  * collector.c: one loop: follow the sessions, drain the rings, let the sources make rows, and every COLLECTOR_SEAL_NS, if there
  * is anything, seal. Sealing has two steps: the vendor thread is asked to have CUPTI hand over what is finished, and when it has
- * (or has not for a while, because the GPU hangs) what is there goes to the disk.
+ * (or has not for a while, because the GPU hangs) the rows so far go to the disk.
  */
 #include "capture/collector.h"
 
@@ -20,8 +20,9 @@
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
 
-#define TICK_NS (20 * NS_PER_MS) /* between two looks at rings and buffers while there is work */
+#define TICK_NS (20 * NS_PER_MS) /* between two drains of rings and buffers while there is work */
 #define IDLE_AFTER_TICKS 25 /* ticks without work until it waits to be woken */
+#define QUIET_SEAL_NS (80 * NS_PER_MS)
 #define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
 #define STACK_BYTES (512u << 10)
 #define PROGRESS_SLOTS 1024 /* slots drained per progress tick, for those who wait for the end */
@@ -47,19 +48,22 @@ struct parked collector_parked;
 static struct {
 	struct writer *w;
 	struct source_start start;
+	struct settings wanted; /* at the start: later sessions may want more */
 	uint64_t setup_ns; /* what starting cost the program's thread */
 	atomic_uint phase; /* also the futex that collector_stop waits on */
 	atomic_uint wake; /* futex */
 	atomic_uint ending; /* enum vendor_reason of the end */
 	atomic_uint progress;
 	ring_handler *handlers[RING_KINDS];
-	unsigned asked; /* round of the vendor thread that a seal waits for; 0: none */
-	uint64_t asked_ns;
+	unsigned flush; /* round of the vendor thread that a seal waits for; 0: none */
+	uint64_t flush_since_ns;
 	const char *hangs_in; /* the call that a row says hangs */
 	uint64_t hangs_since_ns;
+	bool calls; /* threads had events since the last seal */
 	uint64_t last_seal_ns, sealed_rows, last_names_ns, last_thread_look_ns;
 	uint64_t cpu_reported_ns, cost_since_ns;
 	struct writer_stats written; /* what `cost` has of it */
+	bool clock_replaced; /* and a capability says so */
 } self;
 
 void collector_wake(void)
@@ -137,6 +141,18 @@ static uint64_t drain_rings(uint64_t now)
 }
 
 /* --- what recording cost, and what was lost --- */
+
+/* What was measured by the program's clock is no cost where that is not the machine's. */
+static void check_clock(void)
+{
+	if (self.clock_replaced || !clock_is_replaced())
+		return;
+	self.clock_replaced = true;
+	capability_note(
+		"cost", capability_state_degraded, "all", "CPU time of Pitot's own threads",
+		"the program's clock is not the machine's: a tape is played, or a preloaded "
+		"library replaces clock_gettime");
+}
 
 /* Cost of the callbacks, from every 64th, over all rings; CPU time of our own threads. */
 static void write_costs(uint64_t now)
@@ -222,6 +238,7 @@ static void seal(uint64_t now)
 {
 	struct ring *r;
 
+	check_clock();
 	for (unsigned i = 0; (r = ring_at(i)); i++)
 		write_ring_loss(r, now);
 	rows_loss(self.w, loss_reason_thread_limit, rings_refused(), self.last_seal_ns, now,
@@ -240,24 +257,45 @@ static void seal(uint64_t now)
 				(*s)->stored();
 	self.last_seal_ns = now;
 	self.sealed_rows = rows_taken();
+	self.calls = false;
+}
+
+/* While only the GPU works, its kernels are long: a SIGKILL costs what is in CUPTI's open buffer, too, and seals are small. */
+static uint64_t seal_due_ns(void)
+{
+	return self.last_seal_ns + (self.calls ? COLLECTOR_SEAL_NS : QUIET_SEAL_NS);
+}
+
+static uint64_t collect(uint64_t now)
+{
+	uint64_t work = 0;
+
+	FOR_EACH_SOURCE (s) {
+		park_here(&collector_parked);
+		if ((*s)->collect)
+			work += (*s)->collect(self.w, now);
+	}
+	return work;
 }
 
 /* The two steps of sealing, each when its time has come. */
 static void seal_when_due(uint64_t now)
 {
-	if (self.asked) {
-		if (!vendor_thread_done(self.asked) && now - self.asked_ns < VENDOR_WAIT_NS)
+	if (self.flush) {
+		if (!vendor_thread_done(self.flush) && now - self.flush_since_ns < VENDOR_WAIT_NS)
 			return;
-		self.asked = 0;
+		self.flush = 0;
+		collect(now); /* what was handed over meanwhile is sealed too */
 		seal(now);
 		return;
 	}
-	if (now - self.last_seal_ns < COLLECTOR_SEAL_NS)
+	if (now < seal_due_ns())
 		return;
 	if (is_unfinished(now)) {
-		self.asked = vendor_thread_ask(VENDOR_FLUSH);
-		self.asked_ns = now;
-	} else if (rows_taken() != self.sealed_rows) {
+		self.flush = vendor_thread_request(VENDOR_FLUSH);
+		self.flush_since_ns = now;
+	} else if (now - self.last_seal_ns >= COLLECTOR_SEAL_NS &&
+		   rows_taken() != self.sealed_rows) {
 		seal(now);
 	}
 }
@@ -266,17 +304,18 @@ static void seal_when_due(uint64_t now)
 
 static uint64_t tick(uint64_t now)
 {
-	uint64_t work = 0;
+	uint64_t work;
 
 	collector_moved();
-	sessions_follow(now, self.w);
-	park_here(&collector_parked);
-	work += drain_rings(now);
-	FOR_EACH_SOURCE (s) {
-		park_here(&collector_parked);
-		if ((*s)->collect)
-			work += (*s)->collect(self.w, now);
+	if (sessions_follow(now, self.w)) {
+		write_costs(now);
+		seal(now);
+		sessions_end(self.w);
 	}
+	park_here(&collector_parked);
+	work = drain_rings(now);
+	self.calls |= work != 0;
+	work += collect(now);
 	watch_vendor();
 	return work;
 }
@@ -297,10 +336,10 @@ static uint64_t idle_wait_ns(uint64_t now)
 {
 	uint64_t wait = sources_wait_ns(now, sessions_wait_ns(now));
 
-	if (self.asked || is_unfinished(now) || rows_taken() != self.sealed_rows) {
-		uint64_t due = self.last_seal_ns + COLLECTOR_SEAL_NS;
+	if (self.flush || is_unfinished(now) || rows_taken() != self.sealed_rows) {
+		uint64_t due = seal_due_ns();
 
-		wait = MIN(wait, self.asked || due <= now ? VENDOR_WAIT_NS / 4 : due - now);
+		wait = MIN(wait, self.flush || due <= now ? VENDOR_WAIT_NS / 4 : due - now);
 	}
 	return MIN(wait, NS_PER_S);
 }
@@ -336,7 +375,7 @@ static bool is_last_thread(uint64_t now)
 /* Waits for what the vendor thread still has to hand over; true when it came. */
 static bool wait_for_vendor(void)
 {
-	unsigned round = vendor_thread_ask(atomic_load(&self.ending)),
+	unsigned round = vendor_thread_request(atomic_load(&self.ending)),
 		 seen = atomic_load(&self.progress);
 	uint64_t moved = clock_machine_ns();
 
@@ -349,9 +388,7 @@ static bool wait_for_vendor(void)
 		seen = progress;
 		if (now - moved >= VENDOR_END_WAIT_NS)
 			return false;
-		FOR_EACH_SOURCE (s)
-			if ((*s)->collect)
-				(*s)->collect(self.w, clock_monotonic_ns());
+		collect(clock_monotonic_ns());
 		if (!vendor_thread_done(round))
 			futex_wait(&self.wake, wake, PROGRESS_LOOK_NS);
 	}
@@ -380,9 +417,7 @@ static void collect_rest(void)
 
 	for (unsigned i = 0; work && i < REST_ROUNDS; i++) {
 		work = drain_rings(clock_monotonic_ns());
-		FOR_EACH_SOURCE (s)
-			if ((*s)->collect)
-				work += (*s)->collect(self.w, clock_monotonic_ns());
+		work += collect(clock_monotonic_ns());
 		if (work)
 			futex_wait(&self.wake, atomic_load(&self.wake), NS_PER_MS);
 	}
@@ -451,7 +486,7 @@ static void *collector_main(void *unused)
 			quiet = 0;
 	}
 	finish();
-	sessions_close_all(self.w);
+	sessions_close_all();
 	log_line("collector: ended in order");
 	park_end(&collector_parked);
 	atomic_store(&self.phase, PHASE_STOPPED);
@@ -468,11 +503,13 @@ int collector_start(struct writer *w, const struct source_start *start)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	self.w = w;
 	self.start = *start;
+	self.wanted = *start->wanted;
+	self.start.wanted = &self.wanted;
 	self.setup_ns = now - start->start_ns;
 	atomic_store(&self.ending, VENDOR_EXIT);
 	for (unsigned i = 0; i < RING_KINDS; i++)
 		self.handlers[i] = source_handler(i);
-	self.asked = 0;
+	self.flush = 0;
 	self.hangs_in = NULL;
 	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
 	self.sealed_rows = self.last_thread_look_ns = self.cpu_reported_ns = 0;
@@ -513,5 +550,6 @@ void collector_after_fork(void)
 	atomic_store(&self.phase, PHASE_NONE);
 	atomic_store(&collector_idle, false);
 	atomic_store(&collector_parked.state, PARK_NONE);
+	self.clock_replaced = false;
 	self.w = NULL;
 }

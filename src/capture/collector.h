@@ -11,9 +11,8 @@
 #include "capture/source.h"
 
 /*
- * What the recorder has is on disk no later than this: SIGKILL costs no more of it. CUPTI may have more: it hands over a buffer when
- * all kernels in it have ended. A build with
- * sanitizers is slower, and waits longer for what should have an end.
+ * What the recorder has is on disk no later than this: SIGKILL costs no more of it, and of kernels what is in the buffer that CUPTI
+ * has open (buffers.h). A build with sanitizers is slower, and waits longer for what should have an end.
  */
 #define COLLECTOR_SEAL_NS (200 * NS_PER_MS)
 #ifndef PITOT_SLOWNESS

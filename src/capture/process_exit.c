@@ -115,17 +115,20 @@ void process_exit_watch_fork(void)
 
 /* --- exit --- */
 
-void process_exit_install(void)
+void process_exit_install(bool with_cupti)
 {
-	static bool done;
+	static bool done, done_with_cupti;
 
 	installed_in = getpid();
-	atexit(session_exit);
-	at_quick_exit(session_exit);
+	if (!done || (with_cupti && !done_with_cupti)) {
+		atexit(session_exit);
+		at_quick_exit(session_exit);
+	}
 	process_exit_watch_fork();
 	if (!done && installed_in != 1)
 		install_signals();
 	done = true;
+	done_with_cupti |= with_cupti;
 }
 
 bool process_has_ended(void)

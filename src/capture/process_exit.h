@@ -13,9 +13,10 @@
 
 /*
  * Called whenever sources have been started. Exit handlers run last in, first out, together with the destructors of libraries:
- * only one that is registered after libcupti was loaded still finds it alive. The rest is done once.
+ * only one that is registered after libcupti was loaded (with_cupti) still finds it alive. So they are registered at the first call,
+ * and again at the first one with CUPTI; the rest is done once.
  */
-void process_exit_install(void);
+void process_exit_install(bool with_cupti);
 
 /* The collector has ended: a signal that waited for that is raised. */
 void process_exit_finished(void);

@@ -38,7 +38,7 @@ static bool give_memory(struct ring *r)
 	return r->events != NULL;
 }
 
-static struct ring *take_free(void)
+static struct ring *pop_free(void)
 {
 	unsigned used = atomic_load(&rings_used);
 
@@ -83,7 +83,7 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
 }
 
 /*
- * Of a thread beyond the limit: it looks for a free ring again only now and then, since each time costs a look at all of them.
+ * A thread beyond the limit searches for a free ring only now and then: each search reads the state of all of them.
  */
 #define REFUSED_LOOK_EVERY 256u
 
@@ -93,7 +93,7 @@ struct ring *ring_claim(void)
 	struct ring *r;
 
 	pthread_once(&key_once, make_key);
-	r = tries++ % REFUSED_LOOK_EVERY == 0 ? take_free() : NULL;
+	r = tries++ % REFUSED_LOOK_EVERY == 0 ? pop_free() : NULL;
 	if (!r || !give_memory(r)) {
 		if (r)
 			atomic_store(&r->state, RING_FREE);

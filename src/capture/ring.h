@@ -89,7 +89,7 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots);
  * Appends `slots` slots. false when the ring is full; the loss is counted.
  *
  * The load of collector_idle may be done before the store of the head is seen by others. The collector, which sets it
- * before it looks at the rings for the last time, makes all threads pass a barrier in between (collector.c).
+ * before it reads the rings for the last time, makes all threads pass a barrier in between (collector.c).
  */
 static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
 {

@@ -6,10 +6,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "capture/collector.h"
 #include "base/helper_thread.h"
+#include "capture/collector.h"
 #include "capture/log.h"
+#include "capture/park.h"
 #include "capture/process_exit.h"
+#include "capture/vendor_thread.h"
+#include "format/recording_sink.h"
+#include "format/rows.h"
 
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */
 #define STOP_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
@@ -23,151 +27,445 @@
 #define WARMUP_LOOK_MAX_NS (100 * NS_PER_MS)
 #define WARMUP_STACK_BYTES (256u << 10)
 
-enum window { WINDOW_BEFORE, WINDOW_OPEN, WINDOW_OVER };
+/*
+ * A session that ends beside others waits so long for work that was launched in it, and then for the rows of what CUPTI handed
+ * over.
+ */
+#define TAIL_NS (200 * NS_PER_MS)
+#define DRAIN_NS (50 * NS_PER_MS)
+#define ENDING_LOOK_NS (10 * NS_PER_MS)
+
+/* What session_open waits for the vendor thread, which may hang with a GPU. */
+#define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
+
+enum session_state {
+	SESSION_COMING, /* its sink is not the writer's yet */
+	SESSION_WAITING, /* for its window */
+	SESSION_OPEN,
+	SESSION_OVER, /* the window has closed */
+	SESSION_ENDED, /* and so is the sink */
+};
+
+struct session {
+	struct session *next;
+	struct settings settings;
+	struct sink *sink;
+	atomic_uint state; /* the collector's; also the futex that session_close waits on */
+	atomic_bool closing; /* session_close wants its end */
+
+	/* The collector's, while it ends beside others: */
+	unsigned flush; /* round of the vendor thread; 0: none is under way */
+	uint64_t ends_since_ns, flushed_ns;
+	bool is_complete; /* its rows are all there */
+};
 
 /* Start and stop only; never held on the launch path or by the recorder's threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool starting; /* libraries that starting loads may come back here, through NVTX */
 
+/* Which sessions there are: held for moments, by the collector too. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static struct {
-	struct settings settings;
-	struct writer *writer; /* of the collector, once that runs */
-	enum window window; /* the collector's */
-	bool running, with_cuda;
+	struct session *sessions;
+	struct settings requested; /* by the environment */
+	struct session *environment; /* the session of that; NULL: none */
+	struct settings wanted; /* by all together: what sources are started for */
+	struct settings open; /* by those whose window is open; the collector's */
+	struct writer *writer; /* the collector's, once that runs */
+	atomic_uint told; /* round of the vendor thread in which sources do what was wanted last */
+	bool with_cuda;
 	bool preloaded; /* this process; a child that it forks counts as one */
 	pid_t owner; /* a child made without pthread_atfork's knowledge is not it */
 	_Atomic(enum { LATER_NONE, LATER_WARMUP,
 		       LATER_STARTS }) later; /* a session will start by itself */
 } self;
 
-static enum window window_at(uint64_t now)
+#define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
+
+/* --- the beginning --- */
+
+static bool is_open(const struct session *s, uint64_t now)
 {
-	if (now < settings_window_start_ns(&self.settings))
-		return WINDOW_BEFORE;
-	return now < settings_window_end_ns(&self.settings) ? WINDOW_OPEN : WINDOW_OVER;
+	return now >= settings_window_start_ns(&s->settings) &&
+	       now < settings_window_end_ns(&s->settings);
 }
 
-static void start_sources(const struct source_start *start)
-{
-	FOR_EACH_SOURCE (s)
-		if ((*s)->start)
-			(*s)->start(start);
-	/* A Python that starts looks which signals have their default: not before it has done that. */
-	if (start->with_cuda || self.settings.preload != SETTING_PRELOAD_ONCE)
-		process_exit_install();
-}
-
-static bool open_writer(void)
+static struct sink *new_recording(const struct settings *settings)
 {
 	struct error e = { 0 };
-	struct writer_options options = { .directory = self.settings.directory,
-					  .max_bytes = self.settings.max_bytes,
-					  .segment_bytes = self.settings.segment_bytes,
+	struct sink *sink;
+	struct writer_options options = { .directory = settings->directory,
+					  .max_bytes = settings->max_bytes,
+					  .segment_bytes = settings->segment_bytes,
 					  .background = true };
 
-	if (writer_open(&options, &self.writer, &e) < 0) {
-		log_line("cannot record: %s", e.text);
-		return false;
-	}
-	return true;
+	if (recording_sink_new(&options, &sink, &e) == 0)
+		return sink;
+	log_line("cannot record: %s", e.text);
+	return NULL;
 }
 
-static bool start_new(enum session_way way)
+static void abandon(struct sink *sink)
 {
-	struct source_start start = { .wanted = &self.settings,
-				      .with_cuda =
-					      way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM,
-				      .late = way == SESSION_BY_PROGRAM,
-				      .start_ns = clock_monotonic_ns() };
+	if (sink)
+		sink->ops->abandon(sink);
+}
 
-	self.owner = getpid();
-	log_open();
-	if (!settings_read(&self.settings))
+static struct session *new_session(const struct settings *settings, struct sink *sink)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		abandon(sink);
+		return NULL;
+	}
+	s->settings = *settings;
+	s->sink = sink ? sink : new_recording(settings);
+	if (s->sink)
+		return s;
+	free(s);
+	return NULL;
+}
+
+static void list_add(struct session *s)
+{
+	pthread_mutex_lock(&list_lock);
+	s->next = self.sessions;
+	self.sessions = s;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* *wanted: by `count` sessions so far, and by this one. */
+static void join(struct settings *wanted, unsigned count, const struct session *s)
+{
+	if (count)
+		settings_join(wanted, &s->settings);
+	else
+		*wanted = s->settings;
+}
+
+/* What `start` says of the sessions that there are. */
+static void join_all(struct source_start *start)
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&list_lock);
+	FOR_EACH_SESSION (s) {
+		start->open |= is_open(s, start->start_ns);
+		join(&self.wanted, count++, s);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* For the first session; or beside the collector, for a further one or CUDA. */
+static void start_sources(enum session_way way, bool first, struct source_start *start)
+{
+	self.with_cuda |= way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM;
+	*start = (struct source_start){ .wanted = &self.wanted,
+					.with_cuda = self.with_cuda,
+					.late = way == SESSION_BY_PROGRAM,
+					.start_ns = clock_monotonic_ns() };
+	join_all(start);
+	FOR_EACH_SOURCE (s) {
+		if (first && (*s)->start)
+			(*s)->start(start);
+		if (!first && (*s)->extend)
+			(*s)->extend(start);
+	}
+	/* A Python that starts looks which signals have their default: not before it has done that. */
+	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
+		process_exit_install(start->with_cuda && start->wanted->cuda);
+}
+
+static bool start_first(struct session *s, enum session_way way)
+{
+	struct source_start start;
+
+	self.writer = writer_new(&(struct writer_options){ 0 });
+	if (!self.writer) {
+		abandon(s->sink);
 		return false;
-	if (!self.preloaded)
-		self.settings.preload = SETTING_PRELOAD_0;
-	if (!self.settings.start_ns)
-		self.settings.start_ns = start.start_ns;
-	start.open = window_at(start.start_ns) == WINDOW_OPEN;
-	if (!open_writer())
-		return false;
-	self.with_cuda = start.with_cuda;
-	self.window = WINDOW_BEFORE;
+	}
+	writer_attach(self.writer, s->sink);
+	atomic_store(&s->state, SESSION_WAITING);
+	self.sessions = NULL;
+	self.with_cuda = false;
+	list_add(s);
 	rings_discard();
-	start_sources(&start);
-	if (collector_start(self.writer, &start) < 0) {
-		log_line("cannot start a thread");
-		writer_abandon(&self.writer);
-		return false;
-	}
-	log_line("recording into %s", self.settings.directory);
-	return true;
+	start_sources(way, true, &start);
+	if (collector_start(self.writer, &start) == 0)
+		return true;
+	log_line("cannot start a thread");
+	self.sessions = NULL;
+	writer_abandon(&self.writer);
+	return false;
 }
 
-/* CUDA came after NVTX had started the session. */
-static void add_cuda(enum session_way way)
+/* Bounded: the collector may be held up by a disk. */
+static void wait_while(struct session *s, bool (*goes_on)(unsigned state))
 {
-	struct source_start start = { .wanted = &self.settings,
-				      .with_cuda = true,
-				      .late = way == SESSION_BY_PROGRAM,
-				      .start_ns = clock_monotonic_ns() };
+	uint64_t begun = clock_machine_ns(), waited = 0;
+	unsigned state;
 
-	start.open = window_at(start.start_ns) == WINDOW_OPEN;
-	self.with_cuda = true;
-	start_sources(&start);
 	collector_wake();
+	while (goes_on(state = atomic_load(&s->state)) && waited < STOP_LIMIT_NS) {
+		futex_wait(&s->state, state, STOP_LIMIT_NS - waited);
+		waited = clock_machine_ns() - begun;
+	}
+	/* The collector goes through with what the state is a part of. */
+	pthread_mutex_lock(&list_lock);
+	pthread_mutex_unlock(&list_lock);
+}
+
+static bool comes(unsigned state)
+{
+	return state == SESSION_COMING;
+}
+
+/* Until the vendor thread has done what sources want of it, if it does not hang. */
+static void wait_for_vendor(void)
+{
+	unsigned round = atomic_load(&self.told);
+	struct timespec t = { .tv_nsec = NS_PER_MS };
+
+	for (uint64_t ns = 0; ns < VENDOR_LIMIT_NS && !vendor_thread_done(round); ns += NS_PER_MS)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+/* What happens from the return on is in it. */
+static void start_beside(struct session *s, enum session_way way)
+{
+	struct source_start start;
+
+	list_add(s);
+	start_sources(way, false, &start);
+	wait_while(s, comes);
+	wait_for_vendor();
+}
+
+static struct session *open_locked(const struct settings *settings, struct sink *sink,
+				   enum session_way way)
+{
+	struct session *s = new_session(settings, sink);
+
+	if (!s)
+		return NULL;
+	self.owner = getpid();
+	if (!s->settings.start_ns)
+		s->settings.start_ns = clock_monotonic_ns();
+	if (collector_running()) {
+		start_beside(s, way);
+	} else if (!start_first(s, way)) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+struct session *session_open(const struct settings *settings, struct sink *sink,
+			     enum session_way way)
+{
+	struct session *s;
+
+	if (starting) {
+		abandon(sink);
+		return NULL;
+	}
+	starting = true;
+	pthread_mutex_lock(&lock);
+	s = open_locked(settings, sink, way);
+	pthread_mutex_unlock(&lock);
+	starting = false;
+	return s;
+}
+
+static struct session *open_environment(enum session_way way)
+{
+	struct session *s;
+
+	log_open();
+	if (!settings_read(&self.requested))
+		return NULL;
+	if (!self.preloaded)
+		self.requested.preload = SETTING_PRELOAD_NONE;
+	s = open_locked(&self.requested, NULL, way);
+	if (s)
+		log_line("recording into %s", self.requested.directory);
+	return s;
+}
+
+static void start_locked(enum session_way way)
+{
+	struct source_start start;
+
+	if (self.environment && atomic_load(&self.environment->state) == SESSION_ENDED) {
+		free(self.environment);
+		self.environment = NULL;
+	}
+	if (!self.environment) {
+		self.environment = open_environment(way);
+	} else if (way != SESSION_BY_NVTX && !self.with_cuda) { /* CUDA came after NVTX */
+		start_sources(way, false, &start);
+		collector_wake();
+	}
 }
 
 bool session_start(enum session_way way)
 {
-	bool cuda = way == SESSION_BY_CUDA || way == SESSION_BY_PROGRAM;
-
 	if (starting)
 		return false;
 	starting = true;
 	pthread_mutex_lock(&lock);
-	if (self.running && !collector_running())
-		self.running = false; /* it was stopped */
-	if (!self.running)
-		self.running = start_new(way);
-	else if (cuda && !self.with_cuda)
-		add_cuda(way);
+	start_locked(way);
 	pthread_mutex_unlock(&lock);
 	starting = false;
 	return collector_running();
 }
 
-/* --- windows --- */
+/* --- windows and ends: on the collector's thread --- */
 
-void sessions_follow(uint64_t now_ns, struct writer *w)
+/* Rows of others are not this session's. Alone it has all, also those of work that begins after its end. */
+static void limit(struct session *s, uint64_t now)
 {
-	enum window window = self.window == WINDOW_OVER ? WINDOW_OVER : window_at(now_ns);
+	struct sink *sink = s->sink;
 
-	if (window == self.window)
-		return;
-	self.window = window;
+	if (!sink->until_ns) {
+		sink->from_ns = s->settings.delay_ns ? settings_window_start_ns(&s->settings) : 0;
+		sink->until_ns = UINT64_MAX;
+	}
+	if (atomic_load(&s->state) == SESSION_OVER && sink->until_ns == UINT64_MAX)
+		sink->until_ns = now;
+}
+
+static void set_state(struct session *s, unsigned state)
+{
+	atomic_store(&s->state, state);
+	futex_wake(&s->state); /* of an ended one only the address: its owner may have freed it */
+}
+
+static bool follow(struct session *s, uint64_t now, struct writer *w)
+{
+	unsigned before = atomic_load(&s->state), state = before;
+
+	if (state == SESSION_COMING) {
+		s->sink->from_ns =
+			MAX(s->settings.start_ns, settings_window_start_ns(&s->settings));
+		s->sink->until_ns = UINT64_MAX;
+		writer_attach(w, s->sink);
+		rows_clock(w, 0);
+		state = SESSION_WAITING;
+	}
+	if (state == SESSION_WAITING && now >= settings_window_start_ns(&s->settings))
+		state = SESSION_OPEN;
+	if (state <= SESSION_OPEN &&
+	    (atomic_load(&s->closing) || now >= settings_window_end_ns(&s->settings)))
+		state = SESSION_OVER;
+	if (state != before)
+		set_state(s, state);
+	return (before == SESSION_OPEN) != (state == SESSION_OPEN);
+}
+
+/* Windows have opened or closed: sources are told what is wanted now. */
+static void update_sources(uint64_t now, struct writer *w)
+{
+	unsigned count = 0;
+
+	FOR_EACH_SESSION (s)
+		if (atomic_load(&s->state) == SESSION_OPEN)
+			join(&self.open, count++, s);
+	if (self.sessions->next)
+		FOR_EACH_SESSION (s)
+			limit(s, now);
 	FOR_EACH_SOURCE (s)
 		if ((*s)->window)
-			(*s)->window(window == WINDOW_OPEN ? &self.settings : NULL, w);
+			(*s)->window(count ? &self.open : NULL, w);
+	atomic_store(&self.told, vendor_thread_request(VENDOR_FLUSH));
+}
+
+/* Flushes again and again what was under way when it ended; then sets is_complete. */
+static void complete(struct session *s, uint64_t now)
+{
+	if (!s->ends_since_ns)
+		s->ends_since_ns = now;
+	if (s->flushed_ns)
+		s->is_complete = now - s->flushed_ns >= DRAIN_NS;
+	else if (now - s->ends_since_ns >= TAIL_NS)
+		s->flushed_ns = now;
+	else if (!s->flush || vendor_thread_done(s->flush))
+		s->flush = vendor_thread_request(VENDOR_FLUSH);
+}
+
+bool sessions_follow(uint64_t now_ns, struct writer *w)
+{
+	bool changed = false, ends = false;
+
+	pthread_mutex_lock(&list_lock);
+	FOR_EACH_SESSION (s)
+		changed |= follow(s, now_ns, w);
+	if (changed)
+		update_sources(now_ns, w);
+	FOR_EACH_SESSION (s) {
+		if (atomic_load(&s->closing))
+			complete(s, now_ns);
+		ends |= s->is_complete;
+	}
+	pthread_mutex_unlock(&list_lock);
+	return ends;
+}
+
+void sessions_end(struct writer *w)
+{
+	struct session **at = &self.sessions;
+
+	pthread_mutex_lock(&list_lock);
+	while (*at) {
+		struct session *s = *at;
+
+		if (!s->is_complete) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		writer_detach(w, s->sink);
+		set_state(s, SESSION_ENDED);
+	}
+	pthread_mutex_unlock(&list_lock);
 }
 
 uint64_t sessions_wait_ns(uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
 
-	if (self.window == WINDOW_BEFORE)
-		next = settings_window_start_ns(&self.settings);
-	else if (self.window == WINDOW_OPEN)
-		next = settings_window_end_ns(&self.settings);
+	pthread_mutex_lock(&list_lock);
+	FOR_EACH_SESSION (s) {
+		unsigned state = atomic_load(&s->state);
+
+		if (atomic_load(&s->closing))
+			next = MIN(next, now_ns + ENDING_LOOK_NS);
+		else if (state <= SESSION_WAITING)
+			next = MIN(next, settings_window_start_ns(&s->settings));
+		else if (state == SESSION_OPEN)
+			next = MIN(next, settings_window_end_ns(&s->settings));
+	}
+	pthread_mutex_unlock(&list_lock);
 	if (next == UINT64_MAX)
 		return UINT64_MAX;
 	return next > now_ns ? next - now_ns : 0;
 }
 
-void sessions_close_all(struct writer *w)
+void sessions_close_all(void)
 {
-	(void)w;
+	struct session *next;
+
 	writer_close(&self.writer);
+	pthread_mutex_lock(&list_lock);
+	for (struct session *s = self.sessions; s; s = next) {
+		next = s->next;
+		set_state(s, SESSION_ENDED);
+	}
+	self.sessions = NULL;
+	pthread_mutex_unlock(&list_lock);
 }
 
 /* --- the end --- */
@@ -181,24 +479,59 @@ static void wait_for_start(void)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
+/* Ends all sessions. */
 static void stop(enum vendor_reason reason)
 {
-	uint64_t begun;
+	uint64_t begun = clock_machine_ns();
 
-	wait_for_start();
-	begun = clock_machine_ns();
 	if (getpid() == self.owner && collector_running() && !collector_stop(STOP_LIMIT_NS, reason))
 		log_line("gave up waiting for the collector after %u ms",
 			 (unsigned)((clock_machine_ns() - begun) / NS_PER_MS));
 }
 
+/* Whether there is none but that. */
+static bool is_alone(const struct session *s)
+{
+	bool alone;
+
+	pthread_mutex_lock(&list_lock);
+	alone = !self.sessions || (self.sessions == s && !s->next);
+	pthread_mutex_unlock(&list_lock);
+	return alone;
+}
+
+static bool runs(unsigned state)
+{
+	return state != SESSION_ENDED;
+}
+
+void session_close(struct session **s)
+{
+	pthread_mutex_lock(&lock);
+	if (*s && atomic_load(&(*s)->state) != SESSION_ENDED) {
+		if (!is_alone(*s)) {
+			atomic_store(&(*s)->closing, true);
+			wait_while(*s, runs);
+		}
+		if (is_alone(*s))
+			stop(VENDOR_CLOSE);
+	}
+	/* Else the collector has it still. */
+	if (*s && atomic_load(&(*s)->state) == SESSION_ENDED)
+		free(*s);
+	*s = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
 void session_stop(void)
 {
-	stop(VENDOR_CLOSE);
+	wait_for_start();
+	session_close(&self.environment);
 }
 
 void session_exit(void)
 {
+	wait_for_start();
 	stop(VENDOR_EXIT);
 }
 
@@ -228,39 +561,13 @@ static void start_later(void)
 		self.later = LATER_NONE;
 }
 
-/* Takes the library out of LD_PRELOAD again. false: it was not there. */
-static bool leave_preload(void)
-{
-	const char *list = secure_getenv("LD_PRELOAD");
-	Dl_info own;
-	size_t length;
-
-	if (!list || !dladdr((void *)session_start, &own) || !own.dli_fname)
-		return false;
-	length = strlen(own.dli_fname);
-	if (strncmp(list, own.dli_fname, length) != 0 ||
-	    (list[length] != ':' && list[length] != '\0'))
-		return false;
-	if (list[length] && list[length + 1])
-		setenv("LD_PRELOAD", list + length + 1, 1);
-	else
-		unsetenv("LD_PRELOAD");
-	return true;
-}
-
-/* Whether this is the Python that is meant. What starts it (env, timeout) hands the variable on. */
-static bool is_once(void)
-{
-	return dlsym(RTLD_DEFAULT, "Py_Initialize") && leave_preload();
-}
-
 void session_preloaded(void)
 {
 	struct settings settings;
 
-	if (!settings_read(&settings) || settings.preload == SETTING_PRELOAD_0)
+	if (!settings_read(&settings) || settings.preload == SETTING_PRELOAD_NONE)
 		return;
-	if (settings.preload == SETTING_PRELOAD_ONCE && !is_once())
+	if (settings.preload == SETTING_PRELOAD_PYTHON && !dlsym(RTLD_DEFAULT, "Py_Initialize"))
 		return;
 	self.preloaded = true;
 	FOR_EACH_SOURCE (s)
@@ -276,17 +583,21 @@ static bool is_wanted_in_child(void)
 	bool wanted = false;
 
 	FOR_EACH_SOURCE (s)
-		wanted |= (*s)->wanted_in_child && (*s)->wanted_in_child(&self.settings);
+		wanted |= (*s)->wanted_in_child && (*s)->wanted_in_child(&self.requested);
 	return wanted;
 }
 
 void session_after_fork(void)
 {
-	bool again = self.later != LATER_NONE || (collector_running() && is_wanted_in_child());
+	bool again = self.later != LATER_NONE ||
+		     (self.environment && collector_running() && is_wanted_in_child());
 
+	/* The collector may have been in the middle of them: they are leaked. */
 	pthread_mutex_init(&lock, NULL);
-	self.running = self.with_cuda = false;
-	self.writer = NULL; /* the collector may have been in the middle of it */
+	pthread_mutex_init(&list_lock, NULL);
+	self.sessions = self.environment = NULL;
+	self.writer = NULL;
+	self.with_cuda = false;
 	self.later = LATER_NONE;
 	if (again)
 		start_later();

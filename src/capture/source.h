@@ -39,16 +39,22 @@ struct source {
 	/* In the library's constructor, where LD_PRELOAD made it start. */
 	void (*loaded)(void);
 
-	/*
-	 * Before the collector's thread begins, on the thread that starts the first session; again when CUDA comes later. Not at
-	 * the same time as any other operation but `vendor` and those on the launch path.
-	 */
+	/* Before the collector's thread begins, on the thread that opens the first session. */
 	void (*start)(const struct source_start *start);
+
+	/*
+	 * CUDA has come, or another session, which may want more: on the thread that brings it, at the same time as the
+	 * collector's operations. `window` follows.
+	 */
+	void (*extend)(const struct source_start *start);
 
 	/* The collector's thread begins: rows that every recording has. */
 	void (*begin)(struct writer *w, const struct source_start *start);
 
-	/* The windows of sessions open and close. NULL: nothing is wanted any more. */
+	/*
+	 * Windows of sessions have opened or closed: what the open ones want together. NULL: nothing any more. The vendor thread is
+	 * asked after that.
+	 */
 	void (*window)(const struct settings *wanted, struct writer *w);
 
 	/* At each tick: makes rows of what there is. Returns how much that was; 0 when nothing happened. */

@@ -1,16 +1,31 @@
 /* sources.c: the sources there are. A new one is a folder and a line here. */
 #include "capture/source.h"
 
-extern const struct source host_source, stack_source, cpu_timer_source, cuda_source, nvtx_source,
-	nvml_source;
+/* In the order in which they are called. */
+#define SOURCES(S)                                                                                 \
+	S(nvtx) /* before the host: names that the program gave its threads are better */          \
+	S(host)                                                                                    \
+	S(stack)                                                                                   \
+	S(cpu_timer)                                                                               \
+	CUDA_SOURCES(S)
+
+#ifdef PITOT_WITHOUT_CUDA
+#define CUDA_SOURCES(S)
+#else
+#define CUDA_SOURCES(S)                                                                            \
+	S(cuda)                                                                                    \
+	S(nvml)
+#endif
+
+#define S(name) extern const struct source name##_source;
+SOURCES(S)
+#undef S
 
 const struct source *const sources[] = {
-	&nvtx_source, /* before the host: names that the program gave its threads are better */
-	&host_source, &stack_source, &cpu_timer_source,
-#ifndef PITOT_WITHOUT_CUDA
-	&cuda_source, &nvml_source,
-#endif
-	NULL,
+#define S(name) &name##_source,
+	SOURCES(S)
+#undef S
+		NULL,
 };
 
 void source_name_thread(struct writer *w, uint32_t tid, const char *last_name)

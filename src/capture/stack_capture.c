@@ -9,7 +9,6 @@
 #include "base/reserve.h"
 #include "capture/cpu/cpu_slot.h"
 #include "capture/log.h"
-#include "stack/python/python_interrupted.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
 
@@ -56,12 +55,12 @@ struct stack_maker {
 };
 
 static struct {
-	bool on; /* for the launch path */
-	bool following; /* which modules there are */
-	bool wants_python;
+	atomic_bool on; /* for the launch path */
+	atomic_bool following; /* which modules there are */
+	atomic_bool wants_python;
 	struct stack_modules *modules;
 	struct code_range skip[STACK_SKIP_MAX];
-	unsigned skip_count;
+	atomic_uint skip_count;
 	uint32_t limit; /* stacks of a generation */
 	_Atomic(struct stack_generation *) generation;
 	bool renew; /* the current one is to end */
@@ -88,7 +87,21 @@ static struct stack_generation *generation_new(uint32_t number)
 	return g;
 }
 
-static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
+static void skip(uint64_t start, uint64_t end)
+{
+	unsigned count = atomic_load(&self.skip_count);
+
+	for (unsigned i = 0; i < count; i++)
+		if (self.skip[i].start == start)
+			return;
+	if (count == STACK_SKIP_MAX)
+		return;
+	self.skip[count] = (struct code_range){ start, end };
+	atomic_store(&self.skip_count, count + 1);
+}
+
+/* Libraries whose frames no stack of a launch needs. Some come with CUDA, later than the first session. */
+static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 {
 	static const char *const names[] = { "libpitot.so", "libcupti.so", "libcuda.so" };
 	const char *name = info->dlpi_name ? base_name(info->dlpi_name) : NULL;
@@ -98,13 +111,12 @@ static int note_skipped(struct dl_phdr_info *info, size_t size, void *user)
 	for (size_t n = 0; name && n < ARRAY_SIZE(names); n++) {
 		if (strncmp(name, names[n], strlen(names[n])) != 0)
 			continue;
-		for (int i = 0; i < info->dlpi_phnum && self.skip_count < STACK_SKIP_MAX; i++) {
+		for (int i = 0; i < info->dlpi_phnum; i++) {
 			const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
 			uint64_t start = info->dlpi_addr + ph->p_vaddr;
 
 			if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X))
-				self.skip[self.skip_count++] =
-					(struct code_range){ start, start + ph->p_memsz };
+				skip(start, start + ph->p_memsz);
 		}
 	}
 	return 0;
@@ -129,13 +141,17 @@ bool stack_capture_start(const struct settings *settings)
 		atomic_store(&self.generation, generation_new(0));
 	if (!atomic_load(&self.generation))
 		return false;
-	self.skip_count = 0;
-	dl_iterate_phdr(note_skipped, NULL);
+	dl_iterate_phdr(find_skipped, NULL);
 	self.wants_python = (settings->stacks & SETTING_STACKS_PYTHON) ||
 			    (settings->cpu && !(settings->stacks & SETTING_STACKS_NATIVE));
 	self.on = settings->stacks != SETTING_STACKS_NONE;
 	self.following = true;
 	return true;
+}
+
+void stack_capture_calls(bool on)
+{
+	self.on = on && self.following;
 }
 
 uint32_t stack_capture_max(void)
@@ -289,7 +305,7 @@ uint32_t stack_capture_take(struct ring *r)
 	struct stack_maker *m;
 	uint32_t id;
 
-	if (!self.on)
+	if (!atomic_load_explicit(&self.on, memory_order_relaxed))
 		return 0;
 	m = maker_of(r);
 	if (unlikely(!m)) {
@@ -441,6 +457,14 @@ static void begin_generation(struct stack_generation *g)
 	log_line("stacks: generation %u", next->number);
 }
 
+void stack_capture_begin(void)
+{
+	struct stack_generation *g = atomic_load(&self.generation);
+
+	if (g)
+		begin_generation(g);
+}
+
 static void renew(uint64_t now)
 {
 	struct stack_generation *g = atomic_load(&self.generation);
@@ -460,7 +484,7 @@ void stack_capture_renew(uint32_t id)
 		self.renew = true;
 }
 
-static void look_for_python(void)
+static void find_python(void)
 {
 	struct error e = { 0 };
 	struct python *p;
@@ -495,7 +519,7 @@ bool stack_capture_update(uint64_t budget_ns)
 	if (self.wants_python && !current_python() &&
 	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
 		self.python_looked_ns = now;
-		look_for_python();
+		find_python();
 	}
 	renew(now);
 	return stack_modules_update(self.modules, budget_ns) > 0;

@@ -30,6 +30,12 @@
  */
 bool stack_capture_start(const struct settings *settings);
 
+/* Before a recording begins, while no collector runs: stacks that are met again are new once more. */
+void stack_capture_begin(void);
+
+/* Whether calls get stacks, from stack_capture_start() on. Any thread. */
+void stack_capture_calls(bool on);
+
 /* Distinct stacks that a generation keeps. */
 uint32_t stack_capture_max(void);
 
@@ -66,7 +72,7 @@ bool stack_capture_update(uint64_t budget_ns);
 
 /* The code objects that Python frames refer to; NULL without Python. */
 struct python_codes *stack_capture_codes(void);
-/* Those that the frames of stack `id` refer to, of one of the generations that are kept. */
+/* The code objects that frames of stack `id` refer to; NULL when its generation is no longer kept. */
 struct python_codes *stack_capture_codes_of(uint32_t id);
 
 /* The rows of the generation that stack `id` is of are nearly too many: stack_capture_update() begins the next one. */

@@ -64,8 +64,7 @@ static void describe(void *context, struct writer *w, uint64_t frame, struct row
 	row->missing = 0;
 	row->address = python_frame_code(frame);
 	row->line = python_frame_last(frame);
-	if (row->line == 0)
-		ROW_MISSING(row, stack_node, line);
+	ROW_MISSING_IF(row, stack_node, line, row->line == 0);
 	if (codes && python_code_get(codes, python_frame_code(frame), &code)) {
 		row->function = writer_string(w, code.name, code.name_length);
 		row->file = writer_string(w, code.file, code.file_length);
@@ -91,7 +90,7 @@ static struct stack_tree *tree_of(uint32_t id)
 	}
 	stack_tree_init(&g->tree, nodes, describe, g);
 	g->tree.first_stack = number << STACK_TABLE_ID_BITS;
-	g->tree.first_node = number * nodes;
+	g->tree.first_node = number * NODES_PER_STACK * STACKS_MAX; /* whatever later limits are */
 	g->tree.other = &trees[(number + 1) % STACK_GENERATIONS].tree;
 	g->used = true;
 	g->number = number;
@@ -230,10 +229,24 @@ void stack_rows_finish(struct writer *w)
 
 static bool building; /* unwind rules: the next tick comes soon */
 
-static void start(const struct source_start *how)
+static void extend(const struct source_start *how)
 {
 	if (how->with_cuda || how->wanted->cpu)
 		stack_capture_start(how->wanted);
+}
+
+/* The recording is a new one, which has no rows yet of the stacks that are known. */
+static void start(const struct source_start *how)
+{
+	stack_rows_reset();
+	stack_capture_begin();
+	extend(how);
+}
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	(void)w;
+	stack_capture_calls(wanted && wanted->stacks);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)
@@ -250,8 +263,10 @@ static uint64_t wait_ns(uint64_t now_ns)
 	return building ? NS_PER_MS : UINT64_MAX;
 }
 
+/* The collector may have been in the middle of the trees: their memory is leaked. */
 static void after_fork(void)
 {
+	memset(trees, 0, sizeof(trees));
 	stack_capture_after_fork();
 	stack_rows_reset();
 }
@@ -259,6 +274,8 @@ static void after_fork(void)
 const struct source stack_source = {
 	.name = "stacks",
 	.start = start,
+	.extend = extend,
+	.window = window,
 	.collect = collect,
 	.periodic = stack_rows_losses,
 	.wait_ns = wait_ns,

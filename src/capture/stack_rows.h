@@ -20,6 +20,7 @@ void stack_rows_losses(struct writer *w, uint64_t since_ns, uint64_t now_ns);
 /* Capability rows: how stacks are taken, and how it went. At the end of a session. */
 void stack_rows_finish(struct writer *w);
 
+/* Forgets all stacks. No collector runs. */
 void stack_rows_reset(void);
 
 #endif

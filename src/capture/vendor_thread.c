@@ -11,11 +11,12 @@
 #define STACK_BYTES (256u << 10)
 
 static struct {
-	atomic_uint asked, done; /* rounds; `asked` is the futex that the thread sleeps on */
+	atomic_uint requested,
+		done; /* rounds; `requested` is the futex that the thread sleeps on */
 	atomic_uint reasons; /* of the next round */
 	atomic_uint
 		generation; /* of the thread: an older one ends once it comes back from its call */
-	bool started;
+	atomic_bool started;
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
 } self;
@@ -74,7 +75,7 @@ static void *vendor_main(void *argument)
 	pthread_setname_np(pthread_self(), "pitot-vendor");
 	park_begin(&vendor_parked);
 	while (atomic_load(&self.generation) == generation) {
-		unsigned round = atomic_load(&self.asked);
+		unsigned round = atomic_load(&self.requested);
 		uint64_t wait = make_round(atomic_exchange(&self.reasons, 0));
 
 		if (atomic_load(&self.generation) != generation)
@@ -85,8 +86,8 @@ static void *vendor_main(void *argument)
 		if (round != answered)
 			collector_wake();
 		answered = round;
-		if (atomic_load(&self.asked) == round)
-			park_wait(&vendor_parked, &self.asked, round, MIN(wait, NS_PER_S));
+		if (atomic_load(&self.requested) == round)
+			park_wait(&vendor_parked, &self.requested, round, MIN(wait, NS_PER_S));
 	}
 	park_end(&vendor_parked);
 	return NULL;
@@ -104,13 +105,13 @@ int vendor_thread_start(void)
 	return err;
 }
 
-unsigned vendor_thread_ask(enum vendor_reason reason)
+unsigned vendor_thread_request(enum vendor_reason reason)
 {
 	unsigned round;
 
 	atomic_fetch_or(&self.reasons, reason);
-	round = atomic_fetch_add(&self.asked, 1) + 1;
-	futex_wake(&self.asked);
+	round = atomic_fetch_add(&self.requested, 1) + 1;
+	futex_wake(&self.requested);
 	return round;
 }
 
@@ -122,14 +123,14 @@ bool vendor_thread_done(unsigned round)
 void vendor_thread_stop(void)
 {
 	atomic_fetch_add(&self.generation, 1);
-	vendor_thread_ask(VENDOR_FLUSH);
+	vendor_thread_request(VENDOR_FLUSH);
 	self.started = false;
 }
 
 void vendor_thread_after_fork(void)
 {
 	atomic_store(&self.in, NULL);
-	atomic_store(&self.asked, 0);
+	atomic_store(&self.requested, 0);
 	atomic_store(&self.reasons, 0);
 	atomic_store(&self.done, 0);
 	atomic_store(&self.cpu_ns, 0);

@@ -13,8 +13,8 @@
 int vendor_thread_start(void);
 
 /* Asks for a round of all sources' `vendor`. Returns the round's number. Collector's thread. */
-unsigned vendor_thread_ask(enum vendor_reason reason);
-/* Whether that round is over. */
+unsigned vendor_thread_request(enum vendor_reason reason);
+/* Whether that round is over. Any thread. */
 bool vendor_thread_done(unsigned round);
 
 /* The thread is in this call (a literal) since then; NULL: in none. */
@@ -30,8 +30,6 @@ void vendor_leave(void);
 /* The collector ends: the thread does, too, if it is in no call that hangs. */
 void vendor_thread_stop(void);
 
-/* Whether the thread sleeps, so that a fork finds it in no library. */
-bool vendor_thread_parked(void);
 void vendor_thread_after_fork(void);
 
 #endif

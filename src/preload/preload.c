@@ -7,7 +7,7 @@
  * command, takes it out of the environment before main() runs. Each exec here passes through it, and it puts itself into the
  * environment of the new program only if that program's dynamic loader is the same file as this one's, so that the same C library
  * loads it, if the library can be read where the program is (a container may not have it), and if the program is wanted:
- * with preload=1 of PITOT_OPTIONS any, with preload=once a Python and what may start one.
+ * with preload=all of PITOT_OPTIONS any, with preload=python a Python and what may start one.
  *
  * The wrappers run between vfork and exec as well: they allocate on the stack only, write to no variable and call what is
  * async-signal-safe. What is not wrapped (system, popen) starts its program without the library.
@@ -305,32 +305,17 @@ static bool find_loader(void)
 	return true;
 }
 
-/*
- * The recorder beside this library begins by itself. With preload=once it looks for its own name at the head of LD_PRELOAD,
- * and takes it out.
- */
+/* The recorder beside this library begins by itself. */
 static void load_recorder(void)
 {
-	char path[PATH_MAX], list[2 * PATH_MAX];
-	const char *others = find_variable(environ, VARIABLE);
+	char path[PATH_MAX];
 	size_t folder = (size_t)(base_name(self.path) - self.path);
 
-	if (folder + sizeof(LIBRARY) > sizeof(path) ||
-	    (others && folder + sizeof(LIBRARY) + strlen(others) + 1 > sizeof(list)))
+	if (folder + sizeof(LIBRARY) > sizeof(path))
 		return;
 	memcpy(path, self.path, folder);
 	memcpy(path + folder, LIBRARY, sizeof(LIBRARY));
-	if (self.all) {
-		dlopen(path, RTLD_NOW | RTLD_LOCAL);
-		return;
-	}
-	stpcpy(stpcpy(stpcpy(list, path), others ? ":" : ""), others ? others : "");
-	setenv("LD_PRELOAD", list, 1);
 	dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (others)
-		setenv("LD_PRELOAD", others, 1);
-	else
-		unsetenv("LD_PRELOAD");
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -346,7 +331,7 @@ __attribute__((constructor)) static void begin(void)
 	if (!leave_environment() || !options || !find_variable(environ, "PITOT_RECORDING=") ||
 	    !find_loader())
 		return;
-	self.all = strstr(options, "preload=1") != NULL;
+	self.all = strstr(options, "preload=all") != NULL;
 	self.active = true;
 	if (self.all || dlsym(RTLD_DEFAULT, "Py_Initialize"))
 		load_recorder();

@@ -75,7 +75,7 @@ static void put(struct cpu_slot *s, const struct cpu_record *record)
 
 /* --- the sample --- */
 
-static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32_t *end)
+static unsigned walk_stack(struct cpu_slot *s, const ucontext_t *context, uint32_t *end)
 {
 	struct stack_registers registers;
 	enum stack_end how = stack_end_partial;
@@ -99,10 +99,11 @@ static unsigned take_stack(struct cpu_slot *s, const ucontext_t *context, uint32
 	return n;
 }
 
-static void take_sample(struct cpu_slot *s, const ucontext_t *context)
+static void record_sample(struct cpu_slot *s, const ucontext_t *context)
 {
 	uint64_t clock = clock_read_ns(CLOCK_THREAD_CPUTIME_ID), most, periods;
 	struct cpu_record record = { .time_ns = clock_monotonic_ns(),
+				     .period_ns = s->period_ns,
 				     .tid = s->tid,
 				     .cpu = (uint32_t)sched_getcpu() };
 
@@ -114,7 +115,7 @@ static void take_sample(struct cpu_slot *s, const ucontext_t *context)
 	periods = cpu_slot_claim(s, cpu_slot_due(s, clock));
 	if (periods == 0)
 		return;
-	record.count = take_stack(s, context, &record.end);
+	record.count = walk_stack(s, context, &record.end);
 	most = record.count ? MAX(PERIODS_MAX, PERIODS_MAX_NS / s->period_ns) : 0;
 	record.with = (uint32_t)MIN(periods, most);
 	record.without = (uint32_t)MIN(periods - record.with, UINT32_MAX);
@@ -133,9 +134,12 @@ static void on_timer(int number, siginfo_t *info, void *context)
 	if (info->si_code != SI_TIMER || !atomic_load_explicit(&enabled, memory_order_acquire))
 		return;
 	slot = cpu_handler_slot((unsigned)(value & (CPU_SLOTS_MAX - 1)));
-	if (slot &&
-	    value == (uintptr_t)cpu_handler_value(slot, atomic_load(&slot->generation)).sival_ptr)
-		take_sample(slot, context);
+	if (!slot)
+		return;
+	atomic_store(&slot->busy, true);
+	if (value == (uintptr_t)cpu_handler_value(slot, atomic_load(&slot->generation)).sival_ptr)
+		record_sample(slot, context);
+	atomic_store(&slot->busy, false);
 	errno = saved;
 }
 

@@ -4,7 +4,7 @@
  * The signal is SIGURG. What ignores it by default does the least harm: a program that resets all
  * handlers, an exec with a signal pending, a signal that comes after the last timer are all
  * without consequence, where SIGPROF or a real-time signal would end the process. No library waits
- * for it; programs that do handle it (out-of-band data of sockets) must bear it when there is
+ * for it; programs that do handle it (out-of-band data of sockets) must cope with it when there is
  * none, and are left alone as soon as they install a handler.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_HANDLER_H
@@ -18,7 +18,7 @@
 
 /* Installs the handler where the program has none. May be called again and again. */
 enum cpu_handler_state {
-	CPU_HANDLER_OURS, /* it is there, and was already */
+	CPU_HANDLER_OURS, /* installed before */
 	CPU_HANDLER_NEW, /* installed now: timers whose signal was ignored before may have stopped */
 	CPU_HANDLER_FOREIGN, /* the program has one */
 };

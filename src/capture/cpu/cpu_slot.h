@@ -10,6 +10,9 @@
  * reading is what has passed, `counted` what has a sample. Whoever raises `counted` (the handler
  * with a stack, the collector for time that no handler will see) owns the periods in between, so
  * that weights add up and nothing is counted twice.
+ *
+ * The period changes only while no handler is at work on the slot. The collector makes the timer's generation an old one and
+ * then reads `busy`; the handler sets `busy` and then reads the generation: one of the two sees the other.
  */
 #ifndef PITOT_CAPTURE_CPU_CPU_SLOT_H
 #define PITOT_CAPTURE_CPU_CPU_SLOT_H
@@ -20,7 +23,7 @@
 
 #define CPU_SLOTS_MAX 1024u
 #define CPU_SLOT_WORDS 16384u /* of a slot's ring; a power of two */
-#define CPU_RECORD_WORDS 4u /* of a record; its frames follow */
+#define CPU_RECORD_WORDS 5u /* of a record; its frames follow */
 
 /* Why a sample has no stack. */
 enum cpu_no_stack {
@@ -33,6 +36,7 @@ enum cpu_no_stack {
 /* A sample in the ring: how many periods with the stack, how many that passed unseen before. */
 struct cpu_record {
 	uint64_t time_ns;
+	uint64_t period_ns;
 	uint32_t with, without;
 	uint32_t cpu, tid;
 	uint32_t count; /* frames */
@@ -46,11 +50,12 @@ struct cpu_slot {
 	uint32_t tid; /* 0: free */
 	uint64_t period_ns, first_ns; /* thread's CPU clock when the first period is over */
 	atomic_uint generation; /* of the timer; 0: none */
+	atomic_bool busy; /* the handler's */
 	int timer; /* the kernel's id */
 	/* the collector's alone */
 	bool armed, blocked, named;
 	bool refused; /* the kernel gave it no timer */
-	bool seen; /* in the present look at the threads */
+	bool seen; /* in the present scan */
 	uint64_t clock_ns; /* the thread's CPU clock when it was last read */
 	uint64_t mask_next_ns; /* when its signal mask is read again */
 	uint64_t mask_wait_ns; /* from one time to the next */

@@ -15,12 +15,12 @@
 #include "capture/cpu/cpu_handler.h"
 
 #define TASKS "/proc/self/task"
-#define LOOK_MIN_NS (5 * NS_PER_MS) /* between looks at all threads, when new ones come */
-#define LOOK_MAX_NS (100 * NS_PER_MS) /* and when none do */
-#define LOOK_COST 100u /* at least so many times as much as a look takes of a CPU */
+#define SCAN_MIN_NS (5 * NS_PER_MS) /* between scans of all threads, when new ones come */
+#define SCAN_MAX_NS (100 * NS_PER_MS) /* and when none do */
+#define SCAN_COST 100u /* the pause after a scan is at least this many times its CPU time */
 #define INDEX_SIZE (2 * CPU_SLOTS_MAX) /* a power of two */
 #define MASK_MIN_NS (5 * NS_PER_MS)
-#define MASK_MAX_NS NS_PER_S /* between looks at the mask of a thread that blocks the signal */
+#define MASK_MAX_NS NS_PER_S /* between readings of the mask of a thread that blocks the signal */
 #define OVERDUE_PERIODS 8u /* without a sample, until its mask is looked at */
 #define STATUS_BYTES 8192u
 
@@ -149,7 +149,7 @@ static int arm(struct cpu_slot *s, uint64_t offset)
 	return err;
 }
 
-/* A thread that gets no timer now, such as for want of RLIMIT_SIGPENDING, keeps its slot: its CPU time is counted. */
+/* A thread that gets no timer now (RLIMIT_SIGPENDING, for example) keeps its slot: its CPU time is counted. */
 static void begin(struct cpu_slot *s)
 {
 	uint64_t offset = count_from_now(s);
@@ -160,7 +160,7 @@ static void begin(struct cpu_slot *s)
 		read_mask_later(s);
 }
 
-/* To the end of the period under way. */
+/* Sets the timer to the end of the period under way. It is not created anew: the kernel may refuse another one by now. */
 static void arm_again(struct cpu_slot *s)
 {
 	uint64_t clock = thread_cpu_ns(s->tid), left = s->first_ns - clock;
@@ -168,8 +168,25 @@ static void arm_again(struct cpu_slot *s)
 	if (clock >= s->first_ns)
 		left = s->period_ns - (clock - s->first_ns) % s->period_ns;
 	if (s->armed)
+		s->refused = start_timer(s, left) < 0;
+	else
+		arm(s, left);
+}
+
+/* Gives the thread the wanted period: now, or at the next scan if its handler is at work. */
+static void change_period(struct cpu_slot *s, cpu_unseen *unseen, void *context)
+{
+	uint64_t periods;
+
+	if (s->armed)
 		disarm(s);
-	arm(s, left);
+	if (atomic_load(&s->busy))
+		return;
+	periods = cpu_slot_claim(s, cpu_slot_due(s, thread_cpu_ns(s->tid)));
+	if (periods)
+		unseen(context, s, periods);
+	s->period_ns = self.period_ns;
+	begin(s);
 }
 
 /* The thread has had no samples for a while: it blocks the signal, or the timer has stopped. */
@@ -248,12 +265,22 @@ static bool is_alive(const struct cpu_slot *s)
 	return clock && clock >= s->clock_ns;
 }
 
-/* Only of a thread that has ended: its handler could be at work. */
+/* Only while its handler is not at work: of a thread that has ended or blocks all signals, or when it is not busy. */
 static void drop(struct cpu_slot *s)
 {
 	disarm(s);
 	stack_sampler_reset(&s->stacks);
 	s->tid = 0;
+}
+
+/* On a busy machine a thread may have used ten periods since its last signal: it keeps those up to its last reading. */
+static void drop_ended(struct cpu_slot *s, cpu_unseen *unseen, void *context)
+{
+	uint64_t periods = cpu_slot_claim(s, cpu_slot_due(s, s->clock_ns));
+
+	if (periods)
+		unseen(context, s, periods);
+	drop(s);
 }
 
 /* Periods that a new thread has behind it; by chance, so that short ones count as they should. */
@@ -287,7 +314,7 @@ static void add(uint32_t tid, cpu_unseen *unseen, void *context)
 		unseen(context, s, before);
 }
 
-/* A thread with this id is there. */
+/* A thread with this id lives. */
 static void found(uint32_t tid, cpu_unseen *unseen, void *context)
 {
 	uint16_t place = *index_of(tid);
@@ -302,13 +329,13 @@ static void found(uint32_t tid, cpu_unseen *unseen, void *context)
 			s->seen = true;
 			return;
 		}
-		drop(s); /* the number is that of a new thread */
+		drop_ended(s, unseen, context); /* a new thread has the number */
 	}
 	add(tid, unseen, context);
 }
 
-/* No allocation, and the descriptor is there for a moment only. */
-static void look_at_all(cpu_unseen *unseen, void *context)
+/* No allocation, and the descriptor is open for a moment only. */
+static void scan_threads(cpu_unseen *unseen, void *context)
 {
 	_Alignas(struct dirent64) char buffer[4096];
 	int fd = io_above_standard(open(TASKS, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -334,9 +361,15 @@ static void look_at_all(cpu_unseen *unseen, void *context)
 /* A thread without a timer, or one that should have had samples, but has not. */
 static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
-	uint64_t due = cpu_slot_due(s, s->clock_ns), counted = atomic_load(&s->counted);
-	uint64_t periods = s->armed ? 0 : cpu_slot_claim(s, due);
+	uint64_t due, counted, periods;
 
+	if (s->period_ns != self.period_ns) {
+		change_period(s, unseen, context);
+		return;
+	}
+	due = cpu_slot_due(s, s->clock_ns);
+	counted = atomic_load(&s->counted);
+	periods = s->armed ? 0 : cpu_slot_claim(s, due);
 	if (periods) {
 		unseen(context, s, periods);
 		self.counts.blocked += !s->refused && !s->blocked;
@@ -349,9 +382,9 @@ static void follow(struct cpu_slot *s, uint64_t now_ns, cpu_unseen *unseen, void
 		self.mask_next_ns = MIN(self.mask_next_ns, s->mask_next_ns);
 }
 
-void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
+void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context)
 {
-	uint64_t wait_ns = MAX(self.wait_ns, LOOK_COST * self.look_cost_ns);
+	uint64_t wait_ns = MAX(self.wait_ns, SCAN_COST * self.look_cost_ns);
 	uint32_t threads = self.counts.threads;
 	uint64_t begun_ns;
 	struct cpu_slot *s;
@@ -366,20 +399,23 @@ void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context)
 	make_index();
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		s->seen = false;
-	look_at_all(unseen, context);
+	scan_threads(unseen, context);
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
 		if (!s->tid)
 			continue;
-		if (s->seen || is_alive(s))
+		/* One of ours may not have said so when it was found. */
+		if (helper_thread_is(s->tid))
+			drop(s);
+		else if (s->seen || is_alive(s))
 			follow(s, now_ns, unseen, context);
 		else
-			drop(s);
+			drop_ended(s, unseen, context);
 	}
 	self.counts.refused = MAX(self.counts.refused, self.refused);
 	self.look_cost_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
 	/* Where threads come there will be more soon. */
 	self.wait_ns =
-		self.counts.threads != threads ? LOOK_MIN_NS : MIN(2 * self.wait_ns, LOOK_MAX_NS);
+		self.counts.threads != threads ? SCAN_MIN_NS : MIN(2 * self.wait_ns, SCAN_MAX_NS);
 }
 
 uint64_t cpu_threads_wait_ns(void)
@@ -400,15 +436,26 @@ int cpu_threads_check(void)
 
 int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen, void *context)
 {
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		if (s->tid && !atomic_load(&s->busy)) /* of the last time */
+			drop(s);
 	self.period_ns = period_ns;
 	self.self = (uint32_t)syscall(SYS_gettid);
 	self.random = clock_monotonic_ns() ^ (uint64_t)self.self << 32;
 	self.looked_ns = self.wait_ns = self.look_cost_ns = 0;
 	self.counts = (struct cpu_threads_counts){ 0 };
 	self.before_ns = before_ns;
-	cpu_threads_look(clock_monotonic_ns(), unseen, context);
+	cpu_threads_scan(clock_monotonic_ns(), unseen, context);
 	self.before_ns = 0;
 	return self.counts.threads ? 0 : -ENOMEM;
+}
+
+void cpu_threads_set_period(uint64_t period_ns)
+{
+	self.period_ns = period_ns;
+	self.mask_next_ns = 0; /* the next scan is due */
 }
 
 void cpu_threads_arm_again(void)
@@ -428,7 +475,7 @@ void cpu_threads_stop(cpu_unseen *unseen, void *context)
 		if (s->tid)
 			disarm(s);
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++) {
-		uint64_t clock = s->tid ? thread_cpu_ns(s->tid) : 0;
+		uint64_t clock = s->tid ? MAX(thread_cpu_ns(s->tid), s->clock_ns) : 0;
 		uint64_t periods = clock ? cpu_slot_claim(s, cpu_slot_due(s, clock)) : 0;
 
 		if (periods)
@@ -449,6 +496,7 @@ void cpu_threads_after_fork(void)
 		s->tid = 0;
 		s->armed = false;
 		atomic_fetch_add(&s->generation, 1);
+		atomic_store(&s->busy, false);
 		s->stacks.ready = false;
 		atomic_store(&s->tail, atomic_load(&s->head));
 		atomic_store(&s->samples, 0);

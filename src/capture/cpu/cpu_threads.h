@@ -32,11 +32,14 @@ int cpu_threads_start(uint64_t period_ns, uint64_t before_ns, cpu_unseen *unseen
 /* Whether timers can be made at all: 0, or the negative errno of timer_create. */
 int cpu_threads_check(void);
 
-/* Finds new threads and those that have ended, if it is time for that. */
-void cpu_threads_look(uint64_t now_ns, cpu_unseen *unseen, void *context);
+/* Finds threads that are new and threads that have ended, if a scan is due. */
+void cpu_threads_scan(uint64_t now_ns, cpu_unseen *unseen, void *context);
 
-/* When the next look is worth its while. */
+/* How long until the next scan. */
 uint64_t cpu_threads_wait_ns(void);
+
+/* Another period, for each thread from the next scan on. */
+void cpu_threads_set_period(uint64_t period_ns);
 
 /* New timers for all threads: the old ones may have stopped. */
 void cpu_threads_arm_again(void);

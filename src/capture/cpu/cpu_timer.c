@@ -1,4 +1,18 @@
-#include "capture/cpu/cpu_timer.h"
+/*
+ * cpu_timer.c: CPU samples by timers inside the process, for where nothing may be sampled from
+ * outside: seccomp forbids perf_event_open (Docker's default), or perf_event_paranoid does.
+ *
+ * Or in the place of perf events, for what those cannot have: Python frames. Then it begins once there is a Python in the
+ * process, which it takes over as a whole at that instant (cpu_handover.h). A thread for which no timer can be had, because it
+ * blocks the signal, has samples without stacks, by its CPU clock.
+ *
+ * Each thread has a timer on its own CPU clock (cpu_threads.h), which sends it a signal; the
+ * handler walks the stack (cpu_handler.h) and puts a record into the thread's slot; here the
+ * records become rows of cpu_sample. Weights are whole periods, so that they add up to CPU time
+ * also where a signal comes late: the operating system checks these timers at its ticks only, 100
+ * to 1000 times a second.
+ */
+#include "capture/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,6 +21,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "base/helper_thread.h"
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_handover.h"
 #include "capture/cpu/cpu_threads.h"
@@ -15,8 +30,9 @@
 #include "capture/stack_rows.h"
 #include "format/rows.h"
 
-#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between looks at the slots while samples come */
+#define BUSY_WAIT_NS (100 * NS_PER_MS) /* between drains of the slots while samples come */
 #define QUIET_WAIT_NS (250 * NS_PER_MS) /* and while none do: a new thread is found then */
+#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
 #define DELIVERY_NS 1500 /* of a signal, beside the handler: an estimate */
 
 static struct {
@@ -26,13 +42,16 @@ static struct {
 	bool handed_over; /* by perf events, which see what is missing here, and add it */
 	uint32_t hz;
 	uint64_t period_ns;
-	char asked[32], got[96];
-	uint64_t taken, periods, unseen_periods; /* of samples */
+	char requested[32], actual[96];
+	uint64_t taken, seen_periods; /* samples, and what they stand for */
+	uint64_t sampled_ns, unseen_ns; /* CPU time in rows; that without a stack */
 	uint64_t last_taken; /* in the last look */
-	uint64_t process_cpu_ns, own_cpu_ns; /* when the window opened */
-	uint64_t opened_ns; /* the same, CLOCK_MONOTONIC */
+	uint64_t process_cpu_ns; /* from when on it counts */
+	uint64_t own_cpu_ns; /* of the recorder's threads, then */
+	uint64_t opened_ns; /* when the window opened, CLOCK_MONOTONIC */
 	uint64_t no_stack_reported[CPU_NO_STACK_KINDS], refused_reported;
 	uint64_t cost_reported, cost_ns_reported, cost_since_ns;
+	uint64_t named_ns; /* when the names of threads were forgotten */
 } self;
 
 static uint64_t loaded_cpu_ns; /* of the process, when it began to be this program */
@@ -54,34 +73,34 @@ static void append(struct writer *w, const struct cpu_record *record, uint64_t p
 	struct row_cpu_sample row = {
 		.time_ns = record->time_ns,
 		.thread = record->tid,
-		.weight_ns = periods * self.period_ns,
+		.weight_ns = periods * record->period_ns,
 		.cpu = record->cpu,
 		.stack = stack,
 	};
 
-	if (record->cpu == UINT32_MAX)
-		ROW_MISSING(&row, cpu_sample, cpu);
-	if (!stack)
-		ROW_MISSING(&row, cpu_sample, stack);
+	ROW_MISSING_IF(&row, cpu_sample, cpu, record->cpu == UINT32_MAX);
+	ROW_MISSING_IF(&row, cpu_sample, stack, !stack);
 	writer_append(w, TABLE_cpu_sample, &row);
 	cpu_handover_recorded(row.weight_ns);
-	self.periods += periods;
+	self.sampled_ns += row.weight_ns;
+	if (!stack)
+		self.unseen_ns += row.weight_ns;
 }
 
 /* CPU time of which nobody knows what was done in it. */
 static void append_unseen(void *context, struct cpu_slot *s, uint64_t periods)
 {
 	struct cpu_record record = { .time_ns = clock_monotonic_ns(),
+				     .period_ns = s->period_ns,
 				     .tid = s->tid,
 				     .cpu = UINT32_MAX };
 
 	name_thread(context, s, s->tid);
 	append(context, &record, periods, 0);
-	self.unseen_periods += periods;
 }
 
 /* One record; returns its words. */
-static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
+static uint64_t append_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 {
 	uint64_t words[CPU_RECORD_WORDS], frames[STACK_FRAMES_MAX];
 	struct cpu_record record;
@@ -98,10 +117,9 @@ static uint64_t take_record(struct writer *w, struct cpu_slot *s, uint64_t at)
 		stack = stack_rows_sample(w, frames, record.count, (enum stack_end)record.end);
 	if (record.with)
 		append(w, &record, record.with, stack);
-	if (record.without) {
+	self.seen_periods += record.with;
+	if (record.without)
 		append(w, &record, record.without, 0);
-		self.unseen_periods += record.without;
-	}
 	self.taken++;
 	return CPU_RECORD_WORDS + record.count;
 }
@@ -116,7 +134,7 @@ static uint64_t drain(struct writer *w)
 		uint64_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
 
 		while (tail != head)
-			tail += take_record(w, s, tail);
+			tail += append_record(w, s, tail);
 		atomic_store_explicit(&s->tail, tail, memory_order_release);
 	}
 	return self.taken - before;
@@ -130,10 +148,10 @@ static const char *row_name(void)
 	return self.settings.perf ? "cpu_timer" : "cpu";
 }
 
-static void say_off(struct writer *w, enum capability_state state, const char *reason)
+static void write_off(struct writer *w, enum capability_state state, const char *reason)
 {
 	log_line("no CPU samples: %s", reason);
-	rows_capability(w, row_name(), state, self.asked, NULL, reason);
+	rows_capability(w, row_name(), state, self.requested, NULL, reason);
 }
 
 struct sums {
@@ -159,16 +177,24 @@ static struct sums sum_slots(void)
 	return sum;
 }
 
+static void set_rate(uint32_t hz)
+{
+	self.hz = hz;
+	snprintf(self.actual, sizeof(self.actual),
+		 "timer inside the process, %u Hz, native%s frames", hz,
+		 self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
+}
+
 /* What was sampled, and what not. */
-static void say_result(struct writer *w, const char *left)
+static void write_result(struct writer *w, const char *left)
 {
 	struct sums sum = sum_slots();
 	struct cpu_threads_counts threads;
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - self.process_cpu_ns -
-			  (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - self.own_cpu_ns);
-	uint64_t sampled_ns = self.periods * self.period_ns;
-	uint64_t seen_ns = (self.periods - self.unseen_periods) * self.period_ns;
-	uint32_t rate = seen_ns ? (uint32_t)((double)self.taken * 1e9 / (double)seen_ns) : self.hz;
+			  (helper_threads_cpu_ns() - self.own_cpu_ns);
+	uint64_t sampled_ns = self.sampled_ns;
+	uint32_t rate =
+		self.seen_periods ? (uint32_t)(self.hz * self.taken / self.seen_periods) : self.hz;
 	char text[500];
 	int n;
 
@@ -178,8 +204,7 @@ static void say_result(struct writer *w, const char *left)
 		     "them without a stack; stacks: %llu complete, %llu partial, %llu truncated, "
 		     "%llu guessed, %llu too deep, %llu with Python frames by guess",
 		     left, (unsigned long long)self.taken, threads.threads,
-		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9,
-		     (double)(self.unseen_periods * self.period_ns) / 1e9,
+		     (double)sampled_ns / 1e9, (double)cpu_ns / 1e9, (double)self.unseen_ns / 1e9,
 		     (unsigned long long)sum.ends[stack_end_complete],
 		     (unsigned long long)sum.ends[stack_end_partial],
 		     (unsigned long long)sum.ends[stack_end_truncated],
@@ -191,11 +216,13 @@ static void say_result(struct writer *w, const char *left)
 	if (threads.refused)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u threads had no timer",
 			      threads.refused);
-	if (seen_ns >= NS_PER_S && rate < self.hz - self.hz / 10)
+	if (sampled_ns - self.unseen_ns >= NS_PER_S && rate < self.hz - self.hz / 10) {
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      "; %u samples a second of CPU time came, as the kernel's ticks met "
-			      "the threads",
-			      rate);
+			      "; of %u samples a second of CPU time %u came, as the kernel's ticks "
+			      "met the threads",
+			      self.hz, rate);
+		set_rate(rate);
+	}
 	if (self.handed_over)
 		snprintf(text + n, sizeof(text) - (size_t)n,
 			 "; perf events have the time before and after");
@@ -204,34 +231,30 @@ static void say_result(struct writer *w, const char *left)
 			  self.opened_ns, clock_monotonic_ns(),
 			  "CPU samples of threads that ended before they were found");
 	rows_capability(w, row_name(), *left ? capability_state_degraded : capability_state_on,
-			self.asked, self.got, text);
+			self.requested, self.actual, text);
 }
 
 /* --- life --- */
 
-void cpu_timer_loaded(void)
+/* In the library's constructor: the CPU time so far is of the program before the exec. */
+static void loaded(void)
 {
 	loaded_cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-void cpu_timer_start(const struct settings *settings)
+/* Does nothing unless samples are wanted, and samples nothing before the window opens. */
+static void begin(struct writer *w, const struct source_start *how)
 {
+	(void)w;
 	memset(&self, 0, sizeof(self));
-	self.settings = *settings;
-	snprintf(self.asked, sizeof(self.asked), "%u Hz", (unsigned)settings->cpu);
+	self.settings = *how->wanted;
 }
 
 static void limit_rate(void)
 {
-	struct timespec tick;
-	uint64_t tick_ns = 0;
-
-	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
-		tick_ns = (uint64_t)tick.tv_sec * NS_PER_S + (uint64_t)tick.tv_nsec;
-	self.period_ns = MAX(NS_PER_S / self.settings.cpu, MAX(tick_ns, NS_PER_MS));
-	self.hz = (uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns);
-	snprintf(self.got, sizeof(self.got), "timer inside the process, %u Hz, native%s frames",
-		 self.hz, self.settings.stacks != SETTING_STACKS_NATIVE ? " and Python" : "");
+	snprintf(self.requested, sizeof(self.requested), "%u Hz", (unsigned)self.settings.cpu);
+	self.period_ns = MAX(NS_PER_S / self.settings.cpu, MAX(clock_tick_ns(), NS_PER_MS));
+	set_rate((uint32_t)((NS_PER_S + self.period_ns / 2) / self.period_ns));
 }
 
 /* Process ids, and perf events', are of one namespace. */
@@ -242,14 +265,25 @@ static bool shares_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == self.settings.perf;
 }
 
-static void say_unavailable(struct writer *w, const char *what, int err)
+static void write_rate(struct writer *w)
+{
+	char reason[160];
+
+	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
+		 self.hz);
+	rows_capability(w, row_name(), capability_state_on, self.requested, self.actual,
+			self.hz + 1 < self.settings.cpu ? reason : NULL);
+	log_line("CPU samples: %u Hz", self.hz);
+}
+
+static void write_unavailable(struct writer *w, const char *what, int err)
 {
 	char reason[160];
 
 	snprintf(reason, sizeof(reason), "%s: %s%s", what, strerror(-err),
 		 err == -EPERM || err == -EACCES || err == -ENOSYS ? ": a seccomp filter forbids it"
 								   : "");
-	say_off(w, capability_state_unavailable, reason);
+	write_off(w, capability_state_unavailable, reason);
 }
 
 /* Whether timers can sample the process at all. */
@@ -258,17 +292,18 @@ static bool is_possible(struct writer *w)
 	int err;
 
 	if (self.settings.perf && !shares_namespace()) {
-		say_off(w, capability_state_unavailable,
+		write_off(
+			w, capability_state_unavailable,
 			"the process has a pid namespace of its own; perf events have its samples");
 		return false;
 	}
 	err = cpu_threads_check();
 	if (err < 0) {
-		say_unavailable(w, "timer_create", err);
+		write_unavailable(w, "timer_create", err);
 		return false;
 	}
 	if (cpu_handler_install() == CPU_HANDLER_FOREIGN) {
-		say_off(w, capability_state_unavailable, "the program handles SIGURG itself");
+		write_off(w, capability_state_unavailable, "the program handles SIGURG itself");
 		return false;
 	}
 	return true;
@@ -278,10 +313,10 @@ static void open_window(struct writer *w)
 {
 	bool whole = self.settings.preload && self.settings.delay_ns == 0;
 	uint64_t before_ns = UINT64_MAX;
-	char reason[160];
 	int err = 0;
 
 	limit_rate();
+	self.taken = self.seen_periods = self.sampled_ns = self.unseen_ns = 0;
 	if (!is_possible(w))
 		return;
 	/* What was before belongs to perf events where these sample, too. */
@@ -291,27 +326,23 @@ static void open_window(struct writer *w)
 	else if (whole)
 		before_ns = loaded_cpu_ns;
 	if (err < 0) {
-		say_unavailable(w, "perf events keep the process", err);
+		write_unavailable(w, "perf events keep the process", err);
 		return;
 	}
 	self.process_cpu_ns =
 		before_ns == UINT64_MAX ? clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) : before_ns;
-	self.own_cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	self.own_cpu_ns = before_ns == UINT64_MAX ? helper_threads_cpu_ns() : 0;
 	self.opened_ns = self.cost_since_ns = clock_monotonic_ns();
 	cpu_handler_enable(true);
 	err = cpu_threads_start(self.period_ns, before_ns, append_unseen, w);
 	if (err < 0) {
 		cpu_handler_enable(false);
 		cpu_handover_end();
-		say_unavailable(w, "no thread can be sampled", err);
+		write_unavailable(w, "no thread can be sampled", err);
 		return;
 	}
 	self.on = true;
-	snprintf(reason, sizeof(reason), "the kernel looks at timers of CPU time %u times a second",
-		 self.hz);
-	rows_capability(w, row_name(), capability_state_on, self.asked, self.got,
-			self.hz + 1 < self.settings.cpu ? reason : NULL);
-	log_line("CPU samples: %u Hz", self.hz);
+	write_rate(w);
 }
 
 static void end(struct writer *w, const char *left)
@@ -320,7 +351,7 @@ static void end(struct writer *w, const char *left)
 
 	self.waiting = false;
 	if (waited && *stack_capture_python_reason())
-		say_off(w, capability_state_unavailable, stack_capture_python_reason());
+		write_off(w, capability_state_unavailable, stack_capture_python_reason());
 	if (!self.on)
 		return;
 	self.on = false;
@@ -329,45 +360,60 @@ static void end(struct writer *w, const char *left)
 	cpu_threads_stop(append_unseen, w);
 	drain(w);
 	cpu_handover_end();
-	say_result(w, left);
+	write_result(w, left);
 }
 
-void cpu_timer_window(bool open, struct writer *w)
+/* Sessions together want another rate than before. */
+static void follow_rate(uint64_t cpu, struct writer *w)
 {
-	if (!self.settings.cpu)
+	if (self.settings.cpu == cpu)
 		return;
-	if (!open)
-		end(w, "");
-	else if (self.settings.perf)
-		self.waiting = true;
-	else if (!self.on)
-		open_window(w);
+	self.settings.cpu = cpu;
+	limit_rate();
+	if (!self.on)
+		return;
+	cpu_threads_set_period(self.period_ns);
+	write_rate(w);
 }
 
-uint64_t cpu_timer_collect(struct writer *w, uint64_t now_ns)
+/* Whether perf events have the process, and since when it is sampled, is decided by the session that begins it. */
+static void window(const struct settings *wanted, struct writer *w)
 {
-	uint64_t taken;
+	if (!wanted || !wanted->cpu) {
+		end(w, "");
+	} else if (self.on || self.waiting) {
+		follow_rate(wanted->cpu, w);
+	} else {
+		self.settings = *wanted;
+		limit_rate();
+		self.waiting = wanted->perf != 0;
+		if (!self.waiting)
+			open_window(w);
+	}
+}
 
+/* No work for the collector's pace: samples come all the time, and need not be fetched as soon. */
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
 	if (self.waiting && stack_capture_python_version()) {
 		self.waiting = false;
 		open_window(w);
 	}
 	if (!self.on)
 		return 0;
-	taken = drain(w);
-	self.last_taken = taken;
+	self.last_taken = drain(w);
 	switch (cpu_handler_install()) {
 	case CPU_HANDLER_FOREIGN:
 		end(w, "the program handles SIGURG itself since then; ");
-		return taken + 1; /* the last rows are to be sealed, too */
+		return 0;
 	case CPU_HANDLER_NEW:
 		cpu_threads_arm_again();
 		break;
 	case CPU_HANDLER_OURS:
 		break;
 	}
-	cpu_threads_look(now_ns, append_unseen, w);
-	return taken;
+	cpu_threads_scan(now_ns, append_unseen, w);
+	return 0;
 }
 
 static void write_cost(struct writer *w, const struct sums *sum, uint64_t now_ns)
@@ -388,13 +434,25 @@ static const char *const no_stack_texts[CPU_NO_STACK_KINDS] = {
 	[CPU_NO_STACK_NONE] = "stacks of CPU samples: nothing to unwind them with yet",
 };
 
-void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
+static void forget_names(void)
+{
+	struct cpu_slot *s;
+
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		s->named = false;
+}
+
+static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 {
 	struct sums sum;
 	struct cpu_threads_counts threads;
 
 	if (!self.settings.cpu)
 		return;
+	if (now_ns - self.named_ns >= NAMES_NS) {
+		self.named_ns = now_ns;
+		forget_names();
+	}
 	sum = sum_slots();
 	cpu_threads_counts(&threads);
 	for (unsigned k = 0; k < CPU_NO_STACK_KINDS; k++)
@@ -408,79 +466,26 @@ void cpu_timer_periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
 		write_cost(w, &sum, now_ns);
 }
 
-void cpu_timer_stored(void)
+static uint64_t wait_ns(uint64_t now_ns)
 {
-	cpu_handover_stored();
-}
-
-void cpu_timer_forget_names(void)
-{
-	struct cpu_slot *s;
-
-	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
-		s->named = false;
-}
-
-uint64_t cpu_timer_wait_ns(void)
-{
+	(void)now_ns;
 	if (!self.on)
 		return UINT64_MAX;
 	return MIN(self.last_taken ? BUSY_WAIT_NS : QUIET_WAIT_NS, cpu_threads_wait_ns());
 }
 
-void cpu_timer_stop(struct writer *w)
+static void stop(struct writer *w)
 {
 	end(w, "");
 }
 
-void cpu_timer_after_fork(void)
+static void after_fork(void)
 {
 	cpu_handler_enable(false);
 	cpu_threads_after_fork();
 	cpu_handover_after_fork();
 	loaded_cpu_ns = 0;
 	memset(&self, 0, sizeof(self));
-}
-
-/* --- the source --- */
-
-#define NAMES_NS (2 * NS_PER_S) /* until the names of threads are read again */
-
-static bool sampled; /* since the last seal */
-static uint64_t names_ns;
-
-static void begin(struct writer *w, const struct source_start *how)
-{
-	(void)w;
-	cpu_timer_start(how->wanted);
-}
-
-static void window(const struct settings *wanted, struct writer *w)
-{
-	cpu_timer_window(wanted != NULL, w);
-}
-
-/* No work for the collector's pace: samples come all the time, and need not be fetched as soon. */
-static uint64_t collect(struct writer *w, uint64_t now_ns)
-{
-	sampled |= cpu_timer_collect(w, now_ns) != 0;
-	return 0;
-}
-
-static void periodic(struct writer *w, uint64_t since_ns, uint64_t now_ns)
-{
-	if (now_ns - names_ns >= NAMES_NS) {
-		names_ns = now_ns;
-		cpu_timer_forget_names();
-	}
-	cpu_timer_periodic(w, since_ns, now_ns);
-	sampled = false;
-}
-
-static uint64_t wait_ns(uint64_t now_ns)
-{
-	(void)now_ns;
-	return cpu_timer_wait_ns();
 }
 
 static bool wanted_in_child(const struct settings *wanted)
@@ -491,14 +496,14 @@ static bool wanted_in_child(const struct settings *wanted)
 
 const struct source cpu_timer_source = {
 	.name = "cpu",
-	.loaded = cpu_timer_loaded,
+	.loaded = loaded,
 	.begin = begin,
 	.window = window,
 	.collect = collect,
 	.periodic = periodic,
-	.stored = cpu_timer_stored,
+	.stored = cpu_handover_stored,
 	.wait_ns = wait_ns,
-	.stop = cpu_timer_stop,
-	.after_fork = cpu_timer_after_fork,
+	.stop = stop,
+	.after_fork = after_fork,
 	.wanted_in_child = wanted_in_child,
 };

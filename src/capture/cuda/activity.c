@@ -11,19 +11,15 @@
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
 
-uint64_t correlation_latest;
-
 static struct activity_counts counts;
+static uint32_t version; /* of the loaded CUPTI */
+static uint64_t first_start,
+	last_end; /* of GPU work in this buffer, in CUPTI's time; first_start 0: none yet */
 static uint64_t until = UINT64_MAX;
 
 void activity_until(uint64_t correlation)
 {
 	until = correlation;
-}
-
-static bool is_after_window(uint32_t correlation)
-{
-	return unlikely(until != UINT64_MAX) && correlation_widen(correlation) > until;
 }
 
 void activity_reset(void)
@@ -64,20 +60,54 @@ static struct span span_of(uint64_t start, uint64_t end)
 	return s;
 }
 
+/* The 64-bit correlation id of what began then. */
+static uint64_t call_of(uint32_t id, const struct span *s)
+{
+	uint64_t began = s->missing & 1 ? s->end : s->start;
+
+	return correlation_widen(id, s->missing == 3 ? CORRELATION_NOW : began);
+}
+
+static uint64_t call_at(uint32_t id, uint64_t cupti_ns)
+{
+	return correlation_widen(id, cupti_ns ? cupti_clock_convert(cupti_ns) : CORRELATION_NOW);
+}
+
+static bool is_after_window(uint32_t id, const struct span *s)
+{
+	return unlikely(until != UINT64_MAX) && call_of(id, s) > until;
+}
+
+static struct span work_span(uint64_t start, uint64_t end)
+{
+	if (start && end && (!first_start || start < first_start))
+		first_start = start;
+	if (start && end > last_end)
+		last_end = end;
+	return span_of(start, end);
+}
+
+/* Sets a column if its value is known; else it is missing. */
+#define SET(row, table, column, is_known, value)                                                   \
+	do {                                                                                       \
+		if (is_known)                                                                      \
+			(row)->column = value;                                                     \
+		else                                                                               \
+			ROW_MISSING(row, table, column);                                           \
+	} while (0)
+
 #define SET_SPAN(row, table, span)                                                                 \
 	do {                                                                                       \
 		(row)->start_ns = (span).start;                                                    \
 		(row)->end_ns = (span).end;                                                        \
-		if ((span).missing & 1)                                                            \
-			ROW_MISSING(row, table, start_ns);                                         \
-		if ((span).missing & 2)                                                            \
-			ROW_MISSING(row, table, end_ns);                                           \
+		ROW_MISSING_IF(row, table, start_ns, (span).missing & 1);                          \
+		ROW_MISSING_IF(row, table, end_ns, (span).missing & 2);                            \
 	} while (0)
 
-/* Members that kernels, copies and sets share, where 0 or ~0 means that there is none. */
+/* Members that kernels, copies and sets share, where 0 means that there is none. */
 #define SET_PLACE(row, table, r)                                                                   \
 	do {                                                                                       \
-		(row)->correlation = correlation_widen((r)->correlation);                          \
+		(row)->correlation = call_of((r)->correlation, &span);                             \
 		(row)->device = (r)->device;                                                       \
 		(row)->context = (r)->context;                                                     \
 		(row)->stream = (r)->stream;                                                       \
@@ -85,53 +115,35 @@ static struct span span_of(uint64_t start, uint64_t end)
 		(row)->channel_type = (uint8_t)(r)->channel_type;                                  \
 		(row)->graph = (r)->graph;                                                         \
 		(row)->graph_node = (r)->graph_node;                                               \
-		if ((r)->channel_type == 0) {                                                      \
-			ROW_MISSING(row, table, channel);                                          \
-			ROW_MISSING(row, table, channel_type);                                     \
-		}                                                                                  \
-		if ((r)->graph_node == 0)                                                          \
-			ROW_MISSING(row, table, graph_node);                                       \
-		if ((r)->graph == 0)                                                               \
-			ROW_MISSING(row, table, graph);                                            \
+		ROW_MISSING_IF(row, table, channel, (r)->channel_type == 0);                       \
+		ROW_MISSING_IF(row, table, channel_type, (r)->channel_type == 0);                  \
+		ROW_MISSING_IF(row, table, graph_node, (r)->graph_node == 0);                      \
+		ROW_MISSING_IF(row, table, graph, (r)->graph == 0);                                \
 	} while (0)
 
-static void on_kernel(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_kernel(struct writer *w, const void *record)
 {
 	const struct record_kernel *r = record;
-	struct span span = span_of(r->start, r->end);
+	struct span span = work_span(r->start, r->end);
 	struct row_kernel row = { .config = kernel_config_of(w, r) };
 
-	if (is_after_window(r->correlation))
+	if (is_after_window(r->correlation, &span))
 		return;
 	counts.kernels++;
 	counts.launched += r->graph_node == 0;
 	SET_SPAN(&row, kernel, span);
 	SET_PLACE(&row, kernel, r);
-	row.queued_ns = cupti_clock_convert(r->queued);
-	row.submitted_ns = cupti_clock_convert(r->submitted);
-	if (r->queued == 0)
-		ROW_MISSING(&row, kernel, queued_ns);
-	if (r->submitted == 0)
-		ROW_MISSING(&row, kernel, submitted_ns);
-	if (cupti->version >= CUPTI_13_0)
-		row.device_launched = r->device_launched;
-	else
-		ROW_MISSING(&row, kernel, device_launched);
+	SET(&row, kernel, queued_ns, r->queued, cupti_clock_convert(r->queued));
+	SET(&row, kernel, submitted_ns, r->submitted, cupti_clock_convert(r->submitted));
+	SET(&row, kernel, device_launched, version >= CUPTI_13_0, r->device_launched);
 	writer_append(w, TABLE_kernel, &row);
 }
 
-static void no_peers(struct row_memcpy *row)
-{
-	ROW_MISSING(row, memcpy, source_device);
-	ROW_MISSING(row, memcpy, source_context);
-	ROW_MISSING(row, memcpy, destination_device);
-	ROW_MISSING(row, memcpy, destination_context);
-}
-
-static void on_memcpy(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_memcpy(struct writer *w, const void *record)
 {
 	const struct record_memcpy *r = record;
-	struct span span = span_of(r->start, r->end);
+	bool is_new = version >= CUPTI_12_8;
+	struct span span = work_span(r->start, r->end);
 	struct row_memcpy row = {
 		.bytes = r->bytes,
 		.kind = r->copy_kind,
@@ -140,26 +152,23 @@ static void on_memcpy(const struct cupti *cupti, struct writer *w, const void *r
 		.async = r->flags & 1,
 	};
 
-	if (is_after_window(r->correlation))
+	if (is_after_window(r->correlation, &span))
 		return;
 	SET_SPAN(&row, memcpy, span);
 	SET_PLACE(&row, memcpy, r);
-	no_peers(&row);
-	if (cupti->version >= CUPTI_12_8) {
-		row.copies = r->copies;
-		row.device_launched = r->device_launched;
-	} else {
-		ROW_MISSING(&row, memcpy, device_launched);
-	}
-	if (row.copies == 0)
-		ROW_MISSING(&row, memcpy, copies);
+	ROW_MISSING(&row, memcpy, source_device);
+	ROW_MISSING(&row, memcpy, source_context);
+	ROW_MISSING(&row, memcpy, destination_device);
+	ROW_MISSING(&row, memcpy, destination_context);
+	SET(&row, memcpy, device_launched, is_new, r->device_launched);
+	SET(&row, memcpy, copies, is_new && r->copies, r->copies);
 	writer_append(w, TABLE_memcpy, &row);
 }
 
-static void on_memcpy_peer(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_memcpy_peer(struct writer *w, const void *record)
 {
 	const struct record_memcpy_peer *r = record;
-	struct span span = span_of(r->start, r->end);
+	struct span span = work_span(r->start, r->end);
 	struct row_memcpy row = {
 		.bytes = r->bytes,
 		.kind = r->copy_kind,
@@ -172,7 +181,8 @@ static void on_memcpy_peer(const struct cupti *cupti, struct writer *w, const vo
 		.destination_context = r->destination_context,
 	};
 
-	(void)cupti;
+	if (is_after_window(r->correlation, &span))
+		return;
 	SET_SPAN(&row, memcpy, span);
 	SET_PLACE(&row, memcpy, r);
 	ROW_MISSING(&row, memcpy, copies);
@@ -180,10 +190,10 @@ static void on_memcpy_peer(const struct cupti *cupti, struct writer *w, const vo
 	writer_append(w, TABLE_memcpy, &row);
 }
 
-static void on_memset(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_memset(struct writer *w, const void *record)
 {
 	const struct record_memset *r = record;
-	struct span span = span_of(r->start, r->end);
+	struct span span = work_span(r->start, r->end);
 	struct row_memset row = {
 		.bytes = r->bytes,
 		.value = r->value,
@@ -191,159 +201,124 @@ static void on_memset(const struct cupti *cupti, struct writer *w, const void *r
 		.async = r->flags & 1,
 	};
 
-	if (is_after_window(r->correlation))
+	if (is_after_window(r->correlation, &span))
 		return;
 	SET_SPAN(&row, memset, span);
 	SET_PLACE(&row, memset, r);
-	if (cupti->version >= CUPTI_13_0)
-		row.device_launched = r->device_launched;
-	else
-		ROW_MISSING(&row, memset, device_launched);
+	SET(&row, memset, device_launched, version >= CUPTI_13_0, r->device_launched);
 	writer_append(w, TABLE_memset, &row);
 }
 
-static void on_synchronization(const struct cupti *cupti, struct writer *w, const void *record)
+static bool is_id(uint64_t id)
+{
+	return id != 0 && id != ID_NONE;
+}
+
+static void on_synchronization(struct writer *w, const void *record)
 {
 	const struct record_synchronization *r = record;
+	bool is_new = version >= CUPTI_12_8;
 	struct span span = span_of(r->start, r->end);
 	struct row_synchronization row = {
 		.kind = (uint8_t)r->type,
-		.correlation = correlation_widen(r->correlation),
+		.correlation = call_of(r->correlation, &span),
 		.context = r->context,
-		.stream = r->stream,
-		.event = r->event,
 	};
 
 	SET_SPAN(&row, synchronization, span);
-	if (r->stream == ID_NONE)
-		ROW_MISSING(&row, synchronization, stream);
-	if (r->event == ID_NONE)
-		ROW_MISSING(&row, synchronization, event);
-	if (cupti->version >= CUPTI_12_8) {
-		row.event_record = r->event_record;
-		row.result = (int32_t)r->result;
-	} else {
-		ROW_MISSING(&row, synchronization, result);
-	}
-	if (row.event_record == 0 || row.event_record == ID_NONE)
-		ROW_MISSING(&row, synchronization, event_record);
+	SET(&row, synchronization, stream, r->stream != ID_NONE, r->stream);
+	SET(&row, synchronization, event, r->event != ID_NONE, r->event);
+	SET(&row, synchronization, result, is_new, (int32_t)r->result);
+	SET(&row, synchronization, event_record, is_new && is_id(r->event_record), r->event_record);
 	writer_append(w, TABLE_synchronization, &row);
 }
 
-static void on_cuda_event(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_cuda_event(struct writer *w, const void *record)
 {
 	const struct record_cuda_event *r = record;
+	bool is_new = version >= CUPTI_12_8;
+	uint64_t time_ns = is_new ? cupti_clock_convert(r->device_timestamp) : 0;
 	struct row_cuda_event row = {
-		.correlation = correlation_widen(r->correlation),
 		.event = r->event,
 		.context = r->context,
 		.stream = r->stream,
+		.correlation =
+			correlation_widen(r->correlation, time_ns ? time_ns : CORRELATION_NOW),
 	};
 
-	if (cupti->version >= CUPTI_12_8) {
-		row.device = r->device;
-		row.event_record = r->event_record;
-		row.time_ns = cupti_clock_convert(r->device_timestamp);
-	} else {
-		ROW_MISSING(&row, cuda_event, device);
-		ROW_MISSING(&row, cuda_event, event_record);
-	}
-	if (row.time_ns == 0)
-		ROW_MISSING(&row, cuda_event, time_ns);
+	SET(&row, cuda_event, device, is_new, r->device);
+	SET(&row, cuda_event, event_record, is_new, r->event_record);
+	SET(&row, cuda_event, time_ns, time_ns, time_ns);
 	writer_append(w, TABLE_cuda_event, &row);
 }
 
-static void on_graph_launch(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_graph_launch(struct writer *w, const void *record)
 {
 	const struct record_graph_launch *r = record;
-	struct span span = span_of(r->start, r->end);
+	struct span span = work_span(r->start, r->end);
 	struct row_graph_launch row = {
 		.graph = r->graph,
-		.correlation = correlation_widen(r->correlation),
+		.correlation = call_of(r->correlation, &span),
 		.device = r->device,
 		.context = r->context,
 		.stream = r->stream,
 	};
 
-	if (is_after_window(r->correlation))
+	if (is_after_window(r->correlation, &span))
 		return;
-	counts.launched++;
+	counts.graph_launches++;
 	SET_SPAN(&row, graph_launch, span);
-	if (cupti->version >= CUPTI_12_3) {
-		row.end_device = r->end_device;
-		row.end_context = r->end_context;
-	} else {
-		ROW_MISSING(&row, graph_launch, end_device);
-		ROW_MISSING(&row, graph_launch, end_context);
-	}
+	SET(&row, graph_launch, end_device, version >= CUPTI_12_3, r->end_device);
+	SET(&row, graph_launch, end_context, version >= CUPTI_12_3, r->end_context);
 	writer_append(w, TABLE_graph_launch, &row);
 }
 
 /* CUPTI's memory kinds of allocations (CUpti_ActivityMemoryKind) are those of copies. */
-static void on_allocation(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_allocation(struct writer *w, const void *record)
 {
 	const struct record_allocation *r = record;
+	bool has_pool = r->pool.pool_kind != 0;
 	struct row_allocation row = {
-		.time_ns = cupti_clock_convert(r->timestamp),
 		.operation = (uint8_t)r->operation,
 		.kind = (uint8_t)r->memory_kind,
 		.address = r->address,
 		.bytes = r->bytes,
-		.correlation = correlation_widen(r->correlation),
+		.correlation = call_at(r->correlation, r->timestamp),
 		.device = r->device,
-		.context = r->context,
-		.stream = r->stream,
 		.async = r->is_async != 0,
-		.pool_address = r->pool.address,
-		.pool_bytes = r->pool.size_or_process,
-		.pool_used_bytes = r->pool.used,
-		.name = r->name ? rows_text(w, r->name) : 0,
 	};
 
-	(void)cupti;
-	if (r->timestamp == 0)
-		ROW_MISSING(&row, allocation, time_ns);
-	if (r->context == ID_NONE)
-		ROW_MISSING(&row, allocation, context);
-	if (r->stream == ID_NONE)
-		ROW_MISSING(&row, allocation, stream);
-	if (!r->name)
-		ROW_MISSING(&row, allocation, name);
-	if (r->pool.pool_kind == 0) {
-		ROW_MISSING(&row, allocation, pool_address);
-		ROW_MISSING(&row, allocation, pool_bytes);
-		ROW_MISSING(&row, allocation, pool_used_bytes);
-	} else if (r->pool.pool_kind != pool_kind_local) {
-		ROW_MISSING(&row, allocation, pool_bytes);
-	}
+	SET(&row, allocation, time_ns, r->timestamp, cupti_clock_convert(r->timestamp));
+	SET(&row, allocation, context, r->context != ID_NONE, r->context);
+	SET(&row, allocation, stream, r->stream != ID_NONE, r->stream);
+	SET(&row, allocation, name, r->name, rows_text(w, r->name));
+	SET(&row, allocation, pool_address, has_pool, r->pool.address);
+	SET(&row, allocation, pool_used_bytes, has_pool, r->pool.used);
+	SET(&row, allocation, pool_bytes, r->pool.pool_kind == pool_kind_local,
+	    r->pool.size_or_process);
 	writer_append(w, TABLE_allocation, &row);
 }
 
-static void on_memory_pool(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_memory_pool(struct writer *w, const void *record)
 {
 	const struct record_memory_pool *r = record;
 	struct row_memory_pool row = {
-		.time_ns = cupti_clock_convert(r->timestamp),
 		.operation = (uint8_t)r->operation,
 		.kind = (uint8_t)r->pool_kind,
 		.address = r->address,
 		.bytes = r->size,
 		.release_threshold_bytes = r->release_threshold,
-		.kept_bytes = r->minimum_kept,
 		.used_bytes = r->used,
-		.correlation = correlation_widen(r->correlation),
+		.correlation = call_at(r->correlation, r->timestamp),
 		.device = r->device,
 	};
 
-	(void)cupti;
-	if (r->timestamp == 0)
-		ROW_MISSING(&row, memory_pool, time_ns);
-	if (r->operation != pool_operation_trimmed)
-		ROW_MISSING(&row, memory_pool, kept_bytes);
+	SET(&row, memory_pool, time_ns, r->timestamp, cupti_clock_convert(r->timestamp));
+	SET(&row, memory_pool, kept_bytes, r->operation == pool_operation_trimmed, r->minimum_kept);
 	writer_append(w, TABLE_memory_pool, &row);
 }
 
-static void on_context(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_context(struct writer *w, const void *record)
 {
 	const struct record_context *r = record;
 	struct row_context row = {
@@ -357,7 +332,6 @@ static void on_context(const struct cupti *cupti, struct writer *w, const void *
 		.time_ns = row.time_ns,
 	};
 
-	(void)cupti;
 	devices_in_use(r->device);
 	ROW_MISSING(&row, context, destroyed_ns);
 	ROW_MISSING(&null_stream, stream, priority);
@@ -366,7 +340,7 @@ static void on_context(const struct cupti *cupti, struct writer *w, const void *
 	writer_append(w, TABLE_stream, &null_stream);
 }
 
-static void on_stream(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_stream(struct writer *w, const void *record)
 {
 	const struct record_stream *r = record;
 	struct row_stream row = {
@@ -377,7 +351,6 @@ static void on_stream(const struct cupti *cupti, struct writer *w, const void *r
 		.non_blocking = r->flag == CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING,
 	};
 
-	(void)cupti;
 	writer_append(w, TABLE_stream, &row);
 }
 
@@ -390,39 +363,32 @@ static uint8_t overhead_kind_of(uint32_t kind)
 	return (uint8_t)(overhead_kind_compiler + (kind >> 16));
 }
 
-static void on_overhead(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_overhead(struct writer *w, const void *record)
 {
 	const struct record_overhead *r = record;
 	struct span span = span_of(r->start, r->end);
-	struct row_overhead row = {
-		.kind = overhead_kind_of(r->overhead_kind),
-		.thread = r->object[1],
-	};
+	struct row_overhead row = { .kind = overhead_kind_of(r->overhead_kind) };
 
 	SET_SPAN(&row, overhead, span);
-	if (r->object_kind != CUPTI_ACTIVITY_OBJECT_THREAD)
-		ROW_MISSING(&row, overhead, thread);
-	if (cupti->version >= CUPTI_12_4)
-		row.correlation = correlation_widen(r->correlation);
-	if (!row.correlation)
-		ROW_MISSING(&row, overhead, correlation);
+	SET(&row, overhead, thread, r->object_kind == CUPTI_ACTIVITY_OBJECT_THREAD, r->object[1]);
+	SET(&row, overhead, correlation, version >= CUPTI_12_4 && r->correlation,
+	    call_of(r->correlation, &span));
 	writer_append(w, TABLE_overhead, &row);
 }
 
-static void on_external_correlation(const struct cupti *cupti, struct writer *w, const void *record)
+static void on_external_correlation(struct writer *w, const void *record)
 {
 	const struct record_external_correlation *r = record;
 	struct row_external_correlation row = {
 		.kind = r->external_kind,
 		.id = r->external_id,
-		.correlation = correlation_widen(r->correlation),
+		.correlation = correlation_widen(r->correlation, CORRELATION_NOW),
 	};
 
-	(void)cupti;
 	writer_append(w, TABLE_external_correlation, &row);
 }
 
-typedef void decode_function(const struct cupti *cupti, struct writer *w, const void *record);
+typedef void decode_function(struct writer *w, const void *record);
 
 static decode_function *const decoders[] = {
 	[RECORD_MEMCPY] = on_memcpy,
@@ -441,12 +407,16 @@ static decode_function *const decoders[] = {
 	[RECORD_GRAPH_LAUNCH] = on_graph_launch,
 };
 
-void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid)
+struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes,
+					size_t valid)
 {
 	const uint8_t *from = bytes;
 	CUpti_Activity *record = NULL;
 	CUptiResult result;
+	uint64_t before = counts.records;
 
+	version = cupti->version;
+	first_start = last_end = 0;
 	while ((result = cupti->ActivityGetNextRecord(bytes, valid, &record)) == CUPTI_SUCCESS) {
 		uint32_t kind;
 
@@ -457,10 +427,14 @@ void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes
 		kind = (uint32_t)record->kind;
 		counts.records++;
 		if (kind < ARRAY_SIZE(decoders) && decoders[kind])
-			decoders[kind](cupti, w, record);
+			decoders[kind](w, record);
 		else
 			counts.unknown++;
 	}
 	if (valid && result != CUPTI_ERROR_MAX_LIMIT_REACHED)
 		counts.unreadable++;
+	return (struct activity_decoded){
+		.records = counts.records - before,
+		.work_ns = last_end > first_start ? last_end - first_start : 0,
+	};
 }

@@ -12,15 +12,21 @@
 
 struct activity_counts {
 	uint64_t records, kernels;
-	uint64_t launched; /* work of single calls: kernels outside of graphs, graphs recorded as a whole */
+	uint64_t launched; /* kernels outside of graphs */
+	uint64_t graph_launches; /* graphs recorded as a whole */
 	uint64_t no_time, reversed_time, incomplete, unknown;
 	uint64_t unreadable; /* buffers that could not be read to their end */
 };
 
 void activity_reset(void);
 
+struct activity_decoded {
+	uint64_t records;
+	uint64_t work_ns; /* from the first start of GPU work among them to the last end */
+};
+
 /* Decodes the valid bytes of a buffer. */
-void activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
+struct activity_decoded activity_decode(const struct cupti *cupti, struct writer *w, uint8_t *bytes, size_t valid);
 
 /* Work of calls beyond this correlation id is left out: it was launched after the window had closed. UINT64_MAX: none is. */
 void activity_until(uint64_t correlation);

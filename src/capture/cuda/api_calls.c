@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/cuda/correlation.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
-
-#define CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
 
 _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
@@ -16,14 +15,14 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 
 static atomic_bool enabled, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
-static bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
+static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
 
 /* Functions by domain and callback id, filled before their callbacks are enabled. */
 static struct function {
 	const char *name; /* NULL: CUPTI knows none */
 	uint8_t kind; /* enum api_kind */
 	bool watched;
-} functions[API_RUNTIME + 1][CALLBACK_IDS_MAX];
+} functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 
 static bool starts_with(const char *name, const char *prefix)
 {
@@ -116,7 +115,8 @@ static void on_enter(unsigned api, const CUpti_CallbackData *data, uint64_t now)
 {
 	struct ring *r = ring_get();
 
-	if (r && !keep_nested) {
+	correlation_enter(data->correlationId, now);
+	if (r && !atomic_load_explicit(&keep_nested, memory_order_relaxed)) {
 		/* 0 is no outer call, and the id of one call in 2^32. */
 		if (api == API_DRIVER && r->outer_correlation == data->correlationId &&
 		    data->correlationId) {
@@ -199,7 +199,7 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 static void find_functions(const struct cupti *cupti)
 {
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
-		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++) {
+		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++) {
 			struct function *f = &functions[api][id];
 
 			if (cupti->GetCallbackName((CUpti_CallbackDomain)api, id, &f->name) !=
@@ -238,15 +238,21 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 				   const struct settings *wanted)
 {
 	struct api_watched watched = { 0 };
+	bool all = wanted->api == SETTING_API_ALL, fewer = atomic_load(&keep_nested) && !all;
 
-	keep_nested = wanted->api == SETTING_API_ALL;
+	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
-		if (keep_nested) {
+		if (fewer) {
+			cupti->EnableDomain(0, subscriber, (CUpti_CallbackDomain)api);
+			for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
+				functions[api][id].watched = false;
+		}
+		if (all) {
 			count_watched(&watched, cupti->EnableDomain(1, subscriber,
 								    (CUpti_CallbackDomain)api));
 			continue;
 		}
-		for (CUpti_CallbackId id = 1; id < CALLBACK_IDS_MAX; id++)
+		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
 				enable_one(cupti, subscriber, api, id,
 					   is_wanted(api, functions[api][id].kind, wanted),
@@ -305,7 +311,7 @@ const char *api_function_name(uint32_t function, enum api_kind *kind)
 	unsigned api = function >> 16, id = function & 0xffff;
 
 	*kind = api_kind_other;
-	if (api < API_DRIVER || api > API_RUNTIME || id >= CALLBACK_IDS_MAX ||
+	if (api < API_DRIVER || api > API_RUNTIME || id >= API_CALLBACK_IDS_MAX ||
 	    !functions[api][id].name)
 		return NULL;
 	*kind = functions[api][id].kind;

@@ -32,7 +32,16 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);
 
-/* Name (NULL if unknown; static storage) and kind of a function id (api << 16 | callback id). */
+#define API_CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
+
+/* A function id (api << 16 | callback id) as an index below API_FUNCTIONS_MAX; those without a name share one. */
+#define API_FUNCTIONS_MAX ((API_RUNTIME + 1) * API_CALLBACK_IDS_MAX)
+static inline unsigned api_function_index(uint32_t function)
+{
+	return (function >> 16) * API_CALLBACK_IDS_MAX + MIN(function & 0xffff, API_CALLBACK_IDS_MAX - 1);
+}
+
+/* Name (NULL if unknown; static storage) and kind of a function id. */
 const char *api_function_name(uint32_t function, enum api_kind *kind);
 
 /* Set by callbacks, read and cleared by the collector. */

@@ -4,165 +4,245 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
 #include "capture/collector.h"
 
-enum { SLOT_UNMAPPED, SLOT_BUSY, SLOT_FREE, SLOT_WITH_CUPTI, SLOT_FULL };
+#define PERIOD_NS (10 * NS_PER_S) /* of the high-water mark */
+#define DISCARD_BYTES (64u << 10)
+#define SIZE_MIN 4096u
+#define REGION_BYTES ((size_t)BUFFERS_MAX * BUFFER_BYTES)
+#define AHEAD_DOUBLES 16u /* buffers beyond BUFFERS_AHEAD, after each of which size doubles */
 
 static struct {
-	atomic_uint state;
-	uint8_t *bytes; /* valid while the state is not SLOT_UNMAPPED */
-	size_t valid;
-	uint64_t order; /* in which it became full */
-} slots[BUFFERS_MAX];
+	atomic_uint next;
+	atomic_bool is_out; /* CUPTI has it */
+	bool is_unread; /* lent while too many wait: what comes back in it is not decoded */
+	unsigned records_max; /* as CUPTI was told; 0: as many as fit */
+	size_t size, valid;
+} slots[BUFFERS_MAX + 1]; /* [0] is none */
 
-static atomic_uint_fast64_t requests, refused, request_ns, order_next, completed_ns;
-static atomic_uint in_use, full_count,
-	used_slots; /* used_slots: those that were ever mapped are below it */
+/* The first slot of a list, 0 for none, below a count of its changes: a list that lost and regained its first one is another. */
+typedef atomic_uint_fast64_t list;
+
+static uint8_t *region; /* of all slots */
+static list warm, cold, full; /* free with pages, free without; full: latest first */
+static atomic_uint warm_count, fresh; /* fresh: the first slot that was never used */
+static atomic_uint with_cupti, waiting; /* waiting: completed, not yet given back */
+static unsigned in_order; /* the collector's: full ones, oldest first, linked by `next` */
+static atomic_uint next_records; /* of the next buffers, if not many are ahead */
+static atomic_uint_fast64_t requests, refused, request_ns, completed_ns;
 static unsigned high_water,
 	high_water_last; /* the collector's: most in use in this period, in the last */
 static uint64_t period_ns;
 
-#define PERIOD_NS (10 * NS_PER_S) /* of the high-water mark */
-#define DISCARD_BYTES (64u << 10)
-
-/* Records for which there is no room: never read, written by any number of threads. */
+/*
+ * For requests when no slot is left: never read. CUPTI has it several times then, which may crash it; NULL crashes CUPTI up to
+ * 12.8 for sure.
+ */
 static _Alignas(64) uint8_t discard[DISCARD_BYTES];
 
-static bool change(unsigned i, unsigned from, unsigned to)
+static uint64_t changed(uint64_t head, unsigned first)
 {
-	return atomic_compare_exchange_strong(&slots[i].state, &from, to);
+	return ((head >> 32) + 1) << 32 | first;
 }
 
-static bool map_slot(unsigned i)
+static void push(list *l, unsigned slot)
 {
-	void *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		       0);
+	uint64_t head = atomic_load(l);
 
-	if (p == MAP_FAILED)
-		return false;
-	slots[i].bytes = p;
-	return true;
+	do
+		atomic_store(&slots[slot].next, (uint32_t)head);
+	while (!atomic_compare_exchange_weak(l, &head, changed(head, slot)));
+}
+
+static unsigned pop(list *l)
+{
+	uint64_t head = atomic_load(l);
+
+	while ((uint32_t)head &&
+	       !atomic_compare_exchange_weak(
+		       l, &head, changed(head, atomic_load(&slots[(uint32_t)head].next))))
+		;
+	return (uint32_t)head;
+}
+
+static void push_warm(unsigned slot)
+{
+	atomic_fetch_add(&warm_count, 1);
+	push(&warm, slot);
+}
+
+static unsigned pop_warm(void)
+{
+	unsigned slot = pop(&warm);
+
+	if (slot)
+		atomic_fetch_sub(&warm_count, 1);
+	return slot;
+}
+
+static uint8_t *bytes_of(unsigned slot)
+{
+	return region + (size_t)(slot - 1) * BUFFER_BYTES;
+}
+
+/* Several threads may make the pages of one slot usable; one of them has it. Without memory for them the slot stays fresh. */
+static unsigned claim_fresh(void)
+{
+	unsigned slot = atomic_load(&fresh);
+
+	do
+		if (slot == BUFFERS_MAX ||
+		    mprotect(bytes_of(slot + 1), BUFFER_BYTES, PROT_READ | PROT_WRITE) < 0)
+			return 0;
+	while (!atomic_compare_exchange_weak(&fresh, &slot, slot + 1));
+	return slot + 1;
 }
 
 bool buffers_start(void)
 {
-	for (unsigned i = 0; i < BUFFERS_READY; i++) {
-		if (!change(i, SLOT_UNMAPPED, SLOT_BUSY))
-			continue;
-		if (!map_slot(i)) {
-			atomic_store(&slots[i].state, SLOT_UNMAPPED);
-			return i > 0;
-		}
+	void *p = region ? region
+			 : mmap(NULL, REGION_BYTES, PROT_NONE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	region = p;
+	atomic_store(&next_records, BUFFER_RECORDS_MIN);
+	while (atomic_load(&fresh) < BUFFERS_READY) {
+		unsigned slot = claim_fresh();
+
+		if (!slot)
+			return false;
 		for (size_t at = 0; at < BUFFER_BYTES; at += 4096)
-			((volatile uint8_t *)slots[i].bytes)[at] = 0;
-		atomic_store(&slots[i].state, SLOT_FREE);
-		atomic_store(&used_slots, i + 1);
+			((volatile uint8_t *)bytes_of(slot))[at] = 0;
+		push_warm(slot);
 	}
 	return true;
 }
 
-static uint8_t *take_mapped(void)
+static unsigned pop_free(void)
 {
-	unsigned used = atomic_load(&used_slots);
+	unsigned slot = pop_warm();
 
-	for (unsigned i = 0; i < used; i++)
-		if (atomic_load_explicit(&slots[i].state, memory_order_relaxed) == SLOT_FREE &&
-		    change(i, SLOT_FREE, SLOT_WITH_CUPTI))
-			return slots[i].bytes;
-	return NULL;
+	if (!slot)
+		slot = pop(&cold);
+	return slot ? slot : claim_fresh();
 }
 
-static uint8_t *take_new(void)
+/* `ahead`: buffers that were lent and are not decoded yet. */
+static unsigned records_wanted(unsigned ahead)
 {
-	for (unsigned i = atomic_load(&used_slots); i < BUFFERS_MAX; i++) {
-		unsigned seen;
+	unsigned records = atomic_load_explicit(&next_records, memory_order_relaxed);
+	unsigned most = BUFFER_BYTES / BUFFER_RECORD_BYTES;
 
-		if (!change(i, SLOT_UNMAPPED, SLOT_BUSY))
-			continue;
-		if (!map_slot(i)) {
-			atomic_store(&slots[i].state, SLOT_UNMAPPED);
-			return NULL;
-		}
-		atomic_store(&slots[i].state, SLOT_WITH_CUPTI);
-		seen = atomic_load(&used_slots);
-		while (seen <= i && !atomic_compare_exchange_weak(&used_slots, &seen, i + 1))
-			;
-		return slots[i].bytes;
-	}
-	return NULL;
-}
-
-static uint8_t *take_free(void)
-{
-	uint8_t *bytes = NULL;
-
-	if (atomic_load(&full_count) < BUFFERS_FULL_MAX)
-		bytes = take_mapped();
-	if (!bytes && atomic_load(&full_count) < BUFFERS_FULL_MAX)
-		bytes = take_new();
-	if (bytes)
-		atomic_fetch_add(&in_use, 1);
-	return bytes;
+	for (; ahead > BUFFERS_AHEAD && records < most; ahead -= MIN(ahead, AHEAD_DOUBLES))
+		records *= 2;
+	return MIN(records, most);
 }
 
 void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	uint64_t start = clock_monotonic_ns();
-	uint8_t *bytes = take_free();
+	unsigned slot = pop_free(), behind = atomic_load(&waiting), records;
+	bool is_read = slot && behind < BUFFERS_FULL_MAX;
 
-	*buffer = bytes ? bytes : discard;
-	*size = bytes ? BUFFER_BYTES : DISCARD_BYTES;
+	*buffer = discard;
+	*size = DISCARD_BYTES;
 	*max_records = 0;
-	atomic_fetch_add_explicit(bytes ? &requests : &refused, 1, memory_order_relaxed);
+	if (slot) {
+		records = records_wanted(atomic_fetch_add(&with_cupti, 1) + behind);
+		slots[slot].size = MAX(records * BUFFER_RECORD_BYTES, SIZE_MIN);
+		slots[slot].records_max = records * BUFFER_RECORD_BYTES < SIZE_MIN ? records : 0;
+		slots[slot].is_unread = !is_read;
+		atomic_store(&slots[slot].is_out, true);
+		*buffer = bytes_of(slot);
+		*size = slots[slot].size;
+		*max_records = slots[slot].records_max;
+	}
+	atomic_fetch_add_explicit(is_read ? &requests : &refused, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&request_ns, clock_monotonic_ns() - start, memory_order_relaxed);
 }
 
 void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
-	unsigned used = atomic_load(&used_slots);
+	unsigned slot;
 
 	(void)context;
 	(void)stream;
 	(void)size;
-	for (unsigned i = 0; i < used; i++) {
-		if (atomic_load_explicit(&slots[i].state, memory_order_relaxed) !=
-			    SLOT_WITH_CUPTI ||
-		    slots[i].bytes != buffer)
-			continue;
-		slots[i].valid = MIN(valid, (size_t)BUFFER_BYTES);
-		slots[i].order = atomic_fetch_add(&order_next, 1);
-		atomic_store(&completed_ns, clock_monotonic_ns());
-		atomic_fetch_add(&full_count, 1);
-		atomic_store_explicit(&slots[i].state, SLOT_FULL, memory_order_release);
-		collector_moved();
-		if (atomic_load(&collector_idle))
-			collector_wake();
+	if (!region || buffer < region || buffer >= region + REGION_BYTES)
+		return;
+	slot = (unsigned)((size_t)(buffer - region) / BUFFER_BYTES) + 1;
+	if (buffer != bytes_of(slot) || !atomic_exchange(&slots[slot].is_out, false))
+		return;
+	slots[slot].valid = MIN(valid, slots[slot].size);
+	atomic_fetch_sub(&with_cupti, 1);
+	if (slots[slot].is_unread) {
+		memset(bytes_of(slot), 0, slots[slot].size);
+		push_warm(slot);
 		return;
 	}
+	atomic_fetch_add(&waiting, 1);
+	atomic_store(&completed_ns, clock_monotonic_ns());
+	push(&full, slot);
+	collector_moved();
+	if (atomic_load(&collector_idle))
+		collector_wake();
 }
 
 uint64_t buffers_completed_ns(void)
 {
-	return atomic_load(&full_count) ? atomic_load(&completed_ns) : 0;
+	return atomic_load(&waiting) ? atomic_load(&completed_ns) : 0;
 }
 
-bool buffers_take_full(struct full_buffer *full)
+/* Takes all that are full, and turns their order round. */
+static void drain_full(void)
 {
-	unsigned best = BUFFERS_MAX, used = atomic_load(&used_slots);
+	uint64_t head = atomic_load(&full);
 
-	for (unsigned i = 0; i < used; i++)
-		if (atomic_load_explicit(&slots[i].state, memory_order_acquire) == SLOT_FULL &&
-		    (best == BUFFERS_MAX || slots[i].order < slots[best].order))
-			best = i;
-	if (best == BUFFERS_MAX)
+	while (!atomic_compare_exchange_weak(&full, &head, changed(head, 0)))
+		;
+	for (unsigned slot = (uint32_t)head, next; slot; slot = next) {
+		next = atomic_load(&slots[slot].next);
+		atomic_store(&slots[slot].next, in_order);
+		in_order = slot;
+	}
+}
+
+bool buffers_take_full(struct full_buffer *taken)
+{
+	unsigned slot;
+
+	if (!in_order)
+		drain_full();
+	slot = in_order;
+	if (!slot)
 		return false;
-	*full = (struct full_buffer){ slots[best].bytes, slots[best].valid, best };
+	in_order = atomic_load(&slots[slot].next);
+	*taken = (struct full_buffer){ bytes_of(slot), slots[slot].valid, slot };
 	return true;
 }
 
-/* So many buffers keep their pages. */
-static unsigned kept(unsigned now_in_use)
+/* The next ones should hold as much work as the GPU does in BUFFER_WORK_NS: judged by one that was full. */
+static void learn_size(unsigned slot, uint64_t records, uint64_t work_ns)
+{
+	unsigned now = atomic_load(&next_records);
+	bool was_full = slots[slot].records_max
+				? records >= slots[slot].records_max
+				: slots[slot].size - slots[slot].valid < BUFFER_RECORD_BYTES;
+
+	if (!was_full)
+		return;
+	if (work_ns > 2 * BUFFER_WORK_NS)
+		now = MIN(now,
+			  MAX((unsigned)(records * BUFFER_WORK_NS / work_ns), BUFFER_RECORDS_MIN));
+	else if (work_ns < BUFFER_WORK_NS / 2 && slots[slot].size >= now * BUFFER_RECORD_BYTES)
+		now = MIN(2 * now, BUFFER_BYTES / BUFFER_RECORD_BYTES);
+	atomic_store(&next_records, now);
+}
+
+/* How many buffers keep their pages. */
+static unsigned kept(unsigned in_use)
 {
 	uint64_t now = clock_monotonic_ns();
 
@@ -171,18 +251,31 @@ static unsigned kept(unsigned now_in_use)
 		high_water_last = high_water;
 		high_water = 0;
 	}
-	high_water = MAX(high_water, now_in_use);
+	high_water = MAX(high_water, in_use);
 	return MAX(MAX(high_water, high_water_last), BUFFERS_READY);
 }
 
-void buffers_give_back(const struct full_buffer *full)
+static void cool(unsigned slot)
 {
-	unsigned most = kept(atomic_fetch_sub(&in_use, 1));
+	if (madvise(bytes_of(slot), BUFFER_BYTES, MADV_DONTNEED) == 0)
+		push(&cold, slot);
+	else
+		push_warm(slot);
+}
 
-	atomic_fetch_sub(&full_count, 1);
-	if (full->slot < most || madvise(full->bytes, BUFFER_BYTES, MADV_DONTNEED) < 0)
-		memset(full->bytes, 0, full->valid);
-	atomic_store_explicit(&slots[full->slot].state, SLOT_FREE, memory_order_release);
+void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64_t work_ns)
+{
+	unsigned in_use = atomic_load(&with_cupti) + atomic_fetch_sub(&waiting, 1),
+		 most = kept(in_use), extra;
+
+	learn_size(taken->slot, records, work_ns);
+	/* All that CUPTI may have written: records that never finished may lie behind the valid ones. */
+	memset(taken->bytes, 0, slots[taken->slot].size);
+	push_warm(taken->slot);
+	/* Two for one: so that those of a burst go in time. */
+	for (int i = 0; i < 2 && in_use - 1 + atomic_load(&warm_count) > most; i++)
+		if ((extra = pop_warm()))
+			cool(extra);
 }
 
 void buffers_counts(struct buffer_counts *counts)
@@ -192,16 +285,16 @@ void buffers_counts(struct buffer_counts *counts)
 	counts->request_ns = atomic_load(&request_ns);
 }
 
+/*
+ * The memory stays: the child's copy of CUPTI has buffers in it, and may write into them or hand them over when the child exits. They
+ * are in no region of ours then.
+ */
 void buffers_after_fork(void)
 {
-	for (unsigned i = 0; i < BUFFERS_MAX; i++) {
-		if (slots[i].bytes && atomic_load(&slots[i].state) != SLOT_UNMAPPED)
-			munmap(slots[i].bytes, BUFFER_BYTES);
-		slots[i].bytes = NULL;
-		atomic_store(&slots[i].state, SLOT_UNMAPPED);
-	}
-	atomic_store(&in_use, 0);
-	atomic_store(&full_count, 0);
-	atomic_store(&used_slots, 0);
-	high_water = high_water_last = 0;
+	region = NULL;
+	memset(slots, 0, sizeof(slots));
+	warm = cold = full = 0;
+	warm_count = fresh = 0;
+	with_cupti = waiting = 0;
+	in_order = high_water = high_water_last = 0;
 }

@@ -41,8 +41,7 @@ bool clock_pairs_read(const struct cupti *cupti)
 					    .cupti_ns = now };
 		pair->width_ns = (uint32_t)MIN(clock_monotonic_ns() - before, UINT64_C(0xffffffff));
 	}
-	if (!known)
-		ROW_MISSING(pair, clock, cupti_ns);
+	ROW_MISSING_IF(pair, clock, cupti_ns, !known);
 	atomic_store_explicit(&head, at + 1, memory_order_release);
 	return known;
 }

@@ -1,5 +1,11 @@
-#include "capture/cuda/cuda_source.h"
+/*
+ * cuda_source.c: what CUDA does, through CUPTI: work on the GPU from activity records (activity.h), calls from callbacks
+ * (api_calls.h). CUPTI is entered on three threads: the one that initializes CUDA (start), the vendor thread (flushes, windows),
+ * and, only to step through a buffer that CUPTI has handed back, the collector's.
+ */
+#include "capture/source.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +21,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/cupti_clock.h"
 #include "capture/cuda/devices.h"
+#include "capture/cuda/graph_level.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
@@ -40,39 +47,19 @@
 #define TAIL_NS NS_PER_S
 #define TAIL_LOOK_NS (10 * NS_PER_MS)
 
-static struct {
-	struct settings wanted; /* of the sessions together */
-	struct cupti cupti;
-	struct driver driver;
-	CUpti_SubscriberHandle subscriber;
-	atomic_bool usable; /* there is a CUPTI that gives us records */
-	bool subscribed, enabled; /* of the vendor thread once that runs */
-	bool late; /* CUDA was initialized before */
-	atomic_bool open; /* a window is */
-	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
-	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
-	atomic_uint_fast64_t flushed_ns;
-	atomic_uint_fast64_t launched, completed; /* single pieces of work: calls and records */
+#define KINDS 13u
 
-	/* the collector's */
-	bool failed; /* CUPTI broke down, and the recording says so */
-	bool devices_written;
-	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
-	uint64_t clock_asked_ns;
-	uint64_t last_call; /* highest correlation id of a recorded call */
-	uint64_t active_ns;
-	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
-	struct activity_counts reported;
-	uint64_t since_ns;
-	uint32_t known[512]; /* functions whose rows the writer has, by a hash of the id */
-	uint8_t known_kind[512];
-} self;
+enum kind_state {
+	KIND_OFF,
+	KIND_ON,
+	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is wanted */
+};
 
 static const struct {
 	CUpti_ActivityKind kind;
 	const char *name;
 	bool essential;
-} kinds[] = {
+} kinds[KINDS] = {
 	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
 	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
 	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true },
@@ -88,21 +75,63 @@ static const struct {
 	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "external_correlation", false },
 };
 
+static pthread_mutex_t wanted_lock = PTHREAD_MUTEX_INITIALIZER; /* held for a copy */
+
+static struct {
+	struct settings
+		wanted; /* of the sessions together; written under wanted_lock by the collector */
+	struct settings followed; /* what CUPTI does of it; the vendor thread's */
+	struct cupti cupti;
+	struct driver driver;
+	CUpti_SubscriberHandle subscriber;
+	atomic_bool usable; /* there is a CUPTI that gives us records */
+	atomic_bool subscribed;
+	bool enabled; /* of the vendor thread once that runs */
+	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
+	bool late; /* CUDA was initialized before */
+	atomic_bool open; /* a window is */
+	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
+	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
+	atomic_uint_fast64_t flushed_ns;
+	enum kind_state states[KINDS]; /* the vendor thread's */
+	bool watches_nodes; /* the vendor thread's */
+	/*
+	 * CUPTI gives one record for each launch of a graph. It is switched on only while no graph exists, so whenever it is on,
+	 * each launch of a graph since begin() has or gets its record.
+	 */
+	atomic_bool launch_records;
+	atomic_bool under_way; /* work has been launched whose records have not come */
+
+	/* the collector's */
+	bool failed; /* CUPTI broke down, and the recording says so */
+	bool devices_written;
+	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
+	uint64_t clock_requested_ns;
+	uint64_t last_call; /* highest correlation id of a recorded call */
+	uint64_t active_ns;
+	uint64_t kernel_calls, graph_calls; /* launches of kernels and of graphs that succeeded */
+	uint64_t requests_reported, request_ns_reported, refused_reported, dropped_reported;
+	struct activity_counts reported;
+	uint64_t since_ns;
+	bool known[API_FUNCTIONS_MAX]; /* functions whose rows the writer has */
+} self;
+
 /*
  * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step of eager PyTorch of 20 ms. So
- * they are asked for explicitly; who waited how long is known from the calls anyway.
+ * they need --sync; who waited how long is known from the calls anyway.
  */
 static bool kind_wanted(CUpti_ActivityKind kind)
 {
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
-		return self.wanted.sync;
+		return self.followed.sync;
 	case CUPTI_ACTIVITY_KIND_MEMORY2:
 	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
-		return self.wanted.memory;
+		return self.followed.memory;
 	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return self.wanted.graphs == SETTING_GRAPHS_LAUNCH;
+		return self.followed.graphs == SETTING_GRAPHS_LAUNCH ||
+		       (self.followed.graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
 	default:
 		return true;
 	}
@@ -139,10 +168,22 @@ static void set_attributes(void)
 	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &zeroed, sizeof(zeroed));
 }
 
-static void note_cupti(enum capability_state state, const char *what, const char *why)
+static void note_no_cupti(const char *what, const char *why)
 {
-	capability_note("cupti", state, "trace", state == capability_state_on ? "trace" : "none",
-			"%s%s", what, why);
+	capability_note("cupti", capability_state_unavailable, "trace", "none", "%s%s", what, why);
+}
+
+static void watch_nodes(bool wanted)
+{
+	if (self.watches_nodes || !wanted)
+		return;
+	self.watches_nodes = true;
+	if (graph_nodes_start(&self.cupti, self.subscriber))
+		capability_note("graph_node", capability_state_on, "callbacks", "callbacks", "%s",
+				"");
+	else
+		capability_note("graph_node", capability_state_unavailable, "callbacks", "none",
+				"this CUPTI does not report nodes");
 }
 
 static bool subscribe(void)
@@ -157,59 +198,118 @@ static bool subscribe(void)
 				"without it",
 				other[0] ? ": " : "", other);
 	else if (result != CUPTI_SUCCESS)
-		note_cupti(capability_state_unavailable, "cuptiSubscribe: ", result_text(result));
+		note_no_cupti("cuptiSubscribe: ", result_text(result));
 	if (result != CUPTI_SUCCESS)
 		return false;
 	set_attributes();
 	result = self.cupti.ActivityRegisterCallbacks(
 		buffers_on_request, (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
 	if (result != CUPTI_SUCCESS) {
-		note_cupti(capability_state_unavailable,
-			   "cuptiActivityRegisterCallbacks: ", result_text(result));
+		note_no_cupti("cuptiActivityRegisterCallbacks: ", result_text(result));
 		self.cupti.Unsubscribe(self.subscriber);
 		return false;
 	}
-	if (self.wanted.graphs == SETTING_GRAPHS_LAUNCH)
-		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
-	else if (graph_nodes_start(&self.cupti, self.subscriber))
-		capability_note("graph_node", capability_state_on, "callbacks", "callbacks", "%s",
-				"");
-	else
-		capability_note("graph_node", capability_state_unavailable, "callbacks", "none",
-				"this CUPTI does not report nodes");
 	self.subscribed = true;
+	self.watches_nodes = false;
+	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
+	if (self.late)
+		graph_nodes_graphs_unseen();
+	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
+		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
+	watch_nodes(self.followed.graphs != SETTING_GRAPHS_LAUNCH);
 	return true;
 }
 
-static void enable_kinds(void)
+static void set_state(size_t i, enum kind_state state)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		CUptiResult result;
+	self.states[i] = state;
+	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+		atomic_store(&self.launch_records, state == KIND_ON);
+}
 
-		if (!kind_wanted(kinds[i].kind)) {
-			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
-					"not requested");
-			continue;
-		}
-		result = self.cupti.ActivityEnable(kinds[i].kind);
-		if (result == CUPTI_SUCCESS)
-			capability_note(kinds[i].name, capability_state_on, "activity", "activity",
-					"%s", "");
-		else
-			capability_note(kinds[i].name, capability_state_unavailable, "activity",
-					"none", "cuptiActivityEnable: %s%s", result_text(result),
-					kinds[i].essential ? "; there will be no kernels" : "");
+static CUptiResult switch_kind(size_t i, bool on)
+{
+	CUptiResult result;
+
+	vendor_enter(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
+	result = (on ? self.cupti.ActivityEnable : self.cupti.ActivityDisable)(kinds[i].kind);
+	vendor_leave();
+	return result;
+}
+
+static void disable_kind(size_t i)
+{
+	if (self.states[i] == KIND_ON)
+		switch_kind(i, false);
+	set_state(i, KIND_OFF);
+}
+
+/* CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph was instantiated. */
+static bool is_too_late(CUpti_ActivityKind kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && graph_nodes_graphs_exist();
+}
+
+/* Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says so. */
+static void refuse_launch_records(const char *why)
+{
+	graph_level_refused(why);
+	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
+		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
+				"%s; nodes are recorded", why);
+	watch_nodes(true);
+}
+
+static void refuse(size_t i, CUptiResult result)
+{
+	set_state(i, KIND_REFUSED);
+	if (is_too_late(kinds[i].kind))
+		refuse_launch_records("one record a launch has to be requested before graphs are "
+				      "instantiated");
+	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+		refuse_launch_records("cuptiActivityEnable refuses records of launches");
+	else
+		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
+				"cuptiActivityEnable: %s%s", result_text(result),
+				kinds[i].essential ? "; there will be no kernels" : "");
+}
+
+static void enable_kind(size_t i)
+{
+	CUptiResult result =
+		is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE : switch_kind(i, true);
+
+	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
+		result = CUPTI_ERROR_NOT_COMPATIBLE;
+		switch_kind(i, false);
+	}
+	if (result != CUPTI_SUCCESS) {
+		refuse(i, result);
+		return;
+	}
+	set_state(i, KIND_ON);
+	capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s", "");
+}
+
+/* Has CUPTI record what is wanted, if it does not yet. */
+static void follow_kinds(void)
+{
+	for (size_t i = 0; i < KINDS; i++) {
+		if (self.states[i] == KIND_OFF && kind_wanted(kinds[i].kind))
+			enable_kind(i);
+		else if (self.states[i] != KIND_OFF && !kind_wanted(kinds[i].kind))
+			disable_kind(i);
 	}
 }
 
 static void watch_calls(void)
 {
-	const char *requested = self.wanted.api == SETTING_API_ALL ? "all" : "launches";
-	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.wanted);
+	const char *requested = self.followed.api == SETTING_API_ALL ? "all" : "launches";
+	struct api_watched watched = api_calls_watch(&self.cupti, self.subscriber, &self.followed);
 
 	if (!watched.failed && watched.functions)
 		capability_note("api_call", capability_state_on, requested, "callbacks", "%s", "");
-	else
+	else if (watched.failed || !self.enabled)
 		capability_note("api_call",
 				watched.functions ? capability_state_degraded
 						  : capability_state_unavailable,
@@ -224,10 +324,34 @@ static void enable(void)
 {
 	if (!self.subscribed && !subscribe())
 		return;
-	enable_kinds();
+	for (size_t i = 0; i < KINDS; i++)
+		if (!kind_wanted(kinds[i].kind))
+			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
+					"not requested");
+	follow_kinds();
 	watch_calls();
 	api_calls_enable(true);
 	self.enabled = true;
+}
+
+/* What the sessions want now, also what --graphs auto has decided. */
+static void follow_wanted(void)
+{
+	bool changed;
+
+	pthread_mutex_lock(&wanted_lock);
+	changed = memcmp(&self.followed, &self.wanted, sizeof(self.wanted)) != 0;
+	self.followed = self.wanted;
+	pthread_mutex_unlock(&wanted_lock);
+	if (!self.enabled) {
+		enable();
+		return;
+	}
+	follow_kinds();
+	if (!changed)
+		return;
+	watch_nodes(self.followed.graphs != SETTING_GRAPHS_LAUNCH);
+	watch_calls();
 }
 
 static void flush(uint32_t flag)
@@ -238,18 +362,14 @@ static void flush(uint32_t flag)
 	atomic_store(&self.flushed_ns, clock_monotonic_ns());
 }
 
-static bool is_under_way(void)
-{
-	return atomic_load(&self.launched) > atomic_load(&self.completed);
-}
-
 /* What was launched in the window and still runs is waited for, a moment. */
 static void flush_tail(void)
 {
 	uint64_t begun = clock_machine_ns();
 	struct timespec t = { .tv_nsec = TAIL_LOOK_NS };
 
-	for (flush(0); is_under_way() && clock_machine_ns() - begun < TAIL_NS; flush(0)) {
+	for (flush(0); atomic_load(&self.under_way) && clock_machine_ns() - begun < TAIL_NS;
+	     flush(0)) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 		collector_moved();
 	}
@@ -260,16 +380,13 @@ static void leave_program(void)
 {
 	api_calls_enable(false);
 	flush_tail();
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		vendor_enter("cuptiActivityDisable");
-		if (kind_wanted(kinds[i].kind))
-			self.cupti.ActivityDisable(kinds[i].kind);
-		vendor_leave();
-	}
+	for (size_t i = 0; i < KINDS; i++)
+		disable_kind(i);
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	vendor_enter("cuptiUnsubscribe");
 	self.cupti.Unsubscribe(self.subscriber);
 	vendor_leave();
+	graph_nodes_graphs_unseen(); /* those to come */
 	self.enabled = self.subscribed = false;
 }
 
@@ -282,13 +399,14 @@ static void load(const struct source_start *start)
 
 	if (driver_load(&self.driver, &e) < 0 ||
 	    cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0) {
-		note_cupti(capability_state_unavailable, e.text, "");
+		note_no_cupti(e.text, "");
 		return;
 	}
 	if (!buffers_start()) {
-		note_cupti(capability_state_unavailable, "no memory for activity buffers", "");
+		note_no_cupti("no memory for activity buffers", "");
 		return;
 	}
+	atomic_store(&self.closed, false);
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
 	if (!subscribe())
 		return;
@@ -309,7 +427,9 @@ static void start(const struct source_start *how)
 {
 	if (!how->with_cuda || !how->wanted->cuda || atomic_load(&self.usable))
 		return;
-	self.wanted = *how->wanted;
+	pthread_mutex_lock(&wanted_lock);
+	self.wanted = self.followed = *how->wanted;
+	pthread_mutex_unlock(&wanted_lock);
 	self.since_ns = clock_monotonic_ns();
 	load(how);
 }
@@ -317,13 +437,12 @@ static void start(const struct source_start *how)
 static void begin(struct writer *w, const struct source_start *how)
 {
 	activity_reset();
-	correlation_latest = 0;
 	memset(&self.reported, 0, sizeof(self.reported));
 	memset(self.known, 0, sizeof(self.known));
 	self.devices_written = self.failed = false;
-	self.last_call = 0;
-	atomic_store(&self.launched, 0);
-	atomic_store(&self.completed, 0);
+	self.last_call = self.kernel_calls = self.graph_calls = 0;
+	graph_level_begin(how->start_ns);
+	atomic_store(&self.under_way, false);
 	if (self.late)
 		rows_loss(w, loss_reason_late_start, 1, how->start_ns, clock_monotonic_ns(),
 			  "CUDA was initialized before: contexts, streams, modules and graphs of "
@@ -367,14 +486,16 @@ static void read_devices(void)
 
 static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 {
-	bool exits = reasons & VENDOR_EXIT,
-	     open = !(reasons & VENDOR_CLOSE) && atomic_load(&self.open);
+	bool exits = reasons & VENDOR_EXIT, open;
 
 	(void)now_ns;
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
-	if (open && !self.enabled && !exits)
-		enable();
+	if (reasons & VENDOR_CLOSE)
+		atomic_store(&self.closed, true);
+	open = atomic_load(&self.open) && !atomic_load(&self.closed);
+	if (open && !exits)
+		follow_wanted();
 	if (!open && self.enabled && !exits) {
 		leave_program();
 	} else if (self.enabled && reasons != VENDOR_CLOCK) {
@@ -383,6 +504,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	}
 	if ((reasons & VENDOR_CLOSE) && self.subscribed) {
 		self.cupti.Unsubscribe(self.subscriber);
+		graph_nodes_graphs_unseen();
 		self.subscribed = false;
 	}
 	read_clock(); /* after the records that were handed over */
@@ -395,10 +517,12 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 static void window(const struct settings *wanted, struct writer *w)
 {
 	(void)w;
-	if (wanted && !self.enabled)
+	if (wanted) {
+		pthread_mutex_lock(&wanted_lock);
 		self.wanted = *wanted;
-	if (atomic_exchange(&self.open, wanted != NULL) != (wanted != NULL))
-		vendor_thread_ask(VENDOR_FLUSH);
+		pthread_mutex_unlock(&wanted_lock);
+	}
+	atomic_store(&self.open, wanted != NULL);
 }
 
 /* After a fatal error nothing more comes, and no function of CUPTI may be called. True when there was one. */
@@ -432,18 +556,43 @@ static bool is_clock_read(struct writer *w)
 		return true;
 	}
 	if (!self.clock_round) {
-		self.clock_round = vendor_thread_ask(VENDOR_CLOCK);
-		self.clock_asked_ns = now;
+		self.clock_round = vendor_thread_request(VENDOR_CLOCK);
+		self.clock_requested_ns = now;
 	}
-	if (!vendor_thread_done(self.clock_round) && now - self.clock_asked_ns < CLOCK_WAIT_NS)
+	if (!vendor_thread_done(self.clock_round) && now - self.clock_requested_ns < CLOCK_WAIT_NS)
 		return false;
 	self.clock_round = 0;
 	clock_pairs_drain(w);
 	return true;
 }
 
+/* Of graphs that are recorded by nodes it is not known which node is the last. */
+static void find_work_under_way(void)
+{
+	const struct activity_counts *c = activity_counts();
+	bool graphs = atomic_load_explicit(&self.launch_records, memory_order_relaxed) &&
+		      self.graph_calls > c->graph_launches;
+
+	atomic_store_explicit(&self.under_way, self.kernel_calls > c->launched || graphs,
+			      memory_order_relaxed);
+}
+
+static void follow_graphs(struct writer *w, uint64_t now)
+{
+	struct graph_counts counts = {
+		.calls = self.graph_calls,
+		.instantiations = graph_nodes_instantiations(),
+		.nodes = graph_nodes_instantiated(),
+	};
+
+	if (self.wanted.graphs == SETTING_GRAPHS_AUTO && atomic_load(&self.open) &&
+	    graph_level_follow(w, &counts, now))
+		vendor_thread_request(VENDOR_FLUSH);
+}
+
 static uint64_t collect(struct writer *w, uint64_t now)
 {
+	struct activity_decoded decoded;
 	struct full_buffer full;
 	uint64_t before = activity_counts()->records, records;
 
@@ -456,11 +605,12 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
-		activity_decode(&self.cupti, w, full.bytes, full.valid);
-		buffers_give_back(&full);
+		decoded = activity_decode(&self.cupti, w, full.bytes, full.valid);
+		buffers_give_back(&full, decoded.records, decoded.work_ns);
 	}
 	records = activity_counts()->records - before;
-	atomic_store(&self.completed, activity_counts()->launched);
+	find_work_under_way();
+	follow_graphs(w, now);
 	activity_until(atomic_load(&self.open) ? UINT64_MAX : self.last_call);
 	if (records)
 		self.active_ns = now;
@@ -513,7 +663,7 @@ static bool unfinished(uint64_t now)
 		return false;
 	if (quiet < GRACE_NS)
 		return true;
-	if (!is_under_way() || quiet > LOST_NS)
+	if (!atomic_load(&self.under_way) || quiet > LOST_NS)
 		return false;
 	return quiet < SLOW_NS || now - atomic_load(&self.flushed_ns) >= NS_PER_S;
 }
@@ -521,31 +671,27 @@ static bool unfinished(uint64_t now)
 /* Says once which function an id is. Returns its kind. */
 static enum api_kind write_function(struct writer *w, uint32_t function)
 {
-	unsigned slot = (function * 2654435761u) >> 23 /* 512 slots */;
+	bool *known = &self.known[api_function_index(function)];
 	struct row_api_function row = { .id = function };
 	enum api_kind kind;
-	const char *name;
+	const char *name = api_function_name(function, &kind);
 
-	if (self.known[slot] == function) {
-		writer_api_function(w, function, NULL);
-		return self.known_kind[slot];
-	}
-	name = api_function_name(function, &kind);
+	if (*known && name)
+		return kind;
 	row.name = rows_text(w, name ? name : "?");
 	row.kind = (uint8_t)kind;
-	self.known[slot] = function;
-	self.known_kind[slot] = (uint8_t)kind;
+	*known = true;
 	writer_api_function(w, function, &row);
 	return kind;
 }
 
 static void count_launch(enum api_kind kind, int32_t result)
 {
-	bool single = kind == api_kind_launch || (kind == api_kind_graph_launch &&
-						  self.wanted.graphs == SETTING_GRAPHS_LAUNCH);
-
-	if (single && !result)
-		atomic_fetch_add_explicit(&self.launched, 1, memory_order_relaxed);
+	if (result)
+		return;
+	self.kernel_calls += kind == api_kind_launch;
+	self.graph_calls += kind == api_kind_graph_launch;
+	find_work_under_way();
 }
 
 static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t position)
@@ -557,7 +703,7 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 		.end_ns = event->b,
 		.function = event->d,
 		.thread = r->tid,
-		.correlation = correlation_widen(event->c),
+		.correlation = correlation_widen(event->c, event->a),
 		.result = has_result ? (int32_t)ring_slot(r, position + 1)->a : 0,
 		.stack = event->e,
 	};
@@ -565,22 +711,23 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 	count_launch(write_function(w, event->d), row.result);
 	self.active_ns = MAX(self.active_ns, event->b);
 	self.last_call = MAX(self.last_call, row.correlation);
-	if (!has_result)
-		ROW_MISSING(&row, api_call, result);
-	if (!event->e)
-		ROW_MISSING(&row, api_call, stack);
+	ROW_MISSING_IF(&row, api_call, result, !has_result);
+	ROW_MISSING_IF(&row, api_call, stack, !event->e);
 	ROW_MISSING(&row, api_call, scope);
 	writer_append(w, TABLE_api_call, &row);
 	return has_result ? 2 : 1;
 }
 
-/* Launches seen and not one kernel record: CUPTI gives nothing without saying so. */
+/*
+ * Launches seen and not one kernel record: CUPTI gives nothing without saying so. Launches that were captured into graphs have no
+ * record of their own.
+ */
 static void watch_for_silence(struct writer *w)
 {
-	uint64_t launched = atomic_load(&self.launched);
+	const struct activity_counts *c = activity_counts();
 
-	if (launched >= WATCHDOG_LAUNCHES && activity_counts()->kernels == 0)
-		rows_loss(w, loss_reason_missing_kernels, launched, self.wanted.start_ns,
+	if (self.kernel_calls >= WATCHDOG_LAUNCHES && c->kernels + c->graph_launches == 0)
+		rows_loss(w, loss_reason_missing_kernels, self.kernel_calls, self.wanted.start_ns,
 			  clock_monotonic_ns(),
 			  "kernel launches were seen, but CUPTI gave no kernel records");
 }
@@ -597,6 +744,8 @@ static void stopped(struct writer *w)
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return;
 	watch_for_silence(w);
+	if (self.wanted.graphs == SETTING_GRAPHS_AUTO)
+		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
 	if (!self.subscribed)
 		atomic_store(&self.usable, false); /* the next session subscribes anew */
@@ -605,8 +754,11 @@ static void stopped(struct writer *w)
 static void after_fork(void)
 {
 	memset(&self, 0, sizeof(self));
+	pthread_mutex_init(&wanted_lock, NULL);
 	api_calls_enable(false);
 	buffers_after_fork();
+	correlation_reset();
+	kernel_configs_after_fork();
 	activity_reset();
 	clock_pairs_reset();
 	devices_reset();
@@ -615,6 +767,7 @@ static void after_fork(void)
 const struct source cuda_source = {
 	.name = "cuda",
 	.start = start,
+	.extend = start,
 	.begin = begin,
 	.window = window,
 	.collect = collect,

@@ -13,7 +13,6 @@ static struct {
 		int64_t offset_ns; /* monotonic - cupti */
 	} pairs[PAIRS];
 	unsigned count; /* valid ones, oldest first */
-	unsigned run; /* the first one of the latest run without a step */
 	uint64_t steps;
 	/*
 	 * Between two pairs of the latest run: times from `from` on, `length` ns long. Most times are in the one that the time before
@@ -41,15 +40,10 @@ void cupti_clock_add(uint64_t cupti_ns, uint64_t monotonic_ns)
 	int64_t offset = (int64_t)(monotonic_ns - cupti_ns);
 
 	self.piece.length = 0;
-	if (self.count && is_step(offset, self.pairs[self.count - 1].offset_ns)) {
+	if (self.count && is_step(offset, self.pairs[self.count - 1].offset_ns))
 		self.steps++;
-		self.run = self.count;
-	}
-	if (self.count == PAIRS) {
-		memmove(&self.pairs[0], &self.pairs[1], (PAIRS - 1) * sizeof(self.pairs[0]));
-		self.count--;
-		self.run -= self.run > 0;
-	}
+	if (self.count == PAIRS)
+		memmove(&self.pairs[0], &self.pairs[1], --self.count * sizeof(self.pairs[0]));
 	self.pairs[self.count].cupti_ns = cupti_ns;
 	self.pairs[self.count++].offset_ns = offset;
 }
@@ -68,34 +62,27 @@ static struct run run_that_ends(unsigned last)
 	return r;
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+/* From a time to the nearest pair of a run; 0: the run reaches it. */
+static uint64_t distance_to(const struct run *r, uint64_t t)
 {
-	return a > b ? a - b : b - a;
+	uint64_t begin = self.pairs[r->first].cupti_ns, end = self.pairs[r->last].cupti_ns;
+
+	if (t < begin)
+		return begin - t;
+	return t > end + (uint64_t)STEP_NS ? t - end : 0;
 }
 
-/* The run that a time belongs to. One that no run reaches belongs to the run that ends nearest before it. */
+/* The run that a time belongs to: the nearest; of equally near runs the latest. */
 static struct run run_of(uint64_t t)
 {
-	struct run r = { self.run, self.count - 1 }, nearest = r;
+	struct run r = run_that_ends(self.count - 1), nearest = r;
 
-	for (;;) {
-		uint64_t begin = self.pairs[r.first].cupti_ns, end = self.pairs[r.last].cupti_ns;
-		struct run before;
-
-		if (t >= begin && t <= end + (uint64_t)STEP_NS)
-			return r;
-		if (t > end && t - end < distance(t, self.pairs[nearest.last].cupti_ns))
+	while (r.first && distance_to(&nearest, t)) {
+		r = run_that_ends(r.first - 1);
+		if (distance_to(&r, t) < distance_to(&nearest, t))
 			nearest = r;
-		if (!r.first)
-			return t < begin ? r : nearest;
-		before = run_that_ends(r.first - 1);
-		end = self.pairs[before.last].cupti_ns;
-		if (t < begin && distance(t, end) >= begin - t)
-			return r;
-		if (t < begin && t >= end)
-			return before;
-		r = before;
 	}
+	return nearest;
 }
 
 /* The piece that t is in. Without length where it says nothing of other times. */

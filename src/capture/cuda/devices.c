@@ -12,7 +12,7 @@ static struct device {
 	bool found;
 } devices[DEVICES_MAX];
 
-static atomic_int count; /* of those that have been read */
+static atomic_int count; /* of devices that have been read */
 static atomic_uint_fast64_t used; /* bit i: device i */
 
 void devices_in_use(uint32_t ordinal)

@@ -13,7 +13,7 @@ EXPORT int pitot_find_cupti(char *text, size_t size, unsigned *version)
 {
 	struct cupti cupti = { 0 };
 	struct error e = { 0 };
-	int r = cupti_load(&cupti, getenv("PITOT_CUPTI"), &e);
+	int r = cupti_load(&cupti, secure_getenv("PITOT_CUPTI"), &e);
 
 	snprintf(text, size, "%s", r < 0 ? e.text : cupti.path);
 	*version = r < 0 ? 0 : cupti.version;

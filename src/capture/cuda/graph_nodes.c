@@ -1,5 +1,7 @@
 #include "capture/cuda/graph_nodes.h"
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "capture/cuda/correlation.h"
 #include "capture/stack_capture.h"
@@ -14,27 +16,52 @@ _Static_assert((int)graph_node_kind_release == (int)CU_GRAPH_NODE_TYPE_MEM_FREE,
 static __typeof__(cuptiGetGraphId) *graph_id;
 static __typeof__(cuptiGetGraphNodeId) *node_id;
 
+static atomic_bool exist; /* graphs were instantiated, or may have been */
+static atomic_uint_fast64_t instantiations, clones;
+
+static bool watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, CUpti_CallbackId id)
+{
+	return cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, id) == CUPTI_SUCCESS;
+}
+
+void graph_nodes_watch_graphs(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	if (!watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING))
+		atomic_store(&exist, true); /* perhaps */
+}
+
 bool graph_nodes_start(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
 {
-	static const CUpti_CallbackId wanted[] = {
-		CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
-		CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
-		CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
-		CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED,
-	};
-
 	graph_id = cupti->GetGraphId;
 	node_id = cupti->GetGraphNodeId;
 	if (!node_id)
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
-		if (cupti->EnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, wanted[i]) !=
-		    CUPTI_SUCCESS)
-			return false;
-	return true;
+	return watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) &&
+	       watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) &&
+	       watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED);
 }
 
-static void take_node(const CUpti_GraphData *data, bool cloned)
+bool graph_nodes_graphs_exist(void)
+{
+	return atomic_load(&exist);
+}
+
+void graph_nodes_graphs_unseen(void)
+{
+	atomic_store(&exist, true);
+}
+
+uint64_t graph_nodes_instantiations(void)
+{
+	return atomic_load(&instantiations);
+}
+
+uint64_t graph_nodes_instantiated(void)
+{
+	return atomic_load(&clones);
+}
+
+static void append_node(const CUpti_GraphData *data, bool cloned)
 {
 	struct ring *r = ring_get();
 	struct ring_event event[SLOTS] = { {
@@ -49,19 +76,25 @@ static void take_node(const CUpti_GraphData *data, bool cloned)
 		event[0].flags |= HAS_GRAPH;
 	if (cloned && node_id(data->originalNode, &event[1].a) == CUPTI_SUCCESS)
 		event[0].flags |= HAS_ORIGINAL;
-	if (!cloned && !r->instantiating) /* who instantiates is not who made it */
+	if (r->instantiating)
+		atomic_fetch_add_explicit(&clones, 1, memory_order_relaxed);
+	else if (!cloned) /* who instantiates is not who made it */
 		event[0].e = stack_capture_take(r);
 	event[1].c = r->outer_correlation;
 	ring_push(r, event, SLOTS);
 	ring_count_call(r, event[0].a);
 }
 
-static void note_instantiation(bool begins)
+static void count_instantiation(bool begins)
 {
 	struct ring *r = ring_get();
 
 	if (r)
 		r->instantiating = begins;
+	if (begins)
+		atomic_store(&exist, true);
+	else
+		atomic_fetch_add(&instantiations, 1);
 }
 
 void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
@@ -69,13 +102,13 @@ void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	switch (cbid) {
 	case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING:
 	case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED:
-		note_instantiation(cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING);
+		count_instantiation(cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING);
 		break;
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED:
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED:
 		if (node_id && data && data->resourceDescriptor)
-			take_node(data->resourceDescriptor,
-				  cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+			append_node(data->resourceDescriptor,
+				    cbid == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 		break;
 	default:
 		break;
@@ -92,18 +125,14 @@ uint64_t graph_nodes_event(struct writer *w, const struct ring *r, uint64_t posi
 		.kind = (uint8_t)event->d,
 		.original = more->a,
 		.thread = r->tid,
-		.correlation = correlation_widen(more->c),
+		.correlation = correlation_widen(more->c, event->a),
 		.stack = event->e,
 	};
 
-	if (!(event->flags & HAS_GRAPH))
-		ROW_MISSING(&row, graph_node, graph);
-	if (!(event->flags & HAS_ORIGINAL))
-		ROW_MISSING(&row, graph_node, original);
-	if (!more->c)
-		ROW_MISSING(&row, graph_node, correlation);
-	if (!event->e)
-		ROW_MISSING(&row, graph_node, stack);
+	ROW_MISSING_IF(&row, graph_node, graph, !(event->flags & HAS_GRAPH));
+	ROW_MISSING_IF(&row, graph_node, original, !(event->flags & HAS_ORIGINAL));
+	ROW_MISSING_IF(&row, graph_node, correlation, !more->c);
+	ROW_MISSING_IF(&row, graph_node, stack, !event->e);
 	writer_append(w, TABLE_graph_node, &row);
 	return SLOTS;
 }

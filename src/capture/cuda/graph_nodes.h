@@ -15,8 +15,19 @@
 /* Asks CUPTI for the callbacks. false: this CUPTI has no ids for nodes. */
 bool graph_nodes_start(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
 
+/* Only whether there are graphs. */
+void graph_nodes_watch_graphs(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+
 /* A callback of the resource domain, on the thread that it is about. */
 void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
+
+/* Graphs instantiated so far, and their nodes. */
+uint64_t graph_nodes_instantiations(void);
+uint64_t graph_nodes_instantiated(void);
+
+/* Whether a graph was instantiated in this process, or may have been while nobody watched. Any thread. */
+bool graph_nodes_graphs_exist(void);
+void graph_nodes_graphs_unseen(void);
 
 /* Collector's thread: makes a row of the RING_GRAPH_NODE event at `position`; returns its slots. */
 uint64_t graph_nodes_event(struct writer *w, const struct ring *r, uint64_t position);

@@ -52,6 +52,12 @@ void kernel_configs_forget(void)
 	memset(self.recent, 0, sizeof(self.recent));
 }
 
+void kernel_configs_after_fork(void)
+{
+	self.names = (struct map)MAP_INIT;
+	kernel_configs_forget();
+}
+
 static uint32_t name_id(struct writer *w, const char *name)
 {
 	uint64_t id;
@@ -110,8 +116,7 @@ static uint32_t make_config(struct writer *w, const struct record_kernel *r)
 		ROW_MISSING(&row, kernel_config, max_cluster_blocks);
 		ROW_MISSING(&row, kernel_config, max_active_clusters);
 	}
-	if (!r->carveout_is_requested)
-		ROW_MISSING(&row, kernel_config, carveout_percent);
+	ROW_MISSING_IF(&row, kernel_config, carveout_percent, !r->carveout_is_requested);
 	ROW_MISSING(&row, kernel_config, priority);
 	return writer_kernel_config(w, &row);
 }

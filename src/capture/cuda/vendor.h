@@ -34,10 +34,7 @@
 	F(GetContextId, OPTIONAL)                                                                  \
 	F(GetStreamIdEx, OPTIONAL)                                                                 \
 	F(GetGraphId, OPTIONAL)                                                                    \
-	F(GetGraphNodeId, OPTIONAL)                                                                \
-	F(ActivityEnableAllSyncRecords, OPTIONAL)                                                  \
-	F(ActivityEnableLatencyTimestamps, OPTIONAL)                                               \
-	F(Finalize, OPTIONAL)
+	F(GetGraphNodeId, OPTIONAL)
 
 struct cupti {
 #define F(name, need) __typeof__(cupti##name) *name;

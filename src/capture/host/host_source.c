@@ -1,4 +1,5 @@
-#include "capture/host/host_source.h"
+/* host_source.c: rows about the process: itself, its threads, and the modules that it has mapped. */
+#include "capture/source.h"
 
 #include <elf.h>
 #include <link.h>
@@ -49,8 +50,7 @@ static void process_row(struct writer *w, uint64_t start_ns, uint64_t end_ns)
 	gethostname(host, sizeof(host) - 1);
 	row.host = rows_text(w, host);
 	ROW_MISSING(&row, process, exit_status);
-	if (!end_ns)
-		ROW_MISSING(&row, process, end_ns);
+	ROW_MISSING_IF(&row, process, end_ns, !end_ns);
 	writer_append(w, TABLE_process, &row);
 }
 
@@ -72,7 +72,7 @@ static bool name_thread(struct writer *w, uint32_t tid, const char *last_name)
 
 /* --- modules --- */
 
-#define MODULES_NS (2 * NS_PER_S) /* between two looks at what is loaded */
+#define MODULES_NS (2 * NS_PER_S) /* between two readings of what is loaded */
 #define BUILD_ID_MAX 64u
 
 /* What is copied of an executable segment while the loader's lock is held. */
@@ -148,7 +148,7 @@ static void copy_build_id(const struct dl_phdr_info *info, struct segment_copy *
 	}
 }
 
-/* Called with the loader's lock held: copies into room that is there, and allocates nothing. */
+/* Called with the loader's lock held: copies into room that was allocated before, and allocates nothing. */
 static int copy_module(struct dl_phdr_info *info, size_t size, void *user)
 {
 	struct module_list *list = user;
@@ -231,8 +231,7 @@ static void module_row(struct writer *w, const struct segment_copy *segment, con
 		.load_bias = segment->bias,
 		.loaded_ns = clock_monotonic_ns(),
 	};
-	if (!id[0])
-		ROW_MISSING(&row, module, build_id);
+	ROW_MISSING_IF(&row, module, build_id, !id[0]);
 	writer_append(w, TABLE_module, &row);
 }
 

@@ -75,7 +75,7 @@ static struct {
 	atomic_uint_fast64_t period_ns; /* between readings; 0: none are wanted */
 	uint64_t last_ns;
 	unsigned read; /* bit i: counter i has been read */
-	bool noted; /* the capability of the first round */
+	bool written; /* the capability of the first round */
 	unsigned named; /* bit i: counter i has its row; the collector's */
 	struct device {
 		enum { UNKNOWN, FOUND, LOST, OTHERS } state;
@@ -242,7 +242,7 @@ static bool find(struct device *device, uint32_t ordinal, const char *pci, struc
 }
 
 /* What there is, and why not more. Again when more is found out: the last note counts. */
-static void note(const struct strbuf *why)
+static void write_capability(const struct strbuf *why)
 {
 	static char actual[256]; /* stays valid for the collector; written once or twice */
 	enum capability_state state = capability_state_on;
@@ -257,7 +257,7 @@ static void note(const struct strbuf *why)
 	else if (why->length)
 		state = capability_state_degraded;
 	capability_note("nvml", state, NULL, n ? actual : NULL, "%s", strbuf_text(why));
-	self.noted = true;
+	self.written = true;
 }
 
 /* One reading of the devices that the process uses. */
@@ -275,8 +275,8 @@ static void read_all(uint64_t now)
 		if (self.state == READY && find(&self.devices[i], i, pci, &why))
 			read_device(i, now, &why);
 	}
-	if (why.length || (self.read && !self.noted))
-		note(&why);
+	if (why.length || (self.read && !self.written))
+		write_capability(&why);
 }
 
 static uint64_t vendor(unsigned reasons, uint64_t now)

@@ -161,20 +161,15 @@ static void write_event(struct writer *w, const struct ring *r, uint64_t positio
 	};
 
 	row.message = message_id(w, r, position, first, &no_message);
-	if (!has_range)
-		ROW_MISSING(&row, nvtx, range);
-	if (no_message)
-		ROW_MISSING(&row, nvtx, message);
-	if (!first->d)
-		ROW_MISSING(&row, nvtx, category);
-	if (!(first->c & NVTX_EVENT_COLOR))
-		ROW_MISSING(&row, nvtx, color);
+	ROW_MISSING_IF(&row, nvtx, range, !has_range);
+	ROW_MISSING_IF(&row, nvtx, message, no_message);
+	ROW_MISSING_IF(&row, nvtx, category, !first->d);
+	ROW_MISSING_IF(&row, nvtx, color, !(first->c & NVTX_EVENT_COLOR));
 	if (!row.payload_kind) {
 		ROW_MISSING(&row, nvtx, payload_kind);
 		ROW_MISSING(&row, nvtx, payload);
 	}
-	if (!has_level || level == NVTX_EVENT_NO_LEVEL)
-		ROW_MISSING(&row, nvtx, level);
+	ROW_MISSING_IF(&row, nvtx, level, !has_level || level == NVTX_EVENT_NO_LEVEL);
 	writer_append(w, TABLE_nvtx, &row);
 	if (first->c & NVTX_EVENT_CUT)
 		count_cut(first->a);
@@ -201,8 +196,7 @@ static uint64_t on_event(struct writer *w, const struct ring *r, uint64_t positi
 
 static void start(const struct source_start *how)
 {
-	if (!self.window)
-		open_window(how->open);
+	open_window(how->open);
 }
 
 /* The recording is a new one: it has none of the names. */

@@ -4,165 +4,85 @@
 
 #include "capture/nvtx/nvtx_calls.h"
 
-/* --- module CORE: the default domain --- */
+/*
+ * What NVTX's functions come down to: F(slot, type, parameters, call). Functions in A, W and EX get
+ * texts of chars, texts of wchar_t's, and attributes. Module CORE is about the default domain.
+ */
+#define ATTRIBUTES(a) nvtx_attributes_read(a)
+#define TEXT(text) nvtx_message_only(NVTX_MESSAGE_TEXT, text)
+#define WIDE(text) nvtx_message_only(NVTX_MESSAGE_WIDE, text)
+#define DOMAIN(handle) nvtx_domain_of(handle)
+#define NAME(what, domain, id, type, text)                                                         \
+	nvtx_name_in(NVTX_NAMED_##what, domain, id, NVTX_MESSAGE_##type, text)
 
-static void mark_ex(const void *a)
-{
-	nvtx_mark(0, nvtx_attributes_read(a));
-}
+/* clang-format off */
+#define CORE_FUNCTIONS(F)                                                                          \
+	F(CORE_MARK_EX, void, (const void *a), nvtx_mark(0, ATTRIBUTES(a)))                        \
+	F(CORE_MARK_A, void, (const char *text), nvtx_mark(0, TEXT(text)))                         \
+	F(CORE_MARK_W, void, (const void *text), nvtx_mark(0, WIDE(text)))                         \
+	F(CORE_START_EX, uint64_t, (const void *a), nvtx_start(0, ATTRIBUTES(a)))                  \
+	F(CORE_START_A, uint64_t, (const char *text), nvtx_start(0, TEXT(text)))                   \
+	F(CORE_START_W, uint64_t, (const void *text), nvtx_start(0, WIDE(text)))                   \
+	F(CORE_END, void, (uint64_t range), nvtx_end(0, range))                                    \
+	F(CORE_PUSH_EX, int, (const void *a), nvtx_push(0, ATTRIBUTES(a)))                         \
+	F(CORE_PUSH_A, int, (const char *text), nvtx_push(0, TEXT(text)))                          \
+	F(CORE_PUSH_W, int, (const void *text), nvtx_push(0, WIDE(text)))                          \
+	F(CORE_POP, int, (void), nvtx_pop(0))                                                      \
+	F(CORE_CATEGORY_A, void, (uint32_t id, const char *text),                                  \
+	  (void)NAME(CATEGORY, NULL, id, TEXT, text))                                              \
+	F(CORE_CATEGORY_W, void, (uint32_t id, const void *text),                                  \
+	  (void)NAME(CATEGORY, NULL, id, WIDE, text))                                              \
+	F(CORE_THREAD_A, void, (uint32_t tid, const char *text),                                   \
+	  (void)NAME(THREAD, NULL, tid, TEXT, text))                                               \
+	F(CORE_THREAD_W, void, (uint32_t tid, const void *text),                                   \
+	  (void)NAME(THREAD, NULL, tid, WIDE, text))
 
-static void mark_a(const char *text)
-{
-	nvtx_mark(0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
-}
+/*
+ * Module CORE2: domains. A string is the same in every domain: its text is all there is to it.
+ * Without room for another domain its events count as the default domain's: NULL is the default
+ * domain's handle. Handles stay valid after the end of a domain: other threads may be using them.
+ */
+#define CORE2_FUNCTIONS(F)                                                                         \
+	F(CORE2_MARK_EX, void, (const void *domain, const void *a),                                \
+	  nvtx_mark(DOMAIN(domain), ATTRIBUTES(a)))                                                \
+	F(CORE2_START_EX, uint64_t, (const void *domain, const void *a),                           \
+	  nvtx_start(DOMAIN(domain), ATTRIBUTES(a)))                                               \
+	F(CORE2_END, void, (const void *domain, uint64_t range),                                   \
+	  nvtx_end(DOMAIN(domain), range))                                                         \
+	F(CORE2_PUSH_EX, int, (const void *domain, const void *a),                                 \
+	  nvtx_push(DOMAIN(domain), ATTRIBUTES(a)))                                                \
+	F(CORE2_POP, int, (const void *domain), nvtx_pop(DOMAIN(domain)))                          \
+	F(CORE2_RESOURCE_CREATE, void *, (const void *domain, const void *from),                   \
+	  resource_create(domain, from))                                                           \
+	F(CORE2_RESOURCE_DESTROY, void, (const void *handle), (void)handle)                        \
+	F(CORE2_CATEGORY_A, void, (const void *domain, uint32_t id, const char *text),             \
+	  (void)NAME(CATEGORY, domain, id, TEXT, text))                                            \
+	F(CORE2_CATEGORY_W, void, (const void *domain, uint32_t id, const void *text),             \
+	  (void)NAME(CATEGORY, domain, id, WIDE, text))                                            \
+	F(CORE2_STRING_A, void *, (const void *domain, const char *text),                          \
+	  NAME(STRING, domain, 0, TEXT, text))                                                     \
+	F(CORE2_STRING_W, void *, (const void *domain, const void *text),                          \
+	  NAME(STRING, domain, 0, WIDE, text))                                                     \
+	F(CORE2_DOMAIN_A, void *, (const char *text), NAME(DOMAIN, NULL, 0, TEXT, text))           \
+	F(CORE2_DOMAIN_W, void *, (const void *text), NAME(DOMAIN, NULL, 0, WIDE, text))           \
+	F(CORE2_DOMAIN_DESTROY, void, (const void *domain), (void)domain)                          \
+	F(CORE2_INITIALIZE, void, (const void *reserved), (void)reserved)
 
-static void mark_w(const void *text)
-{
-	nvtx_mark(0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
-}
-
-static uint64_t start_ex(const void *a)
-{
-	return nvtx_start(0, nvtx_attributes_read(a));
-}
-
-static uint64_t start_a(const char *text)
-{
-	return nvtx_start(0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
-}
-
-static uint64_t start_w(const void *text)
-{
-	return nvtx_start(0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
-}
-
-static void end_range(uint64_t range)
-{
-	nvtx_end(0, range);
-}
-
-static int push_ex(const void *a)
-{
-	return nvtx_push(0, nvtx_attributes_read(a));
-}
-
-static int push_a(const char *text)
-{
-	return nvtx_push(0, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
-}
-
-static int push_w(const void *text)
-{
-	return nvtx_push(0, nvtx_message_only(NVTX_MESSAGE_WIDE, text));
-}
-
-static int pop_range(void)
-{
-	return nvtx_pop(0);
-}
-
-static void category_a(uint32_t id, const char *text)
-{
-	nvtx_name_in(NVTX_NAMED_CATEGORY, NULL, id, NVTX_MESSAGE_TEXT, text);
-}
-
-static void category_w(uint32_t id, const void *text)
-{
-	nvtx_name_in(NVTX_NAMED_CATEGORY, NULL, id, NVTX_MESSAGE_WIDE, text);
-}
-
-static void thread_a(uint32_t tid, const char *text)
-{
-	nvtx_name_in(NVTX_NAMED_THREAD, NULL, tid, NVTX_MESSAGE_TEXT, text);
-}
-
-static void thread_w(uint32_t tid, const void *text)
-{
-	nvtx_name_in(NVTX_NAMED_THREAD, NULL, tid, NVTX_MESSAGE_WIDE, text);
-}
-
-static const nvtx_function core_functions[NVTX_CORE_COUNT] = {
-	[NVTX_CORE_MARK_EX] = (nvtx_function)mark_ex,
-	[NVTX_CORE_MARK_A] = (nvtx_function)mark_a,
-	[NVTX_CORE_MARK_W] = (nvtx_function)mark_w,
-	[NVTX_CORE_START_EX] = (nvtx_function)start_ex,
-	[NVTX_CORE_START_A] = (nvtx_function)start_a,
-	[NVTX_CORE_START_W] = (nvtx_function)start_w,
-	[NVTX_CORE_END] = (nvtx_function)end_range,
-	[NVTX_CORE_PUSH_EX] = (nvtx_function)push_ex,
-	[NVTX_CORE_PUSH_A] = (nvtx_function)push_a,
-	[NVTX_CORE_PUSH_W] = (nvtx_function)push_w,
-	[NVTX_CORE_POP] = (nvtx_function)pop_range,
-	[NVTX_CORE_CATEGORY_A] = (nvtx_function)category_a,
-	[NVTX_CORE_CATEGORY_W] = (nvtx_function)category_w,
-	[NVTX_CORE_THREAD_A] = (nvtx_function)thread_a,
-	[NVTX_CORE_THREAD_W] = (nvtx_function)thread_w,
-};
-
-/* --- module CORE2: domains --- */
-
-static void domain_mark_ex(const void *domain, const void *a)
-{
-	nvtx_mark(nvtx_domain_of(domain), nvtx_attributes_read(a));
-}
-
-static uint64_t domain_start_ex(const void *domain, const void *a)
-{
-	return nvtx_start(nvtx_domain_of(domain), nvtx_attributes_read(a));
-}
-
-static void domain_end(const void *domain, uint64_t range)
-{
-	nvtx_end(nvtx_domain_of(domain), range);
-}
-
-static int domain_push_ex(const void *domain, const void *a)
-{
-	return nvtx_push(nvtx_domain_of(domain), nvtx_attributes_read(a));
-}
-
-static int domain_pop(const void *domain)
-{
-	return nvtx_pop(nvtx_domain_of(domain));
-}
-
-static void domain_category_a(const void *domain, uint32_t id, const char *text)
-{
-	nvtx_name_in(NVTX_NAMED_CATEGORY, domain, id, NVTX_MESSAGE_TEXT, text);
-}
-
-static void domain_category_w(const void *domain, uint32_t id, const void *text)
-{
-	nvtx_name_in(NVTX_NAMED_CATEGORY, domain, id, NVTX_MESSAGE_WIDE, text);
-}
-
-/* A string is the same in every domain: its text is all there is to it. */
-static void *string_a(const void *domain, const char *text)
-{
-	return nvtx_name_in(NVTX_NAMED_STRING, domain, 0, NVTX_MESSAGE_TEXT, text);
-}
-
-static void *string_w(const void *domain, const void *text)
-{
-	return nvtx_name_in(NVTX_NAMED_STRING, domain, 0, NVTX_MESSAGE_WIDE, text);
-}
-
-/* Without room for another domain its events count as the default domain's: NULL is the default domain's handle. */
-static void *domain_a(const char *text)
-{
-	return nvtx_name_in(NVTX_NAMED_DOMAIN, NULL, 0, NVTX_MESSAGE_TEXT, text);
-}
-
-static void *domain_w(const void *text)
-{
-	return nvtx_name_in(NVTX_NAMED_DOMAIN, NULL, 0, NVTX_MESSAGE_WIDE, text);
-}
-
-/* Handles stay good: other threads may be using them. */
-static void domain_destroy(const void *domain)
-{
-	(void)domain;
-}
+/* The payload extension: ranges without what their payloads (`count` of them at `data`) say. */
+#define PAYLOAD_FUNCTIONS(F)                                                                       \
+	F(PAYLOAD_SLOT_MARK, void, (const void *domain, const void *data, size_t count),           \
+	  ((void)data, (void)count, nvtx_mark(DOMAIN(domain), ATTRIBUTES(NULL))))                  \
+	F(PAYLOAD_SLOT_PUSH, int, (const void *domain, const void *data, size_t count),            \
+	  ((void)data, (void)count, nvtx_push(DOMAIN(domain), ATTRIBUTES(NULL))))                  \
+	F(PAYLOAD_SLOT_POP, int, (const void *domain, const void *data, size_t count),             \
+	  ((void)data, (void)count, nvtx_pop(DOMAIN(domain))))                                     \
+	F(PAYLOAD_SLOT_START, uint64_t, (const void *domain, const void *data, size_t count),      \
+	  ((void)data, (void)count, nvtx_start(DOMAIN(domain), ATTRIBUTES(NULL))))                 \
+	F(PAYLOAD_SLOT_END, void,                                                                  \
+	  (const void *domain, uint64_t range, const void *data, size_t count),                    \
+	  ((void)data, (void)count, nvtx_end(DOMAIN(domain), range)))                              \
+	F(PAYLOAD_SLOT_DOMAIN_ENABLED, uint8_t, (const void *domain), ((void)domain, 1))
+/* clang-format on */
 
 /* Of resources, threads' names are taken. */
 static void *resource_create(const void *domain, const void *from)
@@ -182,80 +102,20 @@ static void *resource_create(const void *domain, const void *from)
 	return &handle;
 }
 
-static void resource_destroy(const void *handle)
-{
-	(void)handle;
-}
+#define DEFINE(slot, type, parameters, call)                                                       \
+	static type on_##slot parameters                                                           \
+	{                                                                                          \
+		return call;                                                                       \
+	}
+#define IN_TABLE(slot, type, parameters, call) [NVTX_##slot] = (nvtx_function)on_##slot,
 
-static void initialize(const void *reserved)
-{
-	(void)reserved;
-}
+CORE_FUNCTIONS(DEFINE)
+CORE2_FUNCTIONS(DEFINE)
+PAYLOAD_FUNCTIONS(DEFINE)
 
-static const nvtx_function core2_functions[NVTX_CORE2_COUNT] = {
-	[NVTX_CORE2_MARK_EX] = (nvtx_function)domain_mark_ex,
-	[NVTX_CORE2_START_EX] = (nvtx_function)domain_start_ex,
-	[NVTX_CORE2_END] = (nvtx_function)domain_end,
-	[NVTX_CORE2_PUSH_EX] = (nvtx_function)domain_push_ex,
-	[NVTX_CORE2_POP] = (nvtx_function)domain_pop,
-	[NVTX_CORE2_RESOURCE_CREATE] = (nvtx_function)resource_create,
-	[NVTX_CORE2_RESOURCE_DESTROY] = (nvtx_function)resource_destroy,
-	[NVTX_CORE2_CATEGORY_A] = (nvtx_function)domain_category_a,
-	[NVTX_CORE2_CATEGORY_W] = (nvtx_function)domain_category_w,
-	[NVTX_CORE2_STRING_A] = (nvtx_function)string_a,
-	[NVTX_CORE2_STRING_W] = (nvtx_function)string_w,
-	[NVTX_CORE2_DOMAIN_A] = (nvtx_function)domain_a,
-	[NVTX_CORE2_DOMAIN_W] = (nvtx_function)domain_w,
-	[NVTX_CORE2_DOMAIN_DESTROY] = (nvtx_function)domain_destroy,
-	[NVTX_CORE2_INITIALIZE] = (nvtx_function)initialize,
-};
-
-/* --- the payload extension: ranges without what their payloads say --- */
-
-static void payload_mark(const void *domain, const void *data, size_t count)
-{
-	(void)data, (void)count;
-	nvtx_mark(nvtx_domain_of(domain), nvtx_attributes_read(NULL));
-}
-
-static int payload_push(const void *domain, const void *data, size_t count)
-{
-	(void)data, (void)count;
-	return nvtx_push(nvtx_domain_of(domain), nvtx_attributes_read(NULL));
-}
-
-static int payload_pop(const void *domain, const void *data, size_t count)
-{
-	(void)data, (void)count;
-	return nvtx_pop(nvtx_domain_of(domain));
-}
-
-static uint64_t payload_start(const void *domain, const void *data, size_t count)
-{
-	(void)data, (void)count;
-	return nvtx_start(nvtx_domain_of(domain), nvtx_attributes_read(NULL));
-}
-
-static void payload_end(const void *domain, uint64_t range, const void *data, size_t count)
-{
-	(void)data, (void)count;
-	nvtx_end(nvtx_domain_of(domain), range);
-}
-
-static uint8_t domain_is_enabled(const void *domain)
-{
-	(void)domain;
-	return 1;
-}
-
-static const nvtx_function payload_functions[] = {
-	[NVTX_PAYLOAD_SLOT_MARK] = (nvtx_function)payload_mark,
-	[NVTX_PAYLOAD_SLOT_PUSH] = (nvtx_function)payload_push,
-	[NVTX_PAYLOAD_SLOT_POP] = (nvtx_function)payload_pop,
-	[NVTX_PAYLOAD_SLOT_START] = (nvtx_function)payload_start,
-	[NVTX_PAYLOAD_SLOT_END] = (nvtx_function)payload_end,
-	[NVTX_PAYLOAD_SLOT_DOMAIN_ENABLED] = (nvtx_function)domain_is_enabled,
-};
+static const nvtx_function core_functions[NVTX_CORE_COUNT] = { CORE_FUNCTIONS(IN_TABLE) };
+static const nvtx_function core2_functions[NVTX_CORE2_COUNT] = { CORE2_FUNCTIONS(IN_TABLE) };
+static const nvtx_function payload_functions[] = { PAYLOAD_FUNCTIONS(IN_TABLE) };
 
 /* --- attaching --- */
 

@@ -1,0 +1,102 @@
+#include "capture/cuda/graph_level.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "format/rows.h"
+#include "schema/graph_cost.h"
+
+#define JUDGED_NS NS_PER_S
+#define CHEAP_TIMES 5u /* one after the other, that many with launches */
+
+static struct {
+	uint64_t start_ns, since_ns;
+	struct graph_counts since; /* counts then */
+	unsigned cheap;
+	bool written;
+	unsigned most_percent; /* that nodes would have cost in one period */
+} self;
+
+static atomic_bool is_launch = true;
+static _Atomic(const char *) refused;
+
+bool graph_level_is_launch(void)
+{
+	return atomic_load(&is_launch);
+}
+
+void graph_level_refused(const char *why)
+{
+	atomic_store(&is_launch, false);
+	atomic_store(&refused, why);
+}
+
+void graph_level_begin(uint64_t start_ns)
+{
+	self = (__typeof__(self)){ .start_ns = start_ns, .since_ns = start_ns };
+	if (!atomic_load(&refused))
+		atomic_store(&is_launch, true);
+}
+
+static void write_level(struct writer *w, const char *level, const char *why)
+{
+	self.written = true;
+	rows_capability(w, "graph_node", capability_state_degraded, "auto", level, why);
+}
+
+/* The time that records of the nodes of these launches would have cost. */
+static uint64_t nodes_cost_ns(const struct graph_counts *counts)
+{
+	uint64_t calls = counts->calls - self.since.calls;
+
+	if (!counts->instantiations) /* nothing is known: as many as a small graph has */
+		return calls * 10 * GRAPH_NODE_COST_NS;
+	return calls * counts->nodes / counts->instantiations * GRAPH_NODE_COST_NS;
+}
+
+static bool judge(struct writer *w, const struct graph_counts *counts, uint64_t now)
+{
+	uint64_t elapsed = now - self.since_ns, cost = nodes_cost_ns(counts);
+	bool launched = counts->calls > self.since.calls;
+	char text[160];
+
+	self.since = *counts;
+	self.since_ns = now;
+	if (!launched)
+		return false;
+	self.most_percent = (unsigned)MAX(self.most_percent, MIN(cost * 100 / elapsed, 100));
+	self.cheap = cost < elapsed / GRAPH_EXPENSIVE_SHARE ? self.cheap + 1 : 0;
+	if (self.cheap < CHEAP_TIMES)
+		return false;
+	atomic_store(&is_launch, false);
+	snprintf(text, sizeof(text),
+		 "one record a launch up to %.3f s, then nodes, which cost less than %u %% of the "
+		 "time",
+		 (double)(now - self.start_ns) / 1e9, 100 / GRAPH_EXPENSIVE_SHARE);
+	write_level(w, "node", text);
+	return true;
+}
+
+bool graph_level_follow(struct writer *w, const struct graph_counts *counts, uint64_t now)
+{
+	const char *why = atomic_load(&refused);
+
+	if (why && !self.written)
+		write_level(w, "node", why);
+	if (!graph_level_is_launch() || now - self.since_ns < JUDGED_NS)
+		return false;
+	return judge(w, counts, now);
+}
+
+void graph_level_end(struct writer *w)
+{
+	char text[160];
+
+	if (self.written || !graph_level_is_launch())
+		return;
+	snprintf(text, sizeof(text),
+		 "one record a launch: records of nodes would have cost up to %u %% of the time",
+		 self.most_percent);
+	write_level(w, "launch", text);
+}
