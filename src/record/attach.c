@@ -1,53 +1,66 @@
-/* attach.c: begins to sample a process that already runs. */
+/* attach.c: begins to sample processes that already run. */
 #include <stdio.h>
 
 #include "base/program_file.h"
+#include "base/strbuf.h"
 #include "record/recording.h"
+#include "sampler/proc_tree.h"
 
-/* What is missing, and how to get it. */
-static void warn_missing(const struct recording *r)
+static bool is_python(pid_t pid)
 {
-	size_t children = process_count_children(r->spawn.pid);
 	struct program_file file;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)r->spawn.pid);
-	if (cpu_sampler_method(r->cpu.sampler) != CPU_METHOD_EBPF &&
-	    program_file_read(path, &file) >= 0 && program_file_is_python(&file))
-		record_say(r, RECORD_WARNING,
-			   "no Python frames without eBPF: run pitot as root, or start the program "
-			   "with `pitot record`");
-	if (children)
-		record_say(r, RECORD_WARNING,
-			   "%zu %s that process %d has already started %s not sampled, only those "
-			   "that "
-			   "it starts from now on",
-			   children, children == 1 ? "process" : "processes", (int)r->spawn.pid,
-			   children == 1 ? "is" : "are");
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return program_file_read(path, &file) >= 0 && program_file_is_python(&file);
+}
+
+/* Warns that Python frames are missing, and how to get them. */
+static void warn_missing(const struct recording *r, const struct cpu_roots *roots)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct proc_tree tree = { 0 };
+	bool python = false;
+
+	if (cpu_sampler_method(r->cpu.sampler) == CPU_METHOD_EBPF)
+		return;
+	if (proc_tree_read(&tree, r->request->pids, r->request->pid_count) >= 0)
+		for (size_t i = 0; i < tree.pids.count && !python; i++)
+			python = is_python(tree.pids.data[i]);
+	proc_tree_release(&tree);
+	if (!python)
+		return;
+	cpu_no_python(roots, r->cpu.via == RECORD_VIA_PERF, &text);
+	record_emit(r, RECORD_WARNING, "%s", strbuf_text(&text));
 }
 
 static int begin(struct recording *r, struct error *e)
 {
-	int err = spawn_attach(&r->spawn, (pid_t)r->request->pid, e);
+	const struct record_request *request = r->request;
+	const struct cpu_roots roots = { .pids = request->pids,
+					 .count = request->pid_count,
+					 .running = true };
+	int err = spawn_attach(&r->spawn, request->pids, request->pid_count, e);
 
 	if (err >= 0)
-		err = cpu_sampling_start(&r->cpu, r->directory, r->spawn.pid, true, e);
+		err = cpu_sampling_start(&r->cpu, r->directory, &roots, e);
 	if (err < 0) {
 		record_undo(r);
 		return err;
 	}
-	record_say_cpu(r);
-	warn_missing(r);
+	record_emit_cpu_method(r);
+	warn_missing(r, &roots);
 	r->spawn.start_ns =
-		r->identity.start_monotonic_ns; /* of the recording; the process is older */
-	process_tree_add_command(r->tree, r->spawn.pid, r->spawn.start_ns);
+		r->identity.start_monotonic_ns; /* of the recording; the processes are older */
+	for (size_t i = 0; i < request->pid_count; i++)
+		process_tree_add_root(r->tree, request->pids[i], r->spawn.start_ns);
 	return 0;
 }
 
 int record_attach(struct recording *r, struct error *e)
 {
 	struct process_command *command = &r->running;
-	int err = process_command_read(command, (pid_t)r->request->pid, e);
+	int err = process_command_read(command, r->request->pids[0], e);
 
 	if (err >= 0)
 		err = record_prepare(r, (int)command->argc, command->argv, e);

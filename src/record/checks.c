@@ -1,4 +1,4 @@
-/* checks.c: looks at the machine: driver, libraries, permissions, other tools, disk. */
+/* checks.c: checks of the machine: driver, libraries, permissions, other tools, disk. */
 #include "record/checks.h"
 
 #include <dlfcn.h>
@@ -261,11 +261,11 @@ static void check_counters(struct check *c)
 	}
 }
 
-static void check_way(struct check *c, enum cpu_method way, const char *gives)
+static void check_method(struct check *c, enum cpu_method method, const char *gives)
 {
 	struct error e = { 0 };
 
-	if (cpu_method_check(way, &e) < 0)
+	if (cpu_method_check(method, &e) < 0)
 		found(c, CHECK_LIMITED, "%s", e.text);
 	else
 		found(c, CHECK_OK, "%s", gives);
@@ -273,14 +273,14 @@ static void check_way(struct check *c, enum cpu_method way, const char *gives)
 
 static void check_perf(struct check *c)
 {
-	check_way(c, CPU_METHOD_PERF,
-		  "CPU samples with native stacks; Python frames from timers inside");
+	check_method(c, CPU_METHOD_PERF,
+		     "CPU samples with native stacks; Python frames from timers inside");
 }
 
 static void check_bpf(struct check *c)
 {
-	check_way(c, CPU_METHOD_EBPF,
-		  "CPU samples with OS kernel, native and Python frames; time off the CPU");
+	check_method(c, CPU_METHOD_EBPF,
+		     "CPU samples with OS kernel, native and Python frames; time off the CPU");
 }
 
 static void check_ptrace(struct check *c)

@@ -1,4 +1,4 @@
-/* cpu_sampling.c: chooses how the CPU is sampled, and says how it was. */
+/* cpu_sampling.c: chooses the method of CPU sampling, and records it as capabilities. */
 #include "record/cpu_sampling.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static enum cpu_method method_of(enum record_via via)
 	}
 }
 
-/* Number of ours; 0: unknown. */
+/* Inode of this process's pid namespace; 0: unknown. */
 static uint64_t pid_namespace(void)
 {
 	struct stat st;
@@ -32,8 +32,8 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pid, bool running,
-		       struct error *e)
+int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
+		       const struct cpu_roots *roots, struct error *e)
 {
 	struct cpu_options options = {
 		.directory = directory,
@@ -44,7 +44,7 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 		.end_ns = cpu->end_ns,
 		.max_bytes = cpu->max_bytes,
 		.method = method_of(cpu->via),
-		.timers_inside = cpu->via == RECORD_VIA_AUTO && !running && cpu->recorder,
+		.timers_inside = cpu->via == RECORD_VIA_AUTO && !roots->running && cpu->recorder,
 		.kept = cpu->keep_files ? &cpu->kept : NULL,
 	};
 	int err;
@@ -56,30 +56,28 @@ int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pi
 		cpu->timer = true;
 		return 0;
 	}
-	if (running && checks_foreign_proc())
+	if (roots->running && checks_foreign_proc())
 		return error_set(e, E_UNSUPPORTED,
 				 "cannot find process %d: /proc is of another pid namespace "
 				 "(unshare --mount-proc mounts the right one)",
-				 (int)pid);
+				 (int)roots->pids[0]);
 	cpu->perf_namespace = options.timers_inside ? pid_namespace() : 0;
 	options.timers_inside = cpu->perf_namespace != 0;
-	err = cpu_sampler_start(&options,
-				&(struct cpu_roots){ .pids = &pid, .count = 1, .running = running },
-				&cpu->sampler, &cpu->why_not);
+	err = cpu_sampler_start(&options, roots, &cpu->sampler, &cpu->unavailable);
 	if (err < 0 || cpu_sampler_method(cpu->sampler) != CPU_METHOD_PERF)
 		cpu->perf_namespace = 0;
 	if (err >= 0)
 		return 0;
 	cpu->sampler = NULL;
-	if (cpu->via != RECORD_VIA_AUTO || running) {
-		*e = cpu->why_not;
+	if (cpu->via != RECORD_VIA_AUTO || roots->running) {
+		*e = cpu->unavailable;
 		return err;
 	}
 	cpu->timer = true;
 	return 0;
 }
 
-static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
+static void write_sampling(const struct cpu_sampling *cpu, struct writer *w)
 {
 	struct row_capability row = { .time_ns = cpu->time_ns,
 				      .name = writer_string(w, "cpu", strlen("cpu")) };
@@ -87,7 +85,7 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 	const char *reason = "";
 	char asked[64], got[64] = "";
 
-	snprintf(asked, sizeof(asked), "%u Hz%s", cpu->hz, cpu->off_cpu ? ", off-CPU" : "");
+	snprintf(asked, sizeof(asked), "%u Hz", cpu->hz);
 	if (!cpu->hz) {
 		reason = "not requested";
 	} else if (cpu->sampler) {
@@ -101,8 +99,8 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 		row.state = *reason ? capability_state_degraded : capability_state_on;
 	} else {
 		snprintf(got, sizeof(got), "a timer in each process with the recorder inside");
-		if (cpu->why_not.code)
-			strbuf_addf(&text, "%s; ", cpu->why_not.text);
+		if (cpu->unavailable.code)
+			strbuf_addf(&text, "%s; ", cpu->unavailable.text);
 		strbuf_adds(&text, "no samples of setuid and static programs, nor of those that "
 				   "live for milliseconds");
 		reason = strbuf_text(&text);
@@ -123,13 +121,28 @@ static void write_capability(const struct cpu_sampling *cpu, struct writer *w)
 	writer_append(w, TABLE_capability, &row);
 }
 
+static void write_off_cpu(const struct cpu_sampling *cpu, struct writer *w)
+{
+	if (cpu->sampler && cpu_sampler_method(cpu->sampler) == CPU_METHOD_EBPF)
+		rows_capability(w, "off_cpu", capability_state_on, NULL, NULL, NULL);
+	else
+		rows_capability(w, "off_cpu", capability_state_unavailable, NULL, NULL,
+				"it needs eBPF (see `pitot doctor`)");
+}
+
+void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w)
+{
+	write_sampling(cpu, w);
+	if (cpu->off_cpu)
+		write_off_cpu(cpu, w);
+}
+
 int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns();
 	uint64_t sampler_ns = 0;
 	int err = 0;
 
-	write_capability(cpu, w);
 	if (cpu->sampler) {
 		err = cpu_sampler_stop(&cpu->sampler, &sampler_ns, e);
 		rows_cost(w, cost_kind_sampler, cpu->time_ns, now, 1, sampler_ns);

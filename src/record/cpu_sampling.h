@@ -1,6 +1,6 @@
 /*
- * cpu_sampling.h: CPU sampling as `pitot record` does it: from outside by the best way that is allowed (sampler/cpu_sampler.h),
- * else by a timer that the recorder inside the command has.
+ * cpu_sampling.h: chooses the CPU sampling of `pitot record`: from outside, by the best permitted
+ * method (sampler/cpu_sampler.h), else by a timer of the recorder inside the command.
  */
 #ifndef PITOT_RECORD_CPU_SAMPLING_H
 #define PITOT_RECORD_CPU_SAMPLING_H
@@ -12,33 +12,35 @@
 
 struct cpu_sampling {
 	/* Set by the caller. */
-	unsigned hz; /* 0: nothing is sampled */
+	unsigned hz; /* 0: no samples */
 	enum record_via via;
 	bool off_cpu;
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; 0: none */
 	uint64_t max_bytes;
-	const char *recorder; /* name of the file of the recorder inside, if it may sample what has Python frames; or NULL */
-	bool keep_files; /* for naming stacks when the recording ends */
+	/* File name of the recorder inside, where it may sample Python programs; or NULL. */
+	const char *recorder;
+	bool keep_files; /* copies of files, for symbols at the end of the recording */
 	/* Set by cpu_sampling_start. */
 	struct cpu_sampler *sampler; /* NULL: none from outside */
-	bool timer; /* the recorder inside has to sample */
-	uint64_t perf_namespace; /* 0, or it has to sample beside perf events (settings.h) */
-	struct error why_not; /* from outside */
-	uint64_t time_ns; /* when that was decided */
-	struct kept_files kept; /* kept_files_release */
+	bool timer; /* the recorder inside samples */
+	/* Not 0: the recorder inside samples beside perf events (settings.h). */
+	uint64_t perf_namespace;
+	struct error unavailable; /* why there is no sampling from outside */
+	uint64_t time_ns; /* when the method was chosen */
+	struct file_copies kept; /* file_copies_release */
 };
 
 /*
- * Starts to sample `pid`, or finds that the recorder inside has to. 0; or a negative code when the way that was asked
- * for, or any for a process that runs already, is not allowed.
+ * Starts to sample the roots, or chooses the timer of the recorder inside. 0; or a negative code
+ * where the requested method is not permitted, or no method is for running processes.
  */
-int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory, pid_t pid, bool running,
-		     struct error *e) MUST_USE;
+int cpu_sampling_start(struct cpu_sampling *cpu, const char *directory,
+		       const struct cpu_roots *roots, struct error *e) MUST_USE;
 
-/*
- * Ends sampling, and writes what was asked for and what was got as a row of `capability`, and the sampler's cost. An
- * error of writing samples is told through e; nothing else fails.
- */
+/* Writes what was requested and what is recorded as rows of `capability`. */
+void cpu_sampling_write(const struct cpu_sampling *cpu, struct writer *w);
+
+/* Ends sampling, and writes the sampler's cost. 0, or the first error of writing samples. */
 int cpu_sampling_stop(struct cpu_sampling *cpu, struct writer *w, struct error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* follow.c: what a growing recording says so far. */
+/* follow.c: figures of a recording that grows. */
 #include "record/follow.h"
 
 #include <dirent.h>
@@ -10,11 +10,12 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "base/vec.h"
 #include "format/reader.h"
 
 #define WINDOW_NS NS_PER_S /* busy is taken over the latest second with data */
-#define STALE_NS (5 * NS_PER_S) /* data older than this are not "now": nothing runs */
+#define STALE_NS (5 * NS_PER_S) /* older data do not count as current: nothing runs */
 #define DEVICES_MAX 64u
 
 struct interval {
@@ -24,7 +25,7 @@ struct interval {
 struct followed {
 	char name[64];
 	struct segment segment;
-	size_t blocks; /* looked at so far */
+	size_t blocks; /* read so far */
 	uint64_t size; /* of the file at the last step */
 	bool open, done; /* done: closed in order and read to its end */
 };
@@ -79,12 +80,12 @@ void follow_free(struct follow *f)
 	free(f);
 }
 
-static void keep_interval(struct recent *r, uint64_t start_ns, uint64_t end_ns)
+static void add_interval(struct recent *r, uint64_t start_ns, uint64_t end_ns)
 {
 	size_t kept = 0;
 
 	r->latest_ns = MAX(r->latest_ns, end_ns);
-	if (r->count == r->capacity && r->count) { /* throw out what is past before growing */
+	if (r->count == r->capacity && r->count) { /* drop intervals before the window */
 		for (size_t i = 0; i < r->count; i++) {
 			if (r->data[i].end_ns + WINDOW_NS > r->latest_ns)
 				r->data[kept++] = r->data[i];
@@ -113,7 +114,7 @@ static void read_kernels(struct follow *f, const struct segment *s, const struct
 		return;
 	for (uint32_t i = 0; i < rows; i++) {
 		if (starts[i] && ends[i] >= starts[i] && devices[i] < DEVICES_MAX)
-			keep_interval(&f->devices[devices[i]], starts[i], ends[i]);
+			add_interval(&f->devices[devices[i]], starts[i], ends[i]);
 	}
 }
 
@@ -135,10 +136,6 @@ static void read_block(struct follow *f, const struct segment *s, const struct b
 	case TABLE_kernel:
 		f->state.kernels += b->header.rows;
 		read_kernels(f, s, b);
-		break;
-	case TABLE_memcpy:
-	case TABLE_memset:
-		f->state.copies += b->header.rows;
 		break;
 	case TABLE_loss:
 		read_losses(f, s, b);
@@ -215,7 +212,7 @@ static uint64_t union_ns(struct interval *intervals, size_t count, uint64_t from
 	return total;
 }
 
-static unsigned busy_percent(struct follow *f, uint64_t now_ns)
+static unsigned utilization_percent(struct follow *f, uint64_t now_ns)
 {
 	uint64_t busy = 0, latest = 0;
 
@@ -241,10 +238,9 @@ void follow_step(struct follow *f, struct follow_state *state)
 	struct dirent *entry;
 
 	while (folder && (entry = readdir(folder))) {
-		size_t length = strlen(entry->d_name), suffix = strlen(SEGMENT_SUFFIX);
 		struct followed *file;
 
-		if (length <= suffix || strcmp(entry->d_name + length - suffix, SEGMENT_SUFFIX))
+		if (!has_suffix(entry->d_name, SEGMENT_SUFFIX))
 			continue;
 		file = file_of(f, entry->d_name);
 		if (file)
@@ -253,17 +249,13 @@ void follow_step(struct follow *f, struct follow_state *state)
 	if (folder)
 		closedir(folder);
 	f->state.bytes = 0;
-	f->state.segments = 0;
-	for (size_t i = 0; i < f->files.count; i++) {
+	for (size_t i = 0; i < f->files.count; i++)
 		f->state.bytes += f->files.data[i].size;
-		f->state.segments +=
-			strncmp(f->files.data[i].name, "record.", strlen("record.")) != 0;
-	}
 	if (now > f->stepped_ns)
 		f->state.kernels_per_s =
 			(f->state.kernels - kernels) * NS_PER_S / (now - f->stepped_ns);
 	f->stepped_ns = now;
-	f->state.busy_percent = busy_percent(f, now);
+	f->state.utilization_percent = utilization_percent(f, now);
 	*state = f->state;
 }
 
@@ -277,7 +269,7 @@ void follow_line(const struct follow_state *state, uint64_t elapsed_ns, unsigned
 	if (state->gpus) {
 		strbuf_adds(out, "  ");
 		human_count(out, state->kernels_per_s);
-		strbuf_addf(out, " kernels/s  GPU %u%% busy", state->busy_percent);
+		strbuf_addf(out, " kernels/s  GPU utilization %u%%", state->utilization_percent);
 	} else {
 		strbuf_adds(out, "  no GPU work yet");
 	}

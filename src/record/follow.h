@@ -1,6 +1,6 @@
 /*
- * follow.h: follows a recording while it grows, for the live line: reads the headers of new blocks, and of new
- * kernels only when they started and ended.
+ * follow.h: follows a recording while it grows, for the live line: reads the headers of new blocks,
+ * and of new kernels only when they started and ended.
  */
 #ifndef PITOT_RECORD_FOLLOW_H
 #define PITOT_RECORD_FOLLOW_H
@@ -13,20 +13,21 @@ struct follow;
 struct follow_state {
 	uint64_t bytes; /* of all segments */
 	uint64_t kernels; /* so far */
-	uint64_t copies; /* copies and memory sets so far */
 	uint64_t lost; /* rows of table loss, their counts added */
 	uint64_t kernels_per_s; /* since the last step */
-	unsigned
-		busy_percent; /* GPU time of the latest second that is there, mean of the GPUs that work */
+	/* GPU utilization of the latest second on disk, mean of the GPUs in use. */
+	unsigned utilization_percent;
 	size_t gpus; /* seen so far, by ordinal */
-	size_t segments; /* of processes of the command */
 };
 
 /* NULL: no memory. */
 struct follow *follow_new(const char *directory) MUST_USE;
 void follow_free(struct follow *f);
 
-/* Reads what is new. Damaged or unreadable files are passed over: the reader of the recording reports them. */
+/*
+ * Reads new blocks. Damaged and unreadable files are skipped: the reader of the recording reports
+ * them.
+ */
 void follow_step(struct follow *f, struct follow_state *state);
 
 /* Appends the live line, without line end, cut to `width` columns. */

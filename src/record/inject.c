@@ -2,12 +2,10 @@
 #include "record/inject.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/options.h"
 #include "base/path.h"
 
 #define LIBRARY "libpitot.so"
@@ -27,7 +25,7 @@ static char *usable(const char *path)
 char *record_find_library(struct error *e)
 {
 	static const char *const places[] = { "", "../" PITOT_LIBDIR "/", "../lib/", "../lib64/" };
-	const char *given = getenv("PITOT_LIBRARY");
+	const char *given = secure_getenv("PITOT_LIBRARY");
 	char folder[PATH_MAX], path[PATH_MAX + 64], *found;
 	ssize_t length;
 
@@ -82,43 +80,6 @@ const char *record_foreign_injection(const char **value)
 		}
 	}
 	return NULL;
-}
-
-const char *const record_graphs_names[] = { "auto", "node", "launch", NULL };
-const char *const record_api_names[] = { "launches", "all", NULL };
-const char *const record_stacks_names[] = { "all", "native", "python", "none", NULL };
-
-static void add_setting(struct strbuf *out, const char *key, const struct option *o)
-{
-	strbuf_addf(out, "%s=", key);
-	if (o->type == OPTION_FLAG)
-		strbuf_addf(out, "%d;", *(const bool *)o->value);
-	else if (o->type == OPTION_ENUM)
-		strbuf_addf(out, "%s;", o->choices[*(const int *)o->value]);
-	else
-		strbuf_addf(out, "%" PRIu64 ";", *(const uint64_t *)o->value);
-}
-
-void recorder_options(const struct record_request *request, const struct recorder_facts *facts,
-		      struct strbuf *out)
-{
-	struct record_request r = *request;
-
-#define SETTING(member, type_, initial, key, ...)                                                  \
-	add_setting(out, key,                                                                      \
-		    &(struct option){ .type = OPTION_##type_, .value = &r.member, __VA_ARGS__ });
-#include "record/recorder_settings.def"
-#undef SETTING
-	strbuf_addf(out, "start_ns=%" PRIu64, facts->start_ns);
-	if (facts->cpu_hz)
-		strbuf_addf(out, ";cpu=%u", facts->cpu_hz);
-	if (facts->perf_namespace)
-		strbuf_addf(out, ";perf=%" PRIu64, facts->perf_namespace);
-	if (facts->preload)
-		strbuf_addf(out, ";preload=%s",
-			    facts->preload == RECORD_PRELOAD_ALL ? "1" : "once");
-	if (facts->no_cuda)
-		strbuf_adds(out, ";cuda=0");
 }
 
 static void add_variable(struct strbuf *out, const char *name, const char *value)

@@ -18,38 +18,38 @@ static int check_foreign_injection(const struct recording *r, struct error *e)
 				 "another tool has set %s='%s'; unset it, or replace it with "
 				 "--force-injection",
 				 variable, value);
-	record_say(r, RECORD_NOTE, "replacing %s='%s'", variable, value);
+	record_emit(r, RECORD_NOTE, "replacing %s='%s'", variable, value);
 	return 0;
 }
 
 /*
- * The recorder is in a Python from its start, where it has frames that nothing else has; and in all programs where nothing else
- * samples them. How it gets into what the command starts: src/preload.
+ * The recorder is preloaded into Pythons, whose frames only it can read, and into all programs
+ * where only its timer samples. src/preload brings it into what the command starts.
  */
-static enum record_preload choose_preload(const struct recording *r)
+static int choose_preload(const struct recording *r)
 {
 	if (r->command_kind == COMMAND_OTHER || !r->preload_library)
-		return RECORD_PRELOAD_NONE;
+		return SETTING_PRELOAD_NONE;
 	if (r->cpu.timer && r->request->cpu_only)
-		return RECORD_PRELOAD_ALL;
+		return SETTING_PRELOAD_ALL;
 	if (r->command_kind == COMMAND_MAY_START_PYTHON && (r->cpu.timer || r->cpu.perf_namespace))
-		return RECORD_PRELOAD_PYTHON;
-	return RECORD_PRELOAD_NONE;
+		return SETTING_PRELOAD_PYTHON;
+	return SETTING_PRELOAD_NONE;
 }
 
-/* Why a timer is not in the command, although nothing else samples it. */
+/* Warns where only a timer could sample the command, and it cannot be preloaded. */
 static void warn_not_sampled(const struct recording *r)
 {
 	if (!r->cpu.timer || !r->request->cpu_only || r->preload)
 		return;
 	if (!r->preload_library)
-		record_say(r, RECORD_WARNING,
-			   "the command is not sampled: libpitot-preload.so is not beside '%s'",
-			   r->library);
+		record_emit(r, RECORD_WARNING,
+			    "the command is not sampled: libpitot-preload.so is not beside '%s'",
+			    r->library);
 	else
-		record_say(r, RECORD_WARNING,
-			   "the command is not sampled: a timer can only be in dynamically linked "
-			   "64-bit programs of the GNU C library");
+		record_emit(r, RECORD_WARNING,
+			    "the command is not sampled: a timer can only be in dynamically linked "
+			    "64-bit programs of the GNU C library");
 }
 
 static enum command_kind find_kind(const char *command)
@@ -65,7 +65,10 @@ static enum command_kind find_kind(const char *command)
 		       : COMMAND_PROGRAM;
 }
 
-/* The command waits for its exec: sampling starts, and then it is known what the recorder inside has to do. */
+/*
+ * Starts sampling while the command waits for its exec; the method decides what the recorder inside
+ * has to do.
+ */
 static int prepare_child(void *user, pid_t pid, struct strbuf *environment, struct error *e)
 {
 	struct recording *r = user;
@@ -74,7 +77,8 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 		.directory = r->directory,
 		.cuda = !r->request->cpu_only,
 	};
-	int err = cpu_sampling_start(&r->cpu, r->directory, pid, false, e);
+	const struct cpu_roots roots = { .pids = &pid, .count = 1 };
+	int err = cpu_sampling_start(&r->cpu, r->directory, &roots, e);
 
 	if (err < 0)
 		return err;
@@ -85,10 +89,11 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	injection.options = strbuf_text(&r->options);
 	injection.preload = r->preload ? r->preload_library : NULL;
 	record_environment(&injection, environment);
-	record_say_cpu(r);
+	record_emit_cpu_method(r);
 	warn_not_sampled(r);
 	if (environment->length)
-		record_say(r, RECORD_DETAIL, "injecting %s with %s", r->library, injection.options);
+		record_emit(r, RECORD_DETAIL, "injecting %s with %s", r->library,
+			    injection.options);
 	return 0;
 }
 
@@ -97,17 +102,19 @@ static int start(struct recording *r, char **argv, struct error *e)
 	int err = spawn_start(&r->spawn, argv, prepare_child, r, e);
 
 	if (err >= 0) {
-		r->threads.pid = r->spawn.pid;
-		/* The recording starts with its command: windows, recording.json and the row of the process agree. */
+		/*
+		 * The recording starts with its command: windows, recording.json and the row of the
+		 * process agree.
+		 */
 		r->spawn.start_ns = r->identity.start_monotonic_ns;
-		process_tree_add_command(r->tree, r->spawn.pid, r->spawn.start_ns);
+		process_tree_add_command(r->tree, r->spawn.pid, argv, r->spawn.start_ns);
 		return 0;
 	}
 	record_undo(r);
 	return err;
 }
 
-/* Nothing runs; a shell would return this status. */
+/* Sets the status that a shell returns for a command that cannot be run. */
 static int cannot_run(struct recording *r, int err)
 {
 	r->spawn.status = err == -ENOENT ? 127 : 126;

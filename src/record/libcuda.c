@@ -4,25 +4,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* CUdevice_attribute; these numbers are part of the driver's ABI. */
-enum {
-	ATTRIBUTE_THREADS_PER_BLOCK = 1,
-	ATTRIBUTE_WARP_SIZE = 10,
-	ATTRIBUTE_CLOCK_KHZ = 13,
-	ATTRIBUTE_MULTIPROCESSORS = 16,
-	ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
-	ATTRIBUTE_MEMORY_BUS_BITS = 37,
-	ATTRIBUTE_L2_BYTES = 38,
-	ATTRIBUTE_THREADS_PER_MULTIPROCESSOR = 39,
-	ATTRIBUTE_COPY_ENGINES = 40,
-	ATTRIBUTE_COMPUTE_MAJOR = 75,
-	ATTRIBUTE_COMPUTE_MINOR = 76,
-	ATTRIBUTE_SHARED_PER_MULTIPROCESSOR = 81,
-	ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR = 82,
-	ATTRIBUTE_SHARED_PER_BLOCK_OPTIN = 97,
-	ATTRIBUTE_BLOCKS_PER_MULTIPROCESSOR = 106,
-};
-
 int libcuda_load(struct libcuda *cuda, struct error *e)
 {
 	const struct {
@@ -106,28 +87,10 @@ int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *
 
 	if (result)
 		return failed(cuda, "cuDeviceGet", result, e);
-	*out = (struct cuda_device){
-		.ordinal = ordinal,
-		.compute_major = attribute(cuda, ATTRIBUTE_COMPUTE_MAJOR, device),
-		.compute_minor = attribute(cuda, ATTRIBUTE_COMPUTE_MINOR, device),
-		.multiprocessors = attribute(cuda, ATTRIBUTE_MULTIPROCESSORS, device),
-		.clock_khz = attribute(cuda, ATTRIBUTE_CLOCK_KHZ, device),
-		.memory_clock_khz = attribute(cuda, ATTRIBUTE_MEMORY_CLOCK_KHZ, device),
-		.memory_bus_bits = attribute(cuda, ATTRIBUTE_MEMORY_BUS_BITS, device),
-		.l2_bytes = attribute(cuda, ATTRIBUTE_L2_BYTES, device),
-		.warp_size = attribute(cuda, ATTRIBUTE_WARP_SIZE, device),
-		.threads_per_block = attribute(cuda, ATTRIBUTE_THREADS_PER_BLOCK, device),
-		.threads_per_multiprocessor =
-			attribute(cuda, ATTRIBUTE_THREADS_PER_MULTIPROCESSOR, device),
-		.blocks_per_multiprocessor =
-			attribute(cuda, ATTRIBUTE_BLOCKS_PER_MULTIPROCESSOR, device),
-		.registers_per_multiprocessor =
-			attribute(cuda, ATTRIBUTE_REGISTERS_PER_MULTIPROCESSOR, device),
-		.shared_per_block_optin_bytes =
-			attribute(cuda, ATTRIBUTE_SHARED_PER_BLOCK_OPTIN, device),
-		.shared_per_multiprocessor_bytes =
-			attribute(cuda, ATTRIBUTE_SHARED_PER_MULTIPROCESSOR, device),
-		.copy_engines = attribute(cuda, ATTRIBUTE_COPY_ENGINES, device),
+	*out = (struct cuda_device){ .ordinal = ordinal,
+#define READ_ATTRIBUTE(name_, number) .name_ = attribute(cuda, number, device),
+				     CUDA_ATTRIBUTES(READ_ATTRIBUTE)
+#undef READ_ATTRIBUTE
 	};
 	result = cuda->device_name(out->name, sizeof(out->name), device);
 	if (result)

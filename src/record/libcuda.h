@@ -1,6 +1,6 @@
 /*
- * libcuda.h: the few functions of the CUDA driver that `devices` and `doctor` ask, through dlopen. Declared here, so
- * that no CUDA toolkit is needed.
+ * libcuda.h: the few functions of the CUDA driver that `devices` and `doctor` call, through dlopen.
+ * Declared here, so that no CUDA toolkit is needed.
  */
 #ifndef PITOT_RECORD_LIBCUDA_H
 #define PITOT_RECORD_LIBCUDA_H
@@ -21,26 +21,45 @@ struct libcuda {
 	int (*device_attribute)(int *value, int attribute, int device);
 };
 
+/*
+ * A(name, number): what is read of a device; the number is a CUdevice_attribute, part of the
+ * driver's ABI.
+ */
+#define CUDA_ATTRIBUTES(A)                                                                         \
+	A(compute_major, 75)                                                                       \
+	A(compute_minor, 76)                                                                       \
+	A(multiprocessors, 16)                                                                     \
+	A(clock_khz, 13)                                                                           \
+	A(memory_clock_khz, 36)                                                                    \
+	A(memory_bus_bits, 37)                                                                     \
+	A(l2_bytes, 38)                                                                            \
+	A(warp_size, 10)                                                                           \
+	A(max_threads_per_block, 1)                                                                \
+	A(max_threads_per_multiprocessor, 39)                                                      \
+	A(max_blocks_per_multiprocessor, 106)                                                      \
+	A(registers_per_multiprocessor, 82)                                                        \
+	A(shared_per_block_optin_bytes, 97)                                                        \
+	A(shared_per_multiprocessor_bytes, 81)                                                     \
+	A(copy_engines, 40)
+
+#define CUDA_ATTRIBUTE_MEMBER(name, number) int name; /* -1: this driver does not know it */
 struct cuda_device {
 	int ordinal;
 	char name[256];
 	char uuid[48]; /* GPU-… as nvidia-smi prints it */
 	char pci[32];
 	uint64_t memory_bytes;
-	int compute_major, compute_minor;
-	int multiprocessors, clock_khz, memory_clock_khz, memory_bus_bits;
-	int l2_bytes, warp_size;
-	int threads_per_block, threads_per_multiprocessor, blocks_per_multiprocessor;
-	int registers_per_multiprocessor;
-	int shared_per_block_optin_bytes, shared_per_multiprocessor_bytes;
-	int copy_engines;
-}; /* -1: this driver does not say */
+	CUDA_ATTRIBUTES(CUDA_ATTRIBUTE_MEMBER)
+};
 
-/* Loads libcuda.so.1 and finds its functions; nothing is initialised. 0, or E_UNSUPPORTED with the reason. */
+/*
+ * Loads libcuda.so.1 and finds its functions; nothing is initialised. 0, or E_UNSUPPORTED with the
+ * reason.
+ */
 int libcuda_load(struct libcuda *cuda, struct error *e) MUST_USE;
 /* cuInit, without any profiler's injection. 0 or E_UNSUPPORTED. */
 int libcuda_init(struct libcuda *cuda, struct error *e) MUST_USE;
-int libcuda_device_count(const struct libcuda *cuda); /* 0 when it cannot be told */
+int libcuda_device_count(const struct libcuda *cuda); /* 0 where the driver fails */
 int libcuda_device(const struct libcuda *cuda, int ordinal, struct cuda_device *out,
 		   struct error *e) MUST_USE;
 

@@ -13,7 +13,10 @@ struct process_command {
 	size_t argc; /* at least 1 */
 };
 
-/* From /proc; of a kernel thread its name. 0 or a negative code, and then nothing needs a release. */
+/*
+ * Reads /proc; a kernel thread has its name as command. 0; or a negative code, and then there is
+ * nothing to release.
+ */
 int process_command_read(struct process_command *command, pid_t pid, struct error *e) MUST_USE;
 void process_command_release(struct process_command *command); /* a zeroed one is fine */
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
 #include "record/checks.h"
 
@@ -42,13 +43,14 @@ struct process_tree {
 	struct writer *writer;
 	VEC(struct member) running;
 	struct map by_pid; /* index in running */
+	struct pid_list roots; /* none: this process's children */
 	uint64_t scans, scanned_ns, boot_offset_ns;
 	uint64_t rest_ns; /* pause after the last scan */
 	uint64_t young_ns; /* until then some process is young */
 	char last_pid[16]; /* of /proc/loadavg at the last scan */
 	char host[256], boot_id[64];
 	bool can_follow;
-	bool blind; /* /proc is of other processes */
+	bool foreign_proc; /* /proc is of another pid namespace */
 };
 
 /* The first bytes of a file of /proc, terminated. Returns the length, 0 when it cannot be read. */
@@ -78,7 +80,7 @@ static char *read_link(pid_t pid, const char *name)
 	return strndup(target, n > 0 ? (size_t)n : 0);
 }
 
-/* Arguments with blanks between them; what cannot be said in one line is left to the reader of the bytes. */
+/* Joins the arguments with blanks. */
 static char *read_command(pid_t pid)
 {
 	char path[64], text[COMMAND_MAX];
@@ -195,8 +197,18 @@ static void forget(struct process_tree *tree, struct member *p)
 		*map_at(&tree->by_pid, (uint64_t)p->pid, 0) = index;
 }
 
+/* The command line of a process that ended before /proc was read. */
+static char *join(char **argv)
+{
+	struct strbuf text = STRBUF_INIT;
+
+	for (; *argv && text.length < COMMAND_MAX; argv++)
+		strbuf_addf(&text, "%s%s", text.length ? " " : "", *argv);
+	return text.data;
+}
+
 static struct member *add(struct process_tree *tree, pid_t pid, pid_t parent, uint64_t start_ticks,
-			  uint64_t start_ns)
+			  uint64_t start_ns, char **argv)
 {
 	struct member *p, new = {
 		.pid = pid,
@@ -214,6 +226,10 @@ static struct member *add(struct process_tree *tree, pid_t pid, pid_t parent, ui
 		return NULL;
 	p = &tree->running.data[tree->running.count - 1];
 	read_image(p);
+	if (argv && p->command && !*p->command) {
+		free(p->command);
+		p->command = join(argv);
+	}
 	write_row(tree, p, 0, 0);
 	tree->young_ns = p->seen_ns + YOUNG_NS;
 	return p;
@@ -258,7 +274,7 @@ static void scan_process(struct process_tree *tree, pid_t pid)
 		p = NULL;
 	}
 	if (!p && state != 'Z')
-		add(tree, pid, parent, ticks, start_of(tree, parent, ticks));
+		add(tree, pid, parent, ticks, start_of(tree, parent, ticks), NULL);
 	if (!p)
 		return;
 	p->start_ticks = ticks;
@@ -298,19 +314,6 @@ static void add_children(pid_t pid, struct pid_list *pids)
 	closedir(tasks);
 }
 
-size_t process_count_children(pid_t pid)
-{
-	struct pid_list pids = VEC_INIT;
-	size_t count;
-
-	add_children(pid, &pids);
-	for (size_t i = 0; i < pids.count; i++)
-		add_children(pids.data[i], &pids);
-	count = pids.count;
-	vec_release(&pids);
-	return count;
-}
-
 /* Whether the kernel has given out a process or thread id since the last scan. */
 static bool something_started(struct process_tree *tree)
 {
@@ -333,17 +336,30 @@ static bool is_due(struct process_tree *tree, uint64_t now)
 	       now - tree->scanned_ns >= SCAN_ALL_NS;
 }
 
-bool process_tree_scan(struct process_tree *tree, bool at_once)
+/*
+ * A scan begins at the roots. A root that has ended is left out, because its pid may belong to
+ * another process.
+ */
+static void add_roots(struct process_tree *tree, struct pid_list *pids)
+{
+	if (!tree->roots.count)
+		add_children(getpid(), pids);
+	for (size_t i = 0; i < tree->roots.count; i++)
+		if (find(tree, tree->roots.data[i]))
+			(void)!vec_push(pids, tree->roots.data[i]);
+}
+
+void process_tree_scan(struct process_tree *tree, bool at_once)
 {
 	struct pid_list pids = VEC_INIT;
 	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	if (tree->blind)
-		return false;
+	if (tree->foreign_proc)
+		return;
 	if (!at_once && !is_due(tree, clock_monotonic_ns()))
-		return false;
+		return;
 	tree->scans++;
-	add_children(getpid(), &pids);
+	add_roots(tree, &pids);
 	for (size_t i = 0; i < pids.count; i++) {
 		scan_process(tree, pids.data[i]);
 		add_children(pids.data[i], &pids);
@@ -355,19 +371,24 @@ bool process_tree_scan(struct process_tree *tree, bool at_once)
 	}
 	tree->scanned_ns = clock_monotonic_ns();
 	tree->rest_ns = (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns) * REST_FACTOR;
-	return true;
 }
 
-void process_tree_add_command(struct process_tree *tree, pid_t pid, uint64_t start_ns)
+void process_tree_add_command(struct process_tree *tree, pid_t pid, char **argv, uint64_t start_ns)
 {
 	uint64_t ticks = 0;
 	pid_t parent = getpid();
 	char state;
 
-	if (tree->blind)
+	if (tree->foreign_proc)
 		return;
 	read_stat(pid, &parent, &ticks, &state);
-	add(tree, pid, parent, ticks, start_ns);
+	add(tree, pid, parent, ticks, start_ns, argv);
+}
+
+void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_ns)
+{
+	if (vec_push(&tree->roots, pid) >= 0)
+		process_tree_add_command(tree, pid, NULL, start_ns);
 }
 
 void process_tree_ended(struct process_tree *tree, pid_t pid, int status)
@@ -393,8 +414,8 @@ struct process_tree *process_tree_new(struct writer *w)
 	read_start("/proc/sys/kernel/random/boot_id", tree->boot_id, sizeof(tree->boot_id));
 	tree->boot_id[strcspn(tree->boot_id, "\n")] = '\0';
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
-	tree->blind = checks_foreign_proc();
-	tree->can_follow = !tree->blind && access(path, R_OK) == 0;
+	tree->foreign_proc = checks_foreign_proc();
+	tree->can_follow = !tree->foreign_proc && access(path, R_OK) == 0;
 	return tree;
 }
 
@@ -405,6 +426,7 @@ void process_tree_free(struct process_tree *tree)
 	while (tree->running.count)
 		forget(tree, &tree->running.data[tree->running.count - 1]);
 	vec_release(&tree->running);
+	vec_release(&tree->roots);
 	map_release(&tree->by_pid);
 	free(tree);
 }

@@ -10,10 +10,9 @@
 void recording_release(struct recording *r)
 {
 	process_tree_free(r->tree);
-	thread_names_release(&r->threads);
 	writer_abandon(&r->writer);
 	process_command_release(&r->running);
-	kept_files_release(&r->cpu.kept);
+	file_copies_release(&r->cpu.kept);
 	free(r->directory);
 	free(r->shown);
 	free(r->library);
@@ -36,30 +35,30 @@ static char *shown_path(const char *absolute)
 
 void record_make_options(struct recording *r)
 {
-	const struct recorder_facts facts = {
-		.start_ns = r->identity.start_monotonic_ns,
-		.cpu_hz = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0,
-		.perf_namespace = r->cpu.perf_namespace,
-		.preload = r->preload,
-		.no_cuda = r->request->cpu_only,
-	};
+	struct settings s = r->request->settings;
 
+	s.start_ns = r->identity.start_monotonic_ns;
+	s.cpu = r->cpu.timer || r->cpu.perf_namespace ? r->cpu.hz : 0;
+	s.perf = r->cpu.perf_namespace;
+	s.preload = r->preload;
+	s.cuda = !r->request->cpu_only;
 	strbuf_clear(&r->options);
-	recorder_options(r->request, &facts, &r->options);
+	settings_text(&s, &r->options);
 	r->identity.options = strbuf_text(&r->options);
 }
 
 static void choose_cpu(struct recording *r)
 {
-	uint64_t start_ns = r->identity.start_monotonic_ns + r->request->delay_ns;
+	const struct settings *s = &r->request->settings;
+	uint64_t start_ns = r->identity.start_monotonic_ns + s->delay_ns;
 
 	r->cpu.hz = r->request->gpu_only ? 0 : (unsigned)r->request->hz;
 	r->cpu.via = (enum record_via)r->request->via;
 	r->cpu.off_cpu = r->request->off_cpu;
-	r->cpu.start_ns = r->request->delay_ns ? start_ns : 0;
-	r->cpu.end_ns = r->request->duration_ns ? start_ns + r->request->duration_ns : 0;
-	r->cpu.max_bytes = r->request->max_bytes;
-	if (r->library && r->request->stacks != RECORD_STACKS_NATIVE &&
+	r->cpu.start_ns = s->delay_ns ? start_ns : 0;
+	r->cpu.end_ns = s->duration_ns ? start_ns + s->duration_ns : 0;
+	r->cpu.max_bytes = s->max_bytes;
+	if (r->library && s->stacks != SETTING_STACKS_NATIVE &&
 	    (!r->request->cpu_only || r->command_kind == COMMAND_MAY_START_PYTHON))
 		r->cpu.recorder = strrchr(r->library, '/') + 1;
 	r->cpu.keep_files = r->request->symbols;
@@ -105,7 +104,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	return err;
 }
 
-void record_say(const struct recording *r, enum record_message kind, const char *format, ...)
+void record_emit(const struct recording *r, enum record_message kind, const char *format, ...)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	va_list args;
@@ -118,7 +117,7 @@ void record_say(const struct recording *r, enum record_message kind, const char 
 	r->listener.message(r->listener.user, kind, strbuf_text(&text));
 }
 
-void record_say_cpu(const struct recording *r)
+void record_emit_cpu_method(const struct recording *r)
 {
 	const struct cpu_sampling *cpu = &r->cpu;
 	const char *how, *reason;
@@ -126,11 +125,11 @@ void record_say_cpu(const struct recording *r)
 	if (!cpu->hz)
 		return;
 	how = cpu->sampler ? cpu_method_name(cpu_sampler_method(cpu->sampler)) : "a timer inside";
-	reason = cpu->sampler        ? cpu_sampler_reason(cpu->sampler)
-		 : cpu->why_not.code ? cpu->why_not.text
-				     : "";
-	record_say(r, RECORD_DETAIL, "sampling the CPU by %s%s%s", how, *reason ? ": " : "",
-		   reason);
+	reason = cpu->sampler            ? cpu_sampler_reason(cpu->sampler)
+		 : cpu->unavailable.code ? cpu->unavailable.text
+					 : "";
+	record_emit(r, RECORD_DETAIL, "sampling the CPU by %s%s%s", how, *reason ? ": " : "",
+		    reason);
 }
 
 void record_undo(struct recording *r)

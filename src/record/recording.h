@@ -1,8 +1,9 @@
 /*
  * recording.h: makes a recording of a command, or of a process that already runs.
  *
- * The stages, in this order: record_launch or record_attach, record_run, record_finish, and recording_release in any
- * case. Nothing here prints: what a person should know goes through struct record_listener.
+ * The stages, in this order: record_launch or record_attach, record_run, record_finish, and
+ * recording_release in any case. Nothing here prints: messages for the user go through struct
+ * record_listener.
  */
 #ifndef PITOT_RECORD_RECORDING_H
 #define PITOT_RECORD_RECORDING_H
@@ -14,30 +15,33 @@
 #include "record/recording_json.h"
 #include "record/request.h"
 #include "record/spawn.h"
-#include "record/thread_names.h"
 
 enum record_message {
-	RECORD_DETAIL, /* what was chosen and why, for who asks for it */
+	RECORD_DETAIL, /* choices and their reasons, for --verbose */
 	RECORD_NOTE, /* worth knowing, but no failure */
 	RECORD_WARNING, /* needed to trust the recording */
 };
 
-/* Who listens to a recording. Called on the thread that runs the stages; a member that is NULL is not called. */
+/*
+ * Receives the messages of a recording, on the thread that runs the stages. Either function may be
+ * NULL.
+ */
 struct record_listener {
 	void *user;
 	/* One line, without its end. */
 	void (*message)(void *user, enum record_message kind, const char *text);
-	/* Once a second while the command runs, after what is known so far was written to `directory`. */
+	/* Called once a second while the command runs, after a flush to `directory`. */
 	void (*tick)(void *user, const char *directory, uint64_t elapsed_ns);
 };
 
-/* The caller sets the first two members; RECORDING_INIT is what the others start with. */
 enum command_kind {
-	COMMAND_OTHER, /* the recorder cannot be in it: static, setuid, another C library or processor */
+	/* The recorder cannot be in it: static, setuid, another C library or processor. */
+	COMMAND_OTHER,
 	COMMAND_PROGRAM,
 	COMMAND_MAY_START_PYTHON, /* or is one */
 };
 
+/* The caller sets the first two members, and the others with RECORDING_INIT. */
 struct recording {
 	const struct record_request *request;
 	struct record_listener listener;
@@ -49,25 +53,29 @@ struct recording {
 	struct process_command running; /* with --pid */
 	enum command_kind command_kind;
 	char *preload_library; /* NULL: there is none */
-	enum record_preload preload;
+	int preload; /* SETTING_PRELOAD_ */
 	struct record_identity identity;
 	struct writer *writer;
 	struct process_tree *tree;
-	struct thread_names threads;
 	struct spawn spawn;
 };
 
 #define RECORDING_INIT .name = STRBUF_INIT, .options = STRBUF_INIT
 
 /*
- * Starts argv (NULL at argv[argc]) and begins to record it. 0, or a negative code, and then nothing runs and there is no
- * folder. r->spawn.status is then what a shell would return where the command itself cannot be run: 127 when there is
- * none, else 126; and 0 for any other failure.
+ * Starts argv (NULL at argv[argc]) and begins to record it. 0, or a negative code, and then nothing
+ * runs and there is no folder. r->spawn.status is then what a shell would return where the command
+ * itself cannot be run: 127 when there is none, else 126; and 0 for any other failure.
  */
 int record_launch(struct recording *r, int argc, char **argv, struct error *e) MUST_USE;
-/* Begins to sample process request->pid. 0 or a negative code, and then there is no folder. */
+/*
+ * Begins to sample the processes request->pids. 0 or a negative code, and then there is no folder.
+ */
 int record_attach(struct recording *r, struct error *e) MUST_USE;
-/* Follows the processes and passes signals on, until the command has ended or the window of an attached process is over. */
+/*
+ * Follows the processes and passes signals on, until the command has ended or the window of an
+ * attached process is over.
+ */
 void record_run(struct recording *r);
 /* Stops sampling, closes the recording and names its stacks. What fails here is a warning. */
 void record_finish(struct recording *r);
@@ -75,14 +83,18 @@ void recording_release(struct recording *r);
 
 /* --- between the stages --- */
 
-void record_say(const struct recording *r, enum record_message kind, const char *format, ...) PRINTF_LIKE(3, 4);
+void record_emit(const struct recording *r, enum record_message kind, const char *format, ...)
+	PRINTF_LIKE(3, 4);
 /* Folder, recording.json, writer, tree. 0 or a negative code, and then there is no folder. */
 int record_prepare(struct recording *r, int argc, char **argv, struct error *e) MUST_USE;
-/* Sets `options`: what the recorder inside the command is told. Again once it is known whether it has to sample. */
+/*
+ * Sets `options`, the PITOT_OPTIONS of the recorder inside. Called again when the method of CPU
+ * sampling is chosen.
+ */
 void record_make_options(struct recording *r);
-/* Reports how the CPU is sampled, as a detail. */
-void record_say_cpu(const struct recording *r);
-/* Nothing was recorded: stops sampling, removes the folder. */
+/* Emits the method of CPU sampling, as a detail. */
+void record_emit_cpu_method(const struct recording *r);
+/* Undoes record_prepare where nothing was recorded: stops sampling, removes the folder. */
 void record_undo(struct recording *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* recording_dir.c: the folder of a recording. */
+/* recording_dir.c: folders of recordings. */
 #include "record/recording_dir.h"
 
 #include <ctype.h>
@@ -10,9 +10,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/path.h"
 #include "format/handover_cell.h"
 #include "format/segment.h"
 
+#define RECORDING_SUFFIX ".pitot"
 #define NAME_MAX_LENGTH 64
 #define NUMBERS_MAX 1000
 #define FOLDER_MODE 0700 /* command lines and paths may be secret */
@@ -70,13 +72,6 @@ void record_name(int argc, char **argv, struct strbuf *out)
 	}
 	if (!length)
 		strbuf_adds(out, "command");
-}
-
-static bool has_suffix(const char *text, const char *suffix)
-{
-	size_t length = strlen(text), suffix_length = strlen(suffix);
-
-	return length > suffix_length && !strcmp(text + length - suffix_length, suffix);
 }
 
 /* Files that a recording consists of, also the unfinished ones of a recorder that was killed. */
@@ -170,7 +165,7 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 		strbuf_addf(path, "%s-%s", name, date);
 		if (i > 1)
 			strbuf_addf(path, "-%d", i);
-		strbuf_adds(path, ".pitot");
+		strbuf_adds(path, RECORDING_SUFFIX);
 		if (path->failed)
 			return error_set(e, -ENOMEM, "out of memory");
 		if (!mkdir(path->data, FOLDER_MODE))
@@ -203,4 +198,78 @@ char *recording_dir_create(const char *path, const char *name, bool force, struc
 		return NULL;
 	}
 	return absolute;
+}
+
+/* --- the newest recording --- */
+
+static bool is_newer(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/*
+ * A recording that was interrupted at once has no segment. A folder that may not be opened counts
+ * as a recording, so that the error names its permissions.
+ */
+static bool has_segments(const char *path)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	bool found = !folder && errno == EACCES;
+
+	while (folder && !found && (entry = readdir(folder)))
+		found = has_suffix(entry->d_name, SEGMENT_SUFFIX);
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+/*
+ * The newest directory *.pitot in the current folder. 1 and *name (to be freed), 0 for none,
+ * -errno.
+ */
+static int newest_recording(char **name)
+{
+	DIR *folder = opendir(".");
+	struct timespec newest = { 0 };
+	struct dirent *entry;
+	struct stat st;
+	char *copy;
+
+	*name = NULL;
+	if (!folder)
+		return -errno;
+	while ((entry = readdir(folder))) {
+		if (entry->d_name[0] == '.' || !has_suffix(entry->d_name, RECORDING_SUFFIX) ||
+		    stat(entry->d_name, &st) < 0 || !S_ISDIR(st.st_mode))
+			continue;
+		if ((*name && !is_newer(&st.st_mtim, &newest)) || !has_segments(entry->d_name))
+			continue;
+		copy = strdup(entry->d_name);
+		if (!copy) {
+			free(*name);
+			closedir(folder);
+			return -ENOMEM;
+		}
+		free(*name);
+		*name = copy;
+		newest = st.st_mtim;
+	}
+	closedir(folder);
+	return *name ? 1 : 0;
+}
+
+char *recording_dir_find_newest(struct error *e)
+{
+	char *name;
+	int r = newest_recording(&name);
+
+	if (r < 0)
+		error_errno(e, -r, "cannot search the current folder for recordings");
+	else if (!r)
+		error_set(e, -ENOENT,
+			  "no recording (*%s) in the current folder; name one, or make one with "
+			  "`pitot record`",
+			  RECORDING_SUFFIX);
+	return name;
 }

@@ -1,4 +1,6 @@
-/* recording_dir.h: the folder of a recording: its name, its creation, its removal. */
+/*
+ * recording_dir.h: the folder of a recording: its name, its creation, its removal, the newest one.
+ */
 #ifndef PITOT_RECORD_RECORDING_DIR_H
 #define PITOT_RECORD_RECORDING_DIR_H
 
@@ -10,19 +12,30 @@
 #define RECORDING_JSON "recording.json"
 
 /*
- * Appends a short name for a command: the base name of argv[0], or of the script where argv[0] is an interpreter
- * ("python train.py" is "train"), with nothing in it but letters, digits, '.', '_' and '-'.
+ * Appends a short name for a command: the base name of argv[0], or of the script where argv[0] is
+ * an interpreter ("python train.py" is "train"), with nothing in it but letters, digits, '.', '_'
+ * and '-'.
  */
 void record_name(int argc, char **argv, struct strbuf *out);
 
 /*
- * Creates the folder, for its owner only. With path NULL it is <name>-DATE-TIME.pitot in the current folder, and a number
- * is added until it is new. An existing path is an error, unless `force` and it is a recording or an empty folder: then
- * its files are removed, and the folder keeps its mode. Returns the absolute path, to be freed, or NULL.
+ * Creates the folder, for its owner only. With path NULL it is <name>-DATE-TIME.pitot in the
+ * current folder, and a number is added until it is new. An existing path is an error, unless
+ * `force` and it is a recording or an empty folder: then its files are removed, and the folder
+ * keeps its mode. Returns the absolute path, to be freed, or NULL.
  */
-char *recording_dir_create(const char *path, const char *name, bool force, struct error *e) MUST_USE;
+char *recording_dir_create(const char *path, const char *name, bool force,
+			   struct error *e) MUST_USE;
 
-/* Removes a recording and nothing else: the folder must hold only files that a recording has. 0 or a negative code. */
+/*
+ * Name of the newest *.pitot in the current folder that has a segment, to be freed; NULL: an error.
+ */
+char *recording_dir_find_newest(struct error *e) MUST_USE;
+
+/*
+ * Removes a recording and nothing else: the folder must hold only files that a recording has. 0 or
+ * a negative code.
+ */
 int recording_dir_remove(const char *path, struct error *e);
 
 #endif

@@ -14,6 +14,9 @@
 #include "record/recording_dir.h"
 #include "format/segment.h"
 
+#define JSON_MAX (4u << 20) /* a command line has at most 2 MiB */
+#define STATE_RECORDING "recording"
+
 /* RFC 3339 in UTC, to the second. */
 static void key_date(struct json *json, const char *key, uint64_t realtime_ns)
 {
@@ -60,7 +63,7 @@ static void add_times(struct json *json, const struct record_identity *id)
 	key_date(json, "start", id->start_realtime_ns);
 	json_key_u64(json, "start_realtime_ns", id->start_realtime_ns);
 	json_key_u64(json, "start_monotonic_ns", id->start_monotonic_ns);
-	json_key_string(json, "state", id->end_monotonic_ns ? "complete" : "recording");
+	json_key_string(json, "state", id->end_monotonic_ns ? "complete" : STATE_RECORDING);
 	if (!id->end_monotonic_ns)
 		return;
 	key_date(json, "end", id->start_realtime_ns + elapsed);
@@ -100,5 +103,15 @@ int recording_json_write(const char *directory, const struct record_identity *id
 	if (!output)
 		return e && e->code ? e->code : -EIO;
 	output_write(output, text.data, text.length);
-	return output_commit(&output, e);
+	return output_commit(&output, NULL, e);
+}
+
+/* JSON escapes quotes within texts, so only the member itself matches. */
+bool recording_json_is_unfinished(const char *directory)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
+
+	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
+	return !path.failed && io_read_file(path.data, JSON_MAX, &text) == 0 &&
+	       strstr(strbuf_text(&text), "\"state\": \"" STATE_RECORDING "\"");
 }

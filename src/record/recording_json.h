@@ -1,6 +1,11 @@
-/* recording_json.h: recording.json, which says who recorded what, where and when; for people and scripts. */
+/*
+ * recording_json.h: recording.json, which says who recorded what, where and when; for people and
+ * scripts.
+ */
 #ifndef PITOT_RECORD_RECORDING_JSON_H
 #define PITOT_RECORD_RECORDING_JSON_H
+
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -17,5 +22,8 @@ struct record_identity {
 /* Writes directory/recording.json; the old one is replaced as a whole. 0 or a negative code. */
 int recording_json_write(const char *directory, const struct record_identity *identity,
 		      struct error *e) MUST_USE;
+
+/* Whether `pitot record` has not completed the recording: it goes on, or pitot was killed. */
+bool recording_json_is_unfinished(const char *directory);
 
 #endif

@@ -1,5 +1,7 @@
 /* run.c: while the command runs. */
 #include "base/clock.h"
+#include "format/rows.h"
+#include "record/checks.h"
 #include "record/recording.h"
 
 #define SCAN_MS 100
@@ -12,26 +14,59 @@ static void on_end(void *user, pid_t pid, int status)
 	process_tree_ended(r->tree, pid, status);
 }
 
-/* Whether the window has closed on an attached process. */
+/* Whether the window has closed on attached processes. */
 static bool is_window_over(struct recording *r)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	if (!r->request->given.pid || !r->cpu.end_ns || now < r->cpu.end_ns)
+	if (!r->request->pid_count || !r->cpu.end_ns || now < r->cpu.end_ns)
 		return false;
 	r->spawn.end_ns = now;
 	return true;
+}
+
+static void write_processes(const struct recording *r)
+{
+	if (process_tree_is_complete(r->tree)) {
+		rows_capability(r->writer, "processes", capability_state_on, NULL, NULL, NULL);
+		return;
+	}
+	rows_capability(r->writer, "processes", capability_state_degraded, NULL, "the command only",
+			checks_foreign_proc() ? "/proc is of another pid namespace"
+			: access("/proc/self/stat", R_OK) < 0
+				? "there is no /proc"
+				: "the OS kernel does not list child processes "
+				  "(CONFIG_PROC_CHILDREN)");
+}
+
+/* Written at the start, for readers of a recording that still grows, or was cut off. */
+static void write_capabilities(const struct recording *r)
+{
+	bool injected = !r->request->cpu_only || r->preload;
+	char reason[512];
+
+	cpu_sampling_write(&r->cpu, r->writer);
+	rows_capability(r->writer, "injection",
+			injected ? capability_state_on : capability_state_off, NULL,
+			injected ? r->library : NULL, r->request->cpu_only ? "--cpu-only" : NULL);
+	write_processes(r);
+	if (r->request->cpu_only)
+		rows_capability(r->writer, "gpu", capability_state_off, NULL, NULL, "--cpu-only");
+	else if (checks_no_gpu_reason(reason, sizeof(reason)))
+		rows_capability(r->writer, "gpu", capability_state_unavailable, NULL, NULL, reason);
 }
 
 void record_run(struct recording *r)
 {
 	uint64_t tick_ns = r->spawn.start_ns, now;
 
+	write_capabilities(r);
+	writer_flush(r->writer);
+
 	while (spawn_wait(&r->spawn, SCAN_MS, on_end, r)) {
 		if (is_window_over(r))
 			break;
-		if (process_tree_scan(r->tree, false))
-			thread_names_read(&r->threads);
+		process_tree_scan(r->tree, false);
 		now = clock_monotonic_ns();
 		if (now - tick_ns < TICK_NS)
 			continue;

@@ -15,54 +15,30 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/program_file.h"
 
 static const int handled[] = { SIGCHLD, SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
 			       SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH };
 
 static int cannot_run(const char *command, int err, struct error *e)
 {
-	if (err == ENOENT && !strchr(command, '/'))
-		return error_set(e, -ENOENT, "cannot run '%s': no such command in PATH", command);
-	return error_errno(e, err, "cannot run '%s'", command);
-}
-
-/* 0 if the file can be executed, else an errno. */
-static int check_file(const char *path)
-{
 	struct stat st;
 
-	if (stat(path, &st) < 0)
-		return errno;
-	if (S_ISDIR(st.st_mode))
-		return EISDIR;
-	return access(path, X_OK) < 0 ? errno : 0;
+	if (err == ENOENT && !strchr(command, '/'))
+		return error_set(e, -ENOENT, "cannot run '%s': no such command in PATH", command);
+	if (err == EACCES && stat(command, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & 0111))
+		return error_set(e, -EACCES,
+				 "cannot run '%s': the file is not executable; try: chmod +x %s",
+				 command, command);
+	return error_errno(e, err, "cannot run '%s'", command);
 }
 
 int spawn_check(const char *command, struct error *e)
 {
-	const char *folder = getenv("PATH"), *end;
 	char path[PATH_MAX];
-	int err, worst = ENOENT;
+	int err = program_file_find(command, path);
 
-	if (strchr(command, '/')) {
-		err = check_file(command);
-		return err ? cannot_run(command, err, e) : 0;
-	}
-	if (!folder) /* what the C library looks through then is its own business */
-		return 0;
-	for (; folder; folder = *end ? end + 1 : NULL) {
-		end = strchrnul(folder, ':');
-		if ((size_t)snprintf(path, sizeof(path), "%.*s%s%s", (int)(end - folder), folder,
-				     end > folder ? "/" : "", command) >= sizeof(path))
-			continue;
-		err = check_file(path);
-		if (!err)
-			return 0;
-		if (err == EACCES)
-			worst = EACCES;
-	}
-	return cannot_run(command, worst, e);
+	return err < 0 ? cannot_run(command, -err, e) : 0;
 }
 
 static int block_signals(struct spawn *s, struct error *e)
@@ -90,6 +66,13 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+static void close_processes(struct spawn *s)
+{
+	for (size_t i = 0; i < s->process_count; i++)
+		close_fd(&s->processes[i]);
+	s->process_count = 0;
+}
+
 static bool read_all(int fd, void *buffer, size_t size)
 {
 	for (size_t done = 0; done < size;) {
@@ -104,7 +87,10 @@ static bool read_all(int fd, void *buffer, size_t size)
 	return true;
 }
 
-/* Waits for what the parent has to add. The strings stay: they are the environment. 0 or an errno. */
+/*
+ * Receives the variables that the parent adds. The memory is never freed: it is the environment. 0
+ * or an errno.
+ */
 static int receive_environment(int gate)
 {
 	uint32_t size;
@@ -125,8 +111,8 @@ static int receive_environment(int gate)
 }
 
 /*
- * In the child, which waits for the parent at the gate. What goes wrong is told through the other pipe, which exec
- * closes.
+ * Runs in the child, which waits for the parent at the gate. An error goes through the other pipe,
+ * which exec closes.
  */
 static void __attribute__((noreturn))
 run_child(const struct spawn *s, char **argv, int gate, int report)
@@ -145,7 +131,7 @@ run_child(const struct spawn *s, char **argv, int gate, int report)
 	_exit(127);
 }
 
-/* Lets the child go. */
+/* Lets the child continue to its exec. */
 static int open_gate(const struct spawn *s, int gate, spawn_prepare *prepare, void *user,
 		     struct error *e)
 {
@@ -157,14 +143,14 @@ static int open_gate(const struct spawn *s, int gate, spawn_prepare *prepare, vo
 		err = error_set(e, -ENOMEM, "out of memory");
 	if (err < 0)
 		return err;
-	/* Of a child that has gone the caller hears. */
+	/* A child that has ended is noticed by the caller. */
 	if (send(gate, &size, sizeof(size), MSG_NOSIGNAL) == sizeof(size) && size)
 		(void)!send(gate, environment.data, size, MSG_NOSIGNAL);
 	return 0;
 }
 
-/* What the child has to say: 0 when it runs, or an errno. */
-static int hear_child(int report)
+/* Reads the errno of the child's exec; 0: it runs. */
+static int read_exec_error(int report)
 {
 	ssize_t n;
 	int err = 0;
@@ -179,10 +165,10 @@ int spawn_start(struct spawn *s, char **argv, spawn_prepare *prepare, void *user
 {
 	int report[2] = { -1, -1 }, gate[2] = { -1, -1 }, err, r;
 
-	*s = (struct spawn){ .signals = -1, .process = -1 };
-	/* Who ignores SIGCHLD never learns how a child ended. */
+	*s = (struct spawn){ .signals = -1 };
+	/* While SIGCHLD is ignored, waitpid does not report statuses. */
 	s->ignored_children = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
-	/* Workers whose parent has ended stay ours to be seen and reaped. */
+	/* Workers whose parent has ended become children of this process, which reaps them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	if (pipe2(report, O_CLOEXEC) < 0 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) < 0) {
@@ -205,7 +191,7 @@ int spawn_start(struct spawn *s, char **argv, spawn_prepare *prepare, void *user
 	close_fd(&report[1]);
 	r = open_gate(s, gate[1], prepare, user, e);
 	close_fd(&gate[1]);
-	err = hear_child(report[0]);
+	err = read_exec_error(report[0]);
 	if (r >= 0 && err)
 		r = cannot_run(argv[0], err, e);
 	if (r < 0)
@@ -220,34 +206,41 @@ fail:
 	return r;
 }
 
-int spawn_attach(struct spawn *s, pid_t pid, struct error *e)
+int spawn_attach(struct spawn *s, const pid_t *pids, size_t count, struct error *e)
 {
-	int err;
+	int err = 0;
 
-	*s = (struct spawn){ .signals = -1, .process = -1, .pid = pid };
-	s->process = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (s->process < 0)
-		return error_errno(e, errno, "cannot follow process %d", (int)pid);
-	err = block_signals(s, e);
+	*s = (struct spawn){ .signals = -1 };
+	for (size_t i = 0; i < count && err >= 0; i++) {
+		int fd = (int)syscall(SYS_pidfd_open, pids[i], 0);
+
+		if (fd < 0)
+			err = error_errno(e, errno, "cannot follow process %d", (int)pids[i]);
+		else
+			s->processes[s->process_count++] = fd;
+	}
+	s->running = s->process_count;
+	if (err >= 0)
+		err = block_signals(s, e);
 	if (err < 0)
-		close_fd(&s->process);
+		close_processes(s);
 	s->start_ns = clock_monotonic_ns();
 	return err;
 }
 
-static void pass_on(struct spawn *s, const struct signalfd_siginfo *info)
+static void forward_signal(struct spawn *s, const struct signalfd_siginfo *info)
 {
 	int signal = (int)info->ssi_signo;
 
 	if (signal == SIGCHLD || signal == SIGWINCH || s->end_ns)
 		return;
-	if (s->process >= 0) { /* not our command: it goes on, we do not */
+	if (s->process_count) { /* attached processes continue, the recording ends */
 		s->end_ns = clock_monotonic_ns();
 		return;
 	}
 	if (info->ssi_code == SI_KERNEL)
 		return;
-	/* The command itself told us, for example with kill(0, …): it knows. */
+	/* The command sent the signal itself, for example with kill(0, …). */
 	if ((pid_t)info->ssi_pid == s->pid)
 		return;
 	kill(s->pid, signal);
@@ -267,23 +260,37 @@ static void reap(struct spawn *s, void (*ended)(void *user, pid_t pid, int statu
 		if (pid == s->pid) {
 			s->end_ns = clock_monotonic_ns();
 			s->status = shell_status(status);
+			s->killed_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 		}
 		ended(user, pid, shell_status(status));
+	}
+}
+
+/* Waits for a signal or the end of an attached process. */
+static void wait_for_event(struct spawn *s, int timeout_ms)
+{
+	struct pollfd polled[1 + SPAWN_ATTACHED_MAX] = { { .fd = s->signals, .events = POLLIN } };
+
+	for (size_t i = 0; i < s->process_count; i++)
+		polled[1 + i] = (struct pollfd){ .fd = s->processes[i], .events = POLLIN };
+	poll(polled, 1 + s->process_count, timeout_ms);
+	for (size_t i = 0; i < s->process_count; i++) {
+		if (!polled[1 + i].revents)
+			continue;
+		close_fd(&s->processes[i]);
+		if (--s->running == 0)
+			s->end_ns = clock_monotonic_ns();
 	}
 }
 
 bool spawn_wait(struct spawn *s, int timeout_ms, void (*ended)(void *user, pid_t pid, int status),
 		void *user)
 {
-	struct pollfd polled[] = { { .fd = s->signals, .events = POLLIN },
-				   { .fd = s->process, .events = POLLIN } };
 	struct signalfd_siginfo info;
 
-	poll(polled, ARRAY_SIZE(polled), timeout_ms);
-	if (polled[1].revents)
-		s->end_ns = clock_monotonic_ns();
+	wait_for_event(s, timeout_ms);
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info))
-		pass_on(s, &info);
+		forward_signal(s, &info);
 	reap(s, ended, user);
 	return !s->end_ns;
 }
@@ -293,6 +300,6 @@ void spawn_release(struct spawn *s)
 	if (s->signals < 0)
 		return;
 	close_fd(&s->signals);
-	close_fd(&s->process);
+	close_processes(s);
 	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }

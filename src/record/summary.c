@@ -74,13 +74,7 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 		end->lost_most = cost.losses[i].count;
 		end->lost_text = loss_reason_text(cost.losses[i].reason, cost.losses[i].count);
 	}
-	end->callbacks = cost.kinds[cost_kind_callback].count;
-	end->callback_ns = cost.kinds[cost_kind_callback].total_ns;
-	end->collector_ns = cost.kinds[cost_kind_collector].total_ns;
-	end->setup_ns = cost.kinds[cost_kind_setup].total_ns;
-	end->exit_ns = cost.kinds[cost_kind_exit].total_ns;
-	end->sampler_ns = cost.kinds[cost_kind_sampler].total_ns +
-			  cost.kinds[cost_kind_timer_sample].total_ns;
+	memcpy(end->costs, cost.kinds, sizeof(end->costs));
 	cost_release(&cost);
 	return 0;
 }
@@ -88,8 +82,10 @@ static int add_costs(struct trace *t, struct record_summary *end, struct error *
 static int read_no_gpu(struct trace *t, struct record_summary *end, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
-	int r = capability_no_gpu(t, &why, e);
+	int r = capability_cpu_only(t, &end->cpu_only, e);
 
+	if (r >= 0)
+		r = capability_no_gpu(t, &why, e);
 	snprintf(end->no_gpu, sizeof(end->no_gpu), "%s", strbuf_text(&why));
 	return r;
 }
@@ -108,19 +104,18 @@ static int add_samples(struct trace *t, struct record_summary *end, struct error
 	return 0;
 }
 
-/* Time off the CPU, if it was asked for and the way of sampling has none. */
+/* Time off the CPU, if it was requested and the method of sampling has none. */
 static int check_off_cpu(struct trace *t, struct record_summary *end, struct error *e)
 {
-	struct capability_note cpu;
-	int r = capability_find(t, "cpu", &cpu, e);
+	struct capability_note off_cpu;
+	int r = capability_find(t, "off_cpu", &off_cpu, e);
 
-	if (r >= 0 && strstr(cpu.asked, "off-CPU") &&
-	    !(cpu.has_method && cpu.method == sampling_method_ebpf))
-		end->no_off_cpu = "it needs eBPF (see `pitot doctor`)";
+	if (off_cpu.known && off_cpu.state != capability_state_on)
+		snprintf(end->no_off_cpu, sizeof(end->no_off_cpu), "%s", off_cpu.reason);
 	return r;
 }
 
-/* Processes, without counting those twice that were sampled from outside. */
+/* A process that was sampled from outside has two sessions and counts once. */
 static void count_processes(const struct trace *t, struct record_summary *end)
 {
 	for (size_t i = 0; i < trace_process_count(t); i++) {

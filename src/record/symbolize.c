@@ -12,13 +12,15 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "base/vec.h"
+#include "format/segment.h"
 #include "format/writer.h"
 #include "trace/trace.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define PREFIX "symbols"
-#define FOLDER ".symbols-" /* where files are until they are whole */
+#define FOLDER ".symbols-" /* files of a run that is not complete */
 
 /* An address of one process, of a frame that was executed or that had called another. */
 struct wanted {
@@ -34,6 +36,7 @@ struct earlier {
 
 struct work {
 	const char *path; /* of the recording */
+	char *temporary; /* folder of the symbols, where they do not go into the recording */
 	struct trace *trace;
 	struct symbolize_result *result;
 	struct writer *writer;
@@ -52,7 +55,7 @@ static const char *text(const struct work *w, enum table_id table, int column, u
 	return trace_string(w->trace, (uint32_t)value(w, table, column, row));
 }
 
-/* --- what is asked --- */
+/* --- addresses --- */
 
 static int by_address(const void *pa, const void *pb)
 {
@@ -66,8 +69,9 @@ static int by_address(const void *pa, const void *pb)
 }
 
 /*
- * Collects the distinct addresses of a process. That of a native frame is behind its call; one that was interrupted, or
- * is in the kernel, is where it was. An address that is both is taken as behind a call: it is of the same function.
+ * Collects the distinct addresses of a process. The address of a native frame is a return address;
+ * an interrupted frame and a frame of the OS kernel have the address of an instruction. An address
+ * of both kinds is treated as a return address: the function is the same.
  */
 static int collect(struct work *w, size_t process)
 {
@@ -150,7 +154,7 @@ static int add_process(struct work *w, size_t process)
 	return symbolizer_add_process(w->result->symbolizer, &p);
 }
 
-/* --- what was answered before --- */
+/* --- earlier symbols --- */
 
 static int by_session(const void *pa, const void *pb)
 {
@@ -205,9 +209,9 @@ static const char *text_or_null(const struct work *w, int column, uint64_t row)
 	return *s ? s : NULL;
 }
 
-/* A name that was found before, perhaps elsewhere, is better than none. */
-static void take_earlier(const struct work *w, uint64_t session, uint64_t address,
-			 struct symbol_answer *answer)
+/* Uses the earlier symbol, perhaps found on another machine, where none is found now. */
+static void use_earlier(const struct work *w, uint64_t session, uint64_t address,
+			struct symbol_answer *answer)
 {
 	struct earlier key = { .session = session, .address = address };
 	const char *function;
@@ -241,7 +245,7 @@ static void take_earlier(const struct work *w, uint64_t session, uint64_t addres
 	answer->source = SOURCE_EARLIER;
 }
 
-/* --- what is answered --- */
+/* --- rows --- */
 
 static uint32_t intern(struct work *w, const char *s)
 {
@@ -304,7 +308,7 @@ static int resolve_process(struct work *w, size_t process)
 		if (r < 0)
 			return r;
 		if (!answer.frames[0].function)
-			take_earlier(w, of->session, a->address, &answer);
+			use_earlier(w, of->session, a->address, &answer);
 		write_rows(w, of->session, a->address, &answer);
 	}
 	return 0;
@@ -321,7 +325,7 @@ static int resolve_processes(struct work *w, struct error *e)
 	return 0;
 }
 
-/* Writes the answers into a folder of their own. */
+/* Writes the symbols into `folder`. */
 static int resolve(struct work *w, const char *folder, struct error *e)
 {
 	struct writer_options options = { .directory = folder, .prefix = PREFIX };
@@ -343,14 +347,12 @@ static int resolve(struct work *w, const char *folder, struct error *e)
 	return r < 0 ? error_errno(e, -r, "cannot write symbols into '%s'", w->path) : 0;
 }
 
-/* --- putting the files in place --- */
+/* --- files --- */
 
 static bool is_symbol_file(const char *name)
 {
-	size_t length = strlen(name);
-
-	return length > 4 && strncmp(name, PREFIX ".", strlen(PREFIX) + 1) == 0 &&
-	       strcmp(name + length - 4, ".pit") == 0;
+	return strncmp(name, PREFIX ".", strlen(PREFIX) + 1) == 0 &&
+	       has_suffix(name, SEGMENT_SUFFIX);
 }
 
 /* Calls `act` for each symbol file in a folder; stops at the first that fails. */
@@ -406,8 +408,8 @@ static int remove_folder(const char *folder)
 	return rmdir(folder) < 0 && r == 0 ? -errno : r;
 }
 
-/* Folders that nobody else is writing into: of runs that were killed. */
-static void remove_left_over(const char *path)
+/* Removes folders of runs that were killed; the caller holds the lock. */
+static void remove_abandoned(const char *path)
 {
 	DIR *d = opendir(path);
 	struct dirent *entry;
@@ -425,8 +427,8 @@ static void remove_left_over(const char *path)
 		closedir(d);
 }
 
-/* The answers become those of the recording, at once. */
-static int put_in_place(struct work *w, const char *fresh, struct error *e)
+/* Moves the files of `fresh` into the recording, and removes surplus earlier ones. */
+static int move_into_recording(struct work *w, const char *fresh, struct error *e)
 {
 	int r = each_file(w->path, remove_stale, (void *)(uintptr_t)fresh);
 
@@ -435,7 +437,9 @@ static int put_in_place(struct work *w, const char *fresh, struct error *e)
 	return r < 0 ? error_errno(e, -r, "cannot put symbols into '%s'", w->path) : 0;
 }
 
-/* One at a time: a second waits. Where the file system has no locks, none cleans up after others. */
+/*
+ * A lock lets one run write at a time. Where the file system has no locks, abandoned folders stay.
+ */
 static int write_symbols(struct work *w, struct error *e)
 {
 	_cleanup_close_ int lock = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -443,7 +447,7 @@ static int write_symbols(struct work *w, struct error *e)
 	int r;
 
 	if (lock >= 0 && flock(lock, LOCK_EX) == 0)
-		remove_left_over(w->path);
+		remove_abandoned(w->path);
 	strbuf_addf(&folder, "%s/" FOLDER "XXXXXX", w->path);
 	if (folder.failed)
 		return error_set(e, -ENOMEM, "out of memory");
@@ -451,41 +455,88 @@ static int write_symbols(struct work *w, struct error *e)
 		return error_errno(e, errno, "cannot write into '%s'", w->path);
 	r = resolve(w, folder.data, e);
 	if (r == 0)
-		r = put_in_place(w, folder.data, e);
+		r = move_into_recording(w, folder.data, e);
 	remove_folder(folder.data);
 	return r;
+}
+
+/* Reads the recording, and writes the symbols. */
+static int symbolize(struct work *w, const struct symbolizer_options *options,
+		     int (*write)(struct work *w, struct error *e), struct error *e)
+{
+	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process,
+						TABLE_symbol };
+	struct trace_options trace_options = { .threads = 0 };
+	int r = trace_open(w->path, &trace_options, &w->trace, e);
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
+		r = trace_load(w->trace, tables[i], 0, e);
+	if (r >= 0 && collect_earlier(w) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	if (r >= 0)
+		r = symbolizer_new(options, &w->result->symbolizer, e);
+	if (r >= 0)
+		r = write(w, e);
+	vec_release(&w->wanted);
+	vec_release(&w->modules);
+	vec_release(&w->earlier);
+	trace_free(w->trace);
+	if (r < 0)
+		symbolize_release(w->result);
+	return r < 0 ? r : 0;
 }
 
 int symbolize_recording(const char *path, const struct symbolizer_options *options,
 			struct symbolize_result *out, struct error *e)
 {
-	static const enum table_id tables[] = { TABLE_stack_node, TABLE_module, TABLE_process,
-						TABLE_symbol };
-	struct trace_options trace_options = { .threads = 0 };
 	struct work w = { .path = path, .result = out };
 	struct stat st;
-	int r;
 
 	*out = (struct symbolize_result){ 0 };
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
 		return error_set(e, E_USAGE, "'%s' is one segment: name the recording's folder",
 				 path);
-	r = trace_open(path, &trace_options, &w.trace, e);
-	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
-		r = trace_load(w.trace, tables[i], 0, e);
-	if (r >= 0 && collect_earlier(&w) < 0)
-		r = error_set(e, -ENOMEM, "out of memory");
-	if (r >= 0)
-		r = symbolizer_new(options, &out->symbolizer, e);
-	if (r >= 0)
-		r = write_symbols(&w, e);
-	vec_release(&w.wanted);
-	vec_release(&w.modules);
-	vec_release(&w.earlier);
-	trace_free(w.trace);
-	if (r < 0)
-		symbolize_release(out);
-	return r < 0 ? r : 0;
+	return symbolize(&w, options, write_symbols, e);
+}
+
+/* The folder is in memory where /dev/shm exists. */
+static int write_temporary(struct work *w, struct error *e)
+{
+	char shared[] = "/dev/shm/pitot-XXXXXX", temporary[] = "/tmp/pitot-XXXXXX";
+	const char *folder = mkdtemp(shared);
+	int r;
+
+	if (!folder)
+		folder = mkdtemp(temporary);
+	if (!folder)
+		return error_errno(e, errno, "cannot write symbols into '/tmp'");
+	w->temporary = strdup(folder);
+	r = w->temporary ? resolve(w, folder, e) : error_set(e, -ENOMEM, "out of memory");
+	if (r < 0) {
+		remove_folder(folder);
+		free(w->temporary);
+		w->temporary = NULL;
+	}
+	return r;
+}
+
+int symbolize_temporary(const char *path, char **folder, struct error *e)
+{
+	const struct symbolizer_options options = { 0 };
+	struct symbolize_result result = { 0 };
+	struct work w = { .path = path, .result = &result };
+	int r = symbolize(&w, &options, write_temporary, e);
+
+	symbolize_release(&result);
+	*folder = w.temporary;
+	return r;
+}
+
+void symbolize_remove_temporary(char *folder)
+{
+	if (folder)
+		remove_folder(folder);
+	free(folder);
 }
 
 void symbolize_release(struct symbolize_result *r)

@@ -1,4 +1,7 @@
-/* cpu_method.h: what a method of sampling (perf/perf_sampler.c, ebpf/ebpf_source.c) provides to cpu_sampler.c. */
+/*
+ * cpu_method.h: what a method of sampling (perf/perf_sampler.c, ebpf/ebpf_source.c) provides to
+ * cpu_sampler.c.
+ */
 #ifndef PITOT_SAMPLER_CPU_METHOD_H
 #define PITOT_SAMPLER_CPU_METHOD_H
 
@@ -16,14 +19,17 @@ struct cpu_method_ops {
 		    struct targets *targets, struct strbuf *reason, struct cpu_sampling_state **out,
 		    struct error *e);
 	/*
-	 * Sampler's thread: waits at most timeout_ms, or until wake_fd can be read, hands what came to targets, in order of
-	 * time.
+	 * Sampler's thread: waits at most timeout_ms, or until wake_fd can be read, hands what came
+	 * to targets, in order of time.
 	 */
 	int (*poll)(struct cpu_sampling_state *s, int timeout_ms, int wake_fd);
 	/* Sampler's thread: nothing more is sampled; what is there is handed over. */
 	void (*finish)(struct cpu_sampling_state *s);
 	void (*free)(struct cpu_sampling_state *s);
-	/* CPU time that it has cost in the kernel, on the processors that were sampled; NULL: unknown. */
+	/*
+	 * CPU time that it has cost in the kernel, on the processors that were sampled; NULL:
+	 * unknown.
+	 */
 	uint64_t (*kernel_ns)(const struct cpu_sampling_state *s);
 	int (*check)(struct error *e);
 };

@@ -133,6 +133,7 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 	const struct targets_options targets_options = {
 		.directory = options->directory,
 		.max_bytes = options->max_bytes,
+		.period_ns = NS_PER_S / MAX(options->hz, 1u),
 		.kept = options->kept,
 	};
 	struct cpu_sampler *s = calloc(1, sizeof(*s));
@@ -173,6 +174,21 @@ enum cpu_method cpu_sampler_method(const struct cpu_sampler *s)
 const char *cpu_sampler_reason(const struct cpu_sampler *s)
 {
 	return strbuf_text(&s->reason);
+}
+
+void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, struct strbuf *out)
+{
+	bool is_root = geteuid() == 0;
+
+	strbuf_adds(out, "no Python frames");
+	if (!roots->running)
+		return;
+	strbuf_adds(out, ", which need eBPF here");
+	if (is_root && !was_chosen)
+		return;
+	strbuf_addf(out, ": %spitot record", is_root ? "" : "sudo ");
+	for (size_t i = 0; i < roots->count; i++)
+		strbuf_addf(out, " -p %d", (int)roots->pids[i]);
 }
 
 int cpu_sampler_stop(struct cpu_sampler **sampler, uint64_t *cpu_ns, struct error *e)

@@ -1,11 +1,12 @@
 /*
- * cpu_sampler.h: samples what a command and all that it starts do on the CPU, from outside, into segments
- * cpu-<pid>.<n>.pit of a recording: tables process, thread, module, stack_node, stack, cpu_sample, off_cpu, loss, cost,
- * capability.
+ * cpu_sampler.h: samples what a command and all that it starts do on the CPU, from outside, into
+ * segments cpu-<pid>.<n>.pit of a recording: tables process, thread, module, stack_node, stack,
+ * cpu_sample, off_cpu, loss, cost, capability.
  *
- * Ways, from the best: eBPF (privileged: kernel stacks, Python frames, time off the CPU; stacks are walked in the
- * kernel, from the unwind tables), perf_event (own processes: registers and a copy of the stack's top, walked
- * here from the same tables). Where neither is allowed, the recorder inside the process has a timer; that is not here.
+ * Ways, from the best: eBPF (privileged: kernel stacks, Python frames, time off the CPU; stacks are
+ * walked in the kernel, from the unwind tables), perf_event (own processes: registers and a copy of
+ * the stack's top, walked here from the same tables). Where neither is allowed, the recorder inside
+ * the process has a timer; that is not here.
  *
  * A sampler runs a thread of its own. All functions are for one thread, that of `pitot record`.
  */
@@ -16,8 +17,9 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 
-struct kept_files;
+struct file_copies;
 
 enum cpu_method { CPU_METHOD_NONE, CPU_METHOD_EBPF, CPU_METHOD_PERF };
 
@@ -28,10 +30,14 @@ struct cpu_options {
 	bool kernel; /* frames and time of the operating system's kernel, where that is allowed */
 	uint64_t start_ns, end_ns; /* window, CLOCK_MONOTONIC; end 0: none */
 	uint64_t max_bytes; /* of all segments; 0: no limit */
-	/* Recorders inside may take processes over from perf events, which have no Python frames (settings.h, perf_namespace). */
+	/*
+	 * Recorders inside may take processes over from perf events, which have no Python frames
+	 * (settings.h, perf_namespace).
+	 */
 	bool timers_inside;
 	enum cpu_method method; /* CPU_METHOD_NONE: the best that is allowed */
-	struct kept_files *kept; /* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
+	/* gets files that are perhaps gone soon; the sampler's until it is stopped; NULL: none */
+	struct file_copies *kept;
 };
 
 /* What is sampled. */
@@ -44,10 +50,11 @@ struct cpu_roots {
 struct cpu_sampler;
 
 /*
- * Samples processes with all their threads and whatever they start from now on. Either it is one, a child that waits for its
- * exec (then nothing before the exec is sampled), or they run already (running); then those that they have started are
- * sampled too, and roots that have ended are left out, if any is there. 0; E_UNSUPPORTED when no method is allowed or
- * the wanted one is not, with the reason and what to do in e; -ESRCH; or another negative code.
+ * Samples processes with all their threads and whatever they start from now on. Either it is one, a
+ * child that waits for its exec (then nothing before the exec is sampled), or they run already
+ * (running); then those that they have started are sampled too, and roots that have ended are left
+ * out, if any is there. 0; E_UNSUPPORTED when no method is allowed or the wanted one is not, with
+ * the reason and what to do in e; -ESRCH; or another negative code.
  */
 int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots *roots,
 		      struct cpu_sampler **out, struct error *e) MUST_USE;
@@ -55,18 +62,28 @@ int cpu_sampler_start(const struct cpu_options *options, const struct cpu_roots 
 enum cpu_method cpu_sampler_method(const struct cpu_sampler *s);
 /* "eBPF", "perf_event" */
 const char *cpu_method_name(enum cpu_method method);
-/* Why it is not a better method, or lacks something, such as "no kernel frames: perf_event_paranoid is 2"; "" if not. */
+/*
+ * Why it is not a better method, or lacks something, such as "no kernel frames: perf_event_paranoid
+ * is 2"; "" if not.
+ */
 const char *cpu_sampler_reason(const struct cpu_sampler *s);
 
 /*
- * Stops, takes the samples that are there, closes all segments, frees. *cpu_ns (may be NULL) is the CPU time that the
- * sampler's thread took, with what its programs took in the kernel. 0, or the first error of writing.
+ * Appends that perf events have no Python frames, and of processes that run already the command
+ * that has them; was_chosen: this method was asked for, so that root, too, may have another.
+ */
+void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, struct strbuf *out);
+
+/*
+ * Stops, takes the samples that are there, closes all segments, frees. *cpu_ns (may be NULL) is the
+ * CPU time that the sampler's thread took, with what its programs took in the kernel. 0, or the
+ * first error of writing.
  */
 int cpu_sampler_stop(struct cpu_sampler **s, uint64_t *cpu_ns, struct error *e);
 
 /*
- * For `pitot doctor`: whether this method could be used now for a child of ours. 0, or a negative code with the reason and
- * the way out in e.
+ * For `pitot doctor`: whether this method could be used now for a child of ours. 0, or a negative
+ * code with the reason and the way out in e.
  */
 int cpu_method_check(enum cpu_method method, struct error *e);
 

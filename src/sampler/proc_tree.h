@@ -12,8 +12,9 @@ struct proc_tree {
 };
 
 /*
- * Reads the roots that run, and their descendants. A process may start others meanwhile: who wants all of them makes sure
- * that those found are followed and reads again until nothing new is found. 0, -ESRCH when no root runs, or -ENOMEM.
+ * Reads the roots that run, and their descendants. A process may start others meanwhile: who wants
+ * all of them makes sure that those found are followed and reads again until nothing new is found.
+ * 0, -ESRCH when no root runs, or -ENOMEM.
  */
 int proc_tree_read(struct proc_tree *tree, const pid_t *roots, size_t count) MUST_USE;
 void proc_tree_release(struct proc_tree *tree);

@@ -1,7 +1,6 @@
-/* targets.c: which processes there are, from events. */
+/* sampled_processes.c: the list of processes, kept up to date by events. */
 #include "sampler/sampled_processes.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +73,7 @@ static void free_target(struct targets *t, struct target *p)
 	vec_release(&p->ranges);
 	vec_release(&p->origins);
 	vec_release(&p->threads);
+	vec_release(&p->rests);
 	map_release(&p->threads_index);
 	interner_release(&p->python);
 	free(p);
@@ -89,11 +89,6 @@ struct target *targets_find(struct targets *t, pid_t pid)
 pid_t target_pid(const struct target *p)
 {
 	return p->pid;
-}
-
-bool target_has_segments(const struct target *p)
-{
-	return p->writer != NULL;
 }
 
 static struct target *new_target(struct targets *t, pid_t pid, uint64_t time_ns)
@@ -136,6 +131,7 @@ static void end_target(struct targets *t, struct target *p, uint64_t time_ns)
 	p->end_ns = MAX(time_ns, p->start_ns);
 	if (targets_find(t, p->pid) == p)
 		*map_at(&t->index, (uint64_t)p->pid, 0) = 0;
+	target_hand_rests(t, p, false);
 	if (t->loss_owner == p) {
 		targets_choose_loss_owner(t);
 		return;
@@ -336,6 +332,8 @@ int targets_free(struct targets *t, struct error *e)
 
 	if (!t)
 		return 0;
+	for (size_t i = 0; i < t->all.count; i++)
+		target_hand_rests(t, t->all.data[i], true);
 	targets_write_losses(t);
 	while (t->all.count) {
 		target_close(t, t->all.data[0]);

@@ -1,6 +1,6 @@
 /*
- * sparse_file.h: a file in memory as if it were mapped, of which only what is asked for is read. A mapping would end us when
- * the file shrinks.
+ * sparse_file.h: a file in memory as if it were mapped, of which only what is asked for is read. A
+ * mapping would end us when the file shrinks.
  */
 #ifndef PITOT_SAMPLER_SPARSE_FILE_H
 #define PITOT_SAMPLER_SPARSE_FILE_H
@@ -12,7 +12,8 @@
 #include "base/compiler.h"
 
 struct sparse_file {
-	uint8_t *bytes; /* those that were not asked for are 0, or not there any more: sparse_file_keep() */
+	/* those that were not asked for are 0, or not there any more: sparse_file_keep() */
+	uint8_t *bytes;
 	uint64_t size;
 	uint64_t kept, kept_end; /* offsets of what is still there: whole pages */
 	uint64_t *chunks; /* a bit for each: it has been read */
@@ -24,7 +25,10 @@ struct sparse_file {
 int sparse_file_open(struct sparse_file *f, int fd, uint64_t size) MUST_USE;
 void sparse_file_close(struct sparse_file *f);
 
-/* Reads what of these bytes has not been read. false: they are not all in the file, or not there any more. */
+/*
+ * Reads what of these bytes has not been read. false: they are not all in the file, or not there
+ * any more.
+ */
 bool sparse_file_need(struct sparse_file *f, uint64_t offset, uint64_t size);
 
 /* Gives the address space of all but these bytes back. */

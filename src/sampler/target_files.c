@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "elf/elf_sections.h"
+#include "base/path.h"
 
 #define PAGE UINT64_C(4096)
 #define PATH_MAX_ 4608u /* of a path under /proc/PID/root */
@@ -21,7 +21,6 @@
 #define COPIED_BYTES_MAX (64u << 10) /* of call frame information */
 #define OPEN_FILES_MAX 64u
 #define VDSO_BYTES_MAX ((uint64_t)1 << 20)
-#define DELETED " (deleted)"
 
 int target_files_init(struct target_files *files)
 {
@@ -181,30 +180,30 @@ static void keep_input(struct target_file *file, const struct unwind_input *inpu
 	f->fd = -1;
 }
 
-/* `bytes` are the file's; they stay (is_ours), or are those of file->source, which is closed if it is not needed any more. */
-static void take_rules(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
+/*
+ * The bytes of `elf` stay (is_ours), or are those of file->source, which is closed if it is not
+ * needed any more.
+ */
+static void load_rules(struct target_file *file, const struct elf_file *elf, bool is_ours)
 {
 	struct unwind_input input;
 	bool all = is_ours;
-	int r = elf_unwind_input(bytes, size, &input);
+	int r = elf_unwind_input(elf, &input);
 
 	if (r == 0) {
-		uint64_t end = elf_code_end(bytes, size);
-
-		elf_unwind_search(bytes, size, &input);
 		if (!is_ours && !(all = copy_input(file, &input)))
 			keep_input(file, &input);
-		r = unwind_parts_new(&input, end, all ? NULL : need, file, &file->files->store,
-				     &file->parts);
+		r = unwind_parts_new(&input, elf_code_end(elf), all ? NULL : need, file,
+				     &file->files->store, &file->parts);
 	}
 	if (r < 0)
 		sparse_file_close(&file->source);
 	file->refused = r == E_LIMIT || r == -ENOMEM;
 }
 
-/* --- taking what is needed --- */
+/* --- loading --- */
 
-static void take_segments(struct target_file *file, const struct elf_file *elf)
+static void load_segments(struct target_file *file, const struct elf_file *elf)
 {
 	for (size_t i = 0; i < elf->segment_count; i++) {
 		const struct elf_segment *s = &elf->segments[i];
@@ -216,7 +215,7 @@ static void take_segments(struct target_file *file, const struct elf_file *elf)
 	}
 }
 
-static void take_bytes(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
+static void load_bytes(struct target_file *file, const uint8_t *bytes, size_t size, bool is_ours)
 {
 	struct elf_file elf;
 
@@ -225,10 +224,10 @@ static void take_bytes(struct target_file *file, const uint8_t *bytes, size_t si
 		return;
 	}
 	elf_build_id_text(&elf, file->build_id, sizeof(file->build_id));
-	take_segments(file, &elf);
+	load_segments(file, &elf);
 	file->entry = load_u64(bytes + offsetof(Elf64_Ehdr, e_entry));
+	load_rules(file, &elf, is_ours);
 	elf_file_release(&elf);
-	take_rules(file, bytes, size, is_ours);
 }
 
 static struct target_file *add_file(struct target_files *files, const struct target_file *like)
@@ -273,7 +272,7 @@ static const struct target_file *file_of(struct target_files *files, int fd, con
 		return file;
 	}
 	if (read_headers(&file->source) == 0)
-		take_bytes(file, file->source.bytes, file->size, false);
+		load_bytes(file, file->source.bytes, file->size, false);
 	else
 		sparse_file_close(&file->source);
 	return file;
@@ -300,7 +299,7 @@ static const struct target_file *vdso_file(struct target_files *files)
 		return NULL;
 	*number = file->number;
 	if (size <= VDSO_BYTES_MAX)
-		take_bytes(file, bytes, size, true);
+		load_bytes(file, bytes, size, true);
 	return file;
 }
 
@@ -315,8 +314,8 @@ static int try_open(const char *path, const struct target_mapped *mapped, bool c
 	if (fd < 0)
 		return -1;
 	/*
-	 * The device is not compared: with overlay file systems and subvolumes the kernel's mapping and stat() name
-	 * different ones for the same file.
+	 * The device is not compared: with overlay file systems and subvolumes the kernel's mapping
+	 * and stat() name different ones for the same file.
 	 */
 	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_size > 0 &&
 	    (uint64_t)st->st_size <= FILE_BYTES_MAX &&
@@ -331,7 +330,6 @@ static int open_mapped(struct target_files *files, const struct target_mapped *m
 		       struct stat *st)
 {
 	char path[PATH_MAX_];
-	size_t length = strlen(mapped->path);
 	int fd = -1;
 
 	if (!files->no_map_files) {
@@ -340,8 +338,7 @@ static int open_mapped(struct target_files *files, const struct target_mapped *m
 		fd = try_open(path, mapped, true, st);
 		files->no_map_files = fd < 0 && errno == EPERM;
 	}
-	if (length > strlen(DELETED) &&
-	    strcmp(mapped->path + length - strlen(DELETED), DELETED) == 0) {
+	if (mapped_path_length(mapped->path) < strlen(mapped->path)) {
 		if (fd >= 0)
 			return fd;
 		snprintf(path, sizeof(path), "/proc/%d/exe", (int)mapped->pid);
@@ -355,7 +352,10 @@ static int open_mapped(struct target_files *files, const struct target_mapped *m
 	return fd < 0 ? try_open(mapped->path, mapped, false, st) : fd;
 }
 
-/* Whether the file will be at its path when its functions are named: it is there now, for us too, and is not temporary. */
+/*
+ * Whether the file will be at its path when its functions are named: it is there now, for us too,
+ * and is not temporary.
+ */
 static bool stays(const char *path, const struct stat *st)
 {
 	static const char *const temporary[] = { "/tmp/", "/var/tmp/", "/dev/shm/", "/run/" };
@@ -384,7 +384,7 @@ const struct target_file *target_file_open(struct target_files *files,
 		return NULL;
 	file = file_of(files, fd, &st);
 	if (files->kept && files->files.count > known && !stays(mapped->path, &st))
-		kept_files_add(files->kept, mapped->path, file->build_id, fd, file->size);
+		file_copies_add(files->kept, mapped->path, file->build_id, fd, file->size);
 	close(fd);
 	return file;
 }

@@ -1,10 +1,11 @@
 /*
- * target_files.h: the files that targets execute: their build ids, where their segments lie, and their unwind rules,
- * for all processes that map them.
+ * target_files.h: the files that targets execute: their build ids, where their segments lie, and
+ * their unwind rules, for all processes that map them.
  *
- * A file is opened through the process that maps it (targets.h) and is told from others by device, inode, size and time
- * of change. What is needed of it is read, not mapped: a file that shrinks meanwhile must not end us. Small ones are read
- * at once, of large ones what is asked for: a file stays open for that.
+ * A file is opened through the process that maps it (sampled_processes.h) and is told from others
+ * by device, inode, size and time of change. What is needed of it is read, not mapped: a file that
+ * shrinks meanwhile must not end us. Small ones are read at once, of large ones what is asked for:
+ * a file stays open for that.
  */
 #ifndef PITOT_SAMPLER_TARGET_FILES_H
 #define PITOT_SAMPLER_TARGET_FILES_H
@@ -43,7 +44,7 @@ struct target_files {
 	VEC(struct target_file *) files; /* [number - 1] */
 	struct map index; /* hash of what identifies a file -> its number */
 	struct unwind_store store;
-	struct kept_files *kept; /* NULL: none */
+	struct file_copies *kept; /* NULL: none */
 	uint32_t open; /* files that stay so */
 	bool no_map_files; /* /proc/PID/map_files is not for us */
 };
@@ -60,14 +61,17 @@ int target_files_init(struct target_files *files) MUST_USE;
 void target_files_release(struct target_files *files);
 
 /*
- * The file behind a mapping, with its unwind rules if there is call frame information; NULL: it cannot be opened, is another
- * one by now, or is no ELF file.
+ * The file behind a mapping, with its unwind rules if there is call frame information; NULL: it
+ * cannot be opened, is another one by now, or is no ELF file.
  */
 const struct target_file *target_file_open(struct target_files *files,
 					   const struct target_mapped *mapped);
 const struct target_file *target_file_at(const struct target_files *files, uint32_t number);
 
-/* Address minus ELF virtual address in a mapping of the file. false: it is no executable part of it. */
+/*
+ * Address minus ELF virtual address in a mapping of the file. false: it is no executable part of
+ * it.
+ */
 bool target_file_bias(const struct target_file *file, uint64_t start, uint64_t file_offset,
 		      uint64_t *bias);
 

@@ -53,7 +53,10 @@ static void cut_start(struct target *p, size_t i, uint64_t start)
 	p->ranges.data[i].start = start;
 }
 
-/* Forgets what was mapped in [start, end). Both arrays have room for one more. Returns where a range there belongs. */
+/*
+ * Forgets what was mapped in [start, end). Both arrays have room for one more. Returns where a
+ * range there belongs.
+ */
 static size_t clear_range(struct target *p, uint64_t start, uint64_t end)
 {
 	size_t i = first_behind(p, start), last;
@@ -76,7 +79,9 @@ static size_t clear_range(struct target *p, uint64_t start, uint64_t end)
 	return i;
 }
 
-/* Memory for code that is made at run time grows piece by piece: pieces side by side are one range. */
+/*
+ * Memory for code that is made at run time grows piece by piece: pieces side by side are one range.
+ */
 static bool joins_last(const struct target *p, size_t i, const struct target_mapping *m,
 		       uint32_t path)
 {

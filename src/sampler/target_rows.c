@@ -215,7 +215,7 @@ static struct writer *target_writer(struct targets *t, struct target *p, uint64_
 	return p->writer;
 }
 
-static void take_stats(struct targets *t, struct target *p)
+static void add_stats(struct targets *t, struct target *p)
 {
 	struct writer_stats stats;
 
@@ -260,7 +260,7 @@ void targets_flush(struct targets *t, uint64_t now_ns, bool now)
 		stack_losses(t, p);
 		begin_segment(t, p);
 		writer_flush(p->writer);
-		take_stats(t, p);
+		add_stats(t, p);
 	}
 	t->full = t->options.max_bytes && t->bytes >= t->options.max_bytes;
 	t->flushed_ns = now_ns;
@@ -291,7 +291,10 @@ static uint32_t stack_id(struct targets *t, struct target *p, const struct targe
 	unsigned kernel = MIN(stack->kernel_count, TARGET_KERNEL_FRAMES_MAX), count = 0;
 	unsigned user = MIN(stack->user_count, TARGET_FRAMES_MAX);
 
-	/* The innermost address is that of the next instruction to run, the others are return addresses. */
+	/*
+	 * The innermost address is that of the next instruction to run, the others are return
+	 * addresses.
+	 */
 	for (unsigned i = 0; i < kernel; i++)
 		frames[count++] = frame_of_kernel(stack->kernel[i] + (i == 0));
 	for (unsigned i = 0; i < user; i++)
@@ -303,7 +306,17 @@ static uint32_t stack_id(struct targets *t, struct target *p, const struct targe
 			     user < stack->user_count ? stack_end_depth : stack->end, NULL);
 }
 
-/* Makes ready for a row about a thread. false: there is nobody to take it. */
+static void write_rests(struct targets *t, struct target *p);
+
+uint64_t targets_sampled_ns(const struct targets *t)
+{
+	return t->sampled_ns;
+}
+
+/*
+ * Writes the rows that a row about a thread refers to. Returns false if the process has no
+ * segments.
+ */
 static bool begin_row(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns)
 {
 	if (t->full) {
@@ -313,25 +326,42 @@ static bool begin_row(struct targets *t, struct target *p, pid_t tid, uint64_t t
 	if (!target_writer(t, p, time_ns))
 		return false;
 	begin_segment(t, p);
+	if (p->rests.count)
+		write_rests(t, p);
 	thread_row(t, p, tid);
 	return true;
+}
+
+static void cpu_sample_row(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
+			   uint64_t weight_ns, uint32_t cpu, uint32_t stack)
+{
+	struct row_cpu_sample row = { .time_ns = time_ns,
+				      .thread = (uint32_t)tid,
+				      .weight_ns = weight_ns,
+				      .cpu = cpu,
+				      .stack = stack };
+
+	if (!stack)
+		ROW_MISSING(&row, cpu_sample, stack);
+	if (cpu == TARGET_CPU_UNKNOWN)
+		ROW_MISSING(&row, cpu_sample, cpu);
+	writer_append(p->writer, TABLE_cpu_sample, &row);
+	t->sampled_ns += stack ? weight_ns : 0;
 }
 
 void targets_cpu_sample(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
 			uint64_t weight_ns, uint32_t cpu, const struct target_stack *stack)
 {
-	struct row_cpu_sample row = {
-		.time_ns = time_ns, .thread = (uint32_t)tid, .weight_ns = weight_ns, .cpu = cpu
-	};
+	struct target_thread *thread;
+	uint32_t id;
 
 	if (!begin_row(t, p, tid, time_ns))
 		return;
-	row.stack = stack_id(t, p, stack);
-	if (!row.stack)
-		ROW_MISSING(&row, cpu_sample, stack);
-	if (cpu == TARGET_CPU_UNKNOWN)
-		ROW_MISSING(&row, cpu_sample, cpu);
-	writer_append(p->writer, TABLE_cpu_sample, &row);
+	id = stack_id(t, p, stack);
+	cpu_sample_row(t, p, tid, time_ns, weight_ns, cpu, id);
+	thread = target_thread(t, p, tid);
+	if (thread)
+		thread->stack = id;
 }
 
 void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t start_ns,
@@ -348,6 +378,73 @@ void targets_off_cpu(struct targets *t, struct target *p, pid_t tid, uint64_t st
 	if (!row.stack)
 		ROW_MISSING(&row, off_cpu, stack);
 	writer_append(p->writer, TABLE_off_cpu, &row);
+}
+
+/* --- CPU time without samples --- */
+
+/*
+ * The last sample of a thread also stands for what it did after it, up to a period; nobody knows
+ * what it did in the rest.
+ */
+static void add_rest(struct targets *t, struct target *p, const struct target_rest *rest)
+{
+	struct target_thread *thread;
+	uint64_t known_ns = 0;
+
+	if (!p->writer) {
+		if (p->rests.count == TARGET_THREADS_MAX || vec_push(&p->rests, *rest) < 0)
+			targets_loss(t, NULL, loss_reason_samples_dropped, 1, rest->time_ns,
+				     rest->time_ns);
+		return;
+	}
+	thread = target_thread(t, p, rest->tid);
+	if (thread && thread->name != rest->name) {
+		thread->name = rest->name;
+		thread->segment = 0;
+	}
+	if (!begin_row(t, p, rest->tid, rest->time_ns))
+		return;
+	if (thread && thread->stack)
+		known_ns = MIN(rest->cpu_ns, t->options.period_ns);
+	if (known_ns)
+		cpu_sample_row(t, p, rest->tid, rest->time_ns, known_ns, TARGET_CPU_UNKNOWN,
+			       thread->stack);
+	if (rest->cpu_ns > known_ns)
+		cpu_sample_row(t, p, rest->tid, rest->time_ns, rest->cpu_ns - known_ns,
+			       TARGET_CPU_UNKNOWN, 0);
+	if (thread)
+		thread->stack = 0;
+}
+
+void targets_cpu_rest(struct targets *t, struct target *p, pid_t tid, uint64_t time_ns,
+		      uint64_t cpu_ns)
+{
+	const struct target_thread *thread = cpu_ns ? target_thread(t, p, tid) : NULL;
+	struct target_rest rest = { tid, thread ? thread->name : p->name, time_ns, cpu_ns };
+
+	if (cpu_ns)
+		add_rest(t, p, &rest);
+}
+
+/* What came before the first sample did. */
+static void write_rests(struct targets *t, struct target *p)
+{
+	size_t count = p->rests.count;
+
+	p->rests.count = 0;
+	for (size_t i = 0; i < count; i++)
+		add_rest(t, p, &p->rests.data[i]);
+}
+
+void target_hand_rests(struct targets *t, struct target *p, bool is_end)
+{
+	struct target *heir = targets_find(t, p->parent_pid);
+
+	if (!heir || heir == p || (is_end && !heir->writer))
+		heir = t->loss_owner;
+	for (size_t i = 0; i < p->rests.count && heir; i++)
+		add_rest(t, heir, &p->rests.data[i]);
+	p->rests.count = 0;
 }
 
 uint64_t target_python_frame(struct target *p, const char *function, const char *file,

@@ -1,4 +1,7 @@
-/* target_state.h: what the parts of targets.h share: targets.c, target_maps.c, target_rows.c. */
+/*
+ * target_state.h: shared by the parts of sampled_processes.h: sampled_processes.c, target_maps.c,
+ * target_rows.c.
+ */
 #ifndef PITOT_SAMPLER_TARGET_STATE_H
 #define PITOT_SAMPLER_TARGET_STATE_H
 
@@ -30,7 +33,15 @@ struct range_origin {
 struct target_thread {
 	uint32_t name; /* in targets.texts */
 	uint32_t segment; /* that has its row; 0: none */
+	uint32_t stack; /* id, of its last sample; 0: none */
 	uint64_t named_ns;
+};
+
+/* CPU time of a thread that has ended, in a process that has no segments yet. */
+struct target_rest {
+	pid_t tid;
+	uint32_t name; /* in targets.texts */
+	uint64_t time_ns, cpu_ns;
 };
 
 struct target {
@@ -43,6 +54,7 @@ struct target {
 	VEC(struct range_origin) origins; /* one for each range */
 	struct map threads_index; /* tid -> item of threads */
 	VEC(struct target_thread) threads;
+	VEC(struct target_rest) rests;
 
 	struct writer *writer; /* NULL until its first sample */
 	bool refused; /* it gets no segments */
@@ -63,6 +75,7 @@ struct targets {
 	uint32_t segments_opened;
 	uint64_t closed_bytes; /* of segments that are closed */
 	uint64_t bytes; /* of all, at the last flush */
+	uint64_t sampled_ns; /* weight of all samples with a stack */
 	bool full; /* max_bytes is reached */
 	uint64_t flushed_ns;
 	int failure; /* errno of the first failure of writing, 0: none */
@@ -74,7 +87,8 @@ uint32_t targets_text(struct targets *t, const char *text, size_t length);
 const char *targets_text_of(const struct targets *t, uint32_t id);
 
 /*
- * Sees to it that `loss_owner` runs, if any target with segments does; a home that has ended stays until then, and is freed.
+ * Makes a target that runs and has segments the `loss_owner`, if there is one. An owner that has
+ * ended is kept until then, and freed.
  */
 void targets_choose_loss_owner(struct targets *t);
 /* What is known of a thread, whose name is read now if it is new; NULL: no room. */
@@ -98,6 +112,11 @@ void target_range_look_up(struct targets *t, struct target *p, size_t index);
 
 /* Writes what waits in `losses`, if there is anybody to write it. */
 void targets_write_losses(struct targets *t);
+/*
+ * Hands what waits in `rests` of a process that ends to the one that started it; is_end: nobody
+ * gets segments any more.
+ */
+void target_hand_rests(struct targets *t, struct target *p, bool is_end);
 /* Writes the last rows and closes the segments, if there are any. */
 void target_close(struct targets *t, struct target *p);
 

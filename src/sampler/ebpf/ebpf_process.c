@@ -1,4 +1,7 @@
-/* ebpf_process.c: the followed processes: what they map, and what the BPF programs are told of it. */
+/*
+ * ebpf_process.c: the followed processes: their mappings, and the upload of these to the BPF
+ * programs.
+ */
 #include <string.h>
 
 #include "sampler/ebpf/ebpf_state.h"
@@ -11,7 +14,7 @@ struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid)
 	return map_get(&s->index, (uint64_t)pid, &p) ? (struct process *)(uintptr_t)p : NULL;
 }
 
-/* It is about to be another program, or another process. */
+/* The process becomes another program, or its pid another process. */
 static void forget_image(struct cpu_sampling_state *s, struct process *p)
 {
 	if (p->image)
@@ -69,7 +72,7 @@ void ebpf_processes_release(struct cpu_sampling_state *s)
 
 /* --- events --- */
 
-static void take_name(struct cpu_sampling_state *s, struct process *p, const struct perf_notice *n)
+static void apply_name(struct cpu_sampling_state *s, struct process *p, const struct perf_notice *n)
 {
 	if (n->is_exec) {
 		forget_image(s, p);
@@ -78,7 +81,7 @@ static void take_name(struct cpu_sampling_state *s, struct process *p, const str
 	targets_thread_name(s->targets, p->pid, n->tid, n->text, n->time_ns);
 }
 
-static void take_notice(struct cpu_sampling_state *s, unsigned type, const struct perf_notice *n)
+static void apply_notice(struct cpu_sampling_state *s, unsigned type, const struct perf_notice *n)
 {
 	struct process *p = ebpf_process_find(s, type == PERF_RECORD_FORK ? n->parent_pid : n->pid);
 
@@ -90,7 +93,7 @@ static void take_notice(struct cpu_sampling_state *s, unsigned type, const struc
 			targets_fork(s->targets, n->parent_pid, n->pid, n->time_ns);
 		break;
 	case PERF_RECORD_COMM:
-		take_name(s, p, n);
+		apply_name(s, p, n);
 		break;
 	case PERF_RECORD_MMAP2:
 		if (!n->is_executable)
@@ -114,14 +117,14 @@ void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns)
 		if (h->type == PERF_RECORD_LOST)
 			s->missed = true;
 		else if (perf_record_notice(h, &n))
-			take_notice(s, h->type, &n);
+			apply_notice(s, h->type, &n);
 		perf_rings_drop(&s->sideband.rings, ring);
 	}
 	s->missed |= s->sideband.rings.corrupt;
 	s->sideband.rings.corrupt = false;
 }
 
-/* --- what was missed --- */
+/* --- missed events --- */
 
 static void reread(struct cpu_sampling_state *s, struct process *p, uint64_t time_ns)
 {
@@ -150,7 +153,7 @@ void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns)
 		reread(s, s->processes.data[i], time_ns);
 }
 
-/* --- what the programs are told --- */
+/* --- upload --- */
 
 void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct target *target)
 {
@@ -165,12 +168,6 @@ void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct
 	s->python_why_not = why;
 }
 
-static bool has_none(void *context, const struct target_range *range)
-{
-	(void)context;
-	return range->file != 0;
-}
-
 void ebpf_processes_upload(struct cpu_sampling_state *s)
 {
 	for (size_t i = 0; i < s->processes.count; i++) {
@@ -183,8 +180,7 @@ void ebpf_processes_upload(struct cpu_sampling_state *s)
 			continue;
 		ranges = target_ranges(target, &count);
 		if (ebpf_tables_image(&s->tables, p->image, ranges, count,
-				      p->python ? ebpf_python_layout(p->python) : NULL, has_none,
-				      NULL) == 0)
+				      p->python ? ebpf_python_layout(p->python) : NULL) == 0)
 			p->changed = false;
 	}
 }

@@ -25,7 +25,10 @@
 #define AHEAD_BYTES 512u /* of each, nearly all of which are smaller */
 #define KEPT_FRAMES 4u
 
-/* Thread-specific data in glibc's struct pthread: 32 pairs of 8-byte words, of which the second is the value. */
+/*
+ * Thread-specific data in glibc's struct pthread: 32 pairs of 8-byte words, of which the second is
+ * the value.
+ */
 #define SPECIFIC_DATA 0x310
 #define SPECIFIC_KEYS 32
 #define STATIC_TLS_BYTES 8192 /* below fs, where to look for a thread-local variable */
@@ -256,8 +259,8 @@ static int take_file(struct targets *t, struct target *p, uint64_t start, int fd
 }
 
 /*
- * An executable mapping that may be an interpreter: the program itself, a libpython, or a program that was started by naming
- * it to the loader, which then is the executable.
+ * An executable mapping that may be an interpreter: the program itself, a libpython, or a program
+ * that was started by naming it to the loader, which then is the executable.
  */
 static bool is_candidate(const char *path, const char *program)
 {
@@ -319,7 +322,10 @@ void ebpf_python_free(struct ebpf_python *python)
 
 /* --- the thread's state --- */
 
-/* Whether it is the state of the thread with this fs: it has the thread's id, which glibc makes of fs. */
+/*
+ * Whether it is the state of the thread with this fs: it has the thread's id, which glibc makes of
+ * fs.
+ */
 static bool is_state(const struct ebpf_python *python, uint64_t state, uint64_t thread_base)
 {
 	uint64_t owner;
@@ -391,7 +397,10 @@ static bool copy_string(const struct ebpf_python *python, const struct ahead *ah
 	size = (state & 16 ? o->string_head : o->string_head_wide) + out->length * (state & 7);
 	if (size > sizeof(out->bytes) || !look_up(ahead, address, out->bytes, size))
 		return false;
-	/* It may have changed between the two readings: what is behind the size would not be its own. */
+	/*
+	 * It may have changed between the two readings: what is behind the size would not be its
+	 * own.
+	 */
 	return load_u64(out->bytes + o->object_size) == out->length &&
 	       load_u32(out->bytes + o->object_size + 16) >> o->string_kind_bit == state;
 }
@@ -445,7 +454,10 @@ static void look_into(const struct ebpf_python *python, const struct object *nam
 	c->file_end = bpf_text_word(load_u64(text + last), file->length);
 }
 
-/* Copies what a code object refers to. false: it is not the one with this check word, or no code object. */
+/*
+ * Copies what a code object refers to. false: it is not the one with this check word, or no code
+ * object.
+ */
 static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32_t check,
 		      struct object *name, struct object *file, struct code *out)
 {
@@ -568,8 +580,8 @@ static void read_frames(struct ebpf_python *python, struct target *p,
 }
 
 /*
- * Native frames before the first that Python frames can be put at. An evaluation that is about to begin, or has just ended,
- * has no frame: then the innermost evaluation is as any native frame.
+ * Native frames before the first that Python frames can be put at. An evaluation that is about to
+ * begin, or has just ended, has no frame: then the innermost evaluation is as any native frame.
  */
 static unsigned frames_before(const struct ebpf_python *python, const struct python_stacks *in)
 {

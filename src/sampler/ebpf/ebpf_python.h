@@ -1,11 +1,13 @@
 /*
- * ebpf_python.h: Python frames of sampled processes. The BPF programs read the interpreter's frames at the sample, as code
- * objects and instructions (bpf/python.bpf.h); here the interpreter is recognised, the thread's state is found, and
- * names, files and lines are read from the process's memory once per code object.
+ * ebpf_python.h: Python frames of sampled processes. The BPF programs read the interpreter's frames
+ * at the sample, as code objects and instructions (bpf/python.bpf.h); here the interpreter is
+ * recognised, the thread's state is found, and names, files and lines are read from the process's
+ * memory once per code object.
  *
- * Nothing is guessed: an interpreter that is not a known release build has no Python frames; a thread's state is one
- * that names the thread; a code object is described only if it still is what the sample saw, and is looked at again
- * from time to time. Frames that cannot be described are left out and counted.
+ * Nothing is guessed: an interpreter that is not a known release build has no Python frames; a
+ * thread's state is one that names the thread; a code object is described only if it still is what
+ * the sample saw, and is looked at again from time to time. Frames that cannot be described are
+ * left out and counted.
  */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_PYTHON_H
 #define PITOT_SAMPLER_EBPF_EBPF_PYTHON_H
@@ -17,16 +19,16 @@
 struct ebpf_python;
 
 /*
- * Looks whether the process runs CPython, by its mappings. 0 and *out (NULL: it does not); or E_UNSUPPORTED with the reason,
- * in e, why its frames cannot be read.
+ * Looks whether the process runs CPython, by its mappings. 0 and *out (NULL: it does not); or
+ * E_UNSUPPORTED with the reason, in e, why its frames cannot be read.
  */
 int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **out,
 		     struct error *e) MUST_USE;
 void ebpf_python_free(struct ebpf_python *python);
 
 /*
- * Looks for where threads keep their Python state, with the help of one of them: thread_base is its fs. true: it is known
- * since now, and the programs should be told.
+ * Looks for where threads keep their Python state, with the help of one of them: thread_base is its
+ * fs. true: it is known since now, and the programs should be told.
  */
 bool ebpf_python_locate(struct ebpf_python *python, uint64_t thread_base);
 /* For the programs; enabled once the place of the state is known. */
@@ -36,8 +38,8 @@ const struct bpf_python *ebpf_python_layout(const struct ebpf_python *python);
 void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigned count);
 
 /*
- * Puts the Python frames of a record (words: two each) into a native stack, at most `max` frames. Returns how many there
- * are.
+ * Puts the Python frames of a record (words: two each) into a native stack, at most `max` frames.
+ * Returns how many there are.
  */
 struct ebpf_python_stack {
 	const uint64_t *native, *words;

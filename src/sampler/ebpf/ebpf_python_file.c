@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SECTIONS_MAX 4096u
 #define PART_MAX ((uint64_t)64 << 20) /* of symbols, and of their names */
@@ -57,6 +58,32 @@ static int read_tables(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *section
 	return 0;
 }
 
+/*
+ * Whether the dynamic symbols may include _PyRuntime, by the filter of their hash table: two words
+ * tell of most files that they do not, where all symbols of a large program are tens of megabytes.
+ */
+static bool may_be_python(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sections)
+{
+	uint32_t hash = 5381, table[4]; /* buckets, first symbol, words of the filter, shift */
+	uint64_t word;
+
+	for (const char *c = names[PYTHON_RUNTIME]; *c; c++)
+		hash = 33 * hash + (uint8_t)*c;
+	for (unsigned i = 0; i < head->e_shnum; i++) {
+		off_t at = (off_t)sections[i].sh_offset;
+
+		if (sections[i].sh_type != SHT_GNU_HASH)
+			continue;
+		if (pread(fd, table, sizeof(table), at) != sizeof(table) || !table[2] ||
+		    pread(fd, &word, sizeof(word),
+			  at + (off_t)sizeof(table) + 8 * (off_t)(hash / 64 % table[2])) !=
+			    sizeof(word))
+			return true;
+		return word >> hash % 64 & word >> (hash >> table[3] % 32) % 64 & 1;
+	}
+	return true;
+}
+
 int ebpf_python_file_read(int fd, struct ebpf_python_file *out)
 {
 	_cleanup_free_ Elf64_Ehdr *head = python_eval_read(fd, 0, sizeof(*head), sizeof(*head));
@@ -71,6 +98,8 @@ int ebpf_python_file_read(int fd, struct ebpf_python_file *out)
 				    SECTIONS_MAX * sizeof(*sections));
 	if (!sections)
 		return E_FORMAT;
+	if (!may_be_python(fd, head, sections))
+		return -ENOENT;
 	r = read_tables(fd, head, sections, SHT_DYNSYM, out);
 	if (r < 0)
 		return r;

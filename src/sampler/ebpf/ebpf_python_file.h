@@ -28,8 +28,8 @@ struct ebpf_python_file {
 };
 
 /*
- * 0; -ENOENT when the file is none; or another negative code when it cannot be read. Only what is needed of it is read:
- * the dynamic symbols, and all symbols of an interpreter.
+ * 0; -ENOENT when the file is none; or another negative code when it cannot be read. Only what is
+ * needed of it is read: the dynamic symbols, and all symbols of an interpreter.
  */
 int ebpf_python_file_read(int fd, struct ebpf_python_file *out) MUST_USE;
 

@@ -1,6 +1,7 @@
 /*
- * ebpf_queue.h: records put in order of time. Processors write into one ring at the same time, so what is taken from it
- * may be a little older than what came before: records are held back until it is certain that no older one can come.
+ * ebpf_queue.h: records put in order of time. Processors write into one ring at the same time, so
+ * what is taken from it may be a little older than what came before: records are held back until it
+ * is certain that no older one can come.
  */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_QUEUE_H
 #define PITOT_SAMPLER_EBPF_EBPF_QUEUE_H

@@ -1,9 +1,15 @@
 /*
- * ebpf_samples.c: records of the BPF programs become samples. User stacks come walked; where the programs lacked a table
- * or a rule, they come with registers and a copy of the stack, from which they are walked on here.
+ * ebpf_samples.c: records of the BPF programs become samples. User stacks come walked; where the
+ * programs lacked a table or a rule, they come with registers and a copy of the stack, from which
+ * they are walked on here.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include <bpf/bpf.h>
+
+#include "base/io.h"
+#include "base/strbuf.h"
 #include "sampler/perf/stack_snapshot.h"
 #include "sampler/ebpf/ebpf_state.h"
 
@@ -15,7 +21,7 @@ static const enum stack_end ends[] = {
 	[BPF_STOP_NO_TABLE] = stack_end_partial,  [BPF_STOP_NO_RANGE] = stack_end_partial,
 };
 
-/* What a record says, checked. */
+/* The parts of a record, whose counts have been checked. */
 struct stack_record {
 	const struct bpf_record *head;
 	const uint64_t *kernel, *user, *python, *registers;
@@ -64,7 +70,7 @@ static unsigned walk_on(struct cpu_sampling_state *s, struct target *target,
 	       stack_snapshot_walk(s->targets, target, &stack, frames + known, max - known, end);
 }
 
-/* What the programs lacked for these frames has been compiled, if it is to be had: they are told. */
+/* The rules of these frames have been compiled where they exist, and are uploaded. */
 static void upload_rules(struct cpu_sampling_state *s, struct process *p, struct target *target,
 			 const uint64_t *frames, unsigned count)
 {
@@ -151,7 +157,7 @@ static struct process *begin_record(struct cpu_sampling_state *s, const struct b
 	return p;
 }
 
-static void take_sample(struct cpu_sampling_state *s, const struct stack_record *r)
+static void add_sample(struct cpu_sampling_state *s, const struct stack_record *r)
 {
 	struct target *target;
 	struct process *p = begin_record(s, r->head, &target);
@@ -162,13 +168,24 @@ static void take_sample(struct cpu_sampling_state *s, const struct stack_record 
 		return;
 	}
 	finish_stack(s, p, target, r, f);
-	targets_cpu_sample(s->targets, target, (pid_t)r->head->tid, r->head->time_ns, s->weight_ns,
-			   r->head->cpu,
+	targets_cpu_sample(s->targets, target, (pid_t)r->head->tid, r->head->time_ns,
+			   r->head->cpu_ns, r->head->cpu,
 			   &(struct target_stack){ .kernel = f->kernel,
 						   .user = f->user,
 						   .kernel_count = f->kernel_count,
 						   .user_count = f->user_count,
 						   .end = f->end });
+}
+
+/* A thread has ended. Its process may be in the middle of an exec. */
+static void add_rest(struct cpu_sampling_state *s, const struct bpf_record *h)
+{
+	struct target *target = targets_find(s->targets, (pid_t)h->pid);
+
+	if (target)
+		targets_cpu_rest(s->targets, target, (pid_t)h->tid, h->time_ns, h->cpu_ns);
+	else
+		s->lost++;
 }
 
 /* --- time off the CPU --- */
@@ -209,8 +226,16 @@ static bool keep_frames(struct off_thread *off, const struct finished_stack *f)
 	return true;
 }
 
+static void drop_tracers(const struct cpu_sampling_state *s, struct finished_stack *f)
+{
+	unsigned count = switch_frames_of_tracers(&s->switch_function, f->kernel, f->kernel_count);
+
+	f->kernel_count -= count;
+	memmove(f->kernel, f->kernel + count, f->kernel_count * sizeof(*f->kernel));
+}
+
 /* A thread leaves its processor. */
-static void take_out(struct cpu_sampling_state *s, const struct stack_record *r)
+static void begin_off(struct cpu_sampling_state *s, const struct stack_record *r)
 {
 	const struct bpf_record *h = r->head;
 	struct target *target;
@@ -231,6 +256,7 @@ static void take_out(struct cpu_sampling_state *s, const struct stack_record *r)
 	if (h->no_stack)
 		return;
 	finish_stack(s, p, target, r, &s->stack);
+	drop_tracers(s, &s->stack);
 	if (!keep_frames(off, &s->stack))
 		s->lost++;
 }
@@ -254,7 +280,7 @@ static void end_off(struct cpu_sampling_state *s, struct off_thread *off, uint64
 	vec_push(&s->off_free, (uint32_t)(off - s->off_threads.data));
 }
 
-static void take_in(struct cpu_sampling_state *s, const struct bpf_record *h)
+static void end_pause(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	uint64_t index;
 
@@ -272,7 +298,7 @@ static void end_all(struct cpu_sampling_state *s, pid_t pid, uint64_t end_ns)
 }
 
 /* Threads of a process that has ended are gone. */
-static void take_exit(struct cpu_sampling_state *s, const struct bpf_record *h)
+static void end_process(struct cpu_sampling_state *s, const struct bpf_record *h)
 {
 	struct process *p = ebpf_process_find(s, (pid_t)h->pid);
 
@@ -282,8 +308,41 @@ static void take_exit(struct cpu_sampling_state *s, const struct bpf_record *h)
 	targets_exit(s->targets, (pid_t)h->pid, h->time_ns);
 }
 
+/* CPU time of a thread that runs, as the kernel has counted it; 0: it does not run any more. */
+static uint64_t cpu_time_of(const struct bpf_thread *thread)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", thread->pid, thread->tid);
+	if (io_read_file(path, 128, &text) < 0)
+		return 0;
+	return strtoull(strbuf_text(&text), NULL, 10);
+}
+
+/* What threads that are still there had after their last samples. */
+static void add_rests(struct cpu_sampling_state *s, uint64_t now_ns)
+{
+	struct bpf_record record = { .kind = BPF_RECORD_REST, .time_ns = now_ns };
+	struct bpf_thread thread;
+	uint64_t task = 0, cpu_ns;
+
+	for (uint64_t *before = NULL;
+	     bpf_map_get_next_key(s->programs->threads, before, &task) == 0; before = &task) {
+		if (bpf_map_lookup_elem(s->programs->threads, &task, &thread) < 0)
+			continue;
+		cpu_ns = cpu_time_of(&thread);
+		record.pid = thread.pid;
+		record.tid = thread.tid;
+		record.cpu_ns = cpu_ns - MIN(cpu_ns, thread.sampled_ns);
+		add_rest(s, &record);
+	}
+}
+
 void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns)
 {
+	if (!s->end_ns || now_ns < s->end_ns)
+		add_rests(s, now_ns);
 	end_all(s, 0, now_ns);
 }
 
@@ -318,16 +377,19 @@ void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t 
 	}
 	switch (r.head->kind) {
 	case BPF_RECORD_CPU:
-		take_sample(s, &r);
+		add_sample(s, &r);
 		break;
 	case BPF_RECORD_OUT:
-		take_out(s, &r);
+		begin_off(s, &r);
 		break;
 	case BPF_RECORD_IN:
-		take_in(s, r.head);
+		end_pause(s, r.head);
+		break;
+	case BPF_RECORD_REST:
+		add_rest(s, r.head);
 		break;
 	case BPF_RECORD_EXIT:
-		take_exit(s, r.head);
+		end_process(s, r.head);
 		break;
 	default:
 		s->lost++;

@@ -1,6 +1,7 @@
 /*
- * ebpf_sideband.h: what processes map, start and call themselves, from perf events that count nothing: one for each
- * processor, for all processes. Records are PERF_RECORD_MMAP2, COMM, FORK and LOST (perf_record.h).
+ * ebpf_sideband.h: what processes map, start and call themselves, from perf events that count
+ * nothing: one for each processor, for all processes. Records are PERF_RECORD_MMAP2, COMM, FORK and
+ * LOST (perf_record.h).
  */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_SIDEBAND_H
 #define PITOT_SAMPLER_EBPF_EBPF_SIDEBAND_H

@@ -1,6 +1,7 @@
 /*
- * ebpf_source.c: the eBPF method of sampling. Records of the BPF programs and of the perf events beside them (what is
- * mapped, started and renamed) are put in order of time and told to `targets`; what the programs lack is uploaded.
+ * ebpf_source.c: the eBPF method of sampling. Records of the BPF programs and of the perf events
+ * beside them (what is mapped, started and renamed) are put in order of time and told to `targets`;
+ * what the programs lack is uploaded.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 #define SETTLE_NS (2 * NS_PER_MS)
 #define SETTLE_MS 3
 #define SAMPLER_NICE (-10)
+#define KALLSYMS "/proc/kallsyms"
 
 static int on_record(void *context, void *bytes, size_t size)
 {
@@ -76,7 +78,10 @@ static void collect(struct cpu_sampling_state *s, uint64_t until_ns)
 	count_losses(s);
 }
 
-/* Where many threads want the processors, ours would come too late to keep the rings from overflowing. */
+/*
+ * Where many threads want the processors, ours would come too late to keep the rings from
+ * overflowing.
+ */
 static void raise_priority(struct cpu_sampling_state *s)
 {
 	if (!s->priority_raised)
@@ -170,7 +175,10 @@ static int follow_one(struct cpu_sampling_state *s, pid_t pid, bool running, str
 	return 0;
 }
 
-/* What a followed process starts is followed by the programs; what it had started before is found in /proc. */
+/*
+ * What a followed process starts is followed by the programs; what it had started before is found
+ * in /proc.
+ */
 static int follow_running(struct cpu_sampling_state *s, const struct cpu_roots *roots,
 			  struct error *e)
 {
@@ -214,8 +222,10 @@ static int source_open(const struct cpu_options *options, const struct cpu_roots
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
 	s->targets = targets;
-	s->weight_ns = NS_PER_S / options->hz;
+	s->end_ns = options->end_ns;
 	s->counted_ns = clock_monotonic_ns();
+	if (options->off_cpu)
+		s->switch_function = switch_function_find(KALLSYMS);
 	r = open_programs(s, options, e);
 	if (r == 0)
 		r = follow(s, roots, e);

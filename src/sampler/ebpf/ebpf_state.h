@@ -1,4 +1,7 @@
-/* ebpf_state.h: what the parts of the eBPF method share: ebpf_source.c, ebpf_process.c, ebpf_samples.c. */
+/*
+ * ebpf_state.h: what the parts of the eBPF method share: ebpf_source.c, ebpf_process.c,
+ * ebpf_samples.c.
+ */
 #ifndef PITOT_SAMPLER_EBPF_EBPF_STATE_H
 #define PITOT_SAMPLER_EBPF_EBPF_STATE_H
 
@@ -7,12 +10,13 @@
 #include "sampler/ebpf/ebpf_queue.h"
 #include "sampler/ebpf/ebpf_sideband.h"
 #include "sampler/ebpf/ebpf_tables.h"
+#include "sampler/ebpf/switch_frames.h"
 
 /* A followed process, from its fork, or the last exec. */
 struct process {
 	pid_t pid;
 	uint64_t image; /* of its last sample; 0: there was none */
-	bool changed; /* the programs do not know all that is known of it here */
+	bool changed; /* since the last upload */
 	bool python_known; /* looked for since its mappings changed */
 	struct ebpf_python *python; /* NULL: it has none */
 };
@@ -49,15 +53,16 @@ struct cpu_sampling_state {
 	struct map off_index; /* tid -> item of off_threads */
 	VEC(struct off_thread) off_threads;
 	VEC(uint32_t) off_free; /* items of off_threads that are no thread's */
-	uint64_t urgent_ns; /* time of the last record that asks for something */
+	struct switch_function switch_function;
+	uint64_t urgent_ns; /* time of the last record with a copy of a stack */
 	uint64_t settled_ns; /* records up to then have been handed over */
 	uint64_t collected_ns; /* when that was */
-	uint64_t weight_ns;
+	uint64_t end_ns; /* of the window; 0: none */
 	uint64_t dropped, not_followed, counted_ns; /* what is in rows of loss, until then */
 	uint64_t lost; /* records that made no sense, or for which there was no memory */
 	uint64_t nameless; /* Python frames without a name */
 	bool priority_raised; /* the thread has its priority */
-	bool missed; /* records of what processes do were lost */
+	bool missed; /* records of mappings, forks or names were lost */
 	struct error python_why_not; /* the first interpreter whose frames cannot be read */
 	struct finished_stack stack; /* scratch */
 };
@@ -69,22 +74,23 @@ struct process *ebpf_process_find(const struct cpu_sampling_state *s, pid_t pid)
 struct process *ebpf_process_add(struct cpu_sampling_state *s, pid_t pid);
 void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p);
 void ebpf_processes_release(struct cpu_sampling_state *s);
-/* Takes what processes mapped, started and called themselves until then. */
+/* Handles the records of mappings, forks and names up to then. */
 void ebpf_process_events(struct cpu_sampling_state *s, uint64_t until_ns);
-/* Its samples are of this image; if no exec was told of, it is made up for. */
-void ebpf_process_image(struct cpu_sampling_state *s, struct process *p, uint64_t image, uint64_t time_ns);
+/* Samples are of this image; an exec whose record was lost is made up for. */
+void ebpf_process_image(struct cpu_sampling_state *s, struct process *p, uint64_t image,
+			uint64_t time_ns);
 /* Reads the mappings of all processes again. */
 void ebpf_processes_reread(struct cpu_sampling_state *s, uint64_t time_ns);
-/* Looks whether it runs CPython, if that is not known. */
+/* Finds out whether the process runs CPython, once. */
 void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct target *target);
-/* Tells the programs what has become known. */
+/* Uploads what has changed to the programs. */
 void ebpf_processes_upload(struct cpu_sampling_state *s);
 
 /* --- ebpf_samples.c --- */
 
-/* Reads what may be gone by the time that its turn comes. */
+/* Reads the Python code objects of a record at once, while they exist. */
 void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, size_t size);
-/* Takes a record of the programs. */
+/* Handles a record of the programs. */
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size);
 /* Threads that are still off the CPU are so until now. */
 void ebpf_samples_finish(struct cpu_sampling_state *s, uint64_t now_ns);

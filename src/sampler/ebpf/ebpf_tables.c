@@ -14,7 +14,6 @@
 
 _Static_assert(BPF_PART_SHIFT == UNWIND_PART_SHIFT, "both divide code into the same parts");
 _Static_assert(BPF_RULES > UNWIND_RULE_UNKNOWN, "what is said of rules without a number");
-_Static_assert(sizeof(struct bpf_cell) == sizeof(struct unwind_row), "a row is a cell");
 
 /* --- blocks --- */
 
@@ -71,7 +70,10 @@ int ebpf_tables_init(struct ebpf_tables *t, struct sampler_programs *programs)
 {
 	memset(t, 0, sizeof(*t));
 	t->programs = programs;
-	/* Making one known takes some milliseconds, in which the sampler's thread is asleep: the first one now. */
+	/*
+	 * Making one known takes some milliseconds, in which the sampler's thread is asleep: the
+	 * first one now.
+	 */
 	return add_block(t, 0) < 0 ? -ENOMEM : 0;
 }
 
@@ -100,17 +102,18 @@ static void upload_rules(struct ebpf_tables *t, const struct unwind_store *store
 static bool upload_part(struct ebpf_tables *t, struct ebpf_table *table,
 			const struct unwind_parts *parts, uint32_t number)
 {
-	const struct unwind_part *part = &parts->parts[number];
-	const struct unwind_row *rows = &parts->rows.data[part->first];
-	uint32_t place;
+	const struct unwind_part *part = parts->parts[number];
+	uint32_t first = number << UNWIND_PART_SHIFT, place;
 	struct bpf_cell *cells = claim_cells(t, part->count, &place);
 
 	if (!cells)
 		return false;
-	for (uint32_t i = 0; i < part->count; i++)
-		cells[i] = (struct bpf_cell){ rows[i].start, rows[i].rule < BPF_RULES
-								     ? rows[i].rule
-								     : UNWIND_RULE_UNKNOWN };
+	for (uint32_t i = 0; i < part->count; i++) {
+		uint32_t rule = unwind_row_rule(part->rows[i]);
+
+		cells[i] = (struct bpf_cell){ first + unwind_row_offset(part->rows[i]),
+					      rule < BPF_RULES ? rule : UNWIND_RULE_UNKNOWN };
+	}
 	/* Who sees the part sees its rows: x86-64 keeps stores in order. */
 	__atomic_store_n((uint64_t *)(void *)&table->directory[number],
 			 (uint64_t)part->count << 32 | place, __ATOMIC_RELEASE);
@@ -213,8 +216,7 @@ static int64_t claim_ranges(struct ebpf_tables *t, size_t count)
 }
 
 int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target_range *ranges,
-		      size_t count, const struct bpf_python *python, ebpf_has_none *none,
-		      void *context)
+		      size_t count, const struct bpf_python *python)
 {
 	int64_t first = claim_ranges(t, count);
 	struct bpf_range *out = sampler_ranges(t->programs) + (first < 0 ? 0 : first);
@@ -230,7 +232,7 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 
 		if (r->parts)
 			number = ebpf_tables_number(t, r->parts);
-		else if (none(context, r))
+		else if (r->file)
 			number = BPF_TABLE_NONE;
 		out[i] = (struct bpf_range){ r->start, r->end, r->bias, number, 0 };
 	}
@@ -238,6 +240,9 @@ int ebpf_tables_image(struct ebpf_tables *t, uint64_t image, const struct target
 		value.python = *python;
 	if (map_put(&t->images, image, 1) < 0)
 		return -ENOMEM;
-	/* Who sees the image sees its ranges: a system call comes between, and x86-64 keeps stores in order. */
+	/*
+	 * Who sees the image sees its ranges: a system call comes between, and x86-64 keeps stores
+	 * in order.
+	 */
 	return bpf_map_update_elem(t->programs->images, &image, &value, BPF_ANY);
 }

@@ -64,7 +64,7 @@ static int add_cell(struct perf_handover *h, const struct cpu_handover_cell *fil
 	return err;
 }
 
-static int take_cell(struct perf_handover *h, size_t index, const struct cpu_handover_cell *file)
+static int update_cell(struct perf_handover *h, size_t index, const struct cpu_handover_cell *file)
 {
 	struct handed_cell *known;
 
@@ -88,7 +88,7 @@ void perf_handover_read(struct perf_handover *h)
 
 		count = n > 0 ? (size_t)n / sizeof(*cells) : 0;
 		for (size_t i = 0; i < count; i++)
-			if (take_cell(h, at++, &cells[i]) < 0)
+			if (update_cell(h, at++, &cells[i]) < 0)
 				return;
 	}
 }
@@ -126,8 +126,9 @@ bool perf_handover_owe(struct perf_handover *h, pid_t pid, uint64_t owed_ns)
 }
 
 /*
- * Ends the cells that a process image has left behind at time_ns, as they are now; cells that are younger belong to the next
- * image, or to the next process with this pid. Returns what all cells up to then have recorded.
+ * Ends the cells that a process image has left behind at time_ns, as they are now; cells that are
+ * younger belong to the next image, or to the next process with this pid. Returns what all cells up
+ * to then have recorded.
  */
 static uint64_t end_image(struct perf_handover *h, pid_t pid, uint64_t time_ns)
 {
@@ -152,7 +153,7 @@ void perf_handover_exec(struct perf_handover *h, pid_t pid, uint64_t time_ns)
 	end_image(h, pid, time_ns);
 }
 
-/* The pid may be given to another process. */
+/* Removes the cells of a process that has ended: its pid may be reused. */
 static void forget(struct perf_handover *h, pid_t pid)
 {
 	size_t next = 0;

@@ -184,7 +184,7 @@ static int map_all(struct perf_events *events, uint64_t size)
 	return r;
 }
 
-/* As large as is wanted and allowed: others can only write to rings that are there. */
+/* Maps all rings, as large as is wanted and allowed. */
 static int map_rings(struct perf_events *events)
 {
 	uint64_t size = MIN(power_of_two(bytes_in(events, RING_MS)), RING_BYTES_MAX);
@@ -201,8 +201,8 @@ static int map_rings(struct perf_events *events)
 
 /* --- threads --- */
 
-/* Notes which thread an event is of. */
-static int take_event(struct perf_events *events, int fd, pid_t tid)
+/* Adds an event of a thread. */
+static int add_event(struct perf_events *events, int fd, pid_t tid)
 {
 	uint64_t id;
 
@@ -217,7 +217,10 @@ static int take_event(struct perf_events *events, int fd, pid_t tid)
 	return map_put(&events->owners, id, (uint64_t)tid);
 }
 
-/* Opens a thread's events, one a processor. The first thread's have the rings; the others write to these. */
+/*
+ * Opens a thread's events, one a processor. The first thread's have the rings; the others write to
+ * these.
+ */
 static int open_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t tid)
 {
 	bool first = events->rings.count == 0;
@@ -230,7 +233,7 @@ static int open_thread(struct perf_events *events, struct perf_event_attr *attr,
 
 		if (fd == -ENODEV) /* offline */
 			continue;
-		r = fd < 0 ? fd : take_event(events, fd, tid);
+		r = fd < 0 ? fd : add_event(events, fd, tid);
 		if (r < 0)
 			break;
 		if (first)
@@ -253,7 +256,7 @@ static int open_thread(struct perf_events *events, struct perf_event_attr *attr,
 	return r;
 }
 
-/* A thread that was found: one without events of its own may still inherit some. */
+/* Opens the events of a running thread. Where that fails, the thread may still inherit some. */
 static int add_thread(struct perf_events *events, struct perf_event_attr *attr, pid_t pid,
 		      pid_t tid)
 {
@@ -271,7 +274,10 @@ static int add_thread(struct perf_events *events, struct perf_event_attr *attr, 
 	return err;
 }
 
-/* Opens the events of all threads of a process that are not known. Whether there were any, or a negative errno. */
+/*
+ * Opens the events of all threads of a process that are not known. Whether there were any, or a
+ * negative errno.
+ */
 static int add_threads(struct perf_events *events, struct perf_event_attr *attr, pid_t pid)
 {
 	DIR *folder;
@@ -297,8 +303,8 @@ static int add_threads(struct perf_events *events, struct perf_event_attr *attr,
 }
 
 /*
- * Opens the events of all threads of running processes and their descendants. New ones may appear meanwhile: of threads with
- * events these are inherited; others are found when /proc is read again.
+ * Opens the events of all threads of running processes and their descendants. New ones may appear
+ * meanwhile: of threads with events these are inherited; others are found when /proc is read again.
  */
 static int open_running(struct perf_events *events, struct perf_event_attr *attr,
 			const struct cpu_roots *roots)
@@ -319,7 +325,7 @@ static int open_running(struct perf_events *events, struct perf_event_attr *attr
 	return r < 0 ? r : events->threads ? 0 : -ESRCH;
 }
 
-/* One attempt, with or without the operating system's kernel. */
+/* Opens all events, with or without the operating system's kernel. */
 static int try_open(struct perf_events *events, const struct cpu_roots *roots, bool kernel)
 {
 	struct perf_event_attr attr = attributes(events, kernel, !roots->running);
@@ -328,7 +334,7 @@ static int try_open(struct perf_events *events, const struct cpu_roots *roots, b
 	close_all(events);
 	r = roots->running ? open_running(events, &attr, roots)
 			   : open_thread(events, &attr, roots->pids[0]);
-	/* Older kernels: what is newest goes first. */
+	/* Older kernels lack features: the newest is left out first. */
 	if (r == -EINVAL && (events->reads || events->counts_lost)) {
 		events->counts_lost = events->reads;
 		events->reads = false;
@@ -357,7 +363,7 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 	events->rings.times = perf_record_times;
 	events->rings.rings = calloc((size_t)MAX(cpus, 1), sizeof(*events->rings.rings));
 	events->rings.scratch = malloc(PERF_RECORD_BYTES_MAX);
-	/* The command has been started already: its limit stays. */
+	/* The command has been started already, so its own limit is unchanged. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
@@ -365,9 +371,9 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 	return events->rings.rings && events->rings.scratch ? 0 : -ENOMEM;
 }
 
-/* What it cannot do. */
-static void tell(const struct perf_events *events, const struct cpu_options *options,
-		 struct strbuf *reason)
+/* Appends what these events cannot sample. */
+static void add_limits(const struct perf_events *events, const struct cpu_options *options,
+		       const struct cpu_roots *roots, struct strbuf *reason)
 {
 	if (options->kernel && !events->kernel)
 		strbuf_addf(
@@ -391,10 +397,11 @@ static void tell(const struct perf_events *events, const struct cpu_options *opt
 		strbuf_addf(reason, "%u threads are another user's: only root can sample them; ",
 			    events->foreign_threads);
 	strbuf_adds(reason, "nothing of setuid programs; ");
-	strbuf_adds(reason, options->timers_inside
-				    ? "Python frames by timers inside, in processes with "
-				      "the recorder"
-				    : "no Python frames");
+	if (options->timers_inside)
+		strbuf_adds(reason, "Python frames by timers inside, in processes with the "
+				    "recorder");
+	else
+		cpu_no_python(roots, options->method == CPU_METHOD_PERF, reason);
 }
 
 int perf_events_open(struct perf_events *events, const struct cpu_options *options,
@@ -414,7 +421,7 @@ int perf_events_open(struct perf_events *events, const struct cpu_options *optio
 		}
 		if (events->stack_bytes == STACK_BYTES_MIN ||
 		    events->rings.rings[0].size >= bytes_in(events, RING_MS_MIN)) {
-			tell(events, options, reason);
+			add_limits(events, options, roots, reason);
 			break;
 		}
 		events->stack_bytes /= 2;
@@ -451,7 +458,7 @@ int perf_events_check(struct error *e)
 	struct perf_event_attr attr = attributes(&events, false, false);
 	int fd = open_event(&attr, 0, -1);
 
-	/* Inherited events that are not of one processor are only refused a ring. */
+	/* An inherited event of all processors can be opened, and only has no ring. */
 	if (fd < 0)
 		return explain(fd, getpid(), e);
 	close(fd);

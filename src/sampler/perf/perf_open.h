@@ -1,4 +1,7 @@
-/* perf_open.h: opens the perf events of a process: on each processor, inherited by what it starts, one ring a processor. */
+/*
+ * perf_open.h: opens the perf events of a process: on each processor, inherited by what it starts,
+ * one ring a processor.
+ */
 #ifndef PITOT_SAMPLER_PERF_PERF_OPEN_H
 #define PITOT_SAMPLER_PERF_PERF_OPEN_H
 
@@ -15,33 +18,39 @@ struct perf_found {
 struct perf_events {
 	VEC(int) files;
 	struct map owners; /* id of an event -> thread that it was opened for */
-	/* Threads of running processes that were found and have events of their own; the same as a set: 1, or 0. */
+	/*
+	 * Threads of running processes that have events of their own; `opened` has them by tid: 1,
+	 * or 0.
+	 */
 	VEC(struct perf_found) found;
 	struct map opened;
 	struct perf_rings rings;
-	size_t stack_bytes; /* that each sample copies */
+	size_t stack_bytes; /* copied with each sample */
 	uint64_t period_ns;
 	/*
-	 * Samples have the event's count: from 6.12 on. It is not looked at; but without it the kernel, when it switches
-	 * between a process and its child, exchanges their clocks rather than stop one and start the other, and
-	 * the parent's unfinished period ends with the child: a shell would hardly ever be sampled.
+	 * Samples have the event's count: from 6.12 on. It is not looked at; but without it the
+	 * kernel, when it switches between a process and its child, exchanges their clocks rather
+	 * than stop one and start the other, and the parent's unfinished period ends with the
+	 * child: a shell would hardly ever be sampled.
 	 */
 	bool reads;
 	bool counts_lost; /* the kernel says how many records it dropped: from 6.0 on */
 	bool kernel; /* time and frames of the operating system's kernel */
-	bool no_ring; /* what failed is to map one */
-	unsigned threads, refused_threads; /* of running processes; refused: no more files may be open */
+	bool no_ring; /* mapping a ring failed */
+	/* refused: of running processes, for want of open files */
+	unsigned threads, refused_threads;
 	unsigned foreign_threads; /* of other users, or setuid programs */
 };
 
 /*
- * As cpu_method_ops.open. The events of a process that runs count from now on, those of a child that waits for its exec
- * from then on.
+ * As cpu_method_ops.open. The events of a process that runs count from now on, those of a child
+ * that waits for its exec from then on.
  */
 int perf_events_open(struct perf_events *events, const struct cpu_options *options,
 		     const struct cpu_roots *roots, struct strbuf *reason, struct error *e);
 /*
- * Stops all events. *cpu_ns: CPU time of all that was sampled; *lost: records dropped, 0 where the kernel does not say.
+ * Stops all events. *cpu_ns: CPU time of all that was sampled; *lost: records dropped, 0 where the
+ * kernel does not say.
  */
 void perf_events_stop(struct perf_events *events, uint64_t *cpu_ns, uint64_t *lost);
 void perf_events_close(struct perf_events *events);

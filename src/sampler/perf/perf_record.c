@@ -5,11 +5,13 @@
 
 #include "base/bytes.h"
 
-/* Sample: header, identifier, thread, time … Others end with thread, time, processor, identifier. */
+/*
+ * Sample: header, identifier, thread, time … Others end with thread, time, processor, identifier.
+ */
 const struct perf_times perf_record_times = { .in_sample = 24, .from_end = 24 };
 #define TRAILER_BYTES 32u
 
-/* In the order in which the kernel gives those of PERF_REGISTERS. */
+/* Registers in the order of the bits of PERF_REGISTERS. */
 static const uint8_t register_order[] = {
 	REG_RAX_, REG_RBX_, REG_RCX_, REG_RDX_, REG_RSI_, REG_RDI_, REG_RBP_, REG_RSP_, REG_RA_,
 	REG_R8_,  9,        10,       11,       REG_R12_, 13,       14,       REG_R15_,
@@ -45,7 +47,7 @@ static void read_registers(struct cursor *c, struct perf_sample *out)
 	out->has_user = abi == PERF_SAMPLE_REGS_ABI_64;
 }
 
-static void read_stack(struct cursor *c, size_t asked, struct perf_sample *out)
+static void read_stack(struct cursor *c, size_t requested, struct perf_sample *out)
 {
 	uint64_t size = cursor_u64(c), used;
 
@@ -55,7 +57,7 @@ static void read_stack(struct cursor *c, size_t asked, struct perf_sample *out)
 	used = cursor_u64(c);
 	out->stack.size = MIN(size, used);
 	/* The kernel copies up to where nothing is mapped, which is the end of the stack. */
-	out->stack.cut = used >= MIN(size, asked);
+	out->stack.cut = used >= MIN(size, requested);
 }
 
 bool perf_record_sample(const struct perf_event_header *h, const struct perf_sample_layout *layout,

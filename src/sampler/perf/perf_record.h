@@ -1,6 +1,6 @@
 /*
- * perf_record.h: what a record of the kernel's perf events says. Which fields it has follows from the attributes that
- * perf_open.c asks for.
+ * perf_record.h: reads records of the kernel's perf events. Which fields it has follows from the
+ * attributes that perf_open.c asks for.
  */
 #ifndef PITOT_SAMPLER_PERF_PERF_RECORD_H
 #define PITOT_SAMPLER_PERF_PERF_RECORD_H
@@ -32,7 +32,7 @@ struct perf_sample {
 	struct stack_snapshot stack;
 };
 
-/* Any other record; what its type does not have is unset. */
+/* Any other record; members that its type does not have are 0. */
 struct perf_notice {
 	pid_t pid, tid;
 	uint64_t time_ns;
@@ -49,13 +49,13 @@ struct perf_notice {
 struct perf_sample_layout {
 	unsigned read_words; /* of the event's counts */
 	bool callchain; /* the kernel's frames */
-	size_t stack_bytes; /* asked for */
+	size_t stack_bytes; /* requested */
 };
 
-/* false: it makes no sense. */
+/* Returns false for a record that is malformed. */
 bool perf_record_sample(const struct perf_event_header *h, const struct perf_sample_layout *layout,
 			struct perf_sample *out);
-/* false: it makes no sense. Texts are the record's. */
+/* Returns false for a record that is malformed. Texts lie in the record. */
 bool perf_record_notice(const struct perf_event_header *h, struct perf_notice *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 
 #define PAGE 4096u
 
@@ -16,7 +17,11 @@ int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
 	if (p == MAP_FAILED)
 		return -errno;
 	*r = (struct perf_ring){
-		.fd = fd, .page = p, .data = (const uint8_t *)p + PAGE, .size = size
+		.fd = fd,
+		.page = p,
+		.data = (const uint8_t *)p + PAGE,
+		.size = size,
+		.dropped_ns = clock_monotonic_ns(),
 	};
 	return 0;
 }
@@ -122,6 +127,7 @@ const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t
 
 void perf_rings_drop(struct perf_rings *all, struct perf_ring *ring)
 {
+	ring->dropped_ns = ring->time_ns;
 	ring->tail += record_size(word_at(ring, ring->tail));
 	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
 	read_time(all, ring);

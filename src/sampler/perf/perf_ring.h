@@ -1,9 +1,9 @@
 /*
- * perf_ring.h: the ring that the kernel writes the records of perf events of one processor into, and several of
- * them read in order of time.
+ * perf_ring.h: the ring that the kernel writes the records of perf events of one processor into,
+ * and several of them read in order of time.
  *
- * The records stay in their rings until it is certain that no older one can come: the rings are the buffer in which they
- * are put in order.
+ * The records stay in their rings until it is certain that no older one can come: the rings are the
+ * buffer in which they are put in order.
  */
 #ifndef PITOT_SAMPLER_PERF_PERF_RING_H
 #define PITOT_SAMPLER_PERF_PERF_RING_H
@@ -21,15 +21,20 @@ struct perf_times {
 };
 
 struct perf_ring {
-	int fd; /* of the event that it was made for; not ours to close */
+	int fd; /* of the event that it was mapped for, which its owner closes */
 	struct perf_event_mmap_page *page;
 	const uint8_t *data;
 	uint64_t size; /* of data, a power of two */
 	uint64_t head, tail; /* records between them have been seen */
 	uint64_t time_ns; /* of the record at tail, if there is one */
+	/* of the record before it; when the ring was mapped, if there was none */
+	uint64_t dropped_ns;
 };
 
-/* size: a power of two of at least a page. 0 or a negative errno: -EPERM when so much may not be locked. */
+/*
+ * size: a power of two of at least a page. 0 or a negative errno: -EPERM when so much may not be
+ * locked.
+ */
 int perf_ring_map(struct perf_ring *r, int fd, uint64_t size) MUST_USE;
 void perf_ring_unmap(struct perf_ring *r);
 
@@ -40,14 +45,14 @@ struct perf_rings {
 	unsigned count;
 	struct perf_times times;
 	uint8_t *scratch; /* PERF_RECORD_BYTES_MAX: a record that goes round the end of its ring */
-	bool corrupt; /* what is in a ring makes no sense: it was emptied */
+	bool corrupt; /* a ring had a malformed record, and was emptied */
 };
 
-/* Looks at what has been written since. Returns whether a ring is more than half full. */
+/* Reads how far the kernel has written. Returns whether a ring is more than half full. */
 bool perf_rings_look(struct perf_rings *all);
 /*
- * The oldest record of what perf_rings_look saw, if it is not younger than until_ns; valid until perf_rings_drop().
- * NULL: none.
+ * Returns the oldest record up to where perf_rings_look() read, if it is not younger than until_ns,
+ * else NULL. It is valid until perf_rings_drop().
  */
 const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t until_ns,
 						struct perf_ring **ring);

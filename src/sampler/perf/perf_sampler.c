@@ -1,6 +1,7 @@
 /*
- * perf_sampler.c: sampling by perf events: every so many nanoseconds of a thread's CPU time the kernel writes its
- * registers and the top of its stack into a ring. The stacks are walked here, on the sampler's thread.
+ * perf_sampler.c: sampling by perf events: every so many nanoseconds of a thread's CPU time the
+ * kernel writes its registers and the top of its stack into a ring. The stacks are walked here, on
+ * the sampler's thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +14,9 @@
 #include "sampler/perf/perf_record.h"
 #include "sampler/perf/perf_threads.h"
 
-/* A record that has this age has been written in full on every processor: it can be put in order. */
+/*
+ * A record that has this age has been written in full on every processor: it can be put in order.
+ */
 #define SETTLE_NS (5 * NS_PER_MS)
 #define FIRST_WAIT_MS 10
 
@@ -24,14 +27,12 @@ struct cpu_sampling_state {
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
 	struct perf_handover handover;
-	struct pollfd *files; /* of the rings, and one to be woken by */
+	struct pollfd *files; /* of the rings, then the one that ends a wait */
 	bool stopped;
-	bool processes_started; /* processes began since the last wait: what /proc says of them is soon gone */
+	bool processes_started; /* since the last wait: they are read from /proc while they live */
 	int wait_ms;
-	uint64_t seen_ns; /* time of the last record */
-	uint64_t sampled_ns; /* weight of all samples */
-	uint64_t lost; /* records, as far as the rings said */
-	uint64_t cpu_ns, lost_in_all; /* what the kernel says at the end */
+	uint64_t lost; /* records that rings had no room for */
+	uint64_t cpu_ns, lost_in_all; /* the kernel's totals, read when sampling stops */
 	struct perf_sample sample;
 	uint64_t frames[TARGET_FRAMES_MAX];
 };
@@ -98,19 +99,29 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 						       TARGET_FRAMES_MAX, &stack.end);
 	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
 			   &stack);
-	s->sampled_ns += s->events.period_ns;
 	perf_thread_sampled(&s->threads, p->tid, s->events.period_ns);
 }
 
-/* Lost since the last record that came. */
-static void lose(struct cpu_sampling_state *s, uint64_t count, uint64_t time_ns)
+/* What a ring had no room for lies between the records before and after it. */
+static void lose(struct cpu_sampling_state *s, uint64_t count, uint64_t since_ns, uint64_t time_ns)
 {
 	s->lost += count;
-	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, s->seen_ns,
-		     MAX(time_ns, s->seen_ns));
+	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, MIN(since_ns, time_ns),
+		     time_ns);
 }
 
-static void on_notice(struct cpu_sampling_state *s, const struct perf_event_header *h)
+/* When the first of the rings had its last record. */
+static uint64_t earliest_ns(const struct perf_rings *all)
+{
+	uint64_t earliest = UINT64_MAX;
+
+	for (unsigned i = 0; i < all->count; i++)
+		earliest = MIN(earliest, all->rings[i].dropped_ns);
+	return earliest;
+}
+
+static void on_notice(struct cpu_sampling_state *s, const struct perf_event_header *h,
+		      const struct perf_ring *ring)
 {
 	struct perf_notice n;
 
@@ -135,7 +146,7 @@ static void on_notice(struct cpu_sampling_state *s, const struct perf_event_head
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
-		lose(s, n.lost, n.time_ns);
+		lose(s, n.lost, ring->dropped_ns, n.time_ns);
 		break;
 	case PERF_RECORD_THROTTLE:
 		targets_loss(s->targets, targets_find(s->targets, n.pid), loss_reason_throttled, 1,
@@ -144,25 +155,24 @@ static void on_notice(struct cpu_sampling_state *s, const struct perf_event_head
 	}
 }
 
-/* Takes what is not younger than until_ns. */
-static void take_records(struct cpu_sampling_state *s, uint64_t until_ns)
+/* Handles the records that are not younger than until_ns. */
+static void drain_records(struct cpu_sampling_state *s, uint64_t until_ns)
 {
 	const struct perf_event_header *h;
 	struct perf_ring *ring;
 
 	while ((h = perf_rings_next(&s->events.rings, until_ns, &ring))) {
-		s->seen_ns = MAX(s->seen_ns, ring->time_ns);
 		if (s->threads.endings.count)
-			perf_threads_settle(&s->threads, s->targets, s->seen_ns);
+			perf_threads_settle(&s->threads, s->targets, ring->time_ns);
 		if (h->type == PERF_RECORD_SAMPLE)
 			on_sample(s, h);
 		else
-			on_notice(s, h);
+			on_notice(s, h, ring);
 		perf_rings_drop(&s->events.rings, ring);
 	}
 	if (s->events.rings.corrupt) {
 		s->events.rings.corrupt = false;
-		lose(s, 0, clock_monotonic_ns());
+		lose(s, 0, earliest_ns(&s->events.rings), clock_monotonic_ns());
 	}
 }
 
@@ -204,7 +214,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	s->end_ns = options->end_ns;
 	s->wait_ms = FIRST_WAIT_MS;
 	s->threads.root = roots->running ? 0 : roots->pids[0];
-	/* What a thread did before the window is not known. */
+	/* The CPU time of a thread before the window is unknown. */
 	s->threads.end_ns = options->start_ns ? 0 : options->end_ns ? options->end_ns : UINT64_MAX;
 	s->files = calloc(s->events.rings.count + 1, sizeof(*s->files));
 	if (!s->files) {
@@ -214,7 +224,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	for (unsigned i = 0; i < s->events.rings.count; i++)
 		s->files[i] =
 			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
-	/* Of threads that run already no event will tell. */
+	/* Threads that run already have no fork record. */
 	for (size_t i = 0; i < s->events.found.count; i++) {
 		const struct perf_found *found = &s->events.found.data[i];
 
@@ -262,17 +272,17 @@ static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 	now_ns = clock_monotonic_ns();
 	ring_nearly_full = perf_rings_look(&s->events.rings);
 	perf_handover_read(&s->handover);
-	take_records(s, ring_nearly_full ? now_ns : now_ns - SETTLE_NS);
+	drain_records(s, ring_nearly_full ? now_ns : now_ns - SETTLE_NS);
 	if (s->end_ns && now_ns >= s->end_ns)
 		stop(s);
 	return 0;
 }
 
-/* How much of the CPU time the samples stand for. */
+/* Writes how much of the CPU time the samples stand for. */
 static void write_coverage(struct cpu_sampling_state *s)
 {
 	uint64_t timers_ns = perf_handover_recorded(&s->handover);
-	uint64_t sampled_ns = s->sampled_ns + timers_ns;
+	uint64_t sampled_ns = targets_sampled_ns(s->targets) + timers_ns;
 	bool most = sampled_ns >= s->cpu_ns - s->cpu_ns / 20;
 	char got[128];
 	int n;
@@ -295,14 +305,15 @@ static void perf_finish(struct cpu_sampling_state *s)
 	stop(s);
 	perf_rings_look(&s->events.rings);
 	perf_handover_read(&s->handover);
-	take_records(s, UINT64_MAX);
-	/* A loss is told with the record after it, which the last one does not have. */
+	drain_records(s, UINT64_MAX);
+	/* The kernel reports a loss with the next record, and there is none after the last loss. */
 	if (s->lost_in_all > s->lost)
-		lose(s, s->lost_in_all - s->lost, clock_monotonic_ns());
-	/* Before the window the kernel counted, too. */
+		lose(s, s->lost_in_all - s->lost, earliest_ns(&s->events.rings),
+		     clock_monotonic_ns());
+	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
+	/* The kernel's count includes the time before the window. */
 	if (s->cpu_ns && !s->start_ns)
 		write_coverage(s);
-	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
 }
 
 const struct cpu_method_ops cpu_method_perf = {

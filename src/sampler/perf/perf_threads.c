@@ -28,7 +28,7 @@ bool perf_thread_begins(struct perf_threads *t, pid_t pid, pid_t tid)
 	return true;
 }
 
-/* Whether it was the last of its process. */
+/* Returns whether the thread was the last of its process. */
 static bool remove_thread(struct perf_threads *t, pid_t pid, pid_t tid)
 {
 	uint64_t *known = map_at(&t->pid_by_tid, (uint64_t)tid, 0), *count;
@@ -74,8 +74,8 @@ void perf_thread_sampled(struct perf_threads *t, pid_t tid, uint64_t weight_ns)
 		*sampled += weight_ns;
 }
 
-/* What samples stand for, which is forgotten: the number may be another thread's soon. */
-static uint64_t take_sampled(struct perf_threads *t, pid_t tid)
+/* Returns the weight of a thread's samples, and removes the thread: its tid may be reused. */
+static uint64_t remove_sampled(struct perf_threads *t, pid_t tid)
 {
 	uint64_t *sampled = map_at(&t->sampled, (uint64_t)tid, 0), ns = sampled ? *sampled : 0;
 
@@ -84,40 +84,33 @@ static uint64_t take_sampled(struct perf_threads *t, pid_t tid)
 	return ns;
 }
 
-/* Adds a sample without a stack. */
-static void add_stackless(const struct perf_threads *t, struct targets *targets, struct target *p,
-			  const struct perf_ending *e, uint64_t ns)
-{
-	const struct target_stack none = { .end = stack_end_truncated };
-
-	if (p && ns && e->time_ns < t->end_ns)
-		targets_cpu_sample(targets, p, e->tid, e->time_ns, ns, TARGET_CPU_UNKNOWN, &none);
-}
-
-/* CPU time of a thread that no perf sample stands for. A process that was never sampled gets no segments for it. */
+/* Adds CPU time of a thread that no perf sample stands for. */
 static void add_rest(struct perf_threads *t, struct targets *targets, const struct perf_ending *e,
 		     uint64_t rest_ns)
 {
 	struct target *p = targets_find(targets, e->pid);
 
-	if (!perf_handover_owe(t->handover, e->pid, rest_ns) && p && target_has_segments(p))
-		add_stackless(t, targets, p, e, rest_ns);
+	if (!perf_handover_owe(t->handover, e->pid, rest_ns) && p && e->time_ns < t->end_ns)
+		targets_cpu_rest(targets, p, e->tid, e->time_ns, rest_ns);
 }
 
 /* The timers of the process may have sampled most of it, so this is worth segments of their own. */
 static void end_process(struct perf_threads *t, struct targets *targets,
 			const struct perf_ending *e)
 {
-	struct perf_ending main_thread = { .pid = e->pid, .tid = e->pid, .time_ns = e->time_ns };
+	static const struct target_stack none = { .end = stack_end_truncated };
 	uint64_t rest_ns = perf_handover_exit(t->handover, e->pid, e->time_ns);
+	struct target *p = targets_find(targets, e->pid);
 
-	add_stackless(t, targets, targets_find(targets, e->pid), &main_thread, rest_ns);
+	if (p && rest_ns && e->time_ns < t->end_ns)
+		targets_cpu_sample(targets, p, e->pid, e->time_ns, rest_ns, TARGET_CPU_UNKNOWN,
+				   &none);
 	targets_exit(targets, e->pid, e->time_ns);
 }
 
 static void end_thread(struct perf_threads *t, struct targets *targets, const struct perf_ending *e)
 {
-	uint64_t sampled = take_sampled(t, e->tid);
+	uint64_t sampled = remove_sampled(t, e->tid);
 
 	if (e->counted) {
 		t->uncounted_sampled_ns -= sampled;
@@ -159,7 +152,7 @@ void perf_threads_exec(struct perf_threads *t, struct targets *targets, pid_t pi
 	perf_handover_exec(t->handover, pid, time_ns);
 }
 
-/* The root's own time is what remains of all, if nobody else is uncounted. */
+/* The root's own CPU time is the rest of the total, if every other thread has a count. */
 static void finish_root(struct perf_threads *t, struct targets *targets, struct perf_ending *root,
 			uint64_t cpu_ns)
 {

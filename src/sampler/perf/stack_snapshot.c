@@ -60,7 +60,10 @@ static bool read_code(const struct copy_walk *k, uint64_t start, uint8_t *bytes,
 	return process_vm_readv(target_pid(k->target), &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* Code does not change; so it may be read later than the sample was taken. What cannot be executed is none. */
+/*
+ * Code does not change; so it may be read later than the sample was taken. What cannot be executed
+ * is none.
+ */
 static unsigned code(void *context, uint64_t end, uint8_t *bytes, unsigned size)
 {
 	const struct copy_walk *k = context;

@@ -1,9 +1,9 @@
 /*
- * kernel_types.bpf.h: the few members of the kernel's structures that the programs read. Where they really are is
- * put in when the programs are loaded, from the kernel's BTF (CO-RE).
+ * kernel_types.bpf.h: the few members of the kernel's structures that the programs read. Where they
+ * really are is put in when the programs are loaded, from the kernel's BTF (CO-RE).
  */
-#ifndef PITOT_CPU_BPF_KERNEL_TYPES_H
-#define PITOT_CPU_BPF_KERNEL_TYPES_H
+#ifndef PITOT_SAMPLER_EBPF_BPF_KERNEL_TYPES_BPF_H
+#define PITOT_SAMPLER_EBPF_BPF_KERNEL_TYPES_BPF_H
 
 #include <linux/bpf.h>
 
@@ -37,11 +37,17 @@ struct mm_struct {
 	unsigned long start_stack;
 } KERNEL_TYPE;
 
+struct sched_entity {
+	unsigned long long sum_exec_runtime;
+} KERNEL_TYPE;
+
 struct task_struct {
 	struct thread_struct thread;
+	struct sched_entity se;
 	struct mm_struct *mm;
 	unsigned int __state;
 	int pid, tgid;
+	unsigned long long start_time;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;

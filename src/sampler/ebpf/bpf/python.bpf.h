@@ -1,10 +1,10 @@
 /*
- * python.bpf.h: the frames of the current thread's CPython interpreter, innermost first; the steps are those of
- * stack/python/python_walk.c.
+ * python.bpf.h: the frames of the current thread's CPython interpreter, innermost first; the steps
+ * are those of stack/python/python_walk.c.
  *
- * Where a thread keeps its state is known from user space, and believed only if the state says that it belongs to this
- * very thread. A frame is its code object with a check word, so that another code object that comes to lie at its
- * address later is not taken for it.
+ * Where a thread keeps its state is known from user space, and believed only if the state says that
+ * it belongs to this very thread. A frame is its code object with a check word, so that another
+ * code object that comes to lie at its address later is not taken for it.
  */
 #ifndef PITOT_CPU_BPF_PYTHON_H
 #define PITOT_CPU_BPF_PYTHON_H
@@ -17,7 +17,10 @@ enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3 };
 #define STEPS_MAX (2 * BPF_PYTHON_FRAMES) /* some frames are not kept */
 #define TAG_BITS 7ull
 
-/* Code objects that a sample had, each at a place made of its key; whoever comes to lie there takes it. */
+/*
+ * Code objects that a sample had, each at a place made of its key; whoever comes to lie there takes
+ * it.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1u << BPF_PYTHON_SEEN_BITS);
@@ -71,7 +74,10 @@ static __always_inline __u64 copied_bytecode(const struct scratch *s, const stru
 	return bytecode;
 }
 
-/* Whether user space has not been told of a code object of this process image, as far as is remembered. */
+/*
+ * Whether user space has not been told of a code object of this process image, as far as is
+ * remembered.
+ */
 static __always_inline int is_new_code(__u64 image, __u64 code, __u32 check)
 {
 	__u64 key = ((code ^ (__u64)check << 32) + image) * 0x9e3779b97f4a7c15ull;
@@ -99,7 +105,10 @@ static __always_inline void store_python(struct python_context *c, __u64 code, _
 	c->open = 1;
 }
 
-/* The frame stored last is the outermost of its evaluation; if none was visible, an empty one keeps its place. */
+/*
+ * The frame stored last is the outermost of its evaluation; if none was visible, an empty one keeps
+ * its place.
+ */
 static __always_inline void close_evaluation(struct python_context *c)
 {
 	__u32 at;
@@ -143,7 +152,9 @@ static __always_inline __u32 code_check(const struct scratch *s, const struct bp
 	return bpf_python_check(&c);
 }
 
-/* Loads the code object, and stores the frame if Python itself would show it. 0: it cannot be read. */
+/*
+ * Loads the code object, and stores the frame if Python itself would show it. 0: it cannot be read.
+ */
 static __always_inline int take_frame(struct python_context *c, __u64 code, __u32 owner)
 {
 	const struct bpf_python *p = c->python;

@@ -1,6 +1,12 @@
 /*
- * sampler.bpf.c: samples followed processes: on a timer of each processor, and (off_cpu) where their threads leave
- * it. Forks, execs and exits are followed in the kernel, so that no process is missed.
+ * sampler.bpf.c: samples followed processes: on a timer of each processor, and (off_cpu) where
+ * their threads leave it. Forks, execs and exits are followed in the kernel, so that no process is
+ * missed.
+ *
+ * A sample stands for the CPU time that its thread had since its last one. What a thread had after
+ * its last sample is known when it leaves its processor for ever: the sum of all is the kernel's
+ * own figure. The kernel brings that up to date when a thread leaves its processor and at ticks; in
+ * between, the time since the thread came is taken.
  *
  * SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  */
@@ -24,6 +30,13 @@ struct {
 	__type(key, __u64);
 	__type(value, struct bpf_image);
 } images SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BPF_THREADS);
+	__type(key, __u64);
+	__type(value, struct bpf_thread);
+} threads SEC(".maps");
 
 /* One for each processor. */
 struct {
@@ -93,7 +106,10 @@ static __always_inline __u64 waiting_bytes(void)
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
 }
 
-/* The reader looks for itself ten times a second; it is woken when much waits, or when it should know soon. */
+/*
+ * The reader looks for itself ten times a second; it is woken when much waits, or when it should
+ * know soon.
+ */
 static __always_inline void send(void *record, __u64 size, int soon)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, now;
@@ -111,6 +127,96 @@ static __always_inline void send(void *record, __u64 size, int soon)
 		__sync_fetch_and_add(&counters.dropped, 1);
 }
 
+/* --- CPU time of threads --- */
+
+static __always_inline __u64 kernel_cpu_ns(const struct task_struct *task)
+{
+	return BPF_CORE_READ(task, se.sum_exec_runtime);
+}
+
+/*
+ * A thread of a followed process, whose CPU time counts from now on if it is new; NULL: it is none,
+ * or there is no room.
+ */
+static __always_inline struct bpf_thread *find_thread(const struct task_struct *task, __u64 now)
+{
+	__u64 key = (__u64)task, cpu_ns = kernel_cpu_ns(task);
+	struct bpf_thread *thread = bpf_map_lookup_elem(&threads, &key);
+	struct bpf_thread fresh = { .sampled_ns = cpu_ns,
+				    .entered_cpu_ns = cpu_ns,
+				    .entered_ns = now };
+	struct bpf_followed *process;
+	__u64 start;
+
+	if (thread)
+		return thread;
+	fresh.pid = process_id(task);
+	process = bpf_map_lookup_elem(&followed, &fresh.pid);
+	if (!process || !process->image)
+		return NULL;
+	/*
+	 * Under load about one thread in a thousand is not found at its first switch, but at a later
+	 * one: what a thread of this image has used by then counts too.
+	 */
+	start = BPF_CORE_READ(task, start_time);
+	if (start >= process->image && in_window(start))
+		fresh.sampled_ns = 0;
+	fresh.tid = task_id(task);
+	if (!fresh.tid || bpf_map_update_elem(&threads, &key, &fresh, BPF_NOEXIST) != 0)
+		return NULL;
+	__sync_fetch_and_add(&process->threads, 1);
+	return bpf_map_lookup_elem(&threads, &key);
+}
+
+/* CPU time of the thread, which is on this processor, since this was asked before. */
+static __always_inline __u64 take_cpu_time(struct bpf_thread *thread,
+					   const struct task_struct *task, __u64 now)
+{
+	__u64 least = kernel_cpu_ns(task), most = least + config.tick_ns;
+	__u64 ns = thread->entered_cpu_ns + (now - thread->entered_ns), fresh;
+
+	ns = ns < least ? least : ns > most ? most : ns;
+	fresh = ns > thread->sampled_ns ? ns - thread->sampled_ns : 0;
+	thread->sampled_ns += fresh;
+	return fresh;
+}
+
+static __always_inline void end_process(__u32 pid, const struct bpf_followed *process)
+{
+	struct bpf_record record = { .kind = BPF_RECORD_EXIT,
+				     .pid = pid,
+				     .image = process->image,
+				     .time_ns = bpf_ktime_get_ns() };
+
+	bpf_map_delete_elem(&images, &record.image);
+	/* Of threads that exit at once, only one succeeds. */
+	if (bpf_map_delete_elem(&followed, &pid) == 0)
+		send(&record, sizeof(record), 0);
+}
+
+/* The thread is dead, and leaves its processor. */
+static __always_inline void end_thread(const struct task_struct *task)
+{
+	__u64 key = (__u64)task, cpu_ns = kernel_cpu_ns(task);
+	const struct bpf_thread *thread = bpf_map_lookup_elem(&threads, &key);
+	struct bpf_record record = { .kind = BPF_RECORD_REST, .time_ns = bpf_ktime_get_ns() };
+	struct bpf_followed *process;
+
+	if (!thread)
+		return;
+	record.pid = thread->pid;
+	record.tid = thread->tid;
+	record.cpu = bpf_get_smp_processor_id();
+	if (cpu_ns > thread->sampled_ns)
+		record.cpu_ns = cpu_ns - thread->sampled_ns;
+	bpf_map_delete_elem(&threads, &key);
+	if (record.cpu_ns && in_window(record.time_ns))
+		send(&record, sizeof(record), 0);
+	process = bpf_map_lookup_elem(&followed, &record.pid);
+	if (process && __sync_fetch_and_sub(&process->threads, 1) <= 1 && process->has_exited)
+		end_process(record.pid, process);
+}
+
 /* --- processes --- */
 
 SEC("raw_tp/sched_process_fork")
@@ -118,7 +224,7 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *parent = (const void *)ctx->args[0];
 	const struct task_struct *child = (const void *)ctx->args[1];
-	struct bpf_followed entry = { .image = bpf_ktime_get_ns() };
+	struct bpf_followed entry = { .image = BPF_CORE_READ(child, start_time) };
 	__u32 parent_id = process_id(parent), child_id = process_id(child);
 	const struct bpf_followed *found = bpf_map_lookup_elem(&followed, &parent_id);
 	const struct bpf_image *image;
@@ -140,7 +246,8 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 id = process_id((const void *)ctx->args[0]);
+	const struct task_struct *task = (const void *)ctx->args[0];
+	__u32 id = process_id(task);
 	struct bpf_followed *found = bpf_map_lookup_elem(&followed, &id);
 	__u64 old;
 
@@ -148,9 +255,10 @@ int on_exec(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	old = found->image;
 	found->image = bpf_ktime_get_ns();
-	found->memory = (__u64)BPF_CORE_READ((const struct task_struct *)ctx->args[0], mm);
+	found->memory = (__u64)BPF_CORE_READ(task, mm);
 	if (old)
 		bpf_map_delete_elem(&images, &old);
+	find_thread(task, found->image);
 	return 0;
 }
 
@@ -158,22 +266,20 @@ SEC("raw_tp/sched_process_exit")
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *task = (const void *)ctx->args[0];
-	struct bpf_record record = { .kind = BPF_RECORD_EXIT };
-	const struct bpf_followed *found;
+	__u32 id = process_id(task);
+	struct bpf_followed *found;
 
 	if (BPF_CORE_READ(task, signal, live.counter) != 0)
 		return 0;
-	record.pid = process_id(task);
-	found = bpf_map_lookup_elem(&followed, &record.pid);
+	found = bpf_map_lookup_elem(&followed, &id);
 	if (!found)
 		return 0;
-	record.image = found->image;
-	bpf_map_delete_elem(&images, &record.image);
-	/* Of threads that exit at once, only one succeeds. */
-	if (bpf_map_delete_elem(&followed, &record.pid) != 0)
-		return 0;
-	record.time_ns = bpf_ktime_get_ns();
-	send(&record, sizeof(record), 0);
+	found->has_exited = 1;
+	/*
+	 * The last thread to leave its processor ends the process, if there is one that is known.
+	 */
+	if (!find_thread(task, bpf_ktime_get_ns()) && found->threads <= 0)
+		end_process(id, found);
 	return 0;
 }
 
@@ -190,7 +296,10 @@ int set_up(struct bpf_raw_tracepoint_args *ctx)
 
 /* --- samples --- */
 
-/* The scratch of this processor, with the head of a record of the current thread; NULL: it is not followed. */
+/*
+ * The scratch of this processor, with the head of a record of the current thread; NULL: it is not
+ * followed.
+ */
 static __always_inline struct scratch *begin_record(__u32 kind)
 {
 	const struct task_struct *task = (const void *)bpf_get_current_task();
@@ -256,31 +365,38 @@ static __always_inline void send_stacks(struct scratch *s)
 	__sync_fetch_and_add(&counters.run_ns, bpf_ktime_get_ns() - s->record.time_ns);
 }
 
-/* `skip`: innermost frames that are our own doing. */
-static __always_inline void take_kernel_stack(void *ctx, struct scratch *s, __u64 skip)
+static __always_inline void take_kernel_stack(void *ctx, struct scratch *s)
 {
 	long bytes = 0;
 
 	if (config.kernel)
-		bytes = bpf_get_stack(ctx, s->words, 8 * BPF_KERNEL_FRAMES, skip);
+		bytes = bpf_get_stack(ctx, s->words, 8 * BPF_KERNEL_FRAMES, 0);
 	s->record.kernel_count = bytes > 0 ? (__u16)(bytes / 8) : 0;
 }
 
 SEC("perf_event")
 int on_tick(void *ctx)
 {
+	const struct task_struct *task = (const void *)bpf_get_current_task();
+	struct bpf_thread *thread = find_thread(task, bpf_ktime_get_ns());
 	struct scratch *s = begin_record(BPF_RECORD_CPU);
+	__u64 now = bpf_ktime_get_ns();
 
-	if (!s)
+	if (!s) {
+		/* What it did before the window is nobody's. */
+		if (thread && !in_window(now))
+			take_cpu_time(thread, task, now);
 		return 0;
-	take_kernel_stack(ctx, s, 0);
+	}
+	s->record.cpu_ns = thread ? take_cpu_time(thread, task, now) : config.period_ns;
+	if (!s->record.cpu_ns)
+		return 0; /* the kernel's tick is late: the time will be the next sample's */
+	take_kernel_stack(ctx, s);
 	send_stacks(s);
 	return 0;
 }
 
 /* --- time off the CPU --- */
-
-#define TRACEPOINT_FRAMES 2 /* of the program, and of what called it */
 
 static __always_inline __u8 off_cpu_state(__u32 state, int preempted)
 {
@@ -294,8 +410,8 @@ static __always_inline __u8 off_cpu_state(__u32 state, int preempted)
 }
 
 /*
- * Stacks are walked with the run queue locked: a processor that switches very often walks no more than some of them.
- * Times without a stack are kept.
+ * Stacks are walked with the run queue locked: a processor that switches very often walks no more
+ * than some of them. Times without a stack are kept.
  */
 static __always_inline int may_walk(__u32 cpu, __u64 now)
 {
@@ -310,19 +426,15 @@ static __always_inline int may_walk(__u32 cpu, __u64 now)
 	return b->walks++ < BUDGET_WALKS;
 }
 
-static __always_inline void leave_cpu(void *ctx, const struct task_struct *task, int preempted)
+static __always_inline void leave_cpu(void *ctx, __u32 state, int preempted)
 {
-	__u32 state = BPF_CORE_READ(task, __state);
-	struct scratch *s;
+	struct scratch *s = begin_record(BPF_RECORD_OUT);
 
-	if (state & TASK_DEAD)
-		return;
-	s = begin_record(BPF_RECORD_OUT);
 	if (!s)
 		return;
 	s->record.state = off_cpu_state(state, preempted);
 	if (may_walk(s->record.cpu, s->record.time_ns)) {
-		take_kernel_stack(ctx, s, TRACEPOINT_FRAMES);
+		take_kernel_stack(ctx, s);
 		send_stacks(s);
 	} else {
 		s->record.no_stack = 1;
@@ -330,25 +442,39 @@ static __always_inline void leave_cpu(void *ctx, const struct task_struct *task,
 	}
 }
 
-static __always_inline void enter_cpu(const struct task_struct *task)
+static __always_inline void enter_cpu(const struct bpf_thread *thread)
 {
-	struct bpf_record record = { .kind = BPF_RECORD_IN };
-	const struct bpf_followed *found;
+	struct bpf_record record = { .kind = BPF_RECORD_IN,
+				     .time_ns = bpf_ktime_get_ns(),
+				     .pid = thread->pid,
+				     .tid = thread->tid };
+	const struct bpf_followed *process = bpf_map_lookup_elem(&followed, &record.pid);
 
-	record.pid = process_id(task);
-	found = bpf_map_lookup_elem(&followed, &record.pid);
-	if (!found || !found->image)
+	if (!process)
 		return;
-	record.time_ns = bpf_ktime_get_ns();
-	record.image = found->image;
-	record.tid = task_id(task);
+	record.image = process->image;
 	send(&record, sizeof(record), 0);
 }
 
 SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
-	leave_cpu(ctx, (const void *)ctx->args[1], (int)ctx->args[0] & 1);
-	enter_cpu((const void *)ctx->args[2]);
+	const struct task_struct *from = (const void *)ctx->args[1];
+	const struct task_struct *to = (const void *)ctx->args[2];
+	__u32 state = BPF_CORE_READ(from, __state);
+	__u64 now = bpf_ktime_get_ns();
+	struct bpf_thread *thread;
+
+	if (state & TASK_DEAD)
+		end_thread(from);
+	else if (config.off_cpu)
+		leave_cpu(ctx, state, (int)ctx->args[0] & 1);
+	thread = find_thread(to, now);
+	if (!thread)
+		return 0;
+	thread->entered_cpu_ns = kernel_cpu_ns(to);
+	thread->entered_ns = now;
+	if (config.off_cpu)
+		enter_cpu(thread);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * sampler.h: what the BPF programs (sampler.bpf.c) and their loader (sampler_load.c) share: records in the
- * ring buffer, values of maps, configuration. Included by both, so it has no other includes; all layouts are
- * those of x86-64.
+ * sampler.h: what the BPF programs (sampler.bpf.c) and their loader (sampler_load.c) share: records
+ * in the ring buffer, values of maps, configuration. Included by both, so it has no other includes;
+ * all layouts are those of x86-64.
  */
 #ifndef PITOT_SAMPLER_EBPF_BPF_SAMPLER_H
 #define PITOT_SAMPLER_EBPF_BPF_SAMPLER_H
@@ -12,11 +12,15 @@
 #define BPF_KERNEL_FRAMES 127u
 #define BPF_PYTHON_FRAMES 256u /* two words each */
 /*
- * Their second word: offset of the last instruction in bits 30..0, whether it is the outermost frame of its evaluation,
- * and bpf_python_check() in bits 63..32. Code 0 keeps the place of an evaluation without a frame to show.
+ * Their second word: offset of the last instruction in bits 30..0, whether it is the outermost
+ * frame of its evaluation, and bpf_python_check() in bits 63..32. Code 0 keeps the place of an
+ * evaluation without a frame to show.
  */
 #define BPF_PYTHON_ENTRY (1u << 31)
-/* What is read of the interpreter's structures, in bytes: all offsets in struct bpf_python are within. */
+/*
+ * What is read of the interpreter's structures, in bytes: all offsets in struct bpf_python are
+ * within.
+ */
 #define BPF_PYTHON_FRAME 128u
 #define BPF_PYTHON_FRAME_MIN 80u
 #define BPF_PYTHON_CODE 256u
@@ -25,7 +29,10 @@
 #define BPF_STACK_PAGE 4096u
 #define BPF_STACK_PAGES 16u /* of a copy */
 
-/* Words behind the head of a record: kernel frames, user frames, Python frames, registers, copied stack. */
+/*
+ * Words behind the head of a record: kernel frames, user frames, Python frames, registers, copied
+ * stack.
+ */
 #define BPF_FRAME_WORDS 2048u /* of frames at most: a power of two */
 #define BPF_COPY_WORDS (BPF_REGISTERS + BPF_STACK_PAGES * BPF_STACK_PAGE / 8)
 #define BPF_WORDS (BPF_FRAME_WORDS + BPF_COPY_WORDS + BPF_STACK_PAGE / 8)
@@ -39,6 +46,7 @@
 #define BPF_RANGES 131072u /* executable ranges of processes, in two halves */
 #define BPF_RANGES_OF_PROCESS 16384u
 #define BPF_PROCESSES 16384u
+#define BPF_THREADS 32768u
 
 /* A table of a range: none was uploaded yet, or the file has none. */
 #define BPF_TABLE_WANTED 0u
@@ -48,7 +56,8 @@ enum bpf_record_kind {
 	BPF_RECORD_CPU, /* a sample */
 	BPF_RECORD_OUT, /* a thread left its processor, with its stack */
 	BPF_RECORD_IN, /* it runs again */
-	BPF_RECORD_EXIT, /* of a process: its last thread */
+	BPF_RECORD_REST, /* a thread has ended: the CPU time that no sample stands for */
+	BPF_RECORD_EXIT, /* of a process: its last thread has left its processor for ever */
 };
 
 /* As enum off_cpu_state of the schema. */
@@ -69,9 +78,10 @@ enum bpf_stop {
 	BPF_STOP_NO_RANGE, /* same: nothing was uploaded for this process, or not this address */
 };
 
-/* 56 bytes, then the words. */
+/* 72 bytes, then the words. */
 struct bpf_record {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 cpu_ns; /* CPU, REST: CPU time of the thread since its last sample */
 	__u64 image; /* number of the process image */
 	__u32 pid, tid; /* as in the sampler's pid namespace */
 	__u32 cpu;
@@ -83,8 +93,10 @@ struct bpf_record {
 	__u16 python_count; /* frames */
 	__u8 python_cut; /* there are more */
 	__u8 copied; /* registers and stack follow, as they are at the last user frame */
-	__u8 no_user; /* there is no user stack: the image is about to end, by an exec or with the process */
-	__u8 python_new; /* code objects are among its frames that no sample had yet: they may be gone soon */
+	/* there is no user stack: the image is about to end, by an exec or with the process */
+	__u8 no_user;
+	/* code objects are among its frames that no sample had yet: they may be gone soon */
+	__u8 python_new;
 	__u8 unused[6];
 	__u32 known; /* bit i: register i is known */
 	__u32 copy_bytes; /* of the stack, from the copied rsp on */
@@ -108,10 +120,11 @@ struct bpf_rule {
 };
 
 /*
- * Tables consist of 8-byte cells, which lie in blocks: a place is the number of the block, and the cell's number in
- * the lower BPF_BLOCK_SHIFT bits. A table's directory has a cell for each part of the code, {place of its first row, number of rows}, which is 0
- * until the part has been uploaded and is written at once. Rows are {offset of code, number of the rule}; the first of a
- * part is at its first address. A directory that is larger than a block has one of its own.
+ * Tables consist of 8-byte cells, which lie in blocks: a place is the number of the block, and the
+ * cell's number in the lower BPF_BLOCK_SHIFT bits. A table's directory has a cell for each part of
+ * the code, {place of its first row, number of rows}, which is 0 until the part has been uploaded
+ * and is written at once. Rows are {offset of code, number of the rule}; the first of a part is at
+ * its first address. A directory that is larger than a block has one of its own.
  */
 struct bpf_cell {
 	__u32 low, high;
@@ -130,7 +143,10 @@ struct bpf_range {
 	__u32 unused;
 };
 
-/* Where a CPython process keeps its frames; layout as in python_offsets.h. All offsets fit into 16 bits. */
+/*
+ * Where a CPython process keeps its frames; layout as in python_offsets.h. All offsets fit into 16
+ * bits.
+ */
 struct bpf_python {
 	__u8 enabled;
 	__u8 layout; /* enum python_layout */
@@ -148,20 +164,37 @@ struct bpf_python {
 
 /* A followed process, by its id in the sampler's pid namespace. */
 struct bpf_followed {
-	__u64 image; /* number of its process image; 0: it waits for its exec, and is not sampled yet */
-	__u64 memory; /* of that image; 0: not known. Another than the task's: it is in the middle of an exec */
+	/* number of its process image; 0: it waits for its exec, and is not sampled yet */
+	__u64 image;
+	/* of that image; 0: not known. Another than the task's: it is in the middle of an exec */
+	__u64 memory;
+	__s32 threads; /* that have a struct bpf_thread */
+	__u32 has_exited; /* its last thread is about to leave its processor */
+};
+
+/*
+ * A thread of a followed process, by the address of its task. CPU time is what the kernel has
+ * counted for it.
+ */
+struct bpf_thread {
+	/* CPU time that samples stand for, or that is from before the thread was followed */
+	__u64 sampled_ns;
+	__u64 entered_cpu_ns, entered_ns; /* CPU time when it was given its processor; that time */
+	__u32 pid, tid; /* as in the sampler's pid namespace */
 };
 
 /* A process image, from exec or fork to the next exec or the exit. */
 struct bpf_image {
 	__u32 first_range, range_count;
-	__u32 generation; /* another whenever any image's ranges or their tables become others; not 0 */
+	/* another whenever any image's ranges or their tables become others; not 0 */
+	__u32 generation;
 	struct bpf_python python;
 };
 
 /*
- * What tells a code object from a later one at its address, as far as 32 bits do: what it refers to, and where CPython
- * does not number code objects (before 3.12) also some of what is there, for even that may be at the same addresses.
+ * What tells a code object from a later one at its address, as far as 32 bits do: what it refers
+ * to, and where CPython does not number code objects (before 3.12) also some of what is there, for
+ * even that may be at the same addresses.
  */
 struct bpf_code {
 	__u64 file, name, lines; /* addresses of objects */
@@ -194,7 +227,11 @@ static inline __attribute__((always_inline)) __u64 bpf_text_word(__u64 word, __u
 struct bpf_config {
 	__u64 start_ns, end_ns; /* window; end 0: none */
 	__u64 wake_bytes; /* waiting in the ring buffer before the reader is woken */
+	__u64 period_ns; /* between samples */
+	/* of the kernel, which brings a running thread's CPU time up to date at least so often */
+	__u64 tick_ns;
 	__u8 kernel; /* kernel frames */
+	__u8 off_cpu; /* times off the CPU */
 };
 
 /* Written by the programs. */

@@ -36,7 +36,7 @@ _Static_assert(CFA_NONE == 0 && CFA_UNKNOWN == 1 && CFA_END == 2 && CFA_REGISTER
 _Static_assert(SAVE_SAME == 0 && SAVE_CFA == 1 && SAVE_MEMORY == 2 && SAVE_VALUE == 3 &&
 		       SAVE_COPY == 4,
 	       "as walk.bpf.h has them");
-_Static_assert(sizeof(struct bpf_record) == 64 && sizeof(struct bpf_range) == 32 &&
+_Static_assert(sizeof(struct bpf_record) == 72 && sizeof(struct bpf_range) == 32 &&
 		       sizeof(struct bpf_table) == 16 && sizeof(struct bpf_cell) == 8,
 	       "no padding");
 
@@ -116,13 +116,15 @@ static int resize(const struct sampler_programs *s, const char *name, uint64_t e
 static int configure(struct sampler_programs *s, const struct sampler_load_options *options)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(s->object, ".rodata.config");
-	struct bpf_program *off = bpf_object__find_program_by_name(s->object, "on_switch");
 	uint64_t ring = ring_bytes(options, s->cpu_count);
 	const struct bpf_config config = { .start_ns = options->start_ns,
 					   .end_ns = options->end_ns,
 					   .wake_bytes = ring / 4,
-					   .kernel = options->kernel };
-	int r = map && off ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
+					   .period_ns = NS_PER_S / options->hz,
+					   .tick_ns = clock_tick_ns(),
+					   .kernel = options->kernel,
+					   .off_cpu = options->off_cpu };
+	int r = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
 
 	if (r == 0)
 		r = resize(s, "records", ring);
@@ -130,8 +132,6 @@ static int configure(struct sampler_programs *s, const struct sampler_load_optio
 		r = resize(s, "scratches", s->cpu_count);
 	if (r == 0)
 		r = resize(s, "budgets", s->cpu_count);
-	if (r == 0)
-		r = bpf_program__set_autoload(off, options->off_cpu);
 	return r;
 }
 
@@ -157,6 +157,7 @@ static int find_maps(struct sampler_programs *s, sampler_record *take, void *con
 
 	s->followed = bpf_object__find_map_fd_by_name(s->object, "followed");
 	s->images = bpf_object__find_map_fd_by_name(s->object, "images");
+	s->threads = bpf_object__find_map_fd_by_name(s->object, "threads");
 	s->blocks = bpf_object__find_map_fd_by_name(s->object, "blocks");
 	r = map_array(s, "ranges", &s->range_array);
 	if (r == 0)
@@ -217,7 +218,7 @@ static int open_events(struct sampler_programs *s, unsigned hz, struct error *e)
 		.size = sizeof(attr),
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = UINT64_C(1000000000) / hz,
+		.sample_period = NS_PER_S / hz,
 		.disabled = 1,
 		.exclude_idle = 1,
 	};
@@ -252,7 +253,7 @@ static int attach_tracepoints(struct sampler_programs *s, struct error *e)
 	{
 		const char *section = bpf_program__section_name(program);
 
-		if (!bpf_program__autoload(program) || strncmp(section, "raw_tp/sched", 12) != 0)
+		if (strncmp(section, "raw_tp/sched", 12) != 0)
 			continue;
 		if (!keep_link(s, bpf_program__attach_raw_tracepoint(program, section + 7)))
 			return error_errno(e, errno, "cannot attach to %s", section + 7);

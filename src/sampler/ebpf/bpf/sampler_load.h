@@ -1,6 +1,6 @@
 /*
- * sampler_load.h: loads the BPF programs, attaches them to the events that they need, and gives out what user space
- * shares with them. For one thread.
+ * sampler_load.h: loads the BPF programs, attaches them to the events that they need, and gives out
+ * what user space shares with them. For one thread.
  */
 #ifndef PITOT_SAMPLER_EBPF_BPF_SAMPLER_LOAD_H
 #define PITOT_SAMPLER_EBPF_BPF_SAMPLER_LOAD_H
@@ -32,7 +32,7 @@ struct sampler_programs {
 	struct ring_buffer *records;
 	int *events; /* one per processor; -1: it is off line */
 	unsigned cpu_count;
-	int followed, images, blocks; /* maps */
+	int followed, images, threads, blocks; /* maps */
 	struct sampler_array range_array, table_array, rule_array, counter_array;
 	const struct bpf_counters *counters;
 };
@@ -41,8 +41,8 @@ struct sampler_programs {
 typedef int sampler_record(void *context, void *bytes, size_t size);
 
 /*
- * Nothing is sampled before sampler_programs_start(). 0; E_UNSUPPORTED with what is missing and what to do in e; or
- * another negative code.
+ * Nothing is sampled before sampler_programs_start(). 0; E_UNSUPPORTED with what is missing and
+ * what to do in e; or another negative code.
  */
 int sampler_programs_open(const struct sampler_load_options *options, sampler_record *take,
 			  void *context, struct sampler_programs **out, struct error *e) MUST_USE;

@@ -1,8 +1,10 @@
 /*
- * walk.bpf.h: walks the user stack of the current thread from the tables that user space has uploaded.
+ * walk.bpf.h: walks the user stack of the current thread from the tables that user space has
+ * uploaded.
  *
- * The steps are those of stack/unwind/unwind_snapshot.c, one call of walk_frame() each. Where it cannot go on for want of a table
- * or a rule, it stops with the registers of the last frame: user space goes on from there with a copy of the stack.
+ * The steps are those of stack/unwind/unwind_snapshot.c, one call of walk_frame() each. Where it
+ * cannot go on for want of a table or a rule, it stops with the registers of the last frame: user
+ * space goes on from there with a copy of the stack.
  */
 #ifndef PITOT_CPU_BPF_WALK_H
 #define PITOT_CPU_BPF_WALK_H
@@ -92,8 +94,8 @@ struct {
 } blocks SEC(".maps");
 
 /*
- * Rules found lately, each at a place made of its address; whoever comes to lie there takes it. All processors write here: two
- * that do so at once leave words that do not match.
+ * Rules found lately, each at a place made of its address; whoever comes to lie there takes it. All
+ * processors write here: two that do so at once leave words that do not match.
  */
 struct known_rule {
 	__u64 check; /* the address, with the value mixed in */
@@ -165,7 +167,9 @@ static __always_inline void *block_of(__u32 place)
 	return bpf_map_lookup_elem(&blocks, &block);
 }
 
-/* Number of the rule for an offset of code, among the rows of its part; RULE_NONE: there is none. */
+/*
+ * Number of the rule for an offset of code, among the rows of its part; RULE_NONE: there is none.
+ */
 static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u32 offset)
 {
 	const struct bpf_cell *cell;
@@ -187,7 +191,10 @@ static __always_inline __u32 find_row(void *cells, __u32 place, __u32 count, __u
 	return cell ? cell->high : RULE_NONE;
 }
 
-/* What the directory says of the part that an offset is in: place of its rows, in the upper half their number; 0: nothing. */
+/*
+ * What the directory says of the part that an offset is in: place of its rows, in the upper half
+ * their number; 0: nothing.
+ */
 static __always_inline __u64 find_part(const struct bpf_table *table, __u32 offset)
 {
 	void *cells = block_of(table->directory);
@@ -235,8 +242,8 @@ static __always_inline __u64 check_of(__u64 pc, __u64 value)
 }
 
 /*
- * NULL: w->stop says why there is none. Searching reads some twenty places that a program has pushed out of the caches since the
- * last sample, remembering one.
+ * NULL: w->stop says why there is none. Searching reads some twenty places that a program has
+ * pushed out of the caches since the last sample, remembering one.
  */
 static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 {
@@ -263,8 +270,8 @@ static __always_inline const struct bpf_rule *find_rule(struct walk *w)
 /* --- one step --- */
 
 /*
- * These functions are global so that the verifier looks at each once, not at every way to each call. What they find is
- * in *w, of whose contents it has no idea either.
+ * These functions are global so that the verifier looks at each once, not at every way to each
+ * call. What they find is in *w, of whose contents it has no idea either.
  */
 
 /* The CFA by w->rule. 0: it cannot be computed. */
@@ -295,7 +302,9 @@ __noinline int compute_cfa(struct walk *w)
 	return (base & 7) == 0;
 }
 
-/* What the caller had in the register of a rule's save, but for SAVE_SAME. 0: it cannot be found. */
+/*
+ * What the caller had in the register of a rule's save, but for SAVE_SAME. 0: it cannot be found.
+ */
 __noinline int restore(struct walk *w, __u32 index)
 {
 	const struct bpf_save *save;
@@ -414,7 +423,10 @@ static long walk_frame(__u32 index, struct walk_context *context)
 	w->count++;
 	rule = find_rule(w);
 	if (!rule) {
-		/* The dynamic linker's first instructions have no rules, but there is no caller either. */
+		/*
+		 * The dynamic linker's first instructions have no rules, but there is no caller
+		 * either.
+		 */
 		if (w->registers[REGISTER_RSP] == w->start_stack && is_known(w, REGISTER_RSP))
 			w->stop = BPF_STOP_COMPLETE;
 		return 1;
@@ -433,7 +445,9 @@ static long walk_frame(__u32 index, struct walk_context *context)
 
 /* --- the walk --- */
 
-/* The registers with which the current thread entered the kernel. 0: it runs no 64-bit user code. */
+/*
+ * The registers with which the current thread entered the kernel. 0: it runs no 64-bit user code.
+ */
 static __always_inline int enter_walk(struct walk *w)
 {
 	struct user_registers *e = &w->entry;
