@@ -1,8 +1,8 @@
 /*
  * analyses.h: one line for each analysis of a report. `name` is the member of struct report that
  * points to its result, the result's type is struct `name`, and `analysis_name` in a file of its own
- * makes it. Those that several threads share come first, the longest at the head; then come those
- * that read other results, in the order in which they need each other.
+ * makes it. Two threads share those that read no others' results, the longest at the head; then run
+ * those that do, in the order in which they need each other.
  */
 #ifndef PITOT_ANALYSIS_ANALYSES_H
 #define PITOT_ANALYSIS_ANALYSES_H
@@ -22,8 +22,10 @@
 	X(syncs)                                                                                   \
 	X(waits)                                                                                   \
 	X(failures)                                                                                \
+	X(range_times)                                                                             \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
+	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \
 	X(verdicts)                                                                                \
 	X(idle_lines)                                                                              \
@@ -33,9 +35,17 @@
 
 struct report;
 
+struct column_need {
+	enum table_id table;
+	uint64_t columns; /* COLUMN_BITS; 0: all */
+};
+#define COLUMN_NEEDS_MAX 3
+
 struct analysis {
 	size_t size; /* of the result, which is zeroed before `run` */
-	/* Loads the columns that it alone needs; NULL: none. 0 or a negative code. */
+	/* Columns to load, beside those that all analyses share (report.c); table 0 ends the list. */
+	struct column_need needs[COLUMN_NEEDS_MAX];
+	/* Loads what depends on the recording; NULL: nothing. 0 or a negative code. */
 	int (*load)(struct trace *t, struct error *e);
 	/*
 	 * Fills *out, in a thread of its own unless `reads_others`. 0 or a negative code; *out is

@@ -125,8 +125,9 @@ static int start(struct sweep *s, const struct gpu_operation *op)
 	if (!g->begun)
 		b->first_ns = g->now_ns = op->start_ns;
 	g->begun = true;
-	b->count[op->work]++;
-	b->sum_ns[op->work] += op->end_ns - op->start_ns;
+	b->work[op->work].count++;
+	b->work[op->work].sum_ns += op->end_ns - op->start_ns;
+	b->sum_ns += op->end_ns - op->start_ns;
 	b->last_ns = MAX(b->last_ns, op->end_ns);
 	advance(s, op->gpu, op->start_ns);
 	g->streams += g->pieces.data[r.stream]++ == 0;

@@ -9,9 +9,14 @@
 
 #define BUSY_LEVELS 17 /* 0 … 15, and 16 or more */
 
+struct work_sum {
+	uint64_t count; /* pieces of work with times */
+	uint64_t sum_ns; /* of their durations, cut to the window */
+};
+
 struct gpu_busy {
-	uint64_t count[GPU_WORK_KINDS]; /* pieces of work with times */
-	uint64_t sum_ns[GPU_WORK_KINDS]; /* of their durations, cut to the window */
+	struct work_sum work[GPU_WORK_KINDS];
+	uint64_t sum_ns; /* of all of them */
 	uint64_t first_ns, last_ns; /* start of the first piece, end of the last; 0 without any */
 	uint64_t union_ns; /* at least one piece was running */
 	uint64_t compute_ns; /* at least one kernel or graph */

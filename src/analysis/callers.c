@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/filter.h"
 #include "analysis/graph_stacks.h"
 #include "analysis/stacks_names.h"
 #include "base/path.h"
+#include "trace/columns.h"
 
 /* Best frames from the outermost one up to here; numbers are ids of callers plus 1, 0: none. */
 struct caller_node {
@@ -33,9 +35,7 @@ static const char *module_path(const struct callers *c, uint32_t module)
 {
 	const struct trace *t = c->stacks.trace;
 
-	return module == TRACE_NO_ROW
-		       ? ""
-		       : trace_string(t, trace_u32(t, TABLE_module, COLUMN_module_path)[module]);
+	return module == TRACE_NO_ROW ? "" : trace_string(t, module_columns(t)->path[module]);
 }
 
 /* What is inlined at one place and called at another is one line of the program. */
@@ -292,28 +292,24 @@ static int find_call(struct callers *c, uint32_t *of_stack, size_t process, uint
 static int find_calls(struct callers *c)
 {
 	const struct trace *t = c->stacks.trace;
-	const uint32_t *ids = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
-	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
+	const struct api_call_columns *calls = api_call_columns(t);
 	_cleanup_free_ uint32_t *of_stack =
 		calloc(trace_rows(t, TABLE_stack) + 1, sizeof(*of_stack));
 
+	if (!trace_rows(t, TABLE_stack))
+		return of_stack ? 0 : -ENOMEM;
 	c->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*c->of_call));
 	if (!c->of_call || !of_stack)
 		return -ENOMEM;
-	memset(c->of_call, 0xff, trace_rows(t, TABLE_api_call) * sizeof(*c->of_call));
-	if (!trace_rows(t, TABLE_stack))
-		return 0;
-	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_api_call, p);
-		uint64_t end = trace_first_row(t, TABLE_api_call, p + 1);
+	for (struct row_walk w = all_rows(t, TABLE_api_call); row_walk_next(&w);) {
+		uint32_t *caller = &c->of_call[w.row];
 
-		for (; row < end; row++) {
-			if (valid && !valid[row])
-				continue;
-			if (find_call(c, of_stack, p, ids[row], &c->of_call[row]) < 0)
-				return -ENOMEM;
-			c->any |= c->of_call[row] != CALLER_NONE;
-		}
+		*caller = CALLER_NONE;
+		if (!column_has(calls->valid.stack, w.row))
+			continue;
+		if (find_call(c, of_stack, w.process, calls->stack[w.row], caller) < 0)
+			return -ENOMEM;
+		c->any |= *caller != CALLER_NONE;
 	}
 	return 0;
 }
@@ -343,22 +339,17 @@ int callers_init(struct callers *c, struct trace *t, bool with_calls, struct err
 static int find_kernels(struct callers *c, const struct graph_stacks *g)
 {
 	const struct trace *t = c->stacks.trace;
-	const uint64_t *nodes = trace_u64(t, TABLE_kernel, COLUMN_kernel_graph_node);
-	const uint8_t *valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_graph_node);
+	const struct kernel_columns *kernels = kernel_columns(t);
 	struct caller_place place;
 
-	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_kernel, p);
-		uint64_t end = trace_first_row(t, TABLE_kernel, p + 1);
+	for (struct row_walk w = all_rows(t, TABLE_kernel); row_walk_next(&w);) {
+		bool node = column_has(kernels->valid.graph_node, w.row);
+		uint32_t stack =
+			node ? graph_stacks_find(g, w.process, kernels->graph_node[w.row]) : 0;
 
-		for (; row < end; row++) {
-			uint32_t stack =
-				!valid || valid[row] ? graph_stacks_find(g, p, nodes[row]) : 0;
-
-			if (callers_place(c, p, stack, &place) < 0)
-				return -ENOMEM;
-			c->of_kernel[row] = place.caller;
-		}
+		if (callers_place(c, w.process, stack, &place) < 0)
+			return -ENOMEM;
+		c->of_kernel[w.row] = place.caller;
 	}
 	return 0;
 }

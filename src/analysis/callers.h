@@ -50,7 +50,8 @@ struct callers {
 	struct map expansions; /* item of stacks.expansions -> caller of it */
 	struct caller_node *nodes; /* by row of stack_node: filled when needed */
 	VEC(uint32_t) climb;
-	uint32_t *of_call; /* by row of api_call: its caller or CALLER_NONE; NULL: not asked for */
+	uint32_t *
+		of_call; /* by row of api_call: its caller or CALLER_NONE; NULL: there are no stacks */
 	uint32_t *of_kernel; /* by row of kernel, after callers_captures; else NULL */
 	bool any; /* calls have stacks */
 };
@@ -79,6 +80,12 @@ int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *ca
  * stack)". callee: CALLER_NONE for none.
  */
 void caller_text(const struct callers *c, uint32_t caller, uint32_t callee, struct strbuf *out);
+
+/* The caller of a row of api_call, or of TRACE_NO_ROW. */
+static inline uint32_t callers_of_call(const struct callers *c, uint32_t call)
+{
+	return call == TRACE_NO_ROW || !c->of_call ? CALLER_NONE : c->of_call[call];
+}
 
 static inline const struct caller *caller_at(const struct callers *c, uint32_t caller)
 {

@@ -32,6 +32,7 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
 		if (schema_gpu_work[i]->launching_kinds && trace_rows(t, schema_gpu_work[i]->id))
 			r = trace_launches(t, schema_gpu_work[i]->id, &c.launches[i], e);
+	trace_launches_done(t);
 	if (r < 0)
 		return r;
 	for (uint64_t i = 0; c.function_kinds && i < c.function_count; i++)
@@ -40,8 +41,9 @@ int calls_load(struct trace *t, struct calls *out, struct error *e)
 	return 0;
 }
 
-static int count_one(void *user, uint32_t row)
+static int count_one(void *user, uint32_t process, uint32_t row)
 {
+	(void)process;
 	(void)row;
 	++*(uint64_t *)user;
 	return 0;
@@ -49,18 +51,13 @@ static int count_one(void *user, uint32_t row)
 
 int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
 {
-	_cleanup_free_ uint8_t *functions = NULL;
 	struct calls c = { 0 };
 	uint64_t found = 0;
 	int r = load_columns(t, &c, e);
 
 	if (r < 0)
 		return r;
-	functions = calls_with_role(t, &c, CALLS_LAUNCH);
-	r = functions ? 0 : -ENOMEM;
-	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++)
-		r = calls_outermost(t, &c, p, functions, count_one, &found);
-	if (r < 0)
+	if (calls_visit(t, NULL, &c, CALLS_LAUNCH, count_one, &found) < 0)
 		return error_errno(e, ENOMEM, "cannot count launches");
 	*count = found;
 	return 0;
@@ -94,6 +91,8 @@ static bool has_role(const struct trace *t, const struct calls *c, uint32_t func
 	size_t length;
 	const char *name;
 
+	if (role == CALLS_ANY)
+		return true;
 	if (role == CALLS_LAUNCH)
 		return kind == api_kind_launch || kind == api_kind_graph_launch;
 	if (kind == api_kind_synchronize || role == CALLS_WAIT_OR_COPY)
@@ -105,7 +104,9 @@ static bool has_role(const struct trace *t, const struct calls *c, uint32_t func
 	return !memmem(name, length, "Async", 5);
 }
 
-uint8_t *calls_with_role(const struct trace *t, const struct calls *c, enum call_role role)
+/* One byte a row of api_function, and one more for unknown ones; NULL: no memory. */
+static uint8_t *functions_with_role(const struct trace *t, const struct calls *c,
+				    enum call_role role)
 {
 	uint8_t *functions = malloc(c->function_count + 1);
 
@@ -114,32 +115,75 @@ uint8_t *calls_with_role(const struct trace *t, const struct calls *c, enum call
 	return functions;
 }
 
-int calls_outermost(const struct trace *t, const struct calls *c, size_t process,
-		    const uint8_t *functions, int (*visit)(void *user, uint32_t row), void *user)
+int calls_visit(const struct trace *t, const struct selection *s, const struct calls *c,
+		enum call_role role, int (*visit)(void *user, uint32_t process, uint32_t row),
+		void *user)
 {
-	uint64_t row = trace_first_row(t, TABLE_api_call, process);
-	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
-	struct map busy = MAP_INIT; /* thread -> end of its last call */
+	_cleanup_free_ uint8_t *functions = functions_with_role(t, c, role);
+	struct row_walk w = s ? selection_rows(s, TABLE_api_call) : all_rows(t, TABLE_api_call);
+	struct map last_end = MAP_INIT; /* thread of this process -> end of its last call */
+	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *until = NULL;
-	uint32_t thread = 0;
-	int r = 0;
+	int r = functions ? 0 : -ENOMEM;
 
-	for (; row < end && r >= 0; row++) {
-		if (!functions[MIN(c->functions[row], c->function_count)] ||
-		    c->end_ns[row] < c->start_ns[row])
+	while (r >= 0 && row_walk_next(&w)) {
+		if (!functions[MIN(c->functions[w.row], c->function_count)] ||
+		    c->end_ns[w.row] < c->start_ns[w.row])
 			continue;
-		if (!until || c->threads[row] != thread)
-			until = map_at(&busy, c->threads[row], 0);
-		thread = c->threads[row];
+		if (w.process != process) {
+			process = w.process;
+			map_clear(&last_end);
+			until = NULL;
+		}
+		if (!until || c->threads[w.row] != thread)
+			until = map_at(&last_end, c->threads[w.row], 0);
+		thread = c->threads[w.row];
 		if (!until) {
 			r = -ENOMEM;
 			break;
 		}
-		if (c->start_ns[row] < *until && c->end_ns[row] <= *until)
+		if (c->start_ns[w.row] < *until && c->end_ns[w.row] <= *until)
 			continue;
-		*until = c->end_ns[row];
-		r = visit(user, (uint32_t)row);
+		*until = c->end_ns[w.row];
+		if (!s || selection_has_time(s, true, c->start_ns[w.row]))
+			r = visit(user, process, (uint32_t)w.row);
 	}
-	map_release(&busy);
+	map_release(&last_end);
 	return r < 0 ? r : 0;
+}
+
+/* The next table of this process, or the first of the next one. False: all were walked. */
+static bool next_table(struct work_walk *w)
+{
+	const struct selection *s = w->selection;
+	size_t tables = trace_process_count(s->trace) * GPU_WORK_KINDS;
+
+	while (w->next_table < tables) {
+		enum table_id table = schema_gpu_work[w->next_table % GPU_WORK_KINDS]->id;
+
+		w->work = (enum gpu_work)(w->next_table % GPU_WORK_KINDS);
+		w->process = w->next_table++ / GPU_WORK_KINDS;
+		if (!s->processes[w->process] || !trace_rows(s->trace, table))
+			continue;
+		w->columns = events_of(s->trace, table);
+		w->next_row = trace_first_row(s->trace, table, w->process);
+		w->end = trace_first_row(s->trace, table, w->process + 1);
+		return true;
+	}
+	return false;
+}
+
+bool work_walk_next(struct work_walk *w)
+{
+	do {
+		while (w->next_row < w->end) {
+			w->row = w->next_row++;
+			if (!calls_want(w->calls, w->selection, &w->columns, w->work, w->row))
+				continue;
+			w->call = calls_launch(w->calls, w->work, w->row);
+			w->ns = w->columns.end_ns[w->row] - w->columns.start_ns[w->row];
+			return true;
+		}
+	} while (next_table(w));
+	return false;
 }

@@ -5,7 +5,9 @@
 #ifndef PITOT_ANALYSIS_CALLS_H
 #define PITOT_ANALYSIS_CALLS_H
 
+#include "analysis/filter.h"
 #include "analysis/gpus.h"
+#include "trace/events.h"
 
 struct calls {
 	uint64_t rows;
@@ -32,6 +34,17 @@ static inline uint32_t calls_launch(const struct calls *c, enum gpu_work work, u
 	return c->launches[work] ? c->launches[work][row] : TRACE_NO_ROW;
 }
 
+/* Whether the selection wants a row of GPU work, and it has times. With a choice of kernels no copies are wanted. */
+static inline bool calls_want(const struct calls *c, const struct selection *s,
+			      const struct event_columns *e, enum gpu_work work, uint64_t row)
+{
+	return event_is_timed(e, row) && selection_has_time(s, true, e->start_ns[row]) &&
+	       selection_has_place(s, e->device[row], e->stream[row]) &&
+	       selection_has_call(s, calls_launch(c, work, row)) &&
+	       (!s->configs || (work == GPU_WORK_kernel &&
+				selection_has_config(s, kernel_columns(s->trace)->config[row])));
+}
+
 static inline enum api_kind calls_kind(const struct calls *c, uint64_t row)
 {
 	return c->functions[row] < c->function_count
@@ -46,24 +59,41 @@ static inline enum api_kind calls_kind(const struct calls *c, uint64_t row)
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length);
 
 enum call_role {
+	CALLS_ANY,
 	CALLS_WAIT, /* for the GPU: synchronizing ones, and copies that are not asynchronous */
 	CALLS_WAIT_OR_COPY, /* synchronizing ones, and all that copy or set */
 	CALLS_LAUNCH, /* kernels or graphs */
 };
 
 /*
- * One byte a row of api_function, and one more for unknown ones: whether its calls have the role.
- * To be freed; NULL: no memory.
+ * A runtime function calls driver functions; where both have the role, only the outermost counts.
+ * Visits the outermost calls in order of process and start: with a selection, those of its processes
+ * that begin in its window; NULL: all of the trace. `visit` returns 0, or a negative code that ends
+ * the walk and is returned. 0, -ENOMEM, or that code.
  */
-uint8_t *calls_with_role(const struct trace *t, const struct calls *c, enum call_role role);
+int calls_visit(const struct trace *t, const struct selection *s, const struct calls *c,
+		enum call_role role, int (*visit)(void *user, uint32_t process, uint32_t row),
+		void *user) MUST_USE;
 
-/*
- * A runtime function calls driver functions; where both are recorded, only the outermost counts.
- * Visits the outermost calls of a process in order of their start. `visit` returns 0, or a negative
- * code that ends the walk and is returned.
- */
-int calls_outermost(const struct trace *t, const struct calls *c, size_t process,
-		    const uint8_t *functions, int (*visit)(void *user, uint32_t row),
-		    void *user) MUST_USE;
+/* Wanted pieces of GPU work with times: process by process, and in each table by table. */
+struct work_walk {
+	const struct calls *calls;
+	const struct selection *selection;
+	struct event_columns columns; /* of the table of `work` */
+	enum gpu_work work;
+	uint32_t process;
+	uint64_t row;
+	uint64_t next_row, end;
+	uint32_t next_table; /* table and process to be walked next */
+	uint32_t call; /* that launched the row, or TRACE_NO_ROW */
+	uint64_t ns; /* the row's duration */
+};
+
+static inline struct work_walk work_walk(const struct calls *c, const struct selection *s)
+{
+	return (struct work_walk){ .calls = c, .selection = s };
+}
+
+bool work_walk_next(struct work_walk *w);
 
 #endif

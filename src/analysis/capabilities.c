@@ -135,12 +135,9 @@ int capability_no_gpu(struct trace *t, struct strbuf *why, struct error *e)
 static int run(struct report *r, void *out)
 {
 	struct no_gpu *n = out;
+	int code = capability_cpu_only(r->trace, &n->not_wanted, NULL);
 
-	struct capability_note injection;
-
-	capability_read(r->trace, "injection", &injection);
-	n->not_wanted = injection.known && strcmp(injection.reason, "--cpu-only") == 0;
-	return capability_no_gpu(r->trace, &n->why, NULL);
+	return code < 0 || n->not_wanted ? code : capability_no_gpu(r->trace, &n->why, NULL);
 }
 
 static void release(void *out)

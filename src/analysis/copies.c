@@ -2,9 +2,8 @@
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/report.h"
-#include "base/map.h"
-#include "base/vec.h"
 #include "trace/events.h"
 
 struct columns {
@@ -14,24 +13,8 @@ struct columns {
 };
 
 struct tally {
-	struct map index; /* set, kind, source, destination -> item */
-	VEC(struct copy_group) items;
+	GROUPS(struct copy_group) groups;
 };
-
-int copies_load(struct trace *t, struct error *e)
-{
-	int r = trace_load(t, TABLE_memcpy,
-			   COLUMN_BITS(memcpy, start_ns, end_ns, bytes, kind, source_kind,
-				       destination_kind, async, device, stream),
-			   e);
-
-	if (r < 0)
-		return r;
-	return trace_load(
-		t, TABLE_memset,
-		COLUMN_BITS(memset, start_ns, end_ns, bytes, memory_kind, async, device, stream),
-		e);
-}
 
 static struct columns copy_columns(const struct trace *t)
 {
@@ -51,23 +34,6 @@ static struct columns set_columns(const struct trace *t)
 				 .async = c->async };
 }
 
-static struct copy_group *group_of(struct tally *t, const struct columns *c, uint64_t row)
-{
-	struct copy_group g = {
-		.set = !c->kinds,
-		.kind = c->kinds ? c->kinds[row] : 0,
-		.source = c->sources ? c->sources[row] : 0,
-		.destination = c->destinations[row],
-	};
-	uint64_t key = (uint64_t)g.set << 24 | (uint64_t)g.kind << 16 | (uint64_t)g.source << 8 |
-		       g.destination;
-	uint64_t *index = map_at(&t->index, key, t->items.count);
-
-	if (!index || (*index == t->items.count && vec_push(&t->items, g) < 0))
-		return NULL;
-	return &t->items.data[*index];
-}
-
 static void add(struct copy_group *g, uint64_t bytes, bool async, bool timed, uint64_t ns)
 {
 	g->count++;
@@ -80,29 +46,28 @@ static void add(struct copy_group *g, uint64_t bytes, bool async, bool timed, ui
 	}
 }
 
-/* Rows of one table and process. */
-static int tally_rows(struct tally *t, const struct selection *s, const struct calls *calls,
-		      enum gpu_work work, size_t p, const struct columns *c, struct copy_group *all)
+static int add_rows(struct report *r, enum gpu_work work, const struct columns *c, struct tally *t)
 {
 	const struct event_columns *v = &c->event;
-	uint64_t row = trace_first_row(s->trace, v->table, p);
-	uint64_t end = trace_first_row(s->trace, v->table, p + 1);
 
-	for (; row < end; row++) {
-		bool timed = event_is_timed(v, row), async = c->async[row] == 1;
-		uint64_t ns = v->end_ns[row] - v->start_ns[row];
+	for (struct row_walk w = selection_rows(&r->selection, v->table); row_walk_next(&w);) {
+		bool timed = event_is_timed(v, w.row), set = !c->kinds;
+		uint8_t kind = set ? 0 : c->kinds[w.row], source = set ? 0 : c->sources[w.row];
+		uint8_t destination = c->destinations[w.row];
+		uint64_t key = (uint64_t)set << 24 | (uint64_t)kind << 16 | (uint64_t)source << 8 |
+			       destination;
 		struct copy_group *g;
 
-		if (!selection_has_time(s, timed, v->start_ns[row]) ||
-		    !selection_has_place(s, v->device[row], v->stream[row]) ||
-		    !selection_has_call(s, calls_launch(calls, work, row)))
+		if (!selection_has_time(&r->selection, timed, v->start_ns[w.row]) ||
+		    !selection_has_place(&r->selection, v->device[w.row], v->stream[w.row]) ||
+		    !selection_has_call(&r->selection, calls_launch(&r->calls, work, w.row)))
 			continue;
-		g = group_of(t, c, row);
+		g = groups_at(&t->groups, key, .set = set, .kind = kind, .source = source,
+			      .destination = destination);
 		if (!g)
 			return -ENOMEM;
-		add(g, c->bytes[row], async, timed, ns);
-		if (!g->set)
-			add(all, c->bytes[row], async, timed, ns);
+		add(g, c->bytes[w.row], c->async[w.row] == 1, timed,
+		    v->end_ns[w.row] - v->start_ns[w.row]);
 	}
 	return 0;
 }
@@ -111,42 +76,31 @@ static int compare(const void *a, const void *b)
 {
 	const struct copy_group *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->kind - y->kind;
+	return order_down(x->total_ns, y->total_ns) ?: order_down(x->bytes, y->bytes)
+		       ?: order_up(x->kind, y->kind);
 }
 
-int copies_analyze(const struct selection *s, const struct calls *calls, struct copies *out)
+/* A filter by kernel name asks for kernels only. */
+static int run(struct report *r, void *result)
 {
-	struct columns copies = copy_columns(s->trace), sets = set_columns(s->trace);
-	struct tally t = { .index = MAP_INIT };
-	int r = 0;
+	struct columns copies = copy_columns(r->trace), sets = set_columns(r->trace);
+	struct tally t = { 0 };
+	struct copies *out = result;
+	int code = 0;
 
-	*out = (struct copies){ 0 };
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
-		/* A filter by kernel name asks for kernels only. */
-		if (!s->processes[p] || s->configs)
-			continue;
-		r = tally_rows(&t, s, calls, GPU_WORK_memcpy, p, &copies, &out->all);
-		if (r >= 0)
-			r = tally_rows(&t, s, calls, GPU_WORK_memset, p, &sets, &out->all);
-	}
-	if (t.items.count)
-		qsort(t.items.data, t.items.count, sizeof(*t.items.data), compare);
-	out->items = t.items.data;
-	out->count = t.items.count;
-	map_release(&t.index);
-	return r;
-}
-
-static int run(struct report *r, void *out)
-{
-	return copies_analyze(&r->selection, &r->calls, out);
+	if (!r->selection.configs)
+		code = add_rows(r, GPU_WORK_memcpy, &copies, &t);
+	if (!r->selection.configs && code >= 0)
+		code = add_rows(r, GPU_WORK_memset, &sets, &t);
+	groups_take(&t.groups, compare, &out->items, &out->count);
+	return code;
 }
 
 const struct analysis analysis_copies = {
 	.size = sizeof(struct copies),
-	.load = copies_load,
+	.needs = { { TABLE_memcpy,
+		     COLUMN_BITS(memcpy, bytes, kind, source_kind, destination_kind, async) },
+		   { TABLE_memset, COLUMN_BITS(memset, bytes, memory_kind, async) } },
 	.run = run,
 	OWNS(struct copies, items),
 };

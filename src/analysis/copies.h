@@ -5,8 +5,9 @@
 #ifndef PITOT_ANALYSIS_COPIES_H
 #define PITOT_ANALYSIS_COPIES_H
 
-#include "analysis/calls.h"
-#include "analysis/filter.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct copy_group {
 	bool set; /* memory sets: kind and source are 0 then */
@@ -21,11 +22,6 @@ struct copy_group {
 struct copies {
 	struct copy_group *items; /* by total time, longest first */
 	size_t count;
-	struct copy_group all; /* sums, without sets */
 };
-
-int copies_load(struct trace *t, struct error *e) MUST_USE;
-int copies_analyze(const struct selection *s, const struct calls *calls,
-		   struct copies *out) MUST_USE;
 
 #endif

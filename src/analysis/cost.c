@@ -3,31 +3,32 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/report.h"
-#include "base/vec.h"
+#include "trace/events.h"
 
 /* Distinct reasons and details that are told apart; more go into the last one of their reason. */
 #define LOSSES_MAX 256
 
-#define OVERHEAD_COLUMNS (COLUMN_BIT(overhead, start_ns) | COLUMN_BIT(overhead, end_ns))
+/* By the program's clock, and not in CPU time. */
+static bool is_clocked(unsigned kind)
+{
+	return kind != cost_kind_collector && kind != cost_kind_sampler;
+}
 
 static void sum_costs(const struct trace *t, struct cost *out)
 {
-	const uint8_t *kinds = trace_u8(t, TABLE_cost, COLUMN_cost_kind);
-	const uint64_t *counts = trace_u64(t, TABLE_cost, COLUMN_cost_count);
-	const uint64_t *totals = trace_u64(t, TABLE_cost, COLUMN_cost_total_ns);
-	const uint64_t *bytes = trace_u64(t, TABLE_cost, COLUMN_cost_bytes);
-	const uint8_t *bytes_valid = trace_valid(t, TABLE_cost, COLUMN_cost_bytes);
+	const struct cost_columns *c = cost_columns(t);
 
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_cost); row++) {
-		struct cost_sum *sum = kinds[row] < COST_KINDS ? &out->kinds[kinds[row]] : NULL;
+		struct cost_sum *sum = c->kind[row] < COST_KINDS ? &out->kinds[c->kind[row]] : NULL;
 
-		if (!sum)
+		if (!sum || (out->clock_replaced && is_clocked(c->kind[row])))
 			continue;
 		sum->any = true;
-		sum->count += counts[row];
-		sum->total_ns += totals[row];
-		sum->bytes += !bytes_valid || bytes_valid[row] ? bytes[row] : 0;
+		sum->count += c->count[row];
+		sum->total_ns += c->total_ns[row];
+		sum->bytes += column_has(c->valid.bytes, row) ? c->bytes[row] : 0;
 	}
 	out->target_ns = out->kinds[cost_kind_callback].total_ns +
 			 out->kinds[cost_kind_setup].total_ns +
@@ -38,18 +39,12 @@ static void sum_costs(const struct trace *t, struct cost *out)
 
 static void sum_overhead(const struct trace *t, struct cost *out)
 {
-	uint64_t rows = trace_rows(t, TABLE_overhead);
-	const uint64_t *starts = trace_u64(t, TABLE_overhead, COLUMN_overhead_start_ns);
-	const uint64_t *ends = trace_u64(t, TABLE_overhead, COLUMN_overhead_end_ns);
-	const uint8_t *starts_valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_start_ns);
-	const uint8_t *ends_valid = trace_valid(t, TABLE_overhead, COLUMN_overhead_end_ns);
+	struct event_columns c = events_of(t, TABLE_overhead);
 
-	for (uint64_t row = 0; row < rows; row++) {
-		out->overhead_count++;
-		if ((!starts_valid || starts_valid[row]) && (!ends_valid || ends_valid[row]) &&
-		    ends[row] > starts[row])
-			out->overhead_ns += ends[row] - starts[row];
-	}
+	out->overhead_count = c.rows;
+	for (uint64_t row = 0; row < c.rows; row++)
+		if (event_is_timed(&c, row))
+			out->overhead_ns += c.end_ns[row] - c.start_ns[row];
 }
 
 static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
@@ -62,6 +57,11 @@ static struct loss_sum *loss_of(struct cost *c, const struct trace_loss *l)
 		same_reason = &c->losses[i];
 		if (!strcmp(same_reason->detail, l->detail))
 			return same_reason;
+		/* Workers that end by _exit are many, and what is missing of each is the same. */
+		if (l->reason == loss_reason_truncated_file) {
+			same_reason->detail = "";
+			return same_reason;
+		}
 	}
 	if (c->loss_count >= LOSSES_MAX && same_reason)
 		return same_reason;
@@ -134,15 +134,19 @@ static int sum_losses(struct trace *t, struct cost *out, struct error *e)
 
 int cost_analyze(struct trace *t, struct cost *out, struct error *e)
 {
+	struct capability_note clock;
 	int r = trace_load(t, TABLE_cost, 0, e);
 
 	*out = (struct cost){ 0 };
 	if (r >= 0)
-		r = trace_load(t, TABLE_overhead, OVERHEAD_COLUMNS, e);
+		r = capability_find(t, "cost", &clock, e);
+	if (r >= 0)
+		r = trace_load(t, TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns), e);
 	if (r >= 0)
 		r = sum_losses(t, out, e);
 	if (r < 0)
 		return r;
+	out->clock_replaced = clock.known && clock.state != capability_state_on;
 	out->recorded = count_events(t);
 	sum_costs(t, out);
 	sum_overhead(t, out);
@@ -174,79 +178,52 @@ const char *loss_reason_name(unsigned reason)
 
 const char *loss_reason_text(unsigned reason, uint64_t count)
 {
+#define LOST(noun, rest)                                                                           \
+	{                                                                                          \
+		noun " " rest, noun "s " rest                                                      \
+	}
 	static const struct {
 		const char *one, *many;
 	} texts[] = {
-		[loss_reason_unknown] = { "event lost for a reason that is not known",
-					  "events lost for a reason that is not known" },
-		[loss_reason_ring_full] = { "event lost: the ring of a thread was full",
-					    "events lost: the ring of a thread was full" },
-		[loss_reason_cupti_dropped] = { "record dropped by CUPTI",
-						"records dropped by CUPTI" },
-		[loss_reason_no_buffer] = { "time CUPTI found no free buffer",
-					    "times CUPTI found no free buffer" },
-		[loss_reason_no_time] = { "record without times, kept",
-					  "records without times, kept" },
-		[loss_reason_reversed_time] = { "record that ends before it starts, kept",
-						"records that end before they start, kept" },
-		[loss_reason_incomplete_record] = { "piece of work still running at the end",
-						    "pieces of work still running at the end" },
-		[loss_reason_disk_full] = { "row lost: the disk was full",
-					    "rows lost: the disk was full" },
-		[loss_reason_write_error] = { "row lost: it could not be written",
-					      "rows lost: they could not be written" },
-		[loss_reason_size_limit] = { "row left out: --max-size was reached",
-					     "rows left out: --max-size was reached" },
-		[loss_reason_no_memory] = { "row lost: out of memory", "rows lost: out of memory" },
-		[loss_reason_unknown_record] = { "record of an unknown kind or size",
-						 "records of an unknown kind or size" },
-		[loss_reason_thread_limit] = { "thread that was one too many to record, or its "
-					       "events",
-					       "threads that were too many to record, or their "
-					       "events" },
-		[loss_reason_damaged_file] = { "damaged piece of a file passed over",
-					       "damaged pieces of files passed over" },
-		[loss_reason_truncated_file] = { "segment not closed in order: a crash, or still "
-						 "recording",
-						 "segments not closed in order: a crash, or still "
-						 "recording" },
-		[loss_reason_missing_segment] = { "segment missing", "segments missing" },
-		[loss_reason_clock_step] = { "step of CUPTI's clock, times around it are less "
-					     "certain",
-					     "steps of CUPTI's clock, times around them are less "
-					     "certain" },
+		[loss_reason_unknown] = LOST("event", "lost for an unknown reason"),
+		[loss_reason_ring_full] = LOST("event", "lost: the ring of a thread was full"),
+		[loss_reason_cupti_dropped] = LOST("record", "dropped by CUPTI"),
+		[loss_reason_no_buffer] = LOST("time", "CUPTI found no free buffer"),
+		[loss_reason_no_time] = LOST("record", "without times, kept"),
+		[loss_reason_reversed_time] = LOST("record", "with an end before the start, kept"),
+		[loss_reason_incomplete_record] = LOST("operation", "still running at the end"),
+		[loss_reason_disk_full] = LOST("row", "lost: the disk was full"),
+		[loss_reason_write_error] = LOST("row", "lost: writing failed"),
+		[loss_reason_size_limit] = LOST("row", "left out: --max-size was reached"),
+		[loss_reason_no_memory] = LOST("row", "lost: out of memory"),
+		[loss_reason_unknown_record] = LOST("record", "of an unknown kind or size"),
+		[loss_reason_thread_limit] = LOST("thread", "above the limit, not recorded"),
+		[loss_reason_damaged_file] = LOST("damaged piece", "of the recording, skipped"),
+		[loss_reason_truncated_file] =
+			LOST("segment", "without an end (after _exit, a signal or a crash, or of a "
+					"running process): the last rows are missing"),
+		[loss_reason_missing_segment] = LOST("segment", "missing"),
+		[loss_reason_clock_step] =
+			LOST("step", "of CUPTI's clock, nearby times are less certain"),
 		[loss_reason_missing_kernels] = { "launch without a record of its kernel",
 						  "launches without a record of their kernel" },
-		[loss_reason_string_limit] = { "text cut or left out", "texts cut or left out" },
-		[loss_reason_late_start] = { "time recording began after CUDA was in use",
-					     "times recording began after CUDA was in use" },
-		[loss_reason_stack_limit] = { "call stack left out: too many distinct ones",
-					      "call stacks left out: too many distinct ones" },
-		[loss_reason_samples_dropped] = { "CPU sample that the kernel dropped",
-						  "CPU samples that the kernel dropped" },
-		[loss_reason_throttled] = { "time the kernel paused CPU sampling",
-					    "times the kernel paused CPU sampling" },
-		[loss_reason_process_limit] = { "process that was one too many to sample",
-						"processes that were too many to sample" },
-		[loss_reason_unnamed_frames] = { "Python frame that was gone before it could be "
-						 "named",
-						 "Python frames that were gone before they could "
-						 "be named" },
-		[loss_reason_unreadable_buffer] = { "buffer of records that CUPTI could not read "
-						    "to its end",
-						    "buffers of records that CUPTI could not read "
-						    "to their end" },
-		[loss_reason_cupti_failed] = { "time CUPTI broke down: GPU work after that is "
-					       "missing",
-					       "times CUPTI broke down: GPU work after that is "
-					       "missing" },
-		[loss_reason_gpu_hang] = { "call of CUPTI or the driver that did not return: "
-					   "finished work is missing",
-					   "calls of CUPTI or the driver that did not return: "
-					   "finished work is missing" },
-		[loss_reason_disk_slow] = { "row that came while the disk was too slow",
-					    "rows that came while the disk was too slow" },
+		[loss_reason_string_limit] = LOST("text", "cut or left out"),
+		[loss_reason_late_start] = LOST("time", "recording began after CUDA was in use"),
+		[loss_reason_stack_limit] = LOST("call stack", "left out: too many distinct ones"),
+		[loss_reason_samples_dropped] = LOST("CPU sample", "dropped by the kernel"),
+		[loss_reason_throttled] = LOST("time", "the kernel paused CPU sampling"),
+		[loss_reason_process_limit] = { "process above the limit, not sampled",
+						"processes above the limit, not sampled" },
+		[loss_reason_unnamed_frames] = LOST("Python frame", "gone before it was named"),
+		[loss_reason_unreadable_buffer] =
+			LOST("buffer", "of records that CUPTI could not read to the end"),
+		[loss_reason_cupti_failed] =
+			LOST("time", "CUPTI broke down: later GPU work is missing"),
+		[loss_reason_gpu_hang] = LOST("call", "of CUPTI or the driver did not return: "
+						      "finished work is missing"),
+		[loss_reason_disk_slow] = LOST("row", "lost: the disk was too slow"),
 	};
+#undef LOST
 
 	if (reason >= ARRAY_SIZE(texts) || !texts[reason].one)
 		reason = loss_reason_unknown;
@@ -255,12 +232,8 @@ const char *loss_reason_text(unsigned reason, uint64_t count)
 
 static int load(struct trace *t, struct error *e)
 {
-	int r = trace_load(t, TABLE_cost, 0, e);
+	int r = 0;
 
-	if (r >= 0)
-		r = trace_load(t, TABLE_loss, 0, e);
-	if (r >= 0)
-		r = trace_load(t, TABLE_overhead, OVERHEAD_COLUMNS, e);
 	for (uint32_t id = 1; id <= TABLE_MAX && r >= 0; id++)
 		r = trace_load(t, id, 1, e); /* a table's first column: checks all of its blocks */
 	return r;
@@ -274,6 +247,9 @@ static int run(struct report *r, void *out)
 /* Damage is known of loaded tables only, so losses are collected when all the others have run. */
 const struct analysis analysis_cost = {
 	.size = sizeof(struct cost),
+	.needs = { { TABLE_cost, 0 },
+		   { TABLE_loss, 0 },
+		   { TABLE_overhead, COLUMN_BITS(overhead, start_ns, end_ns) } },
 	.load = load,
 	.run = run,
 	OWNS(struct cost, losses),

@@ -31,6 +31,7 @@ struct cpu_use {
 	uint64_t inside_ns; /* by a timer inside the process */
 	uint64_t kernel_ns; /* innermost frame in the operating system's kernel */
 	uint64_t pauses, pause_ns; /* rows of off_cpu */
+	uint64_t *kernel_by_process; /* kernel_ns by the processes that threads belong to */
 	size_t processes;
 	struct cpu_thread *threads; /* by time, most first */
 	size_t thread_count;

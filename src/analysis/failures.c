@@ -1,7 +1,8 @@
 #include "analysis/failures.h"
 
 #include <errno.h>
-#include <string.h>
+
+#include "analysis/groups.h"
 
 #define NOT_READY 600
 
@@ -76,9 +77,7 @@ bool failure_is_fatal(uint32_t result)
 
 struct collecting {
 	const struct report *report;
-	uint32_t process;
-	const uint32_t *results;
-	const uint8_t *valid;
+	const struct api_call_columns *columns;
 	VEC(struct failure) items;
 	uint64_t fatal_ns; /* end of the first call that told; UINT64_MAX: none */
 	uint32_t fatal_process;
@@ -99,24 +98,25 @@ static struct failure *find(struct collecting *x, const struct failure *new)
 
 #define FAILURES_MAX 1024 /* distinct ones; further ones are only counted */
 
-static int add_call(void *user, uint32_t row)
+static int add_call(void *user, uint32_t process, uint32_t row)
 {
 	struct collecting *x = user;
 	const struct report *r = x->report;
-	struct failure new = { .process = x->process,
+	struct failure new = { .process = process,
 			       .function = r->calls.functions[row],
-			       .caller = r->callers.of_call[row],
-			       .result = !x->valid || x->valid[row] ? x->results[row] : 0,
+			       .caller = callers_of_call(&r->callers, row),
+			       .result = column_has(x->columns->valid.result, row)
+						 ? (uint32_t)x->columns->result[row]
+						 : 0,
 			       .first_ns = r->calls.start_ns[row] };
 	struct failure *f;
 
-	if (!new.result || new.result == NOT_READY ||
-	    !selection_has_time(&r->selection, true, new.first_ns))
+	if (!new.result || new.result == NOT_READY)
 		return 0;
 	x->calls++;
 	if (failure_is_fatal(new.result) && r->calls.end_ns[row] < x->fatal_ns) {
 		x->fatal_ns = r->calls.end_ns[row];
-		x->fatal_process = x->process;
+		x->fatal_process = process;
 	}
 	f = find(x, &new);
 	if (!f && x->items.count == FAILURES_MAX)
@@ -131,14 +131,14 @@ static int add_call(void *user, uint32_t row)
 
 static uint32_t name_of(const struct trace *t, uint32_t config)
 {
-	return trace_u32(t, TABLE_kernel_config, COLUMN_kernel_config_name)[config];
+	return kernel_config_columns(t)->name[config];
 }
 
 /* The kernel whose launch call began last before the context failed, which is most likely its reason. */
 static void find_last_kernel(const struct collecting *x, struct failures *out)
 {
 	const struct report *r = x->report;
-	const uint32_t *configs = trace_u32(r->trace, TABLE_kernel, COLUMN_kernel_config);
+	const uint32_t *configs = kernel_columns(r->trace)->config;
 	uint64_t first = trace_first_row(r->trace, TABLE_kernel, x->fatal_process);
 	uint64_t end = trace_first_row(r->trace, TABLE_kernel, x->fatal_process + 1);
 	uint64_t latest_ns = 0;
@@ -165,38 +165,18 @@ static int compare(const void *a, const void *b)
 {
 	const struct failure *x = a, *y = b;
 
-	if (x->first_ns != y->first_ns)
-		return x->first_ns < y->first_ns ? -1 : 1;
-	return x->process < y->process ? -1 : x->process > y->process;
-}
-
-static int load(struct trace *t, struct error *e)
-{
-	int r = trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, config), e);
-
-	return r < 0 ? r : trace_load(t, TABLE_api_call, COLUMN_BIT(api_call, result), e);
+	return order_up(x->first_ns, y->first_ns) ?: order_up(x->process, y->process);
 }
 
 static int run(struct report *r, void *result)
 {
-	_cleanup_free_ uint8_t *functions = malloc(r->calls.function_count + 1);
 	struct failures *out = result;
-	struct collecting x = {
-		.report = r,
-		.results = trace_u32(r->trace, TABLE_api_call, COLUMN_api_call_result),
-		.valid = trace_valid(r->trace, TABLE_api_call, COLUMN_api_call_result),
-		.fatal_ns = UINT64_MAX,
-	};
-	int code = functions ? 0 : -ENOMEM;
+	struct collecting x = { .report = r,
+				.columns = api_call_columns(r->trace),
+				.fatal_ns = UINT64_MAX };
+	int code = calls_visit(r->trace, &r->selection, &r->calls, CALLS_ANY, add_call, &x);
 
-	if (functions)
-		memset(functions, 1, r->calls.function_count + 1);
-	for (; x.process < trace_process_count(r->trace) && code >= 0; x.process++)
-		if (r->selection.processes[x.process])
-			code = calls_outermost(r->trace, &r->calls, x.process, functions, add_call,
-					       &x);
-	if (x.items.count)
-		qsort(x.items.data, x.items.count, sizeof(*x.items.data), compare);
+	vec_sort(&x.items, compare);
 	*out = (struct failures){ .items = x.items.data,
 				  .count = x.items.count,
 				  .calls = x.calls,
@@ -210,7 +190,8 @@ static int run(struct report *r, void *result)
 
 const struct analysis analysis_failures = {
 	.size = sizeof(struct failures),
-	.load = load,
+	.needs = { { TABLE_kernel, COLUMN_BITS(kernel, config) },
+		   { TABLE_api_call, COLUMN_BITS(api_call, result) } },
 	.run = run,
 	OWNS(struct failures, items),
 };

@@ -34,6 +34,19 @@ bool kernel_name_matches(const char *pattern, const char *name)
 	return found;
 }
 
+bool row_walk_next_process(struct row_walk *w)
+{
+	while (w->next_process < trace_process_count(w->trace)) {
+		w->process = w->next_process++;
+		w->row = trace_first_row(w->trace, w->table, w->process);
+		w->end = trace_first_row(w->trace, w->table, w->process + 1);
+		if (w->row < w->end && (!w->wanted || w->wanted[w->process]))
+			return true;
+	}
+	w->row = w->end = 0;
+	return false;
+}
+
 static int select_processes(struct selection *s)
 {
 	size_t count = trace_process_count(s->trace);
@@ -71,7 +84,7 @@ static int select_configs(struct selection *s)
 	return 0;
 }
 
-/* A range is wanted if its text matches or its parent is; parents come before their children. */
+/* A range is wanted if its text matches or the one around it is, which comes before it. */
 static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
 {
 	uint64_t rows = trace_rows(s->trace, TABLE_api_call);
@@ -83,7 +96,7 @@ static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
 	for (size_t i = 0; i < ranges->count; i++) {
 		const struct nvtx_range *r = &ranges->items[i];
 
-		wanted[i] = (r->parent != NVTX_NO_RANGE && wanted[r->parent]) ||
+		wanted[i] = (r->outer != NVTX_NO_RANGE && wanted[r->outer]) ||
 			    text_matches(s->filter.nvtx, trace_string(s->trace, r->message));
 	}
 	for (uint64_t row = 0; row < rows; row++)

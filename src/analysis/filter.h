@@ -47,6 +47,40 @@ int selection_init(struct selection *s, struct trace *t, const struct filter *f,
 		   const struct nvtx_ranges *ranges, struct error *e) MUST_USE;
 void selection_release(struct selection *s);
 
+/*
+ * The rows of a table in the wanted processes, process by process:
+ *
+ *	for (struct row_walk w = selection_rows(s, TABLE_kernel); row_walk_next(&w);)
+ *		add(w.process, w.row);
+ */
+struct row_walk {
+	uint64_t row;
+	uint32_t process; /* of the row */
+	uint32_t next_process;
+	uint64_t end;
+	const struct trace *trace;
+	const uint8_t *wanted; /* one byte a process; NULL: all */
+	enum table_id table;
+};
+
+static inline struct row_walk selection_rows(const struct selection *s, enum table_id table)
+{
+	return (struct row_walk){ .trace = s->trace, .wanted = s->processes, .table = table };
+}
+
+static inline struct row_walk all_rows(const struct trace *t, enum table_id table)
+{
+	return (struct row_walk){ .trace = t, .table = table };
+}
+
+/* Goes on to the first row of the next process that has any; false: there is none. */
+bool row_walk_next_process(struct row_walk *w);
+
+static inline bool row_walk_next(struct row_walk *w)
+{
+	return ++w->row < w->end || row_walk_next_process(w);
+}
+
 /* A row by its start; valid: the start is known. */
 static inline bool selection_has_time(const struct selection *s, bool valid, uint64_t start_ns)
 {

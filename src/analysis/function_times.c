@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 
 /* The time of all stacks through a node, and the tree the other way round; TRACE_NO_ROW ends a list. */
@@ -180,11 +181,8 @@ static int compare_functions(const void *a, const void *b)
 {
 	const struct function_time *x = a, *y = b;
 
-	if (x->self_ns != y->self_ns)
-		return x->self_ns < y->self_ns ? 1 : -1;
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	return order_down(x->self_ns, y->self_ns) ?: order_down(x->total_ns, y->total_ns)
+		       ?: order_up(x->function, y->function);
 }
 
 int function_times_sum(struct function_times *f)
@@ -193,8 +191,7 @@ int function_times_sum(struct function_times *f)
 
 	for (size_t p = 0; p < trace_process_count(f->callers->stacks.trace) && r >= 0; p++)
 		r = add_functions(f, p);
-	if (f->items.count)
-		qsort(f->items.data, f->items.count, sizeof(*f->items.data), compare_functions);
+	vec_sort(&f->items, compare_functions);
 	return r;
 }
 

@@ -2,79 +2,61 @@
 
 #include <errno.h>
 
-#include "base/vec.h"
-#include "trace/events.h"
+#include "analysis/groups.h"
 
-/* Times of the work of one process, by the stacks of their launches. */
-struct times {
-	struct map index; /* stack -> item */
-	VEC(struct {
-		uint32_t stack;
-		uint64_t ns;
-	})
-	items;
+struct stack_time {
+	uint32_t stack;
+	uint64_t ns;
 };
 
-static int add_time(struct times *x, uint32_t stack, uint64_t ns)
+/* Of the work of one process, by the stacks of their launches. */
+struct times {
+	GROUPS(struct stack_time) stacks;
+};
+
+static int add_stacks(struct times *x, uint32_t process, struct gpu_functions *out)
 {
-	uint64_t *item = map_at(&x->index, stack, x->items.count);
-
-	if (!item)
-		return -ENOMEM;
-	if (*item == x->items.count) {
-		if (vec_reserve(&x->items, 1) < 0)
-			return -ENOMEM;
-		x->items.data[x->items.count].stack = stack;
-		x->items.data[x->items.count++].ns = 0;
-	}
-	x->items.data[*item].ns += ns;
-	return 0;
-}
-
-static int add_rows(const struct report *r, size_t work, size_t process, struct times *x,
-		    struct gpu_functions *out)
-{
-	struct event_columns c = events_of(r->trace, schema_gpu_work[work]->id);
-	const struct api_call_columns *calls = api_call_columns(r->trace);
-	const struct kernel_columns *kernels = kernel_columns(r->trace);
-	uint64_t row = trace_first_row(r->trace, c.table, process);
-	uint64_t end = trace_first_row(r->trace, c.table, process + 1);
-
-	for (; row < end; row++) {
-		uint32_t call = calls_launch(&r->calls, work, row), stack = 0;
-
-		if (!event_is_timed(&c, row) ||
-		    !selection_has_time(&r->selection, true, c.start_ns[row]) ||
-		    !selection_has_place(&r->selection, c.device[row], c.stream[row]) ||
-		    !selection_has_call(&r->selection, call) ||
-		    (work == GPU_WORK_kernel &&
-		     !selection_has_config(&r->selection, kernels->config[row])))
-			continue;
-		if (call != TRACE_NO_ROW && column_has(calls->valid.stack, call))
-			stack = calls->stack[call];
-		if (add_time(x, stack, c.end_ns[row] - c.start_ns[row]) < 0)
-			return -ENOMEM;
-		out->total_ns += c.end_ns[row] - c.start_ns[row];
-	}
-	return 0;
-}
-
-static int add_process(const struct report *r, size_t process, struct gpu_functions *out)
-{
-	struct times x = { .index = MAP_INIT };
 	int code = 0;
 
-	for (size_t work = 0; work < GPU_WORK_KINDS && code >= 0; work++)
-		if (trace_rows(r->trace, schema_gpu_work[work]->id))
-			code = add_rows(r, work, process, &x, out);
-	for (size_t i = 0; i < x.items.count && code >= 0; i++) {
-		code = function_times_add(&out->functions, process, x.items.data[i].stack,
-					  x.items.data[i].ns, true);
+	for (size_t i = 0; i < x->stacks.items.count && code >= 0; i++) {
+		const struct stack_time *t = &x->stacks.items.data[i];
+
+		code = function_times_add(&out->functions, process, t->stack, t->ns, true);
 		if (code == 0)
-			out->stackless_ns += x.items.data[i].ns;
+			out->stackless_ns += t->ns;
 	}
-	map_release(&x.index);
-	vec_release(&x.items);
+	x->stacks.items.count = 0;
+	map_clear(&x->stacks.index);
+	return code;
+}
+
+static int add_work(const struct report *r, struct gpu_functions *out)
+{
+	const struct api_call_columns *calls = api_call_columns(r->trace);
+	struct work_walk w = work_walk(&r->calls, &r->selection);
+	struct times x = { 0 };
+	uint32_t process = 0;
+	int code = 0;
+
+	while (code >= 0 && work_walk_next(&w)) {
+		bool known = w.call != TRACE_NO_ROW && column_has(calls->valid.stack, w.call);
+		uint32_t stack = known ? calls->stack[w.call] : 0;
+		struct stack_time *t;
+
+		if (w.process != process)
+			code = add_stacks(&x, process, out);
+		process = w.process;
+		t = groups_at(&x.stacks, stack, .stack = stack);
+		if (!t) {
+			code = -ENOMEM;
+			break;
+		}
+		t->ns += w.ns;
+		out->total_ns += w.ns;
+	}
+	if (code >= 0)
+		code = add_stacks(&x, process, out);
+	groups_release(&x.stacks);
 	return code < 0 ? code : 0;
 }
 
@@ -82,11 +64,8 @@ static int by_total(const void *a, const void *b)
 {
 	const struct function_time *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	if (x->self_ns != y->self_ns)
-		return x->self_ns < y->self_ns ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	return order_down(x->total_ns, y->total_ns) ?: order_up(x->self_ns, y->self_ns)
+		       ?: order_up(x->function, y->function);
 }
 
 static int run(struct report *r, void *result)
@@ -94,14 +73,11 @@ static int run(struct report *r, void *result)
 	struct gpu_functions *out = result;
 	int code = function_times_init(&out->functions, &r->callers, false);
 
-	for (size_t p = 0; code >= 0 && r->callers.any && p < trace_process_count(r->trace); p++)
-		if (r->selection.processes[p])
-			code = add_process(r, p, out);
+	if (code >= 0 && r->callers.any)
+		code = add_work(r, out);
 	if (code >= 0)
 		code = function_times_sum(&out->functions);
-	if (out->functions.items.count)
-		qsort(out->functions.items.data, out->functions.items.count,
-		      sizeof(*out->functions.items.data), by_total);
+	vec_sort(&out->functions.items, by_total);
 	return code;
 }
 

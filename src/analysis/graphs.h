@@ -15,6 +15,7 @@ struct graph_group {
 	uint64_t launches;
 	/* That ran, of all launches: kernels, copies, sets; 0 if whole graphs were recorded. */
 	uint64_t nodes;
+	uint64_t node_launches; /* of which nodes were recorded */
 	uint64_t node_ns; /* sum of their durations */
 	struct duration_stats replay; /* launches with times */
 };

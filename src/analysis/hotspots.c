@@ -1,65 +1,32 @@
 /*
- * hotspots.c: a first pass gives each kernel its group and counts; a second puts the durations side
- * by side, group after group, where the quantiles are selected in place. The commonest
- * configuration comes from counts by configuration.
+ * hotspots.c: each kernel's duration goes to those of its group. The commonest configuration comes
+ * from counts by configuration.
  */
 #include "analysis/hotspots.h"
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/report.h"
-#include "base/vec.h"
 
 #define NO_GROUP UINT32_MAX
 
 struct grouping {
-	const struct report *report;
-	const struct selection *selection;
-	const struct calls *calls;
-
-	uint64_t rows, config_rows;
-	const uint64_t *starts, *ends;
-	const uint8_t *starts_valid, *ends_valid;
-	const uint32_t *configs, *devices, *streams, *names;
-
-	struct map index; /* process << 32 | key -> group */
-	VEC(struct hotspot) groups;
-	uint32_t *group_of_row; /* NO_GROUP: not wanted */
+	struct report *report;
+	const struct kernel_columns *columns;
+	struct event_columns event;
+	uint64_t config_rows;
+	GROUPS(struct hotspot) groups; /* process << 32 | key */
+	VEC(struct durations) durations; /* of the groups */
 	uint64_t *config_counts;
 	uint32_t *group_of_config; /* a cache, and for the commonest configuration */
 };
 
-static int load(struct trace *t, struct error *e)
-{
-	int r = trace_load(t, TABLE_kernel_config, 0, e);
-
-	if (r < 0)
-		return r;
-	return trace_load(t, TABLE_kernel,
-			  COLUMN_BIT(kernel, start_ns) | COLUMN_BIT(kernel, end_ns) |
-				  COLUMN_BIT(kernel, config) | COLUMN_BIT(kernel, device) |
-				  COLUMN_BIT(kernel, stream),
-			  e);
-}
-
 static int grouping_init(struct grouping *g)
 {
-	const struct trace *t = g->selection->trace;
-
-	g->rows = trace_rows(t, TABLE_kernel);
-	g->config_rows = trace_rows(t, TABLE_kernel_config);
-	g->starts = trace_u64(t, TABLE_kernel, COLUMN_kernel_start_ns);
-	g->ends = trace_u64(t, TABLE_kernel, COLUMN_kernel_end_ns);
-	g->starts_valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_start_ns);
-	g->ends_valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_end_ns);
-	g->configs = trace_u32(t, TABLE_kernel, COLUMN_kernel_config);
-	g->devices = trace_u32(t, TABLE_kernel, COLUMN_kernel_device);
-	g->streams = trace_u32(t, TABLE_kernel, COLUMN_kernel_stream);
-	g->names = trace_u32(t, TABLE_kernel_config, COLUMN_kernel_config_name);
-	g->group_of_row = malloc((g->rows + 1) * sizeof(*g->group_of_row));
 	g->config_counts = calloc(g->config_rows + 1, sizeof(*g->config_counts));
 	g->group_of_config = malloc((g->config_rows + 1) * sizeof(*g->group_of_config));
-	if (!g->group_of_row || !g->config_counts || !g->group_of_config)
+	if (!g->config_counts || !g->group_of_config)
 		return -ENOMEM;
 	for (uint64_t i = 0; i <= g->config_rows; i++)
 		g->group_of_config[i] = NO_GROUP;
@@ -68,9 +35,10 @@ static int grouping_init(struct grouping *g)
 
 static void grouping_release(struct grouping *g)
 {
-	map_release(&g->index);
-	vec_release(&g->groups);
-	free(g->group_of_row);
+	groups_release(&g->groups);
+	for (size_t i = 0; i < g->durations.count; i++)
+		durations_release(&g->durations.data[i]);
+	vec_release(&g->durations);
 	free(g->config_counts);
 	free(g->group_of_config);
 }
@@ -79,131 +47,115 @@ static void grouping_release(struct grouping *g)
 static uint32_t caller_of(const struct grouping *g, uint64_t row)
 {
 	const struct callers *c = &g->report->callers;
-	uint32_t call = calls_launch(g->calls, 0, row);
+	uint32_t call = calls_launch(&g->report->calls, GPU_WORK_kernel, row);
 
 	if (c->of_kernel && c->of_kernel[row] != CALLER_NONE)
 		return c->of_kernel[row];
-	return call == TRACE_NO_ROW ? CALLER_NONE : c->of_call[call];
+	return callers_of_call(c, call);
 }
 
 /* What a kernel is grouped by; *process is set where the key is only unique within one. */
-static uint32_t key_of(const struct grouping *g, uint64_t row, size_t p, uint32_t *process)
+static uint32_t key_of(const struct grouping *g, const struct row_walk *w, uint32_t *process)
 {
-	uint32_t call = calls_launch(g->calls, 0, row), config = g->configs[row], range;
+	const struct report *r = g->report;
+	uint32_t call = calls_launch(&r->calls, GPU_WORK_kernel, w->row), range;
+	uint32_t config = g->columns->config[w->row];
 
 	*process = 0;
-	switch (g->report->options.by) {
+	switch (r->options.by) {
 	case HOTSPOT_KERNEL:
-		return config < g->config_rows ? g->names[config] : HOTSPOT_NO_KEY;
+		return config < g->config_rows ? kernel_config_columns(r->trace)->name[config]
+					       : HOTSPOT_NO_KEY;
 	case HOTSPOT_CONFIG:
 		return config;
 	case HOTSPOT_STREAM:
-		*process = (uint32_t)p;
-		return g->streams[row];
+		*process = w->process;
+		return g->columns->stream[w->row];
 	case HOTSPOT_DEVICE:
-		return (uint32_t)gpus_find(&g->report->gpus, p, g->devices[row]);
+		return (uint32_t)gpus_find(&r->gpus, w->process, g->columns->device[w->row]);
 	case HOTSPOT_THREAD:
-		*process = (uint32_t)p;
-		return call == TRACE_NO_ROW ? HOTSPOT_NO_KEY : g->calls->threads[call];
+		*process = w->process;
+		return call == TRACE_NO_ROW ? HOTSPOT_NO_KEY : r->calls.threads[call];
 	case HOTSPOT_NVTX:
-		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : g->report->ranges.of_call[call];
-		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY
-					      : g->report->ranges.items[range].message;
+		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : r->ranges.of_call[call];
+		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY : r->ranges.items[range].message;
 	case HOTSPOT_CALLER:
-		return caller_of(g, row);
+		return caller_of(g, w->row);
 	case HOTSPOT_KINDS:
 		break;
 	}
 	return HOTSPOT_NO_KEY;
 }
 
-static int find_group(struct grouping *g, uint64_t row, size_t p, uint32_t *group)
+static int find_group(struct grouping *g, const struct row_walk *w, uint32_t *group)
 {
-	uint32_t process, key = key_of(g, row, p, &process);
-	uint64_t *index = map_at(&g->index, (uint64_t)process << 32 | key, g->groups.count);
-	struct hotspot new = { .key = key, .process = process, .config = TRACE_NO_ROW };
+	uint32_t process, key = key_of(g, w, &process);
+	struct hotspot *h = groups_at(&g->groups, (uint64_t)process << 32 | key, .key = key,
+				      .process = process, .config = TRACE_NO_ROW);
 
-	if (!index)
+	if (!h)
 		return -ENOMEM;
-	if (*index == g->groups.count) {
-		new.device = (uint32_t)gpus_find(&g->report->gpus, p, g->devices[row]);
-		if (vec_push(&g->groups, new) < 0)
-			return -ENOMEM;
-	}
-	*group = (uint32_t)*index;
-	return 0;
-}
-
-static bool has_times(const struct grouping *g, uint64_t row)
-{
-	return (!g->starts_valid || g->starts_valid[row]) &&
-	       (!g->ends_valid || g->ends_valid[row]) && g->ends[row] >= g->starts[row];
+	*group = (uint32_t)(h - g->groups.items.data);
+	if (*group < g->durations.count)
+		return 0;
+	h->device = (uint32_t)gpus_find(&g->report->gpus, w->process, g->columns->device[w->row]);
+	return vec_push(&g->durations, (struct durations){ 0 });
 }
 
 static bool is_wanted(const struct grouping *g, uint64_t row)
 {
-	const struct selection *s = g->selection;
+	const struct selection *s = &g->report->selection;
 
-	return selection_has_time(s, has_times(g, row), g->starts[row]) &&
-	       selection_has_place(s, g->devices[row], g->streams[row]) &&
-	       selection_has_config(s, g->configs[row]) &&
-	       selection_has_call(s, calls_launch(g->calls, 0, row));
+	return selection_has_time(s, event_is_timed(&g->event, row), g->event.start_ns[row]) &&
+	       selection_has_place(s, g->columns->device[row], g->columns->stream[row]) &&
+	       selection_has_config(s, g->columns->config[row]) &&
+	       selection_has_call(s, calls_launch(&g->report->calls, GPU_WORK_kernel, row));
 }
 
-/* First pass over the rows of one process. */
-static int assign(struct grouping *g, size_t p)
+/* The group of a row, NO_GROUP where it is not wanted. */
+static int group_of(struct grouping *g, const struct row_walk *w, uint32_t *group)
 {
-	uint64_t row = trace_first_row(g->selection->trace, TABLE_kernel, p);
-	uint64_t end = trace_first_row(g->selection->trace, TABLE_kernel, p + 1);
-	bool by_config =
-		g->report->options.by == HOTSPOT_KERNEL || g->report->options.by == HOTSPOT_CONFIG;
+	enum hotspot_by by = g->report->options.by;
+	uint64_t config = MIN(g->columns->config[w->row], g->config_rows);
+	uint32_t unknown = NO_GROUP, *known = &unknown;
 
-	for (; row < end; row++) {
-		uint32_t config = MIN(g->configs[row], g->config_rows), group = NO_GROUP;
+	*group = NO_GROUP;
+	if (!is_wanted(g, w->row))
+		return 0;
+	if (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG)
+		known = &g->group_of_config[config];
+	if (*known == NO_GROUP && find_group(g, w, known) < 0)
+		return -ENOMEM;
+	*group = *known;
+	return 0;
+}
 
-		if (g->selection->processes[p] && is_wanted(g, row)) {
-			if (by_config)
-				group = g->group_of_config[config];
-			if (group == NO_GROUP && find_group(g, row, p, &group) < 0)
-				return -ENOMEM;
-			if (by_config)
-				g->group_of_config[config] = group;
-			g->config_counts[config]++;
-			if (has_times(g, row))
-				g->groups.data[group].time.count++;
-			else
-				g->groups.data[group].untimed++;
-		}
-		g->group_of_row[row] = group;
+static int add_rows(struct grouping *g)
+{
+	uint32_t group;
+
+	for (struct row_walk w = selection_rows(&g->report->selection, TABLE_kernel);
+	     row_walk_next(&w);) {
+		if (group_of(g, &w, &group) < 0)
+			return -ENOMEM;
+		if (group == NO_GROUP)
+			continue;
+		g->config_counts[MIN(g->columns->config[w.row], g->config_rows)]++;
+		if (!event_is_timed(&g->event, w.row))
+			g->groups.items.data[group].untimed++;
+		else if (durations_add(&g->durations.data[group],
+				       g->event.end_ns[w.row] - g->event.start_ns[w.row]) < 0)
+			return -ENOMEM;
 	}
 	return 0;
 }
 
-/* Second pass: durations by group, statistics, totals. */
-static int measure(struct grouping *g)
+static void measure(struct grouping *g)
 {
-	_cleanup_free_ uint64_t *next = malloc((g->groups.count + 1) * sizeof(*next));
-	_cleanup_free_ uint64_t *durations = NULL;
-	uint64_t total = 0;
-
-	if (!next)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->groups.count; i++) {
-		next[i] = total;
-		total += g->groups.data[i].time.count;
+	for (size_t i = 0; i < g->groups.items.count; i++) {
+		g->groups.items.data[i].time = durations_stats(&g->durations.data[i]);
+		durations_release(&g->durations.data[i]);
 	}
-	durations = malloc((total + 1) * sizeof(*durations));
-	if (!durations)
-		return -ENOMEM;
-	for (uint64_t row = 0; row < g->rows; row++)
-		if (g->group_of_row[row] != NO_GROUP && has_times(g, row))
-			durations[next[g->group_of_row[row]]++] = g->ends[row] - g->starts[row];
-	for (size_t i = 0; i < g->groups.count; i++) {
-		struct duration_stats *time = &g->groups.data[i].time;
-
-		*time = stats_of(durations + next[i] - time->count, time->count);
-	}
-	return 0;
 }
 
 static void find_commonest(struct grouping *g)
@@ -213,7 +165,7 @@ static void find_commonest(struct grouping *g)
 
 		if (g->group_of_config[config] == NO_GROUP)
 			continue;
-		h = &g->groups.data[g->group_of_config[config]];
+		h = &g->groups.items.data[g->group_of_config[config]];
 		if (g->config_counts[config] > h->config_count) {
 			h->config_count = g->config_counts[config];
 			h->config = (uint32_t)config;
@@ -240,52 +192,57 @@ static void keep_caller(struct hotspot *h, const struct caller_share *share)
 	h->callers[i] = *share;
 }
 
-/* Adds up by group and line what the wanted groups have; wanted: one byte a group. */
+/* Adds up by group and line what the wanted groups (one byte each) have. */
 static int find_callers(struct grouping *g, const uint8_t *wanted)
 {
-	VEC(struct group_caller) found = VEC_INIT;
-	struct map index = MAP_INIT; /* group << 32 | caller -> item of found */
+	GROUPS(struct group_caller) callers = GROUPS_INIT; /* group << 32 | caller */
 	int r = 0;
 
-	for (uint64_t row = 0; row < g->rows && r >= 0; row++) {
-		struct group_caller new = { .group = g->group_of_row[row] };
-		uint64_t *item;
+	for (struct row_walk w = selection_rows(&g->report->selection, TABLE_kernel);
+	     r >= 0 && row_walk_next(&w);) {
+		uint32_t caller = caller_of(g, w.row), group;
+		struct group_caller *c;
 
-		if (new.group == NO_GROUP || !wanted[new.group])
+		r = group_of(g, &w, &group);
+		if (r < 0 || group == NO_GROUP || !wanted[group])
 			continue;
-		new.share.caller = caller_of(g, row);
-		item = map_at(&index, (uint64_t) new.group << 32 | new.share.caller, found.count);
-		if (!item || (*item == found.count && vec_push(&found, new) < 0)) {
+		c = groups_at(&callers, (uint64_t)group << 32 | caller, .group = group,
+			      .share.caller = caller);
+		if (!c) {
 			r = -ENOMEM;
 			break;
 		}
-		found.data[*item].share.count++;
-		if (has_times(g, row))
-			found.data[*item].share.total_ns += g->ends[row] - g->starts[row];
+		c->share.count++;
+		if (event_is_timed(&g->event, w.row))
+			c->share.total_ns += g->event.end_ns[w.row] - g->event.start_ns[w.row];
 	}
-	for (size_t i = 0; i < found.count; i++)
-		keep_caller(&g->groups.data[found.data[i].group], &found.data[i].share);
-	map_release(&index);
-	vec_release(&found);
+	for (size_t i = 0; i < callers.items.count; i++)
+		keep_caller(&g->groups.items.data[callers.items.data[i].group],
+			    &callers.items.data[i].share);
+	groups_release(&callers);
 	return r;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+	return order_down(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /* The groups with most time get their callers. */
 static int add_callers(struct grouping *g)
 {
-	size_t count = g->groups.count, top = (size_t)MIN(g->report->options.callers_of, count);
+	size_t count = g->groups.items.count,
+	       top = (size_t)MIN(g->report->options.callers_of, count);
 	_cleanup_free_ uint64_t *times = malloc((count + 1) * sizeof(*times));
 	_cleanup_free_ uint8_t *wanted = malloc(count + 1);
-	uint64_t least = 0;
 
 	if (!times || !wanted)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		times[i] = g->groups.data[i].time.total_ns;
-	if (top < count)
-		least = stats_select(times, count, count - top);
+		times[i] = g->groups.items.data[i].time.total_ns;
+	qsort(times, count, sizeof(*times), longest_first);
 	for (size_t i = 0; i < count; i++)
-		wanted[i] = g->groups.data[i].time.total_ns >= least;
+		wanted[i] = top && g->groups.items.data[i].time.total_ns >= times[top - 1];
 	return find_callers(g, wanted);
 }
 
@@ -293,33 +250,30 @@ static int compare(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
 
-	if (x->time.total_ns != y->time.total_ns)
-		return x->time.total_ns < y->time.total_ns ? 1 : -1;
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return order_down(x->time.total_ns, y->time.total_ns) ?: order_up(x->process, y->process)
+		       ?: order_up(x->key, y->key);
 }
 
 static int run(struct report *r, void *result)
 {
 	struct hotspots *out = result;
-	struct grouping g = { r, &r->selection, &r->calls, .index = MAP_INIT };
+	struct grouping g = { .report = r,
+			      .columns = kernel_columns(r->trace),
+			      .event = events_of(r->trace, TABLE_kernel),
+			      .config_rows = trace_rows(r->trace, TABLE_kernel_config) };
 	int code = grouping_init(&g);
 
 	out->by = r->options.by;
-	for (size_t p = 0; code >= 0 && p < trace_process_count(r->trace); p++)
-		code = assign(&g, p);
 	if (code >= 0)
-		code = measure(&g);
+		code = add_rows(&g);
+	if (code >= 0)
+		measure(&g);
 	if (code >= 0 && r->options.callers_of && r->callers.any)
 		code = add_callers(&g);
 	if (code >= 0) {
 		find_commonest(&g);
-		if (g.groups.count)
-			qsort(g.groups.data, g.groups.count, sizeof(*g.groups.data), compare);
-		out->items = g.groups.data;
-		out->count = g.groups.count;
-		g.groups.data = NULL;
+		groups_take(&g.groups, compare, &out->items, &out->count);
+		g.groups.items.data = NULL;
 		for (size_t i = 0; i < out->count; i++) {
 			out->kernels += out->items[i].time.count + out->items[i].untimed;
 			out->untimed += out->items[i].untimed;
@@ -332,7 +286,7 @@ static int run(struct report *r, void *result)
 
 const struct analysis analysis_hotspots = {
 	.size = sizeof(struct hotspots),
-	.load = load,
+	.needs = { { TABLE_kernel_config, 0 }, { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.run = run,
 	OWNS(struct hotspots, items),
 };

@@ -34,8 +34,8 @@ struct caller_share {
 };
 
 struct hotspot {
-	uint32_t key;
 	uint32_t process; /* for STREAM and THREAD */
+	uint32_t key;
 	struct duration_stats time; /* of the kernels with times */
 	uint64_t untimed; /* kernels without times, besides time.count */
 	uint32_t config; /* its commonest row of kernel_config, or TRACE_NO_ROW */

@@ -10,8 +10,8 @@
 #include "analysis/calls.h"
 #include "analysis/report.h"
 
-const uint64_t idle_size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
-						   10000000, 100000000, UINT64_MAX };
+static const uint64_t size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
+						     10000000, 100000000, UINT64_MAX };
 #define SHORT_SIZES 3 /* the first three are below 100 us: the pace at which frameworks launch */
 
 struct idle_sweep {
@@ -45,42 +45,36 @@ static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
 /* Fills previous[]. Rows are ordered by process and start. */
 static int link_calls(struct idle_sweep *s)
 {
-	struct map last =
-		MAP_INIT; /* thread -> its last call that is inside no other, in this process */
-	uint32_t thread = 0, *previous = s->previous;
+	/* thread -> its last call that is inside no other, in this process */
+	struct map last = MAP_INIT;
+	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *slot = NULL;
-	int r = 0;
 
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
-		uint64_t row = trace_first_row(s->trace, TABLE_api_call, p);
-		uint64_t end = trace_first_row(s->trace, TABLE_api_call, p + 1);
-
-		map_clear(&last);
-		slot = NULL;
-		for (; row < end; row++) {
-			if (!slot || s->calls->threads[row] != thread) {
-				thread = s->calls->threads[row];
-				slot = map_at(&last, thread, TRACE_NO_ROW);
-			}
-			if (!slot) {
-				r = -ENOMEM;
-				break;
-			}
-			previous[row] = (uint32_t)*slot;
-			if (*slot == TRACE_NO_ROW ||
-			    s->calls->end_ns[*slot] <= s->calls->start_ns[row])
-				*slot = row;
+	for (struct row_walk w = all_rows(s->trace, TABLE_api_call); row_walk_next(&w);) {
+		if (w.process != process) {
+			process = w.process;
+			map_clear(&last);
+			slot = NULL;
 		}
+		if (!slot || s->calls->threads[w.row] != thread) {
+			thread = s->calls->threads[w.row];
+			slot = map_at(&last, thread, TRACE_NO_ROW);
+		}
+		if (!slot)
+			break;
+		s->previous[w.row] = (uint32_t)*slot;
+		if (*slot == TRACE_NO_ROW || s->calls->end_ns[*slot] <= s->calls->start_ns[w.row])
+			*slot = w.row;
 	}
 	map_release(&last);
-	return r;
+	return s->calls->rows && !slot ? -ENOMEM : 0;
 }
 
 static unsigned size_class(uint64_t ns)
 {
 	unsigned size = 0;
 
-	while (ns >= idle_size_limits_ns[size] && size < IDLE_SIZES - 1)
+	while (ns >= size_limits_ns[size] && size < IDLE_SIZES - 1)
 		size++;
 	return size;
 }
@@ -195,8 +189,8 @@ static void book_gap(const struct idle_sweep *s, const struct gpu_operation *op,
 	g->after_sync += gap.began_in == IDLE_SYNC;
 	g->after_copy += gap.began_in == IDLE_COPY;
 	g->total_ns += kept.length_ns;
-	g->gaps[size]++;
-	g->gaps_ns[size] += kept.length_ns;
+	g->gaps[size].count++;
+	g->gaps[size].total_ns += kept.length_ns;
 	keep_longest(g, &kept);
 }
 
@@ -245,6 +239,9 @@ int idle_analyze(const struct gpus *gpus, const struct selection *selection,
 	r = gpu_walk_init(&walk, gpus, selection);
 	if (!out->gpus || !s.busy_until_ns || !s.previous)
 		r = -ENOMEM;
+	for (size_t i = 0; r >= 0 && i < out->count; i++)
+		for (size_t size = 0; size < IDLE_SIZES; size++)
+			out->gpus[i].gaps[size].below_ns = size_limits_ns[size];
 	if (r >= 0)
 		r = link_calls(&s);
 	if (r >= 0) {
@@ -280,7 +277,7 @@ int idle_gaps(const struct gpus *gpus, const struct selection *selection, const 
 	return r < 0 ? r : 0;
 }
 
-const char *idle_cause_name(enum idle_cause cause)
+const char *idle_cause_name(unsigned cause)
 {
 	static const char *const names[IDLE_CAUSES] = {
 		[IDLE_BEFORE] = "before_first", [IDLE_AFTER] = "after_last",

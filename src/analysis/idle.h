@@ -38,7 +38,6 @@ enum idle_cause {
 
 /* Lengths of gaps: below 1 us, 10 us, 100 us, 1 ms, 10 ms, 100 ms, and longer. */
 #define IDLE_SIZES 7
-extern const uint64_t idle_size_limits_ns[IDLE_SIZES]; /* the last is UINT64_MAX */
 
 /*
  * The gaps between work once more, in parts that the verdict weighs; they sum to all of gaps_ns.
@@ -63,10 +62,14 @@ struct idle_gap {
 	uint64_t part_ns[IDLE_PARTS];
 };
 
+struct idle_size {
+	uint64_t below_ns; /* and not below that of the size before; UINT64_MAX: no limit */
+	uint64_t count, total_ns;
+};
+
 struct gpu_idle {
 	uint64_t total_ns; /* of all gaps, BEFORE and AFTER included */
-	uint64_t gaps[IDLE_SIZES]; /* between work: without BEFORE and AFTER */
-	uint64_t gaps_ns[IDLE_SIZES];
+	struct idle_size gaps[IDLE_SIZES]; /* between work: without BEFORE and AFTER */
 	uint64_t cause_ns[IDLE_CAUSES];
 	uint64_t part_ns[IDLE_PARTS];
 	uint64_t after_sync, after_copy; /* gaps that began in such a call */
@@ -103,6 +106,6 @@ int idle_gaps(const struct gpus *gpus, const struct selection *s, const struct c
 	      void *user) MUST_USE;
 
 /* "host", "launch" …: stable, for JSON. */
-const char *idle_cause_name(enum idle_cause cause);
+const char *idle_cause_name(unsigned cause);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/report.h"
 
 /* A sample, or a time off the CPU (end_ns is not 0). */
@@ -22,8 +23,7 @@ struct watched {
 };
 
 struct line_list {
-	struct map index; /* caller << 32 | callee -> item */
-	VEC(struct idle_line) items;
+	GROUPS(struct idle_line) lines; /* caller << 32 | callee */
 };
 
 struct tallying {
@@ -32,8 +32,7 @@ struct tallying {
 	struct callers *callers;
 	const struct gpu_idle *idle;
 	const struct verdict *verdict;
-	struct map thread_index; /* process << 32 | thread -> item of watched */
-	VEC(struct watched) watched;
+	GROUPS(struct watched) watched; /* process << 32 | thread */
 	struct line_list sampled, launched;
 	struct idle_lines *out;
 };
@@ -42,22 +41,21 @@ struct tallying {
 static int watch(void *user, const struct idle_visit *gap)
 {
 	struct tallying *x = user;
-	struct watched new = { 0 };
-	uint64_t *item;
 
 	if (gap->call == TRACE_NO_ROW)
 		return 0;
-	item = map_at(&x->thread_index, (uint64_t)gap->process << 32 | x->calls->threads[gap->call],
-		      x->watched.count);
-	return !item || (*item == x->watched.count && vec_push(&x->watched, new) < 0) ? -ENOMEM : 0;
+	return groups_at(&x->watched, (uint64_t)gap->process << 32 | x->calls->threads[gap->call],
+			 0)
+		       ? 0
+		       : -ENOMEM;
 }
 
 static struct watched *find_watched(struct tallying *x, size_t process, uint32_t thread)
 {
 	uint64_t item;
 
-	return map_get(&x->thread_index, (uint64_t)process << 32 | thread, &item)
-		       ? &x->watched.data[item]
+	return map_get(&x->watched.index, (uint64_t)process << 32 | thread, &item)
+		       ? &x->watched.items.data[item]
 		       : NULL;
 }
 
@@ -93,20 +91,17 @@ static int collect(struct tallying *x, const struct source *s)
 	const struct trace *t = x->selection->trace;
 	const uint32_t *threads = trace_u32(t, s->table, s->thread);
 
-	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, s->table, p);
-		uint64_t end = trace_first_row(t, s->table, p + 1);
+	for (struct row_walk w = all_rows(t, s->table); row_walk_next(&w);) {
+		struct watched *thread =
+			find_watched(x, trace_process(t, w.process)->of, threads[w.row]);
+		struct moment m;
 
-		for (; row < end; row++) {
-			struct watched *w = find_watched(x, trace_process(t, p)->of, threads[row]);
-			struct moment m;
-
-			if (!w)
-				continue;
-			m = moment_of(t, s, p, row);
-			if ((s->end >= 0 ? vec_push(&w->pauses, m) : vec_push(&w->samples, m)) < 0)
-				return -ENOMEM;
-		}
+		if (!thread)
+			continue;
+		m = moment_of(t, s, w.process, w.row);
+		if ((s->end >= 0 ? vec_push(&thread->pauses, m) : vec_push(&thread->samples, m)) <
+		    0)
+			return -ENOMEM;
 	}
 	return 0;
 }
@@ -115,7 +110,7 @@ static int compare_moments(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return order_up(x->start_ns, y->start_ns);
 }
 
 /*
@@ -126,10 +121,8 @@ static void sort_moments(struct watched *w)
 {
 	uint64_t until = 0;
 
-	if (w->samples.count)
-		qsort(w->samples.data, w->samples.count, sizeof(struct moment), compare_moments);
-	if (w->pauses.count)
-		qsort(w->pauses.data, w->pauses.count, sizeof(struct moment), compare_moments);
+	vec_sort(&w->samples, compare_moments);
+	vec_sort(&w->pauses, compare_moments);
 	for (size_t i = 0; i < w->pauses.count; i++) {
 		struct moment *m = &w->pauses.data[i];
 
@@ -141,12 +134,8 @@ static void sort_moments(struct watched *w)
 
 static struct idle_line *find_line(struct line_list *list, uint32_t caller, uint32_t callee)
 {
-	struct idle_line new = { .caller = caller, .callee = callee };
-	uint64_t *item = map_at(&list->index, (uint64_t)caller << 32 | callee, list->items.count);
-
-	if (!item || (*item == list->items.count && vec_push(&list->items, new) < 0))
-		return NULL;
-	return &list->items.data[*item];
+	return groups_at(&list->lines, (uint64_t)caller << 32 | callee, .caller = caller,
+			 .callee = callee);
 }
 
 /* A moment's time inside a gap, on its line. */
@@ -218,7 +207,7 @@ static int book_gap(void *user, const struct idle_visit *gap)
 	x->out->gaps++;
 	x->out->gaps_ns += ns;
 	if (gap->call != TRACE_NO_ROW) {
-		caller = x->callers->of_call[gap->call];
+		caller = callers_of_call(x->callers, gap->call);
 		w = find_watched(x, gap->process, x->calls->threads[gap->call]);
 	}
 	line = find_line(&x->launched, caller, CALLER_NONE);
@@ -233,11 +222,8 @@ static int compare_lines(const void *a, const void *b)
 {
 	const struct idle_line *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? 1 : -1;
-	if (x->caller != y->caller)
-		return x->caller < y->caller ? -1 : 1;
-	return x->callee < y->callee ? -1 : x->callee > y->callee;
+	return order_down(x->ns, y->ns) ?: order_up(x->caller, y->caller)
+		       ?: order_up(x->callee, y->callee);
 }
 
 /* The share of the user's own lines, in percent. */
@@ -245,8 +231,8 @@ static unsigned own_percent(const struct callers *c, const struct line_list *lis
 {
 	double own = 0, all = 0;
 
-	for (size_t i = 0; i < list->items.count; i++) {
-		const struct idle_line *line = &list->items.data[i];
+	for (size_t i = 0; i < list->lines.items.count; i++) {
+		const struct idle_line *line = &list->lines.items.data[i];
 
 		all += (double)line->ns;
 		if (line->caller != CALLER_NONE && !caller_at(c, line->caller)->library)
@@ -269,11 +255,11 @@ static void choose(struct tallying *x)
 	out->source = sampled           ? IDLE_SOURCE_SAMPLES
 		      : x->callers->any ? IDLE_SOURCE_LAUNCHES
 					: IDLE_SOURCE_NONE;
-	out->items = (sampled ? &x->sampled : &x->launched)->items.data;
-	out->count = (sampled ? &x->sampled : &x->launched)->items.count;
-	free((sampled ? &x->launched : &x->sampled)->items.data);
-	if (out->count)
-		qsort(out->items, out->count, sizeof(*out->items), compare_lines);
+	out->whole_ns =
+		sampled ? MAX(out->gaps_ns, out->sampled_ns + out->off_cpu_ns) : out->gaps_ns;
+	groups_take(&(sampled ? &x->sampled : &x->launched)->lines, compare_lines, &out->items,
+		    &out->count);
+	groups_release(&(sampled ? &x->launched : &x->sampled)->lines);
 	if (out->source == IDLE_SOURCE_NONE)
 		out->count = 0;
 }
@@ -290,8 +276,8 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, watch, x);
 	for (size_t i = 0; i < ARRAY_SIZE(sources) && r >= 0; i++)
 		r = collect(x, &sources[i]);
-	for (size_t i = 0; i < x->watched.count && r >= 0; i++)
-		sort_moments(&x->watched.data[i]);
+	for (size_t i = 0; i < x->watched.items.count && r >= 0; i++)
+		sort_moments(&x->watched.items.data[i]);
 	if (r >= 0)
 		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, book_gap, x);
 	return r;
@@ -312,20 +298,17 @@ static int run(struct report *r, void *result)
 		return 0;
 	x.idle = &r->idle->gpus[v->gpu];
 	code = tally(&x, &r->gpus);
-	for (size_t i = 0; i < x.watched.count; i++) {
-		vec_release(&x.watched.data[i].samples);
-		vec_release(&x.watched.data[i].pauses);
+	for (size_t i = 0; i < x.watched.items.count; i++) {
+		vec_release(&x.watched.items.data[i].samples);
+		vec_release(&x.watched.items.data[i].pauses);
 	}
-	vec_release(&x.watched);
-	map_release(&x.thread_index);
-	map_release(&x.sampled.index);
-	map_release(&x.launched.index);
+	groups_release(&x.watched);
 	if (code >= 0) {
 		choose(&x);
 		return 0;
 	}
-	vec_release(&x.sampled.items);
-	vec_release(&x.launched.items);
+	groups_release(&x.sampled.lines);
+	groups_release(&x.launched.lines);
 	return code;
 }
 

@@ -36,6 +36,7 @@ struct idle_lines {
 	struct idle_line *items; /* by time, most first */
 	size_t count;
 	uint64_t gaps, gaps_ns; /* without pauses */
+	uint64_t whole_ns; /* gaps_ns, or the sum of the items where samples estimate more */
 	uint64_t samples, sampled_ns; /* in gaps */
 	uint64_t off_cpu_ns; /* in gaps, where that was recorded */
 };

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 
 /* Time of a hotspot that was launched with a stack. */
@@ -27,10 +28,8 @@ struct finding {
 	struct report *report;
 	size_t count; /* hotspots that are looked at */
 	struct map hotspot_of; /* key -> item of hotspots */
-	struct map launched_index; /* of one process: hotspot << 32 | stack */
-	VEC(struct launched) launched;
-	struct map candidate_index; /* hotspot << 32 | function */
-	VEC(struct candidate) candidates;
+	GROUPS(struct launched) launched; /* hotspot << 32 | stack, of one process */
+	GROUPS(struct candidate) candidates; /* hotspot << 32 | function */
 	struct map line_ns; /* hotspot << 32 | caller: time */
 };
 
@@ -42,54 +41,44 @@ static int find_hotspots(struct finding *x)
 	return 0;
 }
 
-static int add_kernel(struct finding *x, size_t process, uint64_t row, uint32_t stack, uint64_t ns)
+static int add_kernel(struct finding *x, const struct work_walk *w, uint32_t stack)
 {
 	const struct trace *t = x->report->trace;
-	uint32_t key = trace_u32(t, TABLE_kernel, COLUMN_kernel_config)[row];
-	struct launched new = { .process = (uint32_t)process, .stack = stack };
-	uint64_t hotspot, *item;
+	uint32_t key = kernel_columns(t)->config[w->row];
+	struct launched *l;
+	uint64_t hotspot;
 
 	if (key >= trace_rows(t, TABLE_kernel_config))
 		return 0;
 	if (x->report->options.by == HOTSPOT_KERNEL)
-		key = trace_u32(t, TABLE_kernel_config, COLUMN_kernel_config_name)[key];
+		key = kernel_config_columns(t)->name[key];
 	if (!map_get(&x->hotspot_of, key, &hotspot))
 		return 0;
-	new.hotspot = (uint32_t)hotspot;
-	item = map_at(&x->launched_index, hotspot << 32 | stack, x->launched.count);
-	if (!item || (*item == x->launched.count && vec_push(&x->launched, new) < 0))
+	l = groups_at(&x->launched, hotspot << 32 | stack, .hotspot = (uint32_t)hotspot,
+		      .process = w->process, .stack = stack);
+	if (!l)
 		return -ENOMEM;
-	x->launched.data[*item].ns += ns;
+	l->ns += w->ns;
 	return 0;
 }
 
-static int add_kernels(struct finding *x, size_t process)
+static int add_kernels(struct finding *x)
 {
-	const struct report *r = x->report;
-	const struct trace *t = r->trace;
-	const uint64_t *starts = trace_u64(t, TABLE_kernel, COLUMN_kernel_start_ns);
-	const uint64_t *ends = trace_u64(t, TABLE_kernel, COLUMN_kernel_end_ns);
-	const uint8_t *starts_valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_start_ns);
-	const uint8_t *ends_valid = trace_valid(t, TABLE_kernel, COLUMN_kernel_end_ns);
-	const uint32_t *stacks = trace_u32(t, TABLE_api_call, COLUMN_api_call_stack);
-	const uint8_t *valid = trace_valid(t, TABLE_api_call, COLUMN_api_call_stack);
-	uint64_t row = trace_first_row(t, TABLE_kernel, process);
-	uint64_t end = trace_first_row(t, TABLE_kernel, process + 1);
+	const struct api_call_columns *calls = api_call_columns(x->report->trace);
+	struct work_walk w = work_walk(&x->report->calls, &x->report->selection);
+	uint32_t process = UINT32_MAX;
+	int code = 0;
 
-	map_clear(&x->launched_index);
-	for (; row < end; row++) {
-		uint32_t call = calls_launch(&r->calls, 0, row);
-
-		if (call == TRACE_NO_ROW || (valid && !valid[call]) ||
-		    (starts_valid && !starts_valid[row]) || (ends_valid && !ends_valid[row]) ||
-		    ends[row] < starts[row] ||
-		    !selection_has_time(&r->selection, true, starts[row]) ||
-		    !selection_has_call(&r->selection, call))
+	while (code >= 0 && work_walk_next(&w)) {
+		if (w.work != GPU_WORK_kernel || w.call == TRACE_NO_ROW ||
+		    !column_has(calls->valid.stack, w.call))
 			continue;
-		if (add_kernel(x, process, row, stacks[call], ends[row] - starts[row]) < 0)
-			return -ENOMEM;
+		if (w.process != process)
+			map_clear(&x->launched.index);
+		process = w.process;
+		code = add_kernel(x, &w, calls->stack[w.call]);
 	}
-	return 0;
+	return code;
 }
 
 static bool counts(const struct callers *c, uint32_t caller)
@@ -102,18 +91,17 @@ static bool counts(const struct callers *c, uint32_t caller)
 
 static int add_frame(struct finding *x, const struct launched *l, uint32_t caller, unsigned depth)
 {
-	struct candidate new = { .hotspot = l->hotspot, .line = caller, .depth = depth }, *f;
-	uint64_t *item, *line_ns;
+	uint64_t hotspot = (uint64_t)l->hotspot << 32, *line_ns;
+	struct candidate *f;
+	uint32_t function;
 
-	if (callers_function(&x->report->callers, caller, &new.function) < 0)
+	if (callers_function(&x->report->callers, caller, &function) < 0)
 		return -ENOMEM;
-	item = map_at(&x->candidate_index, (uint64_t)l->hotspot << 32 | new.function,
-		      x->candidates.count);
-	line_ns = map_at(&x->line_ns, (uint64_t)l->hotspot << 32 | caller, 0);
-	if (!item || !line_ns ||
-	    (*item == x->candidates.count && vec_push(&x->candidates, new) < 0))
+	f = groups_at(&x->candidates, hotspot | function, .hotspot = l->hotspot,
+		      .function = function, .line = caller, .depth = depth);
+	line_ns = map_at(&x->line_ns, hotspot | caller, 0);
+	if (!f || !line_ns)
 		return -ENOMEM;
-	f = &x->candidates.data[*item];
 	f->depth = MAX(f->depth, depth);
 	if (f->last == l)
 		return 0;
@@ -151,57 +139,52 @@ static int add_stack(struct finding *x, const struct launched *l)
 }
 
 /* The innermost that holds at least half of the hotspot's time; the user's own is told anyway. */
-static void choose(struct finding *x, struct inner_callers *out)
+static int choose(struct finding *x, struct inner_callers *out)
 {
-	for (size_t i = 0; i < x->candidates.count; i++) {
-		const struct candidate *f = &x->candidates.data[i];
-		const struct hotspot *h = &x->report->hotspots->items[f->hotspot];
-		uint64_t *depth = map_at(&x->launched_index, f->hotspot, 0);
+	_cleanup_free_ unsigned *depths = calloc(x->count + 1, sizeof(*depths));
 
-		if (!depth || f->ns < h->time.total_ns - h->time.total_ns / 2 || f->depth <= *depth)
+	for (size_t i = 0; depths && i < x->candidates.items.count; i++) {
+		const struct candidate *f = &x->candidates.items.data[i];
+		const struct hotspot *h = &x->report->hotspots->items[f->hotspot];
+
+		if (f->ns < h->time.total_ns - h->time.total_ns / 2 ||
+		    f->depth <= depths[f->hotspot])
 			continue;
-		*depth = f->depth;
+		depths[f->hotspot] = f->depth;
 		out->items[f->hotspot] =
 			caller_at(&x->report->callers, f->line)->library ? f->line : CALLER_NONE;
 	}
+	return depths ? 0 : -ENOMEM;
 }
 
 static int run(struct report *r, void *result)
 {
 	struct inner_callers *out = result;
 	bool kernels = r->options.by == HOTSPOT_KERNEL || r->options.by == HOTSPOT_CONFIG;
-	struct finding x = { .report = r,
-			     .count = kernels && r->callers.any ? (size_t)MIN(r->options.callers_of,
-									      r->hotspots->count)
-								: 0,
-			     .hotspot_of = MAP_INIT,
-			     .launched_index = MAP_INIT,
-			     .candidate_index = MAP_INIT,
-			     .line_ns = MAP_INIT };
-	int code = 0;
+	struct finding x = { .report = r, .hotspot_of = MAP_INIT, .line_ns = MAP_INIT };
+	int code;
 
+	if (kernels && r->callers.any)
+		x.count = (size_t)MIN(r->options.callers_of, r->hotspots->count);
 	out->items = malloc((x.count + 1) * sizeof(*out->items));
 	if (!out->items)
 		return -ENOMEM;
 	out->count = x.count;
 	for (size_t i = 0; i < x.count; i++)
 		out->items[i] = CALLER_NONE;
-	if (x.count)
-		code = find_hotspots(&x);
-	for (size_t p = 0; x.count && code >= 0 && p < trace_process_count(r->trace); p++)
-		if (r->selection.processes[p])
-			code = add_kernels(&x, p);
-	for (size_t i = 0; i < x.launched.count && code >= 0; i++)
-		code = add_stack(&x, &x.launched.data[i]);
-	map_clear(&x.launched_index);
+	if (!x.count)
+		return 0;
+	code = find_hotspots(&x);
 	if (code >= 0)
-		choose(&x, out);
+		code = add_kernels(&x);
+	for (size_t i = 0; i < x.launched.items.count && code >= 0; i++)
+		code = add_stack(&x, &x.launched.items.data[i]);
+	if (code >= 0)
+		code = choose(&x, out);
 	map_release(&x.hotspot_of);
-	map_release(&x.launched_index);
-	map_release(&x.candidate_index);
 	map_release(&x.line_ns);
-	vec_release(&x.launched);
-	vec_release(&x.candidates);
+	groups_release(&x.launched);
+	groups_release(&x.candidates);
 	return code;
 }
 

@@ -2,103 +2,87 @@
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/report.h"
-#include "base/map.h"
-#include "base/vec.h"
 #include "trace/columns.h"
 
 struct tally {
-	const struct selection *selection;
-	const struct calls *calls;
+	struct report *report;
 	struct launches *out;
-	const int32_t *results;
-	const uint8_t *results_valid;
-	uint32_t process;
-	VEC(uint64_t) kernel_calls, graph_calls, delays; /* ns */
-	VEC(struct launching_thread) threads;
-	struct map index; /* process << 32 | thread -> item of threads */
-	uint64_t last_key; /* of the call before, and its thread */
+	const struct api_call_columns *columns;
+	struct durations kernel_calls, graph_calls, delays;
+	GROUPS(struct launching_thread) threads; /* process << 32 | thread */
+	uint64_t last_key; /* of the call before, and its item */
 	size_t last;
 };
 
-int launches_load(struct trace *t, struct error *e)
+static int count_for_thread(struct tally *t, uint32_t process, uint32_t thread, uint64_t ns)
 {
-	int r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, result), e);
+	uint64_t key = (uint64_t)process << 32 | thread;
+	struct launching_thread *l;
 
-	if (r < 0)
-		return r;
-	return trace_load(t, TABLE_kernel, COLUMN_BITS(kernel, start_ns, device, stream, config),
-			  e);
-}
-
-static int count_for_thread(struct tally *t, uint32_t thread, uint64_t ns)
-{
-	uint64_t key = (uint64_t)t->process << 32 | thread, *index;
-
-	if (!t->threads.count || t->last_key != key) {
-		index = map_at(&t->index, key, t->threads.count);
-		if (!index || (*index == t->threads.count &&
-			       vec_push(&t->threads, ((struct launching_thread){ t->process, thread,
-										 0, 0 })) < 0))
-			return -ENOMEM;
-		t->last_key = key;
-		t->last = *index;
-	}
-	t->threads.data[t->last].count++;
-	t->threads.data[t->last].host_ns += ns;
+	if (t->threads.items.count && t->last_key == key)
+		l = &t->threads.items.data[t->last];
+	else
+		l = groups_at(&t->threads, key, .process = process, .thread = thread);
+	if (!l)
+		return -ENOMEM;
+	t->last_key = key;
+	t->last = (size_t)(l - t->threads.items.data);
+	l->count++;
+	l->host_ns += ns;
 	return 0;
 }
 
-static int add_call(void *user, uint32_t row)
+static int add_call(void *user, uint32_t process, uint32_t row)
 {
 	struct tally *t = user;
-	const struct calls *c = t->calls;
+	const struct calls *c = &t->report->calls;
 	uint64_t ns = c->end_ns[row] - c->start_ns[row];
-	int r;
+	bool graph = calls_kind(c, row) == api_kind_graph_launch;
 
-	if (!selection_has_time(t->selection, true, c->start_ns[row]) ||
-	    !selection_has_call(t->selection, row))
+	if (!selection_has_call(&t->report->selection, row))
 		return 0;
-	t->out->failed += (!t->results_valid || t->results_valid[row]) && t->results[row];
-	r = calls_kind(c, row) == api_kind_graph_launch ? vec_push(&t->graph_calls, ns)
-							: vec_push(&t->kernel_calls, ns);
-	return r < 0 ? r : count_for_thread(t, c->threads[row], ns);
+	if (column_has(t->columns->valid.result, row) && t->columns->result[row]) {
+		t->out->failed++;
+		return 0;
+	}
+	if (durations_add(graph ? &t->graph_calls : &t->kernel_calls, ns) < 0)
+		return -ENOMEM;
+	return count_for_thread(t, process, c->threads[row], ns);
 }
 
 /*
  * Kernels in order of their start, so that the first of a graph launch is the one that is counted.
+ * `seen` has one byte a call.
  */
-static int tally_delays(struct tally *t, const struct selection *s, const struct calls *c, size_t p,
-			uint8_t *seen, struct launches *out)
+static int add_delays(struct tally *t, uint8_t *seen)
 {
-	const uint64_t *starts = kernel_columns(s->trace)->start_ns;
-	const uint8_t *starts_valid = kernel_columns(s->trace)->valid.start_ns;
-	const uint32_t *devices = kernel_columns(s->trace)->device;
-	const uint32_t *streams = kernel_columns(s->trace)->stream;
-	const uint32_t *configs = kernel_columns(s->trace)->config;
-	uint64_t row = trace_first_row(s->trace, TABLE_kernel, p);
-	uint64_t end = trace_first_row(s->trace, TABLE_kernel, p + 1);
+	const struct selection *s = &t->report->selection;
+	const struct calls *c = &t->report->calls;
+	const struct kernel_columns *k = kernel_columns(s->trace);
 
-	for (; row < end; row++) {
-		uint32_t call = calls_launch(c, 0, row);
-		bool timed = !starts_valid || starts_valid[row];
+	for (struct row_walk w = selection_rows(s, TABLE_kernel); row_walk_next(&w);) {
+		uint32_t call = calls_launch(c, GPU_WORK_kernel, w.row);
+		bool timed = column_has(k->valid.start_ns, w.row);
+		uint64_t start_ns = k->start_ns[w.row];
 
-		if (!selection_has_time(s, timed, starts[row]) || !selection_has_call(s, call) ||
-		    !selection_has_place(s, devices[row], streams[row]) ||
-		    !selection_has_config(s, configs[row]))
+		if (!selection_has_time(s, timed, start_ns) || !selection_has_call(s, call) ||
+		    !selection_has_place(s, k->device[w.row], k->stream[w.row]) ||
+		    !selection_has_config(s, k->config[w.row]))
 			continue;
 		if (call == TRACE_NO_ROW) {
-			out->unmatched++;
+			t->out->unmatched++;
 			continue;
 		}
 		if (!timed || seen[call])
 			continue;
 		seen[call] = 1;
-		if (starts[row] < c->start_ns[call])
-			out->before_call++;
-		else if (starts[row] < c->end_ns[call])
-			out->in_call++;
-		else if (vec_push(&t->delays, starts[row] - c->end_ns[call]) < 0)
+		if (start_ns < c->start_ns[call])
+			t->out->before_call++;
+		else if (start_ns < c->end_ns[call])
+			t->out->in_call++;
+		else if (durations_add(&t->delays, start_ns - c->end_ns[call]) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -108,63 +92,41 @@ static int compare(const void *a, const void *b)
 {
 	const struct launching_thread *x = a, *y = b;
 
-	if (x->count != y->count)
-		return x->count < y->count ? 1 : -1;
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	return order_down(x->count, y->count) ?: order_up(x->process, y->process)
+		       ?: order_up(x->thread, y->thread);
 }
 
-static void finish(struct tally *t, struct launches *out)
+static struct duration_stats measure(struct durations *d)
 {
-	out->kernel_calls = stats_of(t->kernel_calls.data, t->kernel_calls.count);
-	out->graph_calls = stats_of(t->graph_calls.data, t->graph_calls.count);
-	out->delay = stats_of(t->delays.data, t->delays.count);
-	out->threads = t->threads.data;
-	out->thread_count = t->threads.count;
-	if (out->thread_count)
-		qsort(out->threads, out->thread_count, sizeof(*out->threads), compare);
+	struct duration_stats stats = durations_stats(d);
+
+	durations_release(d);
+	return stats;
 }
 
-int launches_analyze(const struct selection *s, const struct calls *calls, struct launches *out)
+/* Each set of durations goes before the next one comes: they are as many as kernels. */
+static int run(struct report *r, void *result)
 {
-	_cleanup_free_ uint8_t *functions = calls_with_role(s->trace, calls, CALLS_LAUNCH);
-	_cleanup_free_ uint8_t *seen = calloc(calls->rows + 1, 1);
-	struct tally t = {
-		s,
-		calls,
-		out,
-		.results = api_call_columns(s->trace)->result,
-		.results_valid = api_call_columns(s->trace)->valid.result,
-		.index = MAP_INIT,
-	};
-	int r = seen && functions ? 0 : -ENOMEM;
+	_cleanup_free_ uint8_t *seen = NULL;
+	struct launches *out = result;
+	struct tally t = { .report = r, .out = out, .columns = api_call_columns(r->trace) };
+	int code = calls_visit(r->trace, &r->selection, &r->calls, CALLS_LAUNCH, add_call, &t);
 
-	*out = (struct launches){ 0 };
-	for (size_t p = 0; p < trace_process_count(s->trace) && r >= 0; p++) {
-		if (!s->processes[p])
-			continue;
-		t.process = (uint32_t)p;
-		r = calls_outermost(s->trace, calls, p, functions, add_call, &t);
-		if (r >= 0)
-			r = tally_delays(&t, s, calls, p, seen, out);
-	}
-	finish(&t, out);
-	vec_release(&t.kernel_calls);
-	vec_release(&t.graph_calls);
-	vec_release(&t.delays);
-	map_release(&t.index);
-	return r;
-}
-
-static int run(struct report *r, void *out)
-{
-	return launches_analyze(&r->selection, &r->calls, out);
+	out->kernel_calls = measure(&t.kernel_calls);
+	out->graph_calls = measure(&t.graph_calls);
+	groups_take(&t.threads, compare, &out->threads, &out->thread_count);
+	if (code >= 0)
+		seen = calloc(r->calls.rows + 1, 1);
+	if (code >= 0)
+		code = seen ? add_delays(&t, seen) : -ENOMEM;
+	out->delay = measure(&t.delays);
+	return code;
 }
 
 const struct analysis analysis_launches = {
 	.size = sizeof(struct launches),
-	.load = launches_load,
+	.needs = { { TABLE_api_call, COLUMN_BITS(api_call, result) },
+		   { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.run = run,
 	OWNS(struct launches, threads),
 };

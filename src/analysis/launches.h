@@ -26,14 +26,9 @@ struct launches {
 	uint64_t in_call; /* started between begin and return of the call */
 	uint64_t before_call; /* started before the call began */
 	uint64_t unmatched; /* kernels whose launch call is not recorded */
-	uint64_t failed; /* launch calls that returned an error */
+	uint64_t failed; /* launch calls that returned an error; in none of the others */
 	struct launching_thread *threads; /* by number of launches, most first */
 	size_t thread_count;
 };
-
-/* Loads what calls_load does not. */
-int launches_load(struct trace *t, struct error *e) MUST_USE;
-int launches_analyze(const struct selection *s, const struct calls *calls,
-		     struct launches *out) MUST_USE;
 
 #endif

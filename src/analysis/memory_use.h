@@ -1,11 +1,13 @@
 /*
  * memory_use.h: GPU-visible memory by process, device and kind: how much was allocated, the peak,
- * what is left (--memory).
+ * what is left (--memory). Everything up to the end of the window counts, since what was allocated
+ * before it is still there.
  */
 #ifndef PITOT_ANALYSIS_MEMORY_USE_H
 #define PITOT_ANALYSIS_MEMORY_USE_H
 
-#include "analysis/filter.h"
+#include <stddef.h>
+#include <stdint.h>
 
 struct memory_group {
 	uint32_t process, device;
@@ -21,12 +23,5 @@ struct memory_use {
 	struct memory_group *items; /* by peak, largest first */
 	size_t count;
 };
-
-int memory_use_load(struct trace *t, struct error *e) MUST_USE;
-/*
- * Everything up to the end of the window counts, since what was allocated before it is still there.
- * 0 or -ENOMEM.
- */
-int memory_use_analyze(const struct selection *s, struct memory_use *out) MUST_USE;
 
 #endif

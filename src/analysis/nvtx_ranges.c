@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "analysis/stacks_names.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "trace/columns.h"
@@ -87,7 +88,7 @@ static int push(struct pairing *p, struct nvtx_range range, uint8_t level)
 		return -ENOMEM;
 	if (level != NO_LEVEL)
 		end_from(p, &tops, level, range.start_ns);
-	range.parent = links.below = (uint32_t)*tops.thread;
+	range.parent = range.outer = links.below = (uint32_t)*tops.thread;
 	if (range.parent != NVTX_NO_RANGE) {
 		const struct nvtx_range *around = &p->ranges.data[range.parent];
 
@@ -154,6 +155,7 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 		.domain = c->domain[row],
 		.message = column_has(c->valid.message, row) ? c->message[row] : 0,
 		.parent = NVTX_NO_RANGE,
+		.outer = NVTX_NO_RANGE,
 		.shown = (uint32_t)p->ranges.count,
 		.pushed = c->kind[row] == nvtx_kind_push,
 		.open = true,
@@ -175,13 +177,23 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 	}
 }
 
-/* Innermost range of a thread now. */
-static uint32_t innermost(const struct pairing *p, uint32_t thread)
+/* The calls of a process from *call to `end` that begin before a time get the innermost range of their thread. */
+static void find_calls(const struct pairing *p, const struct api_call_columns *calls,
+		       uint64_t *call, uint64_t end, uint64_t time_ns, uint32_t *of_call)
 {
 	uint64_t top = NVTX_NO_RANGE;
+	uint32_t thread = 0;
+	bool known = false;
 
-	map_get(&p->top, thread, &top);
-	return (uint32_t)top;
+	for (; *call < end && calls->start_ns[*call] < time_ns; ++*call) {
+		if (!known || calls->thread[*call] != thread) {
+			thread = calls->thread[*call];
+			top = NVTX_NO_RANGE;
+			map_get(&p->top, thread, &top);
+			known = true;
+		}
+		of_call[*call] = (uint32_t)top;
+	}
 }
 
 static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c,
@@ -189,8 +201,7 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 {
 	uint64_t row = trace_first_row(t, TABLE_nvtx, process),
 		 end = trace_first_row(t, TABLE_nvtx, process + 1);
-	const uint64_t *starts = of_call ? api_call_columns(t)->start_ns : NULL;
-	const uint32_t *threads = of_call ? api_call_columns(t)->thread : NULL;
+	const struct api_call_columns *calls = api_call_columns(t);
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
 	int r = 0;
@@ -199,12 +210,10 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 	map_clear(&p->domain_top);
 	map_clear(&p->started);
 	for (; row < end && r >= 0; row++) {
-		for (; call < last_call && starts[call] < c->time_ns[row]; call++)
-			of_call[call] = innermost(p, threads[call]);
+		find_calls(p, calls, &call, last_call, c->time_ns[row], of_call);
 		r = take_event(p, c, row, process);
 	}
-	for (; call < last_call; call++)
-		of_call[call] = innermost(p, threads[call]);
+	find_calls(p, calls, &call, last_call, UINT64_MAX, of_call);
 	return r;
 }
 
@@ -227,16 +236,12 @@ static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 	return r;
 }
 
-int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, struct error *e)
+int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, bool with_calls)
 {
 	struct pairing p = { .top = MAP_INIT, .domain_top = MAP_INIT, .started = MAP_INIT };
-	int r = trace_load(t, TABLE_nvtx, 0, e);
+	int r;
 
 	*n = (struct nvtx_ranges){ 0 };
-	if (r >= 0 && with_calls)
-		r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
-	if (r < 0)
-		return r;
 	if (with_calls)
 		n->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*n->of_call));
 	r = with_calls && !n->of_call ? -ENOMEM : pair_all(&p, t, n->of_call);
@@ -247,6 +252,19 @@ int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, st
 	map_release(&p.top);
 	map_release(&p.domain_top);
 	map_release(&p.started);
+	return r;
+}
+
+int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, struct error *e)
+{
+	int r = trace_load(t, TABLE_nvtx, 0, e);
+
+	*n = (struct nvtx_ranges){ 0 };
+	if (r >= 0 && with_calls)
+		r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
+	if (r < 0)
+		return r;
+	r = nvtx_ranges_pair(n, t, with_calls);
 	if (r < 0) {
 		nvtx_ranges_release(n);
 		return error_set(e, r, "out of memory");
@@ -304,4 +322,135 @@ int nvtx_cursor_at(struct nvtx_cursor *c, uint32_t thread, uint64_t time_ns, uin
 		*last = items[*last].parent;
 	*range = (uint32_t)*last;
 	return 0;
+}
+
+/* Outermost ranges of the threads that work for no other, by their end: a heap. */
+struct roots {
+	VEC(uint32_t) open;
+	struct map workers; /* threads of autograd, of this process */
+	struct nvtx_ranges *ranges;
+};
+
+static uint64_t end_of(const struct roots *r, size_t i)
+{
+	const struct nvtx_range *range = &r->ranges->items[r->open.data[i]];
+
+	return range->open ? UINT64_MAX : range->end_ns;
+}
+
+static int add_root(struct roots *r, uint32_t range)
+{
+	size_t i = r->open.count;
+
+	if (vec_push(&r->open, range) < 0)
+		return -ENOMEM;
+	for (; i && end_of(r, (i - 1) / 2) > end_of(r, i); i = (i - 1) / 2) {
+		r->open.data[i] = r->open.data[(i - 1) / 2];
+		r->open.data[(i - 1) / 2] = range;
+	}
+	return 0;
+}
+
+static void remove_root(struct roots *r)
+{
+	uint32_t moved = r->open.data[0] = r->open.data[--r->open.count];
+
+	for (size_t i = 0, child; (child = 2 * i + 1) < r->open.count; i = child) {
+		child += child + 1 < r->open.count && end_of(r, child + 1) < end_of(r, child);
+		if (end_of(r, i) <= end_of(r, child))
+			break;
+		r->open.data[i] = r->open.data[child];
+		r->open.data[child] = moved;
+	}
+}
+
+static bool is_worker(const struct roots *r, uint32_t thread)
+{
+	uint64_t unused;
+
+	return map_get(&r->workers, thread, &unused);
+}
+
+/* The innermost range that workers work in at a time, or NVTX_NO_RANGE. */
+static int adopt(struct roots *r, struct nvtx_cursor *cursor, uint64_t time_ns, uint32_t *range)
+{
+	*range = NVTX_NO_RANGE;
+	while (r->open.count && end_of(r, 0) <= time_ns)
+		remove_root(r);
+	return r->open.count != 1 ? 0
+				  : nvtx_cursor_at(cursor, r->ranges->items[r->open.data[0]].thread,
+						   time_ns, range);
+}
+
+static int adopt_range(struct roots *r, struct nvtx_cursor *cursor, uint32_t index)
+{
+	struct nvtx_range *range = &r->ranges->items[index];
+
+	if (!range->pushed || range->parent != NVTX_NO_RANGE)
+		return 0;
+	return is_worker(r, range->thread) ? adopt(r, cursor, range->start_ns, &range->outer)
+					   : add_root(r, index);
+}
+
+static int adopt_call(struct roots *r, struct nvtx_cursor *cursor,
+		      const struct api_call_columns *calls, uint64_t call)
+{
+	uint32_t *range = &r->ranges->of_call[call];
+
+	return *range != NVTX_NO_RANGE || !is_worker(r, calls->thread[call])
+		       ? 0
+		       : adopt(r, cursor, calls->start_ns[call], range);
+}
+
+/* Ranges and calls of a process in order of time. */
+static int adopt_process(struct roots *r, const struct trace *t, size_t process)
+{
+	const struct api_call_columns *calls = api_call_columns(t);
+	uint64_t call = trace_first_row(t, TABLE_api_call, process);
+	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
+	const struct nvtx_range *items = r->ranges->items;
+	struct nvtx_cursor cursor;
+	bool more = true;
+	int code = 0;
+
+	nvtx_cursor_init(&cursor, r->ranges, process);
+	r->open.count = 0;
+	for (size_t next = cursor.next; code >= 0 && (more || call < end);) {
+		more = next < r->ranges->count && items[next].process == process;
+		if (more && (call == end || items[next].start_ns <= calls->start_ns[call]))
+			code = adopt_range(r, &cursor, (uint32_t)next++);
+		else if (call < end)
+			code = adopt_call(r, &cursor, calls, call++);
+	}
+	nvtx_cursor_release(&cursor);
+	return code;
+}
+
+static int find_workers(struct roots *r, const struct trace *t, size_t process)
+{
+	const struct thread_columns *threads = thread_columns(t);
+	uint64_t row = trace_first_row(t, TABLE_thread, process);
+	uint64_t end = trace_first_row(t, TABLE_thread, process + 1);
+
+	map_clear(&r->workers);
+	for (; row < end; row++)
+		if (is_autograd_thread(trace_string(t, threads->name[row])) &&
+		    map_put(&r->workers, threads->tid[row], 1) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+int nvtx_ranges_adopt(struct nvtx_ranges *n, const struct trace *t)
+{
+	struct roots r = { .ranges = n, .workers = MAP_INIT };
+	int code = 0;
+
+	for (size_t p = 0; p < trace_process_count(t) && code >= 0; p++) {
+		code = find_workers(&r, t, p);
+		if (code >= 0 && r.workers.count)
+			code = adopt_process(&r, t, p);
+	}
+	vec_release(&r.open);
+	map_release(&r.workers);
+	return code;
 }

@@ -11,7 +11,8 @@
 #include "trace/trace.h"
 
 #define NVTX_NO_RANGE UINT32_MAX
-#define NVTX_DEPTH_MAX 255u /* ranges inside each other that are shown as such: programs forget to pop */
+#define NVTX_DEPTH_MAX                                                                             \
+	255u /* ranges inside each other that are shown as such: programs forget to pop */
 
 struct nvtx_range {
 	uint64_t start_ns, end_ns;
@@ -21,6 +22,8 @@ struct nvtx_range {
 	uint32_t message; /* string id; 0 when there is none */
 	/* Pushed range of the thread that was open when this one was pushed, or NVTX_NO_RANGE. */
 	uint32_t parent;
+	/* The same, or that of the thread that an autograd thread works for: nvtx_ranges_adopt. */
+	uint32_t outer;
 	/* This range, or the one around it that has NVTX_DEPTH_MAX around it: where a view of all levels ends. */
 	uint32_t shown;
 	uint32_t depth; /* ranges around it, at most NVTX_DEPTH_MAX */
@@ -36,10 +39,18 @@ struct nvtx_ranges {
 	uint32_t *of_call;
 };
 
-/* Loads table nvtx, and start_ns and thread of api_call if with_calls. 0 or a negative code. */
+/* From table nvtx, and start_ns and thread of api_call if with_calls, which are loaded. 0 or -ENOMEM; released in any case. */
+int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, bool with_calls) MUST_USE;
+/* Loads them as well; after a failure nothing needs a release. */
 int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls,
 		     struct error *e) MUST_USE;
 void nvtx_ranges_release(struct nvtx_ranges *n);
+/*
+ * Puts what PyTorch's autograd threads launch into ranges of the thread that called backward(), which waits for them: a
+ * call or a range of such a thread without an open range belongs into the innermost range of the only other thread of its
+ * process that has one, if there is only one. Fills of_call and `outer`. Table thread must be loaded. 0 or -ENOMEM.
+ */
+int nvtx_ranges_adopt(struct nvtx_ranges *n, const struct trace *t) MUST_USE;
 
 /* Finds the innermost pushed range around events of a process that come in order of time. */
 struct nvtx_cursor {

@@ -130,7 +130,7 @@ int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t confi
 #undef CONFIG
 }
 
-const char *occupancy_limiter_name(enum occupancy_limiter limiter)
+const char *occupancy_limiter_name(unsigned limiter)
 {
 	static const char *const names[OCCUPANCY_LIMITERS] = {
 		[OCCUPANCY_WARPS] = "warps",

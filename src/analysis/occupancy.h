@@ -52,6 +52,6 @@ int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t confi
 		      struct occupancy *out);
 
 /* "warps", "registers", "shared memory", "blocks". */
-const char *occupancy_limiter_name(enum occupancy_limiter limiter);
+const char *occupancy_limiter_name(unsigned limiter);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/gpu_walk.h"
+#include "trace/columns.h"
 
 struct entry {
 	const struct analysis *analysis;
@@ -34,6 +35,15 @@ void analysis_release(const struct analysis *a, void *result)
 	free(result);
 }
 
+static int load_needs(struct trace *t, const struct analysis *a, struct error *e)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < COLUMN_NEEDS_MAX && a->needs[i].table && code >= 0; i++)
+		code = trace_load(t, a->needs[i].table, a->needs[i].columns, e);
+	return code >= 0 && a->load ? a->load(t, e) : code;
+}
+
 static int load_columns(struct report *r, struct error *e)
 {
 	int code = gpus_init(&r->gpus, r->trace, e);
@@ -45,8 +55,7 @@ static int load_columns(struct report *r, struct error *e)
 	if (code >= 0)
 		code = trace_load(r->trace, TABLE_thread, 0, e);
 	for (size_t i = 0; i < ARRAY_SIZE(entries) && code >= 0; i++)
-		if (entries[i].analysis->load)
-			code = entries[i].analysis->load(r->trace, e);
+		code = load_needs(r->trace, entries[i].analysis, e);
 	return code;
 }
 
@@ -58,6 +67,8 @@ static int load(struct report *r, struct error *e)
 
 	if (code >= 0 && (f->nvtx || r->options.by == HOTSPOT_NVTX))
 		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
+	if (code >= 0 && r->ranges.of_call && nvtx_ranges_adopt(&r->ranges, r->trace) < 0)
+		code = error_set(e, -ENOMEM, "out of memory");
 	if (code >= 0)
 		code = callers_init(&r->callers, r->trace, true, e);
 	if (code >= 0 && r->options.captures)
@@ -101,7 +112,7 @@ struct work {
 	atomic_int failed; /* 0 or the first negative code */
 };
 
-/* The next analyses, up to the first that reads the results of others. */
+/* Those that read no others' results. */
 static void *run_analyses(void *user)
 {
 	struct work *work = user;
@@ -110,9 +121,10 @@ static void *run_analyses(void *user)
 		size_t i = atomic_fetch_add(&work->next, 1);
 		int code;
 
-		if (i >= ARRAY_SIZE(entries) || entries[i].analysis->reads_others ||
-		    atomic_load(&work->failed))
+		if (i >= ARRAY_SIZE(entries) || atomic_load(&work->failed))
 			return NULL;
+		if (entries[i].analysis->reads_others)
+			continue;
 		code = entries[i].analysis->run(work->report,
 						*result_of(work->report, &entries[i]));
 		if (code < 0)
@@ -161,6 +173,8 @@ int report_init(struct report *r, struct trace *t, const struct report_options *
 		find_window(r);
 		code = make_results(r);
 		if (code >= 0)
+			code = thread_names_init(&r->thread_names, t);
+		if (code >= 0)
 			code = analyze(r);
 		if (code < 0)
 			error_set(e, code, "out of memory");
@@ -178,6 +192,7 @@ void report_release(struct report *r)
 		analysis_release(entries[i].analysis, *result);
 		*result = NULL;
 	}
+	thread_names_release(&r->thread_names);
 	gpus_release(&r->gpus);
 	selection_release(&r->selection);
 	nvtx_ranges_release(&r->ranges);
@@ -191,22 +206,4 @@ size_t report_process_count(const struct report *r)
 	for (size_t p = 0; p < trace_process_count(r->trace); p++)
 		count += trace_process(r->trace, p)->of == p;
 	return count;
-}
-
-const char *report_thread_name(const struct report *r, size_t process, uint32_t thread)
-{
-	const uint32_t *tids = trace_u32(r->trace, TABLE_thread, COLUMN_thread_tid);
-	const uint32_t *names = trace_u32(r->trace, TABLE_thread, COLUMN_thread_name);
-
-	process = trace_process(r->trace, process)->of;
-	for (size_t p = 0; p < trace_process_count(r->trace); p++) {
-		uint64_t row = trace_first_row(r->trace, TABLE_thread, p);
-		uint64_t end = trace_first_row(r->trace, TABLE_thread, p + 1);
-
-		/* The last row of a thread counts. */
-		while (end-- > row && trace_process(r->trace, p)->of == process)
-			if (tids[end] == thread)
-				return trace_string(r->trace, names[end]);
-	}
-	return "";
 }

@@ -13,6 +13,7 @@
 #include "analysis/gpus.h"
 #include "analysis/hotspots.h"
 #include "analysis/nvtx_ranges.h"
+#include "analysis/thread_names.h"
 
 struct report_options {
 	struct filter filter;
@@ -25,13 +26,15 @@ struct report_options {
 struct report {
 	struct trace *trace;
 	struct report_options options;
-	uint64_t span_start_ns, span_end_ns; /* of the recording: trace_span, to the end of the last work */
+	uint64_t span_start_ns,
+		span_end_ns; /* of the recording: trace_span, to the end of the last work */
 	uint64_t start_ns, end_ns; /* the window; without one the span */
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;
 	struct nvtx_ranges ranges; /* only if NVTX is asked for */
 	struct callers callers;
+	struct thread_names thread_names;
 #define RESULT(name) struct name *name;
 	ANALYSES(RESULT) /* never NULL after report_init */
 #undef RESULT
@@ -44,7 +47,5 @@ void report_release(struct report *r);
 
 /* Processes of the recording: a CPU sampler's session about one is none of its own. */
 size_t report_process_count(const struct report *r);
-/* Name of a thread, or "". */
-const char *report_thread_name(const struct report *r, size_t process, uint32_t thread);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "analysis/groups.h"
 #include "analysis/stacks_names.h"
 
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
@@ -45,13 +46,8 @@ static int compare_symbols(const void *a, const void *b)
 {
 	const struct stack_symbol *x = a, *y = b;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return order_up(x->process, y->process) ?: order_up(x->address, y->address)
+		       ?: order_up(x->depth, y->depth) ?: order_up(x->row, y->row);
 }
 
 /* Of equal address and depth, from resolving twice, the last one counts. */
@@ -98,11 +94,8 @@ static int compare_modules(const void *a, const void *b)
 {
 	const struct stack_module *x = a, *y = b;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return order_up(x->process, y->process) ?: order_up(x->start, y->start)
+		       ?: order_up(x->row, y->row);
 }
 
 static int index_modules(struct stacks *s)

@@ -95,8 +95,10 @@ struct stacks {
 	size_t symbol_count;
 	struct stack_module *modules; /* sorted */
 	size_t module_count;
-	struct id_table *node_ids, *stack_ids; /* one a process, made when it is needed: id -> row */
-	struct stack_parent **parents; /* one a process, made when it is needed: by row - first row */
+	struct id_table *node_ids,
+		*stack_ids; /* one a process, made when it is needed: id -> row */
+	struct stack_parent *
+		*parents; /* one a process, made when it is needed: by row - first row */
 };
 
 /*

@@ -321,6 +321,11 @@ bool is_framework_source(const char *file)
 		!contains_one(file, (const char *const[]){ "-packages/", NULL }));
 }
 
+bool is_autograd_thread(const char *name)
+{
+	return strncmp(name, "pt_autograd_", strlen("pt_autograd_")) == 0;
+}
+
 bool is_start_of_thread(const char *function)
 {
 	static const char *const names[] = { "_start", "__libc_start", "__clone",

@@ -27,6 +27,8 @@ bool is_vendor_module(const char *path);
 bool is_interpreter(const char *path);
 /* The same, and the C library that starts it. */
 bool runs_python(const char *path);
+/* A thread of PyTorch that runs the backward pass, by its name. */
+bool is_autograd_thread(const char *name);
 /* Code of CUDA's libraries, the driver's and the runtime's among them. */
 bool is_cuda_module(const char *path);
 /* A native file that is not the user's own: of CUDA, Pitot, Python, a framework, or the system. */

@@ -2,138 +2,116 @@
 
 #include <errno.h>
 
+#include "analysis/groups.h"
 #include "analysis/report.h"
-#include "base/map.h"
-#include "base/vec.h"
 
 struct tally {
-	const struct selection *selection;
-	const struct calls *calls;
-	struct syncs *out;
+	const struct report *report;
+	bool by_line; /* else by thread, whose numbers are those of `process` */
 	uint32_t process;
-	struct map index; /* function << 32 | thread -> item, of this process */
-	struct map threads; /* thread -> time synchronizing, of this process */
-	VEC(struct call_group) items;
+	GROUPS(struct call_group) groups;
+	uint64_t calls, total_ns, sync_count;
 };
 
-static int load(struct trace *t, struct error *e)
-{
-	return trace_load(t, TABLE_synchronization,
-			  COLUMN_BIT(synchronization, start_ns) |
-				  COLUMN_BIT(synchronization, end_ns) |
-				  COLUMN_BIT(synchronization, kind),
-			  e);
-}
-
-static int add_call(void *user, uint32_t row)
+static int add_call(void *user, uint32_t process, uint32_t row)
 {
 	struct tally *t = user;
-	const struct calls *c = t->calls;
-	struct call_group new = { .process = t->process,
-				  .thread = c->threads[row],
-				  .function = c->functions[row],
-				  .kind = calls_kind(c, row) };
-	uint64_t ns = c->end_ns[row] - c->start_ns[row], *index, *thread;
-	struct syncs *out = t->out;
+	const struct calls *c = &t->report->calls;
+	uint32_t caller = callers_of_call(&t->report->callers, row);
+	uint64_t ns = c->end_ns[row] - c->start_ns[row];
+	uint64_t key = (uint64_t)c->functions[row] << 32 | (t->by_line ? caller : c->threads[row]);
 	struct call_group *g;
 
-	if (!selection_has_time(t->selection, true, c->start_ns[row]) ||
-	    !selection_has_call(t->selection, row))
+	if (!selection_has_call(&t->report->selection, row))
 		return 0;
-	index = map_at(&t->index, (uint64_t) new.function << 32 | new.thread, t->items.count);
-	if (!index || (*index == t->items.count && vec_push(&t->items, new) < 0))
+	if (!t->by_line && process != t->process)
+		map_clear(&t->groups.index);
+	t->process = process;
+	g = groups_at(&t->groups, key, .process = process, .thread = c->threads[row],
+		      .function = c->functions[row], .caller = caller, .kind = calls_kind(c, row));
+	if (!g)
 		return -ENOMEM;
-	g = &t->items.data[*index];
 	g->count++;
 	g->total_ns += ns;
 	g->max_ns = MAX(g->max_ns, ns);
-	if (new.kind != api_kind_synchronize) {
-		out->copy_count++;
-		out->copy_ns += ns;
-		return 0;
-	}
-	thread = map_at(&t->threads, new.thread, 0);
-	if (!thread)
-		return -ENOMEM;
-	*thread += ns;
-	out->longest_thread_ns = MAX(out->longest_thread_ns, *thread);
-	out->sync_count++;
-	out->sync_ns += ns;
+	t->calls++;
+	t->total_ns += ns;
+	t->sync_count += g->kind == api_kind_synchronize;
 	return 0;
 }
 
 static void count_kinds(const struct selection *s, struct syncs *out)
 {
-	const struct trace *t = s->trace;
-	const uint64_t *starts =
-		trace_u64(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
-	const uint64_t *ends = trace_u64(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
-	const uint8_t *starts_valid =
-		trace_valid(t, TABLE_synchronization, COLUMN_synchronization_start_ns);
-	const uint8_t *ends_valid =
-		trace_valid(t, TABLE_synchronization, COLUMN_synchronization_end_ns);
-	const uint8_t *kinds = trace_u8(t, TABLE_synchronization, COLUMN_synchronization_kind);
+	struct event_columns c = events_of(s->trace, TABLE_synchronization);
+	const uint8_t *kinds = synchronization_columns(s->trace)->kind;
 
-	for (size_t p = 0; p < trace_process_count(t); p++) {
-		uint64_t row = trace_first_row(t, TABLE_synchronization, p);
-		uint64_t end =
-			s->processes[p] ? trace_first_row(t, TABLE_synchronization, p + 1) : row;
+	for (uint8_t kind = 0; kind < SYNC_KINDS; kind++)
+		out->kinds[kind].kind = kind;
+	for (struct row_walk w = selection_rows(s, c.table); row_walk_next(&w);) {
+		bool timed = event_is_timed(&c, w.row);
+		struct sync_kind *k = &out->kinds[kinds[w.row] < SYNC_KINDS ? kinds[w.row] : 0];
 
-		for (; row < end; row++) {
-			bool timed = (!starts_valid || starts_valid[row]) &&
-				     (!ends_valid || ends_valid[row]) && ends[row] >= starts[row];
-			struct sync_kind *k = &out->kinds[kinds[row] < SYNC_KINDS ? kinds[row] : 0];
-
-			if (!selection_has_time(s, timed, starts[row]))
-				continue;
-			k->count++;
-			k->timed += timed;
-			k->total_ns += timed ? ends[row] - starts[row] : 0;
-		}
+		if (!selection_has_time(s, timed, c.start_ns[w.row]))
+			continue;
+		k->count++;
+		k->timed += timed;
+		k->total_ns += timed ? c.end_ns[w.row] - c.start_ns[w.row] : 0;
 	}
 }
 
-static int compare(const void *a, const void *b)
+static int by_thread(const void *a, const void *b)
 {
 	const struct call_group *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	return order_down(x->total_ns, y->total_ns) ?: order_up(x->process, y->process)
+		       ?: order_up(x->thread, y->thread) ?: order_up(x->function, y->function);
 }
 
-static int run(struct report *r, void *result)
+static int by_line(const void *a, const void *b)
 {
-	_cleanup_free_ uint8_t *functions =
-		calls_with_role(r->trace, &r->calls, CALLS_WAIT_OR_COPY);
-	struct syncs *out = result;
-	struct tally t = { &r->selection, &r->calls, out, .index = MAP_INIT, .threads = MAP_INIT };
-	int code = functions ? 0 : -ENOMEM;
+	const struct call_group *x = a, *y = b;
 
-	for (size_t p = 0; p < trace_process_count(r->trace) && code >= 0; p++) {
-		map_clear(&t.index);
-		map_clear(&t.threads);
-		t.process = (uint32_t)p;
-		if (r->selection.processes[p])
-			code = calls_outermost(r->trace, &r->calls, p, functions, add_call, &t);
-	}
+	return order_down(x->total_ns, y->total_ns) ?: order_up(x->caller, y->caller)
+		       ?: order_up(x->function, y->function);
+}
+
+static int run_syncs(struct report *r, void *result)
+{
+	struct tally t = { .report = r };
+	struct syncs *out = result;
+	int code =
+		calls_visit(r->trace, &r->selection, &r->calls, CALLS_WAIT_OR_COPY, add_call, &t);
+
 	count_kinds(&r->selection, out);
-	if (t.items.count)
-		qsort(t.items.data, t.items.count, sizeof(*t.items.data), compare);
-	out->items = t.items.data;
-	out->count = t.items.count;
-	map_release(&t.index);
-	map_release(&t.threads);
+	out->calls = t.calls;
+	out->total_ns = t.total_ns;
+	out->sync_count = t.sync_count;
+	groups_take(&t.groups, by_thread, &out->items, &out->count);
+	return code;
+}
+
+static int run_waits(struct report *r, void *result)
+{
+	struct tally t = { .report = r, .by_line = true };
+	struct waits *out = result;
+	int code = calls_visit(r->trace, &r->selection, &r->calls, CALLS_WAIT, add_call, &t);
+
+	out->calls = t.calls;
+	out->total_ns = t.total_ns;
+	groups_take(&t.groups, by_line, &out->items, &out->count);
 	return code;
 }
 
 const struct analysis analysis_syncs = {
 	.size = sizeof(struct syncs),
-	.load = load,
-	.run = run,
+	.needs = { { TABLE_synchronization,
+		     COLUMN_BITS(synchronization, start_ns, end_ns, kind) } },
+	.run = run_syncs,
 	OWNS(struct syncs, items),
+};
+
+const struct analysis analysis_waits = {
+	.size = sizeof(struct waits),
+	.run = run_waits,
+	OWNS(struct waits, items),
 };

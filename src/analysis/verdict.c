@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analysis/report.h"
-#include "base/human.h"
+#include "analysis/sentence.h"
 
 static size_t busiest(const struct busy *busy)
 {
@@ -104,103 +104,84 @@ static struct verdict judge(const struct report *r)
 	return v;
 }
 
-const char *verdict_name(enum verdict_kind kind)
-{
-	static const char *const names[VERDICT_KINDS] = {
-		[VERDICT_NO_WORK] = "no GPU work",
-		[VERDICT_GPU] = "GPU-bound",
-		[VERDICT_LAUNCH] = "launch-bound",
-		[VERDICT_COPY] = "copy-bound",
-		[VERDICT_SYNC] = "blocked in synchronization",
-		[VERDICT_LATENCY] = "latency-bound",
-		[VERDICT_HOST] = "host-bound",
-		[VERDICT_IDLE] = "idle",
-	};
+/* Texts of each kind. `why`: what the GPU did in the part of its time that decided the verdict. */
+static const struct {
+	const char *key, *name, *why, *advice;
+	enum idle_part part;
+} texts[VERDICT_KINDS] = {
+	[VERDICT_NO_WORK] = { "no_work", "no GPU work", "", "" },
+	[VERDICT_GPU] = { "gpu", "GPU-bound", "",
+			  "the kernels at the top of the list are where time can be won" },
+	[VERDICT_LAUNCH] = { "launch", "launch-bound",
+			     "waiting for the next launch in gaps below 100 us",
+			     "fewer, larger launches: CUDA graphs, fused kernels (torch.compile), "
+			     "larger batches",
+			     IDLE_PART_LAUNCH },
+	[VERDICT_COPY] = { "copy", "copy-bound",
+			   "copying without a kernel beside, or idle after a copy",
+			   "pinned memory, copies on a stream of their own beside kernels, or "
+			   "fewer copies",
+			   IDLE_PART_COPY },
+	[VERDICT_SYNC] = { "synchronize", "blocked in synchronization",
+			   "idle after the host waited for it",
+			   "see the synchronizing calls below: .item(), .cpu(), blocking "
+			   "copies, needless syncs",
+			   IDLE_PART_SYNC },
+	[VERDICT_LATENCY] = { "latency", "latency-bound",
+			      "between pieces of work launched long before",
+			      "kernels too short or chained across streams: fuse them, or use CUDA "
+			      "graphs",
+			      IDLE_PART_LATENCY },
+	[VERDICT_HOST] = { "host", "host-bound", "waiting for the host in gaps of 100 us and more",
+			   "see what the CPU does in the gaps: data loading, Python, I/O, and "
+			   "CUDA's allocations and loading (record --api all)",
+			   IDLE_PART_HOST },
+	[VERDICT_IDLE] = { "idle", "idle", "waiting for work whose launch was not recorded",
+			   "`pitot info` shows why the calls are missing (capability api_call, "
+			   "loss)",
+			   IDLE_PART_UNKNOWN },
+};
 
-	return names[kind];
+const char *verdict_key(unsigned kind)
+{
+	return texts[kind].key;
+}
+
+const char *verdict_name(unsigned kind)
+{
+	return texts[kind].name;
+}
+
+const char *verdict_advice(unsigned kind)
+{
+	return texts[kind].advice;
 }
 
 void verdict_sentence(const struct verdict *v, struct strbuf *out)
 {
 	if (v->kind == VERDICT_NO_WORK) {
-		strbuf_adds(out, "nothing that ran on a GPU is in this part of the recording");
+		strbuf_adds(out, "no GPU work in this part of the recording");
 		return;
 	}
-	strbuf_addf(out, "GPU %zu works ", v->gpu);
-	human_percent(out, v->busy_ns, v->span_ns);
-	strbuf_adds(out, " of the ");
-	human_duration(out, v->span_ns);
-	strbuf_adds(out, " between its first and last work");
-	if (v->pauses) {
-		strbuf_adds(out, v->pauses == 1 ? " (without a pause of " : " (without pauses of ");
-		human_duration(out, v->pause_ns);
-		strbuf_addc(out, ')');
-	}
-	switch (v->kind) {
-	case VERDICT_COPY:
-		strbuf_adds(out, "; ");
-		human_percent(out, v->part_ns[IDLE_PART_COPY], v->span_ns);
-		strbuf_adds(out, " goes to copies that no kernel hides and to gaps after them");
-		break;
-	case VERDICT_LAUNCH:
-		strbuf_adds(out, "; for ");
-		human_percent(out, v->part_ns[IDLE_PART_LAUNCH], v->span_ns);
-		strbuf_adds(out, " it waits for the next launch in gaps below 100 us (");
-		human_count(out, v->launches);
-		strbuf_adds(out, " launches, ");
-		human_duration(out, v->launch_mean_ns);
-		strbuf_adds(out, " of host time in each call)");
-		break;
-	case VERDICT_SYNC:
-		strbuf_adds(out, "; for ");
-		human_percent(out, v->part_ns[IDLE_PART_SYNC], v->span_ns);
-		strbuf_adds(out, " it idles because the host first waited for it (");
-		human_count(out, v->sync_calls);
-		strbuf_adds(out,
-			    v->sync_calls == 1 ? " synchronizing call)" : " synchronizing calls)");
-		break;
-	case VERDICT_LATENCY:
-		strbuf_adds(out, "; for ");
-		human_percent(out, v->part_ns[IDLE_PART_LATENCY], v->span_ns);
-		strbuf_adds(out, " it is between pieces of work that were launched long before");
-		break;
-	case VERDICT_HOST:
-		strbuf_adds(out, "; for ");
-		human_percent(out, v->part_ns[IDLE_PART_HOST], v->span_ns);
-		strbuf_adds(out, " it waits for the host in gaps of 100 us and more");
-		break;
-	case VERDICT_IDLE:
-		strbuf_adds(out, "; for ");
-		human_percent(out, v->part_ns[IDLE_PART_UNKNOWN], v->span_ns);
-		strbuf_adds(out, " it waits for work whose launch was not recorded");
-		break;
-	default:
-		break;
-	}
-}
-
-const char *verdict_advice(enum verdict_kind kind)
-{
-	static const char *const advice[VERDICT_KINDS] = {
-		[VERDICT_NO_WORK] = "",
-		[VERDICT_GPU] = "the kernels at the top of the list are where time can be won",
-		[VERDICT_LAUNCH] = "fewer, larger launches: CUDA graphs, fused kernels "
-				   "(torch.compile), larger batches",
-		[VERDICT_COPY] = "pinned memory, copies on a stream of their own beside kernels, "
-				 "or fewer copies",
-		[VERDICT_SYNC] = "look at the synchronizing calls below: .item(), .cpu(), blocking "
-				 "copies, needless syncs",
-		[VERDICT_LATENCY] = "kernels too short or chained across streams: fuse them, or "
-				    "use CUDA graphs",
-		[VERDICT_HOST] = "look at what the CPU does in the gaps: data loading, Python, "
-				 "I/O, and CUDA's "
-				 "allocations and loading (record --api all)",
-		[VERDICT_IDLE] =
-			"`pitot info` says why the calls are missing (capability api_call, "
-			"loss)",
-	};
-
-	return advice[kind];
+	strbuf_addf(out, "GPU %zu utilization ", v->gpu);
+	sentence_add(out, PERCENT(v->busy_ns, v->span_ns), WORDS(" over "), DURATION(v->span_ns),
+		     WORDS(" (first to last GPU work"));
+	if (v->pauses)
+		sentence_add(out,
+			     WORDS(v->pauses == 1 ? ", excluding one pause of "
+						  : ", excluding pauses of "),
+			     DURATION(v->pause_ns));
+	strbuf_addc(out, ')');
+	if (!*texts[v->kind].why)
+		return;
+	sentence_add(out, WORDS(", "), PERCENT(v->part_ns[texts[v->kind].part], v->span_ns),
+		     WORDS(" "), WORDS(texts[v->kind].why));
+	if (v->kind == VERDICT_LAUNCH)
+		sentence_add(out, WORDS(" ("), COUNTED_AS(v->launches, "launch"), WORDS(", "),
+			     DURATION(v->launch_mean_ns), WORDS(" of host time in each call)"));
+	if (v->kind == VERDICT_SYNC)
+		sentence_add(out, WORDS(" ("), COUNTED_AS(v->sync_calls, "synchronizing call"),
+			     WORDS(")"));
 }
 
 /* What the verdict weighs. */

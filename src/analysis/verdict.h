@@ -53,11 +53,13 @@ struct verdicts {
 	struct verdict later; /* of what follows whole.start_up; all zero without one */
 };
 
+/* "launch" and so on: stable, for JSON. */
+const char *verdict_key(unsigned kind);
 /* "launch-bound" and so on. */
-const char *verdict_name(enum verdict_kind kind);
+const char *verdict_name(unsigned kind);
 /* One sentence with the numbers; lower case, no full stop. */
 void verdict_sentence(const struct verdict *v, struct strbuf *out);
 /* What usually helps; "" if nothing is to be said. */
-const char *verdict_advice(enum verdict_kind kind);
+const char *verdict_advice(unsigned kind);
 
 #endif

@@ -8,16 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "base/strbuf.h"
 
 #define FILES_MAX (1 << 20)
-
-static bool is_segment_name(const char *name)
-{
-	size_t length = strlen(name), suffix = strlen(SEGMENT_SUFFIX);
-
-	return length > suffix && strcmp(name + length - suffix, SEGMENT_SUFFIX) == 0;
-}
 
 /* Notes that a file cannot be read; in the reason its path is shortened to its name. */
 static int add_failed(struct trace *t, const char *path, const char *name, const struct error *e)
@@ -48,6 +42,7 @@ static int open_file(struct trace *t, const char *path, const char *name)
 	segment.name = t->strings.items[id].text;
 	if (segment_open(path, &segment.file, &e) < 0)
 		return add_failed(t, path, segment.name, &e);
+	segment.damage = segment.file.damaged_blocks;
 	if (vec_push(&t->segments, segment) < 0) {
 		segment_release(&segment.file);
 		return -ENOMEM;
@@ -62,23 +57,35 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 
 static int select_segment(const struct dirent *entry)
 {
-	return is_segment_name(entry->d_name);
+	return has_suffix(entry->d_name, SEGMENT_SUFFIX);
 }
 
-static int open_directory(struct trace *t, struct error *e)
+static int select_symbols(const struct dirent *entry)
+{
+	return has_suffix(entry->d_name, SEGMENT_SUFFIX) &&
+	       strncmp(entry->d_name, "symbols.", 8) == 0;
+}
+
+static int select_others(const struct dirent *entry)
+{
+	return has_suffix(entry->d_name, SEGMENT_SUFFIX) && !select_symbols(entry);
+}
+
+static int open_folder(struct trace *t, const char *folder, int (*select)(const struct dirent *),
+		       struct error *e)
 {
 	struct strbuf path = { 0 };
 	struct dirent **entries;
-	int count = scandir(t->path, &entries, select_segment, compare_names), result = 0;
+	int count = scandir(folder, &entries, select, compare_names), result = 0;
 
 	if (count < 0)
-		return error_errno(e, errno, "cannot list '%s'", t->path);
+		return error_errno(e, errno, "cannot list '%s'", folder);
 	if (count > FILES_MAX)
-		result = error_set(e, E_LIMIT, "more than %d segments in '%s'", FILES_MAX, t->path);
+		result = error_set(e, E_LIMIT, "more than %d segments in '%s'", FILES_MAX, folder);
 	for (int i = 0; i < count; i++) {
 		if (result == 0) {
 			strbuf_clear(&path);
-			strbuf_addf(&path, "%s/%s", t->path, entries[i]->d_name);
+			strbuf_addf(&path, "%s/%s", folder, entries[i]->d_name);
 			result =
 				path.failed ? -ENOMEM : open_file(t, path.data, entries[i]->d_name);
 		}
@@ -87,6 +94,16 @@ static int open_directory(struct trace *t, struct error *e)
 	free(entries);
 	strbuf_release(&path);
 	return result;
+}
+
+static int open_directory(struct trace *t, struct error *e)
+{
+	int result;
+
+	if (!t->options.symbols)
+		return open_folder(t, t->path, select_segment, e);
+	result = open_folder(t, t->path, select_others, e);
+	return result < 0 ? result : open_folder(t, t->options.symbols, select_symbols, e);
 }
 
 /* Nothing could be read: say why, or that there was nothing. */

@@ -82,8 +82,8 @@ static void move_row(const struct search *s, uint64_t from, uint64_t to)
 	}
 }
 
-int repeats_drop(struct trace *t, struct table_data *table, const struct repeat_column *columns,
-		 size_t count, struct error *e)
+int dedup_rows(struct trace *t, struct table_data *table, const struct repeat_column *columns,
+	       size_t count, struct error *e)
 {
 	struct search s = { .columns = columns, .count = count, .seen = MAP_INIT };
 	const struct session *session = NULL;

@@ -119,8 +119,21 @@ static int index_calls(struct trace *t)
 	return parallel_for(t->options.threads, t->call_index_count, index_process, t);
 }
 
-void calls_release(struct trace *t)
+static void drop_ids(struct table_data *table, const struct table_schema *schema)
 {
+	for (int c = 0; c < schema->column_count; c++) {
+		if (!table->columns[c].for_join)
+			continue;
+		free(table->columns[c].values);
+		free(table->columns[c].valid);
+		table_set_column(table, schema, c, (struct column_data){ 0 });
+	}
+}
+
+void trace_launches_done(struct trace *t)
+{
+	for (size_t id = 1; id <= TABLE_MAX; id++)
+		drop_ids(&t->tables[id], schema_table((uint32_t)id));
 	for (size_t i = 0; i < t->call_index_count; i++) {
 		free(t->calls[i].first);
 		free(t->calls[i].calls);
@@ -134,7 +147,7 @@ struct join {
 	const struct trace *t;
 	const struct table_data *table;
 	const uint64_t *ids; /* the table's correlation ids; 0 where missing */
-	const uint64_t *call_ids; /* those of api_call */
+	const uint64_t *call_ids; /* correlation ids of api_call */
 	uint32_t kinds;
 	uint32_t *launches;
 };
@@ -190,15 +203,27 @@ static int join_rows(void *user, unsigned worker, size_t item)
 	return 0;
 }
 
-static int load_columns(struct trace *t, enum table_id table, int correlation, struct error *e)
+/* Correlation ids are only for the join, unless somebody else loads them as well. */
+static int load_ids(struct trace *t, enum table_id table, int correlation, struct error *e)
 {
+	struct column_data *column = &t->tables[table].columns[correlation];
+	bool is_others = column->loaded && !column->for_join;
 	int result = trace_load(t, table, UINT64_C(1) << correlation, e);
 
+	column->for_join = result == 0 && !is_others;
+	return result;
+}
+
+static int load_columns(struct trace *t, enum table_id table, int correlation, struct error *e)
+{
+	int result = load_ids(t, table, correlation, e);
+
+	if (result == 0)
+		result = load_ids(t, TABLE_api_call, COLUMN_api_call_correlation, e);
 	if (result == 0)
 		result = trace_load(t, TABLE_api_function, COLUMN_BITS(api_function, kind), e);
 	if (result == 0)
-		result = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, correlation, function),
-				    e);
+		result = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, function), e);
 	return result;
 }
 
@@ -215,7 +240,7 @@ static int join_table(struct trace *t, struct table_data *table, enum table_id i
 	int result = join.launches ? index_calls(t) : -ENOMEM;
 
 	if (result < 0) {
-		calls_release(t);
+		trace_launches_done(t);
 		free(join.launches);
 		return result;
 	}

@@ -23,10 +23,15 @@
 #define REPEATED_BYTES 48 /* a row, to find rows that are there already */
 #define ROWS_PER_THREAD 16384 /* fewer are not worth a thread */
 
+/*
+ * What nobody writes to takes no memory: values and validity begin as 0, and stay so where a column has no values.
+ */
 struct load_column {
 	int index;
 	const struct column_schema *schema;
 	struct column_data data;
+	uint8_t *complete; /* by block: no value is missing */
+	atomic_bool has_values;
 };
 
 /* What a thread needs for itself. */
@@ -62,6 +67,17 @@ void *array_new(uint64_t count, size_t width)
 	array = aligned_alloc(HUGE_PAGE, (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
 	if (array)
 		madvise(array, size, MADV_HUGEPAGE);
+	return array;
+}
+
+/* As array_new, all 0; pages that are never written to take no memory. */
+static void *array_zeroed(uint64_t count, size_t width)
+{
+	uint8_t *array = calloc(MAX(count, 1u), width);
+	uintptr_t start = ((uintptr_t)array + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+
+	if (array && (uintptr_t)array + count * width > start)
+		madvise((void *)start, (uintptr_t)array + count * width - start, MADV_HUGEPAGE);
 	return array;
 }
 
@@ -108,10 +124,10 @@ int load_place(struct trace *t, struct table_data *table, struct error *e)
 	free(table->first_row);
 	table->first_row = first_row;
 	table->rows = row;
-	table->fixed = true;
+	table->rows_assigned = true;
 	if (row < TRACE_NO_ROW)
 		return 0;
-	table->fixed = false;
+	table->rows_assigned = false;
 	return error_set(e, E_LIMIT, "%llu rows are too many for one table; the limit is %u",
 			 (unsigned long long)row, TRACE_NO_ROW - 1);
 }
@@ -120,7 +136,7 @@ void load_unplace(struct trace *t, enum table_id id)
 {
 	struct table_data *table = &t->tables[id];
 
-	table->fixed = false;
+	table->rows_assigned = false;
 	free(table->permutation);
 	table->permutation = NULL;
 	for (size_t i = 0; i < table->items.count; i++) {
@@ -130,24 +146,34 @@ void load_unplace(struct trace *t, enum table_id id)
 	}
 }
 
-/* Marks the rows of a block that have no value. */
+/* Writes down which rows of a block have values; of complete blocks mark_complete does so at the end. */
 static int keep_validity(struct load_job *job, struct load_column *column,
-			 const struct block_item *item, const uint8_t *valid)
+			 const struct block_item *item, const struct column_target *target)
 {
 	uint8_t *whole;
 
 	pthread_mutex_lock(&job->lock);
-	if (!column->data.valid) {
-		column->data.valid = array_new(job->table->rows, 1);
-		if (column->data.valid)
-			memset(column->data.valid, 1, job->table->rows);
-	}
+	if (!column->data.valid)
+		column->data.valid = array_zeroed(job->table->rows, 1);
 	whole = column->data.valid;
 	pthread_mutex_unlock(&job->lock);
 	if (!whole)
 		return -ENOMEM;
-	memcpy(whole + item->row, valid, item->rows);
+	if (!target->all_missing)
+		memcpy(whole + item->row, target->valid, item->rows);
 	return 0;
+}
+
+static void mark_complete(const struct load_job *job)
+{
+	for (size_t c = 0; c < job->column_count; c++) {
+		uint8_t *valid = job->columns[c].data.valid;
+
+		for (size_t i = 0; valid && i < job->table->items.count; i++)
+			if (job->columns[c].complete[i])
+				memset(valid + job->table->items.data[i].row, 1,
+				       job->table->items.data[i].rows);
+	}
 }
 
 /* Ids of the session become ids of the trace, or rows. */
@@ -179,11 +205,16 @@ static int finish_block(struct load_job *job, const struct block_item *item,
 	for (size_t c = 0; c < job->column_count; c++) {
 		struct load_column *column = &job->columns[c];
 		const uint8_t *valid = targets[c].has_missing ? targets[c].valid : NULL;
+		bool is_ref = column->schema->type == COLUMN_TYPE_REF;
 
-		if (column->schema->type == COLUMN_TYPE_STRING ||
-		    column->schema->type == COLUMN_TYPE_REF)
+		/* 0 is the id of the empty string */
+		if (is_ref ||
+		    (column->schema->type == COLUMN_TYPE_STRING && !targets[c].all_missing))
 			translate(job, column, item, valid);
-		if (valid && keep_validity(job, column, item, valid) < 0)
+		if (is_ref || !targets[c].all_missing)
+			atomic_store_explicit(&column->has_values, true, memory_order_relaxed);
+		column->complete[item - job->table->items.data] = !valid;
+		if (valid && keep_validity(job, column, item, &targets[c]) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -197,7 +228,7 @@ static void leave_missing(const struct load_job *job, struct block_item *item,
 	for (size_t c = 0; c < job->column_count; c++) {
 		memset(targets[c].values, 0, (size_t)item->rows * job->columns[c].schema->width);
 		memset(targets[c].valid, 0, item->rows);
-		targets[c].has_missing = true;
+		targets[c].has_missing = targets[c].all_missing = true;
 	}
 }
 
@@ -230,10 +261,11 @@ static int load_block(void *user, unsigned index, size_t number)
 			.values =
 				(uint8_t *)column->data.values + item->row * column->schema->width,
 			.valid = worker->valid + c * job->block_rows,
+			.zeroed = true,
 		};
 	}
 	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
-			      job->column_count, job->first || job->t->options.verify, NULL);
+			      job->column_count, job->first, NULL);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {
@@ -252,6 +284,8 @@ static void forget_columns(struct load_job *job)
 	for (size_t c = 0; c < job->column_count; c++) {
 		free(job->columns[c].data.values);
 		free(job->columns[c].data.valid);
+		free(job->columns[c].complete);
+		job->columns[c].complete = NULL;
 		job->columns[c].data = (struct column_data){ .loaded = true };
 	}
 }
@@ -266,13 +300,17 @@ static int decode_blocks(struct load_job *job)
 		return 0;
 	for (size_t c = 0; c < job->column_count; c++) {
 		job->columns[c].data.values =
-			array_new(job->table->rows, job->columns[c].schema->width);
-		if (!job->columns[c].data.values)
+			array_zeroed(job->table->rows, job->columns[c].schema->width);
+		job->columns[c].complete = calloc(job->table->items.count, 1);
+		if (!job->columns[c].data.values || !job->columns[c].complete)
 			return -ENOMEM;
 	}
 	atomic_store(&job->damaged, false);
 	atomic_store(&job->rows_done, 0);
 	result = parallel_for(job->threads, job->table->items.count, load_block, job);
+	for (size_t i = 0; i < job->t->segments.count; i++)
+		segment_drop_pages(&job->t->segments.data[i].file);
+	mark_complete(job);
 	return result == 0 && atomic_load(&job->damaged) ? -EAGAIN : result;
 }
 
@@ -299,10 +337,13 @@ static int permute_column(void *user, unsigned worker, size_t number)
 {
 	struct load_job *job = user;
 	struct load_column *column = &job->columns[number];
-	int result = sort_apply(column->data.values, column->schema->width, job->table->permutation,
-				job->table->rows);
+	int result = 0;
 
 	(void)worker;
+	if (!atomic_load_explicit(&column->has_values, memory_order_relaxed))
+		return 0;
+	result = sort_apply(column->data.values, column->schema->width, job->table->permutation,
+			    job->table->rows);
 	if (result == 0 && column->data.valid)
 		result = sort_apply(column->data.valid, 1, job->table->permutation,
 				    job->table->rows);
@@ -364,7 +405,7 @@ static int drop_repeats(struct load_job *job, struct error *e)
 			.valid = job->columns[c].data.valid,
 			.width = job->columns[c].schema->width,
 		};
-	return repeats_drop(job->t, job->table, columns, job->column_count, e);
+	return dedup_rows(job->t, job->table, columns, job->column_count, e);
 }
 
 static int run_job(struct load_job *job, const struct table_schema *schema, struct error *e)
@@ -391,8 +432,10 @@ static int run_job(struct load_job *job, const struct table_schema *schema, stru
 			load_unplace(job->t, job->table_id);
 		return result;
 	}
-	for (size_t c = 0; c < job->column_count; c++)
+	for (size_t c = 0; c < job->column_count; c++) {
 		table_set_column(job->table, schema, job->columns[c].index, job->columns[c].data);
+		free(job->columns[c].complete);
+	}
 	return 0;
 }
 
@@ -409,14 +452,17 @@ static int choose_columns(struct load_job *job, const struct table_schema *schem
 	for (int c = 0; c < schema->column_count && result == 0; c++) {
 		const struct column_schema *column = &schema->columns[c];
 
-		if (!(columns >> c & 1) || job->table->columns[c].loaded)
+		if (!(columns >> c & 1))
+			continue;
+		job->table->columns[c].for_join = false;
+		if (job->table->columns[c].loaded)
 			continue;
 		if (column->type == COLUMN_TYPE_STRING)
 			result = refs_load(job->t, TABLE_string, e);
 		else if (column->type == COLUMN_TYPE_REF)
 			result = refs_load(job->t, column->ref, e);
-		job->columns[job->column_count++] =
-			(struct load_column){ .index = c, .schema = column };
+		job->columns[job->column_count].index = c;
+		job->columns[job->column_count++].schema = column;
 	}
 	return result;
 }
@@ -447,7 +493,7 @@ int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error
 	job->t = t;
 	job->table = &t->tables[id];
 	job->table_id = id;
-	job->first = !job->table->fixed;
+	job->first = !job->table->rows_assigned;
 	pthread_mutex_init(&job->lock, NULL);
 	result = choose_columns(job, schema, columns ? columns : UINT64_MAX, e);
 	if (result == 0 && job->column_count)

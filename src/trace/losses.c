@@ -85,12 +85,17 @@ static void find_damage(const struct trace *t, struct file_damage *damage)
 	}
 }
 
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 static int add_damage(struct trace *t, const struct trace_segment *segment,
 		      const struct file_damage *damage, struct strbuf *detail)
 {
 	const struct session *session = &t->sessions.data[segment->session];
 	uint64_t start_ns = segment->file.header.start_monotonic_ns, end_ns = session->end_ns;
-	uint64_t pieces = segment->file.damaged_blocks + damage->blocks;
+	uint64_t pieces = segment->damage + damage->blocks;
 
 	if (segment->repeated)
 		return add(t, session->process, loss_reason_damaged_file, 1, start_ns, end_ns,
@@ -98,12 +103,14 @@ static int add_damage(struct trace *t, const struct trace_segment *segment,
 	if (pieces == 0)
 		return 0;
 	if (damage->blocks)
-		strbuf_addf(detail, ": %llu damaged blocks of %llu rows",
-			    (unsigned long long)damage->blocks, (unsigned long long)damage->rows);
-	if (segment->file.damaged_blocks)
-		strbuf_addf(detail, ": %llu pieces of damage, %llu bytes skipped",
-			    (unsigned long long)segment->file.damaged_blocks,
-			    (unsigned long long)segment->file.skipped_bytes);
+		strbuf_addf(detail, ": %llu damaged block%s of %llu row%s",
+			    (unsigned long long)damage->blocks, plural(damage->blocks),
+			    (unsigned long long)damage->rows, plural(damage->rows));
+	if (segment->damage)
+		strbuf_addf(detail, ": %llu piece%s of damage, %llu byte%s skipped",
+			    (unsigned long long)segment->damage, plural(segment->damage),
+			    (unsigned long long)segment->file.skipped_bytes,
+			    plural(segment->file.skipped_bytes));
 	else if (damage->end_ns) {
 		start_ns = damage->start_ns;
 		end_ns = damage->end_ns;
@@ -127,7 +134,7 @@ static int add_segment(struct trace *t, const struct trace_segment *segment,
 	if (result == 0 && !segment->repeated && !segment->file.closed) {
 		strbuf_clear(&detail);
 		strbuf_addf(&detail, "%s: not closed in order", segment->name);
-		result = add(t, session->process, loss_reason_truncated_file, 0, session->end_ns,
+		result = add(t, session->process, loss_reason_truncated_file, 1, session->end_ns,
 			     session->end_ns, strbuf_text(&detail));
 	}
 	strbuf_release(&detail);

@@ -94,7 +94,10 @@ static int add_seen(struct building *b, uint64_t row, uint64_t session_end_ns, s
 	return 0;
 }
 
-/* Whether a session's files are called so, as those that no recorded process wrote: "record.", "symbols.". */
+/*
+ * Whether the names of a session's files begin so. "record." and "symbols." are files that no
+ * recorded process wrote.
+ */
 static bool is_called(const struct trace *t, size_t session, const char *prefix)
 {
 	for (size_t i = 0; i < t->segments.count; i++)

@@ -34,7 +34,7 @@ struct string_rows {
 	VEC(uint32_t) texts; /* in the trace */
 };
 
-/* The ids are in their place already, behind those that are counted. */
+/* Adds the texts of `count` ids, which the block's decoder has written behind rows->ids.count. */
 static int add_texts(struct trace *t, struct string_rows *rows, const struct bytes_column *texts,
 		     uint32_t count)
 {
@@ -85,7 +85,7 @@ static int drop_repeats(struct trace *t, struct table_data *table, struct string
 		{ .values = (uint8_t *)rows->texts.data, .width = sizeof(uint32_t) },
 	};
 
-	return repeats_drop(t, table, columns, ARRAY_SIZE(columns), e);
+	return dedup_rows(t, table, columns, ARRAY_SIZE(columns), e);
 }
 
 /* Makes the decoded rows the columns of the table. */
@@ -107,7 +107,7 @@ int strings_decode(struct trace *t, struct error *e)
 	struct decoder *decoder;
 	int result;
 
-	if (table->fixed)
+	if (table->rows_assigned)
 		return 0;
 	decoder = decoder_new();
 	result = decoder ? 0 : -ENOMEM;

@@ -107,7 +107,7 @@ void trace_free(struct trace *t)
 {
 	if (!t)
 		return;
-	calls_release(t);
+	trace_launches_done(t);
 	catalog_release(t);
 	interner_release(&t->strings);
 	vec_release(&t->losses);
@@ -135,14 +135,14 @@ uint64_t trace_rows(const struct trace *t, enum table_id id)
 {
 	const struct table_data *table = table_of(t, id);
 
-	return table->fixed ? table->rows : table->size.rows;
+	return table->rows_assigned ? table->rows : table->size.rows;
 }
 
 uint64_t trace_first_row(const struct trace *t, enum table_id id, size_t process)
 {
 	const struct table_data *table = table_of(t, id);
 
-	return table->fixed ? table->first_row[MIN(process, t->processes.count)] : 0;
+	return table->rows_assigned ? table->first_row[MIN(process, t->processes.count)] : 0;
 }
 
 size_t trace_row_process(const struct trace *t, enum table_id id, uint64_t row)
@@ -340,37 +340,55 @@ static int verify_block(void *user, unsigned worker, size_t number)
 
 	(void)worker;
 	if (item->state == BLOCK_GOOD && block_verify(file, &file->blocks[item->block], NULL) < 0)
-		item->state = verification->table->fixed ? BLOCK_INCOMPLETE : BLOCK_DAMAGED;
+		item->state = verification->table->rows_assigned ? BLOCK_INCOMPLETE : BLOCK_DAMAGED;
 	return 0;
 }
 
-/* Blocks that no table lists: of tables that this version does not know, and without rows. */
-static int64_t verify_unlisted(const struct segment *file)
+/*
+ * Counts the damage of a segment that is in no listed block: its other payloads (padding, index, tables that this
+ * version does not know, blocks without rows), and all headers.
+ */
+static int verify_segment(void *user, unsigned worker, size_t number)
 {
-	int64_t damaged = 0;
+	struct trace *t = user;
+	struct trace_segment *segment = &t->segments.data[number];
+	struct segment all;
 
-	for (size_t i = 0; i < file->block_count; i++)
-		if (!schema_table(file->blocks[i].header.table) || file->blocks[i].header.rows == 0)
-			damaged += block_verify(file, &file->blocks[i], NULL) < 0;
-	return damaged;
+	(void)worker;
+	if (segment_walk(&segment->file, &all, NULL) < 0)
+		return -ENOMEM;
+	segment->damage = all.damaged_blocks;
+	for (size_t i = 0; i < all.block_count; i++)
+		if (!schema_table(all.blocks[i].header.table) || all.blocks[i].header.rows == 0)
+			segment->damage += block_verify(&all, &all.blocks[i], NULL) < 0;
+	segment_release(&all);
+	return 0;
+}
+
+static int verify_all(struct trace *t)
+{
+	int result = parallel_for(t->options.threads, t->segments.count, verify_segment, t);
+
+	for (size_t id = 1; id <= TABLE_MAX && result == 0; id++) {
+		struct verification verification = { t, &t->tables[id] };
+
+		result = parallel_for(t->options.threads, t->tables[id].items.count, verify_block,
+				      &verification);
+	}
+	return result;
 }
 
 int64_t trace_verify(struct trace *t, struct error *e)
 {
-	int64_t damaged = 0;
+	int64_t damaged = (int64_t)t->failed.count;
+	int result = verify_all(t);
 
-	for (size_t id = 1; id <= TABLE_MAX; id++) {
-		struct verification verification = { t, &t->tables[id] };
-		int result = parallel_for(t->options.threads, t->tables[id].items.count,
-					  verify_block, &verification);
-
-		if (result < 0)
-			return error_set(e, result, "cannot verify '%s'", t->path);
+	if (result < 0)
+		return error_set(e, result, "cannot verify '%s'", t->path);
+	for (size_t id = 1; id <= TABLE_MAX; id++)
 		for (size_t i = 0; i < t->tables[id].items.count; i++)
 			damaged += t->tables[id].items.data[i].state != BLOCK_GOOD;
-	}
 	for (size_t i = 0; i < t->segments.count; i++)
-		damaged += (int64_t)t->segments.data[i].file.damaged_blocks +
-			   verify_unlisted(&t->segments.data[i].file);
+		damaged += (int64_t)t->segments.data[i].damage;
 	return damaged;
 }

@@ -24,7 +24,7 @@ struct trace;
 
 struct trace_options {
 	unsigned threads;		/* for decoding; 0: one per processor */
-	bool verify;			/* check checksums each time a block is decoded, not only the first time */
+	const char *symbols;		/* folder whose symbols.<n>.pit are read instead of the recording's; NULL: none */
 	void (*progress)(void *user, uint64_t done, uint64_t total);	/* decoded rows; may be NULL */
 	void *progress_user;
 };
@@ -135,7 +135,7 @@ struct trace_table_size {
 void trace_table_size(const struct trace *t, enum table_id table, struct trace_table_size *size);
 uint64_t trace_file_bytes(const struct trace *t);
 size_t trace_segment_count(const struct trace *t);
-/* Checks every checksum of every segment. Returns the number of damaged blocks, or a negative code. */
+/* Checks every checksum of every segment. Returns the number of damaged blocks, headers and files, or a negative code. */
 int64_t trace_verify(struct trace *t, struct error *e) MUST_USE;
 
 /*
@@ -144,5 +144,8 @@ int64_t trace_verify(struct trace *t, struct error *e) MUST_USE;
  * is none. Joined on (process, correlation). Loads what it needs; belongs to the trace.
  */
 int trace_launches(struct trace *t, enum table_id table, const uint32_t **calls, struct error *e) MUST_USE;
+/* Frees what trace_launches would find the launches of further tables with: 8 bytes a call, and 8 a row for correlation ids
+ * that nobody else has loaded. */
+void trace_launches_done(struct trace *t);
 
 #endif

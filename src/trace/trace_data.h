@@ -27,6 +27,7 @@ struct trace_segment {
 	struct segment file;
 	const char *name; /* without the folder; owned by the interner */
 	uint32_t session; /* index */
+	uint64_t damage; /* pieces outside of listed blocks; all of them are known after trace_verify */
 	bool repeated; /* a copy of another segment: not read */
 };
 
@@ -53,21 +54,22 @@ enum block_state {
 
 struct block_item {
 	uint32_t segment, block; /* indexes */
-	uint32_t rows; /* in the table: without those that are there already */
+	uint32_t rows; /* in the table: without repeated rows */
 	uint8_t state; /* enum block_state; while decoding, written by the worker that has it */
-	uint64_t row; /* its first row before sorting, once rows are fixed */
+	uint64_t row; /* its first row before sorting, once rows are assigned */
 };
 
 struct column_data {
 	void *values; /* NULL if not loaded or without rows */
 	uint8_t *valid; /* NULL: no value is missing */
 	bool loaded;
+	bool for_join; /* loaded by trace_launches alone: trace_launches_done frees it */
 };
 
 struct table_data {
 	VEC(struct block_item) items; /* ordered by process, session, time */
 	struct trace_table_size size;
-	bool fixed; /* rows, first_row, item.row and permutation hold */
+	bool rows_assigned; /* rows, first_row, item.row and permutation hold */
 	uint64_t rows;
 	uint64_t *first_row; /* one per process, and the end */
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: as it is */
@@ -130,7 +132,7 @@ void table_set_column(struct table_data *table, const struct table_schema *schem
 		      struct column_data data);
 /* Decides where each block's rows go. E_LIMIT when there are too many. */
 int load_place(struct trace *t, struct table_data *table, struct error *e) MUST_USE;
-/* Undoes that, and what repeats_drop and sort_rows did, after a failure. */
+/* Undoes load_place, dedup_rows and sort_rows after a failure. */
 void load_unplace(struct trace *t, enum table_id id);
 const struct session *item_session(const struct trace *t, const struct block_item *item);
 
@@ -141,10 +143,10 @@ struct repeat_column {
 	uint8_t width;
 };
 /*
- * Leaves rows out of a table, whose blocks have been decoded and not been sorted, that are there already;
- * `columns` are all of its columns.
+ * Drops the rows of a table that repeat an earlier row of their session. Its blocks have been
+ * decoded and not been sorted; `columns` are all of its columns.
  */
-int repeats_drop(struct trace *t, struct table_data *table, const struct repeat_column *columns,
+int dedup_rows(struct trace *t, struct table_data *table, const struct repeat_column *columns,
 		 size_t count, struct error *e) MUST_USE;
 
 /* sort.c */
@@ -153,8 +155,5 @@ int sort_rows(const uint64_t *times, const uint64_t *first_row, size_t processes
 	      uint32_t **permutation) MUST_USE;
 /* Permutes an array in place. */
 int sort_apply(void *values, size_t width, const uint32_t *permutation, uint64_t rows) MUST_USE;
-
-/* join.c */
-void calls_release(struct trace *t);
 
 #endif

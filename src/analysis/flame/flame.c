@@ -84,6 +84,8 @@ static int load(struct flame_builder *b, struct error *e)
 	if (r >= 0 && o->levels & 1 << FLAME_BY_NVTX) {
 		r = nvtx_ranges_init(&b->ranges, b->trace, true, e);
 		b->ranges_ready = r >= 0;
+		if (r >= 0 && nvtx_ranges_adopt(&b->ranges, b->trace) < 0)
+			r = error_set(e, -ENOMEM, "out of memory");
 	}
 	if (r >= 0 && o->captures) {
 		r = graph_stacks_init(&b->captures, b->trace, e);
@@ -94,23 +96,6 @@ static int load(struct flame_builder *b, struct error *e)
 	b->several = has_several(b->trace);
 	b->stack_ids = trace_u32(b->trace, TABLE_api_call, COLUMN_api_call_stack);
 	b->stack_valid = trace_valid(b->trace, TABLE_api_call, COLUMN_api_call_stack);
-	return 0;
-}
-
-/* The last name of each thread counts. */
-static int name_threads(struct flame_builder *b)
-{
-	const uint32_t *tids = trace_u32(b->trace, TABLE_thread, COLUMN_thread_tid);
-	const uint32_t *names = trace_u32(b->trace, TABLE_thread, COLUMN_thread_name);
-
-	for (uint64_t row = 0; row < trace_rows(b->trace, TABLE_thread); row++)
-		if (map_put(&b->threads,
-			    (uint64_t)flame_process(b,
-						    trace_row_process(b->trace, TABLE_thread, row))
-					    << 32 |
-				    tids[row],
-			    names[row]) < 0)
-			return -ENOMEM;
 	return 0;
 }
 
@@ -140,7 +125,7 @@ static int prepare(struct flame_builder *b)
 		b->flame->sections[i].frame = (uint32_t)frame;
 		b->flame->sections[i].node = FLAME_NONE;
 	}
-	return name_threads(b);
+	return thread_names_init(&b->threads, b->trace);
 }
 
 static void builder_release(struct flame_builder *b)
@@ -158,7 +143,7 @@ static void builder_release(struct flame_builder *b)
 	map_release(&b->other_prefixes);
 	for (size_t i = 0; i < FLAME_LEVELS; i++)
 		map_release(&b->levels[i]);
-	map_release(&b->threads);
+	thread_names_release(&b->threads);
 	map_release(&b->thread_frames);
 	vec_release(&b->climb);
 }

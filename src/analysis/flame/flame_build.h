@@ -6,6 +6,7 @@
 #include "analysis/flame/flame.h"
 #include "analysis/graph_stacks.h"
 #include "analysis/nvtx_ranges.h"
+#include "analysis/thread_names.h"
 
 #define FLAME_PREFIXES 16 /* bases with an array of their own */
 
@@ -35,8 +36,9 @@ struct flame_builder {
 	struct map
 		other_prefixes; /* of bases that found no place there: base << 32 | row -> node */
 	struct map levels[FLAME_LEVELS]; /* key of a level -> frame */
-	struct map threads; /* process << 32 | tid -> string id of its name; process: flame_process */
-	struct map thread_frames; /* the same -> frame, for calls and samples without a stack */
+	struct thread_names threads;
+	struct map
+		thread_frames; /* process << 32 | tid -> frame, for calls and samples without a stack */
 	uint32_t *
 		function_frames; /* by row of api_function, and one more: FLAME_NONE until needed */
 	uint32_t ends[STACK_ENDS]; /* frames of enum stack_end */

@@ -12,13 +12,9 @@ static uint64_t key_of(size_t process, uint32_t value)
 
 static void thread_text(struct flame_builder *b, size_t process, uint32_t tid, struct strbuf *out)
 {
-	uint64_t name = 0;
+	const char *name = thread_name(&b->threads, process, tid);
 
-	map_get(&b->threads, key_of(process, tid), &name);
-	if (name && trace_string_length(b->trace, (uint32_t)name))
-		strbuf_adds(out, trace_string(b->trace, (uint32_t)name));
-	else
-		strbuf_adds(out, "thread");
+	strbuf_adds(out, *name ? name : "thread");
 }
 
 static void process_text(const struct trace *t, size_t process, struct strbuf *out)

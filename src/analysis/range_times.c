@@ -1,0 +1,156 @@
+/*
+ * range_times.c: the work of each range by itself is added up first; then, from the last range to
+ * the first, what is inside a range goes to the one around it.
+ */
+#include "analysis/range_times.h"
+
+#include <errno.h>
+
+#include "analysis/groups.h"
+#include "analysis/report.h"
+
+/* What was launched in a range, and once it is summed in those inside it. */
+struct inside {
+	uint64_t ns, work;
+};
+
+struct tally {
+	const struct report *report;
+	const struct nvtx_ranges *ranges;
+	struct inside *inside; /* by range */
+	struct range_times *out;
+	GROUPS(struct range_group) groups; /* by message */
+	VEC(struct durations) durations; /* of the groups */
+};
+
+static void add_work(struct tally *x)
+{
+	struct work_walk w = work_walk(&x->report->calls, &x->report->selection);
+
+	while (work_walk_next(&w)) {
+		uint32_t range =
+			w.call == TRACE_NO_ROW ? NVTX_NO_RANGE : x->ranges->of_call[w.call];
+
+		x->out->gpu_ns += w.ns;
+		if (range == NVTX_NO_RANGE) {
+			x->out->outside_ns += w.ns;
+			continue;
+		}
+		x->inside[range].ns += w.ns;
+		x->inside[range].work++;
+	}
+}
+
+/* Inner ranges come after those around them. */
+static void sum_outwards(struct tally *x)
+{
+	for (size_t i = x->ranges->count; i-- > 0;) {
+		uint32_t outer = x->ranges->items[i].outer;
+
+		if (outer == NVTX_NO_RANGE)
+			continue;
+		x->inside[outer].ns += x->inside[i].ns;
+		x->inside[outer].work += x->inside[i].work;
+	}
+}
+
+/* Whether it is in a range of its own text, whose time has it already. */
+static bool recurs(const struct tally *x, const struct nvtx_range *range)
+{
+	uint32_t outer = range->outer;
+
+	for (unsigned depth = 0; outer != NVTX_NO_RANGE && depth < NVTX_DEPTH_MAX; depth++) {
+		if (x->ranges->items[outer].message == range->message)
+			return true;
+		outer = x->ranges->items[outer].outer;
+	}
+	return false;
+}
+
+/* A range that is longer than the window may begin before it: only its work counts then. */
+static int add_range(struct tally *x, size_t i)
+{
+	const struct nvtx_range *range = &x->ranges->items[i];
+	bool begins = selection_has_time(&x->report->selection, true, range->start_ns);
+	struct range_group *g;
+	size_t group;
+
+	if (!x->report->selection.processes[range->process] || (!begins && !x->inside[i].work))
+		return 0;
+	g = groups_at(&x->groups, range->message, .message = range->message);
+	if (!g)
+		return -ENOMEM;
+	group = (size_t)(g - x->groups.items.data);
+	if (group == x->durations.count && vec_push(&x->durations, (struct durations){ 0 }) < 0)
+		return -ENOMEM;
+	g->launches |= range->pushed;
+	if (!recurs(x, range)) {
+		g->gpu_ns += x->inside[i].ns;
+		g->work += x->inside[i].work;
+	}
+	if (!begins)
+		return 0;
+	x->out->ranges++;
+	g->count++;
+	g->open += range->open;
+	return range->open
+		       ? 0
+		       : durations_add(&x->durations.data[group], range->end_ns - range->start_ns);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct range_group *x = a, *y = b;
+
+	return order_down(x->gpu_ns, y->gpu_ns) ?: order_down(x->time.total_ns, y->time.total_ns)
+		       ?: order_up(x->message, y->message);
+}
+
+static int tally(struct tally *x)
+{
+	int code = 0;
+
+	x->inside = calloc(x->ranges->count + 1, sizeof(*x->inside));
+	if (!x->inside)
+		return -ENOMEM;
+	add_work(x);
+	sum_outwards(x);
+	for (size_t i = 0; i < x->ranges->count && code >= 0; i++)
+		code = add_range(x, i);
+	for (size_t i = 0; i < x->durations.count; i++) {
+		x->groups.items.data[i].time = durations_stats(&x->durations.data[i]);
+		durations_release(&x->durations.data[i]);
+	}
+	return code;
+}
+
+static int run(struct report *r, void *result)
+{
+	struct range_times *out = result;
+	struct nvtx_ranges own = { 0 };
+	struct tally x = { .report = r, .ranges = &r->ranges, .out = out };
+	int code = 0;
+
+	if (!trace_rows(r->trace, TABLE_nvtx))
+		return 0;
+	if (!r->ranges.of_call) {
+		x.ranges = &own;
+		code = nvtx_ranges_pair(&own, r->trace, true);
+		if (code >= 0)
+			code = nvtx_ranges_adopt(&own, r->trace);
+	}
+	if (code >= 0)
+		code = tally(&x);
+	groups_take(&x.groups, compare, &out->items, &out->count);
+	free(x.inside);
+	vec_release(&x.durations);
+	nvtx_ranges_release(&own);
+	return code;
+}
+
+const struct analysis analysis_range_times = {
+	.size = sizeof(struct range_times),
+	.needs = { { TABLE_nvtx, 0 } },
+	.run = run,
+	OWNS(struct range_times, items),
+};
