@@ -26,21 +26,9 @@ static void device_json(struct json *json, const struct cuda_device *d)
 	json_key_string(json, "uuid", d->uuid);
 	json_key_string(json, "pci", d->pci);
 	json_key_u64(json, "memory_bytes", d->memory_bytes);
-	add_known(json, "compute_major", d->compute_major);
-	add_known(json, "compute_minor", d->compute_minor);
-	add_known(json, "multiprocessors", d->multiprocessors);
-	add_known(json, "clock_khz", d->clock_khz);
-	add_known(json, "memory_clock_khz", d->memory_clock_khz);
-	add_known(json, "memory_bus_bits", d->memory_bus_bits);
-	add_known(json, "l2_bytes", d->l2_bytes);
-	add_known(json, "warp_size", d->warp_size);
-	add_known(json, "max_threads_per_block", d->threads_per_block);
-	add_known(json, "max_threads_per_multiprocessor", d->threads_per_multiprocessor);
-	add_known(json, "max_blocks_per_multiprocessor", d->blocks_per_multiprocessor);
-	add_known(json, "registers_per_multiprocessor", d->registers_per_multiprocessor);
-	add_known(json, "shared_per_block_optin_bytes", d->shared_per_block_optin_bytes);
-	add_known(json, "shared_per_multiprocessor_bytes", d->shared_per_multiprocessor_bytes);
-	add_known(json, "copy_engines", d->copy_engines);
+#define ATTRIBUTE_JSON(name, number) add_known(json, #name, d->name);
+	CUDA_ATTRIBUTES(ATTRIBUTE_JSON)
+#undef ATTRIBUTE_JSON
 	json_end(json);
 }
 
@@ -79,8 +67,8 @@ static void device_text(struct strbuf *out, bool color, const struct cuda_device
 	if (d->clock_khz > 0)
 		strbuf_addf(out, " at %d MHz", d->clock_khz / 1000);
 	strbuf_adds(out, "; each ");
-	add_limit(out, d->threads_per_multiprocessor, " threads, ");
-	add_limit(out, d->blocks_per_multiprocessor, " blocks, ");
+	add_limit(out, d->max_threads_per_multiprocessor, " threads, ");
+	add_limit(out, d->max_blocks_per_multiprocessor, " blocks, ");
 	add_limit(out, d->registers_per_multiprocessor, " registers, ");
 	add_size(out, d->shared_per_multiprocessor_bytes, " shared memory\n");
 }
@@ -95,7 +83,7 @@ static int no_gpu(const struct context *c, const char *why)
 		cli_print(c, &none);
 		strbuf_release(&none);
 	}
-	return cli_failf(c, "%s (see `pitot doctor`)", why);
+	return cli_failf(c, "%s; see `pitot doctor`", why);
 }
 
 static int run_devices(struct context *c, int argc, char **argv)
@@ -108,8 +96,7 @@ static int run_devices(struct context *c, int argc, char **argv)
 	char reason[512];
 	int count;
 
-	if (argc > 1)
-		return cli_usage(c, "devices takes no operands: what is '%s'?", argv[1]);
+	(void)argc, (void)argv;
 	if (libcuda_load(&cuda, &e) < 0 || libcuda_init(&cuda, &e) < 0) {
 		strbuf_addf(&why, "no GPU can be used: %s",
 			    checks_no_gpu_reason(reason, sizeof(reason)) ? reason : e.text);

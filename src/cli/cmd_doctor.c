@@ -43,7 +43,7 @@ static void doctor_json(const struct check *checks, size_t count, bool can_recor
 	strbuf_addc(out, '\n');
 }
 
-/* Folded text whose first line stands behind what is there already. */
+/* Appends folded text; its first line continues the current one. */
 static void add_behind(struct strbuf *out, const char *text, unsigned width)
 {
 	_cleanup_strbuf_ struct strbuf folded = STRBUF_INIT;
@@ -73,8 +73,7 @@ static int run_doctor(struct context *c, int argc, char **argv)
 	size_t count;
 	int status;
 
-	if (argc > 1)
-		return cli_usage(c, "doctor takes no operands, but got '%s'", argv[1]);
+	(void)argc, (void)argv;
 	count = checks_run(checks, CHECKS_MAX);
 	for (size_t i = 0; i < count; i++)
 		can_record = can_record && !(checks[i].needed && checks[i].state == CHECK_MISSING);

@@ -1,7 +1,6 @@
 /* cmd_export.c: `pitot export`: a recording in the format of another tool. */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/human.h"
 #include "base/json.h"
@@ -10,10 +9,11 @@
 #include "cli/window.h"
 #include "export/exporter.h"
 
-static const char *option_output, *option_format, *option_kernel;
+static const char *option_output, *option_kernel;
+static int option_format;
 static struct window_options option_window;
 static uint64_t option_split, option_rank;
-static bool split_given, rank_given;
+static bool format_given, split_given, rank_given;
 static bool option_stacks = true, option_force;
 
 #define FORMAT_NAME(name, ...) #name,
@@ -25,13 +25,14 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &option_output,
 	  .argument = "FILE",
+	  .is_path = true,
 	  .help = "file to write, - for standard output (default: the recording's name)" },
 	{ .name = "format",
-	  .type = OPTION_STRING,
+	  .type = OPTION_ENUM,
 	  .value = &option_format,
-	  .argument = "FORMAT",
+	  .given = &format_given,
 	  .choices = format_choices,
-	  .help = "perfetto or json (default: by the file's name, else perfetto)" },
+	  .help = "format of the file (default: by its name, else perfetto)" },
 	WINDOW_OPTIONS(option_window),
 	{ .name = "kernel",
 	  .letter = 'k',
@@ -73,25 +74,25 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
+static bool is_standard_output(void)
+{
+	return option_output && !strcmp(option_output, "-");
+}
+
 static int find_exporter(const struct context *c, const struct exporter **exporter)
 {
 	_cleanup_strbuf_ struct strbuf formats = STRBUF_INIT;
 
+	*exporter = &exporters[option_format];
+	if (format_given || !option_output)
+		return EXIT_DONE;
 	file_formats_list(exporters, sizeof(*exporters), &formats);
-	*exporter = &exporters[0];
-	if (option_format) {
-		*exporter = exporter_by_name(option_format);
-		if (!*exporter)
-			return cli_usage(c, "unknown format '%s'; there are %s", option_format,
-					 strbuf_text(&formats));
-	} else if (option_output && !strcmp(option_output, "-")) {
+	if (is_standard_output())
 		return cli_usage(c, "standard output needs --format: %s", strbuf_text(&formats));
-	} else if (option_output) {
-		*exporter = exporter_by_path(option_output);
-		if (!*exporter)
-			return cli_usage(c, "'%s' does not end as a format does; use --format: %s",
-					 option_output, strbuf_text(&formats));
-	}
+	*exporter = exporter_by_path(option_output);
+	if (!*exporter)
+		return cli_usage(c, "no format has files like '%s': give --format; there are %s",
+				 option_output, strbuf_text(&formats));
 	return EXIT_DONE;
 }
 
@@ -135,23 +136,10 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	return EXIT_DONE;
 }
 
-/* What the file takes on disk; for standard output what was written to it. */
-static uint64_t size_of(const char *path, const struct export_result *result)
-{
-	struct stat st;
-
-	if (result->files == 1 && strcmp(path, "-") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
-		return (uint64_t)st.st_size;
-	return result->bytes;
-}
-
 static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
 {
-	if (!n)
-		return;
-	strbuf_adds(out, out->length ? ", " : "");
-	human_count(out, n);
-	strbuf_addf(out, " %s", n == 1 ? one : many);
+	if (n)
+		cli_add_count(out, ", ", n, one, many);
 }
 
 static void describe(const char *path, const struct export_result *result, struct strbuf *out)
@@ -173,7 +161,7 @@ static void describe(const char *path, const struct export_result *result, struc
 	strbuf_addf(out, "%s: ", strcmp(path, "-") ? path : "standard output");
 	if (result->files > 1)
 		strbuf_addf(out, "%u files, ", result->files);
-	human_bytes(out, size_of(path, result));
+	human_bytes(out, result->bytes);
 	strbuf_adds(out, ", ");
 	human_count(out, export_result_events(result));
 	strbuf_adds(out, " events");
@@ -209,7 +197,7 @@ static int print_json(const struct context *c, const char *path, const struct ex
 	json_key_string(&j, "file", path);
 	json_key_string(&j, "format", exporter->file.name);
 	json_key_u64(&j, "files", result->files);
-	json_key_u64(&j, "bytes", size_of(path, result));
+	json_key_u64(&j, "bytes", result->bytes);
 	json_key_u64(&j, "events", export_result_events(result));
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
 		json_key(&j, keys[k]);
@@ -228,29 +216,50 @@ static int print_json(const struct context *c, const char *path, const struct ex
 	return cli_print(c, &out);
 }
 
-/* Two bars after one another: loading the recording, and writing. */
-struct bars {
-	const struct context *context;
-	struct progress reading, writing;
-	bool writes;
-};
-
-static void show_writing(void *user, uint64_t done, uint64_t total)
+/* Why there is no event, and the way to some. No file was written. */
+static int nothing_to_export(const struct context *c, const struct trace *t,
+			     const struct exporter *exporter, const struct export_result *result)
 {
-	struct bars *bars = user;
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	bool samples = trace_rows(t, TABLE_cpu_sample) || trace_rows(t, TABLE_off_cpu);
 
-	if (!bars->writes) {
-		progress_end(&bars->reading);
-		progress_start(&bars->writing, bars->context, "writing");
-		bars->writes = true;
+	if (option_window.since_given || option_window.until_given)
+		strbuf_adds(&why, "no event starts between --since and --until");
+	else if (option_kernel)
+		strbuf_addf(&why, "no kernel matches '%s', and there is nothing else",
+			    option_kernel);
+	else if (samples && !exporter->has_samples)
+		strbuf_addf(&why,
+			    "%s cannot show CPU samples, and there is nothing else; `pitot export "
+			    "--format perfetto` and `pitot flame` show them",
+			    exporter->file.name);
+	else if (samples)
+		strbuf_adds(&why, "--no-stacks leaves out CPU samples, and there is nothing else");
+	else {
+		strbuf_adds(&why, "the recording has no GPU work, calls or CPU samples; `pitot "
+				  "report` says why");
+		describe_omissions(result, &why);
 	}
-	progress_update(&bars->writing, done, total);
+	return cli_failf(c, "nothing to export: %s", strbuf_text(&why));
 }
 
-static int write_trace(struct bars *bars, struct trace *t, const struct exporter *exporter,
+/* The bar of loading the recording ends when the first event is written. */
+static void show_writing(void *user, uint64_t done, uint64_t total)
+{
+	static const char writing[] = "writing";
+	struct progress *p = user;
+
+	if (p->what != writing) {
+		progress_end(p);
+		progress_start(p, p->context, writing);
+	}
+	progress_update(p, done, total);
+}
+
+static int write_trace(struct progress *progress, struct trace *t, const struct exporter *exporter,
 		       const char *path)
 {
-	const struct context *c = bars->context;
+	const struct context *c = progress->context;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	struct export_result result;
 	struct export_options x;
@@ -260,13 +269,17 @@ static int write_trace(struct bars *bars, struct trace *t, const struct exporter
 	if (status != EXIT_DONE)
 		return status;
 	x.progress = show_writing;
-	x.progress_user = bars;
+	x.progress_user = progress;
 	r = exporter->write(t, &x, path, &result, &e);
-	progress_end(bars->writes ? &bars->writing : &bars->reading);
+	progress_end(progress);
 	if (r < 0 && terminal_stop_signal)
 		return 128 + terminal_stop_signal;
+	if (r == -ENODATA)
+		return nothing_to_export(c, t, exporter, &result);
 	if (r < 0)
 		return cli_fail(c, &e);
+	if (option_kernel && !result.written[TABLE_kernel])
+		cli_warn(c, "no kernel matches '%s'", option_kernel);
 	if (c->json)
 		return print_json(c, path, exporter, &result);
 	describe(path, &result, &line);
@@ -278,7 +291,7 @@ static int write_trace(struct bars *bars, struct trace *t, const struct exporter
 /* What the format cannot do is not left out in silence. */
 static int check_format(const struct context *c, const struct exporter *exporter)
 {
-	bool standard_output = option_output && !strcmp(option_output, "-");
+	bool standard_output = is_standard_output();
 
 	if (split_given && (!exporter->splits || standard_output))
 		return cli_usage(c, "--split-size: %s is one file; Perfetto files can be split",
@@ -297,15 +310,16 @@ static int run(struct context *c, int argc, char **argv)
 	const struct exporter *exporter;
 	_cleanup_free_ char *recording = NULL, *made = NULL;
 	struct trace *trace = NULL;
-	struct bars bars = { .context = c };
+	struct progress progress;
 	int status = find_exporter(c, &exporter);
 
+	(void)argc;
 	if (status == EXIT_DONE)
 		status = check_format(c, exporter);
 	if (status != EXIT_DONE)
 		return status;
 	terminal_catch_signals();
-	status = cli_open_trace(c, argc, argv, &bars.reading, &recording, &trace);
+	status = cli_open_trace(c, argv[1], &progress, &recording, &trace);
 	if (status != EXIT_DONE)
 		return status;
 	if (!option_output)
@@ -313,7 +327,7 @@ static int run(struct context *c, int argc, char **argv)
 	if (!option_output)
 		status = cli_failf(c, "out of memory");
 	else
-		status = write_trace(&bars, trace, exporter, option_output);
+		status = write_trace(&progress, trace, exporter, option_output);
 	trace_free(trace);
 	return status;
 }
@@ -337,6 +351,8 @@ const struct command cmd_export = {
 		       "in time: x.perfetto-trace, x-2.perfetto-trace and so on. A file gets its "
 		       "name when it is complete.",
 	.options = options,
+	.operands_max = 1,
 	.examples = examples,
+	.notes = "EXIT STATUS\n\n1 when there is nothing to export; then no file is written.",
 	.run = run,
 };

@@ -23,18 +23,19 @@ enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_NVTX };
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
-static const char *option_output, *option_format, *option_focus, *option_ignore, *option_diff,
+static const char *option_output, *option_focus, *option_ignore, *option_diff,
 	*option_least = "0.5", *option_title;
 static struct option_list option_where;
 static struct window_options option_window;
 static uint64_t option_depth;
-static bool least_given, depth_given, option_inverted, option_full_names, option_interpreter,
-	option_xpu_perf, option_force, option_lines = true, lines_given;
-static int option_mode, option_by, option_graphs;
+static bool format_given, least_given, depth_given, option_inverted, option_full_names,
+	option_interpreter, option_xpu_perf, option_force, option_lines = true, lines_given;
+static int option_format, option_mode, option_by, option_graphs;
 
 #define FORMAT_NAME(name, ...) #name,
-#define FORMAT_IN_HELP(name, ...) ", " #name
+#define FORMAT_VALUE(name, ...) FORMAT_##name,
 static const char *const format_choices[] = { "text", FLAME_FORMATS(FORMAT_NAME) NULL };
+enum { FORMAT_text, FLAME_FORMATS(FORMAT_VALUE) };
 
 static const struct option options[] = {
 	{ .name = "mode",
@@ -59,14 +60,15 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &option_output,
 	  .argument = "FILE",
+	  .is_path = true,
 	  .help = "file to write, - for standard output: x.svg, x.html, x.folded, x.pb.gz, "
 		  "x.speedscope.json, x.json (Firefox Profiler)" },
 	{ .name = "format",
-	  .type = OPTION_STRING,
+	  .type = OPTION_ENUM,
 	  .value = &option_format,
-	  .argument = "FORMAT",
+	  .given = &format_given,
 	  .choices = format_choices,
-	  .help = "text" FLAME_FORMATS(FORMAT_IN_HELP) " (default: by the file's name)" },
+	  .help = "format of the output (default: by the file's name)" },
 	{ .name = "where",
 	  .letter = 'w',
 	  .type = OPTION_LIST,
@@ -94,6 +96,7 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &option_diff,
 	  .argument = "OTHER",
+	  .is_path = true,
 	  .help = "compare with an earlier recording: what grew and what shrank since" },
 	{ .name = "min-percent",
 	  .type = OPTION_STRING,
@@ -158,50 +161,51 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/* What is shown and how: a format, or text when format is NULL. */
+/* What to show, and as which format; format NULL: text. */
 struct shape {
-	unsigned kinds; /* set by the first recording: the one that it is compared with follows */
-	bool cpu_only; /* nothing else was to be recorded */
+	unsigned kinds; /* chosen by the first recording, also for the one of --diff */
+	bool cpu_only; /* the recording was made with --cpu-only */
 	const struct flame_format *format;
-	const char *path; /* NULL: text */
+	const char *path; /* "-": standard output */
+	bool to_file;
 	uint64_t least_tenths;
 };
 
-static int unknown_format(const struct context *c, const char *what)
+/* NULL: text. */
+static const struct flame_format *format_of(int choice)
+{
+	return choice == FORMAT_text ? NULL : &flame_formats[choice - 1];
+}
+
+static int unknown_format(const struct context *c)
 {
 	_cleanup_strbuf_ struct strbuf formats = STRBUF_INIT;
 
 	file_formats_list(flame_formats, sizeof(*flame_formats), &formats);
-	return cli_usage(c, "%s; there are text, %s", what, strbuf_text(&formats));
+	return cli_usage(c, "no format has files like '%s': give --format; there are text, %s",
+			 option_output, strbuf_text(&formats));
 }
 
 static int choose_shape(const struct context *c, struct shape *s)
 {
 	bool terminal = isatty(STDOUT_FILENO);
-	_cleanup_strbuf_ struct strbuf what = STRBUF_INIT;
 
 	*s = (struct shape){ .path = option_output ? option_output : "-" };
-	if (option_format) {
-		s->format = flame_format_by_name(option_format);
-		if (!s->format && strcmp(option_format, "text") != 0) {
-			strbuf_addf(&what, "unknown format '%s'", option_format);
-			return unknown_format(c, strbuf_text(&what));
-		}
-	} else if (option_output && strcmp(option_output, "-") != 0) {
-		s->format = flame_format_by_path(option_output);
-		if (!s->format) {
-			strbuf_addf(&what, "no format has files like '%s': give --format",
-				    option_output);
-			return unknown_format(c, strbuf_text(&what));
-		}
+	s->to_file = strcmp(s->path, "-") != 0;
+	if (format_given) {
+		s->format = format_of(option_format);
+	} else if (s->to_file) {
+		s->format = flame_format_by_path(s->path);
+		if (!s->format)
+			return unknown_format(c);
 	} else if (option_xpu_perf || (!terminal && !c->json && !least_given && !depth_given)) {
-		s->format = flame_format_by_name("folded");
+		s->format = format_of(FORMAT_folded);
 	}
-	if (!s->format && option_output && strcmp(option_output, "-") != 0)
+	if (!s->format && s->to_file)
 		return cli_usage(c, "text goes to standard output: leave out -o");
-	if (s->format && s->format->by_address && terminal && !strcmp(s->path, "-"))
+	if (s->format && s->format->by_address && terminal && !s->to_file)
 		return cli_usage(c, "standard output is a terminal: name a file with -o");
-	if (c->json && s->format && !strcmp(s->path, "-"))
+	if (c->json && s->format && !s->to_file)
 		return cli_usage(c, "--json goes to standard output: name a file with -o");
 	return EXIT_DONE;
 }
@@ -220,9 +224,7 @@ static int parse_percent(const char *text, uint64_t *tenths)
 
 static int check_options(const struct context *c, struct shape *s)
 {
-	bool folded = s->format && !strcmp(s->format->file.name, "folded");
-
-	if (option_xpu_perf && !folded)
+	if (option_xpu_perf && s->format != format_of(FORMAT_folded))
 		return cli_usage(c, "--xpu-perf-compat is a kind of folded stacks: use it with -o "
 				    "FILE.folded");
 	if (option_xpu_perf && (option_mode == MODE_WAIT || option_mode == MODE_LAUNCHES))
@@ -257,7 +259,7 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 	}
 	if (option_xpu_perf)
 		return 1 << FLAME_GPU | (recorded & cpu);
-	/* of a program without GPU work there is nothing to say about GPUs */
+	/* a program without GPU work gets no sections of GPU time */
 	if (!(recorded & device) && (recorded & cpu || s->cpu_only))
 		device = 0;
 	if (s->format && s->format->by_address && device)
@@ -341,11 +343,10 @@ static int build(const struct context *c, struct trace *t, const struct shape *s
 /* Adds the recording of --diff. */
 static int compare(const struct context *c, const struct shape *s, struct flame *f)
 {
-	char *argv[] = { (char *)(uintptr_t) "flame", (char *)(uintptr_t)option_diff, NULL };
 	struct trace *trace = NULL;
 	struct progress progress;
 	struct flame before;
-	int status = cli_open_trace(c, 2, argv, &progress, NULL, &trace);
+	int status = cli_open_trace(c, option_diff, &progress, NULL, &trace);
 
 	if (status != EXIT_DONE)
 		return status;
@@ -375,7 +376,7 @@ static int print_text(const struct context *c, const struct flame *f, const stru
 		.flame = f,
 		.width = c->width,
 		.color = c->color,
-		.bars = isatty(STDOUT_FILENO) && terminal_speaks_utf8(),
+		.bars = isatty(STDOUT_FILENO) && terminal_shows_utf8(),
 		.least_percent_tenths = s->least_tenths,
 		.depth = option_depth,
 		.out = &out,
@@ -406,11 +407,25 @@ static int write_file(const struct context *c, const struct flame *f, const stru
 		strbuf_addc(&out, '\n');
 		return cli_print(c, &out);
 	}
-	if (strcmp(s->path, "-") != 0) {
+	if (s->to_file) {
 		human_bytes(&size, bytes);
 		cli_note(c, "%s: %s", s->path, strbuf_text(&size));
 	}
 	return EXIT_DONE;
+}
+
+/* An empty graph is an error, and no file is written; with --json a script gets totals of 0. */
+static int check_content(const struct context *c, const struct flame *f, const struct shape *s,
+			 const char *notes)
+{
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	bool narrowed =
+		option_where.count || option_window.since_given || option_window.until_given;
+
+	if ((c->json && !s->format) || !flame_print_empty(f, narrowed, &why))
+		return EXIT_DONE;
+	return cli_failf(c, "nothing to show: %s%s%s", strbuf_text(&why),
+			 why.length && notes[0] ? "; " : "", notes);
 }
 
 static int show(const struct context *c, struct trace *t, struct flame *f, const struct shape *s,
@@ -436,6 +451,9 @@ static int show(const struct context *c, struct trace *t, struct flame *f, const
 	flame_print_gaps(f, shows_cpu() ? &cpu : NULL, option_mode == MODE_CPU, &notes);
 	w.notes = strbuf_text(&notes);
 	w.title = w.title ? w.title : process ? process->command : path;
+	status = check_content(c, f, s, w.notes);
+	if (status != EXIT_DONE)
+		return status;
 	status = s->format ? write_file(c, f, s, &w)
 		 : c->json ? print_json(c, f)
 			   : print_text(c, f, s);
@@ -453,10 +471,11 @@ static int run(struct context *c, int argc, char **argv)
 	struct shape shape;
 	int status = choose_shape(c, &shape);
 
+	(void)argc;
 	if (status == EXIT_DONE)
 		status = check_options(c, &shape);
 	if (status == EXIT_DONE)
-		status = cli_open_trace(c, argc, argv, &progress, &path, &trace);
+		status = cli_open_trace(c, argv[1], &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;
 	status = choose_kinds(c, trace, &shape);
@@ -493,6 +512,8 @@ const struct command cmd_flame = {
 		"A launch or sample without a stack stands below the name of its thread, work "
 		"without a recorded launch below [no launch].",
 	.options = options,
+	.operands_max = 1,
 	.examples = examples,
+	.notes = "EXIT STATUS\n\n1 when there is nothing to show; then no file is written.",
 	.run = run,
 };

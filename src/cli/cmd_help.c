@@ -24,8 +24,6 @@ static int run_help(struct context *c, int argc, char **argv)
 {
 	const struct command *command = NULL;
 
-	if (argc > 2)
-		return cli_usage(c, "one command at a time: what is '%s'?", argv[2]);
 	if (argc == 2) {
 		command = command_find(argv[1]);
 		if (!command)
@@ -47,5 +45,6 @@ const struct command cmd_help = {
 		       "printed by `pitot COMMAND --help`. --json describes all commands, or "
 		       "the one, and their options for tools.",
 	.options = options,
+	.operands_max = 1,
 	.run = run_help,
 };

@@ -27,14 +27,12 @@ static int load(struct info *i, struct error *e)
 	trace_span(i->trace, &i->start_ns, &i->end_ns);
 	for (size_t n = 0; n < trace_process_count(i->trace); n++)
 		i->end_ns = MAX(i->end_ns, trace_process(i->trace, n)->end_ns);
-	if (r >= 0)
-		r = trace_losses(i->trace, &i->losses, &i->loss_count, e);
 	i->damaged = -1;
 	if (r >= 0 && option_verify) {
 		i->damaged = trace_verify(i->trace, e);
 		r = i->damaged < 0 ? (int)i->damaged : 0;
 	}
-	return r;
+	return r < 0 ? r : trace_losses(i->trace, &i->losses, &i->loss_count, e);
 }
 
 uint64_t info_number(const struct info *i, enum table_id table, int column, uint64_t row)
@@ -60,7 +58,7 @@ const char *info_state(const struct info *i, uint64_t row)
 	return name ? name : "?";
 }
 
-bool info_is_of_another(const struct info *i, size_t index)
+bool info_is_sampler_session(const struct info *i, size_t index)
 {
 	return trace_process(i->trace, index)->of != index;
 }
@@ -133,9 +131,10 @@ static int print(const struct info *i)
 		info_print_text(i, &out);
 	status = cli_print(i->context, &out);
 	if (status == EXIT_DONE && i->damaged > 0)
-		status = cli_failf(i->context,
-				   "'%s' has %lld damaged blocks: their rows are left out", i->path,
-				   (long long)i->damaged);
+		status = cli_failf(
+			i->context,
+			"'%s' is damaged in %lld place%s: what cannot be read is left out", i->path,
+			(long long)i->damaged, i->damaged == 1 ? "" : "s");
 	return status;
 }
 
@@ -145,8 +144,9 @@ static int run(struct context *c, int argc, char **argv)
 	_cleanup_free_ char *path = NULL;
 	struct progress progress;
 	struct error e = { 0 };
-	int status = cli_open_trace(c, argc, argv, &progress, &path, &info.trace), r;
+	int status = cli_open_trace(c, argv[1], &progress, &path, &info.trace), r;
 
+	(void)argc;
 	if (status != EXIT_DONE)
 		return status;
 	info.path = path;
@@ -162,13 +162,15 @@ const struct command cmd_info = {
 	.summary = "what a recording is: processes, devices, tables, sizes, loss",
 	.usage = "[options] [RECORDING]",
 	.description =
-		"Prints who was recorded where and when, how each process ended, the devices, the "
-		"tables with their rows and "
-		"bytes, the clocks, what was asked of the recorder and what was got, and "
-		"everything that is known to be "
-		"missing. Without RECORDING it reads the newest *.pitot in the current folder.",
+		"Prints the recorded processes with their hosts, times and exit statuses, the "
+		"devices, "
+		"the tables with their rows and bytes, the clocks, the capabilities of the "
+		"recorder, and the known losses. Without RECORDING it reads the newest *.pitot in "
+		"the current folder.",
 	.options = options,
+	.operands_max = 1,
 	.examples = examples,
 	.notes = "EXIT STATUS\n\n1 when --verify finds damage.",
+	.no_names = true,
 	.run = run,
 };

@@ -1,5 +1,7 @@
-/* cmd_record.c: `pitot record`: its options, what contradicts itself in them, and the order of a recording's parts. */
-#include <inttypes.h>
+/*
+ * cmd_record.c: `pitot record`: its options, what contradicts itself in them, and the order of a
+ * recording's parts.
+ */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,21 +11,16 @@
 #include "cli/ui.h"
 #include "record/recording.h"
 
-#define CPU_HZ_MAX 10000
-
 static struct record_request request = {
 	.symbols = true,
 	.hz = RECORD_CPU_HZ,
-#define SETTING(member, type, initial, ...) .member = initial,
-#include "record/recorder_settings.def"
-#undef SETTING
+	.settings = SETTINGS_INIT,
 };
 
-#define SETTING(member, type_, initial, key, ...)                                                  \
-	{ .type = OPTION_##type_,                                                                  \
-	  .value = &request.member,                                                                \
-	  .given = &request.given.member,                                                          \
-	  __VA_ARGS__ },
+static struct option_list pids;
+
+#define SETTING_OPTION(key_, type_, join_, initial, ...)                                           \
+	{ .key = #key_, .type = OPTION_##type_, .value = &request.settings.key_, __VA_ARGS__ },
 
 static const struct option options[] = {
 	{ .name = "output",
@@ -31,6 +28,7 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &request.output,
 	  .argument = "DIR",
+	  .is_path = true,
 	  .help = "record into DIR (default: NAME-DATE-TIME.pitot)" },
 	{ .name = "force",
 	  .letter = 'f',
@@ -42,26 +40,28 @@ static const struct option options[] = {
 	  .value = &request.name,
 	  .argument = "NAME",
 	  .help = "name of the recording (default: from the command)" },
-#include "record/recorder_settings.def"
+	/* clang-format off */
+	SETTINGS_REQUESTED(SETTING_OPTION)
+	/* clang-format on */
 	{ .name = "cpu",
 	  .type = OPTION_U64,
 	  .value = &request.hz,
-	  .given = &request.given.hz,
+	  .given = &request.hz_given,
 	  .argument = "HZ",
+	  .most = SETTING_CPU_HZ_MAX,
 	  .bare = "99",
 	  .negatable = true,
 	  .help = "CPU samples per second and thread (default 99)" },
 	{ .name = "cpu-via",
 	  .type = OPTION_ENUM,
 	  .value = &request.via,
-	  .argument = "auto|ebpf|perf|timer",
 	  .choices = record_via_names,
 	  .help = "method of CPU sampling; auto: the first of them that is allowed, and with perf "
 		  "a timer for Python frames" },
 	{ .name = "off-cpu",
 	  .type = OPTION_FLAG,
 	  .value = &request.off_cpu,
-	  .help = "record where threads wait, too (needs eBPF)" },
+	  .help = "record the time that threads are off the CPU, too (needs eBPF)" },
 	{ .name = "gpu-only",
 	  .type = OPTION_FLAG,
 	  .value = &request.gpu_only,
@@ -72,44 +72,61 @@ static const struct option options[] = {
 	  .help = "CPU samples only; needs no GPU" },
 	{ .name = "pid",
 	  .letter = 'p',
-	  .type = OPTION_U64,
-	  .value = &request.pid,
-	  .given = &request.given.pid,
+	  .type = OPTION_LIST,
+	  .value = &pids,
 	  .argument = "PID",
-	  .help = "sample a running process and what it starts, instead of a command" },
+	  .help = "sample a running process and all below it, instead of a command; may be given "
+		  "several times" },
 	{ .name = "symbols",
 	  .type = OPTION_FLAG,
 	  .value = &request.symbols,
 	  .negatable = true,
-	  .help = "find the names of functions when the command has ended (default)" },
+	  .help = "symbolize call stacks when the command has ended (default)" },
 	{ .name = "force-injection",
 	  .type = OPTION_FLAG,
 	  .value = &request.force_injection,
 	  .help = "replace another tool's CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH" },
 	OPTION_END,
 };
-#undef SETTING
 
-/* What contradicts itself. */
+static void add_pid(pid_t pid)
+{
+	for (size_t i = 0; i < request.pid_count; i++)
+		if (request.pids[i] == pid)
+			return;
+	request.pids[request.pid_count++] = pid;
+}
+
+static int read_pids(const struct context *c)
+{
+	_Static_assert(ARRAY_SIZE(pids.items) <= SPAWN_ATTACHED_MAX, "room for each --pid");
+	for (unsigned i = 0; i < pids.count; i++) {
+		uint64_t pid;
+
+		if (parse_u64(pids.items[i], &pid) < 0 || pid == 0 || pid > INT_MAX)
+			return cli_usage(c, "option '--pid' takes the id of a process, not '%s'",
+					 pids.items[i]);
+		add_pid((pid_t)pid);
+	}
+	return EXIT_DONE;
+}
+
+/* Refuses options that contradict each other. */
 static int check_options(const struct context *c, int argc)
 {
-	if (request.given.pid && argc > 1)
+	if (pids.count && argc > 1)
 		return cli_usage(c, "--pid samples a running process and takes no command");
-	if (request.given.pid && (request.pid == 0 || request.pid > INT_MAX))
-		return cli_usage(c, "there is no process %" PRIu64, request.pid);
-	if (request.given.pid && request.via == RECORD_VIA_TIMER)
+	if (pids.count && request.via == RECORD_VIA_TIMER)
 		return cli_usage(
 			c,
 			"--cpu-via timer needs a command: a running process has no timer inside");
-	if (!request.given.pid && argc < 2)
+	if (!pids.count && argc < 2)
 		return cli_usage(c, "no command given: pitot record [options] -- COMMAND");
-	if (request.given.duration_ns && !request.duration_ns)
-		return cli_usage(c, "--duration 0 leaves nothing to record");
 	if (request.cpu_only && request.gpu_only)
 		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
-	if (request.gpu_only && request.given.hz && request.hz)
+	if (request.gpu_only && request.hz_given && request.hz)
 		return cli_usage(c, "--gpu-only takes no CPU samples; leave out --cpu");
-	if (request.given.pid)
+	if (pids.count)
 		request.cpu_only = true;
 	if (request.gpu_only)
 		request.hz = 0;
@@ -118,10 +135,7 @@ static int check_options(const struct context *c, int argc)
 	if (request.off_cpu && !request.hz)
 		return cli_usage(c,
 				 "--off-cpu needs CPU samples; leave out --no-cpu and --gpu-only");
-	if (request.hz > CPU_HZ_MAX)
-		return cli_usage(c, "--cpu=%" PRIu64 " is too high; the maximum is %d", request.hz,
-				 CPU_HZ_MAX);
-	return EXIT_DONE;
+	return read_pids(c);
 }
 
 /* What a shell would return for a command that cannot be run. */
@@ -143,9 +157,9 @@ static int run_record(struct context *c, int argc, char **argv)
 
 	if (status != EXIT_DONE)
 		return status;
-	/* Nobody may read what we print, but the command continues, and its status is ours. */
+	/* A reader of stderr may have gone; the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
-	err = request.given.pid ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
+	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
 	if (err < 0) {
 		status = cannot_record(c, &r, &e);
 	} else {
@@ -166,6 +180,7 @@ static const struct command_example examples[] = {
 	{ "pitot record -o step.pitot --graphs launch --max-size 2G -- torchrun --nproc-per-node 2 "
 	  "train.py",
 	  "two processes in one recording, one record per graph launch" },
+	{ "pitot record --pid 1234 --duration 10s", "sample ten seconds of a running process" },
 	{ NULL, NULL },
 };
 

@@ -109,6 +109,15 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	return EXIT_DONE;
 }
 
+/* Each program that a process executes is a session of its own. */
+static bool is_first_of_pid(const struct trace *t, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (trace_process(t, i)->pid == trace_process(t, index)->pid)
+			return false;
+	return true;
+}
+
 /* A process or a GPU that is not in the recording. */
 static int check_place(const struct context *c, const struct report *r)
 {
@@ -120,7 +129,7 @@ static int check_place(const struct context *c, const struct report *r)
 
 		if (p->pid == f->pid)
 			break;
-		if (p->of == i)
+		if (p->of == i && is_first_of_pid(r->trace, i))
 			strbuf_addf(&known, "%s%u", known.length ? ", " : "", p->pid);
 		if (i + 1 == trace_process_count(r->trace))
 			return cli_usage(c, "no process %lld in this recording: it has %s",
@@ -145,7 +154,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		.path = path,
 		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
 		.color = c->color,
-		.bars = isatty(STDOUT_FILENO) && terminal_speaks_utf8(),
+		.bars = isatty(STDOUT_FILENO) && terminal_shows_utf8(),
 		.full_names = option_full_names,
 		.callers = option_callers,
 		.top = option_top,
@@ -173,12 +182,13 @@ static int run(struct context *c, int argc, char **argv)
 	struct report report;
 	int status, code;
 
+	(void)argc;
 	if (!option_top || (c->json && !top_given))
 		option_top = UINT64_MAX;
 	if (option_callers > HOTSPOT_CALLERS_MAX)
 		return cli_usage(c, "--callers takes a number up to %u", HOTSPOT_CALLERS_MAX);
 	report_options.callers_of = option_callers ? option_top : 0;
-	status = cli_open_trace(c, argc, argv, &progress, &path, &trace);
+	status = cli_open_trace(c, argv[1], &progress, &path, &trace);
 	if (status != EXIT_DONE)
 		return status;
 	status = make_filter(c, trace, &report_options.filter);
@@ -202,7 +212,7 @@ const struct command cmd_report = {
 	.name = "report",
 	.summary = "where the time went, on one screen",
 	.usage = "[options] [RECORDING]",
-	.description = "Says what bounds the program, with the evidence: how long each GPU was "
+	.description = "Shows what bounds the program, with the evidence: how long each GPU was "
 		       "busy (as a union of intervals, beside "
 		       "the sum of durations), why it was idle and for how long at a time, which "
 		       "kernels took the time, copies with "
@@ -215,6 +225,7 @@ const struct command cmd_report = {
 		       "--stream, --kernel and --nvtx do "
 		       "not change them.",
 	.options = options,
+	.operands_max = 1,
 	.examples = examples,
 	.run = run,
 };

@@ -32,7 +32,7 @@ static void print_tables(const struct context *c, struct strbuf *out)
 	text_table_release(&t);
 }
 
-/* "ref kernel_config"; the others as they are called in the schema. */
+/* "ref kernel_config" for references, else the name of the type. */
 static void add_type(struct text_table *t, const struct column_schema *column)
 {
 	if (column->ref)
@@ -134,24 +134,13 @@ static void print_json(const struct table_schema *only, struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-static int unknown_table(const struct context *c, const char *name)
-{
-	const char *nearest = options_nearest(name, schema_table_names);
-
-	if (nearest)
-		return cli_usage(c, "no table '%s', did you mean '%s'?", name, nearest);
-	return cli_usage(c, "no table '%s': `pitot schema` lists them", name);
-}
-
 static int run(struct context *c, int argc, char **argv)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	const struct table_schema *table = argc > 1 ? schema_table_by_name(argv[1]) : NULL;
 
-	if (argc > 2)
-		return cli_usage(c, "one table at a time: what is '%s'?", argv[2]);
 	if (argc > 1 && !table)
-		return unknown_table(c, argv[1]);
+		return cli_unknown(c, "table", argv[1], schema_table_names, "pitot schema");
 	if (c->json)
 		print_json(table, &out);
 	else if (table)
@@ -167,10 +156,11 @@ const struct command cmd_schema = {
 	.usage = "[options] [TABLE]",
 	.description =
 		"Prints all tables, or the columns of one: name, type, unit, whether a value can "
-		"be missing, and what "
-		"it means. Times are nanoseconds of CLOCK_MONOTONIC of the recorded machine.",
+		"be missing, and its meaning. Times are nanoseconds of CLOCK_MONOTONIC of the "
+		"recorded machine.",
 	.options = options,
 	.examples = examples,
 	.operands = schema_table_names,
+	.operands_max = 1,
 	.run = run,
 };

@@ -18,8 +18,9 @@ static const struct option options[] = {
 	  .type = OPTION_LIST,
 	  .value = &option_debug_path,
 	  .argument = "DIR",
-	  .help = "look in DIR too for debug files, as GDB does in /usr/lib/debug, and for "
-		  "copies of the programs" },
+	  .is_path = true,
+	  .help = "folder with debug files, laid out as /usr/lib/debug, or with copies of the "
+		  "programs; may be given several times" },
 	{ .name = "debuginfod",
 	  .type = OPTION_FLAG,
 	  .value = &option_debuginfod,
@@ -34,7 +35,7 @@ static const struct option options[] = {
 
 static const struct command_example examples[] = {
 	{ "pitot symbolize", "the newest recording in this folder" },
-	{ "pitot symbolize -d ~/symbols train.pitot", "with debug files that were put aside" },
+	{ "pitot symbolize -d ~/symbols train.pitot", "with debug files from elsewhere" },
 	{ NULL, NULL },
 };
 
@@ -103,7 +104,7 @@ static void add_safe(struct text_table *t, const char *text)
 	text_table_add(t, strbuf_text(&safe));
 }
 
-/* Modules with addresses that got no name. */
+/* A table of modules with unresolved addresses. */
 static void print_unnamed(const struct symbolize_result *r, const struct context *c,
 			  struct strbuf *out)
 {
@@ -135,7 +136,8 @@ static void print_unnamed(const struct symbolize_result *r, const struct context
 		text_table_print(&t, 2, c->width, c->color, out);
 	}
 	if (unopened && !option_debug_path.count)
-		strbuf_adds(out, "\n  -d DIR: a folder with copies of them, or with debug files\n");
+		strbuf_adds(out, "\n  try: pitot symbolize -d DIR, a folder with debug files or "
+				 "copies of them\n");
 	text_table_release(&t);
 }
 
@@ -156,7 +158,7 @@ static void print_text(const struct symbolize_result *r, const struct context *c
 	print_unnamed(r, c, out);
 }
 
-/* $PITOT_DEBUG_PATH, cut in place at colons, after what --debug-path said. */
+/* The folders of --debug-path, then of $PITOT_DEBUG_PATH, which is cut in place at colons. */
 static size_t debug_folders(char *environment, const char *folders[FOLDERS_MAX])
 {
 	size_t count = 0;
@@ -189,8 +191,7 @@ static struct debuginfod *open_servers(const struct context *c)
 static void close_servers(const struct context *c, struct debuginfod *servers)
 {
 	if (servers && *debuginfod_problem(servers))
-		cli_warn(c, "a debuginfod server could not be asked: %s",
-			 debuginfod_problem(servers));
+		cli_warn(c, "a debuginfod server failed: %s", debuginfod_problem(servers));
 	debuginfod_free(servers);
 }
 
@@ -218,14 +219,13 @@ static int symbolize(struct context *c, const char *path, struct symbolizer_opti
 
 static int run(struct context *c, int argc, char **argv)
 {
-	const char *folders[FOLDERS_MAX], *variable = getenv("PITOT_DEBUG_PATH");
+	const char *folders[FOLDERS_MAX], *variable = secure_getenv("PITOT_DEBUG_PATH");
 	_cleanup_free_ char *environment = variable ? strdup(variable) : NULL, *path = NULL;
 	struct symbolizer_options symbolizer_options = { .debug_folders = folders };
 	struct error e = { 0 };
 
-	if (argc > 2)
-		return cli_usage(c, "symbolize takes one recording: what is '%s'?", argv[2]);
-	path = cli_find_recording(c, argc > 1 ? argv[1] : NULL, &e);
+	(void)argc;
+	path = cli_find_recording(c, argv[1], &e);
 	if (!path)
 		return cli_fail(c, &e);
 	symbolizer_options.debug_folder_count = debug_folders(environment, folders);
@@ -242,15 +242,15 @@ const struct command cmd_symbolize = {
 		"tables, "
 		"MiniDebugInfo or separate debug files, source lines and inlined functions from "
 		"DWARF, "
-		"JIT code from perf's maps, kernel functions from /proc/kallsyms. The answers are "
-		"kept in the recording, and replace what was there (a name that was found before "
-		"stays where there is none now), so that it can be read on "
-		"other "
-		"machines. Without RECORDING it works on the newest *.pitot in the current "
+		"JIT code from perf's maps, kernel functions from /proc/kallsyms. The names are "
+		"written into the recording, so that it can be read on other machines; an earlier "
+		"name stays where none is found now. Without RECORDING it works on the newest "
+		"*.pitot in the current "
 		"folder.\n\n"
 		"A file is used only if its build id is the recorded one. Code without a name is "
 		"shown as LIBRARY+0xFUNCTION, never with the name of a neighbour.",
 	.options = options,
+	.operands_max = 1,
 	.examples = examples,
 	.notes = "ENVIRONMENT\n\nPITOT_DEBUG_PATH: more folders with debug files, separated by "
 		 "colons.\n\nDEBUGINFOD_URLS: servers for --debuginfod, separated by blanks.",

@@ -34,7 +34,7 @@ static const struct option options[] = {
 	  .type = OPTION_STRING,
 	  .value = &option_columns,
 	  .argument = "LIST",
-	  .help = "these columns, separated by commas; 'config.grid_x' follows a reference; also "
+	  .help = "columns to show, separated by commas; 'config.grid_x' follows a reference; also "
 		  "duration, pid" },
 	{ .name = "limit",
 	  .letter = 'n',
@@ -59,7 +59,7 @@ static const struct command_example examples[] = {
 	{ NULL, NULL },
 };
 
-/* Rows that are shown; the columns that the conditions need are loaded besides. */
+/* State of the printing of a table. */
 struct view {
 	const struct context *context;
 	struct view_table table;
@@ -235,7 +235,7 @@ static int print_json(struct view *v)
 	return status == EXIT_DONE ? cli_print(v->context, &out) : status;
 }
 
-/* Of the columns that nobody asked for by name, those without any value only take room. */
+/* Removes columns without any value, where -c did not choose the columns. */
 static void drop_empty_columns(struct view *v)
 {
 	const struct view_table *t = &v->table;
@@ -268,11 +268,18 @@ static int print(struct view *v)
 	if (!option_columns && !v->context->json)
 		drop_empty_columns(v);
 	status = v->context->json ? print_json(v) : print_text(v);
+	if (!v->shown && v->limit)
+		cli_note(v->context, "%s %s",
+			 trace_rows(v->table.trace, v->table.schema->id)
+				 ? "no row meets the conditions in table"
+				 : "the recording has no rows of table",
+			 v->table.schema->name);
 	if (v->left_out) {
 		_cleanup_strbuf_ struct strbuf count = STRBUF_INIT;
 
 		human_count(&count, v->left_out);
-		cli_note(v->context, "%s rows more: --limit 0 shows all", strbuf_text(&count));
+		cli_note(v->context, "%s more row%s: --limit 0 shows all", strbuf_text(&count),
+			 v->left_out == 1 ? "" : "s");
 	}
 	return status;
 }
@@ -288,16 +295,17 @@ static void put_recording_first(int argc, char **argv)
 	}
 }
 
-/* "RECORDING TABLE", "RECORDING", "TABLE": a word is a recording when such a file is there. */
+/*
+ * "RECORDING TABLE", "RECORDING", "TABLE": a single word is a recording where a file of that name
+ * exists.
+ */
 static int sort_operands(const struct context *c, int argc, char **argv,
 			 const struct table_schema **table)
 {
-	const char *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : NULL, *nearest;
+	const char *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : NULL;
 	struct stat st;
 
 	*table = NULL;
-	if (argc > 3)
-		return cli_usage(c, "one table at a time: what is '%s'?", argv[3]);
 	if (!word || (argc == 2 && stat(word, &st) == 0))
 		return EXIT_DONE;
 	*table = schema_table_by_name(word);
@@ -305,12 +313,7 @@ static int sort_operands(const struct context *c, int argc, char **argv,
 		argv[argc - 1] = NULL;
 		return EXIT_DONE;
 	}
-	nearest = options_nearest(word, schema_table_names);
-	if (nearest)
-		return cli_usage(c, "no recording and no table '%s', did you mean '%s'?", word,
-				 nearest);
-	return cli_usage(c, "no recording and no table '%s': `pitot schema` lists the tables",
-			 word);
+	return cli_unknown(c, "recording or table", word, schema_table_names, "pitot schema");
 }
 
 static int run(struct context *c, int argc, char **argv)
@@ -325,7 +328,7 @@ static int run(struct context *c, int argc, char **argv)
 	status = sort_operands(c, argc, argv, &table);
 
 	if (status == EXIT_DONE)
-		status = cli_open_trace(c, argc - (table != NULL), argv, &v.progress, NULL, &trace);
+		status = cli_open_trace(c, argv[1], &v.progress, NULL, &trace);
 	if (status != EXIT_DONE)
 		return status;
 	v.table = (struct view_table){ .trace = trace,
@@ -367,5 +370,6 @@ const struct command cmd_view = {
 	.examples = examples,
 	.operands = schema_table_names,
 	.or_files = true,
+	.operands_max = 2,
 	.run = run,
 };

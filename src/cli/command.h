@@ -1,9 +1,11 @@
 /*
- * command.h: what a subcommand is. Each one is a file cmd_<name>.c that defines `const struct command cmd_<name>`, and
- * one line in the table of main.c. Help, the man page and shell completion come from the declaration.
+ * command.h: what a subcommand is. Each one is a file cmd_<name>.c that defines `const struct
+ * command cmd_<name>`, and one line in the table of main.c. Help, the man page and shell completion
+ * come from the declaration.
  *
- * main.c parses the options: the command's own table together with the global ones below, before or after the command's
- * name. run() therefore finds its options in the variables that its table points to, and only operands in argv.
+ * main.c parses the options: the command's own table together with the global ones below, before or
+ * after the command's name. run() therefore finds its options in the variables that its table
+ * points to, and only operands in argv.
  */
 #ifndef PITOT_CLI_COMMAND_H
 #define PITOT_CLI_COMMAND_H
@@ -53,10 +55,14 @@ struct command {
 	const char *notes;
 	/* Words that completion offers as operands, ends with NULL; NULL: file names alone. */
 	const char *const *operands;
-	/* File names besides. */
+	/* File names are operands, too. */
 	bool or_files;
-	/* Options end at the first operand, because it starts another command line. */
+	/* How many operands there can be. */
+	unsigned operands_max;
+	/* Options end at the first operand, which starts another command line of any length. */
 	bool stop_at_operand;
+	/* The command shows no call stacks and needs no symbols. */
+	bool no_names;
 	/* --json makes no sense here and is refused. */
 	bool no_json;
 	/*
@@ -71,19 +77,26 @@ struct command {
 extern const struct command *const commands[];
 /* By name or alias; NULL when there is none. */
 const struct command *command_find(const char *name);
-/* Says that there is no such command, and the nearest one. Returns EXIT_USAGE. */
+/* Prints that there is no such command, with the nearest name. Returns EXIT_USAGE. */
 int command_unknown(const struct context *c, const char *name);
 
-/* Makes a signal that would end this program an error of the system call; commands that it starts have the default. */
+/*
+ * Makes a signal that would end this program an error of the system call; commands that it starts
+ * have the default.
+ */
 void signal_to_error(int number);
 
-/* Options that every command takes; ends with OPTION_END. --help is understood besides. */
+/* Options of every command; ends with OPTION_END. --help is parsed as well. */
 extern const struct option global_options[];
 
-/* The command's options, then the global ones, then OPTION_END. */
+/*
+ * The command's options, then the global ones, then OPTION_END. NULL: what may stand before the
+ * command's name.
+ */
 #define COMMAND_OPTIONS_MAX 64
 void command_options(const struct command *command, struct option all[COMMAND_OPTIONS_MAX]);
 
+extern const struct command cmd_complete; /* found by its name, but not in the table of commands */
 extern const struct command cmd_completion;
 extern const struct command cmd_devices;
 extern const struct command cmd_doctor;

@@ -2,6 +2,7 @@
 
 #include "base/human.h"
 #include "base/json.h"
+#include "cli/ui.h"
 
 static void add_node(struct json *j, const struct flame *f, uint32_t i, uint32_t first)
 {
@@ -62,14 +63,6 @@ void flame_print_json(const struct flame *f, struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-/* "; 12 samples" */
-static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
-{
-	strbuf_adds(out, out->length ? "; " : "");
-	human_count(out, n);
-	strbuf_addf(out, " %s", n == 1 ? one : many);
-}
-
 static void add_missing_cpu(const struct capability_note *cpu, bool wanted, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf reason = STRBUF_INIT;
@@ -106,31 +99,63 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 		 pauses = f->sections[FLAME_OFF_CPU].stackless;
 
 	if (gpu->untimed)
-		add_count(out, gpu->untimed, "operation without times is left out",
-			  "operations without times are left out");
+		cli_add_count(out, "; ", gpu->untimed, "operation without times is left out",
+			      "operations without times are left out");
 	if (gpu->unmatched) {
-		add_count(out, gpu->unmatched, "operation (", "operations (");
+		cli_add_count(out, "; ", gpu->unmatched, "operation (", "operations (");
 		human_duration(out, gpu->unmatched_ns);
 		strbuf_adds(out, ") without a recorded launch");
 	}
 	if (gpu->uncaptured)
-		add_count(out, gpu->uncaptured,
-			  "operation of a graph stands below its launch: what captured it was not "
-			  "recorded",
-			  "operations of graphs stand below their launches: what captured them was "
-			  "not "
-			  "recorded");
+		cli_add_count(
+			out, "; ", gpu->uncaptured,
+			"operation of a graph stands below its launch: what captured it was not "
+			"recorded",
+			"operations of graphs stand below their launches: what captured them was "
+			"not "
+			"recorded");
 	if (f->calls && !f->calls_with_stack)
-		strbuf_addf(out, "%sno call stacks were recorded: threads stand for them",
+		strbuf_addf(out,
+			    "%sno call stacks were recorded: calls are shown under their threads",
 			    out->length ? "; " : "");
 	if (samples)
-		add_count(out, samples, "CPU sample without a stack: its thread stands for it",
-			  "CPU samples without a stack: their threads stand for them");
+		cli_add_count(out, "; ", samples,
+			      "CPU sample without a stack, shown under its thread",
+			      "CPU samples without a stack, shown under their threads");
 	if (pauses)
-		add_count(out, pauses, "pause without a stack: its thread stands for it",
-			  "pauses without a stack: their threads stand for them");
+		cli_add_count(out, "; ", pauses,
+			      "interval off the CPU without a stack, shown under its thread",
+			      "intervals off the CPU without a stack, shown under their threads");
 	if (is_filtered_away(f))
 		strbuf_addf(out, "%s--focus and --ignore leave no stack", out->length ? "; " : "");
 	if (cpu && !(flame_kinds_recorded(f->stacks.trace) & 1u << FLAME_CPU))
 		add_missing_cpu(cpu, cpu_wanted, out);
+}
+
+bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
+{
+	unsigned others = flame_kinds_recorded(f->stacks.trace) & ~f->kinds;
+	const char *separator = "";
+
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++)
+		if (f->kinds & 1u << kind && f->sections[kind].node != FLAME_NONE)
+			return false;
+	if (is_filtered_away(f))
+		return true; /* flame_print_gaps has a note about it */
+	strbuf_adds(out, narrowed ? "no " : "the recording has no ");
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++) {
+		if (!(f->kinds & 1u << kind))
+			continue;
+		strbuf_addf(out, "%s%s", separator, flame_kind_title(kind));
+		separator = " and no ";
+	}
+	if (narrowed)
+		strbuf_adds(out, " within --since, --until and --where");
+	else if (others & (1u << FLAME_CPU | 1u << FLAME_OFF_CPU))
+		strbuf_adds(out, "; it has CPU samples: `pitot flame --mode cpu`");
+	else if (others & 1u << FLAME_GPU)
+		strbuf_adds(out, "; it has GPU work: `pitot flame --mode gpu`");
+	else
+		strbuf_adds(out, "; `pitot report` says why");
+	return true;
 }

@@ -1,6 +1,6 @@
 /*
- * flame_print.h: what `pitot flame` says besides the graph itself: JSON for scripts, and what is
- * missing, for people.
+ * flame_print.h: what `pitot flame` prints besides the graph: JSON for scripts, and notes on what
+ * is missing.
  */
 #ifndef PITOT_CLI_FLAME_PRINT_H
 #define PITOT_CLI_FLAME_PRINT_H
@@ -13,9 +13,15 @@
 void flame_print_json(const struct flame *f, struct strbuf *out);
 
 /*
- * Work without times, work without a launch, calls and samples without a stack; and why there are no
- * CPU samples: if `cpu_wanted` that there are none in any case. cpu: NULL where CPU time is not
- * shown. "" when nothing is missing.
+ * Appends why the graph is empty; false: it is not. `narrowed`: --since, --until or --where was
+ * given.
+ */
+bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out);
+
+/*
+ * Appends notes on work without times, work without a launch, calls and samples without a stack,
+ * and why there are no CPU samples (with `cpu_wanted` also where none were requested). cpu: NULL
+ * where CPU time is not shown. "" where nothing is missing.
  */
 void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
 		      struct strbuf *out);

@@ -1,6 +1,7 @@
 /*
  * flame_text.c: a line a frame: total, share, bar, and the name, indented. A frame that called only
- * one other is not indented further: what it says is in the order of the lines. A recursion is one line.
+ * one other is not indented further: what it says is in the order of the lines. A recursion is one
+ * line.
  */
 #include "cli/flame_text.h"
 
@@ -177,7 +178,7 @@ static unsigned shown_children(const struct tree *tree, uint32_t node)
 	return count;
 }
 
-/* The innermost node of a function that calls itself, so far as nothing beside these calls is worth a line. */
+/* The innermost node of a function that calls itself, as far as no other callee has a line. */
 static uint32_t end_of_recursion(const struct tree *tree, uint32_t i)
 {
 	const struct flame_node *n = &tree->nodes[i];
@@ -193,7 +194,10 @@ static uint32_t end_of_recursion(const struct tree *tree, uint32_t i)
 	return i;
 }
 
-/* The line of a node, and of its recursion; returns the last of it as the parent of those that follow. */
+/*
+ * The line of a node, and of its recursion; returns the last of it as the parent of those that
+ * follow.
+ */
 static struct level add_node(const struct tree *tree, uint32_t i, const struct level *parent)
 {
 	const struct flame *f = tree->text->flame;

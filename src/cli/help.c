@@ -30,6 +30,7 @@ int help_overview(const struct context *c, FILE *to)
 {
 	struct strbuf out = STRBUF_INIT;
 	bool color = to == stdout ? c->color : c->color_errors;
+	struct option all[COMMAND_OPTIONS_MAX];
 
 	strbuf_adds(&out, "pitot: flight recorder for GPU programs\n\n");
 	heading(&out, color, "usage");
@@ -39,7 +40,8 @@ int help_overview(const struct context *c, FILE *to)
 	for (size_t i = 0; commands[i]; i++)
 		strbuf_addf(&out, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
 	strbuf_adds(&out, "\n");
-	options_help(global_options, MIN(c->width, HELP_WIDTH_MAX), &out);
+	command_options(NULL, all);
+	options_help(all, MIN(c->width, HELP_WIDTH_MAX), &out);
 	strbuf_adds(&out, "\n`pitot help COMMAND` or `pitot COMMAND --help` says more.\n");
 	return print_to(c, to, &out);
 }
@@ -86,6 +88,18 @@ static const char *type_name(enum option_type type)
 	return names[type];
 }
 
+static void option_argument_json(struct json *json, const struct option *option)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (option->type == OPTION_FLAG) {
+		json_null(json);
+		return;
+	}
+	option_argument(option, &text);
+	json_string(json, strbuf_text(&text));
+}
+
 static void options_json(struct json *json, const struct option *option)
 {
 	json_key(json, "options");
@@ -99,6 +113,10 @@ static void options_json(struct json *json, const struct option *option)
 		else
 			json_null(json);
 		json_key_string(json, "type", type_name(option->type));
+		json_key(json, "argument");
+		option_argument_json(json, option);
+		json_key_string(json, "without_argument", option->bare);
+		json_key_string(json, "setting", option->key);
 		json_key_bool(json, "negatable", option->negatable);
 		json_key_string(json, "help", option->help);
 		json_key(json, "choices");

@@ -21,8 +21,8 @@ const char *info_text(const struct info *i, enum table_id table, int column, uin
 /* Name of the state of a row of capability. */
 const char *info_state(const struct info *i, uint64_t row);
 
-/* Whether the session at `index` is what a sampler outside wrote about another process. */
-bool info_is_of_another(const struct info *i, size_t index);
+/* Whether a sampler outside wrote the session at `index` about another session's process. */
+bool info_is_sampler_session(const struct info *i, size_t index);
 /* The process at `index`, with what a sampler outside wrote about it. */
 struct trace_process info_process(const struct info *i, size_t index);
 

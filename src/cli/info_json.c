@@ -3,8 +3,9 @@
 
 #include "analysis/cost.h"
 #include "base/json.h"
+#include "cli/view_columns.h"
 
-/* What is known of a process and of a sampler's session about one. */
+/* The keys of a process, and of a sampler's session about it. */
 static void write_extent(const struct info *i, const struct trace_process *p, struct json *j)
 {
 	json_key_bool(j, "closed", p->closed);
@@ -59,33 +60,31 @@ static void write_processes(const struct info *i, struct json *j)
 	json_key(j, "processes");
 	json_array(j);
 	for (size_t n = 0; n < trace_process_count(i->trace); n++)
-		if (!info_is_of_another(i, n))
+		if (!info_is_sampler_session(i, n))
 			write_process(i, n, j);
 	json_end(j);
 }
 
-static void write_devices(const struct info *i, struct json *j)
+/* Rows of a table as objects: the process, and all columns. */
+static void write_rows(const struct info *i, const char *key, enum table_id id, struct json *j)
 {
-	const struct table_schema *table = schema_table(TABLE_device);
+	const struct view_table table = { .trace = i->trace,
+					  .schema = schema_table(id),
+					  .origin_ns = i->start_ns };
+	const struct view_column pid = { .kind = VIEW_PID };
 
-	json_key(j, "devices");
+	json_key(j, key);
 	json_array(j);
-	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_device); row++) {
+	for (uint64_t row = 0; row < trace_rows(i->trace, id); row++) {
 		json_object(j);
-		json_key_u64(j, "pid",
-			     trace_process(i->trace, trace_row_process(i->trace, TABLE_device, row))
-				     ->pid);
-		for (int c = 0; c < table->column_count; c++) {
-			bool missing;
-			uint64_t v = trace_value(i->trace, TABLE_device, c, row, &missing);
+		json_key(j, "pid");
+		view_json(&table, &pid, row, j);
+		for (int c = 0; c < table.schema->column_count; c++) {
+			const struct column_schema *schema = &table.schema->columns[c];
+			const struct view_column column = { .column = c, .schema = schema };
 
-			json_key(j, table->columns[c].name);
-			if (missing)
-				json_null(j);
-			else if (table->columns[c].type == COLUMN_TYPE_STRING)
-				json_string(j, trace_string(i->trace, (uint32_t)v));
-			else
-				json_u64(j, v);
+			json_key(j, schema->name);
+			view_json(&table, &column, row, j);
 		}
 		json_end(j);
 	}
@@ -107,30 +106,6 @@ static void write_tables(const struct info *i, struct json *j)
 		json_key_u64(j, "rows", trace_rows(i->trace, (enum table_id)id));
 		json_key_u64(j, "bytes", size.bytes);
 		json_key_u64(j, "blocks", size.blocks);
-		json_end(j);
-	}
-	json_end(j);
-}
-
-static void write_capabilities(const struct info *i, struct json *j)
-{
-	json_key(j, "capabilities");
-	json_array(j);
-	for (uint64_t row = 0; row < trace_rows(i->trace, TABLE_capability); row++) {
-		json_object(j);
-		json_key_u64(
-			j, "pid",
-			trace_process(i->trace, trace_row_process(i->trace, TABLE_capability, row))
-				->pid);
-		json_key_string(j, "name",
-				info_text(i, TABLE_capability, COLUMN_capability_name, row));
-		json_key_string(j, "state", info_state(i, row));
-		json_key_string(j, "asked",
-				info_text(i, TABLE_capability, COLUMN_capability_asked, row));
-		json_key_string(j, "got",
-				info_text(i, TABLE_capability, COLUMN_capability_got, row));
-		json_key_string(j, "reason",
-				info_text(i, TABLE_capability, COLUMN_capability_reason, row));
 		json_end(j);
 	}
 	json_end(j);
@@ -177,9 +152,9 @@ void info_print_json(const struct info *i, struct strbuf *out)
 	if (i->damaged >= 0)
 		json_key_i64(&j, "damaged_blocks", i->damaged);
 	write_processes(i, &j);
-	write_devices(i, &j);
+	write_rows(i, "devices", TABLE_device, &j);
 	write_tables(i, &j);
-	write_capabilities(i, &j);
+	write_rows(i, "capabilities", TABLE_capability, &j);
 	write_losses(i, &j);
 	json_end(&j);
 	strbuf_addc(out, '\n');

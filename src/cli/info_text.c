@@ -125,7 +125,7 @@ static void print_processes(const struct info *i, struct strbuf *out)
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		struct trace_process p = info_process(i, n);
 
-		if (info_is_of_another(i, n))
+		if (info_is_sampler_session(i, n))
 			continue;
 		text_table_addf(&t, "%u", p.pid);
 		number_or_dash(&t, p.parent_pid != 0, p.parent_pid);
@@ -198,7 +198,7 @@ static void print_tables(const struct info *i, struct strbuf *out)
 	finish(i, "tables", &t, out);
 }
 
-/* Rows that differ in nothing but their process. */
+/* Capabilities that several processes have in common. */
 struct capability_group {
 	uint64_t row; /* the first */
 	uint64_t processes;
@@ -225,7 +225,7 @@ static bool is_same_capability(const struct info *i, uint64_t a, uint64_t b)
 	return true;
 }
 
-/* "asked for X, got Y; why", as short as it can be. */
+/* "requested X, got Y; reason", without equal or missing parts. */
 static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
 {
 	const char *asked = info_text(i, TABLE_capability, COLUMN_capability_asked, row);
@@ -233,7 +233,7 @@ static void add_outcome(const struct info *i, uint64_t row, struct strbuf *out)
 	const char *reason = info_text(i, TABLE_capability, COLUMN_capability_reason, row);
 
 	if (*asked && strcmp(asked, got) != 0)
-		strbuf_addf(out, "asked for %s%s%s", asked, *got ? ", got " : "", got);
+		strbuf_addf(out, "requested %s%s%s", asked, *got ? ", got " : "", got);
 	else
 		strbuf_adds(out, got);
 	if (*reason)

@@ -1,4 +1,7 @@
-/* main.c: the table of commands, the global options, and the way from the command line to a command. */
+/*
+ * main.c: the table of commands, the global options, and the way from the command line to a
+ * command.
+ */
 #include "cli/command.h"
 
 #include <signal.h>
@@ -41,14 +44,13 @@ const struct option global_options[] = {
 	{ .name = "color",
 	  .type = OPTION_ENUM,
 	  .value = &option_color,
-	  .argument = "auto|always|never",
 	  .choices = color_choices,
 	  .help = "colours: auto (on a terminal, unless NO_COLOR is set), always, never" },
 	{ .name = "pager",
 	  .negatable = true,
 	  .type = OPTION_FLAG,
 	  .value = &option_pager,
-	  .help = "show results that are longer than the terminal with $PITOT_PAGER, $PAGER or "
+	  .help = "show results longer than the terminal with $PITOT_PAGER, $PAGER or "
 		  "less" },
 	{ .name = "quiet",
 	  .letter = 'q',
@@ -59,7 +61,16 @@ const struct option global_options[] = {
 	  .letter = 'v',
 	  .type = OPTION_FLAG,
 	  .value = &option_verbose,
-	  .help = "say more on stderr" },
+	  .help = "print details on stderr" },
+	OPTION_END,
+};
+
+static const struct option leading_options[] = {
+	{ .name = "version",
+	  .letter = 'V',
+	  .type = OPTION_FLAG,
+	  .value = &option_version,
+	  .help = "as `pitot version`" },
 	OPTION_END,
 };
 
@@ -72,7 +83,7 @@ const struct command *command_find(const char *name)
 		    (command->alias && !strcmp(command->alias, name)))
 			return command;
 	}
-	return NULL;
+	return strcmp(name, cmd_complete.name) ? NULL : &cmd_complete;
 }
 
 static size_t add_options(struct option *to, size_t count, const struct option *from)
@@ -85,7 +96,9 @@ static size_t add_options(struct option *to, size_t count, const struct option *
 
 void command_options(const struct command *command, struct option all[COMMAND_OPTIONS_MAX])
 {
-	add_options(all, add_options(all, 0, command->options), global_options);
+	const struct option *own = command ? command->options : leading_options;
+
+	add_options(all, add_options(all, 0, own), global_options);
 }
 
 static bool wants_color(int fd)
@@ -123,7 +136,7 @@ static void resolve(struct context *c)
 
 int command_unknown(const struct context *c, const char *name)
 {
-	const char *names[2 * COMMAND_OPTIONS_MAX], *nearest;
+	const char *names[2 * COMMAND_OPTIONS_MAX];
 	size_t count = 0;
 
 	for (size_t i = 0; commands[i] && count < ARRAY_SIZE(names) - 2; i++) {
@@ -132,27 +145,21 @@ int command_unknown(const struct context *c, const char *name)
 			names[count++] = commands[i]->alias;
 	}
 	names[count] = NULL;
-	nearest = options_nearest(name, names);
-	if (nearest)
-		return cli_usage(c, "unknown command '%s', did you mean '%s'?", name, nearest);
-	return cli_usage(c, "unknown command '%s'", name);
+	return cli_unknown(c, "command", name, names, "pitot help");
 }
 
-/* Parses what comes before the command's name. Moves argv to that name. Returns -1 to go on, else an exit status. */
+/*
+ * Parses what comes before the command's name. Moves argv to that name. Returns -1 to go on, else
+ * an exit status.
+ */
 static int parse_leading(struct context *c, int *argc, char ***argv)
 {
 	struct option options[COMMAND_OPTIONS_MAX];
 	struct error e = { 0 };
 	int operands = 0;
 	bool help = false;
-	size_t count = add_options(options, 0, global_options);
 
-	options[count++] = (struct option){ .name = "version",
-					    .letter = 'V',
-					    .type = OPTION_FLAG,
-					    .value = &option_version,
-					    .help = "as `pitot version`" };
-	options[count] = (struct option)OPTION_END;
+	command_options(NULL, options);
 	if (options_parse(options, *argc, *argv, true, &operands, &help, &e) < 0) {
 		resolve(c);
 		return cli_usage(c, "%s", e.text);
@@ -192,6 +199,8 @@ static int run_command(struct context *c, int argc, char **argv)
 	if (c->json && c->command->no_json)
 		return cli_usage(c, "--json: '%s' has no result to print as JSON",
 				 c->command->name);
+	if (!c->command->stop_at_operand && operands > (int)c->command->operands_max)
+		return cli_usage(c, "unexpected argument '%s'", argv[c->command->operands_max + 1]);
 	argv[operands + 1] = NULL;
 	return c->command->run(c, operands + 1, argv);
 }
@@ -205,7 +214,7 @@ void signal_to_error(int number)
 {
 	struct sigaction act;
 
-	/* A handler, because what is ignored would be so in a command that is executed. */
+	/* A handler rather than SIG_IGN, which a command that is executed would inherit. */
 	if (sigaction(number, NULL, &act) < 0 || act.sa_handler != SIG_DFL)
 		return;
 	act = (struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART };

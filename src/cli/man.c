@@ -38,7 +38,9 @@ static void roff_text(struct strbuf *out, const char *text)
 	}
 }
 
-/* Paragraphs separated by empty lines; a paragraph in capitals alone is the heading of a section. */
+/*
+ * Paragraphs separated by empty lines; a paragraph in capitals alone is the heading of a section.
+ */
 static void roff_paragraphs(struct strbuf *out, const char *text)
 {
 	bool behind_heading = true;
@@ -76,9 +78,11 @@ static void roff_options(struct strbuf *out, const struct option *option)
 			strbuf_adds(out, "[no\\-]");
 		roff_text(out, option->name);
 		strbuf_adds(out, "\\fR");
-		if (option->type != OPTION_FLAG)
-			strbuf_addf(out, option->bare ? "[=\\fI%s\\fR]" : " \\fI%s\\fR",
-				    option->argument ? option->argument : "VALUE");
+		if (option->type != OPTION_FLAG) {
+			strbuf_adds(out, option->bare ? "[=\\fI" : " \\fI");
+			option_argument(option, out);
+			strbuf_adds(out, option->bare ? "\\fR]" : "\\fR");
+		}
 		strbuf_addc(out, '\n');
 		roff_text(out, option->help);
 		strbuf_addc(out, '\n');

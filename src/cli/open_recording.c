@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "cli/ui.h"
-#include "record/find_recording.h"
+#include "record/recording_dir.h"
+#include "record/recording_json.h"
+#include "record/symbolize.h"
 
 char *cli_find_recording(const struct context *c, const char *argument, struct error *e)
 {
-	char *name = argument ? strdup(argument) : find_newest_recording(e);
+	char *name = argument ? strdup(argument) : recording_dir_find_newest(e);
 
 	if (argument && !name)
 		error_set(e, -ENOMEM, "out of memory");
@@ -16,7 +18,31 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 	return name;
 }
 
-int cli_open_trace(const struct context *c, int argc, char **argv, struct progress *progress,
+/*
+ * A recording that `pitot record` has not completed has no names of functions yet: they are found
+ * for this reader alone.
+ */
+static void open_with_names(const struct context *c, const char *path, struct trace_options options,
+			    struct trace **trace)
+{
+	struct error e = { 0 };
+	struct trace *named;
+	char *folder = NULL;
+	int r = symbolize_temporary(path, &folder, &e);
+
+	options.symbols = folder;
+	if (r >= 0)
+		r = trace_open(path, &options, &named, &e);
+	symbolize_remove_temporary(folder);
+	if (r < 0) {
+		cli_note(c, "call stacks have no names: %s", e.text);
+		return;
+	}
+	trace_free(*trace);
+	*trace = named;
+}
+
+int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
 		   char **path, struct trace **trace)
 {
 	struct trace_options options = { .progress = progress_update, .progress_user = progress };
@@ -24,17 +50,23 @@ int cli_open_trace(const struct context *c, int argc, char **argv, struct progre
 	_cleanup_free_ char *found = NULL;
 	int r;
 
-	if (argc > 2)
-		return cli_usage(c, "one recording at a time: what is '%s'?", argv[2]);
-	found = cli_find_recording(c, argc > 1 ? argv[1] : NULL, &e);
+	found = cli_find_recording(c, recording, &e);
 	if (!found)
 		return cli_fail(c, &e);
 	progress_start(progress, c, "reading");
 	r = trace_open(found, &options, trace, &e);
 	if (r < 0) {
 		progress_end(progress);
-		return cli_fail(c, &e);
+		cli_fail(c, &e);
+		if (r == -EACCES)
+			cli_note(c,
+				 "a recording is private; its owner shares it with: chmod -R go+rX "
+				 "%s",
+				 found);
+		return EXIT_FAILED;
 	}
+	if (!c->command->no_names && recording_json_is_unfinished(found))
+		open_with_names(c, found, options, trace);
 	if (path) {
 		*path = found;
 		found = NULL;

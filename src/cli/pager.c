@@ -21,7 +21,7 @@ static const char *pager_command(void)
 	struct error ignored = { 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
-		const char *command = getenv(variables[i]);
+		const char *command = secure_getenv(variables[i]);
 
 		if (command)
 			return *command && strcmp(command, "cat") != 0 ? command : NULL;
@@ -41,8 +41,8 @@ static bool fits_terminal(const struct strbuf *text)
 	return lines < size.ws_row; /* the prompt needs one */
 }
 
-/* What is typed for the pager must not end us before it. */
-static void leave_keys_to_pager(void)
+/* Keys that are meant for the pager must not end this process before it. */
+static void ignore_terminal_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGQUIT, SIGPIPE };
 
@@ -54,8 +54,7 @@ static void wait_for_pager(void)
 {
 	int status = pclose(pager);
 
-	if (WIFEXITED(status) &&
-	    WEXITSTATUS(status) == 127) /* the shell has said what is missing */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) /* the shell has printed the error */
 		fputs("pitot: no pager: set PITOT_PAGER to one, or give --no-pager\n", stderr);
 }
 
@@ -66,19 +65,21 @@ int pager_output(const struct context *c, const struct strbuf *text)
 	if (!pager && c->pager && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0 &&
 	    !fits_terminal(text)) {
 		command = pager_command();
-		/* colours as they are, the text left on the screen, no wait where it fits after all */
+		/*
+		 * colours as they are, the text left on the screen, no wait where it fits after all
+		 */
 		setenv("LESS", "FRX", false);
 		if (command)
 			pager = popen(command, "we");
 		if (pager) {
-			leave_keys_to_pager();
+			ignore_terminal_signals();
 			atexit(wait_for_pager);
 		}
 	}
 	return pager ? fileno(pager) : STDOUT_FILENO;
 }
 
-bool pager_was_left(int write_error)
+bool pager_has_quit(int write_error)
 {
 	return pager && write_error == -EPIPE;
 }

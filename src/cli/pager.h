@@ -16,6 +16,6 @@
  */
 int pager_output(const struct context *c, const struct strbuf *text);
 /* Whether writing failed because whoever reads has seen enough. */
-bool pager_was_left(int write_error);
+bool pager_has_quit(int write_error);
 
 #endif

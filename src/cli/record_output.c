@@ -46,7 +46,7 @@ static void show_live_line(void *user, const char *directory, uint64_t elapsed_n
 	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_DIM));
 	follow_line(&state, elapsed_ns, width > 1 ? width - 1 : 1, &line);
 	strbuf_adds(&line, style_begin(out->context->color_errors, STYLE_NONE));
-	/* The cursor goes back, so that what the command prints takes the line's place. */
+	/* The cursor returns to the start, so that output of the command overwrites the line. */
 	strbuf_adds(&line, "\033[K\r");
 	if (!line.failed)
 		io_write_all(STDERR_FILENO, line.data, line.length);
@@ -75,73 +75,63 @@ static void label(struct strbuf *out, bool color, const char *text)
 	strbuf_adds(out, style_begin(color, STYLE_NONE));
 }
 
-static void add_count(struct strbuf *out, uint64_t n, const char *one, const char *many)
-{
-	human_count(out, n);
-	strbuf_addf(out, " %s", n == 1 ? one : many);
-}
-
-static void add_gpu_counts(const struct record_summary *end, struct strbuf *out)
-{
-	uint64_t all = end->kernels + end->graph_launches + end->copies + end->sets + end->launches;
-
-	/* the next line says that there are none, and why */
-	if (!all && end->cpu_samples)
-		return;
-	add_count(out, end->kernels, "kernel, ", "kernels, ");
-	if (end->graph_launches)
-		add_count(out, end->graph_launches, "graph, ", "graphs, ");
-	add_count(out, end->copies + end->sets, "copy or memory set, ", "copies and memory sets, ");
-	add_count(out, end->launches, "launch, ", "launches, ");
-}
-
 static void seen_line(const struct record_summary *end, struct strbuf *out)
 {
-	add_gpu_counts(end, out);
-	if (end->cpu_samples) {
-		add_count(out, end->cpu_samples, "CPU sample of ", "CPU samples of ");
-		human_duration(out, end->cpu_ns);
-		strbuf_adds(out, ", ");
+	uint64_t all = end->kernels + end->graph_launches + end->copies + end->sets + end->launches;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (all) { /* else the line about the GPU has the reason */
+		cli_add_count(&line, ", ", end->kernels, "kernel", "kernels");
+		if (end->graph_launches)
+			cli_add_count(&line, ", ", end->graph_launches, "graph", "graphs");
+		cli_add_count(&line, ", ", end->copies + end->sets, "copy or memory set",
+			      "copies and memory sets");
+		cli_add_count(&line, ", ", end->launches, "launch", "launches");
 	}
-	add_count(out, end->processes, "process", "processes");
+	if (end->cpu_samples) {
+		cli_add_count(&line, ", ", end->cpu_samples, "CPU sample of ", "CPU samples of ");
+		human_duration(&line, end->cpu_ns);
+	}
+	cli_add_count(&line, ", ", end->processes, "process", "processes");
 	if (end->inside && end->inside != end->processes)
-		strbuf_addf(out, " (%zu with Pitot inside)", end->inside);
+		strbuf_addf(&line, " (%zu with Pitot inside)", end->inside);
+	strbuf_adds(out, strbuf_text(&line));
 }
 
-static void add_sampler(struct strbuf *out, const struct record_summary *end)
+/* "12.3 ms at start": a part of the line, where that cost is known. */
+static void add_cost(struct strbuf *line, const struct cost_sum *cost, const char *what)
 {
-	if (!end->sampler_ns)
+	if (!cost->any)
 		return;
-	strbuf_adds(out, ", ");
-	human_duration(out, end->sampler_ns);
-	strbuf_adds(out, " CPU sampling");
+	strbuf_adds(line, line->length ? ", " : "");
+	human_duration(line, cost->total_ns);
+	strbuf_addf(line, " %s", what);
 }
 
 static void cost_line(const struct record_summary *end, struct strbuf *out)
 {
-	if (!end->callbacks && !end->collector_ns && !end->setup_ns) {
-		strbuf_adds(out, end->inside ? "unknown inside the command: its cost rows are lost"
-					     : "nothing inside the command");
-		add_sampler(out, end);
-		return;
+	const struct cost_sum *costs = end->costs, *callback = &costs[cost_kind_callback];
+	bool known = callback->any || costs[cost_kind_collector].any || costs[cost_kind_setup].any;
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (callback->count) {
+		human_duration(&line, callback->total_ns / callback->count);
+		strbuf_adds(&line, " per call");
+		add_cost(&line, callback, "on its threads");
 	}
-	if (end->callbacks) {
-		human_duration(out, end->callback_ns / end->callbacks);
-		strbuf_adds(out, " per call, ");
-	}
-	human_duration(out, end->callback_ns);
-	strbuf_adds(out, " on its threads, ");
-	human_duration(out, end->collector_ns);
-	strbuf_adds(out, " of CPU time beside them, ");
-	human_duration(out, end->setup_ns);
-	strbuf_adds(out, " at start, ");
-	human_duration(out, end->exit_ns);
-	strbuf_adds(out, " at exit");
-	add_sampler(out, end);
-	if (end->kernels) {
-		strbuf_addf(out, ", %" PRIu64 ".%" PRIu64 " bytes per kernel",
+	add_cost(&line, &costs[cost_kind_collector], "CPU time of the recorder's own threads");
+	add_cost(&line, &costs[cost_kind_setup], "at start");
+	add_cost(&line, &costs[cost_kind_exit], "at exit");
+	if (!known)
+		strbuf_adds(&line, end->inside
+					   ? "unknown inside the command: its cost rows are lost"
+					   : "nothing inside the command");
+	add_cost(&line, &costs[cost_kind_sampler], "CPU sampling");
+	add_cost(&line, &costs[cost_kind_timer_sample], "CPU sampling inside");
+	if (known && end->kernels)
+		strbuf_addf(&line, ", %" PRIu64 ".%" PRIu64 " bytes per kernel",
 			    end->bytes / end->kernels, end->bytes * 10 / end->kernels % 10);
-	}
+	strbuf_adds(out, strbuf_text(&line));
 }
 
 /* "53 records dropped by CUPTI (99 losses in all: see `pitot report`)" */
@@ -175,6 +165,22 @@ static void shell_word(struct strbuf *out, const char *word)
 	strbuf_addc(out, '\'');
 }
 
+static void gpu_line(const struct record_summary *end, const char *why, struct strbuf *out)
+{
+	if (why) {
+		strbuf_addf(out, "no GPU data: %s\n", why);
+		return;
+	}
+	strbuf_adds(out, "utilization ");
+	human_percent(out, end->busy_ns, end->gpu_span_ns);
+	strbuf_adds(out, " over ");
+	human_duration(out, end->gpu_span_ns);
+	strbuf_adds(out, " (first to last GPU work");
+	if (end->gpus > 1)
+		strbuf_addf(out, ", sum of %zu GPUs", end->gpus);
+	strbuf_adds(out, ")\n");
+}
+
 static void summary_text(const struct record_summary *end, const char *directory, const char *why,
 			 bool color, struct strbuf *out)
 {
@@ -188,21 +194,11 @@ static void summary_text(const struct record_summary *end, const char *directory
 	label(out, color, "seen");
 	seen_line(end, out);
 	strbuf_addc(out, '\n');
-	label(out, color, "GPU busy");
-	if (why) {
-		strbuf_addf(out, "no GPU data: %s", why);
-	} else {
-		human_percent(out, end->busy_ns, end->gpu_span_ns);
-		strbuf_adds(out, ": ");
-		human_duration(out, end->busy_ns);
-		strbuf_adds(out, " of ");
-		human_duration(out, end->gpu_span_ns);
-		strbuf_adds(out, " (first to last GPU work)");
-		if (end->gpus > 1)
-			strbuf_addf(out, ", sum of %zu GPUs", end->gpus);
+	if (!end->cpu_only) {
+		label(out, color, "GPU");
+		gpu_line(end, why, out);
 	}
-	strbuf_addc(out, '\n');
-	if (end->no_off_cpu) {
+	if (end->no_off_cpu[0]) {
 		label(out, color, "off-CPU");
 		strbuf_addf(out, "not recorded: %s\n", end->no_off_cpu);
 	}
@@ -231,14 +227,50 @@ static void summary_text(const struct record_summary *end, const char *directory
 	strbuf_addc(out, '\n');
 }
 
-static void summary_json(const struct record_summary *end, const char *directory, const char *why,
-			 int status, struct strbuf *out)
+static void key_cost(struct json *json, const char *key, const struct cost_sum *cost,
+		     uint64_t value)
+{
+	json_key(json, key);
+	if (cost->any)
+		json_u64(json, value);
+	else
+		json_null(json);
+}
+
+static void costs_json(struct json *json, const struct cost_sum *costs)
+{
+	static const struct {
+		const char *key;
+		enum cost_kind kind;
+	} times[] = {
+		{ "callback_ns", cost_kind_callback },
+		{ "collector_ns", cost_kind_collector },
+		{ "setup_ns", cost_kind_setup },
+		{ "exit_ns", cost_kind_exit },
+		{ "sampler_ns", cost_kind_sampler },
+		{ "timer_sample_ns", cost_kind_timer_sample },
+	};
+
+	json_key(json, "cost");
+	json_object(json);
+	key_cost(json, "callbacks", &costs[cost_kind_callback], costs[cost_kind_callback].count);
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		key_cost(json, times[i].key, &costs[times[i].kind], costs[times[i].kind].total_ns);
+	json_end(json);
+}
+
+static void summary_json(const struct record_summary *end, const struct recording *r,
+			 const char *why, struct strbuf *out)
 {
 	struct json json = JSON_INIT(out);
 
 	json_object(&json);
-	json_key_string(&json, "recording", directory);
-	json_key_i64(&json, "exit_status", status);
+	json_key_string(&json, "recording", r->shown);
+	json_key(&json, "exit_status");
+	if (r->request->pid_count)
+		json_null(&json);
+	else
+		json_i64(&json, r->spawn.status);
 	json_key_u64(&json, "elapsed_ns", end->elapsed_ns);
 	json_key_u64(&json, "bytes", end->bytes);
 	json_key_u64(&json, "kernels", end->kernels);
@@ -251,16 +283,13 @@ static void summary_json(const struct record_summary *end, const char *directory
 	json_key_u64(&json, "processes", end->processes);
 	json_key_u64(&json, "processes_inside", end->inside);
 	json_key_u64(&json, "gpus", end->gpus);
-	json_key_u64(&json, "gpu_busy_ns", end->busy_ns);
+	json_key(&json, "gpu_busy_ns");
+	if (why || end->cpu_only)
+		json_null(&json);
+	else
+		json_u64(&json, end->busy_ns);
 	json_key_u64(&json, "lost", end->lost);
-	json_key(&json, "cost");
-	json_object(&json);
-	json_key_u64(&json, "callbacks", end->callbacks);
-	json_key_u64(&json, "callback_ns", end->callback_ns);
-	json_key_u64(&json, "collector_ns", end->collector_ns);
-	json_key_u64(&json, "setup_ns", end->setup_ns);
-	json_key_u64(&json, "exit_ns", end->exit_ns);
-	json_end(&json);
+	costs_json(&json, end->costs);
 	json_key(&json, "graph_nodes");
 	if (end->node_cost_ns) {
 		json_object(&json);
@@ -271,9 +300,27 @@ static void summary_json(const struct record_summary *end, const char *directory
 		json_null(&json);
 	}
 	json_key_string(&json, "no_gpu_data", why);
-	json_key_string(&json, "no_off_cpu", end->no_off_cpu);
+	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
 	json_end(&json);
 	strbuf_addc(out, '\n');
+}
+
+/* How the command ended. */
+static void headline(const struct recording *r, struct strbuf *out)
+{
+	const char *signal = sigabbrev_np(r->spawn.killed_by);
+
+	strbuf_adds(out, "pitot record: ");
+	if (r->request->pid_count > 1)
+		strbuf_addf(out, "%zu processes were sampled\n", r->request->pid_count);
+	else if (r->request->pid_count)
+		strbuf_addf(out, "process %d was sampled\n", (int)r->request->pids[0]);
+	else if (signal)
+		strbuf_addf(out, "the command was killed by SIG%s\n", signal);
+	else if (r->spawn.killed_by)
+		strbuf_addf(out, "the command was killed by signal %d\n", r->spawn.killed_by);
+	else
+		strbuf_addf(out, "the command ended with status %d\n", r->spawn.status);
 }
 
 void record_output_end(const struct record_output *out, const struct recording *r)
@@ -292,14 +339,9 @@ void record_output_end(const struct record_output *out, const struct recording *
 	}
 	why = end.no_gpu[0] ? end.no_gpu : NULL;
 	if (c->json) {
-		summary_json(&end, r->shown, why, r->spawn.status, &text);
+		summary_json(&end, r, why, &text);
 	} else {
-		if (r->request->given.pid)
-			strbuf_addf(&text, "pitot record: process %" PRIu64 " was sampled\n",
-				    r->request->pid);
-		else
-			strbuf_addf(&text, "pitot record: the command ended with status %d\n",
-				    r->spawn.status);
+		headline(r, &text);
 		summary_text(&end, r->shown, why, c->color_errors, &text);
 	}
 	if (!text.failed)

@@ -1,4 +1,7 @@
-/* record_output.h: what `pitot record` prints on standard error: messages, the live line, the lines at the end. */
+/*
+ * record_output.h: what `pitot record` prints on standard error: messages, the live line, the lines
+ * at the end.
+ */
 #ifndef PITOT_CLI_RECORD_OUTPUT_H
 #define PITOT_CLI_RECORD_OUTPUT_H
 

@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 
-bool terminal_speaks_utf8(void)
+bool terminal_shows_utf8(void)
 {
 	const char *names[] = { getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG") };
 

@@ -1,6 +1,6 @@
 /*
- * terminal.h: what commands want to know of the terminal: what it can show, and that it asked them
- * to end.
+ * terminal.h: properties of the terminal: whether it shows UTF-8, and whether a signal asked the
+ * command to end.
  */
 #ifndef PITOT_CLI_TERMINAL_H
 #define PITOT_CLI_TERMINAL_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 /* Block characters only where the locale says that they can be shown. */
-bool terminal_speaks_utf8(void);
+bool terminal_shows_utf8(void);
 
 /* SIGINT, SIGTERM or SIGHUP after terminal_catch_signals(), else 0. */
 extern volatile sig_atomic_t terminal_stop_signal;

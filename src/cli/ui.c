@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/human.h"
 #include "base/io.h"
 #include "cli/pager.h"
 
-static void say(const struct context *c, enum style style, const char *label, const char *text)
+static void print_line(const struct context *c, enum style style, const char *label,
+		       const char *text)
 {
 	struct strbuf line = STRBUF_INIT;
 
@@ -28,19 +30,19 @@ static void say(const struct context *c, enum style style, const char *label, co
 	strbuf_release(&line);
 }
 
-static void say_formatted(const struct context *c, enum style style, const char *label,
-			  const char *format, va_list args)
+static void print_formatted(const struct context *c, enum style style, const char *label,
+			    const char *format, va_list args)
 {
 	struct strbuf text = STRBUF_INIT;
 
 	strbuf_vaddf(&text, format, args);
-	say(c, style, label, strbuf_text(&text));
+	print_line(c, style, label, strbuf_text(&text));
 	strbuf_release(&text);
 }
 
 int cli_fail(const struct context *c, const struct error *e)
 {
-	say(c, STYLE_RED, "error: ", e->text[0] ? e->text : error_code_text(e->code));
+	print_line(c, STYLE_RED, "error: ", e->text[0] ? e->text : error_code_text(e->code));
 	return e->code == E_USAGE ? EXIT_USAGE : EXIT_FAILED;
 }
 
@@ -49,7 +51,7 @@ int cli_failf(const struct context *c, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say_formatted(c, STYLE_RED, "error: ", format, args);
+	print_formatted(c, STYLE_RED, "error: ", format, args);
 	va_end(args);
 	return EXIT_FAILED;
 }
@@ -59,10 +61,22 @@ int cli_usage(const struct context *c, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say_formatted(c, STYLE_RED, "error: ", format, args);
+	print_formatted(c, STYLE_RED, "error: ", format, args);
 	va_end(args);
 	cli_note(c, "try `pitot%s%s --help`", c->command ? " " : "",
 		 c->command ? c->command->name : "");
+	return EXIT_USAGE;
+}
+
+int cli_unknown(const struct context *c, const char *what, const char *word,
+		const char *const *known, const char *list)
+{
+	const char *nearest = options_nearest(word, known);
+
+	if (nearest)
+		cli_failf(c, "unknown %s '%s', did you mean '%s'?", what, word, nearest);
+	else
+		cli_failf(c, "unknown %s '%s'; `%s` lists them", what, word, list);
 	return EXIT_USAGE;
 }
 
@@ -73,7 +87,7 @@ void cli_note(const struct context *c, const char *format, ...)
 	if (c->quiet)
 		return;
 	va_start(args, format);
-	say_formatted(c, STYLE_NONE, "", format, args);
+	print_formatted(c, STYLE_NONE, "", format, args);
 	va_end(args);
 }
 
@@ -82,7 +96,7 @@ void cli_warn(const struct context *c, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say_formatted(c, STYLE_YELLOW, "warning: ", format, args);
+	print_formatted(c, STYLE_YELLOW, "warning: ", format, args);
 	va_end(args);
 }
 
@@ -93,11 +107,19 @@ int cli_print(const struct context *c, const struct strbuf *text)
 	if (text->failed)
 		return cli_failf(c, "out of memory");
 	r = io_write_all(pager_output(c, text), strbuf_text(text), text->length);
-	if (pager_was_left(r))
+	if (pager_has_quit(r))
 		exit(EXIT_DONE);
 	if (r < 0)
 		return cli_failf(c, "cannot write to standard output: %s", strerror(-r));
 	return EXIT_DONE;
+}
+
+void cli_add_count(struct strbuf *out, const char *separator, uint64_t n, const char *one,
+		   const char *many)
+{
+	strbuf_adds(out, out->length ? separator : "");
+	human_count(out, n);
+	strbuf_addf(out, " %s", n == 1 ? one : many);
 }
 
 unsigned terminal_width(int fd)

@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/path.h"
 #include "report/text_table.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
@@ -18,14 +18,28 @@ void view_columns_release(struct view_columns *v)
 	vec_release(&v->items);
 }
 
+/* The unit that the column's own name has and the label, which a person wrote, need not have. */
+static const char *missing_unit(const struct view_column *c, const char *label)
+{
+	const char *name = c->kind == VIEW_DURATION ? "duration_ns"
+			   : c->schema              ? c->schema->name
+						    : "";
+	static const char *const units[] = { "_ns", "_bytes" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (has_suffix(name, units[i]) && !has_suffix(label, units[i]))
+			return units[i];
+	return "";
+}
+
 static int add(struct view_columns *v, struct view_column column, const char *label)
 {
-	size_t length = strlen(label);
+	size_t length;
 
 	column.label = strdup(label);
-	snprintf(column.head, sizeof(column.head), "%s", label);
-	if (view_is_time(&column) && length >= 5 && length < sizeof(column.head) &&
-	    !strcmp(label + length - 3, "_ns"))
+	snprintf(column.head, sizeof(column.head), "%s%s", label, missing_unit(&column, label));
+	length = strlen(column.head);
+	if (view_is_time(&column) && has_suffix(column.head, "_ns"))
 		memcpy(column.head + length - 3, "_s", sizeof("_s"));
 	if (!column.label || vec_push(&v->items, column) < 0) {
 		free(column.label);

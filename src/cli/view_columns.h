@@ -22,8 +22,8 @@ struct view_column {
 	int end_column; /* VIEW_DURATION: of end_ns */
 	int sub_column; /* VIEW_REFERRED: in the table referred to */
 	const struct column_schema *schema; /* of the value; NULL for derived ones */
-	char *label; /* as it was asked for, or the column's name */
-	char head[72]; /* the same for people, who get moments in seconds: "start_s" */
+	char *label; /* as requested, or the column's name */
+	char head[72]; /* of the text table, with moments in seconds: "start_s" */
 };
 
 struct view_columns {
@@ -35,7 +35,7 @@ struct view_value {
 	uint64_t number; /* strings: their id */
 };
 
-/* What a view works on. */
+/* A table as a view reads it. */
 struct view_table {
 	struct trace *trace;
 	const struct table_schema *schema;

@@ -69,8 +69,8 @@ static int parse_enum(const struct column_schema *column, const char *text, uint
 }
 
 /*
- * A moment or a duration. A bare number is nanoseconds of a column that is named with its unit; else it would be
- * anybody's guess.
+ * A moment or a duration. A bare number is nanoseconds of a column that is named with its unit;
+ * else it would be anybody's guess.
  */
 static int parse_time(const struct view_column *c, const char *name, const char *text, uint64_t *ns,
 		      struct error *e)

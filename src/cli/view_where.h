@@ -37,7 +37,8 @@ void view_where_release(struct view_where *w);
 int view_where_add(const struct view_table *t, const char *text, struct view_where *w,
 		   struct error *e) MUST_USE;
 /*
- * A moment in ns from the origin: for --since and --until. Does nothing for a table without a time.
+ * Adds a condition on the table's time, in ns from the origin: --since and --until. E_USAGE for a
+ * table without times.
  */
 int view_where_time(const struct view_table *t, enum where_operator op, uint64_t ns,
 		    struct view_where *w, struct error *e) MUST_USE;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "export/export_merge.h"
 #include "trace/columns.h"
 
 static const char *name_of(const char *const *names, size_t count, uint8_t value)
@@ -75,6 +76,11 @@ const char *loss_name(uint8_t reason)
 	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
 }
 
+const char *allocation_name(uint8_t operation)
+{
+	return value_name(TABLE_allocation, COLUMN_allocation_operation, operation);
+}
+
 void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination)
 {
 	strbuf_addf(out, "Memcpy %s (%s -> %s)", copy_kind_name(kind), memory_kind_name(source),
@@ -84,6 +90,24 @@ void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t desti
 void memset_name(struct strbuf *out, uint8_t memory_kind)
 {
 	strbuf_addf(out, "Memset (%s)", memory_kind_name(memory_kind));
+}
+
+void event_name(struct strbuf *out, const struct trace *t, const struct export_event *event)
+{
+	const struct memcpy_columns *copies = memcpy_columns(t);
+	uint64_t row = event->row;
+
+	if (event->kind == EVENT_MEMCPY)
+		memcpy_name(out, copies->kind[row], copies->source_kind[row],
+			    copies->destination_kind[row]);
+	else if (event->kind == EVENT_MEMSET)
+		memset_name(out, memset_columns(t)->memory_kind[row]);
+	else if (event->kind == EVENT_GRAPH)
+		strbuf_addf(out, "CUDA graph %u", graph_launch_columns(t)->graph[row]);
+	else if (event->kind == EVENT_KERNEL)
+		strbuf_adds(out, "(unknown kernel)");
+	else
+		strbuf_adds(out, event_label(t, event_table(event->kind), row));
 }
 
 bool nvtx_payload_value(const struct trace *t, uint64_t row, struct nvtx_payload_value *value)
@@ -125,18 +149,6 @@ static uint64_t domain_key(uint64_t process, uint32_t domain)
 	return process << 32 | domain;
 }
 
-static int number_domain(struct nvtx_names *n, uint64_t process, uint32_t domain, uint64_t *number)
-{
-	uint64_t *at = map_at(&n->domains, domain_key(process, domain), 0);
-
-	if (!at)
-		return -ENOMEM;
-	if (!*at)
-		*at = n->domains.count;
-	*number = *at;
-	return 0;
-}
-
 int nvtx_names_init(struct nvtx_names *n, const struct trace *t)
 {
 	const struct nvtx_domain_columns *domains = nvtx_domain_columns(t);
@@ -147,16 +159,16 @@ int nvtx_names_init(struct nvtx_names *n, const struct trace *t)
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_nvtx_domain); row++) {
 		uint64_t process = trace_row_process(t, TABLE_nvtx_domain, row);
 
-		if (number_domain(n, process, domains->id[row], &number) < 0 ||
-		    map_put(&n->texts, number, domains->name[row]) < 0)
+		number = map_number(&n->domains, domain_key(process, domains->id[row]));
+		if (!number || map_put(&n->texts, number, domains->name[row]) < 0)
 			return -ENOMEM;
 	}
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_nvtx_category); row++) {
 		uint64_t process = trace_row_process(t, TABLE_nvtx_category, row);
 
-		if (number_domain(n, process, categories->domain[row], &number) < 0 ||
-		    map_put(&n->texts, number << 32 | categories->id[row], categories->name[row]) <
-			    0)
+		number = map_number(&n->domains, domain_key(process, categories->domain[row]));
+		if (!number || map_put(&n->texts, number << 32 | categories->id[row],
+				       categories->name[row]) < 0)
 			return -ENOMEM;
 	}
 	return 0;

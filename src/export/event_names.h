@@ -11,9 +11,17 @@
 const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
 const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
 const char *loss_name(uint8_t reason); /* "ring_full" */
+const char *allocation_name(uint8_t operation); /* "release" */
 /* "Memcpy HtoD (Pageable -> Device)" */
 void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination);
 void memset_name(struct strbuf *out, uint8_t memory_kind);
+
+struct export_event;
+/*
+ * Appends what work of a GPU is called that is no known kernel: a copy by its kinds, other tables'
+ * work by its label.
+ */
+void event_name(struct strbuf *out, const struct trace *t, const struct export_event *event);
 
 /* A row's payload; false when it has none. */
 struct nvtx_payload_value {

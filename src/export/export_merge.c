@@ -253,6 +253,14 @@ static int report(struct export_merge *m)
 	return 0;
 }
 
+int export_merge_end(const struct export_merge *m, int r, struct error *e)
+{
+	if (r < 0)
+		return error_set(e, r, "stopped");
+	return export_result_events(m->view->result) ? 0
+						     : error_set(e, -ENODATA, "nothing to export");
+}
+
 int export_merge_next(struct export_merge *m, struct export_event *event)
 {
 	struct event_cursor *c;

@@ -9,7 +9,10 @@
 
 #include "export/gpu_ranges.h"
 
-/* Of events that start at the same time, those of the smaller kind come first: what encloses before what is enclosed. */
+/*
+ * Events that start at the same time come in the order of their kinds: what encloses before what is
+ * enclosed.
+ */
 enum event_kind {
 	EVENT_LOSS,
 	EVENT_NVTX,
@@ -43,7 +46,7 @@ struct event_cursor;
 struct export_merge {
 	struct export_view *view;
 	struct event_cursor *cursors; /* all */
-	uint32_t *heap; /* indexes of those that have rows left, by next start */
+	uint32_t *heap; /* indexes of cursors that have rows left, by next start */
 	size_t heap_count;
 	uint64_t done, total; /* rows */
 	uint64_t next_report;
@@ -53,7 +56,7 @@ struct export_merge {
 	uint64_t *range_start_ns, *range_end_ns;
 };
 
-/* EVENT_GPU_RANGE: that of the ranges. */
+/* Table of a kind of event; of EVENT_GPU_RANGE the table of ranges. */
 enum table_id event_table(enum event_kind kind);
 /* The columns of an event's row: of work on a GPU, or EVENT_SYNC. */
 static inline const struct event_columns *event_work(const struct export_view *v,
@@ -66,14 +69,20 @@ static inline const struct event_columns *event_work(const struct export_view *v
 int export_merge_init(struct export_merge *m, struct export_view *v, struct error *e) MUST_USE;
 void export_merge_release(struct export_merge *m);
 /*
- * What an exporter has for an event. 0; EXPORT_UNCOUNTED where it is no event of its own there; -E2BIG where there is no
- * room for it among those that overlap; -ENOMEM.
+ * What an exporter has for an event. 0; EXPORT_UNCOUNTED where it is no event of its own there;
+ * -E2BIG where too many events overlap; -ENOMEM.
  */
 typedef int export_writer(void *exporter, const struct export_event *event);
 #define EXPORT_UNCOUNTED 1
 /* Calls the writer for the event's kind, if there is one, and counts what it did. 0 or -ENOMEM. */
 int export_event_write(struct export_view *v, export_writer *const writers[EVENT_KINDS],
 		       void *exporter, const struct export_event *event) MUST_USE;
+
+/*
+ * After the last event, with what export_merge_next returned: 0, -ENODATA where not one was written, or that
+ * negative code.
+ */
+int export_merge_end(const struct export_merge *m, int r, struct error *e);
 
 /* 1 and the next event, 0 at the end, -ECANCELED. Reports progress. */
 int export_merge_next(struct export_merge *m, struct export_event *event);

@@ -21,7 +21,7 @@ struct export_stacks {
 	struct stacks stacks; /* STACK_ADDRESSES */
 	uint32_t notes[STACK_NOTES_END]; /* their frames */
 	VEC(uint32_t) nodes; /* of the stack at hand, the innermost first */
-	VEC(uint32_t) frames; /* of the stack that was asked for last, the outermost first */
+	VEC(uint32_t) frames; /* of the stack that was found last, the outermost first */
 };
 
 /* Loads the tables of stacks. 0 or a negative code. */
@@ -29,8 +29,8 @@ int export_stacks_init(struct export_stacks *x, struct trace *t, struct error *e
 void export_stacks_release(struct export_stacks *x);
 
 /*
- * Puts the frames of a stack into x->frames; none when it is not in the recording. of_call: without
- * those of CUDA's libraries and Pitot behind the program's own call. 0 or -ENOMEM.
+ * Puts the frames of a stack into x->frames; none when it is not in the recording. of_call leaves
+ * out the frames of CUDA's libraries and of Pitot behind the program's own call. 0 or -ENOMEM.
  */
 int export_stacks_find(struct export_stacks *x, size_t process, uint32_t id, bool of_call) MUST_USE;
 /* Adds a note after the innermost frame. */

@@ -219,14 +219,21 @@ static int map_contexts(struct export_view *v)
 	uint64_t rows = trace_rows(v->trace, TABLE_context);
 	const uint32_t *ids = context_columns(v->trace)->id;
 	const uint32_t *devices = context_columns(v->trace)->device;
+	struct map contexts = MAP_INIT; /* process << 32 | device -> the first context, plus 1 */
+	int r = 0;
 
-	for (uint64_t row = 0; row < rows; row++) {
-		uint64_t process = trace_row_process(v->trace, TABLE_context, row);
+	for (uint64_t row = 0; row < rows && r >= 0; row++) {
+		uint64_t process = trace_row_process(v->trace, TABLE_context, row), other = 0;
 
-		if (map_put(&v->context_devices, process << 32 | ids[row], devices[row]) < 0)
-			return -ENOMEM;
+		r = map_put(&v->context_devices, process << 32 | ids[row], devices[row]);
+		if (map_get(&contexts, process << 32 | devices[row], &other))
+			v->many_contexts |= other != ids[row] + UINT64_C(1);
+		else if (r >= 0)
+			r = map_put(&contexts, process << 32 | devices[row],
+				    ids[row] + UINT64_C(1));
 	}
-	return 0;
+	map_release(&contexts);
+	return MIN(r, 0);
 }
 
 static int map_external(struct export_view *v)
@@ -315,10 +322,11 @@ static int load_all(struct export_view *v, struct error *e)
 	filter.until_ns = v->options->until_ns;
 	filter.kernel = v->options->kernel;
 	r = selection_init(&v->selection, v->trace, &filter, NULL, e);
-	for (int k = 0; k < WORK_KINDS && r >= 0; k++)
-		r = load_work(v, k, e);
 	if (r >= 0)
 		r = load_calls(v, e);
+	for (int k = 0; k < WORK_KINDS && r >= 0; k++)
+		r = load_work(v, k, e);
+	trace_launches_done(v->trace);
 	if (r >= 0)
 		r = load_rest(v, e);
 	if (r >= 0)

@@ -16,7 +16,7 @@
 #include "export/exporter.h"
 #include "trace/events.h"
 
-/* Kinds of work: those of GPUs (enum gpu_work), and waits. */
+/* Kinds of work: the work of GPUs (enum gpu_work), and waits. */
 #define WORK_SYNC GPU_WORK_KINDS
 #define WORK_KINDS (GPU_WORK_KINDS + 1)
 
@@ -43,6 +43,7 @@ struct export_view {
 	struct export_process *processes;
 	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */
+	bool many_contexts; /* a process has several on one device: their streams can have equal ids */
 	struct event_columns work[WORK_KINDS];
 	uint32_t work_base[WORK_KINDS]; /* number of row 0 */
 
@@ -65,8 +66,8 @@ struct export_view {
 #define NVTX_OPEN UINT64_MAX /* never ended in the recording */
 
 /*
- * gpu_pids: GPUs have process ids in this format, from 0 on; those of processes are kept clear of them. The options and
- * the result must live as long as the view. 0 or a negative code.
+ * gpu_pids: GPUs have process ids in this format, from 0 on; ids of processes are kept clear of
+ * them. The options and the result must live as long as the view. 0 or a negative code.
  */
 int export_view_init(struct export_view *v, struct trace *t, const struct export_options *options,
 		     struct export_result *result, bool gpu_pids, struct error *e) MUST_USE;

@@ -1,16 +1,8 @@
 #include "export/exporter.h"
 
-#include "export/chrome/chrome_json.h"
-#include "export/perfetto/perfetto.h"
-
-#define EXPORTER_ROW(name, suffixes, description, splits, has_rank, write)                         \
-	{ { #name, suffixes, description }, splits, has_rank, write },
+#define EXPORTER_ROW(name, suffixes, description, splits, has_rank, has_samples, write)            \
+	{ { #name, suffixes, description }, splits, has_rank, has_samples, write },
 const struct exporter exporters[] = { EXPORTERS(EXPORTER_ROW){ .file = { .name = NULL } } };
-
-const struct exporter *exporter_by_name(const char *name)
-{
-	return file_format_by_name(exporters, sizeof(*exporters), name);
-}
 
 const struct exporter *exporter_by_path(const char *path)
 {

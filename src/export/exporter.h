@@ -9,13 +9,15 @@
 #include "export/file_format.h"
 #include "trace/trace.h"
 
-/* F(name, suffixes, description, splits, has_rank, write): members of struct exporter. */
-#define EXPORTERS(F)                                                                                                   \
-	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",                               \
-	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, perfetto_write)                   \
-	F(json, ".json .json.gz",                                                                                      \
-	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, chrome://tracing", false, true,       \
-	  chrome_json_write)
+/* F(name, suffixes, description, splits, has_rank, has_samples, write): members of struct exporter. */
+#define EXPORTERS(F)                                                                               \
+	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",           \
+	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true,         \
+	  perfetto_write)                                                                          \
+	F(json, ".json .json.gz",                                                                  \
+	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, "                 \
+	  "chrome://tracing",                                                                      \
+	  false, true, false, chrome_json_write)
 
 struct export_options {
 	uint64_t since_ns,
@@ -39,7 +41,7 @@ struct export_options {
 
 struct export_result {
 	unsigned files;
-	uint64_t bytes; /* of all files, before compression */
+	uint64_t bytes; /* of all files */
 	uint64_t written[TABLE_END]; /* rows by table; of nvtx: ranges and marks */
 	uint64_t untimed[TABLE_END]; /* left out because start or end is missing */
 	uint64_t unpaired; /* left out: ends of NVTX ranges without their beginning */
@@ -53,19 +55,24 @@ struct exporter {
 	struct file_format file;
 	bool splits; /* minds split_bytes */
 	bool has_rank; /* minds rank */
+	bool has_samples; /* shows CPU samples and times off the CPU */
 	/*
 	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed before. The file has its
-	 * name only when it is complete. 0, -ECANCELED after *cancel, or another negative code.
+	 * name only when it is complete. 0, -ECANCELED after *cancel, -ENODATA and no file when there is no event to
+	 * write, or another negative code.
 	 */
 	int (*write)(struct trace *t, const struct export_options *options, const char *path,
 		     struct export_result *result, struct error *e);
 };
 
+#define EXPORTER_WRITE(name, suffixes, description, splits, has_rank, has_samples, write)          \
+	int write(struct trace *t, const struct export_options *options, const char *path,         \
+		  struct export_result *result, struct error *e);
+EXPORTERS(EXPORTER_WRITE)
+
 /* Ends with an entry without a name. */
 extern const struct exporter exporters[];
 
-/* NULL when there is none. */
-const struct exporter *exporter_by_name(const char *name);
 /* By the end of a file name, ".gz" included where the format takes it. NULL when no suffix fits. */
 const struct exporter *exporter_by_path(const char *path);
 

@@ -9,14 +9,6 @@ static const struct file_format *next(const struct file_format *f, size_t size)
 	return (const void *)((const char *)f + size);
 }
 
-const void *file_format_by_name(const void *table, size_t size, const char *name)
-{
-	for (const struct file_format *f = table; f->name; f = next(f, size))
-		if (!strcmp(f->name, name))
-			return f;
-	return NULL;
-}
-
 const void *file_format_by_path(const void *table, size_t size, const char *path)
 {
 	for (const struct file_format *f = table; f->name; f = next(f, size))

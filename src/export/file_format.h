@@ -1,6 +1,6 @@
 /*
- * file_format.h: what formats of files have in common, those of `pitot export` and those of `pitot flame`: names, suffixes,
- * and how they are found and listed.
+ * file_format.h: what the formats of `pitot export` and of `pitot flame` have in common: names,
+ * suffixes, and how they are found and listed.
  */
 #ifndef PITOT_EXPORT_FILE_FORMAT_H
 #define PITOT_EXPORT_FILE_FORMAT_H
@@ -14,10 +14,10 @@ struct file_format {
 };
 
 /*
- * A table is an array of structs that begin with a struct file_format; the last has no name. `size` is that of one.
- * By its name, or by the end of a file's name: the first whose suffix fits. NULL when there is none.
+ * A table is an array of structs that begin with a struct file_format; the last has no name. `size`
+ * is sizeof one of them. Finds a format by the end of a file's name: the first whose suffix fits.
+ * NULL when there is none.
  */
-const void *file_format_by_name(const void *table, size_t size, const char *name);
 const void *file_format_by_path(const void *table, size_t size, const char *path);
 /* Appends "perfetto (.perfetto-trace), json (.json)". */
 void file_formats_list(const void *table, size_t size, struct strbuf *out);

@@ -1,6 +1,6 @@
 /*
  * gpu_ranges.c: work is added to the innermost range of its call; then, from the last range to the first (children come
- * after their parents), each range's spans are added to those of its parent.
+ * after their parents), each range's spans are added to its parent's.
  */
 #include "export/gpu_ranges.h"
 
@@ -19,18 +19,6 @@ struct builder {
 	uint32_t *first; /* by range: its first span */
 	VEC(uint32_t) next; /* by span: the next one of its range */
 };
-
-static int number_of(struct map *map, uint64_t key, uint64_t *number)
-{
-	uint64_t *at = map_at(map, key, 0);
-
-	if (!at)
-		return -ENOMEM;
-	if (!*at)
-		*at = map->count;
-	*number = *at;
-	return 0;
-}
 
 /* Widens the span of a range on the queue of `work`, or begins it. */
 static int add(struct builder *b, uint64_t queue, const struct gpu_range *work)
@@ -56,11 +44,10 @@ static int add(struct builder *b, uint64_t queue, const struct gpu_range *work)
 
 static int queue_of(struct builder *b, const struct gpu_range *work, uint64_t *queue)
 {
-	uint64_t context;
+	uint64_t context = map_number(&b->contexts, (uint64_t)work->process << 32 | work->context);
 
-	if (number_of(&b->contexts, (uint64_t)work->process << 32 | work->context, &context) < 0)
-		return -ENOMEM;
-	return number_of(&b->queues, context << 32 | work->stream, queue);
+	*queue = context ? map_number(&b->queues, context << 32 | work->stream) : 0;
+	return *queue ? 0 : -ENOMEM;
 }
 
 static int add_work(struct builder *b, const struct export_view *v, const struct event_columns *w,

@@ -9,7 +9,6 @@
 #include "export/raw_buffer.h"
 
 #define NUMBER_MAX 24 /* bytes of the longest number */
-#define TEXT_OBJECT_MAX 2048 /* to reserve for an object of fixed shape, without its texts */
 
 #define TEXT(s, literal) raw_add((s), (literal), sizeof(literal) - 1)
 
@@ -49,6 +48,10 @@ static inline void text_i64(struct strbuf *s, int64_t v)
 	text_u64(s, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
+/* ,"key":number */
+#define TEXT_U64(s, key, v) (TEXT((s), ",\"" key "\":"), text_u64((s), (v)))
+#define TEXT_I64(s, key, v) (TEXT((s), ",\"" key "\":"), text_i64((s), (v)))
+
 /* Microseconds with three decimals. */
 static inline void text_us(struct strbuf *s, uint64_t ns)
 {
@@ -63,12 +66,12 @@ static inline void text_us(struct strbuf *s, uint64_t ns)
 	raw_add(s, start, (size_t)(digits + sizeof(digits) - start));
 }
 
-/* A string with its quotes; reserves room for it, and TEXT_OBJECT_MAX for what follows. */
+/* A string with its quotes. */
 static inline void text_string(struct strbuf *s, const char *text, size_t length)
 {
 	TEXT(s, "\"");
 	json_escape(s, text, length);
-	raw_reserve(s, TEXT_OBJECT_MAX);
+	raw_reserve(s, 0);
 	TEXT(s, "\"");
 }
 

@@ -18,7 +18,7 @@ void proto_close_long(struct strbuf *s, size_t token)
 
 void proto_bytes(struct strbuf *s, uint32_t field, const void *bytes, size_t length)
 {
-	if (!proto_reserve(s, PROTO_FIELD_MAX + length))
+	if (!raw_reserve(s, length))
 		return;
 	proto_tag(s, field, PROTO_LENGTH);
 	proto_raw(s, length);
@@ -36,7 +36,7 @@ void proto_text(struct strbuf *s, uint32_t field, const char *text, size_t lengt
 	size_t token, i = 0, bad;
 
 	/* The worst case: every byte is replaced. */
-	if (length > SIZE_MAX / 8 || !proto_reserve(s, PROTO_FIELD_MAX + 3 * length))
+	if (length > SIZE_MAX / 8 || !raw_reserve(s, 3 * length))
 		return;
 	token = proto_open(s, field);
 	while (i < length) {
@@ -46,4 +46,25 @@ void proto_text(struct strbuf *s, uint32_t field, const char *text, size_t lengt
 		i += n ? n : bad;
 	}
 	proto_close(s, token);
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+size_t bytes_of_hex(const char *text, uint8_t *bytes, size_t max)
+{
+	size_t n = 0;
+
+	for (; n < max && text[2 * n]; n++) {
+		int high = hex_digit(text[2 * n]), low = hex_digit(text[2 * n + 1]);
+
+		if (high < 0 || low < 0)
+			return 0;
+		bytes[n] = (uint8_t)(high << 4 | low);
+	}
+	return n;
 }

@@ -1,9 +1,9 @@
 /*
  * proto.h: protobuf fields written straight into the memory of a strbuf, for writers of millions of small messages.
  *
- * Nothing here checks for room, see raw_buffer.h: proto_reserve first. A nested message gets a length of one byte, and is
- * moved up when it turns out to need more; so lengths are as short as they can be, and messages up to 127 bytes, which
- * nearly all are, cost no move.
+ * Only texts and bytes check for room, see raw_buffer.h. A nested message gets a length of one
+ * byte, and is moved up when it turns out to need more; so lengths are as short as they can be, and
+ * messages up to 127 bytes, which nearly all are, cost no move.
  */
 #ifndef PITOT_EXPORT_PROTO_H
 #define PITOT_EXPORT_PROTO_H
@@ -12,16 +12,8 @@
 #include "export/raw_buffer.h"
 
 #define PROTO_FIELD_MAX (5 + VARINT_MAX) /* a tag and a number */
-#define PROTO_NEST_MAX 16 /* messages opened in one another */
-#define PROTO_LENGTH_MAX 5 /* bytes of a length */
 
 enum proto_wire { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_LENGTH = 2 };
-
-/* raw_reserve, with room for the lengths of all messages that are open. */
-static inline bool proto_reserve(struct strbuf *s, size_t bytes)
-{
-	return raw_reserve(s, bytes + PROTO_NEST_MAX * PROTO_LENGTH_MAX);
-}
 
 static inline void proto_raw(struct strbuf *s, uint64_t v)
 {
@@ -85,11 +77,17 @@ static inline __attribute__((always_inline)) void proto_close(struct strbuf *s, 
 		proto_close_long(s, token);
 }
 
-/* Bytes that are valid field contents; reserves room itself. */
+/*
+ * Pairs of lower-case hex digits as bytes, of a longer text the first `max`; returns how many, 0
+ * when the text is none.
+ */
+size_t bytes_of_hex(const char *text, uint8_t *bytes, size_t max);
+
+/* Bytes that are valid field contents. */
 void proto_bytes(struct strbuf *s, uint32_t field, const void *bytes, size_t length);
-/* A text: what is no valid UTF-8 is replaced by U+FFFD; reserves room itself. */
+/* A text: what is no valid UTF-8 is replaced by U+FFFD. */
 void proto_text(struct strbuf *s, uint32_t field, const char *text, size_t length);
-/* The same for a literal or another text that is known to be ASCII. */
+/* A literal, or another text that is known to be ASCII. */
 void proto_string(struct strbuf *s, uint32_t field, const char *text);
 
 #endif

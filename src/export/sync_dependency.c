@@ -34,7 +34,7 @@ static bool ended_during(const struct event_columns *w, uint64_t row, const stru
 	       (wait->any_stream || w->stream[row] == wait->stream);
 }
 
-uint32_t waited_work(const struct export_view *v, size_t process, uint64_t sync_row)
+uint32_t sync_dependency(const struct export_view *v, size_t process, uint64_t sync_row)
 {
 	const struct event_columns *sync = &v->work[WORK_SYNC];
 	const uint8_t *kinds = synchronization_columns(v->trace)->kind;

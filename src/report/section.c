@@ -115,8 +115,8 @@ static void print_list(const struct section *s, const struct report_view *v, con
 	struct text_column columns[COLUMNS_MAX];
 	const struct field *fields[COLUMNS_MAX];
 	struct text_table t = { .columns = columns };
-	size_t count = list_count(list, result), shown = 0;
-	uint64_t top = list->half ? v->top / 2 + v->top % 2 : v->top;
+	uint64_t top = list->half ? v->top / 2 + v->top % 2 : v->top, shown = 0;
+	const void *row;
 
 	for (size_t i = 0; i < list->field_count && t.column_count < COLUMNS_MAX; i++) {
 		const char *head = head_of(&list->fields[i], v);
@@ -126,9 +126,8 @@ static void print_list(const struct section *s, const struct report_view *v, con
 		fields[t.column_count] = &list->fields[i];
 		columns[t.column_count++] = column_of(&list->fields[i], head);
 	}
-	for (size_t i = 0; i < count && shown < top && t.column_count; i++) {
-		const void *row = list_row(list, result, i);
-
+	for (size_t i = 0; t.column_count && shown < top && (row = list_row(list, v, result, i));
+	     i++) {
 		if (list->hidden && list->hidden(v, row))
 			continue;
 		if (list->ends && list->ends(v, row))
@@ -215,12 +214,13 @@ void report_print_text(const struct report_view *v)
 		section_print_text(sections[i], v);
 }
 
-void report_print_json(struct report_view *v)
+void report_print_json(const struct report_view *v)
 {
-	v->json = (struct json)JSON_PRETTY(v->out);
-	json_object(&v->json);
+	struct json j = JSON_PRETTY(v->out);
+
+	json_object(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-		section_print_json(sections[i], v);
-	json_end(&v->json);
+		section_print_json(sections[i], v, &j);
+	json_end(&j);
 	strbuf_addc(v->out, '\n');
 }

@@ -3,6 +3,13 @@
  * the columns of its tables, their units, and where in the result of an analysis they are. Text and
  * JSON are rendered from the declaration. A section is a file section_<name>.c and a line in
  * SECTIONS.
+ *
+ * The words that all sections share:
+ *
+ *	share		part of the total that the section's title names; so none is above 100 %
+ *	busy		time in which at least one kernel, copy or memory set ran on the GPU
+ *	utilization	busy time as a part of the time from the first to the last GPU work,
+ *			excluding the pauses that the verdict names
  */
 #ifndef PITOT_REPORT_SECTION_H
 #define PITOT_REPORT_SECTION_H
@@ -17,12 +24,14 @@
 #define SECTIONS(X)                                                                                \
 	X(header)                                                                                  \
 	X(verdict)                                                                                 \
+	X(commands)                                                                                \
 	X(failures)                                                                                \
 	X(gpus)                                                                                    \
 	X(idle)                                                                                    \
 	X(idle_lines)                                                                              \
 	X(hotspots)                                                                                \
 	X(functions)                                                                               \
+	X(ranges)                                                                                  \
 	X(copies)                                                                                  \
 	X(calls)                                                                                   \
 	X(waits)                                                                                   \
@@ -48,27 +57,37 @@ struct report_view {
 	uint64_t callers; /* lines that are named for each kernel */
 	uint64_t top; /* rows of each table, items of each list */
 	struct strbuf *out;
-	struct json json; /* of a report for scripts */
 };
 
 enum unit {
+	/* In text and JSON. */
 	UNIT_COUNT,
-	UNIT_ID, /* a number that counts nothing */
 	UNIT_NS,
 	UNIT_TIME, /* CLOCK_MONOTONIC; shown from the start of the recording on */
 	UNIT_BYTES,
 	UNIT_SHARE, /* n of whole */
+	UNIT_RATIO, /* n of whole, which may be less than n: 1.39 */
 	UNIT_RATE, /* n bytes in whole ns */
-	UNIT_FLAG,
-	UNIT_TEXT,
+	UNIT_TEXT, /* const char * */
+	UNIT_STRING, /* id of a string of the trace */
+	UNIT_CHOICE, /* text of a number: field.names */
 	UNIT_NAME, /* value of an enum of the schema: field.table, field.column */
+	UNIT_CODE, /* text of callers.stacks */
+	UNIT_CLASS, /* caller: the class of its frames */
 	UNIT_FUNCTION, /* row of api_function */
-	UNIT_PID, /* index of a process */
 	UNIT_THREAD, /* index of a process, and behind it the thread's number */
 	UNIT_LINE, /* item of callers */
 	UNIT_PATH, /* a line, and behind it what it called */
+	UNIT_ID, /* a number that counts nothing */
+	UNIT_PID, /* index of a process */
+	UNIT_FLAG,
 	UNIT_STATS, /* struct duration_stats; in text a row of its own with field.head */
 	UNIT_LIST, /* field.list */
+	/* In JSON only. */
+	UNIT_MILLI, /* thousandths: 1.250 */
+	UNIT_UNIX, /* ns since 1970; signed */
+	UNIT_NUMBERS, /* array of numbers */
+	UNIT_OBJECT, /* the fields of field.list; without a key they are keys of the object around it */
 };
 
 enum value_state {
@@ -93,7 +112,7 @@ struct field {
 	enum unit unit;
 	enum layout layout;
 	uint16_t offset, size; /* MEMBER: in the row, or in the section's result */
-	uint16_t whole; /* UNIT_SHARE: offset in the result, plus 1; 0: the report's window */
+	uint16_t whole; /* UNIT_SHARE without `per`: offset in the result, plus 1 */
 	/*
 	 * Offset in the row of a count, plus 1: what a share or a rate is of, and what other
 	 * numbers are divided by.
@@ -105,17 +124,29 @@ struct field {
 	int column;
 	/* Instead of a member. */
 	void (*value)(const struct report_view *v, const void *row, struct value *out);
-	/* Instead of a key and a value: writes any number of them. */
-	void (*json)(struct report_view *v, const void *row);
 	const char *(*head_of)(const struct report_view *v); /* instead of head; "" for no column */
+	const char *(*names)(unsigned value);
+	/* Whether a row has the field; else it has no key, or null. NULL: all have it. */
+	bool (*when)(const struct report_view *v, const void *row);
+	bool null;
+	uint8_t width; /* UNIT_NUMBERS: bytes of each */
+	bool trim; /* UNIT_NUMBERS: zeros at the end are left out, but for the first number */
+	/*
+	 * UNIT_OBJECT: the row of its fields, when it is not this one; it may be made in `room`,
+	 * which has SECTION_ROOM bytes. NULL: as when `when` is false.
+	 */
+	const void *(*of)(const struct report_view *v, const void *row, void *room);
 	const struct list *list;
 };
+
+#define SECTION_ROOM 128
 
 #define MEMBER(type, member)                                                                       \
 	.offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
 #define WHOLE(type, member) .whole = offsetof(type, member) + 1
 #define PER(type, member) .per = offsetof(type, member) + 1
 #define COUNTED(type, member) .count = offsetof(type, member) + 1
+#define NUMBERS(type, member) MEMBER(type, member), .width = sizeof(((type *)NULL)->member[0])
 #define ENUM(name, column_name) .table = TABLE_##name, .column = COLUMN_##name##_##column_name
 /* FIELD("total_ns", "time", NS, MEMBER(struct row, total_ns)); NULL for no key, no head. */
 #define FIELD(field_key, field_head, field_unit, ...)                                              \
@@ -127,9 +158,13 @@ struct field {
 #define OPTIONAL_COLUMN .layout = LAYOUT_OPTIONAL
 #define FIELDS(array) .fields = (array), .field_count = ARRAY_SIZE(array)
 
-/* Rows: an array of the result, and its length. Its fields that have heads are a table. */
+/*
+ * Rows: an array that the result points to (in a list of lists: the row), or is in it, and its
+ * length. The fields that have heads are a table.
+ */
 struct list {
 	size_t items, count, stride;
+	size_t length; /* of an array that is in the row itself; 0: there is a pointer, and `count` */
 	const struct field *fields;
 	size_t field_count;
 	bool half; /* text shows half as many rows */
@@ -138,19 +173,33 @@ struct list {
 	bool (*ends)(const struct report_view *v, const void *row); /* text ends before this row */
 	/* Lines below the row. */
 	void (*notes)(const struct report_view *v, const void *row, struct text_table *t);
+	/* Rows that are no array: the i-th, NULL after the last. */
+	const void *(*item)(const struct report_view *v, const void *row, size_t i);
+	/* JSON has an object, whose keys are names of indexes; a single field without a key is the value. */
+	const char *(*names)(unsigned index);
 };
 
 #define ITEMS(type, member, counter)                                                               \
 	.items = offsetof(type, member), .count = offsetof(type, counter),                         \
 	.stride = sizeof(*((type *)NULL)->member)
+#define ARRAY(type, member)                                                                        \
+	.items = offsetof(type, member), .length = ARRAY_SIZE(((type *)NULL)->member),             \
+	.stride = sizeof(((type *)NULL)->member[0])
 
-/* A field that is a list: its key, ITEMS, its fields, and what else struct list has. */
+/* A field that is a list: its key, ITEMS or ARRAY, its fields, and what else struct list has. */
 #define LIST(list_key, list_items, list_fields, ...)                                               \
 	{                                                                                          \
 		.key = (list_key), .unit = UNIT_LIST, .list = &(const struct list)                 \
 		{                                                                                  \
 			list_items, FIELDS(list_fields), __VA_ARGS__                               \
 		}                                                                                  \
+	}
+
+/* A field that is an object: its key, its fields, and .of, .when, .null. */
+#define OBJECT(object_key, object_fields, ...)                                                     \
+	{                                                                                          \
+		.key = (object_key), .unit = UNIT_OBJECT,                                          \
+		.list = &(const struct list){ FIELDS(object_fields) }, __VA_ARGS__                 \
 	}
 
 struct section {
@@ -167,9 +216,8 @@ struct section {
 	/* Lines between the title and the tables, and after them. */
 	void (*before)(const struct report_view *v, struct strbuf *out);
 	void (*after)(const struct report_view *v, struct strbuf *out);
-	/* Instead of all that is declared. */
+	/* Instead of the tables that the fields declare. */
 	void (*text)(const struct report_view *v);
-	void (*json)(struct report_view *v);
 };
 
 #define RESULT(name) .result = offsetof(struct report, name)
@@ -177,11 +225,11 @@ struct section {
 /* The whole report: about one screen, the most important things first. */
 void report_print_text(const struct report_view *v);
 /* One JSON object and a newline. docs/report.md describes the keys; they only ever grow. */
-void report_print_json(struct report_view *v);
+void report_print_json(const struct report_view *v);
 
-/* One section, for the renderers and tests. */
+/* One section, for the renderers and tests. JSON: keys of the open object of *j. */
 void section_print_text(const struct section *s, const struct report_view *v);
-void section_print_json(const struct section *s, struct report_view *v);
+void section_print_json(const struct section *s, const struct report_view *v, struct json *j);
 
 /* "\ntitle  rest" */
 void report_title(const struct report_view *v, const char *title, const char *rest);
@@ -192,13 +240,5 @@ void report_labelled(const struct report_view *v, enum style style, const char *
 /* A cell with a bar of at most `columns` for part of whole; empty where bars are off. */
 void report_bar(struct text_table *t, const struct report_view *v, uint64_t part, uint64_t whole,
 		unsigned columns);
-
-/* Parts of JSON that several sections write. */
-void report_json_list(struct report_view *v, const char *key);
-void report_json_object(struct report_view *v, const char *key);
-void report_json_time(struct report_view *v, const char *key, uint64_t time_ns);
-void report_json_thread(struct report_view *v, uint32_t process, uint32_t thread);
-/* "key": {…} or null. */
-void report_json_line(struct report_view *v, const char *key, uint32_t caller);
 
 #endif

@@ -1,7 +1,8 @@
-/* section_calls.c: calls that synchronize and copy, and what CUPTI says was waited for. */
+/* section_calls.c: calls that synchronize and copy, and synchronizations as CUPTI records them. */
 #include "report/section.h"
 
 #include "analysis/sync_calls.h"
+#include "report/words.h"
 
 #define CALL(member) MEMBER(struct call_group, member)
 
@@ -11,42 +12,36 @@ static const struct field call_fields[] = {
 	FIELD("thread", "thread", THREAD, CALL(process), LEFT_COLUMN),
 	FIELD("count", "count", COUNT, CALL(count)),
 	FIELD("total_ns", "time", NS, CALL(total_ns)),
-	FIELD(NULL, "share", SHARE, CALL(total_ns)),
+	FIELD(NULL, "share", SHARE, CALL(total_ns), WHOLE(struct syncs, total_ns)),
 	FIELD(NULL, "mean", NS, CALL(total_ns), PER(struct call_group, count), OPTIONAL_COLUMN),
 	FIELD("max_ns", "longest", NS, CALL(max_ns)),
 };
 
-static void write_kinds(struct report_view *v, const void *row)
+#define KIND(member) MEMBER(struct sync_kind, member)
+
+static const struct field kind_fields[] = {
+	FIELD("kind", NULL, NAME, KIND(kind), ENUM(synchronization, kind)),
+	FIELD("count", NULL, COUNT, KIND(count)),
+	FIELD("timed", NULL, COUNT, KIND(timed)),
+	FIELD("total_ns", NULL, NS, KIND(total_ns)),
+};
+
+static bool has_none(const struct report_view *v, const void *row)
 {
-	const struct syncs *s = row;
-	const struct column_schema *kind =
-		&schema_table(TABLE_synchronization)->columns[COLUMN_synchronization_kind];
-
-	report_json_list(v, "synchronizations");
-	for (unsigned i = 0; i < SYNC_KINDS; i++) {
-		const char *name = schema_value_name(kind, i);
-
-		if (!s->kinds[i].count)
-			continue;
-		json_object(&v->json);
-		json_key_string(&v->json, "kind", name ? name : "?");
-		json_key_u64(&v->json, "count", s->kinds[i].count);
-		json_key_u64(&v->json, "timed", s->kinds[i].timed);
-		json_key_u64(&v->json, "total_ns", s->kinds[i].total_ns);
-		json_end(&v->json);
-	}
-	json_end(&v->json);
+	(void)v;
+	return !((const struct sync_kind *)row)->count;
 }
 
 static const struct field fields[] = {
 	LIST("calls", ITEMS(struct syncs, items, count), call_fields),
-	{ .json = write_kinds },
+	LIST("synchronizations", ARRAY(struct syncs, kinds), kind_fields, .all = true,
+	     .hidden = has_none),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
-	(void)v;
-	strbuf_adds(out, "time that threads spent in them");
+	sentence_add(out, DURATION(v->report->syncs->total_ns), WORDS(" of all threads in "),
+		     COUNTED_AS(v->report->syncs->calls, "call"));
 }
 
 const struct section section_calls = {

@@ -1,19 +1,11 @@
 /* section_copies.c: copies and memory sets, with the bandwidth that they achieved. */
-#include "report/section.h"
-
 #include "analysis/copies.h"
+#include "report/section_values.h"
 
 #define COPY(member) MEMBER(struct copy_group, member)
 
 static const struct field kind = { ENUM(memcpy, kind) };
 static const struct field memory = { ENUM(memset, memory_kind) };
-
-static const char *name_of(const struct field *f, uint8_t value)
-{
-	const char *name = schema_value_name(&schema_table(f->table)->columns[f->column], value);
-
-	return name ? name : "?";
-}
 
 static void read_kind(const struct report_view *v, const void *row, struct value *out)
 {
@@ -21,26 +13,22 @@ static void read_kind(const struct report_view *v, const void *row, struct value
 
 	(void)v;
 	if (g->set)
-		strbuf_addf(&out->text, "set %s", name_of(&memory, g->destination));
+		strbuf_addf(&out->text, "set %s", value_name(&memory, g->destination));
 	else
-		strbuf_addf(&out->text, "%s  %s -> %s", name_of(&kind, g->kind),
-			    name_of(&memory, g->source), name_of(&memory, g->destination));
+		strbuf_addf(&out->text, "%s  %s -> %s", value_name(&kind, g->kind),
+			    value_name(&memory, g->source), value_name(&memory, g->destination));
 }
 
-/* Keys of copies alone. */
-static void write_source(struct report_view *v, const void *row)
+static bool is_copy(const struct report_view *v, const void *row)
 {
-	const struct copy_group *g = row;
-
-	if (g->set)
-		return;
-	json_key_string(&v->json, "kind", name_of(&kind, g->kind));
-	json_key_string(&v->json, "source", name_of(&memory, g->source));
+	(void)v;
+	return !((const struct copy_group *)row)->set;
 }
 
 static const struct field copy_fields[] = {
 	FIELD("set", NULL, FLAG, COPY(set)),
-	{ .json = write_source },
+	FIELD("kind", NULL, NAME, COPY(kind), ENUM(memcpy, kind), .when = is_copy),
+	FIELD("source", NULL, NAME, COPY(source), ENUM(memset, memory_kind), .when = is_copy),
 	FIELD("destination", NULL, NAME, COPY(destination), ENUM(memset, memory_kind)),
 	FIELD(NULL, "kind", TEXT, .value = read_kind, FLEXIBLE_COLUMN),
 	FIELD("count", "count", COUNT, COPY(count)),

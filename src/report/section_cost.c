@@ -2,7 +2,7 @@
 #include "report/section.h"
 
 #include "analysis/cost.h"
-#include "base/human.h"
+#include "report/words.h"
 
 /* "callback 12.3 ms (1,002,000 times 12 ns)" */
 static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind kind,
@@ -12,19 +12,13 @@ static void add_cost(struct strbuf *line, const struct cost *c, enum cost_kind k
 
 	if (!sum->any)
 		return;
-	strbuf_addf(line, "%s%s ", line->length ? ", " : "", text);
-	human_duration(line, sum->total_ns);
-	if (kind == cost_kind_callback && sum->count) {
-		strbuf_adds(line, " (");
-		human_count(line, sum->count);
-		strbuf_adds(line, " times ");
-		human_duration(line, sum->total_ns / sum->count);
-		strbuf_addc(line, ')');
-	}
-	if (sum->bytes) {
-		strbuf_adds(line, " for ");
-		human_bytes(line, sum->bytes);
-	}
+	sentence_add(line, WORDS(line->length ? ", " : ""), WORDS(text), WORDS(" "),
+		     DURATION(sum->total_ns));
+	if (kind == cost_kind_callback && sum->count)
+		sentence_add(line, WORDS(" ("), NUMBER(sum->count), WORDS(" times "),
+			     DURATION(sum->total_ns / sum->count), WORDS(")"));
+	if (sum->bytes)
+		sentence_add(line, WORDS(" for "), BYTES(sum->bytes));
 }
 
 static void print(const struct report_view *v)
@@ -40,33 +34,42 @@ static void print(const struct report_view *v)
 	add_cost(&line, c, cost_kind_sampler, "CPU sampler (outside)");
 	add_cost(&line, c, cost_kind_timer_sample, "CPU samples (inside)");
 	add_cost(&line, c, cost_kind_write, "writing");
-	if (c->overhead_count) {
-		strbuf_addf(&line, "%sCUPTI says ", line.length ? ", " : "");
-		human_duration(&line, c->overhead_ns);
-		strbuf_adds(&line, " of its own");
-	}
+	if (c->overhead_count)
+		sentence_add(&line, WORDS(line.length ? ", " : ""), WORDS("CUPTI's own overhead "),
+			     DURATION(c->overhead_ns));
+	if (c->clock_replaced)
+		sentence_add(&line, WORDS(line.length ? "; " : ""),
+			     WORDS("the rest is not known: the program's clock was not the "
+				   "machine's, as when a tape is played"));
 	report_labelled(v, STYLE_NONE, "cost",
 			line.length ? strbuf_text(&line) : "not measured in this recording");
 }
 
-static void write_kinds(struct report_view *v, const void *row)
-{
-	const struct cost *c = row;
+#define SUM(member) MEMBER(struct cost_sum, member)
 
-	for (unsigned i = 0; i < COST_KINDS; i++) {
-		if (!c->kinds[i].any)
-			continue;
-		report_json_object(v, cost_kind_name(i));
-		json_key_u64(&v->json, "count", c->kinds[i].count);
-		json_key_u64(&v->json, "total_ns", c->kinds[i].total_ns);
-		json_key_u64(&v->json, "bytes", c->kinds[i].bytes);
-		json_end(&v->json);
-	}
+static const struct field kind_fields[] = {
+	FIELD("count", NULL, COUNT, SUM(count)),
+	FIELD("total_ns", NULL, NS, SUM(total_ns)),
+	FIELD("bytes", NULL, BYTES, SUM(bytes)),
+};
+
+static bool is_unknown(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return !((const struct cost_sum *)row)->any;
+}
+
+static bool has_clock(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return !((const struct cost *)row)->clock_replaced;
 }
 
 static const struct field fields[] = {
-	{ .json = write_kinds },
-	FIELD("target_ns", NULL, NS, MEMBER(struct cost, target_ns)),
+	LIST(NULL, ARRAY(struct cost, kinds), kind_fields, .all = true, .hidden = is_unknown,
+	     .names = cost_kind_name),
+	FIELD("target_ns", NULL, NS, MEMBER(struct cost, target_ns), .when = has_clock,
+	      .null = true),
 	FIELD("cupti_overhead_ns", NULL, NS, MEMBER(struct cost, overhead_ns)),
 };
 

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "analysis/cpu_use.h"
-#include "analysis/flame/flame.h"
-#include "base/human.h"
 #include "report/words.h"
 
 #define CPU(member) MEMBER(struct cpu_use, member)
@@ -16,30 +14,14 @@ static const struct field thread_fields[] = {
 	FIELD("total_ns", NULL, NS, MEMBER(struct cpu_thread, total_ns)),
 };
 
-static enum frame_class class_of(const struct report_view *v, const void *function)
-{
-	return (enum frame_class)caller_at(&v->report->callers,
-					   ((const struct function_time *)function)->caller)
-		->class;
-}
-
-static void read_function(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct function_time *f = row;
-
-	strbuf_adds(&out->text, stacks_text(&v->report->callers.stacks, f->function));
-}
-
 static void read_function_and_class(const struct report_view *v, const void *row, struct value *out)
 {
-	read_function(v, row, out);
-	if (class_of(v, row) == FRAME_SYSTEM)
-		strbuf_adds(&out->text, " [kernel]");
-}
+	const struct callers *callers = &v->report->callers;
+	const struct function_time *f = row;
 
-static void read_class(const struct report_view *v, const void *row, struct value *out)
-{
-	strbuf_adds(&out->text, frame_class_name(class_of(v, row)));
+	strbuf_adds(&out->text, stacks_text(&callers->stacks, f->function));
+	if (caller_at(callers, f->caller)->class == FRAME_SYSTEM)
+		strbuf_adds(&out->text, " [kernel]");
 }
 
 /* Functions are sorted by it: the rest only called those above. */
@@ -53,8 +35,8 @@ static bool has_no_self(const struct report_view *v, const void *row)
 
 static const struct field function_fields[] = {
 	FIELD(NULL, "self", SHARE, FUNCTION(self_ns), WHOLE(struct cpu_use, total_ns)),
-	FIELD("function", NULL, TEXT, .value = read_function),
-	FIELD("class", NULL, TEXT, .value = read_class),
+	FIELD("function", NULL, CODE, FUNCTION(function)),
+	FIELD("class", NULL, CLASS, FUNCTION(caller)),
 	FIELD("self_ns", "", NS, FUNCTION(self_ns)),
 	FIELD("total_ns", NULL, NS, FUNCTION(total_ns)),
 	FIELD(NULL, "total", SHARE, FUNCTION(total_ns), WHOLE(struct cpu_use, total_ns)),
@@ -70,38 +52,25 @@ static const struct field line_fields[] = {
 	FIELD("caller", "line", PATH, LINE(caller), FLEXIBLE_COLUMN),
 };
 
-/* Where no frame is the operating system's, none was looked for. */
-static void read_kernel(const struct report_view *v, const void *row, struct value *out)
+/* Where no frame is the operating system's, none was recorded. */
+static bool has_kernel(const struct report_view *v, const void *row)
 {
 	(void)v;
-	out->n = ((const struct cpu_use *)row)->kernel_ns;
-	out->state = out->n ? VALUE_KNOWN : VALUE_UNKNOWN;
-}
-
-static void read_method(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_adds(&out->text, ((const struct cpu_use *)row)->way.got);
-}
-
-static void read_reason(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_adds(&out->text, ((const struct cpu_use *)row)->way.reason);
+	return ((const struct cpu_use *)row)->kernel_ns;
 }
 
 static const struct field fields[] = {
 	FIELD("samples", NULL, COUNT, CPU(samples)),
 	FIELD("total_ns", NULL, NS, CPU(total_ns)),
-	FIELD("kernel_ns", NULL, NS, .value = read_kernel),
+	FIELD("kernel_ns", NULL, NS, CPU(kernel_ns), .when = has_kernel, .null = true),
 	FIELD("inside_ns", NULL, NS, CPU(inside_ns)),
 	FIELD("without_stack", NULL, COUNT, CPU(stackless)),
 	FIELD("without_stack_ns", NULL, NS, CPU(stackless_ns)),
 	FIELD("pauses", NULL, COUNT, CPU(pauses)),
 	FIELD("pause_ns", NULL, NS, CPU(pause_ns)),
 	FIELD("processes", NULL, COUNT, CPU(processes)),
-	FIELD("way", NULL, TEXT, .value = read_method),
-	FIELD("reason", NULL, TEXT, .value = read_reason),
+	FIELD("way", NULL, TEXT, CPU(way.got)),
+	FIELD("reason", NULL, TEXT, CPU(way.reason)),
 	LIST("threads", ITEMS(struct cpu_use, threads, thread_count), thread_fields),
 	LIST("lines", ITEMS(struct cpu_use, lines, line_count), line_fields, .half = true),
 	LIST("functions", ITEMS(struct cpu_use, functions.items.data, functions.items.count),
@@ -132,11 +101,10 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct cpu_use *c = v->report->cpu_use;
 
-	human_duration(out, c->total_ns);
-	strbuf_adds(out, " in ");
-	report_count_text(c->thread_count, "thread", out);
-	strbuf_addf(out, " of %zu process%s, ", c->processes, c->processes == 1 ? "" : "es");
-	report_count_text(c->samples, "sample", out);
+	sentence_add(out, DURATION(c->total_ns), WORDS(" in "),
+		     COUNTED_AS(c->thread_count, "thread"), WORDS(" of "),
+		     COUNTED_AS(c->processes, "process"), WORDS(", "),
+		     COUNTED_AS(c->samples, "sample"));
 	if (*c->way.got) {
 		strbuf_adds(out, " by ");
 		text_safe(out, c->way.got, strlen(c->way.got));
@@ -153,18 +121,11 @@ static void add_threads(const struct report *r, struct strbuf *out)
 
 		strbuf_adds(out, i ? ", " : "");
 		report_thread_text(r, t->process, t->thread, out);
-		strbuf_adds(out, ": ");
-		human_duration(out, t->total_ns);
+		sentence_add(out, WORDS(": "), DURATION(t->total_ns));
 	}
 	if (c->thread_count > shown)
 		strbuf_addf(out, ", and %zu more", c->thread_count - shown);
 	strbuf_addc(out, '\n');
-}
-
-/* Begins the next remark of a line. */
-static void add_comma(struct strbuf *out, size_t start)
-{
-	strbuf_adds(out, out->length > start ? ", " : "");
 }
 
 static void add_remarks(const struct report_view *v, struct strbuf *out)
@@ -174,30 +135,24 @@ static void add_remarks(const struct report_view *v, struct strbuf *out)
 
 	add_threads(v->report, out);
 	start = out->length;
-	if (c->kernel_ns) {
-		human_percent(out, c->kernel_ns, c->total_ns);
-		strbuf_adds(out, " in the operating system's kernel");
-	}
-	if (c->inside_ns && c->inside_ns < c->total_ns) {
-		add_comma(out, start);
-		human_percent(out, c->inside_ns, c->total_ns);
-		strbuf_adds(out, " sampled by timers inside");
-	}
-	if (c->pauses) {
-		add_comma(out, start);
-		human_duration(out, c->pause_ns);
-		strbuf_adds(out, " off the CPU in ");
-		report_count_text(c->pauses, "interval", out);
-	}
-	if (c->stackless) {
-		add_comma(out, start);
-		human_percent(out, c->stackless_ns, c->total_ns);
-		strbuf_adds(out, " without a stack");
-	}
+#define SEPARATOR WORDS(out->length > start ? ", " : "")
+	if (c->kernel_ns)
+		sentence_add(out, PERCENT(c->kernel_ns, c->total_ns),
+			     WORDS(" in the operating system's kernel"));
+	if (c->inside_ns && c->inside_ns < c->total_ns)
+		sentence_add(out, SEPARATOR, PERCENT(c->inside_ns, c->total_ns),
+			     WORDS(" sampled by timers inside the process"));
+	if (c->pauses)
+		sentence_add(out, SEPARATOR, DURATION(c->pause_ns), WORDS(" off the CPU in "),
+			     COUNTED_AS(c->pauses, "interval"));
+	if (c->stackless)
+		sentence_add(out, SEPARATOR, PERCENT(c->stackless_ns, c->total_ns),
+			     WORDS(" without a stack"));
 	if (*c->way.reason && c->way.state != capability_state_on) {
-		add_comma(out, start);
+		sentence_add(out, SEPARATOR);
 		text_safe(out, c->way.reason, strlen(c->way.reason));
 	}
+#undef SEPARATOR
 	if (out->length > start)
 		strbuf_addc(out, '\n');
 }

@@ -47,7 +47,7 @@ static const struct field fields[] = {
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
-	report_count_text(v->report->failures->calls, "call", out);
+	sentence_add(out, COUNTED_AS(v->report->failures->calls, "call"));
 }
 
 const struct section section_failures = {

@@ -1,24 +1,8 @@
 /* section_functions.c: GPU time by the function that asked for it. */
 #include "report/section.h"
 
-#include "analysis/flame/flame.h"
 #include "analysis/gpu_functions.h"
-#include "base/human.h"
-
-static void read_function(const struct report_view *v, const void *row, struct value *out)
-{
-	strbuf_adds(&out->text, stacks_text(&v->report->callers.stacks,
-					    ((const struct function_time *)row)->function));
-}
-
-static void read_class(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct function_time *f = row;
-
-	strbuf_adds(&out->text,
-		    frame_class_name(
-			    (enum frame_class)caller_at(&v->report->callers, f->caller)->class));
-}
+#include "report/words.h"
 
 static bool is_plumbing(const struct report_view *v, const void *row)
 {
@@ -33,8 +17,8 @@ static const struct field function_fields[] = {
 	FIELD("total_ns", "", NS, FUNCTION(total_ns)),
 	FIELD(NULL, "self", SHARE, FUNCTION(self_ns), WHOLE(struct gpu_functions, total_ns)),
 	FIELD("self_ns", "", NS, FUNCTION(self_ns)),
-	FIELD("class", NULL, TEXT, .value = read_class),
-	FIELD("function", "function", TEXT, .value = read_function, FLEXIBLE_COLUMN),
+	FIELD("class", NULL, CLASS, FUNCTION(caller)),
+	FIELD("function", "function", CODE, FUNCTION(function), FLEXIBLE_COLUMN),
 };
 
 static const struct field fields[] = {
@@ -48,12 +32,10 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct gpu_functions *g = v->report->gpu_functions;
 
-	human_duration(out, g->total_ns);
-	if (!g->stackless_ns)
-		return;
-	strbuf_adds(out, ", ");
-	human_percent(out, g->stackless_ns, g->total_ns);
-	strbuf_adds(out, " without a stack");
+	sentence_add(out, DURATION(g->total_ns));
+	if (g->stackless_ns)
+		sentence_add(out, WORDS(", "), PERCENT(g->stackless_ns, g->total_ns),
+			     WORDS(" without a stack"));
 }
 
 const struct section section_functions = {

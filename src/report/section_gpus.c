@@ -5,159 +5,150 @@
 
 #include "analysis/busy.h"
 #include "analysis/idle.h"
-#include "base/human.h"
-
-static uint64_t gpu_sum(const struct gpu_busy *b)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < GPU_WORK_KINDS; i++)
-		sum += b->sum_ns[i];
-	return sum;
-}
+#include "report/words.h"
 
 /* What ran beside what, where more than one kind or more than one stream did. */
 static void add_mix(const struct gpu_busy *b, size_t gpu, struct strbuf *out)
 {
-	if (b->copy_ns && b->compute_ns) {
-		strbuf_addf(out, "GPU %zu: kernels alone ", gpu);
-		human_duration(out, b->compute_ns - b->overlap_ns);
-		strbuf_adds(out, ", copies alone ");
-		human_duration(out, b->copy_ns - b->overlap_ns);
-		strbuf_adds(out, ", both at once ");
-		human_duration(out, b->overlap_ns);
-		strbuf_addc(out, '\n');
-	}
-	if (b->count[GPU_WORK_graph_launch]) {
-		strbuf_addf(out, "GPU %zu: besides ", gpu);
-		human_count(out, b->count[GPU_WORK_graph_launch]);
-		strbuf_adds(out, " graphs that were recorded as a whole, ");
-		human_duration(out, b->sum_ns[GPU_WORK_graph_launch]);
-		strbuf_addc(out, '\n');
-	}
+	const struct work_sum *graphs = &b->work[GPU_WORK_graph_launch];
+
+	if (b->copy_ns && b->compute_ns)
+		sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": kernels alone "),
+			     DURATION(b->compute_ns - b->overlap_ns), WORDS(", copies alone "),
+			     DURATION(b->copy_ns - b->overlap_ns), WORDS(", both at once "),
+			     DURATION(b->overlap_ns), WORDS("\n"));
+	if (graphs->count)
+		sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": "),
+			     COUNTED_AS(graphs->count, "graph launch"),
+			     WORDS(" recorded as a whole, "), DURATION(graphs->sum_ns),
+			     WORDS("\n"));
 	if (b->max_pieces < 2)
 		return;
-	strbuf_addf(out, "GPU %zu: streams at once", gpu);
+	sentence_add(out, WORDS("GPU "), NUMBER(gpu), WORDS(": of its busy time with"));
 	for (unsigned n = 1; n < BUSY_LEVELS; n++) {
 		if (!b->streams_ns[n])
 			continue;
-		strbuf_addf(out, " %u%s: ", n, n == BUSY_LEVELS - 1 ? "+" : "");
-		human_percent(out, b->streams_ns[n], b->union_ns);
-		strbuf_addc(out, ',');
+		strbuf_addf(out, " %u%s stream%s ", n, n == BUSY_LEVELS - 1 ? "+" : "",
+			    n == 1 ? "" : "s");
+		sentence_add(out, PERCENT(b->streams_ns[n], b->union_ns), WORDS(","));
 	}
-	strbuf_addf(out, " at most %llu pieces of work\n", (unsigned long long)b->max_pieces);
+	sentence_add(out, WORDS(" at most "), COUNTED_AS(b->max_pieces, "operation"),
+		     WORDS(" at once\n"));
 }
 
-static const struct gpu_busy *busy_of(const struct report_view *v, const void *gpu)
+static size_t index_of(const struct report_view *v, const void *gpu)
 {
-	return &v->report->busy->gpus[(const struct gpu *)gpu - v->report->gpus.items];
+	return (size_t)((const struct gpu *)gpu - v->report->gpus.items);
 }
 
 static void read_index(const struct report_view *v, const void *gpu, struct value *out)
 {
-	out->n = (uint64_t)((const struct gpu *)gpu - v->report->gpus.items);
+	out->n = index_of(v, gpu);
 }
 
-/* Index n: time with exactly n at once; the last one: or more. */
-static void write_levels(struct report_view *v, const char *key, const uint64_t *levels)
+static bool has_work(const struct report_view *v, const void *gpu)
 {
-	size_t count = BUSY_LEVELS;
-
-	while (count > 1 && !levels[count - 1])
-		count--;
-	report_json_list(v, key);
-	for (size_t i = 0; i < count; i++)
-		json_u64(&v->json, levels[i]);
-	json_end(&v->json);
+	return v->report->busy->gpus[index_of(v, gpu)].last_ns;
 }
 
-static void write_busy(struct report_view *v, const struct gpu_busy *b)
+static const void *busy_of(const struct report_view *v, const void *gpu, void *room)
 {
-	static const char *const kinds[GPU_WORK_KINDS] = {
+	(void)room;
+	return &v->report->busy->gpus[index_of(v, gpu)];
+}
+
+static const void *idle_of(const struct report_view *v, const void *gpu, void *room)
+{
+	(void)room;
+	return &v->report->idle->gpus[index_of(v, gpu)];
+}
+
+static const char *work_name(unsigned work)
+{
+	static const char *const names[GPU_WORK_KINDS] = {
 		[GPU_WORK_kernel] = "kernels",
 		[GPU_WORK_memcpy] = "copies",
 		[GPU_WORK_memset] = "sets",
 		[GPU_WORK_graph_launch] = "graphs",
 	};
-	uint64_t sum = 0;
 
-	report_json_object(v, "busy");
-	for (int i = 0; i < GPU_WORK_KINDS; i++) {
-		report_json_object(v, kinds[i] ? kinds[i] : schema_gpu_work[i]->name);
-		json_key_u64(&v->json, "count", b->count[i]);
-		json_key_u64(&v->json, "sum_ns", b->sum_ns[i]);
-		json_end(&v->json);
-		sum += b->sum_ns[i];
-	}
-	json_key_u64(&v->json, "sum_ns", sum);
-	json_key_u64(&v->json, "union_ns", b->union_ns);
-	json_key_u64(&v->json, "compute_ns", b->compute_ns);
-	json_key_u64(&v->json, "copy_ns", b->copy_ns);
-	json_key_u64(&v->json, "overlap_ns", b->overlap_ns);
-	report_json_time(v, "first_ns", b->first_ns);
-	report_json_time(v, "last_ns", b->last_ns);
-	write_levels(v, "streams_ns", b->streams_ns);
-	write_levels(v, "pieces_ns", b->pieces_ns);
-	json_end(&v->json);
+	return names[work] ? names[work] : schema_gpu_work[work]->name;
 }
 
-static void write_idle(struct report_view *v, const struct gpu_idle *g)
+#define BUSY(member) MEMBER(struct gpu_busy, member)
+#define IDLE(member) MEMBER(struct gpu_idle, member)
+
+static const struct field sum_fields[] = {
+	FIELD("count", NULL, COUNT, MEMBER(struct work_sum, count)),
+	FIELD("sum_ns", NULL, NS, MEMBER(struct work_sum, sum_ns)),
+};
+
+static const struct field busy_fields[] = {
+	LIST(NULL, ARRAY(struct gpu_busy, work), sum_fields, .all = true, .names = work_name),
+	FIELD("sum_ns", NULL, NS, BUSY(sum_ns)),
+	FIELD("union_ns", NULL, NS, BUSY(union_ns)),
+	FIELD("compute_ns", NULL, NS, BUSY(compute_ns)),
+	FIELD("copy_ns", NULL, NS, BUSY(copy_ns)),
+	FIELD("overlap_ns", NULL, NS, BUSY(overlap_ns)),
+	FIELD("first_ns", NULL, TIME, BUSY(first_ns)),
+	FIELD("last_ns", NULL, TIME, BUSY(last_ns)),
+	FIELD("streams_ns", NULL, NUMBERS, NUMBERS(struct gpu_busy, streams_ns), .trim = true),
+	FIELD("pieces_ns", NULL, NUMBERS, NUMBERS(struct gpu_busy, pieces_ns), .trim = true),
+};
+
+static bool has_limit(const struct report_view *v, const void *size)
 {
-	report_json_object(v, "idle");
-	json_key_u64(&v->json, "total_ns", g->total_ns);
-	report_json_object(v, "cause_ns");
-	for (int i = 0; i < IDLE_CAUSES; i++)
-		json_key_u64(&v->json, idle_cause_name((enum idle_cause)i), g->cause_ns[i]);
-	json_end(&v->json);
-	report_json_list(v, "gaps");
-	for (int i = 0; i < IDLE_SIZES; i++) {
-		json_object(&v->json);
-		json_key(&v->json, "below_ns");
-		if (idle_size_limits_ns[i] == UINT64_MAX)
-			json_null(&v->json);
-		else
-			json_u64(&v->json, idle_size_limits_ns[i]);
-		json_key_u64(&v->json, "count", g->gaps[i]);
-		json_key_u64(&v->json, "total_ns", g->gaps_ns[i]);
-		json_end(&v->json);
-	}
-	json_end(&v->json);
-	json_key_u64(&v->json, "after_synchronize", g->after_sync);
-	json_key_u64(&v->json, "after_copy", g->after_copy);
-	report_json_list(v, "longest");
-	for (int i = 0; i < IDLE_LONGEST && g->longest[i].length_ns; i++) {
-		json_object(&v->json);
-		report_json_time(v, "start_ns", g->longest[i].start_ns);
-		json_key_u64(&v->json, "length_ns", g->longest[i].length_ns);
-		json_end(&v->json);
-	}
-	json_end(&v->json);
-	json_end(&v->json);
+	(void)v;
+	return ((const struct idle_size *)size)->below_ns != UINT64_MAX;
 }
 
-static void write_work(struct report_view *v, const void *gpu)
+static bool is_no_gap(const struct report_view *v, const void *gap)
 {
-	const struct gpu_busy *b = busy_of(v, gpu);
-
-	if (!b->last_ns)
-		return;
-	write_busy(v, b);
-	write_idle(v, &v->report->idle->gpus[b - v->report->busy->gpus]);
+	(void)v;
+	return !((const struct idle_gap *)gap)->length_ns;
 }
 
-static void read_untimed(const struct report_view *v, const void *report, struct value *out)
-{
-	(void)report;
-	out->n = v->report->busy->untimed;
-}
+static const struct field cause_fields[] = {
+	FIELD(NULL, NULL, NS, .size = sizeof(uint64_t)),
+};
+
+static const struct field size_fields[] = {
+	FIELD("below_ns", NULL, NS, MEMBER(struct idle_size, below_ns), .when = has_limit,
+	      .null = true),
+	FIELD("count", NULL, COUNT, MEMBER(struct idle_size, count)),
+	FIELD("total_ns", NULL, NS, MEMBER(struct idle_size, total_ns)),
+};
+
+static const struct field gap_fields[] = {
+	FIELD("start_ns", NULL, TIME, MEMBER(struct idle_gap, start_ns)),
+	FIELD("length_ns", NULL, NS, MEMBER(struct idle_gap, length_ns)),
+};
+
+static const struct field idle_fields[] = {
+	FIELD("total_ns", NULL, NS, IDLE(total_ns)),
+	LIST("cause_ns", ARRAY(struct gpu_idle, cause_ns), cause_fields, .all = true,
+	     .names = idle_cause_name),
+	LIST("gaps", ARRAY(struct gpu_idle, gaps), size_fields, .all = true),
+	FIELD("after_synchronize", NULL, COUNT, IDLE(after_sync)),
+	FIELD("after_copy", NULL, COUNT, IDLE(after_copy)),
+	LIST("longest", ARRAY(struct gpu_idle, longest), gap_fields, .all = true,
+	     .hidden = is_no_gap),
+};
 
 static const struct field gpu_fields[] = {
 	FIELD("gpu", NULL, ID, .value = read_index),
 	FIELD("ordinal", NULL, ID, MEMBER(struct gpu, ordinal)),
 	FIELD("name", NULL, TEXT, MEMBER(struct gpu, name)),
 	FIELD("uuid", NULL, TEXT, MEMBER(struct gpu, uuid)),
-	{ .json = write_work },
+	OBJECT("busy", busy_fields, .of = busy_of, .when = has_work),
+	OBJECT("idle", idle_fields, .of = idle_of, .when = has_work),
 };
+
+static void read_untimed(const struct report_view *v, const void *report, struct value *out)
+{
+	(void)report;
+	out->n = v->report->busy->untimed;
+}
 
 static const struct field fields[] = {
 	LIST("gpus", ITEMS(struct report, gpus.items, gpus.count), gpu_fields, .all = true),
@@ -167,12 +158,12 @@ static const struct field fields[] = {
 static void print(const struct report_view *v)
 {
 	static const struct text_column columns[] = {
-		FLEXIBLE("GPU"), OPTIONAL(""),     RIGHT("busy"),   RIGHT("union"),
+		FLEXIBLE("GPU"), OPTIONAL(""),     RIGHT("share"),  RIGHT("busy"),
 		RIGHT("sum"),    RIGHT("kernels"), RIGHT("copies"),
 	};
 	const struct report *r = v->report;
 	struct text_table t = TEXT_TABLE_INIT(columns);
-	_cleanup_strbuf_ struct strbuf mix = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf mix = STRBUF_INIT, title = STRBUF_INIT;
 	uint64_t window = r->end_ns - r->start_ns;
 
 	for (size_t i = 0; i < r->busy->count; i++) {
@@ -186,13 +177,15 @@ static void print(const struct report_view *v)
 		report_bar(&t, v, b->union_ns, window, 20);
 		text_table_percent(&t, b->union_ns, window);
 		text_table_duration(&t, b->union_ns);
-		text_table_duration(&t, gpu_sum(b));
-		text_table_count(&t, b->count[GPU_WORK_kernel]);
-		text_table_count(&t, b->count[GPU_WORK_memcpy] + b->count[GPU_WORK_memset]);
+		text_table_duration(&t, b->sum_ns);
+		text_table_count(&t, b->work[GPU_WORK_kernel].count);
+		text_table_count(&t,
+				 b->work[GPU_WORK_memcpy].count + b->work[GPU_WORK_memset].count);
 		add_mix(b, i, &mix);
 	}
 	if (text_table_rows(&t)) {
-		report_title(v, "GPU busy", "");
+		sentence_add(&title, WORDS("of "), DURATION(window));
+		report_title(v, "GPU busy", strbuf_text(&title));
 		text_table_print(&t, 2, v->width, v->color, v->out);
 		text_fold(v->out, strbuf_text(&mix), 2, v->width);
 	}

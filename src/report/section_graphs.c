@@ -2,7 +2,6 @@
 #include "report/section.h"
 
 #include "analysis/graphs.h"
-#include "base/human.h"
 #include "report/words.h"
 
 #define GRAPH(member) MEMBER(struct graph_group, member)
@@ -20,7 +19,7 @@ static const struct field graph_fields[] = {
 	FIELD("graph", NULL, ID, GRAPH(graph)),
 	FIELD(NULL, "", TEXT, .value = read_name, FLEXIBLE_COLUMN),
 	FIELD("launches", "launches", COUNT, GRAPH(launches)),
-	FIELD(NULL, "nodes each", COUNT, GRAPH(nodes), PER(struct graph_group, launches),
+	FIELD(NULL, "nodes each", COUNT, GRAPH(nodes), PER(struct graph_group, node_launches),
 	      COUNTED(struct graph_group, nodes)),
 	FIELD(NULL, "replay median", NS, GRAPH(replay.median_ns),
 	      COUNTED(struct graph_group, replay.count)),
@@ -41,11 +40,11 @@ static void add_cost(const struct report_view *v, struct strbuf *out)
 {
 	const struct graphs *g = v->report->graphs;
 
-	if (!graphs_nodes_are_expensive(g))
-		return;
-	strbuf_adds(out, "recording each node took about ");
-	human_percent(out, g->node_cost_ns, g->node_span_ns);
-	strbuf_adds(out, " of the time with graphs; cheaper: pitot record --graphs launch\n");
+	if (graphs_nodes_are_expensive(g))
+		sentence_add(out, WORDS("recording each node took about "),
+			     PERCENT(g->node_cost_ns, g->node_span_ns),
+			     WORDS(" of the time with graphs; cheaper: pitot record --graphs "
+				   "launch\n"));
 }
 
 const struct section section_graphs = {

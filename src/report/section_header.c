@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/capabilities.h"
 #include "analysis/main_process.h"
 #include "base/clock.h"
-#include "base/human.h"
 #include "report/words.h"
 
 /* "2026-01-01 00:00:00 UTC" of a CLOCK_MONOTONIC time. */
@@ -39,58 +39,86 @@ static void print(const struct report_view *v)
 		strbuf_adds(&line, ", ");
 	}
 	add_date(r, start_ns, &line);
-	strbuf_adds(&line, ", ");
-	human_duration(&line, r->span_end_ns - start_ns);
-	strbuf_addf(&line, ", %zu process%s, ", report_process_count(r),
-		    report_process_count(r) == 1 ? "" : "es");
-	human_count(&line, trace_rows(r->trace, TABLE_kernel));
-	strbuf_adds(&line, " kernels");
-	if (r->selection.windowed) {
-		strbuf_adds(&line, "; here from ");
-		human_duration(&line, r->start_ns - start_ns);
-		strbuf_adds(&line, " to ");
-		human_duration(&line, r->end_ns - start_ns);
-	}
+	sentence_add(&line, WORDS(", "), DURATION(r->span_end_ns - start_ns), WORDS(", "),
+		     COUNTED_AS(report_process_count(r), "process"), WORDS(", "));
+	if (r->no_gpu->not_wanted)
+		strbuf_adds(&line, "CPU only");
+	else
+		sentence_add(&line, COUNTED_AS(trace_rows(r->trace, TABLE_kernel), "kernel"));
+	if (r->selection.windowed)
+		sentence_add(&line, WORDS("; window from "), DURATION(r->start_ns - start_ns),
+			     WORDS(" to "), DURATION(r->end_ns - start_ns));
 	report_choice_text(f, &line);
 	text_fold(v->out, strbuf_text(&line), 0, v->width);
 }
 
-/* Whether a sampler outside wrote about the process. */
-static bool is_sampled(const struct trace *t, size_t process)
+static const void *find_process(const struct report_view *v, const void *row, size_t i)
 {
-	for (size_t i = 0; i < trace_process_count(t); i++)
-		if (trace_process(t, i)->of == process && trace_process(t, i)->sampler)
-			return true;
-	return false;
+	(void)row;
+	return i < trace_process_count(v->report->trace) ? trace_process(v->report->trace, i)
+							 : NULL;
 }
 
-static void write_json(struct report_view *v)
+/* What a sampler wrote about a process is none of its own. */
+static bool is_session(const struct report_view *v, const void *row)
+{
+	const struct trace_process *p = row;
+
+	return trace_process(v->report->trace, p->of) != p;
+}
+
+static void read_recorded(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct trace_process *p = row;
+
+	(void)v;
+	out->n = p->inside && !p->sampler;
+}
+
+/* Whether a sampler outside wrote about the process. */
+static void read_sampled(const struct report_view *v, const void *row, struct value *out)
 {
 	const struct trace *t = v->report->trace;
 
-	json_key_string(&v->json, "recording", v->path);
-	json_key_i64(&v->json, "start_unix_ns", trace_unix_ns(t, v->report->span_start_ns));
-	json_key_u64(&v->json, "duration_ns", v->report->span_end_ns - v->report->span_start_ns);
-	report_json_object(v, "window");
-	report_json_time(v, "start_ns", v->report->start_ns);
-	report_json_time(v, "end_ns", v->report->end_ns);
-	json_end(&v->json);
-	report_json_list(v, "processes");
-	for (size_t i = 0; i < trace_process_count(t); i++) {
-		const struct trace_process *p = trace_process(t, i);
-
-		if (p->of != i)
-			continue;
-		json_object(&v->json);
-		json_key_u64(&v->json, "pid", p->pid);
-		json_key_u64(&v->json, "parent_pid", p->parent_pid);
-		json_key_string(&v->json, "command", p->command);
-		json_key_string(&v->json, "host", p->host);
-		json_key_bool(&v->json, "recorded", p->inside && !p->sampler);
-		json_key_bool(&v->json, "sampled", is_sampled(t, i));
-		json_end(&v->json);
-	}
-	json_end(&v->json);
+	for (size_t i = 0; i < trace_process_count(t); i++)
+		out->n |= trace_process(t, trace_process(t, i)->of) == row &&
+			  trace_process(t, i)->sampler;
 }
 
-const struct section section_header = { .text = print, .json = write_json };
+#define PROCESS(member) MEMBER(struct trace_process, member)
+
+static const struct field process_fields[] = {
+	FIELD("pid", NULL, ID, PROCESS(pid)),
+	FIELD("parent_pid", NULL, ID, PROCESS(parent_pid)),
+	FIELD("command", NULL, TEXT, PROCESS(command)),
+	FIELD("host", NULL, TEXT, PROCESS(host)),
+	FIELD("recorded", NULL, FLAG, .value = read_recorded),
+	FIELD("sampled", NULL, FLAG, .value = read_sampled),
+};
+
+static const struct field window_fields[] = {
+	FIELD("start_ns", NULL, TIME, MEMBER(struct report, start_ns)),
+	FIELD("end_ns", NULL, TIME, MEMBER(struct report, end_ns)),
+};
+
+static void read_path(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)row;
+	strbuf_adds(&out->text, v->path);
+}
+
+static void read_start(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)row;
+	out->n = (uint64_t)trace_unix_ns(v->report->trace, v->report->span_start_ns);
+}
+
+static const struct field fields[] = {
+	FIELD("recording", NULL, TEXT, .value = read_path),
+	FIELD("start_unix_ns", NULL, UNIX, .value = read_start),
+	FIELD("duration_ns", NULL, TIME, MEMBER(struct report, span_end_ns)),
+	OBJECT("window", window_fields),
+	LIST("processes", .item = find_process, process_fields, .all = true, .hidden = is_session),
+};
+
+const struct section section_header = { .whole_report = true, FIELDS(fields), .text = print };

@@ -5,7 +5,6 @@
 
 #include "analysis/inner_callers.h"
 #include "analysis/occupancy.h"
-#include "base/human.h"
 #include "base/path.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
@@ -49,36 +48,47 @@ static void add_name(const struct report *r, const struct hotspot *h, bool full_
 	}
 }
 
-static uint32_t config_value(const struct report *r, uint32_t config, int column)
+/* A launch configuration and its resources. */
+struct launch_config {
+	const struct hotspot *hotspot;
+	uint64_t count; /* kernels that have it */
+	uint32_t grid[3], block[3], registers, static_shared_bytes, dynamic_shared_bytes;
+};
+
+static struct launch_config config_of(const struct report *r, const struct hotspot *h)
 {
-	return (uint32_t)trace_value(r->trace, TABLE_kernel_config, column, config, NULL);
+	const struct kernel_config_columns *c = kernel_config_columns(r->trace);
+	uint32_t row = h->config;
+
+	return (struct launch_config){
+		.hotspot = h,
+		.count = h->config_count,
+		.grid = { c->grid_x[row], c->grid_y[row], c->grid_z[row] },
+		.block = { c->block_x[row], c->block_y[row], c->block_z[row] },
+		.registers = c->registers[row],
+		.static_shared_bytes = c->static_shared_bytes[row],
+		.dynamic_shared_bytes = c->dynamic_shared_bytes[row],
+	};
 }
 
-static void add_size(struct strbuf *out, const struct report *r, uint32_t config,
-		     const int columns[3])
+static void add_size(struct strbuf *out, const uint32_t size[3])
 {
-	uint32_t x = config_value(r, config, columns[0]), y = config_value(r, config, columns[1]),
-		 z = config_value(r, config, columns[2]);
-
-	strbuf_addf(out, "%u", x);
-	if (y != 1 || z != 1)
-		strbuf_addf(out, ",%u", y);
-	if (z != 1)
-		strbuf_addf(out, ",%u", z);
+	strbuf_addf(out, "%u", size[0]);
+	if (size[1] != 1 || size[2] != 1)
+		strbuf_addf(out, ",%u", size[1]);
+	if (size[2] != 1)
+		strbuf_addf(out, ",%u", size[2]);
 }
 
 /* "(1024,8)x(256)": the grid in blocks, the block in threads */
 static void add_config(struct strbuf *out, const struct report *r, const struct hotspot *h)
 {
-	static const int grid[] = { COLUMN_kernel_config_grid_x, COLUMN_kernel_config_grid_y,
-				    COLUMN_kernel_config_grid_z };
-	static const int block[] = { COLUMN_kernel_config_block_x, COLUMN_kernel_config_block_y,
-				     COLUMN_kernel_config_block_z };
+	struct launch_config c = config_of(r, h);
 
 	strbuf_addc(out, '(');
-	add_size(out, r, h->config, grid);
+	add_size(out, c.grid);
 	strbuf_adds(out, ")x(");
-	add_size(out, r, h->config, block);
+	add_size(out, c.block);
 	strbuf_addc(out, ')');
 }
 
@@ -102,12 +112,9 @@ static void add_detail(struct text_table *t, const struct report_view *v, const 
 	const struct report *r = v->report;
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT, occupancy = STRBUF_INIT;
 
-	if (h->time.count) {
-		strbuf_adds(&line, "min ");
-		human_duration(&line, h->time.min_ns);
-		strbuf_adds(&line, ", max ");
-		human_duration(&line, h->time.max_ns);
-	}
+	if (h->time.count)
+		sentence_add(&line, WORDS("min "), DURATION(h->time.min_ns), WORDS(", max "),
+			     DURATION(h->time.max_ns));
 	if (has_config && h->config != TRACE_NO_ROW) {
 		strbuf_adds(&line, line.length ? ", " : "");
 		add_config(&line, r, h);
@@ -129,10 +136,11 @@ static void add_callers_text(const struct report_view *v, const struct hotspot *
 		strbuf_adds(out, i ? ", " : "from ");
 		report_line_text(v->report, h->callers[i].caller, CALLER_NONE, out);
 		if (h->caller_count > 1)
-			report_share_text(h->callers[i].total_ns, h->time.total_ns, out);
+			sentence_add(out, WORDS(" ("),
+				     PERCENT(h->callers[i].total_ns, h->time.total_ns), WORDS(")"));
 	}
 	if (h->caller_count > shown)
-		strbuf_addf(out, ", and %llu more", (unsigned long long)(h->caller_count - shown));
+		sentence_add(out, WORDS(", and "), NUMBER(h->caller_count - shown), WORDS(" more"));
 }
 
 /* The one line that launched all of the hotspots that are shown, where there are several; or none. */
@@ -173,84 +181,14 @@ static void print_none(const struct report_view *v)
 	report_choice_text(&v->report->options.filter, &choice);
 	if (!choice.length || !trace_rows(v->report->trace, TABLE_kernel))
 		return;
-	strbuf_addf(&line, "none of ");
-	human_count(&line, trace_rows(v->report->trace, TABLE_kernel));
-	strbuf_addf(&line, " fits: %s", strbuf_text(&choice) + strlen("; "));
+	sentence_add(&line, WORDS("none of "), NUMBER(trace_rows(v->report->trace, TABLE_kernel)),
+		     WORDS(" match: "), WORDS(strbuf_text(&choice) + strlen("; ")));
 	report_title(v, title_of(v), strbuf_text(&line));
 }
 
-static void write_config(struct report_view *v, const struct hotspot *h)
-{
-	static const int dimensions[] = {
-		COLUMN_kernel_config_grid_x,  COLUMN_kernel_config_grid_y,
-		COLUMN_kernel_config_grid_z,  COLUMN_kernel_config_block_x,
-		COLUMN_kernel_config_block_y, COLUMN_kernel_config_block_z
-	};
-	const struct report *r = v->report;
-	struct occupancy o;
-
-	report_json_object(v, "config");
-	json_key_u64(&v->json, "count", h->config_count);
-	for (int i = 0; i < 6; i++) {
-		if (i % 3 == 0)
-			report_json_list(v, i ? "block" : "grid");
-		json_u64(&v->json, config_value(r, h->config, dimensions[i]));
-		if (i % 3 == 2)
-			json_end(&v->json);
-	}
-	json_key_u64(&v->json, "registers",
-		     config_value(r, h->config, COLUMN_kernel_config_registers));
-	json_key_u64(&v->json, "static_shared_bytes",
-		     config_value(r, h->config, COLUMN_kernel_config_static_shared_bytes));
-	json_key_u64(&v->json, "dynamic_shared_bytes",
-		     config_value(r, h->config, COLUMN_kernel_config_dynamic_shared_bytes));
-	if (occupancy_of_rows(r->trace, r->gpus.items[h->device].row, h->config, &o) == 0) {
-		report_json_object(v, "occupancy");
-		json_key_u64(&v->json, "warps", o.warps);
-		json_key_u64(&v->json, "max_warps", o.max_warps);
-		json_key_u64(&v->json, "blocks", o.blocks);
-		json_key_string(&v->json, "limiter", occupancy_limiter_name(o.limiter));
-		json_key_fixed(&v->json, "waves", (int64_t)o.waves_milli, 3);
-		json_end(&v->json);
-	}
-	json_end(&v->json);
-}
-
-/* What the group is, by the key that its kind has. */
-static void write_group_keys(struct report_view *v, const void *row)
+static bool has_config(const struct report_view *v, const void *row)
 {
 	const struct hotspot *h = row;
-	const struct report *r = v->report;
-	enum hotspot_by by = r->hotspots->by;
-	const char *name;
-	struct strbuf text = STRBUF_INIT;
-
-	add_name(r, h, false, &text);
-	json_key_string(&v->json, "label", strbuf_text(&text));
-	strbuf_clear(&text);
-	if ((by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG) && h->config != TRACE_NO_ROW) {
-		name = trace_string(
-			r->trace, (uint32_t)config_value(r, h->config, COLUMN_kernel_config_name));
-		demangle(name, &text);
-		json_key_string(&v->json, "name", strbuf_text(&text));
-		json_key_string(&v->json, "symbol", name);
-	} else if (by == HOTSPOT_STREAM) {
-		json_key_u64(&v->json, "pid", trace_process(r->trace, h->process)->pid);
-		json_key_u64(&v->json, "stream", h->key);
-	} else if (by == HOTSPOT_DEVICE) {
-		json_key_u64(&v->json, "gpu", h->key);
-	} else if (by == HOTSPOT_THREAD && h->key != HOTSPOT_NO_KEY) {
-		report_json_thread(v, h->process, h->key);
-	} else if (by == HOTSPOT_NVTX && h->key != HOTSPOT_NO_KEY) {
-		json_key_string(&v->json, "range", trace_string(r->trace, h->key));
-	} else if (by == HOTSPOT_CALLER) {
-		report_json_line(v, "caller", h->key);
-	}
-	strbuf_release(&text);
-}
-
-static bool has_config(const struct report_view *v, const struct hotspot *h)
-{
 	enum hotspot_by by = v->report->hotspots->by;
 
 	return (by == HOTSPOT_KERNEL || by == HOTSPOT_CONFIG) && h->config != TRACE_NO_ROW;
@@ -277,27 +215,6 @@ static void add_inner_caller(const struct report *r, uint32_t caller, struct str
 	text_safe(out, file, strlen(file));
 	if (c->line)
 		strbuf_addf(out, ":%u", c->line);
-}
-
-static void write_details(struct report_view *v, const void *row)
-{
-	const struct hotspot *h = row;
-
-	if (has_config(v, h))
-		write_config(v, h);
-	if (!v->callers || !h->caller_count)
-		return;
-	json_key_u64(&v->json, "caller_count", h->caller_count);
-	report_json_list(v, "callers");
-	for (uint64_t i = 0; i < MIN(MIN(h->caller_count, HOTSPOT_CALLERS_MAX), v->callers); i++) {
-		json_object(&v->json);
-		report_json_line(v, "caller", h->callers[i].caller);
-		json_key_u64(&v->json, "count", h->callers[i].count);
-		json_key_u64(&v->json, "total_ns", h->callers[i].total_ns);
-		json_end(&v->json);
-	}
-	json_end(&v->json);
-	report_json_line(v, "inner_caller", inner_caller(v, h));
 }
 
 static void add_notes(const struct report_view *v, const void *row, struct text_table *t)
@@ -344,13 +261,135 @@ static void read_name(const struct report_view *v, const void *row, struct value
 	add_name(v->report, row, v->full_names, &out->text);
 }
 
+/* Which key the groups of a kind have. */
+#define BY(name, kind)                                                                             \
+	static bool name(const struct report_view *v, const void *row)                             \
+	{                                                                                          \
+		const struct hotspot *h = row;                                                     \
+		return v->report->hotspots->by == HOTSPOT_##kind && h->key != HOTSPOT_NO_KEY;      \
+	}
+BY(by_stream, STREAM)
+BY(by_device, DEVICE)
+BY(by_thread, THREAD)
+BY(by_nvtx, NVTX)
+
+static bool by_caller(const struct report_view *v, const void *row)
+{
+	(void)row;
+	return v->report->hotspots->by == HOTSPOT_CALLER;
+}
+
+static bool has_callers(const struct report_view *v, const void *row)
+{
+	return v->callers && ((const struct hotspot *)row)->caller_count;
+}
+
+static const char *name_of(const struct report_view *v, const void *row)
+{
+	const struct kernel_config_columns *c = kernel_config_columns(v->report->trace);
+
+	return trace_string(v->report->trace, c->name[((const struct hotspot *)row)->config]);
+}
+
+static void read_label(const struct report_view *v, const void *row, struct value *out)
+{
+	add_name(v->report, row, false, &out->text);
+}
+
+static void read_demangled(const struct report_view *v, const void *row, struct value *out)
+{
+	demangle(name_of(v, row), &out->text);
+}
+
+static void read_symbol(const struct report_view *v, const void *row, struct value *out)
+{
+	strbuf_adds(&out->text, name_of(v, row));
+}
+
+static void read_inner_caller(const struct report_view *v, const void *row, struct value *out)
+{
+	out->n = inner_caller(v, row);
+}
+
+static const void *find_caller(const struct report_view *v, const void *row, size_t i)
+{
+	const struct hotspot *h = row;
+
+	return i < MIN(MIN(h->caller_count, HOTSPOT_CALLERS_MAX), v->callers) ? &h->callers[i]
+									      : NULL;
+}
+
+static const void *find_config(const struct report_view *v, const void *row, void *room)
+{
+	*(struct launch_config *)room = config_of(v->report, row);
+	return room;
+}
+
+static const void *find_occupancy(const struct report_view *v, const void *row, void *room)
+{
+	const struct hotspot *h = ((const struct launch_config *)row)->hotspot;
+
+	return occupancy_of_rows(v->report->trace, v->report->gpus.items[h->device].row, h->config,
+				 room) == 0
+		       ? room
+		       : NULL;
+}
+
+#define OCCUPANCY(member) MEMBER(struct occupancy, member)
+static const struct field occupancy_fields[] = {
+	FIELD("warps", NULL, COUNT, OCCUPANCY(warps)),
+	FIELD("max_warps", NULL, COUNT, OCCUPANCY(max_warps)),
+	FIELD("blocks", NULL, COUNT, OCCUPANCY(blocks)),
+	FIELD("limiter", NULL, CHOICE, OCCUPANCY(limiter), .names = occupancy_limiter_name),
+	FIELD("waves", NULL, MILLI, OCCUPANCY(waves_milli)),
+};
+
+#define CONFIG(member) MEMBER(struct launch_config, member)
+static const struct field config_fields[] = {
+	FIELD("count", NULL, COUNT, CONFIG(count)),
+	FIELD("grid", NULL, NUMBERS, NUMBERS(struct launch_config, grid)),
+	FIELD("block", NULL, NUMBERS, NUMBERS(struct launch_config, block)),
+	FIELD("registers", NULL, COUNT, CONFIG(registers)),
+	FIELD("static_shared_bytes", NULL, BYTES, CONFIG(static_shared_bytes)),
+	FIELD("dynamic_shared_bytes", NULL, BYTES, CONFIG(dynamic_shared_bytes)),
+	OBJECT("occupancy", occupancy_fields, .of = find_occupancy),
+};
+_Static_assert(sizeof(struct launch_config) <= SECTION_ROOM &&
+		       sizeof(struct occupancy) <= SECTION_ROOM,
+	       "made in the room of an object");
+
+#define SHARE(member) MEMBER(struct caller_share, member)
+static const struct field caller_fields[] = {
+	FIELD("caller", NULL, LINE, SHARE(caller)),
+	FIELD("count", NULL, COUNT, SHARE(count)),
+	FIELD("total_ns", NULL, NS, SHARE(total_ns)),
+};
+
 #define HOTSPOT(member) MEMBER(struct hotspot, member)
+static const struct field key_fields[] = {
+	FIELD("label", NULL, TEXT, .value = read_label),
+	FIELD("name", NULL, TEXT, .value = read_demangled, .when = has_config),
+	FIELD("symbol", NULL, TEXT, .value = read_symbol, .when = has_config),
+	FIELD("pid", NULL, PID, HOTSPOT(process), .when = by_stream),
+	FIELD("stream", NULL, ID, HOTSPOT(key), .when = by_stream),
+	FIELD("gpu", NULL, ID, HOTSPOT(key), .when = by_device),
+	FIELD("thread", NULL, THREAD, HOTSPOT(process), .when = by_thread),
+	FIELD("range", NULL, STRING, HOTSPOT(key), .when = by_nvtx),
+	FIELD("caller", NULL, LINE, HOTSPOT(key), .when = by_caller),
+};
+
 #define TIMED(member) HOTSPOT(time.member), COUNTED(struct hotspot, time.count)
 static const struct field hotspot_fields[] = {
-	{ .json = write_group_keys },
+	OBJECT(NULL, key_fields),
 	FIELD("time", NULL, STATS, HOTSPOT(time)),
 	FIELD("untimed", NULL, COUNT, HOTSPOT(untimed)),
-	{ .json = write_details },
+	OBJECT("config", config_fields, .of = find_config, .when = has_config),
+	FIELD("caller_count", NULL, COUNT, HOTSPOT(caller_count), .when = has_callers),
+	{ .key = "callers",
+	  .unit = UNIT_LIST,
+	  .when = has_callers,
+	  .list = &(const struct list){ FIELDS(caller_fields), .item = find_caller, .all = true } },
+	FIELD("inner_caller", NULL, LINE, .value = read_inner_caller, .when = has_callers),
 	FIELD(NULL, "share", SHARE, HOTSPOT(time.total_ns), WHOLE(struct hotspots, total_ns)),
 	FIELD(NULL, "total", NS, TIMED(total_ns)),
 	FIELD(NULL, "count", COUNT, .value = read_count),
@@ -365,17 +404,16 @@ static const struct field hotspot_fields[] = {
 	FIELD(NULL, "name", TEXT, .value = read_name, FLEXIBLE_COLUMN),
 };
 
-static void read_by(const struct report_view *v, const void *row, struct value *out)
+static const char *by_name(unsigned by)
 {
 	static const char *const names[HOTSPOT_KINDS] = { "kernel", "config", "stream", "device",
 							  "thread", "nvtx",   "caller" };
 
-	(void)v;
-	strbuf_adds(&out->text, names[((const struct hotspots *)row)->by]);
+	return names[by];
 }
 
 static const struct field fields[] = {
-	FIELD("by", NULL, TEXT, .value = read_by),
+	FIELD("by", NULL, CHOICE, MEMBER(struct hotspots, by), .names = by_name),
 	FIELD("kernels", NULL, COUNT, MEMBER(struct hotspots, kernels)),
 	FIELD("untimed", NULL, COUNT, MEMBER(struct hotspots, untimed)),
 	FIELD("total_ns", NULL, NS, MEMBER(struct hotspots, total_ns)),
@@ -388,21 +426,12 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 	const struct hotspots *h = v->report->hotspots;
 	uint32_t common = common_caller(v);
 
-	human_count(out, h->kernels);
-	strbuf_adds(out, ", ");
-	human_duration(out, h->total_ns);
-	if (h->count > v->top) {
-		strbuf_adds(out, "; ");
-		human_count(out, v->top);
-		strbuf_adds(out, " of ");
-		human_count(out, h->count);
-		strbuf_adds(out, " shown");
-	}
-	if (h->untimed) {
-		strbuf_adds(out, "; ");
-		human_count(out, h->untimed);
-		strbuf_adds(out, " of them without times");
-	}
+	sentence_add(out, NUMBER(h->kernels), WORDS(", "), DURATION(h->total_ns));
+	if (h->count > v->top)
+		sentence_add(out, WORDS("; "), NUMBER(v->top), WORDS(" of "), NUMBER(h->count),
+			     WORDS(" shown"));
+	if (h->untimed)
+		sentence_add(out, WORDS("; "), NUMBER(h->untimed), WORDS(" of them without times"));
 	if (common != CALLER_NONE) {
 		strbuf_adds(out, ", all from ");
 		report_line_text(v->report, common, CALLER_NONE, out);

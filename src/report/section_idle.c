@@ -4,7 +4,7 @@
 #include "analysis/busy.h"
 #include "analysis/idle.h"
 #include "analysis/verdict.h"
-#include "base/human.h"
+#include "report/words.h"
 
 static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_BEFORE] = "before the first GPU work",
@@ -16,7 +16,7 @@ static const char *const cause_texts[IDLE_CAUSES] = {
 	[IDLE_MEMORY] = "in an allocation call",
 	[IDLE_CALL] = "in another CUDA call",
 	[IDLE_QUEUED] = "launched, not started yet",
-	[IDLE_UNKNOWN] = "unknown: launch not recorded",
+	[IDLE_UNKNOWN] = "launch not recorded",
 };
 
 /* Without --api all nobody knows whether the thread allocated memory, loaded a module and so on. */
@@ -49,20 +49,20 @@ static size_t sort_causes(const struct gpu_idle *g, int *causes)
 
 /* Cells of a cause, or empty ones. */
 static void add_cause(struct text_table *t, const struct report_view *v, const struct gpu_idle *g,
-		      int cause, uint64_t window)
+		      int cause)
 {
 	text_table_add(t, cause_text(v->report, cause));
 	report_bar(t, v, g->cause_ns[cause], g->total_ns, 10);
 	text_table_duration(t, g->cause_ns[cause]);
-	text_table_percent(t, g->cause_ns[cause], window);
+	text_table_percent(t, g->cause_ns[cause], g->total_ns);
 }
 
-static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size, uint64_t window)
+static void add_gaps(struct text_table *t, const struct gpu_idle *g, int size)
 {
 	text_table_add(t, size_texts[size]);
-	text_table_count(t, g->gaps[size]);
-	text_table_duration(t, g->gaps_ns[size]);
-	text_table_percent(t, g->gaps_ns[size], window);
+	text_table_count(t, g->gaps[size].count);
+	text_table_duration(t, g->gaps[size].total_ns);
+	text_table_percent(t, g->gaps[size].total_ns, g->total_ns);
 }
 
 static void print(const struct report_view *v)
@@ -84,7 +84,6 @@ static void print(const struct report_view *v)
 					   : &r->idle->gpus[r->verdicts->whole.gpu];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	struct text_table t = TEXT_TABLE_INIT(columns);
-	uint64_t window = r->end_ns - r->start_ns;
 	int causes[IDLE_CAUSES], sizes[IDLE_SIZES];
 	size_t count, size_count = 0;
 
@@ -92,21 +91,19 @@ static void print(const struct report_view *v)
 		return;
 	count = sort_causes(g, causes);
 	for (int size = 0; size < IDLE_SIZES; size++)
-		if (g->gaps[size])
+		if (g->gaps[size].count)
 			sizes[size_count++] = size;
 	for (size_t i = 0; i < MAX(count, size_count); i++) {
 		if (i < count)
-			add_cause(&t, v, g, causes[i], window);
+			add_cause(&t, v, g, causes[i]);
 		for (size_t c = i < count ? 4 : 0; c < 5; c++)
 			text_table_add(&t, "");
 		if (i < size_count)
-			add_gaps(&t, g, sizes[i], window);
+			add_gaps(&t, g, sizes[i]);
 		text_table_end_row(&t);
 	}
-	human_duration(&line, g->total_ns);
-	strbuf_adds(&line, ", ");
-	human_percent(&line, g->total_ns, window);
-	strbuf_addf(&line, " of the time (GPU %zu)", r->verdicts->whole.gpu);
+	sentence_add(&line, DURATION(g->total_ns), WORDS(" of "), DURATION(r->end_ns - r->start_ns),
+		     WORDS(" (GPU "), NUMBER(r->verdicts->whole.gpu), WORDS(")"));
 	report_title(v, "GPU idle", strbuf_text(&line));
 	text_table_print(&t, 2, v->width, v->color, v->out);
 	text_table_release(&t);

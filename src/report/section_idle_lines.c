@@ -2,7 +2,7 @@
 #include "report/section.h"
 
 #include "analysis/idle_lines.h"
-#include "base/human.h"
+#include "report/words.h"
 
 static bool sampled(const struct report_view *v)
 {
@@ -38,18 +38,21 @@ static const char *line_head(const struct report_view *v)
 	return sampled(v) ? "launching thread was at" : "the next launch came from";
 }
 
-static void read_source(const struct report_view *v, const void *row, struct value *out)
+static const char *source_name(unsigned source)
 {
-	static const char *const sources[] = { "none", "samples", "launches" };
+	static const char *const names[] = {
+		[IDLE_SOURCE_NONE] = "none",
+		[IDLE_SOURCE_SAMPLES] = "samples",
+		[IDLE_SOURCE_LAUNCHES] = "launches",
+	};
 
-	(void)v;
-	strbuf_adds(&out->text, sources[((const struct idle_lines *)row)->source]);
+	return names[source];
 }
 
 #define LINE(member) MEMBER(struct idle_line, member)
 
 static const struct field line_fields[] = {
-	FIELD(NULL, "share", SHARE, LINE(ns)),
+	FIELD(NULL, "share", SHARE, LINE(ns), WHOLE(struct idle_lines, whole_ns)),
 	FIELD("total_ns", "time", NS, LINE(ns)),
 	FIELD("off_cpu_ns", NULL, NS, .head_of = off_cpu_head, LINE(off_cpu_ns),
 	      COUNTED(struct idle_line, off_cpu_ns)),
@@ -60,7 +63,7 @@ static const struct field line_fields[] = {
 #define ALL(member) MEMBER(struct idle_lines, member)
 
 static const struct field fields[] = {
-	FIELD("source", NULL, TEXT, .value = read_source),
+	FIELD("source", NULL, CHOICE, ALL(source), .names = source_name),
 	FIELD("gaps", NULL, COUNT, ALL(gaps)),
 	FIELD("gaps_ns", NULL, NS, ALL(gaps_ns)),
 	FIELD("samples", NULL, COUNT, ALL(samples)),
@@ -73,21 +76,18 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 {
 	const struct idle_lines *l = v->report->idle_lines;
 
-	human_count(out, l->gaps);
-	strbuf_adds(out, l->gaps == 1 ? " gap between work, " : " gaps between work, ");
-	human_duration(out, l->gaps_ns);
+	sentence_add(out, DURATION(l->gaps_ns), WORDS(" in "), COUNTED_AS(l->gaps, "gap"),
+		     WORDS(" between work"));
 }
 
 static void add_asleep(const struct report_view *v, struct strbuf *out)
 {
 	uint64_t asleep = asleep_ns(v->report->idle_lines);
 
-	if (!asleep)
-		return;
-	human_percent(out, asleep, v->report->end_ns - v->report->start_ns);
-	strbuf_adds(out, ", ");
-	human_duration(out, asleep);
-	strbuf_adds(out, " without samples: the thread was off the CPU\n");
+	if (asleep)
+		sentence_add(out, PERCENT(asleep, v->report->idle_lines->whole_ns), WORDS(", "),
+			     DURATION(asleep),
+			     WORDS(" without samples: the thread was off the CPU\n"));
 }
 
 const struct section section_idle_lines = {

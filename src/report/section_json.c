@@ -1,35 +1,35 @@
 /* section_json.c: sections as JSON. */
+#include <string.h>
+
 #include "analysis/flame/flame.h"
 #include "report/section_values.h"
 
-void report_json_list(struct report_view *v, const char *key)
+/* What is written, and where to. */
+struct writer {
+	const struct report_view *view;
+	const void *result;
+	struct json *json;
+};
+
+static uint64_t since_start(const struct report_view *v, uint64_t time_ns)
 {
-	json_key(&v->json, key);
-	json_array(&v->json);
+	return time_ns - MIN(time_ns, v->report->span_start_ns);
 }
 
-void report_json_object(struct report_view *v, const char *key)
+static void write_thread(const struct writer *w, uint32_t process, uint32_t thread)
 {
-	json_key(&v->json, key);
-	json_object(&v->json);
+	const struct report *r = w->view->report;
+
+	json_key_u64(w->json, "pid", trace_process(r->trace, process)->pid);
+	json_key_u64(w->json, "thread", thread);
+	json_key_string(w->json, "thread_name", thread_name(&r->thread_names, process, thread));
 }
 
-void report_json_time(struct report_view *v, const char *key, uint64_t time_ns)
+/* "key": {…} or null. */
+static void write_line(const struct writer *w, const char *key, uint32_t caller)
 {
-	json_key_u64(&v->json, key, time_ns - MIN(time_ns, v->report->span_start_ns));
-}
-
-void report_json_thread(struct report_view *v, uint32_t process, uint32_t thread)
-{
-	json_key_u64(&v->json, "pid", trace_process(v->report->trace, process)->pid);
-	json_key_u64(&v->json, "thread", thread);
-	json_key_string(&v->json, "thread_name", report_thread_name(v->report, process, thread));
-}
-
-void report_json_line(struct report_view *v, const char *key, uint32_t caller)
-{
-	const struct callers *all = &v->report->callers;
-	struct json *j = &v->json;
+	const struct callers *all = &w->view->report->callers;
+	struct json *j = w->json;
 	const struct caller *c;
 
 	json_key(j, key);
@@ -49,11 +49,11 @@ void report_json_line(struct report_view *v, const char *key, uint32_t caller)
 	json_end(j);
 }
 
-static void write_stats(struct report_view *v, const char *key, const struct duration_stats *s)
+static void write_stats(const struct writer *w, const struct duration_stats *s)
 {
-	struct json *j = &v->json;
+	struct json *j = w->json;
 
-	report_json_object(v, key);
+	json_object(j);
 	json_key_u64(j, "count", s->count);
 	if (s->count) {
 		json_key_u64(j, "total_ns", s->total_ns);
@@ -66,109 +66,167 @@ static void write_stats(struct report_view *v, const char *key, const struct dur
 	json_end(j);
 }
 
-static void write_value(struct report_view *v, const struct field *f, const struct value *value)
+static void write_numbers(const struct writer *w, const struct field *f, const char *row)
 {
+	const char *numbers = row + f->offset;
+	uint64_t zero = 0, count = f->size / f->width;
+
+	while (f->trim && count > 1 && !memcmp(numbers + (count - 1) * f->width, &zero, f->width))
+		count--;
+	json_array(w->json);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t n = 0;
+
+		memcpy(&n, numbers + i * f->width, f->width);
+		json_u64(w->json, n);
+	}
+	json_end(w->json);
+}
+
+static void write_value(const struct writer *w, const struct field *f, const struct value *value)
+{
+	const struct trace *t = w->view->report->trace;
 	const char *name;
 	size_t length;
 
+	if (f->unit == UNIT_THREAD) {
+		write_thread(w, (uint32_t)value->n, (uint32_t)value->whole);
+		return;
+	}
+	if (f->unit == UNIT_LINE || f->unit == UNIT_PATH) {
+		write_line(w, f->key, (uint32_t)value->n);
+		if (f->unit == UNIT_PATH)
+			write_line(w, "callee", (uint32_t)value->whole);
+		return;
+	}
+	if (f->key)
+		json_key(w->json, f->key);
+	if (value_is_text(f->unit)) {
+		json_string(w->json, strbuf_text(&value->text));
+		return;
+	}
 	switch (f->unit) {
 	case UNIT_TIME:
-		report_json_time(v, f->key, value->n);
+		json_u64(w->json, since_start(w->view, value->n));
+		break;
+	case UNIT_UNIX:
+		json_i64(w->json, (int64_t)value->n);
+		break;
+	case UNIT_MILLI:
+		json_fixed(w->json, (int64_t)value->n, 3);
 		break;
 	case UNIT_FLAG:
-		json_key_bool(&v->json, f->key, value->n);
-		break;
-	case UNIT_TEXT:
-		json_key_string(&v->json, f->key, strbuf_text(&value->text));
-		break;
-	case UNIT_NAME:
-		json_key_string(&v->json, f->key, value_name(f, value->n));
+		json_bool(w->json, value->n);
 		break;
 	case UNIT_FUNCTION:
-		name = calls_function_name(v->report->trace, (uint32_t)value->n, &length);
-		json_key(&v->json, f->key);
-		json_bytes(&v->json, name, length);
+		name = calls_function_name(t, (uint32_t)value->n, &length);
+		json_bytes(w->json, name, length);
 		break;
 	case UNIT_PID:
-		json_key_u64(&v->json, f->key, trace_process(v->report->trace, value->n)->pid);
-		break;
-	case UNIT_THREAD:
-		report_json_thread(v, (uint32_t)value->n, (uint32_t)value->whole);
-		break;
-	case UNIT_LINE:
-		report_json_line(v, f->key, (uint32_t)value->n);
-		break;
-	case UNIT_PATH:
-		report_json_line(v, f->key, (uint32_t)value->n);
-		report_json_line(v, "callee", (uint32_t)value->whole);
+		json_u64(w->json, trace_process(t, value->n)->pid);
 		break;
 	default:
-		json_key_u64(&v->json, f->key, value->n);
+		json_u64(w->json, value->n);
 		break;
 	}
 }
 
-static void write_fields(struct report_view *v, const struct field *fields, size_t count,
-			 const void *result, const void *row);
+static void write_fields(const struct writer *w, const struct field *fields, size_t count,
+			 const void *row);
 
-static void write_list(struct report_view *v, const struct field *f, const void *result)
+static void write_field(const struct writer *w, const struct field *f, const void *row)
 {
-	const struct list *list = f->list;
-	size_t count = list_count(list, result), shown = 0;
+	struct value value = { 0 };
 
-	report_json_list(v, f->key);
-	for (size_t i = 0; i < count && (list->all || shown < v->top); i++) {
-		const void *row = list_row(list, result, i);
+	value_read(w->view, f, w->result, row, &value);
+	if (value.state == VALUE_UNKNOWN)
+		json_key_string(w->json, f->key, NULL);
+	else if (value.state == VALUE_KNOWN)
+		write_value(w, f, &value);
+	w->json->out->failed |= value.text.failed;
+	strbuf_release(&value.text);
+}
 
+static void write_list(const struct writer *w, const struct list *list, const void *of)
+{
+	const struct report_view *v = w->view;
+	uint64_t shown = 0;
+	const void *row;
+
+	for (size_t i = 0; (row = list_row(list, v, of, i)) && (list->all || shown < v->top); i++) {
 		if (list->hidden && list->hidden(v, row))
 			continue;
 		shown++;
-		json_object(&v->json);
-		write_fields(v, list->fields, list->field_count, result, row);
-		json_end(&v->json);
-	}
-	json_end(&v->json);
-}
-
-static void write_fields(struct report_view *v, const struct field *fields, size_t count,
-			 const void *result, const void *row)
-{
-	for (const struct field *f = fields; f < fields + count; f++) {
-		struct value value = { 0 };
-
-		if (f->json)
-			f->json(v, row);
-		if (!f->key)
-			continue;
-		if (f->unit == UNIT_LIST) {
-			write_list(v, f, result);
+		if (list->names)
+			json_key(w->json, list->names((unsigned)i));
+		if (list->names && !list->fields->key) {
+			write_field(w, list->fields, row);
 			continue;
 		}
-		if (f->unit == UNIT_STATS) {
-			write_stats(v, f->key, (const void *)((const char *)row + f->offset));
-			continue;
-		}
-		value_read(v, f, result, row, &value);
-		if (value.state == VALUE_UNKNOWN)
-			json_key_string(&v->json, f->key, NULL);
-		else if (value.state == VALUE_KNOWN)
-			write_value(v, f, &value);
-		v->out->failed |= value.text.failed;
-		strbuf_release(&value.text);
+		json_object(w->json);
+		write_fields(w, list->fields, list->field_count, row);
+		json_end(w->json);
 	}
 }
 
-void section_print_json(const struct section *s, struct report_view *v)
+/* A list, an object, or statistics of durations: what begins with a key and goes on. */
+static void write_nested(const struct writer *w, const struct field *f, const void *row)
 {
-	const void *result = section_result(s, v->report);
-
-	if (s->json) {
-		s->json(v);
+	if (f->key)
+		json_key(w->json, f->key);
+	if (f->unit == UNIT_STATS) {
+		write_stats(w, (const void *)((const char *)row + f->offset));
 		return;
 	}
+	if (f->unit == UNIT_NUMBERS) {
+		write_numbers(w, f, row);
+		return;
+	}
+	if (f->key && f->unit == UNIT_LIST && !f->list->names)
+		json_array(w->json);
+	else if (f->key)
+		json_object(w->json);
+	if (f->unit == UNIT_LIST)
+		write_list(w, f->list, row);
+	else
+		write_fields(w, f->list->fields, f->list->field_count, row);
+	if (f->key)
+		json_end(w->json);
+}
+
+static void write_fields(const struct writer *w, const struct field *fields, size_t count,
+			 const void *row)
+{
+	for (const struct field *f = fields; f < fields + count; f++) {
+		_Alignas(uint64_t) char room[SECTION_ROOM];
+		const void *at = row;
+
+		if (f->unit != UNIT_LIST && f->unit != UNIT_OBJECT && f->unit != UNIT_STATS &&
+		    f->unit != UNIT_NUMBERS) {
+			if (f->key)
+				write_field(w, f, row);
+			continue;
+		}
+		if (f->when && !f->when(w->view, row))
+			at = NULL;
+		else if (f->of)
+			at = f->of(w->view, row, room);
+		if (at && (f->key || f->list))
+			write_nested(w, f, at);
+		else if (f->key && f->null)
+			json_key_string(w->json, f->key, NULL);
+	}
+}
+
+void section_print_json(const struct section *s, const struct report_view *v, struct json *j)
+{
+	struct writer w = { .view = v, .result = section_result(s, v->report), .json = j };
+
+	if (s->key) {
+		json_key(j, s->key);
+		json_object(j);
+	}
+	write_fields(&w, s->fields, s->field_count, w.result);
 	if (s->key)
-		report_json_object(v, s->key);
-	write_fields(v, s->fields, s->field_count, result, result);
-	if (s->key)
-		json_end(&v->json);
+		json_end(j);
 }

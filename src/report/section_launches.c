@@ -2,7 +2,8 @@
 #include "report/section.h"
 
 #include "analysis/launches.h"
-#include "base/human.h"
+#include "base/clock.h"
+#include "report/words.h"
 
 #define LAUNCHES(member) MEMBER(struct launches, member)
 
@@ -27,17 +28,14 @@ static bool is_shown(const struct report_view *v)
 {
 	const struct launches *l = v->report->launches;
 
-	return l->kernel_calls.count + l->graph_calls.count > 0;
+	return l->kernel_calls.count + l->graph_calls.count + l->failed > 0;
 }
 
 /* ", 12 of something"; nothing for none. */
-static void add_count(struct strbuf *line, uint64_t count, const char *text)
+static void add_count(struct strbuf *out, uint64_t count, const char *text)
 {
-	if (!count)
-		return;
-	strbuf_adds(line, ", ");
-	human_count(line, count);
-	strbuf_addf(line, " %s", text);
+	if (count)
+		sentence_add(out, WORDS(", "), NUMBER(count), WORDS(" "), WORDS(text));
 }
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
@@ -47,13 +45,13 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 		 window = v->report->end_ns - v->report->start_ns;
 
 	if (window)
-		human_count(out, (uint64_t)((unsigned __int128)calls * 1000000000 / window));
-	strbuf_adds(out, window ? "/s" : "");
+		sentence_add(out, NUMBER((unsigned __int128)calls * NS_PER_S / window),
+			     WORDS("/s"));
 	add_count(out, l->in_call, "started before the call returned");
 	add_count(out, l->before_call, "before it began (clock error)");
-	add_count(out, l->unmatched,
-		  l->unmatched == 1 ? "kernel without a recorded call"
-				    : "kernels without a recorded call");
+	if (l->unmatched)
+		sentence_add(out, WORDS(", "), COUNTED_AS(l->unmatched, "kernel"),
+			     WORDS(" without a recorded call"));
 	add_count(out, l->failed, "failed");
 }
 

@@ -5,7 +5,7 @@
 
 #include "analysis/busy.h"
 #include "analysis/cost.h"
-#include "base/human.h"
+#include "report/words.h"
 
 static void print_untimed(const struct report_view *v)
 {
@@ -13,8 +13,8 @@ static void print_untimed(const struct report_view *v)
 
 	if (!v->report->busy->untimed)
 		return;
-	human_count(&line, v->report->busy->untimed);
-	strbuf_adds(&line, " pieces of GPU work have no times: counted, and in no sum above");
+	sentence_add(&line, COUNTED_AS(v->report->busy->untimed, "GPU operation"),
+		     WORDS(" without times: counted, but in no sum above"));
 	strbuf_addc(v->out, '\n');
 	report_labelled(v, STYLE_YELLOW, "no times", strbuf_text(&line));
 }
@@ -33,7 +33,7 @@ static void print_losses(const struct report_view *v)
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 		if (l->count)
-			human_count(&line, l->count);
+			sentence_add(&line, NUMBER(l->count));
 		else
 			strbuf_adds(&line, "some");
 		strbuf_addf(&line, "%s %s", l->count && l->unknown ? " or more" : "",
@@ -48,8 +48,8 @@ static void print_losses(const struct report_view *v)
 	if (c->loss_count > v->top) {
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-		strbuf_addf(&line, "and %zu kinds more: see `pitot info`",
-			    c->loss_count - (size_t)v->top);
+		sentence_add(&line, COUNTED_AS(c->loss_count - v->top, "more kind"),
+			     WORDS(": pitot info"));
 		report_labelled(v, STYLE_RED, "", strbuf_text(&line));
 	}
 }
@@ -60,16 +60,10 @@ static void print(const struct report_view *v)
 	print_losses(v);
 }
 
-static void read_reason(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_adds(&out->text, loss_reason_name(((const struct loss_sum *)row)->reason));
-}
-
 #define LOSS(member) MEMBER(struct loss_sum, member)
 
 static const struct field loss_fields[] = {
-	FIELD("reason", NULL, TEXT, .value = read_reason),
+	FIELD("reason", NULL, CHOICE, LOSS(reason), .names = loss_reason_name),
 	FIELD("count", NULL, COUNT, LOSS(count)),
 	FIELD("count_is_least", NULL, FLAG, LOSS(unknown)),
 	FIELD("detail", NULL, TEXT, LOSS(detail)),

@@ -9,19 +9,16 @@
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
 #include "analysis/verdict.h"
-#include "base/human.h"
 #include "report/words.h"
 
-/* What follows a slow start-up is judged by itself. */
+/* The verdict on what follows a slow start-up. */
 static void add_later(const struct report *r, struct strbuf *out)
 {
 	const struct verdict *whole = &r->verdicts->whole, *later = &r->verdicts->later;
 
-	strbuf_adds(out, "start-up: the first ");
-	human_percent(out, whole->start_up.pieces, whole->pieces);
-	strbuf_adds(out, " of its work take ");
-	human_duration(out, whole->start_up.length_ns);
-	strbuf_adds(out, " (without it: --since ");
+	sentence_add(out, WORDS("start-up: the first "),
+		     PERCENT(whole->start_up.pieces, whole->pieces), WORDS(" of the work takes "),
+		     DURATION(whole->start_up.length_ns), WORDS(" (exclude it with --since "));
 	report_since_text(whole->start_up.end_ns - r->span_start_ns, out);
 	strbuf_adds(out, "); after it ");
 	verdict_sentence(later, out);
@@ -43,17 +40,15 @@ static void add_idle_lines(const struct report *r, struct strbuf *out)
 		if (line->ns < l->gaps_ns / 10 || line->caller == CALLER_NONE)
 			continue;
 		strbuf_adds(out, shown++   ? ", "
-				 : sampled ? "meanwhile its launching thread is at "
-					   : "it waits for launches from ");
+				 : sampled ? "its launching thread is meanwhile at "
+					   : "the next launch comes from ");
 		report_line_text(r, line->caller, line->callee, out);
-		report_share_text(line->ns, r->verdicts->whole.span_ns, out);
+		sentence_add(out, WORDS(" ("), DURATION(line->ns), WORDS(")"));
 	}
 	if (!shown)
 		return;
-	if (sampled) {
-		strbuf_adds(out, ", by ");
-		report_count_text(l->samples, "sample", out);
-	}
+	if (sampled)
+		sentence_add(out, WORDS(", by "), COUNTED_AS(l->samples, "sample"));
 	strbuf_addc(out, '\n');
 }
 
@@ -72,10 +67,8 @@ static void print_verdict(const struct report_view *v)
 			    verdict_name(v->report->verdicts->later.kind));
 	strbuf_addc(v->out, '\n');
 	if (verdict->kind == VERDICT_NO_WORK && v->report->busy->untimed) {
-		human_count(&text, v->report->busy->untimed);
-		strbuf_adds(&text, v->report->busy->untimed == 1
-					   ? " piece of GPU work ran, without times\n"
-					   : " pieces of GPU work ran, without times\n");
+		sentence_add(&text, COUNTED_AS(v->report->busy->untimed, "operation"),
+			     WORDS(" on GPUs ran, without times\n"));
 	} else if (v->report->no_gpu->why.length) {
 		text_safe(&text, strbuf_text(&v->report->no_gpu->why),
 			  v->report->no_gpu->why.length);
@@ -85,15 +78,11 @@ static void print_verdict(const struct report_view *v)
 		strbuf_addc(&text, '\n');
 	}
 	add_idle_lines(v->report, &text);
-	if (verdict->before_ns + verdict->after_ns > window / 4) {
-		strbuf_adds(&text, "no GPU work in the first ");
-		human_duration(&text, verdict->before_ns);
-		strbuf_adds(&text, " and the last ");
-		human_duration(&text, verdict->after_ns);
-		strbuf_adds(&text, " of ");
-		human_duration(&text, window);
-		strbuf_addc(&text, '\n');
-	}
+	if (verdict->before_ns + verdict->after_ns > window / 4)
+		sentence_add(&text, WORDS("no GPU work in the first "),
+			     DURATION(verdict->before_ns), WORDS(" and the last "),
+			     DURATION(verdict->after_ns), WORDS(" of "), DURATION(window),
+			     WORDS("\n"));
 	if (*verdict_advice(verdict->kind))
 		strbuf_addf(&text, "what helps: %s\n", verdict_advice(verdict->kind));
 	if (verdict->start_up.pieces)
@@ -101,78 +90,35 @@ static void print_verdict(const struct report_view *v)
 	text_fold(v->out, strbuf_text(&text), 2, v->width);
 }
 
-/* What bounds a program that used no GPU, by its samples. */
-enum cpu_verdict { CPU_WAITING, CPU_IN_KERNEL, CPU_SINGLE_THREADED, CPU_WORKING };
-
-static const struct {
-	const char *key, *text;
-} cpu_verdicts[] = {
-	[CPU_WAITING] = { "waiting", "waiting" },
-	[CPU_IN_KERNEL] = { "os_kernel", "in the operating system's kernel" },
-	[CPU_SINGLE_THREADED] = { "single_threaded", "CPU-bound, single-threaded" },
-	[CPU_WORKING] = { "cpu", "CPU-bound" },
-};
-
-static enum cpu_verdict judge_cpu(const struct report *r)
-{
-	const struct cpu_use *c = r->cpu_use;
-
-	if (c->total_ns < (r->end_ns - r->start_ns) / 2)
-		return CPU_WAITING;
-	if (c->kernel_ns > c->total_ns / 2)
-		return CPU_IN_KERNEL;
-	if (c->threads[0].total_ns > c->total_ns - c->total_ns / 5)
-		return CPU_SINGLE_THREADED;
-	return CPU_WORKING;
-}
-
 static void add_cpu_sentence(const struct report *r, struct strbuf *out)
 {
-	const struct cpu_use *c = r->cpu_use;
-	uint64_t window = r->end_ns - r->start_ns;
+	const struct cpu_load *l = &r->commands->whole;
 
-	human_duration(out, c->total_ns);
-	strbuf_adds(out, " on the CPU in ");
-	human_duration(out, window);
-	if (window)
-		strbuf_addf(out, ", %llu.%02llu CPUs on average",
-			    (unsigned long long)(c->total_ns / window),
-			    (unsigned long long)(c->total_ns % window * 100 / window));
-	if (c->kernel_ns) {
-		strbuf_adds(out, ", ");
-		human_percent(out, c->kernel_ns, c->total_ns);
-		strbuf_adds(out, " of it in the operating system's kernel");
-	}
-	strbuf_adds(out, ", ");
-	human_percent(out, c->threads[0].total_ns, c->total_ns);
-	strbuf_adds(out, " in one thread");
+	sentence_add(out, DURATION(l->total_ns), WORDS(" on the CPU in "), DURATION(l->elapsed_ns),
+		     WORDS(", "));
+	report_ratio_text(l->total_ns, l->elapsed_ns, out);
+	strbuf_adds(out, " CPUs on average");
+	if (l->kernel_ns)
+		sentence_add(out, WORDS(", "), PERCENT(l->kernel_ns, l->total_ns),
+			     WORDS(" of it in the operating system's kernel"));
+	sentence_add(out, WORDS(", "), PERCENT(l->busiest_ns, l->total_ns),
+		     WORDS(" in one thread"));
 }
 
+/* What bounds a program that used no GPU, by its samples. */
 static void print_cpu_verdict(const struct report_view *v)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	bool any = v->report->cpu_use->samples > 0;
 
 	strbuf_addc(v->out, '\n');
 	style_add(v->out, v->color, STYLE_BOLD, "verdict  ");
-	style_add(v->out, v->color, STYLE_YELLOW, cpu_verdicts[judge_cpu(v->report)].text);
+	style_add(v->out, v->color, STYLE_YELLOW,
+		  any ? report_cpu_verdict(v->report->commands->whole.verdict) : "no CPU samples");
 	strbuf_addc(v->out, '\n');
-	add_cpu_sentence(v->report, &text);
+	if (any)
+		add_cpu_sentence(v->report, &text);
 	text_fold(v->out, strbuf_text(&text), 2, v->width);
-}
-
-static void write_cpu(struct report_view *v)
-{
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	if (!v->report->cpu_use->samples) {
-		json_key_string(&v->json, "cpu", NULL);
-		return;
-	}
-	add_cpu_sentence(v->report, &text);
-	report_json_object(v, "cpu");
-	json_key_string(&v->json, "kind", cpu_verdicts[judge_cpu(v->report)].key);
-	json_key_string(&v->json, "evidence", strbuf_text(&text));
-	json_end(&v->json);
 }
 
 static void print_no_gpu(const struct report_view *v)
@@ -192,13 +138,11 @@ static void print_warnings(const struct report_view *v)
 	_cleanup_strbuf_ struct strbuf failure = STRBUF_INIT, loss = STRBUF_INIT;
 
 	report_failure_text(v->report, &failure);
-	if (c->lost * 20 >= c->lost + c->recorded && c->lost) {
-		strbuf_adds(&loss, c->lost_least ? "at least " : "");
-		human_percent(&loss, c->lost, c->lost + c->recorded);
-		strbuf_adds(&loss,
-			    " of the events are missing, as said under loss: what follows is "
-			    "about the rest");
-	}
+	if (c->lost * 20 >= c->lost + c->recorded && c->lost)
+		sentence_add(&loss, WORDS(c->lost_least ? "at least " : ""),
+			     PERCENT(c->lost, c->lost + c->recorded),
+			     WORDS(" of the events are missing (see loss below): all figures are "
+				   "of the others"));
 	if (failure.length || loss.length)
 		strbuf_addc(v->out, '\n');
 	if (failure.length)
@@ -210,81 +154,123 @@ static void print_warnings(const struct report_view *v)
 static void print(const struct report_view *v)
 {
 	print_warnings(v);
-	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK || !v->report->cpu_use->samples)
+	if (v->report->verdicts->whole.kind != VERDICT_NO_WORK ||
+	    (!v->report->cpu_use->samples && !v->report->no_gpu->not_wanted)) {
 		print_verdict(v);
-	else
-		print_cpu_verdict(v);
-	if (v->report->cpu_use->samples && v->report->no_gpu->why.length &&
-	    !v->report->no_gpu->not_wanted)
+		return;
+	}
+	print_cpu_verdict(v);
+	if (v->report->no_gpu->why.length)
 		print_no_gpu(v);
 }
 
-static const char *verdict_key(enum verdict_kind kind)
+static void read_evidence(const struct report_view *v, const void *row, struct value *out)
 {
-	static const char *const keys[VERDICT_KINDS] = {
-		[VERDICT_NO_WORK] = "no_work",  [VERDICT_GPU] = "gpu",
-		[VERDICT_LAUNCH] = "launch",    [VERDICT_COPY] = "copy",
-		[VERDICT_SYNC] = "synchronize", [VERDICT_LATENCY] = "latency",
-		[VERDICT_HOST] = "host",        [VERDICT_IDLE] = "idle",
-	};
-
-	return keys[kind];
+	(void)v;
+	verdict_sentence(row, &out->text);
 }
 
-static void write_start_up(struct report_view *v)
+static void read_cpu_evidence(const struct report_view *v, const void *row, struct value *out)
 {
-	const struct verdict *verdict = &v->report->verdicts->whole,
-			     *later = &v->report->verdicts->later;
-	struct strbuf sentence = STRBUF_INIT;
-
-	if (!verdict->start_up.pieces) {
-		json_key_string(&v->json, "start_up", NULL);
-		return;
-	}
-	verdict_sentence(later, &sentence);
-	report_json_object(v, "start_up");
-	json_key_u64(&v->json, "pieces", verdict->start_up.pieces);
-	json_key_u64(&v->json, "all_pieces", verdict->pieces);
-	json_key_u64(&v->json, "length_ns", verdict->start_up.length_ns);
-	json_key_u64(&v->json, "end_ns", verdict->start_up.end_ns - v->report->span_start_ns);
-	json_key_string(&v->json, "later_kind", verdict_key(later->kind));
-	json_key_string(&v->json, "later_evidence", strbuf_text(&sentence));
-	json_end(&v->json);
-	strbuf_release(&sentence);
+	(void)row;
+	add_cpu_sentence(v->report, &out->text);
 }
 
-static void write_json(struct report_view *v)
+static void read_no_gpu(const struct report_view *v, const void *row, struct value *out)
 {
-	const struct verdict *verdict = &v->report->verdicts->whole;
-	struct strbuf sentence = STRBUF_INIT;
+	const struct strbuf *why = &v->report->no_gpu->why;
 
-	verdict_sentence(verdict, &sentence);
-	report_json_object(v, "verdict");
-	json_key_string(&v->json, "kind", verdict_key(verdict->kind));
-	json_key_string(&v->json, "text", verdict_name(verdict->kind));
-	json_key_string(&v->json, "evidence", strbuf_text(&sentence));
-	json_key_string(&v->json, "advice", verdict_advice(verdict->kind));
-	json_key_string(&v->json, "no_gpu_data",
-			v->report->no_gpu->why.length ? strbuf_text(&v->report->no_gpu->why)
-						      : NULL);
-	write_cpu(v);
-	if (verdict->kind != VERDICT_NO_WORK) {
-		json_key_u64(&v->json, "gpu", verdict->gpu);
-		json_key_u64(&v->json, "span_ns", verdict->span_ns);
-		json_key_u64(&v->json, "busy_ns", verdict->busy_ns);
-		json_key_u64(&v->json, "exposed_copy_ns", verdict->exposed_copy_ns);
-		json_key_u64(&v->json, "pauses", verdict->pauses);
-		json_key_u64(&v->json, "pause_ns", verdict->pause_ns);
-		json_key_u64(&v->json, "synchronize_ns", verdict->part_ns[IDLE_PART_SYNC]);
-		json_key_u64(&v->json, "copy_ns", verdict->part_ns[IDLE_PART_COPY]);
-		json_key_u64(&v->json, "launch_ns", verdict->part_ns[IDLE_PART_LAUNCH]);
-		json_key_u64(&v->json, "latency_ns", verdict->part_ns[IDLE_PART_LATENCY]);
-		json_key_u64(&v->json, "host_ns", verdict->part_ns[IDLE_PART_HOST]);
-		json_key_u64(&v->json, "unknown_ns", verdict->part_ns[IDLE_PART_UNKNOWN]);
-		write_start_up(v);
-	}
-	json_end(&v->json);
-	strbuf_release(&sentence);
+	(void)row;
+	strbuf_add(&out->text, strbuf_text(why), why->length);
+	out->state = why->length ? VALUE_KNOWN : VALUE_UNKNOWN;
 }
 
-const struct section section_verdict = { .text = print, .json = write_json };
+static void read_start_up_end(const struct report_view *v, const void *row, struct value *out)
+{
+	out->n = ((const struct verdicts *)row)->whole.start_up.end_ns - v->report->span_start_ns;
+}
+
+static bool has_samples(const struct report_view *v, const void *row)
+{
+	(void)row;
+	return v->report->cpu_use->samples;
+}
+
+static bool has_work(const struct report_view *v, const void *row)
+{
+	(void)row;
+	return v->report->verdicts->whole.kind != VERDICT_NO_WORK;
+}
+
+static const void *start_up_of(const struct report_view *v, const void *row, void *room)
+{
+	(void)room;
+	return v->report->verdicts->whole.start_up.pieces ? row : NULL;
+}
+
+static const void *later_of(const struct report_view *v, const void *row, void *room)
+{
+	(void)row;
+	(void)room;
+	return &v->report->verdicts->later;
+}
+
+static const void *load_of(const struct report_view *v, const void *row, void *room)
+{
+	(void)row;
+	(void)room;
+	return &v->report->commands->whole;
+}
+
+static const struct field cpu_fields[] = {
+	FIELD("kind", NULL, CHOICE, MEMBER(struct cpu_load, verdict), .names = cpu_verdict_name),
+	FIELD("evidence", NULL, TEXT, .value = read_cpu_evidence),
+};
+
+static const struct field later_fields[] = {
+	FIELD("later_kind", NULL, CHOICE, MEMBER(struct verdict, kind), .names = verdict_key),
+	FIELD("later_evidence", NULL, TEXT, .value = read_evidence),
+};
+
+#define WHOLE_VERDICT(member) MEMBER(struct verdicts, whole.member)
+
+static const struct field start_up_fields[] = {
+	FIELD("pieces", NULL, COUNT, WHOLE_VERDICT(start_up.pieces)),
+	FIELD("all_pieces", NULL, COUNT, WHOLE_VERDICT(pieces)),
+	FIELD("length_ns", NULL, NS, WHOLE_VERDICT(start_up.length_ns)),
+	FIELD("end_ns", NULL, NS, .value = read_start_up_end),
+	OBJECT(NULL, later_fields, .of = later_of),
+};
+
+static const struct field work_fields[] = {
+	FIELD("gpu", NULL, ID, WHOLE_VERDICT(gpu)),
+	FIELD("span_ns", NULL, NS, WHOLE_VERDICT(span_ns)),
+	FIELD("busy_ns", NULL, NS, WHOLE_VERDICT(busy_ns)),
+	FIELD("exposed_copy_ns", NULL, NS, WHOLE_VERDICT(exposed_copy_ns)),
+	FIELD("pauses", NULL, COUNT, WHOLE_VERDICT(pauses)),
+	FIELD("pause_ns", NULL, NS, WHOLE_VERDICT(pause_ns)),
+	FIELD("synchronize_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_SYNC])),
+	FIELD("copy_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_COPY])),
+	FIELD("launch_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_LAUNCH])),
+	FIELD("latency_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_LATENCY])),
+	FIELD("host_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_HOST])),
+	FIELD("unknown_ns", NULL, NS, WHOLE_VERDICT(part_ns[IDLE_PART_UNKNOWN])),
+	OBJECT("start_up", start_up_fields, .of = start_up_of, .null = true),
+};
+
+static const struct field fields[] = {
+	FIELD("kind", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_key),
+	FIELD("text", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_name),
+	FIELD("evidence", NULL, TEXT, .value = read_evidence), /* of `whole`, the first member */
+	FIELD("advice", NULL, CHOICE, WHOLE_VERDICT(kind), .names = verdict_advice),
+	FIELD("no_gpu_data", NULL, TEXT, .value = read_no_gpu),
+	OBJECT("cpu", cpu_fields, .of = load_of, .when = has_samples, .null = true),
+	OBJECT(NULL, work_fields, .when = has_work),
+};
+
+const struct section section_verdict = {
+	.key = "verdict",
+	RESULT(verdicts),
+	FIELDS(fields),
+	.text = print,
+};

@@ -1,14 +1,13 @@
-/* section_waits.c: which lines of the program waited for the GPU. */
+/* section_waits.c: the lines of the program that waited for the GPU. */
 #include "report/section.h"
 
-#include "analysis/waits.h"
-#include "base/human.h"
+#include "analysis/sync_calls.h"
 #include "report/words.h"
 
-#define WAIT(member) MEMBER(struct wait_line, member)
+#define WAIT(member) MEMBER(struct call_group, member)
 
 static const struct field wait_fields[] = {
-	FIELD(NULL, "share", SHARE, WAIT(total_ns)),
+	FIELD(NULL, "share", SHARE, WAIT(total_ns), WHOLE(struct waits, total_ns)),
 	FIELD("total_ns", "time", NS, WAIT(total_ns)),
 	FIELD("count", "count", COUNT, WAIT(count)),
 	FIELD("max_ns", "longest", NS, WAIT(max_ns)),
@@ -16,7 +15,7 @@ static const struct field wait_fields[] = {
 	FIELD("caller", "waited for the GPU at", LINE, WAIT(caller), FLEXIBLE_COLUMN),
 };
 
-/* Without stacks the calls alone say it: section_calls. */
+/* Without stacks section_calls has the same rows. */
 static bool has_no_line(const struct report_view *v, const void *row)
 {
 	(void)row;
@@ -30,9 +29,8 @@ static const struct field fields[] = {
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
 {
-	human_duration(out, v->report->waits->total_ns);
-	strbuf_adds(out, " in ");
-	report_count_text(v->report->waits->calls, "call", out);
+	sentence_add(out, DURATION(v->report->waits->total_ns), WORDS(" in "),
+		     COUNTED_AS(v->report->waits->calls, "call"));
 }
 
 const struct section section_waits = {

@@ -93,7 +93,6 @@ void text_table_end_row(struct text_table *t)
 /* A row whose first cell carries the note. */
 void text_table_note(struct text_table *t, size_t column, const char *text)
 {
-	text_table_end_row(t);
 	begin_cell(t);
 	strbuf_addc(&t->text, NOTE);
 	strbuf_addc(&t->text, (char)column);

@@ -63,7 +63,7 @@ void text_table_bytes(struct text_table *t, uint64_t bytes);
 void text_table_percent(struct text_table *t, uint64_t part, uint64_t whole);
 /* The rest of the current row as empty cells. */
 void text_table_end_row(struct text_table *t);
-/* Instead of a row: a line of its own below the row before, dim, starting at a column. */
+/* After a whole row: a line of its own below it, dim, starting at a column. */
 void text_table_note(struct text_table *t, size_t column, const char *text);
 /* Forgets the rows after they were printed; what follows is aligned with them and has no heads. */
 void text_table_clear(struct text_table *t);

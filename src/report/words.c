@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/human.h"
 #include "report/text.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
@@ -11,7 +10,7 @@
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out)
 {
-	const char *name = report_thread_name(r, process, thread);
+	const char *name = thread_name(&r->thread_names, process, thread);
 
 	text_safe(out, name, strlen(name));
 	strbuf_addf(out, "%s%u", *name ? " " : "thread ", thread);
@@ -63,17 +62,27 @@ void report_since_text(uint64_t ns, struct strbuf *out)
 			    (unsigned long long)(ns % NS_PER_S / NS_PER_MS));
 }
 
-void report_share_text(uint64_t part, uint64_t whole, struct strbuf *out)
+void report_ratio_text(uint64_t part, uint64_t whole, struct strbuf *out)
 {
-	strbuf_adds(out, " (");
-	human_percent(out, part, whole);
-	strbuf_addc(out, ')');
+	uint64_t hundredths = whole ? (uint64_t)((unsigned __int128)part * 100 / whole) : 0;
+
+	if (!whole)
+		strbuf_addc(out, '-');
+	else
+		strbuf_addf(out, "%llu.%02llu", (unsigned long long)(hundredths / 100),
+			    (unsigned long long)(hundredths % 100));
 }
 
-void report_count_text(uint64_t n, const char *noun, struct strbuf *out)
+const char *report_cpu_verdict(unsigned verdict)
 {
-	human_count(out, n);
-	strbuf_addf(out, " %s%s", noun, n == 1 ? "" : "s");
+	static const char *const texts[CPU_VERDICTS] = {
+		[CPU_WAITING] = "waiting",
+		[CPU_IN_KERNEL] = "in the operating system's kernel",
+		[CPU_SINGLE_THREADED] = "CPU-bound, single-threaded",
+		[CPU_WORKING] = "CPU-bound",
+	};
+
+	return texts[verdict];
 }
 
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out)

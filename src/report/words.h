@@ -2,23 +2,25 @@
 #ifndef PITOT_REPORT_WORDS_H
 #define PITOT_REPORT_WORDS_H
 
+#include "analysis/commands.h"
 #include "analysis/report.h"
+#include "analysis/sentence.h"
 
 /* "python 4711 of 4700" */
 void report_thread_text(const struct report *r, uint32_t process, uint32_t thread,
 			struct strbuf *out);
 /* "train.py:57 step -> DataLoader.__next__"; callee: CALLER_NONE for none. */
 void report_line_text(const struct report *r, uint32_t caller, uint32_t callee, struct strbuf *out);
-/* "; stream 7 only; kernels like '*gemm*'": what else than a window was asked for. */
+/* "; stream 7 only; kernels like '*gemm*'": the filters but the window. */
 void report_choice_text(const struct filter *f, struct strbuf *out);
 /* " of 4711" where there are several processes. */
 void report_of_process(const struct report *r, uint32_t process, struct strbuf *out);
 /* A time as --since takes it. */
 void report_since_text(uint64_t ns, struct strbuf *out);
-/* " (12.3%)" */
-void report_share_text(uint64_t part, uint64_t whole, struct strbuf *out);
-/* "1 sample", "2 samples": the plural of words that take an s. */
-void report_count_text(uint64_t n, const char *noun, struct strbuf *out);
+/* "1.39", "-" of nothing */
+void report_ratio_text(uint64_t part, uint64_t whole, struct strbuf *out);
+/* "CPU-bound, single-threaded" and so on. */
+const char *report_cpu_verdict(unsigned verdict);
 
 /*
  * "the GPU context failed: CUDA_ERROR_ASSERT, returned by cuCtxSynchronize at x.py:6; last launched:

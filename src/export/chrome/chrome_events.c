@@ -28,7 +28,6 @@ void chrome_metadata(struct chrome *c, const char *name, const char *key, uint32
 {
 	struct strbuf *s = &c->out;
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s, ",\n{\"ph\":\"M\",\"name\":");
 	text_string(s, name, strlen(name));
 	TEXT(s, ",");
@@ -49,7 +48,6 @@ static void open_event(struct chrome *c, const char *phase, const char *category
 {
 	struct strbuf *s = &c->out;
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s, ",\n{\"ph\":\"");
 	raw_add(s, phase, strlen(phase));
 	TEXT(s, "\",\"cat\":\"");
@@ -60,10 +58,23 @@ static void open_event(struct chrome *c, const char *phase, const char *category
 	text_place(c, s, pid, tid, time_ns);
 }
 
-static void text_duration(struct strbuf *s, const struct export_event *event)
+int chrome_slice_open(struct chrome *c, const struct export_event *event, struct chrome_row *row,
+		      struct chrome_slice *slice)
 {
-	TEXT(s, ",\"dur\":");
-	text_us(s, event->end_ns - event->start_ns);
+	int r = chrome_row_place(c, row, event->start_ns,
+				 slice->instant ? event->start_ns : event->end_ns, &slice->tid);
+
+	if (r < 0)
+		return r;
+	if (slice->instant)
+		slice->tid = row->tids.data[0];
+	open_event(c, slice->instant ? "i" : "X", slice->category, slice->name, slice->length,
+		   row->pid, slice->tid, event->start_ns);
+	if (slice->instant)
+		TEXT(&c->out, ",\"s\":\"t\"");
+	else
+		text_duration(&c->out, event);
+	return 0;
 }
 
 static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key)
@@ -75,7 +86,6 @@ static void fill_call(struct chrome *c, struct chrome_class *class, uint64_t key
 	size_t length;
 	const char *text = calls_function_name(v->trace, function, &length);
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	class->head = (uint32_t)s->length;
 	if (id >> 16 == 1)
 		TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":");
@@ -125,7 +135,7 @@ static int call_event(void *exporter, const struct export_event *event)
 	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
-	raw_reserve(s, TEXT_OBJECT_MAX + class->head_length + (stack ? stack->caller_length : 0));
+	raw_reserve(s, class->head_length + (stack ? stack->caller_length : 0));
 	raw_add(s, c->class_text.data + class->head, class->head_length);
 	raw_add(s, place->arguments, place->arguments_length);
 	text_u64(s, tid);
@@ -133,8 +143,7 @@ static int call_event(void *exporter, const struct export_event *event)
 	text_time(c, s, event->start_ns);
 	text_duration(s, event);
 	if (stack) {
-		TEXT(s, ",\"sf\":");
-		text_u64(s, stack->node);
+		TEXT_U64(s, "sf", stack->node);
 	}
 	TEXT(s, ",\"args\":{");
 	if (unlikely(v->external.count) && map_get(&v->external, correlation, &id)) {
@@ -145,8 +154,7 @@ static int call_event(void *exporter, const struct export_event *event)
 	raw_add(s, c->class_text.data + class->tail, class->tail_length);
 	text_u64(s, correlation);
 	if (v->call->result && column_has(v->call->valid.result, row)) {
-		TEXT(s, ",\"result\":");
-		text_i64(s, v->call->result[row]);
+		TEXT_I64(s, "result", v->call->result[row]);
 	}
 	if (stack)
 		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
@@ -163,7 +171,6 @@ static void text_double(struct strbuf *s, double v)
 		strbuf_addf(s, "%.17g", v);
 	else
 		strbuf_addf(s, "\"%f\"", v);
-	raw_reserve(s, TEXT_OBJECT_MAX);
 }
 
 /* A key of an object whose members began at `begin`. */
@@ -210,117 +217,92 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 }
 
 /* Ranges that may overlap and cross threads: a pair of events with an id. */
-static void async_range(struct chrome *c, const struct export_event *event, const char *name,
-			size_t length, uint32_t pid, uint32_t tid)
+static void async_range(struct chrome *c, const struct export_event *event,
+			const struct chrome_slice *slice, uint32_t pid, uint32_t tid)
 {
 	struct strbuf *s = &c->out;
 
-	open_event(c, "b", "nvtx_range", name, length, pid, tid, event->start_ns);
-	TEXT(s, ",\"id\":");
-	text_u64(s, event->row + 1);
+	open_event(c, "b", "nvtx_range", slice->name, slice->length, pid, tid, event->start_ns);
+	TEXT_U64(s, "id", event->row + 1);
 	range_arguments(c, event);
-	open_event(c, "e", "nvtx_range", name, length, pid, tid, event->end_ns);
-	TEXT(s, ",\"id\":");
-	text_u64(s, event->row + 1);
+	open_event(c, "e", "nvtx_range", slice->name, slice->length, pid, tid, event->end_ns);
+	TEXT_U64(s, "id", event->row + 1);
 	TEXT(s, "}");
+}
+
+struct chrome_slice chrome_message_slice(const struct chrome *c, const char *category,
+					 uint64_t nvtx_row)
+{
+	struct chrome_slice slice = { .category = category };
+
+	slice.name =
+		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, nvtx_row, &slice.length);
+	return slice.length ? slice : chrome_slice(category, NO_MESSAGE);
 }
 
 static int nvtx_event(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
-	const struct trace *t = c->view.trace;
-	uint8_t kind = nvtx_columns(t)->kind[event->row];
-	uint32_t thread = nvtx_columns(t)->thread[event->row], tid;
-	size_t length;
-	const char *name =
-		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, event->row, &length);
-	struct chrome_row *place;
+	const struct nvtx_columns *n = nvtx_columns(c->view.trace);
+	uint8_t kind = n->kind[event->row];
+	bool is_mark = kind == nvtx_kind_mark;
+	struct chrome_slice slice = chrome_message_slice(
+		c, is_mark ? "cpu_instant_event" : "user_annotation", event->row);
+	struct chrome_row *row =
+		chrome_row(c, ROW_THREAD, event->process, 0, n->thread[event->row], 0);
 	int r;
 
-	if (!length) {
-		name = NO_MESSAGE;
-		length = strlen(name);
-	}
-	place = chrome_row(c, ROW_THREAD, event->process, 0, thread, 0);
-	if (!place)
-		return -ENOMEM;
-	if (kind != nvtx_kind_push) {
-		/* The thread's own lane, without taking part in its nesting. */
-		r = chrome_row_place(c, place, event->start_ns, event->start_ns, &tid);
-		if (r < 0)
-			return r;
-		tid = place->tids.data[0];
-	}
+	slice.instant = is_mark;
 	if (kind == nvtx_kind_start) {
-		async_range(c, event, name, length, place->pid, tid);
-		return 0;
+		/* The thread's own lane, without taking part in its nesting. */
+		r = chrome_row_place(c, row, event->start_ns, event->start_ns, &slice.tid);
+		if (r >= 0)
+			async_range(c, event, &slice, row->pid, row->tids.data[0]);
+		return MIN(r, 0);
 	}
-	if (kind == nvtx_kind_mark) {
-		open_event(c, "i", "cpu_instant_event", name, length, place->pid, tid,
-			   event->start_ns);
-		TEXT(&c->out, ",\"s\":\"t\"");
+	r = chrome_slice_open(c, event, row, &slice);
+	if (r >= 0)
 		range_arguments(c, event);
-		return 0;
-	}
-	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
-	if (r < 0)
-		return r;
-	open_event(c, "X", "user_annotation", name, length, place->pid, tid, event->start_ns);
-	text_duration(&c->out, event);
-	range_arguments(c, event);
-	return 0;
+	return r;
 }
 
 static int overhead_event(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
-	const struct trace *t = c->view.trace;
-	const struct overhead_columns *o = overhead_columns(t);
-	uint32_t thread = o->thread[event->row], tid;
-	const char *name = overhead_name(o->kind[event->row]);
-	struct chrome_row *place;
+	const struct overhead_columns *o = overhead_columns(c->view.trace);
+	uint32_t thread = o->thread[event->row];
+	struct chrome_slice slice = chrome_slice("overhead", overhead_name(o->kind[event->row]));
 	int r;
 
 	if (!column_has(o->valid.thread, event->row))
 		thread = c->view.processes[event->process].pid;
-	place = chrome_row(c, ROW_OVERHEAD, event->process, 0, thread, 0);
-	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
-	if (r < 0)
-		return r;
-	open_event(c, "X", "overhead", name, strlen(name), place->pid, tid, event->start_ns);
-	text_duration(&c->out, event);
-	TEXT(&c->out, "}");
-	return 0;
+	r = chrome_slice_open(c, event, chrome_row(c, ROW_OVERHEAD, event->process, 0, thread, 0),
+			      &slice);
+	if (r >= 0)
+		TEXT(&c->out, "}");
+	return r;
 }
 
 static int allocation_event(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
-	const struct trace *t = c->view.trace;
-	const struct allocation_columns *a = allocation_columns(t);
+	const struct allocation_columns *a = allocation_columns(c->view.trace);
 	struct strbuf *s = &c->out;
 	uint64_t row = event->row;
-	uint8_t operation = a->operation[row];
-	const char *name = schema_value_name(
-		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_operation], operation);
-	struct chrome_row *place = chrome_row(c, ROW_MEMORY, event->process, 0, 0, 0);
-	uint32_t tid, device = a->device[row];
+	struct chrome_slice slice =
+		chrome_slice("cpu_instant_event", allocation_name(a->operation[row]));
 	int r;
 
-	r = chrome_row_place(c, place, event->start_ns, event->start_ns, &tid);
+	slice.instant = true;
+	r = chrome_slice_open(c, event, chrome_row(c, ROW_MEMORY, event->process, 0, 0, 0), &slice);
 	if (r < 0)
 		return r;
-	name = name ? name : "unknown";
-	open_event(c, "i", "cpu_instant_event", name, strlen(name), place->pid, place->tids.data[0],
-		   event->start_ns);
-	TEXT(s, ",\"s\":\"t\",\"args\":{\"Addr\":");
+	TEXT(s, ",\"args\":{\"Addr\":");
 	text_u64(s, a->address[row]);
-	TEXT(s, ",\"Bytes\":");
-	text_u64(s, a->bytes[row]);
-	TEXT(s, ",\"Device Id\":");
-	text_u64(s, gpus_find(&c->view.gpus, event->process, device));
-	TEXT(s, ",\"correlation\":");
-	text_u64(s, export_correlation(&c->view, event->process, a->correlation[row]));
+	TEXT_U64(s, "Bytes", a->bytes[row]);
+	TEXT_U64(s, "Device Id", gpus_find(&c->view.gpus, event->process, a->device[row]));
+	TEXT_U64(s, "correlation",
+		 export_correlation(&c->view, event->process, a->correlation[row]));
 	TEXT(s, "}}");
 	return 0;
 }
@@ -341,7 +323,6 @@ static int counter_event(void *exporter, const struct export_event *event)
 	if (counter == TRACE_NO_ROW)
 		return 0;
 	name = export_text(&c->view, TABLE_counter, COLUMN_counter_name, counter, &length);
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s, ",\n{\"ph\":\"C\",\"cat\":\"hardware_counters\",\"name\":");
 	text_string(s, name, length);
 	TEXT(s, ",\"pid\":");
@@ -356,7 +337,6 @@ static int counter_event(void *exporter, const struct export_event *event)
 	text_time(c, s, event->start_ns);
 	TEXT(s, ",\"args\":{\"\":");
 	json_fixed(&j, value, MIN(counter_columns(t)->decimals[counter], 18u));
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s, "}}");
 	return 0;
 }

@@ -1,6 +1,7 @@
-/* chrome_json.c: the file of a Chrome JSON trace: what stands before, between and after the events. */
-#include "export/chrome/chrome_json.h"
-
+/*
+ * chrome_json.c: a recording as Chrome trace JSON in Kineto's dialect, as docs/export.md says: what stands before, between
+ * and after the events. One file.
+ */
 #include <errno.h>
 
 #include "base/output.h"
@@ -63,9 +64,8 @@ static void write_metadata_keys(struct chrome *c)
 	if (c->view.process_count) {
 		const char *host = trace_process(t, 0)->host;
 
-		strbuf_adds(s, ",\n\"host_name\": \"");
-		json_escape(s, host, strlen(host));
-		strbuf_adds(s, "\"");
+		strbuf_adds(s, ",\n\"host_name\": ");
+		json_quote(s, host, strlen(host));
 	}
 	if (trace_rows(t, TABLE_device))
 		strbuf_addf(s, ",\n\"cuda_driver_version\": %u",
@@ -129,7 +129,7 @@ static void write_beginning(struct chrome *c)
 	strbuf_adds(
 		s, "\"traceEvents\": [\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": "
 		   "\"Spans\", \"tid\": 0, \"ts\": 0.000, \"args\": {\"sort_index\": 536870912}}");
-	raw_reserve(s, TEXT_OBJECT_MAX);
+	raw_reserve(s, 0);
 	name_processes(c);
 	TEXT(s, ",\n{\"ph\": \"i\", \"s\": \"g\", \"name\": \"Iteration Start: Pitot\", "
 		"\"pid\": \"Traces\", \"tid\": \"Trace Pitot\", \"ts\": 0.000}");
@@ -140,7 +140,6 @@ static void write_end(struct chrome *c, const char *path)
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct strbuf *s = &c->out;
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	TEXT(s,
 	     ",\n{\"ph\": \"X\", \"cat\": \"Trace\", \"name\": \"Pitot (0)\", \"pid\": \"Spans\", "
 	     "\"tid\": \"Pitot\", \"ts\": 0.000, \"dur\": ");
@@ -151,8 +150,8 @@ static void write_end(struct chrome *c, const char *path)
 	TEXT(s, "}\n]");
 	if (c->stacks.tree.length) {
 		TEXT(s, ",\n\"stackFrames\":{");
-		strbuf_add(s, c->stacks.tree.data, c->stacks.tree.length);
-		raw_reserve(s, TEXT_OBJECT_MAX);
+		raw_reserve(s, c->stacks.tree.length);
+		raw_add(s, c->stacks.tree.data, c->stacks.tree.length);
 		TEXT(s, "\n}");
 	}
 	TEXT(s, ",\n\"traceName\": ");
@@ -184,7 +183,7 @@ static int write_events(struct chrome *c, struct output *output, struct error *e
 		if (c->out.length >= OUTPUT_PIECE_BYTES && (r = flush(c, output, e)) < 0)
 			return r;
 	}
-	return r < 0 ? error_set(e, r, "stopped") : 0;
+	return export_merge_end(&c->merge, r, e);
 }
 
 static int write_all(struct chrome *c, struct output *output, const char *path, struct error *e)
@@ -237,8 +236,7 @@ int chrome_json_write(struct trace *t, const struct export_options *options, con
 		r = write_all(&c, output, path, e);
 	if (r >= 0 || output_failed(output)) {
 		result->files = 1;
-		result->bytes = output_bytes(output);
-		r = output_commit(&output, e);
+		r = output_commit(&output, &result->bytes, e);
 	}
 	output_abort(&output);
 	release(&c);

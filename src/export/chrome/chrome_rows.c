@@ -30,19 +30,15 @@ static void write_arguments(struct chrome *c, struct chrome_row *row)
 	struct strbuf *s = &c->out;
 	size_t from, length;
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	from = s->length;
 	if (row->kind == ROW_STREAM) {
 		TEXT(s, "\"device\":");
 		text_u64(s, row->pid);
-		TEXT(s, ",\"context\":");
-		text_u64(s, row->context);
-		TEXT(s, ",\"stream\":");
-		text_u64(s, row->id);
+		TEXT_U64(s, "context", row->context);
+		TEXT_U64(s, "stream", row->id);
 		TEXT(s, ",\"correlation\":");
 	} else {
-		TEXT(s, ",\"pid\":");
-		text_u64(s, row->pid);
+		TEXT_U64(s, "pid", row->pid);
 		TEXT(s, ",\"tid\":");
 	}
 	if (s->failed)
@@ -82,16 +78,9 @@ static struct chrome_row *new_row(struct chrome *c, enum row_kind kind, uint32_t
 static uint64_t owner_of(struct chrome_rows *r, enum row_kind kind, uint32_t process,
 			 uint32_t context)
 {
-	uint64_t *number;
-
 	if (!is_gpu_row(kind))
 		return process + 1;
-	number = map_at(&r->contexts, (uint64_t)process << 32 | context, 0);
-	if (!number)
-		return 0;
-	if (!*number)
-		*number = r->contexts.count;
-	return *number;
+	return map_number(&r->contexts, (uint64_t)process << 32 | context);
 }
 
 struct chrome_row *chrome_row(struct chrome *c, enum row_kind kind, uint32_t process,
@@ -187,6 +176,8 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 		strbuf_addf(name, "stream %u ", row->id);
 		break;
 	}
+	if (c->view.many_contexts && row->id != NO_STREAM)
+		strbuf_addf(name, "%scontext %u", row->kind == ROW_STREAM ? "" : " ", row->context);
 	if (c->view.owner_count > 1)
 		strbuf_addf(name, "%s(%s)", row->kind == ROW_STREAM ? "" : " ",
 			    c->view.processes[row->process].title);
@@ -194,16 +185,16 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 
 static int name_lane(struct chrome *c, struct chrome_row *row)
 {
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	uint32_t tid;
 
 	if (take_tid(c, row->pid, row->tids.count ? -1 : wanted_tid(row), &tid) < 0 ||
 	    vec_push(&row->tids, tid) < 0)
 		return -ENOMEM;
-	strbuf_clear(&c->name);
-	name_row(c, row, &c->name);
-	if (c->name.failed)
+	name_row(c, row, &name);
+	if (name.failed)
 		return -ENOMEM;
-	chrome_metadata(c, "thread_name", "name", row->pid, tid, c->name.data, c->name.length, 0);
+	chrome_metadata(c, "thread_name", "name", row->pid, tid, name.data, name.length, 0);
 	chrome_metadata(c, "thread_sort_index", "sort_index", row->pid, tid, NULL, 0,
 			row->id == NO_STREAM ? 0 : row->id);
 	return 0;

@@ -51,7 +51,6 @@ static void write_node(struct chrome *c, uint64_t id, uint64_t parent, uint32_t 
 	const char *file = file_of(c, &x->stacks.frames.data[frame]);
 	struct strbuf *s = &c->stacks.tree;
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	if (s->length)
 		TEXT(s, ",");
 	TEXT(s, "\n\"");
@@ -61,8 +60,7 @@ static void write_node(struct chrome *c, uint64_t id, uint64_t parent, uint32_t 
 	TEXT(s, ",\"name\":");
 	text_string(s, name, strlen(name));
 	if (parent) {
-		TEXT(s, ",\"parent\":");
-		text_u64(s, parent);
+		TEXT_U64(s, "parent", parent);
 	}
 	TEXT(s, "}");
 }
@@ -72,15 +70,12 @@ static uint64_t add_node(struct chrome *c, uint64_t parent, uint32_t frame, uint
 {
 	const struct stack_frame *f = &c->stacks.frames.stacks.frames.data[frame];
 	uint32_t number = f->line_count ? f->first_line + line : UINT32_MAX - frame;
-	uint64_t *id = map_at(&c->stacks.nodes, parent << 32 | number, 0);
+	size_t known = c->stacks.nodes.count;
+	uint64_t id = map_number(&c->stacks.nodes, parent << 32 | number);
 
-	if (!id)
-		return 0;
-	if (!*id) {
-		*id = c->stacks.nodes.count;
-		write_node(c, *id, parent, frame, line);
-	}
-	return *id;
+	if (c->stacks.nodes.count > known)
+		write_node(c, id, parent, frame, line);
+	return id;
 }
 
 /* The innermost line of Python, or else the innermost function. */
@@ -105,7 +100,6 @@ static int add_caller(struct chrome *c, struct chrome_stack *item)
 	if (!at)
 		return -ENOMEM;
 	if (!*at) {
-		raw_reserve(s, TEXT_OBJECT_MAX);
 		TEXT(s, ",\"caller\":");
 		text_string(s, name, strlen(name));
 		if (s->failed || s->length > UINT32_MAX)

@@ -6,19 +6,14 @@
 
 #include <errno.h>
 
-static uint32_t config_u32(const struct chrome *c, int column, uint32_t config)
-{
-	return trace_u32(c->view.trace, TABLE_kernel_config, column)[config];
-}
-
-static void text_three(struct strbuf *s, const struct chrome *c, int first_column, uint32_t config)
+static void text_three(struct strbuf *s, uint32_t x, uint32_t y, uint32_t z)
 {
 	TEXT(s, "[");
-	for (int i = 0; i < 3; i++) {
-		if (i)
-			TEXT(s, ",");
-		text_u64(s, config_u32(c, first_column + i, config));
-	}
+	text_u64(s, x);
+	TEXT(s, ",");
+	text_u64(s, y);
+	TEXT(s, ",");
+	text_u64(s, z);
 	TEXT(s, "]");
 }
 
@@ -39,6 +34,7 @@ static void text_ratio(struct strbuf *s, unsigned __int128 numerator, uint64_t d
 static void occupancy_arguments(struct chrome *c, uint32_t config, uint32_t device_row)
 {
 	const struct trace *t = c->view.trace;
+	const struct kernel_config_columns *k = kernel_config_columns(t);
 	struct strbuf *s = &c->class_text;
 	unsigned __int128 blocks = 1, threads = 1;
 	uint64_t multiprocessors, most, resident;
@@ -46,10 +42,8 @@ static void occupancy_arguments(struct chrome *c, uint32_t config, uint32_t devi
 
 	if (device_row == TRACE_NO_ROW)
 		return;
-	for (int i = 0; i < 3; i++) {
-		blocks *= config_u32(c, COLUMN_kernel_config_grid_x + i, config);
-		threads *= config_u32(c, COLUMN_kernel_config_block_x + i, config);
-	}
+	blocks = blocks * k->grid_x[config] * k->grid_y[config] * k->grid_z[config];
+	threads = threads * k->block_x[config] * k->block_y[config] * k->block_z[config];
 	multiprocessors = device_columns(t)->multiprocessors[device_row];
 	most = device_columns(t)->max_threads_per_multiprocessor[device_row];
 	if (!multiprocessors || !most || blocks > UINT64_MAX >> 16 || threads > UINT32_MAX)
@@ -61,8 +55,8 @@ static void occupancy_arguments(struct chrome *c, uint32_t config, uint32_t devi
 	if (occupancy_of_rows(t, device_row, config, &o) < 0)
 		return;
 	resident = (uint64_t)MIN((unsigned __int128)o.blocks * multiprocessors, blocks);
-	TEXT(s, ",\"est. achieved occupancy %\":");
-	text_u64(s, (resident * (uint64_t)threads * 200 / (multiprocessors * most) + 1) / 2);
+	TEXT_U64(s, "est. achieved occupancy %",
+		 (resident * (uint64_t)threads * 200 / (multiprocessors * most) + 1) / 2);
 }
 
 /* A kernel that is called like the category is taken for something else by readers. */
@@ -76,50 +70,31 @@ static void demangled_name(struct chrome *c, uint32_t name)
 
 static void fill_kernel(struct chrome *c, struct chrome_class *class, uint64_t key)
 {
+	const struct kernel_config_columns *k = kernel_config_columns(c->view.trace);
 	uint32_t config = (uint32_t)key, gpu = (uint32_t)(key >> 32);
 	struct strbuf *s = &c->class_text;
-	uint64_t shared;
 
-	raw_reserve(s, TEXT_OBJECT_MAX);
 	class->head = (uint32_t)s->length;
 	TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":");
-	demangled_name(c, config_u32(c, COLUMN_kernel_config_name, config));
+	demangled_name(c, k->name[config]);
 	text_string(s, strbuf_text(&c->name), c->name.length);
-	TEXT(s, ",\"pid\":");
-	text_u64(s, gpu);
+	TEXT_U64(s, "pid", gpu);
 	TEXT(s, ",\"tid\":");
 	class->head_length = (uint32_t)s->length - class->head;
 	class->tail = (uint32_t)s->length;
-	TEXT(s, ",\"registers per thread\":");
-	text_u64(s, config_u32(c, COLUMN_kernel_config_registers, config));
-	shared = (uint64_t)config_u32(c, COLUMN_kernel_config_static_shared_bytes, config) +
-		 config_u32(c, COLUMN_kernel_config_dynamic_shared_bytes, config);
-	TEXT(s, ",\"shared memory\":");
-	text_u64(s, shared);
+	TEXT_U64(s, "registers per thread", k->registers[config]);
+	TEXT_U64(s, "shared memory",
+		 (uint64_t)k->static_shared_bytes[config] + k->dynamic_shared_bytes[config]);
 	TEXT(s, ",\"grid\":");
-	text_three(s, c, COLUMN_kernel_config_grid_x, config);
+	text_three(s, k->grid_x[config], k->grid_y[config], k->grid_z[config]);
 	TEXT(s, ",\"block\":");
-	text_three(s, c, COLUMN_kernel_config_block_x, config);
+	text_three(s, k->block_x[config], k->block_y[config], k->block_z[config]);
 	occupancy_arguments(c, config, c->view.gpus.items[gpu].row);
 	class->tail_length = (uint32_t)s->length - class->tail;
 }
 
-/* {"ph":"X", … "tid": of what is no kernel */
-static void open_other(struct chrome *c, const char *category, const char *name, size_t length,
-		       uint32_t pid)
-{
-	struct strbuf *s = &c->out;
-
-	TEXT(s, ",\n{\"ph\":\"X\",\"cat\":\"");
-	raw_add(s, category, strlen(category));
-	TEXT(s, "\",\"name\":");
-	text_string(s, name, length);
-	TEXT(s, ",\"pid\":");
-	text_u64(s, pid);
-	TEXT(s, ",\"tid\":");
-}
-
-static void open_copy(struct chrome *c, const struct export_event *event, uint32_t pid)
+/* Of what is no kernel. */
+static struct chrome_slice other_slice(struct chrome *c, const struct export_event *event)
 {
 	static const char *const categories[EVENT_KINDS] = {
 		[EVENT_MEMCPY] = "gpu_memcpy",
@@ -127,24 +102,14 @@ static void open_copy(struct chrome *c, const struct export_event *event, uint32
 		[EVENT_GRAPH] = "cuda_graph",
 	};
 	const char *category = categories[event->kind];
-	const struct trace *t = c->view.trace;
-	const struct memcpy_columns *copies = memcpy_columns(t);
-	uint64_t row = event->row;
 
 	strbuf_clear(&c->name);
-	if (event->kind == EVENT_MEMCPY)
-		memcpy_name(&c->name, copies->kind[row], copies->source_kind[row],
-			    copies->destination_kind[row]);
-	else if (event->kind == EVENT_MEMSET)
-		memset_name(&c->name, memset_columns(t)->memory_kind[row]);
-	else if (event->kind == EVENT_GRAPH)
-		strbuf_addf(&c->name, "CUDA graph %u", graph_launch_columns(t)->graph[row]);
-	else if (event->kind == EVENT_KERNEL)
-		strbuf_adds(&c->name, "(unknown kernel)");
-	else
-		strbuf_adds(&c->name, event_label(t, event_table(event->kind), row));
-	open_other(c, category ? category : schema_table(event_table(event->kind))->name,
-		   strbuf_text(&c->name), c->name.length, pid);
+	event_name(&c->name, c->view.trace, event);
+	return (struct chrome_slice){
+		.category = category ? category : schema_table(event_table(event->kind))->name,
+		.name = strbuf_text(&c->name),
+		.length = c->name.length,
+	};
 }
 
 static void copy_arguments(struct chrome *c, const struct export_event *event)
@@ -154,8 +119,7 @@ static void copy_arguments(struct chrome *c, const struct export_event *event)
 	uint64_t bytes = event->kind == EVENT_MEMCPY ? memcpy_columns(t)->bytes[event->row]
 						     : memset_columns(t)->bytes[event->row];
 
-	TEXT(s, ",\"bytes\":");
-	text_u64(s, bytes);
+	TEXT_U64(s, "bytes", bytes);
 	if (event->end_ns == event->start_ns)
 		return;
 	TEXT(s, ",\"memory bandwidth (GB/s)\":");
@@ -194,25 +158,19 @@ static void peer_arguments(struct chrome *c, const struct export_event *event)
 static void graph_arguments(struct strbuf *s, const struct event_columns *w, uint64_t row)
 {
 	if (w->graph && column_has(w->graph_valid, row)) {
-		TEXT(s, ",\"graph id\":");
-		text_u64(s, w->graph[row]);
+		TEXT_U64(s, "graph id", w->graph[row]);
 	}
 	if (w->graph_node && column_has(w->graph_node_valid, row)) {
-		TEXT(s, ",\"graph node id\":");
-		text_u64(s, w->graph_node[row]);
+		TEXT_U64(s, "graph node id", w->graph_node[row]);
 	}
 }
 
-/* "ts":1.000,"dur":2.000,"args":{ and the framework's id */
-static void open_arguments(struct chrome *c, const struct export_event *event, uint64_t correlation)
+/* ,"args":{ and the framework's id */
+static void open_arguments(struct chrome *c, uint64_t correlation)
 {
 	struct strbuf *s = &c->out;
 	uint64_t id;
 
-	TEXT(s, ",\"ts\":");
-	text_time(c, s, event->start_ns);
-	TEXT(s, ",\"dur\":");
-	text_us(s, event->end_ns - event->start_ns);
 	TEXT(s, ",\"args\":{");
 	if (unlikely(c->view.external.count) && map_get(&c->view.external, correlation, &id)) {
 		TEXT(s, "\"External id\":");
@@ -240,6 +198,23 @@ static void end_arrow(struct chrome *c, const struct export_event *event,
 	}
 }
 
+static int open_kernel(struct chrome *c, const struct export_event *event, struct chrome_row *place,
+		       const struct chrome_class *class, uint32_t *tid)
+{
+	struct strbuf *s = &c->out;
+	int r = chrome_row_place(c, place, event->start_ns, event->end_ns, tid);
+
+	if (r < 0)
+		return r;
+	raw_reserve(s, class->head_length + class->tail_length);
+	raw_add(s, c->class_text.data + class->head, class->head_length);
+	text_u64(s, *tid);
+	TEXT(s, ",\"ts\":");
+	text_time(c, s, event->start_ns);
+	text_duration(s, event);
+	return 0;
+}
+
 int chrome_work(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
@@ -251,27 +226,23 @@ int chrome_work(void *exporter, const struct export_event *event)
 	size_t gpu = work_gpu(v, w, event->process, row);
 	struct chrome_row *place =
 		chrome_row(c, ROW_STREAM, event->process, w->context[row], w->stream[row], gpu);
-	uint32_t config = TRACE_NO_ROW, tid;
 	const struct chrome_class *class = NULL;
+	struct chrome_slice slice;
+	uint32_t config = TRACE_NO_ROW;
 	int r;
 
-	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
-	if (r < 0)
-		return r;
 	if (event->kind == EVENT_KERNEL)
 		config = kernel_columns(v->trace)->config[row];
 	if (config != TRACE_NO_ROW) {
-		class = chrome_class(c, (uint64_t)place->pid << 32 | config, fill_kernel);
-		if (!class)
-			return -ENOMEM;
-		raw_reserve(s, TEXT_OBJECT_MAX + class->head_length + class->tail_length);
-		raw_add(s, c->class_text.data + class->head, class->head_length);
+		class = chrome_class(c, (uint64_t)gpu << 32 | config, fill_kernel);
+		r = class ? open_kernel(c, event, place, class, &slice.tid) : -ENOMEM;
 	} else {
-		raw_reserve(s, TEXT_OBJECT_MAX);
-		open_copy(c, event, place->pid);
+		slice = other_slice(c, event);
+		r = chrome_slice_open(c, event, place, &slice);
 	}
-	text_u64(s, tid);
-	open_arguments(c, event, correlation);
+	if (r < 0)
+		return r;
+	open_arguments(c, correlation);
 	raw_add(s, place->arguments, place->arguments_length);
 	text_u64(s, correlation);
 	if (class)
@@ -282,7 +253,7 @@ int chrome_work(void *exporter, const struct export_event *event)
 		peer_arguments(c, event);
 	graph_arguments(s, w, row);
 	TEXT(s, "}}");
-	end_arrow(c, event, w, tid, place->pid, correlation);
+	end_arrow(c, event, w, slice.tid, place->pid, correlation);
 	return 0;
 }
 
@@ -305,19 +276,16 @@ static void sync_arguments(struct chrome *c, const struct export_event *event, u
 	if (waits_for_event(kind)) {
 		struct event_record record = event_records_find(&c->records, event->process, row);
 
-		TEXT(s, ",\"wait_on_stream\":");
-		text_i64(s, record.stream);
-		TEXT(s, ",\"wait_on_cuda_event_record_corr_id\":");
-		text_i64(s, record.correlation);
+		TEXT_I64(s, "wait_on_stream", record.stream);
+		TEXT_I64(s, "wait_on_cuda_event_record_corr_id", record.correlation);
 		if (column_has(synchronization_columns(t)->valid.event, row)) {
-			TEXT(s, ",\"wait_on_cuda_event_id\":");
-			text_u64(s, synchronization_columns(t)->event[row]);
+			TEXT_U64(s, "wait_on_cuda_event_id",
+				 synchronization_columns(t)->event[row]);
 		}
 	}
-	TEXT(s, ",\"stream\":");
-	text_i64(s, column_has(w->stream_valid, row) ? (int64_t)w->stream[row] : -1);
-	TEXT(s, ",\"correlation\":");
-	text_u64(s, export_correlation(&c->view, event->process, w->correlation[row]));
+	TEXT_I64(s, "stream", column_has(w->stream_valid, row) ? (int64_t)w->stream[row] : -1);
+	TEXT_U64(s, "correlation",
+		 export_correlation(&c->view, event->process, w->correlation[row]));
 }
 
 int chrome_sync(void *exporter, const struct export_event *event)
@@ -327,29 +295,23 @@ int chrome_sync(void *exporter, const struct export_event *event)
 	uint64_t row = event->row,
 		 correlation = export_correlation(&c->view, event->process, w->correlation[row]);
 	uint8_t kind = synchronization_columns(c->view.trace)->kind[row];
-	bool has_stream = column_has(w->stream_valid, row);
 	const char *name = synchronization_name(kind);
-	struct chrome_row *place = chrome_row(c, ROW_SYNC, event->process, w->context[row],
-					      has_stream ? w->stream[row] : NO_STREAM,
-					      work_gpu(&c->view, w, event->process, row));
+	struct chrome_slice slice = chrome_slice("cuda_sync", name);
+	struct chrome_row *place =
+		chrome_row(c, ROW_SYNC, event->process, w->context[row],
+			   column_has(w->stream_valid, row) ? w->stream[row] : NO_STREAM,
+			   work_gpu(&c->view, w, event->process, row));
 	struct strbuf *s = &c->out;
-	uint32_t tid;
-	int r;
+	int r = chrome_slice_open(c, event, place, &slice);
 
-	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
-	raw_reserve(s, TEXT_OBJECT_MAX);
-	open_other(c, "cuda_sync", name, strlen(name), place->pid);
-	text_u64(s, tid);
-	open_arguments(c, event, correlation);
+	open_arguments(c, correlation);
 	sync_arguments(c, event, kind, name);
-	TEXT(s, ",\"device\":");
-	text_u64(s, place->pid);
-	TEXT(s, ",\"context\":");
-	text_u64(s, w->context[row]);
+	TEXT_U64(s, "device", place->pid);
+	TEXT_U64(s, "context", w->context[row]);
 	TEXT(s, "}}");
-	end_arrow(c, event, w, tid, place->pid, correlation);
+	end_arrow(c, event, w, slice.tid, place->pid, correlation);
 	return 0;
 }
 
@@ -357,28 +319,15 @@ int chrome_gpu_range(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
 	const struct gpu_range *range = &c->merge.gpu_ranges.items.data[event->row];
-	struct strbuf *s = &c->out;
-	size_t length;
-	const char *name =
-		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, range->nvtx_row, &length);
-	struct chrome_row *place =
+	struct chrome_slice slice = chrome_message_slice(c, "gpu_user_annotation", range->nvtx_row);
+	struct chrome_row *row =
 		chrome_row(c, ROW_RANGES, range->process, range->context, range->stream,
 			   gpus_find(&c->view.gpus, range->process, range->device));
-	uint32_t tid;
-	int r;
+	int r = chrome_slice_open(c, event, row, &slice);
 
-	r = chrome_row_place(c, place, event->start_ns, event->end_ns, &tid);
 	if (r < 0)
 		return r;
-	raw_reserve(s, TEXT_OBJECT_MAX);
-	open_other(c, "gpu_user_annotation", length ? name : NO_MESSAGE,
-		   length ? length : strlen(NO_MESSAGE), place->pid);
-	text_u64(s, tid);
-	TEXT(s, ",\"ts\":");
-	text_time(c, s, event->start_ns);
-	TEXT(s, ",\"dur\":");
-	text_us(s, event->end_ns - event->start_ns);
-	TEXT(s, "}");
+	TEXT(&c->out, "}");
 	return EXPORT_UNCOUNTED;
 }
 
@@ -387,41 +336,30 @@ int chrome_gpu_range(void *exporter, const struct export_event *event)
 int chrome_cuda_event(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
-	const struct trace *t = c->view.trace;
-	const struct cuda_event_columns *e = cuda_event_columns(t);
+	const struct cuda_event_columns *e = cuda_event_columns(c->view.trace);
 	struct strbuf *s = &c->out;
-	uint64_t row = event->row, device = 0;
-	uint32_t context = e->context[row], tid;
-	uint32_t stream = e->stream[row];
-	uint64_t correlation = e->correlation[row];
+	uint64_t row = event->row, device = 0, correlation;
 	struct export_event drawn = *event;
+	struct chrome_slice slice = chrome_slice("cuda_event", "cudaEvent");
 	struct chrome_row *place;
 	int r;
 
-	map_get(&c->view.context_devices, (uint64_t)event->process << 32 | context, &device);
-	place = chrome_row(c, ROW_EVENTS, event->process, context, stream,
-			   gpus_find(&c->view.gpus, event->process, (uint32_t)device));
-	if (!place)
-		return -ENOMEM;
 	drawn.end_ns = drawn.start_ns + EVENT_NS;
-	r = chrome_row_place(c, place, drawn.start_ns, drawn.end_ns, &tid);
+	map_get(&c->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
+		&device);
+	place = chrome_row(c, ROW_EVENTS, event->process, e->context[row], e->stream[row],
+			   gpus_find(&c->view.gpus, event->process, (uint32_t)device));
+	r = chrome_slice_open(c, &drawn, place, &slice);
 	if (r < 0)
 		return r;
-	correlation = export_correlation(&c->view, event->process, correlation);
-	raw_reserve(s, TEXT_OBJECT_MAX);
-	open_other(c, "cuda_event", "cudaEvent", 9, place->pid);
-	text_u64(s, tid);
-	open_arguments(c, &drawn, correlation);
+	correlation = export_correlation(&c->view, event->process, e->correlation[row]);
+	open_arguments(c, correlation);
 	TEXT(s, "\"event_id\":");
 	text_u64(s, e->event[row]);
-	TEXT(s, ",\"stream\":");
-	text_u64(s, stream);
-	TEXT(s, ",\"correlation\":");
-	text_u64(s, correlation);
-	TEXT(s, ",\"device\":");
-	text_u64(s, place->pid);
-	TEXT(s, ",\"context\":");
-	text_u64(s, context);
+	TEXT_U64(s, "stream", e->stream[row]);
+	TEXT_U64(s, "correlation", correlation);
+	TEXT_U64(s, "device", place->pid);
+	TEXT_U64(s, "context", e->context[row]);
 	TEXT(s, "}}");
 	return 0;
 }

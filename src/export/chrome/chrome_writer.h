@@ -1,9 +1,10 @@
 /*
  * chrome_writer.h: what the parts of the Chrome JSON exporter share.
  *
- * A row is what a viewer draws as one line: a thread of a process, a stream of a GPU (GPUs are processes here, with their
- * number as pid). Intervals of one row must nest, and those of a stream must not even overlap, as arrows would end at the
- * wrong one; so a row that needs it has further lanes, with thread ids of their own.
+ * A row is what a viewer draws as one line: a thread of a process, a stream of a GPU (GPUs are
+ * processes here, with their number as pid). Intervals of one row must nest, and intervals of a
+ * stream must not even overlap, as arrows would end at the wrong one; so a row that needs it has
+ * further lanes, with thread ids of their own.
  */
 #ifndef PITOT_EXPORT_CHROME_CHROME_WRITER_H
 #define PITOT_EXPORT_CHROME_CHROME_WRITER_H
@@ -40,7 +41,7 @@ struct chrome_rows {
 	struct map index; /* kind << 60 | number or process << 32 | id -> position */
 	VEC(struct chrome_row *) items;
 	struct map tids; /* pid << 32 | tid that are taken */
-	uint32_t free_tids; /* given to those that cannot have their own */
+	uint32_t free_tids; /* given to rows that cannot have their own */
 	struct chrome_row *last_thread;
 };
 
@@ -103,7 +104,7 @@ int chrome_row_place(struct chrome *c, struct chrome_row *row, uint64_t start_ns
 /* Loads stacks, where calls have them. 0 or a negative code. */
 int chrome_stacks_init(struct chrome *c, struct error *e) MUST_USE;
 void chrome_stacks_release(struct chrome_stacks *s);
-/* That of a call, NULL when it has none; valid until the next one. 0 or -ENOMEM. */
+/* Stack of a call, NULL when it has none; valid until the next call. 0 or -ENOMEM. */
 int chrome_stack(struct chrome *c, const struct export_event *event,
 		 const struct chrome_stack **stack) MUST_USE;
 
@@ -130,6 +131,31 @@ static inline void text_place(const struct chrome *c, struct strbuf *s, uint32_t
 	TEXT(s, ",\"ts\":");
 	text_time(c, s, time_ns);
 }
+
+static inline void text_duration(struct strbuf *s, const struct export_event *event)
+{
+	TEXT(s, ",\"dur\":");
+	text_us(s, event->end_ns - event->start_ns);
+}
+
+struct chrome_slice {
+	const char *category, *name;
+	size_t length; /* of the name */
+	bool instant; /* at the event's start, beside what is nested on its row */
+	uint32_t tid; /* set by chrome_slice_open */
+};
+
+static inline struct chrome_slice chrome_slice(const char *category, const char *name)
+{
+	return (struct chrome_slice){ .category = category, .name = name, .length = strlen(name) };
+}
+
+/* Opens an event on a row, up to its arguments. 0, -E2BIG or -ENOMEM, also where row is NULL. */
+int chrome_slice_open(struct chrome *c, const struct export_event *event, struct chrome_row *row,
+		      struct chrome_slice *slice) MUST_USE;
+/* A slice that is called after the message of an NVTX range or mark. */
+struct chrome_slice chrome_message_slice(const struct chrome *c, const char *category,
+					 uint64_t nvtx_row);
 
 /* What a key of class_index stands for, filled by `fill` when it is new. NULL without memory. */
 const struct chrome_class *chrome_class(struct chrome *c, uint64_t key,

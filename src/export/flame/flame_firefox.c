@@ -16,50 +16,43 @@ struct firefox {
 	const struct flame_write *write;
 	struct output *out;
 	struct strbuf text;
+	uint32_t first; /* node of the thread's kind */
+	uint64_t time_ns; /* of the samples so far */
 	int r;
 };
 
-static void add_string(struct strbuf *out, const char *text, size_t length)
-{
-	strbuf_addc(out, '"');
-	json_escape(out, text, length);
-	strbuf_addc(out, '"');
-}
+/* Tables are columns of equal length: the same text for every row, or a value. */
+struct column {
+	const char *name;
+	const char *constant;
+	void (*add)(struct firefox *x, uint32_t row);
+};
 
-/* Columns of tables: "name":[ … ], with a value for each of `count` rows. */
-static void begin_column(struct firefox *x, const char *name)
+/*
+ * Writes a table, whose rows are the numbers in [begin, end) that has_row takes; NULL: all of them.
+ */
+static void add_table(struct firefox *x, const struct column *columns, uint32_t begin, uint32_t end,
+		      bool has_row(const struct firefox *x, uint32_t row))
 {
-	strbuf_addf(&x->text, "\"%s\":[", name);
-}
+	uint64_t rows = 0;
 
-static void end_column(struct firefox *x)
-{
-	strbuf_adds(&x->text, "],\n");
-	if (x->r >= 0)
-		x->r = flame_flush(&x->text, x->out, false);
-}
-
-static void next_value(struct firefox *x, uint64_t row)
-{
-	if (row)
-		strbuf_addc(&x->text, ',');
-	if (x->r >= 0)
-		x->r = flame_flush(&x->text, x->out, false);
-}
-
-static void add_constant(struct firefox *x, const char *name, const char *value, uint64_t count)
-{
-	begin_column(x, name);
-	for (uint64_t i = 0; i < count && x->r >= 0; i++) {
-		next_value(x, i);
-		strbuf_adds(&x->text, value);
+	for (const struct column *c = columns; c->name; c++) {
+		strbuf_addf(&x->text, "\"%s\":[", c->name);
+		rows = 0;
+		for (uint32_t row = begin; row < end && x->r >= 0; row++) {
+			if (has_row && !has_row(x, row))
+				continue;
+			if (rows++)
+				strbuf_addc(&x->text, ',');
+			if (c->constant)
+				strbuf_adds(&x->text, c->constant);
+			else
+				c->add(x, row);
+			x->r = flame_flush(&x->text, x->out, false);
+		}
+		strbuf_adds(&x->text, "],\n");
 	}
-	end_column(x);
-}
-
-static void add_length(struct firefox *x, uint64_t length)
-{
-	strbuf_addf(&x->text, "\"length\":%llu}", (unsigned long long)length);
+	strbuf_addf(&x->text, "\"length\":%llu}", (unsigned long long)rows);
 }
 
 static void add_meta(struct firefox *x)
@@ -82,7 +75,7 @@ static void add_meta(struct firefox *x)
 		    "\"symbolicated\":true,\"symbolicationNotSupported\":true,\"markerSchema\":[],"
 		    "\"importedFrom\":\"pitot " PITOT_VERSION "\",\"product\":",
 		    GECKO_VERSION, FORMAT_VERSION, (long long)(real_ns / 1000000));
-	add_string(&x->text, x->write->title, strlen(x->write->title));
+	json_quote(&x->text, x->write->title, strlen(x->write->title));
 	strbuf_adds(&x->text, ",\"categories\":[");
 	for (size_t i = 0; i < FRAME_CLASSES; i++)
 		strbuf_addf(&x->text,
@@ -91,104 +84,102 @@ static void add_meta(struct firefox *x)
 	strbuf_adds(&x->text, "]},\n\"libs\":[],\"pages\":[],\"counters\":[],\n");
 }
 
-/* The frames; a function each, so their columns have equal lengths. */
-static void add_frames(struct firefox *x)
+static const struct stack_frame *frame_at(const struct firefox *x, uint32_t frame)
 {
-	const struct stacks *s = &x->flame->stacks;
-	size_t count = s->frames.count;
-
-	strbuf_adds(&x->text, "\"frameTable\":{");
-	add_constant(x, "address", "-1", count);
-	add_constant(x, "inlineDepth", "0", count);
-	begin_column(x, "category");
-	for (size_t i = 0; i < count && x->r >= 0; i++) {
-		next_value(x, i);
-		strbuf_addu(&x->text, s->frames.data[i].class);
-	}
-	end_column(x);
-	add_constant(x, "subcategory", "0", count);
-	begin_column(x, "func");
-	for (size_t i = 0; i < count && x->r >= 0; i++) {
-		next_value(x, i);
-		strbuf_addu(&x->text, i);
-	}
-	end_column(x);
-	add_constant(x, "nativeSymbol", "null", count);
-	add_constant(x, "innerWindowID", "0", count);
-	add_constant(x, "implementation", "null", count);
-	begin_column(x, "line");
-	for (size_t i = 0; i < count && x->r >= 0; i++) {
-		next_value(x, i);
-		if (s->frames.data[i].line)
-			strbuf_addu(&x->text, s->frames.data[i].line);
-		else
-			strbuf_adds(&x->text, "null");
-	}
-	end_column(x);
-	add_constant(x, "column", "null", count);
-	add_length(x, count);
+	return &x->flame->stacks.frames.data[frame];
 }
 
-static void add_functions(struct firefox *x)
+static const struct flame_node *node_at(const struct firefox *x, uint32_t node)
 {
-	const struct stacks *s = &x->flame->stacks;
-	size_t count = s->frames.count;
-
-	strbuf_adds(&x->text, ",\n\"funcTable\":{");
-	add_constant(x, "isJS", "false", count);
-	add_constant(x, "relevantForJS", "false", count);
-	begin_column(x, "name");
-	for (size_t i = 0; i < count && x->r >= 0; i++) {
-		next_value(x, i);
-		strbuf_addu(&x->text, s->frames.data[i].name);
-	}
-	end_column(x);
-	add_constant(x, "resource", "-1", count);
-	begin_column(x, "fileName");
-	for (size_t i = 0; i < count && x->r >= 0; i++) {
-		next_value(x, i);
-		if (s->frames.data[i].file)
-			strbuf_addu(&x->text, s->frames.data[i].file);
-		else
-			strbuf_adds(&x->text, "null");
-	}
-	end_column(x);
-	add_constant(x, "lineNumber", "null", count);
-	add_constant(x, "columnNumber", "null", count);
-	add_length(x, count);
+	return &x->flame->tree.nodes.data[node];
 }
 
-/* The nodes below the kind's own one. */
-static void add_stacks(struct firefox *x, uint32_t first, uint32_t end)
+static void add_row(struct firefox *x, uint32_t row)
 {
-	const struct flame_node *nodes = x->flame->tree.nodes.data;
-	const struct stack_frame *frames = x->flame->stacks.frames.data;
-	uint32_t below = first + 1;
+	strbuf_addu(&x->text, row);
+}
 
-	strbuf_adds(&x->text, ",\n\"stackTable\":{");
-	begin_column(x, "frame");
-	for (uint32_t i = below; i < end && x->r >= 0; i++) {
-		next_value(x, i - below);
-		strbuf_addu(&x->text, nodes[i].frame);
-	}
-	end_column(x);
-	begin_column(x, "prefix");
-	for (uint32_t i = below; i < end && x->r >= 0; i++) {
-		next_value(x, i - below);
-		if (nodes[i].parent == first)
-			strbuf_adds(&x->text, "null");
-		else
-			strbuf_addu(&x->text, nodes[i].parent - below);
-	}
-	end_column(x);
-	begin_column(x, "category");
-	for (uint32_t i = below; i < end && x->r >= 0; i++) {
-		next_value(x, i - below);
-		strbuf_addu(&x->text, frames[nodes[i].frame].class);
-	}
-	end_column(x);
-	add_constant(x, "subcategory", "0", end > below ? end - below : 0);
-	add_length(x, end > below ? end - below : 0);
+static void add_or_null(struct firefox *x, uint64_t value)
+{
+	if (value)
+		strbuf_addu(&x->text, value);
+	else
+		strbuf_adds(&x->text, "null");
+}
+
+static void add_frame_category(struct firefox *x, uint32_t frame)
+{
+	strbuf_addu(&x->text, frame_at(x, frame)->class);
+}
+
+static void add_frame_line(struct firefox *x, uint32_t frame)
+{
+	add_or_null(x, frame_at(x, frame)->line);
+}
+
+static void add_function_name(struct firefox *x, uint32_t frame)
+{
+	strbuf_addu(&x->text, frame_at(x, frame)->name);
+}
+
+static void add_function_file(struct firefox *x, uint32_t frame)
+{
+	add_or_null(x, frame_at(x, frame)->file);
+}
+
+static const struct column frame_columns[] = {
+	{ "address", .constant = "-1" },
+	{ "inlineDepth", .constant = "0" },
+	{ "category", .add = add_frame_category },
+	{ "subcategory", .constant = "0" },
+	{ "func", .add = add_row }, /* a function each */
+	{ "nativeSymbol", .constant = "null" },
+	{ "innerWindowID", .constant = "0" },
+	{ "implementation", .constant = "null" },
+	{ "line", .add = add_frame_line },
+	{ "column", .constant = "null" },
+	{ .name = NULL },
+};
+
+static const struct column function_columns[] = {
+	{ "isJS", .constant = "false" },          { "relevantForJS", .constant = "false" },
+	{ "name", .add = add_function_name },     { "resource", .constant = "-1" },
+	{ "fileName", .add = add_function_file }, { "lineNumber", .constant = "null" },
+	{ "columnNumber", .constant = "null" },   { .name = NULL },
+};
+
+static void add_stack_frame(struct firefox *x, uint32_t node)
+{
+	strbuf_addu(&x->text, node_at(x, node)->frame);
+}
+
+/* Stacks are the nodes below the kind's own one, counted from there. */
+static void add_stack_prefix(struct firefox *x, uint32_t node)
+{
+	uint32_t parent = node_at(x, node)->parent;
+
+	if (parent == x->first)
+		strbuf_adds(&x->text, "null");
+	else
+		strbuf_addu(&x->text, parent - x->first - 1);
+}
+
+static void add_stack_category(struct firefox *x, uint32_t node)
+{
+	add_frame_category(x, node_at(x, node)->frame);
+}
+
+static const struct column stack_columns[] = {
+	{ "frame", .add = add_stack_frame },
+	{ "prefix", .add = add_stack_prefix },
+	{ "category", .add = add_stack_category },
+	{ "subcategory", .constant = "0" },
+	{ .name = NULL },
+};
+
+static bool has_own_time(const struct firefox *x, uint32_t node)
+{
+	return node_at(x, node)->self_ns || node_at(x, node)->self_count;
 }
 
 /* Milliseconds, exactly. */
@@ -197,36 +188,37 @@ static void add_ms(struct strbuf *out, uint64_t ns)
 	strbuf_addf(out, "%llu.%06u", (unsigned long long)(ns / 1000000), (unsigned)(ns % 1000000));
 }
 
-enum sample_column { SAMPLE_STACK, SAMPLE_TIME, SAMPLE_WEIGHT };
-
-static uint64_t add_samples(struct firefox *x, uint32_t first, uint32_t end,
-			    enum sample_column column, const char *name)
+static void add_sample_stack(struct firefox *x, uint32_t node)
 {
-	const struct flame_node *nodes = x->flame->tree.nodes.data;
-	uint64_t rows = 0, time_ns = 0;
-
-	begin_column(x, name);
-	for (uint32_t i = first + 1; i < end && x->r >= 0; i++) {
-		if (!nodes[i].self_ns && !nodes[i].self_count)
-			continue;
-		next_value(x, rows++);
-		if (column == SAMPLE_STACK)
-			strbuf_addu(&x->text, i - first - 1);
-		else
-			add_ms(&x->text, column == SAMPLE_TIME ? time_ns : nodes[i].self_ns);
-		time_ns += nodes[i].self_ns;
-	}
-	end_column(x);
-	return rows;
+	strbuf_addu(&x->text, node - x->first - 1);
 }
+
+static void add_sample_time(struct firefox *x, uint32_t node)
+{
+	add_ms(&x->text, x->time_ns);
+	x->time_ns += node_at(x, node)->self_ns;
+}
+
+static void add_sample_weight(struct firefox *x, uint32_t node)
+{
+	add_ms(&x->text, node_at(x, node)->self_ns);
+}
+
+static const struct column sample_columns[] = {
+	{ "stack", .add = add_sample_stack },
+	{ "time", .add = add_sample_time },
+	{ "weight", .add = add_sample_weight },
+	{ .name = NULL },
+};
 
 static void add_thread(struct firefox *x, enum flame_kind kind, bool main)
 {
 	const struct stacks *s = &x->flame->stacks;
-	uint32_t node = x->flame->sections[kind].node, first = node == FLAME_NONE ? 0 : node;
-	uint32_t end = node == FLAME_NONE ? 0 : x->flame->tree.nodes.data[node].end;
-	uint64_t rows;
+	uint32_t node = x->flame->sections[kind].node;
+	uint32_t end = node == FLAME_NONE ? 0 : node_at(x, node)->end;
 
+	x->first = node == FLAME_NONE ? 0 : node;
+	x->time_ns = 0;
 	strbuf_addf(
 		&x->text,
 		"{\"name\":\"%s\",\"processType\":\"default\",\"isMainThread\":%s,\"pid\":\"1\","
@@ -238,18 +230,19 @@ static void add_thread(struct firefox *x, enum flame_kind kind, bool main)
 		"\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],"
 		"\"functionSize\":[],\"length\":0},\n\"samples\":{\"weightType\":\"tracing-ms\",",
 		flame_kind_title(kind), main ? "true" : "false", (int)kind + 1);
-	add_samples(x, first, end, SAMPLE_STACK, "stack");
-	add_samples(x, first, end, SAMPLE_TIME, "time");
-	rows = add_samples(x, first, end, SAMPLE_WEIGHT, "weight");
-	add_length(x, rows);
-	strbuf_adds(&x->text, ",\n");
-	add_frames(x);
-	add_functions(x);
-	add_stacks(x, first, end);
+	add_table(x, sample_columns, x->first + 1, end, has_own_time);
+	strbuf_adds(&x->text, ",\n\"frameTable\":{");
+	add_table(x, frame_columns, 0, (uint32_t)s->frames.count, NULL);
+	strbuf_adds(&x->text, ",\n\"funcTable\":{");
+	add_table(x, function_columns, 0, (uint32_t)s->frames.count, NULL);
+	strbuf_adds(&x->text, ",\n\"stackTable\":{");
+	add_table(x, stack_columns, x->first + 1, end, NULL);
 	strbuf_adds(&x->text, ",\n\"stringArray\":[");
 	for (size_t i = 0; i < s->texts.count && x->r >= 0; i++) {
-		next_value(x, i);
-		add_string(&x->text, s->texts.items[i].text, s->texts.items[i].length);
+		if (i)
+			strbuf_addc(&x->text, ',');
+		json_quote(&x->text, s->texts.items[i].text, s->texts.items[i].length);
+		x->r = flame_flush(&x->text, x->out, false);
 	}
 	strbuf_adds(&x->text, "]}");
 }

@@ -33,7 +33,7 @@ static void add_name(struct strbuf *out, const char *name)
 			*c = *c == ';' ? ':' : ' ';
 }
 
-/* Brings the path to that of a node; its parent's is there. */
+/* Makes x->line the path of a node, whose parent's path it begins with. */
 static int set_path(struct folding *x, uint32_t node)
 {
 	const struct flame_node *n = &x->flame->tree.nodes.data[node];

@@ -9,11 +9,6 @@
 const struct flame_format flame_formats[] = { FLAME_FORMATS(FORMAT_ROW){
 	.file = { .name = NULL } } };
 
-const struct flame_format *flame_format_by_name(const char *name)
-{
-	return file_format_by_name(flame_formats, sizeof(*flame_formats), name);
-}
-
 const struct flame_format *flame_format_by_path(const char *path)
 {
 	return file_format_by_path(flame_formats, sizeof(*flame_formats), path);
@@ -35,6 +30,5 @@ int flame_write(const struct flame *f, const struct flame_format *format,
 		output_abort(&out);
 		return error_set(e, r, "cannot write '%s': %s", path, error_code_text(r));
 	}
-	*bytes = output_bytes(out);
-	return output_commit(&out, e);
+	return output_commit(&out, bytes, e);
 }

@@ -49,7 +49,6 @@ struct flame_format {
 extern const struct flame_format flame_formats[];
 
 /* NULL when there is none. */
-const struct flame_format *flame_format_by_name(const char *name);
 const struct flame_format *flame_format_by_path(const char *path);
 
 /*

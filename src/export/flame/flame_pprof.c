@@ -57,8 +57,6 @@ enum {
 	FUNCTION_FILENAME = 4,
 };
 
-#define FIELDS_MAX 16 /* of a message, those aside that reserve room for themselves */
-
 struct pprof {
 	const struct flame *flame;
 	struct output *out;
@@ -76,7 +74,7 @@ struct pprof {
 
 static size_t open_message(struct strbuf *s, uint32_t field)
 {
-	proto_reserve(s, FIELDS_MAX * PROTO_FIELD_MAX);
+	raw_reserve(s, 0);
 	return proto_open(s, field);
 }
 
@@ -182,7 +180,7 @@ static void add_label(struct pprof *p, uint32_t frame)
 		return;
 	}
 	if (!*place) {
-		proto_reserve(&p->labels, FIELDS_MAX * PROTO_FIELD_MAX);
+		raw_reserve(&p->labels, 0);
 		proto_uint(&p->labels, LABEL_KEY,
 			   string_of(p, stacks_text(s, s->frames.data[frame].system_name)));
 		proto_uint(&p->labels, LABEL_STR,
@@ -383,7 +381,7 @@ static void add_rest(struct pprof *p, const struct flame_write *w)
 	uint64_t start_ns, end_ns;
 
 	trace_span(t, &start_ns, &end_ns);
-	proto_reserve(&p->text, FIELDS_MAX * PROTO_FIELD_MAX);
+	raw_reserve(&p->text, 0);
 	proto_int(&p->text, PROFILE_TIME_NANOS, trace_unix_ns(t, start_ns));
 	proto_uint(&p->text, PROFILE_DURATION_NANOS, end_ns - start_ns);
 	proto_uint(&p->text, PROFILE_COMMENT, clean_string(p, w->title));

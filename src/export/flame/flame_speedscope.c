@@ -16,9 +16,7 @@ struct speedscope {
 
 static void add_string(struct strbuf *out, const char *text)
 {
-	strbuf_addc(out, '"');
-	json_escape(out, text, strlen(text));
-	strbuf_addc(out, '"');
+	json_quote(out, text, strlen(text));
 }
 
 static int add_frames(struct speedscope *x)
@@ -45,44 +43,37 @@ static int add_frames(struct speedscope *x)
 	return r;
 }
 
-static int add_samples(struct speedscope *x, enum flame_kind kind)
+static void add_stack(struct speedscope *x, const struct flame_path *path)
 {
-	struct flame_path path = flame_path_init(x->flame, kind);
-	bool any = false;
-	int r = 0;
-
-	strbuf_adds(&x->text, "\"samples\":[\n");
-	while (r >= 0 && flame_path_next(&path)) {
-		strbuf_adds(&x->text, any ? ",\n[" : "[");
-		any = true;
-		for (size_t i = 0; i < path.nodes.count; i++) {
-			if (i)
-				strbuf_addc(&x->text, ',');
-			strbuf_addu(&x->text, x->flame->tree.nodes.data[path.nodes.data[i]].frame);
-		}
-		strbuf_addc(&x->text, ']');
-		r = flame_flush(&x->text, x->out, false);
+	strbuf_addc(&x->text, '[');
+	for (size_t i = 0; i < path->nodes.count; i++) {
+		if (i)
+			strbuf_addc(&x->text, ',');
+		strbuf_addu(&x->text, x->flame->tree.nodes.data[path->nodes.data[i]].frame);
 	}
-	strbuf_adds(&x->text, "],\n");
-	flame_path_release(&path);
-	return path.failed ? -ENOMEM : r;
+	strbuf_addc(&x->text, ']');
 }
 
-static int add_weights(struct speedscope *x, enum flame_kind kind)
+static void add_weight(struct speedscope *x, const struct flame_path *path)
+{
+	strbuf_addu(&x->text, x->flame->tree.nodes.data[path->node - 1].self_ns);
+}
+
+/* A list with an item for each node that took time itself. */
+static int add_list(struct speedscope *x, enum flame_kind kind, const char *separator,
+		    void add(struct speedscope *, const struct flame_path *))
 {
 	struct flame_path path = flame_path_init(x->flame, kind);
 	bool any = false;
 	int r = 0;
 
-	strbuf_adds(&x->text, "\"weights\":[");
 	while (r >= 0 && flame_path_next(&path)) {
-		if (any)
-			strbuf_addc(&x->text, ',');
+		strbuf_adds(&x->text, any ? separator : "");
 		any = true;
-		strbuf_addu(&x->text, x->flame->tree.nodes.data[path.node - 1].self_ns);
+		add(x, &path);
 		r = flame_flush(&x->text, x->out, false);
 	}
-	strbuf_adds(&x->text, "]}");
+	strbuf_addc(&x->text, ']');
 	flame_path_release(&path);
 	return path.failed ? -ENOMEM : r;
 }
@@ -96,10 +87,14 @@ static int add_profile(struct speedscope *x, enum flame_kind kind)
 	strbuf_addf(
 		&x->text,
 		"{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"nanoseconds\",\"startValue\":0,"
-		"\"endValue\":%llu,\n",
+		"\"endValue\":%llu,\n\"samples\":[\n",
 		flame_kind_title(kind), (unsigned long long)total);
-	r = add_samples(x, kind);
-	return r < 0 ? r : add_weights(x, kind);
+	r = add_list(x, kind, ",\n", add_stack);
+	strbuf_adds(&x->text, ",\n\"weights\":[");
+	if (r >= 0)
+		r = add_list(x, kind, ",", add_weight);
+	strbuf_addc(&x->text, '}');
+	return r;
 }
 
 int flame_speedscope_write(const struct flame *f, const struct flame_write *w, struct output *out)

@@ -3,8 +3,6 @@
  * its limit the next one begins, with all descriptions and names written again, so that each can be opened by itself.
  * All files get their names at the end.
  */
-#include "export/perfetto/perfetto.h"
-
 #include <errno.h>
 #include <stdio.h>
 
@@ -76,9 +74,11 @@ static int commit_parts(struct parts *parts, struct export_result *result, struc
 	int r = 0;
 
 	for (size_t i = parts->outputs.count; i-- > 0 && r >= 0;) {
-		result->bytes += output_bytes(parts->outputs.data[i]);
+		uint64_t bytes = 0;
+
+		r = output_commit(&parts->outputs.data[i], &bytes, e);
+		result->bytes += bytes;
 		result->files++;
-		r = output_commit(&parts->outputs.data[i], e);
 	}
 	return r;
 }
@@ -88,7 +88,7 @@ static int find_failure(struct parts *parts, int r, struct error *e)
 {
 	for (size_t i = 0; i < parts->outputs.count; i++)
 		if (output_failed(parts->outputs.data[i]))
-			return output_commit(&parts->outputs.data[i], e);
+			return output_commit(&parts->outputs.data[i], NULL, e);
 	return r;
 }
 
@@ -193,7 +193,7 @@ static int write_events(struct perfetto *p, struct parts *parts, struct error *e
 		if (p->out.length >= OUTPUT_PIECE_BYTES && (r = flush(p, parts, e)) < 0)
 			return r;
 	}
-	return r < 0 ? error_set(e, r, "stopped") : 0;
+	return export_merge_end(&p->merge, r, e);
 }
 
 static int write_all(struct perfetto *p, struct parts *parts, struct error *e)

@@ -30,7 +30,7 @@ struct perfetto_counters {
 	VEC(struct reading) readings;
 	VEC(struct host_counter) host; /* by row of table counter */
 	struct map gpus; /* whose descriptors are in this file */
-	bool started;
+	struct perfetto_sequence sequence;
 };
 
 int perfetto_counters_init(struct perfetto *p)
@@ -78,7 +78,7 @@ void perfetto_counters_restart(struct perfetto *p)
 {
 	struct perfetto_counters *c = p->counters;
 
-	c->started = false;
+	c->sequence = (struct perfetto_sequence){ .id = SEQUENCE_COUNTER };
 	map_clear(&c->gpus);
 	for (size_t i = 0; i < c->host.count; i++)
 		c->host.data[i].described = false;
@@ -111,19 +111,16 @@ static void counter_specification(struct perfetto *p, uint32_t id)
 	const char *text = export_text(v, TABLE_counter, COLUMN_counter_name, row, &length);
 	int unit;
 
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 	token = proto_open(s, 1);
 	proto_uint(s, 1, id);
 	proto_text(s, 2, text, length);
 	text = export_text(v, TABLE_counter, COLUMN_counter_description, row, &length);
 	proto_text(s, 3, text, length);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 	unit = measure_unit(export_text(v, TABLE_counter, COLUMN_counter_unit, row, &length));
 	if (unit)
 		proto_uint(s, 7, (uint64_t)unit);
 	proto_uint(s, 10, 1); /* group SYSTEM */
 	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 }
 
 /* Descriptor of all counters for a GPU, whose iid is gpu + 1. */
@@ -164,25 +161,15 @@ static void write_value(struct strbuf *s, uint32_t integer_field, uint32_t doubl
 static int write_reading(struct perfetto *p, const struct reading *r, uint64_t time_ns)
 {
 	struct strbuf *s = &p->out;
-	struct perfetto_packet head = { time_ns, 0, SEQUENCE_COUNTER, PERFETTO_NEEDS_STATE };
-	size_t packet, event, counter;
-	uint64_t *known = map_at(&p->counters->gpus, r->gpu, 0);
+	size_t packet, event, counter, defaults;
+	int is_new = map_add(&p->counters->gpus, r->gpu);
 
-	if (!known)
-		return -ENOMEM;
-	if (!p->counters->started) {
-		head.clock = PERFETTO_MONOTONIC;
-		head.flags |= PERFETTO_CLEARED;
-	}
-	packet = perfetto_packet_open(s, &head);
-	if (!p->counters->started) {
-		size_t defaults = proto_open(s, PACKET_DEFAULTS);
-
-		proto_uint(s, 58, PERFETTO_MONOTONIC);
+	if (is_new < 0)
+		return is_new;
+	packet = perfetto_sequence_open(s, &p->counters->sequence, time_ns, &defaults);
+	if (defaults)
 		proto_close(s, defaults);
-	}
-	p->counters->started = true;
-	if (!(*known)++)
+	if (is_new)
 		define_counters(p, r->gpu);
 	event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
 	proto_uint(s, 4, r->gpu + 1);

@@ -59,17 +59,17 @@ static void correlate(struct perfetto *p, struct open_slice *slice, uint32_t num
 
 	for (; number != NO_WORK; number = v->next_work[number]) {
 		if (n++ % IDS_AT_ONCE == 0)
-			proto_reserve(s,
-				      PERFETTO_PACKET_MAX + (size_t)IDS_AT_ONCE * PROTO_FIELD_MAX);
+			raw_reserve(s, (size_t)IDS_AT_ONCE * PROTO_FIELD_MAX);
 		if (number < v->work_base[WORK_SYNC]) {
-			proto_uint(s, 1, perfetto_event_id(number));
+			proto_uint(s, 1, perfetto_event_id(p, number));
 			gpu_ns += work_duration(v, number);
 			v->result->arrows++;
 		} else {
-			uint32_t waited = waited_work(v, process, number - v->work_base[WORK_SYNC]);
+			uint32_t waited =
+				sync_dependency(v, process, number - v->work_base[WORK_SYNC]);
 
 			if (waited != NO_WORK)
-				proto_uint(s, 2, perfetto_event_id(waited));
+				proto_uint(s, 2, perfetto_event_id(p, waited));
 		}
 	}
 	proto_close(s, token);
@@ -102,41 +102,52 @@ int perfetto_call(void *exporter, const struct export_event *event)
 	struct perfetto *p = exporter;
 	const struct export_view *v = &p->view;
 	uint64_t row = event->row;
-	uint32_t function = v->call->function[row], category = CATEGORY_RUNTIME;
-	uint32_t work = v->first_work[row];
-	struct track *track = perfetto_track(p, TRACK_THREAD, event->process, v->call->thread[row]);
-	struct track_name name = fixed_name(0, "CUDA call");
-	struct open_slice slice;
+	uint32_t function = v->call->function[row], work = v->first_work[row];
+	struct slice slice = { .track = TRACK_THREAD,
+			       .process = event->process,
+			       .id = v->call->thread[row],
+			       .category = CATEGORY_RUNTIME,
+			       .name = fixed_name(0, "CUDA call"),
+			       .stack = export_call_stack(v, row) };
+	struct open_slice open;
 	int r;
 
-	if (!track)
-		return -ENOMEM;
 	if (likely(function != TRACE_NO_ROW)) {
-		name.key = KEY_FUNCTION | function;
-		name.text = calls_function_name(v->trace, function, &name.length);
+		slice.name.key = KEY_FUNCTION | function;
+		slice.name.text = calls_function_name(v->trace, function, &slice.name.length);
 		if (v->function->id[function] >> 16 == 1)
-			category = CATEGORY_DRIVER;
+			slice.category = CATEGORY_DRIVER;
 	}
-	r = perfetto_call_open(track, event->start_ns, event->end_ns, category, &name,
-			       event->process, export_call_stack(v, row), &slice);
+	r = perfetto_slice_open(p, &slice, event, &open);
 	if (r < 0)
 		return r;
 	if (work != NO_WORK)
-		correlate(p, &slice, work, event->process);
-	proto_uint(slice.out, 3001, PERFETTO_API_CUDA);
-	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)v->call->correlation[row]);
+		correlate(p, &open, work, event->process);
+	proto_uint(open.out, 3001, PERFETTO_API_CUDA);
+	perfetto_note(open.out, NOTE_CORRELATION, (int64_t)v->call->correlation[row]);
 	if (unlikely(v->external.count)) {
 		uint64_t key = export_correlation(v, event->process, v->call->correlation[row]), id;
 
 		if (map_get(&v->external, key, &id))
-			perfetto_note(slice.out, NOTE_EXTERNAL, (int64_t)id);
+			perfetto_note(open.out, NOTE_EXTERNAL, (int64_t)id);
 	}
 	if (v->call->result && column_has(v->call->valid.result, row))
-		perfetto_note(slice.out, NOTE_RESULT, v->call->result[row]);
+		perfetto_note(open.out, NOTE_RESULT, v->call->result[row]);
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
-		note_waits(p, slice.out, work);
-	perfetto_slice_close(&slice);
+		note_waits(p, open.out, work);
+	perfetto_slice_close(&open);
 	return 0;
+}
+
+/* Name of a range or mark by the row that began it. */
+static struct track_name message_name(const struct export_view *v, uint64_t nvtx_row)
+{
+	uint32_t text = export_string(v, TABLE_nvtx, COLUMN_nvtx_message, nvtx_row);
+	size_t length = trace_string_length(v->trace, text);
+
+	if (!length)
+		return fixed_name(1, NO_MESSAGE);
+	return (struct track_name){ KEY_STRING | text, trace_string(v->trace, text), length };
 }
 
 static void note_payload(struct perfetto *p, struct strbuf *s, uint64_t row)
@@ -171,35 +182,22 @@ static void note_range(struct perfetto *p, struct strbuf *s, const struct export
 int perfetto_nvtx(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
-	const struct trace *t = p->view.trace;
-	const struct nvtx_columns *n = nvtx_columns(t);
+	const struct nvtx_columns *n = nvtx_columns(p->view.trace);
 	uint64_t row = event->row;
-	uint32_t message = export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, row);
-	uint32_t domain = n->domain[row];
-	uint8_t kind = n->kind[row];
-	struct track_name name = { KEY_STRING | message, trace_string(t, message),
-				   trace_string_length(t, message) };
-	struct open_slice slice;
-	struct track *track;
-	int r;
+	bool crosses_threads = n->kind[row] == nvtx_kind_start;
+	struct slice slice = { .track = crosses_threads ? TRACK_RANGES : TRACK_THREAD,
+			       .process = event->process,
+			       .id = crosses_threads ? n->domain[row] : n->thread[row],
+			       .category = CATEGORY_NVTX,
+			       .name = message_name(&p->view, row),
+			       .instant = n->kind[row] == nvtx_kind_mark };
+	struct open_slice open;
+	int r = perfetto_slice_open(p, &slice, event, &open);
 
-	if (kind == nvtx_kind_start)
-		track = perfetto_track(p, TRACK_RANGES, event->process, domain);
-	else
-		track = perfetto_track(p, TRACK_THREAD, event->process, n->thread[row]);
-	if (!track)
-		return -ENOMEM;
-	if (!name.length)
-		name = fixed_name(1, NO_MESSAGE);
-	if (kind == nvtx_kind_mark)
-		r = perfetto_instant_open(track, event->start_ns, CATEGORY_NVTX, &name, &slice);
-	else
-		r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_NVTX, &name,
-					&slice);
 	if (r < 0)
 		return r;
-	note_range(p, slice.out, event, domain);
-	perfetto_slice_close(&slice);
+	note_range(p, open.out, event, n->domain[row]);
+	perfetto_slice_close(&open);
 	return 0;
 }
 
@@ -207,29 +205,19 @@ int perfetto_gpu_range(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
 	const struct gpu_range *range = &p->merge.gpu_ranges.items.data[event->row];
-	const struct trace *t = p->view.trace;
-	uint32_t message =
-		export_string(&p->view, TABLE_nvtx, COLUMN_nvtx_message, range->nvtx_row);
-	struct track_name name = { KEY_STRING | message, trace_string(t, message),
-				   trace_string_length(t, message) };
 	uint64_t queue =
 		perfetto_queue(p, range->process, range->context, range->stream, range->device,
 			       gpus_find(&p->view.gpus, range->process, range->device));
-	struct track *track;
-	struct open_slice slice;
-	int r;
+	struct slice slice = { .track = TRACK_GPU_RANGES,
+			       .process = range->process,
+			       .id = (uint32_t)queue,
+			       .category = CATEGORY_NVTX,
+			       .name = message_name(&p->view, range->nvtx_row) };
+	struct open_slice open;
+	int r = queue == UINT64_MAX ? -ENOMEM : perfetto_slice_open(p, &slice, event, &open);
 
-	if (queue == UINT64_MAX)
-		return -ENOMEM;
-	track = perfetto_track(p, TRACK_GPU_RANGES, range->process, (uint32_t)queue);
-	if (!track)
-		return -ENOMEM;
-	if (!name.length)
-		name = fixed_name(1, NO_MESSAGE);
-	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_NVTX, &name,
-				&slice);
 	if (r >= 0)
-		perfetto_slice_close(&slice);
+		perfetto_slice_close(&open);
 	return r == -ENOMEM ? r : EXPORT_UNCOUNTED;
 }
 
@@ -246,73 +234,66 @@ int perfetto_sync(void *exporter, const struct export_event *event)
 	struct perfetto *p = exporter;
 	const struct export_view *v = &p->view;
 	uint8_t kind = synchronization_columns(v->trace)->kind[event->row];
-	struct track_name name = fixed_name(kind, synchronization_name(kind));
-	struct track *track;
-	struct open_slice slice;
+	struct slice slice = { .track = TRACK_SYNC,
+			       .process = event->process,
+			       .category = CATEGORY_SYNC,
+			       .name = fixed_name(kind, synchronization_name(kind)) };
+	struct open_slice open;
 	int r;
 
 	if (shown_by_call(v, event->row))
 		return EXPORT_UNCOUNTED;
-	track = perfetto_track(p, TRACK_SYNC, event->process, 0);
-	if (!track)
-		return -ENOMEM;
-	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_SYNC, &name,
-				&slice);
+	r = perfetto_slice_open(p, &slice, event, &open);
 	if (r < 0)
 		return r;
-	note_wait(p, slice.out, event->row);
-	perfetto_note(slice.out, NOTE_CORRELATION,
+	note_wait(p, open.out, event->row);
+	perfetto_note(open.out, NOTE_CORRELATION,
 		      (int64_t)v->work[WORK_SYNC].correlation[event->row]);
-	perfetto_slice_close(&slice);
+	perfetto_slice_close(&open);
 	return 0;
 }
 
 int perfetto_overhead(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
-	const struct trace *t = p->view.trace;
-	const struct overhead_columns *o = overhead_columns(t);
+	const struct overhead_columns *o = overhead_columns(p->view.trace);
 	uint8_t kind = o->kind[event->row];
-	struct track_name name = fixed_name(kind, overhead_name(kind));
-	struct track *track = perfetto_track(p, TRACK_OVERHEAD, event->process, 0);
-	struct open_slice slice;
-	int r;
+	struct slice slice = { .track = TRACK_OVERHEAD,
+			       .process = event->process,
+			       .category = CATEGORY_OVERHEAD,
+			       .name = fixed_name(kind, overhead_name(kind)) };
+	struct open_slice open;
+	int r = perfetto_slice_open(p, &slice, event, &open);
 
-	if (!track)
-		return -ENOMEM;
-	r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_OVERHEAD, &name,
-				&slice);
 	if (r < 0)
 		return r;
 	if (column_has(o->valid.thread, event->row))
-		perfetto_note(slice.out, NOTE_THREAD, o->thread[event->row]);
-	perfetto_slice_close(&slice);
+		perfetto_note(open.out, NOTE_THREAD, o->thread[event->row]);
+	perfetto_slice_close(&open);
 	return 0;
 }
 
 int perfetto_allocation(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
-	const struct trace *t = p->view.trace;
-	const struct allocation_columns *a = allocation_columns(t);
+	const struct allocation_columns *a = allocation_columns(p->view.trace);
 	uint64_t row = event->row;
-	uint8_t kind = a->operation[row];
-	const struct column_schema *column =
-		&schema_table(TABLE_allocation)->columns[COLUMN_allocation_operation];
-	const char *operation = schema_value_name(column, kind);
-	struct track_name name = fixed_name(kind, operation ? operation : "unknown");
-	struct track *track = perfetto_track(p, TRACK_MEMORY, event->process, 0);
-	struct open_slice slice;
+	uint8_t operation = a->operation[row];
+	struct slice slice = { .track = TRACK_MEMORY,
+			       .process = event->process,
+			       .category = CATEGORY_MEMORY,
+			       .name = fixed_name(operation, allocation_name(operation)),
+			       .instant = true };
+	struct open_slice open;
+	int r = perfetto_slice_open(p, &slice, event, &open);
 
-	if (!track)
-		return -ENOMEM;
-	if (perfetto_instant_open(track, event->start_ns, CATEGORY_MEMORY, &name, &slice) < 0)
-		return -ENOMEM;
-	perfetto_note(slice.out, NOTE_DEVICE, a->device[row]);
-	perfetto_note(slice.out, NOTE_BYTES, (int64_t)a->bytes[row]);
-	perfetto_note(slice.out, NOTE_ADDRESS, (int64_t)a->address[row]);
-	perfetto_note(slice.out, NOTE_CORRELATION, (int64_t)a->correlation[row]);
-	perfetto_slice_close(&slice);
+	if (r < 0)
+		return r;
+	perfetto_note(open.out, NOTE_DEVICE, a->device[row]);
+	perfetto_note(open.out, NOTE_BYTES, (int64_t)a->bytes[row]);
+	perfetto_note(open.out, NOTE_ADDRESS, (int64_t)a->address[row]);
+	perfetto_note(open.out, NOTE_CORRELATION, (int64_t)a->correlation[row]);
+	perfetto_slice_close(&open);
 	return 0;
 }
 
@@ -320,24 +301,20 @@ int perfetto_loss(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
 	const struct trace_loss *loss = &p->merge.losses[event->row];
-	struct track_name name = fixed_name(loss->reason, loss_name((uint8_t)loss->reason));
-	struct track *track = perfetto_track(p, TRACK_LOSS, (uint32_t)loss->process, 0);
-	struct open_slice slice;
-	int r;
+	struct slice slice = { .track = TRACK_LOSS,
+			       .process = (uint32_t)loss->process,
+			       .category = CATEGORY_LOSS,
+			       .name = fixed_name(loss->reason, loss_name((uint8_t)loss->reason)),
+			       .instant = event->start_ns == event->end_ns };
+	struct open_slice open;
+	int r = perfetto_slice_open(p, &slice, event, &open);
 
-	if (!track)
-		return -ENOMEM;
-	if (event->start_ns == event->end_ns)
-		r = perfetto_instant_open(track, event->start_ns, CATEGORY_LOSS, &name, &slice);
-	else
-		r = perfetto_slice_open(track, event->start_ns, event->end_ns, CATEGORY_LOSS, &name,
-					&slice);
 	if (r < 0)
 		return r;
 	if (loss->count)
-		perfetto_note(slice.out, NOTE_COUNT, (int64_t)loss->count);
+		perfetto_note(open.out, NOTE_COUNT, (int64_t)loss->count);
 	if (loss->detail[0])
-		perfetto_note_text(slice.out, NOTE_DETAIL, loss->detail, strlen(loss->detail));
-	perfetto_slice_close(&slice);
+		perfetto_note_text(open.out, NOTE_DETAIL, loss->detail, strlen(loss->detail));
+	perfetto_slice_close(&open);
 	return 0;
 }

@@ -11,19 +11,19 @@
 #include "symbol/kernel_name.h"
 #include "trace/columns.h"
 
-/* Keys of classes: work kind << 56 | … */
-static uint64_t kernel_key(uint32_t config, size_t gpu)
-{
-	return (uint64_t)gpu << 32 | config;
-}
+/*
+ * Numbers of stages: copies, by their kinds; fixed ones; names of kernels, by string id; labels of
+ * other tables.
+ */
+#define STAGE_MEMSETS 1024u
+#define STAGE_GRAPH 2048u
+#define STAGE_EVENT 2049u
+#define STAGE_UNKNOWN_KERNEL 2050u
+#define STAGE_KERNELS 4096u
+#define STAGE_LABELS (UINT64_C(1) << 40)
 
-static uint64_t named_key(enum event_kind kind, uint32_t name)
-{
-	return (uint64_t)kind << 56 | name;
-}
-
-/* Stage ids: fixed ones and names of copies below, names of kernels (by string id) above. */
-#define STAGE_KERNELS 4096
+/* Keys of classes: gpu << 32 | configuration; OTHER_CLASS | stage. */
+#define OTHER_CLASS (UINT64_C(1) << 63)
 
 static uint64_t stage_iid(uint64_t number)
 {
@@ -42,14 +42,13 @@ void perfetto_gpus_release(struct perfetto *p)
 	vec_release(&g->queues);
 	vec_release(&g->classes);
 	strbuf_release(&g->text);
-	strbuf_release(&g->text2);
 }
 
 void perfetto_gpus_restart(struct perfetto *p)
 {
 	struct perfetto_gpus *g = &p->gpus;
 
-	g->started = false;
+	g->sequence = (struct perfetto_sequence){ .id = SEQUENCE_GPU };
 	map_clear(&g->stages);
 	map_clear(&g->context_iids);
 	for (size_t i = 0; i < g->queues.count; i++)
@@ -77,20 +76,17 @@ uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, 
 	struct perfetto_gpus *g = &p->gpus;
 	struct strbuf *s = &p->out;
 	struct gpu_queue queue = { .gpu = (uint32_t)gpu, .context = context, .stream = stream };
-	uint64_t *context_iid = map_at(&g->contexts, (uint64_t)process << 32 | context, 0),
-		 *position;
+	uint64_t context_iid = map_number(&g->contexts, (uint64_t)process << 32 | context);
+	uint64_t *position;
 	size_t from = s->length;
 
 	if (!context_iid)
 		return UINT64_MAX;
-	if (!*context_iid)
-		*context_iid = g->contexts.count;
-	queue.context_iid = (uint32_t)*context_iid;
-	position = map_at(&g->queue_index, *context_iid << 32 | stream, UINT64_MAX);
+	queue.context_iid = (uint32_t)context_iid;
+	position = map_at(&g->queue_index, context_iid << 32 | stream, UINT64_MAX);
 	if (!position || *position != UINT64_MAX)
 		return position ? *position : UINT64_MAX;
 	queue.iid = 2 * (g->queues.count + 1);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 	perfetto_argument(s, IN_LAUNCH, ARG_DEVICE, device);
 	perfetto_argument(s, IN_LAUNCH, ARG_STREAM, stream);
 	queue.arguments_length = take_encoded(s, from, queue.arguments, sizeof(queue.arguments));
@@ -117,10 +113,10 @@ static uint64_t find_class(struct perfetto *p, uint64_t key, uint64_t stage)
 
 static uint64_t find_kernel_class(struct perfetto *p, uint32_t config, size_t gpu)
 {
+	const struct kernel_config_columns *k = kernel_config_columns(p->view.trace);
 	struct strbuf *s = &p->out;
 	uint64_t position =
-		find_class(p, kernel_key(config, gpu),
-			   STAGE_KERNELS + config_u32(p, COLUMN_kernel_config_name, config));
+		find_class(p, (uint64_t)gpu << 32 | config, STAGE_KERNELS + k->name[config]);
 	struct gpu_class *class;
 	size_t from = s->length;
 
@@ -128,20 +124,15 @@ static uint64_t find_kernel_class(struct perfetto *p, uint32_t config, size_t gp
 		return position;
 	class = &p->gpus.classes.data[position];
 	class->kernel_iid = position + 1;
-	proto_reserve(s, PERFETTO_PACKET_MAX);
-	perfetto_dimensions(s, 1,
-			    (uint32_t[]){ config_u32(p, COLUMN_kernel_config_grid_x, config),
-					  config_u32(p, COLUMN_kernel_config_grid_y, config),
-					  config_u32(p, COLUMN_kernel_config_grid_z, config) });
-	perfetto_dimensions(s, 2,
-			    (uint32_t[]){ config_u32(p, COLUMN_kernel_config_block_x, config),
-					  config_u32(p, COLUMN_kernel_config_block_y, config),
-					  config_u32(p, COLUMN_kernel_config_block_z, config) });
+	perfetto_dimensions(
+		s, 1, (uint32_t[]){ k->grid_x[config], k->grid_y[config], k->grid_z[config] });
+	perfetto_dimensions(
+		s, 2, (uint32_t[]){ k->block_x[config], k->block_y[config], k->block_z[config] });
 	class->launch_length = take_encoded(s, from, class->launch, sizeof(class->launch));
 	return position;
 }
 
-/* "Stream 7", with the context or process before it where there are several. */
+/* "Stream 7", with the process before it where there are several, and the context where streams need it. */
 const char *perfetto_queue_name(struct perfetto *p, uint32_t process, const struct gpu_queue *queue)
 {
 	struct strbuf *text = &p->gpus.text;
@@ -149,76 +140,62 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process, const stru
 	strbuf_clear(text);
 	if (p->view.owner_count > 1)
 		strbuf_addf(text, "%s ", p->view.processes[process].title);
-	if (trace_rows(p->view.trace, TABLE_context) > p->view.gpus.count * p->view.process_count)
+	if (p->view.many_contexts)
 		strbuf_addf(text, "Context %u ", queue->context);
 	strbuf_addf(text, "Stream %u", queue->stream);
 	return strbuf_text(text);
 }
 
-/* Whether an id is new to this file; remembers it. */
-static bool is_new(struct map *known, uint64_t iid)
-{
-	uint64_t *seen = map_at(known, iid, 0);
-
-	return seen && !(*seen)++;
-}
-
-struct gpu_names {
-	uint32_t process, context, stream;
-	uint32_t config; /* of a kernel, or TRACE_NO_ROW */
-	const char *stage; /* name of the stage of what is no kernel */
-};
-
 static void define_stage(struct perfetto *p, const struct gpu_class *class,
-			 const struct gpu_names *names)
+			 const struct export_event *event)
 {
+	const struct trace *t = p->view.trace;
 	struct strbuf *text = &p->gpus.text;
-	uint32_t name;
 
-	if (!is_new(&p->gpus.stages, class->stage_iid))
+	if (map_add(&p->gpus.stages, class->stage_iid) <= 0)
 		return;
-	if (!class->kernel_iid) {
-		perfetto_intern_specification(&p->out, class->stage_iid, names->stage,
-					      strlen(names->stage), PERFETTO_OTHER);
-		return;
-	}
-	name = config_u32(p, COLUMN_kernel_config_name, names->config);
 	strbuf_clear(text);
-	kernel_name_short(trace_string(p->view.trace, name), text);
+	if (class->kernel_iid)
+		kernel_name_short(event_label(t, TABLE_kernel, event->row), text);
+	else if (event->kind == EVENT_CUDA_EVENT)
+		strbuf_adds(text, "Event record");
+	else if (event->kind == EVENT_GRAPH)
+		strbuf_adds(text, "CUDA graph");
+	else
+		event_name(text, t, event);
 	perfetto_intern_specification(&p->out, class->stage_iid, strbuf_text(text), text->length,
-				      PERFETTO_COMPUTE);
+				      class->kernel_iid ? PERFETTO_COMPUTE : PERFETTO_OTHER);
 }
 
 /* The interned data that a packet needs and that this file does not have yet. */
 static void define(struct perfetto *p, struct gpu_queue *queue, struct gpu_class *class,
-		   const struct gpu_names *names)
+		   const struct export_event *event, bool is_first)
 {
 	struct strbuf *s = &p->out;
 	size_t token = proto_open(s, PACKET_INTERNED_DATA);
 
-	if (!p->gpus.started)
+	if (is_first)
 		for (size_t i = 1; i < ARG_END; i++)
 			perfetto_intern_name(s, 1001, i, perfetto_argument_names[i],
 					     strlen(perfetto_argument_names[i]));
 	if (!queue->defined) {
-		const char *name = perfetto_queue_name(p, names->process, queue);
+		const char *name = perfetto_queue_name(p, event->process, queue);
 
 		perfetto_intern_specification(s, queue->iid, name, strlen(name), PERFETTO_OTHER);
-		if (is_new(&p->gpus.context_iids, queue->context_iid))
+		if (map_add(&p->gpus.context_iids, queue->context_iid) > 0)
 			perfetto_intern_context(s, queue->context_iid,
-						p->view.processes[names->process].pid);
+						p->view.processes[event->process].pid);
 	}
 	if (!class->defined) {
-		define_stage(p, class, names);
+		define_stage(p, class, event);
 		if (class->kernel_iid)
-			perfetto_define_kernel(p, class->kernel_iid, names->config, names->process,
-					       queue->gpu);
+			perfetto_define_kernel(p, class->kernel_iid,
+					       kernel_columns(p->view.trace)->config[event->row],
+					       event->process, queue->gpu);
 	}
 	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 	queue->defined = true;
 	class->defined = true;
-	p->gpus.started = true;
 }
 
 struct open_stage {
@@ -227,32 +204,23 @@ struct open_stage {
 
 /* Opens the packet of an event up to the arguments of its launch. 0 or -ENOMEM. */
 static int open_stage(struct perfetto *p, const struct export_event *event, uint64_t event_id,
-		      uint64_t queue_position, uint64_t class_position,
-		      const struct gpu_names *names, struct open_stage *open)
+		      uint64_t queue_position, uint64_t class_position, struct open_stage *open)
 {
 	struct strbuf *s = &p->out;
-	struct perfetto_packet head = { event->start_ns, 0, SEQUENCE_GPU, PERFETTO_NEEDS_STATE };
 	struct gpu_queue *queue;
 	struct gpu_class *class;
 	struct perfetto_stage stage = { .event_id = event_id };
+	size_t defaults;
 
 	if (queue_position == UINT64_MAX || class_position == UINT64_MAX)
 		return -ENOMEM;
 	queue = &p->gpus.queues.data[queue_position];
 	class = &p->gpus.classes.data[class_position];
-	if (unlikely(!p->gpus.started)) {
-		head.clock = PERFETTO_MONOTONIC;
-		head.flags |= PERFETTO_CLEARED;
-	}
-	open->packet = perfetto_packet_open(s, &head);
-	if (unlikely(!p->gpus.started)) {
-		size_t defaults = proto_open(s, PACKET_DEFAULTS);
-
-		proto_uint(s, 58, PERFETTO_MONOTONIC);
+	open->packet = perfetto_sequence_open(s, &p->gpus.sequence, event->start_ns, &defaults);
+	if (unlikely(defaults))
 		proto_close(s, defaults);
-	}
-	if (unlikely(!queue->defined || !class->defined || !p->gpus.started))
-		define(p, queue, class, names);
+	if (unlikely(!queue->defined || !class->defined || defaults))
+		define(p, queue, class, event, defaults != 0);
 	stage.duration_ns = event->kind == EVENT_CUDA_EVENT ? PERFETTO_NO_TIME
 							    : event->end_ns - event->start_ns;
 	stage.queue_iid = queue->iid;
@@ -274,68 +242,41 @@ static void close_stage(struct perfetto *p, const struct open_stage *open)
 	proto_close(&p->out, open->packet);
 }
 
-static uint64_t memcpy_class(struct perfetto *p, uint64_t row, struct gpu_names *names)
+/* Number of the stage of what is no known kernel. */
+static uint64_t other_stage(const struct trace *t, const struct export_event *event)
 {
-	const struct trace *t = p->view.trace;
 	const struct memcpy_columns *c = memcpy_columns(t);
-	uint8_t kind = c->kind[row];
-	uint8_t from = c->source_kind[row];
-	uint8_t to = c->destination_kind[row];
-	uint32_t number = ((kind & 15u) * 8 + (from & 7u)) * 8 + (to & 7u);
+	uint64_t row = event->row;
 
-	strbuf_clear(&p->gpus.text2);
-	memcpy_name(&p->gpus.text2, kind & 15, from & 7, to & 7);
-	names->stage = strbuf_text(&p->gpus.text2);
-	return find_class(p, named_key(EVENT_MEMCPY, number), number);
-}
-
-#define STAGE_MEMSETS 1024 /* after the copies */
-#define STAGE_GRAPH 2048
-#define STAGE_EVENT 2049
-#define STAGE_LABELS (UINT64_C(1) << 40) /* after the kernels */
-
-static uint64_t memset_class(struct perfetto *p, uint64_t row, struct gpu_names *names)
-{
-	uint8_t kind = memset_columns(p->view.trace)->memory_kind[row];
-
-	strbuf_clear(&p->gpus.text2);
-	memset_name(&p->gpus.text2, kind);
-	names->stage = strbuf_text(&p->gpus.text2);
-	return find_class(p, named_key(EVENT_MEMSET, kind), STAGE_MEMSETS + kind);
-}
-
-/* Of a table of GPU work that has no stages of its own: one for each label. */
-static uint64_t labelled_class(struct perfetto *p, const struct export_event *event,
-			       struct gpu_names *names)
-{
-	enum table_id table = event_table(event->kind);
-	uint32_t label = event_label_key(p->view.trace, table, event->row);
-
-	names->stage = event_label(p->view.trace, table, event->row);
-	return find_class(p, named_key(event->kind, label),
-			  STAGE_LABELS + ((uint64_t)event->kind << 32 | label));
-}
-
-static uint64_t class_of(struct perfetto *p, const struct export_event *event, size_t gpu,
-			 struct gpu_names *names)
-{
 	switch (event->kind) {
 	case EVENT_KERNEL:
-		names->config = kernel_columns(p->view.trace)->config[event->row];
-		if (names->config != TRACE_NO_ROW)
-			return find_kernel_class(p, names->config, gpu);
-		names->stage = "(unknown kernel)";
-		return find_class(p, named_key(EVENT_KERNEL, 0), STAGE_EVENT + 1);
+		return STAGE_UNKNOWN_KERNEL;
 	case EVENT_MEMCPY:
-		return memcpy_class(p, event->row, names);
+		return ((c->kind[row] & 15u) * 8 + (c->source_kind[row] & 7u)) * 8 +
+		       (c->destination_kind[row] & 7u);
 	case EVENT_MEMSET:
-		return memset_class(p, event->row, names);
+		return STAGE_MEMSETS + memset_columns(t)->memory_kind[row];
 	case EVENT_GRAPH:
-		names->stage = "CUDA graph";
-		return find_class(p, named_key(EVENT_GRAPH, 0), STAGE_GRAPH);
+		return STAGE_GRAPH;
+	case EVENT_CUDA_EVENT:
+		return STAGE_EVENT;
 	default:
-		return labelled_class(p, event, names);
+		return STAGE_LABELS + ((uint64_t)event->kind << 32 |
+				       event_label_key(t, event_table(event->kind), row));
 	}
+}
+
+static uint64_t class_of(struct perfetto *p, const struct export_event *event, size_t gpu)
+{
+	uint32_t config = TRACE_NO_ROW;
+	uint64_t stage;
+
+	if (event->kind == EVENT_KERNEL)
+		config = kernel_columns(p->view.trace)->config[event->row];
+	if (config != TRACE_NO_ROW)
+		return find_kernel_class(p, config, gpu);
+	stage = other_stage(p->view.trace, event);
+	return find_class(p, OTHER_CLASS | stage, stage);
 }
 
 static void work_arguments(struct perfetto *p, const struct export_event *event,
@@ -365,14 +306,13 @@ int perfetto_gpu_work(void *exporter, const struct export_event *event)
 	struct perfetto *p = exporter;
 	const struct event_columns *w = event_work(&p->view, event->kind);
 	uint64_t row = event->row, queue;
-	struct gpu_names names = { event->process, w->context[row], w->stream[row], TRACE_NO_ROW,
-				   NULL };
 	size_t gpu = work_gpu(&p->view, w, event->process, row);
 	struct open_stage open;
 
-	queue = perfetto_queue(p, event->process, names.context, names.stream, w->device[row], gpu);
-	if (open_stage(p, event, perfetto_event_id(work_number(&p->view, w, row)), queue,
-		       class_of(p, event, gpu, &names), &names, &open) < 0)
+	queue = perfetto_queue(p, event->process, w->context[row], w->stream[row], w->device[row],
+			       gpu);
+	if (open_stage(p, event, perfetto_event_id(p, work_number(&p->view, w, row)), queue,
+		       class_of(p, event, gpu), &open) < 0)
 		return -ENOMEM;
 	work_arguments(p, event, w);
 	close_stage(p, &open);
@@ -388,17 +328,16 @@ int perfetto_cuda_event(void *exporter, const struct export_event *event)
 	const struct cuda_event_columns *e = cuda_event_columns(t);
 	const struct event_columns *last = &p->view.work[WORK_SYNC];
 	uint64_t row = event->row, device = 0, queue, id;
-	struct gpu_names names = { event->process, e->context[row], e->stream[row], TRACE_NO_ROW,
-				   "Event record" };
 	struct open_stage open;
+	size_t gpu;
 
-	map_get(&p->view.context_devices, (uint64_t)event->process << 32 | names.context, &device);
-	queue = perfetto_queue(p, event->process, names.context, names.stream, (uint32_t)device,
-			       gpus_find(&p->view.gpus, event->process, (uint32_t)device));
-	id = perfetto_event_id(p->view.work_base[WORK_SYNC]) + last->rows + row;
-	if (open_stage(p, event, id, queue,
-		       find_class(p, named_key(EVENT_CUDA_EVENT, 0), STAGE_EVENT), &names,
-		       &open) < 0)
+	map_get(&p->view.context_devices, (uint64_t)event->process << 32 | e->context[row],
+		&device);
+	gpu = gpus_find(&p->view.gpus, event->process, (uint32_t)device);
+	queue = perfetto_queue(p, event->process, e->context[row], e->stream[row], (uint32_t)device,
+			       gpu);
+	id = perfetto_event_id(p, p->view.work_base[WORK_SYNC]) + last->rows + row;
+	if (open_stage(p, event, id, queue, class_of(p, event, gpu), &open) < 0)
 		return -ENOMEM;
 	perfetto_argument(&p->out, IN_LAUNCH, ARG_CORRELATION, (int64_t)e->correlation[row]);
 	perfetto_argument(&p->out, IN_LAUNCH, ARG_EVENT, e->event[row]);

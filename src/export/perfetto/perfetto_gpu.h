@@ -4,47 +4,46 @@
 
 #include "export/perfetto/perfetto_writer.h"
 
-/* Names of arguments. The reader's table of kernels looks for some of them by these very words. */
-enum {
-	ARG_DEVICE = 1,
-	ARG_STREAM,
-	ARG_CORRELATION,
-	ARG_GRAPH,
-	ARG_GRAPH_NODE,
-	ARG_BYTES,
-	ARG_VALUE,
-	ARG_EVENT,
-	ARG_REGISTERS,
-	ARG_STATIC_SHARED,
-	ARG_DYNAMIC_SHARED,
-	ARG_SHARED_SIZE,
-	ARG_CACHE_CONFIG,
-	ARG_LOCAL,
-	ARG_THREADS,
-	ARG_GRID_SIZE,
-	ARG_BLOCK_SIZE,
-	ARG_CLUSTER,
-	ARG_WAVES,
-	ARG_LIMIT_BLOCKS,
-	ARG_LIMIT_REGISTERS,
-	ARG_LIMIT_SHARED,
-	ARG_LIMIT_WARPS,
-	ARG_OCCUPANCY,
-	ARG_MAX_WARPS,
-	ARG_PROCESS_NAME,
-	ARG_PROCESS_ID,
-	ARG_END,
-};
+/*
+ * Arguments and their names. The reader's table of kernels looks for some of them by these very
+ * words.
+ */
+#define PERFETTO_ARGUMENTS(A)                                                                      \
+	A(DEVICE, "device")                                                                        \
+	A(STREAM, "stream")                                                                        \
+	A(CORRELATION, "correlation")                                                              \
+	A(GRAPH, "graph_id")                                                                       \
+	A(GRAPH_NODE, "graph_node_id")                                                             \
+	A(BYTES, "bytes")                                                                          \
+	A(VALUE, "value")                                                                          \
+	A(EVENT, "event")                                                                          \
+	A(REGISTERS, "registers_per_thread")                                                       \
+	A(STATIC_SHARED, "shared_mem_static")                                                      \
+	A(DYNAMIC_SHARED, "shared_mem_dynamic")                                                    \
+	A(SHARED_SIZE, "shared_mem_config_size")                                                   \
+	A(CACHE_CONFIG, "func_cache_config")                                                       \
+	A(LOCAL, "local_mem_per_thread")                                                           \
+	A(THREADS, "thread_count")                                                                 \
+	A(GRID_SIZE, "grid_size")                                                                  \
+	A(BLOCK_SIZE, "workgroup_size")                                                            \
+	A(CLUSTER, "cluster_size")                                                                 \
+	A(WAVES, "waves_per_multiprocessor")                                                       \
+	A(LIMIT_BLOCKS, "occupancy_limit_blocks")                                                  \
+	A(LIMIT_REGISTERS, "occupancy_limit_registers")                                            \
+	A(LIMIT_SHARED, "occupancy_limit_shared_mem")                                              \
+	A(LIMIT_WARPS, "occupancy_limit_warps")                                                    \
+	A(OCCUPANCY, "sm__maximum_warps_per_active_cycle_pct")                                     \
+	A(MAX_WARPS, "sm__maximum_warps_avg_per_active_cycle")                                     \
+	A(PROCESS_NAME, "process_name")                                                            \
+	A(PROCESS_ID, "process_id")
+
+#define ARGUMENT_ID(id, name) ARG_##id,
+enum { ARG_NONE, PERFETTO_ARGUMENTS(ARGUMENT_ID) ARG_END };
 
 extern const char *const perfetto_argument_names[ARG_END];
 
 /* Fields in a kernel and in a launch. */
 enum { IN_LAUNCH = 3, IN_KERNEL = 5 };
-
-static inline uint32_t config_u32(const struct perfetto *p, int column, uint32_t config)
-{
-	return trace_u32(p->view.trace, TABLE_kernel_config, column)[config];
-}
 
 /* The GPUs of the recording, in the order of their numbers. */
 void perfetto_gpu_info(struct perfetto *p);

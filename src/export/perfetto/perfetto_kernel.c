@@ -7,61 +7,24 @@
 #include "symbol/demangle.h"
 #include "trace/columns.h"
 
-const char *const perfetto_argument_names[ARG_END] = {
-	[ARG_DEVICE] = "device",
-	[ARG_STREAM] = "stream",
-	[ARG_CORRELATION] = "correlation",
-	[ARG_GRAPH] = "graph_id",
-	[ARG_GRAPH_NODE] = "graph_node_id",
-	[ARG_BYTES] = "bytes",
-	[ARG_VALUE] = "value",
-	[ARG_EVENT] = "event",
-	[ARG_REGISTERS] = "registers_per_thread",
-	[ARG_STATIC_SHARED] = "shared_mem_static",
-	[ARG_DYNAMIC_SHARED] = "shared_mem_dynamic",
-	[ARG_SHARED_SIZE] = "shared_mem_config_size",
-	[ARG_CACHE_CONFIG] = "func_cache_config",
-	[ARG_LOCAL] = "local_mem_per_thread",
-	[ARG_THREADS] = "thread_count",
-	[ARG_GRID_SIZE] = "grid_size",
-	[ARG_BLOCK_SIZE] = "workgroup_size",
-	[ARG_CLUSTER] = "cluster_size",
-	[ARG_WAVES] = "waves_per_multiprocessor",
-	[ARG_LIMIT_BLOCKS] = "occupancy_limit_blocks",
-	[ARG_LIMIT_REGISTERS] = "occupancy_limit_registers",
-	[ARG_LIMIT_SHARED] = "occupancy_limit_shared_mem",
-	[ARG_LIMIT_WARPS] = "occupancy_limit_warps",
-	[ARG_OCCUPANCY] = "sm__maximum_warps_per_active_cycle_pct",
-	[ARG_MAX_WARPS] = "sm__maximum_warps_avg_per_active_cycle",
-	[ARG_PROCESS_NAME] = "process_name",
-	[ARG_PROCESS_ID] = "process_id",
-};
+#define ARGUMENT_NAME(id, name) [ARG_##id] = name,
+const char *const perfetto_argument_names[ARG_END] = { PERFETTO_ARGUMENTS(ARGUMENT_NAME) };
 
 /* "GPU-8f3b…" as 16 bytes; false when it is something else. */
 static bool parse_uuid(const char *text, uint8_t uuid[16])
 {
-	size_t digits = 0;
+	char digits[33];
+	size_t n = 0;
 
 	if (!strncmp(text, "GPU-", 4))
 		text += 4;
-	memset(uuid, 0, 16);
-	for (; *text; text++) {
-		int value;
-
-		if (*text == '-')
-			continue;
-		if (*text >= '0' && *text <= '9')
-			value = *text - '0';
-		else if (*text >= 'a' && *text <= 'f')
-			value = *text - 'a' + 10;
-		else
-			return false;
-		if (digits == 32)
-			return false;
-		uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | value);
-		digits++;
-	}
-	return digits == 32;
+	for (; *text && n < sizeof(digits); text++)
+		if (*text != '-')
+			digits[n++] = *text;
+	if (n != 32)
+		return false;
+	digits[n] = '\0';
+	return bytes_of_hex(digits, uuid, 16) == 16;
 }
 
 static void extra_info(struct strbuf *s, const char *key, uint64_t value)
@@ -73,30 +36,23 @@ static void extra_info(struct strbuf *s, const char *key, uint64_t value)
 	proto_string(s, 1, key);
 	proto_string(s, 2, text);
 	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
-}
-
-static uint32_t device_u32(const struct trace *t, int column, uint32_t row)
-{
-	return trace_u32(t, TABLE_device, column)[row];
 }
 
 /* "CC_90", or "" where it is not known. */
 static void architecture(const struct perfetto *p, size_t gpu, char text[32])
 {
+	const struct device_columns *d = device_columns(p->view.trace);
 	uint32_t row = p->view.gpus.items[gpu].row;
 
 	text[0] = '\0';
 	if (row != TRACE_NO_ROW)
-		snprintf(text, 32, "CC_%u%u",
-			 device_u32(p->view.trace, COLUMN_device_compute_major, row),
-			 device_u32(p->view.trace, COLUMN_device_compute_minor, row));
+		snprintf(text, 32, "CC_%u%u", d->compute_major[row], d->compute_minor[row]);
 }
 
 static void describe_gpu(struct perfetto *p, size_t index)
 {
 	const struct gpu *gpu = &p->view.gpus.items[index];
-	const struct trace *t = p->view.trace;
+	const struct device_columns *d = device_columns(p->view.trace);
 	struct strbuf *s = &p->out;
 	size_t token = proto_open(s, 1), length;
 	const char *pci;
@@ -114,14 +70,12 @@ static void describe_gpu(struct perfetto *p, size_t index)
 	proto_string(s, 4, text);
 	if (parse_uuid(gpu->uuid, uuid))
 		proto_bytes(s, 5, uuid, sizeof(uuid));
-	proto_reserve(s, PERFETTO_PACKET_MAX);
-	extra_info(s, "memory_bytes", device_columns(t)->memory_bytes[gpu->row]);
-	extra_info(s, "multiprocessors", device_u32(t, COLUMN_device_multiprocessors, gpu->row));
-	extra_info(s, "driver_version", device_u32(t, COLUMN_device_driver_version, gpu->row));
+	extra_info(s, "memory_bytes", d->memory_bytes[gpu->row]);
+	extra_info(s, "multiprocessors", d->multiprocessors[gpu->row]);
+	extra_info(s, "driver_version", d->driver_version[gpu->row]);
 	pci = export_text(&p->view, TABLE_device, COLUMN_device_pci, gpu->row, &length);
 	proto_text(s, 7, pci, length);
 	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 }
 
 void perfetto_gpu_info(struct perfetto *p)
@@ -139,26 +93,31 @@ void perfetto_gpu_info(struct perfetto *p)
 	proto_close(&p->out, packet);
 }
 
-static bool config_has(const struct perfetto *p, int column, uint32_t config)
-{
-	const uint8_t *valid = trace_valid(p->view.trace, TABLE_kernel_config, column);
-
-	return !valid || valid[config];
-}
-
 static void argument_limit(struct strbuf *s, uint32_t name, uint32_t limit)
 {
 	if (limit != UINT32_MAX)
 		perfetto_argument(s, IN_KERNEL, name, limit);
 }
 
+static uint64_t product(uint64_t x, uint64_t y, uint64_t z)
+{
+	uint64_t all;
+
+	return __builtin_mul_overflow(x * y, z, &all) ? UINT64_MAX : all;
+}
+
 static void occupancy_arguments(struct perfetto *p, uint32_t config, size_t gpu)
 {
+	const struct trace *t = p->view.trace;
+	const struct kernel_config_columns *k = kernel_config_columns(t);
+	uint32_t device = p->view.gpus.items[gpu].row;
 	struct strbuf *s = &p->out;
 	struct occupancy o;
+	uint64_t resident;
 
-	if (occupancy_of_rows(p->view.trace, p->view.gpus.items[gpu].row, config, &o) < 0)
+	if (occupancy_of_rows(t, device, config, &o) < 0)
 		return;
+	resident = (uint64_t)o.blocks * device_columns(t)->multiprocessors[device];
 	argument_limit(s, ARG_LIMIT_BLOCKS, o.limits[OCCUPANCY_BLOCKS]);
 	argument_limit(s, ARG_LIMIT_REGISTERS, o.limits[OCCUPANCY_REGISTERS]);
 	argument_limit(s, ARG_LIMIT_SHARED, o.limits[OCCUPANCY_SHARED]);
@@ -167,8 +126,11 @@ static void occupancy_arguments(struct perfetto *p, uint32_t config, size_t gpu)
 	if (o.max_warps)
 		perfetto_argument_double(s, IN_KERNEL, ARG_OCCUPANCY,
 					 100.0 * o.warps / o.max_warps);
-	if (o.waves_milli)
-		perfetto_argument_double(s, IN_KERNEL, ARG_WAVES, (double)o.waves_milli / 1000);
+	if (resident)
+		perfetto_argument_double(
+			s, IN_KERNEL, ARG_WAVES,
+			(double)product(k->grid_x[config], k->grid_y[config], k->grid_z[config]) /
+				(double)resident);
 }
 
 static const char *cache_config_name(uint8_t config)
@@ -184,50 +146,39 @@ static const char *cache_config_name(uint8_t config)
 	return config < ARRAY_SIZE(names) ? names[config] : names[0];
 }
 
-static uint64_t product(const struct perfetto *p, int first_column, uint32_t config)
+static void shape_arguments(struct strbuf *s, const struct kernel_config_columns *k, uint32_t i)
 {
-	uint64_t xy = (uint64_t)config_u32(p, first_column, config) *
-		      config_u32(p, first_column + 1, config),
-		 all;
-
-	return __builtin_mul_overflow(xy, config_u32(p, first_column + 2, config), &all)
-		       ? UINT64_MAX
-		       : all;
-}
-
-static void shape_arguments(struct perfetto *p, uint32_t config)
-{
-	struct strbuf *s = &p->out;
-	uint64_t blocks = product(p, COLUMN_kernel_config_grid_x, config);
-	uint64_t threads = product(p, COLUMN_kernel_config_block_x, config), all;
+	uint64_t blocks = product(k->grid_x[i], k->grid_y[i], k->grid_z[i]);
+	uint64_t threads = product(k->block_x[i], k->block_y[i], k->block_z[i]), all;
 
 	perfetto_argument(s, IN_KERNEL, ARG_GRID_SIZE, (int64_t)blocks);
 	perfetto_argument(s, IN_KERNEL, ARG_BLOCK_SIZE, (int64_t)threads);
 	if (!__builtin_mul_overflow(blocks, threads, &all))
 		perfetto_argument(s, IN_KERNEL, ARG_THREADS, (int64_t)all);
-	if (config_has(p, COLUMN_kernel_config_cluster_x, config))
-		perfetto_argument(s, IN_KERNEL, ARG_CLUSTER,
-				  (int64_t)product(p, COLUMN_kernel_config_cluster_x, config));
+	if (column_has(k->valid.cluster_x, i))
+		perfetto_argument(
+			s, IN_KERNEL, ARG_CLUSTER,
+			(int64_t)product(k->cluster_x[i], k->cluster_y[i], k->cluster_z[i]));
 }
 
-static void resource_arguments(struct perfetto *p, uint32_t config)
+static void argument_of(struct strbuf *s, uint32_t name, const uint8_t *valid,
+			const uint32_t *values, uint32_t row)
 {
-	static const struct {
-		uint8_t name, column;
-	} arguments[] = {
-		{ ARG_REGISTERS, COLUMN_kernel_config_registers },
-		{ ARG_STATIC_SHARED, COLUMN_kernel_config_static_shared_bytes },
-		{ ARG_DYNAMIC_SHARED, COLUMN_kernel_config_dynamic_shared_bytes },
-		{ ARG_SHARED_SIZE, COLUMN_kernel_config_executed_shared_bytes },
-		{ ARG_LOCAL, COLUMN_kernel_config_local_bytes_per_thread },
-	};
-	uint8_t cache = kernel_config_columns(p->view.trace)->cache_config_executed[config];
+	if (column_has(valid, row))
+		perfetto_argument(s, IN_KERNEL, name, values[row]);
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(arguments); i++)
-		if (config_has(p, arguments[i].column, config))
-			perfetto_argument(&p->out, IN_KERNEL, arguments[i].name,
-					  config_u32(p, arguments[i].column, config));
-	perfetto_argument_text(&p->out, IN_KERNEL, ARG_CACHE_CONFIG, cache_config_name(cache));
+static void resource_arguments(struct strbuf *s, const struct kernel_config_columns *k, uint32_t i)
+{
+	argument_of(s, ARG_REGISTERS, k->valid.registers, k->registers, i);
+	argument_of(s, ARG_STATIC_SHARED, k->valid.static_shared_bytes, k->static_shared_bytes, i);
+	argument_of(s, ARG_DYNAMIC_SHARED, k->valid.dynamic_shared_bytes, k->dynamic_shared_bytes,
+		    i);
+	argument_of(s, ARG_SHARED_SIZE, k->valid.executed_shared_bytes, k->executed_shared_bytes,
+		    i);
+	argument_of(s, ARG_LOCAL, k->valid.local_bytes_per_thread, k->local_bytes_per_thread, i);
+	perfetto_argument_text(s, IN_KERNEL, ARG_CACHE_CONFIG,
+			       cache_config_name(k->cache_config_executed[i]));
 }
 
 void perfetto_define_kernel(struct perfetto *p, uint64_t iid, uint32_t config, uint32_t process,
@@ -235,7 +186,8 @@ void perfetto_define_kernel(struct perfetto *p, uint64_t iid, uint32_t config, u
 {
 	const struct trace *t = p->view.trace;
 	const struct export_process *x = &p->view.processes[process];
-	uint32_t name = config_u32(p, COLUMN_kernel_config_name, config);
+	const struct kernel_config_columns *k = kernel_config_columns(t);
+	uint32_t name = k->name[config];
 	char arch[32];
 	size_t token;
 
@@ -245,8 +197,8 @@ void perfetto_define_kernel(struct perfetto *p, uint64_t iid, uint32_t config, u
 	token = perfetto_intern_kernel(&p->out, iid, trace_string(t, name),
 				       trace_string_length(t, name), strbuf_text(&p->gpus.text),
 				       p->gpus.text.length, arch);
-	shape_arguments(p, config);
-	resource_arguments(p, config);
+	shape_arguments(&p->out, k, config);
+	resource_arguments(&p->out, k, config);
 	occupancy_arguments(p, config, gpu);
 	perfetto_argument(&p->out, IN_KERNEL, ARG_PROCESS_ID, x->pid);
 	perfetto_argument_text(&p->out, IN_KERNEL, ARG_PROCESS_NAME, x->name);

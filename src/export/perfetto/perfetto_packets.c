@@ -1,17 +1,20 @@
 #include "export/perfetto/perfetto_packets.h"
 
+static size_t open_named(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
+			 size_t length)
+{
+	size_t token = proto_open(s, field);
+
+	proto_uint(s, 1, iid);
+	proto_text(s, 2, name, length);
+	return token;
+}
+
 void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *name, size_t length,
 				   enum perfetto_stage_category category)
 {
-	size_t token;
+	size_t token = open_named(s, 24, iid, name, length);
 
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return;
-	token = proto_open(s, 24);
-	proto_uint(s, 1, iid);
-	proto_text(s, 2, name, length);
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return;
 	if (category != PERFETTO_OTHER)
 		proto_uint(s, 4, category);
 	proto_close(s, token);
@@ -19,11 +22,8 @@ void perfetto_intern_specification(struct strbuf *s, uint64_t iid, const char *n
 
 void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid)
 {
-	size_t token;
+	size_t token = proto_open(s, 23);
 
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return;
-	token = proto_open(s, 23);
 	proto_uint(s, 1, iid);
 	proto_uint(s, 2, pid);
 	proto_uint(s, 3, PERFETTO_API_CUDA);
@@ -33,31 +33,17 @@ void perfetto_intern_context(struct strbuf *s, uint64_t iid, uint32_t pid)
 void perfetto_intern_name(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
 			  size_t length)
 {
-	size_t token;
-
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return;
-	token = proto_open(s, field);
-	proto_uint(s, 1, iid);
-	proto_text(s, 2, name, length);
-	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
+	proto_close(s, open_named(s, field, iid, name, length));
 }
 
 size_t perfetto_intern_kernel(struct strbuf *s, uint64_t iid, const char *name, size_t name_length,
 			      const char *demangled, size_t demangled_length, const char *arch)
 {
-	size_t token;
+	size_t token = open_named(s, 1000, iid, name, name_length);
 
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return 0;
-	token = proto_open(s, 1000);
-	proto_uint(s, 1, iid);
-	proto_text(s, 2, name, name_length);
 	proto_text(s, 3, demangled, demangled_length);
 	if (*arch)
 		proto_string(s, 4, arch);
-	proto_reserve(s, 2 * PERFETTO_PACKET_MAX);
 	return token;
 }
 
@@ -72,15 +58,11 @@ void perfetto_argument_double(struct strbuf *s, uint32_t field, uint32_t name_ii
 
 void perfetto_argument_text(struct strbuf *s, uint32_t field, uint32_t name_iid, const char *text)
 {
-	size_t token;
+	size_t token = proto_open(s, field);
 
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return;
-	token = proto_open(s, field);
 	proto_uint(s, 1, name_iid);
 	proto_text(s, 6, text, strlen(text));
 	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 }
 
 void perfetto_dimensions(struct strbuf *s, uint32_t field, const uint32_t xyz[3])
@@ -103,10 +85,8 @@ size_t perfetto_stage_open(struct strbuf *s, const struct perfetto_stage *stage)
 	proto_uint(s, 14, stage->stage_iid);
 	proto_uint(s, 11, stage->gpu);
 	proto_uint(s, 5, stage->context_iid);
-	if (stage->name) {
+	if (stage->name)
 		proto_string(s, 17, stage->name);
-		proto_reserve(s, PERFETTO_PACKET_MAX);
-	}
 	if (stage->kernel_iid)
 		proto_uint(s, 19, stage->kernel_iid);
 	return token;
@@ -126,11 +106,9 @@ void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,
 			     const struct perfetto_clocks *clocks)
 {
 	struct perfetto_packet head = { PERFETTO_NO_TIME, 0, sequence, 0 };
-	size_t packet = perfetto_packet_open(s, &head), snapshot;
+	size_t packet = perfetto_packet_open(s, &head);
+	size_t snapshot = proto_open(s, PACKET_CLOCK_SNAPSHOT);
 
-	if (!packet)
-		return;
-	snapshot = proto_open(s, PACKET_CLOCK_SNAPSHOT);
 	clock_reading(s, PERFETTO_MONOTONIC, clocks->monotonic_ns);
 	if (clocks->boottime_ns)
 		clock_reading(s, PERFETTO_BOOTTIME, clocks->boottime_ns);
@@ -165,11 +143,8 @@ static void describe_thread(struct strbuf *s, const struct perfetto_track_descri
 
 static void describe_counter(struct strbuf *s, const struct perfetto_track_descriptor *track)
 {
-	size_t token;
+	size_t token = proto_open(s, 8);
 
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return;
-	token = proto_open(s, 8);
 	proto_text(s, 6, track->counter_unit, strlen(track->counter_unit));
 	proto_close(s, token);
 }
@@ -178,11 +153,9 @@ void perfetto_track_descriptor(struct strbuf *s, uint32_t sequence,
 			       const struct perfetto_track_descriptor *track)
 {
 	struct perfetto_packet head = { PERFETTO_NO_TIME, 0, sequence, 0 };
-	size_t packet = perfetto_packet_open(s, &head), descriptor;
+	size_t packet = perfetto_packet_open(s, &head);
+	size_t descriptor = proto_open(s, PACKET_TRACK_DESCRIPTOR);
 
-	if (!packet)
-		return;
-	descriptor = proto_open(s, PACKET_TRACK_DESCRIPTOR);
 	proto_uint(s, 1, track->uuid);
 	if (track->parent_uuid)
 		proto_uint(s, 5, track->parent_uuid);

@@ -14,9 +14,6 @@ enum { PERFETTO_API_CUDA = 4 };
 
 #define PERFETTO_NO_TIME UINT64_MAX
 
-/* Bytes to reserve for a packet without texts and lists. */
-#define PERFETTO_PACKET_MAX 640
-
 struct perfetto_packet {
 	uint64_t time_ns; /* PERFETTO_NO_TIME: none */
 	uint32_t clock; /* 0: the default of the sequence */
@@ -37,13 +34,12 @@ enum {
 	PACKET_STACK_SAMPLE = 135,
 };
 
-/* Opens a packet, reserving PERFETTO_PACKET_MAX; proto_close ends it. Returns 0 without memory. */
+/* Opens a packet; proto_close ends it. */
 static inline size_t perfetto_packet_open(struct strbuf *s, const struct perfetto_packet *packet)
 {
 	size_t token;
 
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return 0;
+	raw_reserve(s, 0);
 	token = proto_open(s, 1);
 	if (packet->time_ns != PERFETTO_NO_TIME)
 		proto_uint(s, 8, packet->time_ns);
@@ -52,6 +48,34 @@ static inline size_t perfetto_packet_open(struct strbuf *s, const struct perfett
 	proto_uint(s, 10, packet->sequence);
 	if (packet->flags)
 		proto_uint(s, 13, packet->flags);
+	return token;
+}
+
+struct perfetto_sequence {
+	uint32_t id;
+	bool started; /* in this file */
+};
+
+/*
+ * Opens a packet of a sequence that has defaults and interned data. The first one of a file makes
+ * MONOTONIC the sequence's clock: then *defaults is the open message of the defaults, which the
+ * caller closes; else 0.
+ */
+static inline size_t perfetto_sequence_open(struct strbuf *s, struct perfetto_sequence *sequence,
+					    uint64_t time_ns, size_t *defaults)
+{
+	struct perfetto_packet head = { time_ns, 0, sequence->id, PERFETTO_NEEDS_STATE };
+	size_t token;
+
+	*defaults = 0;
+	if (likely(sequence->started))
+		return perfetto_packet_open(s, &head);
+	sequence->started = true;
+	head.clock = PERFETTO_MONOTONIC;
+	head.flags |= PERFETTO_CLEARED;
+	token = perfetto_packet_open(s, &head);
+	*defaults = proto_open(s, PACKET_DEFAULTS);
+	proto_uint(s, 58, PERFETTO_MONOTONIC);
 	return token;
 }
 

@@ -43,17 +43,13 @@ static struct sample read_row(const struct trace *t, const struct export_event *
 }
 
 /* Whose samples these are, and what their weights mean. */
-static void start_sequence(struct strbuf *s, bool off_cpu)
+static void put_defaults(struct strbuf *s, size_t defaults, bool off_cpu)
 {
-	size_t defaults = proto_open(s, PACKET_DEFAULTS), samples, counter;
+	size_t samples = proto_open(s, 100), counter;
 
-	proto_uint(s, 58, PERFETTO_MONOTONIC);
-	samples = proto_open(s, 100);
 	proto_string(s, 1, off_cpu ? "pitot off CPU" : "pitot CPU");
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 	counter = proto_open(s, 2);
 	proto_string(s, 2, off_cpu ? "time off the CPU" : "CPU time");
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 	proto_uint(s, 3, UNIT_NANOSECONDS);
 	proto_close(s, counter);
 	proto_close(s, samples);
@@ -97,10 +93,9 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 	bool off_cpu = event->kind == EVENT_OFF_CPU;
 	struct sample sample = read_row(p->view.trace, event);
 	struct track *track = perfetto_samples_track(p, event->process, sample.thread, off_cpu);
-	struct perfetto_packet head = { event->start_ns, 0, 0, PERFETTO_NEEDS_STATE };
 	struct strbuf *s = &p->out;
 	uint64_t iid, *known;
-	size_t packet, data;
+	size_t packet, data, defaults;
 
 	if (!track)
 		return -ENOMEM;
@@ -110,17 +105,9 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 	known = map_at(&track->defined.stacks, ++iid, 0);
 	if (!known || (!*known && find_frames(&p->stacks, event, &sample) < 0))
 		return -ENOMEM;
-	head.sequence = track->sequence;
-	if (!track->started) {
-		head.clock = PERFETTO_MONOTONIC;
-		head.flags |= PERFETTO_CLEARED;
-	}
-	packet = perfetto_packet_open(s, &head);
-	if (!packet)
-		return -ENOMEM;
-	if (!track->started)
-		start_sequence(s, off_cpu);
-	track->started = true;
+	packet = perfetto_sequence_open(s, &track->sequence, event->start_ns, &defaults);
+	if (defaults)
+		put_defaults(s, defaults, off_cpu);
 	if (!*known) {
 		*known = 1;
 		data = proto_open(s, PACKET_INTERNED_DATA);

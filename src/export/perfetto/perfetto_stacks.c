@@ -78,11 +78,7 @@ int perfetto_call_stack(struct perfetto *p, struct perfetto_defined *d, uint32_t
 /* 1 when the sequence has not defined that yet, 0 when it has; or -ENOMEM. */
 static int is_new(struct perfetto_defined *d, uint32_t field, uint64_t number)
 {
-	uint64_t *known = map_at(&d->parts, (uint64_t)field << 40 | number, 0);
-
-	if (!known)
-		return -ENOMEM;
-	return !(*known)++;
+	return map_add(&d->parts, (uint64_t)field << 40 | number);
 }
 
 /* Iid of a text of struct stacks, which is defined where that is new; 0 for "". -ENOMEM. */
@@ -98,28 +94,6 @@ static int64_t intern_text(struct perfetto *p, struct strbuf *s, struct perfetto
 	if (r > 0)
 		perfetto_intern_name(s, field, text + UINT64_C(1), t, strlen(t));
 	return r < 0 ? r : (int64_t)text + 1;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* A build id as bytes; returns how many, 0 when the text is none. */
-static size_t build_id_bytes(const char *text, uint8_t *bytes)
-{
-	size_t n = 0;
-
-	for (; n < BUILD_ID_BYTES && text[2 * n]; n++) {
-		int high = hex_digit(text[2 * n]), low = hex_digit(text[2 * n + 1]);
-
-		if (high < 0 || low < 0)
-			return 0;
-		bytes[n] = (uint8_t)(high << 4 | low);
-	}
-	return n;
 }
 
 /* Paths are lists of their parts, before each of which readers put a slash. */
@@ -139,7 +113,7 @@ static void intern_module(struct perfetto *p, struct strbuf *s, uint32_t row, ui
 	size_t length, token;
 	const char *id = export_text(&p->view, TABLE_module, COLUMN_module_build_id, row, &length);
 
-	length = build_id_bytes(id, bytes);
+	length = bytes_of_hex(id, bytes, BUILD_ID_BYTES);
 	if (length) {
 		token = proto_open(s, DATA_BUILD_IDS);
 		proto_uint(s, 1, iid);
@@ -183,8 +157,6 @@ static int64_t intern_mapping(struct perfetto *p, struct strbuf *s, struct perfe
 	r = is_new(d, DATA_MAPPINGS, iid);
 	if (r <= 0)
 		return r < 0 ? r : (int64_t)iid;
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX))
-		return -ENOMEM;
 	if (iid >= MAPPING_MODULES) {
 		intern_module(p, s, f->module, iid);
 		return (int64_t)iid;
@@ -228,7 +200,7 @@ static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_def
 	mapping = intern_mapping(p, s, d, f);
 	if (l)
 		source = intern_text(p, s, d, DATA_SOURCE_PATHS, l->file);
-	if (name < 0 || mapping < 0 || source < 0 || !proto_reserve(s, PERFETTO_PACKET_MAX))
+	if (name < 0 || mapping < 0 || source < 0)
 		return -ENOMEM;
 	token = proto_open(s, DATA_FRAMES);
 	proto_uint(s, 1, iid);
@@ -274,8 +246,7 @@ int perfetto_intern_frames(struct perfetto *p, struct strbuf *s, struct perfetto
 				return r;
 		}
 	}
-	if (!proto_reserve(s, PERFETTO_PACKET_MAX + lines * PROTO_FIELD_MAX))
-		return -ENOMEM;
+	raw_reserve(s, lines * PROTO_FIELD_MAX);
 	token = proto_open(s, DATA_CALLSTACKS);
 	proto_uint(s, 1, iid);
 	for (size_t i = 0; i < x->frames.count; i++) {
@@ -285,5 +256,5 @@ int perfetto_intern_frames(struct perfetto *p, struct strbuf *s, struct perfetto
 			proto_uint(s, 2, line_iid(f, x->frames.data[i], line));
 	}
 	proto_close(s, token);
-	return proto_reserve(s, PERFETTO_PACKET_MAX) ? 0 : -ENOMEM;
+	return 0;
 }

@@ -5,35 +5,13 @@
 /* Lanes of a track have uuids after one another. */
 #define UUID_STEP (2 * (uint64_t)LANES_MAX)
 
-static const char *const categories[] = {
-	[CATEGORY_RUNTIME] = "cuda_runtime",
-	[CATEGORY_DRIVER] = "cuda_driver",
-	[CATEGORY_NVTX] = "nvtx",
-	[CATEGORY_SYNC] = "cuda_sync",
-	[CATEGORY_OVERHEAD] = "overhead",
-	[CATEGORY_MEMORY] = "memory",
-	[CATEGORY_LOSS] = "loss",
-};
+/* Types of TrackEvent. */
+enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3 };
 
-static const char *const notes[] = {
-	[NOTE_CORRELATION] = "correlation",
-	[NOTE_RESULT] = "result",
-	[NOTE_DOMAIN] = "domain",
-	[NOTE_CATEGORY] = "category",
-	[NOTE_PAYLOAD] = "payload",
-	[NOTE_UNFINISHED] = "unfinished",
-	[NOTE_STREAM] = "stream",
-	[NOTE_CONTEXT] = "context",
-	[NOTE_EVENT] = "event",
-	[NOTE_BYTES] = "bytes",
-	[NOTE_ADDRESS] = "address",
-	[NOTE_DEVICE] = "device",
-	[NOTE_THREAD] = "thread",
-	[NOTE_COUNT] = "count",
-	[NOTE_DETAIL] = "detail",
-	[NOTE_SYNC] = "synchronization",
-	[NOTE_EXTERNAL] = "external_id",
-};
+#define CATEGORY_NAME(id, name) [CATEGORY_##id] = name,
+static const char *const categories[CATEGORY_END] = { SLICE_CATEGORIES(CATEGORY_NAME) };
+#define NOTE_NAME(id, name) [NOTE_##id] = name,
+static const char *const notes[NOTE_END] = { SLICE_NOTES(NOTE_NAME) };
 
 static uint64_t new_uuid(struct perfetto_tracks *t)
 {
@@ -46,8 +24,12 @@ int perfetto_tracks_init(struct perfetto *p)
 	struct perfetto_tracks *t = &p->tracks;
 	size_t count = p->view.process_count;
 
-	/* Unlikely to be met in another trace, in case they are put together. */
+	/*
+	 * Unlikely to be met in another trace, in case they are put together. Ids of work are in
+	 * every event: 35 bits.
+	 */
 	t->uuid_seed = count ? hash_u64(trace_process(p->view.trace, 0)->session) >> 1 : 1;
+	p->event_base = t->uuid_seed >> 28;
 	t->process_uuids = calloc(count + 1, sizeof(*t->process_uuids));
 	t->process_described = calloc(count + 1, sizeof(*t->process_described));
 	if (!t->process_uuids || !t->process_described)
@@ -62,7 +44,7 @@ void perfetto_tracks_restart(struct perfetto *p)
 	for (size_t i = 0; i < p->tracks.items.count; i++) {
 		struct track *track = p->tracks.items.data[i];
 
-		track->started = false;
+		track->sequence.started = false;
 		track->lanes_described = 0;
 		map_clear(&track->names);
 		perfetto_defined_clear(&track->defined);
@@ -170,13 +152,11 @@ static void slice_ended(void *user, size_t lane, uint64_t end_ns)
 {
 	struct track *track = user;
 	struct strbuf *out = &track->writer->out;
-	struct perfetto_packet head = { end_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
-	size_t packet = perfetto_packet_open(out, &head), event;
+	struct perfetto_packet head = { end_ns, 0, track->sequence.id, PERFETTO_NEEDS_STATE };
+	size_t packet = perfetto_packet_open(out, &head);
+	size_t event = proto_open(out, PACKET_TRACK_EVENT);
 
-	if (!packet)
-		return;
-	event = proto_open(out, PACKET_TRACK_EVENT);
-	proto_uint(out, 9, 2);
+	proto_uint(out, 9, TYPE_SLICE_END);
 	if (lane)
 		proto_uint(out, 11, track->uuid + lane);
 	proto_close(out, event);
@@ -194,7 +174,7 @@ static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_
 	*track = (struct track){
 		.writer = p,
 		.uuid = new_uuid(t),
-		.sequence = SEQUENCE_TRACKS + (uint32_t)t->items.count,
+		.sequence.id = SEQUENCE_TRACKS + (uint32_t)t->items.count,
 		.process = process,
 		.id = id,
 		.kind = kind,
@@ -248,29 +228,14 @@ static void intern_all(struct strbuf *s, uint32_t field, const char *const *name
 		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
 }
 
-/* The first packet of a sequence in a file: clock and track that it is about, and the fixed names. */
-static void start_sequence(struct track *track, struct strbuf *s)
-{
-	size_t defaults = proto_open(s, PACKET_DEFAULTS), event;
-
-	proto_uint(s, 58, PERFETTO_MONOTONIC);
-	event = proto_open(s, 11);
-	proto_uint(s, 11, track->uuid);
-	proto_close(s, event);
-	proto_close(s, defaults);
-}
-
 /* Iid of a name in this track; *fresh: it is to be defined in this packet. 0 without memory. */
 static uint64_t name_iid(struct track *track, const struct track_name *name, bool *fresh)
 {
-	uint64_t *iid = map_at(&track->names, name->key, 0);
+	size_t known = track->names.count;
+	uint64_t iid = map_number(&track->names, name->key);
 
-	if (!iid)
-		return 0;
-	*fresh = *iid == 0;
-	if (*fresh)
-		*iid = track->names.count;
-	return *iid;
+	*fresh = track->names.count > known;
+	return iid;
 }
 
 /* What a packet defines for its event. */
@@ -280,12 +245,13 @@ struct event_data {
 	bool new_name, new_stack;
 };
 
-static int intern(struct track *track, struct strbuf *s, const struct event_data *data)
+static int intern(struct track *track, struct strbuf *s, const struct event_data *data,
+		  bool is_first)
 {
 	size_t token = proto_open(s, PACKET_INTERNED_DATA);
 	int r = 0;
 
-	if (!track->started) {
+	if (is_first) {
 		intern_all(s, 1, categories, ARRAY_SIZE(categories));
 		intern_all(s, 3, notes, ARRAY_SIZE(notes));
 	}
@@ -297,12 +263,21 @@ static int intern(struct track *track, struct strbuf *s, const struct event_data
 	return r;
 }
 
-/* type: 1 begins a slice, 3 is an instant. */
-static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32_t type,
-		      uint32_t category, struct event_data *data, struct open_slice *slice)
+/* What a sequence's events are about unless they say something else. */
+static void put_defaults(struct strbuf *s, const struct track *track, size_t defaults)
+{
+	size_t event = proto_open(s, 11);
+
+	proto_uint(s, 11, track->uuid);
+	proto_close(s, event);
+	proto_close(s, defaults);
+}
+
+static int open_event(struct track *track, size_t lane, uint64_t time_ns, const struct slice *slice,
+		      struct event_data *data, struct open_slice *open)
 {
 	struct strbuf *s = &track->writer->out;
-	struct perfetto_packet head = { time_ns, 0, track->sequence, PERFETTO_NEEDS_STATE };
+	size_t defaults;
 	int r = 0;
 
 	data->name_iid = name_iid(track, data->name, &data->new_name);
@@ -310,63 +285,49 @@ static int open_event(struct track *track, size_t lane, uint64_t time_ns, uint32
 		return -ENOMEM;
 	if (unlikely(track->lanes_described <= lane))
 		describe_lanes(track, lane);
-	if (unlikely(!track->started)) {
-		head.clock = PERFETTO_MONOTONIC;
-		head.flags |= PERFETTO_CLEARED;
-	}
-	slice->out = s;
-	slice->packet = perfetto_packet_open(s, &head);
-	if (unlikely(!track->started))
-		start_sequence(track, s);
-	if (unlikely(data->new_name || data->new_stack || !track->started))
-		r = intern(track, s, data);
-	track->started = true;
-	slice->event = proto_open(s, PACKET_TRACK_EVENT);
-	proto_uint(s, 9, type);
+	open->out = s;
+	open->packet = perfetto_sequence_open(s, &track->sequence, time_ns, &defaults);
+	if (unlikely(defaults))
+		put_defaults(s, track, defaults);
+	if (unlikely(data->new_name || data->new_stack || defaults))
+		r = intern(track, s, data, defaults != 0);
+	open->event = proto_open(s, PACKET_TRACK_EVENT);
+	proto_uint(s, 9, slice->instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
 	if (lane)
 		proto_uint(s, 11, track->uuid + lane);
-	proto_uint(s, 3, category);
+	proto_uint(s, 3, slice->category);
 	proto_uint(s, 10, data->name_iid);
-	slice->has_stack = data->stack_iid != 0;
-	if (slice->has_stack)
+	open->has_stack = data->stack_iid != 0;
+	if (open->has_stack)
 		proto_uint(s, 56, data->stack_iid);
 	return r;
 }
 
-int perfetto_call_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
-		       const struct track_name *name, uint32_t session, uint32_t stack,
-		       struct open_slice *slice)
+int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
+			const struct export_event *event, struct open_slice *open)
 {
-	int lane = lanes_place(&track->lanes, start_ns, end_ns);
-	struct event_data data = { .name = name };
+	struct track *track = perfetto_track(p, slice->track, slice->process, slice->id);
+	struct event_data data = { .name = &slice->name };
+	int lane = 0;
 
+	if (!track)
+		return -ENOMEM;
+	if (slice->instant)
+		lanes_advance(&track->lanes, event->start_ns);
+	else
+		lane = lanes_place(&track->lanes, event->start_ns, event->end_ns);
 	if (lane < 0)
 		return lane;
-	if (stack && perfetto_call_stack(track->writer, &track->defined, session, stack,
-					 &data.stack_iid, &data.new_stack) < 0)
+	if (slice->stack && perfetto_call_stack(p, &track->defined, event->process, slice->stack,
+						&data.stack_iid, &data.new_stack) < 0)
 		return -ENOMEM;
-	return open_event(track, (size_t)lane, start_ns, 1, category, &data, slice);
+	return open_event(track, (size_t)lane, event->start_ns, slice, &data, open);
 }
 
-int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
-			const struct track_name *name, struct open_slice *slice)
+void perfetto_slice_close(struct open_slice *open)
 {
-	return perfetto_call_open(track, start_ns, end_ns, category, name, 0, 0, slice);
-}
-
-int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
-			  const struct track_name *name, struct open_slice *slice)
-{
-	struct event_data data = { .name = name };
-
-	lanes_advance(&track->lanes, time_ns);
-	return open_event(track, 0, time_ns, 3, category, &data, slice);
-}
-
-void perfetto_slice_close(struct open_slice *slice)
-{
-	proto_close(slice->out, slice->event);
-	proto_close(slice->out, slice->packet);
+	proto_close(open->out, open->event);
+	proto_close(open->out, open->packet);
 }
 
 void perfetto_note_double(struct strbuf *s, uint32_t name_iid_, double value)
@@ -385,5 +346,4 @@ void perfetto_note_text(struct strbuf *s, uint32_t name_iid_, const char *text, 
 	proto_uint(s, 1, name_iid_);
 	proto_text(s, 6, text, length);
 	proto_close(s, token);
-	proto_reserve(s, PERFETTO_PACKET_MAX);
 }

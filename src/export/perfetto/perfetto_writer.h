@@ -39,43 +39,44 @@ struct track {
 	struct perfetto_defined defined;
 	uint64_t uuid; /* of lane 0; lane n: uuid + n */
 	size_t lanes_described;
-	uint32_t sequence;
+	struct perfetto_sequence sequence;
 	uint32_t process, id; /* id: thread, domain of ranges, or queue */
 	enum track_kind kind;
-	bool started; /* its sequence has begun in this file */
 };
 
-/* Categories of slices, interned in each sequence of a track. */
-enum {
-	CATEGORY_RUNTIME = 1,
-	CATEGORY_DRIVER,
-	CATEGORY_NVTX,
-	CATEGORY_SYNC,
-	CATEGORY_OVERHEAD,
-	CATEGORY_MEMORY,
-	CATEGORY_LOSS,
-};
+/* Categories of slices and names of annotations, interned in each sequence of a track. */
+#define SLICE_CATEGORIES(C)                                                                        \
+	C(RUNTIME, "cuda_runtime")                                                                 \
+	C(DRIVER, "cuda_driver")                                                                   \
+	C(NVTX, "nvtx")                                                                            \
+	C(SYNC, "cuda_sync")                                                                       \
+	C(OVERHEAD, "overhead")                                                                    \
+	C(MEMORY, "memory")                                                                        \
+	C(LOSS, "loss")
 
-/* Names of annotations, interned in each sequence of a track. */
-enum {
-	NOTE_CORRELATION = 1,
-	NOTE_RESULT,
-	NOTE_DOMAIN,
-	NOTE_CATEGORY,
-	NOTE_PAYLOAD,
-	NOTE_UNFINISHED,
-	NOTE_STREAM,
-	NOTE_CONTEXT,
-	NOTE_EVENT,
-	NOTE_BYTES,
-	NOTE_ADDRESS,
-	NOTE_DEVICE,
-	NOTE_THREAD,
-	NOTE_COUNT,
-	NOTE_DETAIL,
-	NOTE_SYNC,
-	NOTE_EXTERNAL,
-};
+#define SLICE_NOTES(N)                                                                             \
+	N(CORRELATION, "correlation")                                                              \
+	N(RESULT, "result")                                                                        \
+	N(DOMAIN, "domain")                                                                        \
+	N(CATEGORY, "category")                                                                    \
+	N(PAYLOAD, "payload")                                                                      \
+	N(UNFINISHED, "unfinished")                                                                \
+	N(STREAM, "stream")                                                                        \
+	N(CONTEXT, "context")                                                                      \
+	N(EVENT, "event")                                                                          \
+	N(BYTES, "bytes")                                                                          \
+	N(ADDRESS, "address")                                                                      \
+	N(DEVICE, "device")                                                                        \
+	N(THREAD, "thread")                                                                        \
+	N(COUNT, "count")                                                                          \
+	N(DETAIL, "detail")                                                                        \
+	N(SYNC, "synchronization")                                                                 \
+	N(EXTERNAL, "external_id")
+
+#define CATEGORY_ID(id, name) CATEGORY_##id,
+enum { CATEGORY_NONE, SLICE_CATEGORIES(CATEGORY_ID) CATEGORY_END };
+#define NOTE_ID(id, name) NOTE_##id,
+enum { NOTE_NONE, SLICE_NOTES(NOTE_ID) NOTE_END };
 
 struct perfetto_tracks {
 	struct map index; /* key of a track -> position */
@@ -106,15 +107,15 @@ struct gpu_class {
 };
 
 struct perfetto_gpus {
-	bool started; /* the sequence has begun in this file */
+	struct perfetto_sequence sequence;
 	struct map contexts; /* process << 32 | context -> iid */
 	struct map queue_index; /* context iid << 32 | stream -> position in queues */
 	VEC(struct gpu_queue) queues;
 	struct map class_index; /* see perfetto_gpu.c */
 	VEC(struct gpu_class) classes;
 	struct map stages; /* stage iids that are defined in this file */
-	struct map context_iids; /* those that are defined in this file */
-	struct strbuf text, text2; /* names while they are made */
+	struct map context_iids; /* of contexts that are defined in this file */
+	struct strbuf text; /* a name while it is made */
 };
 
 struct perfetto_counters;
@@ -124,6 +125,7 @@ struct perfetto {
 	struct export_merge merge;
 	struct strbuf out; /* packets that are not yet handed to the file */
 	uint64_t time_ns; /* start of the last event */
+	uint64_t event_base; /* of ids of work: traces opened together share one space */
 	struct perfetto_tracks tracks;
 	struct export_stacks stacks;
 	struct perfetto_gpus gpus;
@@ -154,6 +156,16 @@ struct track_name {
 struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
 				     bool off_cpu);
 
+/* How an event is shown on a track. */
+struct slice {
+	enum track_kind track;
+	uint32_t process, id; /* of the track */
+	uint32_t category;
+	struct track_name name;
+	uint32_t stack; /* of the event's session; 0: none */
+	bool instant; /* at the event's start */
+};
+
 /* An open slice or instant: annotations may follow, then perfetto_slice_close. */
 struct open_slice {
 	struct strbuf *out;
@@ -162,15 +174,9 @@ struct open_slice {
 };
 
 /* Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too crowded, or -ENOMEM. */
-int perfetto_slice_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
-			const struct track_name *name, struct open_slice *slice) MUST_USE;
-/* With the stack of a session that it came from; 0: none. */
-int perfetto_call_open(struct track *track, uint64_t start_ns, uint64_t end_ns, uint32_t category,
-		       const struct track_name *name, uint32_t session, uint32_t stack,
-		       struct open_slice *slice) MUST_USE;
-int perfetto_instant_open(struct track *track, uint64_t time_ns, uint32_t category,
-			  const struct track_name *name, struct open_slice *slice) MUST_USE;
-void perfetto_slice_close(struct open_slice *slice);
+int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
+			const struct export_event *event, struct open_slice *open) MUST_USE;
+void perfetto_slice_close(struct open_slice *open);
 
 static inline void perfetto_note(struct strbuf *s, uint32_t name_iid, int64_t value)
 {
@@ -196,9 +202,9 @@ void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */
 void perfetto_gpus_release(struct perfetto *p);
 export_writer perfetto_gpu_work, perfetto_cuda_event;
 /* Id of work for arrows; never 0. */
-static inline uint64_t perfetto_event_id(uint32_t number)
+static inline uint64_t perfetto_event_id(const struct perfetto *p, uint32_t number)
 {
-	return (uint64_t)number + 1;
+	return p->event_base + number + 1;
 }
 
 /* Calls, ranges, losses …: all that is slices of tracks. */
