@@ -37,6 +37,7 @@ static struct {
 
 static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct place latest;
+static bool has_place; /* a record has been played */
 static __thread struct place here;
 static __thread bool playing;
 
@@ -163,6 +164,7 @@ void standin_at(const struct place *place)
 	playing = true;
 	pthread_mutex_lock(&place_lock);
 	latest = *place;
+	has_place = true;
 	pthread_mutex_unlock(&place_lock);
 }
 
@@ -176,6 +178,16 @@ struct place standin_place(void)
 	p = latest;
 	pthread_mutex_unlock(&place_lock);
 	return p;
+}
+
+bool standin_has_begun(void)
+{
+	bool begun;
+
+	pthread_mutex_lock(&place_lock);
+	begun = has_place;
+	pthread_mutex_unlock(&place_lock);
+	return begun;
 }
 
 /* The last link that holds at the place, else the first one. */

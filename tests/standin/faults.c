@@ -207,6 +207,7 @@ static bool parse_numbers(const char *line)
 		{ "state fatal at", &faults.fatal_at },
 		{ "storm", &faults.storm },
 		{ "gpu-fault at", &faults.gpu_fault_at },
+		{ "fail-launches every", &faults.failed_launch_every },
 		{ "hold-buffers", &faults.held_buffers },
 	};
 

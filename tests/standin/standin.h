@@ -26,6 +26,8 @@ struct place {
 };
 void standin_at(const struct place *place);
 struct place standin_place(void);
+/* Whether any record has been played: before that no place is known, nor what is added to times. */
+bool standin_has_begun(void);
 
 /*
  * What a function with these arguments said at this place of the tape. false: the tape does not
@@ -60,6 +62,7 @@ struct faults {
 	VEC(uint64_t) dropped_buffers;
 	uint64_t fatal_at;
 	uint64_t gpu_fault_at;
+	uint64_t failed_launch_every;
 	uint64_t nvml_lock_ns; /* every call of NVML holds its lock that long */
 	bool thread_buffers;
 	uint64_t held_buffers;

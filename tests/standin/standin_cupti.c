@@ -1,9 +1,12 @@
 /* The stand-in libcupti.so.13: answers from the tape, callbacks into the recorder. */
 #include "standin_cupti.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "delivery.h"
 
 #define CBIDS_MAX 4096
 #define SHARED_SLOTS 64
@@ -229,11 +232,20 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 	return CUPTI_SUCCESS;
 }
 
+static atomic_bool has_unprepared_graphs; /* instantiated without records of launches */
+
 static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind kind, bool on)
 {
 	CUptiResult r = (unsigned)kind < KINDS_MAX ? RECORDED(function, (uint64_t)kind)
 						   : CUPTI_ERROR_INVALID_KIND;
 
+	/* CUPTI 13.0 crashes then when such a graph is launched. */
+	if (on && kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && atomic_load(&has_unprepared_graphs)) {
+		fputs("stand-in: records of launches are enabled after a graph was instantiated "
+		      "without\n",
+		      stderr);
+		abort();
+	}
 	if (r == CUPTI_SUCCESS)
 		atomic_store(&cupti_state.kinds[kind], on);
 	return r;
@@ -254,7 +266,7 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
 	FAULT(TAPE_cuptiActivityFlushAll);
-	deliver_finished();
+	deliver_finished(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	if (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)
 		return_held_buffers();
 	return CUPTI_SUCCESS;
@@ -320,25 +332,6 @@ EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
 	return ANSWER(TAPE_cuptiGetGraphNodeId, id, (uintptr_t)node);
 }
 
-EXPORT CUptiResult cuptiActivityEnableAllSyncRecords(uint8_t enable)
-{
-	FAULT(TAPE_cuptiActivityEnableAllSyncRecords);
-	return RECORDED(TAPE_cuptiActivityEnableAllSyncRecords, enable);
-}
-
-EXPORT CUptiResult cuptiActivityEnableLatencyTimestamps(uint8_t enable)
-{
-	FAULT(TAPE_cuptiActivityEnableLatencyTimestamps);
-	return RECORDED(TAPE_cuptiActivityEnableLatencyTimestamps, enable);
-}
-
-EXPORT CUptiResult cuptiFinalize(void)
-{
-	FAULT(TAPE_cuptiFinalize);
-	atomic_store(&cupti_state.gone, true);
-	return CUPTI_SUCCESS;
-}
-
 /* --- driven by tape-play --- */
 
 static void call_recorder(unsigned domain, unsigned cbid, const void *data)
@@ -352,11 +345,31 @@ static void call_recorder(unsigned domain, unsigned cbid, const void *data)
 	cupti_state.callback(cupti_state.userdata, (CUpti_CallbackDomain)domain, cbid, data);
 }
 
-/* After a GPU's fault calls that wait for it say so, as the driver does. */
+/* The correlation id of the call that fails on this thread, as the fault script wants it; 0: none. */
+static __thread uint32_t failing;
+
+static void enter_call(const struct tape_event *e)
+{
+	static atomic_uint_fast64_t launches;
+	const char *name = tape_text_of(standin_tape(), e->function);
+	uint64_t every = standin_faults()->failed_launch_every;
+	bool is_launch = name && strstr(name, "Launch") && !strstr(name, "HostFunc");
+
+	hold_buffers();
+	if (failing != e->correlation) /* no driver's call inside of the runtime's one */
+		failing = every && is_launch && (atomic_fetch_add(&launches, 1) + 1) % every == 0
+				  ? e->correlation
+				  : 0;
+	launches_reserve(e->correlation, failing != 0);
+}
+
+/* Also after a GPU's fault: calls that wait for it say so, as the driver does. */
 static int result_of(const struct tape_event *e)
 {
 	const char *name = tape_text_of(standin_tape(), e->function);
 
+	if (failing && failing == e->correlation)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	return name && strstr(name, "Synchronize") &&
 			       standin_reached(standin_faults()->gpu_fault_at)
 		       ? CUDA_ERROR_ILLEGAL_ADDRESS
@@ -387,7 +400,7 @@ static void play_api(const struct tape_event *e)
 
 	if (e->site == CUPTI_API_ENTER) {
 		*slot = 0;
-		hold_buffers();
+		enter_call(e);
 	}
 	call_recorder(e->domain, e->cbid, &data);
 }
@@ -452,6 +465,9 @@ static void play_event(const struct tape_event *e)
 	} else if (e->domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		if (belongs_to_round(e, &place))
 			play_resource(e);
+		if (e->cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED &&
+		    !atomic_load(&cupti_state.kinds[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]))
+			atomic_store(&has_unprepared_graphs, true);
 	} else if (e->domain == CUPTI_CB_DOMAIN_SYNCHRONIZE) {
 		call_recorder(e->domain, e->cbid, &sync);
 	} else if (e->domain == CUPTI_CB_DOMAIN_STATE) {

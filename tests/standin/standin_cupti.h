@@ -43,7 +43,7 @@ struct standin_player {
 };
 
 struct cupti_state {
-	atomic_bool subscribed, gone; /* gone: after a fatal error or cuptiFinalize */
+	atomic_bool subscribed, gone; /* gone: after a fatal error */
 	CUpti_CallbackFunc callback;
 	void *userdata;
 	CUpti_BuffersCallbackRequestFunc request;
@@ -58,8 +58,11 @@ extern struct cupti_state cupti_state;
 
 /* delivery.c */
 void deliver(struct tape_delivery *delivery);
-/* Hands over the records that the tape delivers later and that have ended by now. With --parallel: none. */
-void deliver_finished(void);
+/*
+ * Hands over the records that the tape delivers later and that have ended by now, as far as CUPTI would (launches.c). With
+ * --parallel: none.
+ */
+void deliver_finished(bool forced);
 /* The calling thread makes a call: takes the buffers that the fault script wants to be held. */
 void hold_buffers(void);
 /* Hands those back, empty. */

@@ -34,7 +34,7 @@
 #define GRAPH_EXEC UINT64_C(0x555500040000)
 #define NODES 20
 #define STREAMS 3
-#define BUFFER_RECORDS 2000
+#define BUFFER_RECORDS 4000
 #define RECORD_BYTES_MAX 256
 #define SYNTHETIC_PID 4242
 #define PCI_ID "0000:01:00.0"
@@ -45,9 +45,11 @@ enum { MAIN = 1, WORKER = 2, DELIVERER = 3 };
 enum program {
 	STEPS, /* the usual one; so many steps */
 	QUIET, /* so many kernels of 20 ms launched in a burst, then nothing on the CPU until they end */
-	WRAP, /* so many launches with ids in each quarter of 2^32, and then with those of the first again */
+	WRAP, /* so many launches with ids in each quarter of 2^32, and then with those of the first again, twice */
 	FAST, /* so many launches of short kernels, one after the other */
 	THREADS, /* so many threads, which launch ten times each */
+	GRAPHS, /* so many launches of a graph of 20 short kernels, one each 500 us, with records of nodes and of launches */
+	SELDOM, /* the same, one each 10 ms */
 };
 
 /* Callback ids of the driver's functions. */
@@ -432,6 +434,43 @@ static void launch_graph(void)
 	api(MAIN, CUPTI_API_EXIT, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
 }
 
+/* CUPTI writes this one or those of the nodes. */
+static void graph_record(uint64_t duration)
+{
+	uint8_t *r = new_record(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 56);
+
+	put32(r, 4, correlation);
+	put64(r, 8, cupti_time(now + 4000));
+	put64(r, 16, cupti_time(now + 4000 + duration));
+	put32(r, 28, 1);
+	put32(r, 32, 1);
+	put32(r, 36, 7);
+}
+
+static void launch_graphs_every(uint64_t ns, unsigned long launches)
+{
+	for (unsigned long i = 0; i < launches; i++) {
+		uint64_t begun = now;
+
+		enter(MAIN, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
+		graph_record(50000);
+		for (unsigned k = 0; k < NODES; k++)
+			kernel("_Z10graph_nodePfi", 0, 1000, EXEC_NODE_ID + k);
+		api(MAIN, CUPTI_API_EXIT, CBID_GRAPH_LAUNCH, "cuGraphLaunch", NULL);
+		now = begun + ns;
+	}
+}
+
+static void launch_graphs(unsigned long launches)
+{
+	launch_graphs_every(500000, launches);
+}
+
+static void launch_graphs_seldom(unsigned long launches)
+{
+	launch_graphs_every(10000000, launches);
+}
+
 static void wait_for(uint32_t thread, unsigned stream)
 {
 	uint64_t start;
@@ -490,25 +529,34 @@ static void launch_fast(unsigned long launches)
 	now = MAX(now, gpu_free[0]);
 }
 
-/* Ids come back, those of other functions and other kernels. */
+static void launch_ex(const char *name)
+{
+	enter(MAIN, CBID_LAUNCH_EX, "cuLaunchKernelEx", name);
+	kernel(name, 0, 2000, 0);
+	api(MAIN, CUPTI_API_EXIT, CBID_LAUNCH_EX, "cuLaunchKernelEx", name);
+}
+
+/*
+ * Ids come back, those of other functions and other kernels, and all within one buffer: while the first kernel with its id still
+ * runs, and a second later.
+ */
 static void launch_around_the_wrap(unsigned long launches)
 {
 	static const char *const names[] = { "_Z6first_v", "_Z6seconv", "_Z6third_v",
 					     "_Z6fourthv" };
 
-	for (unsigned quarter = 0; quarter < 4; quarter++) {
-		correlation = (quarter << 30) + 1000;
-		for (unsigned long i = 0; i < launches; i++)
-			launch(MAIN, names[quarter], 0, 2000);
-		deliver();
+	for (unsigned lap = 0; lap < 2; lap++) {
+		for (unsigned quarter = lap; quarter < 4; quarter++) {
+			correlation = (quarter << 30) + 1000 * (lap + 1);
+			for (unsigned long i = 0; i < launches; i++)
+				launch(MAIN, names[quarter], i || quarter ? 0 : 1,
+				       i || quarter ? 500 : 5000000);
+		}
+		correlation = 0u - (uint32_t)launches;
+		for (unsigned long i = 0; i < 2 * launches + 1000; i++)
+			lap ? launch(MAIN, "_Z5againv", 0, 2000) : launch_ex("_Z4lastv");
+		now = MAX(now, gpu_free[0]) + 1000000000;
 	}
-	correlation = 0u - (uint32_t)launches;
-	for (unsigned long i = 0; i < 2 * launches + 1000; i++) {
-		enter(MAIN, CBID_LAUNCH_EX, "cuLaunchKernelEx", "_Z4lastv");
-		kernel("_Z4lastv", 0, 2000, 0);
-		api(MAIN, CUPTI_API_EXIT, CBID_LAUNCH_EX, "cuLaunchKernelEx", "_Z4lastv");
-	}
-	now = MAX(now, gpu_free[0]);
 }
 
 static void launch_from_threads(unsigned long threads)
@@ -540,6 +588,8 @@ static const struct {
 	[WRAP] = { "wrap", launch_around_the_wrap, 100 },
 	[FAST] = { "fast", launch_fast, 20000 },
 	[THREADS] = { "threads", launch_from_threads, 300 },
+	[GRAPHS] = { "graphs", launch_graphs, 6000 },
+	[SELDOM] = { "seldom", launch_graphs_seldom, 1000 },
 };
 
 static void play_program(enum program program, unsigned long count)
@@ -571,7 +621,9 @@ int main(int argc, char **argv)
 	       strcmp(argv[2], programs[program].name))
 		program++;
 	if (argc < 2 || argc > 4 || program == ARRAY_SIZE(programs)) {
-		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads [COUNT]]\n", stderr);
+		fputs("usage: tape-make FILE [steps|quiet|wrap|fast|threads|graphs|seldom "
+		      "[COUNT]]\n",
+		      stderr);
 		return 2;
 	}
 	count = argc > 3 ? strtoul(argv[3], NULL, 10) : programs[program].count;

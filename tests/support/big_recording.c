@@ -22,6 +22,7 @@
 #define GRAPH_NODES 300
 #define THREADS 4
 #define FIRST_STREAM 7
+#define LOST_BURST 1000
 
 struct generator {
 	struct maker *m;
@@ -33,6 +34,9 @@ struct generator {
 	uint64_t ready_ns[THREADS]; /* when each stream is free */
 	uint64_t next_second_ns;
 	uint64_t launches;
+	uint32_t thread; /* that calls next, where it is none of the few; else 0 */
+	uint64_t made; /* launches of kernels, also those that are lost */
+	uint32_t lost_percent;
 	uint32_t pid;
 	uint32_t configs[KERNEL_NAMES];
 	struct big_stacks stacks;
@@ -64,7 +68,7 @@ static uint64_t random_duration(struct generator *g)
 
 static uint32_t thread_id(const struct generator *g, unsigned thread)
 {
-	return g->pid + thread;
+	return g->thread ? g->thread : g->pid + thread;
 }
 
 static uint32_t stream_id(unsigned stream)
@@ -96,6 +100,8 @@ static uint64_t call(struct generator *g, unsigned thread, enum maker_function f
 	uint64_t start = g->host_ns[thread], correlation = next_correlation(g);
 
 	g->host_ns[thread] = start + duration_ns;
+	if (function == MAKER_LAUNCH && g->made++ / LOST_BURST % 100 < g->lost_percent)
+		return correlation;
 	if (g->stacks.count)
 		g->m->stack = big_stacks_next(&g->stacks, random_u64(g));
 	maker_call(g->m, function, thread_id(g, thread), start, g->host_ns[thread], correlation);
@@ -252,6 +258,20 @@ static void copies(struct generator *g, uint64_t step)
 		synchronize_device(g);
 }
 
+/* Threads come and go: each launches once. */
+static void threads(struct generator *g, uint64_t step)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "request-%llu", (unsigned long long)step % 1000);
+	g->thread = g->pid + 10 + (uint32_t)step;
+	maker_thread(g->m, g->thread, name, g->host_ns[0]);
+	launch(g, 0, 0, g->configs[step % KERNEL_NAMES]);
+	if (step % 50 == 49)
+		synchronize_stream(g, 0, 0);
+	g->thread = 0;
+}
+
 static void begin_process(struct generator *g, const char *directory, uint32_t index)
 {
 	char name[32];
@@ -288,10 +308,8 @@ static void sample(struct generator *g, uint64_t count)
 static void write_process(const char *directory, uint32_t index, const struct big_recording *what)
 {
 	static void (*const patterns[])(struct generator *, uint64_t) = {
-		[BIG_TRAIN] = train,
-		[BIG_GRAPH] = graph,
-		[BIG_STREAMS] = streams,
-		[BIG_COPIES] = copies,
+		[BIG_TRAIN] = train,     [BIG_GRAPH] = graph,   [BIG_STREAMS] = streams,
+		[BIG_THREADS] = threads, [BIG_COPIES] = copies,
 	};
 	struct generator g = {
 		.random = what->seed + index,
@@ -299,6 +317,7 @@ static void write_process(const char *directory, uint32_t index, const struct bi
 		.kernels_left =
 			what->kernels / what->processes + (index < what->kernels % what->processes),
 		.pid = 1000 + 100 * index,
+		.lost_percent = what->lost_percent,
 	};
 
 	begin_process(&g, directory, index);

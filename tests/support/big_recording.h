@@ -11,6 +11,7 @@ enum big_pattern {
 	BIG_TRAIN, /* steps of 1656 launches, few copies, one synchronization, NVTX ranges */
 	BIG_GRAPH, /* replays of a graph of 300 nodes, kernels only */
 	BIG_STREAMS, /* four threads with a stream each, whose rows arrive out of order */
+	BIG_THREADS, /* a thread of its own for each launch */
 	BIG_COPIES, /* copies of megabytes in two streams beside kernels in a third */
 };
 
@@ -27,6 +28,7 @@ struct big_recording {
 	enum big_pattern pattern;
 	uint64_t seed;
 	uint32_t stacks; /* distinct call stacks of a process, 0: none */
+	uint32_t lost_percent; /* of the launches, in bursts of 1000: their calls are missing */
 	uint64_t cpu_samples; /* of all processes; with `stacks` they have stacks as well */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/bytes.h"
 #include "format/rows.h"
 #include "format/segment.h"
 
@@ -64,34 +65,54 @@ static void write_process(struct maker *m, const char *command, const char *exec
 	writer_append(m->writer, TABLE_process, &m->process);
 }
 
-/* The session id that the writer chose: it is in the header of the segment that was made last. */
-static uint64_t read_session(const char *directory, const char *prefix)
+/*
+ * Segments that were written since say that they were begun at start_ns, whatever the clock of this machine says. Returns the session
+ * id that the writer chose.
+ */
+static uint64_t date_segments(const char *directory, const char *prefix, uint64_t start_ns)
 {
-	struct segment_header header = { 0 };
+	struct segment_header h = { 0 };
 	char path[4096];
 
 	for (unsigned n = 0;; n++) {
 		_cleanup_close_ int fd = -1;
 
 		snprintf(path, sizeof(path), "%s/%s.%u" SEGMENT_SUFFIX, directory, prefix, n);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd < 0)
-			return header.session;
-		if (read(fd, &header, sizeof(header)) != sizeof(header))
+			return h.session;
+		if (pread(fd, &h, sizeof(h), 0) != sizeof(h))
+			must(NULL, path);
+		if (h.start_realtime_ns == REALTIME_OFFSET_NS + h.start_monotonic_ns)
+			continue;
+		h.start_monotonic_ns = start_ns;
+		h.start_realtime_ns = REALTIME_OFFSET_NS + start_ns;
+		h.crc = crc32c(0, &h, offsetof(struct segment_header, crc));
+		if (pwrite(fd, &h, sizeof(h), 0) != sizeof(h))
 			must(NULL, path);
 	}
+}
+
+static void close_writer(struct writer **w, const char *directory, const char *prefix,
+			 uint64_t start_ns)
+{
+	if (writer_close(w) < 0) {
+		fprintf(stderr, "make_recording: cannot write\n");
+		exit(1);
+	}
+	date_segments(directory, prefix, start_ns);
 }
 
 static struct maker *begin(struct writer_options options, const char *directory, uint32_t pid,
 			   uint64_t start_ns, const char *command, enum process_source source)
 {
 	struct maker *m = must(calloc(1, sizeof(*m)), "maker");
-	char prefix[16];
 
-	snprintf(prefix, sizeof(prefix), "%s%u", source == process_source_sampler ? "cpu-" : "",
-		 pid);
-	m->writer = open_writer(options, directory, prefix);
-	m->session = read_session(directory, prefix);
+	snprintf(m->directory, sizeof(m->directory), "%s", directory);
+	snprintf(m->prefix, sizeof(m->prefix), "%s%u",
+		 source == process_source_sampler ? "cpu-" : "", pid);
+	m->writer = open_writer(options, directory, m->prefix);
+	m->session = date_segments(directory, m->prefix, start_ns);
 	m->context = 1;
 	m->process.pid = pid;
 	m->process.parent_pid = 1;
@@ -137,16 +158,14 @@ void maker_close(struct maker *m, uint64_t end_ns)
 	m->process.missing &= ~(UINT64_C(1) << COLUMN_process_end_ns);
 	m->process.end_ns = end_ns;
 	writer_append(m->writer, TABLE_process, &m->process);
-	if (writer_close(&m->writer) < 0) {
-		fprintf(stderr, "make_recording: cannot write\n");
-		exit(1);
-	}
+	close_writer(&m->writer, m->directory, m->prefix, m->process.start_ns);
 	free(m);
 }
 
 void maker_crash(struct maker *m)
 {
 	writer_abandon(&m->writer);
+	date_segments(m->directory, m->prefix, m->process.start_ns);
 	free(m);
 }
 
@@ -167,10 +186,7 @@ void maker_record(const char *directory, uint32_t pid, uint32_t parent_pid, uint
 	if (exit_status < 0)
 		ROW_MISSING(&m.process, process, exit_status);
 	write_process(&m, command, "/usr/bin/seen");
-	if (writer_close(&m.writer) < 0) {
-		fprintf(stderr, "make_recording: cannot write\n");
-		exit(1);
-	}
+	close_writer(&m.writer, directory, "record", MAX(start_ns, end_ns));
 }
 
 void maker_device(struct maker *m, uint32_t id, uint64_t time_ns)

@@ -38,6 +38,7 @@ struct maker {
 	uint32_t result; /* of the calls that follow; 0, at first: they succeed */
 	uint32_t nodes, stacks; /* stack_node and stack rows so far: their ids count from 1 */
 	uint64_t session; /* of the segments: what table symbol refers to */
+	char directory[4096], prefix[16]; /* of the segments */
 };
 
 /*

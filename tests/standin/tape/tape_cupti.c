@@ -233,33 +233,6 @@ EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
 	return r;
 }
 
-EXPORT CUptiResult cuptiActivityEnableAllSyncRecords(uint8_t enable)
-{
-	struct tape_mark at = tape_here();
-	CUptiResult r = CALL(ActivityEnableAllSyncRecords, enable);
-
-	NOTE(cuptiActivityEnableAllSyncRecords, at, r, NULL, 0, enable);
-	return r;
-}
-
-EXPORT CUptiResult cuptiActivityEnableLatencyTimestamps(uint8_t enable)
-{
-	struct tape_mark at = tape_here();
-	CUptiResult r = CALL(ActivityEnableLatencyTimestamps, enable);
-
-	NOTE(cuptiActivityEnableLatencyTimestamps, at, r, NULL, 0, enable);
-	return r;
-}
-
-EXPORT CUptiResult cuptiFinalize(void)
-{
-	struct tape_mark at = tape_here();
-	CUptiResult r = CALL(Finalize);
-
-	NOTE(cuptiFinalize, at, r, NULL, 0);
-	return r;
-}
-
 /*
  * Ids of what has just been made, whether the recorder asks for them or not: a later one may want
  * them.

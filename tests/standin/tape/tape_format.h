@@ -104,10 +104,7 @@ enum tape_descriptor {
 	F(17, GetContextId)                                                                        \
 	F(18, GetStreamIdEx)                                                                       \
 	F(19, GetGraphId)                                                                          \
-	F(20, GetGraphNodeId)                                                                      \
-	F(21, ActivityEnableAllSyncRecords)                                                        \
-	F(22, ActivityEnableLatencyTimestamps)                                                     \
-	F(23, Finalize)
+	F(20, GetGraphNodeId)
 
 #define TAPE_DRIVER_FUNCTIONS(F)                                                                   \
 	F(64, DriverGetVersion)                                                                    \

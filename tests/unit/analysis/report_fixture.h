@@ -16,7 +16,6 @@
 #include "analysis/report.h"
 #include "analysis/sync_calls.h"
 #include "analysis/verdict.h"
-#include "analysis/waits.h"
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
 

@@ -24,10 +24,10 @@ static void a_small_recording_by_hand(void **state)
 	analyze(&a, *state, EVERYTHING);
 	assert_int_equal(a.report.busy->count, 1);
 	b = &a.report.busy->gpus[0];
-	assert_int_equal(b->count[GPU_WORK_kernel], 3);
-	assert_int_equal(b->sum_ns[GPU_WORK_kernel], 3000);
-	assert_int_equal(b->sum_ns[GPU_WORK_memcpy], 1500);
-	assert_int_equal(b->sum_ns[GPU_WORK_memset], 500);
+	assert_int_equal(b->work[GPU_WORK_kernel].count, 3);
+	assert_int_equal(b->work[GPU_WORK_kernel].sum_ns, 3000);
+	assert_int_equal(b->work[GPU_WORK_memcpy].sum_ns, 1500);
+	assert_int_equal(b->work[GPU_WORK_memset].sum_ns, 500);
 	assert_int_equal(b->first_ns, 1000);
 	assert_int_equal(b->last_ns, 6000);
 	assert_int_equal(b->union_ns, 4000);
@@ -60,7 +60,7 @@ static void work_without_times_is_counted_and_not_summed(void **state)
 	analyze(&a, *state, EVERYTHING);
 	assert_int_equal(a.report.busy->untimed, 2);
 	assert_int_equal(a.report.busy->gpus[0].union_ns, 1000);
-	assert_int_equal(a.report.busy->gpus[0].count[GPU_WORK_kernel], 1);
+	assert_int_equal(a.report.busy->gpus[0].work[GPU_WORK_kernel].count, 1);
 	assert_int_equal(a.report.hotspots->kernels, 3);
 	assert_int_equal(a.report.hotspots->untimed, 2);
 	assert_int_equal(a.report.hotspots->total_ns, 1000);
@@ -97,7 +97,7 @@ static void a_graph_recorded_as_a_whole_is_work(void **state)
 	writer_append(m->writer, TABLE_graph_launch, &row);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.busy->gpus[0].count[GPU_WORK_graph_launch], 1);
+	assert_int_equal(a.report.busy->gpus[0].work[GPU_WORK_graph_launch].count, 1);
 	assert_int_equal(a.report.busy->gpus[0].compute_ns, 4000);
 	assert_int_equal(a.report.graphs->launches, 1);
 	assert_int_equal(a.report.graphs->items[0].replay.median_ns, 4000);
@@ -169,7 +169,7 @@ static void check_gpu(const struct model *model, int gpu, uint64_t since, uint64
 	for (int i = 0; i < IDLE_CAUSES; i++)
 		causes += g->cause_ns[i];
 	for (int i = 0; i < IDLE_SIZES; i++)
-		gaps += g->gaps_ns[i];
+		gaps += g->gaps[i].total_ns;
 	assert_int_equal(causes, g->total_ns);
 	assert_int_equal(gaps + g->cause_ns[IDLE_BEFORE] + g->cause_ns[IDLE_AFTER], g->total_ns);
 	for (int i = 0; i < IDLE_PARTS; i++)

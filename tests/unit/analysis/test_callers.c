@@ -37,6 +37,7 @@ static void modules(struct maker *m)
 struct expected {
 	uint32_t stack;
 	const char *text;
+	bool in_kernel; /* the operating system's, innermost */
 };
 
 static size_t write_stacks(struct maker *m, struct expected *x)
@@ -46,47 +47,57 @@ static size_t write_stacks(struct maker *m, struct expected *x)
 
 #define STACK(node) maker_stack(m, node, 3, stack_end_complete)
 	entry = maker_native(m, 0, APP + 0x10);
-	x[n++] = (struct expected){ STACK(entry), "main.c:5 main" };
+	x[n++] = (struct expected){ STACK(entry), "main.c:5 main", false };
 	native = maker_native(m, entry, TORCH + 0x10);
-	x[n++] = (struct expected){ STACK(native), "main.c:5 main -> at::add" };
+	x[n++] = (struct expected){ STACK(native), "main.c:5 main -> at::add", false };
 	/* a header's function that is inlined there is not the user's */
 	native = maker_native(m, entry, APP + 0x110);
-	x[n++] = (struct expected){ STACK(native), "step.cc:20 step" };
+	x[n++] = (struct expected){ STACK(native), "step.cc:20 step", false };
 	x[n++] = (struct expected){ STACK(maker_native(m, entry, APP + 0x210)),
-				    "x.h:7 only::inlined" };
-	x[n++] = (struct expected){ STACK(maker_native(m, entry, APP + 0x310)), "app+0x400310" };
+				    "x.h:7 only::inlined", false };
+	x[n++] = (struct expected){ STACK(maker_native(m, entry, APP + 0x310)), "app+0x400310",
+				    false };
 	/* Python comes first */
 	user = maker_python(m, maker_native(m, entry, PYTHON + 0x10), "train", USER, 7);
-	x[n++] = (struct expected){ STACK(user), "train.py:7 train" };
-	x[n++] = (struct expected){ STACK(maker_native(m, user, PYTHON + 0x10)),
-				    "train.py:7 train" };
+	x[n++] = (struct expected){ STACK(user), "train.py:7 train", false };
+	x[n++] = (struct expected){ STACK(maker_native(m, user, PYTHON + 0x10)), "train.py:7 train",
+				    false };
 	x[n++] = (struct expected){ STACK(maker_native(m, user, APP + 0x110)),
-				    "train.py:7 train -> step" };
+				    "train.py:7 train -> step", false };
 	library = maker_python(m, maker_native(m, user, PYTHON + 0x10), "forward", LIBRARY, 3);
 	native = maker_native(m, library, TORCH + 0x10);
 	/* wherever the callee is, it is one function that the line called: see one_row_a_line */
-	x[n++] = (struct expected){ STACK(native), "train.py:7 train -> forward" };
+	x[n++] = (struct expected){ STACK(native), "train.py:7 train -> forward", false };
 	/* a user's line that a library called again */
 	user = maker_python(m, native, "hook", "/home/user/hooks.py", 9);
-	x[n++] = (struct expected){ STACK(user), "hooks.py:9 hook" };
+	x[n++] = (struct expected){ STACK(user), "hooks.py:9 hook", false };
 	native = maker_exact(m, user, frame_kind_kernel, UINT64_C(0xffffffff81000010));
-	x[n++] = (struct expected){ STACK(native), "hooks.py:9 hook" };
+	x[n++] = (struct expected){ STACK(native), "hooks.py:9 hook", true };
 	/* nothing of the user's */
 	library = maker_python(m, 0, "forward", LIBRARY, 3);
 	x[n++] = (struct expected){ STACK(maker_native(m, library, TORCH + 0x10)),
-				    "linear.py:3 forward -> at::add" };
-	x[n++] = (struct expected){ STACK(maker_native(m, 0, TORCH + 0x10)), "at::add" };
+				    "linear.py:3 forward -> at::add", false };
+	x[n++] = (struct expected){ STACK(maker_native(m, 0, TORCH + 0x10)), "at::add", false };
+	/* the operating system's code is no caller while there is another */
+	for (int i = 0; i < 2; i++) {
+		native = maker_native(m, i ? entry : 0, TORCH + 0x10);
+		native = maker_exact(m, native, frame_kind_kernel, UINT64_C(0xffffffff81000020));
+		x[n++] = (struct expected){ STACK(native),
+					    i ? "main.c:5 main -> at::add" : "at::add", true };
+	}
+	native = maker_exact(m, entry, frame_kind_kernel, UINT64_C(0xffffffff81000030));
+	x[n++] = (struct expected){ STACK(native), "main.c:5 main", true };
 	x[n++] = (struct expected){ STACK(maker_exact(m, 0, frame_kind_kernel, 1)),
-				    "[unknown kernel code]" };
+				    "[unknown kernel code]", true };
 	/* a thread of autograd: its node, else the innermost function that has a name and is not CUDA's */
 	native = maker_native(m, maker_native(m, 0, TORCH + 0x20), TORCH + 0x10);
 	x[n++] = (struct expected){ STACK(maker_native(m, native, CUDART + 0x10)),
-				    "MmBackward0 (autograd) -> at::add" };
+				    "MmBackward0 (autograd) -> at::add", false };
 	native = maker_native(m, 0, TORCH + 0x30);
-	x[n++] = (struct expected){ STACK(native), "CppNode<a::F<b::G> > (autograd)" };
+	x[n++] = (struct expected){ STACK(native), "CppNode<a::F<b::G> > (autograd)", false };
 	native = maker_native(m, maker_native(m, 0, TORCH + 0x10), TORCH + 0x400);
 	x[n++] = (struct expected){ STACK(maker_native(m, native, CUDART + 0x10)),
-				    "at::add -> libtorch.so+0x400" };
+				    "at::add -> libtorch.so+0x400", false };
 #undef STACK
 	return n;
 }
@@ -123,7 +134,7 @@ static void places_of_stacks(void **state)
 		caller_text(&c, place.caller, place.callee, &text);
 		assert_string_equal(strbuf_text(&text), x[i].text);
 		assert_int_equal(c.of_call[i], place.caller);
-		assert_true(place.in_kernel == (i == 10 || i == 13));
+		assert_int_equal(place.in_kernel, x[i].in_kernel);
 	}
 	assert_int_equal(c.of_call[count], CALLER_NONE);
 	assert_int_equal(c.of_call[count + 1], CALLER_NONE);

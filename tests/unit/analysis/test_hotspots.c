@@ -50,6 +50,25 @@ static void kernels_are_grouped_by_name(void **state)
 	analyzed_release(&a);
 }
 
+/* The first one: the same recording gives the same report. */
+static void of_configurations_as_common_the_first_is_shown(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	uint32_t configs[] = { config_with(m, "add", 3, 16), config_with(m, "add", 5, 16),
+			       config_with(m, "add", 9, 16) };
+	struct analyzed a;
+
+	for (uint64_t i = 0; i < 6; i++)
+		maker_kernel(m, configs[2 - i % 3], 7, 1000 * i + 1000, 1000 * i + 1010, i + 1);
+	maker_close(m, 90000);
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.hotspots->items[0].config_count, 2);
+	assert_int_equal(trace_value(a.trace, TABLE_kernel_config, COLUMN_kernel_config_grid_x,
+				     a.report.hotspots->items[0].config, NULL),
+			 3);
+	analyzed_release(&a);
+}
+
 static void equal_names_of_two_processes_are_one_group(void **state)
 {
 	struct analyzed a;
@@ -135,7 +154,7 @@ static void every_grouping_sums_to_all_kernels(void **state)
 		assert_int_equal(count, 398);
 		assert_int_equal(sum, total);
 		assert_int_equal(sum, a.report.hotspots->total_ns);
-		assert_int_equal(sum, a.report.busy->gpus[0].sum_ns[GPU_WORK_kernel]);
+		assert_int_equal(sum, a.report.busy->gpus[0].work[GPU_WORK_kernel].sum_ns);
 		analyzed_release(&a);
 	}
 }
@@ -241,6 +260,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(kernels_are_grouped_by_name),
+		folder_test(of_configurations_as_common_the_first_is_shown),
 		folder_test(equal_names_of_two_processes_are_one_group),
 		folder_test(every_grouping_sums_to_all_kernels),
 		folder_test(ranges_and_threads_come_from_the_launch),

@@ -1,6 +1,35 @@
 #include "analysis/idle.h"
 
+#include <sys/stat.h>
+
 #include "report_fixture.h"
+
+/* Two gaps that begin in a wait: one below the limit is all its fault, one of the limit only for the wait's own time. */
+static void long_gaps_are_a_waits_fault_only_while_it_lasts(void **state)
+{
+	for (uint64_t length = IDLE_WAIT_LIMIT_NS - 1; length <= IDLE_WAIT_LIMIT_NS; length++) {
+		char folder[512];
+		struct maker *m;
+		struct analyzed a;
+		uint32_t k;
+
+		snprintf(folder, sizeof(folder), "%s/%llu", (const char *)*state,
+			 (unsigned long long)length);
+		assert_int_equal(mkdir(folder, 0700), 0);
+		m = begin(folder, 100);
+		k = maker_config(m, "k", 1, 32);
+		maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1);
+		maker_kernel(m, k, 7, 10000, 11000, 1);
+		maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 9600, 11200, 90);
+		maker_call(m, MAKER_LAUNCH, 101, 11000 + length - 3000, 11000 + length - 2000, 2);
+		maker_kernel(m, k, 7, 11000 + length, 11000 + length + 1000, 2);
+		maker_close(m, 3000000);
+		analyze(&a, folder, EVERYTHING);
+		assert_int_equal(a.report.idle->gpus[0].part_ns[IDLE_PART_SYNC],
+				 length < IDLE_WAIT_LIMIT_NS ? length : 200);
+		analyzed_release(&a);
+	}
+}
 
 /* Thread 101 launches all of it; the figures are the comments of each step. */
 static void each_nanosecond_has_one_cause(void **state)
@@ -11,7 +40,7 @@ static void each_nanosecond_has_one_cause(void **state)
 	const struct gpu_idle *g;
 	uint64_t sum = 0;
 
-	maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1); /* before: 1000 */
+	maker_call(m, MAKER_LAUNCH, 101, 9000, 9500, 1); /* before: 10000 */
 	maker_kernel(m, k, 7, 10000, 11000, 1);
 	maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, 9600, 11200, 90); /* sync: 200 */
 	maker_call(m, MAKER_LAUNCH, 101, 12000, 12400, 2); /* host: 800, launch: 400 */
@@ -32,7 +61,7 @@ static void each_nanosecond_has_one_cause(void **state)
 	maker_close(m, 250000);
 	analyze(&a, *state, EVERYTHING);
 	g = &a.report.idle->gpus[0];
-	assert_int_equal(g->cause_ns[IDLE_BEFORE], 1000);
+	assert_int_equal(g->cause_ns[IDLE_BEFORE], 10000);
 	assert_int_equal(g->cause_ns[IDLE_SYNC], 200);
 	assert_int_equal(g->cause_ns[IDLE_HOST], 800 + 100 + 2000 + 195000);
 	assert_int_equal(g->cause_ns[IDLE_LAUNCH], 400 + 1000);
@@ -45,11 +74,11 @@ static void each_nanosecond_has_one_cause(void **state)
 		sum += g->cause_ns[i];
 	assert_int_equal(g->total_ns, sum);
 	/* Gaps of 500 and 700; 2000 and 1000; 19000; 202000. */
-	assert_int_equal(g->gaps[0], 2);
-	assert_int_equal(g->gaps_ns[0], 1200);
-	assert_int_equal(g->gaps[1], 2);
-	assert_int_equal(g->gaps[2], 1);
-	assert_int_equal(g->gaps[3], 1);
+	assert_int_equal(g->gaps[0].count, 2);
+	assert_int_equal(g->gaps[0].total_ns, 1200);
+	assert_int_equal(g->gaps[1].count, 2);
+	assert_int_equal(g->gaps[2].count, 1);
+	assert_int_equal(g->gaps[3].count, 1);
 	assert_int_equal(g->longest[0].length_ns, 202000);
 	assert_int_equal(g->longest[0].start_ns, 18000);
 	assert_int_equal(g->longest[0].part_ns[IDLE_PART_HOST], 201000);
@@ -111,8 +140,8 @@ static void another_processes_work_keeps_a_gpu_busy(void **state)
 		maker_close(m, 3000);
 	}
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.idle->gpus[0].total_ns, 900);
-	assert_int_equal(a.report.idle->gpus[0].cause_ns[IDLE_BEFORE], 900);
+	assert_int_equal(a.report.idle->gpus[0].total_ns, 1000);
+	assert_int_equal(a.report.idle->gpus[0].cause_ns[IDLE_BEFORE], 1000);
 	analyzed_release(&a);
 }
 
@@ -132,7 +161,7 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
 	g = &a.report.idle->gpus[0];
-	assert_int_equal(g->gaps_ns[1], 1000);
+	assert_int_equal(g->gaps[1].total_ns, 1000);
 	assert_int_equal(g->cause_ns[IDLE_SYNC], 100);
 	assert_int_equal(g->cause_ns[IDLE_HOST], 900);
 	assert_int_equal(g->cause_ns[IDLE_LAUNCH] + g->cause_ns[IDLE_QUEUED], 0);
@@ -140,11 +169,49 @@ static void calls_that_cannot_be_are_no_causes(void **state)
 	analyzed_release(&a);
 }
 
+/* The same calls and work twice, by threads of equal numbers in two processes on a GPU each: equal causes. */
+static void a_second_process_is_explained_as_the_first(void **state)
+{
+	const struct gpu_idle *g;
+	struct analyzed a;
+
+	for (uint32_t device = 0; device < 2; device++) {
+		struct maker *m = maker_begin(*state, 100 * (device + 1), 0, "./app");
+		uint32_t k;
+
+		maker_device(m, device, 0);
+		m->device = device;
+		k = maker_config(m, "k", 1, 32);
+		for (uint64_t i = 1; i < 20; i++) {
+			uint64_t at = 100000 * i;
+
+			maker_call(m, MAKER_LAUNCH, 101, at, at + 300, 10 * i);
+			maker_kernel(m, k, 7, at + 1000, at + 20000, 10 * i);
+			maker_call(m, MAKER_STREAM_SYNCHRONIZE, 101, at + 500, at + 21000 + i,
+				   10 * i + 1);
+			maker_call(m, MAKER_MALLOC, 101, at + 30000, at + 30000 + 100 * i,
+				   10 * i + 2);
+		}
+		maker_close(m, 3000000);
+	}
+	analyze(&a, *state, EVERYTHING);
+	assert_int_equal(a.report.idle->count, 2);
+	g = a.report.idle->gpus;
+	assert_true(g[0].cause_ns[IDLE_SYNC] && g[0].cause_ns[IDLE_MEMORY]);
+	for (int cause = 0; cause < IDLE_CAUSES; cause++)
+		assert_int_equal(g[0].cause_ns[cause], g[1].cause_ns[cause]);
+	for (int part = 0; part < IDLE_PARTS; part++)
+		assert_int_equal(g[0].part_ns[part], g[1].part_ns[part]);
+	analyzed_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		folder_test(long_gaps_are_a_waits_fault_only_while_it_lasts),
 		folder_test(each_nanosecond_has_one_cause),
 		folder_test(nested_calls_count_once),
+		folder_test(a_second_process_is_explained_as_the_first),
 		folder_test(another_processes_work_keeps_a_gpu_busy),
 		folder_test(calls_that_cannot_be_are_no_causes),
 	};

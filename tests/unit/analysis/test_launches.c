@@ -45,6 +45,31 @@ static void launches_by_hand(void **state)
 	analyzed_release(&a);
 }
 
+/* Process ids of namespaces, so thread ids too, may be equal. */
+static void equal_threads_of_two_processes_are_two(void **state)
+{
+	struct analyzed a;
+	const struct launches *l;
+
+	for (uint32_t pid = 100; pid < 102; pid++) {
+		struct maker *m = begin(*state, pid);
+
+		for (uint64_t i = 0; i < pid - 98; i++)
+			maker_call(m, MAKER_LAUNCH, 10, 1000 * (i + 1), 1000 * (i + 1) + 100,
+				   i + 1);
+		maker_close(m, 9000);
+	}
+	analyze(&a, *state, EVERYTHING);
+	l = a.report.launches;
+	assert_int_equal(l->thread_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(l->threads[i].thread, 10);
+		assert_int_equal(l->threads[i].count, 3 - i);
+		assert_int_equal(trace_process(a.trace, l->threads[i].process)->pid, 101 - i);
+	}
+	analyzed_release(&a);
+}
+
 static void failed_launches_are_counted(void **state)
 {
 	struct maker *m = begin(*state, 100);
@@ -60,7 +85,8 @@ static void failed_launches_are_counted(void **state)
 	writer_append(m->writer, TABLE_api_call, &row);
 	maker_close(m, 9000);
 	analyze(&a, *state, EVERYTHING);
-	assert_int_equal(a.report.launches->kernel_calls.count, 2);
+	assert_int_equal(a.report.launches->kernel_calls.count, 1);
+	assert_int_equal(a.report.launches->kernel_calls.total_ns, 100);
 	assert_int_equal(a.report.launches->failed, 1);
 	analyzed_release(&a);
 }
@@ -89,7 +115,7 @@ static void nested_calls_count_once(void **state)
 	assert_int_equal(a.report.launches->threads[0].count, 2);
 	assert_int_equal(a.report.launches->delay.total_ns, 200); /* from the outer call's return */
 	assert_int_equal(a.report.syncs->sync_count, 1);
-	assert_int_equal(a.report.syncs->sync_ns, 600);
+	assert_int_equal(a.report.syncs->total_ns, 600);
 	assert_int_equal(calls_count_launches(a.trace, &launches, &e), 0);
 	assert_int_equal(launches, 3);
 	analyzed_release(&a);
@@ -99,6 +125,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		folder_test(launches_by_hand),
+		folder_test(equal_threads_of_two_processes_are_two),
 		folder_test(failed_launches_are_counted),
 		folder_test(nested_calls_count_once),
 	};

@@ -7,14 +7,15 @@
 
 static int compare(const void *a, const void *b)
 {
-	const uint64_t *x = a, *y = b;
+	const uint32_t *x = a, *y = b;
 
 	return *x < *y ? -1 : *x > *y;
 }
 
 static void selection_agrees_with_sorting(void **state)
 {
-	uint64_t seed = 1, values[257], sorted[257], work[257];
+	uint32_t values[257], sorted[257], work[257];
+	uint64_t seed = 1;
 
 	(void)state;
 	for (int round = 0; round < 400; round++) {
@@ -22,7 +23,7 @@ static void selection_agrees_with_sorting(void **state)
 		uint64_t range = 1 + random_u64(&seed) % (round % 2 ? 3 : 100000);
 
 		for (size_t i = 0; i < count; i++)
-			values[i] = random_u64(&seed) % range;
+			values[i] = (uint32_t)(random_u64(&seed) % range);
 		if (round % 7 == 0)
 			qsort(values, count, sizeof(*values), compare);
 		memcpy(sorted, values, sizeof(values));
@@ -32,6 +33,18 @@ static void selection_agrees_with_sorting(void **state)
 			assert_int_equal(stats_select(work, count, k), sorted[k]);
 		}
 	}
+}
+
+static struct duration_stats stats_of(const uint64_t *values, size_t count)
+{
+	struct durations d = { 0 };
+	struct duration_stats s;
+
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(durations_add(&d, values[i]), 0);
+	s = durations_stats(&d);
+	durations_release(&d);
+	return s;
 }
 
 static void quantiles_are_by_nearest_rank(void **state)
@@ -59,17 +72,37 @@ static void quantiles_are_by_nearest_rank(void **state)
 	assert_int_equal(s.count + s.total_ns + s.min_ns + stats_mean_ns(&s), 0);
 }
 
-static void equal_values_are_no_worst_case(void **state)
+/* Four bytes hold 4.3 s: longer ones are told apart all the same, wherever the quantiles fall. */
+static void long_durations_are_exact(void **state)
 {
-	size_t count = 1000000;
-	uint64_t *values = malloc(count * sizeof(*values));
+	const uint64_t second = UINT64_C(1000000000), edge = UINT32_MAX;
+	const uint64_t mixed[] = { 90 * second, 3, edge + 1, 5 * second, edge };
+	const uint64_t many[] = { 3, 7 * second, 6 * second, 8 * second };
+	struct duration_stats s = stats_of(mixed, 5);
 
 	(void)state;
-	assert_non_null(values);
-	for (size_t i = 0; i < count; i++)
-		values[i] = 5;
-	assert_int_equal(stats_of(values, count).p99_ns, 5);
-	free(values);
+	assert_int_equal(s.count, 5);
+	assert_int_equal(s.total_ns, 95 * second + 3 + 2 * edge + 1);
+	assert_int_equal(s.min_ns, 3);
+	assert_int_equal(s.max_ns, 90 * second);
+	assert_int_equal(s.median_ns, edge + 1);
+	assert_int_equal(s.p99_ns, 90 * second);
+	s = stats_of(many, 4);
+	assert_int_equal(s.median_ns, 6 * second);
+	s = stats_of(many + 1, 3);
+	assert_int_equal(s.min_ns, 6 * second);
+	assert_int_equal(s.median_ns, 7 * second);
+}
+
+static void equal_values_are_no_worst_case(void **state)
+{
+	struct durations d = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < 1000000; i++)
+		assert_int_equal(durations_add(&d, 5), 0);
+	assert_int_equal(durations_stats(&d).p99_ns, 5);
+	durations_release(&d);
 }
 
 int main(void)
@@ -77,6 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(selection_agrees_with_sorting),
 		cmocka_unit_test(quantiles_are_by_nearest_rank),
+		cmocka_unit_test(long_durations_are_exact),
 		cmocka_unit_test(equal_values_are_no_worst_case),
 	};
 

@@ -26,7 +26,7 @@ static void check(const char *folder, step_function *step, enum verdict_kind exp
 	verdict_sentence(&a.report.verdicts->whole, &text);
 	assert_false(text.failed);
 	assert_non_null(strstr(strbuf_text(&text),
-			       expected == VERDICT_NO_WORK ? "nothing" : "GPU 0 works"));
+			       expected == VERDICT_NO_WORK ? "no GPU work" : "GPU 0 utilization"));
 	strbuf_release(&text);
 	analyzed_release(&a);
 }
@@ -185,6 +185,40 @@ static void a_slow_start_is_told_apart(void **state)
 	analyzed_release(&a);
 }
 
+/*
+ * One after the other, with two pauses and eleven shorter gaps: the second pause is a fifth only of what the first one
+ * leaves. Both are left out of all figures.
+ */
+static void two_pauses_are_left_out(void **state)
+{
+	const uint64_t first = 2000000000, second = 700000000, gap = 100000000;
+	struct maker *m = begin(*state, 100);
+	uint32_t kernel = maker_config(m, "k", 1, 32);
+	uint64_t now = 1000, span = 100 * 6000 - 4000 + first + second + 11 * gap, parts = 0;
+	const struct verdict *v;
+	struct analyzed a;
+
+	m->stack = maker_stack(m, maker_python(m, 0, "step", "/x.py", 7), 1, stack_end_complete);
+	for (uint64_t n = 1; n <= 100; n++) {
+		now = one_by_one(m, kernel, now, n);
+		now += n == 30 ? first : n == 50 ? second : n >= 60 && n < 71 ? gap : 0;
+	}
+	maker_close(m, now);
+	analyze(&a, *state, EVERYTHING);
+	v = &a.report.verdicts->whole;
+	assert_int_equal(v->pauses, 2);
+	assert_int_equal(v->pause_ns, first + second + 2 * 4000);
+	assert_int_equal(v->span_ns, span - v->pause_ns);
+	assert_int_equal(v->busy_ns, 100 * 2000);
+	for (int part = 0; part < IDLE_PARTS; part++)
+		parts += v->part_ns[part];
+	assert_int_equal(parts, v->span_ns - v->busy_ns);
+	assert_int_equal(v->kind, VERDICT_HOST);
+	assert_int_equal(a.report.idle_lines->gaps, 97);
+	assert_int_equal(a.report.idle_lines->gaps_ns, parts);
+	analyzed_release(&a);
+}
+
 /* Two seconds of work, each 250 ms a gap of 150 ms: that is how it runs, and no pause. */
 static uint64_t regular_gaps(struct maker *m, uint32_t kernel, uint64_t now, uint64_t n)
 {
@@ -220,6 +254,7 @@ int main(void)
 		folder_test(sync_bound),
 		folder_test(latency_bound),
 		folder_test(a_pause_is_left_out),
+		folder_test(two_pauses_are_left_out),
 		folder_test(a_slow_start_is_told_apart),
 		folder_test(gaps_that_come_again_are_no_pauses),
 		folder_test(host_bound),

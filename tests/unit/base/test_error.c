@@ -39,6 +39,8 @@ static void without_a_struct_only_codes_are_returned(void **state)
 	assert_int_equal(error_set(NULL, E_LIMIT, "x"), E_LIMIT);
 	assert_int_equal(error_errno(NULL, EIO, "x"), -EIO);
 	assert_int_equal(error_prefix(NULL, "x"), -1);
+	assert_int_equal(error_prefix(&(struct error){ 0 }, "x"),
+			 -1); /* there is nothing to put it before */
 }
 
 static void long_texts_are_cut_and_terminated(void **state)

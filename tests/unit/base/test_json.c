@@ -99,7 +99,8 @@ static void build(struct json *j)
 	json_key_bool(j, "yes", true);
 	json_key_u64(j, "u", 0);
 	json_key_i64(j, "i", -1);
-	json_key_fixed(j, "f", 1234, 3);
+	json_key(j, "f");
+	json_fixed(j, 1234, 3);
 	json_key(j, "b");
 	json_bytes(j, "x\0y", 3);
 	json_end(j);

@@ -39,6 +39,7 @@ static const struct option options[] = {
 	  .letter = 'n',
 	  .type = OPTION_U64,
 	  .value = &top,
+	  .most = 1000,
 	  .argument = "N",
 	  .help = "rows" },
 	{ .name = "max-size",
@@ -49,6 +50,7 @@ static const struct option options[] = {
 	{ .name = "duration",
 	  .type = OPTION_DURATION,
 	  .value = &duration,
+	  .positive = true,
 	  .argument = "TIME",
 	  .help = "record for TIME" },
 	{ .name = "rate",
@@ -138,9 +140,12 @@ static void all_types_and_spellings(void **state)
 static void values_that_can_be_left_out(void **state)
 {
 	(void)state;
-	assert_int_equal(parse("pitot --rate 50", false), 0);
+	assert_refused("pitot --rate 50", "the value of '--rate' is given as --rate=50");
+	assert_int_equal(parse("pitot --rate -- 50", false), 0);
 	assert_int_equal(rate, 99);
 	assert_int_equal(operand_count, 1); /* 50 */
+	assert_int_equal(parse("pitot --rate x", false), 0);
+	assert_int_equal(operand_count, 1); /* x */
 	assert_int_equal(parse("pitot --rate=50", false), 0);
 	assert_int_equal(rate, 50);
 	assert_int_equal(parse("pitot -qr x", false), 0);
@@ -216,6 +221,7 @@ static void unknown_options_name_the_nearest(void **state)
 	assert_refused("pitot --max", "unknown option '--max'; did you mean '--max-size'?");
 	assert_refused("pitot --no-snc", "unknown option '--no-snc'; did you mean '--no-sync'?");
 	assert_refused("pitot --no-quiet", "unknown option '--no-quiet'; --help lists the options");
+	assert_refused("pitot --on-sync", "unknown option '--on-sync'; --help lists the options");
 	assert_refused("pitot --xyzzy", "unknown option '--xyzzy'; --help lists the options");
 	assert_refused("pitot -qx", "unknown option '-x'; --help lists the options");
 	assert_refused("pitot --=3", "unknown option '--'; --help lists the options");
@@ -233,11 +239,14 @@ static void wrong_values_say_what_is_right(void **state)
 		       "option '--max-size' takes a size such as 64K, 10M or 1G, not '3Q'");
 	assert_refused("pitot --duration=x",
 		       "option '--duration' takes a duration such as 10s, 250ms or 1.5m, not 'x'");
+	assert_refused("pitot --top=1001", "option '--top' takes at most 1000, not '1001'");
+	assert_int_equal(parse("pitot --top=1000", false), 0);
+	assert_refused("pitot --duration=0s", "option '--duration' must be greater than 0");
 	assert_refused("pitot --quiet=1", "option '--quiet' takes no value");
 	assert_refused("pitot --no-sync=1", "option '--no-sync' takes no value");
 	assert_refused("pitot --output", "option '--output' needs a value: DIR");
 	assert_refused("pitot -qo", "option '--output' needs a value: DIR");
-	assert_refused("pitot --graphs", "option '--graphs' needs a value");
+	assert_refused("pitot --graphs", "option '--graphs' needs a value: node|launch|off");
 	assert_false(given);
 }
 

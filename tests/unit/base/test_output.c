@@ -48,7 +48,7 @@ static void write_file(const char *name, const char *text)
 
 	assert_non_null(o);
 	output_write(o, text, strlen(text));
-	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(output_commit(&o, NULL, NULL), 0);
 	assert_null(o);
 }
 
@@ -66,7 +66,7 @@ static void files_appear_when_complete(void **state)
 	output_write(o, "two", 3);
 	assert_int_equal(output_bytes(o), 7);
 	assert_false(output_failed(o));
-	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(output_commit(&o, NULL, NULL), 0);
 	assert_content("a.json", "one two");
 	assert_int_equal(stat("a.json", &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0666 & ~mask);
@@ -98,7 +98,7 @@ static void existing_files_are_replaced_only_on_request(void **state)
 	o = output_open("a.json", true, NULL);
 	output_write(o, "new", 3);
 	assert_content("a.json", "old");
-	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(output_commit(&o, NULL, NULL), 0);
 	assert_content("a.json", "new");
 	unlink("a.json");
 }
@@ -111,7 +111,7 @@ static void a_file_that_appeared_meanwhile_is_kept(void **state)
 	(void)state;
 	output_write(o, "late", 4);
 	write_file("a.json", "early");
-	assert_int_equal(output_commit(&o, &e), -EEXIST);
+	assert_int_equal(output_commit(&o, NULL, &e), -EEXIST);
 	assert_string_equal(e.text, "cannot write 'a.json': File exists");
 	assert_content("a.json", "early");
 	unlink("a.json");
@@ -125,9 +125,9 @@ static void two_outputs_at_once_do_not_meet(void **state)
 	(void)state;
 	output_write(first, "first", 5);
 	output_write(second, "second", 6);
-	assert_int_equal(output_commit(&second, NULL), 0);
+	assert_int_equal(output_commit(&second, NULL, NULL), 0);
 	assert_content("a.json", "second");
-	assert_int_equal(output_commit(&first, NULL), 0);
+	assert_int_equal(output_commit(&first, NULL, NULL), 0);
 	assert_content("a.json", "first");
 	unlink("a.json");
 }
@@ -157,7 +157,7 @@ static void a_full_disk_is_told_at_commit(void **state)
 		output_write(o, block, sizeof(block)); /* more than can wait to be written */
 	assert_true(output_failed(o));
 	assert_int_equal(output_bytes(o), 50000000);
-	assert_int_equal(output_commit(&o, &e), -ENOSPC);
+	assert_int_equal(output_commit(&o, NULL, &e), -ENOSPC);
 	assert_string_equal(e.text, "cannot write '/dev/full': No space left on device");
 	assert_true(exists("/dev/full"));
 }
@@ -202,7 +202,7 @@ static void pieces_stay_in_order(void **state, const char *path)
 		}
 		assert_int_equal(output_bytes(o), all.length);
 	}
-	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(output_commit(&o, NULL, NULL), 0);
 	back = malloc(all.length + 1);
 	assert_non_null(back);
 	in = gzopen(path, "rb"); /* reads what is not compressed, too */
@@ -263,7 +263,7 @@ static void gzip_comes_back(void **state)
 	for (size_t i = 0; i < length; i += 1000)
 		output_write(o, text + i, 1000);
 	assert_int_equal(output_bytes(o), length);
-	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(output_commit(&o, NULL, NULL), 0);
 	assert_int_equal(stat("a.json.gz", &st), 0);
 	assert_true((size_t)st.st_size < length * 4 / 5);
 	in = gzopen("a.json.gz", "rb");
@@ -285,7 +285,7 @@ static void gzip_of_nothing_is_a_gzip_file(void **state)
 	gzFile in;
 
 	(void)state;
-	assert_int_equal(output_commit(&o, NULL), 0);
+	assert_int_equal(output_commit(&o, NULL, NULL), 0);
 	in = gzopen("empty.gz", "rb");
 	assert_int_equal(gzread(in, &byte, 1), 0);
 	assert_int_equal(gzdirect(in), 0);
@@ -305,7 +305,7 @@ static void dash_is_standard_output(void **state)
 	dup2(fd, 1);
 	o = output_open("-", false, NULL);
 	output_write(o, "text\n", 5);
-	code = output_commit(&o, NULL);
+	code = output_commit(&o, NULL, NULL);
 	write_file("/dev/stdout", "more\n");
 	dup2(kept, 1);
 	close(kept);

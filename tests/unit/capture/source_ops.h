@@ -7,9 +7,8 @@
 
 static inline void source_window(const struct source *source, bool open, struct writer *w)
 {
-	struct settings wanted;
+	const struct settings wanted = SETTINGS_INIT;
 
-	settings_defaults(&wanted);
 	source->window(open ? &wanted : NULL, w);
 }
 

@@ -28,10 +28,7 @@ static void start_session(struct settings settings)
 
 static struct settings defaults(void)
 {
-	struct settings s;
-
-	settings_defaults(&s);
-	return s;
+	return (struct settings)SETTINGS_INIT;
 }
 
 static void stop_session(void)

@@ -7,17 +7,20 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "base/helper_thread.h"
 #include "capture/cpu/cpu_handler.h"
 #include "capture/cpu/cpu_threads.h"
-#include "capture/cpu/cpu_timer.h"
-#include "capture/host/host_source.h"
+#include "capture/source.h"
 #include "capture/stack_rows.h"
 
 #define WORKERS 2
 #define PERIOD_NS (4 * NS_PER_MS) /* at 250 Hz */
+
+extern const struct source cpu_timer_source, host_source;
 
 atomic_bool collector_idle;
 
@@ -114,7 +117,7 @@ static void collect(uint64_t ns)
 {
 	while (least_cpu_ns() < ns) {
 		stack_capture_update(NS_PER_S);
-		cpu_timer_collect(captured->writer, clock_monotonic_ns());
+		cpu_timer_source.collect(captured->writer, clock_monotonic_ns());
 		usleep(10000);
 	}
 }
@@ -144,8 +147,8 @@ static int begin(void **state)
 	assert_true(stack_capture_start(&settings));
 	while (stack_capture_update(NS_PER_S))
 		;
-	cpu_timer_start(&settings);
-	cpu_timer_window(true, captured->writer);
+	cpu_timer_source.begin(captured->writer, &(struct source_start){ .wanted = &settings });
+	cpu_timer_source.window(&settings, captured->writer);
 	return 0;
 }
 
@@ -155,7 +158,7 @@ static int end(void **state)
 	(void)state;
 	stop_workers(); /* of a test that failed */
 	captured_free(captured);
-	cpu_timer_after_fork();
+	cpu_timer_source.after_fork();
 	stack_rows_reset();
 	return 0;
 }
@@ -188,24 +191,61 @@ static void finish(void)
 {
 	for (int i = 0; i < WORKERS; i++)
 		workers[i].before_ns = cpu_ns(&workers[i]);
-	cpu_timer_stop(captured->writer);
+	cpu_timer_source.stop(captured->writer);
 	for (int i = 0; i < WORKERS; i++)
 		workers[i].after_ns = cpu_ns(&workers[i]);
-	cpu_timer_periodic(captured->writer, 0, clock_monotonic_ns());
+	cpu_timer_source.periodic(captured->writer, 0, clock_monotonic_ns());
 	stack_rows_reset();
 	captured_close(captured);
 }
 
+/* Each sample has cost once, in whichever row. */
 static void assert_costs_are_of_samples(void)
 {
+	uint64_t samples = 0, told = 0;
 	struct row_cost *rows;
+	struct cpu_slot *s;
 	size_t count;
 
+	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
+		samples += atomic_load(&s->samples);
 	rows = captured_rows(captured, TABLE_cost, &count);
-	assert_true(count > 0);
-	for (size_t i = 0; i < count; i++)
+	assert_true(count > 1);
+	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(rows[i].kind, cost_kind_timer_sample);
+		told += rows[i].count;
+	}
+	assert_int_equal(told, samples);
 	free(rows);
+}
+
+/* The last words say how much has samples, and how much has samples without a stack. */
+static void assert_words_are_of_rows(void)
+{
+	struct row_capability *said;
+	struct row_cpu_sample *rows;
+	double all = 0, without = 0, said_all = -1, said_without = -1;
+	const char *text, *part;
+	size_t count;
+
+	rows = captured_rows(captured, TABLE_cpu_sample, &count);
+	for (size_t i = 0; i < count; i++) {
+		all += (double)rows[i].weight_ns / 1e9;
+		if (!HAS(&rows[i], cpu_sample, stack))
+			without += (double)rows[i].weight_ns / 1e9;
+	}
+	free(rows);
+	said = captured_rows(captured, TABLE_capability, &count);
+	assert_true(count > 0);
+	text = captured_text(captured, said[count - 1].reason);
+	part = strstr(text, "stand for ");
+	assert_non_null(part);
+	assert_int_equal(
+		sscanf(part, "stand for %lf of %*f s of CPU time, %lf", &said_all, &said_without),
+		2);
+	assert_true(said_all > all - 0.001 && said_all < all + 0.001);
+	assert_true(said_without > without - 0.001 && said_without < without + 0.001);
+	free(said);
 }
 
 static void test_weights_are_cpu_time(void **state)
@@ -215,7 +255,11 @@ static void test_weights_are_cpu_time(void **state)
 	(void)state;
 	for (int i = 0; i < WORKERS; i++)
 		before[i] = slot_of(&workers[i])->clock_ns;
-	collect(500 * NS_PER_MS);
+	for (uint64_t i = 1; i <= 3; i++) {
+		collect(i * 170 * NS_PER_MS);
+		cpu_timer_source.periodic(captured->writer, 0,
+					  clock_monotonic_ns() + 2 * i * NS_PER_S);
+	}
 	finish();
 	stop_workers();
 	for (int i = 0; i < WORKERS; i++) {
@@ -227,6 +271,7 @@ static void test_weights_are_cpu_time(void **state)
 	}
 	assert_int_equal(weight_of((uint32_t)syscall(SYS_gettid), false), 0); /* the collector */
 	assert_costs_are_of_samples();
+	assert_words_are_of_rows();
 }
 
 static uint64_t lost(const char *what)
@@ -253,9 +298,9 @@ static void test_samples_without_stacks_are_losses(void **state)
 	for (int i = 1; i <= 3; i++) {
 		atomic_fetch_add(&s->no_stack[CPU_NO_STACK_SMALL], i);
 		atomic_fetch_add(&s->no_stack[CPU_NO_STACK_NONE], 10 * i);
-		cpu_timer_periodic(captured->writer, 0, clock_monotonic_ns());
+		cpu_timer_source.periodic(captured->writer, 0, clock_monotonic_ns());
 	}
-	cpu_timer_stop(captured->writer);
+	cpu_timer_source.stop(captured->writer);
 	captured_close(captured);
 	assert_int_equal(lost("no room on the stack"), 6);
 	assert_true(lost("nothing to unwind") >= 60);
@@ -274,7 +319,7 @@ static void test_a_full_ring_keeps_the_weight(void **state)
 	collect(200 * NS_PER_MS);
 	pthread_mutex_lock(&gate);
 	wait_for_sleep(&workers[0]);
-	cpu_timer_collect(captured->writer, clock_monotonic_ns());
+	cpu_timer_source.collect(captured->writer, clock_monotonic_ns());
 	head = atomic_load(&s->head);
 	atomic_store(&wakes, 0);
 	atomic_store(&s->tail, head - CPU_SLOT_WORDS / 2 + 1); /* half full but for one word */
@@ -284,7 +329,7 @@ static void test_a_full_ring_keeps_the_weight(void **state)
 	pthread_mutex_lock(&gate);
 	wait_for_sleep(&workers[0]);
 	atomic_store(&s->tail, head);
-	cpu_timer_collect(captured->writer, clock_monotonic_ns());
+	cpu_timer_source.collect(captured->writer, clock_monotonic_ns());
 	head = atomic_load(&s->head);
 	atomic_store(&s->tail, head - CPU_SLOT_WORDS + 1);
 	pthread_mutex_unlock(&gate);
@@ -298,10 +343,56 @@ static void test_a_full_ring_keeps_the_weight(void **state)
 	for (int i = 0; i < WORKERS; i++)
 		assert_true(weight_of(workers[i].tid, false) + before[i] + PERIOD_NS >=
 			    workers[i].before_ns);
+	assert_words_are_of_rows();
 	losses = captured_rows(captured, TABLE_loss, &count);
 	assert_true(count >= 1);
 	assert_int_equal(losses[0].reason, loss_reason_samples_dropped);
 	free(losses);
+}
+
+struct helper {
+	atomic_uint tid;
+	atomic_bool done, leave;
+};
+
+static void *help(void *user)
+{
+	struct helper *h = user;
+	uint64_t end_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) + 300 * NS_PER_MS;
+
+	atomic_store(&h->tid, (unsigned)syscall(SYS_gettid));
+	while (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+		atomic_fetch_add_explicit(&sink, 1, memory_order_relaxed);
+	atomic_store(&h->done, true);
+	while (!atomic_load(&h->leave))
+		usleep(1000);
+	return NULL;
+}
+
+/* Threads of the recorder have no samples, and none are missed of them: of one that runs at the end, and of one that has ended. */
+static void test_threads_of_the_recorder(void **state)
+{
+	static struct helper helpers[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(helper_thread_start(help, &helpers[i], 1 << 20), 0);
+		while (!atomic_load(&helpers[i].done)) {
+			cpu_timer_source.collect(captured->writer, clock_monotonic_ns());
+			usleep(10000);
+		}
+		atomic_store(&helpers[0].leave, true);
+		while (i == 0 && helper_threads())
+			usleep(1000);
+	}
+	finish();
+	stop_workers();
+	atomic_store(&helpers[1].leave, true);
+	while (helper_threads())
+		usleep(1000);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(weight_of(atomic_load(&helpers[i].tid), false), 0);
+	assert_int_equal(lost("ended before they were found"), 0);
 }
 
 static void ignore(void *context, struct cpu_slot *slot, uint64_t periods)
@@ -345,6 +436,15 @@ static void unseen(void *sum, struct cpu_slot *slot, uint64_t periods)
 	*(uint64_t *)sum += periods;
 }
 
+static uint32_t rest_of; /* thread */
+static uint64_t rest; /* periods of its that no signal came for */
+
+static void unseen_of(void *context, struct cpu_slot *slot, uint64_t periods)
+{
+	(void)context;
+	rest += slot->tid == rest_of ? periods : 0;
+}
+
 static void test_periods_belong_to_one(void **state)
 {
 	struct cpu_slot *s = calloc(1, sizeof(*s));
@@ -364,10 +464,86 @@ static void test_periods_belong_to_one(void **state)
 	free(s);
 }
 
+static void window(uint64_t hz)
+{
+	const struct settings settings = { .cpu = hz };
+
+	cpu_timer_source.window(hz ? &settings : NULL, captured->writer);
+}
+
+/* Samples whose weight is not a number of periods of 20 ms. */
+static size_t fine_samples(void)
+{
+	struct row_cpu_sample *rows;
+	size_t count, fine = 0;
+
+	rows = captured_rows(captured, TABLE_cpu_sample, &count);
+	for (size_t i = 0; i < count; i++)
+		fine += rows[i].weight_ns % (20 * NS_PER_MS) != 0;
+	free(rows);
+	return fine;
+}
+
+/* A session that wants more samples comes and goes: the rate follows, and weights are CPU time all along. */
+static void test_another_rate(void **state)
+{
+	const uint64_t most =
+		2 * (20 * NS_PER_MS + PERIOD_NS); /* a part of a period at each change */
+	uint64_t before[WORKERS];
+
+	(void)state;
+	window(50);
+	cpu_timer_source.collect(captured->writer, clock_monotonic_ns());
+	for (int i = 0; i < WORKERS; i++)
+		before[i] = cpu_ns(&workers[i]);
+	for (int round = 0; round < 3; round++) {
+		window(round == 1 ? 250 : 50);
+		collect(least_cpu_ns() + 200 * NS_PER_MS);
+		assert_int_equal(slot_of(&workers[0])->period_ns,
+				 round == 1 ? MAX(PERIOD_NS, clock_tick_ns()) : 20 * NS_PER_MS);
+	}
+	finish();
+	stop_workers();
+	for (int i = 0; i < WORKERS; i++) {
+		uint64_t sum = weight_of(workers[i].tid, false);
+
+		assert_true(sum <= workers[i].after_ns + most);
+		assert_true(sum + before[i] + most >= workers[i].before_ns);
+	}
+	assert_true(fine_samples() >= 10);
+	assert_words_are_of_rows();
+}
+
+/* Nobody wants samples for a while: CPU time of that while is not counted. */
+static void test_another_window(void **state)
+{
+	uint64_t without[WORKERS];
+
+	(void)state;
+	collect(100 * NS_PER_MS);
+	window(0);
+	for (int i = 0; i < WORKERS; i++)
+		without[i] = cpu_ns(&workers[i]);
+	wait_for_work(least_cpu_ns() + 200 * NS_PER_MS);
+	window(250);
+	for (int i = 0; i < WORKERS; i++)
+		without[i] = slot_of(&workers[i])->clock_ns - without[i];
+	collect(least_cpu_ns() + 100 * NS_PER_MS);
+	finish();
+	stop_workers();
+	for (int i = 0; i < WORKERS; i++) {
+		uint64_t sum = weight_of(workers[i].tid, false);
+
+		assert_true(without[i] >= 100 * NS_PER_MS);
+		assert_true(sum + without[i] <= workers[i].after_ns + 2 * PERIOD_NS);
+		assert_true(sum >= 150 * NS_PER_MS);
+	}
+}
+
 /* What timers had no time for goes to `unseen`: all CPU time has an owner. */
 static void test_the_rest(void **state)
 {
-	uint64_t rest = 0, counted = 0;
+	uint64_t left = 0, counted = 0;
 	struct cpu_slot *s;
 
 	(void)state;
@@ -376,11 +552,56 @@ static void test_the_rest(void **state)
 	for (unsigned i = 0; (s = cpu_threads_slot(i)); i++)
 		counted += atomic_load(&s->counted);
 	wait_for_work(least_cpu_ns() + 100 * NS_PER_MS);
-	cpu_threads_stop(unseen, &rest);
+	cpu_threads_stop(unseen, &left);
 	finish();
-	assert_true(rest >= 100 * NS_PER_MS / PERIOD_NS);
-	assert_true(counted + rest <=
+	assert_true(left >= 100 * NS_PER_MS / PERIOD_NS);
+	assert_true(counted + left <=
 		    (workers[0].after_ns + workers[1].after_ns) / PERIOD_NS + WORKERS);
+	stop_workers();
+}
+
+/* On a busy machine hardly a signal comes. Here none does; what the thread's clock said when it was last read is not lost. */
+static void test_a_thread_that_ended_keeps_what_was_read(void **state)
+{
+	struct cpu_slot *s = slot_of(&workers[0]);
+	uint64_t begun = s->first_ns - PERIOD_NS, read, periods = 0;
+
+	(void)state;
+	cpu_handler_enable(false);
+	wait_for_work(begun + 50 * PERIOD_NS);
+	cpu_threads_scan(clock_monotonic_ns() + NS_PER_S, ignore, NULL);
+	read = cpu_slot_due(s, s->clock_ns);
+	assert_true(read >= 50);
+	periods = read - atomic_load(&s->counted);
+	stop_workers();
+	rest_of = workers[0].tid;
+	rest = 0;
+	cpu_threads_scan(clock_monotonic_ns() + 2 * NS_PER_S, unseen_of, NULL);
+	assert_int_equal(rest, periods);
+	cpu_timer_source.stop(captured->writer);
+}
+
+/* A thread that has a timer keeps it where the kernel gives no more. */
+static void test_timers_are_set_again_without_new_ones(void **state)
+{
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	cpu_threads_arm_again();
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
+	for (int i = 0; i < WORKERS; i++) {
+		struct cpu_slot *s = slot_of(&workers[i]);
+		uint64_t samples = atomic_load(&s->samples);
+
+		assert_true(s->armed && !s->refused);
+		while (atomic_load(&s->samples) == samples)
+			usleep(10000);
+	}
+	finish();
 	stop_workers();
 }
 
@@ -389,9 +610,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_periods_belong_to_one),
 		cmocka_unit_test_setup_teardown(test_weights_are_cpu_time, begin, end),
+		cmocka_unit_test_setup_teardown(test_another_rate, begin, end),
+		cmocka_unit_test_setup_teardown(test_another_window, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_full_ring_keeps_the_weight, begin, end),
 		cmocka_unit_test_setup_teardown(test_signals_that_are_nobodys, begin, end),
 		cmocka_unit_test_setup_teardown(test_the_rest, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_thread_that_ended_keeps_what_was_read, begin,
+						end),
+		cmocka_unit_test_setup_teardown(test_timers_are_set_again_without_new_ones, begin,
+						end),
+		cmocka_unit_test_setup_teardown(test_threads_of_the_recorder, begin, end),
 		cmocka_unit_test_setup_teardown(test_samples_without_stacks_are_losses, begin, end),
 	};
 

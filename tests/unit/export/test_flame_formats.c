@@ -33,6 +33,15 @@ static void close_graph(struct graph *g)
 	trace_free(g->trace);
 }
 
+static const struct flame_format *format_named(const char *name)
+{
+	const struct flame_format *f = flame_formats;
+
+	while (strcmp(f->file.name, name) != 0)
+		f++;
+	return f;
+}
+
 /* What a format writes, as text. */
 static void write_as(const struct graph *g, const char *folder, const char *format, bool xpu_perf,
 		     struct strbuf *text)
@@ -45,7 +54,7 @@ static void write_as(const struct graph *g, const char *folder, const char *form
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/out", folder);
-	if (flame_write(&g->flame, flame_format_by_name(format), &w, path, true, &bytes, &e) < 0)
+	if (flame_write(&g->flame, format_named(format), &w, path, true, &bytes, &e) < 0)
 		fail_msg("%s", e.text);
 	strbuf_clear(text);
 	assert_int_equal(io_read_file(path, 64 << 20, text), 0);
@@ -70,7 +79,6 @@ static void formats_by_name(void **state)
 	assert_null(flame_format_by_path("x"));
 	assert_null(flame_format_by_path(".svg"));
 	assert_null(flame_format_by_path("x.png"));
-	assert_null(flame_format_by_name("text"));
 }
 
 static void make_small(const char *folder, const char *hostile, uint64_t unit_ns)

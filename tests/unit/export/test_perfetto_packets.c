@@ -80,7 +80,6 @@ static void test_lengths_around_their_limits(void **state)
 		size_t outer, inner;
 		uint64_t length;
 
-		proto_reserve(&s, 64);
 		outer = proto_open(&s, 1);
 		inner = proto_open(&s, 2);
 		proto_text(&s, 3, text, sizes[i]);

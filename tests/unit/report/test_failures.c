@@ -39,6 +39,7 @@ static void a_context_that_failed_leads(void **state)
 	assert_int_equal(f->items[0].result, 2);
 	assert_int_equal(f->fatal, 1);
 	assert_int_equal(f->items[2].count, 2);
+	assert_int_equal(f->items[2].first_ns, 23000);
 	report_print_text(&(struct report_view){ .report = &a.report,
 						 .path = "x",
 						 .width = 120,
@@ -49,7 +50,9 @@ static void a_context_that_failed_leads(void **state)
 			       "\nfailed    the GPU context failed: CUDA_ERROR_ILLEGAL_ADDRESS, "
 			       "returned by cudaDeviceSynchronize at fault.py:6 main; last\n"
 			       "          launched: bad (1)\n"));
-	assert_non_null(strstr(strbuf_text(&out), "\ncalls that failed  4 calls\n"));
+	assert_non_null(strstr(strbuf_text(&out), "\ncalls that failed  4 calls\n"
+						  "  count  first at  error"));
+	assert_non_null(strstr(strbuf_text(&out), " returned by            line\n"));
 	assert_non_null(strstr(strbuf_text(&out), "CUDA_ERROR_OUT_OF_MEMORY"));
 	analyzed_release(&a);
 }
@@ -93,9 +96,31 @@ static void a_large_loss_is_said_first(void **state)
 	}
 }
 
+/* CUDA's own names, each for one code; all codes that end a context have one. */
+static void codes_have_names_of_their_own(void **state)
+{
+	(void)state;
+	assert_null(failure_name(0));
+	for (uint32_t code = 1; code < 1100; code++) {
+		const char *name = failure_name(code);
+
+		assert_true(name || !failure_is_fatal(code));
+		if (!name)
+			continue;
+		assert_true(strncmp(name, "CUDA_ERROR_", 11) == 0 ||
+			    strncmp(name, "cudaError", 9) == 0);
+		assert_true(strlen(name) > 11);
+		for (uint32_t other = 1; other < code; other++)
+			assert_true(!failure_name(other) || strcmp(failure_name(other), name) != 0);
+	}
+	assert_string_equal(failure_name(700), "CUDA_ERROR_ILLEGAL_ADDRESS");
+	assert_true(failure_is_fatal(700) && !failure_is_fatal(2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(codes_have_names_of_their_own),
 		folder_test(a_context_that_failed_leads),
 		folder_test(a_program_without_failures_says_nothing),
 		folder_test(a_large_loss_is_said_first),

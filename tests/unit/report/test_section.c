@@ -1,6 +1,8 @@
 /* A section as text and as JSON, from a declaration that touches nothing else. */
 #include "report/section.h"
 
+#include <string.h>
+
 #include "support/cmocka_tests.h"
 
 struct toy_row {
@@ -66,22 +68,125 @@ static void text_has_what_has_a_head(void **state)
 			    "  blue\\x1b      0  25.0%        -        -     0 B/s\n");
 }
 
+static const struct field halves[] = {
+	LIST("items", ITEMS(struct toys, items, count), toy_fields, .half = true),
+};
+
+/* Half of three rows are two. */
+static void lists_of_half_length_round_up(void **state)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct section section = { .title = "toys", RESULT(copies), FIELDS(halves) };
+	struct report_view v = view_of(&out);
+
+	(void)state;
+	v.top = 3;
+	section_print_text(&section, &v);
+	assert_non_null(strstr(strbuf_text(&out), "blue"));
+	assert_null(strstr(strbuf_text(&out), "not shown"));
+}
+
 static void json_has_what_has_a_key(void **state)
 {
 	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
 	struct report_view v = view_of(&out);
+	struct json j = JSON_INIT(&out);
 
 	(void)state;
-	v.json = (struct json)JSON_INIT(&out);
-	json_object(&v.json);
-	section_print_json(&section_toys, &v);
-	json_end(&v.json);
+	json_object(&j);
+	section_print_json(&section_toys, &v, &j);
+	json_end(&j);
 	assert_string_equal(strbuf_text(&out),
 			    "{\"toys\": {\"total_ns\": 4000000, \"items\": ["
 			    "{\"name\": \"red\", \"count\": 1000, \"total_ns\": 3000000, "
 			    "\"bytes\": 3000000}, "
 			    "{\"name\": \"blue\\u001b\", \"count\": 0, \"total_ns\": 1000000, "
 			    "\"bytes\": 0}]}}");
+}
+
+/* What a row is made of, in units that count nothing. */
+struct odd_row {
+	uint32_t id;
+	bool broken;
+	uint64_t waves, gaps[3];
+};
+
+struct odds {
+	struct odd_row rows[2];
+	uint64_t by_name[2];
+};
+
+static bool is_whole(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return !((const struct odd_row *)row)->broken;
+}
+
+static const char *color_name(unsigned color)
+{
+	static const char *const names[] = { "red", "blue" };
+
+	return names[color];
+}
+
+static const void *doubled(const struct report_view *v, const void *row, void *room)
+{
+	const struct odd_row *odd = row;
+
+	(void)v;
+	if (odd->broken)
+		return NULL;
+	*(struct odd_row *)room = (struct odd_row){ .id = 2 * odd->id };
+	return room;
+}
+
+#define ODD(member) MEMBER(struct odd_row, member)
+
+static const struct field doubled_fields[] = { FIELD("id", NULL, ID, ODD(id)) };
+static const struct field number_fields[] = { FIELD(NULL, NULL, NS, .size = sizeof(uint64_t)) };
+static const struct field odd_fields[] = {
+	FIELD("id", "id", ID, ODD(id)),
+	FIELD("broken", "broken", FLAG, ODD(broken)),
+	FIELD("color", "color", CHOICE, ODD(broken), .names = color_name),
+	FIELD("waves", NULL, MILLI, ODD(waves), .when = is_whole),
+	FIELD("null", NULL, COUNT, ODD(waves), .when = is_whole, .null = true),
+	FIELD("gaps", NULL, NUMBERS, NUMBERS(struct odd_row, gaps), .trim = true),
+	FIELD("all", NULL, NUMBERS, NUMBERS(struct odd_row, gaps)),
+	OBJECT("double", doubled_fields, .of = doubled),
+	OBJECT("maybe", doubled_fields, .of = doubled, .null = true),
+};
+static const struct field odds_fields[] = {
+	LIST("rows", ARRAY(struct odds, rows), odd_fields),
+	LIST("by_name", ARRAY(struct odds, by_name), number_fields, .names = color_name),
+};
+static const struct section section_odds = { .title = "odd", RESULT(copies), FIELDS(odds_fields) };
+static struct odds odds = { { { 1234567, false, 1250, { 7, 0, 8 } }, { 8, true, 5, { 0 } } },
+			    { 3, 4 } };
+
+static void fields_of_other_units(void **state)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, out = STRBUF_INIT;
+	struct report_view v = view_of(&text);
+	struct json j = JSON_INIT(&out);
+
+	(void)state;
+	report.copies = (struct copies *)(void *)&odds;
+	section_print_text(&section_odds, &v);
+	assert_string_equal(strbuf_text(&text), "\nodd\n"
+						"       id  broken  color\n"
+						"  1234567      no    red\n"
+						"        8     yes   blue\n");
+	json_object(&j);
+	section_print_json(&section_odds, &v, &j);
+	json_end(&j);
+	assert_string_equal(
+		strbuf_text(&out),
+		"{\"rows\": [{\"id\": 1234567, \"broken\": false, \"color\": \"red\", "
+		"\"waves\": 1.250, \"null\": 1250, \"gaps\": [7, 0, 8], \"all\": [7, 0, 8], "
+		"\"double\": {\"id\": 2469134}, \"maybe\": {\"id\": 2469134}}, "
+		"{\"id\": 8, \"broken\": true, \"color\": \"blue\", \"null\": null, "
+		"\"gaps\": [0], \"all\": [0, 0, 0], \"maybe\": null}], "
+		"\"by_name\": {\"red\": 3, \"blue\": 4}}");
 }
 
 static void nothing_is_printed_without_rows(void **state)
@@ -100,7 +205,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_has_what_has_a_head),
+		cmocka_unit_test(lists_of_half_length_round_up),
 		cmocka_unit_test(json_has_what_has_a_key),
+		cmocka_unit_test(fields_of_other_units),
 		cmocka_unit_test(nothing_is_printed_without_rows),
 	};
 

@@ -16,10 +16,14 @@
 
 #define SYMBOLS_MAX 16u
 
-/* Sections: none, .dynsym, .dynstr, .symtab, .strtab. */
+#define FILTER_WORDS 5u
+
+/* Sections: none, .dynsym, .dynstr, .symtab, .strtab; .gnu.hash if there is one. */
 struct image {
 	Elf64_Ehdr head;
-	Elf64_Shdr sections[5];
+	Elf64_Shdr sections[6];
+	uint32_t hash[4];
+	uint64_t filter[FILTER_WORDS];
 	Elf64_Sym dynamic[SYMBOLS_MAX], all[SYMBOLS_MAX];
 	char dynamic_names[512], all_names[512];
 	size_t dynamic_used, all_used;
@@ -131,6 +135,36 @@ static void test_other_program(void **state)
 	assert_int_equal(read_image((const void *)"", 0, &file), E_FORMAT);
 }
 
+/* The hash of _PyRuntime is 0x88b5a111: word 2 of five, bits 17 and, shifted by six, 4. */
+static void test_filter_of_the_hash_table(void **state)
+{
+	static const uint64_t none[] = { 0, UINT64_C(1) << 17, UINT64_C(1) << 4,
+					 ~(UINT64_C(1) << 17), ~(UINT64_C(1) << 4) };
+	static struct ebpf_python_file file;
+	static struct image m;
+
+	(void)state;
+	make(&m, true);
+	m.head.e_shnum = 6;
+	m.sections[5] = (Elf64_Shdr){ .sh_type = SHT_GNU_HASH,
+				      .sh_offset = offsetof(struct image, hash),
+				      .sh_size = sizeof(m.hash) + sizeof(m.filter) };
+	m.hash[2] = FILTER_WORDS;
+	m.hash[3] = 6;
+	m.filter[2] = UINT64_C(1) << 17 | UINT64_C(1) << 4;
+	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		m.filter[2] = none[i];
+		assert_int_equal(read_image(&m, sizeof(m), &file), -ENOENT);
+	}
+	/* One that makes no sense tells nothing. */
+	m.hash[2] = 0;
+	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
+	m.hash[2] = UINT32_MAX;
+	m.sections[5].sh_offset = sizeof(m);
+	assert_int_equal(read_image(&m, sizeof(m), &file), 0);
+}
+
 /* Whatever is in the file: an answer, and no access outside of what was read. */
 static void test_damage(void **state)
 {
@@ -155,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_interpreter),
 		cmocka_unit_test(test_other_program),
+		cmocka_unit_test(test_filter_of_the_hash_table),
 		cmocka_unit_test(test_damage),
 	};
 

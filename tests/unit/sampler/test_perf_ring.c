@@ -81,13 +81,15 @@ static uint64_t take(struct fake *f, uint64_t until_ns)
 {
 	struct perf_ring *ring;
 	const struct perf_event_header *h = perf_rings_next(&f->all, until_ns, &ring);
-	uint64_t mark;
+	uint64_t mark, ring_time;
 
 	if (!h)
 		return 0;
 	memcpy(&mark, (const uint8_t *)h + (h->type == PERF_RECORD_SAMPLE ? 16 : h->size - 32u),
 	       sizeof(mark));
+	ring_time = ring->time_ns;
 	perf_rings_drop(&f->all, ring);
+	assert_int_equal(ring->dropped_ns, ring_time); /* a loss is said to be since then */
 	return mark;
 }
 

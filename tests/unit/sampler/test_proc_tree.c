@@ -81,10 +81,47 @@ static void test_roots_and_descendants(void **state)
 	proc_tree_release(&tree);
 }
 
+/* Four generations, of which the first is asked for. */
+static void test_descendants_of_descendants(void **state)
+{
+	enum { GENERATIONS = 4 };
+	struct proc_tree tree = { 0 };
+	pid_t pids[GENERATIONS];
+	int pipes[2];
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	pids[0] = fork();
+	assert_true(pids[0] >= 0);
+	if (pids[0] == 0) {
+		for (int i = 1; i < GENERATIONS && fork() == 0; i++) {
+			pid_t self = getpid();
+
+			if (write(pipes[1], &self, sizeof(self)) != sizeof(self))
+				_exit(1);
+		}
+		for (;;)
+			pause();
+	}
+	for (int i = 1; i < GENERATIONS; i++)
+		assert_int_equal(read(pipes[0], &pids[i], sizeof(pids[i])), sizeof(pids[i]));
+	close(pipes[0]);
+	close(pipes[1]);
+	assert_int_equal(proc_tree_read(&tree, pids, 1), 0);
+	assert_int_equal(tree.pids.count, GENERATIONS);
+	for (int i = 0; i < GENERATIONS; i++)
+		assert_true(has(&tree, pids[i]));
+	proc_tree_release(&tree);
+	for (int i = GENERATIONS; i--;)
+		kill(pids[i], SIGKILL);
+	waitpid(pids[0], NULL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_roots_and_descendants),
+		cmocka_unit_test(test_descendants_of_descendants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

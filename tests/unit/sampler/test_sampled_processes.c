@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ static struct targets *new_targets(const char *folder, uint64_t max_bytes, uint3
 {
 	const struct targets_options options = { .directory = folder,
 						 .max_bytes = max_bytes,
+						 .period_ns = 1000,
 						 .processes_max = processes_max };
 	struct targets *t;
 
@@ -383,6 +385,109 @@ static uint64_t lost(struct trace *t, enum loss_reason reason)
 	return count;
 }
 
+/* A row of cpu_sample, as far as it matters here. */
+struct sampled {
+	size_t process; /* of the recording */
+	uint32_t thread;
+	uint64_t weight_ns;
+	bool has_stack;
+};
+
+static void check_samples(struct trace *trace, const struct sampled *expected, size_t count)
+{
+	assert_int_equal(trace_rows(trace, TABLE_cpu_sample), count);
+	for (size_t i = 0; i < count; i++) {
+		bool no_stack = false;
+
+		assert_int_equal(trace_row_process(trace, TABLE_cpu_sample, i),
+				 expected[i].process);
+		assert_int_equal(
+			trace_value(trace, TABLE_cpu_sample, COLUMN_cpu_sample_thread, i, NULL),
+			expected[i].thread);
+		assert_int_equal(
+			trace_value(trace, TABLE_cpu_sample, COLUMN_cpu_sample_weight_ns, i, NULL),
+			expected[i].weight_ns);
+		trace_value(trace, TABLE_cpu_sample, COLUMN_cpu_sample_stack, i, &no_stack);
+		assert_int_equal(!no_stack, expected[i].has_stack);
+	}
+}
+
+/* Of threads that had samples, and of one that had none. The period is 1000 ns. */
+static void time_after_the_last_sample(void **state)
+{
+	static const enum table_id tables[] = { TABLE_cpu_sample, TABLE_thread, 0 };
+	static const struct sampled expected[] = {
+		{ 0, 7, 500, false },          { 0, 0x7ffffff1, 1000, true },
+		{ 0, 0x7ffffff1, 1000, true }, { 0, 0x7ffffff1, 1, false },
+		{ 0, 8, 2500, false },         { 0, 0x7ffffff1, 400, false },
+	};
+	struct targets *t = new_targets(*state, 0, 0);
+	uint64_t frame = 0x1234;
+	struct target *p = targets_running(t, 0x7ffffff0, 1000);
+	struct trace *trace;
+
+	targets_thread_name(t, 0x7ffffff0, 7, "first", 1500);
+	targets_cpu_rest(t, p, 7, 2000, 500); /* waits for a segment */
+	targets_cpu_rest(t, p, 7, 2000, 0);
+	sample(t, 0x7ffffff0, 3000, &frame, 1);
+	targets_cpu_rest(t, p, 0x7ffffff1, 4000, 1001);
+	targets_cpu_rest(t, p, 8, 5000, 2500);
+	targets_cpu_rest(t, p, 0x7ffffff1, 6000, 400); /* another thread with this id */
+	assert_int_equal(targets_free(t, NULL), 0);
+
+	trace = open_rows(*state, tables);
+	check_samples(trace, expected, ARRAY_SIZE(expected));
+	assert_string_equal(text(trace, TABLE_thread, COLUMN_thread_name, 0), "first");
+	trace_free(trace);
+}
+
+/*
+ * A shell that had a sample starts two that have none, of which one starts another; a third child is there at the end. And one
+ * is left that its parent has not waited for.
+ */
+static void processes_without_samples(void **state)
+{
+	enum { SHELL = 0x7fffffe0, ONE = SHELL + 2, TWO, INNER, ALIVE, ORPHAN, INNER_ALIVE };
+	static const enum table_id tables[] = { TABLE_cpu_sample, TABLE_thread, 0 };
+	static const struct sampled expected[] = {
+		{ 0, SHELL + 1, 1000, true },   { 0, ONE, 10, false },    { 0, INNER, 20, false },
+		{ 0, TWO, 40, false },          { 0, ORPHAN, 80, false }, { 0, ALIVE, 160, false },
+		{ 0, INNER_ALIVE, 320, false },
+	};
+	struct targets *t = new_targets(*state, 0, 0);
+	uint64_t frame = 0x1234;
+	struct trace *trace;
+
+	targets_running(t, SHELL, 1000);
+	sample(t, SHELL, 2000, &frame, 1);
+	targets_fork(t, SHELL, ONE, 2100);
+	targets_thread_name(t, ONE, ONE, "one", 2100);
+	targets_cpu_rest(t, targets_find(t, ONE), ONE, 2200, 10);
+	targets_exit(t, ONE, 2200);
+	targets_fork(t, SHELL, TWO, 2300);
+	targets_fork(t, TWO, INNER, 2400);
+	targets_thread_name(t, INNER, INNER, "inner", 2400);
+	targets_cpu_rest(t, targets_find(t, INNER), INNER, 2500, 20);
+	targets_exit(t, INNER, 2500);
+	targets_cpu_rest(t, targets_find(t, TWO), TWO, 2600, 40);
+	targets_exit(t, TWO, 2600);
+	targets_fork(t, 0x7fffff00, ORPHAN, 2700);
+	targets_cpu_rest(t, targets_find(t, ORPHAN), ORPHAN, 2800, 80);
+	targets_exit(t, ORPHAN, 2800);
+	targets_fork(t, SHELL, ALIVE, 2900);
+	targets_cpu_rest(t, targets_find(t, ALIVE), ALIVE, 3000, 160);
+	targets_fork(t, ALIVE, INNER_ALIVE, 3000);
+	targets_cpu_rest(t, targets_find(t, INNER_ALIVE), INNER_ALIVE, 3100, 320);
+	assert_int_equal(targets_free(t, NULL), 0);
+
+	trace = open_rows(*state, tables);
+	assert_int_equal(trace_process_count(trace), 1);
+	check_samples(trace, expected, ARRAY_SIZE(expected));
+	assert_string_equal(text(trace, TABLE_thread, COLUMN_thread_name, 1), "one");
+	assert_string_equal(text(trace, TABLE_thread, COLUMN_thread_name, 2), "inner");
+	trace_free(trace);
+}
+
 static void losses_find_a_segment(void **state)
 {
 	static const enum table_id tables[] = { TABLE_loss, TABLE_process, 0 };
@@ -432,6 +537,97 @@ static void the_limit_of_size(void **state)
 	trace_free(trace);
 }
 
+/* The limit is of all segments: those of processes that have ended count, each of them. */
+static void bytes_of_all_that_have_ended(void **state)
+{
+	struct targets *t = new_targets(*state, 0, 0);
+	uint64_t frame = 0x1234, bytes = 0;
+	char path[4200];
+
+	for (pid_t pid = 0x7ffffff0; pid < 0x7ffffff3; pid++) {
+		struct stat st;
+
+		targets_exec(t, pid, 1000);
+		sample(t, pid, 2000, &frame, 1);
+		targets_exec(t, 0x7fffff00 + (pid & 15), 1500); /* not the last with segments */
+		sample(t, 0x7fffff00 + (pid & 15), 2000, &frame, 1);
+		t->loss_owner = targets_find(t, 0x7fffff00 + (pid & 15));
+		targets_exit(t, pid, 3000);
+		snprintf(path, sizeof(path), "%s/cpu-%d.0.pit", (const char *)*state, (int)pid);
+		assert_int_equal(stat(path, &st), 0);
+		bytes += (uint64_t)st.st_size;
+		/* The end of a file is written when it is closed. */
+		assert_true(t->closed_bytes <= bytes && t->closed_bytes > bytes / 2);
+	}
+	assert_int_equal(targets_free(t, NULL), 0);
+}
+
+/* Told once each, whenever rows are written. */
+static void stacks_without_room(void **state)
+{
+	static const enum table_id tables[] = { TABLE_loss, 0 };
+	struct targets *t = new_targets(*state, 0, 0);
+	uint64_t frame = 0x1234;
+	struct trace *trace;
+
+	targets_exec(t, 0x7ffffff0, 1000);
+	sample(t, 0x7ffffff0, 2000, &frame, 1);
+	for (unsigned i = 1; i <= 3; i++) {
+		targets_find(t, 0x7ffffff0)->tree.refused += i;
+		targets_flush(t, clock_monotonic_ns(), true);
+	}
+	assert_int_equal(targets_free(t, NULL), 0);
+	trace = open_rows(*state, tables);
+	assert_int_equal(lost(trace, loss_reason_stack_limit), 6);
+	trace_free(trace);
+}
+
+/* What a parent's segment has, a child's does not. */
+static void a_child_in_the_same_code(void **state)
+{
+	static const enum table_id tables[] = { TABLE_module, TABLE_thread, 0 };
+	struct targets *t = new_targets(*state, 0, 0);
+	uint64_t frames[] = { (uintptr_t)a_child_in_the_same_code + 5,
+			      (uintptr_t)dlsym(RTLD_DEFAULT, "qsort") + 5 };
+	struct trace *trace;
+
+	assert_non_null(targets_running(t, getpid(), 1000));
+	sample(t, getpid(), 2000, frames, 2);
+	targets_fork(t, getpid(), 0x7ffffff0, 3000);
+	targets_thread_name(t, 0x7ffffff0, 0x7ffffff1, "early", 3500);
+	sample(t, 0x7ffffff0, 4000, frames, 1);
+	targets_thread_name(t, 0x7ffffff0, 0x7ffffff1, "late", 4500);
+	sample(t, 0x7ffffff0, 5000, frames, 1);
+	assert_int_equal(targets_free(t, NULL), 0);
+
+	trace = open_rows(*state, tables);
+	assert_int_equal(trace_rows(trace, TABLE_module), 3);
+	assert_int_equal(trace_row_process(trace, TABLE_module, 1), 0);
+	assert_int_equal(trace_row_process(trace, TABLE_module, 2), 1);
+	assert_int_equal(trace_rows(trace, TABLE_thread), 3);
+	assert_string_equal(text(trace, TABLE_thread, COLUMN_thread_name, 1), "early");
+	assert_string_equal(text(trace, TABLE_thread, COLUMN_thread_name, 2), "late");
+	trace_free(trace);
+}
+
+/* Segments need not begin at a page of their file, but mappings do. */
+static void segments_within_pages(void **state)
+{
+	const struct target_file file = {
+		.segments = { { 0x1234, 0x401234, 0x500 }, { 0x3000, 0x404000, 0x1800 } },
+		.segment_count = 2,
+	};
+	uint64_t bias = 0;
+
+	(void)state;
+	assert_true(target_file_bias(&file, 0x70001000, 0x1000, &bias));
+	assert_int_equal(bias, 0x70001234 - 0x401234);
+	assert_true(target_file_bias(&file, 0x70004000, 0x4000, &bias));
+	assert_int_equal(bias, 0x70003000 - 0x404000);
+	assert_false(target_file_bias(&file, 0x70002000, 0x2000, &bias));
+	assert_false(target_file_bias(&file, 0x70005000, 0x5000, &bias));
+}
+
 static void a_folder_that_is_gone(void **state)
 {
 	struct targets *t = new_targets("/nonexistent/folder", 0, 0);
@@ -457,8 +653,14 @@ int main(void)
 		folder_test(large_files),
 		folder_test(a_process_from_fork_to_exit),
 		folder_test(all_kinds_of_frames),
+		folder_test(time_after_the_last_sample),
+		folder_test(processes_without_samples),
 		folder_test(losses_find_a_segment),
 		folder_test(the_limit_of_size),
+		folder_test(bytes_of_all_that_have_ended),
+		folder_test(stacks_without_room),
+		folder_test(a_child_in_the_same_code),
+		cmocka_unit_test(segments_within_pages),
 		folder_test(a_folder_that_is_gone),
 	};
 

@@ -30,6 +30,11 @@ static void only_what_is_asked_for(void **state)
 
 	assert_int_equal(sparse_file_open(&f, make_file(temp_file(*state, "a")), SIZE), 0);
 	assert_int_equal(f.bytes[500000], 0);
+	/* A whole piece of 16 KiB, and not the one behind it. */
+	assert_true(sparse_file_need(&f, 0, 16384));
+	assert_int_equal(f.read_bytes, 16384);
+	assert_true(sparse_file_need(&f, 16383, 2));
+	assert_int_equal(f.read_bytes, 2 * 16384);
 	for (unsigned i = 0; i < 300; i++) {
 		size_t offset = (size_t)rand() % SIZE, size = (size_t)rand() % 3000;
 		uint64_t before = f.read_bytes;

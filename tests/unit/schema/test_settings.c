@@ -19,8 +19,11 @@ static void assert_untouched(const char *text)
 {
 	struct settings before = parsed(""), after = parsed(text);
 
-	if (memcmp(&before, &after, sizeof(before)) != 0)
-		fail_msg("\"%.40s\" changes the settings", text);
+#define S(key, ...)                                                                                \
+	if (before.key != after.key)                                                               \
+		fail_msg("\"%.40s\" changes " #key, text);
+	SETTINGS(S)
+#undef S
 }
 
 static void test_every_option(void **state)
@@ -53,9 +56,9 @@ static void test_cpu_samples(void **state)
 
 	(void)state;
 	assert_int_equal(s.cpu, 0);
-	s = parsed("cpu=99;preload=1;cuda=0");
+	s = parsed("cpu=99;preload=all;cuda=0");
 	assert_int_equal(s.cpu, 99);
-	assert_int_equal(s.preload, SETTING_PRELOAD_1);
+	assert_int_equal(s.preload, SETTING_PRELOAD_ALL);
 	assert_false(s.cuda);
 	assert_true(parsed("cuda=1").cuda);
 	assert_int_equal(parsed("cpu=99;cpu=0").cpu, 0);
@@ -65,10 +68,10 @@ static void test_cpu_samples(void **state)
 	assert_int_equal(parsed("cpu=fast").cpu, 0);
 	assert_false(parsed("preload=yes").preload);
 
-	s = parsed("preload=once;perf=4026531836");
-	assert_int_equal(s.preload, SETTING_PRELOAD_ONCE);
+	s = parsed("preload=python;perf=4026531836");
+	assert_int_equal(s.preload, SETTING_PRELOAD_PYTHON);
 	assert_int_equal(s.perf, UINT64_C(4026531836));
-	assert_int_equal(parsed("preload=once;preload=0").preload, SETTING_PRELOAD_0);
+	assert_int_equal(parsed("preload=python;preload=none").preload, SETTING_PRELOAD_NONE);
 	assert_int_equal(parsed("").perf, 0);
 }
 
@@ -128,28 +131,58 @@ static void test_the_window(void **state)
 			 0); /* before the start: a played tape's clock */
 }
 
+/* Another value than the default. */
+#define OTHER_FLAG(s, key) (s)->key = !(s)->key
+#define OTHER_ENUM(s, key) (s)->key = !(s)->key
+#define OTHER_U64(s, key) (s)->key += 5 + offsetof(struct settings, key)
+#define OTHER_SIZE OTHER_U64
+#define OTHER_DURATION OTHER_U64
+
 /* What is written is read back as it was, also where it is nothing. */
 static void test_written_and_read(void **state)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	struct settings defaults, other, back;
-	size_t count;
-	const struct setting *all = settings_all(&count);
+	const struct settings defaults = SETTINGS_INIT;
+	struct settings other = defaults, back = defaults;
 
 	(void)state;
-	settings_defaults(&defaults);
 	settings_text(&defaults, &text);
 	assert_string_equal(strbuf_text(&text), "");
-	other = defaults;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t *value = (uint64_t *)(void *)((char *)&other + all[i].offset);
-
-		*value = all[i].type == SETTING_NUMBER ? 5 + i : !all[i].initial;
-	}
+#define S(key, type, ...) OTHER_##type(&other, key);
+	SETTINGS(S)
+#undef S
 	settings_text(&other, &text);
-	back = defaults;
 	settings_parse(&back, strbuf_text(&text));
-	assert_memory_equal(&back, &other, sizeof(back));
+#define S(key, ...)                                                                                \
+	assert_true(other.key != defaults.key);                                                    \
+	assert_true(back.key == other.key);
+	SETTINGS(S)
+#undef S
+}
+
+static void test_joined(void **state)
+{
+	struct settings
+		a = parsed("graphs=launch;stacks=native;counters_ns=0;cpu=50;duration_ns=7;cuda=0;"
+			   "sync=1"),
+		b = parsed("graphs=auto;cuda=1;stacks=python;counters_ns=30;cpu=20;duration_ns=9;"
+			   "api=all"),
+		c = parsed("counters_ns=20;graphs=node");
+
+	(void)state;
+	settings_join(&a, &b);
+	assert_int_equal(a.graphs, SETTING_GRAPHS_AUTO);
+	assert_int_equal(a.stacks, SETTING_STACKS_ALL);
+	assert_int_equal(a.counters_ns, 30);
+	assert_int_equal(a.cpu, 50);
+	assert_int_equal(a.duration_ns, 7);
+	assert_int_equal(a.api, SETTING_API_ALL);
+	assert_true(a.cuda);
+	assert_true(a.sync);
+	assert_false(a.memory);
+	settings_join(&a, &c);
+	assert_int_equal(a.counters_ns, 20);
+	assert_int_equal(a.graphs, SETTING_GRAPHS_NODE);
 }
 
 static void test_any_bytes(void **state)
@@ -239,6 +272,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_unknown_is_ignored),
 		cmocka_unit_test(test_the_window),
 		cmocka_unit_test(test_written_and_read),
+		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_a_very_long_text),
 		cmocka_unit_test(test_the_environment),

@@ -11,7 +11,6 @@
 
 #include "all_parts.h"
 #include "stack/python/python_code.h"
-#include "stack/python/python_interrupted.h"
 #include "stack/python/python_splice.h"
 #include "stack/unwind/unwind_self.h"
 

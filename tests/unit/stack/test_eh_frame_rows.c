@@ -160,6 +160,58 @@ static void wrong_instructions_make_the_rest_unknown(void **state)
 	whole_table_release(&t);
 }
 
+/* DW_CFA_set_loc to an address: the rest of the function is unknown if that is before where it is, or behind its end. */
+static void locations_go_forwards_only(void **state)
+{
+	static const struct {
+		uint64_t to;
+		enum cfa_kind then;
+	} cases[] = { { TEXT + 10, CFA_REGISTER },
+		      { TEXT + 99, CFA_REGISTER },
+		      { TEXT + 9, CFA_UNKNOWN },
+		      { TEXT - 1, CFA_UNKNOWN },
+		      { TEXT + 101, CFA_UNKNOWN } };
+	static struct cfi c;
+	struct whole_table t;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		begin(&c, "zR");
+		cfi_u8(&c, 0x40 | 10);
+		cfi_u8(&c, 0x01);
+		cfi_u32(&c, (uint32_t)(cases[i].to - (c.address + c.size)));
+		assert_int_equal(only_rule(&c, TEXT + 9, &t)->cfa, CFA_REGISTER);
+		assert_int_equal(whole_table_find(&t, TEXT + 99)->cfa, cases[i].then);
+		whole_table_release(&t);
+	}
+}
+
+/* CFA = rsp + 16 by an expression with a DW_OP_nop, first, between and last. */
+static void expressions_with_nop(void **state)
+{
+	static const char *const expressions[] = { "\x77\x10\x96", "\x96\x77\x10",
+						   "\x77\x08\x96\x38\x22" };
+	static struct cfi c;
+	struct whole_table t;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(expressions); i++) {
+		const struct unwind_rule *rule;
+		size_t length = strlen(expressions[i]);
+
+		begin(&c, "zR");
+		cfi_u8(&c, 0x0f);
+		cfi_uleb(&c, length);
+		memcpy(c.bytes + c.size, expressions[i], length);
+		c.size += length;
+		rule = only_rule(&c, TEXT, &t);
+		assert_int_equal(rule->cfa, CFA_REGISTER);
+		assert_int_equal(rule->base, REG_RSP_);
+		assert_int_equal(rule->offset, 16);
+		whole_table_release(&t);
+	}
+}
+
 static void unknown_augmentation_is_left_out(void **state)
 {
 	static struct cfi c;
@@ -224,6 +276,8 @@ int main(void)
 		cmocka_unit_test(signal_frames),
 		cmocka_unit_test(plt),
 		cmocka_unit_test(wrong_instructions_make_the_rest_unknown),
+		cmocka_unit_test(locations_go_forwards_only),
+		cmocka_unit_test(expressions_with_nop),
 		cmocka_unit_test(unknown_augmentation_is_left_out),
 		cmocka_unit_test(overlapping_functions_keep_the_first),
 		cmocka_unit_test(every_truncation_and_flip),

@@ -47,12 +47,12 @@ static void drop(const struct stack_module *module, uint8_t *pages)
 	munmap(pages, module->segment_end - (uint64_t)(uintptr_t)pages);
 }
 
-static const struct unwind_rule *rule_at(const struct stack_part *part, uint32_t row)
+static const struct unwind_rule *rule_at(const struct unwind_part *part, uint32_t row)
 {
 	return unwind_store_rule(&store, part->rows[row] & (UNWIND_STORE_RULES_MAX - 1));
 }
 
-static void assert_same_part(const struct stack_part *part, const struct stack_part *real)
+static void assert_same_part(const struct unwind_part *part, const struct unwind_part *real)
 {
 	assert_int_equal(part->count, real->count);
 	for (uint32_t row = 0; row < part->count; row++) {
@@ -74,7 +74,7 @@ static void compare_all(struct stack_module *module)
 
 	assert_non_null(b);
 	for (uint32_t n = 0; n < real->part_count; n++) {
-		struct stack_part *part = module_build_part(b, n);
+		struct unwind_part *part = module_build_part(b, n);
 
 		assert_non_null(part);
 		assert_same_part(part, atomic_load(&real->parts[n]));
@@ -117,7 +117,7 @@ static void memory_that_goes_away(void **state)
 	uint8_t *pages;
 	struct stack_module module = moved_module(&pages);
 	struct module_build *b = module_build_new(&module, &store);
-	struct stack_part *part;
+	struct unwind_part *part;
 
 	(void)state;
 	part = module_build_part(b, 1);
@@ -133,7 +133,7 @@ static void a_header_that_makes_no_sense(void **state)
 {
 	uint8_t *pages;
 	struct stack_module module = moved_module(&pages);
-	struct stack_part *part;
+	struct unwind_part *part;
 	struct module_build *b;
 
 	(void)state;

@@ -42,7 +42,7 @@ static struct stack_module *module_of(const void *code)
 }
 
 /* The cell of the part that has this code. */
-static struct stack_part *part_of(const void *code)
+static struct unwind_part *part_of(const void *code)
 {
 	struct stack_module *module = module_of(code);
 	uint64_t offset = (uint64_t)code - module->bias - module->code_start;
@@ -110,7 +110,7 @@ static void parts_are_compiled_when_stacks_want_them(void **state)
 	assert_null(part_of(code));
 	call_plugin(plugin, 3); /* the stack does not wait for it */
 	assert_int_equal(atomic_load(&complete), 1);
-	assert_ptr_equal(part_of(code), &stack_part_wanted);
+	assert_ptr_equal(part_of(code), &unwind_part_wanted);
 	parts = modules.parts;
 	update_all();
 	assert_true(modules.parts > parts);

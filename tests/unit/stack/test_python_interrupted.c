@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "stack/python/python_interrupted.h"
+#include "stack/python/python_splice.h"
 
 #define FRAME_BYTES 128
 #define ENTRY 3 /* owner */

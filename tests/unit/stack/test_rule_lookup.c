@@ -35,7 +35,7 @@ static unsigned compare_at(struct stack_module *module, uint64_t address)
 /* Some rows of a part, and what comes before them. */
 static unsigned compare_part(struct stack_module *module, uint32_t number)
 {
-	const struct stack_part *part = atomic_load(&module->parts[number]);
+	const struct unwind_part *part = atomic_load(&module->parts[number]);
 	uint64_t start = module->code_start + ((uint64_t)number << UNWIND_PART_SHIFT);
 	uint32_t step = part->count / ROWS_A_PART + 1;
 	unsigned compared = 0;

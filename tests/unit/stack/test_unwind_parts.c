@@ -275,6 +275,28 @@ static void a_full_store(void **state)
 	unwind_store_release(&store);
 }
 
+/* The second time the rules are known: all that a file takes is given back with it. */
+static void bytes_are_given_back(void **state)
+{
+	struct unwind_store store;
+	size_t left[2];
+
+	(void)state;
+	open_store(&store);
+	write_file();
+	for (unsigned round = 0; round < 2; round++) {
+		struct unwind_parts *p = open_file(&store, WITH_SEARCH);
+		size_t before = store.bytes;
+
+		check_rows(p);
+		assert_true(store.bytes >= before + p->compiled.count * unwind_part_bytes(1));
+		unwind_parts_free(p);
+		left[round] = store.bytes;
+	}
+	assert_int_equal(left[0], left[1]);
+	unwind_store_release(&store);
+}
+
 static void lack_of_memory(void **state)
 {
 	unsigned failures = 0;
@@ -318,6 +340,7 @@ int main(void)
 		cmocka_unit_test(wrong_search_tables),
 		cmocka_unit_test(damaged_entries),
 		cmocka_unit_test(a_full_store),
+		cmocka_unit_test(bytes_are_given_back),
 		cmocka_unit_test(lack_of_memory),
 	};
 

@@ -1,5 +1,6 @@
 #include "symbol/demangle.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -156,6 +157,37 @@ static void deep_names(void **state)
 	assert_true(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - start < 5 * NS_PER_S);
 }
 
+#define PARTS 1000u
+
+/* The name is complete when demangle() returns, whichever stack it was parsed on. */
+static void *demangle_long(void *text)
+{
+	char *p = stpcpy(name, "_ZN");
+
+	for (unsigned i = 0; i < PARTS; i++)
+		p = stpcpy(p, "3abc");
+	stpcpy(p, "1fEv");
+	demangle(name, text);
+	return NULL;
+}
+
+static void threads_with_little_stack(void **state)
+{
+	struct strbuf s = STRBUF_INIT;
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_attr_init(&attributes), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, demangle_long, &s), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attributes);
+	assert_int_equal(s.length, PARTS * strlen("abc::") + strlen("f()"));
+	assert_string_equal(s.data + PARTS * strlen("abc::"), "f()");
+	strbuf_release(&s);
+}
+
 static void failed_allocations(void **state)
 {
 	(void)state;
@@ -179,6 +211,7 @@ int main(void)
 		cmocka_unit_test(short_names_of_endless_texts),
 		cmocka_unit_test(conversions_in_conversions),
 		cmocka_unit_test(deep_names),
+		cmocka_unit_test(threads_with_little_stack),
 		cmocka_unit_test(failed_allocations),
 	};
 

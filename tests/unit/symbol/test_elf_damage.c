@@ -1,4 +1,6 @@
 /* Files that end anywhere, bytes that are anything, memory that runs out. */
+#include <elf.h>
+
 #include "compiled_fixture.h"
 
 #include <errno.h>
@@ -152,6 +154,39 @@ static void no_memory(void **state)
 	assert_true(failures > 5);
 }
 
+/* A section that decompresses to more or fewer bytes than its header says has no contents. */
+static void compressed_to_another_size(void **state)
+{
+	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
+
+	(void)state;
+	write_file("small.c", small_source, strlen(small_source));
+	shell("cc %s -gdwarf-5 -gz=zlib -o packed small.c", SMALL);
+	read_file("packed", &bytes);
+	for (int change = -1; change <= 1; change++) {
+		struct elf_section *s;
+		struct elf_bytes plain;
+		struct elf_file f;
+		Elf64_Chdr header;
+		char *at;
+
+		assert_int_equal(elf_file_open_bytes(bytes.data, bytes.length, &f, NULL), 0);
+		s = elf_section(&f, ".debug_info");
+		assert_non_null(s);
+		assert_true(s->flags & SHF_COMPRESSED);
+		at = bytes.data + s->offset;
+		memcpy(&header, at, sizeof(header));
+		header.ch_size += (uint64_t)(int64_t)change;
+		memcpy(at, &header, sizeof(header));
+		plain = elf_contents(&f, s);
+		assert_int_equal(plain.data != NULL, change == 0);
+		assert_int_equal(plain.size, change == 0 ? header.ch_size : 0);
+		elf_file_release(&f);
+		header.ch_size -= (uint64_t)(int64_t)change;
+		memcpy(at, &header, sizeof(header));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +194,7 @@ int main(void)
 		compiled_test(any_byte),
 		compiled_test(not_elf),
 		compiled_test(no_memory),
+		compiled_test(compressed_to_another_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,8 @@
 
 #include "trace_fixture.h"
 
+#include "trace/columns.h"
+
 #include <errno.h>
 #include <unistd.h>
 
@@ -256,7 +258,7 @@ static void describes_the_recording(void **state)
 	maker_close(m, 5000);
 	t = open_recording(*state);
 	trace_span(t, &start, &end);
-	assert_int_equal(start, 2000);
+	assert_int_equal(start, 1000);
 	assert_int_equal(end, 5000);
 	assert_int_equal(trace_unix_ns(t, 0), INT64_C(1767225600000000000));
 	trace_table_size(t, TABLE_kernel, &size);
@@ -332,9 +334,90 @@ static void tables_referred_to_have_ids_and_no_time(void **state)
 	}
 }
 
+/* Blocks without a value, with some and with all; the last one is earlier than the others, so that rows are sorted. */
+static void columns_with_and_without_values(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	uint32_t config = maker_config(m, "add", 4, 128);
+	const struct kernel_columns *k;
+	struct trace *t;
+
+	for (unsigned block = 0; block < 4; block++) {
+		uint64_t at = block == 3 ? 5000 : 10000 + 1000 * block;
+
+		for (unsigned i = 0; i < 10; i++) {
+			if (block == 1 || (block == 2 && i % 2))
+				maker_graph_kernel(m, config, 7, at + 10 * i, at + 10 * i + 5, 1, 9,
+						   100 * block + i);
+			else
+				maker_kernel(m, config, 7, at + 10 * i, at + 10 * i + 5, 1);
+		}
+		maker_flush(m);
+	}
+	maker_close(m, 50000);
+	t = open_recording(*state);
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, graph_node));
+	load(t, TABLE_kernel, 0);
+	k = kernel_columns(t);
+	assert_int_equal(trace_rows(t, TABLE_kernel), 40);
+	for (unsigned row = 0; row < 40; row++) {
+		unsigned block = row < 10 ? 3 : row / 10 - 1, i = row % 10;
+		bool has = block == 1 || (block == 2 && i % 2);
+
+		assert_int_equal(k->start_ns[row],
+				 (block == 3 ? 5000 : 10000 + 1000 * block) + 10 * i);
+		assert_int_equal(k->valid.graph_node[row], has);
+		assert_int_equal(k->valid.graph[row], has);
+		assert_int_equal(k->graph_node[row], has ? 100 * block + i : 0);
+		assert_int_equal(k->graph[row], has ? 9 : 0);
+		assert_int_equal(k->valid.queued_ns[row], 0);
+		assert_int_equal(k->queued_ns[row], 0);
+	}
+	assert_null(k->valid.start_ns);
+	trace_free(t);
+}
+
+/* What was loaded for the join alone is gone after it, and can be loaded and joined again. */
+static void launches_are_done(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	uint32_t config = maker_config(m, "add", 4, 128);
+	const uint32_t *kernels, *copies;
+	struct trace *t;
+
+	for (unsigned i = 0; i < 4; i++) {
+		maker_call(m, MAKER_LAUNCH, 100, 10000 + 10 * i, 10005 + 10 * i, 1 + i);
+		maker_kernel(m, config, 7, 10000 + 10 * i, 10007 + 10 * i, 4 - i);
+	}
+	maker_call(m, MAKER_MEMCPY, 100, 20000, 20010, 9);
+	maker_memcpy(m, copy_kind_HtoD, 64, 7, 20020, 20030, 9);
+	maker_close(m, 50000);
+	t = open_recording(*state);
+	load(t, TABLE_api_call, COLUMN_BIT(api_call, correlation));
+	assert_int_equal(trace_launches(t, TABLE_kernel, &kernels, NULL), 0);
+	assert_non_null(kernel_columns(t)->correlation);
+	trace_launches_done(t);
+	assert_null(kernel_columns(t)->correlation);
+	assert_int_equal(api_call_columns(t)->correlation[4], 9); /* was loaded before */
+	assert_int_equal(trace_launches(t, TABLE_memcpy, &copies, NULL), 0);
+	load(t, TABLE_memcpy, COLUMN_BIT(memcpy, correlation));
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, correlation));
+	trace_launches_done(t);
+	assert_int_equal(memcpy_columns(t)->correlation[0],
+			 9); /* was loaded by somebody else, too */
+	assert_int_equal(copies[0], 4);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(kernels[i], 3 - i);
+		assert_int_equal(kernel_columns(t)->correlation[i], 4 - i);
+	}
+	trace_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		folder_test(columns_with_and_without_values),
+		folder_test(launches_are_done),
 		folder_test(merges_processes),
 		folder_test(tells_missing_values),
 		folder_test(reads_values_of_all_types),

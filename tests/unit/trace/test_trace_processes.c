@@ -135,6 +135,18 @@ static void execs_are_seen_late(void **state)
 	trace_free(t);
 }
 
+/* A row about a process that wrote nothing stands under that process. */
+static void assert_rows_are_their_process_s(struct trace *t)
+{
+	const uint32_t *pids;
+
+	load(t, TABLE_process, 0);
+	pids = trace_u32(t, TABLE_process, COLUMN_process_pid);
+	for (uint64_t row = 0; row < trace_rows(t, TABLE_process); row++)
+		assert_int_equal(trace_process(t, trace_row_process(t, TABLE_process, row))->pid,
+				 pids[row]);
+}
+
 /* A row at the start of a process and one at its end are about one process. */
 static void record_writes_twice(void **state)
 {
@@ -151,6 +163,7 @@ static void record_writes_twice(void **state)
 	assert_true(trace_process(t, 0)->closed);
 	assert_int_equal(trace_process(t, 1)->exit_status, -1);
 	assert_false(trace_process(t, 1)->closed);
+	assert_rows_are_their_process_s(t);
 	trace_free(t);
 }
 

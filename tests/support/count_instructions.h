@@ -1,0 +1,38 @@
+/*
+ * count_instructions.h: how much work a function does, without a clock: the instructions that it
+ * takes, counted one by one in a child. For what takes up to some hundred thousand.
+ */
+#ifndef PITOT_TESTS_COUNT_INSTRUCTIONS_H
+#define PITOT_TESTS_COUNT_INSTRUCTIONS_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* 0: the child cannot be followed here. */
+static inline uint64_t count_instructions(void (*function)(void *user), void *user)
+{
+	uint64_t count = 0;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+			_exit(1);
+		raise(SIGSTOP);
+		function(user);
+		_exit(0);
+	}
+	if (child < 0)
+		return 0;
+	while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+		count++;
+		if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) < 0)
+			kill(child, SIGKILL);
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? count : 0;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* recordings.h: the kinds of recordings that make-recording writes, besides synthetic ones (big_recording.h). */
+#ifndef PITOT_TESTS_RECORDINGS_H
+#define PITOT_TESTS_RECORDINGS_H
+
+#define RECORDINGS(X)                                                                              \
+	/* varied_recording.c */                                                                   \
+	X(varied) /* one of everything that an exporter can meet */                                \
+	/* cpu_recording.c: a training loop in Python */                                           \
+	X(cpu_all) /* sampled from outside, with times off the CPU */                              \
+	X(cpu_cpu) /* without times off the CPU */                                                 \
+	X(cpu_inside) /* the process samples itself */                                             \
+	X(cpu_none) /* no samples, and why */                                                      \
+	X(cpu_only) /* nothing but samples */                                                      \
+	X(cpu_deep) /* another program: a search that calls itself */                              \
+	X(cpu_commands) /* a build with --cpu-only */                                              \
+	X(cpu_unsampled) /* --cpu-only and no samples */                                           \
+	/* stack_recording.c: call stacks of make-recording itself */                              \
+	X(stack_native) /* known functions, the kernel, and no file */                             \
+	X(stack_python) /* a Python frame only */                                                  \
+	X(stack_running) /* as native, of a process that goes on running */                        \
+	/* hostile_recording.c: right in every byte, from no recorder */                           \
+	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \
+	X(hostile_pushes) /* 2^17 NVTX ranges that are never popped, with a launch in each */      \
+	X(hostile_clock) /* readings of clocks as far apart as numbers can be */
+
+#define RECORDING_WRITE(name) void recording_##name(const char *folder);
+RECORDINGS(RECORDING_WRITE)
+#undef RECORDING_WRITE
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * Two sessions at once with CUDA, on a tape: the second one wants more and lasts shorter. Both sinks have the rows of their time,
+ * and what only the second one wanted ends with it. Runs under TSan, too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "capture/collector.h"
+#include "capture/cuda/api_calls.h"
+#include "capture/session.h"
+#include "unit/capture/counting_sink.h"
+#include "unit/capture/cuda_player.h"
+
+#define KINDS_OF_CALLS (api_kind_event + 1)
+
+struct cuda_sink {
+	struct counting_sink counting;
+	uint8_t kind_of[API_FUNCTIONS_MAX]; /* 1 + kind; 0: the function is not defined */
+	struct map known_stacks;
+	atomic_uint_fast64_t calls[API_RUNTIME + 1][KINDS_OF_CALLS], stacks, undefined, lost;
+};
+
+static void on_call(struct cuda_sink *s, const struct row_api_call *row)
+{
+	uint8_t kind = s->kind_of[api_function_index(row->function)];
+	bool has_stack = !(row->missing >> COLUMN_api_call_stack & 1);
+	uint64_t known;
+
+	atomic_fetch_add(&s->undefined, kind == 0);
+	atomic_fetch_add(&s->undefined,
+			 has_stack && !map_get(&s->known_stacks, row->stack, &known));
+	atomic_fetch_add(&s->calls[row->function >> 16][kind ? kind - 1 : 0], 1);
+	atomic_fetch_add(&s->stacks, has_stack);
+}
+
+static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
+{
+	struct cuda_sink *s = (struct cuda_sink *)counting;
+	const struct row_api_function *function = row;
+	const struct row_stack *stack = row;
+
+	if (table == TABLE_api_function)
+		s->kind_of[api_function_index(function->id)] = (uint8_t)(function->kind + 1);
+	else if (table == TABLE_stack)
+		assert_int_equal(map_put(&s->known_stacks, stack->id, 1), 0);
+	else if (table == TABLE_api_call)
+		on_call(s, row);
+	else if (table == TABLE_loss)
+		atomic_fetch_add(&s->lost, ((const struct row_loss *)row)->count);
+}
+
+static void on_epoch(struct counting_sink *counting)
+{
+	struct cuda_sink *s = (struct cuda_sink *)counting;
+
+	memset(s->kind_of, 0, API_FUNCTIONS_MAX);
+	map_clear(&s->known_stacks);
+}
+
+static void sink_free(struct cuda_sink *s)
+{
+	map_release(&s->known_stacks);
+	free(s);
+}
+
+static struct cuda_sink *sink_new(void)
+{
+	struct cuda_sink *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	counting_sink_init(&s->counting);
+	s->counting.on_row = on_row;
+	s->counting.on_epoch = on_epoch;
+	return s;
+}
+
+static struct session *open_session(struct cuda_sink *sink, const struct settings *settings)
+{
+	struct session *s = session_open(settings, &sink->counting.sink, SESSION_BY_CUDA);
+
+	assert_non_null(s);
+	return s;
+}
+
+/* What a sink has of the kinds of work, and of calls; and which rows of the tape it should have, in so many rounds. */
+static void assert_work(const struct cuda_sink *s, unsigned rounds)
+{
+	static const struct {
+		enum table_id table;
+		CUpti_ActivityKind kind;
+	} work[] = { { TABLE_kernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL },
+		     { TABLE_memcpy, CUPTI_ACTIVITY_KIND_MEMCPY },
+		     { TABLE_memset, CUPTI_ACTIVITY_KIND_MEMSET } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(work); i++)
+		assert_int_equal(s->counting.rows[work[i].table],
+				 rounds * cuda_player_records((uint32_t)work[i].kind));
+}
+
+static void assert_more(const struct cuda_sink *s, unsigned rounds)
+{
+	assert_int_equal(s->counting.rows[TABLE_synchronization],
+			 rounds * cuda_player_records(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION));
+	assert_int_equal(s->counting.rows[TABLE_cuda_event],
+			 rounds * cuda_player_records(CUPTI_ACTIVITY_KIND_CUDA_EVENT));
+	assert_int_equal(s->counting.rows[TABLE_allocation],
+			 rounds * cuda_player_records(CUPTI_ACTIVITY_KIND_MEMORY2));
+	assert_int_equal(s->counting.rows[TABLE_memory_pool],
+			 rounds * cuda_player_records(CUPTI_ACTIVITY_KIND_MEMORY_POOL));
+}
+
+static uint64_t driver_calls(const struct cuda_sink *s, enum api_kind kind)
+{
+	return s->calls[API_DRIVER][kind];
+}
+
+/* Those that only --sync, --memory or --api all records. */
+static uint64_t other_calls(const struct cuda_sink *s)
+{
+	static const enum api_kind kinds[] = { api_kind_event, api_kind_allocate, api_kind_release,
+					       api_kind_other };
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		calls += s->calls[API_DRIVER][kinds[i]] + s->calls[API_RUNTIME][kinds[i]];
+	return calls;
+}
+
+static void wait_for_kernels(const struct cuda_sink *s, unsigned rounds)
+{
+	while (s->counting.rows[TABLE_kernel] <
+	       rounds * cuda_player_records(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL))
+		usleep(1000);
+}
+
+static const struct settings plain = { .graphs = SETTING_GRAPHS_NODE, .cuda = true };
+static const struct settings more = { .graphs = SETTING_GRAPHS_NODE,
+				      .cuda = true,
+				      .sync = true,
+				      .memory = true,
+				      .api = SETTING_API_ALL,
+				      .stacks = SETTING_STACKS_NATIVE };
+
+static void test_a_second_session_that_wants_more(void **state)
+{
+	struct cuda_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, &plain), *b;
+	uint64_t launches, graph_launches, calls, calls_of_both;
+
+	(void)state;
+	cuda_player_play(0);
+	wait_for_kernels(first, 1);
+	launches = driver_calls(first, api_kind_launch);
+	graph_launches = driver_calls(first, api_kind_graph_launch);
+	calls = first->counting.rows[TABLE_api_call];
+	assert_true(launches > 0 && calls > launches);
+	assert_int_equal(other_calls(first), 0);
+	assert_more(first, 0);
+
+	b = open_session(second, &more);
+	cuda_player_play(0);
+	wait_for_kernels(first, 2);
+	session_close(&b);
+	calls_of_both = first->counting.rows[TABLE_api_call] - calls;
+	assert_true(second->counting.closed && !first->counting.closed && collector_running());
+	cuda_player_play(0);
+	session_close(&a);
+	assert_true(first->counting.closed && !collector_running());
+	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), 1);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
+
+	assert_work(first, 3);
+	assert_work(second, 1);
+	assert_more(first, 1);
+	assert_more(second, 1);
+	assert_int_equal(driver_calls(first, api_kind_launch), 3 * launches);
+	assert_int_equal(driver_calls(second, api_kind_launch), launches);
+	assert_int_equal(driver_calls(first, api_kind_graph_launch), 3 * graph_launches);
+	assert_int_equal(driver_calls(second, api_kind_graph_launch), graph_launches);
+	/* All of the calls while the second one was there, in both; neither before nor after that. */
+	assert_true(calls_of_both > calls && other_calls(second) > 0);
+	assert_int_equal(second->counting.rows[TABLE_api_call], calls_of_both);
+	assert_int_equal(other_calls(first), other_calls(second));
+	assert_int_equal(first->counting.rows[TABLE_api_call], 2 * calls + calls_of_both);
+	assert_int_equal(second->stacks, calls_of_both);
+	assert_int_equal(first->stacks, calls_of_both);
+	assert_int_equal(first->undefined + second->undefined, 0);
+	assert_int_equal(first->lost + second->lost, 0);
+	/* What is known since before the second one. */
+	assert_true(second->counting.rows[TABLE_context] >= 1 &&
+		    second->counting.rows[TABLE_stream] >= 1 &&
+		    second->counting.rows[TABLE_device] >= 1);
+	sink_free(first);
+	sink_free(second);
+}
+
+/* What was known in the first recording is told again in the second one. */
+static void test_one_session_after_the_other(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct cuda_sink *sink = sink_new();
+		struct session *s = open_session(sink, &more);
+
+		cuda_player_play(0);
+		session_close(&s);
+		assert_false(collector_running());
+		assert_work(sink, 1);
+		assert_more(sink, 1);
+		assert_true(sink->stacks > 0 &&
+			    sink->stacks == sink->counting.rows[TABLE_api_call]);
+		assert_int_equal(sink->undefined + sink->lost, 0);
+		sink_free(sink);
+	}
+}
+
+static int play(const char *tape)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_second_session_that_wants_more),
+		cmocka_unit_test(test_one_session_after_the_other),
+	};
+
+	cuda_player_open(tape);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* A process has one tape. */
+int main(void)
+{
+	static const char *const tapes[] = { TAPES "/kinds.tape", TAPES "/sync.tape" };
+	int failed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tapes); i++) {
+		pid_t child = fork();
+		int status = 1;
+
+		if (child == 0)
+			exit(play(tapes[i]));
+		waitpid(child, &status, 0);
+		failed += status != 0;
+	}
+	return failed;
+}

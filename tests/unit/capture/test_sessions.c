@@ -1,0 +1,326 @@
+/*
+ * Sessions beside each other, with a source and a sink of the test's own: each sink gets the rows of its session's time, each
+ * definition first, and sources are on for what all want together. Runs under TSan, too.
+ */
+#include "unit/capture/nvtx_fixture.h"
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "capture/collector.h"
+#include "capture/session.h"
+#include "unit/capture/counting_sink.h"
+#include "unit/capture/toy_source.h"
+
+#define MARKERS 4u
+
+struct toy_sink {
+	struct counting_sink counting;
+	struct map strings; /* id → hash of the text */
+	uint64_t marks[MARKERS + 1]; /* by thread, from 1; 0: of the tests' own thread */
+	uint64_t first_sample, last_sample, samples, unnamed, lost;
+};
+
+static void toy_epoch(struct counting_sink *s)
+{
+	map_clear(&((struct toy_sink *)s)->strings);
+}
+
+static void toy_mark(struct toy_sink *t, const struct row_nvtx *row)
+{
+	uint64_t hash;
+
+	t->unnamed += !map_get(&t->strings, row->message, &hash);
+	t->marks[HAS(row, nvtx, payload) ? row->payload : 0]++;
+}
+
+static void toy_sample(struct toy_sink *t, const struct row_counter_sample *row)
+{
+	if (!t->samples++)
+		t->first_sample = (uint64_t)row->value;
+	else
+		assert_int_equal(row->value, t->last_sample + 1);
+	t->last_sample = (uint64_t)row->value;
+}
+
+static void toy_row(struct counting_sink *s, enum table_id table, const void *row)
+{
+	struct toy_sink *t = (struct toy_sink *)s;
+
+	if (table == TABLE_string)
+		assert_int_equal(map_put(&t->strings, ((const struct row_string *)row)->id, 1), 0);
+	else if (table == TABLE_nvtx)
+		toy_mark(t, row);
+	else if (table == TABLE_counter_sample)
+		toy_sample(t, row);
+	else if (table == TABLE_loss)
+		t->lost += ((const struct row_loss *)row)->count;
+}
+
+static struct toy_sink *sink_new(void)
+{
+	struct toy_sink *t = calloc(1, sizeof(*t));
+
+	assert_non_null(t);
+	counting_sink_init(&t->counting);
+	t->counting.on_row = toy_row;
+	t->counting.on_epoch = toy_epoch;
+	return t;
+}
+
+static uint64_t rows_of(const struct toy_sink *t, enum table_id table)
+{
+	return t->counting.rows[table];
+}
+
+static void sink_free(struct toy_sink *t)
+{
+	map_release(&t->strings);
+	free(t);
+}
+
+/* --- tests --- */
+
+static int attach(void **state)
+{
+	(void)state;
+	client_reset();
+	assert_int_equal(nvtx_source_attach((void *)client_export_table), 1);
+	return 0;
+}
+
+static struct session *open_session(struct toy_sink *sink, struct settings settings)
+{
+	struct session *s = session_open(&settings, &sink->counting.sink, SESSION_BY_NVTX);
+
+	assert_non_null(s);
+	return s;
+}
+
+static struct settings defaults(void)
+{
+	return (struct settings)SETTINGS_INIT;
+}
+
+static void wait_for_samples(int64_t more)
+{
+	int64_t from = atomic_load(&toy.samples);
+
+	while (atomic_load(&toy.samples) < from + more)
+		usleep(1000);
+}
+
+static void mark(unsigned times)
+{
+	while (times--)
+		nvtx.mark_a("marked");
+}
+
+static void test_each_sink_has_its_time(void **state)
+{
+	struct toy_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, defaults()), *b;
+
+	(void)state;
+	mark(3);
+	wait_for_samples(1);
+	b = open_session(second, defaults());
+	mark(20);
+	wait_for_samples(3);
+	session_close(&a);
+	assert_null(a);
+	assert_true(first->counting.closed && !second->counting.closed && collector_running());
+	mark(100);
+	wait_for_samples(3);
+	session_close(&b);
+	assert_true(second->counting.closed && !collector_running());
+
+	assert_int_equal(first->marks[0], 23);
+	assert_int_equal(second->marks[0], 120);
+	assert_int_equal(first->unnamed + second->unnamed, 0);
+	/* The toy's samples: none missing, none twice, and both have those of the time in which both ran. */
+	assert_int_equal(first->first_sample, 1);
+	assert_true(second->first_sample > 1 && second->first_sample + 2 <= first->last_sample);
+	assert_true(second->last_sample > first->last_sample);
+	assert_int_equal(first->samples, first->last_sample);
+	assert_int_equal(second->samples, second->last_sample - second->first_sample + 1);
+	/* What the first had from the start the second has, too. */
+	assert_true(rows_of(second, TABLE_process) >= 1 && rows_of(second, TABLE_thread) >= 1 &&
+		    rows_of(second, TABLE_counter) >= 1 && rows_of(second, TABLE_clock) >= 1);
+	assert_true(rows_of(first, TABLE_cost) >= 1 && rows_of(second, TABLE_cost) >= 1);
+	assert_int_equal(first->lost + second->lost, 0);
+	sink_free(first);
+	sink_free(second);
+}
+
+static void test_sources_are_on_for_all(void **state)
+{
+	struct toy_sink *first = sink_new(), *second = sink_new();
+	struct settings one = defaults(), other = defaults();
+	struct session *a, *b;
+
+	(void)state;
+	one.stacks = SETTING_STACKS_NATIVE;
+	one.counters_ns = 0;
+	other.stacks = SETTING_STACKS_PYTHON;
+	other.counters_ns = 5 * NS_PER_S;
+	a = open_session(first, one);
+	wait_for_samples(1);
+	assert_int_equal(toy.stacks, SETTING_STACKS_NATIVE);
+	assert_int_equal(toy.counters_ns, 0);
+	b = open_session(second, other);
+	assert_int_equal(toy.stacks, SETTING_STACKS_ALL);
+	assert_int_equal(toy.counters_ns, 5 * NS_PER_S);
+	session_close(&a);
+	assert_int_equal(toy.stacks, SETTING_STACKS_PYTHON);
+	assert_true(toy.open);
+	session_close(&b);
+	session_close(&b); /* NULL */
+	sink_free(first);
+	sink_free(second);
+}
+
+/* The window of one opens and closes within that of the other. */
+static void test_windows_of_two(void **state)
+{
+	struct toy_sink *first = sink_new(), *second = sink_new();
+	struct settings brief = defaults();
+	struct session *a = open_session(first, defaults()), *b;
+	unsigned windows;
+	uint64_t between;
+
+	(void)state;
+	wait_for_samples(1);
+	windows = atomic_load(&toy.windows);
+	brief.delay_ns = 50 * NS_PER_MS;
+	brief.duration_ns = 100 * NS_PER_MS;
+	b = open_session(second, brief);
+	mark(1);
+	while (atomic_load(&toy.windows) < windows + 1)
+		usleep(1000);
+	mark(10);
+	while (atomic_load(&toy.windows) < windows + 2)
+		usleep(1000);
+	assert_true(toy.open);
+	mark(100);
+	session_close(&b);
+	session_close(&a);
+	between = second->marks[0];
+	assert_int_equal(first->marks[0], 111);
+	assert_true(between <= 10); /* by time: a slow machine marks after the end */
+	assert_true(second->samples >= 1 && second->samples < first->samples);
+	sink_free(first);
+	sink_free(second);
+}
+
+static void test_capabilities_of_many(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < CAPABILITY_NOTES_MAX + 2; i++) {
+		struct toy_sink *sink = sink_new();
+		struct session *s = open_session(sink, defaults());
+
+		session_close(&s);
+		assert_true(rows_of(sink, TABLE_capability) >= 1);
+		sink_free(sink);
+	}
+}
+
+static atomic_bool going;
+static atomic_uint_fast64_t marked[MARKERS + 1];
+
+static void *mark_all_the_time(void *argument)
+{
+	uint64_t thread = (uint64_t)(uintptr_t)argument;
+	struct nvtx_attributes a = attributes_with(NVTX_MESSAGE_TEXT, "one of many");
+
+	a.payload_type = nvtx_payload_u64;
+	a.payload = thread;
+	while (atomic_load(&going)) {
+		nvtx.mark_ex(&a);
+		atomic_fetch_add(&marked[thread], 1);
+		usleep(20);
+	}
+	return NULL;
+}
+
+/* What a thread marks between a session's begin and end is in its sink: at least what was marked by then, at most what was later. */
+static void one_among_many(void)
+{
+	uint64_t before[MARKERS + 1], after[MARKERS + 1];
+	struct toy_sink *sink = sink_new();
+	struct session *s = open_session(sink, defaults());
+
+	for (unsigned i = 1; i <= MARKERS; i++)
+		before[i] = atomic_load(&marked[i]);
+	usleep(20000);
+	for (unsigned i = 1; i <= MARKERS; i++)
+		after[i] = atomic_load(&marked[i]);
+	session_close(&s);
+	assert_true(sink->counting.closed);
+	for (unsigned i = 1; i <= MARKERS; i++)
+		assert_true(sink->marks[i] + sink->lost + 1 >= after[i] - before[i]);
+	assert_int_equal(sink->unnamed, 0);
+	sink_free(sink);
+}
+
+static void *many_sessions(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 8; i++)
+		one_among_many();
+	return NULL;
+}
+
+static void test_sessions_while_threads_mark(void **state)
+{
+	pthread_t markers[MARKERS], owners[3];
+
+	(void)state;
+	atomic_store(&going, true);
+	for (uintptr_t i = 0; i < MARKERS; i++)
+		assert_int_equal(
+			pthread_create(&markers[i], NULL, mark_all_the_time, (void *)(i + 1)), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(owners); i++)
+		assert_int_equal(pthread_create(&owners[i], NULL, many_sessions, NULL), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(owners); i++)
+		pthread_join(owners[i], NULL);
+	atomic_store(&going, false);
+	for (unsigned i = 0; i < MARKERS; i++)
+		pthread_join(markers[i], NULL);
+	assert_false(collector_running());
+}
+
+/* An exit ends all of them. */
+static void test_exit_with_two(void **state)
+{
+	struct toy_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, defaults()), *b = open_session(second, defaults());
+
+	(void)state;
+	mark(5);
+	while (collector_running())
+		session_exit();
+	assert_true(first->counting.closed && second->counting.closed);
+	assert_int_equal(first->marks[0], 5);
+	assert_int_equal(second->marks[0], 5);
+	session_close(&a);
+	session_close(&b);
+	sink_free(first);
+	sink_free(second);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_each_sink_has_its_time, attach),
+		cmocka_unit_test_setup(test_sources_are_on_for_all, attach),
+		cmocka_unit_test_setup(test_windows_of_two, attach),
+		cmocka_unit_test_setup(test_capabilities_of_many, attach),
+		cmocka_unit_test_setup(test_sessions_while_threads_mark, attach),
+		cmocka_unit_test_setup(test_exit_with_two, attach),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+/* toy_source.c: a source that makes a sample of a counter at each tick of the collector. Beside this file it is a line in sources.c. */
+#include "unit/capture/toy_source.h"
+
+#include "base/clock.h"
+#include "capture/capability_notes.h"
+#include "capture/source.h"
+#include "format/rows.h"
+
+struct toy_source toy;
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	(void)w;
+	atomic_fetch_add(&toy.windows, 1);
+	atomic_store(&toy.open, wanted != NULL);
+	atomic_store(&toy.stacks, wanted ? wanted->stacks : 0);
+	atomic_store(&toy.counters_ns, wanted ? wanted->counters_ns : 0);
+}
+
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
+	struct row_counter_sample row = { .time_ns = now_ns, .counter = TOY_COUNTER };
+
+	if (!atomic_load(&toy.open))
+		return 0;
+	row.value = atomic_fetch_add(&toy.samples, 1) + 1;
+	writer_append(w, TABLE_counter_sample, &row);
+	return 1;
+}
+
+static void stop(struct writer *w)
+{
+	(void)w;
+	atomic_store(&toy.open, false);
+}
+
+static void begin(struct writer *w, const struct source_start *start)
+{
+	struct row_counter row = { .id = TOY_COUNTER, .name = rows_text(w, "toy") };
+
+	(void)start;
+	writer_append(w, TABLE_counter, &row);
+	capability_note("toy", capability_state_on, NULL, "samples", "%s", "");
+}
+
+const struct source toy_source = {
+	.name = "toy",
+	.begin = begin,
+	.window = window,
+	.collect = collect,
+	.stop = stop,
+};

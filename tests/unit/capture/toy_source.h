@@ -1,0 +1,18 @@
+/* toy_source.h: what the toy source saw. */
+#ifndef PITOT_TESTS_TOY_SOURCE_H
+#define PITOT_TESTS_TOY_SOURCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TOY_COUNTER 77u
+
+extern struct toy_source {
+	atomic_bool open;
+	atomic_uint windows; /* times that it was told */
+	atomic_uint_fast64_t stacks, counters_ns; /* wanted together */
+	atomic_int_fast64_t samples; /* the last value */
+} toy;
+
+#endif

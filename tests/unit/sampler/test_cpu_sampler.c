@@ -1,0 +1,116 @@
+/* link: test_support -Wl,--wrap=poll */
+/* test_cpu_sampler.c: the sampler's thread ends when it is told to, not when its next look is due; what it says it lacks. */
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "sampler/cpu_sampler.h"
+#include "support/cmocka_tests.h"
+
+#define HUNG_S 60
+
+int __real_poll(struct pollfd *files, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *files, nfds_t count, int timeout_ms);
+
+static atomic_uint waits;
+
+/* No look is ever due. */
+int __wrap_poll(struct pollfd *files, nfds_t count, int timeout_ms)
+{
+	atomic_fetch_add(&waits, 1);
+	return __real_poll(files, count, timeout_ms ? -1 : 0);
+}
+
+static pid_t start_sleeper(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		for (;;)
+			pause();
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static void check_end(const char *folder, enum cpu_method method)
+{
+	pid_t pid = start_sleeper();
+	const struct cpu_options options = { .directory = folder, .hz = 99, .method = method };
+	const struct cpu_roots roots = { .pids = &pid, .count = 1, .running = true };
+	struct cpu_sampler *sampler = NULL;
+	struct error e = { 0 };
+	int err;
+
+	atomic_store(&waits, 0);
+	alarm(HUNG_S);
+	err = cpu_sampler_start(&options, &roots, &sampler, &e);
+	if (err == 0) {
+		assert_int_equal(cpu_sampler_method(sampler), method);
+		while (!atomic_load(&waits))
+			usleep(1000);
+		assert_int_equal(cpu_sampler_stop(&sampler, NULL, &e), 0);
+		assert_null(sampler);
+	}
+	alarm(0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	if (err == E_UNSUPPORTED) {
+		print_message("%s\n", e.text);
+		skip();
+	}
+	assert_int_equal(err, 0);
+}
+
+static void ebpf_ends_at_once(void **state)
+{
+	check_end(*state, CPU_METHOD_EBPF);
+}
+
+static void perf_ends_at_once(void **state)
+{
+	check_end(*state, CPU_METHOD_PERF);
+}
+
+static void assert_said(const struct cpu_roots *roots, bool was_chosen, const char *expected)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	cpu_no_python(roots, was_chosen, &text);
+	assert_string_equal(strbuf_text(&text), expected);
+}
+
+/* Where another method can have what this one has not, the command is there to be pasted. */
+static void the_way_out_is_a_command(void **state)
+{
+	const pid_t pids[] = { 4711, 12 };
+	const struct cpu_roots command = { .pids = pids, .count = 1 };
+	const struct cpu_roots both = { .pids = pids, .count = 2, .running = true };
+	uid_t self = geteuid();
+
+	(void)state;
+	assert_said(&command, true, "no Python frames");
+	if (self == 0) {
+		assert_said(&both, false, "no Python frames, which need eBPF here");
+		assert_said(&both, true,
+			    "no Python frames, which need eBPF here: pitot record -p 4711 -p 12");
+		assert_int_equal(seteuid(65534), 0);
+	}
+	assert_said(&both, false,
+		    "no Python frames, which need eBPF here: sudo pitot record -p 4711 -p 12");
+	assert_int_equal(seteuid(self), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(ebpf_ends_at_once),
+		folder_test(perf_ends_at_once),
+		cmocka_unit_test(the_way_out_is_a_command),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
