@@ -84,7 +84,7 @@ static uint64_t write_rows(const struct rows *r, const char *directory, size_t f
 }
 
 struct table_cost {
-	uint64_t rows, bytes, values, decode_ns, columns[64];
+	uint64_t rows, bytes, values, decode_ns;
 };
 
 static void decode_all(const struct segment *s, enum table_id table, struct table_cost *cost)
@@ -109,7 +109,6 @@ static void decode_all(const struct segment *s, enum table_id table, struct tabl
 		cost->rows += ref->header.rows;
 		cost->values += (uint64_t)ref->header.rows * schema->column_count;
 		cost->bytes += ref->header.payload_bytes + sizeof(ref->header);
-		block_column_sizes(s, ref, cost->columns, NULL);
 	}
 	decoder_free(d);
 }
@@ -120,10 +119,6 @@ static void print_table(const struct table_schema *schema, const struct table_co
 	       schema->name, (unsigned long long)c->rows, (double)c->bytes / (double)c->rows,
 	       (double)c->decode_ns / (double)c->values,
 	       1e3 * (double)c->values / (double)c->decode_ns);
-	for (int i = 0; i < schema->column_count; i++)
-		if (c->columns[i] * 50 > c->rows)
-			printf("    %-14s %6.3f\n", schema->columns[i].name,
-			       (double)c->columns[i] / (double)c->rows);
 }
 
 static void run(const char *name, bool graph, size_t count, size_t flush_rows, int level)

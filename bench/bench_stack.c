@@ -8,13 +8,10 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
-#include "elf/elf_sections.h"
+#include "elf/elf_file.h"
 #include "stack/intern.h"
 #include "stack/unwind/unwind_parts.h"
 #include "stack/unwind/unwind_self.h"
@@ -213,33 +210,30 @@ static void report_parts(const char *path)
 	struct unwind_input input = { 0 };
 	struct unwind_parts *parts;
 	struct unwind_store store;
-	uint64_t start, end;
-	struct stat st;
-	uint8_t *bytes;
+	struct elf_file file;
+	uint64_t start;
 	volatile uint8_t sum = 0;
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return;
-	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-	if (bytes == MAP_FAILED || elf_unwind_input(bytes, (size_t)st.st_size, &input) < 0 ||
+	if (elf_file_open(path, &file, NULL) < 0 || elf_unwind_input(&file, &input) < 0 ||
 	    unwind_store_init(&store, SIZE_MAX) < 0)
 		return;
-	elf_unwind_search(bytes, (size_t)st.st_size, &input);
 	for (size_t i = 0; i < input.section.size; i += 4096)
 		sum = (uint8_t)(sum + input.section.bytes[i]);
-	end = elf_code_end(bytes, (size_t)st.st_size);
 	start = clock_monotonic_ns();
-	if (unwind_parts_new(&input, end, NULL, NULL, &store, &parts) == 0) {
-		for (uint32_t i = 0; i < parts->part_count; i++)
+	if (unwind_parts_new(&input, elf_code_end(&file), NULL, NULL, &store, &parts) == 0) {
+		size_t rows = 0;
+
+		for (uint32_t i = 0; i < parts->part_count; i++) {
 			unwind_parts_find(parts, parts->base + ((uint64_t)i << UNWIND_PART_SHIFT));
+			rows += parts->parts[i] ? parts->parts[i]->count : 0;
+		}
 		printf("%s: all %u parts: %zu rows, %zu rules, compiled in %.1f ms\n", path,
-		       parts->part_count, parts->rows.count, store.rules.count,
+		       parts->part_count, rows, store.rules.count,
 		       (double)(clock_monotonic_ns() - start) / 1e6);
 		unwind_parts_free(parts);
 	}
 	unwind_store_release(&store);
-	munmap(bytes, (size_t)st.st_size);
+	elf_file_release(&file);
 }
 
 int main(int argc, char **argv)

@@ -55,7 +55,7 @@ def compare(command, options, rounds):
             bare.append(cpu_seconds(command, plain))
             timed.append(cpu_seconds(command, {
                 **plain, "LD_PRELOAD": str(options.build / "libpitot.so"), "PITOT_RECORDING": folder,
-                "PITOT_OPTIONS": f"preload=1;cuda=0;cpu={options.hz}"}))
+                "PITOT_OPTIONS": f"preload=all;cuda=0;cpu={options.hz}"}))
             if list(Path(folder).glob("*.pit")):
                 own.append(own_cost(options.build / "pitot", folder))
     return bare, timed, own

@@ -30,7 +30,7 @@ def run(command, build):
     with tempfile.TemporaryDirectory() as folder:
         if build:
             environment |= {"LD_PRELOAD": str(build / "libpitot.so"), "PITOT_RECORDING": folder,
-                            "PITOT_OPTIONS": "preload=1;cuda=0;cpu=99"}
+                            "PITOT_OPTIONS": "preload=all;cuda=0;cpu=99"}
         said = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
         costs = {"callback": 0, "collector": 0}
         if build:

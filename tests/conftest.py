@@ -20,6 +20,14 @@ HUNG_S = 2 * PATIENCE
 TOP = Path(__file__).resolve().parent.parent
 
 
+def pytest_configure(config):
+    """Programs inherit which signals are ignored, as in the background of a script; tests send them these."""
+    for number in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    config.addinivalue_line("markers", "alone: changes the machine, so no other test may run at the same time")
+
+
 def pytest_addoption(parser):
     parser.addoption("--build", default=os.environ.get("PITOT_BUILD", "build"),
                      help="build folder of the program to test")
@@ -78,10 +86,54 @@ def build(request):
 
 
 @pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory):
+    """shared_folder(name, fill): a folder of that name, which fill(folder) fills once for all workers of pytest."""
+
+    def share(name, fill):
+        base = tmp_path_factory.getbasetemp()
+        folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+        with open(f"{folder}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / ".filled").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                (folder / ".filled").touch()
+        return folder
+
+    return share
+
+
+@pytest.fixture(scope="session")
+def make_recording(build):
+    """make_recording(path, "varied"), make_recording(path, kernels=3000, pattern="train"): path. `make-recording --help`."""
+
+    def make(path, kind="synthetic", **options):
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        subprocess.run([build / "tests/support/make-recording", path, "--kind", kind, *words], check=True)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def cuda_headers(build):
     """For cmake, so that no other build downloads again what this one has."""
     folder = build / "cuda-headers/nvidia/cu13/include"
     return [f"-DPITOT_CUDA_HEADERS={folder}"] if (folder / "cupti.h").exists() else []
+
+
+@pytest.fixture(scope="session")
+def plain(source, build, cuda_headers):
+    """Folder of a build without sanitizers: for programs that have none either. All workers of pytest share it."""
+    folder = build / "plain"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DCMAKE_BUILD_TYPE=Release",
+                        "--log-level=NOTICE", *cuda_headers], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", folder, "--", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    return folder
 
 
 @pytest.fixture(scope="session")

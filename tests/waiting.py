@@ -1,7 +1,8 @@
 """Tests wait for what they need to have happened, not for a time in which it should have."""
+import os
 import time
 
-PATIENCE = 300  # seconds: nothing that goes well comes near it, on whatever machine
+PATIENCE = float(os.environ.get("PITOT_TESTS_PATIENCE", 300))  # seconds: nothing that goes well comes near it, on whatever machine
 
 
 def wait_until(condition, what, process=None):

@@ -63,6 +63,7 @@ class Stage:
     gpu: int
     pid: int
     queue: str
+    queue_iid: int
     args: dict
     kernel: object
 
@@ -87,6 +88,7 @@ class Slice:
 class Frame:
     name: str
     mapping: str
+    place: tuple  # of the mapping: start, end, file offset, load bias
     build_id: str
     address: int
     file: str
@@ -201,7 +203,8 @@ class Trace:
         assert mapping.start <= mapping.end
         path = "/" + "/".join(text("mapping_paths", part) for part in mapping.path_string_ids)
         build_id = self._look_up(packet, sequence, "build_ids", mapping.build_id).str.hex() if mapping.build_id else ""
-        return Frame(text("function_names", frame.function_name_id), path, build_id, frame.rel_pc,
+        place = mapping.start, mapping.end, mapping.start_offset, mapping.load_bias
+        return Frame(text("function_names", frame.function_name_id), path, place, build_id, frame.rel_pc,
                      text("source_paths", frame.source_path_iid), frame.line_number, frame.kind)
 
     def _stack(self, packet, sequence, iid):
@@ -299,7 +302,7 @@ class Trace:
                 size = getattr(event.launch, dimension)
                 args[f"launch.{dimension}"] = (size.x, size.y, size.z)
         self.stages.append(Stage(event.event_id, packet.timestamp, event.duration, stage.name, stage.category,
-                                 event.gpu_id, context.pid, queue.name, args, kernel))
+                                 event.gpu_id, context.pid, queue.name, event.hw_queue_iid, args, kernel))
 
     def _gpu_counter_event(self, packet, sequence):
         event = packet.gpu_counter_event

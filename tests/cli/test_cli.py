@@ -1,11 +1,9 @@
-"""What holds for every command: help, errors, exit statuses, JSON, colours, completion, man pages."""
+"""What holds for every command: help, errors, exit statuses, JSON, colours, man pages."""
 import fcntl
 import json
 import os
 import pty
 import re
-import shlex
-import shutil
 import struct
 import subprocess
 import termios
@@ -25,6 +23,7 @@ def test_overview_lists_all_commands(pitot, declared):
     for command in declared["commands"]:
         assert re.search(rf"^  {command['name']}\s+{re.escape(command['summary'])}$", text, re.M)
     assert pitot("--help").stdout == text
+    assert "-V, --version" in text
 
 
 def test_no_arguments_is_usage(pitot):
@@ -64,6 +63,10 @@ def test_no_option_hides_a_global_one(declared):
         letters = [option["letter"] for option in command["options"] + declared["options"] if option["letter"]] + ["h"]
         assert len(set(names)) == len(names), command["name"]
         assert len(set(letters)) == len(letters), command["name"]
+
+
+def test_an_unknown_command_that_is_near_to_none(pitot):
+    assert "unknown command 'zzzz'; `pitot help` lists them" in pitot("zzzz", status=2).stderr
 
 
 @pytest.mark.parametrize("typed, meant", [("recrod", "record"), ("reprot", "report"), ("docter", "doctor")])
@@ -168,6 +171,59 @@ def test_devices(pitot):
         assert "pitot doctor" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
+DRIVER = """
+#include <stdlib.h>
+#include <string.h>
+int cuInit(unsigned flags) { return (int)flags; }
+int cuDriverGetVersion(int *version) { *version = 12040; return 0; }
+int cuGetErrorString(int error, const char **text) { *text = "broken"; return error < 0; }
+int cuDeviceGetCount(int *count) { *count = atoi(getenv("FAKE_GPUS")); return 0; }
+int cuDeviceGet(int *device, int ordinal) { *device = ordinal + 7; return 0; }
+int cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Fake", length); return device < 7; }
+int cuDeviceGetUuid(unsigned char *uuid, int device) { for (int i = 0; i < 16; i++) uuid[i] = i; return device < 7; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 1ul << 30; return device < 7; }
+int cuDeviceGetPCIBusId(char *id, int length, int device) { strncpy(id, "0000:01:00.0", length); return device < 7; }
+int cuDeviceGetAttribute(int *value, int which, int device) { *value = which * 1000 + device; return which == 40; }
+"""
+# CUdevice_attribute, as cuda.h numbers them
+ATTRIBUTES = {
+    "compute_major": 75, "compute_minor": 76, "multiprocessors": 16, "clock_khz": 13, "memory_clock_khz": 36, "memory_bus_bits": 37,
+    "l2_bytes": 38, "warp_size": 10, "max_threads_per_block": 1, "max_threads_per_multiprocessor": 39,
+    "max_blocks_per_multiprocessor": 106, "registers_per_multiprocessor": 82, "shared_per_block_optin_bytes": 97,
+    "shared_per_multiprocessor_bytes": 81}
+
+
+@pytest.fixture
+def driver(tmp_path):
+    """Variables with which a driver of ours is found, which shows so many GPUs."""
+    (tmp_path / "driver.c").write_text(DRIVER)
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", tmp_path / "driver.c"], check=True)
+    return lambda gpus: {"LD_LIBRARY_PATH": str(tmp_path), "FAKE_GPUS": str(gpus)}
+
+
+def test_devices_of_a_driver(pitot, driver):
+    first, second = pitot("devices", "--json", env=driver(2), json_output=True)
+    for device, number in (first, 7), (second, 8):
+        assert device["id"] == number - 7 and device["name"] == "Fake" and device["memory_bytes"] == 1 << 30
+        assert device["uuid"] == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f" and device["pci"] == "0000:01:00.0"
+        assert {name: device[name] for name in ATTRIBUTES} == {name: 1000 * which + number for name, which in ATTRIBUTES.items()}
+        assert device["copy_engines"] is None  # the driver does not know it
+    text = pitot("devices", env=driver(1)).stdout
+    assert "16,007 multiprocessors" in text and "39,007 threads, 106,007 blocks, 82,007 registers" in text and "- copy engines" in text
+
+
+def test_doctor_asks_the_driver(pitot, driver):
+    def libcuda(gpus, **variables):
+        value = json.loads(pitot("doctor", "--json", status=None, env={**driver(gpus), **variables}).stdout)
+        return next(check for check in value["checks"] if check["name"] == "libcuda")
+
+    assert libcuda(2)["detail"] == "CUDA 12.4, 2 GPUs (`pitot devices`)"
+    assert libcuda(1)["detail"] == "CUDA 12.4, 1 GPU (`pitot devices`)"
+    none = libcuda(0)
+    assert (none["state"], none["detail"], none["advice"]) == ("missing", "CUDA 12.4, but no GPU is visible", "run nvidia-smi")
+    assert libcuda(0, CUDA_VISIBLE_DEVICES="")["advice"] == "CUDA_VISIBLE_DEVICES hides them"
+
+
 def test_colours(pitot):
     assert "\033[" not in pitot("help").stdout
     assert "\033[" in pitot("help", "--color", "always").stdout
@@ -221,10 +277,10 @@ def test_pager(program, environment):
     assert "give --no-pager" in schema(20, PITOT_PAGER="/nowhere/pager")
 
 
-def test_a_pager_that_is_left_early(build, program, environment, tmp_path):
+def test_a_pager_that_is_left_early(make_recording, program, environment, tmp_path):
     """What is longer than a pipe takes is not an error where the pager has been left."""
     recording, status = tmp_path / "long.pitot", tmp_path / "status"
-    subprocess.run([build / "tests/support/make-recording", recording, "--kernels", "3000", "--seed", "1"], check=True)
+    make_recording(recording, kernels=3000)
     shell = f"{program} view {recording} kernel --json --limit 0; echo $? > {status}"
     run_on_terminal("/bin/sh", {**environment, "PITOT_PAGER": "true"}, "-c", shell, rows=5)
     assert status.read_text() == "0\n"
@@ -264,88 +320,3 @@ def test_man_pages(pitot, declared):
             assert not line.startswith("'")
             if line.startswith("."):
                 assert line.split()[0] in (".TH", ".SH", ".PP", ".TP", ".nh", ".B"), line
-
-
-def complete_in_bash(script, *words, cwd=None):
-    program = f"""{script}
-COMP_WORDS=({' '.join(repr(word) for word in words)})
-COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-_pitot
-printf '%s\\n' "${{COMPREPLY[@]}}"
-"""
-    result = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, cwd=cwd)
-    assert result.stderr == ""
-    return list(filter(None, result.stdout.splitlines()))
-
-
-def test_completion_in_bash(pitot, declared):
-    script = pitot("completion", "bash").stdout
-    names = [command["name"] for command in declared["commands"]]
-    assert set(names) <= set(complete_in_bash(script, "pitot", ""))
-    assert complete_in_bash(script, "pitot", "rec") == ["record"]
-    assert complete_in_bash(script, "pitot", "record", "--graphs", "") == ["auto", "node", "launch"]
-    assert complete_in_bash(script, "pitot", "record", "--gra") == ["--graphs"]
-    assert complete_in_bash(script, "pitot", "-q", "help", "ver") == ["version"]
-    assert complete_in_bash(script, "pitot", "completion", "") == ["bash", "zsh", "fish"]
-    for command in declared["commands"]:
-        offered = complete_in_bash(script, "pitot", command["name"], "--")
-        for option in command["options"]:
-            assert f"--{option['name']}" in offered
-
-
-def complete_in_fish(script, *words, cwd=None):
-    if not shutil.which("fish"):
-        pytest.skip("no fish here")
-    file = cwd / "pitot.fish"
-    file.write_text(script)
-    result = subprocess.run(["fish", "--no-config", "-c", f"source {file}; complete -C {shlex.quote(' '.join(words))}"],
-                            capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, "HOME": str(cwd)})
-    return [line.split("\t")[0].rstrip("/") for line in result.stdout.splitlines()]
-
-
-@pytest.mark.parametrize("shell", ["bash", "fish"])
-def test_completion_of_operands(pitot, tmp_path, shell):
-    script = pitot("completion", shell).stdout
-    (tmp_path / "train it.pitot").mkdir()
-
-    def complete(*words):
-        function = complete_in_bash if shell == "bash" else complete_in_fish
-        return function(script, "pitot", *words, cwd=tmp_path)
-
-    assert sorted(complete("view", "x.pitot", "kern")) == ["kernel", "kernel_config"]
-    assert complete("schema", "trxxx") == []
-    if shell == "bash":  # fish quotes it
-        assert complete("info", "tr") == ["train it.pitot"]
-    assert complete("--color", "always", "repo") == ["report"]
-    assert set(complete("export", "--format", "")) >= {"json", "perfetto"}
-    # behind `record` and its options another command line begins
-    for options in (["--"], ["-o", "x"], ["-q", "--name", "n", "--"]):
-        assert "basename" in complete("record", *options, "basenam")
-        assert complete("record", *options, "true", "--graph") == []
-    assert complete("record", "--graph") == ["--graphs"]
-
-
-def test_formats_that_completion_offers(pitot, declared, build, tmp_path):
-    recording = tmp_path / "varied.pitot"
-    subprocess.run([build / "tests/cli/make-varied-recording", recording], check=True)
-    for command in declared["commands"]:
-        for option in command["options"]:
-            for name in option["choices"] if option["name"] == "format" else []:
-                if name != "text":
-                    pitot(command["name"], recording, "--format", name, "-o", tmp_path / name)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(pitot, declared, shell):
-    script = pitot("completion", shell).stdout
-    for command in declared["commands"]:
-        assert command["name"] in script
-        for option in command["options"]:
-            assert option["name"] in script
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True)
-
-
-def test_completion_of_unknown_shells(pitot):
-    assert "tcsh" in pitot("completion", "tcsh", status=2).stderr
-    pitot("completion", status=2)

@@ -1,16 +1,14 @@
 """What the documents must not forget: every key of every JSON, every capability, every check, every command."""
 import json
 import re
-import subprocess
 
 import pytest
 
 
 @pytest.fixture(scope="module")
-def varied(build, tmp_path_factory):
+def varied(make_recording, tmp_path_factory):
     path = tmp_path_factory.mktemp("documents") / "varied.pitot"
-    subprocess.run([build / "tests/cli/make-varied-recording", path], check=True)
-    return path
+    return make_recording(path, "varied")
 
 
 def keys(value):
@@ -63,3 +61,20 @@ def test_every_command_has_a_page_and_a_line_in_the_readme(source, pitot):
             continue
         assert f"pitot {command['name']}" in readme
         assert f"pitot {command['name']}" in pages
+
+
+def option_row(option):
+    name = f"--{'[no-]' if option['negatable'] else ''}{option['name']}"
+    argument = (option["argument"] or "").replace("|", "\\|")
+    name += f"[={argument}]" if option["without_argument"] else f" {argument}" if argument else ""
+    letter = f"`-{option['letter']}`, " if option["letter"] else ""
+    setting = f"`{option['setting']}`" if option["setting"] else ""
+    return f"| {letter}`{name}` | {setting} | {option['help']} |"
+
+
+def test_options_of_record(source, pitot):
+    """The table of options is made from their declarations: where it differs, put what is expected into the document."""
+    [command] = pitot("help", "record", "--json", json_output=True)["commands"]
+    expected = "\n".join(map(option_row, command["options"]))
+    documented = (source / "docs" / "record.md").read_text().split("| option | in `PITOT_OPTIONS` | meaning |\n|---|---|---|\n")[1]
+    assert documented.split("\n\n")[0] == expected, expected

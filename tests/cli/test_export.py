@@ -2,8 +2,8 @@
 import gzip
 import json
 import os
-import shutil
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -11,30 +11,23 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from exported import PATTERNS, make_exported, timed, view
 from waiting import PATIENCE
-
-from test_export_perfetto import PATTERNS, make_recording, sampled, timed, view  # noqa: F401 (sampled is a fixture)
 
 
 @pytest.fixture(scope="module")
-def train(build, tmp_path_factory):
-    path = tmp_path_factory.mktemp("train") / "train.pitot"
-    make_recording(build, "train", path)
-    return path
+def train(make_recording, tmp_path_factory):
+    return make_exported(make_recording, "train", tmp_path_factory.mktemp("train") / "train.pitot")
 
 
 @pytest.fixture(scope="module", params=PATTERNS + ("varied", "processes"))
-def recording(request, build, tmp_path_factory):
-    path = tmp_path_factory.mktemp(request.param) / "r.pitot"
-    make_recording(build, request.param, path)
-    return path
+def recording(request, make_recording, tmp_path_factory):
+    return make_exported(make_recording, request.param, tmp_path_factory.mktemp(request.param) / "r.pitot")
 
 
 @pytest.fixture(scope="module")
-def varied(build, tmp_path_factory):
-    path = tmp_path_factory.mktemp("varied") / "r.pitot"
-    make_recording(build, "varied", path)
-    return path
+def varied(make_recording, tmp_path_factory):
+    return make_exported(make_recording, "varied", tmp_path_factory.mktemp("varied") / "r.pitot")
 
 
 def refuse(constant):
@@ -276,6 +269,13 @@ def test_default_name(pitot, train, tmp_path):
     assert (tmp_path / "train.json").stat().st_size > 0
 
 
+@pytest.mark.parametrize("name, stem", [("a.b.pitot", "a.b"), ("plain", "plain"), (".hidden", ".hidden"), (".x.pitot", ".x"), ("d.pitot/", "d")])
+def test_default_name_of_any_recording(pitot, train, tmp_path, name, stem):
+    shutil.copytree(train, tmp_path / name)
+    pitot("export", name)
+    assert (tmp_path / f"{stem}.perfetto-trace").stat().st_size > 0
+
+
 def test_standard_output(pitot, train, tmp_path):
     for format_name, suffix in (("json", "json"), ("perfetto", "perfetto-trace")):
         piped = pitot("export", train, "-o", "-", "--format", format_name, text=False).stdout
@@ -286,8 +286,8 @@ def test_standard_output(pitot, train, tmp_path):
 
 def test_bad_usage(pitot, train, tmp_path):
     for arguments, said in (
-        (["-o", "x.txt"], "'x.txt' does not end as a format does"),
-        (["-o", "x", "--format", "xml"], "unknown format 'xml'"),
+        (["-o", "x.txt"], "no format has files like 'x.txt'"),
+        (["-o", "x", "--format", "xml"], "'--format' takes perfetto or json, not 'xml'"),
         (["-o", "-"], "standard output needs --format"),
         (["-o", "-", "--format", "json", "--json"], "--json goes to standard output"),
         (["--since", "2s", "--until", "1s"], "--since must be before --until"),
@@ -344,11 +344,11 @@ def test_no_recording(pitot, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("suffix", ["perfetto-trace", "json.gz"])
-def test_interrupted(build, program, environment, tmp_path, number, suffix):
+def test_interrupted(make_recording, program, environment, tmp_path, number, suffix):
     recording, out = tmp_path / "r.pitot", tmp_path / f"out.{suffix}"
     for kernels in 300_000, 1_200_000, 4_800_000:
         shutil.rmtree(recording, ignore_errors=True)
-        subprocess.run([build / "tests/support/make-recording", recording, "--kernels", str(kernels)], check=True)
+        make_recording(recording, kernels=kernels)
         process = subprocess.Popen([program, "export", recording, "-o", out], env=environment, stderr=subprocess.PIPE)
         while not list(tmp_path.glob("*.partial")) and process.poll() is None:
             time.sleep(0.002)
@@ -361,9 +361,9 @@ def test_interrupted(build, program, environment, tmp_path, number, suffix):
     assert os.listdir(tmp_path) == ["r.pitot"]
 
 
-def test_recording_cut_off(pitot, build, tmp_path):
+def test_recording_cut_off(pitot, make_recording, tmp_path):
     recording = tmp_path / "r.pitot"
-    make_recording(build, "varied", recording)
+    make_exported(make_recording, "varied", recording)
     segment = next(recording.glob("100.*"))
     data = segment.read_bytes()
     exported = 0

@@ -1,67 +1,26 @@
 """`pitot export` to Perfetto, read with the official protobuf classes and compared with what `pitot view` says."""
-import json
-import subprocess
 from collections import Counter
 
 import pytest
 
+from exported import KERNELS, PATTERNS, make_exported, timed, view
 from perfetto_trace import COMPUTE, Trace
-
-PATTERNS = ("train", "graph", "streams", "copies")
-KERNELS = 3000
 
 
 @pytest.fixture(scope="module", params=PATTERNS + ("varied", "processes"))
-def recording(request, build, tmp_path_factory):
-    path = tmp_path_factory.mktemp(request.param) / "r.pitot"
-    make_recording(build, request.param, path)
-    return path
-
-
-def make_recording(build, name, path):
-    if name == "varied":
-        command = [build / "tests/cli/make-varied-recording", path]
-    else:
-        command = [build / "tests/support/make-recording", path, "--kernels", KERNELS]
-        command += ["--processes", 3] if name == "processes" else ["--pattern", name]
-        command += ["--stacks", 200] if name in ("train", "processes") else []
-    subprocess.run(list(map(str, command)), check=True)
+def recording(request, make_recording, tmp_path_factory):
+    return make_exported(make_recording, request.param, tmp_path_factory.mktemp(request.param) / "r.pitot")
 
 
 @pytest.fixture(scope="module")
-def varied(build, tmp_path_factory):
-    path = tmp_path_factory.mktemp("varied") / "r.pitot"
-    make_recording(build, "varied", path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def sampled(build, tmp_path_factory):
-    path = tmp_path_factory.mktemp("sampled") / "r.pitot"
-    subprocess.run([build / "tests/cli/make-cpu-recording", path], check=True)
-    return path
-
-
-def view(pitot, recording, table, *options):
-    """Rows of a table as `pitot view` reads them; the pid, which it leaves out where there is one process, is there."""
-    def read(name, *more):
-        text = pitot("view", recording, name, "--json", "-n", 0, *more).stdout
-        return [json.loads(line) for line in text.splitlines()]
-
-    pid = read("process")[0]["pid"]
-    return [{"pid": pid, **row} for row in read(table, *options)]
+def varied(make_recording, tmp_path_factory):
+    return make_exported(make_recording, "varied", tmp_path_factory.mktemp("varied") / "r.pitot")
 
 
 def export(pitot, recording, tmp_path, *options):
     out = tmp_path / "out.perfetto-trace"
     result = pitot("export", recording, "-o", out, *options)
     return Trace(out.read_bytes()), result
-
-
-def timed(rows):
-    """Rows that have their times, with their duration."""
-    return [{**row, "duration": row["end_ns"] - row["start_ns"]} for row in rows
-            if row["start_ns"] is not None and row["end_ns"] is not None]
 
 
 def origin(trace, rows):
@@ -113,6 +72,32 @@ def test_arrows_lead_from_launches_to_their_work(pitot, recording, tmp_path):
         assert (call.pid, call.notes["correlation"]) == (stage.pid, stage.args["correlation"])
         linked += 1
     assert linked == sum(len(c.submitted) for c in trace.slices) == len(launches)
+
+
+def test_ids_of_work_are_of_one_recording(pitot, make_recording, varied, tmp_path):
+    """Readers have one space of them for all traces that are opened together."""
+    second = make_recording(tmp_path / "second.pitot", "varied")
+    first, _ = export(pitot, varied, tmp_path)
+    second, _ = export(pitot, second, tmp_path, "--force")
+    ids = [{stage.event_id for stage in trace.stages} for trace in (first, second)]
+    assert len(ids[0]) == len(ids[1]) == len(first.stages) > 10
+    assert not ids[0] & ids[1]
+    assert all(0 < event_id < 2 ** 36 for event_id in ids[0] | ids[1])
+
+
+def test_every_kernel_that_fits_has_its_waves(pitot, recording, tmp_path):
+    """Blocks of the grid by those that are resident at once; also of a single block, where that is less than a thousandth."""
+    trace, _ = export(pitot, recording, tmp_path)
+    multiprocessors, kernels = {}, 0
+    for kernel in trace.kernels():
+        limits = [value for name, value in kernel.args.items() if name.startswith("occupancy_limit_")]
+        if not limits or not min(limits):
+            continue
+        kernels += 1
+        resident = kernel.args["grid_size"] / kernel.args["waves_per_multiprocessor"]
+        found = multiprocessors.setdefault(kernel.gpu, round(resident / min(limits)))
+        assert resident == pytest.approx(found * min(limits)) and found > 1
+    assert kernels
 
 
 def test_result_says_what_was_written(pitot, recording, tmp_path):
@@ -257,9 +242,9 @@ def test_clocks(pitot, varied, tmp_path):
     assert trace.clocks == {1, 3, 6} and trace.boottime_offset == 0
 
 
-def test_since_until(pitot, build, tmp_path):
+def test_since_until(pitot, make_recording, tmp_path):
     path = tmp_path / "r.pitot"
-    make_recording(build, "train", path)
+    make_exported(make_recording, "train", path)
     trace, _ = export(pitot, path, tmp_path, "--since", "5ms", "--until", "6ms")
     rows = timed(view(pitot, path, "kernel", "--since", "5ms", "--until", "6ms"))
     assert 10 < len(rows) < KERNELS
@@ -356,9 +341,8 @@ def test_without_stacks(pitot, sampled, tmp_path):
     assert trace.slices and not trace.samples and not any(s.stack for s in trace.slices)
 
 
-def test_samples_from_inside(build, pitot, tmp_path):
-    path = tmp_path / "r.pitot"
-    subprocess.run([build / "tests/cli/make-cpu-recording", path, "inside"], check=True)
+def test_samples_from_inside(make_recording, pitot, tmp_path):
+    path = make_recording(tmp_path / "r.pitot", "cpu_inside")
     trace, _ = export(pitot, path, tmp_path)
     assert {s.pid for s in trace.samples} == {100} == set(trace.processes())
     assert sum(s.weight for s in trace.samples) == sum(r["weight_ns"] for r in view(pitot, path, "cpu_sample"))

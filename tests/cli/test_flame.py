@@ -1,82 +1,21 @@
 """pitot flame: goldens of every format, that all of them have the same time, and pictures in a browser."""
 import gzip
-import html
 import json
 import os
 import pty
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from waiting import PATIENCE
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from test_report import check_golden
+from flame_page import page_data, show
+from golden import check_golden
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def recordings(build, tmp_path_factory):
-    """small.pitot and other.pitot with call stacks, many.pitot with 2,000 of them, plain.pitot without; and
-    recordings with CPU samples, as cpu_recording.c says."""
-    folder = tmp_path_factory.mktemp("flame")
-    for name, options in {
-        "small": ("--kernels", 60, "--stacks", 6),
-        "other": ("--kernels", 80, "--stacks", 9, "--seed", 5),
-        "many": ("--kernels", 5000, "--stacks", 2000, "--pattern", "copies", "--processes", 2),
-        "plain": ("--kernels", 500, "--pattern", "streams"),
-        "graph": ("--kernels", 900, "--stacks", 4, "--pattern", "graph"),
-    }.items():
-        subprocess.run([build / "tests/support/make-recording", folder / f"{name}.pitot", *map(str, options)], check=True)
-    for mode in ("all", "cpu", "inside", "none", "only", "deep"):
-        subprocess.run([build / "tests/cli/make-cpu-recording", folder / f"cpu-{mode}.pitot", mode], check=True)
-    return folder
-
-
-@pytest.fixture
-def flame(pitot, recordings, tmp_path):
-    """flame(name, options…) prints; flame(name, options…, to="x.svg") returns the file's path."""
-
-    def run(name, *options, to=None, **keywords):
-        command = ["flame", f"{name}.pitot", *options]
-        if to is None:
-            return pitot(*command, cwd=recordings, **keywords)
-        pitot(*command, "-o", tmp_path / to, "--force", cwd=recordings, **keywords)
-        return tmp_path / to
-
-    return run
-
-
-@pytest.fixture
-def gpu_ns(pitot, recordings):
-    """The sum of the durations of all work that a recording has."""
-
-    def total(name):
-        ns = 0
-        for table in ("kernel", "memcpy", "memset"):
-            lines = pitot("view", f"{name}.pitot", table, "-c", "duration", "--json", cwd=recordings).stdout
-            ns += sum(json.loads(line)["duration"] for line in lines.splitlines())
-        return ns
-
-    return total
-
-
-@pytest.fixture
-def cpu_ns(pitot, recordings):
-    """The sum of the weights of all samples, or of the times off the CPU."""
-
-    def total(name, table="cpu_sample", column="weight_ns"):
-        lines = pitot("view", f"{name}.pitot", table, "-c", column, "--json", cwd=recordings).stdout
-        return sum(json.loads(line)[column] for line in lines.splitlines())
-
-    return total
 
 
 def folded(text):
@@ -199,7 +138,7 @@ def test_goldens_of_cpu_time(flame, name, options):
 
 def test_a_filter_that_leaves_nothing_is_told(flame):
     for options in (("--focus", "no such frame"), ("--ignore", "."), ("--focus", "no such frame", "--inverted")):
-        result = flame("small", *options, "--format", "folded")
+        result = flame("small", *options, "--format", "folded", status=1)
         assert result.stdout == "" and result.stderr.rstrip().endswith("--focus and --ignore leave no stack")
     assert "leave no stack" not in flame("small", "--focus", "train", "--format", "folded").stderr
 
@@ -217,10 +156,6 @@ def test_golden_of_svg(flame):
     text = flame("small", to="x.svg").read_text()
     text = re.sub(r"<style>.*?</style>", "<style/>", text, flags=re.S)
     check_golden("flame.svg", re.sub(r"<script>.*?</script>", "<script/>", text, flags=re.S))
-
-
-def page_data(path):
-    return re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)[1]
 
 
 def test_golden_of_html(flame):
@@ -375,13 +310,15 @@ def test_lines_of_python(flame):
 
 
 def test_missing_samples_are_explained(flame):
-    for options in ((), ("--mode", "cpu")):
-        assert "no CPU samples: not asked for (--no-cpu)" in flame("cpu-none", *options).stderr
-    assert "no CPU samples were recorded: `pitot record --cpu` takes them" in flame("small", "--mode", "cpu").stderr
+    for options, status in ((), 0), (("--mode", "cpu"), 1):
+        assert "no CPU samples: not asked for (--no-cpu)" in flame("cpu-none", *options, status=status).stderr
+    without = flame("small", "--mode", "cpu", status=1).stderr
+    assert "no CPU samples were recorded: `pitot record --cpu` takes them" in without
     assert "CPU samples" not in flame("small").stderr
     assert "10 CPU samples without a stack" in flame("cpu-cpu").stderr
     assert flame("cpu-all", "--mode", "cpu").stderr.strip().endswith(
-        "10 CPU samples without a stack: their threads stand for them; 1 pause without a stack: its thread stands for it")
+        "10 CPU samples without a stack, shown under their threads; "
+        "1 interval off the CPU without a stack, shown under its thread")
 
 
 def test_cpu_samples_as_xpu_perf_has_them(flame, cpu_ns):
@@ -407,8 +344,8 @@ def test_modes_and_windows(flame, gpu_ns):
     assert all(parts) and sum(parts) == gpu_ns("many")
 
 
-def test_where(flame, pitot, recordings):
-    lines = pitot("view", "many.pitot", "kernel", "-c", "duration", "-w", "stream=7", "--json", cwd=recordings).stdout
+def test_where(flame, pitot, flame_recordings):
+    lines = pitot("view", "many.pitot", "kernel", "-c", "duration", "-w", "stream=7", "--json", cwd=flame_recordings).stdout
     total = sum(json.loads(line)["duration"] for line in lines.splitlines())
     sections = flame("many", "--json", "-w", "stream=7", "-w", "name=*", json_output=True)["sections"]
     assert sections[0]["total_ns"] == total
@@ -532,7 +469,7 @@ def test_comparison_is_coloured(flame):
 @pytest.mark.parametrize("options, message", [
     (("--mode", "tpu"), "tpu"),
     (("-o", "x.png"), "no format has files like 'x.png'"),
-    (("--format", "png"), "unknown format 'png'"),
+    (("--format", "png"), "'--format' takes text, folded, svg, html, pprof, speedscope or firefox, not 'png'"),
     (("--format", "text", "-o", "x.svg"), "text goes to standard output"),
     (("--diff", "small.pitot", "--format", "pprof"), "pprof cannot show a comparison"),
     (("--xpu-perf-compat", "-o", "x.svg"), "--xpu-perf-compat is a kind of folded stacks"),
@@ -547,16 +484,16 @@ def test_wrong_usage(flame, options, message):
     assert message in result.stderr and not result.stdout
 
 
-def test_files_are_not_replaced(flame, pitot, recordings, tmp_path):
+def test_files_are_not_replaced(flame, pitot, flame_recordings, tmp_path):
     path = flame("small", to="x.svg")
     before = path.read_bytes()
-    assert "exists" in pitot("flame", "many.pitot", "-o", path, cwd=recordings, status=1).stderr
+    assert "exists" in pitot("flame", "many.pitot", "-o", path, cwd=flame_recordings, status=1).stderr
     assert path.read_bytes() == before and sorted(tmp_path.iterdir()) == [path]
 
 
-def test_on_a_terminal_it_is_a_tree(program, environment, recordings):
+def test_on_a_terminal_it_is_a_tree(program, environment, flame_recordings):
     mine, theirs = pty.openpty()
-    process = subprocess.Popen([program, "flame", "small.pitot"], stdout=theirs, stderr=subprocess.DEVNULL, cwd=recordings,
+    process = subprocess.Popen([program, "flame", "small.pitot"], stdout=theirs, stderr=subprocess.DEVNULL, cwd=flame_recordings,
                                env=environment)
     os.close(theirs)
     text = b""
@@ -574,34 +511,6 @@ def test_on_a_terminal_it_is_a_tree(program, environment, recordings):
 
 
 # --- pictures, in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    for name in BROWSERS:
-        if shutil.which(name):
-            return shutil.which(name)
-    message = "no chromium on this machine: pictures are not looked at (apt-get install chromium)"
-    if os.environ.get("CI"):
-        pytest.fail(message)
-    pytest.skip(message)
-
-
-def show(browser, page, tmp_path, script, end):
-    """What a page's script leaves in the attribute `data-result`, as JSON: `script` runs when the page is there."""
-    text = page.read_text()
-    assert end in text
-    head, tail = text.rsplit(end, 1)
-    copy = page.with_name(f"shown{page.suffix}")
-    copy.write_text(f"{head}\ndocument.documentElement.setAttribute('data-result', JSON.stringify((() => {{ {script} }})()));\n"
-                    f"{end}{tail}")
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-               f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1240,900", "--virtual-time-budget=3000",
-               "--dump-dom", copy.as_uri()]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    found = re.search(r'data-result="([^"]*)"', result.stdout)
-    assert found, result.stdout[:2000] + result.stderr[-2000:]
-    return json.loads(html.unescape(found[1]))
 
 
 def test_page_zooms_and_searches(flame, browser, tmp_path):

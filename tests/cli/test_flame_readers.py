@@ -14,9 +14,8 @@ from collections import Counter
 
 import pytest
 
+from flame_page import page_data, show
 from waiting import PATIENCE
-
-from test_flame import browser, cpu_ns, flame, gpu_ns, page_data, recordings, show  # noqa: F401: fixtures
 
 SPEEDSCOPE = "speedscope@1"
 UNITS = {"ns": 1, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}

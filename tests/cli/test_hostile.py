@@ -16,9 +16,8 @@ COMMANDS = [["info"], ["info", "--json"], ["report"], ["report", "--json", "--to
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def hostile(request, build, tmp_path_factory):
-    path = tmp_path_factory.mktemp("hostile") / f"{request.param}.pitot"
-    subprocess.run([build / "tests" / "cli" / "make-hostile-recording", request.param, path], check=True)
+def hostile(request, make_recording, tmp_path_factory):
+    path = make_recording(tmp_path_factory.mktemp("hostile") / f"{request.param}.pitot", f"hostile_{request.param}")
     assert sum(file.stat().st_size for file in path.iterdir()) < 10_000
     return path
 

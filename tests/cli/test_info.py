@@ -1,17 +1,17 @@
 """pitot info and pitot schema."""
 import json
-import subprocess
+import shutil
+import struct
 
 import pytest
 
-from test_report import check_golden
+from golden import check_golden
 
 
 @pytest.fixture(scope="module")
-def varied(build, tmp_path_factory):
+def varied(make_recording, tmp_path_factory):
     path = tmp_path_factory.mktemp("info") / "varied.pitot"
-    subprocess.run([build / "tests/cli/make-varied-recording", path], check=True)
-    return path
+    return make_recording(path, "varied")
 
 
 def without_sizes(info):
@@ -30,10 +30,9 @@ def test_golden(pitot, varied):
 
 
 @pytest.mark.parametrize("mode", ["all", "only", "inside"])
-def test_sampled_processes_are_listed_once(pitot, build, tmp_path, mode):
+def test_sampled_processes_are_listed_once(pitot, make_recording, tmp_path, mode):
     """A sampler outside writes sessions of its own about processes."""
-    path = tmp_path / "cpu.pitot"
-    subprocess.run([build / "tests/cli/make-cpu-recording", path, mode], check=True)
+    path = make_recording(tmp_path / "cpu.pitot", f"cpu_{mode}")
     info = pitot("info", path, "--json", json_output=True)
     processes = {process["pid"]: process for process in info["processes"]}
     assert len(processes) == len(info["processes"])
@@ -65,22 +64,37 @@ def test_text_says_the_same(pitot, varied):
     assert "ring_full" in text
 
 
-def test_verify(pitot, varied, tmp_path):
+def test_loss_is_named_or_denied(pitot, make_recording, varied, tmp_path):
+    """Which of the two it is follows from the rows."""
+    whole = make_recording(tmp_path / "whole.pitot", kernels=60)
+    for path, lost in (varied, True), (whole, False):
+        assert bool(pitot("info", path, "--json", json_output=True)["loss"]) == lost
+        assert ("\nloss\n  nothing lost\n" in pitot("info", path).stdout) == (not lost)
+
+
+@pytest.mark.parametrize("place", [
+    "magic", "version", "reserved", "padding's head", "padding", "block's head", "block", "index's head", "index",
+    "trailer's offset", "trailer's reserved", "trailer's magic"])
+def test_verify(pitot, varied, tmp_path, place):
+    """One flipped bit anywhere is found, told under loss, and all that can be read is read."""
     assert pitot("info", varied, "--verify", "--json", json_output=True)["damaged_blocks"] == 0
     copy = tmp_path / "damaged.pitot"
-    copy.mkdir()
-    for file in varied.iterdir():
-        data = bytearray(file.read_bytes())
-        for at in range(len(data) // 33, len(data), len(data) // 33):  # not every byte is in a block
-            data[at] ^= 0x10
-        (copy / file.name).write_bytes(data)
+    shutil.copytree(varied, copy)
+    file = min(copy.glob("*.pit"))
+    data = bytearray(file.read_bytes())
+    index, = struct.unpack_from("<Q", data, len(data) - 24)
+    data[{"magic": 3, "version": 9, "reserved": 50, "padding's head": 70, "padding": 300, "block's head": 1136 + 30,
+          "block": 1136 + 48 + 2, "index's head": index + 20, "index": index + 48 + 11, "trailer's offset": -23,
+          "trailer's reserved": -15, "trailer's magic": -1}[place]] ^= 0x10
+    file.write_bytes(data)
     result = pitot("info", copy, "--verify", status=1)
-    assert "damaged" in result.stderr
-    assert pitot("info", copy, "--json", json_output=True)["loss"]
+    assert "is damaged in 1 place:" in result.stderr
+    assert "damaged_file" in result.stdout and "nothing lost" not in result.stdout
+    assert pitot("info", copy, "--verify", "--json", json_output=True, status=1)["damaged_blocks"] == 1
 
 
 def test_wrong_operands(pitot, varied):
-    assert "one recording" in pitot("info", varied, "another", status=2).stderr
+    assert "unexpected argument 'another'" in pitot("info", varied, "another", status=2).stderr
 
 
 def test_schema_lists_every_table(pitot, varied):

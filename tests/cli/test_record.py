@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def test_status_is_passed_on(record, tmp_path, status):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGPIPE])
 def test_death_by_signal(record, tmp_path, number):
-    record("sh", "-c", f"kill -{int(number)} $$", status=128 + number)
+    result = record("sh", "-c", f"kill -{int(number)} $$", status=128 + number)
+    assert result.stderr.splitlines()[0] == f"pitot record: the command was killed by {number.name}"
     assert identity(tmp_path / "rec")["exit_status"] == 128 + number
 
 
@@ -151,26 +153,59 @@ def test_the_command_keeps_its_environment(record, tmp_path):
     assert os.access(values["CUDA_INJECTION64_PATH"], os.R_OK)
 
 
+def test_a_value_behind_an_option_that_may_stand_alone(pitot):
+    """It was taken for the command."""
+    assert "the value of '--cpu' is given as --cpu=5" in pitot("record", "--cpu", "5", "--", "true", status=2).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_recording_of_somebody_else(record, program, environment, tmp_path):
+    """Why it cannot be read, and what its owner can do; also where it is the newest of a folder and was not named."""
+    record("true", options=["--no-cpu", "-o", "private.pitot"])
+    tmp_path.chmod(0o755)
+    for name in ([], ["private.pitot"]):
+        result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, "report", *name],
+                                cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        if "cannot execute" in result.stderr or "failed to execute" in result.stderr:
+            pytest.skip("nobody may not run pitot here")
+        assert result.returncode == 1 and "'private.pitot': Permission denied" in result.stderr
+        assert "its owner shares it with: chmod -R go+rX private.pitot" in result.stderr
+
+
 def options_given(record, *options):
-    text = record("sh", "-c", "echo $PITOT_OPTIONS", options=("--no-cpu", *options)).stdout
+    text = record("sh", "-c", "echo $PITOT_OPTIONS", options=("--force", "--no-cpu", *options)).stdout
     return dict(item.split("=") for item in text.strip().split(";"))
 
 
 def test_options_for_the_recorder(record):
+    """Defaults are the recorder's own: only what differs from them is said."""
     values = options_given(record)
-    assert values.pop("start_ns").isdigit()
-    assert values == {"graphs": "node", "sync": "0", "memory": "0", "api": "launches", "stacks": "all",
-                      "counters_ns": "500000000", "delay_ns": "0", "duration_ns": "0", "max_bytes": "0"}
-
-
-def test_all_options_for_the_recorder(record):
-    values = options_given(record, "--graphs=launch", "--sync", "--memory", "--api", "all", "--stacks=native", "--delay", "1.5s",
-                           "--duration=250ms", "--max-size", "2M", "--counters=100ms")
     assert abs(int(values.pop("start_ns")) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) < 60_000_000_000
-    assert values == {"graphs": "launch", "sync": "1", "memory": "1", "api": "all", "stacks": "native", "delay_ns": "1500000000",
-                      "duration_ns": "250000000", "max_bytes": str(2 << 20), "counters_ns": "100000000"}
-    assert options_given(record, "--force", "--no-counters")["counters_ns"] == "0"
-    assert options_given(record, "--force", "--graphs=auto")["graphs"] == "auto"
+    assert values == {}
+
+
+def test_every_setting_is_an_option(record, pitot):
+    """Each option of the recorder, from the one list of them (schema/settings.h), reaches it."""
+    [command] = pitot("help", "record", "--json", json_output=True)["commands"]
+    values = {"duration": ("250ms", "250000000"), "size": ("2M", str(2 << 20)), "number": ("7", "7")}
+    options, expected = [], {}
+    for option in command["options"]:
+        if not option["setting"]:
+            continue
+        if option["type"] == "flag":
+            options.append(f"--{option['name']}")
+            expected[option["setting"]] = "1"
+        else:
+            choices = option["choices"]
+            typed, written = (choices[0], choices[0]) if choices else values[option["type"]]
+            options.append(f"--{option['name']}={typed}")
+            expected[option["setting"]] = written
+    assert {"graphs", "delay_ns", "max_bytes"} < set(expected)
+    values = options_given(record, *options)
+    expected.pop("api")  # its first choice is the default
+    assert values.pop("start_ns") and values == expected
+    assert options_given(record, "--no-counters")["counters_ns"] == "0"
+    assert options_given(record, "--api=all")["api"] == "all"
 
 
 def test_descriptors_are_not_inherited(record):
@@ -272,6 +307,18 @@ def test_end_as_json(record):
     assert value["processes"] == 1 and value["lost"] == 0 and value["no_gpu_data"]
 
 
+def test_what_is_unknown_is_not_0(record):
+    """Nothing was inside the command, and no GPU was seen: neither has a figure."""
+    text = record("/bin/true", options=["--no-cpu"]).stderr
+    assert re.search(r"^  seen +1 process$", text, re.M) and re.search(r"^  cost +nothing inside the command$", text, re.M)
+    value = json.loads(record("/bin/true", options=["--json", "--force", "--no-cpu"]).stderr)
+    assert value["gpu_busy_ns"] is None
+    assert set(value["cost"].values()) == {None}
+    value = json.loads(record("/bin/true", options=["--json", "--force", "--cpu-via", "perf"], status=None).stderr.splitlines()[-1])
+    if "recording" in value:
+        assert value["cost"]["sampler_ns"] > 0 and value["cost"]["callback_ns"] is None
+
+
 def test_quiet(record):
     assert record("true", options=["-q"]).stderr == ""
 
@@ -292,9 +339,10 @@ def test_missing_command(record, tmp_path):
 def test_command_that_cannot_be_executed(record, tmp_path):
     script = tmp_path / "script"
     script.write_text("true\n")
-    for command in (script, tmp_path):
+    for command, advice in (script, f"chmod +x {script}"), (tmp_path, "Is a directory"):
         result = record(command, status=126)
         assert "cannot run" in result.stderr and len(result.stderr.splitlines()) == 1
+        assert advice in result.stderr
     assert os.listdir(tmp_path) == ["script"]
     script.write_bytes(b"#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -430,28 +478,6 @@ def test_exec_is_seen(pitot, recorded, gate):
     commands = list(dict.fromkeys(row["command"] for row in images))
     assert commands == [f"sh -c {first}", WAIT]
     assert images[-1]["exit_status"] == 0
-
-
-def test_names_of_threads(pitot, recorded, gate):
-    script = """
-import ctypes, subprocess, threading
-named, over = threading.Barrier(3), threading.Event()
-def work(name):
-    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
-    named.wait()
-    over.wait()
-for name in (b"loader", b"writer"):
-    threading.Thread(target=work, args=(name,)).start()
-named.wait()
-subprocess.run(["sh", "-c", "read x < gate"])
-over.set()
-"""
-    recording = recorded(sys.executable, "-c", script)
-    recording.see(lambda row: row["command"] == WAIT)  # whoever has found the child has read the names after it
-    gate()
-    recording.end()
-    names = {row["name"] for row in rows(pitot, "thread")}
-    assert {"loader", "writer"} <= names
 
 
 def test_orphans_are_seen(record, tmp_path):
@@ -592,27 +618,47 @@ def test_no_live_line_without_a_terminal(record):
     assert "recording 0:0" not in record("sleep", "1.5").stderr
 
 
-def mount_small_disk(folder):
-    """A disk of 256 KiB at `folder`; skips where that is not allowed."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("cannot mount a small disk here")
-
-
-def test_full_disk(program, environment, tmp_path):
+@pytest.fixture
+def small_disk(tmp_path):
+    """small_disk(options…): a disk of so much at tmp_path / "disk"; skips where that is not allowed."""
     disk = tmp_path / "disk"
-    mount_small_disk(disk)
-    try:
-        script = "dd if=/dev/zero of=disk/fill bs=1k count=1000 2> /dev/null; for i in $(seq 300); do /bin/true; done; exit 6"
-        running = subprocess.run([program, "record", "-o", "disk/rec", "--", "sh", "-c", script], cwd=tmp_path,
-                                 env=environment, capture_output=True, text=True, timeout=PATIENCE)
-        assert running.returncode == 6
-        assert "No space left on device" in running.stderr
-        assert re.search(r"loss .*: the disk was full", running.stderr)
-        assert json.loads((disk / "rec" / "recording.json").read_text())["command"][0] == "sh"
-    finally:
+    disk.mkdir()
+
+    def mount(options):
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("cannot mount a small disk here")
+        mounted.append(disk)
+        return disk
+
+    mounted = []
+    yield mount
+    for disk in mounted:
         subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize("size", ["64k", "256k"])
+def test_full_disk(record, pitot, small_disk, size):
+    disk = small_disk(f"size={size}")
+    script = "dd if=/dev/zero of=disk/fill bs=1k count=1000 2> /dev/null; for i in $(seq 300); do /bin/true; done; exit 6"
+    result = record("sh", "-c", script, options=["--force", "-o", "disk/rec"], status=6)
+    assert "No space left on device" in result.stderr
+    assert re.search(r"loss .*: the disk was full", result.stderr)
+    assert json.loads((disk / "rec" / "recording.json").read_text())["command"][0] == "sh"
+    assert "disk_full" in [row["reason"] for row in rows(pitot, "loss", "disk/rec")]
+
+
+def test_disk_that_takes_no_samples(record, pitot, small_disk):
+    """The sampler cannot begin a segment, but recording.json has its end: the loss is in a row all the same."""
+    disk = small_disk("size=1m,nr_inodes=5")  # the disk's folder, fill, rec, recording.json and record.0.pit
+    (disk / "fill").touch()
+    burn = "import os, time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end: pass\nos.unlink('disk/fill')"
+    result = record(sys.executable, "-c", burn, options=["-o", "disk/rec"])
+    assert identity(disk / "rec")["state"] == "complete"
+    if "CPU samples are incomplete" not in result.stderr:
+        pytest.skip("the CPU cannot be sampled from outside here")
+    assert "disk_full" in [row["reason"] for row in rows(pitot, "loss", "disk/rec")]
+    assert "the disk was full" in pitot("report", "disk/rec").stdout
 
 
 def test_many_processes_at_once(recorded, gate):
@@ -637,3 +683,53 @@ def test_the_time_after_the_last_event_counts(pitot, record, tmp_path):
     record("sleep", "0.5", options=["--no-cpu"])
     for command in ("info", "report"):
         assert pitot(command, tmp_path / "rec", "--json", json_output=True)["duration_ns"] >= 490_000_000
+
+
+def test_few_descriptors(pitot, tmp_path):
+    """Whichever open fails: the command is recorded, or nothing runs, nothing is left and one line says why."""
+    said = ""
+    for limit in range(4, 24):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+        result = pitot("record", "-o", "rec", "--force", "--no-cpu", "--no-symbols", "--", "/bin/true", status=None, preexec_fn=lower)
+        assert result.returncode in (0, 1, 126), result.stderr
+        if result.returncode == 0:
+            assert identity(tmp_path / "rec")["exit_status"] == 0
+        elif result.stderr.startswith("pitot record: error:"):
+            assert len(result.stderr.splitlines()) == 1
+        said += result.stderr
+    assert result.returncode == 0
+    assert "cannot receive signals: too many open files" in said
+
+
+def test_attached_python_is_warned_of_without_ebpf(program, environment, pitot, tmp_path):
+    """Only eBPF reads Python frames of a process that already runs."""
+    with subprocess.Popen([sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(60)"],
+                          stdout=subprocess.PIPE) as python:
+        try:
+            python.stdout.readline()
+            for method in "ebpf", "perf":
+                result = pitot("record", "--force", "-o", "rec", "-p", python.pid, "--cpu-via", method, "--duration", "0.3s", status=None)
+                if result.returncode:
+                    continue  # not permitted here
+                assert ("no Python frames, which need eBPF here" in result.stderr) == (method == "perf"), result.stderr
+                assert f"process {python.pid} was sampled" in result.stderr
+        finally:
+            python.kill()
+
+
+def test_no_process_can_be_started(program, environment):
+    """fork fails: nothing runs, nothing is left, and one line says why."""
+    def none_more():
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+
+    other = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # the limit is not root's
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o777)
+        result = subprocess.run([program, "record", "-o", "rec", "--no-cpu", "/bin/true"], cwd=folder, capture_output=True, text=True,
+                                env={**environment, "ASAN_OPTIONS": "detect_leaks=0"}, timeout=PATIENCE, preexec_fn=none_more,
+                                **other)  # LeakSanitizer starts a process
+        assert result.returncode == 126
+        assert "cannot start '/bin/true'" in result.stderr and len(result.stderr.splitlines()) == 1
+        assert os.listdir(folder) == []

@@ -8,31 +8,20 @@ from pathlib import Path
 
 import pytest
 
-GOLDENS = Path(__file__).parent / "goldens"
-
-
-def check_golden(name, text):
-    """Compares with goldens/<name>; PITOT_UPDATE_GOLDENS=1 writes it instead."""
-    path = GOLDENS / name
-    if os.environ.get("PITOT_UPDATE_GOLDENS"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text(), f"differs from {path}; PITOT_UPDATE_GOLDENS=1 accepts it"
+from golden import check_golden
 
 
 @pytest.fixture(scope="module")
-def recordings(build, tmp_path_factory):
+def recordings(make_recording, tmp_path_factory):
     """varied.pitot, synthetic ones of every pattern with 2,000 kernels, of which stacks.pitot has call stacks, and
     recordings with CPU samples, as cpu_recording.c says."""
     folder = tmp_path_factory.mktemp("recordings")
-    subprocess.run([build / "tests/cli/make-varied-recording", folder / "varied.pitot"], check=True)
+    make_recording(folder / "varied.pitot", "varied")
     for pattern in ("train", "graph", "streams", "copies"):
-        subprocess.run([build / "tests/support/make-recording", folder / f"{pattern}.pitot", "--kernels", "2000",
-                        "--pattern", pattern, "--seed", "1"], check=True)
-    subprocess.run([build / "tests/support/make-recording", folder / "stacks.pitot", "--kernels", "2000", "--stacks", "40"],
-                   check=True)
-    for mode in ("all", "cpu", "inside", "none", "only"):
-        subprocess.run([build / "tests/cli/make-cpu-recording", folder / f"cpu-{mode}.pitot", mode], check=True)
+        make_recording(folder / f"{pattern}.pitot", kernels=2000, pattern=pattern)
+    make_recording(folder / "stacks.pitot", kernels=2000, stacks=40)
+    for mode in ("all", "cpu", "inside", "none", "only", "commands", "unsampled"):
+        make_recording(folder / f"cpu-{mode}.pitot", f"cpu_{mode}")
     return folder
 
 
@@ -41,9 +30,11 @@ def report(pitot, recordings, name, *options, **keywords):
 
 
 @pytest.mark.parametrize("name", ["varied", "train", "graph", "streams", "copies", "stacks", "cpu-all", "cpu-none",
-                                  "cpu-only"])
+                                  "cpu-only", "cpu-commands", "cpu-unsampled"])
 def test_golden(pitot, recordings, name):
-    check_golden(f"report-{name}.txt", report(pitot, recordings, name).stdout)
+    text = report(pitot, recordings, name).stdout
+    check_golden(f"report-{name}.txt", text)
+    assert all(float(share) <= 100 for share in re.findall(r"([\d.]+)%", text))
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -157,9 +148,9 @@ def test_idle_time_is_explained_by_lines(pitot, recordings):
 
 def test_the_verdict_names_lines(pitot, recordings):
     text = " ".join(report(pitot, recordings, "cpu-cpu").stdout.split())
-    assert "meanwhile its launching thread is at train.py:57 step -> DataLoader.__next__ (28.5%), train.py:66 step" in text
+    assert "its launching thread is meanwhile at train.py:57 step -> DataLoader.__next__ (27.0 ms), train.py:66 step" in text
     text = " ".join(report(pitot, recordings, "cpu-none").stdout.split())
-    assert "it waits for launches from train.py:58 step (49.4%)" in text
+    assert "the next launch comes from train.py:58 step (46.8 ms)" in text
     assert "no samples: not asked for (--no-cpu)" in text
     assert "launching thread is at" not in report(pitot, recordings, "train").stdout
 
@@ -173,6 +164,23 @@ def test_processes_that_are_sampled(pitot, recordings):
     windows = [report(pitot, recordings, "cpu-all", "--json", *w, json_output=True)["cpu"]["total_ns"]
                for w in (["--until", "50ms"], ["--since", "50ms"])]
     assert all(windows) and sum(windows) == 150000000
+
+
+def test_a_recording_of_cpus_speaks_of_no_gpu(pitot, recordings):
+    for name in "cpu-commands", "cpu-unsampled":
+        text = report(pitot, recordings, name).stdout
+        assert not re.search(r"GPU|kernels|CUDA|callback|launch", text)
+        assert report(pitot, recordings, name, "--json", json_output=True)["verdict"]["no_gpu_data"] is None
+
+
+def test_commands_add_up(pitot, recordings):
+    for name in "cpu-commands", "cpu-all":
+        result = report(pitot, recordings, name, "--json", json_output=True)
+        assert sum(c["total_ns"] for c in result["commands"]) == result["cpu"]["total_ns"]
+        assert sum(c["kernel_ns"] for c in result["commands"]) == result["cpu"]["kernel_ns"]
+        assert sum(c["processes"] for c in result["commands"]) == result["cpu"]["processes"]
+    assert {c["command"]: c["kind"] for c in report(pitot, recordings, "cpu-commands", "--json", json_output=True)["commands"]} == {
+        "python3 train.py": "cpu", "cc1": "single_threaded", "cat": "os_kernel", "bash": "waiting"}
 
 
 def test_totals_equal_the_rows(pitot, recordings):
@@ -224,7 +232,7 @@ def test_a_choice_is_said(pitot, recordings):
     text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--nvtx", "forward").stdout
     assert "; stream 7 only; kernels like '*gemm*'; inside NVTX ranges like 'forward'" in text.replace("\n", " ")
     text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout
-    assert re.search(r"^kernels  none of 2,000 fits: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
+    assert re.search(r"^kernels  none of 2,000 match: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
     assert "none of" not in report(pitot, recordings, "train", "--kernel", "gemm").stdout
     late = report(pitot, recordings, "train", "--since", "1h")
     assert "nothing begins after --since: the last event is at" in late.stderr
@@ -302,8 +310,8 @@ def test_no_recording(pitot, tmp_path):
     assert "missing" in pitot("report", "missing", status=1).stderr
 
 
-def test_empty_recording(pitot, build, tmp_path):
-    subprocess.run([build / "tests/support/make-recording", tmp_path / "empty.pitot", "--kernels", "0"], check=True)
+def test_empty_recording(pitot, make_recording, tmp_path):
+    make_recording(tmp_path / "empty.pitot", kernels=0)
     text = pitot("report", "empty.pitot").stdout
     assert "no GPU work" in text and "nothing lost" in text
     assert pitot("report", "empty.pitot", "--json", json_output=True)["verdict"]["kind"] == "no_work"
@@ -318,16 +326,31 @@ def test_truncated_recordings_still_report(pitot, recordings, tmp_path):
         assert [loss["reason"] for loss in result["loss"]] == ["truncated_file"]
 
 
+def test_processes_that_ended_at_once_are_one_line(pitot, make_recording, tmp_path):
+    """Workers end by _exit, so that their segments are cut: no crash, and no line for each."""
+    make_recording(tmp_path / "all.pitot", kernels=90, processes=3)
+    segments = sorted((tmp_path / "all.pitot").glob("*.pit"))
+    assert len(segments) == 3
+    for cut, text in ((1, "1 segment without an end (after _exit"), (3, "3 segments without an end (after _exit")):
+        for segment in segments[:cut]:
+            segment.write_bytes(segment.read_bytes()[:-64])
+        report = pitot("report", "all.pitot").stdout
+        report = " ".join(report.split())
+        assert text in report and report.count("without an end") == 1, report
+        [loss] = pitot("report", "all.pitot", "--json", json_output=True)["loss"]
+        assert loss["reason"] == "truncated_file" and loss["count"] == cut
+
+
 def test_an_analysis_and_its_section_are_two_files_and_two_lines():
-    """All that names the analysis `waits` outside of its own files is a line in a list of analyses and one of sections."""
+    """All that names the analysis `copies` outside of its own files is a line in a list of analyses and one of sections."""
     src = Path(__file__).parents[2] / "src"
-    names = re.compile(r"\b(?:analysis_waits|section_waits|struct waits|wait_line|report->waits)\b|analysis/waits\.h|X\(waits\)")
+    names = re.compile(r"\b(?:analysis_copies|section_copies|struct copies|copy_group|report->copies)\b|analysis/copies\.h|X\(copies\)")
     lines = {}
     for path in [*src.rglob("*.c"), *src.rglob("*.h")]:
         count = sum(1 for line in path.read_text().splitlines() if names.search(line))
         if count:
             lines[str(path.relative_to(src))] = count
-    own = {"analysis/waits.h", "analysis/waits.c", "report/section_waits.c"}
+    own = {"analysis/copies.h", "analysis/copies.c", "report/section_copies.c"}
     assert {path: n for path, n in lines.items() if path not in own} == {"analysis/analyses.h": 1, "report/section.h": 1}
 
 
@@ -340,7 +363,8 @@ def test_damage_is_told_wherever_it_is(pitot, recordings, tmp_path):
         whole = file.read_bytes()
         for at in range(len(whole) // 20, len(whole), len(whole) // 20):
             (copy / file.name).write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:])
-            if pitot("info", copy, "--verify", "--json", status=None, json_output=True)["damaged_blocks"]:
+            verified = pitot("info", copy, "--verify", "--json", status=None, json_output=True)["loss"]
+            if any(" damaged block" in row["detail"] for row in verified):  # not of headers, padding or index: no row is lost
                 found += 1
                 loss = pitot("report", copy, "--json", json_output=True)["loss"]
                 assert "damaged_file" in [row["reason"] for row in loss], at
@@ -358,7 +382,8 @@ def test_a_recording_starts_when_its_command_did(pitot, tmp_path):
     recorded = json.loads((tmp_path / "idle.pitot" / "recording.json").read_text())
     result = pitot("report", "idle.pitot", "--json", json_output=True)
     assert 1.2e9 < result["duration_ns"] <= recorded["elapsed_ns"] + 0.3e9
-    assert abs(result["start_unix_ns"] - recorded["start_realtime_ns"]) < 0.2e9
+    # `record` gets ready before it starts the command, which on a busy machine takes a while; start times of processes are in 10 ms.
+    assert result["start_unix_ns"] > recorded["start_realtime_ns"] - 20e6
     info = pitot("info", "idle.pitot", "--json", json_output=True)
     assert info["start_unix_ns"] == result["start_unix_ns"] and info["duration_ns"] == result["duration_ns"]
     assert all(process["start_ns"] >= 0 for process in info["processes"])

@@ -12,7 +12,8 @@ import threading
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).with_name("stack_recording.c")
+SOURCE = pathlib.Path(__file__).parent.parent / "support/recordings/stack_recording.c"
+PROGRAM = "tests/support/make-recording"
 
 
 def line_of(mark):
@@ -20,10 +21,8 @@ def line_of(mark):
 
 
 @pytest.fixture
-def recording(build, tmp_path):
-    path = tmp_path / "stacks.pitot"
-    subprocess.run([build / "tests/cli/make-stack-recording", path], check=True)
-    return path
+def recording(make_recording, tmp_path):
+    return make_recording(tmp_path / "stacks.pitot", "stack_native")
 
 
 def symbols(pitot, recording):
@@ -35,11 +34,11 @@ def test_functions_and_lines(pitot, recording):
     summary = pitot("symbolize", recording, "--json", json_output=True)
     assert summary["addresses"] == 4
     assert summary["by"]["symbols"] == 2
-    rows = [row for row in symbols(pitot, recording) if row["module"] and "make-stack" in row["module"]]
-    assert [(row["function"], row["line"], row["inline_depth"]) for row in rows if row["function"] == "main"] == [
-        ("main", line_of("call"), 0)
+    rows = [row for row in symbols(pitot, recording) if row["module"] and "make-recording" in row["module"]]
+    assert [(row["function"], row["line"], row["inline_depth"]) for row in rows if row["function"] == "known_caller"] == [
+        ("known_caller", line_of("call"), 0)
     ]
-    inlined = [row for row in rows if row["function"] != "main"]
+    inlined = [row for row in rows if row["function"] != "known_caller"]
     assert [(row["function"], row["line"], row["inline_depth"]) for row in inlined] == [
         ("known_outer", line_of("inlined call"), 0),
         ("known_inner", line_of("innermost"), 1),
@@ -70,7 +69,7 @@ def test_again_replaces(pitot, recording):
     assert [name for name in files if name.startswith("symbols.")] == ["symbols.0.pit"]
     pitot("symbolize", "--no-lines", recording)
     rows = symbols(pitot, recording)
-    assert {row["function"] for row in rows} == {"main", "known_outer", None}
+    assert {row["function"] for row in rows} == {"known_caller", "known_outer", None}
     assert all(row["line"] is None for row in rows)
 
 
@@ -86,9 +85,9 @@ def test_no_process_is_added(pitot, recording):
 def test_another_build_is_refused(pitot, recording, build, tmp_path):
     """The program is no longer the one that was recorded."""
     copy = tmp_path / "copy"
-    shutil.copy(build / "tests/cli/make-stack-recording", copy)
+    shutil.copy(build / PROGRAM, copy)
     other = tmp_path / "other.pitot"
-    subprocess.run([copy, other], check=True)
+    subprocess.run([copy, other, "--kind", "stack_native"], check=True)
     shutil.copy("/bin/true", copy)
     modules = pitot("symbolize", other, "--json", json_output=True)["modules"]
     gone = next(m for m in modules if m["path"] == str(copy))
@@ -100,9 +99,9 @@ def test_another_build_is_refused(pitot, recording, build, tmp_path):
 def separate(build, tmp_path):
     """A recording of a program that is gone, the file that it was, and its build id."""
     program = tmp_path / "program"
-    shutil.copy(build / "tests/cli/make-stack-recording", program)
+    shutil.copy(build / PROGRAM, program)
     recording = tmp_path / "separate.pitot"
-    subprocess.run([program, recording], check=True)
+    subprocess.run([program, recording, "--kind", "stack_native"], check=True)
     notes = subprocess.run(["readelf", "-n", program], check=True, capture_output=True, text=True).stdout
     build_id = notes.split("Build ID: ")[1].split()[0]
     kept = tmp_path / "kept"
@@ -117,7 +116,7 @@ def test_separate_debug_files(pitot, separate, tmp_path):
     folder.mkdir(parents=True)
     shutil.move(program, folder / f"{build_id[2:]}.debug")
     text = pitot("symbolize", recording).stdout
-    assert "without name" in text and text.endswith("  -d DIR: a folder with copies of them, or with debug files\n")
+    assert "without name" in text and text.endswith("  try: pitot symbolize -d DIR, a folder with debug files or copies of them\n")
     assert pitot("symbolize", recording, "--json", json_output=True)["named"] == 0
     summary = pitot("symbolize", recording, "--debug-path", tmp_path / "debug", "--json", json_output=True)
     assert summary["by"]["debug_file"] == 2 and summary["with_line"] == 2
@@ -195,7 +194,7 @@ def test_debuginfod_does_not_answer(pitot, separate, fake_debuginfod):
     recording, _, _ = separate
     env = {**fake_debuginfod, "FAKE_ERROR": "111"}
     said = pitot("symbolize", recording, "--debuginfod", env=env).stderr
-    assert said.endswith("warning: a debuginfod server could not be asked: Connection refused\n")
+    assert said.endswith("warning: a debuginfod server failed: Connection refused\n")
     said = pitot("symbolize", recording, "--debuginfod", env={**fake_debuginfod, "FAKE_ERROR": "2"}).stderr
     assert "could not" not in said, "that there is no such file is no failure"
 
@@ -242,9 +241,8 @@ def test_debuginfod_server(pitot, separate, tmp_path):
     assert again["by"]["debug_file"] == 2, "from the cache"
 
 
-def test_nothing_to_do(pitot, build, tmp_path):
-    path = tmp_path / "python.pitot"
-    subprocess.run([build / "tests/cli/make-stack-recording", path, "none"], check=True)
+def test_nothing_to_do(pitot, make_recording, tmp_path):
+    path = make_recording(tmp_path / "python.pitot", "stack_python")
     before = sorted(path.iterdir())
     assert pitot("symbolize", path, "--json", json_output=True)["addresses"] == 0
     assert "no native call stacks" in pitot("symbolize", path).stderr
@@ -258,8 +256,8 @@ class Running:
         self.program = program or folder / "program"
         self.recording = folder / "running.pitot"
         if not program:
-            shutil.copy(build / "tests/cli/make-stack-recording", self.program)
-        command = [*wrapper, self.program, self.recording, "stay"]
+            shutil.copy(build / PROGRAM, self.program)
+        command = [*wrapper, self.program, self.recording, "--kind", "stack_running"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "made\n"
 
@@ -272,7 +270,7 @@ class Running:
         return [(row["function"], row["line"]) for row in rows if row["function"]]
 
 
-NAMES = {("main", line_of("call")), ("known_outer", line_of("inlined call")), ("known_inner", line_of("innermost"))}
+NAMES = {("known_caller", line_of("call")), ("known_outer", line_of("inlined call")), ("known_inner", line_of("innermost"))}
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -337,8 +335,8 @@ def test_container(pitot, build, tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
     in_namespace("true")
-    script = 'mount -t tmpfs none "$0" && cp "$1" "$0/program" && exec "$0/program" "$2" stay'
-    program = build / "tests/cli/make-stack-recording"
+    script = 'mount -t tmpfs none "$0" && cp "$1" "$0/program" && exec "$0/program" "$2" --kind stack_running'
+    program = build / PROGRAM
     wrapper = ["unshare", "--mount", "sh", "-c", script, inner, program, tmp_path / "running.pitot"]
     running = Running(build, tmp_path, wrapper, inner / "program")
     assert not running.program.exists()
@@ -425,6 +423,6 @@ def test_several_at_once(program, recording, environment):
 
 def test_errors(pitot, recording, tmp_path):
     assert "gone.pitot" in pitot("symbolize", tmp_path / "gone.pitot", status=1).stderr
-    assert "one recording" in pitot("symbolize", recording, "another", status=2).stderr
+    assert "unexpected argument 'another'" in pitot("symbolize", recording, "another", status=2).stderr
     segment = next(recording.glob("*.pit"))
     assert "folder" in pitot("symbolize", segment, status=2).stderr

@@ -1,18 +1,16 @@
 """pitot view: rows as tables and as JSON, conditions, columns, limits."""
 import json
-import subprocess
 
 import pytest
 
-from test_report import check_golden
+from golden import check_golden
 
 
 @pytest.fixture(scope="module")
-def folder(build, tmp_path_factory):
+def folder(make_recording, tmp_path_factory):
     folder = tmp_path_factory.mktemp("view")
-    subprocess.run([build / "tests/cli/make-varied-recording", folder / "varied.pitot"], check=True)
-    subprocess.run([build / "tests/support/make-recording", folder / "train.pitot", "--kernels", "3000", "--seed", "1"],
-                   check=True)
+    make_recording(folder / "varied.pitot", "varied")
+    make_recording(folder / "train.pitot", kernels=3000)
     return folder
 
 
@@ -59,7 +57,7 @@ def test_rows_are_ordered_by_time(rows):
 
 def test_limit(pitot, folder, rows):
     result = pitot("view", "train.pitot", "kernel", cwd=folder)
-    assert len(result.stdout.splitlines()) == 51 and "2,950 rows more" in result.stderr
+    assert len(result.stdout.splitlines()) == 51 and "2,950 more rows" in result.stderr
     result = pitot("view", "train.pitot", "kernel", "--limit", "7", cwd=folder)
     assert len(result.stdout.splitlines()) == 8
     assert len(pitot("view", "train.pitot", "kernel", "--limit", "0", cwd=folder).stdout.splitlines()) == 3001

@@ -1,6 +1,8 @@
 """What tests with tapes share."""
 import json
+import os
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,7 +26,7 @@ def record(build, source, environment, tmp_path):
         folder.mkdir()
         library = str(build / "libpitot.so")
         variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
-                     "PITOT_RECORDING": str(folder), "PITOT_OPTIONS": options,
+                     "PITOT_RECORDING": str(folder), "PITOT_OPTIONS": f"stacks=none;{options}",
                      "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
         path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
         result = subprocess.run([player, *arguments, path], capture_output=True, text=True, timeout=PATIENCE,
@@ -55,16 +57,9 @@ def rows(pitot):
 
 
 @pytest.fixture(scope="session")
-def library(source, build, cuda_headers, tmp_path_factory):
+def library(build, sanitized, request):
     """libpitot.so for programs without sanitizers."""
-    built = build / "libpitot.so"
-    if b"libasan" not in built.read_bytes() and b"libtsan" not in built.read_bytes():
-        return built.resolve()
-    folder = tmp_path_factory.mktemp("recorder")
-    subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_CLI=OFF",
-                    "-DCMAKE_BUILD_TYPE=Release", *cuda_headers], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
-    return folder / "libpitot.so"
+    return ((request.getfixturevalue("plain") if sanitized else build) / "libpitot.so").resolve()
 
 
 class Play:
@@ -155,7 +150,8 @@ def start_play(player, build, source, environment, pitot, tmp_path):
         path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
         command = [*wrap, player, *([clock] if clock else []), "--faults", folder / "faults", "--end-when", folder / "end",
                    *arguments, path]
-        own = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library, "PITOT_OPTIONS": options,
+        own = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
+               "PITOT_OPTIONS": f"stacks=none;{options}",
                "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
         plays.append(Play(list(map(str, command)), folder, {**environment, **own, **variables}, pitot))
         return plays[-1]
@@ -186,3 +182,25 @@ def make_tape(build, tmp_path):
 def sanitized(build):
     code = (build / "libpitot.so").read_bytes()
     return b"libasan" in code or b"libtsan" in code
+
+
+@pytest.fixture
+def folder():
+    """An empty folder that everybody may write to."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o777)
+        yield Path(path)
+
+
+@pytest.fixture
+def stacks(pitot, folder):
+    """CPU microseconds by stack, as lists of names from the outermost; by thread: its name and id come first."""
+
+    def read(recording, *options):
+        path = folder / "out.folded"
+        pitot("flame", recording, "--mode", "cpu", "-o", path, *options)
+        lines = [line.rsplit(" ", 1) for line in path.read_text().splitlines()]
+        path.unlink()
+        return [(stack.split(";"), float(weight)) for stack, weight in lines]
+
+    return read

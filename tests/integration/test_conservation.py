@@ -1,6 +1,7 @@
 """The sums of every view of a recording are the sums of what CUPTI said on the tape."""
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,8 +59,31 @@ def test_report(recorded, pitot):
     for of_sets, table in ((False, "memcpy"), (True, "memset")):
         groups = [group for group in report["copies"] if group["set"] == of_sets]
         assert (sum(g["count"] for g in groups), sum(g["total_ns"] for g in groups)) == sums[table]
+    ranges = report["nvtx"]
+    if ranges["items"]:
+        assert ranges["gpu_ns"] == sum(ns for table, (_, ns) in sums.items() if table in CATEGORIES.values())
+    if any(item["name"] == "step 0" for item in ranges["items"]):  # no others are outermost
+        steps = sum(item["gpu_ns"] for item in ranges["items"] if item["name"].startswith("step"))
+        assert 0 < steps == ranges["gpu_ns"] - ranges["outside_ns"]
     assert report["cost"]["cupti_overhead_ns"] == sums["overhead"][1]
     assert report["loss"] == []
+
+
+def test_a_tape_knows_no_cost(record, pitot, rows):
+    """Its clock stands still inside of calls and jumps between them: what was measured by it is left out, as capability `cost` says."""
+    recording = record("launch", "", "--now")
+    cost = pitot("report", recording, "--json", json_output=True)["cost"]
+    assert set(cost) == {"collector", "target_ns", "cupti_overhead_ns"} and cost["target_ns"] is None
+    assert [row["state"] for row in rows(recording, "capability") if row["name"] == "cost"] == ["degraded"]
+    text = " ".join(pitot("report", recording).stdout.split())
+    assert re.search("cost collector .*; the rest is not known: the program's clock was not the machine's", text)
+
+
+def test_in_real_time_the_cost_is_known(record, pitot, rows):
+    recording = record("launch", "", "--realtime")
+    cost = pitot("report", recording, "--json", json_output=True)["cost"]
+    assert {"callback", "setup", "exit"} < set(cost) and 0 < cost["callback"]["total_ns"] <= cost["target_ns"]
+    assert "cost" not in [row["name"] for row in rows(recording, "capability")]
 
 
 def test_what_was_written(played, rows):
@@ -108,7 +132,7 @@ def test_the_slow_start_of_a_training_is_told_apart(pitot, record):
     recording = record("train", "")
     text = " ".join(pitot("report", recording).stdout.split())
     assert "verdict host-bound; after its start-up launch-bound" in text
-    since = text.split("(without it: --since ")[1].split(")")[0]
+    since = text.split("(exclude it with --since ")[1].split(")")[0]
     verdict = pitot("report", recording, "--json", "--since", since, json_output=True)["verdict"]
     assert (verdict["kind"], verdict["start_up"]) == ("launch", None)
 

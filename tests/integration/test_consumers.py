@@ -22,31 +22,22 @@ def nvcc():
     return shutil.which("nvcc") or shutil.which("nvcc", path=toolkit / "bin")
 
 
-def headers_of_cuda(package):
+@pytest.fixture
+def headers(build, plain):
     """A folder with CUDA's headers: a toolkit's, or one that a build downloaded; None without either."""
-    for folder in (Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include", package / "cuda-headers",
-                   package / "build" / "cuda-headers/nvidia/cu13/include"):
+    for folder in (Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include",
+                   *(folder / "cuda-headers/nvidia/cu13/include" for folder in (build, plain))):
         if (folder / "cuda_runtime_api.h").exists():
             return folder
     return None
 
 
 @pytest.fixture(scope="session")
-def package(source, cuda_headers, tmp_path_factory):
+def installed(plain, tmp_path_factory):
     """Pitot installed into a folder of its own, from a build without sanitizers: consumers have none either."""
-    folder = tmp_path_factory.mktemp("package")
-    run(["cmake", "-S", source, "-B", folder / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF",
-         "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_INSTALL_PREFIX={folder / 'installed'}", *cuda_headers])
-    if cuda_headers:
-        (folder / "cuda-headers").symlink_to(cuda_headers[0].split("=")[1])
-    run(["cmake", "--build", folder / "build"])
-    run(["cmake", "--install", folder / "build"])
+    folder = tmp_path_factory.mktemp("package") / "installed"
+    run(["cmake", "--install", plain, "--prefix", folder])
     return folder
-
-
-@pytest.fixture
-def installed(package):
-    return package / "installed"
 
 
 def check(consumer, version, installed, tmp_path, environment):
@@ -65,24 +56,23 @@ def version(pitot):
     return pitot("version").stdout.split()[1]
 
 
-def skip_without_headers(language, package):
-    if language == "cuda" and not nvcc() and not headers_of_cuda(package):
+def skip_without_headers(language, headers):
+    if language == "cuda" and not nvcc() and not headers:
         pytest.skip("neither nvcc nor CUDA's headers are here")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_find_package(package, installed, language, source, version, tmp_path, environment):
-    skip_without_headers(language, package)
+def test_find_package(headers, installed, language, source, version, tmp_path, environment):
+    skip_without_headers(language, headers)
     run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
-         f"-DCMAKE_PREFIX_PATH={installed}", f"-DCUDA_INCLUDE={headers_of_cuda(package)}"])
+         f"-DCMAKE_PREFIX_PATH={installed}", f"-DCUDA_INCLUDE={headers}"])
     run(["cmake", "--build", tmp_path / "build"])
     check(tmp_path / "build/consumer", version, None, tmp_path, environment)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_fetch_content(package, language, source, version, tmp_path, environment):
-    skip_without_headers(language, package)
-    headers = headers_of_cuda(package)
+def test_fetch_content(headers, language, source, version, tmp_path, environment):
+    skip_without_headers(language, headers)
     run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
          f"-DPITOT_SOURCE={source}", f"-DCUDA_INCLUDE={headers}", f"-DPITOT_CUDA_HEADERS={headers or 'auto'}"])
     run(["cmake", "--build", tmp_path / "build"])
@@ -92,16 +82,16 @@ def test_fetch_content(package, language, source, version, tmp_path, environment
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_pkg_config(package, installed, language, source, version, tmp_path, environment):
+def test_pkg_config(headers, installed, language, source, version, tmp_path, environment):
     if not shutil.which("pkg-config"):
         pytest.skip("pkg-config is not here")
-    skip_without_headers(language, package)
+    skip_without_headers(language, headers)
     folder = next(installed.glob("lib*/pkgconfig")) if list(installed.glob("lib*/pkgconfig")) else \
         next(installed.glob("lib/*/pkgconfig"))
     flags = run(["pkg-config", "--cflags", "--libs", "pitot"], env={**environment, "PKG_CONFIG_PATH": str(folder)})
     compiler = {"c": ["cc"], "cpp": ["c++"], "cuda": [nvcc()]}[language]
     if language == "cuda" and not nvcc():
-        compiler = ["c++", "-x", "c++", "-isystem", headers_of_cuda(package)]
+        compiler = ["c++", "-x", "c++", "-isystem", headers]
     run([*compiler, source / f"tests/integration/consumer-{language}" / SOURCES[language], "-o", tmp_path / "consumer",
          *flags.split()])
     check(tmp_path / "consumer", version, installed, tmp_path, environment)

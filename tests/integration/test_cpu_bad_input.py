@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cpu_perf import NOBODY, perf_errno
+from perf_events import NOBODY, perf_errno
 from waiting import PATIENCE
 
 PROGRAMS = Path(__file__).parent / "bad_input"
@@ -53,7 +53,6 @@ class Recording:
         self.depths = {(row.get("pid"), row["id"]): row["depth"] for row in rows(path, "stack", "--limit", "0")}
         self.ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(path, "stack", "--limit", "0")}
         self.capabilities = [row for row in rows(path, "capability") if row["name"].startswith("cpu")]
-        self.losses = rows(path, "loss")
         self.processes = rows(path, "process", "--limit", "0")
         assert any(row["name"] == "cpu" for row in self.capabilities), "nothing says how samples were taken"
 
@@ -67,9 +66,17 @@ class Recording:
     def seconds(self):
         return sum(row["weight_ns"] for row in self.samples) / 1e9
 
-    def explained(self):
-        """Whether something is said about what lacks."""
-        return self.losses or any(row["reason"] for row in self.capabilities)
+    def is_whole(self):
+        """Nearly all stacks are complete."""
+        shares = self.shares()
+        return shares["complete"] > 0.9 * (1 - shares[None])
+
+    def has_stacks(self):
+        """For half of the time, nearly: that of the first samples may be known without a stack."""
+        return self.seconds() > 0.15 and 1 - self.shares()[None] > 0.45
+
+    def pids(self):
+        return {row["pid"] for row in self.processes}
 
 
 @pytest.fixture
@@ -97,11 +104,23 @@ def record(pitot, rows, program, environment, library):
         yield run
 
 
-def test_plain(record, way, programs):
-    found = record(way, programs / "hostile", "plain")
-    assert found.seconds() > 0.15
-    shares = found.shares()
-    assert shares["complete"] > 0.9 * (1 - shares[None]) > 0.4, shares
+@pytest.fixture
+def record_whole(record):
+    """Records a program that burns; its stacks are whole. On a busy machine it may be over before it is found: then one that is longer."""
+
+    def run(way, *command):
+        for ms in 300, 1200, 4800, 19200:
+            found = record(way, *command, ms)
+            assert found.is_whole(), found.shares()
+            if found.has_stacks():
+                break
+        assert found.has_stacks(), (found.seconds(), found.shares())
+
+    return run
+
+
+def test_plain(record_whole, way, programs):
+    record_whole(way, programs / "hostile", "plain")
 
 
 # --- files
@@ -142,16 +161,13 @@ def stripped(programs, to):
 
 
 @pytest.mark.parametrize("kind", ["stripped", "no sections"])
-def test_stripped(record, way, programs, tmp_path, kind):
+def test_stripped(record_whole, way, programs, tmp_path, kind):
     target = tmp_path / "stripped"
     stripped(programs, target)
     if kind == "no sections":
         without_sections(target, tmp_path / "bare")
         target = tmp_path / "bare"
-    found = record(way, target, "plain")
-    assert found.seconds() > 0.15
-    shares = found.shares()
-    assert shares["complete"] > 0.9 * (1 - shares[None]) > 0.4, shares
+    record_whole(way, target, "plain")
 
 
 def test_packed(record, way, programs, tmp_path):
@@ -162,10 +178,8 @@ def test_packed(record, way, programs, tmp_path):
     record(way, tmp_path / "packed", "plain")
 
 
-def test_a_program_that_is_in_no_file(record, way, programs):
-    found = record(way, programs / "hostile", "memfd")
-    assert found.seconds() > 0.15
-    assert found.shares()["complete"] > 0.9 or found.explained()
+def test_a_program_that_is_in_no_file(record_whole, way, programs):
+    record_whole(way, programs / "hostile", "memfd")
 
 
 DAMAGES = {
@@ -179,14 +193,18 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_frames(record, way, programs, tmp_path, damage):
-    """Of the program, and of a library that sorts call: fewer stacks, and no harm."""
+    """Of the program, and of a library that calls back from qsort(): the samples are there, their stacks do not pass for complete."""
     for name in ("hostile", "plugin.so"):
         with_damaged_frames(programs / name, tmp_path / name, DAMAGES[damage])
-    found = record(way, tmp_path / "hostile", "plain")
-    assert found.seconds() > 0.15
-    record(way, tmp_path / "hostile", "calls", tmp_path / "plugin.so", hz=997)
-    whole = record(way, programs / "hostile", "calls", tmp_path / "plugin.so", hz=997)
-    assert whole.seconds() >= 0
+    for program, seconds, command in ((tmp_path / "hostile", 0.15, ["plain"]),
+                                      (tmp_path / "hostile", 0.01, ["calls", tmp_path / "plugin.so"]),
+                                      (programs / "hostile", 0.01, ["calls", tmp_path / "plugin.so"])):
+        found = record(way, program, *command, hz=487 if command == ["plain"] else 997)
+        if way == "timer" and command != ["plain"] and found.seconds() == 0:
+            continue  # it was over before the timer began
+        assert found.seconds() > seconds, command
+        if damage != "long entries":  # the first one only
+            assert found.shares()["complete"] < 0.5, (command, found.shares())
 
 
 # --- code and stacks
@@ -197,10 +215,9 @@ def test_odd_stacks(record, way, programs, kind):
     found = record(way, programs / "hostile", kind)
     assert found.seconds() > 0.1
     shares = found.shares()
-    assert shares[None] < 0.5 or found.explained(), shares
     expected = {"jit": ("truncated",), "overflow": ("truncated", "depth"), "deep": ("depth",),
                 "fibers": ("complete", "truncated")}[kind]
-    assert sum(shares[end] for end in expected) > 0.5, shares
+    assert sum(shares[end] for end in expected) > 0.7, shares
     if kind in ("jit", "deep"):
         assert shares["complete"] < 0.2, "no stack says that it is whole"
 
@@ -229,50 +246,63 @@ raise SystemExit(3)
 def test_code_that_python_has_made(record, way):
     found = record(way, os.path.realpath(sys.executable), "-c", PYTHON_JIT)
     assert found.seconds() > 0.02
-    assert found.explained() or found.shares()["truncated"] + found.shares()["guessed"] > 0
+    assert found.shares()["truncated"] + found.shares()["guessed"] > 0.2, found.shares()
 
 
 def test_libraries_come_and_go(record, way, programs):
     found = record(way, programs / "hostile", "plugin", programs / "plugin.so")
     assert found.seconds() > 0.1
-    assert found.shares()["complete"] > 0.5 or found.explained(), found.shares()
+    assert found.shares()["complete"] > 0.5, found.shares()
 
 
 # --- processes
 
 
 def test_300_children(record, way, programs):
+    """They burn 450 ms, 225 of them at least one: the timer has only their parent's time."""
     found = record(way, programs / "hostile", "children", hz=997)
-    assert found.samples or found.explained()
+    if way == "timer":
+        assert found.seconds() > 0.02
+    else:
+        assert found.seconds() > 0.2
+        assert len(found.pids()) > 150
 
 
 def test_forks_without_exec(record, way, programs):
+    """The timer of a child begins when that has used 5 ms, and later where all burn on few processors."""
     found = record(way, programs / "hostile", "forks")
-    assert len({row["pid"] for row in found.processes}) >= (16 if way != "timer" else 1)
-    assert found.seconds() > 0.3 or found.explained()
+    assert len(found.pids()) >= 16
+    assert found.seconds() > (0.1 if way == "timer" else 0.3)
 
 
 def test_50_execs(record, way, programs):
+    """51 programs of 4 ms each: too short for the timer, and it says so."""
     found = record(way, programs / "hostile", "execs", hz=997)
-    assert found.processes and (found.samples or found.explained())
+    if way == "timer":
+        assert any("milliseconds" in row["reason"] for row in found.capabilities)
+    else:
+        assert found.seconds() > 0.1
 
 
 def test_a_program_that_is_killed(record, way, programs):
+    """Of 300 ms the timer may lose those since the last block, which is at most 250 ms old."""
     found = record(way, programs / "hostile", "killed")
-    assert found.samples or found.explained()
+    assert found.seconds() > (0.04 if way == "timer" else 0.2)
 
 
 @pytest.mark.parametrize("way", ["ebpf", "perf"])
 def test_a_program_that_may_do_nothing(record, way, programs):
     """seccomp ends it at any system call but four. The timer's handler needs others (docs/cpu.md)."""
-    record(way, programs / "hostile", "strict")
+    found = record(way, programs / "hostile", "strict")
+    assert found.seconds() > 0.1
+    assert found.is_whole() and found.shares()[None] < 0.55, found.shares()
 
 
 @pytest.mark.parametrize("kind", ["left", "exited"])
 def test_a_main_thread_that_ends_before_the_others(record, way, programs, kind):
     """The process ends with its last thread, which is none of ours."""
     found = record(way, programs / "hostile", kind)
-    assert found.seconds() > 0.1 or found.explained()
+    assert found.seconds() > 0.1
 
 
 def test_a_setuid_program(record, way, programs, tmp_path):
@@ -325,6 +355,7 @@ def paranoid():
     path.write_text(before)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_levels_of_paranoia(record, program, programs, paranoid, level):
     """An ordinary user has samples at each, in one way or the other."""

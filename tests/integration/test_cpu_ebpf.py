@@ -88,8 +88,8 @@ def share_complete(rows):
     def run(recording):
         ends = {(row.get("pid"), row["id"]): row["end"] for row in rows(recording, "stack", "--limit", "0")}
         samples = rows(recording, "cpu_sample", "--limit", "0")
-        complete = sum(ends.get((row.get("pid"), row["stack"])) == "complete" for row in samples)
-        return complete / len(samples)
+        complete = sum(row["weight_ns"] for row in samples if ends.get((row.get("pid"), row["stack"])) == "complete")
+        return complete / sum(row["weight_ns"] for row in samples)
 
     return run
 
@@ -119,8 +119,10 @@ def test_rows(sample, rows, programs):
     threads = {row["tid"] for row in rows(recording, "thread")}
     assert len({row["pid"] for row in samples}) == 2
     assert {row["thread"] for row in samples} <= threads and len(threads) == 3
-    assert {row["weight_ns"] for row in samples} == {10**9 // 199}
-    assert all(row["stack"] is not None and row["cpu"] is not None for row in samples)
+    assert all(row["weight_ns"] > 0 for row in samples)
+    after_the_last = [row for row in samples if row["cpu"] is None]
+    assert all(row["stack"] is not None for row in samples if row not in after_the_last)
+    assert max(Counter(row["thread"] for row in after_the_last).values(), default=0) <= 2
     capability = [row for row in rows(recording, "capability") if row["name"] == "cpu"]
     assert capability[0]["got"] == "eBPF, 199 Hz"
     assert not [row for row in rows(recording, "loss") if row["reason"] != "stack_limit"]
@@ -168,12 +170,14 @@ def test_code_made_at_run_time(sample, rows, folded, programs):
     assert "guessed" in {row["end"] for row in rows(recording, "stack", "--limit", "0")}
 
 
-def test_short_processes(sample, rows, share_complete):
-    """Processes that are gone before anything could be looked up have whole stacks nonetheless."""
+def test_short_processes(sample, rows):
+    """Processes that are gone before anything could be looked up have whole stacks nonetheless, where a sample met them."""
     recording, _ = sample("--cpu=999", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do ls -l /usr/bin >/dev/null; done")
-    commands = {row["command"] for row in rows(recording, "process")}
-    assert any(command.startswith("ls") for command in commands)
-    assert share_complete(recording) > 0.8
+    processes = [row for row in rows(recording, "process") if row["command"].startswith("ls")]
+    ended = {row["pid"] for row in processes if row["end_ns"] is not None}
+    assert ended and ended == {row["pid"] for row in processes}
+    ends = Counter(row["end"] for row in rows(recording, "stack", "--limit", "0"))
+    assert ends["complete"] > 0.8 * ends.total()
 
 
 def test_off_cpu(sample, folded, rows, programs):
@@ -184,9 +188,34 @@ def test_off_cpu(sample, folded, rows, programs):
         assert nap == pytest.approx(float(pauses_us), rel=0.05), thread
     states = Counter(row["state"] for row in rows(recording, "off_cpu", "--limit", "0"))
     assert states["sleeping"] >= 4
-    sleeping = [stack for stack in stacks if "nap" in stack]
-    assert all((stack[1] in ("_start", "clone3", "clone") or stack[1].startswith("libc.so")) and stack[-2] == "__schedule"
-               for stack in sleeping), sleeping
+    # A thread may lose its processor in nap() before it sleeps.
+    nap = {stack: us for stack, us in stacks.items() if "nap" in stack}
+    whole = sum(us for stack, us in nap.items() if stack[-2] == "__schedule" and
+                (stack[1] in ("_start", "clone3", "clone") or stack[1].startswith("libc.so")))
+    assert whole > 0.95 * sum(nap.values()), nap
+
+
+def test_off_cpu_beside_another_tracer(sample, folded, program, environment, programs, tmp_path):
+    """What else traces the scheduler is not in the stacks."""
+    sample("--off-cpu", "--cpu=99", "--", "true")  # or skips
+    other, over = tmp_path / "other.pitot", tmp_path / "over"
+    command = [program, "record", "--cpu-only", "--cpu-via", "ebpf", "--off-cpu", "-q", "-o", other, "--",
+               "sh", "-c", f"until [ -e '{over}' ]; do sleep 0.01; done"]
+    with subprocess.Popen(command, env=environment) as tracer:
+        try:
+            wait_until(lambda: list(other.glob("cpu-*.pit")), "the other one traces", tracer)
+            recording, _ = sample("--off-cpu", "--cpu=99", "--", programs / "off_cpu")
+        finally:
+            over.touch()
+    nap = {stack: us for stack, us in folded(recording).items() if stack[0] == "[off-CPU]" and "nap" in stack}
+    assert nap and {stack[-2] for stack in nap} == {"__schedule"}, nap  # its state comes after it
+
+
+def test_off_cpu_of_others_goes_on(sample, rows):
+    """The end of a process ends the pauses of its own threads only."""
+    recording, _ = sample("--off-cpu", "--cpu=99", "--", "sh", "-c", "sleep 1.5 & sleep 0.3; sleep 0.3; wait")
+    longest = max(row["end_ns"] - row["start_ns"] for row in rows(recording, "off_cpu", "--limit", "0"))
+    assert longest > 1.4e9, longest
 
 
 PING_PONG = """\

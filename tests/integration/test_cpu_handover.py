@@ -10,36 +10,36 @@ from pathlib import Path
 
 import pytest
 
+from perf_events import NOBODY, capability, perf_errno, stolen, total
 from pythons import interpreters, is_known, label
 from waiting import PATIENCE
-from test_cpu_perf import NOBODY, PROGRAMS, capability, folder, perf_errno, stacks, total  # noqa: F401
 
 HZ = 200
 SPIN = 0.4  # as in handover.py
-SCRIPT = PROGRAMS / "handover.py"
+SCRIPT = Path(__file__).parent / "cpu_programs" / "handover.py"
 PYTHONS = "/usr/bin/python3", sys.executable
 
 
 class Spent(float):
-    """CPU seconds of a process, and what its interpreter needed to start."""
+    """CPU seconds of a process or thread, what its interpreter needed to start, and how much more perf events may have counted."""
 
-    def __new__(cls, seconds, started):
+    def __new__(cls, seconds, stolen, started=0):
         spent = super().__new__(cls, seconds)
-        spent.started = float(started)
+        spent.stolen, spent.started = stolen, float(started)
         return spent
 
 
 class Said:
     """What the program said: CPU seconds of processes and threads, and other words."""
 
-    def __init__(self, text):
-        self.lines = [line.split() for line in text.splitlines()]
+    def __init__(self, text, stolen):
+        self.lines, self.stolen = [line.split() for line in text.splitlines()], stolen
 
     def processes(self):
-        return {int(words[0]): Spent(words[2], words[3]) for words in self.lines if words[1] == "process"}
+        return {int(words[0]): Spent(words[2], self.stolen, words[3]) for words in self.lines if words[1] == "process"}
 
     def threads(self):
-        return {int(words[2]): float(words[3]) for words in self.lines if words[1] == "thread"}
+        return {int(words[2]): Spent(words[3], self.stolen) for words in self.lines if words[1] == "thread"}
 
     def words(self, key):
         return next(words[2:] for words in self.lines if words[1] == key)
@@ -90,13 +90,14 @@ def sample(program, folder, as_user, python, library, environment, rows):  # noq
             shutil.copy(library.parent / "libpitot-preload.so", folder)
         command = command or [*(() if started else launcher), python, folder / SCRIPT.name, *arguments]
         whole = [*words, program, "record", "-q", f"--cpu={HZ}", *options, "-o", recording, "--", *command]
+        before = stolen()
         result = subprocess.run(list(map(str, whole)), capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
                                 env={**environment, "PITOT_LIBRARY": str(recorder), **(env or {})}, **user)
         assert result.returncode == 0, result.stderr
         if not options and "perf_event" not in capability(rows, recording, "cpu")["got"]:
             pytest.skip("perf events are not what is taken here")
         assert not list(recording.glob("*.handover"))
-        return recording, Said(result.stdout)
+        return recording, Said(result.stdout, stolen() - before)
 
     return run
 
@@ -122,23 +123,39 @@ def in_python(weights, name):
     return sum(w for stack, w in weights if any(frame.startswith(f"{name} (") and SCRIPT.name in frame for frame in stack)) / 1e6
 
 
+@pytest.fixture
+def heaviest(rows):
+    """Seconds that the heaviest sample stands for: so much of it may be of what ran before. On a busy machine signals are late."""
+    return lambda recording: max(row["weight_ns"] for row in rows(recording, "cpu_sample", "--limit", "0") if row["stack"]) / 1e9
+
+
+@pytest.fixture
+def about_a_spin(heaviest):
+    return lambda recording: pytest.approx(SPIN, abs=max(0.04, heaviest(recording)))
+
+
 def about(spent):
     """Besides: what the interpreter does after it has said so, which is less than its start, and periods."""
-    slack = 0.03 * max(spent, 1)
-    return pytest.approx(spent + 0.01 + spent.started / 2, rel=0, abs=slack + spent.started / 2)
+    slack, more = 0.03 * max(spent, 1), (spent.started + spent.stolen) / 2
+    return pytest.approx(spent + 0.01 + more, rel=0, abs=slack + more)
+
+
+def about_thread(spent):
+    """But for a few samples at either end."""
+    return pytest.approx(spent + spent.stolen / 2, rel=0, abs=max(0.04 * spent, 0.03) + spent.stolen / 2)
 
 
 def cells(rows, recording):
     return [row for row in rows(recording, "capability") if row["name"] == "cpu_timer"]
 
 
-def test_from_the_start(sample, seconds, stacks, rows, pitot):  # noqa: F811
+def test_from_the_start(sample, seconds, stacks, rows, pitot, about_a_spin):  # noqa: F811
     recording, said = sample("sampled", started=True)
     [truth] = said.processes().values()
     assert sum(seconds(recording).values()) == about(truth)
     weights = stacks(recording)
     for name in "early", "late":
-        assert in_python(weights, name) == pytest.approx(SPIN, abs=0.04)
+        assert in_python(weights, name) == about_a_spin(recording)
     assert "timers in Python programs" in capability(rows, recording, "cpu")["got"]
     assert {row["state"] for row in cells(rows, recording)} == {"on"}
     report = pitot("report", recording, "--json", json_output=True)["cpu"]
@@ -149,14 +166,14 @@ def test_from_the_start(sample, seconds, stacks, rows, pitot):  # noqa: F811
 
 
 @pytest.mark.parametrize("interpreter", interpreters(), ids=label)
-def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter):  # noqa: F811
+def test_each_python(sample, seconds, stacks, rows, folder, as_user, interpreter, about_a_spin):  # noqa: F811
     if subprocess.run(["test", "-x", interpreter["path"]], **as_user[1]).returncode:
         pytest.skip("not for this user")
     recording, said = sample(command=[interpreter["path"], folder / SCRIPT.name, "sampled" if is_known(interpreter) else "plain"],
                              env=interpreter["environment"], started=True)
     assert sum(seconds(recording).values()) == about(*said.processes().values())
     if is_known(interpreter):
-        assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
+        assert in_python(stacks(recording), "early") == about_a_spin(recording)
     else:
         [row] = cells(rows, recording)
         assert row["state"] == "unavailable" and "not known" in row["reason"]
@@ -172,30 +189,30 @@ def test_a_window(sample, seconds, rows):  # noqa: F811
     assert 0 < sum(seconds(recording).values()) < 0.6 * sum(said.processes().values())
 
 
-def test_the_timer_alone_from_the_start(sample, seconds, stacks, rows):  # noqa: F811
+def test_the_timer_alone_from_the_start(sample, seconds, stacks, rows, about_a_spin):  # noqa: F811
     """Where perf events are forbidden, as in a container."""
     recording, said = sample("sampled", started=True, options=["--cpu-via", "timer"])
     assert sum(seconds(recording).values()) == about(*said.processes().values())
-    assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
+    assert in_python(stacks(recording), "early") == about_a_spin(recording)
     assert cells(rows, recording) == []
 
 
 @pytest.mark.parametrize("first_line", ["#!{}", "#!/usr/bin/env -S {} -u"])
-def test_a_script_of_a_python(sample, seconds, stacks, folder, python, first_line):  # noqa: F811
+def test_a_script_of_a_python(sample, seconds, stacks, heaviest, folder, python, first_line):  # noqa: F811
     script = folder / "script"
     script.write_text(first_line.format(python) + "\n" + SCRIPT.read_text())
     script.chmod(0o755)
     recording, said = sample(started=True, command=[script, "sampled"])
     assert sum(seconds(recording).values()) == about(*said.processes().values())
-    assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > 0.9 * SPIN
+    assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > SPIN - max(0.04, heaviest(recording))
 
 
 @pytest.mark.parametrize("launcher", ["timeout -s KILL 300", "nice -n 1 env -u LANG A=1"])
-def test_behind_a_launcher(sample, seconds, stacks, folder, python, launcher):  # noqa: F811
+def test_behind_a_launcher(sample, seconds, stacks, heaviest, folder, python, launcher):  # noqa: F811
     script = folder / SCRIPT.name
-    recording, said = sample(started=True, command=[*launcher.split(), python, script, "plain"])
+    recording, said = sample(started=True, command=[*launcher.split(), python, script, "sampled"])
     assert sum(seconds(recording).values()) >= 0.95 * sum(said.processes().values())
-    assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > 0.9 * SPIN
+    assert total(w for w in stacks(recording) if any(frame.startswith("early (") for frame in w[0])) > SPIN - max(0.04, heaviest(recording))
     _, said = sample(started=True, command=[*launcher.split(), python, script, "environment"], options=["-f"])
     assert said.words("LD_PRELOAD") == ["None"] and said.words("child") == []
 
@@ -206,23 +223,23 @@ def test_no_preload_for_other_programs(sample, python, launcher):  # noqa: F811
     assert said.words("LD_PRELOAD") == []
 
 
-def test_cpu_only(sample, stacks):  # noqa: F811
+def test_cpu_only(sample, stacks, about_a_spin):  # noqa: F811
     recording, _ = sample("sampled", started=True, options=["--cpu-only"])
-    assert in_python(stacks(recording), "early") == pytest.approx(SPIN, abs=0.04)
+    assert in_python(stacks(recording), "early") == about_a_spin(recording)
 
 
-def test_from_the_middle(sample, seconds, stacks, rows):  # noqa: F811
+def test_from_the_middle(sample, seconds, stacks, rows, heaviest, about_a_spin):  # noqa: F811
     recording, said = sample("middle")
     [(pid, truth)] = said.processes().items()
     assert seconds(recording)[pid] == about(truth)
     by_thread = seconds(recording, by="tid")
     for tid, spent in said.threads().items():
-        assert by_thread[tid] == pytest.approx(spent, rel=0.02, abs=0.012)
+        assert by_thread[tid] == about_thread(spent)
     weights = stacks(recording)
     assert in_python(weights, "early") == 0
-    assert in_python(weights, "late") == pytest.approx(SPIN, abs=0.04)
+    assert in_python(weights, "late") == about_a_spin(recording)
     # One thread began before, and was taken over; one after.
-    assert 1.5 * SPIN < in_python(weights, "beside") < 3 * SPIN + 0.02
+    assert 1.5 * SPIN < in_python(weights, "beside") < 3 * SPIN + max(0.02, heaviest(recording))
     # Before, there are native stacks; none of a thread until it is found.
     assert sum(seconds(recording, with_stack=True).values()) > 0.85 * truth
     first, last = cells(rows, recording)
@@ -239,11 +256,11 @@ def test_a_process_that_ends_at_once(sample, seconds, how):
     assert seconds(recording)[pid] == about(truth)
 
 
-def test_a_process_that_becomes_another_program(sample, seconds, stacks, folder, python):  # noqa: F811
+def test_a_process_that_becomes_another_program(sample, seconds, stacks, heaviest, folder, python):  # noqa: F811
     recording, said = sample("becomes", python, folder / SCRIPT.name, "plain")
     [(pid, truth)] = said.processes().items()  # the second's count goes on from the first's
     assert seconds(recording)[pid] == about(truth)
-    assert 0.05 < in_python(stacks(recording), "late") < SPIN + 0.03
+    assert 0.05 < in_python(stacks(recording), "late") < SPIN + max(0.03, heaviest(recording))
 
 
 def test_a_recorder_in_each_program_of_a_chain(sample, seconds, stacks, folder, python):  # noqa: F811
@@ -263,13 +280,13 @@ def test_forked_workers(sample, seconds, stacks):  # noqa: F811
     assert in_python(stacks(recording), "late") > SPIN + 0.1
 
 
-def test_a_program_that_takes_the_signal(sample, seconds, stacks, rows):  # noqa: F811
+def test_a_program_that_takes_the_signal(sample, seconds, stacks, rows, about_a_spin):  # noqa: F811
     """Perf events have the process again."""
     recording, said = sample("takes_the_signal")
     [(pid, truth)] = said.processes().items()
     assert seconds(recording)[pid] == about(truth)
     assert seconds(recording, with_stack=True)[pid] > 0.9 * truth
-    assert in_python(stacks(recording), "late") == pytest.approx(SPIN, abs=0.04)
+    assert in_python(stacks(recording), "late") == about_a_spin(recording)
     assert in_python(stacks(recording), "early") == 0
     assert "handles SIGURG itself" in cells(rows, recording)[-1]["reason"]
 
@@ -278,7 +295,7 @@ def test_a_thread_that_blocks_the_signal_has_no_stacks_meanwhile(sample, seconds
     recording, said = sample("blocks_the_signal")
     [(pid, truth)], [(tid, spent)] = said.processes().items(), said.threads().items()
     assert seconds(recording)[pid] == about(truth)
-    assert seconds(recording, by="tid")[tid] == pytest.approx(spent, rel=0.02, abs=0.012)
+    assert seconds(recording, by="tid")[tid] == about_thread(spent)
     # It may have its timer before it blocks the signal, and gets one when it has been seen not to.
     assert in_python(stacks(recording), "early") < 0.2
     assert in_python(stacks(recording), "beside") > 0.02

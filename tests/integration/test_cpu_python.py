@@ -86,7 +86,9 @@ def test_frames_of_every_kind(sample, python):
         good += us if ours and not faults else 0
         for fault in faults:
             wrong[fault] += us
-    assert not wrong, wrong.most_common(10)
+    # Code of the JIT notes its place in a frame only where it leaves the code: now and then a sample has the line before.
+    most = 0.01 * sum(stacks.values()) if "PYTHON_JIT" in python["environment"] else 0
+    assert sum(wrong.values()) <= most, wrong.most_common(10)
     assert good > 300000, (good, sum(stacks.values()), stacks.most_common(5))
     missing = {"leaf", "numbers", "awaited", "throws", "down", "key", "__init__", "__call__", "__del__", "<lambda>"} - set(functions)
     assert len(missing) < 3, missing  # samples are few

@@ -1,6 +1,5 @@
 """CPU samples by the timer inside the process: that they tell the truth, and that the program does not notice."""
 import json
-import os
 import re
 import shutil
 import signal
@@ -71,7 +70,7 @@ def record(library, environment, pitot, tmp_path):
     def run(*command, options="cpu=200", status=0, preload=True, several=False, launcher=()):
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.pitot"
         path.mkdir()
-        variables = {"PITOT_RECORDING": str(path), "PITOT_OPTIONS": f"preload=1;cuda=0;{options}"}
+        variables = {"PITOT_RECORDING": str(path), "PITOT_OPTIONS": f"preload=all;cuda=0;{options}"}
         if preload:
             variables["LD_PRELOAD"] = str(library)
         result = subprocess.run([*map(str, launcher), "env", *(f"{k}={v}" for k, v in variables.items()),
@@ -116,6 +115,15 @@ def test_shares_of_functions(record, compiled):
     assert names >= {s["thread"] for s in recording.samples}
     cost = [row for row in recording.view("cost") if row["kind"] == "timer_sample"]
     assert 0 < sum(row["total_ns"] for row in cost) < 0.01 * 1e9 * total
+
+
+@pytest.mark.parametrize("hz", [99, 250])
+def test_the_rate_that_it_says(record, compiled, hz):
+    """Where the kernel's ticks miss threads that take turns, fewer samples come than were asked for."""
+    recording = record(compiled("shares"), 2, status=3, options=f"cpu={hz}")
+    said = int(re.search(r"(\d+) Hz", recording.capabilities[-1]["got"])[1])
+    with_stack = [sample for sample in recording.samples if sample["stack"] is not None]
+    assert len(with_stack) / recording.seconds(with_stack) == pytest.approx(said, rel=0.12)
 
 
 @pytest.mark.parametrize("python", filter(is_known, interpreters()), ids=label)
@@ -182,12 +190,12 @@ def test_the_program_does_not_notice(record, library, environment, tmp_path):
     recording = record("sh", "-c", script, status=5, several=True)
     for shell in ([], [recording]):
         result = subprocess.run(["env", f"LD_PRELOAD={library}" if shell else "A=b", "sh", "-c", script],
-                                env={**environment, "PITOT_RECORDING": str(tmp_path), "PITOT_OPTIONS": "preload=1;cpu=99"},
+                                env={**environment, "PITOT_RECORDING": str(tmp_path), "PITOT_OPTIONS": "preload=all;cpu=99"},
                                 capture_output=True, text=True)
         assert (result.stdout, result.stderr, result.returncode) == ("out\n", "err\n", 5)
     # The recorder's handler for SIGTERM and the end by the same signal.
     killed = subprocess.run(["env", f"LD_PRELOAD={library}", "sh", "-c", "sleep 0.05; kill -TERM $$; sleep 5"],
-                            env={**environment, "PITOT_RECORDING": str(tmp_path), "PITOT_OPTIONS": "preload=1;cpu=99"})
+                            env={**environment, "PITOT_RECORDING": str(tmp_path), "PITOT_OPTIONS": "preload=all;cpu=99"})
     assert killed.returncode == -signal.SIGTERM
 
 
@@ -201,7 +209,7 @@ def test_static_programs_are_left_alone(record, compiled):
 
 def test_nothing_without_preload(record, compiled):
     assert record(compiled("threads"), 100, preload=False) is None
-    assert record(compiled("threads"), 100, options="cpu=99;preload=0") is None
+    assert record(compiled("threads"), 100, options="cpu=99;preload=none") is None
 
 
 def test_waits_are_not_cut_short(record, compiled):

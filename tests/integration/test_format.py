@@ -1,5 +1,4 @@
 """docs/format.md is enough to read a recording: a reader written from it finds what `pitot view` shows."""
-import json
 import sys
 from collections import Counter
 from pathlib import Path

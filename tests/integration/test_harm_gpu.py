@@ -6,6 +6,7 @@ import pytest
 MS = 1_000_000
 MISSING_NS = 250 * MS  # what a killed process may lose
 KERNEL_NS = 20 * MS  # of the program `quiet`
+SMALL_BUFFER = 8  # kernels that CUPTI hands over together at least
 SCHEDULING_NS = 150 * MS  # on two cores with other work
 SLOWNESS = 10  # of a build with sanitizers
 
@@ -18,13 +19,31 @@ def quiet_for(play, nanoseconds):
 
 
 def test_kernels_of_a_quiet_cpu_are_on_disk(start_play, make_tape, sanitized):
-    """300 kernels of 20 ms, launched in a burst: a SIGKILL costs 250 ms of them."""
+    """300 kernels of 20 ms, launched in a burst: a SIGKILL costs 250 ms of them, and those of the buffer that is not complete."""
     play = start_play(make_tape("quiet", 300))
     quiet_for(play, 5000 * MS)
     killed = play.kill()
     ends = play.times("kernel", "end_ns")
-    limit = (MISSING_NS + SCHEDULING_NS) * (SLOWNESS if sanitized else 1) + KERNEL_NS
+    limit = (MISSING_NS + SCHEDULING_NS) * (SLOWNESS if sanitized else 1) + SMALL_BUFFER * KERNEL_NS
     assert killed - max(ends, default=0) <= limit, f"{len(ends)} kernels are on disk"
+
+
+def test_short_kernels_cost_few_buffers(start_play, make_tape):
+    """Once it is known that kernels are short, CUPTI asks for a buffer for every hundredth of them at most."""
+    play = start_play(make_tape("fast", 20000), "--repeat", "10000", "--rate", "50000", clock=None, options="stacks=none")
+
+    def counts():
+        costs = [row for row in play.rows("cost") if row["kind"] == "buffer_request"]
+        return play.count("kernel"), sum(row["count"] for row in costs)
+
+    def grown():
+        kernels, requests = counts()
+        play.until_rows("kernel", kernels + 20000)
+        more_kernels, more_requests = counts()
+        return (more_requests - requests) * 100 <= more_kernels - kernels
+
+    play.until_rows("kernel", 0)
+    play.until_soon(grown, "buffers have grown")
 
 
 def test_counters_of_a_quiet_cpu_keep_their_rate(start_play, make_tape):
@@ -62,3 +81,21 @@ def test_a_gpu_that_faults(start_play, pitot):
     assert report["untimed"] > 0
     text = pitot("report", play.recording).stdout
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in "\n".join(text.splitlines()[:10]), text
+
+
+def test_launches_that_fail_are_told_apart(start_play, make_tape, pitot):
+    """They are counted with their error, and are no launches of which the kernels are missing."""
+    play = start_play(make_tape("steps"), clock=None, faults="fail-launches every 10")
+    play.end()
+    launches = [row for row in play.rows("api_call") if row["function"] in ("cuLaunchKernel", "cuGraphLaunch")]
+    kernels = {row["correlation"] for row in play.rows("kernel")}
+    failed = [row for row in launches if row["result"]]
+    assert len(failed) == len(launches) // 10
+    assert {row["correlation"] for row in launches if not row["result"]} == kernels
+    assert play.losses() == {}
+    report = pitot("report", play.recording, "--json", json_output=True)
+    section = report["launches"]
+    assert section["failed"] == len(failed)
+    assert section["kernel_calls"]["count"] + section["graph_calls"]["count"] == len(kernels)
+    assert {item["error"] for item in report["failures"]["items"]} == {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}
+    assert sum(item["count"] for item in report["failures"]["items"]) == len(failed)

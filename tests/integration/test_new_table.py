@@ -1,4 +1,6 @@
-"""A new table of GPU work is its declaration: report, flame graphs, exports, view and filters have it, and nothing else is touched."""
+"""A new table of GPU work is its declaration: report, flame graphs, exports, view and filters have it, and nothing else is touched.
+
+A new analysis and a section of the report that shows it are their files and a line each, and so is an exporter."""
 import json
 import re
 import shutil
@@ -32,15 +34,45 @@ def declare(tables):
     tables.write_text(text.replace("\n#endif", DECLARATION + "\n#endif"))
 
 
+def enter(header, text, name):
+    """A line for `name` at the end of the list of analyses or sections."""
+    lines = header.read_text()
+    rows = re.search(rf"#define {text}\(X\).*?\n\n", lines, re.S).group()
+    last = rows.rstrip("\n")
+    header.write_text(lines.replace(rows, f"{last} \\\n\tX({name})\n\n"))
+
+
+def add_analysis(src, files):
+    """What CONTRIBUTING.md says under "an analysis with its section"."""
+    for path in sorted(files.iterdir()):
+        shutil.copy(path, src / ("report" if path.name.startswith("section_") else "analysis"))
+    enter(src / "analysis" / "analyses.h", "ANALYSES", "work_kinds")
+    enter(src / "report" / "section.h", "SECTIONS", "work_kinds")
+
+
+def add_exporter(src, files):
+    shutil.copy(files / "csv_work.c", src / "export")
+    header = src / "export" / "exporter.h"
+    text = header.read_text()
+    rows = re.search(r"#define EXPORTERS\(F\).*?\n\n", text, re.S).group()
+    last = rows.rstrip("\n")
+    header.write_text(text.replace(rows, f'{last} \\\n\tF(csv, ".csv", "GPU work as text", false, false, false, csv_write)\n\n'))
+
+
 @pytest.fixture(scope="module")
-def tree(source, tmp_path_factory):
-    """Pitot built from a copy with the declaration."""
-    tree = tmp_path_factory.mktemp("new-table")
+def tree(source, shared_folder):
+    """Pitot built from a copy with the declaration, the analysis and its section."""
+    return shared_folder("new-table", lambda tree: build_copy(source, tree))
+
+
+def build_copy(source, tree):
     for name in "src", "include", "cmake", "tests/support":
         shutil.copytree(source / name, tree / name)
     for name in "CMakeLists.txt", "LICENSE", "README.md":
         shutil.copy(source / name, tree)
     declare(tree / "src" / "schema" / "tables.h")
+    add_analysis(tree / "src", source / "tests/integration/new_analysis")
+    add_exporter(tree / "src", source / "tests/integration/new_exporter")
     subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-G", "Ninja", "-DPITOT_TESTS=OFF", "-DPITOT_BPF=OFF",
                     "-DPITOT_INSTALL=OFF", "-DCMAKE_C_FLAGS=-O0", "--log-level=ERROR"], check=True)
     subprocess.run(["cmake", "--build", tree / "build", "--target", "pitot_cli", "--", "--quiet"], check=True)
@@ -49,7 +81,6 @@ def tree(source, tmp_path_factory):
                     source / "tests/integration/new_table/decode.c", *(tree / "tests/support" / name for name in SUPPORT),
                     *libraries, "-lzstd", "-pthread"], check=True)
     subprocess.run([tree / "decode", tree / "decode.pitot"], check=True)
-    return tree
 
 
 @pytest.fixture
@@ -63,10 +94,31 @@ def run(tree):
     return run
 
 
-def test_one_file_is_touched(source, tree):
-    touched = [path for path in sorted((tree / "src").rglob("*")) if path.is_file()
-               and path.read_bytes() != (source / path.relative_to(tree)).read_bytes()]
-    assert touched == [tree / "src" / "schema" / "tables.h"]
+def test_one_file_is_touched_and_one_line_each(source, tree):
+    """Of the table the schema; of the analysis and of its section their own files, and a line in the list of each."""
+    added, touched = set(), set()
+    for path in sorted((tree / "src").rglob("*")):
+        name = path.relative_to(tree / "src")
+        original = source / "src" / name
+        if not original.exists():
+            added.add(str(name))
+        elif path.is_file() and path.read_bytes() != original.read_bytes():
+            lines = [set(file.read_text().replace(" \\\n", "\n").split("\n")) for file in (original, path)]
+            touched.add((str(name), len({line.strip() for line in lines[1]} - {line.strip() for line in lines[0]})))
+    assert added == {"analysis/work_kinds.h", "analysis/work_kinds.c", "report/section_work_kinds.c", "export/csv_work.c"}
+    assert {(name, count) for name, count in touched if name != "schema/tables.h"} == {
+        ("analysis/analyses.h", 1), ("report/section.h", 1), ("export/exporter.h", 1)}
+    assert "schema/tables.h" in dict(touched)
+
+
+def test_analysis_and_section(run):
+    """In text and in JSON, by declaration; with filters, by what the analysis asks the selection."""
+    rows = json.loads(run("report", "--json"))["work_kinds"]
+    assert rows == [{"name": "video_decode", "count": COUNT, "total_ns": COUNT * ONE_NS}]
+    text = run("report").decode()
+    assert re.search(r"^GPU work by kind\n +kind +count +time +share\n  video_decode +10 +300 us +100.0%$", text, re.M)
+    late = json.loads(run("report", "--json", "--since", "2ms"))["work_kinds"][0]["count"]
+    assert 0 < late < COUNT
 
 
 def test_report(run):
@@ -96,6 +148,15 @@ def test_chrome(run):
     assert all(event["dur"] == ONE_NS / 1000 for event in work)
     assert sorted(event["args"]["correlation"] for event in work) == list(range(1, COUNT + 1))
     assert sum(event["ph"] == "f" for event in trace["traceEvents"]) == COUNT
+
+
+def test_exporter(run, tree):
+    """By its name, by the file's, and for tables that it does not know."""
+    lines = run("export", "--format", "csv", "-o", "-").decode().splitlines()
+    assert lines == [f"video_decode,{codec},{ONE_NS}" for codec in ("av1", "h264") * (COUNT // 2)]
+    result = json.loads(run("export", "--json", "--force", "-o", "work.csv"))
+    assert result["format"] == "csv" and result["written"] == {"video_decode": COUNT}
+    assert (tree / "work.csv").stat().st_size == result["bytes"]
 
 
 def test_perfetto(run, tree):

@@ -2,7 +2,7 @@
  * hostile.c KIND [ARGUMENT…]: programs that make the sampling of a CPU hard. Each burns a few tenths of a second, prints
  * what does not depend on time, and ends with status 3, unless said otherwise:
  *
- *	plain		nothing
+ *	plain [MS]	nothing, for 300 ms or as many
  *	jit		calls through code that it has made, in anonymous memory
  *	framed		the same, 20 calls deep, and the code keeps frame pointers
  *	overflow	runs out of stack, again and again; the handler has a stack of its own, burns, and jumps out
@@ -14,7 +14,7 @@
  *	killed		ends by SIGKILL
  *	plugin FILE	opens and closes a library all the time, and burns in it, in two threads
  *	calls FILE	burns in that library, in qsort()
- *	memfd		becomes a copy of itself that is in no file system
+ *	memfd [MS]	becomes a copy of itself that is in no file system
  *	strict		may only read, write and return from signals
  *	left, exited	the main thread ends before the other one, by pthread_exit() or exit(2); status 0
  */
@@ -67,8 +67,7 @@ __attribute__((noinline)) static void burn(unsigned ms)
 
 static int plain(char **argv)
 {
-	(void)argv;
-	burn(300);
+	burn(argv[2] ? (unsigned)atoi(argv[2]) : 300);
 	puts("plain");
 	return STATUS;
 }
@@ -286,7 +285,7 @@ static int from_memory(char **argv)
 {
 	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
 	    to = (int)syscall(SYS_memfd_create, "packed", 1u);
-	char *plain_arguments[] = { argv[0], "plain", NULL }, bytes[4096];
+	char *plain_arguments[] = { argv[0], "plain", argv[2], NULL }, bytes[4096];
 	ssize_t n;
 
 	while ((n = read(from, bytes, sizeof(bytes))) > 0)

@@ -1,0 +1,28 @@
+"""Pages and pictures of flame graphs, in a browser."""
+import html
+import json
+import re
+import subprocess
+
+from waiting import PATIENCE
+
+
+def page_data(path):
+    return re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)[1]
+
+
+def show(browser, page, tmp_path, script, end):
+    """What a page's script leaves in the attribute `data-result`, as JSON: `script` runs when the page is there."""
+    text = page.read_text()
+    assert end in text
+    head, tail = text.rsplit(end, 1)
+    copy = page.with_name(f"shown{page.suffix}")
+    copy.write_text(f"{head}\ndocument.documentElement.setAttribute('data-result', JSON.stringify((() => {{ {script} }})()));\n"
+                    f"{end}{tail}")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+               f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1240,900", "--virtual-time-budget=3000",
+               "--dump-dom", copy.as_uri()]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    found = re.search(r'data-result="([^"]*)"', result.stdout)
+    assert found, result.stdout[:2000] + result.stderr[-2000:]
+    return json.loads(html.unescape(found[1]))
