@@ -58,10 +58,10 @@ static struct {
 	atomic_bool on; /* for the launch path */
 	atomic_bool following; /* which modules there are */
 	atomic_bool wants_python;
-	struct stack_modules *modules;
+	_Atomic(struct stack_modules *) modules; /* from the first session on, for good */
 	struct code_range skip[STACK_SKIP_MAX];
 	atomic_uint skip_count;
-	uint32_t limit; /* stacks of a generation */
+	atomic_uint limit; /* stacks of a generation */
 	_Atomic(struct stack_generation *) generation;
 	bool renew; /* the current one is to end */
 	uint64_t renewed_ns;
@@ -122,20 +122,28 @@ static int find_skipped(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
+/* false: no memory. The collector may be there already, and sees them complete or not at all. */
+static bool find_modules(void)
+{
+	struct stack_modules *m = aligned_alloc(_Alignof(struct stack_modules), sizeof(*m));
+
+	if (!m)
+		return false;
+	memset(m, 0, sizeof(*m));
+	stack_modules_init(m, STACK_RULE_BYTES);
+	stack_modules_update(m, 0); /* a first map, no rules yet */
+	atomic_store(&self.modules, m);
+	return true;
+}
+
 bool stack_capture_start(const struct settings *settings)
 {
 	uint64_t limit = settings->stacks_max ? settings->stacks_max : STACKS_MAX;
 
 	if (!settings->stacks && !settings->cpu)
 		return false;
-	if (!self.modules) {
-		self.modules = aligned_alloc(_Alignof(struct stack_modules), sizeof(*self.modules));
-		if (!self.modules)
-			return false;
-		memset(self.modules, 0, sizeof(*self.modules));
-		stack_modules_init(self.modules, STACK_RULE_BYTES);
-		stack_modules_update(self.modules, 0); /* a first map, no rules yet */
-	}
+	if (!atomic_load(&self.modules) && !find_modules())
+		return false;
 	self.limit = (uint32_t)MIN(limit, STACKS_MAX);
 	if (!atomic_load(&self.generation))
 		atomic_store(&self.generation, generation_new(0));
@@ -585,6 +593,7 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 {
 	const struct stack_maker *m = atomic_load_explicit(&self.makers, memory_order_acquire);
 	const struct stack_generation *g = atomic_load(&self.generation);
+	const struct stack_modules *modules = atomic_load(&self.modules);
 
 	*counts = (struct stack_capture_counts){
 		.no_memory = atomic_load(&self.no_memory),
@@ -596,18 +605,18 @@ void stack_capture_counts(struct stack_capture_counts *counts)
 		add_losses(g, counts);
 	for (unsigned i = 0; i < STACK_ENDS; i++)
 		counts->taken += counts->ends[i];
-	if (self.modules) {
-		counts->parts = atomic_load(&self.modules->parts);
-		counts->rule_bytes = self.modules->store.bytes;
-		counts->build_ns = self.modules->build_ns;
+	if (modules) {
+		counts->parts = atomic_load(&modules->parts);
+		counts->rule_bytes = modules->store.bytes;
+		counts->build_ns = modules->build_ns;
 	}
 }
 
 void stack_capture_after_fork(void)
 {
 	self.on = self.following = false;
-	if (self.modules)
-		stack_modules_after_fork(self.modules);
+	if (atomic_load(&self.modules))
+		stack_modules_after_fork(atomic_load(&self.modules));
 	atomic_store(&self.generation,
 		     NULL); /* memory stays: the collector may have been in the middle */
 	self.renew = false;
