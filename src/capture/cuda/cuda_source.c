@@ -15,6 +15,7 @@
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/cuda/activity.h"
+#include "capture/cuda/activity_kinds.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/cuda/buffers.h"
 #include "capture/cuda/clock_pairs.h"
@@ -47,34 +48,6 @@
 #define TAIL_NS NS_PER_S
 #define TAIL_LOOK_NS (10 * NS_PER_MS)
 
-#define KINDS 13u
-
-enum kind_state {
-	KIND_OFF,
-	KIND_ON,
-	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is wanted */
-};
-
-static const struct {
-	CUpti_ActivityKind kind;
-	const char *name;
-	bool essential;
-} kinds[KINDS] = {
-	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
-	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true },
-	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
-	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
-	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
-	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronization", false },
-	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "cuda_event", false },
-	{ CUPTI_ACTIVITY_KIND_MEMORY2, "allocation", false },
-	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, "memory_pool", false },
-	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graph_launch", false },
-	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", false },
-	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "external_correlation", false },
-};
-
 static pthread_mutex_t wanted_lock = PTHREAD_MUTEX_INITIALIZER; /* held for a copy */
 
 static struct {
@@ -93,13 +66,7 @@ static struct {
 	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
 	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
 	atomic_uint_fast64_t flushed_ns;
-	enum kind_state states[KINDS]; /* the vendor thread's */
 	bool watches_nodes; /* the vendor thread's */
-	/*
-	 * CUPTI gives one record for each launch of a graph. It is switched on only while no graph exists, so whenever it is on,
-	 * each launch of a graph since begin() has or gets its record.
-	 */
-	atomic_bool launch_records;
 	atomic_bool under_way; /* work has been launched whose records have not come */
 
 	/* the collector's */
@@ -116,35 +83,6 @@ static struct {
 	bool known[API_FUNCTIONS_MAX]; /* functions whose rows the writer has */
 } self;
 
-/*
- * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step of eager PyTorch of 20 ms. So
- * they need --sync; who waited how long is known from the calls anyway.
- */
-static bool kind_wanted(CUpti_ActivityKind kind)
-{
-	switch (kind) {
-	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
-		return self.followed.sync;
-	case CUPTI_ACTIVITY_KIND_MEMORY2:
-	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
-		return self.followed.memory;
-	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return self.followed.graphs == SETTING_GRAPHS_LAUNCH ||
-		       (self.followed.graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
-	default:
-		return true;
-	}
-}
-
-static const char *result_text(CUptiResult result)
-{
-	const char *text = NULL;
-
-	return self.cupti.GetResultString(result, &text) == CUPTI_SUCCESS && text ? text
-										  : "unknown error";
-}
-
 /* --- subscription --- */
 
 static void set_attribute(CUpti_ActivityAttribute attribute, const void *value, size_t size)
@@ -153,7 +91,8 @@ static void set_attribute(CUpti_ActivityAttribute attribute, const void *value, 
 		self.cupti.ActivitySetAttribute(attribute, &size, (void *)(uintptr_t)value);
 
 	if (result != CUPTI_SUCCESS)
-		log_line("cuptiActivitySetAttribute(%d): %s", (int)attribute, result_text(result));
+		log_line("cuptiActivitySetAttribute(%d): %s", (int)attribute,
+			 cupti_result_text(&self.cupti, result));
 }
 
 /* What has to be said before CUPTI makes its first context. */
@@ -173,8 +112,11 @@ static void note_no_cupti(const char *what, const char *why)
 	capability_note("cupti", capability_state_unavailable, "trace", "none", "%s%s", what, why);
 }
 
-static void watch_nodes(bool wanted)
+static void watch_nodes(void)
 {
+	bool wanted = self.followed.graphs != SETTING_GRAPHS_LAUNCH ||
+		      activity_kinds_launch_records_refused();
+
 	if (self.watches_nodes || !wanted)
 		return;
 	self.watches_nodes = true;
@@ -198,14 +140,15 @@ static bool subscribe(void)
 				"without it",
 				other[0] ? ": " : "", other);
 	else if (result != CUPTI_SUCCESS)
-		note_no_cupti("cuptiSubscribe: ", result_text(result));
+		note_no_cupti("cuptiSubscribe: ", cupti_result_text(&self.cupti, result));
 	if (result != CUPTI_SUCCESS)
 		return false;
 	set_attributes();
 	result = self.cupti.ActivityRegisterCallbacks(
 		buffers_on_request, (CUpti_BuffersCallbackCompleteFunc)buffers_on_complete);
 	if (result != CUPTI_SUCCESS) {
-		note_no_cupti("cuptiActivityRegisterCallbacks: ", result_text(result));
+		note_no_cupti("cuptiActivityRegisterCallbacks: ",
+			      cupti_result_text(&self.cupti, result));
 		self.cupti.Unsubscribe(self.subscriber);
 		return false;
 	}
@@ -216,90 +159,14 @@ static bool subscribe(void)
 		graph_nodes_graphs_unseen();
 	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
-	watch_nodes(self.followed.graphs != SETTING_GRAPHS_LAUNCH);
+	watch_nodes();
 	return true;
 }
 
-static void set_state(size_t i, enum kind_state state)
-{
-	self.states[i] = state;
-	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		atomic_store(&self.launch_records, state == KIND_ON);
-}
-
-static CUptiResult switch_kind(size_t i, bool on)
-{
-	CUptiResult result;
-
-	vendor_enter(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
-	result = (on ? self.cupti.ActivityEnable : self.cupti.ActivityDisable)(kinds[i].kind);
-	vendor_leave();
-	return result;
-}
-
-static void disable_kind(size_t i)
-{
-	if (self.states[i] == KIND_ON)
-		switch_kind(i, false);
-	set_state(i, KIND_OFF);
-}
-
-/* CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph was instantiated. */
-static bool is_too_late(CUpti_ActivityKind kind)
-{
-	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && graph_nodes_graphs_exist();
-}
-
-/* Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says so. */
-static void refuse_launch_records(const char *why)
-{
-	graph_level_refused(why);
-	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
-		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
-				"%s; nodes are recorded", why);
-	watch_nodes(true);
-}
-
-static void refuse(size_t i, CUptiResult result)
-{
-	set_state(i, KIND_REFUSED);
-	if (is_too_late(kinds[i].kind))
-		refuse_launch_records("one record a launch has to be requested before graphs are "
-				      "instantiated");
-	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
-		refuse_launch_records("cuptiActivityEnable refuses records of launches");
-	else
-		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
-				"cuptiActivityEnable: %s%s", result_text(result),
-				kinds[i].essential ? "; there will be no kernels" : "");
-}
-
-static void enable_kind(size_t i)
-{
-	CUptiResult result =
-		is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE : switch_kind(i, true);
-
-	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
-		result = CUPTI_ERROR_NOT_COMPATIBLE;
-		switch_kind(i, false);
-	}
-	if (result != CUPTI_SUCCESS) {
-		refuse(i, result);
-		return;
-	}
-	set_state(i, KIND_ON);
-	capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s", "");
-}
-
-/* Has CUPTI record what is wanted, if it does not yet. */
 static void follow_kinds(void)
 {
-	for (size_t i = 0; i < KINDS; i++) {
-		if (self.states[i] == KIND_OFF && kind_wanted(kinds[i].kind))
-			enable_kind(i);
-		else if (self.states[i] != KIND_OFF && !kind_wanted(kinds[i].kind))
-			disable_kind(i);
-	}
+	activity_kinds_follow(&self.cupti, &self.followed);
+	watch_nodes();
 }
 
 static void watch_calls(void)
@@ -315,7 +182,7 @@ static void watch_calls(void)
 						  : capability_state_unavailable,
 				requested, watched.functions ? "some callbacks" : "none",
 				"cuptiEnableCallback: %s",
-				watched.failed ? result_text(watched.why)
+				watched.failed ? cupti_result_text(&self.cupti, watched.why)
 					       : "it knows no function to watch");
 }
 
@@ -324,10 +191,7 @@ static void enable(void)
 {
 	if (!self.subscribed && !subscribe())
 		return;
-	for (size_t i = 0; i < KINDS; i++)
-		if (!kind_wanted(kinds[i].kind))
-			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
-					"not requested");
+	activity_kinds_note_unwanted(&self.followed);
 	follow_kinds();
 	watch_calls();
 	api_calls_enable(true);
@@ -348,10 +212,8 @@ static void follow_wanted(void)
 		return;
 	}
 	follow_kinds();
-	if (!changed)
-		return;
-	watch_nodes(self.followed.graphs != SETTING_GRAPHS_LAUNCH);
-	watch_calls();
+	if (changed)
+		watch_calls();
 }
 
 static void flush(uint32_t flag)
@@ -380,8 +242,7 @@ static void leave_program(void)
 {
 	api_calls_enable(false);
 	flush_tail();
-	for (size_t i = 0; i < KINDS; i++)
-		disable_kind(i);
+	activity_kinds_disable(&self.cupti);
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	vendor_enter("cuptiUnsubscribe");
 	self.cupti.Unsubscribe(self.subscriber);
@@ -570,8 +431,7 @@ static bool is_clock_read(struct writer *w)
 static void find_work_under_way(void)
 {
 	const struct activity_counts *c = activity_counts();
-	bool graphs = atomic_load_explicit(&self.launch_records, memory_order_relaxed) &&
-		      self.graph_calls > c->graph_launches;
+	bool graphs = activity_kinds_launch_records() && self.graph_calls > c->graph_launches;
 
 	atomic_store_explicit(&self.under_way, self.kernel_calls > c->launched || graphs,
 			      memory_order_relaxed);
@@ -756,6 +616,7 @@ static void after_fork(void)
 	memset(&self, 0, sizeof(self));
 	pthread_mutex_init(&wanted_lock, NULL);
 	api_calls_enable(false);
+	activity_kinds_reset();
 	buffers_after_fork();
 	correlation_reset();
 	kernel_configs_after_fork();

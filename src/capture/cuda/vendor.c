@@ -187,3 +187,11 @@ int driver_load(struct driver *driver, struct error *e)
 #undef F
 	return 0;
 }
+
+const char *cupti_result_text(const struct cupti *cupti, CUptiResult result)
+{
+	const char *text = NULL;
+
+	return cupti->GetResultString(result, &text) == CUPTI_SUCCESS && text ? text
+									      : "unknown error";
+}

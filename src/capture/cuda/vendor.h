@@ -44,6 +44,9 @@ struct cupti {
 	const char *path;		/* where it was found; owned by the loader, never freed */
 };
 
+/* What CUPTI says of a result; never NULL. */
+const char *cupti_result_text(const struct cupti *cupti, CUptiResult result);
+
 /* All are needed. */
 #define DRIVER_FUNCTIONS(F)                                                                        \
 	F(DriverGetVersion, "cuDriverGetVersion", int *version)                                    \

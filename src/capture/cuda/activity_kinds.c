@@ -1,0 +1,168 @@
+#include "capture/cuda/activity_kinds.h"
+
+#include <stdatomic.h>
+
+#include "base/compiler.h"
+#include "capture/capability_notes.h"
+#include "capture/cuda/graph_level.h"
+#include "capture/cuda/graph_nodes.h"
+#include "capture/vendor_thread.h"
+
+enum kind_state {
+	KIND_OFF,
+	KIND_ON,
+	KIND_REFUSED, /* CUPTI cannot record it; not tried again while it is wanted */
+};
+
+static const struct {
+	CUpti_ActivityKind kind;
+	const char *name;
+	bool essential;
+} kinds[] = {
+	{ CUPTI_ACTIVITY_KIND_CONTEXT, "context", false },
+	{ CUPTI_ACTIVITY_KIND_STREAM, "stream", false },
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", true },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy", false },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy_peer", false },
+	{ CUPTI_ACTIVITY_KIND_MEMSET, "memset", false },
+	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronization", false },
+	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "cuda_event", false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY2, "allocation", false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, "memory_pool", false },
+	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graph_launch", false },
+	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", false },
+	{ CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "external_correlation", false },
+};
+
+static enum kind_state states[ARRAY_SIZE(kinds)];
+static _Atomic enum kind_state launch_records; /* a copy for other threads */
+
+/*
+ * SYNCHRONIZATION and CUDA_EVENT, each alone, make every CUDA call more expensive: +4 ms on a step of eager PyTorch of 20 ms. So
+ * they need --sync; who waited how long is known from the calls anyway.
+ */
+static bool is_wanted(CUpti_ActivityKind kind, const struct settings *wanted)
+{
+	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+		return wanted->sync;
+	case CUPTI_ACTIVITY_KIND_MEMORY2:
+	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
+		return wanted->memory;
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		return wanted->graphs == SETTING_GRAPHS_LAUNCH ||
+		       (wanted->graphs == SETTING_GRAPHS_AUTO && graph_level_is_launch());
+	default:
+		return true;
+	}
+}
+
+static void set_state(size_t i, enum kind_state state)
+{
+	states[i] = state;
+	if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+		atomic_store(&launch_records, state);
+}
+
+static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on)
+{
+	CUptiResult result;
+
+	vendor_enter(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
+	result = (on ? cupti->ActivityEnable : cupti->ActivityDisable)(kinds[i].kind);
+	vendor_leave();
+	return result;
+}
+
+static void disable_kind(const struct cupti *cupti, size_t i)
+{
+	if (states[i] == KIND_ON)
+		switch_kind(cupti, i, false);
+	set_state(i, KIND_OFF);
+}
+
+/* CUPTI 13.0 crashes in cuGraphLaunch if its records of launches are switched on after the graph was instantiated. */
+static bool is_too_late(CUpti_ActivityKind kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && graph_nodes_graphs_exist();
+}
+
+/* Nodes are recorded instead of launches. With --graphs auto, graph_level.c has the row that says so. */
+static void note_no_launch_records(const struct settings *wanted, const char *why)
+{
+	graph_level_refused(why);
+	if (wanted->graphs == SETTING_GRAPHS_LAUNCH)
+		capability_note("graph_launch", capability_state_unavailable, "launch", "node",
+				"%s; nodes are recorded", why);
+}
+
+static void note_refused(const struct settings *wanted, size_t i, const char *why)
+{
+	if (is_too_late(kinds[i].kind))
+		note_no_launch_records(wanted, "one record a launch has to be requested before "
+					       "graphs are instantiated");
+	else if (kinds[i].kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+		note_no_launch_records(wanted, "cuptiActivityEnable refuses records of launches");
+	else
+		capability_note(kinds[i].name, capability_state_unavailable, "activity", "none",
+				"cuptiActivityEnable: %s%s", why,
+				kinds[i].essential ? "; there will be no kernels" : "");
+}
+
+static void enable_kind(const struct cupti *cupti, const struct settings *wanted, size_t i)
+{
+	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
+							: switch_kind(cupti, i, true);
+
+	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
+		result = CUPTI_ERROR_NOT_COMPATIBLE;
+		switch_kind(cupti, i, false);
+	}
+	set_state(i, result == CUPTI_SUCCESS ? KIND_ON : KIND_REFUSED);
+	if (result != CUPTI_SUCCESS) {
+		note_refused(wanted, i, cupti_result_text(cupti, result));
+		return;
+	}
+	capability_note(kinds[i].name, capability_state_on, "activity", "activity", "%s", "");
+}
+
+void activity_kinds_note_unwanted(const struct settings *wanted)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (!is_wanted(kinds[i].kind, wanted))
+			capability_note(kinds[i].name, capability_state_off, NULL, NULL,
+					"not requested");
+}
+
+void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (states[i] == KIND_OFF && is_wanted(kinds[i].kind, wanted))
+			enable_kind(cupti, wanted, i);
+		else if (states[i] != KIND_OFF && !is_wanted(kinds[i].kind, wanted))
+			disable_kind(cupti, i);
+	}
+}
+
+void activity_kinds_disable(const struct cupti *cupti)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		disable_kind(cupti, i);
+}
+
+bool activity_kinds_launch_records(void)
+{
+	return atomic_load_explicit(&launch_records, memory_order_relaxed) == KIND_ON;
+}
+
+bool activity_kinds_launch_records_refused(void)
+{
+	return atomic_load_explicit(&launch_records, memory_order_relaxed) == KIND_REFUSED;
+}
+
+void activity_kinds_reset(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		set_state(i, KIND_OFF);
+}

@@ -1,0 +1,32 @@
+/*
+ * activity_kinds.h: which kinds of activity CUPTI records, as the open sessions want it. On the vendor thread once that runs, and
+ * on the thread that initializes CUDA before.
+ */
+#ifndef PITOT_CAPTURE_CUDA_ACTIVITY_KINDS_H
+#define PITOT_CAPTURE_CUDA_ACTIVITY_KINDS_H
+
+#include <stdbool.h>
+
+#include "capture/cuda/vendor.h"
+#include "schema/settings.h"
+
+/* A row of capability for each kind that is not wanted. */
+void activity_kinds_note_unwanted(const struct settings *wanted);
+
+/* Has CUPTI record what is wanted, no more and no less. What it refuses is a row of capability and is not tried again while it is wanted. */
+void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted);
+
+void activity_kinds_disable(const struct cupti *cupti);
+
+/*
+ * CUPTI gives one record for each launch of a graph. It is switched on only while no graph exists, so whenever it is on,
+ * each launch of a graph since the recording began has or gets its record. Any thread.
+ */
+bool activity_kinds_launch_records(void);
+/* It was wanted and refused: nodes are recorded instead. */
+bool activity_kinds_launch_records_refused(void);
+
+/* In the child of a fork. */
+void activity_kinds_reset(void);
+
+#endif
