@@ -181,23 +181,25 @@ static bool open_another(unsigned thread)
 	return true;
 }
 
+/* A flush may hand over a buffer as soon as it is there: then the next one is asked for. */
 static void put(const struct stage *one, struct ending ending)
 {
 	unsigned thread = this_thread();
 
-	for (bool another = false;; another = true) {
+	for (;;) {
 		struct reserved *r;
-		bool fits;
+		bool fits, is_too_long;
 
 		pending_lock();
 		r = open_of(thread);
 		fits = r && append(r, one, ending);
+		is_too_long = r && !fits && r->stage.pieces.count == 0;
 		if (r && !fits)
 			r->full = true;
 		pending_unlock();
 		if (fits)
 			return;
-		if (another || !open_another(thread)) { /* longer than the recorder's buffers */
+		if (is_too_long || !open_another(thread)) {
 			drop_records(1);
 			return;
 		}
