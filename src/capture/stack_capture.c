@@ -57,7 +57,8 @@ struct stack_maker {
 static struct {
 	atomic_bool on; /* for the launch path */
 	atomic_bool following; /* which modules there are */
-	atomic_bool wants_python;
+	atomic_bool wants_python; /* some session does */
+	bool has_no_python; /* for good, and python_reason says why */
 	_Atomic(struct stack_modules *) modules; /* from the first session on, for good */
 	struct code_range skip[STACK_SKIP_MAX];
 	atomic_uint skip_count;
@@ -150,16 +151,16 @@ bool stack_capture_start(const struct settings *settings)
 	if (!atomic_load(&self.generation))
 		return false;
 	dl_iterate_phdr(find_skipped, NULL);
-	self.wants_python = (settings->stacks & SETTING_STACKS_PYTHON) ||
-			    (settings->cpu && !(settings->stacks & SETTING_STACKS_NATIVE));
-	self.on = settings->stacks != SETTING_STACKS_NONE;
 	self.following = true;
+	stack_capture_window(settings);
 	return true;
 }
 
-void stack_capture_calls(bool on)
+void stack_capture_window(const struct settings *wanted)
 {
-	self.on = on && self.following;
+	self.wants_python = wanted && ((wanted->stacks & SETTING_STACKS_PYTHON) ||
+				       (wanted->cpu && !(wanted->stacks & SETTING_STACKS_NATIVE)));
+	self.on = wanted && wanted->stacks != SETTING_STACKS_NONE && self.following;
 }
 
 uint32_t stack_capture_max(void)
@@ -174,6 +175,14 @@ static struct python *current_python(void)
 	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
 
 	return g ? atomic_load_explicit(&g->python, memory_order_acquire) : NULL;
+}
+
+/* NULL too while no session wants Python frames. */
+static struct python *wanted_python(const struct stack_generation *g)
+{
+	if (!g || !atomic_load_explicit(&self.wants_python, memory_order_relaxed))
+		return NULL;
+	return atomic_load_explicit(&g->python, memory_order_acquire);
 }
 
 /* Of a ring that never had one. NULL: no memory. */
@@ -296,7 +305,7 @@ static inline __attribute__((always_inline)) uint32_t
 find_or_walk(struct ring *r, const struct stack_registers *registers)
 {
 	struct stack_generation *g = atomic_load_explicit(&self.generation, memory_order_acquire);
-	struct python *p = atomic_load_explicit(&g->python, memory_order_acquire);
+	struct python *p = wanted_python(g);
 	struct cache_python where = python_here(g, p);
 	struct stack_maker *m = r->stacks;
 	uint32_t id = stack_cache_find(&m->cache, &m->walker, registers, &where);
@@ -339,7 +348,8 @@ uint32_t stack_capture_take(struct ring *r)
 static unsigned splice_interrupted(struct stack_sampler *s, unsigned count, bool complete,
 				   uint64_t *out)
 {
-	struct python *p = current_python();
+	struct python *p =
+		wanted_python(atomic_load_explicit(&self.generation, memory_order_acquire));
 	struct python_stacks in = { .native = s->native,
 				    .native_count = count,
 				    .native_complete = complete,
@@ -513,8 +523,7 @@ static void find_python(void)
 	}
 	free(p);
 	memcpy(self.python_reason, e.text, sizeof(self.python_reason) - 1);
-	if (r != -ENOENT)
-		self.wants_python = false;
+	self.has_no_python = r != -ENOENT;
 }
 
 bool stack_capture_update(uint64_t budget_ns)
@@ -524,7 +533,7 @@ bool stack_capture_update(uint64_t budget_ns)
 	if (!self.following)
 		return false;
 	now = clock_monotonic_ns();
-	if (self.wants_python && !current_python() &&
+	if (self.wants_python && !self.has_no_python && !current_python() &&
 	    (self.python_looked_ns == 0 || now - self.python_looked_ns > PYTHON_LOOK_NS)) {
 		self.python_looked_ns = now;
 		find_python();

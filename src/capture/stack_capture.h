@@ -33,8 +33,8 @@ bool stack_capture_start(const struct settings *settings);
 /* Before a recording begins, while no collector runs: stacks that are met again are new once more. */
 void stack_capture_begin(void);
 
-/* Whether calls get stacks, from stack_capture_start() on. Any thread. */
-void stack_capture_calls(bool on);
+/* Which frames calls and samples get from here on, after stack_capture_start(). NULL: calls get no stacks. Any thread. */
+void stack_capture_window(const struct settings *wanted);
 
 /* Distinct stacks that a generation keeps. */
 uint32_t stack_capture_max(void);

@@ -246,7 +246,7 @@ static void start(const struct source_start *how)
 static void window(const struct settings *wanted, struct writer *w)
 {
 	(void)w;
-	stack_capture_calls(wanted && wanted->stacks);
+	stack_capture_window(wanted);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)
