@@ -40,7 +40,7 @@
 	 200u) /* at the end, a millisecond each: threads that were told to stop may go on for that */
 #define HANG_NS (2 * NS_PER_S) /* in one call: the recording says that the GPU hangs */
 
-enum phase { PHASE_NONE, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
+enum phase { PHASE_NONE, PHASE_HELD, PHASE_RUNNING, PHASE_STOPPING, PHASE_STOPPED };
 
 atomic_bool collector_idle;
 struct parked collector_parked;
@@ -50,7 +50,7 @@ static struct {
 	struct source_start start;
 	struct settings wanted; /* at the start: later sessions may want more */
 	uint64_t setup_ns; /* what starting cost the program's thread */
-	atomic_uint phase; /* also the futex that collector_stop waits on */
+	atomic_uint phase; /* also the futex that the start and collector_stop wait on */
 	atomic_uint wake; /* futex */
 	atomic_uint ending; /* enum vendor_reason of the end */
 	atomic_uint progress;
@@ -470,6 +470,8 @@ static void *collector_main(void *unused)
 	(void)unused;
 	pthread_setname_np(pthread_self(), "pitot");
 	park_begin(&collector_parked);
+	while (atomic_load(&self.phase) == PHASE_HELD)
+		park_wait(&collector_parked, &self.phase, PHASE_HELD, NS_PER_S);
 	begin();
 	while (atomic_load(&self.phase) == PHASE_RUNNING) {
 		unsigned wake = atomic_load(&self.wake);
@@ -495,10 +497,24 @@ static void *collector_main(void *unused)
 	return NULL;
 }
 
-int collector_start(struct writer *w, const struct source_start *start)
+int collector_start(void)
+{
+	int err = vendor_thread_start();
+
+	if (err < 0)
+		return err;
+	atomic_store(&self.phase, PHASE_HELD);
+	err = helper_thread_start(collector_main, NULL, STACK_BYTES);
+	if (err < 0) {
+		atomic_store(&self.phase, PHASE_NONE);
+		vendor_thread_stop();
+	}
+	return err;
+}
+
+void collector_begin(struct writer *w, const struct source_start *start)
 {
 	uint64_t now = clock_monotonic_ns();
-	int err;
 
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	self.w = w;
@@ -515,12 +531,8 @@ int collector_start(struct writer *w, const struct source_start *start)
 	self.sealed_rows = self.last_thread_look_ns = self.cpu_reported_ns = 0;
 	self.written = (struct writer_stats){ 0 };
 	atomic_store(&self.phase, PHASE_RUNNING);
-	err = vendor_thread_start();
-	if (err == 0)
-		err = helper_thread_start(collector_main, NULL, STACK_BYTES);
-	if (err < 0)
-		atomic_store(&self.phase, PHASE_NONE);
-	return err;
+	futex_wake(&self.phase);
+	vendor_thread_begin();
 }
 
 bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)

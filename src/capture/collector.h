@@ -19,8 +19,11 @@
 #define PITOT_SLOWNESS 1
 #endif
 
-/* Starts the thread with all signals blocked. `w` must stay until it has ended. 0 or a negative errno. */
-int collector_start(struct writer *w, const struct source_start *start);
+/* Starts the thread, and the vendor thread, with all signals blocked. Both do nothing yet. 0 or a negative errno. */
+int collector_start(void);
+
+/* The sources have started, and the threads begin. `w` must stay until the collector has ended. */
+void collector_begin(struct writer *w, const struct source_start *start);
 
 /*
  * Asks the thread to end in order, for VENDOR_CLOSE or VENDOR_EXIT, and waits until it has: at most limit_ns, and no longer than
@@ -31,7 +34,7 @@ bool collector_stop(uint64_t limit_ns, enum vendor_reason reason);
 /* Something goes on: for those who wait for the end. Any thread. */
 void collector_moved(void);
 
-/* Between collector_start and the thread's end. */
+/* Between collector_begin and the thread's end. */
 bool collector_running(void);
 
 /* In the child of a fork: there is no such thread here. */

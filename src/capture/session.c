@@ -128,11 +128,15 @@ static struct session *new_session(const struct settings *settings, struct sink 
 	return NULL;
 }
 
+/* The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that one. */
 static void list_add(struct session *s)
 {
+	struct session **end = &self.sessions;
+
 	pthread_mutex_lock(&list_lock);
-	s->next = self.sessions;
-	self.sessions = s;
+	while (*end)
+		end = &(*end)->next;
+	*end = s;
 	pthread_mutex_unlock(&list_lock);
 }
 
@@ -188,18 +192,19 @@ static bool start_first(struct session *s, enum session_way way)
 		return false;
 	}
 	writer_attach(self.writer, s->sink);
+	if (collector_start() < 0) {
+		log_line("cannot start a thread");
+		writer_abandon(&self.writer);
+		return false;
+	}
 	atomic_store(&s->state, SESSION_WAITING);
 	self.sessions = NULL;
 	self.with_cuda = false;
 	list_add(s);
 	rings_discard();
 	start_sources(way, true, &start);
-	if (collector_start(self.writer, &start) == 0)
-		return true;
-	log_line("cannot start a thread");
-	self.sessions = NULL;
-	writer_abandon(&self.writer);
-	return false;
+	collector_begin(self.writer, &start);
+	return true;
 }
 
 /* Bounded: the collector may be held up by a disk. */

@@ -16,6 +16,7 @@ static struct {
 	atomic_uint reasons; /* of the next round */
 	atomic_uint
 		generation; /* of the thread: an older one ends once it comes back from its call */
+	atomic_uint held; /* until the sources have started; the futex that it waits on */
 	atomic_bool started;
 	_Atomic(const char *) in;
 	atomic_uint_fast64_t since_ns, cpu_ns;
@@ -74,6 +75,8 @@ static void *vendor_main(void *argument)
 	on_vendor_thread = true;
 	pthread_setname_np(pthread_self(), "pitot-vendor");
 	park_begin(&vendor_parked);
+	while (atomic_load(&self.held) && atomic_load(&self.generation) == generation)
+		park_wait(&vendor_parked, &self.held, true, NS_PER_S);
 	while (atomic_load(&self.generation) == generation) {
 		unsigned round = atomic_load(&self.requested);
 		uint64_t wait = make_round(atomic_exchange(&self.reasons, 0));
@@ -99,10 +102,17 @@ int vendor_thread_start(void)
 
 	if (self.started)
 		return 0;
+	atomic_store(&self.held, true);
 	err = helper_thread_start(vendor_main, (void *)(uintptr_t)atomic_load(&self.generation),
 				  STACK_BYTES);
 	self.started = err == 0;
 	return err;
+}
+
+void vendor_thread_begin(void)
+{
+	atomic_store(&self.held, false);
+	futex_wake(&self.held);
 }
 
 unsigned vendor_thread_request(enum vendor_reason reason)
@@ -123,6 +133,7 @@ bool vendor_thread_done(unsigned round)
 void vendor_thread_stop(void)
 {
 	atomic_fetch_add(&self.generation, 1);
+	vendor_thread_begin();
 	vendor_thread_request(VENDOR_FLUSH);
 	self.started = false;
 }

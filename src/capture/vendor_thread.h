@@ -9,8 +9,9 @@
 
 #include "capture/source.h"
 
-/* Starts the thread. 0 or a negative errno. */
+/* Starts the thread, which does nothing before vendor_thread_begin(). 0 or a negative errno. */
 int vendor_thread_start(void);
+void vendor_thread_begin(void);
 
 /* Asks for a round of all sources' `vendor`. Returns the round's number. Collector's thread. */
 unsigned vendor_thread_request(enum vendor_reason reason);

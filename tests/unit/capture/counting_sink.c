@@ -32,7 +32,7 @@ static int close_sink(struct sink *s)
 
 static void abandon(struct sink *s)
 {
-	(void)s;
+	atomic_store(&sink_of(s)->abandoned, true);
 }
 
 void counting_sink_init(struct counting_sink *s)

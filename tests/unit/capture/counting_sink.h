@@ -12,7 +12,7 @@ struct counting_sink {
 	/* Rows of a test's own interest, on the writer's thread; NULL: none. */
 	void (*on_row)(struct counting_sink *s, enum table_id table, const void *row);
 	void (*on_epoch)(struct counting_sink *s);
-	atomic_bool closed;
+	atomic_bool closed, abandoned;
 };
 
 /* Whoever embeds it sets on_row and on_epoch itself. The sink is the test's and never freed by the writer. */

@@ -4,9 +4,12 @@
  */
 #include "unit/capture/nvtx_fixture.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/helper_thread.h"
 #include "base/map.h"
 #include "capture/collector.h"
 #include "capture/session.h"
@@ -163,6 +166,7 @@ static void test_sources_are_on_for_all(void **state)
 	(void)state;
 	one.stacks = SETTING_STACKS_NATIVE;
 	one.counters_ns = 0;
+	one.perf = 17;
 	other.stacks = SETTING_STACKS_PYTHON;
 	other.counters_ns = 5 * NS_PER_S;
 	a = open_session(first, one);
@@ -172,13 +176,58 @@ static void test_sources_are_on_for_all(void **state)
 	b = open_session(second, other);
 	assert_int_equal(toy.stacks, SETTING_STACKS_ALL);
 	assert_int_equal(toy.counters_ns, 5 * NS_PER_S);
+	assert_int_equal(toy.perf, 17); /* the older session's own */
 	session_close(&a);
 	assert_int_equal(toy.stacks, SETTING_STACKS_PYTHON);
+	assert_int_equal(toy.perf, 0);
 	assert_true(toy.open);
 	session_close(&b);
 	session_close(&b); /* NULL */
 	sink_free(first);
 	sink_free(second);
+}
+
+/* Of the threads that the recorder starts, so many start before one does not. */
+static atomic_int threads_left = INT_MAX;
+
+int __real_helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes);
+int __wrap_helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes);
+
+int __wrap_helper_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes)
+{
+	if (atomic_fetch_sub(&threads_left, 1) <= 0)
+		return -EAGAIN;
+	return __real_helper_thread_start(run, argument, stack_bytes);
+}
+
+/* No source has been started then, and none stays on. */
+static void test_no_thread_can_be_started(void **state)
+{
+	(void)state;
+	for (int threads = 0; threads < 2; threads++) {
+		struct toy_sink *refused = sink_new(), *after = sink_new();
+		struct settings settings = defaults();
+		unsigned starts = atomic_load(&toy.starts);
+		struct session *s;
+
+		atomic_store(&threads_left, threads);
+		assert_null(session_open(&settings, &refused->counting.sink, SESSION_BY_NVTX));
+		atomic_store(&threads_left, INT_MAX);
+		assert_true(refused->counting.abandoned && !refused->counting.closed);
+		assert_int_equal(toy.starts, starts);
+		assert_false(toy.open || collector_running());
+		while (helper_threads()) /* one that could be started ends by itself */
+			usleep(1000);
+
+		mark(10);
+		s = open_session(after, settings);
+		mark(3);
+		session_close(&s);
+		assert_int_equal(after->marks[0], 3);
+		assert_int_equal(after->lost, 0);
+		sink_free(refused);
+		sink_free(after);
+	}
 }
 
 /* The window of one opens and closes within that of the other. */
@@ -316,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_each_sink_has_its_time, attach),
 		cmocka_unit_test_setup(test_sources_are_on_for_all, attach),
+		cmocka_unit_test_setup(test_no_thread_can_be_started, attach),
 		cmocka_unit_test_setup(test_windows_of_two, attach),
 		cmocka_unit_test_setup(test_capabilities_of_many, attach),
 		cmocka_unit_test_setup(test_sessions_while_threads_mark, attach),

@@ -8,6 +8,12 @@
 
 struct toy_source toy;
 
+static void start(const struct source_start *how)
+{
+	(void)how;
+	atomic_fetch_add(&toy.starts, 1);
+}
+
 static void window(const struct settings *wanted, struct writer *w)
 {
 	(void)w;
@@ -15,6 +21,7 @@ static void window(const struct settings *wanted, struct writer *w)
 	atomic_store(&toy.open, wanted != NULL);
 	atomic_store(&toy.stacks, wanted ? wanted->stacks : 0);
 	atomic_store(&toy.counters_ns, wanted ? wanted->counters_ns : 0);
+	atomic_store(&toy.perf, wanted ? wanted->perf : 0);
 }
 
 static uint64_t collect(struct writer *w, uint64_t now_ns)
@@ -45,6 +52,7 @@ static void begin(struct writer *w, const struct source_start *start)
 
 const struct source toy_source = {
 	.name = "toy",
+	.start = start,
 	.begin = begin,
 	.window = window,
 	.collect = collect,

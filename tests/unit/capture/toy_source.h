@@ -10,8 +10,8 @@
 
 extern struct toy_source {
 	atomic_bool open;
-	atomic_uint windows; /* times that it was told */
-	atomic_uint_fast64_t stacks, counters_ns; /* wanted together */
+	atomic_uint starts, windows; /* times that it was told */
+	atomic_uint_fast64_t stacks, counters_ns, perf; /* wanted together */
 	atomic_int_fast64_t samples; /* the last value */
 } toy;
 
