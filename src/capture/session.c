@@ -32,10 +32,10 @@
  * over.
  */
 #define TAIL_NS (200 * NS_PER_MS)
-#define DRAIN_NS (50 * NS_PER_MS)
+#define DRAIN_NS (PITOT_SLOWNESS * 50 * NS_PER_MS)
 #define ENDING_LOOK_NS (10 * NS_PER_MS)
 
-/* What session_open waits for the vendor thread, which may hang with a GPU. */
+/* What is waited for the vendor thread, which may hang with a GPU. */
 #define VENDOR_LIMIT_NS (PITOT_SLOWNESS * 200 * NS_PER_MS)
 
 enum session_state {
@@ -54,7 +54,7 @@ struct session {
 	atomic_bool closing; /* session_close wants its end */
 
 	/* The collector's, while it ends beside others: */
-	unsigned flush; /* round of the vendor thread; 0: none is under way */
+	unsigned flush; /* round of the vendor thread */
 	uint64_t ends_since_ns, flushed_ns;
 	bool is_complete; /* its rows are all there */
 };
@@ -391,14 +391,17 @@ static void update_sources(uint64_t now, struct writer *w)
 /* Flushes again and again what was under way when it ended; then sets is_complete. */
 static void complete(struct session *s, uint64_t now)
 {
-	if (!s->ends_since_ns)
-		s->ends_since_ns = now;
+	uint64_t waited = s->ends_since_ns ? now - s->ends_since_ns : 0;
+	bool has_flushed = s->ends_since_ns && vendor_thread_done(s->flush);
+
 	if (s->flushed_ns)
 		s->is_complete = now - s->flushed_ns >= DRAIN_NS;
-	else if (now - s->ends_since_ns >= TAIL_NS)
+	else if (waited >= TAIL_NS && (has_flushed || waited >= TAIL_NS + VENDOR_LIMIT_NS))
 		s->flushed_ns = now;
-	else if (!s->flush || vendor_thread_done(s->flush))
+	else if (!s->ends_since_ns || has_flushed)
 		s->flush = vendor_thread_request(VENDOR_FLUSH);
+	if (!s->ends_since_ns)
+		s->ends_since_ns = now;
 }
 
 bool sessions_follow(uint64_t now_ns, struct writer *w)

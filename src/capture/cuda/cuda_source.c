@@ -71,7 +71,7 @@ static struct {
 
 	/* the collector's */
 	bool failed; /* CUPTI broke down, and the recording says so */
-	bool devices_written;
+	bool devices_written, late_written;
 	unsigned clock_round; /* of the vendor thread, that decoding waits for; 0: none */
 	uint64_t clock_requested_ns;
 	uint64_t last_call; /* highest correlation id of a recorded call */
@@ -297,17 +297,14 @@ static void start(const struct source_start *how)
 
 static void begin(struct writer *w, const struct source_start *how)
 {
+	(void)w;
 	activity_reset();
 	memset(&self.reported, 0, sizeof(self.reported));
 	memset(self.known, 0, sizeof(self.known));
-	self.devices_written = self.failed = false;
+	self.devices_written = self.late_written = self.failed = false;
 	self.last_call = self.kernel_calls = self.graph_calls = 0;
 	graph_level_begin(how->start_ns);
 	atomic_store(&self.under_way, false);
-	if (self.late)
-		rows_loss(w, loss_reason_late_start, 1, how->start_ns, clock_monotonic_ns(),
-			  "CUDA was initialized before: contexts, streams, modules and graphs of "
-			  "that time are not known");
 }
 
 /* --- the vendor thread --- */
@@ -450,6 +447,16 @@ static void follow_graphs(struct writer *w, uint64_t now)
 		vendor_thread_request(VENDOR_FLUSH);
 }
 
+/* CUDA may have come after the recording began. */
+static void write_late(struct writer *w, uint64_t now)
+{
+	if (self.late && !self.late_written)
+		rows_loss(w, loss_reason_late_start, 1, self.since_ns, now,
+			  "CUDA was initialized before: contexts, streams, modules and graphs of "
+			  "that time are not known");
+	self.late_written = true;
+}
+
 static uint64_t collect(struct writer *w, uint64_t now)
 {
 	struct activity_decoded decoded;
@@ -458,6 +465,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 
 	if (!atomic_load(&self.usable) || has_failed(w))
 		return 0;
+	write_late(w, now);
 	if (!self.devices_written)
 		self.devices_written = devices_write(w);
 	if (!is_clock_read(w))

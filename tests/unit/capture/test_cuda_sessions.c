@@ -81,9 +81,10 @@ static struct cuda_sink *sink_new(void)
 	return s;
 }
 
-static struct session *open_session(struct cuda_sink *sink, const struct settings *settings)
+static struct session *open_session(struct cuda_sink *sink, const struct settings *settings,
+				    enum session_way way)
 {
-	struct session *s = session_open(settings, &sink->counting.sink, SESSION_BY_CUDA);
+	struct session *s = session_open(settings, &sink->counting.sink, way);
 
 	assert_non_null(s);
 	return s;
@@ -133,13 +134,6 @@ static uint64_t other_calls(const struct cuda_sink *s)
 	return calls;
 }
 
-static void wait_for_kernels(const struct cuda_sink *s, unsigned rounds)
-{
-	while (s->counting.rows[TABLE_kernel] <
-	       rounds * cuda_player_records(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL))
-		usleep(1000);
-}
-
 static const struct settings plain = { .graphs = SETTING_GRAPHS_NODE, .cuda = true };
 static const struct settings more = { .graphs = SETTING_GRAPHS_NODE,
 				      .cuda = true,
@@ -148,15 +142,27 @@ static const struct settings more = { .graphs = SETTING_GRAPHS_NODE,
 				      .api = SETTING_API_ALL,
 				      .stacks = SETTING_STACKS_NATIVE };
 
+/* Until the open sessions have the rows of all that has been: one that ends beside them waits for that. */
+static void settle(void)
+{
+	struct cuda_sink *brief = sink_new();
+	struct session *s = open_session(brief, &plain, SESSION_BY_CUDA);
+
+	session_close(&s);
+	assert_work(brief, 0);
+	sink_free(brief);
+}
+
 static void test_a_second_session_that_wants_more(void **state)
 {
 	struct cuda_sink *first = sink_new(), *second = sink_new();
-	struct session *a = open_session(first, &plain), *b;
+	struct session *a = open_session(first, &plain, SESSION_BY_CUDA), *b;
 	uint64_t launches, graph_launches, calls, calls_of_both;
 
 	(void)state;
 	cuda_player_play(0);
-	wait_for_kernels(first, 1);
+	settle();
+	assert_work(first, 1);
 	launches = driver_calls(first, api_kind_launch);
 	graph_launches = driver_calls(first, api_kind_graph_launch);
 	calls = first->counting.rows[TABLE_api_call];
@@ -164,9 +170,8 @@ static void test_a_second_session_that_wants_more(void **state)
 	assert_int_equal(other_calls(first), 0);
 	assert_more(first, 0);
 
-	b = open_session(second, &more);
+	b = open_session(second, &more, SESSION_BY_CUDA);
 	cuda_player_play(0);
-	wait_for_kernels(first, 2);
 	session_close(&b);
 	calls_of_both = first->counting.rows[TABLE_api_call] - calls;
 	assert_true(second->counting.closed && !first->counting.closed && collector_running());
@@ -207,7 +212,7 @@ static void test_one_session_after_the_other(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct cuda_sink *sink = sink_new();
-		struct session *s = open_session(sink, &more);
+		struct session *s = open_session(sink, &more, SESSION_BY_CUDA);
 
 		cuda_player_play(0);
 		session_close(&s);
@@ -221,10 +226,32 @@ static void test_one_session_after_the_other(void **state)
 	}
 }
 
+/* The first session began before CUDA was there, and has its work all the same. */
+static void test_cuda_comes_with_the_second_session(void **state)
+{
+	struct cuda_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, &plain, SESSION_BY_NVTX), *b;
+
+	(void)state;
+	assert_int_equal(first->counting.rows[TABLE_device], 0);
+	b = open_session(second, &more, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	session_close(&a);
+	assert_true(first->counting.closed && collector_running());
+	session_close(&b);
+	assert_work(first, 1);
+	assert_work(second, 1);
+	assert_more(second, 1);
+	assert_int_equal(first->undefined + second->undefined + first->lost + second->lost, 0);
+	sink_free(first);
+	sink_free(second);
+}
+
 static int play(const char *tape)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_second_session_that_wants_more),
+		cmocka_unit_test(test_cuda_comes_with_the_second_session),
 		cmocka_unit_test(test_one_session_after_the_other),
 	};
 
