@@ -427,6 +427,50 @@ void deliver_finished(bool forced)
 	launches_flush(forced);
 }
 
+/* Stages what a buffer of the tape describes, as it was in the first round. */
+static int stage_described(struct stage *s, struct tape_delivery *d, uint32_t kind)
+{
+	struct place place = { .first = true };
+	const uint8_t *record = d->buffer.bytes;
+	struct tape_delivery sizes = *d;
+	size_t room = 1, records = 0;
+	struct tape_run run;
+
+	while (tape_next_run(&sizes, &run)) {
+		records += run.count;
+		room += (size_t)run.count * (run.size + RECORD_GROWTH_MAX);
+	}
+	s->end_result = CUPTI_ERROR_MAX_LIMIT_REACHED;
+	s->bytes = malloc(room);
+	if (!s->bytes || vec_reserve(&s->pieces, records + 1) < 0)
+		return -ENOMEM;
+	while (tape_next_run(d, &run))
+		for (uint32_t i = 0; i < run.count; i++, record += run.size)
+			if (load_u32(record) == kind &&
+			    stage_record(s, record, run.size, 0, &place) < 0)
+				return -ENOMEM;
+	return 0;
+}
+
+void deliver_past(uint32_t kind)
+{
+	struct place now = standin_place();
+	struct tape_delivery d;
+
+	if (!standin_has_begun() || !cupti_state.request || !record_is_description(kind))
+		return;
+	for (size_t i = 0; i < pending_count(); i++) {
+		struct stage s = { .pieces = VEC_INIT };
+		bool has_been = !now.first || pending.data[i].index < now.index;
+
+		if (has_been &&
+		    tape_get_delivery(&standin_tape()->records.data[pending.data[i].index], &d) &&
+		    stage_described(&s, &d, kind) == 0)
+			hand_over(&s, 0);
+		stage_release(&s);
+	}
+}
+
 /* --- buffers that CUPTI keeps for itself --- */
 
 static VEC(struct held {

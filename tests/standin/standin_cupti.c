@@ -257,6 +257,15 @@ EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 	return switch_kind(TAPE_cuptiActivityEnable, kind, true);
 }
 
+EXPORT CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
+{
+	CUptiResult r = cuptiActivityEnable(kind);
+
+	if (r == CUPTI_SUCCESS)
+		deliver_past(kind);
+	return r;
+}
+
 EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 {
 	FAULT(TAPE_cuptiActivityDisable);

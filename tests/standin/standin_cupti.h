@@ -63,6 +63,8 @@ void deliver(struct tape_delivery *delivery);
  * --parallel: none.
  */
 void deliver_finished(bool forced);
+/* Hands over what the tape has said so far of a kind that describes: what there is now was there before. */
+void deliver_past(uint32_t kind);
 /* The calling thread makes a call: takes the buffers that the fault script wants to be held. */
 void hold_buffers(void);
 /* Hands those back, empty. */

@@ -65,12 +65,18 @@ static void set_state(size_t i, enum kind_state state)
 		atomic_store(&launch_records, state);
 }
 
-static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on)
+static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on, bool has_past)
 {
+	bool dump = has_past && cupti->ActivityEnableAndDump &&
+		    (kinds[i].kind == CUPTI_ACTIVITY_KIND_CONTEXT ||
+		     kinds[i].kind == CUPTI_ACTIVITY_KIND_STREAM);
 	CUptiResult result;
 
 	vendor_enter(on ? "cuptiActivityEnable" : "cuptiActivityDisable");
-	result = (on ? cupti->ActivityEnable : cupti->ActivityDisable)(kinds[i].kind);
+	if (on && dump)
+		result = cupti->ActivityEnableAndDump(kinds[i].kind);
+	else
+		result = (on ? cupti->ActivityEnable : cupti->ActivityDisable)(kinds[i].kind);
 	vendor_leave();
 	return result;
 }
@@ -78,7 +84,7 @@ static CUptiResult switch_kind(const struct cupti *cupti, size_t i, bool on)
 static void disable_kind(const struct cupti *cupti, size_t i)
 {
 	if (states[i] == KIND_ON)
-		switch_kind(cupti, i, false);
+		switch_kind(cupti, i, false, false);
 	set_state(i, KIND_OFF);
 }
 
@@ -110,14 +116,15 @@ static void note_refused(const struct settings *wanted, size_t i, const char *wh
 				kinds[i].essential ? "; there will be no kernels" : "");
 }
 
-static void enable_kind(const struct cupti *cupti, const struct settings *wanted, size_t i)
+static void enable_kind(const struct cupti *cupti, const struct settings *wanted, bool has_past,
+			size_t i)
 {
 	CUptiResult result = is_too_late(kinds[i].kind) ? CUPTI_ERROR_NOT_COMPATIBLE
-							: switch_kind(cupti, i, true);
+							: switch_kind(cupti, i, true, has_past);
 
 	if (result == CUPTI_SUCCESS && is_too_late(kinds[i].kind)) { /* one came in between */
 		result = CUPTI_ERROR_NOT_COMPATIBLE;
-		switch_kind(cupti, i, false);
+		switch_kind(cupti, i, false, false);
 	}
 	set_state(i, result == CUPTI_SUCCESS ? KIND_ON : KIND_REFUSED);
 	if (result != CUPTI_SUCCESS) {
@@ -135,11 +142,11 @@ void activity_kinds_note_unwanted(const struct settings *wanted)
 					"not requested");
 }
 
-void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted)
+void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (states[i] == KIND_OFF && is_wanted(kinds[i].kind, wanted))
-			enable_kind(cupti, wanted, i);
+			enable_kind(cupti, wanted, has_past, i);
 		else if (states[i] != KIND_OFF && !is_wanted(kinds[i].kind, wanted))
 			disable_kind(cupti, i);
 	}

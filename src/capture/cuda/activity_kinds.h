@@ -13,8 +13,11 @@
 /* A row of capability for each kind that is not wanted. */
 void activity_kinds_note_unwanted(const struct settings *wanted);
 
-/* Has CUPTI record what is wanted, no more and no less. What it refuses is a row of capability and is not tried again while it is wanted. */
-void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted);
+/*
+ * Has CUPTI record what is wanted, no more and no less. has_past: CUDA has worked without us, and CUPTI, from 12 on, is to say
+ * which contexts and streams there are. What it refuses is a row of capability and is not tried again while it is wanted.
+ */
+void activity_kinds_follow(const struct cupti *cupti, const struct settings *wanted, bool has_past);
 
 void activity_kinds_disable(const struct cupti *cupti);
 

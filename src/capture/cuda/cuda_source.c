@@ -62,6 +62,7 @@ static struct {
 	bool enabled; /* of the vendor thread once that runs */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
 	bool late; /* CUDA was initialized before */
+	bool has_past; /* CUDA has worked while we were not subscribed; the vendor thread's */
 	atomic_bool open; /* a window is */
 	bool clock_noted; /* that CUPTI gives no time; the vendor thread's */
 	atomic_uint_fast64_t dropped; /* records, as CUPTI says */
@@ -165,7 +166,7 @@ static bool subscribe(void)
 
 static void follow_kinds(void)
 {
-	activity_kinds_follow(&self.cupti, &self.followed);
+	activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
 	watch_nodes();
 }
 
@@ -237,6 +238,16 @@ static void flush_tail(void)
 	}
 }
 
+static void unsubscribe(void)
+{
+	vendor_enter("cuptiUnsubscribe");
+	self.cupti.Unsubscribe(self.subscriber);
+	vendor_leave();
+	self.subscribed = false;
+	self.has_past = true;
+	graph_nodes_graphs_unseen(); /* those to come */
+}
+
 /* The window has closed: nothing of ours stays in the program's calls, and CUPTI is free for others. */
 static void leave_program(void)
 {
@@ -244,11 +255,8 @@ static void leave_program(void)
 	flush_tail();
 	activity_kinds_disable(&self.cupti);
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	vendor_enter("cuptiUnsubscribe");
-	self.cupti.Unsubscribe(self.subscriber);
-	vendor_leave();
-	graph_nodes_graphs_unseen(); /* those to come */
-	self.enabled = self.subscribed = false;
+	unsubscribe();
+	self.enabled = false;
 }
 
 /* --- start --- */
@@ -269,6 +277,7 @@ static void load(const struct source_start *start)
 	}
 	atomic_store(&self.closed, false);
 	self.late = start->late && self.driver.DeviceGetCount(&count) == CUDA_SUCCESS;
+	self.has_past |= self.late;
 	if (!subscribe())
 		return;
 	capability_note(
@@ -361,9 +370,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		read_drops();
 	}
 	if ((reasons & VENDOR_CLOSE) && self.subscribed) {
-		self.cupti.Unsubscribe(self.subscriber);
-		graph_nodes_graphs_unseen();
-		self.subscribed = false;
+		unsubscribe();
 	}
 	read_clock(); /* after the records that were handed over */
 	read_devices();
@@ -452,8 +459,8 @@ static void write_late(struct writer *w, uint64_t now)
 {
 	if (self.late && !self.late_written)
 		rows_loss(w, loss_reason_late_start, 1, self.since_ns, now,
-			  "CUDA was initialized before: contexts, streams, modules and graphs of "
-			  "that time are not known");
+			  "CUDA was initialized before: modules and graphs of that time are not "
+			  "known");
 	self.late_written = true;
 }
 

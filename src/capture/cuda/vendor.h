@@ -25,6 +25,7 @@
 	F(GetCallbackName, REQUIRED)                                                               \
 	F(ActivityRegisterCallbacks, REQUIRED)                                                     \
 	F(ActivityEnable, REQUIRED)                                                                \
+	F(ActivityEnableAndDump, OPTIONAL)                                                         \
 	F(ActivityDisable, REQUIRED)                                                               \
 	F(ActivityFlushAll, REQUIRED)                                                              \
 	F(ActivityGetNextRecord, REQUIRED)                                                         \

@@ -206,7 +206,7 @@ static void test_a_second_session_that_wants_more(void **state)
 	sink_free(second);
 }
 
-/* What was known in the first recording is told again in the second one. */
+/* What was known in the first recording, and what CUDA has made since then, is told again in the second one. */
 static void test_one_session_after_the_other(void **state)
 {
 	(void)state;
@@ -222,6 +222,12 @@ static void test_one_session_after_the_other(void **state)
 		assert_true(sink->stacks > 0 &&
 			    sink->stacks == sink->counting.rows[TABLE_api_call]);
 		assert_int_equal(sink->undefined + sink->lost, 0);
+		assert_int_equal(sink->counting.rows[TABLE_context],
+				 cuda_player_records(CUPTI_ACTIVITY_KIND_CONTEXT));
+		assert_int_equal(sink->counting.rows[TABLE_stream],
+				 cuda_player_records(CUPTI_ACTIVITY_KIND_STREAM) +
+					 cuda_player_records(CUPTI_ACTIVITY_KIND_CONTEXT));
+		assert_true(sink->counting.rows[TABLE_device] >= 1);
 		sink_free(sink);
 	}
 }
