@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
+# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice tests programs cost
+set -u
+cd "$(dirname "$0")/.." || exit 1
+build=$(realpath "${1:?the folder of a build}")
+against=${2:--}
+shift $(($# < 2 ? $# : 2))
+steps=${*:-crash twice tests programs cost}
+folder=$(mktemp -d)
+if [ "$against" != - ]; then against=$(realpath "$against"); fi
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+nproc
+
+# Where a crash was: a machine that has just started, its caches cold, is when decode.py died once.
+crash() {
+	gcc -shared -fPIC -O1 -o "$folder/backtrace.so" bench/workloads/segv_backtrace.c || return
+	for i in 1 2 3 4; do
+		sync
+		echo 3 2>/dev/null >/proc/sys/vm/drop_caches
+		LD_PRELOAD=$folder/backtrace.so timeout 120 "$build/pitot" record -q -o "$folder/decode-$i.pitot" -- \
+			python3 bench/workloads/decode.py >"$folder/out" 2>"$folder/err"
+		echo "decode, cold, run $i: status $?, $(tail -1 "$folder/out")"
+		grep -A40 "signal 11" "$folder/err" | head -40
+	done
+}
+
+# Recordings one after the other in one process: the second one has the contexts and streams of before.
+twice() {
+	nvcc -O1 -std=c++17 -Iinclude -o "$folder/twice" bench/workloads/twice.cu -L"$build" -lpitot -Xlinker -rpath="$build" || return
+	(cd "$folder" && ./twice)
+	for recording in "$folder"/twice-1.pitot "$folder"/twice-2.pitot; do
+		for table in kernel context stream loss; do
+			echo "$(basename "$recording") $table: $("$build/pitot" view --json "$recording" $table | wc -l)"
+		done
+	done
+}
+
+tests() { tests/gpu/run "$build" 2>&1 | tail -15; }
+programs() { bench/gpu_programs.sh "$build" "$folder"; }
+
+cost() {
+	local configurations=bare,floor,pitot
+	local other=()
+	if [ "$against" != - ]; then
+		configurations=$configurations,other
+		other=(--against "$against")
+	fi
+	for workload in launch train graph decode; do
+		python3 bench/gpu_bench.py "$build" --only $workload --rounds 3 --configurations $configurations "${other[@]}"
+	done
+	[ -x "$folder/twice" ] && python3 bench/gpu_memory.py "$build" "$folder/twice" 30
+}
+
+for step in $steps; do
+	echo "== $step"
+	date +%T
+	$step
+done
+cp -r "$folder"/*.html "${OUT:-/nonexistent}" 2>/dev/null
+rm -rf "$folder"
