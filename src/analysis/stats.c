@@ -59,48 +59,90 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* By nearest rank. */
-static size_t rank_of(const struct durations *d, unsigned percent)
+int durations_reserve(struct durations *d)
 {
-	size_t count = d->small.count + d->large.count;
+	size_t kept = 0;
 
+	if (d->small.count < DURATIONS_COUNTED_NS)
+		return vec_reserve(&d->small, 1);
+	d->counts = calloc(DURATIONS_COUNTED_NS, sizeof(*d->counts));
+	if (!d->counts)
+		return -ENOMEM;
+	for (size_t i = 0; i < d->small.count; i++)
+		if (d->small.data[i] < DURATIONS_COUNTED_NS)
+			d->counts[d->small.data[i]]++;
+		else
+			d->small.data[kept++] = d->small.data[i];
+	d->small.count = kept;
+	return 0;
+}
+
+/* By nearest rank. */
+static size_t rank_of(uint64_t count, unsigned percent)
+{
 	return (size_t)(((unsigned __int128)count * percent + 99) / 100) - 1;
 }
 
-/* The value at position k; what stands before position `from` is no greater. The large ones are sorted. */
-static uint64_t value_at(struct durations *d, size_t from, size_t k)
+/* The counted value at position k. */
+static uint64_t counted_at(const struct durations *d, size_t k)
 {
+	uint32_t ns = 0;
+
+	while (k >= d->counts[ns])
+		k -= d->counts[ns++];
+	return ns;
+}
+
+/*
+ * The value at position k, of which `counted` are counted; what stands before position `from` is no greater. The large ones
+ * are sorted.
+ */
+static uint64_t value_at(struct durations *d, size_t counted, size_t from, size_t k)
+{
+	if (k < counted)
+		return counted_at(d, k);
+	from = MAX(from, counted) - counted;
+	k -= counted;
 	return k < d->small.count
 		       ? stats_select(d->small.data + from, d->small.count - from, k - from)
 		       : d->large.data[k - d->small.count];
 }
 
+static void add_equal(struct duration_stats *s, uint64_t ns, uint64_t count)
+{
+	s->count += count;
+	s->total_ns += count * ns;
+	s->min_ns = MIN(s->min_ns, ns);
+	s->max_ns = MAX(s->max_ns, ns);
+}
+
 struct duration_stats durations_stats(struct durations *d)
 {
-	struct duration_stats s = { .count = d->small.count + d->large.count,
-				    .min_ns = UINT64_MAX };
+	struct duration_stats s = { .min_ns = UINT64_MAX };
+	size_t counted, median;
 
+	for (uint32_t ns = 0; d->counts && ns < DURATIONS_COUNTED_NS; ns++)
+		if (d->counts[ns])
+			add_equal(&s, ns, d->counts[ns]);
+	counted = s.count;
+	for (size_t i = 0; i < d->small.count; i++)
+		add_equal(&s, d->small.data[i], 1);
+	for (size_t i = 0; i < d->large.count; i++)
+		add_equal(&s, d->large.data[i], 1);
 	if (!s.count)
 		return (struct duration_stats){ 0 };
-	for (size_t i = 0; i < d->small.count; i++) {
-		s.total_ns += d->small.data[i];
-		s.min_ns = MIN(s.min_ns, d->small.data[i]);
-		s.max_ns = MAX(s.max_ns, d->small.data[i]);
-	}
-	for (size_t i = 0; i < d->large.count; i++)
-		s.total_ns += d->large.data[i];
-	if (d->large.count) {
+	if (d->large.count)
 		qsort(d->large.data, d->large.count, sizeof(*d->large.data), compare);
-		s.min_ns = MIN(s.min_ns, d->large.data[0]);
-		s.max_ns = d->large.data[d->large.count - 1];
-	}
-	s.median_ns = value_at(d, 0, rank_of(d, 50));
-	s.p99_ns = value_at(d, rank_of(d, 50), rank_of(d, 99));
+	median = rank_of(s.count, 50);
+	s.median_ns = value_at(d, counted, 0, median);
+	s.p99_ns = value_at(d, counted, median, rank_of(s.count, 99));
 	return s;
 }
 
 void durations_release(struct durations *d)
 {
+	free(d->counts);
+	d->counts = NULL;
 	vec_release(&d->small);
 	vec_release(&d->large);
 }

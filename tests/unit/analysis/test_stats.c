@@ -96,13 +96,53 @@ static void long_durations_are_exact(void **state)
 
 static void equal_values_are_no_worst_case(void **state)
 {
-	struct durations d = { 0 };
+	const uint64_t values[] = { 5, DURATIONS_COUNTED_NS };
 
 	(void)state;
-	for (size_t i = 0; i < 1000000; i++)
-		assert_int_equal(durations_add(&d, 5), 0);
-	assert_int_equal(durations_stats(&d).p99_ns, 5);
-	durations_release(&d);
+	for (size_t v = 0; v < ARRAY_SIZE(values); v++) {
+		struct durations d = { 0 };
+
+		for (size_t i = 0; i < 1000000; i++)
+			assert_int_equal(durations_add(&d, values[v]), 0);
+		assert_int_equal(durations_stats(&d).p99_ns, values[v]);
+		durations_release(&d);
+	}
+}
+
+static int compare_wide(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Of so many that short ones are counted: the quantiles are right wherever they fall. */
+static void many_durations_are_exact(void **state)
+{
+	static const uint64_t limits[] = { 300, DURATIONS_COUNTED_NS + 10,
+					   2 * (uint64_t)DURATIONS_COUNTED_NS, UINT64_C(100000000),
+					   UINT64_C(20000000000) };
+	size_t count = 3 * (size_t)DURATIONS_COUNTED_NS + 1;
+	uint64_t *values = malloc(count * sizeof(*values)), seed = 7;
+
+	(void)state;
+	assert_non_null(values);
+	for (size_t limit = 0; limit < ARRAY_SIZE(limits); limit++) {
+		uint64_t total = 0;
+		struct duration_stats s;
+
+		for (size_t i = 0; i < count; i++)
+			total += values[i] = random_u64(&seed) % limits[limit];
+		s = stats_of(values, count);
+		qsort(values, count, sizeof(*values), compare_wide);
+		assert_int_equal(s.count, count);
+		assert_int_equal(s.total_ns, total);
+		assert_int_equal(s.min_ns, values[0]);
+		assert_int_equal(s.max_ns, values[count - 1]);
+		assert_int_equal(s.median_ns, values[(count * 50 + 99) / 100 - 1]);
+		assert_int_equal(s.p99_ns, values[(count * 99 + 99) / 100 - 1]);
+	}
+	free(values);
 }
 
 int main(void)
@@ -112,6 +152,7 @@ int main(void)
 		cmocka_unit_test(quantiles_are_by_nearest_rank),
 		cmocka_unit_test(long_durations_are_exact),
 		cmocka_unit_test(equal_values_are_no_worst_case),
+		cmocka_unit_test(many_durations_are_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
