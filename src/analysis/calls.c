@@ -10,8 +10,7 @@ static int load_columns(struct trace *t, struct calls *out, struct error *e)
 	int r = trace_load(t, TABLE_api_function, 0, e);
 
 	if (r >= 0)
-		r = trace_load(t, TABLE_api_call,
-			       COLUMN_BITS(api_call, start_ns, end_ns, function, thread), e);
+		r = trace_load(t, TABLE_api_call, CALLS_COLUMNS, e);
 	if (r < 0)
 		return r;
 	out->rows = trace_rows(t, TABLE_api_call);
@@ -24,17 +23,29 @@ static int load_columns(struct trace *t, struct calls *out, struct error *e)
 	return 0;
 }
 
-int calls_load(struct trace *t, struct calls *out, struct error *e)
+int calls_join(struct trace *t, struct error *e)
 {
-	struct calls c = { 0 };
-	int r = load_columns(t, &c, e);
+	const uint32_t *calls;
+	int r = 0;
 
 	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
 		if (schema_gpu_work[i]->launching_kinds && trace_rows(t, schema_gpu_work[i]->id))
-			r = trace_launches(t, schema_gpu_work[i]->id, &c.launches[i], e);
+			r = trace_launches(t, schema_gpu_work[i]->id, &calls, e);
 	trace_launches_done(t);
+	return r < 0 ? r : 0;
+}
+
+int calls_load(struct trace *t, struct calls *out, struct error *e)
+{
+	struct calls c = { 0 };
+	int r = calls_join(t, e);
+
+	if (r >= 0)
+		r = load_columns(t, &c, e);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		c.launches[i] = events_of(t, schema_gpu_work[i]->id).launches;
 	for (uint64_t i = 0; c.function_kinds && i < c.function_count; i++)
 		c.has_all |= c.function_kinds[i] == api_kind_other;
 	*out = c;
@@ -163,7 +174,8 @@ static bool next_table(struct work_walk *w)
 
 		w->work = (enum gpu_work)(w->next_table % GPU_WORK_KINDS);
 		w->process = w->next_table++ / GPU_WORK_KINDS;
-		if (!s->processes[w->process] || !trace_rows(s->trace, table))
+		if (!s->processes[w->process] || !trace_rows(s->trace, table) ||
+		    w->skipped >> w->work & 1)
 			continue;
 		w->columns = events_of(s->trace, table);
 		w->next_row = trace_first_row(s->trace, table, w->process);

@@ -20,6 +20,14 @@ struct calls {
 	const uint32_t *launches[GPU_WORK_KINDS];
 };
 
+#define CALLS_COLUMNS COLUMN_BITS(api_call, start_ns, end_ns, function, thread)
+
+/*
+ * Joins the work with its calls: before other columns are loaded, because that takes 12 bytes a call and 8 a row that it
+ * gives back. 0 or a negative code.
+ */
+int calls_join(struct trace *t, struct error *e) MUST_USE;
+
 /*
  * Loads the columns, api_function and the joins. 0 or a negative code. Everything in *out belongs
  * to the trace.
@@ -80,6 +88,7 @@ struct work_walk {
 	const struct calls *calls;
 	const struct selection *selection;
 	struct event_columns columns; /* of the table of `work` */
+	unsigned skipped; /* kinds of work to leave out, as bits */
 	enum gpu_work work;
 	uint32_t process;
 	uint64_t row;

@@ -22,8 +22,7 @@ int gpu_walk_load(struct trace *t, struct error *e)
 	int r = 0;
 
 	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
-		r = events_load(t, schema_gpu_work[i]->id,
-				ROLES_TIMES | 1u << ROLE_DEVICE | 1u << ROLE_STREAM, e);
+		r = events_load(t, schema_gpu_work[i]->id, GPU_WALK_ROLES, e);
 	return r < 0 ? r : 0;
 }
 

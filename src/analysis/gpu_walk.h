@@ -37,7 +37,8 @@ int gpu_walk_init(struct gpu_walk *w, const struct gpus *gpus, const struct sele
 void gpu_walk_release(struct gpu_walk *w);
 bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op);
 
-/* The columns to load for a walk. 0 or a negative code. */
+/* The columns that a walk needs, and what loads them. 0 or a negative code. */
+#define GPU_WALK_ROLES (ROLES_TIMES | 1u << ROLE_DEVICE | 1u << ROLE_STREAM)
 int gpu_walk_load(struct trace *t, struct error *e) MUST_USE;
 
 #endif

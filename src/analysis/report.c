@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/gpu_walk.h"
-#include "trace/columns.h"
+#include "trace/events.h"
 
 struct entry {
 	const struct analysis *analysis;
@@ -35,36 +35,49 @@ void analysis_release(const struct analysis *a, void *result)
 	free(result);
 }
 
-static int load_needs(struct trace *t, const struct analysis *a, struct error *e)
+/* By table: columns by their bits. */
+static void add_needs(uint64_t *columns, const struct analysis *a)
 {
-	int code = 0;
+	for (size_t i = 0; i < COLUMN_NEEDS_MAX && a->needs[i].table; i++) {
+		const struct column_need *n = &a->needs[i];
+		uint64_t all = (UINT64_C(1) << schema_table(n->table)->column_count) - 1;
 
-	for (size_t i = 0; i < COLUMN_NEEDS_MAX && a->needs[i].table && code >= 0; i++)
-		code = trace_load(t, a->needs[i].table, a->needs[i].columns, e);
-	return code >= 0 && a->load ? a->load(t, e) : code;
+		columns[n->table] |= n->columns ? n->columns : all;
+	}
 }
 
-static int load_columns(struct report *r, struct error *e)
+/* All at once: each pass over a table's blocks parses them, and decodes what others are differences to. */
+static int load_needs(struct trace *t, struct error *e)
 {
-	int code = gpus_init(&r->gpus, r->trace, e);
+	uint64_t columns[TABLE_END] = {
+		[TABLE_api_call] = CALLS_COLUMNS | COLUMN_BIT(api_call, stack),
+	};
+	int code = trace_load(t, TABLE_thread, 0, e);
 
-	if (code >= 0)
-		code = gpu_walk_load(r->trace, e);
-	if (code >= 0)
-		code = calls_load(r->trace, &r->calls, e);
-	if (code >= 0)
-		code = trace_load(r->trace, TABLE_thread, 0, e);
+	for (size_t i = 0; i < GPU_WORK_KINDS; i++)
+		columns[schema_gpu_work[i]->id] =
+			events_columns(schema_gpu_work[i]->id, GPU_WALK_ROLES | 1u << ROLE_GRAPH);
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
+		add_needs(columns, entries[i].analysis);
+	for (uint32_t table = 1; table < TABLE_END && code >= 0; table++)
+		if (columns[table])
+			code = trace_load(t, (enum table_id)table, columns[table], e);
 	for (size_t i = 0; i < ARRAY_SIZE(entries) && code >= 0; i++)
-		code = load_needs(r->trace, entries[i].analysis, e);
+		if (entries[i].analysis->load)
+			code = entries[i].analysis->load(t, e);
 	return code;
 }
 
-/* Pointers to columns are only taken once nothing more is loaded. */
+/* Pointers to columns are only taken once those are loaded. */
 static int load(struct report *r, struct error *e)
 {
 	const struct filter *f = &r->options.filter;
-	int code = load_columns(r, e);
+	int code = calls_join(r->trace, e);
 
+	if (code >= 0)
+		code = load_needs(r->trace, e);
+	if (code >= 0)
+		code = gpus_init(&r->gpus, r->trace, e);
 	if (code >= 0 && (f->nvtx || r->options.by == HOTSPOT_NVTX))
 		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
 	if (code >= 0 && r->ranges.of_call && nvtx_ranges_adopt(&r->ranges, r->trace) < 0)

@@ -2,7 +2,7 @@
 
 #include "trace/trace_data.h"
 
-int events_load(struct trace *t, enum table_id table, unsigned roles, struct error *e)
+uint64_t events_columns(enum table_id table, unsigned roles)
 {
 	const struct table_schema *schema = schema_table(table);
 	uint64_t columns = 0;
@@ -10,6 +10,13 @@ int events_load(struct trace *t, enum table_id table, unsigned roles, struct err
 	for (int role = 0; role < COLUMN_ROLES; role++)
 		if (roles >> role & 1 && schema->roles[role] >= 0)
 			columns |= UINT64_C(1) << schema->roles[role];
+	return columns;
+}
+
+int events_load(struct trace *t, enum table_id table, unsigned roles, struct error *e)
+{
+	uint64_t columns = events_columns(table, roles);
+
 	return columns ? trace_load(t, table, columns, e) : 0;
 }
 

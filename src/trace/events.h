@@ -23,7 +23,9 @@ struct event_columns {
 #define ROLES_PLACE (1u << ROLE_DEVICE | 1u << ROLE_CONTEXT | 1u << ROLE_STREAM)
 #define ROLES_GRAPH (1u << ROLE_GRAPH | 1u << ROLE_GRAPH_NODE)
 
-/* Loads the columns that the table has with these roles. 0 or a negative code. */
+/* The columns that the table has with these roles, as bits. */
+uint64_t events_columns(enum table_id table, unsigned roles);
+/* Loads them. 0 or a negative code. */
 int events_load(struct trace *t, enum table_id table, unsigned roles, struct error *e) MUST_USE;
 struct event_columns events_of(const struct trace *t, enum table_id table);
 
