@@ -268,50 +268,46 @@ int callers_place(struct callers *c, size_t process, uint32_t id, struct caller_
 	return 0;
 }
 
-/* The caller of a call's stack; of_stack: by row of table stack, 0: not known yet, else plus 1. */
-static int find_call(struct callers *c, uint32_t *of_stack, size_t process, uint32_t id,
-		     uint32_t *caller)
+/* What the stacks of a process's calls come to, in the order in which calls have them. */
+static int find_callers(struct callers *c, size_t process)
 {
+	const struct trace *t = c->stacks.trace;
+	uint64_t call = trace_first_row(t, TABLE_api_call, process);
+	uint64_t end = trace_first_row(t, TABLE_api_call, process + 1);
 	struct caller_place place;
-	uint32_t row;
+	uint32_t unused;
 
-	*caller = CALLER_NONE;
-	if (stacks_find_row(&c->stacks, process, id, &row) < 0)
+	/* makes the table that callers_stack_of_call reads */
+	if (stacks_find_row(&c->stacks, process, 1, &unused) < 0)
 		return -ENOMEM;
-	if (row == TRACE_NO_ROW)
-		return 0;
-	if (!of_stack[row]) {
-		if (callers_place(c, process, id, &place) < 0)
+	for (; call < end; call++) {
+		uint32_t stack = callers_stack_of_call(c, process, (uint32_t)call);
+
+		if (stack == TRACE_NO_ROW || c->of_stack[stack])
+			continue;
+		if (callers_place(c, process, c->call_stacks[call], &place) < 0)
 			return -ENOMEM;
-		of_stack[row] = place.caller + 1; /* 0 for none */
+		c->of_stack[stack] = place.caller + 1; /* 0 for none */
+		c->any |= place.caller != CALLER_NONE;
 	}
-	*caller = of_stack[row] - 1;
 	return 0;
 }
 
-static int find_calls(struct callers *c)
+static int find_all_callers(struct callers *c)
 {
 	const struct trace *t = c->stacks.trace;
-	const struct api_call_columns *calls = api_call_columns(t);
-	_cleanup_free_ uint32_t *of_stack =
-		calloc(trace_rows(t, TABLE_stack) + 1, sizeof(*of_stack));
+	int r = 0;
 
-	if (!trace_rows(t, TABLE_stack))
-		return of_stack ? 0 : -ENOMEM;
-	c->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*c->of_call));
-	if (!c->of_call || !of_stack)
+	c->of_stack = calloc(trace_rows(t, TABLE_stack) + 1, sizeof(*c->of_stack));
+	if (!c->of_stack)
 		return -ENOMEM;
-	for (struct row_walk w = all_rows(t, TABLE_api_call); row_walk_next(&w);) {
-		uint32_t *caller = &c->of_call[w.row];
-
-		*caller = CALLER_NONE;
-		if (!column_has(calls->valid.stack, w.row))
-			continue;
-		if (find_call(c, of_stack, w.process, calls->stack[w.row], caller) < 0)
-			return -ENOMEM;
-		c->any |= *caller != CALLER_NONE;
-	}
-	return 0;
+	if (!trace_rows(t, TABLE_stack))
+		return 0;
+	c->call_stacks = api_call_columns(t)->stack;
+	c->call_stacks_valid = api_call_columns(t)->valid.stack;
+	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++)
+		r = find_callers(c, p);
+	return r;
 }
 
 int callers_init(struct callers *c, struct trace *t, bool with_calls, struct error *e)
@@ -328,7 +324,7 @@ int callers_init(struct callers *c, struct trace *t, bool with_calls, struct err
 	c->nodes = calloc(trace_rows(t, TABLE_stack_node) + 1, sizeof(*c->nodes));
 	r = c->nodes ? 0 : -ENOMEM;
 	if (r >= 0 && with_calls)
-		r = find_calls(c);
+		r = find_all_callers(c);
 	if (r < 0) {
 		callers_release(c);
 		return error_set(e, r, "out of memory");
@@ -379,7 +375,7 @@ void callers_release(struct callers *c)
 	interner_release(&c->keys);
 	map_release(&c->expansions);
 	free(c->nodes);
-	free(c->of_call);
+	free(c->of_stack);
 	free(c->of_kernel);
 	*c = (struct callers){ 0 };
 }

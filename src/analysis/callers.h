@@ -18,6 +18,8 @@
 
 #include "analysis/stacks.h"
 #include "base/strbuf.h"
+#include "trace/columns.h"
+#include "trace/id_table.h"
 
 #define CALLER_NONE UINT32_MAX
 
@@ -50,8 +52,9 @@ struct callers {
 	struct map expansions; /* item of stacks.expansions -> caller of it */
 	struct caller_node *nodes; /* by row of stack_node: filled when needed */
 	VEC(uint32_t) climb;
-	uint32_t *
-		of_call; /* by row of api_call: its caller or CALLER_NONE; NULL: there are no stacks */
+	uint32_t *of_stack; /* by row of table stack, of those of calls: its caller plus 1, or 0 */
+	const uint32_t *call_stacks; /* by row of api_call: id of its stack; NULL: none is recorded */
+	const uint8_t *call_stacks_valid;
 	uint32_t *of_kernel; /* by row of kernel, after callers_captures; else NULL */
 	bool any; /* calls have stacks */
 };
@@ -81,10 +84,25 @@ int callers_frame(struct callers *c, size_t process, uint32_t node, uint32_t *ca
  */
 void caller_text(const struct callers *c, uint32_t caller, uint32_t callee, struct strbuf *out);
 
-/* The caller of a row of api_call, or of TRACE_NO_ROW. */
-static inline uint32_t callers_of_call(const struct callers *c, uint32_t call)
+/* The row of table stack of a call of the process (a row of api_call or TRACE_NO_ROW), or TRACE_NO_ROW. */
+static inline uint32_t callers_stack_of_call(const struct callers *c, size_t process, uint32_t call)
 {
-	return call == TRACE_NO_ROW || !c->of_call ? CALLER_NONE : c->of_call[call];
+	bool known = call != TRACE_NO_ROW && c->call_stacks &&
+		     column_has(c->call_stacks_valid, call) && c->call_stacks[call];
+
+	return known ? id_table_get(&c->stacks.stack_ids[process], c->call_stacks[call])
+		     : TRACE_NO_ROW;
+}
+
+/* The caller of such a stack. */
+static inline uint32_t callers_of_stack(const struct callers *c, uint32_t stack)
+{
+	return stack == TRACE_NO_ROW ? CALLER_NONE : c->of_stack[stack] - 1;
+}
+
+static inline uint32_t callers_of_call(const struct callers *c, size_t process, uint32_t call)
+{
+	return callers_of_stack(c, callers_stack_of_call(c, process, call));
 }
 
 static inline const struct caller *caller_at(const struct callers *c, uint32_t caller)

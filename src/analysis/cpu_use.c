@@ -125,7 +125,7 @@ static void count_pauses(const struct selection *s, struct cpu_use *out)
 	}
 }
 
-/* The only analysis of the first stage that adds to `callers`; the others read of_call. */
+/* The only analysis of the first stage that adds to `callers`; the others read of_stack. */
 static int run(struct report *r, void *result)
 {
 	struct cpu_use *out = result;

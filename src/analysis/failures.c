@@ -102,17 +102,17 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 {
 	struct collecting *x = user;
 	const struct report *r = x->report;
-	struct failure new = { .process = process,
-			       .function = r->calls.functions[row],
-			       .caller = callers_of_call(&r->callers, row),
-			       .result = column_has(x->columns->valid.result, row)
-						 ? (uint32_t)x->columns->result[row]
-						 : 0,
-			       .first_ns = r->calls.start_ns[row] };
-	struct failure *f;
+	uint32_t result =
+		column_has(x->columns->valid.result, row) ? (uint32_t)x->columns->result[row] : 0;
+	struct failure new, *f;
 
-	if (!new.result || new.result == NOT_READY)
+	if (!result || result == NOT_READY)
 		return 0;
+	new = (struct failure){ .process = process,
+				.function = r->calls.functions[row],
+				.caller = callers_of_call(&r->callers, process, row),
+				.result = result,
+				.first_ns = r->calls.start_ns[row] };
 	x->calls++;
 	if (failure_is_fatal(new.result) && r->calls.end_ns[row] < x->fatal_ns) {
 		x->fatal_ns = r->calls.end_ns[row];

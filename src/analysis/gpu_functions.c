@@ -5,59 +5,54 @@
 #include "analysis/groups.h"
 
 struct stack_time {
-	uint32_t stack;
+	uint32_t process, stack; /* id in the process, or 0 */
 	uint64_t ns;
 };
 
-/* Of the work of one process, by the stacks of their launches. */
-struct times {
-	GROUPS(struct stack_time) stacks;
-};
+static int add(struct gpu_functions *out, uint32_t process, uint32_t stack, uint64_t ns)
+{
+	int code = function_times_add(&out->functions, process, stack, ns, true);
 
-static int add_stacks(struct times *x, uint32_t process, struct gpu_functions *out)
+	out->total_ns += ns;
+	out->stackless_ns += code == 0 ? ns : 0;
+	return code < 0 ? code : 0;
+}
+
+/* Kernels by their stacks are added up already. */
+static int add_kernels(const struct hotspots *h, struct gpu_functions *out)
 {
 	int code = 0;
 
-	for (size_t i = 0; i < x->stacks.items.count && code >= 0; i++) {
-		const struct stack_time *t = &x->stacks.items.data[i];
-
-		code = function_times_add(&out->functions, process, t->stack, t->ns, true);
-		if (code == 0)
-			out->stackless_ns += t->ns;
-	}
-	x->stacks.items.count = 0;
-	map_clear(&x->stacks.index);
+	for (size_t i = 0; i < h->launched_count && code >= 0; i++)
+		if (h->launched[i].ns)
+			code = add(out, h->launched[i].process, h->launched[i].stack,
+				   h->launched[i].ns);
 	return code;
 }
 
-static int add_work(const struct report *r, struct gpu_functions *out)
+static int add_others(const struct report *r, struct gpu_functions *out)
 {
-	const struct api_call_columns *calls = api_call_columns(r->trace);
+	const struct callers *c = &r->callers;
+	GROUPS(struct stack_time) stacks = GROUPS_INIT; /* by row of table stack */
 	struct work_walk w = work_walk(&r->calls, &r->selection);
-	struct times x = { 0 };
-	uint32_t process = 0;
 	int code = 0;
 
+	w.skipped = 1u << GPU_WORK_kernel;
 	while (code >= 0 && work_walk_next(&w)) {
-		bool known = w.call != TRACE_NO_ROW && column_has(calls->valid.stack, w.call);
-		uint32_t stack = known ? calls->stack[w.call] : 0;
-		struct stack_time *t;
+		uint32_t row = callers_stack_of_call(c, w.process, w.call);
+		struct stack_time *t =
+			groups_at(&stacks, row, .process = w.process,
+				  .stack = row == TRACE_NO_ROW ? 0 : c->call_stacks[w.call]);
 
-		if (w.process != process)
-			code = add_stacks(&x, process, out);
-		process = w.process;
-		t = groups_at(&x.stacks, stack, .stack = stack);
-		if (!t) {
-			code = -ENOMEM;
-			break;
-		}
-		t->ns += w.ns;
-		out->total_ns += w.ns;
+		code = t ? 0 : -ENOMEM;
+		if (t)
+			t->ns += w.ns;
 	}
-	if (code >= 0)
-		code = add_stacks(&x, process, out);
-	groups_release(&x.stacks);
-	return code < 0 ? code : 0;
+	for (size_t i = 0; i < stacks.items.count && code >= 0; i++)
+		code = add(out, stacks.items.data[i].process, stacks.items.data[i].stack,
+			   stacks.items.data[i].ns);
+	groups_release(&stacks);
+	return code;
 }
 
 static int by_total(const void *a, const void *b)
@@ -74,7 +69,9 @@ static int run(struct report *r, void *result)
 	int code = function_times_init(&out->functions, &r->callers, false);
 
 	if (code >= 0 && r->callers.any)
-		code = add_work(r, out);
+		code = add_kernels(r->hotspots, out);
+	if (code >= 0 && r->callers.any)
+		code = add_others(r, out);
 	if (code >= 0)
 		code = function_times_sum(&out->functions);
 	vec_sort(&out->functions.items, by_total);

@@ -10,6 +10,7 @@
 #include "analysis/report.h"
 
 #define NO_GROUP UINT32_MAX
+#define CAPTURED (UINT64_C(1) << 63)
 
 struct grouping {
 	struct report *report;
@@ -18,6 +19,8 @@ struct grouping {
 	uint64_t config_rows;
 	GROUPS(struct hotspot) groups; /* process << 32 | key */
 	VEC(struct durations) durations; /* of the groups */
+	GROUPS(struct launched)
+	launched; /* group << 32 | row of stack, or CAPTURED | group << 32 | line */
 	uint64_t *config_counts;
 	uint32_t *group_of_config; /* a cache, and for the commonest configuration */
 };
@@ -36,6 +39,7 @@ static int grouping_init(struct grouping *g)
 static void grouping_release(struct grouping *g)
 {
 	groups_release(&g->groups);
+	groups_release(&g->launched);
 	for (size_t i = 0; i < g->durations.count; i++)
 		durations_release(&g->durations.data[i]);
 	vec_release(&g->durations);
@@ -43,15 +47,23 @@ static void grouping_release(struct grouping *g)
 	free(g->group_of_config);
 }
 
-/* The line that launched (or captured) a kernel; CALLER_NONE is HOTSPOT_NO_KEY. */
-static uint32_t caller_of(const struct grouping *g, uint64_t row)
+/* The line that captured a kernel, if that is known. */
+static uint32_t captured_by(const struct grouping *g, uint64_t row)
 {
-	const struct callers *c = &g->report->callers;
-	uint32_t call = calls_launch(&g->report->calls, GPU_WORK_kernel, row);
+	const uint32_t *of_kernel = g->report->callers.of_kernel;
 
-	if (c->of_kernel && c->of_kernel[row] != CALLER_NONE)
-		return c->of_kernel[row];
-	return callers_of_call(c, call);
+	return of_kernel ? of_kernel[row] : CALLER_NONE;
+}
+
+/* The line that launched (or captured) a kernel; CALLER_NONE is HOTSPOT_NO_KEY. */
+static uint32_t caller_of(const struct grouping *g, const struct row_walk *w)
+{
+	uint32_t caller = captured_by(g, w->row);
+
+	return caller != CALLER_NONE
+		       ? caller
+		       : callers_of_call(&g->report->callers, w->process,
+					 calls_launch(&g->report->calls, GPU_WORK_kernel, w->row));
 }
 
 /* What a kernel is grouped by; *process is set where the key is only unique within one. */
@@ -80,7 +92,7 @@ static uint32_t key_of(const struct grouping *g, const struct row_walk *w, uint3
 		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : r->ranges.of_call[call];
 		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY : r->ranges.items[range].message;
 	case HOTSPOT_CALLER:
-		return caller_of(g, w->row);
+		return caller_of(g, w);
 	case HOTSPOT_KINDS:
 		break;
 	}
@@ -90,8 +102,9 @@ static uint32_t key_of(const struct grouping *g, const struct row_walk *w, uint3
 static int find_group(struct grouping *g, const struct row_walk *w, uint32_t *group)
 {
 	uint32_t process, key = key_of(g, w, &process);
-	struct hotspot *h = groups_at(&g->groups, (uint64_t)process << 32 | key, .key = key,
-				      .process = process, .config = TRACE_NO_ROW);
+	struct hotspot *h =
+		groups_at(&g->groups, (uint64_t)process << 32 | key, .key = key, .process = process,
+			  .config = TRACE_NO_ROW, .number = (uint32_t)g->groups.items.count);
 
 	if (!h)
 		return -ENOMEM;
@@ -130,24 +143,62 @@ static int group_of(struct grouping *g, const struct row_walk *w, uint32_t *grou
 	return 0;
 }
 
-static int add_rows(struct grouping *g)
+static void add_share(struct caller_share *s, bool timed, uint64_t ns)
 {
+	s->count++;
+	s->total_ns += timed ? ns : 0;
+}
+
+/* What launched a kernel of a group, and on which line. */
+static int add_launch(struct grouping *g, const struct row_walk *w, uint32_t group, bool timed,
+		      uint64_t ns)
+{
+	const struct callers *c = &g->report->callers;
+	uint32_t call = calls_launch(&g->report->calls, GPU_WORK_kernel, w->row);
+	uint32_t row = callers_stack_of_call(c, w->process, call),
+		 captured = captured_by(g, w->row);
+	uint64_t key = (uint64_t)group << 32;
+	struct launched *l =
+		groups_at(&g->launched, key | row, .hotspot = group, .process = w->process,
+			  .stack = row == TRACE_NO_ROW ? 0 : c->call_stacks[call],
+			  .share.caller = callers_of_stack(c, row));
+
+	if (!l)
+		return -ENOMEM;
+	l->ns += timed ? ns : 0;
+	if (captured != CALLER_NONE)
+		l = groups_at(&g->launched, CAPTURED | key | captured, .hotspot = group,
+			      .share.caller = captured);
+	if (l)
+		add_share(&l->share, timed, ns);
+	return l ? 0 : -ENOMEM;
+}
+
+static int add_row(struct grouping *g, const struct row_walk *w)
+{
+	bool timed = event_is_timed(&g->event, w->row);
+	uint64_t ns = g->event.end_ns[w->row] - g->event.start_ns[w->row];
 	uint32_t group;
 
+	if (group_of(g, w, &group) < 0)
+		return -ENOMEM;
+	if (group == NO_GROUP)
+		return 0;
+	g->config_counts[MIN(g->columns->config[w->row], g->config_rows)]++;
+	g->groups.items.data[group].untimed += !timed;
+	if (timed && durations_add(&g->durations.data[group], ns) < 0)
+		return -ENOMEM;
+	return g->report->callers.any ? add_launch(g, w, group, timed, ns) : 0;
+}
+
+static int add_rows(struct grouping *g)
+{
+	int code = 0;
+
 	for (struct row_walk w = selection_rows(&g->report->selection, TABLE_kernel);
-	     row_walk_next(&w);) {
-		if (group_of(g, &w, &group) < 0)
-			return -ENOMEM;
-		if (group == NO_GROUP)
-			continue;
-		g->config_counts[MIN(g->columns->config[w.row], g->config_rows)]++;
-		if (!event_is_timed(&g->event, w.row))
-			g->groups.items.data[group].untimed++;
-		else if (durations_add(&g->durations.data[group],
-				       g->event.end_ns[w.row] - g->event.start_ns[w.row]) < 0)
-			return -ENOMEM;
-	}
-	return 0;
+	     code >= 0 && row_walk_next(&w);)
+		code = add_row(g, &w);
+	return code;
 }
 
 static void measure(struct grouping *g)
@@ -192,58 +243,31 @@ static void keep_caller(struct hotspot *h, const struct caller_share *share)
 	h->callers[i] = *share;
 }
 
-/* Adds up by group and line what the wanted groups (one byte each) have. */
-static int find_callers(struct grouping *g, const uint8_t *wanted)
+/* The hotspots with most time (`top` of them, and the ones with as much as the last) get their callers. */
+static int add_callers(struct hotspots *out, size_t top)
 {
-	GROUPS(struct group_caller) callers = GROUPS_INIT; /* group << 32 | caller */
+	GROUPS(struct group_caller) callers = GROUPS_INIT; /* hotspot << 32 | caller */
+	uint64_t least_ns = top ? out->items[top - 1].time.total_ns : UINT64_MAX;
 	int r = 0;
 
-	for (struct row_walk w = selection_rows(&g->report->selection, TABLE_kernel);
-	     r >= 0 && row_walk_next(&w);) {
-		uint32_t caller = caller_of(g, w.row), group;
+	for (size_t i = 0; i < out->launched_count && r >= 0; i++) {
+		const struct launched *l = &out->launched[i];
 		struct group_caller *c;
 
-		r = group_of(g, &w, &group);
-		if (r < 0 || group == NO_GROUP || !wanted[group])
+		if (!l->share.count || out->items[l->hotspot].time.total_ns < least_ns)
 			continue;
-		c = groups_at(&callers, (uint64_t)group << 32 | caller, .group = group,
-			      .share.caller = caller);
-		if (!c) {
-			r = -ENOMEM;
+		c = groups_at(&callers, (uint64_t)l->hotspot << 32 | l->share.caller,
+			      .group = l->hotspot, .share.caller = l->share.caller);
+		r = c ? 0 : -ENOMEM;
+		if (!c)
 			break;
-		}
-		c->share.count++;
-		if (event_is_timed(&g->event, w.row))
-			c->share.total_ns += g->event.end_ns[w.row] - g->event.start_ns[w.row];
+		c->share.count += l->share.count;
+		c->share.total_ns += l->share.total_ns;
 	}
 	for (size_t i = 0; i < callers.items.count; i++)
-		keep_caller(&g->groups.items.data[callers.items.data[i].group],
-			    &callers.items.data[i].share);
+		keep_caller(&out->items[callers.items.data[i].group], &callers.items.data[i].share);
 	groups_release(&callers);
 	return r;
-}
-
-static int longest_first(const void *a, const void *b)
-{
-	return order_down(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
-/* The groups with most time get their callers. */
-static int add_callers(struct grouping *g)
-{
-	size_t count = g->groups.items.count,
-	       top = (size_t)MIN(g->report->options.callers_of, count);
-	_cleanup_free_ uint64_t *times = malloc((count + 1) * sizeof(*times));
-	_cleanup_free_ uint8_t *wanted = malloc(count + 1);
-
-	if (!times || !wanted)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		times[i] = g->groups.items.data[i].time.total_ns;
-	qsort(times, count, sizeof(*times), longest_first);
-	for (size_t i = 0; i < count; i++)
-		wanted[i] = top && g->groups.items.data[i].time.total_ns >= times[top - 1];
-	return find_callers(g, wanted);
 }
 
 static int compare(const void *a, const void *b)
@@ -252,6 +276,29 @@ static int compare(const void *a, const void *b)
 
 	return order_down(x->time.total_ns, y->time.total_ns) ?: order_up(x->process, y->process)
 		       ?: order_up(x->key, y->key);
+}
+
+/* The groups in their order, and what launched them. */
+static int take_groups(struct grouping *g, struct hotspots *out)
+{
+	_cleanup_free_ uint32_t *item_of = malloc((g->groups.items.count + 1) * sizeof(*item_of));
+
+	groups_take(&g->groups, compare, &out->items, &out->count);
+	out->launched = g->launched.items.data;
+	out->launched_count = g->launched.items.count;
+	g->groups.items.data = NULL;
+	g->launched.items.data = NULL;
+	if (!item_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < out->count; i++) {
+		item_of[out->items[i].number] = (uint32_t)i;
+		out->kernels += out->items[i].time.count + out->items[i].untimed;
+		out->untimed += out->items[i].untimed;
+		out->total_ns += out->items[i].time.total_ns;
+	}
+	for (size_t i = 0; i < out->launched_count; i++)
+		out->launched[i].hotspot = item_of[out->launched[i].hotspot];
+	return add_callers(out, (size_t)MIN(g->report->options.callers_of, out->count));
 }
 
 static int run(struct report *r, void *result)
@@ -266,27 +313,26 @@ static int run(struct report *r, void *result)
 	out->by = r->options.by;
 	if (code >= 0)
 		code = add_rows(&g);
-	if (code >= 0)
-		measure(&g);
-	if (code >= 0 && r->options.callers_of && r->callers.any)
-		code = add_callers(&g);
 	if (code >= 0) {
+		measure(&g);
 		find_commonest(&g);
-		groups_take(&g.groups, compare, &out->items, &out->count);
-		g.groups.items.data = NULL;
-		for (size_t i = 0; i < out->count; i++) {
-			out->kernels += out->items[i].time.count + out->items[i].untimed;
-			out->untimed += out->items[i].untimed;
-			out->total_ns += out->items[i].time.total_ns;
-		}
+		code = take_groups(&g, out);
 	}
 	grouping_release(&g);
 	return code;
+}
+
+static void release(void *result)
+{
+	struct hotspots *h = result;
+
+	free(h->items);
+	free(h->launched);
 }
 
 const struct analysis analysis_hotspots = {
 	.size = sizeof(struct hotspots),
 	.needs = { { TABLE_kernel_config, 0 }, { TABLE_kernel, COLUMN_BITS(kernel, config) } },
 	.run = run,
-	OWNS(struct hotspots, items),
+	.release = release,
 };

@@ -207,7 +207,7 @@ static int book_gap(void *user, const struct idle_visit *gap)
 	x->out->gaps++;
 	x->out->gaps_ns += ns;
 	if (gap->call != TRACE_NO_ROW) {
-		caller = callers_of_call(x->callers, gap->call);
+		caller = callers_of_call(x->callers, gap->process, gap->call);
 		w = find_watched(x, gap->process, x->calls->threads[gap->call]);
 	}
 	line = find_line(&x->launched, caller, CALLER_NONE);

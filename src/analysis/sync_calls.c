@@ -17,7 +17,7 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 {
 	struct tally *t = user;
 	const struct calls *c = &t->report->calls;
-	uint32_t caller = callers_of_call(&t->report->callers, row);
+	uint32_t caller = callers_of_call(&t->report->callers, process, row);
 	uint64_t ns = c->end_ns[row] - c->start_ns[row];
 	uint64_t key = (uint64_t)c->functions[row] << 32 | (t->by_line ? caller : c->threads[row]);
 	struct call_group *g;

@@ -133,14 +133,14 @@ static void places_of_stacks(void **state)
 		assert_int_equal(callers_place(&c, 0, x[i].stack, &place), 0);
 		caller_text(&c, place.caller, place.callee, &text);
 		assert_string_equal(strbuf_text(&text), x[i].text);
-		assert_int_equal(c.of_call[i], place.caller);
+		assert_int_equal(callers_of_call(&c, 0, i), place.caller);
 		assert_int_equal(place.in_kernel, x[i].in_kernel);
 	}
-	assert_int_equal(c.of_call[count], CALLER_NONE);
-	assert_int_equal(c.of_call[count + 1], CALLER_NONE);
+	assert_int_equal(callers_of_call(&c, 0, count), CALLER_NONE);
+	assert_int_equal(callers_of_call(&c, 0, count + 1), CALLER_NONE);
 	callers_release(&c);
 	assert_int_equal(callers_init(&c, t, false, &e), 0);
-	assert_null(c.of_call);
+	assert_int_equal(callers_of_call(&c, 0, 0), CALLER_NONE);
 	callers_release(&c);
 	trace_free(t);
 }
