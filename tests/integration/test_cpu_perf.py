@@ -109,11 +109,13 @@ def test_known_shares(sample, stacks, rows, programs, user):
         for name, seconds in spent.items():
             share, true_share = sampled[name] / sum(sampled.values()), seconds / sum(spent.values())
             assert abs(share - true_share) < 0.02, (tid, name, share, true_share, sampled, spent)
-        # What the thread did on its own behalf; and nothing twice.
-        assert 0.93 * sum(spent.values()) < total(by_thread[tid]) < 1.03 * sum(spent.values()) + 0.02 + sample.stolen
+        # What the thread did on its own behalf. On a busy machine perf events count some percent more than its own clock does.
+        assert 0.93 * sum(spent.values()) < total(by_thread[tid]) < 1.08 * sum(spent.values()) + 0.02 + sample.stolen
     assert ends(rows, recording)["complete"] > 0.999
     sampled, counted = covered(rows, recording)
     assert sampled > 0.6 * counted
+    # Nothing twice: all of it is what the kernel has counted. The words have milliseconds, and the folded stacks microseconds.
+    assert sum(total(each) for each in by_thread.values()) < counted + 0.003
     if user:
         assert "time in the kernel is not sampled" in capability(rows, recording, "cpu")["reason"]
     assert "no Python frames" in capability(rows, recording, "cpu")["reason"]
