@@ -20,8 +20,8 @@ static void forget_image(struct cpu_sampling_state *s, struct process *p)
 	if (p->image)
 		ebpf_tables_forget(&s->tables, p->image);
 	if (p->python)
-		s->nameless += ebpf_python_left_out(p->python);
-	ebpf_python_free(p->python);
+		s->nameless += sampled_python_left_out(p->python);
+	sampled_python_free(p->python);
 	*p = (struct process){ .pid = p->pid, .changed = true };
 }
 
@@ -63,7 +63,7 @@ void ebpf_process_remove(struct cpu_sampling_state *s, struct process *p)
 void ebpf_processes_release(struct cpu_sampling_state *s)
 {
 	for (size_t i = 0; i < s->processes.count; i++) {
-		ebpf_python_free(s->processes.data[i]->python);
+		sampled_python_free(s->processes.data[i]->python);
 		free(s->processes.data[i]);
 	}
 	vec_release(&s->processes);
@@ -162,7 +162,8 @@ void ebpf_process_python(struct cpu_sampling_state *s, struct process *p, struct
 	if (p->python || p->python_known)
 		return;
 	p->python_known = true;
-	if (ebpf_python_find(s->targets, target, &p->python, &why) == 0 || s->python_why_not.code)
+	if (sampled_python_find(s->targets, target, &p->python, &why) == 0 ||
+	    s->python_why_not.code)
 		return;
 	error_prefix(&why, "process %d", (int)p->pid);
 	s->python_why_not = why;
@@ -180,7 +181,7 @@ void ebpf_processes_upload(struct cpu_sampling_state *s)
 			continue;
 		ranges = target_ranges(target, &count);
 		if (ebpf_tables_image(&s->tables, p->image, ranges, count,
-				      p->python ? ebpf_python_layout(p->python) : NULL) == 0)
+				      p->python ? sampled_python_layout(p->python) : NULL) == 0)
 			p->changed = false;
 	}
 }

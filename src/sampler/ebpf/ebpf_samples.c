@@ -90,7 +90,7 @@ static void add_python(struct cpu_sampling_state *s, struct process *p, struct t
 		       const struct stack_record *r, struct finished_stack *out)
 {
 	uint64_t native[ARRAY_SIZE(out->user)];
-	const struct ebpf_python_stack stack = {
+	const struct sampled_python_stack stack = {
 		.native = native,
 		.words = r->python,
 		.native_count = out->user_count,
@@ -103,10 +103,10 @@ static void add_python(struct cpu_sampling_state *s, struct process *p, struct t
 		return;
 	memcpy(native, out->user, out->user_count * sizeof(*native));
 	out->user_count =
-		ebpf_python_merge(p->python, target, &stack, out->user, ARRAY_SIZE(out->user));
+		sampled_python_merge(p->python, target, &stack, out->user, ARRAY_SIZE(out->user));
 	if (out->user_count > ARRAY_SIZE(out->user))
 		out->user_count = ARRAY_SIZE(out->user);
-	s->nameless += ebpf_python_left_out(p->python);
+	s->nameless += sampled_python_left_out(p->python);
 }
 
 static void finish_stack(struct cpu_sampling_state *s, struct process *p, struct target *target,
@@ -152,7 +152,7 @@ static struct process *begin_record(struct cpu_sampling_state *s, const struct b
 			return NULL;
 	}
 	ebpf_process_python(s, p, *target);
-	if (p->python && ebpf_python_locate(p->python, h->thread_base))
+	if (p->python && sampled_python_locate(p->python, h->thread_base))
 		p->changed = true;
 	return p;
 }
@@ -364,7 +364,7 @@ void ebpf_sample_look(const struct cpu_sampling_state *s, const void *bytes, siz
 		return;
 	p = ebpf_process_find(s, (pid_t)r.head->pid);
 	if (p && p->python && p->image == r.head->image)
-		ebpf_python_look(p->python, r.python, r.head->python_count);
+		sampled_python_look(p->python, r.python, r.head->python_count);
 }
 
 void ebpf_sample_record(struct cpu_sampling_state *s, const void *bytes, size_t size)

@@ -6,7 +6,7 @@
 #define PITOT_SAMPLER_EBPF_EBPF_STATE_H
 
 #include "sampler/cpu_method.h"
-#include "sampler/ebpf/ebpf_python.h"
+#include "sampler/python/sampled_python.h"
 #include "sampler/ebpf/ebpf_queue.h"
 #include "sampler/ebpf/ebpf_sideband.h"
 #include "sampler/ebpf/ebpf_tables.h"
@@ -18,7 +18,7 @@ struct process {
 	uint64_t image; /* of its last sample; 0: there was none */
 	bool changed; /* since the last upload */
 	bool python_known; /* looked for since its mappings changed */
-	struct ebpf_python *python; /* NULL: it has none */
+	struct sampled_python *python; /* NULL: it has none */
 };
 
 /* A stack as a recording takes it. */

@@ -1,4 +1,4 @@
-#include "sampler/ebpf/ebpf_python_file.h"
+#include "sampler/python/sampled_python_file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ static const char *const names[PYTHON_NAMES] = {
 	[PYTHON_DEBUG] = "_Py_NegativeRefcount",
 };
 
-static void take_symbol(struct ebpf_python_file *out, const Elf64_Sym *s, const char *name)
+static void take_symbol(struct sampled_python_file *out, const Elf64_Sym *s, const char *name)
 {
 	if (s->st_shndx == SHN_UNDEF || !s->st_value || (name[0] != 'P' && name[0] != '_'))
 		return;
@@ -28,7 +28,7 @@ static void take_symbol(struct ebpf_python_file *out, const Elf64_Sym *s, const 
 }
 
 static int read_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-		      struct ebpf_python_file *out)
+		      struct sampled_python_file *out)
 {
 	_cleanup_free_ Elf64_Sym *symbols =
 		python_eval_read(fd, table->sh_offset, table->sh_size, PART_MAX);
@@ -44,7 +44,7 @@ static int read_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings
 }
 
 static int read_tables(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sections, uint32_t type,
-		       struct ebpf_python_file *out)
+		       struct sampled_python_file *out)
 {
 	for (unsigned i = 0; i < head->e_shnum; i++) {
 		int r;
@@ -84,7 +84,7 @@ static bool may_be_python(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *sect
 	return true;
 }
 
-int ebpf_python_file_read(int fd, struct ebpf_python_file *out)
+int sampled_python_file_read(int fd, struct sampled_python_file *out)
 {
 	_cleanup_free_ Elf64_Ehdr *head = python_eval_read(fd, 0, sizeof(*head), sizeof(*head));
 	_cleanup_free_ Elf64_Shdr *sections = NULL;

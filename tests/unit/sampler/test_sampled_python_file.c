@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sampler/ebpf/ebpf_python_file.h"
+#include "sampler/python/sampled_python_file.h"
 
 #define SYMBOLS_MAX 16u
 
@@ -93,9 +93,9 @@ static int file_of(const void *bytes, size_t size)
 	return fd;
 }
 
-static int read_image(const struct image *m, size_t size, struct ebpf_python_file *out)
+static int read_image(const struct image *m, size_t size, struct sampled_python_file *out)
 {
-	int fd = file_of(m, size), r = ebpf_python_file_read(fd, out);
+	int fd = file_of(m, size), r = sampled_python_file_read(fd, out);
 
 	close(fd);
 	return r;
@@ -103,7 +103,7 @@ static int read_image(const struct image *m, size_t size, struct ebpf_python_fil
 
 static void test_interpreter(void **state)
 {
-	static struct ebpf_python_file file;
+	static struct sampled_python_file file;
 	static struct image m;
 
 	(void)state;
@@ -124,7 +124,7 @@ static void test_interpreter(void **state)
 
 static void test_other_program(void **state)
 {
-	static struct ebpf_python_file file;
+	static struct sampled_python_file file;
 	static struct image m;
 
 	(void)state;
@@ -140,7 +140,7 @@ static void test_filter_of_the_hash_table(void **state)
 {
 	static const uint64_t none[] = { 0, UINT64_C(1) << 17, UINT64_C(1) << 4,
 					 ~(UINT64_C(1) << 17), ~(UINT64_C(1) << 4) };
-	static struct ebpf_python_file file;
+	static struct sampled_python_file file;
 	static struct image m;
 
 	(void)state;
@@ -168,7 +168,7 @@ static void test_filter_of_the_hash_table(void **state)
 /* Whatever is in the file: an answer, and no access outside of what was read. */
 static void test_damage(void **state)
 {
-	static struct ebpf_python_file file;
+	static struct sampled_python_file file;
 	static struct image m;
 	size_t refused = 0;
 

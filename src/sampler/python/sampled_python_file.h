@@ -1,8 +1,8 @@
 /*
- * ebpf_python_file.h: whether an ELF file is a CPython interpreter, from its symbols.
+ * sampled_python_file.h: whether an ELF file is a CPython interpreter, from its symbols.
  */
-#ifndef PITOT_SAMPLER_EBPF_EBPF_PYTHON_FILE_H
-#define PITOT_SAMPLER_EBPF_EBPF_PYTHON_FILE_H
+#ifndef PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_FILE_H
+#define PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_FILE_H
 
 #include <stdbool.h>
 
@@ -22,7 +22,7 @@ enum python_name {
 };
 
 /* Addresses are ELF virtual addresses; 0: it has no such symbol. */
-struct ebpf_python_file {
+struct sampled_python_file {
 	uint64_t symbols[PYTHON_NAMES];
 	struct python_eval eval;
 };
@@ -31,6 +31,6 @@ struct ebpf_python_file {
  * 0; -ENOENT when the file is none; or another negative code when it cannot be read. Only what is
  * needed of it is read: the dynamic symbols, and all symbols of an interpreter.
  */
-int ebpf_python_file_read(int fd, struct ebpf_python_file *out) MUST_USE;
+int sampled_python_file_read(int fd, struct sampled_python_file *out) MUST_USE;
 
 #endif

@@ -1,4 +1,4 @@
-#include "sampler/ebpf/ebpf_python.h"
+#include "sampler/python/sampled_python.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "sampler/proc_maps.h"
-#include "sampler/ebpf/ebpf_python_file.h"
+#include "sampler/python/sampled_python_file.h"
 #include "stack/python/python_splice.h"
 
 #define CODES_MAX 65536u /* of a process */
@@ -45,7 +45,7 @@ struct code {
 	uint64_t frames[KEPT_FRAMES];
 };
 
-struct ebpf_python {
+struct sampled_python {
 	pid_t pid;
 	struct python_runtime runtime; /* of the other process: addresses are there */
 	struct python_eval eval;
@@ -105,7 +105,7 @@ static bool look_up(const struct ahead *a, uint64_t address, void *out, size_t s
 
 /* --- which interpreter --- */
 
-static int find_version(struct ebpf_python *python, const struct ebpf_python_file *file,
+static int find_version(struct sampled_python *python, const struct sampled_python_file *file,
 			uint64_t bias, struct error *e)
 {
 	const uint64_t *symbols = file->symbols;
@@ -130,7 +130,7 @@ static int find_version(struct ebpf_python *python, const struct ebpf_python_fil
 	return 0;
 }
 
-static int find_offsets(struct ebpf_python *python, uint64_t runtime, struct error *e)
+static int find_offsets(struct sampled_python *python, uint64_t runtime, struct error *e)
 {
 	uint8_t debug[PYTHON_DEBUG_OFFSETS] = { 0 };
 	struct python_runtime *r = &python->runtime;
@@ -167,7 +167,7 @@ static bool fits(const struct python_offsets *o)
 	return fine;
 }
 
-static void lay_out(struct ebpf_python *python)
+static void lay_out(struct sampled_python *python)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
 	struct bpf_python *p = &python->layout;
@@ -197,8 +197,8 @@ static void lay_out(struct ebpf_python *python)
 	p->string_head = o->string_head;
 }
 
-static int recognise(struct ebpf_python *python, const struct ebpf_python_file *file, uint64_t bias,
-		     struct error *e)
+static int recognise(struct sampled_python *python, const struct sampled_python_file *file,
+		     uint64_t bias, struct error *e)
 {
 	struct python_runtime *r = &python->runtime;
 	int err = find_version(python, file, bias, e);
@@ -239,12 +239,12 @@ static int open_mapping(pid_t pid, uint64_t start, uint64_t end, const char *pat
 }
 
 static int take_file(struct targets *t, struct target *p, uint64_t start, int fd,
-		     struct ebpf_python **out, struct error *e)
+		     struct sampled_python **out, struct error *e)
 {
-	struct ebpf_python_file *file = malloc(sizeof(*file));
-	struct ebpf_python *python = calloc(1, sizeof(*python));
+	struct sampled_python_file *file = malloc(sizeof(*file));
+	struct sampled_python *python = calloc(1, sizeof(*python));
 	const struct target_range *range = target_range_at(t, p, start);
-	int r = file && python ? ebpf_python_file_read(fd, file) : -ENOMEM;
+	int r = file && python ? sampled_python_file_read(fd, file) : -ENOMEM;
 
 	if (r == 0 && range) {
 		python->pid = target_pid(p);
@@ -275,7 +275,7 @@ struct search {
 	struct targets *targets;
 	struct target *target;
 	char program[4096]; /* path of its executable */
-	struct ebpf_python *found;
+	struct sampled_python *found;
 	struct error *e;
 };
 
@@ -292,7 +292,8 @@ static int try_mapping(void *context, const struct target_mapping *m)
 	return r == 0 && s->found ? 1 : r;
 }
 
-int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **out, struct error *e)
+int sampled_python_find(struct targets *t, struct target *p, struct sampled_python **out,
+			struct error *e)
 {
 	struct search s = { .targets = t, .target = p, .e = e };
 	char path[64];
@@ -306,7 +307,7 @@ int ebpf_python_find(struct targets *t, struct target *p, struct ebpf_python **o
 	return MIN(r, 0);
 }
 
-void ebpf_python_free(struct ebpf_python *python)
+void sampled_python_free(struct sampled_python *python)
 {
 	if (!python)
 		return;
@@ -326,7 +327,7 @@ void ebpf_python_free(struct ebpf_python *python)
  * Whether it is the state of the thread with this fs: it has the thread's id, which glibc makes of
  * fs.
  */
-static bool is_state(const struct ebpf_python *python, uint64_t state, uint64_t thread_base)
+static bool is_state(const struct sampled_python *python, uint64_t state, uint64_t thread_base)
 {
 	uint64_t owner;
 
@@ -335,8 +336,8 @@ static bool is_state(const struct ebpf_python *python, uint64_t state, uint64_t 
 	       owner == thread_base;
 }
 
-static bool try_words(struct ebpf_python *python, uint64_t thread_base, int64_t from, size_t bytes,
-		      size_t step)
+static bool try_words(struct sampled_python *python, uint64_t thread_base, int64_t from,
+		      size_t bytes, size_t step)
 {
 	uint64_t words[1024];
 
@@ -353,7 +354,7 @@ static bool try_words(struct ebpf_python *python, uint64_t thread_base, int64_t 
 }
 _Static_assert(STATIC_TLS_BYTES <= 1024 * 8, "try_words() has room for them");
 
-bool ebpf_python_locate(struct ebpf_python *python, uint64_t thread_base)
+bool sampled_python_locate(struct sampled_python *python, uint64_t thread_base)
 {
 	if (python->layout.enabled || !thread_base || python->tries >= TRIES_MAX)
 		return false;
@@ -367,7 +368,7 @@ bool ebpf_python_locate(struct ebpf_python *python, uint64_t thread_base)
 	return false;
 }
 
-const struct bpf_python *ebpf_python_layout(const struct ebpf_python *python)
+const struct bpf_python *sampled_python_layout(const struct sampled_python *python)
 {
 	return &python->layout;
 }
@@ -381,7 +382,7 @@ struct object {
 };
 
 /* A str object with its text. false: it is none, or too long. */
-static bool copy_string(const struct ebpf_python *python, const struct ahead *ahead,
+static bool copy_string(const struct sampled_python *python, const struct ahead *ahead,
 			uint64_t address, struct object *out)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
@@ -406,7 +407,7 @@ static bool copy_string(const struct ebpf_python *python, const struct ahead *ah
 }
 
 /* Its text; NULL: it has none, or there is no memory. */
-static char *text_of(const struct ebpf_python *python, const struct object *string, size_t max,
+static char *text_of(const struct sampled_python *python, const struct object *string, size_t max,
 		     bool tail)
 {
 	_cleanup_free_ char *text = malloc(max);
@@ -419,7 +420,7 @@ static char *text_of(const struct ebpf_python *python, const struct object *stri
 }
 
 /* The line table, whose length and start go into c. NULL: it has none, or there is no memory. */
-static uint8_t *copy_lines(const struct ebpf_python *python, const struct ahead *ahead,
+static uint8_t *copy_lines(const struct sampled_python *python, const struct ahead *ahead,
 			   uint64_t address, struct bpf_code *c)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
@@ -441,7 +442,7 @@ static uint8_t *copy_lines(const struct ebpf_python *python, const struct ahead 
 }
 
 /* What the programs have looked at in the strings, as they are in the copies. */
-static void look_into(const struct ebpf_python *python, const struct object *name,
+static void look_into(const struct sampled_python *python, const struct object *name,
 		      const struct object *file, struct bpf_code *c)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
@@ -458,7 +459,7 @@ static void look_into(const struct ebpf_python *python, const struct object *nam
  * Copies what a code object refers to. false: it is not the one with this check word, or no code
  * object.
  */
-static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32_t check,
+static bool copy_code(const struct sampled_python *python, uint64_t address, uint32_t check,
 		      struct object *name, struct object *file, struct code *out)
 {
 	const struct python_offsets *o = &python->runtime.offsets;
@@ -489,7 +490,7 @@ static bool copy_code(const struct ebpf_python *python, uint64_t address, uint32
 }
 
 /* Reads what a code object is, if it still is the one with this check word. */
-static bool describe(const struct ebpf_python *python, uint64_t address, uint32_t check,
+static bool describe(const struct sampled_python *python, uint64_t address, uint32_t check,
 		     struct code *out)
 {
 	struct object name, file;
@@ -507,7 +508,7 @@ static bool describe(const struct ebpf_python *python, uint64_t address, uint32_
 }
 
 /* The code object, read now if it is new or was not looked at for a while; NULL: no room. */
-static struct code *find_code(struct ebpf_python *python, uint64_t address, uint32_t check)
+static struct code *find_code(struct sampled_python *python, uint64_t address, uint32_t check)
 {
 	uint64_t key = hash_u64(address) ^ (uint64_t)check << 16, now = clock_monotonic_ns();
 	uint64_t *index = map_at(&python->index, key, UINT64_MAX);
@@ -534,7 +535,7 @@ static struct code *find_code(struct ebpf_python *python, uint64_t address, uint
 	return code;
 }
 
-void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigned count)
+void sampled_python_look(struct sampled_python *python, const uint64_t *words, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (words[2 * i])
@@ -542,7 +543,7 @@ void ebpf_python_look(struct ebpf_python *python, const uint64_t *words, unsigne
 }
 
 /* The frame for a recording; 0: it cannot be described. */
-static uint64_t frame_of(struct ebpf_python *python, struct target *p, uint64_t address,
+static uint64_t frame_of(struct sampled_python *python, struct target *p, uint64_t address,
 			 uint32_t check, uint32_t last)
 {
 	struct code *code = find_code(python, address, check);
@@ -563,8 +564,8 @@ static uint64_t frame_of(struct ebpf_python *python, struct target *p, uint64_t 
 /* --- stacks --- */
 
 /* Frames whose code cannot be described are as those that the interpreter does not show. */
-static void read_frames(struct ebpf_python *python, struct target *p,
-			const struct ebpf_python_stack *stack, struct python_frame *frames,
+static void read_frames(struct sampled_python *python, struct target *p,
+			const struct sampled_python_stack *stack, struct python_frame *frames,
 			uint64_t *described)
 {
 	for (unsigned i = 0; i < stack->python_count; i++) {
@@ -583,7 +584,7 @@ static void read_frames(struct ebpf_python *python, struct target *p,
  * Native frames before the first that Python frames can be put at. An evaluation that is about to
  * begin, or has just ended, has no frame: then the innermost evaluation is as any native frame.
  */
-static unsigned frames_before(const struct ebpf_python *python, const struct python_stacks *in)
+static unsigned frames_before(const struct sampled_python *python, const struct python_stacks *in)
 {
 	unsigned evaluations = 0, runs = 0, first = 0;
 
@@ -599,8 +600,8 @@ static unsigned frames_before(const struct ebpf_python *python, const struct pyt
 										     : 0;
 }
 
-unsigned ebpf_python_merge(struct ebpf_python *python, struct target *p,
-			   const struct ebpf_python_stack *stack, uint64_t *out, unsigned max)
+unsigned sampled_python_merge(struct sampled_python *python, struct target *p,
+			      const struct sampled_python_stack *stack, uint64_t *out, unsigned max)
 {
 	struct python_frame frames[BPF_PYTHON_FRAMES];
 	uint64_t described[BPF_PYTHON_FRAMES];
@@ -627,7 +628,7 @@ unsigned ebpf_python_merge(struct ebpf_python *python, struct target *p,
 	return count;
 }
 
-uint64_t ebpf_python_left_out(struct ebpf_python *python)
+uint64_t sampled_python_left_out(struct sampled_python *python)
 {
 	uint64_t n = python->left_out;
 
