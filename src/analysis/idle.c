@@ -1,6 +1,6 @@
 /*
  * idle.c: one sweep over all work finds the gaps of each GPU. For a gap, the calls of the thread
- * that ended it are followed backwards from the call that launched, through `previous`, until the
+ * that ended it are followed backwards from the call that launched, through previous(), until the
  * gap's beginning. Gaps of one GPU do not overlap, so each call is visited at most once per GPU.
  */
 #include "analysis/idle.h"
@@ -12,17 +12,20 @@
 
 static const uint64_t size_limits_ns[IDLE_SIZES] = { 1000,     10000,     100000,    1000000,
 						     10000000, 100000000, UINT64_MAX };
+#define FAR UINT8_MAX
 #define SHORT_SIZES 3 /* the first three are below 100 us: the pace at which frameworks launch */
 
 struct idle_sweep {
 	const struct trace *trace;
 	const struct calls *calls;
+	const struct callers *callers;
 	/*
-	 * For each call the one before it of the same thread that is inside no other, TRACE_NO_ROW
-	 * at the first. Where that has not ended yet, it is around this one (--api all records
-	 * calls inside calls).
+	 * For each call how many rows before it the one before is: of the same thread, and inside no
+	 * other. 0 at the first, FAR where it is in the map. Where that has not ended yet, it is
+	 * around this one (--api all records calls inside calls).
 	 */
-	uint32_t *previous;
+	uint8_t *back;
+	struct map far; /* call -> the one before */
 	uint64_t *busy_until_ns; /* per GPU; 0: no work yet */
 	struct idle *out;
 };
@@ -42,15 +45,36 @@ static enum idle_cause cause_of(const struct idle_sweep *s, uint32_t call)
 	return kind < ARRAY_SIZE(cause_of_kind) ? cause_of_kind[kind] : IDLE_CALL;
 }
 
-/* Fills previous[]. Rows are ordered by process and start. */
+/* The call before, or TRACE_NO_ROW. */
+static uint32_t previous(const struct idle_sweep *s, uint32_t call)
+{
+	uint64_t row = TRACE_NO_ROW;
+
+	if (s->back[call] == FAR)
+		map_get(&s->far, call, &row);
+	else if (s->back[call])
+		row = call - s->back[call];
+	return (uint32_t)row;
+}
+
+static int set_previous(struct idle_sweep *s, uint32_t call, uint64_t before)
+{
+	if (before == TRACE_NO_ROW)
+		return 0;
+	s->back[call] = (uint8_t)MIN(call - before, FAR);
+	return s->back[call] < FAR ? 0 : map_put(&s->far, call, before);
+}
+
+/* Fills back and far. Rows are ordered by process and start. */
 static int link_calls(struct idle_sweep *s)
 {
 	/* thread -> its last call that is inside no other, in this process */
 	struct map last = MAP_INIT;
 	uint32_t process = UINT32_MAX, thread = 0;
 	uint64_t *slot = NULL;
+	int r = 0;
 
-	for (struct row_walk w = all_rows(s->trace, TABLE_api_call); row_walk_next(&w);) {
+	for (struct row_walk w = all_rows(s->trace, TABLE_api_call); r >= 0 && row_walk_next(&w);) {
 		if (w.process != process) {
 			process = w.process;
 			map_clear(&last);
@@ -60,14 +84,14 @@ static int link_calls(struct idle_sweep *s)
 			thread = s->calls->threads[w.row];
 			slot = map_at(&last, thread, TRACE_NO_ROW);
 		}
-		if (!slot)
+		r = slot ? set_previous(s, (uint32_t)w.row, *slot) : -ENOMEM;
+		if (r < 0)
 			break;
-		s->previous[w.row] = (uint32_t)*slot;
 		if (*slot == TRACE_NO_ROW || s->calls->end_ns[*slot] <= s->calls->start_ns[w.row])
 			*slot = w.row;
 	}
 	map_release(&last);
-	return s->calls->rows && !slot ? -ENOMEM : 0;
+	return r;
 }
 
 static unsigned size_class(uint64_t ns)
@@ -79,20 +103,19 @@ static unsigned size_class(uint64_t ns)
 	return size;
 }
 
-/* A gap that is being explained: its time by cause, and the call that its beginning fell into. */
+/* A gap that is being explained: the call that its beginning fell into. */
 struct gap {
 	uint64_t start_ns, end_ns;
-	uint64_t cause_ns[IDLE_CAUSES];
 	enum idle_cause began_in; /* IDLE_HOST when in none */
 	bool waited; /* the work was launched long enough ago to be more than launch latency */
 };
 
 /* What the thread did from the gap's start to `until`, where its call `call` began. */
 static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t call,
-			   uint64_t until)
+			   uint64_t until, uint64_t cause_ns[IDLE_CAUSES])
 {
-	for (call = s->previous[call]; call != TRACE_NO_ROW && until > gap->start_ns;
-	     call = s->previous[call]) {
+	for (call = previous(s, call); call != TRACE_NO_ROW && until > gap->start_ns;
+	     call = previous(s, call)) {
 		uint64_t start = s->calls->start_ns[call], end = MIN(s->calls->end_ns[call], until);
 		enum idle_cause cause = cause_of(s, call);
 
@@ -100,66 +123,62 @@ static void explain_thread(const struct idle_sweep *s, struct gap *gap, uint32_t
 			break;
 		if (start >= end)
 			continue; /* after the gap, when the clocks disagree */
-		gap->cause_ns[IDLE_HOST] += until - end;
+		cause_ns[IDLE_HOST] += until - end;
 		if (start < gap->start_ns) {
 			gap->began_in = cause;
 			start = gap->start_ns;
 		}
-		gap->cause_ns[cause] += end - start;
+		cause_ns[cause] += end - start;
 		until = start;
 	}
 	if (until > gap->start_ns)
-		gap->cause_ns[IDLE_HOST] += until - gap->start_ns;
+		cause_ns[IDLE_HOST] += until - gap->start_ns;
 }
 
 /* The call that is around this one, or itself. */
 static uint32_t outermost(const struct idle_sweep *s, uint32_t call)
 {
-	uint32_t before = s->previous[call];
+	uint32_t before = previous(s, call);
 
 	return before != TRACE_NO_ROW && s->calls->end_ns[before] > s->calls->start_ns[call]
 		       ? before
 		       : call;
 }
 
-static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call)
+/* Adds the gap's time to its causes. */
+static void explain(const struct idle_sweep *s, struct gap *gap, uint32_t call,
+		    uint64_t cause_ns[IDLE_CAUSES])
 {
 	uint64_t called, returned;
 
 	if (call == TRACE_NO_ROW) {
-		gap->cause_ns[IDLE_UNKNOWN] = gap->end_ns - gap->start_ns;
+		cause_ns[IDLE_UNKNOWN] += gap->end_ns - gap->start_ns;
 		return;
 	}
 	call = outermost(s, call);
 	called = MIN(MAX(s->calls->start_ns[call], gap->start_ns), gap->end_ns);
 	returned = MIN(MAX(s->calls->end_ns[call], called), gap->end_ns);
-	gap->cause_ns[IDLE_QUEUED] = gap->end_ns - returned;
+	cause_ns[IDLE_QUEUED] += gap->end_ns - returned;
 	gap->waited = s->calls->end_ns[call] < gap->start_ns &&
 		      gap->end_ns - s->calls->end_ns[call] > IDLE_LAUNCH_LATENCY_NS;
-	gap->cause_ns[cause_of(s, call)] += returned - called;
-	explain_thread(s, gap, call, called);
+	cause_ns[cause_of(s, call)] += returned - called;
+	explain_thread(s, gap, call, called, cause_ns);
 }
 
-static void weigh(const struct gap *gap, uint64_t part_ns[IDLE_PARTS])
+/* The part that all of a gap belongs to; IDLE_PART_HOST: its causes decide. */
+static enum idle_part part_of(const struct gap *gap, uint32_t call)
 {
-	uint64_t length = gap->end_ns - gap->start_ns, rest = length;
+	uint64_t length = gap->end_ns - gap->start_ns;
 
-	if (gap->cause_ns[IDLE_UNKNOWN]) {
-		part_ns[IDLE_PART_UNKNOWN] = length;
-	} else if (gap->began_in == IDLE_SYNC && length < IDLE_WAIT_LIMIT_NS) {
-		part_ns[IDLE_PART_SYNC] = length;
-	} else if (gap->began_in == IDLE_COPY && length < IDLE_WAIT_LIMIT_NS) {
-		part_ns[IDLE_PART_COPY] = length;
-	} else if (gap->waited) {
-		part_ns[IDLE_PART_LATENCY] = length;
-	} else if (size_class(length) < SHORT_SIZES) {
-		part_ns[IDLE_PART_LAUNCH] = length;
-	} else {
-		rest -= part_ns[IDLE_PART_SYNC] = gap->cause_ns[IDLE_SYNC];
-		rest -= part_ns[IDLE_PART_COPY] = gap->cause_ns[IDLE_COPY];
-		rest -= part_ns[IDLE_PART_LAUNCH] = gap->cause_ns[IDLE_LAUNCH];
-		part_ns[IDLE_PART_HOST] = rest;
-	}
+	if (call == TRACE_NO_ROW)
+		return IDLE_PART_UNKNOWN;
+	if (gap->began_in == IDLE_SYNC && length < IDLE_WAIT_LIMIT_NS)
+		return IDLE_PART_SYNC;
+	if (gap->began_in == IDLE_COPY && length < IDLE_WAIT_LIMIT_NS)
+		return IDLE_PART_COPY;
+	if (gap->waited)
+		return IDLE_PART_LATENCY;
+	return size_class(length) < SHORT_SIZES ? IDLE_PART_LAUNCH : IDLE_PART_HOST;
 }
 
 static void keep_longest(struct gpu_idle *g, const struct idle_gap *gap)
@@ -173,25 +192,62 @@ static void keep_longest(struct gpu_idle *g, const struct idle_gap *gap)
 	g->longest[i] = *gap;
 }
 
-static void book_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
+struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller, uint32_t callee)
+{
+	return groups_at(&list->lines, (uint64_t)caller << 32 | callee, .caller = caller,
+			 .callee = callee);
+}
+
+/* Books a gap on parts: all of it on one, or on IDLE_PART_HOST what its own causes leave of it. */
+static void book_parts(struct gpu_idle *g, struct idle_gap *gap, enum idle_part part,
+		       const uint64_t own_ns[IDLE_PART_HOST])
+{
+	gap->part_ns[part] = gap->length_ns;
+	for (int i = 0; i < IDLE_PART_HOST && part == IDLE_PART_HOST; i++) {
+		gap->part_ns[i] = own_ns[i];
+		gap->part_ns[IDLE_PART_HOST] -= own_ns[i];
+	}
+	for (int i = 0; i < IDLE_PARTS; i++)
+		g->part_ns[i] += gap->part_ns[i];
+	keep_longest(g, gap);
+}
+
+static int book_gap(const struct idle_sweep *s, const struct gpu_operation *op, uint64_t start_ns)
 {
 	struct gpu_idle *g = &s->out->gpus[op->gpu];
 	struct gap gap = { .start_ns = start_ns, .end_ns = op->start_ns, .began_in = IDLE_HOST };
-	struct idle_gap kept = { .start_ns = start_ns, .length_ns = op->start_ns - start_ns };
-	unsigned size = size_class(kept.length_ns);
+	uint64_t length = op->start_ns - start_ns, *cause_ns = g->cause_ns;
+	uint64_t sync = cause_ns[IDLE_SYNC], copy = cause_ns[IDLE_COPY];
+	uint64_t launch = cause_ns[IDLE_LAUNCH];
+	uint32_t call = calls_launch(s->calls, op->work, op->row);
+	uint32_t caller = callers_of_call(s->callers, op->process, call);
+	struct idle_line *line = idle_line_at(&g->launched, caller, CALLER_NONE);
+	struct idle_size *size = &g->gaps[size_class(length)];
+	enum idle_part part;
 
-	explain(s, &gap, calls_launch(s->calls, op->work, op->row));
-	weigh(&gap, kept.part_ns);
-	for (int cause = 0; cause < IDLE_CAUSES; cause++)
-		g->cause_ns[cause] += gap.cause_ns[cause];
-	for (int part = 0; part < IDLE_PARTS; part++)
-		g->part_ns[part] += kept.part_ns[part];
+	if (!line)
+		return -ENOMEM;
+	line->count++;
+	line->ns += length;
+	size->count++;
+	size->total_ns += length;
+	g->total_ns += length;
+	explain(s, &gap, call, cause_ns);
 	g->after_sync += gap.began_in == IDLE_SYNC;
 	g->after_copy += gap.began_in == IDLE_COPY;
-	g->total_ns += kept.length_ns;
-	g->gaps[size].count++;
-	g->gaps[size].total_ns += kept.length_ns;
-	keep_longest(g, &kept);
+	part = part_of(&gap, call);
+	if (part != IDLE_PART_HOST && length <= g->longest[IDLE_LONGEST - 1].length_ns)
+		g->part_ns[part] += length;
+	else
+		book_parts(g,
+			   &(struct idle_gap){
+				   .start_ns = start_ns, .length_ns = length, .caller = caller },
+			   part,
+			   (uint64_t[IDLE_PART_HOST]){
+				   [IDLE_PART_SYNC] = cause_ns[IDLE_SYNC] - sync,
+				   [IDLE_PART_COPY] = cause_ns[IDLE_COPY] - copy,
+				   [IDLE_PART_LAUNCH] = cause_ns[IDLE_LAUNCH] - launch });
+	return 0;
 }
 
 static void book_edges(struct idle_sweep *s, uint64_t window_end_ns)
@@ -206,11 +262,12 @@ static void book_edges(struct idle_sweep *s, uint64_t window_end_ns)
 	}
 }
 
-static void sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_start_ns)
+static int sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_start_ns)
 {
 	struct gpu_operation op;
+	int r = 0;
 
-	while (gpu_walk_next(walk, &op)) {
+	while (r >= 0 && gpu_walk_next(walk, &op)) {
 		uint64_t *until = &s->busy_until_ns[op.gpu];
 
 		pace_add(&s->out->gpus[op.gpu].pace, op.start_ns);
@@ -218,40 +275,11 @@ static void sweep(struct idle_sweep *s, struct gpu_walk *walk, uint64_t window_s
 			s->out->gpus[op.gpu].cause_ns[IDLE_BEFORE] += op.start_ns - window_start_ns;
 			s->out->gpus[op.gpu].total_ns += op.start_ns - window_start_ns;
 		} else if (*until && op.start_ns > *until) {
-			book_gap(s, &op, *until);
+			r = book_gap(s, &op, *until);
 		}
 		*until = MAX(*until, op.end_ns);
 	}
-}
-
-int idle_analyze(const struct gpus *gpus, const struct selection *selection,
-		 const struct calls *calls, uint64_t window_start_ns, uint64_t window_end_ns,
-		 struct idle *out)
-{
-	struct idle_sweep s = { .trace = selection->trace, .calls = calls, .out = out };
-	struct gpu_walk walk;
-	int r;
-
-	*out = (struct idle){ .gpus = calloc(gpus->count + 1, sizeof(*out->gpus)),
-			      .count = gpus->count };
-	s.busy_until_ns = calloc(gpus->count + 1, sizeof(*s.busy_until_ns));
-	s.previous = malloc((calls->rows + 1) * sizeof(*s.previous));
-	r = gpu_walk_init(&walk, gpus, selection);
-	if (!out->gpus || !s.busy_until_ns || !s.previous)
-		r = -ENOMEM;
-	for (size_t i = 0; r >= 0 && i < out->count; i++)
-		for (size_t size = 0; size < IDLE_SIZES; size++)
-			out->gpus[i].gaps[size].below_ns = size_limits_ns[size];
-	if (r >= 0)
-		r = link_calls(&s);
-	if (r >= 0) {
-		sweep(&s, &walk, window_start_ns);
-		book_edges(&s, window_end_ns);
-	}
-	free(s.previous);
-	free(s.busy_until_ns);
-	gpu_walk_release(&walk);
-	return r < 0 ? r : 0;
+	return r;
 }
 
 int idle_gaps(const struct gpus *gpus, const struct selection *selection, const struct calls *calls,
@@ -290,13 +318,51 @@ const char *idle_cause_name(unsigned cause)
 	return names[cause];
 }
 
-static int run(struct report *r, void *out)
+static int run(struct report *r, void *result)
 {
-	return idle_analyze(&r->gpus, &r->selection, &r->calls, r->start_ns, r->end_ns, out);
+	struct idle *out = result;
+	struct idle_sweep s = { .trace = r->trace,
+				.calls = &r->calls,
+				.callers = &r->callers,
+				.far = MAP_INIT,
+				.out = out };
+	struct gpu_walk walk;
+	int code;
+
+	*out = (struct idle){ .gpus = calloc(r->gpus.count + 1, sizeof(*out->gpus)),
+			      .count = r->gpus.count };
+	s.busy_until_ns = calloc(r->gpus.count + 1, sizeof(*s.busy_until_ns));
+	s.back = calloc(r->calls.rows + 1, sizeof(*s.back));
+	code = gpu_walk_init(&walk, &r->gpus, &r->selection);
+	if (!out->gpus || !s.busy_until_ns || !s.back)
+		code = -ENOMEM;
+	for (size_t i = 0; code >= 0 && i < out->count; i++)
+		for (size_t size = 0; size < IDLE_SIZES; size++)
+			out->gpus[i].gaps[size].below_ns = size_limits_ns[size];
+	if (code >= 0)
+		code = link_calls(&s);
+	if (code >= 0)
+		code = sweep(&s, &walk, r->start_ns);
+	if (code >= 0)
+		book_edges(&s, r->end_ns);
+	free(s.back);
+	map_release(&s.far);
+	free(s.busy_until_ns);
+	gpu_walk_release(&walk);
+	return code < 0 ? code : 0;
+}
+
+static void release(void *result)
+{
+	struct idle *idle = result;
+
+	for (size_t i = 0; idle->gpus && i < idle->count; i++)
+		groups_release(&idle->gpus[i].launched.lines);
+	free(idle->gpus);
 }
 
 const struct analysis analysis_idle = {
 	.size = sizeof(struct idle),
 	.run = run,
-	OWNS(struct idle, gpus),
+	.release = release,
 };

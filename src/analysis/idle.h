@@ -13,8 +13,9 @@
 #define PITOT_ANALYSIS_IDLE_H
 
 #include "analysis/calls.h"
-#include "analysis/warmup.h"
 #include "analysis/gpu_walk.h"
+#include "analysis/groups.h"
+#include "analysis/warmup.h"
 
 enum idle_cause {
 	IDLE_BEFORE, /* before the first work of the window */
@@ -60,6 +61,19 @@ enum idle_part {
 struct idle_gap {
 	uint64_t start_ns, length_ns;
 	uint64_t part_ns[IDLE_PARTS];
+	uint32_t caller; /* the line that launched what ended it, or CALLER_NONE */
+};
+
+/* What a line of the program has to do with gaps. */
+struct idle_line {
+	uint32_t caller, callee; /* CALLER_NONE; callee: not of launches */
+	uint64_t count; /* samples, or gaps */
+	uint64_t ns;
+	uint64_t off_cpu_ns; /* of it: the thread did not run */
+};
+
+struct idle_line_list {
+	GROUPS(struct idle_line) lines; /* caller << 32 | callee */
 };
 
 struct idle_size {
@@ -75,18 +89,13 @@ struct gpu_idle {
 	uint64_t after_sync, after_copy; /* gaps that began in such a call */
 	struct idle_gap longest[IDLE_LONGEST]; /* between work, longest first; length 0: none */
 	struct pace pace;
+	struct idle_line_list launched; /* gaps by the line that launched what ended them */
 };
 
 struct idle {
 	struct gpu_idle *gpus; /* as in struct gpus */
 	size_t count;
 };
-
-/*
- * window: where BEFORE begins and AFTER ends. The columns of gpu_walk must be loaded. 0 or -ENOMEM.
- */
-int idle_analyze(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
-		 uint64_t window_start_ns, uint64_t window_end_ns, struct idle *out) MUST_USE;
 
 /*
  * A gap between work, and the call (a row of api_call, or TRACE_NO_ROW) that launched what ended
@@ -104,6 +113,10 @@ struct idle_visit {
 int idle_gaps(const struct gpus *gpus, const struct selection *s, const struct calls *calls,
 	      size_t gpu, int (*visit)(void *user, const struct idle_visit *gap),
 	      void *user) MUST_USE;
+
+/* The line of a list; NULL: no memory. */
+struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller,
+			       uint32_t callee) MUST_USE;
 
 /* "host", "launch" …: stable, for JSON. */
 const char *idle_cause_name(unsigned cause);

@@ -22,10 +22,6 @@ struct watched {
 	size_t next_sample, next_pause;
 };
 
-struct line_list {
-	GROUPS(struct idle_line) lines; /* caller << 32 | callee */
-};
-
 struct tallying {
 	const struct selection *selection;
 	const struct calls *calls;
@@ -33,21 +29,27 @@ struct tallying {
 	const struct gpu_idle *idle;
 	const struct verdict *verdict;
 	GROUPS(struct watched) watched; /* process << 32 | thread */
-	struct line_list sampled, launched;
+	struct idle_line_list sampled, launched; /* launched: excluding pauses */
 	struct idle_lines *out;
 };
 
-/* Threads that launch work on this GPU. */
-static int watch(void *user, const struct idle_visit *gap)
+/* Threads that call CUDA. */
+static int watch(struct tallying *x)
 {
-	struct tallying *x = user;
+	const struct watched *w = NULL;
+	uint64_t key, last = 0;
 
-	if (gap->call == TRACE_NO_ROW)
-		return 0;
-	return groups_at(&x->watched, (uint64_t)gap->process << 32 | x->calls->threads[gap->call],
-			 0)
-		       ? 0
-		       : -ENOMEM;
+	for (struct row_walk walk = all_rows(x->selection->trace, TABLE_api_call);
+	     row_walk_next(&walk);) {
+		key = (uint64_t)walk.process << 32 | x->calls->threads[walk.row];
+		if (w && key == last)
+			continue;
+		last = key;
+		w = groups_at(&x->watched, key, 0);
+		if (!w)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static struct watched *find_watched(struct tallying *x, size_t process, uint32_t thread)
@@ -132,12 +134,6 @@ static void sort_moments(struct watched *w)
 	}
 }
 
-static struct idle_line *find_line(struct line_list *list, uint32_t caller, uint32_t callee)
-{
-	return groups_at(&list->lines, (uint64_t)caller << 32 | callee, .caller = caller,
-			 .callee = callee);
-}
-
 /* A moment's time inside a gap, on its line. */
 static int book(struct tallying *x, const struct moment *m, uint64_t ns)
 {
@@ -146,7 +142,7 @@ static int book(struct tallying *x, const struct moment *m, uint64_t ns)
 
 	if (callers_place(x->callers, m->process, m->stack, &place) < 0)
 		return -ENOMEM;
-	line = find_line(&x->sampled, place.caller, place.callee);
+	line = idle_line_at(&x->sampled, place.caller, place.callee);
 	if (!line)
 		return -ENOMEM;
 	line->ns += ns;
@@ -197,25 +193,33 @@ static bool is_pause(const struct tallying *x, const struct idle_visit *gap)
 static int book_gap(void *user, const struct idle_visit *gap)
 {
 	struct tallying *x = user;
-	uint64_t ns = gap->end_ns - gap->start_ns;
-	struct watched *w = NULL;
-	struct idle_line *line;
-	uint32_t caller = CALLER_NONE;
+	struct watched *w;
 
-	if (is_pause(x, gap))
+	if (gap->call == TRACE_NO_ROW || is_pause(x, gap))
 		return 0;
-	x->out->gaps++;
-	x->out->gaps_ns += ns;
-	if (gap->call != TRACE_NO_ROW) {
-		caller = callers_of_call(x->callers, gap->process, gap->call);
-		w = find_watched(x, gap->process, x->calls->threads[gap->call]);
-	}
-	line = find_line(&x->launched, caller, CALLER_NONE);
-	if (!line)
-		return -ENOMEM;
-	line->count++;
-	line->ns += ns;
+	w = find_watched(x, gap->process, x->calls->threads[gap->call]);
 	return w ? book_thread(x, w, gap) : 0;
+}
+
+/* From what the analysis `idle` has added up. */
+static int take_launched(struct tallying *x)
+{
+	for (size_t i = 0; i < x->idle->launched.lines.items.count; i++) {
+		const struct idle_line *all = &x->idle->launched.lines.items.data[i];
+		struct idle_line *line = idle_line_at(&x->launched, all->caller, all->callee);
+
+		if (!line)
+			return -ENOMEM;
+		*line = *all;
+		for (size_t p = 0; p < x->verdict->pauses; p++)
+			if (x->idle->longest[p].caller == all->caller) {
+				line->count--;
+				line->ns -= x->idle->longest[p].length_ns;
+			}
+		x->out->gaps += line->count;
+		x->out->gaps_ns += line->ns;
+	}
+	return 0;
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -227,7 +231,7 @@ static int compare_lines(const void *a, const void *b)
 }
 
 /* The share of the user's own lines, in percent. */
-static unsigned own_percent(const struct callers *c, const struct line_list *list)
+static unsigned own_percent(const struct callers *c, const struct idle_line_list *list)
 {
 	double own = 0, all = 0;
 
@@ -260,6 +264,8 @@ static void choose(struct tallying *x)
 	groups_take(&(sampled ? &x->sampled : &x->launched)->lines, compare_lines, &out->items,
 		    &out->count);
 	groups_release(&(sampled ? &x->launched : &x->sampled)->lines);
+	while (out->count && !out->items[out->count - 1].count && !out->items[out->count - 1].ns)
+		out->count--; /* nothing but pauses */
 	if (out->source == IDLE_SOURCE_NONE)
 		out->count = 0;
 }
@@ -268,12 +274,14 @@ static int tally(struct tallying *x, const struct gpus *gpus)
 {
 	const struct trace *t = x->selection->trace;
 	bool samples = trace_rows(t, TABLE_cpu_sample) || trace_rows(t, TABLE_off_cpu);
-	int r = 0;
+	int r;
 
 	if (!samples && !x->callers->any)
 		return 0;
-	if (samples)
-		r = idle_gaps(gpus, x->selection, x->calls, x->verdict->gpu, watch, x);
+	r = take_launched(x);
+	if (r < 0 || !samples)
+		return r;
+	r = watch(x);
 	for (size_t i = 0; i < ARRAY_SIZE(sources) && r >= 0; i++)
 		r = collect(x, &sources[i]);
 	for (size_t i = 0; i < x->watched.items.count && r >= 0; i++)

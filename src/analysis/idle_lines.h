@@ -23,13 +23,6 @@ enum idle_source {
 	IDLE_SOURCE_LAUNCHES, /* what it launched next */
 };
 
-struct idle_line {
-	uint32_t caller, callee; /* CALLER_NONE; callee: not of launches */
-	uint64_t count; /* samples, or gaps */
-	uint64_t ns;
-	uint64_t off_cpu_ns; /* of it: the thread did not run */
-};
-
 /* Of the GPU that the verdict is about. */
 struct idle_lines {
 	enum idle_source source;
