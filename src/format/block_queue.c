@@ -19,7 +19,7 @@ static enum loss_reason error_reason(const struct block_queue *q, int error)
 {
 	if (q->full)
 		return loss_reason_size_limit;
-	return error == ENOSPC || error == EDQUOT ? loss_reason_disk_full : loss_reason_write_error;
+	return loss_of_error(-error);
 }
 
 /*

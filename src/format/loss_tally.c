@@ -1,5 +1,7 @@
 #include "format/loss_tally.h"
 
+#include <errno.h>
+
 void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns,
 	      uint64_t end_ns)
 {
@@ -9,6 +11,11 @@ void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t st
 	item->end_ns = item->any ? MAX(item->end_ns, end_ns) : end_ns;
 	item->count += count;
 	item->any = t->any = true;
+}
+
+enum loss_reason loss_of_error(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT ? loss_reason_disk_full : loss_reason_write_error;
 }
 
 void loss_add_row(struct loss_tally *t, const struct row_loss *row)

@@ -18,6 +18,8 @@ struct loss_tally {
 
 void loss_add(struct loss_tally *t, unsigned reason, uint64_t count, uint64_t start_ns,
 	      uint64_t end_ns);
+/* What a failure of the system, a negative errno, means for what should have been written. */
+enum loss_reason loss_of_error(int err);
 void loss_add_row(struct loss_tally *t, const struct row_loss *row);
 void loss_add_tally(struct loss_tally *t, const struct loss_tally *more);
 void loss_clear(struct loss_tally *t);

@@ -1,11 +1,11 @@
 /* finish.c: the end of a recording: what was recorded and what not, and the names of its stacks. */
 #include "record/recording.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "record/symbolize.h"
+#include "format/loss_tally.h"
 #include "format/rows.h"
 
 /*
@@ -17,8 +17,7 @@ static void write_loss(struct recording *r, int err)
 {
 	struct row_loss row = { .start_ns = r->spawn.start_ns, .end_ns = r->spawn.end_ns };
 
-	row.reason =
-		err == -ENOSPC || err == -EDQUOT ? loss_reason_disk_full : loss_reason_write_error;
+	row.reason = loss_of_error(err);
 	ROW_MISSING(&row, loss, detail);
 	writer_append(r->writer, TABLE_loss, &row);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "sampler/target_state.h"
+#include "format/loss_tally.h"
 #include "format/rows.h"
 #include "stack/python/python_code.h"
 
@@ -205,8 +206,8 @@ static struct writer *target_writer(struct targets *t, struct target *p, uint64_
 
 		p->refused = true;
 		t->failure = t->failure || limit ? t->failure : -r;
-		targets_loss(t, NULL, limit ? loss_reason_process_limit : loss_reason_write_error,
-			     limit, time_ns, time_ns);
+		targets_loss(t, NULL, limit ? loss_reason_process_limit : loss_of_error(r), limit,
+			     time_ns, time_ns);
 		return NULL;
 	}
 	t->segments_opened++;
