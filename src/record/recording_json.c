@@ -2,8 +2,10 @@
 #include "record/recording_json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 
@@ -12,6 +14,7 @@
 #include "base/json.h"
 #include "base/output.h"
 #include "record/recording_dir.h"
+#include "format/loss_tally.h"
 #include "format/segment.h"
 
 #define JSON_MAX (4u << 20) /* a command line has at most 2 MiB */
@@ -72,12 +75,40 @@ static void add_times(struct json *json, const struct record_identity *id)
 	json_key_i64(json, "exit_status", id->exit_status);
 }
 
+static int replace(const char *path, const struct strbuf *text, struct error *e)
+{
+	struct output *output = output_open_private(path, e);
+
+	if (!output)
+		return e && e->code ? e->code : -EIO;
+	output_write(output, text->data, text->length);
+	return output_commit(&output, NULL, e);
+}
+
+/*
+ * Where the disk has no room for another file: over the old one, with a single write into blocks that it has. What is left of the
+ * old text becomes white space.
+ */
+static int overwrite(const char *path, struct strbuf *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+	struct stat old;
+
+	if (fd < 0 || fstat(fd, &old) < 0)
+		return -errno;
+	while (text->length < (size_t)old.st_size && !text->failed)
+		strbuf_addc(text, '\n');
+	if (text->failed || text->length > (size_t)old.st_blocks * 512)
+		return -ENOSPC;
+	return pwrite(fd, text->data, text->length, 0) == (ssize_t)text->length ? 0 : -EIO;
+}
+
 int recording_json_write(const char *directory, const struct record_identity *identity,
 			 struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
 	struct json json = JSON_PRETTY(&text);
-	struct output *output;
+	int r;
 
 	json_object(&json);
 	json_key_u64(&json, "format_version", SEGMENT_VERSION);
@@ -99,11 +130,11 @@ int recording_json_write(const char *directory, const struct record_identity *id
 	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
 	if (text.failed || path.failed)
 		return error_set(e, -ENOMEM, "out of memory");
-	output = output_open_private(path.data, e);
-	if (!output)
-		return e && e->code ? e->code : -EIO;
-	output_write(output, text.data, text.length);
-	return output_commit(&output, NULL, e);
+	r = replace(path.data, &text, e);
+	return r < 0 && loss_of_error(r) == loss_reason_disk_full &&
+			       overwrite(path.data, &text) == 0
+		       ? 0
+		       : r;
 }
 
 /* JSON escapes quotes within texts, so only the member itself matches. */
