@@ -21,8 +21,9 @@ static void warn_missing(const struct recording *r, const struct cpu_roots *root
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	struct proc_tree tree = { 0 };
 	bool python = false;
+	enum cpu_python has = cpu_sampler_python(r->cpu.sampler);
 
-	if (cpu_sampler_method(r->cpu.sampler) == CPU_METHOD_EBPF)
+	if (has == CPU_PYTHON_READ)
 		return;
 	if (proc_tree_read(&tree, r->request->pids, r->request->pid_count) >= 0)
 		for (size_t i = 0; i < tree.pids.count && !python; i++)
@@ -30,7 +31,7 @@ static void warn_missing(const struct recording *r, const struct cpu_roots *root
 	proc_tree_release(&tree);
 	if (!python)
 		return;
-	cpu_no_python(roots, r->cpu.via == RECORD_VIA_PERF, &text);
+	cpu_no_python(roots, r->cpu.via == RECORD_VIA_PERF, has, &text);
 	record_emit(r, RECORD_WARNING, "%s", strbuf_text(&text));
 }
 

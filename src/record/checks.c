@@ -311,7 +311,7 @@ static const struct {
 	{ "GPU counters", "hardware counters, PC sampling", false, check_counters },
 	{ "perf events", "CPU sampling; otherwise a timer inside the command", false, check_perf },
 	{ "eBPF", "CPU sampling, the best method", false, check_bpf },
-	{ "ptrace", "attaching to a running process", false, check_ptrace },
+	{ "ptrace", "Python frames of running processes, without root", false, check_ptrace },
 };
 
 size_t checks_run(struct check *checks, size_t max)

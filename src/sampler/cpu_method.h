@@ -31,6 +31,8 @@ struct cpu_method_ops {
 	 * unknown.
 	 */
 	uint64_t (*kernel_ns)(const struct cpu_sampling_state *s);
+	/* NULL: Python frames are sampled, of every process */
+	enum cpu_python (*python)(const struct cpu_sampling_state *s);
 	int (*check)(struct error *e);
 };
 

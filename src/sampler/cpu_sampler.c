@@ -176,7 +176,13 @@ const char *cpu_sampler_reason(const struct cpu_sampler *s)
 	return strbuf_text(&s->reason);
 }
 
-void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, struct strbuf *out)
+enum cpu_python cpu_sampler_python(const struct cpu_sampler *s)
+{
+	return s->type->python ? s->type->python(s->source) : CPU_PYTHON_READ;
+}
+
+void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
+		   struct strbuf *out)
 {
 	bool is_root = geteuid() == 0;
 
@@ -184,6 +190,9 @@ void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, struct strbuf
 	if (!roots->running)
 		return;
 	strbuf_adds(out, ", which need eBPF here");
+	if (python == CPU_PYTHON_FORBIDDEN)
+		strbuf_adds(out, ", because the process may not be read "
+				 "(kernel.yama.ptrace_scope)");
 	if (is_root && !was_chosen)
 		return;
 	strbuf_addf(out, ": %spitot record", is_root ? "" : "sudo ");

@@ -23,6 +23,13 @@ struct file_copies;
 
 enum cpu_method { CPU_METHOD_NONE, CPU_METHOD_EBPF, CPU_METHOD_PERF };
 
+/* Whether the Python frames of processes that run already are sampled. */
+enum cpu_python {
+	CPU_PYTHON_NONE, /* not, or none of them is a Python */
+	CPU_PYTHON_FORBIDDEN, /* their memory may not be read */
+	CPU_PYTHON_READ,
+};
+
 struct cpu_options {
 	const char *directory; /* of the recording; must stay */
 	unsigned hz; /* 1 … 10000 samples a second of CPU time of each thread */
@@ -68,11 +75,14 @@ const char *cpu_method_name(enum cpu_method method);
  */
 const char *cpu_sampler_reason(const struct cpu_sampler *s);
 
+enum cpu_python cpu_sampler_python(const struct cpu_sampler *s);
+
 /*
- * Appends that perf events have no Python frames, and of processes that run already the command
- * that has them; was_chosen: this method was asked for, so that root, too, may have another.
+ * Appends that perf events have no Python frames, and of processes that run already why, and the
+ * command that has them; was_chosen: this method was asked for, so that root, too, may have another.
  */
-void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, struct strbuf *out);
+void cpu_no_python(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
+		   struct strbuf *out);
 
 /*
  * Stops, takes the samples that are there, closes all segments, frees. *cpu_ns (may be NULL) is the

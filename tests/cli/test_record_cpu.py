@@ -293,7 +293,8 @@ def test_a_running_python_without_ebpf(pitot, allowed):
     target = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
     try:
         target.stdout.readline()
-        result = pitot("record", "-p", target.pid, "--cpu-via", "perf", "--duration", "50ms", "-o", "rec")
+        # More often than perf events have the process read.
+        result = pitot("record", "-p", target.pid, "--cpu-via", "perf", "--cpu=2000", "--duration", "50ms", "-o", "rec")
         sudo = "sudo " if os.geteuid() else ""
         assert f"no Python frames, which need eBPF here: {sudo}pitot record -p {target.pid}\n" in result.stderr
     finally:

@@ -1,6 +1,7 @@
 """Perf events: whether the kernel allows them, and what recordings have of them."""
 import ctypes
 import os
+from pathlib import Path
 
 NOBODY = 65534
 SYS_PERF_EVENT_OPEN = 298
@@ -19,6 +20,12 @@ def perf_errno(uid):
         fd = libc.syscall(SYS_PERF_EVENT_OPEN, attributes, 0, -1, -1, 0)
         os._exit(ctypes.get_errno() if fd < 0 else 0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def may_read(uid):
+    """Whether this user may read the memory of processes of the same user that it has not started."""
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    return uid == 0 or not scope.exists() or scope.read_text().strip() == "0"
 
 
 def stolen():

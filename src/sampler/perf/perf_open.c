@@ -60,7 +60,9 @@ static struct perf_event_attr attributes(const struct perf_events *events, bool 
 		.sample_id_all = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1, /* of half a ring */
+		.context_switch = events->reads_python,
+		.watermark = !events->reads_python, /* of half a ring; else of one sample */
+		.wakeup_events = events->reads_python,
 		.sample_regs_user = PERF_REGISTERS,
 		.sample_stack_user = (uint32_t)events->stack_bytes,
 	};
@@ -237,7 +239,7 @@ static int open_thread(struct perf_events *events, struct perf_event_attr *attr,
 		if (r < 0)
 			break;
 		if (first)
-			events->rings.rings[ring++] = (struct perf_ring){ .fd = fd };
+			events->rings.rings[ring++] = (struct perf_ring){ .fd = fd, .cpu = cpu };
 		else if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings.rings[ring++].fd) < 0)
 			r = -errno;
 		events->rings.count = MAX(events->rings.count, (unsigned)ring);
@@ -373,7 +375,7 @@ static int prepare(struct perf_events *events, const struct cpu_options *options
 
 /* Appends what these events cannot sample. */
 static void add_limits(const struct perf_events *events, const struct cpu_options *options,
-		       const struct cpu_roots *roots, struct strbuf *reason)
+		       const struct cpu_roots *roots, enum cpu_python python, struct strbuf *reason)
 {
 	if (options->kernel && !events->kernel)
 		strbuf_addf(
@@ -396,19 +398,24 @@ static void add_limits(const struct perf_events *events, const struct cpu_option
 	if (events->foreign_threads)
 		strbuf_addf(reason, "%u threads are another user's: only root can sample them; ",
 			    events->foreign_threads);
-	strbuf_adds(reason, "nothing of setuid programs; ");
+	strbuf_adds(reason, "nothing of setuid programs");
+	if (python == CPU_PYTHON_READ)
+		return;
+	strbuf_adds(reason, "; ");
 	if (options->timers_inside)
 		strbuf_adds(reason, "Python frames by timers inside, in processes with the "
 				    "recorder");
 	else
-		cpu_no_python(roots, options->method == CPU_METHOD_PERF, reason);
+		cpu_no_python(roots, options->method == CPU_METHOD_PERF, python, reason);
 }
 
 int perf_events_open(struct perf_events *events, const struct cpu_options *options,
-		     const struct cpu_roots *roots, struct strbuf *reason, struct error *e)
+		     const struct cpu_roots *roots, enum cpu_python python, struct strbuf *reason,
+		     struct error *e)
 {
 	int r = prepare(events, options);
 
+	events->reads_python = python == CPU_PYTHON_READ;
 	while (r >= 0) {
 		r = -EACCES;
 		if (options->kernel)
@@ -421,7 +428,7 @@ int perf_events_open(struct perf_events *events, const struct cpu_options *optio
 		}
 		if (events->stack_bytes == STACK_BYTES_MIN ||
 		    events->rings.rings[0].size >= bytes_in(events, RING_MS_MIN)) {
-			add_limits(events, options, roots, reason);
+			add_limits(events, options, roots, python, reason);
 			break;
 		}
 		events->stack_bytes /= 2;

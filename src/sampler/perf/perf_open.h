@@ -36,6 +36,7 @@ struct perf_events {
 	bool reads;
 	bool counts_lost; /* the kernel says how many records it dropped: from 6.0 on */
 	bool kernel; /* time and frames of the operating system's kernel */
+	bool reads_python; /* each sample wakes a reader, and switches of threads are recorded */
 	bool no_ring; /* mapping a ring failed */
 	/* refused: of running processes, for want of open files */
 	unsigned threads, refused_threads;
@@ -47,7 +48,8 @@ struct perf_events {
  * that waits for its exec from then on.
  */
 int perf_events_open(struct perf_events *events, const struct cpu_options *options,
-		     const struct cpu_roots *roots, struct strbuf *reason, struct error *e);
+		     const struct cpu_roots *roots, enum cpu_python python, struct strbuf *reason,
+		     struct error *e);
 /*
  * Stops all events. *cpu_ns: CPU time of all that was sampled; *lost: records dropped, 0 where the
  * kernel does not say.

@@ -142,6 +142,9 @@ bool perf_record_notice(const struct perf_event_header *h, struct perf_notice *o
 		out->tid = (pid_t)cursor_u32(&c);
 		out->cpu_ns = cursor_u64(&c);
 		break;
+	case PERF_RECORD_SWITCH:
+		out->is_out = h->misc & PERF_RECORD_MISC_SWITCH_OUT;
+		break;
 	case PERF_RECORD_LOST:
 		cursor_u64(&c); /* id of the event */
 		out->lost = cursor_u64(&c);

@@ -42,6 +42,7 @@ struct perf_notice {
 	struct target_mapping mapping; /* mmap2 */
 	bool is_executable;
 	uint64_t lost; /* lost, lost samples */
+	bool is_out; /* switch: the thread leaves its processor */
 	uint64_t cpu_ns; /* read: of the thread on a processor, now that it has ended */
 };
 

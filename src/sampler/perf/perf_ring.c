@@ -18,6 +18,7 @@ int perf_ring_map(struct perf_ring *r, int fd, uint64_t size)
 		return -errno;
 	*r = (struct perf_ring){
 		.fd = fd,
+		.cpu = r->cpu,
 		.page = p,
 		.data = (const uint8_t *)p + PAGE,
 		.size = size,
@@ -107,6 +108,37 @@ static const struct perf_event_header *record_at(struct perf_rings *all, const s
 	return (const struct perf_event_header *)all->scratch;
 }
 _Static_assert(PERF_RECORD_BYTES_MAX > UINT16_MAX, "any record fits");
+
+static void copy_bytes(const struct perf_ring *r, uint64_t at, uint8_t *out, size_t size)
+{
+	size_t offset = at & (r->size - 1), first = MIN(size, r->size - offset);
+
+	memcpy(out, r->data + offset, first);
+	memcpy(out + first, r->data, size - first);
+}
+
+const struct perf_event_header *perf_ring_copy(const struct perf_ring *r, uint64_t *at,
+					       uint8_t *out)
+{
+	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t start = MAX(*at, __atomic_load_n(&r->page->data_tail, __ATOMIC_ACQUIRE)), word;
+	size_t size;
+
+	*at = head;
+	if (head - start < 8 || head - start > r->size)
+		return NULL;
+	word = word_at(r, start);
+	size = record_size(word);
+	if (size < 8 || size % 8 || size > head - start)
+		return NULL;
+	copy_bytes(r, start, out, size);
+	/* Only what the first reader still keeps is as the kernel has written it. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&r->page->data_tail, __ATOMIC_RELAXED) > start)
+		return NULL;
+	*at = start + size;
+	return (const struct perf_event_header *)out;
+}
 
 const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t until_ns,
 						struct perf_ring **ring)

@@ -22,6 +22,7 @@ struct perf_times {
 
 struct perf_ring {
 	int fd; /* of the event that it was mapped for, which its owner closes */
+	int cpu; /* processor */
 	struct perf_event_mmap_page *page;
 	const uint8_t *data;
 	uint64_t size; /* of data, a power of two */
@@ -58,5 +59,13 @@ const struct perf_event_header *perf_rings_next(struct perf_rings *all, uint64_t
 						struct perf_ring **ring);
 /* Gives the record's memory back to the kernel. */
 void perf_rings_drop(struct perf_rings *all, struct perf_ring *ring);
+
+/*
+ * A second reader of a ring, on a thread of its own, which gives no memory back: `at` is where it
+ * is, 0 at first. Copies the next record, if there is one, into `out` (PERF_RECORD_BYTES_MAX) and
+ * returns it; NULL: there is none, or the first reader was faster and its memory has been reused.
+ */
+const struct perf_event_header *perf_ring_copy(const struct perf_ring *r, uint64_t *at,
+					       uint8_t *out);
 
 #endif

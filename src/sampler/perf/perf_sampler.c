@@ -11,6 +11,7 @@
 #include "sampler/cpu_method.h"
 #include "sampler/perf/perf_handover.h"
 #include "sampler/perf/perf_open.h"
+#include "sampler/perf/perf_python.h"
 #include "sampler/perf/perf_record.h"
 #include "sampler/perf/perf_threads.h"
 
@@ -19,6 +20,7 @@
  */
 #define SETTLE_NS (5 * NS_PER_MS)
 #define FIRST_WAIT_MS 10
+#define PYTHON_WAIT_MS 20 /* code objects are looked at so soon, and no ring is full by then */
 
 struct cpu_sampling_state {
 	struct perf_events events;
@@ -27,6 +29,9 @@ struct cpu_sampling_state {
 	uint64_t start_ns, end_ns; /* window; end 0: none */
 	struct perf_threads threads;
 	struct perf_handover handover;
+	enum cpu_python has_python;
+	struct perf_python *python; /* NULL: no Python frames are read */
+	uint64_t reading_ns; /* CPU time that reading them took */
 	struct pollfd *files; /* of the rings, then the one that ends a wait */
 	bool stopped;
 	bool processes_started; /* since the last wait: they are read from /proc while they live */
@@ -97,8 +102,9 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 	if (p->has_user)
 		stack.user_count = stack_snapshot_walk(s->targets, target, &p->stack, s->frames,
 						       TARGET_FRAMES_MAX, &stack.end);
-	targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns, p->cpu,
-			   &stack);
+	if (!s->python || !perf_python_sample(s->python, target, p, &stack))
+		targets_cpu_sample(s->targets, target, p->tid, p->time_ns, s->events.period_ns,
+				   p->cpu, &stack);
 	perf_thread_sampled(&s->threads, p->tid, s->events.period_ns);
 }
 
@@ -106,6 +112,8 @@ static void on_sample(struct cpu_sampling_state *s, const struct perf_event_head
 static void lose(struct cpu_sampling_state *s, uint64_t count, uint64_t since_ns, uint64_t time_ns)
 {
 	s->lost += count;
+	if (s->python)
+		perf_python_lose(s->python);
 	targets_loss(s->targets, NULL, loss_reason_samples_dropped, count, MIN(since_ns, time_ns),
 		     time_ns);
 }
@@ -127,6 +135,8 @@ static void on_notice(struct cpu_sampling_state *s, const struct perf_event_head
 
 	if (!perf_record_notice(h, &n))
 		return;
+	if (s->python)
+		perf_python_notice(s->python, h->type, &n);
 	switch (h->type) {
 	case PERF_RECORD_FORK:
 		on_fork(s, &n);
@@ -180,6 +190,9 @@ static void drain_records(struct cpu_sampling_state *s, uint64_t until_ns)
 
 static void perf_free(struct cpu_sampling_state *s)
 {
+	if (s->python)
+		perf_python_stop(s->python);
+	perf_python_free(s->python);
 	perf_events_close(&s->events);
 	perf_threads_release(&s->threads);
 	perf_handover_close(&s->handover);
@@ -196,7 +209,8 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 
 	if (!s)
 		return error_set(e, -ENOMEM, "out of memory");
-	r = perf_events_open(&s->events, options, roots, reason, e);
+	s->has_python = perf_python_check(options, roots);
+	r = perf_events_open(&s->events, options, roots, s->has_python, reason, e);
 	if (r < 0) {
 		free(s);
 		return r;
@@ -224,6 +238,9 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	for (unsigned i = 0; i < s->events.rings.count; i++)
 		s->files[i] =
 			(struct pollfd){ .fd = s->events.rings.rings[i].fd, .events = POLLIN };
+	/* The readers wait for these. */
+	for (unsigned i = 0; s->events.reads_python && i < s->events.rings.count; i++)
+		s->files[i].fd = -1;
 	/* Threads that run already have no fork record. */
 	for (size_t i = 0; i < s->events.found.count; i++) {
 		const struct perf_found *found = &s->events.found.data[i];
@@ -234,6 +251,11 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 			return error_set(e, -ENOMEM, "out of memory");
 		}
 	}
+	if (s->events.reads_python &&
+	    perf_python_open(&s->events, &s->layout, targets, &s->python) < 0) {
+		s->has_python = CPU_PYTHON_NONE;
+		strbuf_adds(reason, "; no Python frames: no threads can be started to read them");
+	}
 	*out = s;
 	return 0;
 }
@@ -241,7 +263,7 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 /* Waits until a ring is half full, or for a time. */
 static void wait_for_records(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 {
-	int wait_ms = MIN(s->wait_ms, timeout_ms);
+	int wait_ms = MIN(s->wait_ms, s->python ? PYTHON_WAIT_MS : timeout_ms);
 	uint64_t now_ns = clock_monotonic_ns();
 
 	if (s->end_ns > now_ns && !s->stopped)
@@ -271,6 +293,8 @@ static int perf_poll(struct cpu_sampling_state *s, int timeout_ms, int wake_fd)
 	wait_for_records(s, timeout_ms, wake_fd);
 	now_ns = clock_monotonic_ns();
 	ring_nearly_full = perf_rings_look(&s->events.rings);
+	if (s->python)
+		perf_python_read(s->python);
 	perf_handover_read(&s->handover);
 	drain_records(s, ring_nearly_full ? now_ns : now_ns - SETTLE_NS);
 	if (s->end_ns && now_ns >= s->end_ns)
@@ -303,6 +327,10 @@ static void write_coverage(struct cpu_sampling_state *s)
 static void perf_finish(struct cpu_sampling_state *s)
 {
 	stop(s);
+	if (s->python) {
+		s->reading_ns = perf_python_stop(s->python);
+		perf_python_read(s->python);
+	}
 	perf_rings_look(&s->events.rings);
 	perf_handover_read(&s->handover);
 	drain_records(s, UINT64_MAX);
@@ -310,10 +338,22 @@ static void perf_finish(struct cpu_sampling_state *s)
 	if (s->lost_in_all > s->lost)
 		lose(s, s->lost_in_all - s->lost, earliest_ns(&s->events.rings),
 		     clock_monotonic_ns());
+	if (s->python)
+		perf_python_finish(s->python);
 	perf_threads_finish(&s->threads, s->targets, s->cpu_ns);
 	/* The kernel's count includes the time before the window. */
 	if (s->cpu_ns && !s->start_ns)
 		write_coverage(s);
+}
+
+static uint64_t perf_reading_ns(const struct cpu_sampling_state *s)
+{
+	return s->reading_ns;
+}
+
+static enum cpu_python perf_has_python(const struct cpu_sampling_state *s)
+{
+	return s->has_python;
 }
 
 const struct cpu_method_ops cpu_method_perf = {
@@ -323,5 +363,7 @@ const struct cpu_method_ops cpu_method_perf = {
 	.poll = perf_poll,
 	.finish = perf_finish,
 	.free = perf_free,
+	.kernel_ns = perf_reading_ns,
+	.python = perf_has_python,
 	.check = perf_events_check,
 };

@@ -272,12 +272,23 @@ static bool is_candidate(const char *path, const char *program)
 
 /* Looking through the mappings of a process. */
 struct search {
+	pid_t pid;
 	struct targets *targets;
 	struct target *target;
 	char program[4096]; /* path of its executable */
 	struct sampled_python *found;
 	struct error *e;
 };
+
+static void begin_search(struct search *s, pid_t pid)
+{
+	char path[64];
+
+	*s = (struct search){ .pid = pid };
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (readlink(path, s->program, sizeof(s->program) - 1) < 0)
+		s->program[0] = '\0';
+}
 
 static int try_mapping(void *context, const struct target_mapping *m)
 {
@@ -287,7 +298,7 @@ static int try_mapping(void *context, const struct target_mapping *m)
 
 	if (!is_candidate(m->path, s->program))
 		return 0;
-	fd = open_mapping(target_pid(s->target), m->start, m->end, m->path);
+	fd = open_mapping(s->pid, m->start, m->end, m->path);
 	r = fd < 0 ? 0 : take_file(s->targets, s->target, m->start, fd, &s->found, s->e);
 	return r == 0 && s->found ? 1 : r;
 }
@@ -295,16 +306,43 @@ static int try_mapping(void *context, const struct target_mapping *m)
 int sampled_python_find(struct targets *t, struct target *p, struct sampled_python **out,
 			struct error *e)
 {
-	struct search s = { .targets = t, .target = p, .e = e };
-	char path[64];
+	struct search s;
 	int r;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)target_pid(p));
-	if (readlink(path, s.program, sizeof(s.program) - 1) < 0)
-		s.program[0] = '\0';
-	r = proc_maps_read(target_pid(p), try_mapping, &s);
+	begin_search(&s, target_pid(p));
+	s.targets = t;
+	s.target = p;
+	s.e = e;
+	r = proc_maps_read(s.pid, try_mapping, &s);
 	*out = s.found;
 	return MIN(r, 0);
+}
+
+static int check_mapping(void *context, const struct target_mapping *m)
+{
+	struct search *s = context;
+	struct sampled_python_file *file;
+	_cleanup_close_ int fd = -1;
+	uint8_t byte;
+	bool found;
+
+	if (!is_candidate(m->path, s->program))
+		return 0;
+	fd = open_mapping(s->pid, m->start, m->end, m->path);
+	file = fd < 0 ? NULL : malloc(sizeof(*file));
+	found = file && sampled_python_file_read(fd, file) == 0;
+	free(file);
+	if (!found)
+		return 0;
+	return peek(s->pid, m->start, &byte, 1) ? CPU_PYTHON_READ : CPU_PYTHON_FORBIDDEN;
+}
+
+enum cpu_python sampled_python_check(pid_t pid)
+{
+	struct search s;
+
+	begin_search(&s, pid);
+	return (enum cpu_python)proc_maps_read(pid, check_mapping, &s);
 }
 
 void sampled_python_free(struct sampled_python *python)
@@ -371,6 +409,12 @@ bool sampled_python_locate(struct sampled_python *python, uint64_t thread_base)
 const struct bpf_python *sampled_python_layout(const struct sampled_python *python)
 {
 	return &python->layout;
+}
+
+void sampled_python_place(const struct sampled_python *python, struct python_place *out)
+{
+	out->runtime = python->runtime;
+	out->state_at = python->layout.enabled ? python->layout.state_at : 0;
 }
 
 /* --- code objects --- */

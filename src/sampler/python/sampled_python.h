@@ -1,7 +1,7 @@
 /*
  * sampled_python.h: Python frames of sampled processes. The BPF programs read the interpreter's
- * frames at the sample, as code objects and instructions (bpf/python.bpf.h); here the interpreter is
- * recognised, the thread's state is found, and names, files and lines are read from the process's
+ * frames at the sample, as code objects and instructions (bpf/python.bpf.h), and for perf events
+ * sampled_python_read.h does; here the interpreter is recognised, the thread's state is found, and names, files and lines are read from the process's
  * memory once per code object.
  *
  * Nothing is guessed: an interpreter that is not a known release build has no Python frames; a
@@ -12,7 +12,9 @@
 #ifndef PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_H
 #define PITOT_SAMPLER_PYTHON_SAMPLED_PYTHON_H
 
+#include "sampler/cpu_sampler.h"
 #include "sampler/ebpf/bpf/sampler.h"
+#include "sampler/python/sampled_python_read.h"
 #include "sampler/sampled_processes.h"
 
 /* The interpreter of a process image. */
@@ -33,6 +35,12 @@ void sampled_python_free(struct sampled_python *python);
 bool sampled_python_locate(struct sampled_python *python, uint64_t thread_base);
 /* For the programs; enabled once the place of the state is known. */
 const struct bpf_python *sampled_python_layout(const struct sampled_python *python);
+
+/* For sampled_python_read(). */
+void sampled_python_place(const struct sampled_python *python, struct python_place *out);
+
+/* Whether a process that runs has a Python, by the names of its mappings, and may be read. */
+enum cpu_python sampled_python_check(pid_t pid);
 
 /* Reads what the code objects in frames of a record (two words each) are, before they are gone. */
 void sampled_python_look(struct sampled_python *python, const uint64_t *words, unsigned count);

@@ -22,6 +22,7 @@
 /* What walks differ in, known when they are compiled. */
 struct kind {
 	bool checked; /* nothing is believed */
+	bool foreign; /* of another process: checked, and read by a function */
 	bool flagged; /* PYTHON_ENTRY_FLAG */
 	bool copies; /* of the bytecode */
 };
@@ -30,6 +31,7 @@ struct reader {
 	const struct python_runtime *runtime;
 	struct python_offsets o; /* a copy that no store to frames can change */
 	bool failed; /* if checked: something could not be read */
+	const struct python_memory *memory; /* if foreign */
 	uint64_t pages[PAGES]; /* number + 1 */
 };
 
@@ -55,8 +57,11 @@ INLINED uint64_t read_bytes(struct reader *r, struct kind kind, uintptr_t base, 
 	uintptr_t address = base + offset;
 	uint64_t value = 0;
 
-	if (kind.checked &&
-	    (base == 0 || !readable(r, address) || !readable(r, address + size - 1)))
+	if (kind.foreign) {
+		if (!r->memory->read(r->memory->context, address, &value, size))
+			r->failed = true;
+	} else if (kind.checked &&
+		   (base == 0 || !readable(r, address) || !readable(r, address + size - 1)))
 		r->failed = true;
 	else
 		memcpy(&value, (const void *)address, size);
@@ -252,11 +257,13 @@ uintptr_t python_thread_state(const struct python_runtime *runtime)
 	return runtime->finalizing() ? 0 : (uintptr_t)runtime->thread_state();
 }
 
+/* checked is known when it is compiled, and without memory that nothing is foreign. */
 INLINED unsigned walk(const struct python_runtime *runtime, uintptr_t state, bool checked,
-		      struct python_frame *out, unsigned max, bool *complete)
+		      const struct python_memory *memory, struct python_frame *out, unsigned max,
+		      bool *complete)
 {
-	const bool flagged = runtime->offsets.layout == PYTHON_ENTRY_FLAG;
-	const struct kind kind = { .checked = checked, .flagged = flagged };
+	const bool flagged = runtime->offsets.layout == PYTHON_ENTRY_FLAG, foreign = memory;
+	const struct kind kind = { .checked = checked, .foreign = foreign, .flagged = flagged };
 	struct reader r;
 	uintptr_t frame, base;
 
@@ -266,20 +273,24 @@ INLINED unsigned walk(const struct python_runtime *runtime, uintptr_t state, boo
 	r.runtime = runtime;
 	r.o = runtime->offsets;
 	r.failed = false;
-	if (checked)
+	r.memory = memory;
+	if (checked && !foreign)
 		memset(r.pages, 0, sizeof(r.pages));
 	frame = top_frame(&r, kind, state);
 	if (r.o.layout == PYTHON_FRAME_OBJECTS)
 		return walk_objects(&r, kind, frame, out, max, complete);
 	if (flagged)
-		return walk_runs(&r, (struct kind){ .checked = checked, .flagged = true }, frame, 0,
-				 out, max, complete);
+		return walk_runs(
+			&r,
+			(struct kind){ .checked = checked, .foreign = foreign, .flagged = true },
+			frame, 0, out, max, complete);
 	base = r.o.state_base ? read_pointer(&r, kind, state, r.o.state_base) : 0;
 	if (!r.o.code_tlbc)
-		return walk_runs(&r, (struct kind){ .checked = checked }, frame, base, out, max,
-				 complete);
-	return walk_runs(&r, (struct kind){ .checked = checked, .copies = true }, frame, base, out,
-			 max, complete);
+		return walk_runs(&r, (struct kind){ .checked = checked, .foreign = foreign }, frame,
+				 base, out, max, complete);
+	return walk_runs(&r,
+			 (struct kind){ .checked = checked, .foreign = foreign, .copies = true },
+			 frame, base, out, max, complete);
 }
 
 unsigned python_walk(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
@@ -291,11 +302,18 @@ unsigned python_walk(const struct python_runtime *runtime, struct python_frame *
 unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
 			  struct python_frame *out, unsigned max, bool *complete)
 {
-	return walk(runtime, state, false, out, max, complete);
+	return walk(runtime, state, false, NULL, out, max, complete);
 }
 
 unsigned python_walk_interrupted(const struct python_runtime *runtime, struct python_frame *out,
 				 unsigned max, bool *complete)
 {
-	return walk(runtime, python_thread_state(runtime), true, out, max, complete);
+	return walk(runtime, python_thread_state(runtime), true, NULL, out, max, complete);
+}
+
+unsigned python_walk_foreign(const struct python_runtime *runtime,
+			     const struct python_memory *memory, uintptr_t state,
+			     struct python_frame *out, unsigned max, bool *complete)
+{
+	return walk(runtime, state, true, memory, out, max, complete);
 }

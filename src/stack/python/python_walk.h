@@ -57,4 +57,18 @@ unsigned python_walk_from(const struct python_runtime *runtime, uintptr_t state,
 unsigned python_walk_interrupted(const struct python_runtime *runtime, struct python_frame *out, unsigned max,
 				 bool *complete);
 
+/* The memory of another process. false: so much cannot be read there. */
+struct python_memory {
+	bool (*read)(void *context, uintptr_t address, void *out, size_t size);
+	void *context;
+};
+
+/*
+ * The frames of another process's thread, from its state, checked as those of
+ * python_walk_interrupted(). The thread must not run meanwhile.
+ */
+unsigned python_walk_foreign(const struct python_runtime *runtime,
+			     const struct python_memory *memory, uintptr_t state,
+			     struct python_frame *out, unsigned max, bool *complete);
+
 #endif

@@ -75,11 +75,12 @@ static void perf_ends_at_once(void **state)
 	check_end(*state, CPU_METHOD_PERF);
 }
 
-static void assert_said(const struct cpu_roots *roots, bool was_chosen, const char *expected)
+static void assert_said(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
+			const char *expected)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	cpu_no_python(roots, was_chosen, &text);
+	cpu_no_python(roots, was_chosen, python, &text);
 	assert_string_equal(strbuf_text(&text), expected);
 }
 
@@ -92,15 +93,19 @@ static void the_way_out_is_a_command(void **state)
 	uid_t self = geteuid();
 
 	(void)state;
-	assert_said(&command, true, "no Python frames");
+	assert_said(&command, true, CPU_PYTHON_NONE, "no Python frames");
 	if (self == 0) {
-		assert_said(&both, false, "no Python frames, which need eBPF here");
-		assert_said(&both, true,
+		assert_said(&both, false, CPU_PYTHON_NONE,
+			    "no Python frames, which need eBPF here");
+		assert_said(&both, true, CPU_PYTHON_NONE,
 			    "no Python frames, which need eBPF here: pitot record -p 4711 -p 12");
 		assert_int_equal(seteuid(65534), 0);
 	}
-	assert_said(&both, false,
+	assert_said(&both, false, CPU_PYTHON_NONE,
 		    "no Python frames, which need eBPF here: sudo pitot record -p 4711 -p 12");
+	assert_said(&both, false, CPU_PYTHON_FORBIDDEN,
+		    "no Python frames, which need eBPF here, because the process may not be read "
+		    "(kernel.yama.ptrace_scope): sudo pitot record -p 4711 -p 12");
 	assert_int_equal(seteuid(self), 0);
 }
 

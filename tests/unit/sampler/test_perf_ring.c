@@ -179,6 +179,45 @@ static void nonsense_empties_the_ring(void **state)
 	assert_true(f->all.corrupt);
 }
 
+/* Another thread reads the ring, too: it sees each record, gives nothing back, and believes nothing that was. */
+static void a_second_reader(void **state)
+{
+	struct fake *f = *state;
+	uint8_t *copy = malloc(PERF_RECORD_BYTES_MAX);
+	const struct perf_event_header *h;
+	uint64_t at = 0, mark;
+
+	assert_non_null(copy);
+	for (uint64_t n = 1; n <= 200; n++) {
+		write_record(f, 0, PERF_RECORD_SAMPLE, n, n, 5 + (unsigned)(n * 13 % 100));
+		h = perf_ring_copy(&f->rings[0], &at, copy);
+		assert_non_null(h);
+		memcpy(&mark, copy + 16, sizeof(mark));
+		assert_int_equal(mark, n);
+		assert_null(perf_ring_copy(&f->rings[0], &at, copy));
+		perf_rings_look(&f->all);
+		assert_int_equal(take(f, UINT64_MAX), n);
+	}
+	/* It was away while the first reader gave two records back. */
+	for (uint64_t n = 1; n <= 3; n++)
+		write_record(f, 0, PERF_RECORD_SAMPLE, n, n, 6);
+	perf_rings_look(&f->all);
+	assert_int_equal(take(f, UINT64_MAX), 1);
+	assert_int_equal(take(f, UINT64_MAX), 2);
+	assert_non_null(perf_ring_copy(&f->rings[0], &at, copy));
+	memcpy(&mark, copy + 16, sizeof(mark));
+	assert_int_equal(mark, 3);
+	/* Sizes that are none. */
+	for (unsigned size = 0; size < 8; size++) {
+		uint64_t word = (uint64_t)size << 48;
+
+		write_bytes(f, 0, &word, sizeof(word));
+		assert_null(perf_ring_copy(&f->rings[0], &at, copy));
+		assert_int_equal(at, f->rings[0].page->data_head);
+	}
+	free(copy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +227,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(records_go_round_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_ring_that_is_half_full_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(nonsense_empties_the_ring, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_second_reader, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,401 @@
+#include "sampler/perf/perf_reader.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "sampler/ebpf/bpf/sampler.h"
+#include "sampler/python/remote_memory.h"
+
+#define THREAD_STACK_BYTES ((size_t)256 << 10)
+#define SLICE_NS (100 * NS_PER_US) /* short, so that the scheduler lets us in at once */
+#define READINGS_MAX 4096u /* that nobody has taken yet */
+#define SAME_BYTES 512u /* of the stack, that are compared */
+#define INNER_WORDS 1024u /* of the stack, that are looked through for the thread's data, */
+#define OUTER_WORDS 128u /* and from its other end */
+#define TRIES_MAX 16u /* to find the data of a thread */
+
+struct place {
+	struct python_place at;
+	bool is_known;
+};
+
+struct reader {
+	struct perf_readers *all;
+	const struct perf_ring *ring;
+	unsigned number; /* of the ring */
+	pthread_t thread;
+	uint64_t at; /* in the ring */
+	uint64_t cpu_ns; /* once it has ended */
+	struct remote_memory memory;
+	struct perf_sample sample;
+	uint64_t words[2 * BPF_PYTHON_FRAMES];
+	uint8_t *record, *last_sample; /* PERF_RECORD_BYTES_MAX each */
+	uint8_t records[2][PERF_RECORD_BYTES_MAX];
+};
+
+struct perf_readers {
+	const struct perf_events *events;
+	struct perf_sample_layout layout;
+	int stop_fd; /* an eventfd */
+	struct reader **readers;
+	unsigned count;
+	pthread_mutex_t lock; /* of what follows */
+	struct map index; /* pid -> item of places */
+	VEC(struct place) places;
+	struct map bases; /* tid -> fs, or how often it was looked for in vain */
+	struct perf_readings readings;
+};
+
+/* --- one thread that is sampled --- */
+
+/* false: the process is no Python that is known. */
+static bool find_place(struct perf_readers *all, const struct perf_sample *s,
+		       struct python_place *place, uint64_t *base)
+{
+	uint64_t at;
+	bool found;
+
+	pthread_mutex_lock(&all->lock);
+	found = map_get(&all->index, (uint64_t)s->pid, &at) && at < all->places.count &&
+		all->places.data[at].is_known;
+	if (found)
+		*place = all->places.data[at].at;
+	if (!map_get(&all->bases, (uint64_t)s->tid, base))
+		*base = 0;
+	pthread_mutex_unlock(&all->lock);
+	return found;
+}
+
+static uint64_t find_base(struct reader *r, const struct python_memory *memory,
+			  const struct python_place *place)
+{
+	const struct stack_snapshot *stack = &r->sample.stack;
+	size_t inner = MIN(stack->size / 8, INNER_WORDS);
+	size_t outer = MIN(stack->size / 8 - inner, OUTER_WORDS);
+	uint64_t words[REG_COUNT_ + INNER_WORDS + OUTER_WORDS];
+	size_t count = REG_COUNT_;
+
+	memcpy(words, stack->registers.at, REG_COUNT_ * sizeof(*words));
+	if (inner)
+		memcpy(words + count, stack->bytes, 8 * inner);
+	count += inner;
+	if (outer)
+		memcpy(words + count, stack->bytes + stack->size / 8 * 8 - 8 * outer, 8 * outer);
+	count += outer;
+	return sampled_thread_find(memory, &place->runtime.offsets, r->sample.tid, words, count);
+}
+
+/* Whether the top of its stack is as in the sample. */
+static bool is_same_stack(const struct perf_sample *s)
+{
+	uint8_t bytes[SAME_BYTES];
+	size_t size = MIN(s->stack.size, sizeof(bytes));
+	struct iovec local = { bytes, size },
+		     remote = { (void *)(uintptr_t)s->stack.registers.at[REG_RSP_], size };
+
+	return size && process_vm_readv(s->pid, &local, 1, &remote, 1, 0) == (ssize_t)size &&
+	       memcmp(bytes, s->stack.bytes, size) == 0;
+}
+
+static void publish(struct perf_readers *all, const struct reader *r,
+		    const struct perf_reading *head)
+{
+	size_t bytes = 2 * head->count * sizeof(*r->words);
+	struct perf_reading *reading = malloc(sizeof(*reading) + bytes);
+	uint64_t *base;
+
+	pthread_mutex_lock(&all->lock);
+	base = map_at(&all->bases, (uint64_t)head->tid, 0);
+	if (base && head->thread_base)
+		*base = head->thread_base;
+	else if (base)
+		*base = *base < TRIES_MAX ? *base + 1 : 1;
+	if (reading) {
+		*reading = *head;
+		memcpy(reading->words, r->words, bytes);
+		if (all->readings.all.count >= READINGS_MAX ||
+		    vec_push(&all->readings.all, reading) < 0)
+			free(reading);
+	}
+	pthread_mutex_unlock(&all->lock);
+}
+
+/* The thread of the sample in the record has left its processor. */
+static void read_thread(struct reader *r, const struct perf_event_header *h)
+{
+	const struct python_memory memory = { remote_memory_read, &r->memory };
+	struct perf_reading head = { .begin_ns = clock_monotonic_ns() };
+	struct python_place place;
+	uint64_t base;
+
+	if (!perf_record_sample(h, &r->all->layout, &r->sample) || !r->sample.has_user ||
+	    !find_place(r->all, &r->sample, &place, &base) || base == TRIES_MAX)
+		return;
+	head.pid = r->sample.pid;
+	head.tid = r->sample.tid;
+	head.sample_ns = r->sample.time_ns;
+	remote_memory_begin(&r->memory, head.pid);
+	head.thread_base = sampled_thread_is_at(&memory, base, head.tid)
+				   ? base
+				   : find_base(r, &memory, &place);
+	head.has_frames = head.thread_base && place.state_at;
+	if (head.has_frames)
+		head.count = sampled_python_read(&place, &memory, head.thread_base, r->words,
+						 BPF_PYTHON_FRAMES, &head.is_complete);
+	head.is_same_stack = is_same_stack(&r->sample);
+	head.end_ns = clock_monotonic_ns();
+	publish(r->all, r, &head);
+}
+
+/* --- the ring --- */
+
+/* Reads the thread that was sampled last, if it has left its processor since. */
+static void read_ring(struct reader *r)
+{
+	const struct perf_event_header *h;
+	bool is_out = false;
+	pid_t tid = 0;
+
+	while ((h = perf_ring_copy(r->ring, &r->at, r->record))) {
+		struct perf_notice n;
+
+		if (h->type == PERF_RECORD_SAMPLE && h->size >= 24) {
+			memcpy(&tid, r->record + 20, sizeof(tid));
+			r->record = r->last_sample;
+			r->last_sample = (uint8_t *)(uintptr_t)h;
+			is_out = false;
+		} else if (h->type == PERF_RECORD_SWITCH && perf_record_notice(h, &n) &&
+			   n.tid == tid) {
+			is_out = n.is_out;
+		}
+	}
+	if (is_out)
+		read_thread(r, (const struct perf_event_header *)r->last_sample);
+}
+
+/* --- threads --- */
+
+/* Of the C library there is no function for it. */
+struct scheduling {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/*
+ * A shorter slice than that of others is let in by kernels from 6.12 on at once; older ones ignore
+ * it.
+ */
+static void shorten_slice(void)
+{
+	struct scheduling s = { .size = sizeof(s) };
+
+	if (syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) < 0)
+		return;
+	s.runtime_ns = SLICE_NS;
+	syscall(SYS_sched_setattr, 0, &s, 0);
+}
+
+/*
+ * The file that is to be waited for: the ring's own, until its thread and all that inherited from
+ * it have ended; then that of the next thread. Returns -1 when there is none.
+ */
+static int next_file(const struct reader *r, size_t *at)
+{
+	const struct perf_events *events = r->all->events;
+	size_t item = *at * events->rings.count + r->number;
+
+	++*at;
+	return item < events->files.count ? events->files.data[item] : -1;
+}
+
+static void *run(void *user)
+{
+	struct reader *r = user;
+	size_t at = 0;
+	struct pollfd files[] = { { .fd = next_file(r, &at), .events = POLLIN },
+				  { .fd = r->all->stop_fd, .events = POLLIN } };
+
+	pthread_setname_np(pthread_self(), "pitot-python");
+	shorten_slice();
+	for (;;) {
+		if (poll(files, ARRAY_SIZE(files), -1) < 0 && errno != EINTR)
+			break;
+		if (files[1].revents)
+			break;
+		if (files[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+			files[0].fd = next_file(r, &at);
+		read_ring(r);
+	}
+	r->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+/* Starts a reader on the processor of its ring alone, or -EINVAL if that is none of ours. */
+static int start(struct reader *r)
+{
+	pthread_attr_t attributes;
+	size_t cpu = (size_t)r->ring->cpu, bytes = CPU_ALLOC_SIZE(cpu + 1);
+	cpu_set_t *set = CPU_ALLOC(cpu + 1);
+	sigset_t all;
+	int err;
+
+	if (!set)
+		return -ENOMEM;
+	CPU_ZERO_S(bytes, set);
+	CPU_SET_S(cpu, bytes, set);
+	sigfillset(&all);
+	err = pthread_attr_init(&attributes);
+	if (!err) {
+		err = pthread_attr_setaffinity_np(&attributes, bytes, set);
+		if (!err)
+			err = pthread_attr_setsigmask_np(&attributes, &all);
+		if (!err)
+			err = pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+		if (!err)
+			err = pthread_create(&r->thread, &attributes, run, r);
+		pthread_attr_destroy(&attributes);
+	}
+	CPU_FREE(set);
+	return -err;
+}
+
+int perf_readers_start(const struct perf_events *events, const struct perf_sample_layout *layout,
+		       struct perf_readers **out)
+{
+	struct perf_readers *r = calloc(1, sizeof(*r));
+	int err = 0;
+
+	if (!r)
+		return -ENOMEM;
+	r->events = events;
+	r->layout = *layout;
+	pthread_mutex_init(&r->lock, NULL);
+	r->stop_fd = io_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	r->readers = calloc(events->rings.count, sizeof(*r->readers));
+	if (r->stop_fd < 0 || !r->readers)
+		err = r->stop_fd < 0 ? -errno : -ENOMEM;
+	for (unsigned i = 0; i < events->rings.count && err >= 0; i++) {
+		struct reader *one = calloc(1, sizeof(*one));
+
+		if (!one) {
+			err = -ENOMEM;
+			break;
+		}
+		*one = (struct reader){ .all = r,
+					.ring = &events->rings.rings[i],
+					.number = i,
+					.record = one->records[0],
+					.last_sample = one->records[1] };
+		err = start(one);
+		if (err >= 0)
+			r->readers[r->count++] = one;
+		else
+			free(one);
+		/* Not one of the processors that we may run on. */
+		if (err == -EINVAL)
+			err = 0;
+	}
+	if (err < 0) {
+		perf_readers_stop(r);
+		perf_readers_free(r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+uint64_t perf_readers_stop(struct perf_readers *r)
+{
+	uint64_t cpu_ns = 0;
+
+	eventfd_write(r->stop_fd, 1);
+	for (unsigned i = 0; i < r->count; i++) {
+		pthread_join(r->readers[i]->thread, NULL);
+		cpu_ns += r->readers[i]->cpu_ns;
+		free(r->readers[i]);
+	}
+	r->count = 0;
+	return cpu_ns;
+}
+
+void perf_readers_free(struct perf_readers *r)
+{
+	if (!r)
+		return;
+	if (r->stop_fd >= 0)
+		close(r->stop_fd);
+	for (size_t i = 0; i < r->readings.all.count; i++)
+		free(r->readings.all.data[i]);
+	vec_release(&r->readings.all);
+	vec_release(&r->places);
+	map_release(&r->index);
+	map_release(&r->bases);
+	pthread_mutex_destroy(&r->lock);
+	free(r->readers);
+	free(r);
+}
+
+/* --- processes --- */
+
+int perf_readers_add(struct perf_readers *r, pid_t pid, const struct python_place *place)
+{
+	struct place fresh = { .at = *place, .is_known = true };
+	uint64_t *at;
+	int err = 0;
+
+	pthread_mutex_lock(&r->lock);
+	at = map_at(&r->index, (uint64_t)pid, UINT64_MAX);
+	if (!at)
+		err = -ENOMEM;
+	else if (*at != UINT64_MAX)
+		r->places.data[*at] = fresh;
+	else if (vec_push(&r->places, fresh) < 0)
+		err = -ENOMEM;
+	else
+		*at = r->places.count - 1;
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+void perf_readers_remove(struct perf_readers *r, pid_t pid)
+{
+	uint64_t at;
+
+	pthread_mutex_lock(&r->lock);
+	if (map_get(&r->index, (uint64_t)pid, &at) && at != UINT64_MAX)
+		r->places.data[at].is_known = false;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void perf_readers_begin_thread(struct perf_readers *r, pid_t tid)
+{
+	uint64_t base;
+
+	pthread_mutex_lock(&r->lock);
+	if (map_get(&r->bases, (uint64_t)tid, &base) && base)
+		*map_at(&r->bases, (uint64_t)tid, 0) = 0;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void perf_readers_take(struct perf_readers *r, struct perf_readings *out)
+{
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < r->readings.all.count; i++)
+		if (vec_push(&out->all, r->readings.all.data[i]) < 0)
+			free(r->readings.all.data[i]);
+	r->readings.all.count = 0;
+	pthread_mutex_unlock(&r->lock);
+}

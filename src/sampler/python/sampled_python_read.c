@@ -1,0 +1,131 @@
+#include "sampler/python/sampled_python_read.h"
+
+#include "base/bytes.h"
+#include "sampler/ebpf/bpf/sampler.h"
+
+/* glibc's struct pthread: its own address, twice, and the id of the thread. */
+#define THREAD_SELF 16u
+#define THREAD_ID 0x2d0u
+#define USER_END (UINT64_C(1) << 47)
+
+static bool read_word(const struct python_memory *memory, uint64_t address, void *out)
+{
+	return memory->read(memory->context, address, out, sizeof(uint64_t));
+}
+
+/* --- threads --- */
+
+static bool is_place(uint64_t word)
+{
+	return word >= 4096 && word < USER_END && !(word & 7);
+}
+
+bool sampled_thread_is_at(const struct python_memory *memory, uint64_t base, pid_t tid)
+{
+	uint64_t word, self;
+	int32_t id;
+
+	return is_place(base) && read_word(memory, base, &word) && word == base &&
+	       read_word(memory, base + THREAD_SELF, &self) && self == base &&
+	       memory->read(memory->context, base + THREAD_ID, &id, sizeof(id)) && id == tid;
+}
+
+uint64_t sampled_thread_find(const struct python_memory *memory,
+			     const struct python_offsets *offsets, pid_t tid, const uint64_t *words,
+			     size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t owner;
+
+		if (!is_place(words[i]))
+			continue;
+		if (sampled_thread_is_at(memory, words[i], tid))
+			return words[i];
+		if (read_word(memory, words[i] + offsets->state_thread, &owner) &&
+		    sampled_thread_is_at(memory, owner, tid))
+			return owner;
+	}
+	return 0;
+}
+
+/* --- frames --- */
+
+/* Some of what is in the objects that the code object refers to. */
+static bool look_into(const struct python_memory *memory, const struct python_offsets *o,
+		      struct bpf_code *c)
+{
+	uint64_t text = c->file + o->string_head, last;
+
+	if (!read_word(memory, c->name + o->object_size + 8, &c->name_hash) ||
+	    !read_word(memory, c->file + o->object_size, &c->file_length) ||
+	    !read_word(memory, text, &c->file_start) ||
+	    !read_word(memory, c->lines + o->object_size, &c->lines_length) ||
+	    !read_word(memory, c->lines + o->object_size + 16, &c->lines_start))
+		return false;
+	last = c->file_length > 8 ? c->file_length - 8 : 0;
+	if (!read_word(memory, text + last, &c->file_end))
+		return false;
+	c->file_start = bpf_text_word(c->file_start, c->file_length);
+	c->file_end = bpf_text_word(c->file_end, c->file_length);
+	c->lines_start = bpf_text_word(c->lines_start, c->lines_length);
+	return true;
+}
+
+/* bpf_python_check() of a code object. */
+static bool read_check(const struct python_memory *memory, const struct python_offsets *o,
+		       uint64_t address, uint32_t *check)
+{
+	uint8_t bytes[BPF_PYTHON_CODE];
+	struct bpf_code c = { 0 };
+
+	if (!memory->read(memory->context, address, bytes, sizeof(bytes)))
+		return false;
+	c.file = load_u64(bytes + o->code_file);
+	c.name = load_u64(bytes + o->code_qualname);
+	c.lines = load_u64(bytes + o->code_lines);
+	c.first_line = load_u32(bytes + o->code_first_line);
+	if (o->code_version)
+		c.version = load_u32(bytes + o->code_version);
+	else if (!look_into(memory, o, &c))
+		return false;
+	*check = bpf_python_check(&c);
+	return true;
+}
+
+/* The thread's state; 0: it has none. */
+static uint64_t state_of(const struct python_place *place, const struct python_memory *memory,
+			 uint64_t thread_base)
+{
+	uint64_t state, owner;
+
+	return read_word(memory, thread_base + (uint64_t)(int64_t)place->state_at, &state) &&
+			       is_place(state) &&
+			       read_word(memory, state + place->runtime.offsets.state_thread,
+					 &owner) &&
+			       owner == thread_base
+		       ? state
+		       : 0;
+}
+
+unsigned sampled_python_read(const struct python_place *place, const struct python_memory *memory,
+			     uint64_t thread_base, uint64_t *words, unsigned max, bool *complete)
+{
+	struct python_frame frames[BPF_PYTHON_FRAMES];
+	unsigned count;
+
+	count = python_walk_foreign(&place->runtime, memory, state_of(place, memory, thread_base),
+				    frames, MIN(max, BPF_PYTHON_FRAMES), complete);
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t check = 0;
+
+		if (frames[i].code &&
+		    !read_check(memory, &place->runtime.offsets, frames[i].code, &check)) {
+			*complete = false;
+			return i;
+		}
+		words[2 * i] = frames[i].code;
+		words[2 * i + 1] = (uint64_t)check << 32 | (frames[i].last & ~BPF_PYTHON_ENTRY) |
+				   (frames[i].entry ? BPF_PYTHON_ENTRY : 0);
+	}
+	return count;
+}
