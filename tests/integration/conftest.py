@@ -99,12 +99,6 @@ class Play:
     def until(self, condition, what):
         return wait_until(condition, f"{what}; it said: {(self.folder / 'output').read_text()!r}", self.process)
 
-    def until_soon(self, condition, what):
-        """As until, for half a minute: that a thing of a second fails should not take all our patience."""
-        end = time.monotonic() + 30
-        self.until(lambda: condition() or time.monotonic() > end, what)
-        assert condition(), f"this did not happen: {what}"
-
     def until_rows(self, table, more_than):
         return self.until(lambda: self.count(table) > more_than, f"more than {more_than} rows of {table}")
 

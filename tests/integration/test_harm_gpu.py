@@ -43,7 +43,7 @@ def test_short_kernels_cost_few_buffers(start_play, make_tape):
         return (more_requests - requests) * 100 <= more_kernels - kernels
 
     play.until_rows("kernel", 0)
-    play.until_soon(grown, "buffers have grown")
+    play.until(grown, "buffers have grown")
 
 
 def test_counters_of_a_quiet_cpu_keep_their_rate(start_play, make_tape):
@@ -66,9 +66,9 @@ def test_a_gpu_that_hangs_in_the_middle(start_play, make_tape, function):
     play.touch("hang")
     hung = time.monotonic_ns()
     for table, column in (("api_call", "end_ns"), ("nvtx", "time_ns")):
-        play.until_soon(lambda: max(play.times(table, column)) > hung + 1000 * MS,
+        play.until(lambda: max(play.times(table, column)) > hung + 1000 * MS,
                         f"rows of {table} from after the hang are on disk")
-    play.until_soon(lambda: any("hang" in (row["reason"] or "") for row in play.rows("capability")),
+    play.until(lambda: any("hang" in (row["reason"] or "") for row in play.rows("capability")),
                     "the recording says so")
     play.kill()
 

@@ -59,7 +59,7 @@ def test_a_disk_that_is_full_for_a_moment(start_play, make_tape, disk, tmp_path)
     play.until((tmp_path / "refused").exists, "a write has been refused")
     (tmp_path / "full").unlink()
     before = play.count("kernel")
-    play.until_soon(lambda: play.count("kernel") > before + 5000, "it records again")
+    play.until(lambda: play.count("kernel") > before + 5000, "it records again")
     play.kill()
     assert play.losses()
 

@@ -47,7 +47,7 @@ def test_cuda_starts_while_others_load_libraries(player, build, source, toolkit,
     recording.mkdir()
     done = subprocess.run(
         [build / "standin" / "churn", str(CUDA_STARTS), cudart, build / "standin" / "libmodule.so"],
-        capture_output=True, text=True, timeout=30 + 2 * CUDA_STARTS,
+        capture_output=True, text=True, timeout=PATIENCE + 2 * CUDA_STARTS,
         env={**environment, "LD_LIBRARY_PATH": str(driver), "CUDA_INJECTION64_PATH": library, "PITOT_RECORDING": str(recording),
              "PITOT_STANDIN_TAPE": str(source / "tests/data/tapes/kinds.tape")})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -90,7 +90,7 @@ def test_the_first_process_of_a_container_lives_on(start_play, make_tape):
     first, = first_of(play.process)
     os.kill(first, signal.SIGTERM)
     signalled = time.monotonic_ns()
-    play.until_soon(lambda: max(play.times("kernel", "end_ns")) > signalled + 2 * 10**9, "the recording goes on")
+    play.until(lambda: max(play.times("kernel", "end_ns")) > signalled + 2 * 10**9, "the recording goes on")
     assert first in first_of(play.process)
     os.kill(first, signal.SIGKILL)
 

@@ -10,7 +10,7 @@
 #include "sampler/cpu_sampler.h"
 #include "support/cmocka_tests.h"
 
-#define HUNG_S 60
+#define HUNG_S 600
 
 int __real_poll(struct pollfd *files, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *files, nfds_t count, int timeout_ms);
