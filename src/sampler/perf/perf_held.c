@@ -22,7 +22,7 @@ static struct perf_reading *take_reading(struct perf_held_list *list, const stru
 static bool stood_still(const struct perf_held_list *list, const struct perf_held *held,
 			const struct perf_reading *r, uint64_t in_ns)
 {
-	return held->losses == list->losses && held->out_ns && in_ns &&
+	return held->losses == list->losses && held->is_preempted && in_ns &&
 	       held->out_ns - held->time_ns <= PERF_HELD_SWITCH_NS && r->begin_ns >= held->out_ns &&
 	       r->end_ns <= in_ns && r->is_same_stack;
 }
@@ -74,21 +74,24 @@ struct perf_held *perf_held_add(struct perf_held_list *list, const struct perf_s
 	held->time_ns = sample->time_ns;
 	held->cpu = sample->cpu;
 	held->out_ns = 0;
+	held->is_preempted = false;
 	held->losses = list->losses;
 	return held;
 }
 
-void perf_held_switch(struct perf_held_list *list, pid_t tid, uint64_t time_ns, bool is_out)
+void perf_held_switch(struct perf_held_list *list, const struct perf_notice *n)
 {
 	size_t at;
-	struct perf_held *held = find(list, tid, &at);
+	struct perf_held *held = find(list, n->tid, &at);
 
 	if (!held)
 		return;
-	if (!is_out)
-		emit(list, at, time_ns);
-	else if (!held->out_ns)
-		held->out_ns = time_ns;
+	if (!n->is_out) {
+		emit(list, at, n->time_ns);
+	} else if (!held->out_ns) {
+		held->out_ns = n->time_ns;
+		held->is_preempted = n->is_preempted;
+	}
 }
 
 void perf_held_end(struct perf_held_list *list, pid_t tid)

@@ -2,8 +2,9 @@
  * perf_held.h: samples that wait until it is certain whether what was read of their threads is what
  * these had at the sample.
  *
- * It is if the thread left its processor right after the sample, was read after that and before it
- * came back to one, and had the same stack then. A thread has one sample at most that waits: until
+ * It is if the thread was displaced from its processor right after the sample, was read after that
+ * and before it came back to one, and had the same stack then. (A thread that waits has gone on to
+ * where it does.) A thread has one sample at most that waits: until
  * it runs again.
  */
 #ifndef PITOT_SAMPLER_PERF_PERF_HELD_H
@@ -23,6 +24,7 @@ struct perf_held {
 	uint64_t time_ns;
 	uint32_t cpu;
 	uint64_t out_ns; /* when the thread left its processor; 0: it has not */
+	bool is_preempted; /* then */
 	uint64_t losses; /* of records, until the sample */
 	uint64_t kernel[PERF_KERNEL_FRAMES_MAX];
 	uint64_t user[TARGET_FRAMES_MAX];
@@ -52,8 +54,8 @@ void perf_held_release(struct perf_held_list *list);
  * before it is emitted. NULL: no memory.
  */
 struct perf_held *perf_held_add(struct perf_held_list *list, const struct perf_sample *sample);
-/* The thread left its processor, or came to one. */
-void perf_held_switch(struct perf_held_list *list, pid_t tid, uint64_t time_ns, bool is_out);
+/* A thread left its processor, or came to one. */
+void perf_held_switch(struct perf_held_list *list, const struct perf_notice *n);
 /* The thread has ended. */
 void perf_held_end(struct perf_held_list *list, pid_t tid);
 /* The process, or (0) all of them. */

@@ -174,7 +174,7 @@ void perf_python_notice(struct perf_python *p, unsigned type, const struct perf_
 
 	switch (type) {
 	case PERF_RECORD_SWITCH:
-		perf_held_switch(&p->held, n->tid, n->time_ns, n->is_out);
+		perf_held_switch(&p->held, n);
 		break;
 	case PERF_RECORD_FORK:
 		perf_readers_begin_thread(p->readers, n->tid);

@@ -176,7 +176,7 @@ static void read_ring(struct reader *r)
 			is_out = false;
 		} else if (h->type == PERF_RECORD_SWITCH && perf_record_notice(h, &n) &&
 			   n.tid == tid) {
-			is_out = n.is_out;
+			is_out = n.is_out && n.is_preempted;
 		}
 	}
 	if (is_out)

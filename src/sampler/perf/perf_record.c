@@ -144,6 +144,7 @@ bool perf_record_notice(const struct perf_event_header *h, struct perf_notice *o
 		break;
 	case PERF_RECORD_SWITCH:
 		out->is_out = h->misc & PERF_RECORD_MISC_SWITCH_OUT;
+		out->is_preempted = h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 		break;
 	case PERF_RECORD_LOST:
 		cursor_u64(&c); /* id of the event */

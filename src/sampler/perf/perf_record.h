@@ -42,7 +42,8 @@ struct perf_notice {
 	struct target_mapping mapping; /* mmap2 */
 	bool is_executable;
 	uint64_t lost; /* lost, lost samples */
-	bool is_out; /* switch: the thread leaves its processor */
+	/* switch: the thread leaves its processor; because another takes it: it did not wait */
+	bool is_out, is_preempted;
 	uint64_t cpu_ns; /* read: of the thread on a processor, now that it has ended */
 };
 

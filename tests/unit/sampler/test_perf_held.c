@@ -82,6 +82,22 @@ static struct perf_reading *add_reading(struct said *s, pid_t tid)
 	return r;
 }
 
+static void switch_out(struct said *s, pid_t tid, uint64_t time_ns, bool is_preempted)
+{
+	const struct perf_notice n = {
+		.tid = tid, .time_ns = time_ns, .is_out = true, .is_preempted = is_preempted
+	};
+
+	perf_held_switch(&s->list, &n);
+}
+
+static void switch_in(struct said *s, pid_t tid, uint64_t time_ns)
+{
+	const struct perf_notice n = { .tid = tid, .time_ns = time_ns };
+
+	perf_held_switch(&s->list, &n);
+}
+
 static void expect(const struct said *s, unsigned emitted, unsigned believed)
 {
 	assert_int_equal(s->emitted, emitted);
@@ -94,14 +110,14 @@ static void a_thread_that_stood_still(void **state)
 
 	add_sample(s, PID, TID, SAMPLE_NS);
 	add_reading(s, TID);
-	perf_held_switch(&s->list, TID, OUT_NS, true);
-	perf_held_switch(&s->list, TID + 1, OUT_NS, true);
+	switch_out(s, TID, OUT_NS, true);
+	switch_out(s, TID + 1, OUT_NS, true);
 	/* Events of which a thread has two write two records. */
-	perf_held_switch(&s->list, TID, OUT_NS + 1, true);
+	switch_out(s, TID, OUT_NS + 1, true);
 	expect(s, 0, 0);
-	perf_held_switch(&s->list, TID, IN_NS, false);
+	switch_in(s, TID, IN_NS);
 	expect(s, 1, 1);
-	perf_held_switch(&s->list, TID, IN_NS + 1, false);
+	switch_in(s, TID, IN_NS + 1);
 	expect(s, 1, 1);
 	assert_int_equal(s->list.readings.all.count, 0);
 }
@@ -109,6 +125,7 @@ static void a_thread_that_stood_still(void **state)
 /* Each a way in which a thread has run between its sample and the reading, or may have. */
 enum fault {
 	RAN_ON,
+	RAN_TO_WAIT,
 	READ_BEFORE,
 	RAN_MEANWHILE,
 	OTHER_STACK,
@@ -161,14 +178,14 @@ static void a_thread_that_did_not(void **state)
 		if (i == RAN_ON)
 			out_ns = SAMPLE_NS + later_ns + 1;
 		if (i != NO_SWITCH)
-			perf_held_switch(&s->list, TID, out_ns, true);
+			switch_out(s, TID, out_ns, i != RAN_TO_WAIT);
 		if (i == ENDED)
 			perf_held_end(&s->list, TID);
 		if (i == NEXT_SAMPLE) {
 			add_sample(s, PID, TID, SAMPLE_NS + NS_PER_MS);
 			expect(s, i + 1, 0);
 		}
-		perf_held_switch(&s->list, TID, IN_NS, false);
+		switch_in(s, TID, IN_NS);
 		expect(s, i + 1 + (i == NEXT_SAMPLE), 0);
 		perf_held_forget(&s->list, SAMPLE_NS + 1);
 		assert_int_equal(s->list.readings.all.count, 0);
@@ -182,10 +199,10 @@ static void several_threads(void **state)
 	for (pid_t tid = 1; tid <= 50; tid++) {
 		add_sample(s, tid > 40 ? PID + 1 : PID, tid, SAMPLE_NS);
 		add_reading(s, tid);
-		perf_held_switch(&s->list, tid, OUT_NS, true);
+		switch_out(s, tid, OUT_NS, true);
 	}
 	for (pid_t tid = 1; tid <= 30; tid += 2) {
-		perf_held_switch(&s->list, tid, IN_NS, false);
+		switch_in(s, tid, IN_NS);
 		assert_int_equal(s->last_tid, tid);
 	}
 	expect(s, 15, 15);
@@ -193,7 +210,7 @@ static void several_threads(void **state)
 	expect(s, 40, 15);
 	perf_held_end_process(&s->list, 0);
 	expect(s, 50, 15);
-	perf_held_switch(&s->list, 2, IN_NS, false);
+	switch_in(s, 2, IN_NS);
 	expect(s, 50, 15);
 }
 

@@ -195,13 +195,18 @@ static void notices(void **state)
 	assert_int_equal(n.tid, 6);
 	assert_int_equal(n.cpu_ns, 30000000);
 
-	for (int is_out = 0; is_out < 2; is_out++) {
-		begin(&r, PERF_RECORD_SWITCH, is_out ? PERF_RECORD_MISC_SWITCH_OUT : 0);
+	for (int i = 0; i < 3; i++) {
+		const uint16_t flags[] = { 0, PERF_RECORD_MISC_SWITCH_OUT,
+					   PERF_RECORD_MISC_SWITCH_OUT |
+						   PERF_RECORD_MISC_SWITCH_OUT_PREEMPT };
+
+		begin(&r, PERF_RECORD_SWITCH, flags[i]);
 		add_trailer(&r, 5, 6, 781);
 		assert_true(perf_record_notice(&r.header, &n));
 		assert_int_equal(n.tid, 6);
 		assert_int_equal(n.time_ns, 781);
-		assert_int_equal(n.is_out, is_out);
+		assert_int_equal(n.is_out, i > 0);
+		assert_int_equal(n.is_preempted, i > 1);
 	}
 
 	begin(&r, PERF_RECORD_LOST, 0);
