@@ -17,6 +17,7 @@
 #include "standin_cupti.h"
 
 #define GRAPH_NODE_OFFSET 144 /* of kernels */
+#define EXTERNAL_DEPTH 16
 #define CUPTI_13_0 130000u /* from which on each thread has its own buffers */
 
 /* Where the tape has a record of a call. */
@@ -246,12 +247,57 @@ static bool reserve_one(const struct launched *l, struct place *place, bool is_l
 	return is_new;
 }
 
+static __thread struct {
+	unsigned count;
+	uint64_t ids[EXTERNAL_DEPTH];
+} externals[CUPTI_EXTERNAL_CORRELATION_KIND_SIZE];
+
+bool launches_push_external(uint32_t kind, uint64_t id)
+{
+	if (kind >= ARRAY_SIZE(externals) || externals[kind].count == EXTERNAL_DEPTH)
+		return false;
+	externals[kind].ids[externals[kind].count++] = id;
+	return true;
+}
+
+bool launches_pop_external(uint32_t kind, uint64_t *id)
+{
+	if (kind >= ARRAY_SIZE(externals) || !externals[kind].count)
+		return false;
+	*id = externals[kind].ids[--externals[kind].count];
+	return true;
+}
+
+/* A record for each kind that the thread has an id of, in the call that is being made. */
+static void reserve_externals(uint32_t correlation, struct place *place)
+{
+	for (uint32_t kind = 0; kind < ARRAY_SIZE(externals); kind++) {
+		CUpti_ActivityExternalCorrelation record = {
+			.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+			.externalKind = (CUpti_ExternalCorrelationKind)kind,
+			.correlationId = correlation,
+		};
+		uint8_t bytes[sizeof(record) + RECORD_GROWTH_MAX];
+		struct stage one = { .bytes = bytes };
+
+		if (!externals[kind].count)
+			continue;
+		record.externalId = externals[kind].ids[externals[kind].count - 1];
+		if (stage_record(&one, (const uint8_t *)&record, sizeof(record), 0, place) < 0)
+			abort();
+		if (one.pieces.count)
+			put(&one, (struct ending){ 0, place->time_shift, 0 });
+		vec_release(&one.pieces);
+	}
+}
+
 void launches_reserve(uint32_t correlation, bool fails)
 {
 	struct place place = standin_place();
+	bool is_new = false;
 	bool whole = atomic_load(&cupti_state.kinds[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]);
 
-	if (!correlation || !cupti_state.request || atomic_load(&cupti_state.gone) ||
+	if (!correlation || atomic_load(&cupti_state.gone) ||
 	    !atomic_load(&cupti_state.patience_ns) || standin_faults()->dropped_buffers.count)
 		return;
 	pthread_once(&launched_once, find_launched);
@@ -260,9 +306,14 @@ void launches_reserve(uint32_t correlation, bool fails)
 		const struct launched *l = &launched.data[i];
 
 		/* A kernel outside of graphs is all of its call; others with its id come after the ids have wrapped. */
-		if (reserve_one(l, &place, fails || is_excluded(l, whole)) && is_kernel(l, false))
+		if (!reserve_one(l, &place, fails || !cupti_state.request || is_excluded(l, whole)))
+			continue;
+		is_new = true;
+		if (is_kernel(l, false))
 			break;
 	}
+	if (is_new)
+		reserve_externals(correlation, &place);
 }
 
 /* --- handing over --- */

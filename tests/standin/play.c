@@ -36,6 +36,7 @@ struct player {
 static struct {
 	const struct play_options *options;
 	const struct standin_player *standin;
+	const struct play_client *client;
 	const struct tape *tape;
 	VEC(struct step) steps;
 	struct player *players; /* [thread of the tape] */
@@ -212,6 +213,17 @@ static void play_record(const struct tape_record *r, bool first_round)
 	}
 }
 
+/* In the first round only. */
+static void step_client(size_t step, const struct tape_record *r)
+{
+	const char *function = NULL;
+	struct tape_event event = { .site = 0 };
+
+	if (r->type == TAPE_CALLBACK && tape_get_event(r, &event) && event.correlation)
+		function = tape_text_of(self.tape, event.function);
+	self.client->step(step, self.steps.count, function, event.site);
+}
+
 static void play_step(size_t step, unsigned long round)
 {
 	const struct tape_record *records = self.tape->records.data;
@@ -241,6 +253,8 @@ static void play_step(size_t step, unsigned long round)
 		self.standin->fail();
 	if (index >= self.options->end_at && place.last)
 		play_end(self.options->ending == END_RETURN ? END_EXIT : self.options->ending);
+	if (self.client->step && place.first)
+		step_client(step, &records[index]);
 	play_record(&records[index], place.first);
 }
 
@@ -306,12 +320,14 @@ static uint32_t find_main_thread(void)
 	return 0; /* records of no thread */
 }
 
-int play_tape(const struct play_options *o, const struct standin_player *player, struct error *e)
+int play_tape(const struct play_options *o, const struct standin_player *player,
+	      const struct play_client *client, struct error *e)
 {
 	uint32_t main_thread;
 
 	self.options = o;
 	self.standin = player;
+	self.client = client;
 	self.tape = standin_tape();
 	self.players = calloc(self.tape->threads, sizeof(*self.players));
 	if (!self.players)

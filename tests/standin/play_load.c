@@ -79,6 +79,18 @@ static void *load(const char *name, struct error *e)
 	return library;
 }
 
+int play_load_client(const char *path, struct play_client *client, struct error *e)
+{
+	void *library = dlopen(path, RTLD_NOW);
+
+	if (!library)
+		return error_set(e, E_UNSUPPORTED, "cannot load '%s': %s", path, dlerror());
+	*(void **)&client->step = dlsym(library, "client_step");
+	*(void **)&client->end = dlsym(library, "client_end");
+	return client->step && client->end ? 0
+					   : error_set(e, E_UNSUPPORTED, "'%s' is no client", path);
+}
+
 int standins_load(const struct standin_player **player, CUresult (**init)(unsigned flags),
 		  struct error *e)
 {

@@ -37,6 +37,9 @@ static const char usage[] =
 	"  --modules FOLDER   load and unload libraries of the folder before each fork\n"
 	"  --end-when FILE    after the last record stays until FILE exists\n"
 	"  --hang-at-exit     from the end on every call of CUPTI and the driver blocks\n"
+	"  --client LIB       the program has a client of CUPTI, loaded before CUDA is "
+	"initialized\n"
+	"  --client-late LIB  the same, loaded afterwards\n"
 	"  --counts FILE      write what the recorder was given\n";
 
 static const struct {
@@ -117,6 +120,11 @@ static bool take_option(int option, const char *value, struct play_options *o)
 		return parse_ending(value, &o->ending);
 	case 'a':
 		return parse_number(value, &o->end_at);
+	case 'l':
+	case 'L':
+		o->client = value;
+		o->client_late = option == 'L';
+		return true;
 	case 'm':
 		o->modules = value;
 		return true;
@@ -142,6 +150,8 @@ int play_options_parse(int argc, char **argv, struct play_options *o)
 		{ "ids", required_argument, NULL, 'i' },
 		{ "fork-every", required_argument, NULL, 'k' },
 		{ "modules", required_argument, NULL, 'm' },
+		{ "client", required_argument, NULL, 'l' },
+		{ "client-late", required_argument, NULL, 'L' },
 		{ "hang-at-exit", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -254,6 +264,7 @@ int main(int argc, char **argv)
 	CUresult (*init)(unsigned flags);
 	struct error e = { 0 };
 	struct play_options o;
+	struct play_client client = { NULL, NULL };
 	int status = play_options_parse(argc, argv, &o);
 
 	if (status)
@@ -267,10 +278,16 @@ int main(int argc, char **argv)
 	set_clock(&o);
 	if (standins_load(&player, &init, &e) < 0)
 		goto fail;
+	if (o.client && !o.client_late && play_load_client(o.client, &client, &e) < 0)
+		goto fail;
 	init(0);
-	if (play_tape(&o, player, &e) < 0)
+	if (o.client_late && play_load_client(o.client, &client, &e) < 0)
+		goto fail;
+	if (play_tape(&o, player, &client, &e) < 0)
 		goto fail;
 	play_clock_end();
+	if (client.end)
+		client.end();
 	while (o.end_when && access(o.end_when, F_OK) != 0)
 		usleep(1000);
 	if (o.hang_at_exit)

@@ -111,7 +111,8 @@ static void shift_time(uint8_t *time, void *user)
 	if (f->step_at < standin_tape()->records.count &&
 	    t >= standin_cupti_time(standin_tape()->records.data[f->step_at].time))
 		t += (uint64_t)f->step_ns;
-	store_u64(time, t + place->time_shift);
+	store_u64(time,
+		  t + place->time_shift + (uint64_t)atomic_load(&cupti_state.clock_offset_ns));
 }
 
 static void patch_pointers(uint8_t *record, size_t size, uint32_t kind)

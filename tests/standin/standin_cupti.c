@@ -91,13 +91,18 @@ EXPORT CUptiResult cuptiGetVersion(uint32_t *version)
 	return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
+static uint64_t cupti_now(void)
 {
 	struct place place = standin_place();
 
+	return standin_cupti_time(clock_monotonic_ns() - place.time_shift) + place.time_shift +
+	       (uint64_t)standin_step_ns() + (uint64_t)atomic_load(&cupti_state.clock_offset_ns);
+}
+
+EXPORT CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
+{
 	FAULT(TAPE_cuptiGetTimestamp);
-	*timestamp = standin_cupti_time(clock_monotonic_ns() - place.time_shift) +
-		     place.time_shift + (uint64_t)standin_step_ns();
+	*timestamp = cupti_now();
 	return CUPTI_SUCCESS;
 }
 
@@ -307,6 +312,45 @@ EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, 
 	if (attribute == CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER)
 		atomic_store(&cupti_state.shares_buffers, *(const uint8_t *)value == 0);
 	return RECORDED(TAPE_cuptiActivitySetAttribute, (uint64_t)attribute);
+}
+
+EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc clock)
+{
+	if (!clock)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	atomic_fetch_add(&cupti_state.clock_offset_ns, (int64_t)(clock() - cupti_now()));
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
+							  uint64_t id)
+{
+	return launches_push_external((uint32_t)kind, id) ? CUPTI_SUCCESS
+							  : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
+							 uint64_t *last)
+{
+	uint64_t id;
+
+	if (!launches_pop_external((uint32_t)kind, &id))
+		return CUPTI_ERROR_QUEUE_EMPTY;
+	if (last)
+		*last = id;
+	return CUPTI_SUCCESS;
+}
+
+/* Ends everything that anyone has in this process, and its clock. */
+EXPORT CUptiResult cuptiFinalize(void)
+{
+	if (cupti_state.request)
+		deliver_finished(true);
+	atomic_store(&cupti_state.subscribed, false);
+	memset((void *)enabled, 0, sizeof(enabled));
+	memset((void *)cupti_state.kinds, 0, sizeof(cupti_state.kinds));
+	atomic_store(&cupti_state.clock_offset_ns, 0);
+	return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)

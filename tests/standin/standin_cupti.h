@@ -51,6 +51,7 @@ struct cupti_state {
 	atomic_bool kinds[KINDS_MAX];
 	atomic_uint_fast64_t dropped; /* since the last question */
 	atomic_uint_fast64_t patience_ns;
+	atomic_int_fast64_t clock_offset_ns; /* of the timestamp callback's clock from CUPTI's own */
 	atomic_bool shares_buffers; /* CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER is off */
 };
 
