@@ -202,6 +202,10 @@ static void summary_text(const struct record_summary *end, const char *directory
 		label(out, color, "off-CPU");
 		strbuf_addf(out, "not recorded: %s\n", end->no_off_cpu);
 	}
+	if (end->own_profiler[0]) {
+		label(out, color, "profiler");
+		strbuf_addf(out, "%s\n", end->own_profiler);
+	}
 	label(out, color, "loss");
 	if (end->lost) {
 		strbuf_adds(out, style_begin(color, STYLE_YELLOW));
@@ -301,6 +305,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	}
 	json_key_string(&json, "no_gpu_data", why);
 	json_key_string(&json, "no_off_cpu", end->no_off_cpu[0] ? end->no_off_cpu : NULL);
+	json_key_string(&json, "own_profiler", end->own_profiler[0] ? end->own_profiler : NULL);
 	json_end(&json);
 	strbuf_addc(out, '\n');
 }

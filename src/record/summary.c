@@ -115,6 +115,17 @@ static int check_off_cpu(struct trace *t, struct record_summary *end, struct err
 	return r;
 }
 
+/* What the command's own profiler got, if it was to share CUPTI with us. */
+static int read_own_profiler(struct trace *t, struct record_summary *end, struct error *e)
+{
+	struct capability_note own;
+	int r = capability_find(t, "own_profiler", &own, e);
+
+	if (own.known)
+		snprintf(end->own_profiler, sizeof(end->own_profiler), "%s", own.reason);
+	return r;
+}
+
 /* A process that was sampled from outside has two sessions and counts once. */
 static void count_processes(const struct trace *t, struct record_summary *end)
 {
@@ -147,6 +158,8 @@ int record_summary_read(const char *directory, struct record_summary *end, struc
 		r = add_samples(t, end, e);
 	if (r >= 0)
 		r = check_off_cpu(t, end, e);
+	if (r >= 0)
+		r = read_own_profiler(t, end, e);
 	if (r >= 0)
 		r = calls_count_launches(t, &end->launches, e);
 	if (r >= 0)

@@ -19,11 +19,12 @@
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
+enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Their names by value; NULL at the end. */
 extern const char *const setting_graphs_names[], *const setting_api_names[], *const setting_stacks_names[],
-	*const setting_preload_names[];
+	*const setting_own_profiler_names[], *const setting_preload_names[];
 
 enum setting_join {
 	SETTING_JOIN_OWN, /* each has its own */
@@ -58,6 +59,9 @@ enum setting_join {
 	S(memory, FLAG, MOST, false, .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
 	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, \
 	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory (default 500ms)")      \
+	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_KEEP, .name = "own-profiler", .choices = setting_own_profiler_names, \
+	  .help = "a profiler that the command has itself, such as torch.profiler: keep CUPTI to ourselves, or "                \
+		  "share it (default keep)")                                                                            \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")
 

@@ -7,6 +7,7 @@
 #include "capture/cuda/devices.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
+#include "capture/cuda/share/share.h"
 #include "format/rows.h"
 
 #define ID_NONE UINT32_MAX /* what CUPTI writes for "no such id" */
@@ -413,7 +414,7 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 	const uint8_t *from = bytes;
 	CUpti_Activity *record = NULL;
 	CUptiResult result;
-	uint64_t before = counts.records;
+	uint64_t before = counts.records, left_out = share_left_out();
 
 	version = cupti->version;
 	first_start = last_end = 0;
@@ -426,6 +427,8 @@ struct activity_decoded activity_decode(const struct cupti *cupti, struct writer
 		from = (uint8_t *)record + 1;
 		kind = (uint32_t)record->kind;
 		counts.records++;
+		if (kind < 64 && left_out >> kind & 1)
+			continue;
 		if (kind < ARRAY_SIZE(decoders) && decoders[kind])
 			decoders[kind](w, record);
 		else

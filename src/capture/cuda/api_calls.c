@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/graph_nodes.h"
+#include "capture/cuda/share/share.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
 
@@ -13,7 +14,7 @@ _Static_assert((int)API_DRIVER == (int)CUPTI_CB_DOMAIN_DRIVER_API &&
 		       (int)API_RUNTIME == (int)CUPTI_CB_DOMAIN_RUNTIME_API,
 	       "the domain says which API");
 
-static atomic_bool enabled, module_unloaded, fatal;
+static atomic_bool enabled, has_client, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
 static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
 
@@ -168,12 +169,10 @@ static void on_fatal_error(const CUpti_StateData *state)
 	atomic_store(&fatal, true);
 }
 
-static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-				 const void *info)
+static void on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
 {
 	const CUpti_CallbackData *data = info;
 
-	(void)user;
 	switch (domain) {
 	case CUPTI_CB_DOMAIN_DRIVER_API:
 	case CUPTI_CB_DOMAIN_RUNTIME_API:
@@ -194,6 +193,32 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 	default:
 		break;
 	}
+}
+
+/* The client's callback lies within ours, as if it were a part of the call. */
+static void on_shared_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+{
+	const CUpti_CallbackData *data = info;
+	bool is_call =
+		     domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API,
+	     ends = is_call && data->callbackSite == CUPTI_API_EXIT;
+
+	if (ends)
+		share_callback(domain, cbid, info);
+	if (share_is_recorders(domain, cbid))
+		on_own_callback(domain, cbid, info);
+	if (!ends)
+		share_callback(domain, cbid, info);
+}
+
+static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+				 const void *info)
+{
+	(void)user;
+	if (unlikely(atomic_load_explicit(&has_client, memory_order_relaxed)))
+		on_shared_callback(domain, cbid, info);
+	else
+		on_own_callback(domain, cbid, info);
 }
 
 static void find_functions(const struct cupti *cupti)
@@ -304,6 +329,11 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 void api_calls_enable(bool on)
 {
 	atomic_store(&enabled, on);
+}
+
+void api_calls_with_client(bool there)
+{
+	atomic_store(&has_client, there);
 }
 
 const char *api_function_name(uint32_t function, enum api_kind *kind)

@@ -32,6 +32,12 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 /* Whether callbacks write events. Any thread. */
 void api_calls_enable(bool on);
 
+/*
+ * Whether the program has a client of CUPTI beside us (share/share.h): its callback is called within ours, and callbacks that only
+ * it wants are none of ours. Any thread.
+ */
+void api_calls_with_client(bool there);
+
 #define API_CALLBACK_IDS_MAX 2048u /* more than CUPTI has; names end earlier */
 
 /* A function id (api << 16 | callback id) as an index below API_FUNCTIONS_MAX; those without a name share one. */

@@ -29,7 +29,7 @@ static atomic_uint warm_count, fresh; /* fresh: the first slot that was never us
 static atomic_uint with_cupti, waiting; /* waiting: completed, not yet given back */
 static unsigned in_order; /* the collector's: full ones, oldest first, linked by `next` */
 static atomic_uint next_records; /* of the next buffers, if not many are ahead */
-static atomic_uint_fast64_t requests, refused, request_ns, completed_ns;
+static atomic_uint_fast64_t decoded, requests, refused, request_ns, completed_ns;
 static unsigned high_water,
 	high_water_last; /* the collector's: most in use in this period, in the last */
 static uint64_t period_ns;
@@ -163,6 +163,11 @@ void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	atomic_fetch_add_explicit(&request_ns, clock_monotonic_ns() - start, memory_order_relaxed);
 }
 
+bool buffers_has(const uint8_t *buffer)
+{
+	return region && buffer >= region && buffer < region + REGION_BYTES;
+}
+
 void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	unsigned slot;
@@ -170,7 +175,7 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 	(void)context;
 	(void)stream;
 	(void)size;
-	if (!region || buffer < region || buffer >= region + REGION_BYTES)
+	if (!buffers_has(buffer))
 		return;
 	slot = (unsigned)((size_t)(buffer - region) / BUFFER_BYTES) + 1;
 	if (buffer != bytes_of(slot) || !atomic_exchange(&slots[slot].is_out, false))
@@ -188,6 +193,19 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 	collector_moved();
 	if (atomic_load(&collector_idle))
 		collector_wake();
+}
+
+/* One that is given back meanwhile is in neither of the two, never in both. */
+uint64_t buffers_completed(void)
+{
+	uint64_t n = atomic_load(&decoded);
+
+	return n + atomic_load(&waiting);
+}
+
+uint64_t buffers_decoded(void)
+{
+	return atomic_load(&decoded);
 }
 
 uint64_t buffers_completed_ns(void)
@@ -272,6 +290,7 @@ void buffers_give_back(const struct full_buffer *taken, uint64_t records, uint64
 	/* All that CUPTI may have written: records that never finished may lie behind the valid ones. */
 	memset(taken->bytes, 0, slots[taken->slot].size);
 	push_warm(taken->slot);
+	atomic_fetch_add(&decoded, 1);
 	/* Two for one: so that those of a burst go in time. */
 	for (int i = 0; i < 2 && in_use - 1 + atomic_load(&warm_count) > most; i++)
 		if ((extra = pop_warm()))

@@ -44,6 +44,13 @@ bool buffers_start(void);
 void buffers_on_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 
+/* Whether that is one of ours. Any thread. */
+bool buffers_has(const uint8_t *buffer);
+
+/* Numbers of those that CUPTI has completed, and that were given back after decoding. Any thread. */
+uint64_t buffers_completed(void);
+uint64_t buffers_decoded(void);
+
 struct full_buffer {
 	uint8_t *bytes;
 	size_t valid;

@@ -26,6 +26,7 @@
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
+#include "capture/cuda/share/share.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -271,6 +272,8 @@ static void load(const struct source_start *start)
 		note_no_cupti(e.text, "");
 		return;
 	}
+	if (start->wanted->own_profiler == SETTING_OWN_PROFILER_SHARE)
+		share_wrap(&self.cupti);
 	if (!buffers_start()) {
 		note_no_cupti("no memory for activity buffers", "");
 		return;
@@ -361,6 +364,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	if (reasons & VENDOR_CLOSE)
 		atomic_store(&self.closed, true);
 	open = atomic_load(&self.open) && !atomic_load(&self.closed);
+	share_follow();
 	if (open && !exits)
 		follow_wanted();
 	if (!open && self.enabled && !exits) {
@@ -480,6 +484,7 @@ static uint64_t collect(struct writer *w, uint64_t now)
 	while (buffers_take_full(&full)) {
 		if (api_calls_take_module_unloaded())
 			kernel_configs_forget();
+		share_copy(full.bytes, full.valid);
 		decoded = activity_decode(&self.cupti, w, full.bytes, full.valid);
 		buffers_give_back(&full, decoded.records, decoded.work_ns);
 	}
@@ -622,6 +627,7 @@ static void stopped(struct writer *w)
 	if (self.wanted.graphs == SETTING_GRAPHS_AUTO)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
+	share_end(w);
 	if (!self.subscribed)
 		atomic_store(&self.usable, false); /* the next session subscribes anew */
 }
@@ -638,6 +644,7 @@ static void after_fork(void)
 	activity_reset();
 	clock_pairs_reset();
 	devices_reset();
+	share_after_fork();
 }
 
 const struct source cuda_source = {

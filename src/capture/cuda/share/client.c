@@ -1,0 +1,299 @@
+#include "capture/cuda/share/client.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/cuda/api_calls.h"
+
+#define DOMAINS 8u
+#define WORDS (API_CALLBACK_IDS_MAX / 64)
+#define KINDS 64u
+#define SUBSCRIPTIONS                                                                              \
+	16u /* memory of the latest ones: a thread that is late reads one that has ended */
+#define CALLS 8u /* of CUDA within each other on one thread */
+#define LEAVE_LIMIT_NS NS_PER_S
+
+struct real_cupti real_cupti;
+
+static atomic_uint_fast64_t callbacks[WANTS][DOMAINS][WORDS];
+static atomic_uint_fast64_t kinds[WANTS];
+
+/* --- callbacks --- */
+
+static bool is_id(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	return (unsigned)domain < DOMAINS && id < API_CALLBACK_IDS_MAX;
+}
+
+bool wants_callback(enum want who, CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	return is_id(domain, id) &&
+	       atomic_load_explicit(&callbacks[who][domain][id / 64], memory_order_relaxed) >>
+			       id % 64 &
+		       1;
+}
+
+static bool is_wanted(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	return wants_callback(WANT_RECORDER, domain, id) || wants_callback(WANT_CLIENT, domain, id);
+}
+
+static void set_callback(enum want who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	uint64_t bit = UINT64_C(1) << id % 64;
+
+	if (on)
+		atomic_fetch_or(&callbacks[who][domain][id / 64], bit);
+	else
+		atomic_fetch_and(&callbacks[who][domain][id / 64], ~bit);
+}
+
+/* The other one may change its mind meanwhile. */
+static CUptiResult follow_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	CUptiResult result;
+	bool on;
+
+	do {
+		on = is_wanted(domain, id);
+		result = real_cupti.recorder.EnableCallback(on, atomic_load(&real_cupti.subscriber),
+							    domain, id);
+	} while (is_wanted(domain, id) != on);
+	return result;
+}
+
+CUptiResult want_callback(enum want who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
+	CUptiResult result;
+
+	if (!is_id(domain, id))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	set_callback(who, on, domain, id);
+	if (wants_callback(other, domain, id))
+		return CUPTI_SUCCESS;
+	result = follow_callback(domain, id);
+	if (on && result != CUPTI_SUCCESS)
+		set_callback(who, false, domain, id);
+	return result;
+}
+
+bool wants_any(enum want who, CUpti_CallbackDomain domain)
+{
+	for (unsigned i = 0; i < WORDS; i++)
+		if (atomic_load(&callbacks[who][domain][i]))
+			return true;
+	return false;
+}
+
+/* Callbacks of the domain that the other one wants stay on without a gap. */
+static CUptiResult leave_domain(enum want who, CUpti_CallbackDomain domain)
+{
+	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
+	CUptiResult result = CUPTI_SUCCESS;
+	bool alone = !wants_any(other, domain);
+
+	if (alone)
+		result = real_cupti.recorder.EnableDomain(0, atomic_load(&real_cupti.subscriber),
+							  domain);
+	for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++) {
+		bool was = wants_callback(who, domain, id);
+
+		set_callback(who, false, domain, id);
+		if (alone ? is_wanted(domain, id) : was && !wants_callback(other, domain, id))
+			follow_callback(domain, id);
+	}
+	return result;
+}
+
+CUptiResult want_domain(enum want who, bool on, CUpti_CallbackDomain domain)
+{
+	CUptiResult result;
+
+	if ((unsigned)domain >= DOMAINS)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!on)
+		return leave_domain(who, domain);
+	for (unsigned i = 0; i < WORDS; i++)
+		atomic_store(&callbacks[who][domain][i], UINT64_MAX);
+	result = real_cupti.recorder.EnableDomain(1, atomic_load(&real_cupti.subscriber), domain);
+	if (result != CUPTI_SUCCESS)
+		for (unsigned i = 0; i < WORDS; i++)
+			atomic_store(&callbacks[who][domain][i], 0);
+	return result;
+}
+
+/* --- kinds of records --- */
+
+uint64_t wants_kinds(enum want who)
+{
+	return atomic_load(&kinds[who]);
+}
+
+static bool is_kind_wanted(CUpti_ActivityKind kind)
+{
+	return (atomic_load(&kinds[WANT_RECORDER]) | atomic_load(&kinds[WANT_CLIENT])) >> kind & 1;
+}
+
+CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
+{
+	enum want other = who == WANT_CLIENT ? WANT_RECORDER : WANT_CLIENT;
+	uint64_t bit = (unsigned)kind < KINDS ? UINT64_C(1) << kind : 0;
+	CUptiResult result;
+	bool to;
+
+	if (!bit)
+		return CUPTI_ERROR_INVALID_KIND;
+	if (on)
+		atomic_fetch_or(&kinds[who], bit);
+	else
+		atomic_fetch_and(&kinds[who], ~bit);
+	if (atomic_load(&kinds[other]) & bit)
+		return CUPTI_SUCCESS;
+	do {
+		to = is_kind_wanted(kind);
+		result = (to ? real_cupti.recorder.ActivityEnable
+			     : real_cupti.recorder.ActivityDisable)(kind);
+	} while (is_kind_wanted(kind) != to);
+	if (on && result != CUPTI_SUCCESS)
+		atomic_fetch_and(&kinds[who], ~bit);
+	return result;
+}
+
+void wants_forget(enum want who)
+{
+	memset((void *)callbacks[who], 0, sizeof(callbacks[who]));
+	atomic_store(&kinds[who], 0);
+}
+
+void wants_repeat_callbacks(CUpti_SubscriberHandle subscriber)
+{
+	for (unsigned domain = 0; domain < DOMAINS; domain++) {
+		if (wants_callback(WANT_CLIENT, (CUpti_CallbackDomain)domain,
+				   API_CALLBACK_IDS_MAX - 1)) {
+			real_cupti.recorder.EnableDomain(1, subscriber,
+							 (CUpti_CallbackDomain)domain);
+			continue;
+		}
+		for (CUpti_CallbackId id = 0; id < API_CALLBACK_IDS_MAX; id++)
+			if (wants_callback(WANT_CLIENT, (CUpti_CallbackDomain)domain, id))
+				real_cupti.recorder.EnableCallback(
+					1, subscriber, (CUpti_CallbackDomain)domain, id);
+	}
+}
+
+void wants_repeat_kinds(bool on)
+{
+	for (unsigned kind = 0; kind < KINDS; kind++)
+		if (wants_kinds(WANT_CLIENT) >> kind & 1)
+			(on ? real_cupti.recorder.ActivityEnable
+			    : real_cupti.recorder.ActivityDisable)((CUpti_ActivityKind)kind);
+}
+
+/* --- the subscription --- */
+
+static struct subscription places[SUBSCRIPTIONS];
+static atomic_uint next_place;
+static _Atomic(struct subscription *) subscription;
+static atomic_uint
+	callers; /* threads between their look at `subscription` and their return from its callback */
+
+static __thread unsigned inside __attribute__((tls_model("initial-exec")));
+
+/* The client's words of the calls that this thread is in. */
+static __thread struct {
+	const uint64_t *recorders; /* by which the two callbacks of a call are known */
+	uint64_t word;
+} calls[CALLS] __attribute__((tls_model("initial-exec")));
+static __thread unsigned depth __attribute__((tls_model("initial-exec")));
+
+struct subscription *client_subscription(void)
+{
+	return atomic_load(&subscription);
+}
+
+struct subscription *client_subscribe(CUpti_CallbackFunc callback, void *user)
+{
+	struct subscription *none = NULL,
+			    *s = &places[atomic_fetch_add(&next_place, 1) % SUBSCRIPTIONS];
+
+	if (client_subscription())
+		return NULL;
+	*s = (struct subscription){ callback, user, NULL };
+	return atomic_compare_exchange_strong(&subscription, &none, s) ? s : NULL;
+}
+
+void client_unsubscribe(struct subscription *s)
+{
+	const struct timespec pause = { .tv_nsec = 50 * NS_PER_US };
+	uint64_t begun = clock_machine_ns();
+
+	if (!atomic_compare_exchange_strong(&subscription, &s, NULL) || inside)
+		return;
+	while (atomic_load(&callers) && clock_machine_ns() - begun < LEAVE_LIMIT_NS)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+bool client_is_inside(void)
+{
+	return inside > 0;
+}
+
+static uint64_t *enter_call(const uint64_t *recorders)
+{
+	if (depth == CALLS)
+		depth = 0; /* their ends never came */
+	calls[depth].recorders = recorders;
+	calls[depth].word = 0;
+	return &calls[depth++].word;
+}
+
+/* A call whose beginning the client has not seen has a new word. */
+static uint64_t leave_call(const uint64_t *recorders)
+{
+	for (unsigned at = depth; at-- > 0;)
+		if (calls[at].recorders == recorders) {
+			depth = at;
+			return calls[at].word;
+		}
+	return 0;
+}
+
+static void call_with_word(const struct subscription *s, CUpti_CallbackDomain domain,
+			   CUpti_CallbackId id, const CUpti_CallbackData *info)
+{
+	CUpti_CallbackData copy = *info;
+	uint64_t word;
+
+	if (copy.callbackSite == CUPTI_API_ENTER) {
+		copy.correlationData = enter_call(info->correlationData);
+	} else {
+		word = leave_call(info->correlationData);
+		copy.correlationData = &word;
+	}
+	s->callback(s->user, domain, id, &copy);
+}
+
+void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
+{
+	struct subscription *s;
+
+	atomic_fetch_add(&callers, 1);
+	s = client_subscription();
+	if (s && s->callback && wants_callback(WANT_CLIENT, domain, id)) {
+		inside++;
+		if (domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API)
+			call_with_word(s, domain, id, info);
+		else
+			s->callback(s->user, domain, id, info);
+		inside--;
+	}
+	atomic_fetch_sub(&callers, 1);
+}
+
+void client_after_fork(void)
+{
+	atomic_store(&callers, 0);
+	inside = depth = 0;
+}

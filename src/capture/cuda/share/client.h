@@ -1,0 +1,106 @@
+/*
+ * client.h: what the recorder and the client want of CUPTI, and the client's subscription.
+ *
+ * Without a lock: each sets its own bits and then has CUPTI follow both, until that is what both want.
+ */
+#ifndef PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
+#define PITOT_CAPTURE_CUDA_SHARE_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "capture/cuda/vendor.h"
+
+/*
+ * Functions of CUPTI that both call, and those that only the client calls: ours are named own_…. What this CUPTI lacks the client does
+ * not find either.
+ */
+#define SHARED_FUNCTIONS(F)                                                                        \
+	F(GetTimestamp)                                                                            \
+	F(Subscribe)                                                                               \
+	F(Subscribe_v2)                                                                            \
+	F(Unsubscribe)                                                                             \
+	F(EnableCallback)                                                                          \
+	F(EnableDomain)                                                                            \
+	F(ActivityRegisterCallbacks)                                                               \
+	F(ActivityEnable)                                                                          \
+	F(ActivityDisable)                                                                         \
+	F(ActivityFlushAll)                                                                        \
+	F(ActivityGetNextRecord)                                                                   \
+	F(ActivityGetNumDroppedRecords)                                                            \
+	F(ActivitySetAttribute)                                                                    \
+	F(SetThreadIdType)
+
+#define CLIENTS_FUNCTIONS(F)                                                                       \
+	F(EnableAllDomains)                                                                        \
+	F(GetCallbackState)                                                                        \
+	F(ActivityRegisterTimestampCallback)                                                       \
+	F(ActivityEnableContext)                                                                   \
+	F(ActivityDisableContext)                                                                  \
+	F(ActivityEnableAndDump)                                                                   \
+	F(ActivityEnableHWTrace)                                                                   \
+	F(ActivityFlush)                                                                           \
+	F(ActivityFlushPeriod)                                                                     \
+	F(ActivityGetAttribute)                                                                    \
+	F(GetThreadIdType)                                                                         \
+	F(GetLastError)                                                                            \
+	F(Finalize)
+
+/* Of the recorder's table those that are replaced: ours are named recorder_…. */
+#define RECORDERS_FUNCTIONS(F)                                                                     \
+	F(Subscribe)                                                                               \
+	F(Subscribe_v2)                                                                            \
+	F(Unsubscribe)                                                                             \
+	F(EnableCallback)                                                                          \
+	F(EnableDomain)                                                                            \
+	F(ActivityRegisterCallbacks)                                                               \
+	F(ActivityEnable)                                                                          \
+	F(ActivityDisable)                                                                         \
+	F(ActivityGetNumDroppedRecords)
+
+/* CUPTI's own. */
+struct real_cupti {
+	struct cupti recorder;
+#define F(name) __typeof__(cupti##name) *name;
+	CLIENTS_FUNCTIONS(F)
+#undef F
+	_Atomic(CUpti_SubscriberHandle)
+		subscriber; /* the recorder's, or the client's while the recorder has none */
+};
+extern struct real_cupti real_cupti;
+
+enum want { WANT_RECORDER, WANT_CLIENT, WANTS };
+
+CUptiResult want_callback(enum want who, bool on, CUpti_CallbackDomain domain, CUpti_CallbackId id);
+CUptiResult want_domain(enum want who, bool on, CUpti_CallbackDomain domain);
+CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind);
+bool wants_callback(enum want who, CUpti_CallbackDomain domain, CUpti_CallbackId id);
+bool wants_any(enum want who, CUpti_CallbackDomain domain);
+/* Bits by kind. */
+uint64_t wants_kinds(enum want who);
+void wants_forget(enum want who);
+
+/* Has CUPTI do what the client wants, after another subscription. */
+void wants_repeat_callbacks(CUpti_SubscriberHandle subscriber);
+void wants_repeat_kinds(bool on);
+
+/* Of a client there is one at a time. NULL: none. */
+struct subscription {
+	CUpti_CallbackFunc callback;
+	void *user;
+	CUpti_SubscriberHandle real; /* while it is subscribed at CUPTI itself; else NULL */
+};
+struct subscription *client_subscription(void);
+/* Claims the place; NULL: it is taken. */
+struct subscription *client_subscribe(CUpti_CallbackFunc callback, void *user);
+/* From its return on the callback is called by no other thread, unless that is in it for long. */
+void client_unsubscribe(struct subscription *s);
+
+/* Calls the client's callback. */
+void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info);
+/* Whether the calling thread is in it. */
+bool client_is_inside(void);
+
+void client_after_fork(void);
+
+#endif

@@ -1,0 +1,704 @@
+#include "capture/cuda/share/share.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/capability_notes.h"
+#include "capture/collector.h"
+#include "capture/cuda/api_calls.h"
+#include "capture/cuda/buffers.h"
+#include "capture/cuda/share/client.h"
+#include "capture/cuda/share/client_records.h"
+#include "capture/cuda/share/slots.h"
+#include "capture/log.h"
+#include "capture/vendor_thread.h"
+#include "format/rows.h"
+
+#define ATTRIBUTES 16u
+#define ATTRIBUTE_BYTES 16u
+#define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
+#define LOOK_NS (200 * NS_PER_US)
+
+static atomic_bool wrapped; /* functions are routed here, for ever */
+static atomic_bool
+	shared; /* the recorder is subscribed, for both; else the client's calls are CUPTI's */
+static atomic_bool clock_passed; /* CUPTI has the client's clock, and gives it not back */
+static atomic_bool noted; /* that there is a client */
+static atomic_uint_fast64_t left_out;
+
+/* What the client has set without effect. A size of 0: nothing. */
+static struct {
+	atomic_size_t size;
+	atomic_uint_fast64_t value[ATTRIBUTE_BYTES / 8];
+} attributes[ATTRIBUTES];
+static atomic_int thread_id_type = -1; /* the client's; -1: it has set none */
+
+static __thread CUptiResult last_error __attribute__((tls_model("initial-exec")));
+
+static CUptiResult answer(CUptiResult result)
+{
+	if (result != CUPTI_SUCCESS)
+		last_error = result;
+	return result;
+}
+
+static bool is_shared(void)
+{
+	return atomic_load(&shared);
+}
+
+/* A client has come or gone: callbacks are looked at for it, or no longer. */
+static void follow_client(void)
+{
+	bool there = is_shared() && (client_subscription() || wants_kinds(WANT_CLIENT));
+
+	api_calls_with_client(there);
+	if (there && !atomic_exchange(&noted, true))
+		capability_note("own_profiler", capability_state_on, "share", "share",
+				"another client of CUPTI");
+}
+
+/* Its functions stay where they are, also when it forgets to unsubscribe before dlclose(). */
+static void keep_loaded(void *function)
+{
+	Dl_info info;
+
+	if (!client_is_inside() && dladdr(function, &info) && info.dli_fname)
+		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* --- the client's subscription --- */
+
+static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
+					  CUpti_CallbackFunc callback, void *user)
+{
+	struct subscription *s;
+	CUptiResult result;
+
+	if (!handle)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	s = client_subscribe(callback, user);
+	if (!s)
+		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	keep_loaded((void *)callback);
+	if (!is_shared()) {
+		result = real_cupti.recorder.Subscribe(&s->real, callback, user);
+		if (result != CUPTI_SUCCESS) {
+			client_unsubscribe(s);
+			return result;
+		}
+		atomic_store(&real_cupti.subscriber, s->real);
+	}
+	*handle = (CUpti_SubscriberHandle)(void *)s;
+	follow_client();
+	return CUPTI_SUCCESS;
+}
+
+/* Later versions of the parameters ask for several subscribers, which this is not. */
+static CUptiResult CUPTIAPI own_Subscribe_v2(CUpti_SubscriberHandle *handle,
+					     CUpti_CallbackFunc callback, void *user,
+					     CUpti_SubscriberParams *parameters)
+{
+	if (parameters && parameters->structSize > CUpti_SubscriberParams_STRUCT_SIZE)
+		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	return own_Subscribe(handle, callback, user);
+}
+
+static struct subscription *subscription_of(CUpti_SubscriberHandle handle)
+{
+	struct subscription *s = client_subscription();
+
+	return s && (void *)handle == s ? s : NULL;
+}
+
+static void disable_callbacks(void)
+{
+	for (unsigned domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; domain++)
+		want_domain(WANT_CLIENT, false, (CUpti_CallbackDomain)domain);
+}
+
+static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
+{
+	struct subscription *s = subscription_of(handle);
+
+	if (!s)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	disable_callbacks();
+	client_unsubscribe(s);
+	if (!is_shared() && s->real)
+		real_cupti.recorder.Unsubscribe(s->real);
+	follow_client();
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
+					       CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	return answer(subscription_of(handle) ? want_callback(WANT_CLIENT, enable != 0, domain, id)
+					      : CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+static CUptiResult CUPTIAPI own_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+					     CUpti_CallbackDomain domain)
+{
+	return answer(subscription_of(handle) ? want_domain(WANT_CLIENT, enable != 0, domain)
+					      : CUPTI_ERROR_INVALID_PARAMETER);
+}
+
+static CUptiResult CUPTIAPI own_EnableAllDomains(uint32_t enable, CUpti_SubscriberHandle handle)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	for (unsigned d = 1; d < CUPTI_CB_DOMAIN_SIZE && result == CUPTI_SUCCESS; d++)
+		result = own_EnableDomain(enable, handle, (CUpti_CallbackDomain)d);
+	return result;
+}
+
+static CUptiResult CUPTIAPI own_GetCallbackState(uint32_t *enable, CUpti_SubscriberHandle handle,
+						 CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	if (!enable || !subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	*enable = wants_callback(WANT_CLIENT, domain, id);
+	return CUPTI_SUCCESS;
+}
+
+/* --- its records --- */
+
+/* Buffers that CUPTI has requested from the one and hands over when the other is registered. */
+static void CUPTIAPI on_complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
+				 size_t valid)
+{
+	CUpti_BuffersCallbackCompleteFunc clients = copies_complete();
+
+	if (buffers_has(buffer))
+		buffers_on_complete(context, stream, buffer, size, valid);
+	else if (clients)
+		clients(context, stream, buffer, size, valid);
+}
+
+static CUptiResult CUPTIAPI own_ActivityRegisterCallbacks(
+	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
+{
+	if (!request || !complete)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	keep_loaded((void *)request);
+	copies_register(request, complete);
+	return is_shared() ? CUPTI_SUCCESS
+			   : real_cupti.recorder.ActivityRegisterCallbacks(request, on_complete);
+}
+
+static CUptiResult CUPTIAPI own_ActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc read)
+{
+	if (!read)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	keep_loaded((void *)read);
+	copies_register_clock(read);
+	if (is_shared())
+		return CUPTI_SUCCESS;
+	atomic_store(&clock_passed, true);
+	return real_cupti.ActivityRegisterTimestampCallback(read);
+}
+
+/* KERNEL serializes kernels, and records of graphs as a whole are in place of their nodes: both would change the recording. */
+static bool is_refused(CUpti_ActivityKind kind)
+{
+	return is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1) &&
+	       (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+}
+
+static CUptiResult CUPTIAPI own_ActivityEnable(CUpti_ActivityKind kind)
+{
+	CUptiResult result;
+
+	if ((unsigned)kind >= COPIES_KINDS)
+		return answer(CUPTI_ERROR_INVALID_KIND);
+	if (is_refused(kind))
+		return answer(CUPTI_ERROR_NOT_COMPATIBLE);
+	if (is_shared() && !(wants_kinds(WANT_RECORDER) >> kind & 1))
+		atomic_fetch_or(&left_out, UINT64_C(1) << kind);
+	copies_enable((uint32_t)kind, wants_any(WANT_RECORDER, CUPTI_CB_DOMAIN_DRIVER_API));
+	result = want_kind(WANT_CLIENT, true, kind);
+	if (result != CUPTI_SUCCESS)
+		copies_disable((uint32_t)kind);
+	follow_client();
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_ActivityDisable(CUpti_ActivityKind kind)
+{
+	CUptiResult result;
+
+	if ((unsigned)kind >= COPIES_KINDS)
+		return answer(CUPTI_ERROR_INVALID_KIND);
+	copies_disable((uint32_t)kind);
+	result = want_kind(WANT_CLIENT, false, kind);
+	follow_client();
+	return answer(result);
+}
+
+/* Of all contexts: which one a record is of is the client's to look at. */
+static CUptiResult CUPTIAPI own_ActivityEnableContext(CUcontext context, CUpti_ActivityKind kind)
+{
+	(void)context;
+	return own_ActivityEnable(kind);
+}
+
+static CUptiResult CUPTIAPI own_ActivityDisableContext(CUcontext context, CUpti_ActivityKind kind)
+{
+	(void)context;
+	return own_ActivityDisable(kind);
+}
+
+static CUptiResult CUPTIAPI own_ActivityEnableAndDump(CUpti_ActivityKind kind)
+{
+	CUptiResult result = own_ActivityEnable(kind);
+
+	return result == CUPTI_SUCCESS ? answer(real_cupti.ActivityEnableAndDump(kind)) : result;
+}
+
+/* Of every kernel, instead of what the recorder reads. */
+static CUptiResult CUPTIAPI own_ActivityEnableHWTrace(uint8_t enable)
+{
+	return is_shared() ? answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+			   : real_cupti.ActivityEnableHWTrace(enable);
+}
+
+/* --- flushes --- */
+
+static bool look_again(uint64_t begun_ns)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_NS };
+
+	collector_wake();
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	return collector_running() && clock_machine_ns() - begun_ns < FLUSH_LIMIT_NS;
+}
+
+/*
+ * By the vendor thread, as all flushes: two at a time are more than some versions bear. Inside of a callback CUPTI may have locks that
+ * its flush on another thread waits for, so there it is called here. A forced flush would give the recorder records that have not
+ * ended, and is none.
+ */
+static void flush_records(void)
+{
+	uint64_t begun = clock_machine_ns(), completed;
+	unsigned round;
+
+	if (client_is_inside()) {
+		real_cupti.recorder.ActivityFlushAll(0);
+	} else {
+		round = vendor_thread_request(VENDOR_FLUSH);
+		while (!vendor_thread_done(round) && look_again(begun))
+			;
+	}
+	completed = buffers_completed();
+	while (buffers_decoded() < completed && look_again(begun))
+		;
+}
+
+static CUptiResult CUPTIAPI own_ActivityFlushAll(uint32_t flag)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (copies_is_inside() || !copies_registered())
+		return answer(CUPTI_ERROR_INVALID_OPERATION);
+	if (is_shared() && collector_running() && !api_calls_fatal())
+		flush_records();
+	else
+		result = real_cupti.recorder.ActivityFlushAll(flag);
+	copies_deliver(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED ? COPIES_LAST : COPIES_FLUSH);
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_ActivityFlush(CUcontext context, uint32_t stream, uint32_t flag)
+{
+	(void)context;
+	(void)stream;
+	return own_ActivityFlushAll(flag);
+}
+
+static CUptiResult CUPTIAPI own_ActivityFlushPeriod(uint32_t ms)
+{
+	return is_shared() ? CUPTI_SUCCESS : real_cupti.ActivityFlushPeriod(ms);
+}
+
+/* A kind of which no record was copied yet is CUPTI's to know. */
+static CUptiResult CUPTIAPI own_ActivityGetNextRecord(uint8_t *buffer, size_t valid,
+						      CUpti_Activity **record)
+{
+	CUptiResult result = copies_next_record(buffer, valid, record);
+
+	if (result == CUPTI_ERROR_INVALID_KIND)
+		result = real_cupti.recorder.ActivityGetNextRecord(buffer, valid, record);
+	return answer(result);
+}
+
+static CUptiResult CUPTIAPI own_ActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
+							     size_t *dropped)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (!dropped)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	*dropped = 0;
+	if (!is_shared())
+		result = real_cupti.recorder.ActivityGetNumDroppedRecords(context, stream, dropped);
+	*dropped += copies_dropped();
+	return answer(result);
+}
+
+/* --- attributes --- */
+
+static CUptiResult CUPTIAPI own_ActivitySetAttribute(CUpti_ActivityAttribute attribute,
+						     size_t *size, void *value)
+{
+	uint64_t words[ATTRIBUTE_BYTES / 8] = { 0 };
+
+	if (!is_shared())
+		return real_cupti.recorder.ActivitySetAttribute(attribute, size, value);
+	if ((unsigned)attribute >= ATTRIBUTES || !size || !value || !*size ||
+	    *size > ATTRIBUTE_BYTES)
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	memcpy(words, value, *size);
+	for (unsigned i = 0; i < ARRAY_SIZE(words); i++)
+		atomic_store(&attributes[attribute].value[i], words[i]);
+	atomic_store(&attributes[attribute].size, *size);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_ActivityGetAttribute(CUpti_ActivityAttribute attribute,
+						     size_t *size, void *value)
+{
+	uint64_t words[ATTRIBUTE_BYTES / 8];
+	size_t have =
+		(unsigned)attribute < ATTRIBUTES ? atomic_load(&attributes[attribute].size) : 0;
+
+	if (!have || !size || !value)
+		return answer(real_cupti.ActivityGetAttribute(attribute, size, value));
+	if (*size < have)
+		return answer(CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT);
+	for (unsigned i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] = atomic_load(&attributes[attribute].value[i]);
+	memcpy(value, words, have);
+	*size = have;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_SetThreadIdType(CUpti_ActivityThreadIdType type)
+{
+	if (!is_shared())
+		return real_cupti.recorder.SetThreadIdType(type);
+	atomic_store(&thread_id_type, (int)type);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_GetThreadIdType(CUpti_ActivityThreadIdType *type)
+{
+	int own = atomic_load(&thread_id_type);
+
+	if (!type || own < 0)
+		return answer(real_cupti.GetThreadIdType(type));
+	*type = (CUpti_ActivityThreadIdType)own;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_GetTimestamp(uint64_t *timestamp)
+{
+	CUpti_TimestampCallbackFunc read = copies_clock();
+
+	if (!timestamp || !read)
+		return answer(real_cupti.recorder.GetTimestamp(timestamp));
+	*timestamp = read();
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult CUPTIAPI own_GetLastError(void)
+{
+	CUptiResult result = last_error;
+
+	last_error = CUPTI_SUCCESS;
+	return result != CUPTI_SUCCESS ? result : real_cupti.GetLastError();
+}
+
+/* --- the client's end --- */
+
+static CUptiResult CUPTIAPI own_Finalize(void)
+{
+	struct subscription *s = client_subscription();
+
+	if (s)
+		own_Unsubscribe((CUpti_SubscriberHandle)(void *)s);
+	for (unsigned kind = 0; kind < COPIES_KINDS; kind++)
+		if (wants_kinds(WANT_CLIENT) >> kind & 1)
+			own_ActivityDisable((CUpti_ActivityKind)kind);
+	copies_deliver(COPIES_LAST);
+	copies_reset();
+	for (unsigned i = 0; i < ATTRIBUTES; i++)
+		atomic_store(&attributes[i].size, 0);
+	atomic_store(&thread_id_type, -1);
+	return is_shared() ? CUPTI_SUCCESS : answer(real_cupti.Finalize());
+}
+
+/* --- the recorder's functions, and between the two --- */
+
+static void set_zeroed(uint8_t zeroed)
+{
+	size_t size = sizeof(zeroed);
+
+	real_cupti.recorder.ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER,
+						 &size, &zeroed);
+}
+
+/* CUPTI's buffers have to come back before another's are registered. */
+static void end_buffers(void)
+{
+	wants_repeat_kinds(false);
+	real_cupti.recorder.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+}
+
+/* The recorder is not subscribed: the client is CUPTI's own again. */
+static void hand_over(void)
+{
+	struct subscription *s = client_subscription();
+
+	if (copies_registered()) {
+		set_zeroed(0);
+		real_cupti.recorder.ActivityRegisterCallbacks(copies_request(), on_complete);
+	}
+	if (copies_clock() && real_cupti.ActivityRegisterTimestampCallback) {
+		atomic_store(&clock_passed, true);
+		real_cupti.ActivityRegisterTimestampCallback(copies_clock());
+	}
+	if (s && real_cupti.recorder.Subscribe(&s->real, s->callback, s->user) == CUPTI_SUCCESS) {
+		atomic_store(&real_cupti.subscriber, s->real);
+		wants_repeat_callbacks(s->real);
+	}
+	wants_repeat_kinds(true);
+	follow_client();
+}
+
+static void take_back(void)
+{
+	struct subscription *s = client_subscription();
+
+	if (is_shared() || !s || !s->real)
+		return;
+	end_buffers();
+	real_cupti.recorder.Unsubscribe(s->real);
+	s->real = NULL;
+}
+
+static CUptiResult subscribed(CUptiResult result, const CUpti_SubscriberHandle *handle)
+{
+	if (result == CUPTI_SUCCESS)
+		atomic_store(&real_cupti.subscriber, *handle);
+	else
+		hand_over();
+	return result;
+}
+
+static CUptiResult CUPTIAPI recorder_Subscribe(CUpti_SubscriberHandle *handle,
+					       CUpti_CallbackFunc callback, void *user)
+{
+	if (atomic_load(&clock_passed)) /* the recorder's times would be the client's */
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	take_back();
+	return subscribed(real_cupti.recorder.Subscribe(handle, callback, user), handle);
+}
+
+static CUptiResult CUPTIAPI recorder_Subscribe_v2(CUpti_SubscriberHandle *handle,
+						  CUpti_CallbackFunc callback, void *user,
+						  CUpti_SubscriberParams *parameters)
+{
+	if (atomic_load(&clock_passed))
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	take_back();
+	return subscribed(real_cupti.recorder.Subscribe_v2(handle, callback, user, parameters),
+			  handle);
+}
+
+static CUptiResult CUPTIAPI recorder_Unsubscribe(CUpti_SubscriberHandle handle)
+{
+	CUptiResult result;
+
+	atomic_store(&shared, false);
+	end_buffers();
+	result = real_cupti.recorder.Unsubscribe(handle);
+	wants_forget(WANT_RECORDER);
+	hand_over();
+	return result;
+}
+
+static CUptiResult CUPTIAPI recorder_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
+						    CUpti_CallbackDomain domain,
+						    CUpti_CallbackId id)
+{
+	(void)handle;
+	return want_callback(WANT_RECORDER, enable != 0, domain, id);
+}
+
+static CUptiResult CUPTIAPI recorder_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+						  CUpti_CallbackDomain domain)
+{
+	(void)handle;
+	return want_domain(WANT_RECORDER, enable != 0, domain);
+}
+
+static CUptiResult CUPTIAPI recorder_ActivityEnable(CUpti_ActivityKind kind)
+{
+	CUptiResult result = want_kind(WANT_RECORDER, true, kind);
+
+	if (result == CUPTI_SUCCESS)
+		atomic_fetch_and(&left_out, ~(UINT64_C(1) << kind));
+	return result;
+}
+
+static CUptiResult CUPTIAPI recorder_ActivityDisable(CUpti_ActivityKind kind)
+{
+	if (wants_kinds(WANT_CLIENT) >> kind & 1)
+		atomic_fetch_or(&left_out, UINT64_C(1) << kind);
+	return want_kind(WANT_RECORDER, false, kind);
+}
+
+/* Records that CUPTI has dropped are lost to both. */
+static CUptiResult CUPTIAPI recorder_ActivityGetNumDroppedRecords(CUcontext context,
+								  uint32_t stream, size_t *dropped)
+{
+	CUptiResult result =
+		real_cupti.recorder.ActivityGetNumDroppedRecords(context, stream, dropped);
+
+	if (result == CUPTI_SUCCESS && wants_kinds(WANT_CLIENT))
+		copies_add_dropped(*dropped);
+	return result;
+}
+
+/* --- what is routed --- */
+
+static struct routed routed[] = {
+#define F(name) { "cupti" #name, (void *)own_##name, NULL },
+	SHARED_FUNCTIONS(F) CLIENTS_FUNCTIONS(F)
+#undef F
+};
+
+/* The last step of a subscription: from here on the client's calls are ours. */
+static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
+	CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete)
+{
+	CUptiResult result;
+
+	(void)complete; /* buffers_on_complete */
+	result = real_cupti.recorder.ActivityRegisterCallbacks(request, on_complete);
+	if (result != CUPTI_SUCCESS)
+		return result;
+	atomic_store(&left_out, wants_kinds(WANT_CLIENT));
+	wants_repeat_callbacks(atomic_load(&real_cupti.subscriber));
+	wants_repeat_kinds(true);
+	atomic_store(&shared, true);
+	follow_client();
+	slots_route(routed, ARRAY_SIZE(routed));
+	return result;
+}
+
+static void read_real(const struct cupti *cupti, void *handle)
+{
+	real_cupti.recorder = *cupti;
+#define F(name) *(void **)&real_cupti.name = dlsym(handle, "cupti" #name);
+	CLIENTS_FUNCTIONS(F)
+#undef F
+	for (unsigned i = 0; i < ARRAY_SIZE(routed); i++)
+		routed[i].real = dlsym(handle, routed[i].name);
+	copies_start(&(struct copies_cupti){ cupti->GetTimestamp, cupti->ActivityGetNextRecord,
+					     cupti->version });
+}
+
+void share_wrap(struct cupti *cupti)
+{
+	void *handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!handle) {
+		capability_note("own_profiler", capability_state_unavailable, "share", "keep",
+				"'%s' cannot be opened twice", cupti->path);
+		return;
+	}
+	if (!atomic_exchange(&wrapped, true))
+		read_real(cupti, handle);
+#define F(name)                                                                                    \
+	if (cupti->name)                                                                           \
+		cupti->name = recorder_##name;
+	RECORDERS_FUNCTIONS(F)
+#undef F
+}
+
+/* --- what the recorder asks --- */
+
+bool share_is_recorders(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	return wants_callback(WANT_RECORDER, domain, id);
+}
+
+void share_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
+{
+	const CUpti_CallbackData *data = info;
+	bool begins =
+		(domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API) &&
+		data->callbackSite == CUPTI_API_ENTER;
+
+	client_call(domain, id, info);
+	if (begins && !client_is_inside())
+		copies_call(data->correlationId);
+}
+
+uint64_t share_left_out(void)
+{
+	return atomic_load_explicit(&left_out, memory_order_relaxed);
+}
+
+void share_copy(uint8_t *bytes, size_t valid)
+{
+	if (atomic_load(&wrapped))
+		copies_add(bytes, valid);
+}
+
+void share_follow(void)
+{
+	if (is_shared())
+		slots_follow();
+}
+
+void share_end(struct writer *w)
+{
+	struct copies_counts counts = copies_counts();
+	char text[160];
+
+	if (!atomic_load(&wrapped))
+		return;
+	if (!atomic_load(&noted))
+		snprintf(text, sizeof(text), "no other client of CUPTI");
+	else
+		snprintf(text, sizeof(text),
+			 "another client of CUPTI: %llu kernels copied (%llu records), %llu that "
+			 "it did not read in "
+			 "time dropped",
+			 (unsigned long long)counts.kernels, (unsigned long long)counts.records,
+			 (unsigned long long)counts.dropped);
+	rows_capability(w, "own_profiler", capability_state_on, "share", "share", text);
+}
+
+/* CUDA does not work here until exec(). */
+void share_after_fork(void)
+{
+	if (!atomic_load(&wrapped))
+		return;
+	atomic_store(&shared, false);
+	atomic_store(&left_out, 0);
+	api_calls_with_client(false);
+	wants_forget(WANT_RECORDER);
+	wants_forget(WANT_CLIENT);
+	client_after_fork();
+	copies_after_fork();
+	slots_after_fork();
+}

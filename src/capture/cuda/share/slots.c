@@ -1,0 +1,328 @@
+#include "capture/cuda/share/slots.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/io.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "capture/log.h"
+#include "elf/import_slots.h"
+
+#define SEEN 4096u /* libraries; more are read again in each pass */
+#define VISITS_MAX 3u /* of a library whose slots are none of ours */
+#define MAPS_BYTES (8u << 20)
+
+/* The stubs at the end of this file, and what they refer to. */
+extern void *share_dlsym(void *, const char *), *share_dlvsym(void *, const char *, const char *),
+	*share_dlopen(const char *, int);
+__attribute__((used, visibility("hidden"))) void *slots_real_dlsym, *slots_real_dlvsym,
+	*slots_real_dlopen;
+__attribute__((used, visibility("hidden"))) void *slots_dlsym(void *handle, const char *name);
+__attribute__((used, visibility("hidden"))) void *slots_dlvsym(void *handle, const char *name,
+							       const char *version);
+__attribute__((used, visibility("hidden"))) void *slots_dlopen(const char *path, int flags);
+__attribute__((used, visibility("hidden"))) int slots_is_path(const char *name);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one pass at a time */
+
+static struct {
+	const struct routed *functions;
+	unsigned count;
+	struct routed loader[3];
+	uintptr_t own; /* an address of libpitot.so, and one of CUPTI */
+	uintptr_t cupti;
+	atomic_ullong adds, subs; /* of the latest pass */
+	atomic_bool settled; /* which found all slots as they shall be */
+	struct seen {
+		uint64_t key;
+		unsigned visits; /* 0: free; more than VISITS_MAX: nothing is to be done */
+	} seen[SEEN];
+	unsigned seen_count;
+	struct strbuf maps; /* of the library that is being changed; empty: not read */
+} self;
+
+/* A pass over one library. */
+struct visit {
+	const struct loaded_library *library;
+	bool is_open; /* its protected pages are writable: by us */
+	bool again; /* it has to be looked at in the next pass, too */
+};
+
+/* --- one slot --- */
+
+static const struct routed *find_routed(const char *name)
+{
+	if (name[0] == 'd')
+		for (unsigned i = 0; i < ARRAY_SIZE(self.loader); i++)
+			if (strcmp(self.loader[i].name, name) == 0)
+				return &self.loader[i];
+	if (name[0] != 'c' || strncmp(name, "cupti", 5) != 0)
+		return NULL;
+	for (unsigned i = 0; i < self.count; i++)
+		if (self.functions[i].real && strcmp(self.functions[i].name, name) == 0)
+			return &self.functions[i];
+	return NULL;
+}
+
+/* The protection of a page as /proc/self/maps has it; false: it is not known. */
+static bool is_writable(uintptr_t address, bool *writable)
+{
+	uint64_t from, to;
+	char protection[5];
+
+	if (!self.maps.length && io_read_file("/proc/self/maps", MAPS_BYTES, &self.maps) < 0)
+		return false;
+	for (const char *line = strbuf_text(&self.maps); line && *line;
+	     line = strchr(line, '\n'), line += line != NULL) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, protection) != 3)
+			return false;
+		if (address >= from && address < to) {
+			*writable = protection[1] == 'w';
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Pages that the loader protects after relocation. Where they are still writable, another thread is loading the library: to
+ * protect them under its hands would be its end, and what is stored would be overwritten.
+ */
+static bool open_protected(struct visit *v)
+{
+	const struct loaded_library *l = v->library;
+	bool writable = true;
+
+	if (v->is_open)
+		return true;
+	if (!is_writable(l->protected_from, &writable) || writable)
+		return false;
+	v->is_open = mprotect((void *)l->protected_from, l->protected_to - l->protected_from,
+			      PROT_READ | PROT_WRITE) == 0;
+	return v->is_open;
+}
+
+static void change_slot(uintptr_t *slot, const char *name, uint64_t addend, void *user)
+{
+	const struct routed *r = find_routed(name);
+	struct visit *v = user;
+	uintptr_t at = (uintptr_t)slot, value;
+
+	if (!r || (r->ours == (void *)share_dlopen && v->library->has_rpath))
+		return;
+	value = __atomic_load_n(slot, __ATOMIC_RELAXED);
+	if (value == (uintptr_t)r->ours + addend)
+		return;
+	v->again = true;
+	/* Else it leads to what another tool or another CUPTI has there, or is not relocated yet. */
+	if (value != (uintptr_t)r->real + addend &&
+	    (addend || !loaded_library_has(v->library, value)))
+		return;
+	if (at >= v->library->protected_from && at < v->library->protected_to && !open_protected(v))
+		return;
+	__atomic_store_n(slot, (uintptr_t)r->ours + addend, __ATOMIC_RELEASE);
+}
+
+/* --- one library --- */
+
+static bool is_left_alone(const char *path)
+{
+	static const char *const prefixes[] = { "ld-linux",    "libc.so",         "libpthread.so",
+						"libdl.so",    "libcuda.so",      "libnvidia-",
+						"libcupti.so", "libcudadebugger", "libnvperf_",
+						"linux-vdso" };
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What is known of a library; NULL: the table is full. */
+static struct seen *seen_of(const struct dl_phdr_info *info)
+{
+	uint64_t key = hash_u64(info->dlpi_addr ^ hash_u64((uintptr_t)info->dlpi_phdr));
+
+	for (unsigned i = 0; i < SEEN; i++) {
+		struct seen *s = &self.seen[(key + i) % SEEN];
+
+		if (s->visits && s->key == key)
+			return s;
+		if (s->visits)
+			continue;
+		if (self.seen_count == SEEN / 2)
+			return NULL;
+		self.seen_count++;
+		s->key = key;
+		s->visits = 1;
+		return s;
+	}
+	return NULL;
+}
+
+static bool change_library(const struct dl_phdr_info *info)
+{
+	struct loaded_library library;
+	struct visit v = { .library = &library };
+
+	if (!loaded_library_read(info, &library) || loaded_library_has(&library, self.own) ||
+	    loaded_library_has(&library, self.cupti))
+		return false;
+	import_slots_visit(&library, change_slot, &v);
+	if (v.is_open)
+		mprotect((void *)library.protected_from,
+			 library.protected_to - library.protected_from, PROT_READ);
+	strbuf_release(&self.maps);
+	return v.again;
+}
+
+/* The loader keeps the library while this runs, and no function of its is called here. */
+static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct seen *s;
+
+	(void)size;
+	(void)user;
+	if (info->dlpi_subs !=
+	    atomic_load(&self.subs)) { /* another may be at the place of one that has gone */
+		memset(self.seen, 0, sizeof(self.seen));
+		self.seen_count = 0;
+	}
+	atomic_store(&self.adds, info->dlpi_adds);
+	atomic_store(&self.subs, info->dlpi_subs);
+	s = seen_of(info);
+	if (s && s->visits > VISITS_MAX)
+		return 0;
+	if (is_left_alone(info->dlpi_name) || !change_library(info)) {
+		if (s)
+			s->visits = VISITS_MAX + 1;
+		return 0;
+	}
+	if (s && s->visits++ < VISITS_MAX)
+		atomic_store(&self.settled, false);
+	return 0;
+}
+
+static int read_adds(struct dl_phdr_info *info, size_t size, void *adds)
+{
+	(void)size;
+	*(unsigned long long *)adds = info->dlpi_adds;
+	return 1;
+}
+
+static unsigned long long adds_now(void)
+{
+	unsigned long long adds = 0;
+
+	dl_iterate_phdr(read_adds, &adds);
+	return adds;
+}
+
+static void pass(void)
+{
+	pthread_mutex_lock(&lock);
+	atomic_store(&self.settled, true);
+	dl_iterate_phdr(visit_library, NULL);
+	pthread_mutex_unlock(&lock);
+}
+
+void slots_route(const struct routed *functions, unsigned count)
+{
+	pthread_mutex_lock(&lock);
+	slots_real_dlsym = (void *)dlsym;
+	slots_real_dlvsym = (void *)dlvsym;
+	slots_real_dlopen = (void *)dlopen;
+	self.loader[0] = (struct routed){ "dlsym", (void *)share_dlsym, slots_real_dlsym };
+	self.loader[1] = (struct routed){ "dlvsym", (void *)share_dlvsym, slots_real_dlvsym };
+	self.loader[2] = (struct routed){ "dlopen", (void *)share_dlopen, slots_real_dlopen };
+	self.own = (uintptr_t)&self;
+	self.cupti = (uintptr_t)functions[0].real;
+	self.count = count;
+	self.functions = functions;
+	pthread_mutex_unlock(&lock);
+	pass();
+}
+
+void slots_follow(void)
+{
+	if (self.functions &&
+	    (!atomic_load(&self.settled) || adds_now() != atomic_load(&self.adds)))
+		pass();
+}
+
+void slots_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+/* --- what the loader's functions lead to --- */
+
+static void *routed_to(void *found)
+{
+	for (unsigned i = 0; found && i < self.count; i++)
+		if (self.functions[i].real == found)
+			return self.functions[i].ours;
+	return found;
+}
+
+void *slots_dlsym(void *handle, const char *name)
+{
+	return routed_to(dlsym(handle, name));
+}
+
+void *slots_dlvsym(void *handle, const char *name, const char *version)
+{
+	return routed_to(dlvsym(handle, name, version));
+}
+
+int slots_is_path(const char *name)
+{
+	return name && strchr(name, '/') && !strchr(name, '$');
+}
+
+void *slots_dlopen(const char *path, int flags)
+{
+	unsigned long long before = adds_now();
+	void *handle = dlopen(path, flags);
+
+	if (handle && adds_now() != before)
+		pass();
+	return handle;
+}
+
+/*
+ * RTLD_DEFAULT is 0 and RTLD_NEXT is -1. A jump leaves the return address, by which the loader knows its caller, as it is.
+ */
+#define STUB(name, target)                                                                         \
+	".globl " #name "\n.hidden " #name "\n.type " #name ", @function\n" #name ":\n"            \
+	"	endbr64\n"                                                                               \
+	"	leaq 1(%rdi), %rax\n"                                                                    \
+	"	cmpq $1, %rax\n"                                                                         \
+	"	ja slots_" #target "\n"                                                            \
+	"	jmp *slots_real_" #target "(%rip)\n"                                               \
+	".size " #name ", . - " #name "\n"
+
+__asm__(".pushsection .text\n" STUB(share_dlsym, dlsym)
+		STUB(share_dlvsym, dlvsym) ".globl share_dlopen\n.hidden share_dlopen\n.type "
+					   "share_dlopen, @function\nshare_dlopen:\n"
+					   "	endbr64\n"
+					   "	pushq %rdi\n"
+					   "	pushq %rsi\n"
+					   "	subq $8, %rsp\n"
+					   "	call slots_is_path\n"
+					   "	addq $8, %rsp\n"
+					   "	popq %rsi\n"
+					   "	popq %rdi\n"
+					   "	testl %eax, %eax\n"
+					   "	jne slots_dlopen\n"
+					   "	jmp *slots_real_dlopen(%rip)\n"
+					   ".size share_dlopen, . - share_dlopen\n"
+					   ".popsection\n");

@@ -1,0 +1,136 @@
+#include "elf/import_slots.h"
+
+#include <elf.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+#define NAME_MAX_BYTES 256u /* of a symbol that anyone looks for */
+
+bool loaded_library_has(const struct loaded_library *library, uintptr_t address)
+{
+	for (unsigned i = 0; i < library->segment_count; i++) {
+		const ElfW(Phdr) *p = &library->segments[i];
+
+		if (p->p_type == PT_LOAD && address - (library->base + p->p_vaddr) < p->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static bool has_range(const struct loaded_library *library, const void *from, size_t size)
+{
+	uintptr_t address = (uintptr_t)from;
+
+	return size && loaded_library_has(library, address) &&
+	       loaded_library_has(library, address + size - 1);
+}
+
+/* glibc relocates most entries of a dynamic section in place, but not those of read-only ones. */
+static const void *pointer_of(const struct loaded_library *library, uint64_t value)
+{
+	if (!loaded_library_has(library, (uintptr_t)value))
+		value += library->base;
+	return (const void *)(uintptr_t)value;
+}
+
+static const ElfW(Dyn) * read_segments(struct loaded_library *library)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const ElfW(Dyn) *dynamic = NULL;
+
+	for (unsigned i = 0; i < library->segment_count; i++) {
+		const ElfW(Phdr) *p = &library->segments[i];
+		uintptr_t from = library->base + p->p_vaddr;
+
+		if (p->p_type == PT_DYNAMIC)
+			dynamic = (const ElfW(Dyn) *)from;
+		if (p->p_type == PT_GNU_RELRO) {
+			library->protected_from = from & ~(page - 1);
+			library->protected_to =
+				MAX((from + p->p_memsz) & ~(page - 1), library->protected_from);
+		}
+	}
+	return dynamic;
+}
+
+static void read_entry(struct loaded_library *library, const ElfW(Dyn) * d)
+{
+	switch (d->d_tag) {
+	case DT_SYMTAB:
+		library->symbols = pointer_of(library, d->d_un.d_ptr);
+		break;
+	case DT_STRTAB:
+		library->strings = pointer_of(library, d->d_un.d_ptr);
+		break;
+	case DT_STRSZ:
+		library->strings_size = d->d_un.d_val;
+		break;
+	case DT_JMPREL:
+		library->tables[0].entries = pointer_of(library, d->d_un.d_ptr);
+		break;
+	case DT_PLTRELSZ:
+		library->tables[0].count = d->d_un.d_val / sizeof(ElfW(Rela));
+		break;
+	case DT_RELA:
+		library->tables[1].entries = pointer_of(library, d->d_un.d_ptr);
+		break;
+	case DT_RELASZ:
+		library->tables[1].count = d->d_un.d_val / sizeof(ElfW(Rela));
+		break;
+	case DT_RPATH:
+		library->has_rpath = true;
+		break;
+	default:
+		break;
+	}
+}
+
+bool loaded_library_read(const struct dl_phdr_info *info, struct loaded_library *out)
+{
+	const ElfW(Dyn) * d;
+
+	*out = (struct loaded_library){ .base = info->dlpi_addr,
+					.segments = info->dlpi_phdr,
+					.segment_count = info->dlpi_phnum };
+	d = read_segments(out);
+	if (!d)
+		return false;
+	for (; has_range(out, d, sizeof(*d)) && d->d_tag != DT_NULL; d++)
+		read_entry(out, d);
+	for (unsigned i = 0; i < ARRAY_SIZE(out->tables); i++)
+		if (!out->tables[i].entries ||
+		    !has_range(out, out->tables[i].entries,
+			       out->tables[i].count * sizeof(ElfW(Rela))))
+			out->tables[i].count = 0;
+	return out->symbols && has_range(out, out->strings, out->strings_size);
+}
+
+static void visit_entry(const struct loaded_library *library, const ElfW(Rela) * entry,
+			import_slot_visitor *visit, void *user)
+{
+	const ElfW(Sym) *symbol = library->symbols + ELF64_R_SYM(entry->r_info);
+	unsigned type = ELF64_R_TYPE(entry->r_info);
+	uintptr_t slot = library->base + entry->r_offset;
+	size_t left;
+
+	if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) ||
+	    !ELF64_R_SYM(entry->r_info) || slot % sizeof(uintptr_t) ||
+	    !has_range(library, symbol, sizeof(*symbol)) ||
+	    !has_range(library, (const void *)slot, sizeof(uintptr_t)) ||
+	    symbol->st_name >= library->strings_size)
+		return;
+	left = MIN(library->strings_size - symbol->st_name, NAME_MAX_BYTES);
+	if (memchr(library->strings + symbol->st_name, 0, left))
+		visit((uintptr_t *)slot, library->strings + symbol->st_name,
+		      type == R_X86_64_64 ? (uint64_t)entry->r_addend : 0, user);
+}
+
+void import_slots_visit(const struct loaded_library *library, import_slot_visitor *visit,
+			void *user)
+{
+	for (unsigned t = 0; t < ARRAY_SIZE(library->tables); t++)
+		for (size_t i = 0; i < library->tables[t].count; i++)
+			visit_entry(library, &library->tables[t].entries[i], visit, user);
+}
