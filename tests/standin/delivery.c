@@ -143,7 +143,7 @@ uint8_t *ask_for_buffer(size_t *size, size_t *max_records, uint64_t patience_ns)
 
 	for (;;) {
 		*size = *max_records = 0;
-		cupti_state.request(&buffer, size, max_records);
+		atomic_load (&cupti_state.request)(&buffer, size, max_records);
 		check_answer(buffer);
 		if ((buffer && *size) || waited >= patience_ns)
 			return *size ? buffer : NULL;
@@ -211,7 +211,7 @@ size_t give_buffer(const struct stage *s, size_t first, uint8_t *buffer, size_t 
 	}
 	start_reading(buffer, r);
 	__atomic_fetch_add(&totals.buffers, 1, __ATOMIC_RELAXED);
-	cupti_state.complete(NULL, 0, buffer, size, valid);
+	atomic_load (&cupti_state.complete)(NULL, 0, buffer, size, valid);
 	return n;
 }
 
@@ -362,7 +362,7 @@ void deliver(struct tape_delivery *d)
 	size_t done;
 	int r;
 
-	if (atomic_load(&cupti_state.gone) || !cupti_state.request)
+	if (atomic_load(&cupti_state.gone) || !atomic_load(&cupti_state.request))
 		return;
 	pending_lock();
 	pending_begin_round(p, place.time_shift);
@@ -416,7 +416,7 @@ void deliver_finished(bool forced)
 	struct place place;
 	uint64_t now;
 
-	if (!standin_has_begun() || !cupti_state.request ||
+	if (!standin_has_begun() || !atomic_load(&cupti_state.request) ||
 	    !atomic_load(&cupti_state.patience_ns) || standin_faults()->dropped_buffers.count)
 		return;
 	place = standin_place();
@@ -483,7 +483,7 @@ static void hold_one(void)
 	struct held h = { NULL, 0 };
 	size_t max_records;
 
-	cupti_state.request(&h.bytes, &h.size, &max_records);
+	atomic_load (&cupti_state.request)(&h.bytes, &h.size, &max_records);
 	check_answer(h.bytes);
 	pthread_mutex_lock(&lock);
 	if (h.bytes && vec_push(&held, h) < 0)
@@ -497,7 +497,7 @@ void hold_buffers(void)
 	static atomic_bool hold_all;
 	const struct faults *f = standin_faults();
 
-	if (!cupti_state.request)
+	if (!atomic_load(&cupti_state.request))
 		return;
 	if (f->thread_buffers && !has_one && !atomic_load(&cupti_state.shares_buffers))
 		hold_one();
@@ -517,7 +517,7 @@ void return_held_buffers(void)
 		pthread_mutex_unlock(&lock);
 		if (!h.bytes)
 			return;
-		cupti_state.complete(NULL, 0, h.bytes, h.size, 0);
+		atomic_load (&cupti_state.complete)(NULL, 0, h.bytes, h.size, 0);
 	}
 }
 

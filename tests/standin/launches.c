@@ -306,7 +306,9 @@ void launches_reserve(uint32_t correlation, bool fails)
 		const struct launched *l = &launched.data[i];
 
 		/* A kernel outside of graphs is all of its call; others with its id come after the ids have wrapped. */
-		if (!reserve_one(l, &place, fails || !cupti_state.request || is_excluded(l, whole)))
+		if (!reserve_one(l, &place,
+				 fails || !atomic_load(&cupti_state.request) ||
+					 is_excluded(l, whole)))
 			continue;
 		is_new = true;
 		if (is_kernel(l, false))

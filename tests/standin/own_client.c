@@ -190,10 +190,23 @@ static void read_buffers(void)
 
 /* --- sessions --- */
 
+/* Only this library, of all that are loaded, has CUPTI in its scope: dlsym() must know who asks. */
+static void check_scope(void)
+{
+#ifndef BY_DLSYM
+	if (dlsym(RTLD_DEFAULT, "cuptiGetVersion") && dlsym(RTLD_NEXT, "cuptiGetVersion"))
+		return;
+	fprintf(stderr, "client: dlsym() does not find CUPTI in our scope\n");
+	abort();
+#endif
+}
+
 static void begin(size_t index, size_t count)
 {
-	CUptiResult result =
-		C(cuptiSubscribe)(&self.subscriber, (CUpti_CallbackFunc)on_callback, &self);
+	CUptiResult result;
+
+	check_scope();
+	result = C(cuptiSubscribe)(&self.subscriber, (CUpti_CallbackFunc)on_callback, &self);
 
 	self.session++;
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {

@@ -157,8 +157,8 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackF
 {
 	if (atomic_load(&cupti_state.subscribed))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	cupti_state.callback = callback;
-	cupti_state.userdata = userdata;
+	atomic_store(&cupti_state.callback, callback);
+	atomic_store(&cupti_state.userdata, userdata);
 	atomic_store(&cupti_state.subscribed, true);
 	*subscriber = (CUpti_SubscriberHandle)(void *)&subscriber_place;
 	return CUPTI_SUCCESS;
@@ -187,13 +187,20 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 	return subscribe(subscriber, callback, userdata);
 }
 
+static void disable_all(void)
+{
+	for (size_t domain = 0; domain < ARRAY_SIZE(enabled); domain++)
+		for (size_t i = 0; i < CBIDS_MAX; i++)
+			atomic_store(&enabled[domain][i], false);
+}
+
 EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 {
 	FAULT(TAPE_cuptiUnsubscribe);
 	if ((void *)subscriber != &subscriber_place)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	atomic_store(&cupti_state.subscribed, false);
-	memset((void *)enabled, 0, sizeof(enabled));
+	disable_all();
 	return CUPTI_SUCCESS;
 }
 
@@ -232,8 +239,8 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 	FAULT(TAPE_cuptiActivityRegisterCallbacks);
 	if (!request || !complete)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	cupti_state.request = request;
-	cupti_state.complete = complete;
+	atomic_store(&cupti_state.request, request);
+	atomic_store(&cupti_state.complete, complete);
 	return CUPTI_SUCCESS;
 }
 
@@ -344,11 +351,12 @@ EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelati
 /* Ends everything that anyone has in this process, and its clock. */
 EXPORT CUptiResult cuptiFinalize(void)
 {
-	if (cupti_state.request)
+	if (atomic_load(&cupti_state.request))
 		deliver_finished(true);
 	atomic_store(&cupti_state.subscribed, false);
-	memset((void *)enabled, 0, sizeof(enabled));
-	memset((void *)cupti_state.kinds, 0, sizeof(cupti_state.kinds));
+	disable_all();
+	for (size_t i = 0; i < KINDS_MAX; i++)
+		atomic_store(&cupti_state.kinds[i], false);
 	atomic_store(&cupti_state.clock_offset_ns, 0);
 	return CUPTI_SUCCESS;
 }
@@ -395,7 +403,8 @@ static void call_recorder(unsigned domain, unsigned cbid, const void *data)
 		return;
 	}
 	atomic_fetch_add_explicit(&callbacks, 1, memory_order_relaxed);
-	cupti_state.callback(cupti_state.userdata, (CUpti_CallbackDomain)domain, cbid, data);
+	atomic_load (&cupti_state.callback)(atomic_load(&cupti_state.userdata),
+					    (CUpti_CallbackDomain)domain, cbid, data);
 }
 
 /* The correlation id of the call that fails on this thread, as the fault script wants it; 0: none. */

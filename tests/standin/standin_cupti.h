@@ -44,10 +44,10 @@ struct standin_player {
 
 struct cupti_state {
 	atomic_bool subscribed, gone; /* gone: after a fatal error */
-	CUpti_CallbackFunc callback;
-	void *userdata;
-	CUpti_BuffersCallbackRequestFunc request;
-	CUpti_BuffersCallbackCompleteFunc complete;
+	_Atomic(CUpti_CallbackFunc) callback;
+	_Atomic(void *) userdata;
+	_Atomic(CUpti_BuffersCallbackRequestFunc) request;
+	_Atomic(CUpti_BuffersCallbackCompleteFunc) complete;
 	atomic_bool kinds[KINDS_MAX];
 	atomic_uint_fast64_t dropped; /* since the last question */
 	atomic_uint_fast64_t patience_ns;

@@ -29,7 +29,7 @@ static atomic_uint warm_count, fresh; /* fresh: the first slot that was never us
 static atomic_uint with_cupti, waiting; /* waiting: completed, not yet given back */
 static unsigned in_order; /* the collector's: full ones, oldest first, linked by `next` */
 static atomic_uint next_records; /* of the next buffers, if not many are ahead */
-static atomic_uint_fast64_t decoded, requests, refused, request_ns, completed_ns;
+static atomic_uint_fast64_t completed, decoded, requests, refused, request_ns, completed_ns;
 static unsigned high_water,
 	high_water_last; /* the collector's: most in use in this period, in the last */
 static uint64_t period_ns;
@@ -106,7 +106,8 @@ bool buffers_start(void)
 
 	if (p == MAP_FAILED)
 		return false;
-	region = p;
+	if (!region)
+		region = p;
 	atomic_store(&next_records, BUFFER_RECORDS_MIN);
 	while (atomic_load(&fresh) < BUFFERS_READY) {
 		unsigned slot = claim_fresh();
@@ -188,6 +189,7 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 		return;
 	}
 	atomic_fetch_add(&waiting, 1);
+	atomic_fetch_add(&completed, 1);
 	atomic_store(&completed_ns, clock_monotonic_ns());
 	push(&full, slot);
 	collector_moved();
@@ -195,12 +197,9 @@ void buffers_on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t
 		collector_wake();
 }
 
-/* One that is given back meanwhile is in neither of the two, never in both. */
 uint64_t buffers_completed(void)
 {
-	uint64_t n = atomic_load(&decoded);
-
-	return n + atomic_load(&waiting);
+	return atomic_load(&completed);
 }
 
 uint64_t buffers_decoded(void)
@@ -315,5 +314,6 @@ void buffers_after_fork(void)
 	warm = cold = full = 0;
 	warm_count = fresh = 0;
 	with_cupti = waiting = 0;
+	completed = decoded = 0;
 	in_order = high_water = high_water_last = 0;
 }

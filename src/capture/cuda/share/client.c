@@ -1,7 +1,6 @@
 #include "capture/cuda/share/client.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "capture/cuda/api_calls.h"
@@ -163,7 +162,9 @@ CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
 
 void wants_forget(enum want who)
 {
-	memset((void *)callbacks[who], 0, sizeof(callbacks[who]));
+	for (unsigned domain = 0; domain < DOMAINS; domain++)
+		for (unsigned i = 0; i < WORDS; i++)
+			atomic_store(&callbacks[who][domain][i], 0);
 	atomic_store(&kinds[who], 0);
 }
 
@@ -220,7 +221,9 @@ struct subscription *client_subscribe(CUpti_CallbackFunc callback, void *user)
 
 	if (client_subscription())
 		return NULL;
-	*s = (struct subscription){ callback, user, NULL };
+	atomic_store(&s->callback, callback);
+	atomic_store(&s->user, user);
+	atomic_store(&s->real, NULL);
 	return atomic_compare_exchange_strong(&subscription, &none, s) ? s : NULL;
 }
 
@@ -272,7 +275,7 @@ static void call_with_word(const struct subscription *s, CUpti_CallbackDomain do
 		word = leave_call(info->correlationData);
 		copy.correlationData = &word;
 	}
-	s->callback(s->user, domain, id, &copy);
+	atomic_load (&s->callback)(atomic_load(&s->user), domain, id, &copy);
 }
 
 void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *info)
@@ -281,12 +284,12 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 
 	atomic_fetch_add(&callers, 1);
 	s = client_subscription();
-	if (s && s->callback && wants_callback(WANT_CLIENT, domain, id)) {
+	if (s && atomic_load(&s->callback) && wants_callback(WANT_CLIENT, domain, id)) {
 		inside++;
 		if (domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API)
 			call_with_word(s, domain, id, info);
 		else
-			s->callback(s->user, domain, id, info);
+			atomic_load (&s->callback)(atomic_load(&s->user), domain, id, info);
 		inside--;
 	}
 	atomic_fetch_sub(&callers, 1);

@@ -86,9 +86,9 @@ void wants_repeat_kinds(bool on);
 
 /* Of a client there is one at a time. NULL: none. */
 struct subscription {
-	CUpti_CallbackFunc callback;
-	void *user;
-	CUpti_SubscriberHandle real; /* while it is subscribed at CUPTI itself; else NULL */
+	_Atomic(CUpti_CallbackFunc) callback; /* threads that are late may read what comes next */
+	_Atomic(void *) user;
+	_Atomic(CUpti_SubscriberHandle) real; /* while it is subscribed at CUPTI itself; else NULL */
 };
 struct subscription *client_subscription(void);
 /* Claims the place; NULL: it is taken. */

@@ -72,6 +72,19 @@ static void keep_loaded(void *function)
 
 /* --- the client's subscription --- */
 
+static CUptiResult subscribe_really(struct subscription *s)
+{
+	CUpti_SubscriberHandle handle;
+	CUptiResult result = real_cupti.recorder.Subscribe(&handle, atomic_load(&s->callback),
+							   atomic_load(&s->user));
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	atomic_store(&s->real, handle);
+	atomic_store(&real_cupti.subscriber, handle);
+	return result;
+}
+
 static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 					  CUpti_CallbackFunc callback, void *user)
 {
@@ -85,12 +98,11 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 		return answer(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
 	keep_loaded((void *)callback);
 	if (!is_shared()) {
-		result = real_cupti.recorder.Subscribe(&s->real, callback, user);
+		result = subscribe_really(s);
 		if (result != CUPTI_SUCCESS) {
 			client_unsubscribe(s);
 			return result;
 		}
-		atomic_store(&real_cupti.subscriber, s->real);
 	}
 	*handle = (CUpti_SubscriberHandle)(void *)s;
 	follow_client();
@@ -123,13 +135,14 @@ static void disable_callbacks(void)
 static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 {
 	struct subscription *s = subscription_of(handle);
+	CUpti_SubscriberHandle real;
 
 	if (!s)
 		return answer(CUPTI_ERROR_INVALID_PARAMETER);
 	disable_callbacks();
 	client_unsubscribe(s);
-	if (!is_shared() && s->real)
-		real_cupti.recorder.Unsubscribe(s->real);
+	if (!is_shared() && (real = atomic_exchange(&s->real, NULL)))
+		real_cupti.recorder.Unsubscribe(real);
 	follow_client();
 	return CUPTI_SUCCESS;
 }
@@ -440,7 +453,10 @@ static CUptiResult CUPTIAPI own_Finalize(void)
 	for (unsigned i = 0; i < ATTRIBUTES; i++)
 		atomic_store(&attributes[i].size, 0);
 	atomic_store(&thread_id_type, -1);
-	return is_shared() ? CUPTI_SUCCESS : answer(real_cupti.Finalize());
+	if (is_shared())
+		return CUPTI_SUCCESS;
+	atomic_store(&clock_passed, false);
+	return answer(real_cupti.Finalize());
 }
 
 /* --- the recorder's functions, and between the two --- */
@@ -469,14 +485,12 @@ static void hand_over(void)
 		set_zeroed(0);
 		real_cupti.recorder.ActivityRegisterCallbacks(copies_request(), on_complete);
 	}
-	if (copies_clock() && real_cupti.ActivityRegisterTimestampCallback) {
+	if (copies_clock() && (s || wants_kinds(WANT_CLIENT))) {
 		atomic_store(&clock_passed, true);
 		real_cupti.ActivityRegisterTimestampCallback(copies_clock());
 	}
-	if (s && real_cupti.recorder.Subscribe(&s->real, s->callback, s->user) == CUPTI_SUCCESS) {
-		atomic_store(&real_cupti.subscriber, s->real);
-		wants_repeat_callbacks(s->real);
-	}
+	if (s && subscribe_really(s) == CUPTI_SUCCESS)
+		wants_repeat_callbacks(atomic_load(&s->real));
 	wants_repeat_kinds(true);
 	follow_client();
 }
@@ -484,12 +498,12 @@ static void hand_over(void)
 static void take_back(void)
 {
 	struct subscription *s = client_subscription();
+	CUpti_SubscriberHandle real;
 
-	if (is_shared() || !s || !s->real)
+	if (is_shared() || !s || !(real = atomic_exchange(&s->real, NULL)))
 		return;
 	end_buffers();
-	real_cupti.recorder.Unsubscribe(s->real);
-	s->real = NULL;
+	real_cupti.recorder.Unsubscribe(real);
 }
 
 static CUptiResult subscribed(CUptiResult result, const CUpti_SubscriberHandle *handle)

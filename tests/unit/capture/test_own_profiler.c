@@ -1,0 +1,98 @@
+/*
+ * The program's own client of CUPTI beside sessions that come and go: threads of a client that does all that it should not, while one
+ * launches and one opens and closes sessions. For ThreadSanitizer above all; in any build nobody may wait for ever.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "capture/collector.h"
+#include "capture/session.h"
+#include "unit/capture/counting_sink.h"
+#include "unit/capture/cuda_player.h"
+
+#define CLIENT_THREADS 3
+#define SESSIONS 6
+
+static const struct settings shared = { .cuda = true,
+					.graphs = SETTING_GRAPHS_NODE,
+					.own_profiler = SETTING_OWN_PROFILER_SHARE };
+
+static struct {
+	void (*step)(size_t index, size_t count, const char *function, unsigned site);
+	void (*end)(void);
+	struct counting_sink sinks[SESSIONS];
+	atomic_bool over;
+} self;
+
+static void *be_a_client(void *unused)
+{
+	for (size_t i = 0; !atomic_load(&self.over); i++) {
+		self.step(i, 1, NULL, 0);
+		usleep(50);
+	}
+	return unused;
+}
+
+static void *launch(void *unused)
+{
+	while (!atomic_load(&self.over))
+		cuda_player_play(0);
+	return unused;
+}
+
+static struct session *open_session(struct counting_sink *sink)
+{
+	struct session *s;
+
+	counting_sink_init(sink);
+	s = session_open(&shared, &sink->sink, SESSION_BY_CUDA);
+	assert_non_null(s);
+	return s;
+}
+
+/* The client has a clock of its own, so CUPTI is its own for good once it has been left to it. */
+static void test_sessions_beside_a_hostile_client(void **state)
+{
+	struct session *s = open_session(&self.sinks[0]);
+	pthread_t threads[CLIENT_THREADS + 1];
+
+	(void)state;
+	for (unsigned i = 0; i <= CLIENT_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, i ? be_a_client : launch, NULL),
+				 0);
+	while (self.sinks[0].rows[TABLE_kernel] <
+	       2 * cuda_player_records(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL))
+		usleep(1000);
+	for (unsigned i = 1; i < SESSIONS; i++) {
+		session_close(&s);
+		assert_true(self.sinks[i - 1].closed && !collector_running());
+		s = open_session(&self.sinks[i]);
+		usleep(100000);
+	}
+	atomic_store(&self.over, true);
+	for (unsigned i = 0; i <= CLIENT_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	session_close(&s);
+	self.end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(
+		test_sessions_beside_a_hostile_client) };
+	void *client;
+
+	cuda_player_open(TAPES "/kinds.tape");
+	client = dlopen(STANDINS "/libclient-hostile.so", RTLD_NOW);
+	if (!client)
+		return 1;
+	*(void **)&self.step = dlsym(client, "client_step");
+	*(void **)&self.end = dlsym(client, "client_end");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
