@@ -24,6 +24,7 @@
 	F(EnableDomain)                                                                            \
 	F(ActivityRegisterCallbacks)                                                               \
 	F(ActivityEnable)                                                                          \
+	F(ActivityEnableAndDump)                                                                   \
 	F(ActivityDisable)                                                                         \
 	F(ActivityFlushAll)                                                                        \
 	F(ActivityGetNextRecord)                                                                   \
@@ -37,7 +38,6 @@
 	F(ActivityRegisterTimestampCallback)                                                       \
 	F(ActivityEnableContext)                                                                   \
 	F(ActivityDisableContext)                                                                  \
-	F(ActivityEnableAndDump)                                                                   \
 	F(ActivityEnableHWTrace)                                                                   \
 	F(ActivityFlush)                                                                           \
 	F(ActivityFlushPeriod)                                                                     \
@@ -55,6 +55,7 @@
 	F(EnableDomain)                                                                            \
 	F(ActivityRegisterCallbacks)                                                               \
 	F(ActivityEnable)                                                                          \
+	F(ActivityEnableAndDump)                                                                   \
 	F(ActivityDisable)                                                                         \
 	F(ActivityGetNumDroppedRecords)
 

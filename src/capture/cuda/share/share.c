@@ -270,7 +270,8 @@ static CUptiResult CUPTIAPI own_ActivityEnableAndDump(CUpti_ActivityKind kind)
 {
 	CUptiResult result = own_ActivityEnable(kind);
 
-	return result == CUPTI_SUCCESS ? answer(real_cupti.ActivityEnableAndDump(kind)) : result;
+	return result == CUPTI_SUCCESS ? answer(real_cupti.recorder.ActivityEnableAndDump(kind))
+				       : result;
 }
 
 /* Of every kernel, instead of what the recorder reads. */
@@ -569,6 +570,13 @@ static CUptiResult CUPTIAPI recorder_ActivityEnable(CUpti_ActivityKind kind)
 	if (result == CUPTI_SUCCESS)
 		atomic_fetch_and(&left_out, ~(UINT64_C(1) << kind));
 	return result;
+}
+
+static CUptiResult CUPTIAPI recorder_ActivityEnableAndDump(CUpti_ActivityKind kind)
+{
+	CUptiResult result = recorder_ActivityEnable(kind);
+
+	return result == CUPTI_SUCCESS ? real_cupti.recorder.ActivityEnableAndDump(kind) : result;
 }
 
 static CUptiResult CUPTIAPI recorder_ActivityDisable(CUpti_ActivityKind kind)
