@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
-# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice tests programs cost
+# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice tests programs cost}
+steps=${*:-crash twice share tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -34,6 +34,22 @@ twice() {
 		for table in kernel context stream loss; do
 			echo "$(basename "$recording") $table: $("$build/pitot" view --json "$recording" $table | wc -l)"
 		done
+	done
+}
+
+# torch.profiler with a schedule, twice in one process: by itself, and beside us. Its kernels are to be the same.
+share() {
+	for way in alone keep share; do
+		command=(python3 bench/workloads/own_profiler.py "$folder/own-$way.json")
+		if [ $way != alone ]; then
+			command=("$build/pitot" record -q -o "$folder/own-$way.pitot" --own-profiler $way -- "${command[@]}")
+		fi
+		timeout 120 "${command[@]}" >"$folder/out" 2>"$folder/err"
+		echo "torch.profiler $way: status $?, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+	done
+	"$build/pitot" view --json "$folder/own-share.pitot" capability | grep own_profiler
+	for way in keep share; do
+		"$build/pitot" report --json -q "$folder/own-$way.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print('$way', 'recorded kernels', sum(g['busy']['kernels']['count'] for g in r['gpus']))"
 	done
 }
 
