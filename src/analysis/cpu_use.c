@@ -149,6 +149,7 @@ static int run(struct report *r, void *result)
 		code = count_processes(out);
 	count_pauses(&r->selection, out);
 	capability_read(r->trace, "cpu", &out->way);
+	capability_read(r->trace, "cpu_python", &out->python);
 	return code;
 }
 

@@ -39,6 +39,7 @@ struct cpu_use {
 	struct cpu_line *lines; /* by time */
 	size_t line_count;
 	struct capability_note way; /* how it was sampled */
+	struct capability_note python; /* Python frames, where they were read from outside */
 };
 
 #endif

@@ -152,6 +152,13 @@ static void add_remarks(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, SEPARATOR);
 		text_safe(out, c->way.reason, strlen(c->way.reason));
 	}
+	if (*c->python.reason && c->python.state != capability_state_on) {
+		sentence_add(out, SEPARATOR, WORDS("Python frames: "));
+		text_safe(out, c->python.got, strlen(c->python.got));
+		strbuf_adds(out, " (");
+		text_safe(out, c->python.reason, strlen(c->python.reason));
+		strbuf_addc(out, ')');
+	}
 #undef SEPARATOR
 	if (out->length > start)
 		strbuf_addc(out, '\n');

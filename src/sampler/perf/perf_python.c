@@ -112,6 +112,11 @@ static struct sampled_python *find_python(struct perf_python *p, struct target *
 	return process->python;
 }
 
+void perf_python_find(struct perf_python *p, struct target *target)
+{
+	find_python(p, target);
+}
+
 /* --- samples --- */
 
 static void emit(void *context, const struct perf_held *held, const struct perf_reading *reading)

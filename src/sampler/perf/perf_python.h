@@ -18,6 +18,8 @@ int perf_python_open(const struct perf_events *events, const struct perf_sample_
 		     struct targets *targets, struct perf_python **out) MUST_USE;
 void perf_python_free(struct perf_python *p);
 
+/* Looks for the interpreter of a process that runs already, before its first sample. */
+void perf_python_find(struct perf_python *p, struct target *target);
 /*
  * Whether a sample is of a Python. Then it is added to its target later, when it is certain which
  * frames it has.

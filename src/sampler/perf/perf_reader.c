@@ -22,7 +22,10 @@
 #define SAME_BYTES 512u /* of the stack, that are compared */
 #define INNER_WORDS 1024u /* of the stack, that are looked through for the thread's data, */
 #define OUTER_WORDS 128u /* and from its other end */
-#define TRIES_MAX 16u /* to find the data of a thread */
+/* To find the data of a thread, which takes a millisecond: so often at first, then now and then. */
+#define TRIES_MAX 8u
+#define TRIES_PERIOD 64u
+#define TRIES_END 4096u /* no address is below */
 
 struct place {
 	struct python_place at;
@@ -58,11 +61,11 @@ struct perf_readers {
 
 /* --- one thread that is sampled --- */
 
-/* false: the process is no Python that is known. */
+/* false: the process is no Python that is known, or the thread's data are not to be found. */
 static bool find_place(struct perf_readers *all, const struct perf_sample *s,
 		       struct python_place *place, uint64_t *base)
 {
-	uint64_t at;
+	uint64_t at, *known;
 	bool found;
 
 	pthread_mutex_lock(&all->lock);
@@ -70,10 +73,12 @@ static bool find_place(struct perf_readers *all, const struct perf_sample *s,
 		all->places.data[at].is_known;
 	if (found)
 		*place = all->places.data[at].at;
-	if (!map_get(&all->bases, (uint64_t)s->tid, base))
-		*base = 0;
+	known = found ? map_at(&all->bases, (uint64_t)s->tid, 0) : NULL;
+	*base = known ? *known : 0;
+	if (known && *known < TRIES_END)
+		*known = (*known + 1) % TRIES_END;
 	pthread_mutex_unlock(&all->lock);
-	return found;
+	return found && (*base < TRIES_MAX || *base % TRIES_PERIOD == 0 || *base >= TRIES_END);
 }
 
 static uint64_t find_base(struct reader *r, const struct python_memory *memory,
@@ -116,10 +121,8 @@ static void publish(struct perf_readers *all, const struct reader *r,
 
 	pthread_mutex_lock(&all->lock);
 	base = map_at(&all->bases, (uint64_t)head->tid, 0);
-	if (base && head->thread_base)
+	if (base && (head->thread_base || *base >= TRIES_END))
 		*base = head->thread_base;
-	else if (base)
-		*base = *base < TRIES_MAX ? *base + 1 : 1;
 	if (reading) {
 		*reading = *head;
 		memcpy(reading->words, r->words, bytes);
@@ -139,7 +142,7 @@ static void read_thread(struct reader *r, const struct perf_event_header *h)
 	uint64_t base;
 
 	if (!perf_record_sample(h, &r->all->layout, &r->sample) || !r->sample.has_user ||
-	    !find_place(r->all, &r->sample, &place, &base) || base == TRIES_MAX)
+	    !find_place(r->all, &r->sample, &place, &base))
 		return;
 	head.pid = r->sample.pid;
 	head.tid = r->sample.tid;

@@ -200,6 +200,23 @@ static void perf_free(struct cpu_sampling_state *s)
 	free(s);
 }
 
+/* Threads that run already have no fork record. */
+static int add_running(struct cpu_sampling_state *s)
+{
+	for (size_t i = 0; i < s->events.found.count; i++) {
+		const struct perf_found *found = &s->events.found.data[i];
+		struct target *target;
+
+		perf_thread_begins(&s->threads, found->pid, found->tid);
+		target = targets_running(s->targets, found->pid, clock_monotonic_ns());
+		if (!target)
+			return -ENOMEM;
+		if (s->python)
+			perf_python_find(s->python, target);
+	}
+	return 0;
+}
+
 static int perf_open(const struct cpu_options *options, const struct cpu_roots *roots,
 		     struct targets *targets, struct strbuf *reason,
 		     struct cpu_sampling_state **out, struct error *e)
@@ -241,20 +258,14 @@ static int perf_open(const struct cpu_options *options, const struct cpu_roots *
 	/* The readers wait for these. */
 	for (unsigned i = 0; s->events.reads_python && i < s->events.rings.count; i++)
 		s->files[i].fd = -1;
-	/* Threads that run already have no fork record. */
-	for (size_t i = 0; i < s->events.found.count; i++) {
-		const struct perf_found *found = &s->events.found.data[i];
-
-		perf_thread_begins(&s->threads, found->pid, found->tid);
-		if (!targets_running(targets, found->pid, clock_monotonic_ns())) {
-			perf_free(s);
-			return error_set(e, -ENOMEM, "out of memory");
-		}
-	}
 	if (s->events.reads_python &&
 	    perf_python_open(&s->events, &s->layout, targets, &s->python) < 0) {
 		s->has_python = CPU_PYTHON_NONE;
 		strbuf_adds(reason, "; no Python frames: no threads can be started to read them");
+	}
+	if (add_running(s) < 0) {
+		perf_free(s);
+		return error_set(e, -ENOMEM, "out of memory");
 	}
 	*out = s;
 	return 0;

@@ -60,6 +60,7 @@ static bool peek(pid_t pid, uint64_t address, void *out, size_t size)
 {
 	struct iovec local = { out, size }, remote = { (void *)(uintptr_t)address, size };
 
+	errno = 0;
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
@@ -105,6 +106,12 @@ static bool look_up(const struct ahead *a, uint64_t address, void *out, size_t s
 
 /* --- which interpreter --- */
 
+/* After peek() has failed: a process that has ended is nothing to tell of. */
+static int explain_unread(struct error *e)
+{
+	return errno == ESRCH ? -ESRCH : error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+}
+
 static int find_version(struct sampled_python *python, const struct sampled_python_file *file,
 			uint64_t bias, struct error *e)
 {
@@ -120,7 +127,7 @@ static int find_version(struct sampled_python *python, const struct sampled_pyth
 				 "it is a Python that lacks symbols of CPython 3.9");
 	if (symbols[PYTHON_VERSION] &&
 	    !peek(python->pid, bias + symbols[PYTHON_VERSION], &number, sizeof(number)))
-		return error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+		return explain_unread(e);
 	/* Before 3.11, only a function says which it is; what was new in 3.10 tells. */
 	if (!number)
 		number = symbols[PYTHON_NEW_REF] ? 0x030a00f0 : 0x030900f0;
@@ -141,7 +148,7 @@ static int find_offsets(struct sampled_python *python, uint64_t runtime, struct 
 	} else if (peek(python->pid, runtime, debug, sizeof(debug))) {
 		err = python_offsets_debug(debug, r->version, &r->offsets, &r->free_threaded, e);
 	} else {
-		err = error_set(e, E_UNSUPPORTED, "its memory cannot be read");
+		err = explain_unread(e);
 	}
 	return err;
 }
