@@ -90,6 +90,7 @@ static int load(struct report *r, struct error *e)
 		code = calls_load(r->trace, &r->calls, e);
 	if (code >= 0)
 		code = selection_init(&r->selection, r->trace, f, &r->ranges, e);
+	trace_load_done(r->trace);
 	return code;
 }
 

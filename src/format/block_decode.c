@@ -269,17 +269,28 @@ static int decode_bytes(struct decoding *g, int column, struct bytes_column *out
 	return 0;
 }
 
+static bool are_zero(const uint64_t *values, size_t rows)
+{
+	size_t i = 0;
+
+	while (i < rows && values[i] == 0)
+		i++;
+	return i == rows;
+}
+
 static int decode_target(struct decoding *g, struct column_target *t)
 {
 	const struct column_schema *column = &g->table->columns[t->column];
 	size_t present = 0;
 	int r;
 
+	t->all_zero = false;
 	if (column->type == COLUMN_TYPE_BYTES) {
 		r = decode_bytes(g, t->column, t->values, &present);
 	} else {
 		r = decode_values(g, t->column, &present);
-		if (r == 0 && (present || !t->zeroed))
+		t->all_zero = r == 0 && (!present || are_zero(g->d->values, g->rows));
+		if (r == 0 && (!t->all_zero || !t->zeroed))
 			r = narrow(column, g->d->values, g->rows, t->values);
 	}
 	t->has_missing = present < g->rows;

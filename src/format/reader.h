@@ -76,9 +76,10 @@ struct column_target {
 	int column; /* index in the table's schema */
 	void *values; /* for BYTES: struct bytes_column *; the caller frees what it gets there */
 	uint8_t *valid; /* set to 0 or 1 for every row */
-	bool zeroed; /* values are 0 already: nothing is written where no row has a value */
+	bool zeroed; /* values are 0 already: nothing is written where all are */
 	bool has_missing; /* out: at least one row has no value */
 	bool all_missing; /* out: no row has */
+	bool all_zero; /* out: every value is 0 or missing */
 };
 
 /* Scratch memory that block_decode reuses between calls; one per thread. */

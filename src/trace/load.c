@@ -24,14 +24,15 @@
 #define ROWS_PER_THREAD 16384 /* fewer are not worth a thread */
 
 /*
- * What nobody writes to takes no memory: values and validity begin as 0, and stay so where a column has no values.
+ * What nobody writes to takes no memory: values and validity begin as 0, and stay so where a column has no other values.
  */
 struct load_column {
 	int index;
 	const struct column_schema *schema;
 	struct column_data data;
 	uint8_t *complete; /* by block: no value is missing */
-	atomic_bool has_values;
+	atomic_bool has_values; /* other than 0 */
+	atomic_bool has_valid; /* some value is not missing */
 };
 
 /* What a thread needs for itself. */
@@ -207,12 +208,16 @@ static int finish_block(struct load_job *job, const struct block_item *item,
 		const uint8_t *valid = targets[c].has_missing ? targets[c].valid : NULL;
 		bool is_ref = column->schema->type == COLUMN_TYPE_REF;
 
+		bool is_id = is_ref || (column->schema->type == COLUMN_TYPE_STRING &&
+					!targets[c].all_missing);
+
 		/* 0 is the id of the empty string */
-		if (is_ref ||
-		    (column->schema->type == COLUMN_TYPE_STRING && !targets[c].all_missing))
+		if (is_id)
 			translate(job, column, item, valid);
-		if (is_ref || !targets[c].all_missing)
+		if (is_id || !targets[c].all_zero)
 			atomic_store_explicit(&column->has_values, true, memory_order_relaxed);
+		if (!targets[c].all_missing)
+			atomic_store_explicit(&column->has_valid, true, memory_order_relaxed);
 		column->complete[item - job->table->items.data] = !valid;
 		if (valid && keep_validity(job, column, item, &targets[c]) < 0)
 			return -ENOMEM;
@@ -228,7 +233,7 @@ static void leave_missing(const struct load_job *job, struct block_item *item,
 	for (size_t c = 0; c < job->column_count; c++) {
 		memset(targets[c].values, 0, (size_t)item->rows * job->columns[c].schema->width);
 		memset(targets[c].valid, 0, item->rows);
-		targets[c].has_missing = targets[c].all_missing = true;
+		targets[c].has_missing = targets[c].all_missing = targets[c].all_zero = true;
 	}
 }
 
@@ -340,11 +345,11 @@ static int permute_column(void *user, unsigned worker, size_t number)
 	int result = 0;
 
 	(void)worker;
-	if (!atomic_load_explicit(&column->has_values, memory_order_relaxed))
-		return 0;
-	result = sort_apply(column->data.values, column->schema->width, job->table->permutation,
-			    job->table->rows);
-	if (result == 0 && column->data.valid)
+	if (atomic_load_explicit(&column->has_values, memory_order_relaxed))
+		result = sort_apply(column->data.values, column->schema->width,
+				    job->table->permutation, job->table->rows);
+	if (result == 0 && column->data.valid &&
+	    atomic_load_explicit(&column->has_valid, memory_order_relaxed))
 		result = sort_apply(column->data.valid, 1, job->table->permutation,
 				    job->table->rows);
 	return result;
@@ -477,6 +482,17 @@ int trace_load_repeated(struct trace *t, struct error *e)
 	return result == E_LIMIT ? 0 : result;
 }
 
+void trace_load_done(struct trace *t)
+{
+	for (size_t id = 1; id <= TABLE_MAX; id++) {
+		struct table_data *table = &t->tables[id];
+
+		table->order_forgotten |= table->permutation != NULL;
+		free(table->permutation);
+		table->permutation = NULL;
+	}
+}
+
 int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error *e)
 {
 	const struct table_schema *schema = schema_table(id);
@@ -496,6 +512,9 @@ int trace_load(struct trace *t, enum table_id id, uint64_t columns, struct error
 	job->first = !job->table->rows_assigned;
 	pthread_mutex_init(&job->lock, NULL);
 	result = choose_columns(job, schema, columns ? columns : UINT64_MAX, e);
+	if (result == 0 && job->column_count && job->table->order_forgotten)
+		result = error_set(e, E_USAGE, "columns of table '%s' after trace_load_done",
+				   schema->name);
 	if (result == 0 && job->column_count)
 		result = run_job(job, schema, e);
 	if (result == -ENOMEM)

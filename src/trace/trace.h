@@ -59,6 +59,11 @@ const struct trace_process *trace_process(const struct trace *t, size_t index);
  * which rows it has. Pointers to columns hold until trace_free. 0 or a negative code.
  */
 int trace_load(struct trace *t, enum table_id table, uint64_t columns, struct error *e) MUST_USE;
+/*
+ * Frees what further columns of loaded tables would be put into order with: 4 bytes a row where rows were not written in
+ * order. Loading such columns is E_USAGE then; other tables can be loaded.
+ */
+void trace_load_done(struct trace *t);
 /* COLUMN_BITS(kernel, start_ns, end_ns): up to 16 columns */
 #define COLUMN_BITS(table, ...) COLUMN_BITS_CHOOSE(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, )(table, __VA_ARGS__)
 #define COLUMN_BITS_CHOOSE(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, count, ...) COLUMN_BITS_##count

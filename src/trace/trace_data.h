@@ -73,6 +73,7 @@ struct table_data {
 	uint64_t rows;
 	uint64_t *first_row; /* one per process, and the end */
 	uint32_t *permutation; /* row r was decoded as row permutation[r]; NULL: as it is */
+	bool order_forgotten; /* by trace_load_done: no more columns can be loaded */
 	struct column_data columns[64];
 	union table_columns by_name; /* the same */
 	struct id_table *ids; /* by session: its ids -> rows; of strings -> ids of the trace */

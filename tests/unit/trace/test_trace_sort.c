@@ -103,7 +103,7 @@ static void applies_to_all_widths(void **state)
 
 /*
  * Buffers of two streams arrive late, in blocks that overlap; a column that is loaded later
- * follows.
+ * follows, also where its values are only 0 or missing.
  */
 static void orders_overlapping_blocks(void **state)
 {
@@ -120,7 +120,7 @@ static void orders_overlapping_blocks(void **state)
 
 			if (i % 10 == 0)
 				maker_graph_kernel(m, config, 70 + block % 2, start, start + 5,
-						   start, 1, start);
+						   start, 0, start);
 			else
 				maker_kernel(m, config, 70 + block % 2, start, start + 5, start);
 		}
@@ -143,7 +143,33 @@ static void orders_overlapping_blocks(void **state)
 				 starts[row] + 5);
 		assert_int_equal(streams[row], 70 + row % 2);
 		assert_int_equal(graph_valid[row], row % 20 < 2);
+		assert_int_equal(trace_u32(t, TABLE_kernel, COLUMN_kernel_graph)[row], 0);
 	}
+	trace_free(t);
+}
+
+/* Once the order of rows is forgotten no column can follow it; where rows are in order it is not needed. */
+static void loading_ends(void **state)
+{
+	struct maker *m = maker_begin(*state, 100, 1000, "./a");
+	struct error e = { 0 };
+	struct trace *t;
+
+	for (unsigned i = 0; i < 3; i++) {
+		maker_kernel(m, maker_config(m, "add", 1, 32), 7, 5000 + 100 * i, 9000, i + 1);
+		maker_kernel(m, maker_config(m, "add", 1, 32), 8, 8000 + 100 * i, 9000, i + 4);
+		maker_memset(m, 64, 7, 5000 + 100 * i, 6000, i + 1);
+		maker_flush(m);
+	}
+	maker_close(m, 10000);
+	t = open_recording(*state);
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, start_ns));
+	load(t, TABLE_memset, COLUMN_BIT(memset, start_ns));
+	trace_load_done(t);
+	load(t, TABLE_kernel, COLUMN_BIT(kernel, start_ns));
+	assert_int_equal(trace_load(t, TABLE_kernel, COLUMN_BIT(kernel, end_ns), &e), E_USAGE);
+	load(t, TABLE_memset, 0);
+	load(t, TABLE_kernel_config, 0);
 	trace_free(t);
 }
 
@@ -226,9 +252,13 @@ static void threads_make_no_difference(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sorted_rows_stay),     cmocka_unit_test(sorts_any_order),
-		cmocka_unit_test(reversed_rows),        cmocka_unit_test(applies_to_all_widths),
-		folder_test(orders_overlapping_blocks), folder_test(threads_make_no_difference),
+		cmocka_unit_test(sorted_rows_stay),
+		cmocka_unit_test(sorts_any_order),
+		cmocka_unit_test(reversed_rows),
+		cmocka_unit_test(applies_to_all_widths),
+		folder_test(orders_overlapping_blocks),
+		folder_test(threads_make_no_difference),
+		folder_test(loading_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
