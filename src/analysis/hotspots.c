@@ -11,6 +11,7 @@
 
 #define NO_GROUP UINT32_MAX
 #define CAPTURED (UINT64_C(1) << 63)
+#define CAPTURED_ROW (TRACE_NO_ROW - 1)
 
 struct grouping {
 	struct report *report;
@@ -149,26 +150,38 @@ static void add_share(struct caller_share *s, bool timed, uint64_t ns)
 	s->total_ns += timed ? ns : 0;
 }
 
-/* What launched a kernel of a group, and on which line. */
+/* What a call launched of a group: often with the same stack as the time before. NULL: no memory. */
+static struct launched *find_launched(struct grouping *g, uint32_t process, uint32_t call,
+				      uint32_t group)
+{
+	const struct callers *c = &g->report->callers;
+	uint32_t row = callers_stack_of_call(c, process, call);
+	uint32_t *last = &g->groups.items.data[group].launched;
+	struct launched *l = g->launched.items.data;
+
+	if (l && l[*last].hotspot == group && l[*last].row == row)
+		return &l[*last];
+	l = groups_at(&g->launched, (uint64_t)group << 32 | row, .hotspot = group, .row = row,
+		      .process = process, .stack = row == TRACE_NO_ROW ? 0 : c->call_stacks[call],
+		      .share.caller = callers_of_stack(c, row));
+	if (l)
+		*last = (uint32_t)(l - g->launched.items.data);
+	return l;
+}
+
 static int add_launch(struct grouping *g, const struct row_walk *w, uint32_t group, bool timed,
 		      uint64_t ns)
 {
-	const struct callers *c = &g->report->callers;
 	uint32_t call = calls_launch(&g->report->calls, GPU_WORK_kernel, w->row);
-	uint32_t row = callers_stack_of_call(c, w->process, call),
-		 captured = captured_by(g, w->row);
-	uint64_t key = (uint64_t)group << 32;
-	struct launched *l =
-		groups_at(&g->launched, key | row, .hotspot = group, .process = w->process,
-			  .stack = row == TRACE_NO_ROW ? 0 : c->call_stacks[call],
-			  .share.caller = callers_of_stack(c, row));
+	uint32_t captured = captured_by(g, w->row);
+	struct launched *l = find_launched(g, w->process, call, group);
 
 	if (!l)
 		return -ENOMEM;
 	l->ns += timed ? ns : 0;
 	if (captured != CALLER_NONE)
-		l = groups_at(&g->launched, CAPTURED | key | captured, .hotspot = group,
-			      .share.caller = captured);
+		l = groups_at(&g->launched, CAPTURED | (uint64_t)group << 32 | captured,
+			      .hotspot = group, .row = CAPTURED_ROW, .share.caller = captured);
 	if (l)
 		add_share(&l->share, timed, ns);
 	return l ? 0 : -ENOMEM;

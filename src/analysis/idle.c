@@ -194,8 +194,15 @@ static void keep_longest(struct gpu_idle *g, const struct idle_gap *gap)
 
 struct idle_line *idle_line_at(struct idle_line_list *list, uint32_t caller, uint32_t callee)
 {
-	return groups_at(&list->lines, (uint64_t)caller << 32 | callee, .caller = caller,
+	struct idle_line *line = list->lines.items.data;
+
+	if (line && line[list->last].caller == caller && line[list->last].callee == callee)
+		return &line[list->last];
+	line = groups_at(&list->lines, (uint64_t)caller << 32 | callee, .caller = caller,
 			 .callee = callee);
+	if (line)
+		list->last = (size_t)(line - list->lines.items.data);
+	return line;
 }
 
 /* Books a gap on parts: all of it on one, or on IDLE_PART_HOST what its own causes leave of it. */

@@ -74,6 +74,7 @@ struct idle_line {
 
 struct idle_line_list {
 	GROUPS(struct idle_line) lines; /* caller << 32 | callee */
+	size_t last; /* item that was asked for last: often the next one */
 };
 
 struct idle_size {
