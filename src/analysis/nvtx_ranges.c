@@ -13,6 +13,7 @@
 
 #include "analysis/stacks_names.h"
 #include "base/map.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "trace/columns.h"
 
@@ -281,19 +282,11 @@ void nvtx_ranges_release(struct nvtx_ranges *n)
 
 void nvtx_cursor_init(struct nvtx_cursor *c, const struct nvtx_ranges *n, size_t process)
 {
-	size_t low = 0, high = n->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (n->items[middle].process < process)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*c = (struct nvtx_cursor){
-		.ranges = n, .next = low, .process = (uint32_t)process, .last = MAP_INIT
-	};
+	*c = (struct nvtx_cursor){ .ranges = n,
+				   .next = sorted_prefix(n->count, i,
+							 n->items[i].process < process),
+				   .process = (uint32_t)process,
+				   .last = MAP_INIT };
 }
 
 void nvtx_cursor_release(struct nvtx_cursor *c)

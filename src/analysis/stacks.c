@@ -4,6 +4,7 @@
 
 #include "analysis/groups.h"
 #include "analysis/stacks_names.h"
+#include "base/search.h"
 
 #define TEXTS_MAX ((size_t)1 << 30) /* bytes of all names */
 #define DEPTH_MAX 2048u /* frames of a stack: recorders write no more (stack/stack_tree.h) */
@@ -121,18 +122,12 @@ static int index_modules(struct stacks *s)
 static uint32_t find_module(const struct stacks *s, size_t process, uint64_t address)
 {
 	const uint64_t *ends = column_u64(s, TABLE_module, COLUMN_module_end_address);
-	size_t low = 0, high = s->module_count;
+	const struct stack_module *all = s->modules;
+	size_t low = sorted_prefix(s->module_count, i,
+				   all[i].process < process ||
+					   (all[i].process == process && all[i].start <= address));
 	uint32_t found = TRACE_NO_ROW;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct stack_module *m = &s->modules[middle];
-
-		if (m->process < process || (m->process == process && m->start <= address))
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	/* an address is seldom in more than one: only a library mapped over the place of another */
 	for (unsigned looked = 0; low-- > 0 && looked < 16; looked++) {
 		const struct stack_module *m = &s->modules[low];
@@ -150,16 +145,9 @@ static const struct stack_symbol *find_symbols(const struct stacks *s, size_t pr
 					       uint64_t address, size_t *count)
 {
 	struct stack_symbol key = { .address = address, .process = (uint32_t)process };
-	size_t low = 0, high = s->symbol_count, end;
+	size_t low = sorted_prefix(s->symbol_count, i, compare_symbols(&s->symbols[i], &key) < 0);
+	size_t end;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_symbols(&s->symbols[middle], &key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (end = low; end < s->symbol_count && s->symbols[end].process == process &&
 			s->symbols[end].address == address;)
 		end++;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/search.h"
 #include "trace/columns.h"
 
 struct record_key {
@@ -66,21 +67,14 @@ struct event_record event_records_find(const struct event_records *r, size_t pro
 	const uint32_t *events = synchronization_columns(v->trace)->event;
 	struct event_record none = { -1, -1 };
 	struct record_key wanted, found;
-	size_t low = 0, high = r->count;
+	size_t low;
 
 	if (!column_has(synchronization_columns(v->trace)->valid.event, sync_row))
 		return none;
 	wanted = (struct record_key){ process, w->context[sync_row], events[sync_row],
 				      w->correlation[sync_row] };
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		found = key_of(v->trace, r->rows[middle]);
-		if (compare(&found, &wanted) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = sorted_prefix(r->count, i,
+			    (found = key_of(v->trace, r->rows[i]), compare(&found, &wanted) < 0));
 	if (!low)
 		return none;
 	found = key_of(v->trace, r->rows[low - 1]);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/search.h"
 #include "trace/parallel.h"
 #include "trace/trace_data.h"
 
@@ -147,21 +148,12 @@ uint64_t trace_first_row(const struct trace *t, enum table_id id, size_t process
 
 size_t trace_row_process(const struct trace *t, enum table_id id, uint64_t row)
 {
-	size_t low = 0, high = t->processes.count;
-
 	/*
 	 * the last process that begins at or before the row; those without rows begin where the
 	 * next one does
 	 */
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (trace_first_row(t, id, middle) <= row)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_prefix(MAX(t->processes.count, 1) - 1, i,
+			     trace_first_row(t, id, i + 1) <= row);
 }
 
 static const struct column_data *column_of(const struct trace *t, enum table_id table, int column)
