@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "analysis/report.h"
+#include "base/heap.h"
 #include "base/vec.h"
 
 struct running {
@@ -50,37 +51,6 @@ static void book(struct gpu_busy *b, struct gpu_sweep *g, uint64_t until_ns)
 	b->max_pieces = MAX(b->max_pieces, pieces);
 }
 
-static void heap_insert(struct gpu_sweep *g, struct running r)
-{
-	size_t i = g->heap.count++;
-
-	for (; i && g->heap.data[(i - 1) / 2].end_ns > r.end_ns; i = (i - 1) / 2)
-		g->heap.data[i] = g->heap.data[(i - 1) / 2];
-	g->heap.data[i] = r;
-}
-
-static struct running heap_remove(struct gpu_sweep *g)
-{
-	struct running *heap = g->heap.data, first = heap[0], moved;
-	size_t count = --g->heap.count, i = 0;
-
-	moved = heap[count];
-	for (;;) {
-		size_t child = 2 * i + 1;
-
-		if (child >= count)
-			break;
-		if (child + 1 < count && heap[child + 1].end_ns < heap[child].end_ns)
-			child++;
-		if (moved.end_ns <= heap[child].end_ns)
-			break;
-		heap[i] = heap[child];
-		i = child;
-	}
-	heap[i] = moved;
-	return first;
-}
-
 /* Takes out what has ended at `until`, and books the time up to there. */
 static void advance(struct sweep *s, size_t gpu, uint64_t until_ns)
 {
@@ -91,7 +61,9 @@ static void advance(struct sweep *s, size_t gpu, uint64_t until_ns)
 		struct running r;
 
 		book(b, g, g->heap.data[0].end_ns);
-		r = heap_remove(g);
+		r = g->heap.data[0];
+		g->heap.data[0] = g->heap.data[--g->heap.count];
+		heap_down(g->heap.data, g->heap.count, 0, x, y, x->end_ns < y->end_ns);
 		g->copies -= r.copies;
 		g->streams -= --g->pieces.data[r.stream] == 0;
 	}
@@ -132,7 +104,8 @@ static int start(struct sweep *s, const struct gpu_operation *op)
 	advance(s, op->gpu, op->start_ns);
 	g->streams += g->pieces.data[r.stream]++ == 0;
 	g->copies += r.copies;
-	heap_insert(g, r);
+	g->heap.data[g->heap.count++] = r;
+	heap_up(g->heap.data, g->heap.count - 1, x, y, x->end_ns < y->end_ns);
 	return 0;
 }
 

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "base/heap.h"
+
 /*
  * The rows of one table and process. `row` is the next one to hand out, its times are in start_ns
  * and end_ns.
@@ -52,29 +54,9 @@ static bool settle(struct gpu_walk *w, struct gpu_source *s)
 	return false;
 }
 
-/* The child of i that comes first, or 0 when i comes before all of them. */
-static size_t earlier_child(const struct gpu_walk *w, size_t i, uint64_t start_ns)
-{
-	size_t child = 2 * i + 1;
-
-	if (child + 1 < w->count && w->sources[child + 1].start_ns < w->sources[child].start_ns)
-		child++;
-	return child < w->count && w->sources[child].start_ns < start_ns ? child : 0;
-}
-
 static void sift_down(struct gpu_walk *w, size_t i)
 {
-	size_t child = earlier_child(w, i, w->sources[i].start_ns);
-	struct gpu_source moved;
-
-	if (!child)
-		return;
-	moved = w->sources[i];
-	for (; child; child = earlier_child(w, i, moved.start_ns)) {
-		w->sources[i] = w->sources[child];
-		i = child;
-	}
-	w->sources[i] = moved;
+	heap_down(w->sources, w->count, i, a, b, a->start_ns < b->start_ns);
 }
 
 static void add_source(struct gpu_walk *w, size_t process, uint8_t work)
@@ -142,7 +124,6 @@ bool gpu_walk_next(struct gpu_walk *w, struct gpu_operation *op)
 	s->row++;
 	if (!settle(w, s))
 		*s = w->sources[--w->count];
-	if (w->count > 1)
-		sift_down(w, 0);
+	sift_down(w, 0);
 	return true;
 }

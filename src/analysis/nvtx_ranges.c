@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "analysis/stacks_names.h"
+#include "base/heap.h"
 #include "base/map.h"
 #include "base/search.h"
 #include "base/vec.h"
@@ -324,37 +325,25 @@ struct roots {
 	struct nvtx_ranges *ranges;
 };
 
-static uint64_t end_of(const struct roots *r, size_t i)
+static uint64_t end_of(const struct roots *r, uint32_t index)
 {
-	const struct nvtx_range *range = &r->ranges->items[r->open.data[i]];
+	const struct nvtx_range *range = &r->ranges->items[index];
 
 	return range->open ? UINT64_MAX : range->end_ns;
 }
 
 static int add_root(struct roots *r, uint32_t range)
 {
-	size_t i = r->open.count;
-
 	if (vec_push(&r->open, range) < 0)
 		return -ENOMEM;
-	for (; i && end_of(r, (i - 1) / 2) > end_of(r, i); i = (i - 1) / 2) {
-		r->open.data[i] = r->open.data[(i - 1) / 2];
-		r->open.data[(i - 1) / 2] = range;
-	}
+	heap_up(r->open.data, r->open.count - 1, a, b, end_of(r, *a) < end_of(r, *b));
 	return 0;
 }
 
 static void remove_root(struct roots *r)
 {
-	uint32_t moved = r->open.data[0] = r->open.data[--r->open.count];
-
-	for (size_t i = 0, child; (child = 2 * i + 1) < r->open.count; i = child) {
-		child += child + 1 < r->open.count && end_of(r, child + 1) < end_of(r, child);
-		if (end_of(r, i) <= end_of(r, child))
-			break;
-		r->open.data[i] = r->open.data[child];
-		r->open.data[child] = moved;
-	}
+	r->open.data[0] = r->open.data[--r->open.count];
+	heap_down(r->open.data, r->open.count, 0, a, b, end_of(r, *a) < end_of(r, *b));
 }
 
 static bool is_worker(const struct roots *r, uint32_t thread)
@@ -368,7 +357,7 @@ static bool is_worker(const struct roots *r, uint32_t thread)
 static int adopt(struct roots *r, struct nvtx_cursor *cursor, uint64_t time_ns, uint32_t *range)
 {
 	*range = NVTX_NO_RANGE;
-	while (r->open.count && end_of(r, 0) <= time_ns)
+	while (r->open.count && end_of(r, r->open.data[0]) <= time_ns)
 		remove_root(r);
 	return r->open.count != 1 ? 0
 				  : nvtx_cursor_at(cursor, r->ranges->items[r->open.data[0]].thread,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "trace/columns.h"
 
 #define REPORT_EVERY 4096 /* rows between calls of progress and looks at cancel */
@@ -96,21 +97,7 @@ static bool before(const struct export_merge *m, uint32_t a, uint32_t b)
 
 static void sift_down(struct export_merge *m, size_t i)
 {
-	uint32_t moving = m->heap[i];
-
-	for (;;) {
-		size_t child = 2 * i + 1;
-
-		if (child >= m->heap_count)
-			break;
-		if (child + 1 < m->heap_count && before(m, m->heap[child + 1], m->heap[child]))
-			child++;
-		if (!before(m, m->heap[child], moving))
-			break;
-		m->heap[i] = m->heap[child];
-		i = child;
-	}
-	m->heap[i] = moving;
+	heap_down(m->heap, m->heap_count, i, a, b, before(m, *a, *b));
 }
 
 static struct event_cursor cursor_of_table(struct export_merge *m, enum event_kind kind,
@@ -278,7 +265,6 @@ int export_merge_next(struct export_merge *m, struct export_event *event)
 	c->row++;
 	if (!settle(m, c))
 		m->heap[0] = m->heap[--m->heap_count];
-	if (m->heap_count)
-		sift_down(m, 0);
+	sift_down(m, 0);
 	return 1;
 }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "trace/parallel.h"
 
 struct run {
@@ -48,35 +49,10 @@ static int compare_runs(const void *a, const void *b, void *times)
 	return run_before(times, a, b) ? -1 : run_before(times, b, a);
 }
 
-/* Restores the heap after the run at `place` has got later. */
-static void heap_down(const uint64_t *times, struct run *heap, size_t count, size_t place)
+static void add_run(const uint64_t *times, struct run *heap, size_t count, struct run run)
 {
-	struct run moving = heap[place];
-
-	for (;;) {
-		size_t child = 2 * place + 1;
-
-		if (child >= count)
-			break;
-		if (child + 1 < count && run_before(times, &heap[child + 1], &heap[child]))
-			child++;
-		if (!run_before(times, &heap[child], &moving))
-			break;
-		heap[place] = heap[child];
-		place = child;
-	}
-	heap[place] = moving;
-}
-
-static void heap_push(const uint64_t *times, struct run *heap, size_t count, struct run run)
-{
-	size_t place = count;
-
-	while (place && run_before(times, &run, &heap[(place - 1) / 2])) {
-		heap[place] = heap[(place - 1) / 2];
-		place = (place - 1) / 2;
-	}
-	heap[place] = run;
+	heap[count] = run;
+	heap_up(heap, count, a, b, run_before(times, a, b));
 }
 
 /*
@@ -92,7 +68,7 @@ static void merge_runs(const uint64_t *times, struct run *runs, size_t count, ui
 		struct run *top = &runs[0];
 
 		while (taken < count && (active == 0 || !run_before(times, &runs[0], &runs[taken])))
-			heap_push(times, runs, active++, runs[taken++]);
+			add_run(times, runs, active++, runs[taken++]);
 		if (taken < count)
 			limit = times[runs[taken].next];
 		for (size_t child = 1; child <= 2 && child < active; child++)
@@ -102,8 +78,7 @@ static void merge_runs(const uint64_t *times, struct run *runs, size_t count, ui
 		while (top->next < top->end && times[top->next] < limit);
 		if (top->next == top->end)
 			*top = runs[--active];
-		if (active)
-			heap_down(times, runs, active, 0);
+		heap_down(runs, active, 0, a, b, run_before(times, a, b));
 	}
 }
 
