@@ -20,7 +20,7 @@ TAPES = sorted(glob.glob(os.path.join(SOURCE, "data", "tapes", "*.tape")))
 PITOT = os.path.join(BUILD, "libpitot.so")
 PROBE = os.path.join(STANDIN, "libprobe.so")
 TAPER = os.path.join(STANDIN, "libpitot-tape.so")  # the library that writes tapes
-SECONDS = 120
+SECONDS = 300
 CALLS = 390  # of the driver, in the tape that tape-make makes
 
 
