@@ -1,6 +1,7 @@
 """What tests with tapes share."""
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -170,6 +171,22 @@ def make_tape(build, tmp_path):
         return path
 
     return make
+
+
+@pytest.fixture(scope="session")
+def programs(shared_folder):
+    """Folder of programs of cpu_programs, compiled once for all workers: optimised, without frame pointers."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler")
+
+    def compile_all(folder):
+        for name, options in (("known_shares", []), ("stack_kinds", ["-ldl"]), ("off_cpu", []), ("short_threads", []),
+                              ("plugin", ["-shared", "-fPIC"])):
+            subprocess.run([compiler, "-O2", "-g", "-fomit-frame-pointer", "-pthread",
+                            Path(__file__).parent / "cpu_programs" / f"{name}.c", "-o", folder / name, *options], check=True)
+
+    return shared_folder("cpu-programs", compile_all)
 
 
 @pytest.fixture(scope="session")

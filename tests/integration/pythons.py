@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import PATIENCE
+
 # Of an interpreter, by itself.
 ABOUT = """
 import json, os, sys, sysconfig
@@ -30,7 +32,7 @@ NAME = re.compile(r"python3(\.\d+)?t?d?")
 
 def about(path):
     try:
-        result = subprocess.run([path, "-c", ABOUT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
+        result = subprocess.run([path, "-c", ABOUT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return json.loads(result.stdout) if result.returncode == 0 else None

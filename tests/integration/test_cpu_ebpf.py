@@ -18,22 +18,6 @@ import pytest
 from pythons import interpreters, is_known, label
 from waiting import PATIENCE, wait_until
 
-PROGRAMS = Path(__file__).parent / "cpu_programs"
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    """Folder of compiled programs: optimised, without frame pointers."""
-    compiler = shutil.which("cc")
-    if not compiler:
-        pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp("programs")
-    for name, options in (("known_shares", []), ("stack_kinds", ["-ldl"]), ("off_cpu", []),
-                          ("plugin", ["-shared", "-fPIC"])):
-        subprocess.run([compiler, "-O2", "-g", "-fomit-frame-pointer", "-pthread", PROGRAMS / f"{name}.c",
-                        "-o", folder / name, *options], check=True)
-    return folder
-
 
 @pytest.fixture
 def sample(program, environment, tmp_path):

@@ -1,6 +1,5 @@
 """CPU time from outside: what the samples of a thread stand for adds up to what the kernel has counted for it."""
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,18 +10,6 @@ import pytest
 
 from perf_events import stolen
 from waiting import PATIENCE
-
-PROGRAMS = Path(__file__).parent / "cpu_programs"
-
-
-@pytest.fixture(scope="module")
-def short_threads(tmp_path_factory):
-    compiler = shutil.which("cc")
-    if not compiler:
-        pytest.skip("no C compiler")
-    path = tmp_path_factory.mktemp("programs") / "short_threads"
-    subprocess.run([compiler, "-O2", "-pthread", PROGRAMS / "short_threads.c", "-o", path], check=True)
-    return path
 
 
 @pytest.fixture
@@ -49,9 +36,9 @@ def by_thread(samples):
 
 
 @pytest.mark.parametrize("milliseconds,threads,processes", [(30, 60, 20), (2, 100, 100)])
-def test_ebpf_has_the_kernel_s_own_figure(record, short_threads, milliseconds, threads, processes):
+def test_ebpf_has_the_kernel_s_own_figure(record, programs, milliseconds, threads, processes):
     """Of each thread and process, longer and much shorter than the time between samples."""
-    samples, said = record("ebpf", short_threads, threads, milliseconds, processes)
+    samples, said = record("ebpf", programs / "short_threads", threads, milliseconds, processes)
     recorded = by_thread(samples)
     *each, (_, total) = [line.split() for line in said.splitlines()]
     assert len(each) == threads + processes
@@ -61,10 +48,10 @@ def test_ebpf_has_the_kernel_s_own_figure(record, short_threads, milliseconds, t
     assert recorded.total() == pytest.approx(int(total), rel=0.01)
 
 
-def test_perf_has_short_threads_too(record, short_threads):
+def test_perf_has_short_threads_too(record, programs):
     """Its clock is another one than that of getrusage(): it also counts what interrupts a thread, such as the hypervisor."""
     before = stolen()
-    samples, said = record("perf", short_threads, 60, 2, 60)
+    samples, said = record("perf", programs / "short_threads", 60, 2, 60)
     recorded = by_thread(samples)
     *each, (_, total) = [line.split() for line in said.splitlines()]
     assert sum(recorded[int(tid)] > 1e6 for tid, _ in each) == len(each)
