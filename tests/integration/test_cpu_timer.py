@@ -204,12 +204,12 @@ def test_static_programs_are_left_alone(record, compiled):
         program = compiled("threads", "-static")
     except subprocess.CalledProcessError:
         pytest.skip("no static C library")
-    assert record(program, 100) is None
+    assert record(program, 50, 400) is None
 
 
 def test_nothing_without_preload(record, compiled):
-    assert record(compiled("threads"), 100, preload=False) is None
-    assert record(compiled("threads"), 100, options="cpu=99;preload=none") is None
+    assert record(compiled("threads"), 50, 400, preload=False) is None
+    assert record(compiled("threads"), 50, 400, options="cpu=99;preload=none") is None
 
 
 def test_waits_are_not_cut_short(record, compiled):
@@ -225,7 +225,7 @@ def test_children_survive(record, compiled):
 
 def test_no_timers(record, compiled):
     """A sandbox that forbids timer_create."""
-    recording = record(compiled("threads"), 100, launcher=[compiled("forbid")])
+    recording = record(compiled("threads"), 50, 400, launcher=[compiled("forbid")])
     assert recording.samples == []
     [row] = recording.capabilities
     assert (row["state"], row["asked"], row["got"]) == ("unavailable", "200 Hz", None)

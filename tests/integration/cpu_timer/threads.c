@@ -1,4 +1,4 @@
-/* threads MS: threads that work for so many milliseconds each, four at a time, three seconds in all. */
+/* threads MS [ALL_MS]: threads that work for so many milliseconds each, four at a time, three seconds in all or so many. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -12,10 +12,10 @@ static void *work(void *ms)
 
 int main(int argc, char **argv)
 {
-	int ms = argc > 1 ? atoi(argv[1]) : 1;
+	int ms = argc > 1 ? atoi(argv[1]) : 1, all_ms = argc > 2 ? atoi(argv[2]) : 3000;
 	pthread_t threads[4];
 
-	for (int i = 0; i < 3000 / ms / 4; i++) {
+	for (int i = 0; i < all_ms / ms / 4; i++) {
 		for (int k = 0; k < 4; k++)
 			if (pthread_create(&threads[k], NULL, work, &ms))
 				return 2;
