@@ -239,6 +239,12 @@ static void assert_words_are_of_rows(void)
 	free(rows);
 	said = captured_rows(captured, TABLE_capability, &count);
 	assert_true(count > 0);
+	for (size_t i = 0; i < count; i++) { /* what was requested, and what came of it */
+		text = captured_text(captured, said[i].asked);
+		assert_string_equal(text + strspn(text, "0123456789"), " Hz");
+		text = captured_text(captured, said[i].got);
+		assert_ptr_equal(strstr(text, "timer inside the process"), text);
+	}
 	text = captured_text(captured, said[count - 1].reason);
 	part = strstr(text, "stand for ");
 	assert_non_null(part);
@@ -599,7 +605,9 @@ static void test_timers_are_set_again_without_new_ones(void **state)
 	none.rlim_cur = 0;
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
 	cpu_threads_arm_again();
+	assert_int_equal(cpu_threads_check(), -EAGAIN);
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
+	assert_int_equal(cpu_threads_check(), 0);
 	for (int i = 0; i < WORKERS; i++) {
 		struct cpu_slot *s = slot_of(&workers[i]);
 		uint64_t samples = atomic_load(&s->samples);
