@@ -160,6 +160,15 @@ CUptiResult want_kind(enum want who, bool on, CUpti_ActivityKind kind)
 	return result;
 }
 
+bool wants_anything(enum want who)
+{
+	bool any = wants_kinds(who) != 0;
+
+	for (unsigned domain = 0; domain < DOMAINS && !any; domain++)
+		any = wants_any(who, (CUpti_CallbackDomain)domain);
+	return any;
+}
+
 void wants_forget(enum want who)
 {
 	for (unsigned domain = 0; domain < DOMAINS; domain++)
@@ -282,9 +291,11 @@ void client_call(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *i
 {
 	struct subscription *s;
 
+	if (!wants_callback(WANT_CLIENT, domain, id))
+		return;
 	atomic_fetch_add(&callers, 1);
 	s = client_subscription();
-	if (s && atomic_load(&s->callback) && wants_callback(WANT_CLIENT, domain, id)) {
+	if (s && atomic_load(&s->callback)) {
 		inside++;
 		if (domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API)
 			call_with_word(s, domain, id, info);

@@ -79,6 +79,7 @@ bool wants_callback(enum want who, CUpti_CallbackDomain domain, CUpti_CallbackId
 bool wants_any(enum want who, CUpti_CallbackDomain domain);
 /* Bits by kind. */
 uint64_t wants_kinds(enum want who);
+bool wants_anything(enum want who);
 void wants_forget(enum want who);
 
 /* Has CUPTI do what the client wants, after another subscription. */

@@ -502,6 +502,8 @@ void copies_deliver(enum copies_delivery what)
 		complete_buffer(&b);
 	put_back(&b);
 	complete_buffer(&b);
+	if (what != COPIES_FULL && !atomic_load(&enabled))
+		atomic_store(&ever, 0); /* the rest of what it had enabled */
 	atomic_fetch_sub(&delivering, 1);
 	if (what != COPIES_FULL)
 		wait_for_others();

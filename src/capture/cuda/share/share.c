@@ -28,6 +28,8 @@ static atomic_bool
 static atomic_bool clock_passed; /* CUPTI has the client's clock, and gives it not back */
 static atomic_bool noted; /* that there is a client */
 static atomic_uint_fast64_t left_out;
+static _Atomic(void *)
+	to_keep[8]; /* functions of the client whose libraries are to stay; NULL: none */
 
 /* What the client has set without effect. A size of 0: nothing. */
 static struct {
@@ -50,24 +52,41 @@ static bool is_shared(void)
 	return atomic_load(&shared);
 }
 
-/* A client has come or gone: callbacks are looked at for it, or no longer. */
+/* Callbacks are looked at for the client while it wants anything. Another thread of it may change that meanwhile. */
 static void follow_client(void)
 {
-	bool there = is_shared() && (client_subscription() || wants_kinds(WANT_CLIENT));
+	bool there;
 
-	api_calls_with_client(there);
+	do {
+		there = is_shared() && wants_anything(WANT_CLIENT);
+		api_calls_with_client(there);
+	} while (there != (is_shared() && wants_anything(WANT_CLIENT)));
 	if (there && !atomic_exchange(&noted, true))
 		capability_note("own_profiler", capability_state_on, "share", "share",
 				"another client of CUPTI");
 }
 
-/* Its functions stay where they are, also when it forgets to unsubscribe before dlclose(). */
+/*
+ * Its functions stay where they are, also when it forgets to unsubscribe before dlclose(). By the vendor thread: here the client may
+ * have locks that a thread in the loader waits for.
+ */
 static void keep_loaded(void *function)
 {
-	Dl_info info;
+	static atomic_uint next;
 
-	if (!client_is_inside() && dladdr(function, &info) && info.dli_fname)
-		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	atomic_store(&to_keep[atomic_fetch_add(&next, 1) % ARRAY_SIZE(to_keep)], function);
+}
+
+static void keep_all_loaded(void)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(to_keep); i++) {
+		void *function =
+			atomic_load(&to_keep[i]) ? atomic_exchange(&to_keep[i], NULL) : NULL;
+		Dl_info info;
+
+		if (function && dladdr(function, &info) && info.dli_fname)
+			dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	}
 }
 
 /* --- the client's subscription --- */
@@ -105,7 +124,6 @@ static CUptiResult CUPTIAPI own_Subscribe(CUpti_SubscriberHandle *handle,
 		}
 	}
 	*handle = (CUpti_SubscriberHandle)(void *)s;
-	follow_client();
 	return CUPTI_SUCCESS;
 }
 
@@ -150,15 +168,25 @@ static CUptiResult CUPTIAPI own_Unsubscribe(CUpti_SubscriberHandle handle)
 static CUptiResult CUPTIAPI own_EnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
 					       CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	return answer(subscription_of(handle) ? want_callback(WANT_CLIENT, enable != 0, domain, id)
-					      : CUPTI_ERROR_INVALID_PARAMETER);
+	CUptiResult result;
+
+	if (!subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	result = want_callback(WANT_CLIENT, enable != 0, domain, id);
+	follow_client();
+	return answer(result);
 }
 
 static CUptiResult CUPTIAPI own_EnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
 					     CUpti_CallbackDomain domain)
 {
-	return answer(subscription_of(handle) ? want_domain(WANT_CLIENT, enable != 0, domain)
-					      : CUPTI_ERROR_INVALID_PARAMETER);
+	CUptiResult result;
+
+	if (!subscription_of(handle))
+		return answer(CUPTI_ERROR_INVALID_PARAMETER);
+	result = want_domain(WANT_CLIENT, enable != 0, domain);
+	follow_client();
+	return answer(result);
 }
 
 static CUptiResult CUPTIAPI own_EnableAllDomains(uint32_t enable, CUpti_SubscriberHandle handle)
@@ -492,7 +520,8 @@ static void hand_over(void)
 	}
 	if (s && subscribe_really(s) == CUPTI_SUCCESS)
 		wants_repeat_callbacks(atomic_load(&s->real));
-	wants_repeat_kinds(true);
+	if (copies_registered())
+		wants_repeat_kinds(true);
 	follow_client();
 }
 
@@ -689,6 +718,7 @@ void share_follow(void)
 {
 	if (is_shared())
 		slots_follow();
+	keep_all_loaded();
 }
 
 void share_end(struct writer *w)

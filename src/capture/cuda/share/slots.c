@@ -16,7 +16,7 @@
 #include "elf/import_slots.h"
 
 #define SEEN 4096u /* libraries; more are read again in each pass */
-#define VISITS_MAX 3u /* of a library whose slots are none of ours */
+#define VISITS_MAX 16u /* of a library with slots that are none of ours */
 #define MAPS_BYTES (8u << 20)
 
 /* The stubs at the end of this file, and what they refer to. */
@@ -53,6 +53,7 @@ struct visit {
 	const struct loaded_library *library;
 	bool is_open; /* its protected pages are writable: by us */
 	bool again; /* it has to be looked at in the next pass, too */
+	bool is_unfinished; /* the loader is at it */
 };
 
 /* --- one slot --- */
@@ -102,7 +103,10 @@ static bool open_protected(struct visit *v)
 
 	if (v->is_open)
 		return true;
-	if (!is_writable(l->protected_from, &writable) || writable)
+	if (!is_writable(l->protected_from, &writable))
+		return false;
+	v->is_unfinished |= writable;
+	if (writable)
 		return false;
 	v->is_open = mprotect((void *)l->protected_from, l->protected_to - l->protected_from,
 			      PROT_READ | PROT_WRITE) == 0;
@@ -168,11 +172,13 @@ static struct seen *seen_of(const struct dl_phdr_info *info)
 	return NULL;
 }
 
-static bool change_library(const struct dl_phdr_info *info)
+/* false: there is nothing to do, for ever. */
+static bool change_library(const struct dl_phdr_info *info, bool *is_unfinished)
 {
 	struct loaded_library library;
 	struct visit v = { .library = &library };
 
+	*is_unfinished = false;
 	if (!loaded_library_read(info, &library) || loaded_library_has(&library, self.own) ||
 	    loaded_library_has(&library, self.cupti))
 		return false;
@@ -181,12 +187,14 @@ static bool change_library(const struct dl_phdr_info *info)
 		mprotect((void *)library.protected_from,
 			 library.protected_to - library.protected_from, PROT_READ);
 	strbuf_release(&self.maps);
+	*is_unfinished = v.is_unfinished;
 	return v.again;
 }
 
 /* The loader keeps the library while this runs, and no function of its is called here. */
 static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 {
+	bool is_unfinished;
 	struct seen *s;
 
 	(void)size;
@@ -201,12 +209,14 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 	s = seen_of(info);
 	if (s && s->visits > VISITS_MAX)
 		return 0;
-	if (is_left_alone(info->dlpi_name) || !change_library(info)) {
+	if (is_left_alone(info->dlpi_name) || !change_library(info, &is_unfinished)) {
 		if (s)
 			s->visits = VISITS_MAX + 1;
 		return 0;
 	}
-	if (s && s->visits++ < VISITS_MAX)
+	if (s && !is_unfinished)
+		s->visits++;
+	if (is_unfinished || (s && s->visits <= VISITS_MAX))
 		atomic_store(&self.settled, false);
 	return 0;
 }
