@@ -13,7 +13,7 @@
 int vendor_thread_start(void);
 void vendor_thread_begin(void);
 
-/* Asks for a round of all sources' `vendor`. Returns the round's number. Collector's thread. */
+/* Asks for a round of all sources' `vendor`. Returns the round's number. Any thread. */
 unsigned vendor_thread_request(enum vendor_reason reason);
 /* Whether that round is over. Any thread. */
 bool vendor_thread_done(unsigned round);

@@ -267,8 +267,10 @@ static void load(const struct source_start *start)
 	struct error e = { 0 };
 	int count;
 
-	if (driver_load(&self.driver, &e) < 0 ||
-	    cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0) {
+	/* Once: a late round of the vendor thread may be using them. */
+	if (!self.cupti.path && (driver_load(&self.driver, &e) < 0 ||
+				 cupti_load(&self.cupti, secure_getenv("PITOT_CUPTI"), &e) < 0)) {
+		self.cupti.path = NULL;
 		note_no_cupti(e.text, "");
 		return;
 	}
@@ -363,6 +365,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
 		atomic_store(&self.closed, true);
+	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
+		return UINT64_MAX; /* the program's own profiler was late with its flush */
 	open = atomic_load(&self.open) && !atomic_load(&self.closed);
 	share_follow();
 	if (open && !exits)

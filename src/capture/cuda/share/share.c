@@ -668,8 +668,11 @@ static void read_real(const struct cupti *cupti, void *handle)
 
 void share_wrap(struct cupti *cupti)
 {
-	void *handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
+	void *handle;
 
+	if (cupti->Subscribe == recorder_Subscribe)
+		return;
+	handle = dlopen(cupti->path, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle) {
 		capability_note("own_profiler", capability_state_unavailable, "share", "keep",
 				"'%s' cannot be opened twice", cupti->path);

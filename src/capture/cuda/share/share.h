@@ -18,7 +18,7 @@
 #include "capture/cuda/vendor.h"
 #include "format/writer.h"
 
-/* Before the recorder subscribes. Without effect where this CUPTI cannot be shared. */
+/* Before the recorder subscribes, for all sessions from then on. Without effect where this CUPTI cannot be shared. */
 void share_wrap(struct cupti *cupti);
 
 /* A callback of CUPTI that the recorder does not want is the client's alone. Any thread. */
