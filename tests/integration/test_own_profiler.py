@@ -98,6 +98,14 @@ def test_what_happened_is_in_the_recording(client, rows):
     assert kernels > 1000 and f"another client of CUPTI: {kernels} kernels copied" in reasons[-1]
 
 
+def test_the_end_of_record_says_so(pitot, player, build, source, environment, tmp_path):
+    environment.update(OWN_CLIENT_OUT=str(tmp_path / "out"), OWN_CLIENT_SYNC=TAPES["launch"])
+    play = [player, "--client", build / "standin" / "libclient-linked.so", source / "tests/data/tapes/launch.tape"]
+    ended = pitot("record", "-o", tmp_path / "r.pitot", "--json", "--no-cpu", "--own-profiler", "share", "--", *play)
+    said = json.loads(ended.stderr.splitlines()[-1])
+    assert said["own_profiler"] == "another client of CUPTI: 4000 kernels copied (8000 records)"
+
+
 def test_by_default_cupti_is_ours(client, rows):
     sessions, _, recording = client("linked", "train", "")
     assert sessions["1"] == {("refused", "0", "0", "0"): 1}

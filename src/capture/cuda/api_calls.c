@@ -169,7 +169,8 @@ static void on_fatal_error(const CUpti_StateData *state)
 	atomic_store(&fatal, true);
 }
 
-static void on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+static inline __attribute__((always_inline)) void
+on_own_callback(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
 {
 	const CUpti_CallbackData *data = info;
 

@@ -727,19 +727,21 @@ void share_follow(void)
 void share_end(struct writer *w)
 {
 	struct copies_counts counts = copies_counts();
-	char text[160];
+	char text[160] = "no other client of CUPTI";
+	int n;
 
 	if (!atomic_load(&wrapped))
 		return;
-	if (!atomic_load(&noted))
-		snprintf(text, sizeof(text), "no other client of CUPTI");
-	else
-		snprintf(text, sizeof(text),
-			 "another client of CUPTI: %llu kernels copied (%llu records), %llu that "
-			 "it did not read in "
-			 "time dropped",
-			 (unsigned long long)counts.kernels, (unsigned long long)counts.records,
-			 (unsigned long long)counts.dropped);
+	if (atomic_load(&noted)) {
+		n = snprintf(text, sizeof(text),
+			     "another client of CUPTI: %llu kernels copied (%llu records)",
+			     (unsigned long long)counts.kernels,
+			     (unsigned long long)counts.records);
+		if (counts.dropped)
+			snprintf(text + n, sizeof(text) - (size_t)n,
+				 ", %llu dropped that it gave no buffers for",
+				 (unsigned long long)counts.dropped);
+	}
 	rows_capability(w, "own_profiler", capability_state_on, "share", "share", text);
 }
 
