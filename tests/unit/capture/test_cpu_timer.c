@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -38,7 +39,7 @@ void source_name_thread(struct writer *w, uint32_t tid, const char *last_name)
 
 struct worker {
 	pthread_t thread;
-	uint32_t tid;
+	uint32_t tid, cpu; /* cpu: of the last one, which is pinned */
 	atomic_bool stop, begun;
 	atomic_bool waits; /* at the gate, or about to */
 	uint64_t before_ns, after_ns; /* its CPU clock before and after sampling ended */
@@ -50,10 +51,26 @@ static struct worker workers[WORKERS];
 static atomic_uint_fast64_t sink;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* who holds it has all workers wait */
 
+/* The last processor that it may run on; which it stays on, then. */
+static void pin(struct worker *w)
+{
+	cpu_set_t allowed, one;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+	for (unsigned i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &allowed))
+			w->cpu = i;
+	CPU_ZERO(&one);
+	CPU_SET(w->cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
 static void *work(void *user)
 {
 	struct worker *w = user;
 
+	if (w == &workers[WORKERS - 1])
+		pin(w);
 	w->tid = (uint32_t)syscall(SYS_gettid);
 	atomic_store(&w->begun, true);
 	while (!atomic_load(&w->stop)) {
@@ -189,6 +206,23 @@ static uint64_t weight_of(uint32_t tid, bool with_stack)
 	return sum;
 }
 
+/* Samples with a stack were taken where the thread ran; of the others it is not known. */
+static void assert_cpus(const struct worker *w)
+{
+	struct row_cpu_sample *rows;
+	size_t count, pinned = 0;
+
+	rows = captured_rows(captured, TABLE_cpu_sample, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].thread != w->tid || !HAS(&rows[i], cpu_sample, cpu))
+			continue;
+		assert_int_equal(rows[i].cpu, w->cpu);
+		pinned++;
+	}
+	assert_true(pinned > 0);
+	free(rows);
+}
+
 static void finish(void)
 {
 	for (int i = 0; i < WORKERS; i++)
@@ -278,6 +312,7 @@ static void test_weights_are_cpu_time(void **state)
 		assert_true(weight_of(workers[i].tid, true) >= sum / 2);
 	}
 	assert_int_equal(weight_of((uint32_t)syscall(SYS_gettid), false), 0); /* the collector */
+	assert_cpus(&workers[WORKERS - 1]);
 	assert_costs_are_of_samples();
 	assert_words_are_of_rows();
 }
