@@ -1,5 +1,6 @@
 /* link: test_support -Wl,--wrap=poll */
 /* test_cpu_sampler.c: the sampler's thread ends when it is told to, not when its next look is due; what it says it lacks. */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -75,6 +76,29 @@ static void perf_ends_at_once(void **state)
 	check_end(*state, CPU_METHOD_PERF);
 }
 
+/* Nothing of it stays: LeakSanitizer looks. */
+static void a_process_that_has_ended(void **state)
+{
+	static const enum cpu_method methods[] = { CPU_METHOD_EBPF, CPU_METHOD_PERF };
+	pid_t pid = start_sleeper();
+	const struct cpu_roots roots = { .pids = &pid, .count = 1, .running = true };
+
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		const struct cpu_options options = { .directory = *state,
+						     .hz = 99,
+						     .method = methods[i] };
+		struct cpu_sampler *sampler = NULL;
+		struct error e = { 0 };
+		int err = cpu_sampler_start(&options, &roots, &sampler, &e);
+
+		assert_true(err == -ESRCH || err == E_UNSUPPORTED);
+		assert_true(e.text[0]);
+		assert_null(sampler);
+	}
+}
+
 static void assert_said(const struct cpu_roots *roots, bool was_chosen, enum cpu_python python,
 			const char *expected)
 {
@@ -114,6 +138,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(ebpf_ends_at_once),
 		folder_test(perf_ends_at_once),
+		folder_test(a_process_that_has_ended),
 		cmocka_unit_test(the_way_out_is_a_command),
 	};
 
