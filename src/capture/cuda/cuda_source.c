@@ -361,6 +361,7 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	bool exits = reasons & VENDOR_EXIT, open;
 
 	(void)now_ns;
+	share_follow();
 	if (!reasons || !atomic_load(&self.usable) || api_calls_fatal())
 		return UINT64_MAX;
 	if (reasons & VENDOR_CLOSE)
@@ -368,7 +369,6 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 	else if (reasons == VENDOR_FLUSH && atomic_load(&self.closed))
 		return UINT64_MAX; /* the program's own profiler was late with its flush */
 	open = atomic_load(&self.open) && !atomic_load(&self.closed);
-	share_follow();
 	if (open && !exits)
 		follow_wanted();
 	if (!open && self.enabled && !exits) {

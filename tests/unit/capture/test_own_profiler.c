@@ -13,11 +13,13 @@
 
 #include "capture/collector.h"
 #include "capture/session.h"
+#include "capture/vendor_thread.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"
 
 #define CLIENT_THREADS 3
 #define SESSIONS 6
+#define CLIENT STANDINS "/libclient-hostile.so"
 
 static const struct settings shared = { .cuda = true,
 					.graphs = SETTING_GRAPHS_NODE,
@@ -26,6 +28,7 @@ static const struct settings shared = { .cuda = true,
 static struct {
 	void (*step)(size_t index, size_t count, const char *function, unsigned site);
 	void (*end)(void);
+	void *library;
 	struct counting_sink sinks[SESSIONS];
 	atomic_bool over;
 } self;
@@ -82,17 +85,37 @@ static void test_sessions_beside_a_hostile_client(void **state)
 	self.end();
 }
 
+/* Its callbacks are still there: it never said that it was done. */
+static void test_a_client_that_is_unloaded(void **state)
+{
+	struct session *s = open_session(&self.sinks[0]);
+	unsigned round;
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++)
+		self.step(i, 1, NULL, 0);
+	round = vendor_thread_request(VENDOR_FLUSH);
+	while (!vendor_thread_done(round))
+		usleep(1000);
+	assert_int_equal(dlclose(self.library), 0);
+	assert_non_null(dlopen(CLIENT, RTLD_NOW | RTLD_NOLOAD));
+	cuda_player_play(0);
+	self.end();
+	session_close(&s);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(
-		test_sessions_beside_a_hostile_client) };
-	void *client;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sessions_beside_a_hostile_client),
+		cmocka_unit_test(test_a_client_that_is_unloaded), /* the last: it may be gone */
+	};
 
 	cuda_player_open(TAPES "/kinds.tape");
-	client = dlopen(STANDINS "/libclient-hostile.so", RTLD_NOW);
-	if (!client)
+	self.library = dlopen(CLIENT, RTLD_NOW);
+	if (!self.library)
 		return 1;
-	*(void **)&self.step = dlsym(client, "client_step");
-	*(void **)&self.end = dlsym(client, "client_end");
+	*(void **)&self.step = dlsym(self.library, "client_step");
+	*(void **)&self.end = dlsym(self.library, "client_end");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,7 @@ static void keep_loaded(void *function)
 	static atomic_uint next;
 
 	atomic_store(&to_keep[atomic_fetch_add(&next, 1) % ARRAY_SIZE(to_keep)], function);
+	vendor_thread_request(VENDOR_FLUSH);
 }
 
 static void keep_all_loaded(void)
@@ -719,6 +720,8 @@ void share_copy(uint8_t *bytes, size_t valid)
 
 void share_follow(void)
 {
+	if (!atomic_load(&wrapped))
+		return;
 	if (is_shared())
 		slots_follow();
 	keep_all_loaded();
