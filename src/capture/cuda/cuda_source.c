@@ -97,16 +97,21 @@ static void set_attribute(CUpti_ActivityAttribute attribute, const void *value, 
 			 cupti_result_text(&self.cupti, result));
 }
 
+/* Whether the buffers that CUPTI gets are zeroed. Others' are not. */
+static void set_zeroed(uint8_t zeroed)
+{
+	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &zeroed, sizeof(zeroed));
+}
+
 /* What has to be said before CUPTI makes its first context. */
 static void set_attributes(void)
 {
 	size_t device_bytes = DEVICE_BUFFER_BYTES;
-	uint8_t zeroed = 1;
 
 	if (self.cupti.SetThreadIdType)
 		self.cupti.SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, &device_bytes, sizeof(device_bytes));
-	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &zeroed, sizeof(zeroed));
+	set_zeroed(1);
 }
 
 static void note_no_cupti(const char *what, const char *why)
@@ -242,6 +247,7 @@ static void flush_tail(void)
 static void unsubscribe(void)
 {
 	vendor_enter("cuptiUnsubscribe");
+	set_zeroed(0);
 	self.cupti.Unsubscribe(self.subscriber);
 	vendor_leave();
 	self.subscribed = false;

@@ -180,6 +180,8 @@ static void test_a_second_session_that_wants_more(void **state)
 	assert_true(first->counting.closed && !collector_running());
 	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), 1);
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), 1);
+	/* Two at the start, and one that leaves CUPTI as others expect it. */
+	assert_int_equal(standin_calls(TAPE_cuptiActivitySetAttribute), 3);
 
 	assert_work(first, 3);
 	assert_work(second, 1);
