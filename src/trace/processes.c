@@ -326,6 +326,16 @@ static int load_rows(struct trace *t, struct error *e)
 	return trace_load(t, TABLE_process, 0, e);
 }
 
+/* Of what `pitot record` saw, its command is the oldest. */
+static uint64_t command_start(const struct building *b)
+{
+	uint64_t start_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < b->seen.count; i++)
+		start_ns = MIN(start_ns, b->seen.data[i].process.start_ns);
+	return start_ns;
+}
+
 int processes_build(struct trace *t, struct error *e)
 {
 	struct building b = { .t = t };
@@ -336,6 +346,7 @@ int processes_build(struct trace *t, struct error *e)
 	for (size_t i = 0; i < t->sessions.count && result == 0; i++)
 		result = add_session(&b, i);
 	if (result == 0) {
+		t->command_ns = command_start(&b);
 		match_seen(&b);
 		result = add_others(&b);
 	}

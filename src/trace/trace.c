@@ -258,7 +258,7 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
 	}
 }
 
-/* How long before the first segment a command may have started: what is older was there already. */
+/* How long before the first segment a program may have started that records itself: what is older was there already. */
 #define BEFORE_SEGMENTS_NS NS_PER_S
 
 /*
@@ -267,17 +267,17 @@ static void widen(const struct trace *t, enum table_id table, uint64_t *start_ns
  */
 static void widen_to_processes(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)
 {
-	uint64_t recorded_ns = UINT64_MAX, command_ns = UINT64_MAX;
+	uint64_t recorded_ns = UINT64_MAX, oldest_ns = UINT64_MAX;
 
 	for (size_t i = 0; i < t->segments.count; i++)
 		recorded_ns = MIN(recorded_ns, t->segments.data[i].file.header.start_monotonic_ns);
 	for (size_t i = 0; i < trace_process_count(t); i++) {
-		command_ns = MIN(command_ns, trace_process(t, i)->start_ns);
+		oldest_ns = MIN(oldest_ns, trace_process(t, i)->start_ns);
 		*end_ns = MAX(*end_ns, trace_process(t, i)->end_ns);
 	}
-	if (recorded_ns > BEFORE_SEGMENTS_NS && command_ns < recorded_ns - BEFORE_SEGMENTS_NS)
-		command_ns = recorded_ns;
-	*start_ns = MIN(*start_ns, command_ns);
+	if (recorded_ns > BEFORE_SEGMENTS_NS && oldest_ns < recorded_ns - BEFORE_SEGMENTS_NS)
+		oldest_ns = recorded_ns;
+	*start_ns = MIN(*start_ns, MIN(oldest_ns, t->command_ns));
 }
 
 void trace_span(const struct trace *t, uint64_t *start_ns, uint64_t *end_ns)

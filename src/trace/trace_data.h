@@ -91,6 +91,7 @@ struct trace {
 	VEC(struct failed_file) failed;
 	VEC(struct session) sessions;
 	VEC(struct trace_process) processes;
+	uint64_t command_ns; /* when `pitot record` began its command; UINT64_MAX: not known */
 	struct table_data tables[TABLE_END];
 	struct interner strings;
 	struct call_index *calls; /* one per process, or NULL */

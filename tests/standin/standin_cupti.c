@@ -263,15 +263,20 @@ static CUptiResult switch_kind(enum tape_function function, CUpti_ActivityKind k
 	return r;
 }
 
-EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+static CUptiResult enable(CUpti_ActivityKind kind)
 {
 	FAULT(TAPE_cuptiActivityEnable);
 	return switch_kind(TAPE_cuptiActivityEnable, kind, true);
 }
 
+EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+	return enable(kind);
+}
+
 EXPORT CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
 {
-	CUptiResult r = cuptiActivityEnable(kind);
+	CUptiResult r = enable(kind);
 
 	if (r == CUPTI_SUCCESS)
 		deliver_past(kind);

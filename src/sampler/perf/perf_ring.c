@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -132,8 +133,8 @@ const struct perf_event_header *perf_ring_copy(const struct perf_ring *r, uint64
 	if (size < 8 || size % 8 || size > head - start)
 		return NULL;
 	copy_bytes(r, start, out, size);
-	/* Only what the first reader still keeps is as the kernel has written it. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	/* Only what the first reader still keeps is as the kernel has written it. x86-64 loads in this order, if the compiler does. */
+	atomic_signal_fence(memory_order_acquire);
 	if (__atomic_load_n(&r->page->data_tail, __ATOMIC_RELAXED) > start)
 		return NULL;
 	*at = start + size;

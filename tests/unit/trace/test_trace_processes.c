@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 static void record_completes_processes(void **state)
 {
 	struct maker *a = maker_begin(*state, 100, 1000, "");
@@ -113,6 +115,21 @@ static void record_rows_have_a_process(void **state)
 	assert_int_equal(loss.start_ns, 1500);
 	assert_int_equal(loss.end_ns, 1600);
 	assert_string_equal(loss.detail, "thread 5");
+	trace_free(t);
+}
+
+/* However long it took until something of it was written. */
+static void begins_with_its_command(void **state)
+{
+	uint64_t start, end;
+	struct trace *t;
+
+	maker_close(maker_begin(*state, 100, 10 * NS_PER_S, "./a"), 11 * NS_PER_S);
+	maker_record(*state, 100, 50, 5 * NS_PER_S, 12 * NS_PER_S, "./a", 0);
+	t = open_recording(*state);
+	trace_span(t, &start, &end);
+	assert_int_equal(start, 5 * NS_PER_S);
+	assert_int_equal(end, 11 * NS_PER_S);
 	trace_free(t);
 }
 
@@ -239,6 +256,7 @@ int main(void)
 		folder_test(reused_pid),
 		folder_test(record_rows_have_a_process),
 		folder_test(only_record),
+		folder_test(begins_with_its_command),
 		folder_test(execs_are_seen_late),
 		folder_test(record_writes_twice),
 		folder_test(record_without_rows),
