@@ -109,8 +109,8 @@ def test_known_shares(sample, stacks, rows, programs, user):
         for name, seconds in spent.items():
             share, true_share = sampled[name] / sum(sampled.values()), seconds / sum(spent.values())
             assert abs(share - true_share) < 0.02, (tid, name, share, true_share, sampled, spent)
-        # What the thread did on its own behalf. On a busy machine perf events count some percent more than its own clock does.
-        assert 0.93 * sum(spent.values()) < total(by_thread[tid]) < 1.08 * sum(spent.values()) + 0.02 + sample.stolen
+        # What the thread did on its own behalf. Perf events count what interrupts it, too: on a busy machine some percent.
+        assert 0.93 * sum(spent.values()) < total(by_thread[tid]) < 1.25 * sum(spent.values()) + 0.02 + sample.stolen
     assert ends(rows, recording)["complete"] > 0.999
     sampled, counted = covered(rows, recording)
     assert sampled > 0.6 * counted
@@ -134,8 +134,8 @@ def test_all_weights_add_up(sample, rows, programs, kind, hz):
     sampled, counted = covered(rows, recording)
     assert abs(sampled - spent) < 0.001
     assert 0.99 * counted - 0.02 < weight < counted + 0.001
-    # The kernel's own count of the CPU time, against the program's, which has some before its exec, too.
-    assert 0.97 * float(said) - 0.01 < counted < 1.03 * float(said) + 0.02 + sample.stolen
+    # The kernel's own count of the CPU time, interrupts of it and all, against the program's, which has some before its exec, too.
+    assert 0.97 * float(said) - 0.01 < counted < 1.25 * float(said) + 0.02 + sample.stolen
     assert spent > (0.6 if hz == HZ else 0.4) * float(said)
 
 

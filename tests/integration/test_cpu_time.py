@@ -55,7 +55,7 @@ def test_perf_has_short_threads_too(record, programs):
     recorded = by_thread(samples)
     *each, (_, total) = [line.split() for line in said.splitlines()]
     assert sum(recorded[int(tid)] > 1e6 for tid, _ in each) == len(each)
-    assert 0.92 * int(total) < recorded.total() < 1.08 * int(total) + (stolen() - before) * 1e9
+    assert 0.92 * int(total) < recorded.total() < 1.25 * int(total) + (stolen() - before) * 1e9
 
 
 @pytest.mark.parametrize("milliseconds", [2, 40])
