@@ -41,8 +41,8 @@ def without_times(row):
 @pytest.fixture(params=["train", "kinds", "made"])
 def recording(request, record):
     if request.param == "made":
-        return record(request.getfixturevalue("made_tape"), MANY + "4000", "--repeat", "60")
-    return record(request.param, MANY + "20000", "--repeat", "20" if request.param == "train" else "60")
+        return record(request.getfixturevalue("made_tape"), MANY + "4000", "--repeat", "30")
+    return record(request.param, MANY + "20000", "--repeat", "12" if request.param == "train" else "30")
 
 
 @pytest.fixture
