@@ -149,7 +149,8 @@ def test_programs_that_are_gone_have_names(pitot, allowed, burner, tmp_path, way
         pitot("record", "-o", "rec", "-f", f"--cpu={HZ}", "--cpu-via", way, "--cpu-only", "--", "chroot", "root", "/burner", "1.5",
               status=7)
         stacks = folded(pitot)
-        assert share(stacks, "main;burn_in_here") > 0.6, stacks
+        assert share(stacks, "main;burn_in_here") > 0.6, (stacks, pitot("view", "rec", "module", "--json").stdout,
+                                                          pitot("symbolize", "rec", "-v", status=None).stderr)
 
 
 @pytest.mark.parametrize("way", WAYS)
