@@ -114,8 +114,12 @@ def test_by_default_cupti_is_ours(client, rows):
 
 
 def test_the_client_goes_on_when_pitot_leaves(client, rows):
-    """The window closes in the middle of the client's session."""
+    """The window closes in the middle of the client's session. Records of that session from before may be lost to it, none is invented."""
     alone, _, _ = client("linked", "train", None, "--realtime")
     shared, _, recording = client("linked", "train", "own_profiler=share;duration_ns=5600000000", "--realtime")
     assert 0 < len(rows(recording, "kernel")) < 1000
-    assert shared == alone
+    assert shared.keys() == alone.keys()
+    for session in alone:
+        records = collections.Counter({key: n for key, n in shared[session].items() if key[0] not in ("dropped", "callbacks")})
+        assert not records - alone[session]
+    assert any(key[0] == "kernel" for got in shared.values() for key in got)
