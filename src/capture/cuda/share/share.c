@@ -328,7 +328,7 @@ static bool look_again(uint64_t begun_ns)
  */
 static void flush_records(void)
 {
-	uint64_t begun = clock_machine_ns(), completed;
+	uint64_t begun = clock_machine_ns();
 	unsigned round;
 
 	if (client_is_inside()) {
@@ -338,7 +338,13 @@ static void flush_records(void)
 		while (!vendor_thread_done(round) && look_again(begun))
 			;
 	}
-	completed = buffers_completed();
+}
+
+/* Until all that CUPTI has handed to the recorder is copied; also what it did before the recorder left. */
+static void wait_for_copies(void)
+{
+	uint64_t begun = clock_machine_ns(), completed = buffers_completed();
+
 	while (buffers_decoded() < completed && look_again(begun))
 		;
 }
@@ -353,6 +359,7 @@ static CUptiResult CUPTIAPI own_ActivityFlushAll(uint32_t flag)
 		flush_records();
 	else
 		result = real_cupti.recorder.ActivityFlushAll(flag);
+	wait_for_copies();
 	copies_deliver(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED ? COPIES_LAST : COPIES_FLUSH);
 	return answer(result);
 }
