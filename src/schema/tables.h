@@ -60,7 +60,7 @@
 	T(memory_pool, 17, "creation, trimming and destruction of memory pools (--memory)")                            \
 	T(api_function, 18, "the CUDA functions that api_call refers to")                                              \
 	T(api_call, 19, "calls of CUDA functions by threads: launches, copies, synchronizations; all with --api all")  \
-	T(nvtx, 20, "NVTX events in the order in which a thread made them")                                            \
+	T(nvtx, 20, "ranges and marks of the program, its scopes and NVTX's, in the order in which a thread made them") \
 	T(nvtx_domain, 21, "NVTX domains")                                                                             \
 	T(nvtx_category, 22, "names of NVTX categories")                                                               \
 	T(overhead, 23, "time that CUPTI says it cost itself")                                                         \
@@ -367,20 +367,21 @@
 
 #define SCHEMA_nvtx(C, T)                                                                                              \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when")                                                                \
-	C(T, kind, ENUM, ALWAYS, nvtx_kind, "", "push and pop nest on a thread; start and end are tied by range")      \
+	C(T, kind, ENUM, ALWAYS, nvtx_kind, "", "push and pop nest on a thread; start and end are tied by range; token names the innermost that is open on the thread") \
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, domain, U32, ALWAYS, NONE, "", "id in nvtx_domain; 0 is the default domain")                              \
-	C(T, range, U64, MAYBE, NONE, "", "start, end: the range's id within the process")                             \
+	C(T, range, U64, MAYBE, NONE, "", "start, end, token: the range's id within the process; push: of the scope that it carries on") \
 	C(T, message, STRING, MAYBE, NONE, "", "text")                                                                 \
 	C(T, category, U32, MAYBE, NONE, "", "id in nvtx_category")                                                    \
 	C(T, color, U32, MAYBE, NONE, "", "ARGB")                                                                      \
-	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "how to read payload")                                       \
+	C(T, payload_kind, ENUM, MAYBE, nvtx_payload, "", "how to read payload; runs: of a scope, repeats below warm-ups << 32") \
 	C(T, payload, U64, MAYBE, NONE, "", "bits of the payload")                                                    \
 	C(T, level, U8, MAYBE, NONE, "", "push, pop: ranges of its thread and domain around the range, up to 30")
 #define TRAITS_nvtx(X, T) X(T, MOMENT, time_ns)
 
-#define ENUM_nvtx_kind(V, E) V(E, push, 0) V(E, pop, 1) V(E, start, 2) V(E, end, 3) V(E, mark, 4)
-#define ENUM_nvtx_payload(V, E) V(E, none, 0) V(E, u64, 1) V(E, i64, 2) V(E, f64, 3) V(E, u32, 4) V(E, i32, 5) V(E, f32, 6)
+#define ENUM_nvtx_kind(V, E) V(E, push, 0) V(E, pop, 1) V(E, start, 2) V(E, end, 3) V(E, mark, 4) V(E, token, 5)
+#define ENUM_nvtx_payload(V, E) V(E, none, 0) V(E, u64, 1) V(E, i64, 2) V(E, f64, 3) V(E, u32, 4) V(E, i32, 5) V(E, f32, 6) \
+	V(E, runs, 7)
 
 #define SCHEMA_nvtx_domain(C, T)                                                                                       \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process, from 1")                                               \
@@ -486,14 +487,17 @@
 	C(T, name, STRING, ALWAYS, NONE, "", "name, such as gpu_power")                                                \
 	C(T, unit, STRING, ALWAYS, NONE, "", "unit of a whole: W, %, MHz, bytes, C")                                   \
 	C(T, decimals, U32, ALWAYS, NONE, "", "value / 10^decimals is in that unit")                                   \
-	C(T, description, STRING, ALWAYS, NONE, "", "meaning")
+	C(T, description, STRING, ALWAYS, NONE, "", "meaning")                                                         \
+	C(T, reading, ENUM, MAYBE, counter_reading, "", "how to read counter_sample.value; missing: integer")
 #define TRAITS_counter(X, T) X(T, LAST_OF, id)
+
+#define ENUM_counter_reading(V, E) V(E, integer, 0) V(E, real, 1)
 
 #define SCHEMA_counter_sample(C, T)                                                                                    \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was read")                                                    \
 	C(T, counter, REF, ALWAYS, counter, "", "what was read")                                                       \
 	C(T, device, U32, MAYBE, NONE, "", "CUDA ordinal; missing for the host")                                       \
-	C(T, value, I64, ALWAYS, NONE, "", "reading")
+	C(T, value, I64, ALWAYS, NONE, "", "reading; real: the bits of a double")
 #define TRAITS_counter_sample(X, T) X(T, MOMENT, time_ns)
 
 #define SCHEMA_graph_node(C, T)                                                                                        \
@@ -584,7 +588,7 @@
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
-	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(overhead_kind) E(capability_state)                     \
+	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(overhead_kind) E(capability_state) \
 	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
 
 #endif
