@@ -90,6 +90,15 @@ def with_jit(facts):
             for variant in [one, *([{**one, "environment": {"PYTHON_JIT": "1"}}] if one["jit"] else [])]]
 
 
+def some(facts):
+    """The oldest, the newest and those that have something of their own, where another test has each; PITOT_LONG_TESTS=1: all."""
+    facts = list(facts)
+    ordinary = [one for one in facts if not one["free_threaded"] and not one["environment"]]
+    if os.environ.get("PITOT_LONG_TESTS"):
+        return facts
+    return [one for one in facts if one not in ordinary[1:-1]]
+
+
 def label(facts):
     """For names of tests: version, kind, where it is from."""
     parts = Path(facts["path"]).parts

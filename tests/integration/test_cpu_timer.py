@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pythons import interpreters, is_known, label
+from pythons import interpreters, is_known, label, some
 from waiting import PATIENCE
 
 PERIOD = 1 / 200  # seconds, if not said otherwise
@@ -126,7 +126,7 @@ def test_the_rate_that_it_says(record, compiled, hz):
     assert len(with_stack) / recording.seconds(with_stack) == pytest.approx(said, rel=0.12)
 
 
-@pytest.mark.parametrize("python", filter(is_known, interpreters()), ids=label)
+@pytest.mark.parametrize("python", some(filter(is_known, interpreters())), ids=label)
 def test_shares_of_python(record, python):
     program = PROGRAMS / "shares.py"
     recording = record(python["path"], program, 4)
