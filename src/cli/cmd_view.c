@@ -333,7 +333,8 @@ static int run(struct context *c, int argc, char **argv)
 		return status;
 	v.table = (struct view_table){ .trace = trace,
 				       .schema = table,
-				       .full_names = option_full_names };
+				       .full_names = option_full_names,
+				       .always_pid = c->json };
 	trace_span(trace, &v.table.origin_ns, &end_ns);
 	if (!limit_given)
 		v.limit = c->json ? 0 : LIMIT;

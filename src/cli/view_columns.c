@@ -151,7 +151,8 @@ int view_columns_default(const struct view_table *t, struct view_columns *v)
 	struct view_column c;
 	int r = 0;
 
-	if (trace_process_count(t->trace) > 1 && schema_column_by_name(table, "pid") < 0)
+	if ((t->always_pid || trace_process_count(t->trace) > 1) &&
+	    schema_column_by_name(table, "pid") < 0)
 		r = add(v, (struct view_column){ .kind = VIEW_PID }, "pid");
 	for (int i = 0; i < table->column_count && r >= 0; i++) {
 		const char *name = table->columns[i].name;

@@ -41,6 +41,7 @@ struct view_table {
 	const struct table_schema *schema;
 	uint64_t origin_ns; /* times are shown from here */
 	bool full_names; /* kernel names with all parameters */
+	bool always_pid; /* by default pid is a column, however many processes there are */
 };
 
 void view_columns_release(struct view_columns *v);
