@@ -91,17 +91,12 @@ static int load_rest(struct export_view *v, struct error *e)
 	return 0;
 }
 
+/* Readers know a process by its id alone: of images of one process, which exec() made, the last one has it. */
 static bool pid_is_free(const struct export_view *v, size_t process, uint32_t pid)
 {
-	const struct trace_process *p = trace_process(v->trace, process);
-
-	for (size_t i = 0; i < process; i++) {
-		const struct trace_process *other = trace_process(v->trace, i);
-
-		if (v->processes[i].owner == i && v->processes[i].pid == pid &&
-		    other->start_ns < p->end_ns && p->start_ns < other->end_ns)
+	for (size_t i = process + 1; i < v->process_count; i++)
+		if (v->processes[i].owner == i && v->processes[i].pid == pid)
 			return false;
-	}
 	return true;
 }
 
@@ -142,7 +137,7 @@ static int name_processes(struct export_view *v, uint32_t pid_min)
 	v->processes = calloc(v->process_count + 1, sizeof(*v->processes));
 	if (!v->processes)
 		return -ENOMEM;
-	for (size_t i = 0; i < v->process_count; i++) {
+	for (size_t i = v->process_count; i-- > 0;) {
 		const struct trace_process *p = trace_process(v->trace, i);
 		struct export_process *x = &v->processes[i];
 
@@ -155,11 +150,30 @@ static int name_processes(struct export_view *v, uint32_t pid_min)
 		x->end_ns = p->end_ns;
 		snprintf(x->title, sizeof(x->title), "%.48s %u", x->name, p->pid);
 	}
-	for (size_t i = 0; i < v->process_count; i++) {
+	for (size_t i = 0; i < v->process_count; i++)
 		v->processes[i].pid = v->processes[v->processes[i].owner].pid;
-		v->owner_count += v->processes[i].owner == i;
-	}
 	return 0;
+}
+
+static bool uses_gpu(const struct export_view *v, size_t process)
+{
+	for (int k = 0; k < WORK_KINDS; k++)
+		if (v->work[k].rows &&
+		    trace_first_row(v->trace, v->work[k].table, process) <
+			    trace_first_row(v->trace, v->work[k].table, process + 1))
+			return true;
+	return false;
+}
+
+static void find_gpu_process(struct export_view *v)
+{
+	size_t users = 0;
+
+	for (size_t i = 0; i < v->process_count; i++)
+		if (uses_gpu(v, i) && users++ == 0)
+			v->gpu_process = v->processes[i].owner;
+	if (users != 1)
+		v->gpu_process = NO_PROCESS;
 }
 
 static uint64_t largest(const uint64_t *values, uint64_t row, uint64_t end)
@@ -354,6 +368,7 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 		error_set(e, r, "out of memory");
 		goto fail;
 	}
+	find_gpu_process(v);
 	place_correlations(v);
 	r = map_external(v) < 0 ? error_set(e, -ENOMEM, "out of memory") : end_ranges(v, e);
 	if (r >= 0)

@@ -21,9 +21,11 @@
 #define WORK_KINDS (GPU_WORK_KINDS + 1)
 
 #define NO_WORK UINT32_MAX
+#define NO_PROCESS SIZE_MAX
 
 struct export_process {
-	uint32_t pid; /* differs between processes that ran at the same time */
+	uint32_t
+		pid; /* differs between processes, and between the images that exec() made of one */
 	uint32_t
 		owner; /* of samples taken from outside: the process that they are of; else itself */
 	uint64_t correlation_base; /* added to correlation ids, they are unique in the trace */
@@ -39,7 +41,7 @@ struct export_view {
 	struct selection selection;
 	struct gpus gpus;
 	size_t process_count; /* sessions */
-	size_t owner_count; /* processes that are shown */
+	size_t gpu_process; /* the only one that has work on GPUs, or NO_PROCESS: then names of work say whose it is */
 	struct export_process *processes;
 	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */

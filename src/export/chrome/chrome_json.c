@@ -74,15 +74,14 @@ static void write_metadata_keys(struct chrome *c)
 	strbuf_addf(s, ",\n\"distributedInfo\": {\"rank\": %u}", c->view.options->rank);
 }
 
-/* "GPU 0 python"; with several processes "GPU 0 (NVIDIA H200)". */
+/* "GPU 0 python"; where several use GPUs "GPU 0 (NVIDIA H200)". */
 static void name_gpu(struct chrome *c, uint32_t gpu)
 {
 	struct strbuf *name = &c->name;
 
 	strbuf_clear(name);
-	if (c->view.owner_count == 1)
-		strbuf_addf(name, "GPU %u %s", gpu,
-			    c->view.processes[c->view.processes[0].owner].name);
+	if (c->view.gpu_process != NO_PROCESS)
+		strbuf_addf(name, "GPU %u %s", gpu, c->view.processes[c->view.gpu_process].name);
 	else
 		strbuf_addf(name, "GPU %u (%s)", gpu, c->view.gpus.items[gpu].name);
 	chrome_metadata(c, "process_name", "name", gpu, 0, strbuf_text(name), name->length, 0);

@@ -178,7 +178,7 @@ static void name_row(struct chrome *c, const struct chrome_row *row, struct strb
 	}
 	if (c->view.many_contexts && row->id != NO_STREAM)
 		strbuf_addf(name, "%scontext %u", row->kind == ROW_STREAM ? "" : " ", row->context);
-	if (c->view.owner_count > 1)
+	if (c->view.gpu_process == NO_PROCESS)
 		strbuf_addf(name, "%s(%s)", row->kind == ROW_STREAM ? "" : " ",
 			    c->view.processes[row->process].title);
 }

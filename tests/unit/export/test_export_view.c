@@ -69,7 +69,7 @@ static void test_processes_of_one_pid_are_told_apart(void **state)
 	session(path, false, 100, 0, 500, "one");
 	session(path, false, 100, 400, 900, "two");
 	session(path, false, 100, 1000, 1500, "later");
-	assert_shown(path, 3, (const uint32_t[]){ 100, 10000100, 100 },
+	assert_shown(path, 3, (const uint32_t[]){ 20000100, 10000100, 100 },
 		     (const char *const[]){ "one", "two", "later" });
 }
 
