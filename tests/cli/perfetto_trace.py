@@ -128,7 +128,7 @@ class Trace:
     def __init__(self, data):
         self.stages, self.slices, self.instants, self.samples = [], [], [], []
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
-        self.tracks, self.gpus, self.clocks = {}, [], set()
+        self.tracks, self.gpus, self.clocks, self.commands = {}, [], set(), {}
         self.boottime_offset = None
         self._sequences = defaultdict(Sequence)
         self._open = defaultdict(list)  # track -> open slices
@@ -220,6 +220,10 @@ class Trace:
         self.samples.append(Sample(sequence.source, packet.timestamp, task.pid, task.tid,
                                    place.cpu if place.HasField("cpu") else None, sample.primary_weight,
                                    self._stack(packet, sequence, sample.callstack_iid)))
+
+    def _process_tree(self, packet, _):
+        for process in packet.process_tree.processes:
+            self.commands[process.pid] = process.ppid, list(process.cmdline)
 
     def _gpu_info(self, packet, _):
         self.gpus = list(packet.gpu_info.gpus)

@@ -99,15 +99,39 @@ static void release_parts(struct parts *parts)
 	vec_release(&parts->outputs);
 }
 
+/* The process that read the clocks most often: all are of one machine. */
+static size_t clock_process(const struct trace *t)
+{
+	uint64_t most = 0;
+	size_t found = 0;
+
+	for (size_t p = 0; p < trace_process_count(t); p++) {
+		uint64_t rows =
+			trace_first_row(t, TABLE_clock, p + 1) - trace_first_row(t, TABLE_clock, p);
+
+		if (rows > most) {
+			most = rows;
+			found = p;
+		}
+	}
+	return found;
+}
+
 /* A snapshot to begin with, and another where the machine had slept in between. */
 static void write_clocks(struct perfetto *p)
 {
 	const struct trace *t = p->view.trace;
 	const struct clock_columns *c = clock_columns(t);
-	uint64_t rows = trace_rows(t, TABLE_clock) ? trace_first_row(t, TABLE_clock, 1) : 0;
+	uint64_t row = 0, end = 0;
 	int64_t last = INT64_MIN;
 
-	for (uint64_t row = 0; row < rows; row++) {
+	if (trace_rows(t, TABLE_clock)) {
+		size_t process = clock_process(t);
+
+		row = trace_first_row(t, TABLE_clock, process);
+		end = trace_first_row(t, TABLE_clock, process + 1);
+	}
+	for (; row < end; row++) {
 		struct perfetto_clocks clocks = {
 			c->monotonic_ns[row],
 			c->realtime_ns[row],
@@ -242,6 +266,7 @@ int perfetto_write(struct trace *t, const struct export_options *options, const 
 	perfetto_tracks_release(&p);
 	perfetto_counters_release(&p);
 	export_stacks_release(&p.stacks);
+	map_release(&p.python_names);
 	strbuf_release(&p.out);
 	export_view_release(&p.view);
 	return r;

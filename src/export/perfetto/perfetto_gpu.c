@@ -7,6 +7,7 @@
 #include "export/perfetto/perfetto_gpu.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "symbol/kernel_name.h"
 #include "trace/columns.h"
@@ -44,10 +45,22 @@ void perfetto_gpus_release(struct perfetto *p)
 	strbuf_release(&g->text);
 }
 
+static int stream_width(const struct trace *t)
+{
+	const uint32_t *ids = stream_columns(t)->id;
+	uint64_t rows = trace_rows(t, TABLE_stream);
+	uint32_t most = 0;
+
+	for (uint64_t row = 0; row < rows; row++)
+		most = MAX(most, ids[row]);
+	return snprintf(NULL, 0, "%u", most);
+}
+
 void perfetto_gpus_restart(struct perfetto *p)
 {
 	struct perfetto_gpus *g = &p->gpus;
 
+	g->stream_width = stream_width(p->view.trace);
 	g->sequence = (struct perfetto_sequence){ .id = SEQUENCE_GPU };
 	map_clear(&g->stages);
 	map_clear(&g->context_iids);
@@ -132,17 +145,20 @@ static uint64_t find_kernel_class(struct perfetto *p, uint32_t config, size_t gp
 	return position;
 }
 
-/* "Stream 7", with the process before it where there are several, and the context where streams need it. */
+/*
+ * "Stream 7", with the process before it where several use GPUs, and the context where streams need it. Readers sort by the text: blanks
+ * put 7 before 13.
+ */
 const char *perfetto_queue_name(struct perfetto *p, uint32_t process, const struct gpu_queue *queue)
 {
 	struct strbuf *text = &p->gpus.text;
 
 	strbuf_clear(text);
-	if (p->view.owner_count > 1)
+	if (p->view.gpu_process == NO_PROCESS)
 		strbuf_addf(text, "%s ", p->view.processes[process].title);
 	if (p->view.many_contexts)
 		strbuf_addf(text, "Context %u ", queue->context);
-	strbuf_addf(text, "Stream %u", queue->stream);
+	strbuf_addf(text, "Stream %*u", p->gpus.stream_width, queue->stream);
 	return strbuf_text(text);
 }
 

@@ -49,6 +49,26 @@ static void architecture(const struct perfetto *p, size_t gpu, char text[32])
 		snprintf(text, 32, "CC_%u%u", d->compute_major[row], d->compute_minor[row]);
 }
 
+/* "NVIDIA H200", with a number where there are several: readers show the name alone. */
+static void put_name(struct perfetto *p, size_t index)
+{
+	const struct gpu *gpus = p->view.gpus.items;
+	struct strbuf *text = &p->gpus.text;
+	unsigned before = 0, all = 0;
+
+	for (size_t i = 0; i < p->view.gpus.count; i++) {
+		bool same = !strcmp(gpus[i].name, gpus[index].name);
+
+		before += same && i < index;
+		all += same;
+	}
+	strbuf_clear(text);
+	strbuf_adds(text, gpus[index].name);
+	if (all > 1)
+		strbuf_addf(text, " #%u", before);
+	proto_text(&p->out, 1, strbuf_text(text), text->length);
+}
+
 static void describe_gpu(struct perfetto *p, size_t index)
 {
 	const struct gpu *gpu = &p->view.gpus.items[index];
@@ -63,7 +83,7 @@ static void describe_gpu(struct perfetto *p, size_t index)
 		proto_close(s, token); /* keeps the positions of those after it */
 		return;
 	}
-	proto_text(s, 1, gpu->name, strlen(gpu->name));
+	put_name(p, index);
 	proto_string(s, 2, "NVIDIA");
 	proto_text(s, 3, gpu->name, strlen(gpu->name));
 	architecture(p, index, text);

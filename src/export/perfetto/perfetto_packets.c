@@ -118,6 +118,22 @@ void perfetto_clock_snapshot(struct strbuf *s, uint32_t sequence,
 	proto_close(s, packet);
 }
 
+void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head, uint32_t pid,
+			   uint32_t parent_pid, const char *name, const char *arguments)
+{
+	size_t packet = perfetto_packet_open(s, head), tree = proto_open(s, PACKET_PROCESS_TREE),
+	       process = proto_open(s, 1);
+
+	proto_uint(s, 1, pid);
+	proto_uint(s, 2, parent_pid);
+	proto_string(s, 3, name);
+	if (*arguments)
+		proto_text(s, 3, arguments, strlen(arguments));
+	proto_close(s, process);
+	proto_close(s, tree);
+	proto_close(s, packet);
+}
+
 static void describe_process(struct strbuf *s, const struct perfetto_track_descriptor *track)
 {
 	size_t token = proto_open(s, 3);

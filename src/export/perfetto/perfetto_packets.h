@@ -23,6 +23,7 @@ struct perfetto_packet {
 
 /* Field numbers of TracePacket, for proto_open after perfetto_packet_open. */
 enum {
+	PACKET_PROCESS_TREE = 2,
 	PACKET_CLOCK_SNAPSHOT = 6,
 	PACKET_TRACK_EVENT = 11,
 	PACKET_INTERNED_DATA = 12,
@@ -143,6 +144,10 @@ struct perfetto_track_descriptor {
 	const char *command; /* of a process; NULL: none */
 	const char *counter_unit; /* a counter, and its unit; NULL: no counter */
 };
+
+/* Parent and command of a process. Readers call it by the first word of the command. */
+void perfetto_process_tree(struct strbuf *s, const struct perfetto_packet *head, uint32_t pid,
+			   uint32_t parent_pid, const char *name, const char *arguments);
 
 /* The name of a process or thread goes into its own message. */
 void perfetto_track_descriptor(struct strbuf *s, uint32_t sequence,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/path.h"
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
 
@@ -184,6 +185,30 @@ static int frame_kind(const struct stack_frame *f)
 					  : KIND_NATIVE;
 }
 
+/*
+ * Python's functions are told apart by their files, "step (train.py)", which readers do not show else. The iid of the first frame's name
+ * stands for all of them.
+ */
+static int64_t intern_python_name(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
+				  uint32_t name, const struct stack_line *l)
+{
+	const struct stacks *stacks = &p->stacks.stacks;
+	uint64_t *known = map_at(&p->python_names, (uint64_t)l->function << 32 | l->file, name);
+	struct strbuf *text = &p->gpus.text;
+	int r = known ? is_new(d, DATA_FUNCTION_NAMES, *known) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	if (r > 0) {
+		strbuf_clear(text);
+		strbuf_addf(text, "%s (%s)", stacks_text(stacks, l->function),
+			    base_name(stacks_text(stacks, l->file)));
+		perfetto_intern_name(s, DATA_FUNCTION_NAMES, *known + 1, strbuf_text(text),
+				     text->length);
+	}
+	return (int64_t)*known + 1;
+}
+
 /* One function of a frame; line counts from the innermost. */
 static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_defined *d,
 		       uint32_t frame, uint32_t line, uint64_t iid)
@@ -192,11 +217,13 @@ static int intern_line(struct perfetto *p, struct strbuf *s, struct perfetto_def
 	const struct stack_frame *f = &stacks->frames.data[frame];
 	const struct stack_line *l =
 		f->line_count ? &stacks->lines.data[f->first_line + line] : NULL;
-	bool is_whole = !l || f->class == FRAME_PYTHON;
 	int64_t name, mapping, source = 0;
 	size_t token;
 
-	name = intern_text(p, s, d, DATA_FUNCTION_NAMES, is_whole ? f->name : l->function);
+	if (l && f->class == FRAME_PYTHON && l->file)
+		name = intern_python_name(p, s, d, f->name, l);
+	else
+		name = intern_text(p, s, d, DATA_FUNCTION_NAMES, l ? l->function : f->name);
 	mapping = intern_mapping(p, s, d, f);
 	if (l)
 		source = intern_text(p, s, d, DATA_SOURCE_PATHS, l->file);

@@ -28,7 +28,10 @@ int perfetto_tracks_init(struct perfetto *p)
 	 * Unlikely to be met in another trace, in case they are put together. Ids of work are in
 	 * every event: 35 bits.
 	 */
-	t->uuid_seed = count ? hash_u64(trace_process(p->view.trace, 0)->session) >> 1 : 1;
+	t->uuid_seed = 1;
+	for (size_t i = 0; i < count; i++)
+		t->uuid_seed = hash_u64(t->uuid_seed ^ trace_process(p->view.trace, i)->session);
+	t->uuid_seed >>= 1;
 	p->event_base = t->uuid_seed >> 28;
 	t->process_uuids = calloc(count + 1, sizeof(*t->process_uuids));
 	t->process_described = calloc(count + 1, sizeof(*t->process_described));
@@ -75,6 +78,16 @@ void perfetto_tracks_release(struct perfetto *p)
 	free(t->process_described);
 }
 
+static void describe_command(struct perfetto *p, const struct perfetto_track_descriptor *track,
+			     const struct trace_process *info)
+{
+	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, SEQUENCE_GLOBAL, 0 };
+	const char *arguments = strchr(info->command, ' ');
+
+	perfetto_process_tree(&p->out, &head, (uint32_t)track->pid, info->parent_pid, track->name,
+			      arguments ? arguments + 1 : "");
+}
+
 void perfetto_describe_process(struct perfetto *p, uint32_t process)
 {
 	struct perfetto_tracks *t = &p->tracks;
@@ -97,6 +110,8 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process)
 	};
 	track.name_length = strlen(track.name);
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &track);
+	if (*info->command)
+		describe_command(p, &track, info);
 }
 
 static const char *group_name(const struct track *track, struct strbuf *made)

@@ -116,6 +116,7 @@ struct perfetto_gpus {
 	struct map stages; /* stage iids that are defined in this file */
 	struct map context_iids; /* of contexts that are defined in this file */
 	struct strbuf text; /* a name while it is made */
+	int stream_width; /* digits of the largest id of a stream */
 };
 
 struct perfetto_counters;
@@ -128,6 +129,8 @@ struct perfetto {
 	uint64_t event_base; /* of ids of work: traces opened together share one space */
 	struct perfetto_tracks tracks;
 	struct export_stacks stacks;
+	struct map
+		python_names; /* function << 32 | file -> the text that stands for the name of both */
 	struct perfetto_gpus gpus;
 	struct perfetto_counters *counters;
 };

@@ -5,6 +5,7 @@
 #define RECORDINGS(X)                                                                              \
 	/* varied_recording.c */                                                                   \
 	X(varied) /* one of everything that an exporter can meet */                                \
+	X(shell) /* a process below a shell, with the image that it was before */                  \
 	/* cpu_recording.c: a training loop in Python */                                           \
 	X(cpu_all) /* sampled from outside, with times off the CPU */                              \
 	X(cpu_cpu) /* without times off the CPU */                                                 \

@@ -351,3 +351,17 @@ void recording_varied(const char *folder)
 	maker_close(m, START + 1000000);
 	second_process(folder);
 }
+
+/* One process with work, below a shell that only `pitot record` saw, and the image that the process was before. */
+void recording_shell(const char *folder)
+{
+	struct maker *m = maker_begin(folder, MAIN, START - 10000, "env A=1 ./train");
+
+	maker_close(m, START - 5000);
+	m = maker_begin(folder, MAIN, START, "./train --epochs 1");
+	maker_device(m, 0, START);
+	maker_stream(m, 13, START);
+	kernels(m);
+	maker_close(m, START + 1000000);
+	maker_record(folder, 90, 1, START - 20000, START + 1010000, "sh -c './train; true'", 0);
+}
