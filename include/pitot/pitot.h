@@ -34,4 +34,6 @@ PITOT_API void pitot_stop(void);
 }
 #endif
 
+#include "scope.h"
+
 #endif

@@ -1,6 +1,8 @@
 #include "capture/ring.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -90,6 +92,7 @@ bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots)
 struct ring *ring_claim(void)
 {
 	static __thread unsigned tries __attribute__((tls_model("initial-exec")));
+	int saved = errno;
 	struct ring *r;
 
 	pthread_once(&key_once, make_key);
@@ -98,6 +101,7 @@ struct ring *ring_claim(void)
 		if (r)
 			atomic_store(&r->state, RING_FREE);
 		atomic_fetch_add(&refused, 1);
+		errno = saved;
 		return NULL;
 	}
 	tries = 0;
@@ -106,10 +110,12 @@ struct ring *ring_claim(void)
 	r->claims++;
 	r->outer_correlation = 0;
 	r->instantiating = r->half_full = false;
+	memset(r->scopes, 0, sizeof(r->scopes));
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)
 		pthread_setspecific(thread_end_key, r);
+	errno = saved;
 	return r;
 }
 

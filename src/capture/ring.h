@@ -24,6 +24,7 @@ enum ring_kind {
 	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
 	RING_COUNTER,	/* a time, b value, c counter, d device */
+	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
 	RING_KINDS
 };
 
@@ -40,6 +41,7 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 #define RING_SLOTS 32768u	/* 1 MiB a ring */
 #define RINGS_MAX 1024u
 #define RING_TEXT_MAX 4096u	/* longer texts are cut */
+#define RING_SCOPES 31u		/* open scopes whose names are kept */
 
 struct ring {
 	/* the thread's side */
@@ -54,6 +56,7 @@ struct ring {
 	bool instantiating;			/* nodes that it makes are those of an executable graph */
 	bool half_full;				/* the collector was woken for that */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
+	uint64_t scopes[RING_SCOPES];		/* open ones, by level: app_scopes.c's */
 	/* the collector's side */
 	_Alignas(64) atomic_uint_fast64_t tail;
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
@@ -67,7 +70,7 @@ enum { RING_FREE, RING_LIVE, RING_DEAD };
 
 extern __thread struct ring *ring_of_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Claims a ring for this thread. NULL when there is none left (counted). */
+/* Claims a ring for this thread. NULL when there is none left (counted). errno stays as it was. */
 struct ring *ring_claim(void);
 
 static inline struct ring *ring_get(void)

@@ -4,6 +4,7 @@
 /* In the order in which they are called. */
 #define SOURCES(S)                                                                                 \
 	S(nvtx) /* before the host: names that the program gave its threads are better */          \
+	S(app)                                                                                     \
 	S(host)                                                                                    \
 	S(stack)                                                                                   \
 	S(cpu_timer)                                                                               \

@@ -8,8 +8,6 @@
 #include "capture/nvtx/nvtx_text.h"
 #include "schema/schema.h"
 
-#define LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
-
 struct call {
 	enum nvtx_kind kind;
 	uint32_t domain;
@@ -18,31 +16,11 @@ struct call {
 	struct nvtx_attributes a;
 };
 
-atomic_bool nvtx_calls_off;
+atomic_bool nvtx_calls_off = true;
 atomic_uint_fast64_t nvtx_calls_refused;
 static atomic_uint_fast64_t last_range;
 
-static __thread struct {
-	bool busy; /* inside the recorder: a signal handler that calls NVTX now must not get in */
-	uint16_t levels[LEVEL_DOMAINS];
-} self __attribute__((tls_model("initial-exec")));
-
-static bool enter(void)
-{
-	if (self.busy) {
-		atomic_fetch_add_explicit(&nvtx_calls_refused, 1, memory_order_relaxed);
-		return false;
-	}
-	self.busy = true;
-	atomic_signal_fence(memory_order_seq_cst);
-	return true;
-}
-
-static void leave(void)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	self.busy = false;
-}
+__thread struct nvtx_thread nvtx_thread;
 
 /* --- what the program hands over --- */
 
@@ -163,11 +141,11 @@ static void record(const struct call *c)
 {
 	int saved = errno;
 
-	if (!enter())
+	if (!nvtx_enter())
 		return;
 	if (likely(!atomic_load_explicit(&nvtx_calls_off, memory_order_relaxed)))
 		put_event(c);
-	leave();
+	nvtx_leave();
 	errno = saved;
 }
 
@@ -200,10 +178,10 @@ int nvtx_push(uint32_t domain, struct nvtx_attributes a)
 {
 	struct call c = { .kind = nvtx_kind_push, .domain = domain, .a = a };
 
-	c.level = domain < LEVEL_DOMAINS ? self.levels[domain] : NVTX_NO_LEVEL;
+	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] : NVTX_NO_LEVEL;
 	record(&c);
 	if (c.level >= 0 && c.level < UINT16_MAX)
-		self.levels[domain]++;
+		nvtx_thread.levels[domain]++;
 	return c.level;
 }
 
@@ -211,10 +189,10 @@ int nvtx_pop(uint32_t domain)
 {
 	struct call c = { .kind = nvtx_kind_pop, .domain = domain };
 
-	c.level = domain < LEVEL_DOMAINS ? self.levels[domain] - 1 : NVTX_NO_LEVEL;
+	c.level = domain < NVTX_LEVEL_DOMAINS ? nvtx_thread.levels[domain] - 1 : NVTX_NO_LEVEL;
 	record(&c);
 	if (c.level >= 0)
-		self.levels[domain]--;
+		nvtx_thread.levels[domain]--;
 	return c.level;
 }
 
@@ -258,10 +236,10 @@ void *nvtx_name_in(enum nvtx_named what, const void *domain, uint32_t id, enum n
 	const struct nvtx_name *item;
 	int saved = errno;
 
-	if (!enter())
+	if (!nvtx_enter())
 		return NULL;
 	item = name_guarded(&n);
-	leave();
+	nvtx_leave();
 	errno = saved;
 	return (void *)(uintptr_t)item;
 }

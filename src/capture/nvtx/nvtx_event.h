@@ -2,8 +2,9 @@
  * nvtx_event.h: what an NVTX event looks like in a ring. Written by nvtx_calls.c, read by nvtx_rows.c.
  *
  * RING_NVTX, one or more slots:
- *	slot 0	a time; b range (start, end) or payload (push, mark); c see below; d category, 0: none; e color;
- *		flags enum nvtx_kind, and the level of a push or pop above it; length bytes of text
+ *	slot 0	a time; b range (start, end, token, NVTX_EVENT_CARRIES) or payload (push, mark); c see below; d category, 0: none, or
+ *		the number of a registered string (NVTX_EVENT_NAMED); e color; flags enum nvtx_kind, and the level of a push or pop
+ *		above it; length bytes of text
  *	slot 1	with NVTX_EVENT_MORE only: a payload of a start; c number of the registered string
  *	then	the text, 32 bytes a slot
  * RING_NVTX_NAME, one slot, nothing in it: there are new names (nvtx_names.h).
@@ -23,6 +24,8 @@
 #define NVTX_EVENT_REGISTERED (1u << 25)
 #define NVTX_EVENT_COLOR (1u << 26)
 #define NVTX_EVENT_CUT (1u << 27) /* the text was longer */
+#define NVTX_EVENT_NAMED (1u << 28) /* instead of a category */
+#define NVTX_EVENT_CARRIES (1u << 29)
 
 #define NVTX_EVENT_KIND(flags) ((flags)&7)
 #define NVTX_EVENT_LEVEL(flags) ((flags) >> 3)
@@ -37,9 +40,36 @@ static inline uint32_t nvtx_event_text_slots(uint16_t length)
 	       (uint32_t)sizeof(struct ring_event);
 }
 
+#define NVTX_LEVEL_DOMAINS 16u /* domains whose levels of nesting are counted */
+
 /* nvtx_calls.c. Set while events would be for nothing. */
 extern atomic_bool nvtx_calls_off;
 /* Calls of signal handlers that interrupted another call on their thread, so far. */
 extern atomic_uint_fast64_t nvtx_calls_refused;
+
+struct nvtx_thread {
+	bool busy; /* inside the recorder: a signal handler that makes such a call now must not get in */
+	uint16_t levels[NVTX_LEVEL_DOMAINS];
+};
+extern __thread struct nvtx_thread nvtx_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Around what a call does to the thread's ring and to the names. false: refused, and counted. */
+static inline bool nvtx_enter(void)
+{
+	if (unlikely(nvtx_thread.busy)) {
+		atomic_fetch_add_explicit(&nvtx_calls_refused, 1, memory_order_relaxed);
+		return false;
+	}
+	nvtx_thread.busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	return true;
+}
+
+static inline void nvtx_leave(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	nvtx_thread.busy = false;
+}
 
 #endif

@@ -13,7 +13,7 @@
 /* One reservation; pages exist once they are touched. */
 struct memory {
 	struct nvtx_name items[NVTX_NAMES_MAX];
-	uint32_t index[INDEX_SLOTS]; /* open addressing by hash: number + 1, 0 is free */
+	atomic_uint index[INDEX_SLOTS]; /* open addressing by hash: number + 1, 0 is free */
 	char text[NVTX_NAME_BYTES_MAX];
 };
 
@@ -22,7 +22,7 @@ static struct memory *_Atomic memory;
 static atomic_uint count;
 static atomic_uint_fast64_t refused;
 /* under the lock */
-static uint32_t text_used, domains;
+static uint32_t text_used, domains = NVTX_DOMAIN_SCOPES;
 static atomic_uint
 	last_thread; /* number + 1 of the newest thread's name; each knows the one before it */
 
@@ -52,16 +52,21 @@ static bool same(const struct nvtx_name *item, const struct nvtx_name *wanted)
 	}
 }
 
-/* The index slot that has the name, or the free one where it belongs. */
-static uint32_t *find(struct memory *m, const struct nvtx_name *wanted)
+/* The item that has the name, or NULL; the index slot that it has or would have. Needs no lock. */
+static const struct nvtx_name *find(struct memory *m, const struct nvtx_name *wanted,
+				    atomic_uint **slot)
 {
 	uint64_t i = hash_bytes(wanted->text, wanted->length) ^ wanted->what;
 
 	for (;; i++) {
-		uint32_t *slot = &m->index[i % INDEX_SLOTS];
+		uint32_t n;
 
-		if (!*slot || same(&m->items[*slot - 1], wanted))
-			return slot;
+		*slot = &m->index[i % INDEX_SLOTS];
+		n = atomic_load_explicit(*slot, memory_order_acquire);
+		if (!n)
+			return NULL;
+		if (same(&m->items[n - 1], wanted))
+			return &m->items[n - 1];
 	}
 }
 
@@ -75,7 +80,7 @@ static bool is_known(const struct nvtx_name *wanted)
 
 /* The order of the stores matters: a fork may happen between any two. */
 static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *wanted,
-				      uint32_t *slot)
+				      atomic_uint *slot)
 {
 	uint32_t n = atomic_load_explicit(&count, memory_order_relaxed);
 	struct nvtx_name *item = &m->items[n];
@@ -96,7 +101,7 @@ static const struct nvtx_name *append(struct memory *m, const struct nvtx_name *
 	atomic_store_explicit(&count, n + 1, memory_order_release);
 	if (item->what == NVTX_NAMED_THREAD)
 		atomic_store_explicit(&last_thread, n + 1, memory_order_release);
-	*slot = n + 1;
+	atomic_store_explicit(slot, n + 1, memory_order_release);
 	return item;
 }
 
@@ -114,16 +119,28 @@ const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, ui
 		pthread_mutex_lock(&lock);
 		m = reserve();
 		if (m) {
-			uint32_t *slot = find(m, &wanted);
+			atomic_uint *slot;
 
-			item = *slot && is_known(&wanted) ? &m->items[*slot - 1]
-							  : append(m, &wanted, slot);
+			item = find(m, &wanted, &slot);
+			if (!item || !is_known(&wanted))
+				item = append(m, &wanted, slot);
 		}
 		pthread_mutex_unlock(&lock);
 	}
 	if (!item)
 		atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
 	return item;
+}
+
+const struct nvtx_name *nvtx_names_string(const char *text, size_t length)
+{
+	struct memory *m = atomic_load_explicit(&memory, memory_order_acquire);
+	struct nvtx_name wanted = { .what = NVTX_NAMED_STRING,
+				    .length = (uint32_t)length,
+				    .text = text };
+	atomic_uint *slot;
+
+	return m ? find(m, &wanted, &slot) : NULL;
 }
 
 const struct nvtx_name *nvtx_names_check(const void *handle, enum nvtx_named what)

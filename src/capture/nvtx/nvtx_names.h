@@ -15,6 +15,8 @@
 #define NVTX_NAMES_MAX 65536u
 #define NVTX_NAME_BYTES_MAX (16u << 20)
 
+#define NVTX_DOMAIN_SCOPES 1u /* the domain "pitot"; those of NVTX come after it */
+
 enum nvtx_named { NVTX_NAMED_DOMAIN, NVTX_NAMED_CATEGORY, NVTX_NAMED_THREAD, NVTX_NAMED_STRING };
 
 struct nvtx_name {
@@ -31,6 +33,9 @@ _Static_assert(sizeof(struct nvtx_name) == 32, "handles are checked by their ali
 /* Notes a name down. For NVTX_NAMED_DOMAIN, `domain` is ignored. NULL when there is no room (counted). Any thread. */
 const struct nvtx_name *nvtx_names_add(enum nvtx_named what, uint32_t domain, uint32_t id,
 				       const char *text, size_t length, bool cut);
+
+/* A string that was added, or NULL. Any thread; takes no lock. */
+const struct nvtx_name *nvtx_names_string(const char *text, size_t length);
 
 /* The item that a handle from outside stands for, or NULL if it is none of ours. Any thread. */
 const struct nvtx_name *nvtx_names_check(const void *handle, enum nvtx_named what);

@@ -10,6 +10,7 @@
 /* The collector's thread, but for after_fork. */
 static struct {
 	bool window;
+	bool scopes_named; /* the row of their domain has been written */
 	uint32_t names_written;
 	uint32_t inherited; /* names that a parent's threads have given */
 	uint64_t names_refused, calls_refused; /* reported */
@@ -121,10 +122,12 @@ static uint32_t message_id(struct writer *w, const struct ring *r, uint64_t posi
 	char text[NVTX_EVENT_SLOTS_MAX * sizeof(struct ring_event)];
 
 	*missing = false;
-	if (first->c & NVTX_EVENT_REGISTERED) {
-		const struct nvtx_name *string = nvtx_names_at(ring_slot(r, position + 1)->c);
+	if (first->c & (NVTX_EVENT_REGISTERED | NVTX_EVENT_NAMED)) {
+		uint32_t number =
+			first->c & NVTX_EVENT_NAMED ? first->d : ring_slot(r, position + 1)->c;
+		const struct nvtx_name *string = nvtx_names_at(number);
 
-		if (string)
+		if (string && string->what == NVTX_NAMED_STRING)
 			return writer_string(w, string->text, string->length);
 	}
 	if (first->c & NVTX_EVENT_TEXT) {
@@ -144,7 +147,8 @@ static void write_event(struct writer *w, const struct ring *r, uint64_t positio
 			const struct ring_event *first)
 {
 	uint8_t kind = NVTX_EVENT_KIND(first->flags), level = NVTX_EVENT_LEVEL(first->flags);
-	bool has_range = kind == nvtx_kind_start || kind == nvtx_kind_end,
+	bool has_range = kind == nvtx_kind_start || kind == nvtx_kind_end ||
+			 kind == nvtx_kind_token || first->c & NVTX_EVENT_CARRIES,
 	     has_level = kind == nvtx_kind_push || kind == nvtx_kind_pop, no_message;
 	struct row_nvtx row = {
 		.time_ns = first->a,
@@ -163,13 +167,19 @@ static void write_event(struct writer *w, const struct ring *r, uint64_t positio
 	row.message = message_id(w, r, position, first, &no_message);
 	ROW_MISSING_IF(&row, nvtx, range, !has_range);
 	ROW_MISSING_IF(&row, nvtx, message, no_message);
-	ROW_MISSING_IF(&row, nvtx, category, !first->d);
+	ROW_MISSING_IF(&row, nvtx, category, !first->d || first->c & NVTX_EVENT_NAMED);
 	ROW_MISSING_IF(&row, nvtx, color, !(first->c & NVTX_EVENT_COLOR));
 	if (!row.payload_kind) {
 		ROW_MISSING(&row, nvtx, payload_kind);
 		ROW_MISSING(&row, nvtx, payload);
 	}
 	ROW_MISSING_IF(&row, nvtx, level, !has_level || level == NVTX_EVENT_NO_LEVEL);
+	if (row.domain == NVTX_DOMAIN_SCOPES && !self.scopes_named) {
+		struct row_nvtx_domain domain = { .id = row.domain, .name = rows_text(w, "pitot") };
+
+		writer_append(w, TABLE_nvtx_domain, &domain);
+		self.scopes_named = true;
+	}
 	writer_append(w, TABLE_nvtx, &row);
 	if (first->c & NVTX_EVENT_CUT)
 		count_cut(first->a);
@@ -205,6 +215,7 @@ static void begin(struct writer *w, const struct source_start *how)
 	(void)w;
 	(void)how;
 	self.names_written = 0;
+	self.scopes_named = false;
 }
 
 static void window(const struct settings *wanted, struct writer *w)

@@ -378,6 +378,7 @@ static void test_events_before_the_collector(void **state)
 {
 	(void)state;
 	client_reset();
+	nvtx_source.start(&(struct source_start){ .open = true });
 	nvtx_source_attach((void *)client_export_table);
 	nvtx.push_a("the very first");
 	nvtx.pop();

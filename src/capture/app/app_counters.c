@@ -1,0 +1,174 @@
+/*
+ * app_counters.c: counters of pitot/scope.h. Threads add to one sum, and the collector reads it at each tick: an add costs one atomic
+ * addition, no clock and no event, sums are never lost nor out of order, and their rows are bounded. (An event for each add is
+ * five times as expensive, and threads that add at once would have their sums in the wrong order.) Gauges are events.
+ *
+ * A counter is two in the recording, of which each is written once it has a value: 2 n for sums, 2 n + 1 for gauges.
+ */
+#include "pitot/pitot.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/nvtx/nvtx_calls.h"
+#include "capture/nvtx/nvtx_event.h"
+#include "capture/source.h"
+
+#define COUNTERS_MAX 1024u
+#define FIRST_ID 1024u /* NVML has 1 to 255, the host 256 to 1023 */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one */
+static atomic_uint count;
+static struct counter {
+	const struct nvtx_name *name, *unit, *description;
+	atomic_int_fast64_t sum;
+	/* the collector's */
+	int64_t written;
+	bool defined[2]; /* enum counter_reading */
+} counters[COUNTERS_MAX];
+
+/* --- the program's threads --- */
+
+static const struct nvtx_name *text_of(const char *text)
+{
+	return nvtx_name_in(NVTX_NAMED_STRING, NULL, 0, NVTX_MESSAGE_TEXT, text ? text : "");
+}
+
+static uint32_t find_or_add(const struct counter *wanted)
+{
+	uint32_t i = 0, n = atomic_load_explicit(&count, memory_order_relaxed);
+
+	while (i < n && counters[i].name != wanted->name)
+		i++;
+	if (i < n)
+		return i + 1;
+	if (n == COUNTERS_MAX)
+		return 0;
+	counters[n].name = wanted->name;
+	counters[n].unit = wanted->unit;
+	counters[n].description = wanted->description;
+	atomic_store_explicit(&count, n + 1, memory_order_release);
+	return n + 1;
+}
+
+uint32_t pitot_counter(const char *name, const char *unit, const char *description)
+{
+	struct counter wanted = { .name = name ? text_of(name) : NULL,
+				  .unit = text_of(unit),
+				  .description = text_of(description) };
+	uint32_t counter;
+
+	if (!wanted.name || !wanted.unit || !wanted.description || !nvtx_enter())
+		return 0;
+	pthread_mutex_lock(&lock);
+	counter = find_or_add(&wanted);
+	pthread_mutex_unlock(&lock);
+	nvtx_leave();
+	return counter;
+}
+
+static inline bool is_off_for(uint32_t counter)
+{
+	return atomic_load_explicit(&nvtx_calls_off, memory_order_relaxed) ||
+	       counter - 1 >= atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+/* As in ring_push: an idle collector is woken. */
+void pitot_counter_add(uint32_t counter, int64_t by)
+{
+	if (is_off_for(counter))
+		return;
+	atomic_fetch_add_explicit(&counters[counter - 1].sum, by, memory_order_relaxed);
+	if (unlikely(atomic_load_explicit(&collector_idle, memory_order_relaxed)))
+		collector_wake();
+}
+
+void pitot_gauge(uint32_t counter, double value)
+{
+	struct ring_event event = { .kind = RING_GAUGE, .c = counter - 1 };
+	struct ring *r;
+
+	if (is_off_for(counter) || !nvtx_enter())
+		return;
+	r = ring_get();
+	if (r) {
+		event.a = clock_monotonic_ns();
+		memcpy(&event.b, &value, sizeof(value));
+		ring_push(r, &event, 1);
+		ring_count_call(r, event.a);
+	}
+	nvtx_leave();
+}
+
+/* --- the collector's thread --- */
+
+static void write_sample(struct writer *w, uint32_t n, enum counter_reading reading,
+			 uint64_t time_ns, int64_t value)
+{
+	struct counter *c = &counters[n];
+	struct row_counter row = { .id = FIRST_ID + 2 * n + reading, .reading = reading };
+	struct row_counter_sample sample = { .time_ns = time_ns,
+					     .counter = row.id,
+					     .value = value };
+
+	if (!c->defined[reading]) {
+		row.name = writer_string(w, c->name->text, c->name->length);
+		row.unit = writer_string(w, c->unit->text, c->unit->length);
+		row.description = writer_string(w, c->description->text, c->description->length);
+		writer_append(w, TABLE_counter, &row);
+		c->defined[reading] = true;
+	}
+	ROW_MISSING(&sample, counter_sample, device);
+	writer_append(w, TABLE_counter_sample, &sample);
+}
+
+static uint64_t on_gauge(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *event = ring_slot(r, position);
+
+	if (event->c < atomic_load_explicit(&count, memory_order_acquire))
+		write_sample(w, event->c, counter_reading_real, event->a, (int64_t)event->b);
+	return 1;
+}
+
+static uint64_t collect(struct writer *w, uint64_t now_ns)
+{
+	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
+	uint64_t changed = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t sum = atomic_load_explicit(&counters[i].sum, memory_order_relaxed);
+
+		if (sum == counters[i].written)
+			continue;
+		write_sample(w, i, counter_reading_integer, now_ns, sum);
+		counters[i].written = sum;
+		changed++;
+	}
+	return changed;
+}
+
+/* Another recording has none of them. */
+static void begin(struct writer *w, const struct source_start *start)
+{
+	(void)w;
+	(void)start;
+	for (uint32_t i = 0; i < COUNTERS_MAX; i++)
+		memset(counters[i].defined, 0, sizeof(counters[i].defined));
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+const struct source app_source = {
+	.name = "app",
+	.begin = begin,
+	.collect = collect,
+	.after_fork = after_fork,
+	.handlers = { { RING_GAUGE, on_gauge } },
+	.handler_count = 1,
+};

@@ -1,0 +1,230 @@
+/*
+ * app_scopes.c: scopes and marks of pitot/scope.h: pushes, pops and marks of NVTX's table in a domain of their own, so that whatever
+ * reads ranges reads scopes. A begin and an end are one slot each in the thread's ring: names are numbers of strings of
+ * nvtx_names.h, and those that it has no room for are pushed as NVTX texts are.
+ */
+#include "pitot/pitot.h"
+
+#include <string.h>
+
+#include "capture/nvtx/nvtx_calls.h"
+#include "capture/nvtx/nvtx_event.h"
+#include "schema/schema.h"
+
+/* Names that a program makes up as it goes ("step 17") may not fill the registry, which NVTX's domains need too. */
+#define NAMES_MAX (NVTX_NAMES_MAX / 2)
+#define NAME_BYTES_MAX (NVTX_NAME_BYTES_MAX / 2 / NAMES_MAX)
+
+/*
+ * What ring->scopes has of an open scope, and what a token is: the number of its name (0: none) in the low bits; once a token names
+ * the scope, its own number above, and TOKEN.
+ */
+#define TOKEN (UINT64_C(1) << 63)
+#define TOKEN_NAME 0x1ffffu
+#define TOKEN_SHIFT 17
+_Static_assert(NVTX_NAMES_MAX <= TOKEN_NAME, "a name's number is within a token");
+
+static atomic_uint_fast64_t last_token;
+
+static inline bool is_off(void)
+{
+	return atomic_load_explicit(&nvtx_calls_off, memory_order_relaxed);
+}
+
+static inline uint16_t *level_of_thread(void)
+{
+	return &nvtx_thread.levels[NVTX_DOMAIN_SCOPES];
+}
+
+static inline void enter_level(uint16_t *level)
+{
+	*level += *level < UINT16_MAX;
+}
+
+static inline struct ring_event event_of(enum nvtx_kind kind, uint32_t level)
+{
+	return (struct ring_event){
+		.c = NVTX_DOMAIN_SCOPES,
+		.kind = RING_NVTX,
+		.flags =
+			(uint8_t)(kind | MIN(level, NVTX_EVENT_NO_LEVEL) << NVTX_EVENT_LEVEL_SHIFT),
+	};
+}
+
+static inline bool put(struct ring *r, struct ring_event *event)
+{
+	bool pushed;
+
+	event->a = clock_monotonic_ns();
+	pushed = ring_push(r, event, 1);
+	ring_count_call(r, event->a);
+	return pushed;
+}
+
+/* `open`: what ring->scopes has of it. */
+static inline void push(struct ring_event event, uint32_t level, uint64_t open)
+{
+	struct ring *r;
+
+	if (!nvtx_enter())
+		return;
+	r = ring_get();
+	if (r) {
+		if (level < RING_SCOPES)
+			r->scopes[level] = open;
+		put(r, &event);
+	}
+	nvtx_leave();
+}
+
+static inline void begin(uint32_t name, enum nvtx_payload payload_kind, uint64_t payload)
+{
+	uint16_t *level = level_of_thread();
+
+	if (likely(!is_off())) {
+		struct ring_event event = event_of(nvtx_kind_push, *level);
+
+		event.b = payload;
+		event.c |= (uint32_t)payload_kind << NVTX_EVENT_PAYLOAD_SHIFT;
+		if (name) {
+			event.c |= NVTX_EVENT_NAMED;
+			event.d = name - 1;
+		}
+		push(event, *level, MIN(name, TOKEN_NAME));
+	}
+	enter_level(level);
+}
+
+/* Known names are found without a lock. 0: the text has to travel in the ring. */
+static inline uint32_t number_of(const char *text)
+{
+	size_t length = strnlen(text, NAME_BYTES_MAX + 1);
+	const struct nvtx_name *name;
+
+	if (length > NAME_BYTES_MAX)
+		return 0;
+	name = nvtx_names_string(text, length);
+	if (unlikely(!name) && nvtx_names_count() < NAMES_MAX && !nvtx_thread.busy)
+		name = nvtx_name_in(NVTX_NAMED_STRING, NULL, 0, NVTX_MESSAGE_TEXT, text);
+	return name ? nvtx_names_number(name) + 1 : 0;
+}
+
+static void begin_with_text(const char *text, enum nvtx_payload payload_kind, uint64_t payload)
+{
+	struct nvtx_attributes a = nvtx_message_only(NVTX_MESSAGE_TEXT, text);
+	uint16_t level = *level_of_thread();
+
+	if (level < RING_SCOPES && ring_of_thread)
+		ring_of_thread->scopes[level] = 0;
+	a.payload_type = (int32_t)payload_kind;
+	a.payload = payload;
+	nvtx_push(NVTX_DOMAIN_SCOPES, a);
+}
+
+static inline void begin_text(const char *text, enum nvtx_payload payload_kind, uint64_t payload)
+{
+	bool has_text = text && !is_off();
+	uint32_t name = has_text ? number_of(text) : 0;
+
+	if (likely(name || !has_text))
+		begin(name, payload_kind, payload);
+	else
+		begin_with_text(text, payload_kind, payload);
+}
+
+void pitot_scope_begin(const char *name)
+{
+	begin_text(name, nvtx_payload_none, 0);
+}
+
+void pitot_scope_begin_runs(const char *name, uint32_t repeat, uint32_t warmup)
+{
+	begin_text(name, nvtx_payload_runs, repeat | (uint64_t)warmup << 32);
+}
+
+void pitot_scope_begin_name(uint32_t name)
+{
+	begin(name, nvtx_payload_none, 0);
+}
+
+uint32_t pitot_name(const char *name)
+{
+	const struct nvtx_name *item =
+		nvtx_name_in(NVTX_NAMED_STRING, NULL, 0, NVTX_MESSAGE_TEXT, name);
+
+	return item ? nvtx_names_number(item) + 1 : 0;
+}
+
+void pitot_scope_end(void)
+{
+	uint16_t *level = level_of_thread();
+	struct ring *r;
+
+	if (!*level)
+		return;
+	if (likely(!is_off()) && nvtx_enter()) {
+		struct ring_event event = event_of(nvtx_kind_pop, *level - 1u);
+
+		r = ring_get();
+		if (r)
+			put(r, &event);
+		nvtx_leave();
+	}
+	--*level;
+}
+
+/* The same again for the same scope: a pool gets one for each of its tasks. */
+static uint64_t token_of(struct ring *r, uint32_t level)
+{
+	struct ring_event event = event_of(nvtx_kind_token, 0);
+	uint64_t token = r->scopes[level];
+
+	if (token & TOKEN)
+		return token;
+	token |= TOKEN | (atomic_fetch_add_explicit(&last_token, 1, memory_order_relaxed) + 1)
+				 << TOKEN_SHIFT;
+	event.b = token;
+	if (!put(r, &event))
+		return 0;
+	r->scopes[level] = token;
+	return token;
+}
+
+uint64_t pitot_scope_token(void)
+{
+	uint32_t level = *level_of_thread();
+	uint64_t token = 0;
+	struct ring *r;
+
+	if (is_off() || !level || level > RING_SCOPES || !nvtx_enter())
+		return 0;
+	r = ring_get();
+	if (r)
+		token = token_of(r, level - 1);
+	nvtx_leave();
+	return token;
+}
+
+void pitot_scope_carry(uint64_t token)
+{
+	uint16_t *level = level_of_thread();
+	uint32_t name = token & TOKEN_NAME;
+
+	if (!is_off() && token & TOKEN) {
+		struct ring_event event = event_of(nvtx_kind_push, *level);
+
+		event.b = token;
+		event.c |= NVTX_EVENT_CARRIES;
+		if (name) {
+			event.c |= NVTX_EVENT_NAMED;
+			event.d = name - 1;
+		}
+		push(event, *level, token);
+	}
+	enter_level(level);
+}
+
+void pitot_mark(const char *text)
+{
+	nvtx_mark(NVTX_DOMAIN_SCOPES, nvtx_message_only(NVTX_MESSAGE_TEXT, text));
+}

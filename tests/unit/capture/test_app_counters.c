@@ -1,0 +1,285 @@
+/* Counters and gauges of pitot/scope.h, from the calls to rows in a recording. Runs under TSan too. */
+#include "unit/capture/nvtx_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "pitot/pitot.h"
+
+extern const struct source app_source;
+
+static struct row_counter_sample *samples;
+static struct row_counter *defined;
+static size_t sample_count, defined_count;
+
+static uint64_t collect(uint64_t now_ns)
+{
+	return app_source.collect(captured->writer, now_ns);
+}
+
+static int begin_counters(void **state)
+{
+	begin(state);
+	rings_after_fork();
+	collect(0);
+	app_source.begin(captured->writer, NULL);
+	return 0;
+}
+
+static void read_samples(void)
+{
+	source_drain(&app_source, captured->writer);
+	captured_close(captured);
+	free(samples);
+	free(defined);
+	samples = captured_rows(captured, TABLE_counter_sample, &sample_count);
+	defined = captured_rows(captured, TABLE_counter, &defined_count);
+}
+
+static const struct row_counter *definition(uint32_t id)
+{
+	const struct row_counter *found = NULL;
+
+	for (size_t i = 0; i < defined_count; i++)
+		if (defined[i].id == id) {
+			assert_null(found);
+			found = &defined[i];
+		}
+	assert_non_null(found);
+	return found;
+}
+
+static void assert_defined(uint32_t id, enum counter_reading reading, const char *name,
+			   const char *unit)
+{
+	const struct row_counter *row = definition(id);
+
+	assert_int_equal(row->reading, reading);
+	assert_int_equal(row->decimals, 0);
+	assert_string_equal(captured_text(captured, row->name), name);
+	assert_string_equal(captured_text(captured, row->unit), unit);
+}
+
+static void assert_sample(size_t i, uint64_t time_ns, uint32_t id, int64_t value)
+{
+	assert_true(i < sample_count);
+	assert_int_equal(samples[i].time_ns, time_ns);
+	assert_int_equal(samples[i].counter, id);
+	assert_int_equal(samples[i].value, value);
+	assert_false(HAS(&samples[i], counter_sample, device));
+}
+
+static void test_sums(void **state)
+{
+	uint32_t tokens = pitot_counter("tokens", "tokens", "what the model has seen"),
+		 depth = pitot_counter("queue depth", NULL, NULL);
+
+	(void)state;
+	assert_int_equal(tokens, 1); /* the first that there is */
+	assert_int_equal(depth, 2);
+	assert_int_equal(pitot_counter("tokens", "other", "another"), tokens);
+	assert_int_equal(collect(1), 0);
+	pitot_counter_add(tokens, 5);
+	pitot_counter_add(tokens, 7);
+	pitot_counter_add(depth, 3);
+	assert_int_equal(collect(2), 2);
+	pitot_counter_add(depth, -4);
+	assert_int_equal(collect(3), 1);
+	assert_int_equal(collect(4), 0);
+	pitot_counter_add(0, 1000);
+	pitot_counter_add(3, 1000);
+	pitot_counter_add(1025, 1000);
+	pitot_counter_add(UINT32_MAX, 1000);
+	assert_int_equal(collect(5), 0);
+	assert_null(ring_of_thread);
+	read_samples();
+	assert_int_equal(sample_count, 3);
+	assert_sample(0, 2, 1024, 12);
+	assert_sample(1, 2, 1026, 3);
+	assert_sample(2, 3, 1026, -1);
+	assert_int_equal(defined_count, 2);
+	assert_defined(1024, counter_reading_integer, "tokens", "tokens");
+	assert_defined(1026, counter_reading_integer, "queue depth", "");
+	assert_string_equal(captured_text(captured, definition(1024)->description),
+			    "what the model has seen");
+}
+
+static void test_gauges(void **state)
+{
+	static const double values[] = { 0.5, 0.25, -1e300, 0.0 };
+	uint32_t loss_counter = pitot_counter("loss", "", "of the step"),
+		 tokens = pitot_counter("tokens", NULL, NULL);
+	double value;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+		pitot_gauge(loss_counter, values[i]);
+	pitot_gauge(0, 1);
+	pitot_gauge(1000, 1); /* not registered */
+	pitot_gauge(UINT32_MAX, 1);
+	pitot_gauge(tokens, 3); /* a sum as well */
+	pitot_counter_add(tokens, 1);
+	collect(7);
+	read_samples();
+	assert_int_equal(sample_count, ARRAY_SIZE(values) + 2);
+	for (size_t i = 0; i < sample_count; i++) {
+		if (samples[i].counter != 1024 + 2 * (loss_counter - 1) + 1)
+			continue;
+		memcpy(&value, &samples[i].value, sizeof(value));
+		assert_true(value == values[i - 1]);
+		assert_true(samples[i].time_ns > 1000);
+		assert_true(samples[i].time_ns >= samples[i - 1].time_ns);
+	}
+	assert_sample(0, 7, 1024, 13); /* 12 are of the test before */
+	assert_int_equal(samples[5].counter, 1025);
+	assert_int_equal(defined_count, 3);
+	assert_defined(1024 + 2 * (loss_counter - 1) + 1, counter_reading_real, "loss", "");
+	assert_defined(1024, counter_reading_integer, "tokens", "tokens");
+	assert_defined(1025, counter_reading_real, "tokens", "tokens");
+}
+
+static void test_outside_of_windows(void **state)
+{
+	uint32_t counter = pitot_counter("outside", "", "");
+
+	(void)state;
+	source_window(&nvtx_source, false, NULL);
+	pitot_counter_add(counter, 5);
+	pitot_gauge(counter, 5);
+	assert_null(ring_of_thread);
+	assert_int_equal(collect(1), 0);
+	source_window(&nvtx_source, true, NULL);
+	pitot_counter_add(counter, 2);
+	assert_int_equal(collect(2), 1);
+	read_samples();
+	assert_int_equal(sample_count, 1);
+	assert_sample(0, 2, 1024 + 2 * (counter - 1), 2);
+}
+
+/* It defines them again, and goes on with the sum. */
+static void test_a_second_recording(void **state)
+{
+	uint32_t counter = pitot_counter("both", "x", "");
+
+	(void)state;
+	pitot_counter_add(counter, 2);
+	collect(1);
+	app_source.begin(captured->writer, NULL);
+	captured_free(captured);
+	captured = captured_begin();
+	assert_int_equal(collect(2), 0);
+	pitot_counter_add(counter, 2);
+	collect(3);
+	read_samples();
+	assert_int_equal(sample_count, 1);
+	assert_sample(0, 3, 1024 + 2 * (counter - 1), 4);
+	assert_defined(1024 + 2 * (counter - 1), counter_reading_integer, "both", "x");
+}
+
+static void test_an_idle_collector_is_woken(void **state)
+{
+	uint32_t counter = pitot_counter("wakes", "", "");
+
+	(void)state;
+	atomic_store(&collector_idle, true);
+	pitot_counter_add(counter, 1);
+	assert_false(atomic_load(&collector_idle));
+	errno = 12345;
+	pitot_gauge(counter, 1);
+	pitot_counter("for errno", "", "");
+	assert_int_equal(errno, 12345);
+	app_source.after_fork();
+	assert_int_equal(pitot_counter("wakes", "", ""), counter);
+}
+
+#define THREADS 4
+#define ADDS 50000
+
+static atomic_uint busy;
+
+static void *add(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < ADDS; i++) {
+		pitot_counter_add(1, 1);
+		if (i % 100 == 0)
+			pitot_counter_add(pitot_counter("shared", "", ""), 1);
+	}
+	atomic_fetch_sub(&busy, 1);
+	return NULL;
+}
+
+/* The sums only grow, and have everything in the end. */
+static void test_threads_lose_nothing(void **state)
+{
+	uint32_t ids[2] = { 1024, 1024 + 2 * (pitot_counter("shared", "", "") - 1) };
+	pthread_t threads[THREADS];
+	int64_t last[2] = { 13, 0 };
+	uint64_t now = 1;
+
+	(void)state;
+	atomic_store(&busy, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, add, NULL), 0);
+	while (atomic_load(&busy)) {
+		collect(now++);
+		usleep(1000);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	collect(now);
+	read_samples();
+	for (size_t i = 0; i < sample_count; i++) {
+		int64_t *sum = &last[samples[i].counter == ids[1]];
+
+		if (samples[i].counter != ids[0] && samples[i].counter != ids[1])
+			continue;
+		assert_true(samples[i].value > *sum);
+		*sum = samples[i].value;
+	}
+	assert_int_equal(last[0], 13 + THREADS * ADDS);
+	assert_int_equal(last[1], THREADS * ADDS / 100);
+}
+
+/* Last: they are there to stay. */
+static void test_too_many(void **state)
+{
+	char name[32];
+	uint32_t n = 0, last = 0, counter;
+
+	(void)state;
+	assert_int_equal(pitot_counter(NULL, "", ""), 0);
+	for (counter = 1; counter; n++) {
+		snprintf(name, sizeof(name), "counter %u", n);
+		counter = pitot_counter(name, "", "");
+		last = counter ? counter : last;
+	}
+	assert_int_equal(last, 1024);
+	assert_int_equal(pitot_counter("tokens", "", ""), 1);
+	pitot_counter_add(last, 9);
+	collect(1);
+	read_samples();
+	assert_sample(0, 1, 1024 + 2 * 1023, 9);
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin_counters, finish)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_sums),
+		CASE(test_gauges),
+		CASE(test_outside_of_windows),
+		CASE(test_a_second_recording),
+		CASE(test_an_idle_collector_is_woken),
+		CASE(test_threads_lose_nothing),
+		CASE(test_too_many),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	free(samples);
+	free(defined);
+	free(rows);
+	return failed;
+}
