@@ -96,7 +96,7 @@ static inline void begin(uint32_t name, enum nvtx_payload payload_kind, uint64_t
 }
 
 /* Known names are found without a lock. 0: the text has to travel in the ring. */
-static inline uint32_t number_of(const char *text)
+static uint32_t find_number(const char *text)
 {
 	size_t length = strnlen(text, NAME_BYTES_MAX + 1);
 	const struct nvtx_name *name;
@@ -107,6 +107,22 @@ static inline uint32_t number_of(const char *text)
 	if (unlikely(!name) && nvtx_names_count() < NAMES_MAX && !nvtx_thread.busy)
 		name = nvtx_name_in(NVTX_NAMED_STRING, NULL, 0, NVTX_MESSAGE_TEXT, text);
 	return name ? nvtx_names_number(name) + 1 : 0;
+}
+
+/* What text was last at an address, mostly a literal's, is compared before it is hashed: 5 ns for 20. */
+static inline uint32_t number_of(const char *text)
+{
+	static atomic_uint numbers[256];
+	atomic_uint *guess =
+		&numbers[((uintptr_t)text ^ (uintptr_t)text >> 8) % ARRAY_SIZE(numbers)];
+	uint32_t number = atomic_load_explicit(guess, memory_order_relaxed);
+	const struct nvtx_name *name = nvtx_names_at(number - 1);
+
+	if (likely(name && strcmp(name->text, text) == 0))
+		return number;
+	number = find_number(text);
+	atomic_store_explicit(guess, number, memory_order_relaxed);
+	return number;
 }
 
 static void begin_with_text(const char *text, enum nvtx_payload payload_kind, uint64_t payload)

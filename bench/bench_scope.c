@@ -1,0 +1,99 @@
+/* layer: capture */
+/*
+ * bench_scope: what scopes and counters cost the thread that makes them, in nanoseconds: the median of BATCHES batches, each of which
+ * fits into half a thread's ring. Between two batches the collector takes what there is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "pitot/pitot.h"
+
+#define BATCHES 41u
+#define CALLS 7000u
+
+static uint32_t name, counter;
+static uint64_t sum;
+
+static void one_clock(void)
+{
+	sum += clock_monotonic_ns();
+}
+
+static void one_tsc(void)
+{
+	sum += __builtin_ia32_rdtsc();
+}
+
+static void one_scope(void)
+{
+	pitot_scope_begin("forward pass");
+	pitot_scope_end();
+}
+
+static void one_scope_by_number(void)
+{
+	pitot_scope_begin_name(name);
+	pitot_scope_end();
+}
+
+static void one_addition(void)
+{
+	pitot_counter_add(counter, 1);
+}
+
+static void one_gauge(void)
+{
+	pitot_gauge(counter, 0.5);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure(const char *what, void (*one)(void))
+{
+	struct timespec pause = { .tv_nsec = (long)(5 * NS_PER_MS) };
+	double ns[BATCHES];
+
+	for (unsigned batch = 0; batch < BATCHES; batch++) {
+		uint64_t begun = clock_monotonic_ns();
+
+		for (unsigned i = 0; i < CALLS; i++)
+			one();
+		ns[batch] = (double)(clock_monotonic_ns() - begun) / CALLS;
+		nanosleep(&pause, NULL);
+	}
+	qsort(ns, BATCHES, sizeof(*ns), compare);
+	printf("%-44s %6.1f ns (lowest %.1f)\n", what, ns[BATCHES / 2], ns[0]);
+}
+
+int main(void)
+{
+	char folder[] = "/tmp/bench-scope-XXXXXX", command[64];
+
+	name = pitot_name("forward pass");
+	counter = pitot_counter("tokens", "tokens", "");
+	measure("clock_gettime", one_clock);
+	measure("rdtsc", one_tsc);
+	measure("not recording: begin and end", one_scope);
+	measure("not recording: begin and end, by number", one_scope_by_number);
+	measure("not recording: addition", one_addition);
+	if (!mkdtemp(folder))
+		return 1;
+	setenv("PITOT_RECORDING", folder, 1);
+	setenv("PITOT_OPTIONS", "cuda=0", 1);
+	if (!pitot_init())
+		return 1;
+	measure("recording: begin and end", one_scope);
+	measure("recording: begin and end, by number", one_scope_by_number);
+	measure("recording: addition", one_addition);
+	measure("recording: gauge", one_gauge);
+	pitot_stop();
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	return system(command) != 0 || sum == 0;
+}
