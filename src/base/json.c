@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -193,6 +195,23 @@ void json_fixed(struct json *j, int64_t value, unsigned decimals)
 		strbuf_addc(j->out, '0');
 	if (v)
 		strbuf_addu(j->out, v);
+}
+
+void json_double(struct json *j, double value)
+{
+	char text[32];
+
+	if (!isfinite(value)) {
+		json_null(j);
+		return;
+	}
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	separate(j);
+	strbuf_adds(j->out, text);
 }
 
 void json_key_string(struct json *j, const char *key, const char *text)

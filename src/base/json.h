@@ -1,6 +1,6 @@
 /*
  * json.h: writes JSON text into a strbuf. Commas, nesting and escaping are looked after; numbers are integers or
- * fixed point, never floating point, so that no NaN can get in. Invalid UTF-8 is replaced by U+FFFD.
+ * fixed point, but for what a program itself measured as a double. Invalid UTF-8 is replaced by U+FFFD.
  *
  *	struct json j = JSON_INIT(&buffer);
  *	json_object(&j); json_key(&j, "rows"); json_u64(&j, 5); json_end(&j);
@@ -38,6 +38,8 @@ void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
 /* value / 10^decimals, printed with exactly that many decimals: json_fixed(j, 1234, 3) is 1.234. */
 void json_fixed(struct json *j, int64_t value, unsigned decimals);
+/* As few digits as it takes to read the same number again; null for infinities and NaN. */
+void json_double(struct json *j, double value);
 
 /* key and value at once. */
 void json_key_string(struct json *j, const char *key, const char *text);

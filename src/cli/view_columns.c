@@ -10,6 +10,7 @@
 #include "report/text_table.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
+#include "trace/counter_value.h"
 
 void view_columns_release(struct view_columns *v)
 {
@@ -178,6 +179,10 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 		own |= UINT64_C(1) << c->column;
 		if (c->kind == VIEW_DURATION)
 			own |= UINT64_C(1) << c->end_column;
+		if (view_is_counter_value(t, c)) {
+			own |= COLUMN_BITS(counter_sample, counter);
+			referred_columns[TABLE_counter] |= COUNTER_VALUE_COLUMNS;
+		}
 		if (c->kind == VIEW_REFERRED)
 			referred_columns[t->schema->columns[c->column].ref] |= UINT64_C(1)
 									       << c->sub_column;
@@ -239,6 +244,12 @@ bool view_is_text(const struct view_column *c)
 	       (c->schema->type == COLUMN_TYPE_STRING || c->schema->type == COLUMN_TYPE_BYTES);
 }
 
+bool view_is_counter_value(const struct view_table *t, const struct view_column *c)
+{
+	return c->kind == VIEW_STORED && t->schema->id == TABLE_counter_sample &&
+	       c->column == COLUMN_counter_sample_value;
+}
+
 bool view_is_kernel_name(const struct view_table *t, const struct view_column *c)
 {
 	enum table_id id = t->schema->id;
@@ -277,10 +288,23 @@ static void add_time(uint64_t time_ns, uint64_t origin_ns, struct strbuf *out)
 		    (unsigned long long)(ns / NS_PER_S), (unsigned long long)(ns % NS_PER_S));
 }
 
+/* Whole numbers of counters stand as they are stored, reals as what they are. */
+static void add_signed(const struct view_table *t, const struct view_column *c, uint64_t row,
+		       struct json *j)
+{
+	struct counter_value value = { .integer = (int64_t)view_value(t, c, row).number };
+
+	if (view_is_counter_value(t, c))
+		value = counter_value(t->trace, row);
+	value.decimals = 0;
+	counter_value_json(&value, j);
+}
+
 void view_text(const struct view_table *t, const struct view_column *c, uint64_t row,
 	       struct strbuf *out)
 {
 	struct view_value v = view_value(t, c, row);
+	struct json j = JSON_INIT(out);
 	const char *name;
 
 	if (v.missing) {
@@ -305,7 +329,7 @@ void view_text(const struct view_table *t, const struct view_column *c, uint64_t
 			break;
 		case COLUMN_TYPE_I32:
 		case COLUMN_TYPE_I64:
-			strbuf_addf(out, "%lld", (long long)v.number);
+			add_signed(t, c, row, &j);
 			break;
 		default:
 			strbuf_addu(out, v.number);
@@ -342,7 +366,7 @@ void view_json(const struct view_table *t, const struct view_column *c, uint64_t
 		break;
 	case COLUMN_TYPE_I32:
 	case COLUMN_TYPE_I64:
-		json_i64(j, (int64_t)v.number);
+		add_signed(t, c, row, j);
 		break;
 	default:
 		json_u64(j, v.number);

@@ -73,6 +73,7 @@ void view_json(const struct view_table *t, const struct view_column *c, uint64_t
 bool view_is_time(const struct view_column *c); /* a moment */
 bool view_is_duration(const struct view_column *c); /* nanoseconds */
 bool view_is_text(const struct view_column *c);
+bool view_is_counter_value(const struct view_table *t, const struct view_column *c);
 bool view_is_kernel_name(const struct view_table *t, const struct view_column *c);
 
 #endif

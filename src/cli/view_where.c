@@ -5,6 +5,7 @@
 
 #include "analysis/filter.h"
 #include "base/options.h"
+#include "trace/counter_value.h"
 
 void view_where_release(struct view_where *w)
 {
@@ -229,6 +230,18 @@ static bool number_holds(const struct view_condition *c, uint64_t value, bool is
 	return false;
 }
 
+/* A real against a whole number: the sign of their difference against 0. */
+static bool counter_holds(const struct view_table *t, const struct view_condition *c, uint64_t row)
+{
+	struct counter_value value = counter_value(t->trace, row);
+	struct view_condition sign = { .op = c->op };
+	double wanted = (double)(int64_t)c->number;
+
+	if (!value.is_real)
+		return number_holds(c, (uint64_t)value.integer, true);
+	return number_holds(&sign, (uint64_t)((value.real > wanted) - (value.real < wanted)), true);
+}
+
 bool view_where_holds(const struct view_table *t, const struct view_where *w, uint64_t row)
 {
 	for (size_t i = 0; i < w->conditions.count; i++) {
@@ -243,6 +256,8 @@ bool view_where_holds(const struct view_table *t, const struct view_where *w, ui
 			holds = false;
 		else if (c->text)
 			holds = text_holds(t, column, c, (uint32_t)v.number);
+		else if (view_is_counter_value(t, column))
+			holds = counter_holds(t, c, row);
 		else
 			holds = number_holds(c, v.number, is_signed(column));
 		if (!holds)

@@ -1,6 +1,7 @@
 /* chrome_events.c: calls, ranges, losses and readings: what has a process of its own as its process. */
 #include "export/chrome/chrome_writer.h"
 #include "trace/columns.h"
+#include "trace/counter_value.h"
 
 #include <errno.h>
 #include <math.h>
@@ -314,7 +315,7 @@ static int counter_event(void *exporter, const struct export_event *event)
 	const struct counter_sample_columns *sample = counter_sample_columns(t);
 	uint32_t counter = sample->counter[event->row];
 	uint32_t device = sample->device[event->row];
-	int64_t value = (int64_t)sample->value[event->row];
+	struct counter_value value = counter_value(t, event->row);
 	struct strbuf *s = &c->out;
 	struct json j = JSON_INIT(s);
 	size_t length;
@@ -336,7 +337,7 @@ static int counter_event(void *exporter, const struct export_event *event)
 	TEXT(s, ",\"tid\":0,\"ts\":");
 	text_time(c, s, event->start_ns);
 	TEXT(s, ",\"args\":{\"\":");
-	json_fixed(&j, value, MIN(counter_columns(t)->decimals[counter], 18u));
+	counter_value_json(&value, &j);
 	TEXT(s, "}}");
 	return 0;
 }

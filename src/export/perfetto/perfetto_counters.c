@@ -7,14 +7,14 @@
  */
 #include "export/perfetto/perfetto_writer.h"
 #include "trace/columns.h"
+#include "trace/counter_value.h"
 
 #include <errno.h>
 
 /* One counter of one GPU. */
 struct reading {
 	uint32_t gpu, counter; /* counter: position in names, from 1 */
-	int64_t value;
-	uint32_t decimals;
+	struct counter_value value;
 };
 
 /* A counter of a process. */
@@ -140,22 +140,13 @@ static void define_counters(struct perfetto *p, uint32_t gpu)
 	proto_close(s, interned);
 }
 
-static double scaled(int64_t value, uint32_t decimals)
-{
-	double v = (double)value;
-
-	for (uint32_t i = 0; i < decimals && i < 18; i++)
-		v /= 10;
-	return v;
-}
-
 static void write_value(struct strbuf *s, uint32_t integer_field, uint32_t double_field,
-			int64_t value, uint32_t decimals)
+			const struct counter_value *value)
 {
-	if (decimals)
-		proto_double(s, double_field, scaled(value, decimals));
+	if (value->is_real || value->decimals)
+		proto_double(s, double_field, counter_value_double(value));
 	else
-		proto_int(s, integer_field, value);
+		proto_int(s, integer_field, value->integer);
 }
 
 static int write_reading(struct perfetto *p, const struct reading *r, uint64_t time_ns)
@@ -175,7 +166,7 @@ static int write_reading(struct perfetto *p, const struct reading *r, uint64_t t
 	proto_uint(s, 4, r->gpu + 1);
 	counter = proto_open(s, 2);
 	proto_uint(s, 1, r->counter);
-	write_value(s, 2, 3, r->value, r->decimals);
+	write_value(s, 2, 3, &r->value);
 	proto_close(s, counter);
 	proto_close(s, event);
 	proto_close(s, packet);
@@ -193,7 +184,7 @@ static int gpu_sample(struct perfetto *p, const struct reading *now, uint64_t ti
 	if (!position)
 		return -ENOMEM;
 	if (*position == UINT64_MAX) {
-		anchor.value = 0;
+		anchor.value = (struct counter_value){ .decimals = now->value.decimals };
 		if (vec_push(&c->readings, *now) < 0)
 			return -ENOMEM;
 		*position = c->readings.count - 1;
@@ -225,7 +216,7 @@ static void describe_host_counter(struct perfetto *p, uint32_t row, uint32_t pro
 }
 
 static void host_sample(struct perfetto *p, const struct export_event *e, uint32_t row,
-			int64_t value, uint32_t decimals)
+			const struct counter_value *value)
 {
 	struct strbuf *s = &p->out;
 	struct perfetto_packet head = { e->start_ns, PERFETTO_MONOTONIC, SEQUENCE_GLOBAL, 0 };
@@ -236,7 +227,7 @@ static void host_sample(struct perfetto *p, const struct export_event *e, uint32
 	event = proto_open(s, PACKET_TRACK_EVENT);
 	proto_uint(s, 9, 4);
 	proto_uint(s, 11, p->counters->host.data[row].uuid);
-	write_value(s, 30, 44, value, decimals);
+	write_value(s, 30, 44, value);
 	proto_close(s, event);
 	proto_close(s, packet);
 }
@@ -247,15 +238,13 @@ int perfetto_counter_sample(void *exporter, const struct export_event *e)
 	const struct trace *t = p->view.trace;
 	const struct counter_sample_columns *c = counter_sample_columns(t);
 	uint32_t row = c->counter[e->row], device;
-	int64_t value = (int64_t)c->value[e->row];
-	struct reading now = { .value = value };
+	struct reading now = { .value = counter_value(t, e->row) };
 	uint64_t id = 0;
 
 	if (row == TRACE_NO_ROW)
 		return EXPORT_UNCOUNTED;
-	now.decimals = counter_columns(t)->decimals[row];
 	if (!column_has(c->valid.device, e->row)) {
-		host_sample(p, e, row, value, now.decimals);
+		host_sample(p, e, row, &now.value);
 		return 0;
 	}
 	map_get(&p->counters->ids, counter_columns(t)->name[row], &id);

@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <string.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -180,6 +181,36 @@ static void fixed_point(void **state)
 	}
 }
 
+static void doubles_are_read_back(void **state)
+{
+	static const struct {
+		double value;
+		const char *text;
+	} cases[] = {
+		{ 0.5, "0.5" },
+		{ 0, "0" },
+		{ -0.1, "-0.1" },
+		{ 0.1 + 0.2, "0.30000000000000004" },
+		{ 1.0 / 3, "0.3333333333333333" },
+		{ -1e300, "-1e+300" },
+		{ 5e-324, "4.94065645841247e-324" },
+		{ 9007199254740993.0, "9007199254740992" },
+		{ INFINITY, "null" },
+		{ -INFINITY, "null" },
+		{ NAN, "null" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct strbuf s = STRBUF_INIT;
+		struct json j = JSON_INIT(&s);
+
+		json_double(&j, cases[i].value);
+		assert_string_equal(s.data, cases[i].text);
+		strbuf_release(&s);
+	}
+}
+
 static void misuse_fails_instead_of_writing_nonsense(void **state)
 {
 	struct strbuf s = STRBUF_INIT;
@@ -211,6 +242,7 @@ int main(void)
 		cmocka_unit_test(compact),
 		cmocka_unit_test(pretty),
 		cmocka_unit_test(fixed_point),
+		cmocka_unit_test(doubles_are_read_back),
 		cmocka_unit_test(misuse_fails_instead_of_writing_nonsense),
 	};
 
