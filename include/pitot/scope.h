@@ -51,6 +51,15 @@ PITOT_API void pitot_scope_carry(uint64_t token);
 /* A moment with a text. */
 PITOT_API void pitot_mark(const char *text);
 
+/*
+ * Numbers of the program's own for the CUDA calls that this thread makes until the pop: of an operator, of a request. `kind` is below 8,
+ * as those of CUPTI's external correlation are; of each kind the innermost number counts (table external_correlation). Push: 1, or 0
+ * where CUDA calls are not recorded, or 8 numbers are open; then there is nothing to pop. Pop takes the innermost of the kind, which *id
+ * gets (id may be NULL): 1, or 0 where none is open.
+ */
+PITOT_API int pitot_external_push(uint32_t kind, uint64_t id);
+PITOT_API int pitot_external_pop(uint32_t kind, uint64_t *id);
+
 /* --- counters --- */
 
 /*

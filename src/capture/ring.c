@@ -111,6 +111,7 @@ struct ring *ring_claim(void)
 	r->outer_correlation = 0;
 	r->instantiating = r->half_full = false;
 	memset(r->scopes, 0, sizeof(r->scopes));
+	r->external_count = 0;
 	r->tail_seen = atomic_load(&r->tail);
 	ring_of_thread = r;
 	if (key_made)

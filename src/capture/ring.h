@@ -24,6 +24,7 @@ enum ring_kind {
 	RING_GRAPH_NODE,/* two slots: graph_nodes.c */
 	RING_NVTX_NAME,	/* empty: wakes the collector, which reads new names from the registry */
 	RING_COUNTER,	/* a time, b value, c counter, d device */
+	RING_EXTERNAL,	/* a id, c kind, flags 1: it is the innermost of its kind; 0: there is none */
 	RING_GAUGE,	/* a time, b bits of a double, c the program's counter */
 	RING_KINDS
 };
@@ -42,6 +43,8 @@ _Static_assert(sizeof(struct ring_event) == 32, "two to a cache line");
 #define RINGS_MAX 1024u
 #define RING_TEXT_MAX 4096u	/* longer texts are cut */
 #define RING_SCOPES 31u		/* open scopes whose names are kept */
+#define RING_EXTERNALS 8u	/* open ids of the program's own for its CUDA calls */
+#define RING_EXTERNAL_KINDS 8u
 
 struct ring {
 	/* the thread's side */
@@ -57,11 +60,20 @@ struct ring {
 	bool half_full;				/* the collector was woken for that */
 	uint32_t outer_correlation;		/* runtime call under way whose driver calls are the same call */
 	uint64_t scopes[RING_SCOPES];		/* open ones, by level: app_scopes.c's */
+	struct ring_external {
+		uint32_t kind;
+		uint64_t id;
+	} external[RING_EXTERNALS];		/* app_external.c's */
+	uint32_t external_count;
 	/* the collector's side */
 	_Alignas(64) atomic_uint_fast64_t tail;
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
 	uint32_t tid;
 	bool named;				/* its thread row has been written */
+	struct ring_open_externals {
+		uint64_t ids[RING_EXTERNAL_KINDS], lost;
+		uint32_t kinds, claims, recording;
+	} open_externals;			/* app_external.c's */
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
 };

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/app/app_external.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_event.h"
-#include "capture/source.h"
 
 #define COUNTERS_MAX 1024u
 #define FIRST_ID 1024u /* NVML has 1 to 255, the host 256 to 1023 */
@@ -157,6 +157,7 @@ static void begin(struct writer *w, const struct source_start *start)
 	(void)start;
 	for (uint32_t i = 0; i < COUNTERS_MAX; i++)
 		memset(counters[i].defined, 0, sizeof(counters[i].defined));
+	app_external_begin();
 }
 
 static void after_fork(void)
@@ -169,6 +170,6 @@ const struct source app_source = {
 	.begin = begin,
 	.collect = collect,
 	.after_fork = after_fork,
-	.handlers = { { RING_GAUGE, on_gauge } },
-	.handler_count = 1,
+	.handlers = { { RING_GAUGE, on_gauge }, { RING_EXTERNAL, app_external_event } },
+	.handler_count = 2,
 };

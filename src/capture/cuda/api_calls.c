@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/app/app_external.h"
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/share/share.h"
@@ -330,6 +331,7 @@ CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandl
 void api_calls_enable(bool on)
 {
 	atomic_store(&enabled, on);
+	atomic_store(&app_external_on, on);
 }
 
 void api_calls_with_client(bool there)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/app/app_external.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/cuda/activity.h"
@@ -605,6 +606,7 @@ static uint64_t on_api_call(struct writer *w, const struct ring *r, uint64_t pos
 	ROW_MISSING_IF(&row, api_call, stack, !event->e);
 	ROW_MISSING(&row, api_call, scope);
 	writer_append(w, TABLE_api_call, &row);
+	app_external_write(w, r, row.correlation);
 	return has_result ? 2 : 1;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "capture/app/app_external.h"
 #include "pitot/pitot.h"
 
 extern const struct source app_source;
@@ -241,6 +242,55 @@ static void test_threads_lose_nothing(void **state)
 	assert_int_equal(last[1], THREADS * ADDS / 100);
 }
 
+/* --- ids for CUDA calls; with CUDA: test_cuda_sessions --- */
+
+static size_t externals_of_call(uint64_t correlation)
+{
+	struct row_external_correlation *externals;
+	size_t count;
+
+	source_drain(&app_source, captured->writer);
+	app_external_write(captured->writer, ring_get(), correlation);
+	captured_close(captured);
+	externals = captured_rows(captured, TABLE_external_correlation, &count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(externals[i].correlation, correlation);
+		assert_int_equal(externals[i].kind, i);
+		assert_int_equal(externals[i].id, 100 + i);
+	}
+	free(externals);
+	captured_free(captured);
+	captured = captured_begin();
+	return count;
+}
+
+static void test_ids_that_are_not_known_to_be_open(void **state)
+{
+	uint32_t claims = ring_get()->claims;
+	uint64_t id;
+
+	(void)state;
+	atomic_store(&app_external_on, true);
+	assert_int_equal(pitot_external_push(0, 100), 1);
+	assert_int_equal(pitot_external_push(1, 101), 1);
+	assert_int_equal(externals_of_call(9), 2);
+	counter_add(&ring_get()->lost, 1); /* perhaps a pop */
+	assert_int_equal(externals_of_call(10), 0);
+	assert_int_equal(pitot_external_push(0, 100), 1);
+	assert_int_equal(externals_of_call(11), 1);
+	ring_get()->claims++; /* another thread has the ring */
+	assert_int_equal(externals_of_call(12), 0);
+	ring_get()->claims = claims;
+	assert_int_equal(externals_of_call(13), 1);
+	atomic_store(&app_external_on, false);
+	assert_int_equal(pitot_external_push(0, 102), 0);
+	assert_int_equal(pitot_external_pop(0, &id), 1);
+	assert_int_equal(externals_of_call(14), 1);
+	assert_int_equal(pitot_external_pop(0, &id), 1);
+	assert_int_equal(pitot_external_pop(2, &id), 0);
+	assert_int_equal(externals_of_call(15), 0);
+}
+
 /* Last: they are there to stay. */
 static void test_too_many(void **state)
 {
@@ -274,6 +324,7 @@ int main(void)
 		CASE(test_a_second_recording),
 		CASE(test_an_idle_collector_is_woken),
 		CASE(test_threads_lose_nothing),
+		CASE(test_ids_that_are_not_known_to_be_open),
 		CASE(test_too_many),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "capture/collector.h"
 #include "capture/cuda/api_calls.h"
 #include "capture/session.h"
+#include "pitot/pitot.h"
 #include "unit/capture/counting_sink.h"
 #include "unit/capture/cuda_player.h"
 
@@ -25,6 +26,7 @@ struct cuda_sink {
 	uint8_t kind_of[API_FUNCTIONS_MAX]; /* 1 + kind; 0: the function is not defined */
 	struct map known_stacks;
 	atomic_uint_fast64_t calls[API_RUNTIME + 1][KINDS_OF_CALLS], stacks, undefined, lost;
+	atomic_uint_fast64_t externals[100]; /* by id */
 };
 
 static void on_call(struct cuda_sink *s, const struct row_api_call *row)
@@ -52,6 +54,9 @@ static void on_row(struct counting_sink *counting, enum table_id table, const vo
 		assert_int_equal(map_put(&s->known_stacks, stack->id, 1), 0);
 	else if (table == TABLE_api_call)
 		on_call(s, row);
+	else if (table == TABLE_external_correlation)
+		atomic_fetch_add(
+			&s->externals[((const struct row_external_correlation *)row)->id % 100], 1);
 	else if (table == TABLE_loss)
 		atomic_fetch_add(&s->lost, ((const struct row_loss *)row)->count);
 }
@@ -234,6 +239,52 @@ static void test_one_session_after_the_other(void **state)
 	}
 }
 
+/* Calls within two ids of one kind and one of another. */
+static void test_ids_of_the_program(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+	uint64_t id = 0, calls;
+
+	(void)state;
+	assert_int_equal(pitot_external_push(3, 41), 0); /* nothing is recorded */
+	s = open_session(sink, &plain, SESSION_BY_CUDA);
+	assert_int_equal(pitot_external_push(8, 41), 0);
+	assert_int_equal(pitot_external_pop(3, &id), 0);
+	assert_int_equal(pitot_external_push(3, 42), 1);
+	assert_int_equal(pitot_external_push(5, 7), 1);
+	assert_int_equal(pitot_external_push(3, 43), 1);
+	cuda_player_play(0);
+	assert_int_equal(pitot_external_pop(3, &id), 1);
+	assert_int_equal(id, 43);
+	assert_int_equal(pitot_external_pop(5, NULL), 1);
+	assert_int_equal(pitot_external_pop(5, NULL), 0);
+	cuda_player_play(0);
+	assert_int_equal(pitot_external_pop(3, &id), 1);
+	assert_int_equal(id, 42);
+	for (uint64_t i = 50; i < 58; i++)
+		assert_int_equal(pitot_external_push(0, i), 1);
+	assert_int_equal(pitot_external_push(0, 58), 0);
+	session_close(&s);
+	calls = sink->counting.rows[TABLE_api_call] / 2;
+	assert_true(calls > 0);
+	assert_int_equal(sink->externals[43], calls);
+	assert_int_equal(sink->externals[42], calls);
+	assert_int_equal(sink->externals[7], calls);
+	assert_int_equal(sink->counting.rows[TABLE_external_correlation], 3 * calls);
+	assert_int_equal(sink->lost, 0);
+	sink_free(sink);
+
+	sink = sink_new(); /* the ids that are still open are those of another recording */
+	s = open_session(sink, &plain, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	assert_int_equal(pitot_external_pop(0, &id), 1);
+	assert_int_equal(id, 57);
+	session_close(&s);
+	assert_int_equal(sink->counting.rows[TABLE_external_correlation], 0);
+	sink_free(sink);
+}
+
 /* The first session began before CUDA was there, and has its work all the same. */
 static void test_cuda_comes_with_the_second_session(void **state)
 {
@@ -261,6 +312,7 @@ static int play(const char *tape)
 		cmocka_unit_test(test_a_second_session_that_wants_more),
 		cmocka_unit_test(test_cuda_comes_with_the_second_session),
 		cmocka_unit_test(test_one_session_after_the_other),
+		cmocka_unit_test(test_ids_of_the_program),
 	};
 
 	cuda_player_open(tape);

@@ -1,0 +1,127 @@
+#include "capture/app/app_external.h"
+
+#include "capture/nvtx/nvtx_event.h"
+#include "pitot/pitot.h"
+
+atomic_bool app_external_on;
+
+/* The innermost id of a kind, for the collector. */
+static bool put(struct ring *r, uint32_t kind, const struct ring_external *innermost)
+{
+	struct ring_event event = { .kind = RING_EXTERNAL,
+				    .c = kind,
+				    .a = innermost ? innermost->id : 0,
+				    .flags = innermost != NULL };
+
+	return ring_push(r, &event, 1);
+}
+
+static const struct ring_external *innermost(const struct ring *r, uint32_t kind)
+{
+	for (uint32_t i = r->external_count; i > 0; i--)
+		if (r->external[i - 1].kind == kind)
+			return &r->external[i - 1];
+	return NULL;
+}
+
+static int push(struct ring *r, uint32_t kind, uint64_t id)
+{
+	struct ring_external *top = &r->external[r->external_count];
+
+	if (r->external_count == RING_EXTERNALS)
+		return 0;
+	*top = (struct ring_external){ kind, id };
+	if (!put(r, kind, top))
+		return 0;
+	r->external_count++;
+	return 1;
+}
+
+static int pop(struct ring *r, uint32_t kind, uint64_t *id)
+{
+	const struct ring_external *top = innermost(r, kind);
+
+	if (!top)
+		return 0;
+	*id = top->id;
+	for (uint32_t i = (uint32_t)(top - r->external) + 1; i < r->external_count; i++)
+		r->external[i - 1] = r->external[i];
+	r->external_count--;
+	put(r, kind, innermost(r, kind));
+	return 1;
+}
+
+int pitot_external_push(uint32_t kind, uint64_t id)
+{
+	struct ring *r;
+	int pushed;
+
+	if (!atomic_load_explicit(&app_external_on, memory_order_relaxed) ||
+	    kind >= RING_EXTERNAL_KINDS || !nvtx_enter())
+		return 0;
+	r = ring_get();
+	pushed = r ? push(r, kind, id) : 0;
+	nvtx_leave();
+	return pushed;
+}
+
+int pitot_external_pop(uint32_t kind, uint64_t *id)
+{
+	struct ring *r = ring_of_thread;
+	uint64_t unused;
+	int popped;
+
+	if (!r || !nvtx_enter())
+		return 0;
+	popped = pop(r, kind, id ? id : &unused);
+	nvtx_leave();
+	return popped;
+}
+
+/* --- the collector's thread --- */
+
+static unsigned recording; /* counted: what a ring has of an earlier one is over */
+
+/* Of the thread that has the ring now, in this recording, and if no event is missing since. */
+static bool is_current(const struct ring *r)
+{
+	const struct ring_open_externals *open = &r->open_externals;
+
+	return open->claims == r->claims && open->recording == recording &&
+	       open->lost == atomic_load_explicit(&r->lost, memory_order_relaxed);
+}
+
+uint64_t app_external_event(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *event = ring_slot(r, position);
+	/* of the collector's side of the ring */
+	struct ring_open_externals *open = (void *)(uintptr_t)&r->open_externals;
+
+	(void)w;
+	if (!is_current(r))
+		open->kinds = 0;
+	open->claims = r->claims;
+	open->recording = recording;
+	open->lost = atomic_load_explicit(&r->lost, memory_order_relaxed);
+	open->ids[event->c] = event->a;
+	open->kinds = (open->kinds & ~(1u << event->c)) | (uint32_t)event->flags << event->c;
+	return 1;
+}
+
+void app_external_write(struct writer *w, const struct ring *r, uint64_t correlation)
+{
+	struct row_external_correlation row = { .correlation = correlation };
+
+	if (likely(!r->open_externals.kinds) || !is_current(r))
+		return;
+	for (row.kind = 0; row.kind < RING_EXTERNAL_KINDS; row.kind++) {
+		row.id = r->open_externals.ids[row.kind];
+		if (r->open_externals.kinds >> row.kind & 1)
+			writer_append(w, TABLE_external_correlation, &row);
+	}
+}
+
+void app_external_begin(void)
+{
+	recording++;
+}
