@@ -64,7 +64,7 @@
 	T(nvtx_domain, 21, "NVTX domains")                                                                             \
 	T(nvtx_category, 22, "names of NVTX categories")                                                               \
 	T(overhead, 23, "time that CUPTI says it cost itself")                                                         \
-	T(external_correlation, 24, "ids that a framework attached to CUDA calls through CUPTI")                       \
+	T(external_correlation, 24, "ids that a framework, through CUPTI, or the program attached to CUDA calls")       \
 	T(capability, 25, "what was asked for, what was got, and why")                                                 \
 	T(loss, 26, "what is known to be missing from the recording, and why")                                         \
 	T(cost, 27, "what Pitot cost, measured by itself")                                                             \

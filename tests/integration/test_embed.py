@@ -1,0 +1,92 @@
+"""Programs that record themselves: scopes, marks and counters by pitot/pitot.h and pitot/pitot.hpp."""
+import collections
+import struct
+import subprocess
+
+import pytest
+
+STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Werror", "-pedantic", "-pthread"]
+COMPILERS = {"c": ["cc", "-std=c99", "-D_DEFAULT_SOURCE"], "cpp": ["c++", "-std=c++11"]}
+
+
+@pytest.fixture
+def embedded(library, source, environment, tmp_path):
+    """embedded("c"): the recording that the program makes of itself, and what it prints."""
+    def run(language):
+        program, recording = tmp_path / "embed", tmp_path / "embed.pitot"
+        subprocess.run([*COMPILERS[language], *STRICT, source / f"tests/integration/embed/embed.{language}", "-o", program,
+                        "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], check=True)
+        recording.mkdir()
+        said = subprocess.run([program], env={**environment, "PITOT_RECORDING": str(recording), "PITOT_OPTIONS": "cuda=0"},
+                              stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+        return recording, int(said)
+
+    return run
+
+
+def paths(events):
+    """Pushes by the scopes around them and their own, outermost first, as the format says; what is open in the end; tokens."""
+    found, stacks, tokens = collections.Counter(), {}, {}
+    for e in events:
+        stack = stacks.setdefault(e["thread"], [])
+        if e["kind"] in ("push", "pop"):
+            del stack[e["level"]:]
+        if e["kind"] == "push":
+            stack += [("?",)] * (e["level"] - len(stack))
+            path = (*(stack[-1] if stack else ()), e["message"]) if e["range"] is None else tokens[e["range"]]
+            assert path[-1] == e["message"]
+            stack.append(path)
+            found[path] += 1
+        elif e["kind"] == "token":
+            tokens[e["range"]] = stack[-1]
+    return found, [stack for stack in stacks.values() if stack], tokens
+
+
+def samples(rows, recording):
+    values = collections.defaultdict(list)
+    for row in rows(recording, "counter_sample", "-c", "counter,counter.unit,counter.reading,value"):
+        values[row["counter"], row["counter.unit"], row["counter.reading"]].append(row["value"])
+    return values
+
+
+def test_a_program_in_c(embedded, rows, pitot, tmp_path):
+    recording, total = embedded("c")
+    events = rows(recording, "nvtx")
+    domains = {row["id"]: row["name"] for row in rows(recording, "nvtx_domain")}
+    assert {domains[e["domain"]] for e in events} == {"pitot"}
+    lost = sum(row["count"] for row in rows(recording, "loss"))
+    found, left_open, tokens = paths(events)
+    assert list(tokens.values()) == [("?", "outer")]
+    assert found.pop(("?", "outer")) == 1 + 4, "four threads carry it on"
+    assert found.pop(("?", "outer", "bench")) == 1
+    assert found.pop(("?", "outer", "left by return")) == 1
+    tasks = found.pop(("?", "outer", "task"))
+    assert total == 40000 and total - lost <= tasks <= total
+    assert not found and not left_open, "neither the child nor what came before and after is in it"
+    bench = next(e for e in events if e["message"] == "bench")
+    assert (bench["payload_kind"], bench["payload"]) == ("runs", 3 << 32 | 100)
+    assert [e["message"] for e in events if e["kind"] == "mark"] == ["everything was read"]
+    values = samples(rows, recording)
+    assert values["rows", "rows", "integer"] == sorted(values["rows", "rows", "integer"])
+    assert values.pop(("rows", "rows", "integer"))[-1] == total, "sums lose nothing"
+    assert values == {("loss", "", "real"): [0.1]}
+    assert [row["value"] for row in rows(recording, "counter_sample", "-w", "value>0", "-w", "value<1")] == [0.1]
+    assert " 0.1\n" in pitot("view", recording, "counter_sample", "-w", "value<1").stdout
+    pitot("export", recording, "-o", tmp_path / "c.json")
+    assert '"args":{"":0.1}' in (tmp_path / "c.json").read_text()
+    pitot("export", recording, "-o", tmp_path / "p.pftrace")
+    assert b"\xe1\x02" + struct.pack("<d", 0.1) in (tmp_path / "p.pftrace").read_bytes()  # double_counter_value
+
+
+def test_a_program_in_cpp(embedded, rows):
+    recording, result = embedded("cpp")
+    assert result == 4 + 3
+    events = rows(recording, "nvtx")
+    found, left_open, _ = paths(events)
+    assert not left_open
+    assert found.pop(("epoch",)) == 2, "a thread carries it on"
+    assert found.pop(("epoch", "step")) == 3
+    thrown = ("epoch", "left by an exception")
+    assert found == dict.fromkeys([thrown, (*thrown, "block"), (*thrown, "block", "half"), ("epoch", "half"), ("epoch", "moved"),
+                                   ("epoch", "nothing"), ("epoch", "runs")], 1)
+    assert samples(rows, recording) == {("items", "items", "integer"): [3], ("loss", "", "real"): [1 / 3]}
