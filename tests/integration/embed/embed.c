@@ -32,7 +32,8 @@ static void *work(void *unused)
 
 static int leaves_early(int n)
 {
-	PITOT_SCOPE("left by return") {
+	PITOT_SCOPE("left by return")
+	{
 		if (n)
 			return n;
 	}
