@@ -128,8 +128,7 @@ static uint64_t on_gauge(struct writer *w, const struct ring *r, uint64_t positi
 {
 	const struct ring_event *event = ring_slot(r, position);
 
-	if (event->c < atomic_load_explicit(&count, memory_order_acquire))
-		write_sample(w, event->c, counter_reading_real, event->a, (int64_t)event->b);
+	write_sample(w, event->c, counter_reading_real, event->a, (int64_t)event->b);
 	return 1;
 }
 
@@ -153,9 +152,11 @@ static uint64_t collect(struct writer *w, uint64_t now_ns)
 /* Another recording has none of them. */
 static void begin(struct writer *w, const struct source_start *start)
 {
+	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
+
 	(void)w;
 	(void)start;
-	for (uint32_t i = 0; i < COUNTERS_MAX; i++)
+	for (uint32_t i = 0; i < n; i++)
 		memset(counters[i].defined, 0, sizeof(counters[i].defined));
 	app_external_begin();
 }

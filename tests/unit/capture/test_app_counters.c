@@ -291,6 +291,35 @@ static void test_ids_that_are_not_known_to_be_open(void **state)
 	assert_int_equal(externals_of_call(15), 0);
 }
 
+static void *leave_an_id(void *unused)
+{
+	assert_int_equal(pitot_external_push(0, 100), 1);
+	return unused;
+}
+
+static void *take_an_id(void *unused)
+{
+	uint64_t id;
+
+	pitot_gauge(1, 0); /* gets the ring */
+	assert_int_equal(pitot_external_pop(0, &id), 0);
+	return unused;
+}
+
+static void test_ids_end_with_their_thread(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&app_external_on, true);
+	pthread_create(&thread, NULL, leave_an_id, NULL);
+	pthread_join(thread, NULL);
+	source_drain(&app_source, captured->writer);
+	pthread_create(&thread, NULL, take_an_id, NULL);
+	pthread_join(thread, NULL);
+	atomic_store(&app_external_on, false);
+}
+
 /* Last: they are there to stay. */
 static void test_too_many(void **state)
 {
@@ -325,6 +354,7 @@ int main(void)
 		CASE(test_an_idle_collector_is_woken),
 		CASE(test_threads_lose_nothing),
 		CASE(test_ids_that_are_not_known_to_be_open),
+		CASE(test_ids_end_with_their_thread),
 		CASE(test_too_many),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);

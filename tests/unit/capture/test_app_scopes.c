@@ -44,6 +44,21 @@ static void assert_domain_once(void)
 	free(domains);
 }
 
+/* Runs first, in a process that has no name and no recording. */
+static void test_the_very_first(void **state)
+{
+	(void)state;
+	pitot_scope_begin("nobody records this");
+	pitot_scope_end();
+	assert_null(ring_of_thread);
+	assert_int_equal(nvtx_names_count(), 0);
+	nvtx_source.start(&(struct source_start){ .open = true });
+	pitot_scope_begin("this is recorded");
+	assert_int_equal(nvtx_names_count(), 1);
+	assert_int_equal(ring_available(ring_get()), 1);
+	pitot_scope_end();
+}
+
 static void test_scopes_nest(void **state)
 {
 	uint32_t name = pitot_name("by number");
@@ -168,6 +183,8 @@ static void test_other_threads_carry_scopes_on(void **state)
 	pitot_scope_begin("work"); /* another time */
 	again = pitot_scope_token();
 	assert_true(again && again != tokens[0]);
+	pitot_scope_begin("a sibling of the next");
+	pitot_scope_end();
 	pitot_scope_begin(long_name);
 	tokens[1] = pitot_scope_token();
 	assert_true(tokens[1] && tokens[1] != again);
@@ -176,20 +193,21 @@ static void test_other_threads_carry_scopes_on(void **state)
 	pitot_scope_end();
 	pitot_scope_end();
 	read_rows();
-	assert_int_equal(row_count, 9 + 6);
+	assert_int_equal(row_count, 11 + 6);
 	assert_scope(1, nvtx_kind_token, -1, "(none)");
 	assert_true(HAS(&rows[1], nvtx, range) && rows[1].range == tokens[0]);
 	assert_true(rows[4].kind == nvtx_kind_token && rows[4].range == again);
-	assert_true(rows[6].kind == nvtx_kind_token && rows[6].range == tokens[1]);
-	for (size_t i = 7; i < 13; i++) {
-		assert_string_equal(text_of(&rows[i]), names[i - 7]);
-		assert_int_equal(rows[i].kind,
-				 i == 7 || i == 8 || i == 11 ? nvtx_kind_push : nvtx_kind_pop);
-		assert_int_equal(HAS(&rows[i], nvtx, range), i == 7 || i == 11);
+	assert_true(rows[8].kind == nvtx_kind_token && rows[8].range == tokens[1]);
+	for (size_t i = 9; i < 15; i++) {
+		bool pushes = i == 9 || i == 10 || i == 13;
+
+		assert_string_equal(text_of(&rows[i]), names[i - 9]);
+		assert_int_equal(rows[i].kind, pushes ? nvtx_kind_push : nvtx_kind_pop);
+		assert_int_equal(HAS(&rows[i], nvtx, range), i == 9 || i == 13);
 		assert_false(HAS(&rows[i], nvtx, payload));
 		assert_int_not_equal(rows[i].thread, rows[0].thread);
 	}
-	assert_true(rows[7].range == tokens[0] && rows[11].range == tokens[1]);
+	assert_true(rows[9].range == tokens[0] && rows[13].range == tokens[1]);
 }
 
 static void test_tokens_that_are_none(void **state)
@@ -204,8 +222,7 @@ static void test_tokens_that_are_none(void **state)
 	assert_int_equal(*level, 0);
 	for (unsigned i = 0; i < RING_SCOPES; i++)
 		pitot_scope_begin("deep");
-	assert_true(pitot_scope_token() != 0);
-	pitot_scope_begin("too deep");
+	pitot_scope_carry(pitot_scope_token());
 	assert_int_equal(pitot_scope_token(), 0);
 	pitot_scope_end();
 	drain(captured->writer);
@@ -213,10 +230,68 @@ static void test_tokens_that_are_none(void **state)
 	assert_int_equal(pitot_scope_token(), 0);
 	read_rows();
 	assert_int_equal(row_count, 1 + 3 + RING_SCOPES + 1 + 2);
+	assert_string_equal(text_of(&rows[row_count - 2]), "deep");
+	assert_true(rows[row_count - 2].range == rows[row_count - 3].range);
 	assert_scope(0, nvtx_kind_push, 2, "(none)");
 	assert_true(rows[0].range == UINT64_MAX);
 	for (int i = 1; i < 4; i++)
 		assert_scope((size_t)i, nvtx_kind_pop, 3 - i, "(none)");
+}
+
+static void *leave_one_open(void *unused)
+{
+	pitot_scope_begin("of a thread that is gone");
+	return unused;
+}
+
+static void *name_an_unseen_one(void *unused)
+{
+	source_window(&nvtx_source, false, NULL);
+	pitot_scope_begin("not recorded");
+	source_window(&nvtx_source, true, NULL);
+	tokens[0] = pitot_scope_token();
+	return unused;
+}
+
+/* A thread that gets the ring of another one does not get its scopes. */
+static void test_a_ring_that_is_handed_on(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	pthread_create(&thread, NULL, leave_one_open, NULL);
+	pthread_join(thread, NULL);
+	drain(captured->writer);
+	pthread_create(&thread, NULL, name_an_unseen_one, NULL);
+	pthread_join(thread, NULL);
+	assert_true(tokens[0] != 0);
+	pitot_scope_carry(tokens[0]);
+	read_rows();
+	assert_int_equal(row_count, 3);
+	assert_string_equal(text_of(&rows[2]), "(none)");
+}
+
+static void test_tokens_of_a_full_ring(void **state)
+{
+	uint64_t lost = atomic_load(&ring_get()->lost);
+
+	(void)state;
+	pitot_scope_begin("full");
+	while (atomic_load(&ring_get()->lost) == lost)
+		pitot_mark(NULL);
+	assert_int_equal(pitot_scope_token(), 0);
+	drain(captured->writer);
+	assert_true(pitot_scope_token() != 0);
+	assert_int_equal(ring_available(ring_get()), 1);
+}
+
+static void test_deeper_than_can_be_counted(void **state)
+{
+	(void)state;
+	*level = UINT16_MAX;
+	pitot_scope_begin("deepest");
+	pitot_scope_carry(0);
+	assert_int_equal(*level, UINT16_MAX);
 }
 
 /* --- the moment --- */
@@ -481,10 +556,14 @@ out:
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_very_first),
 		CASE(test_scopes_nest),
 		CASE(test_names_of_all_kinds),
 		CASE(test_other_threads_carry_scopes_on),
 		CASE(test_tokens_that_are_none),
+		CASE(test_a_ring_that_is_handed_on),
+		CASE(test_tokens_of_a_full_ring),
+		CASE(test_deeper_than_can_be_counted),
 		CASE(test_outside_of_windows),
 		CASE(test_in_the_child_of_a_fork),
 		CASE(test_a_second_recording),
