@@ -128,6 +128,7 @@ struct ring *ring_at(unsigned i)
 void ring_recycle(struct ring *r)
 {
 	r->named = false;
+	r->externals_open.kinds = 0;
 	atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
 }
 
@@ -140,6 +141,7 @@ void rings_discard(void)
 
 		ring_consume(r, ring_available(r));
 		r->named = false;
+		r->externals_open.kinds = 0;
 		r->lost_reported = atomic_load(&r->lost);
 		if (dead)
 			ring_recycle(r);
@@ -166,6 +168,7 @@ void rings_after_fork(void)
 		atomic_store(&rings[i].tail, 0);
 		rings[i].tail_seen = 0;
 		rings[i].named = false;
+		rings[i].externals_open.kinds = 0;
 		rings[i].stacks = NULL;
 		rings[i].lost_reported = atomic_load(&rings[i].lost);
 		rings[i].calls_reported = atomic_load(&rings[i].calls);

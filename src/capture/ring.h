@@ -70,10 +70,10 @@ struct ring {
 	uint64_t lost_reported, calls_reported, sampled_calls_reported, sampled_ns_reported;
 	uint32_t tid;
 	bool named;				/* its thread row has been written */
-	struct ring_open_externals {
+	struct ring_externals {
 		uint64_t ids[RING_EXTERNAL_KINDS], lost;
-		uint32_t kinds, claims, recording;
-	} open_externals;			/* app_external.c's */
+		uint32_t kinds;			/* bits: those that have an id */
+	} externals_open;			/* app_external.c's */
 	atomic_uint state;			/* RING_FREE, RING_LIVE, RING_DEAD */
 	struct ring_event *events;		/* RING_SLOTS */
 };

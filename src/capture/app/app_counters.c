@@ -158,7 +158,6 @@ static void begin(struct writer *w, const struct source_start *start)
 	(void)start;
 	for (uint32_t i = 0; i < n; i++)
 		memset(counters[i].defined, 0, sizeof(counters[i].defined));
-	app_external_begin();
 }
 
 static void after_fork(void)

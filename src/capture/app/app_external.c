@@ -80,28 +80,21 @@ int pitot_external_pop(uint32_t kind, uint64_t *id)
 
 /* --- the collector's thread --- */
 
-static unsigned recording; /* counted: what a ring has of an earlier one is over */
-
-/* Of the thread that has the ring now, in this recording, and if no event is missing since. */
+/* Of a thread that has lost events it is not known what is open, until the next one says so. */
 static bool is_current(const struct ring *r)
 {
-	const struct ring_open_externals *open = &r->open_externals;
-
-	return open->claims == r->claims && open->recording == recording &&
-	       open->lost == atomic_load_explicit(&r->lost, memory_order_relaxed);
+	return r->externals_open.lost == atomic_load_explicit(&r->lost, memory_order_relaxed);
 }
 
 uint64_t app_external_event(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
 	/* of the collector's side of the ring */
-	struct ring_open_externals *open = (void *)(uintptr_t)&r->open_externals;
+	struct ring_externals *open = (void *)(uintptr_t)&r->externals_open;
 
 	(void)w;
 	if (!is_current(r))
 		open->kinds = 0;
-	open->claims = r->claims;
-	open->recording = recording;
 	open->lost = atomic_load_explicit(&r->lost, memory_order_relaxed);
 	open->ids[event->c] = event->a;
 	open->kinds = (open->kinds & ~(1u << event->c)) | (uint32_t)event->flags << event->c;
@@ -112,16 +105,11 @@ void app_external_write(struct writer *w, const struct ring *r, uint64_t correla
 {
 	struct row_external_correlation row = { .correlation = correlation };
 
-	if (likely(!r->open_externals.kinds) || !is_current(r))
+	if (likely(!r->externals_open.kinds) || !is_current(r))
 		return;
 	for (row.kind = 0; row.kind < RING_EXTERNAL_KINDS; row.kind++) {
-		row.id = r->open_externals.ids[row.kind];
-		if (r->open_externals.kinds >> row.kind & 1)
+		row.id = r->externals_open.ids[row.kind];
+		if (r->externals_open.kinds >> row.kind & 1)
 			writer_append(w, TABLE_external_correlation, &row);
 	}
-}
-
-void app_external_begin(void)
-{
-	recording++;
 }

@@ -14,9 +14,6 @@
 /* Whether calls are recorded: set by what records them. */
 extern atomic_bool app_external_on;
 
-/* The collector's: another recording begins. */
-void app_external_begin(void);
-
 /* A handler: an id has begun, or ended. */
 ring_handler app_external_event;
 

@@ -36,11 +36,6 @@ static inline uint16_t *level_of_thread(void)
 	return &nvtx_thread.levels[NVTX_DOMAIN_SCOPES];
 }
 
-static inline void enter_level(uint16_t *level)
-{
-	*level += *level < UINT16_MAX;
-}
-
 static inline struct ring_event event_of(enum nvtx_kind kind, uint32_t level)
 {
 	return (struct ring_event){
@@ -61,38 +56,26 @@ static inline bool put(struct ring *r, struct ring_event *event)
 	return pushed;
 }
 
-/* `open`: what ring->scopes has of it. */
-static inline void push(struct ring_event event, uint32_t level, uint64_t open)
-{
-	struct ring *r;
-
-	if (!nvtx_enter())
-		return;
-	r = ring_get();
-	if (r) {
-		if (level < RING_SCOPES)
-			r->scopes[level] = open;
-		put(r, &event);
-	}
-	nvtx_leave();
-}
-
-static inline void begin(uint32_t name, enum nvtx_payload payload_kind, uint64_t payload)
+/* `c` and `b` as in the event; `open`: what ring->scopes has of it. */
+static inline void begin(uint32_t name, uint32_t c, uint64_t b, uint64_t open)
 {
 	uint16_t *level = level_of_thread();
+	struct ring *r;
 
-	if (likely(!is_off())) {
+	if (likely(!is_off()) && nvtx_enter()) {
 		struct ring_event event = event_of(nvtx_kind_push, *level);
 
-		event.b = payload;
-		event.c |= (uint32_t)payload_kind << NVTX_EVENT_PAYLOAD_SHIFT;
-		if (name) {
-			event.c |= NVTX_EVENT_NAMED;
-			event.d = name - 1;
-		}
-		push(event, *level, MIN(name, TOKEN_NAME));
+		event.b = b;
+		event.c |= c | (name ? NVTX_EVENT_NAMED : 0);
+		event.d = name ? name - 1 : 0;
+		r = ring_get();
+		if (r && *level < RING_SCOPES)
+			r->scopes[*level] = open;
+		if (r)
+			put(r, &event);
+		nvtx_leave();
 	}
-	enter_level(level);
+	*level += *level < UINT16_MAX;
 }
 
 /* Known names are found without a lock. 0: the text has to travel in the ring. */
@@ -143,7 +126,7 @@ static inline void begin_text(const char *text, enum nvtx_payload payload_kind, 
 	uint32_t name = has_text ? number_of(text) : 0;
 
 	if (likely(name || !has_text))
-		begin(name, payload_kind, payload);
+		begin(name, (uint32_t)payload_kind << NVTX_EVENT_PAYLOAD_SHIFT, payload, name);
 	else
 		begin_with_text(text, payload_kind, payload);
 }
@@ -160,7 +143,7 @@ void pitot_scope_begin_runs(const char *name, uint32_t repeat, uint32_t warmup)
 
 void pitot_scope_begin_name(uint32_t name)
 {
-	begin(name, nvtx_payload_none, 0);
+	begin(name, 0, 0, MIN(name, TOKEN_NAME));
 }
 
 uint32_t pitot_name(const char *name)
@@ -224,20 +207,11 @@ uint64_t pitot_scope_token(void)
 void pitot_scope_carry(uint64_t token)
 {
 	uint16_t *level = level_of_thread();
-	uint32_t name = token & TOKEN_NAME;
 
-	if (!is_off() && token & TOKEN) {
-		struct ring_event event = event_of(nvtx_kind_push, *level);
-
-		event.b = token;
-		event.c |= NVTX_EVENT_CARRIES;
-		if (name) {
-			event.c |= NVTX_EVENT_NAMED;
-			event.d = name - 1;
-		}
-		push(event, *level, token);
-	}
-	enter_level(level);
+	if (token & TOKEN)
+		begin(token & TOKEN_NAME, NVTX_EVENT_CARRIES, token, token);
+	else
+		*level += *level < UINT16_MAX;
 }
 
 void pitot_mark(const char *text)
