@@ -23,6 +23,7 @@
 	X(waits)                                                                                   \
 	X(failures)                                                                                \
 	X(range_times)                                                                             \
+	X(scope_times)                                                                             \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
 	X(commands)                                                                                \

@@ -4,7 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "analysis/nvtx_ranges.h"
+#include "analysis/scope_paths.h"
 #include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
 #include "trace/columns.h"
@@ -84,24 +84,17 @@ static int select_configs(struct selection *s)
 	return 0;
 }
 
-/* A range is wanted if its text matches or the one around it is, which comes before it. */
 static int select_calls(struct selection *s, const struct nvtx_ranges *ranges)
 {
 	uint64_t rows = trace_rows(s->trace, TABLE_api_call);
-	_cleanup_free_ uint8_t *wanted = malloc(ranges->count + 1);
 
-	s->calls = calloc(rows + 1, 1);
-	if (!wanted || !s->calls)
+	s->scopes = scope_paths_match(ranges, s->trace, s->filter.scope);
+	s->calls = malloc(rows + 1);
+	if (!s->scopes || !s->calls)
 		return -ENOMEM;
-	for (size_t i = 0; i < ranges->count; i++) {
-		const struct nvtx_range *r = &ranges->items[i];
-
-		wanted[i] = (r->outer != NVTX_NO_RANGE && wanted[r->outer]) ||
-			    text_matches(s->filter.nvtx, trace_string(s->trace, r->message));
-	}
 	for (uint64_t row = 0; row < rows; row++)
 		s->calls[row] =
-			ranges->of_call[row] != NVTX_NO_RANGE && wanted[ranges->of_call[row]];
+			scope_paths_want(s->scopes, nvtx_path_of_call(ranges, (uint32_t)row));
 	return 0;
 }
 
@@ -119,7 +112,7 @@ int selection_init(struct selection *s, struct trace *t, const struct filter *f,
 	r = select_processes(s);
 	if (r >= 0 && f->kernel)
 		r = select_configs(s);
-	if (r >= 0 && f->nvtx)
+	if (r >= 0 && f->scope)
 		r = select_calls(s, ranges);
 	if (r < 0) {
 		selection_release(s);
@@ -132,6 +125,7 @@ void selection_release(struct selection *s)
 {
 	free(s->processes);
 	free(s->configs);
+	free(s->scopes);
 	free(s->calls);
 	*s = (struct selection){ 0 };
 }

@@ -17,7 +17,7 @@ struct filter {
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC: since <= time < until */
 	int64_t pid, device, stream; /* device: CUDA ordinal; -1: all */
 	const char *kernel; /* kernels by name, see text_matches; NULL: all */
-	const char *nvtx; /* launched inside a range with such a text, at any depth; NULL: all */
+	const char *scope; /* launched inside of such a scope, at any depth, see scope_paths_match; NULL: all */
 };
 
 #define FILTER_ALL                                                                                 \
@@ -36,11 +36,12 @@ struct selection {
 	bool windowed; /* since or until is given */
 	uint8_t *processes; /* one byte a process: wanted */
 	uint8_t *configs; /* one byte a row of kernel_config: wanted; NULL: all */
-	uint8_t *calls; /* one byte a row of api_call: inside a wanted range; NULL: all */
+	uint8_t *scopes; /* one byte a path: wanted; NULL: all */
+	uint8_t *calls; /* one byte a row of api_call: inside a wanted scope; NULL: all */
 };
 
 /*
- * Loads what the filter needs. `ranges` is needed when filter->nvtx is given, with calls. 0 or a
+ * Loads what the filter needs. `ranges` is needed when filter->scope is given, with calls. 0 or a
  * negative code.
  */
 int selection_init(struct selection *s, struct trace *t, const struct filter *f,
@@ -90,8 +91,7 @@ static inline bool selection_has_time(const struct selection *s, bool valid, uin
 }
 
 /*
- * Whether work launched by a call (a row of api_call or TRACE_NO_ROW) is inside a wanted NVTX
- * range.
+ * Whether work launched by a call (a row of api_call or TRACE_NO_ROW) is inside a wanted scope.
  */
 static inline bool selection_has_call(const struct selection *s, uint32_t call)
 {

@@ -71,7 +71,7 @@ static uint32_t caller_of(const struct grouping *g, const struct row_walk *w)
 static uint32_t key_of(const struct grouping *g, const struct row_walk *w, uint32_t *process)
 {
 	const struct report *r = g->report;
-	uint32_t call = calls_launch(&r->calls, GPU_WORK_kernel, w->row), range;
+	uint32_t call = calls_launch(&r->calls, GPU_WORK_kernel, w->row), path;
 	uint32_t config = g->columns->config[w->row];
 
 	*process = 0;
@@ -89,9 +89,9 @@ static uint32_t key_of(const struct grouping *g, const struct row_walk *w, uint3
 	case HOTSPOT_THREAD:
 		*process = w->process;
 		return call == TRACE_NO_ROW ? HOTSPOT_NO_KEY : r->calls.threads[call];
-	case HOTSPOT_NVTX:
-		range = call == TRACE_NO_ROW ? NVTX_NO_RANGE : r->ranges.of_call[call];
-		return range == NVTX_NO_RANGE ? HOTSPOT_NO_KEY : r->ranges.items[range].message;
+	case HOTSPOT_SCOPE:
+		path = nvtx_path_of_call(&r->ranges, call);
+		return path == SCOPE_NONE ? HOTSPOT_NO_KEY : r->ranges.paths[path].message;
 	case HOTSPOT_CALLER:
 		return caller_of(g, w);
 	case HOTSPOT_KINDS:

@@ -17,8 +17,8 @@ enum hotspot_by {
 	HOTSPOT_STREAM, /* key: stream id in its process */
 	HOTSPOT_DEVICE, /* key: item of struct gpus */
 	HOTSPOT_THREAD, /* that launched; key: thread id in its process, HOTSPOT_NO_KEY unknown */
-	/* Innermost range around the launch; key: string id of its text, HOTSPOT_NO_KEY without. */
-	HOTSPOT_NVTX,
+	/* Innermost scope around the launch; key: string id of its name, HOTSPOT_NO_KEY without. */
+	HOTSPOT_SCOPE,
 	HOTSPOT_CALLER, /* line that launched; key: caller, HOTSPOT_NO_KEY unknown */
 	HOTSPOT_KINDS,
 };

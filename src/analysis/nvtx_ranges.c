@@ -11,6 +11,9 @@
 
 #include <errno.h>
 
+#include <string.h>
+
+#include "analysis/scope_paths.h"
 #include "analysis/stacks_names.h"
 #include "base/heap.h"
 #include "base/map.h"
@@ -32,6 +35,8 @@ struct pairing {
 	struct map top; /* thread -> range */
 	struct map domain_top; /* domain << 32 | thread -> range */
 	struct map started; /* range id -> range */
+	struct map tokens; /* token -> range, or NVTX_NO_RANGE */
+	struct map pitot; /* ids of Pitot's domain */
 	uint64_t unmatched;
 };
 
@@ -90,14 +95,9 @@ static int push(struct pairing *p, struct nvtx_range range, uint8_t level)
 		return -ENOMEM;
 	if (level != NO_LEVEL)
 		end_from(p, &tops, level, range.start_ns);
-	range.parent = range.outer = links.below = (uint32_t)*tops.thread;
-	if (range.parent != NVTX_NO_RANGE) {
-		const struct nvtx_range *around = &p->ranges.data[range.parent];
-
-		if (around->depth == NVTX_DEPTH_MAX)
-			range.shown = around->shown;
-		range.depth = MIN(around->depth + 1, NVTX_DEPTH_MAX);
-	}
+	range.parent = links.below = (uint32_t)*tops.thread;
+	if (!range.carried)
+		range.outer = range.parent;
 	links.below_in_domain = (uint32_t)*tops.domain;
 	if (vec_push(&p->ranges, range) < 0 || vec_push(&p->links, links) < 0)
 		return -ENOMEM;
@@ -119,6 +119,27 @@ static int pop(struct pairing *p, const struct nvtx_range *event, uint8_t level)
 	else
 		p->unmatched++;
 	return 0;
+}
+
+static int push_carried(struct pairing *p, struct nvtx_range range, uint64_t token, uint8_t level)
+{
+	uint64_t outer = NVTX_NO_RANGE;
+
+	map_get(&p->tokens, token, &outer);
+	if (outer != NVTX_NO_RANGE)
+		outer = nvtx_scope(p->ranges.data, (uint32_t)outer);
+	range.outer = (uint32_t)outer;
+	range.carried = true;
+	return push(p, range, level);
+}
+
+/* A token of a thread that is in no range names none, whatever it named before. */
+static int name_top(struct pairing *p, uint32_t thread, uint64_t token)
+{
+	uint64_t top = NVTX_NO_RANGE;
+
+	map_get(&p->top, thread, &top);
+	return map_put(&p->tokens, token, top);
 }
 
 static int begin_started(struct pairing *p, struct nvtx_range range, const uint64_t *id)
@@ -149,6 +170,7 @@ static int end_started(struct pairing *p, const uint64_t *id, uint64_t time_ns)
 static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t row,
 		      uint32_t process)
 {
+	uint64_t unused;
 	struct nvtx_range range = {
 		.start_ns = c->time_ns[row],
 		.row = (uint32_t)row,
@@ -158,16 +180,19 @@ static int take_event(struct pairing *p, const struct nvtx_columns *c, uint64_t 
 		.message = column_has(c->valid.message, row) ? c->message[row] : 0,
 		.parent = NVTX_NO_RANGE,
 		.outer = NVTX_NO_RANGE,
-		.shown = (uint32_t)p->ranges.count,
+		.path = SCOPE_NONE,
 		.pushed = c->kind[row] == nvtx_kind_push,
 		.open = true,
+		.pitot = p->pitot.count && map_get(&p->pitot, c->domain[row], &unused),
 	};
 	const uint64_t *id = column_has(c->valid.range, row) ? &c->range[row] : NULL;
 	uint8_t level = column_has(c->valid.level, row) ? c->level[row] : NO_LEVEL;
 
 	switch (c->kind[row]) {
 	case nvtx_kind_push:
-		return push(p, range, level);
+		return id ? push_carried(p, range, *id, level) : push(p, range, level);
+	case nvtx_kind_token:
+		return id ? name_top(p, range.thread, *id) : 0;
 	case nvtx_kind_pop:
 		return pop(p, &range, level);
 	case nvtx_kind_start:
@@ -198,6 +223,20 @@ static void find_calls(const struct pairing *p, const struct api_call_columns *c
 	}
 }
 
+static int find_domains(struct pairing *p, const struct trace *t, uint32_t process)
+{
+	const struct nvtx_domain_columns *domains = nvtx_domain_columns(t);
+	uint64_t row = trace_first_row(t, TABLE_nvtx_domain, process);
+	uint64_t end = trace_first_row(t, TABLE_nvtx_domain, process + 1);
+
+	map_clear(&p->pitot);
+	for (; row < end; row++)
+		if (!strcmp(trace_string(t, domains->name[row]), SCOPE_DOMAIN) &&
+		    map_put(&p->pitot, domains->id[row], 1) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
 static int pair_process(struct pairing *p, const struct trace *t, const struct nvtx_columns *c,
 			uint32_t process, uint32_t *of_call)
 {
@@ -206,11 +245,12 @@ static int pair_process(struct pairing *p, const struct trace *t, const struct n
 	const struct api_call_columns *calls = api_call_columns(t);
 	uint64_t call = of_call ? trace_first_row(t, TABLE_api_call, process) : 0;
 	uint64_t last_call = of_call ? trace_first_row(t, TABLE_api_call, process + 1) : 0;
-	int r = 0;
+	int r = find_domains(p, t, process);
 
 	map_clear(&p->top);
 	map_clear(&p->domain_top);
 	map_clear(&p->started);
+	map_clear(&p->tokens);
 	for (; row < end && r >= 0; row++) {
 		find_calls(p, calls, &call, last_call, c->time_ns[row], of_call);
 		r = take_event(p, c, row, process);
@@ -238,46 +278,11 @@ static int pair_all(struct pairing *p, const struct trace *t, uint32_t *of_call)
 	return r;
 }
 
-int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, bool with_calls)
-{
-	struct pairing p = { .top = MAP_INIT, .domain_top = MAP_INIT, .started = MAP_INIT };
-	int r;
-
-	*n = (struct nvtx_ranges){ 0 };
-	if (with_calls)
-		n->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*n->of_call));
-	r = with_calls && !n->of_call ? -ENOMEM : pair_all(&p, t, n->of_call);
-	n->items = p.ranges.data;
-	n->count = p.ranges.count;
-	n->unmatched = p.unmatched;
-	vec_release(&p.links);
-	map_release(&p.top);
-	map_release(&p.domain_top);
-	map_release(&p.started);
-	return r;
-}
-
-int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, bool with_calls, struct error *e)
-{
-	int r = trace_load(t, TABLE_nvtx, 0, e);
-
-	*n = (struct nvtx_ranges){ 0 };
-	if (r >= 0 && with_calls)
-		r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
-	if (r < 0)
-		return r;
-	r = nvtx_ranges_pair(n, t, with_calls);
-	if (r < 0) {
-		nvtx_ranges_release(n);
-		return error_set(e, r, "out of memory");
-	}
-	return 0;
-}
-
 void nvtx_ranges_release(struct nvtx_ranges *n)
 {
 	free(n->items);
 	free(n->of_call);
+	free(n->paths);
 	*n = (struct nvtx_ranges){ 0 };
 }
 
@@ -368,10 +373,18 @@ static int adopt_range(struct roots *r, struct nvtx_cursor *cursor, uint32_t ind
 {
 	struct nvtx_range *range = &r->ranges->items[index];
 
+	int code;
+
 	if (!range->pushed || range->parent != NVTX_NO_RANGE)
 		return 0;
-	return is_worker(r, range->thread) ? adopt(r, cursor, range->start_ns, &range->outer)
-					   : add_root(r, index);
+	if (!is_worker(r, range->thread))
+		return add_root(r, index);
+	if (range->carried)
+		return 0;
+	code = adopt(r, cursor, range->start_ns, &range->outer);
+	if (range->outer != NVTX_NO_RANGE && range->outer > index) /* began at the same time */
+		range->outer = NVTX_NO_RANGE;
+	return code;
 }
 
 static int adopt_call(struct roots *r, struct nvtx_cursor *cursor,
@@ -422,7 +435,7 @@ static int find_workers(struct roots *r, const struct trace *t, size_t process)
 	return 0;
 }
 
-int nvtx_ranges_adopt(struct nvtx_ranges *n, const struct trace *t)
+static int adopt_all(struct nvtx_ranges *n, const struct trace *t)
 {
 	struct roots r = { .ranges = n, .workers = MAP_INIT };
 	int code = 0;
@@ -435,4 +448,50 @@ int nvtx_ranges_adopt(struct nvtx_ranges *n, const struct trace *t)
 	vec_release(&r.open);
 	map_release(&r.workers);
 	return code;
+}
+
+int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, enum scope_choice scopes,
+		     bool with_calls)
+{
+	struct pairing p = { .top = MAP_INIT };
+	int r;
+
+	*n = (struct nvtx_ranges){ 0 };
+	if (with_calls)
+		n->of_call = malloc((trace_rows(t, TABLE_api_call) + 1) * sizeof(*n->of_call));
+	r = with_calls && !n->of_call ? -ENOMEM : pair_all(&p, t, n->of_call);
+	n->items = p.ranges.data;
+	n->count = p.ranges.count;
+	n->unmatched = p.unmatched;
+	vec_release(&p.links);
+	map_release(&p.top);
+	map_release(&p.domain_top);
+	map_release(&p.started);
+	map_release(&p.tokens);
+	map_release(&p.pitot);
+	if (r >= 0 && with_calls)
+		r = adopt_all(n, t);
+	return r < 0 ? r : scope_paths_find(n, scopes);
+}
+
+int nvtx_ranges_init(struct nvtx_ranges *n, struct trace *t, enum scope_choice scopes,
+		     bool with_calls, struct error *e)
+{
+	int r = trace_load(t, TABLE_nvtx, 0, e);
+
+	*n = (struct nvtx_ranges){ 0 };
+	if (r >= 0)
+		r = trace_load(t, TABLE_nvtx_domain, 0, e);
+	if (r >= 0)
+		r = trace_load(t, TABLE_thread, 0, e);
+	if (r >= 0 && with_calls)
+		r = trace_load(t, TABLE_api_call, COLUMN_BITS(api_call, start_ns, thread), e);
+	if (r < 0)
+		return r;
+	r = nvtx_ranges_pair(n, t, scopes, with_calls);
+	if (r < 0) {
+		nvtx_ranges_release(n);
+		return error_set(e, r, "out of memory");
+	}
+	return 0;
 }

@@ -59,7 +59,7 @@ static bool recurs(const struct tally *x, const struct nvtx_range *range)
 {
 	uint32_t outer = range->outer;
 
-	for (unsigned depth = 0; outer != NVTX_NO_RANGE && depth < NVTX_DEPTH_MAX; depth++) {
+	for (unsigned depth = 0; outer != NVTX_NO_RANGE && depth < SCOPE_DEPTH_MAX; depth++) {
 		if (x->ranges->items[outer].message == range->message)
 			return true;
 		outer = x->ranges->items[outer].outer;
@@ -77,6 +77,8 @@ static int add_range(struct tally *x, size_t i)
 
 	if (!x->report->selection.processes[range->process] || (!begins && !x->inside[i].work))
 		return 0;
+	if (nvtx_scope(x->ranges->items, (uint32_t)i) != i) /* its work is counted there */
+		return 0;
 	g = groups_at(&x->groups, range->message, .message = range->message);
 	if (!g)
 		return -ENOMEM;
@@ -88,7 +90,7 @@ static int add_range(struct tally *x, size_t i)
 		g->gpu_ns += x->inside[i].ns;
 		g->work += x->inside[i].work;
 	}
-	if (!begins)
+	if (!begins || range->carried)
 		return 0;
 	x->out->ranges++;
 	g->count++;
@@ -135,9 +137,7 @@ static int run(struct report *r, void *result)
 		return 0;
 	if (!r->ranges.of_call) {
 		x.ranges = &own;
-		code = nvtx_ranges_pair(&own, r->trace, true);
-		if (code >= 0)
-			code = nvtx_ranges_adopt(&own, r->trace);
+		code = nvtx_ranges_pair(&own, r->trace, SCOPES_ALL, true);
 	}
 	if (code >= 0)
 		code = tally(&x);
@@ -150,7 +150,7 @@ static int run(struct report *r, void *result)
 
 const struct analysis analysis_range_times = {
 	.size = sizeof(struct range_times),
-	.needs = { { TABLE_nvtx, 0 } },
+	.needs = { { TABLE_nvtx, 0 }, { TABLE_nvtx_domain, 0 } },
 	.run = run,
 	OWNS(struct range_times, items),
 };

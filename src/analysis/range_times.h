@@ -1,7 +1,7 @@
 /*
- * range_times.h: NVTX ranges by their text: how often, how long, and the GPU time of the work that
- * was launched inside them. Work counts in every range around its launch, once for each text; in
- * which ranges a thread launches that has none of its own, nvtx_ranges_adopt says.
+ * range_times.h: ranges by their text: how often, how long, and the GPU time of the work that was
+ * launched inside them. Work counts in every range around its launch, once for each text; which
+ * ranges those are, nvtx_ranges.h says. A carried range counts as the one that it carries on.
  */
 #ifndef PITOT_ANALYSIS_RANGE_TIMES_H
 #define PITOT_ANALYSIS_RANGE_TIMES_H

@@ -78,10 +78,8 @@ static int load(struct report *r, struct error *e)
 		code = load_needs(r->trace, e);
 	if (code >= 0)
 		code = gpus_init(&r->gpus, r->trace, e);
-	if (code >= 0 && (f->nvtx || r->options.by == HOTSPOT_NVTX))
-		code = nvtx_ranges_init(&r->ranges, r->trace, true, e);
-	if (code >= 0 && r->ranges.of_call && nvtx_ranges_adopt(&r->ranges, r->trace) < 0)
-		code = error_set(e, -ENOMEM, "out of memory");
+	if (code >= 0 && (f->scope || r->options.by == HOTSPOT_SCOPE || r->options.scope_tree))
+		code = nvtx_ranges_init(&r->ranges, r->trace, r->options.scopes, true, e);
 	if (code >= 0)
 		code = callers_init(&r->callers, r->trace, true, e);
 	if (code >= 0 && r->options.captures)

@@ -19,6 +19,8 @@ struct report_options {
 	struct filter filter;
 	enum hotspot_by by;
 	uint64_t callers_of; /* so many groups of kernels get their callers */
+	enum scope_choice scopes; /* what counts as a scope */
+	bool scope_tree; /* scope_times is wanted */
 	bool captures; /* callers of kernels of graphs are the lines that captured them */
 	unsigned threads; /* 0: two */
 };
@@ -32,7 +34,7 @@ struct report {
 	struct gpus gpus;
 	struct selection selection;
 	struct calls calls;
-	struct nvtx_ranges ranges; /* only if NVTX is asked for */
+	struct nvtx_ranges ranges; /* only if scopes are asked for */
 	struct callers callers;
 	struct thread_names thread_names;
 #define RESULT(name) struct name *name;

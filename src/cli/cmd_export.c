@@ -9,7 +9,7 @@
 #include "cli/window.h"
 #include "export/exporter.h"
 
-static const char *option_output, *option_kernel;
+static const char *option_output, *option_kernel, *option_scope;
 static int option_format;
 static struct window_options option_window;
 static uint64_t option_split, option_rank;
@@ -40,6 +40,7 @@ static const struct option options[] = {
 	  .value = &option_kernel,
 	  .argument = "GLOB",
 	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
+	SCOPE_OPTION(option_scope),
 	{ .name = "stacks",
 	  .type = OPTION_FLAG,
 	  .value = &option_stacks,
@@ -128,6 +129,7 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	if (option_rank > INT32_MAX)
 		return cli_usage(c, "--rank takes a number below 2^31");
 	x->kernel = option_kernel;
+	x->scope = option_scope;
 	x->rank = (uint32_t)option_rank;
 	x->overwrite = option_force;
 	x->no_stacks = !option_stacks;
@@ -153,7 +155,7 @@ static void describe(const char *path, const struct export_result *result, struc
 	add_count(&what, w[TABLE_graph_launch], "graph", "graphs");
 	add_count(&what, w[TABLE_api_call], "call", "calls");
 	add_count(&what, result->arrows, "arrow", "arrows");
-	add_count(&what, w[TABLE_nvtx], "NVTX range or mark", "NVTX ranges and marks");
+	add_count(&what, w[TABLE_nvtx], "range or mark", "ranges and marks");
 	add_count(&what, w[TABLE_counter_sample], "counter reading", "counter readings");
 	add_count(&what, w[TABLE_cpu_sample], "CPU sample", "CPU samples");
 	add_count(&what, w[TABLE_off_cpu], "time off the CPU", "times off the CPU");
@@ -280,6 +282,9 @@ static int write_trace(struct progress *progress, struct trace *t, const struct 
 		return cli_fail(c, &e);
 	if (option_kernel && !result.written[TABLE_kernel])
 		cli_warn(c, "no kernel matches '%s'", option_kernel);
+	else if (option_scope && !result.written[TABLE_kernel])
+		cli_warn(c, "no kernel was launched inside of '%s': pitot report --scopes",
+			 option_scope);
 	if (c->json)
 		return print_json(c, path, exporter, &result);
 	describe(path, &result, &line);

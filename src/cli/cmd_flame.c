@@ -17,14 +17,14 @@ static const char *const mode_choices[] = { "merged", "gpu", "cpu", "wait", "lau
 enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES };
 
 static const char *const by_choices[] = { "stack",  "thread", "stream", "process",
-					  "device", "nvtx",   NULL };
-enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_NVTX };
+					  "device", "scope",  "nvtx",   NULL };
+enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_SCOPE, BY_NVTX };
 
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
 static const char *option_output, *option_focus, *option_ignore, *option_diff,
-	*option_least = "0.5", *option_title;
+	*option_least = "0.5", *option_title, *option_scope;
 static struct option_list option_where;
 static struct window_options option_window;
 static uint64_t option_depth;
@@ -54,7 +54,9 @@ static const struct option options[] = {
 	  .value = &option_by,
 	  .argument = "WHAT",
 	  .choices = by_choices,
-	  .help = "put threads, streams, processes, devices or nvtx ranges below the root" },
+	  .help = "put threads, streams, processes, devices or scopes (or nvtx: the same) below "
+		  "the "
+		  "root" },
 	{ .name = "output",
 	  .letter = 'o',
 	  .type = OPTION_STRING,
@@ -77,6 +79,7 @@ static const struct option options[] = {
 	  .help = "only such work, calls and samples, as with `pitot view`: COLUMN=VALUE, or != < "
 		  "<= > >=" },
 	WINDOW_OPTIONS(option_window),
+	SCOPE_OPTION(option_scope),
 	{ .name = "focus",
 	  .type = OPTION_STRING,
 	  .value = &option_focus,
@@ -155,7 +158,7 @@ static const struct command_example examples[] = {
 	{ "pitot flame train.pitot -o train.html", "a page to click through" },
 	{ "pitot flame --mode gpu --inverted", "kernels first, and who launched them" },
 	{ "pitot flame --mode cpu --by thread -o cpu.svg", "what each thread did on the CPU" },
-	{ "pitot flame --by nvtx -o train.svg", "below the NVTX ranges of the launches" },
+	{ "pitot flame --by scope -o train.svg", "below the scopes of the launches" },
 	{ "pitot flame new.pitot --diff old.pitot -o diff.html", "what grew and what shrank" },
 	{ "pitot flame -o train.pb.gz && go tool pprof -http=: train.pb.gz", "with pprof" },
 	{ NULL, NULL },
@@ -291,7 +294,8 @@ static unsigned wanted_levels(const struct shape *s)
 		[BY_STREAM] = 1 << FLAME_BY_STREAM,
 		[BY_PROCESS] = 1 << FLAME_BY_PROCESS,
 		[BY_DEVICE] = 1 << FLAME_BY_DEVICE,
-		[BY_NVTX] = 1 << FLAME_BY_NVTX,
+		[BY_SCOPE] = 1 << FLAME_BY_SCOPE,
+		[BY_NVTX] = 1 << FLAME_BY_SCOPE,
 	};
 
 	if (s->format && s->format->by_address) /* as labels */
@@ -314,6 +318,7 @@ static int make_options(const struct context *c, const struct trace *t, const st
 		.no_lines = lines_given ? !option_lines : option_diff != NULL,
 		.interpreter = option_interpreter,
 		.only_kernels = option_xpu_perf,
+		.scope = option_scope,
 		.captures = option_graphs == GRAPHS_BY_CAPTURE,
 	};
 	return window_resolve(c, t, &option_window, &o->since_ns, &o->until_ns);
@@ -419,8 +424,8 @@ static int check_content(const struct context *c, const struct flame *f, const s
 			 const char *notes)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
-	bool narrowed =
-		option_where.count || option_window.since_given || option_window.until_given;
+	bool narrowed = option_where.count || option_scope || option_window.since_given ||
+			option_window.until_given;
 
 	if ((c->json && !s->format) || !flame_print_empty(f, narrowed, &why))
 		return EXIT_DONE;

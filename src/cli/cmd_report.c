@@ -6,17 +6,20 @@
 #include "cli/window.h"
 #include "report/section.h"
 
-static const char *const by_choices[] = { "kernel", "config", "stream", "device",
-					  "thread", "nvtx",   "caller", NULL };
+static const char *const by_choices[] = { "kernel", "config", "stream", "device", "thread",
+					  "scope",  "caller", "nvtx",   NULL };
+static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
-static bool top_given, process_given, device_given, stream_given, option_full_names;
+static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given;
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
-static int option_by = HOTSPOT_KERNEL, option_graphs;
-static const char *option_kernel, *option_nvtx;
+#define BY_NVTX HOTSPOT_KINDS /* of by_choices */
+
+static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
+static const char *option_kernel, *option_scope;
 
 static const struct option options[] = {
 	{ .name = "top",
@@ -31,8 +34,18 @@ static const struct option options[] = {
 	  .value = &option_by,
 	  .argument = "WHAT",
 	  .choices = by_choices,
-	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, nvtx, or "
-		  "caller: the line of the program that launched them" },
+	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, scope "
+		  "(or nvtx: the same), or caller: the line of the program that launched them" },
+	{ .name = "scopes",
+	  .type = OPTION_ENUM,
+	  .value = &option_scopes,
+	  .given = &scopes_given,
+	  .argument = "WHICH",
+	  .choices = scope_choices,
+	  .bare = "all",
+	  .help = "the tree of scopes; which ranges count as such, here, with --by and with "
+		  "--scope: "
+		  "all (default), pitot: the program's own scopes, or nvtx: pushed NVTX ranges" },
 	{ .name = "callers",
 	  .type = OPTION_U64,
 	  .value = &option_callers,
@@ -70,11 +83,12 @@ static const struct option options[] = {
 	  .value = &option_kernel,
 	  .argument = "GLOB",
 	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
+	SCOPE_OPTION(option_scope),
 	{ .name = "nvtx",
 	  .type = OPTION_STRING,
-	  .value = &option_nvtx,
+	  .value = &option_scope,
 	  .argument = "GLOB",
-	  .help = "only work launched inside an NVTX range with such a text" },
+	  .help = "the same as --scope" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -85,7 +99,8 @@ static const struct option options[] = {
 static const struct command_example examples[] = {
 	{ "pitot report", "the newest recording in this folder" },
 	{ "pitot report train.pitot --since 10s --until 12s", "two seconds of it" },
-	{ "pitot report --by nvtx --top 20", "GPU time by NVTX range" },
+	{ "pitot report --scopes", "the tree of scopes and NVTX ranges" },
+	{ "pitot report --scope 'step/forward'", "what was launched in them" },
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
@@ -105,7 +120,7 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	f->device = device_given ? (int64_t)option_device : -1;
 	f->stream = stream_given ? (int64_t)option_stream : -1;
 	f->kernel = option_kernel;
-	f->nvtx = option_nvtx;
+	f->scope = option_scope;
 	return EXIT_DONE;
 }
 
@@ -173,8 +188,12 @@ static int print(const struct context *c, const struct report *r, const char *pa
 
 static int run(struct context *c, int argc, char **argv)
 {
-	struct report_options report_options = { .by = (enum hotspot_by)option_by,
-						 .captures = option_graphs == GRAPHS_BY_CAPTURE };
+	struct report_options report_options = {
+		.by = option_by == BY_NVTX ? HOTSPOT_SCOPE : (enum hotspot_by)option_by,
+		.scopes = (enum scope_choice)option_scopes,
+		.scope_tree = scopes_given,
+		.captures = option_graphs == GRAPHS_BY_CAPTURE,
+	};
 	_cleanup_free_ char *path = NULL;
 	struct trace *trace = NULL;
 	struct error e = { 0 };
@@ -222,7 +241,7 @@ const struct command cmd_report = {
 		       "Without RECORDING it reads the newest *.pitot in the current folder. A row "
 		       "belongs to a time window when it "
 		       "starts in it. The verdict and the busy and idle times speak of whole GPUs: "
-		       "--stream, --kernel and --nvtx do "
+		       "--stream, --kernel and --scope do "
 		       "not change them.",
 	.options = options,
 	.operands_max = 1,

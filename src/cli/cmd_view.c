@@ -35,7 +35,7 @@ static const struct option options[] = {
 	  .value = &option_columns,
 	  .argument = "LIST",
 	  .help = "columns to show, separated by commas; 'config.grid_x' follows a reference; also "
-		  "duration, pid" },
+		  "duration, pid, scope" },
 	{ .name = "limit",
 	  .letter = 'n',
 	  .type = OPTION_U64,
@@ -65,6 +65,7 @@ struct view {
 	struct view_table table;
 	struct view_columns columns;
 	struct view_where where;
+	struct view_scopes scopes;
 	struct progress progress;
 	uint64_t limit;
 	uint64_t shown, left_out;
@@ -332,6 +333,7 @@ static int run(struct context *c, int argc, char **argv)
 	if (status != EXIT_DONE)
 		return status;
 	v.table = (struct view_table){ .trace = trace,
+				       .scopes = &v.scopes,
 				       .schema = table,
 				       .full_names = option_full_names,
 				       .always_pid = c->json };
@@ -348,6 +350,7 @@ static int run(struct context *c, int argc, char **argv)
 	}
 	view_columns_release(&v.columns);
 	view_where_release(&v.where);
+	view_scopes_release(&v.scopes);
 	trace_free(trace);
 	return status;
 }

@@ -124,19 +124,30 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 	return false;
 }
 
+static bool resolve_in(const struct view_table *t, const char *name, struct view_column *c)
+{
+	if (t->scopes && !strcmp(name, "scope") && view_scopes_known(t->schema)) {
+		*c = (struct view_column){ .kind = VIEW_SCOPE };
+		return true;
+	}
+	return resolve(t->schema, name, c);
+}
+
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
 		     struct error *e)
 {
-	const char *names[64 + 3], *nearest;
+	const char *names[64 + 4], *nearest;
 	struct view_column column;
 	size_t count = 0;
 
-	if (resolve(t->schema, name, &column))
+	if (resolve_in(t, name, &column))
 		return add(v, column, name) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
 	for (int i = 0; i < t->schema->column_count; i++)
 		names[count++] = t->schema->columns[i].name;
 	names[count++] = "duration";
 	names[count++] = "pid";
+	if (t->scopes && view_scopes_known(t->schema))
+		names[count++] = "scope";
 	names[count] = NULL;
 	nearest = options_nearest(name, names);
 	if (nearest)
@@ -158,7 +169,7 @@ int view_columns_default(const struct view_table *t, struct view_columns *v)
 	for (int i = 0; i < table->column_count && r >= 0; i++) {
 		const char *name = table->columns[i].name;
 
-		if (resolve(table, name, &c))
+		if (resolve_in(t, name, &c))
 			r = add(v, c, name);
 		if (r >= 0 && !strcmp(name, "end_ns") && resolve_duration(table, &c))
 			r = add(v, c, "duration_ns");
@@ -174,7 +185,11 @@ int view_columns_load(const struct view_table *t, const struct view_columns *v, 
 	for (size_t i = 0; i < v->items.count; i++) {
 		const struct view_column *c = &v->items.data[i];
 
-		if (c->kind == VIEW_PID)
+		if (c->kind == VIEW_SCOPE)
+			r = view_scopes_load(t->scopes, t->trace, t->schema, e);
+		if (r < 0)
+			return r;
+		if (c->kind == VIEW_PID || c->kind == VIEW_SCOPE)
 			continue;
 		own |= UINT64_C(1) << c->column;
 		if (c->kind == VIEW_DURATION)
@@ -206,6 +221,10 @@ struct view_value view_value(const struct view_table *t, const struct view_colum
 	switch (c->kind) {
 	case VIEW_PID:
 		v.number = trace_process(t->trace, trace_row_process(t->trace, id, row))->pid;
+		break;
+	case VIEW_SCOPE:
+		v.number = t->scopes->paths[row];
+		v.missing = v.number == SCOPE_NONE;
 		break;
 	case VIEW_STORED:
 		v.number = trace_value(t->trace, id, c->column, row, &v.missing);
@@ -240,8 +259,8 @@ bool view_is_duration(const struct view_column *c)
 
 bool view_is_text(const struct view_column *c)
 {
-	return c->schema &&
-	       (c->schema->type == COLUMN_TYPE_STRING || c->schema->type == COLUMN_TYPE_BYTES);
+	return c->kind == VIEW_SCOPE || (c->schema && (c->schema->type == COLUMN_TYPE_STRING ||
+						       c->schema->type == COLUMN_TYPE_BYTES));
 }
 
 bool view_is_counter_value(const struct view_table *t, const struct view_column *c)
@@ -303,12 +322,16 @@ static void add_signed(const struct view_table *t, const struct view_column *c, 
 void view_text(const struct view_table *t, const struct view_column *c, uint64_t row,
 	       struct strbuf *out)
 {
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 	struct view_value v = view_value(t, c, row);
 	struct json j = JSON_INIT(out);
 	const char *name;
 
 	if (v.missing) {
 		strbuf_addc(out, '-');
+	} else if (c->kind == VIEW_SCOPE) {
+		scope_path_text(&t->scopes->ranges, t->trace, (uint32_t)v.number, &path);
+		text_safe(out, strbuf_text(&path), path.length);
 	} else if (!c->schema) {
 		strbuf_addu(out, v.number);
 	} else {
@@ -341,11 +364,17 @@ void view_json(const struct view_table *t, const struct view_column *c, uint64_t
 	       struct json *j)
 {
 	struct view_value v = view_value(t, c, row);
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
 	enum column_type type = c->schema ? c->schema->type : COLUMN_TYPE_U64;
 	const char *name;
 
 	if (v.missing) {
 		json_null(j);
+		return;
+	}
+	if (c->kind == VIEW_SCOPE) {
+		scope_path_text(&t->scopes->ranges, t->trace, (uint32_t)v.number, &path);
+		json_bytes(j, strbuf_text(&path), path.length);
 		return;
 	}
 	switch (type) {

@@ -1,12 +1,13 @@
 /*
  * view_columns.h: the columns that `pitot view` shows and tests: those of the table, values of the
- * rows that REF columns refer to ("config.grid_x"), and derived ones ("duration", "pid").
+ * rows that REF columns refer to ("config.grid_x"), and derived ones ("duration", "pid", "scope").
  */
 #ifndef PITOT_CLI_VIEW_COLUMNS_H
 #define PITOT_CLI_VIEW_COLUMNS_H
 
 #include "base/json.h"
 #include "base/vec.h"
+#include "cli/view_scopes.h"
 #include "trace/trace.h"
 
 enum view_kind {
@@ -14,6 +15,7 @@ enum view_kind {
 	VIEW_REFERRED, /* a column of the row that a REF column refers to */
 	VIEW_DURATION, /* end_ns - start_ns */
 	VIEW_PID, /* process of the row */
+	VIEW_SCOPE, /* path of the innermost scope around it */
 };
 
 struct view_column {
@@ -42,6 +44,7 @@ struct view_table {
 	uint64_t origin_ns; /* times are shown from here */
 	bool full_names; /* kernel names with all parameters */
 	bool always_pid; /* by default pid is a column, however many processes there are */
+	struct view_scopes *scopes; /* of its rows, loaded when needed; NULL: there is no such column */
 };
 
 void view_columns_release(struct view_columns *v);
@@ -49,7 +52,7 @@ void view_columns_release(struct view_columns *v);
 int view_columns_default(const struct view_table *t, struct view_columns *v) MUST_USE;
 /*
  * Adds a column by name: "stream"; "start" for start_ns; "config.grid_x"; "config" or "name" for
- * the name of what config refers to; "duration"; "pid". E_USAGE, with the nearest name, when there
+ * the name of what config refers to; "duration"; "pid"; "scope". E_USAGE, with the nearest name, when there
  * is none.
  */
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,

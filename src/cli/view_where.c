@@ -183,6 +183,17 @@ int view_where_prepare(const struct view_table *t, struct view_where *w)
 
 		if (!c->text)
 			continue;
+		if (w->columns.items.data[c->column].kind == VIEW_SCOPE) {
+			const struct nvtx_ranges *n = &t->scopes->ranges;
+
+			c->matches = scope_paths_match(n, t->trace, c->text);
+			if (!c->matches)
+				return -ENOMEM;
+			c->match_count = (uint32_t)n->path_count;
+			for (size_t k = 0; k < n->path_count; k++)
+				c->matches[k]++; /* they are all known */
+			continue;
+		}
 		c->match_count = trace_string_count(t->trace);
 		c->matches = calloc((size_t)c->match_count + 1, 1);
 		if (!c->matches)

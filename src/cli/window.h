@@ -1,6 +1,6 @@
 /*
- * window.h: the options --since and --until, which several commands have, and what they mean for a
- * recording.
+ * window.h: the options --since, --until and --scope, which several commands have, and what the
+ * first two mean for a recording.
  *
  *	static struct window_options option_window;
  *	static const struct option options[] = { …, WINDOW_OPTIONS(option_window), OPTION_END };
@@ -29,6 +29,15 @@ struct window_options {
 		.given = &(window).until_given, .argument = "TIME",                                \
 		.help = "up to this time after the start of the recording"                         \
 	}
+
+/* Where to look in the program: `value` is a const char *. */
+#define SCOPE_OPTION(value_of)                                                                     \
+	{ .name = "scope",                                                                         \
+	  .type = OPTION_STRING,                                                                   \
+	  .value = &(value_of),                                                                    \
+	  .argument = "GLOB",                                                                      \
+	  .help = "only what was done inside of such scopes or NVTX ranges; 'step/forward': of "  \
+		  "forward directly inside of step" }
 
 /*
  * As CLOCK_MONOTONIC of the recorded machine: 0 and UINT64_MAX where nothing is given. EXIT_DONE,

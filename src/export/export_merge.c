@@ -11,6 +11,7 @@
 struct event_cursor {
 	const uint64_t *start_ns, *end_ns; /* the same array for what has no duration */
 	const uint8_t *start_valid, *end_valid;
+	const struct event_columns *work; /* of work on a GPU, and synchronizations */
 	const uint32_t *configs; /* of kernels, when they are chosen by name */
 	uint64_t row, stop;
 	uint64_t time_ns; /* start of row */
@@ -70,7 +71,7 @@ static bool is_event(struct export_merge *m, struct event_cursor *c)
 		return c->end_ns[row] != NVTX_SKIP;
 	if (c->kind == EVENT_CALL)
 		return call_is_wanted(v, row);
-	return !c->configs || selection_has_config(&v->selection, c->configs[row]);
+	return !c->work || work_is_wanted(v, c->work, c->configs, row);
 }
 
 /* Moves to the first event at or after row. False at the end. */
@@ -118,6 +119,8 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 	c.start_valid = columns.start_valid;
 	c.end_ns = columns.end_ns;
 	c.end_valid = columns.end_valid;
+	if (kind == EVENT_SYNC || (kind >= EVENT_WORK && kind < EVENT_CUDA_EVENT))
+		c.work = event_work(m->view, kind);
 	if (kind == EVENT_NVTX)
 		c.end_ns = m->view->nvtx_end_ns;
 	if (kind == EVENT_KERNEL && m->view->selection.configs)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "base/search.h"
 #include "trace/columns.h"
 
 /* Ids that are given to processes whose own is taken: above all that Linux gives (at most 4194304). */
@@ -267,19 +268,15 @@ static int map_external(struct export_view *v)
 	return 0;
 }
 
-static int end_ranges(struct export_view *v, struct error *e)
+static int end_ranges(struct export_view *v)
 {
 	uint64_t rows = trace_rows(v->trace, TABLE_nvtx);
 	const uint64_t *time_ns = nvtx_columns(v->trace)->time_ns;
 	const uint8_t *kind = nvtx_columns(v->trace)->kind;
-	int r;
 
 	v->nvtx_end_ns = calloc(rows + 1, sizeof(*v->nvtx_end_ns));
 	if (!v->nvtx_end_ns)
-		return error_set(e, -ENOMEM, "out of memory");
-	r = nvtx_ranges_init(&v->ranges, v->trace, rows > 0, e);
-	if (r < 0)
-		return r;
+		return -ENOMEM;
 	for (size_t i = 0; i < v->ranges.count; i++) {
 		const struct nvtx_range *range = &v->ranges.items[i];
 
@@ -335,9 +332,13 @@ static int load_all(struct export_view *v, struct error *e)
 	filter.since_ns = v->options->since_ns;
 	filter.until_ns = v->options->until_ns;
 	filter.kernel = v->options->kernel;
-	r = selection_init(&v->selection, v->trace, &filter, NULL, e);
+	filter.scope = v->options->scope;
+	r = load_calls(v, e);
 	if (r >= 0)
-		r = load_calls(v, e);
+		r = nvtx_ranges_init(&v->ranges, v->trace, SCOPES_ALL,
+				     trace_rows(v->trace, TABLE_nvtx) > 0, e);
+	if (r >= 0)
+		r = selection_init(&v->selection, v->trace, &filter, &v->ranges, e);
 	for (int k = 0; k < WORK_KINDS && r >= 0; k++)
 		r = load_work(v, k, e);
 	trace_launches_done(v->trace);
@@ -364,15 +365,18 @@ int export_view_init(struct export_view *v, struct trace *t, const struct export
 		r = map_threads(v);
 	if (r >= 0)
 		r = nvtx_names_init(&v->names, v->trace);
+	if (r >= 0) {
+		find_gpu_process(v);
+		place_correlations(v);
+		r = map_external(v);
+	}
+	if (r >= 0)
+		r = end_ranges(v);
 	if (r < 0) {
 		error_set(e, r, "out of memory");
 		goto fail;
 	}
-	find_gpu_process(v);
-	place_correlations(v);
-	r = map_external(v) < 0 ? error_set(e, -ENOMEM, "out of memory") : end_ranges(v, e);
-	if (r >= 0)
-		r = link_work(v, e);
+	r = link_work(v, e);
 	if (r < 0)
 		goto fail;
 	return 0;
@@ -390,6 +394,7 @@ void export_view_release(struct export_view *v)
 	map_release(&v->external);
 	nvtx_names_release(&v->names);
 	nvtx_ranges_release(&v->ranges);
+	strbuf_release(&v->scope_text);
 	free(v->processes);
 	free(v->first_work);
 	free(v->next_work);
@@ -424,6 +429,39 @@ const char *export_text(const struct export_view *v, enum table_id table, int co
 
 	*length = trace_string_length(v->trace, id);
 	return trace_string(v->trace, id);
+}
+
+bool export_range(const struct export_view *v, uint32_t process, uint64_t row,
+		  struct export_range *range)
+{
+	const struct nvtx_columns *c = nvtx_columns(v->trace);
+	const struct nvtx_ranges *n = &v->ranges;
+	size_t length, i = sorted_prefix(n->count, k, n->items[k].row < row);
+	bool is_range = i < n->count && n->items[i].row == row;
+
+	*range = (struct export_range){ .text = export_string(v, TABLE_nvtx, COLUMN_nvtx_message,
+							      row),
+					.continues = SCOPE_NONE };
+	if (is_range && nvtx_scope(n->items, (uint32_t)i) != i) {
+		range->continues = n->items[i].path;
+		if (!range->text && range->continues != SCOPE_NONE)
+			range->text = n->paths[range->continues].message;
+	}
+	if (column_has(c->valid.payload_kind, row) && c->payload_kind[row] == nvtx_payload_runs &&
+	    column_has(c->valid.payload, row))
+		range->runs = c->payload[row];
+	return !strcmp(nvtx_domain_name(&v->names, process, c->domain[row], &length), SCOPE_DOMAIN);
+}
+
+const char *export_scope(struct export_view *v, uint32_t path, size_t *length)
+{
+	if (path != v->scope || !v->scope_text.length) {
+		strbuf_clear(&v->scope_text);
+		scope_path_text(&v->ranges, v->trace, path, &v->scope_text);
+		v->scope = path;
+	}
+	*length = v->scope_text.length;
+	return strbuf_text(&v->scope_text);
 }
 
 const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,

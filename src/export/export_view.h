@@ -11,7 +11,7 @@
 #include "analysis/calls.h"
 #include "analysis/filter.h"
 #include "analysis/gpus.h"
-#include "analysis/nvtx_ranges.h"
+#include "analysis/scope_paths.h"
 #include "export/event_names.h"
 #include "export/exporter.h"
 #include "trace/events.h"
@@ -62,6 +62,8 @@ struct export_view {
 	struct nvtx_ranges ranges; /* with their calls, where there are ranges */
 	uint64_t *
 		nvtx_end_ns; /* by nvtx row: its end (of a mark: its time), or one of those below */
+	struct strbuf scope_text; /* of the path `scope` */
+	uint32_t scope;
 };
 
 #define NVTX_SKIP UINT64_C(0) /* pop, end: part of the row that began the range */
@@ -81,7 +83,8 @@ static inline bool work_is_wanted(const struct export_view *v, const struct even
 {
 	if (!event_is_timed(w, row))
 		return false;
-	if (!selection_has_time(&v->selection, true, w->start_ns[row]))
+	if (!selection_has_time(&v->selection, true, w->start_ns[row]) ||
+	    !selection_has_call(&v->selection, w->launches ? w->launches[row] : TRACE_NO_ROW))
 		return false;
 	return !configs || selection_has_config(&v->selection, configs[row]);
 }
@@ -98,7 +101,8 @@ static inline bool call_is_wanted(const struct export_view *v, uint64_t row)
 	uint32_t function = v->call->function[row];
 	uint8_t kind;
 
-	if (!selection_has_time(&v->selection, true, v->call->start_ns[row]))
+	if (!selection_has_time(&v->selection, true, v->call->start_ns[row]) ||
+	    !selection_has_call(&v->selection, (uint32_t)row))
 		return false;
 	if (!v->selection.configs || function == TRACE_NO_ROW)
 		return true;
@@ -135,6 +139,19 @@ static inline uint64_t export_correlation(const struct export_view *v, size_t pr
 {
 	return v->processes[process].correlation_base + correlation;
 }
+
+/* What a row of nvtx that is an event says beside its name's domain and category. */
+struct export_range {
+	uint32_t text; /* string id; 0: none */
+	uint32_t continues; /* path of the scope that it carries on, or SCOPE_NONE */
+	uint64_t runs; /* repeats, and warm-ups << 32; 0: it does not say */
+};
+
+/* Whether the row is of Pitot's domain: a scope, or a mark beside them. */
+bool export_range(const struct export_view *v, uint32_t process, uint64_t row,
+		  struct export_range *range);
+/* Text of a path, "" of SCOPE_NONE; valid until the next one is made. */
+const char *export_scope(struct export_view *v, uint32_t path, size_t *length);
 
 /* Name of a thread; NULL when it has none. */
 const char *export_thread_name(const struct export_view *v, uint32_t process, uint32_t thread,

@@ -23,6 +23,7 @@ struct export_options {
 	uint64_t since_ns,
 		until_ns; /* CLOCK_MONOTONIC: only events that start in since <= t < until */
 	const char *kernel; /* only kernels whose name matches, and their launches; NULL: all */
+	const char *scope; /* only GPU work and calls inside of such scopes, see scope_paths_match; NULL: all */
 	uint32_t rank; /* of a distributed job, where the format says so */
 	bool overwrite; /* replace an existing file */
 	bool no_stacks; /* leave out call stacks and CPU samples */

@@ -66,6 +66,7 @@ static int add_work(struct builder *b, const struct export_view *v, const struct
 		range = b->ranges->of_call[call];
 		if (range == NVTX_NO_RANGE)
 			continue;
+		range = nvtx_scope(b->ranges->items, range);
 		work = (struct gpu_range){ w->start_ns[row],
 					   w->end_ns[row],
 					   range,
@@ -83,10 +84,11 @@ static int add_work(struct builder *b, const struct export_view *v, const struct
 static int add_to_parents(struct builder *b)
 {
 	for (size_t r = b->ranges->count; r-- > 0;) {
-		uint32_t parent = b->ranges->items[r].parent;
+		uint32_t parent = b->ranges->items[r].outer;
 
 		if (parent == NVTX_NO_RANGE)
 			continue;
+		parent = nvtx_scope(b->ranges->items, parent);
 		for (uint32_t span = b->first[r]; span != NO_SPAN; span = b->next.data[span]) {
 			struct gpu_range work = b->g->items.data[span];
 			uint64_t queue;

@@ -118,6 +118,8 @@ static void print_list(const struct section *s, const struct report_view *v, con
 	uint64_t top = list->half ? v->top / 2 + v->top % 2 : v->top, shown = 0;
 	const void *row;
 
+	if (list->all)
+		top = UINT64_MAX;
 	for (size_t i = 0; i < list->field_count && t.column_count < COLUMNS_MAX; i++) {
 		const char *head = head_of(&list->fields[i], v);
 

@@ -32,6 +32,7 @@
 	X(hotspots)                                                                                \
 	X(functions)                                                                               \
 	X(ranges)                                                                                  \
+	X(scopes)                                                                                  \
 	X(copies)                                                                                  \
 	X(calls)                                                                                   \
 	X(waits)                                                                                   \
@@ -168,7 +169,7 @@ struct list {
 	const struct field *fields;
 	size_t field_count;
 	bool half; /* text shows half as many rows */
-	bool all; /* JSON shows all rows */
+	bool all; /* shows all rows that are not hidden, however few are asked for */
 	bool (*hidden)(const struct report_view *v, const void *row);
 	bool (*ends)(const struct report_view *v, const void *row); /* text ends before this row */
 	/* Lines below the row. */

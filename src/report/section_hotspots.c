@@ -5,6 +5,7 @@
 
 #include "analysis/inner_callers.h"
 #include "analysis/occupancy.h"
+#include "analysis/scope_paths.h"
 #include "base/path.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
@@ -35,10 +36,11 @@ static void add_name(const struct report *r, const struct hotspot *h, bool full_
 		else
 			report_thread_text(r, h->process, h->key, out);
 		break;
-	case HOTSPOT_NVTX:
-		text = h->key == HOTSPOT_NO_KEY ? "(outside any range)"
+	case HOTSPOT_SCOPE:
+		text = h->key == HOTSPOT_NO_KEY ? "(outside any scope)"
 						: trace_string(r->trace, h->key);
-		text_safe(out, *text ? text : "(range without text)", *text ? strlen(text) : 20);
+		text = *text ? text : NO_SCOPE_NAME;
+		text_safe(out, text, strlen(text));
 		break;
 	case HOTSPOT_CALLER:
 		report_line_text(r, h->key, CALLER_NONE, out);
@@ -166,7 +168,7 @@ static const char *title_of(const struct report_view *v)
 		[HOTSPOT_STREAM] = "kernels by stream",
 		[HOTSPOT_DEVICE] = "kernels by GPU",
 		[HOTSPOT_THREAD] = "kernels by launching thread",
-		[HOTSPOT_NVTX] = "kernels by innermost NVTX range",
+		[HOTSPOT_SCOPE] = "kernels by innermost scope",
 		[HOTSPOT_CALLER] = "kernels by launching line",
 	};
 
@@ -271,7 +273,7 @@ static void read_name(const struct report_view *v, const void *row, struct value
 BY(by_stream, STREAM)
 BY(by_device, DEVICE)
 BY(by_thread, THREAD)
-BY(by_nvtx, NVTX)
+BY(by_scope, SCOPE)
 
 static bool by_caller(const struct report_view *v, const void *row)
 {
@@ -374,7 +376,7 @@ static const struct field key_fields[] = {
 	FIELD("stream", NULL, ID, HOTSPOT(key), .when = by_stream),
 	FIELD("gpu", NULL, ID, HOTSPOT(key), .when = by_device),
 	FIELD("thread", NULL, THREAD, HOTSPOT(process), .when = by_thread),
-	FIELD("range", NULL, STRING, HOTSPOT(key), .when = by_nvtx),
+	FIELD("range", NULL, STRING, HOTSPOT(key), .when = by_scope),
 	FIELD("caller", NULL, LINE, HOTSPOT(key), .when = by_caller),
 };
 
@@ -407,7 +409,7 @@ static const struct field hotspot_fields[] = {
 static const char *by_name(unsigned by)
 {
 	static const char *const names[HOTSPOT_KINDS] = { "kernel", "config", "stream", "device",
-							  "thread", "nvtx",   "caller" };
+							  "thread", "scope",  "caller" };
 
 	return names[by];
 }

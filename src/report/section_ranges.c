@@ -1,4 +1,4 @@
-/* section_ranges.c: NVTX ranges, and the GPU time of what was launched inside them. */
+/* section_ranges.c: ranges by text, and the GPU time of what was launched inside them. */
 #include "report/section.h"
 
 #include <string.h>
@@ -65,10 +65,17 @@ static void add_remark(const struct report_view *v, struct strbuf *out)
 			     WORDS(" launched outside of ranges"));
 }
 
+/* Where the tree of scopes is shown, it has the same times. */
+static bool is_shown(const struct report_view *v)
+{
+	return v->report->range_times->count && !v->report->options.scope_tree;
+}
+
 const struct section section_ranges = {
 	.key = "nvtx",
-	.title = "NVTX ranges",
+	.title = "scopes and NVTX ranges",
 	RESULT(range_times),
 	FIELDS(fields),
+	.shown = is_shown,
 	.remark = add_remark,
 };

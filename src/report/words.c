@@ -50,7 +50,7 @@ void report_choice_text(const struct filter *f, struct strbuf *out)
 	if (f->stream >= 0)
 		strbuf_addf(out, "; stream %lld only", (long long)f->stream);
 	add_pattern(out, "kernels like", f->kernel);
-	add_pattern(out, "inside NVTX ranges like", f->nvtx);
+	add_pattern(out, "inside scopes like", f->scope);
 }
 
 void report_since_text(uint64_t ns, struct strbuf *out)

@@ -154,7 +154,10 @@ def test_every_option_is_offered(pitot, declared):
         for option in command["options"] + declared["options"]:
             assert offered[f"--{option['name']}"] == option["help"]
             assert (f"--no-{option['name']}" in offered) == option["negatable"]
-            if option["choices"]:
+            if option["choices"] and option.get("without_argument"):
+                answer = pitot("__complete", "--", command["name"], f"--{option['name']}=").stdout
+                assert answer.splitlines() == ["words", *(f"--{option['name']}={c}" for c in option["choices"])]
+            elif option["choices"]:
                 answer = pitot("__complete", "--", command["name"], f"--{option['name']}", "").stdout
                 assert answer.splitlines() == ["words", *option["choices"]]
 

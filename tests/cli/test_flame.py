@@ -428,7 +428,7 @@ def test_pprof_has_mappings_inlines_and_labels(flame):
     assert [profile.text(profile.functions[line.function_id].filename) for line in lines] == [
         "/build/aten/TensorIterator.h", "/build/aten/ops.cpp"] and lines[0].line == 77
     keys = Counter(key for sample in profile.profile.sample for key, _ in profile.labels(sample))
-    assert set(keys) == {"process", "thread", "device", "stream", "nvtx"}
+    assert set(keys) == {"process", "thread", "device", "stream", "scope"}
     assert set(keys.values()) == {len(profile.profile.sample)}
 
 

@@ -230,7 +230,7 @@ def test_filters(pitot, recordings):
 
 def test_a_choice_is_said(pitot, recordings):
     text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--nvtx", "forward").stdout
-    assert "; stream 7 only; kernels like '*gemm*'; inside NVTX ranges like 'forward'" in text.replace("\n", " ")
+    assert "; stream 7 only; kernels like '*gemm*'; inside scopes like 'forward'" in text.replace("\n", " ")
     text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout
     assert re.search(r"^kernels  none of 2,000 match: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
     assert "none of" not in report(pitot, recordings, "train", "--kernel", "gemm").stdout

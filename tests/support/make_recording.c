@@ -441,22 +441,52 @@ void maker_call(struct maker *m, enum maker_function function, uint32_t thread, 
 	writer_append(m->writer, TABLE_api_call, &row);
 }
 
-void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
-		uint64_t time_ns)
+/* runs: repeats, and warm-ups << 32. */
+static void add_range(struct maker *m, struct row_nvtx row, const char *message, uint64_t runs)
 {
-	struct row_nvtx row = { .time_ns = time_ns, .kind = (uint8_t)kind, .thread = thread };
 
 	if (message)
 		row.message = maker_string(m, message);
 	else
 		ROW_MISSING(&row, nvtx, message);
-	ROW_MISSING(&row, nvtx, range);
+	ROW_MISSING_IF(&row, nvtx, range, !row.range);
 	ROW_MISSING(&row, nvtx, category);
 	ROW_MISSING(&row, nvtx, color);
-	ROW_MISSING(&row, nvtx, payload_kind);
-	ROW_MISSING(&row, nvtx, payload);
+	row.payload_kind = nvtx_payload_runs;
+	row.payload = runs;
+	ROW_MISSING_IF(&row, nvtx, payload_kind, !runs);
+	ROW_MISSING_IF(&row, nvtx, payload, !runs);
 	ROW_MISSING(&row, nvtx, level);
 	writer_append(m->writer, TABLE_nvtx, &row);
+}
+
+void maker_nvtx(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
+		uint64_t time_ns)
+{
+	add_range(m,
+		  (struct row_nvtx){ .time_ns = time_ns, .kind = (uint8_t)kind, .thread = thread },
+		  message, 0);
+}
+
+#define SCOPE_DOMAIN_ID 9
+
+void maker_scope(struct maker *m, enum nvtx_kind kind, uint32_t thread, const char *message,
+		 uint64_t id, uint64_t time_ns)
+{
+	struct row_nvtx_domain domain = { .id = SCOPE_DOMAIN_ID };
+
+	if (!m->has_scopes) {
+		domain.name = maker_string(m, "pitot");
+		writer_append(m->writer, TABLE_nvtx_domain, &domain);
+	}
+	m->has_scopes = true;
+	add_range(m,
+		  (struct row_nvtx){ .time_ns = time_ns,
+				     .kind = (uint8_t)kind,
+				     .thread = thread,
+				     .domain = SCOPE_DOMAIN_ID,
+				     .range = id },
+		  message, kind == nvtx_kind_push ? m->runs : 0);
 }
 
 void maker_module(struct maker *m, const char *path, const char *build_id, uint64_t start_address,

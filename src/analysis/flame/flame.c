@@ -34,7 +34,7 @@ const char *flame_kind_item(enum flame_kind kind, uint64_t count)
 const char *flame_level_name(enum flame_level level)
 {
 	static const char *const names[FLAME_LEVELS] = { "process", "thread", "device", "stream",
-							 "nvtx" };
+							 "scope" };
 
 	return names[level];
 }
@@ -81,11 +81,13 @@ static int load(struct flame_builder *b, struct error *e)
 	if (r >= 0)
 		r = gpus_init(&b->gpus, b->trace, e);
 	b->gpus_ready = r >= 0;
-	if (r >= 0 && o->levels & 1 << FLAME_BY_NVTX) {
-		r = nvtx_ranges_init(&b->ranges, b->trace, true, e);
+	if (r >= 0 && (o->levels & 1 << FLAME_BY_SCOPE || o->scope)) {
+		r = nvtx_ranges_init(&b->ranges, b->trace, SCOPES_ALL, true, e);
 		b->ranges_ready = r >= 0;
-		if (r >= 0 && nvtx_ranges_adopt(&b->ranges, b->trace) < 0)
-			r = error_set(e, -ENOMEM, "out of memory");
+	}
+	if (r >= 0 && o->scope) {
+		b->scopes = scope_paths_match(&b->ranges, b->trace, o->scope);
+		r = b->scopes ? 0 : error_set(e, -ENOMEM, "out of memory");
 	}
 	if (r >= 0 && o->captures) {
 		r = graph_stacks_init(&b->captures, b->trace, e);
@@ -134,6 +136,7 @@ static void builder_release(struct flame_builder *b)
 		gpus_release(&b->gpus);
 	if (b->ranges_ready)
 		nvtx_ranges_release(&b->ranges);
+	free(b->scopes);
 	if (b->captures_ready)
 		graph_stacks_release(&b->captures);
 	free(b->places);

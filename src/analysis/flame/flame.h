@@ -36,7 +36,7 @@ enum flame_level {
 	FLAME_BY_THREAD, /* that ran, launched or waited */
 	FLAME_BY_DEVICE,
 	FLAME_BY_STREAM,
-	FLAME_BY_NVTX, /* ranges around the launch or the sample, outermost first */
+	FLAME_BY_SCOPE, /* scopes around the launch or the sample, outermost first */
 	FLAME_LEVELS,
 };
 
@@ -50,6 +50,7 @@ struct flame_options {
 	bool only_kernels; /* of GPU work, as xpu-perf */
 	bool captures; /* nodes of graphs below the stack that captured them, where it is known */
 	uint64_t since_ns, until_ns; /* CLOCK_MONOTONIC, of the start of a row */
+	const char *scope; /* inside of such scopes, see scope_paths_match; NULL: all */
 	/* Rows to leave out, by table; NULL: none. Called once a row. */
 	bool (*wanted)(void *user, enum table_id table, uint64_t row);
 	void *user;

@@ -5,7 +5,7 @@
 #include "analysis/calls.h"
 #include "analysis/flame/flame.h"
 #include "analysis/graph_stacks.h"
-#include "analysis/nvtx_ranges.h"
+#include "analysis/scope_paths.h"
 #include "analysis/thread_names.h"
 
 #define FLAME_PREFIXES 16 /* bases with an array of their own */
@@ -22,6 +22,7 @@ struct flame_builder {
 	struct calls calls;
 	struct gpus gpus;
 	struct nvtx_ranges ranges;
+	uint8_t *scopes; /* by path: wanted; NULL: all */
 	struct graph_stacks captures; /* if wanted */
 	bool ranges_ready, gpus_ready, captures_ready;
 	bool several; /* processes have work on GPUs */
@@ -49,7 +50,7 @@ struct flame_builder {
 struct flame_event {
 	size_t process; /* flame_process */
 	uint32_t thread, device, stream;
-	uint32_t range; /* item of ranges, the innermost, or NVTX_NO_RANGE */
+	uint32_t scope; /* path of the innermost, or SCOPE_NONE */
 };
 
 /* Below node 0 and the section: the node of the levels. FLAME_NONE: no memory. */
@@ -101,7 +102,7 @@ static inline struct flame_event flame_event_of(const struct flame_builder *b, s
 		.thread = known ? b->calls.threads[call] : UINT32_MAX,
 		.device = UINT32_MAX,
 		.stream = UINT32_MAX,
-		.range = known && b->ranges_ready ? b->ranges.of_call[call] : NVTX_NO_RANGE,
+		.scope = nvtx_path_of_call(&b->ranges, call),
 	};
 }
 

@@ -21,7 +21,8 @@ static int add_call(void *user, uint32_t process, uint32_t row)
 	uint64_t ns = b->calls.end_ns[row] - b->calls.start_ns[row];
 	uint32_t node;
 
-	if (!flame_wants(b, TABLE_api_call, row, true, b->calls.start_ns[row]))
+	if (!flame_wants(b, TABLE_api_call, row, true, b->calls.start_ns[row]) ||
+	    !scope_paths_want(b->scopes, event.scope))
 		return 0;
 	if (b->places) {
 		event.device = b->places[row].device;

@@ -205,6 +205,14 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 	return flame_book(b, FLAME_GPU, node, ns);
 }
 
+static bool in_scope(const struct flame_builder *b, const struct work *w, uint64_t row)
+{
+	return !b->scopes ||
+	       scope_paths_want(
+		       b->scopes,
+		       nvtx_path_of_call(&b->ranges, calls_launch(&b->calls, w->kind, row)));
+}
+
 static int add_table(struct flame_builder *b, struct work *w)
 {
 	const struct event_columns *c = &w->columns;
@@ -216,7 +224,8 @@ static int add_table(struct flame_builder *b, struct work *w)
 		for (; row < end; row++) {
 			bool timed = event_is_timed(c, row);
 
-			if (!flame_wants(b, c->table, row, timed, c->start_ns[row]))
+			if (!flame_wants(b, c->table, row, timed, c->start_ns[row]) ||
+			    !in_scope(b, w, row))
 				continue;
 			if (!timed)
 				b->flame->sections[FLAME_GPU].untimed++;

@@ -85,15 +85,19 @@ static int add_row(struct flame_builder *b, struct samples *s, size_t process,
 		.thread = s->threads[row],
 		.device = UINT32_MAX,
 		.stream = UINT32_MAX,
-		.range = NVTX_NO_RANGE,
+		.scope = SCOPE_NONE,
 	};
 	uint64_t ns = weight_of(s, row);
 	bool has_stack = !s->stacks_valid || s->stacks_valid[row];
-	uint32_t node;
+	uint32_t node, range;
 
-	if (b->ranges_ready &&
-	    nvtx_cursor_at(ranges, event.thread, s->times[row], &event.range) < 0)
-		return -ENOMEM;
+	if (b->ranges_ready) {
+		if (nvtx_cursor_at(ranges, event.thread, s->times[row], &range) < 0)
+			return -ENOMEM;
+		event.scope = nvtx_path(&b->ranges, range);
+	}
+	if (!scope_paths_want(b->scopes, event.scope))
+		return 0;
 	node = flame_base(b, s->kind, &event);
 	if (node != FLAME_NONE)
 		node = flame_sample(b, node, process, has_stack ? s->stacks[row] : 0, event.thread,

@@ -41,7 +41,7 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 		       uint32_t value, struct strbuf *out)
 {
 	if (value == UINT32_MAX && level != FLAME_BY_PROCESS) {
-		strbuf_addf(out, level == FLAME_BY_NVTX ? "[no range]" : "[unknown %s]",
+		strbuf_addf(out, level == FLAME_BY_SCOPE ? "[no scope]" : "[unknown %s]",
 			    flame_level_name(level));
 		return;
 	}
@@ -61,10 +61,9 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 		if (b->several)
 			strbuf_addf(out, " of process %u", trace_process(b->trace, process)->pid);
 		break;
-	case FLAME_BY_NVTX:
-		strbuf_adds(out, trace_string_length(b->trace, value)
-					 ? trace_string(b->trace, value)
-					 : "(no text)");
+	case FLAME_BY_SCOPE:
+		strbuf_adds(out, *trace_string(b->trace, value) ? trace_string(b->trace, value)
+								: NO_SCOPE_NAME);
 		break;
 	case FLAME_LEVELS:
 		break;
@@ -75,9 +74,7 @@ static void level_text(struct flame_builder *b, enum flame_level level, size_t p
 static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_level level,
 			  size_t process, uint32_t value)
 {
-	bool shared = level == FLAME_BY_NVTX; /* ids of strings are the trace's */
-	uint64_t *frame =
-		map_at(&b->levels[level], key_of(shared ? 0 : process, value), FLAME_NONE);
+	uint64_t *frame = map_at(&b->levels[level], key_of(process, value), FLAME_NONE);
 
 	if (!frame)
 		return FLAME_NONE;
@@ -97,19 +94,18 @@ static uint32_t add_level(struct flame_builder *b, uint32_t node, enum flame_lev
 	return flame_tree_child(&b->flame->tree, node, (uint32_t)*frame);
 }
 
-/* One level for each range, the outermost first. */
-static uint32_t add_ranges(struct flame_builder *b, uint32_t node, size_t process, uint32_t range)
+/* One level for each scope, the outermost first. */
+static uint32_t add_scopes(struct flame_builder *b, uint32_t node, uint32_t path)
 {
-	if (range == NVTX_NO_RANGE)
-		return add_level(b, node, FLAME_BY_NVTX, process, UINT32_MAX);
+	if (path == SCOPE_NONE)
+		return add_level(b, node, FLAME_BY_SCOPE, 0, UINT32_MAX);
 	b->climb.count = 0;
-	range = b->ranges.items[range].shown;
-	for (; range != NVTX_NO_RANGE; range = b->ranges.items[range].parent)
-		if (vec_push(&b->climb, range) < 0)
+	for (; path != SCOPE_NONE; path = b->ranges.paths[path].parent)
+		if (vec_push(&b->climb, path) < 0)
 			return FLAME_NONE;
 	while (b->climb.count && node != FLAME_NONE) {
-		range = b->climb.data[--b->climb.count];
-		node = add_level(b, node, FLAME_BY_NVTX, process, b->ranges.items[range].message);
+		path = b->climb.data[--b->climb.count];
+		node = add_level(b, node, FLAME_BY_SCOPE, 0, b->ranges.paths[path].message);
 	}
 	return node;
 }
@@ -118,7 +114,7 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 {
 	uint32_t node =
 		flame_tree_child(&b->flame->tree, FLAME_ROOT, b->flame->sections[kind].frame);
-	const uint32_t values[FLAME_BY_NVTX] = {
+	const uint32_t values[FLAME_BY_SCOPE] = {
 		[FLAME_BY_PROCESS] = 0,
 		[FLAME_BY_THREAD] = event->thread,
 		[FLAME_BY_DEVICE] = event->device,
@@ -129,11 +125,11 @@ uint32_t flame_base(struct flame_builder *b, enum flame_kind kind, const struct 
 	if (flame_kind_is_sampled(kind))
 		levels &= ~(1u << FLAME_BY_DEVICE | 1u << FLAME_BY_STREAM);
 
-	for (enum flame_level i = 0; i < FLAME_BY_NVTX && node != FLAME_NONE; i++)
+	for (enum flame_level i = 0; i < FLAME_BY_SCOPE && node != FLAME_NONE; i++)
 		if (levels & 1u << i)
 			node = add_level(b, node, i, event->process, values[i]);
-	if (node != FLAME_NONE && levels & 1u << FLAME_BY_NVTX)
-		node = add_ranges(b, node, event->process, event->range);
+	if (node != FLAME_NONE && levels & 1u << FLAME_BY_SCOPE)
+		node = add_scopes(b, node, event->scope);
 	return node;
 }
 

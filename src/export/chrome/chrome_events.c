@@ -128,7 +128,9 @@ static int call_event(void *exporter, const struct export_event *event)
 	const struct chrome_class *class =
 		chrome_class(c, CALL_CLASS | v->call->function[row], fill_call);
 	const struct chrome_stack *stack;
+	const char *text;
 	uint32_t tid;
+	size_t length;
 	int r;
 
 	if (!place || !class || chrome_stack(c, event, &stack) < 0)
@@ -156,6 +158,11 @@ static int call_event(void *exporter, const struct export_event *event)
 	text_u64(s, correlation);
 	if (v->call->result && column_has(v->call->valid.result, row)) {
 		TEXT_I64(s, "result", v->call->result[row]);
+	}
+	text = export_scope(v, nvtx_path_of_call(&v->ranges, (uint32_t)row), &length);
+	if (length) {
+		TEXT(s, ",\"scope\":");
+		text_string(s, text, length);
 	}
 	if (stack)
 		raw_add(s, c->stacks.callers.data + stack->caller, stack->caller_length);
@@ -185,10 +192,11 @@ static void text_key(struct strbuf *s, size_t begin, const char *key)
 
 static void range_arguments(struct chrome *c, const struct export_event *event)
 {
-	const struct export_view *v = &c->view;
+	struct export_view *v = &c->view;
 	struct strbuf *s = &c->out;
 	uint32_t domain = nvtx_columns(v->trace)->domain[event->row];
 	struct nvtx_payload_value value;
+	struct export_range range;
 	size_t length, begin;
 	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
 
@@ -209,6 +217,17 @@ static void range_arguments(struct chrome *c, const struct export_event *event)
 			text_double(s, value.real);
 		else
 			text_i64(s, value.integer);
+	}
+	export_range(v, event->process, event->row, &range);
+	if (range.continues != SCOPE_NONE) {
+		text = export_scope(v, range.continues, &length);
+		text_key(s, begin, "continues");
+		text_string(s, text, length);
+	}
+	if (range.runs) {
+		text_key(s, begin, "repeats");
+		text_u64(s, (uint32_t)range.runs);
+		TEXT_U64(s, "warmups", range.runs >> 32);
 	}
 	if (!event->finished) {
 		text_key(s, begin, "finished");
@@ -232,12 +251,14 @@ static void async_range(struct chrome *c, const struct export_event *event,
 }
 
 struct chrome_slice chrome_message_slice(const struct chrome *c, const char *category,
-					 uint64_t nvtx_row)
+					 uint32_t process, uint64_t nvtx_row)
 {
 	struct chrome_slice slice = { .category = category };
+	struct export_range range;
 
-	slice.name =
-		export_text(&c->view, TABLE_nvtx, COLUMN_nvtx_message, nvtx_row, &slice.length);
+	export_range(&c->view, process, nvtx_row, &range);
+	slice.name = trace_string(c->view.trace, range.text);
+	slice.length = trace_string_length(c->view.trace, range.text);
 	return slice.length ? slice : chrome_slice(category, NO_MESSAGE);
 }
 
@@ -248,7 +269,7 @@ static int nvtx_event(void *exporter, const struct export_event *event)
 	uint8_t kind = n->kind[event->row];
 	bool is_mark = kind == nvtx_kind_mark;
 	struct chrome_slice slice = chrome_message_slice(
-		c, is_mark ? "cpu_instant_event" : "user_annotation", event->row);
+		c, is_mark ? "cpu_instant_event" : "user_annotation", event->process, event->row);
 	struct chrome_row *row =
 		chrome_row(c, ROW_THREAD, event->process, 0, n->thread[event->row], 0);
 	int r;

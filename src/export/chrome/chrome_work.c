@@ -319,7 +319,8 @@ int chrome_gpu_range(void *exporter, const struct export_event *event)
 {
 	struct chrome *c = exporter;
 	const struct gpu_range *range = &c->merge.gpu_ranges.items.data[event->row];
-	struct chrome_slice slice = chrome_message_slice(c, "gpu_user_annotation", range->nvtx_row);
+	struct chrome_slice slice =
+		chrome_message_slice(c, "gpu_user_annotation", range->process, range->nvtx_row);
 	struct chrome_row *row =
 		chrome_row(c, ROW_RANGES, range->process, range->context, range->stream,
 			   gpus_find(&c->view.gpus, range->process, range->device));

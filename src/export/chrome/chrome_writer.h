@@ -155,7 +155,7 @@ int chrome_slice_open(struct chrome *c, const struct export_event *event, struct
 		      struct chrome_slice *slice) MUST_USE;
 /* A slice that is called after the message of an NVTX range or mark. */
 struct chrome_slice chrome_message_slice(const struct chrome *c, const char *category,
-					 uint64_t nvtx_row);
+					 uint32_t process, uint64_t nvtx_row);
 
 /* What a key of class_index stands for, filled by `fill` when it is new. NULL without memory. */
 const struct chrome_class *chrome_class(struct chrome *c, uint64_t key,

@@ -97,6 +97,16 @@ static void note_waits(struct perfetto *p, struct strbuf *s, uint32_t number)
 	}
 }
 
+/* A path as an annotation; nothing for SCOPE_NONE. */
+static void note_scope(struct perfetto *p, struct strbuf *s, uint32_t note, uint32_t path)
+{
+	size_t length;
+	const char *text = export_scope(&p->view, path, &length);
+
+	if (length)
+		perfetto_note_text(s, note, text, length);
+}
+
 int perfetto_call(void *exporter, const struct export_event *event)
 {
 	struct perfetto *p = exporter;
@@ -135,19 +145,23 @@ int perfetto_call(void *exporter, const struct export_event *event)
 		perfetto_note(open.out, NOTE_RESULT, v->call->result[row]);
 	if (work != NO_WORK && v->work[WORK_SYNC].rows)
 		note_waits(p, open.out, work);
+	note_scope(p, open.out, NOTE_SCOPE, nvtx_path_of_call(&v->ranges, (uint32_t)row));
 	perfetto_slice_close(&open);
 	return 0;
 }
 
-/* Name of a range or mark by the row that began it. */
-static struct track_name message_name(const struct export_view *v, uint64_t nvtx_row)
+/* Name and category of a range or mark by the row that began it. */
+static void name_range(const struct export_view *v, struct slice *slice, uint64_t nvtx_row)
 {
-	uint32_t text = export_string(v, TABLE_nvtx, COLUMN_nvtx_message, nvtx_row);
-	size_t length = trace_string_length(v->trace, text);
+	struct export_range range;
+	bool pitot = export_range(v, slice->process, nvtx_row, &range);
 
-	if (!length)
-		return fixed_name(1, NO_MESSAGE);
-	return (struct track_name){ KEY_STRING | text, trace_string(v->trace, text), length };
+	slice->category = pitot ? CATEGORY_SCOPE : CATEGORY_NVTX;
+	slice->name =
+		(struct track_name){ KEY_STRING | range.text, trace_string(v->trace, range.text),
+				     trace_string_length(v->trace, range.text) };
+	if (!slice->name.length)
+		slice->name = fixed_name(1, NO_MESSAGE);
 }
 
 static void note_payload(struct perfetto *p, struct strbuf *s, uint64_t row)
@@ -166,6 +180,7 @@ static void note_range(struct perfetto *p, struct strbuf *s, const struct export
 		       uint32_t domain)
 {
 	const struct export_view *v = &p->view;
+	struct export_range range;
 	size_t length;
 	const char *text = nvtx_domain_name(&v->names, event->process, domain, &length);
 
@@ -175,6 +190,12 @@ static void note_range(struct perfetto *p, struct strbuf *s, const struct export
 	if (length)
 		perfetto_note_text(s, NOTE_CATEGORY, text, length);
 	note_payload(p, s, event->row);
+	export_range(v, event->process, event->row, &range);
+	note_scope(p, s, NOTE_CONTINUES, range.continues);
+	if (range.runs) {
+		perfetto_note(s, NOTE_REPEATS, (uint32_t)range.runs);
+		perfetto_note(s, NOTE_WARMUPS, (int64_t)(range.runs >> 32));
+	}
 	if (!event->finished)
 		perfetto_note(s, NOTE_UNFINISHED, 1);
 }
@@ -188,12 +209,12 @@ int perfetto_nvtx(void *exporter, const struct export_event *event)
 	struct slice slice = { .track = crosses_threads ? TRACK_RANGES : TRACK_THREAD,
 			       .process = event->process,
 			       .id = crosses_threads ? n->domain[row] : n->thread[row],
-			       .category = CATEGORY_NVTX,
-			       .name = message_name(&p->view, row),
 			       .instant = n->kind[row] == nvtx_kind_mark };
 	struct open_slice open;
-	int r = perfetto_slice_open(p, &slice, event, &open);
+	int r;
 
+	name_range(&p->view, &slice, row);
+	r = perfetto_slice_open(p, &slice, event, &open);
 	if (r < 0)
 		return r;
 	note_range(p, open.out, event, n->domain[row]);
@@ -210,12 +231,12 @@ int perfetto_gpu_range(void *exporter, const struct export_event *event)
 			       gpus_find(&p->view.gpus, range->process, range->device));
 	struct slice slice = { .track = TRACK_GPU_RANGES,
 			       .process = range->process,
-			       .id = (uint32_t)queue,
-			       .category = CATEGORY_NVTX,
-			       .name = message_name(&p->view, range->nvtx_row) };
+			       .id = (uint32_t)queue };
 	struct open_slice open;
-	int r = queue == UINT64_MAX ? -ENOMEM : perfetto_slice_open(p, &slice, event, &open);
+	int r;
 
+	name_range(&p->view, &slice, range->nvtx_row);
+	r = queue == UINT64_MAX ? -ENOMEM : perfetto_slice_open(p, &slice, event, &open);
 	if (r >= 0)
 		perfetto_slice_close(&open);
 	return r == -ENOMEM ? r : EXPORT_UNCOUNTED;

@@ -49,6 +49,7 @@ struct track {
 	C(RUNTIME, "cuda_runtime")                                                                 \
 	C(DRIVER, "cuda_driver")                                                                   \
 	C(NVTX, "nvtx")                                                                            \
+	C(SCOPE, "scope")                                                                          \
 	C(SYNC, "cuda_sync")                                                                       \
 	C(OVERHEAD, "overhead")                                                                    \
 	C(MEMORY, "memory")                                                                        \
@@ -71,6 +72,10 @@ struct track {
 	N(COUNT, "count")                                                                          \
 	N(DETAIL, "detail")                                                                        \
 	N(SYNC, "synchronization")                                                                 \
+	N(SCOPE, "scope")                                                                          \
+	N(CONTINUES, "continues")                                                                  \
+	N(REPEATS, "repeats")                                                                      \
+	N(WARMUPS, "warmups")                                                                      \
 	N(EXTERNAL, "external_id")
 
 #define CATEGORY_ID(id, name) CATEGORY_##id,

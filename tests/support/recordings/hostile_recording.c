@@ -66,6 +66,7 @@ static void pushes(void)
 			nvtx[i] = (struct row_nvtx){ .time_ns = at,
 						     .kind = nvtx_kind_push,
 						     .level = UINT8_MAX };
+			ROW_MISSING(&nvtx[i], nvtx, range);
 			api_call[i] = (struct row_api_call){ .start_ns = at + 1,
 							     .end_ns = at + 2,
 							     .correlation = at };

@@ -19,6 +19,8 @@
 	X(stack_native) /* known functions, the kernel, and no file */                             \
 	X(stack_python) /* a Python frame only */                                                  \
 	X(stack_running) /* as native, of a process that goes on running */                        \
+	/* scopes_recording.c */                                                                   \
+	X(scopes) /* scopes of a program, carried on by a pool's thread, and NVTX ranges */        \
 	/* hostile_recording.c: right in every byte, from no recorder */                           \
 	X(hostile_chain) /* a stack of 2^17 nodes, a sample at each */                             \
 	X(hostile_pushes) /* 2^17 NVTX ranges that are never popped, with a launch in each */      \

@@ -156,7 +156,7 @@ static void levels(void **state)
 	maker_close(m, 9000);
 	t = open_trace(*state);
 	o.kinds = 1 << FLAME_GPU;
-	o.levels = 1 << FLAME_BY_NVTX | 1 << FLAME_BY_THREAD | 1 << FLAME_BY_PROCESS |
+	o.levels = 1 << FLAME_BY_SCOPE | 1 << FLAME_BY_THREAD | 1 << FLAME_BY_PROCESS |
 		   1 << FLAME_BY_DEVICE;
 	build_in_order(&f, t, &o);
 	assert_tree(&f, "[GPU] 0/100 x1\n"
@@ -170,11 +170,11 @@ static void levels(void **state)
 			"        add 100/100 x1\n");
 	flame_release(&f);
 	o.kinds = 1 << FLAME_WAIT;
-	o.levels = 1 << FLAME_BY_STREAM | 1 << FLAME_BY_NVTX;
+	o.levels = 1 << FLAME_BY_STREAM | 1 << FLAME_BY_SCOPE;
 	build_in_order(&f, t, &o);
 	assert_tree(&f, "[wait] 0/50 x1\n"
 			" stream 7 0/50 x1\n"
-			"  [no range] 0/50 x1\n"
+			"  [no scope] 0/50 x1\n"
 			"   [worker] 0/50 x1\n"
 			"    cudaStreamSynchronize 50/50 x1\n");
 	release(&f, t);

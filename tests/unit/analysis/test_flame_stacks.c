@@ -109,7 +109,7 @@ static void samples_by_hand(void **state)
 	struct maker *m = begin(*state, 100);
 	struct flame_options o = { .kinds = 1 << FLAME_CPU | 1 << FLAME_GPU | 1 << FLAME_OFF_CPU,
 				   .levels = 1 << FLAME_BY_PROCESS | 1 << FLAME_BY_THREAD |
-					     1 << FLAME_BY_DEVICE | 1 << FLAME_BY_NVTX,
+					     1 << FLAME_BY_DEVICE | 1 << FLAME_BY_SCOPE,
 				   .until_ns = UINT64_MAX };
 	uint32_t node, stack;
 	struct trace *t;
@@ -148,12 +148,12 @@ static void samples_by_hand(void **state)
 			"    [main] 800/800 x1\n"
 			"    main 0/200 x1\n"
 			"     [unknown kernel code] 200/200 x1\n"
-			"   [no range] 0/105 x2\n"
+			"   [no scope] 0/105 x2\n"
 			"    main 0/100 x1\n"
 			"     [unknown kernel code] 100/100 x1\n"
 			"    inside 5/5 x1\n"
 			"  thread 11 0/400 x1\n"
-			"   [no range] 0/400 x1\n"
+			"   [no scope] 0/400 x1\n"
 			"    main 0/400 x1\n"
 			"     [unknown kernel code] 400/400 x1\n"
 			"[off-CPU] 0/30 x2\n"

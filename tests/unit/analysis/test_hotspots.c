@@ -189,7 +189,7 @@ static void ranges_and_threads_come_from_the_launch(void **state)
 	for (uint64_t i = 1; i <= 5; i++)
 		maker_kernel(m, k, 7, 10000 * i, 10000 * i + (UINT64_C(1) << i), i);
 	maker_close(m, 90000);
-	analyze(&a, *state, (struct report_options){ .filter = FILTER_ALL, .by = HOTSPOT_NVTX });
+	analyze(&a, *state, (struct report_options){ .filter = FILTER_ALL, .by = HOTSPOT_SCOPE });
 	assert_int_equal(a.report.hotspots->count, 3);
 	assert_int_equal(group(&a, "forward")->time.total_ns, 2);
 	assert_int_equal(group(&a, "step")->time.total_ns, 8);
@@ -250,9 +250,9 @@ static void filters_choose_rows(void **state)
 	assert_int_equal(kernels_with(*state, f), 1);
 	f = all, f.kernel = "a?d";
 	assert_int_equal(kernels_with(*state, f), 3);
-	f = all, f.nvtx = "step ?";
+	f = all, f.scope = "step ?";
 	assert_int_equal(kernels_with(*state, f), 1);
-	f = all, f.nvtx = "step ?", f.kernel = "add";
+	f = all, f.scope = "step ?", f.kernel = "add";
 	assert_int_equal(kernels_with(*state, f), 0);
 }
 

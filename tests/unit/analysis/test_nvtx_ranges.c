@@ -1,5 +1,6 @@
-#include "analysis/nvtx_ranges.h"
+#include "analysis/scope_paths.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "report_fixture.h"
@@ -78,7 +79,7 @@ static void ranges_nest_by_thread_and_domain(void **state)
 	maker_call(m, MAKER_LAUNCH, 12, 2000, 2001, 4);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	assert_int_equal(nvtx_ranges_init(&n, t, true, &e), 0);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, true, &e), 0);
 	assert_int_equal(n.count, 6);
 	assert_int_equal(n.unmatched, 2);
 	a = find(t, &n, "a");
@@ -123,7 +124,7 @@ static void cursors_find_the_innermost_range(void **state)
 	}
 	maker_close(m, at * 2 + 100);
 	t = open_trace(*state);
-	assert_int_equal(nvtx_ranges_init(&n, t, true, &e), 0);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, true, &e), 0);
 	nvtx_cursor_init(&cursor, &n, 0);
 	for (uint64_t row = 0; row < trace_rows(t, TABLE_api_call); row++) {
 		uint32_t range;
@@ -179,7 +180,7 @@ static void lost_pops_end_with_what_follows(void **state)
 	maker_call(m, MAKER_LAUNCH, 10, 1650, 1660, 3);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	assert_int_equal(nvtx_ranges_init(&n, t, true, &e), 0);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, true, &e), 0);
 	assert_int_equal(n.unmatched, 0);
 	assert_range(t, &n, "a", NULL, 1600);
 	assert_range(t, &n, "b", "a", 1200);
@@ -214,7 +215,7 @@ static void lost_pushes_leave_the_others_alone(void **state)
 	pop(m, 0, 0, 1700);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	assert_int_equal(nvtx_ranges_init(&n, t, false, &e), 0);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, false, &e), 0);
 	assert_int_equal(n.unmatched, 3);
 	assert_range(t, &n, "a", NULL, 1700);
 	assert_range(t, &n, "c", "a", 1300);
@@ -241,7 +242,7 @@ static void unknown_levels_are_above_the_known(void **state)
 	pop(m, 0, 30, 1700);
 	maker_close(m, 9000);
 	t = open_trace(*state);
-	assert_int_equal(nvtx_ranges_init(&n, t, false, &e), 0);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, false, &e), 0);
 	assert_int_equal(n.unmatched, 1);
 	assert_range(t, &n, "known", NULL, 1700);
 	assert_range(t, &n, "deep", "known", 1400);
@@ -268,10 +269,192 @@ static void odd_orders_stay_fast(void **state)
 		event(m, nvtx_kind_pop, 10, 0, 0, NULL, 1000000 + i);
 	maker_close(m, 2000000);
 	t = open_trace(*state);
-	assert_int_equal(nvtx_ranges_init(&n, t, false, &e), 0);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, false, &e), 0);
 	assert_int_equal(n.count, 100000);
 	assert_int_equal(n.unmatched, 50000);
 	assert_null(n.of_call);
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+#define TOKEN nvtx_kind_token
+#define PUSH nvtx_kind_push
+#define POP nvtx_kind_pop
+
+/* Of tokens: known, used twice and after their scope has ended, given anew, never given, and of another process. */
+static void tokens_carry_scopes_to_other_threads(void **state)
+{
+	struct maker *m = begin(*state, 100), *other;
+	const struct nvtx_range *step, *part, *carried;
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	maker_scope(m, TOKEN, 10, NULL, 4, 900); /* in no range: it names none */
+	maker_scope(m, PUSH, 10, "step", 0, 1000);
+	maker_scope(m, TOKEN, 10, NULL, 5, 1010);
+	maker_nvtx(m, PUSH, 11, "loader", 1020);
+	maker_scope(m, PUSH, 11, "carried", 5, 1030);
+	maker_scope(m, PUSH, 11, "part", 0, 1040);
+	maker_call(m, MAKER_LAUNCH, 11, 1050, 1060, 1);
+	maker_scope(m, POP, 11, NULL, 0, 1070);
+	maker_scope(m, TOKEN, 11, NULL, 6, 1080); /* names the carried one */
+	maker_scope(m, POP, 11, NULL, 0, 1090);
+	maker_call(m, MAKER_LAUNCH, 11, 1095, 1096, 2);
+	maker_nvtx(m, POP, 11, NULL, 1100);
+	maker_scope(m, POP, 10, NULL, 0, 1200);
+	maker_scope(m, PUSH, 12, "again", 6, 1300);
+	maker_scope(m, POP, 12, NULL, 0, 1400);
+	maker_scope(m, PUSH, 12, "other", 0, 1500);
+	maker_scope(m, TOKEN, 12, NULL, 5, 1510); /* another scope now */
+	maker_scope(m, PUSH, 13, "carried other", 5, 1520);
+	maker_scope(m, PUSH, 14, "unknown", 77, 1530);
+	maker_scope(m, PUSH, 15, "of none", 4, 1540);
+	maker_close(m, 9000);
+	other = begin(*state, 200);
+	maker_scope(other, PUSH, 10, "of another process", 5, 2000);
+	maker_close(other, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, true, &e), 0);
+	assert_int_equal(n.unmatched, 0);
+	step = find(t, &n, "step");
+	carried = find(t, &n, "carried");
+	part = find(t, &n, "part");
+	assert_true(step->pitot && step->is_scope && !step->carried);
+	assert_true(carried->carried && !carried->is_scope);
+	assert_int_equal(carried->end_ns, 1090);
+	assert_ptr_equal(&n.items[carried->parent], find(t, &n, "loader")); /* on its thread */
+	assert_ptr_equal(&n.items[carried->outer], step);
+	assert_int_equal(carried->path, step->path);
+	assert_ptr_equal(&n.items[part->outer], carried);
+	assert_int_equal(n.paths[part->path].parent, step->path);
+	assert_int_equal(nvtx_path_of_call(&n, 0), part->path);
+	assert_int_equal(nvtx_path_of_call(&n, 1), find(t, &n, "loader")->path);
+	assert_int_equal(nvtx_path_of_call(&n, TRACE_NO_ROW), SCOPE_NONE);
+	assert_ptr_equal(&n.items[find(t, &n, "again")->outer], step);
+	assert_int_equal(nvtx_scope(n.items, (uint32_t)(find(t, &n, "again") - n.items)),
+			 step - n.items);
+	assert_int_equal(nvtx_scope(n.items, (uint32_t)(part - n.items)), part - n.items);
+	assert_ptr_equal(&n.items[find(t, &n, "carried other")->outer], find(t, &n, "other"));
+	for (unsigned i = 0; i < 3; i++) {
+		const char *names[] = { "unknown", "of none", "of another process" };
+		const struct nvtx_range *r = find(t, &n, names[i]);
+
+		assert_int_equal(r->outer, NVTX_NO_RANGE);
+		assert_true(r->carried && !r->is_scope);
+		assert_int_equal(n.paths[r->path].message, r->message);
+	}
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+static void expect_paths(struct trace *t, enum scope_choice choice, const char *of_part,
+			 const char *of_layer, size_t count)
+{
+	_cleanup_strbuf_ struct strbuf part = STRBUF_INIT, layer = STRBUF_INIT;
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+
+	assert_int_equal(nvtx_ranges_init(&n, t, choice, false, &e), 0);
+	scope_path_text(&n, t, find(t, &n, "part")->path, &part);
+	scope_path_text(&n, t, find(t, &n, "layer")->path, &layer);
+	assert_string_equal(strbuf_text(&part), of_part);
+	assert_string_equal(strbuf_text(&layer), of_layer);
+	assert_int_equal(n.path_count, count);
+	nvtx_ranges_release(&n);
+}
+
+static void scopes_are_of_a_domain_or_of_all(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	struct trace *t;
+
+	maker_nvtx(m, PUSH, 10, "epoch", 1000);
+	maker_scope(m, PUSH, 10, "step", 0, 1100);
+	maker_nvtx(m, PUSH, 10, "layer", 1200);
+	maker_scope(m, PUSH, 10, "part", 0, 1300);
+	maker_scope(m, PUSH, 10, NULL, 0, 1400);
+	event(m, nvtx_kind_start, 10, 0, 5, "crosses", 1500); /* never a scope */
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	expect_paths(t, SCOPES_ALL, "epoch/step/layer/part", "epoch/step/layer", 5);
+	expect_paths(t, SCOPES_PITOT, "step/part", "step", 3);
+	expect_paths(t, SCOPES_NVTX, "epoch/layer", "epoch/layer", 2);
+	trace_free(t);
+}
+
+static bool matches(const struct nvtx_ranges *n, const struct trace *t, const char *glob,
+		    const char *range)
+{
+	uint8_t *all = scope_paths_match(n, t, glob);
+	bool wanted = scope_paths_want(all, find(t, n, range)->path);
+
+	assert_false(scope_paths_want(all, SCOPE_NONE));
+	free(all);
+	return wanted;
+}
+
+static void globs_match_levels(void **state)
+{
+	struct maker *m = begin(*state, 100);
+	char many[200];
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+
+	maker_scope(m, PUSH, 10, "epoch", 0, 1000);
+	maker_scope(m, PUSH, 10, "step 1", 0, 1100);
+	maker_scope(m, PUSH, 10, "forward", 0, 1200);
+	maker_scope(m, PUSH, 10, "attention", 0, 1300);
+	maker_scope(m, PUSH, 11, "forward", 0, 1350); /* in no step */
+	maker_scope(m, PUSH, 11, "alone", 0, 1400);
+	maker_scope(m, PUSH, 12, "a/b", 0, 1500);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, false, &e), 0);
+	assert_true(matches(&n, t, "forward", "attention"));
+	assert_true(matches(&n, t, "forward", "alone"));
+	assert_false(matches(&n, t, "forward", "step 1"));
+	assert_true(matches(&n, t, "step/forward", "attention")); /* as parts of names */
+	assert_true(matches(&n, t, "st*1/for?ard", "forward"));
+	assert_false(matches(&n, t, "step/forward", "alone"));
+	assert_false(matches(&n, t, "st?p/forward", "attention")); /* a glob is a whole name */
+	assert_false(matches(&n, t, "epoch/forward", "attention")); /* not directly inside */
+	assert_true(matches(&n, t, "epoch/step/forward/attention", "attention"));
+	assert_false(matches(&n, t, "x/epoch", "epoch"));
+	assert_true(matches(&n, t, "a/b", "a/b"));
+	assert_true(matches(&n, t, "", "epoch"));
+	memset(many, '/', sizeof(many)); /* more levels than there can be */
+	many[sizeof(many) - 1] = '\0';
+	assert_false(matches(&n, t, many, "attention"));
+	nvtx_ranges_release(&n);
+	trace_free(t);
+}
+
+/* Of scopes that are too deep the innermost is known; texts of paths have an end. */
+static void paths_have_a_limit(void **state)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct maker *m = begin(*state, 100);
+	struct nvtx_ranges n;
+	struct error e = { 0 };
+	struct trace *t;
+	uint32_t path;
+
+	for (uint64_t i = 0; i < 1000; i++)
+		maker_scope(m, PUSH, 10, "again", 0, 1000 + i);
+	maker_scope(m, PUSH, 10, "innermost", 0, 3000);
+	maker_close(m, 9000);
+	t = open_trace(*state);
+	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, false, &e), 0);
+	assert_int_equal(n.path_count, SCOPE_DEPTH_MAX + 2);
+	path = find(t, &n, "innermost")->path;
+	assert_int_equal(n.paths[path].depth, SCOPE_DEPTH_MAX);
+	assert_string_equal(scope_path_name(&n, t, path), "innermost");
+	scope_path_text(&n, t, path, &text);
+	assert_true(text.length > 400 && text.length < 510);
+	assert_memory_equal(strbuf_text(&text), "../again/again/", 15);
+	assert_string_equal(strbuf_text(&text) + text.length - 16, "/again/innermost");
 	nvtx_ranges_release(&n);
 	trace_free(t);
 }
@@ -285,6 +468,10 @@ int main(void)
 		folder_test(lost_pushes_leave_the_others_alone),
 		folder_test(unknown_levels_are_above_the_known),
 		folder_test(odd_orders_stay_fast),
+		folder_test(tokens_carry_scopes_to_other_threads),
+		folder_test(scopes_are_of_a_domain_or_of_all),
+		folder_test(globs_match_levels),
+		folder_test(paths_have_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

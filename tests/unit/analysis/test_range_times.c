@@ -143,8 +143,8 @@ static void filters_and_groups_have_autograds_work(void **state)
 	pop(&p, MAIN, 3000);
 	launch(&p, MAIN, 4000, 1);
 	maker_close(p.m, 900000);
-	options.by = HOTSPOT_NVTX;
-	options.filter.nvtx = "backward";
+	options.by = HOTSPOT_SCOPE;
+	options.filter.scope = "backward";
 	analyze(&a, *state, options);
 	assert_int_equal(a.report.hotspots->count, 2);
 	assert_int_equal(a.report.hotspots->total_ns, 340);

@@ -41,7 +41,7 @@ static void memory_may_run_out_anywhere(void **state)
 	bool done = false;
 
 	options.filter = (struct filter)FILTER_ALL;
-	options.filter.nvtx = "range";
+	options.filter.scope = "range";
 	options.filter.kernel = "k";
 	make(*state);
 	FOR_EACH_FAILURE(n)

@@ -1,0 +1,77 @@
+#include "cli/view_scopes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "trace/columns.h"
+
+static int thread_column(const struct table_schema *table)
+{
+	return table->time_column < 0 ? -1 : schema_column_by_name(table, "thread");
+}
+
+bool view_scopes_known(const struct table_schema *table)
+{
+	return table->launching_kinds || thread_column(table) >= 0;
+}
+
+/* Of calls, or what they cause. */
+static int find_by_call(struct view_scopes *s, struct trace *t, enum table_id table,
+			struct error *e)
+{
+	const uint32_t *calls = NULL;
+	int r = table == TABLE_api_call ? 0 : trace_launches(t, table, &calls, e);
+
+	for (uint64_t row = 0; r >= 0 && row < trace_rows(t, table); row++)
+		s->paths[row] = nvtx_path_of_call(&s->ranges, calls ? calls[row] : (uint32_t)row);
+	return r;
+}
+
+/* Of what a thread does at a time. */
+static int find_by_thread(struct view_scopes *s, struct trace *t, const struct table_schema *table,
+			  struct error *e)
+{
+	int column = thread_column(table);
+	int r = trace_load(t, table->id, UINT64_C(1) << column | UINT64_C(1) << table->time_column,
+			   e);
+	const uint32_t *threads = trace_u32(t, table->id, column);
+	const uint8_t *valid = trace_valid(t, table->id, column);
+	const uint64_t *times = trace_u64(t, table->id, table->time_column);
+
+	for (size_t p = 0; p < trace_process_count(t) && r >= 0; p++) {
+		uint64_t row = trace_first_row(t, table->id, p);
+		struct nvtx_cursor cursor;
+
+		nvtx_cursor_init(&cursor, &s->ranges, trace_process(t, p)->of);
+		for (; row < trace_first_row(t, table->id, p + 1) && r >= 0; row++) {
+			uint32_t range = NVTX_NO_RANGE;
+
+			if (column_has(valid, row))
+				r = nvtx_cursor_at(&cursor, threads[row], times[row], &range);
+			s->paths[row] = nvtx_path(&s->ranges, range);
+		}
+		nvtx_cursor_release(&cursor);
+	}
+	return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
+}
+
+int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_schema *table,
+		     struct error *e)
+{
+	int r = s->paths ? 0 : nvtx_ranges_init(&s->ranges, t, SCOPES_ALL, true, e);
+
+	if (r < 0 || s->paths)
+		return r;
+	s->paths = malloc((trace_rows(t, table->id) + 1) * sizeof(*s->paths));
+	if (!s->paths)
+		return error_set(e, -ENOMEM, "out of memory");
+	return table->launching_kinds || table->id == TABLE_api_call
+		       ? find_by_call(s, t, table->id, e)
+		       : find_by_thread(s, t, table, e);
+}
+
+void view_scopes_release(struct view_scopes *s)
+{
+	nvtx_ranges_release(&s->ranges);
+	free(s->paths);
+}

@@ -1,0 +1,148 @@
+/* section_scopes.c: the tree of scopes (--scopes). */
+#include "report/section.h"
+
+#include <string.h>
+
+#include "analysis/scope_times.h"
+#include "analysis/scope_paths.h"
+#include "report/text.h"
+#include "report/words.h"
+
+#define TREE_ROWS 5 /* as many rows as other tables have: a few levels of each */
+#define INDENT_MAX 16u
+
+#define SCOPE(member) MEMBER(struct scope_time, member)
+#define COUNTED_SCOPE(member) SCOPE(member), COUNTED(struct scope_time, member)
+
+static uint64_t rows_shown(const struct report_view *v)
+{
+	return v->top > UINT64_MAX / TREE_ROWS ? UINT64_MAX : v->top * TREE_ROWS;
+}
+
+/* What is around a scope has a lower rank: no scope is shown without it. */
+static bool is_cut(const struct report_view *v, const void *row)
+{
+	return ((const struct scope_time *)row)->rank >= rows_shown(v);
+}
+
+static bool is_wanted(const struct report_view *v, const void *row)
+{
+	(void)row;
+	return v->report->options.scope_tree;
+}
+
+static bool has_runs(const struct report_view *v, const void *row)
+{
+	const struct scope_time *s = row;
+
+	(void)v;
+	return s->repeats || s->warmups;
+}
+
+static const char *runs_head(const struct report_view *v)
+{
+	return v->report->scope_times->runs ? "runs" : NULL;
+}
+
+static void read_runs(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct scope_time *s = row;
+
+	(void)v;
+	strbuf_addu(&out->text, s->repeats);
+	if (s->warmups)
+		strbuf_addf(&out->text, "+%llu", (unsigned long long)s->warmups);
+}
+
+static void read_tree(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct scope_time *s = row;
+
+	for (uint32_t i = 0; i < MIN(s->depth, INDENT_MAX); i++)
+		strbuf_adds(&out->text, "  ");
+	strbuf_adds(&out->text, scope_path_name(&v->report->ranges, v->report->trace, s->path));
+}
+
+static void read_path(const struct report_view *v, const void *row, struct value *out)
+{
+	scope_path_text(&v->report->ranges, v->report->trace,
+			((const struct scope_time *)row)->path, &out->text);
+}
+
+static void read_name(const struct report_view *v, const void *row, struct value *out)
+{
+	strbuf_adds(&out->text, scope_path_name(&v->report->ranges, v->report->trace,
+						((const struct scope_time *)row)->path));
+}
+
+static const struct field scope_fields[] = {
+	FIELD("path", NULL, TEXT, .value = read_path),
+	FIELD("name", NULL, TEXT, .value = read_name),
+	FIELD("depth", NULL, COUNT, SCOPE(depth)),
+	FIELD(NULL, "share", SHARE, SCOPE(gpu_ns), WHOLE(struct scope_times, gpu_ns)),
+	FIELD("gpu_ns", "GPU time", NS, COUNTED_SCOPE(gpu_ns)),
+	FIELD("self_ns", "self", NS, COUNTED_SCOPE(self_ns)),
+	FIELD("busy_ns", "busy", NS, COUNTED_SCOPE(busy_ns)),
+	FIELD("kernels", "kernels", COUNT, SCOPE(kernels), OPTIONAL_COLUMN),
+	FIELD("launches", "launches", COUNT, SCOPE(launches), OPTIONAL_COLUMN),
+	FIELD("wait_ns", "waiting", NS, COUNTED_SCOPE(wait_ns), OPTIONAL_COLUMN),
+	FIELD("samples", NULL, COUNT, SCOPE(samples)),
+	FIELD("cpu_ns", "CPU time", NS, COUNTED_SCOPE(cpu_ns), OPTIONAL_COLUMN),
+	FIELD("calls", "calls", COUNT, SCOPE(calls)),
+	FIELD("open", NULL, COUNT, SCOPE(open)),
+	FIELD("wall_ns", "wall", NS, SCOPE(wall_ns), COUNTED(struct scope_time, timed)),
+	FIELD(NULL, "mean", NS, SCOPE(wall_ns), PER(struct scope_time, timed),
+	      COUNTED(struct scope_time, timed), OPTIONAL_COLUMN),
+	FIELD("repeats", NULL, COUNT, SCOPE(repeats), .when = has_runs),
+	FIELD("warmups", NULL, COUNT, SCOPE(warmups), .when = has_runs),
+	FIELD(NULL, NULL, TEXT, .value = read_runs, .head_of = runs_head, .when = has_runs),
+	FIELD(NULL, "scope", TEXT, .value = read_tree, FLEXIBLE_COLUMN),
+};
+
+#define ALL(member) MEMBER(struct scope_times, member), .when = is_wanted, .null = true
+
+static const struct field fields[] = {
+	FIELD("gpu_ns", NULL, NS, ALL(gpu_ns)),
+	FIELD("outside_ns", NULL, NS, ALL(outside_ns)),
+	FIELD("count", NULL, COUNT, ALL(count)),
+	LIST("items", ITEMS(struct scope_times, items, count), scope_fields, .all = true,
+	     .hidden = is_cut),
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct scope_times *s = v->report->scope_times;
+
+	sentence_add(out, DURATION(s->gpu_ns), WORDS(" of GPU time"));
+	if (s->outside_ns)
+		sentence_add(out, WORDS(", "), PERCENT(s->outside_ns, s->gpu_ns),
+			     WORDS(" launched outside of scopes"));
+}
+
+static void add_cut(const struct report_view *v, struct strbuf *out)
+{
+	const struct scope_times *s = v->report->scope_times;
+
+	if (s->count > rows_shown(v))
+		sentence_add(out, WORDS("not shown: "), NUMBER(s->count - rows_shown(v)),
+			     WORDS(" of "), NUMBER(s->count),
+			     WORDS(" scopes, with less time (--top 0 shows all)\n"));
+}
+
+static void print_none(const struct report_view *v)
+{
+	if (v->report->options.scope_tree)
+		report_title(v, "scopes",
+			     v->report->ranges.path_count ? "none of those that were recorded"
+							  : "none were recorded");
+}
+
+const struct section section_scopes = {
+	.key = "scopes",
+	.title = "scopes",
+	RESULT(scope_times),
+	FIELDS(fields),
+	.remark = add_remark,
+	.after = add_cut,
+	.empty = print_none,
+};
