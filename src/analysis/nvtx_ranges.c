@@ -375,12 +375,10 @@ static int adopt_range(struct roots *r, struct nvtx_cursor *cursor, uint32_t ind
 
 	int code;
 
-	if (!range->pushed || range->parent != NVTX_NO_RANGE)
+	if (!range->pushed || range->parent != NVTX_NO_RANGE || range->carried)
 		return 0;
 	if (!is_worker(r, range->thread))
 		return add_root(r, index);
-	if (range->carried)
-		return 0;
 	code = adopt(r, cursor, range->start_ns, &range->outer);
 	if (range->outer != NVTX_NO_RANGE && range->outer > index) /* began at the same time */
 		range->outer = NVTX_NO_RANGE;

@@ -63,7 +63,7 @@ struct nvtx_ranges {
  *
  * With calls, ranges and calls of PyTorch's autograd threads belong into ranges of the thread that called backward(), which
  * waits for them: what is in no range of such a thread is in the innermost range of the only other thread of its process
- * that has one, if there is only one.
+ * that has one, if there is only one; threads that carry a scope on do not count.
  */
 int nvtx_ranges_pair(struct nvtx_ranges *n, const struct trace *t, enum scope_choice scopes,
 		     bool with_calls) MUST_USE;

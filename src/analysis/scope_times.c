@@ -138,12 +138,13 @@ static void add_ranges(struct tally *x)
 
 	for (size_t i = 0; i < x->ranges->count; i++) {
 		const struct nvtx_range *r = &x->ranges->items[i];
-		struct scope_time *item = &x->items[r->path];
+		struct scope_time *item;
 
 		if (!r->is_scope || !s->processes[r->process] ||
 		    !scope_paths_want(s->scopes, r->path) ||
 		    !selection_has_time(s, true, r->start_ns))
 			continue;
+		item = &x->items[r->path];
 		item->calls++;
 		item->open += r->open;
 		item->timed += !r->open;

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-#include "analysis/scope_times.h"
+#include "analysis/cpu_use.h"
 #include "analysis/scope_paths.h"
+#include "analysis/scope_times.h"
+#include "analysis/sync_calls.h"
 #include "report/text.h"
 #include "report/words.h"
 
@@ -37,6 +39,17 @@ static bool has_runs(const struct report_view *v, const void *row)
 
 	(void)v;
 	return s->repeats || s->warmups;
+}
+
+/* Columns that would be empty. */
+static const char *wait_head(const struct report_view *v)
+{
+	return v->report->waits->total_ns ? "waiting" : NULL;
+}
+
+static const char *cpu_head(const struct report_view *v)
+{
+	return v->report->cpu_use->samples ? "CPU time" : NULL;
 }
 
 static const char *runs_head(const struct report_view *v)
@@ -85,9 +98,9 @@ static const struct field scope_fields[] = {
 	FIELD("busy_ns", "busy", NS, COUNTED_SCOPE(busy_ns)),
 	FIELD("kernels", "kernels", COUNT, SCOPE(kernels), OPTIONAL_COLUMN),
 	FIELD("launches", "launches", COUNT, SCOPE(launches), OPTIONAL_COLUMN),
-	FIELD("wait_ns", "waiting", NS, COUNTED_SCOPE(wait_ns), OPTIONAL_COLUMN),
+	FIELD("wait_ns", NULL, NS, COUNTED_SCOPE(wait_ns), .head_of = wait_head, OPTIONAL_COLUMN),
 	FIELD("samples", NULL, COUNT, SCOPE(samples)),
-	FIELD("cpu_ns", "CPU time", NS, COUNTED_SCOPE(cpu_ns), OPTIONAL_COLUMN),
+	FIELD("cpu_ns", NULL, NS, COUNTED_SCOPE(cpu_ns), .head_of = cpu_head, OPTIONAL_COLUMN),
 	FIELD("calls", "calls", COUNT, SCOPE(calls)),
 	FIELD("open", NULL, COUNT, SCOPE(open)),
 	FIELD("wall_ns", "wall", NS, SCOPE(wall_ns), COUNTED(struct scope_time, timed)),

@@ -111,6 +111,10 @@ static void what_autograd_launches_is_in_the_range_that_waits_for_it(void **stat
 	pop(&p, AUTOGRAD, 2400);
 	pop(&p, MAIN, 3000);
 	launch(&p, AUTOGRAD, 3100, 5);
+	maker_scope(p.m, nvtx_kind_token, MAIN, NULL, 1, 3200);
+	maker_scope(p.m, nvtx_kind_push, OTHER, NULL, 1, 3300); /* works for the same range */
+	launch(&p, AUTOGRAD, 3400, 1000);
+	maker_scope(p.m, nvtx_kind_pop, OTHER, NULL, 0, 3500);
 	push(&p, OTHER, "loader", 4000);
 	launch(&p, AUTOGRAD, 4100, 2); /* two threads have one: whose work it is nobody knows */
 	pop(&p, OTHER, 4200);
@@ -120,11 +124,31 @@ static void what_autograd_launches_is_in_the_range_that_waits_for_it(void **stat
 	launch(&p, AUTOGRAD, 6000, 4);
 	maker_close(p.m, 900000);
 	analyze(&a, *state, EVERYTHING);
-	expect(&a, "step", 1, 4000, 4, 353);
+	expect(&a, "step", 1, 4000, 5, 1353);
 	expect(&a, "backward", 1, 1000, 2, 340);
 	expect(&a, "MmBackward0", 1, 200, 1, 40);
 	expect(&a, "loader", 1, 200, 0, 0);
 	assert_int_equal(a.report.range_times->outside_ns, 107);
+	analyzed_release(&a);
+}
+
+/* A range is only ever inside of an earlier one, also where both begin at once. */
+static void autograds_range_begins_with_another(void **state)
+{
+	struct program p = begin_program(*state, 100);
+	struct analyzed a;
+
+	push(&p, MAIN, "step", 900);
+	push(&p, AUTOGRAD, "MmBackward0", 1000);
+	push(&p, MAIN, "backward", 1000);
+	launch(&p, AUTOGRAD, 1100, 30);
+	pop(&p, AUTOGRAD, 1200);
+	pop(&p, MAIN, 1300);
+	pop(&p, MAIN, 1400);
+	maker_close(p.m, 900000);
+	analyze(&a, *state, EVERYTHING);
+	expect(&a, "MmBackward0", 1, 200, 1, 30);
+	expect(&a, "backward", 1, 300, 0, 0);
 	analyzed_release(&a);
 }
 
@@ -280,6 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(ranges_have_what_is_launched_inside),
 		folder_test(what_autograd_launches_is_in_the_range_that_waits_for_it),
+		folder_test(autograds_range_begins_with_another),
 		folder_test(filters_and_groups_have_autograds_work),
 		folder_test(recursion_counts_once),
 		folder_test(windows_and_open_ranges),
