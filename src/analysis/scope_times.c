@@ -178,13 +178,12 @@ static void sum_outwards(struct tally *x)
 	}
 }
 
-/* Equal ones in the order of their first ranges. */
+/* Equal ones in the order of their first ranges, so what is around a scope comes before it. */
 static int compare(const void *a, const void *b)
 {
 	const struct scope_time *x = a, *y = b;
 
-	return order_down(x->weight_ns, y->weight_ns) ?: order_up(x->depth, y->depth)
-		       ?: order_up(x->path, y->path);
+	return order_down(x->weight_ns, y->weight_ns) ?: order_up(x->path, y->path);
 }
 
 /*

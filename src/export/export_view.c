@@ -444,7 +444,7 @@ bool export_range(const struct export_view *v, uint32_t process, uint64_t row,
 					.continues = SCOPE_NONE };
 	if (is_range && nvtx_scope(n->items, (uint32_t)i) != i) {
 		range->continues = n->items[i].path;
-		if (!range->text && range->continues != SCOPE_NONE)
+		if (range->continues != SCOPE_NONE)
 			range->text = n->paths[range->continues].message;
 	}
 	if (column_has(c->valid.payload_kind, row) && c->payload_kind[row] == nvtx_payload_runs &&

@@ -142,7 +142,7 @@ static inline uint64_t export_correlation(const struct export_view *v, size_t pr
 
 /* What a row of nvtx that is an event says beside its name's domain and category. */
 struct export_range {
-	uint32_t text; /* string id; 0: none */
+	uint32_t text; /* string id, of the scope that it carries on; 0: none */
 	uint32_t continues; /* path of the scope that it carries on, or SCOPE_NONE */
 	uint64_t runs; /* repeats, and warm-ups << 32; 0: it does not say */
 };

@@ -8,9 +8,10 @@ import pytest
 CPU_SECONDS = 60  # what they take is less than one; what they took before was more than a thousand
 MEMORY_BYTES = 1 << 30
 KINDS = ("chain", "pushes", "clock")
-COMMANDS = [["info"], ["info", "--json"], ["report"], ["report", "--json", "--top", "0"], ["report", "--by", "nvtx"],
-            ["report", "--by", "caller"], ["flame", "--by", "nvtx", "--format", "text"], ["flame", "-i", "--format", "text"],
-            ["flame", "--by", "nvtx", "-o", "x.svg"], ["flame", "-o", "x.html"], ["flame", "-o", "x.json"],
+COMMANDS = [["info"], ["info", "--json"], ["report"], ["report", "--json", "--top", "0"], ["report", "--by", "scope"],
+            ["report", "--scopes"], ["report", "--scopes", "--json", "--scope", "x/y"], ["view", "nvtx", "-c", "scope"],
+            ["report", "--by", "caller"], ["flame", "--by", "scope", "--format", "text"], ["flame", "-i", "--format", "text"],
+            ["flame", "--by", "scope", "-o", "x.svg"], ["flame", "-o", "x.html"], ["flame", "-o", "x.json"],
             ["export", "-o", "x.json"], ["symbolize"], ["view", "-n", "3", "kernel"], ["view", "context"]]
 # pprof's and Perfetto's files have each stack in full: of a chain these are large.
 

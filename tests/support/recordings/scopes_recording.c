@@ -57,11 +57,15 @@ static void step(struct program *p, uint64_t at, uint64_t token)
 	maker_scope(m, nvtx_kind_token, MAIN, NULL, token, at + 411 * US);
 	launch(p, MAIN, p->gemm, at + 420 * US, 150);
 	maker_scope(m, nvtx_kind_push, POOL, NULL, token, at + 430 * US);
+	maker_scope(m, nvtx_kind_push, POOL, "bucket", 0, at + 431 * US);
 	launch(p, POOL, p->gemm, at + 435 * US, 150);
+	maker_scope(m, nvtx_kind_pop, POOL, NULL, 0, at + 445 * US);
 	maker_cpu_sample(m, POOL, at + 450 * US, 50 * US, 0);
 	maker_scope(m, nvtx_kind_pop, POOL, NULL, 0, at + 500 * US);
 	maker_call(m, MAKER_STREAM_SYNCHRONIZE, MAIN, at + 600 * US, at + 700 * US,
 		   ++p->correlation);
+	maker_synchronization(m, synchronization_kind_stream, 7, at + 605 * US, at + 695 * US,
+			      p->correlation);
 	pop(p, at + 800 * US);
 	pop(p, at + 1000 * US);
 }

@@ -290,7 +290,10 @@ static void tokens_carry_scopes_to_other_threads(void **state)
 	struct error e = { 0 };
 	struct trace *t;
 
-	maker_scope(m, TOKEN, 10, NULL, 4, 900); /* in no range: it names none */
+	maker_scope(m, PUSH, 10, "before", 0, 800);
+	maker_scope(m, TOKEN, 10, NULL, 4, 810);
+	maker_scope(m, POP, 10, NULL, 0, 820);
+	maker_scope(m, TOKEN, 10, NULL, 4, 900); /* in no range: it names none any more */
 	maker_scope(m, PUSH, 10, "step", 0, 1000);
 	maker_scope(m, TOKEN, 10, NULL, 5, 1010);
 	maker_nvtx(m, PUSH, 11, "loader", 1020);
@@ -366,7 +369,7 @@ static void expect_paths(struct trace *t, enum scope_choice choice, const char *
 
 static void scopes_are_of_a_domain_or_of_all(void **state)
 {
-	struct maker *m = begin(*state, 100);
+	struct maker *m = begin(*state, 100), *other = begin(*state, 200);
 	struct trace *t;
 
 	maker_nvtx(m, PUSH, 10, "epoch", 1000);
@@ -376,10 +379,12 @@ static void scopes_are_of_a_domain_or_of_all(void **state)
 	maker_scope(m, PUSH, 10, NULL, 0, 1400);
 	event(m, nvtx_kind_start, 10, 0, 5, "crosses", 1500); /* never a scope */
 	maker_close(m, 9000);
+	event(other, PUSH, 10, 9, 0, "of another domain 9", 1000);
+	maker_close(other, 9000);
 	t = open_trace(*state);
-	expect_paths(t, SCOPES_ALL, "epoch/step/layer/part", "epoch/step/layer", 5);
+	expect_paths(t, SCOPES_ALL, "epoch/step/layer/part", "epoch/step/layer", 6);
 	expect_paths(t, SCOPES_PITOT, "step/part", "step", 3);
-	expect_paths(t, SCOPES_NVTX, "epoch/layer", "epoch/layer", 2);
+	expect_paths(t, SCOPES_NVTX, "epoch/layer", "epoch/layer", 3);
 	trace_free(t);
 }
 
@@ -441,13 +446,18 @@ static void paths_have_a_limit(void **state)
 	struct trace *t;
 	uint32_t path;
 
-	for (uint64_t i = 0; i < 1000; i++)
+	for (uint64_t i = 0; i < 1000; i++) {
 		maker_scope(m, PUSH, 10, "again", 0, 1000 + i);
+		/* A chain of tokens, each of a scope inside of what the one before names. */
+		maker_scope(m, PUSH, 20 + (uint32_t)i, NULL, i, 1000 + i);
+		maker_scope(m, PUSH, 20 + (uint32_t)i, "again", 0, 1000 + i);
+		maker_scope(m, TOKEN, 20 + (uint32_t)i, NULL, i + 1, 1000 + i);
+	}
 	maker_scope(m, PUSH, 10, "innermost", 0, 3000);
 	maker_close(m, 9000);
 	t = open_trace(*state);
 	assert_int_equal(nvtx_ranges_init(&n, t, SCOPES_ALL, false, &e), 0);
-	assert_int_equal(n.path_count, SCOPE_DEPTH_MAX + 2);
+	assert_int_equal(n.path_count, 2 * SCOPE_DEPTH_MAX + 3); /* two chains, and `innermost` */
 	path = find(t, &n, "innermost")->path;
 	assert_int_equal(n.paths[path].depth, SCOPE_DEPTH_MAX);
 	assert_string_equal(scope_path_name(&n, t, path), "innermost");

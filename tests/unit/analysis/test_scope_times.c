@@ -184,6 +184,43 @@ static void the_longest_come_first(void **state)
 	analyzed_release(&a);
 }
 
+/* Work that a thread goes on with after the scope that it is for; samples from outside; a scope whose token is lost. */
+static void scopes_may_last_longer_on_other_threads(void **state)
+{
+	struct program p = begin_program(*state, 100);
+	struct maker *sampler;
+	struct analyzed a;
+
+	push(&p, MAIN, "sends", 1000);
+	maker_scope(p.m, nvtx_kind_token, MAIN, NULL, 1, 1001);
+	pop(&p, MAIN, 1010);
+	push(&p, MAIN, "short", 1020);
+	pop(&p, MAIN, 1100);
+	maker_scope(p.m, nvtx_kind_push, POOL, NULL, 1, 2000);
+	push(&p, POOL, "works", 2001);
+	pop(&p, POOL, 9000);
+	pop(&p, POOL, 9001);
+	maker_scope(p.m, nvtx_kind_push, POOL, "lost", 2, 10000);
+	launch(&p, POOL, 10001, 5);
+	pop(&p, POOL, 10010);
+	maker_close(p.m, 900000);
+	sampler = maker_begin_sampler(*state, 100, 10, "./app");
+	maker_cpu_sample(sampler, POOL, 3000, 11, 0);
+	maker_close(sampler, 8000);
+	analyze(&a, *state, tree_options());
+	assert_int_equal(a.report.scope_times->count, 4);
+	expect(&a, "sends", 1, 10, 0, 0, 0);
+	expect(&a, "sends/works", 1, 6999, 0, 0, 0);
+	expect(&a, "lost", 0, 0, 5, 5, 5);
+	assert_int_equal(find(&a, "sends")->rank, 0);
+	assert_int_equal(find(&a, "sends/works")->rank, 1);
+	assert_int_equal(find(&a, "short")->rank, 2);
+	assert_int_equal(find(&a, "sends/works")->cpu_ns, 11);
+	assert_int_equal(a.report.range_times->ranges, 3);
+	assert_int_equal(a.report.range_times->count, 4);
+	analyzed_release(&a);
+}
+
 /* With a filter or a window only what they choose is counted, in the scopes around it too. */
 static void filters_and_windows(void **state)
 {
@@ -324,6 +361,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		folder_test(scopes_have_what_is_inside),
 		folder_test(the_longest_come_first),
+		folder_test(scopes_may_last_longer_on_other_threads),
 		folder_test(filters_and_windows),
 		folder_test(times_are_conserved),
 	};
