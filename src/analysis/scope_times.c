@@ -160,6 +160,7 @@ static void sum_outwards(struct tally *x)
 		uint32_t parent = x->ranges->paths[i].parent;
 
 		s->path = (uint32_t)i;
+		s->message = x->ranges->paths[i].message;
 		s->depth = x->ranges->paths[i].depth;
 		s->gpu_ns += s->self_ns;
 		s->weight_ns = MAX(s->weight_ns, MAX(s->gpu_ns, s->wall_ns));

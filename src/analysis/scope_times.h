@@ -10,7 +10,7 @@
 
 struct scope_time {
 	uint32_t path; /* of report.ranges */
-	uint32_t depth;
+	uint32_t message, depth; /* of the path */
 	uint64_t rank; /* by weight, from 0; what is around a scope has a lower one */
 	uint64_t weight_ns; /* the longest of GPU time and wall time, here and inside; at least 1 */
 	uint64_t calls; /* that began in the window; carried ranges are none */

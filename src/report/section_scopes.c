@@ -1,8 +1,6 @@
 /* section_scopes.c: the tree of scopes (--scopes). */
 #include "report/section.h"
 
-#include <string.h>
-
 #include "analysis/cpu_use.h"
 #include "analysis/scope_paths.h"
 #include "analysis/scope_times.h"
@@ -82,15 +80,9 @@ static void read_path(const struct report_view *v, const void *row, struct value
 			((const struct scope_time *)row)->path, &out->text);
 }
 
-static void read_name(const struct report_view *v, const void *row, struct value *out)
-{
-	strbuf_adds(&out->text, scope_path_name(&v->report->ranges, v->report->trace,
-						((const struct scope_time *)row)->path));
-}
-
 static const struct field scope_fields[] = {
 	FIELD("path", NULL, TEXT, .value = read_path),
-	FIELD("name", NULL, TEXT, .value = read_name),
+	FIELD("name", NULL, STRING, SCOPE(message)),
 	FIELD("depth", NULL, COUNT, SCOPE(depth)),
 	FIELD(NULL, "share", SHARE, SCOPE(gpu_ns), WHOLE(struct scope_times, gpu_ns)),
 	FIELD("gpu_ns", "GPU time", NS, COUNTED_SCOPE(gpu_ns)),
