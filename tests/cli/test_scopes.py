@@ -33,21 +33,22 @@ def test_which_ranges_are_scopes(pitot, recording):
         return [item["path"] for item in report(pitot, recording, *options)["scopes"]["items"]]
 
     assert names("--scopes") == names("--scopes=all")
-    assert names("--scopes=nvtx") == ["layer"]
-    assert set(names("--scopes")) - set(names("--scopes=pitot")) == {"epoch/step/forward/layer"}
+    assert names("--scopes=nvtx") == ["layer", "MmBackward0"]
+    assert set(names("--scopes")) - set(names("--scopes=pitot")) == {
+        "epoch/step/forward/layer", "epoch/step/backward/MmBackward0"}
     none = pitot("report", recording, "--scopes=pitot", "--scope", "layer").stdout
     assert "\nscopes  none of those that were recorded\n" in none
-    assert "none of 9 match: inside scopes like 'layer'" in none
+    assert "none of 13 match: inside scopes like 'layer'" in none
 
 
 def test_kernels_by_scope(pitot, recording):
     by_scope = report(pitot, recording, "--by", "scope")["hotspots"]
     assert by_scope == report(pitot, recording, "--by", "nvtx")["hotspots"] and by_scope["by"] == "scope"
     assert {item["label"]: item["time"]["count"] for item in by_scope["items"]} == {
-        "backward": 2, "bucket": 2, "layer": 2, "forward": 2, "(outside any scope)": 1}
+        "backward": 4, "bucket": 2, "MmBackward0": 2, "layer": 2, "forward": 2, "(outside any scope)": 1}
 
 
-@pytest.mark.parametrize("glob, kernels", [("step", 8), ("backward", 4), ("step/fo*", 4), ("epoch/forward", 0), ("none", 0)])
+@pytest.mark.parametrize("glob, kernels", [("step", 12), ("backward", 8), ("step/fo*", 4), ("epoch/forward", 0), ("none", 0)])
 def test_filters_agree(pitot, recording, tmp_path, glob, kernels):
     assert report(pitot, recording, "--scope", glob)["hotspots"]["kernels"] == kernels
     assert report(pitot, recording, "--nvtx", glob)["hotspots"]["kernels"] == kernels
@@ -82,19 +83,20 @@ def test_chrome(pitot, recording, tmp_path):
     assert epoch["args"] == {"domain": "pitot", "repeats": 2, "warmups": 1} and epoch["dur"] == 3400
     carried = [e for e in ranges if "continues" in e["args"]]
     assert [(e["name"], e["tid"], e["args"]["continues"]) for e in carried] == [("backward", 101, "epoch/step/backward")] * 2
-    assert len(ranges) == 15, "tokens are no events"
+    assert len(ranges) == 17, "tokens are no events"
     launches = [e for e in events if e["name"] == "cuLaunchKernel"]
     assert [e["args"].get("scope") for e in launches[2:4] + launches[-1:]] == [
         "epoch/step/backward", "epoch/step/backward/bucket", None]
     on_gpu = [e["name"] for e in events if e.get("cat") == "gpu_user_annotation"]
-    assert sorted(on_gpu) == sorted(["epoch"] * 2 + ["step", "backward"] * 4 + ["forward", "layer", "bucket"] * 2)
+    assert sorted(on_gpu) == sorted(["epoch"] * 2 + ["step", "backward"] * 4 + ["forward", "layer", "bucket", "MmBackward0"] * 2)
+    assert {e["dur"] for e in events if e.get("cat") == "gpu_user_annotation" and e["name"] == "backward"} == {150, 165}
 
 
 def test_perfetto(pitot, recording, tmp_path):
     pitot("export", recording, "-o", tmp_path / "x.pftrace")
     trace = Trace((tmp_path / "x.pftrace").read_bytes())
     scopes = [s for s in trace.slices if s.category == "scope" and s.tid is not None]
-    assert len(scopes) == 13 and {s.name for s in trace.slices if s.category == "nvtx"} == {"layer"}
+    assert len(scopes) == 13 and {s.name for s in trace.slices if s.category == "nvtx"} == {"layer", "MmBackward0"}
     epoch, = (s for s in scopes if s.name == "epoch")
     assert epoch.notes == {"domain": "pitot", "repeats": 2, "warmups": 1}
     assert {(s.name, s.tid) for s in scopes if s.notes.get("continues") == "epoch/step/backward"} == {("backward", 101)}
@@ -113,7 +115,8 @@ def test_view(pitot, recording, sampled):
     assert scopes("kernel")[-1] is None and scopes("api_call")[4] == "epoch/step/backward"
     assert scopes("cpu_sample") == (["epoch/step/load"] * 2 + ["epoch/step/backward"]) * 2
     assert scopes("nvtx", "-w", "kind=token") == ["epoch/step/backward"] * 2
-    assert scopes("kernel", "-w", "scope!=forward") == ["epoch/step/backward", "epoch/step/backward/bucket"] * 2
+    assert scopes("kernel", "-w", "scope!=forward") == [
+        "epoch/step/backward", "epoch/step/backward/bucket", "epoch/step/backward", "epoch/step/backward/MmBackward0"] * 2
     assert scopes("kernel", "-w", "scope=-") == [None]
     assert "epoch/step/load" in pitot("view", recording, "cpu_sample", "-c", "time,scope").stdout
     assert "step/forward" in scopes("cpu_sample", path=sampled), "sampled from outside"

@@ -1,6 +1,6 @@
 /*
  * scopes_recording.c: a program with scopes: an epoch of two steps, whose parts nest, one of them carried on by a thread of a
- * pool, with NVTX ranges of a library inside, and work outside of them all. Nothing in it was measured.
+ * pool, with NVTX ranges of libraries inside, and work outside of them all. Nothing in it was measured.
  */
 #include "base/clock.h"
 #include "support/make_recording.h"
@@ -10,6 +10,7 @@
 #define US UINT64_C(1000)
 #define MAIN 100
 #define POOL 101
+#define AUTOGRAD 102
 #define STEPS 2
 
 struct program {
@@ -37,7 +38,7 @@ static void pop(struct program *p, uint64_t at)
 	maker_scope(p->m, nvtx_kind_pop, MAIN, NULL, 0, at);
 }
 
-/* 1 ms: loading, forward with a layer of a library, backward on two threads, and a wait. */
+/* 1 ms: loading, forward with a layer of a library, backward on three threads, and a wait. */
 static void step(struct program *p, uint64_t at, uint64_t token)
 {
 	struct maker *m = p->m;
@@ -60,8 +61,12 @@ static void step(struct program *p, uint64_t at, uint64_t token)
 	maker_scope(m, nvtx_kind_push, POOL, "bucket", 0, at + 431 * US);
 	launch(p, POOL, p->gemm, at + 435 * US, 150);
 	maker_scope(m, nvtx_kind_pop, POOL, NULL, 0, at + 445 * US);
+	launch(p, POOL, p->reduce, at + 447 * US, 5);
 	maker_cpu_sample(m, POOL, at + 450 * US, 50 * US, 0);
 	maker_scope(m, nvtx_kind_pop, POOL, NULL, 0, at + 500 * US);
+	maker_nvtx(m, nvtx_kind_push, AUTOGRAD, "MmBackward0", at + 520 * US);
+	launch(p, AUTOGRAD, p->gemm, at + 525 * US, 60);
+	maker_nvtx(m, nvtx_kind_pop, AUTOGRAD, NULL, at + 530 * US);
 	maker_call(m, MAKER_STREAM_SYNCHRONIZE, MAIN, at + 600 * US, at + 700 * US,
 		   ++p->correlation);
 	maker_synchronization(m, synchronization_kind_stream, 7, at + 605 * US, at + 695 * US,
@@ -78,6 +83,7 @@ void recording_scopes(const char *folder)
 	maker_stream(p.m, 13, START);
 	maker_thread(p.m, MAIN, "main", START);
 	maker_thread(p.m, POOL, "pool", START);
+	maker_thread(p.m, AUTOGRAD, "pt_autograd_0", START);
 	p.gemm = maker_config(p.m, "gemm", 64, 256);
 	p.reduce = maker_config(p.m, "reduce", 8, 128);
 	p.m->runs = UINT64_C(1) << 32 | STEPS;
