@@ -332,6 +332,7 @@ void view_text(const struct view_table *t, const struct view_column *c, uint64_t
 	} else if (c->kind == VIEW_SCOPE) {
 		scope_path_text(&t->scopes->ranges, t->trace, (uint32_t)v.number, &path);
 		text_safe(out, strbuf_text(&path), path.length);
+		out->failed |= path.failed;
 	} else if (!c->schema) {
 		strbuf_addu(out, v.number);
 	} else {
@@ -375,6 +376,7 @@ void view_json(const struct view_table *t, const struct view_column *c, uint64_t
 	if (c->kind == VIEW_SCOPE) {
 		scope_path_text(&t->scopes->ranges, t->trace, (uint32_t)v.number, &path);
 		json_bytes(j, strbuf_text(&path), path.length);
+		j->out->failed |= path.failed;
 		return;
 	}
 	switch (type) {

@@ -161,7 +161,7 @@ static void write_end(struct chrome *c, const char *path)
 /* Hands text to the file. 0 or a negative code. */
 static int flush(struct chrome *c, struct output *output, struct error *e)
 {
-	if (c->out.failed || c->name.failed)
+	if (c->out.failed || c->name.failed || c->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	output_take(output, &c->out);
 	if (!raw_init(&c->out))

@@ -165,7 +165,7 @@ static void begin_part(struct perfetto *p)
 /* Hands packets to the file. 0 or a negative code. */
 static int flush(struct perfetto *p, struct parts *parts, struct error *e)
 {
-	if (p->out.failed)
+	if (p->out.failed || p->view.scope_text.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	output_take(part(parts), &p->out);
 	if (!raw_init(&p->out))

@@ -4,6 +4,7 @@
 #include "analysis/report.h"
 
 #include "failing_alloc.h"
+#include "analysis/scope_times.h"
 #include "report_fixture.h"
 
 static void make(const char *folder)
@@ -36,7 +37,11 @@ static void make(const char *folder)
 static void memory_may_run_out_anywhere(void **state)
 {
 	struct report_options options = {
-		.by = HOTSPOT_CONFIG, .callers_of = 3, .captures = true, .threads = 1
+		.by = HOTSPOT_CONFIG,
+		.callers_of = 3,
+		.captures = true,
+		.scope_tree = true,
+		.threads = 1,
 	};
 	bool done = false;
 
@@ -60,6 +65,7 @@ static void memory_may_run_out_anywhere(void **state)
 				assert_int_equal(r.hotspots->kernels, 10);
 				assert_int_equal(r.hotspots->items[0].caller_count, 1);
 				assert_int_equal(r.cpu_use->samples, 30);
+				assert_int_equal(r.scope_times->items[0].kernels, 10);
 				assert_true(r.idle_lines->source == IDLE_SOURCE_SAMPLES);
 			}
 			report_release(&r);

@@ -226,6 +226,7 @@ static void test_without_memory(void **state)
 
 	make(path, 30, true);
 	options.kernel = "add";
+	options.scope = "step";
 	options.overwrite = true;
 	options.split_bytes = 4096;
 	for (const struct exporter *x = exporters; x->file.name; x++) {

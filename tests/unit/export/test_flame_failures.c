@@ -57,6 +57,7 @@ static struct flame_options options_of(unsigned round)
 	o.levels = round ? (1 << FLAME_LEVELS) - 1 : 0;
 	o.detail = round ? STACK_ADDRESSES : STACK_FUNCTIONS;
 	o.captures = true;
+	o.scope = round ? "range" : NULL;
 	return o;
 }
 
