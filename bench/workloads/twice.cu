@@ -2,8 +2,6 @@
 // build: nvcc -Iinclude -o twice twice.cu -L<build> -lpitot
 #include <cstdio>
 #include <cstdlib>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <pitot/pitot.h>
 
@@ -21,16 +19,15 @@ static void work(cudaStream_t stream, float *a, long launches)
 
 static void record(const char *name, cudaStream_t stream, float *a)
 {
-	char folder[4096], path[5000];
+	pitot_options options = {};
+	pitot_session *session;
 
-	if (!getcwd(folder, sizeof(folder)))
-		exit(1);
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	mkdir(path, 0700);
-	setenv("PITOT_RECORDING", path, 1);
-	printf("%s: pitot_init says %d\n", name, pitot_init());
+	options.size = sizeof(options);
+	options.directory = name;
+	session = pitot_start(&options);
+	printf("%s: %s\n", name, session ? "recording" : pitot_error());
 	work(stream, a, 1000);
-	pitot_stop();
+	pitot_stop(session);
 }
 
 int main(int argc, char **)

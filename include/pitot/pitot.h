@@ -2,11 +2,22 @@
  * pitot.h: the public C API of libpitot.so, Pitot's recorder.
  *
  * A program need not be linked with Pitot: `pitot record` injects the library. Linking with it lets a program start
- * and stop a recording by itself. All functions may be called from any thread; none of them prints, exits or blocks
- * for longer than its comment says.
+ * and stop recordings by itself:
+ *
+ *	struct pitot_options options = { .size = sizeof(options), .directory = "run.pitot" };
+ *	struct pitot_session *session = pitot_start(&options);
+ *	…
+ *	pitot_stop(session);
+ *
+ * All functions may be called from any thread, at any time, also from a library's constructor and after the first CUDA
+ * call; none of them prints, exits or blocks for longer than its comment says. Functions that return int return a
+ * negative errno when they fail, and pitot_error() says why.
  */
 #ifndef PITOT_PITOT_H
 #define PITOT_PITOT_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,18 +28,103 @@ extern "C" {
 /* "major.minor.patch" of the library. Static storage. */
 PITOT_API const char *pitot_version(void);
 
-/*
- * Starts recording this process into the directory that the environment variable PITOT_RECORDING names (an absolute
- * path of an existing directory), as PITOT_OPTIONS says. Does nothing when a recording is already running. Call it
- * before the first CUDA call. Returns 1 when a recording is running, else 0.
- */
-PITOT_API int pitot_init(void);
+/* --- what to record --- */
+
+/* Of all of them 0 is "not given": the environment, the configuration file and the defaults decide. */
+enum pitot_switch { PITOT_OFF = 1, PITOT_ON };
+enum pitot_engine {
+	PITOT_ENGINE_MONITOR = 1, /* NVML and the host alone, without CUPTI */
+	PITOT_ENGINE_TRACE, /* and kernels, copies, launches, graphs … */
+	/* Not there yet: `trace`, and the recording says so. */
+	PITOT_ENGINE_PC_SAMPLING,
+	PITOT_ENGINE_SASS_METRICS,
+	PITOT_ENGINE_RANGE_PROFILER,
+	PITOT_ENGINE_PM_SAMPLING,
+	PITOT_ENGINE_DEEP,
+};
+enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
+enum pitot_api { PITOT_API_LAUNCHES = 1, PITOT_API_ALL };
+enum pitot_stacks { PITOT_STACKS_NONE = 1, PITOT_STACKS_NATIVE, PITOT_STACKS_PYTHON, PITOT_STACKS_ALL };
+enum pitot_own_profiler { PITOT_OWN_PROFILER_KEEP = 1, PITOT_OWN_PROFILER_SHARE };
+
+/* A time or a size that is none, where 0 is "not given". */
+#define PITOT_NONE UINT64_MAX
+
+enum pitot_log_level { PITOT_LOG_ERROR, PITOT_LOG_WARNING, PITOT_LOG_INFO };
 
 /*
- * Ends the recording in order: everything seen so far is on disk when it returns. Takes milliseconds, at most two
- * seconds. It is called by itself when the process exits. A recording that was ended cannot be started again.
+ * A program that was built with an older header passes a smaller size: what that does not cover is not given. Zeroed but for
+ * `size` it says nothing. Texts are copied. docs/embed.md says what else decides about each, and in which order.
  */
-PITOT_API void pitot_stop(void);
+struct pitot_options {
+	size_t size; /* sizeof(struct pitot_options) */
+	/*
+	 * The folder of the recording: it is created, or is empty. NULL: of pitot_init the recording that PITOT_RECORDING names
+	 * (under `pitot record`); else NAME-DATE-TIME.pitot in the current folder.
+	 */
+	const char *directory;
+	const char *app_name; /* NULL: from the command line of the process */
+	const char *config_file; /* JSON; NULL: PITOT_CONFIG_FILE, or none */
+	/* What is worth telling, one line without its end; called by pitot_start … pitot_report only, on their thread. NULL: nobody. */
+	void (*log)(void *context, int level, const char *text);
+	void *log_context;
+	/* What counts where neither this struct nor the environment nor the file says anything; its settings alone are looked at. */
+	const struct pitot_options *defaults;
+	enum pitot_switch enabled; /* PITOT_OFF: nothing is loaded, started or written */
+	/* Settings, named as in PITOT_OPTIONS; `pitot help record` explains them. */
+	enum pitot_engine engine;
+	uint64_t delay_ns, duration_ns; /* a window of the session's time */
+	enum pitot_graphs graphs;
+	enum pitot_api api;
+	enum pitot_stacks stacks;
+	enum pitot_switch sync, memory;
+	uint64_t counters_ns; /* PITOT_NONE: no counters of NVML */
+	enum pitot_own_profiler own_profiler;
+	uint64_t max_bytes;
+};
+
+/* --- recordings --- */
+
+struct pitot_session;
+
+/*
+ * Starts a recording of this process: as often as you like, several at a time, beside that of `pitot record`. NULL as options: the
+ * environment and the configuration file alone. Takes milliseconds, with CUDA those that CUPTI needs. What happens from the
+ * return on is in it. NULL: it cannot be started, or recording is switched off (PITOT_DISABLED).
+ *
+ * In the child of a fork nothing is recorded until it starts a recording of its own.
+ */
+PITOT_API struct pitot_session *pitot_start(const struct pitot_options *options);
+
+/*
+ * Ends it in order and frees it: everything up to here is on disk. Takes milliseconds, beside other recordings a quarter of a second;
+ * two seconds at most. A recording that is never stopped ends with the process. NULL: nothing happens. 0.
+ */
+PITOT_API int pitot_stop(struct pitot_session *session);
+
+/*
+ * What was recorded so far is on disk when it returns; of GPU work, what has ended. All recordings of the process; `session` may be
+ * NULL. Takes about 40 milliseconds, at most two seconds (-ETIMEDOUT).
+ */
+PITOT_API int pitot_flush(struct pitot_session *session);
+
+/*
+ * The one recording of programs that need no more, or of several libraries in a program that each want to be recorded: the first call
+ * starts it, others find it running. 1: it runs; 0: recording is switched off; negative: it cannot be started.
+ */
+PITOT_API int pitot_init(const struct pitot_options *options);
+
+/* Ends it, as pitot_stop. Does nothing when there is none. */
+PITOT_API void pitot_shutdown(void);
+
+/*
+ * Writes the text report of the recording that was started last to the file `path`; "" or NULL: to standard output. Runs the program
+ * `pitot`, which is found beside the library, as it is installed, or in PATH, and waits for it.
+ */
+PITOT_API int pitot_report(const char *path);
+
+/* Why the last of these functions that this thread called has failed, and what to do; "" when it has not. Valid until the next. */
+PITOT_API const char *pitot_error(void);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define HELP_INDENT 2
 #define HELP_COLUMN_MAX 30 /* the texts start no further to the right than this */
@@ -98,9 +100,10 @@ static int unknown_long(const struct option *options, const char *name, size_t l
 			 name, negated ? "no-" : "", nearest->name);
 }
 
-static int set_enum(const struct option *o, const char *text, struct error *e)
+static int set_enum(const struct option *o, const char *subject, const char *text, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf choices = STRBUF_INIT;
+	bool later = false;
 
 	for (int i = 0; o->choices[i]; i++) {
 		if (strcmp(o->choices[i], text) == 0) {
@@ -113,8 +116,10 @@ static int set_enum(const struct option *o, const char *text, struct error *e)
 						: " or ",
 			    o->choices[i]);
 	}
-	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name,
-			 strbuf_text(&choices), text);
+	for (const char *const *l = o->later; l && *l; l++)
+		later |= strcmp(*l, text) == 0;
+	return error_set(e, E_USAGE, "%s takes %s, not '%s'%s", subject, strbuf_text(&choices),
+			 text, later ? ", which is not there yet" : "");
 }
 
 static int add_to_list(const struct option *o, const char *text, struct error *e)
@@ -128,11 +133,6 @@ static int add_to_list(const struct option *o, const char *text, struct error *e
 	return 0;
 }
 
-static int not_a(const char *what, const struct option *o, const char *text, struct error *e)
-{
-	return error_set(e, E_USAGE, "option '--%s' takes %s, not '%s'", o->name, what, text);
-}
-
 static const struct number_kind {
 	int (*parse)(const char *text, uint64_t *value);
 	const char *what;
@@ -142,26 +142,33 @@ static const struct number_kind {
 	[OPTION_DURATION] = { parse_duration, "a duration such as 10s, 250ms or 1.5m" },
 };
 
-static int set_number(const struct option *o, const char *text, struct error *e)
+static int set_number(const struct option *o, const char *subject, const char *text,
+		      struct error *e)
 {
 	const struct number_kind *kind = &number_kinds[o->type];
 	uint64_t value;
 
 	if (kind->parse(text, &value) < 0)
-		return not_a(kind->what, o, text, e);
+		return error_set(e, E_USAGE, "%s takes %s, not '%s'", subject, kind->what, text);
 	if (o->positive && !value)
-		return error_set(e, E_USAGE, "option '--%s' must be greater than 0", o->name);
+		return error_set(e, E_USAGE, "%s must be greater than 0", subject);
 	if (o->most && value > o->most)
-		return error_set(e, E_USAGE, "option '--%s' takes at most %" PRIu64 ", not '%s'",
-				 o->name, o->most, text);
+		return error_set(e, E_USAGE, "%s takes at most %" PRIu64 ", not '%s'", subject,
+				 o->most, text);
 	*(uint64_t *)o->value = value;
 	return 0;
 }
 
-static int set_value(const struct option *o, const char *text, bool flag, struct error *e)
+static int set_value(const struct option *o, const char *subject, const char *text, bool flag,
+		     struct error *e)
 {
+	char own_subject[64];
 	int err = 0;
 
+	if (!subject) {
+		snprintf(own_subject, sizeof(own_subject), "option '--%s'", o->name);
+		subject = own_subject;
+	}
 	switch (o->type) {
 	case OPTION_FLAG:
 		*(bool *)o->value = flag;
@@ -172,10 +179,10 @@ static int set_value(const struct option *o, const char *text, bool flag, struct
 	case OPTION_U64:
 	case OPTION_SIZE:
 	case OPTION_DURATION:
-		err = set_number(o, flag ? text : "0", e);
+		err = set_number(o, subject, flag ? text : "0", e);
 		break;
 	case OPTION_ENUM:
-		err = set_enum(o, text, e);
+		err = set_enum(o, subject, text, e);
 		break;
 	case OPTION_LIST:
 		err = add_to_list(o, text, e);
@@ -184,6 +191,32 @@ static int set_value(const struct option *o, const char *text, bool flag, struct
 	if (!err && o->given)
 		*o->given = true;
 	return err;
+}
+
+bool parse_switch(const char *text, bool *on)
+{
+	static const char *const words[] = { "0", "1", "off", "on", "no", "yes", "false", "true" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (strcasecmp(text, words[i]) == 0) {
+			*on = i % 2;
+			return true;
+		}
+	}
+	return false;
+}
+
+int option_set(const struct option *o, const char *subject, const char *text, struct error *e)
+{
+	bool on = true, is_switch = parse_switch(text, &on);
+
+	if (o->type == OPTION_FLAG && !is_switch)
+		return error_set(e, E_USAGE, "%s takes on or off, not '%s'", subject, text);
+	/* Digits are a number where that is what the option takes. */
+	is_switch = is_switch && (text[0] < '0' || text[0] > '9');
+	if (o->type != OPTION_FLAG && !(is_switch && o->negatable))
+		return set_value(o, subject, text, true, e);
+	return set_value(o, subject, on ? o->bare : text, on, e);
 }
 
 void option_argument(const struct option *o, struct strbuf *out)
@@ -264,7 +297,7 @@ static int parse_long(const struct option *options, const char *argument, const 
 		value = next;
 		used_next = true;
 	}
-	err = set_value(o, value, flag, e);
+	err = set_value(o, NULL, value, flag, e);
 	return err < 0 ? err : used_next;
 }
 
@@ -290,10 +323,10 @@ static int parse_letters(const struct option *options, const char *argument, con
 
 			if (!attached && !next)
 				return needs_value(o, e);
-			err = set_value(o, attached ? p + 1 : next, true, e);
+			err = set_value(o, NULL, attached ? p + 1 : next, true, e);
 			return err < 0 ? err : !attached;
 		}
-		err = set_value(o, o->bare, true, e);
+		err = set_value(o, NULL, o->bare, true, e);
 		if (err < 0)
 			return err;
 	}

@@ -34,6 +34,7 @@ struct option {
 	const char *argument;	/* what help calls the value: "DIR"; NULL for an OPTION_ENUM: its choices */
 	const char *help;	/* one line, lower case, no full stop */
 	const char *const *choices;	/* OPTION_ENUM, NULL-terminated; OPTION_STRING: what completion offers, or NULL */
+	const char *const *later;	/* choices that are still to come, NULL-terminated: the error for them says so; NULL: none */
 	/*
 	 * --name and --no-name; of a number, size or duration --no-name means 0, and `bare` must be set.
 	 */
@@ -56,6 +57,12 @@ struct option {
 int options_parse(const struct option *options, int argc, char **argv, bool stop_at_operand, int *operands,
 		  bool *help_wanted, struct error *e);
 
+/*
+ * Sets *o->value from a text that is not of the command line. What --name and --no-name say there is a word here: on or off, yes or no,
+ * true or false, of a flag 1 or 0, too. `subject` is what errors call the option. 0 or E_USAGE.
+ */
+int option_set(const struct option *o, const char *subject, const char *text, struct error *e);
+
 /* Appends the "options:" part of a help text, aligned, wrapped at `width` columns. */
 void options_help(const struct option *options, unsigned width, struct strbuf *out);
 
@@ -67,6 +74,7 @@ const char *options_nearest(const char *word, const char *const *known);
 
 int parse_size(const char *text, uint64_t *bytes);		/* 0 or -EINVAL */
 int parse_duration(const char *text, uint64_t *ns);		/* 0 or -EINVAL */
+bool parse_switch(const char *text, bool *on);			/* 1, true, yes or on; 0, false, no or off, in any case */
 int parse_u64(const char *text, uint64_t *value);		/* decimal or 0x; 0 or -EINVAL */
 
 #endif

@@ -19,7 +19,6 @@ struct output {
 	int fd;
 	int err; /* errno of the first failure, once the pump has ended */
 	bool overwrite;
-	mode_t mode;
 	char *path; /* "-" is standard output */
 	char *partial; /* NULL when written in place */
 	uint64_t bytes;
@@ -47,7 +46,7 @@ static int create_partial(struct output *o)
 			errno = ENOMEM;
 			return -1;
 		}
-		fd = open(o->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode);
+		fd = open(o->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (fd >= 0)
 			return fd;
 		free(o->partial);
@@ -84,7 +83,7 @@ static int open_file(struct output *o)
 	return 0;
 }
 
-static struct output *open_with_mode(const char *path, bool overwrite, mode_t mode, struct error *e)
+struct output *output_open(const char *path, bool overwrite, struct error *e)
 {
 	struct output *o = calloc(1, sizeof(*o));
 	size_t length = strlen(path);
@@ -93,7 +92,6 @@ static struct output *open_with_mode(const char *path, bool overwrite, mode_t mo
 	if (!o)
 		goto fail;
 	o->fd = STDOUT_FILENO;
-	o->mode = mode;
 	o->overwrite = overwrite;
 	o->path = strdup(path);
 	if (!o->path)
@@ -113,16 +111,6 @@ fail:
 	else
 		error_errno(e, err, "cannot write '%s'", path);
 	return NULL;
-}
-
-struct output *output_open(const char *path, bool overwrite, struct error *e)
-{
-	return open_with_mode(path, overwrite, 0666, e);
-}
-
-struct output *output_open_private(const char *path, struct error *e)
-{
-	return open_with_mode(path, true, 0600, e);
 }
 
 void output_write(struct output *o, const void *bytes, size_t length)

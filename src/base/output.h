@@ -16,8 +16,6 @@ struct output;
 #define OUTPUT_PIECE_BYTES ((size_t)8 << 20) /* what is handed to the kernel at once */
 
 struct output *output_open(const char *path, bool overwrite, struct error *e) MUST_USE;
-/* As output_open, for a file that only its owner may read. An old one is replaced. */
-struct output *output_open_private(const char *path, struct error *e) MUST_USE;
 void output_write(struct output *o, const void *bytes, size_t length);	/* errors are kept until commit */
 void output_take(struct output *o, struct strbuf *s);	/* the same for a buffer, which gets other memory: no copy */
 uint64_t output_bytes(const struct output *o);				/* taken so far, before compression */

@@ -57,6 +57,10 @@ static struct {
 	ring_handler *handlers[RING_KINDS];
 	unsigned flush; /* round of the vendor thread that a seal waits for; 0: none */
 	uint64_t flush_since_ns;
+	atomic_uint asked,
+		answered; /* collector_flush: how often, and the last that is on disk; a futex */
+	unsigned flush_asked; /* `asked` when the flush began */
+	atomic_int flush_result;
 	const char *hangs_in; /* the call that a row says hangs */
 	uint64_t hangs_since_ns;
 	bool calls; /* threads had events since the last seal */
@@ -234,9 +238,11 @@ static void read_names_again(uint64_t now)
 		r->named = false; /* with the next event: threads rename themselves late */
 }
 
-static void seal(uint64_t now)
+/* As writer_flush. */
+static int seal(uint64_t now)
 {
 	struct ring *r;
+	int result;
 
 	check_clock();
 	for (unsigned i = 0; (r = ring_at(i)); i++)
@@ -251,13 +257,15 @@ static void seal(uint64_t now)
 		read_names_again(now);
 	if (now - self.cost_since_ns >= NS_PER_S)
 		write_costs(now);
-	if (writer_flush(self.w) == 0)
+	result = writer_flush(self.w);
+	if (result == 0)
 		FOR_EACH_SOURCE (s)
 			if ((*s)->stored)
 				(*s)->stored();
 	self.last_seal_ns = now;
 	self.sealed_rows = rows_taken();
 	self.calls = false;
+	return result;
 }
 
 /* While only the GPU works, its kernels are long: a SIGKILL costs what is in CUPTI's open buffer, too, and seals are small. */
@@ -278,22 +286,38 @@ static uint64_t collect(uint64_t now)
 	return work;
 }
 
+/* The second step. Those who asked before the first one have what they asked for, unless it is still on its way to the disk. */
+static void finish_flush(uint64_t now)
+{
+	int result;
+
+	self.flush = 0;
+	collect(now); /* what was handed over meanwhile is sealed too */
+	result = seal(now);
+	if (result == 1)
+		return;
+	atomic_store(&self.flush_result, result);
+	atomic_store(&self.answered, self.flush_asked);
+	futex_wake(&self.answered);
+}
+
 /* The two steps of sealing, each when its time has come. */
 static void seal_when_due(uint64_t now)
 {
+	unsigned asked = atomic_load(&self.asked);
+	bool is_asked = asked != atomic_load(&self.answered);
+
 	if (self.flush) {
-		if (!vendor_thread_done(self.flush) && now - self.flush_since_ns < VENDOR_WAIT_NS)
-			return;
-		self.flush = 0;
-		collect(now); /* what was handed over meanwhile is sealed too */
-		seal(now);
+		if (vendor_thread_done(self.flush) || now - self.flush_since_ns >= VENDOR_WAIT_NS)
+			finish_flush(now);
 		return;
 	}
-	if (now < seal_due_ns())
+	if (now < seal_due_ns() && !is_asked)
 		return;
-	if (is_unfinished(now)) {
+	if (is_asked || is_unfinished(now)) {
 		self.flush = vendor_thread_request(VENDOR_FLUSH);
 		self.flush_since_ns = now;
+		self.flush_asked = asked;
 	} else if (now - self.last_seal_ns >= COLLECTOR_SEAL_NS &&
 		   rows_taken() != self.sealed_rows) {
 		seal(now);
@@ -526,6 +550,7 @@ void collector_begin(struct writer *w, const struct source_start *start)
 	for (unsigned i = 0; i < RING_KINDS; i++)
 		self.handlers[i] = source_handler(i);
 	self.flush = 0;
+	atomic_store(&self.answered, atomic_load(&self.asked));
 	self.hangs_in = NULL;
 	self.last_seal_ns = self.cost_since_ns = self.last_names_ns = now;
 	self.sealed_rows = self.last_thread_look_ns = self.cpu_reported_ns = 0;
@@ -555,6 +580,22 @@ bool collector_stop(uint64_t limit_ns, enum vendor_reason reason)
 		futex_wait(&self.phase, PHASE_STOPPING, MIN(end - now, PROGRESS_LOOK_NS));
 	}
 	return true;
+}
+
+int collector_flush(uint64_t limit_ns)
+{
+	unsigned wanted = atomic_fetch_add(&self.asked, 1) + 1, answered;
+	uint64_t begun = clock_machine_ns();
+
+	collector_wake();
+	while ((int)(wanted - (answered = atomic_load(&self.answered))) > 0) {
+		if (!collector_running())
+			return 0;
+		if (clock_machine_ns() - begun >= limit_ns)
+			return -ETIMEDOUT;
+		futex_wait(&self.answered, answered, PROGRESS_LOOK_NS);
+	}
+	return atomic_load(&self.flush_result);
 }
 
 void collector_after_fork(void)

@@ -31,6 +31,12 @@ void collector_begin(struct writer *w, const struct source_start *start);
  */
 bool collector_stop(uint64_t limit_ns, enum vendor_reason reason);
 
+/*
+ * Waits until what was recorded so far is on disk: finished GPU work, too, if the GPU does not hang. 0, also where nothing is being
+ * recorded; -ETIMEDOUT: it is not, after limit_ns; or the negative errno for which rows are being lost. Any thread but ours.
+ */
+int collector_flush(uint64_t limit_ns);
+
 /* Something goes on: for those who wait for the end. Any thread. */
 void collector_moved(void);
 

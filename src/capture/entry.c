@@ -3,6 +3,7 @@
 
 #include "base/compiler.h"
 #include "capture/nvtx/nvtx_source.h"
+#include "capture/program.h"
 #include "capture/session.h"
 
 /* LD_PRELOAD names this library, in programs that may never use CUDA. */
@@ -38,12 +39,51 @@ EXPORT const char *pitot_version(void)
 	return PITOT_VERSION;
 }
 
-EXPORT int pitot_init(void)
+/* Why the last call of this thread failed. */
+static __thread struct error failure;
+
+static struct error *no_failure(void)
 {
-	return session_start(SESSION_BY_PROGRAM);
+	failure.code = 0;
+	failure.text[0] = '\0';
+	return &failure;
 }
 
-EXPORT void pitot_stop(void)
+EXPORT const char *pitot_error(void)
 {
-	session_stop();
+	return failure.text;
+}
+
+EXPORT struct pitot_session *pitot_start(const struct pitot_options *options)
+{
+	return program_start(options, no_failure());
+}
+
+EXPORT int pitot_stop(struct pitot_session *session)
+{
+	no_failure();
+	program_stop(session);
+	return 0;
+}
+
+EXPORT int pitot_flush(struct pitot_session *session)
+{
+	(void)session; /* the collector seals for all of them */
+	return program_flush(no_failure());
+}
+
+EXPORT int pitot_init(const struct pitot_options *options)
+{
+	return program_init(options, no_failure());
+}
+
+EXPORT void pitot_shutdown(void)
+{
+	no_failure();
+	program_shutdown();
+}
+
+EXPORT int pitot_report(const char *path)
+{
+	return program_report_last(path, no_failure());
 }

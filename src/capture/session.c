@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/helper_thread.h"
+#include "capture/capability_notes.h"
 #include "capture/collector.h"
 #include "capture/log.h"
 #include "capture/park.h"
@@ -91,19 +92,25 @@ static bool is_open(const struct session *s, uint64_t now)
 	       now < settings_window_end_ns(&s->settings);
 }
 
-static struct sink *new_recording(const struct settings *settings)
+struct sink *session_recording(const struct settings *settings, struct error *e)
 {
-	struct error e = { 0 };
 	struct sink *sink;
 	struct writer_options options = { .directory = settings->directory,
 					  .max_bytes = settings->max_bytes,
 					  .segment_bytes = settings->segment_bytes,
 					  .background = true };
 
-	if (recording_sink_new(&options, &sink, &e) == 0)
-		return sink;
-	log_line("cannot record: %s", e.text);
-	return NULL;
+	return recording_sink_new(&options, &sink, e) == 0 ? sink : NULL;
+}
+
+static struct sink *new_recording(const struct settings *settings)
+{
+	struct error e = { 0 };
+	struct sink *sink = session_recording(settings, &e);
+
+	if (!sink)
+		log_line("cannot record: %s", e.text);
+	return sink;
 }
 
 static void abandon(struct sink *sink)
@@ -126,6 +133,36 @@ static struct session *new_session(const struct settings *settings, struct sink 
 		return s;
 	free(s);
 	return NULL;
+}
+
+/* A row of capability for this session's sink alone: others beside it have settings of their own. */
+static void write_capability(const struct session *s, struct writer *w, struct row_capability *row,
+			     const char *name, const char *got)
+{
+	row->time_ns = clock_monotonic_ns();
+	row->name = rows_text(w, name);
+	row->got = rows_text(w, got);
+	ROW_MISSING(row, capability, method);
+	writer_append_to(w, s->sink, TABLE_capability, row);
+}
+
+/* What differs from the defaults, and where that is from. */
+static void write_settings(const struct session *s, struct writer *w)
+{
+	struct row_capability settings = { .state = capability_state_on },
+			      engine = { .state = capability_state_degraded };
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	settings_sources(&s->settings, &text);
+	ROW_MISSING(&settings, capability, asked);
+	ROW_MISSING(&settings, capability, reason);
+	if (text.length)
+		write_capability(s, w, &settings, "settings", strbuf_text(&text));
+	if (!s->settings.engine_later)
+		return;
+	engine.asked = rows_text(w, s->settings.engine_later);
+	engine.reason = rows_text(w, "this engine is not there yet");
+	write_capability(s, w, &engine, "engine", setting_engine_names[s->settings.engine]);
 }
 
 /* The oldest is the first: what each has of its own (SETTING_JOIN_OWN), the sources have of that one. */
@@ -179,7 +216,7 @@ static void start_sources(enum session_way way, bool first, struct source_start 
 	}
 	/* A Python that starts looks which signals have their default: not before it has done that. */
 	if (start->with_cuda || self.requested.preload != SETTING_PRELOAD_PYTHON)
-		process_exit_install(start->with_cuda && start->wanted->cuda);
+		process_exit_install(start->with_cuda && settings_use_cupti(start->wanted));
 }
 
 static bool start_first(struct session *s, enum session_way way)
@@ -192,6 +229,7 @@ static bool start_first(struct session *s, enum session_way way)
 		return false;
 	}
 	writer_attach(self.writer, s->sink);
+	write_settings(s, self.writer);
 	if (collector_start() < 0) {
 		log_line("cannot start a thread");
 		writer_abandon(&self.writer);
@@ -287,11 +325,16 @@ struct session *session_open(const struct settings *settings, struct sink *sink,
 
 static struct session *open_environment(enum session_way way)
 {
+	struct error e = { 0 };
 	struct session *s;
 
 	log_open();
-	if (!settings_read(&self.requested))
+	self.requested = (struct settings)SETTINGS_INIT;
+	settings_read(&self.requested, NULL, false, &e);
+	if (self.requested.disabled || !self.requested.directory[0])
 		return NULL;
+	if (e.code)
+		capability_note("environment", capability_state_degraded, NULL, NULL, "%s", e.text);
 	if (!self.preloaded)
 		self.requested.preload = SETTING_PRELOAD_NONE;
 	s = open_locked(&self.requested, NULL, way);
@@ -358,6 +401,7 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 			MAX(s->settings.start_ns, settings_window_start_ns(&s->settings));
 		s->sink->until_ns = UINT64_MAX;
 		writer_attach(w, s->sink);
+		write_settings(s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
 	}
@@ -571,9 +615,10 @@ static void start_later(void)
 
 void session_preloaded(void)
 {
-	struct settings settings;
+	struct settings settings = SETTINGS_INIT;
 
-	if (!settings_read(&settings) || settings.preload == SETTING_PRELOAD_NONE)
+	settings_read(&settings, NULL, false, NULL);
+	if (settings.disabled || !settings.directory[0] || settings.preload == SETTING_PRELOAD_NONE)
 		return;
 	if (settings.preload == SETTING_PRELOAD_PYTHON && !dlsym(RTLD_DEFAULT, "Py_Initialize"))
 		return;

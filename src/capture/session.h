@@ -2,7 +2,8 @@
  * session.h: what is wanted of the recorder, from when to when, for which sink. Any number of sessions, one after the other and
  * at the same time: sources are on for what all of them want, and each sink gets the rows of its session's time.
  *
- * All ways in (CUDA's injection, NVTX's injection, LD_PRELOAD, pitot_init) start the session that the environment asks for.
+ * CUDA's injection, NVTX's injection, LD_PRELOAD and pitot_init start the session that the environment asks for; program.h has those
+ * that the program asks for.
  */
 #ifndef PITOT_CAPTURE_SESSION_H
 #define PITOT_CAPTURE_SESSION_H
@@ -34,6 +35,11 @@ struct session *session_open(const struct settings *settings, struct sink *sink,
 			     enum session_way way) MUST_USE;
 
 /*
+ * A recording in settings->directory, which exists, as a sink; NULL: *e says why not.
+ */
+struct sink *session_recording(const struct settings *settings, struct error *e) MUST_USE;
+
+/*
  * Ends it in order and frees it: its sink has everything and is closed. Beside others that takes a quarter of a second, and work
  * that has not ended by then is not in it; the last one stops the recorder. Bounded, two seconds at most; thread-safe. *s may be
  * NULL, and is afterwards.
@@ -49,7 +55,7 @@ bool session_start(enum session_way way);
 /* The library was loaded: a session starts soon if the environment asks for that (setting `preload`). */
 void session_preloaded(void);
 
-/* Closes it. Nothing of the recorder stays in the program's calls if it was the last. Thread-safe. */
+/* Closes the environment's. Nothing of the recorder stays in the program's calls if it was the last. Thread-safe. */
 void session_stop(void);
 
 /* The process ends: all sessions are completed, nothing else is touched. */

@@ -2,6 +2,7 @@
  * cmd_record.c: `pitot record`: its options, what contradicts itself in them, and the order of a
  * recording's parts.
  */
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +20,14 @@ static struct record_request request = {
 
 static struct option_list pids;
 
+static bool given[SETTINGS_COUNT];
+
 #define SETTING_OPTION(key_, type_, join_, initial, ...)                                           \
-	{ .key = #key_, .type = OPTION_##type_, .value = &request.settings.key_, __VA_ARGS__ },
+	{ .key = #key_,                                                                            \
+	  .type = OPTION_##type_,                                                                  \
+	  .value = &request.settings.key_,                                                         \
+	  .given = &given[SETTING_ID_##key_],                                                      \
+	  __VA_ARGS__ },
 
 static const struct option options[] = {
 	{ .name = "output",
@@ -138,6 +145,41 @@ static int check_options(const struct context *c, int argc)
 	return read_pids(c);
 }
 
+/* What the command line does not say, the environment and the configuration file may. */
+static int read_settings(struct error *e)
+{
+	struct settings s = SETTINGS_INIT;
+	int err;
+
+#define S(key_, ...)                                                                               \
+	if (given[SETTING_ID_##key_])                                                              \
+		settings_give(&s, SETTING_ID_##key_, (uint64_t)request.settings.key_,              \
+			      SETTING_BY_CODE);
+	SETTINGS_REQUESTED(S)
+#undef S
+	err = settings_read(&s, NULL, true, e);
+	request.settings = s;
+	if (!request.name && *s.name)
+		request.name = request.settings.name;
+	return err;
+}
+
+/* Recording is switched off: the command runs all the same. */
+static int run_alone(const struct context *c, int argc, char **argv)
+{
+	struct error e = { 0 };
+
+	cli_note(c,
+		 "recording is switched off (PITOT_DISABLED, GPUFL_DISABLED or the configuration "
+		 "file): nothing is recorded");
+	if (argc < 2)
+		return EXIT_DONE;
+	execvp(argv[1], argv + 1);
+	error_errno(&e, errno, "cannot run '%s'", argv[1]);
+	cli_fail(c, &e);
+	return e.code == -ENOENT ? 127 : 126;
+}
+
 /* What a shell would return for a command that cannot be run. */
 static int cannot_record(const struct context *c, const struct recording *r, const struct error *e)
 {
@@ -157,6 +199,10 @@ static int run_record(struct context *c, int argc, char **argv)
 
 	if (status != EXIT_DONE)
 		return status;
+	if (read_settings(&e) < 0)
+		return cli_fail(c, &e);
+	if (request.settings.disabled)
+		return run_alone(c, argc, argv);
 	/* A reader of stderr may have gone; the command continues, and its status is returned. */
 	signal_to_error(SIGPIPE);
 	err = pids.count ? record_attach(&r, &e) : record_launch(&r, argc - 1, argv + 1, &e);
@@ -210,6 +256,9 @@ const struct command cmd_record = {
 		 "tool "
 		 "has set an injection variable, pitot record stops, unless --force-injection is "
 		 "given.\n\n"
+		 "Each setting that the command line does not give can be given by a variable "
+		 "(PITOT_GRAPHS=launch, PITOT_COUNTERS=100ms), or in a JSON file that "
+		 "PITOT_CONFIG_FILE names. PITOT_DISABLED=1 runs COMMAND without recording it.\n\n"
 		 "PITOT_LIBRARY names another libpitot.so, PITOT_CUPTI another libcupti, and "
 		 "PITOT_LOG a "
 		 "file for the recorder's messages, or stderr.\n\n"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "cli/ui.h"
-#include "record/recording_dir.h"
-#include "record/recording_json.h"
+#include "format/recording_dir.h"
+#include "format/recording_json.h"
 #include "record/symbolize.h"
 
 char *cli_find_recording(const struct context *c, const char *argument, struct error *e)

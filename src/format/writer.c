@@ -454,6 +454,14 @@ void writer_append(struct writer *w, enum table_id table, const void *row)
 		keep(w, t, row);
 }
 
+void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, const void *row)
+{
+	if (unlikely(w->due))
+		begin_epoch(w);
+	w->begun = true;
+	sink->ops->append(sink, table, row);
+}
+
 static void append_losses(struct writer *w)
 {
 	struct row_loss rows[LOSS_REASONS];

@@ -101,6 +101,9 @@ void writer_on_stack(struct writer *w, writer_need_stack *need, void *context);
  */
 void writer_append(struct writer *w, enum table_id table, const void *row);
 
+/* Takes a row for one of the sinks alone, and keeps nothing of it. */
+void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, const void *row);
+
 /* Seals all sinks. 0: everything is kept; 1: it is under way; or a negative errno: rows are being lost. */
 int writer_flush(struct writer *w);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "record/recording_dir.h"
+#include "format/recording_dir.h"
 
 void recording_release(struct recording *r)
 {
@@ -42,6 +42,7 @@ void record_make_options(struct recording *r)
 	s.perf = r->cpu.perf_namespace;
 	s.preload = r->preload;
 	s.cuda = !r->request->cpu_only;
+	r->identity.engine = setting_engine_names[s.engine];
 	strbuf_clear(&r->options);
 	settings_text(&s, &r->options);
 	r->identity.options = strbuf_text(&r->options);
@@ -74,9 +75,9 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 		return e->code;
 	r->preload_library = r->library ? record_find_preload(r->library) : NULL;
 	if (r->request->name)
-		record_name(1, (char *[]){ (char *)r->request->name, NULL }, &r->name);
+		recording_name(1, (char *[]){ (char *)r->request->name, NULL }, &r->name);
 	else
-		record_name(argc, argv, &r->name);
+		recording_name(argc, argv, &r->name);
 	if (r->name.failed)
 		return error_set(e, -ENOMEM, "out of memory");
 	r->directory = recording_dir_create(r->request->output, r->name.data, r->request->force, e);

@@ -12,7 +12,7 @@
 #include "record/inject.h"
 #include "record/process_command.h"
 #include "record/process_tree.h"
-#include "record/recording_json.h"
+#include "format/recording_json.h"
 #include "record/request.h"
 #include "record/spawn.h"
 
@@ -54,7 +54,7 @@ struct recording {
 	enum command_kind command_kind;
 	char *preload_library; /* NULL: there is none */
 	int preload; /* SETTING_PRELOAD_ */
-	struct record_identity identity;
+	struct recording_identity identity;
 	struct writer *writer;
 	struct process_tree *tree;
 	struct spawn spawn;

@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
+
+const char *const setting_engine_names[] = {
+	[SETTING_ENGINE_MONITOR] = "monitor", [SETTING_ENGINE_TRACE] = "trace", NULL
+};
+const char *const setting_engine_later[] = { "pc-sampling", "sass-metrics", "range-profiler",
+					     "pm-sampling", "deep",         NULL };
 const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
 					     [SETTING_GRAPHS_AUTO] = "auto",
 					     [SETTING_GRAPHS_NODE] = "node",
@@ -24,6 +31,12 @@ const char *const setting_preload_names[] = { [SETTING_PRELOAD_NONE] = "none",
 					      [SETTING_PRELOAD_ALL] = "all",
 					      NULL };
 
+static const char *const source_names[] = {
+	[SETTING_BY_DEFAULT] = "default", [SETTING_BY_PROGRAM] = "program",
+	[SETTING_BY_FILE] = "file",       [SETTING_BY_ENVIRONMENT] = "environment",
+	[SETTING_BY_RECORD] = "record",   [SETTING_BY_CODE] = "code",
+};
+
 static const struct settings defaults = SETTINGS_INIT;
 
 /* Settings as options, whose values lie in struct settings at `offset`. */
@@ -31,11 +44,11 @@ static const struct setting {
 	size_t offset;
 	enum setting_join join;
 	struct option option;
-} all[] = {
+} all[SETTINGS_COUNT] = {
 #define S(key_, type_, join_, initial, ...)                                                        \
-	{ offsetof(struct settings, key_),                                                         \
-	  SETTING_JOIN_##join_,                                                                    \
-	  { .key = #key_, .type = OPTION_##type_, __VA_ARGS__ } },
+	[SETTING_ID_##key_] = { offsetof(struct settings, key_),                                   \
+				SETTING_JOIN_##join_,                                              \
+				{ .key = #key_, .type = OPTION_##type_, __VA_ARGS__ } },
 	SETTINGS(S)
 #undef S
 };
@@ -68,6 +81,75 @@ static void set(struct settings *s, const struct setting *setting, uint64_t to)
 	default:
 		*(uint64_t *)value = setting->option.most ? MIN(to, setting->option.most) : to;
 	}
+}
+
+static uint64_t count(const char *const *names)
+{
+	uint64_t n = 0;
+
+	while (names && names[n])
+		n++;
+	return n;
+}
+
+const char *settings_choice(enum setting_id id, uint64_t value)
+{
+	const struct option *o = &all[id].option;
+	uint64_t there = count(o->choices);
+
+	if (value < there)
+		return o->choices[value];
+	return value - there < count(o->later) ? o->later[value - there] : NULL;
+}
+
+void settings_give(struct settings *s, enum setting_id id, uint64_t value,
+		   enum setting_source source)
+{
+	uint64_t there = count(all[id].option.choices);
+
+	if (source < s->source[id])
+		return;
+	s->source[id] = (uint8_t)source;
+	if (id == SETTING_ID_engine)
+		s->engine_later = value < there ? NULL : settings_choice(id, value);
+	set(s, &all[id], there ? MIN(value, there - 1) : value);
+}
+
+/* What a user has typed: '_' is '-', and case does not matter. */
+static bool is_name(const char *name, const char *text)
+{
+	for (; *name && *text; name++, text++)
+		if (*name != (*text == '_' ? '-' : *text | (*text >= 'A' && *text <= 'Z' ? 32 : 0)))
+			return false;
+	return *name == *text;
+}
+
+int settings_find(const char *name)
+{
+	for (int i = 0; i < SETTINGS_COUNT; i++)
+		if (all[i].option.name && is_name(all[i].option.name, name))
+			return i;
+	return -1;
+}
+
+const struct option *settings_option(enum setting_id id)
+{
+	return &all[id].option;
+}
+
+int settings_set(struct settings *s, enum setting_id id, const char *text,
+		 enum setting_source source, const char *subject, struct error *e)
+{
+	struct settings value = { 0 };
+	struct option o = all[id].option;
+	int err;
+
+	o.value = (char *)&value + all[id].offset;
+	err = option_set(&o, subject, text, e);
+	if (err < 0)
+		return err;
+	settings_give(s, id, get(&value, &all[id]), source);
+	return 0;
 }
 
 void settings_join(struct settings *to, const struct settings *more)
@@ -118,28 +200,37 @@ static bool read_choice(const char *const *choices, const char *text, size_t len
 	return false;
 }
 
-static void read_value(struct settings *s, const struct setting *setting, const char *text,
-		       size_t length)
+static void read_value(struct settings *s, enum setting_id id, const char *text, size_t length,
+		       enum setting_source source)
 {
-	const struct option *o = &setting->option;
+	const struct option *o = &all[id].option;
 	uint64_t value;
 
 	if (o->type == OPTION_ENUM ? read_choice(o->choices, text, length, &value)
 				   : read_number(text, length, &value))
-		set(s, setting, value);
+		settings_give(s, id, value, source);
+}
+
+/* Nobody else knows when it began. */
+bool settings_are_by_record(const char *options)
+{
+	return strstr(options, "start_ns=") != NULL;
 }
 
 void settings_parse(struct settings *s, const char *text)
 {
+	enum setting_source source =
+		settings_are_by_record(text) ? SETTING_BY_RECORD : SETTING_BY_ENVIRONMENT;
+
 	while (*text) {
 		size_t item = strcspn(text, ";"), key;
 		const char *equals = memchr(text, '=', item);
 
 		key = equals ? (size_t)(equals - text) : 0;
-		for (size_t i = 0; equals && i < ARRAY_SIZE(all); i++)
+		for (int i = 0; equals && i < SETTINGS_COUNT; i++)
 			if (strlen(all[i].option.key) == key &&
 			    memcmp(all[i].option.key, text, key) == 0)
-				read_value(s, &all[i], equals + 1, item - key - 1);
+				read_value(s, i, equals + 1, item - key - 1, source);
 		text += item;
 		text += *text == ';';
 	}
@@ -163,19 +254,40 @@ void settings_text(const struct settings *s, struct strbuf *out)
 	}
 }
 
-/* A program with privileges that its user lacks takes no orders from its environment: secure_getenv. */
-bool settings_read(struct settings *s)
+static void add_value(const struct option *o, uint64_t value, struct strbuf *out)
 {
-	const char *directory = secure_getenv("PITOT_RECORDING");
-	const char *options = secure_getenv("PITOT_OPTIONS");
+	switch (o->type) {
+	case OPTION_ENUM:
+		strbuf_adds(out, o->choices[value]);
+		break;
+	case OPTION_FLAG:
+		strbuf_adds(out, value ? "on" : "off");
+		break;
+	case OPTION_DURATION:
+		human_duration(out, value);
+		break;
+	case OPTION_SIZE:
+		human_bytes(out, value);
+		break;
+	default:
+		strbuf_addu(out, value);
+	}
+}
 
-	*s = defaults;
-	if (!directory || directory[0] != '/' || strlen(directory) >= sizeof(s->directory))
-		return false;
-	memcpy(s->directory, directory, strlen(directory));
-	if (options)
-		settings_parse(s, options);
-	return true;
+void settings_sources(const struct settings *s, struct strbuf *out)
+{
+	for (int i = 0; i < SETTINGS_COUNT; i++) {
+		const struct option *o = &all[i].option;
+
+		if (!s->source[i] || !o->name)
+			continue;
+		strbuf_addf(out, "%s%s=", out->length ? ", " : "", o->name);
+		if (o->negatable && o->bare && !get(s, &all[i]))
+			strbuf_adds(out, "off");
+		else
+			add_value(o, get(s, &all[i]), out);
+		strbuf_addf(out, " (%s)", source_names[s->source[i]]);
+	}
 }
 
 static uint64_t add_or_forever(uint64_t a, uint64_t b)

@@ -6,6 +6,8 @@
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
  *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be mixed. Values are 0 or 1, decimal
  *			numbers (of nanoseconds, bytes, …) and names of choices
+ *	PITOT_GRAPHS …	a setting by the name of its option, with a value as on the command line
+ *	PITOT_CONFIG_FILE  a JSON object of settings by those names
  */
 #ifndef PITOT_SCHEMA_SETTINGS_H
 #define PITOT_SCHEMA_SETTINGS_H
@@ -16,6 +18,7 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 
+enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -23,8 +26,10 @@ enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Their names by value; NULL at the end. */
-extern const char *const setting_graphs_names[], *const setting_api_names[], *const setting_stacks_names[],
-	*const setting_own_profiler_names[], *const setting_preload_names[];
+extern const char *const setting_engine_names[], *const setting_graphs_names[], *const setting_api_names[],
+	*const setting_stacks_names[], *const setting_own_profiler_names[], *const setting_preload_names[];
+/* Engines that are to come, by value behind those that are there. */
+extern const char *const setting_engine_later[];
 
 enum setting_join {
 	SETTING_JOIN_OWN, /* each has its own */
@@ -42,6 +47,9 @@ enum setting_join {
  */
 /* clang-format off */
 #define SETTINGS_REQUESTED(S)                                                                                          \
+	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .choices = setting_engine_names,                      \
+	  .later = setting_engine_later,                                                                               \
+	  .help = "what the GPUs are watched by: NVML alone, without CUPTI, or by CUPTI, too (default trace)")        \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -85,8 +93,29 @@ typedef bool setting_FLAG;
 typedef int setting_ENUM;
 typedef uint64_t setting_U64, setting_SIZE, setting_DURATION;
 
+/* Where a value is from. One of a higher number overrides those of lower ones, whatever is read first. */
+enum setting_source {
+	SETTING_BY_DEFAULT,
+	SETTING_BY_PROGRAM, /* the program's own defaults */
+	SETTING_BY_FILE,
+	SETTING_BY_ENVIRONMENT,
+	SETTING_BY_RECORD, /* `pitot record` */
+	SETTING_BY_CODE,
+};
+
+enum setting_id {
+#define S(key, ...) SETTING_ID_##key,
+	SETTINGS(S)
+#undef S
+	SETTINGS_COUNT,
+};
+
 struct settings {
 	char directory[4096]; /* of the recording; "": none */
+	char name[128]; /* what the program calls itself; "": nothing */
+	bool disabled; /* the kill switch: nothing is to be recorded */
+	const char *engine_later; /* was requested, and is still to come; NULL: none */
+	uint8_t source[SETTINGS_COUNT]; /* enum setting_source */
 #define S(key, type, ...) setting_##type key;
 	SETTINGS(S)
 #undef S
@@ -95,14 +124,43 @@ struct settings {
 #define SETTING_INITIAL(key, type, join, initial, ...) .key = initial,
 #define SETTINGS_INIT { SETTINGS(SETTING_INITIAL) }
 
+/* Sets a value unless it has one of a stronger source. A flag's is 0 or 1; an ENUM's, beyond its choices, one of those to come. */
+void settings_give(struct settings *s, enum setting_id id, uint64_t value,
+		   enum setting_source source);
+
 /* Makes *to what it and *more want together of the sources. */
 void settings_join(struct settings *to, const struct settings *more);
 
-/* Reads the environment over the defaults. false when it asks for no recording. Allocates nothing. */
-bool settings_read(struct settings *s);
+/*
+ * Reads the environment over *s, and the configuration file that `file` (may be NULL) or else the environment names. Of an environment
+ * that `pitot record` has made only what that says counts; `own`: only the rest does, because the recording is another one. What
+ * cannot be understood is left out, and *e says what that was first. Returns 0 or its negative code. Without a file nothing is allocated.
+ */
+int settings_read(struct settings *s, const char *file, bool own, struct error *e);
+
+/* Whether a PITOT_OPTIONS text was written by `pitot record`, for its recording. */
+bool settings_are_by_record(const char *options);
 
 /* Parses a PITOT_OPTIONS text over what is in *s. A value that is not understood leaves the setting as it was. */
 void settings_parse(struct settings *s, const char *text);
+
+/* The setting whose option has that name ('_' is '-', in any case), or -1. */
+int settings_find(const char *name);
+const struct option *settings_option(enum setting_id id);
+/* Name of an ENUM's value, also of one that is still to come; NULL: it has none. */
+const char *settings_choice(enum setting_id id, uint64_t value);
+/* As settings_give, of a text as on the command line. `subject` is what errors call the setting. 0 or E_USAGE. */
+int settings_set(struct settings *s, enum setting_id id, const char *text, enum setting_source source,
+		 const char *subject, struct error *e);
+
+/* Whether CUPTI is to be used. */
+static inline bool settings_use_cupti(const struct settings *s)
+{
+	return s->cuda && s->engine >= SETTING_ENGINE_TRACE;
+}
+
+/* Appends the settings that are not by default, and where they are from: "graphs=launch (code), sync=1 (environment)". */
+void settings_sources(const struct settings *s, struct strbuf *out);
 
 /* Appends PITOT_OPTIONS for *s: the settings that differ from their defaults. */
 void settings_text(const struct settings *s, struct strbuf *out);

@@ -78,3 +78,14 @@ def test_options_of_record(source, pitot):
     expected = "\n".join(map(option_row, command["options"]))
     documented = (source / "docs" / "record.md").read_text().split("| option | in `PITOT_OPTIONS` | meaning |\n|---|---|---|\n")[1]
     assert documented.split("\n\n")[0] == expected, expected
+
+
+def test_settings_of_the_library(source, pitot):
+    """A row for each setting that the command line has: its field, its variable, its key of a file."""
+    [command] = pitot("help", "record", "--json", json_output=True)["commands"]
+    rows = [f"| `{option['setting']}` | `PITOT_{option['name'].upper().replace('-', '_')}` | `{option['name']}` |"
+            for option in command["options"] if option["setting"]]
+    page = (source / "docs" / "embed.md").read_text()
+    table = page.split("| field, and key of `PITOT_OPTIONS` | environment | file |\n|---|---|---|\n")[1].split("\n\n")[0]
+    assert table.splitlines() == rows, "\n".join(rows)
+    assert set(re.findall(r"^\|.*`(GPUFL_\w+)`", page, re.M)) <= set(re.findall(r'"(GPUFL_\w+)"', (source / "src/schema/settings_read.c").read_text()))

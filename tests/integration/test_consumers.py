@@ -1,4 +1,5 @@
 """Programs in C, C++ and CUDA that use libpitot.so: through find_package, FetchContent and pkg-config."""
+import json
 import os
 import shutil
 import subprocess
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 LANGUAGES = ["c", "cpp", "cuda"]
-SOURCES = {"c": "main.c", "cpp": "main.cpp", "cuda": "main.cu"}
+SOURCES = {"c": "examples/embed-c/main.c", "cpp": "examples/embed-cpp/main.cpp", "cuda": "tests/integration/consumer-cuda/main.cu"}
 
 
 def run(command, **options):
@@ -41,14 +42,25 @@ def installed(plain, tmp_path_factory):
 
 
 def check(consumer, version, installed, tmp_path, environment):
-    """The consumer runs, and records when it is asked to."""
+    """The consumer runs, and records when it is asked to, or unless it is told not to."""
     libraries = {"LD_LIBRARY_PATH": str(next(installed.glob("lib*/libpitot.so")).parent)} if installed else {}
-    assert run([consumer], env={**environment, **libraries}) == f"{version} 0\n"
+    folder = tmp_path / "runs"
+    folder.mkdir()
+
+    def consume(**variables):
+        result = subprocess.run([consumer], env={**environment, **libraries, **variables}, cwd=folder, timeout=600, text=True,
+                                capture_output=True)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    assert consume(PITOT_DISABLED="1") == f"{version} 0\n" and not list(folder.iterdir())
+    assert consume() == f"{version} 1\n"
+    [own] = folder.glob("consumer-*.pitot")
+    assert json.loads((own / "recording.json").read_text())["state"] == "ended"
     recording = tmp_path / "consumer.pitot"
     recording.mkdir()
-    text = run([consumer], env={**environment, **libraries, "PITOT_RECORDING": str(recording)})
-    assert text == f"{version} 1\n"
-    assert list(recording.glob("*.pit"))
+    assert consume(PITOT_RECORDING=str(recording)) == f"{version} 1\n"
+    assert list(recording.glob("*.pit")) and list(folder.glob("consumer-*.pitot")) == [own]
 
 
 @pytest.fixture
@@ -64,7 +76,7 @@ def skip_without_headers(language, headers):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_find_package(headers, installed, language, source, version, tmp_path, environment):
     skip_without_headers(language, headers)
-    run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
+    run(["cmake", "-S", (source / SOURCES[language]).parent, "-B", tmp_path / "build", "-G", "Ninja",
          f"-DCMAKE_PREFIX_PATH={installed}", f"-DCUDA_INCLUDE={headers}"])
     run(["cmake", "--build", tmp_path / "build"])
     check(tmp_path / "build/consumer", version, None, tmp_path, environment)
@@ -73,7 +85,7 @@ def test_find_package(headers, installed, language, source, version, tmp_path, e
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_fetch_content(headers, language, source, version, tmp_path, environment):
     skip_without_headers(language, headers)
-    run(["cmake", "-S", source / f"tests/integration/consumer-{language}", "-B", tmp_path / "build", "-G", "Ninja",
+    run(["cmake", "-S", (source / SOURCES[language]).parent, "-B", tmp_path / "build", "-G", "Ninja",
          f"-DPITOT_SOURCE={source}", f"-DCUDA_INCLUDE={headers}", f"-DPITOT_CUDA_HEADERS={headers or 'auto'}"])
     run(["cmake", "--build", tmp_path / "build"])
     # Only the library: a consumer builds neither the program nor the tests.
@@ -92,7 +104,7 @@ def test_pkg_config(headers, installed, language, source, version, tmp_path, env
     compiler = {"c": ["cc"], "cpp": ["c++"], "cuda": [nvcc()]}[language]
     if language == "cuda" and not nvcc():
         compiler = ["c++", "-x", "c++", "-isystem", headers]
-    run([*compiler, source / f"tests/integration/consumer-{language}" / SOURCES[language], "-o", tmp_path / "consumer",
+    run([*compiler, source / SOURCES[language], "-o", tmp_path / "consumer",
          *flags.split()])
     check(tmp_path / "consumer", version, installed, tmp_path, environment)
 

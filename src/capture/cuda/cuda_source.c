@@ -307,7 +307,7 @@ static void load(const struct source_start *start)
 
 static void start(const struct source_start *how)
 {
-	if (!how->with_cuda || !how->wanted->cuda || atomic_load(&self.usable))
+	if (!how->with_cuda || !settings_use_cupti(how->wanted) || atomic_load(&self.usable))
 		return;
 	pthread_mutex_lock(&wanted_lock);
 	self.wanted = self.followed = *how->wanted;
@@ -402,7 +402,7 @@ static void window(const struct settings *wanted, struct writer *w)
 		self.wanted = *wanted;
 		pthread_mutex_unlock(&wanted_lock);
 	}
-	atomic_store(&self.open, wanted != NULL);
+	atomic_store(&self.open, wanted && settings_use_cupti(wanted));
 }
 
 /* After a fatal error nothing more comes, and no function of CUPTI may be called. True when there was one. */

@@ -29,10 +29,10 @@ static void work()
 
 int main()
 {
-	const int recording = pitot_init();
+	const int recording = pitot_init(nullptr);
 
 	work();
 	std::printf("%s %d\n", pitot_version(), recording);
-	pitot_stop();
+	pitot_shutdown();
 	return 0;
 }

@@ -399,6 +399,46 @@ static void numbers(void **state)
 	assert_int_equal(v, 7);
 }
 
+/* Texts of the environment and of files. */
+static void test_values_outside_of_the_command_line(void **state)
+{
+	static const char *const engines[] = { "slow", "fast", NULL }, *const later[] = { "faster",
+											  NULL };
+	bool on = false;
+	int engine = 0;
+	uint64_t every = 0;
+	struct option flag = { .name = "f", .type = OPTION_FLAG, .value = &on },
+		      choice = { .name = "e",
+				 .type = OPTION_ENUM,
+				 .value = &engine,
+				 .choices = engines,
+				 .later = later },
+		      time = { .name = "t",
+			       .type = OPTION_DURATION,
+			       .value = &every,
+			       .bare = "2s",
+			       .negatable = true };
+	struct error e;
+
+	(void)state;
+	assert_int_equal(option_set(&flag, "F", "Yes", &e), 0);
+	assert_true(on);
+	assert_int_equal(option_set(&flag, "F", "0", &e), 0);
+	assert_false(on);
+	assert_int_equal(option_set(&flag, "F", "2", &e), E_USAGE);
+	assert_string_equal(e.text, "F takes on or off, not '2'");
+	assert_int_equal(option_set(&time, "T", "1", &e), 0);
+	assert_int_equal(every, 1000000000);
+	assert_int_equal(option_set(&time, "T", "on", &e), 0);
+	assert_int_equal(every, 2000000000);
+	assert_int_equal(option_set(&time, "T", "off", &e), 0);
+	assert_int_equal(every, 0);
+	assert_int_equal(option_set(&choice, "E", "fast", &e), 0);
+	assert_int_equal(engine, 1);
+	assert_int_equal(option_set(&choice, "E", "faster", &e), E_USAGE);
+	assert_string_equal(e.text, "E takes slow or fast, not 'faster', which is not there yet");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +456,7 @@ int main(void)
 		cmocka_unit_test_setup(sizes, set_up),
 		cmocka_unit_test_setup(durations, set_up),
 		cmocka_unit_test_setup(numbers, set_up),
+		cmocka_unit_test(test_values_outside_of_the_command_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,8 +139,11 @@ static uint64_t other_calls(const struct cuda_sink *s)
 	return calls;
 }
 
-static const struct settings plain = { .graphs = SETTING_GRAPHS_NODE, .cuda = true };
-static const struct settings more = { .graphs = SETTING_GRAPHS_NODE,
+static const struct settings plain = { .engine = SETTING_ENGINE_TRACE,
+				       .graphs = SETTING_GRAPHS_NODE,
+				       .cuda = true };
+static const struct settings more = { .engine = SETTING_ENGINE_TRACE,
+				      .graphs = SETTING_GRAPHS_NODE,
 				      .cuda = true,
 				      .sync = true,
 				      .memory = true,

@@ -21,7 +21,8 @@
 #define SESSIONS 6
 #define CLIENT STANDINS "/libclient-hostile.so"
 
-static const struct settings shared = { .cuda = true,
+static const struct settings shared = { .engine = SETTING_ENGINE_TRACE,
+					.cuda = true,
 					.graphs = SETTING_GRAPHS_NODE,
 					.own_profiler = SETTING_OWN_PROFILER_SHARE };
 

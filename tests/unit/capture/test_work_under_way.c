@@ -25,7 +25,9 @@ static struct counting_sink
 
 static struct session *open_session(struct counting_sink *sink, int graphs, enum session_way way)
 {
-	const struct settings settings = { .cuda = true, .graphs = graphs };
+	const struct settings settings = { .engine = SETTING_ENGINE_TRACE,
+					   .cuda = true,
+					   .graphs = graphs };
 	struct session *s;
 
 	counting_sink_init(sink);

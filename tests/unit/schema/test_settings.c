@@ -223,6 +223,15 @@ static void test_a_very_long_text(void **state)
 	free(text);
 }
 
+static struct settings from_environment(int code)
+{
+	struct settings s = SETTINGS_INIT;
+	struct error e = { 0 };
+
+	assert_int_equal(settings_read(&s, NULL, false, &e), code);
+	return s;
+}
+
 static void test_the_environment(void **state)
 {
 	struct settings s;
@@ -231,13 +240,13 @@ static void test_the_environment(void **state)
 	(void)state;
 	unsetenv("PITOT_OPTIONS");
 	unsetenv("PITOT_RECORDING");
-	assert_false(settings_read(&s));
+	assert_string_equal(from_environment(0).directory, "");
 	setenv("PITOT_RECORDING", "", 1);
-	assert_false(settings_read(&s));
+	assert_string_equal(from_environment(0).directory, "");
 	setenv("PITOT_RECORDING", "relative/path", 1);
-	assert_false(settings_read(&s));
+	assert_string_equal(from_environment(E_USAGE).directory, "");
 	setenv("PITOT_RECORDING", "/tmp/x.pitot", 1);
-	assert_true(settings_read(&s));
+	s = from_environment(0);
 	assert_string_equal(s.directory, "/tmp/x.pitot");
 	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
 	assert_false(s.sync);
@@ -247,19 +256,21 @@ static void test_the_environment(void **state)
 	assert_int_equal(s.duration_ns, 0);
 	assert_int_equal(s.max_bytes, 0);
 	setenv("PITOT_OPTIONS", "sync=1;max_bytes=5", 1);
-	assert_true(settings_read(&s));
+	s = from_environment(0);
 	assert_true(s.sync);
 	assert_int_equal(s.max_bytes, 5);
+	assert_int_equal(s.source[SETTING_ID_sync], SETTING_BY_ENVIRONMENT);
 
 	memset(longest, 'd', sizeof(longest));
 	longest[0] = '/';
 	longest[sizeof(longest) - 1] = '\0';
 	setenv("PITOT_RECORDING", longest, 1);
-	assert_false(settings_read(&s));
+	assert_string_equal(from_environment(E_USAGE).directory, "");
 	longest[sizeof(s.directory) - 1] = '\0';
 	setenv("PITOT_RECORDING", longest, 1);
-	assert_true(settings_read(&s));
-	assert_string_equal(s.directory, longest);
+	assert_string_equal(from_environment(0).directory, longest);
+	unsetenv("PITOT_OPTIONS");
+	unsetenv("PITOT_RECORDING");
 }
 
 int main(void)

@@ -1,9 +1,10 @@
 /* recording_json.c: writes recording.json. */
-#include "record/recording_json.h"
+#include "format/recording_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -12,13 +13,14 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "base/output.h"
-#include "record/recording_dir.h"
 #include "format/loss_tally.h"
+#include "format/recording_dir.h"
 #include "format/segment.h"
 
 #define JSON_MAX (4u << 20) /* a command line has at most 2 MiB */
 #define STATE_RECORDING "recording"
+#define STATE_ENDED "ended" /* and without names of functions */
+#define STATE_COMPLETE "complete"
 
 /* RFC 3339 in UTC, to the second. */
 static void key_date(struct json *json, const char *key, uint64_t realtime_ns)
@@ -59,30 +61,50 @@ static void add_machine(struct json *json)
 		json_key_string(json, "directory", directory);
 }
 
-static void add_times(struct json *json, const struct record_identity *id)
+static void add_times(struct json *json, const struct recording_identity *id)
 {
 	uint64_t elapsed = id->end_monotonic_ns - id->start_monotonic_ns;
 
 	key_date(json, "start", id->start_realtime_ns);
 	json_key_u64(json, "start_realtime_ns", id->start_realtime_ns);
 	json_key_u64(json, "start_monotonic_ns", id->start_monotonic_ns);
-	json_key_string(json, "state", id->end_monotonic_ns ? "complete" : STATE_RECORDING);
+	json_key_string(json, "state",
+			!id->end_monotonic_ns ? STATE_RECORDING
+			: id->by_program      ? STATE_ENDED
+					      : STATE_COMPLETE);
 	if (!id->end_monotonic_ns)
 		return;
 	key_date(json, "end", id->start_realtime_ns + elapsed);
 	json_key_u64(json, "end_monotonic_ns", id->end_monotonic_ns);
 	json_key_u64(json, "elapsed_ns", elapsed);
-	json_key_i64(json, "exit_status", id->exit_status);
+	if (!id->by_program)
+		json_key_i64(json, "exit_status", id->exit_status);
 }
 
+/* Beside the old one, then in its place. Nothing of it is a thread's or a buffer's: it runs inside the target, too. */
 static int replace(const char *path, const struct strbuf *text, struct error *e)
 {
-	struct output *output = output_open_private(path, e);
+	_cleanup_strbuf_ struct strbuf beside = STRBUF_INIT;
+	int fd, err;
 
-	if (!output)
-		return e && e->code ? e->code : -EIO;
-	output_write(output, text->data, text->length);
-	return output_commit(&output, NULL, e);
+	strbuf_addf(&beside, "%s.%d", path, (int)getpid());
+	if (beside.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	fd = open(beside.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = fd < 0 ? -errno : io_above_standard(fd);
+	if (fd < 0)
+		return error_errno(e, -fd, "cannot create '%s'", beside.data);
+	err = io_allowed(0, text->length) == text->length
+		      ? io_write_all(fd, text->data, text->length)
+		      : -EFBIG;
+	if (close(fd) < 0 && !err)
+		err = -errno;
+	if (!err && rename(beside.data, path) < 0)
+		err = -errno;
+	if (!err)
+		return 0;
+	unlink(beside.data);
+	return error_errno(e, -err, "cannot write '%s'", path);
 }
 
 /*
@@ -103,7 +125,7 @@ static int overwrite(const char *path, struct strbuf *text)
 	return pwrite(fd, text->data, text->length, 0) == (ssize_t)text->length ? 0 : -EIO;
 }
 
-int recording_json_write(const char *directory, const struct record_identity *identity,
+int recording_json_write(const char *directory, const struct recording_identity *identity,
 			 struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
@@ -119,7 +141,10 @@ int recording_json_write(const char *directory, const struct record_identity *id
 	for (char **argument = identity->command; *argument; argument++)
 		json_string(&json, *argument);
 	json_end(&json);
-	json_key_string(&json, "engine", "trace");
+	json_key_string(&json, "recorded_by", identity->by_program ? "program" : "pitot record");
+	if (identity->by_program)
+		json_key_i64(&json, "pid", getpid());
+	json_key_string(&json, "engine", identity->engine);
 	json_key_string(&json, "options", identity->options);
 	json_key_string(&json, "library", identity->library);
 	add_machine(&json);
@@ -144,5 +169,6 @@ bool recording_json_is_unfinished(const char *directory)
 
 	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
 	return !path.failed && io_read_file(path.data, JSON_MAX, &text) == 0 &&
-	       strstr(strbuf_text(&text), "\"state\": \"" STATE_RECORDING "\"");
+	       (strstr(strbuf_text(&text), "\"state\": \"" STATE_RECORDING "\"") ||
+		strstr(strbuf_text(&text), "\"state\": \"" STATE_ENDED "\""));
 }

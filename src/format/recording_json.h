@@ -2,28 +2,33 @@
  * recording_json.h: recording.json, which says who recorded what, where and when; for people and
  * scripts.
  */
-#ifndef PITOT_RECORD_RECORDING_JSON_H
-#define PITOT_RECORD_RECORDING_JSON_H
+#ifndef PITOT_FORMAT_RECORDING_JSON_H
+#define PITOT_FORMAT_RECORDING_JSON_H
 
 #include <stdbool.h>
 
 #include "base/error.h"
 
-struct record_identity {
+struct recording_identity {
 	const char *name;
+	bool by_program; /* which records itself; else `pitot record` does */
 	char **command; /* ends with NULL */
+	const char *engine; /* name of the setting */
 	const char *options; /* text of PITOT_OPTIONS */
 	const char *library; /* path of libpitot.so */
 	uint64_t start_monotonic_ns, start_realtime_ns;
 	uint64_t end_monotonic_ns; /* 0: still recording */
-	int exit_status; /* of the command, once it has ended */
+	int exit_status; /* of the command, once it has ended; not of a program that records itself */
 };
 
 /* Writes directory/recording.json; the old one is replaced as a whole. 0 or a negative code. */
-int recording_json_write(const char *directory, const struct record_identity *identity,
+int recording_json_write(const char *directory, const struct recording_identity *identity,
 		      struct error *e) MUST_USE;
 
-/* Whether `pitot record` has not completed the recording: it goes on, or pitot was killed. */
+/*
+ * Whether the recording has no names of functions yet: it goes on, what recorded was killed, or it was a program that recorded
+ * itself.
+ */
 bool recording_json_is_unfinished(const char *directory);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * recording_dir.h: the folder of a recording: its name, its creation, its removal, the newest one.
  */
-#ifndef PITOT_RECORD_RECORDING_DIR_H
-#define PITOT_RECORD_RECORDING_DIR_H
+#ifndef PITOT_FORMAT_RECORDING_DIR_H
+#define PITOT_FORMAT_RECORDING_DIR_H
 
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@
  * an interpreter ("python train.py" is "train"), with nothing in it but letters, digits, '.', '_'
  * and '-'.
  */
-void record_name(int argc, char **argv, struct strbuf *out);
+void recording_name(int argc, char **argv, struct strbuf *out);
 
 /*
  * Creates the folder, for its owner only. With path NULL it is <name>-DATE-TIME.pitot in the
@@ -26,6 +26,11 @@ void record_name(int argc, char **argv, struct strbuf *out);
  */
 char *recording_dir_create(const char *path, const char *name, bool force,
 			   struct error *e) MUST_USE;
+
+/*
+ * The same for a program that records itself: path NULL, or a new folder, or one that is empty and stays as it is.
+ */
+char *recording_dir_create_own(const char *path, const char *name, struct error *e) MUST_USE;
 
 /*
  * Name of the newest *.pitot in the current folder that has a segment, to be freed; NULL: an error.

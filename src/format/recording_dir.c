@@ -1,5 +1,5 @@
 /* recording_dir.c: folders of recordings. */
-#include "record/recording_dir.h"
+#include "format/recording_dir.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -49,7 +49,7 @@ static bool is_script(const char *argument)
 	return argument[0] != '-' && dot && (!strcmp(dot, ".py") || !strcmp(dot, ".sh"));
 }
 
-void record_name(int argc, char **argv, struct strbuf *out)
+void recording_name(int argc, char **argv, struct strbuf *out)
 {
 	const char *name = last_name(argv[0]);
 	size_t length;
@@ -173,31 +173,68 @@ static int create_dated(const char *name, struct strbuf *path, struct error *e)
 		if (errno != EEXIST)
 			return error_errno(
 				e, errno,
-				"cannot create '%s' in the current folder (choose one with -o)",
+				"cannot create '%s' in the current folder (name another one)",
 				path->data);
 	}
 	return error_set(e, E_LIMIT, "%d recordings '%s-%s' within one second", NUMBERS_MAX, name,
 			 date);
 }
 
+/* The folder was created; `path` is absolute then. To be freed; NULL: it cannot be used. */
+static char *absolute_path(const char *path, struct error *e)
+{
+	char *absolute = realpath(path, NULL);
+
+	if (absolute && access(absolute, W_OK) == 0)
+		return absolute;
+	error_errno(e, errno, "cannot use '%s'", path);
+	free(absolute);
+	return NULL;
+}
+
 char *recording_dir_create(const char *path, const char *name, bool force, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf dated = STRBUF_INIT;
-	char *absolute;
 	int r = path ? create_named(path, force, e) : create_dated(name, &dated, e);
+	char *absolute;
 
 	if (r < 0)
 		return NULL;
-	if (!path)
-		path = dated.data;
-	absolute = realpath(path, NULL);
-	if (!absolute || access(absolute, W_OK) < 0) {
-		error_errno(e, errno, "cannot use '%s'", path);
+	path = path ? path : dated.data;
+	absolute = absolute_path(path, e);
+	if (!absolute)
 		rmdir(path);
-		free(absolute);
+	return absolute;
+}
+
+static int check_is_empty(const char *path, struct error *e)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	int count = 0;
+
+	if (!folder)
+		return error_errno(e, errno, "cannot use '%s'", path);
+	while ((entry = readdir(folder)))
+		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	closedir(folder);
+	return count ? error_set(e, -ENOTEMPTY, "'%s' is not empty; name a new folder", path) : 0;
+}
+
+char *recording_dir_create_own(const char *path, const char *name, struct error *e)
+{
+	struct stat st;
+
+	if (!path)
+		return recording_dir_create(NULL, name, false, e);
+	if (stat(path, &st) == 0 && check_is_empty(path, e) < 0)
+		return NULL;
+	if (mkdir(path, FOLDER_MODE) < 0 && errno != EEXIST) {
+		error_errno(e, errno, "cannot create '%s'%s", path,
+			    errno == ENOENT ? ": its parent folder does not exist" : "");
 		return NULL;
 	}
-	return absolute;
+	return absolute_path(path, e);
 }
 
 /* --- the newest recording --- */

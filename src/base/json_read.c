@@ -1,0 +1,258 @@
+#include "base/json_read.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+#define DEPTH_MAX 32
+
+static int wrong(const struct json_members *m, const char *what, struct error *e)
+{
+	return error_set(e, E_FORMAT, "line %u: %s", m->line, what);
+}
+
+static void skip_blanks(struct json_members *m)
+{
+	for (; m->p < m->end && strchr(" \t\r\n", *m->p) && *m->p; m->p++)
+		m->line += *m->p == '\n';
+}
+
+/* The next character behind blanks; 0: there is none. */
+static char peek(struct json_members *m)
+{
+	skip_blanks(m);
+	return m->p < m->end ? *m->p : '\0';
+}
+
+static bool take(struct json_members *m, char c)
+{
+	if (!c || peek(m) != c)
+		return false;
+	m->p++;
+	return true;
+}
+
+static bool read_hex(struct json_members *m, uint32_t *value)
+{
+	*value = 0;
+	if (m->end - m->p < 4)
+		return false;
+	for (int i = 0; i < 4; i++) {
+		unsigned c = (unsigned char)*m->p++, letter = c | 0x20;
+
+		if (c >= '0' && c <= '9')
+			*value = *value << 4 | (c - '0');
+		else if (letter >= 'a' && letter <= 'f')
+			*value = *value << 4 | (letter - 'a' + 10);
+		else
+			return false;
+	}
+	return true;
+}
+
+/* Behind \u: also the second half of a pair. A NUL would end the text too early. */
+static bool read_unicode(struct json_members *m, struct strbuf *out)
+{
+	uint8_t bytes[UTF8_MAX];
+	uint32_t c, low;
+
+	if (!read_hex(m, &c) || !c || (c >= 0xdc00 && c < 0xe000))
+		return false;
+	if (c >= 0xd800 && c < 0xdc00) {
+		if (m->end - m->p < 2 || m->p[0] != '\\' || m->p[1] != 'u')
+			return false;
+		m->p += 2;
+		if (!read_hex(m, &low) || low < 0xdc00 || low >= 0xe000)
+			return false;
+		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+	}
+	strbuf_add(out, bytes, utf8_put(bytes, c));
+	return true;
+}
+
+static bool read_escape(struct json_members *m, struct strbuf *out)
+{
+	static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+	const char *found;
+	char c;
+
+	if (m->p == m->end)
+		return false;
+	c = *m->p++;
+	if (c == 'u')
+		return read_unicode(m, out);
+	found = c ? strchr(names, c) : NULL;
+	if (found)
+		strbuf_addc(out, meant[found - names]);
+	return found != NULL;
+}
+
+/* Behind the first quote. */
+static int read_string(struct json_members *m, struct strbuf *out, struct error *e)
+{
+	while (m->p < m->end && *m->p != '"') {
+		size_t bad,
+			length = utf8_length((const uint8_t *)m->p, (size_t)(m->end - m->p), &bad);
+
+		if ((unsigned char)*m->p < 0x20 || !length)
+			return wrong(m, "a string with a byte that cannot be in one", e);
+		if (*m->p != '\\') {
+			strbuf_add(out, m->p, length);
+			m->p += length;
+			continue;
+		}
+		m->p++;
+		if (!read_escape(m, out))
+			return wrong(m, "a string with an unknown escape", e);
+	}
+	if (m->p == m->end)
+		return wrong(m, "a string without its end", e);
+	m->p++;
+	return 0;
+}
+
+static size_t digits(struct json_members *m)
+{
+	const char *begin = m->p;
+
+	while (m->p < m->end && *m->p >= '0' && *m->p <= '9')
+		m->p++;
+	return (size_t)(m->p - begin);
+}
+
+static bool one_of(struct json_members *m, const char *characters)
+{
+	bool found = m->p < m->end && *m->p && strchr(characters, *m->p);
+
+	m->p += found;
+	return found;
+}
+
+static int read_number(struct json_members *m, struct strbuf *out, struct error *e)
+{
+	const char *begin = m->p, *first;
+	bool good;
+
+	one_of(m, "-");
+	first = m->p;
+	good = digits(m) && (*first != '0' || m->p == first + 1);
+	if (good && one_of(m, "."))
+		good = digits(m) > 0;
+	if (good && one_of(m, "eE")) {
+		one_of(m, "+-");
+		good = digits(m) > 0;
+	}
+	strbuf_add(out, begin, (size_t)(m->p - begin));
+	return good ? 0 : wrong(m, "neither a value nor a number", e);
+}
+
+static int read_word(struct json_members *m, struct strbuf *out, struct error *e)
+{
+	static const struct {
+		const char *word;
+		enum json_kind kind;
+	} words[] = { { "true", JSON_TRUE }, { "false", JSON_FALSE }, { "null", JSON_NULL } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		size_t length = strlen(words[i].word);
+
+		if ((size_t)(m->end - m->p) < length || memcmp(m->p, words[i].word, length) != 0)
+			continue;
+		m->p += length;
+		m->kind = words[i].kind;
+		if (m->kind != JSON_NULL)
+			strbuf_add(out, words[i].word, length);
+		return 0;
+	}
+	m->kind = JSON_NUMBER;
+	return read_number(m, out, e);
+}
+
+static int read_value(struct json_members *m, struct strbuf *out, unsigned depth, struct error *e);
+
+/* Behind the bracket of an array or an object, up to its end. */
+static int skip_nested(struct json_members *m, bool is_object, unsigned depth, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf unused = STRBUF_INIT;
+	char end = is_object ? '}' : ']';
+	int err = 0;
+
+	if (depth == DEPTH_MAX)
+		return wrong(m, "nested too deep", e);
+	if (take(m, end))
+		return 0;
+	while (err >= 0) {
+		strbuf_clear(&unused);
+		if (is_object && !take(m, '"'))
+			return wrong(m, "no name in quotes", e);
+		err = is_object ? read_string(m, &unused, e) : 0;
+		if (err >= 0 && is_object && !take(m, ':'))
+			return wrong(m, "no ':' behind a name", e);
+		if (err >= 0)
+			err = read_value(m, &unused, depth + 1, e);
+		if (err < 0 || take(m, end))
+			return err;
+		if (!take(m, ','))
+			return wrong(m, "neither ',' nor an end", e);
+	}
+	return err;
+}
+
+static int read_value(struct json_members *m, struct strbuf *out, unsigned depth, struct error *e)
+{
+	bool is_object = peek(m) == '{';
+	int err;
+
+	if (is_object || peek(m) == '[') {
+		m->p++;
+		err = skip_nested(m, is_object, depth, e);
+		m->kind = is_object ? JSON_OBJECT : JSON_ARRAY;
+		return err;
+	}
+	if (!take(m, '"'))
+		return read_word(m, out, e);
+	err = read_string(m, out, e);
+	m->kind = JSON_STRING;
+	return err;
+}
+
+static int finish(struct json_members *m, struct error *e)
+{
+	m->over = true;
+	skip_blanks(m);
+	return m->p == m->end ? 0 : wrong(m, "something behind the object", e);
+}
+
+int json_members_next(struct json_members *m, struct error *e)
+{
+	int err;
+
+	if (m->over)
+		return 0;
+	if (!m->begun && !take(m, '{'))
+		return wrong(m, "no object '{'", e);
+	if (take(m, '}'))
+		return finish(m, e);
+	if (m->begun && !take(m, ','))
+		return wrong(m, "neither ',' nor '}' behind a value", e);
+	m->begun = true;
+	strbuf_clear(&m->key);
+	strbuf_clear(&m->text);
+	if (!take(m, '"'))
+		return wrong(m, "no name in quotes", e);
+	err = read_string(m, &m->key, e);
+	if (err >= 0 && !take(m, ':'))
+		err = wrong(m, "no ':' behind a name", e);
+	if (err >= 0)
+		err = read_value(m, &m->text, 0, e);
+	if (err < 0)
+		return err;
+	return m->key.failed || m->text.failed ? error_set(e, -ENOMEM, "out of memory") : 1;
+}
+
+void json_members_release(struct json_members *m)
+{
+	strbuf_release(&m->key);
+	strbuf_release(&m->text);
+}

@@ -1,0 +1,401 @@
+#include "capture/program.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "capture/collector.h"
+#include "capture/log.h"
+#include "capture/session.h"
+#include "format/recording_dir.h"
+#include "format/recording_json.h"
+
+#define COMMAND_MAX (4u << 20)
+#define OPTIONS_MAX 4096 /* bytes of a struct of the future; more is not one */
+#define FLUSH_LIMIT_NS (PITOT_SLOWNESS * 2 * NS_PER_S)
+
+struct pitot_session {
+	struct session *session; /* NULL: it is the environment's */
+	pid_t owner; /* in its child it is not ours to end */
+	char *directory; /* absolute; NULL: the environment's */
+	struct strbuf command, name, options;
+	struct recording_identity identity;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static struct pitot_session *standard; /* pitot_init's */
+static char last_directory[4096];
+static __thread bool inside; /* libraries that starting loads may come back here */
+
+/* --- settings --- */
+
+/* A copy of what the program's version of the struct has. */
+static int read_options(const struct pitot_options *from, struct pitot_options *to, struct error *e)
+{
+	const char *bytes = (const char *)from;
+
+	*to = (struct pitot_options){ 0 };
+	if (!from)
+		return 0;
+	if (from->size < sizeof(from->size) || from->size > OPTIONS_MAX)
+		return error_set(
+			e, -EINVAL,
+			"pitot_options.size is %zu; set it to sizeof(struct pitot_options)",
+			from->size);
+	memcpy(to, from, MIN(from->size, sizeof(*to)));
+	for (size_t i = sizeof(*to); i < from->size; i++)
+		if (bytes[i])
+			return error_set(e, -E2BIG,
+					 "pitot_options has more than libpitot.so " PITOT_VERSION
+					 " knows; install a newer one, or leave out what is new");
+	return 0;
+}
+
+static int give(struct settings *s, enum setting_id id, uint64_t value, enum setting_source source,
+		struct error *e)
+{
+	const struct option *o = settings_option(id);
+	bool is_choice = o->type == OPTION_ENUM || o->type == OPTION_FLAG;
+
+	if (!value)
+		return 0;
+	if (is_choice ? o->type == OPTION_FLAG ? value > 2 : !settings_choice(id, value - 1)
+		      : o->most && value != PITOT_NONE && value > o->most)
+		return error_set(
+			e, -EINVAL, "pitot_options.%s has no value %llu; see enum pitot_%s", o->key,
+			(unsigned long long)value, o->type == OPTION_FLAG ? "switch" : o->key);
+	settings_give(s, id, is_choice ? value - 1 : value == PITOT_NONE ? 0 : value, source);
+	return 0;
+}
+
+/* A setting without a field of its name does not compile: it needs one at the end of struct pitot_options. */
+static int give_all(struct settings *s, const struct pitot_options *o, enum setting_source source,
+		    struct error *e)
+{
+	int err = 0;
+
+#define S(key, ...)                                                                                \
+	if (err >= 0)                                                                              \
+		err = give(s, SETTING_ID_##key, (uint64_t)o->key, source, e);
+	SETTINGS_REQUESTED(S)
+#undef S
+	return err;
+}
+
+static int give_defaults(struct settings *s, const struct pitot_options *defaults, struct error *e)
+{
+	struct pitot_options o;
+	int err = read_options(defaults, &o, e);
+
+	return err < 0 ? err : give_all(s, &o, SETTING_BY_PROGRAM, e);
+}
+
+int program_settings(const struct pitot_options *o, bool own, struct settings *s, struct error *e)
+{
+	int err;
+
+	s->disabled = o->enabled == PITOT_OFF;
+	if (s->disabled)
+		return 0;
+	if (o->app_name)
+		snprintf(s->name, sizeof(s->name), "%s", o->app_name);
+	err = give_all(s, o, SETTING_BY_CODE, e);
+	if (err >= 0)
+		err = give_defaults(s, o->defaults, e);
+	if (err >= 0)
+		err = settings_read(s, o->config_file, own, e);
+	return s->disabled ? 0 : err;
+}
+
+/* --- one recording --- */
+
+static void tell(const struct pitot_options *o, int level, const char *format, ...)
+	PRINTF_LIKE(3, 4);
+
+static void tell(const struct pitot_options *o, int level, const char *format, ...)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	va_list args;
+
+	if (!o->log)
+		return;
+	va_start(args, format);
+	strbuf_vaddf(&text, format, args);
+	va_end(args);
+	o->log(o->log_context, level, strbuf_text(&text));
+}
+
+static void tell_begin(const struct pitot_options *o, const struct settings *s)
+{
+	if (s->engine_later)
+		tell(o, PITOT_LOG_WARNING, "engine %s is not there yet: recording with %s",
+		     s->engine_later, setting_engine_names[s->engine]);
+	tell(o, PITOT_LOG_INFO, "recording into %s", s->directory);
+	log_line("recording into %s", s->directory);
+}
+
+static void free_session(struct pitot_session *p)
+{
+	free(p->directory);
+	free(p->identity.command);
+	strbuf_release(&p->command);
+	strbuf_release(&p->name);
+	strbuf_release(&p->options);
+	free(p);
+}
+
+/* The words of the process's command line. */
+static int read_command(struct pitot_session *p)
+{
+	size_t words = 0;
+
+	if (io_read_file("/proc/self/cmdline", COMMAND_MAX, &p->command) < 0 || !p->command.length)
+		strbuf_add(&p->command, "?", 2);
+	for (size_t i = 0; i < p->command.length; i++)
+		words += p->command.data[i] == '\0';
+	/* One more where the last has no end of its own, and the NULL. */
+	p->identity.command = calloc(words + 2, sizeof(char *));
+	if (!p->identity.command || p->command.failed)
+		return -1;
+	words = 0;
+	for (size_t at = 0; at < p->command.length; at += strlen(p->command.data + at) + 1)
+		p->identity.command[words++] = p->command.data + at;
+	return (int)words;
+}
+
+static int identify(struct pitot_session *p, const struct settings *s, struct error *e)
+{
+	char *own[] = { (char *)s->name, NULL };
+	int words = read_command(p);
+	Dl_info library;
+
+	if (words > 0)
+		recording_name(*s->name ? 1 : words, *s->name ? own : p->identity.command,
+			       &p->name);
+	settings_text(s, &p->options);
+	if (words < 0 || p->name.failed || p->options.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	if (dladdr((void *)&read_command, &library))
+		p->identity.library = library.dli_fname;
+	p->identity.by_program = true;
+	p->identity.name = strbuf_text(&p->name);
+	p->identity.engine = setting_engine_names[s->engine];
+	p->identity.options = strbuf_text(&p->options);
+	p->identity.start_monotonic_ns = clock_monotonic_ns();
+	p->identity.start_realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	return 0;
+}
+
+/* The folder is there. */
+static int open_session(struct pitot_session *p, struct settings *s, struct error *e)
+{
+	struct sink *sink;
+	int err;
+
+	if (strlen(p->directory) >= sizeof(s->directory))
+		return error_set(e, -ENAMETOOLONG, "the path of '%.100s…' is too long",
+				 p->directory);
+	memcpy(s->directory, p->directory, strlen(p->directory) + 1);
+	err = recording_json_write(p->directory, &p->identity, e);
+	if (err < 0)
+		return err;
+	sink = session_recording(s, e);
+	if (!sink)
+		return e->code;
+	p->session = session_open(s, sink, SESSION_BY_PROGRAM);
+	if (!p->session)
+		return error_set(
+			e, -EAGAIN,
+			"cannot start the recorder: no memory, no thread, or this thread is "
+			"starting it already; try again");
+	return 0;
+}
+
+static int start_own(struct pitot_session *p, const struct pitot_options *o, struct settings *s,
+		     struct error *e)
+{
+	int err = identify(p, s, e);
+
+	if (err < 0)
+		return err;
+	p->directory = recording_dir_create_own(o->directory, strbuf_text(&p->name), e);
+	if (!p->directory)
+		return e->code;
+	err = open_session(p, s, e);
+	if (err < 0)
+		recording_dir_remove(p->directory, NULL);
+	return err;
+}
+
+static int join_environment(const struct settings *s, struct error *e)
+{
+	if (session_start(SESSION_BY_PROGRAM))
+		return 0;
+	return error_set(e, -EIO,
+			 "cannot record into PITOT_RECORDING='%.200s'; PITOT_LOG=stderr says why",
+			 s->directory);
+}
+
+/* NULL: *e says why not; -ECANCELED: recording is switched off. */
+static struct pitot_session *start(const struct pitot_options *o, bool own, struct error *e)
+{
+	struct settings s = SETTINGS_INIT;
+	struct pitot_session *p = calloc(1, sizeof(*p));
+	int err;
+
+	log_open();
+	err = p ? program_settings(o, own, &s, e) : error_set(e, -ENOMEM, "out of memory");
+	if (err >= 0 && s.disabled)
+		err = error_set(e, -ECANCELED,
+				"recording is switched off, by PITOT_DISABLED, GPUFL_DISABLED, the "
+				"configuration file or pitot_options.enabled");
+	if (err >= 0) {
+		p->owner = getpid();
+		err = !own && s.directory[0] ? join_environment(&s, e) : start_own(p, o, &s, e);
+	}
+	if (err < 0) {
+		if (e->code <= E_FORMAT) /* codes of our own */
+			e->code = -EINVAL;
+		tell(o, err == -ECANCELED ? PITOT_LOG_INFO : PITOT_LOG_ERROR, "%s", e->text);
+		if (p)
+			free_session(p);
+		return NULL;
+	}
+	memcpy(last_directory, s.directory, sizeof(last_directory));
+	tell_begin(o, &s);
+	return p;
+}
+
+static void stop(struct pitot_session *p)
+{
+	if (p->owner == getpid() && p->session) {
+		session_close(&p->session);
+		p->identity.end_monotonic_ns = clock_monotonic_ns();
+		/* A full disk has a text of the beginning, at least. */
+		if (recording_json_write(p->directory, &p->identity, NULL) < 0)
+			log_line("cannot complete recording.json in %s", p->directory);
+	} else if (p->owner == getpid()) {
+		session_stop();
+	}
+	free_session(p);
+}
+
+/* --- for all threads --- */
+
+static void after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	inside = false;
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
+}
+
+/* false: this thread is inside already. */
+static bool enter(struct error *e)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (inside) {
+		error_set(e, -EBUSY, "a recording is being started or stopped by this very thread");
+		return false;
+	}
+	inside = true;
+	pthread_once(&once, watch_fork);
+	pthread_mutex_lock(&lock);
+	return true;
+}
+
+static void leave(void)
+{
+	pthread_mutex_unlock(&lock);
+	inside = false;
+}
+
+struct pitot_session *program_start(const struct pitot_options *options, struct error *e)
+{
+	struct pitot_session *p = NULL;
+	struct pitot_options o;
+
+	if (read_options(options, &o, e) < 0 || !enter(e))
+		return NULL;
+	p = start(&o, true, e);
+	leave();
+	return p;
+}
+
+void program_stop(struct pitot_session *session)
+{
+	struct error unused;
+
+	if (!session || !enter(&unused))
+		return;
+	stop(session);
+	leave();
+}
+
+int program_flush(struct error *e)
+{
+	int err = collector_flush(FLUSH_LIMIT_NS);
+
+	if (err == -ETIMEDOUT)
+		return error_set(e, err,
+				 "not everything is on disk after two seconds: a GPU hangs, or the "
+				 "disk is too slow");
+	return err < 0 ? error_errno(e, -err, "rows are being lost") : 0;
+}
+
+int program_init(const struct pitot_options *options, struct error *e)
+{
+	struct pitot_options o;
+	int err = read_options(options, &o, e);
+
+	if (err < 0)
+		return err;
+	if (!enter(e))
+		return e->code;
+	if (!standard || standard->owner != getpid()) {
+		if (standard)
+			free_session(standard); /* the parent's */
+		standard = start(&o, o.directory != NULL, e);
+	}
+	leave();
+	if (standard)
+		return 1;
+	return e->code == -ECANCELED ? 0 : e->code;
+}
+
+void program_shutdown(void)
+{
+	struct error unused;
+
+	if (!enter(&unused))
+		return;
+	if (standard)
+		stop(standard);
+	standard = NULL;
+	leave();
+}
+
+int program_report_last(const char *path, struct error *e)
+{
+	char directory[sizeof(last_directory)];
+	int err;
+
+	if (!enter(e))
+		return e->code;
+	memcpy(directory, last_directory, sizeof(directory));
+	leave();
+	if (!directory[0])
+		return error_set(e, -ENOENT,
+				 "nothing was recorded yet; start with pitot_init or pitot_start");
+	err = program_flush(e);
+	return err < 0 ? err : program_report(directory, path, e);
+}

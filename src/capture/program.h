@@ -1,0 +1,31 @@
+/*
+ * program.h: recordings that the program starts by itself: what is behind the functions of include/pitot/pitot.h. Each of them wants a
+ * zeroed *e, which is never NULL.
+ */
+#ifndef PITOT_CAPTURE_PROGRAM_H
+#define PITOT_CAPTURE_PROGRAM_H
+
+#include "base/error.h"
+#include "pitot/pitot.h"
+#include "schema/settings.h"
+
+/*
+ * *settings, which hold the defaults, become what the options, the environment and the configuration file say together. `own`: the
+ * recording is not the environment's. 0 or a negative code: something in any of them cannot be understood.
+ */
+int program_settings(const struct pitot_options *options, bool own, struct settings *settings,
+		     struct error *e) MUST_USE;
+
+/* As pitot_start; *e says why not. */
+struct pitot_session *program_start(const struct pitot_options *options, struct error *e) MUST_USE;
+void program_stop(struct pitot_session *session);
+int program_flush(struct error *e) MUST_USE;
+int program_init(const struct pitot_options *options, struct error *e) MUST_USE;
+void program_shutdown(void);
+
+/* As pitot_report. program_report.c */
+int program_report(const char *directory, const char *path, struct error *e) MUST_USE;
+/* Writes the report of the recording that was started last. */
+int program_report_last(const char *path, struct error *e) MUST_USE;
+
+#endif

@@ -1,0 +1,261 @@
+/* settings_read.c: settings from the environment and from a configuration file; gpufl's names are understood, too. */
+#include "schema/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/io.h"
+#include "base/json_read.h"
+
+#define FILE_MAX (1u << 20)
+#define VARIABLE_MAX 64
+
+/* The first problem is the one that is told. */
+static void first(struct error *e, const struct error *next)
+{
+	if (e && !e->code)
+		*e = *next;
+}
+
+/* Our variable, or else gpufl's. "" is as none. */
+static const char *variable(const char *ours, const char *theirs)
+{
+	const char *value = secure_getenv(ours);
+
+	if ((!value || !*value) && theirs)
+		value = secure_getenv(theirs);
+	return value && *value ? value : NULL;
+}
+
+static bool is_switched_off(const char *name)
+{
+	const char *text = variable(name, NULL);
+	bool on;
+
+	return text && parse_switch(text, &on) && on;
+}
+
+static void set_name(struct settings *s, const char *name)
+{
+	snprintf(s->name, sizeof(s->name), "%s", name);
+}
+
+/* --- gpufl's names --- */
+
+/* PcSampling is pc-sampling: gpufl's engines, also those that are still to come. */
+static bool is_same_word(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += strspn(a, "-_");
+		b += strspn(b, "-_");
+		if (!*a || strncasecmp(a, b, 1) != 0)
+			return !*a && !*b;
+	}
+}
+
+static int set_gpufl_engine(struct settings *s, const char *text, enum setting_source source,
+			    const char *subject, struct error *e)
+{
+	const char *name;
+
+	for (uint64_t value = 0; (name = settings_choice(SETTING_ID_engine, value)); value++) {
+		if (!is_same_word(name, text))
+			continue;
+		settings_give(s, SETTING_ID_engine, value, source);
+		return 0;
+	}
+	return settings_set(s, SETTING_ID_engine, text, source, subject, e);
+}
+
+static int set_gpufl_rate(struct settings *s, const char *text, enum setting_source source,
+			  const char *subject, struct error *e)
+{
+	uint64_t ms;
+
+	if (parse_u64(text, &ms) < 0 || ms > UINT64_MAX / NS_PER_MS)
+		return error_set(e, E_USAGE, "%s takes milliseconds, not '%s'", subject, text);
+	settings_give(s, SETTING_ID_counters_ns, ms * NS_PER_MS, source);
+	return 0;
+}
+
+static int set_gpufl_stacks(struct settings *s, const char *text, enum setting_source source,
+			    const char *subject, struct error *e)
+{
+	bool on;
+
+	if (!parse_switch(text, &on))
+		return error_set(e, E_USAGE, "%s takes true or false, not '%s'", subject, text);
+	settings_give(s, SETTING_ID_stacks, on ? SETTING_STACKS_ALL : SETTING_STACKS_NONE, source);
+	return 0;
+}
+
+/* Keys of gpufl's configuration file. `set` NULL: there is nothing like it here, and it changes nothing. */
+static const struct {
+	const char *key;
+	int (*set)(struct settings *s, const char *text, enum setting_source source,
+		   const char *subject, struct error *e);
+} gpufl_keys[] = {
+	{ "profiling_engine", set_gpufl_engine },
+	{ "system_sample_rate_ms", set_gpufl_rate },
+	{ "enable_stack_trace", set_gpufl_stacks },
+	{ "kernel_sample_rate_ms", NULL },
+	{ "enable_source_collection", NULL },
+	{ "enable_debug_output", NULL },
+	{ "enable_external_correlation", NULL },
+	{ "api_path", NULL },
+	{ "pm_sampling_interval_us", NULL },
+	{ "pm_sampling_max_samples", NULL },
+	{ "pm_sampling_preset", NULL },
+	{ "pm_sampling_metrics", NULL },
+	{ "pm_sampling_scope_only", NULL },
+};
+
+/* --- the file --- */
+
+static int unknown_key(const char *key, struct error *e)
+{
+	const char *known[SETTINGS_COUNT + 3] = { "enabled", "app-name" }, *nearest;
+	size_t n = 2;
+
+	for (int i = 0; i < SETTINGS_COUNT; i++)
+		if (settings_option(i)->name)
+			known[n++] = settings_option(i)->name;
+	nearest = options_nearest(key, known);
+	return error_set(e, E_USAGE,
+			 nearest ? "unknown key '%s'; did you mean '%s'?" : "unknown key '%s'", key,
+			 nearest);
+}
+
+static int set_member(struct settings *s, const struct json_members *m, struct error *e)
+{
+	const char *key = strbuf_text(&m->key), *text = strbuf_text(&m->text);
+	char subject[VARIABLE_MAX];
+	int id = settings_find(key);
+
+	snprintf(subject, sizeof(subject), "'%s'", key);
+	for (size_t i = 0; i < ARRAY_SIZE(gpufl_keys); i++) {
+		if (strcmp(gpufl_keys[i].key, key) != 0)
+			continue;
+		return gpufl_keys[i].set ? gpufl_keys[i].set(s, text, SETTING_BY_FILE, subject, e)
+					 : 0;
+	}
+	if (m->kind >= JSON_NULL)
+		return error_set(e, E_USAGE, "%s takes a text, a number, true or false", subject);
+	if (id >= 0)
+		return settings_set(s, id, text, SETTING_BY_FILE, subject, e);
+	if (is_same_word(key, "app-name")) {
+		if (!*s->name)
+			set_name(s, text);
+		return 0;
+	}
+	if (strcmp(key, "enabled") != 0)
+		return unknown_key(key, e);
+	s->disabled |= m->kind == JSON_FALSE;
+	return m->kind == JSON_TRUE || m->kind == JSON_FALSE
+		       ? 0
+		       : error_set(e, E_USAGE, "'enabled' takes true or false");
+}
+
+static void read_file(struct settings *s, const char *path, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct error problem = { 0 };
+	struct json_members m;
+	int err = io_read_file(path, FILE_MAX, &text);
+
+	if (err < 0) {
+		error_set(&problem, err, "cannot read the configuration file '%s': %s", path,
+			  error_code_text(err));
+		first(e, &problem);
+		return;
+	}
+	m = (struct json_members)JSON_MEMBERS(strbuf_text(&text), text.length);
+	while ((err = json_members_next(&m, &problem)) > 0) {
+		if (set_member(s, &m, &problem) >= 0)
+			continue;
+		error_prefix(&problem, "%s:%u", path, m.line);
+		first(e, &problem);
+	}
+	if (err < 0) {
+		error_prefix(&problem, "%s", path);
+		first(e, &problem);
+	}
+	json_members_release(&m);
+}
+
+/* --- the environment --- */
+
+static void variable_name(const struct option *o, char name[VARIABLE_MAX])
+{
+	size_t length = (size_t)snprintf(name, VARIABLE_MAX, "PITOT_%s", o->name);
+
+	for (size_t i = 0; i < length; i++) {
+		if (name[i] == '-')
+			name[i] = '_';
+		else if (name[i] >= 'a' && name[i] <= 'z')
+			name[i] -= 'a' - 'A';
+	}
+}
+
+static void read_variables(struct settings *s, struct error *e)
+{
+	const char *theirs = secure_getenv("GPUFL_PROFILING_ENGINE"), *text;
+	struct error problem = { 0 };
+	char name[VARIABLE_MAX];
+
+	if (theirs && *theirs &&
+	    set_gpufl_engine(s, theirs, SETTING_BY_ENVIRONMENT, "GPUFL_PROFILING_ENGINE",
+			     &problem) < 0)
+		first(e, &problem);
+	for (int i = 0; i < SETTINGS_COUNT; i++) {
+		if (!settings_option(i)->name)
+			continue;
+		variable_name(settings_option(i), name);
+		text = variable(name, NULL);
+		if (text && settings_set(s, i, text, SETTING_BY_ENVIRONMENT, name, &problem) < 0)
+			first(e, &problem);
+	}
+}
+
+/* A program with privileges that its user lacks takes no orders from its environment: secure_getenv. */
+static void read_directory(struct settings *s, struct error *e)
+{
+	const char *directory = variable("PITOT_RECORDING", NULL);
+	struct error problem;
+
+	if (!directory)
+		return;
+	if (directory[0] == '/' && strlen(directory) < sizeof(s->directory)) {
+		memcpy(s->directory, directory, strlen(directory) + 1);
+		return;
+	}
+	error_set(&problem, E_USAGE, "PITOT_RECORDING='%.100s' is no absolute path of a folder",
+		  directory);
+	first(e, &problem);
+}
+
+int settings_read(struct settings *s, const char *file, bool own, struct error *e)
+{
+	const char *options = variable("PITOT_OPTIONS", NULL);
+	const char *name = variable("PITOT_APP_NAME", "GPUFL_APP_NAME");
+	bool by_record = options && settings_are_by_record(options);
+	struct error unused = { 0 };
+
+	e = e ? e : &unused;
+	s->disabled |= is_switched_off("PITOT_DISABLED") || is_switched_off("GPUFL_DISABLED");
+	if (name && !*s->name)
+		set_name(s, name);
+	if (!own)
+		read_directory(s, e);
+	if (options && !(own && by_record))
+		settings_parse(s, options);
+	if (by_record && !own)
+		return e->code;
+	read_variables(s, e);
+	file = file ? file : variable("PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE");
+	if (file)
+		read_file(s, file, e);
+	return e->code;
+}

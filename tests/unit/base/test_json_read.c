@@ -1,0 +1,121 @@
+/* One object's members, whatever the bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json_read.h"
+
+/* "key:kind:text;" of all members; *code is the end's. */
+static void read_all(const char *bytes, size_t length, struct strbuf *out, struct error *e,
+		     int *code)
+{
+	/* A copy of that length: sanitizers see what is read behind it. */
+	char *exact = malloc(length + !length);
+	struct json_members m;
+
+	assert_non_null(exact);
+	memcpy(exact, bytes, length);
+	m = (struct json_members)JSON_MEMBERS(exact, length);
+	while ((*code = json_members_next(&m, e)) > 0)
+		strbuf_addf(out, "%s:%d:%s;", strbuf_text(&m.key), m.kind, strbuf_text(&m.text));
+	json_members_release(&m);
+	free(exact);
+}
+
+static void assert_members(const char *text, const char *expected)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct error e = { 0 };
+	int code;
+
+	read_all(text, strlen(text), &out, &e, &code);
+	assert_int_equal(code, 0);
+	assert_string_equal(strbuf_text(&out), expected);
+}
+
+static void assert_wrong(const char *text, const char *expected)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	struct error e = { 0 };
+	int code;
+
+	read_all(text, strlen(text), &out, &e, &code);
+	assert_int_equal(code, E_FORMAT);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s': '%s' does not have '%s'", text, e.text, expected);
+}
+
+static void test_values(void **state)
+{
+	(void)state;
+	assert_members("{}", "");
+	assert_members(" \n{ }\t", "");
+	assert_members("{\"a\": \"b\", \"c\":-1.5e+3,\"d\":true , \"e\":false,\"f\":null}",
+		       "a:0:b;c:1:-1.5e+3;d:2:true;e:3:false;f:4:;");
+	assert_members(
+		"{\"a\": [1, [], {\"b\": [{}]}, \"]\"], \"c\": {\"d\": {\"}\": 2}}, \"e\": 0}",
+		"a:5:;c:6:;e:1:0;");
+	assert_members("{\"\\u00e4\\n\\\"\": \"\\ud83d\\ude00\\/\"}",
+		       "\xc3\xa4\n\":0:\xf0\x9f\x98\x80/;");
+}
+
+static void test_what_is_no_object(void **state)
+{
+	(void)state;
+	assert_wrong("", "line 1: no object");
+	assert_wrong("[]", "no object");
+	assert_wrong("{} {}", "something behind the object");
+	assert_wrong("{\"a\": 1,}", "no name in quotes");
+	assert_wrong("{\"a\": 1 \"b\": 2}", "neither ',' nor '}'");
+	assert_wrong("{\"a\" 1}", "no ':' behind a name");
+	assert_wrong("{\n\n\"a\": tru}", "line 3: neither a value nor a number");
+	assert_wrong("{\"a\": 01}", "neither a value nor a number");
+	assert_wrong("{\"a\": 1.}", "neither a value nor a number");
+	assert_wrong("{\"a\": \"\\u0000\"}", "unknown escape");
+	assert_wrong("{\"a\": \"\\ud800x\"}", "unknown escape");
+	assert_wrong("{\"a\": \"\\q\"}", "unknown escape");
+	assert_wrong("{\"a\": \"\x01\"}", "a byte that cannot be in one");
+	assert_wrong("{\"a\": \"\xff\"}", "a byte that cannot be in one");
+	assert_wrong("{\"a\": [1 2]}", "neither ',' nor an end");
+	assert_wrong("{\"a\": {1}}", "no name in quotes");
+	assert_wrong("{\"a\": \"b", "a string without its end");
+}
+
+static void test_cut_everywhere(void **state)
+{
+	static const char text[] = "{\"a\": [1, {\"b\": \"\\u00e4\\\\\"}], \"c\": -0.5e1, \"d\": "
+				   "null, \"e\": \"\xc3\xa4\"}";
+
+	(void)state;
+	for (size_t length = 0; length < strlen(text); length++) {
+		_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+		struct error e = { 0 };
+		int code;
+
+		read_all(text, length, &out, &e, &code);
+		assert_int_equal(code, E_FORMAT);
+	}
+}
+
+static void test_depth(void **state)
+{
+	char text[256] = "{\"a\":";
+
+	(void)state;
+	memset(text + 5, '[', 100);
+	assert_wrong(text, "nested too deep");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_what_is_no_object),
+		cmocka_unit_test(test_cut_everywhere),
+		cmocka_unit_test(test_depth),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+/* Settings from code, `pitot record`, the environment, a file and the program's own defaults: which of them counts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/io.h"
+#include "schema/settings.h"
+
+static char path[] = "/tmp/pitot-settings-XXXXXX";
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static void write_config(const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static const char *const variables[] = {
+	"PITOT_GRAPHS",    "PITOT_COUNTERS",    "PITOT_STACKS",      "PITOT_OPTIONS",
+	"PITOT_DISABLED",  "PITOT_SYNC",        "GPUFL_DISABLED",    "GPUFL_APP_NAME",
+	"PITOT_APP_NAME",  "PITOT_MAX_SIZE",    "PITOT_ENGINE",      "GPUFL_PROFILING_ENGINE",
+	"PITOT_RECORDING", "PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE",
+};
+
+static int clean(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
+		unsetenv(variables[i]);
+	return 0;
+}
+
+static struct error problem;
+
+static struct settings read_all(const char *file, bool own)
+{
+	struct settings s = SETTINGS_INIT;
+
+	problem = (struct error){ 0 };
+	settings_read(&s, file, own, &problem);
+	return s;
+}
+
+/* Each source in turn, from the weakest to the strongest; all weaker ones stay. */
+static void test_precedence(void **state)
+{
+	struct settings s = SETTINGS_INIT;
+
+	(void)state;
+	settings_give(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_PROGRAM);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_AUTO);
+	write_config("{ \"graphs\": \"launch\", \"stacks\": \"native\", \"counters\": 2 }");
+	settings_read(&s, path, true, NULL);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_LAUNCH);
+	assert_int_equal(s.source[SETTING_ID_graphs], SETTING_BY_FILE);
+	setenv("PITOT_GRAPHS", "node", 1);
+	settings_read(&s, path, true, NULL);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
+	settings_give(&s, SETTING_ID_graphs, SETTING_GRAPHS_AUTO, SETTING_BY_CODE);
+	settings_read(&s, path, true, NULL);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_AUTO);
+	assert_int_equal(s.source[SETTING_ID_graphs], SETTING_BY_CODE);
+	/* The other keys of the file count as before. */
+	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE);
+	assert_int_equal(s.counters_ns, 2 * NS_PER_S);
+
+	/* For the recording of `pitot record` nothing else counts; for another one all but what that says. */
+	setenv("PITOT_OPTIONS", "start_ns=5;stacks=python", 1);
+	setenv("PITOT_CONFIG_FILE", path, 1);
+	s = read_all(NULL, false);
+	assert_int_equal(s.stacks, SETTING_STACKS_PYTHON);
+	assert_int_equal(s.source[SETTING_ID_stacks], SETTING_BY_RECORD);
+	assert_int_equal(s.source[SETTING_ID_counters_ns], SETTING_BY_DEFAULT);
+	assert_int_equal(s.start_ns, 5);
+	s = read_all(NULL, true);
+	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE);
+	assert_int_equal(s.start_ns, 0);
+	assert_int_equal(s.graphs, SETTING_GRAPHS_NODE);
+}
+
+static void test_sources(void **state)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct settings s;
+
+	(void)state;
+	write_config("{\"max_size\": \"2M\", \"counters\": false}");
+	setenv("PITOT_SYNC", "Yes", 1);
+	s = read_all(path, true);
+	settings_give(&s, SETTING_ID_delay_ns, 250 * NS_PER_MS, SETTING_BY_CODE);
+	settings_sources(&s, &text);
+	assert_string_equal(strbuf_text(&text),
+			    "delay=250 ms (code), sync=on (environment), counters=off (file), "
+			    "max-size=2.0 MiB (file)");
+}
+
+static void test_every_setting_has_a_variable_and_a_key(void **state)
+{
+	static const char *const values[] = { [OPTION_FLAG] = "on",
+					      [OPTION_U64] = "7",
+					      [OPTION_SIZE] = "7M",
+					      [OPTION_DURATION] = "7s" };
+	unsigned count = 0;
+
+	(void)state;
+	for (int i = 0; i < SETTINGS_COUNT; i++) {
+		const struct option *o = settings_option(i);
+		const char *value = o->type == OPTION_ENUM ? o->choices[0] : values[o->type];
+		char name[64], text[128];
+		struct settings s;
+
+		if (!o->name)
+			continue;
+		snprintf(name, sizeof(name), "PITOT_%s", o->name);
+		for (char *p = name; *p; p++)
+			*p = *p == '-' ? '_' : (char)(*p & ~(*p >= 'a' && *p <= 'z' ? 32 : 0));
+		setenv(name, value, 1);
+		s = read_all(NULL, true);
+		assert_int_equal(s.source[i], SETTING_BY_ENVIRONMENT);
+		unsetenv(name);
+		snprintf(text, sizeof(text), "{\"%s\": \"%s\"}", o->name, value);
+		write_config(text);
+		assert_int_equal(read_all(path, true).source[i], SETTING_BY_FILE);
+		count++;
+	}
+	assert_true(count >= 11);
+}
+
+static void assert_problem(const char *expected)
+{
+	if (!strstr(problem.text, expected))
+		fail_msg("'%s' does not have '%s'", problem.text, expected);
+}
+
+static void test_what_is_wrong_is_named(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	write_config("{\n \"stacks\": \"native\",\n \"grahps\": \"launch\",\n \"api\": \"all\"\n}");
+	s = read_all(path, true);
+	assert_problem(":3: unknown key 'grahps'; did you mean 'graphs'?");
+	assert_int_equal(s.stacks, SETTING_STACKS_NATIVE); /* the others count */
+	assert_int_equal(s.api, SETTING_API_ALL);
+	write_config("{\"graphs\": \"lunch\"}");
+	assert_int_equal(read_all(path, true).graphs, SETTING_GRAPHS_NODE);
+	assert_problem(":1: 'graphs' takes launch, auto or node, not 'lunch'");
+	write_config("{\"graphs\": [1]}");
+	read_all(path, true);
+	assert_problem("'graphs' takes a text, a number, true or false");
+	write_config("{\"graphs\"");
+	read_all(path, true);
+	assert_problem("line 1: no ':' behind a name");
+	write_config("{\"engine\": \"deep\"}");
+	read_all(path, true);
+	assert_problem("'engine' takes monitor or trace, not 'deep', which is not there yet");
+	read_all("/nonexistent/pitot.json", true);
+	assert_problem("cannot read the configuration file '/nonexistent/pitot.json'");
+	setenv("PITOT_COUNTERS", "often", 1);
+	assert_true(read_all(NULL, true).counters_ns > 0);
+	assert_problem("PITOT_COUNTERS takes a duration such as 10s, 250ms or 1.5m, not 'often'");
+}
+
+static void test_the_kill_switch(void **state)
+{
+	static const char *const on[] = { "1", "true", "YES", "On" }, *const off[] = { "0", "",
+										       "no", "x" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(on); i++) {
+		setenv("PITOT_DISABLED", on[i], 1);
+		assert_true(read_all(NULL, true).disabled);
+		setenv("PITOT_DISABLED", off[i], 1);
+		assert_false(read_all(NULL, true).disabled);
+		setenv("GPUFL_DISABLED", on[i], 1);
+		assert_true(read_all(NULL, false).disabled);
+		unsetenv("GPUFL_DISABLED");
+	}
+	write_config("{\"enabled\": false}");
+	assert_true(read_all(path, true).disabled);
+	write_config("{\"enabled\": true}");
+	assert_false(read_all(path, true).disabled);
+}
+
+static void test_gpufl(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	setenv("GPUFL_PROFILING_ENGINE", "PcSampling", 1);
+	setenv("GPUFL_APP_NAME", "theirs", 1);
+	s = read_all(NULL, true);
+	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
+	assert_string_equal(s.engine_later, "pc-sampling");
+	assert_string_equal(s.name, "theirs");
+	setenv("PITOT_ENGINE", "monitor", 1); /* ours counts */
+	setenv("PITOT_APP_NAME", "ours", 1);
+	s = read_all(NULL, true);
+	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
+	assert_null(s.engine_later);
+	assert_string_equal(s.name, "ours");
+	clean(NULL);
+	write_config("{\"profiling_engine\": \"Monitor\", \"system_sample_rate_ms\": 50, "
+		     "\"enable_stack_trace\": false, "
+		     "\"pm_sampling_metrics\": [\"a\", {\"b\": 1}], \"api_path\": null}");
+	setenv("GPUFL_CONFIG_FILE", path, 1);
+	s = read_all(NULL, true);
+	assert_int_equal(problem.code, 0);
+	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
+	assert_int_equal(s.counters_ns, 50 * NS_PER_MS);
+	assert_int_equal(s.stacks, SETTING_STACKS_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_precedence, clean),
+		cmocka_unit_test_setup(test_sources, clean),
+		cmocka_unit_test_setup(test_every_setting_has_a_variable_and_a_key, clean),
+		cmocka_unit_test_setup(test_what_is_wrong_is_named, clean),
+		cmocka_unit_test_setup(test_the_kill_switch, clean),
+		cmocka_unit_test_setup(test_gpufl, clean),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}
