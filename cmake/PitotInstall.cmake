@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS pitot EXPORT PitotTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS pitot_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/pitot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/pitot include/gpufl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT PitotTargets NAMESPACE Pitot:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Pitot)
 
 configure_package_config_file(cmake/PitotConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/PitotConfig.cmake

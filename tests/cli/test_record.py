@@ -184,6 +184,28 @@ def test_options_for_the_recorder(record):
     assert values == {}
 
 
+def test_settings_of_the_environment_and_a_file(record, tmp_path, pitot):
+    """The command line comes first, then variables, then the file. The recorder inside gets what comes out, and nothing else."""
+    (tmp_path / "pitot.json").write_text('{"graphs": "launch", "api": "all", "stacks": "native", "app_name": "of a file"}')
+    variables = {"PITOT_CONFIG_FILE": "pitot.json", "PITOT_API": "launches", "PITOT_SYNC": "yes", "GPUFL_PROFILING_ENGINE": "Monitor"}
+    text = record("sh", "-c", "echo $PITOT_OPTIONS", options=("--no-cpu", "--stacks", "python"), env=variables).stdout
+    values = dict(item.split("=") for item in text.strip().split(";"))
+    del values["start_ns"]
+    assert values == {"engine": "monitor", "graphs": "launch", "stacks": "python", "sync": "1"}
+    assert (identity(tmp_path / "rec")["name"], identity(tmp_path / "rec")["engine"]) == ("of a file", "monitor")
+    result = record("true", options=("--force",), env={"PITOT_GRAPHS": "lunch"}, status=2)
+    assert "PITOT_GRAPHS takes launch, auto or node, not 'lunch'" in result.stderr
+    result = record("true", options=("--force", "--engine", "pc-sampling"), status=2)
+    assert "option '--engine' takes monitor or trace, not 'pc-sampling', which is not there yet" in result.stderr
+
+
+def test_switched_off(record, tmp_path):
+    """The command runs as if it had been started alone."""
+    result = record("sh", "-c", "echo $PITOT_RECORDING.; exit 7", env={"PITOT_DISABLED": "1"}, status=7)
+    assert result.stdout == ".\n" and "nothing is recorded" in result.stderr and not list(tmp_path.iterdir())
+    record("nonexistent-command", env={"GPUFL_DISABLED": "on"}, status=127)
+
+
 def test_every_setting_is_an_option(record, pitot):
     """Each option of the recorder, from the one list of them (schema/settings.h), reaches it."""
     [command] = pitot("help", "record", "--json", json_output=True)["commands"]

@@ -109,6 +109,53 @@ def test_pkg_config(headers, installed, language, source, version, tmp_path, env
     check(tmp_path / "consumer", version, installed, tmp_path, environment)
 
 
+def test_gpufl(installed, source, tmp_path, environment):
+    """A program with gpufl's calls is compiled and linked as it is, and what it says of itself is in a recording."""
+    library, header = next(installed.glob("lib*/libpitot.so")).parent, installed / "include"
+    program = source / "tests/integration/consumer-gpufl/main.cpp"
+    for compiler in ("c++", "clang++"):
+        if shutil.which(compiler):
+            run([compiler, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-I", header, program, "-o",
+                 tmp_path / "consumer", "-L", library, "-lpitot"])
+    environment = {**environment, "LD_LIBRARY_PATH": str(library), "PITOT_COUNTERS": "2s", "PITOT_SYNC": "on"}
+    result = subprocess.run([tmp_path / "consumer"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    driver = "nvml 1 1" in result.stdout  # available, and then without a reason
+    assert result.stdout == ("init 1\ninit 1\nsum 42\nbench 15\ndeep 0 0\nupload 0 upload is not there yet\n"
+                             f"nvml {driver:d} {driver:d}\npresets 100 0 1\n"), result.stderr
+    # What is not there is said once.
+    said = result.stderr.splitlines()
+    assert len(said) == len(set(said)) == 4 and all(line.startswith("[gpufl] ") for line in said), said
+
+    [recording] = tmp_path.glob("theirs-*.pitot")
+    assert "a name that is not short" in (tmp_path / "report.txt").read_text()
+
+    def view(table):
+        text = run([installed / "bin/pitot", "view", recording, table, "--json", "--limit", "0"], env=environment)
+        return [json.loads(line) for line in text.splitlines()]
+
+    rows = view("nvtx")
+    begun = [row["message"] for row in rows if row["kind"] == "push"]
+    assert begun == ["loop", "inner", "loop", "inner", "a name that is not short", "tagged", "deep", "all",
+                     "a name that is not short runs", "a name that is not short", "returns", "bench_warmup", "bench", "plain"]
+    assert len([row for row in rows if row["kind"] == "pop"]) == len(begun)
+    assert [row["message"] for row in rows if row["kind"] == "mark"] == ["system start: phase", "system stop: phase",
+                                                                         "system start: system"]
+    runs = {row["message"]: row["payload"] for row in rows if row["payload_kind"] == "runs"}
+    assert runs == {"a name that is not short runs": 2 << 32 | 4, "bench_warmup": 3, "bench": 3 << 32 | 10, "plain": 2}
+    last = {row["counter"]: row["value"] for row in view("counter_sample")}
+    assert last == {"app.steps": 42, "app.ticks": 7}
+    # What was set in code counts; of what has gpufl's default, the environment.
+    capabilities = {row["name"]: row for row in view("capability")}
+    assert capabilities["settings"]["got"] == ("engine=trace (code), stacks=none (program), sync=on (environment), "
+                                               "memory=on (program), counters=50.0 ms (code)")
+    assert (capabilities["engine"]["asked"], capabilities["engine"]["state"]) == ("pc-sampling", "degraded")
+
+    off = tmp_path / "off"
+    off.mkdir()
+    result = subprocess.run([tmp_path / "consumer", "off"], cwd=off, env=environment, capture_output=True, text=True, timeout=600)
+    assert result.stdout.startswith("init 0\ninit 0\n") and "upload 1 \n" in result.stdout and not list(off.iterdir())
+
+
 def test_installed_program(installed, environment, tmp_path):
     """The installed program finds the installed library, and everything lies where it belongs."""
     program = installed / "bin/pitot"
@@ -118,7 +165,7 @@ def test_installed_program(installed, environment, tmp_path):
     assert library.is_relative_to(installed) and library.name.startswith("libpitot.so")
     for path in ("share/man/man1/pitot.1", "share/man/man1/pitot-record.1", "share/man/man1/pitot-profile.1",
                  "share/bash-completion/completions/pitot", "share/zsh/site-functions/_pitot",
-                 "share/fish/vendor_completions.d/pitot.fish", "include/pitot/pitot.h"):
+                 "share/fish/vendor_completions.d/pitot.fish", "include/pitot/pitot.h", "include/gpufl/gpufl.hpp"):
         assert (installed / path).stat().st_size > 0, path
 
 

@@ -309,6 +309,32 @@ static void test_cuda_comes_with_the_second_session(void **state)
 	sink_free(second);
 }
 
+/* CUPTI is there while a session wants it, and leaves with that one. */
+static void test_a_monitor_has_no_cupti(void **state)
+{
+	static const struct settings monitor = { .engine = SETTING_ENGINE_MONITOR, .cuda = true };
+	struct cuda_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, &monitor, SESSION_BY_CUDA), *b;
+	unsigned subscribed = standin_calls(TAPE_cuptiSubscribe_v2),
+		 unsubscribed = standin_calls(TAPE_cuptiUnsubscribe);
+
+	(void)state;
+	cuda_player_play(0);
+	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed);
+	b = open_session(second, &plain, SESSION_BY_CUDA);
+	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed + 1);
+	cuda_player_play(0);
+	session_close(&b);
+	assert_work(second, 1);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), unsubscribed + 1);
+	cuda_player_play(0);
+	session_close(&a);
+	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed + 1);
+	assert_work(first, 1); /* what the other one wanted */
+	sink_free(first);
+	sink_free(second);
+}
+
 static int play(const char *tape)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,6 +342,7 @@ static int play(const char *tape)
 		cmocka_unit_test(test_cuda_comes_with_the_second_session),
 		cmocka_unit_test(test_one_session_after_the_other),
 		cmocka_unit_test(test_ids_of_the_program),
+		cmocka_unit_test(test_a_monitor_has_no_cupti),
 	};
 
 	cuda_player_open(tape);

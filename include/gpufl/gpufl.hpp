@@ -1,0 +1,485 @@
+// gpufl.hpp: gpufl's C++ API on top of libpitot.so, for programs that have its calls (C++17; link with pitot instead of gpufl).
+//
+// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. What gpufl would overlay over
+// options that were set in code does not: code, environment, file, defaults is the order here, for each option that has its default "code" says
+// nothing (docs/embed.md). What is not there yet (log files, upload, deep windows, engines beyond Trace) does nothing, and says so once on
+// standard error.
+#ifndef GPUFL_GPUFL_HPP
+#define GPUFL_GPUFL_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <pitot/pitot.h>
+
+namespace gpufl {
+
+enum class BackendKind { Auto, Nvidia, Amd, None };
+
+enum class ProfilingEngine { Monitor, Trace, PcSampling, SassMetrics, RangeProfiler, Deep, PmSampling, RangeProfilerKernelReplay };
+
+struct InitOptions {
+	std::string app_name = "gpufl";
+	std::string log_path = ""; // not there yet
+	std::string backend_url = ""; // not there yet
+	std::string api_key = "";
+	std::string api_path = "";
+	bool remote_upload = false; // no effect, as in gpufl 1.2
+	bool enable_stack_trace = false;
+	bool enable_source_collection = true; // lines are found when the recording is read
+	bool enable_external_correlation = true; // always
+	bool enable_synchronization = true; // always: which calls waited, where and how long
+	bool enable_memory_tracking = true;
+	bool enable_cuda_graphs_tracking = false; // always
+	int system_sample_rate_ms = 0; // 0: no samples
+	int kernel_sample_rate_ms = 0; // no effect, as in gpufl 1.0.1
+	bool continuous_system_sampling = false; // samples are of the whole session; systemStart and systemStop are marks
+	BackendKind backend = BackendKind::Auto;
+	ProfilingEngine profiling_engine = ProfilingEngine::Monitor;
+	std::string config_file = "";
+	bool flush_logs_always = false; // everything is on disk after a quarter of a second
+	bool enable_debug_output = false;
+	bool enabled = true;
+	int pm_sampling_interval_us = 100; // not there yet
+	int pm_sampling_max_samples = 4096;
+	std::string pm_sampling_preset = "overview";
+	std::vector<std::string> pm_sampling_metrics = {};
+	bool pm_sampling_scope_only = true;
+	bool deep_window_only = false; // not there yet
+};
+
+namespace detail {
+
+inline void log(void *debug, int level, const char *text)
+{
+	if (level != PITOT_LOG_INFO || debug)
+		std::fprintf(stderr, "[gpufl] %s\n", text);
+}
+
+// What is not there is said once.
+enum Missing { LOGS, UPLOAD, DEEP, WINDOWED_SAMPLES, AMD, MISSING_COUNT };
+
+inline void missing(Missing what)
+{
+	static std::atomic<bool> said[MISSING_COUNT];
+	static const char *const texts[] = {
+		"log_path: log files in gpufl's format are not there yet; the session is a recording of Pitot",
+		"upload is not there yet",
+		"deep windows and deep scopes are not there yet",
+		"system samples are of the whole session, not only of scopes",
+		"there is no backend for AMD yet",
+	};
+
+	if (!said[what].exchange(true))
+		log(nullptr, PITOT_LOG_WARNING, texts[what]);
+}
+
+inline std::atomic<bool> &disabled()
+{
+	static std::atomic<bool> value;
+	return value;
+}
+
+// A text that ends with a NUL, without a copy.
+struct Text {
+	const char *text;
+	Text(const char *t) : text(t) {}
+	Text(const std::string &t) : text(t.c_str()) {}
+};
+
+inline pitot_engine engine(ProfilingEngine e)
+{
+	switch (e) {
+	case ProfilingEngine::Monitor:
+		return PITOT_ENGINE_MONITOR;
+	case ProfilingEngine::Trace:
+		return PITOT_ENGINE_TRACE;
+	case ProfilingEngine::PcSampling:
+		return PITOT_ENGINE_PC_SAMPLING;
+	case ProfilingEngine::SassMetrics:
+		return PITOT_ENGINE_SASS_METRICS;
+	case ProfilingEngine::RangeProfiler:
+	case ProfilingEngine::RangeProfilerKernelReplay:
+		return PITOT_ENGINE_RANGE_PROFILER;
+	case ProfilingEngine::PmSampling:
+		return PITOT_ENGINE_PM_SAMPLING;
+	case ProfilingEngine::Deep:
+		break;
+	}
+	return PITOT_ENGINE_DEEP;
+}
+
+inline bool is_set(const char *variable)
+{
+	const char *value = std::getenv(variable);
+	return value && *value;
+}
+
+// What differs from gpufl's defaults was set in code; the rest are defaults, which environment and file override.
+inline void translate(const InitOptions &from, pitot_options &code, pitot_options &defaults)
+{
+	code.size = defaults.size = sizeof(pitot_options);
+	code.defaults = &defaults;
+	if (from.app_name != "gpufl" || (!is_set("PITOT_APP_NAME") && !is_set("GPUFL_APP_NAME")))
+		code.app_name = from.app_name.c_str();
+	if (!from.config_file.empty())
+		code.config_file = from.config_file.c_str();
+	(from.profiling_engine == ProfilingEngine::Monitor ? defaults : code).engine = engine(from.profiling_engine);
+	(from.enable_stack_trace ? code : defaults).stacks = from.enable_stack_trace ? PITOT_STACKS_ALL : PITOT_STACKS_NONE;
+	(from.enable_memory_tracking ? defaults : code).memory = from.enable_memory_tracking ? PITOT_ON : PITOT_OFF;
+	if (from.system_sample_rate_ms > 0)
+		code.counters_ns = static_cast<uint64_t>(from.system_sample_rate_ms) * 1000000;
+	else
+		defaults.counters_ns = PITOT_NONE;
+}
+
+inline void tell_missing(const InitOptions &o)
+{
+	if (!o.log_path.empty())
+		missing(LOGS);
+	if (!o.backend_url.empty() || !o.api_key.empty() || o.remote_upload)
+		missing(UPLOAD);
+	if (o.deep_window_only)
+		missing(DEEP);
+	if (o.system_sample_rate_ms > 0 && !o.continuous_system_sampling)
+		missing(WINDOWED_SAMPLES);
+}
+
+} // namespace detail
+
+// Starts the session. false: it is switched off, there is no such backend, or it cannot be started (pitot_error() says why). A session
+// that runs goes on.
+inline bool init(const InitOptions &options = {})
+{
+	pitot_options code = {}, defaults = {};
+	int result;
+
+	detail::disabled() = !options.enabled;
+	if (options.backend == BackendKind::Amd)
+		detail::missing(detail::AMD);
+	if (!options.enabled || options.backend == BackendKind::Amd || options.backend == BackendKind::None)
+		return false;
+	detail::translate(options, code, defaults);
+	code.log = detail::log;
+	if (options.enable_debug_output || detail::is_set("GPUFL_DEBUG"))
+		code.log_context = &code; // anything
+	result = pitot_init(&code);
+	detail::disabled() = result == 0;
+	if (result > 0)
+		detail::tell_missing(options);
+	return result > 0;
+}
+
+inline void shutdown()
+{
+	pitot_shutdown();
+}
+
+// The text report of the last session, by the program `pitot`; to standard output without a path.
+inline void generateReport(const std::string &output_path = "")
+{
+	if (detail::disabled())
+		return;
+	std::fflush(stdout);
+	if (pitot_report(output_path.c_str()) < 0)
+		detail::log(nullptr, PITOT_LOG_ERROR, pitot_error());
+}
+
+// --- scopes ---
+
+struct ScopeMeta {
+	std::string tag = ""; // accepted and not recorded, as in gpufl
+	int repeat = 1;
+	int warmup = 0;
+
+	ScopeMeta &setTag(std::string t)
+	{
+		tag = std::move(t);
+		return *this;
+	}
+	ScopeMeta &setRepeat(int n)
+	{
+		repeat = n;
+		return *this;
+	}
+	ScopeMeta &setWarmup(int n)
+	{
+		warmup = n;
+		return *this;
+	}
+};
+
+class ScopedMonitor {
+public:
+	explicit ScopedMonitor(detail::Text name, detail::Text = "", bool deep_profiling = false)
+	{
+		if (deep_profiling)
+			detail::missing(detail::DEEP);
+		pitot_scope_begin(name.text);
+	}
+	// A template: a text is no bool.
+	template <class Bool, class = std::enable_if_t<std::is_same_v<Bool, bool>>>
+	ScopedMonitor(detail::Text name, Bool deep_profiling) : ScopedMonitor(name, "", deep_profiling)
+	{
+	}
+	ScopedMonitor(detail::Text name, const ScopeMeta &meta)
+	{
+		pitot_scope_begin_runs(name.text, static_cast<uint32_t>(std::max(meta.repeat, 0)),
+				       static_cast<uint32_t>(std::max(meta.warmup, 0)));
+	}
+	~ScopedMonitor()
+	{
+		pitot_scope_end();
+	}
+	ScopedMonitor(const ScopedMonitor &) = delete;
+	ScopedMonitor &operator=(const ScopedMonitor &) = delete;
+};
+
+template <class Function>
+decltype(auto) monitor(detail::Text name, Function &&function)
+{
+	ScopedMonitor scope(name);
+	return std::forward<Function>(function)();
+}
+
+template <class Function>
+decltype(auto) monitor(detail::Text name, detail::Text tag, Function &&function)
+{
+	ScopedMonitor scope(name, tag);
+	return std::forward<Function>(function)();
+}
+
+namespace detail {
+
+// GFL_BENCH("name", …) { body };
+struct Bench {
+	std::string name;
+	ScopeMeta meta;
+
+	template <class Function>
+	void operator=(Function &&body)
+	{
+		if (meta.warmup > 0)
+			run(name + "_warmup", meta.warmup, 0, body);
+		run(name, meta.repeat, meta.warmup, body);
+	}
+
+private:
+	template <class Function>
+	static void run(const std::string &scope_name, int times, int warmup, Function &body)
+	{
+		ScopedMonitor scope(scope_name, ScopeMeta{ "", times, warmup });
+
+		for (int i = 0; i < times; i++)
+			body();
+	}
+};
+
+} // namespace detail
+
+// --- system samples ---
+
+// A mark in the recording; samples are taken during all of it.
+inline void systemStart(const std::string &name = "system")
+{
+	pitot_mark(("system start: " + name).c_str());
+}
+
+inline void systemStop(const std::string &name = "system")
+{
+	pitot_mark(("system stop: " + name).c_str());
+}
+
+// --- counters ---
+
+class Counter {
+public:
+	explicit Counter(const std::string &name) : id(is_name(name) ? pitot_counter(name.c_str(), nullptr, nullptr) : 0) {}
+	// At most 2^40; more, and less than 0, is not added.
+	void add(int64_t n = 1) const
+	{
+		if (n >= 0 && n <= INT64_C(1) << 40)
+			pitot_counter_add(id, n);
+	}
+
+private:
+	uint32_t id; // 0: what is added goes nowhere
+
+	static bool is_name(const std::string &name)
+	{
+		return !name.empty() && name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+						std::string::npos;
+	}
+};
+
+inline Counter counter(const std::string &name)
+{
+	return Counter(name);
+}
+
+inline void tick(const std::string &name, int64_t n = 1)
+{
+	counter(name).add(n);
+}
+
+// --- external correlation ---
+
+// false: CUDA calls are not being recorded, or too many are pushed.
+inline bool pushExternalCorrelation(uint32_t kind, uint64_t id)
+{
+	return pitot_external_push(kind, id) > 0;
+}
+
+inline bool popExternalCorrelation(uint32_t kind, uint64_t *id = nullptr)
+{
+	return pitot_external_pop(kind, id) > 0;
+}
+
+// --- this machine ---
+
+struct ProbeResult {
+	bool available = false;
+	std::string reason = "";
+};
+
+inline ProbeResult probeNvml()
+{
+	void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+	if (!library)
+		return { false, "libnvidia-ml.so.1 cannot be loaded: there is no NVIDIA driver" };
+	auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+	auto stop = reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown"));
+	auto text = reinterpret_cast<const char *(*)(int)>(dlsym(library, "nvmlErrorString"));
+	ProbeResult result;
+
+	if (!start || !stop || !text) {
+		result.reason = "libnvidia-ml.so.1 has no nvmlInit_v2";
+	} else if (int status = start()) {
+		result.reason = std::string("nvmlInit_v2 failed: ") + text(status);
+	} else {
+		result.available = true;
+		stop();
+	}
+	dlclose(library);
+	return result;
+}
+
+inline ProbeResult probeRocm()
+{
+	return { false, "there is no backend for AMD yet" };
+}
+
+// --- what is not there yet ---
+
+struct UploadOptions {
+	std::string log_path = "", backend_url = "", api_key = "", api_path = "";
+	int total_timeout_ms = 300000, connect_timeout_ms = 10000, read_timeout_ms = 30000;
+	int max_retries = 1, retry_delay_ms = 1000;
+	std::string cursor_filename = "";
+	bool report_progress = false;
+	std::string session_id = "";
+	bool all_sessions = false, force = false;
+};
+
+struct UploadResult {
+	bool success = false;
+	uint64_t events_uploaded = 0;
+	std::string error = "";
+};
+
+// Where gpufl is switched off, there is nothing to upload: success.
+inline UploadResult uploadLogs(const UploadOptions & = {})
+{
+	if (detail::disabled())
+		return { true, 0, "" };
+	return { false, 0, "upload is not there yet" };
+}
+
+struct DeepWindowSpec {
+	int max_duration_ms = 0;
+	uint64_t max_launches = 0;
+	int cooldown_ms = 0;
+};
+
+// false: no window opens.
+inline bool deepWindow(const DeepWindowSpec &)
+{
+	detail::missing(detail::DEEP);
+	return false;
+}
+
+inline bool deepWindow(int max_duration_ms, uint64_t max_launches = 0)
+{
+	return deepWindow(DeepWindowSpec{ max_duration_ms, max_launches, 0 });
+}
+
+inline void deepWindowClose() {}
+
+inline bool deepWindowActive()
+{
+	return false;
+}
+
+inline bool scheduleEnvDeepWindow()
+{
+	return false;
+}
+
+// --- presets ---
+
+inline InitOptions injection_mode_default_options()
+{
+	InitOptions o;
+
+	o.profiling_engine = ProfilingEngine::Deep;
+	o.system_sample_rate_ms = 100;
+	o.continuous_system_sampling = o.enable_stack_trace = o.enable_cuda_graphs_tracking = true;
+	return o;
+}
+
+inline InitOptions light_mode_default_options()
+{
+	InitOptions o;
+
+	o.profiling_engine = ProfilingEngine::PcSampling;
+	o.system_sample_rate_ms = 500;
+	o.continuous_system_sampling = o.enable_stack_trace = true;
+	o.enable_source_collection = o.enable_memory_tracking = false;
+	return o;
+}
+
+inline InitOptions monitoring_mode_default_options()
+{
+	InitOptions o;
+
+	o.profiling_engine = ProfilingEngine::Monitor;
+	o.system_sample_rate_ms = 250;
+	o.continuous_system_sampling = true;
+	o.enable_source_collection = o.enable_synchronization = o.enable_memory_tracking = o.enable_external_correlation = false;
+	return o;
+}
+
+} // namespace gpufl
+
+#define GFL_JOIN_(a, b) a##b
+#define GFL_UNIQUE_(name, line) GFL_JOIN_(name, line)
+
+// GFL_SCOPE("name") { … }; `break` and `return` leave it as any block.
+#define GFL_SCOPE(name) if (::gpufl::ScopedMonitor GFL_UNIQUE_(gfl_scope_, __LINE__){ name }; true)
+#define GFL_SCOPE_TAGGED(name, tag, deep) if (::gpufl::ScopedMonitor GFL_UNIQUE_(gfl_scope_, __LINE__){ name, tag, deep }; true)
+// GFL_BENCH("name", .repeat = 10, .warmup = 2) { … }; the body runs in a scope name_warmup, then in a scope name.
+#define GFL_BENCH(name, ...) ::gpufl::detail::Bench{ name, ::gpufl::ScopeMeta{ __VA_ARGS__ } } = [&]()
+
+#define GFL_SYSTEM_START(...) ::gpufl::systemStart(__VA_ARGS__)
+#define GFL_SYSTEM_STOP(...) ::gpufl::systemStop(__VA_ARGS__)
+
+#endif
