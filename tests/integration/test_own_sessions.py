@@ -1,0 +1,80 @@
+"""Recordings that a program starts by itself: early, in children, where there is no room, and joined under `pitot record`."""
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def own_sessions(source, plain, environment, tmp_path):
+    """Runs the program in a folder of that name; its lines."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    program = tmp_path / "own_sessions"
+    subprocess.run([compiler, "-I", source / "include", source / "tests/integration/own_sessions.c", "-o", program, "-L", plain, "-lpitot",
+                    f"-Wl,-rpath,{plain}"], check=True)
+
+    def run(name, *arguments, wrap=(), **variables):
+        (tmp_path / name).mkdir()
+        result = subprocess.run([*wrap, program, *arguments], cwd=tmp_path / name, env={**environment, **variables}, timeout=600,
+                                capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def rows(plain, environment):
+    def view(recording, table):
+        text = subprocess.run([plain / "pitot", "view", recording, table, "--json"], env=environment, check=True, capture_output=True,
+                              text=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    return view
+
+
+def test_ways_to_begin(own_sessions, rows, tmp_path):
+    said = own_sessions("a", "early", "new", "no/parent")
+    a = tmp_path / "a"
+    assert said == ["early 1, alone 0", "in child 1", "child 0", "early: 'early' is not empty; name a new folder", "new: recorded",
+                    "no/parent: cannot create 'no/parent': its parent folder does not exist: No such file or directory", "again 1"]
+    assert [row["message"] for row in rows(a / "early", "nvtx")] == [row["message"] for row in rows(a / "parent", "nvtx")] == ["recorded"]
+    assert rows(a / "child", "nvtx") == [] and len({row["pid"] for row in rows(a / "child", "process")}) == 1
+    assert {path.name: json.loads((path / "recording.json").read_text())["state"] for path in a.iterdir()} == dict.fromkeys(
+        ["early", "parent", "child", "new"], "ended")
+
+
+def test_switched_off(own_sessions, tmp_path):
+    said = own_sessions("a", "x", PITOT_DISABLED="true")
+    assert said[0] == "early 0, alone 1" and said[-1] == "again 0" and "switched off" in said[3]
+    assert not list((tmp_path / "a").iterdir())
+
+
+def test_beside_pitot_record(own_sessions, plain, rows, tmp_path):
+    """Recordings of its own, and without a folder of its own that of `pitot record`."""
+    said = own_sessions("a", wrap=[plain / "pitot", "record", "-q", "--no-cpu", "-o", "rec", "--graphs", "auto", "--"])
+    assert said == ["early 1, alone 0", "in child 1", "child 0", "again 1"]
+    assert sorted(os.listdir(tmp_path / "a")) == ["child", "early", "parent", "rec"]
+    # What `pitot record` was told is for its recording.
+    assert "settings" not in [row["name"] for row in rows(tmp_path / "a/early", "capability")]
+
+
+def test_no_room(own_sessions, tmp_path):
+    """On a disk without room there is no recording, and nothing is left of it; the program goes on."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k,nr_inodes=3", "tmpfs", disk]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("cannot mount a small disk here")
+    try:
+        said = own_sessions("a", f"{disk}/full")
+        assert "No space left on device" in said[3] and not list(disk.iterdir())
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        said = own_sessions("b", f"{disk}/read-only")
+        assert said[3] == f"{disk}/read-only: cannot create '{disk}/read-only': Read-only file system"
+    finally:
+        subprocess.run(["umount", disk], check=True)
