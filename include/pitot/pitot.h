@@ -104,7 +104,7 @@ PITOT_API int pitot_stop(struct pitot_session *session);
 
 /*
  * What was recorded so far is on disk when it returns; of GPU work, what has ended. All recordings of the process; `session` may be
- * NULL. Takes about 40 milliseconds, at most two seconds (-ETIMEDOUT).
+ * NULL. Takes as long as CUPTI and the disk need, at most two seconds (-ETIMEDOUT).
  */
 PITOT_API int pitot_flush(struct pitot_session *session);
 
@@ -114,7 +114,9 @@ PITOT_API int pitot_flush(struct pitot_session *session);
  */
 PITOT_API int pitot_init(const struct pitot_options *options);
 
-/* Ends it, as pitot_stop. Does nothing when there is none. */
+/*
+ * Ends it, as pitot_stop; that of `pitot record` goes on, and what was recorded so far is on disk. Does nothing when there is none.
+ */
 PITOT_API void pitot_shutdown(void);
 
 /*

@@ -21,6 +21,7 @@
 
 struct pitot_session {
 	struct session *session; /* NULL: it is the environment's */
+	bool by_record; /* which ends its recording itself */
 	pid_t owner; /* in its child it is not ours to end */
 	char *directory; /* absolute; NULL: the environment's */
 	struct strbuf command, name, options;
@@ -234,7 +235,8 @@ static int start_own(struct pitot_session *p, const struct pitot_options *o, str
 
 static int join_environment(const struct settings *s, struct error *e)
 {
-	if (session_start(SESSION_BY_PROGRAM))
+	session_start(SESSION_BY_PROGRAM);
+	if (session_has_environment())
 		return 0;
 	return error_set(e, -EIO,
 			 "cannot record into PITOT_RECORDING='%.200s'; PITOT_LOG=stderr says why",
@@ -256,6 +258,7 @@ static struct pitot_session *start(const struct pitot_options *o, bool own, stru
 				"configuration file or pitot_options.enabled");
 	if (err >= 0) {
 		p->owner = getpid();
+		p->by_record = s.start_ns != 0;
 		err = !own && s.directory[0] ? join_environment(&s, e) : start_own(p, o, &s, e);
 	}
 	if (err < 0) {
@@ -279,8 +282,10 @@ static void stop(struct pitot_session *p)
 		/* A full disk has a text of the beginning, at least. */
 		if (recording_json_write(p->directory, &p->identity, NULL) < 0)
 			log_line("cannot complete recording.json in %s", p->directory);
-	} else if (p->owner == getpid()) {
+	} else if (p->owner == getpid() && !p->by_record) {
 		session_stop();
+	} else if (p->owner == getpid()) {
+		collector_flush(FLUSH_LIMIT_NS);
 	}
 	free_session(p);
 }

@@ -371,6 +371,16 @@ bool session_start(enum session_way way)
 	return collector_running();
 }
 
+bool session_has_environment(void)
+{
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	has = self.environment != NULL;
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
 /* --- windows and ends: on the collector's thread --- */
 
 /* Rows of others are not this session's. Alone it has all, also those of work that begins after its end. */

@@ -52,6 +52,9 @@ void session_close(struct session **s);
  */
 bool session_start(enum session_way way);
 
+/* Whether the session that the environment asks for was opened, and not closed. Thread-safe. */
+bool session_has_environment(void);
+
 /* The library was loaded: a session starts soon if the environment asks for that (setting `preload`). */
 void session_preloaded(void);
 

@@ -71,7 +71,10 @@ int main(int argc, char **argv)
 	pitot_stop(session);
 	for (int i = 1; i < argc; i++)
 		try(argv[i]);
-	printf("again %d\n", pitot_init(NULL));
 	pitot_shutdown();
-	return 0; /* all that is left open ends with the process */
+	printf("again %d\n", pitot_init(NULL));
+	pitot_mark("again");
+	pitot_shutdown();
+	pitot_mark("after the end");
+	return 0;
 }

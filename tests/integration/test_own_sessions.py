@@ -44,8 +44,10 @@ def test_ways_to_begin(own_sessions, rows, tmp_path):
                     "no/parent: cannot create 'no/parent': its parent folder does not exist: No such file or directory", "again 1"]
     assert [row["message"] for row in rows(a / "early", "nvtx")] == [row["message"] for row in rows(a / "parent", "nvtx")] == ["recorded"]
     assert rows(a / "child", "nvtx") == [] and len({row["pid"] for row in rows(a / "child", "process")}) == 1
+    [again] = a.glob("own_sessions-*.pitot")
+    assert [row["message"] for row in rows(again, "nvtx")] == ["again"]
     assert {path.name: json.loads((path / "recording.json").read_text())["state"] for path in a.iterdir()} == dict.fromkeys(
-        ["early", "parent", "child", "new"], "ended")
+        ["early", "parent", "child", "new", again.name], "ended")
 
 
 def test_switched_off(own_sessions, tmp_path):
@@ -59,6 +61,10 @@ def test_beside_pitot_record(own_sessions, plain, rows, tmp_path):
     said = own_sessions("a", wrap=[plain / "pitot", "record", "-q", "--no-cpu", "-o", "rec", "--graphs", "auto", "--"])
     assert said == ["early 1, alone 0", "in child 1", "child 0", "again 1"]
     assert sorted(os.listdir(tmp_path / "a")) == ["child", "early", "parent", "rec"]
+    # Its recording begins with the first who joins it, and goes on.
+    assert [row["message"] for row in rows(tmp_path / "a/rec", "nvtx")] == ["again", "after the end"]
+    settings = [row["got"] for row in rows(tmp_path / "a/rec", "capability") if row["name"] == "settings"]
+    assert settings == ["graphs=auto (record)"]
     # What `pitot record` was told is for its recording.
     assert "settings" not in [row["name"] for row in rows(tmp_path / "a/early", "capability")]
 

@@ -289,10 +289,15 @@ static void test_what_else_is_written(void **state)
 	struct row_process *processes;
 	struct row_thread *threads;
 	size_t count, modules;
-	bool seen = false;
+	struct row_capability *capabilities;
+	bool seen = false, settings = false, wrong = false;
 
 	(void)state;
+	setenv("PITOT_SYNC", "yes", 1);
+	setenv("PITOT_GRAPHS", "lunch", 1);
 	start_session(defaults());
+	unsetenv("PITOT_SYNC");
+	unsetenv("PITOT_GRAPHS");
 	pthread_setname_np(pthread_self(), "named");
 	nvtx.mark_a("x");
 	stop_session();
@@ -313,6 +318,18 @@ static void test_what_else_is_written(void **state)
 	assert_true(count >= 1);
 	free(captured_rows(captured, TABLE_cost, &count));
 	assert_true(count >= 2);
+	capabilities = captured_rows(captured, TABLE_capability, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct row_capability *c = &capabilities[i];
+		const char *name = captured_text(captured, c->name);
+
+		settings |= !strcmp(name, "settings") &&
+			    !strcmp(captured_text(captured, c->got), "sync=on (environment)");
+		wrong |= !strcmp(name, "environment") && c->state == capability_state_degraded &&
+			 strstr(captured_text(captured, c->reason), "PITOT_GRAPHS takes launch");
+	}
+	assert_true(settings && wrong);
+	free(capabilities);
 	free(processes);
 	free(threads);
 }

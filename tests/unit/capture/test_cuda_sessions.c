@@ -309,7 +309,7 @@ static void test_cuda_comes_with_the_second_session(void **state)
 	sink_free(second);
 }
 
-/* CUPTI is there while a session wants it, and leaves with that one. */
+/* CUPTI is there while a session wants it, and leaves with that one; a flush brings what it has. */
 static void test_a_monitor_has_no_cupti(void **state)
 {
 	static const struct settings monitor = { .engine = SETTING_ENGINE_MONITOR, .cuda = true };
@@ -324,6 +324,8 @@ static void test_a_monitor_has_no_cupti(void **state)
 	b = open_session(second, &plain, SESSION_BY_CUDA);
 	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed + 1);
 	cuda_player_play(0);
+	assert_int_equal(collector_flush(10 * NS_PER_S), 0);
+	assert_work(second, 1);
 	session_close(&b);
 	assert_work(second, 1);
 	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), unsubscribed + 1);
