@@ -8,10 +8,16 @@
 int main()
 {
 	const int recording = pitot_init(nullptr);
+	const uint32_t steps = pitot_counter("steps", nullptr, nullptr);
 
 	if (recording < 0)
 		std::cerr << pitot_error() << '\n';
-	// … what is to be recorded …
+	for (int step = 0; step < 3; step++) {
+		PITOT_SCOPE("step") {
+			pitot_counter_add(steps, 1);
+			// … kernels launched here belong to the scope …
+		}
+	}
 	std::cout << pitot_version() << ' ' << recording << '\n';
 	pitot_shutdown();
 	return 0;

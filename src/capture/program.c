@@ -24,6 +24,7 @@ struct pitot_session {
 	bool by_record; /* which ends its recording itself */
 	pid_t owner; /* in its child it is not ours to end */
 	char *directory; /* absolute; NULL: the environment's */
+	char app_name[sizeof(((struct settings *)0)->name)];
 	struct strbuf command, name, options;
 	struct recording_identity identity;
 };
@@ -171,10 +172,11 @@ static int read_command(struct pitot_session *p)
 
 static int identify(struct pitot_session *p, const struct settings *s, struct error *e)
 {
-	char *own[] = { (char *)s->name, NULL };
+	char *own[] = { p->app_name, NULL };
 	int words = read_command(p);
 	Dl_info library;
 
+	memcpy(p->app_name, s->name, sizeof(p->app_name));
 	if (words > 0)
 		recording_name(*s->name ? 1 : words, *s->name ? own : p->identity.command,
 			       &p->name);
@@ -184,7 +186,7 @@ static int identify(struct pitot_session *p, const struct settings *s, struct er
 	if (dladdr((void *)&read_command, &library))
 		p->identity.library = library.dli_fname;
 	p->identity.by_program = true;
-	p->identity.name = strbuf_text(&p->name);
+	p->identity.name = *p->app_name ? p->app_name : strbuf_text(&p->name);
 	p->identity.engine = setting_engine_names[s->engine];
 	p->identity.options = strbuf_text(&p->options);
 	p->identity.start_monotonic_ns = clock_monotonic_ns();

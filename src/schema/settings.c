@@ -1,6 +1,5 @@
 #include "schema/settings.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,10 +188,12 @@ static bool read_number(const char *text, size_t length, uint64_t *out)
 	return true;
 }
 
-static bool read_choice(const char *const *choices, const char *text, size_t length, uint64_t *out)
+static bool read_choice(enum setting_id id, const char *text, size_t length, uint64_t *out)
 {
-	for (uint64_t i = 0; choices[i]; i++) {
-		if (strlen(choices[i]) == length && memcmp(choices[i], text, length) == 0) {
+	const char *name;
+
+	for (uint64_t i = 0; (name = settings_choice(id, i)); i++) {
+		if (strlen(name) == length && memcmp(name, text, length) == 0) {
 			*out = i;
 			return true;
 		}
@@ -206,7 +207,7 @@ static void read_value(struct settings *s, enum setting_id id, const char *text,
 	const struct option *o = &all[id].option;
 	uint64_t value;
 
-	if (o->type == OPTION_ENUM ? read_choice(o->choices, text, length, &value)
+	if (o->type == OPTION_ENUM ? read_choice(id, text, length, &value)
 				   : read_number(text, length, &value))
 		settings_give(s, id, value, source);
 }
@@ -240,16 +241,18 @@ void settings_text(const struct settings *s, struct strbuf *out)
 {
 	const char *separator = "";
 
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+	for (int i = 0; i < SETTINGS_COUNT; i++) {
+		const struct option *o = &all[i].option;
+		const char *later = i == SETTING_ID_engine ? s->engine_later : NULL;
 		uint64_t value = get(s, &all[i]);
 
-		if (value == get(&defaults, &all[i]))
+		if (value == get(&defaults, &all[i]) && !later)
 			continue;
-		strbuf_addf(out, "%s%s=", separator, all[i].option.key);
-		if (all[i].option.type == OPTION_ENUM)
-			strbuf_adds(out, all[i].option.choices[value]);
+		strbuf_addf(out, "%s%s=", separator, o->key);
+		if (o->type == OPTION_ENUM)
+			strbuf_adds(out, later ? later : o->choices[value]);
 		else
-			strbuf_addf(out, "%" PRIu64, value);
+			strbuf_addu(out, value);
 		separator = ";";
 	}
 }

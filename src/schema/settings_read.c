@@ -199,16 +199,22 @@ static void variable_name(const struct option *o, char name[VARIABLE_MAX])
 	}
 }
 
+/* Before ours, which override it. */
+static void read_gpufl_engine(struct settings *s, struct error *e)
+{
+	const char *name = "GPUFL_PROFILING_ENGINE", *text = variable(name, NULL);
+	struct error problem = { 0 };
+
+	if (text && set_gpufl_engine(s, text, SETTING_BY_ENVIRONMENT, name, &problem) < 0)
+		first(e, &problem);
+}
+
 static void read_variables(struct settings *s, struct error *e)
 {
-	const char *theirs = secure_getenv("GPUFL_PROFILING_ENGINE"), *text;
 	struct error problem = { 0 };
 	char name[VARIABLE_MAX];
+	const char *text;
 
-	if (theirs && *theirs &&
-	    set_gpufl_engine(s, theirs, SETTING_BY_ENVIRONMENT, "GPUFL_PROFILING_ENGINE",
-			     &problem) < 0)
-		first(e, &problem);
 	for (int i = 0; i < SETTINGS_COUNT; i++) {
 		if (!settings_option(i)->name)
 			continue;
@@ -249,10 +255,13 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 		set_name(s, name);
 	if (!own)
 		read_directory(s, e);
-	if (options && !(own && by_record))
+	if (by_record && !own) {
 		settings_parse(s, options);
-	if (by_record && !own)
 		return e->code;
+	}
+	read_gpufl_engine(s, e);
+	if (options && !by_record)
+		settings_parse(s, options);
 	read_variables(s, e);
 	file = file ? file : variable("PITOT_CONFIG_FILE", "GPUFL_CONFIG_FILE");
 	if (file)

@@ -103,7 +103,7 @@ static void test_numbers(void **state)
 static void test_what_is_unknown_is_ignored(void **state)
 {
 	(void)state;
-	assert_untouched("engine=pc-sampling");
+	assert_untouched("engine=quantum");
 	assert_untouched("delay=1;DELAY_NS=1;delay_ns =1; delay_ns=1;delay_nsx=1;delay_n=1");
 	assert_untouched("=");
 	assert_untouched("=1");
@@ -158,6 +158,22 @@ static void test_written_and_read(void **state)
 	assert_true(back.key == other.key);
 	SETTINGS(S)
 #undef S
+}
+
+/* What is still to come is handed on as it was requested. */
+static void test_an_engine_that_is_to_come(void **state)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct settings s = SETTINGS_INIT;
+
+	(void)state;
+	settings_parse(&s, "engine=pc-sampling");
+	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
+	settings_text(&s, &text);
+	assert_string_equal(strbuf_text(&text), "engine=pc-sampling");
+	settings_parse(&s, "engine=monitor");
+	assert_null(s.engine_later);
+	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
 }
 
 static void test_joined(void **state)
@@ -283,6 +299,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_unknown_is_ignored),
 		cmocka_unit_test(test_the_window),
 		cmocka_unit_test(test_written_and_read),
+		cmocka_unit_test(test_an_engine_that_is_to_come),
 		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_a_very_long_text),

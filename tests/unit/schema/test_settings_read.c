@@ -212,7 +212,9 @@ static void test_gpufl(void **state)
 	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
 	assert_string_equal(s.engine_later, "pc-sampling");
 	assert_string_equal(s.name, "theirs");
-	setenv("PITOT_ENGINE", "monitor", 1); /* ours counts */
+	setenv("PITOT_OPTIONS", "engine=trace", 1); /* ours counts */
+	assert_null(read_all(NULL, true).engine_later);
+	setenv("PITOT_ENGINE", "monitor", 1);
 	setenv("PITOT_APP_NAME", "ours", 1);
 	s = read_all(NULL, true);
 	assert_int_equal(s.engine, SETTING_ENGINE_MONITOR);
