@@ -124,29 +124,22 @@ static bool resolve(const struct table_schema *table, const char *name, struct v
 	return false;
 }
 
-static bool resolve_in(const struct view_table *t, const char *name, struct view_column *c)
-{
-	if (t->scopes && !strcmp(name, "scope") && view_scopes_known(t->schema)) {
-		*c = (struct view_column){ .kind = VIEW_SCOPE };
-		return true;
-	}
-	return resolve(t->schema, name, c);
-}
-
 int view_columns_add(const struct view_table *t, const char *name, struct view_columns *v,
 		     struct error *e)
 {
 	const char *names[64 + 4], *nearest;
-	struct view_column column;
+	struct view_column column = { .kind = VIEW_SCOPE };
+	bool scopes = t->scopes && view_scopes_known(t->schema);
 	size_t count = 0;
 
-	if (resolve_in(t, name, &column))
+	/* Instead of what api_call has by that name, which nobody writes. */
+	if ((scopes && !strcmp(name, "scope")) || resolve(t->schema, name, &column))
 		return add(v, column, name) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
 	for (int i = 0; i < t->schema->column_count; i++)
 		names[count++] = t->schema->columns[i].name;
 	names[count++] = "duration";
 	names[count++] = "pid";
-	if (t->scopes && view_scopes_known(t->schema))
+	if (scopes)
 		names[count++] = "scope";
 	names[count] = NULL;
 	nearest = options_nearest(name, names);
@@ -169,7 +162,7 @@ int view_columns_default(const struct view_table *t, struct view_columns *v)
 	for (int i = 0; i < table->column_count && r >= 0; i++) {
 		const char *name = table->columns[i].name;
 
-		if (resolve_in(t, name, &c))
+		if (resolve(table, name, &c))
 			r = add(v, c, name);
 		if (r >= 0 && !strcmp(name, "end_ns") && resolve_duration(table, &c))
 			r = add(v, c, "duration_ns");

@@ -47,7 +47,9 @@ def test_a_reader_of_its_own(tape, record, pitot, rows):
             names = [column["name"] for column in columns]
             view = rows(recording, table["name"], "-c", ",".join(names))
             assert read == collect(
-                tuple(0 if column["type"] == "ref" and row[name] is not None else row[name]
+                tuple(0 if column["type"] == "ref" and row[name] is not None
+                      else None if name == "scope"  # is never recorded: `view` has its path by the ranges
+                      else row[name]
                       for name, column in zip(names, columns)) for row in view), table["name"]
 
 
