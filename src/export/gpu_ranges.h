@@ -1,6 +1,7 @@
 /*
- * gpu_ranges.h: scopes and NVTX ranges as the GPU saw them: for each pushed range and each stream with work that was launched inside
- * it (at any depth), the time from the start of the first such work to the end of the last.
+ * gpu_ranges.h: scopes and NVTX ranges as the GPU saw them: for each pushed range and each stream with work that was
+ * launched inside it (at any depth, on any thread that carries it on), the time from the start of the first such work to
+ * the end of the last.
  */
 #ifndef PITOT_EXPORT_GPU_RANGES_H
 #define PITOT_EXPORT_GPU_RANGES_H
