@@ -10,7 +10,7 @@
 #include "pitot/pitot.h"
 
 #define SCOPES NVTX_DOMAIN_SCOPES
-#define IN_HANDLERS "NVTX calls by signal handlers within NVTX calls"
+#define IN_HANDLERS "calls of NVTX and scopes by signal handlers within such calls"
 
 static uint16_t *level = NULL;
 
@@ -142,7 +142,7 @@ static void test_names_of_all_kinds(void **state)
 	assert_scope(12, nvtx_kind_mark, -1, text + 65536 - RING_TEXT_MAX);
 	assert_scope(13, nvtx_kind_mark, -1, "(none)");
 	assert_scope(14, nvtx_kind_push, 12, text + 65536 - RING_TEXT_MAX);
-	assert_int_equal(loss("NVTX texts cut"), 3);
+	assert_int_equal(loss("texts of NVTX and scopes cut"), 3);
 }
 
 /* --- tokens --- */
@@ -508,7 +508,7 @@ static void test_names_without_end(void **state)
 	assert_scope(row_count - 4, nvtx_kind_push, 0, name);
 	assert_scope(row_count - 2, nvtx_kind_push, 0, "one too many");
 	assert_scope(row_count - 1, nvtx_kind_push, 1, "step 1");
-	assert_int_equal(loss("NVTX names beyond the limit"), 0);
+	assert_int_equal(loss("names of NVTX and scopes beyond the limit"), 0);
 }
 
 /* --- the macro --- */

@@ -127,7 +127,7 @@ static void test_texts_of_every_length(void **state)
 	assert_int_equal(strlen(text_of(&rows[row_count - 2])), RING_TEXT_MAX);
 	assert_int_equal(strlen(text_of(&rows[row_count - 1])),
 			 RING_TEXT_MAX - 1); /* € as a whole or not */
-	assert_int_equal(loss("NVTX texts cut"), cut);
+	assert_int_equal(loss("texts of NVTX and scopes cut"), cut);
 	free(text);
 	free(wide);
 }
@@ -334,8 +334,10 @@ static void test_calls_in_signal_handlers(void **state)
 	nvtx.mark_a("from the program");
 	read_rows();
 	/* A handler's two calls are refused together: when it interrupted another call. */
-	assert_int_equal(row_count + loss("NVTX calls by signal handlers within NVTX calls") / 2,
-			 marks + 1 + (uint64_t)signals);
+	assert_int_equal(
+		row_count +
+			loss("calls of NVTX and scopes by signal handlers within such calls") / 2,
+		marks + 1 + (uint64_t)signals);
 	for (size_t i = 0; i < row_count; i++)
 		if (strcmp(text_of(&rows[i]), "from the program") != 0)
 			assert_string_equal(text_of(&rows[i]), "from a handler");
@@ -497,7 +499,7 @@ static void test_names_beyond_the_limit(void **state)
 	read_rows();
 	assert_int_equal(row_count, 1);
 	assert_row(0, nvtx_kind_mark, 0, "one of far too many 0");
-	assert_int_equal(loss("NVTX names beyond the limit"), 26);
+	assert_int_equal(loss("names of NVTX and scopes beyond the limit"), 26);
 }
 
 int main(void)
