@@ -1,6 +1,7 @@
 #include "cli/view_where.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "analysis/filter.h"
@@ -96,6 +97,7 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 		       const char *text, struct view_condition *condition, struct error *e)
 {
 	const char *digits = is_signed(c) && *text == '-' ? text + 1 : text;
+	char *end;
 	int r = 0;
 
 	condition->missing = !strcmp(text, "-");
@@ -114,6 +116,11 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 		r = parse_size(text, &condition->number);
 	} else {
 		r = parse_u64(digits, &condition->number);
+		if (r < 0 && view_is_counter_value(t, c)) {
+			condition->real = strtod(text, &end);
+			condition->is_fraction = true;
+			r = end == text || *end || !isfinite(condition->real) ? r : 0;
+		}
 	}
 	if (r < 0)
 		return error_set(e, E_USAGE, "'%s' is no value of column %s: give a number", text,
@@ -123,6 +130,8 @@ static int parse_value(const struct view_table *t, const struct view_column *c, 
 		condition->number = UINT64_MAX;
 	if (digits != text)
 		condition->number = 0 - condition->number;
+	if (!condition->is_fraction)
+		condition->real = (double)(int64_t)condition->number;
 	return 0;
 }
 
@@ -241,16 +250,18 @@ static bool number_holds(const struct view_condition *c, uint64_t value, bool is
 	return false;
 }
 
-/* A real against a whole number: the sign of their difference against 0. */
+/* Unless both are whole: the sign of their difference against 0. */
 static bool counter_holds(const struct view_table *t, const struct view_condition *c, uint64_t row)
 {
 	struct counter_value value = counter_value(t->trace, row);
+	double real = value.is_real ? value.real : (double)value.integer;
 	struct view_condition sign = { .op = c->op };
-	double wanted = (double)(int64_t)c->number;
 
-	if (!value.is_real)
+	if (!value.is_real && !c->is_fraction)
 		return number_holds(c, (uint64_t)value.integer, true);
-	return number_holds(&sign, (uint64_t)((value.real > wanted) - (value.real < wanted)), true);
+	if (isnan(real))
+		return c->op == WHERE_UNEQUAL;
+	return number_holds(&sign, (uint64_t)((real > c->real) - (real < c->real)), true);
 }
 
 bool view_where_holds(const struct view_table *t, const struct view_where *w, uint64_t row)

@@ -22,6 +22,8 @@ struct view_condition {
 	enum where_operator op;
 	bool missing; /* the value is "-" */
 	uint64_t number; /* signed values: as int64_t */
+	double real; /* of a counter's value; `is_fraction`: number is not it */
+	bool is_fraction;
 	const char *text; /* glob, for texts */
 	uint8_t *matches; /* texts: per string id 0 not tried, 1 no, 2 yes */
 	uint32_t match_count;

@@ -1,6 +1,8 @@
 /* Readings of counters: whole numbers with decimals, reals, and what an older recorder wrote. */
 #include "trace_fixture.h"
 
+#include <math.h>
+
 #include "trace/counter_value.h"
 
 static void append(struct maker *m, uint64_t time_ns, uint32_t counter, int64_t value)
@@ -43,6 +45,9 @@ static void reads_whole_numbers_and_reals(void **state)
 	append(m, 21, 1024, bits);
 	append(m, 22, 2, 1000000000000000000);
 	append(m, 23, 77, -7);
+	value = INFINITY;
+	memcpy(&bits, &value, sizeof(bits));
+	append(m, 24, 1024, bits);
 	maker_close(m, 5000);
 	t = open_recording(*state);
 	load(t, TABLE_counter, COUNTER_VALUE_COLUMNS);
@@ -51,6 +56,7 @@ static void reads_whole_numbers_and_reals(void **state)
 	assert_value(t, 1, 0.1, "0.1");
 	assert_value(t, 2, 1, "1.000000000000000000");
 	assert_value(t, 3, -7, "-7");
+	assert_value(t, 4, INFINITY, "null");
 	trace_free(t);
 }
 
