@@ -216,19 +216,47 @@ static void test_a_second_session_that_wants_more(void **state)
 	sink_free(second);
 }
 
+/* The program's own for its calls: of one kind 42 and within it 43, of another 7. */
+static void push_ids(void)
+{
+	uint64_t id;
+
+	assert_int_equal(pitot_external_push(8, 41), 0);
+	assert_int_equal(pitot_external_pop(3, &id), 0);
+	assert_int_equal(pitot_external_push(3, 42), 1);
+	assert_int_equal(pitot_external_push(5, 7), 1);
+	assert_int_equal(pitot_external_push(3, 43), 1);
+	for (uint64_t i = 50; i < 55; i++)
+		assert_int_equal(pitot_external_push(0, i), 1);
+	assert_int_equal(pitot_external_push(0, 55), 0);
+	assert_int_equal(pitot_external_pop(0, &id), 1);
+	assert_int_equal(id, 54);
+}
+
 /* What was known in the first recording, and what CUDA has made since then, is told again in the second one. */
 static void test_one_session_after_the_other(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct cuda_sink *sink = sink_new();
-		struct session *s = open_session(sink, &more, SESSION_BY_CUDA);
+		struct session *s;
+		uint64_t calls;
 
+		assert_int_equal(pitot_external_push(3, 41), 0); /* nothing is recorded */
+		s = open_session(sink, &more, SESSION_BY_CUDA);
+		if (i == 0)
+			push_ids();
 		cuda_player_play(0);
 		session_close(&s);
 		assert_false(collector_running());
 		assert_work(sink, 1);
 		assert_more(sink, 1);
+		/* What is still open is of another recording. */
+		calls = i == 0 ? sink->counting.rows[TABLE_api_call] : 0;
+		assert_int_equal(sink->externals[43], calls);
+		assert_int_equal(sink->externals[7], calls);
+		assert_int_equal(sink->externals[53], calls);
+		assert_int_equal(sink->counting.rows[TABLE_external_correlation], 3 * calls);
 		assert_true(sink->stacks > 0 &&
 			    sink->stacks == sink->counting.rows[TABLE_api_call]);
 		assert_int_equal(sink->undefined + sink->lost, 0);
@@ -240,52 +268,6 @@ static void test_one_session_after_the_other(void **state)
 		assert_true(sink->counting.rows[TABLE_device] >= 1);
 		sink_free(sink);
 	}
-}
-
-/* Calls within two ids of one kind and one of another. */
-static void test_ids_of_the_program(void **state)
-{
-	struct cuda_sink *sink = sink_new();
-	struct session *s;
-	uint64_t id = 0, calls;
-
-	(void)state;
-	assert_int_equal(pitot_external_push(3, 41), 0); /* nothing is recorded */
-	s = open_session(sink, &plain, SESSION_BY_CUDA);
-	assert_int_equal(pitot_external_push(8, 41), 0);
-	assert_int_equal(pitot_external_pop(3, &id), 0);
-	assert_int_equal(pitot_external_push(3, 42), 1);
-	assert_int_equal(pitot_external_push(5, 7), 1);
-	assert_int_equal(pitot_external_push(3, 43), 1);
-	cuda_player_play(0);
-	assert_int_equal(pitot_external_pop(3, &id), 1);
-	assert_int_equal(id, 43);
-	assert_int_equal(pitot_external_pop(5, NULL), 1);
-	assert_int_equal(pitot_external_pop(5, NULL), 0);
-	cuda_player_play(0);
-	assert_int_equal(pitot_external_pop(3, &id), 1);
-	assert_int_equal(id, 42);
-	for (uint64_t i = 50; i < 58; i++)
-		assert_int_equal(pitot_external_push(0, i), 1);
-	assert_int_equal(pitot_external_push(0, 58), 0);
-	session_close(&s);
-	calls = sink->counting.rows[TABLE_api_call] / 2;
-	assert_true(calls > 0);
-	assert_int_equal(sink->externals[43], calls);
-	assert_int_equal(sink->externals[42], calls);
-	assert_int_equal(sink->externals[7], calls);
-	assert_int_equal(sink->counting.rows[TABLE_external_correlation], 3 * calls);
-	assert_int_equal(sink->lost, 0);
-	sink_free(sink);
-
-	sink = sink_new(); /* the ids that are still open are those of another recording */
-	s = open_session(sink, &plain, SESSION_BY_CUDA);
-	cuda_player_play(0);
-	assert_int_equal(pitot_external_pop(0, &id), 1);
-	assert_int_equal(id, 57);
-	session_close(&s);
-	assert_int_equal(sink->counting.rows[TABLE_external_correlation], 0);
-	sink_free(sink);
 }
 
 /* The first session began before CUDA was there, and has its work all the same. */
@@ -343,7 +325,6 @@ static int play(const char *tape)
 		cmocka_unit_test(test_a_second_session_that_wants_more),
 		cmocka_unit_test(test_cuda_comes_with_the_second_session),
 		cmocka_unit_test(test_one_session_after_the_other),
-		cmocka_unit_test(test_ids_of_the_program),
 		cmocka_unit_test(test_a_monitor_has_no_cupti),
 	};
 
