@@ -62,16 +62,19 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 		struct error *e)
 {
 	const struct option *o = settings_option(id);
-	bool is_choice = o->type == OPTION_ENUM || o->type == OPTION_FLAG;
+	bool is_flag = o->type == OPTION_FLAG;
 
 	if (!value)
 		return 0;
-	if (is_choice ? o->type == OPTION_FLAG ? value > 2 : !settings_choice(id, value - 1)
-		      : o->most && value != PITOT_NONE && value > o->most)
-		return error_set(
-			e, -EINVAL, "pitot_options.%s has no value %llu; see enum pitot_%s", o->key,
-			(unsigned long long)value, o->type == OPTION_FLAG ? "switch" : o->key);
-	settings_give(s, id, is_choice ? value - 1 : value == PITOT_NONE ? 0 : value, source);
+	if (!is_flag && o->type != OPTION_ENUM) {
+		settings_give(s, id, value == PITOT_NONE ? 0 : value, source);
+		return 0;
+	}
+	if (is_flag ? value > PITOT_ON : !settings_choice(id, value - 1))
+		return error_set(e, -EINVAL,
+				 "pitot_options.%s has no value %llu; see enum pitot_%s", o->key,
+				 (unsigned long long)value, is_flag ? "switch" : o->key);
+	settings_give(s, id, value - 1, source);
 	return 0;
 }
 
