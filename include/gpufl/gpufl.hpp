@@ -1,9 +1,8 @@
 // gpufl.hpp: gpufl's C++ API on top of libpitot.so, for programs that have its calls (C++17; link with pitot instead of gpufl).
 //
-// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. What gpufl would overlay over
-// options that were set in code does not: code, environment, file, defaults is the order here, for each option that has its default "code" says
-// nothing (docs/embed.md). What is not there yet (log files, upload, deep windows, engines beyond Trace) does nothing, and says so once on
-// standard error.
+// A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. An option that was set in code counts;
+// one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). What is not there yet (log files,
+// upload, deep windows, engines beyond Trace) does nothing, and says so once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 
@@ -473,9 +472,10 @@ inline InitOptions monitoring_mode_default_options()
 #define GFL_JOIN_(a, b) a##b
 #define GFL_UNIQUE_(name, line) GFL_JOIN_(name, line)
 
-// GFL_SCOPE("name") { … }; `break` and `return` leave it as any block.
-#define GFL_SCOPE(name) if (::gpufl::ScopedMonitor GFL_UNIQUE_(gfl_scope_, __LINE__){ name }; true)
-#define GFL_SCOPE_TAGGED(name, tag, deep) if (::gpufl::ScopedMonitor GFL_UNIQUE_(gfl_scope_, __LINE__){ name, tag, deep }; true)
+// GFL_SCOPE("name") { … }; `break` and `return` leave it as any block, and an `else` behind it belongs to an `if` before it.
+#define GFL_SCOPE_(...) if (::gpufl::ScopedMonitor GFL_UNIQUE_(gfl_scope_, __LINE__){ __VA_ARGS__ }; false) {} else
+#define GFL_SCOPE(name) GFL_SCOPE_(name)
+#define GFL_SCOPE_TAGGED(name, tag, deep) GFL_SCOPE_(name, tag, deep)
 // GFL_BENCH("name", .repeat = 10, .warmup = 2) { … }; the body runs in a scope name_warmup, then in a scope name.
 #define GFL_BENCH(name, ...) ::gpufl::detail::Bench{ name, ::gpufl::ScopeMeta{ __VA_ARGS__ } } = [&]()
 

@@ -65,7 +65,7 @@ struct pitot_options {
 	const char *directory;
 	const char *app_name; /* NULL: from the command line of the process */
 	const char *config_file; /* JSON; NULL: PITOT_CONFIG_FILE, or none */
-	/* What is worth telling, one line without its end; called by pitot_start … pitot_report only, on their thread. NULL: nobody. */
+	/* What is worth telling, one line without its end; called by pitot_start and pitot_init only, on their thread. NULL: nobody. */
 	void (*log)(void *context, int level, const char *text);
 	void *log_context;
 	/* What counts where neither this struct nor the environment nor the file says anything; its settings alone are looked at. */
