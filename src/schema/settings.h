@@ -1,7 +1,7 @@
 /*
  * settings.h: what a session of the recorder may be asked for, each setting declared once. From these two lists come the struct,
  * the defaults, PITOT_OPTIONS (written by `pitot record`, read by libpitot.so), the options of `pitot record` with their help,
- * man page and completion, and the table in docs/record.md.
+ * man page and completion, and the table in docs/record.md. Each that is not internal has a field of its key in struct pitot_options.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
  *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be mixed. Values are 0 or 1, decimal
