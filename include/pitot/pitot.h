@@ -45,6 +45,7 @@ enum pitot_engine {
 enum pitot_graphs { PITOT_GRAPHS_LAUNCH = 1, PITOT_GRAPHS_AUTO, PITOT_GRAPHS_NODE };
 enum pitot_api { PITOT_API_LAUNCHES = 1, PITOT_API_ALL };
 enum pitot_stacks { PITOT_STACKS_NONE = 1, PITOT_STACKS_NATIVE, PITOT_STACKS_PYTHON, PITOT_STACKS_ALL };
+enum pitot_system { PITOT_SYSTEM_BASIC = 1, PITOT_SYSTEM_ALL };
 enum pitot_own_profiler { PITOT_OWN_PROFILER_KEEP = 1, PITOT_OWN_PROFILER_SHARE };
 
 /* A time or a size that is none, where 0 is "not given". */
@@ -80,6 +81,7 @@ struct pitot_options {
 	enum pitot_switch sync, memory;
 	uint64_t counters_ns; /* PITOT_NONE: no counters of NVML */
 	enum pitot_own_profiler own_profiler;
+	enum pitot_system system;
 	uint64_t max_bytes;
 };
 

@@ -8,14 +8,13 @@
 	S(host)                                                                                    \
 	S(stack)                                                                                   \
 	S(cpu_timer)                                                                               \
+	S(counters)                                                                                \
 	CUDA_SOURCES(S)
 
 #ifdef PITOT_WITHOUT_CUDA
 #define CUDA_SOURCES(S)
 #else
-#define CUDA_SOURCES(S)                                                                            \
-	S(cuda)                                                                                    \
-	S(nvml)
+#define CUDA_SOURCES(S) S(cuda)
 #endif
 
 #define S(name) extern const struct source name##_source;

@@ -25,6 +25,9 @@ const char *const setting_stacks_names[] = { [SETTING_STACKS_NONE] = "none",
 const char *const setting_own_profiler_names[] = {
 	[SETTING_OWN_PROFILER_KEEP] = "keep", [SETTING_OWN_PROFILER_SHARE] = "share", NULL
 };
+const char *const setting_system_names[] = {
+	[SETTING_SYSTEM_BASIC] = "basic", [SETTING_SYSTEM_ALL] = "all", NULL
+};
 const char *const setting_preload_names[] = { [SETTING_PRELOAD_NONE] = "none",
 					      [SETTING_PRELOAD_PYTHON] = "python",
 					      [SETTING_PRELOAD_ALL] = "all",

@@ -23,11 +23,13 @@ enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
 enum { SETTING_OWN_PROFILER_KEEP, SETTING_OWN_PROFILER_SHARE };
+enum { SETTING_SYSTEM_BASIC, SETTING_SYSTEM_ALL };
 enum { SETTING_PRELOAD_NONE, SETTING_PRELOAD_PYTHON, SETTING_PRELOAD_ALL };
 
 /* Their names by value; NULL at the end. */
 extern const char *const setting_engine_names[], *const setting_graphs_names[], *const setting_api_names[],
-	*const setting_stacks_names[], *const setting_own_profiler_names[], *const setting_preload_names[];
+	*const setting_stacks_names[], *const setting_own_profiler_names[], *const setting_preload_names[],
+	*const setting_system_names[];
 /* Engines that are to come, by value behind those that are there. */
 extern const char *const setting_engine_later[];
 
@@ -70,6 +72,8 @@ enum setting_join {
 	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_KEEP, .name = "own-profiler", .choices = setting_own_profiler_names, \
 	  .help = "a profiler that the command has itself, such as torch.profiler: keep CUPTI to ourselves, or "                \
 		  "share it (default keep)")                                                                            \
+	S(system, ENUM, MOST, SETTING_SYSTEM_BASIC, .name = "system", .choices = setting_system_names,                       \
+	  .help = "what --counters reads: basic is cheap, all has the machine, and of GPUs links, errors and use of units")     \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")
 

@@ -488,10 +488,14 @@
 	C(T, unit, STRING, ALWAYS, NONE, "", "unit of a whole: W, %, MHz, bytes, C")                                   \
 	C(T, decimals, U32, ALWAYS, NONE, "", "value / 10^decimals is in that unit")                                   \
 	C(T, description, STRING, ALWAYS, NONE, "", "meaning")                                                         \
-	C(T, reading, ENUM, MAYBE, counter_reading, "", "how to read counter_sample.value; missing: integer")
+	C(T, reading, ENUM, MAYBE, counter_reading, "", "how to read counter_sample.value; missing: integer")                  \
+	C(T, kind, ENUM, MAYBE, counter_kind, "", "what the values are; missing: level")
 #define TRAITS_counter(X, T) X(T, LAST_OF, id)
 
 #define ENUM_counter_reading(V, E) V(E, integer, 0) V(E, real, 1)
+
+/* level: holds until the next; sum: only grows, by how much is what counts; bits: conditions; event: a code of what happened */
+#define ENUM_counter_kind(V, E) V(E, level, 0) V(E, sum, 1) V(E, bits, 2) V(E, event, 3)
 
 #define SCHEMA_counter_sample(C, T)                                                                                    \
 	C(T, time_ns, TIME, ALWAYS, NONE, "ns", "when it was read")                                                    \
@@ -588,7 +592,7 @@
 #define SCHEMA_ENUMS(E)                                                                                                \
 	E(process_source) E(cluster_scheduling) E(cache_config) E(launch_type) E(channel_type)                         \
 	E(copy_kind) E(memory_kind) E(synchronization_kind) E(memory_operation) E(pool_operation)                      \
-	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(overhead_kind) E(capability_state) \
+	E(pool_kind) E(api_kind) E(nvtx_kind) E(nvtx_payload) E(counter_reading) E(counter_kind) E(overhead_kind) E(capability_state) \
 	E(sampling_method) E(loss_reason) E(cost_kind) E(frame_kind) E(stack_end) E(graph_node_kind) E(off_cpu_state)
 
 #endif

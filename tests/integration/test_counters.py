@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 GPU = {"gpu_utilization", "gpu_memory_utilization", "gpu_sm_clock", "gpu_memory_clock", "gpu_power", "gpu_temperature",
-       "gpu_memory_used", "gpu_energy"}
+       "gpu_memory_used", "gpu_energy", "gpu_throttle_reasons"}
 
 
 @pytest.fixture

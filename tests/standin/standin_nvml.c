@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "base/map.h"
-#include "capture/nvml/nvml_api.h"
+#include "system/nvml_api.h"
 #include "standin.h"
 
 #define COUNT(...) (sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
@@ -83,3 +83,15 @@ READING(DeviceGetPowerUsage, unsigned)
 READING_OF(DeviceGetTemperature, unsigned)
 READING(DeviceGetMemoryInfo, struct nvml_memory)
 READING(DeviceGetTotalEnergyConsumption, unsigned long long)
+
+/* Tapes of before that was recorded have GPUs that nothing throttles. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_handle device, unsigned long long *out)
+{
+	int status =
+		ANSWER(DeviceGetCurrentClocksThrottleReasons, out, sizeof(*out), (uintptr_t)device);
+
+	if (status != NVML_INVALID_ARGUMENT)
+		return status;
+	*out = 0;
+	return NVML_SUCCESS;
+}

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "capture/nvml/nvml_api.h"
+#include "system/nvml_api.h"
 #include "tape/tape_writer.h"
 
 #define START_NS UINT64_C(5000000000000) /* CLOCK_MONOTONIC */

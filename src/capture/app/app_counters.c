@@ -108,7 +108,11 @@ static void write_sample(struct writer *w, uint32_t n, enum counter_reading read
 			 uint64_t time_ns, int64_t value)
 {
 	struct counter *c = &counters[n];
-	struct row_counter row = { .id = FIRST_ID + 2 * n + reading, .reading = reading };
+	struct row_counter row = { .id = FIRST_ID + 2 * n + reading,
+				   .reading = reading,
+				   .kind = reading == counter_reading_integer
+						   ? counter_kind_sum
+						   : counter_kind_level };
 	struct row_counter_sample sample = { .time_ns = time_ns,
 					     .counter = row.id,
 					     .value = value };

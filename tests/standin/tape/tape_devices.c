@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "capture/nvml/nvml_api.h"
+#include "system/nvml_api.h"
 #include "tape/tape_session.h"
 
 #define DEVICES 64
@@ -160,6 +160,7 @@ static void read_counters(nvml_handle device, bool energy)
 	READ_OF(DeviceGetClockInfo, unsigned, device, NVML_CLOCK_MEMORY);
 	READ(DeviceGetPowerUsage, unsigned, device);
 	READ(DeviceGetMemoryInfo, struct nvml_memory, device);
+	READ(DeviceGetCurrentClocksThrottleReasons, unsigned long long, device);
 	if (energy)
 		READ(DeviceGetTotalEnergyConsumption, unsigned long long, device);
 	READ_OF(DeviceGetTemperature, unsigned, device, NVML_TEMPERATURE_GPU);

@@ -125,7 +125,8 @@ enum tape_descriptor {
 	F(100, DeviceGetPowerUsage)                                                                \
 	F(101, DeviceGetTemperature)                                                               \
 	F(102, DeviceGetMemoryInfo)                                                                \
-	F(103, DeviceGetTotalEnergyConsumption)
+	F(103, DeviceGetTotalEnergyConsumption)                                                    \
+	F(104, DeviceGetCurrentClocksThrottleReasons)
 
 enum tape_function {
 #define F(number, name) TAPE_cupti##name = number,

@@ -1,10 +1,19 @@
-/* nvml_standin.h: how a test tells the stand-in for NVML what to say. All zero: everything works. */
+/*
+ * nvml_standin.h: how a test tells the stand-in for NVML what to say. All zero: everything works. A program that is no test has
+ * its variable NVML_STANDIN: "status FUNCTION NUMBER; xid NUMBER; throttle NUMBER".
+ */
 #ifndef PITOT_TESTS_NVML_STANDIN_H
 #define PITOT_TESTS_NVML_STANDIN_H
 
+#include <stdbool.h>
+
 struct nvml_standin {
-	int init_status, utilization_status, temperature_status;
-	unsigned inits, lookups;
+	int init_status, utilization_status, temperature_status, power_status, field_status, gpm_status;
+	unsigned gpm_unsupported, mig; /* not 0: so it is */
+	unsigned xid; /* the next event's; 0: there is none */
+	unsigned long long throttle;
+	double gpm_value; /* 0: 12.34 */
+	unsigned inits, lookups, field_calls, gpm_samples, event_waits;
 };
 
 #endif

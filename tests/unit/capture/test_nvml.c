@@ -9,11 +9,14 @@
 
 #include "base/clock.h"
 #include "capture/cuda/devices.h"
-#include "capture/nvml/nvml_source.h"
+#include "capture/counters/counters_source.h"
 #include "capture/vendor_thread.h"
 #include "unit/capture/captured_rows.h"
 #include "unit/capture/nvml_standin.h"
 #include "unit/capture/source_ops.h"
+#include "system/nvml.h"
+
+#define BASIC 9 /* metrics that NVML_BASIC has */
 
 static const char *const two_devices[] = { "0000:1a:00.0", "0000:1b:00.0" };
 
@@ -65,15 +68,23 @@ const char *devices_pci(uint32_t ordinal)
 
 static void start(void)
 {
-	source_window(&nvml_source, true, captured->writer);
+	source_window(&counters_source, true, captured->writer);
+}
+
+static void start_all(void)
+{
+	struct settings wanted = SETTINGS_INIT;
+
+	wanted.system = SETTING_SYSTEM_ALL;
+	counters_source.window(&wanted, captured->writer);
 }
 
 static void sample(const char *const *pci, unsigned devices)
 {
 	used_pci = pci;
 	used_devices = devices;
-	nvml_source.vendor(VENDOR_FLUSH, now);
-	source_drain(&nvml_source, captured->writer);
+	counters_source.vendor(VENDOR_FLUSH, now);
+	source_drain(&counters_source, captured->writer);
 	capability_notes_write(captured->writer);
 	now += 500 * NS_PER_MS;
 }
@@ -84,8 +95,6 @@ static void read_rows(void)
 	counters = captured_rows(captured, TABLE_counter, &counter_count);
 	samples = captured_rows(captured, TABLE_counter_sample, &sample_count);
 	capabilities = captured_rows(captured, TABLE_capability, &capability_count);
-	for (size_t i = 0; i < capability_count; i++)
-		assert_string_equal(captured_text(captured, capabilities[i].name), "nvml");
 }
 
 static const struct row_counter *counter_named(const char *name)
@@ -115,6 +124,7 @@ static size_t samples_of(const char *name, uint32_t device, int64_t value)
 static void assert_capability(enum capability_state state, const char *reason)
 {
 	assert_int_equal(capability_count, 1);
+	assert_string_equal(captured_text(captured, capabilities[0].name), "nvml");
 	assert_int_equal(capabilities[0].state, state);
 	assert_int_equal(HAS(&capabilities[0], capability, reason), reason != NULL);
 	if (reason)
@@ -133,8 +143,8 @@ static void everything(void)
 	assert_int_equal(standin->inits, 1);
 	assert_int_equal(standin->lookups, 1);
 	read_rows();
-	assert_int_equal(counter_count, NVML_COUNTERS);
-	assert_int_equal(sample_count, 3 * NVML_COUNTERS);
+	assert_int_equal(counter_count, BASIC);
+	assert_int_equal(sample_count, 3 * BASIC);
 	assert_int_equal(samples_of("gpu_utilization", 0, 97), 3);
 	assert_int_equal(samples_of("gpu_memory_utilization", 0, 41), 3);
 	assert_int_equal(samples_of("gpu_sm_clock", 0, 1980), 3);
@@ -161,7 +171,7 @@ static void what_a_device_lacks(void)
 	assert_int_equal(samples_of("gpu_utilization", 0, 97), 2);
 	assert_int_equal(samples_of("gpu_utilization", 1, 0), 0);
 	assert_int_equal(samples_of("gpu_power", 1, 1400246), 2);
-	assert_int_equal(sample_count, 2 * (2 * NVML_COUNTERS - 2));
+	assert_int_equal(sample_count, 2 * (2 * BASIC - 2));
 	assert_capability(capability_state_degraded,
 			  "device 1 has no gpu_utilization: not supported; "
 			  "device 1 has no gpu_memory_utilization: not supported");
@@ -174,8 +184,8 @@ static void functions_that_are_missing(void)
 	sample(two_devices, 1);
 	sample(two_devices, 1);
 	read_rows();
-	assert_int_equal(counter_count, NVML_COUNTERS - 4);
-	assert_int_equal(sample_count, 2 * (NVML_COUNTERS - 4));
+	assert_int_equal(counter_count, BASIC - 5);
+	assert_int_equal(sample_count, 2 * (BASIC - 5));
 	assert_null(counter_named("gpu_power"));
 	assert_null(counter_named("gpu_energy"));
 	assert_null(counter_named("gpu_sm_clock"));
@@ -184,7 +194,8 @@ static void functions_that_are_missing(void)
 			  "device 0 has no gpu_sm_clock: function not found; "
 			  "device 0 has no gpu_memory_clock: function not found; "
 			  "device 0 has no gpu_power: function not found; "
-			  "device 0 has no gpu_energy: function not found");
+			  "device 0 has no gpu_energy: function not found; "
+			  "device 0 has no gpu_throttle_reasons: function not found");
 }
 
 static void failures_that_pass(void)
@@ -193,13 +204,13 @@ static void failures_that_pass(void)
 	start();
 	standin->temperature_status = 999;
 	sample(two_devices, 1);
-	standin->temperature_status = 15;
+	standin->temperature_status = 17;
 	sample(two_devices, 1);
 	standin->temperature_status = 0;
 	sample(two_devices, 1);
 	read_rows();
 	assert_int_equal(samples_of("gpu_temperature", 0, 41), 1);
-	assert_int_equal(sample_count, 3 * NVML_COUNTERS - 2);
+	assert_int_equal(sample_count, 3 * BASIC - 2);
 	assert_capability(capability_state_on, NULL);
 }
 
@@ -230,7 +241,7 @@ static void devices_that_nvml_does_not_know(void)
 	sample(pci, 3);
 	assert_int_equal(standin->lookups, 2);
 	read_rows();
-	assert_int_equal(sample_count, 2 * NVML_COUNTERS);
+	assert_int_equal(sample_count, 2 * BASIC);
 	assert_int_equal(samples_of("gpu_utilization", 2, 97), 2);
 	assert_capability(capability_state_degraded, "device 1 (0000:99:00.0): not found");
 }
@@ -245,7 +256,7 @@ static void more_devices_than_there_is_room_for(void)
 	start();
 	sample(pci, ARRAY_SIZE(pci));
 	read_rows();
-	assert_int_equal(sample_count, NVML_DEVICES_MAX * NVML_COUNTERS);
+	assert_int_equal(sample_count, NVML_DEVICES_MAX * BASIC);
 }
 
 static void a_driver_that_is_not_loaded(void)
@@ -272,6 +283,96 @@ static void a_library_without_the_essentials(void)
 	assert_capability(
 		capability_state_unavailable,
 		"libnvidia-ml.so.1 lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2");
+}
+
+static void a_lost_device(void)
+{
+	use("whole");
+	start();
+	sample(two_devices, 2);
+	standin->temperature_status = 15;
+	sample(two_devices, 1);
+	standin->temperature_status = 0;
+	sample(two_devices, 2);
+	read_rows();
+	assert_int_equal(samples_of("gpu_temperature", 0, 41), 1);
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 2); /* it is read before */
+	assert_int_equal(samples_of("gpu_memory_used", 0, 1000000000), 1);
+	assert_int_equal(samples_of("gpu_temperature", 1, 42), 2);
+	assert_int_equal(capability_count, 2);
+	assert_string_equal(captured_text(captured, capabilities[1].reason),
+			    "device 0: the GPU is lost");
+}
+
+/* Values of fields are their numbers times 1000 (the stand-in). */
+static void links_errors_and_units(void)
+{
+	use("whole");
+	standin->throttle = 0x24;
+	start_all();
+	for (int i = 0; i < 3; i++)
+		sample(two_devices, 2);
+	standin->xid = 79;
+	sample(two_devices, 2);
+	read_rows();
+	assert_int_equal(samples_of("gpu_throttle_reasons", 0, 0x24), 4);
+	assert_int_equal(samples_of("gpu_throttle_reasons", 1, 1), 4);
+	assert_int_equal(samples_of("gpu_pcie_received", 0, 198000), 4);
+	assert_int_equal(samples_of("gpu_pcie_sent", 0, 197000), 4);
+	assert_int_equal(samples_of("gpu_pcie_received", 1, 396000), 4);
+	assert_int_equal(samples_of("gpu_pcie_sent", 1, 0), 0);
+	assert_int_equal(samples_of("gpu_nvlink_sent", 0, 138000 * 1024), 4);
+	assert_int_equal(samples_of("gpu_nvlink_received", 1, 2 * 139000 * 1024), 4);
+	assert_int_equal(samples_of("gpu_memory_temperature", 0, 82000), 4);
+	assert_int_equal(samples_of("gpu_limited_by_reliability", 0, 79000), 4);
+	assert_true(samples_of("gpu_ecc_uncorrected", 1, 8000) >= 1);
+	assert_true(samples_of("gpu_remapped_rows_uncorrected", 0, 143000) >= 1);
+	assert_true(samples_of("gpu_processes", 0, 2) >= 1);
+	assert_true(samples_of("gpu_power_limit", 0, 700000) >= 1);
+	/* The first reading only begins; a value is rounded to tenths. */
+	assert_int_equal(samples_of("gpu_sm_active", 0, 23), 3);
+	assert_int_equal(samples_of("gpu_dram_active", 0, 103), 3);
+	assert_int_equal(samples_of("gpu_dram_active", 1, 0), 0);
+	assert_int_equal(samples_of("gpu_xid", 0, 79), 1);
+	assert_int_equal(counter_named("gpu_xid")->kind, counter_kind_event);
+	assert_int_equal(counter_named("gpu_pcie_sent")->kind, counter_kind_sum);
+	assert_int_equal(counter_named("gpu_throttle_reasons")->kind, counter_kind_bits);
+	assert_null(counter_named("gpu_retired_pages_corrected")); /* a real number */
+	assert_non_null(counter_named("process_cpu"));
+	assert_non_null(counter_named("host_memory_available"));
+}
+
+static void units_without_support(void)
+{
+	use("whole");
+	standin->mig = 1;
+	standin->gpm_value = 50;
+	start_all();
+	sample(two_devices, 1);
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(standin->gpm_samples, 0);
+	assert_null(counter_named("gpu_sm_active"));
+	assert_non_null(counter_named("gpu_pcie_sent"));
+}
+
+/* Neither a sample that failed nor what is no percentage is a value. */
+static void values_that_are_none(void)
+{
+	use("whole");
+	start_all();
+	sample(two_devices, 1);
+	standin->gpm_value = -1;
+	sample(two_devices, 1);
+	standin->gpm_value = 0.0 / 0.0;
+	sample(two_devices, 1);
+	standin->gpm_value = 0.04;
+	sample(two_devices, 1);
+	standin->field_status = 999;
+	sample(two_devices, 1);
+	read_rows();
+	assert_int_equal(samples_of("gpu_sm_active", 0, 0), 2);
+	assert_int_equal(samples_of("gpu_pcie_sent", 0, 197000), 4);
 }
 
 /* Of two minutes of readings every half second. */
@@ -315,7 +416,7 @@ static void a_second_session_after_a_fork(void)
 	use("whole");
 	start();
 	sample(two_devices, 1);
-	nvml_source.after_fork();
+	counters_source.after_fork();
 	capability_notes_after_fork();
 	captured_free(captured);
 	captured = captured_begin();
@@ -323,8 +424,8 @@ static void a_second_session_after_a_fork(void)
 	start();
 	sample(two_devices, 1);
 	read_rows();
-	assert_int_equal(counter_count, NVML_COUNTERS);
-	assert_int_equal(sample_count, NVML_COUNTERS);
+	assert_int_equal(counter_count, BASIC);
+	assert_int_equal(sample_count, BASIC);
 	assert_capability(capability_state_on, NULL);
 }
 
@@ -364,6 +465,10 @@ static void in_a_child(void (*body)(void))
 	C(more_devices_than_there_is_room_for)                                                     \
 	C(a_driver_that_is_not_loaded)                                                             \
 	C(a_library_without_the_essentials)                                                        \
+	C(a_lost_device)                                                                           \
+	C(links_errors_and_units)                                                                  \
+	C(units_without_support)                                                                   \
+	C(values_that_are_none)                                                                    \
 	C(energy_is_read_less_often)                                                               \
 	C(no_library)                                                                              \
 	C(nothing_before_the_start)                                                                \

@@ -1,0 +1,188 @@
+#include "capture/counters/counters_source.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "capture/capability_notes.h"
+#include "format/rows.h"
+#include "system/host.h"
+#ifndef PITOT_WITHOUT_CUDA
+#include "capture/nvml/nvml_gpus.h"
+#endif
+
+static struct {
+	char directory[4096]; /* of the recording */
+	atomic_uint_fast64_t period_ns; /* between readings; 0: none are wanted */
+	atomic_bool all; /* SETTING_SYSTEM_ALL */
+	/* The vendor thread's: */
+	uint64_t last_ns;
+	bool gpus_off, host_off;
+	struct host host, process;
+	struct counters_claim claim; /* of the machine's counters */
+	struct strbuf *why; /* of this round */
+	/* The collector's: */
+	uint64_t named[METRIC_END / 64]; /* bit i: counter i has its row */
+} self;
+
+void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value)
+{
+	const struct ring_event event = {
+		.a = time_ns, .b = (uint64_t)value, .c = id, .d = device, .kind = RING_COUNTER
+	};
+	struct ring *r = ring_get();
+
+	if (r)
+		ring_push(r, &event, 1);
+}
+
+/* --- the vendor thread --- */
+
+static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
+{
+	(void)user;
+	counters_push(id, COUNTERS_NO_DEVICE, time_ns, value);
+}
+
+static void note_absent(void *user, uint32_t id, const char *why)
+{
+	char room[METRIC_NAME_MAX];
+
+	(void)user;
+	strbuf_addf(self.why, "%sno %s: %s", self.why->length ? "; " : "", metric_name(id, room),
+		    why);
+}
+
+/* Opens what is not open yet; another process may read the machine as long as it lives. */
+static void open_host(const struct metric_sink *sink)
+{
+	if (!self.process.text && host_open(&self.process, HOST_PROCESS, sink) < 0)
+		self.host_off = true;
+	if (!self.host.text && counters_claim(&self.claim, 1, 0, self.directory, "host") &&
+	    host_open(&self.host, HOST_MACHINE, sink) < 0)
+		self.host_off = true;
+}
+
+static void read_host(uint64_t now_ns)
+{
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	const struct metric_sink sink = { .value = push, .absent = note_absent };
+
+	self.why = &why;
+	if (!self.host_off)
+		open_host(&sink);
+	if (self.process.text)
+		host_read(&self.process, now_ns, &sink);
+	if (self.host.text)
+		host_read(&self.host, now_ns, &sink);
+	if (why.length)
+		capability_note("host_counters", capability_state_degraded, NULL, NULL, "%s",
+				strbuf_text(&why));
+}
+
+static void read_all(uint64_t now_ns)
+{
+	bool all = atomic_load(&self.all);
+
+#ifndef PITOT_WITHOUT_CUDA
+	if (!self.gpus_off)
+		self.gpus_off =
+			!nvml_gpus_read(all ? NVML_ALL : NVML_BASIC, self.directory, now_ns);
+#else
+	self.gpus_off = true;
+#endif
+	if (all)
+		read_host(now_ns);
+}
+
+static uint64_t vendor(unsigned reasons, uint64_t now)
+{
+	uint64_t period = atomic_load(&self.period_ns);
+
+	if (!period || (self.gpus_off && !atomic_load(&self.all)))
+		return UINT64_MAX;
+	if (!(reasons & (VENDOR_CLOSE | VENDOR_EXIT)) && now - self.last_ns >= period) {
+		self.last_ns = now;
+		read_all(now);
+	}
+	return now - self.last_ns < period ? period - (now - self.last_ns) : 0;
+}
+
+/* --- the collector's thread --- */
+
+static void window(const struct settings *wanted, struct writer *w)
+{
+	(void)w;
+	if (wanted)
+		memcpy(self.directory, wanted->directory, sizeof(self.directory));
+	atomic_store(&self.all, wanted && wanted->system == SETTING_SYSTEM_ALL);
+	atomic_store(&self.period_ns, wanted ? wanted->counters_ns : 0);
+}
+
+static void begin(struct writer *w, const struct source_start *start)
+{
+	(void)w;
+	(void)start;
+	memset(self.named, 0, sizeof(self.named));
+}
+
+_Static_assert((int)METRIC_LEVEL == counter_kind_level && (int)METRIC_SUM == counter_kind_sum &&
+		       (int)METRIC_BITS == counter_kind_bits &&
+		       (int)METRIC_EVENT == counter_kind_event,
+	       "kinds of metrics are recorded as they are");
+
+static void write_counter(struct writer *w, uint32_t id)
+{
+	const struct metric *m = metric_find(id);
+	char room[METRIC_NAME_MAX];
+	struct row_counter row = {
+		.id = id,
+		.name = rows_text(w, metric_name(id, room)),
+		.unit = rows_text(w, m->unit),
+		.decimals = m->decimals,
+		.description = rows_text(w, m->description),
+		.kind = (uint8_t)m->kind,
+	};
+
+	ROW_MISSING(&row, counter, reading);
+	writer_append(w, TABLE_counter, &row);
+	self.named[id / 64] |= UINT64_C(1) << id % 64;
+}
+
+static uint64_t on_counter(struct writer *w, const struct ring *r, uint64_t position)
+{
+	const struct ring_event *event = ring_slot(r, position);
+	struct row_counter_sample row = { .time_ns = event->a,
+					  .value = (int64_t)event->b,
+					  .counter = event->c,
+					  .device = event->d };
+
+	if (!metric_find(event->c))
+		return 1;
+	if (!(self.named[event->c / 64] >> event->c % 64 & 1))
+		write_counter(w, event->c);
+	ROW_MISSING_IF(&row, counter_sample, device, event->d == COUNTERS_NO_DEVICE);
+	writer_append(w, TABLE_counter_sample, &row);
+	return 1;
+}
+
+static void after_fork(void)
+{
+	host_after_fork(&self.host);
+	host_after_fork(&self.process);
+	counters_disclaim(&self.claim, 1);
+	memset(&self, 0, sizeof(self));
+#ifndef PITOT_WITHOUT_CUDA
+	nvml_gpus_after_fork();
+#endif
+}
+
+const struct source counters_source = {
+	.name = "counters",
+	.begin = begin,
+	.window = window,
+	.vendor = vendor,
+	.after_fork = after_fork,
+	.handlers = { { RING_COUNTER, on_counter } },
+	.handler_count = 1,
+};

@@ -1,0 +1,136 @@
+#include "capture/nvml/nvml_gpus.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "capture/capability_notes.h"
+#include "capture/counters/counters_source.h"
+#include "capture/cuda/devices.h"
+#include "capture/vendor_thread.h"
+
+static struct {
+	enum { WANTED, READY, OFF } state; /* of the library */
+	bool written; /* the capability of the first round */
+	struct strbuf *why; /* of this round */
+	enum { UNKNOWN, FOUND, LOST, OTHERS } states[NVML_DEVICES_MAX];
+	struct nvml_device devices[NVML_DEVICES_MAX];
+	struct counters_claim claims[NVML_DEVICES_MAX];
+} self;
+
+static void add_reason(uint32_t ordinal, const char *what, const char *why)
+{
+	strbuf_addf(self.why, "%sdevice %u%s: %s", self.why->length ? "; " : "", ordinal, what,
+		    why);
+}
+
+static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
+{
+	counters_push(id, (uint32_t)(uintptr_t)user, time_ns, value);
+}
+
+static void note_absent(void *user, uint32_t id, const char *why)
+{
+	char room[METRIC_NAME_MAX], what[METRIC_NAME_MAX + 8];
+
+	snprintf(what, sizeof(what), " has no %s", metric_name(id, room));
+	add_reason((uint32_t)(uintptr_t)user, what, why);
+}
+
+static struct metric_sink sink_of(uint32_t ordinal)
+{
+	return (struct metric_sink){ .user = (void *)(uintptr_t)ordinal,
+				     .enter = vendor_enter,
+				     .leave = vendor_leave,
+				     .value = push,
+				     .absent = note_absent };
+}
+
+/* A device that NVML does not know is not asked for again; one that another process reads is, in case that has ended. */
+static bool find(uint32_t ordinal, const char *directory, const char *pci)
+{
+	const struct metric_sink calls = sink_of(ordinal);
+	char text[48];
+	int status;
+
+	if (self.states[ordinal] == FOUND || self.states[ordinal] == LOST)
+		return self.states[ordinal] == FOUND;
+	if (!counters_claim(self.claims, NVML_DEVICES_MAX, ordinal, directory, pci)) {
+		self.states[ordinal] = OTHERS;
+		return false;
+	}
+	status = nvml_device_by_pci(&self.devices[ordinal], pci, &calls);
+	self.states[ordinal] = status == NVML_SUCCESS ? FOUND : LOST;
+	snprintf(text, sizeof(text), " (%s)", pci);
+	if (status != NVML_SUCCESS)
+		add_reason(ordinal, text, nvml_status_text(status));
+	return self.states[ordinal] == FOUND;
+}
+
+static void read_gpu(uint32_t ordinal, enum nvml_choice choice, uint64_t now_ns)
+{
+	const struct metric_sink sink = sink_of(ordinal);
+	struct nvml_device *d = &self.devices[ordinal];
+
+	nvml_device_read(d, choice, now_ns, &sink);
+	if (!d->lost)
+		return;
+	self.states[ordinal] = LOST;
+	add_reason(ordinal, "", nvml_status_text(NVML_GPU_IS_LOST));
+}
+
+/* What there is, and why not more. Again when more is found out: the last note counts. */
+static void write_capability(uint64_t seen)
+{
+	static char actual[2048]; /* stays valid for the collector; written once or twice */
+	enum capability_state state = capability_state_on;
+	char room[METRIC_NAME_MAX];
+	size_t n = 0;
+
+	for (uint32_t id = METRIC_NVML_FIRST; id < METRIC_NVML_END; id++)
+		if (seen >> (id - METRIC_NVML_FIRST) & 1)
+			n += (size_t)snprintf(actual + n, sizeof(actual) - n, "%s%s", n ? ", " : "",
+					      metric_name(id, room));
+	if (!n)
+		state = capability_state_unavailable;
+	else if (self.why->length)
+		state = capability_state_degraded;
+	capability_note("nvml", state, NULL, n ? actual : NULL, "%s", strbuf_text(self.why));
+	self.written = true;
+}
+
+static void *ordinal_of(void *user, size_t device)
+{
+	(void)user;
+	return (void *)(uintptr_t)device;
+}
+
+bool nvml_gpus_read(enum nvml_choice choice, const char *directory, uint64_t now_ns)
+{
+	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
+	const struct metric_sink sink = sink_of(0);
+	uint64_t seen = 0;
+
+	self.why = &why;
+	for (uint32_t i = 0; i < NVML_DEVICES_MAX && self.state != OFF; i++) {
+		const char *pci = devices_pci(i);
+
+		if (!pci)
+			continue;
+		if (self.state == WANTED)
+			self.state = nvml_load(&sink, &why) ? READY : OFF;
+		if (self.state == READY && find(i, directory, pci))
+			read_gpu(i, choice, now_ns);
+		seen |= self.devices[i].seen;
+	}
+	if (self.state == READY && choice == NVML_ALL)
+		nvml_read_events(self.devices, NVML_DEVICES_MAX, &sink, ordinal_of);
+	if (why.length || (seen && !self.written))
+		write_capability(seen);
+	return self.state != OFF;
+}
+
+void nvml_gpus_after_fork(void)
+{
+	counters_disclaim(self.claims, NVML_DEVICES_MAX);
+	memset(&self, 0, sizeof(self));
+}

@@ -1,0 +1,179 @@
+#include "system/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/io.h"
+
+#define TEXT_BYTES (256u << 10) /* /proc/stat of a machine with 512 processors has a third of it */
+
+static const struct file {
+	const char *path; /* NULL: getrusage */
+	enum host_part part;
+	uint32_t first, count; /* ids */
+	proc_parser *parse;
+} files[] = {
+	{ "/proc/stat", HOST_MACHINE, METRIC_host_cpu_busy, 3, proc_parse_stat },
+	{ "/proc/meminfo", HOST_MACHINE, METRIC_host_memory_used, 3, proc_parse_meminfo },
+	{ "/proc/pressure/cpu", HOST_MACHINE, METRIC_host_cpu_pressure, 1,
+	  proc_parse_cpu_pressure },
+	{ "/proc/pressure/memory", HOST_MACHINE, METRIC_host_memory_pressure, 2,
+	  proc_parse_memory_pressure },
+	{ "/proc/pressure/io", HOST_MACHINE, METRIC_host_io_pressure, 2, proc_parse_io_pressure },
+	{ "/proc/diskstats", HOST_MACHINE, METRIC_host_disk_read, 2, proc_parse_diskstats },
+	{ "/proc/net/dev", HOST_MACHINE, METRIC_host_network_received, 2, proc_parse_network },
+	{ NULL, HOST_PROCESS, METRIC_process_cpu, 5, NULL },
+	{ "/proc/self/statm", HOST_PROCESS, METRIC_process_memory, 1, proc_parse_statm },
+	{ "/proc/self/io", HOST_PROCESS, METRIC_process_disk_read, 2, proc_parse_io },
+};
+_Static_assert(ARRAY_SIZE(files) <= HOST_FILES_MAX, "each has a descriptor in struct host");
+_Static_assert(METRIC_HOST_END - METRIC_HOST_FIRST <= 64, "bits of host.seen");
+
+static uint64_t bit_of(uint32_t id)
+{
+	return UINT64_C(1) << (id - METRIC_HOST_FIRST);
+}
+
+static void report_absent(struct host *h, const struct file *file, const char *why,
+			  const struct metric_sink *sink)
+{
+	for (uint32_t id = file->first; id < file->first + file->count; id++) {
+		if ((h->seen | h->reported) & bit_of(id))
+			continue;
+		h->reported |= bit_of(id);
+		if (sink->absent)
+			sink->absent(sink->user, id, why);
+	}
+}
+
+/*
+ * Names in a folder of /sys that are of hardware, so that what goes through a partition, a bridge or a mapping is not counted
+ * twice. None: all count, as in a container.
+ */
+static size_t list_hardware(const char *folder, char *out)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	size_t length = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		size_t size = strlen(entry->d_name) + 1;
+		char path[512];
+
+		snprintf(path, sizeof(path), "%s/%s/device", folder, entry->d_name);
+		if (entry->d_name[0] == '.' || length + size > HOST_NAMES_BYTES ||
+		    access(path, F_OK) < 0)
+			continue;
+		memcpy(out + length, entry->d_name, size);
+		length += size;
+	}
+	if (dir)
+		closedir(dir);
+	return length;
+}
+
+int host_open(struct host *h, unsigned parts, const struct metric_sink *sink)
+{
+	*h = (struct host){ .parts = parts, .text = malloc(TEXT_BYTES) };
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		h->fds[i] = -1;
+	if (!h->text)
+		return -ENOMEM;
+	h->units.ticks_per_s = (uint64_t)MAX(sysconf(_SC_CLK_TCK), 1L);
+	h->units.page_bytes = (uint64_t)MAX(sysconf(_SC_PAGESIZE), 1L);
+	h->units.disks = h->disks;
+	h->units.networks = h->networks;
+	h->units.disks_length = list_hardware("/sys/block", h->disks);
+	h->units.networks_length = list_hardware("/sys/class/net", h->networks);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		int fd;
+
+		if (!(files[i].part & parts) || !files[i].path)
+			continue;
+		fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
+		h->fds[i] = fd < 0 ? fd : io_above_standard(fd);
+		if (h->fds[i] < 0)
+			report_absent(h, &files[i], strerror(errno), sink);
+	}
+	return 0;
+}
+
+struct emitter {
+	struct host *host;
+	const struct metric_sink *sink;
+	uint64_t time_ns;
+};
+
+static void emit(void *user, uint32_t id, int64_t value)
+{
+	struct emitter *e = user;
+
+	if (id < METRIC_HOST_END)
+		e->host->seen |= bit_of(id);
+	e->sink->value(e->sink->user, id, e->time_ns, value);
+}
+
+static void read_usage(struct emitter *e)
+{
+	struct rusage u;
+
+	if (getrusage(RUSAGE_SELF, &u) < 0)
+		return;
+	emit(e, METRIC_process_cpu,
+	     (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
+		     u.ru_stime.tv_usec);
+	emit(e, METRIC_process_page_faults, u.ru_minflt);
+	emit(e, METRIC_process_major_faults, u.ru_majflt);
+	emit(e, METRIC_process_switches_voluntary, u.ru_nvcsw);
+	emit(e, METRIC_process_switches_involuntary, u.ru_nivcsw);
+}
+
+static void read_file(struct host *h, size_t i, struct emitter *e)
+{
+	ssize_t n = pread(h->fds[i], h->text, TEXT_BYTES, 0);
+
+	if (n < 0) {
+		report_absent(h, &files[i], strerror(errno), e->sink);
+		close(h->fds[i]);
+		h->fds[i] = -1;
+		return;
+	}
+	files[i].parse(h->text, (size_t)n, &h->units, emit, e);
+	report_absent(h, &files[i], "the system does not say", e->sink);
+}
+
+void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct emitter e = { h, sink, clock_monotonic_ns() };
+		uint64_t cpu_ns;
+
+		if (!(files[i].part & h->parts) || (files[i].path && h->fds[i] < 0) ||
+		    !pace_is_due(&h->paces[i], 0, now_ns))
+			continue;
+		cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+		if (files[i].path)
+			read_file(h, i, &e);
+		else
+			read_usage(&e);
+		pace_add(&h->paces[i], clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+	}
+}
+
+void host_after_fork(struct host *h)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (h->fds[i] > STDERR_FILENO)
+			close(h->fds[i]);
+	*h = (struct host){ 0 };
+}
+
+void host_close(struct host *h)
+{
+	free(h->text);
+	host_after_fork(h);
+}

@@ -1,0 +1,31 @@
+#include "system/metrics.h"
+
+#include <stdio.h>
+
+#define M(name, kind, ...) { #name, METRIC_##kind, __VA_ARGS__ },
+static const struct metric nvml_metrics[] = { NVML_METRICS(M) };
+static const struct metric host_metrics[] = { HOST_METRICS(M) };
+#undef M
+_Static_assert(METRIC_NVML_END <= METRIC_HOST_FIRST && METRIC_HOST_END <= METRIC_CORE_FIRST,
+	       "ids of one part of the list end before the next");
+static const struct metric core_metric = { "host_core_busy", METRIC_SUM, "s", 2,
+					   "time in which the processor worked" };
+
+const struct metric *metric_find(uint32_t id)
+{
+	if (id >= METRIC_NVML_FIRST && id < METRIC_NVML_END)
+		return &nvml_metrics[id - METRIC_NVML_FIRST];
+	if (id >= METRIC_HOST_FIRST && id < METRIC_HOST_END)
+		return &host_metrics[id - METRIC_HOST_FIRST];
+	return id >= METRIC_CORE_FIRST && id < METRIC_END ? &core_metric : NULL;
+}
+
+const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX])
+{
+	const struct metric *m = metric_find(id);
+
+	if (m != &core_metric)
+		return m->name;
+	snprintf(room, METRIC_NAME_MAX, "host_core_%u_busy", id - METRIC_CORE_FIRST);
+	return room;
+}

@@ -1,0 +1,131 @@
+/*
+ * metrics.h: what can be read of GPUs and of the machine, each metric declared once. Its place in the list is its id in table
+ * `counter`: add at the end, never remove or reorder.
+ *
+ *	M(name, KIND, "unit", decimals, "description")
+ *
+ * The unit is that of a whole; value / 10^decimals is in it. A value that cannot be had is never 0: it is not handed on, and the
+ * reason is (struct metric_sink).
+ */
+#ifndef PITOT_SYSTEM_METRICS_H
+#define PITOT_SYSTEM_METRICS_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+/* With the numbers of counter_kind in schema/tables.h. */
+enum metric_kind {
+	METRIC_LEVEL, /* holds until the next reading */
+	METRIC_SUM, /* only grows: what counts is by how much. May begin again at 0 */
+	METRIC_BITS, /* bit i: condition i holds */
+	METRIC_EVENT, /* something happened; the value is its code */
+};
+
+#define METRIC_NVML_FIRST 1u
+#define METRIC_HOST_FIRST 256u
+#define METRIC_CORE_FIRST 512u /* METRIC_CORE_FIRST + n: processor n */
+#define METRIC_END 1024u
+
+/* clang-format off */
+#define NVML_METRICS(M)                                                                                                \
+	M(gpu_utilization, LEVEL, "%", 0, "time in which at least one kernel ran, as NVML measures it")                \
+	M(gpu_memory_utilization, LEVEL, "%", 0, "time in which device memory was read or written")                    \
+	M(gpu_sm_clock, LEVEL, "MHz", 0, "clock of the multiprocessors")                                               \
+	M(gpu_memory_clock, LEVEL, "MHz", 0, "clock of the memory")                                                    \
+	M(gpu_power, LEVEL, "W", 3, "power of the whole board")                                                        \
+	M(gpu_temperature, LEVEL, "C", 0, "temperature of the GPU")                                                    \
+	M(gpu_memory_used, LEVEL, "bytes", 0, "device memory in use by all processes")                                 \
+	M(gpu_energy, SUM, "J", 3, "energy used since the driver was loaded")                                          \
+	M(gpu_throttle_reasons, BITS, "", 0, "why the clocks are not higher; bits as in nvmlClocksEventReasons")       \
+	M(gpu_power_limit, LEVEL, "W", 3, "power that the driver enforces as the limit")                               \
+	M(gpu_memory_temperature, LEVEL, "C", 0, "temperature of the memory")                                          \
+	M(gpu_pcie_sent, SUM, "bytes", 0, "bytes that the GPU sent over PCIe")                                         \
+	M(gpu_pcie_received, SUM, "bytes", 0, "bytes that the GPU received over PCIe")                                 \
+	M(gpu_nvlink_sent, SUM, "bytes", 0, "data that the GPU sent over all NVLinks")                                 \
+	M(gpu_nvlink_received, SUM, "bytes", 0, "data that the GPU received over all NVLinks")                         \
+	M(gpu_limited_by_power, SUM, "s", 9, "time in which a power limit held the clocks down")                       \
+	M(gpu_limited_by_temperature, SUM, "s", 9, "time in which a temperature held the clocks down")                 \
+	M(gpu_limited_by_sync_boost, SUM, "s", 9, "time in which other GPUs of a sync boost group held the clocks down") \
+	M(gpu_limited_by_board, SUM, "s", 9, "time in which a limit of the board held the clocks down")                \
+	M(gpu_limited_by_reliability, SUM, "s", 9, "time in which the limit of the voltage held the clocks down")      \
+	M(gpu_ecc_corrected, SUM, "", 0, "memory errors that ECC corrected since the driver was loaded")               \
+	M(gpu_ecc_uncorrected, SUM, "", 0, "memory errors that ECC could not correct since the driver was loaded")     \
+	M(gpu_retired_pages_corrected, LEVEL, "pages", 0, "pages of memory retired for errors that were corrected")    \
+	M(gpu_retired_pages_uncorrected, LEVEL, "pages", 0, "pages of memory retired for errors that were not corrected") \
+	M(gpu_remapped_rows_corrected, LEVEL, "rows", 0, "rows of memory remapped for errors that were corrected")     \
+	M(gpu_remapped_rows_uncorrected, LEVEL, "rows", 0, "rows of memory remapped for errors that were not corrected") \
+	M(gpu_processes, LEVEL, "", 0, "processes with a compute context")                                             \
+	M(gpu_sm_active, LEVEL, "%", 1, "part of the multiprocessors that had work, since the last reading")           \
+	M(gpu_sm_occupancy, LEVEL, "%", 1, "resident warps of those possible, since the last reading")                 \
+	M(gpu_tensor_active, LEVEL, "%", 1, "use of the tensor cores, since the last reading")                         \
+	M(gpu_fp64_active, LEVEL, "%", 1, "use of the FP64 units, since the last reading")                             \
+	M(gpu_fp32_active, LEVEL, "%", 1, "use of the FP32 units, since the last reading")                             \
+	M(gpu_fp16_active, LEVEL, "%", 1, "use of the FP16 units, since the last reading")                             \
+	M(gpu_integer_active, LEVEL, "%", 1, "use of the integer units, since the last reading")                       \
+	M(gpu_dram_active, LEVEL, "%", 1, "memory bandwidth used of that possible, since the last reading")            \
+	M(gpu_xid, EVENT, "", 0, "error that the driver reported, by its Xid number")
+
+/* What begins with process_ is of the recorded process, the others are of the machine. */
+#define HOST_METRICS(M)                                                                                                \
+	M(host_cpu_busy, SUM, "s", 2, "time in which processors worked, over all of them")                             \
+	M(host_cpu_io_wait, SUM, "s", 2, "time in which processors were idle while a thread waited for a disk")        \
+	M(host_context_switches, SUM, "", 0, "context switches of all processors")                                     \
+	M(host_memory_used, LEVEL, "bytes", 0, "memory that is not available to programs")                             \
+	M(host_memory_available, LEVEL, "bytes", 0, "memory that programs can have without swapping")                  \
+	M(host_swap_used, LEVEL, "bytes", 0, "swap space in use")                                                      \
+	M(host_cpu_pressure, SUM, "s", 6, "time in which some task waited for a processor")                            \
+	M(host_memory_pressure, SUM, "s", 6, "time in which some task waited for memory")                              \
+	M(host_memory_pressure_full, SUM, "s", 6, "time in which all tasks waited for memory")                         \
+	M(host_io_pressure, SUM, "s", 6, "time in which some task waited for a disk")                                  \
+	M(host_io_pressure_full, SUM, "s", 6, "time in which all tasks waited for a disk")                             \
+	M(host_disk_read, SUM, "bytes", 0, "bytes read from all disks")                                                \
+	M(host_disk_written, SUM, "bytes", 0, "bytes written to all disks")                                            \
+	M(host_network_received, SUM, "bytes", 0, "bytes received by all network devices")                             \
+	M(host_network_sent, SUM, "bytes", 0, "bytes sent by all network devices")                                     \
+	M(process_cpu, SUM, "s", 6, "CPU time of all threads")                                                         \
+	M(process_page_faults, SUM, "", 0, "page faults that needed no disk")                                          \
+	M(process_major_faults, SUM, "", 0, "page faults that waited for a disk")                                      \
+	M(process_switches_voluntary, SUM, "", 0, "times that a thread waited for something")                          \
+	M(process_switches_involuntary, SUM, "", 0, "times that a thread had to leave its processor to another")       \
+	M(process_memory, LEVEL, "bytes", 0, "resident memory")                                                        \
+	M(process_disk_read, SUM, "bytes", 0, "bytes that disks read for the process")                                 \
+	M(process_disk_written, SUM, "bytes", 0, "bytes written that are meant for disks")
+/* clang-format on */
+
+/* METRIC_gpu_power and so on: the ids. */
+enum metric_id {
+	METRIC_BEFORE_NVML = METRIC_NVML_FIRST - 1,
+#define M(name, ...) METRIC_##name,
+	NVML_METRICS(M) METRIC_NVML_END,
+	METRIC_BEFORE_HOST = METRIC_HOST_FIRST - 1,
+	HOST_METRICS(M) METRIC_HOST_END,
+#undef M
+};
+
+struct metric {
+	const char *name; /* of a processor: without its number, which metric_name adds */
+	enum metric_kind kind;
+	const char *unit;
+	uint32_t decimals;
+	const char *description;
+};
+
+/* NULL: there is none with this id. */
+const struct metric *metric_find(uint32_t id);
+#define METRIC_NAME_MAX 40
+/* Name of a metric that there is; `room` is used where the name has a number in it. */
+const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX]);
+
+/* Who takes what readers read. Functions may be NULL but `value`. */
+struct metric_sink {
+	void *user;
+	/* Around what asks a driver and may hang; `what` is a literal. */
+	void (*enter)(const char *what);
+	void (*leave)(void);
+	void (*value)(void *user, uint32_t id, uint64_t time_ns, int64_t value);
+	/* It will not come; once for each metric. `why` is valid during the call. */
+	void (*absent)(void *user, uint32_t id, const char *why);
+};
+
+#endif

@@ -1,0 +1,440 @@
+/*
+ * nvml.c: metrics are read in groups, each by one call where NVML allows that. What a reading costs differs from function to
+ * function by a factor of a thousand (energy: 4 ms on an H100, during which the driver spins), so each group has a pace.
+ */
+#include "system/nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY "libnvidia-ml.so.1"
+#define GROUP_MAX 8
+#define EVENTS_MAX 16u /* handed on at once */
+
+static struct nvml nvml;
+static nvml_events event_set;
+
+struct value {
+	int64_t value;
+	int status;
+};
+
+/* What is read of one device by one call: metrics that stand beside each other in the list. */
+struct group {
+	const char *name;
+	uint32_t first, count; /* ids */
+	bool all; /* only with NVML_ALL */
+	uint64_t rest_ns;
+	void (*read)(struct nvml_device *d, const struct group *g, struct value *out);
+	struct question {
+		unsigned id, scope, factor; /* of a field; factor 0: 1 */
+	} questions[GROUP_MAX];
+};
+
+/* --- single functions --- */
+
+#define READER(name, function, type, call, ...)                                                    \
+	static void name(struct nvml_device *d, const struct group *g, struct value *out)          \
+	{                                                                                          \
+		type v = { 0 };                                                                    \
+		int status = nvml.function ? nvml.function call : NVML_FUNCTION_NOT_FOUND;         \
+		const int64_t values[] = { __VA_ARGS__ };                                          \
+                                                                                                   \
+		for (uint32_t i = 0; i < g->count; i++)                                            \
+			out[i] = (struct value){ values[i], status };                              \
+	}
+
+READER(read_utilization, DeviceGetUtilizationRates, struct nvml_utilization, (d->handle, &v), v.gpu,
+       v.memory)
+READER(read_sm_clock, DeviceGetClockInfo, unsigned, (d->handle, NVML_CLOCK_SM, &v), v)
+READER(read_memory_clock, DeviceGetClockInfo, unsigned, (d->handle, NVML_CLOCK_MEMORY, &v), v)
+READER(read_power, DeviceGetPowerUsage, unsigned, (d->handle, &v), v)
+READER(read_temperature, DeviceGetTemperature, unsigned, (d->handle, NVML_TEMPERATURE_GPU, &v), v)
+READER(read_used, DeviceGetMemoryInfo, struct nvml_memory, (d->handle, &v), (int64_t)v.used)
+READER(read_energy, DeviceGetTotalEnergyConsumption, unsigned long long, (d->handle, &v),
+       (int64_t)v)
+READER(read_throttling, DeviceGetCurrentClocksThrottleReasons, unsigned long long, (d->handle, &v),
+       (int64_t)v)
+READER(read_limit, DeviceGetEnforcedPowerLimit, unsigned, (d->handle, &v), v)
+
+/* Asked with no room, NVML says how many there are. */
+static void read_processes(struct nvml_device *d, const struct group *g, struct value *out)
+{
+	unsigned count = 0;
+	int status = nvml.DeviceGetComputeRunningProcesses_v3
+			     ? nvml.DeviceGetComputeRunningProcesses_v3(d->handle, &count, NULL)
+			     : NVML_FUNCTION_NOT_FOUND;
+
+	(void)g;
+	*out = (struct value){ count, status == NVML_INSUFFICIENT_SIZE ? NVML_SUCCESS : status };
+}
+
+/* --- fields --- */
+
+static int field_value(const struct nvml_field *f, int64_t *out)
+{
+	switch (f->type) {
+	case NVML_TYPE_U32:
+		*out = f->value.u32;
+		return f->status;
+	case NVML_TYPE_ULONG:
+	case NVML_TYPE_U64:
+	case NVML_TYPE_I64:
+		*out = f->value.i64;
+		return f->status;
+	case NVML_TYPE_I32:
+		*out = f->value.i32;
+		return f->status;
+	case NVML_TYPE_U16:
+		*out = f->value.u16;
+		return f->status;
+	default: /* no field that is asked for is a real number */
+		return f->status ? f->status : NVML_NOT_SUPPORTED;
+	}
+}
+
+static void read_fields(struct nvml_device *d, const struct group *g, struct value *out)
+{
+	struct nvml_field fields[GROUP_MAX] = { 0 };
+	int status = NVML_FUNCTION_NOT_FOUND;
+
+	for (uint32_t i = 0; i < g->count; i++) {
+		fields[i].id = g->questions[i].id;
+		fields[i].scope = g->questions[i].scope;
+	}
+	if (nvml.DeviceGetFieldValues)
+		status = nvml.DeviceGetFieldValues(d->handle, (int)g->count, fields);
+	for (uint32_t i = 0; i < g->count; i++) {
+		out[i].status = status ? status : field_value(&fields[i], &out[i].value);
+		out[i].value *= MAX(g->questions[i].factor, 1u);
+	}
+}
+
+/* --- GPU performance monitoring --- */
+
+static int gpm_start(struct nvml_device *d)
+{
+	struct nvml_gpm_support support = { .version = NVML_GPM_VERSION };
+	unsigned mig = 0, pending;
+	int status;
+
+	if (!nvml.GpmQueryDeviceSupport || !nvml.GpmSampleAlloc || !nvml.GpmSampleGet ||
+	    !nvml.GpmMetricsGet)
+		return NVML_FUNCTION_NOT_FOUND;
+	/* A GPU in parts has values for each part only. */
+	if (nvml.DeviceGetMigMode)
+		nvml.DeviceGetMigMode(d->handle, &mig, &pending);
+	status = mig ? NVML_NOT_SUPPORTED : nvml.GpmQueryDeviceSupport(d->handle, &support);
+	if (!status && !support.supported)
+		status = NVML_NOT_SUPPORTED;
+	for (unsigned i = 0; i < 2 && !status; i++)
+		status = nvml.GpmSampleAlloc(&d->gpm[i]);
+	return status;
+}
+
+/* A value is of the time between two samples; the first reading has none. */
+static int gpm_sample(struct nvml_device *d)
+{
+	nvml_gpm_sample oldest = d->gpm[0];
+	int status = d->gpm_state == GPM_UNKNOWN ? gpm_start(d) : NVML_SUCCESS;
+
+	if (d->gpm_state == GPM_UNKNOWN)
+		d->gpm_state = status ? GPM_OFF : GPM_FIRST;
+	if (status)
+		return status;
+	oldest = d->gpm[0];
+	status = nvml.GpmSampleGet(d->handle, oldest);
+	if (status)
+		return status;
+	d->gpm[0] = d->gpm[1];
+	d->gpm[1] = oldest;
+	if (d->gpm_state == GPM_READY)
+		return NVML_SUCCESS;
+	d->gpm_state = GPM_READY;
+	return NVML_TIMEOUT;
+}
+
+static void read_gpm(struct nvml_device *d, const struct group *g, struct value *out)
+{
+	struct nvml_gpm_metrics m = { .version = NVML_GPM_VERSION, .count = g->count };
+	int status = gpm_sample(d);
+
+	m.samples[0] = d->gpm[0];
+	m.samples[1] = d->gpm[1];
+	for (uint32_t i = 0; i < g->count; i++)
+		m.metrics[i].id = g->questions[i].id;
+	if (!status)
+		status = nvml.GpmMetricsGet(&m);
+	for (uint32_t i = 0; i < g->count; i++) {
+		double v = m.metrics[i].value;
+
+		out[i].status = status ? status : m.metrics[i].status;
+		if (!out[i].status && !(v >= 0 && v <= 1e6)) /* no number, or none that it can be */
+			out[i].status = NVML_TIMEOUT;
+		else if (!out[i].status)
+			out[i].value = (int64_t)(v * 10 + 0.5);
+	}
+}
+
+/* --- the groups --- */
+
+#define ONE(name, reader, ...)                                                                     \
+	{                                                                                          \
+#name, METRIC_gpu_##name, 1, .read = reader, __VA_ARGS__                           \
+	}
+#define SLOW .all = true, .rest_ns = 10 * NS_PER_S
+#define KIB 1024
+/* clang-format off */
+static const struct group groups[] = {
+	{ "utilization", METRIC_gpu_utilization, 2, .read = read_utilization },
+	ONE(sm_clock, read_sm_clock),
+	ONE(memory_clock, read_memory_clock),
+	ONE(power, read_power),
+	ONE(temperature, read_temperature),
+	ONE(memory_used, read_used),
+	ONE(energy, read_energy, .rest_ns = 10 * NS_PER_S),
+	ONE(throttle_reasons, read_throttling),
+	ONE(power_limit, read_limit, SLOW),
+	ONE(memory_temperature, read_fields, .all = true, .questions = { { NVML_FIELD_MEMORY_TEMPERATURE } }),
+	{ "PCIe", METRIC_gpu_pcie_sent, 2, .all = true, .read = read_fields,
+	  .questions = { { NVML_FIELD_PCIE_SENT }, { NVML_FIELD_PCIE_RECEIVED } } },
+	{ "NVLink", METRIC_gpu_nvlink_sent, 2, .all = true, .read = read_fields,
+	  .questions = { { NVML_FIELD_NVLINK_SENT, NVML_SCOPE_ALL_LINKS, KIB },
+			 { NVML_FIELD_NVLINK_RECEIVED, NVML_SCOPE_ALL_LINKS, KIB } } },
+	{ "limits", METRIC_gpu_limited_by_power, 5, .all = true, .read = read_fields,
+	  .questions = { { NVML_FIELD_LIMITED_BY_POWER }, { NVML_FIELD_LIMITED_BY_TEMPERATURE },
+			 { NVML_FIELD_LIMITED_BY_SYNC_BOOST }, { NVML_FIELD_LIMITED_BY_BOARD },
+			 { NVML_FIELD_LIMITED_BY_RELIABILITY } } },
+	{ "errors", METRIC_gpu_ecc_corrected, 6, SLOW, .read = read_fields,
+	  .questions = { { NVML_FIELD_ECC_CORRECTED }, { NVML_FIELD_ECC_UNCORRECTED },
+			 { NVML_FIELD_RETIRED_CORRECTED }, { NVML_FIELD_RETIRED_UNCORRECTED },
+			 { NVML_FIELD_REMAPPED_CORRECTED }, { NVML_FIELD_REMAPPED_UNCORRECTED } } },
+	ONE(processes, read_processes, .all = true, .rest_ns = NS_PER_S),
+	{ "GPM", METRIC_gpu_sm_active, 8, .all = true, .read = read_gpm,
+	  .questions = { { NVML_GPM_SM_ACTIVE }, { NVML_GPM_SM_OCCUPANCY }, { NVML_GPM_TENSOR_ACTIVE },
+			 { NVML_GPM_FP64_ACTIVE }, { NVML_GPM_FP32_ACTIVE }, { NVML_GPM_FP16_ACTIVE },
+			 { NVML_GPM_INTEGER_ACTIVE }, { NVML_GPM_DRAM_ACTIVE } } },
+};
+/* clang-format on */
+_Static_assert(ARRAY_SIZE(groups) <= NVML_GROUPS_MAX, "each has a pace in struct nvml_device");
+_Static_assert(METRIC_NVML_END - METRIC_NVML_FIRST <= 64, "bits of nvml_device.off");
+
+static uint64_t bit_of(uint32_t id)
+{
+	return UINT64_C(1) << (id - METRIC_NVML_FIRST);
+}
+
+static bool for_good(int status)
+{
+	return status == NVML_INVALID_ARGUMENT || status == NVML_NOT_SUPPORTED ||
+	       status == NVML_NO_PERMISSION || status == NVML_FUNCTION_NOT_FOUND ||
+	       status == NVML_DEPRECATED;
+}
+
+static void hand_on(struct nvml_device *d, uint32_t id, uint64_t time_ns, const struct value *v,
+		    const struct metric_sink *sink)
+{
+	if (d->off & bit_of(id))
+		return;
+	if (v->status == NVML_SUCCESS) {
+		d->seen |= bit_of(id);
+		sink->value(sink->user, id, time_ns, v->value);
+	} else if (for_good(v->status)) {
+		d->off |= bit_of(id);
+		if (sink->absent)
+			sink->absent(sink->user, id, nvml_status_text(v->status));
+	}
+}
+
+static void read_group(struct nvml_device *d, const struct group *g, struct pace *pace,
+		       const struct metric_sink *sink)
+{
+	uint64_t time_ns = clock_monotonic_ns();
+	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	struct value values[GROUP_MAX] = { 0 };
+
+	if (sink->enter)
+		sink->enter(g->name);
+	g->read(d, g, values);
+	if (sink->leave)
+		sink->leave();
+	if (g->all) /* the others are few, known to be cheap, and read as often as was asked for */
+		pace_add(pace, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+	for (uint32_t i = 0; i < g->count; i++) {
+		d->lost |= values[i].status == NVML_GPU_IS_LOST;
+		hand_on(d, g->first + i, time_ns, &values[i], sink);
+	}
+}
+
+void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
+		      const struct metric_sink *sink)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(groups) && !d->lost; i++) {
+		const struct group *g = &groups[i];
+		uint64_t bits = ((UINT64_C(1) << g->count) - 1) * bit_of(g->first);
+
+		if ((g->all && choice == NVML_BASIC) || (d->off & bits) == bits ||
+		    !pace_is_due(&d->paces[i], g->rest_ns, now_ns))
+			continue;
+		read_group(d, g, &d->paces[i], sink);
+	}
+}
+
+/* --- errors --- */
+
+static bool watch(struct nvml_device *d)
+{
+	if (!nvml.EventSetCreate || !nvml.DeviceRegisterEvents || !nvml.EventSetWait_v2)
+		return false;
+	if (!event_set && nvml.EventSetCreate(&event_set) != NVML_SUCCESS)
+		return false;
+	return nvml.DeviceRegisterEvents(d->handle, NVML_EVENT_XID, event_set) == NVML_SUCCESS;
+}
+
+void nvml_read_events(struct nvml_device *devices, size_t count, const struct metric_sink *sink,
+		      void *(*user_of)(void *user, size_t device))
+{
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++) {
+		struct nvml_device *d = &devices[i];
+		uint64_t bit = bit_of(METRIC_gpu_xid);
+
+		if (!d->handle)
+			continue;
+		if (!d->events && !(d->off & bit) && !(d->events = watch(d)))
+			d->off |= bit;
+		any |= d->events;
+	}
+	for (unsigned n = 0; any && n < EVENTS_MAX; n++) {
+		struct nvml_event event = { 0 };
+
+		if (nvml.EventSetWait_v2(event_set, &event, 0) != NVML_SUCCESS)
+			return;
+		for (size_t i = 0; i < count; i++)
+			if (devices[i].handle == event.device && event.type & NVML_EVENT_XID)
+				sink->value(user_of(sink->user, i), METRIC_gpu_xid,
+					    clock_monotonic_ns(), (int64_t)event.data);
+	}
+}
+
+/* --- loading, devices --- */
+
+const char *nvml_status_text(int status)
+{
+	static char number[32];
+
+	switch (status) {
+	case NVML_INVALID_ARGUMENT:
+		return "invalid argument";
+	case NVML_NOT_SUPPORTED:
+	case NVML_DEPRECATED:
+		return "not supported";
+	case NVML_NO_PERMISSION:
+		return "no permission";
+	case NVML_NOT_FOUND:
+		return "not found";
+	case NVML_DRIVER_NOT_LOADED:
+		return "driver not loaded";
+	case NVML_FUNCTION_NOT_FOUND:
+		return "function not found";
+	case NVML_GPU_IS_LOST:
+		return "the GPU is lost";
+	case NVML_VERSION_MISMATCH:
+		return "the driver and its library have different versions";
+	default:
+		snprintf(number, sizeof(number), "status %d", status);
+		return number;
+	}
+}
+
+bool nvml_load(const struct metric_sink *calls, struct strbuf *why)
+{
+	void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
+	int status;
+
+	event_set = NULL;
+	if (!library) {
+		strbuf_adds(why, LIBRARY " cannot be loaded; it comes with NVIDIA's driver");
+		return false;
+	}
+#define F(name, ...) *(void **)&nvml.name = dlsym(library, "nvml" #name);
+	NVML_FUNCTIONS(F)
+#undef F
+	if (!nvml.Init_v2 || !nvml.DeviceGetHandleByPciBusId_v2) {
+		strbuf_adds(why, LIBRARY " lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2");
+		return false;
+	}
+	if (calls->enter)
+		calls->enter("nvmlInit_v2");
+	status = nvml.Init_v2();
+	if (calls->leave)
+		calls->leave();
+	if (status != NVML_SUCCESS)
+		strbuf_addf(why, "nvmlInit_v2 failed: %s", nvml_status_text(status));
+	return status == NVML_SUCCESS;
+}
+
+unsigned nvml_device_count(void)
+{
+	unsigned count = 0;
+
+	if (!nvml.DeviceGetCount_v2 || nvml.DeviceGetCount_v2(&count) != NVML_SUCCESS)
+		return 0;
+	return MIN(count, (unsigned)NVML_DEVICES_MAX);
+}
+
+int nvml_device_by_pci(struct nvml_device *d, const char *pci, const struct metric_sink *calls)
+{
+	int status;
+
+	*d = (struct nvml_device){ 0 };
+	if (calls->enter)
+		calls->enter("nvmlDeviceGetHandleByPciBusId_v2");
+	status = nvml.DeviceGetHandleByPciBusId_v2(pci, &d->handle);
+	if (calls->leave)
+		calls->leave();
+	return status;
+}
+
+int nvml_device_by_index(struct nvml_device *d, unsigned index)
+{
+	*d = (struct nvml_device){ 0 };
+	if (!nvml.DeviceGetHandleByIndex_v2)
+		return NVML_FUNCTION_NOT_FOUND;
+	return nvml.DeviceGetHandleByIndex_v2(index, &d->handle);
+}
+
+void nvml_describe(const struct nvml_device *d, struct nvml_description *out)
+{
+	struct nvml_memory memory = { 0 };
+	struct nvml_pci pci = { 0 };
+
+	*out = (struct nvml_description){ 0 };
+#define ASK(function, ...) (void)(nvml.function && nvml.function(__VA_ARGS__))
+	ASK(DeviceGetName, d->handle, out->name, sizeof(out->name));
+	ASK(DeviceGetUUID, d->handle, out->uuid, sizeof(out->uuid));
+	ASK(DeviceGetPciInfo_v3, d->handle, &pci);
+	ASK(DeviceGetMemoryInfo, d->handle, &memory);
+	ASK(DeviceGetCudaComputeCapability, d->handle, &out->compute_major, &out->compute_minor);
+	ASK(DeviceGetMaxClockInfo, d->handle, NVML_CLOCK_SM, &out->sm_clock_mhz);
+	ASK(DeviceGetMaxClockInfo, d->handle, NVML_CLOCK_MEMORY, &out->memory_clock_mhz);
+	ASK(SystemGetCudaDriverVersion_v2, &out->cuda_version);
+#undef ASK
+	memcpy(out->pci, pci.id, sizeof(out->pci));
+	out->name[sizeof(out->name) - 1] = out->uuid[sizeof(out->uuid) - 1] = '\0';
+	out->pci[sizeof(out->pci) - 1] = '\0';
+	out->memory_bytes = memory.total;
+}
+
+unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max)
+{
+	unsigned count = max;
+	int status;
+
+	if (!nvml.DeviceGetComputeRunningProcesses_v3 || d->lost)
+		return 0;
+	status = nvml.DeviceGetComputeRunningProcesses_v3(d->handle, &count, out);
+	return status == NVML_SUCCESS ? MIN(count, max) : 0;
+}
