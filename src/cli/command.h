@@ -104,6 +104,7 @@ extern const struct command cmd_export;
 extern const struct command cmd_flame;
 extern const struct command cmd_help;
 extern const struct command cmd_info;
+extern const struct command cmd_monitor;
 extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_schema;

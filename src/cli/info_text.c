@@ -163,7 +163,8 @@ static void print_devices(const struct info *i, struct strbuf *out)
 		cell(&t, info_text(i, TABLE_device, COLUMN_device_name, row));
 		text_table_addf(&t, "%u.%u", (unsigned)DEVICE(compute_major),
 				(unsigned)DEVICE(compute_minor));
-		text_table_addf(&t, "%u", (unsigned)DEVICE(multiprocessors));
+		text_table_addf(&t, DEVICE(multiprocessors) ? "%u" : "-",
+				(unsigned)DEVICE(multiprocessors));
 		text_table_bytes(&t, DEVICE(memory_bytes));
 		cell(&t, info_text(i, TABLE_device, COLUMN_device_pci, row));
 		cell(&t, info_text(i, TABLE_device, COLUMN_device_uuid, row));

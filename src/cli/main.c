@@ -14,6 +14,7 @@
 /* clang-format off */
 const struct command *const commands[] = {
 	&cmd_record,
+	&cmd_monitor,
 	&cmd_report,
 	&cmd_info,
 	&cmd_flame,

@@ -130,21 +130,21 @@
 	C(T, pci, STRING, ALWAYS, NONE, "", "domain:bus:device.function")                                              \
 	C(T, compute_major, U32, ALWAYS, NONE, "", "compute capability")                                               \
 	C(T, compute_minor, U32, ALWAYS, NONE, "", "compute capability")                                               \
-	C(T, multiprocessors, U32, ALWAYS, NONE, "", "streaming multiprocessors")                                      \
+	C(T, multiprocessors, U32, MAYBE, NONE, "", "streaming multiprocessors")                                      \
 	C(T, memory_bytes, U64, ALWAYS, NONE, "bytes", "device memory")                                                \
 	C(T, l2_bytes, U64, MAYBE, NONE, "bytes", "L2 cache")                                                          \
 	C(T, clock_khz, U32, MAYBE, NONE, "kHz", "peak clock of the multiprocessors")                                  \
 	C(T, memory_clock_khz, U32, MAYBE, NONE, "kHz", "peak memory clock")                                           \
 	C(T, memory_bus_bits, U32, MAYBE, NONE, "bits", "width of the memory bus")                                     \
-	C(T, warp_size, U32, ALWAYS, NONE, "threads", "threads of a warp")                                             \
-	C(T, max_threads_per_block, U32, ALWAYS, NONE, "threads", "limit")                                             \
-	C(T, max_threads_per_multiprocessor, U32, ALWAYS, NONE, "threads", "limit")                                    \
+	C(T, warp_size, U32, MAYBE, NONE, "threads", "threads of a warp")                                             \
+	C(T, max_threads_per_block, U32, MAYBE, NONE, "threads", "limit")                                             \
+	C(T, max_threads_per_multiprocessor, U32, MAYBE, NONE, "threads", "limit")                                    \
 	C(T, max_blocks_per_multiprocessor, U32, MAYBE, NONE, "blocks", "limit")                                       \
-	C(T, registers_per_block, U32, ALWAYS, NONE, "registers", "limit, 32-bit registers")                           \
-	C(T, registers_per_multiprocessor, U32, ALWAYS, NONE, "registers", "limit, 32-bit registers")                  \
-	C(T, shared_per_block_bytes, U32, ALWAYS, NONE, "bytes", "limit without opting in")                            \
+	C(T, registers_per_block, U32, MAYBE, NONE, "registers", "limit, 32-bit registers")                           \
+	C(T, registers_per_multiprocessor, U32, MAYBE, NONE, "registers", "limit, 32-bit registers")                  \
+	C(T, shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "limit without opting in")                            \
 	C(T, shared_per_block_optin_bytes, U32, MAYBE, NONE, "bytes", "limit after opting in")                         \
-	C(T, shared_per_multiprocessor_bytes, U32, ALWAYS, NONE, "bytes", "limit")                                     \
+	C(T, shared_per_multiprocessor_bytes, U32, MAYBE, NONE, "bytes", "limit")                                     \
 	C(T, reserved_shared_per_block_bytes, U32, MAYBE, NONE, "bytes", "what the driver takes of every block's share") \
 	C(T, driver_version, U32, ALWAYS, NONE, "", "CUDA version of the driver, 1000*major + 10*minor")
 #define TRAITS_device(X, T) X(T, LAST_OF, id)

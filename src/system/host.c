@@ -9,6 +9,8 @@
 
 #include "base/io.h"
 
+#define TRAFFIC_NS                                                                                 \
+	(250 * NS_PER_MS) /* between readings of disks and networks, a third of the cost of all */
 #define TEXT_BYTES (256u << 10) /* /proc/stat of a machine with 512 processors has a third of it */
 
 static const struct file {
@@ -16,19 +18,23 @@ static const struct file {
 	enum host_part part;
 	uint32_t first, count; /* ids */
 	proc_parser *parse;
+	uint64_t rest_ns;
 } files[] = {
-	{ "/proc/stat", HOST_MACHINE, METRIC_host_cpu_busy, 3, proc_parse_stat },
-	{ "/proc/meminfo", HOST_MACHINE, METRIC_host_memory_used, 3, proc_parse_meminfo },
+	{ "/proc/stat", HOST_MACHINE, METRIC_host_cpu_busy, 3, .parse = proc_parse_stat },
+	{ "/proc/meminfo", HOST_MACHINE, METRIC_host_memory_used, 3, .parse = proc_parse_meminfo },
 	{ "/proc/pressure/cpu", HOST_MACHINE, METRIC_host_cpu_pressure, 1,
-	  proc_parse_cpu_pressure },
+	  .parse = proc_parse_cpu_pressure },
 	{ "/proc/pressure/memory", HOST_MACHINE, METRIC_host_memory_pressure, 2,
-	  proc_parse_memory_pressure },
-	{ "/proc/pressure/io", HOST_MACHINE, METRIC_host_io_pressure, 2, proc_parse_io_pressure },
-	{ "/proc/diskstats", HOST_MACHINE, METRIC_host_disk_read, 2, proc_parse_diskstats },
-	{ "/proc/net/dev", HOST_MACHINE, METRIC_host_network_received, 2, proc_parse_network },
-	{ NULL, HOST_PROCESS, METRIC_process_cpu, 5, NULL },
-	{ "/proc/self/statm", HOST_PROCESS, METRIC_process_memory, 1, proc_parse_statm },
-	{ "/proc/self/io", HOST_PROCESS, METRIC_process_disk_read, 2, proc_parse_io },
+	  .parse = proc_parse_memory_pressure },
+	{ "/proc/pressure/io", HOST_MACHINE, METRIC_host_io_pressure, 2,
+	  .parse = proc_parse_io_pressure },
+	{ "/proc/diskstats", HOST_MACHINE, METRIC_host_disk_read, 2, .parse = proc_parse_diskstats,
+	  .rest_ns = TRAFFIC_NS },
+	{ "/proc/net/dev", HOST_MACHINE, METRIC_host_network_received, 2,
+	  .parse = proc_parse_network, .rest_ns = TRAFFIC_NS },
+	{ NULL, HOST_PROCESS, METRIC_process_cpu, 5, .parse = NULL },
+	{ "/proc/self/statm", HOST_PROCESS, METRIC_process_memory, 1, .parse = proc_parse_statm },
+	{ "/proc/self/io", HOST_PROCESS, METRIC_process_disk_read, 2, .parse = proc_parse_io },
 };
 _Static_assert(ARRAY_SIZE(files) <= HOST_FILES_MAX, "each has a descriptor in struct host");
 _Static_assert(METRIC_HOST_END - METRIC_HOST_FIRST <= 64, "bits of host.seen");
@@ -148,19 +154,21 @@ static void read_file(struct host *h, size_t i, struct emitter *e)
 
 void host_read(struct host *h, uint64_t now_ns, const struct metric_sink *sink)
 {
+	uint64_t cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		struct emitter e = { h, sink, clock_monotonic_ns() };
-		uint64_t cpu_ns;
+		uint64_t before_ns = cpu_ns;
 
 		if (!(files[i].part & h->parts) || (files[i].path && h->fds[i] < 0) ||
-		    !pace_is_due(&h->paces[i], 0, now_ns))
+		    !pace_is_due(&h->paces[i], files[i].rest_ns, now_ns))
 			continue;
-		cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 		if (files[i].path)
 			read_file(h, i, &e);
 		else
 			read_usage(&e);
-		pace_add(&h->paces[i], clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+		cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+		pace_add(&h->paces[i], cpu_ns - before_ns);
 	}
 }
 

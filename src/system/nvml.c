@@ -10,10 +10,10 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 #define GROUP_MAX 8
-#define EVENTS_MAX 16u /* handed on at once */
 
 static struct nvml nvml;
 static nvml_events event_set;
+static bool any_events; /* of some device */
 
 struct value {
 	int64_t value;
@@ -267,9 +267,35 @@ static void read_group(struct nvml_device *d, const struct group *g, struct pace
 	}
 }
 
+/* --- errors --- */
+
+static void watch(struct nvml_device *d)
+{
+	d->watched = true;
+	if (!nvml.EventSetCreate || !nvml.DeviceRegisterEvents || !nvml.EventSetWait_v2 ||
+	    (!event_set && nvml.EventSetCreate(&event_set) != NVML_SUCCESS))
+		return;
+	any_events |=
+		nvml.DeviceRegisterEvents(d->handle, NVML_EVENT_XID, event_set) == NVML_SUCCESS;
+}
+
+bool nvml_next_event(nvml_handle *device, int64_t *xid)
+{
+	struct nvml_event event = { 0 };
+
+	if (!any_events || nvml.EventSetWait_v2(event_set, &event, 0) != NVML_SUCCESS ||
+	    !(event.type & NVML_EVENT_XID))
+		return false;
+	*device = event.device;
+	*xid = (int64_t)event.data;
+	return true;
+}
+
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink)
 {
+	if (choice == NVML_ALL && !d->watched)
+		watch(d);
 	for (size_t i = 0; i < ARRAY_SIZE(groups) && !d->lost; i++) {
 		const struct group *g = &groups[i];
 		uint64_t bits = ((UINT64_C(1) << g->count) - 1) * bit_of(g->first);
@@ -278,44 +304,6 @@ void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t n
 		    !pace_is_due(&d->paces[i], g->rest_ns, now_ns))
 			continue;
 		read_group(d, g, &d->paces[i], sink);
-	}
-}
-
-/* --- errors --- */
-
-static bool watch(struct nvml_device *d)
-{
-	if (!nvml.EventSetCreate || !nvml.DeviceRegisterEvents || !nvml.EventSetWait_v2)
-		return false;
-	if (!event_set && nvml.EventSetCreate(&event_set) != NVML_SUCCESS)
-		return false;
-	return nvml.DeviceRegisterEvents(d->handle, NVML_EVENT_XID, event_set) == NVML_SUCCESS;
-}
-
-void nvml_read_events(struct nvml_device *devices, size_t count, const struct metric_sink *sink,
-		      void *(*user_of)(void *user, size_t device))
-{
-	bool any = false;
-
-	for (size_t i = 0; i < count; i++) {
-		struct nvml_device *d = &devices[i];
-		uint64_t bit = bit_of(METRIC_gpu_xid);
-
-		if (!d->handle)
-			continue;
-		if (!d->events && !(d->off & bit) && !(d->events = watch(d)))
-			d->off |= bit;
-		any |= d->events;
-	}
-	for (unsigned n = 0; any && n < EVENTS_MAX; n++) {
-		struct nvml_event event = { 0 };
-
-		if (nvml.EventSetWait_v2(event_set, &event, 0) != NVML_SUCCESS)
-			return;
-		for (size_t i = 0; i < count; i++)
-			if (devices[i].handle == event.device && event.type & NVML_EVENT_XID)
-				sink->value(user_of(sink->user, i), METRIC_gpu_xid,
-					    clock_monotonic_ns(), (int64_t)event.data);
 	}
 }
 
@@ -355,6 +343,7 @@ bool nvml_load(const struct metric_sink *calls, struct strbuf *why)
 	int status;
 
 	event_set = NULL;
+	any_events = false;
 	if (!library) {
 		strbuf_adds(why, LIBRARY " cannot be loaded; it comes with NVIDIA's driver");
 		return false;

@@ -26,7 +26,7 @@ struct nvml_device {
 	struct pace paces[NVML_GROUPS_MAX];
 	nvml_gpm_sample gpm[2]; /* the last one is gpm[1] */
 	enum { GPM_UNKNOWN, GPM_FIRST, GPM_READY, GPM_OFF } gpm_state;
-	bool events; /* NVML reports its errors */
+	bool watched; /* NVML reports its errors from now on, where it can */
 };
 
 /* Loads and initializes the library; false: there is none that works, and *why has the reason. Around NVML's calls `calls`. */
@@ -47,11 +47,10 @@ void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t n
 		      const struct metric_sink *sink);
 
 /*
- * Hands on the errors that drivers reported since the last call, of any of these devices, as METRIC_gpu_xid; user_of gives the
- * sink's user for one of them. Waits for nothing.
+ * The next error that a driver reported of a device that was read with NVML_ALL, by its Xid number (METRIC_gpu_xid). false: there
+ * is none; waits for nothing.
  */
-void nvml_read_events(struct nvml_device *devices, size_t count, const struct metric_sink *sink,
-		      void *(*user_of)(void *user, size_t device));
+bool nvml_next_event(nvml_handle *device, int64_t *xid);
 
 /* What a device is; a text that is not known is "", a number 0. */
 struct nvml_description {

@@ -8,6 +8,8 @@
 #include "capture/cuda/devices.h"
 #include "capture/vendor_thread.h"
 
+#define EVENTS_MAX 16u /* in one round */
+
 static struct {
 	enum { WANTED, READY, OFF } state; /* of the library */
 	bool written; /* the capability of the first round */
@@ -98,10 +100,15 @@ static void write_capability(uint64_t seen)
 	self.written = true;
 }
 
-static void *ordinal_of(void *user, size_t device)
+static void read_events(void)
 {
-	(void)user;
-	return (void *)(uintptr_t)device;
+	nvml_handle handle;
+	int64_t xid;
+
+	for (unsigned n = 0; n < EVENTS_MAX && nvml_next_event(&handle, &xid); n++)
+		for (uint32_t i = 0; i < NVML_DEVICES_MAX; i++)
+			if (self.devices[i].handle == handle)
+				counters_push(METRIC_gpu_xid, i, clock_monotonic_ns(), xid);
 }
 
 bool nvml_gpus_read(enum nvml_choice choice, const char *directory, uint64_t now_ns)
@@ -122,8 +129,8 @@ bool nvml_gpus_read(enum nvml_choice choice, const char *directory, uint64_t now
 			read_gpu(i, choice, now_ns);
 		seen |= self.devices[i].seen;
 	}
-	if (self.state == READY && choice == NVML_ALL)
-		nvml_read_events(self.devices, NVML_DEVICES_MAX, &sink, ordinal_of);
+	if (self.state == READY)
+		read_events();
 	if (why.length || (seen && !self.written))
 		write_capability(seen);
 	return self.state != OFF;

@@ -91,7 +91,8 @@ static void describe_gpu(struct perfetto *p, size_t index)
 	if (parse_uuid(gpu->uuid, uuid))
 		proto_bytes(s, 5, uuid, sizeof(uuid));
 	extra_info(s, "memory_bytes", d->memory_bytes[gpu->row]);
-	extra_info(s, "multiprocessors", d->multiprocessors[gpu->row]);
+	if (column_has(d->valid.multiprocessors, gpu->row))
+		extra_info(s, "multiprocessors", d->multiprocessors[gpu->row]);
 	extra_info(s, "driver_version", d->driver_version[gpu->row]);
 	pci = export_text(&p->view, TABLE_device, COLUMN_device_pci, gpu->row, &length);
 	proto_text(s, 7, pci, length);

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""What `pitot monitor` costs: CPU time of the whole program in per cent of one processor, median of some runs.
+
+Usage: bench/monitor.py [--build DIR] [--interval TIME] [--seconds N] [--runs N]
+"""
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+MODES = {"nothing shown": ["-q"], "json": ["--json"], "recorded": ["-o", "m.pitot", "-f", "-q"]}
+
+
+def share(pitot, options, seconds, folder):
+    process = subprocess.Popen([pitot, "monitor", "--duration", f"{seconds}s", *options], cwd=folder, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, status
+    return 100 * (usage.ru_utime + usage.ru_stime) / seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path(__file__).parents[1] / "build")
+    parser.add_argument("--interval", default="100ms")
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in MODES.items():
+            shares = [share(arguments.build.resolve() / "pitot", ["--interval", arguments.interval, *options], arguments.seconds,
+                            folder) for _ in range(arguments.runs)]
+            print(f"{name:14} {statistics.median(shares):.3f} % of one processor ({min(shares):.3f} to {max(shares):.3f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+/* cmd_monitor.c: `pitot monitor`: the GPUs and the machine, with or without a program. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/human.h"
+#include "base/io.h"
+#include "cli/monitor_view.h"
+#include "cli/terminal.h"
+#include "cli/ui.h"
+
+#define INTERVAL_LEAST_NS (10 * NS_PER_MS)
+
+static uint64_t option_interval = NS_PER_S, option_duration;
+static const char *option_output;
+static bool option_force;
+
+static const struct option options[] = {
+	{ .name = "interval",
+	  .letter = 'i',
+	  .type = OPTION_DURATION,
+	  .value = &option_interval,
+	  .argument = "TIME",
+	  .positive = true,
+	  .help = "time between readings, at least 10ms (default 1s)" },
+	{ .name = "duration",
+	  .type = OPTION_DURATION,
+	  .value = &option_duration,
+	  .argument = "TIME",
+	  .positive = true,
+	  .help = "end after TIME (default: with Ctrl-C)" },
+	{ .name = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .value = &option_output,
+	  .argument = "DIR",
+	  .is_path = true,
+	  .help = "record into DIR, for `pitot report` and `pitot export`" },
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &option_force,
+	  .help = "replace DIR if it is a recording" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot monitor", "all GPUs and the machine, once a second" },
+	{ "pitot monitor -o night.pitot --interval 10s --duration 8h", "record a night" },
+	{ "pitot monitor --json --interval 100ms | jq .gpus[0].gpu_power",
+	  "power ten times a second" },
+	{ NULL, NULL },
+};
+
+/* A table that is redrawn needs a terminal that can move its cursor. */
+static bool is_live(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+/* The live table on a terminal. */
+struct screen {
+	unsigned lines, width; /* of what is shown */
+};
+
+/* What does not fit is left out: lines that scrolled away cannot be redrawn. */
+static void keep_lines(struct strbuf *text, unsigned most)
+{
+	char *p = text->data;
+
+	for (unsigned i = 0; i < most && p; i++) {
+		p = strchr(p, '\n');
+		p = p ? p + 1 : NULL;
+	}
+	if (!p || !*p)
+		return;
+	text->length = (size_t)(p - text->data);
+	*p = '\0';
+}
+
+static unsigned count_lines(const char *text)
+{
+	unsigned lines = 0;
+
+	for (; (text = strchr(text, '\n')); text++)
+		lines++;
+	return lines;
+}
+
+static int draw(const struct context *c, const struct monitor *m, struct screen *screen)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT, table = STRBUF_INIT;
+	unsigned width = terminal_width(STDOUT_FILENO);
+	struct winsize size = { 0 };
+
+	monitor_table(m, width, c->color, &table);
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1)
+		keep_lines(&table, size.ws_row - 1u);
+	if (screen->width && screen->width != width) /* old lines may have been wrapped */
+		strbuf_adds(&out, "\033[H\033[2J");
+	else if (screen->lines)
+		strbuf_addf(&out, "\033[%uA\033[J", screen->lines);
+	strbuf_add(&out, strbuf_text(&table), table.length);
+	screen->lines = count_lines(strbuf_text(&table));
+	screen->width = width;
+	return cli_print(c, &out);
+}
+
+static int show(const struct context *c, const struct monitor *m, struct screen *screen)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+
+	if (c->json)
+		monitor_json(m, &out);
+	else if (!c->quiet && is_live())
+		return draw(c, m, screen);
+	else if (!option_output && !c->quiet)
+		monitor_lines(m, &out);
+	return out.length ? cli_print(c, &out) : EXIT_DONE;
+}
+
+/* Sleeps until then. false: a signal asks to end. Signals come only here. */
+static bool wait_until(uint64_t until_ns)
+{
+	uint64_t now_ns = clock_monotonic_ns(), ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	struct timespec t = { (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+	sigset_t none;
+
+	sigemptyset(&none);
+	ppoll(NULL, 0, &t, &none);
+	return !terminal_stop_signal;
+}
+
+static void block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	terminal_catch_signals();
+}
+
+/* Readings at whole intervals from the start on, without those that come too late, and at the end. */
+static int monitor(const struct context *c, struct monitor *m)
+{
+	uint64_t start_ns = clock_monotonic_ns(), next_ns = start_ns, now_ns;
+	uint64_t end_ns = option_duration ? start_ns + option_duration : UINT64_MAX;
+	struct screen screen = { 0 };
+	int status;
+
+	do {
+		monitor_read(m);
+		status = show(c, m, &screen);
+		now_ns = clock_monotonic_ns();
+		if (status != EXIT_DONE || next_ns >= end_ns)
+			break;
+		next_ns += option_interval;
+		if (next_ns <= now_ns)
+			next_ns += (now_ns - next_ns) / option_interval * option_interval +
+				   option_interval;
+		next_ns = MIN(next_ns, end_ns);
+	} while (wait_until(next_ns));
+	return status;
+}
+
+static int end_recording(const struct context *c, struct monitor *m)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct error e = { 0 };
+
+	if (monitor_finish(m, &e) < 0)
+		return cli_fail(c, &e);
+	human_duration(&text, m->identity.end_monotonic_ns - m->identity.start_monotonic_ns);
+	strbuf_adds(&text, ", ");
+	cli_add_count(&text, "", m->readings, "reading", "readings");
+	cli_note(c, "%s in '%s'; next: pitot report %s", strbuf_text(&text), option_output,
+		 option_output);
+	return EXIT_DONE;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	static char program[] = "pitot", name[] = "monitor";
+	char *command[] = { program, name, NULL };
+	struct monitor m = MONITOR_INIT;
+	struct error e = { 0 };
+	int status, end;
+
+	(void)argc, (void)argv;
+	if (option_interval < INTERVAL_LEAST_NS)
+		return cli_usage(c, "--interval takes a time of at least 10ms");
+	c->pager = false;
+	if (monitor_open(&m, &e) < 0 ||
+	    (option_output && monitor_record(&m, option_output, option_force, command, &e) < 0)) {
+		monitor_release(&m);
+		return cli_fail(c, &e);
+	}
+	if (!m.gpu_count)
+		cli_note(c, "no GPUs: %s", strbuf_text(&m.no_gpus));
+	block_signals();
+	status = monitor(c, &m);
+	if (m.missing.length && c->verbose)
+		cli_note(c, "%s", strbuf_text(&m.missing));
+	end = option_output ? end_recording(c, &m) : EXIT_DONE;
+	monitor_release(&m);
+	return status ? status : end;
+}
+
+const struct command cmd_monitor = {
+	.name = "monitor",
+	.summary = "show or record the GPUs and the machine",
+	.usage = "[options]",
+	.description =
+		"Reads all GPUs through NVML, and the processors, memory, disks and network of the "
+		"machine, and shows them: on a terminal as a table that is redrawn in place, else "
+		"as lines, with --json one object a line. With -o it records them.\n\n"
+		"What a GPU or the machine does not offer is '-', has no key and is not recorded; "
+		"--verbose names it at the end with the reason. Without NVIDIA's driver the "
+		"machine is shown alone.",
+	.options = options,
+	.examples = examples,
+	.run = run,
+};

@@ -1,0 +1,339 @@
+#include "record/monitor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/io.h"
+#include "format/rows.h"
+#include "format/recording_dir.h"
+
+#define FLUSH_NS NS_PER_S
+#define EVENTS_MAX 16u /* in one round */
+
+/* --- readings --- */
+
+struct target {
+	struct monitor *monitor;
+	size_t gpu; /* SIZE_MAX: the host */
+};
+
+static void record_counter(struct monitor *m, uint32_t id)
+{
+	const struct metric *metric = metric_find(id);
+	char room[METRIC_NAME_MAX];
+	struct row_counter row = {
+		.id = id,
+		.name = rows_text(m->writer, metric_name(id, room)),
+		.unit = rows_text(m->writer, metric->unit),
+		.decimals = metric->decimals,
+		.description = rows_text(m->writer, metric->description),
+		.kind = (uint8_t)metric->kind,
+	};
+
+	ROW_MISSING(&row, counter, reading);
+	writer_append(m->writer, TABLE_counter, &row);
+	m->named[id / 64] |= UINT64_C(1) << id % 64;
+}
+
+static void record_value(struct monitor *m, uint32_t id, size_t gpu, uint64_t time_ns,
+			 int64_t value)
+{
+	struct row_counter_sample row = {
+		.time_ns = time_ns, .counter = id, .device = (uint32_t)gpu, .value = value
+	};
+
+	if (!(m->named[id / 64] >> id % 64 & 1))
+		record_counter(m, id);
+	ROW_MISSING_IF(&row, counter_sample, device, gpu == SIZE_MAX);
+	writer_append(m->writer, TABLE_counter_sample, &row);
+}
+
+static struct monitor_reading *reading_of(struct monitor *m, uint32_t id, size_t gpu)
+{
+	if (gpu != SIZE_MAX)
+		return &m->gpus[gpu].readings[id];
+	return id < METRIC_CORE_FIRST ? &m->host_readings[id] : &m->cores[id - METRIC_CORE_FIRST];
+}
+
+static void take_value(void *user, uint32_t id, uint64_t time_ns, int64_t value)
+{
+	struct target *t = user;
+	struct monitor_reading *r = reading_of(t->monitor, id, t->gpu);
+
+	*r = (struct monitor_reading){ time_ns, r->time_ns, value, r->value };
+	t->monitor->readings++;
+	if (t->monitor->writer)
+		record_value(t->monitor, id, t->gpu, time_ns, value);
+}
+
+static void take_absent(void *user, uint32_t id, const char *why)
+{
+	const struct target *t = user;
+	struct strbuf *out = &t->monitor->missing;
+	char room[METRIC_NAME_MAX];
+
+	strbuf_addf(out, "no %s", metric_name(id, room));
+	if (t->gpu != SIZE_MAX)
+		strbuf_addf(out, " of GPU %zu", t->gpu);
+	strbuf_addf(out, ": %s\n", why);
+}
+
+static struct metric_sink sink_of(struct target *t)
+{
+	return (struct metric_sink){ .user = t, .value = take_value, .absent = take_absent };
+}
+
+bool monitor_rate(const struct monitor_reading *r, int64_t *per_s)
+{
+	if (!r->before_ns || r->time_ns <= r->before_ns || r->value < r->before)
+		return false;
+	*per_s = (int64_t)((__int128)(r->value - r->before) * NS_PER_S /
+			   (r->time_ns - r->before_ns));
+	return true;
+}
+
+static void read_processes(struct monitor_gpu *g)
+{
+	struct nvml_process processes[MONITOR_PROCESSES_MAX];
+
+	g->process_count = nvml_processes(&g->device, processes, MONITOR_PROCESSES_MAX);
+	for (unsigned i = 0; i < g->process_count; i++) {
+		struct monitor_process *p = &g->processes[i];
+		_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+		char path[64];
+
+		*p = (struct monitor_process){ .pid = processes[i].pid,
+					       .used_bytes = processes[i].used_bytes };
+		snprintf(path, sizeof(path), "/proc/%u/comm", p->pid);
+		io_read_text(path, sizeof(p->name) - 1, &name);
+		memcpy(p->name, strbuf_text(&name), MIN(name.length, sizeof(p->name) - 1));
+	}
+}
+
+static void read_events(struct monitor *m)
+{
+	nvml_handle handle;
+	int64_t xid;
+
+	for (unsigned n = 0; n < EVENTS_MAX && nvml_next_event(&handle, &xid); n++)
+		for (unsigned i = 0; i < m->gpu_count; i++)
+			if (m->gpus[i].device.handle == handle)
+				take_value(&(struct target){ m, i }, METRIC_gpu_xid,
+					   clock_monotonic_ns(), xid);
+}
+
+static void read_all(struct monitor *m, uint64_t now_ns)
+{
+	struct target host = { m, SIZE_MAX };
+	const struct metric_sink host_sink = sink_of(&host);
+
+	for (unsigned i = 0; i < m->gpu_count; i++) {
+		struct monitor_gpu *g = &m->gpus[i];
+		struct target t = { m, i };
+		const struct metric_sink sink = sink_of(&t);
+
+		nvml_device_read(&g->device, NVML_ALL, now_ns, &sink);
+		if (pace_is_due(&g->process_pace, NS_PER_S, now_ns))
+			read_processes(g);
+	}
+	read_events(m);
+	host_read(&m->host, now_ns, &host_sink);
+}
+
+int monitor_open(struct monitor *m, struct error *e)
+{
+	struct target host = { m, SIZE_MAX };
+	const struct metric_sink sink = sink_of(&host);
+	unsigned count = nvml_load(&sink, &m->no_gpus) ? nvml_device_count() : 0;
+
+	m->gpus = calloc(MAX(count, 1u), sizeof(*m->gpus));
+	if (!m->gpus || host_open(&m->host, HOST_MACHINE, &sink) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < count; i++) {
+		int status = nvml_device_by_index(&m->gpus[i].device, i);
+
+		/* The number of a GPU is its index: one that cannot be opened is lost. */
+		m->gpus[i].device.lost = status != 0;
+		if (status)
+			strbuf_addf(&m->missing, "no readings of GPU %u: %s\n", i,
+				    nvml_status_text(status));
+		else
+			nvml_describe(&m->gpus[i].device, &m->gpus[i].is);
+	}
+	m->gpu_count = count;
+	if (!count && !m->no_gpus.length)
+		strbuf_adds(&m->no_gpus, "the driver shows no GPU");
+	return 0;
+}
+
+/* --- the recording --- */
+
+static void record_process(struct monitor *m, uint64_t end_ns)
+{
+	_cleanup_strbuf_ struct strbuf command = STRBUF_INIT, boot_id = STRBUF_INIT;
+	char path[4096];
+	struct utsname system = { 0 };
+	struct row_process row = {
+		.pid = (uint32_t)getpid(),
+		.parent_pid = (uint32_t)getppid(),
+		.start_ns = m->identity.start_monotonic_ns,
+		.end_ns = end_ns,
+		.uid = (uint32_t)getuid(),
+		.source = process_source_record,
+	};
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+
+	row.executable = writer_string(m->writer, path, (size_t)MAX(n, 0));
+	for (char **argument = m->identity.command; *argument; argument++)
+		strbuf_addf(&command, "%s%s", command.length ? " " : "", *argument);
+	row.command = writer_string(m->writer, strbuf_text(&command), command.length);
+	row.directory = rows_text(m->writer, getcwd(path, sizeof(path)) ? path : "");
+	uname(&system);
+	row.host = rows_text(m->writer, system.nodename);
+	io_read_text("/proc/sys/kernel/random/boot_id", 64, &boot_id);
+	row.boot_id = writer_string(m->writer, strbuf_text(&boot_id), boot_id.length);
+	ROW_MISSING_IF(&row, process, end_ns, !end_ns);
+	ROW_MISSING_IF(&row, process, exit_status, !end_ns);
+	writer_append(m->writer, TABLE_process, &row);
+}
+
+/* What NVML does not say of a GPU is missing. */
+static void record_device(struct monitor *m, uint32_t index, const struct nvml_description *is)
+{
+	struct row_device row = {
+		.id = index,
+		.name = rows_text(m->writer, is->name),
+		.uuid = rows_text(m->writer, is->uuid),
+		.pci = rows_text(m->writer, is->pci),
+		.compute_major = (uint32_t)is->compute_major,
+		.compute_minor = (uint32_t)is->compute_minor,
+		.memory_bytes = is->memory_bytes,
+		.clock_khz = is->sm_clock_mhz * 1000,
+		.memory_clock_khz = is->memory_clock_mhz * 1000,
+		.driver_version = (uint32_t)is->cuda_version,
+	};
+
+	ROW_MISSING_IF(&row, device, clock_khz, !is->sm_clock_mhz);
+	ROW_MISSING_IF(&row, device, memory_clock_khz, !is->memory_clock_mhz);
+	ROW_MISSING(&row, device, multiprocessors);
+	ROW_MISSING(&row, device, l2_bytes);
+	ROW_MISSING(&row, device, memory_bus_bits);
+	ROW_MISSING(&row, device, warp_size);
+	ROW_MISSING(&row, device, max_threads_per_block);
+	ROW_MISSING(&row, device, max_threads_per_multiprocessor);
+	ROW_MISSING(&row, device, max_blocks_per_multiprocessor);
+	ROW_MISSING(&row, device, registers_per_block);
+	ROW_MISSING(&row, device, registers_per_multiprocessor);
+	ROW_MISSING(&row, device, shared_per_block_bytes);
+	ROW_MISSING(&row, device, shared_per_block_optin_bytes);
+	ROW_MISSING(&row, device, shared_per_multiprocessor_bytes);
+	ROW_MISSING(&row, device, reserved_shared_per_block_bytes);
+	writer_append(m->writer, TABLE_device, &row);
+}
+
+/* Lines to one text, for a reason. */
+static void record_missing(struct monitor *m)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	for (const char *p = strbuf_text(&m->missing); *p; p += strcspn(p, "\n") + 1)
+		strbuf_addf(&text, "%s%.*s", text.length ? "; " : "", (int)strcspn(p, "\n"), p);
+	rows_capability(m->writer, "nvml",
+			m->gpu_count ? capability_state_on : capability_state_unavailable, NULL,
+			NULL, m->gpu_count ? NULL : strbuf_text(&m->no_gpus));
+	if (text.length)
+		rows_capability(m->writer, "counters", capability_state_degraded, NULL, NULL,
+				strbuf_text(&text));
+}
+
+int monitor_record(struct monitor *m, const char *output, bool force, char **command,
+		   struct error *e)
+{
+	struct writer_options options = { .prefix = "record" };
+	int err;
+
+	m->directory = recording_dir_create(output, "monitor", force, e);
+	if (!m->directory)
+		return e->code;
+	m->identity = (struct record_identity){
+		.name = "monitor",
+		.command = command,
+		.options = "",
+		.engine = "monitor",
+		.start_monotonic_ns = clock_monotonic_ns(),
+		.start_realtime_ns = clock_read_ns(CLOCK_REALTIME),
+	};
+	options.directory = m->directory;
+	err = recording_json_write(m->directory, &m->identity, e);
+	if (err >= 0)
+		err = writer_open(&options, &m->writer, e);
+	if (err < 0) {
+		recording_dir_remove(m->directory, NULL);
+		return err;
+	}
+	rows_clock(m->writer, 0);
+	record_process(m, 0);
+	for (unsigned i = 0; i < m->gpu_count; i++)
+		record_device(m, i, &m->gpus[i].is);
+	m->flushed_ns = m->identity.start_monotonic_ns;
+	return 0;
+}
+
+/* What Pitot cost since the last time, and everything to the disk. */
+static void flush(struct monitor *m, uint64_t now_ns)
+{
+	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	int err;
+
+	rows_clock(m->writer, 0);
+	rows_cost(m->writer, cost_kind_sampler, m->flushed_ns, now_ns, 1, cpu_ns - m->cpu_ns);
+	err = writer_flush(m->writer);
+	if (err < 0 && !m->error)
+		m->error = err;
+	m->cpu_ns = cpu_ns;
+	m->flushed_ns = now_ns;
+}
+
+void monitor_read(struct monitor *m)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	size_t missing = m->missing.length;
+	bool first = m->readings == 0;
+
+	m->round_ns = now_ns;
+	read_all(m, now_ns);
+	if (!m->writer)
+		return;
+	if (first || m->missing.length != missing)
+		record_missing(m);
+	if (now_ns - m->flushed_ns >= FLUSH_NS)
+		flush(m, now_ns);
+}
+
+int monitor_finish(struct monitor *m, struct error *e)
+{
+	int json, err;
+
+	m->identity.end_monotonic_ns = clock_monotonic_ns();
+	record_process(m, m->identity.end_monotonic_ns);
+	flush(m, m->identity.end_monotonic_ns);
+	err = writer_close(&m->writer);
+	if (m->error)
+		err = m->error;
+	json = recording_json_write(m->directory, &m->identity, e);
+	if (json < 0)
+		return json;
+	return err < 0 ? error_errno(e, -err, "cannot write all of '%s'", m->directory) : 0;
+}
+
+void monitor_release(struct monitor *m)
+{
+	writer_abandon(&m->writer);
+	host_close(&m->host);
+	free(m->gpus);
+	free(m->directory);
+	strbuf_release(&m->no_gpus);
+	strbuf_release(&m->missing);
+}

@@ -1,0 +1,141 @@
+"""pitot monitor: the machine, and GPUs that a stand-in for NVML shows."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from waiting import wait_until
+
+SHORT = ("--interval", "50ms", "--duration", "150ms")
+
+
+@pytest.fixture
+def nvml(build):
+    """Variables with which the program finds the stand-in: nvml("throttle=4")."""
+    def use(script=""):
+        return {"LD_LIBRARY_PATH": str(build / "tests/unit/capture/nvml/whole"), "NVML_STANDIN": script}
+
+    return use
+
+
+def has_driver():
+    return os.path.exists("/proc/driver/nvidia/version")
+
+
+def objects(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_json_of_gpus(pitot, nvml):
+    first, *_, last = objects(pitot("monitor", "--json", *SHORT, env=nvml("throttle=36 xid=79")))
+    zero, one = last["gpus"]
+    assert (zero["name"], zero["gpu_utilization"], zero["gpu_power"]) == ("Stand-in 1", 97, 700.123)
+    assert zero["throttled_by"] == ["power limit", "too hot"] and one["throttled_by"] == []
+    assert "gpu_utilization" not in one and one["gpu_power"] == 1400.246, "what is not there is not 0"
+    assert zero["gpu_sm_active"] == 2.3 and zero["gpu_pcie_received_per_s"] == 0
+    assert "gpu_pcie_received_per_s" not in first["gpus"][0], "a rate needs two readings"
+    assert first["gpus"][0]["gpu_xid"] == 79 and "gpu_xid" not in zero, "an event is told once"
+    known, unknown = zero["processes"]
+    assert known["name"] == "pitot" and known["memory_bytes"] == 123 << 20
+    assert unknown["name"] is None and "memory_bytes" not in unknown
+    assert last["monotonic_ns"] > first["monotonic_ns"]
+
+
+def test_json_of_the_machine(pitot):
+    *_, last = objects(pitot("monitor", "--json", *SHORT))
+    host = last["host"]
+    with open("/proc/meminfo") as file:
+        total = int(file.readline().split()[1]) << 10
+    assert host["host_memory_used"] + host["host_memory_available"] == total
+    assert 0 <= host["host_cpu_busy_per_s"] <= len(host["processors"]) * 1.5
+    assert len(host["processors"]) == os.cpu_count()
+
+
+def test_without_a_driver(pitot):
+    if has_driver():
+        pytest.skip("there is one")
+    result = pitot("monitor", *SHORT)
+    assert "no GPUs: libnvidia-ml.so.1 cannot be loaded" in result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) >= 2 and all(line[8:13] == " CPU " for line in lines)
+
+
+@pytest.mark.parametrize("script, said", [
+    ("init_status=18", "nvmlInit_v2 failed: the driver and its library have different versions"),
+    ("init_status=9", "nvmlInit_v2 failed: driver not loaded")])
+def test_nvml_that_does_not_start(pitot, nvml, script, said):
+    result = pitot("monitor", "--json", *SHORT, env=nvml(script))
+    assert said in result.stderr and all(line["gpus"] == [] for line in objects(result))
+
+
+def test_a_lost_gpu(pitot, nvml):
+    *_, last = objects(pitot("monitor", "--json", *SHORT, env=nvml("power_status=15")))
+    assert [gpu["lost"] for gpu in last["gpus"]] == [True, True]
+    assert "gpu_power" not in last["gpus"][0]
+    lines = pitot("monitor", *SHORT, env=nvml("power_status=15")).stdout
+    assert "throttled by: the GPU is lost" in lines
+
+
+def test_what_is_missing_has_a_reason(pitot, nvml):
+    said = pitot("monitor", "-v", *SHORT, env=nvml("power_status=4")).stderr
+    assert "no gpu_power of GPU 0: no permission" in said
+    assert "no gpu_pcie_sent of GPU 1: not supported" in said
+
+
+def test_a_terminal(terminal, program, environment, nvml):
+    environment.update(nvml("throttle=4"))
+    for columns in 40, 80, 200:
+        said = terminal([program, "monitor", *SHORT], columns)
+        frames = said.split("\033[J")
+        assert len(frames) >= 2
+        for frame in frames[1:-1]:
+            moved = frame.rsplit("\033[", 1)[1]
+            body = frame.rsplit("\033[", 1)[0]
+            assert moved == f"{body.count(chr(10))}A", "the cursor goes back to the first line"
+        plain = frames[-1].replace("\033[2m", "").replace("\033[0m", "")
+        assert "power limit" in plain and "97%" in plain and ("Stand-in 1" in plain) == (columns == 200)
+        assert all(len(line) <= columns for line in plain.splitlines()), plain
+    environment["TERM"] = "dumb"
+    assert "\033[" not in terminal([program, "monitor", *SHORT], 80)
+
+
+def test_a_recording(pitot, nvml, tmp_path):
+    path = tmp_path / "m.pitot"
+    end = pitot("monitor", "-o", path, *SHORT, env=nvml("throttle=36 xid=79"))
+    assert not end.stdout and f"next: pitot report {path}" in end.stderr
+    known = json.loads((path / "recording.json").read_text())
+    assert (known["engine"], known["state"], known["command"]) == ("monitor", "complete", ["pitot", "monitor"])
+    info = pitot("info", path, "--json", json_output=True)
+    assert [device["name"] for device in info["devices"]] == ["Stand-in 1", "Stand-in 2"]
+    assert info["devices"][0]["multiprocessors"] is None and info["devices"][0]["clock_khz"] == 1980000
+    [process] = info["processes"]
+    assert process["command"] == "pitot monitor"
+    rows = [json.loads(line) for line in pitot("view", path, "counter_sample", "--json").stdout.splitlines()]
+    power = [row["value"] for row in rows if row["counter"] == "gpu_power" and row.get("device") == 1]
+    assert len(power) >= 2 and set(power) == {1400246}
+    assert all(row.get("device") is None for row in rows if row["counter"].startswith("host_"))
+    assert sum(row["counter"] == "gpu_xid" for row in rows) == 1
+    reasons = [row["reason"] for row in info["capabilities"] if row["name"] == "counters"]
+    assert "no gpu_utilization of GPU 1: not supported" in reasons[0]
+    assert "exists" in pitot("monitor", "-o", path, *SHORT, status=1).stderr
+    pitot("monitor", "-o", path, "--force", *SHORT)
+
+
+def test_a_signal_ends_it(program, environment, tmp_path):
+    """At once, also while it sleeps, with status 0 and a complete recording."""
+    path = tmp_path / "m.pitot"
+    process = subprocess.Popen([program, "monitor", "-o", path, "--interval", "1h"], env=environment, stderr=subprocess.DEVNULL)
+    wait_until(lambda: list(path.glob("*.pit")), "the recording begins", process)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+    assert json.loads((path / "recording.json").read_text())["state"] == "complete"
+
+
+def test_bad_usage(pitot):
+    assert "at least 10ms" in pitot("monitor", "--interval", "1ms", status=2).stderr
+    assert pitot("monitor", "--interval", "0", status=2).stderr
+    assert pitot("monitor", "x", status=2).stderr
