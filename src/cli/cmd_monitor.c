@@ -150,8 +150,10 @@ static void block_signals(void)
 /* Readings at whole intervals from the start on, without those that come too late, and at the end. */
 static int monitor(const struct context *c, struct monitor *m)
 {
-	uint64_t start_ns = clock_monotonic_ns(), next_ns = start_ns, now_ns;
-	uint64_t end_ns = option_duration ? start_ns + option_duration : UINT64_MAX;
+	uint64_t start_ns = clock_monotonic_ns(), next_ns = start_ns, now_ns, step_ns;
+	uint64_t end_ns = option_duration && option_duration < UINT64_MAX - start_ns
+				  ? start_ns + option_duration
+				  : UINT64_MAX;
 	struct screen screen = { 0 };
 	int status;
 
@@ -161,11 +163,8 @@ static int monitor(const struct context *c, struct monitor *m)
 		now_ns = clock_monotonic_ns();
 		if (status != EXIT_DONE || next_ns >= end_ns)
 			break;
-		next_ns += option_interval;
-		if (next_ns <= now_ns)
-			next_ns += (now_ns - next_ns) / option_interval * option_interval +
-				   option_interval;
-		next_ns = MIN(next_ns, end_ns);
+		step_ns = (1 + (now_ns - next_ns) / option_interval) * option_interval;
+		next_ns = step_ns > end_ns - next_ns ? end_ns : next_ns + step_ns;
 	} while (wait_until(next_ns));
 	return status;
 }

@@ -12,7 +12,8 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
-static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given;
+static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
+	option_system;
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
@@ -89,6 +90,10 @@ static const struct option options[] = {
 	  .value = &option_scope,
 	  .argument = "GLOB",
 	  .help = "the same as --scope" },
+	{ .name = "system",
+	  .type = OPTION_FLAG,
+	  .value = &option_system,
+	  .help = "show readings of the GPUs and the machine against the time of GPU work, too" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -102,6 +107,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --scopes", "the tree of scopes and NVTX ranges" },
 	{ "pitot report --scope 'step/forward'", "what was launched in them" },
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
+	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
 };
@@ -170,6 +176,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 		.width = MIN(MAX(c->width, REPORT_WIDTH_MIN), REPORT_WIDTH_MAX),
 		.color = c->color,
 		.bars = isatty(STDOUT_FILENO) && terminal_shows_utf8(),
+		.system = option_system,
 		.full_names = option_full_names,
 		.callers = option_callers,
 		.top = option_top,

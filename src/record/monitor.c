@@ -275,6 +275,8 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 	}
 	rows_clock(m->writer, 0);
 	record_process(m, 0);
+	rows_capability(m->writer, "gpu", capability_state_unavailable, NULL, NULL,
+			"pitot monitor records readings, and no work");
 	for (unsigned i = 0; i < m->gpu_count; i++)
 		record_device(m, i, &m->gpus[i].is);
 	m->flushed_ns = m->identity.start_monotonic_ns;

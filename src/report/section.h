@@ -40,6 +40,7 @@
 	X(launches)                                                                                \
 	X(graphs)                                                                                  \
 	X(memory)                                                                                  \
+	X(system)                                                                                  \
 	X(loss)                                                                                    \
 	X(cost)
 
@@ -54,6 +55,7 @@ struct report_view {
 	unsigned width; /* columns to fill, within the limits above */
 	bool color;
 	bool bars; /* draw bars: on a terminal only */
+	bool system; /* show readings of GPUs and the machine */
 	bool full_names; /* kernel names with parameters and template arguments */
 	uint64_t callers; /* lines that are named for each kernel */
 	uint64_t top; /* rows of each table, items of each list */

@@ -1,6 +1,7 @@
 """pitot monitor: the machine, and GPUs that a stand-in for NVML shows."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -120,6 +121,19 @@ def test_a_recording(pitot, nvml, tmp_path):
     assert sum(row["counter"] == "gpu_xid" for row in rows) == 1
     reasons = [row["reason"] for row in info["capabilities"] if row["name"] == "counters"]
     assert "no gpu_utilization of GPU 1: not supported" in reasons[0]
+    text = pitot("report", path).stdout
+    assert "pitot monitor records readings, and no work" in text
+    for line in (r"GPU 1 power +1,400 W +1,400 W +1,400 W +1,400 W", r"0 +power limit +\S+ ms +0 ns", r"0 +too hot +\S+ ms +0 ns",
+                 r"GPU 0 sm active +2\.3%", r"0 +79 +\S+ ms", r"host memory used +\S+ [GM]iB"):
+        assert re.search(rf"^ *{line}", text, re.M), (line, text)
+    assert "host core" not in text and "idle" not in re.findall(r"throttled by.*?mean", text, re.S)[0]
+    system = pitot("report", path, "--json", json_output=True)["system"]
+    assert {"gpu": 0, "xid": 79}.items() <= system["errors"][0].items()
+    assert any(counter["name"] == "host_core_0_busy" for counter in system["counters"])
+    pitot("export", path, "-o", tmp_path / "x.json")
+    with open(tmp_path / "x.json") as file:
+        tracks = {(event["name"], event["pid"]) for event in json.load(file)["traceEvents"] if event["ph"] == "C"}
+    assert {("gpu_power", "GPU 1 Counters"), ("host_cpu_busy", process["pid"])} <= tracks
     assert "exists" in pitot("monitor", "-o", path, *SHORT, status=1).stderr
     pitot("monitor", "-o", path, "--force", *SHORT)
 

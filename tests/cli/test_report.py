@@ -37,6 +37,13 @@ def test_golden(pitot, recordings, name):
     assert all(float(share) <= 100 for share in re.findall(r"([\d.]+)%", text))
 
 
+def test_system_is_shown_on_request(pitot, recordings):
+    path = recordings / "varied.pitot"
+    assert "GPU 0 power" not in pitot("report", path).stdout
+    assert re.search(r"^ *GPU 0 power +4 +347 W +346 W +347 W +346 W +349 W$", pitot("report", path, "--system").stdout, re.M)
+    assert re.search("^system +no readings$", pitot("report", recordings / "train.pitot", "--system").stdout, re.M)
+
+
 @pytest.mark.parametrize("width", [80, 140])
 def test_golden_of_other_widths(pitot, recordings, width):
     text = report(pitot, recordings, "train", "--top", "3", env={"COLUMNS": str(width)}).stdout

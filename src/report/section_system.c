@@ -1,0 +1,262 @@
+/* section_system.c: readings of the GPUs and the machine, while the GPUs worked and while they did not. */
+#include "report/section.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/busy.h"
+#include "analysis/system_use.h"
+#include "base/clock.h"
+#include "base/human.h"
+#include "report/throttle.h"
+
+#define COUNTER(member) MEMBER(struct system_counter, member)
+
+static const char *text_of(const struct report_view *v, const uint32_t *ids, uint32_t row)
+{
+	return trace_string(v->report->trace, ids[row]);
+}
+
+static bool is_of_gpu(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct system_counter *)row)->gpu != UINT32_MAX;
+}
+
+static bool is_of_host(const struct report_view *v, const void *row)
+{
+	return !is_of_gpu(v, row);
+}
+
+static bool is_sum(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct system_counter *)row)->kind == counter_kind_sum;
+}
+
+static bool has_time(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct system_counter *)row)->known_ns;
+}
+
+static bool is_level(const struct report_view *v, const void *row)
+{
+	return !is_sum(v, row);
+}
+
+/* Of sums nobody knows how much they grew while the GPU worked. */
+static bool has_busy(const struct report_view *v, const void *row)
+{
+	return is_level(v, row) && ((const struct system_counter *)row)->busy_ns;
+}
+
+static bool has_idle(const struct report_view *v, const void *row)
+{
+	const struct system_counter *c = row;
+
+	return is_level(v, row) && is_of_gpu(v, row) && c->known_ns > c->busy_ns;
+}
+
+static bool has_range(const struct report_view *v, const void *row)
+{
+	return is_level(v, row) || has_time(v, row);
+}
+
+/* Value in thousandths of the unit as people read it: "512 W", "1.2 GiB", of sums "12.3 MB/s", "31.0%" of the time. */
+static void add_amount(const struct report_view *v, const struct system_counter *c, int64_t milli,
+		       struct strbuf *out)
+{
+	const char *unit = text_of(v, counter_columns(v->report->trace)->unit, c->row);
+	bool sum = c->kind == counter_kind_sum;
+	uint64_t amount = (uint64_t)(milli < 0 ? -(milli + 1) + UINT64_C(1) : (uint64_t)milli);
+
+	strbuf_adds(out, milli < 0 ? "-" : "");
+	if (!strcmp(unit, "bytes") && sum) {
+		human_rate(out, amount, 1000 * NS_PER_S);
+		return;
+	}
+	if (!strcmp(unit, "bytes")) {
+		human_bytes(out, amount / 1000);
+		return;
+	}
+	if (!strcmp(unit, "s") && sum) {
+		human_percent(out, amount, 1000);
+		return;
+	}
+	if (amount < 99950)
+		strbuf_addf(out, "%llu.%llu", (unsigned long long)(amount + 50) / 1000,
+			    (unsigned long long)(amount + 50) / 100 % 10);
+	else
+		human_count(out, amount / 1000 + (amount % 1000 >= 500));
+	if (*unit)
+		strbuf_addf(out, "%s", *unit == '%' ? "" : " ");
+	text_safe(out, unit, strlen(unit));
+	strbuf_adds(out, sum ? "/s" : "");
+}
+
+/* A value in the counter's own decimals as thousandths. */
+static int64_t to_milli(const struct report_view *v, const struct system_counter *c, int64_t value)
+{
+	uint32_t decimals = counter_columns(v->report->trace)->decimals[c->row];
+
+	for (; decimals > 3; decimals--)
+		value /= 10;
+	for (; decimals < 3; decimals++)
+		if (__builtin_mul_overflow(value, 10, &value))
+			return INT64_MAX;
+	return value;
+}
+
+static void read_name(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct system_counter *c = row;
+	const char *name = text_of(v, counter_columns(v->report->trace)->name, c->row);
+
+	strbuf_adds(&out->text, name);
+}
+
+static void read_shown_name(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct system_counter *c = row;
+	const char *name = text_of(v, counter_columns(v->report->trace)->name, c->row);
+	_cleanup_strbuf_ struct strbuf whole = STRBUF_INIT;
+
+	if (c->gpu != UINT32_MAX && !strncmp(name, "gpu_", 4))
+		strbuf_addf(&whole, "GPU %u %s", c->gpu, name + 4);
+	else
+		strbuf_adds(&whole, name);
+	if (c->gpu == UINT32_MAX && !strncmp(name, "process_", 8))
+		strbuf_addf(&whole, " of %u", trace_process(v->report->trace, c->process)->pid);
+	for (size_t i = 0; i < whole.length; i++)
+		if (whole.data[i] == '_')
+			whole.data[i] = ' ';
+	text_safe(&out->text, strbuf_text(&whole), whole.length);
+}
+
+static void read_unit(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct system_counter *c = row;
+
+	strbuf_adds(&out->text, text_of(v, counter_columns(v->report->trace)->unit, c->row));
+}
+
+/* The text of a member that is in thousandths, or in the counter's own decimals. */
+#define SHOWN(name, expression)                                                                    \
+	static void name(const struct report_view *v, const void *row, struct value *out)          \
+	{                                                                                          \
+		const struct system_counter *c = row;                                              \
+                                                                                                   \
+		add_amount(v, c, expression, &out->text);                                          \
+	}
+SHOWN(show_mean, c->mean)
+SHOWN(show_busy, c->busy_mean)
+SHOWN(show_idle, c->idle_mean)
+SHOWN(show_least, to_milli(v, c, c->least))
+SHOWN(show_most, to_milli(v, c, c->most))
+
+#define MILLI(name, member)                                                                        \
+	static void name(const struct report_view *v, const void *row, struct value *out)          \
+	{                                                                                          \
+		const struct system_counter *c = row;                                              \
+                                                                                                   \
+		out->n = (uint64_t)to_milli(v, c, c->member);                                      \
+	}
+MILLI(read_least, least)
+MILLI(read_most, most)
+MILLI(read_total, total)
+
+static const struct field counter_fields[] = {
+	FIELD("gpu", NULL, ID, COUNTER(gpu), .when = is_of_gpu),
+	FIELD("pid", NULL, PID, COUNTER(process), .when = is_of_host),
+	FIELD("name", NULL, TEXT, .value = read_name),
+	FIELD("unit", NULL, TEXT, .value = read_unit),
+	FIELD("kind", NULL, NAME, COUNTER(kind), ENUM(counter, kind)),
+	FIELD(NULL, "", TEXT, .value = read_shown_name, FLEXIBLE_COLUMN),
+	FIELD("readings", "readings", COUNT, COUNTER(readings), OPTIONAL_COLUMN),
+	FIELD("known_ns", NULL, NS, COUNTER(known_ns)),
+	FIELD("busy_ns", NULL, NS, COUNTER(busy_ns), .when = is_of_gpu),
+	FIELD("mean", NULL, MILLI, COUNTER(mean), .when = has_time),
+	FIELD("busy_mean", NULL, MILLI, COUNTER(busy_mean), .when = has_busy),
+	FIELD("idle_mean", NULL, MILLI, COUNTER(idle_mean), .when = has_idle),
+	FIELD("least", NULL, MILLI, .value = read_least, .when = has_range),
+	FIELD("most", NULL, MILLI, .value = read_most, .when = has_range),
+	FIELD("total", NULL, MILLI, .value = read_total, .when = is_sum),
+	FIELD(NULL, "mean", TEXT, .value = show_mean, .when = has_time, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "GPU busy", TEXT, .value = show_busy, .when = has_busy, .layout = LAYOUT_RIGHT),
+	FIELD(NULL, "GPU idle", TEXT, .value = show_idle, .when = has_idle, OPTIONAL_COLUMN),
+	FIELD(NULL, "least", TEXT, .value = show_least, .when = has_range, OPTIONAL_COLUMN),
+	FIELD(NULL, "most", TEXT, .value = show_most, .when = has_range, .layout = LAYOUT_RIGHT),
+};
+
+/* There may be hundreds; they come last. */
+static bool is_of_a_core(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct system_counter *)row)->id >= SYSTEM_CORES;
+}
+
+static void read_reason(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct system_throttling *t = row;
+	const char *reason = throttle_reason(t->reason);
+
+	(void)v;
+	if (reason)
+		strbuf_adds(&out->text, reason);
+	else
+		strbuf_addf(&out->text, "reason %u", t->reason);
+}
+
+static const struct field throttled_fields[] = {
+	FIELD("gpu", "GPU", ID, MEMBER(struct system_throttling, gpu)),
+	FIELD("reason", "throttled by", TEXT, .value = read_reason, FLEXIBLE_COLUMN),
+	FIELD("total_ns", "time", NS, MEMBER(struct system_throttling, total_ns)),
+	FIELD("busy_ns", "GPU busy", NS, MEMBER(struct system_throttling, busy_ns)),
+};
+
+static const struct field error_fields[] = {
+	FIELD("gpu", "GPU", ID, MEMBER(struct system_error, gpu)),
+	FIELD("xid", "Xid", ID, MEMBER(struct system_error, code)),
+	FIELD("time_ns", "at", TIME, MEMBER(struct system_error, time_ns)),
+};
+
+static const struct field fields[] = {
+	LIST("throttled", ITEMS(struct system_use, throttled, throttled_count), throttled_fields,
+	     .all = true),
+	LIST("errors", ITEMS(struct system_use, errors, error_count), error_fields, .all = true),
+	LIST("counters", ITEMS(struct system_use, counters, counter_count), counter_fields,
+	     .all = true, .ends = is_of_a_core),
+};
+
+/* Where it was asked for, and where there is nothing else: a recording of `pitot monitor`. */
+static bool is_shown(const struct report_view *v)
+{
+	bool any = v->report->selection.windowed;
+
+	for (size_t i = 0; i < v->report->busy->count; i++)
+		any |= v->report->busy->gpus[i].last_ns != 0;
+	return v->report->system_use->counter_count && (v->system || !any);
+}
+
+static void print_none(const struct report_view *v)
+{
+	if (v->system && !v->report->system_use->counter_count)
+		report_title(v, "system", "no readings");
+}
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	(void)v;
+	strbuf_adds(out, "readings of the GPUs and the machine");
+}
+
+const struct section section_system = {
+	.key = "system",
+	.title = "system",
+	RESULT(system_use),
+	FIELDS(fields),
+	.shown = is_shown,
+	.empty = print_none,
+	.remark = add_remark,
+};
