@@ -204,6 +204,8 @@ static int run(struct context *c, int argc, char **argv)
 	if (!m.gpu_count)
 		cli_note(c, "no GPUs: %s", strbuf_text(&m.no_gpus));
 	block_signals();
+	if (option_output)
+		signal_to_error(SIGPIPE); /* the recording is to be completed */
 	status = monitor(c, &m);
 	if (m.missing.length && c->verbose)
 		cli_note(c, "%s", strbuf_text(&m.missing));

@@ -71,13 +71,11 @@ static void take_value(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 static void take_absent(void *user, uint32_t id, const char *why)
 {
 	const struct target *t = user;
-	struct strbuf *out = &t->monitor->missing;
-	char room[METRIC_NAME_MAX];
+	char whose[32] = "no ";
 
-	strbuf_addf(out, "no %s", metric_name(id, room));
 	if (t->gpu != SIZE_MAX)
-		strbuf_addf(out, " of GPU %zu", t->gpu);
-	strbuf_addf(out, ": %s\n", why);
+		snprintf(whose, sizeof(whose), "GPU %zu has no ", t->gpu);
+	metric_add_absent(&t->monitor->missing, whose, id, why);
 }
 
 static struct metric_sink sink_of(struct target *t)
@@ -157,8 +155,8 @@ int monitor_open(struct monitor *m, struct error *e)
 		/* The number of a GPU is its index: one that cannot be opened is lost. */
 		m->gpus[i].device.lost = status != 0;
 		if (status)
-			strbuf_addf(&m->missing, "no readings of GPU %u: %s\n", i,
-				    nvml_status_text(status));
+			strbuf_addf(&m->missing, "%sno readings of GPU %u: %s",
+				    m->missing.length ? "; " : "", i, nvml_status_text(status));
 		else
 			nvml_describe(&m->gpus[i].device, &m->gpus[i].is);
 	}
@@ -233,19 +231,14 @@ static void record_device(struct monitor *m, uint32_t index, const struct nvml_d
 	writer_append(m->writer, TABLE_device, &row);
 }
 
-/* Lines to one text, for a reason. */
 static void record_missing(struct monitor *m)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-
-	for (const char *p = strbuf_text(&m->missing); *p; p += strcspn(p, "\n") + 1)
-		strbuf_addf(&text, "%s%.*s", text.length ? "; " : "", (int)strcspn(p, "\n"), p);
 	rows_capability(m->writer, "nvml",
 			m->gpu_count ? capability_state_on : capability_state_unavailable, NULL,
 			NULL, m->gpu_count ? NULL : strbuf_text(&m->no_gpus));
-	if (text.length)
+	if (m->missing.length)
 		rows_capability(m->writer, "counters", capability_state_degraded, NULL, NULL,
-				strbuf_text(&text));
+				strbuf_text(&m->missing));
 }
 
 int monitor_record(struct monitor *m, const char *output, bool force, char **command,

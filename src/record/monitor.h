@@ -41,7 +41,7 @@ struct monitor {
 	struct host host;
 	struct monitor_reading host_readings[METRIC_HOST_END]; /* by id */
 	struct monitor_reading cores[MONITOR_CORES];
-	struct strbuf missing; /* "no gpu_nvlink_sent of GPU 0: not supported", a line each */
+	struct strbuf missing; /* metrics that do not come, as metric_add_absent says it */
 	/* Of the recording; writer NULL: there is none. */
 	struct writer *writer;
 	char *directory; /* absolute */

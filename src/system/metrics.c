@@ -1,6 +1,7 @@
 #include "system/metrics.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define M(name, kind, ...) { #name, METRIC_##kind, __VA_ARGS__ },
 static const struct metric nvml_metrics[] = { NVML_METRICS(M) };
@@ -28,4 +29,29 @@ const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX])
 		return m->name;
 	snprintf(room, METRIC_NAME_MAX, "host_core_%u_busy", id - METRIC_CORE_FIRST);
 	return room;
+}
+
+/* The part of the text behind the last "; ". */
+static const char *last_clause(const char *text)
+{
+	const char *next;
+
+	while ((next = strstr(text, "; ")))
+		text = next + 2;
+	return text;
+}
+
+void metric_add_absent(struct strbuf *out, const char *whose, uint32_t id, const char *why)
+{
+	size_t tail = strlen(": ") + strlen(why);
+	char room[METRIC_NAME_MAX];
+	const char *clause = last_clause(strbuf_text(out));
+
+	if (!strncmp(clause, whose, strlen(whose)) && strlen(clause) > tail &&
+	    !strcmp(clause + strlen(clause) - strlen(why), why)) {
+		out->length -= tail;
+		strbuf_addf(out, ", %s: %s", metric_name(id, room), why);
+		return;
+	}
+	strbuf_addf(out, "%s%s%s: %s", out->length ? "; " : "", whose, metric_name(id, room), why);
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "base/strbuf.h"
 
 /* With the numbers of counter_kind in schema/tables.h. */
 enum metric_kind {
@@ -116,6 +117,12 @@ const struct metric *metric_find(uint32_t id);
 #define METRIC_NAME_MAX 40
 /* Name of a metric that there is; `room` is used where the name has a number in it. */
 const char *metric_name(uint32_t id, char room[METRIC_NAME_MAX]);
+
+/*
+ * Appends that a metric will not come: "GPU 0 has no gpu_utilization: not supported". What is missing for one reason after the other is
+ * one list; others follow after "; ". `whose` is "GPU 0 has no ".
+ */
+void metric_add_absent(struct strbuf *out, const char *whose, uint32_t id, const char *why);
 
 /* Who takes what readers read. Functions may be NULL but `value`. */
 struct metric_sink {

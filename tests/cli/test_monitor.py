@@ -82,8 +82,8 @@ def test_a_lost_gpu(pitot, nvml):
 
 def test_what_is_missing_has_a_reason(pitot, nvml):
     said = pitot("monitor", "-v", *SHORT, env=nvml("power_status=4")).stderr
-    assert "no gpu_power of GPU 0: no permission" in said
-    assert "no gpu_pcie_sent of GPU 1: not supported" in said
+    assert "GPU 0 has no gpu_power: no permission" in said
+    assert "GPU 1 has no gpu_utilization, gpu_memory_utilization: not supported" in said
 
 
 def test_a_terminal(terminal, program, environment, nvml):
@@ -120,7 +120,7 @@ def test_a_recording(pitot, nvml, tmp_path):
     assert all(row.get("device") is None for row in rows if row["counter"].startswith("host_"))
     assert sum(row["counter"] == "gpu_xid" for row in rows) == 1
     reasons = [row["reason"] for row in info["capabilities"] if row["name"] == "counters"]
-    assert "no gpu_utilization of GPU 1: not supported" in reasons[0]
+    assert "GPU 1 has no gpu_utilization, gpu_memory_utilization, gpu_pcie_sent, " in reasons[0]
     text = pitot("report", path).stdout
     assert "pitot monitor records readings, and no work" in text
     for line in (r"GPU 1 power +1,400 W +1,400 W +1,400 W +1,400 W", r"0 +power limit +\S+ ms +0 ns", r"0 +too hot +\S+ ms +0 ns",

@@ -11,10 +11,10 @@ GPU = {"gpu_utilization", "gpu_memory_utilization", "gpu_sm_clock", "gpu_memory_
 @pytest.fixture
 def counters(record, rows, tmp_path):
     """counters("call nvmlInit_v2 returns 9"): values by counter, and the row that says what came and what did not."""
-    def play(fault):
+    def play(fault, options="stacks=none"):
         script = tmp_path / "faults"
         script.write_text(fault + "\n")
-        recording = record("train", "counters_ns=100000000;stacks=none", "--now", "--faults", str(script))
+        recording = record("train", "counters_ns=100000000;" + options, "--now", "--faults", str(script))
         values = {}
         for row in rows(recording, "counter_sample"):
             values.setdefault(row["counter"]["name"] if isinstance(row["counter"], dict) else row["counter"],
@@ -56,3 +56,15 @@ def test_nvml_that_does_not_start(counters):
     values, capability = counters("call nvmlInit_v2 returns 9")
     assert not values
     assert (capability["state"], capability["reason"]) == ("unavailable", "nvmlInit_v2 failed: driver not loaded")
+
+
+def test_everything(counters):
+    """What the stand-in does not have is absent, in one list; the machine and the process are there."""
+    values, capability = counters("# none", "stacks=none;system=all")
+    assert GPU < set(values)
+    assert {"host_cpu_busy", "host_core_0_busy", "host_memory_used", "process_cpu", "process_memory"} <= set(values)
+    assert not {name for name in values if name.startswith("gpu_")} - GPU
+    assert capability["state"] == "degraded"
+    assert capability["reason"].startswith("device 0 has no gpu_power_limit, gpu_memory_temperature, gpu_pcie_sent, ")
+    for name in "process_cpu", "host_cpu_busy", "host_context_switches":
+        assert values[name] == sorted(values[name]) and values[name][-1] > 0

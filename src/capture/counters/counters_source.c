@@ -46,11 +46,8 @@ static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 
 static void note_absent(void *user, uint32_t id, const char *why)
 {
-	char room[METRIC_NAME_MAX];
-
 	(void)user;
-	strbuf_addf(self.why, "%sno %s: %s", self.why->length ? "; " : "", metric_name(id, room),
-		    why);
+	metric_add_absent(self.why, "no ", id, why);
 }
 
 /* Opens what is not open yet; another process may read the machine as long as it lives. */

@@ -12,18 +12,13 @@
 
 static struct {
 	enum { WANTED, READY, OFF } state; /* of the library */
-	bool written; /* the capability of the first round */
+	uint64_t written; /* metrics that the capability names, by bit */
+	unsigned notes; /* of the capability so far */
 	struct strbuf *why; /* of this round */
 	enum { UNKNOWN, FOUND, LOST, OTHERS } states[NVML_DEVICES_MAX];
 	struct nvml_device devices[NVML_DEVICES_MAX];
 	struct counters_claim claims[NVML_DEVICES_MAX];
 } self;
-
-static void add_reason(uint32_t ordinal, const char *what, const char *why)
-{
-	strbuf_addf(self.why, "%sdevice %u%s: %s", self.why->length ? "; " : "", ordinal, what,
-		    why);
-}
 
 static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 {
@@ -32,10 +27,16 @@ static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 
 static void note_absent(void *user, uint32_t id, const char *why)
 {
-	char room[METRIC_NAME_MAX], what[METRIC_NAME_MAX + 8];
+	char whose[32];
 
-	snprintf(what, sizeof(what), " has no %s", metric_name(id, room));
-	add_reason((uint32_t)(uintptr_t)user, what, why);
+	snprintf(whose, sizeof(whose), "device %u has no ", (unsigned)(uintptr_t)user);
+	metric_add_absent(self.why, whose, id, why);
+}
+
+static void add_reason(uint32_t ordinal, const char *pci, const char *why)
+{
+	strbuf_addf(self.why, "%sdevice %u (%s): %s", self.why->length ? "; " : "", ordinal, pci,
+		    why);
 }
 
 static struct metric_sink sink_of(uint32_t ordinal)
@@ -51,7 +52,6 @@ static struct metric_sink sink_of(uint32_t ordinal)
 static bool find(uint32_t ordinal, const char *directory, const char *pci)
 {
 	const struct metric_sink calls = sink_of(ordinal);
-	char text[48];
 	int status;
 
 	if (self.states[ordinal] == FOUND || self.states[ordinal] == LOST)
@@ -62,13 +62,12 @@ static bool find(uint32_t ordinal, const char *directory, const char *pci)
 	}
 	status = nvml_device_by_pci(&self.devices[ordinal], pci, &calls);
 	self.states[ordinal] = status == NVML_SUCCESS ? FOUND : LOST;
-	snprintf(text, sizeof(text), " (%s)", pci);
 	if (status != NVML_SUCCESS)
-		add_reason(ordinal, text, nvml_status_text(status));
+		add_reason(ordinal, pci, nvml_status_text(status));
 	return self.states[ordinal] == FOUND;
 }
 
-static void read_gpu(uint32_t ordinal, enum nvml_choice choice, uint64_t now_ns)
+static void read_gpu(uint32_t ordinal, const char *pci, enum nvml_choice choice, uint64_t now_ns)
 {
 	const struct metric_sink sink = sink_of(ordinal);
 	struct nvml_device *d = &self.devices[ordinal];
@@ -77,27 +76,29 @@ static void read_gpu(uint32_t ordinal, enum nvml_choice choice, uint64_t now_ns)
 	if (!d->lost)
 		return;
 	self.states[ordinal] = LOST;
-	add_reason(ordinal, "", nvml_status_text(NVML_GPU_IS_LOST));
+	add_reason(ordinal, pci, nvml_status_text(NVML_GPU_IS_LOST));
 }
 
 /* What there is, and why not more. Again when more is found out: the last note counts. */
 static void write_capability(uint64_t seen)
 {
-	static char actual[2048]; /* stays valid for the collector; written once or twice */
+	/* Stays valid for the collector; written two or three times in all, in turn. */
+	static char texts[2][2048];
+	char *actual = texts[self.notes++ % 2];
 	enum capability_state state = capability_state_on;
 	char room[METRIC_NAME_MAX];
 	size_t n = 0;
 
 	for (uint32_t id = METRIC_NVML_FIRST; id < METRIC_NVML_END; id++)
 		if (seen >> (id - METRIC_NVML_FIRST) & 1)
-			n += (size_t)snprintf(actual + n, sizeof(actual) - n, "%s%s", n ? ", " : "",
-					      metric_name(id, room));
+			n += (size_t)snprintf(actual + n, sizeof(texts[0]) - n, "%s%s",
+					      n ? ", " : "", metric_name(id, room));
 	if (!n)
 		state = capability_state_unavailable;
 	else if (self.why->length)
 		state = capability_state_degraded;
 	capability_note("nvml", state, NULL, n ? actual : NULL, "%s", strbuf_text(self.why));
-	self.written = true;
+	self.written = seen;
 }
 
 static void read_events(void)
@@ -126,12 +127,12 @@ bool nvml_gpus_read(enum nvml_choice choice, const char *directory, uint64_t now
 		if (self.state == WANTED)
 			self.state = nvml_load(&sink, &why) ? READY : OFF;
 		if (self.state == READY && find(i, directory, pci))
-			read_gpu(i, choice, now_ns);
+			read_gpu(i, pci, choice, now_ns);
 		seen |= self.devices[i].seen;
 	}
 	if (self.state == READY)
 		read_events();
-	if (why.length || (seen && !self.written))
+	if (why.length || seen != self.written)
 		write_capability(seen);
 	return self.state != OFF;
 }

@@ -71,10 +71,12 @@ static void start(void)
 	source_window(&counters_source, true, captured->writer);
 }
 
-static void start_all(void)
+/* `of` the process whose recording it is: others of the machine have theirs. */
+static void start_all(pid_t of)
 {
 	struct settings wanted = SETTINGS_INIT;
 
+	snprintf(wanted.directory, sizeof(wanted.directory), "/recording of %d", (int)of);
 	wanted.system = SETTING_SYSTEM_ALL;
 	counters_source.window(&wanted, captured->writer);
 }
@@ -173,8 +175,7 @@ static void what_a_device_lacks(void)
 	assert_int_equal(samples_of("gpu_power", 1, 1400246), 2);
 	assert_int_equal(sample_count, 2 * (2 * BASIC - 2));
 	assert_capability(capability_state_degraded,
-			  "device 1 has no gpu_utilization: not supported; "
-			  "device 1 has no gpu_memory_utilization: not supported");
+			  "device 1 has no gpu_utilization, gpu_memory_utilization: not supported");
 }
 
 static void functions_that_are_missing(void)
@@ -191,11 +192,8 @@ static void functions_that_are_missing(void)
 	assert_null(counter_named("gpu_sm_clock"));
 	assert_int_equal(samples_of("gpu_temperature", 0, 41), 2);
 	assert_capability(capability_state_degraded,
-			  "device 0 has no gpu_sm_clock: function not found; "
-			  "device 0 has no gpu_memory_clock: function not found; "
-			  "device 0 has no gpu_power: function not found; "
-			  "device 0 has no gpu_energy: function not found; "
-			  "device 0 has no gpu_throttle_reasons: function not found");
+			  "device 0 has no gpu_sm_clock, gpu_memory_clock, gpu_power, gpu_energy, "
+			  "gpu_throttle_reasons: function not found");
 }
 
 static void failures_that_pass(void)
@@ -211,7 +209,10 @@ static void failures_that_pass(void)
 	read_rows();
 	assert_int_equal(samples_of("gpu_temperature", 0, 41), 1);
 	assert_int_equal(sample_count, 3 * BASIC - 2);
-	assert_capability(capability_state_on, NULL);
+	assert_int_equal(capability_count, 2); /* without it, and with it */
+	assert_int_equal(capabilities[1].state, capability_state_on);
+	assert_null(strstr(captured_text(captured, capabilities[0].got), "gpu_temperature"));
+	assert_non_null(strstr(captured_text(captured, capabilities[1].got), "gpu_temperature"));
 }
 
 static void failures_that_stay(void)
@@ -301,7 +302,7 @@ static void a_lost_device(void)
 	assert_int_equal(samples_of("gpu_temperature", 1, 42), 2);
 	assert_int_equal(capability_count, 2);
 	assert_string_equal(captured_text(captured, capabilities[1].reason),
-			    "device 0: the GPU is lost");
+			    "device 0 (0000:1a:00.0): the GPU is lost");
 }
 
 /* Values of fields are their numbers times 1000 (the stand-in). */
@@ -309,7 +310,7 @@ static void links_errors_and_units(void)
 {
 	use("whole");
 	standin->throttle = 0x24;
-	start_all();
+	start_all(getpid());
 	for (int i = 0; i < 3; i++)
 		sample(two_devices, 2);
 	standin->xid = 79;
@@ -347,7 +348,7 @@ static void units_without_support(void)
 	use("whole");
 	standin->mig = 1;
 	standin->gpm_value = 50;
-	start_all();
+	start_all(getpid());
 	sample(two_devices, 1);
 	sample(two_devices, 1);
 	read_rows();
@@ -356,11 +357,41 @@ static void units_without_support(void)
 	assert_non_null(counter_named("gpu_pcie_sent"));
 }
 
+static void one_process_reads_the_machine(void)
+{
+	pid_t parent = getpid(), pid;
+	int status;
+
+	use("whole");
+	start_all(parent);
+	sample(two_devices, 1);
+	pid = fork();
+	if (pid == 0) {
+		counters_source.after_fork();
+		capability_notes_after_fork();
+		rings_discard();
+		captured = captured_begin();
+		start_all(parent);
+		sample(two_devices, 2);
+		read_rows();
+		assert_non_null(counter_named("process_cpu"));
+		assert_null(counter_named("host_cpu_busy"));
+		assert_int_equal(samples_of("gpu_power", 0, 700123), 0);
+		assert_int_equal(samples_of("gpu_power", 1, 1400246), 1);
+		captured_free(captured);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	read_rows();
+	assert_non_null(counter_named("host_cpu_busy"));
+}
+
 /* Neither a sample that failed nor what is no percentage is a value. */
 static void values_that_are_none(void)
 {
 	use("whole");
-	start_all();
+	start_all(getpid());
 	sample(two_devices, 1);
 	standin->gpm_value = -1;
 	sample(two_devices, 1);
@@ -468,6 +499,7 @@ static void in_a_child(void (*body)(void))
 	C(a_lost_device)                                                                           \
 	C(links_errors_and_units)                                                                  \
 	C(units_without_support)                                                                   \
+	C(one_process_reads_the_machine)                                                           \
 	C(values_that_are_none)                                                                    \
 	C(energy_is_read_less_often)                                                               \
 	C(no_library)                                                                              \

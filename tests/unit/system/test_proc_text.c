@@ -203,6 +203,23 @@ static void names(void **state)
 	assert_string_equal(metric_name(METRIC_END - 1, room), "host_core_511_busy");
 }
 
+static void what_is_absent(void **state)
+{
+	struct strbuf s = STRBUF_INIT;
+
+	(void)state;
+	metric_add_absent(&s, "GPU 1 has no ", METRIC_gpu_power, "not supported");
+	metric_add_absent(&s, "GPU 1 has no ", METRIC_gpu_energy, "not supported");
+	metric_add_absent(&s, "GPU 1 has no ", METRIC_gpu_xid, "no permission");
+	metric_add_absent(&s, "GPU 12 has no ", METRIC_gpu_power, "no permission");
+	metric_add_absent(&s, "no ", METRIC_CORE_FIRST + 3, "gone");
+	assert_string_equal(strbuf_text(&s), "GPU 1 has no gpu_power, gpu_energy: not supported; "
+					     "GPU 1 has no gpu_xid: no permission; "
+					     "GPU 12 has no gpu_power: no permission; "
+					     "no host_core_3_busy: gone");
+	strbuf_release(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +231,7 @@ int main(void)
 		cmocka_unit_test(the_process),
 		cmocka_unit_test(cut_at_every_byte),
 		cmocka_unit_test(names),
+		cmocka_unit_test(what_is_absent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
