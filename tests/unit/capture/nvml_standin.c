@@ -291,7 +291,7 @@ int nvmlGpmMetricsGet(struct nvml_gpm_metrics *m)
 	for (unsigned i = 0; i < m->count; i++) {
 		m->metrics[i].status = NVML_SUCCESS;
 		m->metrics[i].value =
-			nvml_standin.gpm_value ? nvml_standin.gpm_value : m->metrics[i].id + 0.34;
+			nvml_standin.gpm_value ? nvml_standin.gpm_value : m->metrics[i].id + 0.36;
 	}
 	return NVML_SUCCESS;
 }

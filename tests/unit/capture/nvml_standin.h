@@ -12,7 +12,7 @@ struct nvml_standin {
 	unsigned gpm_unsupported, mig; /* not 0: so it is */
 	unsigned xid; /* the next event's; 0: there is none */
 	unsigned long long throttle;
-	double gpm_value; /* 0: 12.34 */
+	double gpm_value; /* 0: its number and a fraction */
 	unsigned inits, lookups, field_calls, gpm_samples, event_waits;
 };
 

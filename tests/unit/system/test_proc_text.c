@@ -105,6 +105,8 @@ static void memory(void **state)
 	SILENT(host_memory_used);
 	SILENT(host_swap_used);
 	SAYS(host_memory_available, 20 * 1024);
+	parse(proc_parse_meminfo, "SwapTotal: 5 kB\nSwapFree: 7 kB\n");
+	SILENT(host_swap_used);
 }
 
 static void pressure(void **state)
