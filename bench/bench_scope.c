@@ -87,13 +87,13 @@ int main(void)
 		return 1;
 	setenv("PITOT_RECORDING", folder, 1);
 	setenv("PITOT_OPTIONS", "cuda=0", 1);
-	if (!pitot_init())
+	if (pitot_init(NULL) < 1)
 		return 1;
 	measure("recording: begin and end", one_scope);
 	measure("recording: begin and end, by number", one_scope_by_number);
 	measure("recording: addition", one_addition);
 	measure("recording: gauge", one_gauge);
-	pitot_stop();
+	pitot_shutdown();
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	return system(command) != 0 || sum == 0;
 }

@@ -250,7 +250,7 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 	m->directory = recording_dir_create(output, "monitor", force, e);
 	if (!m->directory)
 		return e->code;
-	m->identity = (struct record_identity){
+	m->identity = (struct recording_identity){
 		.name = "monitor",
 		.command = command,
 		.options = "",

@@ -45,7 +45,7 @@ struct monitor {
 	/* Of the recording; writer NULL: there is none. */
 	struct writer *writer;
 	char *directory; /* absolute */
-	struct record_identity identity;
+	struct recording_identity identity;
 	uint64_t named[METRIC_END / 64]; /* bit i: counter i has its row */
 	uint64_t flushed_ns, cpu_ns, readings;
 	uint64_t round_ns; /* when the last round began */

@@ -64,7 +64,7 @@ int main(void)
 	pid_t child;
 
 	pitot_scope_begin("since before the recording");
-	i = pitot_init();
+	i = pitot_init(NULL);
 	PITOT_SCOPE("outer") outer();
 	for (i = 0; i < 3; i++)
 		pitot_scope_end(); /* twice too often */
@@ -74,7 +74,7 @@ int main(void)
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
-	pitot_stop();
+	pitot_shutdown();
 	PITOT_SCOPE("nobody records this either") leaves_early(0);
 	printf("%d\n", THREADS * ADDITIONS);
 	return 0;

@@ -31,7 +31,7 @@ int main()
 	const pitot::Counter items("items", "items"), loss("loss");
 	int n = 0;
 
-	if (!pitot_init())
+	if (pitot_init(nullptr) < 1)
 		return 1;
 	{
 		pitot::Scope epoch(std::string("epoch"));
@@ -53,7 +53,7 @@ int main()
 		pitot::Scope runs("runs", 10, 2);
 		loss.set(1.0 / 3);
 	}
-	pitot_stop();
+	pitot_shutdown();
 	std::printf("%d\n", n);
 	return 0;
 }
