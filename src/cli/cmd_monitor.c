@@ -123,28 +123,36 @@ static int show(const struct context *c, const struct monitor *m, struct screen 
 	return out.length ? cli_print(c, &out) : EXIT_DONE;
 }
 
-/* Sleeps until then. false: a signal asks to end. Signals come only here. */
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+
+/* The first one ends the monitoring; a second one ends the program, which may hang in a driver. */
+static void catch_signals(void)
+{
+	struct sigaction action;
+
+	terminal_catch_signals();
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		sigaction(signals[i], NULL, &action);
+		action.sa_flags |= SA_RESETHAND;
+		sigaction(signals[i], &action, NULL);
+	}
+}
+
+/* Sleeps until then. false: a signal asks to end; none can come between the question and the sleep. */
 static bool wait_until(uint64_t until_ns)
 {
 	uint64_t now_ns = clock_monotonic_ns(), ns = until_ns > now_ns ? until_ns - now_ns : 0;
 	struct timespec t = { (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
-	sigset_t none;
-
-	sigemptyset(&none);
-	ppoll(NULL, 0, &t, &none);
-	return !terminal_stop_signal;
-}
-
-static void block_signals(void)
-{
-	sigset_t set;
+	sigset_t set, before;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	terminal_catch_signals();
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	if (!terminal_stop_signal)
+		ppoll(NULL, 0, &t, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return !terminal_stop_signal;
 }
 
 /* Readings at whole intervals from the start on, without those that come too late, and at the end. */
@@ -203,7 +211,7 @@ static int run(struct context *c, int argc, char **argv)
 	}
 	if (!m.gpu_count)
 		cli_note(c, "no GPUs: %s", strbuf_text(&m.no_gpus));
-	block_signals();
+	catch_signals();
 	if (option_output)
 		signal_to_error(SIGPIPE); /* the recording is to be completed */
 	status = monitor(c, &m);

@@ -71,11 +71,13 @@ static void take_value(void *user, uint32_t id, uint64_t time_ns, int64_t value)
 static void take_absent(void *user, uint32_t id, const char *why)
 {
 	const struct target *t = user;
+	struct monitor_reading *r = reading_of(t->monitor, id, t->gpu);
 	char whose[32] = "no ";
 
 	if (t->gpu != SIZE_MAX)
 		snprintf(whose, sizeof(whose), "GPU %zu has no ", t->gpu);
 	metric_add_absent(&t->monitor->missing, whose, id, why);
+	*r = (struct monitor_reading){ 0 };
 }
 
 static struct metric_sink sink_of(struct target *t)
@@ -122,6 +124,15 @@ static void read_events(struct monitor *m)
 					   clock_monotonic_ns(), xid);
 }
 
+/* What it said before is no news any more, but for its last error. */
+static void forget_lost(struct monitor_gpu *g)
+{
+	struct monitor_reading xid = g->readings[METRIC_gpu_xid];
+
+	memset(g->readings, 0, sizeof(g->readings));
+	g->readings[METRIC_gpu_xid] = xid;
+}
+
 static void read_all(struct monitor *m, uint64_t now_ns)
 {
 	struct target host = { m, SIZE_MAX };
@@ -133,6 +144,8 @@ static void read_all(struct monitor *m, uint64_t now_ns)
 		const struct metric_sink sink = sink_of(&t);
 
 		nvml_device_read(&g->device, NVML_ALL, now_ns, &sink);
+		if (g->device.lost)
+			forget_lost(g);
 		if (pace_is_due(&g->process_pace, NS_PER_S, now_ns))
 			read_processes(g);
 	}

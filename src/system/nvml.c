@@ -294,8 +294,13 @@ bool nvml_next_event(nvml_handle *device, int64_t *xid)
 void nvml_device_read(struct nvml_device *d, enum nvml_choice choice, uint64_t now_ns,
 		      const struct metric_sink *sink)
 {
-	if (choice == NVML_ALL && !d->watched)
+	if (choice == NVML_ALL && !d->watched) {
+		if (sink->enter)
+			sink->enter("nvmlDeviceRegisterEvents");
 		watch(d);
+		if (sink->leave)
+			sink->leave();
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(groups) && !d->lost; i++) {
 		const struct group *g = &groups[i];
 		uint64_t bits = ((UINT64_C(1) << g->count) - 1) * bit_of(g->first);

@@ -83,6 +83,9 @@ def test_a_lost_gpu(pitot, nvml):
     *_, last = objects(pitot("monitor", "--json", *SHORT, env=nvml("power_status=15")))
     assert [gpu["lost"] for gpu in last["gpus"]] == [True, True]
     assert "gpu_power" not in last["gpus"][0]
+    first, *_, last = objects(pitot("monitor", "--json", *SHORT, env=nvml("lost_after=3 xid=79")))
+    assert not first["gpus"][0]["lost"] and first["gpus"][0]["gpu_power"] and last["gpus"][0]["lost"]
+    assert not [key for key in last["gpus"][0] if key.startswith("gpu_")], "what it said before it was lost is not what it says"
     lines = pitot("monitor", *SHORT, env=nvml("power_status=15")).stdout
     assert "throttled by: the GPU is lost" in lines
 
@@ -155,6 +158,18 @@ def test_a_signal_ends_it(program, environment, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     assert json.loads((path / "recording.json").read_text())["state"] == "complete"
+
+
+def test_a_driver_that_hangs(program, environment, nvml):
+    """The first signal asks to end, which never comes; another one ends the program."""
+    process = subprocess.Popen([program, "monitor"], env={**environment, **nvml("hang=1")}, stdout=subprocess.DEVNULL)
+
+    def ended():
+        process.send_signal(signal.SIGINT)
+        return process.poll() is not None
+
+    wait_until(ended, "a signal ends it")
+    assert process.returncode == -signal.SIGINT
 
 
 def test_bad_usage(pitot):

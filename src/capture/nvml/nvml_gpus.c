@@ -106,10 +106,12 @@ static void read_events(void)
 	nvml_handle handle;
 	int64_t xid;
 
+	vendor_enter("nvmlEventSetWait_v2");
 	for (unsigned n = 0; n < EVENTS_MAX && nvml_next_event(&handle, &xid); n++)
 		for (uint32_t i = 0; i < NVML_DEVICES_MAX; i++)
 			if (self.devices[i].handle == handle)
 				counters_push(METRIC_gpu_xid, i, clock_monotonic_ns(), xid);
+	vendor_leave();
 }
 
 bool nvml_gpus_read(enum nvml_choice choice, const char *directory, uint64_t now_ns)

@@ -35,7 +35,7 @@ static void read_environment(void)
 #define M(member) { #member, offsetof(struct nvml_standin, member) }
 		M(init_status),  M(utilization_status), M(temperature_status),
 		M(power_status), M(field_status),       M(gpm_status),
-		M(xid),
+		M(hang),         M(lost_after),         M(xid),
 #undef M
 	};
 	const char *script = getenv("NVML_STANDIN");
@@ -111,6 +111,10 @@ int nvmlDeviceGetMaxClockInfo(nvml_handle d, int clock, unsigned *out)
 
 int nvmlDeviceGetPowerUsage(nvml_handle d, unsigned *out)
 {
+	while (nvml_standin.hang)
+		pause();
+	if (nvml_standin.lost_after && !--nvml_standin.lost_after)
+		nvml_standin.power_status = NVML_GPU_IS_LOST;
 	*out = 700123 * d->number;
 	return nvml_standin.power_status;
 }
