@@ -10,6 +10,7 @@
 #include "format/recording_dir.h"
 
 #define FLUSH_NS NS_PER_S
+#define ACCOUNT_NS (10 * NS_PER_S)
 #define EVENTS_MAX 16u /* in one round */
 
 /* --- readings --- */
@@ -72,7 +73,7 @@ static void take_absent(void *user, uint32_t id, const char *why)
 {
 	const struct target *t = user;
 	struct monitor_reading *r = reading_of(t->monitor, id, t->gpu);
-	char whose[32] = "no ";
+	char whose[64] = "no ";
 
 	if (t->gpu != SIZE_MAX)
 		snprintf(whose, sizeof(whose), "GPU %zu has no ", t->gpu);
@@ -285,22 +286,27 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 			"pitot monitor records readings, and no work");
 	for (unsigned i = 0; i < m->gpu_count; i++)
 		record_device(m, i, &m->gpus[i].is);
-	m->flushed_ns = m->identity.start_monotonic_ns;
+	m->flushed_ns = m->accounted_ns = m->identity.start_monotonic_ns;
 	return 0;
 }
 
-/* What Pitot cost since the last time, and everything to the disk. */
-static void flush(struct monitor *m, uint64_t now_ns)
+/* The clocks, and what Pitot cost since the last time. */
+static void account(struct monitor *m, uint64_t now_ns)
 {
 	uint64_t cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
-	int err;
 
 	rows_clock(m->writer, 0);
-	rows_cost(m->writer, cost_kind_sampler, m->flushed_ns, now_ns, 1, cpu_ns - m->cpu_ns);
-	err = writer_flush(m->writer);
+	rows_cost(m->writer, cost_kind_sampler, m->accounted_ns, now_ns, 1, cpu_ns - m->cpu_ns);
+	m->cpu_ns = cpu_ns;
+	m->accounted_ns = now_ns;
+}
+
+static void flush(struct monitor *m, uint64_t now_ns)
+{
+	int err = writer_flush(m->writer);
+
 	if (err < 0 && !m->error)
 		m->error = err;
-	m->cpu_ns = cpu_ns;
 	m->flushed_ns = now_ns;
 }
 
@@ -316,6 +322,8 @@ void monitor_read(struct monitor *m)
 		return;
 	if (first || m->missing.length != missing)
 		record_missing(m);
+	if (now_ns - m->accounted_ns >= ACCOUNT_NS)
+		account(m, now_ns);
 	if (now_ns - m->flushed_ns >= FLUSH_NS)
 		flush(m, now_ns);
 }
@@ -326,6 +334,7 @@ int monitor_finish(struct monitor *m, struct error *e)
 
 	m->identity.end_monotonic_ns = clock_monotonic_ns();
 	record_process(m, m->identity.end_monotonic_ns);
+	account(m, m->identity.end_monotonic_ns);
 	flush(m, m->identity.end_monotonic_ns);
 	err = writer_close(&m->writer);
 	if (m->error)

@@ -47,7 +47,7 @@ struct monitor {
 	char *directory; /* absolute */
 	struct recording_identity identity;
 	uint64_t named[METRIC_END / 64]; /* bit i: counter i has its row */
-	uint64_t flushed_ns, cpu_ns, readings;
+	uint64_t flushed_ns, accounted_ns, cpu_ns, readings;
 	uint64_t round_ns; /* when the last round began */
 	int error; /* of the writer, the first */
 };
