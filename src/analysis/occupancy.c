@@ -1,85 +1,5 @@
 #include "analysis/occupancy.h"
 
-/*
- * Registers are given to warps in these units, and warps are spread over the sub-partitions of a
- * multiprocessor.
- */
-#define REGISTER_UNIT 256
-#define SUB_PARTITIONS 4
-
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
-
-static uint32_t shared_unit(uint32_t compute_major)
-{
-	return compute_major >= 8 ? 128 : 256;
-}
-
-static uint32_t sub_partitions(const struct occupancy_device *d)
-{
-	return d->compute_major == 6 && d->compute_minor == 0 ? 2 : SUB_PARTITIONS;
-}
-
-static uint32_t blocks_by_registers(const struct occupancy_device *d,
-				    const struct occupancy_kernel *k, uint64_t warps)
-{
-	uint64_t per_warp = round_up((uint64_t)k->registers * d->warp_size, REGISTER_UNIT);
-	uint64_t parts = sub_partitions(d);
-
-	if (!per_warp)
-		return UINT32_MAX;
-	return (uint32_t)(d->registers / parts / per_warp * parts / warps);
-}
-
-static uint32_t blocks_by_shared(const struct occupancy_device *d, const struct occupancy_kernel *k)
-{
-	uint64_t per_block =
-		round_up(k->shared_bytes + d->reserved_shared_bytes, shared_unit(d->compute_major));
-	uint64_t available = d->shared_bytes;
-
-	if (!per_block)
-		return UINT32_MAX;
-	/*
-	 * The driver may have set the multiprocessor to less than it has; a size that holds no
-	 * block is not that.
-	 */
-	if (k->configured_shared_bytes >= per_block && k->configured_shared_bytes < available)
-		available = k->configured_shared_bytes;
-	return (uint32_t)(available / per_block);
-}
-
-int occupancy_compute(const struct occupancy_device *d, const struct occupancy_kernel *k,
-		      struct occupancy *out)
-{
-	struct occupancy o = { 0 };
-	uint64_t warps, resident;
-
-	if (!d->warp_size || !d->max_threads || !d->registers || !k->block_threads ||
-	    d->compute_major < 3)
-		return E_UNSUPPORTED;
-	warps = (k->block_threads + d->warp_size - 1) / d->warp_size;
-	o.max_warps = d->max_threads / d->warp_size;
-	o.limits[OCCUPANCY_WARPS] = (uint32_t)(o.max_warps / warps);
-	o.limits[OCCUPANCY_REGISTERS] = blocks_by_registers(d, k, warps);
-	o.limits[OCCUPANCY_SHARED] = blocks_by_shared(d, k);
-	o.limits[OCCUPANCY_BLOCKS] = d->max_blocks ? d->max_blocks : UINT32_MAX;
-	o.blocks = UINT32_MAX;
-	for (size_t i = 0; i < OCCUPANCY_LIMITERS; i++) {
-		if (o.limits[i] < o.blocks) {
-			o.blocks = o.limits[i];
-			o.limiter = (enum occupancy_limiter)i;
-		}
-	}
-	o.warps = (uint32_t)(o.blocks * warps);
-	resident = (uint64_t)o.blocks * d->multiprocessors;
-	if (resident && k->grid_blocks < UINT64_MAX / 1000)
-		o.waves_milli = k->grid_blocks * 1000 / resident;
-	*out = o;
-	return 0;
-}
-
 static uint32_t value(const struct trace *t, enum table_id table, int column, uint32_t row)
 {
 	bool missing;
@@ -88,56 +8,41 @@ static uint32_t value(const struct trace *t, enum table_id table, int column, ui
 	return missing ? 0 : (uint32_t)v;
 }
 
-/* Sizes are 32 bits each on the way in; a product that does not fit is no real launch. */
-static uint64_t volume(uint32_t x, uint32_t y, uint32_t z)
-{
-	unsigned __int128 v = (unsigned __int128)x * y * z;
-
-	return v > UINT64_MAX ? 0 : (uint64_t)v;
-}
-
 int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,
 		      struct occupancy *out)
 {
-#define DEVICE(column) value(t, TABLE_device, COLUMN_device_##column, device_row)
-#define CONFIG(column) value(t, TABLE_kernel_config, COLUMN_kernel_config_##column, config_row)
-	struct occupancy_device d;
-	struct occupancy_kernel k;
+#define DEVICE(column) .column = value(t, TABLE_device, COLUMN_device_##column, device_row)
+#define CONFIG(column)                                                                             \
+	.column = value(t, TABLE_kernel_config, COLUMN_kernel_config_##column, config_row)
+	struct row_device device;
+	struct row_kernel_config config;
 
 	if (device_row == TRACE_NO_ROW || config_row == TRACE_NO_ROW)
 		return E_UNSUPPORTED;
-	d = (struct occupancy_device){
-		.compute_major = DEVICE(compute_major),
-		.compute_minor = DEVICE(compute_minor),
-		.warp_size = DEVICE(warp_size),
-		.max_threads = DEVICE(max_threads_per_multiprocessor),
-		.max_blocks = DEVICE(max_blocks_per_multiprocessor),
-		.registers = DEVICE(registers_per_multiprocessor),
-		.shared_bytes = DEVICE(shared_per_multiprocessor_bytes),
-		.reserved_shared_bytes = DEVICE(reserved_shared_per_block_bytes),
-		.multiprocessors = DEVICE(multiprocessors),
+	device = (struct row_device){
+		DEVICE(compute_major),
+		DEVICE(compute_minor),
+		DEVICE(warp_size),
+		DEVICE(max_threads_per_multiprocessor),
+		DEVICE(max_blocks_per_multiprocessor),
+		DEVICE(registers_per_multiprocessor),
+		DEVICE(shared_per_multiprocessor_bytes),
+		DEVICE(reserved_shared_per_block_bytes),
+		DEVICE(multiprocessors),
 	};
-	k = (struct occupancy_kernel){
-		.block_threads = volume(CONFIG(block_x), CONFIG(block_y), CONFIG(block_z)),
-		.registers = CONFIG(registers),
-		.shared_bytes =
-			(uint64_t)CONFIG(static_shared_bytes) + CONFIG(dynamic_shared_bytes),
-		.configured_shared_bytes = CONFIG(executed_shared_bytes),
-		.grid_blocks = volume(CONFIG(grid_x), CONFIG(grid_y), CONFIG(grid_z)),
+	config = (struct row_kernel_config){
+		CONFIG(grid_x),
+		CONFIG(grid_y),
+		CONFIG(grid_z),
+		CONFIG(block_x),
+		CONFIG(block_y),
+		CONFIG(block_z),
+		CONFIG(registers),
+		CONFIG(static_shared_bytes),
+		CONFIG(dynamic_shared_bytes),
+		CONFIG(executed_shared_bytes),
 	};
-	return occupancy_compute(&d, &k, out);
+	return occupancy_of(&device, &config, out);
 #undef DEVICE
 #undef CONFIG
-}
-
-const char *occupancy_limiter_name(unsigned limiter)
-{
-	static const char *const names[OCCUPANCY_LIMITERS] = {
-		[OCCUPANCY_WARPS] = "warps",
-		[OCCUPANCY_REGISTERS] = "registers",
-		[OCCUPANCY_SHARED] = "shared memory",
-		[OCCUPANCY_BLOCKS] = "blocks",
-	};
-
-	return names[limiter];
 }

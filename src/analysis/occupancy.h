@@ -1,57 +1,12 @@
-/*
- * occupancy.h: theoretical occupancy: how many warps of a kernel can be resident on a
- * multiprocessor, as a share of what it can hold, and which resource is the limit. After NVIDIA's
- * documents: "CUDA C++ Programming Guide", section "Hardware Multithreading" and the tables of
- * technical specifications by compute capability, and the CUDA Occupancy Calculator.
- */
+/* occupancy.h: theoretical occupancy (schema/theoretical_occupancy.h) of rows of a trace. */
 #ifndef PITOT_ANALYSIS_OCCUPANCY_H
 #define PITOT_ANALYSIS_OCCUPANCY_H
 
+#include "schema/theoretical_occupancy.h"
 #include "trace/trace.h"
-
-enum occupancy_limiter {
-	OCCUPANCY_WARPS, /* threads per multiprocessor */
-	OCCUPANCY_REGISTERS,
-	OCCUPANCY_BLOCKS, /* blocks per multiprocessor */
-	OCCUPANCY_SHARED, /* shared memory; last: the driver sets its size to fit the others */
-	OCCUPANCY_LIMITERS,
-};
-
-struct occupancy_device {
-	uint32_t compute_major, compute_minor;
-	uint32_t warp_size;
-	uint32_t max_threads, max_blocks; /* per multiprocessor; max_blocks 0: unknown */
-	uint32_t registers; /* per multiprocessor */
-	uint32_t shared_bytes; /* per multiprocessor */
-	uint32_t reserved_shared_bytes; /* of every block */
-	uint32_t multiprocessors;
-};
-
-struct occupancy_kernel {
-	uint64_t block_threads;
-	uint32_t registers; /* per thread */
-	uint64_t shared_bytes; /* static and dynamic, per block */
-	uint32_t configured_shared_bytes; /* what the run was set to, of all blocks; 0: unknown */
-	uint64_t grid_blocks;
-};
-
-struct occupancy {
-	uint32_t blocks, warps; /* resident per multiprocessor; 0: such a block does not fit */
-	uint32_t max_warps;
-	enum occupancy_limiter limiter; /* the first in their order where several are equal */
-	uint32_t limits[OCCUPANCY_LIMITERS]; /* blocks if only this counted; UINT32_MAX: no limit */
-	uint64_t waves_milli; /* 1000 * blocks of the grid / those resident at once; 0: unknown */
-};
-
-/* 0, or E_UNSUPPORTED when the limits are not known well enough. */
-int occupancy_compute(const struct occupancy_device *d, const struct occupancy_kernel *k,
-		      struct occupancy *out);
 
 /* From rows of the tables, which must be loaded. E_UNSUPPORTED also for TRACE_NO_ROW. */
 int occupancy_of_rows(const struct trace *t, uint32_t device_row, uint32_t config_row,
 		      struct occupancy *out);
-
-/* "warps", "registers", "shared memory", "blocks". */
-const char *occupancy_limiter_name(unsigned limiter);
 
 #endif

@@ -9,7 +9,7 @@
 #define PITOT_EXPORT_PROTO_H
 
 #include "base/bytes.h"
-#include "export/raw_buffer.h"
+#include "base/raw_buffer.h"
 
 #define PROTO_FIELD_MAX (5 + VARINT_MAX) /* a tag and a number */
 

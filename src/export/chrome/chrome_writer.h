@@ -9,10 +9,10 @@
 #ifndef PITOT_EXPORT_CHROME_CHROME_WRITER_H
 #define PITOT_EXPORT_CHROME_CHROME_WRITER_H
 
+#include "base/json_text.h"
 #include "export/event_records.h"
 #include "export/export_merge.h"
 #include "export/export_stacks.h"
-#include "export/json_text.h"
 #include "export/lanes.h"
 
 enum row_kind {

@@ -1,4 +1,4 @@
-#include "export/json_text.h"
+#include "base/json_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
  * json_text.h: JSON written piece by piece into memory that is reserved (raw_buffer.h). base/json.h looks after commas and
  * nesting instead; this is for millions of objects of the same few shapes.
  */
-#ifndef PITOT_EXPORT_JSON_TEXT_H
-#define PITOT_EXPORT_JSON_TEXT_H
+#ifndef PITOT_BASE_JSON_TEXT_H
+#define PITOT_BASE_JSON_TEXT_H
 
 #include "base/json.h"
-#include "export/raw_buffer.h"
+#include "base/raw_buffer.h"
 
 #define NUMBER_MAX 24 /* bytes of the longest number */
 

@@ -7,8 +7,8 @@
  * failed and begun anew, so that what follows lands in the RAW_ROOM bytes that it always has; the
  * caller checks `failed` once in a while.
  */
-#ifndef PITOT_EXPORT_RAW_BUFFER_H
-#define PITOT_EXPORT_RAW_BUFFER_H
+#ifndef PITOT_BASE_RAW_BUFFER_H
+#define PITOT_BASE_RAW_BUFFER_H
 
 #include <string.h>
 
