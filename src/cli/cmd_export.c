@@ -14,7 +14,7 @@ static int option_format;
 static struct window_options option_window;
 static uint64_t option_split, option_rank;
 static bool format_given, split_given, rank_given;
-static bool option_stacks = true, option_force;
+static bool option_stacks = true, option_force, option_compact;
 
 #define FORMAT_NAME(name, ...) #name,
 static const char *const format_choices[] = { EXPORTERS(FORMAT_NAME) NULL };
@@ -58,6 +58,10 @@ static const struct option options[] = {
 	  .given = &rank_given,
 	  .argument = "N",
 	  .help = "json: rank of this recording in a distributed job (default 0)" },
+	{ .name = "compact",
+	  .type = OPTION_FLAG,
+	  .value = &option_compact,
+	  .help = "gpufl: one detail record for launches that are alike, not one a kernel" },
 	{ .name = "force",
 	  .letter = 'f',
 	  .type = OPTION_FLAG,
@@ -72,6 +76,7 @@ static const struct command_example examples[] = {
 	{ "pitot export train.pitot -o train.json.gz", "for HolisticTraceAnalysis" },
 	{ "pitot export train.pitot -o - --format json --since 10s --until 12s",
 	  "two seconds of it, to standard output" },
+	{ "pitot export train.pitot -o train.gpufl", "a folder of logs for gpufl's analyzer" },
 	{ NULL, NULL },
 };
 
@@ -134,6 +139,7 @@ static int make_options(const struct context *c, const struct trace *t, struct e
 	x->overwrite = option_force;
 	x->no_stacks = !option_stacks;
 	x->split_bytes = option_split;
+	x->compact = option_compact;
 	x->cancel = &terminal_stop_signal;
 	return EXIT_DONE;
 }
@@ -304,6 +310,11 @@ static int check_format(const struct context *c, const struct exporter *exporter
 	if (rank_given && !exporter->has_rank)
 		return cli_usage(c, "--rank: %s has no place for it; json has",
 				 exporter->file.name);
+	if (option_compact && !exporter->is_folder)
+		return cli_usage(c, "--compact: %s has no detail records; gpufl has",
+				 exporter->file.name);
+	if (standard_output && exporter->is_folder)
+		return cli_usage(c, "%s is a folder: name one with -o", exporter->file.name);
 	if (standard_output && (c->json || isatty(STDOUT_FILENO)))
 		return cli_usage(c, c->json ? "--json goes to standard output: name a file with -o"
 					    : "standard output is a terminal: name a file with -o");
@@ -342,10 +353,10 @@ const struct command cmd_export = {
 	.summary = "write a recording in the format of another tool",
 	.usage = "[options] [RECORDING]",
 	.description = "Writes a recording, by default the newest in the current folder, as a "
-		       "Perfetto trace or as Chrome "
-		       "trace JSON in the dialect of PyTorch's profiler. The format follows from "
-		       "the file's name: "
-		       ".perfetto-trace, .pftrace, .json, .json.gz.\n"
+		       "Perfetto trace, as Chrome "
+		       "trace JSON in the dialect of PyTorch's profiler, or as gpufl's logs. The "
+		       "format follows from the file's name: "
+		       ".perfetto-trace, .pftrace, .json, .json.gz, .gpufl.\n"
 		       "\n"
 		       "Every kernel, copy and memset is there once, with an arrow from the call "
 		       "that launched it. What "
@@ -354,7 +365,8 @@ const struct command cmd_export = {
 		       "Perfetto trace that would become larger than 2 GiB is written as several "
 		       "files, one after another "
 		       "in time: x.perfetto-trace, x-2.perfetto-trace and so on. A file gets its "
-		       "name when it is complete.",
+		       "name when it is complete. gpufl's logs are a folder with one of its own "
+		       "for each process.",
 	.options = options,
 	.operands_max = 1,
 	.examples = examples,

@@ -9,15 +9,17 @@
 #include "export/file_format.h"
 #include "trace/trace.h"
 
-/* F(name, suffixes, description, splits, has_rank, has_samples, write): members of struct exporter. */
+/* F(name, suffixes, description, splits, has_rank, has_samples, is_folder, write): members of struct exporter. */
 #define EXPORTERS(F)                                                                               \
 	F(perfetto, ".perfetto-trace .pftrace .perfetto .perfetto-trace.gz .pftrace.gz",           \
-	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true,         \
+	  "Perfetto protobuf, for ui.perfetto.dev and trace processor", true, false, true, false,  \
 	  perfetto_write)                                                                          \
 	F(json, ".json .json.gz",                                                                  \
 	  "Chrome trace JSON as PyTorch's profiler writes it, for HTA, Perfetto, "                 \
 	  "chrome://tracing",                                                                      \
-	  false, true, false, chrome_json_write)
+	  false, true, false, false, chrome_json_write)                                            \
+	F(gpufl, ".gpufl", "folder of gpufl's logs, for its analyzer, report, viz and agent",      \
+	  false, false, false, true, gpufl_write)
 
 struct export_options {
 	uint64_t since_ns,
@@ -27,6 +29,7 @@ struct export_options {
 	uint32_t rank; /* of a distributed job, where the format says so */
 	bool overwrite; /* replace an existing file */
 	bool no_stacks; /* leave out call stacks and CPU samples */
+	bool compact; /* gpufl: one kernel_detail for equal launches */
 	uint64_t
 		split_bytes; /* begin another file before this size, where the format can; 0: its own limit */
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* events; may be NULL */
@@ -57,6 +60,7 @@ struct exporter {
 	bool splits; /* minds split_bytes */
 	bool has_rank; /* minds rank */
 	bool has_samples; /* shows CPU samples and times off the CPU */
+	bool is_folder; /* what it writes: path is made, or gets a further session; overwrite replaces an equal one */
 	/*
 	 * Writes a recording to path, or to standard output when it is "-"; result is zeroed before. The file has its
 	 * name only when it is complete. 0, -ECANCELED after *cancel, -ENODATA and no file when there is no event to
@@ -66,7 +70,7 @@ struct exporter {
 		     struct export_result *result, struct error *e);
 };
 
-#define EXPORTER_WRITE(name, suffixes, description, splits, has_rank, has_samples, write)          \
+#define EXPORTER_WRITE(name, suffixes, description, splits, has_rank, has_samples, is_folder, write) \
 	int write(struct trace *t, const struct export_options *options, const char *path,         \
 		  struct export_result *result, struct error *e);
 EXPORTERS(EXPORTER_WRITE)

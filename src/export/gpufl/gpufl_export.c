@@ -1,0 +1,401 @@
+/*
+ * gpufl_export.c: a recording as gpufl's logs. Every process is a session, whose rows go to the sink that the recorder
+ * has (gpufl/gpufl_sink.h), in order of time, each with the definitions that it refers to before it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "export/export_merge.h"
+#include "export/export_stacks.h"
+#include "format/writer.h"
+#include "gpufl/gpufl_sink.h"
+#include "symbol/demangle.h"
+
+#define ROW_BYTES_MAX 512
+#define STACK_TEXT_MAX ((size_t)16 << 10)
+#define BACKGROUND_ROWS 100000 /* kernels that make a thread for compression worth it */
+
+/* What is handed on once a process, at its beginning … */
+static const enum table_id definitions[] = { TABLE_process,     TABLE_device,
+					     TABLE_nvtx_domain, TABLE_api_function,
+					     TABLE_counter,     TABLE_external_correlation };
+/* … and rows that are no events of export_merge, when their time has come. */
+static const enum table_id timed[] = { TABLE_clock, TABLE_capability, TABLE_nvtx };
+
+static const enum table_id events[] = { TABLE_kernel,       TABLE_memcpy,
+					TABLE_memset,       TABLE_graph_launch,
+					TABLE_api_call,     TABLE_synchronization,
+					TABLE_allocation,   TABLE_counter_sample,
+					TABLE_kernel_config };
+
+struct session {
+	struct exporter_state *owner;
+	size_t process;
+	struct sink *sink; /* NULL: no event yet, or closed */
+	bool opened; /* has a directory */
+	char id[GPUFL_ID_BYTES];
+	uint8_t *strings; /* one bit a string: the sink has it */
+	uint64_t next[ARRAY_SIZE(timed)]; /* rows */
+};
+
+struct exporter_state {
+	struct export_view view;
+	struct export_merge merge;
+	struct export_stacks stacks;
+	bool with_stacks;
+	const char *path;
+	struct error *error;
+	struct session *sessions; /* one a process */
+	uint8_t *configs; /* one byte a row: the sink has it */
+	VEC(uint32_t) losses; /* of the merge */
+};
+
+/* ---- rows ---- */
+
+static void hand_string(struct session *s, uint32_t id)
+{
+	const struct trace *t = s->owner->view.trace;
+	struct row_string row = { .id = id };
+
+	if (!id || id >= trace_string_count(t) || s->strings[id / 8] >> id % 8 & 1)
+		return;
+	s->strings[id / 8] |= (uint8_t)(1 << id % 8);
+	row.text.data = trace_string(t, id);
+	row.text.length = (uint32_t)trace_string_length(t, id);
+	s->sink->ops->append(s->sink, TABLE_string, &row);
+}
+
+static void hand_row(struct session *s, enum table_id table, uint64_t row);
+
+/* Ids of what references lead to are numbers of rows. */
+static void hand_config(struct session *s, uint32_t row)
+{
+	if (row == TRACE_NO_ROW || s->owner->configs[row])
+		return;
+	s->owner->configs[row] = 1;
+	hand_row(s, TABLE_kernel_config, row);
+}
+
+static void hand_row(struct session *s, enum table_id table, uint64_t row)
+{
+	const struct trace *t = s->owner->view.trace;
+	const struct table_schema *schema = schema_table(table);
+	_Alignas(8) uint8_t bytes[ROW_BYTES_MAX] = { 0 };
+	uint64_t missing = 0;
+	uint32_t id;
+
+	for (int c = 0; c < schema->column_count; c++) {
+		const struct column_schema *column = &schema->columns[c];
+		const uint8_t *values = trace_column(t, table, c);
+
+		if (!values || !column_has(trace_valid(t, table, c), row)) {
+			missing |= UINT64_C(1) << c;
+			continue;
+		}
+		memcpy(bytes + column->row_offset, values + row * column->width, column->width);
+		memcpy(&id, bytes + column->row_offset, sizeof(id));
+		if (column->type == COLUMN_TYPE_STRING)
+			hand_string(s, id);
+		else if (column->type == COLUMN_TYPE_REF && column->ref == TABLE_kernel_config)
+			hand_config(s, id);
+	}
+	memcpy(bytes, &missing, sizeof(missing));
+	id = (uint32_t)row;
+	if (table == TABLE_kernel_config || table == TABLE_api_function || table == TABLE_counter)
+		memcpy(bytes + schema->columns[0].row_offset, &id, sizeof(id));
+	s->sink->ops->append(s->sink, table, bytes);
+}
+
+static void hand_table(struct session *s, enum table_id table)
+{
+	const struct trace *t = s->owner->view.trace;
+
+	for (uint64_t row = trace_first_row(t, table, s->process);
+	     row < trace_first_row(t, table, s->process + 1); row++)
+		hand_row(s, table, row);
+}
+
+/* Rows up to a time. */
+static void hand_timed(struct session *s, uint64_t until_ns)
+{
+	const struct export_view *v = &s->owner->view;
+
+	for (size_t i = 0; i < ARRAY_SIZE(timed); i++) {
+		const uint64_t *time_ns =
+			trace_u64(v->trace, timed[i], schema_table(timed[i])->time_column);
+		uint64_t end = trace_first_row(v->trace, timed[i], s->process + 1);
+
+		for (; s->next[i] < end && time_ns[s->next[i]] <= until_ns; s->next[i]++)
+			if (timed[i] != TABLE_nvtx ||
+			    selection_has_time(&v->selection, true, time_ns[s->next[i]]))
+				hand_row(s, timed[i], s->next[i]);
+	}
+}
+
+/* ---- sessions ---- */
+
+static void demangle_name(void *user, const char *name, struct strbuf *out)
+{
+	(void)user;
+	demangle(name, out);
+}
+
+static void stack_text(void *user, uint32_t id, struct strbuf *out)
+{
+	struct session *s = user;
+	struct export_stacks *x = &s->owner->stacks;
+
+	if (export_stacks_find(x, s->process, id, true) < 0)
+		return;
+	for (size_t i = 0; i < x->frames.count && out->length < STACK_TEXT_MAX; i++) {
+		uint32_t frame = x->frames.data[i];
+
+		for (size_t line = MAX(x->stacks.frames.data[frame].line_count, 1); line-- > 0;) {
+			strbuf_adds(out, out->length ? "|" : "");
+			strbuf_adds(out, export_frame_name(x, frame, line));
+		}
+	}
+}
+
+static int open_sink(struct session *s)
+{
+	struct exporter_state *x = s->owner;
+	struct trace *t = x->view.trace;
+	const struct trace_process *p = trace_process(t, s->process);
+	uint64_t first = trace_first_row(t, TABLE_synchronization, s->process);
+	struct gpufl_options o = {
+		.files = { .log_path = x->path,
+			   .session = s->id,
+			   .max_bytes = UINT64_MAX,
+			   .background = trace_rows(t, TABLE_kernel) > BACKGROUND_ROWS },
+		.epoch_offset_ns = trace_unix_ns(t, p->start_ns) - (int64_t)p->start_ns,
+		.compact = x->view.options->compact,
+		.blocking_calls =
+			first == trace_first_row(t, TABLE_synchronization, s->process + 1),
+		.calls_max = SIZE_MAX,
+		.user = s,
+		.demangle = demangle_name,
+		.stack = x->with_stacks ? stack_text : NULL,
+	};
+	int r;
+
+	gpufl_id_from(s->id, p->session);
+	s->strings = calloc(trace_string_count(t) / 8 + 1, 1);
+	if (!s->strings)
+		return error_set(x->error, -ENOMEM, "out of memory");
+	if (x->view.options->overwrite)
+		gpufl_files_remove(x->path, s->id);
+	r = gpufl_sink_new(&o, &s->sink, x->error);
+	if (r == -EEXIST)
+		return error_set(x->error, r,
+				 "'%s/%s' exists: choose another folder with -o, or replace it "
+				 "with --force",
+				 x->path, s->id);
+	if (r < 0)
+		return r;
+	s->opened = true;
+	for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
+		s->next[i] = trace_first_row(t, timed[i], s->process);
+	for (size_t i = 0; i < ARRAY_SIZE(definitions); i++)
+		hand_table(s, definitions[i]);
+	return 0;
+}
+
+static int count_files(const struct session *s, struct export_result *result)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	struct stat st;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/%s", s->owner->path, s->id);
+	d = opendir(path);
+	while (d && (entry = readdir(d))) {
+		if (entry->d_name[0] == '.' || fstatat(dirfd(d), entry->d_name, &st, 0) < 0)
+			continue;
+		result->files++;
+		result->bytes += (uint64_t)st.st_size;
+	}
+	return d ? closedir(d) : -1;
+}
+
+static int close_sink(struct session *s, struct export_result *result)
+{
+	struct writer_stats stats = { 0 };
+	int r;
+
+	hand_timed(s, UINT64_MAX);
+	s->sink->ops->seal(s->sink);
+	s->sink->ops->stats(s->sink, &stats);
+	r = s->sink->ops->close(s->sink);
+	s->sink = NULL;
+	if (r < 0)
+		return error_errno(s->owner->error, -r, "cannot write to '%s'", s->owner->path);
+	if (stats.lost_rows)
+		return error_set(s->owner->error, -ENOMEM, "out of memory");
+	count_files(s, result);
+	return 0;
+}
+
+/* ---- events ---- */
+
+/* Rows go to the session of their process. */
+static int hand_event(struct exporter_state *x, const struct export_event *event)
+{
+	struct session *s = &x->sessions[event->process];
+	int r = s->sink ? 0 : open_sink(s);
+
+	if (r < 0)
+		return r;
+	hand_timed(s, event->start_ns);
+	if (event->kind != EVENT_NVTX)
+		hand_row(s, event_table(event->kind), event->row);
+	return 0;
+}
+
+/* What the format has a record for. */
+static bool is_written(const struct exporter_state *x, const struct export_event *event)
+{
+	if (event->kind == EVENT_NVTX)
+		return event->finished &&
+		       nvtx_columns(x->view.trace)->kind[event->row] != nvtx_kind_mark;
+	return event->kind != EVENT_CALL;
+}
+
+/* Of a process without a session, or of none, the first session has them. */
+static void hand_losses(struct exporter_state *x)
+{
+	size_t count = x->view.process_count, first = 0;
+
+	while (first < count && !x->sessions[first].sink)
+		first++;
+	for (size_t i = 0; i < x->losses.count && first < count; i++) {
+		const struct trace_loss *l = &x->merge.losses[x->losses.data[i]];
+		bool has_session = l->process < count && x->sessions[l->process].sink;
+		struct sink *sink = x->sessions[has_session ? l->process : first].sink;
+		struct row_string text = { .id = UINT32_MAX,
+					   .text = { l->detail, (uint32_t)strlen(l->detail) } };
+		struct row_loss row = { .reason = (uint8_t)l->reason,
+					.count = l->count,
+					.start_ns = l->start_ns,
+					.end_ns = l->end_ns,
+					.detail = UINT32_MAX };
+
+		sink->ops->append(sink, TABLE_string, &text);
+		sink->ops->append(sink, TABLE_loss, &row);
+		x->view.result->written[TABLE_loss]++;
+	}
+}
+
+static int write_events(struct exporter_state *x)
+{
+	static const bool kinds[EVENT_KINDS] = {
+		[EVENT_NVTX] = true,       [EVENT_CALL] = true,
+		[EVENT_ALLOCATION] = true, [EVENT_SYNC] = true,
+		[EVENT_COUNTER] = true,    [EVENT_WORK... EVENT_CUDA_EVENT - 1] = true
+	};
+	struct export_result *result = x->view.result;
+	struct export_event event;
+	int r;
+
+	while ((r = export_merge_next(&x->merge, &event)) > 0) {
+		if (event.kind == EVENT_LOSS && vec_push(&x->losses, (uint32_t)event.row) < 0)
+			return error_set(x->error, -ENOMEM, "out of memory");
+		if (!kinds[event.kind])
+			continue;
+		r = hand_event(x, &event);
+		if (r < 0)
+			return r;
+		result->written[event_table(event.kind)] += is_written(x, &event);
+	}
+	if (r == 0)
+		hand_losses(x);
+	return export_merge_end(&x->merge, r, x->error);
+}
+
+/* ---- all ---- */
+
+static int load(struct exporter_state *x, struct trace *t)
+{
+	static const enum table_id *const lists[] = { definitions, timed, events };
+	static const size_t counts[] = { ARRAY_SIZE(definitions), ARRAY_SIZE(timed),
+					 ARRAY_SIZE(events) };
+	int r = 0;
+
+	for (size_t l = 0; l < ARRAY_SIZE(lists); l++)
+		for (size_t i = 0; i < counts[l] && r >= 0; i++)
+			r = trace_load(t, lists[l][i], 0, x->error);
+	return r;
+}
+
+static int init(struct exporter_state *x, struct trace *t, const struct export_options *options,
+		struct export_result *result)
+{
+	int r = load(x, t);
+
+	if (r >= 0)
+		r = export_view_init(&x->view, t, options, result, false, x->error);
+	if (r >= 0)
+		r = export_merge_init(&x->merge, &x->view, x->error);
+	if (r < 0)
+		return r;
+	x->with_stacks = x->view.with_stacks;
+	if (x->with_stacks)
+		r = export_stacks_init(&x->stacks, t, x->error);
+	x->sessions = calloc(x->view.process_count + 1, sizeof(*x->sessions));
+	x->configs = calloc(trace_rows(t, TABLE_kernel_config) + 1, 1);
+	if (!x->sessions || !x->configs)
+		return error_set(x->error, -ENOMEM, "out of memory");
+	for (size_t p = 0; p < x->view.process_count; p++)
+		x->sessions[p] = (struct session){ .owner = x, .process = p };
+	return r;
+}
+
+/* Closes all sessions; after an error nothing of them stays. */
+static int close_sessions(struct exporter_state *x, int r, bool made)
+{
+	size_t count = x->sessions ? x->view.process_count : 0;
+
+	for (size_t p = 0; p < count && r >= 0; p++)
+		if (x->sessions[p].sink)
+			r = close_sink(&x->sessions[p], x->view.result);
+	for (size_t p = 0; p < count && r < 0; p++) {
+		struct session *s = &x->sessions[p];
+
+		if (s->sink)
+			s->sink->ops->abandon(s->sink);
+		if (s->opened)
+			gpufl_files_remove(x->path, s->id);
+	}
+	for (size_t p = 0; p < count; p++)
+		free(x->sessions[p].strings);
+	if (r < 0 && made)
+		rmdir(x->path);
+	return r;
+}
+
+int gpufl_write(struct trace *t, const struct export_options *options, const char *path,
+		struct export_result *result, struct error *e)
+{
+	struct error none = { 0 };
+	struct exporter_state x = { .path = path, .error = e ? e : &none };
+	bool made = access(path, F_OK) < 0;
+	int r;
+
+	*result = (struct export_result){ 0 };
+	r = init(&x, t, options, result);
+	if (r >= 0)
+		r = write_events(&x);
+	r = close_sessions(&x, r, made);
+	free(x.sessions);
+	free(x.configs);
+	vec_release(&x.losses);
+	export_merge_release(&x.merge);
+	export_stacks_release(&x.stacks);
+	export_view_release(&x.view);
+	return r;
+}

@@ -1,0 +1,239 @@
+#include "gpufl/gpufl_log.h"
+
+#include <errno.h>
+
+#define TIME_STEP_NS UINT64_C(256)
+#define DICTIONARY_BYTES_MAX ((size_t)8 << 20) /* of names; then a dictionary begins anew */
+
+static const struct batch_kind {
+	enum gpufl_channel channel;
+	const char *head, *columns; /* up to the session's id; the rest up to the rows */
+} kinds[BATCHES] = {
+#define KIND(name, channel, version, type, columns)                                                \
+	[BATCH_##name] = { GPUFL_##channel,                                                        \
+			   "{\"version\":" #version ",\"type\":\"" type "\",\"session_id\":\"",    \
+			   ",\"columns\":[" columns "],\"rows\":[" },
+	GPUFL_BATCHES(KIND)
+#undef KIND
+};
+
+static const char *const map_names[DICTIONARIES] = { "kernel_dict", "scope_name_dict",
+						     "function_dict" };
+
+int gpufl_log_init(struct gpufl_log *l, struct gpufl_files *files, const char *session)
+{
+	bool good = true;
+
+	*l = (struct gpufl_log){ .files = files };
+	memcpy(l->session, session, sizeof(l->session));
+	for (size_t i = 0; i < BATCHES; i++)
+		good &= raw_init(&l->batches[i].rows) && raw_init(&l->batches[i].after);
+	for (size_t i = 0; i < GPUFL_CHANNELS; i++)
+		good &= raw_init(&l->out[i]);
+	for (size_t i = 0; i < DICTIONARIES; i++) {
+		interner_init(&l->dictionaries[i].names);
+		l->dictionaries[i].first = 1;
+	}
+	return good ? 0 : -ENOMEM;
+}
+
+void gpufl_log_release(struct gpufl_log *l)
+{
+	for (size_t i = 0; i < BATCHES; i++) {
+		strbuf_release(&l->batches[i].rows);
+		strbuf_release(&l->batches[i].after);
+	}
+	for (size_t i = 0; i < GPUFL_CHANNELS; i++)
+		strbuf_release(&l->out[i]);
+	for (size_t i = 0; i < DICTIONARIES; i++) {
+		interner_release(&l->dictionaries[i].names);
+		strbuf_release(&l->dictionaries[i].fresh);
+	}
+	strbuf_release(&l->host);
+}
+
+/* ---- channels ---- */
+
+static void flush_channel(struct gpufl_log *l, enum gpufl_channel channel)
+{
+	struct strbuf *out = &l->out[channel];
+	int r = out->failed ? -ENOMEM : 0;
+
+	if (!l->begun || (!out->length && !out->failed))
+		return;
+	if (r == 0)
+		r = gpufl_files_write(l->files, channel, out->data, out->length);
+	*(r < 0 ? &l->lost : &l->records) += l->waiting[channel];
+	l->waiting[channel] = 0;
+	strbuf_clear(out);
+	out->failed = false;
+}
+
+static void add_lines(struct gpufl_log *l, enum gpufl_channel channel, const char *text,
+		      size_t length)
+{
+	if (raw_reserve(&l->out[channel], length))
+		raw_add(&l->out[channel], text, length);
+}
+
+void gpufl_line_everywhere(struct gpufl_log *l, const char *text, size_t length)
+{
+	for (unsigned c = 0; c < GPUFL_CHANNELS; c++) {
+		add_lines(l, (enum gpufl_channel)c, text, length);
+		l->waiting[c]++;
+	}
+}
+
+struct strbuf *gpufl_line(struct gpufl_log *l, enum gpufl_channel channel, const char *type)
+{
+	struct strbuf *out = &l->out[channel];
+
+	raw_reserve(out, 0);
+	TEXT(out, "{\"type\":\"");
+	raw_add(out, type, strlen(type));
+	TEXT(out, "\"");
+	l->waiting[channel]++;
+	return out;
+}
+
+size_t gpufl_log_waiting_bytes(const struct gpufl_log *l)
+{
+	size_t bytes = 0;
+
+	for (size_t c = 0; c < GPUFL_CHANNELS; c++)
+		bytes += l->out[c].length;
+	return bytes;
+}
+
+/* ---- dictionaries ---- */
+
+uint32_t gpufl_name(struct gpufl_log *l, enum gpufl_dictionary_id id, const char *text,
+		    size_t length)
+{
+	struct gpufl_dictionary *d = &l->dictionaries[id];
+	bool is_new;
+	int64_t item;
+
+	if (d->names.bytes > DICTIONARY_BYTES_MAX) {
+		d->first += (uint32_t)d->names.count;
+		interner_release(&d->names);
+		interner_init(&d->names);
+	}
+	item = interner_add(&d->names, text, length, &is_new);
+	l->lost += item < 0;
+	if (item < 0)
+		return 0;
+	if (is_new) {
+		strbuf_addf(&d->fresh, "%s\"%u\":\"", d->fresh.length ? "," : "",
+			    d->first + (uint32_t)item);
+		if (id == DICTIONARY_function)
+			strbuf_add(&d->fresh, text, length);
+		else
+			json_escape(&d->fresh, text, length);
+		strbuf_addc(&d->fresh, '"');
+	}
+	return d->first + (uint32_t)item;
+}
+
+static void put_dictionaries(struct gpufl_log *l)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	for (size_t i = 0; i < DICTIONARIES; i++) {
+		struct strbuf *fresh = &l->dictionaries[i].fresh;
+
+		if (!fresh->length)
+			continue;
+		if (!line.length)
+			strbuf_addf(&line,
+				    "{\"version\":1,\"type\":\"dictionary_update\","
+				    "\"session_id\":\"%s\"",
+				    l->session);
+		strbuf_addf(&line, ",\"%s\":{", map_names[i]);
+		strbuf_add(&line, fresh->data, fresh->length);
+		strbuf_addc(&line, '}');
+		line.failed |= fresh->failed;
+		strbuf_clear(fresh);
+		fresh->failed = false;
+	}
+	strbuf_adds(&line, "}\n");
+	if (line.length > 2 && !line.failed)
+		gpufl_line_everywhere(l, line.data, line.length);
+}
+
+/* ---- batches ---- */
+
+static void begin_batch(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns)
+{
+	struct gpufl_batch *b = &l->batches[id];
+	const struct batch_kind *kind = &kinds[id];
+	struct strbuf *s = &b->rows;
+
+	b->base_ns = time_ns - time_ns % TIME_STEP_NS;
+	raw_add(s, kind->head, strlen(kind->head));
+	raw_add(s, l->session, GPUFL_ID_BYTES - 1);
+	TEXT(s, "\"");
+	if (id == BATCH_host_metric)
+		raw_add(s, strbuf_text(&l->host), l->host.length);
+	TEXT_U64(s, "batch_id", ++l->batch_number);
+	TEXT_U64(s, "base_time_ns", b->base_ns);
+	raw_add(s, kind->columns, strlen(kind->columns));
+}
+
+struct strbuf *gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns)
+{
+	struct gpufl_batch *b = &l->batches[id];
+
+	raw_reserve(&b->rows, 0);
+	if (b->count++ == 0)
+		begin_batch(l, id, time_ns);
+	else
+		TEXT(&b->rows, ",");
+	TEXT(&b->rows, "[");
+	text_i64(&b->rows, (int64_t)(time_ns - b->base_ns));
+	return &b->rows;
+}
+
+static void seal_batch(struct gpufl_log *l, enum gpufl_batch_id id)
+{
+	struct gpufl_batch *b = &l->batches[id];
+	enum gpufl_channel channel = kinds[id].channel;
+
+	if (!b->count)
+		return;
+	put_dictionaries(l);
+	if (b->rows.failed || b->after.failed) {
+		l->lost += b->count;
+	} else {
+		TEXT(&b->rows, "]}\n");
+		add_lines(l, channel, b->rows.data, b->rows.length);
+		add_lines(l, channel, b->after.data, b->after.length);
+		l->waiting[channel] += b->count;
+	}
+	b->count = 0;
+	b->rows.failed = b->after.failed = false;
+	strbuf_clear(&b->rows);
+	strbuf_clear(&b->after);
+}
+
+void gpufl_row_end(struct gpufl_log *l, enum gpufl_batch_id id)
+{
+	TEXT(&l->batches[id].rows, "]");
+	if (l->batches[id].count < GPUFL_BATCH_ROWS)
+		return;
+	seal_batch(l, id);
+	flush_channel(l, kinds[id].channel);
+}
+
+void gpufl_log_seal(struct gpufl_log *l)
+{
+	for (unsigned id = 0; id < BATCHES; id++)
+		seal_batch(l, (enum gpufl_batch_id)id);
+	put_dictionaries(l);
+}
+
+void gpufl_log_flush(struct gpufl_log *l)
+{
+	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
+		flush_channel(l, (enum gpufl_channel)c);
+}

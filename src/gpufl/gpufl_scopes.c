@@ -1,0 +1,229 @@
+/*
+ * gpufl_scopes.c: scopes, which are push-pop ranges of a domain of their own, and NVTX's ranges.
+ *
+ * A scope is two rows, with an instance id of its own; its path (a|b|c) is what kernels launched inside name as user_scope. Other
+ * ranges are one record each when they end. Levels pair what lost calls have left unpaired (docs/format.md, section 5).
+ */
+#include "gpufl/gpufl_state.h"
+
+#define MISSING(row, column) ((row)->missing >> COLUMN_nvtx_##column & 1)
+#define PROBES 8 /* places of a thread */
+
+static bool is_at(const struct gpufl_thread *t, uint32_t thread, uint32_t domain)
+{
+	return t->depth && t->thread == thread && t->domain == domain;
+}
+
+static size_t place_of(uint32_t thread, uint32_t domain, size_t probe)
+{
+	return (hash_u64((uint64_t)domain << 32 | thread) + probe) % GPUFL_THREADS;
+}
+
+/* NULL: it has no open range. */
+static struct gpufl_thread *find_thread(const struct gpufl_sink *s, uint32_t thread,
+					uint32_t domain)
+{
+	for (size_t i = 0; i < PROBES; i++) {
+		struct gpufl_thread *t = &s->threads[place_of(thread, domain, i)];
+
+		if (is_at(t, thread, domain))
+			return t;
+	}
+	return NULL;
+}
+
+/* NULL: too many threads have open ranges. */
+static struct gpufl_thread *thread_at(struct gpufl_sink *s, uint32_t thread, uint32_t domain)
+{
+	struct gpufl_thread *found = find_thread(s, thread, domain);
+
+	for (size_t i = 0; i < PROBES && !found; i++) {
+		struct gpufl_thread *t = &s->threads[place_of(thread, domain, i)];
+
+		if (t->depth)
+			continue;
+		t->thread = thread;
+		t->domain = domain;
+		return t;
+	}
+	return found;
+}
+
+static bool is_scope(const struct gpufl_sink *s, uint32_t domain)
+{
+	return domain && domain == s->scope_domain;
+}
+
+uint32_t gpufl_scope_path(const struct gpufl_sink *s, uint32_t thread)
+{
+	const struct gpufl_thread *t =
+		s->scope_domain ? find_thread(s, thread, s->scope_domain) : NULL;
+
+	return t ? t->ranges[t->depth - 1].label : LABEL_GLOBAL;
+}
+
+/* ---- what is written ---- */
+
+static void write_scope(struct gpufl_sink *s, const struct gpufl_thread *t, unsigned depth,
+			uint64_t time_ns, bool ends, uint64_t runs)
+{
+	const struct gpufl_range *r = &t->ranges[depth];
+	struct strbuf *out = gpufl_row(&s->log, BATCH_scope, gpufl_time(s, time_ns));
+
+	gpufl_cell(out, r->instance);
+	gpufl_cell(out, r->name);
+	gpufl_cell(out, ends);
+	gpufl_cell(out, depth);
+	gpufl_cell(out, runs & UINT32_MAX);
+	gpufl_cell(out, runs >> 32);
+	gpufl_cell(out, gpufl_time(s, time_ns));
+	gpufl_cell(out, t->thread);
+	gpufl_row_end(&s->log, BATCH_scope);
+}
+
+static void write_range(struct gpufl_sink *s, uint32_t domain, uint32_t label, uint64_t start_ns,
+			uint64_t end_ns)
+{
+	struct strbuf *out = gpufl_line(&s->log, GPUFL_SCOPE, "nvtx_marker_event");
+
+	raw_reserve(out, s->identity.length);
+	raw_add(out, s->identity.data, s->identity.length);
+	TEXT(out, ",\"name\":\"");
+	gpufl_add_label(s, out, label);
+	TEXT(out, "\",\"domain\":\"");
+	gpufl_add_label(s, out, domain < ARRAY_SIZE(s->domains) ? s->domains[domain] : 0);
+	TEXT(out, "\"");
+	TEXT_U64(out, "start_ns", gpufl_time(s, start_ns));
+	TEXT_U64(out, "end_ns", gpufl_time(s, end_ns));
+	TEXT_U64(out, "duration_ns", end_ns - start_ns);
+	TEXT_U64(out, "marker_id", ++s->next_id);
+	TEXT(out, "}\n");
+}
+
+/* The innermost range of a thread is over. */
+static void end_range(struct gpufl_sink *s, struct gpufl_thread *t, uint64_t time_ns)
+{
+	const struct gpufl_range *r = &t->ranges[t->depth - 1];
+
+	time_ns = MAX(time_ns, r->start_ns);
+	if (is_scope(s, t->domain))
+		write_scope(s, t, t->depth - 1, time_ns, true, 0);
+	else
+		write_range(s, t->domain, r->label, r->start_ns, time_ns);
+	t->depth--;
+}
+
+/* ---- rows ---- */
+
+static struct gpufl_open *open_at(const struct gpufl_sink *s, uint64_t range)
+{
+	return &s->open[range % GPUFL_OPEN_MAX];
+}
+
+/* Of a scope that carries another one on, the path is that one's, unless it has a name of its own. */
+static uint32_t path_of(struct gpufl_sink *s, const struct row_nvtx *n,
+			const struct gpufl_thread *t, struct bytes_value name)
+{
+	uint32_t parent = t->depth ? t->ranges[t->depth - 1].label : 0;
+	const struct gpufl_open *token = open_at(s, n->range);
+	const struct interned *path;
+
+	if (MISSING(n, range) || !token->used || token->range != n->range)
+		return gpufl_label(s, parent, name);
+	path = &s->labels.items[token->label];
+	if (path->length >= name.length &&
+	    !memcmp(path->text + path->length - name.length, name.data, name.length))
+		return token->label;
+	return gpufl_label(s, token->label, name);
+}
+
+static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_thread *t)
+{
+	struct bytes_value name = gpufl_text(s, MISSING(n, message) ? 0 : n->message);
+	struct gpufl_range *r = &t->ranges[t->depth];
+	bool scope = is_scope(s, n->domain);
+	bool runs = !MISSING(n, payload_kind) && n->payload_kind == nvtx_payload_runs;
+
+	*r = (struct gpufl_range){ .start_ns = n->time_ns,
+				   .instance = scope ? ++s->next_id : 0,
+				   .level = MISSING(n, level) ? UINT8_MAX : n->level };
+	r->label = scope ? path_of(s, n, t, name) : gpufl_label(s, 0, name);
+	if (scope)
+		r->name = gpufl_name(&s->log, DICTIONARY_scope_name, name.data, name.length);
+	t->depth++;
+	if (scope)
+		write_scope(s, t, t->depth - 1, n->time_ns, false, runs ? n->payload : 0);
+}
+
+static void push_or_pop(struct gpufl_sink *s, const struct row_nvtx *n)
+{
+	bool pushes = n->kind == nvtx_kind_push;
+	struct gpufl_thread *t =
+		pushes ? thread_at(s, n->thread, n->domain) : find_thread(s, n->thread, n->domain);
+	uint8_t level = MISSING(n, level) ? UINT8_MAX : n->level;
+	/* A missing level is above all others: only the innermost range is concerned. */
+	unsigned keep = level == UINT8_MAX ? 0 : level + !pushes;
+
+	if (!t)
+		return;
+	while (t->depth && level != UINT8_MAX && t->ranges[t->depth - 1].level >= keep)
+		end_range(s, t, n->time_ns);
+	if (pushes && t->depth < GPUFL_DEPTH_MAX)
+		push(s, n, t);
+	else if (!pushes && t->depth &&
+		 (level == UINT8_MAX || t->ranges[t->depth - 1].level == level))
+		end_range(s, t, n->time_ns);
+}
+
+static void start(struct gpufl_sink *s, const struct row_nvtx *n)
+{
+	*open_at(s, n->range) = (struct gpufl_open){
+		.range = n->range,
+		.start_ns = n->time_ns,
+		.domain = n->domain,
+		.used = true,
+		.label = gpufl_label(s, 0, gpufl_text(s, MISSING(n, message) ? 0 : n->message)),
+	};
+}
+
+static void end(struct gpufl_sink *s, const struct row_nvtx *n)
+{
+	struct gpufl_open *o = open_at(s, n->range);
+
+	if (o->used && o->range == n->range && n->time_ns >= o->start_ns) {
+		write_range(s, o->domain, o->label, o->start_ns, n->time_ns);
+		o->used = false;
+	}
+}
+
+void gpufl_nvtx(struct gpufl_sink *s, const struct row_nvtx *n)
+{
+	s->last_ns = MAX(s->last_ns, n->time_ns);
+	switch (n->kind) {
+	case nvtx_kind_push:
+	case nvtx_kind_pop:
+		push_or_pop(s, n);
+		break;
+	case nvtx_kind_start:
+		start(s, n);
+		break;
+	case nvtx_kind_end:
+		end(s, n);
+		break;
+	case nvtx_kind_token:
+		*open_at(s, n->range) = (struct gpufl_open){
+			.range = n->range, .used = true, .label = gpufl_scope_path(s, n->thread)
+		};
+		break;
+	}
+}
+
+void gpufl_nvtx_domain(struct gpufl_sink *s, const struct row_nvtx_domain *d)
+{
+	struct bytes_value name = gpufl_text(s, d->name);
+
+	if (name.length == 5 && !memcmp(name.data, "pitot", 5))
+		s->scope_domain = d->id;
+	if (d->id < ARRAY_SIZE(s->domains))
+		s->domains[d->id] = gpufl_label(s, 0, name);
+}

@@ -1,0 +1,285 @@
+/* gpufl_session.c: what stands at the beginning and at the end of a session's logs, and losses. */
+#include <stdio.h>
+
+#include "base/path.h"
+#include "gpufl/gpufl_state.h"
+
+#define ROUND_NS UINT64_C(256) /* as gpufl_log.h */
+
+/* ---- the process ---- */
+
+void gpufl_process(struct gpufl_sink *s, const struct row_process *p)
+{
+	struct bytes_value path = gpufl_text(s, p->executable), host = gpufl_text(s, p->host);
+	struct strbuf *id = &s->identity;
+	const char *app = base_name(path.data);
+
+	s->process = *p;
+	if (s->has_process) /* it is in the logs as it was at first */
+		return;
+	s->has_process = true;
+	strbuf_clear(id);
+	strbuf_addf(id, ",\"pid\":%u,\"app\":", p->pid);
+	json_quote(id, app, strlen(app));
+	strbuf_addf(id, ",\"session_id\":\"%s\"", s->log.session);
+	strbuf_clear(&s->detail_head);
+	strbuf_addf(&s->detail_head,
+		    "{\"version\":1,\"type\":\"kernel_detail\",\"session_id\":\"%s\",\"pid\":%u,"
+		    "\"app\":",
+		    s->log.session, p->pid);
+	json_quote(&s->detail_head, app, strlen(app));
+	strbuf_adds(&s->detail_head, ",\"corr_id\":");
+	strbuf_clear(&s->log.host);
+	gpufl_key_text(&s->log.host, "hostname", host);
+	strbuf_adds(&s->log.host, ",\"ip_addr\":\"\"");
+}
+
+/* ---- devices ---- */
+
+void gpufl_device(struct gpufl_sink *s, const struct row_device *d)
+{
+	if (d->id >= GPUFL_DEVICES_MAX)
+		return;
+	s->new_device |= !s->has_device[d->id];
+	s->device_count += !s->has_device[d->id];
+	s->has_device[d->id] = true;
+	s->devices[d->id] = *d;
+}
+
+static const char *architecture(const struct row_device *d)
+{
+	static const char *const names[] = {
+		[5] = "Maxwell", [6] = "Pascal",     [7] = "Volta",     [8] = "Ampere",
+		[9] = "Hopper",  [10] = "Blackwell", [12] = "Blackwell"
+	};
+
+	if (d->compute_major == 7 && d->compute_minor == 5)
+		return "Turing";
+	if (d->compute_major == 8 && d->compute_minor == 9)
+		return "Ada Lovelace";
+	return d->compute_major < ARRAY_SIZE(names) && names[d->compute_major]
+		       ? names[d->compute_major]
+		       : "";
+}
+
+static void add_names(const struct gpufl_sink *s, const struct row_device *d, struct strbuf *out)
+{
+	strbuf_addf(out, "{\"id\":%u", d->id);
+	gpufl_key_text(out, "name", gpufl_text(s, d->name));
+	gpufl_key_text(out, "uuid", gpufl_text(s, d->uuid));
+	strbuf_adds(out, ",\"vendor\":\"NVIDIA\"");
+}
+
+static void add_device(const struct gpufl_sink *s, const struct row_device *d, struct strbuf *out)
+{
+	const uint64_t *v = s->readings[d->id].values;
+	uint64_t total = d->memory_bytes >> 20;
+	unsigned bus = 0;
+
+	/* Of domain:bus:device.function. */
+	if (sscanf(gpufl_text(s, d->pci).data, "%*x:%x", &bus) != 1)
+		bus = 0;
+	add_names(s, d, out);
+	strbuf_addf(out,
+		    ",\"pci_bus\":%u,\"used_mib\":%llu,\"free_mib\":%llu,\"total_mib\":%llu"
+		    ",\"util_gpu_pct\":%llu,\"util_mem_pct\":%llu,\"temp_c\":%llu,\"power_mw\":%llu"
+		    ",\"clk_gfx_mhz\":0,\"clk_sm_mhz\":%llu,\"clk_mem_mhz\":%llu,\"throttle_pwr\":0"
+		    ",\"throttle_therm\":0,\"pcie_rx_bw_bps\":0,\"pcie_tx_bw_bps\":0}",
+		    bus, (unsigned long long)v[METRIC_used],
+		    (unsigned long long)(total - MIN(total, v[METRIC_used])),
+		    (unsigned long long)total, (unsigned long long)v[METRIC_gpu_util],
+		    (unsigned long long)v[METRIC_mem_util], (unsigned long long)v[METRIC_temp],
+		    (unsigned long long)v[METRIC_power], (unsigned long long)v[METRIC_clock_sm],
+		    (unsigned long long)v[METRIC_clock_mem]);
+}
+
+/* With the keys that the reference writes and those that its readers look for. */
+static void add_static_device(const struct gpufl_sink *s, const struct row_device *d,
+			      struct strbuf *out)
+{
+	uint64_t l2 = d->missing >> COLUMN_device_l2_bytes & 1 ? 0 : d->l2_bytes;
+
+	add_names(s, d, out);
+	strbuf_addf(out, ",\"architecture\":\"%s\"", architecture(d));
+	strbuf_addf(out, ",\"compute_major\":%u,\"compute_minor\":%u", d->compute_major,
+		    d->compute_minor);
+	strbuf_addf(out, ",\"l2_cache_size_bytes\":%llu,\"shared_mem_per_block_bytes\":%u",
+		    (unsigned long long)l2, d->shared_per_block_bytes);
+	strbuf_addf(out, ",\"regs_per_block\":%u,\"multi_processor_count\":%u,\"warp_size\":%u",
+		    d->registers_per_block, d->multiprocessors, d->warp_size);
+	strbuf_addf(out,
+		    ",\"compute_capability_major\":%u,\"compute_capability_minor\":%u"
+		    ",\"l2_cache_size\":%llu,\"shared_mem_per_block\":%u}",
+		    d->compute_major, d->compute_minor, (unsigned long long)l2,
+		    d->shared_per_block_bytes);
+}
+
+static void add_devices(const struct gpufl_sink *s, const char *key,
+			void (*add)(const struct gpufl_sink *s, const struct row_device *d,
+				    struct strbuf *out),
+			struct strbuf *out)
+{
+	const char *separator = "";
+
+	strbuf_addf(out, ",\"%s\":[", key);
+	for (size_t i = 0; i < GPUFL_DEVICES_MAX; i++) {
+		if (!s->has_device[i])
+			continue;
+		strbuf_adds(out, separator);
+		add(s, &s->devices[i], out);
+		separator = ",";
+	}
+	strbuf_addc(out, ']');
+}
+
+/* ---- the beginning ---- */
+
+static void add_job_start(struct gpufl_sink *s, struct strbuf *out)
+{
+	uint64_t start = gpufl_time(s, s->has_process ? s->process.start_ns : s->first_ns);
+	const uint64_t *host = s->host.values;
+
+	strbuf_adds(out, "{\"version\":1,\"type\":\"job_start\"");
+	strbuf_add(out, s->identity.data, s->identity.length);
+	gpufl_key_text(out, "log_path",
+		       (struct bytes_value){ s->log_path, (uint32_t)strlen(s->log_path) });
+	strbuf_addf(out, ",\"ts_ns\":%llu", (unsigned long long)(start - start % ROUND_NS));
+	strbuf_add(out, strbuf_text(&s->log.host), s->log.host.length);
+	strbuf_addf(
+		out,
+		",\"host\":{\"cpu_pct\":%llu.%llu,\"ram_used_mib\":%llu,\"ram_total_mib\":%llu}",
+		(unsigned long long)host[METRIC_cpu] / 100,
+		(unsigned long long)host[METRIC_cpu] / 10 % 10,
+		(unsigned long long)host[METRIC_ram_used],
+		(unsigned long long)host[METRIC_ram_total]);
+	add_devices(s, "devices", add_device, out);
+	add_devices(s, "gpu_static_devices", add_static_device, out);
+	add_devices(s, "cuda_static_devices", add_static_device, out);
+	strbuf_adds(out, ",\"rocm_static_devices\":[],\"session_kind\":\"trace\"");
+	if (s->device_count)
+		strbuf_adds(out, ",\"profiling_engine\":\"nvidia.trace\"");
+	strbuf_adds(out, "}\n");
+}
+
+void gpufl_begin(struct gpufl_sink *s)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	add_job_start(s, &line);
+	s->new_device = false;
+	if (line.failed)
+		return;
+	if (s->log.begun) {
+		gpufl_line_everywhere(&s->log, line.data, line.length);
+		return;
+	}
+	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
+		gpufl_files_write(s->log.files, (enum gpufl_channel)c, line.data, line.length);
+	s->log.begun = true;
+	s->log.records += GPUFL_CHANNELS;
+}
+
+/* ---- capabilities ---- */
+
+void gpufl_capability(struct gpufl_sink *s, const struct row_capability *c)
+{
+	/* By our names; others stand for themselves. */
+	static const char *const features[][3] = {
+		{ "kernel", "kernel_events", "cupti_activity" },
+		{ "memcpy", "memcpy_activity", "cupti_memcpy_activity" },
+		{ "synchronization", "sync_activity", "cupti_synchronization" },
+		{ "graph_launch", "graph_activity", "cupti_graph_trace" },
+		{ "allocation", "memory_activity", "cupti_memory" },
+		{ "external_correlation", "external_correlation", "cupti_external_correlation" },
+	};
+	static const char *const statuses[] = { [capability_state_on] = "collected",
+						[capability_state_off] = "not_requested",
+						[capability_state_degraded] = "partial",
+						[capability_state_unavailable] = "skipped" };
+	struct bytes_value name = gpufl_text(s, c->name), none = { "", 0 };
+	const char *const *feature = NULL;
+	uint64_t hash = hash_bytes(name.data, name.length);
+	unsigned i = 0, off = c->state == capability_state_off;
+	struct strbuf *out;
+
+	while (i < s->capability_count && s->capabilities[i].name != hash)
+		i++;
+	if (i == GPUFL_CAPABILITIES_MAX || c->state >= ARRAY_SIZE(statuses))
+		return;
+	s->capability_count = MAX(s->capability_count, i + 1);
+	s->capabilities[i].name = hash;
+	for (size_t k = 0; k < ARRAY_SIZE(features); k++)
+		if (!strcmp(name.data, features[k][0]))
+			feature = features[k];
+	out = &s->capabilities[i].json;
+	strbuf_clear(out);
+	gpufl_key_text(out, "feature",
+		       feature ? (struct bytes_value){ feature[1], (uint32_t)strlen(feature[1]) }
+			       : name);
+	strbuf_addf(out,
+		    ",\"requested\":%s,\"status\":\"%s\",\"mode\":\"%s\",\"reason_code\":\"%s\"",
+		    off ? "false" : "true", statuses[c->state],
+		    off       ? "disabled"
+		    : feature ? feature[2]
+			      : "",
+		    off ? "not_requested" : "");
+	gpufl_key_text(out, "message",
+		       c->missing >> COLUMN_capability_reason & 1 ? none
+								  : gpufl_text(s, c->reason));
+}
+
+static void add_capabilities(const struct gpufl_sink *s, uint64_t end, struct strbuf *out)
+{
+	const char *engine = s->device_count ? "nvidia.trace" : "";
+
+	strbuf_addf(out,
+		    "{\"version\":1,\"type\":\"capture_capabilities\",\"session_id\":\"%s\""
+		    ",\"ts_ns\":%llu,\"requested_engine\":\"%s\",\"selected_engine\":\"%s\""
+		    ",\"capabilities\":[",
+		    s->log.session, (unsigned long long)end, engine, engine);
+	for (unsigned i = 0; i < s->capability_count; i++) {
+		const struct strbuf *json = &s->capabilities[i].json;
+
+		strbuf_adds(out, i ? ",{" : "{");
+		if (json->length)
+			strbuf_add(out, json->data + 1, json->length - 1);
+		strbuf_addc(out, '}');
+	}
+	strbuf_adds(out, "]}\n");
+}
+
+/* ---- losses and the end ---- */
+
+/* The format has no record of losses: this one is ours. */
+void gpufl_loss(struct gpufl_sink *s, const struct row_loss *l)
+{
+	const struct table_schema *table = schema_table(TABLE_loss);
+	const char *reason = schema_value_name(&table->columns[COLUMN_loss_reason], l->reason);
+	struct strbuf *out = gpufl_line(&s->log, GPUFL_SYSTEM, "pitot_loss");
+
+	raw_reserve(out, s->identity.length + 1024);
+	raw_add(out, s->identity.data, s->identity.length);
+	strbuf_addf(out, ",\"reason\":\"%s\"", reason ? reason : "unknown");
+	TEXT_U64(out, "count", l->count);
+	TEXT_U64(out, "start_ns", gpufl_time(s, l->start_ns));
+	TEXT_U64(out, "end_ns", gpufl_time(s, l->end_ns));
+	gpufl_key_text(out, "detail",
+		       l->missing >> COLUMN_loss_detail & 1 ? (struct bytes_value){ "", 0 }
+							    : gpufl_text(s, l->detail));
+	strbuf_adds(out, "}\n");
+	raw_reserve(out, 0);
+}
+
+void gpufl_end(struct gpufl_sink *s)
+{
+	_cleanup_strbuf_ struct strbuf lines = STRBUF_INIT;
+	bool ended = s->has_process && !(s->process.missing >> COLUMN_process_end_ns & 1);
+	uint64_t end = gpufl_time(s, ended ? MAX(s->process.end_ns, s->last_ns) : s->last_ns);
+
+	add_capabilities(s, end, &lines);
+	strbuf_adds(&lines, "{\"type\":\"shutdown\"");
+	strbuf_add(&lines, s->identity.data, s->identity.length);
+	strbuf_addf(&lines, ",\"ts_ns\":%llu}\n", (unsigned long long)end);
+	if (!lines.failed)
+		gpufl_line_everywhere(&s->log, lines.data, lines.length);
+}

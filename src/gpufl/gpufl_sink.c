@@ -1,0 +1,322 @@
+/*
+ * gpufl_sink.c: takes rows and keeps the definitions of an epoch.
+ *
+ * The first line of every file is job_start, which names the GPUs. They are known a moment after the process, so nothing is
+ * written until there is one, or BEGIN_NS have passed; a GPU that comes later gets another job_start.
+ */
+#include "gpufl/gpufl_sink.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "format/writer.h"
+#include "gpufl/gpufl_state.h"
+
+#define BEGIN_NS NS_PER_S
+#define BEGIN_BYTES ((size_t)1 << 20) /* that wait at most */
+#define CALLS_MAX 65536u
+
+static struct gpufl_sink *of(struct sink *s)
+{
+	return (struct gpufl_sink *)s;
+}
+
+/* ---- texts ---- */
+
+struct bytes_value gpufl_text(const struct gpufl_sink *s, uint32_t id)
+{
+	uint64_t text;
+
+	if (map_get(&s->texts, id, &text))
+		return *(const struct bytes_value *)(uintptr_t)text;
+	return (struct bytes_value){ "", 0 };
+}
+
+void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text)
+{
+	strbuf_addf(out, ",\"%s\":", key);
+	json_quote(out, text.data, text.length);
+}
+
+uint32_t gpufl_label(struct gpufl_sink *s, uint32_t path, struct bytes_value text)
+{
+	struct strbuf *label = &s->label;
+	int64_t id;
+
+	if (path == LABEL_GLOBAL || path == LABEL_UNKNOWN)
+		path = 0;
+	strbuf_clear(label);
+	if (path) {
+		gpufl_add_label(s, label, path);
+		strbuf_addc(label, '|');
+	}
+	json_escape(label, text.data, text.length);
+	if (path && label->length > LABEL_LENGTH_MAX)
+		return path;
+	id = s->labels.bytes < LABEL_BYTES_MAX
+		     ? interner_add(&s->labels, strbuf_text(label), label->length, NULL)
+		     : interner_find(&s->labels, strbuf_text(label), label->length);
+	s->log.lost += label->failed;
+	label->failed = false;
+	return id < 0 ? path : (uint32_t)id;
+}
+
+void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t label)
+{
+	const struct interned *text = &s->labels.items[label];
+
+	if (raw_reserve(out, text->length))
+		raw_add(out, text->text, text->length);
+}
+
+/* ---- definitions ---- */
+
+/* A copy of a row or a text of this epoch. NULL: no memory. */
+static void *define(struct gpufl_sink *s, struct map *map, uint32_t id, size_t size)
+{
+	void *copy = arena_alloc(&s->arena, size);
+
+	if (copy && map_put(map, id, (uint64_t)(uintptr_t)copy) == 0)
+		return copy;
+	s->log.lost++;
+	return NULL;
+}
+
+static void add_string(struct gpufl_sink *s, const struct row_string *r)
+{
+	struct bytes_value *text = define(s, &s->texts, r->id, sizeof(*text) + r->text.length + 1);
+
+	if (!text)
+		return;
+	*text = (struct bytes_value){ text + 1, r->text.length };
+	memcpy(text + 1, r->text.data, r->text.length);
+	((char *)(text + 1))[r->text.length] = '\0';
+}
+
+static void add_config(struct gpufl_sink *s, const struct row_kernel_config *r)
+{
+	struct row_kernel_config *copy = define(s, &s->configs, r->id, sizeof(*copy));
+
+	if (copy)
+		*copy = *r;
+}
+
+/*
+ * The clocks run alike, so a difference that is within the readings' width is no other one. CLOCK_REALTIME is set now and then.
+ */
+static void add_clock(struct gpufl_sink *s, const struct row_clock *r)
+{
+	int64_t offset = (int64_t)(r->realtime_ns - r->monotonic_ns);
+	uint64_t difference = offset > s->epoch_offset_ns
+				      ? (uint64_t)offset - (uint64_t)s->epoch_offset_ns
+				      : (uint64_t)s->epoch_offset_ns - (uint64_t)offset;
+
+	if (difference <= (uint64_t)r->width_ns + s->offset_width_ns)
+		return;
+	s->epoch_offset_ns = offset;
+	s->offset_width_ns = r->width_ns;
+}
+
+static void forget_definitions(struct gpufl_sink *s)
+{
+	map_clear(&s->texts);
+	map_clear(&s->configs);
+	map_clear(&s->shapes);
+	map_clear(&s->details);
+	arena_release(&s->arena);
+}
+
+/* ---- the operations ---- */
+
+static void append(struct sink *sink, enum table_id table, const void *row)
+{
+	struct gpufl_sink *s = of(sink);
+
+	switch (table) {
+	case TABLE_string:
+		add_string(s, row);
+		break;
+	case TABLE_kernel_config:
+		add_config(s, row);
+		break;
+	case TABLE_clock:
+		add_clock(s, row);
+		break;
+#define TAKE(name)                                                                                 \
+	case TABLE_##name:                                                                         \
+		gpufl_##name(s, row);                                                              \
+		break;
+		TAKE(process)
+		TAKE(device)
+		TAKE(capability)
+		TAKE(loss)
+		TAKE(kernel)
+		TAKE(memcpy)
+		TAKE(memset)
+		TAKE(synchronization)
+		TAKE(graph_launch)
+		TAKE(allocation)
+		TAKE(api_function)
+		TAKE(api_call)
+		TAKE(nvtx)
+		TAKE(nvtx_domain)
+		TAKE(counter)
+		TAKE(counter_sample)
+#undef TAKE
+	case TABLE_external_correlation:
+		gpufl_external(s, row);
+		break;
+	default:
+		break;
+	}
+	if (unlikely(!s->log.begun) && gpufl_log_waiting_bytes(&s->log) > BEGIN_BYTES)
+		gpufl_begin(s);
+}
+
+static void put_all(struct gpufl_sink *s)
+{
+	gpufl_metrics_end(s);
+	if (s->log.begun && s->new_device)
+		gpufl_begin(s);
+	gpufl_log_seal(&s->log);
+	gpufl_log_flush(&s->log);
+}
+
+/* What the recorder does after a recording's failure is not for this sink: it has its own end, and its log line. */
+static int seal(struct sink *sink)
+{
+	struct gpufl_sink *s = of(sink);
+
+	if (!s->log.begun && (s->device_count || clock_machine_ns() - s->created_ns >= BEGIN_NS))
+		gpufl_begin(s);
+	put_all(s);
+	return 0;
+}
+
+static void begin_epoch(struct sink *sink)
+{
+	struct gpufl_sink *s = of(sink);
+
+	/* Texts of devices come again, but a job_start may be due before. */
+	put_all(s);
+	forget_definitions(s);
+}
+
+static void free_sink(struct gpufl_sink *s)
+{
+	forget_definitions(s);
+	map_release(&s->texts);
+	map_release(&s->configs);
+	map_release(&s->shapes);
+	map_release(&s->details);
+	map_release(&s->functions);
+	map_release(&s->counters);
+	map_release(&s->stacks);
+	for (size_t i = 0; i < 2; i++) {
+		map_release(&s->calls.index[i]);
+		vec_release(&s->calls.items[i]);
+	}
+	for (size_t i = 0; i < GPUFL_CAPABILITIES_MAX; i++)
+		strbuf_release(&s->capabilities[i].json);
+	interner_release(&s->labels);
+	strbuf_release(&s->identity);
+	strbuf_release(&s->detail_head);
+	strbuf_release(&s->scratch);
+	strbuf_release(&s->label);
+	gpufl_log_release(&s->log);
+	free(s->threads);
+	free(s->open);
+	free(s);
+}
+
+static int close_sink(struct sink *sink)
+{
+	struct gpufl_sink *s = of(sink);
+	int r;
+
+	if (!s->log.begun)
+		gpufl_begin(s);
+	put_all(s);
+	gpufl_end(s);
+	gpufl_log_flush(&s->log);
+	r = gpufl_files_close(s->log.files);
+	free_sink(s);
+	return r;
+}
+
+static void abandon(struct sink *sink)
+{
+	struct gpufl_sink *s = of(sink);
+
+	if (gpufl_files_abandon(s->log.files))
+		free_sink(s);
+}
+
+static void add_stats(struct sink *sink, struct writer_stats *stats)
+{
+	const struct gpufl_sink *s = of(sink);
+
+	stats->bytes += gpufl_files_bytes(s->log.files);
+	stats->lost_rows += s->log.lost;
+}
+
+static const struct sink_ops gpufl_ops = {
+	.name = "gpufl",
+	.epoch = begin_epoch,
+	.append = append,
+	.seal = seal,
+	.close = close_sink,
+	.abandon = abandon,
+	.stats = add_stats,
+};
+
+static bool init(struct gpufl_sink *s, const struct gpufl_options *o)
+{
+	static const char *const labels[] = {
+		"", [LABEL_GLOBAL] = "global", [LABEL_UNKNOWN] = "unknown"
+	};
+	bool good;
+
+	s->sink.ops = &gpufl_ops;
+	s->options = *o;
+	s->epoch_offset_ns = o->epoch_offset_ns;
+	s->calls.max = o->calls_max ? o->calls_max : CALLS_MAX;
+	s->created_ns = clock_machine_ns();
+	interner_init(&s->labels);
+	s->threads = calloc(GPUFL_THREADS, sizeof(*s->threads));
+	s->open = calloc(GPUFL_OPEN_MAX, sizeof(*s->open));
+	good = s->threads && s->open && strlen(o->files.log_path) < sizeof(s->log_path);
+	for (size_t i = 0; i < ARRAY_SIZE(labels) && good; i++)
+		good = interner_add(&s->labels, labels[i], strlen(labels[i]), NULL) >= 0;
+	if (!good)
+		return false;
+	memcpy(s->log_path, o->files.log_path, strlen(o->files.log_path));
+	strbuf_addf(&s->identity, ",\"pid\":0,\"app\":\"\",\"session_id\":\"%s\"",
+		    o->files.session);
+	strbuf_addf(&s->detail_head,
+		    "{\"version\":1,\"type\":\"kernel_detail\",\"session_id\":\"%s\",\"pid\":0,"
+		    "\"app\":\"\",\"corr_id\":",
+		    o->files.session);
+	return !s->identity.failed && !s->detail_head.failed;
+}
+
+int gpufl_sink_new(const struct gpufl_options *o, struct sink **out, struct error *e)
+{
+	struct gpufl_sink *s = calloc(1, sizeof(*s));
+	struct gpufl_files *files;
+	int r;
+
+	if (!s || !init(s, o) || gpufl_log_init(&s->log, NULL, o->files.session) < 0) {
+		if (s)
+			free_sink(s);
+		return error_errno(e, ENOMEM, "cannot write to '%s'", o->files.log_path);
+	}
+	r = gpufl_files_open(&o->files, &files, e);
+	if (r < 0) {
+		free_sink(s);
+		return r;
+	}
+	s->log.files = files;
+	*out = &s->sink;
+	return 0;
+}

@@ -1,0 +1,173 @@
+/* gpufl_state.h: what the parts of the sink of gpufl's logs share. */
+#ifndef PITOT_GPUFL_GPUFL_STATE_H
+#define PITOT_GPUFL_GPUFL_STATE_H
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "gpufl/gpufl_log.h"
+#include "gpufl/gpufl_sink.h"
+
+#define GPUFL_DEVICES_MAX 64
+#define GPUFL_CAPABILITIES_MAX 32
+#define GPUFL_THREADS 1024 /* threads with open ranges, by domain */
+#define GPUFL_DEPTH_MAX 64 /* of ranges; deeper ones are not written */
+#define GPUFL_OPEN_MAX 4096 /* start-end ranges that are open, and tokens that are in use */
+
+/* Texts that outlive an epoch: paths of scopes, names of NVTX ranges; with JSON's escapes. Label 0 is "". */
+#define LABEL_GLOBAL 1u /* the path outside of scopes */
+#define LABEL_UNKNOWN 2u /* of a kernel whose launch is not known */
+#define LABEL_BYTES_MAX ((size_t)16 << 20) /* of all; then a path ends earlier, and a name is "" */
+#define LABEL_LENGTH_MAX 4096u
+
+/* What is known of a call by its correlation id. */
+struct gpufl_call {
+	uint32_t path, stack;
+	uint32_t external_kind;
+	uint64_t external_id;
+};
+
+/* The last calls: the index of the older half goes when the younger one is full. */
+struct gpufl_calls {
+	struct map index[2]; /* correlation id → item; [0] is the younger */
+	VEC(struct gpufl_call) items[2];
+	size_t max; /* of each */
+};
+
+/* A kernel with its configuration on a device. */
+struct gpufl_shape {
+	uint32_t kernel, dynamic_shared, registers;
+	struct bytes_value detail; /* of kernel_detail, from "grid" to the value of user_scope */
+};
+
+struct gpufl_range {
+	uint64_t start_ns, instance; /* CLOCK_MONOTONIC */
+	uint32_t label; /* of a scope its path, else its name */
+	uint32_t name; /* of a scope, in the dictionary */
+	uint8_t level;
+};
+
+/* Open push-pop ranges of a thread in a domain; free when there are none. */
+struct gpufl_thread {
+	uint32_t thread, domain, depth;
+	struct gpufl_range ranges[GPUFL_DEPTH_MAX];
+};
+
+/* A range that began elsewhere: a start-end range, or a token. */
+struct gpufl_open {
+	uint64_t range, start_ns;
+	uint32_t label, domain;
+	bool used;
+};
+
+enum gpufl_metric {
+	METRIC_gpu_util,
+	METRIC_mem_util,
+	METRIC_temp,
+	METRIC_power,
+	METRIC_used,
+	METRIC_clock_sm,
+	METRIC_fan,
+	METRIC_energy,
+	METRIC_clock_mem,
+	METRIC_cpu,
+	METRIC_ram_used,
+	METRIC_ram_total,
+	METRICS,
+};
+
+struct gpufl_readings {
+	uint64_t time_ns; /* CLOCK_MONOTONIC, of what is not written yet; 0: all is */
+	uint64_t values[METRICS]; /* the last ones, in the units of the format */
+};
+
+struct gpufl_sink {
+	struct sink sink;
+	struct gpufl_options options;
+	struct gpufl_log log;
+	char log_path[4096];
+	struct row_process process; /* texts are those of this epoch */
+	bool has_process;
+	struct strbuf identity; /* "pid":42,"app":"…","session_id":"…" */
+	struct strbuf scratch, label;
+	struct strbuf detail_head; /* of kernel_detail, up to corr_id */
+	int64_t epoch_offset_ns;
+	uint32_t offset_width_ns;
+	uint64_t created_ns; /* clock_machine_ns() */
+	uint64_t first_ns, last_ns; /* of the rows, CLOCK_MONOTONIC */
+	uint64_t next_id; /* of kernels and scopes */
+
+	/* Definitions of this epoch: */
+	struct arena arena;
+	struct map texts; /* string id → struct bytes_value */
+	struct map configs; /* id → struct row_kernel_config */
+	struct map shapes; /* device << 32 | config → struct gpufl_shape */
+	struct map functions; /* id → enum gpufl sync_type << 8 | api_kind */
+	uint32_t scope_domain; /* id of the domain of scopes; 0: unknown */
+	uint32_t domains[32]; /* label of their names, by id */
+
+	struct map details; /* compact: hash of what tells launches apart → corr_id */
+	struct map stacks; /* stack id → label of its frames */
+	struct gpufl_calls calls;
+	struct interner labels;
+	struct gpufl_thread *threads; /* GPUFL_THREADS */
+	struct gpufl_open *open; /* GPUFL_OPEN_MAX */
+
+	struct row_device devices[GPUFL_DEVICES_MAX];
+	bool has_device[GPUFL_DEVICES_MAX], new_device;
+	unsigned device_count;
+	struct gpufl_readings readings[GPUFL_DEVICES_MAX], host;
+	struct map counters; /* id → how to read it: gpufl_metrics.c */
+	struct {
+		uint64_t name; /* hash */
+		struct strbuf json;
+	} capabilities[GPUFL_CAPABILITIES_MAX];
+	unsigned capability_count;
+};
+
+/* Time since the epoch. */
+static inline uint64_t gpufl_time(const struct gpufl_sink *s, uint64_t monotonic_ns)
+{
+	return monotonic_ns + (uint64_t)s->epoch_offset_ns;
+}
+
+/* Text of a string id; "" for one that is not known. */
+struct bytes_value gpufl_text(const struct gpufl_sink *s, uint32_t id);
+/* Appends it with quotes, as ,"key":"text". */
+void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text);
+/* Label of a text that is not escaped yet, below a path if that is not 0; what there is instead where there is no room. */
+uint32_t gpufl_label(struct gpufl_sink *s, uint32_t path, struct bytes_value text);
+
+void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t label);
+
+/* What is known of a call; NULL: nothing. */
+const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t correlation);
+
+/* Rows of these tables: */
+void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *row);
+void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *row);
+void gpufl_memset(struct gpufl_sink *s, const struct row_memset *row);
+void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *row);
+void gpufl_allocation(struct gpufl_sink *s, const struct row_allocation *row);
+void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *row);
+void gpufl_api_call(struct gpufl_sink *s, const struct row_api_call *row);
+void gpufl_api_function(struct gpufl_sink *s, const struct row_api_function *row);
+void gpufl_external(struct gpufl_sink *s, const struct row_external_correlation *row);
+void gpufl_nvtx(struct gpufl_sink *s, const struct row_nvtx *row);
+void gpufl_nvtx_domain(struct gpufl_sink *s, const struct row_nvtx_domain *row);
+void gpufl_counter(struct gpufl_sink *s, const struct row_counter *row);
+void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample *row);
+void gpufl_process(struct gpufl_sink *s, const struct row_process *row);
+void gpufl_device(struct gpufl_sink *s, const struct row_device *row);
+void gpufl_capability(struct gpufl_sink *s, const struct row_capability *row);
+void gpufl_loss(struct gpufl_sink *s, const struct row_loss *row);
+
+/* The thread's innermost scope: the label of its path. */
+uint32_t gpufl_scope_path(const struct gpufl_sink *s, uint32_t thread);
+/* Writes readings that no batch has yet. */
+void gpufl_metrics_end(struct gpufl_sink *s);
+/* job_start; and again when there are more devices. */
+void gpufl_begin(struct gpufl_sink *s);
+/* capture_capabilities and shutdown. */
+void gpufl_end(struct gpufl_sink *s);
+
+#endif

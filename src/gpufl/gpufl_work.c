@@ -1,0 +1,433 @@
+/* gpufl_work.c: what GPUs did: kernels with their details, copies, memsets, graph launches; waits and allocations. */
+#include "gpufl/gpufl_state.h"
+#include "schema/theoretical_occupancy.h"
+
+#define MISSING(row, table, column) ((row)->missing >> COLUMN_##table##_##column & 1)
+#define VALUE(row, table, column) (MISSING(row, table, column) ? 0 : (row)->column)
+/* Whether a row of a span has both times, in order. */
+#define IS_TIMED(row, table)                                                                       \
+	(!MISSING(row, table, start_ns) && !MISSING(row, table, end_ns) &&                         \
+	 (row)->end_ns >= (row)->start_ns)
+
+#define DETAILS_MAX (1u << 20) /* of the compact form that are remembered */
+
+#define CELL(s, v) gpufl_cell((s), (v))
+
+static void saw(struct gpufl_sink *s, uint64_t end_ns)
+{
+	s->last_ns = MAX(s->last_ns, end_ns);
+}
+
+/* ---- kernels ---- */
+
+/* Six decimals. */
+static void key_share(struct strbuf *out, const char *key, uint64_t part, uint64_t whole)
+{
+	uint64_t millionths = whole ? MIN((part * 2000000 + whole) / (2 * whole), 1000000) : 0;
+
+	strbuf_addf(out, ",\"%s\":%u.%06u", key, (unsigned)(millionths / 1000000),
+		    (unsigned)(millionths % 1000000));
+}
+
+static void add_occupancy(const struct gpufl_sink *s, uint32_t device,
+			  const struct row_kernel_config *c, struct strbuf *out)
+{
+	/* In the order of the format. */
+	static const struct {
+		const char *key;
+		enum occupancy_limiter limiter;
+	} parts[] = { { "reg_occupancy", OCCUPANCY_REGISTERS },
+		      { "smem_occupancy", OCCUPANCY_SHARED },
+		      { "warp_occupancy", OCCUPANCY_WARPS },
+		      { "block_occupancy", OCCUPANCY_BLOCKS } };
+	static const char *const names[OCCUPANCY_LIMITERS] = {
+		[OCCUPANCY_WARPS] = "warps",
+		[OCCUPANCY_REGISTERS] = "registers",
+		[OCCUPANCY_SHARED] = "shared_mem",
+		[OCCUPANCY_BLOCKS] = "blocks",
+	};
+	struct occupancy o = { 0 };
+	bool known = device < GPUFL_DEVICES_MAX && s->has_device[device] &&
+		     occupancy_of(&s->devices[device], c, &o) == 0;
+	uint64_t warps = o.blocks ? o.warps / o.blocks : 0;
+
+	key_share(out, "occupancy", o.warps, o.max_warps);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		key_share(out, parts[i].key, o.limits[parts[i].limiter] * warps, o.max_warps);
+	strbuf_addf(out, ",\"limiting_resource\":\"%s\",\"max_active_blocks\":%u",
+		    known ? names[o.limiter] : "", o.blocks);
+}
+
+/* CUPTI's number. */
+static unsigned cache_config(uint8_t config)
+{
+	return config ? config - 1u : 0;
+}
+
+/* Of kernel_detail what launches of a shape have in common. */
+static void add_shape(const struct gpufl_sink *s, uint32_t device,
+		      const struct row_kernel_config *c, struct strbuf *out)
+{
+	strbuf_addf(out, ",\"grid\":\"(%u,%u,%u)\",\"block\":\"(%u,%u,%u)\"", c->grid_x, c->grid_y,
+		    c->grid_z, c->block_x, c->block_y, c->block_z);
+	strbuf_addf(out, ",\"static_shared\":%u,\"local_bytes\":%u,\"const_bytes\":0",
+		    c->static_shared_bytes, c->local_bytes_per_thread);
+	add_occupancy(s, device, c, out);
+	strbuf_addf(out,
+		    ",\"local_mem_total_bytes\":%llu,\"local_mem_per_thread_bytes\":%u"
+		    ",\"cache_config_requested\":%u,\"cache_config_executed\":%u"
+		    ",\"shared_mem_executed_bytes\":%u,\"user_scope\":\"",
+		    (unsigned long long)c->local_bytes_total, c->local_bytes_per_thread,
+		    cache_config(c->cache_config_requested), cache_config(c->cache_config_executed),
+		    VALUE(c, kernel_config, executed_shared_bytes));
+}
+
+static uint32_t kernel_name(struct gpufl_sink *s, struct bytes_value mangled)
+{
+	if (!mangled.length)
+		mangled = (struct bytes_value){ "?", 1 };
+	strbuf_clear(&s->scratch);
+	if (s->options.demangle)
+		s->options.demangle(s->options.user, mangled.data, &s->scratch);
+	if (!s->scratch.length)
+		strbuf_add(&s->scratch, mangled.data, mangled.length);
+	return gpufl_name(&s->log, DICTIONARY_kernel, strbuf_text(&s->scratch), s->scratch.length);
+}
+
+/* NULL: no memory. */
+static const struct gpufl_shape *shape_of(struct gpufl_sink *s, const struct row_kernel *k)
+{
+	static const struct row_kernel_config unknown;
+	const struct row_kernel_config *c = &unknown;
+	uint64_t *slot = map_at(&s->shapes, (uint64_t)k->device << 32 | k->config, 0), config;
+	struct gpufl_shape *shape;
+	char *detail;
+
+	if (!slot || *slot)
+		return slot ? (const void *)(uintptr_t)*slot : NULL;
+	if (map_get(&s->configs, k->config, &config))
+		c = (const void *)(uintptr_t)config;
+	shape = arena_alloc(&s->arena, sizeof(*shape));
+	if (!shape)
+		return NULL;
+	*shape = (struct gpufl_shape){ .kernel = kernel_name(s, gpufl_text(s, c->name)),
+				       .dynamic_shared = c->dynamic_shared_bytes,
+				       .registers = c->registers };
+	strbuf_clear(&s->scratch);
+	add_shape(s, k->device, c, &s->scratch);
+	detail = arena_strndup(&s->arena, strbuf_text(&s->scratch), s->scratch.length);
+	if (!detail)
+		return NULL;
+	shape->detail = (struct bytes_value){ detail, (uint32_t)s->scratch.length };
+	*slot = (uint64_t)(uintptr_t)shape;
+	return shape;
+}
+
+/* Label of the frames of a stack. */
+static uint32_t stack_label(struct gpufl_sink *s, uint32_t stack)
+{
+	uint64_t *slot;
+
+	if (!s->options.stack || !stack)
+		return 0;
+	slot = map_at(&s->stacks, stack, UINT64_MAX);
+	if (!slot)
+		return 0;
+	if (*slot == UINT64_MAX) {
+		strbuf_clear(&s->scratch);
+		s->options.stack(s->options.user, stack, &s->scratch);
+		*slot = gpufl_label(s, 0,
+				    (struct bytes_value){ strbuf_text(&s->scratch),
+							  (uint32_t)s->scratch.length });
+	}
+	return (uint32_t)*slot;
+}
+
+/* Id of a kernel, and its detail; in the compact form only the first of its kind has one. */
+static uint64_t kernel_detail(struct gpufl_sink *s, const struct gpufl_shape *shape, uint32_t path,
+			      uint32_t stack, struct strbuf *out)
+{
+	uint64_t id = ++s->next_id, *slot, key;
+
+	if (s->options.compact) {
+		if (s->details.count >= DETAILS_MAX)
+			map_clear(&s->details);
+		key = hash_u64((uint64_t)(uintptr_t)shape ^ hash_u64((uint64_t)path << 32 | stack));
+		slot = map_at(&s->details, key, id);
+		if (slot && *slot != id) {
+			s->next_id--;
+			return *slot;
+		}
+	}
+	raw_reserve(out, s->detail_head.length + shape->detail.length);
+	raw_add(out, s->detail_head.data, s->detail_head.length);
+	text_u64(out, id);
+	raw_add(out, shape->detail.data, shape->detail.length);
+	gpufl_add_label(s, out, path);
+	TEXT(out, "\",\"stack_trace\":\"");
+	gpufl_add_label(s, out, stack);
+	TEXT(out, "\"}\n");
+	s->log.waiting[GPUFL_DEVICE]++;
+	return id;
+}
+
+void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
+{
+	const struct gpufl_call *call = gpufl_call_find(s, k->correlation);
+	const struct gpufl_shape *shape = IS_TIMED(k, kernel) ? shape_of(s, k) : NULL;
+	bool queued = !MISSING(k, kernel, queued_ns);
+	enum gpufl_batch_id batch = queued ? BATCH_queued_kernel : BATCH_kernel;
+	uint64_t id;
+	struct strbuf *out;
+
+	s->log.lost += !shape && IS_TIMED(k, kernel);
+	if (!shape)
+		return;
+	saw(s, k->end_ns);
+	id = kernel_detail(s, shape, call ? call->path : LABEL_UNKNOWN,
+			   call ? stack_label(s, call->stack) : 0, &s->log.batches[batch].after);
+	out = gpufl_row(&s->log, batch, gpufl_time(s, k->start_ns));
+	CELL(out, shape->kernel);
+	CELL(out, k->stream);
+	CELL(out, k->end_ns - k->start_ns);
+	CELL(out, id);
+	CELL(out, shape->dynamic_shared);
+	CELL(out, shape->registers);
+	CELL(out, 1);
+	CELL(out, call ? call->external_kind : 0);
+	CELL(out, call ? call->external_id : 0);
+	CELL(out, k->device);
+	CELL(out, k->context);
+	CELL(out, VALUE(k, kernel, graph));
+	CELL(out, VALUE(k, kernel, graph_node));
+	CELL(out, k->correlation);
+	if (queued)
+		CELL(out, gpufl_time(s, k->queued_ns));
+	gpufl_row_end(&s->log, batch);
+}
+
+/* ---- other work ---- */
+
+void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *m)
+{
+	struct strbuf *out;
+
+	if (!IS_TIMED(m, memcpy))
+		return;
+	saw(s, m->end_ns);
+	out = gpufl_row(&s->log, BATCH_memcpy, gpufl_time(s, m->start_ns));
+	CELL(out, m->stream);
+	CELL(out, m->end_ns - m->start_ns);
+	CELL(out, m->bytes);
+	CELL(out, m->kind);
+	CELL(out, m->correlation);
+	CELL(out, m->device);
+	CELL(out, m->context);
+	CELL(out, VALUE(m, memcpy, graph));
+	CELL(out, VALUE(m, memcpy, graph_node));
+	CELL(out, m->source_kind);
+	CELL(out, m->destination_kind);
+	gpufl_row_end(&s->log, BATCH_memcpy);
+}
+
+static struct strbuf *identified_line(struct gpufl_sink *s, enum gpufl_channel channel,
+				      const char *type)
+{
+	struct strbuf *out = gpufl_line(&s->log, channel, type);
+
+	raw_reserve(out, s->identity.length);
+	raw_add(out, s->identity.data, s->identity.length);
+	return out;
+}
+
+void gpufl_memset(struct gpufl_sink *s, const struct row_memset *m)
+{
+	const struct gpufl_call *call = gpufl_call_find(s, m->correlation);
+	struct strbuf *out;
+
+	if (!IS_TIMED(m, memset))
+		return;
+	saw(s, m->end_ns);
+	out = identified_line(s, GPUFL_DEVICE, "memset_event");
+	TEXT(out, ",\"name\":\"memset\",\"platform\":\"cuda\",\"device_id\":\"");
+	text_u64(out, m->device);
+	TEXT(out, "\",\"stream_id\":\"");
+	text_u64(out, m->stream);
+	TEXT(out, "\",\"stack_trace\":\"");
+	gpufl_add_label(s, out, call ? stack_label(s, call->stack) : 0);
+	TEXT(out, "\",\"user_scope\":\"");
+	gpufl_add_label(s, out, call ? call->path : LABEL_UNKNOWN);
+	TEXT(out, "\",\"scope_depth\":0");
+	TEXT_U64(out, "start_ns", gpufl_time(s, m->start_ns));
+	TEXT_U64(out, "end_ns", gpufl_time(s, m->end_ns));
+	TEXT(out, ",\"api_start_ns\":0,\"api_exit_ns\":0");
+	TEXT_U64(out, "corr_id", m->correlation);
+	TEXT_U64(out, "bytes", m->bytes);
+	TEXT(out, "}\n");
+}
+
+void gpufl_graph_launch(struct gpufl_sink *s, const struct row_graph_launch *g)
+{
+	struct strbuf *out;
+
+	if (!IS_TIMED(g, graph_launch))
+		return;
+	saw(s, g->end_ns);
+	out = identified_line(s, GPUFL_SCOPE, "graph_launch_event");
+	TEXT_U64(out, "start_ns", gpufl_time(s, g->start_ns));
+	TEXT_U64(out, "end_ns", gpufl_time(s, g->end_ns));
+	TEXT_U64(out, "duration_ns", g->end_ns - g->start_ns);
+	TEXT_U64(out, "graph_id", g->graph);
+	TEXT_U64(out, "device_id", g->device);
+	TEXT_U64(out, "stream_id", g->stream);
+	TEXT_U64(out, "corr_id", g->correlation);
+	TEXT(out, "}\n");
+}
+
+/* ---- waits ---- */
+
+/* Kinds have the format's numbers. */
+static void add_wait(struct gpufl_sink *s, const struct row_synchronization *y)
+{
+	const struct gpufl_call *call = gpufl_call_find(s, y->correlation);
+	uint32_t stack = call ? stack_label(s, call->stack) : 0;
+	const struct interned *frames = &s->labels.items[stack];
+	struct strbuf *out;
+
+	saw(s, y->end_ns);
+	out = gpufl_row(&s->log, BATCH_synchronization, gpufl_time(s, y->start_ns));
+	CELL(out, y->end_ns - y->start_ns);
+	CELL(out, y->kind);
+	CELL(out, VALUE(y, synchronization, stream));
+	CELL(out, VALUE(y, synchronization, event));
+	CELL(out, y->context);
+	CELL(out, y->correlation);
+	CELL(out,
+	     stack ? gpufl_name(&s->log, DICTIONARY_function, frames->text, frames->length) : 0);
+	gpufl_row_end(&s->log, BATCH_synchronization);
+}
+
+void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *y)
+{
+	if (IS_TIMED(y, synchronization) && y->kind != synchronization_kind_unknown)
+		add_wait(s, y);
+}
+
+void gpufl_allocation(struct gpufl_sink *s, const struct row_allocation *a)
+{
+	struct strbuf *out;
+
+	if (MISSING(a, allocation, time_ns) || a->operation == memory_operation_unknown)
+		return;
+	saw(s, a->time_ns);
+	out = gpufl_row(&s->log, BATCH_allocation, gpufl_time(s, a->time_ns));
+	CELL(out, 0);
+	CELL(out, a->operation);
+	CELL(out, a->kind);
+	CELL(out, a->address);
+	CELL(out, a->bytes);
+	CELL(out, a->device);
+	CELL(out, VALUE(a, allocation, stream));
+	CELL(out, a->correlation);
+	gpufl_row_end(&s->log, BATCH_allocation);
+}
+
+/* ---- calls ---- */
+
+const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t correlation)
+{
+	uint64_t item;
+
+	for (size_t i = 0; i < 2; i++)
+		if (map_get(&s->calls.index[i], correlation, &item))
+			return &s->calls.items[i].data[item];
+	return NULL;
+}
+
+static void forget_older_calls(struct gpufl_calls *c)
+{
+	struct map index = c->index[1];
+	struct gpufl_call *data = c->items[1].data;
+	size_t capacity = c->items[1].capacity;
+
+	c->index[1] = c->index[0];
+	c->items[1].data = c->items[0].data;
+	c->items[1].count = c->items[0].count;
+	c->items[1].capacity = c->items[0].capacity;
+	map_clear(&index);
+	c->index[0] = index;
+	c->items[0].data = data;
+	c->items[0].count = 0;
+	c->items[0].capacity = capacity;
+}
+
+/* Room for what is known of a call. NULL: no memory. */
+static struct gpufl_call *call_at(struct gpufl_sink *s, uint64_t correlation)
+{
+	struct gpufl_calls *c = &s->calls;
+	const struct gpufl_call *known = gpufl_call_find(s, correlation);
+	struct gpufl_call call = { .path = LABEL_UNKNOWN };
+	uint64_t *slot;
+
+	if (known)
+		call = *known;
+	if (c->items[0].count >= c->max)
+		forget_older_calls(c);
+	slot = vec_reserve(&c->items[0], 1) < 0
+		       ? NULL
+		       : map_at(&c->index[0], correlation, c->items[0].count);
+	s->log.lost += !slot;
+	if (!slot)
+		return NULL;
+	if (*slot == c->items[0].count)
+		c->items[0].data[c->items[0].count++] = call;
+	return &c->items[0].data[*slot];
+}
+
+/* What a blocking function waits for, by its name; 0: for something else, or not at all. */
+static uint8_t waits_for(const char *name)
+{
+	if (strstr(name, "EventSync"))
+		return synchronization_kind_event;
+	if (strstr(name, "StreamSync"))
+		return synchronization_kind_stream;
+	if (strstr(name, "DeviceSync") || strstr(name, "CtxSync") || strstr(name, "ThreadSync"))
+		return synchronization_kind_context;
+	return synchronization_kind_unknown;
+}
+
+void gpufl_api_function(struct gpufl_sink *s, const struct row_api_function *f)
+{
+	uint8_t kind = f->kind == api_kind_synchronize ? waits_for(gpufl_text(s, f->name).data) : 0;
+
+	if (s->options.blocking_calls && kind && map_put(&s->functions, f->id, kind) < 0)
+		s->log.lost++;
+}
+
+void gpufl_api_call(struct gpufl_sink *s, const struct row_api_call *c)
+{
+	struct gpufl_call *call = call_at(s, c->correlation);
+	struct row_synchronization wait = { .start_ns = c->start_ns,
+					    .end_ns = c->end_ns,
+					    .correlation = c->correlation };
+	uint64_t kind;
+
+	if (call) {
+		call->path = gpufl_scope_path(s, c->thread);
+		call->stack = VALUE(c, api_call, stack);
+	}
+	if (c->end_ns < c->start_ns || !map_get(&s->functions, c->function, &kind))
+		return;
+	wait.kind = (uint8_t)kind;
+	add_wait(s, &wait);
+}
+
+void gpufl_external(struct gpufl_sink *s, const struct row_external_correlation *x)
+{
+	struct gpufl_call *call = call_at(s, x->correlation);
+
+	if (!call)
+		return;
+	call->external_kind = x->kind;
+	call->external_id = x->id;
+}

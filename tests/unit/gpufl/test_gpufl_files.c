@@ -1,0 +1,345 @@
+#include "gpufl/gpufl_files.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/bytes.h"
+#include "gpufl_fixture.h"
+
+#define OTHER "11111111-2222-4333-8444-555555555555"
+
+#define assert_begins(text, beginning)                                                             \
+	assert_int_equal(strncmp((text), beginning, strlen(beginning)), 0)
+
+static char told[512];
+
+static void tell(const char *text)
+{
+	assert_string_equal(told, ""); /* once */
+	snprintf(told, sizeof(told), "%s", text);
+}
+
+static struct gpufl_files *files_open(const char *folder, struct gpufl_files_options o)
+{
+	struct gpufl_files *f = NULL;
+	struct error e = { 0 };
+
+	told[0] = '\0';
+	o.log_path = folder;
+	o.session = SESSION;
+	o.tell = tell;
+	if (!o.min_free_bytes)
+		o.min_free_bytes = 1;
+	if (gpufl_files_open(&o, &f, &e) < 0)
+		fail_msg("%s", e.text);
+	return f;
+}
+
+static int put(struct gpufl_files *f, enum gpufl_channel channel, const char *text)
+{
+	return gpufl_files_write(f, channel, text, strlen(text));
+}
+
+static char *file_text(const char *folder, const char *name)
+{
+	struct strbuf text = STRBUF_INIT;
+
+	assert_int_equal(io_read_file(session_file(folder, name), 1 << 20, &text), 0);
+	return text.data;
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+	return access(session_file(folder, name), F_OK) == 0;
+}
+
+static void check_text(const char *folder, const char *name, const char *expected)
+{
+	char *text = window_text(folder, name);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+/* The number behind a key. */
+static unsigned long long number(const char *json, const char *key)
+{
+	const char *at = strstr(json, key);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(key) + 2, NULL, 10);
+}
+
+static void check_sidecar(const char *folder, unsigned window, const char *expected_end)
+{
+	char name[64];
+	struct strbuf payload = STRBUF_INIT;
+	char *sidecar;
+
+	snprintf(name, sizeof(name), "device.%u.log.gz", window);
+	assert_int_equal(io_read_file(session_file(folder, name), 1 << 20, &payload), 0);
+	snprintf(name, sizeof(name), ".gpufl-window.device.%u.json", window);
+	sidecar = file_text(folder, name);
+	assert_begins(sidecar, "{\"schema_version\":1,\"type\":\"transport_window\",");
+	assert_non_null(strstr(sidecar, "\"session_id\":\"" SESSION "\",\"channel\":\"device\""));
+	assert_non_null(strstr(sidecar, expected_end));
+	assert_int_equal(number(sidecar, "window_sequence"), window);
+	assert_int_equal(number(sidecar, "payload_bytes"), payload.length);
+	assert_int_equal(number(sidecar, "payload_crc32"),
+			 crc32(0, (const Bytef *)payload.data, (uInt)payload.length));
+	assert_true(number(sidecar, "closed_mono_ms") >= number(sidecar, "opened_mono_ms"));
+	assert_true(number(sidecar, "opened_mono_ms") > 0);
+	assert_true(number(sidecar, "created_wall_ms") > 1700000000000ull);
+	/* One member: its last four bytes are the size of the text. */
+	assert_int_equal(load_u32(payload.data + payload.length - 4), 8);
+	strbuf_release(&payload);
+	free(sidecar);
+}
+
+static void check_windows(void **state, bool background)
+{
+	struct gpufl_files *f =
+		files_open(*state, (struct gpufl_files_options){ .window_bytes = 10,
+								 .background = background });
+
+	assert_int_equal(put(f, GPUFL_DEVICE, "one\n"), 0);
+	assert_int_equal(put(f, GPUFL_DEVICE, "two\n"), 0);
+	assert_int_equal(put(f, GPUFL_SCOPE, "scope\n"), 0);
+	assert_int_equal(put(f, GPUFL_DEVICE, "three\n"), 0); /* does not fit */
+	assert_int_equal(put(f, GPUFL_DEVICE, "a window of its own\n"), 0);
+	assert_int_equal(put(f, GPUFL_DEVICE, "4444444\n"), 0);
+	assert_true(is_there(*state, ".tmp/device.log"));
+	assert_int_equal(gpufl_files_bytes(f), 48);
+	assert_int_equal(gpufl_files_close(f), 0);
+	check_text(*state, "device.1.log.gz", "one\ntwo\n");
+	check_text(*state, "device.2.log.gz", "three\n");
+	check_text(*state, "device.3.log.gz", "a window of its own\n");
+	check_text(*state, "device.4.log.gz", "4444444\n");
+	check_text(*state, "scope.1.log.gz", "scope\n");
+	check_sidecar(*state, 1, "\"payload_file\":\"device.1.log.gz\"");
+	check_sidecar(*state, 4, "\"payload_file\":\"device.4.log.gz\"");
+	assert_false(is_there(*state, "system.1.log.gz"));
+	assert_false(is_there(*state, ".tmp"));
+	assert_string_equal(told, "");
+	assert_int_equal(gpufl_files_remove(*state, SESSION), 0);
+	assert_false(is_there(*state, "."));
+}
+
+static void test_windows(void **state)
+{
+	check_windows(state, false);
+}
+
+static void test_windows_in_the_background(void **state)
+{
+	check_windows(state, true);
+}
+
+static void test_a_session_is_not_opened_twice(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 }), *g = NULL;
+	struct gpufl_files_options o = { .log_path = *state, .session = SESSION };
+	struct error e = { 0 };
+
+	assert_int_equal(gpufl_files_open(&o, &g, &e), -EEXIST);
+	assert_non_null(strstr(e.text, "cannot make '"));
+	o.log_path = "/dev/null/x";
+	assert_int_equal(gpufl_files_open(&o, &g, &e), -ENOTDIR);
+	assert_null(g);
+	assert_int_equal(gpufl_files_close(f), 0);
+}
+
+/* Others see that the session is alive, also after the program has closed all descriptors. */
+static void test_the_lock(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int status = 0, fd;
+	pid_t child = fork();
+
+	if (child == 0) {
+		fd = open(session_file(*state, ".gpufl-session.lock"), O_RDWR);
+		fcntl(fd, F_GETLK, &lock);
+		_exit(lock.l_type == F_WRLCK && lock.l_pid == getppid() ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	for (int i = 3; i < 64; i++)
+		close(i);
+	fd = open("/dev/null", O_RDONLY);
+	assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), 0);
+	assert_int_equal(gpufl_files_close(f), 0);
+	assert_int_equal(fcntl(fd, F_GETFD), 0); /* the program's own file is open */
+	close(fd);
+}
+
+static void check_marker(const char *folder, const char *name, const char *expected)
+{
+	char *text = file_text(folder, name);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void test_the_spool_has_a_limit(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ .max_bytes = 9 });
+	char *marker;
+
+	assert_int_equal(put(f, GPUFL_DEVICE, "four\n"), 0);
+	assert_int_equal(put(f, GPUFL_SCOPE, "4\n"), 0);
+	assert_int_equal(put(f, GPUFL_DEVICE, "3.\n"), -EDQUOT);
+	assert_int_equal(put(f, GPUFL_DEVICE, "\n"), -EDQUOT); /* for good */
+	assert_non_null(strstr(told, "spool_budget_exceeded"));
+	marker = file_text(*state, ".gpufl-transport-loss.spool.0.json");
+	assert_begins(marker,
+		      "{\"schema_version\":1,\"type\":\"transport_window_loss\",\"channel\":"
+		      "\"spool\",\"window_index\":0,\"reason\":\"spool_budget_exceeded:"
+		      "spool_bytes=10,max_spool_bytes=9,available_bytes=");
+	free(marker);
+	assert_int_equal(gpufl_files_close(f), -EDQUOT);
+	check_text(*state, "device.1.log.gz", "four\n");
+}
+
+static void test_the_disk_keeps_a_reserve(void **state)
+{
+	struct gpufl_files *f =
+		files_open(*state, (struct gpufl_files_options){ .min_free_bytes = UINT64_MAX });
+
+	assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), -ENOSPC);
+	assert_non_null(strstr(told, "filesystem_reserve_reached"));
+	assert_true(is_there(*state, ".gpufl-transport-loss.spool.0.json"));
+	assert_int_equal(gpufl_files_close(f), -ENOSPC);
+}
+
+/* A limit of the process is no signal, and no half of a line. */
+static void test_a_write_that_fails(void **state)
+{
+	struct rlimit before, limit;
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 200;
+	assert_int_equal(put(f, GPUFL_SCOPE, "first\n"), 0);
+	assert_int_equal(put(f, GPUFL_SCOPE, "second\n"), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	char line[199];
+
+	memset(line, 'x', sizeof(line));
+	line[sizeof(line) - 1] = '\0';
+	assert_int_equal(put(f, GPUFL_SCOPE, line), -EFBIG);
+	assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	check_marker(*state, ".gpufl-transport-loss.scope.1.json",
+		     "{\"schema_version\":1,\"type\":\"transport_window_loss\",\"channel\":\"scope"
+		     "\",\"window_index\":1,\"reason\":\"write_failed:errno=27 (File too large)\"}"
+		     "\n");
+	assert_non_null(strstr(told, "File too large"));
+	assert_int_equal(gpufl_files_close(f), -EFBIG);
+	check_text(*state, "scope.1.log.gz", "first\nsecond\n");
+}
+
+/* What is in place is never replaced, and the text stays for whoever repairs it. */
+static void test_a_window_that_is_there(void **state)
+{
+	struct gpufl_files *f =
+		files_open(*state, (struct gpufl_files_options){ .background = true });
+	char *text;
+	FILE *file;
+
+	assert_int_equal(put(f, GPUFL_SASS, "ours\n"), 0);
+	file = fopen(session_file(*state, ".gpufl-window.sass.1.json"), "w");
+	fputs("theirs", file);
+	fclose(file);
+	assert_int_equal(gpufl_files_close(f), -EEXIST);
+	check_marker(*state, ".gpufl-window.sass.1.json", "theirs");
+	assert_false(is_there(*state, "sass.1.log.gz"));
+	text = file_text(*state, ".tmp/sass.1.log");
+	assert_string_equal(text, "ours\n");
+	free(text);
+	assert_non_null(strstr(told, "publish_failed:errno=17"));
+}
+
+/* In the child of a fork the parent's windows stay the parent's. */
+static void test_forks(void **state)
+{
+	struct gpufl_files *f = files_open(
+		*state, (struct gpufl_files_options){ .window_bytes = 4, .background = true });
+	int status = 0;
+	pid_t child;
+
+	assert_int_equal(put(f, GPUFL_DEVICE, "one\n"), 0);
+	assert_int_equal(put(f, GPUFL_DEVICE, "two\n"), 0);
+	child = fork();
+	if (child == 0)
+		_exit(gpufl_files_abandon(f) ? 1 : 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(gpufl_files_close(f), 0);
+	check_text(*state, "device.2.log.gz", "two\n");
+	f = files_open(temp_file(*state, "more"), (struct gpufl_files_options){ 0 });
+	assert_int_equal(put(f, GPUFL_DEVICE, "one\n"), 0);
+	assert_true(gpufl_files_abandon(f));
+	check_marker(temp_file(*state, "more"), ".tmp/device.log", "one\n");
+}
+
+static void test_ids(void **state)
+{
+	char a[GPUFL_ID_BYTES], b[GPUFL_ID_BYTES];
+
+	(void)state;
+	gpufl_id_random(a);
+	gpufl_id_random(b);
+	assert_string_not_equal(a, b);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(strlen(a), 36);
+		assert_int_equal(a[14], '4');
+		assert_non_null(strchr("89ab", a[19]));
+		gpufl_id_from(a, 5);
+	}
+	gpufl_id_from(b, 5);
+	assert_string_equal(a, b);
+	gpufl_id_from(b, 6);
+	assert_string_not_equal(a, b);
+}
+
+/* Somebody's file in the directory is not removed. */
+static void test_what_is_removed(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+	FILE *file;
+
+	assert_int_equal(put(f, GPUFL_DEVICE, "one\n"), 0);
+	gpufl_files_abandon(f);
+	file = fopen(session_file(*state, "notes.txt"), "w");
+	fclose(file);
+	assert_int_equal(gpufl_files_remove(*state, SESSION), -ENOTEMPTY);
+	assert_true(is_there(*state, "notes.txt"));
+	assert_false(is_there(*state, ".tmp"));
+	assert_false(is_there(*state, ".gpufl-session.lock"));
+	assert_int_equal(gpufl_files_remove(*state, OTHER), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		folder_test(test_windows),
+		folder_test(test_windows_in_the_background),
+		folder_test(test_a_session_is_not_opened_twice),
+		folder_test(test_the_lock),
+		folder_test(test_the_spool_has_a_limit),
+		folder_test(test_the_disk_keeps_a_reserve),
+		folder_test(test_a_write_that_fails),
+		folder_test(test_a_window_that_is_there),
+		folder_test(test_forks),
+		cmocka_unit_test(test_ids),
+		folder_test(test_what_is_removed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
