@@ -9,6 +9,7 @@
 #include "base/helper_thread.h"
 #include "capture/capability_notes.h"
 #include "capture/collector.h"
+#include "capture/gpufl_live.h"
 #include "capture/log.h"
 #include "capture/park.h"
 #include "capture/process_exit.h"
@@ -47,10 +48,13 @@ enum session_state {
 	SESSION_ENDED, /* and so is the sink */
 };
 
+#define SESSION_SINKS 2
+
 struct session {
 	struct session *next;
 	struct settings settings;
-	struct sink *sink;
+	struct sink
+		*sinks[SESSION_SINKS]; /* the second may be NULL: gpufl's logs beside a recording */
 	atomic_uint state; /* the collector's; also the futex that session_close waits on */
 	atomic_bool closing; /* session_close wants its end */
 
@@ -83,6 +87,10 @@ static struct {
 } self;
 
 #define FOR_EACH_SESSION(s) for (struct session *s = self.sessions; s; s = s->next)
+#define FOR_EACH_SINK(session, sink)                                                               \
+	for (struct sink **sink = (session)->sinks; sink < (session)->sinks + SESSION_SINKS;       \
+	     sink++)                                                                               \
+		if (*sink)
 
 /* --- the beginning --- */
 
@@ -128,8 +136,10 @@ static struct session *new_session(const struct settings *settings, struct sink 
 		return NULL;
 	}
 	s->settings = *settings;
-	s->sink = sink ? sink : new_recording(settings);
-	if (s->sink)
+	s->sinks[0] = sink ? sink : new_recording(settings);
+	if (s->sinks[0] && *settings->log_path)
+		s->sinks[1] = gpufl_live_open(settings);
+	if (s->sinks[0])
 		return s;
 	free(s);
 	return NULL;
@@ -143,7 +153,7 @@ static void write_capability(const struct session *s, struct writer *w, struct r
 	row->name = rows_text(w, name);
 	row->got = rows_text(w, got);
 	ROW_MISSING(row, capability, method);
-	writer_append_to(w, s->sink, TABLE_capability, row);
+	writer_append_to(w, s->sinks[0], TABLE_capability, row);
 }
 
 /* What differs from the defaults, and where that is from. */
@@ -225,10 +235,12 @@ static bool start_first(struct session *s, enum session_way way)
 
 	self.writer = writer_new(&(struct writer_options){ 0 });
 	if (!self.writer) {
-		abandon(s->sink);
+		FOR_EACH_SINK(s, sink)
+		abandon(*sink);
 		return false;
 	}
-	writer_attach(self.writer, s->sink);
+	FOR_EACH_SINK(s, sink)
+	writer_attach(self.writer, *sink);
 	write_settings(s, self.writer);
 	if (collector_start() < 0) {
 		log_line("cannot start a thread");
@@ -386,14 +398,18 @@ bool session_has_environment(void)
 /* Rows of others are not this session's. Alone it has all, also those of work that begins after its end. */
 static void limit(struct session *s, uint64_t now)
 {
-	struct sink *sink = s->sink;
+	bool over = atomic_load(&s->state) == SESSION_OVER;
 
-	if (!sink->until_ns) {
-		sink->from_ns = s->settings.delay_ns ? settings_window_start_ns(&s->settings) : 0;
-		sink->until_ns = UINT64_MAX;
+	FOR_EACH_SINK(s, sink)
+	{
+		if (!(*sink)->until_ns) {
+			(*sink)->from_ns =
+				s->settings.delay_ns ? settings_window_start_ns(&s->settings) : 0;
+			(*sink)->until_ns = UINT64_MAX;
+		}
+		if (over && (*sink)->until_ns == UINT64_MAX)
+			(*sink)->until_ns = now;
 	}
-	if (atomic_load(&s->state) == SESSION_OVER && sink->until_ns == UINT64_MAX)
-		sink->until_ns = now;
 }
 
 static void set_state(struct session *s, unsigned state)
@@ -407,10 +423,13 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 	unsigned before = atomic_load(&s->state), state = before;
 
 	if (state == SESSION_COMING) {
-		s->sink->from_ns =
-			MAX(s->settings.start_ns, settings_window_start_ns(&s->settings));
-		s->sink->until_ns = UINT64_MAX;
-		writer_attach(w, s->sink);
+		FOR_EACH_SINK(s, sink)
+		{
+			(*sink)->from_ns =
+				MAX(s->settings.start_ns, settings_window_start_ns(&s->settings));
+			(*sink)->until_ns = UINT64_MAX;
+			writer_attach(w, *sink);
+		}
 		write_settings(s, w);
 		rows_clock(w, 0);
 		state = SESSION_WAITING;
@@ -489,7 +508,8 @@ void sessions_end(struct writer *w)
 			continue;
 		}
 		*at = s->next;
-		writer_detach(w, s->sink);
+		FOR_EACH_SINK(s, sink)
+		writer_detach(w, *sink);
 		set_state(s, SESSION_ENDED);
 	}
 	pthread_mutex_unlock(&list_lock);

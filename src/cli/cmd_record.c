@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cli/record_output.h"
@@ -47,6 +48,12 @@ static const struct option options[] = {
 	  .value = &request.name,
 	  .argument = "NAME",
 	  .help = "name of the recording (default: from the command)" },
+	{ .name = "log",
+	  .type = OPTION_STRING,
+	  .value = &request.log,
+	  .argument = "gpufl[=DIR]",
+	  .help = "write gpufl's logs while the command runs, into DIR (default: NAME.gpufl beside "
+		  "the recording)" },
 	/* clang-format off */
 	SETTINGS_REQUESTED(SETTING_OPTION)
 	/* clang-format on */
@@ -133,8 +140,14 @@ static int check_options(const struct context *c, int argc)
 		return cli_usage(c, "--cpu-only and --gpu-only leave nothing to record");
 	if (request.gpu_only && request.hz_given && request.hz)
 		return cli_usage(c, "--gpu-only takes no CPU samples; leave out --cpu");
+	if (request.log && strcmp(request.log, "gpufl") &&
+	    (strncmp(request.log, "gpufl=", 6) || !request.log[6]))
+		return cli_usage(c, "--log takes gpufl or gpufl=DIR, not '%s'", request.log);
 	if (pids.count)
 		request.cpu_only = true;
+	if (request.log && request.cpu_only)
+		return cli_usage(
+			c, "--log gpufl has GPU work, which --pid and --cpu-only do not record");
 	if (request.gpu_only)
 		request.hz = 0;
 	if (request.cpu_only && !request.hz)
@@ -231,6 +244,8 @@ static const struct command_example examples[] = {
 	  "train.py",
 	  "two processes in one recording, one record per graph launch" },
 	{ "pitot record --pid 1234 --duration 10s", "sample ten seconds of a running process" },
+	{ "pitot record --log gpufl=/var/log/gpufl -- ./server",
+	  "beside the recording, logs for gpufl's agent" },
 	{ NULL, NULL },
 };
 
@@ -254,7 +269,8 @@ const struct command cmd_record = {
 	.notes = "ENVIRONMENT\n\n"
 		 "COMMAND gets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH, which name "
 		 "libpitot.so, "
-		 "PITOT_RECORDING and PITOT_OPTIONS. Where Pythons are sampled from inside, "
+		 "PITOT_RECORDING, PITOT_OPTIONS and with --log PITOT_GPUFL. Where Pythons are "
+		 "sampled from inside, "
 		 "LD_PRELOAD names "
 		 "libpitot-preload.so, which removes itself before the program starts. If another "
 		 "tool "

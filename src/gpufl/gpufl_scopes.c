@@ -106,9 +106,9 @@ static void end_range(struct gpufl_sink *s, struct gpufl_thread *t, uint64_t tim
 	const struct gpufl_range *r = &t->ranges[t->depth - 1];
 
 	time_ns = MAX(time_ns, r->start_ns);
-	if (is_scope(s, t->domain))
+	if (r->instance)
 		write_scope(s, t, t->depth - 1, time_ns, true, 0);
-	else
+	else if (!is_scope(s, t->domain))
 		write_range(s, t->domain, r->label, r->start_ns, time_ns);
 	t->depth--;
 }
@@ -120,39 +120,37 @@ static struct gpufl_open *open_at(const struct gpufl_sink *s, uint64_t range)
 	return &s->open[range % GPUFL_OPEN_MAX];
 }
 
-/* Of a scope that carries another one on, the path is that one's, unless it has a name of its own. */
-static uint32_t path_of(struct gpufl_sink *s, const struct row_nvtx *n,
-			const struct gpufl_thread *t, struct bytes_value name)
+/*
+ * A push with a range carries a scope on that another thread has opened: it is inside of that one, and without a name of its own
+ * it is the same, whose rows are there already.
+ */
+static uint32_t carried_path(const struct gpufl_sink *s, const struct row_nvtx *n)
 {
-	uint32_t parent = t->depth ? t->ranges[t->depth - 1].label : 0;
 	const struct gpufl_open *token = open_at(s, n->range);
-	const struct interned *path;
 
-	if (MISSING(n, range) || !token->used || token->range != n->range)
-		return gpufl_label(s, parent, name);
-	path = &s->labels.items[token->label];
-	if (path->length >= name.length &&
-	    !memcmp(path->text + path->length - name.length, name.data, name.length))
-		return token->label;
-	return gpufl_label(s, token->label, name);
+	return !MISSING(n, range) && token->used && token->range == n->range ? token->label : 0;
 }
 
 static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_thread *t)
 {
 	struct bytes_value name = gpufl_text(s, MISSING(n, message) ? 0 : n->message);
 	struct gpufl_range *r = &t->ranges[t->depth];
+	uint32_t parent = t->depth ? t->ranges[t->depth - 1].label : 0, carried = 0;
 	bool scope = is_scope(s, n->domain);
 	bool runs = !MISSING(n, payload_kind) && n->payload_kind == nvtx_payload_runs;
 
 	*r = (struct gpufl_range){ .start_ns = n->time_ns,
-				   .instance = scope ? ++s->next_id : 0,
 				   .level = MISSING(n, level) ? UINT8_MAX : n->level };
-	r->label = scope ? path_of(s, n, t, name) : gpufl_label(s, 0, name);
-	if (scope)
-		r->name = gpufl_name(&s->log, DICTIONARY_scope_name, name.data, name.length);
 	t->depth++;
 	if (scope)
-		write_scope(s, t, t->depth - 1, n->time_ns, false, runs ? n->payload : 0);
+		carried = carried_path(s, n);
+	parent = carried ? carried : scope ? parent : 0;
+	r->label = carried && !name.length ? carried : gpufl_label(s, parent, name);
+	if (!scope || (carried && !name.length))
+		return;
+	r->instance = ++s->next_id;
+	r->name = gpufl_name(&s->log, DICTIONARY_scope_name, name.data, name.length);
+	write_scope(s, t, t->depth - 1, n->time_ns, false, runs ? n->payload : 0);
 }
 
 static void push_or_pop(struct gpufl_sink *s, const struct row_nvtx *n)

@@ -175,6 +175,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 
 static void put_all(struct gpufl_sink *s)
 {
+	gpufl_kernels_end(s);
 	gpufl_metrics_end(s);
 	if (s->log.begun && s->new_device)
 		gpufl_begin(s);
@@ -218,6 +219,7 @@ static void free_sink(struct gpufl_sink *s)
 	}
 	for (size_t i = 0; i < GPUFL_CAPABILITIES_MAX; i++)
 		strbuf_release(&s->capabilities[i].json);
+	vec_release(&s->early);
 	interner_release(&s->labels);
 	strbuf_release(&s->identity);
 	strbuf_release(&s->detail_head);

@@ -11,6 +11,7 @@
 #define GPUFL_CAPABILITIES_MAX 32
 #define GPUFL_THREADS 1024 /* threads with open ranges, by domain */
 #define GPUFL_DEPTH_MAX 64 /* of ranges; deeper ones are not written */
+#define GPUFL_EARLY_MAX 4096 /* kernels that wait for the row of their launch */
 #define GPUFL_OPEN_MAX 4096 /* start-end ranges that are open, and tokens that are in use */
 
 /* Texts that outlive an epoch: paths of scopes, names of NVTX ranges; with JSON's escapes. Label 0 is "". */
@@ -108,6 +109,7 @@ struct gpufl_sink {
 	struct map details; /* compact: hash of what tells launches apart → corr_id */
 	struct map stacks; /* stack id → label of its frames */
 	struct gpufl_calls calls;
+	VEC(struct row_kernel) early; /* until the next seal */
 	struct interner labels;
 	struct gpufl_thread *threads; /* GPUFL_THREADS */
 	struct gpufl_open *open; /* GPUFL_OPEN_MAX */
@@ -144,6 +146,8 @@ const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t co
 
 /* Rows of these tables: */
 void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *row);
+/* Writes kernels whose launch has not come. */
+void gpufl_kernels_end(struct gpufl_sink *s);
 void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *row);
 void gpufl_memset(struct gpufl_sink *s, const struct row_memset *row);
 void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *row);

@@ -171,9 +171,9 @@ static uint64_t kernel_detail(struct gpufl_sink *s, const struct gpufl_shape *sh
 	return id;
 }
 
-void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
+static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
+			 const struct gpufl_call *call)
 {
-	const struct gpufl_call *call = gpufl_call_find(s, k->correlation);
 	const struct gpufl_shape *shape = IS_TIMED(k, kernel) ? shape_of(s, k) : NULL;
 	bool queued = !MISSING(k, kernel, queued_ns);
 	enum gpufl_batch_id batch = queued ? BATCH_queued_kernel : BATCH_kernel;
@@ -204,6 +204,23 @@ void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
 	if (queued)
 		CELL(out, gpufl_time(s, k->queued_ns));
 	gpufl_row_end(&s->log, batch);
+}
+
+/* CUPTI can deliver a kernel before the thread that launched it is back from the call. */
+void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
+{
+	const struct gpufl_call *call = gpufl_call_find(s, k->correlation);
+
+	if (call || s->early.count >= GPUFL_EARLY_MAX || vec_push(&s->early, *k) < 0)
+		write_kernel(s, k, call);
+}
+
+void gpufl_kernels_end(struct gpufl_sink *s)
+{
+	for (size_t i = 0; i < s->early.count; i++)
+		write_kernel(s, &s->early.data[i],
+			     gpufl_call_find(s, s->early.data[i].correlation));
+	s->early.count = 0;
 }
 
 /* ---- other work ---- */

@@ -96,6 +96,8 @@ void record_environment(const struct record_injection *injection, struct strbuf 
 		return;
 	add_variable(out, "PITOT_RECORDING", injection->directory);
 	add_variable(out, "PITOT_OPTIONS", injection->options);
+	if (injection->log_path)
+		add_variable(out, "PITOT_GPUFL", injection->log_path);
 	if (injection->cuda) {
 		add_variable(out, CUDA_VARIABLE, injection->library);
 		add_variable(out, NVTX_VARIABLE, injection->library);

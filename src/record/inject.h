@@ -24,6 +24,7 @@ const char *record_foreign_injection(const char **value);
 
 struct record_injection {
 	const char *library, *directory, *options;
+	const char *log_path; /* of gpufl's logs, absolute; NULL: none */
 	bool cuda; /* let the driver and NVTX load it */
 	const char *preload; /* path of libpitot-preload.so, or NULL: not preloaded */
 };

@@ -75,6 +75,7 @@ static int prepare_child(void *user, pid_t pid, struct strbuf *environment, stru
 	struct record_injection injection = {
 		.library = r->library,
 		.directory = r->directory,
+		.log_path = r->log_path,
 		.cuda = !r->request->cpu_only,
 	};
 	const struct cpu_roots roots = { .pids = &pid, .count = 1 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "format/recording_dir.h"
 
 void recording_release(struct recording *r)
@@ -16,6 +17,7 @@ void recording_release(struct recording *r)
 	free(r->directory);
 	free(r->shown);
 	free(r->library);
+	free(r->log_path);
 	free(r->preload_library);
 	strbuf_release(&r->name);
 	strbuf_release(&r->options);
@@ -31,6 +33,29 @@ static char *shown_path(const char *absolute)
 
 	free(here);
 	return strdup(inside ? absolute + length + 1 : absolute);
+}
+
+/* Where gpufl's logs go: beside the recording, unless the option says. NULL: no memory. */
+static char *make_log_path(const char *option, const char *directory)
+{
+	const char *folder = strchr(option, '='), *suffix = ".pitot";
+	_cleanup_free_ char *here = NULL;
+	struct strbuf path = STRBUF_INIT;
+	size_t length = strlen(directory);
+
+	if (folder && folder[1] != '/') {
+		here = realpath(".", NULL);
+		strbuf_addf(&path, "%s/%s", here ? here : "", folder + 1);
+	} else if (folder) {
+		strbuf_adds(&path, folder + 1);
+	} else {
+		length -= has_suffix(directory, suffix) ? strlen(suffix) : 0;
+		strbuf_add(&path, directory, length);
+		strbuf_adds(&path, ".gpufl");
+	}
+	if (path.failed)
+		strbuf_release(&path);
+	return path.data;
 }
 
 void record_make_options(struct recording *r)
@@ -84,6 +109,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 	if (!r->directory)
 		return e->code;
 	r->shown = shown_path(r->directory);
+	r->log_path = r->request->log ? make_log_path(r->request->log, r->directory) : NULL;
 	r->identity.name = r->request->name ? r->request->name : r->name.data;
 	r->identity.command = argv;
 	r->identity.library = r->library;
@@ -98,7 +124,7 @@ int record_prepare(struct recording *r, int argc, char **argv, struct error *e)
 		err = writer_open(&writer_options, &r->writer, e);
 	if (err >= 0)
 		r->tree = process_tree_new(r->writer);
-	if (err >= 0 && (!r->tree || !r->shown))
+	if (err >= 0 && (!r->tree || !r->shown || (r->request->log && !r->log_path)))
 		err = error_set(e, -ENOMEM, "out of memory");
 	if (err < 0)
 		recording_dir_remove(r->directory, NULL);

@@ -48,6 +48,7 @@ struct recording {
 	char *directory; /* absolute */
 	char *shown; /* as the user would name it */
 	char *library;
+	char *log_path; /* of gpufl's logs, absolute; NULL: none */
 	struct strbuf name, options;
 	struct cpu_sampling cpu;
 	struct process_command running; /* with --pid */

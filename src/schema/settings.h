@@ -4,6 +4,7 @@
  * man page and completion, and the table in docs/record.md. Each that is not internal has a field of its key in struct pitot_options.
  *
  *	PITOT_RECORDING	absolute path of the recording's directory; without it nothing is recorded
+ *	PITOT_GPUFL	absolute path of a folder for gpufl's logs, written beside the recording
  *	PITOT_OPTIONS	"key=value;key=value"; an unknown key is ignored, so that versions can be mixed. Values are 0 or 1, decimal
  *			numbers (of nanoseconds, bytes, …) and names of choices
  *	PITOT_GRAPHS …	a setting by the name of its option, with a value as on the command line
@@ -114,8 +115,11 @@ enum setting_id {
 	SETTINGS_COUNT,
 };
 
+#define SETTINGS_PATH_MAX 4096
+
 struct settings {
-	char directory[4096]; /* of the recording; "": none */
+	char directory[SETTINGS_PATH_MAX]; /* of the recording; "": none */
+	char log_path[SETTINGS_PATH_MAX]; /* of gpufl's logs, beside the recording; "": none */
 	char name[128]; /* what the program calls itself; "": nothing */
 	bool disabled; /* the kill switch: nothing is to be recorded */
 	const char *engine_later; /* was requested, and is still to come; NULL: none */

@@ -226,19 +226,18 @@ static void read_variables(struct settings *s, struct error *e)
 }
 
 /* A program with privileges that its user lacks takes no orders from its environment: secure_getenv. */
-static void read_directory(struct settings *s, struct error *e)
+static void read_path(const char *name, char path[SETTINGS_PATH_MAX], struct error *e)
 {
-	const char *directory = variable("PITOT_RECORDING", NULL);
+	const char *value = variable(name, NULL);
 	struct error problem;
 
-	if (!directory)
+	if (!value || *path)
 		return;
-	if (directory[0] == '/' && strlen(directory) < sizeof(s->directory)) {
-		memcpy(s->directory, directory, strlen(directory) + 1);
+	if (value[0] == '/' && strlen(value) < SETTINGS_PATH_MAX) {
+		memcpy(path, value, strlen(value) + 1);
 		return;
 	}
-	error_set(&problem, E_USAGE, "PITOT_RECORDING='%.100s' is no absolute path of a folder",
-		  directory);
+	error_set(&problem, E_USAGE, "%s='%.100s' is no absolute path of a folder", name, value);
 	first(e, &problem);
 }
 
@@ -254,7 +253,8 @@ int settings_read(struct settings *s, const char *file, bool own, struct error *
 	if (name && !*s->name)
 		set_name(s, name);
 	if (!own)
-		read_directory(s, e);
+		read_path("PITOT_RECORDING", s->directory, e);
+	read_path("PITOT_GPUFL", s->log_path, e);
 	if (by_record && !own) {
 		settings_parse(s, options);
 		return e->code;

@@ -14,7 +14,8 @@ from waiting import PATIENCE, wait_until
 
 @pytest.fixture
 def record(build, source, environment, tmp_path):
-    """Plays a tape into the recorder: record("train", "key=value;…", "--repeat", "3"). The folder of the recording.
+    """Plays a tape into the recorder: record("train", "key=value;…", "--repeat", "3", VARIABLE="…"). The
+    folder of the recording.
 
     A tape is one of tests/data/tapes by its name, or a path.
     """
@@ -22,7 +23,7 @@ def record(build, source, environment, tmp_path):
     if not player.exists():
         pytest.skip("built without CUDA's headers")
 
-    def play(tape, options, *arguments):
+    def play(tape, options, *arguments, **more):
         folder = tmp_path / "recording.pitot"
         folder.mkdir()
         library = str(build / "libpitot.so")
@@ -31,7 +32,7 @@ def record(build, source, environment, tmp_path):
                      "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0"}
         path = tape if isinstance(tape, Path) else source / "tests" / "data" / "tapes" / f"{tape}.tape"
         result = subprocess.run([player, *arguments, path], capture_output=True, text=True, timeout=PATIENCE,
-                                env={**environment, **variables})
+                                env={**environment, **variables, **more})
         assert result.returncode == 0 and result.stderr == "", result.stderr
         return folder
 

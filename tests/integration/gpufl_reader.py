@@ -38,7 +38,7 @@ def read(analyzer, report, viz, folder):
         "names": sorted(set(kernels["name"])) if len(kernels) else [],
         "user_scopes": dict(kernels["user_scope"].value_counts()) if len(kernels) else {},
         "stacks": int(kernels["stack_trace"].astype(bool).sum()) if len(kernels) else 0,
-        "copies": len(copies), "copy_bytes": total(copies, "bytes"),
+        "copies": len(copies), "copy_bytes": total(copies, "bytes"), "copy_ns": total(copies, "duration_ns"),
         "scope_events": len(session.scope_events), "metrics": len(session.device_metrics),
         "devices": [device["name"] for device in session.static_devices],
         "capabilities": len(session.capture_capabilities), "report": text,

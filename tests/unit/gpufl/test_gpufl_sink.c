@@ -199,7 +199,9 @@ static void test_kernels_have_ids_of_their_own(void **state)
 	kernel(s, 2000, 3500, 90);
 	kernel(s, 1999, 2000, 90);
 	kernel(s, 4000, 4001, 91);
-	kernel(s, 5000, 5000, 92);
+	kernel(s, 5000, 5000, 92); /* of no call */
+	kernel(s, 6000, 6000, 93); /* before its call */
+	call(s, 1970, 1980, 93, 0);
 	ROW(s, kernel, .missing = 1u << COLUMN_kernel_start_ns, .config = 7);
 	ROW(s, kernel, .start_ns = 6000, .end_ns = 5000, .config = 7);
 	ROW(s, kernel, .start_ns = 7000, .end_ns = 7100, .queued_ns = 6900, .config = 7,
@@ -217,18 +219,20 @@ static void test_kernels_have_ids_of_their_own(void **state)
 					   "[208,1,13,1500,3,1000,64,1,4,1099511627776,0,1,0,0,90],"
 					   "[207,1,13,1,4,1000,64,1,4,1099511627776,0,1,0,0,90],"
 					   "[2208,1,13,1,5,1000,64,1,0,0,0,1,0,0,91],"
-					   "[3208,1,13,0,6,1000,64,1,0,0,0,1,0,0,92]]}");
+					   "[3208,1,13,0,7,1000,64,1,0,0,0,1,0,0,92],"
+					   "[4208,1,13,0,8,1000,64,1,0,0,0,1,0,0,93]]}");
 	CHECK_LINE(text, "kernel_event_batch", 1,
-		   KERNEL_HEAD(3, 1000006912) ",\"queued_ns\"],\"rows\":[[88,1,3,100,7,1000,64,1,0,"
+		   KERNEL_HEAD(3, 1000006912) ",\"queued_ns\"],\"rows\":[[88,1,3,100,6,1000,64,1,0,"
 					      "0,1,2,5,17179869184,91,1000006900]]}");
 	CHECK_LINE(text, "kernel_detail", 0,
 		   DETAIL(3, "step|in\\\"ner\\n\\u0001\xef\xbf\xbd|", "main|f\\\"8"));
 	CHECK_LINE(text, "kernel_detail", 1,
 		   DETAIL(4, "step|in\\\"ner\\n\\u0001\xef\xbf\xbd|", "main|f\\\"8"));
 	CHECK_LINE(text, "kernel_detail", 2, DETAIL(5, "global", ""));
-	CHECK_LINE(text, "kernel_detail", 3, DETAIL(6, "unknown", ""));
-	assert_non_null(find_line(text, "kernel_detail", 4));
-	assert_null(find_line(text, "kernel_detail", 5));
+	CHECK_LINE(text, "kernel_detail", 3, DETAIL(7, "unknown", ""));
+	CHECK_LINE(text, "kernel_detail", 4, DETAIL(8, "global", ""));
+	assert_non_null(find_line(text, "kernel_detail", 5));
+	assert_null(find_line(text, "kernel_detail", 6));
 	free(text);
 }
 
@@ -396,16 +400,24 @@ static void test_tokens_carry_paths(void **state)
 	    .range = 77);
 	for (uint32_t thread = 6; thread < 8; thread++) {
 		ROW(s, nvtx, .time_ns = 1600, .kind = nvtx_kind_push, .thread = thread, .domain = 3,
-		    .range = 77, .message = thread == 6 ? STEP : GEMM);
+		    .range = 77, .message = GEMM,
+		    .missing = thread == 6 ? 1u << COLUMN_nvtx_message : 0);
 		ROW(s, api_call, .start_ns = 1700, .end_ns = 1701, .thread = thread,
 		    .correlation = thread);
 		kernel(s, 2000, 2001, thread);
+		ROW(s, nvtx, .time_ns = 2000, .kind = nvtx_kind_pop, .thread = thread, .domain = 3);
 	}
 	close_sink(s);
 	text = window_text(*state, "device.1.log.gz");
 	assert_non_null(strstr(find_line(text, "kernel_detail", 0), "\"user_scope\":\"step\""));
 	assert_non_null(
 		strstr(find_line(text, "kernel_detail", 1), "\"user_scope\":\"step|_Z4gemm\""));
+	free(text);
+	text = window_text(*state, "scope.1.log.gz");
+	assert_non_null(strstr(text, "\"rows\":[[220,1,1,0,0,0,0,1000001500,5],"
+				     "[320,3,2,0,0,0,0,1000001600,7],"
+				     "[720,3,2,1,0,0,0,1000002000,7]]}"));
+	assert_null(find_line(text, "nvtx_marker_event", 0));
 	free(text);
 }
 
@@ -498,6 +510,7 @@ static void test_clocks(void **state)
 	char *text;
 
 	define(s);
+	call(s, 1000, 1001, 1, 0);
 	kernel(s, 2000, 2001, 1);
 	ROW(s, clock, .monotonic_ns = 2100, .realtime_ns = 2100 + EPOCH + 50, .width_ns = 50);
 	kernel(s, 2200, 2201, 1);
@@ -525,6 +538,7 @@ static void test_batches_and_epochs(void **state)
 	define(s);
 	assert_int_equal(s->ops->seal(s), 0);
 	assert_int_equal(access(session_file(*state, ".tmp/device.log"), F_OK), 0);
+	call(s, 1000, 1001, 1, 0);
 	for (unsigned i = 0; i < 2047; i++)
 		kernel(s, 2048, 2049, 1);
 	stat(session_file(*state, ".tmp/device.log"), &st);
@@ -538,7 +552,7 @@ static void test_batches_and_epochs(void **state)
 	ROW(s, kernel_config, .id = 7, .name = 50);
 	kernel(s, 3000, 3001, 1);
 	ROW(s, kernel_config, .id = 8, .name = 51);
-	ROW(s, kernel, .start_ns = 3002, .end_ns = 3003, .config = 8, .stream = 1,
+	ROW(s, kernel, .start_ns = 3002, .end_ns = 3003, .config = 8, .stream = 1, .correlation = 1,
 	    .missing = 1u << COLUMN_kernel_queued_ns);
 	close_sink(s);
 	text = window_text(*state, "device.1.log.gz");
@@ -565,9 +579,9 @@ static void test_the_last_calls_are_known(void **state)
 		kernel(s, 2000, 2001, i);
 	close_sink(s);
 	text = window_text(*state, "device.1.log.gz");
-	assert_non_null(strstr(find_line(text, "kernel_detail", 0), "\"user_scope\":\"unknown\""));
+	assert_non_null(strstr(find_line(text, "kernel_detail", 0), "\"user_scope\":\"global\""));
 	assert_non_null(strstr(find_line(text, "kernel_detail", 1), "\"user_scope\":\"global\""));
-	assert_non_null(strstr(find_line(text, "kernel_detail", 2), "\"user_scope\":\"global\""));
+	assert_non_null(strstr(find_line(text, "kernel_detail", 2), "\"user_scope\":\"unknown\""));
 	free(text);
 }
 

@@ -1,0 +1,192 @@
+"""gpufl's logs, live and by export, against the recording, and as the published reader of that format reads them."""
+import gzip
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+CHANNELS = "device", "scope", "system", "sass"
+READER = Path(__file__).parent / "gpufl_reader.py"
+
+
+class Session:
+    """A session's directory: its lines by channel, its batches' rows as dictionaries with their times."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.lines = {channel: self.read(channel) for channel in CHANNELS}
+
+    def read(self, channel):
+        lines = []
+        for n in range(1, 1000):
+            path = self.folder / f"{channel}.{n}.log.gz"
+            if not path.exists():
+                break
+            self.check_window(channel, n, path.read_bytes())
+            lines += gzip.decompress(path.read_bytes()).decode().splitlines()
+        return [json.loads(line, parse_constant=pytest.fail) for line in lines]
+
+    def check_window(self, channel, n, payload):
+        sidecar = json.loads((self.folder / f".gpufl-window.{channel}.{n}.json").read_text())
+        assert (sidecar["payload_bytes"], sidecar["payload_crc32"]) == (len(payload), zlib.crc32(payload))
+        assert sidecar["session_id"] == self.folder.name and sidecar["window_sequence"] == n
+        assert int.from_bytes(payload[-4:], "little") == len(gzip.decompress(payload))
+
+    def of(self, channel, kind):
+        return [line for line in self.lines[channel] if line["type"] == kind]
+
+    def rows(self, channel, kind):
+        found = []
+        for batch in self.of(channel, kind):
+            assert batch["base_time_ns"] % 256 == 0 and batch["rows"] and len(batch["rows"]) <= 2048
+            for row in batch["rows"]:
+                assert len(row) == len(batch["columns"])
+                row = dict(zip(batch["columns"], row))
+                found.append({**row, "start_ns": batch["base_time_ns"] + row["dt_ns"]})
+        return found
+
+    def names(self, which):
+        return {int(key): name for line in self.of("device", "dictionary_update") for key, name in line.get(which, {}).items()}
+
+    def check_frame(self):
+        """What holds for every session that has ended in order."""
+        for channel, lines in self.lines.items():
+            assert [lines[0]["type"], lines[-2]["type"], lines[-1]["type"]] == ["job_start", "capture_capabilities", "shutdown"], channel
+            assert all(line["session_id"] == self.folder.name for line in lines)
+            assert lines[0]["ts_ns"] <= lines[-1]["ts_ns"]
+        assert not (self.folder / ".tmp").exists()
+        ids = [row["corr_id"] for row in self.rows("device", "kernel_event_batch")]
+        assert len(set(ids)) == len(ids) and sorted(ids) == sorted(line["corr_id"] for line in self.of("device", "kernel_detail"))
+
+    def kernels(self):
+        details = {line["corr_id"]: line for line in self.of("device", "kernel_detail")}
+        return Counter((row["duration_ns"], row["stream_id"], row["true_corr_id"], details[row["corr_id"]]["grid"],
+                        details[row["corr_id"]]["block"], row["device_id"], row["context_id"], row["graph_node_id"])
+                       for row in self.rows("device", "kernel_event_batch"))
+
+
+def only_session(folder):
+    [path] = folder.iterdir()
+    session = Session(path)
+    session.check_frame()
+    return session
+
+
+@pytest.fixture(scope="session")
+def reader():
+    """reader(folder): totals of the published reader; None where it is not there."""
+    package = os.environ.get("PITOT_GPUFL_PACKAGE")
+    spec = importlib.util.find_spec("gpufl")
+    if not package and spec and spec.origin:
+        package = Path(spec.origin).parent.parent
+    if not package or not all(importlib.util.find_spec(name) for name in ("pandas", "rich")):
+        return None
+
+    def read(folder):
+        result = subprocess.run([sys.executable, READER, package, folder], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return read
+
+
+class Totals:
+    """Of `pitot report`."""
+
+    def __init__(self, report):
+        copies = [row for row in report["copies"] if not row["set"]]
+        self.kernels = sum(gpu["busy"]["kernels"]["count"] for gpu in report["gpus"])
+        self.kernel_ns = sum(gpu["busy"]["kernels"]["sum_ns"] for gpu in report["gpus"])
+        self.copies, self.copy_bytes = (sum(row[key] for row in copies) for key in ("count", "bytes"))
+        self.copy_ns = sum(row["total_ns"] for row in copies)
+        self.sets = sum(row["count"] for row in report["copies"] if row["set"])
+        self.names = {item["symbol"]: item["name"] for item in report["hotspots"]["items"]}
+
+
+def check_reader(reader, session, totals):
+    got = reader(session.folder)
+    assert got["kernels"] == got["ids"] == totals.kernels and got["kernel_ns"] == totals.kernel_ns
+    assert (got["copies"], got["copy_bytes"], got["copy_ns"]) == (totals.copies, totals.copy_bytes, totals.copy_ns)
+    assert len(got["names"]) == len(totals.names) and got["devices"] and got["capabilities"]
+    for words in "Total Kernels", "Compute:", "L2 Cache:":
+        assert words in got["report"]
+
+
+@pytest.mark.parametrize("tape", ["kinds", "graphs-launch"])
+def test_live_and_export_have_what_the_recording_has(record, pitot, rows, reader, tmp_path, tape):
+    logs = tmp_path / "live.gpufl"
+    recording = record(tape, "memory=1;counters_ns=20000000", PITOT_GPUFL=str(logs))
+    pitot("export", recording, "-o", tmp_path / "export.gpufl")
+    live, export = only_session(logs), only_session(tmp_path / "export.gpufl")
+    totals = Totals(pitot("report", recording, "--json", "--top", 100, json_output=True))
+    kernels = Counter((row["duration"], row["stream"], row["correlation"])
+                      for row in rows(recording, "kernel", "-c", "duration,stream,correlation"))
+    assert set(export.names("kernel_dict").values()) == set(totals.names.values())
+    assert set(live.names("kernel_dict").values()) in (set(totals.names.values()), set(totals.names))
+    assert live.kernels() == export.kernels()
+    for session in live, export:
+        assert Counter(kernel[:3] for kernel in session.kernels().elements()) == kernels
+        copies = session.rows("device", "memcpy_event_batch")
+        assert [len(copies), *(sum(row[key] for row in copies) for key in ("bytes", "duration_ns"))] == \
+            [totals.copies, totals.copy_bytes, totals.copy_ns]
+        assert len(session.of("device", "memset_event")) == totals.sets
+        assert len(session.rows("scope", "memory_alloc_event_batch")) == len(rows(recording, "allocation"))
+        assert {line["user_scope"] for line in session.of("device", "kernel_detail")} == {"global"}
+        if reader:
+            check_reader(reader, session, totals)
+
+
+def test_the_reader_is_judged(reader):
+    if not reader:
+        pytest.skip("no gpufl here to judge by (PITOT_GPUFL_PACKAGE=FOLDER of its unpacked wheel, pandas, rich)")
+
+
+def test_the_compact_form(record, pitot, reader, rows, tmp_path):
+    recording = record("kinds", "")
+    pitot("export", recording, "-o", tmp_path / "logs.gpufl", "--compact")
+    session = Session(next((tmp_path / "logs.gpufl").iterdir()))
+    details = [line["corr_id"] for line in session.of("device", "kernel_detail")]
+    kernels = session.rows("device", "kernel_event_batch")
+    assert len(set(details)) == len(details) < len(kernels) == len(rows(recording, "kernel"))
+    assert {row["corr_id"] for row in kernels} == set(details)
+    if reader:
+        got = reader(session.folder)
+        assert (got["kernels"], got["kernel_ns"]) == (len(kernels), sum(row["duration_ns"] for row in kernels))
+
+
+def test_what_export_refuses(make_recording, pitot, tmp_path):
+    recording = make_recording(tmp_path / "r.pitot", kernels=50, stacks=5)
+    pitot("export", recording, "--format", "gpufl")
+    session = only_session(tmp_path / "r.gpufl")
+    assert any("|" in line["stack_trace"] for line in session.of("device", "kernel_detail"))
+    assert "--force" in pitot("export", recording, "-o", "r.gpufl", status=1).stderr
+    only_session(tmp_path / "r.gpufl")
+    pitot("export", recording, "-o", "r.gpufl", "--force", "--no-stacks")
+    session = only_session(tmp_path / "r.gpufl")
+    assert not any(line["stack_trace"] for line in session.of("device", "kernel_detail"))
+    for words in (["-o", "-", "--format", "gpufl"], ["-o", "x.json", "--compact"]):
+        pitot("export", recording, *words, status=2)
+
+
+def test_record_passes_the_folder_on(pitot, tmp_path):
+    shown = pitot("record", "--gpu-only", "--log", "gpufl", "-o", "r.pitot", "--", "sh", "-c", "echo $PITOT_GPUFL").stdout
+    assert shown.strip() == str(tmp_path / "r.gpufl")
+    shown = pitot("record", "--gpu-only", "--log", "gpufl=logs", "-o", "s.pitot", "--", "sh", "-c", "echo $PITOT_GPUFL").stdout
+    assert shown.strip() == str(tmp_path / "logs")
+    shown = pitot("record", "--gpu-only", "-o", "t.pitot", "--", "sh", "-c", "echo $PITOT_GPUFL").stdout
+    assert shown.strip() == ""
+    for words in (["--log", "x"], ["--log", "gpufl="], ["--log", "gpufl", "--cpu-only"]):
+        pitot("record", *words, "--", "true", status=2)
+
+
+def test_a_folder_that_cannot_be_made(record, rows, tmp_path):
+    """The recording is there all the same."""
+    recording = record("kinds", "", PITOT_GPUFL="/dev/null/logs", PITOT_LOG=str(tmp_path / "log"))
+    assert rows(recording, "kernel")
+    assert (tmp_path / "log").read_text().count("no logs for gpufl: cannot make '/dev/null/logs'") == 1
