@@ -100,6 +100,12 @@ static void active_path(const struct gpufl_files *f, enum gpufl_channel channel,
 	path_in(f, path, ".tmp/%s.log", channel_names[channel]);
 }
 
+static void window_path(const struct gpufl_files *f, const struct window *w, const char *prefix,
+			const char *suffix, char path[PATH_MAX])
+{
+	path_in(f, path, "%s%s.%u%s", prefix, channel_names[w->channel], w->number, suffix);
+}
+
 /* ---- small files ---- */
 
 static int open_for_writing(const char *path, int flags)
@@ -265,7 +271,7 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 		    (unsigned long long)(clock_read_ns(CLOCK_REALTIME) / NS_PER_MS), channel,
 		    w->number, (unsigned long long)p->bytes, p->crc);
 	path_in(f, part, ".tmp/%s.part", id);
-	path_in(f, path, ".gpufl-window.%s.%u.json", channel, w->number);
+	window_path(f, w, ".gpufl-window.", ".json", path);
 	r = write_new_file(part, &text);
 	if (r == 0)
 		r = move_in_place(part, path);
@@ -276,14 +282,13 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 
 static void publish(struct gpufl_files *f, const struct window *w)
 {
-	const char *channel = channel_names[w->channel];
 	struct packing *p = calloc(1, sizeof(*p));
 	char raw[PATH_MAX], packed[PATH_MAX], path[PATH_MAX];
 	int r = -ENOMEM;
 
-	path_in(f, raw, ".tmp/%s.%u.log", channel, w->number);
-	path_in(f, packed, ".tmp/%s.%u.log.gz", channel, w->number);
-	path_in(f, path, "%s.%u.log.gz", channel, w->number);
+	window_path(f, w, ".tmp/", ".log", raw);
+	window_path(f, w, ".tmp/", ".log.gz", packed);
+	window_path(f, w, "", ".log.gz", path);
 	if (p)
 		r = compress_file(p, raw, packed);
 	if (r == 0)
@@ -341,7 +346,7 @@ static void close_window(struct gpufl_files *f, enum gpufl_channel channel)
 	if (!active->bytes)
 		return;
 	active_path(f, channel, from);
-	path_in(f, to, ".tmp/%s.%u.log", channel_names[channel], active->number);
+	window_path(f, active, ".tmp/", ".log", to);
 	w = malloc(sizeof(*w));
 	if (!w || rename(from, to) < 0) {
 		fail_window(f, w ? errno : ENOMEM, active, "rename_failed");
@@ -427,8 +432,8 @@ uint64_t gpufl_files_bytes(const struct gpufl_files *f)
 
 /* ---- beginning and end ---- */
 
-/* For those who want to know whether the session is alive. */
-static void take_lock(struct gpufl_files *f)
+/* For those who want to know whether the session is alive. False: it is another process's. */
+static bool take_lock(struct gpufl_files *f)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char path[PATH_MAX];
@@ -437,10 +442,10 @@ static void take_lock(struct gpufl_files *f)
 	path_in(f, path, ".gpufl-session.lock");
 	f->lock_fd = open_for_writing(path, 0);
 	if (f->lock_fd < 0 || fstat(f->lock_fd, &st) < 0)
-		return;
+		return true;
 	f->lock_device = st.st_dev;
 	f->lock_inode = st.st_ino;
-	fcntl(f->lock_fd, F_SETLK, &whole);
+	return fcntl(f->lock_fd, F_SETLK, &whole) == 0;
 }
 
 /* The program may have closed our descriptor, and have another file under its number. */
@@ -453,13 +458,13 @@ static void close_lock(struct gpufl_files *f)
 		close(f->lock_fd);
 }
 
-static int make_directories(struct gpufl_files *f, const struct gpufl_files_options *o,
+static int make_directories(const struct gpufl_files *f, const struct gpufl_files_options *o,
 			    struct error *e)
 {
 	char path[PATH_MAX];
-	int length = snprintf(f->directory, sizeof(f->directory), "%s/%s", o->log_path, o->session);
+	int r;
 
-	if (length < 0 || (size_t)length >= sizeof(f->directory))
+	if (strlen(o->log_path) + strlen(o->session) + 2 > sizeof(f->directory))
 		return error_errno(e, ENAMETOOLONG, "cannot write to '%s'", o->log_path);
 	if (mkdir(o->log_path, 0777) < 0 && errno != EEXIST)
 		return error_errno(e, errno, "cannot make '%s'", o->log_path);
@@ -468,35 +473,9 @@ static int make_directories(struct gpufl_files *f, const struct gpufl_files_opti
 		return error_errno(e, errno, "cannot make '%s'", f->directory);
 	if (mkdir(path, 0777) == 0)
 		return 0;
-	length = error_errno(e, errno, "cannot make '%s'", path);
+	r = error_errno(e, errno, "cannot make '%s'", path);
 	rmdir(f->directory);
-	return length;
-}
-
-int gpufl_files_open(const struct gpufl_files_options *o, struct gpufl_files **out, struct error *e)
-{
-	struct gpufl_files *f = calloc(1, sizeof(*f));
-	int r = f ? make_directories(f, o, e)
-		  : error_errno(e, ENOMEM, "cannot write to '%s'", o->log_path);
-
-	if (r < 0) {
-		free(f);
-		return r;
-	}
-	f->options = *o;
-	f->options.window_bytes = o->window_bytes ? o->window_bytes : WINDOW_BYTES;
-	f->options.max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES;
-	f->options.min_free_bytes = o->min_free_bytes ? o->min_free_bytes : MIN_FREE_BYTES;
-	memcpy(f->session, o->session, sizeof(f->session));
-	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
-		f->active[c] = (struct window){ .channel = (enum gpufl_channel)c, .number = 1 };
-	f->last = &f->first;
-	f->owner = getpid();
-	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->changed, NULL);
-	take_lock(f);
-	*out = f;
-	return 0;
+	return r;
 }
 
 static void free_files(struct gpufl_files *f)
@@ -504,6 +483,45 @@ static void free_files(struct gpufl_files *f)
 	pthread_mutex_destroy(&f->lock);
 	pthread_cond_destroy(&f->changed);
 	free(f);
+}
+
+/* A session whose directory is there. */
+static struct gpufl_files *new_files(const struct gpufl_files_options *o)
+{
+	struct gpufl_files *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->options = *o;
+	f->options.window_bytes = o->window_bytes ? o->window_bytes : WINDOW_BYTES;
+	f->options.max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES;
+	f->options.min_free_bytes = o->min_free_bytes ? o->min_free_bytes : MIN_FREE_BYTES;
+	snprintf(f->session, sizeof(f->session), "%s", o->session);
+	snprintf(f->directory, sizeof(f->directory), "%s/%s", o->log_path, o->session);
+	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
+		f->active[c] = (struct window){ .channel = (enum gpufl_channel)c, .number = 1 };
+	f->last = &f->first;
+	f->owner = getpid();
+	f->lock_fd = -1;
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->changed, NULL);
+	return f;
+}
+
+int gpufl_files_open(const struct gpufl_files_options *o, struct gpufl_files **out, struct error *e)
+{
+	struct gpufl_files *f = new_files(o);
+	int r = f ? make_directories(f, o, e)
+		  : error_errno(e, ENOMEM, "cannot write to '%s'", o->log_path);
+
+	if (r < 0) {
+		if (f)
+			free_files(f);
+		return r;
+	}
+	take_lock(f);
+	*out = f;
+	return 0;
 }
 
 int gpufl_files_close(struct gpufl_files *f)
@@ -541,6 +559,120 @@ bool gpufl_files_abandon(struct gpufl_files *f)
 	}
 	free_files(f);
 	return true;
+}
+
+/* ---- dead sessions ---- */
+
+static bool is_there(const struct gpufl_files *f, const struct window *w, const char *prefix,
+		     const char *suffix)
+{
+	char path[PATH_MAX];
+
+	window_path(f, w, prefix, suffix, path);
+	return access(path, F_OK) == 0;
+}
+
+/* ,"pid":42,"app":"…","session_id":"…" of the first line of a channel. */
+static void read_identity(const struct gpufl_files *f, const struct window *w,
+			  struct strbuf *identity)
+{
+	const struct window first = { .channel = w->channel, .number = 1 };
+	char paths[3][PATH_MAX], line[8192] = "", *start, *end;
+
+	window_path(f, &first, "", ".log.gz", paths[0]);
+	window_path(f, &first, ".tmp/", ".log", paths[1]);
+	active_path(f, w->channel, paths[2]);
+	for (size_t i = 0; i < ARRAY_SIZE(paths) && !*line; i++) {
+		gzFile file = gzopen(paths[i], "rbe");
+
+		if (file && !gzgets(file, line, sizeof(line)))
+			line[0] = '\0';
+		if (file)
+			gzclose(file);
+	}
+	start = strstr(line, ",\"pid\":");
+	end = start ? strstr(start, ",\"log_path\":") : NULL;
+	if (end)
+		strbuf_add(identity, start, (size_t)(end - start));
+}
+
+/* Cuts off half a line at the end, and adds one. */
+static void mend_active(struct gpufl_files *f, struct window *w)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char path[PATH_MAX], last = '\n';
+	struct stat st = { 0 };
+	int fd;
+
+	strbuf_adds(&line, "{\"type\":\"shutdown\"");
+	read_identity(f, w, &line);
+	strbuf_addf(&line, ",\"ts_ns\":%llu,\"synthetic\":true}\n",
+		    (unsigned long long)clock_read_ns(CLOCK_REALTIME));
+	active_path(f, w->channel, path);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		fstat(fd, &st);
+	w->bytes = (uint64_t)st.st_size;
+	while (w->bytes && pread(fd, &last, 1, (off_t)w->bytes - 1) == 1 && last != '\n')
+		w->bytes--;
+	if (fd >= 0 && ftruncate(fd, (off_t)w->bytes) < 0)
+		fail_window(f, errno, w, "salvage_failed");
+	if (fd >= 0)
+		close(fd);
+	w->opened_ms = -1;
+	gpufl_files_write(f, w->channel, strbuf_text(&line), line.length);
+}
+
+static void salvage_channel(struct gpufl_files *f, struct window *w)
+{
+	char path[PATH_MAX];
+
+	while (is_there(f, w, "", ".log.gz"))
+		w->number++;
+	for (; is_there(f, w, ".tmp/", ".log"); w->number++) {
+		window_path(f, w, ".gpufl-window.", ".json", path);
+		unlink(path); /* of a payload that has never been in place */
+		w->opened_ms = w->closed_ms = -1;
+		publish(f, w);
+	}
+	active_path(f, w->channel, path);
+	if (w->number > 1 || access(path, F_OK) == 0)
+		mend_active(f, w);
+}
+
+/* Whether it was dead. */
+static bool salvage(const char *log_path, const char *session)
+{
+	struct gpufl_files *f = new_files(&(struct gpufl_files_options){
+		.log_path = log_path, .session = session, .min_free_bytes = 1 });
+	char path[PATH_MAX];
+	bool dead;
+
+	if (!f)
+		return false;
+	path_in(f, path, ".tmp");
+	dead = access(path, F_OK) == 0 && take_lock(f);
+	if (!dead) {
+		gpufl_files_abandon(f);
+		return false;
+	}
+	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
+		salvage_channel(f, &f->active[c]);
+	return gpufl_files_close(f) == 0;
+}
+
+unsigned gpufl_files_salvage(const char *log_path)
+{
+	DIR *d = opendir(log_path);
+	struct dirent *entry;
+	unsigned count = 0;
+
+	while (d && (entry = readdir(d)))
+		if (strlen(entry->d_name) == GPUFL_ID_BYTES - 1)
+			count += salvage(log_path, entry->d_name);
+	if (d)
+		closedir(d);
+	return count;
 }
 
 /* Removes files whose names begin so or end in .log or .log.gz; then the directory. */

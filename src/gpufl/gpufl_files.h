@@ -51,6 +51,12 @@ int gpufl_files_close(struct gpufl_files *f);
  */
 bool gpufl_files_abandon(struct gpufl_files *f);
 
+/*
+ * Publishes what the dead sessions in a folder have left, with a shutdown that says it is synthetic; sessions that
+ * live are left alone. Returns how many there were.
+ */
+unsigned gpufl_files_salvage(const char *log_path);
+
 /* Removes the directory of a session, if nothing else is in it. 0 or a negative errno. */
 int gpufl_files_remove(const char *log_path, const char *session);
 

@@ -7,6 +7,7 @@
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"
+#include "gpufl/gpufl_files.h"
 
 /*
  * Writes that something is missing because of `err`, and nobody knows how much: a folder that is
@@ -90,9 +91,25 @@ static void symbolize_stacks(struct recording *r)
 		symbolize_release(&result);
 }
 
+/* What killed processes have left of gpufl's logs is published. */
+static void finish_log(const struct recording *r)
+{
+	unsigned dead = r->log_path ? gpufl_files_salvage(r->log_path) : 0;
+
+	if (r->log_path)
+		record_emit(r, RECORD_DETAIL, "gpufl's logs are in '%s'", r->log_path);
+	if (dead)
+		record_emit(
+			r, RECORD_NOTE,
+			"gpufl's logs of %u %s that did not end in order are complete up to the "
+			"last quarter of a second",
+			dead, dead == 1 ? "process" : "processes");
+}
+
 void record_finish(struct recording *r)
 {
 	close_recording(r);
 	spawn_release(&r->spawn);
+	finish_log(r);
 	symbolize_stacks(r);
 }

@@ -288,6 +288,74 @@ static void test_forks(void **state)
 	check_marker(temp_file(*state, "more"), ".tmp/device.log", "one\n");
 }
 
+static void append_text(const char *folder, const char *name, const char *text)
+{
+	FILE *file = fopen(session_file(folder, name), "a");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+#define JOB "{\"x\":1,\"pid\":42,\"app\":\"x\",\"session_id\":\"s\",\"log_path\":1}\n"
+
+/* In a process that dies: published windows, closed ones, and half a line in the active one. */
+static void die_while_writing(const char *folder)
+{
+	struct gpufl_files *f =
+		files_open(folder, (struct gpufl_files_options){ .window_bytes = 80 });
+
+	put(f, GPUFL_SYSTEM, "active\n");
+	put(f, GPUFL_DEVICE, JOB);
+	put(f, GPUFL_DEVICE, "a line that has no room in the first window\n");
+	append_text(folder, ".tmp/device.log", "half a li");
+	append_text(folder, ".tmp/system.1.log", JOB);
+	append_text(folder, ".gpufl-window.system.1.json", "stale");
+	append_text(folder, ".tmp/system.1.log.gz", "stale");
+	_exit(0);
+}
+
+static void test_dead_sessions(void **state)
+{
+	static const char *const windows[] = { "device.2.log.gz", "system.2.log.gz" };
+	int status = 0, fds[2];
+	pid_t child = fork();
+	char *text;
+
+	if (child == 0)
+		die_while_writing(*state);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(gpufl_files_salvage(*state), 1);
+	check_text(*state, "system.1.log.gz", JOB);
+	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+		text = window_text(*state, windows[i]);
+		assert_non_null(strstr(text, "\n{\"type\":\"shutdown\",\"pid\":42,\"app\":\"x\","
+					     "\"session_id\":\"s\",\"ts_ns\":1"));
+		assert_non_null(strstr(text, ",\"synthetic\":true}\n"));
+		assert_null(strstr(text, "half"));
+		free(text);
+	}
+	assert_false(is_there(*state, "scope.1.log.gz"));
+	assert_false(is_there(*state, ".tmp"));
+	assert_int_equal(gpufl_files_salvage(*state), 0);
+	assert_int_equal(gpufl_files_salvage("/nowhere"), 0);
+	gpufl_files_remove(*state, SESSION);
+	/* One that lives is left alone. */
+	assert_int_equal(pipe(fds), 0);
+	child = fork();
+	if (child == 0) {
+		put(files_open(*state, (struct gpufl_files_options){ 0 }), GPUFL_DEVICE, "x\n");
+		(void)!write(fds[1], "", 1);
+		pause();
+	}
+	assert_int_equal(read(fds[0], &status, 1), 1);
+	assert_int_equal(gpufl_files_salvage(*state), 0);
+	check_marker(*state, ".tmp/device.log", "x\n");
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(gpufl_files_salvage(*state), 1);
+}
+
 static void test_ids(void **state)
 {
 	char a[GPUFL_ID_BYTES], b[GPUFL_ID_BYTES];
@@ -337,6 +405,7 @@ int main(void)
 		folder_test(test_a_write_that_fails),
 		folder_test(test_a_window_that_is_there),
 		folder_test(test_forks),
+		folder_test(test_dead_sessions),
 		cmocka_unit_test(test_ids),
 		folder_test(test_what_is_removed),
 	};
