@@ -529,7 +529,8 @@ int gpufl_files_close(struct gpufl_files *f)
 	char path[PATH_MAX];
 	int error;
 
-	f->ending = !f->started;
+	if (!f->started)
+		f->ending = true; /* one is not worth it any more */
 	for (unsigned c = 0; c < GPUFL_CHANNELS; c++)
 		close_window(f, (enum gpufl_channel)c);
 	pthread_mutex_lock(&f->lock);

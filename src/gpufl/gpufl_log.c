@@ -156,9 +156,12 @@ static void put_dictionaries(struct gpufl_log *l)
 		strbuf_clear(fresh);
 		fresh->failed = false;
 	}
+	if (!line.length && !line.failed)
+		return;
 	strbuf_adds(&line, "}\n");
-	if (line.length > 2 && !line.failed)
+	if (!line.failed)
 		gpufl_line_everywhere(l, line.data, line.length);
+	l->lost += line.failed;
 }
 
 /* ---- batches ---- */
