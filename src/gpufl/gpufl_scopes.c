@@ -153,23 +153,20 @@ static void push(struct gpufl_sink *s, const struct row_nvtx *n, struct gpufl_th
 	write_scope(s, t, t->depth - 1, n->time_ns, false, runs ? n->payload : 0);
 }
 
+/* What is still open at the level of a range or above has lost its end, or this is it. A level that is missing is above all others. */
 static void push_or_pop(struct gpufl_sink *s, const struct row_nvtx *n)
 {
 	bool pushes = n->kind == nvtx_kind_push;
 	struct gpufl_thread *t =
 		pushes ? thread_at(s, n->thread, n->domain) : find_thread(s, n->thread, n->domain);
-	uint8_t level = MISSING(n, level) ? UINT8_MAX : n->level;
-	/* A missing level is above all others: only the innermost range is concerned. */
-	unsigned keep = level == UINT8_MAX ? 0 : level + !pushes;
 
 	if (!t)
 		return;
-	while (t->depth && level != UINT8_MAX && t->ranges[t->depth - 1].level >= keep)
+	while (t->depth && !MISSING(n, level) && t->ranges[t->depth - 1].level >= n->level)
 		end_range(s, t, n->time_ns);
 	if (pushes && t->depth < GPUFL_DEPTH_MAX)
 		push(s, n, t);
-	else if (!pushes && t->depth &&
-		 (level == UINT8_MAX || t->ranges[t->depth - 1].level == level))
+	else if (!pushes && t->depth && MISSING(n, level))
 		end_range(s, t, n->time_ns);
 }
 

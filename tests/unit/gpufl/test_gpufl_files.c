@@ -1,8 +1,10 @@
+/* link: -Wl,--wrap=io_write_all */
 #include "gpufl/gpufl_files.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -13,6 +15,18 @@
 
 #define assert_begins(text, beginning)                                                             \
 	assert_int_equal(strncmp((text), beginning, strlen(beginning)), 0)
+
+static bool disk_is_full; /* then there is room for three bytes */
+
+int __real_io_write_all(int fd, const void *bytes, size_t length);
+int __wrap_io_write_all(int fd, const void *bytes, size_t length);
+int __wrap_io_write_all(int fd, const void *bytes, size_t length)
+{
+	if (!disk_is_full)
+		return __real_io_write_all(fd, bytes, length);
+	__real_io_write_all(fd, bytes, MIN(length, 3));
+	return -ENOSPC;
+}
 
 static char told[512];
 
@@ -169,11 +183,13 @@ static void test_the_lock(void **state)
 	assert_int_equal(status, 0);
 	for (int i = 3; i < 64; i++)
 		close(i);
-	fd = open("/dev/null", O_RDONLY);
+	/* The program's own files get the numbers. */
+	for (int i = 3; i < 20; i++)
+		assert_int_equal(open(temp_file(*state, "mine"), O_RDWR | O_CREAT, 0600), i);
 	assert_int_equal(put(f, GPUFL_DEVICE, "x\n"), 0);
 	assert_int_equal(gpufl_files_close(f), 0);
-	assert_int_equal(fcntl(fd, F_GETFD), 0); /* the program's own file is open */
-	close(fd);
+	for (int i = 3; i < 20; i++)
+		assert_int_equal(close(i), 0);
 }
 
 static void check_marker(const char *folder, const char *name, const char *expected)
@@ -190,8 +206,8 @@ static void test_the_spool_has_a_limit(void **state)
 	char *marker;
 
 	assert_int_equal(put(f, GPUFL_DEVICE, "four\n"), 0);
-	assert_int_equal(put(f, GPUFL_SCOPE, "4\n"), 0);
-	assert_int_equal(put(f, GPUFL_DEVICE, "3.\n"), -EDQUOT);
+	assert_int_equal(put(f, GPUFL_SCOPE, "444\n"), 0); /* all of it */
+	assert_int_equal(put(f, GPUFL_DEVICE, "\n"), -EDQUOT);
 	assert_int_equal(put(f, GPUFL_DEVICE, "\n"), -EDQUOT); /* for good */
 	assert_non_null(strstr(told, "spool_budget_exceeded"));
 	marker = file_text(*state, ".gpufl-transport-loss.spool.0.json");
@@ -242,6 +258,20 @@ static void test_a_write_that_fails(void **state)
 	assert_non_null(strstr(told, "File too large"));
 	assert_int_equal(gpufl_files_close(f), -EFBIG);
 	check_text(*state, "scope.1.log.gz", "first\nsecond\n");
+}
+
+static void test_a_disk_that_gets_full(void **state)
+{
+	struct gpufl_files *f = files_open(*state, (struct gpufl_files_options){ 0 });
+
+	assert_int_equal(put(f, GPUFL_SCOPE, "first\n"), 0);
+	disk_is_full = true;
+	assert_int_equal(put(f, GPUFL_SCOPE, "second\n"), -ENOSPC);
+	assert_int_equal(put(f, GPUFL_SCOPE, "third\n"), -ENOSPC);
+	disk_is_full = false;
+	assert_int_equal(put(f, GPUFL_SCOPE, "fourth\n"), -ENOSPC); /* for good */
+	assert_int_equal(gpufl_files_close(f), -ENOSPC);
+	check_text(*state, "scope.1.log.gz", "first\n");
 }
 
 /* What is in place is never replaced, and the text stays for whoever repairs it. */
@@ -344,6 +374,7 @@ static void test_dead_sessions(void **state)
 	assert_int_equal(pipe(fds), 0);
 	child = fork();
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		put(files_open(*state, (struct gpufl_files_options){ 0 }), GPUFL_DEVICE, "x\n");
 		(void)!write(fds[1], "", 1);
 		pause();
@@ -403,6 +434,7 @@ int main(void)
 		folder_test(test_the_spool_has_a_limit),
 		folder_test(test_the_disk_keeps_a_reserve),
 		folder_test(test_a_write_that_fails),
+		folder_test(test_a_disk_that_gets_full),
 		folder_test(test_a_window_that_is_there),
 		folder_test(test_forks),
 		folder_test(test_dead_sessions),

@@ -209,6 +209,7 @@ static void test_kernels_have_ids_of_their_own(void **state)
 	    .graph_node = UINT64_C(1) << 34);
 	close_sink(s);
 	text = window_text(*state, "device.1.log.gz");
+	assert_true(strstr(text, "dictionary_update") < strstr(text, "kernel_event_batch"));
 	CHECK_LINE(text, "dictionary_update", 0,
 		   "{\"version\":1,\"type\":\"dictionary_update\",\"session_id\":\"" SESSION
 		   "\",\"kernel_dict\":{\"1\":\"gemm()\"},\"scope_name_dict\":{\"1\":\"step\","
@@ -384,6 +385,28 @@ static void test_scopes_and_ranges(void **state)
 		   "{\"type\":\"nvtx_marker_event\"," IDENTITY
 		   ",\"name\":\"step\",\"domain\":\"\",\"start_ns\":1000001900,\"end_ns\":"
 		   "1000001910,\"duration_ns\":10,\"marker_id\":5}");
+	assert_null(find_line(text, "nvtx_marker_event", 2));
+	free(text);
+}
+
+/* Of deep ranges the level is missing; it counts as above every other. */
+static void test_levels_that_are_missing(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	uint64_t none =
+		1u << COLUMN_nvtx_range | 1u << COLUMN_nvtx_level | 1u << COLUMN_nvtx_payload_kind;
+	char *text;
+
+	define(s);
+	nvtx(s, nvtx_kind_push, 1500, 0, STEP, 0);
+	for (uint64_t i = 0; i < 3; i++)
+		ROW(s, nvtx, .time_ns = 1600 + i, .kind = i < 2 ? nvtx_kind_push : nvtx_kind_pop,
+		    .thread = 5, .message = INNER, .missing = none);
+	nvtx(s, nvtx_kind_push, 1700, 0, GEMM, 1); /* ends what is left of them */
+	close_sink(s);
+	text = window_text(*state, "scope.1.log.gz");
+	assert_non_null(strstr(find_line(text, "nvtx_marker_event", 0), "\"duration_ns\":1,"));
+	assert_non_null(strstr(find_line(text, "nvtx_marker_event", 1), "\"duration_ns\":100,"));
 	assert_null(find_line(text, "nvtx_marker_event", 2));
 	free(text);
 }
@@ -577,11 +600,19 @@ static void test_the_last_calls_are_known(void **state)
 		call(s, 1500, 1501, i, 0);
 	for (uint64_t i = 4; i <= 12; i += 4)
 		kernel(s, 2000, 2001, i);
+	/* What was known before stays with what is known later. */
+	ROW(s, external_correlation, .kind = 4, .id = 77, .correlation = 20);
+	for (uint64_t i = 13; i <= 16; i++)
+		call(s, 1500, 1501, i, 0);
+	call(s, 1500, 1501, 20, 0);
+	kernel(s, 2000, 2001, 20);
 	close_sink(s);
 	text = window_text(*state, "device.1.log.gz");
 	assert_non_null(strstr(find_line(text, "kernel_detail", 0), "\"user_scope\":\"global\""));
 	assert_non_null(strstr(find_line(text, "kernel_detail", 1), "\"user_scope\":\"global\""));
-	assert_non_null(strstr(find_line(text, "kernel_detail", 2), "\"user_scope\":\"unknown\""));
+	assert_non_null(strstr(find_line(text, "kernel_detail", 2), "\"user_scope\":\"global\""));
+	assert_non_null(strstr(find_line(text, "kernel_detail", 3), "\"user_scope\":\"unknown\""));
+	assert_non_null(strstr(text, ",4,77,0,1,0,0,20]"));
 	free(text);
 }
 
@@ -615,6 +646,7 @@ int main(void)
 		folder_test(test_other_work),
 		folder_test(test_blocking_calls_are_synchronizations),
 		folder_test(test_scopes_and_ranges),
+		folder_test(test_levels_that_are_missing),
 		folder_test(test_tokens_carry_paths),
 		folder_test(test_metrics),
 		folder_test(test_losses_are_records),
