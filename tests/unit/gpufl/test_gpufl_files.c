@@ -87,7 +87,8 @@ static unsigned long long number(const char *json, const char *key)
 	return strtoull(at + strlen(key) + 2, NULL, 10);
 }
 
-static void check_sidecar(const char *folder, unsigned window, const char *expected_end)
+static void check_sidecar(const char *folder, unsigned window, unsigned size,
+			  const char *expected_end)
 {
 	char name[64];
 	struct strbuf payload = STRBUF_INIT;
@@ -108,7 +109,7 @@ static void check_sidecar(const char *folder, unsigned window, const char *expec
 	assert_true(number(sidecar, "opened_mono_ms") > 0);
 	assert_true(number(sidecar, "created_wall_ms") > 1700000000000ull);
 	/* One member: its last four bytes are the size of the text. */
-	assert_int_equal(load_u32(payload.data + payload.length - 4), 8);
+	assert_int_equal(load_u32(payload.data + payload.length - 4), size);
 	strbuf_release(&payload);
 	free(sidecar);
 }
@@ -125,16 +126,17 @@ static void check_windows(void **state, bool background)
 	assert_int_equal(put(f, GPUFL_DEVICE, "three\n"), 0); /* does not fit */
 	assert_int_equal(put(f, GPUFL_DEVICE, "a window of its own\n"), 0);
 	assert_int_equal(put(f, GPUFL_DEVICE, "4444444\n"), 0);
+	assert_int_equal(put(f, GPUFL_DEVICE, "5\n"), 0); /* just fits */
 	assert_true(is_there(*state, ".tmp/device.log"));
-	assert_int_equal(gpufl_files_bytes(f), 48);
+	assert_int_equal(gpufl_files_bytes(f), 50);
 	assert_int_equal(gpufl_files_close(f), 0);
 	check_text(*state, "device.1.log.gz", "one\ntwo\n");
 	check_text(*state, "device.2.log.gz", "three\n");
 	check_text(*state, "device.3.log.gz", "a window of its own\n");
-	check_text(*state, "device.4.log.gz", "4444444\n");
+	check_text(*state, "device.4.log.gz", "4444444\n5\n");
 	check_text(*state, "scope.1.log.gz", "scope\n");
-	check_sidecar(*state, 1, "\"payload_file\":\"device.1.log.gz\"");
-	check_sidecar(*state, 4, "\"payload_file\":\"device.4.log.gz\"");
+	check_sidecar(*state, 1, 8, "\"payload_file\":\"device.1.log.gz\"");
+	check_sidecar(*state, 4, 10, "\"payload_file\":\"device.4.log.gz\"");
 	assert_false(is_there(*state, "system.1.log.gz"));
 	assert_false(is_there(*state, ".tmp"));
 	assert_string_equal(told, "");
