@@ -2,6 +2,8 @@
  * gpufl_metrics.c: readings of counters. The format wants one row for what was read of a device at one time. A value that
  * was not read then is the last one, and 0 where there never was one: columns cannot be left empty.
  */
+#include <stdio.h>
+
 #include "gpufl/gpufl_state.h"
 
 /* Counters by their names; decimals of the format's unit, and what a unit of that is divided by. */
@@ -17,21 +19,26 @@ static const struct {
 	{ "gpu_power", METRIC_power, 3, 1 },
 	{ "gpu_memory_used", METRIC_used, 0, 1u << 20 },
 	{ "gpu_sm_clock", METRIC_clock_sm, 0, 1 },
-	{ "gpu_fan_speed", METRIC_fan, 0, 1 },
+	{ "gpu_memory_temperature", METRIC_temp_memory, 0, 1 },
 	{ "gpu_energy", METRIC_energy, 6, 1 },
 	{ "gpu_memory_clock", METRIC_clock_mem, 0, 1 },
-	{ "host_cpu", METRIC_cpu, 2, 1 },
+	{ "gpu_ecc_corrected", METRIC_ecc_corrected, 0, 1 },
+	{ "gpu_ecc_uncorrected", METRIC_ecc_uncorrected, 0, 1 },
+	{ "host_cpu_busy", METRIC_cpu_busy, 2, 1 },
 	{ "host_memory_used", METRIC_ram_used, 0, 1u << 20 },
-	{ "host_memory_total", METRIC_ram_total, 0, 1u << 20 },
+	{ "host_memory_available", METRIC_ram_available, 0, 1u << 20 },
 };
 
 /* Of s->counters: index of metrics, decimals << 8, reading << 16. */
 void gpufl_counter(struct gpufl_sink *s, const struct row_counter *c)
 {
 	struct bytes_value name = gpufl_text(s, c->name);
+	unsigned core;
 	uint64_t real =
 		!(c->missing >> COLUMN_counter_reading & 1) && c->reading == counter_reading_real;
 
+	if (sscanf(name.data, "host_core_%u_busy", &core) == 1 && core < 1u << 16)
+		s->processors = MAX(s->processors, core + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(metrics) && c->decimals < 19; i++)
 		if (!strcmp(metrics[i].name, name.data) &&
 		    map_put(&s->counters, c->id, i | (uint64_t)c->decimals << 8 | real << 16) < 0)
@@ -68,15 +75,15 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 		v[METRIC_used],
 		total,
 		v[METRIC_clock_sm],
-		v[METRIC_fan],
-		0,
-		v[METRIC_temp],
-		0,
+		0, /* fan */
+		v[METRIC_temp_memory],
+		v[METRIC_temp], /* as the reference: of the junction */
+		0, /* voltage */
 		v[METRIC_energy],
 		v[METRIC_clock_mem],
-		0,
-		0,
-		0,
+		0, /* PCIe */
+		v[METRIC_ecc_corrected],
+		v[METRIC_ecc_uncorrected],
 	};
 	struct strbuf *out = gpufl_row(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns));
 
@@ -85,17 +92,35 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 	gpufl_row_end(&s->log, BATCH_device_metric);
 }
 
-/* Readers divide by the memory there is: without it there is no row. */
+/* The counter of CPU time only grows; its use is that since it was read last. */
+static void read_cpu(struct gpufl_sink *s, uint64_t time_ns)
+{
+	uint64_t busy = s->host.values[METRIC_cpu_busy];
+	double capacity_ns = (double)(time_ns - s->cpu_ns) * s->processors;
+
+	if (s->cpu_ns && time_ns > s->cpu_ns && busy >= s->cpu_busy && s->processors) {
+		/* 1/100 s are 10^7 ns; the format has hundredths of a percent. */
+		s->cpu_x100 = (uint64_t)((double)(busy - s->cpu_busy) * 1e11 / capacity_ns + 0.5);
+		s->cpu_x100 = MIN(s->cpu_x100, 10000);
+		s->has_cpu = true;
+	}
+	s->cpu_ns = time_ns;
+	s->cpu_busy = busy;
+}
+
+/* Readers divide by the memory: without it there is no row. */
 static void write_host(struct gpufl_sink *s)
 {
+	uint64_t used = s->host.values[METRIC_ram_used];
+	uint64_t total = used + s->host.values[METRIC_ram_available];
 	struct strbuf *out;
 
-	if (!s->host.values[METRIC_ram_total])
+	if (!total || !s->has_cpu)
 		return;
 	out = gpufl_row(&s->log, BATCH_host_metric, gpufl_time(s, s->host.time_ns));
-	gpufl_cell(out, s->host.values[METRIC_cpu]);
-	gpufl_cell(out, s->host.values[METRIC_ram_used]);
-	gpufl_cell(out, s->host.values[METRIC_ram_total]);
+	gpufl_cell(out, s->cpu_x100);
+	gpufl_cell(out, used);
+	gpufl_cell(out, total);
 	gpufl_row_end(&s->log, BATCH_host_metric);
 }
 
@@ -125,6 +150,8 @@ void gpufl_counter_sample(struct gpufl_sink *s, const struct row_counter_sample 
 		end_reading(s, r);
 	r->time_ns = c->time_ns;
 	r->values[metrics[counter & 0xff].metric] = convert(counter, c->value);
+	if (metrics[counter & 0xff].metric == METRIC_cpu_busy)
+		read_cpu(s, c->time_ns);
 	s->last_ns = MAX(s->last_ns, c->time_ns);
 }
 

@@ -148,10 +148,9 @@ static void add_job_start(struct gpufl_sink *s, struct strbuf *out)
 	strbuf_addf(
 		out,
 		",\"host\":{\"cpu_pct\":%llu.%llu,\"ram_used_mib\":%llu,\"ram_total_mib\":%llu}",
-		(unsigned long long)host[METRIC_cpu] / 100,
-		(unsigned long long)host[METRIC_cpu] / 10 % 10,
+		(unsigned long long)s->cpu_x100 / 100, (unsigned long long)s->cpu_x100 / 10 % 10,
 		(unsigned long long)host[METRIC_ram_used],
-		(unsigned long long)host[METRIC_ram_total]);
+		(unsigned long long)(host[METRIC_ram_used] + host[METRIC_ram_available]));
 	add_devices(s, "devices", add_device, out);
 	add_devices(s, "gpu_static_devices", add_static_device, out);
 	add_devices(s, "cuda_static_devices", add_static_device, out);

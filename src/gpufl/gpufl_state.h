@@ -67,12 +67,14 @@ enum gpufl_metric {
 	METRIC_power,
 	METRIC_used,
 	METRIC_clock_sm,
-	METRIC_fan,
+	METRIC_temp_memory,
 	METRIC_energy,
 	METRIC_clock_mem,
-	METRIC_cpu,
+	METRIC_ecc_corrected,
+	METRIC_ecc_uncorrected,
+	METRIC_cpu_busy, /* 1/100 s, over all processors */
 	METRIC_ram_used,
-	METRIC_ram_total,
+	METRIC_ram_available,
 	METRICS,
 };
 
@@ -118,6 +120,10 @@ struct gpufl_sink {
 	bool has_device[GPUFL_DEVICES_MAX], new_device;
 	unsigned device_count;
 	struct gpufl_readings readings[GPUFL_DEVICES_MAX], host;
+	uint64_t cpu_ns, cpu_busy; /* the last reading */
+	uint64_t cpu_x100; /* CPU use in 1/100 %, if that is known */
+	bool has_cpu;
+	unsigned processors;
 	struct map counters; /* id → how to read it: gpufl_metrics.c */
 	struct {
 		uint64_t name; /* hash */

@@ -471,8 +471,10 @@ static void test_metrics(void **state)
 	counter(s, 4, "gpu_temperature", 1);
 	counter(s, 5, "somebody's", 0);
 	counter(s, 8, "host_memory_used", 0);
-	counter(s, 9, "host_memory_total", 0);
-	text_row(s, 110, "host_cpu");
+	counter(s, 9, "host_memory_available", 0);
+	counter(s, 11, "host_core_0_busy", 2);
+	counter(s, 12, "host_core_3_busy", 2);
+	text_row(s, 110, "host_cpu_busy");
 	ROW(s, counter, .id = 10, .name = 110, .reading = counter_reading_real);
 	memcpy(&bits, &cpu, sizeof(bits));
 	sample(s, 2048, 0, 150000);
@@ -481,10 +483,15 @@ static void test_metrics(void **state)
 	sample(s, 2048, 3, 5000);
 	sample(s, 2048, 4, 705);
 	sample(s, 2048, 5, 1);
-	sample(s, 2048, 10, bits); /* without the memory there is no row */
+	sample(s, 2048, 10, bits); /* without the memory and a use before there is no row */
 	sample(s, 3048, 1, -5);
 	sample(s, 3048, 8, (int64_t)2048 << 20);
-	sample(s, 3048, 9, (int64_t)65536 << 20);
+	sample(s, 3048, 9, (int64_t)63488 << 20);
+	/* 1.02 s of 4 processors in 1 s */
+	cpu += 1.02;
+	memcpy(&bits, &cpu, sizeof(bits));
+	sample(s, 1000003048, 10, bits);
+	sample(s, 1000003048, 9, (int64_t)63488 << 20);
 	close_sink(s);
 	text = window_text(*state, "system.1.log.gz");
 	CHECK_LINE(
@@ -500,7 +507,7 @@ static void test_metrics(void **state)
 	CHECK_LINE(text, "host_metric_batch", 0,
 		   "{\"version\":1,\"type\":\"host_metric_batch\",\"session_id\":\"" SESSION
 		   "\",\"hostname\":\"vm\",\"ip_addr\":\"\",\"batch_id\":2,\"base_time_ns\":"
-		   "1000002816,\"columns\":[\"dt_ns\",\"cpu_pct_x100\",\"ram_used_mib\","
+		   "2000002816,\"columns\":[\"dt_ns\",\"cpu_pct_x100\",\"ram_used_mib\","
 		   "\"ram_total_mib\"],\"rows\":[[232,2550,2048,65536]]}");
 	assert_null(find_line(text, "host_metric_batch", 1));
 	free(text);
