@@ -173,9 +173,9 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 		gpufl_begin(s);
 }
 
-static void put_all(struct gpufl_sink *s)
+static void put_all(struct gpufl_sink *s, bool all)
 {
-	gpufl_kernels_end(s);
+	gpufl_kernels_end(s, all);
 	gpufl_metrics_end(s);
 	if (s->log.begun && s->new_device)
 		gpufl_begin(s);
@@ -190,7 +190,7 @@ static int seal(struct sink *sink)
 
 	if (!s->log.begun && (s->device_count || clock_machine_ns() - s->created_ns >= BEGIN_NS))
 		gpufl_begin(s);
-	put_all(s);
+	put_all(s, false);
 	return 0;
 }
 
@@ -199,7 +199,7 @@ static void begin_epoch(struct sink *sink)
 	struct gpufl_sink *s = of(sink);
 
 	/* Texts of devices come again, but a job_start may be due before. */
-	put_all(s);
+	put_all(s, true);
 	forget_definitions(s);
 }
 
@@ -238,7 +238,7 @@ static int close_sink(struct sink *sink)
 
 	if (!s->log.begun)
 		gpufl_begin(s);
-	put_all(s);
+	put_all(s, true);
 	gpufl_end(s);
 	gpufl_log_flush(&s->log);
 	r = gpufl_files_close(s->log.files);

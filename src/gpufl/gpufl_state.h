@@ -111,7 +111,8 @@ struct gpufl_sink {
 	struct map details; /* compact: hash of what tells launches apart → corr_id */
 	struct map stacks; /* stack id → label of its frames */
 	struct gpufl_calls calls;
-	VEC(struct row_kernel) early; /* until the next seal */
+	VEC(struct row_kernel) early;
+	size_t early_before; /* of them, those of before the last seal */
 	struct interner labels;
 	struct gpufl_thread *threads; /* GPUFL_THREADS */
 	struct gpufl_open *open; /* GPUFL_OPEN_MAX */
@@ -152,8 +153,8 @@ const struct gpufl_call *gpufl_call_find(const struct gpufl_sink *s, uint64_t co
 
 /* Rows of these tables: */
 void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *row);
-/* Writes kernels whose launch has not come. */
-void gpufl_kernels_end(struct gpufl_sink *s);
+/* At a seal: writes kernels whose launch has come meanwhile, and those that have waited for a whole seal, or all. */
+void gpufl_kernels_end(struct gpufl_sink *s, bool all);
 void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *row);
 void gpufl_memset(struct gpufl_sink *s, const struct row_memset *row);
 void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *row);

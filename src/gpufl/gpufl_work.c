@@ -215,12 +215,20 @@ void gpufl_kernel(struct gpufl_sink *s, const struct row_kernel *k)
 		write_kernel(s, k, call);
 }
 
-void gpufl_kernels_end(struct gpufl_sink *s)
+void gpufl_kernels_end(struct gpufl_sink *s, bool all)
 {
-	for (size_t i = 0; i < s->early.count; i++)
-		write_kernel(s, &s->early.data[i],
-			     gpufl_call_find(s, s->early.data[i].correlation));
-	s->early.count = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->early.count; i++) {
+		struct row_kernel k = s->early.data[i];
+		const struct gpufl_call *call = gpufl_call_find(s, k.correlation);
+
+		if (all || call || i < s->early_before)
+			write_kernel(s, &k, call);
+		else
+			s->early.data[kept++] = k;
+	}
+	s->early.count = s->early_before = kept;
 }
 
 /* ---- other work ---- */

@@ -623,6 +623,27 @@ static void test_the_last_calls_are_known(void **state)
 	free(text);
 }
 
+/* A kernel waits for the row of its launch, over one seal. */
+static void test_kernels_before_their_launch(void **state)
+{
+	struct sink *s = sink_open(*state, (struct gpufl_options){ 0 });
+	char *text;
+
+	define(s);
+	kernel(s, 2000, 2001, 1);
+	kernel(s, 2000, 2001, 2);
+	assert_int_equal(s->ops->seal(s), 0);
+	call(s, 1500, 1501, 1, 0);
+	assert_int_equal(s->ops->seal(s), 0);
+	call(s, 1500, 1501, 2, 0);
+	close_sink(s);
+	text = window_text(*state, "device.1.log.gz");
+	assert_non_null(strstr(find_line(text, "kernel_detail", 0), "\"user_scope\":\"global\""));
+	assert_non_null(strstr(find_line(text, "kernel_detail", 1), "\"user_scope\":\"unknown\""));
+	assert_null(find_line(text, "kernel_detail", 2));
+	free(text);
+}
+
 /* A GPU that is seen late is named by another job_start. */
 static void test_devices_that_come_late(void **state)
 {
@@ -660,6 +681,7 @@ int main(void)
 		folder_test(test_clocks),
 		folder_test(test_batches_and_epochs),
 		folder_test(test_the_last_calls_are_known),
+		folder_test(test_kernels_before_their_launch),
 		folder_test(test_devices_that_come_late),
 	};
 
