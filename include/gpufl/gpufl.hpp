@@ -1,8 +1,8 @@
 // gpufl.hpp: gpufl's C++ API on top of libpitot.so, for programs that have its calls (C++17; link with pitot instead of gpufl).
 //
 // A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. An option that was set in code counts;
-// one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). What is not there yet (log files,
-// upload, deep windows, engines beyond Trace) does nothing, and says so once on standard error.
+// one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With log_path gpufl's logs
+// are written beside it. What is not there yet (upload, deep windows, engines beyond Trace) does nothing, and says so once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 
@@ -27,7 +27,7 @@ enum class ProfilingEngine { Monitor, Trace, PcSampling, SassMetrics, RangeProfi
 
 struct InitOptions {
 	std::string app_name = "gpufl";
-	std::string log_path = ""; // not there yet
+	std::string log_path = ""; // gpufl's logs beside the recording; "": none
 	std::string backend_url = ""; // not there yet
 	std::string api_key = "";
 	std::string api_path = "";
@@ -64,13 +64,12 @@ inline void log(void *debug, int level, const char *text)
 }
 
 // What is not there is said once.
-enum Missing { LOGS, UPLOAD, DEEP, WINDOWED_SAMPLES, AMD, MISSING_COUNT };
+enum Missing { UPLOAD, DEEP, WINDOWED_SAMPLES, AMD, MISSING_COUNT };
 
 inline void missing(Missing what)
 {
 	static std::atomic<bool> said[MISSING_COUNT];
 	static const char *const texts[] = {
-		"log_path: log files in gpufl's format are not there yet; the session is a recording of Pitot",
 		"upload is not there yet",
 		"deep windows and deep scopes are not there yet",
 		"system samples are of the whole session, not only of scopes",
@@ -142,8 +141,6 @@ inline void translate(const InitOptions &from, pitot_options &code, pitot_option
 
 inline void tell_missing(const InitOptions &o)
 {
-	if (!o.log_path.empty())
-		missing(LOGS);
 	if (!o.backend_url.empty() || !o.api_key.empty() || o.remote_upload)
 		missing(UPLOAD);
 	if (o.deep_window_only)
@@ -159,6 +156,7 @@ inline void tell_missing(const InitOptions &o)
 inline bool init(const InitOptions &options = {})
 {
 	pitot_options code = {}, defaults = {};
+	std::string log_path = options.log_path;
 	int result;
 
 	detail::disabled() = !options.enabled;
@@ -167,6 +165,10 @@ inline bool init(const InitOptions &options = {})
 	if (!options.enabled || options.backend == BackendKind::Amd || options.backend == BackendKind::None)
 		return false;
 	detail::translate(options, code, defaults);
+	if (log_path.size() > 4 && log_path.compare(log_path.size() - 4, 4, ".log") == 0)
+		log_path.resize(log_path.size() - 4);
+	if (!log_path.empty())
+		code.log_path = log_path.c_str();
 	code.log = detail::log;
 	if (options.enable_debug_output || detail::is_set("GPUFL_DEBUG"))
 		code.log_context = &code; // anything

@@ -64,6 +64,7 @@ struct pitot_options {
 	 * (under `pitot record`); else NAME-DATE-TIME.pitot in the current folder.
 	 */
 	const char *directory;
+	const char *log_path; /* a folder for gpufl's logs, which are written beside the recording: made. NULL: PITOT_GPUFL, or none */
 	const char *app_name; /* NULL: from the command line of the process */
 	const char *config_file; /* JSON; NULL: PITOT_CONFIG_FILE, or none */
 	/* What is worth telling, one line without its end; called by pitot_start and pitot_init only, on their thread. NULL: nobody. */

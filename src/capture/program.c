@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/io.h"
@@ -222,11 +223,29 @@ static int open_session(struct pitot_session *p, struct settings *s, struct erro
 	return 0;
 }
 
+/* The folder of gpufl's logs is made, and stays where it is when the program goes elsewhere. */
+static int make_log_path(const char *log_path, struct settings *s, struct error *e)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (!log_path)
+		return 0;
+	if (mkdir(log_path, 0777) < 0 && errno != EEXIST)
+		return error_errno(e, errno, "cannot create '%s' for gpufl's logs", log_path);
+	path = realpath(log_path, NULL);
+	if (!path || strlen(path) >= sizeof(s->log_path))
+		return error_errno(e, path ? ENAMETOOLONG : errno, "cannot use '%s'", log_path);
+	memcpy(s->log_path, path, strlen(path) + 1);
+	return 0;
+}
+
 static int start_own(struct pitot_session *p, const struct pitot_options *o, struct settings *s,
 		     struct error *e)
 {
 	int err = identify(p, s, e);
 
+	if (err >= 0)
+		err = make_log_path(o->log_path, s, e);
 	if (err < 0)
 		return err;
 	p->directory = recording_dir_create_own(o->directory, strbuf_text(&p->name), e);
