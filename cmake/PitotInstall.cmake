@@ -6,8 +6,6 @@ include(CMakePackageConfigHelpers)
 install(TARGETS pitot EXPORT PitotTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS pitot_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/pitot include/gpufl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT PitotTargets NAMESPACE Pitot:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Pitot)
-
 configure_package_config_file(cmake/PitotConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/PitotConfig.cmake
 	INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Pitot)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/PitotConfigVersion.cmake
@@ -22,6 +20,7 @@ configure_file(cmake/pitot.pc.in pitot.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(TARGET pitot_cli)
+	install(TARGETS pitotread EXPORT PitotTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 	install(TARGETS pitot_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 	# Written by the program itself from the declarations of its commands.
 	set(documents ${CMAKE_CURRENT_BINARY_DIR}/documents)
@@ -39,3 +38,5 @@ if(TARGET pitot_cli)
 	install(FILES ${documents}/completion/pitot.fish
 		DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
+
+install(EXPORT PitotTargets NAMESPACE Pitot:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Pitot)

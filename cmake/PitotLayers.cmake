@@ -70,6 +70,19 @@ function(pitot_capture)
 		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capture/libpitot.map)
 endfunction()
 
+# libpitotread.so: layer read with all below it, of which only the functions of include/pitot/read.h are seen.
+function(pitot_read_library)
+	target_include_directories(pitot_read PUBLIC ${PROJECT_SOURCE_DIR}/include)
+	set(map ${PROJECT_SOURCE_DIR}/src/read/libpitotread.map)
+	add_library(pitotread SHARED $<TARGET_OBJECTS:pitot_read>)
+	set_target_properties(pitotread PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+		SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+	target_include_directories(pitotread PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+	target_link_libraries(pitotread PRIVATE pitot_report pitot_export ${CMAKE_DL_LIBS})
+	target_link_options(pitotread PRIVATE -Wl,-z,relro,-z,now,--exclude-libs,ALL,--no-undefined -Wl,--version-script=${map})
+endfunction()
+
 # libpitot-preload.so is loaded into programs that are not ours, before anything else: never with a sanitizer.
 function(pitot_preload)
 	add_library(pitot_preload SHARED src/preload/preload.c src/base/program_file.c)
@@ -89,6 +102,6 @@ function(pitot_cli)
 	add_executable(pitot_cli ${sources})
 	pitot_settings(pitot_cli)
 	set_target_properties(pitot_cli PROPERTIES OUTPUT_NAME pitot)
-	target_link_libraries(pitot_cli PRIVATE pitot_record pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
+	target_link_libraries(pitot_cli PRIVATE pitot_record pitot_read pitot_sampler pitot_export pitot_report pitot_analysis pitot_trace pitot_format pitot_base
 		${CMAKE_DL_LIBS})
 endfunction()

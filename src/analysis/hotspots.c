@@ -9,6 +9,9 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
+const char *const hotspot_by_names[] = { "kernel", "config", "stream", "device",
+					 "thread", "scope",  "caller", NULL };
+
 #define NO_GROUP UINT32_MAX
 #define CAPTURED (UINT64_C(1) << 63)
 #define CAPTURED_ROW (TRACE_NO_ROW - 1)

@@ -23,6 +23,8 @@ enum hotspot_by {
 	HOTSPOT_KINDS,
 };
 
+extern const char *const hotspot_by_names[]; /* as options name them; ends with NULL */
+
 #define HOTSPOT_NO_KEY UINT32_MAX
 
 #define HOTSPOT_CALLERS_MAX 8u

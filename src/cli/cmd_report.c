@@ -4,6 +4,7 @@
 #include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
+#include "read/read_report.h"
 #include "report/section.h"
 
 static const char *const by_choices[] = { "kernel", "config", "stream", "device", "thread",
@@ -130,43 +131,6 @@ static int make_filter(const struct context *c, const struct trace *t, struct fi
 	return EXIT_DONE;
 }
 
-/* Each program that a process executes is a session of its own. */
-static bool is_first_of_pid(const struct trace *t, size_t index)
-{
-	for (size_t i = 0; i < index; i++)
-		if (trace_process(t, i)->pid == trace_process(t, index)->pid)
-			return false;
-	return true;
-}
-
-/* A process or a GPU that is not in the recording. */
-static int check_place(const struct context *c, const struct report *r)
-{
-	const struct filter *f = &r->options.filter;
-	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
-
-	for (size_t i = 0; f->pid >= 0 && i < trace_process_count(r->trace); i++) {
-		const struct trace_process *p = trace_process(r->trace, i);
-
-		if (p->pid == f->pid)
-			break;
-		if (p->of == i && is_first_of_pid(r->trace, i))
-			strbuf_addf(&known, "%s%u", known.length ? ", " : "", p->pid);
-		if (i + 1 == trace_process_count(r->trace))
-			return cli_usage(c, "no process %lld in this recording: it has %s",
-					 (long long)f->pid, strbuf_text(&known));
-	}
-	for (size_t i = 0; f->device >= 0 && i < r->gpus.count; i++) {
-		if (r->gpus.items[i].ordinal == f->device)
-			return EXIT_DONE;
-		strbuf_addf(&known, "%s%u", known.length ? ", " : "", r->gpus.items[i].ordinal);
-	}
-	if (f->device >= 0 && r->gpus.count)
-		return cli_usage(c, "no GPU %lld in this recording: it has %s",
-				 (long long)f->device, strbuf_text(&known));
-	return EXIT_DONE;
-}
-
 static int print(const struct context *c, const struct report *r, const char *path)
 {
 	struct strbuf out = STRBUF_INIT;
@@ -224,9 +188,8 @@ static int run(struct context *c, int argc, char **argv)
 		if (code < 0) {
 			status = cli_fail(c, &e);
 		} else {
-			status = check_place(c, &report);
-			if (status == EXIT_DONE)
-				status = print(c, &report, path);
+			status = report_check_place(&report, &e) < 0 ? cli_usage(c, "%s", e.text)
+								     : print(c, &report, path);
 			report_release(&report);
 		}
 	}

@@ -6,8 +6,8 @@
 #include "base/human.h"
 #include "report/text_table.h"
 #include "cli/ui.h"
-#include "cli/view_columns.h"
-#include "cli/view_where.h"
+#include "read/view_columns.h"
+#include "read/view_where.h"
 #include "cli/window.h"
 
 #define LIMIT 50 /* rows shown to people unless they ask for more */

@@ -7,7 +7,7 @@
 #define PITOT_CLI_FLAME_WHERE_H
 
 #include "base/options.h"
-#include "cli/view_where.h"
+#include "read/view_where.h"
 
 #define FLAME_TABLES (GPU_WORK_KINDS + 3)
 

@@ -3,7 +3,7 @@
 
 #include "analysis/cost.h"
 #include "base/json.h"
-#include "cli/view_columns.h"
+#include "read/view_columns.h"
 
 /* The keys of a process, and of a sampler's session about it. */
 static void write_extent(const struct info *i, const struct trace_process *p, struct json *j)

@@ -3,10 +3,10 @@
  * between them, such as stream=7, start>=1.5s, duration>20us, bytes<64K, kind!=HtoD, name=*gemm*,
  * end=- (missing).
  */
-#ifndef PITOT_CLI_VIEW_WHERE_H
-#define PITOT_CLI_VIEW_WHERE_H
+#ifndef PITOT_READ_VIEW_WHERE_H
+#define PITOT_READ_VIEW_WHERE_H
 
-#include "cli/view_columns.h"
+#include "read/view_columns.h"
 
 enum where_operator {
 	WHERE_EQUAL,

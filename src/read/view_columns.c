@@ -1,4 +1,4 @@
-#include "cli/view_columns.h"
+#include "read/view_columns.h"
 
 #include <errno.h>
 #include <stdio.h>

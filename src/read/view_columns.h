@@ -2,8 +2,8 @@
  * view_columns.h: the columns that `pitot view` shows and tests: those of the table, values of the
  * rows that REF columns refer to ("config.grid_x"), and derived ones ("duration", "pid", "scope").
  */
-#ifndef PITOT_CLI_VIEW_COLUMNS_H
-#define PITOT_CLI_VIEW_COLUMNS_H
+#ifndef PITOT_READ_VIEW_COLUMNS_H
+#define PITOT_READ_VIEW_COLUMNS_H
 
 #include "base/json.h"
 #include "base/vec.h"

@@ -1,4 +1,4 @@
-#include "cli/view_where.h"
+#include "read/view_where.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,0 +1,125 @@
+/* arrow_schema.c: types, names, units and meanings of columns as Arrow's C data interface has them. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "read/read_table.h"
+
+static void schema_release(struct ArrowSchema *s)
+{
+	for (int64_t i = 0; i < s->n_children; i++) {
+		if (s->children[i]->release)
+			s->children[i]->release(s->children[i]);
+		free(s->children[i]);
+	}
+	free(s->children);
+	if (s->dictionary && s->dictionary->release)
+		s->dictionary->release(s->dictionary);
+	free(s->dictionary);
+	free((char *)s->name);
+	free((char *)s->metadata);
+	s->release = NULL;
+}
+
+static void add_int(struct strbuf *out, size_t value)
+{
+	int32_t n = (int32_t)value;
+
+	strbuf_add(out, &n, sizeof(n));
+}
+
+/* Pairs of key and value, with their number and lengths before them. Values that are "" are left out. */
+static char *metadata(const char *const pairs[][2], size_t count)
+{
+	struct strbuf out = STRBUF_INIT;
+	size_t given = 0;
+
+	for (size_t i = 0; i < count; i++)
+		given += *pairs[i][1] != '\0';
+	add_int(&out, given);
+	for (size_t i = 0; i < count; i++) {
+		if (!*pairs[i][1])
+			continue;
+		for (size_t k = 0; k < 2; k++) {
+			add_int(&out, strlen(pairs[i][k]));
+			strbuf_adds(&out, pairs[i][k]);
+		}
+	}
+	if (out.failed)
+		strbuf_release(&out);
+	return out.data;
+}
+
+/* Owned by the schema, which can be released from here on. -ENOMEM where a copy is NULL. */
+static int schema_init(struct ArrowSchema *s, const char *format, const char *name, char *pairs)
+{
+	*s = (struct ArrowSchema){ .format = format,
+				   .name = strdup(name),
+				   .metadata = pairs,
+				   .flags = ARROW_FLAG_NULLABLE,
+				   .release = schema_release };
+	return s->name && pairs ? 0 : -ENOMEM;
+}
+
+static const char *format_of(const struct view_column *c)
+{
+	static const char *const formats[] = {
+		[COLUMN_TYPE_U8] = "C",   [COLUMN_TYPE_U16] = "S",    [COLUMN_TYPE_U32] = "I",
+		[COLUMN_TYPE_U64] = "L",  [COLUMN_TYPE_I32] = "i",    [COLUMN_TYPE_I64] = "l",
+		[COLUMN_TYPE_TIME] = "L", [COLUMN_TYPE_STRING] = "i", [COLUMN_TYPE_ENUM] = "C",
+		[COLUMN_TYPE_REF] = "I",  [COLUMN_TYPE_BYTES] = "i",
+	};
+
+	if (c->kind == VIEW_PID)
+		return "I";
+	return c->kind == VIEW_DURATION ? "L" : formats[c->schema->type];
+}
+
+static int column_schema_init(const struct read_table *r, size_t i, struct ArrowSchema *out)
+{
+	static const struct column_schema pid = { .unit = "", .meaning = "process of the row" },
+					  duration = { .unit = "ns",
+						       .meaning = "end_ns - start_ns" };
+	const struct view_column *c = &r->columns.items.data[i];
+	const struct column_schema *schema = c->schema             ? c->schema
+					     : c->kind == VIEW_PID ? &pid
+								   : &duration;
+	const char *const pairs[][2] = {
+		{ "unit", schema->unit },
+		{ "meaning", schema->meaning },
+		{ "clock", c->schema && schema->type == COLUMN_TYPE_TIME ? "CLOCK_MONOTONIC" : "" },
+		{ "refers_to", r->forms[i] == READ_ROW ? schema_table(schema->ref)->name : "" },
+	};
+	int result = schema_init(out, format_of(c), c->label, metadata(pairs, ARRAY_SIZE(pairs)));
+
+	if (result < 0 || !(read_is_text(r, i) || read_is_enum(r, i)))
+		return result;
+	out->dictionary = calloc(1, sizeof(*out->dictionary));
+	return out->dictionary ? schema_init(out->dictionary, "u", "", metadata(NULL, 0)) : -ENOMEM;
+}
+
+int read_table_schema(const struct read_table *r, struct ArrowSchema *out)
+{
+	const char *const pairs[][2] = { { "table", r->view.schema->name },
+					 { "meaning", r->view.schema->meaning } };
+	size_t count = r->columns.items.count;
+	int result = schema_init(out, "+s", "", metadata(pairs, ARRAY_SIZE(pairs)));
+
+	out->flags = 0;
+	out->children = calloc(MAX(count, 1u), sizeof(*out->children));
+	for (size_t i = 0; i < count && result == 0; i++) {
+		struct ArrowSchema *child = out->children ? calloc(1, sizeof(*child)) : NULL;
+
+		if (!child) {
+			result = -ENOMEM;
+			break;
+		}
+		out->children[out->n_children++] = child;
+		result = column_schema_init(r, i, child);
+	}
+	if (result < 0 || !out->children) {
+		schema_release(out);
+		return -ENOMEM;
+	}
+	return 0;
+}

@@ -1,0 +1,274 @@
+#include "pitot/read.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "read/read_report.h"
+#include "read/read_table.h"
+
+/* Codes of the interface are those of struct error. */
+#define SAME_CODE(name) _Static_assert((int)PITOT_READ_##name == (int)E_##name, #name)
+SAME_CODE(FORMAT);
+SAME_CODE(VERSION);
+SAME_CODE(UNSUPPORTED);
+SAME_CODE(USAGE);
+SAME_CODE(LIMIT);
+
+struct pitot_recording {
+	atomic_uint references; /* the user's, and one of each array */
+	pthread_mutex_t lock; /* while columns are loaded; afterwards they stay as they are */
+	struct trace *trace;
+	char *path;
+};
+
+static int finish(int result, const struct error *e, struct pitot_read_error *out)
+{
+	if (result >= 0 || !out)
+		return result;
+	out->code = result;
+	snprintf(out->text, sizeof(out->text), "%s", *e->text ? e->text : error_code_text(result));
+	return result;
+}
+
+/* The members that the caller's version has. */
+#define COPY_OPTIONS(to, from) memcpy(&(to), (from), MIN((from)->size, sizeof(to)))
+
+void recording_ref(struct pitot_recording *r)
+{
+	atomic_fetch_add(&r->references, 1);
+}
+
+void pitot_read_close(struct pitot_recording *r)
+{
+	if (!r || atomic_fetch_sub(&r->references, 1) > 1)
+		return;
+	trace_free(r->trace);
+	pthread_mutex_destroy(&r->lock);
+	free(r->path);
+	free(r);
+}
+
+int pitot_read_open(const char *path, struct pitot_recording **out, struct pitot_read_error *error)
+{
+	struct pitot_recording *r = calloc(1, sizeof(*r));
+	struct error e = { 0 };
+	int result = -ENOMEM;
+
+	if (!r)
+		return finish(-ENOMEM, &e, error);
+	r->references = 1;
+	pthread_mutex_init(&r->lock, NULL);
+	r->path = strdup(path);
+	if (r->path)
+		result = trace_open(path, NULL, &r->trace, &e);
+	if (result < 0)
+		pitot_read_close(r);
+	else
+		*out = r;
+	return finish(result, &e, error);
+}
+
+void pitot_read_span(const struct pitot_recording *r, struct pitot_read_span *out)
+{
+	trace_span(r->trace, &out->start_ns, &out->end_ns);
+	out->unix_offset_ns = trace_unix_ns(r->trace, 0);
+}
+
+int pitot_read_info(struct pitot_recording *r, size_t index, struct pitot_read_info *out,
+		    struct pitot_read_error *error)
+{
+	struct error e = { 0 };
+	int result;
+
+	if (index >= TABLE_MAX)
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	result = trace_load_repeated(r->trace, &e);
+	if (result >= 0)
+		*out = (struct pitot_read_info){
+			.name = schema_table((uint32_t)index + 1)->name,
+			.meaning = schema_table((uint32_t)index + 1)->meaning,
+			.rows = trace_rows(r->trace, (enum table_id)(index + 1)),
+		};
+	pthread_mutex_unlock(&r->lock);
+	return result < 0 ? finish(result, &e, error) : 1;
+}
+
+struct stream {
+	struct ArrowSchema schema;
+	struct ArrowArray array; /* released once it is handed over */
+};
+
+/* The schema is asked for once by all consumers that we know; a second one is an error, not a copy. */
+static int stream_schema(struct ArrowArrayStream *s, struct ArrowSchema *out)
+{
+	struct stream *stream = s->private_data;
+
+	if (!stream->schema.release)
+		return EINVAL;
+	*out = stream->schema;
+	stream->schema.release = NULL;
+	return 0;
+}
+
+static int stream_next(struct ArrowArrayStream *s, struct ArrowArray *out)
+{
+	struct stream *stream = s->private_data;
+
+	*out = stream->array;
+	stream->array.release = NULL;
+	return 0;
+}
+
+static const char *stream_error(struct ArrowArrayStream *s)
+{
+	(void)s;
+	return "the schema was already handed over";
+}
+
+static void stream_release(struct ArrowArrayStream *s)
+{
+	struct stream *stream = s->private_data;
+
+	if (stream->schema.release)
+		stream->schema.release(&stream->schema);
+	if (stream->array.release)
+		stream->array.release(&stream->array);
+	free(stream);
+	s->release = NULL;
+}
+
+/* Only the schema where `array` is NULL. */
+static int read_query(struct pitot_recording *r, const struct pitot_read_query *query,
+		      struct ArrowSchema *schema, struct ArrowArray *array, struct error *e)
+{
+	struct pitot_read_query own = { 0 };
+	struct read_table table = { 0 };
+	int result;
+
+	COPY_OPTIONS(own, query);
+	pthread_mutex_lock(&r->lock);
+	result = read_table_init(&table, r->trace, &own, e);
+	if (result >= 0)
+		result = read_table_schema(&table, schema);
+	if (result >= 0 && array) {
+		result = read_table_array(&table, r, array, e);
+		if (result < 0)
+			schema->release(schema);
+	}
+	read_table_release(&table);
+	pthread_mutex_unlock(&r->lock);
+	return result;
+}
+
+int pitot_read_schema(struct pitot_recording *r, const struct pitot_read_query *query,
+		      struct ArrowSchema *out, struct pitot_read_error *error)
+{
+	struct error e = { 0 };
+
+	return finish(read_query(r, query, out, NULL, &e), &e, error);
+}
+
+int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *query,
+		     struct ArrowArrayStream *out, struct pitot_read_error *error)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	struct error e = { 0 };
+	int result = stream ? read_query(r, query, &stream->schema, &stream->array, &e) : -ENOMEM;
+
+	if (result < 0) {
+		free(stream);
+		return finish(result, &e, error);
+	}
+	*out = (struct ArrowArrayStream){ .get_schema = stream_schema,
+					  .get_next = stream_next,
+					  .get_last_error = stream_error,
+					  .release = stream_release,
+					  .private_data = stream };
+	return 0;
+}
+
+/* Relative to the recording's start, as options have them, to moments. */
+static void find_window(const struct trace *t, uint64_t *since_ns, uint64_t *until_ns)
+{
+	uint64_t start_ns, end_ns, until = *until_ns;
+
+	trace_span(t, &start_ns, &end_ns);
+	if (*since_ns && __builtin_add_overflow(start_ns, *since_ns, since_ns))
+		*since_ns = UINT64_MAX;
+	if (!until || __builtin_add_overflow(start_ns, until, until_ns))
+		*until_ns = UINT64_MAX;
+}
+
+int pitot_read_report(const struct pitot_recording *r, const struct pitot_read_report *options,
+		      char **json, struct pitot_read_error *error)
+{
+	struct pitot_read_report own = PITOT_READ_REPORT_INIT;
+	struct error e = { 0 };
+	struct trace *t;
+	int result;
+
+	COPY_OPTIONS(own, options);
+	result = trace_open(r->path, NULL, &t, &e);
+	if (result < 0)
+		return finish(result, &e, error);
+	find_window(t, &own.since_ns, &own.until_ns);
+	result = read_report(t, r->path, &own, json, &e);
+	trace_free(t);
+	return finish(result, &e, error);
+}
+
+static const struct exporter *find_exporter(const char *path, const char *format, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf known = STRBUF_INIT;
+	const struct exporter *found = format ? exporters : exporter_by_path(path);
+
+	while (format && found->file.name && strcmp(found->file.name, format))
+		found++;
+	if (found && found->file.name)
+		return found;
+	file_formats_list(exporters, sizeof(*exporters), &known);
+	if (format)
+		error_set(e, E_USAGE, "unknown format '%s': there are %s", format,
+			  strbuf_text(&known));
+	else
+		error_set(e, E_USAGE, "no format has files like '%s': give a format; there are %s",
+			  path, strbuf_text(&known));
+	return NULL;
+}
+
+int pitot_read_export(const struct pitot_recording *r, const char *path,
+		      const struct pitot_read_export *options, uint64_t *events,
+		      struct pitot_read_error *error)
+{
+	struct pitot_read_export own = { 0 };
+	struct export_options x = EXPORT_ALL;
+	struct export_result written;
+	const struct exporter *exporter;
+	struct error e = { 0 };
+	struct trace *t;
+	int result;
+
+	COPY_OPTIONS(own, options);
+	exporter = find_exporter(path, own.format, &e);
+	result = exporter ? trace_open(r->path, NULL, &t, &e) : E_USAGE;
+	if (result < 0)
+		return finish(result, &e, error);
+	find_window(t, &own.since_ns, &own.until_ns);
+	x.since_ns = own.since_ns;
+	x.until_ns = own.until_ns;
+	x.kernel = own.kernel;
+	x.overwrite = own.overwrite;
+	result = exporter->write(t, &x, path, &written, &e);
+	if (result == -ENODATA)
+		error_set(&e, result,
+			  "nothing to export: no event of the recording meets the conditions");
+	if (result >= 0)
+		*events = export_result_events(&written);
+	trace_free(t);
+	return finish(result, &e, error);
+}
