@@ -126,7 +126,7 @@ struct pitot_read_report {
 	size_t size;
 	uint64_t since_ns, until_ns;	/* as in struct pitot_read_query */
 	int64_t pid, device, stream;	/* -1: all */
-	const char *kernel, *nvtx;	/* globs; NULL: all */
+	const char *kernel, *scope;	/* globs; NULL: all */
 	const char *by;			/* as `pitot report --by`; NULL: kernel */
 };
 #define PITOT_READ_REPORT_INIT { sizeof(struct pitot_read_report), 0, 0, -1, -1, -1, NULL, NULL, NULL }

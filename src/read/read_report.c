@@ -83,7 +83,7 @@ int read_report(struct trace *t, const char *path, const struct pitot_read_repor
 						      .device = o->device,
 						      .stream = o->stream,
 						      .kernel = o->kernel,
-						      .nvtx = o->nvtx } };
+						      .scope = o->scope } };
 	struct report report;
 	int result = o->by ? find_by(o->by, &options.by, e) : 0;
 

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/vec.h"
-#include "cli/view_scopes.h"
+#include "read/view_scopes.h"
 #include "trace/trace.h"
 
 enum view_kind {

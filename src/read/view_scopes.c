@@ -1,4 +1,4 @@
-#include "cli/view_scopes.h"
+#include "read/view_scopes.h"
 
 #include <errno.h>
 #include <stdlib.h>
