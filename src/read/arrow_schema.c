@@ -77,18 +77,24 @@ static const char *format_of(const struct view_column *c)
 
 static int column_schema_init(const struct read_table *r, size_t i, struct ArrowSchema *out)
 {
-	static const struct column_schema pid = { .unit = "", .meaning = "process of the row" },
-					  duration = { .unit = "ns",
-						       .meaning = "end_ns - start_ns" };
+	static const struct column_schema
+		pid = { .unit = "", .meaning = "process of the row" },
+		duration = { .unit = "ns", .meaning = "end_ns - start_ns" },
+		names[] = {
+			[READ_SHORT] = { .unit = "", .meaning = "kernel name, short" },
+			[READ_FULL] = { .unit = "", .meaning = "kernel name with its parameters" },
+		};
 	const struct view_column *c = &r->columns.items.data[i];
-	const struct column_schema *schema = c->schema             ? c->schema
-					     : c->kind == VIEW_PID ? &pid
-								   : &duration;
+	enum read_form form = r->forms[i];
+	const struct column_schema *schema = form == READ_SHORT || form == READ_FULL ? &names[form]
+					     : c->schema                             ? c->schema
+					     : c->kind == VIEW_PID                   ? &pid
+										     : &duration;
 	const char *const pairs[][2] = {
 		{ "unit", schema->unit },
 		{ "meaning", schema->meaning },
-		{ "clock", c->schema && schema->type == COLUMN_TYPE_TIME ? "CLOCK_MONOTONIC" : "" },
-		{ "refers_to", r->forms[i] == READ_ROW ? schema_table(schema->ref)->name : "" },
+		{ "clock", view_is_time(c) ? "CLOCK_MONOTONIC" : "" },
+		{ "refers_to", form == READ_ROW ? schema_table(schema->ref)->name : "" },
 	};
 	int result = schema_init(out, format_of(c), c->label, metadata(pairs, ARRAY_SIZE(pairs)));
 

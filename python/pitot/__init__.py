@@ -1,0 +1,243 @@
+"""Recordings of Pitot, the flight recorder for GPU programs, as Arrow tables and reports.
+
+>>> import pitot
+>>> r = pitot.open(recording)
+>>> r
+<pitot.Recording '...pitot'>
+>>> sorted(r.kernels.columns)[:3]
+['block_x', 'block_y', 'block_z']
+>>> r.kernels.columns["duration_ns"]
+{'unit': 'ns', 'meaning': 'end_ns - start_ns'}
+
+A table is nothing but a choice of columns and rows until an Arrow consumer reads it: ``pyarrow.table(r.kernels)``,
+``polars.DataFrame(r.kernels)``, ``pandas.DataFrame.from_arrow(r.kernels)``, or ``kernels = r.kernels`` and
+``duckdb.sql("from kernels")``. The choice is made while decoding:
+
+>>> gemms = r.kernels.where("name=*gemm*", "stream=7").between(0.5, 1.5).select("name", "start_ns", "duration_ns")
+
+The analyses are those of ``pitot report --json``:
+
+>>> r.verdict["kind"]
+'...'
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from pitot._read import Error, FileError, FormatError, UsageError
+from pitot._read import Recording as _Recording
+
+TYPE_CHECKING = False  # importing typing takes longer than all of this
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any, Mapping, Optional, Union
+
+    import pandas
+    import polars
+    import pyarrow
+
+__all__ = ["Error", "FileError", "FormatError", "Recording", "Table", "UsageError", "open"]
+
+_KERNELS = (
+    "pid device context stream start_ns end_ns duration_ns name full_name grid_x grid_y grid_z block_x block_y block_z "
+    "registers static_shared_bytes dynamic_shared_bytes correlation graph graph_node"
+)
+_LAUNCHES = "pid thread start_ns end_ns duration_ns function function.kind correlation result stack"
+_COUNTERS = "pid device time_ns counter counter.unit counter.decimals counter.reading value"
+
+#: Attributes of a recording: a table, its columns ("": all), and conditions.
+_TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "kernels": ("kernel", _KERNELS, ()),
+    "copies": ("memcpy", "", ()),
+    "memsets": ("memset", "", ()),
+    "graphs": ("graph_launch", "", ()),
+    "launches": ("api_call", _LAUNCHES, ("function.kind>=launch", "function.kind<=graph_launch")),
+    "calls": ("api_call", _LAUNCHES, ()),
+    "synchronizations": ("synchronization", "", ()),
+    "allocations": ("allocation", "", ()),
+    "nvtx": ("nvtx", "", ()),
+    "cpu_samples": ("cpu_sample", "", ()),
+    "off_cpu": ("off_cpu", "", ()),
+    "counters": ("counter_sample", _COUNTERS, ()),
+    "processes": ("process", "", ()),
+    "threads": ("thread", "", ()),
+    "devices": ("device", "", ()),
+}
+
+
+def _ns(seconds: Optional[float]) -> int:
+    if seconds is not None and not 0 <= seconds < 2**33:
+        raise UsageError(f"{seconds} is no time: give seconds from the start of the recording")
+    return round((seconds or 0) * 1e9)
+
+
+def _texts(texts: Optional[tuple[str, ...]]) -> Optional[tuple[bytes, ...]]:
+    return None if texts is None else tuple(text.encode() for text in texts)
+
+
+class Table:
+    """Chosen columns and rows of a table, which are decoded each time that an Arrow consumer asks for them."""
+
+    def __init__(
+        self,
+        recording: _Recording,
+        name: str,
+        columns: Optional[tuple[str, ...]] = None,
+        conditions: tuple[str, ...] = (),
+        window: tuple[int, int] = (0, 0),
+    ) -> None:
+        self._recording = recording
+        self._name, self._columns, self._conditions, self._window = name, columns, conditions, window
+
+    def _query(self) -> tuple[bytes, Optional[tuple[bytes, ...]], Optional[tuple[bytes, ...]], int, int]:
+        return (self._name.encode(), _texts(self._columns), _texts(self._conditions), *self._window)
+
+    def select(self, *columns: str) -> Table:
+        """Only these columns, in this order, named as for ``pitot view --columns``: ``select("name", "config.grid_x")``."""
+        return Table(self._recording, self._name, columns, self._conditions, self._window)
+
+    def where(self, *conditions: str) -> Table:
+        """Only rows that meet these conditions, too: those of ``pitot view --where``, ``where("stream=7", "duration>1ms")``."""
+        return Table(self._recording, self._name, self._columns, self._conditions + conditions, self._window)
+
+    def between(self, since: Optional[float] = None, until: Optional[float] = None) -> Table:
+        """Only rows that begin at since <= time < until, in seconds from the start of the recording."""
+        window = (_ns(since), max(_ns(until), 1) if until is not None else 0)
+        return Table(self._recording, self._name, self._columns, self._conditions, window)
+
+    @property
+    def columns(self) -> Mapping[str, Mapping[str, str]]:
+        """The columns with their units and meanings; nothing is decoded."""
+        return MappingProxyType(self._recording.columns(*self._query()))
+
+    def __repr__(self) -> str:
+        return f"<pitot.Table {self._name}: {', '.join(self.columns)}>"
+
+    def __arrow_c_schema__(self) -> object:
+        return self._recording.schema(*self._query())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._recording.stream(*self._query())
+
+    def to_arrow(self) -> pyarrow.Table:
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        import polars
+
+        return polars.DataFrame(self)
+
+
+class Recording:
+    """An open recording: its tables by name (``r.kernels``, ``r.table("kernel")``), its analyses, its export."""
+
+    kernels: Table
+    copies: Table
+    memsets: Table
+    graphs: Table
+    launches: Table
+    calls: Table
+    synchronizations: Table
+    allocations: Table
+    nvtx: Table
+    cpu_samples: Table
+    off_cpu: Table
+    counters: Table
+    processes: Table
+    threads: Table
+    devices: Table
+
+    def __init__(self, path: Union[str, PathLike[str]]) -> None:
+        self._recording = _Recording(path)
+        self.path = path
+        #: Nanoseconds of the recorded machine's CLOCK_MONOTONIC, as all times are; time + unix_offset_ns is since 1970, UTC.
+        self.start_ns, self.end_ns, self.unix_offset_ns = self._recording.span()
+
+    def __repr__(self) -> str:
+        return f"<pitot.Recording {str(self.path)!r}>"
+
+    def __getattr__(self, name: str) -> Table:
+        if name not in _TABLES:
+            import difflib
+
+            nearest = difflib.get_close_matches(name, dir(self), 1)
+            raise AttributeError(f"a recording has no {name!r}" + (f", did you mean {nearest[0]!r}?" if nearest else ""))
+        table, columns, conditions = _TABLES[name]
+        return Table(self._recording, table, tuple(columns.split()) or None, conditions)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_TABLES]
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """Rows of each table of the schema that has any."""
+        return {name: rows for name, _, rows in self._recording.tables() if rows}
+
+    def table(self, name: str) -> Table:
+        """A table of the schema (``pitot schema``), with all its columns."""
+        table = Table(self._recording, name)
+        table.__arrow_c_schema__()  # that there is none of that name is said here
+        return table
+
+    def report(
+        self,
+        *,
+        by: Optional[str] = None,
+        since: Optional[float] = None,
+        until: Optional[float] = None,
+        pid: int = -1,
+        device: int = -1,
+        stream: int = -1,
+        kernel: Optional[str] = None,
+        nvtx: Optional[str] = None,
+    ) -> dict[str, Any]:
+        """What ``pitot report --json`` says with options of the same names (docs/report.md)."""
+        import json
+
+        until_ns = max(_ns(until), 1) if until is not None else 0
+        report = self._recording.report(_ns(since), until_ns, pid, device, stream, kernel, nvtx, by)
+        return dict(json.loads(report))
+
+    def hotspots(self, by: str = "kernel", **options: Any) -> list[dict[str, Any]]:
+        """Where GPU time went: by kernel, config, stream, device, thread, nvtx or caller. Other options as in report()."""
+        return list(self.report(by=by, **options)["hotspots"]["items"])
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What bounds the program."""
+        return dict(self.report()["verdict"])
+
+    @property
+    def idle(self) -> list[dict[str, Any]]:
+        """Why each GPU was idle and for how long."""
+        return [{"gpu": gpu["gpu"], **gpu["idle"]} for gpu in self.report()["gpus"]]
+
+    @property
+    def loss(self) -> list[dict[str, Any]]:
+        """What is known to be missing from the recording, and why."""
+        return list(self.report()["loss"])
+
+    def export(
+        self,
+        path: Union[str, PathLike[str]],
+        *,
+        format: Optional[str] = None,
+        since: Optional[float] = None,
+        until: Optional[float] = None,
+        kernel: Optional[str] = None,
+        overwrite: bool = False,
+    ) -> int:
+        """Writes what ``pitot export -o path`` writes; the format follows from the name. Returns the number of events."""
+        until_ns = max(_ns(until), 1) if until is not None else 0
+        return self._recording.export(path, format, _ns(since), until_ns, kernel, overwrite)
+
+
+def open(path: Union[str, PathLike[str]]) -> Recording:
+    """Opens a recording: its directory, or one segment of it."""
+    return Recording(path)

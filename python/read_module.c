@@ -1,0 +1,368 @@
+/*
+ * read_module.c: pitot._read, include/pitot/read.h for Python, on the limited API of CPython 3.9.
+ *
+ * Texts come as bytes: the limited API of 3.9 has no UTF-8 of a str that lives as long as the str. A Recording is closed when
+ * its last reference goes, so that no thread can lose it while it decodes without the GIL.
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x03090000
+#include <Python.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pitot/read.h"
+
+static PyObject *error_class, *file_error, *format_error, *usage_error;
+
+static PyObject *fail(const struct pitot_read_error *e)
+{
+	PyObject *class = e->code > -1000                 ? file_error
+			  : e->code == PITOT_READ_USAGE   ? usage_error
+			  : e->code >= PITOT_READ_VERSION ? format_error
+							  : error_class;
+
+	PyErr_SetString(class, e->text);
+	return NULL;
+}
+
+struct recording {
+	PyObject_HEAD struct pitot_recording *r;
+};
+
+static struct pitot_recording *recording_of(PyObject *self)
+{
+	return ((struct recording *)(void *)self)->r;
+}
+
+static PyObject *recording_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+	struct pitot_recording *r = NULL;
+	struct pitot_read_error error;
+	PyObject *path, *self;
+	int result;
+
+	(void)keywords;
+	if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS result = pitot_read_open(PyBytes_AsString(path), &r, &error);
+	Py_END_ALLOW_THREADS Py_DECREF(path);
+	if (result < 0)
+		return fail(&error);
+	self = allocate(type, 0);
+	if (self)
+		((struct recording *)(void *)self)->r = r;
+	else
+		pitot_read_close(r);
+	return self;
+}
+
+static void recording_dealloc(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+	freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+	pitot_read_close(recording_of(self));
+	release(self);
+	Py_DECREF(type);
+}
+
+static PyObject *recording_span(PyObject *self, PyObject *unused)
+{
+	struct pitot_read_span span;
+
+	(void)unused;
+	pitot_read_span(recording_of(self), &span);
+	return Py_BuildValue("KKL", (unsigned long long)span.start_ns,
+			     (unsigned long long)span.end_ns, (long long)span.unix_offset_ns);
+}
+
+static PyObject *recording_tables(PyObject *self, PyObject *unused)
+{
+	PyObject *list = PyList_New(0), *item;
+	struct pitot_read_error error;
+	struct pitot_read_info info;
+	int result = 1;
+
+	(void)unused;
+	for (size_t i = 0; list && result > 0; i++) {
+		Py_BEGIN_ALLOW_THREADS result =
+			pitot_read_info(recording_of(self), i, &info, &error);
+		Py_END_ALLOW_THREADS if (result <= 0) break;
+		item = Py_BuildValue("ssK", info.name, info.meaning, (unsigned long long)info.rows);
+		if (!item || PyList_Append(list, item) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(item);
+	}
+	if (result < 0) {
+		Py_CLEAR(list);
+		fail(&error);
+	}
+	return list;
+}
+
+/* The elements of a tuple of bytes, which must outlive them; ends with NULL. 0 or -1 with an exception. */
+static int texts_of(PyObject *tuple, const char ***out)
+{
+	Py_ssize_t count = tuple == Py_None ? 0 : PyTuple_Size(tuple);
+	char *text;
+
+	*out = NULL;
+	if (count < 0 || tuple == Py_None)
+		return count < 0 ? -1 : 0;
+	*out = calloc((size_t)count + 1, sizeof(**out));
+	if (!*out) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < count; i++) {
+		if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &text, NULL) < 0)
+			return -1;
+		(*out)[i] = text;
+	}
+	return 0;
+}
+
+struct query {
+	struct pitot_read_query query;
+	const char **columns, **conditions;
+};
+
+static void query_release(struct query *q)
+{
+	free(q->columns);
+	free(q->conditions);
+}
+
+/* Arguments: table, columns (a tuple of bytes, or None for all), conditions (the same), since_ns, until_ns. */
+static int query_init(struct query *q, PyObject *args)
+{
+	unsigned long long since_ns, until_ns;
+	PyObject *columns, *conditions;
+
+	*q = (struct query){ .query.size = sizeof(q->query) };
+	if (!PyArg_ParseTuple(args, "yOOKK", &q->query.table, &columns, &conditions, &since_ns,
+			      &until_ns))
+		return -1;
+	if (texts_of(columns, &q->columns) < 0 || texts_of(conditions, &q->conditions) < 0) {
+		query_release(q);
+		return -1;
+	}
+	q->query.columns = q->columns;
+	q->query.conditions = q->conditions;
+	q->query.since_ns = since_ns;
+	q->query.until_ns = until_ns;
+	return 0;
+}
+
+static void schema_capsule_free(PyObject *capsule)
+{
+	struct ArrowSchema *schema = PyCapsule_GetPointer(capsule, "arrow_schema");
+
+	if (schema && schema->release)
+		schema->release(schema);
+	free(schema);
+}
+
+static void stream_capsule_free(PyObject *capsule)
+{
+	struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, "arrow_array_stream");
+
+	if (stream && stream->release)
+		stream->release(stream);
+	free(stream);
+}
+
+static PyObject *recording_schema(PyObject *self, PyObject *args)
+{
+	struct ArrowSchema *schema = calloc(1, sizeof(*schema));
+	struct pitot_read_error error;
+	PyObject *capsule = NULL;
+	struct query q;
+
+	if (!schema)
+		return PyErr_NoMemory();
+	if (query_init(&q, args) == 0) {
+		if (pitot_read_schema(recording_of(self), &q.query, schema, &error) < 0)
+			fail(&error);
+		else
+			capsule = PyCapsule_New(schema, "arrow_schema", schema_capsule_free);
+		query_release(&q);
+	}
+	if (!capsule) {
+		if (schema->release)
+			schema->release(schema);
+		free(schema);
+	}
+	return capsule;
+}
+
+static PyObject *recording_stream(PyObject *self, PyObject *args)
+{
+	struct ArrowArrayStream *stream = calloc(1, sizeof(*stream));
+	struct pitot_read_error error;
+	PyObject *capsule = NULL;
+	struct query q;
+	int result;
+
+	if (!stream)
+		return PyErr_NoMemory();
+	if (query_init(&q, args) == 0) {
+		Py_BEGIN_ALLOW_THREADS result =
+			pitot_read_table(recording_of(self), &q.query, stream, &error);
+		Py_END_ALLOW_THREADS if (result < 0) fail(&error);
+		else capsule = PyCapsule_New(stream, "arrow_array_stream", stream_capsule_free);
+		query_release(&q);
+	}
+	if (!capsule) {
+		if (stream->release)
+			stream->release(stream);
+		free(stream);
+	}
+	return capsule;
+}
+
+/* Metadata of a field, as text: pairs of key and value with their lengths before them. */
+static PyObject *metadata_of(const char *at)
+{
+	PyObject *dict = PyDict_New();
+	int32_t count = 0, lengths[2];
+
+	memcpy(&count, at, sizeof(count));
+	at += sizeof(count);
+	while (dict && count-- > 0) {
+		PyObject *texts[2];
+
+		for (int i = 0; i < 2; i++) {
+			memcpy(&lengths[i], at, sizeof(lengths[i]));
+			texts[i] = PyUnicode_FromStringAndSize(at + sizeof(lengths[i]), lengths[i]);
+			at += (int32_t)sizeof(lengths[i]) + lengths[i];
+		}
+		if (!texts[0] || !texts[1] || PyDict_SetItem(dict, texts[0], texts[1]) < 0)
+			Py_CLEAR(dict);
+		Py_XDECREF(texts[0]);
+		Py_XDECREF(texts[1]);
+	}
+	return dict;
+}
+
+/* {name: {"unit": …, "meaning": …}} */
+static PyObject *recording_columns(PyObject *self, PyObject *args)
+{
+	PyObject *capsule = recording_schema(self, args), *dict = capsule ? PyDict_New() : NULL;
+	const struct ArrowSchema *schema =
+		capsule ? PyCapsule_GetPointer(capsule, "arrow_schema") : NULL;
+
+	for (int64_t i = 0; dict && i < schema->n_children; i++) {
+		PyObject *about = metadata_of(schema->children[i]->metadata);
+
+		if (!about || PyDict_SetItemString(dict, schema->children[i]->name, about) < 0)
+			Py_CLEAR(dict);
+		Py_XDECREF(about);
+	}
+	Py_XDECREF(capsule);
+	return dict;
+}
+
+/* Arguments: since_ns, until_ns, pid, device, stream (-1: all), kernel, nvtx, by (bytes or None). */
+static PyObject *recording_report(PyObject *self, PyObject *args)
+{
+	struct pitot_read_report o = PITOT_READ_REPORT_INIT;
+	struct pitot_read_error error;
+	PyObject *text;
+	char *json = NULL;
+	int result;
+
+	if (!PyArg_ParseTuple(args, "KKLLLzzz", &o.since_ns, &o.until_ns, &o.pid, &o.device,
+			      &o.stream, &o.kernel, &o.nvtx, &o.by))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS result = pitot_read_report(recording_of(self), &o, &json, &error);
+	Py_END_ALLOW_THREADS if (result < 0) return fail(&error);
+	text = PyUnicode_FromString(json);
+	free(json);
+	return text;
+}
+
+/* Arguments: path, format (or None), since_ns, until_ns, kernel (or None), overwrite. */
+static PyObject *recording_export(PyObject *self, PyObject *args)
+{
+	struct pitot_read_export o = { .size = sizeof(o) };
+	struct pitot_read_error error;
+	uint64_t events = 0;
+	PyObject *path;
+	int result;
+
+	if (!PyArg_ParseTuple(args, "O&zKKzp", PyUnicode_FSConverter, &path, &o.format, &o.since_ns,
+			      &o.until_ns, &o.kernel, &o.overwrite))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS result =
+		pitot_read_export(recording_of(self), PyBytes_AsString(path), &o, &events, &error);
+	Py_END_ALLOW_THREADS Py_DECREF(path);
+	return result < 0 ? fail(&error) : PyLong_FromUnsignedLongLong(events);
+}
+
+static PyMethodDef methods[] = {
+	{ "span", recording_span, METH_NOARGS, NULL },
+	{ "tables", recording_tables, METH_NOARGS, NULL },
+	{ "schema", recording_schema, METH_VARARGS, NULL },
+	{ "stream", recording_stream, METH_VARARGS, NULL },
+	{ "columns", recording_columns, METH_VARARGS, NULL },
+	{ "report", recording_report, METH_VARARGS, NULL },
+	{ "export", recording_export, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot slots[] = {
+	{ Py_tp_new, (void *)recording_new },
+	{ Py_tp_dealloc, (void *)recording_dealloc },
+	{ Py_tp_methods, methods },
+	{ 0, NULL },
+};
+
+static PyType_Spec spec = { .name = "pitot._read.Recording",
+			    .basicsize = sizeof(struct recording),
+			    .flags = Py_TPFLAGS_DEFAULT,
+			    .slots = slots };
+
+static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "pitot._read",
+					 .m_size = -1 };
+
+/* Below pitot.Error and, where there is one, the class that Python has for such errors. */
+static PyObject *add_error(PyObject *module, const char *name, const char *doc, PyObject *also)
+{
+	PyObject *bases = !error_class ? NULL
+			  : also       ? PyTuple_Pack(2, error_class, also)
+				       : PyTuple_Pack(1, error_class);
+	char full[64];
+	PyObject *class;
+
+	snprintf(full, sizeof(full), "pitot.%s", name);
+	class = PyErr_NewExceptionWithDoc(full, doc, bases, NULL);
+	Py_XDECREF(bases);
+	Py_XINCREF(class); /* our own reference: it is never given back */
+	if (class && PyModule_AddObject(module, name, class) < 0)
+		Py_CLEAR(class);
+	return class;
+}
+
+PyMODINIT_FUNC PyInit__read(void);
+
+PyMODINIT_FUNC PyInit__read(void)
+{
+	PyObject *module = PyModule_Create(&definition),
+		 *type = module ? PyType_FromSpec(&spec) : NULL;
+
+	if (!type || PyModule_AddObject(module, "Recording", type) < 0)
+		return NULL;
+	error_class = add_error(module, "Error",
+				"What Pitot cannot do, in the words of its command line.", NULL);
+	file_error = add_error(module, "FileError",
+			       "A file that cannot be opened, read or written.", PyExc_OSError);
+	format_error = add_error(module, "FormatError",
+				 "Not a recording, or a damaged or newer one.", NULL);
+	usage_error = add_error(module, "UsageError", "No such table, column, condition or choice.",
+				PyExc_ValueError);
+	return error_class && file_error && format_error && usage_error ? module : NULL;
+}

@@ -1,0 +1,260 @@
+"""The Python package against the command line: same rows, same numbers, same words."""
+import doctest
+import gc
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(scope="session")
+def folder(plain):
+    """Where the package was built: without sanitizers, which an interpreter would have to be started with."""
+    if not list((plain / "python/pitot").glob("_read.*.so")):
+        pytest.skip("the package was not built: no Python.h (python3-dev)")
+    return plain / "python"
+
+
+@pytest.fixture(scope="session")
+def package(folder):
+    sys.path.insert(0, str(folder))
+    return importlib.import_module("pitot")
+
+
+@pytest.fixture(scope="session")
+def path(shared_folder, make_recording):
+    return shared_folder("python-varied", lambda f: make_recording(f / "varied.pitot", "varied")) / "varied.pitot"
+
+
+@pytest.fixture(scope="session")
+def train(shared_folder, make_recording):
+    def fill(folder):
+        make_recording(folder / "train.pitot", kernels=20000, processes=2, pattern="train", stacks=50)
+
+    return shared_folder("python-train", fill) / "train.pitot"
+
+
+@pytest.fixture
+def varied(package, path):
+    return package.open(path)
+
+
+def run(folder, code, *arguments):
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env={"PYTHONPATH": str(folder)}, check=True,
+                          capture_output=True, text=True).stdout
+
+
+def rows_of(table):
+    arrow = pyarrow.table(table)
+    arrow.validate(full=True)
+    return arrow.to_pylist()
+
+
+def test_all_rows_are_those_of_view(varied, path, pitot):
+    assert varied.tables == {name: n for name, n in pitot("view", path, "--json", json_output=True)["tables"].items() if n}
+    for name in varied.tables:
+        table = varied.table(name)
+        times = [column for column, about in table.columns.items() if about.get("clock")]
+        rows = rows_of(table)
+        for row in rows:
+            row.update({time: row[time] - varied.start_ns for time in times if row[time] is not None})
+            for column in [column for column in row if column.endswith(".row")]:
+                del row[column]
+        if name in ("kernel", "kernel_config"):  # `view --json` has them as the compiler made them
+            column = "config" if name == "kernel" else "name"
+            for row, mangled in zip(rows, rows_of(table.select("mangled_name"))):
+                row[column] = mangled["mangled_name"]
+        assert rows == [json.loads(line) for line in pitot("view", path, name, "--json").stdout.splitlines()], name
+
+
+def test_rows_are_chosen_while_decoding(varied, package):
+    table = varied.kernels.select("name", "start_ns", "stream", "duration_ns")
+    rows = rows_of(table)
+    first = min(row["start_ns"] for row in rows if row["start_ns"]) - varied.start_ns
+    assert rows_of(table.where("stream=7", "duration>=10us")) == [
+        row for row in rows if row["stream"] == 7 and (row["duration_ns"] or 0) >= 10000]
+    assert rows_of(table.where("stream=7").where("duration>=10us")) == rows_of(table.where("stream=7", "duration>=10us"))
+    window = rows_of(table.between(first / 1e9, (first + 100_000) / 1e9))
+    assert window == [row for row in rows if row["start_ns"] and 0 <= row["start_ns"] - varied.start_ns - first < 100_000]
+    assert 0 < len(window) < len(rows)
+    assert rows_of(table.between(0, 0)) == []
+    assert rows_of(table.where("name=no such kernel")) == []
+    with pytest.raises(package.UsageError, match="-1 is no time"):
+        table.between(-1)
+
+
+def test_launches_are_calls_that_launch(varied):
+    launches = rows_of(varied.launches)
+    assert launches and launches == [row for row in rows_of(varied.calls) if row["function.kind"] in ("launch", "graph_launch")]
+
+
+def test_fields_have_units_and_meanings(varied):
+    schema = pyarrow.schema(varied.kernels)
+    assert schema.metadata == {b"table": b"kernel", b"meaning": b"executions of kernels on a GPU"}
+    assert schema.field("start_ns").metadata == {b"unit": b"ns", b"meaning": b"start on the GPU", b"clock": b"CLOCK_MONOTONIC"}
+    for name, about in varied.kernels.columns.items():
+        assert {key.decode(): value.decode() for key, value in schema.field(name).metadata.items()} == about
+
+
+@pytest.mark.parametrize("options, words", [
+    ({}, []),
+    ({"by": "caller"}, ["--by", "caller"]),
+    ({"since": 0.0002, "until": 0.0006, "stream": 7}, ["--since", "200us", "--until", "600us", "--stream", "7"]),
+    ({"kernel": "saxpy", "pid": 100, "device": 0}, ["--kernel", "saxpy", "--process", "100", "--device", "0"]),
+])
+def test_the_report_is_that_of_the_command(varied, path, pitot, options, words):
+    expected = pitot("report", path, *words, "--json", json_output=True)
+    assert varied.report(**options) == expected
+    if not options:
+        assert varied.verdict == expected["verdict"] and varied.loss == expected["loss"]
+        assert [dict(gpu["idle"], gpu=gpu["gpu"]) for gpu in expected["gpus"]] == varied.idle
+    if "by" in options:
+        assert varied.hotspots(by="caller") == expected["hotspots"]["items"]
+
+
+def test_an_export_is_that_of_the_command(varied, path, package, pitot, tmp_path):
+    events = pitot("export", path, "-o", tmp_path / "command.json", "--json", json_output=True)["events"]
+    assert varied.export(tmp_path / "package.json") == events
+    written = (tmp_path / "package.json").read_bytes()
+    assert written == (tmp_path / "command.json").read_bytes().replace(b"command.json", b"package.json")
+    with pytest.raises(package.FileError, match="exists"):
+        varied.export(tmp_path / "package.json")
+    assert varied.export(tmp_path / "package.json", overwrite=True, kernel="saxpy") < events
+    with pytest.raises(package.UsageError, match="no format has files like .*: give a format; there are perfetto"):
+        varied.export(tmp_path / "package.txt")
+
+
+def test_consumers_agree(varied):
+    durations = [row["duration_ns"] for row in rows_of(varied.kernels) if row["duration_ns"] is not None]
+    pandas = pytest.importorskip("pandas")
+    assert varied.kernels.to_pandas()["duration_ns"].sum() == sum(durations)
+    assert pandas.DataFrame.from_arrow(varied.kernels)["duration_ns"].sum() == sum(durations)
+
+
+def test_polars_and_duckdb_agree(varied):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    kernels = varied.kernels
+    total = sum(row["duration_ns"] or 0 for row in rows_of(kernels))
+    assert kernels.to_polars()["duration_ns"].sum() == polars.DataFrame(kernels)["duration_ns"].sum() == total
+    assert duckdb.sql("select sum(duration_ns) from kernels").fetchall() == [(total,)]
+
+
+def test_mistakes_are_the_commands_errors(varied, package, path, pitot, tmp_path):
+    (tmp_path / "none").write_text("x" * 5000)
+    for wrong in (tmp_path / "nothing", tmp_path / "none", tmp_path):
+        said = pitot("info", wrong, status=1).stderr.splitlines()[0]
+        with pytest.raises(package.Error) as caught:
+            package.open(wrong)
+        assert said == f"pitot info: error: {caught.value}"
+        assert isinstance(caught.value, (package.FileError, package.FormatError))
+    assert issubclass(package.FileError, OSError) and issubclass(package.UsageError, ValueError)
+    for wrong, said in [
+        (lambda: varied.table("kernels"), "unknown table 'kernels', did you mean 'kernel'?"),
+        (lambda: varied.kernels.select("sream").columns, "table kernel has no column 'sream', did you mean 'stream'?"),
+        (lambda: varied.hotspots(by="calller"), "kernels cannot be grouped by 'calller', did you mean 'caller'?"),
+        (lambda: varied.report(device=9), "no GPU 9 in this recording: it has 0, 1"),
+    ]:
+        with pytest.raises(package.UsageError, match=re.escape(said)):
+            wrong()
+    with pytest.raises(AttributeError, match="a recording has no 'kernel', did you mean 'kernels'?"):
+        varied.kernel
+    for wrong in (lambda: varied.kernels.select("a\0b").columns, lambda: package.open("a\0b")):
+        with pytest.raises(ValueError):
+            wrong()
+    with pytest.raises(TypeError):
+        package.open(3.5)
+
+
+def test_damage_is_an_error_or_less_rows(package, train, tmp_path):
+    whole = pyarrow.table(package.open(train).kernels).num_rows
+    for part in range(1, 8):
+        copy = tmp_path / f"{part}.pitot"
+        shutil.copytree(train, copy)
+        segment = max(copy.glob("*.pit"), key=lambda file: file.stat().st_size)
+        content = bytearray(segment.read_bytes()[:segment.stat().st_size * part // 8])
+        content[len(content) // 2] ^= 0x55
+        segment.write_bytes(content)
+        assert pyarrow.table(package.open(copy).kernels).num_rows < whole
+    for segment in copy.glob("*.pit"):
+        segment.write_bytes(b"")
+    with pytest.raises(package.FormatError):
+        package.open(copy)
+
+
+def test_hostile_bytes_are_read(package, make_recording, tmp_path):
+    for kind in ("hostile_chain", "hostile_pushes", "hostile_clock"):
+        hostile = package.open(make_recording(tmp_path / f"{kind}.pitot", kind))
+        for name in hostile.tables:
+            rows_of(hostile.table(name))
+
+
+def test_arrays_outlive_their_recording(package, path):
+    recording = package.open(path)
+    expected = rows_of(recording.table("kernel"))
+    arrow = pyarrow.table(recording.table("kernel"))
+    column = arrow.column("start_ns").chunk(0)
+    del recording, arrow
+    gc.collect()
+    assert column.to_pylist() == [row["start_ns"] for row in expected]
+
+
+def test_threads_share_a_recording(package, train):
+    recording, results = package.open(train), []
+    threads = [threading.Thread(target=lambda: results.append(pyarrow.table(recording.kernels))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and all(result.equals(results[0]) for result in results)
+
+
+def test_nothing_leaks(folder, path):
+    """Memory after many rounds is that after few."""
+    code = """
+import sys, pitot
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+def rounds(n):
+    for _ in range(n):
+        r = pitot.open(sys.argv[1])
+        for t in r.kernels, r.table("string"), r.kernels.where("stream=7"):
+            t.__arrow_c_stream__(), t.__arrow_c_schema__(), t.columns
+        r.report(), r.tables
+        for wrong in lambda: r.table("x"), lambda: r.kernels.where("x").columns, lambda: pitot.open("/x"):
+            try:
+                wrong()
+            except pitot.Error:
+                pass
+rounds(50)
+before = resident()
+rounds(200)
+print(resident() - before)
+"""
+    assert int(run(folder, code, path)) < 2 << 20
+
+
+def test_import_brings_nothing_else(folder):
+    loaded = run(folder, "import sys, pitot; print(*sys.modules)").split()
+    assert not {"numpy", "pandas", "pyarrow", "polars", "typing", "json"} & set(loaded)
+
+
+def test_the_command_is_in_the_package(folder, plain):
+    command = [sys.executable, "-m", "pitot", "--version"]
+    said = subprocess.run(command, env={"PYTHONPATH": str(folder)}, check=True, capture_output=True).stdout
+    assert said == subprocess.run([plain / "pitot", "--version"], check=True, capture_output=True).stdout
+
+
+def test_examples_work(package, train, source):
+    flags = doctest.ELLIPSIS
+    names = {"recording": str(train)}
+    for result in (doctest.testmod(package, extraglobs=names, optionflags=flags),
+                   doctest.testfile(str(source / "docs/python-package.md"), module_relative=False, globs=names, optionflags=flags)):
+        assert result.attempted > 5 and not result.failed
