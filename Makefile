@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BUILD_TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all deps test demo bench gpu-test install clean help
+.PHONY: all deps test demo bench gpu-test install wheel clean help
 
 all:
 	@tools/install-deps --check
@@ -30,6 +30,9 @@ gpu-test: deps all	## tests that need an NVIDIA GPU
 
 install: all		## into PREFIX (default /usr/local); DESTDIR works
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+wheel:			## the Python package with the program and the recorder, into build/wheel
+	@python3 -m pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel .
 
 clean:
 	@rm -rf $(BUILD)

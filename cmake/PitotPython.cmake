@@ -23,6 +23,9 @@ foreach(source IN LISTS sources)
 endforeach()
 file(CREATE_LINK ${CMAKE_BINARY_DIR}/pitot ${CMAKE_BINARY_DIR}/python/pitot/pitot SYMBOLIC)
 
+add_custom_target(python_package) # `pitot` alone would be the program to some generators
+add_dependencies(python_package pitot_cli pitot pitot_preload pitot_python)
+
 # A wheel has no symbolic links, so each library has the name that it is looked for by.
 install(TARGETS pitot_python LIBRARY DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:pitot_cli> DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)

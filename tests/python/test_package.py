@@ -252,6 +252,38 @@ def test_the_command_is_in_the_package(folder, plain):
     assert said == subprocess.run([plain / "pitot", "--version"], check=True, capture_output=True).stdout
 
 
+def check_installed(package, environment, path):
+    """A package that lies anywhere: it reads, and its program finds the recorder beside itself."""
+    code = "import sys, pitot; print(pitot.open(sys.argv[1]).tables['kernel'])"
+    assert int(run(package.parent, code, path)) > 0
+    doctor = subprocess.run([sys.executable, "-m", "pitot", "doctor", "--json"], capture_output=True, text=True,
+                            env={**environment, "PYTHONPATH": str(package.parent)}).stdout
+    library = next(check for check in json.loads(doctor)["checks"] if check["name"] == "libpitot")
+    assert library["state"] == "ok" and library["detail"] == str(package / "libpitot.so")
+
+
+def test_the_installed_component_is_whole(folder, plain, environment, path, tmp_path, source):
+    subprocess.run(["cmake", "--install", plain, "--component", "python", "--prefix", tmp_path], check=True, capture_output=True)
+    for file in (source / "python/pitot").iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path / "pitot")
+    check_installed(tmp_path / "pitot", environment, path)
+
+
+def test_a_wheel_has_everything(source, environment, path, tmp_path):
+    pytest.importorskip("scikit_build_core")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, source]
+    subprocess.run(command, check=True)
+    wheel, = tmp_path.glob("pitot-*-cp39-abi3-*.whl")
+    assert wheel.stat().st_size < 8 << 20
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target",
+                    tmp_path / "installed", wheel], check=True)
+    check_installed(tmp_path / "installed/pitot", environment, path)
+    said = subprocess.run([tmp_path / "installed/bin/pitot", "--version"], check=True, capture_output=True, text=True,
+                          env={"PYTHONPATH": str(tmp_path / "installed")}).stdout
+    assert said == f"pitot {wheel.name.split('-')[1]}\n"
+
+
 def test_examples_work(package, train, source):
     flags = doctest.ELLIPSIS
     names = {"recording": str(train)}

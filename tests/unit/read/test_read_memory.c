@@ -1,0 +1,81 @@
+/* Each allocation of a table and its schema fails once: an error with a text, and nothing leaks. */
+#include "failing_alloc.h"
+#include "pitot/read.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#include "support/cmocka_tests.h"
+#include "support/make_recording.h"
+#include "support/temp_folder.h"
+
+#define KERNELS 20
+
+static int use(const char *folder, struct pitot_read_error *error)
+{
+	static const char *const conditions[] = { "stream=7", "name=add", NULL };
+	struct pitot_read_query all = { .size = sizeof(all), .table = "kernel" }, some = all;
+	struct ArrowArrayStream stream;
+	struct pitot_recording *r;
+	struct ArrowArray array;
+	int result = pitot_read_open(folder, &r, error);
+
+	if (result < 0)
+		return result;
+	some.conditions = conditions;
+	result = pitot_read_table(r, &all, &stream, error);
+	if (result == 0) {
+		stream.release(&stream);
+		result = pitot_read_table(r, &some, &stream, error);
+	}
+	if (result == 0) {
+		pitot_read_close(r);
+		r = NULL; /* the stream still has it */
+		assert_int_equal(stream.get_next(&stream, &array), 0);
+		assert_int_equal(array.length, KERNELS / 2);
+		array.release(&array);
+		stream.release(&stream);
+	}
+	pitot_read_close(r);
+	return result;
+}
+
+static void failing_allocations(void **state)
+{
+	char *folder = temp_folder_make();
+	struct maker *m = maker_begin(folder, 100, 1000, "./a");
+	uint32_t add = maker_config(m, "add", 1, 32);
+	unsigned failures = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < KERNELS; i++)
+		maker_kernel(m, add, 7 + i % 2, 2000 + 100 * i, 2050 + 100 * i, i + 1);
+	maker_close(m, 9000);
+	FOR_EACH_FAILURE(n)
+	{
+		struct pitot_read_error error = { 0 };
+		int result = use(folder, &error);
+
+		if (result == 0)
+			continue; /* the trace reads the clock's offset elsewhere without memory */
+		assert_int_equal(result, -ENOMEM);
+		assert_int_equal(error.code, -ENOMEM);
+		assert_true(*error.text != '\0');
+		failures++;
+	}
+	assert_true(failures > 50);
+	temp_folder_remove(folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(failing_allocations) };
+	cpu_set_t one;
+
+	/* Allocations are counted: one thread. */
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	if (sched_setaffinity(0, sizeof(one), &one) < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
