@@ -11,7 +11,11 @@ add_library(pitot_python MODULE ${PROJECT_SOURCE_DIR}/python/read_module.c)
 pitot_settings(pitot_python PRIVATE)
 target_include_directories(pitot_python SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
 target_link_libraries(pitot_python PRIVATE pitotread)
-set_target_properties(pitot_python PROPERTIES PREFIX "" OUTPUT_NAME _read SUFFIX .abi3.so INSTALL_RPATH "$ORIGIN"
+set(suffix .abi3.so)
+if(Python3_SOABI MATCHES "^cpython-[0-9]+t")
+	set(suffix .${Python3_SOABI}.so) # free-threaded: no limited API
+endif()
+set_target_properties(pitot_python PROPERTIES PREFIX "" OUTPUT_NAME _read SUFFIX ${suffix} INSTALL_RPATH "$ORIGIN"
 	LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/pitot)
 
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/pitot/*.py ${PROJECT_SOURCE_DIR}/python/pitot/*.pyi

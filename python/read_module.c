@@ -5,7 +5,10 @@
  * its last reference goes, so that no thread can lose it while it decodes without the GIL.
  */
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED /* free-threaded CPython has no limited API before 3.15 */
 #define Py_LIMITED_API 0x03090000
+#endif
 #include <Python.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -364,5 +367,9 @@ PyMODINIT_FUNC PyInit__read(void)
 				 "Not a recording, or a damaged or newer one.", NULL);
 	usage_error = add_error(module, "UsageError", "No such table, column, condition or choice.",
 				PyExc_ValueError);
+#ifdef Py_GIL_DISABLED
+	if (PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0)
+		return NULL;
+#endif
 	return error_class && file_error && format_error && usage_error ? module : NULL;
 }

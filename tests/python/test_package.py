@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -214,6 +215,41 @@ def test_threads_share_a_recording(package, train):
     for thread in threads:
         thread.join()
     assert len(results) == 4 and all(result.equals(results[0]) for result in results)
+
+
+def test_free_threaded_python(folder, plain, source, train, environment, tmp_path):
+    """tools/get-pythons has one: the module is compiled for it, and leaves the GIL off."""
+    pythons = sorted(Path.home().glob(".cache/pitot/pythons/*/bin/python3.[0-9]*t"))
+    if not pythons:
+        pytest.skip("no free-threaded CPython: tools/get-pythons")
+    headers = subprocess.run([pythons[0], "-c", "import sysconfig; print(sysconfig.get_path('include'))"], check=True,
+                             capture_output=True, text=True).stdout.strip()
+    shutil.copytree(source / "python/pitot", tmp_path / "pitot")
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", f"-I{headers}", f"-I{source / 'include'}",
+                    source / "python/read_module.c", "-o", tmp_path / "pitot/_read.so", f"-L{plain}", "-lpitotread",
+                    f"-Wl,-rpath,{plain}"], check=True)
+    code = """
+import sys, threading, pitot
+r = pitot.open(sys.argv[1])
+def use():
+    for _ in range(10):
+        for t in r.kernels, r.table("api_call"), r.kernels.where("stream=7"):
+            t.__arrow_c_stream__(), t.columns
+        try:
+            r.table("x")
+        except pitot.UsageError:
+            done.append(r.tables["kernel"])
+done = []
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sys._is_gil_enabled(), len(done), set(done))
+"""
+    said = subprocess.run([pythons[0], "-c", code, train], env={**environment, "PYTHONPATH": str(tmp_path)}, check=True,
+                          capture_output=True, text=True)
+    assert said.stdout == "False 40 {20000}\n", said
 
 
 def test_nothing_leaks(folder, path):
