@@ -192,8 +192,9 @@ int pitot_read_table(struct pitot_recording *r, const struct pitot_read_query *q
 	return 0;
 }
 
-/* Relative to the recording's start, as options have them, to moments. */
-static void find_window(const struct trace *t, uint64_t *since_ns, uint64_t *until_ns)
+/* Times from the recording's start, as options have them, become moments. E_USAGE: nothing is between them. */
+static int find_window(const struct trace *t, uint64_t *since_ns, uint64_t *until_ns,
+		       struct error *e)
 {
 	uint64_t start_ns, end_ns, until = *until_ns;
 
@@ -202,6 +203,7 @@ static void find_window(const struct trace *t, uint64_t *since_ns, uint64_t *unt
 		*since_ns = UINT64_MAX;
 	if (!until || __builtin_add_overflow(start_ns, until, until_ns))
 		*until_ns = UINT64_MAX;
+	return *since_ns < *until_ns ? 0 : error_set(e, E_USAGE, "since must be before until");
 }
 
 int pitot_read_report(const struct pitot_recording *r, const struct pitot_read_report *options,
@@ -216,8 +218,9 @@ int pitot_read_report(const struct pitot_recording *r, const struct pitot_read_r
 	result = trace_open(r->path, NULL, &t, &e);
 	if (result < 0)
 		return finish(result, &e, error);
-	find_window(t, &own.since_ns, &own.until_ns);
-	result = read_report(t, r->path, &own, json, &e);
+	result = find_window(t, &own.since_ns, &own.until_ns, &e);
+	if (result >= 0)
+		result = read_report(t, r->path, &own, json, &e);
 	trace_free(t);
 	return finish(result, &e, error);
 }
@@ -258,12 +261,13 @@ int pitot_read_export(const struct pitot_recording *r, const char *path,
 	result = exporter ? trace_open(r->path, NULL, &t, &e) : E_USAGE;
 	if (result < 0)
 		return finish(result, &e, error);
-	find_window(t, &own.since_ns, &own.until_ns);
+	result = find_window(t, &own.since_ns, &own.until_ns, &e);
 	x.since_ns = own.since_ns;
 	x.until_ns = own.until_ns;
 	x.kernel = own.kernel;
 	x.overwrite = own.overwrite;
-	result = exporter->write(t, &x, path, &written, &e);
+	if (result >= 0)
+		result = exporter->write(t, &x, path, &written, &e);
 	if (result == -ENODATA)
 		error_set(&e, result,
 			  "nothing to export: no event of the recording meets the conditions");

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/cmocka_tests.h"
 #include "support/make_recording.h"
@@ -342,6 +343,35 @@ static void mistakes_are_answered_with_the_nearest_name(void **state)
 	pitot_read_close(r);
 }
 
+static void the_report_and_exports_are_written(void **state)
+{
+	struct pitot_recording *r = open_folder();
+	struct pitot_read_report report = PITOT_READ_REPORT_INIT;
+	struct pitot_read_export export = { .size = sizeof(export) };
+	char path[512];
+	struct pitot_read_error error;
+	uint64_t events = 0;
+	char *json = NULL;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s.json", folder);
+	assert_int_equal(pitot_read_report(r, &report, &json, NULL), 0);
+	assert_non_null(strstr(json, "\"verdict\": {"));
+	free(json);
+	assert_int_equal(pitot_read_export(r, path, &export, &events, NULL), 0);
+	assert_true(events >= PROCESSES * (KERNELS - 1));
+	assert_int_equal(pitot_read_export(r, path, &export, &events, &error), -EEXIST);
+	unlink(path);
+	export.kernel = "no such kernel";
+	assert_int_equal(pitot_read_export(r, path, &export, &events, &error), -ENODATA);
+	report.since_ns = export.since_ns = 20;
+	report.until_ns = export.until_ns = 10;
+	assert_int_equal(pitot_read_report(r, &report, &json, &error), PITOT_READ_USAGE);
+	assert_int_equal(pitot_read_export(r, path, &export, &events, &error), PITOT_READ_USAGE);
+	assert_string_equal(error.text, "since must be before until");
+	pitot_read_close(r);
+}
+
 static void *read_often(void *recording)
 {
 	for (int i = 0; i < 20; i++) {
@@ -376,6 +406,7 @@ int main(void)
 		cmocka_unit_test(every_table_can_be_read),
 		cmocka_unit_test(fields_say_what_they_mean),
 		cmocka_unit_test(mistakes_are_answered_with_the_nearest_name),
+		cmocka_unit_test(the_report_and_exports_are_written),
 		cmocka_unit_test(threads_share_a_recording),
 	};
 
