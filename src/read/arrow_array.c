@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/search.h"
 #include "base/utf8.h"
 #include "pitot/read.h"
 #include "read/read_table.h"
@@ -378,29 +379,57 @@ static int make_column(void *user, unsigned worker, size_t i)
 	return result == 0 && read_is_enum(r, i) ? add_enum(source.column->schema, a) : result;
 }
 
-/* The rows that meet the conditions, to be freed; NULL where there are no conditions. */
+struct row_list {
+	VEC(uint32_t) rows;
+};
+
+/*
+ * Appends the rows of a process that are wanted. Rows are in order of time, so that those of a window are found without a
+ * look at all others.
+ */
+static int choose_of_process(const struct read_table *r, uint64_t row, uint64_t end,
+			     struct row_list *list)
+{
+	const struct trace *t = r->view.trace;
+	const struct table_schema *schema = r->view.schema;
+	const uint64_t *times = r->windowed ? trace_u64(t, schema->id, schema->time_column) : NULL;
+	const uint8_t *valid = r->windowed ? trace_valid(t, schema->id, schema->time_column) : NULL;
+
+	if (times) {
+		uint64_t begin = row, rows = end - row;
+
+		row = begin + sorted_prefix(rows, i, times[begin + i] < r->since_ns);
+		end = begin + sorted_prefix(rows, i, times[begin + i] < r->until_ns);
+	}
+	for (; row < end; row++)
+		if (column_has(valid, row) && view_where_holds(&r->view, &r->where, row) &&
+		    vec_push(&list->rows, (uint32_t)row) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+/* The wanted rows, to be freed; NULL where these are all. */
 static int choose_rows(const struct read_table *r, uint32_t **rows, uint64_t *count)
 {
-	uint64_t all = trace_rows(r->view.trace, r->view.schema->id);
-	VEC(uint32_t) chosen = VEC_INIT;
+	const struct trace *t = r->view.trace;
+	enum table_id id = r->view.schema->id;
+	struct row_list chosen = { VEC_INIT };
+	int result = 0;
 
-	*count = all;
+	*count = trace_rows(t, id);
 	*rows = NULL;
-	if (r->where.conditions.count == 0)
+	if (!r->windowed && r->where.conditions.count == 0)
 		return 0;
-	if (vec_reserve(&chosen, 1) < 0)
+	if (vec_reserve(&chosen.rows, 1) < 0)
 		return -ENOMEM;
-	for (uint64_t row = 0; row < all; row++) {
-		if (!view_where_holds(&r->view, &r->where, row))
-			continue;
-		if (vec_push(&chosen, (uint32_t)row) < 0) {
-			vec_release(&chosen);
-			return -ENOMEM;
-		}
-	}
-	*rows = chosen.data;
-	*count = chosen.count;
-	return 0;
+	for (size_t p = 0; p < trace_process_count(t) && result == 0; p++)
+		result = choose_of_process(r, trace_first_row(t, id, p),
+					   trace_first_row(t, id, p + 1), &chosen);
+	if (result < 0)
+		vec_release(&chosen.rows);
+	*rows = chosen.rows.data;
+	*count = chosen.rows.count;
+	return result;
 }
 
 static int make_columns(struct job *job)

@@ -116,10 +116,17 @@ static int add_conditions(struct read_table *r, const struct pitot_read_query *q
 
 	for (size_t i = 0; query->conditions && query->conditions[i] && result >= 0; i++)
 		result = view_where_add(&r->view, query->conditions[i], &r->where, e);
-	if (result >= 0 && query->since_ns)
-		result = view_where_time(&r->view, WHERE_AT_LEAST, query->since_ns, &r->where, e);
-	if (result >= 0 && query->until_ns)
-		result = view_where_time(&r->view, WHERE_LESS, query->until_ns, &r->where, e);
+	if (result < 0 || !(query->since_ns || query->until_ns))
+		return result;
+	if (r->view.schema->time_column < 0)
+		return error_set(e, E_USAGE, "table %s has no times for a window",
+				 r->view.schema->name);
+	r->windowed = true;
+	if (__builtin_add_overflow(r->view.origin_ns, query->since_ns, &r->since_ns))
+		r->since_ns = UINT64_MAX;
+	if (!query->until_ns ||
+	    __builtin_add_overflow(r->view.origin_ns, query->until_ns, &r->until_ns))
+		r->until_ns = UINT64_MAX;
 	return result;
 }
 

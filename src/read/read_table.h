@@ -23,6 +23,8 @@ struct read_table {
 	struct view_columns columns;
 	uint8_t forms[READ_COLUMNS_MAX]; /* enum read_form, of each column */
 	struct view_where where;
+	bool windowed; /* only rows with since_ns <= time < until_ns, CLOCK_MONOTONIC */
+	uint64_t since_ns, until_ns;
 };
 
 /* Finds the columns and conditions; decodes nothing. *r is zeroed before, and read_table_release always needed. */

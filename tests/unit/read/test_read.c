@@ -326,7 +326,7 @@ static void mistakes_are_answered_with_the_nearest_name(void **state)
 	check_error(r, (struct pitot_read_query){ .table = "kernel", .conditions = conditions },
 		    "'stream~7' is no condition: write COLUMN=VALUE (or != < <= > >=)");
 	check_error(r, (struct pitot_read_query){ .table = "string", .since_ns = 1 },
-		    "table string has no times for --since and --until");
+		    "table string has no times for a window");
 	report.by = "kernels";
 	assert_int_equal(pitot_read_report(r, &report, &json, &error), PITOT_READ_USAGE);
 	assert_string_equal(error.text,
