@@ -11,7 +11,7 @@ all:
 	@tools/install-deps --check
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
 		--log-level=NOTICE
-	@cmake --build $(BUILD) -j $(JOBS) --target pitot_cli libpitot.so libpitotread.so documents
+	@cmake --build $(BUILD) -j $(JOBS) --target pitot_cli libpitotread.so python_package documents
 
 deps:			## install what is missing, through apt
 	@tools/install-deps

@@ -1,6 +1,9 @@
 # The Python package: python/pitot with its extension module and the programs beside it, in <build>/python, from where
 # PYTHONPATH finds it. Component `python` of the installation is what a wheel has (pyproject.toml).
 
+add_custom_target(python_package) # what a wheel has
+add_dependencies(python_package pitot_cli pitot pitot_preload)
+
 find_package(Python3 3.9 QUIET COMPONENTS Interpreter Development.Module)
 if(NOT Python3_Development.Module_FOUND)
 	message(STATUS "No Python.h (python3-dev): the Python package is not built")
@@ -27,8 +30,7 @@ foreach(source IN LISTS sources)
 endforeach()
 file(CREATE_LINK ${CMAKE_BINARY_DIR}/pitot ${CMAKE_BINARY_DIR}/python/pitot/pitot SYMBOLIC)
 
-add_custom_target(python_package) # `pitot` alone would be the program to some generators
-add_dependencies(python_package pitot_cli pitot pitot_preload pitot_python)
+add_dependencies(python_package pitot_python)
 
 # A wheel has no symbolic links, so each library has the name that it is looked for by.
 install(TARGETS pitot_python LIBRARY DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
