@@ -8,8 +8,8 @@
 	S(host)                                                                                    \
 	S(stack)                                                                                   \
 	S(cpu_timer)                                                                               \
-	S(counters)                                                                                \
-	CUDA_SOURCES(S)
+	CUDA_SOURCES(S)                                                                            \
+	S(counters) /* after CUDA: its flushes and clocks do not wait for readings of GPUs */
 
 #ifdef PITOT_WITHOUT_CUDA
 #define CUDA_SOURCES(S)
