@@ -269,7 +269,7 @@ static PyObject *recording_columns(PyObject *self, PyObject *args)
 	return dict;
 }
 
-/* Arguments: since_ns, until_ns, pid, device, stream (-1: all), kernel, nvtx, by (bytes or None). */
+/* Arguments: since_ns, until_ns, pid, device, stream (-1: all), kernel, scope, by (bytes or None). */
 static PyObject *recording_report(PyObject *self, PyObject *args)
 {
 	struct pitot_read_report o = PITOT_READ_REPORT_INIT;
@@ -279,7 +279,7 @@ static PyObject *recording_report(PyObject *self, PyObject *args)
 	int result;
 
 	if (!PyArg_ParseTuple(args, "KKLLLzzz", &o.since_ns, &o.until_ns, &o.pid, &o.device,
-			      &o.stream, &o.kernel, &o.nvtx, &o.by))
+			      &o.stream, &o.kernel, &o.scope, &o.by))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS result = pitot_read_report(recording_of(self), &o, &json, &error);
 	Py_END_ALLOW_THREADS if (result < 0) return fail(&error);

@@ -195,17 +195,17 @@ class Recording:
         device: int = -1,
         stream: int = -1,
         kernel: Optional[str] = None,
-        nvtx: Optional[str] = None,
+        scope: Optional[str] = None,
     ) -> dict[str, Any]:
         """What ``pitot report --json`` says with options of the same names (docs/report.md)."""
         import json
 
         until_ns = max(_ns(until), 1) if until is not None else 0
-        report = self._recording.report(_ns(since), until_ns, pid, device, stream, kernel, nvtx, by)
+        report = self._recording.report(_ns(since), until_ns, pid, device, stream, kernel, scope, by)
         return dict(json.loads(report))
 
     def hotspots(self, by: str = "kernel", **options: Any) -> list[dict[str, Any]]:
-        """Where GPU time went: by kernel, config, stream, device, thread, nvtx or caller. Other options as in report()."""
+        """Where GPU time went: by kernel, config, stream, device, thread, scope or caller. Other options as in report()."""
         return list(self.report(by=by, **options)["hotspots"]["items"])
 
     @property

@@ -29,7 +29,7 @@ class Recording:
         device: int,
         stream: int,
         kernel: Optional[str],
-        nvtx: Optional[str],
+        scope: Optional[str],
         by: Optional[str],
     ) -> str: ...
     def export(
