@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "format/rows.h"
 #include "format/recording_dir.h"
+#include "system/device_row.h"
 
 #define FLUSH_NS NS_PER_S
 #define ACCOUNT_NS (10 * NS_PER_S)
@@ -211,40 +212,6 @@ static void record_process(struct monitor *m, uint64_t end_ns)
 	writer_append(m->writer, TABLE_process, &row);
 }
 
-/* What NVML does not say of a GPU is missing. */
-static void record_device(struct monitor *m, uint32_t index, const struct nvml_description *is)
-{
-	struct row_device row = {
-		.id = index,
-		.name = rows_text(m->writer, is->name),
-		.uuid = rows_text(m->writer, is->uuid),
-		.pci = rows_text(m->writer, is->pci),
-		.compute_major = (uint32_t)is->compute_major,
-		.compute_minor = (uint32_t)is->compute_minor,
-		.memory_bytes = is->memory_bytes,
-		.clock_khz = is->sm_clock_mhz * 1000,
-		.memory_clock_khz = is->memory_clock_mhz * 1000,
-		.driver_version = (uint32_t)is->cuda_version,
-	};
-
-	ROW_MISSING_IF(&row, device, clock_khz, !is->sm_clock_mhz);
-	ROW_MISSING_IF(&row, device, memory_clock_khz, !is->memory_clock_mhz);
-	ROW_MISSING(&row, device, multiprocessors);
-	ROW_MISSING(&row, device, l2_bytes);
-	ROW_MISSING(&row, device, memory_bus_bits);
-	ROW_MISSING(&row, device, warp_size);
-	ROW_MISSING(&row, device, max_threads_per_block);
-	ROW_MISSING(&row, device, max_threads_per_multiprocessor);
-	ROW_MISSING(&row, device, max_blocks_per_multiprocessor);
-	ROW_MISSING(&row, device, registers_per_block);
-	ROW_MISSING(&row, device, registers_per_multiprocessor);
-	ROW_MISSING(&row, device, shared_per_block_bytes);
-	ROW_MISSING(&row, device, shared_per_block_optin_bytes);
-	ROW_MISSING(&row, device, shared_per_multiprocessor_bytes);
-	ROW_MISSING(&row, device, reserved_shared_per_block_bytes);
-	writer_append(m->writer, TABLE_device, &row);
-}
-
 static void record_missing(struct monitor *m)
 {
 	rows_capability(m->writer, "nvml",
@@ -285,7 +252,7 @@ int monitor_record(struct monitor *m, const char *output, bool force, char **com
 	rows_capability(m->writer, "gpu", capability_state_unavailable, NULL, NULL,
 			"pitot monitor records readings, and no work");
 	for (unsigned i = 0; i < m->gpu_count; i++)
-		record_device(m, i, &m->gpus[i].is);
+		device_row_write(m->writer, i, &m->gpus[i].is);
 	m->flushed_ns = m->accounted_ns = m->identity.start_monotonic_ns;
 	return 0;
 }

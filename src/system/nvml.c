@@ -4,6 +4,7 @@
  */
 #include "system/nvml.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -400,6 +401,20 @@ int nvml_device_by_index(struct nvml_device *d, unsigned index)
 	return nvml.DeviceGetHandleByIndex_v2(index, &d->handle);
 }
 
+/* As CUDA writes it: "0000:1a:00.0" of "00000000:1A:00.0". */
+static void copy_pci(char to[32], const char *id)
+{
+	size_t length = strnlen(id, 31);
+
+	if (length == strlen("00000000:1A:00.0") && strncmp(id, "0000", 4) == 0) {
+		id += 4;
+		length -= 4;
+	}
+	for (size_t i = 0; i < length; i++)
+		to[i] = (char)tolower((unsigned char)id[i]);
+	to[length] = '\0';
+}
+
 void nvml_describe(const struct nvml_device *d, struct nvml_description *out)
 {
 	struct nvml_memory memory = { 0 };
@@ -416,9 +431,8 @@ void nvml_describe(const struct nvml_device *d, struct nvml_description *out)
 	ASK(DeviceGetMaxClockInfo, d->handle, NVML_CLOCK_MEMORY, &out->memory_clock_mhz);
 	ASK(SystemGetCudaDriverVersion_v2, &out->cuda_version);
 #undef ASK
-	memcpy(out->pci, pci.id, sizeof(out->pci));
+	copy_pci(out->pci, pci.id);
 	out->name[sizeof(out->name) - 1] = out->uuid[sizeof(out->uuid) - 1] = '\0';
-	out->pci[sizeof(out->pci) - 1] = '\0';
 	out->memory_bytes = memory.total;
 }
 

@@ -7,6 +7,7 @@
 #include "capture/counters/counters_source.h"
 #include "capture/cuda/devices.h"
 #include "capture/vendor_thread.h"
+#include "system/device_row.h"
 
 #define EVENTS_MAX 16u /* in one round */
 
@@ -18,6 +19,9 @@ static struct {
 	enum { UNKNOWN, FOUND, LOST, OTHERS } states[NVML_DEVICES_MAX];
 	struct nvml_device devices[NVML_DEVICES_MAX];
 	struct counters_claim claims[NVML_DEVICES_MAX];
+	/* All of the machine, by NVML's number; written before the first reading is pushed. */
+	struct nvml_description known[NVML_DEVICES_MAX];
+	bool looked;
 } self;
 
 static void push(void *user, uint32_t id, uint64_t time_ns, int64_t value)
@@ -46,6 +50,33 @@ static struct metric_sink sink_of(uint32_t ordinal)
 				     .leave = vendor_leave,
 				     .value = push,
 				     .absent = note_absent };
+}
+
+static void look_for_all(void)
+{
+	unsigned count = MIN(nvml_device_count(), NVML_DEVICES_MAX);
+	struct nvml_device d;
+
+	self.looked = true;
+	vendor_enter("nvmlDeviceGetHandleByIndex_v2");
+	for (unsigned i = 0; i < count; i++)
+		if (nvml_device_by_index(&d, i) == NVML_SUCCESS)
+			nvml_describe(&d, &self.known[i]);
+	vendor_leave();
+}
+
+/* CUDA's ordinals count where they are known. */
+static const char *pci_of(uint32_t ordinal)
+{
+	const char *pci = devices_pci(ordinal);
+
+	return pci || !self.known[ordinal].pci[0] ? pci : self.known[ordinal].pci;
+}
+
+void nvml_gpus_write(struct writer *w, uint32_t ordinal)
+{
+	if (ordinal < NVML_DEVICES_MAX && self.known[ordinal].pci[0] && !devices_pci(ordinal))
+		device_row_write(w, ordinal, &self.known[ordinal]);
 }
 
 /* A device that NVML does not know is not asked for again; one that another process reads is, in case that has ended. */
@@ -114,15 +145,19 @@ static void read_events(void)
 	vendor_leave();
 }
 
-bool nvml_gpus_read(enum nvml_choice choice, const char *directory, uint64_t now_ns)
+bool nvml_gpus_read(enum nvml_choice choice, bool all, const char *directory, uint64_t now_ns)
 {
 	_cleanup_strbuf_ struct strbuf why = STRBUF_INIT;
 	const struct metric_sink sink = sink_of(0);
 	uint64_t seen = 0;
 
 	self.why = &why;
+	if (all && self.state == WANTED)
+		self.state = nvml_load(&sink, &why) ? READY : OFF;
+	if (all && self.state == READY && !self.looked)
+		look_for_all();
 	for (uint32_t i = 0; i < NVML_DEVICES_MAX && self.state != OFF; i++) {
-		const char *pci = devices_pci(i);
+		const char *pci = pci_of(i);
 
 		if (!pci)
 			continue;

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -307,6 +308,33 @@ static void a_lost_device(void)
 			    "device 0 (0000:1a:00.0): the GPU is lost");
 }
 
+static void all_gpus_where_cupti_names_none(void)
+{
+	struct settings wanted = SETTINGS_INIT;
+	struct row_device *devices;
+	size_t count;
+
+	use("whole");
+	wanted.engine = SETTING_ENGINE_MONITOR;
+	counters_source.window(&wanted, captured->writer);
+	for (int i = 0; i < 3; i++)
+		sample(NULL, 0);
+	read_rows();
+	devices = captured_rows(captured, TABLE_device, &count);
+	assert_int_equal(count, 2);
+	for (uint32_t i = 0; i < count; i++) {
+		assert_int_equal(devices[i].id, i);
+		assert_memory_equal(captured_text(captured, devices[i].name), "Stand-in ", 9);
+		assert_non_null(
+			strcasestr(captured_text(captured, devices[i].pci), two_devices[i] + 4));
+		assert_false(HAS(&devices[i], device, multiprocessors));
+	}
+	assert_int_equal(samples_of("gpu_power", 0, 700123), 3);
+	assert_int_equal(samples_of("gpu_power", 1, 1400246), 3);
+	assert_int_equal(standin->inits, 1);
+	free(devices);
+}
+
 /* Values of fields are their numbers times 1000 (the stand-in). */
 static void links_errors_and_units(void)
 {
@@ -467,19 +495,33 @@ static void a_second_session_after_a_fork(void)
 
 /* --- running them --- */
 
+static void (*running)(void);
+
+static void run_one(void **state)
+{
+	(void)state;
+	captured = captured_begin();
+	running();
+	captured_free(captured);
+	free(counters);
+	free(samples);
+	free(capabilities);
+}
+
+/* As a group of its own: a failure would go on with the other cases, in the child too. */
 static void in_a_child(void (*body)(void))
 {
+	const struct CMUnitTest one[] = { cmocka_unit_test(run_one) };
 	int status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	running = body;
+	fflush(NULL);
+	pid = fork();
 	if (pid == 0) {
-		captured = captured_begin();
-		body();
-		captured_free(captured);
-		free(counters);
-		free(samples);
-		free(capabilities);
-		_exit(0);
+		if (!freopen("/dev/null", "w", stdout)) /* what passes; failures are errors */
+			_exit(1);
+		_exit(cmocka_run_group_tests(one, NULL, NULL));
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -502,6 +544,7 @@ static void in_a_child(void (*body)(void))
 	C(a_driver_that_is_not_loaded)                                                             \
 	C(a_library_without_the_essentials)                                                        \
 	C(a_lost_device)                                                                           \
+	C(all_gpus_where_cupti_names_none)                                                         \
 	C(links_errors_and_units)                                                                  \
 	C(units_without_support)                                                                   \
 	C(one_process_reads_the_machine)                                                           \

@@ -1,0 +1,36 @@
+#include "system/device_row.h"
+
+#include "format/rows.h"
+
+void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *is)
+{
+	struct row_device row = {
+		.id = id,
+		.name = rows_text(w, is->name),
+		.uuid = rows_text(w, is->uuid),
+		.pci = rows_text(w, is->pci),
+		.compute_major = (uint32_t)is->compute_major,
+		.compute_minor = (uint32_t)is->compute_minor,
+		.memory_bytes = is->memory_bytes,
+		.clock_khz = is->sm_clock_mhz * 1000,
+		.memory_clock_khz = is->memory_clock_mhz * 1000,
+		.driver_version = (uint32_t)is->cuda_version,
+	};
+
+	ROW_MISSING_IF(&row, device, clock_khz, !is->sm_clock_mhz);
+	ROW_MISSING_IF(&row, device, memory_clock_khz, !is->memory_clock_mhz);
+	ROW_MISSING(&row, device, multiprocessors);
+	ROW_MISSING(&row, device, l2_bytes);
+	ROW_MISSING(&row, device, memory_bus_bits);
+	ROW_MISSING(&row, device, warp_size);
+	ROW_MISSING(&row, device, max_threads_per_block);
+	ROW_MISSING(&row, device, max_threads_per_multiprocessor);
+	ROW_MISSING(&row, device, max_blocks_per_multiprocessor);
+	ROW_MISSING(&row, device, registers_per_block);
+	ROW_MISSING(&row, device, registers_per_multiprocessor);
+	ROW_MISSING(&row, device, shared_per_block_bytes);
+	ROW_MISSING(&row, device, shared_per_block_optin_bytes);
+	ROW_MISSING(&row, device, shared_per_multiprocessor_bytes);
+	ROW_MISSING(&row, device, reserved_shared_per_block_bytes);
+	writer_append(w, TABLE_device, &row);
+}
