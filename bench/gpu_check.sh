@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
-# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share tests programs cost
+# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share scopes system
+#	tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share tests programs cost}
+steps=${*:-crash twice share scopes system tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -51,6 +52,27 @@ share() {
 	for way in keep share; do
 		"$build/pitot" report --json -q "$folder/own-$way.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print('$way', 'recorded kernels', sum(g['busy']['kernels']['count'] for g in r['gpus']))"
 	done
+}
+
+# Scopes by CUDA's events, and by the report.
+scopes() {
+	nvcc -O1 -std=c++17 -Iinclude -o "$folder/scopes" bench/workloads/scopes.cu -L"$build" -lpitot -Xlinker -rpath="$build" || return
+	(cd "$folder" && ./scopes)
+	"$build/pitot" report -q --scopes "$folder"/scopes-*.pitot | sed -n '/^scopes/,/^$/p'
+}
+
+# What NVML and GPM really say, and what reading them costs.
+system() {
+	"$build/pitot" monitor --json --interval 100ms --duration 2s 2>"$folder/err" | tail -1
+	tail -3 "$folder/err"
+	python3 bench/monitor.py --build "$build" --runs 3
+	for choice in basic all; do
+		"$build/pitot" record -q --system $choice --counters=100ms -o "$folder/system-$choice.pitot" -- python3 bench/workloads/decode.py >"$folder/out"
+		"$build/pitot" view --json "$folder/system-$choice.pitot" capability | grep -E '"nvml"|host_counters'
+	done
+	"$build/pitot" report -q --system "$folder/system-all.pitot" | sed -n '/^system/,/^$/p'
+	"$build/pitot" record -q --engine monitor -o "$folder/monitor.pitot" -- python3 bench/workloads/decode.py >"$folder/out"
+	"$build/pitot" view --json "$folder/monitor.pitot" device | head -2
 }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }
