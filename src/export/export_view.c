@@ -170,10 +170,11 @@ static void find_gpu_process(struct export_view *v)
 {
 	size_t users = 0;
 
+	v->gpu_process = v->process_count ? v->processes[0].owner : NO_PROCESS;
 	for (size_t i = 0; i < v->process_count; i++)
 		if (uses_gpu(v, i) && users++ == 0)
 			v->gpu_process = v->processes[i].owner;
-	if (users != 1)
+	if (users > 1)
 		v->gpu_process = NO_PROCESS;
 }
 

@@ -41,7 +41,7 @@ struct export_view {
 	struct selection selection;
 	struct gpus gpus;
 	size_t process_count; /* sessions */
-	size_t gpu_process; /* the only one that has work on GPUs, or NO_PROCESS: then names of work say whose it is */
+	size_t gpu_process; /* that has work on GPUs; NO_PROCESS: several have, and names of work say whose it is */
 	struct export_process *processes;
 	struct map thread_names; /* process << 32 | thread -> row of table thread, the last */
 	struct map context_devices; /* process << 32 | context -> device */

@@ -66,7 +66,7 @@ def tree(source, shared_folder):
 
 
 def build_copy(source, tree):
-    for name in "src", "include", "cmake", "tests/support":
+    for name in "src", "include", "cmake", "python", "tests/support":
         shutil.copytree(source / name, tree / name)
     for name in "CMakeLists.txt", "LICENSE", "README.md":
         shutil.copy(source / name, tree)
