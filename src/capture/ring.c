@@ -109,7 +109,7 @@ struct ring *ring_claim(void)
 	prctl(PR_GET_NAME, r->name);
 	r->claims++;
 	r->outer_correlation = 0;
-	r->instantiating = r->half_full = false;
+	r->instantiating = r->half_full = r->pushing = false;
 	memset(r->scopes, 0, sizeof(r->scopes));
 	r->external_count = 0;
 	r->tail_seen = atomic_load(&r->tail);

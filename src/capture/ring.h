@@ -54,6 +54,7 @@ struct ring {
 	atomic_uint_fast64_t calls;		/* callbacks, for the cost table */
 	atomic_uint_fast64_t sampled_calls, sampled_ns;
 	uint32_t claims;			/* threads that have had the ring */
+	bool pushing;				/* a signal handler that interrupts a push must not push */
 	struct stack_maker *stacks;		/* stack_capture.c's; it stays with the ring */
 	char name[16];				/* the thread's, when it came and when it ended */
 	bool instantiating;			/* nodes that it makes are those of an executable graph */
@@ -101,21 +102,32 @@ void collector_wake(void);
 bool ring_make_room(struct ring *r, uint64_t head, uint32_t slots);
 
 /*
- * Appends `slots` slots. false when the ring is full; the loss is counted.
+ * Appends `slots` slots. false when the ring is full, or when a signal handler has interrupted a push of its thread; the loss is
+ * counted.
  *
  * The load of collector_idle may be done before the store of the head is seen by others. The collector, which sets it
  * before it reads the rings for the last time, makes all threads pass a barrier in between (collector.c).
  */
 static inline bool ring_push(struct ring *r, const struct ring_event *event, uint32_t slots)
 {
-	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+	uint64_t head;
 
-	if (unlikely(head + slots - r->tail_seen > RING_SLOTS / 2) && !ring_make_room(r, head, slots))
+	if (unlikely(r->pushing)) {
+		counter_add(&r->lost, 1);
 		return false;
+	}
+	r->pushing = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	head = atomic_load_explicit(&r->head, memory_order_relaxed);
+	if (unlikely(head + slots - r->tail_seen > RING_SLOTS / 2) && !ring_make_room(r, head, slots)) {
+		r->pushing = false;
+		return false;
+	}
 	for (uint32_t i = 0; i < slots; i++)
 		r->events[(head + i) % RING_SLOTS] = event[i];
 	atomic_store_explicit(&r->head, head + slots, memory_order_release);
 	atomic_signal_fence(memory_order_seq_cst);
+	r->pushing = false;
 	if (unlikely(atomic_load_explicit(&collector_idle, memory_order_relaxed)))
 		collector_wake();
 	return true;

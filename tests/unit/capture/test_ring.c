@@ -1,9 +1,11 @@
 /* Rings: nothing is lost uncounted, nothing is torn, rings of ended threads are used again. Runs under TSan too. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 #include <cmocka.h>
 
@@ -332,6 +334,88 @@ static void test_after_a_fork(void **state)
 	assert_int_equal(ring_available(ring_get()), 1);
 }
 
+#define HANDLED 300
+#define HANDLER_SLOTS 3
+
+static volatile sig_atomic_t handled;
+static uint64_t handler_pushed;
+
+static void push_from_handler(int number)
+{
+	struct ring_event event[HANDLER_SLOTS];
+
+	(void)number;
+	for (uint32_t i = 0; i < HANDLER_SLOTS; i++)
+		event[i] = (struct ring_event){ .a = i, .kind = RING_NVTX };
+	handler_pushed += ring_push(ring_get(), event, HANDLER_SLOTS);
+	handled++;
+}
+
+/* Takes all events, whose slots are to be whole; returns those of the handler. */
+static uint64_t take_all(struct ring *r, uint64_t *next)
+{
+	uint64_t position = atomic_load(&r->tail), end = position + ring_available(r), found = 0;
+
+	while (position < end) {
+		if (ring_slot(r, position)->kind == RING_API_CALL) {
+			assert_int_equal(ring_slot(r, position)->a, (*next)++);
+			position++;
+			continue;
+		}
+		for (uint32_t i = 0; i < HANDLER_SLOTS; i++, position++) {
+			assert_int_equal(ring_slot(r, position)->kind, RING_NVTX);
+			assert_int_equal(ring_slot(r, position)->a, i);
+		}
+		found++;
+	}
+	ring_consume(r, end - atomic_load(&r->tail));
+	return found;
+}
+
+/* Of a signal handler that interrupts a push of its thread, an event is whole or lost. */
+static void test_pushes_of_signal_handlers(void **state)
+{
+	struct sigaction action = { .sa_handler = push_from_handler }, before;
+	const struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { 0 };
+	struct ring_event event = { .kind = RING_API_CALL };
+	struct ring *r = ring_get();
+	uint64_t lost_before = lost(r), pushed = 0, next = 0, found = 0;
+
+	(void)state;
+	sigaction(SIGALRM, &action, &before);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (handled < HANDLED) {
+		for (int i = 0; i < 1000; i++, pushed++) {
+			event.a = pushed;
+			assert_true(ring_push(r, &event, 1));
+		}
+		found += take_all(r, &next);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	found += take_all(r, &next);
+	assert_int_equal(next, pushed);
+	assert_int_equal(found, handler_pushed);
+	assert_int_equal(found + lost(r) - lost_before, handled);
+}
+
+/* The second one is refused, whatever the first one is doing. */
+static void test_a_push_within_a_push(void **state)
+{
+	struct ring_event event = { .kind = RING_API_CALL };
+	struct ring *r = ring_get();
+	uint64_t lost_before = lost(r), head = atomic_load(&r->head);
+
+	(void)state;
+	r->pushing = true;
+	assert_false(ring_push(r, &event, 1));
+	assert_int_equal(lost(r), lost_before + 1);
+	assert_int_equal(atomic_load(&r->head), head);
+	r->pushing = false;
+	assert_true(ring_push(r, &event, 1));
+	assert_false(r->pushing);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,6 +428,8 @@ int main(void)
 		cmocka_unit_test_setup(test_the_rest_of_an_ended_thread_is_kept, forget),
 		cmocka_unit_test_setup(test_after_a_fork, forget),
 		cmocka_unit_test_setup(test_more_threads_than_rings, forget),
+		cmocka_unit_test_setup(test_a_push_within_a_push, forget),
+		cmocka_unit_test_setup(test_pushes_of_signal_handlers, forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
