@@ -235,12 +235,12 @@ static bool start_first(struct session *s, enum session_way way)
 
 	self.writer = writer_new(&(struct writer_options){ 0 });
 	if (!self.writer) {
-		FOR_EACH_SINK(s, sink)
-		abandon(*sink);
+		FOR_EACH_SINK (s, sink)
+			abandon(*sink);
 		return false;
 	}
-	FOR_EACH_SINK(s, sink)
-	writer_attach(self.writer, *sink);
+	FOR_EACH_SINK (s, sink)
+		writer_attach(self.writer, *sink);
 	write_settings(s, self.writer);
 	if (collector_start() < 0) {
 		log_line("cannot start a thread");
@@ -400,8 +400,7 @@ static void limit(struct session *s, uint64_t now)
 {
 	bool over = atomic_load(&s->state) == SESSION_OVER;
 
-	FOR_EACH_SINK(s, sink)
-	{
+	FOR_EACH_SINK (s, sink) {
 		if (!(*sink)->until_ns) {
 			(*sink)->from_ns =
 				s->settings.delay_ns ? settings_window_start_ns(&s->settings) : 0;
@@ -423,8 +422,7 @@ static bool follow(struct session *s, uint64_t now, struct writer *w)
 	unsigned before = atomic_load(&s->state), state = before;
 
 	if (state == SESSION_COMING) {
-		FOR_EACH_SINK(s, sink)
-		{
+		FOR_EACH_SINK (s, sink) {
 			(*sink)->from_ns =
 				MAX(s->settings.start_ns, settings_window_start_ns(&s->settings));
 			(*sink)->until_ns = UINT64_MAX;
@@ -508,8 +506,8 @@ void sessions_end(struct writer *w)
 			continue;
 		}
 		*at = s->next;
-		FOR_EACH_SINK(s, sink)
-		writer_detach(w, *sink);
+		FOR_EACH_SINK (s, sink)
+			writer_detach(w, *sink);
 		set_state(s, SESSION_ENDED);
 	}
 	pthread_mutex_unlock(&list_lock);
