@@ -15,9 +15,10 @@
 #include "capture/app/app_external.h"
 #include "capture/nvtx/nvtx_calls.h"
 #include "capture/nvtx/nvtx_event.h"
+#include "system/metrics.h"
 
 #define COUNTERS_MAX 1024u
-#define FIRST_ID 1024u /* NVML has 1 to 255, the host 256 to 1023 */
+#define FIRST_ID METRIC_END /* ids before it are metrics of GPUs and the machine */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one */
 static atomic_uint count;

@@ -15,7 +15,7 @@ static struct {
 	char directory[4096]; /* of the recording */
 	atomic_uint_fast64_t period_ns; /* between readings; 0: none are wanted */
 	atomic_bool all; /* SETTING_SYSTEM_ALL */
-	atomic_bool without_cupti; /* which says what GPUs the process uses */
+	atomic_bool all_gpus; /* of the machine: nothing says which the process uses */
 	/* The vendor thread's: */
 	uint64_t last_ns;
 	bool gpus_off, host_off;
@@ -24,7 +24,7 @@ static struct {
 	struct strbuf *why; /* of this round */
 	/* The collector's: */
 	uint64_t named[METRIC_END / 64]; /* bit i: counter i has its row */
-	uint64_t seen; /* bit i: device i has had a reading */
+	uint64_t seen; /* bit i: GPU i has had a reading */
 } self;
 
 void counters_push(uint32_t id, uint32_t device, uint64_t time_ns, int64_t value)
@@ -86,8 +86,8 @@ static void read_all(uint64_t now_ns)
 #ifndef PITOT_WITHOUT_CUDA
 	if (!self.gpus_off)
 		self.gpus_off =
-			!nvml_gpus_read(all ? NVML_ALL : NVML_BASIC,
-					atomic_load(&self.without_cupti), self.directory, now_ns);
+			!nvml_gpus_read(all ? NVML_ALL : NVML_BASIC, atomic_load(&self.all_gpus),
+					self.directory, now_ns);
 #else
 	self.gpus_off = true;
 #endif
@@ -116,7 +116,8 @@ static void window(const struct settings *wanted, struct writer *w)
 	if (wanted)
 		memcpy(self.directory, wanted->directory, sizeof(self.directory));
 	atomic_store(&self.all, wanted && wanted->system == SETTING_SYSTEM_ALL);
-	atomic_store(&self.without_cupti, wanted && !settings_use_cupti(wanted));
+	atomic_store(&self.all_gpus,
+		     wanted && wanted->cuda && wanted->engine == SETTING_ENGINE_MONITOR);
 	atomic_store(&self.period_ns, wanted ? wanted->counters_ns : 0);
 }
 
@@ -151,6 +152,20 @@ static void write_counter(struct writer *w, uint32_t id)
 	self.named[id / 64] |= UINT64_C(1) << id % 64;
 }
 
+/* Before its first reading. */
+static void write_gpu(struct writer *w, uint32_t device)
+{
+#ifndef PITOT_WITHOUT_CUDA
+	if (device >= NVML_DEVICES_MAX || self.seen >> device & 1)
+		return;
+	self.seen |= UINT64_C(1) << device;
+	nvml_gpus_write(w, device);
+#else
+	(void)w;
+	(void)device;
+#endif
+}
+
 static uint64_t on_counter(struct writer *w, const struct ring *r, uint64_t position)
 {
 	const struct ring_event *event = ring_slot(r, position);
@@ -163,11 +178,7 @@ static uint64_t on_counter(struct writer *w, const struct ring *r, uint64_t posi
 		return 1;
 	if (!(self.named[event->c / 64] >> event->c % 64 & 1))
 		write_counter(w, event->c);
-#ifndef PITOT_WITHOUT_CUDA
-	if (event->d < 64 && !(self.seen >> event->d & 1))
-		nvml_gpus_write(w, event->d);
-#endif
-	self.seen |= event->d < 64 ? UINT64_C(1) << event->d : 0;
+	write_gpu(w, event->d);
 	ROW_MISSING_IF(&row, counter_sample, device, event->d == COUNTERS_NO_DEVICE);
 	writer_append(w, TABLE_counter_sample, &row);
 	return 1;

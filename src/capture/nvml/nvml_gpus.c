@@ -54,7 +54,7 @@ static struct metric_sink sink_of(uint32_t ordinal)
 
 static void look_for_all(void)
 {
-	unsigned count = MIN(nvml_device_count(), NVML_DEVICES_MAX);
+	unsigned count = nvml_device_count();
 	struct nvml_device d;
 
 	self.looked = true;

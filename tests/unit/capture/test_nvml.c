@@ -335,6 +335,20 @@ static void all_gpus_where_cupti_names_none(void)
 	free(devices);
 }
 
+/* `pitot record --cpu-only`: GPUs are none of its business. */
+static void no_gpus_without_cuda(void)
+{
+	struct settings wanted = SETTINGS_INIT;
+
+	use("whole");
+	wanted.cuda = false;
+	counters_source.window(&wanted, captured->writer);
+	sample(NULL, 0);
+	sample(NULL, 0);
+	read_rows();
+	assert_int_equal(standin->inits + sample_count + capability_count, 0);
+}
+
 /* Values of fields are their numbers times 1000 (the stand-in). */
 static void links_errors_and_units(void)
 {
@@ -545,6 +559,7 @@ static void in_a_child(void (*body)(void))
 	C(a_library_without_the_essentials)                                                        \
 	C(a_lost_device)                                                                           \
 	C(all_gpus_where_cupti_names_none)                                                         \
+	C(no_gpus_without_cuda)                                                                    \
 	C(links_errors_and_units)                                                                  \
 	C(units_without_support)                                                                   \
 	C(one_process_reads_the_machine)                                                           \
