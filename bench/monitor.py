@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `pitot monitor` costs: CPU time of the whole program in per cent of one processor, median of some runs.
+"""What `pitot monitor` costs: CPU time of the whole program, its start (NVML's is long) apart from what each second costs then.
 
 Usage: bench/monitor.py [--build DIR] [--interval TIME] [--seconds N] [--runs N]
 """
@@ -13,12 +13,12 @@ import tempfile
 MODES = {"nothing shown": ["-q"], "json": ["--json"], "recorded": ["-o", "m.pitot", "-f", "-q"]}
 
 
-def share(pitot, options, seconds, folder):
+def cpu_seconds(pitot, options, seconds, folder):
     process = subprocess.Popen([pitot, "monitor", "--duration", f"{seconds}s", *options], cwd=folder, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     assert status == 0, status
-    return 100 * (usage.ru_utime + usage.ru_stime) / seconds
+    return usage.ru_utime + usage.ru_stime
 
 
 def main():
@@ -30,9 +30,14 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for name, options in MODES.items():
-            shares = [share(arguments.build.resolve() / "pitot", ["--interval", arguments.interval, *options], arguments.seconds,
-                            folder) for _ in range(arguments.runs)]
-            print(f"{name:14} {statistics.median(shares):.3f} % of one processor ({min(shares):.3f} to {max(shares):.3f})")
+            command = [arguments.build.resolve() / "pitot", ["--interval", arguments.interval, *options]]
+            runs = []
+            for _ in range(arguments.runs):
+                start = cpu_seconds(*command, 1, folder)
+                runs.append((100 * (cpu_seconds(*command, 1 + arguments.seconds, folder) - start) / arguments.seconds, start))
+            shares, starts = zip(*runs)
+            print(f"{name:14} {statistics.median(shares):.3f} % of one processor ({min(shares):.3f} to {max(shares):.3f}), "
+                  f"start {statistics.median(starts) * 1e3:.0f} ms", flush=True)
 
 
 if __name__ == "__main__":

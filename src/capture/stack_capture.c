@@ -1,6 +1,5 @@
 #include "capture/stack_capture.h"
 
-#include <link.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -9,6 +8,7 @@
 #include "base/reserve.h"
 #include "capture/cpu/cpu_slot.h"
 #include "capture/log.h"
+#include "elf/loaded_libraries.h"
 #include "stack/python/python_splice.h"
 #include "stack/stack_cache.h"
 
@@ -150,7 +150,7 @@ bool stack_capture_start(const struct settings *settings)
 		atomic_store(&self.generation, generation_new(0));
 	if (!atomic_load(&self.generation))
 		return false;
-	dl_iterate_phdr(find_skipped, NULL);
+	loaded_libraries_visit(find_skipped, NULL);
 	self.following = true;
 	stack_capture_window(settings);
 	return true;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A library as dl_iterate_phdr() describes it. It stays loaded only while that runs. */
+/* A library as loaded_libraries_visit() describes it. It stays loaded only while that runs. */
 struct loaded_library {
 	uintptr_t base;
 	const ElfW(Phdr) * segments;

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "capture/collector.h"
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 
 #define MAGIC UINT64_C(0x50740000) /* high half of a value: no other timer's by chance */
 /* That a walk may need of the stack that the handler runs on; and with Python frames. */

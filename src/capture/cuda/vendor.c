@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "elf/loaded_libraries.h"
 
 #define OPTIONAL 0
 #define REQUIRED 1
@@ -105,7 +105,7 @@ static bool try_beside(struct cupti *cupti, int major, struct strbuf *tried)
 	struct loaded loaded = { .length = 0 };
 	char path[4096];
 
-	dl_iterate_phdr(copy_path, &loaded);
+	loaded_libraries_visit(copy_path, &loaded);
 	for (size_t at = 0; at < loaded.length; at += strlen(loaded.paths + at) + 1) {
 		const char *name = loaded.paths + at, *slash = strrchr(name, '/');
 

@@ -2,7 +2,6 @@
 #include "capture/source.h"
 
 #include <elf.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "elf/loaded_libraries.h"
 #include "format/rows.h"
 
 #define COMMAND_MAX 65536
@@ -85,7 +85,7 @@ struct segment_copy {
 
 static struct {
 	struct map paths; /* start address -> hash of the path that was last seen there */
-	unsigned long long adds, subs;
+	struct loaded_library_counts counts;
 	uint64_t looked_ns, start_ns;
 } self = { .paths = MAP_INIT };
 
@@ -94,7 +94,7 @@ struct module_list {
 	char *paths;
 	size_t segment_count, segment_room, path_bytes,
 		path_room; /* counted beyond the room, too */
-	unsigned long long adds, subs;
+	struct loaded_library_counts counts;
 };
 
 static uint64_t padded(uint32_t size)
@@ -155,10 +155,8 @@ static int copy_module(struct dl_phdr_info *info, size_t size, void *user)
 	const char *path = info->dlpi_name ? info->dlpi_name : "";
 	size_t path_length = strlen(path) + 1;
 
-	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
-		list->adds = info->dlpi_adds;
-		list->subs = info->dlpi_subs;
-	}
+	(void)size;
+	list->counts = (struct loaded_library_counts){ info->dlpi_adds, info->dlpi_subs };
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
 		struct segment_copy *out;
@@ -179,18 +177,6 @@ static int copy_module(struct dl_phdr_info *info, size_t size, void *user)
 	}
 	list->path_bytes += path_length;
 	return 0;
-}
-
-/* Looks at the first module only, for the loader's counters. */
-static int read_counters(struct dl_phdr_info *info, size_t size, void *user)
-{
-	struct module_list *list = user;
-
-	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
-		list->adds = info->dlpi_adds;
-		list->subs = info->dlpi_subs;
-	}
-	return 1;
 }
 
 static void hex_text(const uint8_t *bytes, size_t length, char *out)
@@ -238,28 +224,26 @@ static void module_row(struct writer *w, const struct segment_copy *segment, con
 /* Copies the list of modules. It may have grown since it was counted: then the next look has the rest. */
 static void copy_modules(struct module_list *list)
 {
-	dl_iterate_phdr(copy_module, list); /* without room: counts */
+	loaded_libraries_visit(copy_module, list); /* without room: counts */
 	list->segments = calloc(list->segment_count, sizeof(*list->segments));
 	list->paths = malloc(list->path_bytes);
 	list->segment_room = list->segments ? list->segment_count : 0;
 	list->path_room = list->paths ? list->path_bytes : 0;
 	list->segment_count = list->path_bytes = 0;
-	dl_iterate_phdr(copy_module, list);
+	loaded_libraries_visit(copy_module, list);
 }
 
 /* Rows for the modules mapped since the last call. Cheap when there are none. */
 static void module_rows(struct writer *w)
 {
+	struct loaded_library_counts now = loaded_library_counts();
 	struct module_list list = { 0 };
 
-	dl_iterate_phdr(read_counters, &list);
-	if (list.adds && list.adds == self.adds && list.subs == self.subs)
+	if (now.adds == self.counts.adds && now.subs == self.counts.subs)
 		return;
 	copy_modules(&list);
-	if (list.segment_count <= list.segment_room && list.path_bytes <= list.path_room) {
-		self.adds = list.adds;
-		self.subs = list.subs;
-	}
+	if (list.segment_count <= list.segment_room && list.path_bytes <= list.path_room)
+		self.counts = list.counts;
 	for (size_t i = 0; i < MIN(list.segment_count, list.segment_room); i++)
 		if (list.segments[i].end)
 			module_row(w, &list.segments[i], list.paths + list.segments[i].path);
@@ -273,7 +257,7 @@ static void begin(struct writer *w, const struct source_start *start)
 {
 	self.start_ns = start->start_ns;
 	map_clear(&self.paths); /* the recording is a new one */
-	self.adds = self.subs = 0;
+	self.counts = (struct loaded_library_counts){ 0 };
 	self.looked_ns = 0; /* much is loaded in the first moments: soon again */
 	process_row(w, self.start_ns, 0);
 	module_rows(w);

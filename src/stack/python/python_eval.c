@@ -3,12 +3,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "elf/eh_frame.h"
+#include "elf/loaded_libraries.h"
 
 #define SECTIONS_MAX 4096
 #define PART_MAX (32u << 20) /* of symbols, and of their names */
@@ -259,7 +259,7 @@ int python_eval_find(const struct python_runtime *runtime, struct python_eval *e
 	Dl_info unused;
 
 	memset(eval, 0, sizeof(*eval));
-	if (!dl_iterate_phdr(match_module, &m))
+	if (!loaded_libraries_visit(match_module, &m))
 		return error_set(e, -ENOENT, "no module has CPython's evaluation loop");
 	read_symtab(&m, eval);
 	if (python_eval_has(eval, runtime->eval + 1))

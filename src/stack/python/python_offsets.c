@@ -2,11 +2,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/path.h"
+#include "elf/loaded_libraries.h"
 
 /*
  * Release builds for 64-bit machines. docs/python.md says which were run.
@@ -312,7 +312,7 @@ int python_runtime_find(struct python_runtime *runtime, struct error *e)
 	char path[LIBRARY_PATH_MAX];
 	void *handle;
 
-	if (error != -ENOENT || !dl_iterate_phdr(find_library, path))
+	if (error != -ENOENT || !loaded_libraries_visit(find_library, path))
 		return error;
 	/* Loaded with RTLD_LOCAL: seen only through its own handle. */
 	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);

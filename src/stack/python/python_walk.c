@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 
 #define PAGE_BITS 12
 #define PAGES 32u /* remembered as readable; a power of two */

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "base/reserve.h"
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 
 #define PAGE UINT64_C(4096)
 #define COPY_BYTES_MAX (UINT64_C(4) << 30)

@@ -1,7 +1,6 @@
 #include "stack/unwind/modules.h"
 
 #include <elf.h>
-#include <link.h>
 #include <linux/membarrier.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -106,7 +105,7 @@ struct found {
 struct scan {
 	struct found *found;
 	size_t count, capacity; /* count may be more than fits */
-	uint64_t adds, subs;
+	struct loaded_library_counts counts;
 };
 
 static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t address)
@@ -122,7 +121,7 @@ static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, uint64_t a
 }
 
 /*
- * The record of a module, without cells. In dl_iterate_phdr's callback the module cannot go away.
+ * The record of a module, without cells. While libraries are visited the module cannot go away.
  */
 static struct stack_module describe(const struct dl_phdr_info *info)
 {
@@ -221,22 +220,11 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-static int read_counts(struct dl_phdr_info *info, size_t size, void *context)
-{
-	struct scan *scan = context;
-
-	(void)size;
-	scan->adds = info->dlpi_adds;
-	scan->subs = info->dlpi_subs;
-	return 1; /* the first will do */
-}
-
 static bool counts_changed(const struct stack_modules *m)
 {
-	struct scan scan = { 0 };
+	struct loaded_library_counts now = loaded_library_counts();
 
-	dl_iterate_phdr(read_counts, &scan);
-	return !m->scanned || scan.adds != m->adds || scan.subs != m->subs;
+	return !m->scanned || now.adds != m->counts.adds || now.subs != m->counts.subs;
 }
 
 static int compare_found(const void *a, const void *b)
@@ -255,8 +243,8 @@ static int scan_modules(struct scan *scan)
 		if (!scan->found)
 			return -ENOMEM;
 		scan->count = 0;
-		dl_iterate_phdr(read_counts, scan);
-		dl_iterate_phdr(add_module, scan);
+		scan->counts = loaded_library_counts();
+		loaded_libraries_visit(add_module, scan);
 		if (scan->count <= scan->capacity)
 			break;
 		scan->capacity = scan->count + 64;
@@ -339,8 +327,7 @@ static int rescan(struct stack_modules *m)
 	free(scan.found);
 	if (!map)
 		return -ENOMEM;
-	m->adds = scan.adds;
-	m->subs = scan.subs;
+	m->counts = scan.counts;
 	m->scanned = true;
 	publish(m, map);
 	return 0;

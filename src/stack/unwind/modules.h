@@ -29,9 +29,11 @@
 
 #include <stdatomic.h>
 
+#include "elf/loaded_libraries.h"
 #include "stack/unwind/unwind_parts.h"
 
-#define STACK_WALKERS_MAX 2112u /* a little more than threads with rings and threads that are sampled */
+#define STACK_WALKERS_MAX                                                                          \
+	2112u /* a little more than threads with rings and threads that are sampled */
 #define STACK_RULE_BYTES (64u << 20) /* recommended ceiling */
 
 /* What the cell of a part has that is wanted and has not been compiled yet. */
@@ -68,7 +70,8 @@ struct stack_modules {
 	_Atomic(struct stack_map *) map;
 	/* The collector's side. */
 	struct stack_map *retired;
-	uint64_t generation, adds, subs;
+	uint64_t generation;
+	struct loaded_library_counts counts;
 	size_t bytes_max;
 	struct unwind_store store; /* counts the bytes of parts as well */
 	bool membarrier, scanned;

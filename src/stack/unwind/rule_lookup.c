@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "elf/eh_frame.h"
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 
 #define HEADER_BYTES 12u /* linkers encode both addresses in four bytes */
 #define PAIR_BYTES 8u

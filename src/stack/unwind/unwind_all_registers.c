@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 #include "stack/unwind/unwind_snapshot.h"
 
 struct own_stack {

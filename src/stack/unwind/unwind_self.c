@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 #include "stack/unwind/rule_lookup.h"
 #include "stack/unwind/unwind_all_registers.h"
 

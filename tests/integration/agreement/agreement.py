@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent.parent
-WALKER = ["src/elf/cfa_expression.c", "src/elf/eh_frame.c", "src/stack/safe_memory.c",
+WALKER = ["src/elf/cfa_expression.c", "src/elf/eh_frame.c", "src/elf/loaded_libraries.c", "src/base/safe_memory.c",
           *(f"src/stack/unwind/{name}.c" for name in ("module_build", "modules", "rule_lookup", "unwind_all_registers",
                                                      "unwind_parts", "unwind_self", "unwind_snapshot")),
           *(f"src/base/{name}.c" for name in ("arena", "map", "vec"))]

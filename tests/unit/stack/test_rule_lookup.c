@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "all_parts.h"
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 
 #define ROWS_A_PART 200u
 #define DAMAGES 20000u

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "capture/log.h"
 #include "elf/import_slots.h"
+#include "elf/loaded_libraries.h"
 
 #define SEEN 4096u /* libraries; more are read again in each pass */
 #define VISITS_MAX 16u /* of a library with slots that are none of ours */
@@ -221,26 +222,11 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-static int read_adds(struct dl_phdr_info *info, size_t size, void *adds)
-{
-	(void)size;
-	*(unsigned long long *)adds = info->dlpi_adds;
-	return 1;
-}
-
-static unsigned long long adds_now(void)
-{
-	unsigned long long adds = 0;
-
-	dl_iterate_phdr(read_adds, &adds);
-	return adds;
-}
-
 static void pass(void)
 {
 	pthread_mutex_lock(&lock);
 	atomic_store(&self.settled, true);
-	dl_iterate_phdr(visit_library, NULL);
+	loaded_libraries_visit(visit_library, NULL);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -263,8 +249,8 @@ void slots_route(const struct routed *functions, unsigned count)
 
 void slots_follow(void)
 {
-	if (self.functions &&
-	    (!atomic_load(&self.settled) || adds_now() != atomic_load(&self.adds)))
+	if (self.functions && (!atomic_load(&self.settled) ||
+			       loaded_library_counts().adds != atomic_load(&self.adds)))
 		pass();
 }
 
@@ -300,10 +286,10 @@ int slots_is_path(const char *name)
 
 void *slots_dlopen(const char *path, int flags)
 {
-	unsigned long long before = adds_now();
+	unsigned long long before = loaded_library_counts().adds;
 	void *handle = dlopen(path, flags);
 
-	if (handle && adds_now() != before)
+	if (handle && loaded_library_counts().adds != before)
 		pass();
 	return handle;
 }

@@ -1,4 +1,4 @@
-#include "stack/safe_memory.h"
+#include "base/safe_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * safe_memory.h: memory of this process of which nobody knows whether it is mapped. Neither
  * function raises a signal or changes errno.
  */
-#ifndef PITOT_STACK_SAFE_MEMORY_H
-#define PITOT_STACK_SAFE_MEMORY_H
+#ifndef PITOT_BASE_SAFE_MEMORY_H
+#define PITOT_BASE_SAFE_MEMORY_H
 
 #include <stdbool.h>
 #include <sys/types.h>
