@@ -75,7 +75,10 @@
 	T(stack, 32, "call stacks that other tables refer to by id")                                                   \
 	T(symbol, 33, "what addresses mean: written after the recording, into symbols.<n>.pit")                        \
 	T(cpu_sample, 34, "what threads did on the CPU, looked at many times a second")                                \
-	T(off_cpu, 35, "times that threads did not run, and where they waited")
+	T(off_cpu, 35, "times that threads did not run, and where they waited")                                        \
+	T(cubin, 36, "device code of kernels that were sampled (--engine pc-sampling)")                                \
+	T(pc_reading, 37, "readings of the GPU's PC samplers: all that was sampled meanwhile, and what was lost")      \
+	T(pc_sample, 38, "where warps of kernels were on the GPU, and what they waited for")
 
 #define SCHEMA_string(C, T)                                                                                            \
 	C(T, id, U32, ALWAYS, NONE, "", "id within the process")                                                       \
@@ -587,6 +590,37 @@
 /* sleeping: until something happens; uninterruptible: mostly for a disk; runnable: another thread had the processor */
 #define ENUM_off_cpu_state(V, E)                                                                                       \
 	V(E, unknown, 0) V(E, sleeping, 1) V(E, uninterruptible, 2) V(E, runnable, 3) V(E, stopped, 4)
+
+/*
+ * PC sampling: each multiprocessor looks at one of its warps every period_cycles cycles. What a reading finds is of the time since
+ * the previous one (start_ns) in that context; the samples of its rows in pc_sample and `other` and `dropped` add up to `total`.
+ */
+#define SCHEMA_cubin(C, T)                                                                                             \
+	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of it")                                                     \
+	C(T, file, STRING, MAYBE, NONE, "", "in the folder of the recording; missing: it could not be kept")           \
+	C(T, size_bytes, U64, MAYBE, NONE, "bytes", "its size")
+#define TRAITS_cubin(X, T) X(T, LAST_OF, crc)
+
+#define SCHEMA_pc_reading(C, T)                                                                                        \
+	C(T, id, U64, ALWAYS, NONE, "", "counts up in the process")                                                    \
+	C(T, start_ns, TIME, ALWAYS, NONE, "ns", "the reading before, or the start of sampling")                       \
+	C(T, end_ns, TIME, ALWAYS, start_ns, "ns", "when it was made")                                                 \
+	C(T, device, U32, ALWAYS, NONE, "", "CUDA ordinal")                                                            \
+	C(T, context, U32, ALWAYS, NONE, "", "CUPTI context id")                                                       \
+	C(T, period_cycles, U64, ALWAYS, NONE, "cycles", "between two samples of a multiprocessor")                    \
+	C(T, total, U64, ALWAYS, NONE, "samples", "that the hardware took")                                            \
+	C(T, dropped, U64, ALWAYS, NONE, "samples", "of them it lost")                                                 \
+	C(T, other, U64, ALWAYS, NONE, "samples", "of code that is no kernel of the program, or whose place is unknown")
+#define TRAITS_pc_reading(X, T) X(T, SPAN)
+
+#define SCHEMA_pc_sample(C, T)                                                                                         \
+	C(T, reading, U64, ALWAYS, NONE, "", "its reading")                                                            \
+	C(T, crc, U64, ALWAYS, NONE, "", "of the cubin")                                                               \
+	C(T, function, STRING, ALWAYS, NONE, "", "mangled name of the kernel or device function")                      \
+	C(T, offset, U64, ALWAYS, NONE, "bytes", "of the instruction in the function")                                 \
+	C(T, reason, STRING, ALWAYS, NONE, "", "CUPTI's name of what the warp waited for")                             \
+	C(T, samples, U64, ALWAYS, NONE, "samples", "number of them")
+#define TRAITS_pc_sample(X, T)
 
 /* Every enum above. */
 #define SCHEMA_ENUMS(E)                                                                                                \
