@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
-# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share scopes system
-#	tests programs cost
+# usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
+#	scopes system tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share scopes system tests programs cost}
+steps=${*:-crash twice share share_more scopes system tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -51,6 +51,31 @@ share() {
 	"$build/pitot" view --json "$folder/own-share.pitot" capability | grep own_profiler
 	for way in keep share; do
 		"$build/pitot" report --json -q "$folder/own-$way.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print('$way', 'recorded kernels', sum(g['busy']['kernels']['count'] for g in r['gpus']))"
+	done
+}
+
+# Other profilers beside us, and what it costs a program that has none.
+share_more() {
+	for profiler in proton jax; do
+		timeout 100 python3 bench/workloads/other_profilers.py $profiler "$folder/alone-$profiler" 2>"$folder/err" | tail -1
+		timeout 100 "$build/pitot" record -q -o "$folder/$profiler.pitot" --own-profiler share -- \
+			python3 bench/workloads/other_profilers.py $profiler "$folder/with-$profiler" 2>"$folder/err" | tail -1
+		echo "status ${PIPESTATUS[0]}, $(grep -i cupti "$folder/err" | head -2)"
+		"$build/pitot" view --json "$folder/$profiler.pitot" capability | grep own_profiler | tail -1
+		"$build/pitot" report --json -q "$folder/$profiler.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print('recorded kernels', sum(g['busy']['kernels']['count'] for g in r['gpus']))"
+	done
+	TEARDOWN_CUPTI=1 timeout 100 "$build/pitot" record -q -o "$folder/teardown.pitot" --own-profiler share -- \
+		python3 bench/workloads/own_profiler.py "$folder/own.json" 2>&1 | tail -1
+	"$build/pitot" report --json -q "$folder/teardown.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print('with TEARDOWN_CUPTI=1 recorded kernels', sum(g['busy']['kernels']['count'] for g in r['gpus']))"
+	nvcc -arch=native -O2 -o "$folder/launch" bench/workloads/launch.cu
+	for i in 1 2 3 4 5; do
+		for way in keep share; do
+			"$build/pitot" record -q -f -o "$folder/launch.pitot" --own-profiler $way -- "$folder/launch" | sed "s/^/$way /"
+		done
+	done
+	for way in keep share keep share; do
+		"$build/pitot" record -q -f -o "$folder/start.pitot" --own-profiler $way -- python3 -c "import torch; torch.ones(9).cuda(); import transformers"
+		echo "start of PyTorch, $way: $("$build/pitot" report --json -q "$folder/start.pitot" | python3 -c "import json, sys; r = json.load(sys.stdin); print(json.dumps(r['cost'])[:300])")"
 	done
 }
 
