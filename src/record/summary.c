@@ -115,13 +115,13 @@ static int check_off_cpu(struct trace *t, struct record_summary *end, struct err
 	return r;
 }
 
-/* What the command's own profiler got, if it was to share CUPTI with us. */
+/* What the command's own profiler got, if it has one. */
 static int read_own_profiler(struct trace *t, struct record_summary *end, struct error *e)
 {
 	struct capability_note own;
 	int r = capability_find(t, "own_profiler", &own, e);
 
-	if (own.known)
+	if (own.known && own.state != capability_state_off)
 		snprintf(end->own_profiler, sizeof(end->own_profiler), "%s", own.reason);
 	return r;
 }

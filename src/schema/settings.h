@@ -70,9 +70,9 @@ enum setting_join {
 	S(memory, FLAG, MOST, false, .name = "memory", .negatable = true, .help = "record allocations and memory pools")     \
 	S(counters_ns, DURATION, LEAST, 500 * NS_PER_MS, .name = "counters", .argument = "TIME", .bare = "500ms", .negatable = true, \
 	  .help = "interval between readings of the GPUs' utilization, clocks, power and memory (default 500ms)")      \
-	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_KEEP, .name = "own-profiler", .choices = setting_own_profiler_names, \
-	  .help = "a profiler that the command has itself, such as torch.profiler: keep CUPTI to ourselves, or "                \
-		  "share it (default keep)")                                                                            \
+	S(own_profiler, ENUM, MOST, SETTING_OWN_PROFILER_SHARE, .name = "own-profiler", .choices = setting_own_profiler_names, \
+	  .help = "a profiler that the command has itself, such as torch.profiler: share CUPTI with it, or "                    \
+		  "keep it to ourselves (default share)")                                                                            \
 	S(system, ENUM, MOST, SETTING_SYSTEM_BASIC, .name = "system", .choices = setting_system_names,                       \
 	  .help = "what --counters reads: basic is cheap, all has the machine, and of GPUs links, errors and use of units")     \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \

@@ -157,13 +157,14 @@ def test_against_torch_profiler(record, torch_python):
     assert abs(ours - sum(times.values())) < 0.1 * ours
 
 
-def test_profiler_inside_still_works(record, torch_python):
-    """A program that profiles itself must not break; it may get no GPU events while Pitot holds CUPTI."""
+def test_profiler_inside_sees_what_it_sees_alone(record, torch_python):
     code = ("import torch\nfrom torch.profiler import profile\n"
-            "with profile() as p:\n    torch.ones(8, device='cuda').add_(1)\n    torch.cuda.synchronize()\n"
-            "print('fine')")
+            "x = torch.ones(8, device='cuda')\n"
+            "with profile() as p:\n    for _ in range(50):\n        x.add_(1)\n    torch.cuda.synchronize()\n"
+            "print(sum(str(e.device_type).endswith('CUDA') and 'elementwise' in e.name for e in p.events()))")
     r = record(torch_python, "-c", code)
-    assert (r.done.returncode, r.done.stdout) == (0, "fine\n")
+    assert (r.done.returncode, r.done.stdout) == (0, "50\n")
+    assert len([k for k in r.rows("kernel") if k["name"].count("elementwise")]) >= 50
 
 
 def test_leaving_is_quick(record, programs):

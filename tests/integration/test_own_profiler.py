@@ -1,6 +1,7 @@
 """A command with its own client of CUPTI, as torch.profiler has one: with --own-profiler share both see everything."""
 import collections
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -109,8 +110,21 @@ def test_the_end_of_record_says_so(pitot, player, build, source, environment, tm
     assert said["own_profiler"] == "another client of CUPTI: 4000 kernels copied (8000 records)"
 
 
-def test_by_default_cupti_is_ours(client, rows):
+def test_a_client_with_a_cupti_of_its_own(client, build, environment, rows, tmp_path):
+    """As Triton's Proton: it gets the one that is shared."""
+    own = tmp_path / "libcupti.so"
+    shutil.copy(build / "standin" / "libcupti.so.13", own)
+    alone, _, _ = client("linked", "train", None)
+    environment["OWN_CLIENT_CUPTI"] = str(own)
+    shared, _, recording = client("dlsym", "train", "own_profiler=share")
+    assert shared == alone
+    assert [row["state"] for row in rows(recording, "capability") if row["name"] == "own_profiler"][-1] == "on"
+
+
+def test_cupti_is_shared_unless_it_is_kept(client, rows):
     sessions, _, recording = client("linked", "train", "")
+    assert sum(sessions["1"].values()) > 4000
+    sessions, _, recording = client("linked", "train", "own_profiler=keep")
     assert sessions["1"] == {("refused", "0", "0", "0"): 1}
     assert len(rows(recording, "kernel")) == 2092
     assert not [row for row in rows(recording, "capability") if row["name"] == "own_profiler"]

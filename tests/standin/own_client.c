@@ -27,7 +27,9 @@
 #ifdef BY_DLSYM
 static void *lookup(const char *name)
 {
-	void *library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+	const char *own = getenv("OWN_CLIENT_CUPTI"); /* a CUPTI that it brings, as Triton does */
+	void *library =
+		own ? dlopen(own, RTLD_NOW) : dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
 	void *function = library ? dlsym(library, name) : NULL;
 
 	if (!function)

@@ -658,7 +658,8 @@ static CUptiResult CUPTIAPI recorder_ActivityRegisterCallbacks(
 	wants_repeat_kinds(true);
 	atomic_store(&shared, true);
 	follow_client();
-	slots_route(routed, ARRAY_SIZE(routed));
+	slots_route(routed, ARRAY_SIZE(routed), real_cupti.recorder.path,
+		    real_cupti.recorder.version);
 	return result;
 }
 
@@ -752,7 +753,9 @@ void share_end(struct writer *w)
 				 ", %llu dropped that it gave no buffers for",
 				 (unsigned long long)counts.dropped);
 	}
-	rows_capability(w, "own_profiler", capability_state_on, "share", "share", text);
+	rows_capability(w, "own_profiler",
+			atomic_load(&noted) ? capability_state_on : capability_state_off, "share",
+			"share", text);
 }
 
 /* CUDA does not work here until exec(). */

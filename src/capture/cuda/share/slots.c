@@ -11,7 +11,9 @@
 
 #include "base/io.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "base/strbuf.h"
+#include "capture/cuda/vendor.h"
 #include "capture/log.h"
 #include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
@@ -39,6 +41,8 @@ static struct {
 	struct routed loader[3];
 	uintptr_t own; /* an address of libpitot.so, and one of CUPTI */
 	uintptr_t cupti;
+	const char *path; /* CUPTI's */
+	uint32_t version;
 	atomic_ullong adds, subs; /* of the latest pass */
 	atomic_bool settled; /* which found all slots as they shall be */
 	struct seen {
@@ -143,7 +147,7 @@ static bool is_left_alone(const char *path)
 						"libdl.so",    "libcuda.so",      "libnvidia-",
 						"libcupti.so", "libcudadebugger", "libnvperf_",
 						"linux-vdso" };
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = base_name(path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
 		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
@@ -230,7 +234,7 @@ static void pass(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void slots_route(const struct routed *functions, unsigned count)
+void slots_route(const struct routed *functions, unsigned count, const char *path, uint32_t version)
 {
 	pthread_mutex_lock(&lock);
 	slots_real_dlsym = (void *)dlsym;
@@ -242,6 +246,8 @@ void slots_route(const struct routed *functions, unsigned count)
 	self.own = (uintptr_t)&self;
 	self.cupti = (uintptr_t)functions[0].real;
 	self.count = count;
+	self.path = path;
+	self.version = version;
 	self.functions = functions;
 	pthread_mutex_unlock(&lock);
 	pass();
@@ -284,6 +290,25 @@ int slots_is_path(const char *name)
 	return name && strchr(name, '/') && !strchr(name, '$');
 }
 
+/*
+ * A client may bring a CUPTI of its own, as Triton does, but the driver serves one. It gets the one that is shared, whose records
+ * it can read if that is not older: from version to version they only grow at their ends.
+ */
+static void *shared_cupti(void *handle)
+{
+	__typeof__(cuptiGetVersion) *read = NULL;
+	void *shared = dlopen(self.path, RTLD_LAZY | RTLD_NOLOAD);
+	uint32_t version;
+
+	*(void **)&read = dlsym(handle, "cuptiGetVersion");
+	if (shared && shared != handle && read && read(&version) == CUPTI_SUCCESS &&
+	    version <= self.version)
+		return shared;
+	if (shared)
+		dlclose(shared);
+	return handle;
+}
+
 void *slots_dlopen(const char *path, int flags)
 {
 	unsigned long long before = loaded_library_counts().adds;
@@ -291,6 +316,8 @@ void *slots_dlopen(const char *path, int flags)
 
 	if (handle && loaded_library_counts().adds != before)
 		pass();
+	if (handle && strncmp(base_name(path), "libcupti.so", strlen("libcupti.so")) == 0)
+		return shared_cupti(handle);
 	return handle;
 }
 

@@ -8,10 +8,13 @@
  *
  * Libraries that come later: dlopen() of a path is routed, too, and routes what it has loaded before it returns. A name without a
  * slash is searched for on behalf of its caller (DT_RUNPATH), so that call goes straight to the loader, and so does every call of
- * a library with a DT_RPATH. What these load, and what a constructor calls, is found by slots_follow().
+ * a library with a DT_RPATH. What these load, and what a constructor calls, is found by slots_follow(). Who opens another CUPTI by its
+ * path gets the one that is shared.
  */
 #ifndef PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
 #define PITOT_CAPTURE_CUDA_SHARE_SLOTS_H
+
+#include <stdint.h>
 
 #include "base/compiler.h"
 
@@ -21,8 +24,11 @@ struct routed {
 	void *real; /* CUPTI's; NULL: it has none, and nothing leads to ours */
 };
 
-/* Changes the slots of all libraries there are. The table stays. Any thread but one in a callback of CUPTI. */
-void slots_route(const struct routed *functions, unsigned count);
+/*
+ * Changes the slots of all libraries there are. The table and the path, CUPTI's, stay. Any thread but one in a callback of CUPTI.
+ */
+void slots_route(const struct routed *functions, unsigned count, const char *path,
+		 uint32_t version);
 
 /* Those of libraries that have come since. Vendor thread. */
 void slots_follow(void);
