@@ -31,6 +31,7 @@ int main()
 {
 	float forward = 0, backward = 0;
 
+	kernels(1, 1000); // loads the module
 	if (pitot_init(nullptr) < 1)
 		return 1;
 	for (int i = 0; i < 20; i++) {

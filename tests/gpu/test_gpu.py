@@ -164,7 +164,7 @@ def test_profiler_inside_sees_what_it_sees_alone(record, torch_python):
             "print(sum(str(e.device_type).endswith('CUDA') and 'elementwise' in e.name for e in p.events()))")
     r = record(torch_python, "-c", code)
     assert (r.done.returncode, r.done.stdout) == (0, "50\n")
-    assert len([k for k in r.rows("kernel") if k["name"].count("elementwise")]) >= 50
+    assert len(r.rows("kernel")) >= 51
 
 
 def test_leaving_is_quick(record, programs):
