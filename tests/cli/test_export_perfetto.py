@@ -100,6 +100,13 @@ def test_every_kernel_that_fits_has_its_waves(pitot, recording, tmp_path):
     assert kernels
 
 
+def test_kernels_are_told_apart_by_their_names(pitot, recording, tmp_path):
+    """Readers add up slices by their names: two kernels whose short names are equal are not one."""
+    trace, _ = export(pitot, recording, tmp_path)
+    rows = timed(view(pitot, recording, "kernel", "--full-names"))
+    assert len({stage.name for stage in trace.kernels()}) == len({row["config"] for row in rows})
+
+
 def test_result_says_what_was_written(pitot, recording, tmp_path):
     out = tmp_path / "out.perfetto-trace"
     result = pitot("export", recording, "-o", out, "--json", json_output=True)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "symbol/demangle.h"
 #include "symbol/kernel_name.h"
 #include "trace/columns.h"
 
@@ -39,6 +40,7 @@ void perfetto_gpus_release(struct perfetto *p)
 	map_release(&g->queue_index);
 	map_release(&g->class_index);
 	map_release(&g->stages);
+	map_release(&g->kernel_names);
 	map_release(&g->context_iids);
 	vec_release(&g->queues);
 	vec_release(&g->classes);
@@ -63,6 +65,7 @@ void perfetto_gpus_restart(struct perfetto *p)
 	g->stream_width = stream_width(p->view.trace);
 	g->sequence = (struct perfetto_sequence){ .id = SEQUENCE_GPU };
 	map_clear(&g->stages);
+	map_clear(&g->kernel_names);
 	map_clear(&g->context_iids);
 	for (size_t i = 0; i < g->queues.count; i++)
 		g->queues.data[i].defined = false;
@@ -162,6 +165,20 @@ const char *perfetto_queue_name(struct perfetto *p, uint32_t process, const stru
 	return strbuf_text(text);
 }
 
+/* Its short name; its whole one where another kernel is called so already, for readers add up slices by their names. */
+static void kernel_stage_name(struct perfetto *p, uint64_t iid, const char *name)
+{
+	struct strbuf *text = &p->gpus.text;
+	uint64_t *first;
+
+	kernel_name_short(name, text);
+	first = map_at(&p->gpus.kernel_names, hash_bytes(strbuf_text(text), text->length), iid);
+	if (!first || *first == iid)
+		return;
+	strbuf_clear(text);
+	demangle(name, text);
+}
+
 static void define_stage(struct perfetto *p, const struct gpu_class *class,
 			 const struct export_event *event)
 {
@@ -172,7 +189,7 @@ static void define_stage(struct perfetto *p, const struct gpu_class *class,
 		return;
 	strbuf_clear(text);
 	if (class->kernel_iid)
-		kernel_name_short(event_label(t, TABLE_kernel, event->row), text);
+		kernel_stage_name(p, class->stage_iid, event_label(t, TABLE_kernel, event->row));
 	else if (event->kind == EVENT_CUDA_EVENT)
 		strbuf_adds(text, "Event record");
 	else if (event->kind == EVENT_GRAPH)

@@ -119,6 +119,7 @@ struct perfetto_gpus {
 	struct map class_index; /* see perfetto_gpu.c */
 	VEC(struct gpu_class) classes;
 	struct map stages; /* stage iids that are defined in this file */
+	struct map kernel_names; /* hash of a short name -> stage iid of the first kernel with it, in this file */
 	struct map context_iids; /* of contexts that are defined in this file */
 	struct strbuf text; /* a name while it is made */
 	int stream_width; /* digits of the largest id of a stream */

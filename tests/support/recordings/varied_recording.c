@@ -207,7 +207,7 @@ static void ranges(struct maker *m)
 	nvtx(m, nvtx_kind_push, MAIN, 1, "other domain", 0, 610000);
 	/* Launched inside both; what runs later, on two streams. */
 	launch(m, maker_config(m, "inside", 1, 32), MAIN, 7, 611000, 50);
-	launch(m, maker_config(m, "inside", 1, 32), MAIN, 13, 617000, 51);
+	launch(m, maker_config(m, "_Z6insidei", 1, 32), MAIN, 13, 617000, 51);
 	nvtx(m, nvtx_kind_pop, MAIN, 0, NULL, 0, 622500);
 	payload(m, 625000);
 	nvtx(m, nvtx_kind_pop, MAIN, 1, NULL, 0, 630000);
