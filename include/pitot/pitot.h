@@ -35,8 +35,8 @@ enum pitot_switch { PITOT_OFF = 1, PITOT_ON };
 enum pitot_engine {
 	PITOT_ENGINE_MONITOR = 1, /* NVML and the host alone, without CUPTI */
 	PITOT_ENGINE_TRACE, /* and kernels, copies, launches, graphs … */
+	PITOT_ENGINE_PC_SAMPLING, /* and samples of where warps of kernels are, and what they wait for */
 	/* Not there yet: `trace`, and the recording says so. */
-	PITOT_ENGINE_PC_SAMPLING,
 	PITOT_ENGINE_SASS_METRICS,
 	PITOT_ENGINE_RANGE_PROFILER,
 	PITOT_ENGINE_PM_SAMPLING,
@@ -84,6 +84,7 @@ struct pitot_options {
 	enum pitot_own_profiler own_profiler;
 	enum pitot_system system;
 	uint64_t max_bytes;
+	uint64_t pc_period; /* PITOT_ENGINE_PC_SAMPLING: a sample every 2^pc_period cycles, 5 to 31 */
 };
 
 /* --- recordings --- */

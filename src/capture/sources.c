@@ -14,7 +14,8 @@
 #ifdef PITOT_WITHOUT_CUDA
 #define CUDA_SOURCES(S)
 #else
-#define CUDA_SOURCES(S) S(cuda)
+/* Sampling ends before CUPTI is flushed and left. */
+#define CUDA_SOURCES(S) S(pc_sampling) S(cuda)
 #endif
 
 #define S(name) extern const struct source name##_source;

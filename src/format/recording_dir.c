@@ -81,6 +81,31 @@ static bool is_part_of_recording(const char *name)
 	       !strncmp(name, RECORDING_JSON, strlen(RECORDING_JSON));
 }
 
+/* The folder of device code, which has nothing but that in it. With `remove` it is removed. */
+static bool is_cubins(int folder, const char *name, bool remove)
+{
+	int fd = strcmp(name, RECORDING_CUBINS) == 0
+			 ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+			 : -1;
+	DIR *cubins = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+	struct stat st;
+	bool ok = cubins != NULL;
+
+	if (fd >= 0 && !cubins)
+		close(fd);
+	while (ok && (entry = readdir(cubins))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		ok = strstr(entry->d_name, RECORDING_CUBIN_SUFFIX) &&
+		     fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		     S_ISREG(st.st_mode) && (!remove || unlinkat(fd, entry->d_name, 0) == 0);
+	}
+	if (cubins)
+		closedir(cubins);
+	return ok && (!remove || unlinkat(folder, name, AT_REMOVEDIR) == 0);
+}
+
 /* 0 if the folder holds nothing but parts of a recording. */
 static int check_is_recording(DIR *folder, const char *path, struct error *e)
 {
@@ -88,7 +113,8 @@ static int check_is_recording(DIR *folder, const char *path, struct error *e)
 	struct stat st;
 
 	while ((entry = readdir(folder))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+		    is_cubins(dirfd(folder), entry->d_name, false))
 			continue;
 		if (!is_part_of_recording(entry->d_name) ||
 		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -117,7 +143,8 @@ static int clear(const char *path, struct error *e)
 	r = check_is_recording(folder, path, e);
 	rewinddir(folder);
 	while (r >= 0 && (entry = readdir(folder))) {
-		if (is_part_of_recording(entry->d_name) &&
+		if (!is_cubins(dirfd(folder), entry->d_name, true) &&
+		    is_part_of_recording(entry->d_name) &&
 		    unlinkat(dirfd(folder), entry->d_name, 0) < 0)
 			r = error_errno(e, errno, "cannot remove '%s/%s'", path, entry->d_name);
 	}

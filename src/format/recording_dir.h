@@ -10,6 +10,8 @@
 #include "base/strbuf.h"
 
 #define RECORDING_JSON "recording.json"
+#define RECORDING_CUBINS "cubins" /* a folder of device code */
+#define RECORDING_CUBIN_SUFFIX ".cubin"
 
 /*
  * Appends a short name for a command: the base name of argv[0], or of the script where argv[0] is

@@ -5,11 +5,12 @@
 
 #include "base/human.h"
 
-const char *const setting_engine_names[] = {
-	[SETTING_ENGINE_MONITOR] = "monitor", [SETTING_ENGINE_TRACE] = "trace", NULL
-};
-const char *const setting_engine_later[] = { "pc-sampling", "sass-metrics", "range-profiler",
-					     "pm-sampling", "deep",         NULL };
+const char *const setting_engine_names[] = { [SETTING_ENGINE_MONITOR] = "monitor",
+					     [SETTING_ENGINE_TRACE] = "trace",
+					     [SETTING_ENGINE_PC_SAMPLING] = "pc-sampling",
+					     NULL };
+const char *const setting_engine_later[] = { "sass-metrics", "range-profiler", "pm-sampling",
+					     "deep", NULL };
 const char *const setting_graphs_names[] = { [SETTING_GRAPHS_LAUNCH] = "launch",
 					     [SETTING_GRAPHS_AUTO] = "auto",
 					     [SETTING_GRAPHS_NODE] = "node",

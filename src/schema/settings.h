@@ -19,7 +19,7 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 
-enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE };
+enum { SETTING_ENGINE_MONITOR, SETTING_ENGINE_TRACE, SETTING_ENGINE_PC_SAMPLING };
 enum { SETTING_GRAPHS_LAUNCH, SETTING_GRAPHS_AUTO, SETTING_GRAPHS_NODE };
 enum { SETTING_API_LAUNCHES, SETTING_API_ALL };
 enum { SETTING_STACKS_NONE, SETTING_STACKS_NATIVE, SETTING_STACKS_PYTHON, SETTING_STACKS_ALL };
@@ -52,7 +52,8 @@ enum setting_join {
 #define SETTINGS_REQUESTED(S)                                                                                          \
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .choices = setting_engine_names,                      \
 	  .later = setting_engine_later,                                                                               \
-	  .help = "what the GPUs are watched by: NVML alone, without CUPTI, or by CUPTI, too (default trace)")        \
+	  .help = "what the GPUs are watched by: NVML alone, without CUPTI; or CUPTI's trace, too; or with samples of "  \
+		  "where kernels wait (default trace)")                                                            \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
@@ -76,7 +77,9 @@ enum setting_join {
 	S(system, ENUM, MOST, SETTING_SYSTEM_BASIC, .name = "system", .choices = setting_system_names,                       \
 	  .help = "what --counters reads: basic is cheap, all has the machine, and of GPUs links, errors and use of units")     \
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
-	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")
+	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
+	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
+	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: the driver's choice)")
 
 /* What `pitot record` decides by itself, or what tests and measurements set: no options of the command line. */
 #define SETTINGS_INTERNAL(S)                                                                                           \

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #define FUNCTIONS                                                                                  \
-	(TAPE_FUNCTION_LIMIT > STANDIN_GET_NEXT_RECORD ? TAPE_FUNCTION_LIMIT                       \
-						       : STANDIN_GET_NEXT_RECORD + 1)
+	((int)TAPE_FUNCTION_LIMIT > (int)STANDIN_ActivityGetNextRecord                             \
+		 ? (int)TAPE_FUNCTION_LIMIT                                                        \
+		 : (int)STANDIN_ActivityGetNextRecord + 1)
 #define MISSING_MAX 32
 #define EVERY_CALL UINT64_MAX
 
@@ -41,8 +42,9 @@ static struct {
 #define F(number, function) [number] = { .name = "nvml" #function },
 			TAPE_NVML_FUNCTIONS(F)
 #undef F
-				[STANDIN_GET_NEXT_RECORD] = { .name = "cuptiActivityGetNextRecor"
-								      "d" },
+#define F(number, function) [number] = { .name = "cupti" #function },
+				STANDIN_FUNCTIONS(F)
+#undef F
 };
 
 static const char *missing[MISSING_MAX + 1];
@@ -82,7 +84,7 @@ bool standin_reached(uint64_t at)
 static bool is_hanging(unsigned function)
 {
 	/* Taking a record from a buffer waits for nobody. */
-	if (atomic_load(&hanging) && function != STANDIN_GET_NEXT_RECORD)
+	if (atomic_load(&hanging) && function != STANDIN_ActivityGetNextRecord)
 		return true;
 	if (!functions[function].hangs)
 		return false;
@@ -209,6 +211,9 @@ static bool parse_numbers(const char *line)
 		{ "gpu-fault at", &faults.gpu_fault_at },
 		{ "fail-launches every", &faults.failed_launch_every },
 		{ "hold-buffers", &faults.held_buffers },
+		{ "pc-dropped", &faults.pc_dropped },
+		{ "pc-most", &faults.pc_most },
+		{ "pc-unload every", &faults.pc_unload_every },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -231,6 +236,8 @@ static bool parse_line(const char *line)
 
 	if (strcmp(line, "shuffle-records") == 0)
 		return faults.shuffle = true;
+	if (strcmp(line, "pc-own-names") == 0)
+		return faults.pc_own_names = true;
 	if (strcmp(line, "thread-buffers") == 0)
 		return faults.thread_buffers = true;
 	if (sscanf(line, "lock-nvml %llums", &lock_ms) == 1)

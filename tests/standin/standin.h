@@ -50,7 +50,23 @@ const char *standin_text_at(uint64_t pointer);
 
 /* --- faults (faults.c; the script is described in docs/tapes.md) --- */
 
-#define STANDIN_GET_NEXT_RECORD 60 /* a function that is not on tapes */
+/* Functions that are not on tapes. */
+#define STANDIN_FUNCTIONS(F)                                                                       \
+	F(50, PCSamplingEnable)                                                                    \
+	F(51, PCSamplingDisable)                                                                   \
+	F(52, PCSamplingSetConfigurationAttribute)                                                 \
+	F(53, PCSamplingGetConfigurationAttribute)                                                 \
+	F(54, PCSamplingGetNumStallReasons)                                                        \
+	F(55, PCSamplingGetStallReasons)                                                           \
+	F(56, PCSamplingGetData)                                                                   \
+	F(57, GetCubinCrc)                                                                         \
+	F(60, ActivityGetNextRecord)
+
+enum {
+#define F(number, name) STANDIN_##name = number,
+	STANDIN_FUNCTIONS(F)
+#undef F
+};
 
 struct faults {
 	uint32_t version;
@@ -66,6 +82,10 @@ struct faults {
 	uint64_t nvml_lock_ns; /* every call of NVML holds its lock that long */
 	bool thread_buffers;
 	uint64_t held_buffers;
+	uint64_t pc_dropped; /* samples in each reading that finds any */
+	uint64_t pc_most; /* PCs in one call of GetData; 0: as many as the client wants */
+	uint64_t pc_unload_every; /* so many launches */
+	bool pc_own_names; /* of functions: the client is to free each of them */
 	uint32_t correlation_shift;
 	int64_t step_ns;
 	uint64_t step_at;

@@ -117,6 +117,10 @@ EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 		{ CUPTI_ERROR_NOT_INITIALIZED, "CUPTI_ERROR_NOT_INITIALIZED" },
 		{ CUPTI_ERROR_MAX_LIMIT_REACHED, "CUPTI_ERROR_MAX_LIMIT_REACHED" },
 		{ CUPTI_ERROR_NOT_COMPATIBLE, "CUPTI_ERROR_NOT_COMPATIBLE" },
+		{ CUPTI_ERROR_OUT_OF_MEMORY, "CUPTI_ERROR_OUT_OF_MEMORY" },
+		{ CUPTI_ERROR_INVALID_OPERATION, "CUPTI_ERROR_INVALID_OPERATION" },
+		{ CUPTI_ERROR_HARDWARE_BUSY, "CUPTI_ERROR_HARDWARE_BUSY" },
+		{ CUPTI_ERROR_NOT_SUPPORTED, "CUPTI_ERROR_NOT_SUPPORTED" },
 		{ CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" },
 		{ CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
 		  "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" },
@@ -301,7 +305,7 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
 					      CUpti_Activity **record)
 {
-	FAULT(STANDIN_GET_NEXT_RECORD);
+	FAULT(STANDIN_ActivityGetNextRecord);
 	return delivery_next(buffer, valid, record);
 }
 
@@ -400,7 +404,12 @@ EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
 
 /* --- driven by tape-play --- */
 
-static void call_recorder(unsigned domain, unsigned cbid, const void *data)
+bool wants_callback(unsigned domain, unsigned cbid)
+{
+	return atomic_load(&cupti_state.subscribed) && atomic_load(&enabled[domain][cbid]);
+}
+
+void call_recorder(unsigned domain, unsigned cbid, const void *data)
 {
 	if (domain >= CUPTI_CB_DOMAIN_SIZE || cbid >= CBIDS_MAX || atomic_load(&cupti_state.gone) ||
 	    !atomic_load(&cupti_state.subscribed) || !atomic_load(&enabled[domain][cbid])) {
@@ -428,6 +437,9 @@ static void enter_call(const struct tape_event *e)
 				  ? e->correlation
 				  : 0;
 	launches_reserve(e->correlation, failing != 0);
+	if (is_launch && !failing && e->domain == CUPTI_CB_DOMAIN_DRIVER_API)
+		pc_sampling_launch((CUcontext)(uintptr_t)e->context,
+				   tape_text_of(standin_tape(), e->symbol));
 }
 
 /* Also after a GPU's fault: calls that wait for it say so, as the driver does. */

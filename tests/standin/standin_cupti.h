@@ -57,6 +57,13 @@ struct cupti_state {
 
 extern struct cupti_state cupti_state;
 
+/* Whether the recorder has enabled it. */
+bool wants_callback(unsigned domain, unsigned cbid);
+void call_recorder(unsigned domain, unsigned cbid, const void *data);
+
+/* standin_pc_sampling.c: a kernel with this symbol (may be NULL) is launched in a context. */
+void pc_sampling_launch(CUcontext context, const char *symbol);
+
 /* delivery.c */
 void deliver(struct tape_delivery *delivery);
 /*

@@ -8,6 +8,7 @@
 #include "capture/cuda/correlation.h"
 #include "capture/cuda/graph_nodes.h"
 #include "capture/cuda/share/share.h"
+#include "capture/engines/pc_sampling.h"
 #include "capture/stack_capture.h"
 #include "capture/ring.h"
 
@@ -153,10 +154,19 @@ static void on_exit_of_call(unsigned api, CUpti_CallbackId cbid, const CUpti_Cal
 
 static void on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
-	if (cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
+	switch (cbid) {
+	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
 		atomic_store(&module_unloaded, true);
-	else
+		pc_sampling_callback(cbid, data);
+		break;
+	case CUPTI_CBID_RESOURCE_MODULE_LOADED:
+	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
+	case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+		pc_sampling_callback(cbid, data);
+		break;
+	default:
 		graph_nodes_callback(cbid, data);
+	}
 }
 
 static void on_fatal_error(const CUpti_StateData *state)

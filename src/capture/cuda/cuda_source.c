@@ -28,6 +28,7 @@
 #include "capture/cuda/kernel_configs.h"
 #include "capture/cuda/records.h"
 #include "capture/cuda/share/share.h"
+#include "capture/engines/pc_sampling.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 #include "format/rows.h"
@@ -136,6 +137,12 @@ static void watch_nodes(void)
 				"this CUPTI does not report nodes");
 }
 
+static void attach_engine(void)
+{
+	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
+		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
+}
+
 static bool subscribe(void)
 {
 	char other[128];
@@ -168,6 +175,7 @@ static bool subscribe(void)
 	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
+	attach_engine();
 	return true;
 }
 
@@ -175,6 +183,7 @@ static void follow_kinds(void)
 {
 	activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
 	watch_nodes();
+	attach_engine();
 }
 
 static void watch_calls(void)
@@ -247,6 +256,7 @@ static void flush_tail(void)
 
 static void unsubscribe(void)
 {
+	pc_sampling_detach();
 	vendor_enter("cuptiUnsubscribe");
 	set_zeroed(0);
 	self.cupti.Unsubscribe(self.subscriber);

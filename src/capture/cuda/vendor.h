@@ -9,8 +9,21 @@
 
 #include <cuda.h>
 #include <cupti.h>
+#include <cupti_pcsampling.h>
 
 #include "base/error.h"
+
+/* --engine pc-sampling needs all of them. */
+#define PC_SAMPLING_FUNCTIONS(F)                                                                   \
+	F(GetDeviceId, OPTIONAL)                                                                   \
+	F(GetCubinCrc, OPTIONAL)                                                                   \
+	F(PCSamplingEnable, OPTIONAL)                                                              \
+	F(PCSamplingDisable, OPTIONAL)                                                             \
+	F(PCSamplingSetConfigurationAttribute, OPTIONAL)                                           \
+	F(PCSamplingGetConfigurationAttribute, OPTIONAL)                                           \
+	F(PCSamplingGetNumStallReasons, OPTIONAL)                                                  \
+	F(PCSamplingGetStallReasons, OPTIONAL)                                                     \
+	F(PCSamplingGetData, OPTIONAL)
 
 /* REQUIRED: without it CUPTI is not used at all. OPTIONAL: NULL when this CUPTI does not have it. */
 #define CUPTI_FUNCTIONS(F)                                                                         \
@@ -35,7 +48,8 @@
 	F(GetContextId, OPTIONAL)                                                                  \
 	F(GetStreamIdEx, OPTIONAL)                                                                 \
 	F(GetGraphId, OPTIONAL)                                                                    \
-	F(GetGraphNodeId, OPTIONAL)
+	F(GetGraphNodeId, OPTIONAL)                                                                \
+	PC_SAMPLING_FUNCTIONS(F)
 
 struct cupti {
 #define F(name, need) __typeof__(cupti##name) *name;

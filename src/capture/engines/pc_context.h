@@ -1,0 +1,64 @@
+/*
+ * pc_context.h: PC sampling of one CUDA context through CUPTI, in continuous mode: kernels run as ever, and the hardware notes, every so
+ * many cycles of a multiprocessor, where a warp is and what it waits for.
+ *
+ * The order of the calls: cuptiPCSamplingEnable, the names of stall reasons, the configuration; then cuptiPCSamplingGetData again and
+ * again, which waits for nothing that the GPU does; at last cuptiPCSamplingDisable, which leaves what came last in the buffer of the
+ * configuration. Start and stop control (cuptiPCSamplingStart, …Stop) is not used: it is for ranges, of which each stop must be flushed.
+ *
+ * CUPTI counts a sample under its reason, and once more under the reason's twin …_not_issued if the scheduler issued nothing in that
+ * cycle. Here it counts once: under the twin, or else under the reason.
+ *
+ * The names of functions are the client's to free, CUPTI's header says, but also that records may share them. What a CUPTI does shows
+ * when it names a function for the second time: with the pointer of before, then no name is ever freed; with another one, then each is.
+ */
+#ifndef PITOT_CAPTURE_ENGINES_PC_CONTEXT_H
+#define PITOT_CAPTURE_ENGINES_PC_CONTEXT_H
+
+#include <stdbool.h>
+
+#include <cupti_pcsampling.h>
+
+#include "base/vec.h"
+#include "capture/cuda/vendor.h"
+#include "capture/engines/pc_readings.h"
+
+#define PC_PCS 8192u /* in one call */
+#define PC_REASONS_MAX 256u
+#define PC_ROWS_MAX (256u << 10) /* of one reading: 10 MiB */
+
+struct pc_context {
+	CUcontext handle;
+	uint32_t id, device;
+	uint64_t period_cycles; /* 0: not known */
+	size_t reason_count;
+	const char *reasons[PC_REASONS_MAX]; /* by CUPTI's index; NULL: none */
+	const char *twins[PC_REASONS_MAX]; /* the reason that this one is the not-issued twin of */
+	uint32_t indices[PC_REASONS_MAX];
+	bool enabled;
+	uint64_t since_ns; /* of the reading before */
+	CUpti_PCSamplingData now, rest; /* of GetData, and what Disable leaves */
+	void *memory;
+	VEC(struct pc_sample) samples;
+	uint64_t full; /* times that the hardware's buffer was */
+	unsigned failures; /* of GetData, one after the other */
+	CUptiResult why;
+};
+
+/*
+ * Begins sampling every 2^exponent cycles (0: the driver's choice). *function: which call failed. CUPTI_ERROR_INVALID_OPERATION in a
+ * callback: to be called once more outside.
+ */
+CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, unsigned exponent, const char **function);
+/* Hands over what was sampled. Returns how much that is. */
+uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti);
+/* The same, and ends sampling. */
+uint64_t pc_context_stop(struct pc_context *c, const struct cupti *cupti);
+/* Frees what it has, and forgets it. */
+void pc_context_release(struct pc_context *c);
+
+/* A module is unloaded: its functions' names may be others when it comes again. Any thread. */
+void pc_context_names_changed(void);
+void pc_context_after_fork(void);
+
+#endif

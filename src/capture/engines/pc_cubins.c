@@ -1,0 +1,284 @@
+#include "capture/engines/pc_cubins.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "capture/log.h"
+#include "capture/vendor_thread.h"
+
+/* Never freed. Bytes stay as they are once they are there. */
+struct cubin {
+	struct cubin *next;
+	uint8_t *bytes; /* NULL: only samples of it are known */
+	size_t size;
+	uint64_t crc;
+	bool identified, needed;
+	bool settled; /* written, or nothing to write */
+	bool has_file, taken;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
+static struct cubin *cubins;
+static size_t kept_bytes;
+static atomic_uint_fast64_t lost;
+
+static bool reserve(size_t size)
+{
+	bool fits;
+
+	pthread_mutex_lock(&lock);
+	fits = size <= PC_CUBINS_BYTES - kept_bytes;
+	if (fits)
+		kept_bytes += size;
+	pthread_mutex_unlock(&lock);
+	return fits;
+}
+
+static void unreserve(size_t size)
+{
+	pthread_mutex_lock(&lock);
+	kept_bytes -= size;
+	pthread_mutex_unlock(&lock);
+}
+
+static void link_in(struct cubin *c)
+{
+	c->next = cubins;
+	cubins = c;
+}
+
+void pc_cubins_add(const void *bytes, size_t size)
+{
+	struct cubin *c;
+
+	if (!bytes || !size)
+		return;
+	if (!reserve(size)) {
+		atomic_fetch_add(&lost, 1);
+		return;
+	}
+	c = calloc(1, sizeof(*c));
+	if (c)
+		c->bytes = malloc(size);
+	if (!c || !c->bytes) {
+		free(c);
+		unreserve(size);
+		atomic_fetch_add(&lost, 1);
+		return;
+	}
+	memcpy(c->bytes, bytes, size);
+	c->size = size;
+	pthread_mutex_lock(&lock);
+	link_in(c);
+	pthread_mutex_unlock(&lock);
+}
+
+static struct cubin *find(uint64_t crc)
+{
+	for (struct cubin *c = cubins; c; c = c->next)
+		if (c->identified && c->crc == crc)
+			return c;
+	return NULL;
+}
+
+static struct cubin *next_new(void)
+{
+	struct cubin *c;
+
+	pthread_mutex_lock(&lock);
+	for (c = cubins; c && c->identified; c = c->next)
+		;
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+static void unlink_it(struct cubin *c)
+{
+	struct cubin **at = &cubins;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+}
+
+/* One that is known already has its bytes from before, or from this one. */
+static void settle_identity(struct cubin *c, uint64_t crc)
+{
+	struct cubin *known;
+	uint8_t *unused = NULL;
+
+	pthread_mutex_lock(&lock);
+	known = find(crc);
+	if (!known) {
+		c->crc = crc;
+		c->identified = true;
+	} else {
+		unlink_it(c);
+		if (known->bytes) {
+			unused = c->bytes;
+			kept_bytes -= c->size;
+		} else {
+			known->bytes = c->bytes;
+			known->size = c->size;
+			known->settled = known->taken = false;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (known)
+		free(c);
+	free(unused);
+}
+
+/* Without a checksum nothing leads to it. */
+static void drop(struct cubin *c)
+{
+	pthread_mutex_lock(&lock);
+	unlink_it(c);
+	kept_bytes -= c->size;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&lost, 1);
+	free(c->bytes);
+	free(c);
+}
+
+void pc_cubins_identify(const struct cupti *cupti)
+{
+	struct cubin *c;
+
+	while ((c = next_new())) {
+		CUpti_GetCubinCrcParams p = { .size = CUpti_GetCubinCrcParamsSize,
+					      .cubinSize = c->size,
+					      .cubin = c->bytes };
+		CUptiResult result;
+
+		vendor_enter("cuptiGetCubinCrc");
+		result = cupti->GetCubinCrc(&p);
+		vendor_leave();
+		if (result == CUPTI_SUCCESS)
+			settle_identity(c, p.cubinCrc);
+		else
+			drop(c);
+	}
+}
+
+void pc_cubins_begin(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct cubin *c = cubins; c; c = c->next)
+		c->needed = c->settled = c->has_file = c->taken = false;
+	pthread_mutex_unlock(&lock);
+}
+
+void pc_cubins_need(uint64_t crc)
+{
+	struct cubin *c;
+
+	pthread_mutex_lock(&lock);
+	c = find(crc);
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (c) {
+			c->crc = crc;
+			c->identified = true;
+			link_in(c);
+		}
+	}
+	if (c)
+		c->needed = true;
+	pthread_mutex_unlock(&lock);
+}
+
+bool pc_cubins_take(struct pc_cubin *cubin)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (struct cubin *c = cubins; c && !found; c = c->next) {
+		if (!c->settled || c->taken)
+			continue;
+		c->taken = found = true;
+		*cubin = (struct pc_cubin){ c->crc, c->size, c->has_file };
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static int write_file(const char *path, const struct cubin *c)
+{
+	_cleanup_close_ int fd = -1;
+
+	fd = io_above_standard(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+	if (fd < 0)
+		return fd;
+	if (io_allowed(0, c->size) < c->size)
+		return -EFBIG;
+	return io_write_all(fd, c->bytes, c->size);
+}
+
+/* Another process of the recording may have written the same code. */
+static bool store(const char *directory, const struct cubin *c)
+{
+	char path[4400], unfinished[4500];
+	int n, err;
+
+	n = snprintf(path, sizeof(path), "%s/" RECORDING_CUBINS, directory);
+	if (n < 0 || n > 4200)
+		return false;
+	mkdir(path, 0700);
+	snprintf(path, sizeof(path), "%s/" PC_CUBIN_FILE, directory, (unsigned long long)c->crc);
+	if (access(path, F_OK) == 0)
+		return true;
+	snprintf(unfinished, sizeof(unfinished), "%.4300s.%d", path, (int)getpid());
+	err = write_file(unfinished, c);
+	if (err == 0 && rename(unfinished, path) < 0)
+		err = -errno;
+	if (err < 0) {
+		unlink(unfinished);
+		log_line("pc-sampling: cannot write '%s': %s", path, strerror(-err));
+	}
+	return err == 0;
+}
+
+static struct cubin *next_needed(void)
+{
+	struct cubin *c;
+
+	pthread_mutex_lock(&lock);
+	for (c = cubins; c && (!c->needed || c->settled); c = c->next)
+		;
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+void pc_cubins_store(const char *directory)
+{
+	struct cubin *c;
+
+	while ((c = next_needed())) {
+		bool has_file = c->bytes && store(directory, c);
+
+		pthread_mutex_lock(&lock);
+		c->has_file = has_file;
+		c->settled = true;
+		pthread_mutex_unlock(&lock);
+	}
+}
+
+uint64_t pc_cubins_lost(void)
+{
+	return atomic_load(&lost);
+}
+
+void pc_cubins_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	cubins = NULL;
+	kept_bytes = 0;
+	atomic_store(&lost, 0);
+}

@@ -1,0 +1,26 @@
+/*
+ * pc_sampling.h: --engine pc-sampling: what warps of kernels wait for, and where, beside the trace. Tables pc_reading, pc_sample and
+ * cubin. What the hardware or its driver refuses is in the capability "engine"; the trace goes on.
+ */
+#ifndef PITOT_CAPTURE_ENGINES_PC_SAMPLING_H
+#define PITOT_CAPTURE_ENGINES_PC_SAMPLING_H
+
+#include <stdbool.h>
+
+#include "capture/cuda/vendor.h"
+#include "capture/source.h"
+
+extern const struct source pc_sampling_source;
+
+/*
+ * CUPTI is subscribed to, and its contexts are to be sampled while a window is open. `late`: there may be contexts already. Again for
+ * nothing. On the thread that subscribes.
+ */
+void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, bool late);
+/* The subscription ends: nothing is known of contexts any more. Vendor thread, after pc_sampling_source's. */
+void pc_sampling_detach(void);
+
+/* A callback of the resource domain, on the thread that it is about. */
+void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
+
+#endif

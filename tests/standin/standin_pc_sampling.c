@@ -1,0 +1,362 @@
+/*
+ * PC sampling of the stand-in libcupti.so.13. Each launch of a kernel is sampled 48 times: at three PCs of its function, and 3 times
+ * elsewhere. One module, whose code is made up, has all functions; it is loaded at the first launch that is sampled.
+ */
+#include "standin_cupti.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cupti_pcsampling.h>
+
+#define CONTEXTS_MAX 8
+#define FUNCTIONS_MAX 64
+#define PERIOD 20 /* 2^20 cycles, if the client does not say */
+#define ELSEWHERE 3
+#define PREFIX "smsp__pcsamp_warps_issue_stalled_"
+
+/* A client must not rely on numbers from 0. */
+#define FIRST_INDEX 7
+
+enum { SELECTED, LONG, LONG_NOT_ISSUED, BARRIER, REASONS };
+
+static const char *const reasons[REASONS] = {
+	[SELECTED] = "smsp__pcsamp_warps_issue_selected",
+	[LONG] = PREFIX "long_scoreboard",
+	[LONG_NOT_ISSUED] = PREFIX "long_scoreboard_not_issued",
+	[BARRIER] = PREFIX "barrier",
+};
+
+static const struct {
+	uint64_t offset;
+	unsigned samples[REASONS];
+} pcs[] = {
+	{ 0x10, { [SELECTED] = 10 } },
+	{ 0x20, { [LONG] = 30, [LONG_NOT_ISSUED] = 20 } },
+	{ 0x130, { [BARRIER] = 5 } },
+};
+#define PC_SAMPLES 45 /* of each kernel, that of the twin not counted again */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct sampled {
+	CUcontext handle;
+	bool enabled, configured;
+	uint32_t period;
+	CUpti_PCSamplingData *rest;
+	uint64_t total; /* not given out yet */
+	struct {
+		const char *name;
+		uint64_t launches[ARRAY_SIZE(pcs)]; /* by PC: not given out yet */
+	} functions[FUNCTIONS_MAX];
+} contexts[CONTEXTS_MAX];
+
+static uint8_t cubin[3000];
+static bool is_loaded;
+static uint64_t launches;
+
+#define FAULT(function)                                                                            \
+	do {                                                                                       \
+		int forced_;                                                                       \
+		if (standin_fault(function, &forced_))                                             \
+			return (CUptiResult)forced_;                                               \
+	} while (0)
+
+static struct sampled *find(CUcontext handle)
+{
+	for (size_t i = 0; i < CONTEXTS_MAX; i++)
+		if (contexts[i].handle == handle)
+			return &contexts[i];
+	return NULL;
+}
+
+/* --- the program --- */
+
+static void call_module(CUcontext context, CUpti_CallbackId id)
+{
+	CUpti_ModuleResourceData module = { 1, sizeof(cubin), (const char *)cubin };
+	CUpti_ResourceData data = { .context = context, .resourceDescriptor = &module };
+
+	if (wants_callback(CUPTI_CB_DOMAIN_RESOURCE, id))
+		call_recorder(CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+}
+
+static void load_module(CUcontext context)
+{
+	for (size_t i = 0; i < sizeof(cubin); i++)
+		cubin[i] = (uint8_t)(i * 7 + i / 256);
+	memcpy(cubin, "\177ELF", 4);
+	call_module(context, CUPTI_CBID_RESOURCE_MODULE_LOADED);
+}
+
+static void count(struct sampled *c, const char *symbol)
+{
+	for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+		if (c->functions[i].name && strcmp(c->functions[i].name, symbol) != 0)
+			continue;
+		c->functions[i].name = symbol;
+		for (size_t k = 0; k < ARRAY_SIZE(pcs); k++)
+			c->functions[i].launches[k]++;
+		c->total += PC_SAMPLES + ELSEWHERE;
+		return;
+	}
+}
+
+void pc_sampling_launch(CUcontext context, const char *symbol)
+{
+	uint64_t every = standin_faults()->pc_unload_every;
+	bool loads = false, unloads = false;
+	struct sampled *c;
+
+	if (!symbol)
+		return;
+	pthread_mutex_lock(&lock);
+	c = find(context);
+	if (c && c->configured) {
+		launches++;
+		unloads = every && launches % every == 0;
+		loads = !is_loaded || unloads;
+		is_loaded = true;
+	}
+	pthread_mutex_unlock(&lock);
+	if (unloads)
+		call_module(context, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+	if (loads)
+		load_module(context);
+	pthread_mutex_lock(&lock);
+	if (c && c->configured)
+		count(c, symbol);
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- CUPTI's functions --- */
+
+EXPORT CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *device)
+{
+	(void)context;
+	*device = 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams *p)
+{
+	const uint8_t *bytes = p->cubin;
+	uint64_t crc = UINT64_C(0xcbf29ce484222325);
+
+	FAULT(STANDIN_GetCubinCrc);
+	if (p->size != CUpti_GetCubinCrcParamsSize || !bytes || !p->cubinSize)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	for (size_t i = 0; i < p->cubinSize; i++)
+		crc = (crc ^ bytes[i]) * UINT64_C(0x100000001b3);
+	p->cubinCrc = crc;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams *p)
+{
+	CUptiResult r = CUPTI_ERROR_INVALID_OPERATION;
+	struct sampled *c;
+
+	FAULT(STANDIN_PCSamplingEnable);
+	if (p->size != CUpti_PCSamplingEnableParamsSize || !p->ctx)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&lock);
+	c = find(p->ctx);
+	if (!c)
+		c = find(NULL);
+	if (c && !c->enabled) {
+		*c = (struct sampled){ .handle = p->ctx, .enabled = true, .period = PERIOD };
+		r = CUPTI_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static bool is_enabled(CUcontext context)
+{
+	struct sampled *c;
+	bool enabled;
+
+	pthread_mutex_lock(&lock);
+	c = find(context);
+	enabled = c && c->enabled;
+	pthread_mutex_unlock(&lock);
+	return enabled;
+}
+
+EXPORT CUptiResult cuptiPCSamplingGetNumStallReasons(CUpti_PCSamplingGetNumStallReasonsParams *p)
+{
+	FAULT(STANDIN_PCSamplingGetNumStallReasons);
+	if (p->size != CUpti_PCSamplingGetNumStallReasonsParamsSize)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*p->numStallReasons = is_enabled(p->ctx) ? REASONS : 0;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiPCSamplingGetStallReasons(CUpti_PCSamplingGetStallReasonsParams *p)
+{
+	FAULT(STANDIN_PCSamplingGetStallReasons);
+	if (p->size != CUpti_PCSamplingGetStallReasonsParamsSize || p->numStallReasons < REASONS)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	for (uint32_t i = 0; i < REASONS; i++) {
+		p->stallReasonIndex[i] = FIRST_INDEX + i;
+		snprintf(p->stallReasons[i], CUPTI_STALL_REASON_STRING_SIZE, "%s", reasons[i]);
+	}
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult set(struct sampled *c, const CUpti_PCSamplingConfigurationInfo *info)
+{
+	switch ((int)info->attributeType) {
+	case CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD:
+		c->period = info->attributeData.samplingPeriodData.samplingPeriod;
+		return c->period >= 5 && c->period <= 31 ? CUPTI_SUCCESS
+							 : CUPTI_ERROR_INVALID_PARAMETER;
+	case CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER:
+		c->rest = info->attributeData.samplingDataBufferData.samplingDataBuffer;
+		return c->rest && c->rest->size == sizeof(*c->rest) && c->rest->pPcData
+			       ? CUPTI_SUCCESS
+			       : CUPTI_ERROR_INVALID_PARAMETER;
+	case CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE:
+		return info->attributeData.collectionModeData.collectionMode ==
+				       CUPTI_PC_SAMPLING_COLLECTION_MODE_CONTINUOUS
+			       ? CUPTI_SUCCESS
+			       : CUPTI_ERROR_NOT_SUPPORTED;
+	case CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_STALL_REASON:
+	case CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SCRATCH_BUFFER_SIZE:
+	case CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_HARDWARE_BUFFER_SIZE:
+		return CUPTI_SUCCESS;
+	default:
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+}
+
+EXPORT CUptiResult
+cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *p)
+{
+	CUptiResult r = CUPTI_SUCCESS;
+	struct sampled *c;
+
+	FAULT(STANDIN_PCSamplingSetConfigurationAttribute);
+	pthread_mutex_lock(&lock);
+	c = find(p->ctx);
+	if (!c || !c->enabled)
+		r = CUPTI_ERROR_INVALID_OPERATION;
+	for (size_t i = 0; r == CUPTI_SUCCESS && i < p->numAttributes; i++)
+		r = set(c, &p->pPCSamplingConfigurationInfo[i]);
+	if (r == CUPTI_SUCCESS)
+		c->configured = true;
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+EXPORT CUptiResult
+cuptiPCSamplingGetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams *p)
+{
+	struct sampled *c;
+
+	FAULT(STANDIN_PCSamplingGetConfigurationAttribute);
+	pthread_mutex_lock(&lock);
+	c = find(p->ctx);
+	for (size_t i = 0; c && i < p->numAttributes; i++)
+		if (p->pPCSamplingConfigurationInfo[i].attributeType ==
+		    CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD)
+			p->pPCSamplingConfigurationInfo[i]
+				.attributeData.samplingPeriodData.samplingPeriod = c->period;
+	pthread_mutex_unlock(&lock);
+	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
+}
+
+static char *name_of(const char *name)
+{
+	return standin_faults()->pc_own_names ? strdup(name) : (char *)(uintptr_t)name;
+}
+
+static void give_pc(CUpti_PCSamplingPCData *out, size_t pc, const char *name, uint32_t function,
+		    uint64_t times)
+{
+	CUpti_GetCubinCrcParams crc = { .size = CUpti_GetCubinCrcParamsSize,
+					.cubinSize = sizeof(cubin),
+					.cubin = cubin };
+
+	if (out->size != sizeof(*out))
+		abort();
+	cuptiGetCubinCrc(&crc);
+	out->cubinCrc = crc.cubinCrc;
+	out->pcOffset = pcs[pc].offset;
+	out->functionIndex = function;
+	out->functionName = name_of(name);
+	out->stallReasonCount = 0;
+	for (uint32_t r = 0; r < REASONS; r++)
+		if (pcs[pc].samples[r])
+			out->stallReason[out->stallReasonCount++] = (CUpti_PCSamplingStallReason){
+				FIRST_INDEX + r, (uint32_t)(pcs[pc].samples[r] * times)
+			};
+}
+
+/* Under the lock. */
+static void give(struct sampled *c, CUpti_PCSamplingData *out)
+{
+	uint64_t most = standin_faults()->pc_most;
+
+	if (most == 0 || most > out->collectNumPcs)
+		most = out->collectNumPcs;
+	out->totalNumPcs = out->remainingNumPcs = 0;
+	out->droppedSamples = c->total ? standin_faults()->pc_dropped : 0;
+	out->totalSamples = c->total + out->droppedSamples;
+	out->nonUsrKernelsTotalSamples = c->total / (PC_SAMPLES + ELSEWHERE) * ELSEWHERE;
+	c->total = 0;
+	for (uint32_t i = 0; i < FUNCTIONS_MAX && c->functions[i].name; i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(pcs); k++) {
+			uint64_t *times = &c->functions[i].launches[k];
+
+			if (!*times)
+				continue;
+			if (out->totalNumPcs == most) {
+				out->remainingNumPcs++;
+				continue;
+			}
+			give_pc(&out->pPcData[out->totalNumPcs++], k, c->functions[i].name, i,
+				*times);
+			*times = 0;
+		}
+	}
+}
+
+EXPORT CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams *p)
+{
+	CUpti_PCSamplingData *out = p->pcSamplingData;
+	struct sampled *c;
+	int forced;
+
+	if (standin_fault(STANDIN_PCSamplingGetData, &forced)) {
+		out->hardwareBufferFull = forced == CUPTI_ERROR_OUT_OF_MEMORY;
+		return (CUptiResult)forced;
+	}
+	if (p->size != CUpti_PCSamplingGetDataParamsSize || out->size != sizeof(*out))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&lock);
+	c = find(p->ctx);
+	if (c && c->configured)
+		give(c, out);
+	pthread_mutex_unlock(&lock);
+	return c && c->configured ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
+}
+
+/* What nobody has read goes into the client's buffer. */
+EXPORT CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *p)
+{
+	struct sampled *c;
+
+	FAULT(STANDIN_PCSamplingDisable);
+	pthread_mutex_lock(&lock);
+	c = find(p->ctx);
+	if (c && c->configured && c->rest)
+		give(c, c->rest);
+	if (c)
+		*c = (struct sampled){ 0 };
+	pthread_mutex_unlock(&lock);
+	return c ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_OPERATION;
+}
