@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What has to be seen on a GPU before a change of the recorder is believed, in the order of what harms most. Prints as it goes.
 # usage: bench/gpu_check.sh BUILD [AGAINST] [STEP…]: AGAINST is the build of before, - for none; steps: crash twice share share_more
-#	scopes system tests programs cost
+#	scopes system stalls tests programs cost
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?the folder of a build}")
 against=${2:--}
 shift $(($# < 2 ? $# : 2))
-steps=${*:-crash twice share share_more scopes system tests programs cost}
+steps=${*:-crash twice share share_more scopes system stalls tests programs cost}
 folder=$(mktemp -d)
 if [ "$against" != - ]; then against=$(realpath "$against"); fi
 
@@ -99,6 +99,65 @@ system() {
 	"$build/pitot" report -q --system "$folder/system-all.pitot" | sed -n '/^system/,/^$/p'
 	"$build/pitot" record -q --engine monitor -o "$folder/monitor.pitot" -- python3 bench/workloads/decode.py >"$folder/out"
 	"$build/pitot" view --json "$folder/monitor.pitot" device | head -2
+}
+
+# What --engine pc-sampling finds in kernels that wait for known things, what it costs, and whether it breaks anything.
+stalls() {
+	nvcc -O2 -lineinfo -arch=native -o "$folder/stalls" bench/workloads/stalls.cu || return
+	nvcc -O2 -arch=native -o "$folder/launch" bench/workloads/launch.cu || return
+	for round in 1 2 3; do
+		for way in bare trace pc-sampling pc-sampling-18; do
+			case $way in
+			bare) command=() ;;
+			pc-sampling-18) command=("$build/pitot" record -q -f --engine pc-sampling --pc-period 18 -o "$folder/stalls-$way.pitot" --) ;;
+			*) command=("$build/pitot" record -q -f --engine $way -o "$folder/stalls-$way.pitot" --) ;;
+			esac
+			SECONDS=0
+			PITOT_LOG=$folder/stalls-$way.log timeout 60 "${command[@]}" "$folder/stalls" 2 >"$folder/out" 2>"$folder/err"
+			echo "stalls $way $round: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+		done
+	done
+	for way in trace pc-sampling; do
+		timeout 60 "$build/pitot" record -q -f --engine $way -o "$folder/launch-$way.pitot" -- "$folder/launch" 50000 2>&1 | sed "s/^/launch $way: /"
+	done
+	timeout 60 "$folder/launch" 50000 | sed "s/^/launch bare: /"
+	for way in pc-sampling pc-sampling-18; do
+		echo "-- $way"
+		pc_rows "$folder/stalls-$way.pitot"
+		grep -c 'pc-sampling: context' "$folder/stalls-$way.log"
+		grep 'pc-sampling: ' "$folder/stalls-$way.log" | sed -n '1,6p;$p'
+		grep 'pc-sampling: names' "$folder/stalls-$way.log"
+	done
+	# Windows, modules that come and go, PyTorch: nothing may crash or hang.
+	timeout 60 "$build/pitot" record -q -f --engine pc-sampling --delay 1s --duration 1s -o "$folder/stalls-window.pitot" -- "$folder/stalls" 3
+	echo "window: status $?"
+	pc_rows "$folder/stalls-window.pitot"
+	nvcc -O2 -arch=native -o "$folder/modules" bench/workloads/modules.cu &&
+		nvcc -O2 -lineinfo -arch=native -cubin -o "$folder/stalls.cubin" bench/workloads/stalls.cu
+	for way in trace pc-sampling pc-sampling; do
+		PITOT_LOG=$folder/modules.log timeout 60 "$build/pitot" record -q -f --engine $way -o "$folder/modules.pitot" -- "$folder/modules" "$folder/stalls.cubin" 300
+		echo "modules $way: status $?"
+	done
+	pc_rows "$folder/modules.pitot"
+	for workload in train decode; do
+		timeout 120 "$build/pitot" record -q -f --engine pc-sampling -o "$folder/pc-$workload.pitot" -- python3 bench/workloads/$workload.py >"$folder/out" 2>"$folder/err"
+		echo "$workload: status $?, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
+		timeout 120 python3 bench/workloads/$workload.py 2>&1 | tail -1
+		pc_rows "$folder/pc-$workload.pitot"
+		du -sh "$folder/pc-$workload.pitot" "$folder/pc-$workload.pitot/cubins" 2>/dev/null
+	done
+}
+
+# What a recording has of PC sampling.
+pc_rows() {
+	"$build/pitot" view --json --quiet "$1" capability | grep -E '"engine"|"clock"' | cut -c1-600
+	"$build/pitot" view --json --quiet "$1" loss | cut -c1-300
+	"$build/pitot" view --json --quiet "$1" cost | grep '"setup"' | cut -c1-200
+	for table in pc_reading pc_sample cubin kernel; do
+		"$build/pitot" view --json --quiet "$1" $table >"$folder/rows-$table"
+	done
+	python3 bench/pc_rows.py "$folder"/rows-pc_reading "$folder"/rows-pc_sample "$folder"/rows-cubin "$folder"/rows-kernel
+	ls -l "$1/cubins" 2>/dev/null | head -8
 }
 
 tests() { tests/gpu/run "$build" 2>&1 | tail -15; }

@@ -20,11 +20,14 @@ static atomic_bool enabled, has_client, module_unloaded, fatal;
 static char fatal_text[160]; /* written once, before `fatal` */
 static atomic_bool keep_nested; /* --api all: driver calls inside runtime calls are wanted too */
 
+static bool with_modules; /* calls that load or unload code are watched */
+
 /* Functions by domain and callback id, filled before their callbacks are enabled. */
 static struct function {
 	const char *name; /* NULL: CUPTI knows none */
 	uint8_t kind; /* enum api_kind */
 	bool watched;
+	bool is_module; /* loads or unloads code */
 } functions[API_RUNTIME + 1][API_CALLBACK_IDS_MAX];
 
 static bool starts_with(const char *name, const char *prefix)
@@ -233,6 +236,27 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 		on_own_callback(domain, cbid, info);
 }
 
+static bool is_module_function(const char *name)
+{
+	return starts_with(name, "cuModuleLoad") || starts_with(name, "cuModuleUnload") ||
+	       starts_with(name, "cuLibraryLoad") || starts_with(name, "cuLibraryUnload");
+}
+
+/* The engine must not read samples while code is loaded or unloaded. A callback of its own: others are as fast without. */
+static void CUPTIAPI on_callback_with_modules(void *user, CUpti_CallbackDomain domain,
+					      CUpti_CallbackId cbid, const void *info)
+{
+	const CUpti_CallbackData *data = info;
+	bool is_module = domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < API_CALLBACK_IDS_MAX &&
+			 functions[API_DRIVER][cbid].is_module;
+
+	if (is_module && data->callbackSite == CUPTI_API_ENTER)
+		pc_sampling_module_call(true);
+	on_callback(user, domain, cbid, info);
+	if (is_module && data->callbackSite == CUPTI_API_EXIT)
+		pc_sampling_module_call(false);
+}
+
 static void find_functions(const struct cupti *cupti)
 {
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -243,6 +267,7 @@ static void find_functions(const struct cupti *cupti)
 			    CUPTI_SUCCESS)
 				f->name = NULL;
 			f->kind = f->name ? (uint8_t)api_kind_of(f->name) : api_kind_other;
+			f->is_module = f->name && api == API_DRIVER && is_module_function(f->name);
 		}
 	}
 }
@@ -292,7 +317,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
 				enable_one(cupti, subscriber, api, id,
-					   is_wanted(api, functions[api][id].kind, wanted),
+					   is_wanted(api, functions[api][id].kind, wanted) ||
+						   (with_modules && functions[api][id].is_module),
 					   &watched);
 	}
 	return watched;
@@ -302,6 +328,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
 			     char *other, size_t room)
 {
+	CUpti_CallbackFunc callback = with_modules ? on_callback_with_modules : on_callback;
+
 	other[0] = '\0';
 #if CUPTI_API_VERSION >= 130000
 	if (cupti->Subscribe_v2) {
@@ -311,7 +339,7 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 		params.subscriberName = "Pitot";
 		params.oldSubscriberName = other;
 		params.oldSubscriberSize = room;
-		CUptiResult result = cupti->Subscribe_v2(subscriber, on_callback, NULL, &params);
+		CUptiResult result = cupti->Subscribe_v2(subscriber, callback, NULL, &params);
 
 		if (result == CUPTI_SUCCESS ||
 		    result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
@@ -320,13 +348,16 @@ static CUptiResult subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *
 #else
 	(void)room;
 #endif
-	return cupti->Subscribe(subscriber, on_callback, NULL);
+	return cupti->Subscribe(subscriber, callback, NULL);
 }
 
 CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber,
-				char *other_tool, size_t other_tool_room)
+				bool modules, char *other_tool, size_t other_tool_room)
 {
-	CUptiResult result = subscribe(cupti, subscriber, other_tool, other_tool_room);
+	CUptiResult result;
+
+	with_modules = modules;
+	result = subscribe(cupti, subscriber, other_tool, other_tool_room);
 
 	if (result != CUPTI_SUCCESS)
 		return result;

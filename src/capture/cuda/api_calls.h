@@ -16,9 +16,12 @@
 
 enum { API_DRIVER = 1, API_RUNTIME = 2 };
 
-/* Subscribes to what CUPTI says of itself; api_calls_watch() adds functions. 0, or a CUptiResult and who is in the way. */
-CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, char *other_tool,
-				size_t other_tool_room);
+/*
+ * Subscribes to what CUPTI says of itself; api_calls_watch() adds functions, and those that load modules if `modules`. 0, or a CUptiResult
+ * and who is in the way.
+ */
+CUptiResult api_calls_subscribe(const struct cupti *cupti, CUpti_SubscriberHandle *subscriber, bool modules,
+				char *other_tool, size_t other_tool_room);
 
 struct api_watched {
 	unsigned functions, failed;

@@ -146,8 +146,9 @@ static void attach_engine(void)
 static bool subscribe(void)
 {
 	char other[128];
+	bool samples = self.followed.engine == SETTING_ENGINE_PC_SAMPLING;
 	CUptiResult result =
-		api_calls_subscribe(&self.cupti, &self.subscriber, other, sizeof(other));
+		api_calls_subscribe(&self.cupti, &self.subscriber, samples, other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
 		capability_note("cupti", capability_state_unavailable, "trace", "none",

@@ -88,11 +88,9 @@ static void free_names(CUpti_PCSamplingData *d, size_t count)
 /* The names of the records have been copied. */
 static void names_done(CUpti_PCSamplingData *d, size_t count)
 {
-	int owner = atomic_load(&names.owner);
-
-	if (owner == NAMES_UNKNOWN)
+	if (atomic_load(&names.owner) == NAMES_UNKNOWN)
 		find_names_owner(d, count);
-	else if (owner == NAMES_OURS)
+	if (atomic_load(&names.owner) == NAMES_OURS)
 		free_names(d, count);
 	for (size_t i = 0; i < count; i++)
 		d->pPcData[i].functionName = NULL;

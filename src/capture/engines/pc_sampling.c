@@ -29,6 +29,8 @@
 #define READ_IDLE_NS (800 * NS_PER_MS)
 #define CLAIM_RETRY_NS (5 * NS_PER_MS)
 #define DESTROY_WAIT_NS (200 * NS_PER_MS)
+#define LOAD_WAIT_NS (100 * NS_PER_MS) /* of a call that loads, for a reading */
+#define HELD_MAX_NS (5 * NS_PER_S) /* readings wait no longer for calls that load */
 #define FAILURES_MAX 20u /* of readings, one after the other */
 #define CUPTI_12_8 26u /* with its first update PC sampling works beside records of kernels */
 
@@ -56,6 +58,9 @@ static struct {
 	atomic_bool refused; /* for all contexts and for good */
 	atomic_bool exits;
 	atomic_bool late; /* contexts may exist that no callback has told of */
+	atomic_uint loading, reading; /* calls of the driver, of CUPTI */
+	uint64_t
+		held_since_ns; /* readings, by calls that load; 0: they are not. The vendor thread's */
 	atomic_uint exponent; /* of the period; 0: the driver's choice */
 	atomic_uint_fast64_t setups, setup_ns, full, beyond;
 	uint64_t last_ns, interval_ns; /* the vendor thread's */
@@ -268,6 +273,19 @@ void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	}
 }
 
+void pc_sampling_module_call(bool begins)
+{
+	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
+
+	if (!begins) {
+		atomic_fetch_sub(&self.loading, 1);
+		return;
+	}
+	atomic_fetch_add(&self.loading, 1);
+	for (uint64_t ns = 0; ns < LOAD_WAIT_NS && atomic_load(&self.reading); ns += NS_PER_MS / 10)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
 /* --- attaching --- */
 
 static const char *missing_function(const struct cupti *cupti)
@@ -381,6 +399,22 @@ static uint64_t follow(struct slot *s, const struct cupti *cupti, bool open, boo
 	return sampled;
 }
 
+/* Whether CUPTI may be read: nobody loads code, and who wants to waits. */
+static bool begin_reading(uint64_t now, bool at_once)
+{
+	atomic_fetch_add(&self.reading, 1);
+	if (!atomic_load(&self.loading)) {
+		self.held_since_ns = 0;
+		return true;
+	}
+	if (!self.held_since_ns)
+		self.held_since_ns = now;
+	if (at_once || now - self.held_since_ns >= HELD_MAX_NS)
+		return true;
+	atomic_fetch_sub(&self.reading, 1);
+	return false;
+}
+
 static void store_cubins(void)
 {
 	char directory[SETTINGS_PATH_MAX];
@@ -392,13 +426,32 @@ static void store_cubins(void)
 		pc_cubins_store(directory);
 }
 
+/* Every context that nobody else is busy with. *busy: not all were. Returns how much was sampled. */
+static uint64_t follow_all(const struct cupti *cupti, bool open, bool read, bool *busy)
+{
+	uint64_t sampled = 0;
+
+	FOR_EACH_SLOT(s)
+	{
+		if (atomic_load(&s->state) == SLOT_EMPTY)
+			continue;
+		if (!claim(s)) {
+			*busy = true;
+			continue;
+		}
+		sampled += follow(s, cupti, open, read);
+		release(s);
+	}
+	atomic_fetch_sub(&self.reading, 1);
+	return sampled;
+}
+
 static uint64_t vendor(unsigned reasons, uint64_t now)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
-	bool exits = reasons & VENDOR_EXIT, read;
+	bool exits = reasons & VENDOR_EXIT, busy = false, read;
 	bool open = exits || (atomic_load(&self.open) && !(reasons & VENDOR_CLOSE));
-	uint64_t sampled = 0;
-	bool busy = false;
+	uint64_t sampled;
 
 	if (!cupti || api_calls_fatal())
 		return UINT64_MAX;
@@ -407,27 +460,19 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 	pc_cubins_identify(cupti);
 	if (open && !exits && atomic_exchange(&self.late, false))
 		find_older_contexts(cupti);
+	if (!begin_reading(now, exits || !open))
+		return CLAIM_RETRY_NS;
 	read = exits || now - self.last_ns >= self.interval_ns;
-	FOR_EACH_SLOT(s)
-	{
-		if (atomic_load(&s->state) == SLOT_EMPTY)
-			continue;
-		if (!claim(s)) {
-			busy = true;
-			continue;
-		}
-		sampled += follow(s, cupti, open, read);
-		release(s);
-	}
+	sampled = follow_all(cupti, open, read, &busy);
 	if (read) {
 		self.last_ns = now;
 		self.interval_ns =
 			sampled ? READ_NS : MIN(2 * self.interval_ns + READ_NS, READ_IDLE_NS);
 	}
 	store_cubins();
-	if (!open)
-		return busy ? CLAIM_RETRY_NS : UINT64_MAX;
-	return busy ? CLAIM_RETRY_NS : self.interval_ns;
+	if (busy)
+		return CLAIM_RETRY_NS;
+	return open ? self.interval_ns - MIN(self.interval_ns, now - self.last_ns) : UINT64_MAX;
 }
 
 /* --- the collector's thread --- */

@@ -23,4 +23,10 @@ void pc_sampling_detach(void);
 /* A callback of the resource domain, on the thread that it is about. */
 void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 
+/*
+ * The calling thread begins or ends a call of the driver that loads or unloads code: CUPTI's tables of functions change, and no samples
+ * are read meanwhile. Code that a launch loads lazily is not announced.
+ */
+void pc_sampling_module_call(bool begins);
+
 #endif
