@@ -113,8 +113,11 @@ void settings_give(struct settings *s, enum setting_id id, uint64_t value,
 	if (source < s->source[id])
 		return;
 	s->source[id] = (uint8_t)source;
-	if (id == SETTING_ID_engine)
+	if (id == SETTING_ID_engine) {
 		s->engine_later = value < there ? NULL : settings_choice(id, value);
+		if (s->engine_later)
+			value = SETTING_ENGINE_TRACE;
+	}
 	set(s, &all[id], there ? MIN(value, there - 1) : value);
 }
 

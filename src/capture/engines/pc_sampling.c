@@ -25,6 +25,7 @@
 #include "format/rows.h"
 
 #define CONTEXTS_MAX 32u
+#define PERIOD_MIN 5u /* the exponent; CUPTI's */
 #define READ_NS (100 * NS_PER_MS)
 #define READ_IDLE_NS (800 * NS_PER_MS)
 #define CLAIM_RETRY_NS (5 * NS_PER_MS)
@@ -164,9 +165,9 @@ static bool is_wanted(void)
 
 static struct slot *find(CUcontext handle)
 {
-	FOR_EACH_SLOT(s)
-	if (atomic_load(&s->handle) == handle && atomic_load(&s->state) != SLOT_EMPTY)
-		return s;
+	FOR_EACH_SLOT (s)
+		if (atomic_load(&s->handle) == handle && atomic_load(&s->state) != SLOT_EMPTY)
+			return s;
 	return NULL;
 }
 
@@ -174,8 +175,7 @@ static void add_context(const struct cupti *cupti, CUcontext handle, bool in_cal
 {
 	if (!handle || find(handle))
 		return;
-	FOR_EACH_SLOT(s)
-	{
+	FOR_EACH_SLOT (s) {
 		if (!claim(s))
 			continue;
 		if (atomic_load(&s->state) != SLOT_EMPTY) {
@@ -330,8 +330,7 @@ void pc_sampling_detach(void)
 {
 	if (!atomic_exchange(&self.cupti, NULL))
 		return;
-	FOR_EACH_SLOT(s)
-	{
+	FOR_EACH_SLOT (s) {
 		if (!claim(s))
 			continue;
 		atomic_store(&s->state, SLOT_GONE);
@@ -431,8 +430,7 @@ static uint64_t follow_all(const struct cupti *cupti, bool open, bool read, bool
 {
 	uint64_t sampled = 0;
 
-	FOR_EACH_SLOT(s)
-	{
+	FOR_EACH_SLOT (s) {
 		if (atomic_load(&s->state) == SLOT_EMPTY)
 			continue;
 		if (!claim(s)) {
@@ -497,7 +495,8 @@ static void window(const struct settings *wanted, struct writer *w)
 		pthread_mutex_lock(&self.directory_lock);
 		memcpy(self.directory, wanted->directory, sizeof(self.directory));
 		pthread_mutex_unlock(&self.directory_lock);
-		atomic_store(&self.exponent, (unsigned)wanted->pc_period);
+		atomic_store(&self.exponent,
+			     wanted->pc_period ? MAX((unsigned)wanted->pc_period, PERIOD_MIN) : 0);
 	}
 	atomic_store(&self.open, open);
 }

@@ -209,9 +209,13 @@ static void test_gpufl(void **state)
 	setenv("GPUFL_PROFILING_ENGINE", "PcSampling", 1);
 	setenv("GPUFL_APP_NAME", "theirs", 1);
 	s = read_all(NULL, true);
-	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
-	assert_string_equal(s.engine_later, "pc-sampling");
+	assert_int_equal(s.engine, SETTING_ENGINE_PC_SAMPLING);
+	assert_null(s.engine_later);
 	assert_string_equal(s.name, "theirs");
+	setenv("GPUFL_PROFILING_ENGINE", "SassMetrics", 1);
+	s = read_all(NULL, true);
+	assert_int_equal(s.engine, SETTING_ENGINE_TRACE);
+	assert_string_equal(s.engine_later, "sass-metrics");
 	setenv("PITOT_OPTIONS", "engine=trace", 1); /* ours counts */
 	assert_null(read_all(NULL, true).engine_later);
 	setenv("PITOT_ENGINE", "monitor", 1);

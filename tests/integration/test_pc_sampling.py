@@ -1,0 +1,185 @@
+"""--engine pc-sampling over the stand-in for CUPTI: every launch is sampled 48 times, 3 of them elsewhere; faults; windows; cubins."""
+import collections
+import stat
+
+import pytest
+
+PREFIX = "smsp__pcsamp_warps_issue_"
+# Samples of one launch, by offset and reason. CUPTI counts 30 under long_scoreboard, of which 20 are those of its twin.
+OF_A_LAUNCH = {(0x10, PREFIX + "selected"): 10, (0x20, PREFIX + "stalled_long_scoreboard"): 10,
+               (0x20, PREFIX + "stalled_long_scoreboard_not_issued"): 20, (0x130, PREFIX + "stalled_barrier"): 5}
+LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
+FUNCTIONS = 3
+
+
+class Sampled:
+    def __init__(self, folder, rows):
+        self.folder = folder
+        self.readings, self.samples, self.cubins, self.losses, self.costs = (
+            rows(folder, table) for table in ("pc_reading", "pc_sample", "cubin", "loss", "cost"))
+        self.engine = [row for row in rows(folder, "capability") if row["name"] == "engine"]
+        self.kernels = len(rows(folder, "kernel"))
+
+    def total(self, key):
+        return sum(row[key] for row in self.readings)
+
+    def check_sums(self):
+        """Each reading adds up, and no sample is of none."""
+        placed = collections.Counter()
+        for row in self.samples:
+            placed[row["reading"]] += row["samples"]
+        for row in self.readings:
+            assert placed.pop(row["id"], 0) + row["other"] + row["dropped"] == row["total"]
+        assert not placed
+        assert [row["id"] for row in self.readings] == list(range(1, len(self.readings) + 1))
+        for before, after in zip(self.readings, self.readings[1:]):
+            assert before["start_ns"] <= before["end_ns"] == after["start_ns"] <= after["end_ns"]
+
+
+@pytest.fixture
+def sample(record, rows, made_tape, tmp_path):
+    """sample("a fault", "options", "--repeat", "9"): what was recorded."""
+    def play(fault="", options="", *arguments, **more):
+        script = tmp_path / "faults"
+        script.write_text(fault + "\n")
+        sampled = Sampled(record(made_tape, f"engine=pc-sampling;{options}", "--faults", str(script), *arguments, **more), rows)
+        sampled.check_sums()
+        return sampled
+
+    return play
+
+
+def check_complete(sampled, rounds=1):
+    """Every launch, with its samples, under its function."""
+    found = collections.Counter()
+    functions = collections.Counter()
+    for row in sampled.samples:
+        found[row["offset"], row["reason"]] += row["samples"]
+        functions[row["function"]] += row["samples"]
+    assert found == {key: count * LAUNCHES * rounds for key, count in OF_A_LAUNCH.items()}
+    assert len(functions) == FUNCTIONS and set(functions.values()) == {45 * LAUNCHES * rounds // FUNCTIONS}
+    assert sampled.total("other") == 3 * LAUNCHES * rounds
+
+
+def test_all_that_was_sampled(sample):
+    sampled = sample(options="pc_period=12")
+    check_complete(sampled)
+    assert sampled.kernels == 408 and not sampled.losses
+    assert {(row["device"], row["context"], row["period_cycles"]) for row in sampled.readings} == {(0, 1, 4096)}
+    assert sampled.total("dropped") == 0
+    [engine] = sampled.engine
+    assert (engine["state"], engine["asked"], engine["got"]) == ("on", "pc-sampling", "pc-sampling")
+    assert engine["reason"].startswith("context 1 of device 0: 4 stall reasons, every 4096 cycles; set up in ")
+    assert len([row for row in sampled.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
+
+
+def test_the_code(sample):
+    """In a file of its own, for its owner; named by the checksum that samples have."""
+    sampled = sample()
+    [cubin] = sampled.cubins
+    assert {row["crc"] for row in sampled.samples} == {cubin["crc"]}
+    assert cubin["file"] == f"cubins/{cubin['crc']:016x}.cubin" and cubin["size_bytes"] == 3000
+    path = sampled.folder / cubin["file"]
+    code = path.read_bytes()
+    assert len(code) == 3000 and code.startswith(b"\177ELF") and code[259] == (259 * 7 + 1) % 256
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_code_without_a_checksum(sample):
+    """Samples lead to no code, and that is said."""
+    sampled = sample("call cuptiGetCubinCrc#1 returns 1")
+    check_complete(sampled)
+    [cubin] = sampled.cubins
+    assert cubin["file"] is None and cubin["size_bytes"] is None
+    assert [(row["reason"], row["count"], row["detail"]) for row in sampled.losses] == [
+        ("no_memory", 1, "modules whose device code is not kept")]
+
+
+def test_more_than_one_call_gives(sample):
+    sampled = sample("pc-most 2")
+    check_complete(sampled)
+    assert len(sampled.readings) == 1, "one reading is many calls"
+
+
+def test_many_readings(sample):
+    sampled = sample("pc-unload every 50", "", "--repeat", "20", "--now")
+    check_complete(sampled, 20)
+    assert len(sampled.readings) >= 20 * LAUNCHES // 50 and len(sampled.cubins) == 1
+
+
+def test_names_that_are_the_clients(sample):
+    """Freed once, each; those before that was clear are the exception."""
+    check_complete(sample("pc-own-names\npc-unload every 1000", "", "--repeat", "20", "--now", ASAN_OPTIONS="detect_leaks=0"), 20)
+
+
+def test_dropped_samples(sample):
+    sampled = sample("pc-dropped 7")
+    check_complete(sampled)
+    assert sampled.total("dropped") == 7 * len(sampled.readings) and sampled.total("total") == 48 * LAUNCHES + 7 * len(sampled.readings)
+
+
+def test_a_full_buffer(sample):
+    sampled = sample("call cuptiPCSamplingGetData#2 returns 8\npc-unload every 1000", "", "--repeat", "20", "--now")
+    [loss] = sampled.losses
+    assert (loss["reason"], loss["count"]) == ("cupti_dropped", 1) and "--pc-period" in loss["detail"]
+
+
+def test_readings_that_fail(sample):
+    """What is left when sampling is disabled is there still."""
+    check_complete(sample("call cuptiPCSamplingGetData returns 999"))
+
+
+@pytest.mark.parametrize("fault, reason", [
+    ("call cuptiPCSamplingEnable returns 35", "NVreg_RestrictProfilingToAdminUsers=0"),
+    ("call cuptiPCSamplingEnable returns 26", "another profiler has the GPU's counters"),
+    ("call cuptiPCSamplingEnable returns 7", "another profiler has the GPU's counters"),
+    ("call cuptiPCSamplingEnable returns 27", "this GPU, driver or CUPTI does not sample"),
+    ("call cuptiPCSamplingGetStallReasons returns 999", "cuptiPCSamplingGetStallReasons: "),
+    ("call cuptiPCSamplingSetConfigurationAttribute returns 8", "no memory for samples"),
+    ("missing cuptiPCSamplingGetData", "this CUPTI lacks cuptiPCSamplingGetData"),
+    ("version 24", "CUDA 12.8 Update 1"),
+])
+def test_without_samples_the_trace_goes_on(sample, fault, reason):
+    sampled = sample(fault)
+    assert not sampled.readings and not sampled.samples and sampled.kernels == 408
+    [engine] = sampled.engine
+    assert (engine["state"], engine["asked"], engine["got"]) == ("degraded", "pc-sampling", "trace")
+    assert reason in engine["reason"]
+
+
+def test_less_memory(sample):
+    """The hardware's buffer was too large."""
+    check_complete(sample("call cuptiPCSamplingSetConfigurationAttribute#1 returns 8"))
+
+
+def test_refused_in_a_callback(sample):
+    """The vendor thread sets it up."""
+    sampled = sample("call cuptiPCSamplingEnable#1 returns 7", "", "--repeat", "20", "--now")
+    assert sampled.engine[-1]["state"] == "on" and sampled.samples
+
+
+def test_a_window(sample):
+    """Samples are of the window."""
+    sampled = sample("", "delay_ns=30000000;duration_ns=60000000", "--repeat", "100", "--now")
+    [first, *_, last] = [*sampled.readings, *sampled.readings]
+    assert first["start_ns"] >= 30e6 and sampled.samples and sampled.engine[-1]["state"] == "on"
+    assert sampled.total("total") < 100 * 48 * LAUNCHES
+
+
+def test_nothing_of_it_without_the_engine(record, rows, made_tape):
+    folder = record(made_tape, "engine=trace")
+    assert not rows(folder, "pc_reading") and not (folder / "cubins").exists()
+
+
+def test_record_and_replace(pitot, build, environment, made_tape, rows, tmp_path):
+    """By the command line; --force replaces a recording with its code, and leaves one with something else in it."""
+    folder = tmp_path / "rec.pitot"
+    command = ("record", "-q", "--no-cpu", "--stacks", "none", "--engine", "pc-sampling", "--pc-period", "20", "-o", folder, "-f", "--",
+               build / "standin/tape-play", made_tape)
+    for _ in range(2):
+        pitot(*command)
+        check_complete(Sampled(folder, rows))
+        assert len(list((folder / "cubins").iterdir())) == 1
+    (folder / "cubins" / "mine").touch()
+    assert "contains 'cubins'" in pitot(*command, status=2).stderr
