@@ -33,7 +33,7 @@ class Sampled:
         assert not placed
         assert [row["id"] for row in self.readings] == list(range(1, len(self.readings) + 1))
         for before, after in zip(self.readings, self.readings[1:]):
-            assert before["start_ns"] <= before["end_ns"] == after["start_ns"] <= after["end_ns"]
+            assert before["start_ns"] <= before["end_ns"] <= after["start_ns"] <= after["end_ns"]
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ static struct pitot_session *start(const char *directory)
 
 #define VALUE_FLAG 1
 #define VALUE_ENUM 1
-#define VALUE_U64 77
+#define VALUE_U64 27
 #define VALUE_SIZE 77
 #define VALUE_DURATION 77
 

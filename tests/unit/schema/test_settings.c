@@ -134,7 +134,9 @@ static void test_the_window(void **state)
 /* Another value than the default. */
 #define OTHER_FLAG(s, key) (s)->key = !(s)->key
 #define OTHER_ENUM(s, key) (s)->key = !(s)->key
-#define OTHER_U64(s, key) (s)->key += 5 + offsetof(struct settings, key)
+#define OTHER_U64(s, key)                                                                          \
+	(s)->key += 5 + (settings_option(SETTING_ID_##key)->most ? SETTING_ID_##key                \
+								 : offsetof(struct settings, key))
 #define OTHER_SIZE OTHER_U64
 #define OTHER_DURATION OTHER_U64
 
