@@ -116,7 +116,7 @@ struct dwarf_unit {
 };
 
 struct dwarf_file {
-	const struct elf_file *code; /* what addresses are of */
+	const struct elf_file *code; /* what addresses are of; NULL: of code that no address of a file is of */
 	struct elf_bytes info, abbrev, str, line, line_str, str_offsets, addr, ranges, rnglists;
 	struct dwarf_file *alt; /* the file that several share, or NULL */
 	VEC(struct dwarf_unit) units; /* by offset */

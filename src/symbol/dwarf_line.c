@@ -1,4 +1,9 @@
-/* dwarf_line.c: runs the programs of .debug_line. */
+/*
+ * dwarf_line.c: runs the programs of .debug_line.
+ *
+ * Tables of device code have an opcode of NVIDIA's: what follows is of a function that was inlined. Its operands are the row of
+ * this sequence (from 1 on) that the call is in, 0 for none, and where in .debug_str the function's name is.
+ */
 #include "symbol/dwarf_line.h"
 
 #include <string.h>
@@ -21,6 +26,7 @@ enum {
 	DW_LNE_end_sequence = 1,
 	DW_LNE_set_address,
 	DW_LNE_define_file,
+	DW_LNE_NVIDIA_inlined_call = 0x90,
 	DW_LNCT_path = 1,
 	DW_LNCT_directory_index = 2,
 };
@@ -155,17 +161,22 @@ static bool read_header(struct program *p, int *r)
 
 struct registers {
 	uint64_t address;
-	uint32_t line, file;
+	uint32_t line, file, inlined;
 	size_t first_row; /* of the sequence */
 };
 
 static int put_row(struct program *p, struct registers *m, bool is_end)
 {
-	struct line_row row = { m->address, m->line, is_end ? LINE_ROW_END : m->file };
+	struct line_row row = { m->address, m->line, is_end ? LINE_ROW_END : m->file, m->inlined };
 
 	if (p->table->rows.count >= ROWS_MAX)
 		return -ENOMEM;
 	return vec_push(&p->table->rows, row);
+}
+
+static bool can_be_code(const struct elf_file *code, uint64_t address)
+{
+	return !code || (address != 0 && elf_is_code(code, address));
 }
 
 /* A sequence of code that the linker threw away, or that runs backwards, is taken back. */
@@ -173,14 +184,33 @@ static void end_sequence(struct program *p, struct registers *m)
 {
 	struct line_row *rows = p->table->rows.data;
 	size_t count = p->table->rows.count;
-	bool good = count > m->first_row && rows[m->first_row].address != 0 &&
-		    elf_is_code(p->unit->file->code, rows[m->first_row].address);
+	bool good = count > m->first_row &&
+		    can_be_code(p->unit->file->code, rows[m->first_row].address);
 
 	for (size_t i = m->first_row; good && i + 1 < count; i++)
 		good = rows[i].address <= rows[i + 1].address;
 	if (!good)
 		p->table->rows.count = m->first_row;
 	*m = (struct registers){ .line = 1, .file = 1, .first_row = p->table->rows.count };
+}
+
+static int inline_call(struct program *p, struct registers *m, struct cursor operands)
+{
+	uint64_t row = cursor_uleb(&operands);
+	struct line_call call = { .function = cursor_uleb(&operands) };
+	const struct line_row *from;
+
+	m->inlined = 0;
+	if (operands.failed || row == 0 || row > p->table->rows.count - m->first_row)
+		return 0;
+	from = &p->table->rows.data[m->first_row + row - 1];
+	call.file = from->file;
+	call.line = from->line;
+	call.inlined = from->inlined;
+	if (vec_push(&p->table->calls, call) < 0)
+		return -ENOMEM;
+	m->inlined = (uint32_t)p->table->calls.count;
+	return 0;
 }
 
 static int run_extended(struct program *p, struct registers *m)
@@ -210,6 +240,9 @@ static int run_extended(struct program *p, struct registers *m)
 		r = vec_push(&p->table->files, file);
 		break;
 	}
+	case DW_LNE_NVIDIA_inlined_call:
+		r = inline_call(p, m, cursor_of(bytes + 1, (size_t)length - 1));
+		break;
 	}
 	return r;
 }
@@ -331,6 +364,7 @@ void line_table_release(struct line_table *t)
 	vec_release(&t->rows);
 	vec_release(&t->files);
 	vec_release(&t->folders);
+	vec_release(&t->calls);
 }
 
 const struct line_row *line_table_find(const struct line_table *t, uint64_t address)

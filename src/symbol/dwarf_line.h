@@ -14,6 +14,15 @@ struct line_row {
 	uint64_t address;
 	uint32_t line; /* 0: of no line */
 	uint32_t file; /* index as the program has it */
+	uint32_t
+		inlined; /* number of its call, from 1 on; 0: of no inlined function, or not said here */
+};
+
+/* The call of an inlined function, as only tables of device code have them. */
+struct line_call {
+	uint64_t function; /* offset of its name in .debug_str */
+	uint32_t file, line; /* that call it */
+	uint32_t inlined; /* the call that those are in, a lower number; 0: none */
 };
 
 struct line_file {
@@ -25,6 +34,7 @@ struct line_table {
 	VEC(struct line_row) rows; /* by address */
 	VEC(struct line_file) files; /* by index as in DWARF 5; version 4 counts from 1 */
 	VEC(const char *) folders; /* of which 0 is the compilation's own */
+	VEC(struct line_call) calls; /* by number, less 1 */
 	unsigned first_file; /* index of files.data[0] */
 };
 

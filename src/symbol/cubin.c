@@ -1,0 +1,393 @@
+/*
+ * cubin.c: functions and line tables of device code.
+ *
+ * Sections of code all begin at address 0, and the sequences of a line table are told apart by
+ * relocations only. So the table is copied and relocated to addresses that have the number of the
+ * section in their upper bits; functions get such addresses, too.
+ */
+#include "symbol/cubin.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/search.h"
+#include "symbol/dwarf_line.h"
+
+#define MACHINE_CUDA 190
+#define RELOCATION_64 2 /* R_CUDA_64 */
+#define SECTION_SHIFT 40
+#define OFFSET_MAX (UINT64_C(1) << SECTION_SHIFT)
+#define CODE_PREFIX ".text."
+
+struct symbol_name {
+	const char *name;
+	uint64_t address, size;
+};
+
+struct cubin {
+	struct elf_file file;
+	VEC(struct symbol_name) functions; /* by name */
+	struct range_table ranges; /* address -> item of functions */
+	uint8_t *line_bytes; /* .debug_line, relocated */
+	struct dwarf_file dwarf; /* its sections */
+	VEC(struct line_table) tables;
+	struct dwarf_unit unit; /* what all tables have in common */
+	struct map table_of; /* section -> item of tables */
+	struct map paths; /* table << 32 | file -> id of a text */
+	struct interner texts;
+};
+
+static uint64_t address_of(uint32_t section, uint64_t offset)
+{
+	return (uint64_t)section << SECTION_SHIFT | offset;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct symbol_name *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static bool read_symbol(struct elf_bytes table, uint64_t index, Elf64_Sym *out)
+{
+	if (index >= table.size / sizeof(*out))
+		return false;
+	memcpy(out, table.data + index * sizeof(*out), sizeof(*out));
+	return out->st_shndx != SHN_UNDEF && out->st_shndx < SHN_LORESERVE &&
+	       out->st_value < OFFSET_MAX;
+}
+
+static int read_functions(struct cubin *c)
+{
+	struct elf_section *s = elf_section(&c->file, ".symtab");
+	struct elf_bytes table = elf_contents(&c->file, s), names = { NULL, 0 };
+	Elf64_Sym symbol;
+
+	if (s && s->link < c->file.section_count)
+		names = elf_contents(&c->file, &c->file.sections[s->link]);
+	for (uint64_t i = 0; i < table.size / sizeof(symbol); i++) {
+		struct symbol_name function;
+
+		if (!read_symbol(table, i, &symbol) || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
+			continue;
+		function.name = elf_string(names, symbol.st_name);
+		function.address = address_of(symbol.st_shndx, symbol.st_value);
+		function.size = MIN(symbol.st_size, OFFSET_MAX - symbol.st_value);
+		if (function.name && vec_push(&c->functions, function) < 0)
+			return -ENOMEM;
+	}
+	if (c->functions.count)
+		qsort(c->functions.data, c->functions.count, sizeof(*c->functions.data), by_name);
+	for (size_t i = 0; i < c->functions.count; i++) {
+		const struct symbol_name *f = &c->functions.data[i];
+
+		if (range_table_add(&c->ranges, (struct range){ f->address, f->address + f->size,
+								(uint32_t)i, (uint32_t)i }) < 0)
+			return -ENOMEM;
+	}
+	return range_table_finish(&c->ranges);
+}
+
+/* One entry: the address of its symbol goes to its place in the lines. */
+static void relocate(struct cubin *c, struct elf_bytes lines, struct elf_bytes symbols,
+		     const uint8_t *entry, bool has_addend)
+{
+	uint64_t offset = load_u64(entry), info = load_u64(entry + 8);
+	Elf64_Sym symbol;
+	uint64_t addend;
+
+	if (ELF64_R_TYPE(info) != RELOCATION_64 || lines.size < 8 || offset > lines.size - 8 ||
+	    !read_symbol(symbols, ELF64_R_SYM(info), &symbol))
+		return;
+	addend = load_u64(has_addend ? entry + 16 : lines.data + offset);
+	if (addend < OFFSET_MAX - symbol.st_value)
+		store_u64(c->line_bytes + offset,
+			  address_of(symbol.st_shndx, symbol.st_value + addend));
+}
+
+static void relocate_lines(struct cubin *c, struct elf_bytes lines, uint32_t section)
+{
+	for (size_t i = 0; i < c->file.section_count; i++) {
+		struct elf_section *s = &c->file.sections[i];
+		size_t size = s->type == SHT_RELA ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+		struct elf_bytes entries, symbols;
+
+		if ((s->type != SHT_RELA && s->type != SHT_REL) || s->info != section ||
+		    s->link >= c->file.section_count)
+			continue;
+		entries = elf_contents(&c->file, s);
+		symbols = elf_contents(&c->file, &c->file.sections[s->link]);
+		for (size_t at = 0; entries.size - at >= size; at += size)
+			relocate(c, lines, symbols, entries.data + at, s->type == SHT_RELA);
+	}
+}
+
+/* Which sections a table has lines of. */
+static int index_table(struct cubin *c, const struct line_table *t)
+{
+	uint64_t section = 0;
+
+	for (size_t i = 0; i < t->rows.count; i++) {
+		uint64_t of_row = t->rows.data[i].address >> SECTION_SHIFT;
+
+		if (of_row == section)
+			continue;
+		section = of_row;
+		if (!map_at(&c->table_of, section, c->tables.count))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The table at an offset; *size: what it takes of the section. */
+static int read_table(struct cubin *c, uint64_t offset, uint64_t *size)
+{
+	uint64_t left = c->dwarf.line.size - offset, budget = left;
+	struct line_table table;
+	int r;
+
+	*size = left < 4 ? left : 4 + (uint64_t)load_u32(c->line_bytes + offset);
+	c->unit.lines_offset = offset;
+	r = line_table_read(&table, &c->unit, &budget);
+	if (r == 0 && table.rows.count) {
+		r = index_table(c, &table);
+		if (r == 0)
+			r = vec_push(&c->tables, table);
+		if (r == 0)
+			return 0;
+	}
+	line_table_release(&table);
+	return r;
+}
+
+static int read_lines(struct cubin *c)
+{
+	struct elf_section *s = elf_section(&c->file, ".debug_line");
+	struct elf_bytes lines = elf_contents(&c->file, s);
+	uint64_t size;
+	int r = 0;
+
+	if (!lines.data)
+		return 0;
+	c->line_bytes = malloc(lines.size);
+	if (!c->line_bytes)
+		return -ENOMEM;
+	memcpy(c->line_bytes, lines.data, lines.size);
+	relocate_lines(c, lines, (uint32_t)(s - c->file.sections));
+	c->dwarf.line = (struct elf_bytes){ c->line_bytes, lines.size };
+	c->dwarf.str = elf_named_contents(&c->file, ".debug_str");
+	c->dwarf.line_str = elf_named_contents(&c->file, ".debug_line_str");
+	c->unit = (struct dwarf_unit){
+		.file = &c->dwarf, .address_size = 8, .offset_size = 4, .has_lines = true
+	};
+	for (uint64_t at = 0; at < lines.size && r == 0; at += size)
+		r = read_table(c, at, &size);
+	return r;
+}
+
+static int open_rest(struct cubin *c, struct cubin **out, struct error *e)
+{
+	int r = 0;
+
+	interner_init(&c->texts);
+	if (c->file.machine != MACHINE_CUDA)
+		r = error_set(e, E_FORMAT, "no device code of NVIDIA's");
+	if (r == 0) {
+		r = read_functions(c);
+		if (r == 0)
+			r = read_lines(c);
+		if (r < 0)
+			error_set(e, r, "out of memory");
+	}
+	if (r < 0)
+		cubin_free(c);
+	else
+		*out = c;
+	return r;
+}
+
+int cubin_open(const char *path, struct cubin **out, struct error *e)
+{
+	struct cubin *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = elf_file_open(path, &c->file, e);
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	r = open_rest(c, out, e);
+	return r < 0 ? error_prefix(e, "'%s'", path) : r;
+}
+
+int cubin_open_bytes(const void *bytes, size_t size, struct cubin **out, struct error *e)
+{
+	struct cubin *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_set(e, -ENOMEM, "out of memory");
+	r = elf_file_open_bytes(bytes, size, &c->file, e);
+	if (r < 0)
+		free(c);
+	return r < 0 ? r : open_rest(c, out, e);
+}
+
+void cubin_free(struct cubin *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->tables.count; i++)
+		line_table_release(&c->tables.data[i]);
+	vec_release(&c->tables);
+	vec_release(&c->functions);
+	range_table_release(&c->ranges);
+	map_release(&c->table_of);
+	map_release(&c->paths);
+	interner_release(&c->texts);
+	free(c->line_bytes);
+	elf_file_release(&c->file);
+	free(c);
+}
+
+bool cubin_has_lines(const struct cubin *c)
+{
+	return c->tables.count > 0;
+}
+
+static const char *code_name(const struct elf_section *s)
+{
+	size_t length = strlen(CODE_PREFIX);
+
+	return strncmp(s->name, CODE_PREFIX, length) == 0 ? s->name + length : "";
+}
+
+/* "$kernel$function" -> "function": what the name of a device function in a kernel's section says. */
+static const char *own_name(const char *symbol)
+{
+	const char *own = *symbol == '$' ? strrchr(symbol, '$') + 1 : symbol;
+
+	return *own ? own : symbol;
+}
+
+/* The only device function with this name; NULL: there is none, or there is one in several kernels. */
+static const struct symbol_name *find_own(const struct cubin *c, const char *name)
+{
+	const struct symbol_name *found = NULL;
+
+	for (size_t i = 0; i < c->functions.count; i++) {
+		const struct symbol_name *f = &c->functions.data[i];
+
+		if (*f->name != '$' || strcmp(own_name(f->name), name) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = f;
+	}
+	return found;
+}
+
+static const struct symbol_name *find_symbol(const struct cubin *c, const char *name)
+{
+	const struct symbol_name *functions = c->functions.data;
+	size_t at = sorted_prefix(c->functions.count, i, strcmp(functions[i].name, name) < 0);
+
+	return at < c->functions.count && strcmp(functions[at].name, name) == 0 ? &functions[at]
+										: NULL;
+}
+
+bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_function *out)
+{
+	const struct symbol_name *f = find_symbol(c, name);
+
+	for (size_t i = 0; !f && *name && i < c->file.section_count; i++)
+		if (strcmp(code_name(&c->file.sections[i]), name) == 0) {
+			*out = (struct cubin_function){ .section = (uint32_t)i };
+			return true;
+		}
+	f = f ? f : find_own(c, name);
+	if (f)
+		*out = (struct cubin_function){ .section = (uint32_t)(f->address >> SECTION_SHIFT),
+						.start = f->address & (OFFSET_MAX - 1) };
+	return f != NULL;
+}
+
+const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f)
+{
+	return f->section < c->file.section_count ? code_name(&c->file.sections[f->section]) : "";
+}
+
+/* NULL: unknown, or no memory, which is the same here. */
+static const char *path_of(struct cubin *c, size_t table, uint32_t file)
+{
+	uint64_t key = (uint64_t)table << 32 | file, known;
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	int64_t id;
+
+	if (map_get(&c->paths, key, &known))
+		return c->texts.items[known].text;
+	if (!line_table_path(&c->tables.data[table], &c->unit, file, &path) || path.failed)
+		return NULL;
+	id = interner_add(&c->texts, path.data, path.length, NULL);
+	if (id < 0 || map_put(&c->paths, key, (uint64_t)id) < 0)
+		return NULL;
+	return c->texts.items[id].text;
+}
+
+/* NULL: unknown */
+static const char *function_at(const struct cubin *c, uint64_t address)
+{
+	uint32_t item = range_table_find(&c->ranges, address);
+
+	return item == RANGE_NONE ? NULL : own_name(c->functions.data[item].name);
+}
+
+/* The innermost call first: of inlined functions, and of the one that the code belongs to. */
+static int add_frames(struct cubin *c, size_t table, const struct line_row *row,
+		      const char *function, struct source_frame frames[SOURCE_FRAMES_MAX])
+{
+	const struct line_table *t = &c->tables.data[table];
+	uint32_t inlined = row->inlined, file = row->file, line = row->line;
+	int count = 0;
+
+	for (; inlined && count < SOURCE_FRAMES_MAX - 1; count++) {
+		const struct line_call *call = &t->calls.data[inlined - 1];
+
+		frames[count] = (struct source_frame){ elf_string(c->dwarf.str, call->function),
+						       path_of(c, table, file), line };
+		file = call->file;
+		line = call->line;
+		inlined = call->inlined;
+	}
+	frames[count++] = (struct source_frame){ function, path_of(c, table, file), line };
+	for (int i = 0; i < count / 2; i++) {
+		struct source_frame other = frames[i];
+
+		frames[i] = frames[count - 1 - i];
+		frames[count - 1 - i] = other;
+	}
+	return count;
+}
+
+int cubin_find_place(struct cubin *c, const struct cubin_function *f, uint64_t offset,
+		     struct source_frame frames[SOURCE_FRAMES_MAX])
+{
+	const struct line_row *row = NULL;
+	const char *function;
+	uint64_t address, table;
+
+	if (offset >= OFFSET_MAX - f->start)
+		return 0;
+	address = address_of(f->section, f->start + offset);
+	function = function_at(c, address);
+	if (map_get(&c->table_of, f->section, &table))
+		row = line_table_find(&c->tables.data[table], address);
+	if (row)
+		return add_frames(c, table, row, function, frames);
+	frames[0] = (struct source_frame){ function, NULL, 0 };
+	return function != NULL;
+}

@@ -1,0 +1,42 @@
+/*
+ * cubin.h: device code as NVIDIA's tools make it and the driver loads it: an ELF file with a section
+ * for each kernel, which also has the device functions that only that kernel calls. Lines are known of
+ * code that was compiled with -lineinfo or -G, and of Triton's kernels.
+ *
+ * Every byte may be hostile, as in elf_file.h. Not safe for concurrent use.
+ */
+#ifndef PITOT_SYMBOL_CUBIN_H
+#define PITOT_SYMBOL_CUBIN_H
+
+#include "symbol/lines.h"
+
+struct cubin;
+
+/* A function, in a section of code. */
+struct cubin_function {
+	uint32_t section;
+	uint64_t start; /* in the section */
+};
+
+/*
+ * 0; E_FORMAT for what is no device code; -errno.
+ */
+int cubin_open(const char *path, struct cubin **out, struct error *e) MUST_USE;
+/* The same for bytes that outlive it. */
+int cubin_open_bytes(const void *bytes, size_t size, struct cubin **out, struct error *e) MUST_USE;
+void cubin_free(struct cubin *c);
+
+/* Whether it knows lines of any function. */
+bool cubin_has_lines(const struct cubin *c);
+/* The function with this (mangled) name. False: there is none. */
+bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_function *out);
+/* The kernel whose section the function is in: mangled, belongs to the cubin. "": unknown. */
+const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f);
+/*
+ * What is known of an instruction: the function first, then those inlined, innermost last; texts belong
+ * to the cubin. Returns the number of frames (0: nothing is known), or -ENOMEM.
+ */
+int cubin_find_place(struct cubin *c, const struct cubin_function *f, uint64_t offset,
+		     struct source_frame frames[SOURCE_FRAMES_MAX]);
+
+#endif
