@@ -26,6 +26,7 @@
 	X(scope_times)                                                                             \
 	X(copies)                                                                                  \
 	X(memory_use)                                                                              \
+	X(stalls)                                                                                  \
 	X(system_use)                                                                              \
 	X(commands)                                                                                \
 	X(no_gpu)                                                                                  \

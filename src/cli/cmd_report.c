@@ -14,7 +14,7 @@ static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
 static struct window_options option_window;
 static bool top_given, process_given, device_given, stream_given, option_full_names, scopes_given,
-	option_system;
+	option_system, option_stalls;
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
@@ -95,6 +95,11 @@ static const struct option options[] = {
 	  .type = OPTION_FLAG,
 	  .value = &option_system,
 	  .help = "show readings of the GPUs and the machine against the time of GPU work, too" },
+	{ .name = "stalls",
+	  .type = OPTION_FLAG,
+	  .value = &option_stalls,
+	  .help = "what the warps of kernels waited for, by line and instruction, and what helps "
+		  "(of recordings made with --engine pc-sampling)" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -109,6 +114,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --scope 'step/forward'", "what was launched in them" },
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
+	{ "pitot report --stalls", "what kernels waited for, by source line" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
 };
@@ -163,6 +169,7 @@ static int run(struct context *c, int argc, char **argv)
 		.by = option_by == BY_NVTX ? HOTSPOT_SCOPE : (enum hotspot_by)option_by,
 		.scopes = (enum scope_choice)option_scopes,
 		.scope_tree = scopes_given,
+		.stalls = option_stalls,
 		.captures = option_graphs == GRAPHS_BY_CAPTURE,
 	};
 	_cleanup_free_ char *path = NULL;

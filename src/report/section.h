@@ -31,6 +31,7 @@
 	X(idle_lines)                                                                              \
 	X(hotspots)                                                                                \
 	X(functions)                                                                               \
+	X(stalls)                                                                                  \
 	X(ranges)                                                                                  \
 	X(scopes)                                                                                  \
 	X(copies)                                                                                  \

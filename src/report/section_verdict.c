@@ -8,8 +8,12 @@
 #include "analysis/cost.h"
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
+#include "analysis/stalls.h"
 #include "analysis/verdict.h"
 #include "report/words.h"
+#include "symbol/kernel_name.h"
+
+#define STALL_SAMPLES_MIN 100 /* of a kernel: the share of a wait is known within a tenth */
 
 /* The verdict on what follows a slow start-up. */
 static void add_later(const struct report *r, struct strbuf *out)
@@ -52,6 +56,22 @@ static void add_idle_lines(const struct report *r, struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
+/* What the kernel with most samples waited for: at least a third of them, and enough to say so. */
+static void add_stalls(const struct report *r, struct strbuf *out)
+{
+	const struct stall_place *top = r->stalls->kernels.count ? r->stalls->kernels.items : NULL;
+	const struct stall_count *wait = top ? stalls_first_wait(top) : NULL;
+
+	if (!wait || top->samples < STALL_SAMPLES_MIN || wait->samples < top->samples / 3)
+		return;
+	strbuf_adds(out, "warps of ");
+	kernel_name_short(top->kernel_name, out);
+	strbuf_addf(out, ", which has most samples, were mostly ");
+	text_safe(out, wait->what->words, strlen(wait->what->words));
+	sentence_add(out, WORDS(" ("), PERCENT(wait->samples, top->samples), WORDS(" of "),
+		     COUNTED_AS(top->samples, "sample"), WORDS(")\n"));
+}
+
 static void print_verdict(const struct report_view *v)
 {
 	const struct verdict *verdict = &v->report->verdicts->whole;
@@ -78,6 +98,8 @@ static void print_verdict(const struct report_view *v)
 		strbuf_addc(&text, '\n');
 	}
 	add_idle_lines(v->report, &text);
+	if (verdict->kind == VERDICT_GPU)
+		add_stalls(v->report, &text);
 	if (verdict->before_ns + verdict->after_ns > window / 4)
 		sentence_add(&text, WORDS("no GPU work in the first "),
 			     DURATION(verdict->before_ns), WORDS(" and the last "),

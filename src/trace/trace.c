@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/search.h"
 #include "trace/parallel.h"
 #include "trace/trace_data.h"
@@ -114,6 +115,30 @@ void trace_free(struct trace *t)
 	vec_release(&t->losses);
 	free(t->path);
 	free(t);
+}
+
+/* Whether a name has a part "..", whatever is before and behind it. */
+static bool leads_up(const char *name)
+{
+	for (const char *part = name; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || !part[2]))
+			return true;
+	}
+	return false;
+}
+
+bool trace_file_path(const struct trace *t, const char *name, struct strbuf *out)
+{
+	size_t folder = t->is_file ? (size_t)(base_name(t->path) - t->path) : strlen(t->path);
+
+	if (!*name || *name == '/' || leads_up(name))
+		return false;
+	strbuf_add(out, t->path, folder);
+	if (folder && t->path[folder - 1] != '/')
+		strbuf_addc(out, '/');
+	strbuf_adds(out, name);
+	return true;
 }
 
 size_t trace_process_count(const struct trace *t)

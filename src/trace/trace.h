@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "schema/schema.h"
 
 struct trace;
@@ -110,6 +111,12 @@ uint64_t trace_value(const struct trace *t, enum table_id table, int column, uin
 const char *trace_string(const struct trace *t, uint32_t id);
 size_t trace_string_length(const struct trace *t, uint32_t id);
 uint32_t trace_string_count(const struct trace *t);
+
+/*
+ * Appends the path of a file in the recording's folder, by its name there. False, and nothing, for
+ * what leads out of the folder.
+ */
+bool trace_file_path(const struct trace *t, const char *name, struct strbuf *out);
 
 /* From the start of the command, or the first event where that is earlier, to the last start of an event or the last end of a
  * process (block headers; no loading). 0, 0 when empty. */

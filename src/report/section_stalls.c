@@ -1,0 +1,394 @@
+/* section_stalls.c: what warps waited for: by kernel, and with --stalls by reason, line and instruction. */
+#include "report/section.h"
+
+#include <string.h>
+
+#include "analysis/stalls.h"
+#include "base/human.h"
+#include "base/path.h"
+#include "report/words.h"
+#include "symbol/demangle.h"
+#include "symbol/kernel_name.h"
+
+#define KERNELS_SHOWN 3 /* in the ordinary report */
+#define REASONS_SHOWN 3
+#define ADVICES_SHOWN 3
+
+static bool is_asked_for(const struct report_view *v)
+{
+	return v->report->options.stalls;
+}
+
+/* The ordinary report has the first kernels only. */
+static bool is_rest(const struct report_view *v, const void *row)
+{
+	const struct stall_place *first = v->report->stalls->kernels.items;
+
+	return !is_asked_for(v) && (const struct stall_place *)row - first >= KERNELS_SHOWN;
+}
+
+static const char *not_issued_head(const struct report_view *v)
+{
+	return is_asked_for(v) && v->report->stalls->not_issued ? "not issued" : NULL;
+}
+
+static const char *reason_head(const struct report_view *v)
+{
+	return is_asked_for(v) ? "reason" : NULL;
+}
+
+static const char *share_head(const struct report_view *v)
+{
+	return is_asked_for(v) ? "share" : NULL;
+}
+
+static const char *words_head(const struct report_view *v)
+{
+	return is_asked_for(v) ? "its warps were" : NULL;
+}
+
+static void add_name(const struct report_view *v, const char *name, struct strbuf *out)
+{
+	if (v->full_names)
+		demangle(name, out);
+	else
+		kernel_name_short(name, out);
+}
+
+/* A name in a table leaves half of the line to what its warps did. */
+static void add_cell(const struct report_view *v, const char *name, size_t columns,
+		     struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	add_name(v, name, &text);
+	if (!v->full_names)
+		text_shorten(&text, columns);
+	strbuf_adds(out, strbuf_text(&text));
+	out->failed |= text.failed;
+}
+
+static size_t name_columns(const struct report_view *v)
+{
+	return (v->width - 24) / 2;
+}
+
+static void add_reason(const struct stall_place *p, const struct stall_count *c, struct strbuf *out)
+{
+	strbuf_adds(out, out->length ? ", " : "");
+	human_percent(out, c->samples, p->samples);
+	strbuf_addf(out, " %s", c->what->words);
+}
+
+/* What it waited for first; if its warps only ever issued, that. */
+static void read_reasons(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct stall_place *p = row;
+	const struct stall_count *wait = stalls_first_wait(p);
+	size_t shown = is_asked_for(v) ? REASONS_SHOWN : 1;
+
+	if (wait)
+		add_reason(p, wait, &out->text);
+	shown -= wait != NULL;
+	for (size_t i = 0; i < p->reason_count && shown; i++) {
+		const struct stall_count *c = &p->reasons[i];
+
+		if (c == wait || !c->samples || c->samples < p->samples / 100)
+			continue;
+		add_reason(p, c, &out->text);
+		shown--;
+	}
+}
+
+static void read_label(const struct report_view *v, const void *row, struct value *out)
+{
+	add_name(v, ((const struct stall_place *)row)->kernel_name, &out->text);
+}
+
+static void read_name(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	demangle(((const struct stall_place *)row)->kernel_name, &out->text);
+}
+
+static void add_place(const char *file, uint32_t line, struct strbuf *out)
+{
+	strbuf_addf(out, "%s:%u", base_name(file), line);
+}
+
+static void read_kernel_cell(const struct report_view *v, const void *row, struct value *out)
+{
+	add_cell(v, ((const struct stall_place *)row)->kernel_name, name_columns(v), &out->text);
+}
+
+/* "kernel.cu:16"; of instructions "math.h:3 in kernel.cu:16", "kernel.cu:7 in gather": what it was inlined into, its function. */
+static void read_line(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct stall_place *p = row;
+	const struct source_frame *outer = p->frame_count ? &p->frames[0] : NULL;
+
+	if (!p->file) {
+		out->state = VALUE_UNKNOWN;
+		return;
+	}
+	add_place(p->file, p->line, &out->text);
+	if (p->frame_count > 1 && outer->file) {
+		strbuf_adds(&out->text, " in ");
+		add_place(outer->file, outer->line, &out->text);
+	} else if (outer && outer->function && strcmp(outer->function, p->function) != 0) {
+		strbuf_adds(&out->text, " in ");
+		add_cell(v, outer->function, name_columns(v) / 2, &out->text);
+	}
+}
+
+/* "smooth+0xe0" */
+static void read_instruction(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct stall_place *p = row;
+
+	add_cell(v, p->function, name_columns(v) / 2, &out->text);
+	strbuf_addf(&out->text, "+0x%llx", (unsigned long long)p->offset);
+}
+
+static void read_crc(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	strbuf_addf(&out->text, "%016llx",
+		    (unsigned long long)((const struct stall_place *)row)->crc);
+}
+
+static bool has_line(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct stall_place *)row)->file;
+}
+
+static bool has_frame_function(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct source_frame *)row)->function;
+}
+
+static bool has_frame_file(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct source_frame *)row)->file;
+}
+
+static void read_frame_function(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	demangle(((const struct source_frame *)row)->function, &out->text);
+}
+
+#define COUNT(member) MEMBER(struct stall_count, member)
+
+static const char *name_of(const struct stall_count *c)
+{
+	return c->what->name;
+}
+
+static void read_reason(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	strbuf_adds(&out->text, name_of(row));
+}
+
+static void read_words(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	strbuf_adds(&out->text, ((const struct stall_count *)row)->what->words);
+}
+
+static void read_advice(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	strbuf_adds(&out->text, ((const struct stall_count *)row)->what->advice);
+}
+
+static void read_is_wait(const struct report_view *v, const void *row, struct value *out)
+{
+	(void)v;
+	out->n = !((const struct stall_count *)row)->what->is_no_wait;
+}
+
+static const struct field reason_fields[] = {
+	FIELD(NULL, NULL, SHARE, COUNT(samples), WHOLE(struct stalls, samples),
+	      .head_of = share_head),
+	FIELD("reason", NULL, TEXT, .value = read_reason, .head_of = reason_head, LEFT_COLUMN),
+	FIELD("text", NULL, TEXT, .value = read_words, .head_of = words_head, FLEXIBLE_COLUMN),
+	FIELD("wait", NULL, FLAG, .value = read_is_wait),
+	FIELD("samples", NULL, COUNT, COUNT(samples)),
+	FIELD("not_issued", NULL, COUNT, COUNT(not_issued)),
+	FIELD("advice", NULL, TEXT, .value = read_advice, ),
+};
+
+/* What a place has of a reason; all about the reason itself is in the list of all of them. */
+static const struct field place_reason_fields[] = {
+	FIELD("reason", NULL, TEXT, .value = read_reason),
+	FIELD("samples", NULL, COUNT, COUNT(samples)),
+	FIELD("not_issued", NULL, COUNT, COUNT(not_issued)),
+};
+
+#define PLACE(member) MEMBER(struct stall_place, member)
+#define COMMON_FIELDS                                                                              \
+	FIELD(NULL, "share", SHARE, PLACE(samples), WHOLE(struct stalls, samples)),                \
+		FIELD("samples", "samples", COUNT, PLACE(samples)),                                \
+		FIELD("not_issued", NULL, COUNT, PLACE(not_issued)),                               \
+		FIELD(NULL, NULL, SHARE, PLACE(not_issued), PER(struct stall_place, samples),      \
+		      .head_of = not_issued_head, .wide = true),                                   \
+		LIST("reasons", ITEMS(struct stall_place, reasons, reason_count),                  \
+		     place_reason_fields)
+#define REASONS FIELD(NULL, "its warps were", TEXT, .value = read_reasons, FLEXIBLE_COLUMN)
+
+static const struct field kernel_fields[] = {
+	FIELD("label", NULL, TEXT, .value = read_label),
+	FIELD("name", NULL, TEXT, .value = read_name),
+	FIELD("symbol", NULL, TEXT, PLACE(kernel_name)),
+	COMMON_FIELDS,
+	FIELD(NULL, "kernel", TEXT, .value = read_kernel_cell, LEFT_COLUMN),
+	REASONS,
+};
+
+static const struct field line_fields[] = {
+	FIELD("kernel", NULL, TEXT, .value = read_label),
+	FIELD("file", NULL, TEXT, PLACE(file)),
+	FIELD("line", NULL, ID, PLACE(line)),
+	COMMON_FIELDS,
+	FIELD(NULL, "line", TEXT, .value = read_line, LEFT_COLUMN),
+	FIELD(NULL, "kernel", TEXT, .value = read_kernel_cell, LEFT_COLUMN),
+	REASONS,
+};
+
+static const struct field frame_fields[] = {
+	FIELD("function", NULL, TEXT, .value = read_frame_function, .when = has_frame_function,
+	      .null = true),
+	FIELD("file", NULL, TEXT, MEMBER(struct source_frame, file), .when = has_frame_file,
+	      .null = true),
+	FIELD("line", NULL, ID, MEMBER(struct source_frame, line), .when = has_frame_file,
+	      .null = true),
+};
+
+static const struct field instruction_fields[] = {
+	FIELD("kernel", NULL, TEXT, .value = read_label),
+	FIELD("function", NULL, TEXT, PLACE(function)),
+	FIELD("offset", NULL, ID, PLACE(offset)),
+	FIELD("crc", NULL, TEXT, .value = read_crc),
+	FIELD("file", NULL, TEXT, PLACE(file), .when = has_line, .null = true),
+	FIELD("line", NULL, ID, PLACE(line), .when = has_line, .null = true),
+	LIST("frames", ITEMS(struct stall_place, frames, frame_count), frame_fields, .all = true),
+	COMMON_FIELDS,
+	FIELD(NULL, "instruction", TEXT, .value = read_instruction, LEFT_COLUMN),
+	FIELD(NULL, "line", TEXT, .value = read_line, LEFT_COLUMN),
+	REASONS,
+};
+
+static bool has_period(const struct report_view *v, const void *row)
+{
+	(void)v;
+	return ((const struct stalls *)row)->period_cycles;
+}
+
+static bool has_lines(const struct report_view *v, const void *row)
+{
+	(void)row;
+	return is_asked_for(v);
+}
+
+#define STALLS(member) MEMBER(struct stalls, member)
+
+static const struct field fields[] = {
+	FIELD("samples", NULL, COUNT, STALLS(samples)),
+	FIELD("not_issued", NULL, COUNT, STALLS(not_issued)),
+	FIELD("readings", NULL, COUNT, STALLS(readings)),
+	FIELD("period_cycles", NULL, COUNT, STALLS(period_cycles), .when = has_period,
+	      .null = true),
+	FIELD("total", NULL, COUNT, STALLS(total)),
+	FIELD("dropped", NULL, COUNT, STALLS(dropped)),
+	FIELD("other", NULL, COUNT, STALLS(other)),
+	FIELD("unwanted", NULL, COUNT, STALLS(unwanted)),
+	FIELD("unaccounted", NULL, COUNT, STALLS(unaccounted)),
+	FIELD("without_line", NULL, COUNT, STALLS(unlined), .when = has_lines, .null = true),
+	FIELD("without_code", NULL, COUNT, STALLS(codeless), .when = has_lines, .null = true),
+	LIST("kernels", ITEMS(struct stalls, kernels.items, kernels.count), kernel_fields,
+	     .ends = is_rest),
+	LIST("reasons", ITEMS(struct stalls, reasons, reason_count), reason_fields),
+	LIST("lines", ITEMS(struct stalls, lines.items, lines.count), line_fields),
+	LIST("instructions", ITEMS(struct stalls, instructions.items, instructions.count),
+	     instruction_fields),
+};
+
+static void add_remark(const struct report_view *v, struct strbuf *out)
+{
+	const struct stalls *s = v->report->stalls;
+
+	sentence_add(out, COUNTED_AS(s->samples, "sample"), WORDS(" of "),
+		     COUNTED_AS(s->kernels.count, "kernel"));
+	if (s->period_cycles)
+		sentence_add(out, WORDS(", one every "), NUMBER(s->period_cycles),
+			     WORDS(" cycles of a multiprocessor"));
+	if (s->not_issued)
+		sentence_add(out, WORDS("; "), PERCENT(s->not_issued, s->samples),
+			     WORDS(" while the scheduler issued nothing"));
+}
+
+/* What helps against the waits that most samples are of. */
+static void add_advice(const struct stalls *s, struct strbuf *out)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < s->reason_count && shown < ADVICES_SHOWN; i++) {
+		const struct stall_count *c = &s->reasons[i];
+
+		if (!*c->what->advice || c->samples < s->samples / 20)
+			continue;
+		strbuf_addf(out, "what helps where warps are %s: %s\n", c->what->words,
+			    c->what->advice);
+		shown++;
+	}
+}
+
+static void add_missing(const struct report_view *v, struct strbuf *out)
+{
+	const struct stalls *s = v->report->stalls;
+
+	if (s->dropped)
+		sentence_add(out, PERCENT(s->dropped, s->total),
+			     WORDS(" of all samples were lost by the hardware\n"));
+	if (s->other + s->unaccounted)
+		sentence_add(out, PERCENT(s->other + s->unaccounted, s->total),
+			     WORDS(" of all samples are of no kernel of the program, or of an "
+				   "unknown place\n"));
+	if (s->unlined)
+		sentence_add(out, PERCENT(s->unlined, s->samples),
+			     WORDS(" are of code that was compiled without lines (nvcc -lineinfo "
+				   "adds them)\n"));
+	if (s->codeless)
+		sentence_add(out, PERCENT(s->codeless, s->samples),
+			     WORDS(" are of code that is not in the recording, so that its lines "
+				   "are unknown\n"));
+	if (is_asked_for(v))
+		add_advice(s, out);
+	else
+		strbuf_adds(out, "lines, instructions, and what helps: --stalls\n");
+}
+
+static void print_none(const struct report_view *v)
+{
+	if (is_asked_for(v))
+		report_title(v, "stalls",
+			     v->report->stalls->rows
+				     ? "none of the samples that were recorded match"
+				     : "no samples of kernels were recorded: `pitot record "
+				       "--engine pc-sampling` records them");
+}
+
+const struct section section_stalls = {
+	.key = "stalls",
+	.title = "stalls",
+	RESULT(stalls),
+	FIELDS(fields),
+	.remark = add_remark,
+	.after = add_missing,
+	.empty = print_none,
+};
