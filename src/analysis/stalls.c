@@ -171,6 +171,7 @@ static int open_cubin(struct adding *a, uint64_t row, uint32_t *item)
 	const struct trace *t = a->report->trace;
 	const struct cubin_columns *c = cubin_columns(t);
 	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+	struct elf_file file;
 	struct cubin *cubin;
 	int r;
 
@@ -178,7 +179,9 @@ static int open_cubin(struct adding *a, uint64_t row, uint32_t *item)
 	if (!column_has(c->valid.file, row) ||
 	    !trace_file_path(t, trace_string(t, c->file[row]), &path))
 		return 0;
-	r = path.failed ? -ENOMEM : cubin_open(strbuf_text(&path), &cubin, NULL);
+	r = path.failed ? -ENOMEM : elf_file_open(strbuf_text(&path), &file, NULL);
+	if (r == 0)
+		r = cubin_open(&file, &cubin, NULL);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
 	*item = (uint32_t)a->cubins.count;

@@ -187,54 +187,30 @@ static int read_lines(struct cubin *c)
 	return r;
 }
 
-static int open_rest(struct cubin *c, struct cubin **out, struct error *e)
+int cubin_open(struct elf_file *f, struct cubin **out, struct error *e)
 {
-	int r = 0;
+	struct cubin *c = f->machine == MACHINE_CUDA ? calloc(1, sizeof(*c)) : NULL;
+	int r;
 
+	if (!c) {
+		bool is_other = f->machine != MACHINE_CUDA;
+
+		elf_file_release(f);
+		return is_other ? error_set(e, E_FORMAT, "no device code of NVIDIA's")
+				: error_set(e, -ENOMEM, "out of memory");
+	}
+	c->file = *f;
+	*f = (struct elf_file){ 0 };
 	interner_init(&c->texts);
-	if (c->file.machine != MACHINE_CUDA)
-		r = error_set(e, E_FORMAT, "no device code of NVIDIA's");
-	if (r == 0) {
-		r = read_functions(c);
-		if (r == 0)
-			r = read_lines(c);
-		if (r < 0)
-			error_set(e, r, "out of memory");
-	}
-	if (r < 0)
-		cubin_free(c);
-	else
-		*out = c;
-	return r;
-}
-
-int cubin_open(const char *path, struct cubin **out, struct error *e)
-{
-	struct cubin *c = calloc(1, sizeof(*c));
-	int r;
-
-	if (!c)
-		return error_set(e, -ENOMEM, "out of memory");
-	r = elf_file_open(path, &c->file, e);
+	r = read_functions(c);
+	if (r == 0)
+		r = read_lines(c);
 	if (r < 0) {
-		free(c);
-		return r;
+		cubin_free(c);
+		return error_set(e, r, "out of memory");
 	}
-	r = open_rest(c, out, e);
-	return r < 0 ? error_prefix(e, "'%s'", path) : r;
-}
-
-int cubin_open_bytes(const void *bytes, size_t size, struct cubin **out, struct error *e)
-{
-	struct cubin *c = calloc(1, sizeof(*c));
-	int r;
-
-	if (!c)
-		return error_set(e, -ENOMEM, "out of memory");
-	r = elf_file_open_bytes(bytes, size, &c->file, e);
-	if (r < 0)
-		free(c);
-	return r < 0 ? r : open_rest(c, out, e);
+	*out = c;
+	return 0;
 }
 
 void cubin_free(struct cubin *c)
@@ -252,11 +228,6 @@ void cubin_free(struct cubin *c)
 	free(c->line_bytes);
 	elf_file_release(&c->file);
 	free(c);
-}
-
-bool cubin_has_lines(const struct cubin *c)
-{
-	return c->tables.count > 0;
 }
 
 static const char *code_name(const struct elf_section *s)

@@ -18,16 +18,10 @@ struct cubin_function {
 	uint64_t start; /* in the section */
 };
 
-/*
- * 0; E_FORMAT for what is no device code; -errno.
- */
-int cubin_open(const char *path, struct cubin **out, struct error *e) MUST_USE;
-/* The same for bytes that outlive it. */
-int cubin_open_bytes(const void *bytes, size_t size, struct cubin **out, struct error *e) MUST_USE;
+/* Takes the file over, also on failure. 0; E_FORMAT for what is no device code; -ENOMEM. */
+int cubin_open(struct elf_file *f, struct cubin **out, struct error *e) MUST_USE;
 void cubin_free(struct cubin *c);
 
-/* Whether it knows lines of any function. */
-bool cubin_has_lines(const struct cubin *c);
 /* The function with this (mangled) name. False: there is none. */
 bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_function *out);
 /* The kernel whose section the function is in: mangled, belongs to the cubin. "": unknown. */

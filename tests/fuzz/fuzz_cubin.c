@@ -27,9 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	static const char *const names[] = { "_Z6smoothPfPKfi", "_Z5scaleIfEvPT_i", "_Z6gatherPKfi",
 					     "" };
 	static struct source_frame frames[SOURCE_FRAMES_MAX];
+	struct elf_file file;
 	struct cubin *cubin;
 
-	if (cubin_open_bytes(bytes, size, &cubin, NULL) < 0)
+	if (elf_file_open_bytes(bytes, size, &file, NULL) < 0 ||
+	    cubin_open(&file, &cubin, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct cubin_function f;
