@@ -14,7 +14,7 @@ static const struct stall_reason reasons[] = {
 	{ "long_scoreboard", "waiting for global or local memory",
 	  "fewer or better coalesced loads; more independent work per thread; prefetch", false },
 	{ "short_scoreboard", "waiting for shared memory or special functions",
-	  "fewer bank conflicts; fewer special functions (sin, exp, rsqrt) in a row", false },
+	  "fewer bank conflicts; fewer or cheaper special functions (__expf, __sinf)", false },
 	{ "lg_throttle", "queueing for global or local memory",
 	  "fewer, wider loads and stores; no spilled registers", false },
 	{ "mio_throttle", "queueing for shared memory or special functions",

@@ -272,7 +272,7 @@ static int find_reason(struct adding *a, uint32_t string, uint64_t samples, stru
 	if (*known == UINT64_MAX) {
 		name = stall_name_of(trace_string(a->report->trace, string));
 		number = interner_find(&a->out->reason_names, name.state, name.length);
-		if (number < 0 && a->out->reason_names.count == REASON_MAX)
+		if (number < 0 && a->out->reason_names.count >= REASON_MAX)
 			name = (struct stall_name){ "...", 3, name.not_issued };
 		if (number < 0)
 			number = interner_add(&a->out->reason_names, name.state, name.length, NULL);

@@ -41,6 +41,12 @@ def test_keys_of_json(source, pitot, varied, tmp_path, page, command):
     assert keys(printed) <= words(text), keys(printed) - words(text)
 
 
+def test_keys_of_stalls(source, pitot, make_recording, tmp_path):
+    printed = pitot("report", make_recording(tmp_path / "r.pitot", "stalls"), "--stalls", "--json", json_output=True)
+    assert printed["stalls"]["instructions"][0]["frames"]
+    assert keys(printed["stalls"]) <= words((source / "docs" / "report.md").read_text())
+
+
 def test_keys_of_the_end_of_record(source, pitot, tmp_path):
     printed = json.loads(pitot("record", "--json", "--no-cpu", "-o", tmp_path / "x.pitot", "true").stderr.splitlines()[-1])
     assert keys(printed) <= words((source / "docs" / "record.md").read_text())

@@ -146,7 +146,8 @@ void recording_stalls(const char *folder)
 	maker_device(m, 1, START + MS);
 	m->device = 1;
 	work(m, LIBRARY, 5, 40);
-	lost.crc = LOST;
+	ROW_MISSING(&lost, cubin, file);
+	ROW_MISSING(&lost, cubin, size_bytes);
 	writer_append(m->writer, TABLE_cubin, &lost);
 	lost.crc = KEPT;
 	writer_append(m->writer, TABLE_cubin, &lost);
