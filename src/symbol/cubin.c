@@ -19,15 +19,25 @@
 #define SECTION_SHIFT 40
 #define OFFSET_MAX (UINT64_C(1) << SECTION_SHIFT)
 #define CODE_PREFIX ".text."
+#define PATHS_MAX ((uint64_t)64 << 20) /* bytes of all paths that are asked for */
 
-struct symbol_name {
+/* What a function can be called, the best first. */
+enum name_kind {
+	NAME_SYMBOL,
+	NAME_SECTION, /* .text.<name> */
+	NAME_OWN, /* "$kernel$function": a device function in the section of its kernel */
+};
+
+struct function_name {
 	const char *name;
-	uint64_t address, size;
+	enum name_kind kind;
+	uint64_t address, size; /* size 0: there is another name for the same code */
 };
 
 struct cubin {
 	struct elf_file file;
-	VEC(struct symbol_name) functions; /* by name */
+	VEC(struct function_name) functions; /* by name, then kind */
+	uint64_t name_budget, path_budget; /* bytes of names and paths that may still be used */
 	struct range_table ranges; /* address -> item of functions */
 	uint8_t *line_bytes; /* .debug_line, relocated */
 	struct dwarf_file dwarf; /* its sections */
@@ -45,9 +55,10 @@ static uint64_t address_of(uint32_t section, uint64_t offset)
 
 static int by_name(const void *a, const void *b)
 {
-	const struct symbol_name *x = a, *y = b;
+	const struct function_name *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
 
-	return strcmp(x->name, y->name);
+	return order ? order : (int)x->kind - (int)y->kind;
 }
 
 static bool read_symbol(struct elf_bytes table, uint64_t index, Elf64_Sym *out)
@@ -59,7 +70,51 @@ static bool read_symbol(struct elf_bytes table, uint64_t index, Elf64_Sym *out)
 	       out->st_value < OFFSET_MAX;
 }
 
-static int read_functions(struct cubin *c)
+/* "$kernel$function" -> "function" */
+static const char *own_name(const char *symbol)
+{
+	const char *own = *symbol == '$' ? strrchr(symbol, '$') + 1 : symbol;
+
+	return *own ? own : symbol;
+}
+
+static const char *code_name(const struct elf_section *s)
+{
+	size_t length = strlen(CODE_PREFIX);
+
+	return strncmp(s->name, CODE_PREFIX, length) == 0 ? s->name + length : "";
+}
+
+/* Many names can be the ends of one long text: they are sorted, so their bytes are limited. */
+static int add_function(struct cubin *c, struct function_name function)
+{
+	size_t length = function.name ? strlen(function.name) : 0;
+
+	if (!length || length >= c->name_budget)
+		return 0;
+	c->name_budget -= length + 1;
+	return vec_push(&c->functions, function);
+}
+
+static int add_symbol(struct cubin *c, const Elf64_Sym *symbol, const char *name)
+{
+	struct function_name f = {
+		.name = name,
+		.address = address_of(symbol->st_shndx, symbol->st_value),
+		.size = MIN(symbol->st_size, OFFSET_MAX - symbol->st_value),
+	};
+
+	if (add_function(c, f) < 0)
+		return -ENOMEM;
+	if (!name || own_name(name) == name)
+		return 0;
+	f.name = own_name(name);
+	f.kind = NAME_OWN;
+	f.size = 0;
+	return add_function(c, f);
+}
+
+static int read_symbols(struct cubin *c)
 {
 	struct elf_section *s = elf_section(&c->file, ".symtab");
 	struct elf_bytes table = elf_contents(&c->file, s), names = { NULL, 0 };
@@ -67,27 +122,32 @@ static int read_functions(struct cubin *c)
 
 	if (s && s->link < c->file.section_count)
 		names = elf_contents(&c->file, &c->file.sections[s->link]);
-	for (uint64_t i = 0; i < table.size / sizeof(symbol); i++) {
-		struct symbol_name function;
-
-		if (!read_symbol(table, i, &symbol) || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
-			continue;
-		function.name = elf_string(names, symbol.st_name);
-		function.address = address_of(symbol.st_shndx, symbol.st_value);
-		function.size = MIN(symbol.st_size, OFFSET_MAX - symbol.st_value);
-		if (function.name && vec_push(&c->functions, function) < 0)
+	for (uint64_t i = 0; i < table.size / sizeof(symbol); i++)
+		if (read_symbol(table, i, &symbol) && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+		    add_symbol(c, &symbol, elf_string(names, symbol.st_name)) < 0)
 			return -ENOMEM;
-	}
+	return 0;
+}
+
+static int read_functions(struct cubin *c)
+{
+	int r = read_symbols(c);
+
+	for (size_t i = 0; i < c->file.section_count && r == 0; i++)
+		r = add_function(c, (struct function_name){
+					    .name = code_name(&c->file.sections[i]),
+					    .kind = NAME_SECTION,
+					    .address = address_of((uint32_t)i, 0),
+				    });
 	if (c->functions.count)
 		qsort(c->functions.data, c->functions.count, sizeof(*c->functions.data), by_name);
-	for (size_t i = 0; i < c->functions.count; i++) {
-		const struct symbol_name *f = &c->functions.data[i];
+	for (size_t i = 0; i < c->functions.count && r == 0; i++) {
+		const struct function_name *f = &c->functions.data[i];
 
-		if (range_table_add(&c->ranges, (struct range){ f->address, f->address + f->size,
-								(uint32_t)i, (uint32_t)i }) < 0)
-			return -ENOMEM;
+		r = range_table_add(&c->ranges, (struct range){ f->address, f->address + f->size,
+								(uint32_t)i, (uint32_t)i });
 	}
-	return range_table_finish(&c->ranges);
+	return r < 0 ? r : range_table_finish(&c->ranges);
 }
 
 /* One entry: the address of its symbol goes to its place in the lines. */
@@ -202,6 +262,8 @@ int cubin_open(struct elf_file *f, struct cubin **out, struct error *e)
 	c->file = *f;
 	*f = (struct elf_file){ 0 };
 	interner_init(&c->texts);
+	c->name_budget = 4 * (uint64_t)c->file.size;
+	c->path_budget = PATHS_MAX;
 	r = read_functions(c);
 	if (r == 0)
 		r = read_lines(c);
@@ -230,61 +292,20 @@ void cubin_free(struct cubin *c)
 	free(c);
 }
 
-static const char *code_name(const struct elf_section *s)
-{
-	size_t length = strlen(CODE_PREFIX);
-
-	return strncmp(s->name, CODE_PREFIX, length) == 0 ? s->name + length : "";
-}
-
-/* "$kernel$function" -> "function": what the name of a device function in a kernel's section says. */
-static const char *own_name(const char *symbol)
-{
-	const char *own = *symbol == '$' ? strrchr(symbol, '$') + 1 : symbol;
-
-	return *own ? own : symbol;
-}
-
-/* The only device function with this name; NULL: there is none, or there is one in several kernels. */
-static const struct symbol_name *find_own(const struct cubin *c, const char *name)
-{
-	const struct symbol_name *found = NULL;
-
-	for (size_t i = 0; i < c->functions.count; i++) {
-		const struct symbol_name *f = &c->functions.data[i];
-
-		if (*f->name != '$' || strcmp(own_name(f->name), name) != 0)
-			continue;
-		if (found)
-			return NULL;
-		found = f;
-	}
-	return found;
-}
-
-static const struct symbol_name *find_symbol(const struct cubin *c, const char *name)
-{
-	const struct symbol_name *functions = c->functions.data;
-	size_t at = sorted_prefix(c->functions.count, i, strcmp(functions[i].name, name) < 0);
-
-	return at < c->functions.count && strcmp(functions[at].name, name) == 0 ? &functions[at]
-										: NULL;
-}
-
 bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_function *out)
 {
-	const struct symbol_name *f = find_symbol(c, name);
+	const struct function_name *f = c->functions.data;
+	size_t at = sorted_prefix(c->functions.count, i, strcmp(f[i].name, name) < 0);
 
-	for (size_t i = 0; !f && *name && i < c->file.section_count; i++)
-		if (strcmp(code_name(&c->file.sections[i]), name) == 0) {
-			*out = (struct cubin_function){ .section = (uint32_t)i };
-			return true;
-		}
-	f = f ? f : find_own(c, name);
-	if (f)
-		*out = (struct cubin_function){ .section = (uint32_t)(f->address >> SECTION_SHIFT),
-						.start = f->address & (OFFSET_MAX - 1) };
-	return f != NULL;
+	if (at == c->functions.count || strcmp(f[at].name, name) != 0)
+		return false;
+	/* Device functions of this name in several kernels cannot be told apart. */
+	if (f[at].kind == NAME_OWN && at + 1 < c->functions.count &&
+	    strcmp(f[at + 1].name, name) == 0)
+		return false;
+	*out = (struct cubin_function){ .section = (uint32_t)(f[at].address >> SECTION_SHIFT),
+					.start = f[at].address & (OFFSET_MAX - 1) };
+	return true;
 }
 
 const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f)
@@ -301,8 +322,10 @@ static const char *path_of(struct cubin *c, size_t table, uint32_t file)
 
 	if (map_get(&c->paths, key, &known))
 		return c->texts.items[known].text;
-	if (!line_table_path(&c->tables.data[table], &c->unit, file, &path) || path.failed)
+	if (!c->path_budget || !line_table_path(&c->tables.data[table], &c->unit, file, &path) ||
+	    path.failed)
 		return NULL;
+	c->path_budget -= MIN(path.length + 1, c->path_budget);
 	id = interner_add(&c->texts, path.data, path.length, NULL);
 	if (id < 0 || map_put(&c->paths, key, (uint64_t)id) < 0)
 		return NULL;
