@@ -56,13 +56,13 @@ static void add_idle_lines(const struct report *r, struct strbuf *out)
 	strbuf_addc(out, '\n');
 }
 
-/* What the kernel with most samples waited for: at least a third of them, and enough to say so. */
+/* What the kernel with most samples waited for: more than half of them, and enough to say so. */
 static void add_stalls(const struct report *r, struct strbuf *out)
 {
 	const struct stall_place *top = r->stalls->kernels.count ? r->stalls->kernels.items : NULL;
 	const struct stall_count *wait = top ? stalls_first_wait(top) : NULL;
 
-	if (!wait || top->samples < STALL_SAMPLES_MIN || wait->samples < top->samples / 3)
+	if (!wait || top->samples < STALL_SAMPLES_MIN || wait->samples <= top->samples / 2)
 		return;
 	strbuf_adds(out, "warps of ");
 	kernel_name_short(top->kernel_name, out);

@@ -31,7 +31,7 @@ enum name_kind {
 struct function_name {
 	const char *name;
 	enum name_kind kind;
-	uint64_t address, size; /* size 0: there is another name for the same code */
+	uint64_t address, size; /* size 0: of a section, whose functions have sizes */
 };
 
 struct cubin {
@@ -110,7 +110,6 @@ static int add_symbol(struct cubin *c, const Elf64_Sym *symbol, const char *name
 		return 0;
 	f.name = own_name(name);
 	f.kind = NAME_OWN;
-	f.size = 0;
 	return add_function(c, f);
 }
 

@@ -132,7 +132,7 @@ bool trace_file_path(const struct trace *t, const char *name, struct strbuf *out
 {
 	size_t folder = t->is_file ? (size_t)(base_name(t->path) - t->path) : strlen(t->path);
 
-	if (!*name || *name == '/' || leads_up(name))
+	if (leads_up(name))
 		return false;
 	strbuf_add(out, t->path, folder);
 	if (folder && t->path[folder - 1] != '/')

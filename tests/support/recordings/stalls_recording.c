@@ -51,9 +51,10 @@ static const struct sampled second[] = {
 };
 
 static const struct sampled other[] = {
-	{ LOST, LIBRARY, 0x80, REASON("short_scoreboard"), 80 },
+	{ LOST, LIBRARY, 0x80, REASON("short_scoreboard"), 50 },
 	{ LOST, LIBRARY, 0x80, REASON("short_scoreboard_not_issued"), 8 },
-	{ LOST, LIBRARY, 0x90, REASON("selected"), 20 },
+	{ LOST, LIBRARY, 0x90, REASON("selected"), 70 },
+	{ LOST, "_ZN3lib4copyEPfPKf", 0, REASON("selected"), 10 },
 	{ KEPT, SCALE, 0x100, REASON("math_pipe_throttle"), 10 },
 };
 

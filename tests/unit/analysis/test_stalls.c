@@ -216,8 +216,8 @@ static void lines_and_inlined_calls(void **state)
 	add_sample(m, 1, 5, SMOOTH, 0xe0, REASON("wait"), 40);
 	add_sample(m, 1, 5, SMOOTH, 0x110, REASON("wait"), 10);
 	add_sample(m, 1, 5, SMOOTH, 0xd0, MEMORY, 45);
-	add_sample(m, 1, 5, SMOOTH, GATHER_START + 0x40, MEMORY, 20);
 	add_sample(m, 1, 5, GATHER, 0x40, MEMORY, 3);
+	add_sample(m, 1, 5, SMOOTH, GATHER_START + 0x40, MEMORY, 20);
 	add_sample(m, 1, 6, SMOOTH, 0xd0, MEMORY, 7);
 	add_sample(m, 1, 5, "nobody", 0, MEMORY, 1);
 	add_reading(m, 1, 1000, 126, 0, 0);
@@ -257,17 +257,15 @@ static void lines_and_inlined_calls(void **state)
 /* Only files of the recording are read: whoever sends one does not choose which of ours are. */
 static void files_of_the_recording(void **state)
 {
-	static const char *const names[] = { CUBINS "/lineinfo",
-					     "../cubins/5.cubin",
-					     "cubins/../../5.cubin",
-					     "cubins/none",
-					     "cubins",
-					     "",
-					     "recording.json",
-					     ".." };
+	const char *folder = strrchr(*state, '/') + 1;
+	char around[128];
+	const char *const names[] = { CUBINS "/lineinfo", around,   "cubins/../cubins/5.cubin",
+				      "cubins/none",      "cubins", "",
+				      "recording.json",   ".." };
 	struct maker *m = begin(*state, 100);
 	struct analyzed a;
 
+	snprintf(around, sizeof(around), "../%s/cubins/5.cubin", folder);
 	put_cubin(*state, "5.cubin", "lineinfo");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		add_cubin(m, i, names[i]);

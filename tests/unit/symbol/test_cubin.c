@@ -174,6 +174,40 @@ static void without_lines(void **state)
 	cubin_free(c);
 }
 
+/* What is added to a relocation's symbol, beside it or in its place: all lines are that much later. */
+static void addends(void **state)
+{
+	static const char *const names[] = { "lineinfo", "rel" };
+	static const char *const sections[] = { ".rela.debug_line", ".rel.debug_line" };
+
+	(void)state;
+	for (size_t n = 0; n < 2; n++) {
+		struct contents c = load(names[n]);
+		struct cubin_function f;
+		struct cubin *cubin;
+		struct elf_file file;
+		const struct elf_section *s, *lines;
+
+		assert_int_equal(elf_file_open_bytes(c.bytes, c.size, &file, NULL), 0);
+		s = elf_section(&file, sections[n]);
+		lines = elf_section(&file, ".debug_line");
+		assert_non_null(s);
+		for (uint64_t at = s->offset; at < s->offset + s->size; at += n ? 16 : 24)
+			store_u64(c.bytes + (n ? lines->offset + load_u64(c.bytes + at) : at + 16),
+				  0x40);
+		assert_int_equal(cubin_open(&file, &cubin, NULL), 0);
+		f = function(cubin, SMOOTH);
+		assert_int_equal(cubin_find_place(cubin, &f, 0x30, frames), 1);
+		assert_null(frames[0].file);
+		assert_int_equal(cubin_find_place(cubin, &f, 0x40, frames), 1);
+		assert_frame(&frames[0], SMOOTH, "/src/kernel.cu", 12);
+		assert_int_equal(cubin_find_place(cubin, &f, 0x50, frames), 1);
+		assert_frame(&frames[0], SMOOTH, "/src/kernel.cu", 14);
+		cubin_free(cubin);
+		free(c.bytes);
+	}
+}
+
 static void no_device_code(void **state)
 {
 	struct contents c = load("lineinfo");
@@ -277,6 +311,7 @@ int main(void)
 		cmocka_unit_test(python_is_the_source),
 		cmocka_unit_test(device_functions),
 		cmocka_unit_test(without_lines),
+		cmocka_unit_test(addends),
 		cmocka_unit_test(no_device_code),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(any_byte),
