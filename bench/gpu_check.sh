@@ -124,8 +124,9 @@ stalls() {
 	for way in pc-sampling pc-sampling-18; do
 		echo "-- $way"
 		pc_rows "$folder/stalls-$way.pitot"
-		grep -c 'pc-sampling: context' "$folder/stalls-$way.log"
+		grep -c 'pc-sampling: context.*read' "$folder/stalls-$way.log"
 		grep 'pc-sampling: ' "$folder/stalls-$way.log" | sed -n '1,6p;$p'
+		grep 'pc-sampling: context.*left' "$folder/stalls-$way.log" | tail -3
 		grep 'pc-sampling: names' "$folder/stalls-$way.log"
 	done
 	# Windows, modules that come and go, PyTorch: nothing may crash or hang.

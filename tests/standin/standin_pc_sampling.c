@@ -74,6 +74,15 @@ static struct sampled *find(CUcontext handle)
 
 /* --- the program --- */
 
+static void give(struct sampled *c, CUpti_PCSamplingData *out);
+
+/* What is in hand when a module is unloaded goes into the client's buffer. Under the lock. */
+static void end_range(struct sampled *c)
+{
+	if (c->rest->totalNumPcs == 0)
+		give(c, c->rest);
+}
+
 static void call_module(CUcontext context, CUpti_CallbackId id)
 {
 	CUpti_ModuleResourceData module = { 1, sizeof(cubin), (const char *)cubin };
@@ -119,6 +128,8 @@ void pc_sampling_launch(CUcontext context, const char *symbol)
 		unloads = every && launches % every == 0;
 		loads = !is_loaded || unloads;
 		is_loaded = true;
+		if (unloads)
+			end_range(c);
 	}
 	pthread_mutex_unlock(&lock);
 	if (unloads)
@@ -247,7 +258,7 @@ cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConfigurationInfoParams
 	for (size_t i = 0; r == CUPTI_SUCCESS && i < p->numAttributes; i++)
 		r = set(c, &p->pPCSamplingConfigurationInfo[i]);
 	if (r == CUPTI_SUCCESS)
-		c->configured = true;
+		c->configured = c->rest != NULL;
 	pthread_mutex_unlock(&lock);
 	return r;
 }
@@ -353,8 +364,8 @@ EXPORT CUptiResult cuptiPCSamplingDisable(CUpti_PCSamplingDisableParams *p)
 	FAULT(STANDIN_PCSamplingDisable);
 	pthread_mutex_lock(&lock);
 	c = find(p->ctx);
-	if (c && c->configured && c->rest)
-		give(c, c->rest);
+	if (c && c->configured)
+		end_range(c);
 	if (c)
 		*c = (struct sampled){ 0 };
 	pthread_mutex_unlock(&lock);

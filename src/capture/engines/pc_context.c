@@ -336,6 +336,14 @@ static void add_pc(struct pc_context *c, const CUpti_PCSamplingPCData *pc)
 	}
 }
 
+static void empty(CUpti_PCSamplingData *d)
+{
+	d->totalSamples = d->droppedSamples = d->nonUsrKernelsTotalSamples = 0;
+	d->totalNumPcs = d->remainingNumPcs = 0;
+	d->hardwareBufferFull = 0;
+}
+
+/* Takes what is in a buffer of CUPTI's, which is empty then. */
 static void add_data(struct pc_context *c, CUpti_PCSamplingData *d, struct pc_reading *r)
 {
 	size_t count = MIN(d->totalNumPcs, PC_PCS);
@@ -344,20 +352,14 @@ static void add_data(struct pc_context *c, CUpti_PCSamplingData *d, struct pc_re
 		add_pc(c, &d->pPcData[i]);
 	r->total += d->totalSamples;
 	r->dropped += d->droppedSamples;
-	log_line("pc-sampling: context %u: %llu samples, %llu dropped, %llu not of the program, "
-		 "%zu PCs, "
-		 "%zu remain, %zu rows",
-		 c->id, (unsigned long long)d->totalSamples, (unsigned long long)d->droppedSamples,
+	log_line("pc-sampling: context %u, %s: %llu samples, %llu dropped, %llu not of the "
+		 "program, %zu PCs, %zu remain, %zu rows",
+		 c->id, d == &c->rest ? "left" : "read", (unsigned long long)d->totalSamples,
+		 (unsigned long long)d->droppedSamples,
 		 (unsigned long long)d->nonUsrKernelsTotalSamples, d->totalNumPcs,
 		 d->remainingNumPcs, c->samples.count);
 	names_done(d, count);
-}
-
-static void empty(CUpti_PCSamplingData *d)
-{
-	d->totalSamples = d->droppedSamples = d->nonUsrKernelsTotalSamples = 0;
-	d->totalNumPcs = d->remainingNumPcs = 0;
-	d->hardwareBufferFull = 0;
+	empty(d);
 }
 
 static CUptiResult get_data(struct pc_context *c, const struct cupti *cupti)
@@ -379,16 +381,18 @@ static void read_all(struct pc_context *c, const struct cupti *cupti, struct pc_
 {
 	for (unsigned i = 0; i < CALLS_MAX; i++) {
 		CUptiResult result = get_data(c, cupti);
+		bool more;
 
 		if (result != CUPTI_SUCCESS && result != CUPTI_ERROR_OUT_OF_MEMORY) {
+			log_line("pc-sampling: cuptiPCSamplingGetData: %d", (int)result);
 			c->failures++;
 			c->why = result;
 			return;
 		}
 		c->failures = 0;
+		more = c->now.remainingNumPcs && c->now.totalNumPcs;
 		add_data(c, &c->now, r);
-		if (result != CUPTI_SUCCESS || !c->now.remainingNumPcs || !c->now.totalNumPcs ||
-		    c->samples.count >= PC_ROWS_MAX)
+		if (result != CUPTI_SUCCESS || !more || c->samples.count >= PC_ROWS_MAX)
 			return;
 	}
 }
@@ -416,7 +420,14 @@ uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti)
 
 	begin_reading(c, &r);
 	read_all(c, cupti, &r);
+	if (pc_context_has_rest(c))
+		add_data(c, &c->rest, &r);
 	return end_reading(c, &r);
+}
+
+bool pc_context_has_rest(const struct pc_context *c)
+{
+	return c->rest.totalNumPcs != 0;
 }
 
 uint64_t pc_context_stop(struct pc_context *c, const struct cupti *cupti)
@@ -425,7 +436,8 @@ uint64_t pc_context_stop(struct pc_context *c, const struct cupti *cupti)
 
 	begin_reading(c, &r);
 	read_all(c, cupti, &r);
-	empty(&c->rest);
+	if (pc_context_has_rest(c))
+		add_data(c, &c->rest, &r);
 	vendor_enter("cuptiPCSamplingDisable");
 	disable(c, cupti);
 	vendor_leave();

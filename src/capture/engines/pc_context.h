@@ -3,8 +3,8 @@
  * many cycles of a multiprocessor, where a warp is and what it waits for.
  *
  * The order of the calls: cuptiPCSamplingEnable, the names of stall reasons, the configuration; then cuptiPCSamplingGetData again and
- * again, which waits for nothing that the GPU does; at last cuptiPCSamplingDisable, which leaves what came last in the buffer of the
- * configuration. Start and stop control (cuptiPCSamplingStart, …Stop) is not used: it is for ranges, of which each stop must be flushed.
+ * again, which waits for nothing that the GPU does; at last cuptiPCSamplingDisable. What CUPTI has in hand when a module is unloaded,
+ * and when sampling is disabled, it leaves in the buffer of the configuration. Start and stop control (cuptiPCSamplingStart, …Stop) is not used: it is for ranges, of which each stop must be flushed.
  *
  * CUPTI counts a sample under its reason, and once more under the reason's twin …_not_issued if the scheduler issued nothing in that
  * cycle. Here it counts once: under the twin, or else under the reason.
@@ -37,7 +37,7 @@ struct pc_context {
 	uint32_t indices[PC_REASONS_MAX];
 	bool enabled;
 	uint64_t since_ns; /* of the reading before */
-	CUpti_PCSamplingData now, rest; /* of GetData, and what Disable leaves */
+	CUpti_PCSamplingData now, rest; /* of GetData, and what CUPTI leaves */
 	void *memory;
 	VEC(struct pc_sample) samples;
 	uint64_t full; /* times that the hardware's buffer was */
@@ -54,6 +54,8 @@ CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, un
 uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti);
 /* The same, and ends sampling. */
 uint64_t pc_context_stop(struct pc_context *c, const struct cupti *cupti);
+/* Whether CUPTI has left something that a reading would take. */
+bool pc_context_has_rest(const struct pc_context *c);
 /* Frees what it has, and forgets it. */
 void pc_context_release(struct pc_context *c);
 

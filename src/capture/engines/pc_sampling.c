@@ -234,16 +234,18 @@ static void remove_context(const struct cupti *cupti, CUcontext handle)
 }
 
 /* PCs of a module mean something as long as it is loaded. A reading that is under way has them, too. */
-static void flush_module(const struct cupti *cupti, CUcontext handle)
+static void flush_module(const struct cupti *cupti, CUcontext handle, bool unloads)
 {
 	struct slot *s = find(handle);
 
 	if (s && claim(s)) {
-		if (atomic_load(&s->state) == SLOT_SAMPLED)
+		if (atomic_load(&s->state) == SLOT_SAMPLED &&
+		    (unloads || pc_context_has_rest(&s->context)))
 			pc_context_read(&s->context, cupti);
 		release(s);
 	}
-	pc_context_names_changed();
+	if (unloads)
+		pc_context_names_changed();
 }
 
 void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
@@ -264,9 +266,10 @@ void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		module = data->resourceDescriptor;
 		if (module)
 			pc_cubins_add(module->pCubin, module->cubinSize);
+		flush_module(cupti, data->context, false);
 		break;
 	case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
-		flush_module(cupti, data->context);
+		flush_module(cupti, data->context, true);
 		break;
 	default:
 		break;
