@@ -4,9 +4,7 @@
  * A sampler looks at one warp of a multiprocessor every period and says which instruction it is at and in which state: it issues
  * the instruction (selected), it could have but another warp did (not_selected), or it waits for something. The names are those of
  * metrics: smsp__pcsamp_warps_issue_stalled_<state>, and with _not_issued for the samples of cycles in which the scheduler issued no
- * instruction of any warp. NVIDIA's documents define the samples of a state to include them (CUpti_ActivityPCSampling3: "samples …
- * includes latencySamples"): a sample is counted by the name of its state, and its twin says of a part of them that the wait was
- * hidden by no other warp.
+ * instruction of any warp: those waits were hidden by no other warp.
  */
 #ifndef PITOT_ANALYSIS_STALL_REASONS_H
 #define PITOT_ANALYSIS_STALL_REASONS_H

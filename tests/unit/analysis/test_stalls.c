@@ -202,6 +202,34 @@ static void added_up(void **state)
 	analyzed_release(&a);
 }
 
+/* The same rows in a recording whose readings say that twins are samples of their own: that is so for any choice. */
+static void twins_apart(void **state)
+{
+	struct report_options o = WITH_LINES;
+	struct maker *m = begin(*state, 100);
+	struct analyzed a;
+
+	add_sample(m, 1, 5, "k", 16, MEMORY, 20);
+	add_sample(m, 1, 5, "k", 16, MEMORY "_not_issued", 40);
+	add_sample(m, 1, 5, "k", 16, REASON("selected"), 30);
+	add_sample(m, 2, 5, "k", 16, MEMORY "_not_issued", 7);
+	add_reading(m, 1, 1000, 95, 2, 3);
+	add_reading(m, 2, 2000, 7, 0, 0);
+	maker_close(m, 9000);
+	analyze(&a, *state, o);
+	check_sums(&a.report);
+	assert_int_equal(a.report.stalls->samples, 97);
+	assert_int_equal(a.report.stalls->not_issued, 47);
+	assert_int_equal(a.report.stalls->unaccounted, 0);
+	assert_int_equal(a.report.stalls->reasons[0].samples, 67);
+	analyzed_release(&a);
+	o.filter.since_ns = 2000;
+	analyze(&a, *state, o);
+	check_sums(&a.report);
+	assert_int_equal(a.report.stalls->samples, 7);
+	analyzed_release(&a);
+}
+
 static void lines_and_inlined_calls(void **state)
 {
 	struct maker *m = begin(*state, 100);
@@ -402,6 +430,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_of_reasons),
 		folder_test(added_up),
+		folder_test(twins_apart),
 		folder_test(lines_and_inlined_calls),
 		folder_test(files_of_the_recording),
 		folder_test(filters),
