@@ -27,24 +27,16 @@ static bool is_rest(const struct report_view *v, const void *row)
 	return !is_asked_for(v) && (const struct stall_place *)row - first >= KERNELS_SHOWN;
 }
 
+/* States by themselves: with --stalls only. */
+static bool is_short(const struct report_view *v, const void *row)
+{
+	(void)row;
+	return !is_asked_for(v);
+}
+
 static const char *not_issued_head(const struct report_view *v)
 {
 	return is_asked_for(v) && v->report->stalls->not_issued ? "not issued" : NULL;
-}
-
-static const char *reason_head(const struct report_view *v)
-{
-	return is_asked_for(v) ? "reason" : NULL;
-}
-
-static const char *share_head(const struct report_view *v)
-{
-	return is_asked_for(v) ? "share" : NULL;
-}
-
-static const char *words_head(const struct report_view *v)
-{
-	return is_asked_for(v) ? "its warps were" : NULL;
 }
 
 static void add_name(const struct report_view *v, const char *name, struct strbuf *out)
@@ -183,15 +175,10 @@ static void read_frame_function(const struct report_view *v, const void *row, st
 
 #define COUNT(member) MEMBER(struct stall_count, member)
 
-static const char *name_of(const struct stall_count *c)
-{
-	return c->what->name;
-}
-
 static void read_reason(const struct report_view *v, const void *row, struct value *out)
 {
 	(void)v;
-	strbuf_adds(&out->text, name_of(row));
+	strbuf_adds(&out->text, ((const struct stall_count *)row)->what->name);
 }
 
 static void read_words(const struct report_view *v, const void *row, struct value *out)
@@ -213,14 +200,13 @@ static void read_is_wait(const struct report_view *v, const void *row, struct va
 }
 
 static const struct field reason_fields[] = {
-	FIELD(NULL, NULL, SHARE, COUNT(samples), WHOLE(struct stalls, samples),
-	      .head_of = share_head),
-	FIELD("reason", NULL, TEXT, .value = read_reason, .head_of = reason_head, LEFT_COLUMN),
-	FIELD("text", NULL, TEXT, .value = read_words, .head_of = words_head, FLEXIBLE_COLUMN),
+	FIELD(NULL, "share", SHARE, COUNT(samples), WHOLE(struct stalls, samples)),
+	FIELD("reason", "reason", TEXT, .value = read_reason, LEFT_COLUMN),
+	FIELD("text", "its warps were", TEXT, .value = read_words, FLEXIBLE_COLUMN),
 	FIELD("wait", NULL, FLAG, .value = read_is_wait),
 	FIELD("samples", NULL, COUNT, COUNT(samples)),
 	FIELD("not_issued", NULL, COUNT, COUNT(not_issued)),
-	FIELD("advice", NULL, TEXT, .value = read_advice, ),
+	FIELD("advice", NULL, TEXT, .value = read_advice),
 };
 
 /* What a place has of a reason; all about the reason itself is in the list of all of them. */
@@ -312,7 +298,8 @@ static const struct field fields[] = {
 	FIELD("without_code", NULL, COUNT, STALLS(codeless), .when = has_lines, .null = true),
 	LIST("kernels", ITEMS(struct stalls, kernels.items, kernels.count), kernel_fields,
 	     .ends = is_rest),
-	LIST("reasons", ITEMS(struct stalls, reasons, reason_count), reason_fields),
+	LIST("reasons", ITEMS(struct stalls, reasons, reason_count), reason_fields,
+	     .ends = is_short),
 	LIST("lines", ITEMS(struct stalls, lines.items, lines.count), line_fields),
 	LIST("instructions", ITEMS(struct stalls, instructions.items, instructions.count),
 	     instruction_fields),
