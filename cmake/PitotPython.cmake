@@ -10,16 +10,24 @@ if(NOT Python3_Development.Module_FOUND)
 	return()
 endif()
 
-add_library(pitot_python MODULE ${PROJECT_SOURCE_DIR}/python/read_module.c)
-pitot_settings(pitot_python PRIVATE)
-target_include_directories(pitot_python SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
-target_link_libraries(pitot_python PRIVATE pitotread)
 set(suffix .abi3.so)
 if(Python3_SOABI MATCHES "^cpython-[0-9]+t")
 	set(suffix .${Python3_SOABI}.so) # free-threaded: no limited API
 endif()
-set_target_properties(pitot_python PROPERTIES PREFIX "" OUTPUT_NAME _read SUFFIX ${suffix} INSTALL_RPATH "$ORIGIN"
-	LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/pitot)
+# python/<name>_module.c is pitot._<name>.
+foreach(name read record)
+	add_library(pitot_python_${name} MODULE ${PROJECT_SOURCE_DIR}/python/${name}_module.c)
+	pitot_settings(pitot_python_${name} PRIVATE)
+	target_include_directories(pitot_python_${name} SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
+	set_target_properties(pitot_python_${name} PROPERTIES PREFIX "" OUTPUT_NAME _${name} SUFFIX ${suffix} INSTALL_RPATH "$ORIGIN"
+		LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/pitot)
+	add_dependencies(python_package pitot_python_${name})
+	install(TARGETS pitot_python_${name} LIBRARY DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
+endforeach()
+target_link_libraries(pitot_python_read PRIVATE pitotread)
+target_include_directories(pitot_python_record PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(pitot_python_record PRIVATE pitot_schema ${CMAKE_DL_LIBS}) # it finds the recorder itself
+target_link_options(pitot_python_record PRIVATE -Wl,--exclude-libs,ALL)
 
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/pitot/*.py ${PROJECT_SOURCE_DIR}/python/pitot/*.pyi
 	${PROJECT_SOURCE_DIR}/python/pitot/py.typed)
@@ -28,12 +36,11 @@ foreach(source IN LISTS sources)
 	get_filename_component(name ${source} NAME)
 	file(CREATE_LINK ${source} ${CMAKE_BINARY_DIR}/python/pitot/${name} SYMBOLIC)
 endforeach()
-file(CREATE_LINK ${CMAKE_BINARY_DIR}/pitot ${CMAKE_BINARY_DIR}/python/pitot/pitot SYMBOLIC)
-
-add_dependencies(python_package pitot_python)
+foreach(name pitot libpitot.so)
+	file(CREATE_LINK ${CMAKE_BINARY_DIR}/${name} ${CMAKE_BINARY_DIR}/python/pitot/${name} SYMBOLIC)
+endforeach()
 
 # A wheel has no symbolic links, so each library has the name that it is looked for by.
-install(TARGETS pitot_python LIBRARY DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:pitot_cli> DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES $<TARGET_FILE:pitot_preload> DESTINATION pitot COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES $<TARGET_FILE:pitot> DESTINATION pitot RENAME libpitot.so COMPONENT python EXCLUDE_FROM_ALL)

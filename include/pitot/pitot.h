@@ -94,11 +94,15 @@ struct pitot_session;
 /*
  * Starts a recording of this process: as often as you like, several at a time, beside that of `pitot record`. NULL as options: the
  * environment and the configuration file alone. Takes milliseconds, with CUDA those that CUPTI needs. What happens from the
- * return on is in it. NULL: it cannot be started, or recording is switched off (PITOT_DISABLED).
+ * return on is in it. NULL: it cannot be started, or recording is switched off (PITOT_DISABLED); errno says which: the latter is
+ * ECANCELED.
  *
  * In the child of a fork nothing is recorded until it starts a recording of its own.
  */
 PITOT_API struct pitot_session *pitot_start(const struct pitot_options *options);
+
+/* The absolute path of its folder. Valid until pitot_stop. */
+PITOT_API const char *pitot_path(const struct pitot_session *session);
 
 /*
  * Ends it in order and frees it: everything up to here is on disk. Takes milliseconds, beside other recordings a quarter of a second;

@@ -37,7 +37,43 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Error", "FileError", "FormatError", "Recording", "Table", "UsageError", "open"]
+    from pitot._record import external_pop, external_push, mark
+    from pitot._recorder import Running, Scope, counter, gauge, record, scope, start, steps
+
+__all__ = [
+    "Error",
+    "FileError",
+    "FormatError",
+    "Recording",
+    "Running",
+    "Scope",
+    "Table",
+    "UsageError",
+    "counter",
+    "external_pop",
+    "external_push",
+    "gauge",
+    "mark",
+    "open",
+    "record",
+    "scope",
+    "start",
+    "steps",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What records is imported, and the recorder loaded, when it is asked for."""
+    import importlib
+
+    if name in ("gpufl", "torch"):
+        return importlib.import_module(f"pitot.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'pitot' has no attribute {name!r}")
+    value = getattr(importlib.import_module("pitot._recorder"), name)
+    globals()[name] = value
+    return value
+
 
 _KERNELS = (
     "pid device context stream start_ns end_ns duration_ns name full_name grid_x grid_y grid_z block_x block_y block_z "

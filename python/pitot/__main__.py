@@ -6,9 +6,12 @@ import os
 import sys
 
 
+def program() -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")
+
+
 def main() -> None:
-    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")
-    os.execv(program, ["pitot", *sys.argv[1:]])
+    os.execv(program(), ["pitot", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

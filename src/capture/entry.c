@@ -1,6 +1,8 @@
 /* entry.c: the only functions that libpitot.so exports. */
 #include "pitot/pitot.h"
 
+#include <errno.h>
+
 #include "base/compiler.h"
 #include "capture/nvtx/nvtx_source.h"
 #include "capture/program.h"
@@ -56,7 +58,16 @@ EXPORT const char *pitot_error(void)
 
 EXPORT struct pitot_session *pitot_start(const struct pitot_options *options)
 {
-	return program_start(options, no_failure());
+	struct pitot_session *session = program_start(options, no_failure());
+
+	if (!session)
+		errno = -failure.code;
+	return session;
+}
+
+EXPORT const char *pitot_path(const struct pitot_session *session)
+{
+	return program_path(session);
 }
 
 EXPORT int pitot_stop(struct pitot_session *session)

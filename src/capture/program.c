@@ -360,6 +360,11 @@ struct pitot_session *program_start(const struct pitot_options *options, struct 
 	return p;
 }
 
+const char *program_path(const struct pitot_session *session)
+{
+	return session->directory;
+}
+
 void program_stop(struct pitot_session *session)
 {
 	struct error unused;

@@ -18,6 +18,7 @@ int program_settings(const struct pitot_options *options, bool own, struct setti
 
 /* As pitot_start; *e says why not. */
 struct pitot_session *program_start(const struct pitot_options *options, struct error *e) MUST_USE;
+const char *program_path(const struct pitot_session *session);
 void program_stop(struct pitot_session *session);
 int program_flush(struct error *e) MUST_USE;
 int program_init(const struct pitot_options *options, struct error *e) MUST_USE;

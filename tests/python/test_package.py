@@ -1,5 +1,4 @@
 """The Python package against the command line: same rows, same numbers, same words."""
-import doctest
 import gc
 import importlib
 import json
@@ -320,9 +319,14 @@ def test_a_wheel_has_everything(source, environment, path, tmp_path):
     assert said == f"pitot {wheel.name.split('-')[1]}\n"
 
 
-def test_examples_work(package, train, source):
-    flags = doctest.ELLIPSIS
-    names = {"recording": str(train)}
-    for result in (doctest.testmod(package, extraglobs=names, optionflags=flags),
-                   doctest.testfile(str(source / "docs/python-package.md"), module_relative=False, globs=names, optionflags=flags)):
-        assert result.attempted > 5 and not result.failed
+def test_examples_work(folder, train, source, environment, tmp_path):
+    code = """
+import doctest, sys, pitot
+flags, names = doctest.ELLIPSIS, {"recording": sys.argv[1]}
+for result in (doctest.testmod(pitot, extraglobs=names, optionflags=flags),
+               doctest.testfile(sys.argv[2], module_relative=False, globs=names, optionflags=flags)):
+    assert result.attempted > 5 and not result.failed
+"""
+    result = subprocess.run([sys.executable, "-c", code, train, source / "docs/python-package.md"], cwd=tmp_path, capture_output=True,
+                            text=True, env={**environment, "PYTHONPATH": str(folder), "PITOT_OPTIONS": "cuda=0"})
+    assert result.returncode == 0, result.stdout + result.stderr

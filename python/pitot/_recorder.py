@@ -1,0 +1,300 @@
+"""Recordings that this process makes of itself, and what it says in them: what ``pitot`` has of it, imported when asked for."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import Generic, TypeVar
+
+from pitot import _record
+from pitot._read import Error, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
+    from types import TracebackType
+    from typing import Any, Callable, Iterable, Iterator, Optional, TypedDict, Union
+
+    from typing_extensions import Literal, Unpack
+
+    from pitot import Recording
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+    Path = Union[str, PathLike[str]]
+
+    class Settings(TypedDict, total=False):
+        """The fields of ``struct pitot_options`` (docs/embed.md). None is "not given"; 0 of a time or a size is none."""
+
+        app_name: Optional[str]
+        log_path: Optional[Path]
+        config_file: Optional[Path]
+        enabled: Optional[bool]
+        engine: Optional[Literal["monitor", "trace", "pc-sampling", "sass-metrics", "range-profiler", "pm-sampling", "deep"]]
+        delay_ns: Optional[int]
+        duration_ns: Optional[int]
+        graphs: Optional[Literal["launch", "auto", "node"]]
+        api: Optional[Literal["launches", "all"]]
+        stacks: Optional[Literal["none", "native", "python", "all"]]
+        sync: Optional[bool]
+        memory: Optional[bool]
+        counters_ns: Optional[int]
+        own_profiler: Optional[Literal["keep", "share"]]
+        system: Optional[Literal["basic", "all"]]
+        max_bytes: Optional[int]
+
+
+Item = TypeVar("Item")
+
+
+def decorated(function: Function, around: Callable[[], Any]) -> Function:
+    """The function within what ``around()`` makes for each call."""
+    import functools
+    import inspect
+
+    for is_such in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction):
+        if is_such(function):
+            raise UsageError(
+                f"{function.__qualname__} is async or a generator, whose call ends before its body runs: use `with` in its body"
+            )
+
+    @functools.wraps(function)
+    def within(*args: Any, **keywords: Any) -> Any:
+        with around():
+            return function(*args, **keywords)
+
+    return within  # type: ignore[return-value]
+
+
+# --- recordings ---
+
+
+class Report(str):
+    """A report as text, which a notebook shows as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f'<pre style="line-height: 1.2">{html.escape(self)}</pre>'
+
+
+class Running:
+    """A recording that this process makes of itself, until stop()."""
+
+    #: Absolute path of the recording; None: recording is switched off (PITOT_DISABLED), and nothing is recorded.
+    path: Optional[str]
+
+    def __init__(self, path: Optional[Path], settings: Settings) -> None:
+        started = _record.start(path, dict(settings))
+        self.path = None
+        if started:
+            _sessions[self], self.path = started
+
+    def __repr__(self) -> str:
+        return f"<pitot.Running {self.path!r}{'' if self in _sessions else ', ended'}>"
+
+    def stop(self) -> None:
+        """Ends it: everything up to here is on disk. Does nothing the second time, and in the child of a fork."""
+        session = _sessions.pop(self, None)
+        if session:
+            _record.stop(session)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.stop()
+
+    def flush(self) -> None:
+        """What was recorded so far is on disk when it returns; of GPU work, what has ended."""
+        _record.flush()
+
+    def _readable(self) -> str:
+        if self.path is None:
+            raise Error("nothing was recorded: recording is switched off, by PITOT_DISABLED or a setting")
+        if self in _sessions:
+            self.flush()
+        return self.path
+
+    def open(self) -> Recording:
+        """Opens it for reading; while it runs: what was recorded so far."""
+        from pitot import open
+
+        return open(self._readable())
+
+    def report(self) -> Report:
+        """What ``pitot report`` says. Printed in a script; an interpreter and a notebook show what is returned."""
+        import subprocess
+
+        from pitot.__main__ import program
+
+        command = [program(), "report", "--no-pager", "-q", self._readable()]
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+        if said.returncode != 0:
+            raise Error(said.stderr.strip().replace("pitot report: error: ", "", 1))
+        report = Report(said.stdout)
+        if not hasattr(sys, "ps1"):
+            print(report, end="")
+        return report
+
+
+#: Of each recording that runs; who takes one out ends it.
+_sessions: dict[Running, object] = {}
+
+
+@atexit.register
+def _stop_all() -> None:
+    for running in list(_sessions):
+        running.stop()
+
+
+def start(path: Optional[Path] = None, **settings: Unpack[Settings]) -> Running:
+    """Starts a recording, into a new folder. Without a path it is NAME-DATE-TIME.pitot in the current one."""
+    return Running(path, settings)
+
+
+class record:
+    """A recording of a block or of a function: ``with pitot.record() as rec:``, ``@pitot.record()``. Arguments: see start()."""
+
+    def __init__(self, path: Optional[Path] = None, **settings: Unpack[Settings]) -> None:
+        _record.check(dict(settings))
+        self._path, self._settings = path, settings
+        self._running: Optional[Running] = None
+
+    def __enter__(self) -> Running:
+        if self._running:
+            raise UsageError("this is recording already: call pitot.record() again for another")
+        self._running = Running(self._path, self._settings)
+        return self._running
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        running, self._running = self._running, None
+        if running:
+            running.stop()
+
+    def __call__(self, function: Function) -> Function:
+        return decorated(function, lambda: Running(self._path, self._settings))
+
+
+# --- scopes ---
+
+
+@_record.scope_class
+class Scope(_record.Scope):
+    """A named span of a thread, made by ``scope(name)``. It serves again and again, within itself, and all threads."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Function) -> Function:
+        return decorated(function, lambda: self)
+
+    def iterate(self, repeat: int, warmup: int = 0) -> Iterator[int]:
+        """A benchmark: one scope, in which the body runs ``warmup`` times, which do not count, and ``repeat`` times."""
+        if not (0 <= repeat < 2**32 and 0 <= warmup < 2**32):
+            raise UsageError(f"repeat={repeat}, warmup={warmup}: a body runs from 0 to 2^32 - 1 times")
+        return self._iterate(repeat, warmup)
+
+    def _iterate(self, repeat: int, warmup: int) -> Iterator[int]:
+        self.begin_runs(repeat, warmup)
+        try:
+            yield from range(warmup + repeat)
+        finally:
+            _record.scope_end()
+
+
+scope: Callable[[str], Scope] = _record.scope
+mark = _record.mark
+external_push = _record.external_push
+external_pop = _record.external_pop
+
+
+class counter:
+    """A sum of the program's own, such as tokens. The same name is the same counter."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, name: str, unit: str = "", description: str = "") -> None:
+        self._number = _record.counter(name, unit, description)
+
+    def add(self, by: int = 1) -> None:
+        """Adds to the sum, from any thread. Nothing is added while nothing is recorded."""
+        _record.counter_add(self._number, by)
+
+
+class gauge:
+    """A value of the program's own, such as a loss or the length of a queue."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, name: str, unit: str = "", description: str = "") -> None:
+        self._number = _record.counter(name, unit, description)
+
+    def set(self, value: float) -> None:
+        """Records the value as it is now."""
+        _record.gauge(self._number, value)
+
+
+# --- training loops ---
+
+
+class steps(Generic[Item]):
+    """The items of a training loop: ``wait`` and ``warmup`` steps are not recorded, then ``active`` ones are, and so on.
+
+    Each step, the loop's body, is a scope "step". Each cycle has a recording of its own; ``repeat`` says how many there are
+    (0: until the items end). ``path`` is that of the only one; of several, "train.pitot" makes train-1.pitot, train-2.pitot.
+    Other arguments are those of start(). ``recordings`` has the recordings.
+    """
+
+    def __init__(
+        self,
+        iterable: Iterable[Item],
+        *,
+        wait: int = 0,
+        warmup: int = 0,
+        active: int = 1,
+        repeat: int = 0,
+        path: Optional[Path] = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        if min(wait, warmup, repeat) < 0 or active < 1:
+            raise UsageError(f"wait={wait}, warmup={warmup}, active={active}, repeat={repeat}: active is 1 at least, others 0")
+        _record.check(dict(settings))
+        self._iterable, self._settings, self._path = iterable, settings, path
+        self._before, self._cycle, self._repeat = wait + warmup, wait + warmup + active, repeat
+        self.recordings: list[Running] = []
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
+    def _start(self) -> Running:
+        path = self._path
+        if path is not None and self._repeat != 1:
+            stem, suffix = os.path.splitext(os.fspath(path))
+            path = f"{stem}-{len(self.recordings) + 1}{suffix}"
+        running = Running(path, self._settings)
+        self.recordings.append(running)
+        return running
+
+    def __iter__(self) -> Iterator[Item]:
+        running: Optional[Running] = None
+        step = scope("step")
+        try:
+            for number, item in enumerate(self._iterable):
+                at = number % self._cycle
+                if at == self._before and (not self._repeat or len(self.recordings) < self._repeat):
+                    running = self._start()
+                with step:
+                    yield item
+                if running and at == self._cycle - 1:
+                    running.stop()
+                    running = None
+        finally:
+            if running:
+                running.stop()

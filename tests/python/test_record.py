@@ -1,0 +1,454 @@
+"""Recordings that a Python program makes of itself. Each program runs with the oldest and the newest CPython, some with all of them."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from pythons import interpreters, label, some
+from waiting import PATIENCE
+
+# The extension modules are of the limited API; a free-threaded CPython needs its own.
+PYTHONS = [one for one in interpreters() if one["version"] >= [3, 9] and not one["free_threaded"]]
+EVERY = pytest.mark.parametrize("python", PYTHONS, ids=label)
+SOME = pytest.mark.parametrize("python", some(PYTHONS), ids=label)
+
+
+@pytest.fixture(scope="session")
+def folder(plain):
+    if not list((plain / "python/pitot").glob("_record.*.so")):
+        pytest.skip("the package was not built: no Python.h (python3-dev)")
+    return plain / "python"
+
+
+@pytest.fixture
+def run(folder, environment, tmp_path):
+    """What a program prints as JSON: run("print(json.dumps(1))")."""
+
+    def run(code, python=None, wrap=(), status=0, stdin=None, **variables):
+        path = tmp_path / "program.py"
+        path.write_text("import json, os, sys, pitot\n" + textwrap.dedent(code))
+        command = [*wrap, python["path"] if python else sys.executable, path]
+        result = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, input=stdin,
+                                env={**environment, "PYTHONPATH": str(folder), "PITOT_OPTIONS": "cuda=0", **variables})
+        assert result.returncode == status, result.stdout + result.stderr
+        return json.loads(result.stdout) if result.stdout and not status else result
+
+    return run
+
+
+@pytest.fixture
+def rows(plain, environment):
+    def view(recording, table):
+        text = subprocess.run([plain / "pitot", "view", recording, table, "--json"], env=environment, check=True, capture_output=True,
+                              text=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    return view
+
+
+@pytest.fixture
+def spans(rows):
+    """Scopes and marks as a program says them: "outer( inner( ) mark )"."""
+
+    def spans(recording):
+        forms = {"push": "{message}(", "pop": ")", "mark": "{message}"}
+        return " ".join(forms[row["kind"]].format(**row) for row in rows(recording, "nvtx"))
+
+    return spans
+
+
+def state(recording):
+    return json.loads((recording / "recording.json").read_text())["state"]
+
+
+@EVERY
+def test_a_block_is_recorded(run, rows, spans, tmp_path, python):
+    """Again and again, several at once, with all that a program says."""
+    said = run("""
+        tokens, loss = pitot.counter("tokens", "tokens", "seen"), pitot.gauge("loss")
+        paths = []
+        for i in range(2):
+            with pitot.record("step-%d.pitot" % i, app_name="train", graphs="launch", counters_ns=0) as rec:
+                with pitot.scope("outer"), pitot.scope("inner"):
+                    tokens.add(40)
+                    tokens.add()
+                with pitot.record() as second, pitot.scope("both"):
+                    loss.set(0.25)
+                pitot.mark("a mark")
+            paths += [rec.path, second.path]
+        with pitot.scope("outside"):
+            pass
+        print(json.dumps(paths))
+        """, python)
+    assert [os.path.dirname(path) for path in said] == [str(tmp_path)] * 4
+    assert said[0::2] == [str(tmp_path / f"step-{i}.pitot") for i in range(2)]
+    for path in map(tmp_path.joinpath, said[0::2]):
+        assert spans(path) == "outer( inner( ) ) both( ) a mark"
+        assert state(path) == "ended" and json.loads((path / "recording.json").read_text())["name"] == "train"
+        values = {row["counter"]: row["value"] for row in rows(path, "counter_sample")}
+        assert values["loss"] == 0.25 and values["tokens"] in (41, 82)
+        settings, = [row["got"] for row in rows(path, "capability") if row["name"] == "settings"]
+        assert settings == "graphs=launch (code), counters=off (code)"
+    for path in map(tmp_path.joinpath, said[1::2]):
+        assert spans(path) == "both( )" and state(path) == "ended"
+
+
+@SOME
+def test_however_a_block_ends(run, spans, tmp_path, python):
+    """An exception, KeyboardInterrupt, a function: the recording is complete."""
+    said = run("""
+        import signal
+        seen = []
+        for name, end in ("error", lambda: 1 / 0), ("interrupt", lambda: signal.raise_signal(signal.SIGINT)):
+            try:
+                with pitot.record(name), pitot.scope(name):
+                    end()
+            except (ZeroDivisionError, KeyboardInterrupt) as e:
+                seen.append(type(e).__name__)
+
+        @pitot.record(app_name="f")
+        @pitot.scope("in f")
+        def f(a, *, b):
+            "What f does."
+            return a + b
+
+        seen += [f(1, b=2), f(3, b=4), f.__name__, f.__doc__]
+        print(json.dumps(seen))
+        """, python)
+    assert said == ["ZeroDivisionError", "KeyboardInterrupt", 3, 7, "f", "What f does."]
+    assert [spans(tmp_path / name) for name in ("error", "interrupt")] == ["error( )", "interrupt( )"]
+    of_f = list(tmp_path.glob("f-*.pitot"))
+    assert [spans(path) for path in of_f] == ["in f( )"] * 2
+    assert {state(path) for path in [*of_f, tmp_path / "error", tmp_path / "interrupt"]} == {"ended"}
+
+
+@SOME
+def test_the_process_ends_first(run, spans, tmp_path, python):
+    """What is still recorded when the interpreter ends is complete; after os._exit it is readable."""
+    run("""
+        pitot.start("kept.pitot")
+        rec = pitot.start("dropped.pitot")
+        del rec
+        pitot.scope("open").__enter__()
+        sys.exit(3)
+        """, python, status=3)
+    assert [(spans(tmp_path / name), state(tmp_path / name)) for name in ("kept.pitot", "dropped.pitot")] == [("open(", "ended")] * 2
+    run("""
+        rec = pitot.start("left.pitot")
+        with pitot.scope("before"):
+            pass
+        rec.flush()
+        os._exit(4)
+        """, python, status=4)
+    assert spans(tmp_path / "left.pitot") == "before( )" and state(tmp_path / "left.pitot") == "recording"
+
+
+@SOME
+def test_a_fork_within(run, rows, spans, tmp_path, python):
+    """The child records nothing, whichever way it ends, until it starts a recording of its own; the parent's goes on."""
+    run("""
+        with pitot.record("parent.pitot") as rec:
+            for way in "leave", "exit", "own":
+                pid = os.fork()
+                if not pid:
+                    with pitot.scope("in child"):
+                        pass
+                    if way == "leave":
+                        break
+                    if way == "exit":
+                        rec.stop()
+                        sys.exit(0)
+                    with pitot.record("child.pitot") as own, pitot.scope("of child"):
+                        own.flush()
+                        os._exit(0)
+                assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            else:
+                with pitot.scope("after"):
+                    pass
+        """, python)
+    assert spans(tmp_path / "parent.pitot") == "after( )" and state(tmp_path / "parent.pitot") == "ended"
+    assert len({row["pid"] for row in rows(tmp_path / "parent.pitot", "process")}) == 1
+    assert spans(tmp_path / "child.pitot") == "of child("
+
+
+@SOME
+def test_after_it(run, tmp_path, pitot, python):
+    """path, open() and report(), of a recording that runs, too; the interpreter shows a report, a script prints it."""
+    said = run("""
+        import contextlib, io
+        rec = pitot.start("a.pitot")
+        with pitot.scope("first"):
+            pass
+        running = rec.open().tables["nvtx"], repr(rec).endswith("a.pitot'>")
+        with pitot.scope("second"):
+            pass
+        rec.stop()
+        rec.stop()
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            report = rec.report()
+            sys.ps1 = ">>> "
+            again = rec.report()
+        print(json.dumps([running, rec.open().tables["nvtx"], repr(rec), out.getvalue(), report, repr(again), again._repr_html_()]))
+        """, python)
+    command = pitot("report", tmp_path / "a.pitot").stdout
+    assert said[:2] == [[2, True], 4] and said[2].endswith("a.pitot', ended>")
+    assert "second" in command and said[3:6] == [command] * 3
+    assert said[6].startswith("<pre") and "second" in said[6]
+
+
+@SOME
+def test_mistakes(run, tmp_path, python):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/file").touch()
+    said = run("""
+        def say(f):
+            try:
+                f()
+            except Exception as e:
+                return "%s: %s" % (type(e).__name__, e)
+            return "nothing"
+
+        def twice():
+            rec = pitot.record("twice.pitot")
+            with rec, rec:
+                pass
+
+        async def coroutine():
+            pass
+
+        def generator():
+            yield
+
+        print(json.dumps([say(f) for f in (
+            lambda: pitot.record(stcks="all"),
+            lambda: pitot.record(zzz=None),
+            lambda: pitot.start(stacks="pyton"),
+            lambda: pitot.start(stacks=1),
+            lambda: pitot.start(sync=1),
+            lambda: pitot.start(max_bytes=1.5),
+            lambda: pitot.start(counters_ns=-1),
+            lambda: pitot.start(counters_ns=2 ** 64),
+            lambda: pitot.start(3),
+            lambda: pitot.start("full"),
+            lambda: pitot.start("/sys/none.pitot"),
+            lambda: pitot.start("no/parent"),
+            lambda: pitot.start("x", config_file="none.json"),
+            twice,
+            lambda: pitot.scope("x")(coroutine),
+            lambda: pitot.record()(generator),
+            lambda: pitot.scope(3),
+            lambda: pitot.scope([]),
+            lambda: pitot.mark(3),
+            lambda: pitot.scope("x").iterate(-1),
+            lambda: pitot.external_push(8, 1),
+            lambda: pitot.recrd,
+            lambda: pitot.start().stop(),
+        )] + [pitot.external_push(0, 1), pitot.external_pop(0)]))
+        """, python)
+    expected = """
+        TypeError: a recording has no setting 'stcks', did you mean 'stacks'?
+        TypeError: a recording has no setting 'zzz'; docs/embed.md has all of them
+        UsageError: stacks takes none, native, python or all, not 'pyton'
+        TypeError: stacks is a str, not 1
+        TypeError: sync is True or False, not 1
+        TypeError: max_bytes is an int, not 1.5
+        UsageError: counters_ns is from 0 to 2^64 - 1, not -1
+        UsageError: counters_ns is from 0 to 2^64 - 1, not 18446744073709551616
+        TypeError: expected str, bytes or os.PathLike object, not int
+        FileError: 'full' is not empty; name a new folder
+        FileError: cannot create '/sys/none.pitot': Operation not permitted
+        FileError: cannot create 'no/parent': its parent folder does not exist: No such file or directory
+        """
+    assert said[:12] == textwrap.dedent(expected).strip().splitlines()
+    assert said[12].startswith("FileError: ") and "none.json" in said[12]
+    assert said[13:20] == [
+        "UsageError: this is recording already: call pitot.record() again for another",
+        "UsageError: coroutine is async or a generator, whose call ends before its body runs: use `with` in its body",
+        "UsageError: generator is async or a generator, whose call ends before its body runs: use `with` in its body",
+        "TypeError: the name of a scope is a str, not 3", "TypeError: unhashable type: 'list'",
+        "TypeError: the text of a mark is a str, not 3",
+        "UsageError: repeat=-1, warmup=0: a body runs from 0 to 2^32 - 1 times"]
+    assert said[20:] == ["UsageError: 8 is no kind of external number: they are 0 to 7",
+                         "AttributeError: module 'pitot' has no attribute 'recrd'", "nothing", False, None]
+
+
+def test_settings_are_those_of_c(source):
+    """Each field of struct pitot_options but for those that only C needs is a keyword, and nothing else."""
+    header = (source / "include/pitot/pitot.h").read_text()
+    struct = re.sub(r"/\*.*?\*/", "", header[header.index("struct pitot_options {"):header.index("/* --- recordings --- */")], flags=re.S)
+    fields = {name for line in re.findall(r"^\t(?:const |enum |struct )*\w+ \*?([\w, ]+);", struct, re.M) for name in re.split(r",\s*", line)}
+    typed = re.search(r"class Settings.*?\n\n\n", (source / "python/pitot/_recorder.py").read_text(), re.S).group()
+    keywords = set(re.findall(r"^        (\w+): Optional", typed, re.M))
+    assert {"stacks", "memory", "log_path"} < keywords
+    assert fields - {"size", "directory", "log_context", "defaults"} == keywords
+
+
+def test_warnings_are_told(run, tmp_path):
+    """Of an engine that is still to come."""
+    said = run("""
+        import warnings
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            pitot.start("a.pitot", engine="deep").stop()
+            warnings.simplefilter("error")
+            try:
+                pitot.start("b.pitot", engine="deep")
+            except RuntimeWarning as e:
+                error = str(e)
+        print(json.dumps([[str(w.message) for w in seen], os.path.basename(seen[0].filename), error]))
+        """)
+    text = "engine deep is not there yet: recording with trace"
+    assert said == [[text], "program.py", text] and state(tmp_path / "b.pitot") == "ended"
+
+
+@SOME
+def test_switched_off(run, tmp_path, python):
+    """The program runs as if nothing was asked for."""
+    code = """
+        with pitot.record("a.pitot", enabled=%s) as rec, pitot.scope("x"):
+            path = rec.path
+        try:
+            rec.report()
+        except pitot.Error as e:
+            print(json.dumps([path, str(e)]))
+        """
+    expected = [None, "nothing was recorded: recording is switched off, by PITOT_DISABLED or a setting"]
+    assert run(code % True, python, PITOT_DISABLED="1") == run(code % False, python) == expected
+    assert not (tmp_path / "a.pitot").exists()
+
+
+def test_reading_loads_no_recorder(run):
+    code = """
+        before = [name for name in sys.modules if name.startswith("pitot")]
+        pitot.scope
+        print(json.dumps([before, "libpitot.so" in open("/proc/self/maps").read(), pitot._record.library()]))
+        """
+    before, loaded, (library, why) = run(code)
+    assert sorted(before) == ["pitot", "pitot._read"] and loaded and library.endswith("python/pitot/libpitot.so") and why == ""
+
+
+LIBRARY = """
+from pitot import _record
+pitot.scope("x")
+loaded = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "libpitot.so" in line}
+print(json.dumps([_record.library()[0], sorted(loaded)]))
+"""
+
+
+@pytest.mark.parametrize("cpu", ["--no-cpu", "--cpu"])
+def test_the_injected_recorder_is_used(run, folder, plain, spans, tmp_path, cpu):
+    """Under `pitot record` it is the one that it brings, loaded already (--cpu) or when CUDA starts, and not that of the package."""
+    other = tmp_path / "other place"
+    other.mkdir()
+    for name in ("libpitot.so", "libpitot-preload.so"):
+        shutil.copy(plain / name, other)
+    wrap = [plain / "pitot", "record", "-q", cpu, "-o", tmp_path / "rec", "--"]
+    code = LIBRARY + """
+with pitot.record("own.pitot"), pitot.scope("mine"):
+    pass
+"""
+    library, loaded = run(code, wrap=wrap, PITOT_LIBRARY=str(other / "libpitot.so"))
+    assert library == str(other / "libpitot.so") and loaded == [library]
+    assert spans(tmp_path / "own.pitot") == "mine( )"
+    assert run(LIBRARY)[0] == str(folder / "pitot/libpitot.so")
+
+
+def test_a_recorder_that_is_deleted_is_still_used(run, plain, tmp_path):
+    shutil.copy(plain / "libpitot.so", tmp_path / "libpitot.so.9")
+    library, loaded = run("""
+        import ctypes
+        ctypes.CDLL(os.path.abspath("libpitot.so.9"))
+        os.unlink("libpitot.so.9")
+        """ + textwrap.indent(LIBRARY, " " * 8))
+    assert library == str(tmp_path / "libpitot.so.9") and loaded == [f"{library} (deleted)"]
+
+
+def test_without_a_recorder(run, folder, source, tmp_path):
+    """As on another platform: what a program says of itself does nothing, and recording says why not."""
+    shutil.copytree(source / "python/pitot", tmp_path / "pitot")
+    for module in (folder / "pitot").glob("_re*.so"):
+        shutil.copy(module, tmp_path / "pitot")
+    for library in folder.parent.glob("libpitotread.so*"):
+        shutil.copy(library, tmp_path / "pitot")
+    code = """
+        with pitot.scope("x"):
+            pitot.mark("x")
+            pitot.counter("x").add(3)
+            pitot.gauge("y").set(3)
+        said = [list(pitot.scope("x").iterate(2, 1)), pitot.external_push(1, 1), pitot.external_pop(1)]
+        try:
+            pitot.start()
+        except pitot.Error as e:
+            said.append(str(e))
+        print(json.dumps(said))
+        """
+    said = run(code, PYTHONPATH=str(tmp_path))
+    assert said[:3] == [[0, 1, 2], False, None]
+    assert re.fullmatch(r"there is no recorder here \(cannot load '.*/pitot/libpitot.so': .*No such file or directory\); it runs on Linux "
+                        r"on x86-64, and comes with the package: `pip install .`", said[3])
+    # One that is older is the one that records here, all the same.
+    (tmp_path / "old.c").write_text("int pitot_start(void) { return 0; }")
+    subprocess.run(["cc", "-shared", tmp_path / "old.c", "-o", tmp_path / "pitot/libpitot.so"], check=True)
+    assert "libpitot.so' is an older recorder, without pitot_gauge); it runs" in run(code, PYTHONPATH=str(tmp_path))[3]
+
+
+@SOME
+def test_scopes(run, rows, spans, tmp_path, python):
+    said = run("""
+        import threading
+        with pitot.record("a.pitot"):
+            scope = pitot.scope("again")
+            with scope, scope:
+                pass
+            for i in pitot.scope("runs").iterate(repeat=2, warmup=1):
+                pitot.mark(str(i))
+            for i in pitot.scope("broken off").iterate(5):
+                break
+            pitot.scope.__doc__.index("named span")
+            with pitot.scope("no \\udc80 text \u00e9"):
+                pass
+            pitot._record.scope_end()
+            same = [pitot.scope("n%d" % i) for i in range(6000)]
+            try:
+                with scope:
+                    raise KeyError
+            except KeyError:
+                pitot.mark("outside")
+        with pitot.record("threads.pitot"):
+            def work():
+                for _ in range(100):
+                    with pitot.scope("outer"), scope:
+                        pass
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+        print(json.dumps([repr(type(scope)), pitot.scope("again") is scope, same[0] is pitot.scope("n0"), same[-1] is pitot.scope("n5999")]))
+        """, python)
+    assert said == ["<class 'pitot._recorder.Scope'>", True, True, False]
+    assert spans(tmp_path / "a.pitot") == ("again( again( ) ) runs( 0 1 2 ) broken off( ) no ? text \u00e9( ) again( ) outside")
+    runs, broken = [row for row in rows(tmp_path / "a.pitot", "nvtx") if row["payload_kind"] == "runs"]
+    assert runs["payload"] == 2 | 1 << 32 and broken["payload"] == 5
+    of_threads = rows(tmp_path / "threads.pitot", "nvtx")
+    assert len({row["thread"] for row in of_threads}) == 4
+    assert len([row for row in of_threads if row["message"] == "again" and row["level"] == 1]) == 400
+
+
+@EVERY
+def test_cpu_samples_have_python_frames(run, tmp_path, pitot, python):
+    run("""
+        import time
+        def burn():
+            end = time.process_time() + 0.4
+            while time.process_time() < end:
+                sum(i for i in range(500))
+        with pitot.record("a.pitot", stacks="all"):
+            burn()
+        """, python, PITOT_OPTIONS="cuda=0;cpu=499")
+    folded = pitot("flame", tmp_path / "a.pitot", "--format", "folded").stdout
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if "burn" in line) > 0
