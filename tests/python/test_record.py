@@ -452,3 +452,178 @@ def test_cpu_samples_have_python_frames(run, tmp_path, pitot, python):
         """, python, PITOT_OPTIONS="cuda=0;cpu=499")
     folded = pitot("flame", tmp_path / "a.pitot", "--format", "folded").stdout
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if "burn" in line) > 0
+
+
+# --- training loops ---
+
+
+@SOME
+def test_steps_record_what_is_active(run, spans, tmp_path, python):
+    said = run("""
+        def loop(steps, last=None):
+            seen = []
+            for i in steps:
+                pitot.mark(str(i))
+                seen.append(i)
+                if i == last:
+                    break
+            return seen, [os.path.basename(rec.path) for rec in steps.recordings]
+
+        with pitot.record("whole.pitot"):
+            cycles = loop(pitot.steps(range(11), wait=1, warmup=1, active=2, path="cycle.pitot"))
+        twice = pitot.steps(range(3), active=2, repeat=2, path="dir.d/twice")
+        os.mkdir("dir.d")
+        print(json.dumps([
+            cycles,
+            loop(pitot.steps(iter("abcdef"), wait=1, active=2, repeat=1, path="once.pitot", app_name="once")),
+            loop(pitot.steps([1, 2, 3, 4], wait=1, active=3, repeat=1, path="broken.pitot"), 3),
+            [loop(twice), loop(twice)], len(twice),
+            [repr(rec)[-8:] for rec in twice.recordings],
+        ]))
+        """, python)
+    assert said[0] == [list(range(11)), ["cycle-1.pitot", "cycle-2.pitot", "cycle-3.pitot"]]
+    assert said[1] == [list("abcdef"), ["once.pitot"]] and said[2] == [[1, 2, 3], ["broken.pitot"]]
+    assert said[3] == [[[0, 1, 2], ["twice-1", "twice-2"]], [[0, 1, 2], ["twice-1", "twice-2"]]] and said[4:] == [3, [", ended>"] * 2]
+    assert spans(tmp_path / "whole.pitot") == " ".join(f"step( {i} )" for i in range(11))
+    active = {"cycle-1.pitot": "23", "cycle-2.pitot": "67", "cycle-3.pitot": ["10"], "once.pitot": "bc", "broken.pitot": "23",
+              "dir.d/twice-1": "01", "dir.d/twice-2": "2"}
+    for name, marks in active.items():
+        assert spans(tmp_path / name) == " ".join(f"step( {mark} )" for mark in marks), name
+        assert state(tmp_path / name) == "ended"
+    assert json.loads((tmp_path / "once.pitot/recording.json").read_text())["name"] == "once"
+
+
+def test_an_exception_ends_steps(run, spans, tmp_path):
+    """The traceback keeps the loop alive; the interpreter's end ends the recording."""
+    said = run("""
+        for wrong in dict(active=0), dict(wait=-1), dict(stcks=1):
+            try:
+                pitot.steps([], **wrong)
+            except (pitot.UsageError, TypeError) as e:
+                print(e, file=sys.stderr)
+        for i in pitot.steps(range(9), active=4, path="a.pitot", repeat=1):
+            pitot.mark(str(i))
+            if i == 2:
+                raise KeyboardInterrupt
+        """, status=-2).stderr
+    assert said.splitlines()[:3] == ["wait=0, warmup=0, active=0, repeat=0: active is 1 at least, others 0",
+                                     "wait=-1, warmup=0, active=1, repeat=0: active is 1 at least, others 0",
+                                     "a recording has no setting 'stcks', did you mean 'stacks'?"]
+    assert spans(tmp_path / "a.pitot").startswith("step( 0 ) step( 1 ) step( 2") and state(tmp_path / "a.pitot") == "ended"
+
+
+# --- torch ---
+
+# What watch() uses of torch.nn.Module, with torch's names and torch's order of calls: torch is not installed everywhere.
+MODULE = """
+    class Handle:
+        def __init__(self, hooks, hook):
+            self.hooks, self.hook = hooks, hook
+            hooks.append(hook)
+        def remove(self):
+            self.hooks.remove(self.hook)
+
+    class Module:
+        def __init__(self, forward=lambda x: x, **children):
+            self.own, self.children, self.hooks = forward, children, {name: [] for name in ("pre", "post", "back", "backed")}
+        def named_modules(self, prefix=""):
+            yield prefix, self
+            for name, child in self.children.items():
+                yield from child.named_modules(prefix + "." * bool(prefix) + name)
+        def register_forward_pre_hook(self, hook):
+            return Handle(self.hooks["pre"], hook)
+        def register_forward_hook(self, hook, *, always_call=False):
+            assert always_call
+            return Handle(self.hooks["post"], hook)
+        def register_full_backward_pre_hook(self, hook):
+            return Handle(self.hooks["back"], hook)
+        def register_full_backward_hook(self, hook):
+            return Handle(self.hooks["backed"], hook)
+        def count(self):
+            return sum(map(len, self.hooks.values())) + sum(child.count() for child in self.children.values())
+        def __call__(self, x):
+            for hook in self.hooks["pre"]:
+                assert hook(self, (x,)) is None
+            try:
+                for child in self.children.values():
+                    x = child(x)
+                return self.own(x)
+            finally:
+                for hook in self.hooks["post"]:
+                    assert hook(self, (x,), x) is None
+        def backward(self, skip=()):
+            for hook in self.hooks["back"]:
+                assert hook(self, (1,)) is None
+            for child in reversed(list(self.children.values())):
+                child.backward(skip)
+            if self not in skip:
+                for hook in self.hooks["backed"]:
+                    assert hook(self, (1,), (1,)) is None
+
+    class Net(Module):
+        pass
+"""
+
+
+@SOME
+def test_watch_a_model(run, spans, tmp_path, python):
+    """A fake of torch's modules; tests/gpu has the real one."""
+    said = run(MODULE + """
+    last = Module(lambda x: 1 // x)
+    conv = Module()
+    net = Net(layer=Module(conv=conv), last=last)
+    with pitot.record("forward.pitot"):
+        handle = pitot.torch.watch(net)
+        hooks = [net.count()]
+        net(1)
+        try:
+            net(0)
+        except ZeroDivisionError:
+            pitot.mark("raised")
+        handle.remove()
+        handle.remove()
+        hooks.append(net.count())
+        net(1)
+    with pitot.record("backward.pitot"):
+        with pitot.torch.watch(net, backward=True):
+            hooks.append(net.count())
+            net.backward()
+            net.backward(skip=[conv, net])
+            net.backward()
+    del Module.register_full_backward_hook
+    try:
+        pitot.torch.watch(net, backward=True)
+    except AttributeError:
+        hooks.append(net.count())
+    print(json.dumps([hooks, "torch" in sys.modules]))
+    """, python)
+    assert said == [[8, 0, 16, 0], False]
+    forward = "Net( layer( layer.conv( ) ) last( ) )"
+    assert spans(tmp_path / "forward.pitot") == f"{forward} {forward} raised"
+    backward = "Net backward( last backward( ) layer backward( layer.conv backward( ) ) )"
+    # A gradient that nobody needs: the module's end is that of what is around it, or the next step's begin.
+    assert spans(tmp_path / "backward.pitot") == f"{backward} {backward} {backward}"
+
+
+def test_watch_an_old_torch(run, spans, tmp_path):
+    """Before 2.0 a forward hook knows no always_call; an exception's scopes end with the next forward()."""
+    run(MODULE + """
+    Module.register_forward_hook = lambda self, hook: Handle(self.hooks["post"], hook)
+    def call(self, x):
+        for hook in self.hooks["pre"]:
+            hook(self, (x,))
+        for child in self.children.values():
+            x = child(x)
+        x = self.own(x)
+        for hook in self.hooks["post"]:
+            hook(self, (x,), x)
+    Module.__call__ = call
+    net = Net(a=Module(lambda x: 1 // x))
+    with pitot.record("a.pitot"), pitot.torch.watch(net):
+        try:
+            net(0)
+        except ZeroDivisionError:
+            pass
+        net(1)
+    """)
+    assert spans(tmp_path / "a.pitot") == "Net( a( ) ) Net( a( ) )"

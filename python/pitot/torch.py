@@ -1,0 +1,91 @@
+"""Scopes of a PyTorch model: ``pitot.torch.watch(model)``. Torch itself is not imported."""
+
+from __future__ import annotations
+
+import threading
+
+from pitot import _record
+from pitot._recorder import Scope, scope
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Callable, Optional
+
+__all__ = ["Watch", "watch"]
+
+
+class _Hooks:
+    """Begin and end of one module's scope, forward or backward. Modules call each other as scopes nest."""
+
+    def __init__(self, open: threading.local, name: str, is_root: bool) -> None:
+        self._open, self._scope, self._is_root = open, scope(name), is_root
+
+    def begin(self, *_: Any) -> None:
+        opened = self._open.__dict__.setdefault("scopes", [])
+        if self._is_root:
+            self._end_from(opened, 0)  # what an exception, or a gradient that was not needed, has left open
+        opened.append(self._scope)
+        self._scope.__enter__()
+
+    def end(self, *_: Any) -> None:
+        opened = self._open.__dict__.get("scopes", [])
+        if self._scope in opened:
+            self._end_from(opened, len(opened) - 1 - opened[::-1].index(self._scope))
+
+    @staticmethod
+    def _end_from(opened: list[Scope], first: int) -> None:
+        for _ in opened[first:]:
+            _record.scope_end()
+        del opened[first:]
+
+
+class Watch:
+    """The hooks of ``watch``, until remove(), or the end of a ``with`` block."""
+
+    def __init__(self, handles: list[Any]) -> None:
+        self._handles = handles
+
+    def remove(self) -> None:
+        """Takes all hooks off the model. Does nothing the second time."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.remove()
+
+
+def _always(register: Callable[..., Any], hook: Callable[..., None]) -> Any:
+    """Torch from 2.0 on calls the hook also when forward() raises."""
+    try:
+        return register(hook, always_call=True)
+    except TypeError:
+        return register(hook)
+
+
+def watch(model: Any, *, backward: bool = False) -> Watch:
+    """A scope around each module's forward(), named by its path ("layer1.0.conv1"; the model itself by its class).
+
+    ``backward`` makes scopes for the gradients, too ("layer1.0.conv1 backward"). That needs torch's full backward hooks,
+    with which a module whose output is changed in place (``ReLU(inplace=True)`` behind it) raises.
+    """
+    watch, forward, gradients = Watch([]), threading.local(), threading.local()
+    try:
+        for path, module in model.named_modules():
+            name = path or type(model).__name__
+            hooks = _Hooks(forward, name, not path)
+            watch._handles.append(module.register_forward_pre_hook(hooks.begin))
+            watch._handles.append(_always(module.register_forward_hook, hooks.end))
+            if backward:
+                hooks = _Hooks(gradients, f"{name} backward", not path)
+                watch._handles.append(module.register_full_backward_pre_hook(hooks.begin))
+                watch._handles.append(module.register_full_backward_hook(hooks.end))
+    except BaseException:
+        watch.remove()
+        raise
+    return watch
