@@ -1,0 +1,249 @@
+"""gpufl's Python API on Pitot's recorder: ``import pitot.gpufl as gpufl``.
+
+A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``. An option that was
+set in code counts; one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With
+log_path gpufl's logs are written beside it. What is not there yet (upload, deep windows, AMD) does nothing, and warns once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import warnings
+from enum import Enum
+from typing import NamedTuple
+
+from pitot import Error, _record
+from pitot._recorder import Scope as _Scope
+from pitot._recorder import scope as _scope
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Iterator, Optional, Sequence
+
+
+__all__ = [
+    "BackendKind",
+    "ProfilingEngine",
+    "Scope",
+    "UploadResult",
+    "init",
+    "session",
+    "shutdown",
+    "system_start",
+    "system_stop",
+    "upload_logs",
+]
+
+
+class BackendKind(Enum):
+    Auto = 0
+    Nvidia = 1
+    Amd = 2
+    None_ = 3  # `None` is a keyword
+
+
+class ProfilingEngine(Enum):
+    Monitor = 0
+    Trace = 1
+    PcSampling = 2
+    SassMetrics = 3
+    RangeProfiler = 4
+    Deep = 5
+    PmSampling = 6
+    RangeProfilerKernelReplay = 7
+
+
+_ENGINES = {
+    ProfilingEngine.Monitor: "monitor",
+    ProfilingEngine.Trace: "trace",
+    ProfilingEngine.PcSampling: "pc-sampling",
+    ProfilingEngine.SassMetrics: "sass-metrics",
+    ProfilingEngine.RangeProfiler: "range-profiler",
+    ProfilingEngine.Deep: "deep",
+    ProfilingEngine.PmSampling: "pm-sampling",
+    ProfilingEngine.RangeProfilerKernelReplay: "range-profiler",
+}
+
+#: Keywords that gpufl has no more, and what to write.
+_REMOVED = {
+    "enable_profiling": "profiling_engine=ProfilingEngine.PcSampling, or Monitor for False",
+    "enable_perf_scope": "profiling_engine=ProfilingEngine.RangeProfiler",
+    "remote_config": "backend_url=",
+}
+
+_UPLOAD = "upload is not there yet"
+_warned: set[str] = set()
+_disabled = False
+
+atexit.register(_record.shutdown)
+
+
+def _missing(what: str) -> None:
+    if what not in _warned:
+        _warned.add(what)
+        warnings.warn(what, RuntimeWarning, stacklevel=3)
+
+
+def _deprecated(what: str) -> None:
+    warnings.warn(what, DeprecationWarning, stacklevel=3)
+
+
+def init(
+    app_name: str = "gpufl",
+    log_path: str = "",
+    continuous_system_sampling: bool = False,
+    system_sample_rate_ms: int = 0,
+    kernel_sample_rate_ms: int = 0,
+    backend: BackendKind = BackendKind.Auto,
+    enable_debug_output: bool = False,
+    enable_stack_trace: bool = False,
+    enable_source_collection: bool = True,
+    profiling_engine: ProfilingEngine = ProfilingEngine.Monitor,
+    config_file: str = "",
+    enable_external_correlation: bool = True,
+    enable_synchronization: bool = True,
+    enable_memory_tracking: bool = True,
+    enable_cuda_graphs_tracking: bool = False,
+    pm_sampling_interval_us: int = 100,
+    pm_sampling_max_samples: int = 4096,
+    pm_sampling_preset: str = "overview",
+    pm_sampling_metrics: Sequence[str] = (),
+    pm_sampling_scope_only: bool = True,
+    deep_window_only: bool = False,
+    flush_logs_always: bool = False,
+    enabled: bool = True,
+    backend_url: str = "",
+    api_key: str = "",
+    api_path: str = "",
+    remote_upload: bool = False,
+    **old: Any,
+) -> bool:
+    """Starts the session. False: it is switched off, there is no such backend, or it cannot be started, which warns."""
+    global _disabled
+    if "sampling_auto_start" in old:
+        _deprecated("sampling_auto_start is continuous_system_sampling now")
+        continuous_system_sampling = bool(old.pop("sampling_auto_start"))
+    for name in old:
+        raise TypeError(_unknown(name))
+    if kernel_sample_rate_ms:
+        _deprecated("kernel_sample_rate_ms has no effect: all kernels are recorded")
+    if remote_upload:
+        _deprecated("remote_upload is gone: call upload_logs(), or use session(backend_url=...)")
+    _disabled = not enabled
+    if backend is BackendKind.Amd:
+        _missing("there is no backend for AMD yet")
+    if _disabled or backend in (BackendKind.Amd, BackendKind.None_):
+        return False
+    code: dict[str, Any] = {"config_file": config_file or None, "log_path": _log_path(log_path)}
+    defaults: dict[str, Any] = {}
+    if app_name != "gpufl" or not (os.environ.get("PITOT_APP_NAME") or os.environ.get("GPUFL_APP_NAME")):
+        code["app_name"] = app_name
+    (defaults if profiling_engine is ProfilingEngine.Monitor else code)["engine"] = _ENGINES[profiling_engine]
+    (code if enable_stack_trace else defaults)["stacks"] = "all" if enable_stack_trace else "none"
+    (defaults if enable_memory_tracking else code)["memory"] = enable_memory_tracking
+    (code if system_sample_rate_ms > 0 else defaults)["counters_ns"] = max(system_sample_rate_ms, 0) * 1000000
+    try:
+        runs = _record.init(code, defaults)
+    except Error as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        return False
+    _disabled = not runs
+    if runs and (backend_url or api_key or remote_upload):
+        _missing(_UPLOAD)
+    if runs and deep_window_only:
+        _missing("deep windows are not there yet")
+    if runs and system_sample_rate_ms > 0 and not continuous_system_sampling:
+        _missing("system samples are of the whole session, not only of scopes")
+    return runs
+
+
+def _log_path(path: str) -> Optional[str]:
+    return (path[:-4] if len(path) > 4 and path.endswith(".log") else path) or None
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+    from inspect import signature
+
+    said = f"init() got an unexpected keyword argument '{name}'"
+    if name in _REMOVED:
+        return f"{said}: write {_REMOVED[name]}"
+    near = get_close_matches(name, list(signature(init).parameters), 1)
+    return f"{said}, did you mean '{near[0]}'?" if near else said
+
+
+def shutdown() -> None:
+    """Ends the session. Does nothing when there is none."""
+    _record.shutdown()
+
+
+class Scope:
+    """``with Scope("forward"):``; ``for _ in Scope("gemm", repeat=10, warmup=2):``, of which two runs are in "gemm_warmup"."""
+
+    def __init__(self, name: str, tag: str = "", *, repeat: Optional[int] = None, warmup: int = 0) -> None:
+        self._name, self._scope = name, _scope(name)  # the tag is not recorded, as by gpufl
+        self._repeat, self._warmup = None if repeat is None else max(repeat, 0), max(warmup, 0)
+
+    def __enter__(self) -> Scope:
+        if self._repeat is None:
+            self._scope.__enter__()
+        else:
+            self._scope.begin_runs(self._repeat, self._warmup)
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        _record.scope_end()
+
+    def __iter__(self) -> Iterator[int]:
+        if self._repeat is None:
+            raise TypeError(f"how often? Scope({self._name!r}, repeat=10)")
+        if self._warmup:
+            yield from _runs(_scope(f"{self._name}_warmup"), self._warmup, 0)
+        yield from _runs(self._scope, self._repeat, self._warmup)
+
+
+def _runs(scope: _Scope, repeat: int, warmup: int) -> Iterator[int]:
+    scope.begin_runs(repeat, warmup)
+    try:
+        yield from range(repeat)
+    finally:
+        _record.scope_end()
+
+
+def system_start(name: str = "system") -> None:
+    """A mark in the recording; samples are taken during all of it."""
+    _record.mark(f"system start: {name}")
+
+
+def system_stop(name: str = "system") -> None:
+    _record.mark(f"system stop: {name}")
+
+
+class UploadResult(NamedTuple):
+    success: bool
+    events_uploaded: int
+    error: str
+
+
+def upload_logs(**_: Any) -> UploadResult:
+    """Where gpufl is switched off, there is nothing to upload: success."""
+    return UploadResult(True, 0, "") if _disabled else UploadResult(False, 0, _UPLOAD)
+
+
+class session:
+    """``with session(app_name="train"):`` is init() and shutdown(), with the same keywords."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    def __enter__(self) -> bool:
+        return init(**self._options)
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        shutdown()
