@@ -363,7 +363,14 @@ static int warn(const char *text)
 	return *text ? PyErr_WarnEx(PyExc_RuntimeWarning, text, 3) : 0;
 }
 
-static const char capsule_name[] = "pitot_session";
+static const char running[] = "pitot_session", ended[] = "pitot_session that has ended";
+
+/* An exception, such as KeyboardInterrupt, came before anybody knew of it. */
+static void capsule_free(PyObject *capsule)
+{
+	if (PyCapsule_IsValid(capsule, running))
+		recorder.stop(PyCapsule_GetPointer(capsule, running));
+}
 
 /* Arguments: path or None, a dict of settings. (session, path); None: recording is switched off. */
 static PyObject *start(PyObject *module, PyObject *args)
@@ -387,10 +394,11 @@ static PyObject *start(PyObject *module, PyObject *args)
 		Py_RETURN_NONE;
 	if (!session)
 		return fail(code);
-	capsule = PyCapsule_New(session, capsule_name, NULL);
+	capsule = PyCapsule_New(session, running, capsule_free);
+	if (!capsule)
+		recorder.stop(session);
 	if (!capsule || warn(warning) < 0) {
-		Py_BEGIN_ALLOW_THREADS recorder.stop(session);
-		Py_END_ALLOW_THREADS Py_XDECREF(capsule);
+		Py_XDECREF(capsule);
 		return NULL;
 	}
 	return Py_BuildValue("NN", capsule, PyUnicode_DecodeFSDefault(recorder.path(session)));
@@ -411,10 +419,10 @@ static PyObject *check(PyObject *module, PyObject *dict)
 /* Arguments: a session of start, which nothing may be done with any more. */
 static PyObject *stop(PyObject *module, PyObject *capsule)
 {
-	struct pitot_session *session = PyCapsule_GetPointer(capsule, capsule_name);
+	struct pitot_session *session = PyCapsule_GetPointer(capsule, running);
 
 	(void)module;
-	if (!session)
+	if (!session || PyCapsule_SetName(capsule, ended) != 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS recorder.stop(session);
 	Py_END_ALLOW_THREADS Py_RETURN_NONE;

@@ -1,4 +1,4 @@
-"""Recordings of Pitot, the flight recorder for GPU programs, as Arrow tables and reports.
+"""Pitot, the flight recorder for GPU programs: recordings as Arrow tables and reports, and of this process itself.
 
 >>> import pitot
 >>> r = pitot.open(recording)
@@ -19,6 +19,8 @@ The analyses are those of ``pitot report --json``:
 
 >>> r.verdict["kind"]
 '...'
+
+And a program records itself: ``with pitot.record() as rec:``, with ``pitot.scope("name")`` in it (docs/python-package.md).
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from pitot import gpufl as gpufl
+    from pitot import torch as torch
     from pitot._record import external_pop, external_push, mark
     from pitot._recorder import Running, Scope, counter, gauge, record, scope, start, steps
 
@@ -62,17 +66,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """What records is imported, and the recorder loaded, when it is asked for."""
-    import importlib
+if not TYPE_CHECKING:
 
-    if name in ("gpufl", "torch"):
-        return importlib.import_module(f"pitot.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module 'pitot' has no attribute {name!r}")
-    value = getattr(importlib.import_module("pitot._recorder"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        """What records is imported, and the recorder loaded, when it is asked for."""
+        import importlib
+
+        if name in ("gpufl", "torch"):
+            return importlib.import_module(f"pitot.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module 'pitot' has no attribute {name!r}")
+        value = getattr(importlib.import_module("pitot._recorder"), name)
+        globals()[name] = value
+        return value
 
 
 _KERNELS = (

@@ -288,9 +288,17 @@ def test_the_command_is_in_the_package(folder, plain):
 
 
 def check_installed(package, environment, path):
-    """A package that lies anywhere: it reads, and its program finds the recorder beside itself."""
-    code = "import sys, pitot; print(pitot.open(sys.argv[1]).tables['kernel'])"
-    assert int(run(package.parent, code, path)) > 0
+    """A package that lies anywhere: it reads, and it and its program find the recorder beside themselves."""
+    code = """
+import sys, tempfile, pitot
+print(pitot.open(sys.argv[1]).tables["kernel"])
+with tempfile.TemporaryDirectory() as folder:
+    with pitot.record(f"{folder}/a.pitot") as rec, pitot.scope("x"):
+        pass
+    print(rec.open().tables["nvtx"], "scope" in rec.report(), pitot._record.library()[0])
+"""
+    said = run(package.parent, code, path).splitlines()
+    assert int(said[0]) > 0 and said[-1] == f"2 True {package / 'libpitot.so'}"
     doctor = subprocess.run([sys.executable, "-m", "pitot", "doctor", "--json"], capture_output=True, text=True,
                             env={**environment, "PYTHONPATH": str(package.parent)}).stdout
     library = next(check for check in json.loads(doctor)["checks"] if check["name"] == "libpitot")

@@ -454,6 +454,42 @@ def test_cpu_samples_have_python_frames(run, tmp_path, pitot, python):
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if "burn" in line) > 0
 
 
+def test_nothing_leaks(run):
+    """Memory, files and threads after many recordings are those after few."""
+    before, after = run("""
+        import shutil
+        def rounds(n):
+            for i in range(n):
+                with pitot.record("a.pitot", app_name="x", config_file=None):
+                    for j in range(50):
+                        with pitot.scope("s"), pitot.scope("%d %d" % (i, j)):
+                            pitot.mark("m")
+                for wrong in dict(stcks=1), dict(stacks="x"), dict(app_name="x", sync=1):
+                    try:
+                        pitot.start("c.pitot", **wrong)
+                    except (TypeError, pitot.Error):
+                        pass
+                shutil.rmtree("a.pitot")
+            resident = int(open("/proc/self/statm").read().split()[1]) * 4096
+            return resident, len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        rounds(100)
+        print(json.dumps([rounds(1), rounds(150)]))
+        """)
+    assert after[1:] == before[1:] and after[2] == 1 and after[0] - before[0] < 2 << 20
+
+
+def test_threads_stop_the_same_recording(run, tmp_path):
+    run("""
+        import threading
+        for i in range(20):
+            rec = pitot.start()
+            threads = [threading.Thread(target=rec.stop) for _ in range(4)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+        """)
+    assert [state(path) for path in tmp_path.glob("*.pitot")] == ["ended"] * 20
+
+
 # --- training loops ---
 
 
