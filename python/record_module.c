@@ -122,8 +122,7 @@ static bool use_loaded(void)
 
 static void find_recorder(void)
 {
-	static const char *const variables[] = { "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-						 "PITOT_LIBRARY" };
+	static const char *const variables[] = { "CUDA_INJECTION64_PATH", "PITOT_LIBRARY" };
 	char path[PATH_MAX];
 	const char *slash;
 	Dl_info self;

@@ -133,7 +133,7 @@ class Running:
 
         from pitot.__main__ import program
 
-        command = [program(), "report", "--no-pager", "-q", self._readable()]
+        command = [program(), "report", "--no-pager", self._readable()]
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
         if said.returncode != 0:
             raise Error(said.stderr.strip().replace("pitot report: error: ", "", 1))

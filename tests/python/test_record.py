@@ -117,11 +117,16 @@ def test_however_a_block_ends(run, spans, tmp_path, python):
             "What f does."
             return a + b
 
+        rec = pitot.record(app_name="again")
+        for _ in range(2):
+            with rec:
+                pass
         seen += [f(1, b=2), f(3, b=4), f.__name__, f.__doc__]
         print(json.dumps(seen))
         """, python)
     assert said == ["ZeroDivisionError", "KeyboardInterrupt", 3, 7, "f", "What f does."]
     assert [spans(tmp_path / name) for name in ("error", "interrupt")] == ["error( )", "interrupt( )"]
+    assert len(list(tmp_path.glob("again-*.pitot"))) == 2
     of_f = list(tmp_path.glob("f-*.pitot"))
     assert [spans(path) for path in of_f] == ["in f( )"] * 2
     assert {state(path) for path in [*of_f, tmp_path / "error", tmp_path / "interrupt"]} == {"ended"}
@@ -185,7 +190,7 @@ def test_after_it(run, tmp_path, pitot, python):
         with pitot.scope("first"):
             pass
         running = rec.open().tables["nvtx"], repr(rec).endswith("a.pitot'>")
-        with pitot.scope("second"):
+        with pitot.scope("<second>"):
             pass
         rec.stop()
         rec.stop()
@@ -198,8 +203,8 @@ def test_after_it(run, tmp_path, pitot, python):
         """, python)
     command = pitot("report", tmp_path / "a.pitot").stdout
     assert said[:2] == [[2, True], 4] and said[2].endswith("a.pitot', ended>")
-    assert "second" in command and said[3:6] == [command] * 3
-    assert said[6].startswith("<pre") and "second" in said[6]
+    assert "<second>" in command and said[3:6] == [command] * 3
+    assert said[6].startswith("<pre") and "&lt;second&gt;" in said[6]
 
 
 @SOME
@@ -289,6 +294,16 @@ def test_settings_are_those_of_c(source):
     assert fields - {"size", "directory", "log_context", "defaults"} == keywords
 
 
+def test_a_wrong_environment(run):
+    said = run("""
+        try:
+            pitot.start()
+        except pitot.UsageError as e:
+            print(json.dumps(str(e)))
+        """, PITOT_GRAPHS="nodes")
+    assert said == "PITOT_GRAPHS takes launch, auto or node, not 'nodes'"
+
+
 def test_warnings_are_told(run, tmp_path):
     """Of an engine that is still to come."""
     said = run("""
@@ -348,7 +363,7 @@ def test_the_injected_recorder_is_used(run, folder, plain, spans, tmp_path, cpu)
     other.mkdir()
     for name in ("libpitot.so", "libpitot-preload.so"):
         shutil.copy(plain / name, other)
-    wrap = [plain / "pitot", "record", "-q", cpu, "-o", tmp_path / "rec", "--"]
+    wrap = [plain / "pitot", "record", "-q", cpu, "-o", tmp_path / "rec", "--", "env", "-u", "PITOT_LIBRARY"]
     code = LIBRARY + """
 with pitot.record("own.pitot"), pitot.scope("mine"):
     pass
@@ -357,6 +372,8 @@ with pitot.record("own.pitot"), pitot.scope("mine"):
     assert library == str(other / "libpitot.so") and loaded == [library]
     assert spans(tmp_path / "own.pitot") == "mine( )"
     assert run(LIBRARY)[0] == str(folder / "pitot/libpitot.so")
+    assert run(LIBRARY, PITOT_LIBRARY=library)[0] == library
+    assert run(LIBRARY, CUDA_INJECTION64_PATH="/none/libpitot.so", PITOT_LIBRARY="/none/other.so")[0] == str(folder / "pitot/libpitot.so")
 
 
 def test_a_recorder_that_is_deleted_is_still_used(run, plain, tmp_path):
@@ -775,6 +792,14 @@ def test_gpufl_has_the_keywords_of_its_header(run, source):
         print(json.dumps([list(inspect.signature(gfl.init).parameters), [e.name for e in gfl.ProfilingEngine]]))
         """)
     assert set(said[0]) == {*fields, "old"} and set(said[1]) == set(engines)
+
+
+def test_gpufl_names_in_the_environment(run, tmp_path):
+    code = "import pitot.gpufl as gfl; print(json.dumps([gfl.init(), gfl.shutdown()]))"
+    run(code, GPUFL_APP_NAME="theirs")
+    run(code, PITOT_APP_NAME="ours")
+    run(code)
+    assert sorted(path.name.split("-")[0] for path in tmp_path.glob("*.pitot")) == ["gpufl", "ours", "theirs"]
 
 
 def test_gpufl_under_pitot_record(run, plain, spans, tmp_path):
