@@ -283,3 +283,10 @@ class Recording:
 def open(path: Union[str, PathLike[str]]) -> Recording:
     """Opens a recording: its directory, or one segment of it."""
     return Recording(path)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext pitot`` brings ``%%pitot`` (docs/python-package.md)."""
+    from pitot._notebook import load
+
+    load(shell)

@@ -682,6 +682,66 @@ def test_watch_an_old_torch(run, spans, tmp_path):
     assert spans(tmp_path / "a.pitot") == "Net( a( ) ) Net( a( ) )"
 
 
+# --- notebooks ---
+
+# What the magic uses of IPython, which is not installed everywhere.
+SHELL = """
+    class Result:
+        success = True
+    class Shell:
+        def __init__(self):
+            self.user_ns, self.magics = {"pitot": pitot}, {}
+        def register_magic_function(self, function, kind, name):
+            self.magics[kind, name] = function
+        def run_cell_magic(self, name, line, cell):
+            return self.magics["cell", name](line, cell)
+        def run_cell(self, cell):
+            result = Result()
+            try:
+                exec(cell, self.user_ns)
+            except ZeroDivisionError:
+                result.success = False
+            return result
+    shell = Shell()
+    pitot.load_ipython_extension(shell)
+"""
+IPYTHON = """
+    os.environ["IPYTHONDIR"] = os.getcwd()
+    from IPython.core.interactiveshell import InteractiveShell
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "pitot")
+    shell.user_ns["pitot"] = pitot
+"""
+
+
+@pytest.mark.parametrize("shell", [SHELL, IPYTHON], ids=["fake", "ipython"])
+def test_a_cell_is_recorded(run, spans, tmp_path, shell):
+    if shell == IPYTHON:
+        pytest.importorskip("IPython")
+    run(shell + """
+    import contextlib, io
+    sys.ps1 = "In: "
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        said = [shell.run_cell_magic("pitot", "'a b.pitot' app_name=cell sync=True stacks=none", 'with pitot.scope("x"): y = 3\\n')]
+        said += [shell.user_ns["y"], shell.user_ns["recording"].path, shell.run_cell_magic("pitot", "c.pitot", "1 / 0\\n")]
+    for line in "a b", "stcks=all":
+        try:
+            shell.run_cell_magic("pitot", line, "pass")
+        except TypeError as e:
+            said.append(str(e))
+    with open("said", "w") as file:
+        json.dump([said[0]._repr_html_(), *said[1:]], file)
+    """)
+    said = json.loads((tmp_path / "said").read_text())
+    assert said[0].startswith("<pre") and "scopes" in said[0]
+    assert said[1:] == [3, str(tmp_path / "a b.pitot"), None, "one path, not 2: a b",
+                        "a recording has no setting 'stcks', did you mean 'stacks'?"]
+    assert spans(tmp_path / "a b.pitot") == "x( )" and state(tmp_path / "c.pitot") == "ended"
+    written = json.loads((tmp_path / "a b.pitot/recording.json").read_text())
+    assert written["name"] == "cell" and "sync=1" in written["options"] and "stacks=none" in written["options"]
+
+
 # --- gpufl ---
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What scopes cost a Python program: nanoseconds for `with pitot.scope("forward"): pass`, less those of an empty loop.
+"""What recording costs a Python program: milliseconds for start and stop, and nanoseconds for `with pitot.scope("forward"): pass`, made
+each time or kept, less those of an empty loop.
 
-Usage: PYTHONPATH=build/python bench/python_scopes.py
+Usage: PYTHONPATH=build/python bench/python_recording.py
 The median of 41 batches, each of which fits into half a thread's ring. Between two batches the collector takes what there is.
 """
 import os
@@ -45,8 +46,15 @@ def main():
     os.environ["PITOT_OPTIONS"] = "cuda=0"
     loop = median(empty)
     said = f"CPython {platform.python_version()}: not recording {median(made) - loop:.0f} ns, kept {median(kept) - loop:.0f} ns"
-    with tempfile.TemporaryDirectory() as folder, pitot.record(f"{folder}/a.pitot"):
-        print(f"{said}; recording {median(made) - loop:.0f} ns, kept {median(kept) - loop:.0f} ns")
+    with tempfile.TemporaryDirectory() as folder:
+        with pitot.record(f"{folder}/first"):
+            said += f"; recording {median(made) - loop:.0f} ns, kept {median(kept) - loop:.0f} ns"
+        times = []
+        for i in range(BATCHES):
+            begun = time.perf_counter()
+            pitot.start(f"{folder}/{i}").stop()
+            times.append((time.perf_counter() - begun) * 1e3)
+    print(f"{said}; start and stop {sorted(times)[BATCHES // 2]:.1f} ms")
 
 
 if __name__ == "__main__":
