@@ -69,6 +69,9 @@ def decorated(function: Function, around: Callable[[], Any]) -> Function:
 # --- recordings ---
 
 
+_NOTHING = "nothing was recorded: recording is switched off, by PITOT_DISABLED or a setting"
+
+
 class Report(str):
     """A report as text, which a notebook shows as it is."""
 
@@ -114,33 +117,35 @@ class Running:
         """What was recorded so far is on disk when it returns; of GPU work, what has ended."""
         _record.flush()
 
-    def _readable(self) -> str:
-        if self.path is None:
-            raise Error("nothing was recorded: recording is switched off, by PITOT_DISABLED or a setting")
-        if self in _sessions:
-            self.flush()
-        return self.path
-
     def open(self) -> Recording:
         """Opens it for reading; while it runs: what was recorded so far."""
         from pitot import open
 
-        return open(self._readable())
+        if self.path is None:
+            raise Error(_NOTHING)
+        if self in _sessions:
+            self.flush()
+        return open(self.path)
 
     def report(self) -> Report:
         """What ``pitot report`` says. Printed in a script; an interpreter and a notebook show what is returned."""
+        report = Report(f"{_NOTHING}\n" if self.path is None else self._read_report(self.path))
+        if not hasattr(sys, "ps1"):
+            print(report, end="")
+        return report
+
+    def _read_report(self, path: str) -> str:
         import subprocess
 
         from pitot.__main__ import program
 
-        command = [program(), "report", "--no-pager", self._readable()]
+        if self in _sessions:
+            self.flush()
+        command = [program(), "report", "--no-pager", path]
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
         if said.returncode != 0:
             raise Error(said.stderr.strip().replace("pitot report: error: ", "", 1))
-        report = Report(said.stdout)
-        if not hasattr(sys, "ps1"):
-            print(report, end="")
-        return report
+        return said.stdout
 
 
 #: Of each recording that runs; who takes one out ends it.

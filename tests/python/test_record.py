@@ -185,7 +185,7 @@ def test_a_fork_within(run, rows, spans, tmp_path, python):
 def test_after_it(run, tmp_path, pitot, python):
     """path, open() and report(), of a recording that runs, too; the interpreter shows a report, a script prints it."""
     said = run("""
-        import contextlib, io
+        import contextlib, io, shutil
         rec = pitot.start("a.pitot")
         with pitot.scope("first"):
             pass
@@ -194,14 +194,23 @@ def test_after_it(run, tmp_path, pitot, python):
             pass
         rec.stop()
         rec.stop()
+        with pitot.start() as second:
+            pass
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             report = rec.report()
             sys.ps1 = ">>> "
             again = rec.report()
-        print(json.dumps([running, rec.open().tables["nvtx"], repr(rec), out.getvalue(), report, repr(again), again._repr_html_()]))
+        shutil.rmtree(second.path)
+        try:
+            second.report()
+        except pitot.Error as e:
+            gone = str(e)
+        print(json.dumps([gone, running, rec.open().tables["nvtx"], repr(rec), out.getvalue(), report, repr(again), again._repr_html_()]))
         """, python)
     command = pitot("report", tmp_path / "a.pitot").stdout
+    gone = said.pop(0)
+    assert gone.startswith("cannot open") and "No such file or directory" in gone
     assert said[:2] == [[2, True], 4] and said[2].endswith("a.pitot', ended>")
     assert "<second>" in command and said[3:6] == [command] * 3
     assert said[6].startswith("<pre") and "&lt;second&gt;" in said[6]
@@ -328,12 +337,14 @@ def test_switched_off(run, tmp_path, python):
     code = """
         with pitot.record("a.pitot", enabled=%s) as rec, pitot.scope("x"):
             path = rec.path
+        sys.ps1 = ">>> "
         try:
-            rec.report()
+            rec.open()
         except pitot.Error as e:
-            print(json.dumps([path, str(e)]))
+            print(json.dumps([path, str(e), rec.report()]))
         """
-    expected = [None, "nothing was recorded: recording is switched off, by PITOT_DISABLED or a setting"]
+    nothing = "nothing was recorded: recording is switched off, by PITOT_DISABLED or a setting"
+    expected = [None, nothing, f"{nothing}\n"]
     assert run(code % True, python, PITOT_DISABLED="1") == run(code % False, python) == expected
     assert not (tmp_path / "a.pitot").exists()
 
