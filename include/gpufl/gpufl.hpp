@@ -2,7 +2,7 @@
 //
 // A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of `pitot record`. An option that was set in code counts;
 // one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With log_path gpufl's logs
-// are written beside it. What is not there yet (upload, deep windows, engines beyond Trace) does nothing, and says so once on standard error.
+// are written beside it. What is not there yet (deep windows, engines beyond Trace) does nothing, and says so once on standard error.
 #ifndef GPUFL_GPUFL_HPP
 #define GPUFL_GPUFL_HPP
 
@@ -28,7 +28,7 @@ enum class ProfilingEngine { Monitor, Trace, PcSampling, SassMetrics, RangeProfi
 struct InitOptions {
 	std::string app_name = "gpufl";
 	std::string log_path = ""; // gpufl's logs beside the recording; "": none
-	std::string backend_url = ""; // not there yet
+	std::string backend_url = ""; // of uploadLogs, where its options have none; so are the next two
 	std::string api_key = "";
 	std::string api_path = "";
 	bool remote_upload = false; // no effect, as in gpufl 1.2
@@ -64,13 +64,12 @@ inline void log(void *debug, int level, const char *text)
 }
 
 // What is not there is said once.
-enum Missing { UPLOAD, DEEP, WINDOWED_SAMPLES, AMD, MISSING_COUNT };
+enum Missing { DEEP, WINDOWED_SAMPLES, AMD, MISSING_COUNT };
 
 inline void missing(Missing what)
 {
 	static std::atomic<bool> said[MISSING_COUNT];
 	static const char *const texts[] = {
-		"upload is not there yet",
 		"deep windows and deep scopes are not there yet",
 		"system samples are of the whole session, not only of scopes",
 		"there is no backend for AMD yet",
@@ -84,6 +83,17 @@ inline std::atomic<bool> &disabled()
 {
 	static std::atomic<bool> value;
 	return value;
+}
+
+// Where the last session wrote gpufl's logs, and what it said of uploads.
+struct Backend {
+	std::string log_path, url, api_key, api_path;
+};
+
+inline Backend &backend()
+{
+	static Backend *value = new Backend; // uploadLogs may be called at the very end
+	return *value;
 }
 
 // A text that ends with a NUL, without a copy.
@@ -141,8 +151,6 @@ inline void translate(const InitOptions &from, pitot_options &code, pitot_option
 
 inline void tell_missing(const InitOptions &o)
 {
-	if (!o.backend_url.empty() || !o.api_key.empty() || o.remote_upload)
-		missing(UPLOAD);
 	if (o.deep_window_only)
 		missing(DEEP);
 	if (o.system_sample_rate_ms > 0 && !o.continuous_system_sampling)
@@ -174,8 +182,10 @@ inline bool init(const InitOptions &options = {})
 		code.log_context = &code; // anything
 	result = pitot_init(&code);
 	detail::disabled() = result == 0;
-	if (result > 0)
+	if (result > 0) {
 		detail::tell_missing(options);
+		detail::backend() = { log_path, options.backend_url, options.api_key, options.api_path };
+	}
 	return result > 0;
 }
 
@@ -379,15 +389,15 @@ inline ProbeResult probeRocm()
 	return { false, "there is no backend for AMD yet" };
 }
 
-// --- what is not there yet ---
+// --- upload ---
 
 struct UploadOptions {
-	std::string log_path = "", backend_url = "", api_key = "", api_path = "";
+	std::string log_path = "", backend_url = "", api_key = "", api_path = ""; // "": those of init; then the environment's
 	int total_timeout_ms = 300000, connect_timeout_ms = 10000, read_timeout_ms = 30000;
 	int max_retries = 1, retry_delay_ms = 1000;
-	std::string cursor_filename = "";
-	bool report_progress = false;
-	std::string session_id = "";
+	std::string cursor_filename = ""; // in log_path
+	bool report_progress = false; // one line at the end
+	std::string session_id = ""; // "": the one that began last
 	bool all_sessions = false, force = false;
 };
 
@@ -397,13 +407,56 @@ struct UploadResult {
 	std::string error = "";
 };
 
-// Where gpufl is switched off, there is nothing to upload: success.
-inline UploadResult uploadLogs(const UploadOptions & = {})
+namespace detail {
+
+// nullptr for "".
+inline const char *text_or(const std::string &text, const std::string &otherwise)
 {
+	return !text.empty() ? text.c_str() : !otherwise.empty() ? otherwise.c_str() : nullptr;
+}
+
+inline uint64_t milliseconds(int ms)
+{
+	return static_cast<uint64_t>(std::max(ms, 1)) * 1000000;
+}
+
+} // namespace detail
+
+// Sends gpufl's logs, or without log_path the recording, when the session has ended; waits for it. Where gpufl is switched off, there is
+// nothing to upload: success.
+inline UploadResult uploadLogs(const UploadOptions &options = {})
+{
+	const detail::Backend &backend = detail::backend();
+	pitot_upload_options o = {};
+	std::string cursor = options.cursor_filename;
+	int64_t events;
+
 	if (detail::disabled())
 		return { true, 0, "" };
-	return { false, 0, "upload is not there yet" };
+	o.size = sizeof(o);
+	o.path = detail::text_or(options.log_path, backend.log_path);
+	o.url = detail::text_or(options.backend_url, backend.url);
+	o.api_key = detail::text_or(options.api_key, backend.api_key);
+	o.api_path = detail::text_or(options.api_path, backend.api_path);
+	if (!cursor.empty() && cursor[0] != '/' && o.path)
+		cursor = std::string(o.path) + "/" + cursor;
+	o.cursor = detail::text_or(cursor, "");
+	o.session = options.all_sessions ? nullptr : options.session_id.empty() ? "newest" : options.session_id.c_str();
+	o.timeout_ns = detail::milliseconds(options.total_timeout_ms);
+	o.connect_timeout_ns = detail::milliseconds(options.connect_timeout_ms);
+	o.read_timeout_ns = detail::milliseconds(options.read_timeout_ms);
+	o.retry_delay_ns = detail::milliseconds(options.retry_delay_ms);
+	o.retries = options.max_retries > 0 ? static_cast<uint64_t>(options.max_retries) : PITOT_NONE;
+	o.force = options.force ? PITOT_ON : PITOT_OFF;
+	events = pitot_upload(&o);
+	if (events < 0)
+		return { false, 0, pitot_error() };
+	if (options.report_progress)
+		std::fprintf(stderr, "[gpufl] %lld events uploaded\n", static_cast<long long>(events));
+	return { true, static_cast<uint64_t>(events), "" };
 }
+
+// --- what is not there yet ---
 
 struct DeepWindowSpec {
 	int max_duration_ms = 0;

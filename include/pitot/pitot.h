@@ -133,6 +133,30 @@ PITOT_API void pitot_shutdown(void);
  */
 PITOT_API int pitot_report(const char *path);
 
+/* Zeroed but for `size` it says nothing: `pitot help upload` has the defaults. 0 and NULL are "not given". */
+struct pitot_upload_options {
+	size_t size; /* sizeof(struct pitot_upload_options) */
+	/* A folder of gpufl's logs, a session's folder in it, or a recording. NULL: the recording that was started last, once it has ended. */
+	const char *path;
+	const char *url; /* of the backend's host; NULL: PITOT_BACKEND_URL */
+	const char *api_key; /* NULL: PITOT_API_KEY. No command line shows it */
+	const char *api_path; /* NULL: PITOT_API_PATH, or /api/v1 */
+	const char *session; /* "newest", or an id; NULL: all */
+	const char *cursor; /* the file that remembers what was sent; NULL: beside the sessions */
+	const char *ca_file; /* PEM; NULL: the machine's authorities */
+	uint64_t timeout_ns, connect_timeout_ns, read_timeout_ns;
+	uint64_t retries; /* PITOT_NONE: none */
+	uint64_t retry_delay_ns;
+	enum pitot_switch force; /* send again what was sent before */
+};
+
+/*
+ * Sends gpufl's logs to its backend, by the program `pitot`, which is found as by pitot_report; no library for that is loaded into this
+ * process. Waits for the end, `timeout_ns` (5 minutes) at most: a thread of its own keeps it out of the way. How many records the
+ * server has accepted, or a negative errno: what was accepted before that is remembered, and the next call goes on from there.
+ */
+PITOT_API int64_t pitot_upload(const struct pitot_upload_options *options);
+
 /* Why the last of these functions that this thread called has failed, and what to do; "" when it has not. Valid until the next. */
 PITOT_API const char *pitot_error(void);
 

@@ -224,30 +224,43 @@ static int finish(struct json_members *m, struct error *e)
 	return m->p == m->end ? 0 : wrong(m, "something behind the object", e);
 }
 
-int json_members_next(struct json_members *m, struct error *e)
+static int read_key(struct json_members *m, struct error *e)
 {
 	int err;
 
-	if (m->over)
-		return 0;
-	if (!m->begun && !take(m, '{'))
-		return wrong(m, "no object '{'", e);
-	if (take(m, '}'))
-		return finish(m, e);
-	if (m->begun && !take(m, ','))
-		return wrong(m, "neither ',' nor '}' behind a value", e);
-	m->begun = true;
-	strbuf_clear(&m->key);
-	strbuf_clear(&m->text);
 	if (!take(m, '"'))
 		return wrong(m, "no name in quotes", e);
 	err = read_string(m, &m->key, e);
-	if (err >= 0 && !take(m, ':'))
-		err = wrong(m, "no ':' behind a name", e);
+	return err < 0 || take(m, ':') ? err : wrong(m, "no ':' behind a name", e);
+}
+
+int json_members_next(struct json_members *m, struct error *e)
+{
+	int err = 0;
+
+	if (m->over)
+		return 0;
+	if (!m->begun && !take(m, m->is_array ? '[' : '{'))
+		return wrong(m, m->is_array ? "no array '['" : "no object '{'", e);
+	if (take(m, m->is_array ? ']' : '}'))
+		return finish(m, e);
+	if (m->begun && !take(m, ','))
+		return wrong(m,
+			     m->is_array ? "neither ',' nor ']' behind a value"
+					 : "neither ',' nor '}' behind a value",
+			     e);
+	m->begun = true;
+	strbuf_clear(&m->key);
+	strbuf_clear(&m->text);
+	if (!m->is_array)
+		err = read_key(m, e);
+	skip_blanks(m);
+	m->value = m->p;
 	if (err >= 0)
 		err = read_value(m, &m->text, 0, e);
 	if (err < 0)
 		return err;
+	m->value_length = (size_t)(m->p - m->value);
 	return m->key.failed || m->text.failed ? error_set(e, -ENOMEM, "out of memory") : 1;
 }
 

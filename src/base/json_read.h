@@ -1,6 +1,6 @@
 /*
- * json_read.h: reads the members of one JSON object (RFC 8259, strictly). Members that are arrays or objects are checked and left
- * out. Any bytes will do; nothing is read beyond `end`.
+ * json_read.h: reads the members of one JSON object, or the items of one array (RFC 8259, strictly). Values that are arrays or
+ * objects are checked; another reader goes over their bytes. Any bytes will do; nothing is read beyond `end`.
  *
  *	struct json_members m = JSON_MEMBERS(text, length);
  *	while ((r = json_members_next(&m, &e)) > 0)
@@ -20,13 +20,16 @@ enum json_kind { JSON_STRING, JSON_NUMBER, JSON_TRUE, JSON_FALSE, JSON_NULL, JSO
 struct json_members {
 	const char *p, *end;
 	unsigned line; /* of the member, from 1 */
-	bool begun, over;
+	bool is_array, begun, over;
 	enum json_kind kind; /* of the value */
-	struct strbuf key;
+	struct strbuf key; /* of an item: "" */
 	struct strbuf text; /* a string's characters; a number, true or false as it stands there; else "" */
+	const char *value; /* the bytes of the value, as they stand there */
+	size_t value_length;
 };
 
 #define JSON_MEMBERS(bytes, length) { .p = (bytes), .end = (bytes) + (length), .line = 1 }
+#define JSON_ITEMS(bytes, length) { .p = (bytes), .end = (bytes) + (length), .line = 1, .is_array = true }
 
 /* 1: key, kind and text are the next member's; 0: there are no more, and nothing follows; negative: "line 3: …". */
 int json_members_next(struct json_members *m, struct error *e) MUST_USE;

@@ -98,3 +98,8 @@ EXPORT int pitot_report(const char *path)
 {
 	return program_report_last(path, no_failure());
 }
+
+EXPORT int64_t pitot_upload(const struct pitot_upload_options *options)
+{
+	return program_upload_last(options, no_failure());
+}

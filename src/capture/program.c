@@ -37,26 +37,32 @@ static __thread bool inside; /* libraries that starting loads may come back here
 
 /* --- settings --- */
 
-/* A copy of what the program's version of the struct has. */
-static int read_options(const struct pitot_options *from, struct pitot_options *to, struct error *e)
+/* A copy of what the program's version of a struct has, which begins with its size. */
+static int read_struct(const void *from, void *to, size_t known, const char *name, struct error *e)
 {
-	const char *bytes = (const char *)from;
+	const char *bytes = from;
+	size_t size;
 
-	*to = (struct pitot_options){ 0 };
+	memset(to, 0, known);
 	if (!from)
 		return 0;
-	if (from->size < sizeof(from->size) || from->size > OPTIONS_MAX)
-		return error_set(
-			e, -EINVAL,
-			"pitot_options.size is %zu; set it to sizeof(struct pitot_options)",
-			from->size);
-	memcpy(to, from, MIN(from->size, sizeof(*to)));
-	for (size_t i = sizeof(*to); i < from->size; i++)
+	memcpy(&size, from, sizeof(size));
+	if (size < sizeof(size) || size > OPTIONS_MAX)
+		return error_set(e, -EINVAL, "%s.size is %zu; set it to sizeof(struct %s)", name,
+				 size, name);
+	memcpy(to, from, MIN(size, known));
+	for (size_t i = known; i < size; i++)
 		if (bytes[i])
 			return error_set(e, -E2BIG,
-					 "pitot_options has more than libpitot.so " PITOT_VERSION
-					 " knows; install a newer one, or leave out what is new");
+					 "%s has more than libpitot.so " PITOT_VERSION
+					 " knows; install a newer one, or leave out what is new",
+					 name);
 	return 0;
+}
+
+static int read_options(const struct pitot_options *from, struct pitot_options *to, struct error *e)
+{
+	return read_struct(from, to, sizeof(*to), "pitot_options", e);
 }
 
 static int give(struct settings *s, enum setting_id id, uint64_t value, enum setting_source source,
@@ -418,18 +424,52 @@ void program_shutdown(void)
 	leave();
 }
 
+static int find_last(char directory[sizeof(last_directory)], struct error *e)
+{
+	if (!enter(e))
+		return e->code;
+	memcpy(directory, last_directory, sizeof(last_directory));
+	leave();
+	return directory[0] ? 0
+			    : error_set(e, -ENOENT,
+					"nothing was recorded yet; start with pitot_init or "
+					"pitot_start");
+}
+
 int program_report_last(const char *path, struct error *e)
 {
 	char directory[sizeof(last_directory)];
-	int err;
+	int err = find_last(directory, e);
 
-	if (!enter(e))
-		return e->code;
-	memcpy(directory, last_directory, sizeof(directory));
-	leave();
-	if (!directory[0])
-		return error_set(e, -ENOENT,
-				 "nothing was recorded yet; start with pitot_init or pitot_start");
-	err = program_flush(e);
+	if (err == 0)
+		err = program_flush(e);
 	return err < 0 ? err : program_report(directory, path, e);
+}
+
+/* The kill switch: nothing was recorded, and nothing is loaded, started or written. */
+static bool is_disabled(void)
+{
+	struct settings s = { 0 };
+
+	(void)!settings_read(&s, NULL, true, NULL);
+	return s.disabled;
+}
+
+int64_t program_upload_last(const struct pitot_upload_options *options, struct error *e)
+{
+	char directory[sizeof(last_directory)];
+	struct pitot_upload_options o;
+	int err = read_struct(options, &o, sizeof(o), "pitot_upload_options", e);
+
+	if (err < 0 || is_disabled())
+		return err;
+	if (o.path)
+		return program_upload(o.path, &o, e);
+	err = find_last(directory, e);
+	if (err == 0 && recording_json_is_recording(directory))
+		err = error_set(e, -EBUSY,
+				"'%s' is still being recorded: end it with pitot_shutdown or "
+				"pitot_stop first",
+				directory);
+	return err < 0 ? err : program_upload(directory, &o, e);
 }

@@ -24,9 +24,12 @@ int program_flush(struct error *e) MUST_USE;
 int program_init(const struct pitot_options *options, struct error *e) MUST_USE;
 void program_shutdown(void);
 
-/* As pitot_report. program_report.c */
+/* As pitot_report and pitot_upload, of what there is in `directory`. program_run.c */
 int program_report(const char *directory, const char *path, struct error *e) MUST_USE;
-/* Writes the report of the recording that was started last. */
+int64_t program_upload(const char *directory, const struct pitot_upload_options *options,
+		       struct error *e) MUST_USE;
+/* Of the recording that was started last; upload: where the options have no path. */
 int program_report_last(const char *path, struct error *e) MUST_USE;
+int64_t program_upload_last(const struct pitot_upload_options *options, struct error *e) MUST_USE;
 
 #endif

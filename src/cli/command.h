@@ -109,6 +109,7 @@ extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_schema;
 extern const struct command cmd_symbolize;
+extern const struct command cmd_upload;
 extern const struct command cmd_version;
 extern const struct command cmd_view;
 

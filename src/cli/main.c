@@ -20,6 +20,7 @@ const struct command *const commands[] = {
 	&cmd_flame,
 	&cmd_view,
 	&cmd_export,
+	&cmd_upload,
 	&cmd_symbolize,
 	&cmd_schema,
 	&cmd_doctor,

@@ -30,6 +30,7 @@ struct export_options {
 	bool overwrite; /* replace an existing file */
 	bool no_stacks; /* leave out call stacks and CPU samples */
 	bool compact; /* gpufl: one kernel_detail for equal launches */
+	const char *shown_path; /* gpufl: what the logs name as their folder; NULL: the path */
 	uint64_t
 		split_bytes; /* begin another file before this size, where the format can; 0: its own limit */
 	void (*progress)(void *user, uint64_t done, uint64_t total); /* events; may be NULL */

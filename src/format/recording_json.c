@@ -163,12 +163,22 @@ int recording_json_write(const char *directory, const struct recording_identity 
 }
 
 /* JSON escapes quotes within texts, so only the member itself matches. */
-bool recording_json_is_unfinished(const char *directory)
+static bool has_state(const char *directory, const char *state)
 {
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, path = STRBUF_INIT;
 
 	strbuf_addf(&path, "%s/%s", directory, RECORDING_JSON);
 	return !path.failed && io_read_file(path.data, JSON_MAX, &text) == 0 &&
-	       (strstr(strbuf_text(&text), "\"state\": \"" STATE_RECORDING "\"") ||
-		strstr(strbuf_text(&text), "\"state\": \"" STATE_ENDED "\""));
+	       strstr(strbuf_text(&text), state);
+}
+
+bool recording_json_is_recording(const char *directory)
+{
+	return has_state(directory, "\"state\": \"" STATE_RECORDING "\"");
+}
+
+bool recording_json_is_unfinished(const char *directory)
+{
+	return recording_json_is_recording(directory) ||
+	       has_state(directory, "\"state\": \"" STATE_ENDED "\"");
 }

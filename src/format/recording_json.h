@@ -30,5 +30,7 @@ int recording_json_write(const char *directory, const struct recording_identity 
  * itself.
  */
 bool recording_json_is_unfinished(const char *directory);
+/* Whether it goes on, as far as the file knows: what recorded may have been killed. */
+bool recording_json_is_recording(const char *directory);
 
 #endif

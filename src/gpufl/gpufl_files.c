@@ -252,6 +252,15 @@ static int compress_file(struct packing *p, const char *from, const char *to)
 	return r;
 }
 
+/* The same window, exported again, is known by a server that has it. */
+static void window_id(const struct gpufl_files *f, const struct window *w, const struct packing *p,
+		      char id[GPUFL_ID_BYTES])
+{
+	uint64_t content = hash_u64((uint64_t)w->number << 32 | (uint32_t)p->crc) + w->channel;
+
+	gpufl_id_from(id, content ^ hash_bytes(f->session, strlen(f->session)));
+}
+
 static int write_sidecar(struct gpufl_files *f, const struct window *w, const struct packing *p)
 {
 	const char *channel = channel_names[w->channel];
@@ -259,7 +268,7 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 	char id[GPUFL_ID_BYTES], part[PATH_MAX], path[PATH_MAX];
 	int r;
 
-	gpufl_id_random(id);
+	window_id(f, w, p, id);
 	strbuf_addf(&text,
 		    "{\"schema_version\":1,\"type\":\"transport_window\",\"window_id\":\"%s\","
 		    "\"session_id\":\"%s\",\"channel\":\"%s\",\"window_sequence\":%u,"

@@ -277,6 +277,7 @@ static bool init(struct gpufl_sink *s, const struct gpufl_options *o)
 	static const char *const labels[] = {
 		"", [LABEL_GLOBAL] = "global", [LABEL_UNKNOWN] = "unknown"
 	};
+	const char *path = o->shown_path ? o->shown_path : o->files.log_path;
 	bool good;
 
 	s->sink.ops = &gpufl_ops;
@@ -287,12 +288,12 @@ static bool init(struct gpufl_sink *s, const struct gpufl_options *o)
 	interner_init(&s->labels);
 	s->threads = calloc(GPUFL_THREADS, sizeof(*s->threads));
 	s->open = calloc(GPUFL_OPEN_MAX, sizeof(*s->open));
-	good = s->threads && s->open && strlen(o->files.log_path) < sizeof(s->log_path);
+	good = s->threads && s->open && strlen(path) < sizeof(s->log_path);
 	for (size_t i = 0; i < ARRAY_SIZE(labels) && good; i++)
 		good = interner_add(&s->labels, labels[i], strlen(labels[i]), NULL) >= 0;
 	if (!good)
 		return false;
-	memcpy(s->log_path, o->files.log_path, strlen(o->files.log_path));
+	memcpy(s->log_path, path, strlen(path));
 	strbuf_addf(&s->identity, ",\"pid\":0,\"app\":\"\",\"session_id\":\"%s\"",
 		    o->files.session);
 	strbuf_addf(&s->detail_head,

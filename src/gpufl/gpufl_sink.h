@@ -14,6 +14,7 @@
 
 struct gpufl_options {
 	struct gpufl_files_options files; /* log_path and session are copied */
+	const char *shown_path; /* what job_start has for log_path; NULL: that */
 	/* Of CLOCK_REALTIME to CLOCK_MONOTONIC; rows of `clock` correct it when the former is set. */
 	int64_t epoch_offset_ns;
 	bool compact; /* one kernel_detail for equal launches instead of one a kernel */

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpufl_backend import Backend
+
 LANGUAGES = ["c", "cpp", "cuda"]
 SOURCES = {"c": "examples/embed-c/main.c", "cpp": "examples/embed-cpp/main.cpp", "cuda": "tests/integration/consumer-cuda/main.cu"}
 
@@ -119,9 +121,11 @@ def test_gpufl(installed, source, tmp_path, environment):
             run([compiler, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-I", header, program, "-o",
                  tmp_path / "consumer", "-L", library, "-lpitot"])
     environment = {**environment, "LD_LIBRARY_PATH": str(library), "PITOT_COUNTERS": "2s", "PITOT_SYNC": "on"}
-    result = subprocess.run([tmp_path / "consumer"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    with Backend() as backend:
+        result = subprocess.run([tmp_path / "consumer"], cwd=tmp_path, capture_output=True, text=True, timeout=600, env={
+            **environment, "GPUFL_BACKEND_URL": backend.url, "PITOT_API_KEY": "key", "NO_PROXY": "*"})
     driver = "nvml 1 1" in result.stdout  # available, and then without a reason
-    assert result.stdout == ("init 1\ninit 1\nsum 42\nbench 15\ndeep 0 0\nupload 0 upload is not there yet\n"
+    assert result.stdout == ("init 1\ninit 1\nsum 42\nbench 15\ndeep 0 0\nupload 1 \n"
                              f"nvml {driver:d} {driver:d}\npresets 100 0 1\n"), result.stderr
     # What is not there is said once.
     said = result.stderr.splitlines()
@@ -134,7 +138,9 @@ def test_gpufl(installed, source, tmp_path, environment):
         text = run([installed / "bin/pitot", "view", recording, table, "--json", "--limit", "0"], env=environment)
         return [json.loads(line) for line in text.splitlines()]
 
-    [session] = (tmp_path / "logs").iterdir()
+    [session] = [path for path in (tmp_path / "logs").iterdir() if path.is_dir()]
+    assert backend.completed == [session.name] and backend.requests[0]["headers"]["Authorization"] == "Bearer key"
+    assert len(backend.lines) == sum(gzip.decompress(path.read_bytes()).count(b"\n") for path in session.glob("*.log.gz")) > 4
     with gzip.open(session / "scope.1.log.gz", "rt") as log:
         batches = [json.loads(line) for line in log]
     scopes = [row for batch in batches if batch["type"] == "scope_event_batch" for row in batch["rows"]]

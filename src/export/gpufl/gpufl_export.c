@@ -172,6 +172,7 @@ static int open_sink(struct session *s)
 			   .session = s->id,
 			   .max_bytes = UINT64_MAX,
 			   .background = trace_rows(t, TABLE_kernel) > BACKGROUND_ROWS },
+		.shown_path = x->view.options->shown_path,
 		.epoch_offset_ns = trace_unix_ns(t, p->start_ns) - (int64_t)p->start_ns,
 		.compact = x->view.options->compact,
 		.blocking_calls =

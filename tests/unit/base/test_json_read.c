@@ -99,6 +99,52 @@ static void test_cut_everywhere(void **state)
 	}
 }
 
+/* "value;" of all items, and behind it the end's code; those that are arrays go by another reader. */
+static int read_items(const char *text, size_t length, struct strbuf *out, unsigned depth)
+{
+	struct json_members m = JSON_ITEMS(text, length);
+	int code;
+
+	while ((code = json_members_next(&m, NULL)) > 0) {
+		assert_string_equal(strbuf_text(&m.key), "");
+		if (m.kind == JSON_ARRAY && depth)
+			assert_int_equal(read_items(m.value, m.value_length, out, depth - 1), 0);
+		else
+			strbuf_addf(out, "%d%.*s=%s;", m.kind, (int)m.value_length, m.value,
+				    strbuf_text(&m.text));
+	}
+	json_members_release(&m);
+	return code;
+}
+
+static void test_items(void **state)
+{
+	static const char text[] = " [ 1, \"a\\n\" ,[true,[ ]],[], {\"b\": [2]} ]\n";
+	static const char *const wrong[] = {
+		"", "{}", "[1,]", "[1 2]", "[,1]", "[1]]", "[1", "[}"
+	};
+
+	(void)state;
+	for (size_t length = 0; length < strlen(text) - 1; length++) {
+		_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+
+		assert_int_equal(read_items(text, length, &out, 0), E_FORMAT);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+
+		assert_int_equal(read_items(wrong[i], strlen(wrong[i]), &out, 1), E_FORMAT);
+	}
+	for (unsigned depth = 0; depth < 2; depth++) {
+		_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+
+		assert_int_equal(read_items(text, strlen(text), &out, depth), 0);
+		assert_string_equal(strbuf_text(&out),
+				    depth ? "11=1;0\"a\\n\"=a\n;2true=true;5[ ]=;6{\"b\": [2]}=;"
+					  : "11=1;0\"a\\n\"=a\n;5[true,[ ]]=;5[]=;6{\"b\": [2]}=;");
+	}
+}
+
 static void test_depth(void **state)
 {
 	char text[256] = "{\"a\":";
@@ -111,9 +157,8 @@ static void test_depth(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_what_is_no_object),
-		cmocka_unit_test(test_cut_everywhere),
+		cmocka_unit_test(test_values),         cmocka_unit_test(test_what_is_no_object),
+		cmocka_unit_test(test_cut_everywhere), cmocka_unit_test(test_items),
 		cmocka_unit_test(test_depth),
 	};
 

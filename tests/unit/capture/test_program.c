@@ -23,6 +23,7 @@ static int setup(void **state)
 {
 	(void)state;
 	unsetenv("PITOT_DISABLED");
+	unsetenv("GPUFL_DISABLED");
 	before = realpath(".", NULL);
 	folder = temp_folder_make();
 	client_reset();
@@ -390,6 +391,103 @@ static void test_no_report(void **state)
 	assert_true(program_report("x.pitot", "out.txt", &e) < 0);
 	assert_error(-ENOENT, "install the program pitot beside libpitot.so or in PATH, or type: "
 			      "pitot report x.pitot");
+	assert_true(program_upload("x.gpufl", &(struct pitot_upload_options){ 0 }, &e) < 0);
+	assert_error(-ENOENT, "or type: pitot upload x.gpufl");
+}
+
+/* A program `pitot` that writes down how it was called, and then does this. */
+static void make_program(const char *script)
+{
+	FILE *f = fopen("pitot", "we");
+
+	assert_non_null(f);
+	fprintf(f,
+		"#!/bin/sh\n{ echo \"$*\"; echo \"$PITOT_API_KEY\"; tr '\\0' ' ' "
+		"</proc/$$/cmdline; } "
+		">called\n%s\n",
+		script);
+	fclose(f);
+	assert_int_equal(chmod("pitot", 0755), 0);
+	setenv("PATH", ".:/usr/bin:/bin", 1);
+}
+
+static void assert_called(const char *expected)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	assert_int_equal(io_read_file("called", 65536, &text), 0);
+	if (strncmp(strbuf_text(&text), expected, strlen(expected)))
+		fail_msg("called by '%s', not '%s'", strbuf_text(&text), expected);
+}
+
+static void test_upload(void **state)
+{
+	const struct pitot_upload_options o = { .size = sizeof(o),
+						.path = "a folder",
+						.url = "https://host",
+						.api_key = "the key",
+						.api_path = "/v2",
+						.session = "newest",
+						.cursor = "c",
+						.ca_file = "ca",
+						.timeout_ns = 1,
+						.connect_timeout_ns = 2,
+						.read_timeout_ns = 3,
+						.retries = 4,
+						.retry_delay_ns = 5,
+						.force = PITOT_ON };
+	const struct pitot_upload_options no_retry = { .size = sizeof(o),
+						       .path = "-x",
+						       .retries = PITOT_NONE };
+
+	(void)state;
+	setenv("PITOT_API_KEY", "another", 1);
+	make_program("echo '{ \"complete\": true, \"records\": 5000000000 }'; exec true");
+	assert_true(program_upload_last(&o, &e) == 5000000000);
+	assert_called(
+		"upload --json -q --url=https://host --api-path=/v2 --session=newest --cursor=c "
+		"--ca-file=ca --timeout=1ns --connect-timeout=2ns --read-timeout=3ns "
+		"--retry-delay=5ns --retries=4 --force -- a folder\nthe key\n/bin/sh ./pitot "
+		"upload ");
+	assert_true(program_upload_last(&no_retry, &e) == 5000000000);
+	assert_called("upload --json -q --retries=0 -- -x\nanother\n");
+}
+
+static void test_upload_that_fails(void **state)
+{
+	struct pitot_upload_options o = { .size = sizeof(o), .path = "x" };
+
+	(void)state;
+	make_program("echo first >&2; echo 'pitot upload: error: no' >&2; exit 1");
+	assert_true(program_upload_last(&o, &e) == -EIO);
+	assert_error(-EIO, "`pitot upload x` failed: pitot upload: error: no");
+	make_program("echo '{ \"complete\": false, \"records\": 7 }'; echo why >&2");
+	assert_true(program_upload_last(&o, &e) == -EIO);
+	assert_error(-EIO, "`pitot upload x` failed: why");
+	make_program("echo nonsense");
+	assert_true(program_upload_last(&o, &e) == -EIO);
+	o.size = 3;
+	assert_true(program_upload_last(&o, &e) < 0);
+	assert_error(-EINVAL, "set it to sizeof(struct pitot_upload_options)");
+}
+
+/* Without a path it is the recording, once it is there and has ended; the kill switch is above all. */
+static void test_upload_of_the_last(void **state)
+{
+	struct pitot_options recording = options_for("r");
+
+	(void)state;
+	make_program("echo '{ \"complete\": true, \"records\": 7 }'");
+	assert_int_equal(program_init(&recording, &e), 1);
+	assert_true(program_upload_last(NULL, &e) == -EBUSY);
+	assert_error(-EBUSY, "end it with pitot_shutdown");
+	program_shutdown();
+	assert_int_equal(program_upload_last(NULL, &e), 7);
+	assert_called("upload --json -q -- /");
+	unlink("called");
+	setenv("GPUFL_DISABLED", "1", 1);
+	assert_int_equal(program_upload_last(NULL, &e), 0);
+	assert_int_equal(access("called", F_OK), -1);
 }
 
 int main(void)
@@ -408,6 +506,9 @@ int main(void)
 		TEST(test_one_after_the_other),
 		TEST(test_of_several_threads),
 		TEST(test_no_report),
+		TEST(test_upload),
+		TEST(test_upload_that_fails),
+		TEST(test_upload_of_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

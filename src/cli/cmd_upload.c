@@ -1,0 +1,423 @@
+/* cmd_upload.c: `pitot upload`: gpufl's logs, or a recording as such, to gpufl's backend. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "cli/terminal.h"
+#include "cli/ui.h"
+#include "export/exporter.h"
+#include "format/recording_dir.h"
+#include "format/recording_json.h"
+#include "gpufl/gpufl_files.h"
+#include "upload/upload.h"
+#include "upload/upload_cursor.h"
+
+#define KEY_BYTES_MAX 4096
+
+static const char *option_url, *option_key_file, *option_api_path, *option_ca_file;
+static const char *option_session, *option_cursor;
+static uint64_t option_timeout = 300 * NS_PER_S, option_connect_timeout = 10 * NS_PER_S;
+static uint64_t option_stall_timeout = 30 * NS_PER_S, option_retry_delay = NS_PER_S;
+static uint64_t option_retries = 4;
+static bool option_dry_run, option_force;
+
+static const struct option options[] = {
+	{ .name = "url",
+	  .type = OPTION_STRING,
+	  .value = &option_url,
+	  .argument = "URL",
+	  .help = "host of the backend (default: PITOT_BACKEND_URL, GPUFL_BACKEND_URL)" },
+	{ .name = "api-key-file",
+	  .type = OPTION_STRING,
+	  .value = &option_key_file,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "file with the key, - for standard input (default: PITOT_API_KEY, "
+		  "GPUFL_API_KEY)" },
+	{ .name = "dry-run",
+	  .letter = 'n',
+	  .type = OPTION_FLAG,
+	  .value = &option_dry_run,
+	  .help = "print what would be sent; nothing is sent or changed" },
+	{ .name = "session",
+	  .type = OPTION_STRING,
+	  .value = &option_session,
+	  .argument = "ID",
+	  .help = "only this session; newest: the one that began last (default: all)" },
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &option_force,
+	  .help = "send again what was sent before" },
+	{ .name = "ca-file",
+	  .type = OPTION_STRING,
+	  .value = &option_ca_file,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "certificates to trust, PEM (default: the machine's)" },
+	{ .name = "timeout",
+	  .type = OPTION_DURATION,
+	  .value = &option_timeout,
+	  .argument = "TIME",
+	  .negatable = true,
+	  .help = "for everything (default: 5m)" },
+	{ .name = "connect-timeout",
+	  .type = OPTION_DURATION,
+	  .value = &option_connect_timeout,
+	  .argument = "TIME",
+	  .positive = true,
+	  .help = "for a connection (default: 10s)" },
+	{ .name = "read-timeout",
+	  .type = OPTION_DURATION,
+	  .value = &option_stall_timeout,
+	  .argument = "TIME",
+	  .positive = true,
+	  .help = "without a byte in either direction (default: 30s)" },
+	{ .name = "retries",
+	  .type = OPTION_U64,
+	  .value = &option_retries,
+	  .argument = "N",
+	  .most = 1000,
+	  .help = "further attempts of a request (default: 4)" },
+	{ .name = "retry-delay",
+	  .type = OPTION_DURATION,
+	  .value = &option_retry_delay,
+	  .argument = "TIME",
+	  .positive = true,
+	  .help = "before the first of them, then twice as long each time (default: 1s)" },
+	{ .name = "api-path",
+	  .type = OPTION_STRING,
+	  .value = &option_api_path,
+	  .argument = "PATH",
+	  .help = "of the backend (default: PITOT_API_PATH, GPUFL_API_PATH, or /api/v1)" },
+	{ .name = "cursor",
+	  .type = OPTION_STRING,
+	  .value = &option_cursor,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "remembers what was sent (default: " UPLOAD_CURSOR " beside the sessions)" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "PITOT_API_KEY=gpfl_… pitot upload train.gpufl --url https://api.example.com",
+	  "every session of a folder of logs" },
+	{ "pitot upload --api-key-file ~/.gpufl-key", "the newest recording in this folder" },
+	{ "pitot upload /var/log/gpufl --dry-run", "what is not there yet" },
+	{ NULL, NULL },
+};
+
+struct upload_command {
+	struct context *context;
+	struct progress progress;
+	struct upload_options options;
+	struct upload_result result;
+	struct strbuf key;
+	char exported[PATH_MAX]; /* folder of a recording's logs, or "" */
+};
+
+/* ---- what is to be sent ---- */
+
+static bool is_recording(const char *path)
+{
+	struct dirent *entry;
+	DIR *d = opendir(path);
+	bool found = false;
+
+	while (d && !found && (entry = readdir(d)))
+		found = !strcmp(entry->d_name, RECORDING_JSON) || has_suffix(entry->d_name, ".pit");
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* Of the export: its sessions, which have nothing but logs. */
+static void remove_exported(const char *path)
+{
+	struct dirent *entry;
+	DIR *d = *path ? opendir(path) : NULL;
+
+	while (d && (entry = readdir(d)))
+		if (entry->d_name[0] != '.')
+			gpufl_files_remove(path, entry->d_name);
+	if (d)
+		closedir(d);
+	if (*path)
+		rmdir(path);
+}
+
+static int make_folder(char path[PATH_MAX], struct error *e)
+{
+	const char *base = getenv("TMPDIR");
+
+	snprintf(path, PATH_MAX, "%s/pitot-upload-XXXXXX", base && *base ? base : "/tmp");
+	if (mkdtemp(path))
+		return 0;
+	error_errno(e, errno, "cannot create '%s'; TMPDIR names another place", path);
+	path[0] = '\0';
+	return e->code;
+}
+
+/* The same bytes each time, wherever it is exported to: the server knows what it has. */
+static int export_trace(struct upload_command *u, struct trace *t, const char *recording,
+			struct error *e)
+{
+	struct export_options x = { .until_ns = UINT64_MAX,
+				    .progress = progress_update,
+				    .progress_user = &u->progress,
+				    .cancel = &terminal_stop_signal };
+	struct export_result result;
+	char path[PATH_MAX];
+	int r = make_folder(u->exported, e);
+
+	x.shown_path = base_name(realpath(recording, path) ? path : recording);
+	if (r == 0)
+		r = gpufl_write(t, &x, u->exported, &result, e);
+	if (r == -ENODATA)
+		return error_set(
+			e, r,
+			"nothing to upload: the recording has nothing that gpufl's logs have "
+			"a record for; `pitot report` says why");
+	return r;
+}
+
+/* A recording as logs; what of it was sent is remembered in it. */
+static int export_recording(struct upload_command *u, const char *recording, char **cursor)
+{
+	struct context *c = u->context;
+	_cleanup_free_ char *path = NULL;
+	struct trace *trace = NULL;
+	struct error e = { 0 };
+	int status = cli_open_trace(c, recording, &u->progress, &path, &trace), r;
+
+	if (status != EXIT_DONE)
+		return status;
+	if (recording_json_is_unfinished(path))
+		cli_warn(c,
+			 "'%s' was not completed: if it still grows, what comes later is not sent",
+			 path);
+	r = export_trace(u, trace, path, &e);
+	progress_end(&u->progress);
+	trace_free(trace);
+	if (r >= 0 && asprintf(cursor, "%s/" UPLOAD_CURSOR, path) < 0)
+		r = error_set(&e, -ENOMEM, "out of memory");
+	return r < 0 ? cli_fail(c, &e) : EXIT_DONE;
+}
+
+/* ---- options ---- */
+
+static const char *first_of(const char *option, const char *own, const char *gpufl)
+{
+	const char *value = option ? option : getenv(own);
+
+	return value && *value ? value : getenv(gpufl);
+}
+
+/* Blanks and newlines around the key are none of it. */
+static int read_key(struct upload_command *u, struct error *e)
+{
+	const char *path = option_key_file, *start;
+	int r;
+
+	if (!path) {
+		u->options.api_key = first_of(NULL, "PITOT_API_KEY", "GPUFL_API_KEY");
+		return 0;
+	}
+	r = io_read_file(strcmp(path, "-") ? path : "/dev/stdin", KEY_BYTES_MAX, &u->key);
+	if (r < 0)
+		return error_set(e, r, "cannot read the key from '%s': %s", path,
+				 error_code_text(r));
+	while (u->key.length && strchr(" \t\r\n", u->key.data[u->key.length - 1]))
+		u->key.data[--u->key.length] = '\0';
+	start = strbuf_text(&u->key);
+	u->options.api_key = start + strspn(start, " \t\r\n");
+	return *u->options.api_key ? 0 : error_set(e, E_USAGE, "'%s' has no key", path);
+}
+
+static void on_warning(void *user, const char *text)
+{
+	struct upload_command *u = user;
+
+	if (u->progress.shown)
+		fputs("\r\033[K", stderr);
+	cli_warn(u->context, "%s", text);
+}
+
+static void on_progress(void *user, uint64_t done, uint64_t total)
+{
+	struct upload_command *u = user;
+
+	progress_update(&u->progress, done, total);
+}
+
+static void set_options(struct upload_command *u)
+{
+	u->options = (struct upload_options){
+		.cursor = option_cursor,
+		.session = option_session,
+		.url = first_of(option_url, "PITOT_BACKEND_URL", "GPUFL_BACKEND_URL"),
+		.api_path = first_of(option_api_path, "PITOT_API_PATH", "GPUFL_API_PATH"),
+		.ca_file = option_ca_file,
+		.timeout_ns = option_timeout,
+		.connect_timeout_ns = option_connect_timeout,
+		.stall_timeout_ns = option_stall_timeout,
+		.retry_delay_ns = option_retry_delay,
+		.retries = option_retries,
+		.force = option_force,
+		.dry_run = option_dry_run,
+		.cancel = &terminal_stop_signal,
+		.warn = on_warning,
+		.progress = on_progress,
+		.user = u,
+	};
+}
+
+/* ---- the result ---- */
+
+static bool is_complete(const struct upload_command *u)
+{
+	return !u->result.unfinished && !u->result.refused_files;
+}
+
+static int print_json(const struct upload_command *u, const struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	const struct upload_result *r = &u->result;
+	struct json j = JSON_PRETTY(&out);
+
+	json_object(&j);
+	json_key_string(&j, "url", u->options.url);
+	json_key_bool(&j, "dry_run", option_dry_run);
+	json_key_bool(&j, "complete", !e && is_complete(u) && !option_dry_run);
+	json_key_string(&j, "error", e ? e->text : NULL);
+	json_key_u64(&j, "sessions", r->sessions);
+	json_key_u64(&j, "completed", r->completed);
+	json_key_u64(&j, "unfinished", r->unfinished);
+	json_key_u64(&j, "files", r->files);
+	json_key_u64(&j, "bytes", r->bytes);
+	json_key(&j, "records");
+	if (option_dry_run)
+		json_null(&j);
+	else
+		json_u64(&j, r->records);
+	json_key_u64(&j, "known_files", r->known_files);
+	json_key_u64(&j, "refused_files", r->refused_files);
+	json_key_u64(&j, "rejected_records", r->rejected_records);
+	json_key_u64(&j, "retries", r->retries);
+	json_end(&j);
+	strbuf_addc(&out, '\n');
+	return cli_print(u->context, &out);
+}
+
+static int print_text(const struct upload_command *u)
+{
+	_cleanup_strbuf_ struct strbuf out = STRBUF_INIT;
+	const struct upload_result *r = &u->result;
+
+	strbuf_adds(&out, option_dry_run ? "would send " : "sent ");
+	cli_add_count(&out, "", r->files, "file", "files");
+	strbuf_adds(&out, " (");
+	human_bytes(&out, r->bytes);
+	if (!option_dry_run)
+		cli_add_count(&out, ", ", r->records, "record", "records");
+	strbuf_adds(&out, ") of ");
+	cli_add_count(&out, "", r->sessions, "session", "sessions");
+	if (u->options.url)
+		strbuf_addf(&out, " to %s", u->options.url);
+	if (r->completed)
+		cli_add_count(&out, "; ", r->completed, "session is complete",
+			      "sessions are complete");
+	if (r->known_files)
+		cli_add_count(&out, "; ", r->known_files, "file was there", "files were there");
+	if (r->retries)
+		cli_add_count(&out, "; ", r->retries, "retry", "retries");
+	strbuf_addc(&out, '\n');
+	return cli_print(u->context, &out);
+}
+
+static int send_logs(struct upload_command *u)
+{
+	struct context *c = u->context;
+	struct error e = { 0 };
+	int r, status;
+
+	progress_start(&u->progress, c, "uploading");
+	r = upload_run(&u->options, &u->result, &e);
+	progress_end(&u->progress);
+	status = c->json ? print_json(u, r < 0 ? &e : NULL) : r < 0 ? EXIT_DONE : print_text(u);
+	if (r == -ECANCELED && terminal_stop_signal)
+		return 128 + terminal_stop_signal;
+	if (r < 0)
+		return cli_fail(c, &e);
+	return status != EXIT_DONE || (!is_complete(u) && !option_dry_run) ? EXIT_FAILED
+									   : EXIT_DONE;
+}
+
+static int run(struct context *c, int argc, char **argv)
+{
+	struct upload_command u = { .context = c };
+	_cleanup_free_ char *cursor = NULL;
+	struct error e = { 0 };
+	int status = EXIT_DONE;
+
+	(void)argc;
+	terminal_catch_signals();
+	set_options(&u);
+	if (read_key(&u, &e) < 0)
+		status = cli_fail(c, &e);
+	u.options.path = argv[1];
+	if (status == EXIT_DONE && (!argv[1] || is_recording(argv[1]))) {
+		status = export_recording(&u, argv[1], &cursor);
+		u.options.path = u.exported;
+		if (!u.options.cursor)
+			u.options.cursor = cursor;
+	}
+	if (status == EXIT_DONE)
+		status = send_logs(&u);
+	remove_exported(u.exported);
+	strbuf_release(&u.key);
+	return status;
+}
+
+const struct command cmd_upload = {
+	.name = "upload",
+	.summary = "send gpufl's logs, or a recording, to gpufl's backend",
+	.usage = "[options] [FOLDER|RECORDING]",
+	.description =
+		"Sends the closed windows of gpufl's logs (`pitot record --log gpufl`, `pitot "
+		"export "
+		"--format gpufl`, or gpufl's own client) in FOLDER to a backend, and reports "
+		"sessions that have ended complete. A RECORDING, by default the newest in the "
+		"current "
+		"folder, is exported first, into a temporary folder.\n"
+		"\n"
+		"What the server has accepted is remembered beside the logs: after whatever ends "
+		"an "
+		"upload, the next goes on from there. What fails for the moment (HTTP 5xx, 429, "
+		"the "
+		"network) is tried again; a window that the server does not want is left out, with "
+		"a "
+		"warning; a refused key, a redirect or a wrong address ends the upload.",
+	.options = options,
+	.operands_max = 1,
+	.or_files = true,
+	.examples = examples,
+	.notes = "EXIT STATUS\n\n0 when the server has everything. 1 when the upload has ended "
+		 "before, or "
+		 "something could not be sent, or a session is still being written.\n"
+		 "\n"
+		 "ENVIRONMENT\n\nPITOT_API_KEY, PITOT_BACKEND_URL, PITOT_API_PATH, or with GPUFL_ "
+		 "for "
+		 "PITOT_. libcurl's own variables, such as https_proxy, count too. The key is no "
+		 "option, "
+		 "because every user of the machine can read command lines.",
+	.run = run,
+};

@@ -1,0 +1,657 @@
+#include "upload/upload.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/json_read.h"
+#include "gpufl/gpufl_files.h"
+#include "upload/http.h"
+#include "upload/upload_cursor.h"
+#include "upload/upload_files.h"
+
+#define CLIENT_VERSION "1.3.0" /* of gpufl, whose logs and protocol these are */
+#define WIRE_VERSION "1"
+#define DELAY_MAX_NS (30 * NS_PER_S)
+#define RETRY_AFTER_MAX_S 600 /* who asks for more is asked again by the next upload */
+#define NAP_NS (50 * NS_PER_MS)
+#define REASONS_SHOWN 3 /* rejected lines of a file that are warned about */
+#define HEADER_BYTES 512
+
+struct upload {
+	const struct upload_options *options;
+	struct upload_result *result;
+	struct error *error;
+	char log_path[PATH_MAX];
+	char only[UPLOAD_NAME_BYTES]; /* a session, or "" */
+	struct upload_cursor cursor;
+	struct upload_sessions sessions;
+	struct http *http;
+	uint64_t deadline_ns; /* UINT64_MAX: none */
+	uint64_t done, total; /* bytes of files, for the progress */
+	char api[1024]; /* "https://host/api/v1/events/" */
+	char authorization[HEADER_BYTES], hostname[HEADER_BYTES];
+	const char *headers[8];
+};
+
+static void PRINTF_LIKE(2, 3) warn(const struct upload *u, const char *format, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (u->options->warn)
+		u->options->warn(u->options->user, text);
+}
+
+/* ---- what an answer means ---- */
+
+enum verdict {
+	ACCEPTED,
+	RETRY,
+	REFUSED, /* this file; others may be accepted */
+	HOPELESS, /* whatever is sent */
+};
+
+static bool body_has(const struct http_response *a, const char *key, enum json_kind kind)
+{
+	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
+	bool found = false;
+
+	while (!found && json_members_next(&m, NULL) > 0)
+		found = !strcmp(strbuf_text(&m.key), key) && m.kind == kind;
+	json_members_release(&m);
+	return found;
+}
+
+static bool is_object(const struct http_response *a)
+{
+	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
+	int r;
+
+	while ((r = json_members_next(&m, NULL)) > 0)
+		;
+	json_members_release(&m);
+	return r == 0;
+}
+
+static enum verdict judge(const struct http_response *a, bool is_window, bool has_identity)
+{
+	long s = a->status;
+
+	if (s == 429 || s == 408 || s >= 500)
+		return RETRY;
+	if (s == 409 && has_identity) /* the server knows this window, or another by its name */
+		return strstr(strbuf_text(&a->body), "window_identity_conflict") ? RETRY : ACCEPTED;
+	if (s == 401 || s == 403 || s == 404 || (s >= 300 && s < 400))
+		return HOPELESS;
+	if (s < 200 || s >= 300)
+		return REFUSED;
+	if (!is_window)
+		return ACCEPTED;
+	if (body_has(a, "accepted_for_processing", JSON_FALSE))
+		return RETRY;
+	/* Any web server may answer 200. */
+	return s == 202 || is_object(a) ? ACCEPTED : HOPELESS;
+}
+
+/* What went wrong, and what to do. */
+static int explain(struct upload *u, const char *url, const struct http_response *a)
+{
+	switch (a->status) {
+	case 401:
+	case 403:
+		return error_set(u->error, -EACCES,
+				 "'%s' refuses the key (HTTP %ld): put the workspace's key into "
+				 "PITOT_API_KEY or a file for --api-key-file",
+				 url, a->status);
+	case 404:
+		return error_set(
+			u->error, -ENOENT,
+			"there is no '%s' (HTTP 404): the backend is too old, --url is more "
+			"than its host, or it wants another --api-path",
+			url);
+	default:
+		if (a->status >= 300 && a->status < 400)
+			return error_set(
+				u->error, -EIO,
+				"'%s' redirects to '%s' (HTTP %ld), which is not followed: "
+				"give that host with --url",
+				url, a->location, a->status);
+		if (a->status == 202)
+			return error_set(u->error, -EIO,
+					 "'%s' does not accept it for processing (HTTP 202)", url);
+		if (a->status < 300)
+			return error_set(
+				u->error, -EPROTO,
+				"'%s' answers HTTP %ld without JSON: it is no gpufl backend; "
+				"give its host with --url",
+				url, a->status);
+		return error_set(u->error, -EIO, "'%s' answers HTTP %ld", url, a->status);
+	}
+}
+
+/* ---- requests ---- */
+
+static bool is_cancelled(const struct upload *u)
+{
+	return u->options->cancel && *u->options->cancel;
+}
+
+static uint64_t time_left_ns(const struct upload *u)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return now < u->deadline_ns ? u->deadline_ns - now : 0;
+}
+
+static int too_late(struct upload *u)
+{
+	const struct error last = *u->error;
+
+	return error_set(u->error, -ETIMEDOUT,
+			 "the time for this upload is over%s%s; the next goes on from here "
+			 "(--timeout)",
+			 *last.text ? ": " : "", last.text);
+}
+
+/* Twice as long each time; of that a random half, so that a thousand machines do not come back at once. */
+static uint64_t delay_ns(const struct upload *u, uint64_t attempt, const struct http_response *a)
+{
+	uint64_t longest = u->options->retry_delay_ns, random = 0;
+
+	for (uint64_t i = 0; i < attempt && longest < DELAY_MAX_NS; i++)
+		longest *= 2;
+	longest = MIN(longest, MAX(DELAY_MAX_NS, u->options->retry_delay_ns));
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+		random = clock_machine_ns();
+	return MAX(longest - random % (longest / 2 + 1),
+		   MIN(a->retry_after_s, UINT32_MAX) * NS_PER_S);
+}
+
+static int pause_ns(struct upload *u, uint64_t ns)
+{
+	uint64_t end = clock_monotonic_ns() + ns, now;
+
+	if (ns >= time_left_ns(u))
+		return too_late(u);
+	while (!is_cancelled(u) && (now = clock_monotonic_ns()) < end) {
+		struct timespec nap = { .tv_nsec = (long)MIN(end - now, NAP_NS) };
+
+		nanosleep(&nap, NULL);
+	}
+	return is_cancelled(u) ? error_set(u->error, -ECANCELED, "stopped by a signal") : 0;
+}
+
+static int give_up(struct upload *u, uint64_t attempt, struct http_response *a)
+{
+	const struct error last = *u->error;
+	char pause[64] = "";
+
+	if (a->retry_after_s)
+		snprintf(pause, sizeof(pause), " (it asks for a pause of %llu s)",
+			 (unsigned long long)a->retry_after_s);
+	http_response_release(a);
+	return error_set(u->error, last.code,
+			 "%s%s (attempt %llu); the next upload goes on from here", last.text, pause,
+			 (unsigned long long)attempt + 1);
+}
+
+/*
+ * Sends until there is an answer that is no RETRY: its verdict with *a, or a negative code. u->error says why the last attempt did
+ * not do.
+ */
+static int send_request(struct upload *u, const char *what, const char *const *headers,
+			const struct upload_body *body, bool is_window, struct http_response *a)
+{
+	char url[sizeof(u->api) + 32];
+	int r;
+
+	snprintf(url, sizeof(url), "%s%s", u->api, what);
+	u->error->text[0] = '\0';
+	for (uint64_t attempt = 0;; attempt++) {
+		int verdict = RETRY;
+
+		if (!time_left_ns(u))
+			return too_late(u);
+		r = http_post(u->http, url, headers, &body->gzip, time_left_ns(u), a, u->error);
+		if (r < 0 && r != -EIO)
+			return error_prefix(u->error, "cannot send to '%s'", url);
+		if (r == 0)
+			verdict = judge(a, is_window, body->window_id[0]);
+		if (r < 0)
+			error_prefix(u->error, "cannot send to '%s'", url);
+		else if (verdict != ACCEPTED)
+			explain(u, url, a);
+		if (verdict != RETRY)
+			return verdict == HOPELESS ? u->error->code : verdict;
+		if (attempt == u->options->retries || a->retry_after_s > RETRY_AFTER_MAX_S)
+			return give_up(u, attempt, a);
+		r = pause_ns(u, delay_ns(u, attempt, a));
+		http_response_release(a);
+		if (r < 0)
+			return r;
+		u->result->retries++;
+	}
+}
+
+/* ---- a window ---- */
+
+static void warn_of_item(const struct upload *u, const char *name, struct json_members *item)
+{
+	char line[32] = "?", type[64] = "?", reason[256] = "";
+
+	while (json_members_next(item, NULL) > 0) {
+		const char *key = strbuf_text(&item->key), *value = strbuf_text(&item->text);
+
+		if (!strcmp(key, "line"))
+			snprintf(line, sizeof(line), "%s", value);
+		else if (!strcmp(key, "type"))
+			snprintf(type, sizeof(type), "%s", value);
+		else if (!strcmp(key, "reason"))
+			snprintf(reason, sizeof(reason), "%s", value);
+	}
+	warn(u, "the server rejected line %s (%s) of '%s': %s", line, type, name, reason);
+}
+
+static void warn_of_items(const struct upload *u, const char *name, const char *text, size_t length)
+{
+	struct json_members items = JSON_ITEMS(text, length);
+
+	for (unsigned i = 0; i < REASONS_SHOWN && json_members_next(&items, NULL) > 0; i++) {
+		struct json_members item = JSON_MEMBERS(items.value, items.value_length);
+
+		if (items.kind == JSON_OBJECT)
+			warn_of_item(u, name, &item);
+		json_members_release(&item);
+	}
+	json_members_release(&items);
+}
+
+/* {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]} */
+static void read_rejected(struct upload *u, const char *name, const struct http_response *a)
+{
+	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
+	uint64_t rejected = 0;
+
+	while (json_members_next(&m, NULL) > 0) {
+		if (!strcmp(strbuf_text(&m.key), "rejected"))
+			rejected = strtoull(strbuf_text(&m.text), NULL, 10);
+		else if (!strcmp(strbuf_text(&m.key), "errors") && m.kind == JSON_ARRAY)
+			warn_of_items(u, name, m.value, m.value_length);
+	}
+	json_members_release(&m);
+	if (rejected)
+		warn(u, "the server rejected %llu of the lines of '%s'",
+		     (unsigned long long)rejected, name);
+	u->result->rejected_records += rejected;
+}
+
+/* A verdict, or a negative code. */
+static int send_window(struct upload *u, const struct upload_session *s,
+		       const struct upload_file *f, const struct upload_body *body)
+{
+	char texts[5][HEADER_BYTES], name[2 * UPLOAD_NAME_BYTES];
+	const char *headers[] = { "Content-Type: application/x-ndjson",
+				  "Content-Encoding: gzip",
+				  texts[0],
+				  texts[1],
+				  texts[2],
+				  texts[3],
+				  texts[4],
+				  NULL };
+	struct http_response a = { 0 };
+	int r;
+
+	snprintf(name, sizeof(name), "%s/%s", s->id, f->name);
+	snprintf(texts[0], HEADER_BYTES, "X-GpuFlight-Session-Id: %s", s->id);
+	if (body->window_id[0]) {
+		snprintf(texts[1], HEADER_BYTES, "X-GpuFlight-Window-Id: %s", body->window_id);
+		snprintf(texts[2], HEADER_BYTES, "X-GpuFlight-Window-Channel: %s",
+			 upload_channel_name(f));
+		snprintf(texts[3], HEADER_BYTES, "X-GpuFlight-Window-Sequence: %llu",
+			 (unsigned long long)body->sequence);
+		snprintf(texts[4], HEADER_BYTES, "X-GpuFlight-Window-CRC32: %llu",
+			 (unsigned long long)body->crc);
+	} else {
+		headers[3] = NULL;
+	}
+	r = send_request(u, "stream", headers, body, true, &a);
+	if (r == ACCEPTED) {
+		read_rejected(u, name, &a);
+		u->result->files++;
+		u->result->bytes += f->bytes;
+		u->result->records += body->lines;
+	} else if (r == REFUSED) {
+		warn(u, "'%s' was not accepted, and is left out: %s", name, u->error->text);
+	}
+	http_response_release(&a);
+	return r;
+}
+
+/* 0: the server has it; 1: it is left out; or a negative code. */
+static int upload_file(struct upload *u, const struct upload_session *s,
+		       const struct upload_file *f, uint64_t *lines)
+{
+	struct upload_body body;
+	int r = upload_body_read(s, f, &body, u->error);
+
+	if (r == E_FORMAT || r == E_LIMIT) {
+		warn(u, "%s; it is left out", u->error->text);
+		return 1;
+	}
+	if (r < 0)
+		return r;
+	r = send_window(u, s, f, &body);
+	*lines += r == ACCEPTED ? body.lines : 0;
+	upload_body_release(&body);
+	if (r == ACCEPTED)
+		return upload_cursor_add_file(&u->cursor, s->id, f->name, u->error);
+	return r == REFUSED ? 1 : r;
+}
+
+/* ---- a session ---- */
+
+static bool is_known(const struct upload *u, const struct upload_session *s,
+		     const struct upload_file *f)
+{
+	return !u->options->force && upload_cursor_has_file(&u->cursor, s->id, f->name);
+}
+
+static bool is_completed(const struct upload *u, const struct upload_session *s)
+{
+	return !u->options->force && upload_cursor_has_session(&u->cursor, s->id);
+}
+
+static int complete_session(struct upload *u, const struct upload_session *s, uint64_t lines)
+{
+	char text[HEADER_BYTES];
+	const char *const headers[] = { text, NULL };
+	const struct upload_body empty = { 0 };
+	struct http_response a = { 0 };
+	int r;
+
+	snprintf(text, sizeof(text), "X-GpuFlight-Session-Id: %s", s->id);
+	r = send_request(u, "session-complete", headers, &empty, false, &a);
+	http_response_release(&a);
+	if (r == REFUSED) {
+		warn(u, "session %s was not completed: %s", s->id, u->error->text);
+		u->result->unfinished++;
+		return 0;
+	}
+	if (r == ACCEPTED) {
+		u->result->completed++;
+		r = upload_cursor_add_session(&u->cursor, s->id, lines, u->error);
+	}
+	return r;
+}
+
+static int upload_session(struct upload *u, const struct upload_session *s)
+{
+	uint64_t lines = 0, refused = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < s->files.count && r >= 0; i++) {
+		const struct upload_file *f = &s->files.data[i];
+
+		if (is_known(u, s, f)) {
+			u->result->known_files++;
+			continue;
+		}
+		r = upload_file(u, s, f, &lines);
+		u->done += f->bytes;
+		refused += r > 0;
+	}
+	u->result->refused_files += refused;
+	if (r < 0)
+		return r;
+	if (s->running)
+		warn(u,
+		     "session %s is still being written: it is not complete; upload it again "
+		     "when it has ended",
+		     s->id);
+	if (s->lossy)
+		warn(u,
+		     "session %s has lost records (a loss marker says so): it is never reported "
+		     "complete",
+		     s->id);
+	if (!s->running && !s->lossy && !refused)
+		return complete_session(u, s, lines);
+	u->result->unfinished++;
+	return 0;
+}
+
+/* What would be sent. */
+static void count_session(struct upload *u, const struct upload_session *s)
+{
+	for (size_t i = 0; i < s->files.count; i++) {
+		const struct upload_file *f = &s->files.data[i];
+
+		if (is_known(u, s, f)) {
+			u->result->known_files++;
+			continue;
+		}
+		u->result->files++;
+		u->result->bytes += f->bytes;
+	}
+	u->result->unfinished += s->running || s->lossy;
+}
+
+static int upload_sessions(struct upload *u)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < u->sessions.all.count; i++) {
+		const struct upload_session *s = &u->sessions.all.data[i];
+
+		for (size_t n = 0; n < s->files.count && !is_completed(u, s); n++)
+			u->total += is_known(u, s, &s->files.data[n]) ? 0 : s->files.data[n].bytes;
+	}
+	for (size_t i = 0; i < u->sessions.all.count && r >= 0; i++) {
+		const struct upload_session *s = &u->sessions.all.data[i];
+
+		if (is_completed(u, s)) {
+			u->result->known_files += s->files.count;
+			continue;
+		}
+		u->result->sessions++;
+		if (u->options->dry_run)
+			count_session(u, s);
+		else
+			r = upload_session(u, s);
+	}
+	return r;
+}
+
+/* ---- all ---- */
+
+static void on_sent(void *user, uint64_t sent)
+{
+	struct upload *u = user;
+
+	if (u->options->progress)
+		u->options->progress(u->options->user, u->done + sent, u->total);
+}
+
+/* Printable, without blanks: nothing that would end a header. */
+static bool is_header_text(const char *text)
+{
+	for (; *text; text++)
+		if (*text < '!' || *text > '~')
+			return false;
+	return true;
+}
+
+static int set_url(struct upload *u)
+{
+	const struct upload_options *o = u->options;
+	const char *api = o->api_path && *o->api_path ? o->api_path : UPLOAD_API_PATH;
+	size_t url, path = strlen(api);
+	int n;
+
+	if (!o->url || !*o->url)
+		return error_set(u->error, E_USAGE,
+				 "nothing says where to: give the backend's host with --url or "
+				 "PITOT_BACKEND_URL");
+	if ((strncasecmp(o->url, "https://", 8) && strncasecmp(o->url, "http://", 7)) ||
+	    !is_header_text(o->url) || !is_header_text(api))
+		return error_set(
+			u->error, E_USAGE,
+			"'%s' is no address of a backend: https://HOST or http://HOST:PORT",
+			o->url);
+	for (url = strlen(o->url); url && o->url[url - 1] == '/'; url--)
+		;
+	for (; path && api[path - 1] == '/'; path--)
+		;
+	n = snprintf(u->api, sizeof(u->api), "%.*s%s%.*s/events/", (int)url, o->url,
+		     *api == '/' ? "" : "/", (int)path, api);
+	return n < (int)sizeof(u->api)
+		       ? 0
+		       : error_set(u->error, E_USAGE, "the address is longer than %zu bytes",
+				   sizeof(u->api));
+}
+
+static bool is_loopback(const char *host)
+{
+	return !strncmp(host, "127.", 4) || !strncmp(host, "[::1]", 5) ||
+	       (!strncasecmp(host, "localhost", 9) && (!host[9] || strchr(":/", host[9])));
+}
+
+static int set_headers(struct upload *u)
+{
+	const struct upload_options *o = u->options;
+	char host[256] = "";
+	size_t n = 0;
+
+	u->headers[n++] = "User-Agent: gpufl-client/" CLIENT_VERSION
+			  " (deferred-upload) pitot/" PITOT_VERSION;
+	u->headers[n++] = "X-GpuFlight-Client-Version: " CLIENT_VERSION;
+	u->headers[n++] = "X-GpuFlight-Wire-Version: " WIRE_VERSION;
+	u->headers[n++] = "Expect:"; /* a server that ignores it would cost a second each time */
+	if (gethostname(host, sizeof(host) - 1) == 0 && *host && is_header_text(host)) {
+		snprintf(u->hostname, HEADER_BYTES, "X-GpuFlight-Hostname: %s", host);
+		u->headers[n++] = u->hostname;
+	}
+	if (!o->api_key || !*o->api_key)
+		return 0;
+	if (!is_header_text(o->api_key) ||
+	    snprintf(u->authorization, HEADER_BYTES, "Authorization: Bearer %s", o->api_key) >=
+		    HEADER_BYTES)
+		return error_set(
+			u->error, E_USAGE,
+			"the key has blanks or other characters that no key has, or is too "
+			"long");
+	u->headers[n++] = u->authorization;
+	if (o->url && !strncasecmp(o->url, "http://", 7) && !is_loopback(o->url + 7))
+		warn(u,
+		     "'%s' has no TLS: whoever is on the way can read the key; https:// hides it",
+		     o->url);
+	return 0;
+}
+
+/* Of one session's folder the one above has the cursor, as if all were sent. */
+static int set_path(struct upload *u)
+{
+	const struct upload_options *o = u->options;
+	char path[PATH_MAX];
+	char *slash;
+
+	if (!realpath(o->path, path))
+		return error_errno(u->error, errno, "cannot read '%s'", o->path);
+	slash = strrchr(path, '/');
+	memcpy(u->log_path, path, sizeof(path));
+	if (!upload_is_session(path) || strlen(slash + 1) >= sizeof(u->only))
+		return 0;
+	snprintf(u->only, sizeof(u->only), "%s", slash + 1);
+	u->log_path[slash > path ? slash - path : 1] = '\0';
+	return 0;
+}
+
+static int open_cursor(struct upload *u)
+{
+	const struct upload_options *o = u->options;
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+
+	if (o->cursor)
+		strbuf_adds(&path, o->cursor);
+	else
+		strbuf_addf(&path, "%s/" UPLOAD_CURSOR, u->log_path);
+	if (path.failed)
+		return error_set(u->error, -ENOMEM, "out of memory");
+	return upload_cursor_open(&u->cursor, path.data, !o->dry_run, u->error);
+}
+
+static int list_sessions(struct upload *u)
+{
+	const struct upload_options *o = u->options;
+	bool newest = o->session && !strcmp(o->session, UPLOAD_NEWEST);
+	const char *only = *u->only ? u->only : newest ? NULL : o->session;
+	int r;
+
+	if (!o->dry_run)
+		gpufl_files_salvage(u->log_path);
+	r = upload_sessions_list(u->log_path, only, &u->sessions, u->error);
+	if (r == 0 && !u->sessions.all.count)
+		r = error_set(u->error, -ENOENT,
+			      only && !*u->only ? "'%s' has no session '%s' with a log"
+						: "'%s' has no session's folder with gpufl's logs; "
+						  "`pitot export --format gpufl` makes some",
+			      o->path, only);
+	if (r == 0 && newest)
+		upload_sessions_keep_newest(&u->sessions);
+	return r;
+}
+
+static int run(struct upload *u)
+{
+	const struct upload_options *o = u->options;
+	const struct http_options http = { .ca_file = o->ca_file,
+					   .connect_timeout_ns = o->connect_timeout_ns,
+					   .stall_timeout_ns = o->stall_timeout_ns,
+					   .headers = u->headers,
+					   .cancel = o->cancel,
+					   .progress = on_sent,
+					   .user = u };
+	int r = o->dry_run && !o->url ? 0 : set_url(u);
+
+	if (r == 0)
+		r = set_headers(u);
+	if (r == 0)
+		r = set_path(u);
+	if (r == 0)
+		r = open_cursor(u);
+	if (r == 0)
+		r = list_sessions(u);
+	if (r == 0 && !o->dry_run)
+		r = http_open(&http, &u->http, u->error);
+	return r == 0 ? upload_sessions(u) : r;
+}
+
+int upload_run(const struct upload_options *options, struct upload_result *result, struct error *e)
+{
+	struct upload *u = calloc(1, sizeof(*u));
+	struct error unused;
+	int r;
+
+	*result = (struct upload_result){ 0 };
+	if (!u)
+		return error_set(e, -ENOMEM, "out of memory");
+	u->options = options;
+	u->result = result;
+	u->error = e ? e : &unused;
+	u->cursor.lock = -1;
+	u->deadline_ns =
+		options->timeout_ns ? clock_monotonic_ns() + options->timeout_ns : UINT64_MAX;
+	r = run(u);
+	http_free(u->http);
+	upload_sessions_release(&u->sessions);
+	upload_cursor_release(&u->cursor);
+	free(u);
+	return r;
+}

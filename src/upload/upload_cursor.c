@@ -1,0 +1,290 @@
+#include "upload/upload_cursor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "base/io.h"
+#include "base/json.h"
+#include "base/json_read.h"
+#include "base/path.h"
+
+#define CURSOR_BYTES_MAX ((size_t)64 << 20)
+#define VERSION 2
+
+static int add_text(struct upload_cursor *c, const char *text)
+{
+	char *copy = strdup(text);
+	int r = copy ? vec_push(&c->files, copy) : -ENOMEM;
+
+	if (r < 0)
+		free(copy);
+	return r;
+}
+
+static int add_completed(struct upload_cursor *c, const char *id, const char *at, uint64_t events)
+{
+	struct completed_session s = { strdup(id), strdup(at), events };
+	int r = s.id && s.at ? vec_push(&c->completed, s) : -ENOMEM;
+
+	if (r < 0) {
+		free(s.id);
+		free(s.at);
+	}
+	return r;
+}
+
+/* ---- reading ---- */
+
+static int read_files(struct upload_cursor *c, struct json_members *array, struct error *e)
+{
+	int r;
+
+	while ((r = json_members_next(array, e)) > 0)
+		if (array->kind == JSON_STRING && add_text(c, strbuf_text(&array->text)) < 0)
+			return error_set(e, -ENOMEM, "out of memory");
+	return r;
+}
+
+static int read_session(struct upload_cursor *c, const char *id, struct json_members *m,
+			struct error *e)
+{
+	char at[64] = "";
+	uint64_t events = 0;
+	int r;
+
+	while ((r = json_members_next(m, e)) > 0) {
+		if (!strcmp(strbuf_text(&m->key), "completed_at"))
+			snprintf(at, sizeof(at), "%s", strbuf_text(&m->text));
+		else if (!strcmp(strbuf_text(&m->key), "events"))
+			events = strtoull(strbuf_text(&m->text), NULL, 10);
+	}
+	if (r == 0 && add_completed(c, id, at, events) < 0)
+		r = error_set(e, -ENOMEM, "out of memory");
+	return r;
+}
+
+static int read_sessions(struct upload_cursor *c, struct json_members *sessions, struct error *e)
+{
+	int r;
+
+	while ((r = json_members_next(sessions, e)) > 0) {
+		struct json_members m = JSON_MEMBERS(sessions->value, sessions->value_length);
+
+		r = read_session(c, strbuf_text(&sessions->key), &m, e);
+		json_members_release(&m);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int read_member(struct upload_cursor *c, const struct json_members *m, struct error *e)
+{
+	struct json_members files = JSON_ITEMS(m->value, m->value_length);
+	struct json_members sessions = JSON_MEMBERS(m->value, m->value_length);
+	const char *key = strbuf_text(&m->key);
+	int r = 0;
+
+	if (!strcmp(key, "uploaded_files"))
+		r = read_files(c, &files, e);
+	else if (!strcmp(key, "completed_sessions"))
+		r = read_sessions(c, &sessions, e);
+	else if (!strcmp(key, "schema_version") &&
+		 strtoull(strbuf_text(&m->text), NULL, 10) > VERSION)
+		r = error_set(e, E_VERSION, "it is of a newer version, %s", strbuf_text(&m->text));
+	json_members_release(&files);
+	json_members_release(&sessions);
+	return r;
+}
+
+static int read_cursor(struct upload_cursor *c, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct error why = { 0 };
+	struct json_members m;
+	int r = io_read_file(c->path, CURSOR_BYTES_MAX, &text);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return error_set(e, r, "cannot read '%s': %s", c->path, error_code_text(r));
+	m = (struct json_members)JSON_MEMBERS(strbuf_text(&text), text.length);
+	while ((r = json_members_next(&m, &why)) > 0 && (r = read_member(c, &m, &why)) >= 0)
+		;
+	json_members_release(&m);
+	return r >= 0 ? 0
+		      : error_set(e, r,
+				  "cannot read '%s': %s; when the file is removed, everything is "
+				  "sent again",
+				  c->path, why.text);
+}
+
+/* ---- writing ---- */
+
+static void render(const struct upload_cursor *c, struct strbuf *out)
+{
+	struct json j = JSON_INIT(out);
+
+	json_object(&j);
+	json_key_u64(&j, "schema_version", VERSION);
+	json_key(&j, "uploaded_files");
+	json_array(&j);
+	for (size_t i = 0; i < c->files.count; i++)
+		json_string(&j, c->files.data[i]);
+	json_end(&j);
+	json_key(&j, "completed_sessions");
+	json_object(&j);
+	for (size_t i = 0; i < c->completed.count; i++) {
+		json_key(&j, c->completed.data[i].id);
+		json_object(&j);
+		json_key_string(&j, "completed_at", c->completed.data[i].at);
+		json_key_u64(&j, "events", c->completed.data[i].events);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_end(&j);
+	strbuf_addc(out, '\n');
+}
+
+static int write_file(const char *path, const struct strbuf *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600), r;
+
+	if (fd < 0)
+		return -errno;
+	r = io_write_all(fd, text->data, text->length);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	close(fd);
+	return r;
+}
+
+/* Either the old file is there or the new one. */
+static int save(const struct upload_cursor *c, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT, part = STRBUF_INIT;
+	int r = -ENOMEM;
+
+	render(c, &text);
+	strbuf_addf(&part, "%s.part", c->path);
+	if (!text.failed && !part.failed)
+		r = write_file(part.data, &text);
+	if (r == 0 && rename(part.data, c->path) < 0)
+		r = -errno;
+	return r == 0 ? 0
+		      : error_set(e, r, "cannot write '%s': %s: nothing more is sent", c->path,
+				  error_code_text(r));
+}
+
+static int take_lock(struct upload_cursor *c, struct error *e)
+{
+	_cleanup_strbuf_ struct strbuf path = STRBUF_INIT;
+
+	strbuf_addf(&path, "%s.lock", c->path);
+	if (path.failed)
+		return error_set(e, -ENOMEM, "out of memory");
+	c->lock = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (c->lock < 0)
+		return error_errno(
+			e, errno,
+			"cannot write '%s'; --cursor puts what was sent into another file",
+			path.data);
+	if (flock(c->lock, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return error_errno(e, errno, "cannot lock '%s'", path.data);
+	return error_set(e, -EBUSY, "another upload of these logs is running: it has '%s' locked",
+			 path.data);
+}
+
+int upload_cursor_open(struct upload_cursor *c, const char *path, bool lock, struct error *e)
+{
+	int r = 0;
+
+	*c = (struct upload_cursor){ .path = strdup(path), .lock = -1 };
+	if (!c->path)
+		r = error_set(e, -ENOMEM, "out of memory");
+	if (r == 0 && lock)
+		r = take_lock(c, e);
+	if (r == 0)
+		r = read_cursor(c, e);
+	if (r < 0)
+		upload_cursor_release(c);
+	return r;
+}
+
+static bool has_path(const struct upload_cursor *c, const char *path, size_t length)
+{
+	for (size_t i = 0; i < c->files.count; i++)
+		if (!strncmp(c->files.data[i], path, length) && !c->files.data[i][length])
+			return true;
+	return false;
+}
+
+bool upload_cursor_has_file(const struct upload_cursor *c, const char *session, const char *name)
+{
+	char path[PATH_MAX];
+	size_t length;
+
+	snprintf(path, sizeof(path) - 3, "%s/%s", session, name);
+	length = strlen(path);
+	if (has_suffix(path, ".gz"))
+		length -= 3;
+	else
+		memcpy(path + length, ".gz", 4);
+	return has_path(c, path, length) || has_path(c, path, strlen(path));
+}
+
+bool upload_cursor_has_session(const struct upload_cursor *c, const char *session)
+{
+	for (size_t i = 0; i < c->completed.count; i++)
+		if (!strcmp(c->completed.data[i].id, session))
+			return true;
+	return false;
+}
+
+int upload_cursor_add_file(struct upload_cursor *c, const char *session, const char *name,
+			   struct error *e)
+{
+	char path[PATH_MAX];
+
+	if (upload_cursor_has_file(c, session, name))
+		return 0;
+	snprintf(path, sizeof(path), "%s/%s", session, name);
+	return add_text(c, path) < 0 ? error_set(e, -ENOMEM, "out of memory") : save(c, e);
+}
+
+int upload_cursor_add_session(struct upload_cursor *c, const char *session, uint64_t events,
+			      struct error *e)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char at[32];
+
+	gmtime_r(&now, &utc);
+	strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	if (!upload_cursor_has_session(c, session) && add_completed(c, session, at, events) < 0)
+		return error_set(e, -ENOMEM, "out of memory");
+	return save(c, e);
+}
+
+void upload_cursor_release(struct upload_cursor *c)
+{
+	if (c->lock >= 0)
+		close(c->lock);
+	free(c->path);
+	for (size_t i = 0; i < c->files.count; i++)
+		free(c->files.data[i]);
+	for (size_t i = 0; i < c->completed.count; i++) {
+		free(c->completed.data[i].id);
+		free(c->completed.data[i].at);
+	}
+	vec_release(&c->files);
+	vec_release(&c->completed);
+	*c = (struct upload_cursor){ .lock = -1 };
+}
