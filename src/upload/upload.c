@@ -95,10 +95,10 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 		return REFUSED;
 	if (!is_window)
 		return ACCEPTED;
-	if (body_has(a, "accepted_for_processing", JSON_FALSE))
-		return RETRY;
-	/* Any web server may answer 200. */
-	return s == 202 || is_object(a) ? ACCEPTED : HOPELESS;
+	if (is_object(a))
+		return body_has(a, "accepted_for_processing", JSON_FALSE) ? RETRY : ACCEPTED;
+	/* Any web server may answer 200; half an answer is none. */
+	return !a->body.length || a->body.data[0] == '{' ? RETRY : HOPELESS;
 }
 
 /* What went wrong, and what to do. */
@@ -124,14 +124,11 @@ static int explain(struct upload *u, const char *url, const struct http_response
 				"'%s' redirects to '%s' (HTTP %ld), which is not followed: "
 				"give that host with --url",
 				url, a->location, a->status);
-		if (a->status == 202)
-			return error_set(u->error, -EIO,
-					 "'%s' does not accept it for processing (HTTP 202)", url);
 		if (a->status < 300)
 			return error_set(
 				u->error, -EPROTO,
-				"'%s' answers HTTP %ld without JSON: it is no gpufl backend; "
-				"give its host with --url",
+				"'%s' does not say that it accepts the logs (HTTP %ld): if it "
+				"is no gpufl backend, give that one's host with --url",
 				url, a->status);
 		return error_set(u->error, -EIO, "'%s' answers HTTP %ld", url, a->status);
 	}
