@@ -209,6 +209,8 @@ static int export_recording(struct upload_command *u, const char *recording, cha
 	trace_free(trace);
 	if (r >= 0 && asprintf(cursor, "%s/" UPLOAD_CURSOR, path) < 0)
 		r = error_set(&e, -ENOMEM, "out of memory");
+	if (r == -ECANCELED && terminal_stop_signal)
+		return 128 + terminal_stop_signal;
 	return r < 0 ? cli_fail(c, &e) : EXIT_DONE;
 }
 

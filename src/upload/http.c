@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 
-#define BODY_KEPT ((size_t)64 << 10)
-#define BODY_MAX ((size_t)1 << 20) /* an answer that is longer is none */
+#define BODY_KEPT ((size_t)1 << 20)
+#define BODY_MAX ((size_t)4 << 20) /* an answer that is longer is none */
 
 #define CURL_FUNCTIONS(F)                                                                          \
 	F(global_init)                                                                             \
@@ -156,7 +156,7 @@ static int failure(struct http *h, CURLcode code, struct error *e)
 	case CURLE_OUT_OF_MEMORY:
 		return error_set(e, -ENOMEM, "out of memory");
 	case CURLE_WRITE_ERROR:
-		return error_set(e, -EIO, "its answer is longer than a MiB");
+		return error_set(e, -EIO, "its answer is longer than 4 MiB");
 	default:
 		if (h->stalled)
 			what = "nothing was sent or received for too long";
@@ -172,12 +172,14 @@ static void read_answer(struct http *h, struct http_response *response)
 	h->easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &response->status);
 	h->easy_getinfo(h->curl, CURLINFO_RETRY_AFTER, &after);
 	h->easy_getinfo(h->curl, CURLINFO_REDIRECT_URL, &location);
+	response->is_cut = h->received > response->body.length;
 	response->retry_after_s = after > 0 ? (uint64_t)after : 0;
 	if (location) {
 		size_t length = MIN(strlen(location), sizeof(response->location) - 1);
 
 		memcpy(response->location, location, length);
 		response->location[length] = '\0';
+		http_make_printable(response->location);
 	}
 }
 
@@ -251,6 +253,13 @@ void http_free(struct http *h)
 }
 
 #endif
+
+void http_make_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
 
 void http_response_release(struct http_response *response)
 {

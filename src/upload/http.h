@@ -26,8 +26,9 @@ struct http_options {
 struct http_response {
 	long status;
 	uint64_t retry_after_s; /* 0: none */
-	struct strbuf body; /* 64 KiB of it at most */
-	char location[512]; /* of a redirect, or "" */
+	struct strbuf body; /* a MiB of it at most */
+	bool is_cut; /* there was more of it */
+	char location[512]; /* of a redirect, printable, or "" */
 };
 
 int http_open(const struct http_options *options, struct http **out, struct error *e) MUST_USE;
@@ -39,6 +40,8 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 int http_post(struct http *h, const char *url, const char *const *headers, const struct strbuf *body,
 	      uint64_t timeout_ns, struct http_response *response, struct error *e) MUST_USE;
 
+/* What the server says can do nothing to a terminal: other characters than ASCII's printable ones become '?'. */
+void http_make_printable(char *text);
 void http_response_release(struct http_response *response);
 void http_free(struct http *h);
 

@@ -95,7 +95,7 @@ static enum verdict judge(const struct http_response *a, bool is_window, bool ha
 		return REFUSED;
 	if (!is_window)
 		return ACCEPTED;
-	if (is_object(a))
+	if (is_object(a) || (a->is_cut && a->body.data[0] == '{'))
 		return body_has(a, "accepted_for_processing", JSON_FALSE) ? RETRY : ACCEPTED;
 	/* Any web server may answer 200; half an answer is none. */
 	return !a->body.length || a->body.data[0] == '{' ? RETRY : HOPELESS;
@@ -254,6 +254,9 @@ static void warn_of_item(const struct upload *u, const char *name, struct json_m
 		else if (!strcmp(key, "reason"))
 			snprintf(reason, sizeof(reason), "%s", value);
 	}
+	http_make_printable(line);
+	http_make_printable(type);
+	http_make_printable(reason);
 	warn(u, "the server rejected line %s (%s) of '%s': %s", line, type, name, reason);
 }
 
@@ -643,8 +646,9 @@ int upload_run(const struct upload_options *options, struct upload_result *resul
 	u->result = result;
 	u->error = e ? e : &unused;
 	u->cursor.lock = -1;
-	u->deadline_ns =
-		options->timeout_ns ? clock_monotonic_ns() + options->timeout_ns : UINT64_MAX;
+	u->deadline_ns = clock_monotonic_ns();
+	/* Of 0 that is the longest. */
+	u->deadline_ns += MIN(options->timeout_ns - 1, UINT64_MAX - 1 - u->deadline_ns) + 1;
 	r = run(u);
 	http_free(u->http);
 	upload_sessions_release(&u->sessions);

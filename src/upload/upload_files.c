@@ -108,7 +108,7 @@ static bool is_locked(const char *directory)
 	_cleanup_close_ int fd = -1;
 
 	snprintf(path, sizeof(path), "%s/.gpufl-session.lock", directory);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd >= 0 && fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
 }
 

@@ -118,7 +118,7 @@ def test_broken_cursor(upload, logs, text, why):
     reply(409, b'{"error":"window_identity_conflict"}'), raw(b""), raw(b"\0\xff no HTTP\r\n\r\n"), close_early,
     raw(b"HTTP/1.1 202 Accepted\r\nContent-Length: 1000\r\n\r\n" + ACCEPTED),
     raw(b"HTTP/1.1 202 Accepted\r\nContent-Le"), reply(204, b""), reply(202, ACCEPTED[:-1]),
-    reply(202, b"x" * (2 << 20))])
+    reply(202, b"{" + b"x" * (5 << 20))])
 def test_passing_fault(upload, logs, fault):
     """What may be better another time is tried another time, and everything is there once."""
     fault.accepts = False
@@ -218,15 +218,18 @@ def test_known_window(upload, logs):
     assert len(backend.streams()) == 2
 
 
-def test_rejected_lines(upload, logs):
-    """Accepted all the same, with a warning."""
+@pytest.mark.parametrize("padded", [0, 2])  # MiB
+def test_rejected_lines(upload, logs, padded):
+    """Accepted all the same, with a warning that does nothing to a terminal."""
     folder, lines = make_session(logs, windows=1)
-    errors = [{"line": n, "type": "kernel_detail", "reason": f"no grid {n}", "x": [1]} for n in range(7, 20)]
-    with Backend({0: reply(200, json.dumps({"accepted": 37, "rejected": 13, "errors": errors}).encode())}) as backend:
+    padding = "x" * (padded << 20)
+    errors = [{"line": n, "type": "kernel_detail", "reason": f"no\x1b[31m grid {n}", "x": [1]} for n in range(7, 20)]
+    body = {"accepted": 37, "rejected": 13, "errors": errors, "more": padding}
+    with Backend({0: reply(200, json.dumps(body).encode())}) as backend:
         answer = upload(backend, logs)
-    assert answer["rejected_records"] == 13
-    assert f"rejected line 8 (kernel_detail) of '{folder.name}/device.1.log.gz': no grid 8" in answer["said"]
-    assert answer["said"].count("no grid") == 3 and "rejected 13 of the lines" in answer["said"]
+    assert (answer["rejected_records"], answer["retries"]) == (13, 0)
+    assert f"rejected line 8 (kernel_detail) of '{folder.name}/device.1.log.gz': no?[31m grid 8" in answer["said"]
+    assert answer["said"].count("grid") == 3 and "rejected 13 of the lines" in answer["said"]
     check_all_there(backend, (folder, lines))
 
 
