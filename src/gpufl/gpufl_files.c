@@ -280,6 +280,7 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 		    (unsigned long long)(clock_read_ns(CLOCK_REALTIME) / NS_PER_MS), channel,
 		    w->number, (unsigned long long)p->bytes, p->crc);
 	path_in(f, part, ".tmp/%s.part", id);
+	unlink(part); /* of a writer that was killed just here: the same window has the same id */
 	window_path(f, w, ".gpufl-window.", ".json", path);
 	r = write_new_file(part, &text);
 	if (r == 0)

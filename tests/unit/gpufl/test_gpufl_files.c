@@ -297,6 +297,44 @@ static void test_a_window_that_is_there(void **state)
 	assert_non_null(strstr(told, "publish_failed:errno=17"));
 }
 
+/* The id of a window, of which `part` is what a writer that was killed has left. */
+static void window_id(const char *folder, enum gpufl_channel channel, const char *text,
+		      const char *part, char id[GPUFL_ID_BYTES])
+{
+	struct gpufl_files *f = files_open(folder, (struct gpufl_files_options){ 0 });
+	char *sidecar, name[64];
+	FILE *file;
+
+	assert_int_equal(put(f, channel, text), 0);
+	if (part) {
+		snprintf(name, sizeof(name), ".tmp/%s.part", part);
+		file = fopen(session_file(folder, name), "w");
+		assert_non_null(file);
+		fputs("half", file);
+		fclose(file);
+	}
+	assert_int_equal(gpufl_files_close(f), 0);
+	sidecar = file_text(folder, channel == GPUFL_SASS ? ".gpufl-window.sass.1.json"
+							  : ".gpufl-window.scope.1.json");
+	snprintf(id, GPUFL_ID_BYTES, "%s", strstr(sidecar, "\"window_id\":\"") + 13);
+	free(sidecar);
+	assert_int_equal(gpufl_files_remove(folder, SESSION), 0);
+}
+
+static void test_window_ids(void **state)
+{
+	char first[GPUFL_ID_BYTES], id[GPUFL_ID_BYTES];
+
+	window_id(*state, GPUFL_SASS, "text\n", NULL, first);
+	assert_int_equal(strlen(first), GPUFL_ID_BYTES - 1);
+	window_id(*state, GPUFL_SASS, "text\n", first, id);
+	assert_string_equal(id, first);
+	window_id(*state, GPUFL_SASS, "other\n", NULL, id);
+	assert_string_not_equal(id, first);
+	window_id(*state, GPUFL_SCOPE, "text\n", NULL, id);
+	assert_string_not_equal(id, first);
+}
+
 /* In the child of a fork the parent's windows stay the parent's. */
 static void test_forks(void **state)
 {
@@ -438,6 +476,7 @@ int main(void)
 		folder_test(test_a_write_that_fails),
 		folder_test(test_a_disk_that_gets_full),
 		folder_test(test_a_window_that_is_there),
+		folder_test(test_window_ids),
 		folder_test(test_forks),
 		folder_test(test_dead_sessions),
 		cmocka_unit_test(test_ids),
