@@ -7,6 +7,7 @@
 #include "analysis/report.h"
 #include "analysis/stacks_names.h"
 #include "base/path.h"
+#include "base/search.h"
 
 /* Sampled processes of a report, in order of pid and start. */
 struct process_use {
@@ -67,13 +68,7 @@ static enum cpu_verdict judge(const struct cpu_load *l)
 	return l->busiest_ns > l->total_ns - l->total_ns / 5 ? CPU_SINGLE_THREADED : CPU_WORKING;
 }
 
-static int by_pid(const void *a, const void *b)
-{
-	const struct process_use *x = a, *y = b;
-
-	return order_up(x->process->pid, y->process->pid)
-		       ?: order_up(x->process->start_ns, y->process->start_ns);
-}
+ORDER(by_pid, struct process_use, UP(process->pid) ?: UP(process->start_ns))
 
 /* All processes with what their samples say. */
 static struct process_use *collect(const struct report *r)
@@ -134,13 +129,8 @@ static struct command_use *find_command(struct commands *out, const char *comman
 	return id < 0 ? NULL : &out->items[id];
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct command_use *x = a, *y = b;
-
-	return order_down(x->load.total_ns, y->load.total_ns)
-		       ?: strcmp(strbuf_text(&x->name), strbuf_text(&y->name));
-}
+ORDER(by_time, struct command_use,
+      DOWN(load.total_ns) ?: strcmp(strbuf_text(&a->name), strbuf_text(&b->name)))
 
 static int add_processes(const struct report *r, const struct process_use *all,
 			 struct commands *out)

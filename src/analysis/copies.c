@@ -72,13 +72,7 @@ static int add_rows(struct report *r, enum gpu_work work, const struct columns *
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct copy_group *x = a, *y = b;
-
-	return order_down(x->total_ns, y->total_ns) ?: order_down(x->bytes, y->bytes)
-		       ?: order_up(x->kind, y->kind);
-}
+ORDER(compare, struct copy_group, DOWN(total_ns) ?: DOWN(bytes) ?: UP(kind))
 
 /* A filter by kernel name asks for kernels only. */
 static int run(struct report *r, void *result)

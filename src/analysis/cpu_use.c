@@ -83,21 +83,9 @@ static int add_stack(struct tally *x, const struct sampled_stack stack)
 		   0);
 }
 
-static int compare_threads(const void *a, const void *b)
-{
-	const struct cpu_thread *x = a, *y = b;
+ORDER(compare_threads, struct cpu_thread, DOWN(total_ns) ?: UP(process) ?: UP(thread))
 
-	return order_down(x->total_ns, y->total_ns) ?: order_up(x->process, y->process)
-		       ?: order_up(x->thread, y->thread);
-}
-
-static int compare_lines(const void *a, const void *b)
-{
-	const struct cpu_line *x = a, *y = b;
-
-	return order_down(x->total_ns, y->total_ns) ?: order_up(x->caller, y->caller)
-		       ?: order_up(x->callee, y->callee);
-}
+ORDER(compare_lines, struct cpu_line, DOWN(total_ns) ?: UP(caller) ?: UP(callee))
 
 static int count_processes(struct cpu_use *out)
 {

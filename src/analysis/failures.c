@@ -161,12 +161,7 @@ static void find_last_kernel(const struct collecting *x, struct failures *out)
 		}
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct failure *x = a, *y = b;
-
-	return order_up(x->first_ns, y->first_ns) ?: order_up(x->process, y->process);
-}
+ORDER(compare, struct failure, UP(first_ns) ?: UP(process))
 
 static int run(struct report *r, void *result)
 {

@@ -177,13 +177,7 @@ int function_times_add(struct function_times *f, size_t process, uint32_t id, ui
 	return 1;
 }
 
-static int compare_functions(const void *a, const void *b)
-{
-	const struct function_time *x = a, *y = b;
-
-	return order_down(x->self_ns, y->self_ns) ?: order_down(x->total_ns, y->total_ns)
-		       ?: order_up(x->function, y->function);
-}
+ORDER(compare_functions, struct function_time, DOWN(self_ns) ?: DOWN(total_ns) ?: UP(function))
 
 int function_times_sum(struct function_times *f)
 {

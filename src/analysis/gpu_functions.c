@@ -55,13 +55,7 @@ static int add_others(const struct report *r, struct gpu_functions *out)
 	return code;
 }
 
-static int by_total(const void *a, const void *b)
-{
-	const struct function_time *x = a, *y = b;
-
-	return order_down(x->total_ns, y->total_ns) ?: order_up(x->self_ns, y->self_ns)
-		       ?: order_up(x->function, y->function);
-}
+ORDER(by_total, struct function_time, DOWN(total_ns) ?: UP(self_ns) ?: UP(function))
 
 static int run(struct report *r, void *result)
 {

@@ -13,6 +13,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "base/clock.h"
+#include "base/search.h"
 #include "schema/graph_cost.h"
 #include "trace/events.h"
 
@@ -151,13 +152,7 @@ static int measure(struct tally *t)
 	return code;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct graph_group *x = a, *y = b;
-
-	return order_down(x->replay.total_ns, y->replay.total_ns)
-		       ?: order_up(x->process, y->process) ?: order_up(x->graph, y->graph);
-}
+ORDER(compare, struct graph_group, DOWN(replay.total_ns) ?: UP(process) ?: UP(graph))
 
 /* Keeps the process that node records slowed down most. */
 static void estimate_node_cost(const struct tally *t, struct graphs *out)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 #define GROUPS(type)                                                                               \
@@ -51,22 +52,5 @@ void *group_at(struct map *index, void **items, size_t *count, size_t *capacity,
 		map_release(&(groups)->index);                                                     \
 		vec_release(&(groups)->items);                                                     \
 	} while (0)
-
-#define vec_sort(v, compare)                                                                       \
-	do {                                                                                       \
-		if ((v)->count)                                                                    \
-			qsort((v)->data, (v)->count, sizeof(*(v)->data), compare);                 \
-	} while (0)
-
-/* What a comparison is made of: order_down(x->ns, y->ns) ?: order_up(x->id, y->id) is by ns, largest first, then by id. */
-static inline int order_up(uint64_t x, uint64_t y)
-{
-	return x < y ? -1 : x > y;
-}
-
-static inline int order_down(uint64_t x, uint64_t y)
-{
-	return order_up(y, x);
-}
 
 #endif

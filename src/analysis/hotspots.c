@@ -286,13 +286,7 @@ static int add_callers(struct hotspots *out, size_t top)
 	return r;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct hotspot *x = a, *y = b;
-
-	return order_down(x->time.total_ns, y->time.total_ns) ?: order_up(x->process, y->process)
-		       ?: order_up(x->key, y->key);
-}
+ORDER(compare, struct hotspot, DOWN(time.total_ns) ?: UP(process) ?: UP(key))
 
 /* The groups in their order, and what launched them. */
 static int take_groups(struct grouping *g, struct hotspots *out)

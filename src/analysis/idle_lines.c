@@ -108,12 +108,7 @@ static int collect(struct tallying *x, const struct source *s)
 	return 0;
 }
 
-static int compare_moments(const void *a, const void *b)
-{
-	const struct moment *x = a, *y = b;
-
-	return order_up(x->start_ns, y->start_ns);
-}
+ORDER(compare_moments, struct moment, UP(start_ns))
 
 /*
  * Several sessions can be about one process; pauses of a thread cannot overlap, unless they are
@@ -222,13 +217,7 @@ static int take_launched(struct tallying *x)
 	return 0;
 }
 
-static int compare_lines(const void *a, const void *b)
-{
-	const struct idle_line *x = a, *y = b;
-
-	return order_down(x->ns, y->ns) ?: order_up(x->caller, y->caller)
-		       ?: order_up(x->callee, y->callee);
-}
+ORDER(compare_lines, struct idle_line, DOWN(ns) ?: UP(caller) ?: UP(callee))
 
 /* The share of the user's own lines, in percent. */
 static unsigned own_percent(const struct callers *c, const struct idle_line_list *list)

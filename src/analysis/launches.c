@@ -88,13 +88,7 @@ static int add_delays(struct tally *t, uint8_t *seen)
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct launching_thread *x = a, *y = b;
-
-	return order_down(x->count, y->count) ?: order_up(x->process, y->process)
-		       ?: order_up(x->thread, y->thread);
-}
+ORDER(compare, struct launching_thread, DOWN(count) ?: UP(process) ?: UP(thread))
 
 static struct duration_stats measure(struct durations *d)
 {

@@ -74,13 +74,7 @@ static int add_row(struct tally *t, const struct allocation_columns *c, uint64_t
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct memory_group *x = a, *y = b;
-
-	return order_down(x->peak_bytes, y->peak_bytes) ?: order_up(x->process, y->process)
-		       ?: order_up(x->device, y->device) ?: order_up(x->kind, y->kind);
-}
+ORDER(compare, struct memory_group, DOWN(peak_bytes) ?: UP(process) ?: UP(device) ?: UP(kind))
 
 static int run(struct report *r, void *result)
 {

@@ -100,13 +100,7 @@ static int add_range(struct tally *x, size_t i)
 		       : durations_add(&x->durations.data[group], range->end_ns - range->start_ns);
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct range_group *x = a, *y = b;
-
-	return order_down(x->gpu_ns, y->gpu_ns) ?: order_down(x->time.total_ns, y->time.total_ns)
-		       ?: order_up(x->message, y->message);
-}
+ORDER(compare, struct range_group, DOWN(gpu_ns) ?: DOWN(time.total_ns) ?: UP(message))
 
 static int tally(struct tally *x)
 {

@@ -180,12 +180,7 @@ static void sum_outwards(struct tally *x)
 }
 
 /* Equal ones in the order of their first ranges, so what is around a scope comes before it. */
-static int compare(const void *a, const void *b)
-{
-	const struct scope_time *x = a, *y = b;
-
-	return order_down(x->weight_ns, y->weight_ns) ?: order_up(x->path, y->path);
-}
+ORDER(compare, struct scope_time, DOWN(weight_ns) ?: UP(path))
 
 /*
  * Puts each scope before those inside of it, the largest first, and leaves out those with nothing. Lists of paths by what

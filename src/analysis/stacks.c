@@ -43,13 +43,7 @@ static const char *row_text(const struct stacks *s, enum table_id table, int col
 	return trace_string(s->trace, row_number(s, table, column, row));
 }
 
-static int compare_symbols(const void *a, const void *b)
-{
-	const struct stack_symbol *x = a, *y = b;
-
-	return order_up(x->process, y->process) ?: order_up(x->address, y->address)
-		       ?: order_up(x->depth, y->depth) ?: order_up(x->row, y->row);
-}
+ORDER(compare_symbols, struct stack_symbol, UP(process) ?: UP(address) ?: UP(depth) ?: UP(row))
 
 /* Of equal address and depth, from resolving twice, the last one counts. */
 static size_t drop_repeated(struct stack_symbol *symbols, size_t count)
@@ -91,13 +85,7 @@ static int index_symbols(struct stacks *s)
 	return r;
 }
 
-static int compare_modules(const void *a, const void *b)
-{
-	const struct stack_module *x = a, *y = b;
-
-	return order_up(x->process, y->process) ?: order_up(x->start, y->start)
-		       ?: order_up(x->row, y->row);
-}
+ORDER(compare_modules, struct stack_module, UP(process) ?: UP(start) ?: UP(row))
 
 static int index_modules(struct stacks *s)
 {

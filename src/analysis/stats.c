@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/search.h"
+
 static void swap(uint32_t *a, uint32_t *b)
 {
 	uint32_t t = *a;
@@ -52,12 +54,7 @@ uint32_t stats_select(uint32_t *values, size_t count, size_t k)
 	return values[k];
 }
 
-static int compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
+ORDER(compare, uint64_t, ORDER_OF(*a, *b))
 
 int durations_reserve(struct durations *d)
 {
@@ -131,8 +128,7 @@ struct duration_stats durations_stats(struct durations *d)
 		add_equal(&s, d->large.data[i], 1);
 	if (!s.count)
 		return (struct duration_stats){ 0 };
-	if (d->large.count)
-		qsort(d->large.data, d->large.count, sizeof(*d->large.data), compare);
+	vec_sort(&d->large, compare);
 	median = rank_of(s.count, 50);
 	s.median_ns = value_at(d, counted, 0, median);
 	s.p99_ns = value_at(d, counted, median, rank_of(s.count, 99));

@@ -59,21 +59,9 @@ static void count_kinds(const struct selection *s, struct syncs *out)
 	}
 }
 
-static int by_thread(const void *a, const void *b)
-{
-	const struct call_group *x = a, *y = b;
+ORDER(by_thread, struct call_group, DOWN(total_ns) ?: UP(process) ?: UP(thread) ?: UP(function))
 
-	return order_down(x->total_ns, y->total_ns) ?: order_up(x->process, y->process)
-		       ?: order_up(x->thread, y->thread) ?: order_up(x->function, y->function);
-}
-
-static int by_line(const void *a, const void *b)
-{
-	const struct call_group *x = a, *y = b;
-
-	return order_down(x->total_ns, y->total_ns) ?: order_up(x->caller, y->caller)
-		       ?: order_up(x->function, y->function);
-}
+ORDER(by_line, struct call_group, DOWN(total_ns) ?: UP(caller) ?: UP(function))
 
 static int run_syncs(struct report *r, void *result)
 {

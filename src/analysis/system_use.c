@@ -10,6 +10,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 #include "base/clock.h"
+#include "base/search.h"
 
 #define NO_GPU UINT32_MAX
 #define IDLE_BIT 0u /* of gpu_throttle_reasons */
@@ -74,10 +75,7 @@ static bool read_sample(const struct report *r, const struct row_walk *w, struct
 
 /* --- busy time up to each reading --- */
 
-static int compare_times(const void *a, const void *b)
-{
-	return order_up(*(const uint64_t *)a, *(const uint64_t *)b);
-}
+ORDER(compare_times, uint64_t, ORDER_OF(*a, *b))
 
 static int collect_times(struct tally *x)
 {
@@ -97,8 +95,7 @@ static int collect_times(struct tally *x)
 	for (size_t i = 0; i < x->report->gpus.count; i++) {
 		struct gpu_times *g = &x->gpus[i];
 
-		if (g->times.count)
-			qsort(g->times.data, g->times.count, sizeof(uint64_t), compare_times);
+		vec_sort(&g->times, compare_times);
 		g->busy_ns = calloc(g->times.count + 1, sizeof(*g->busy_ns));
 		if (!g->busy_ns)
 			return -ENOMEM;
@@ -268,29 +265,11 @@ static int64_t mean_of(double sum, uint64_t ns, uint32_t decimals)
 	return to_integer(mean < 0 ? mean - 0.5 : mean + 0.5);
 }
 
-static int compare_counters(const void *a, const void *b)
-{
-	const struct series *x = a, *y = b;
+ORDER(compare_counters, struct series, UP(out.gpu) ?: UP(out.id) ?: UP(out.process) ?: UP(out.row))
 
-	return order_up(x->out.gpu, y->out.gpu) ?: order_up(x->out.id, y->out.id)
-		       ?: order_up(x->out.process, y->out.process)
-		       ?: order_up(x->out.row, y->out.row);
-}
+ORDER(compare_throttling, struct system_throttling, UP(gpu) ?: DOWN(total_ns) ?: UP(reason))
 
-static int compare_throttling(const void *a, const void *b)
-{
-	const struct system_throttling *x = a, *y = b;
-
-	return order_up(x->gpu, y->gpu) ?: order_down(x->total_ns, y->total_ns)
-		       ?: order_up(x->reason, y->reason);
-}
-
-static int compare_errors(const void *a, const void *b)
-{
-	const struct system_error *x = a, *y = b;
-
-	return order_up(x->time_ns, y->time_ns) ?: order_up(x->gpu, y->gpu);
-}
+ORDER(compare_errors, struct system_error, UP(time_ns) ?: UP(gpu))
 
 /* Series of bits are in `throttled`. */
 static int take_counters(struct tally *x, struct system_use *out)
@@ -331,8 +310,7 @@ static int run(struct report *r, void *result)
 	if (code >= 0)
 		code = take_counters(&x, out);
 	groups_take(&x.throttled, compare_throttling, &out->throttled, &out->throttled_count);
-	if (x.errors.count)
-		qsort(x.errors.data, x.errors.count, sizeof(*x.errors.data), compare_errors);
+	vec_sort(&x.errors, compare_errors);
 	out->errors = x.errors.data;
 	out->error_count = x.errors.count;
 	groups_release(&x.series);

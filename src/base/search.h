@@ -1,8 +1,33 @@
-/* search.h: binary search in sorted tables. */
+/* search.h: sorting, and binary search in sorted tables. */
 #ifndef PITOT_BASE_SEARCH_H
 #define PITOT_BASE_SEARCH_H
 
+#include <stdlib.h>
+
 #include "base/compiler.h"
+
+/*
+ * A comparison for qsort(3), by one key after the other, of the items a and b:
+ *
+ *	ORDER(by_size, struct file, DOWN(size) ?: UP(date.year) ?: strcmp(a->name, b->name))
+ */
+#define ORDER(name, type, keys)                                                                    \
+	static int name(const void *a_, const void *b_)                                            \
+	{                                                                                          \
+		const type *a = a_, *b = b_;                                                       \
+                                                                                                   \
+		return keys;                                                                       \
+	}
+#define ORDER_OF(x, y) (((x) > (y)) - ((x) < (y)))
+#define UP(member) ORDER_OF(a->member, b->member)
+#define DOWN(member) ORDER_OF(b->member, a->member)
+
+/* Sorts a VEC. */
+#define vec_sort(v, compare)                                                                       \
+	do {                                                                                       \
+		if ((v)->count)                                                                    \
+			qsort((v)->data, (v)->count, sizeof(*(v)->data), compare);                 \
+	} while (0)
 
 /*
  * How many of `count` sorted items come first: those for which `comes_first` holds, an expression

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/search.h"
 #include "trace/columns.h"
 
 #define REPORT_EVERY 4096 /* rows between calls of progress and looks at cancel */
@@ -128,12 +129,7 @@ static struct event_cursor cursor_of_table(struct export_merge *m, enum event_ki
 	return c;
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct trace_loss *x = a, *y = b;
-
-	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
-}
+ORDER(by_start, struct trace_loss, UP(start_ns))
 
 static int take_losses(struct export_merge *m, struct event_cursor *c, struct error *e)
 {

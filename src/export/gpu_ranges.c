@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/search.h"
 #include "trace/columns.h"
 
 #define NO_SPAN UINT32_MAX
@@ -102,16 +103,7 @@ static int add_to_parents(struct builder *b)
 	return 0;
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct gpu_range *x = a, *y = b;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return (x->range > y->range) - (x->range < y->range);
-}
+ORDER(by_time, struct gpu_range, UP(start_ns) ?: DOWN(end_ns) ?: UP(range))
 
 int gpu_ranges_init(struct gpu_ranges *g, const struct export_view *v)
 {
@@ -134,7 +126,7 @@ int gpu_ranges_init(struct gpu_ranges *g, const struct export_view *v)
 	if (r >= 0)
 		r = add_to_parents(&b);
 	if (r >= 0 && g->items.count)
-		qsort(g->items.data, g->items.count, sizeof(*g->items.data), by_time);
+		vec_sort(&g->items, by_time);
 	map_release(&b.queues);
 	map_release(&b.contexts);
 	map_release(&b.spans);

@@ -11,6 +11,7 @@
 #include "base/human.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "format/reader.h"
 
@@ -187,12 +188,7 @@ static struct followed *file_of(struct follow *f, const char *name)
 	return &f->files.data[*index];
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct interval *x = a, *y = b;
-
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
+ORDER(by_start, struct interval, UP(start_ns))
 
 /* Time in which at least one interval was running within [from, to). Sorts them. */
 static uint64_t union_ns(struct interval *intervals, size_t count, uint64_t from_ns, uint64_t to_ns)

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "format/segment.h"
 #include "format/writer.h"
@@ -57,16 +58,7 @@ static const char *text(const struct work *w, enum table_id table, int column, u
 
 /* --- addresses --- */
 
-static int by_address(const void *pa, const void *pb)
-{
-	const struct wanted *a = pa, *b = pb;
-
-	if (a->address != b->address)
-		return a->address < b->address ? -1 : 1;
-	if (a->is_kernel != b->is_kernel)
-		return a->is_kernel ? 1 : -1;
-	return (b->is_return) - (a->is_return);
-}
+ORDER(by_address, struct wanted, UP(address) ?: UP(is_kernel) ?: DOWN(is_return))
 
 /*
  * Collects the distinct addresses of a process. The address of a native frame is a return address;
@@ -92,8 +84,7 @@ static int collect(struct work *w, size_t process)
 		if (kind != frame_kind_python)
 			r = vec_push(&w->wanted, item);
 	}
-	if (w->wanted.count)
-		qsort(w->wanted.data, w->wanted.count, sizeof(*w->wanted.data), by_address);
+	vec_sort(&w->wanted, by_address);
 	for (size_t i = 0; i < w->wanted.count; i++)
 		if (!kept || w->wanted.data[kept - 1].address != w->wanted.data[i].address ||
 		    w->wanted.data[kept - 1].is_kernel != w->wanted.data[i].is_kernel)
@@ -156,16 +147,7 @@ static int add_process(struct work *w, size_t process)
 
 /* --- earlier symbols --- */
 
-static int by_session(const void *pa, const void *pb)
-{
-	const struct earlier *a = pa, *b = pb;
-
-	if (a->session != b->session)
-		return a->session < b->session ? -1 : 1;
-	if (a->address != b->address)
-		return a->address < b->address ? -1 : 1;
-	return (a->inline_depth > b->inline_depth) - (a->inline_depth < b->inline_depth);
-}
+ORDER(by_session, struct earlier, UP(session) ?: UP(address) ?: UP(inline_depth))
 
 static int collect_earlier(struct work *w)
 {
@@ -181,8 +163,7 @@ static int collect_earlier(struct work *w)
 		if (vec_push(&w->earlier, item) < 0)
 			return -ENOMEM;
 	}
-	if (w->earlier.count)
-		qsort(w->earlier.data, w->earlier.count, sizeof(*w->earlier.data), by_session);
+	vec_sort(&w->earlier, by_session);
 	return 0;
 }
 

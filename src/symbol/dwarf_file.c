@@ -18,12 +18,7 @@ enum {
 	DW_UT_split_type
 };
 
-static int by_code(const void *pa, const void *pb)
-{
-	const struct dwarf_abbreviation *a = pa, *b = pb;
-
-	return (a->code > b->code) - (a->code < b->code);
-}
+ORDER(by_code, struct dwarf_abbreviation, UP(code))
 
 static bool read_attributes(struct cursor *c, struct dwarf_abbreviations *table,
 			    struct dwarf_abbreviation *a)
@@ -65,7 +60,7 @@ static bool read_abbreviations(struct cursor *c, struct dwarf_abbreviations *tab
 			return false;
 	}
 	if (!is_sorted)
-		qsort(table->items.data, table->items.count, sizeof(*table->items.data), by_code);
+		vec_sort(&table->items, by_code);
 	return !c->failed;
 }
 

@@ -21,14 +21,7 @@ static int read_all(struct function_bounds *b, const struct elf_file *f)
 	return 0;
 }
 
-static int by_start(const void *pa, const void *pb)
-{
-	const struct bounds *a = pa, *b = pb;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return (a->end > b->end) - (a->end < b->end);
-}
+ORDER(by_start, struct bounds, UP(start) ?: UP(end))
 
 int function_bounds_init(struct function_bounds *b, const struct elf_file *f)
 {
@@ -37,7 +30,7 @@ int function_bounds_init(struct function_bounds *b, const struct elf_file *f)
 	*b = (struct function_bounds){ .table = RANGE_TABLE_INIT };
 	r = read_all(b, f);
 	if (r == 0 && b->items.count)
-		qsort(b->items.data, b->items.count, sizeof(*b->items.data), by_start);
+		vec_sort(&b->items, by_start);
 	for (size_t i = 0; r == 0 && i < b->items.count; i++)
 		r = range_table_add(&b->table,
 				    (struct range){ b->items.data[i].start, b->items.data[i].end, 0,

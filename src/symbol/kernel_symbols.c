@@ -31,22 +31,14 @@ static bool parse_line(char *line, struct kernel_function *f)
 	return true;
 }
 
-static int by_start(const void *pa, const void *pb)
-{
-	const struct kernel_function *a = pa, *b = pb;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return strcmp(a->name, b->name);
-}
+ORDER(by_start, struct kernel_function, UP(start) ?: strcmp(a->name, b->name))
 
 /* Of functions with equal start only the first by name stays. */
 static void sort(struct kernel_symbols *k)
 {
 	size_t kept = 0;
 
-	if (k->functions.count)
-		qsort(k->functions.data, k->functions.count, sizeof(*k->functions.data), by_start);
+	vec_sort(&k->functions, by_start);
 	for (size_t i = 0; i < k->functions.count; i++)
 		if (!kept || k->functions.data[kept - 1].start != k->functions.data[i].start)
 			k->functions.data[kept++] = k->functions.data[i];

@@ -43,19 +43,8 @@ static bool parse_line(char *text, struct jit_function *f)
 	return *text != 0;
 }
 
-static int compare_u64(const void *pa, const void *pb)
-{
-	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-
-	return (a > b) - (a < b);
-}
-
-static int by_start(const void *pa, const void *pb)
-{
-	const struct jit_function *a = pa, *b = pb;
-
-	return (a->start > b->start) - (a->start < b->start);
-}
+ORDER(compare_u64, uint64_t, ORDER_OF(*a, *b))
+ORDER(by_start, struct jit_function, UP(start))
 
 /*
  * Memory cut where any function starts or ends; next[i]: the first piece from i on that no function

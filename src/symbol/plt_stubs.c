@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/search.h"
 #include "base/strbuf.h"
 #include "symbol/symbol_table.h"
 
@@ -74,12 +75,7 @@ static int read_relocations(const struct elf_file *f, struct elf_section *s, str
 	return 0;
 }
 
-static int by_address(const void *pa, const void *pb)
-{
-	const struct slot *a = pa, *b = pb;
-
-	return (a->address > b->address) - (a->address < b->address);
-}
+ORDER(by_address, struct slot, UP(address))
 
 /* The slot that a stub at `address` jumps through, or NULL. */
 static const struct slot *decode(const struct slots *slots, const uint8_t *stub, size_t size,
@@ -114,9 +110,7 @@ static int read_ifuncs(const struct symbol_table *t, struct slots *slots)
 		if (s->kind == SYMBOL_IFUNC && vec_push(&slots->ifuncs, slot) < 0)
 			return -ENOMEM;
 	}
-	if (slots->ifuncs.count)
-		qsort(slots->ifuncs.data, slots->ifuncs.count, sizeof(*slots->ifuncs.data),
-		      by_address);
+	vec_sort(&slots->ifuncs, by_address);
 	return 0;
 }
 
@@ -166,8 +160,7 @@ int symbol_table_add_plt(struct symbol_table *t, const struct elf_file *f)
 		if (f->sections[i].type == SHT_RELA && f->sections[i].flags & SHF_ALLOC &&
 		    tables++ < TABLES_MAX)
 			r = read_relocations(f, &f->sections[i], &slots);
-	if (slots.all.count)
-		qsort(slots.all.data, slots.all.count, sizeof(*slots.all.data), by_address);
+	vec_sort(&slots.all, by_address);
 	for (size_t i = 0; r == 0 && slots.all.count && i < f->section_count; i++) {
 		struct elf_section *s = &f->sections[i];
 

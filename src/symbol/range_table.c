@@ -1,6 +1,8 @@
 /* range_table.c: cutting nested ranges into pieces, and finding one. */
 #include "symbol/range_table.h"
 
+#include "base/search.h"
+
 int range_table_add(struct range_table *t, struct range range)
 {
 	if (range.start >= range.end)
@@ -9,18 +11,7 @@ int range_table_add(struct range_table *t, struct range range)
 }
 
 /* Outer ranges come before those in them. */
-static int outer_first(const void *pa, const void *pb)
-{
-	const struct range *a = pa, *b = pb;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->end != b->end)
-		return a->end > b->end ? -1 : 1;
-	if (a->order != b->order)
-		return a->order > b->order ? -1 : 1;
-	return (a->value < b->value) - (a->value > b->value);
-}
+ORDER(outer_first, struct range, UP(start) ?: DOWN(end) ?: DOWN(order) ?: DOWN(value))
 
 /* Most are given in order already. */
 static void sort(struct range *ranges, size_t count)

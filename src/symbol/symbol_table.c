@@ -6,6 +6,8 @@
 #include <elf.h>
 #include <string.h>
 
+#include "base/search.h"
+
 #define SYMBOLS_MAX ((size_t)1 << 28)
 
 void symbol_table_init(struct symbol_table *t)
@@ -128,14 +130,7 @@ static int compare_names(const struct symbol *a, const struct symbol *b)
 }
 
 /* By start; those with a size first, longest first. */
-static int by_start(const void *pa, const void *pb)
-{
-	const struct symbol *a = pa, *b = pb;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return (a->end < b->end) - (a->end > b->end);
-}
+ORDER(by_start, struct symbol, UP(start) ?: DOWN(end))
 
 /* The end of the segment around an address, or of the section in files without segments. */
 static uint64_t code_end(const struct elf_file *f, uint64_t address)
@@ -215,8 +210,7 @@ int symbol_table_finish(struct symbol_table *t, const struct elf_file *code,
 {
 	int r = 0;
 
-	if (t->symbols.count)
-		qsort(t->symbols.data, t->symbols.count, sizeof(*t->symbols.data), by_start);
+	vec_sort(&t->symbols, by_start);
 	drop_aliases(t);
 	find_ends(t, code, bounds);
 	for (size_t i = 0; r == 0 && i < t->symbols.count; i++) {

@@ -122,15 +122,7 @@ void symbolizer_free(struct symbolizer *s)
 	free(s);
 }
 
-static int by_start(const void *pa, const void *pb)
-{
-	const struct symbol_module *a = &((const struct module *)pa)->given;
-	const struct symbol_module *b = &((const struct module *)pb)->given;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return (a->loaded_ns > b->loaded_ns) - (a->loaded_ns < b->loaded_ns);
-}
+ORDER(by_start, struct module, UP(given.start) ?: UP(given.loaded_ns))
 
 static int copy_modules(struct symbolizer *s, struct process *p, const struct symbol_process *from)
 {

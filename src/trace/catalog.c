@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "base/search.h"
 #include "base/strbuf.h"
 
 #define FILES_MAX (1 << 20)
@@ -135,28 +136,11 @@ int catalog_open(struct trace *t, struct error *e)
 	return t->segments.count ? 0 : nothing_found(t, e);
 }
 
-static int compare_segments(const void *a, const void *b)
-{
-	const struct trace_segment *x = a, *y = b;
-	const struct segment_header *p = &x->file.header, *q = &y->file.header;
+/* Of two files with one number the larger one is read. */
+ORDER(compare_segments, struct trace_segment,
+      UP(file.header.session) ?: UP(file.header.number) ?: DOWN(file.size) ?: strcmp(a->name, b->name))
 
-	if (p->session != q->session)
-		return p->session < q->session ? -1 : 1;
-	if (p->number != q->number)
-		return p->number < q->number ? -1 : 1;
-	if (x->file.size != y->file.size) /* of two files with one number the larger one is read */
-		return x->file.size > y->file.size ? -1 : 1;
-	return strcmp(x->name, y->name);
-}
-
-static int compare_sessions(const void *a, const void *b)
-{
-	const struct session *x = a, *y = b;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
+ORDER(compare_sessions, struct session, UP(start_ns) ?: UP(id))
 
 static void session_add(struct session *session, const struct trace_segment *segment,
 			uint32_t number_before)
@@ -204,10 +188,10 @@ int catalog_sessions(struct trace *t)
 	struct map index = MAP_INIT;
 	int result = 0;
 
-	qsort(t->segments.data, t->segments.count, sizeof(*t->segments.data), compare_segments);
+	vec_sort(&t->segments, compare_segments);
 	if (group_segments(t) < 0)
 		return -ENOMEM;
-	qsort(t->sessions.data, t->sessions.count, sizeof(*t->sessions.data), compare_sessions);
+	vec_sort(&t->sessions, compare_sessions);
 	for (size_t i = 0; i < t->sessions.count && result == 0; i++) {
 		t->sessions.data[i].process = i;
 		result = map_put(&index, t->sessions.data[i].id, i);

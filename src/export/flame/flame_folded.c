@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/search.h"
 #include "export/flame/flame_formats.h"
 
 #define XPU_PERF_SAMPLE_NS 20000000u /* 50 Hz */
@@ -105,8 +106,7 @@ static int sort_lines(struct strbuf *text, struct output *out)
 		*end = '\0';
 		r = vec_push(&lines, c);
 	}
-	if (lines.count)
-		qsort(lines.data, lines.count, sizeof(*lines.data), compare_lines);
+	vec_sort(&lines, compare_lines);
 	for (size_t i = 0; i < lines.count && r >= 0; i++) {
 		output_write(out, lines.data[i], strlen(lines.data[i]));
 		output_write(out, "\n", 1);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/search.h"
+
 void ebpf_queue_release(struct ebpf_queue *q)
 {
 	vec_release(&q->items);
@@ -21,14 +23,7 @@ void ebpf_queue_put(struct ebpf_queue *q, uint64_t time_ns, const void *bytes, s
 	q->bytes.count += room;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct ebpf_item *x = a, *y = b;
-
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
-}
+ORDER(compare, struct ebpf_item, UP(time_ns) ?: UP(order))
 
 /* Forgets the first `count` items; what is left moves to the front. */
 static void forget(struct ebpf_queue *q, size_t count)
@@ -64,8 +59,7 @@ void ebpf_queue_drain(struct ebpf_queue *q, uint64_t until_ns, ebpf_queue_take *
 {
 	size_t n = 0;
 
-	if (q->items.count)
-		qsort(q->items.data, q->items.count, sizeof(*q->items.data), compare);
+	vec_sort(&q->items, compare);
 	for (; n < q->items.count && q->items.data[n].time_ns <= until_ns; n++)
 		take(context, &q->items.data[n], q->bytes.data + q->items.data[n].offset);
 	forget(q, n);

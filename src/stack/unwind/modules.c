@@ -227,12 +227,7 @@ static bool counts_changed(const struct stack_modules *m)
 	return !m->scanned || now.adds != m->counts.adds || now.subs != m->counts.subs;
 }
 
-static int compare_found(const void *a, const void *b)
-{
-	const struct found *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
+ORDER(compare_found, struct found, UP(start))
 
 /* All executable segments, ascending; to be freed by the caller. */
 static int scan_modules(struct scan *scan)

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/search.h"
 
 #define PART_BYTES (1u << UNWIND_PART_SHIFT)
 #define ENTRY_HEAD 24u /* of an entry: length, perhaps in eight bytes, and the CIE pointer */
@@ -159,14 +160,7 @@ static bool find_fde(const struct unwind_parts *p, uint64_t address, size_t *ind
 	return readable;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct unwind_place *x = a, *y = b;
-
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
+ORDER(compare_places, struct unwind_place, UP(start) ?: UP(offset))
 
 static int list_places(struct unwind_parts *p)
 {
@@ -186,8 +180,7 @@ static int list_places(struct unwind_parts *p)
 		}
 		offset = next;
 	}
-	if (places.count)
-		qsort(places.data, places.count, sizeof(*places.data), compare_places);
+	vec_sort(&places, compare_places);
 	p->places = places.data;
 	p->place_count = places.count;
 	return take_bytes(p, places.capacity * sizeof(*places.data)) ? 0 : E_LIMIT;

@@ -5,12 +5,7 @@
 #include "analysis/groups.h"
 #include "analysis/report.h"
 
-static int compare(const void *a, const void *b)
-{
-	const struct work_kind *x = a, *y = b;
-
-	return order_down(x->total_ns, y->total_ns);
-}
+ORDER(compare, struct work_kind, DOWN(total_ns))
 
 static int run(struct report *r, void *result)
 {
