@@ -6,7 +6,6 @@
 
 #include "analysis/scope_paths.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 #include "trace/columns.h"
 
 bool text_matches(const char *pattern, const char *text)

@@ -14,7 +14,7 @@
 #include "capture/park.h"
 #include "capture/process_exit.h"
 #include "capture/vendor_thread.h"
-#include "format/recording_sink.h"
+#include "format/writer.h"
 #include "format/rows.h"
 
 /* What an exit waits for at most: sealing takes milliseconds, but a disk or a driver can hang. */

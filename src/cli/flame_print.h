@@ -26,4 +26,16 @@ bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
 void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, bool cpu_wanted,
 		      struct strbuf *out);
 
+/* A flame graph as an indented tree for a terminal. */
+struct flame_text {
+	const struct flame *flame;
+	unsigned width; /* columns */
+	bool color, bars;
+	uint64_t least_percent_tenths; /* smaller frames are counted, not shown */
+	uint64_t depth; /* levels of the tree; 0: all */
+	struct strbuf *out;
+};
+
+void flame_text_print(const struct flame_text *t);
+
 #endif

@@ -3,7 +3,7 @@
  * one other is not indented further: what it says is in the order of the lines. A recursion is one
  * line.
  */
-#include "cli/flame_text.h"
+#include "cli/flame_print.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "cli/pager.h"
+#include "cli/ui.h"
 
 #include <errno.h>
 #include <signal.h>

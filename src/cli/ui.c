@@ -9,7 +9,6 @@
 
 #include "base/human.h"
 #include "base/io.h"
-#include "cli/pager.h"
 
 static void print_line(const struct context *c, enum style style, const char *label,
 		       const char *text)

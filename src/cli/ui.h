@@ -76,4 +76,14 @@ char *cli_find_recording(const struct context *c, const char *argument, struct e
 int cli_open_trace(const struct context *c, const char *recording, struct progress *progress,
 		   char **path, struct trace **trace) MUST_USE;
 
+/*
+ * The file descriptor that this part of the result belongs to. Standard output is a terminal, the
+ * text is longer than it is high, c->pager holds and there is one: a pager's, which has then been
+ * started ($PITOT_PAGER, $PAGER, or less). All that follows goes there, too, and exit() waits for
+ * it. Else standard output.
+ */
+int pager_output(const struct context *c, const struct strbuf *text);
+/* Whether writing failed because whoever reads has seen enough. */
+bool pager_has_quit(int write_error);
+
 #endif

@@ -1,4 +1,4 @@
-#include "export/sync_dependency.h"
+#include "export/event_records.h"
 
 #include "trace/columns.h"
 

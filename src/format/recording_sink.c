@@ -6,9 +6,11 @@
  * - A batch goes to the queue (block_queue.h) when it is large, and at a seal.
  * - When the queue cannot write, or has no room, the rest of the epoch is lost: rows of all tables alike, for what they refer to
  *   may be lost as well. The sink wants a new epoch as soon as it makes sense to try again.
- * - A segment that is large enough makes the sink want an epoch, too, and ends with the one at hand.
+ * - A segment begins with an epoch of the writer, so that it can be read alone, and may hold several. One that is large enough
+ *   makes the sink want an epoch, too, and ends with the one at hand.
+ * - After an error of the disk the sink tries again once a second, in the segment that it has. Only max_bytes ends a recording.
  */
-#include "format/recording_sink.h"
+#include "format/writer.h"
 
 #include <errno.h>
 #include <string.h>

@@ -21,7 +21,6 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "format/loss_tally.h"
-#include "format/recording_sink.h"
 
 #define STRING_EMPTY 0u /* id of "" */
 #define STRING_UNKNOWN 1u /* id of "?" */

@@ -21,7 +21,7 @@ struct writer_options {
 	size_t string_bytes_max;
 	uint32_t string_length_max; /* longer strings are cut (loss string_limit); 0: 64 KiB */
 
-	/* Of the recording: recording_sink.h. */
+	/* Of the recording: recording_sink.c. */
 	const char *directory; /* exists */
 	const char *prefix; /* of the segments' names; NULL: the process id */
 	uint64_t segment_bytes; /* a new segment is begun after this many; 0: 64 MiB */
@@ -117,5 +117,12 @@ int writer_close(struct writer **w);
  * another thread may have been in the middle of it.
  */
 void writer_abandon(struct writer **w);
+
+/*
+ * Creates the first segment (the first free number, with O_EXCL, so that several process images of one pid do not meet). 0
+ * and *out, or a negative errno: the directory is missing, read-only or full.
+ */
+int recording_sink_new(const struct writer_options *options, struct sink **out,
+		       struct error *e) MUST_USE;
 
 #endif

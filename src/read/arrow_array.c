@@ -15,7 +15,6 @@
 #include "pitot/read.h"
 #include "read/read_table.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 #include "trace/columns.h"
 #include "trace/parallel.h"
 

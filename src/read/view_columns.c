@@ -9,7 +9,6 @@
 #include "base/path.h"
 #include "report/text_table.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 #include "trace/counter_value.h"
 
 void view_columns_release(struct view_columns *v)

@@ -5,10 +5,23 @@
 #ifndef PITOT_READ_VIEW_COLUMNS_H
 #define PITOT_READ_VIEW_COLUMNS_H
 
+#include "analysis/scope_paths.h"
 #include "base/json.h"
 #include "base/vec.h"
-#include "read/view_scopes.h"
 #include "trace/trace.h"
+
+/* The scope of each row of a table: the column `scope` of `pitot view`. */
+struct view_scopes {
+	struct nvtx_ranges ranges;
+	uint32_t *paths; /* by row: of the innermost scope, or SCOPE_NONE; NULL: not loaded */
+};
+
+/* Whether rows of a table have one: calls, what calls cause, and what threads do at a time. */
+bool view_scopes_known(const struct table_schema *table);
+/* Once; to be released in any case. 0 or a negative code. */
+int view_scopes_load(struct view_scopes *s, struct trace *t, const struct table_schema *table,
+		     struct error *e) MUST_USE;
+void view_scopes_release(struct view_scopes *s);
 
 enum view_kind {
 	VIEW_STORED, /* a column of the table */

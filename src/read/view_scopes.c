@@ -1,4 +1,4 @@
-#include "read/view_scopes.h"
+#include "read/view_columns.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* process_command.c: reads /proc/PID/cmdline. */
-#include "record/process_command.h"
+#include "record/recording.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,11 +10,24 @@
 
 #include "record/cpu_sampling.h"
 #include "record/inject.h"
-#include "record/process_command.h"
 #include "record/process_tree.h"
 #include "format/recording_json.h"
 #include "record/request.h"
 #include "record/spawn.h"
+
+/* The command line of a process that runs already. */
+struct process_command {
+	struct strbuf text; /* arguments, a NUL after each */
+	char **argv; /* into text; NULL at the end */
+	size_t argc; /* at least 1 */
+};
+
+/*
+ * Reads /proc; a kernel thread has its name as command. 0; or a negative code, and then there is
+ * nothing to release.
+ */
+int process_command_read(struct process_command *command, pid_t pid, struct error *e) MUST_USE;
+void process_command_release(struct process_command *command); /* a zeroed one is fine */
 
 enum record_message {
 	RECORD_DETAIL, /* choices and their reasons, for --verbose */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "report/section_values.h"
 
 #define COLUMNS_MAX 24
 #define LABEL 10 /* columns of the labels of lines that are no tables */

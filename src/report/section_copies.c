@@ -1,6 +1,6 @@
 /* section_copies.c: copies and memory sets, with the bandwidth that they achieved. */
 #include "analysis/copies.h"
-#include "report/section_values.h"
+#include "report/section.h"
 
 #define COPY(member) MEMBER(struct copy_group, member)
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "analysis/flame/flame.h"
-#include "report/section_values.h"
+#include "report/section.h"
 
 /* What is written, and where to. */
 struct writer {

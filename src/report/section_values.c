@@ -1,4 +1,4 @@
-#include "report/section_values.h"
+#include "report/section.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "sampler/proc_maps.h"
+#include "sampler/sampled_processes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

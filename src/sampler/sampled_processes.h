@@ -143,4 +143,10 @@ uint64_t target_python_frame(struct target *p, const char *function, const char 
 /* Flushes the rows of all processes, at most four times a second unless `now`. */
 void targets_flush(struct targets *t, uint64_t now_ns, bool now);
 
+/* Called for each mapping, ascending, until it returns something else than 0. */
+typedef int proc_map_take(void *context, const struct target_mapping *mapping);
+
+/* What `take` returned last; 0 also when the process is gone. */
+int proc_maps_read(pid_t pid, proc_map_take *take, void *context);
+
 #endif

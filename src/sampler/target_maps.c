@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "sampler/proc_maps.h"
+#include "sampler/sampled_processes.h"
 
 /* The first range that ends behind an address. */
 static size_t first_behind(const struct target *p, uint64_t address)

@@ -1,4 +1,4 @@
-#include "symbol/debuginfod.h"
+#include "symbol/debug_files.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "symbol/jit_map.h"
+#include "symbol/module_file.h"
 
 #include <errno.h>
 #include <stdio.h>

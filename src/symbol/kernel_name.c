@@ -8,14 +8,12 @@
  * Names without any C++ in them (Triton, NCCL, cuBLAS, cuDNN) are words joined by '_', and are
  * shortened as such.
  */
-#include "symbol/kernel_name.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #include "base/utf8.h"
 #include "symbol/demangle.h"
-#include "symbol/name_rules.h"
 #include "symbol/name_tree.h"
 
 #define TEXT_MAX DEMANGLE_OUTPUT_MAX /* bytes of a name; the rest is not looked at */

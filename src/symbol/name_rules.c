@@ -1,4 +1,4 @@
-#include "symbol/name_rules.h"
+#include "symbol/name_tree.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -27,4 +27,16 @@ struct name {
  */
 struct name *name_tree_parse(const char *text, size_t length, struct arena *arena);
 
+/*
+ * name_rules.c, what is known about kernels of the usual libraries: removes wrappers and arguments
+ * that say nothing. Returns the new root of the tree n, never NULL.
+ */
+struct name *name_simplify(struct name *n, struct arena *arena);
+
+/* Whether the label means something only together with its scope, as "functor" does. */
+bool name_is_vague(const struct name *n);
+
+/* Appends a name of words joined by '_' without the words that all names of its library have. */
+void word_shorten(const char *word, struct strbuf *out);
+
 #endif

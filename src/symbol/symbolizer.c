@@ -8,7 +8,6 @@
 #include "base/map.h"
 #include "base/search.h"
 #include "symbol/demangle.h"
-#include "symbol/jit_map.h"
 #include "symbol/kernel_symbols.h"
 #include "symbol/module_file.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/utf8.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 
 /* What a terminal shows: UTF-8 without control characters, of a bounded length. */
 static void check_short_name(const struct strbuf *s)

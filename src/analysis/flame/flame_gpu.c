@@ -4,7 +4,6 @@
 #include "analysis/flame/flame_build.h"
 #include "analysis/gpu_walk.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 
 /* One table of GPU work. */
 struct work {

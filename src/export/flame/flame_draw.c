@@ -1,4 +1,4 @@
-#include "export/flame/flame_draw.h"
+#include "export/flame/flame_picture.h"
 
 #include <errno.h>
 

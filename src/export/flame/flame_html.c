@@ -5,7 +5,7 @@
  *	{"inverted":true, "classes":["native",…], "class_names":[…], "frames":[[name, class, full name, file, line],…],
  *	 "sections":[{"title","kind","items","head","depth":[],"frame":[],"ns":[],"count":[],"rest":{},"before":[],"step":[]}]}
  *
- * Boxes are in the order of flame_draw.h. `rest` has the number of frames that a box stands for, by
+ * Boxes are in the order of flame_draw.c. `rest` has the number of frames that a box stands for, by
  * box; before and step are there in comparisons.
  */
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "export/event_names.h"
-#include "export/sync_dependency.h"
+#include "export/event_records.h"
 #include "trace/columns.h"
 
 /* Keys of names in a track: each source has a range of its own. */

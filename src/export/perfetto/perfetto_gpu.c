@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 #include "trace/columns.h"
 
 /*

@@ -1,4 +1,4 @@
-#include "sampler/ebpf/ebpf_sideband.h"
+#include "sampler/ebpf/ebpf_state.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

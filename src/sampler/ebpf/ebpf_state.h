@@ -5,12 +5,26 @@
 #ifndef PITOT_SAMPLER_EBPF_EBPF_STATE_H
 #define PITOT_SAMPLER_EBPF_EBPF_STATE_H
 
+#include "base/error.h"
 #include "sampler/cpu_method.h"
 #include "sampler/python/sampled_python.h"
 #include "sampler/ebpf/ebpf_queue.h"
-#include "sampler/ebpf/ebpf_sideband.h"
 #include "sampler/ebpf/ebpf_tables.h"
 #include "sampler/ebpf/switch_frames.h"
+#include "sampler/perf/perf_ring.h"
+
+/*
+ * What processes map, start and call themselves, from perf events that count
+ * nothing: one for each processor, for all processes. Records are PERF_RECORD_MMAP2, COMM, FORK and
+ * LOST (perf_record.h).
+ */
+struct ebpf_sideband {
+	int *files; /* one for each ring */
+	struct perf_rings rings;
+};
+
+int ebpf_sideband_open(struct ebpf_sideband *s, struct error *e) MUST_USE;
+void ebpf_sideband_close(struct ebpf_sideband *s);
 
 /* A followed process, from its fork, or the last exec. */
 struct process {

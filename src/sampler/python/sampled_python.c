@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "sampler/proc_maps.h"
+#include "sampler/sampled_processes.h"
 #include "sampler/python/sampled_python_file.h"
 #include "stack/python/python_splice.h"
 

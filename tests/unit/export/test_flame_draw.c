@@ -1,5 +1,5 @@
 /* test_flame_draw.c: which boxes are drawn: the largest, as many as may be, and no time disappears. */
-#include "export/flame/flame_draw.h"
+#include "export/flame/flame_picture.h"
 
 #include "support/cmocka_tests.h"
 

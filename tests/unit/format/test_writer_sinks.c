@@ -3,7 +3,7 @@
 
 #include "base/map.h"
 #include "failing_alloc.h"
-#include "format/recording_sink.h"
+#include "format/writer.h"
 #include "format/sink.h"
 
 /* ---- a sink that checks what it is handed ---- */

@@ -1,4 +1,4 @@
-#include "symbol/kernel_name.h"
+#include "symbol/demangle.h"
 
 #include <string.h>
 #include <setjmp.h>
