@@ -134,19 +134,6 @@ static int write_new_file(const char *path, const struct strbuf *text)
 	return r;
 }
 
-/* Without replacing what is there. */
-static int move_in_place(const char *from, const char *to)
-{
-	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS)
-		return -errno;
-	if (link(from, to) < 0)
-		return -errno;
-	unlink(from);
-	return 0;
-}
-
 /* ---- errors ---- */
 
 /* The first one counts: from now on nothing is written. */
@@ -284,7 +271,7 @@ static int write_sidecar(struct gpufl_files *f, const struct window *w, const st
 	window_path(f, w, ".gpufl-window.", ".json", path);
 	r = write_new_file(part, &text);
 	if (r == 0)
-		r = move_in_place(part, path);
+		r = io_rename_new(part, path);
 	if (r < 0)
 		unlink(part);
 	return r;
@@ -304,7 +291,7 @@ static void publish(struct gpufl_files *f, const struct window *w)
 	if (r == 0)
 		r = write_sidecar(f, w, p);
 	if (r == 0)
-		r = move_in_place(packed, path);
+		r = io_rename_new(packed, path);
 	if (r == 0) {
 		unlink(raw);
 		atomic_fetch_sub(&f->disk_bytes, w->bytes);

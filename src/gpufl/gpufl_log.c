@@ -183,20 +183,6 @@ static void begin_batch(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t ti
 	raw_add(s, kind->columns, strlen(kind->columns));
 }
 
-struct strbuf *gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns)
-{
-	struct gpufl_batch *b = &l->batches[id];
-
-	raw_reserve(&b->rows, 0);
-	if (b->count++ == 0)
-		begin_batch(l, id, time_ns);
-	else
-		TEXT(&b->rows, ",");
-	TEXT(&b->rows, "[");
-	text_i64(&b->rows, (int64_t)(time_ns - b->base_ns));
-	return &b->rows;
-}
-
 static void seal_batch(struct gpufl_log *l, enum gpufl_batch_id id)
 {
 	struct gpufl_batch *b = &l->batches[id];
@@ -219,10 +205,24 @@ static void seal_batch(struct gpufl_log *l, enum gpufl_batch_id id)
 	strbuf_clear(&b->after);
 }
 
-void gpufl_row_end(struct gpufl_log *l, enum gpufl_batch_id id)
+void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
+	       size_t count)
 {
-	TEXT(&l->batches[id].rows, "]");
-	if (l->batches[id].count < GPUFL_BATCH_ROWS)
+	struct gpufl_batch *b = &l->batches[id];
+
+	raw_reserve(&b->rows, 0);
+	if (b->count++ == 0)
+		begin_batch(l, id, time_ns);
+	else
+		TEXT(&b->rows, ",");
+	TEXT(&b->rows, "[");
+	text_i64(&b->rows, (int64_t)(time_ns - b->base_ns));
+	for (size_t i = 0; i < count; i++) {
+		TEXT(&b->rows, ",");
+		text_u64(&b->rows, cells[i]);
+	}
+	TEXT(&b->rows, "]");
+	if (b->count < GPUFL_BATCH_ROWS)
 		return;
 	seal_batch(l, id);
 	flush_channel(l, kinds[id].channel);

@@ -80,17 +80,12 @@ struct gpufl_log {
 int gpufl_log_init(struct gpufl_log *l, struct gpufl_files *files, const char *session) MUST_USE;
 void gpufl_log_release(struct gpufl_log *l);
 
-/*
- * Begins a row: room for RAW_ROOM bytes, with "[dt". The caller adds its cells, and ends it. time_ns is
- * of the epoch.
- */
-struct strbuf *gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns);
-static inline void gpufl_cell(struct strbuf *s, uint64_t v)
-{
-	TEXT(s, ",");
-	text_u64(s, v);
-}
-void gpufl_row_end(struct gpufl_log *l, enum gpufl_batch_id id);
+/* A row: "dt_ns" of a time of the epoch, and the cells of the other columns. */
+void gpufl_row(struct gpufl_log *l, enum gpufl_batch_id id, uint64_t time_ns, const uint64_t *cells,
+	       size_t count);
+#define GPUFL_ROW(log, id, time_ns, ...)                                                                               \
+	gpufl_row(log, id, time_ns, (const uint64_t[]){ __VA_ARGS__ },                                                 \
+		  sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
 
 /* Id of a name, from 1. 0: no memory. A text of DICTIONARY_function has JSON's escapes already. */
 uint32_t gpufl_name(struct gpufl_log *l, enum gpufl_dictionary_id id, const char *text, size_t length);

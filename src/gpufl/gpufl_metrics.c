@@ -66,30 +66,13 @@ static void write_device(struct gpufl_sink *s, uint32_t device)
 	struct gpufl_readings *r = &s->readings[device];
 	const uint64_t *v = r->values;
 	uint64_t total = s->has_device[device] ? s->devices[device].memory_bytes >> 20 : 0;
-	const uint64_t cells[] = {
-		device,
-		v[METRIC_gpu_util],
-		v[METRIC_mem_util],
-		v[METRIC_temp],
-		v[METRIC_power],
-		v[METRIC_used],
-		total,
-		v[METRIC_clock_sm],
-		0, /* fan */
-		v[METRIC_temp_memory],
-		v[METRIC_temp], /* as the reference: of the junction */
-		0, /* voltage */
-		v[METRIC_energy],
-		v[METRIC_clock_mem],
-		0, /* PCIe */
-		v[METRIC_ecc_corrected],
-		v[METRIC_ecc_uncorrected],
-	};
-	struct strbuf *out = gpufl_row(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns));
 
-	for (size_t i = 0; i < ARRAY_SIZE(cells); i++)
-		gpufl_cell(out, cells[i]);
-	gpufl_row_end(&s->log, BATCH_device_metric);
+	/* 0: fan, voltage, PCIe. The reference has the temperature of the GPU as that of the junction, too. */
+	GPUFL_ROW(&s->log, BATCH_device_metric, gpufl_time(s, r->time_ns), device,
+		  v[METRIC_gpu_util], v[METRIC_mem_util], v[METRIC_temp], v[METRIC_power],
+		  v[METRIC_used], total, v[METRIC_clock_sm], 0, v[METRIC_temp_memory],
+		  v[METRIC_temp], 0, v[METRIC_energy], v[METRIC_clock_mem], 0,
+		  v[METRIC_ecc_corrected], v[METRIC_ecc_uncorrected]);
 }
 
 /* The counter of CPU time only grows; its use is that since it was read last. */
@@ -113,15 +96,10 @@ static void write_host(struct gpufl_sink *s)
 {
 	uint64_t used = s->host.values[METRIC_ram_used];
 	uint64_t total = used + s->host.values[METRIC_ram_available];
-	struct strbuf *out;
 
-	if (!total || !s->has_cpu)
-		return;
-	out = gpufl_row(&s->log, BATCH_host_metric, gpufl_time(s, s->host.time_ns));
-	gpufl_cell(out, s->cpu_x100);
-	gpufl_cell(out, used);
-	gpufl_cell(out, total);
-	gpufl_row_end(&s->log, BATCH_host_metric);
+	if (total && s->has_cpu)
+		GPUFL_ROW(&s->log, BATCH_host_metric, gpufl_time(s, s->host.time_ns), s->cpu_x100,
+			  used, total);
 }
 
 static void end_reading(struct gpufl_sink *s, struct gpufl_readings *r)

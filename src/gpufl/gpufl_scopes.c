@@ -68,17 +68,9 @@ static void write_scope(struct gpufl_sink *s, const struct gpufl_thread *t, unsi
 			uint64_t time_ns, bool ends, uint64_t runs)
 {
 	const struct gpufl_range *r = &t->ranges[depth];
-	struct strbuf *out = gpufl_row(&s->log, BATCH_scope, gpufl_time(s, time_ns));
 
-	gpufl_cell(out, r->instance);
-	gpufl_cell(out, r->name);
-	gpufl_cell(out, ends);
-	gpufl_cell(out, depth);
-	gpufl_cell(out, runs & UINT32_MAX);
-	gpufl_cell(out, runs >> 32);
-	gpufl_cell(out, gpufl_time(s, time_ns));
-	gpufl_cell(out, t->thread);
-	gpufl_row_end(&s->log, BATCH_scope);
+	GPUFL_ROW(&s->log, BATCH_scope, gpufl_time(s, time_ns), r->instance, r->name, ends, depth,
+		  runs & UINT32_MAX, runs >> 32, gpufl_time(s, time_ns), t->thread);
 }
 
 static void write_range(struct gpufl_sink *s, uint32_t domain, uint32_t label, uint64_t start_ns,

@@ -11,8 +11,6 @@
 
 #define DETAILS_MAX (1u << 20) /* of the compact form that are remembered */
 
-#define CELL(s, v) gpufl_cell((s), (v))
-
 static void saw(struct gpufl_sink *s, uint64_t end_ns)
 {
 	s->last_ns = MAX(s->last_ns, end_ns);
@@ -178,7 +176,6 @@ static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
 	bool queued = !MISSING(k, kernel, queued_ns);
 	enum gpufl_batch_id batch = queued ? BATCH_queued_kernel : BATCH_kernel;
 	uint64_t id;
-	struct strbuf *out;
 
 	s->log.lost += !shape && IS_TIMED(k, kernel);
 	if (!shape)
@@ -186,24 +183,14 @@ static void write_kernel(struct gpufl_sink *s, const struct row_kernel *k,
 	saw(s, k->end_ns);
 	id = kernel_detail(s, shape, call ? call->path : LABEL_UNKNOWN,
 			   call ? stack_label(s, call->stack) : 0, &s->log.batches[batch].after);
-	out = gpufl_row(&s->log, batch, gpufl_time(s, k->start_ns));
-	CELL(out, shape->kernel);
-	CELL(out, k->stream);
-	CELL(out, k->end_ns - k->start_ns);
-	CELL(out, id);
-	CELL(out, shape->dynamic_shared);
-	CELL(out, shape->registers);
-	CELL(out, 1);
-	CELL(out, call ? call->external_kind : 0);
-	CELL(out, call ? call->external_id : 0);
-	CELL(out, k->device);
-	CELL(out, k->context);
-	CELL(out, VALUE(k, kernel, graph));
-	CELL(out, VALUE(k, kernel, graph_node));
-	CELL(out, k->correlation);
-	if (queued)
-		CELL(out, gpufl_time(s, k->queued_ns));
-	gpufl_row_end(&s->log, batch);
+	gpufl_row(&s->log, batch, gpufl_time(s, k->start_ns),
+		  (const uint64_t[]){ shape->kernel, k->stream, k->end_ns - k->start_ns, id,
+				      shape->dynamic_shared, shape->registers, 1,
+				      call ? call->external_kind : 0, call ? call->external_id : 0,
+				      k->device, k->context, VALUE(k, kernel, graph),
+				      VALUE(k, kernel, graph_node), k->correlation,
+				      queued ? gpufl_time(s, k->queued_ns) : 0 },
+		  14 + queued);
 }
 
 /* CUPTI can deliver a kernel before the thread that launched it is back from the call. */
@@ -235,24 +222,13 @@ void gpufl_kernels_end(struct gpufl_sink *s, bool all)
 
 void gpufl_memcpy(struct gpufl_sink *s, const struct row_memcpy *m)
 {
-	struct strbuf *out;
-
 	if (!IS_TIMED(m, memcpy))
 		return;
 	saw(s, m->end_ns);
-	out = gpufl_row(&s->log, BATCH_memcpy, gpufl_time(s, m->start_ns));
-	CELL(out, m->stream);
-	CELL(out, m->end_ns - m->start_ns);
-	CELL(out, m->bytes);
-	CELL(out, m->kind);
-	CELL(out, m->correlation);
-	CELL(out, m->device);
-	CELL(out, m->context);
-	CELL(out, VALUE(m, memcpy, graph));
-	CELL(out, VALUE(m, memcpy, graph_node));
-	CELL(out, m->source_kind);
-	CELL(out, m->destination_kind);
-	gpufl_row_end(&s->log, BATCH_memcpy);
+	GPUFL_ROW(&s->log, BATCH_memcpy, gpufl_time(s, m->start_ns), m->stream,
+		  m->end_ns - m->start_ns, m->bytes, m->kind, m->correlation, m->device, m->context,
+		  VALUE(m, memcpy, graph), VALUE(m, memcpy, graph_node), m->source_kind,
+		  m->destination_kind);
 }
 
 static struct strbuf *identified_line(struct gpufl_sink *s, enum gpufl_channel channel,
@@ -317,19 +293,13 @@ static void add_wait(struct gpufl_sink *s, const struct row_synchronization *y)
 	const struct gpufl_call *call = gpufl_call_find(s, y->correlation);
 	uint32_t stack = call ? stack_label(s, call->stack) : 0;
 	const struct interned *frames = &s->labels.items[stack];
-	struct strbuf *out;
 
 	saw(s, y->end_ns);
-	out = gpufl_row(&s->log, BATCH_synchronization, gpufl_time(s, y->start_ns));
-	CELL(out, y->end_ns - y->start_ns);
-	CELL(out, y->kind);
-	CELL(out, VALUE(y, synchronization, stream));
-	CELL(out, VALUE(y, synchronization, event));
-	CELL(out, y->context);
-	CELL(out, y->correlation);
-	CELL(out,
-	     stack ? gpufl_name(&s->log, DICTIONARY_function, frames->text, frames->length) : 0);
-	gpufl_row_end(&s->log, BATCH_synchronization);
+	GPUFL_ROW(&s->log, BATCH_synchronization, gpufl_time(s, y->start_ns),
+		  y->end_ns - y->start_ns, y->kind, VALUE(y, synchronization, stream),
+		  VALUE(y, synchronization, event), y->context, y->correlation,
+		  stack ? gpufl_name(&s->log, DICTIONARY_function, frames->text, frames->length)
+			: 0);
 }
 
 void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronization *y)
@@ -340,21 +310,11 @@ void gpufl_synchronization(struct gpufl_sink *s, const struct row_synchronizatio
 
 void gpufl_allocation(struct gpufl_sink *s, const struct row_allocation *a)
 {
-	struct strbuf *out;
-
 	if (MISSING(a, allocation, time_ns) || a->operation == memory_operation_unknown)
 		return;
 	saw(s, a->time_ns);
-	out = gpufl_row(&s->log, BATCH_allocation, gpufl_time(s, a->time_ns));
-	CELL(out, 0);
-	CELL(out, a->operation);
-	CELL(out, a->kind);
-	CELL(out, a->address);
-	CELL(out, a->bytes);
-	CELL(out, a->device);
-	CELL(out, VALUE(a, allocation, stream));
-	CELL(out, a->correlation);
-	gpufl_row_end(&s->log, BATCH_allocation);
+	GPUFL_ROW(&s->log, BATCH_allocation, gpufl_time(s, a->time_ns), 0, a->operation, a->kind,
+		  a->address, a->bytes, a->device, VALUE(a, allocation, stream), a->correlation);
 }
 
 /* ---- calls ---- */
