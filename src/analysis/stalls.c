@@ -82,21 +82,9 @@ static void tally_release(struct tally *t)
 	groups_release(&t->counts);
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct stall_count *x = a, *y = b;
-
-	return order_up(x->place, y->place) ?: order_down(x->samples, y->samples)
-		       ?: order_down(x->not_issued, y->not_issued)
-		       ?: strcmp(x->what->name, y->what->name);
-}
-
-static int by_samples(const void *a, const void *b)
-{
-	const struct stall_place *x = a, *y = b;
-
-	return order_down(x->samples, y->samples) ?: order_up(x->number, y->number);
-}
+ORDER(by_place, struct stall_count,
+      UP(place) ?: DOWN(samples) ?: DOWN(not_issued) ?: strcmp(a->what->name, b->what->name))
+ORDER(by_samples, struct stall_place, DOWN(samples) ?: UP(number))
 
 /* The places in their order, each with its reasons. */
 static void tally_take(struct tally *t, const struct stall_reason *known, struct stall_places *out)

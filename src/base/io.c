@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -91,6 +92,19 @@ int io_read_text(const char *path, size_t max, struct strbuf *out)
 	if (out->data)
 		out->data[out->length] = '\0';
 	return err == E_LIMIT ? 0 : err;
+}
+
+int io_rename_new(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	/* The file system knows no RENAME_NOREPLACE. */
+	if (link(from, to) < 0)
+		return -errno;
+	unlink(from);
+	return 0;
 }
 
 int io_above_standard(int fd)

