@@ -145,6 +145,26 @@ struct field {
 
 #define SECTION_ROOM 128
 
+/* A condition on a row, for .when, .hidden, .ends: ROW_IF(is_open, struct door, !row->closed); v is the report_view. */
+#define ROW_IF(name, type, condition)                                                              \
+	static bool name(const struct report_view *v, const void *row_)                            \
+	{                                                                                          \
+		const type *row = row_;                                                            \
+                                                                                                   \
+		(void)v, (void)row;                                                                \
+		return condition;                                                                  \
+	}
+
+/* What a row's field is, for .value: ROW_READ(read_count, struct hotspot, out->n = row->time.count + row->untimed). */
+#define ROW_READ(name, type, statement)                                                            \
+	static void name(const struct report_view *v, const void *row_, struct value *out)         \
+	{                                                                                          \
+		const type *row = row_;                                                            \
+                                                                                                   \
+		(void)v, (void)row;                                                                \
+		statement;                                                                         \
+	}
+
 #define MEMBER(type, member)                                                                       \
 	.offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
 #define WHOLE(type, member) .whole = offsetof(type, member) + 1

@@ -26,11 +26,7 @@ static const struct field kind_fields[] = {
 	FIELD("total_ns", NULL, NS, KIND(total_ns)),
 };
 
-static bool has_none(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return !((const struct sync_kind *)row)->count;
-}
+ROW_IF(has_none, struct sync_kind, !row->count)
 
 static const struct field fields[] = {
 	LIST("calls", ITEMS(struct syncs, items, count), call_fields),

@@ -19,11 +19,7 @@ static void read_kind(const struct report_view *v, const void *row, struct value
 			    value_name(&memory, g->source), value_name(&memory, g->destination));
 }
 
-static bool is_copy(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return !((const struct copy_group *)row)->set;
-}
+ROW_IF(is_copy, struct copy_group, !row->set)
 
 static const struct field copy_fields[] = {
 	FIELD("set", NULL, FLAG, COPY(set)),

@@ -53,17 +53,8 @@ static const struct field kind_fields[] = {
 	FIELD("bytes", NULL, BYTES, SUM(bytes)),
 };
 
-static bool is_unknown(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return !((const struct cost_sum *)row)->any;
-}
-
-static bool has_clock(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return !((const struct cost *)row)->clock_replaced;
-}
+ROW_IF(is_unknown, struct cost_sum, !row->any)
+ROW_IF(has_clock, struct cost, !row->clock_replaced)
 
 static const struct field fields[] = {
 	LIST(NULL, ARRAY(struct cost, kinds), kind_fields, .all = true, .hidden = is_unknown,

@@ -25,11 +25,7 @@ static void read_function_and_class(const struct report_view *v, const void *row
 }
 
 /* Functions are sorted by it: the rest only called those above. */
-static bool has_no_self(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return !((const struct function_time *)row)->self_ns;
-}
+ROW_IF(has_no_self, struct function_time, !row->self_ns)
 
 #define FUNCTION(member) MEMBER(struct function_time, member)
 
@@ -53,11 +49,7 @@ static const struct field line_fields[] = {
 };
 
 /* Where no frame is the operating system's, none was recorded. */
-static bool has_kernel(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct cpu_use *)row)->kernel_ns;
-}
+ROW_IF(has_kernel, struct cpu_use, row->kernel_ns)
 
 static const struct field fields[] = {
 	FIELD("samples", NULL, COUNT, CPU(samples)),

@@ -14,11 +14,7 @@ static void add_result(uint32_t result, struct strbuf *out)
 		strbuf_addf(out, "error %u", result);
 }
 
-static void read_result(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	add_result(((const struct failure *)row)->result, &out->text);
-}
+ROW_READ(read_result, struct failure, add_result(row->result, &out->text))
 
 #define FAILURE(member) MEMBER(struct failure, member)
 

@@ -4,11 +4,7 @@
 #include "analysis/gpu_functions.h"
 #include "report/words.h"
 
-static bool is_plumbing(const struct report_view *v, const void *row)
-{
-	return caller_at(&v->report->callers, ((const struct function_time *)row)->caller)
-		->plumbing;
-}
+ROW_IF(is_plumbing, struct function_time, caller_at(&v->report->callers, row->caller)->plumbing)
 
 #define FUNCTION(member) MEMBER(struct function_time, member)
 

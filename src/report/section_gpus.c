@@ -41,15 +41,9 @@ static size_t index_of(const struct report_view *v, const void *gpu)
 	return (size_t)((const struct gpu *)gpu - v->report->gpus.items);
 }
 
-static void read_index(const struct report_view *v, const void *gpu, struct value *out)
-{
-	out->n = index_of(v, gpu);
-}
+ROW_READ(read_index, void, out->n = index_of(v, row))
 
-static bool has_work(const struct report_view *v, const void *gpu)
-{
-	return v->report->busy->gpus[index_of(v, gpu)].last_ns;
-}
+ROW_IF(has_work, void, v->report->busy->gpus[index_of(v, row)].last_ns)
 
 static const void *busy_of(const struct report_view *v, const void *gpu, void *room)
 {
@@ -96,17 +90,8 @@ static const struct field busy_fields[] = {
 	FIELD("pieces_ns", NULL, NUMBERS, NUMBERS(struct gpu_busy, pieces_ns), .trim = true),
 };
 
-static bool has_limit(const struct report_view *v, const void *size)
-{
-	(void)v;
-	return ((const struct idle_size *)size)->below_ns != UINT64_MAX;
-}
-
-static bool is_no_gap(const struct report_view *v, const void *gap)
-{
-	(void)v;
-	return !((const struct idle_gap *)gap)->length_ns;
-}
+ROW_IF(has_limit, struct idle_size, row->below_ns != UINT64_MAX)
+ROW_IF(is_no_gap, struct idle_gap, !row->length_ns)
 
 static const struct field cause_fields[] = {
 	FIELD(NULL, NULL, NS, .size = sizeof(uint64_t)),
@@ -144,11 +129,7 @@ static const struct field gpu_fields[] = {
 	OBJECT("idle", idle_fields, .of = idle_of, .when = has_work),
 };
 
-static void read_untimed(const struct report_view *v, const void *report, struct value *out)
-{
-	(void)report;
-	out->n = v->report->busy->untimed;
-}
+ROW_READ(read_untimed, void, out->n = v->report->busy->untimed)
 
 static const struct field fields[] = {
 	LIST("gpus", ITEMS(struct report, gpus.items, gpus.count), gpu_fields, .all = true),

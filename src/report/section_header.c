@@ -60,20 +60,9 @@ static const void *find_process(const struct report_view *v, const void *row, si
 }
 
 /* What a sampler wrote about a process is none of its own. */
-static bool is_session(const struct report_view *v, const void *row)
-{
-	const struct trace_process *p = row;
+ROW_IF(is_session, struct trace_process, trace_process(v->report->trace, row->of) != row)
 
-	return trace_process(v->report->trace, p->of) != p;
-}
-
-static void read_recorded(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct trace_process *p = row;
-
-	(void)v;
-	out->n = p->inside && !p->sampler;
-}
+ROW_READ(read_recorded, struct trace_process, out->n = row->inside && !row->sampler)
 
 /* Whether a sampler outside wrote about the process. */
 static void read_sampled(const struct report_view *v, const void *row, struct value *out)
@@ -101,17 +90,9 @@ static const struct field window_fields[] = {
 	FIELD("end_ns", NULL, TIME, MEMBER(struct report, end_ns)),
 };
 
-static void read_path(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)row;
-	strbuf_adds(&out->text, v->path);
-}
-
-static void read_start(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)row;
-	out->n = (uint64_t)trace_unix_ns(v->report->trace, v->report->span_start_ns);
-}
+ROW_READ(read_path, void, strbuf_adds(&out->text, v->path))
+ROW_READ(read_start, void,
+	 out->n = (uint64_t)trace_unix_ns(v->report->trace, v->report->span_start_ns))
 
 static const struct field fields[] = {
 	FIELD("recording", NULL, TEXT, .value = read_path),

@@ -238,13 +238,7 @@ static void add_notes(const struct report_view *v, const void *row, struct text_
 		text_table_note(t, wide ? 10 : v->width < NARROW ? 1 : 6, strbuf_text(&line));
 }
 
-static void read_count(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct hotspot *h = row;
-
-	(void)v;
-	out->n = h->time.count + h->untimed;
-}
+ROW_READ(read_count, struct hotspot, out->n = row->time.count + row->untimed)
 
 static void read_config(const struct report_view *v, const void *row, struct value *out)
 {
@@ -258,10 +252,7 @@ static void read_occupancy(const struct report_view *v, const void *row, struct 
 		add_occupancy(&out->text, v->report, row);
 }
 
-static void read_name(const struct report_view *v, const void *row, struct value *out)
-{
-	add_name(v->report, row, v->full_names, &out->text);
-}
+ROW_READ(read_name, void, add_name(v->report, row, v->full_names, &out->text))
 
 /* Which key the groups of a kind have. */
 #define BY(name, kind)                                                                             \
@@ -275,16 +266,8 @@ BY(by_device, DEVICE)
 BY(by_thread, THREAD)
 BY(by_scope, SCOPE)
 
-static bool by_caller(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return v->report->hotspots->by == HOTSPOT_CALLER;
-}
-
-static bool has_callers(const struct report_view *v, const void *row)
-{
-	return v->callers && ((const struct hotspot *)row)->caller_count;
-}
+ROW_IF(by_caller, void, v->report->hotspots->by == HOTSPOT_CALLER)
+ROW_IF(has_callers, struct hotspot, v->callers && row->caller_count)
 
 static const char *name_of(const struct report_view *v, const void *row)
 {
@@ -293,25 +276,10 @@ static const char *name_of(const struct report_view *v, const void *row)
 	return trace_string(v->report->trace, c->name[((const struct hotspot *)row)->config]);
 }
 
-static void read_label(const struct report_view *v, const void *row, struct value *out)
-{
-	add_name(v->report, row, false, &out->text);
-}
-
-static void read_demangled(const struct report_view *v, const void *row, struct value *out)
-{
-	demangle(name_of(v, row), &out->text);
-}
-
-static void read_symbol(const struct report_view *v, const void *row, struct value *out)
-{
-	strbuf_adds(&out->text, name_of(v, row));
-}
-
-static void read_inner_caller(const struct report_view *v, const void *row, struct value *out)
-{
-	out->n = inner_caller(v, row);
-}
+ROW_READ(read_label, void, add_name(v->report, row, false, &out->text))
+ROW_READ(read_demangled, void, demangle(name_of(v, row), &out->text))
+ROW_READ(read_symbol, void, strbuf_adds(&out->text, name_of(v, row)))
+ROW_READ(read_inner_caller, void, out->n = inner_caller(v, row))
 
 static const void *find_caller(const struct report_view *v, const void *row, size_t i)
 {

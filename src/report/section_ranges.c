@@ -17,18 +17,10 @@ static void read_label(const struct report_view *v, const void *row, struct valu
 }
 
 /* Of ranges that cross threads the work is not known. */
-static bool has_work(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct range_group *)row)->launches;
-}
+ROW_IF(has_work, struct range_group, row->launches)
 
 /* Without ranges nothing was added up. */
-static bool has_ranges(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct range_times *)row)->count;
-}
+ROW_IF(has_ranges, struct range_times, row->count)
 
 #define WORK(member) RANGE(member), .when = has_work, .null = true
 #define ALL(member) MEMBER(struct range_times, member), .when = has_ranges, .null = true

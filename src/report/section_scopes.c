@@ -20,24 +20,9 @@ static uint64_t rows_shown(const struct report_view *v)
 }
 
 /* What is around a scope has a lower rank: no scope is shown without it. */
-static bool is_cut(const struct report_view *v, const void *row)
-{
-	return ((const struct scope_time *)row)->rank >= rows_shown(v);
-}
-
-static bool is_wanted(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return v->report->options.scope_tree;
-}
-
-static bool has_runs(const struct report_view *v, const void *row)
-{
-	const struct scope_time *s = row;
-
-	(void)v;
-	return s->repeats || s->warmups;
-}
+ROW_IF(is_cut, struct scope_time, row->rank >= rows_shown(v))
+ROW_IF(is_wanted, void, v->report->options.scope_tree)
+ROW_IF(has_runs, struct scope_time, row->repeats || row->warmups)
 
 /* Columns that would be empty. */
 static const char *wait_head(const struct report_view *v)
@@ -74,11 +59,8 @@ static void read_tree(const struct report_view *v, const void *row, struct value
 	strbuf_adds(&out->text, scope_path_name(&v->report->ranges, v->report->trace, s->path));
 }
 
-static void read_path(const struct report_view *v, const void *row, struct value *out)
-{
-	scope_path_text(&v->report->ranges, v->report->trace,
-			((const struct scope_time *)row)->path, &out->text);
-}
+ROW_READ(read_path, struct scope_time,
+	 scope_path_text(&v->report->ranges, v->report->trace, row->path, &out->text))
 
 static const struct field scope_fields[] = {
 	FIELD("path", NULL, TEXT, .value = read_path),

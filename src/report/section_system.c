@@ -17,51 +17,18 @@ static const char *text_of(const struct report_view *v, const uint32_t *ids, uin
 	return trace_string(v->report->trace, ids[row]);
 }
 
-static bool is_of_gpu(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct system_counter *)row)->gpu != UINT32_MAX;
-}
-
-static bool is_of_host(const struct report_view *v, const void *row)
-{
-	return !is_of_gpu(v, row);
-}
-
-static bool is_sum(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct system_counter *)row)->kind == counter_kind_sum;
-}
-
-static bool has_time(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct system_counter *)row)->known_ns;
-}
-
-static bool is_level(const struct report_view *v, const void *row)
-{
-	return !is_sum(v, row);
-}
+ROW_IF(is_of_gpu, struct system_counter, row->gpu != UINT32_MAX)
+ROW_IF(is_of_host, void, !is_of_gpu(v, row))
+ROW_IF(is_sum, struct system_counter, row->kind == counter_kind_sum)
+ROW_IF(has_time, struct system_counter, row->known_ns)
+ROW_IF(is_level, void, !is_sum(v, row))
 
 /* Of sums nobody knows how much they grew while the GPU worked. */
-static bool has_busy(const struct report_view *v, const void *row)
-{
-	return is_level(v, row) && ((const struct system_counter *)row)->busy_ns;
-}
+ROW_IF(has_busy, struct system_counter, is_level(v, row) && row->busy_ns)
+ROW_IF(has_idle, struct system_counter,
+       is_level(v, row) && is_of_gpu(v, row) && row->known_ns > row->busy_ns)
 
-static bool has_idle(const struct report_view *v, const void *row)
-{
-	const struct system_counter *c = row;
-
-	return is_level(v, row) && is_of_gpu(v, row) && c->known_ns > c->busy_ns;
-}
-
-static bool has_range(const struct report_view *v, const void *row)
-{
-	return is_level(v, row) || has_time(v, row);
-}
+ROW_IF(has_range, void, is_level(v, row) || has_time(v, row))
 
 /* Value in thousandths of the unit as people read it: "512 W", "1.2 GiB", of sums "12.3 MB/s", "31.0%" of the time. */
 static void add_amount(const struct report_view *v, const struct system_counter *c, int64_t milli,
@@ -134,34 +101,20 @@ static void read_shown_name(const struct report_view *v, const void *row, struct
 	text_safe(&out->text, strbuf_text(&whole), whole.length);
 }
 
-static void read_unit(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct system_counter *c = row;
-
-	strbuf_adds(&out->text, text_of(v, counter_columns(v->report->trace)->unit, c->row));
-}
+ROW_READ(read_unit, struct system_counter,
+	 strbuf_adds(&out->text, text_of(v, counter_columns(v->report->trace)->unit, row->row)))
 
 /* The text of a member that is in thousandths, or in the counter's own decimals. */
-#define SHOWN(name, expression)                                                                    \
-	static void name(const struct report_view *v, const void *row, struct value *out)          \
-	{                                                                                          \
-		const struct system_counter *c = row;                                              \
-                                                                                                   \
-		add_amount(v, c, expression, &out->text);                                          \
-	}
-SHOWN(show_mean, c->mean)
-SHOWN(show_busy, c->busy_mean)
-SHOWN(show_idle, c->idle_mean)
-SHOWN(show_least, to_milli(v, c, c->least))
-SHOWN(show_most, to_milli(v, c, c->most))
+#define SHOWN(name, milli)                                                                         \
+	ROW_READ(name, struct system_counter, add_amount(v, row, milli, &out->text))
+SHOWN(show_mean, row->mean)
+SHOWN(show_busy, row->busy_mean)
+SHOWN(show_idle, row->idle_mean)
+SHOWN(show_least, to_milli(v, row, row->least))
+SHOWN(show_most, to_milli(v, row, row->most))
 
 #define MILLI(name, member)                                                                        \
-	static void name(const struct report_view *v, const void *row, struct value *out)          \
-	{                                                                                          \
-		const struct system_counter *c = row;                                              \
-                                                                                                   \
-		out->n = (uint64_t)to_milli(v, c, c->member);                                      \
-	}
+	ROW_READ(name, struct system_counter, out->n = (uint64_t)to_milli(v, row, row->member))
 MILLI(read_least, least)
 MILLI(read_most, most)
 MILLI(read_total, total)
@@ -190,11 +143,7 @@ static const struct field counter_fields[] = {
 };
 
 /* There may be hundreds; they come last. */
-static bool is_of_a_core(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct system_counter *)row)->id >= SYSTEM_CORES;
-}
+ROW_IF(is_of_a_core, struct system_counter, row->id >= SYSTEM_CORES)
 
 static void read_reason(const struct report_view *v, const void *row, struct value *out)
 {

@@ -186,17 +186,8 @@ static void print(const struct report_view *v)
 		print_no_gpu(v);
 }
 
-static void read_evidence(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	verdict_sentence(row, &out->text);
-}
-
-static void read_cpu_evidence(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)row;
-	add_cpu_sentence(v->report, &out->text);
-}
+ROW_READ(read_evidence, void, verdict_sentence(row, &out->text))
+ROW_READ(read_cpu_evidence, void, add_cpu_sentence(v->report, &out->text))
 
 static void read_no_gpu(const struct report_view *v, const void *row, struct value *out)
 {
@@ -207,22 +198,11 @@ static void read_no_gpu(const struct report_view *v, const void *row, struct val
 	out->state = why->length ? VALUE_KNOWN : VALUE_UNKNOWN;
 }
 
-static void read_start_up_end(const struct report_view *v, const void *row, struct value *out)
-{
-	out->n = ((const struct verdicts *)row)->whole.start_up.end_ns - v->report->span_start_ns;
-}
+ROW_READ(read_start_up_end, struct verdicts,
+	 out->n = row->whole.start_up.end_ns - v->report->span_start_ns)
 
-static bool has_samples(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return v->report->cpu_use->samples;
-}
-
-static bool has_work(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return v->report->verdicts->whole.kind != VERDICT_NO_WORK;
-}
+ROW_IF(has_samples, void, v->report->cpu_use->samples)
+ROW_IF(has_work, void, v->report->verdicts->whole.kind != VERDICT_NO_WORK)
 
 static const void *start_up_of(const struct report_view *v, const void *row, void *room)
 {

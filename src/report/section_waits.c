@@ -16,11 +16,7 @@ static const struct field wait_fields[] = {
 };
 
 /* Without stacks section_calls has the same rows. */
-static bool has_no_line(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return !v->report->callers.any;
-}
+ROW_IF(has_no_line, void, !v->report->callers.any)
 
 static const struct field fields[] = {
 	LIST("waits", ITEMS(struct waits, items, count), wait_fields, .half = true,
