@@ -36,6 +36,17 @@ size_t utf8_length(const void *bytes, size_t left, size_t *bad)
 	return length;
 }
 
+size_t utf8_decode(const void *bytes, size_t left, uint32_t *code, size_t *bad)
+{
+	const uint8_t *p = bytes;
+	size_t length = utf8_length(bytes, left, bad);
+
+	*code = length > 1 ? p[0] & (0xffu >> (length + 1)) : p[0];
+	for (size_t i = 1; i < length; i++)
+		*code = *code << 6 | (p[i] & 0x3f);
+	return length;
+}
+
 size_t utf8_put(uint8_t out[UTF8_MAX], uint32_t c)
 {
 	size_t length;

@@ -11,6 +11,8 @@
  * then the number of bytes that one replacement character stands for, as Unicode recommends it.
  */
 size_t utf8_length(const void *bytes, size_t left, size_t *bad);
+/* The same, with the character in *code. */
+size_t utf8_decode(const void *bytes, size_t left, uint32_t *code, size_t *bad);
 
 #define UTF8_MAX 4 /* bytes of a character */
 

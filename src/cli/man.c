@@ -2,18 +2,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/help.h"
-
-/* One character of UTF-8 beyond ASCII; the text is ours. Returns its last byte. */
-static const char *roff_character(struct strbuf *out, const char *text)
-{
-	unsigned code = (unsigned char)*text & ((unsigned char)*text < 0xe0 ? 0x1f : 0x0f);
-
-	for (; ((unsigned char)text[1] & 0xc0) == 0x80; text++)
-		code = code << 6 | ((unsigned char)text[1] & 0x3f);
-	strbuf_addf(out, "\\[u%04X]", code);
-	return text;
-}
 
 /*
  * Text in roff: backslashes, hyphens and leading dots and quotes must not be taken for markup, and
@@ -22,8 +12,11 @@ static const char *roff_character(struct strbuf *out, const char *text)
 static void roff_text(struct strbuf *out, const char *text)
 {
 	bool line_start = true;
+	size_t length, bad;
+	uint32_t code;
 
-	for (; *text; text++) {
+	for (; *text; text += MAX(length, 1)) {
+		length = utf8_decode(text, UTF8_MAX, &code, &bad);
 		if (line_start && (*text == '.' || *text == '\''))
 			strbuf_adds(out, "\\&");
 		line_start = *text == '\n';
@@ -32,7 +25,7 @@ static void roff_text(struct strbuf *out, const char *text)
 		else if (*text == '-')
 			strbuf_adds(out, "\\-");
 		else if ((unsigned char)*text >= 0x80)
-			text = roff_character(out, text);
+			strbuf_addf(out, "\\[u%04X]", code);
 		else
 			strbuf_addc(out, *text);
 	}

@@ -61,14 +61,11 @@ static struct cursor payload_of(const struct segment *s, const struct block_ref 
 	return cursor_of(s->bytes + b->offset + sizeof(b->header), b->header.payload_bytes);
 }
 
-int block_verify(const struct segment *s, const struct block_ref *b, struct error *e)
+bool block_verify(const struct segment *s, const struct block_ref *b)
 {
 	struct cursor payload = payload_of(s, b);
 
-	if (crc32c(0, payload.p, cursor_left(&payload)) == b->header.payload_crc)
-		return 0;
-	return error_set(e, E_FORMAT, "checksum of block %llu does not match",
-			 (unsigned long long)b->header.number);
+	return crc32c(0, payload.p, cursor_left(&payload)) == b->header.payload_crc;
 }
 
 static int parse_chunks(struct decoding *g, const struct segment *s, const struct block_ref *b)
@@ -314,17 +311,8 @@ static void drop_bytes(const struct table_schema *table, struct column_target *t
 	}
 }
 
-static int block_error(const struct block_ref *b, int code, struct error *e)
-{
-	if (code == E_FORMAT)
-		return error_set(e, code, "block %llu at offset %llu cannot be decoded",
-				 (unsigned long long)b->header.number,
-				 (unsigned long long)b->offset);
-	return error_set(e, code, "no memory to decode a block");
-}
-
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
-		 struct column_target *targets, size_t target_count, bool verify, struct error *e)
+		 struct column_target *targets, size_t target_count, bool verify)
 {
 	struct decoding g = {
 		.d = d, .table = schema_table(b->header.table), .rows = b->header.rows, .base = -1
@@ -333,9 +321,8 @@ int block_decode(struct decoder *d, const struct segment *s, const struct block_
 	int r;
 
 	if (!g.table)
-		return error_set(e, E_UNSUPPORTED, "block of the unknown table %u",
-				 b->header.table);
-	if (verify && block_verify(s, b, e) < 0)
+		return E_UNSUPPORTED;
+	if (verify && !block_verify(s, b))
 		return E_FORMAT;
 	r = reserve_rows(d, MAX(g.rows, 1));
 	if (r == 0)
@@ -344,8 +331,7 @@ int block_decode(struct decoder *d, const struct segment *s, const struct block_
 		r = decode_target(&g, &targets[done]);
 		done += r == 0;
 	}
-	if (r == 0)
-		return 0;
-	drop_bytes(g.table, targets, done);
-	return block_error(b, r, e);
+	if (r < 0)
+		drop_bytes(g.table, targets, done);
+	return r;
 }

@@ -58,8 +58,8 @@ void segment_drop_pages(const struct segment *s);
  */
 int segment_walk(const struct segment *s, struct segment *all, struct error *e) MUST_USE;
 
-/* 0 if the block's payload matches its checksum, else E_FORMAT. */
-int block_verify(const struct segment *s, const struct block_ref *b, struct error *e);
+/* Whether the block's payload matches its checksum. */
+bool block_verify(const struct segment *s, const struct block_ref *b);
 
 /* Decoded BYTES: value i is data[offsets[i]] … data[offsets[i + 1]]. */
 struct bytes_column {
@@ -94,7 +94,6 @@ void decoder_free(struct decoder *d);
  * (BYTES targets own nothing).
  */
 int block_decode(struct decoder *d, const struct segment *s, const struct block_ref *b,
-		 struct column_target *targets, size_t target_count, bool verify,
-		 struct error *e) MUST_USE;
+		 struct column_target *targets, size_t target_count, bool verify) MUST_USE;
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 const char *style_begin(bool color, enum style style)
 {
 	static const char *const sequences[] = {
@@ -88,31 +90,6 @@ void text_fold(struct strbuf *out, const char *text, unsigned indent, unsigned w
 }
 
 /*
- * Length of the well-formed UTF-8 character at text and its code point; 0 if there is none (RFC
- * 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
- */
-static size_t decode(const unsigned char *text, size_t length, uint32_t *code)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = text[0] < 0x80   ? 1
-		   : text[0] < 0xc2 ? 0
-		   : text[0] < 0xe0 ? 2
-		   : text[0] < 0xf0 ? 3
-		   : text[0] < 0xf5 ? 4
-				    : 0;
-
-	if (!n || n > length)
-		return 0;
-	*code = n == 1 ? text[0] : text[0] & (0xffu >> (n + 1));
-	for (size_t i = 1; i < n; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		*code = *code << 6 | (text[i] & 0x3f);
-	}
-	return *code < least[n] || (*code >= 0xd800 && *code < 0xe000) || *code > 0x10ffff ? 0 : n;
-}
-
-/*
  * Marks that reorder, hide or break text: bidirectional controls, zero-width characters,
  * separators, tags.
  */
@@ -129,7 +106,7 @@ void text_safe(struct strbuf *out, const char *text, size_t length)
 
 	while (p < end) {
 		uint32_t code = 0;
-		size_t n = decode(p, (size_t)(end - p), &code);
+		size_t bad, n = utf8_decode(p, (size_t)(end - p), &code, &bad);
 
 		if (!n || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
 			strbuf_addf(out, "\\x%02x", *p);

@@ -270,7 +270,7 @@ static int load_block(void *user, unsigned index, size_t number)
 		};
 	}
 	result = block_decode(worker->decoder, file, &file->blocks[item->block], targets,
-			      job->column_count, job->first, NULL);
+			      job->column_count, job->first);
 	if (result == -ENOMEM)
 		return result;
 	if (result < 0 && job->first) {

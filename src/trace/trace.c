@@ -36,7 +36,7 @@ static int64_t find_realtime_offset(const struct trace *t)
 
 	if (monotonic && decoder &&
 	    block_decode(decoder, file, &file->blocks[item->block], targets, ARRAY_SIZE(targets),
-			 true, NULL) == 0)
+			 true) == 0)
 		for (uint32_t i = 0; i < item->rows; i++)
 			if (width[i] < least && realtime[i]) {
 				least = width[i];
@@ -356,7 +356,7 @@ static int verify_block(void *user, unsigned worker, size_t number)
 	const struct segment *file = &verification->t->segments.data[item->segment].file;
 
 	(void)worker;
-	if (item->state == BLOCK_GOOD && block_verify(file, &file->blocks[item->block], NULL) < 0)
+	if (item->state == BLOCK_GOOD && !block_verify(file, &file->blocks[item->block]))
 		item->state = verification->table->rows_assigned ? BLOCK_INCOMPLETE : BLOCK_DAMAGED;
 	return 0;
 }
@@ -377,7 +377,7 @@ static int verify_segment(void *user, unsigned worker, size_t number)
 	segment->damage = all.damaged_blocks;
 	for (size_t i = 0; i < all.block_count; i++)
 		if (!schema_table(all.blocks[i].header.table) || all.blocks[i].header.rows == 0)
-			segment->damage += block_verify(&all, &all.blocks[i], NULL) < 0;
+			segment->damage += !block_verify(&all, &all.blocks[i]);
 	segment_release(&all);
 	return 0;
 }

@@ -31,7 +31,7 @@ static void decode_all(struct decoder *d, const struct segment *s, const struct 
 		if (!targets[c].values || !targets[c].valid)
 			abort();
 	}
-	r = block_decode(d, s, b, targets, table->column_count, verify, NULL);
+	r = block_decode(d, s, b, targets, table->column_count, verify);
 	for (int c = 0; c < table->column_count; c++) {
 		if (table->columns[c].width)
 			free(targets[c].values);

@@ -49,10 +49,9 @@ static inline void captured_strings(struct captured *c, const struct block_ref *
 		{ .column = COLUMN_string_id, .values = ids },
 		{ .column = COLUMN_string_text, .values = &texts },
 	};
-	struct error e = { 0 };
 
-	if (block_decode(c->decoder, &c->segment, block, targets, 2, true, &e) < 0)
-		fail_msg("%s", e.text);
+	if (block_decode(c->decoder, &c->segment, block, targets, 2, true) < 0)
+		fail_msg("a block cannot be decoded");
 	for (uint32_t i = 0; i < block->header.rows; i++) {
 		uint32_t length = texts.offsets[i + 1] - texts.offsets[i];
 
@@ -114,14 +113,13 @@ static inline void captured_block(struct captured *c, const struct block_ref *bl
 {
 	uint32_t count = block->header.rows;
 	uint8_t *valid = malloc(count), *values = malloc(count * sizeof(uint64_t));
-	struct error e = { 0 };
 
 	for (int i = 0; i < table->column_count; i++) {
 		const struct column_schema *column = &table->columns[i];
 		struct column_target target = { .column = i, .values = values, .valid = valid };
 
-		if (block_decode(c->decoder, &c->segment, block, &target, 1, true, &e) < 0)
-			fail_msg("%s: %s", column->name, e.text);
+		if (block_decode(c->decoder, &c->segment, block, &target, 1, true) < 0)
+			fail_msg("%s cannot be decoded", column->name);
 		for (uint32_t k = 0; k < count; k++) {
 			uint8_t *row = rows + (size_t)k * table->row_size;
 

@@ -15,7 +15,7 @@ static int decode_column(const uint8_t *block, int column, void *values, uint8_t
 	memcpy(&b.header, block, sizeof(b.header));
 	if (!the_decoder)
 		the_decoder = decoder_new();
-	return block_decode(the_decoder, &s, &b, &target, 1, true, NULL);
+	return block_decode(the_decoder, &s, &b, &target, 1, true);
 }
 
 /* ---- other versions ---- */
