@@ -519,8 +519,10 @@ static int set_url(struct upload *u)
 
 static bool is_loopback(const char *host)
 {
-	return !strncmp(host, "127.", 4) || !strncmp(host, "[::1]", 5) ||
-	       (!strncasecmp(host, "localhost", 9) && (!host[9] || strchr(":/", host[9])));
+	size_t length = strcspn(host, ":/");
+
+	return !strncmp(host, "[::1]", 5) || (length == 9 && !strncasecmp(host, "localhost", 9)) ||
+	       (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
 }
 
 static int set_headers(struct upload *u)
@@ -636,7 +638,7 @@ static int run(struct upload *u)
 int upload_run(const struct upload_options *options, struct upload_result *result, struct error *e)
 {
 	struct upload *u = calloc(1, sizeof(*u));
-	struct error unused;
+	struct error unused = { 0 };
 	int r;
 
 	*result = (struct upload_result){ 0 };

@@ -1,4 +1,5 @@
 """`pitot upload`, against a server that behaves and one that does not."""
+import contextlib
 import gzip
 import json
 import os
@@ -343,6 +344,25 @@ def test_killed(upload, program, environment, logs, when):
     assert not list(logs.glob("*.part"))
 
 
+def test_killed_at_any_time(upload, program, environment, logs):
+    """Wherever that is: in the middle of the cursor's writing, too."""
+    sessions = [make_session(logs, windows=4) for _ in range(3)]
+    with Backend() as backend:
+        begin = time.monotonic()
+        start(program, environment, backend, logs, "--cursor", logs.parent / "measured").communicate(timeout=PATIENCE)
+        took = time.monotonic() - begin
+        backend.windows, backend.lines, backend.completed = set(), [], []
+        for i in range(1, 15):
+            process = start(program, environment, backend, logs, *(["--force"] if i == 7 else []))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=took * i / 15)
+            process.kill()
+            process.communicate()
+        upload(backend, logs)
+    assert Counter(backend.lines) == Counter(line for _, lines in sessions for line in lines)
+    assert set(backend.completed) == {folder.name for folder, _ in sessions}
+
+
 def test_two_at_once(upload, program, environment, logs):
     session = make_session(logs)
     going = threading.Event()
@@ -547,8 +567,10 @@ def test_nothing_there(upload, logs, tmp_path):
 
 def test_warning_without_tls(pitot, logs):
     make_session(logs)
-    result = pitot("upload", logs, "--url", "http://backend.invalid", "--timeout", "1ms", status=1, env={"PITOT_API_KEY": KEY})
-    assert "has no TLS" in result.stderr and KEY not in result.stderr
+    for host, warned in (("backend.invalid", True), ("127.backend.invalid", True), ("localhost.invalid", True), ("localhost:1", False),
+                         ("127.0.0.2:1", False)):
+        result = pitot("upload", logs, "--url", f"http://{host}", "--timeout", "1ms", status=1, env={"PITOT_API_KEY": KEY})
+        assert ("has no TLS" in result.stderr) == warned and KEY not in result.stderr
 
 
 def test_cursor_that_cannot_be_written(upload, logs, tmp_path):
