@@ -268,38 +268,9 @@ static int find_reason(struct adding *a, uint32_t string, uint64_t samples, stru
 			return -ENOMEM;
 		*known = (uint64_t)number << 1 | name.not_issued;
 	}
-	*out = (struct stall_count){ .reason = (uint32_t)(*known >> 1) };
-	if (*known & 1)
-		out->not_issued = samples;
-	if (!(*known & 1) || a->out->apart)
-		out->samples = samples;
-	return 0;
-}
-
-static uint64_t distance(uint64_t x, uint64_t y)
-{
-	return x > y ? x - y : y - x;
-}
-
-/* By all readings and rows, so that it does not depend on what is wanted. */
-static int find_apart(struct adding *a)
-{
-	const struct trace *t = a->report->trace;
-	const struct pc_reading_columns *r = pc_reading_columns(t);
-	const struct pc_sample_columns *c = pc_sample_columns(t);
-	uint64_t named = 0, twins = 0, all = 0;
-
-	for (uint64_t row = 0; row < trace_rows(t, TABLE_pc_sample); row++) {
-		struct stall_count count;
-
-		if (find_reason(a, c->reason[row], c->samples[row], &count) < 0)
-			return -ENOMEM;
-		named += count.samples;
-		twins += count.not_issued;
-	}
-	for (uint64_t row = 0; row < trace_rows(t, TABLE_pc_reading); row++)
-		all += r->total[row] - r->dropped[row] - r->other[row];
-	a->out->apart = distance(all, named + twins) < distance(all, named);
+	*out = (struct stall_count){ .reason = (uint32_t)(*known >> 1),
+				     .samples = samples,
+				     .not_issued = *known & 1 ? samples : 0 };
 	return 0;
 }
 
@@ -505,8 +476,6 @@ static int run(struct report *r, void *result)
 	code = add_readings(&a);
 	if (code == 0)
 		code = open_cubins(&a);
-	if (code == 0)
-		code = find_apart(&a);
 	if (code == 0)
 		code = add_samples(&a);
 	if (code == 0)

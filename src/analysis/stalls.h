@@ -11,9 +11,7 @@
  *	total of the readings = samples + unwanted + dropped + other + unaccounted
  *	samples = sum of the kernels = sum of the reasons = sum of the instructions = sum of the lines + unlined + codeless
  *
- * not_issued is a part of samples everywhere (stall_reasons.h). NVIDIA's documents do not say whether
- * CUPTI's PC sampling counts such samples by the name of the state as well, as its older interface did,
- * or apart: what the readings add up to decides. A reading belongs to a window when it starts in it.
+ * not_issued is a part of samples everywhere (stall_reasons.h). A reading belongs to a window when it starts in it.
  */
 #ifndef PITOT_ANALYSIS_STALLS_H
 #define PITOT_ANALYSIS_STALLS_H
@@ -55,7 +53,6 @@ struct stall_places {
 
 struct stalls {
 	uint64_t rows; /* of samples in the recording, wanted or not */
-	bool apart; /* rows of cycles without an issue are not in the rows of their states */
 	uint64_t readings, total, dropped, other; /* of those that are wanted */
 	uint64_t period_cycles; /* 0: unknown, or not the same in all readings */
 	uint64_t samples, not_issued;

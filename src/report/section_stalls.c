@@ -8,7 +8,6 @@
 #include "base/path.h"
 #include "report/words.h"
 #include "symbol/demangle.h"
-#include "symbol/kernel_name.h"
 
 #define KERNELS_SHOWN 3 /* in the ordinary report */
 #define REASONS_SHOWN 3

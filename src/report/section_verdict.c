@@ -11,7 +11,7 @@
 #include "analysis/stalls.h"
 #include "analysis/verdict.h"
 #include "report/words.h"
-#include "symbol/kernel_name.h"
+#include "symbol/demangle.h"
 
 #define STALL_SAMPLES_MIN 100 /* of a kernel: the share of a wait is known within a tenth */
 

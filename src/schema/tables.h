@@ -593,7 +593,8 @@
 
 /*
  * PC sampling: each multiprocessor looks at one of its warps every period_cycles cycles. What a reading finds is of the time since
- * the previous one (start_ns) in that context; the samples of its rows in pc_sample and `other` and `dropped` add up to `total`.
+ * the previous one (start_ns) in that context; the samples of its rows in pc_sample and `other` and `dropped` add up to `total`. A sample is in one row: that of
+ * the reason with _not_issued behind it if the scheduler issued nothing in that cycle, else that of the reason alone.
  */
 #define SCHEMA_cubin(C, T)                                                                                             \
 	C(T, crc, U64, ALWAYS, NONE, "", "CUPTI's checksum of it")                                                     \

@@ -31,12 +31,12 @@ struct sampled {
 };
 
 static const struct sampled first[] = {
-	{ KEPT, SMOOTH, 0xd0, REASON("long_scoreboard"), 300 },
+	{ KEPT, SMOOTH, 0xd0, REASON("long_scoreboard"), 50 },
 	{ KEPT, SMOOTH, 0xd0, REASON("long_scoreboard_not_issued"), 250 },
 	{ KEPT, SMOOTH, 0xd0, REASON("selected"), 20 },
 	{ KEPT, SMOOTH, 0xe0, REASON("wait"), 40 }, /* in twice() in polynomial() */
 	{ KEPT, SMOOTH, 0x110, REASON("wait"), 10 }, /* the same line, called from another one */
-	{ KEPT, SMOOTH, 0x1d0, REASON("long_scoreboard"), 200 },
+	{ KEPT, SMOOTH, 0x1d0, REASON("long_scoreboard"), 20 },
 	{ KEPT, SMOOTH, 0x1d0, REASON("long_scoreboard_not_issued"), 180 },
 	{ KEPT, GATHER, 0x40, REASON("long_scoreboard"), 30 }, /* 0x1d0 in the kernel */
 	{ KEPT, SCALE, 0x100, REASON("math_pipe_throttle"), 60 },
@@ -51,7 +51,7 @@ static const struct sampled second[] = {
 };
 
 static const struct sampled other[] = {
-	{ LOST, LIBRARY, 0x80, REASON("short_scoreboard"), 50 },
+	{ LOST, LIBRARY, 0x80, REASON("short_scoreboard"), 42 },
 	{ LOST, LIBRARY, 0x80, REASON("short_scoreboard_not_issued"), 8 },
 	{ LOST, LIBRARY, 0x90, REASON("selected"), 70 },
 	{ LOST, "_ZN3lib4copyEPfPKf", 0, REASON("selected"), 10 },
@@ -84,8 +84,7 @@ static void add_reading(struct maker *m, uint64_t id, uint64_t start_ms, uint64_
 			.samples = rows[i].samples,
 		};
 
-		if (!strstr(rows[i].reason, "_not_issued"))
-			reading.total += rows[i].samples;
+		reading.total += rows[i].samples;
 		writer_append(m->writer, TABLE_pc_sample, &row);
 	}
 	writer_append(m->writer, TABLE_pc_reading, &reading);
