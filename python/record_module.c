@@ -38,7 +38,6 @@
 	F(flush)                                                                                   \
 	F(init)                                                                                    \
 	F(shutdown)                                                                                \
-	F(report)                                                                                  \
 	F(error)                                                                                   \
 	F(scope_begin)                                                                             \
 	F(scope_begin_runs)                                                                        \
@@ -478,26 +477,6 @@ static PyObject *shutdown(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-/* Arguments: the file of the report, or None. */
-static PyObject *report(PyObject *module, PyObject *args)
-{
-	PyObject *path;
-	int rc;
-
-	(void)module;
-	if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
-		return NULL;
-	if (!is_there()) {
-		Py_DECREF(path);
-		return NULL;
-	}
-	Py_BEGIN_ALLOW_THREADS rc = recorder.report(PyBytes_AsString(path));
-	Py_END_ALLOW_THREADS Py_DECREF(path);
-	if (rc < 0)
-		return fail(-rc);
-	Py_RETURN_NONE;
-}
-
 /* --- scopes --- */
 
 /* Its begin and end are the thread's: one object serves all threads, and itself within itself. */
@@ -727,7 +706,6 @@ static PyMethodDef methods[] = {
 	{ "flush", flush, METH_NOARGS, NULL },
 	{ "init", init, METH_VARARGS, NULL },
 	{ "shutdown", shutdown, METH_NOARGS, NULL },
-	{ "report", report, METH_VARARGS, NULL },
 	{ "scope", scope, METH_O, scope_doc },
 	{ "scope_class", scope_class, METH_O, NULL },
 	{ "scope_end", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL },
