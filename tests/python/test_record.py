@@ -276,9 +276,10 @@ def test_mistakes(run, tmp_path, python):
         UsageError: counters_ns is from 0 to 2^64 - 1, not 18446744073709551616
         TypeError: expected str, bytes or os.PathLike object, not int
         FileError: 'full' is not empty; name a new folder
-        FileError: cannot create '/sys/none.pitot': Operation not permitted
+        FileError: cannot create '/sys/none.pitot'
         FileError: cannot create 'no/parent': its parent folder does not exist: No such file or directory
         """
+    said[10] = said[10].rpartition(": ")[0]  # not permitted, permission denied or read-only
     assert said[:12] == textwrap.dedent(expected).strip().splitlines()
     assert said[12].startswith("FileError: ") and "none.json" in said[12]
     assert said[13:20] == [
@@ -421,6 +422,8 @@ def test_without_a_recorder(run, folder, source, tmp_path):
     assert re.fullmatch(r"there is no recorder here \(cannot load '.*/pitot/libpitot.so': .*No such file or directory\); it runs on Linux "
                         r"on x86-64, and comes with the package: `pip install .`", said[3])
     # One that is older is the one that records here, all the same.
+    if not shutil.which("cc"):
+        return
     (tmp_path / "old.c").write_text("int pitot_start(void) { return 0; }")
     subprocess.run(["cc", "-shared", tmp_path / "old.c", "-o", tmp_path / "pitot/libpitot.so"], check=True)
     assert "libpitot.so' is an older recorder, without pitot_gauge); it runs" in run(code, PYTHONPATH=str(tmp_path))[3]
@@ -631,7 +634,7 @@ MODULE = """
 
 @SOME
 def test_watch_a_model(run, spans, tmp_path, python):
-    """A fake of torch's modules; tests/gpu has the real one."""
+    """A fake of torch's modules: the real ones have not been watched by a test yet."""
     said = run(MODULE + """
     last = Module(lambda x: 1 // x)
     conv = Module()
