@@ -634,7 +634,7 @@ MODULE = """
 
 @SOME
 def test_watch_a_model(run, spans, tmp_path, python):
-    """A fake of torch's modules: the real ones have not been watched by a test yet."""
+    """A fake of torch's modules, for machines and interpreters without it."""
     said = run(MODULE + """
     last = Module(lambda x: 1 // x)
     conv = Module()
@@ -670,6 +670,32 @@ def test_watch_a_model(run, spans, tmp_path, python):
     backward = "Net backward( last backward( ) layer backward( layer.conv backward( ) ) )"
     # A gradient that nobody needs: the module's end is that of what is around it, or the next step's begin.
     assert spans(tmp_path / "backward.pitot") == f"{backward} {backward} {backward}"
+
+
+def test_watch_a_model_of_torch(run, spans, tmp_path):
+    pytest.importorskip("torch")
+    run("""
+    import torch, warnings
+    warnings.simplefilter("ignore")
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    net = torch.nn.Sequential(layer, torch.nn.Linear(4, 1))
+    with pitot.record("a.pitot"), pitot.torch.watch(net, backward=True):
+        for needs_gradient in True, False:
+            net(torch.randn(2, 4, requires_grad=needs_gradient)).sum().backward()
+        try:
+            net(torch.randn(2, 5))
+        except RuntimeError:
+            pitot.mark("raised")
+    with pitot.record("b.pitot"):
+        net(torch.randn(2, 4)).sum().backward()
+    """)
+    name = "Sequential"
+    forward = f"{name}( 0( 0.0( ) 0.1( ) ) 1( ) )"
+    backward = f"{name} backward( 1 backward( ) 0 backward( 0.1 backward( ) 0.0 backward( ) ) )"
+    # Without a gradient of its inputs torch has a module's end right behind its begin.
+    inputs = f"{name} backward( ) 1 backward( ) 0 backward( ) 0.1 backward( ) 0.0 backward( )"
+    assert spans(tmp_path / "a.pitot") == f"{forward} {backward} {forward} {inputs} {name}( 0( 0.0( ) ) ) raised"
+    assert spans(tmp_path / "b.pitot") == ""
 
 
 def test_watch_an_old_torch(run, spans, tmp_path):
