@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -92,6 +93,34 @@ int io_read_text(const char *path, size_t max, struct strbuf *out)
 	if (out->data)
 		out->data[out->length] = '\0';
 	return err == E_LIMIT ? 0 : err;
+}
+
+int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return io_read_text(path, max, out);
+}
+
+bool io_process_stat(pid_t pid, struct process_stat *out)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	unsigned long long ticks;
+	const char *behind_name; /* which may hold anything */
+	int parent;
+
+	if (io_process_text(pid, "stat", 4096, &text) < 0)
+		return false;
+	behind_name = strrchr(strbuf_text(&text), ')');
+	if (!behind_name || sscanf(behind_name + 1,
+				   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+				   "%*d %*d %*d %llu",
+				   &out->state, &parent, &ticks) != 3)
+		return false;
+	out->parent = parent;
+	out->start_ticks = ticks;
+	return true;
 }
 
 int io_rename_new(const char *from, const char *to)

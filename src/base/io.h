@@ -2,6 +2,9 @@
 #ifndef PITOT_BASE_IO_H
 #define PITOT_BASE_IO_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "base/strbuf.h"
 
 /* Writes all bytes, through EINTR and short writes. 0 or -errno. */
@@ -18,6 +21,16 @@ int io_read_file(const char *path, size_t max, struct strbuf *out);
  * NULs and newlines at its end are dropped. 0 or -errno.
  */
 int io_read_text(const char *path, size_t max, struct strbuf *out);
+
+/* What /proc says of a process; false: it is gone. */
+struct process_stat {
+	char state;
+	pid_t parent;
+	uint64_t start_ticks; /* since the machine was started */
+};
+bool io_process_stat(pid_t pid, struct process_stat *out);
+/* io_read_text of /proc/PID/name. */
+int io_process_text(pid_t pid, const char *name, size_t max, struct strbuf *out);
 
 /* Gives a file another name, without replacing one that has it. 0 or -errno. */
 int io_rename_new(const char *from, const char *to);

@@ -226,6 +226,12 @@ void json_key_u64(struct json *j, const char *key, uint64_t v)
 	json_u64(j, v);
 }
 
+void json_key_known(struct json *j, const char *key, bool known, uint64_t v)
+{
+	json_key(j, key);
+	known ? json_u64(j, v) : json_null(j);
+}
+
 void json_key_i64(struct json *j, const char *key, int64_t v)
 {
 	json_key(j, key);

@@ -44,6 +44,7 @@ void json_double(struct json *j, double value);
 /* key and value at once. */
 void json_key_string(struct json *j, const char *key, const char *text);
 void json_key_u64(struct json *j, const char *key, uint64_t v);
+void json_key_known(struct json *j, const char *key, bool known, uint64_t v); /* else null */
 void json_key_i64(struct json *j, const char *key, int64_t v);
 void json_key_bool(struct json *j, const char *key, bool v);
 

@@ -9,15 +9,6 @@
 
 static const struct option options[] = { OPTION_END };
 
-static void add_known(struct json *json, const char *key, int value)
-{
-	json_key(json, key);
-	if (value < 0)
-		json_null(json);
-	else
-		json_i64(json, value);
-}
-
 static void device_json(struct json *json, const struct cuda_device *d)
 {
 	json_object(json);
@@ -26,7 +17,7 @@ static void device_json(struct json *json, const struct cuda_device *d)
 	json_key_string(json, "uuid", d->uuid);
 	json_key_string(json, "pci", d->pci);
 	json_key_u64(json, "memory_bytes", d->memory_bytes);
-#define ATTRIBUTE_JSON(name, number) add_known(json, #name, d->name);
+#define ATTRIBUTE_JSON(name, number) json_key_known(json, #name, d->name >= 0, (uint64_t)d->name);
 	CUDA_ATTRIBUTES(ATTRIBUTE_JSON)
 #undef ATTRIBUTE_JSON
 	json_end(json);

@@ -10,11 +10,7 @@ static void add_node(struct json *j, const struct flame *f, uint32_t i, uint32_t
 
 	json_object(j);
 	json_key_u64(j, "id", i - first);
-	json_key(j, "parent");
-	if (i == first)
-		json_null(j);
-	else
-		json_u64(j, n->parent - first);
+	json_key_known(j, "parent", i != first, n->parent - first);
 	json_key_string(j, "name", flame_name(f, i));
 	json_key_string(j, "class", frame_class_name((enum frame_class)flame_frame(f, i)->class));
 	json_key_u64(j, "self_ns", n->self_ns);

@@ -43,11 +43,7 @@ static void write_process(const struct info *i, size_t process, struct json *j)
 	json_key_string(j, "executable", p.executable);
 	json_key_string(j, "host", p.host);
 	json_key_bool(j, "recorded", p.inside && !p.sampler);
-	json_key(j, "exit_status");
-	if (p.exit_status < 0)
-		json_null(j);
-	else
-		json_i64(j, p.exit_status);
+	json_key_known(j, "exit_status", p.exit_status >= 0, (uint64_t)p.exit_status);
 	write_extent(i, &p, j);
 	json_key_u64(j, "clock_readings", s.readings);
 	json_key_i64(j, "realtime_drift_ns", info_drift_ns(&s));
@@ -125,11 +121,7 @@ static void write_losses(const struct info *i, struct json *j)
 		else
 			json_null(j);
 		json_key_string(j, "reason", loss_reason_name(l->reason));
-		json_key(j, "count");
-		if (l->count)
-			json_u64(j, l->count);
-		else
-			json_null(j);
+		json_key_known(j, "count", l->count, l->count);
 		json_key_i64(j, "start_ns", (int64_t)(l->start_ns - i->start_ns));
 		json_key_i64(j, "end_ns", (int64_t)(l->end_ns - i->start_ns));
 		json_key_string(j, "detail", l->detail);

@@ -231,16 +231,6 @@ static void summary_text(const struct record_summary *end, const char *directory
 	strbuf_addc(out, '\n');
 }
 
-static void key_cost(struct json *json, const char *key, const struct cost_sum *cost,
-		     uint64_t value)
-{
-	json_key(json, key);
-	if (cost->any)
-		json_u64(json, value);
-	else
-		json_null(json);
-}
-
 static void costs_json(struct json *json, const struct cost_sum *costs)
 {
 	static const struct {
@@ -257,9 +247,11 @@ static void costs_json(struct json *json, const struct cost_sum *costs)
 
 	json_key(json, "cost");
 	json_object(json);
-	key_cost(json, "callbacks", &costs[cost_kind_callback], costs[cost_kind_callback].count);
+	json_key_known(json, "callbacks", costs[cost_kind_callback].any,
+		       costs[cost_kind_callback].count);
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
-		key_cost(json, times[i].key, &costs[times[i].kind], costs[times[i].kind].total_ns);
+		json_key_known(json, times[i].key, costs[times[i].kind].any,
+			       costs[times[i].kind].total_ns);
 	json_end(json);
 }
 
@@ -270,11 +262,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 
 	json_object(&json);
 	json_key_string(&json, "recording", r->shown);
-	json_key(&json, "exit_status");
-	if (r->request->pid_count)
-		json_null(&json);
-	else
-		json_i64(&json, r->spawn.status);
+	json_key_known(&json, "exit_status", !r->request->pid_count, (uint64_t)r->spawn.status);
 	json_key_u64(&json, "elapsed_ns", end->elapsed_ns);
 	json_key_u64(&json, "bytes", end->bytes);
 	json_key_u64(&json, "kernels", end->kernels);
@@ -287,11 +275,7 @@ static void summary_json(const struct record_summary *end, const struct recordin
 	json_key_u64(&json, "processes", end->processes);
 	json_key_u64(&json, "processes_inside", end->inside);
 	json_key_u64(&json, "gpus", end->gpus);
-	json_key(&json, "gpu_busy_ns");
-	if (why || end->cpu_only)
-		json_null(&json);
-	else
-		json_u64(&json, end->busy_ns);
+	json_key_known(&json, "gpu_busy_ns", !why && !end->cpu_only, end->busy_ns);
 	json_key_u64(&json, "lost", end->lost);
 	costs_json(&json, end->costs);
 	json_key(&json, "graph_nodes");

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "record/symbolize.h"
 #include "format/loss_tally.h"
 #include "format/rows.h"

@@ -104,12 +104,10 @@ static void read_processes(struct monitor_gpu *g)
 	for (unsigned i = 0; i < g->process_count; i++) {
 		struct monitor_process *p = &g->processes[i];
 		_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
-		char path[64];
 
 		*p = (struct monitor_process){ .pid = processes[i].pid,
 					       .used_bytes = processes[i].used_bytes };
-		snprintf(path, sizeof(path), "/proc/%u/comm", p->pid);
-		io_read_text(path, sizeof(p->name) - 1, &name);
+		io_process_text((pid_t)p->pid, "comm", sizeof(p->name) - 1, &name);
 		memcpy(p->name, strbuf_text(&name), MIN(name.length, sizeof(p->name) - 1));
 	}
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -17,6 +18,7 @@
 
 #define RUNNING_MAX 65536u /* further processes are not followed */
 #define COMMAND_MAX 8192 /* bytes of a command line that are kept */
+#define CHILDREN_MAX 16384 /* bytes of a list of them */
 #define YOUNG_NS (2 * NS_PER_S) /* a process that is younger is read at each scan: it may exec */
 #define REST_FACTOR 100 /* scans take at most one part in so many of the time */
 #define SCAN_ALL_NS (2 * NS_PER_S) /* everything is read at least this often */
@@ -53,23 +55,6 @@ struct process_tree {
 	bool foreign_proc; /* /proc is of another pid namespace */
 };
 
-/* The first bytes of a file of /proc, terminated. Returns the length, 0 when it cannot be read. */
-static size_t read_start(const char *path, char *buffer, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-	size_t length = 0;
-
-	while (fd >= 0 && length < size - 1) {
-		n = read(fd, buffer + length, size - 1 - length);
-		if (n <= 0)
-			break;
-		length += (size_t)n;
-	}
-	buffer[length] = '\0';
-	return length;
-}
-
 static char *read_link(pid_t pid, const char *name)
 {
 	char path[64], target[PATH_MAX];
@@ -83,39 +68,10 @@ static char *read_link(pid_t pid, const char *name)
 /* Joins the arguments with blanks. */
 static char *read_command(pid_t pid)
 {
-	char path[64], text[COMMAND_MAX];
-	size_t length;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	length = read_start(path, text, sizeof(text));
-	while (length && !text[length - 1])
-		length--;
-	for (size_t i = 0; i < length; i++) {
-		if (!text[i])
-			text[i] = ' ';
-	}
-	return strndup(text, length);
-}
-
-/* false when the process is gone. */
-static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ticks, char *state)
-{
-	char path[64], text[1024], *p;
-	unsigned long long ticks;
-	int ppid;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (!read_start(path, text, sizeof(text)))
-		return false;
-	p = strrchr(text, ')'); /* the name before may hold anything */
-	if (!p || sscanf(p + 1,
-			 " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-			 "%*d %llu",
-			 state, &ppid, &ticks) != 3)
-		return false;
-	*parent = ppid;
-	*start_ticks = ticks;
-	return true;
+	io_process_text(pid, "cmdline", COMMAND_MAX - 1, &text);
+	return strndup(strbuf_text(&text), text.length);
 }
 
 static uid_t read_uid(pid_t pid)
@@ -262,24 +218,24 @@ static uint64_t start_of(struct process_tree *tree, pid_t parent_pid, uint64_t t
 static void scan_process(struct process_tree *tree, pid_t pid)
 {
 	struct member *p = find(tree, pid);
-	uint64_t ticks, now;
-	pid_t parent;
-	char state;
+	struct process_stat stat;
+	uint64_t now;
 
-	if (!read_stat(pid, &parent, &ticks, &state))
+	if (!io_process_stat(pid, &stat))
 		return;
 	if (p && p->start_ticks &&
-	    p->start_ticks != ticks) { /* its id was given to another process */
+	    p->start_ticks != stat.start_ticks) { /* its id was given to another process */
 		forget(tree, p);
 		p = NULL;
 	}
-	if (!p && state != 'Z')
-		add(tree, pid, parent, ticks, start_of(tree, parent, ticks), NULL);
+	if (!p && stat.state != 'Z')
+		add(tree, pid, stat.parent, stat.start_ticks,
+		    start_of(tree, stat.parent, stat.start_ticks), NULL);
 	if (!p)
 		return;
-	p->start_ticks = ticks;
+	p->start_ticks = stat.start_ticks;
 	p->scan = tree->scans;
-	if (state == 'Z') /* until its parent asks how it ended */
+	if (stat.state == 'Z') /* until its parent asks how it ended */
 		return;
 	now = clock_monotonic_ns();
 	if (now - p->seen_ns < YOUNG_NS || now - p->image_ns >= SCAN_ALL_NS)
@@ -289,7 +245,8 @@ static void scan_process(struct process_tree *tree, pid_t pid)
 /* Appends the children of all threads of a process. */
 static void add_children(pid_t pid, struct pid_list *pids)
 {
-	char path[96], text[16384], *end, *p;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	char path[96], name[64], *end;
 	struct dirent *entry;
 	DIR *tasks;
 
@@ -300,10 +257,10 @@ static void add_children(pid_t pid, struct pid_list *pids)
 	while ((entry = readdir(tasks))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid,
-			 entry->d_name);
-		read_start(path, text, sizeof(text));
-		for (p = text; *p; p = end) {
+		snprintf(name, sizeof(name), "task/%.20s/children", entry->d_name);
+		strbuf_clear(&text);
+		io_process_text(pid, name, CHILDREN_MAX, &text);
+		for (const char *p = strbuf_text(&text); *p; p = end) {
 			long child = strtol(p, &end, 10);
 
 			if (end == p || pids->count >= RUNNING_MAX ||
@@ -317,11 +274,12 @@ static void add_children(pid_t pid, struct pid_list *pids)
 /* Whether the kernel has given out a process or thread id since the last scan. */
 static bool something_started(struct process_tree *tree)
 {
-	char text[128], *last;
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *last;
 
-	if (!read_start("/proc/loadavg", text, sizeof(text)))
+	if (io_read_text("/proc/loadavg", 128, &text) < 0)
 		return true;
-	last = strrchr(text, ' ');
+	last = strrchr(strbuf_text(&text), ' ');
 	if (!last || !strncmp(last, tree->last_pid, sizeof(tree->last_pid) - 1))
 		return !last;
 	snprintf(tree->last_pid, sizeof(tree->last_pid), "%s", last);
@@ -375,14 +333,12 @@ void process_tree_scan(struct process_tree *tree, bool at_once)
 
 void process_tree_add_command(struct process_tree *tree, pid_t pid, char **argv, uint64_t start_ns)
 {
-	uint64_t ticks = 0;
-	pid_t parent = getpid();
-	char state;
+	struct process_stat stat = { .parent = getpid() };
 
 	if (tree->foreign_proc)
 		return;
-	read_stat(pid, &parent, &ticks, &state);
-	add(tree, pid, parent, ticks, start_ns, argv);
+	io_process_stat(pid, &stat);
+	add(tree, pid, stat.parent, stat.start_ticks, start_ns, argv);
 }
 
 void process_tree_add_root(struct process_tree *tree, pid_t pid, uint64_t start_ns)
@@ -404,6 +360,7 @@ void process_tree_ended(struct process_tree *tree, pid_t pid, int status)
 struct process_tree *process_tree_new(struct writer *w)
 {
 	struct process_tree *tree = calloc(1, sizeof(*tree));
+	_cleanup_strbuf_ struct strbuf boot_id = STRBUF_INIT;
 	char path[64];
 
 	if (!tree)
@@ -411,8 +368,8 @@ struct process_tree *process_tree_new(struct writer *w)
 	tree->writer = w;
 	tree->boot_offset_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_monotonic_ns();
 	gethostname(tree->host, sizeof(tree->host) - 1);
-	read_start("/proc/sys/kernel/random/boot_id", tree->boot_id, sizeof(tree->boot_id));
-	tree->boot_id[strcspn(tree->boot_id, "\n")] = '\0';
+	io_read_text("/proc/sys/kernel/random/boot_id", sizeof(tree->boot_id), &boot_id);
+	snprintf(tree->boot_id, sizeof(tree->boot_id), "%s", strbuf_text(&boot_id));
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
 	tree->foreign_proc = checks_foreign_proc();
 	tree->can_follow = !tree->foreign_proc && access(path, R_OK) == 0;

@@ -19,16 +19,10 @@ struct process_list {
 
 pid_t proc_parent(pid_t pid)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	char path[64];
-	const char *name_end;
-	int parent = 0;
+	struct process_stat stat = { 0 };
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_file(path, 4096, &text) < 0 || !text.length)
-		return 0;
-	name_end = strrchr(strbuf_text(&text), ')');
-	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
+	io_process_stat(pid, &stat);
+	return stat.parent;
 }
 
 static bool has(const struct proc_tree *tree, pid_t pid)

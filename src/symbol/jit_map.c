@@ -12,23 +12,12 @@
 /* CLOCK_REALTIME of the start of the process that has this id now, in seconds; 0: none has. */
 static int64_t start_of_living(uint32_t pid)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
-	unsigned long long ticks;
-	const char *name_end;
-	uint64_t ago_ns;
-	char path[32];
+	uint64_t tick_ns = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK), ago_ns;
+	struct process_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	if (io_read_file(path, 4096, &text) < 0)
+	if (!io_process_stat((pid_t)pid, &stat))
 		return 0;
-	name_end = strrchr(strbuf_text(&text), ')');
-	if (!name_end || sscanf(name_end,
-				") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-				"%*d %*d %*d %*d %llu",
-				&ticks) != 1)
-		return 0;
-	ago_ns =
-		clock_read_ns(CLOCK_BOOTTIME) - ticks * (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+	ago_ns = clock_read_ns(CLOCK_BOOTTIME) - stat.start_ticks * tick_ns;
 	return (int64_t)((clock_read_ns(CLOCK_REALTIME) - ago_ns) / NS_PER_S);
 }
 

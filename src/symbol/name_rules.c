@@ -1,6 +1,5 @@
 #include "symbol/name_tree.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* clang-format off */

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,12 +155,48 @@ static void texts_of_proc_are_one_line(void **state)
 	assert_string_equal(s.data, " ls");
 }
 
+static void a_process_is_what_proc_says(void **state)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	struct process_stat stat = { 0 }, again = { 0 };
+
+	(void)state;
+	assert_int_equal(prctl(PR_SET_NAME, "a) Z 7 b"), 0); /* looks as what follows a name */
+	assert_true(io_process_stat(getpid(), &stat));
+	assert_int_equal(stat.parent, getppid());
+	assert_int_equal(stat.state, 'R');
+	assert_true(stat.start_ticks > 0);
+	assert_true(io_process_stat(getppid(), &again));
+	assert_true(again.start_ticks <= stat.start_ticks);
+	assert_false(io_process_stat(-1, &stat));
+	assert_int_equal(io_process_text(getpid(), "comm", 64, &name), 0);
+	assert_string_equal(name.data, "a) Z 7 b");
+}
+
+static void a_rename_replaces_nothing(void **state)
+{
+	char other[sizeof(path) + 8];
+
+	(void)state;
+	snprintf(other, sizeof(other), "%s.other", path);
+	close(open(path, O_WRONLY | O_CREAT, 0600));
+	close(open(other, O_WRONLY | O_CREAT, 0600));
+	assert_int_equal(io_rename_new(path, other), -EEXIST);
+	assert_int_equal(access(path, F_OK), 0);
+	unlink(other);
+	assert_int_equal(io_rename_new(path, other), 0);
+	assert_int_equal(io_rename_new(path, other), -ENOENT);
+	assert_int_equal(unlink(other), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_read_whole_or_not_at_all),
 		cmocka_unit_test(files_of_proc_and_missing_ones),
 		cmocka_unit_test(texts_of_proc_are_one_line),
+		cmocka_unit_test(a_process_is_what_proc_says),
+		cmocka_unit_test(a_rename_replaces_nothing),
 		cmocka_unit_test(writes_go_through_short_ones),
 		cmocka_unit_test(a_full_device_is_an_error),
 		cmocka_unit_test(descriptors_are_moved_above_the_standard_ones),
