@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         own_profiler: Optional[Literal["keep", "share"]]
         system: Optional[Literal["basic", "all"]]
         max_bytes: Optional[int]
+        pc_period: Optional[int]
 
 
 Item = TypeVar("Item")
