@@ -214,6 +214,18 @@ void json_double(struct json *j, double value)
 	strbuf_adds(j->out, text);
 }
 
+void json_key_object(struct json *j, const char *key)
+{
+	json_key(j, key);
+	json_object(j);
+}
+
+void json_key_array(struct json *j, const char *key)
+{
+	json_key(j, key);
+	json_array(j);
+}
+
 void json_key_string(struct json *j, const char *key, const char *text)
 {
 	json_key(j, key);

@@ -42,6 +42,8 @@ void json_fixed(struct json *j, int64_t value, unsigned decimals);
 void json_double(struct json *j, double value);
 
 /* key and value at once. */
+void json_key_object(struct json *j, const char *key);
+void json_key_array(struct json *j, const char *key);
 void json_key_string(struct json *j, const char *key, const char *text);
 void json_key_u64(struct json *j, const char *key, uint64_t v);
 void json_key_known(struct json *j, const char *key, bool known, uint64_t v); /* else null */

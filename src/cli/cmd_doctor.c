@@ -26,8 +26,7 @@ static void doctor_json(const struct check *checks, size_t count, bool can_recor
 
 	json_object(&json);
 	json_key_bool(&json, "can_record_gpu_work", can_record);
-	json_key(&json, "checks");
-	json_array(&json);
+	json_key_array(&json, "checks");
 	for (size_t i = 0; i < count; i++) {
 		json_object(&json);
 		json_key_string(&json, "name", checks[i].name);

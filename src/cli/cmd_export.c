@@ -208,8 +208,7 @@ static int print_json(const struct context *c, const char *path, const struct ex
 	json_key_u64(&j, "bytes", result->bytes);
 	json_key_u64(&j, "events", export_result_events(result));
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
-		json_key(&j, keys[k]);
-		json_object(&j);
+		json_key_object(&j, keys[k]);
 		for (uint32_t id = 1; id <= TABLE_MAX; id++)
 			if (counts[k][id])
 				json_key_u64(&j, schema_table(id)->name, counts[k][id]);

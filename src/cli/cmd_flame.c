@@ -16,8 +16,8 @@ static const char *const mode_choices[] = { "merged", "gpu", "cpu", "wait", "lau
 enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES };
 
 static const char *const by_choices[] = { "stack",  "thread", "stream", "process",
-					  "device", "scope",  "nvtx",   NULL };
-enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_SCOPE, BY_NVTX };
+					  "device", "scope",  NULL };
+enum { BY_STACK, BY_THREAD, BY_STREAM, BY_PROCESS, BY_DEVICE, BY_SCOPE };
 
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
@@ -53,9 +53,7 @@ static const struct option options[] = {
 	  .value = &option_by,
 	  .argument = "WHAT",
 	  .choices = by_choices,
-	  .help = "put threads, streams, processes, devices or scopes (or nvtx: the same) below "
-		  "the "
-		  "root" },
+	  .help = "put threads, streams, processes, devices or scopes below the root" },
 	{ .name = "output",
 	  .letter = 'o',
 	  .type = OPTION_STRING,
@@ -294,7 +292,6 @@ static unsigned wanted_levels(const struct shape *s)
 		[BY_PROCESS] = 1 << FLAME_BY_PROCESS,
 		[BY_DEVICE] = 1 << FLAME_BY_DEVICE,
 		[BY_SCOPE] = 1 << FLAME_BY_SCOPE,
-		[BY_NVTX] = 1 << FLAME_BY_SCOPE,
 	};
 
 	if (s->format && s->format->by_address) /* as labels */

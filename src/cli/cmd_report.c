@@ -7,8 +7,8 @@
 #include "read/read_report.h"
 #include "report/section.h"
 
-static const char *const by_choices[] = { "kernel", "config", "stream", "device", "thread",
-					  "scope",  "caller", "nvtx",   NULL };
+static const char *const by_choices[] = { "kernel", "config", "stream", "device",
+					  "thread", "scope",  "caller", NULL };
 static const char *const scope_choices[] = { "all", "pitot", "nvtx", NULL };
 
 static uint64_t option_top = 10, option_callers = 2, option_process, option_device, option_stream;
@@ -17,8 +17,6 @@ static bool top_given, process_given, device_given, stream_given, option_full_na
 	option_system, option_stalls;
 static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
-
-#define BY_NVTX HOTSPOT_KINDS /* of by_choices */
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
 static const char *option_kernel, *option_scope;
@@ -36,8 +34,8 @@ static const struct option options[] = {
 	  .value = &option_by,
 	  .argument = "WHAT",
 	  .choices = by_choices,
-	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, scope "
-		  "(or nvtx: the same), or caller: the line of the program that launched them" },
+	  .help = "what kernels are grouped by: kernel, config, stream, device, thread, scope, or "
+		  "caller: the line of the program that launched them" },
 	{ .name = "scopes",
 	  .type = OPTION_ENUM,
 	  .value = &option_scopes,
@@ -86,11 +84,6 @@ static const struct option options[] = {
 	  .argument = "GLOB",
 	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
 	SCOPE_OPTION(option_scope),
-	{ .name = "nvtx",
-	  .type = OPTION_STRING,
-	  .value = &option_scope,
-	  .argument = "GLOB",
-	  .help = "the same as --scope" },
 	{ .name = "system",
 	  .type = OPTION_FLAG,
 	  .value = &option_system,
@@ -166,7 +159,7 @@ static int print(const struct context *c, const struct report *r, const char *pa
 static int run(struct context *c, int argc, char **argv)
 {
 	struct report_options report_options = {
-		.by = option_by == BY_NVTX ? HOTSPOT_SCOPE : (enum hotspot_by)option_by,
+		.by = (enum hotspot_by)option_by,
 		.scopes = (enum scope_choice)option_scopes,
 		.scope_tree = scopes_given,
 		.stalls = option_stalls,

@@ -95,8 +95,7 @@ static void write_column(struct json *j, const struct table_schema *table,
 	if (column->ref)
 		json_key_string(j, "refers_to", schema_table(column->ref)->name);
 	if (column->value_count) {
-		json_key(j, "values");
-		json_object(j);
+		json_key_object(j, "values");
 		for (unsigned v = 0; v < column->value_count; v++)
 			json_key_u64(j, column->values[v].name, column->values[v].value);
 		json_end(j);
@@ -111,8 +110,7 @@ static void write_table(struct json *j, const struct table_schema *table)
 	json_key_u64(j, "id", table->id);
 	json_key_string(j, "meaning", table->meaning);
 	json_key_bool(j, "repeated", table->repeated);
-	json_key(j, "columns");
-	json_array(j);
+	json_key_array(j, "columns");
 	for (int i = 0; i < table->column_count; i++)
 		write_column(j, table, &table->columns[i]);
 	json_end(j);
@@ -124,8 +122,7 @@ static void print_json(const struct table_schema *only, struct strbuf *out)
 	struct json j = JSON_PRETTY(out);
 
 	json_object(&j);
-	json_key(&j, "tables");
-	json_array(&j);
+	json_key_array(&j, "tables");
 	for (uint32_t id = 1; id <= TABLE_MAX; id++)
 		if (!only || only == schema_table(id))
 			write_table(&j, schema_table(id));

@@ -75,12 +75,10 @@ static void print_json(const struct symbolize_result *r, const char *path, struc
 	json_key_u64(&j, "named", named(r->by));
 	json_key_u64(&j, "with_line", r->with_line);
 	json_key_u64(&j, "rows", r->rows);
-	json_key(&j, "by");
-	json_object(&j);
+	json_key_object(&j, "by");
 	write_sources(&j, r->by);
 	json_end(&j);
-	json_key(&j, "modules");
-	json_array(&j);
+	json_key_array(&j, "modules");
 	for (size_t i = 0; i < count; i++) {
 		if (!named(reports[i].addresses) && !unnamed(reports[i].addresses))
 			continue;

@@ -83,8 +83,7 @@ static int list_tables(const struct context *c, struct trace *t)
 	if (trace_load_repeated(t, &e) < 0)
 		return cli_fail(c, &e);
 	json_object(&j);
-	json_key(&j, "tables");
-	json_object(&j);
+	json_key_object(&j, "tables");
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
 		_cleanup_strbuf_ struct strbuf rows = STRBUF_INIT;
 		const struct table_schema *schema = schema_table(id);

@@ -36,8 +36,7 @@ static void add_section(struct json *j, const struct flame *f, enum flame_kind k
 		json_key_u64(j, "unmatched", s->unmatched);
 		json_key_u64(j, "unmatched_ns", s->unmatched_ns);
 	}
-	json_key(j, "nodes");
-	json_array(j);
+	json_key_array(j, "nodes");
 	for (uint32_t i = s->node; i != FLAME_NONE && i < f->tree.nodes.data[s->node].end; i++)
 		add_node(j, f, i, s->node);
 	json_end(j);
@@ -49,8 +48,7 @@ void flame_print_json(const struct flame *f, struct strbuf *out)
 	struct json j = JSON_INIT(out);
 
 	json_object(&j);
-	json_key(&j, "sections");
-	json_array(&j);
+	json_key_array(&j, "sections");
 	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++)
 		if (f->kinds & 1u << kind)
 			add_section(&j, f, kind);

@@ -102,8 +102,7 @@ static void option_argument_json(struct json *json, const struct option *option)
 
 static void options_json(struct json *json, const struct option *option)
 {
-	json_key(json, "options");
-	json_array(json);
+	json_key_array(json, "options");
 	for (; option->name; option++) {
 		json_object(json);
 		json_key_string(json, "name", option->name);
@@ -119,8 +118,7 @@ static void options_json(struct json *json, const struct option *option)
 		json_key_string(json, "setting", option->key);
 		json_key_bool(json, "negatable", option->negatable);
 		json_key_string(json, "help", option->help);
-		json_key(json, "choices");
-		json_array(json);
+		json_key_array(json, "choices");
 		for (size_t i = 0; option->choices && option->choices[i]; i++)
 			json_string(json, option->choices[i]);
 		json_end(json);
@@ -147,8 +145,7 @@ int help_json(const struct context *c, const struct command *only)
 
 	json_object(&json);
 	options_json(&json, global_options);
-	json_key(&json, "commands");
-	json_array(&json);
+	json_key_array(&json, "commands");
 	for (size_t i = 0; commands[i]; i++)
 		if (!only || only == commands[i])
 			command_json(&json, commands[i]);

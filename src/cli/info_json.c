@@ -17,8 +17,7 @@ static void write_extent(const struct info *i, const struct trace_process *p, st
 
 static void write_samplers(const struct info *i, size_t process, struct json *j)
 {
-	json_key(j, "samplers");
-	json_array(j);
+	json_key_array(j, "samplers");
 	for (size_t n = 0; n < trace_process_count(i->trace); n++) {
 		const struct trace_process *p = trace_process(i->trace, n);
 
@@ -53,8 +52,7 @@ static void write_process(const struct info *i, size_t process, struct json *j)
 
 static void write_processes(const struct info *i, struct json *j)
 {
-	json_key(j, "processes");
-	json_array(j);
+	json_key_array(j, "processes");
 	for (size_t n = 0; n < trace_process_count(i->trace); n++)
 		if (!info_is_sampler_session(i, n))
 			write_process(i, n, j);
@@ -69,8 +67,7 @@ static void write_rows(const struct info *i, const char *key, enum table_id id, 
 					  .origin_ns = i->start_ns };
 	const struct view_column pid = { .kind = VIEW_PID };
 
-	json_key(j, key);
-	json_array(j);
+	json_key_array(j, key);
 	for (uint64_t row = 0; row < trace_rows(i->trace, id); row++) {
 		json_object(j);
 		json_key(j, "pid");
@@ -89,16 +86,14 @@ static void write_rows(const struct info *i, const char *key, enum table_id id, 
 
 static void write_tables(const struct info *i, struct json *j)
 {
-	json_key(j, "tables");
-	json_object(j);
+	json_key_object(j, "tables");
 	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
 		struct trace_table_size size;
 
 		trace_table_size(i->trace, (enum table_id)id, &size);
 		if (!size.rows)
 			continue;
-		json_key(j, schema_table(id)->name);
-		json_object(j);
+		json_key_object(j, schema_table(id)->name);
 		json_key_u64(j, "rows", trace_rows(i->trace, (enum table_id)id));
 		json_key_u64(j, "bytes", size.bytes);
 		json_key_u64(j, "blocks", size.blocks);
@@ -109,8 +104,7 @@ static void write_tables(const struct info *i, struct json *j)
 
 static void write_losses(const struct info *i, struct json *j)
 {
-	json_key(j, "loss");
-	json_array(j);
+	json_key_array(j, "loss");
 	for (size_t n = 0; n < i->loss_count; n++) {
 		const struct trace_loss *l = &i->losses[n];
 

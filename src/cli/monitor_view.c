@@ -282,8 +282,7 @@ static void add_throttled(struct json *j, const struct monitor_reading *r)
 {
 	if (!r->time_ns)
 		return;
-	json_key(j, "throttled_by");
-	json_array(j);
+	json_key_array(j, "throttled_by");
 	for (unsigned bit = 0; bit < THROTTLE_REASONS; bit++)
 		if (r->value >> bit & 1 && throttle_is_a_limit(bit))
 			json_string(j, throttle_reason(bit));
@@ -302,8 +301,7 @@ static void gpu_json(struct json *j, const struct monitor_gpu *g, unsigned index
 	for (uint32_t id = METRIC_NVML_FIRST; id < METRIC_NVML_END; id++)
 		add_metric(j, id, &g->readings[id], round_ns);
 	add_throttled(j, GPU(g, throttle_reasons));
-	json_key(j, "processes");
-	json_array(j);
+	json_key_array(j, "processes");
 	for (unsigned i = 0; i < g->process_count; i++) {
 		const struct monitor_process *p = &g->processes[i];
 
@@ -325,8 +323,7 @@ static void host_json(struct json *j, const struct monitor *m)
 	json_object(j);
 	for (uint32_t id = METRIC_HOST_FIRST; id < METRIC_HOST_END; id++)
 		add_metric(j, id, &m->host_readings[id], m->round_ns);
-	json_key(j, "processors");
-	json_array(j);
+	json_key_array(j, "processors");
 	for (uint32_t i = 0; i < MONITOR_CORES; i++) {
 		if (!m->cores[i].time_ns)
 			continue;
@@ -349,8 +346,7 @@ void monitor_json(const struct monitor *m, struct strbuf *out)
 	json_object(&j);
 	json_key_u64(&j, "realtime_ns", clock_read_ns(CLOCK_REALTIME));
 	json_key_u64(&j, "monotonic_ns", clock_monotonic_ns());
-	json_key(&j, "gpus");
-	json_array(&j);
+	json_key_array(&j, "gpus");
 	for (unsigned i = 0; i < m->gpu_count; i++)
 		gpu_json(&j, &m->gpus[i], i, m->round_ns);
 	json_end(&j);

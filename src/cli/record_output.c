@@ -245,8 +245,7 @@ static void costs_json(struct json *json, const struct cost_sum *costs)
 		{ "timer_sample_ns", cost_kind_timer_sample },
 	};
 
-	json_key(json, "cost");
-	json_object(json);
+	json_key_object(json, "cost");
 	json_key_known(json, "callbacks", costs[cost_kind_callback].any,
 		       costs[cost_kind_callback].count);
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++)

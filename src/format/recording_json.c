@@ -136,8 +136,7 @@ int recording_json_write(const char *directory, const struct recording_identity 
 	json_key_u64(&json, "format_version", SEGMENT_VERSION);
 	json_key_string(&json, "pitot_version", PITOT_VERSION);
 	json_key_string(&json, "name", identity->name);
-	json_key(&json, "command");
-	json_array(&json);
+	json_key_array(&json, "command");
 	for (char **argument = identity->command; *argument; argument++)
 		json_string(&json, *argument);
 	json_end(&json);

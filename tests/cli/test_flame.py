@@ -129,7 +129,7 @@ def test_goldens_of_texts(flame, name, options):
 @pytest.mark.parametrize("name, options", [
     ("cpu-text", ("--format", "text", "--min-percent", "0")),
     ("cpu-inverted", ("--format", "text", "--mode", "cpu", "--inverted", "--depth", "2", "--by", "process")),
-    ("cpu-folded", ("--format", "folded", "--by", "nvtx")),
+    ("cpu-folded", ("--format", "folded", "--by", "scope")),
     ("cpu-xpu-perf", ("--xpu-perf-compat",)),
 ])
 def test_goldens_of_cpu_time(flame, name, options):
@@ -181,7 +181,7 @@ def test_golden_of_pprof(flame):
 def test_all_formats_have_the_same_gpu_time(flame, gpu_ns, name):
     total = gpu_ns(name)
     assert total > 0
-    for options in ((), ("--inverted",), ("--by", "thread"), ("--by", "stream"), ("--by", "nvtx"), ("--by", "device"),
+    for options in ((), ("--inverted",), ("--by", "thread"), ("--by", "stream"), ("--by", "scope"), ("--by", "device"),
                     ("--by", "process")):
         sections = flame(name, "--json", *options, json_output=True)["sections"]
         assert [s["name"] for s in sections] == ["[GPU]", "[wait]"]
@@ -219,7 +219,7 @@ def test_all_formats_have_the_same_cpu_time(flame, cpu_ns, gpu_ns, name):
     if name in ("cpu-all", "cpu-only"):
         expected["[off-CPU]"] = (cpu_ns(name, "off_cpu", "end_ns") - cpu_ns(name, "off_cpu", "start_ns"))
     assert expected["[CPU]"] == (110 if name == "cpu-inside" else 150) * 1000000
-    for options in ((), ("--inverted",), *(("--by", by) for by in ("thread", "stream", "nvtx", "device", "process"))):
+    for options in ((), ("--inverted",), *(("--by", by) for by in ("thread", "stream", "scope", "device", "process"))):
         assert kind_sums(flame, name, *options) == expected
         lines = folded(flame(name, *options).stdout)
         for kind, ns in expected.items():
@@ -415,7 +415,7 @@ def test_firefox_tables(flame):
 
 
 def test_pprof_has_mappings_inlines_and_labels(flame):
-    profile = Pprof(gzip.decompress(flame("many", "--by", "nvtx", to="x.pb.gz").read_bytes()))
+    profile = Pprof(gzip.decompress(flame("many", "--by", "scope", to="x.pb.gz").read_bytes()))
     assert profile.types == [("gpu", "nanoseconds"), ("wait", "nanoseconds"), ("launch_time", "nanoseconds"),
                              ("launches", "count")]
     assert profile.sum("launches") == 5000

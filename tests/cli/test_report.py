@@ -73,7 +73,7 @@ def test_golden_json(pitot, recordings):
 def test_groups_sum_to_all_kernels(pitot, recordings):
     for name in ("varied", "train", "graph", "streams", "copies", "stacks", "cpu-all"):
         totals = set()
-        for by in ("kernel", "config", "stream", "device", "thread", "nvtx", "caller"):
+        for by in ("kernel", "config", "stream", "device", "thread", "scope", "caller"):
             result = report(pitot, recordings, name, "--json", "--by", by, json_output=True)
             items = result["hotspots"]["items"]
             sums = (sum(item["time"].get("total_ns", 0) for item in items),
@@ -230,13 +230,13 @@ def test_filters(pitot, recordings):
     assert kernels("varied", "--process", "3") + kernels("varied", "--process", "100") == kernels("varied")
     assert 0 < kernels("varied", "--kernel", "saxpy*") == kernels("varied", "-k", "axp") < kernels("varied")
     assert kernels("varied", "--kernel", "no such kernel") == 0
-    by_range = report(pitot, recordings, "train", "--json", "--by", "nvtx", json_output=True)["hotspots"]["items"]
+    by_range = report(pitot, recordings, "train", "--json", "--by", "scope", json_output=True)["hotspots"]["items"]
     forward = next(item for item in by_range if item.get("range") == "forward")
-    assert kernels("train", "--nvtx", "forward") == forward["time"]["count"]
+    assert kernels("train", "--scope", "forward") == forward["time"]["count"]
 
 
 def test_a_choice_is_said(pitot, recordings):
-    text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--nvtx", "forward").stdout
+    text = report(pitot, recordings, "train", "--stream", "7", "--kernel", "*gemm*", "--scope", "forward").stdout
     assert "; stream 7 only; kernels like '*gemm*'; inside scopes like 'forward'" in text.replace("\n", " ")
     text = report(pitot, recordings, "train", "--kernel", "no\033such").stdout
     assert re.search(r"^kernels  none of 2,000 match: kernels like 'no\\x1bsuch'$", text, re.MULTILINE)
@@ -274,7 +274,7 @@ def test_nothing_lost_is_said(pitot, recordings):
 
 
 def test_hostile_names_reach_no_terminal(pitot, recordings):
-    for options in ([], ["--full-names"], ["--by", "config"], ["--by", "nvtx"], ["--by", "thread"], ["--by", "caller"]):
+    for options in ([], ["--full-names"], ["--by", "config"], ["--by", "scope"], ["--by", "thread"], ["--by", "caller"]):
         result = report(pitot, recordings, "varied", *options, text=False)
         assert not any(byte < 32 and byte != 10 or byte == 127 for byte in result.stdout)
         result.stdout.decode()

@@ -43,7 +43,7 @@ def test_which_ranges_are_scopes(pitot, recording):
 
 def test_kernels_by_scope(pitot, recording):
     by_scope = report(pitot, recording, "--by", "scope")["hotspots"]
-    assert by_scope == report(pitot, recording, "--by", "nvtx")["hotspots"] and by_scope["by"] == "scope"
+    assert by_scope["by"] == "scope"
     assert {item["label"]: item["time"]["count"] for item in by_scope["items"]} == {
         "backward": 4, "bucket": 2, "MmBackward0": 2, "layer": 2, "forward": 2, "(outside any scope)": 1}
 
@@ -51,7 +51,6 @@ def test_kernels_by_scope(pitot, recording):
 @pytest.mark.parametrize("glob, kernels", [("step", 12), ("backward", 8), ("step/fo*", 4), ("epoch/forward", 0), ("none", 0)])
 def test_filters_agree(pitot, recording, tmp_path, glob, kernels):
     assert report(pitot, recording, "--scope", glob)["hotspots"]["kernels"] == kernels
-    assert report(pitot, recording, "--nvtx", glob)["hotspots"]["kernels"] == kernels
     rows = pitot("view", recording, "kernel", "--json", "-w", f"scope={glob}").stdout.splitlines()
     assert len(rows) == kernels
     flame = pitot("flame", recording, "--json", "--scope", glob, "--mode", "gpu", json_output=True)
@@ -68,7 +67,6 @@ def test_filters_agree(pitot, recording, tmp_path, glob, kernels):
 def test_flame(pitot, recording):
     text = pitot("flame", recording, "--by", "scope", "--format", "folded").stdout
     check_golden("flame-scopes.txt", text)
-    assert pitot("flame", recording, "--by", "nvtx", "--format", "folded").stdout == text
     cpu = pitot("flame", recording, "--by", "scope", "--mode", "cpu", "--scope", "load", "--format", "folded").stdout
     wait = pitot("flame", recording, "--by", "scope", "--mode", "wait", "--scope", "load", status=1)
     assert "nothing to show" in wait.stderr

@@ -47,7 +47,7 @@ def recorded(played, rows):
 
 def test_report(recorded, pitot):
     recording, sums = recorded
-    for by in ("kernel", "config", "stream", "device", "thread", "nvtx", "caller"):
+    for by in ("kernel", "config", "stream", "device", "thread", "scope", "caller"):
         hotspots = pitot("report", recording, "--json", "--by", by, json_output=True)["hotspots"]
         assert (hotspots["kernels"], hotspots["total_ns"]) == sums["kernel"]
         times = [item["time"] for item in hotspots["items"]]
