@@ -163,7 +163,7 @@ static const struct setting {
 } settings[] = {
 #define S(key, type, ...)                                                                          \
 	{ #key, offsetof(struct pitot_options, key), OPTION_##type, SETTING_ID_##key },
-	SETTINGS_REQUESTED(S)
+	SETTINGS_REQUESTED(S) SETTINGS_OF_PROGRAMS(S)
 #undef S
 };
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         system: Optional[Literal["basic", "all"]]
         max_bytes: Optional[int]
         pc_period: Optional[int]
+        cpu: Optional[int]
 
 
 Item = TypeVar("Item")

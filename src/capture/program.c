@@ -74,6 +74,10 @@ static int give(struct settings *s, enum setting_id id, uint64_t value, enum set
 	if (!value)
 		return 0;
 	if (!is_flag && o->type != OPTION_ENUM) {
+		if (o->most && value != PITOT_NONE && value > o->most)
+			return error_set(e, -EINVAL, "pitot_options.%s is %llu; %llu is the most",
+					 o->key, (unsigned long long)value,
+					 (unsigned long long)o->most);
 		settings_give(s, id, value == PITOT_NONE ? 0 : value, source);
 		return 0;
 	}
@@ -95,6 +99,7 @@ static int give_all(struct settings *s, const struct pitot_options *o, enum sett
 	if (err >= 0)                                                                              \
 		err = give(s, SETTING_ID_##key, (uint64_t)o->key, source, e);
 	SETTINGS_REQUESTED(S)
+	SETTINGS_OF_PROGRAMS(S)
 #undef S
 	return err;
 }

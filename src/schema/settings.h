@@ -81,11 +81,14 @@ enum setting_join {
 	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
 	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: the driver's choice)")
 
+/* What a program asks for that records itself; `pitot record` has a way of its own. */
+#define SETTINGS_OF_PROGRAMS(S)                                                                                        \
+	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
+	  .help = "CPU samples per second, by a timer inside the process; 0: none")
+
 /* What `pitot record` decides by itself, or what tests and measurements set: no options of the command line. */
 #define SETTINGS_INTERNAL(S)                                                                                           \
 	S(start_ns, DURATION, OWN, 0, .help = "CLOCK_MONOTONIC that delay and duration count from; 0: the session's start") \
-	S(cpu, U64, MOST, 0, .most = SETTING_CPU_HZ_MAX,                                                                     \
-	  .help = "CPU samples per second, by a timer inside the process; 0: none")                                    \
 	S(perf, U64, OWN, 0, .help = "perf events sample too, in the pid namespace with this inode; 0: none do")            \
 	S(preload, ENUM, OWN, SETTING_PRELOAD_NONE, .choices = setting_preload_names,                                       \
 	  .help = "programs in which recording starts when the library is loaded")                                     \
@@ -95,7 +98,7 @@ enum setting_join {
 	  .help = "distinct call stacks in a table before a new one begins; 0: the recorder's choice")
 /* clang-format on */
 
-#define SETTINGS(S) SETTINGS_REQUESTED(S) SETTINGS_INTERNAL(S)
+#define SETTINGS(S) SETTINGS_REQUESTED(S) SETTINGS_OF_PROGRAMS(S) SETTINGS_INTERNAL(S)
 
 typedef bool setting_FLAG;
 typedef int setting_ENUM;

@@ -478,9 +478,9 @@ def test_cpu_samples_have_python_frames(run, tmp_path, pitot, python):
             end = time.process_time() + 0.4
             while time.process_time() < end:
                 sum(i for i in range(500))
-        with pitot.record("a.pitot", stacks="all"):
+        with pitot.record("a.pitot", cpu=499):
             burn()
-        """, python, PITOT_OPTIONS="cuda=0;cpu=499")
+        """, python)
     folded = pitot("flame", tmp_path / "a.pitot", "--format", "folded").stdout
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if "burn" in line) > 0
 

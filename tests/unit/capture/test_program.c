@@ -94,14 +94,19 @@ static void test_every_setting_has_a_field(void **state)
 	(void)state;
 #define S(key, type, ...) o.key = VALUE_##type;
 	SETTINGS_REQUESTED(S)
+	SETTINGS_OF_PROGRAMS(S)
 #undef S
 	assert_int_equal(program_settings(&o, true, &s, &e), 0);
 #define S(key, type, ...)                                                                          \
 	assert_true(s.key == (VALUE_##type == 1 ? 0 : VALUE_##type));                              \
 	assert_int_equal(s.source[SETTING_ID_##key], SETTING_BY_CODE);
 	SETTINGS_REQUESTED(S)
+	SETTINGS_OF_PROGRAMS(S)
 #undef S
-	assert_int_equal(s.source[SETTING_ID_cpu], SETTING_BY_DEFAULT);
+	o.cpu = SETTING_CPU_HZ_MAX + 1;
+	assert_int_equal(program_settings(&o, true, &s, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "pitot_options.cpu is 10001; 10000 is the most"));
+	e = (struct error){ 0 };
 
 	o = options_for("x");
 	o.counters_ns = PITOT_NONE;
