@@ -7,11 +7,13 @@ import sys
 
 
 def program() -> str:
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")
+    """That of the wheel; where the package was installed by itself, the one on PATH."""
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pitot")
+    return own if os.path.exists(own) else "pitot"
 
 
 def main() -> None:
-    os.execv(program(), ["pitot", *sys.argv[1:]])
+    os.execvp(program(), ["pitot", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A session is a recording of Pitot: NAME-DATE-TIME.pitot in the current folder, or that of ``pitot record``. An option that was
 set in code counts; one that has gpufl's default gives way to the environment and the configuration file (docs/embed.md). With
-log_path gpufl's logs are written beside it. What is not there yet (upload, deep windows, AMD) does nothing, and warns once.
+log_path gpufl's logs are written beside it. What is not there yet (deep windows, AMD) does nothing, and warns once.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ _REMOVED = {
     "remote_config": "backend_url=",
 }
 
-_UPLOAD = "upload is not there yet"
 _warned: set[str] = set()
 _disabled = False
+_backend = {"log_path": "", "backend_url": "", "api_key": "", "api_path": ""}  # of init: what upload_logs is not told
 
 atexit.register(_record.shutdown)
 
@@ -150,8 +150,7 @@ def init(
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return False
     _disabled = not runs
-    if runs and (backend_url or api_key or remote_upload):
-        _missing(_UPLOAD)
+    _backend.update(log_path=_log_path(log_path) or "", backend_url=backend_url, api_key=api_key, api_path=api_path)
     if runs and deep_window_only:
         _missing("deep windows are not there yet")
     if runs and system_sample_rate_ms > 0 and not continuous_system_sampling:
@@ -229,13 +228,69 @@ class UploadResult(NamedTuple):
     error: str
 
 
-def upload_logs(**_: Any) -> UploadResult:
-    """Where gpufl is switched off, there is nothing to upload: success."""
-    return UploadResult(True, 0, "") if _disabled else UploadResult(False, 0, _UPLOAD)
+def upload_logs(
+    *,
+    log_path: str = "",
+    backend_url: str = "",
+    api_key: str = "",
+    api_path: str = "",
+    total_timeout_ms: int = 300000,
+    connect_timeout_ms: int = 10000,
+    read_timeout_ms: int = 30000,
+    max_retries: int = 1,
+    retry_delay_ms: int = 1000,
+    cursor_filename: str = "",
+    report_progress: bool = False,
+    session_id: str = "",
+    all_sessions: bool = False,
+    force: bool = False,
+) -> UploadResult:
+    """``pitot upload`` of a folder of logs, by default that of init(). Where gpufl is switched off, there is nothing to upload: success."""
+    import json
+    import subprocess
+
+    from pitot.__main__ import program
+
+    if _disabled:
+        return UploadResult(True, 0, "")
+    folder = _log_path(log_path) or _backend["log_path"]
+    if not folder:
+        return UploadResult(False, 0, "no logs: log_path is empty, here and in init()")
+    texts = {
+        "url": backend_url or _backend["backend_url"],
+        "api-path": api_path or _backend["api_path"],
+        "cursor": os.path.join(folder, cursor_filename) if cursor_filename else "",
+        "session": "" if all_sessions else session_id or "newest",
+    }
+    times = {
+        "timeout": total_timeout_ms,
+        "connect-timeout": connect_timeout_ms,
+        "read-timeout": read_timeout_ms,
+        "retry-delay": retry_delay_ms,
+    }
+    words = [f"--{name}={text}" for name, text in texts.items() if text]
+    words += [f"--{name}={ms}ms" for name, ms in times.items() if ms > 0]
+    words += [f"--retries={max(max_retries, 0)}", *(["--force"] if force else []), *([] if report_progress else ["--quiet"])]
+    key = api_key or _backend["api_key"]
+    try:
+        done = subprocess.run(
+            [program(), "upload", "--json", *words, "--", folder],
+            stdout=subprocess.PIPE,
+            stderr=None if report_progress else subprocess.PIPE,
+            env={**os.environ, **({"PITOT_API_KEY": key} if key else {})},
+            check=False,
+        )
+        said = json.loads(done.stdout)
+    except OSError as error:
+        return UploadResult(False, 0, f"cannot run `pitot upload`: {error}")
+    except ValueError:
+        text = (done.stderr or b"").decode(errors="replace").strip()
+        return UploadResult(False, 0, text or f"`pitot upload` ended with {done.returncode}")
+    return UploadResult(done.returncode == 0, said["records"] or 0, said["error"] or "")
 
 
 class session:
-    """``with session(app_name="train"):`` is init() and shutdown(), with the same keywords."""
+    """``with session(app_name="train"):`` is init() and shutdown(), with the same keywords, and with a backend_url upload_logs()."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -247,3 +302,7 @@ class session:
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         shutdown()
+        if self._options.get("backend_url") and not _disabled:
+            result = upload_logs()
+            if not result.success:
+                warnings.warn(f"upload: {result.error}", RuntimeWarning, stacklevel=2)

@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 
+from gpufl_backend import Backend
 from pythons import interpreters, label, some
 from waiting import PATIENCE
 
@@ -29,10 +30,10 @@ def folder(plain):
 def run(folder, environment, tmp_path):
     """What a program prints as JSON: run("print(json.dumps(1))")."""
 
-    def run(code, python=None, wrap=(), status=0, stdin=None, **variables):
+    def run(code, python=None, wrap=(), status=0, stdin=None, arguments=(), **variables):
         path = tmp_path / "program.py"
         path.write_text("import json, os, sys, pitot\n" + textwrap.dedent(code))
-        command = [*wrap, python["path"] if python else sys.executable, path]
+        command = [*wrap, python["path"] if python else sys.executable, path, *arguments]
         result = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, input=stdin,
                                 env={**environment, "PYTHONPATH": str(folder), "PITOT_OPTIONS": "cuda=0", **variables})
         assert result.returncode == status, result.stdout + result.stderr
@@ -810,11 +811,11 @@ def test_a_program_of_gpufl(run, rows, spans, tmp_path, python):
             results.append(runs)
             for _ in gfl.Scope("x", repeat=9):
                 break
-        results += [gfl.upload_logs(log_path="logs", backend_url="https://x"), gfl.init(app_name="third")]
+        results.append(gfl.init(app_name="third"))
         with gfl.Scope("still open"):
             sys.exit(print(json.dumps(results)))
         """, python, PITOT_GRAPHS="launch")
-    assert said == [True, True, [0, 1, 2, 0, 1], True, [False, 0, "upload is not there yet"], True]
+    assert said == [True, True, [0, 1, 2, 0, 1], True, True]
     (first,), (second,), (third,) = (list(tmp_path.glob(f"{name}-*.pitot")) for name in ("first", "second", "third"))
     assert spans(first) == "phase( system start: sampling system stop: system ) bench_warmup( ) bench( ) once( )"
     assert [row["payload"] for row in rows(first, "nvtx") if row["payload_kind"] == "runs"] == [3, 2 | 3 << 32, 7 | 1 << 32]
@@ -825,6 +826,28 @@ def test_a_program_of_gpufl(run, rows, spans, tmp_path, python):
     assert settings_of(rows, second) == ("engine=monitor (program), graphs=launch (environment), stacks=none (program), "
                                          "memory=on (program), counters=off (program)")
     assert [state(path) for path in (first, second, third)] == ["ended"] * 3
+
+
+@SOME
+def test_gpufl_uploads_its_logs(run, plain, environment, tmp_path, python):
+    """session() with a backend's address, and upload_logs() by itself, which never raises."""
+    with Backend() as backend:
+        said = run("""
+            import pitot.gpufl as gfl
+            with gfl.session(app_name="a", log_path="logs", backend_url=sys.argv[1], api_key="secret", profiling_engine=gfl.ProfilingEngine.Trace):
+                with gfl.Scope("s"):
+                    pass
+            again = gfl.upload_logs()
+            print(json.dumps([again, gfl.upload_logs(log_path="none"), gfl.upload_logs(force=True, api_key="wrong"),
+                              gfl.upload_logs(backend_url="http://127.0.0.1:1", force=True, max_retries=0)]))
+            """, python, arguments=[backend.url], PATH=f"{plain}:{environment['PATH']}")
+    assert [request["headers"]["Authorization"] for request in backend.requests][0] == "Bearer secret"
+    assert backend.completed and [json.loads(line)["type"] for line in backend.lines].count("scope_event_batch") >= 1
+    again, none, forced, dead = said
+    assert again == [True, 0, ""]
+    assert none[:2] == [False, 0] and "none" in none[2]
+    assert forced[0] and "Bearer wrong" in {request["headers"]["Authorization"] for request in backend.requests}
+    assert dead[:2] == [False, 0] and "127.0.0.1:1" in dead[2]
 
 
 def test_what_gpufl_warns_of(run, tmp_path):
@@ -850,8 +873,7 @@ def test_what_gpufl_warns_of(run, tmp_path):
         """)
     assert said == [
         [True, "DeprecationWarning: kernel_sample_rate_ms has no effect: all kernels are recorded"],
-        [True, "DeprecationWarning: remote_upload is gone: call upload_logs(), or use session(backend_url=...)",
-         "RuntimeWarning: upload is not there yet"],
+        [True, "DeprecationWarning: remote_upload is gone: call upload_logs(), or use session(backend_url=...)"],
         [True, "DeprecationWarning: sampling_auto_start is continuous_system_sampling now"],
         [True, "RuntimeWarning: system samples are of the whole session, not only of scopes"],
         [True],
