@@ -7,7 +7,7 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "report/text_table.h"
-#include "report/throttle.h"
+#include "report/words.h"
 
 #define GPU(g, name) (&(g)->readings[METRIC_gpu_##name])
 #define HOST(m, name) (&(m)->host_readings[METRIC_host_##name])

@@ -8,7 +8,7 @@
 #include "base/io.h"
 #include "format/rows.h"
 #include "format/recording_dir.h"
-#include "system/device_row.h"
+#include "system/nvml.h"
 
 #define FLUSH_NS NS_PER_S
 #define ACCOUNT_NS (10 * NS_PER_S)

@@ -8,7 +8,7 @@
 #include "analysis/system_use.h"
 #include "base/clock.h"
 #include "base/human.h"
-#include "report/throttle.h"
+#include "report/words.h"
 
 #define COUNTER(member) MEMBER(struct system_counter, member)
 

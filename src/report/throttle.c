@@ -1,4 +1,4 @@
-#include "report/throttle.h"
+#include "report/words.h"
 
 static const struct {
 	const char *name;

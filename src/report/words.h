@@ -30,4 +30,14 @@ void report_failure_text(const struct report *r, struct strbuf *out);
 /* Name of the kernel of a row of kernel_config: shortened, or with parameters. */
 void report_kernel_text(const struct report *r, uint32_t config, bool full, struct strbuf *out);
 
+/* Why a GPU's clocks are not higher, the bits of gpu_throttle_reasons, in words. */
+#define THROTTLE_REASONS 9u
+
+/* What a bit says: "power limit"; NULL: a bit that we do not know. */
+const char *throttle_reason(unsigned bit);
+/* Whether it holds the clocks down against the wish of whoever runs the GPU: neither idleness nor a setting of theirs. */
+bool throttle_is_a_limit(unsigned bit);
+/* "power limit, too hot": the limits among the bits; nothing where there are none. */
+void throttle_text(uint64_t bits, struct strbuf *out);
+
 #endif

@@ -1,5 +1,5 @@
 /* function_bounds.c: the address ranges of the frame descriptions (FDE) of .eh_frame. */
-#include "symbol/function_bounds.h"
+#include "symbol/symbol_table.h"
 
 #include "base/search.h"
 #include "elf/unwind_input.h"

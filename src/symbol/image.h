@@ -7,7 +7,6 @@
 
 #include "base/strbuf.h"
 #include "symbol/debug_files.h"
-#include "symbol/function_bounds.h"
 #include "symbol/lines.h"
 #include "symbol/symbol_table.h"
 

@@ -1,4 +1,6 @@
-#include "system/device_row.h"
+#include "system/nvml.h"
+
+#include "format/writer.h"
 
 #include "format/rows.h"
 

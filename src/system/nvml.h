@@ -64,4 +64,8 @@ void nvml_describe(const struct nvml_device *d, struct nvml_description *out);
 /* Processes with a compute context on the device, at most `max`. Returns how many; 0 also where they are not known. */
 unsigned nvml_processes(const struct nvml_device *d, struct nvml_process *out, unsigned max);
 
+/* A GPU that only NVML is asked about, as a row of table device; what NVML does not say is missing. */
+struct writer;
+void device_row_write(struct writer *w, uint32_t id, const struct nvml_description *is);
+
 #endif

@@ -7,7 +7,7 @@
 #include "capture/counters/counters_source.h"
 #include "capture/cuda/devices.h"
 #include "capture/vendor_thread.h"
-#include "system/device_row.h"
+#include "system/nvml.h"
 
 #define EVENTS_MAX 16u /* in one round */
 

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "capture/nvtx/nvtx_event.h"
-#include "capture/nvtx/nvtx_text.h"
 #include "schema/schema.h"
 
 struct call {

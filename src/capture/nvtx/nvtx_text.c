@@ -1,4 +1,4 @@
-#include "capture/nvtx/nvtx_text.h"
+#include "capture/nvtx/nvtx_calls.h"
 
 #include <string.h>
 #include <wchar.h>

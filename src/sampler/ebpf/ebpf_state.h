@@ -10,8 +10,32 @@
 #include "sampler/python/sampled_python.h"
 #include "sampler/ebpf/ebpf_queue.h"
 #include "sampler/ebpf/ebpf_tables.h"
-#include "sampler/ebpf/switch_frames.h"
 #include "sampler/perf/perf_ring.h"
+
+/*
+ * The kernel frames of a thread that leaves its processor, without those of
+ * tracers. The BPF program runs inside the kernel's function that switches threads, and between
+ * them stand a number of frames that depends on how many tracers have that tracepoint: the stack of
+ * the thread begins with the function itself.
+ */
+
+/* Where the kernel's function is; both 0: unknown. */
+struct switch_function {
+	uint64_t start, end;
+};
+
+/*
+ * Finds the function in a file like /proc/kallsyms; unknown where kernel.kptr_restrict hides its
+ * addresses.
+ */
+struct switch_function switch_function_find(const char *path);
+
+/*
+ * How many of the innermost frames are of tracers. Where the function is unknown, or in none of the
+ * frames, it is the two that there are when nobody else traces.
+ */
+unsigned switch_frames_of_tracers(const struct switch_function *f, const uint64_t *frames,
+				  unsigned count);
 
 /*
  * What processes map, start and call themselves, from perf events that count

@@ -1,4 +1,4 @@
-#include "sampler/ebpf/switch_frames.h"
+#include "sampler/ebpf/ebpf_state.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 #include "capture/nvtx/nvtx_abi.h"
-#include "capture/nvtx/nvtx_text.h"
+#include "capture/nvtx/nvtx_calls.h"
 #include "schema/schema.h"
 #include "tape/tape_session.h"
 

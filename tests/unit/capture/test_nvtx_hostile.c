@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#include "capture/nvtx/nvtx_text.h"
+#include "capture/nvtx/nvtx_calls.h"
 
 /* --- hostile arguments --- */
 

@@ -2,7 +2,7 @@
 /* The stack of a thread that leaves its processor begins with the scheduler, however many tracers are inside of it. */
 #include <stdio.h>
 
-#include "sampler/ebpf/switch_frames.h"
+#include "sampler/ebpf/ebpf_state.h"
 #include "support/cmocka_tests.h"
 #include "support/temp_folder.h"
 
