@@ -165,6 +165,14 @@ struct field {
 		statement;                                                                         \
 	}
 
+/* What an object's fields are of, for .of: ROW_OF(busy_of, &v->report->busy->gpus[index_of(v, row)]) */
+#define ROW_OF(name, pointer)                                                                      \
+	static const void *name(const struct report_view *v, const void *row, void *room)          \
+	{                                                                                          \
+		(void)v, (void)row, (void)room;                                                    \
+		return pointer;                                                                    \
+	}
+
 #define MEMBER(type, member)                                                                       \
 	.offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
 #define WHOLE(type, member) .whole = offsetof(type, member) + 1

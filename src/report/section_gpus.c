@@ -45,17 +45,8 @@ ROW_READ(read_index, void, out->n = index_of(v, row))
 
 ROW_IF(has_work, void, v->report->busy->gpus[index_of(v, row)].last_ns)
 
-static const void *busy_of(const struct report_view *v, const void *gpu, void *room)
-{
-	(void)room;
-	return &v->report->busy->gpus[index_of(v, gpu)];
-}
-
-static const void *idle_of(const struct report_view *v, const void *gpu, void *room)
-{
-	(void)room;
-	return &v->report->idle->gpus[index_of(v, gpu)];
-}
+ROW_OF(busy_of, &v->report->busy->gpus[index_of(v, row)])
+ROW_OF(idle_of, &v->report->idle->gpus[index_of(v, row)])
 
 static const char *work_name(unsigned work)
 {

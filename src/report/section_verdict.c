@@ -204,25 +204,9 @@ ROW_READ(read_start_up_end, struct verdicts,
 ROW_IF(has_samples, void, v->report->cpu_use->samples)
 ROW_IF(has_work, void, v->report->verdicts->whole.kind != VERDICT_NO_WORK)
 
-static const void *start_up_of(const struct report_view *v, const void *row, void *room)
-{
-	(void)room;
-	return v->report->verdicts->whole.start_up.pieces ? row : NULL;
-}
-
-static const void *later_of(const struct report_view *v, const void *row, void *room)
-{
-	(void)row;
-	(void)room;
-	return &v->report->verdicts->later;
-}
-
-static const void *load_of(const struct report_view *v, const void *row, void *room)
-{
-	(void)row;
-	(void)room;
-	return &v->report->commands->whole;
-}
+ROW_OF(start_up_of, v->report->verdicts->whole.start_up.pieces ? row : NULL)
+ROW_OF(later_of, &v->report->verdicts->later)
+ROW_OF(load_of, &v->report->commands->whole)
 
 static const struct field cpu_fields[] = {
 	FIELD("kind", NULL, CHOICE, MEMBER(struct cpu_load, verdict), .names = cpu_verdict_name),

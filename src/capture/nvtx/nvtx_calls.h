@@ -28,8 +28,10 @@ int nvtx_pop(uint32_t domain);
 void *nvtx_name_in(enum nvtx_named what, const void *domain, uint32_t id,
 		   enum nvtx_message type, const void *text);
 
-/* nvtx_text.c: each copies a program's text, at most `room` bytes of UTF-8, without a NUL, whole characters only, and returns their number; *cut is set to
- * whether that was less than all. Bytes that are no UTF-8 are copied as they are. */
+/*
+ * nvtx_text.c: each copies a program's text, at most `room` bytes of UTF-8, without a NUL, whole characters only, and
+ * returns their number; *cut is set to whether that was less than all. Bytes that are no UTF-8 are copied as they are.
+ */
 size_t nvtx_text_copy(char *out, size_t room, const char *text, bool *cut);
 
 /* From wchar_t's; what is no character becomes U+FFFD. `text` need not be aligned. */
