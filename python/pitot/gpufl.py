@@ -290,7 +290,7 @@ def upload_logs(
 
 
 class session:
-    """``with session(app_name="train"):`` is init() and shutdown(), with the same keywords; with a backend_url then upload_logs()."""
+    """``with session(app_name="train"):`` is init() and shutdown(), with its keywords; with a backend_url upload_logs(), too."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
