@@ -290,7 +290,7 @@ def upload_logs(
 
 
 class session:
-    """``with session(app_name="train"):`` is init() and shutdown(), with its keywords; with a backend_url upload_logs(), too."""
+    """``with session(app_name="train"):`` is init(), shutdown() and, with a backend_url, upload_logs(), with the same keywords."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options

@@ -79,7 +79,7 @@ enum setting_join {
 	S(max_bytes, SIZE, OWN, 0, .name = "max-size", .argument = "SIZE",                                                  \
 	  .help = "stop recording a process after SIZE, such as 10G (default: no limit)")                              \
 	S(pc_period, U64, OWN, 0, .name = "pc-period", .argument = "N", .most = 31,                                         \
-	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: the driver's choice)")
+	  .help = "--engine pc-sampling: a sample every 2^N cycles, 5 to 31 (default 0: 2^18)")
 
 /* What a program asks for that records itself; `pitot record` has a way of its own. */
 #define SETTINGS_OF_PROGRAMS(S)                                                                                        \

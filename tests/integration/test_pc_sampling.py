@@ -73,6 +73,13 @@ def test_all_that_was_sampled(sample):
     assert len([row for row in sampled.costs if row["kind"] == "setup"]) == 2, "the recorder's, and the context's"
 
 
+def test_the_period_without_an_option(sample):
+    """Not the driver's own, with which a busy GPU gives no samples."""
+    sampled = sample()
+    check_complete(sampled)
+    assert {row["period_cycles"] for row in sampled.readings} == {1 << 18}
+
+
 def test_the_code(sample):
     """In a file of its own, for its owner; named by the checksum that samples have."""
     sampled = sample()

@@ -200,18 +200,16 @@ static CUptiResult configure(struct pc_context *c, const struct cupti *cupti, un
 		  .attributeData.samplingDataBufferData = { &c->rest } },
 		{ .attributeType = ATTRIBUTE(SCRATCH_BUFFER_SIZE),
 		  .attributeData.scratchBufferSizeData = { SCRATCH_BYTES } },
+		{ .attributeType = ATTRIBUTE(SAMPLING_PERIOD),
+		  .attributeData.samplingPeriodData = { exponent } },
 	};
 	CUpti_PCSamplingConfigurationInfoParams p = {
 		.size = CUpti_PCSamplingConfigurationInfoParamsSize,
 		.ctx = c->handle,
-		.numAttributes = 4,
+		.numAttributes = 5,
 		.pPCSamplingConfigurationInfo = info,
 	};
 
-	if (exponent) {
-		info[p.numAttributes].attributeType = ATTRIBUTE(SAMPLING_PERIOD);
-		info[p.numAttributes++].attributeData.samplingPeriodData.samplingPeriod = exponent;
-	}
 	if (small) {
 		info[p.numAttributes].attributeType = ATTRIBUTE(HARDWARE_BUFFER_SIZE);
 		info[p.numAttributes++].attributeData.hardwareBufferSizeData.hardwareBufferSize =

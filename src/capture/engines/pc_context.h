@@ -46,7 +46,7 @@ struct pc_context {
 };
 
 /*
- * Begins sampling every 2^exponent cycles (0: the driver's choice). *function: which call failed. CUPTI_ERROR_INVALID_OPERATION in a
+ * Begins sampling every 2^exponent cycles. *function: which call failed. CUPTI_ERROR_INVALID_OPERATION in a
  * callback: to be called once more outside.
  */
 CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, unsigned exponent, const char **function);

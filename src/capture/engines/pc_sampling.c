@@ -25,7 +25,8 @@
 #include "format/rows.h"
 
 #define CONTEXTS_MAX 32u
-#define PERIOD_MIN 5u /* the exponent; CUPTI's */
+#define PERIOD_MIN 5u /* exponents; CUPTI's least, */
+#define PERIOD_DEFAULT 18u /* and one at which a busy GPU's buffer is not full after READ_NS */
 #define READ_NS (100 * NS_PER_MS)
 #define READ_IDLE_NS (800 * NS_PER_MS)
 #define CLAIM_RETRY_NS (5 * NS_PER_MS)
@@ -62,7 +63,7 @@ static struct {
 	atomic_uint loading, reading; /* calls of the driver, of CUPTI */
 	uint64_t
 		held_since_ns; /* readings, by calls that load; 0: they are not. The vendor thread's */
-	atomic_uint exponent; /* of the period; 0: the driver's choice */
+	atomic_uint exponent; /* of the period */
 	atomic_uint_fast64_t setups, setup_ns, full, beyond;
 	uint64_t last_ns, interval_ns; /* the vendor thread's */
 	pthread_mutex_t directory_lock;
@@ -498,8 +499,9 @@ static void window(const struct settings *wanted, struct writer *w)
 		pthread_mutex_lock(&self.directory_lock);
 		memcpy(self.directory, wanted->directory, sizeof(self.directory));
 		pthread_mutex_unlock(&self.directory_lock);
-		atomic_store(&self.exponent,
-			     wanted->pc_period ? MAX((unsigned)wanted->pc_period, PERIOD_MIN) : 0);
+		atomic_store(&self.exponent, wanted->pc_period
+						     ? MAX((unsigned)wanted->pc_period, PERIOD_MIN)
+						     : PERIOD_DEFAULT);
 	}
 	atomic_store(&self.open, open);
 }
@@ -578,8 +580,8 @@ static void periodic(struct writer *w, uint64_t since_ns, uint64_t now)
 	self.setup_ns_reported = ns;
 	rows_loss_more(w, loss_reason_cupti_dropped, atomic_load(&self.full), &self.full_reported,
 		       self.since_ns, now,
-		       "times that the GPU's buffer of PC samples was full: a longer --pc-period "
-		       "helps");
+		       "times that the GPU's buffer of PC samples was full and gave none: a larger "
+		       "--pc-period (without it: 18) helps");
 	rows_loss_more(w, loss_reason_no_memory, pc_readings_lost(), &self.lost_reported,
 		       self.since_ns, now, "PC samples, whose place is not known");
 	rows_loss_more(w, loss_reason_no_memory, pc_cubins_lost(), &self.cubins_reported,
