@@ -10,6 +10,7 @@ OF_A_LAUNCH = {(0x10, PREFIX + "selected"): 10, (0x20, PREFIX + "stalled_long_sc
                (0x20, PREFIX + "stalled_long_scoreboard_not_issued"): 20, (0x130, PREFIX + "stalled_barrier"): 5}
 LAUNCHES = 24 * 12  # that tape-make has, those of graphs aside
 FUNCTIONS = 3
+LATE_NS = 300e6  # how late the end of a window may be noticed
 
 
 class Sampled:
@@ -160,18 +161,23 @@ def test_less_memory(sample):
     check_complete(sample("call cuptiPCSamplingSetConfigurationAttribute#1 returns 8"))
 
 
-def test_refused_in_a_callback(sample):
-    """The vendor thread sets it up."""
+def test_a_refused_context_is_not_set_up_later(sample):
     sampled = sample("call cuptiPCSamplingEnable#1 returns 7", "", "--repeat", "20", "--now")
-    assert sampled.engine[-1]["state"] == "on" and sampled.samples
+    assert not sampled.samples and [row["state"] for row in sampled.engine] == ["degraded"]
 
 
 def test_a_window(sample):
-    """Samples are of the window."""
-    sampled = sample("", "delay_ns=30000000;duration_ns=60000000", "--repeat", "100", "--now")
-    [first, *_, last] = [*sampled.readings, *sampled.readings]
-    assert first["start_ns"] >= 30e6 and sampled.samples and sampled.engine[-1]["state"] == "on"
-    assert sampled.total("total") < 100 * 48 * LAUNCHES
+    """Contexts are sampled from their creation on; what was before the window and after it is thrown away."""
+    sampled = sample("pc-unload every 500", "delay_ns=300000000;duration_ns=600000000", "--repeat", "300", "--now")
+    assert [row["state"] for row in sampled.engine] == ["on"] and sampled.samples
+    assert sampled.readings[0]["start_ns"] >= 300e6 and sampled.readings[-1]["end_ns"] <= 900e6 + LATE_NS
+    launches = sampled.kernels * LAUNCHES / 408  # of the window; kernels of graphs are not sampled
+    assert 0.7 * launches < sampled.total("total") / 48 < 1.3 * launches < 1.3 * 300 * LAUNCHES
+
+
+def test_a_window_that_never_opens(sample):
+    sampled = sample("pc-unload every 50\npc-dropped 7", "delay_ns=3600000000000", "--repeat", "20", "--now")
+    assert not sampled.readings and not sampled.samples and not sampled.cubins and not sampled.losses
 
 
 def test_nothing_of_it_without_the_engine(record, rows, made_tape):

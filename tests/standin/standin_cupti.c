@@ -203,6 +203,7 @@ EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 	FAULT(TAPE_cuptiUnsubscribe);
 	if ((void *)subscriber != &subscriber_place)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	pc_sampling_unsubscribe();
 	atomic_store(&cupti_state.subscribed, false);
 	disable_all();
 	return CUPTI_SUCCESS;
@@ -409,6 +410,8 @@ bool wants_callback(unsigned domain, unsigned cbid)
 	return atomic_load(&cupti_state.subscribed) && atomic_load(&enabled[domain][cbid]);
 }
 
+__thread unsigned standin_in_callback;
+
 void call_recorder(unsigned domain, unsigned cbid, const void *data)
 {
 	if (domain >= CUPTI_CB_DOMAIN_SIZE || cbid >= CBIDS_MAX || atomic_load(&cupti_state.gone) ||
@@ -417,8 +420,10 @@ void call_recorder(unsigned domain, unsigned cbid, const void *data)
 		return;
 	}
 	atomic_fetch_add_explicit(&callbacks, 1, memory_order_relaxed);
+	standin_in_callback = domain == CUPTI_CB_DOMAIN_RESOURCE ? cbid : 0;
 	atomic_load (&cupti_state.callback)(atomic_load(&cupti_state.userdata),
 					    (CUpti_CallbackDomain)domain, cbid, data);
+	standin_in_callback = 0;
 }
 
 /* The correlation id of the call that fails on this thread, as the fault script wants it; 0: none. */

@@ -61,7 +61,12 @@ extern struct cupti_state cupti_state;
 bool wants_callback(unsigned domain, unsigned cbid);
 void call_recorder(unsigned domain, unsigned cbid, const void *data);
 
-/* standin_pc_sampling.c: a kernel with this symbol (may be NULL) is launched in a context. */
+/* Of the resource domain, that the calling thread is in; 0: none. */
+extern __thread unsigned standin_in_callback;
+
+/* standin_pc_sampling.c: the recorder unsubscribes, which it may not while a context is sampled: the process ends. */
+void pc_sampling_unsubscribe(void);
+/* A kernel with this symbol (may be NULL) is launched in a context. */
 void pc_sampling_launch(CUcontext context, const char *symbol);
 
 /* delivery.c */

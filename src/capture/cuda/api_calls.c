@@ -300,7 +300,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 				   const struct settings *wanted)
 {
 	struct api_watched watched = { 0 };
-	bool all = wanted->api == SETTING_API_ALL, fewer = atomic_load(&keep_nested) && !all;
+	bool all = wanted && wanted->api == SETTING_API_ALL,
+	     fewer = atomic_load(&keep_nested) && !all;
 
 	atomic_store(&keep_nested, all);
 	for (unsigned api = API_DRIVER; api <= API_RUNTIME; api++) {
@@ -317,7 +318,8 @@ struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHa
 		for (CUpti_CallbackId id = 1; id < API_CALLBACK_IDS_MAX; id++)
 			if (functions[api][id].name)
 				enable_one(cupti, subscriber, api, id,
-					   is_wanted(api, functions[api][id].kind, wanted) ||
+					   (wanted &&
+					    is_wanted(api, functions[api][id].kind, wanted)) ||
 						   (with_modules && functions[api][id].is_module),
 					   &watched);
 	}

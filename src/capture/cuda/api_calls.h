@@ -28,7 +28,7 @@ struct api_watched {
 	CUptiResult why;	/* of the last that failed */
 };
 
-/* Enables the callbacks of the functions that are wanted. */
+/* Enables the callbacks of the functions that are wanted; NULL: of those alone that load modules, if any. */
 struct api_watched api_calls_watch(const struct cupti *cupti, CUpti_SubscriberHandle subscriber,
 				   const struct settings *wanted);
 

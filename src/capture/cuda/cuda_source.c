@@ -62,6 +62,7 @@ static struct {
 	CUpti_SubscriberHandle subscriber;
 	atomic_bool usable; /* there is a CUPTI that gives us records */
 	atomic_bool subscribed;
+	atomic_bool dormant; /* subscribed only because contexts are sampled: all else is off */
 	bool enabled; /* of the vendor thread once that runs */
 	atomic_bool closed; /* by VENDOR_CLOSE: rounds after that are for clocks only */
 	bool late; /* CUDA was initialized before */
@@ -147,8 +148,9 @@ static bool subscribe(void)
 {
 	char other[128];
 	bool samples = self.followed.engine == SETTING_ENGINE_PC_SAMPLING;
-	CUptiResult result =
-		api_calls_subscribe(&self.cupti, &self.subscriber, samples, other, sizeof(other));
+	CUptiResult result = self.dormant ? CUPTI_SUCCESS
+					  : api_calls_subscribe(&self.cupti, &self.subscriber,
+								samples, other, sizeof(other));
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
 		capability_note("cupti", capability_state_unavailable, "trace", "none",
@@ -165,10 +167,12 @@ static bool subscribe(void)
 	if (result != CUPTI_SUCCESS) {
 		note_no_cupti("cuptiActivityRegisterCallbacks: ",
 			      cupti_result_text(&self.cupti, result));
-		self.cupti.Unsubscribe(self.subscriber);
+		if (!self.dormant)
+			self.cupti.Unsubscribe(self.subscriber);
 		return false;
 	}
 	self.subscribed = true;
+	self.dormant = false;
 	self.watches_nodes = false;
 	graph_nodes_watch_graphs(&self.cupti, self.subscriber);
 	if (self.late)
@@ -177,6 +181,8 @@ static bool subscribe(void)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
 	attach_engine();
+	if (samples)
+		api_calls_watch(&self.cupti, self.subscriber, NULL);
 	return true;
 }
 
@@ -207,7 +213,7 @@ static void watch_calls(void)
 /* Everything that is wanted is on from here. */
 static void enable(void)
 {
-	if (!self.subscribed && !subscribe())
+	if ((!self.subscribed || self.dormant) && !subscribe())
 		return;
 	activity_kinds_note_unwanted(&self.followed);
 	follow_kinds();
@@ -255,14 +261,31 @@ static void flush_tail(void)
 	}
 }
 
+/* What stays is not on the launch path: contexts, modules, and calls that load those. */
+static void become_dormant(void)
+{
+	if (self.dormant)
+		return;
+	vendor_enter("cuptiEnableCallback");
+	api_calls_watch(&self.cupti, self.subscriber, NULL);
+	graph_nodes_stop(&self.cupti, self.subscriber);
+	set_zeroed(0);
+	vendor_leave();
+	self.dormant = true;
+}
+
+/* Whether CUPTI bears it while contexts are sampled is not known. */
 static void unsubscribe(void)
 {
-	pc_sampling_detach();
-	vendor_enter("cuptiUnsubscribe");
-	set_zeroed(0);
-	self.cupti.Unsubscribe(self.subscriber);
-	vendor_leave();
-	self.subscribed = false;
+	if (pc_sampling_detach()) {
+		vendor_enter("cuptiUnsubscribe");
+		set_zeroed(0);
+		self.cupti.Unsubscribe(self.subscriber);
+		vendor_leave();
+		self.subscribed = self.dormant = false;
+	} else {
+		become_dormant();
+	}
 	self.has_past = true;
 	graph_nodes_graphs_unseen(); /* those to come */
 }
@@ -395,9 +418,8 @@ static uint64_t vendor(unsigned reasons, uint64_t now_ns)
 		flush(exits ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
 		read_drops();
 	}
-	if ((reasons & VENDOR_CLOSE) && self.subscribed) {
+	if ((reasons & VENDOR_CLOSE) && self.subscribed)
 		unsubscribe();
-	}
 	read_clock(); /* after the records that were handed over */
 	read_devices();
 	return UINT64_MAX;
@@ -651,8 +673,8 @@ static void stopped(struct writer *w)
 		graph_level_end(w);
 	write_losses(w, clock_monotonic_ns());
 	share_end(w);
-	if (!self.subscribed)
-		atomic_store(&self.usable, false); /* the next session subscribes anew */
+	if (!self.subscribed || self.dormant)
+		atomic_store(&self.usable, false); /* the next session begins anew */
 }
 
 static void after_fork(void)

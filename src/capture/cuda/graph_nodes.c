@@ -41,6 +41,17 @@ bool graph_nodes_start(const struct cupti *cupti, CUpti_SubscriberHandle subscri
 	       watch(cupti, subscriber, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED);
 }
 
+void graph_nodes_stop(const struct cupti *cupti, CUpti_SubscriberHandle subscriber)
+{
+	static const CUpti_CallbackId watched[] = { CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING,
+						    CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+						    CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
+						    CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED };
+
+	for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
+		cupti->EnableCallback(0, subscriber, CUPTI_CB_DOMAIN_RESOURCE, watched[i]);
+}
+
 bool graph_nodes_graphs_exist(void)
 {
 	return atomic_load(&exist);

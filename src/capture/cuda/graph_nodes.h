@@ -18,6 +18,9 @@ bool graph_nodes_start(const struct cupti *cupti, CUpti_SubscriberHandle subscri
 /* Only whether there are graphs. */
 void graph_nodes_watch_graphs(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
 
+/* Ends both. */
+void graph_nodes_stop(const struct cupti *cupti, CUpti_SubscriberHandle subscriber);
+
 /* A callback of the resource domain, on the thread that it is about. */
 void graph_nodes_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 

@@ -1,9 +1,9 @@
 #include "capture/engines/pc_context.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "capture/engines/pc_names.h"
 #include "capture/log.h"
 #include "capture/vendor_thread.h"
 
@@ -16,85 +16,6 @@
 	{                                                                                          \
 		.size = CUpti_PCSampling##type##ParamsSize, __VA_ARGS__                            \
 	}
-
-/* --- names of functions --- */
-
-/* One thread at a time: those who read are few, and a lost update costs a few names. */
-static struct {
-	atomic_int owner; /* NAMES_… */
-	atomic_bool changed;
-	uint64_t crc;
-	uint32_t function;
-	const char *name; /* of the function above, in an earlier reading; NULL: none */
-} names;
-
-enum { NAMES_UNKNOWN, NAMES_CUPTIS, NAMES_OURS };
-
-void pc_context_names_changed(void)
-{
-	atomic_store(&names.changed, true);
-}
-
-void pc_context_after_fork(void)
-{
-	memset(&names, 0, sizeof(names));
-}
-
-static void find_names_owner(const CUpti_PCSamplingData *d, size_t count)
-{
-	bool changed = atomic_exchange(&names.changed, false);
-	const char *witness = changed ? NULL : names.name;
-
-	for (size_t i = 0; witness && i < count; i++) {
-		const CUpti_PCSamplingPCData *pc = &d->pPcData[i];
-
-		if (pc->cubinCrc != names.crc || pc->functionIndex != names.function ||
-		    !pc->functionName)
-			continue;
-		atomic_store(&names.owner, pc->functionName == witness ? NAMES_CUPTIS : NAMES_OURS);
-		log_line("pc-sampling: names of functions are %s",
-			 pc->functionName == witness ? "CUPTI's" : "ours to free");
-		return;
-	}
-	if (!count || (names.name && !changed))
-		return;
-	names.crc = d->pPcData[0].cubinCrc;
-	names.function = d->pPcData[0].functionIndex;
-	names.name = d->pPcData[0].functionName;
-}
-
-static int compare_pointers(const void *a, const void *b)
-{
-	uintptr_t left = (uintptr_t) * (char *const *)a, right = (uintptr_t) * (char *const *)b;
-
-	return left < right ? -1 : left > right;
-}
-
-static void free_names(CUpti_PCSamplingData *d, size_t count)
-{
-	_cleanup_free_ char **sorted = malloc((count + 1) * sizeof(*sorted));
-	size_t n = 0;
-
-	for (size_t i = 0; sorted && i < count; i++)
-		if (d->pPcData[i].functionName)
-			sorted[n++] = d->pPcData[i].functionName;
-	if (n)
-		qsort(sorted, n, sizeof(*sorted), compare_pointers);
-	for (size_t i = 0; i < n; i++)
-		if (i + 1 == n || sorted[i] != sorted[i + 1])
-			free(sorted[i]);
-}
-
-/* The names of the records have been copied. */
-static void names_done(CUpti_PCSamplingData *d, size_t count)
-{
-	if (atomic_load(&names.owner) == NAMES_UNKNOWN)
-		find_names_owner(d, count);
-	if (atomic_load(&names.owner) == NAMES_OURS)
-		free_names(d, count);
-	for (size_t i = 0; i < count; i++)
-		d->pPcData[i].functionName = NULL;
-}
 
 /* --- the beginning --- */
 
@@ -236,33 +157,18 @@ static void read_period(struct pc_context *c, const struct cupti *cupti)
 		c->period_cycles = UINT64_C(1) << exponent;
 }
 
-static CUptiResult enable(struct pc_context *c, const struct cupti *cupti)
-{
-	CUpti_PCSamplingEnableParams p = PARAMETERS(Enable, .ctx = c->handle);
-	CUptiResult result = cupti->PCSamplingEnable(&p);
-
-	c->enabled = result == CUPTI_SUCCESS;
-	return result;
-}
-
-static CUptiResult disable(struct pc_context *c, const struct cupti *cupti)
+static void disable(struct pc_context *c, const struct cupti *cupti)
 {
 	CUpti_PCSamplingDisableParams p = PARAMETERS(Disable, .ctx = c->handle);
 
-	c->enabled = false;
-	return cupti->PCSamplingDisable(&p);
+	cupti->PCSamplingDisable(&p);
 }
 
-static CUptiResult start(struct pc_context *c, const struct cupti *cupti, unsigned exponent,
-			 const char **function)
+static CUptiResult set_up(struct pc_context *c, const struct cupti *cupti, unsigned exponent,
+			  const char **function)
 {
-	CUptiResult result = CUPTI_SUCCESS;
+	CUptiResult result = find_reasons(c, cupti, function);
 
-	*function = "cuptiPCSamplingEnable";
-	if (!c->enabled)
-		result = enable(c, cupti);
-	if (result == CUPTI_SUCCESS && !c->reason_count)
-		result = find_reasons(c, cupti, function);
 	if (result != CUPTI_SUCCESS)
 		return result;
 	*function = "cuptiPCSamplingSetConfigurationAttribute";
@@ -275,17 +181,19 @@ static CUptiResult start(struct pc_context *c, const struct cupti *cupti, unsign
 CUptiResult pc_context_start(struct pc_context *c, const struct cupti *cupti, unsigned exponent,
 			     const char **function)
 {
+	CUpti_PCSamplingEnableParams p = PARAMETERS(Enable, .ctx = c->handle);
 	CUptiResult result;
 
-	vendor_enter("cuptiPCSamplingEnable");
-	result = start(c, cupti, exponent, function);
+	*function = "cuptiPCSamplingEnable";
+	result = cupti->PCSamplingEnable(&p);
+	if (result != CUPTI_SUCCESS)
+		return result;
+	result = set_up(c, cupti, exponent, function);
 	if (result == CUPTI_SUCCESS)
 		read_period(c, cupti);
-	else if (c->enabled && result != CUPTI_ERROR_INVALID_OPERATION)
+	else
 		disable(c, cupti);
-	vendor_leave();
 	c->since_ns = clock_monotonic_ns();
-	c->failures = 0;
 	return result;
 }
 
@@ -356,7 +264,7 @@ static void add_data(struct pc_context *c, CUpti_PCSamplingData *d, struct pc_re
 		 (unsigned long long)d->droppedSamples,
 		 (unsigned long long)d->nonUsrKernelsTotalSamples, d->totalNumPcs,
 		 d->remainingNumPcs, c->samples.count);
-	names_done(d, count);
+	pc_names_done(d, count);
 	empty(d);
 }
 
@@ -370,7 +278,7 @@ static CUptiResult get_data(struct pc_context *c, const struct cupti *cupti)
 	vendor_enter("cuptiPCSamplingGetData");
 	result = cupti->PCSamplingGetData(&p);
 	vendor_leave();
-	if (result == CUPTI_ERROR_OUT_OF_MEMORY || c->now.hardwareBufferFull)
+	if (c->in_window && (result == CUPTI_ERROR_OUT_OF_MEMORY || c->now.hardwareBufferFull))
 		c->full++;
 	return result;
 }
@@ -407,19 +315,24 @@ static void begin_reading(struct pc_context *c, struct pc_reading *r)
 static uint64_t end_reading(struct pc_context *c, struct pc_reading *r)
 {
 	c->since_ns = r->end_ns = clock_monotonic_ns();
-	if (r->total || r->dropped || c->samples.count)
+	if (c->in_window && (r->total || r->dropped || c->samples.count))
 		pc_readings_push(r, c->samples.data, c->samples.count);
 	return r->total + c->samples.count;
+}
+
+static void read_everything(struct pc_context *c, const struct cupti *cupti, struct pc_reading *r)
+{
+	begin_reading(c, r);
+	read_all(c, cupti, r);
+	if (pc_context_has_rest(c))
+		add_data(c, &c->rest, r);
 }
 
 uint64_t pc_context_read(struct pc_context *c, const struct cupti *cupti)
 {
 	struct pc_reading r;
 
-	begin_reading(c, &r);
-	read_all(c, cupti, &r);
-	if (pc_context_has_rest(c))
-		add_data(c, &c->rest, &r);
+	read_everything(c, cupti, &r);
 	return end_reading(c, &r);
 }
 
@@ -428,19 +341,14 @@ bool pc_context_has_rest(const struct pc_context *c)
 	return c->rest.totalNumPcs != 0;
 }
 
-uint64_t pc_context_stop(struct pc_context *c, const struct cupti *cupti)
+void pc_context_stop(struct pc_context *c, const struct cupti *cupti)
 {
 	struct pc_reading r;
 
-	begin_reading(c, &r);
-	read_all(c, cupti, &r);
-	if (pc_context_has_rest(c))
-		add_data(c, &c->rest, &r);
-	vendor_enter("cuptiPCSamplingDisable");
+	read_everything(c, cupti, &r);
 	disable(c, cupti);
-	vendor_leave();
 	add_data(c, &c->rest, &r);
-	return end_reading(c, &r);
+	end_reading(c, &r);
 }
 
 void pc_context_release(struct pc_context *c)

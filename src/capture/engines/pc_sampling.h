@@ -13,12 +13,12 @@
 extern const struct source pc_sampling_source;
 
 /*
- * CUPTI is subscribed to, and its contexts are to be sampled while a window is open. `late`: there may be contexts already. Again for
- * nothing. On the thread that subscribes.
+ * CUPTI is subscribed to: contexts that are created from now on are sampled. `late`: there may be contexts already. Again for nothing. On
+ * the thread that subscribes.
  */
 void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, bool late);
-/* The subscription ends: nothing is known of contexts any more. Vendor thread, after pc_sampling_source's. */
-void pc_sampling_detach(void);
+/* The subscription is to end. false: contexts are sampled, so it must stay. Vendor thread, after pc_sampling_source's. */
+bool pc_sampling_detach(void);
 
 /* A callback of the resource domain, on the thread that it is about. */
 void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data);

@@ -1,0 +1,287 @@
+#include "capture/engines/pc_contexts.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "capture/capability_notes.h"
+#include "capture/engines/pc_context.h"
+#include "capture/engines/pc_names.h"
+
+#define CONTEXTS_MAX 32u
+#define DESTROY_WAIT_NS (200 * NS_PER_MS)
+#define LOAD_WAIT_NS (100 * NS_PER_MS) /* of a call that loads, for a reading */
+#define HELD_MAX_NS (5 * NS_PER_S) /* readings wait no longer for calls that load */
+#define FAILURES_MAX 20u /* of readings, one after the other */
+
+enum slot_state {
+	SLOT_EMPTY,
+	SLOT_SAMPLED,
+	SLOT_FAILED, /* sampled, but not read any more */
+	SLOT_GONE, /* destroyed while it was claimed */
+};
+
+static struct slot {
+	atomic_bool claimed;
+	atomic_uint state;
+	_Atomic(CUcontext) handle;
+	struct pc_context context; /* of who has claimed it */
+	uint64_t setup_ns;
+} slots[CONTEXTS_MAX];
+
+#define FOR_EACH_SLOT(s) for (struct slot *s = slots; s < slots + CONTEXTS_MAX; s++)
+
+static atomic_uint loading, reading; /* calls of the driver, of CUPTI */
+static uint64_t held_since_ns; /* readings, by calls that load; 0: they are not. Of who reads */
+static atomic_uint_fast64_t setups, setup_ns, full, beyond;
+
+static bool claim(struct slot *s)
+{
+	return !atomic_exchange(&s->claimed, true);
+}
+
+static void release(struct slot *s)
+{
+	if (atomic_load(&s->state) == SLOT_GONE) {
+		pc_context_release(&s->context);
+		atomic_store(&s->handle, NULL);
+		atomic_store(&s->state, SLOT_EMPTY);
+	}
+	atomic_store(&s->claimed, false);
+}
+
+static struct slot *find(CUcontext handle)
+{
+	FOR_EACH_SLOT (s)
+		if (atomic_load(&s->handle) == handle && atomic_load(&s->state) != SLOT_EMPTY)
+			return s;
+	return NULL;
+}
+
+static struct slot *claim_empty(void)
+{
+	FOR_EACH_SLOT (s) {
+		if (!claim(s))
+			continue;
+		if (atomic_load(&s->state) == SLOT_EMPTY)
+			return s;
+		release(s);
+	}
+	return NULL;
+}
+
+/* Of a claimed slot. */
+static void note(const struct slot *s)
+{
+	const struct pc_context *c = &s->context;
+
+	capability_note("engine", capability_state_on, "pc-sampling", "pc-sampling",
+			"context %u of device %u: %zu stall reasons, every %llu cycles; set up in "
+			"%.3f s",
+			c->id, c->device, c->reason_count, (unsigned long long)c->period_cycles,
+			(double)s->setup_ns / 1e9);
+}
+
+static CUptiResult start(struct slot *s, const struct cupti *cupti, unsigned exponent,
+			 const char **function)
+{
+	uint64_t begun = clock_monotonic_ns();
+	CUptiResult result = pc_context_start(&s->context, cupti, exponent, function);
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	s->setup_ns = clock_monotonic_ns() - begun;
+	atomic_fetch_add(&setups, 1);
+	atomic_fetch_add(&setup_ns, s->setup_ns);
+	note(s);
+	return result;
+}
+
+CUptiResult pc_contexts_add(const struct cupti *cupti, CUcontext handle, unsigned exponent,
+			    bool in_window, const char **function)
+{
+	struct slot *s;
+	CUptiResult result;
+
+	if (!handle || find(handle))
+		return CUPTI_SUCCESS;
+	s = claim_empty();
+	if (!s) {
+		atomic_fetch_add(&beyond, 1);
+		return CUPTI_SUCCESS;
+	}
+	s->context.handle = handle;
+	s->context.in_window = in_window;
+	if (cupti->GetContextId)
+		cupti->GetContextId(handle, &s->context.id);
+	cupti->GetDeviceId(handle, &s->context.device);
+	result = start(s, cupti, exponent, function);
+	atomic_store(&s->handle, handle);
+	atomic_store(&s->state, result == CUPTI_SUCCESS ? SLOT_SAMPLED : SLOT_GONE);
+	release(s);
+	return result;
+}
+
+static bool wait_for_claim(struct slot *s)
+{
+	struct timespec t = { .tv_nsec = NS_PER_MS };
+
+	for (uint64_t ns = 0; ns < DESTROY_WAIT_NS; ns += NS_PER_MS) {
+		if (claim(s))
+			return true;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	}
+	return false;
+}
+
+static void count_full(struct slot *s)
+{
+	atomic_fetch_add(&full, s->context.full);
+	s->context.full = 0;
+}
+
+void pc_contexts_remove(const struct cupti *cupti, CUcontext handle)
+{
+	struct slot *s = find(handle);
+
+	if (!s)
+		return;
+	if (!wait_for_claim(s)) {
+		atomic_store(&s->state, SLOT_GONE);
+		return;
+	}
+	pc_context_stop(&s->context, cupti);
+	count_full(s);
+	atomic_store(&s->state, SLOT_GONE);
+	release(s);
+}
+
+/* PCs of a module mean something as long as it is loaded. A reading that is under way has them, too. */
+void pc_contexts_follow_module(const struct cupti *cupti, CUcontext handle, bool unloads)
+{
+	struct slot *s = find(handle);
+
+	if (s && claim(s)) {
+		if (atomic_load(&s->state) == SLOT_SAMPLED &&
+		    (unloads || pc_context_has_rest(&s->context)))
+			pc_context_read(&s->context, cupti);
+		release(s);
+	}
+	if (unloads)
+		pc_names_changed();
+}
+
+void pc_contexts_module_call(bool begins)
+{
+	struct timespec t = { .tv_nsec = NS_PER_MS / 10 };
+
+	if (!begins) {
+		atomic_fetch_sub(&loading, 1);
+		return;
+	}
+	atomic_fetch_add(&loading, 1);
+	for (uint64_t ns = 0; ns < LOAD_WAIT_NS && atomic_load(&reading); ns += NS_PER_MS / 10)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+/* Whether CUPTI may be read: nobody loads code, and who wants to waits. */
+static bool begin_reading(bool at_once)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	atomic_fetch_add(&reading, 1);
+	if (!atomic_load(&loading)) {
+		held_since_ns = 0;
+		return true;
+	}
+	if (!held_since_ns)
+		held_since_ns = now;
+	if (at_once || now - held_since_ns >= HELD_MAX_NS)
+		return true;
+	atomic_fetch_sub(&reading, 1);
+	return false;
+}
+
+static void give_up_reading(struct slot *s, const struct cupti *cupti)
+{
+	if (s->context.failures != FAILURES_MAX)
+		return;
+	capability_note("engine", capability_state_degraded, "pc-sampling", "trace",
+			"cuptiPCSamplingGetData: %s, %u times: no samples of context %u any more",
+			cupti_result_text(cupti, s->context.why), FAILURES_MAX, s->context.id);
+	atomic_store(&s->state, SLOT_FAILED);
+}
+
+/* Of a claimed slot. */
+static uint64_t follow(struct slot *s, const struct cupti *cupti, bool in_window, bool all)
+{
+	uint64_t sampled = 0;
+
+	if (atomic_load(&s->state) == SLOT_SAMPLED && (all || s->context.in_window != in_window)) {
+		sampled = pc_context_read(&s->context, cupti);
+		count_full(s);
+		give_up_reading(s, cupti);
+	}
+	s->context.in_window = in_window;
+	return sampled;
+}
+
+bool pc_contexts_read(const struct cupti *cupti, bool in_window, enum pc_read which,
+		      uint64_t *sampled)
+{
+	bool complete = true;
+
+	*sampled = 0;
+	if (!begin_reading(which == PC_READ_NOW))
+		return false;
+	FOR_EACH_SLOT (s) {
+		if (atomic_load(&s->state) == SLOT_EMPTY)
+			continue;
+		if (!claim(s)) {
+			complete = false;
+			continue;
+		}
+		*sampled += follow(s, cupti, in_window, which != PC_READ_WINDOWS);
+		release(s);
+	}
+	atomic_fetch_sub(&reading, 1);
+	return complete;
+}
+
+bool pc_contexts_exist(void)
+{
+	FOR_EACH_SLOT (s)
+		if (atomic_load(&s->claimed) || atomic_load(&s->state) != SLOT_EMPTY)
+			return true;
+	return false;
+}
+
+void pc_contexts_note(void)
+{
+	FOR_EACH_SLOT (s) {
+		if (!claim(s))
+			continue;
+		if (atomic_load(&s->state) == SLOT_SAMPLED)
+			note(s);
+		release(s);
+	}
+}
+
+struct pc_counts pc_contexts_counts(void)
+{
+	return (struct pc_counts){ atomic_load(&setups), atomic_load(&setup_ns), atomic_load(&full),
+				   atomic_load(&beyond) };
+}
+
+void pc_contexts_after_fork(void)
+{
+	memset(slots, 0, sizeof(slots));
+	atomic_store(&loading, 0);
+	atomic_store(&reading, 0);
+	held_since_ns = 0;
+	atomic_store(&setups, 0);
+	atomic_store(&setup_ns, 0);
+	atomic_store(&full, 0);
+	atomic_store(&beyond, 0);
+}

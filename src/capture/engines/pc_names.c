@@ -1,0 +1,86 @@
+#include "capture/engines/pc_names.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "capture/log.h"
+
+/* One thread at a time: those who read are few, and a lost update costs a few names. */
+static struct {
+	atomic_int owner; /* NAMES_… */
+	atomic_bool changed;
+	uint64_t crc;
+	uint32_t function;
+	const char *name; /* of the function above, in an earlier reading; NULL: none */
+} names;
+
+enum { NAMES_UNKNOWN, NAMES_CUPTIS, NAMES_OURS };
+
+void pc_names_changed(void)
+{
+	atomic_store(&names.changed, true);
+}
+
+void pc_names_after_fork(void)
+{
+	memset(&names, 0, sizeof(names));
+}
+
+static void find_names_owner(const CUpti_PCSamplingData *d, size_t count)
+{
+	bool changed = atomic_exchange(&names.changed, false);
+	const char *witness = changed ? NULL : names.name;
+
+	for (size_t i = 0; witness && i < count; i++) {
+		const CUpti_PCSamplingPCData *pc = &d->pPcData[i];
+
+		if (pc->cubinCrc != names.crc || pc->functionIndex != names.function ||
+		    !pc->functionName)
+			continue;
+		atomic_store(&names.owner, pc->functionName == witness ? NAMES_CUPTIS : NAMES_OURS);
+		log_line("pc-sampling: names of functions are %s",
+			 pc->functionName == witness ? "CUPTI's" : "ours to free");
+		return;
+	}
+	if (!count || (names.name && !changed))
+		return;
+	names.crc = d->pPcData[0].cubinCrc;
+	names.function = d->pPcData[0].functionIndex;
+	names.name = d->pPcData[0].functionName;
+}
+
+static int compare_pointers(const void *a, const void *b)
+{
+	uintptr_t left = (uintptr_t) * (char *const *)a, right = (uintptr_t) * (char *const *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+static void free_names(CUpti_PCSamplingData *d, size_t count)
+{
+	_cleanup_free_ char **sorted = malloc((count + 1) * sizeof(*sorted));
+	size_t n = 0;
+
+	for (size_t i = 0; sorted && i < count; i++)
+		if (d->pPcData[i].functionName)
+			sorted[n++] = d->pPcData[i].functionName;
+	if (n)
+		qsort(sorted, n, sizeof(*sorted), compare_pointers);
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 == n || sorted[i] != sorted[i + 1])
+			free(sorted[i]);
+}
+
+/* The names of the records have been copied. */
+void pc_names_done(CUpti_PCSamplingData *d, size_t count)
+{
+	if (atomic_load(&names.owner) == NAMES_UNKNOWN)
+		find_names_owner(d, count);
+	if (atomic_load(&names.owner) == NAMES_OURS)
+		free_names(d, count);
+	for (size_t i = 0; i < count; i++)
+		d->pPcData[i].functionName = NULL;
+}
