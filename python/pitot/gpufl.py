@@ -290,7 +290,7 @@ def upload_logs(
 
 
 class session:
-    """``with session(app_name="train"):`` is init(), shutdown() and, with a backend_url, upload_logs(), with the same keywords."""
+    """``with session(app_name="train"):`` is init(), shutdown() and, with a backend_url, upload_logs()."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
