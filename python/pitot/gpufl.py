@@ -245,7 +245,7 @@ def upload_logs(
     all_sessions: bool = False,
     force: bool = False,
 ) -> UploadResult:
-    """``pitot upload`` of a folder of logs, by default that of init(). Where gpufl is switched off, there is nothing to upload: success."""
+    """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is switched off, nothing is to be uploaded: success."""
     import json
     import subprocess
 
