@@ -245,7 +245,7 @@ def upload_logs(
     all_sessions: bool = False,
     force: bool = False,
 ) -> UploadResult:
-    """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is switched off, nothing is to be uploaded: success."""
+    """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is off there is nothing to upload: success."""
     import json
     import subprocess
 
