@@ -138,12 +138,6 @@ static void watch_nodes(void)
 				"this CUPTI does not report nodes");
 }
 
-static void attach_engine(void)
-{
-	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
-		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
-}
-
 static bool subscribe(void)
 {
 	char other[128];
@@ -180,9 +174,10 @@ static bool subscribe(void)
 	if (self.followed.graphs == SETTING_GRAPHS_LAUNCH)
 		capability_note("graph_node", capability_state_off, NULL, NULL, "not requested");
 	watch_nodes();
-	attach_engine();
-	if (samples)
+	if (samples) {
+		pc_sampling_attach(&self.cupti, self.subscriber, self.has_past);
 		api_calls_watch(&self.cupti, self.subscriber, NULL);
+	}
 	return true;
 }
 
@@ -190,7 +185,8 @@ static void follow_kinds(void)
 {
 	activity_kinds_follow(&self.cupti, &self.followed, self.has_past);
 	watch_nodes();
-	attach_engine();
+	if (self.followed.engine == SETTING_ENGINE_PC_SAMPLING)
+		pc_sampling_missed();
 }
 
 static void watch_calls(void)

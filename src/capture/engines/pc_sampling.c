@@ -146,7 +146,7 @@ void pc_sampling_callback(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 
 	atomic_fetch_add(&self.inside, 1);
 	cupti = atomic_load(&self.cupti);
-	if (cupti && data && !atomic_load(&self.exits))
+	if (cupti && data && !atomic_load(&self.exits) && !api_calls_fatal())
 		follow_callback(cupti, cbid, data);
 	atomic_fetch_sub(&self.inside, 1);
 }
@@ -197,6 +197,13 @@ void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscr
 	atomic_store(&self.cupti, cupti);
 }
 
+void pc_sampling_missed(void)
+{
+	if (!atomic_load(&self.cupti) && !atomic_load(&self.refused) &&
+	    !atomic_exchange(&self.older, true))
+		note_older();
+}
+
 bool pc_sampling_detach(void)
 {
 	const struct cupti *cupti = atomic_load(&self.cupti);
@@ -237,8 +244,10 @@ static uint64_t vendor(unsigned reasons, uint64_t now)
 		return UINT64_MAX;
 	if (exits)
 		atomic_store(&self.exits, true);
+	if (closes)
+		atomic_store(&self.open, false); /* also for rounds after this one */
 	pc_cubins_identify(cupti);
-	complete = pc_contexts_read(cupti, atomic_load(&self.open) && !closes,
+	complete = pc_contexts_read(cupti, atomic_load(&self.open),
 				    exits || closes ? PC_READ_NOW
 				    : due           ? PC_READ_ALL
 						    : PC_READ_WINDOWS,

@@ -17,6 +17,8 @@ extern const struct source pc_sampling_source;
  * the thread that subscribes.
  */
 void pc_sampling_attach(const struct cupti *cupti, CUpti_SubscriberHandle subscriber, bool late);
+/* A session that wants samples has come after the subscription, which has not the callbacks that they need. Again for nothing. */
+void pc_sampling_missed(void);
 /* The subscription is to end. false: contexts are sampled, so it must stay. Vendor thread, after pc_sampling_source's. */
 bool pc_sampling_detach(void);
 

@@ -94,6 +94,26 @@ uint64_t cuda_player_records(uint32_t kind)
 	return found;
 }
 
+uint64_t cuda_player_callbacks(void)
+{
+	return self.standin->counts().callbacks;
+}
+
+void cuda_player_destroy_context(void)
+{
+	const struct tape *t = standin_tape();
+	struct place place = { .last = true };
+	struct tape_event event;
+
+	standin_at(&place);
+	for (size_t i = 0; i < t->records.count; i++)
+		if (t->records.data[i].type == TAPE_CALLBACK &&
+		    tape_get_event(&t->records.data[i], &event) &&
+		    event.domain == CUPTI_CB_DOMAIN_RESOURCE &&
+		    event.cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+			self.standin->event(&event);
+}
+
 static void sleep_until(uint64_t time_ns)
 {
 	struct timespec t = { (time_t)(time_ns / NS_PER_S), (long)(time_ns % NS_PER_S) };

@@ -15,6 +15,11 @@ void cuda_player_open_made(const char *program, const char *count);
 /* Records of a kind (CUPTI's number) that the tape has. */
 uint64_t cuda_player_records(uint32_t kind);
 
+/* Callbacks that the recorder was given so far. */
+uint64_t cuda_player_callbacks(void);
+/* The program destroys the context that samples are taken of. */
+void cuda_player_destroy_context(void);
+
 /*
  * Plays the whole tape once, at times that are moved to now, and to `later_ns` after that; returns when the last of them is over,
  * or at once if there is a `later_ns`: what the GPU does has not begun then, and nothing of it is handed over.

@@ -27,6 +27,8 @@ struct cuda_sink {
 	struct map known_stacks;
 	atomic_uint_fast64_t calls[API_RUNTIME + 1][KINDS_OF_CALLS], stacks, undefined, lost;
 	atomic_uint_fast64_t externals[100]; /* by id */
+	atomic_uint_fast64_t samples, contexts_sampled, contexts_older; /* the last two: said so */
+	uint32_t sampled_text, older_text; /* ids */
 };
 
 static void on_call(struct cuda_sink *s, const struct row_api_call *row)
@@ -42,12 +44,35 @@ static void on_call(struct cuda_sink *s, const struct row_api_call *row)
 	atomic_fetch_add(&s->stacks, has_stack);
 }
 
+static bool begins(const struct row_string *s, const char *with)
+{
+	return s->text.length >= strlen(with) && memcmp(s->text.data, with, strlen(with)) == 0;
+}
+
+static void on_sampling(struct cuda_sink *s, enum table_id table, const void *row)
+{
+	const struct row_string *string = row;
+	const struct row_capability *capability = row;
+
+	if (table == TABLE_pc_sample)
+		atomic_fetch_add(&s->samples, ((const struct row_pc_sample *)row)->samples);
+	if (table == TABLE_string && begins(string, "contexts that existed before are not sampled"))
+		s->older_text = string->id;
+	if (table == TABLE_string && begins(string, "context 1 of device 0: 4 stall reasons"))
+		s->sampled_text = string->id;
+	if (table != TABLE_capability || capability->missing >> COLUMN_capability_reason & 1)
+		return;
+	s->contexts_older += capability->reason == s->older_text;
+	s->contexts_sampled += capability->reason == s->sampled_text;
+}
+
 static void on_row(struct counting_sink *counting, enum table_id table, const void *row)
 {
 	struct cuda_sink *s = (struct cuda_sink *)counting;
 	const struct row_api_function *function = row;
 	const struct row_stack *stack = row;
 
+	on_sampling(s, table, row);
 	if (table == TABLE_api_function)
 		s->kind_of[api_function_index(function->id)] = (uint8_t)(function->kind + 1);
 	else if (table == TABLE_stack)
@@ -319,7 +344,139 @@ static void test_a_monitor_has_no_cupti(void **state)
 	sink_free(second);
 }
 
-static int play(const char *tape)
+/* --- with --engine pc-sampling --- */
+
+#define STEPS "24"
+#define LAUNCHES (24 * 12) /* that are sampled, in a round */
+#define SAMPLES 45 /* of a launch, with a place */
+
+static const struct settings sampling = { .engine = SETTING_ENGINE_PC_SAMPLING,
+					  .graphs = SETTING_GRAPHS_NODE,
+					  .cuda = true };
+
+/* A round in a session of its own, which has everything of it and of nothing else. */
+static void play_in_session(const struct settings *settings, enum session_way way, unsigned sampled)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s = open_session(sink, settings, way);
+
+	cuda_player_play(0);
+	session_close(&s);
+	assert_work(sink, 1);
+	assert_true(driver_calls(sink, api_kind_launch) >= LAUNCHES);
+	assert_int_equal(sink->samples, sampled * SAMPLES * LAUNCHES);
+	assert_int_equal(sink->counting.rows[TABLE_pc_reading] > 0, sampled > 0);
+	assert_int_equal(sink->contexts_sampled, sampled);
+	assert_int_equal(sink->contexts_older,
+			 !sampled && settings->engine == SETTING_ENGINE_PC_SAMPLING);
+	assert_int_equal(sink->lost, way == SESSION_BY_PROGRAM); /* it says that it is late */
+	sink_free(sink);
+}
+
+static void assert_calls(unsigned enabled, unsigned disabled, unsigned subscribed,
+			 unsigned unsubscribed)
+{
+	assert_int_equal(standin_calls(STANDIN_PCSamplingEnable), enabled);
+	assert_int_equal(standin_calls(STANDIN_PCSamplingDisable), disabled);
+	assert_int_equal(standin_calls(TAPE_cuptiSubscribe_v2), subscribed);
+	assert_int_equal(standin_calls(TAPE_cuptiUnsubscribe), unsubscribed);
+}
+
+/* A context is sampled from its creation to its destruction, through sessions with and without the engine, and without any. */
+static void test_sampled_sessions_one_after_the_other(void **state)
+{
+	uint64_t callbacks;
+
+	(void)state;
+	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	assert_calls(1, 0, 1, 0);
+	callbacks = cuda_player_callbacks();
+	cuda_player_play(0);
+	assert_int_equal(cuda_player_callbacks(), callbacks);
+	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	play_in_session(&plain, SESSION_BY_CUDA, 0);
+	callbacks = cuda_player_callbacks();
+	cuda_player_play(0);
+	assert_int_equal(cuda_player_callbacks(), callbacks);
+	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	assert_calls(1, 0, 1, 0);
+	cuda_player_destroy_context();
+	assert_calls(1, 1, 1, 0);
+	play_in_session(&plain, SESSION_BY_CUDA, 0);
+	assert_calls(1, 1, 1, 1);
+	play_in_session(&plain, SESSION_BY_CUDA, 0);
+	assert_calls(1, 1, 2, 2);
+}
+
+/* Its context is sampled all the same, for the session that comes. */
+static void test_a_window_that_does_not_open(void **state)
+{
+	struct settings later = sampling;
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	(void)state;
+	later.delay_ns = 3600 * NS_PER_S;
+	s = open_session(sink, &later, SESSION_BY_CUDA);
+	cuda_player_play(0);
+	session_close(&s);
+	assert_int_equal(sink->counting.rows[TABLE_pc_reading], 0);
+	assert_int_equal(sink->contexts_sampled, 1);
+	sink_free(sink);
+	assert_calls(1, 0, 1, 0);
+	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	assert_calls(1, 0, 1, 0);
+}
+
+/* Contexts of before are never set up, and every session says so. */
+static void test_a_context_that_existed_before(void **state)
+{
+	(void)state;
+	cuda_player_play(0);
+	play_in_session(&sampling, SESSION_BY_PROGRAM, 0);
+	play_in_session(&sampling, SESSION_BY_PROGRAM, 0);
+	assert_calls(0, 0, 2, 2);
+}
+
+/* The subscription lacks the callbacks of calls that load code. */
+static void test_sampling_beside_a_session_without(void **state)
+{
+	struct cuda_sink *first = sink_new(), *second = sink_new();
+	struct session *a = open_session(first, &plain, SESSION_BY_CUDA),
+		       *b = open_session(second, &sampling, SESSION_BY_CUDA);
+
+	(void)state;
+	cuda_player_play(0);
+	session_close(&b);
+	session_close(&a);
+	assert_work(second, 1);
+	assert_int_equal(second->samples, 0);
+	assert_int_equal(second->contexts_older, 1);
+	assert_calls(0, 0, 1, 1);
+	sink_free(first);
+	sink_free(second);
+}
+
+static int in_child(int (*run)(const void *), const void *argument)
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (child == 0)
+		exit(run(argument));
+	waitpid(child, &status, 0);
+	return status != 0;
+}
+
+static int play_sampled(const void *test)
+{
+	const struct CMUnitTest tests[] = { *(const struct CMUnitTest *)test };
+
+	cuda_player_open_made("steps", STEPS);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+static int play(const void *tape)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_second_session_that_wants_more),
@@ -332,20 +489,21 @@ static int play(const char *tape)
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* A process has one tape. */
+/* A process has one tape, and creates its context once. */
 int main(void)
 {
 	static const char *const tapes[] = { TAPES "/kinds.tape", TAPES "/sync.tape" };
+	const struct CMUnitTest sampled[] = {
+		cmocka_unit_test(test_sampled_sessions_one_after_the_other),
+		cmocka_unit_test(test_a_window_that_does_not_open),
+		cmocka_unit_test(test_a_context_that_existed_before),
+		cmocka_unit_test(test_sampling_beside_a_session_without),
+	};
 	int failed = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(tapes); i++) {
-		pid_t child = fork();
-		int status = 1;
-
-		if (child == 0)
-			exit(play(tapes[i]));
-		waitpid(child, &status, 0);
-		failed += status != 0;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(tapes); i++)
+		failed += in_child(play, tapes[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
+		failed += in_child(play_sampled, &sampled[i]);
 	return failed;
 }
