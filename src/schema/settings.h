@@ -53,7 +53,7 @@ enum setting_join {
 	S(engine, ENUM, MOST, SETTING_ENGINE_TRACE, .name = "engine", .choices = setting_engine_names,                      \
 	  .later = setting_engine_later,                                                                               \
 	  .help = "what the GPUs are watched by: NVML alone, without CUPTI; or CUPTI's trace, too; or with samples of "  \
-		  "where kernels wait (default trace)")                                                            \
+		  "where kernels wait, which is experimental (default trace)")                                     \
 	S(delay_ns, DURATION, OWN, 0, .name = "delay", .argument = "TIME",                                                  \
 	  .help = "start recording TIME after the command was started (10s, 250ms)")                                   \
 	S(duration_ns, DURATION, OWN, 0, .name = "duration", .argument = "TIME", .positive = true,                          \
