@@ -105,45 +105,38 @@ system() {
 stalls() {
 	nvcc -O2 -lineinfo -arch=native -o "$folder/stalls" bench/workloads/stalls.cu || return
 	nvcc -O2 -arch=native -o "$folder/launch" bench/workloads/launch.cu || return
-	for round in 1 2 3; do
-		for way in bare trace pc-sampling pc-sampling-18; do
-			case $way in
-			bare) command=() ;;
-			pc-sampling-18) command=("$build/pitot" record -q -f --engine pc-sampling --pc-period 18 -o "$folder/stalls-$way.pitot" --) ;;
-			*) command=("$build/pitot" record -q -f --engine $way -o "$folder/stalls-$way.pitot" --) ;;
-			esac
+	for round in 1 2; do
+		for way in bare trace pc-sampling; do
+			command=()
+			if [ $way != bare ]; then
+				command=("$build/pitot" record -q -f --engine $way -o "$folder/stalls-$way.pitot" --)
+			fi
 			SECONDS=0
-			PITOT_LOG=$folder/stalls-$way.log timeout 60 "${command[@]}" "$folder/stalls" 2 >"$folder/out" 2>"$folder/err"
+			PITOT_LOG=$folder/stalls-$way.log timeout 20 "${command[@]}" "$folder/stalls" 1 >"$folder/out" 2>"$folder/err"
 			echo "stalls $way $round: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
 		done
 	done
+	pc_rows "$folder/stalls-pc-sampling.pitot"
+	grep -c 'pc-sampling: context.*read' "$folder/stalls-pc-sampling.log"
+	grep 'pc-sampling: ' "$folder/stalls-pc-sampling.log" | sed -n '1,6p;$p'
+	timeout 20 "$folder/launch" 20000 | sed "s/^/launch bare: /"
 	for way in trace pc-sampling; do
-		timeout 60 "$build/pitot" record -q -f --engine $way -o "$folder/launch-$way.pitot" -- "$folder/launch" 50000 2>&1 | sed "s/^/launch $way: /"
+		timeout 20 "$build/pitot" record -q -f --engine $way -o "$folder/launch-$way.pitot" -- "$folder/launch" 20000 2>&1 | sed "s/^/launch $way: /"
 	done
-	timeout 60 "$folder/launch" 50000 | sed "s/^/launch bare: /"
-	for way in pc-sampling pc-sampling-18; do
-		echo "-- $way"
-		pc_rows "$folder/stalls-$way.pitot"
-		grep -c 'pc-sampling: context.*read' "$folder/stalls-$way.log"
-		grep 'pc-sampling: ' "$folder/stalls-$way.log" | sed -n '1,6p;$p'
-		grep 'pc-sampling: context.*left' "$folder/stalls-$way.log" | tail -3
-		grep 'pc-sampling: names' "$folder/stalls-$way.log"
-	done
-	# Windows, modules that come and go, PyTorch: nothing may crash or hang.
-	timeout 60 "$build/pitot" record -q -f --engine pc-sampling --delay 1s --duration 1s -o "$folder/stalls-window.pitot" -- "$folder/stalls" 3
+	# A window in mid-run once hung: it has to end by itself, with samples and kernels.
+	timeout 20 "$build/pitot" record -q -f --engine pc-sampling --delay 1s --duration 1s -o "$folder/stalls-window.pitot" -- "$folder/stalls" 3
 	echo "window: status $?"
 	pc_rows "$folder/stalls-window.pitot"
 	nvcc -O2 -arch=native -o "$folder/modules" bench/workloads/modules.cu &&
 		nvcc -O2 -lineinfo -arch=native -cubin -o "$folder/stalls.cubin" bench/workloads/stalls.cu
-	for way in trace pc-sampling pc-sampling; do
-		PITOT_LOG=$folder/modules.log timeout 60 "$build/pitot" record -q -f --engine $way -o "$folder/modules.pitot" -- "$folder/modules" "$folder/stalls.cubin" 300
-		echo "modules $way: status $?"
-	done
+	timeout 20 "$build/pitot" record -q -f --engine pc-sampling -o "$folder/modules.pitot" -- "$folder/modules" "$folder/stalls.cubin" 300
+	echo "modules: status $?"
 	pc_rows "$folder/modules.pitot"
+	# PyTorch loads its modules lazily, inside of launches.
 	for workload in train decode; do
-		timeout 120 "$build/pitot" record -q -f --engine pc-sampling -o "$folder/pc-$workload.pitot" -- python3 bench/workloads/$workload.py >"$folder/out" 2>"$folder/err"
-		echo "$workload: status $?, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
-		timeout 120 python3 bench/workloads/$workload.py 2>&1 | tail -1
+		SECONDS=0
+		timeout 60 "$build/pitot" record -q -f --engine pc-sampling -o "$folder/pc-$workload.pitot" -- python3 bench/workloads/$workload.py >"$folder/out" 2>"$folder/err"
+		echo "$workload: status $?, ${SECONDS} s, $(tail -1 "$folder/out") $(tail -1 "$folder/err")"
 		pc_rows "$folder/pc-$workload.pitot"
 		du -sh "$folder/pc-$workload.pitot" "$folder/pc-$workload.pitot/cubins" 2>/dev/null
 	done
