@@ -8,6 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A build with sanitizers is slower, and waits longer for what should have an end. */
+#ifndef PITOT_SLOWNESS
+#define PITOT_SLOWNESS 1
+#endif
+
 #define NS_PER_US UINT64_C(1000)
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)

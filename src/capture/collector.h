@@ -12,13 +12,9 @@
 
 /*
  * What the recorder has is on disk no later than this: SIGKILL costs no more of it, and of kernels what is in the buffer that CUPTI
- * has open (buffers.h). A build with sanitizers is slower, and waits longer for what should have an end.
+ * has open (buffers.h).
  */
 #define COLLECTOR_SEAL_NS (200 * NS_PER_MS)
-#ifndef PITOT_SLOWNESS
-#define PITOT_SLOWNESS 1
-#endif
-
 /* Starts the thread, and the vendor thread, with all signals blocked. Both do nothing yet. 0 or a negative errno. */
 int collector_start(void);
 

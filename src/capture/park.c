@@ -70,6 +70,11 @@ void park_wait(struct parked *p, atomic_uint *word, unsigned expected, uint64_t 
 	depart(p);
 }
 
+bool park_is_requested(void)
+{
+	return unlikely(atomic_load_explicit(&forks, memory_order_relaxed));
+}
+
 void park_all(struct parked *const *threads, unsigned count)
 {
 	uint64_t end = clock_machine_ns() + PARK_LIMIT_NS, now;

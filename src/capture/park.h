@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 
-#define PARK_LIMIT_NS (10 * NS_PER_MS)
+#define PARK_LIMIT_NS (PITOT_SLOWNESS * 10 * NS_PER_MS)
 
 struct parked {
 	atomic_uint state; /* PARK_NONE, PARK_RUNNING, PARK_PARKED */
@@ -35,6 +35,9 @@ void park_here(struct parked *p);
 
 /* Sleeps on a futex, parked. */
 void park_wait(struct parked *p, atomic_uint *word, unsigned expected, uint64_t timeout_ns);
+
+/* Whether a fork waits: what takes long with a lock held stops, to be done again. */
+bool park_is_requested(void);
 
 /* --- the thread that forks --- */
 

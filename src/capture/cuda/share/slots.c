@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "capture/cuda/vendor.h"
 #include "capture/log.h"
+#include "capture/park.h"
 #include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
 
@@ -204,6 +205,10 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 
 	(void)size;
 	(void)user;
+	if (park_is_requested()) { /* the child would have the loader's lock for ever */
+		atomic_store(&self.settled, false);
+		return 1;
+	}
 	if (info->dlpi_subs !=
 	    atomic_load(&self.subs)) { /* another may be at the place of one that has gone */
 		memset(self.seen, 0, sizeof(self.seen));
