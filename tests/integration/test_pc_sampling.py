@@ -138,6 +138,13 @@ def test_readings_that_fail(sample):
     check_complete(sample("call cuptiPCSamplingGetData returns 999"))
 
 
+def test_readings_that_fail_for_good(sample):
+    """Also those at unloaded modules count; that is said once."""
+    sampled = sample("call cuptiPCSamplingGetData returns 999\npc-unload every 20", "", "--repeat", "100", "--now")
+    assert [row["state"] for row in sampled.engine] == ["on", "degraded"]
+    assert " times: no samples of context 1 any more" in sampled.engine[1]["reason"]
+
+
 @pytest.mark.parametrize("fault, reason", [
     ("call cuptiPCSamplingEnable returns 35", "NVreg_RestrictProfilingToAdminUsers=0"),
     ("call cuptiPCSamplingEnable returns 26", "another profiler has the GPU's counters"),
@@ -159,6 +166,10 @@ def test_without_samples_the_trace_goes_on(sample, fault, reason):
 def test_less_memory(sample):
     """The hardware's buffer was too large."""
     check_complete(sample("call cuptiPCSamplingSetConfigurationAttribute#1 returns 8"))
+
+
+def test_a_full_buffer_outside_of_a_window(sample):
+    assert not sample("call cuptiPCSamplingGetData returns 8", "delay_ns=3600000000000", "--repeat", "20", "--now").losses
 
 
 def test_a_refused_context_is_not_set_up_later(sample):

@@ -205,11 +205,12 @@ static bool begin_reading(bool at_once)
 
 static void give_up_reading(struct slot *s, const struct cupti *cupti)
 {
-	if (s->context.failures != FAILURES_MAX)
+	if (s->context.failures < FAILURES_MAX)
 		return;
 	capability_note("engine", capability_state_degraded, "pc-sampling", "trace",
 			"cuptiPCSamplingGetData: %s, %u times: no samples of context %u any more",
-			cupti_result_text(cupti, s->context.why), FAILURES_MAX, s->context.id);
+			cupti_result_text(cupti, s->context.why), s->context.failures,
+			s->context.id);
 	atomic_store(&s->state, SLOT_FAILED);
 }
 

@@ -99,19 +99,29 @@ uint64_t cuda_player_callbacks(void)
 	return self.standin->counts().callbacks;
 }
 
-void cuda_player_destroy_context(void)
+void cuda_player_faults(const char *script)
+{
+	struct error e = { 0 };
+
+	if (faults_parse(script, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+void cuda_player_resource(CUpti_CallbackId id, unsigned context)
 {
 	const struct tape *t = standin_tape();
-	struct place place = { .last = true };
+	struct place place = { .first = true, .last = true };
 	struct tape_event event;
 
 	standin_at(&place);
-	for (size_t i = 0; i < t->records.count; i++)
-		if (t->records.data[i].type == TAPE_CALLBACK &&
-		    tape_get_event(&t->records.data[i], &event) &&
-		    event.domain == CUPTI_CB_DOMAIN_RESOURCE &&
-		    event.cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
-			self.standin->event(&event);
+	for (size_t i = 0; i < t->records.count; i++) {
+		if (t->records.data[i].type != TAPE_CALLBACK ||
+		    !tape_get_event(&t->records.data[i], &event) ||
+		    event.domain != CUPTI_CB_DOMAIN_RESOURCE || event.cbid != id)
+			continue;
+		event.context += context * UINT64_C(0x1000);
+		self.standin->event(&event);
+	}
 }
 
 static void sleep_until(uint64_t time_ns)

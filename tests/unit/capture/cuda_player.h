@@ -17,8 +17,10 @@ uint64_t cuda_player_records(uint32_t kind);
 
 /* Callbacks that the recorder was given so far. */
 uint64_t cuda_player_callbacks(void);
-/* The program destroys the context that samples are taken of. */
-void cuda_player_destroy_context(void);
+/* The program has a callback of the resource domain, of the tape's own context (0) or of another one. */
+void cuda_player_resource(CUpti_CallbackId id, unsigned context);
+/* What goes wrong from here on (docs/tapes.md). */
+void cuda_player_faults(const char *script);
 
 /*
  * Plays the whole tape once, at times that are moved to now, and to `later_ns` after that; returns when the last of them is over,

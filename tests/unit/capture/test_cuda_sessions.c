@@ -27,8 +27,9 @@ struct cuda_sink {
 	struct map known_stacks;
 	atomic_uint_fast64_t calls[API_RUNTIME + 1][KINDS_OF_CALLS], stacks, undefined, lost;
 	atomic_uint_fast64_t externals[100]; /* by id */
-	atomic_uint_fast64_t samples, contexts_sampled, contexts_older; /* the last two: said so */
-	uint32_t sampled_text, older_text; /* ids */
+	atomic_uint_fast64_t samples, contexts_sampled, contexts_older,
+		refusals; /* the last three: said so */
+	uint32_t sampled_text, older_text, refusal_text; /* ids */
 };
 
 static void on_call(struct cuda_sink *s, const struct row_api_call *row)
@@ -60,9 +61,12 @@ static void on_sampling(struct cuda_sink *s, enum table_id table, const void *ro
 		s->older_text = string->id;
 	if (table == TABLE_string && begins(string, "context 1 of device 0: 4 stall reasons"))
 		s->sampled_text = string->id;
+	if (table == TABLE_string && begins(string, "cuptiPCSamplingEnable: "))
+		s->refusal_text = string->id;
 	if (table != TABLE_capability || capability->missing >> COLUMN_capability_reason & 1)
 		return;
 	s->contexts_older += capability->reason == s->older_text;
+	s->refusals += capability->reason == s->refusal_text;
 	s->contexts_sampled += capability->reason == s->sampled_text;
 }
 
@@ -392,6 +396,8 @@ static void test_sampled_sessions_one_after_the_other(void **state)
 	assert_calls(1, 0, 1, 0);
 	callbacks = cuda_player_callbacks();
 	cuda_player_play(0);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 0);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 0);
 	assert_int_equal(cuda_player_callbacks(), callbacks);
 	play_in_session(&sampling, SESSION_BY_CUDA, 1);
 	play_in_session(&plain, SESSION_BY_CUDA, 0);
@@ -400,7 +406,7 @@ static void test_sampled_sessions_one_after_the_other(void **state)
 	assert_int_equal(cuda_player_callbacks(), callbacks);
 	play_in_session(&sampling, SESSION_BY_CUDA, 1);
 	assert_calls(1, 0, 1, 0);
-	cuda_player_destroy_context();
+	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 0);
 	assert_calls(1, 1, 1, 0);
 	play_in_session(&plain, SESSION_BY_CUDA, 0);
 	assert_calls(1, 1, 1, 1);
@@ -436,6 +442,50 @@ static void test_a_context_that_existed_before(void **state)
 	play_in_session(&sampling, SESSION_BY_PROGRAM, 0);
 	play_in_session(&sampling, SESSION_BY_PROGRAM, 0);
 	assert_calls(0, 0, 2, 2);
+}
+
+/* One of between two sessions is not sampled, and the second one says so; those of before and after that are. */
+static void test_contexts_between_sessions(void **state)
+{
+	struct cuda_sink *sink = sink_new();
+	struct session *s;
+
+	(void)state;
+	play_in_session(&sampling, SESSION_BY_CUDA, 1);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 1);
+	assert_calls(1, 0, 1, 0);
+	s = open_session(sink, &sampling, SESSION_BY_CUDA);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 2);
+	assert_calls(2, 0, 1, 0);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 1);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 0);
+	assert_calls(2, 1, 1, 0);
+	session_close(&s);
+	assert_calls(2, 1, 1, 0);
+	assert_int_equal(sink->contexts_older, 1);
+	assert_int_equal(sink->contexts_sampled, 1);
+	cuda_player_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 2);
+	assert_calls(2, 2, 1, 0);
+	sink_free(sink);
+}
+
+/* Sampling is refused for good, and each session says so. */
+static void test_refused_sessions(void **state)
+{
+	(void)state;
+	cuda_player_faults("call cuptiPCSamplingEnable returns 35\n");
+	for (unsigned i = 0; i < 2; i++) {
+		struct cuda_sink *sink = sink_new();
+		struct session *s = open_session(sink, &sampling, SESSION_BY_CUDA);
+
+		cuda_player_play(0);
+		session_close(&s);
+		assert_work(sink, 1);
+		assert_int_equal(sink->samples + sink->contexts_sampled, 0);
+		assert_int_equal(sink->refusals, 1);
+		sink_free(sink);
+		assert_calls(1, 0, i + 1, i + 1);
+	}
 }
 
 /* The subscription lacks the callbacks of calls that load code. */
@@ -497,7 +547,9 @@ int main(void)
 		cmocka_unit_test(test_sampled_sessions_one_after_the_other),
 		cmocka_unit_test(test_a_window_that_does_not_open),
 		cmocka_unit_test(test_a_context_that_existed_before),
+		cmocka_unit_test(test_contexts_between_sessions),
 		cmocka_unit_test(test_sampling_beside_a_session_without),
+		cmocka_unit_test(test_refused_sessions),
 	};
 	int failed = 0;
 
