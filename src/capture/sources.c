@@ -14,7 +14,7 @@
 #ifdef PITOT_WITHOUT_CUDA
 #define CUDA_SOURCES(S)
 #else
-/* Sampling ends before CUPTI is flushed and left. */
+/* Samples are read before CUPTI is flushed and left. */
 #define CUDA_SOURCES(S) S(pc_sampling) S(cuda)
 #endif
 

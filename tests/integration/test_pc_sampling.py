@@ -140,7 +140,7 @@ def test_readings_that_fail(sample):
 
 def test_readings_that_fail_for_good(sample):
     """Also those at unloaded modules count; that is said once."""
-    sampled = sample("call cuptiPCSamplingGetData returns 999\npc-unload every 20", "", "--repeat", "100", "--now")
+    sampled = sample("call cuptiPCSamplingGetData returns 999\npc-unload every 20", "", "--repeat", "300", "--now")
     assert [row["state"] for row in sampled.engine] == ["on", "degraded"]
     assert " times: no samples of context 1 any more" in sampled.engine[1]["reason"]
 
