@@ -96,7 +96,7 @@ def test_offsets_are_those_of_the_headers(python, threaded, folder):
     program = folder / f"offsets-{python['full']}-{threaded}"
     run(["cc", *FLAGS[:2], f"-I{TOP / 'src'}", *(["-DPy_GIL_DISABLED=1"] if threaded and not python["free_threaded"] else []),
          f"-I{include}", f"-I{include.parent}", "-o", program, FILES / "offsets.c", TOP / "src/stack/python/python_offsets.c",
-         TOP / "src/base/error.c", "-ldl"])
+         *(TOP / "src" / name for name in ("base/error.c", "base/safe_memory.c", "elf/loaded_libraries.c")), "-ldl"])
     assert run([program]) == "ok\n"
 
 

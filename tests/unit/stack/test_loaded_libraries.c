@@ -15,6 +15,13 @@
 #define TLS_LIBRARIES 80 /* glibc's list of them is lengthened after 64 */
 #define THREAD_LIBRARIES 6 /* that come while one thread looks */
 
+/* ThreadSanitizer does not see the dynamic linker's own lock. */
+EXPORT const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:dl_iterate_phdr_cb\nrace:ld-linux-x86-64.so\n";
+}
+
 struct listed {
 	struct dl_phdr_info libraries[LISTED_MAX];
 	unsigned count;
