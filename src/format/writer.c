@@ -209,6 +209,13 @@ static void need_node(struct writer *w, uint64_t node)
 	}
 }
 
+/* A node may be cloned in a segment that does not have its original yet. */
+static void need_original(struct writer *w, const struct row_graph_node *row)
+{
+	if (!(row->missing >> COLUMN_graph_node_original & 1))
+		need_node(w, row->original);
+}
+
 /* The texts "" and "?" have ids that nobody asked for. */
 static void need_fixed_strings(struct writer *w, const struct table_state *t, const uint8_t *row)
 {
@@ -451,6 +458,8 @@ void writer_append(struct writer *w, enum table_id table, const void *row)
 	append_row(w, t, row);
 	if (t->schema->repeated == REPEAT_LAST || t->schema->repeated == REPEAT_LAST_USED)
 		keep(w, t, row);
+	if (table == TABLE_graph_node)
+		need_original(w, row);
 }
 
 void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, const void *row)

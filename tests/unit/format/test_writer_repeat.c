@@ -238,7 +238,7 @@ static void append_kernel(struct writer *w, uint64_t node)
 	writer_append(w, TABLE_kernel, &row);
 }
 
-/* With what they were cloned from, once, and no others. */
+/* With what they were cloned from, once, and no others; also where the clone is made in a later segment. */
 static void test_nodes_are_repeated_where_they_run(void **state UNUSED)
 {
 	struct fixture f;
@@ -257,15 +257,21 @@ static void test_nodes_are_repeated_where_they_run(void **state UNUSED)
 	append_kernel(w, 107);
 	append_kernel(w, 999);
 	fill_segment(w);
+	append_node(w, 305, 105);
+	append_node(w, 306, 105);
 	fill_segment(w);
 	assert_int_equal(writer_close(&w), 0);
 	for (unsigned n = 0; n < 3; n++) {
-		static const uint64_t wanted[] = { 4, 7, 104, 107, 204 };
+		static const uint64_t run[] = { 4, 7, 104, 107, 204 },
+				      cloned[] = { 5, 105, 305, 306 };
+		const uint64_t *wanted = n == 1 ? run : cloned;
 		struct table_rows t = read_table(&f, n, TABLE_graph_node);
 		const uint64_t *nodes = t.values[COLUMN_graph_node_node];
 
-		assert_int_equal(t.count, n == 0 ? 21 : n == 1 ? ARRAY_SIZE(wanted) : 0);
-		for (size_t i = 0; n == 1 && i < t.count; i++)
+		assert_int_equal(t.count, n == 0   ? 21
+					  : n == 1 ? ARRAY_SIZE(run)
+						   : ARRAY_SIZE(cloned));
+		for (size_t i = 0; n && i < t.count; i++)
 			assert_int_equal(nodes[i], wanted[i]);
 		table_rows_free(&t);
 	}
