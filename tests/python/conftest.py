@@ -1,0 +1,53 @@
+"""Programs in Python that record themselves, and what is in their recordings."""
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from waiting import PATIENCE
+
+
+@pytest.fixture(scope="session")
+def folder(plain):
+    if not list((plain / "python/pitot").glob("_record.*.so")):
+        pytest.skip("the package was not built: no Python.h (python3-dev)")
+    return plain / "python"
+
+
+@pytest.fixture
+def run(folder, environment, tmp_path):
+    """What a program prints as JSON: run("print(json.dumps(1))")."""
+
+    def run(code, python=None, wrap=(), status=0, stdin=None, arguments=(), **variables):
+        path = tmp_path / "program.py"
+        path.write_text("import json, os, sys, pitot\n" + textwrap.dedent(code))
+        command = [*wrap, python["path"] if python else sys.executable, path, *arguments]
+        result = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, input=stdin,
+                                env={**environment, "PYTHONPATH": str(folder), "PITOT_OPTIONS": "cuda=0", **variables})
+        assert result.returncode == status, result.stdout + result.stderr
+        return json.loads(result.stdout) if result.stdout and not status else result
+
+    return run
+
+
+@pytest.fixture
+def rows(plain, environment):
+    def view(recording, table):
+        text = subprocess.run([plain / "pitot", "view", recording, table, "--json"], env=environment, check=True, capture_output=True,
+                              text=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    return view
+
+
+@pytest.fixture
+def spans(rows):
+    """Scopes and marks as a program says them: "outer( inner( ) mark )"."""
+
+    def spans(recording):
+        forms = {"push": "{message}(", "pop": ")", "mark": "{message}"}
+        return " ".join(forms[row["kind"]].format(**row) for row in rows(recording, "nvtx"))
+
+    return spans

@@ -1,0 +1,157 @@
+"""gpufl's Python calls on the recorder: pitot.gpufl."""
+import json
+import os
+import re
+import sys
+
+from gpufl_backend import Backend
+from package_pythons import SOME, state
+
+
+def settings_of(rows, path):
+    return next(iter(row["got"] for row in rows(path, "capability") if row["name"] == "settings"), "")
+
+
+@SOME
+def test_a_program_of_gpufl(run, rows, spans, tmp_path, python):
+    """A session as gpufl's page shows it, and a second one in the same process."""
+    said = run("""
+        import pitot.gpufl as gfl
+        results = [gfl.init(app_name="first", log_path="logs/run.log", continuous_system_sampling=True, system_sample_rate_ms=50,
+                            backend=gfl.BackendKind.Auto, profiling_engine=gfl.ProfilingEngine.Trace, enable_stack_trace=True,
+                            enable_memory_tracking=False) if not os.mkdir("logs") else None]
+        results.append(gfl.init())
+        with gfl.Scope("phase", "a tag"):
+            gfl.system_start("sampling")
+            gfl.system_stop()
+        results.append([i for i in gfl.Scope("bench", repeat=2, warmup=3)])
+        with gfl.Scope("once", repeat=7, warmup=1):
+            pass
+        gfl.shutdown()
+        gfl.shutdown()
+        with gfl.session(app_name="second") as runs:
+            results.append(runs)
+            for _ in gfl.Scope("x", repeat=9):
+                break
+        results.append(gfl.init(app_name="third"))
+        with gfl.Scope("still open"):
+            sys.exit(print(json.dumps(results)))
+        """, python, PITOT_GRAPHS="launch")
+    assert said == [True, True, [0, 1, 2, 0, 1], True, True]
+    (first,), (second,), (third,) = (list(tmp_path.glob(f"{name}-*.pitot")) for name in ("first", "second", "third"))
+    assert spans(first) == "phase( system start: sampling system stop: system ) bench_warmup( ) bench( ) once( )"
+    assert [row["payload"] for row in rows(first, "nvtx") if row["payload_kind"] == "runs"] == [3, 2 | 3 << 32, 7 | 1 << 32]
+    assert settings_of(rows, first) == ("engine=trace (code), graphs=launch (environment), stacks=all (code), "
+                                        "memory=off (code), counters=50.0 ms (code)")
+    assert (tmp_path / "logs/run").is_dir() and list((tmp_path / "logs/run").iterdir())
+    assert spans(second) == "x( )" and spans(third) == "still open( )"
+    assert settings_of(rows, second) == ("engine=monitor (program), graphs=launch (environment), stacks=none (program), "
+                                         "memory=on (program), counters=off (program)")
+    assert [state(path) for path in (first, second, third)] == ["ended"] * 3
+
+
+@SOME
+def test_gpufl_uploads_its_logs(run, plain, environment, tmp_path, python):
+    """session() with a backend's address, and upload_logs() by itself, which never raises."""
+    with Backend() as backend:
+        said = run("""
+            import pitot.gpufl as gfl
+            with gfl.session(app_name="a", log_path="logs", backend_url=sys.argv[1], api_key="secret", profiling_engine=gfl.ProfilingEngine.Trace):
+                with gfl.Scope("s"):
+                    pass
+            again = gfl.upload_logs()
+            print(json.dumps([again, gfl.upload_logs(log_path="none"), gfl.upload_logs(force=True, api_key="wrong"),
+                              gfl.upload_logs(backend_url="http://127.0.0.1:1", force=True, max_retries=0)]))
+            """, python, arguments=[backend.url], PATH=f"{plain}:{environment['PATH']}")
+    assert [request["headers"]["Authorization"] for request in backend.requests][0] == "Bearer secret"
+    assert backend.completed and [json.loads(line)["type"] for line in backend.lines].count("scope_event_batch") >= 1
+    again, none, forced, dead = said
+    assert again == [True, 0, ""]
+    assert none[:2] == [False, 0] and "none" in none[2]
+    assert forced[0] and "Bearer wrong" in {request["headers"]["Authorization"] for request in backend.requests}
+    assert dead[:2] == [False, 0] and "127.0.0.1:1" in dead[2]
+
+
+def test_what_gpufl_warns_of(run, tmp_path):
+    said = run("""
+        import inspect, warnings
+        import pitot.gpufl as gfl
+        warnings.simplefilter("always")
+        def told(**keywords):
+            with warnings.catch_warnings(record=True) as seen:
+                try:
+                    result = gfl.init(**keywords)
+                except TypeError as e:
+                    result = str(e)
+                gfl.shutdown()
+            assert all(os.path.basename(w.filename) == "program.py" for w in seen)
+            return [result, *["%s: %s" % (w.category.__name__, w.message) for w in seen]]
+        print(json.dumps([told(**keywords) for keywords in (
+            dict(kernel_sample_rate_ms=5), dict(remote_upload=True), dict(sampling_auto_start=True, system_sample_rate_ms=60),
+            dict(system_sample_rate_ms=60), dict(system_sample_rate_ms=60), dict(enable_profiling=True), dict(aap_name="x"), dict(zzz=1),
+            dict(backend=gfl.BackendKind.None_), dict(backend=gfl.BackendKind.Amd), dict(deep_window_only=True),
+            dict(profiling_engine=gfl.ProfilingEngine.Deep), dict(config_file="none.json"),
+        )]))
+        """)
+    assert said == [
+        [True, "DeprecationWarning: kernel_sample_rate_ms has no effect: all kernels are recorded"],
+        [True, "DeprecationWarning: remote_upload is gone: call upload_logs(), or use session(backend_url=...)"],
+        [True, "DeprecationWarning: sampling_auto_start is continuous_system_sampling now"],
+        [True, "RuntimeWarning: system samples are of the whole session, not only of scopes"],
+        [True],
+        ["init() got an unexpected keyword argument 'enable_profiling': write profiling_engine=ProfilingEngine.PcSampling, or "
+         "Monitor for False"],
+        ["init() got an unexpected keyword argument 'aap_name', did you mean 'app_name'?"],
+        ["init() got an unexpected keyword argument 'zzz'"],
+        [False],
+        [False, "RuntimeWarning: there is no backend for AMD yet"],
+        [True, "RuntimeWarning: deep windows are not there yet"],
+        [True, "RuntimeWarning: engine deep is not there yet: recording with trace"],
+        [False, said[12][1]]]
+    assert "none.json" in said[12][1] and len(list(tmp_path.glob("*.pitot"))) == 7
+
+
+def test_gpufl_switched_off(run, tmp_path):
+    code = """
+        import pitot.gpufl as gfl
+        with gfl.session(app_name="x", enabled=%s) as runs, gfl.Scope("x"):
+            gfl.system_start()
+            gfl.system_stop()
+        print(json.dumps([runs, gfl.upload_logs()]))
+        """
+    assert run(code % True, GPUFL_DISABLED="Yes") == run(code % False) == [False, [True, 0, ""]]
+    assert not list(tmp_path.glob("*.pitot"))
+
+
+def test_gpufl_has_the_keywords_of_its_header(run, source):
+    """Of the C++ API, which tests compile with gpufl's own programs."""
+    header = (source / "include/gpufl/gpufl.hpp").read_text()
+    struct = header[header.index("struct InitOptions"):header.index("namespace detail")]
+    fields = re.findall(r"^\t\S+ (\w+) = ", struct, re.M)
+    assert len(fields) > 20
+    engines = re.search(r"enum class ProfilingEngine { (.*?) }", header).group(1).split(", ")
+    said = run("""
+        import inspect
+        import pitot.gpufl as gfl
+        print(json.dumps([list(inspect.signature(gfl.init).parameters), [e.name for e in gfl.ProfilingEngine]]))
+        """)
+    assert set(said[0]) == {*fields, "old"} and set(said[1]) == set(engines)
+
+
+def test_gpufl_names_in_the_environment(run, tmp_path):
+    code = "import pitot.gpufl as gfl; print(json.dumps([gfl.init(), gfl.shutdown()]))"
+    run(code, GPUFL_APP_NAME="theirs")
+    run(code, PITOT_APP_NAME="ours")
+    run(code)
+    assert sorted(path.name.split("-")[0] for path in tmp_path.glob("*.pitot")) == ["gpufl", "ours", "theirs"]
+
+
+def test_gpufl_under_pitot_record(run, plain, spans, tmp_path):
+    """init() joins that recording, and shutdown() leaves it open."""
+    run("""
+        import pitot.gpufl as gfl
+        for name in "first", "second":
+            with gfl.session(app_name="x"), gfl.Scope(name):
+                pass
+        """, wrap=[plain / "pitot", "record", "-q", "--no-cpu", "-o", tmp_path / "rec", "--"])
+    assert spans(tmp_path / "rec") == "first( ) second( )" and not list(tmp_path.glob("*.pitot"))
