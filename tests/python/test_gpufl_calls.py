@@ -1,8 +1,6 @@
 """gpufl's Python calls on the recorder: pitot.gpufl."""
 import json
-import os
 import re
-import sys
 
 from gpufl_backend import Backend
 from package_pythons import SOME, state
