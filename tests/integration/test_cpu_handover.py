@@ -162,7 +162,10 @@ def test_from_the_start(sample, seconds, stacks, rows, pitot, about_a_spin):  # 
     assert 0.9 * report["total_ns"] < report["inside_ns"] < report["total_ns"]
     assert "sampled by timers inside" in pitot("report", recording).stdout
     assert "cpu_timer" in pitot("info", recording).stdout
-    assert capability(rows, recording, "cpu_time")["state"] == "on"
+    coverage = capability(rows, recording, "cpu_time")
+    sampled, spent = map(float, re.match(r"([\d.]+) s in samples of ([\d.]+) s of CPU time", coverage["got"]).groups())
+    # On a machine that other work keeps busy the samples at the ends stand for more than a twentieth.
+    assert sampled > 0.8 * spent and coverage["state"] == ("on" if sampled > 0.95 * spent else "degraded")
 
 
 @pytest.mark.parametrize("interpreter", some(interpreters()), ids=label)
