@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "export/flame/flame_formats.h"
 #include "export/flame/flame_path.h"
-#include "export/proto.h"
+#include "base/proto.h"
 #include "trace/columns.h"
 
 /* Numbers of fields, by message. */

@@ -6,7 +6,7 @@
 #define PITOT_EXPORT_PERFETTO_PERFETTO_STACKS_H
 
 #include "export/export_stacks.h"
-#include "export/proto.h"
+#include "base/proto.h"
 
 struct perfetto;
 

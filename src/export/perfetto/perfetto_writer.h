@@ -9,7 +9,7 @@
 
 #include "export/export_merge.h"
 #include "export/lanes.h"
-#include "export/perfetto/perfetto_packets.h"
+#include "perfetto/perfetto_packets.h"
 #include "export/perfetto/perfetto_stacks.h"
 
 enum {

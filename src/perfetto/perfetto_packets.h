@@ -2,10 +2,10 @@
  * perfetto_packets.h: the messages of a Perfetto trace that Pitot writes, field by field. Field numbers are those of
  * Perfetto's schema (perfetto_trace.proto, and its extensions for GPU compute, 1000 and above).
  */
-#ifndef PITOT_EXPORT_PERFETTO_PERFETTO_PACKETS_H
-#define PITOT_EXPORT_PERFETTO_PERFETTO_PACKETS_H
+#ifndef PITOT_PERFETTO_PERFETTO_PACKETS_H
+#define PITOT_PERFETTO_PERFETTO_PACKETS_H
 
-#include "export/proto.h"
+#include "base/proto.h"
 
 enum perfetto_clock { PERFETTO_REALTIME = 1, PERFETTO_MONOTONIC = 3, PERFETTO_BOOTTIME = 6 };
 enum perfetto_flags { PERFETTO_CLEARED = 1, PERFETTO_NEEDS_STATE = 2 };

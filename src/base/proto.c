@@ -1,4 +1,4 @@
-#include "export/proto.h"
+#include "base/proto.h"
 
 #include "base/utf8.h"
 

@@ -5,8 +5,8 @@
  * byte, and is moved up when it turns out to need more; so lengths are as short as they can be, and
  * messages up to 127 bytes, which nearly all are, cost no move.
  */
-#ifndef PITOT_EXPORT_PROTO_H
-#define PITOT_EXPORT_PROTO_H
+#ifndef PITOT_BASE_PROTO_H
+#define PITOT_BASE_PROTO_H
 
 #include "base/bytes.h"
 #include "base/raw_buffer.h"

@@ -1,4 +1,4 @@
-#include "export/perfetto/perfetto_packets.h"
+#include "perfetto/perfetto_packets.h"
 
 static size_t open_named(struct strbuf *s, uint32_t field, uint64_t iid, const char *name,
 			 size_t length)

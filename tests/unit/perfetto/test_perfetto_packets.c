@@ -1,4 +1,4 @@
-#include "export/perfetto/perfetto_packets.h"
+#include "perfetto/perfetto_packets.h"
 
 #include "support/cmocka_tests.h"
 
