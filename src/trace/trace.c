@@ -252,6 +252,26 @@ uint64_t trace_value(const struct trace *t, enum table_id table, int column, uin
 	return value;
 }
 
+void trace_row(const struct trace *t, enum table_id table, uint64_t row, void *out)
+{
+	const struct table_schema *schema = schema_table(table);
+	uint64_t all_missing = 0;
+
+	memset(out, 0, schema->row_size);
+	for (int i = 0; i < schema->column_count; i++) {
+		const struct column_schema *column = &schema->columns[i];
+		bool missing = true;
+		uint64_t value = 0;
+
+		if (column->type != COLUMN_TYPE_BYTES)
+			value = trace_value(t, table, i, row, &missing);
+		all_missing |= (uint64_t)missing << i;
+		if (!missing)
+			memcpy((uint8_t *)out + column->row_offset, &value, column->width);
+	}
+	memcpy(out, &all_missing, sizeof(all_missing));
+}
+
 const char *trace_string(const struct trace *t, uint32_t id)
 {
 	return id < t->strings.count ? t->strings.items[id].text : "?";

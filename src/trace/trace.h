@@ -107,6 +107,9 @@ const uint8_t *trace_valid(const struct trace *t, enum table_id table, int colum
 /* Any value as 64 bits, sign-extended; *missing (may be NULL) tells. Slow: for printing. */
 uint64_t trace_value(const struct trace *t, enum table_id table, int column, uint64_t row, bool *missing);
 
+/* All columns but BYTES as a struct row_<table>: what is missing, or not loaded, is 0 and marked. Slow: for definitions. */
+void trace_row(const struct trace *t, enum table_id table, uint64_t row, void *out);
+
 /* Text of a string id of this trace; never NULL; NUL-terminated, may hold any other bytes. Id 0 is "". */
 const char *trace_string(const struct trace *t, uint32_t id);
 size_t trace_string_length(const struct trace *t, uint32_t id);

@@ -105,7 +105,7 @@ int perfetto_sample(void *exporter, const struct export_event *event)
 	known = map_at(&track->defined.stacks, ++iid, 0);
 	if (!known || (!*known && find_frames(&p->stacks, event, &sample) < 0))
 		return -ENOMEM;
-	packet = perfetto_sequence_open(s, &track->sequence, event->start_ns, &defaults);
+	packet = perfetto_sequence_open(s, &track->slices.sequence, event->start_ns, &defaults);
 	if (defaults)
 		put_defaults(s, defaults, off_cpu);
 	if (!*known) {

@@ -5,14 +5,6 @@
 /* Lanes of a track have uuids after one another. */
 #define UUID_STEP (2 * (uint64_t)LANES_MAX)
 
-/* Types of TrackEvent. */
-enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3 };
-
-#define CATEGORY_NAME(id, name) [CATEGORY_##id] = name,
-static const char *const categories[CATEGORY_END] = { SLICE_CATEGORIES(CATEGORY_NAME) };
-#define NOTE_NAME(id, name) [NOTE_##id] = name,
-static const char *const notes[NOTE_END] = { SLICE_NOTES(NOTE_NAME) };
-
 static uint64_t new_uuid(struct perfetto_tracks *t)
 {
 	t->uuid_seed += UUID_STEP;
@@ -47,9 +39,8 @@ void perfetto_tracks_restart(struct perfetto *p)
 	for (size_t i = 0; i < p->tracks.items.count; i++) {
 		struct track *track = p->tracks.items.data[i];
 
-		track->sequence.started = false;
+		perfetto_slices_restart(&track->slices);
 		track->lanes_described = 0;
-		map_clear(&track->names);
 		perfetto_defined_clear(&track->defined);
 	}
 	for (size_t i = 0; i < p->view.process_count; i++)
@@ -68,7 +59,7 @@ void perfetto_tracks_release(struct perfetto *p)
 
 	for (size_t i = 0; i < t->items.count; i++) {
 		lanes_release(&t->items.data[i]->lanes);
-		map_release(&t->items.data[i]->names);
+		perfetto_slices_release(&t->items.data[i]->slices);
 		perfetto_defined_release(&t->items.data[i]->defined);
 		free(t->items.data[i]);
 	}
@@ -125,8 +116,7 @@ static const char *group_name(const struct track *track, struct strbuf *made)
 
 	if (track->kind != TRACK_GPU_RANGES)
 		return names[track->kind];
-	strbuf_addf(made, "NVTX on %s",
-		    perfetto_queue_name(p, track->process, &p->gpus.queues.data[track->id]));
+	strbuf_addf(made, "NVTX on %s", perfetto_queue_name(p, track->process, track->id));
 	return strbuf_text(made);
 }
 
@@ -135,7 +125,7 @@ static void describe_lane(struct track *track, size_t lane)
 {
 	struct perfetto *p = track->writer;
 	struct perfetto_track_descriptor d = {
-		.uuid = track->uuid + lane,
+		.uuid = track->slices.uuid + lane,
 		.parent_uuid = p->tracks.process_uuids[track->process],
 		.pid = -1,
 		.tid = -1,
@@ -151,7 +141,7 @@ static void describe_lane(struct track *track, size_t lane)
 		d.name = group_name(track, &made);
 		d.name_length = strlen(d.name);
 		if (track->kind == TRACK_THREAD)
-			d.parent_uuid = track->uuid;
+			d.parent_uuid = track->slices.uuid;
 	}
 	perfetto_track_descriptor(&p->out, SEQUENCE_GLOBAL, &d);
 }
@@ -166,16 +156,8 @@ static void describe_lanes(struct track *track, size_t lane)
 static void slice_ended(void *user, size_t lane, uint64_t end_ns)
 {
 	struct track *track = user;
-	struct strbuf *out = &track->writer->out;
-	struct perfetto_packet head = { end_ns, 0, track->sequence.id, PERFETTO_NEEDS_STATE };
-	size_t packet = perfetto_packet_open(out, &head);
-	size_t event = proto_open(out, PACKET_TRACK_EVENT);
 
-	proto_uint(out, 9, TYPE_SLICE_END);
-	if (lane)
-		proto_uint(out, 11, track->uuid + lane);
-	proto_close(out, event);
-	proto_close(out, packet);
+	perfetto_slice_end(&track->slices, &track->writer->out, lane, end_ns);
 }
 
 static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_t process,
@@ -188,8 +170,8 @@ static struct track *new_track(struct perfetto *p, enum track_kind kind, uint32_
 		return NULL;
 	*track = (struct track){
 		.writer = p,
-		.uuid = new_uuid(t),
-		.sequence.id = SEQUENCE_TRACKS + (uint32_t)t->items.count,
+		.slices.uuid = new_uuid(t),
+		.slices.sequence.id = SEQUENCE_TRACKS + (uint32_t)t->items.count,
 		.process = process,
 		.id = id,
 		.kind = kind,
@@ -237,92 +219,23 @@ struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint3
 	return perfetto_track(p, off_cpu ? TRACK_OFF_CPU : TRACK_CPU_SAMPLES, session, 0);
 }
 
-static void intern_all(struct strbuf *s, uint32_t field, const char *const *names, size_t count)
+static int define_stack(void *user, struct strbuf *s, uint64_t iid)
 {
-	for (size_t i = 1; i < count; i++)
-		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
-}
+	struct track *track = user;
 
-/* Iid of a name in this track; *fresh: it is to be defined in this packet. 0 without memory. */
-static uint64_t name_iid(struct track *track, const struct track_name *name, bool *fresh)
-{
-	size_t known = track->names.count;
-	uint64_t iid = map_number(&track->names, name->key);
-
-	*fresh = track->names.count > known;
-	return iid;
-}
-
-/* What a packet defines for its event. */
-struct event_data {
-	const struct track_name *name;
-	uint64_t name_iid, stack_iid; /* stack 0: none */
-	bool new_name, new_stack;
-};
-
-static int intern(struct track *track, struct strbuf *s, const struct event_data *data,
-		  bool is_first)
-{
-	size_t token = proto_open(s, PACKET_INTERNED_DATA);
-	int r = 0;
-
-	if (is_first) {
-		intern_all(s, 1, categories, ARRAY_SIZE(categories));
-		intern_all(s, 3, notes, ARRAY_SIZE(notes));
-	}
-	if (data->new_name)
-		perfetto_intern_name(s, 2, data->name_iid, data->name->text, data->name->length);
-	if (data->new_stack)
-		r = perfetto_intern_frames(track->writer, s, &track->defined, data->stack_iid);
-	proto_close(s, token);
-	return r;
-}
-
-/* What a sequence's events are about unless they say something else. */
-static void put_defaults(struct strbuf *s, const struct track *track, size_t defaults)
-{
-	size_t event = proto_open(s, 11);
-
-	proto_uint(s, 11, track->uuid);
-	proto_close(s, event);
-	proto_close(s, defaults);
-}
-
-static int open_event(struct track *track, size_t lane, uint64_t time_ns, const struct slice *slice,
-		      struct event_data *data, struct open_slice *open)
-{
-	struct strbuf *s = &track->writer->out;
-	size_t defaults;
-	int r = 0;
-
-	data->name_iid = name_iid(track, data->name, &data->new_name);
-	if (!data->name_iid)
-		return -ENOMEM;
-	if (unlikely(track->lanes_described <= lane))
-		describe_lanes(track, lane);
-	open->out = s;
-	open->packet = perfetto_sequence_open(s, &track->sequence, time_ns, &defaults);
-	if (unlikely(defaults))
-		put_defaults(s, track, defaults);
-	if (unlikely(data->new_name || data->new_stack || defaults))
-		r = intern(track, s, data, defaults != 0);
-	open->event = proto_open(s, PACKET_TRACK_EVENT);
-	proto_uint(s, 9, slice->instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
-	if (lane)
-		proto_uint(s, 11, track->uuid + lane);
-	proto_uint(s, 3, slice->category);
-	proto_uint(s, 10, data->name_iid);
-	open->has_stack = data->stack_iid != 0;
-	if (open->has_stack)
-		proto_uint(s, 56, data->stack_iid);
-	return r;
+	return perfetto_intern_frames(track->writer, s, &track->defined, iid);
 }
 
 int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 			const struct export_event *event, struct open_slice *open)
 {
 	struct track *track = perfetto_track(p, slice->track, slice->process, slice->id);
-	struct event_data data = { .name = &slice->name };
+	struct perfetto_slice begin = { .time_ns = event->start_ns,
+					.instant = slice->instant,
+					.category = slice->category,
+					.name = slice->name,
+					.user = track };
+	bool new_stack = false;
 	int lane = 0;
 
 	if (!track)
@@ -333,32 +246,13 @@ int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 		lane = lanes_place(&track->lanes, event->start_ns, event->end_ns);
 	if (lane < 0)
 		return lane;
+	begin.lane = (size_t)lane;
 	if (slice->stack && perfetto_call_stack(p, &track->defined, event->process, slice->stack,
-						&data.stack_iid, &data.new_stack) < 0)
+						&begin.stack_iid, &new_stack) < 0)
 		return -ENOMEM;
-	return open_event(track, (size_t)lane, event->start_ns, slice, &data, open);
-}
-
-void perfetto_slice_close(struct open_slice *open)
-{
-	proto_close(open->out, open->event);
-	proto_close(open->out, open->packet);
-}
-
-void perfetto_note_double(struct strbuf *s, uint32_t name_iid_, double value)
-{
-	size_t token = proto_open(s, 4);
-
-	proto_uint(s, 1, name_iid_);
-	proto_double(s, 5, value);
-	proto_close(s, token);
-}
-
-void perfetto_note_text(struct strbuf *s, uint32_t name_iid_, const char *text, size_t length)
-{
-	size_t token = proto_open(s, 4);
-
-	proto_uint(s, 1, name_iid_);
-	proto_text(s, 6, text, length);
-	proto_close(s, token);
+	if (new_stack)
+		begin.define_stack = define_stack;
+	if (unlikely(track->lanes_described <= begin.lane))
+		describe_lanes(track, begin.lane);
+	return perfetto_slice_begin(&track->slices, &p->out, &begin, open);
 }

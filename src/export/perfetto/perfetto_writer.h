@@ -9,8 +9,9 @@
 
 #include "export/export_merge.h"
 #include "export/lanes.h"
-#include "perfetto/perfetto_packets.h"
 #include "export/perfetto/perfetto_stacks.h"
+#include "perfetto/perfetto_slices.h"
+#include "perfetto/perfetto_work.h"
 
 enum {
 	SEQUENCE_GLOBAL = 1,
@@ -35,53 +36,12 @@ enum track_kind {
 struct track {
 	struct perfetto *writer;
 	struct lanes lanes;
-	struct map names; /* keys of the names that are interned -> iid */
-	struct perfetto_defined defined;
-	uint64_t uuid; /* of lane 0; lane n: uuid + n */
+	struct perfetto_slices slices;
+	struct perfetto_defined defined; /* stacks */
 	size_t lanes_described;
-	struct perfetto_sequence sequence;
 	uint32_t process, id; /* id: thread, domain of ranges, or queue */
 	enum track_kind kind;
 };
-
-/* Categories of slices and names of annotations, interned in each sequence of a track. */
-#define SLICE_CATEGORIES(C)                                                                        \
-	C(RUNTIME, "cuda_runtime")                                                                 \
-	C(DRIVER, "cuda_driver")                                                                   \
-	C(NVTX, "nvtx")                                                                            \
-	C(SCOPE, "scope")                                                                          \
-	C(SYNC, "cuda_sync")                                                                       \
-	C(OVERHEAD, "overhead")                                                                    \
-	C(MEMORY, "memory")                                                                        \
-	C(LOSS, "loss")
-
-#define SLICE_NOTES(N)                                                                             \
-	N(CORRELATION, "correlation")                                                              \
-	N(RESULT, "result")                                                                        \
-	N(DOMAIN, "domain")                                                                        \
-	N(CATEGORY, "category")                                                                    \
-	N(PAYLOAD, "payload")                                                                      \
-	N(UNFINISHED, "unfinished")                                                                \
-	N(STREAM, "stream")                                                                        \
-	N(CONTEXT, "context")                                                                      \
-	N(EVENT, "event")                                                                          \
-	N(BYTES, "bytes")                                                                          \
-	N(ADDRESS, "address")                                                                      \
-	N(DEVICE, "device")                                                                        \
-	N(THREAD, "thread")                                                                        \
-	N(COUNT, "count")                                                                          \
-	N(DETAIL, "detail")                                                                        \
-	N(SYNC, "synchronization")                                                                 \
-	N(SCOPE, "scope")                                                                          \
-	N(CONTINUES, "continues")                                                                  \
-	N(REPEATS, "repeats")                                                                      \
-	N(WARMUPS, "warmups")                                                                      \
-	N(EXTERNAL, "external_id")
-
-#define CATEGORY_ID(id, name) CATEGORY_##id,
-enum { CATEGORY_NONE, SLICE_CATEGORIES(CATEGORY_ID) CATEGORY_END };
-#define NOTE_ID(id, name) NOTE_##id,
-enum { NOTE_NONE, SLICE_NOTES(NOTE_ID) NOTE_END };
 
 struct perfetto_tracks {
 	struct map index; /* key of a track -> position */
@@ -92,36 +52,9 @@ struct perfetto_tracks {
 	uint64_t uuid_seed;
 };
 
-/* A stream of a context: a hardware queue in Perfetto's words. */
-struct gpu_queue {
-	uint64_t iid;
-	uint32_t context_iid, gpu;
-	uint32_t context, stream;
-	bool defined; /* in this file */
-	uint8_t arguments[32]; /* device and stream, encoded */
-	uint8_t arguments_length;
-};
-
-/* What all executions of a kernel configuration on one GPU have in common; copies and sets by kind. */
-struct gpu_class {
-	uint64_t kernel_iid; /* 0: no kernel */
-	uint64_t stage_iid;
-	bool defined; /* in this file */
-	uint8_t launch[56]; /* grid and block, encoded */
-	uint8_t launch_length;
-};
-
 struct perfetto_gpus {
-	struct perfetto_sequence sequence;
-	struct map contexts; /* process << 32 | context -> iid */
-	struct map queue_index; /* context iid << 32 | stream -> position in queues */
-	VEC(struct gpu_queue) queues;
-	struct map class_index; /* see perfetto_gpu.c */
-	VEC(struct gpu_class) classes;
-	struct map stages; /* stage iids that are defined in this file */
-	struct map kernel_names; /* hash of a short name -> stage iid of the first kernel with it, in this file */
-	struct map context_iids; /* of contexts that are defined in this file */
-	struct strbuf text; /* a name while it is made */
+	struct perfetto_works works;
+	struct strbuf text, demangled; /* names while they are made */
 	int stream_width; /* digits of the largest id of a stream */
 };
 
@@ -154,13 +87,6 @@ void perfetto_describe_process(struct perfetto *p, uint32_t process);
 struct track *perfetto_track(struct perfetto *p, enum track_kind kind, uint32_t process,
 			     uint32_t id);
 
-/* A text to intern: `key` stands for it, in one track. */
-struct track_name {
-	uint64_t key;
-	const char *text;
-	size_t length;
-};
-
 /* Of a session; the thread is described. NULL without memory. */
 struct track *perfetto_samples_track(struct perfetto *p, uint32_t session, uint32_t thread,
 				     bool off_cpu);
@@ -175,36 +101,14 @@ struct slice {
 	bool instant; /* at the event's start */
 };
 
-/* An open slice or instant: annotations may follow, then perfetto_slice_close. */
-struct open_slice {
-	struct strbuf *out;
-	size_t packet, event;
-	bool has_stack;
-};
-
 /* Begins a slice; its end is written when its time has come. 0, or -E2BIG when the track is too crowded, or -ENOMEM. */
 int perfetto_slice_open(struct perfetto *p, const struct slice *slice,
 			const struct export_event *event, struct open_slice *open) MUST_USE;
-void perfetto_slice_close(struct open_slice *open);
-
-static inline void perfetto_note(struct strbuf *s, uint32_t name_iid, int64_t value)
-{
-	size_t token = proto_open(s, 4);
-
-	proto_uint(s, 1, name_iid);
-	proto_int(s, 4, value);
-	proto_close(s, token);
-}
-
-void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value);
-void perfetto_note_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length);
-
 /* Position of the queue of a context's stream, made when it is new; UINT64_MAX without memory. */
 uint64_t perfetto_queue(struct perfetto *p, uint32_t process, uint32_t context, uint32_t stream,
 			uint32_t device, size_t gpu) MUST_USE;
 /* Its name; valid until the next one is made. */
-const char *perfetto_queue_name(struct perfetto *p, uint32_t process,
-				const struct gpu_queue *queue);
+const char *perfetto_queue_name(struct perfetto *p, uint32_t process, uint64_t queue);
 
 /* Work on GPUs. */
 void perfetto_gpus_restart(struct perfetto *p); /* writes GpuInfo */

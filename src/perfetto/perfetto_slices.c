@@ -1,0 +1,123 @@
+#include "perfetto/perfetto_slices.h"
+
+#include <errno.h>
+
+/* Types of TrackEvent. */
+enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3 };
+
+#define CATEGORY_NAME(id, name) [CATEGORY_##id] = name,
+static const char *const categories[CATEGORY_END] = { SLICE_CATEGORIES(CATEGORY_NAME) };
+#define NOTE_NAME(id, name) [NOTE_##id] = name,
+static const char *const notes[NOTE_END] = { SLICE_NOTES(NOTE_NAME) };
+
+void perfetto_slices_restart(struct perfetto_slices *t)
+{
+	t->sequence.started = false;
+	map_clear(&t->names);
+}
+
+void perfetto_slices_release(struct perfetto_slices *t)
+{
+	map_release(&t->names);
+}
+
+static void intern_all(struct strbuf *s, uint32_t field, const char *const *names, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		perfetto_intern_name(s, field, i, names[i], strlen(names[i]));
+}
+
+/* What the packet of a slice defines; name_iid is the name's. */
+static int define(struct strbuf *s, const struct perfetto_slice *slice, uint64_t name_iid,
+		  bool new_name, bool is_first)
+{
+	size_t token = proto_open(s, PACKET_INTERNED_DATA);
+	int r = 0;
+
+	if (is_first) {
+		intern_all(s, 1, categories, ARRAY_SIZE(categories));
+		intern_all(s, 3, notes, ARRAY_SIZE(notes));
+	}
+	if (new_name)
+		perfetto_intern_name(s, 2, name_iid, slice->name.text, slice->name.length);
+	if (slice->define_stack)
+		r = slice->define_stack(slice->user, s, slice->stack_iid);
+	proto_close(s, token);
+	return r;
+}
+
+/* What a sequence's events are about unless they say something else. */
+static void put_defaults(struct strbuf *s, const struct perfetto_slices *t, size_t defaults)
+{
+	size_t event = proto_open(s, 11);
+
+	proto_uint(s, 11, t->uuid);
+	proto_close(s, event);
+	proto_close(s, defaults);
+}
+
+int perfetto_slice_begin(struct perfetto_slices *t, struct strbuf *s,
+			 const struct perfetto_slice *slice, struct open_slice *open)
+{
+	size_t known = t->names.count, defaults;
+	uint64_t name_iid = map_number(&t->names, slice->name.key);
+	bool new_name = t->names.count > known;
+	int r = 0;
+
+	if (!name_iid)
+		return -ENOMEM;
+	open->out = s;
+	open->packet = perfetto_sequence_open(s, &t->sequence, slice->time_ns, &defaults);
+	if (unlikely(defaults))
+		put_defaults(s, t, defaults);
+	if (unlikely(new_name || slice->define_stack || defaults))
+		r = define(s, slice, name_iid, new_name, defaults != 0);
+	open->event = proto_open(s, PACKET_TRACK_EVENT);
+	proto_uint(s, 9, slice->instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
+	if (slice->lane)
+		proto_uint(s, 11, t->uuid + slice->lane);
+	proto_uint(s, 3, slice->category);
+	proto_uint(s, 10, name_iid);
+	open->has_stack = slice->stack_iid != 0;
+	if (open->has_stack)
+		proto_uint(s, 56, slice->stack_iid);
+	return r;
+}
+
+void perfetto_slice_close(struct open_slice *open)
+{
+	proto_close(open->out, open->event);
+	proto_close(open->out, open->packet);
+}
+
+void perfetto_slice_end(const struct perfetto_slices *t, struct strbuf *s, size_t lane,
+			uint64_t time_ns)
+{
+	struct perfetto_packet head = { time_ns, 0, t->sequence.id, PERFETTO_NEEDS_STATE };
+	size_t packet = perfetto_packet_open(s, &head);
+	size_t event = proto_open(s, PACKET_TRACK_EVENT);
+
+	proto_uint(s, 9, TYPE_SLICE_END);
+	if (lane)
+		proto_uint(s, 11, t->uuid + lane);
+	proto_close(s, event);
+	proto_close(s, packet);
+}
+
+void perfetto_note_double(struct strbuf *s, uint32_t name_iid, double value)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid);
+	proto_double(s, 5, value);
+	proto_close(s, token);
+}
+
+void perfetto_note_text(struct strbuf *s, uint32_t name_iid, const char *text, size_t length)
+{
+	size_t token = proto_open(s, 4);
+
+	proto_uint(s, 1, name_iid);
+	proto_text(s, 6, text, length);
+	proto_close(s, token);
+}
