@@ -155,3 +155,13 @@ bool demangle(const char *name, struct strbuf *out)
 	strbuf_adds(out, name);
 	return false;
 }
+
+void kernel_name_short(const char *name, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	const char *mangled = kernel_name_mangled(name);
+	bool readable = demangle(mangled, &text);
+
+	kernel_name_shorten(mangled, readable ? strbuf_text(&text) : mangled, out);
+	out->failed |= text.failed;
+}

@@ -5,7 +5,7 @@
 #ifndef PITOT_SYMBOL_DEMANGLE_H
 #define PITOT_SYMBOL_DEMANGLE_H
 
-#include "base/strbuf.h"
+#include "names/kernel_name.h"
 
 #define DEMANGLE_INPUT_MAX ((size_t)16 << 10)	/* bytes; longer names stay as they are */
 #define DEMANGLE_OUTPUT_MAX ((size_t)64 << 10)
@@ -17,13 +17,7 @@
  */
 bool demangle(const char *name, struct strbuf *out);
 
-#define KERNEL_NAME_MAX 72	/* columns, at most */
-
-/*
- * Appends the short form of a kernel's name, mangled or not: without namespaces, return type and
- * parameters, with the template arguments that tell what it does, and without all others. Distinct
- * kernels can get equal short names. Bytes that a terminal could obey are replaced.
- */
+/* Appends the short form of a kernel's name, mangled or not: names/kernel_name.h. */
 void kernel_name_short(const char *name, struct strbuf *out);
 
 #endif

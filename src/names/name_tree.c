@@ -6,7 +6,7 @@
  * A name is read from left to right. Each "::" forgets the component before it and each blank the
  * words before it ("void f" is f), except where they belong together ("unsigned int").
  */
-#include "symbol/name_tree.h"
+#include "names/name_tree.h"
 
 #include <ctype.h>
 #include <string.h>

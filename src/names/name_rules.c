@@ -1,4 +1,4 @@
-#include "symbol/name_tree.h"
+#include "names/name_tree.h"
 
 #include <string.h>
 

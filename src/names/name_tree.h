@@ -5,8 +5,8 @@
  * "void a::f<4, b::g<float*>, h(int)::{lambda(long)#2}>(char)" is f with the arguments "4", g (with
  * the argument "float*") and h, whose lambda is "lambda#2(long)".
  */
-#ifndef PITOT_SYMBOL_NAME_TREE_H
-#define PITOT_SYMBOL_NAME_TREE_H
+#ifndef PITOT_NAMES_NAME_TREE_H
+#define PITOT_NAMES_NAME_TREE_H
 
 #include "base/arena.h"
 #include "base/strbuf.h"

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "symbol/demangle.h"
-#include "symbol/name_tree.h"
+#include "names/kernel_name.h"
+#include "names/name_tree.h"
 
-#define TEXT_MAX DEMANGLE_OUTPUT_MAX /* bytes of a name; the rest is not looked at */
+#define TEXT_MAX ((size_t)64 << 10) /* bytes of a name; the rest is not looked at */
 
 /* How much is left out of a name; each step is on top of those before it. */
 enum detail {
@@ -206,28 +206,30 @@ static bool is_cpp(const char *text)
 	return strpbrk(text, "<(") || strstr(text, "::");
 }
 
-void kernel_name_short(const char *name, struct strbuf *out)
+const char *kernel_name_mangled(const char *name)
 {
-	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	const char *inner = strncmp(name, "__nv_static_", 12) == 0 ? strstr(name, "__Z") : NULL;
+
+	return inner ? inner + 1 : name;
+}
+
+void kernel_name_shorten(const char *name, const char *text, struct strbuf *out)
+{
 	struct arena arena = ARENA_INIT;
 	size_t start = out->length;
 	struct name *root = NULL;
 
-	/* A static kernel: nvcc puts a prefix with the name of the file before its mangled name. */
-	name = inner ? inner + 1 : name;
-	if (!demangle(name, &text) && strncmp(name, "_Z", 2) == 0) {
+	if (text == name && strncmp(name, "_Z", 2) == 0) {
 		shorten_mangled(name, out);
-	} else if (is_cpp(strbuf_text(&text))) {
-		root = name_tree_parse(text.data, MIN(text.length, TEXT_MAX), &arena);
+	} else if (is_cpp(text)) {
+		root = name_tree_parse(text, MIN(strlen(text), TEXT_MAX), &arena);
 		root = root ? name_simplify(root, &arena) : NULL;
 	}
 	if (root && root->label[0])
 		shorten_tree(root, out);
 	else if (out->length == start)
-		word_shorten(strbuf_text(&text), out);
+		word_shorten(text, out);
 	arena_release(&arena);
-	out->failed |= text.failed;
 	if (out->failed || out->length == start)
 		return;
 	make_harmless(out, start);
