@@ -3,18 +3,10 @@
 #define PITOT_EXPORT_EVENT_NAMES_H
 
 #include "base/map.h"
-#include "base/strbuf.h"
+#include "schema/event_words.h"
 #include "trace/trace.h"
 
 #define NO_MESSAGE "(no message)" /* a range without a text */
-
-const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
-const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
-const char *loss_name(uint8_t reason); /* "ring_full" */
-const char *allocation_name(uint8_t operation); /* "release" */
-/* "Memcpy HtoD (Pageable -> Device)" */
-void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination);
-void memset_name(struct strbuf *out, uint8_t memory_kind);
 
 struct export_event;
 /*

@@ -25,11 +25,7 @@ static struct gpufl_sink *of(struct sink *s)
 
 struct bytes_value gpufl_text(const struct gpufl_sink *s, uint32_t id)
 {
-	uint64_t text;
-
-	if (map_get(&s->texts, id, &text))
-		return *(const struct bytes_value *)(uintptr_t)text;
-	return (struct bytes_value){ "", 0 };
+	return definitions_text(&s->definitions, id);
 }
 
 void gpufl_key_text(struct strbuf *out, const char *key, struct bytes_value text)
@@ -71,36 +67,6 @@ void gpufl_add_label(const struct gpufl_sink *s, struct strbuf *out, uint32_t la
 
 /* ---- definitions ---- */
 
-/* A copy of a row or a text of this epoch. NULL: no memory. */
-static void *define(struct gpufl_sink *s, struct map *map, uint32_t id, size_t size)
-{
-	void *copy = arena_alloc(&s->arena, size);
-
-	if (copy && map_put(map, id, (uint64_t)(uintptr_t)copy) == 0)
-		return copy;
-	s->log.lost++;
-	return NULL;
-}
-
-static void add_string(struct gpufl_sink *s, const struct row_string *r)
-{
-	struct bytes_value *text = define(s, &s->texts, r->id, sizeof(*text) + r->text.length + 1);
-
-	if (!text)
-		return;
-	*text = (struct bytes_value){ text + 1, r->text.length };
-	memcpy(text + 1, r->text.data, r->text.length);
-	((char *)(text + 1))[r->text.length] = '\0';
-}
-
-static void add_config(struct gpufl_sink *s, const struct row_kernel_config *r)
-{
-	struct row_kernel_config *copy = define(s, &s->configs, r->id, sizeof(*copy));
-
-	if (copy)
-		*copy = *r;
-}
-
 /*
  * The clocks run alike, so a difference that is within the readings' width is no other one. CLOCK_REALTIME is set now and then.
  */
@@ -119,8 +85,7 @@ static void add_clock(struct gpufl_sink *s, const struct row_clock *r)
 
 static void forget_definitions(struct gpufl_sink *s)
 {
-	map_clear(&s->texts);
-	map_clear(&s->configs);
+	definitions_forget(&s->definitions);
 	map_clear(&s->shapes);
 	map_clear(&s->details);
 	arena_release(&s->arena);
@@ -132,13 +97,9 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 {
 	struct gpufl_sink *s = of(sink);
 
+	if (definitions_take(&s->definitions, table, row))
+		return;
 	switch (table) {
-	case TABLE_string:
-		add_string(s, row);
-		break;
-	case TABLE_kernel_config:
-		add_config(s, row);
-		break;
 	case TABLE_clock:
 		add_clock(s, row);
 		break;
@@ -206,8 +167,7 @@ static void begin_epoch(struct sink *sink)
 static void free_sink(struct gpufl_sink *s)
 {
 	forget_definitions(s);
-	map_release(&s->texts);
-	map_release(&s->configs);
+	definitions_release(&s->definitions);
 	map_release(&s->shapes);
 	map_release(&s->details);
 	map_release(&s->functions);
@@ -259,7 +219,7 @@ static void add_stats(struct sink *sink, struct writer_stats *stats)
 	const struct gpufl_sink *s = of(sink);
 
 	stats->bytes += gpufl_files_bytes(s->log.files);
-	stats->lost_rows += s->log.lost;
+	stats->lost_rows += s->log.lost + s->definitions.lost;
 }
 
 static const struct sink_ops gpufl_ops = {
@@ -282,6 +242,7 @@ static bool init(struct gpufl_sink *s, const struct gpufl_options *o)
 
 	s->sink.ops = &gpufl_ops;
 	s->options = *o;
+	s->definitions.tables = UINT64_C(1) << TABLE_kernel_config;
 	s->epoch_offset_ns = o->epoch_offset_ns;
 	s->calls.max = o->calls_max ? o->calls_max : CALLS_MAX;
 	s->created_ns = clock_machine_ns();

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "format/definitions.h"
 #include "gpufl/gpufl_log.h"
 #include "gpufl/gpufl_sink.h"
 
@@ -100,9 +101,8 @@ struct gpufl_sink {
 	uint64_t next_id; /* of kernels and scopes */
 
 	/* Definitions of this epoch: */
+	struct definitions definitions; /* texts and configurations */
 	struct arena arena;
-	struct map texts; /* string id → struct bytes_value */
-	struct map configs; /* id → struct row_kernel_config */
 	struct map shapes; /* device << 32 | config → struct gpufl_shape */
 	struct map functions; /* id → enum gpufl sync_type << 8 | api_kind */
 	uint32_t scope_domain; /* id of the domain of scopes; 0: unknown */

@@ -96,15 +96,16 @@ static uint32_t kernel_name(struct gpufl_sink *s, struct bytes_value mangled)
 static const struct gpufl_shape *shape_of(struct gpufl_sink *s, const struct row_kernel *k)
 {
 	static const struct row_kernel_config unknown;
-	const struct row_kernel_config *c = &unknown;
-	uint64_t *slot = map_at(&s->shapes, (uint64_t)k->device << 32 | k->config, 0), config;
+	const struct row_kernel_config *c =
+		definitions_row(&s->definitions, TABLE_kernel_config, k->config);
+	uint64_t *slot = map_at(&s->shapes, (uint64_t)k->device << 32 | k->config, 0);
 	struct gpufl_shape *shape;
 	char *detail;
 
 	if (!slot || *slot)
 		return slot ? (const void *)(uintptr_t)*slot : NULL;
-	if (map_get(&s->configs, k->config, &config))
-		c = (const void *)(uintptr_t)config;
+	if (!c)
+		c = &unknown;
 	shape = arena_alloc(&s->arena, sizeof(*shape));
 	if (!shape)
 		return NULL;

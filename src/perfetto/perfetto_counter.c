@@ -1,0 +1,146 @@
+#include "perfetto/perfetto_counter.h"
+
+#include <errno.h>
+
+static int measure_unit(const char *unit)
+{
+	static const struct {
+		const char *name;
+		int unit;
+	} units[] = {
+		{ "bytes", 7 }, { "KiB", 8 }, { "Hz", 13 }, { "kHz", 14 },
+		{ "MHz", 15 },  { "ns", 19 }, { "us", 20 }, { "ms", 21 },
+		{ "s", 22 },    { "mW", 28 }, { "W", 29 },  { "J", 31 },
+		{ "V", 32 },    { "A", 33 },  { "C", 34 },  { "%", 37 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!strcmp(unit, units[i].name))
+			return units[i].unit;
+	return 0;
+}
+
+void perfetto_counter_specify(struct strbuf *s, const struct perfetto_counter *counter)
+{
+	size_t token = proto_open(s, 1);
+	int unit = measure_unit(counter->unit);
+
+	proto_uint(s, 1, counter->number);
+	proto_text(s, 2, counter->name, strlen(counter->name));
+	proto_text(s, 3, counter->description, strlen(counter->description));
+	if (unit)
+		proto_uint(s, 7, (uint64_t)unit);
+	proto_uint(s, 10, 1); /* group SYSTEM */
+	proto_close(s, token);
+}
+
+void perfetto_readings_restart(struct perfetto_readings *r, uint32_t sequence)
+{
+	r->sequence = (struct perfetto_sequence){ .id = sequence };
+	map_clear(&r->gpus);
+}
+
+void perfetto_readings_release(struct perfetto_readings *r)
+{
+	map_release(&r->index);
+	map_release(&r->gpus);
+	vec_release(&r->items);
+}
+
+static uint64_t descriptor_iid(const struct perfetto_readings *r, uint32_t gpu)
+{
+	return ((uint64_t)r->generation << 16) + gpu + 1;
+}
+
+/* Descriptor of all counters for a GPU. */
+static void define(struct perfetto_readings *r, struct strbuf *s, uint32_t gpu)
+{
+	size_t interned = proto_open(s, PACKET_INTERNED_DATA), entry = proto_open(s, 47),
+	       descriptor;
+
+	proto_uint(s, 1, descriptor_iid(r, gpu));
+	descriptor = proto_open(s, 2);
+	r->specify(r->user, s);
+	proto_close(s, descriptor);
+	proto_uint(s, 3, gpu);
+	proto_close(s, entry);
+	proto_close(s, interned);
+}
+
+static void write_value(struct strbuf *s, uint32_t integer_field, uint32_t double_field,
+			const struct perfetto_value *value)
+{
+	if (value->is_real)
+		proto_double(s, double_field, value->real);
+	else
+		proto_int(s, integer_field, value->integer);
+}
+
+static int write_reading(struct perfetto_readings *r, struct strbuf *s,
+			 const struct perfetto_reading *reading, uint64_t time_ns)
+{
+	size_t packet, event, counter, defaults;
+	int is_new = map_add(&r->gpus, descriptor_iid(r, reading->gpu));
+
+	if (is_new < 0)
+		return is_new;
+	packet = perfetto_sequence_open(s, &r->sequence, time_ns, &defaults);
+	if (defaults)
+		proto_close(s, defaults);
+	if (is_new)
+		define(r, s, reading->gpu);
+	event = proto_open(s, PACKET_GPU_COUNTER_EVENT);
+	proto_uint(s, 4, descriptor_iid(r, reading->gpu));
+	counter = proto_open(s, 2);
+	proto_uint(s, 1, reading->counter);
+	write_value(s, 2, 3, &reading->value);
+	proto_close(s, counter);
+	proto_close(s, event);
+	proto_close(s, packet);
+	return 0;
+}
+
+int perfetto_readings_add(struct perfetto_readings *r, struct strbuf *s,
+			  const struct perfetto_reading *now, uint64_t time_ns)
+{
+	uint64_t *position = map_at(&r->index, (uint64_t)now->gpu << 32 | now->counter, UINT64_MAX);
+	struct perfetto_reading anchor = *now;
+	int result;
+
+	if (!position)
+		return -ENOMEM;
+	if (*position == UINT64_MAX) {
+		anchor.value = (struct perfetto_value){ .is_real = now->value.is_real };
+		if (vec_push(&r->items, *now) < 0)
+			return -ENOMEM;
+		*position = r->items.count - 1;
+		return write_reading(r, s, &anchor, time_ns);
+	}
+	result = write_reading(r, s, &r->items.data[*position], time_ns);
+	r->items.data[*position] = *now;
+	return result;
+}
+
+int perfetto_readings_finish(struct perfetto_readings *r, struct strbuf *s, uint64_t time_ns)
+{
+	int result = 0;
+
+	for (size_t i = 0; i < r->items.count && result >= 0; i++)
+		result = write_reading(r, s, &r->items.data[i], time_ns);
+	r->items.count = 0;
+	map_clear(&r->index);
+	return result;
+}
+
+void perfetto_counter_event(struct strbuf *s, const struct perfetto_packet *head, uint64_t uuid,
+			    const struct perfetto_value *value)
+{
+	size_t packet = perfetto_packet_open(s, head);
+	size_t event = proto_open(s, PACKET_TRACK_EVENT);
+
+	proto_uint(s, 9, 4);
+	proto_uint(s, 11, uuid);
+	write_value(s, 30, 44, value);
+	proto_close(s, event);
+	proto_close(s, packet);
+}

@@ -1,0 +1,284 @@
+/*
+ * perfetto_sink.c: rows become packets at once, on the writer's thread. A packet begins with its time and its sequence; the
+ * sequence is cut out, because it is the connection's to say (perfetto_packets.h writes it for files).
+ */
+#include "perfetto/perfetto_sink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "format/writer.h"
+#include "perfetto/perfetto_sink_state.h"
+
+#define BIT(table) (UINT64_C(1) << TABLE_##table)
+#define DEFINITIONS                                                                                \
+	(BIT(process) | BIT(thread) | BIT(device) | BIT(kernel_config) | BIT(api_function) |       \
+	 BIT(nvtx_domain) | BIT(counter))
+
+static struct perfetto_live *of(struct sink *s)
+{
+	return (struct perfetto_live *)s;
+}
+
+const char *live_text(const struct perfetto_live *p, uint32_t id)
+{
+	return definitions_text(&p->definitions, id).data;
+}
+
+const struct row_process *live_process(const struct perfetto_live *p)
+{
+	static const struct row_process unknown;
+	const struct row_process *row = definitions_row(&p->definitions, TABLE_process, p->pid);
+
+	return row ? row : &unknown;
+}
+
+void live_describe_process(struct perfetto_live *p)
+{
+	const struct row_process *process = live_process(p);
+	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
+	const char *command = live_text(p, process->command);
+	const char *arguments = strchr(command, ' ');
+	struct perfetto_track_descriptor d = {
+		.uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
+		.name = base_name(live_text(p, process->executable)),
+		.pid = process->pid,
+		.tid = -1,
+		.command = command,
+	};
+
+	if (p->process_described || !process->pid)
+		return;
+	p->process_described = true;
+	d.name_length = strlen(d.name);
+	perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
+	if (*command)
+		perfetto_process_tree(&p->out, &head, process->pid, process->parent_pid, d.name,
+				      arguments ? arguments + 1 : "");
+}
+
+/* --- packets --- */
+
+/* A packet without the field of its sequence, which stands behind other numbers: they are moved up to its end. */
+static const uint8_t *cut_sequence(uint8_t *packet, size_t length, uint32_t *sequence)
+{
+	struct cursor c = cursor_of(packet, length);
+
+	*sequence = 0;
+	while (cursor_left(&c)) {
+		uint8_t *field = packet + (length - cursor_left(&c));
+		uint64_t tag = cursor_varint(&c), value = cursor_varint(&c);
+
+		if (tag >> 3 != 10)
+			continue;
+		*sequence = (uint32_t)value;
+		memmove(packet + (c.p - field), packet, (size_t)(field - packet));
+		return packet + (c.p - field);
+	}
+	return packet;
+}
+
+static void restart(struct perfetto_live *p)
+{
+	p->process_described = p->gpus_described = false;
+	perfetto_works_restart(&p->works, LIVE_SEQUENCE_GPU);
+	perfetto_readings_restart(&p->readings, LIVE_SEQUENCE_COUNTERS);
+	map_clear(&p->host_counters);
+	for (size_t i = 0; i < p->tracks.count; i++) {
+		perfetto_slices_restart(&p->tracks.data[i]->slices);
+		p->tracks.data[i]->described = 0;
+	}
+}
+
+/* Hands over what is in p->out. */
+static void hand_over(struct perfetto_live *p)
+{
+	struct cursor c = cursor_of(p->out.data, p->out.length);
+	bool good = true;
+
+	while (cursor_left(&c)) {
+		uint64_t tag = cursor_varint(&c), length = cursor_varint(&c);
+		const uint8_t *packet = cursor_bytes(&c, length), *rest;
+		uint32_t sequence;
+
+		(void)tag;
+		rest = cut_sequence((uint8_t *)p->out.data + (packet - (uint8_t *)p->out.data),
+				    length, &sequence);
+		good &= p->options.write(p->options.user, sequence, rest,
+					 length - (size_t)(rest - packet));
+	}
+	p->out.length = 0;
+	if (!good)
+		restart(p);
+}
+
+/* --- the operations --- */
+
+static void take_definition(struct perfetto_live *p, enum table_id table, const void *row)
+{
+	if (table == TABLE_process &&
+	    ((const struct row_process *)row)->source == process_source_inside)
+		p->pid = ((const struct row_process *)row)->pid;
+	if (table == TABLE_device) {
+		p->devices = MAX(p->devices,
+				 MIN(((const struct row_device *)row)->id + 1, LIVE_DEVICES));
+		p->gpus_described = false;
+	}
+}
+
+static int write_row(struct perfetto_live *p, enum table_id table, const void *row)
+{
+	const struct table_schema *schema = schema_table(table);
+	unsigned rows = p->options.rows;
+
+	if (schema->gpu_work)
+		return rows & PERFETTO_WORK ? live_work(p, schema, row) : 0;
+	if (table == TABLE_api_call && rows & PERFETTO_CALLS)
+		return live_call(p, row);
+	if (table == TABLE_nvtx && rows & PERFETTO_RANGES)
+		return live_nvtx(p, row);
+	if (table == TABLE_counter_sample && rows & PERFETTO_COUNTERS)
+		return live_counter_sample(p, row);
+	if (table == TABLE_loss)
+		return live_loss(p, row);
+	return 0;
+}
+
+static void append(struct sink *sink, enum table_id table, const void *row)
+{
+	struct perfetto_live *p = of(sink);
+
+	if (definitions_take(&p->definitions, table, row)) {
+		take_definition(p, table, row);
+		return;
+	}
+	if (p->options.restart &&
+	    atomic_exchange_explicit(p->options.restart, false, memory_order_relaxed))
+		restart(p);
+	raw_reserve(&p->out, 0);
+	if (write_row(p, table, row) < 0 || p->out.failed) {
+		p->lost++;
+		p->out.failed = false;
+		p->out.length = 0;
+		restart(p);
+	}
+	if (p->out.length)
+		hand_over(p);
+}
+
+static int seal(struct sink *sink)
+{
+	struct perfetto_live *p = of(sink);
+
+	if (p->options.sealed)
+		p->options.sealed(p->options.user);
+	return 0;
+}
+
+static void release_tracks(struct perfetto_live *p)
+{
+	for (size_t i = 0; i < p->tracks.count; i++) {
+		perfetto_slices_release(&p->tracks.data[i]->slices);
+		map_release(&p->tracks.data[i]->ranges);
+		free(p->tracks.data[i]);
+	}
+	vec_release(&p->tracks);
+	map_release(&p->track_index);
+}
+
+static void finish_readings(struct perfetto_live *p)
+{
+	if (perfetto_readings_finish(&p->readings, &p->out, p->time_ns) < 0)
+		p->lost++;
+	if (p->out.length && !p->out.failed)
+		hand_over(p);
+}
+
+/* Ids of texts and configurations are new ones: names and kernels are interned again. Slices that are open stay so. */
+static void begin_epoch(struct sink *sink)
+{
+	struct perfetto_live *p = of(sink);
+
+	finish_readings(p);
+	perfetto_works_release(&p->works);
+	p->works = (struct perfetto_works){ .context_base = p->works.context_base };
+	p->counters.count = 0;
+	map_clear(&p->counter_numbers);
+	p->readings.generation++;
+	definitions_forget(&p->definitions);
+	restart(p);
+}
+
+static void free_sink(struct perfetto_live *p)
+{
+	release_tracks(p);
+	perfetto_works_release(&p->works);
+	perfetto_readings_release(&p->readings);
+	vec_release(&p->counters);
+	map_release(&p->counter_numbers);
+	map_release(&p->host_counters);
+	definitions_release(&p->definitions);
+	strbuf_release(&p->out);
+	strbuf_release(&p->text);
+	strbuf_release(&p->demangled);
+	free(p);
+}
+
+static int close_sink(struct sink *sink)
+{
+	struct perfetto_live *p = of(sink);
+
+	finish_readings(p);
+	seal(sink);
+	free_sink(p);
+	return 0;
+}
+
+static void abandon(struct sink *sink)
+{
+	struct perfetto_live *p = of(sink);
+
+	if (p->owner ==
+	    getpid()) /* else this is a fork's child, and the memory may be half changed */
+		free_sink(p);
+}
+
+static void add_stats(struct sink *sink, struct writer_stats *stats)
+{
+	const struct perfetto_live *p = of(sink);
+
+	stats->lost_rows += p->lost + p->definitions.lost;
+}
+
+static const struct sink_ops perfetto_ops = {
+	.name = "perfetto",
+	.epoch = begin_epoch,
+	.append = append,
+	.seal = seal,
+	.close = close_sink,
+	.abandon = abandon,
+	.stats = add_stats,
+};
+
+struct sink *perfetto_sink_new(const struct perfetto_sink_options *options)
+{
+	struct perfetto_live *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	if (!raw_init(&p->out)) {
+		free(p);
+		return NULL;
+	}
+	p->sink.ops = &perfetto_ops;
+	p->options = *options;
+	p->owner = getpid();
+	p->definitions.tables = DEFINITIONS;
+	p->works.context_base = (uint32_t)hash_u64(options->seed ^ 1) & 0x7fffff00u;
+	p->readings.specify = live_specify_counters;
+	p->readings.user = p;
+	restart(p);
+	return &p->sink;
+}

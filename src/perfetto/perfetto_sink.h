@@ -1,0 +1,41 @@
+/*
+ * perfetto_sink.h: a sink (format/sink.h) that makes Perfetto's packets of rows as they come, for a live trace. `pitot export` makes the
+ * same of a whole recording, and knows what this cannot: symbols of stacks, and which nodes of a graph a launch ran.
+ *
+ * Several sinks of one process may be on at once, one for each data source and session of the service; with equal seeds they
+ * agree on the ids of tracks and of work, so that arrows lead from the calls of one to the work of another.
+ */
+#ifndef PITOT_PERFETTO_PERFETTO_SINK_H
+#define PITOT_PERFETTO_PERFETTO_SINK_H
+
+#include <stdatomic.h>
+
+#include "base/strbuf.h"
+#include "format/sink.h"
+
+enum perfetto_rows {
+	PERFETTO_WORK = 1, /* of GPUs: render stages */
+	PERFETTO_CALLS = 2, /* calls of CUDA functions, with arrows to the work */
+	PERFETTO_RANGES = 4, /* scopes, NVTX */
+	PERFETTO_COUNTERS = 8, /* of GPUs and of the host */
+};
+
+struct perfetto_sink_options {
+	unsigned rows; /* enum perfetto_rows; losses are in all */
+	uint64_t seed; /* of the process: random */
+	/* Begin incremental state anew before the next row; set by anybody. NULL: never. */
+	atomic_bool *restart;
+
+	void *user; /* of the functions */
+	/* Takes a packet without its sequence. false: it is lost, and its sequence begins anew. */
+	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length);
+	/* After a seal: all rows so far were written. NULL: nobody asks. */
+	void (*sealed)(void *user);
+	/* Appends a kernel's name as a person wrote it, and returns true; else false. May be NULL. */
+	bool (*demangle)(void *user, const char *name, struct strbuf *out);
+};
+
+/* NULL: no memory. */
+struct sink *perfetto_sink_new(const struct perfetto_sink_options *options) MUST_USE;
+
+#endif

@@ -1,0 +1,96 @@
+/* perfetto_sink_state.h: what the parts of the sink share. */
+#ifndef PITOT_PERFETTO_PERFETTO_SINK_STATE_H
+#define PITOT_PERFETTO_PERFETTO_SINK_STATE_H
+
+#include <sys/types.h>
+
+#include "format/definitions.h"
+#include "perfetto/perfetto_counter.h"
+#include "perfetto/perfetto_sink.h"
+#include "perfetto/perfetto_slices.h"
+#include "perfetto/perfetto_work.h"
+
+enum {
+	LIVE_SEQUENCE_GLOBAL = 1,
+	LIVE_SEQUENCE_GPU,
+	LIVE_SEQUENCE_COUNTERS,
+	LIVE_SEQUENCE_TRACKS,
+};
+
+enum live_track_kind {
+	LIVE_THREAD,
+	LIVE_DOMAIN, /* ranges that a thread pushed, of another domain than NVTX's default one */
+	LIVE_RANGES, /* ranges of a domain that cross threads */
+	LIVE_LOSS,
+};
+
+#define LIVE_LANES 64u /* of ranges that cross threads and overlap; more are not shown */
+#define LIVE_DEVICES 64u
+
+struct live_track {
+	struct perfetto_slices slices;
+	enum live_track_kind kind;
+	uint32_t thread, domain;
+	uint32_t described; /* lanes */
+	uint32_t depth; /* of ranges that are open */
+	uint64_t lanes; /* in use, as bits */
+	struct map ranges; /* id of an open one -> its lane */
+};
+
+struct perfetto_live {
+	struct sink sink;
+	struct perfetto_sink_options options;
+	struct definitions definitions;
+	struct strbuf out; /* packets of the row that is being written */
+	struct strbuf text, demangled;
+	uint64_t time_ns; /* the last of a row */
+	pid_t owner;
+	uint32_t pid; /* as the rows have it; 0: not known yet */
+	uint64_t
+		lost; /* rows that there was no memory for; packets are counted by who takes them */
+	bool process_described, gpus_described;
+	uint64_t nodes; /* of graphs that were written */
+	uint32_t devices; /* ordinals of those that are known are below it */
+
+	struct perfetto_works works;
+	struct perfetto_readings readings;
+	VEC(uint32_t) counters; /* ids of those of GPUs, by number - 1 */
+	struct map counter_numbers; /* id -> number, 0 for one of the host */
+	struct map host_counters; /* id of those whose track is described */
+
+	VEC(struct live_track *) tracks;
+	struct map track_index;
+};
+
+/* What uuids are of; the kinds of tracks come before. */
+enum { LIVE_UUID_PROCESS = LIVE_LOSS + 1, LIVE_UUID_COUNTER };
+
+/* Ids that all sinks of the process agree on. */
+static inline uint64_t live_uuid(const struct perfetto_live *p, unsigned kind, uint64_t id)
+{
+	return (hash_u64(hash_u64(p->options.seed + kind) ^ id) >> 8 | 1) &
+	       ~(uint64_t)(2 * LIVE_LANES - 2);
+}
+
+/* Of the work that a call launched; never 0. Nodes of graphs have ids of another kind. */
+static inline uint64_t live_event_id(const struct perfetto_live *p, uint64_t correlation)
+{
+	return (hash_u64(p->options.seed) >> 24) + correlation + 1;
+}
+
+const struct row_process *live_process(const struct perfetto_live *p);
+const char *live_text(const struct perfetto_live *p, uint32_t id);
+/* Describes the process before what is below it. */
+void live_describe_process(struct perfetto_live *p);
+
+/* perfetto_readings.specify. */
+void live_specify_counters(void *user, struct strbuf *s);
+
+/* Each writes the packets of a row into p->out. 0 or -ENOMEM. */
+int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row) MUST_USE;
+int live_call(struct perfetto_live *p, const struct row_api_call *row) MUST_USE;
+int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row) MUST_USE;
+int live_loss(struct perfetto_live *p, const struct row_loss *row) MUST_USE;
+int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row) MUST_USE;
+
+#endif

@@ -1,0 +1,348 @@
+/* perfetto_sink_work.c: what GPUs did, and readings of counters, row by row. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "names/kernel_name.h"
+#include "perfetto/perfetto_sink_state.h"
+#include "schema/event_words.h"
+
+/* Value of the column with a role; false: the table has none, or the row has no value there. */
+static bool cell(const struct table_schema *table, const void *row, enum column_role role,
+		 uint64_t *value)
+{
+	int column = table->roles[role];
+	uint64_t missing;
+
+	*value = 0;
+	if (column < 0)
+		return false;
+	memcpy(&missing, row, sizeof(missing));
+	if (missing >> column & 1)
+		return false;
+	memcpy(value, (const uint8_t *)row + table->columns[column].row_offset,
+	       table->columns[column].width);
+	return true;
+}
+
+static void describe_gpu(struct perfetto_live *p, uint32_t ordinal)
+{
+	const struct row_device *d = definitions_row(&p->definitions, TABLE_device, ordinal);
+	struct perfetto_gpu gpu;
+
+	if (!d) {
+		perfetto_gpu_info_add(&p->out, NULL);
+		return;
+	}
+	gpu = (struct perfetto_gpu){ .name = live_text(p, d->name),
+				     .uuid = live_text(p, d->uuid),
+				     .pci = live_text(p, d->pci),
+				     .device = d };
+	strbuf_clear(&p->text);
+	strbuf_adds(&p->text, gpu.name);
+	if (p->devices > 1)
+		strbuf_addf(&p->text, " #%u", ordinal);
+	gpu.shown = strbuf_text(&p->text);
+	perfetto_gpu_info_add(&p->out, &gpu);
+}
+
+static void describe_gpus(struct perfetto_live *p)
+{
+	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
+	size_t packet, info;
+
+	if (p->gpus_described || !p->devices)
+		return;
+	p->gpus_described = true;
+	packet = perfetto_gpu_info_open(&p->out, &head, &info);
+	for (uint32_t i = 0; i < p->devices; i++)
+		describe_gpu(p, i);
+	proto_close(&p->out, info);
+	proto_close(&p->out, packet);
+}
+
+/* --- classes of work --- */
+
+static uint64_t other_stage(const struct table_schema *table, const void *row)
+{
+	const struct row_memcpy *copy = row;
+	const struct row_memset *set = row;
+	uint64_t label;
+
+	switch (table->id) {
+	case TABLE_kernel:
+		return STAGE_UNKNOWN_KERNEL;
+	case TABLE_memcpy:
+		return perfetto_copy_stage(copy->kind, copy->source_kind, copy->destination_kind);
+	case TABLE_memset:
+		return STAGE_MEMSETS + set->memory_kind;
+	case TABLE_graph_launch:
+		return STAGE_GRAPH;
+	default:
+		cell(table, row, ROLE_LABEL, &label);
+		return STAGE_LABELS + ((uint64_t)table->id << 32 | label);
+	}
+}
+
+static const struct row_kernel_config *config_of(const struct perfetto_live *p,
+						 const struct table_schema *table, const void *row)
+{
+	if (table->id != TABLE_kernel)
+		return NULL;
+	return definitions_row(&p->definitions, TABLE_kernel_config,
+			       ((const struct row_kernel *)row)->config);
+}
+
+static void stage_name(struct perfetto_live *p, const struct table_schema *table, const void *row)
+{
+	const struct row_memcpy *copy = row;
+	const struct row_memset *set = row;
+	int column = table->roles[ROLE_LABEL];
+	const char *name = NULL;
+	uint64_t label;
+
+	switch (table->id) {
+	case TABLE_kernel:
+		strbuf_adds(&p->text, "(unknown kernel)");
+		return;
+	case TABLE_memcpy:
+		memcpy_name(&p->text, copy->kind, copy->source_kind, copy->destination_kind);
+		return;
+	case TABLE_memset:
+		memset_name(&p->text, set->memory_kind);
+		return;
+	case TABLE_graph_launch:
+		strbuf_adds(&p->text, "CUDA graph");
+		return;
+	default:
+		if (cell(table, row, ROLE_LABEL, &label))
+			name = table->columns[column].type == COLUMN_TYPE_STRING
+				       ? live_text(p, (uint32_t)label)
+				       : schema_value_name(&table->columns[column], label);
+		strbuf_adds(&p->text, name ? name : table->name);
+	}
+}
+
+static void kernel_name(struct perfetto_live *p, const char *name, uint64_t class)
+{
+	const char *mangled = kernel_name_mangled(name), *readable = mangled;
+	size_t from = p->text.length;
+
+	strbuf_clear(&p->demangled);
+	if (p->options.demangle && p->options.demangle(p->options.user, mangled, &p->demangled))
+		readable = strbuf_text(&p->demangled);
+	else
+		strbuf_adds(&p->demangled, name);
+	kernel_name_shorten(mangled, readable, &p->text);
+	if (perfetto_works_claim_name(&p->works, class, strbuf_text(&p->text) + from,
+				      p->text.length - from))
+		return;
+	p->text.length = from;
+	strbuf_adds(&p->text, strbuf_text(&p->demangled));
+}
+
+/* Opens the first packet of a queue or a class, which defines it. */
+static void open_described(struct perfetto_live *p, const struct table_schema *table,
+			   const void *row, const struct perfetto_work *work,
+			   struct open_work *open)
+{
+	const struct gpu_queue *queue = &p->works.queues.data[work->queue];
+	const struct row_kernel_config *config = config_of(p, table, row);
+	struct perfetto_work_texts texts = { .pid = p->pid };
+	struct bytes_value name = { "", 0 };
+	size_t stage;
+
+	strbuf_clear(&p->text);
+	strbuf_addf(&p->text, "%s %u Stream %u",
+		    base_name(live_text(p, live_process(p)->executable)), p->pid, queue->stream);
+	strbuf_addc(&p->text, '\0');
+	stage = p->text.length;
+	if (config) {
+		name = definitions_text(&p->definitions, config->name);
+		kernel_name(p, name.data, work->class);
+	} else {
+		stage_name(p, table, row);
+	}
+	texts.queue = strbuf_text(&p->text);
+	texts.stage = texts.queue + stage;
+	texts.stage_length = p->text.length - stage;
+	texts.kernel = (struct perfetto_kernel){
+		.name = name.data,
+		.name_length = name.length,
+		.demangled = strbuf_text(&p->demangled),
+		.demangled_length = p->demangled.length,
+		.config = config,
+		.device = definitions_row(&p->definitions, TABLE_device, queue->gpu),
+		.pid = p->pid,
+		.process = base_name(live_text(p, live_process(p)->executable)),
+	};
+	perfetto_work_open(&p->works, &p->out, work, &texts, open);
+}
+
+static void work_arguments(struct perfetto_live *p, const struct table_schema *table,
+			   const void *row)
+{
+	const struct row_memcpy *copy = row;
+	const struct row_memset *set = row;
+	uint64_t value;
+
+	if (cell(table, row, ROLE_CORRELATION, &value))
+		perfetto_argument(&p->out, IN_LAUNCH, ARG_CORRELATION, (int64_t)value);
+	if (cell(table, row, ROLE_GRAPH, &value))
+		perfetto_argument(&p->out, IN_LAUNCH, ARG_GRAPH, (int64_t)value);
+	if (cell(table, row, ROLE_GRAPH_NODE, &value))
+		perfetto_argument(&p->out, IN_LAUNCH, ARG_GRAPH_NODE, (int64_t)value);
+	if (table->id == TABLE_memcpy)
+		perfetto_argument(&p->out, IN_LAUNCH, ARG_BYTES, (int64_t)copy->bytes);
+	if (table->id == TABLE_memset) {
+		perfetto_argument(&p->out, IN_LAUNCH, ARG_BYTES, (int64_t)set->bytes);
+		perfetto_argument(&p->out, IN_LAUNCH, ARG_VALUE, set->value);
+	}
+}
+
+/* Nodes of a graph have the correlation id of its launch in common: each gets an id that no call names. */
+static uint64_t event_id(struct perfetto_live *p, const struct table_schema *table, const void *row)
+{
+	uint64_t correlation, node;
+
+	if (!cell(table, row, ROLE_GRAPH_NODE, &node) &&
+	    cell(table, row, ROLE_CORRELATION, &correlation))
+		return live_event_id(p, correlation);
+	return (live_event_id(p, 0) | UINT64_C(1) << 48) + p->nodes++;
+}
+
+int live_work(struct perfetto_live *p, const struct table_schema *table, const void *row)
+{
+	const struct row_kernel_config *config = config_of(p, table, row);
+	uint64_t start, end, device, context, stream;
+	struct gpu_queue queue = { 0 };
+	struct perfetto_work work;
+	struct open_work open;
+
+	if (!cell(table, row, ROLE_START, &start) || !cell(table, row, ROLE_END, &end) ||
+	    end < start)
+		return 0; /* a row of loss counts it */
+	cell(table, row, ROLE_DEVICE, &device);
+	cell(table, row, ROLE_CONTEXT, &context);
+	cell(table, row, ROLE_STREAM, &stream);
+	p->time_ns = end;
+	live_describe_process(p);
+	describe_gpus(p);
+	queue.gpu = (uint32_t)device;
+	queue.context = (uint32_t)context;
+	queue.stream = (uint32_t)stream;
+	work = (struct perfetto_work){
+		.start_ns = start,
+		.duration_ns = end - start,
+		.event_id = event_id(p, table, row),
+		.queue = perfetto_works_queue(&p->works, context, &queue, queue.gpu),
+		.class =
+			config ? perfetto_works_kernel(&p->works, device << 32 | config->id, config)
+			       : perfetto_works_class(&p->works, other_stage(table, row)),
+	};
+	if (work.queue == UINT64_MAX || work.class == UINT64_MAX)
+		return -ENOMEM;
+	if (likely(perfetto_works_know(&p->works, work.queue, work.class)))
+		perfetto_work_open(&p->works, &p->out, &work, NULL, &open);
+	else
+		open_described(p, table, row, &work, &open);
+	work_arguments(p, table, row);
+	perfetto_work_close(&p->out, &open);
+	return 0;
+}
+
+/* --- counters --- */
+
+static struct perfetto_counter describe_counter(const struct perfetto_live *p, uint32_t id)
+{
+	const struct row_counter *c = definitions_row(&p->definitions, TABLE_counter, id);
+
+	return (struct perfetto_counter){ .name = c ? live_text(p, c->name) : "",
+					  .description = c ? live_text(p, c->description) : "",
+					  .unit = c ? live_text(p, c->unit) : "" };
+}
+
+void live_specify_counters(void *user, struct strbuf *s)
+{
+	const struct perfetto_live *p = user;
+
+	for (size_t i = 0; i < p->counters.count; i++) {
+		struct perfetto_counter counter = describe_counter(p, p->counters.data[i]);
+
+		counter.number = (uint32_t)i + 1;
+		perfetto_counter_specify(s, &counter);
+	}
+}
+
+static struct perfetto_value value_of(const struct row_counter *c, int64_t reading)
+{
+	struct perfetto_value v = { .integer = reading, .real = (double)reading };
+
+	v.is_real = c->decimals != 0;
+	for (uint32_t i = 0; i < MIN(c->decimals, 18u); i++)
+		v.real /= 10;
+	if (!(c->missing >> COLUMN_counter_reading & 1) && c->reading == counter_reading_real) {
+		v.is_real = true;
+		memcpy(&v.real, &reading, sizeof(v.real));
+	}
+	return v;
+}
+
+/* A new counter: descriptors are written again, with iids of their own. */
+static int counter_number(struct perfetto_live *p, uint32_t id, uint32_t *number)
+{
+	uint64_t *known = map_at(&p->counter_numbers, id, 0);
+
+	if (!known)
+		return -ENOMEM;
+	if (!*known) {
+		if (vec_push(&p->counters, id) < 0)
+			return -ENOMEM;
+		*known = p->counters.count;
+		p->readings.generation++;
+	}
+	*number = (uint32_t)*known;
+	return 0;
+}
+
+static int host_sample(struct perfetto_live *p, const struct row_counter_sample *row,
+		       const struct perfetto_value *value)
+{
+	struct perfetto_packet head = { row->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
+	struct perfetto_counter counter = describe_counter(p, row->counter);
+	struct perfetto_track_descriptor d = {
+		.uuid = live_uuid(p, LIVE_UUID_COUNTER, row->counter),
+		.parent_uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
+		.pid = -1,
+		.tid = -1,
+		.name = counter.name,
+		.name_length = strlen(counter.name),
+		.counter_unit = counter.unit,
+	};
+	int is_new = map_add(&p->host_counters, row->counter);
+
+	if (is_new < 0)
+		return is_new;
+	if (is_new)
+		perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
+	perfetto_counter_event(&p->out, &head, d.uuid, value);
+	return 0;
+}
+
+int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row)
+{
+	const struct row_counter *c = definitions_row(&p->definitions, TABLE_counter, row->counter);
+	struct perfetto_reading now = { .gpu = row->device };
+
+	if (!c)
+		return 0;
+	p->time_ns = row->time_ns;
+	live_describe_process(p);
+	describe_gpus(p);
+	now.value = value_of(c, row->value);
+	if (row->missing >> COLUMN_counter_sample_device & 1)
+		return host_sample(p, row, &now.value);
+	if (counter_number(p, row->counter, &now.counter) < 0)
+		return -ENOMEM;
+	return perfetto_readings_add(&p->readings, &p->out, &now, row->time_ns);
+}

@@ -1,0 +1,87 @@
+#include "schema/event_words.h"
+
+static const char *name_of(const char *const *names, size_t count, uint8_t value)
+{
+	return value < count && names[value] ? names[value] : names[0];
+}
+
+const char *synchronization_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[synchronization_kind_unknown] = "Unknown Sync",
+		[synchronization_kind_event] = "Event Sync",
+		[synchronization_kind_stream_wait_event] = "Stream Wait Event",
+		[synchronization_kind_stream] = "Stream Sync",
+		[synchronization_kind_context] = "Context Sync",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+const char *overhead_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[overhead_kind_unknown] = "Unknown",
+		[overhead_kind_compiler] = "Driver Compiler",
+		[overhead_kind_buffer_flush] = "Buffer Flush",
+		[overhead_kind_instrumentation] = "Instrumentation",
+		[overhead_kind_resource] = "Resource",
+		[overhead_kind_module_loading] = "Runtime Triggered Module Loading",
+		[overhead_kind_lazy_function_loading] = "Lazy Function Loading",
+		[overhead_kind_command_buffer_full] = "Command Buffer Full",
+		[overhead_kind_buffer_request] = "Activity Buffer Request",
+		[overhead_kind_uvm_init] = "UVM Activity Initialization",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+static const char *memory_kind_name(uint8_t kind)
+{
+	static const char *const names[] = {
+		[memory_kind_unknown] = "Unknown",
+		[memory_kind_pageable] = "Pageable",
+		[memory_kind_pinned] = "Pinned",
+		[memory_kind_device] = "Device",
+		[memory_kind_array] = "Array",
+		[memory_kind_managed] = "Managed",
+		[memory_kind_device_static] = "Device Static",
+		[memory_kind_managed_static] = "Managed Static",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+/* Names of values are the schema's. */
+static const char *value_name(enum table_id table, int column, uint8_t value)
+{
+	const char *name = schema_value_name(&schema_table(table)->columns[column], value);
+
+	return name ? name : "unknown";
+}
+
+static const char *copy_kind_name(uint8_t kind)
+{
+	return value_name(TABLE_memcpy, COLUMN_memcpy_kind, kind);
+}
+
+const char *loss_name(uint8_t reason)
+{
+	return value_name(TABLE_loss, COLUMN_loss_reason, reason);
+}
+
+const char *allocation_name(uint8_t operation)
+{
+	return value_name(TABLE_allocation, COLUMN_allocation_operation, operation);
+}
+
+void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination)
+{
+	strbuf_addf(out, "Memcpy %s (%s -> %s)", copy_kind_name(kind), memory_kind_name(source),
+		    memory_kind_name(destination));
+}
+
+void memset_name(struct strbuf *out, uint8_t memory_kind)
+{
+	strbuf_addf(out, "Memset (%s)", memory_kind_name(memory_kind));
+}

@@ -1,0 +1,16 @@
+/* event_words.h: how exports and live traces call events, in the words that PyTorch's profiler (Kineto) uses. */
+#ifndef PITOT_SCHEMA_EVENT_WORDS_H
+#define PITOT_SCHEMA_EVENT_WORDS_H
+
+#include "base/strbuf.h"
+#include "schema/schema.h"
+
+const char *synchronization_name(uint8_t kind); /* "Stream Sync" */
+const char *overhead_name(uint8_t kind); /* "Buffer Flush" */
+const char *loss_name(uint8_t reason); /* "ring_full" */
+const char *allocation_name(uint8_t operation); /* "release" */
+/* "Memcpy HtoD (Pageable -> Device)" */
+void memcpy_name(struct strbuf *out, uint8_t kind, uint8_t source, uint8_t destination);
+void memset_name(struct strbuf *out, uint8_t memory_kind);
+
+#endif
