@@ -1,0 +1,589 @@
+#include "perfetto/producer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/helper_thread.h"
+#include "base/io.h"
+#include "perfetto/producer_state.h"
+
+#define QUEUE_BYTES_MIN ((size_t)128 << 10)
+#define QUEUE_BYTES ((size_t)4 << 20)
+#define QUEUE_BYTES_MAX ((size_t)1 << 30)
+#define ANSWERS_RESERVED ((size_t)4 << 10) /* of the queue, so that an answer finds room */
+#define STACK_BYTES (256u << 10)
+#define TICK_MS 100 /* while packets come */
+#define PAUSE_FIRST_MS 100
+#define PAUSE_LAST_MS 10000
+#define DRAIN_LIMIT_NS (500 * NS_PER_MS)
+#define STOP_LIMIT_NS (950 * NS_PER_MS)
+#define DESCRIPTORS_MAX 253 /* in one message, in Linux */
+/* Memory that the service shares with us, and that we do not use: as little as it takes. */
+#define SHARED_PAGE_BYTES 4096
+#define SHARED_BYTES (16u << 10)
+
+/* --- descriptors --- */
+
+static int own_fd_set(struct own_fd *own, int fd)
+{
+	struct stat st;
+
+	fd = fd < 0 ? -errno : io_above_standard(fd);
+	if (fd < 0)
+		return fd;
+	fstat(fd, &st);
+	*own = (struct own_fd){ fd, st.st_dev, st.st_ino };
+	return 0;
+}
+
+static bool own_fd_valid(const struct own_fd *own)
+{
+	struct stat st;
+
+	return own->fd >= 0 && fstat(own->fd, &st) == 0 && st.st_dev == own->device &&
+	       st.st_ino == own->inode;
+}
+
+static void own_fd_close(struct own_fd *own)
+{
+	if (own_fd_valid(own))
+		close(own->fd);
+	own->fd = -1;
+}
+
+void producer_wake(struct producer *p)
+{
+	if (own_fd_valid(&p->wake[1]))
+		send(p->wake[1].fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* --- connection --- */
+
+static void set_path(struct producer *p, const char *path, size_t length)
+{
+	memcpy(p->address.sun_path, path, length);
+	if (path[0] == '@')
+		p->address.sun_path[0] = '\0'; /* abstract */
+	p->address.sun_family = AF_UNIX;
+	p->address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+}
+
+static int choose_address(struct producer *p, const char *given, struct error *e)
+{
+	const char *path = given ? given : secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
+	size_t length = path ? strlen(path) : 0;
+
+	if (!length)
+		return 0;
+	if (length >= sizeof(p->address.sun_path))
+		return error_set(e, -ENAMETOOLONG, "socket '%s' has a path of more than %zu bytes",
+				 path, sizeof(p->address.sun_path) - 1);
+	if (path[0] != '@' && strchr(path, ':'))
+		return error_set(e, E_UNSUPPORTED, "socket '%s' is not a path: name a Unix socket",
+				 path);
+	set_path(p, path, length);
+	return 0;
+}
+
+static int socket_connect(struct producer *p)
+{
+	int err = own_fd_set(&p->socket,
+			     socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	struct sockaddr_un standard = { .sun_family = AF_UNIX };
+	bool chosen = p->address_length;
+
+	if (err < 0)
+		return err;
+	snprintf(standard.sun_path, sizeof(standard.sun_path), "%s",
+		 access("/run/perfetto/", X_OK) == 0 ? "/run/perfetto/traced-producer.sock"
+						     : "/tmp/perfetto-producer");
+	if (connect(p->socket.fd, (struct sockaddr *)(chosen ? &p->address : &standard),
+		    chosen ? p->address_length : sizeof(standard)) == 0)
+		return 0;
+	own_fd_close(&p->socket);
+	return -ECONNREFUSED;
+}
+
+static bool connection_begin(struct producer *p)
+{
+	if (socket_connect(p) < 0)
+		return false;
+	p->broken = p->bound = p->may_commit = false;
+	p->out.start = p->out.length = 0;
+	p->in_length = 0;
+	p->requests = 1;
+	return ipc_bind(&p->out, p->requests);
+}
+
+static void connection_end(struct producer *p)
+{
+	own_fd_close(&p->socket);
+	producer_close_instances(p);
+	if (p->bound && !atomic_load(&p->stopping))
+		p->handler.lost(p->handler.user);
+}
+
+void producer_invoke(struct producer *p, const struct ipc_call *call)
+{
+	struct ipc_call numbered = *call;
+
+	numbered.request = ++p->requests;
+	if (!ipc_invoke(&p->out, &p->methods, &numbered))
+		p->broken = true;
+}
+
+/* --- what the service sends --- */
+
+static void register_source(struct producer *p, const char *name)
+{
+	struct ipc_message descriptor = { 0 }, arguments = { 0 };
+
+	ipc_text(&descriptor, 1, name);
+	ipc_number(&descriptor, 2, true); /* will_notify_on_stop */
+	ipc_number(&descriptor, 3, true); /* will_notify_on_start */
+	ipc_number(&descriptor, 4, true); /* handles_incremental_state_clear */
+	ipc_bytes(&arguments, 1, descriptor.bytes, descriptor.length);
+	producer_invoke(
+		p, &(struct ipc_call){ .method = IPC_REGISTER_SOURCE, .arguments = &arguments });
+}
+
+static void introduce(struct producer *p)
+{
+	struct ipc_message arguments = { 0 }, none = { 0 };
+
+	ipc_number(&arguments, 1, SHARED_PAGE_BYTES);
+	ipc_number(&arguments, 2, SHARED_BYTES);
+	ipc_text(&arguments, 3, p->name);
+	ipc_number(&arguments, 4, 2); /* smb_scraping_mode: disabled */
+	ipc_text(&arguments, 8, "pitot " PITOT_VERSION);
+	producer_invoke(p, &(struct ipc_call){ .method = IPC_INITIALIZE,
+					       .reply = true,
+					       .arguments = &arguments });
+	p->initialize_request = p->requests;
+	producer_invoke(
+		p, &(struct ipc_call){ .method = IPC_COMMANDS, .reply = true, .arguments = &none });
+	p->commands_request = p->requests;
+	for (size_t i = 0; i < p->source_count; i++)
+		register_source(p, p->sources[i]);
+}
+
+/* Returns false when the connection is of no use any more. */
+static bool take_frame(struct producer *p, const uint8_t *bytes, size_t length)
+{
+	struct ipc_command command;
+	struct ipc_frame frame;
+
+	if (!ipc_frame_read(&frame, bytes, length) || frame.kind == IPC_REQUEST_ERROR)
+		return false;
+	if (frame.kind == IPC_BIND_REPLY && !p->bound) {
+		if (!ipc_methods_read(&p->methods, frame.reply))
+			return false;
+		p->bound = true;
+		introduce(p);
+	}
+	if (frame.kind != IPC_INVOKE_REPLY || !p->bound)
+		return true;
+	if (frame.request == p->initialize_request)
+		return frame.success;
+	if (frame.request != p->commands_request)
+		return true;
+	if (!frame.success || !frame.has_more || !ipc_command_read(&command, frame.reply))
+		return false;
+	producer_command(p, &command);
+	return true;
+}
+
+static void take_frames(struct producer *p)
+{
+	size_t at = 0;
+
+	while (!p->broken && p->in_length - at >= IPC_LENGTH_BYTES) {
+		uint32_t length = load_u32(p->in + at);
+
+		if (length > IPC_FRAME_MAX) {
+			p->broken = true;
+			return;
+		}
+		if (p->in_length - at - IPC_LENGTH_BYTES < length)
+			break;
+		at += IPC_LENGTH_BYTES;
+		p->broken |= !take_frame(p, p->in + at, length);
+		at += length;
+	}
+	memmove(p->in, p->in + at, p->in_length - at);
+	p->in_length -= at;
+}
+
+/* We share no memory: descriptors that come with a message are closed. */
+static void close_received(struct msghdr *message)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++)
+			close((int)load_u32(CMSG_DATA(c) + i * sizeof(int)));
+	}
+}
+
+static void receive(struct producer *p)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+	} control;
+	struct iovec io = { p->in + p->in_length, INPUT_BYTES - p->in_length };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(p->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n > 0) {
+		close_received(&message);
+		p->in_length += (size_t)n;
+		take_frames(p);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		p->broken = true;
+	}
+}
+
+static void send_output(struct producer *p)
+{
+	struct ipc_output *out = &p->out;
+	ssize_t n = 0;
+
+	while (out->start < out->length && n >= 0) {
+		n = send(p->socket.fd, out->bytes + out->start, out->length - out->start,
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
+		out->start += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		p->broken = true;
+	if (out->start == out->length || ipc_room(out) < CHUNK_ROOM) {
+		memmove(out->bytes, out->bytes + out->start, out->length - out->start);
+		out->length -= out->start;
+		out->start = 0;
+	}
+}
+
+/* --- thread --- */
+
+static bool descriptors_valid(const struct producer *p)
+{
+	return own_fd_valid(&p->wake[0]) && own_fd_valid(&p->wake[1]) &&
+	       (p->socket.fd < 0 || own_fd_valid(&p->socket));
+}
+
+/* Sleeps until there is something to do: on the connection, if there is one, or by producer_wake. */
+static void wait_for_work(struct producer *p, int timeout_ms)
+{
+	bool sending = p->out.start < p->out.length;
+	struct pollfd fds[] = {
+		{ .fd = p->wake[0].fd, .events = POLLIN },
+		{ .fd = p->socket.fd, .events = (short)(POLLIN | (sending ? POLLOUT : 0)) },
+	};
+	char waking[64];
+
+	poll(fds, ARRAY_SIZE(fds), timeout_ms);
+	if (descriptors_valid(p) && fds[0].revents & POLLIN)
+		recv(p->wake[0].fd, waking, sizeof(waking), MSG_DONTWAIT);
+}
+
+/* Until the connection ends, or the producer stops. */
+static void serve(struct producer *p)
+{
+	uint64_t end_ns = 0;
+
+	while (!p->broken) {
+		bool stopping = atomic_load(&p->stopping);
+
+		if (stopping && !end_ns)
+			end_ns = clock_machine_ns() + DRAIN_LIMIT_NS;
+		if (stopping && ((producer_drained(p) && p->out.start == p->out.length) ||
+				 !p->may_commit || clock_machine_ns() > end_ns))
+			return;
+		wait_for_work(p, stopping ? 10 : p->instances_open ? TICK_MS : -1);
+		if (!descriptors_valid(p))
+			return;
+		receive(p);
+		producer_drain(p);
+		send_output(p);
+	}
+}
+
+/* Nothing is connected: packets that are still in the queue go nowhere. */
+static void pause_between(struct producer *p, int pause_ms)
+{
+	uint64_t end_ns = clock_machine_ns() + (uint64_t)pause_ms * NS_PER_MS, now;
+
+	p->out.start = p->out.length = 0;
+	p->broken = false;
+	producer_drain(p);
+	while (!atomic_load(&p->stopping) && descriptors_valid(p) &&
+	       (now = clock_machine_ns()) < end_ns)
+		wait_for_work(p, (int)((end_ns - now) / NS_PER_MS) + 1);
+}
+
+static void *run(void *user)
+{
+	struct producer *p = user;
+	int pause_ms = PAUSE_FIRST_MS;
+
+	while (!atomic_load(&p->stopping) && descriptors_valid(p)) {
+		uint64_t since_ns = clock_machine_ns();
+
+		if (connection_begin(p)) {
+			serve(p);
+			connection_end(p);
+		}
+		if (clock_machine_ns() - since_ns > PAUSE_LAST_MS * NS_PER_MS)
+			pause_ms = PAUSE_FIRST_MS;
+		pause_between(p, pause_ms);
+		pause_ms = MIN(2 * pause_ms, PAUSE_LAST_MS);
+	}
+	pthread_mutex_lock(&p->end_lock);
+	p->ended = true;
+	pthread_cond_signal(&p->end_changed);
+	pthread_mutex_unlock(&p->end_lock);
+	return NULL;
+}
+
+/* --- start and end --- */
+
+static void release(struct producer *p)
+{
+	own_fd_close(&p->wake[0]);
+	own_fd_close(&p->wake[1]);
+	packet_queue_release(&p->queue);
+	pthread_cond_destroy(&p->end_changed);
+	pthread_mutex_destroy(&p->end_lock);
+	free(p->out.bytes);
+	free(p->in);
+	free(p);
+}
+
+static int copy_options(struct producer *p, const struct producer_options *o, struct error *e)
+{
+	if (o->source_count > PRODUCER_SOURCES_MAX)
+		return error_set(e, E_USAGE, "more than %d data sources", PRODUCER_SOURCES_MAX);
+	p->handler = o->handler;
+	snprintf(p->name, sizeof(p->name), "%s", o->name);
+	for (size_t i = 0; i < o->source_count; i++)
+		if (snprintf(p->sources[i], PRODUCER_NAME_MAX, "%s", o->sources[i]) >=
+		    PRODUCER_NAME_MAX)
+			return error_set(e, E_USAGE, "data source '%s' has too long a name",
+					 o->sources[i]);
+	p->source_count = o->source_count;
+	return choose_address(p, o->socket, e);
+}
+
+static size_t queue_size(size_t wanted)
+{
+	size_t size = QUEUE_BYTES_MIN;
+
+	wanted = wanted ? MIN(wanted, QUEUE_BYTES_MAX) : QUEUE_BYTES;
+	while (size < wanted)
+		size *= 2;
+	return size;
+}
+
+static int allocate(struct producer *p, const struct producer_options *o)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->end_changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&p->end_lock, NULL);
+	p->in = malloc(INPUT_BYTES);
+	p->out = (struct ipc_output){ .bytes = malloc(OUTPUT_BYTES), .capacity = OUTPUT_BYTES };
+	p->socket.fd = p->wake[0].fd = p->wake[1].fd = -1;
+	p->owner = getpid();
+	if (packet_queue_init(&p->queue, queue_size(o->queue_bytes)) < 0 || !p->in || !p->out.bytes)
+		return -ENOMEM;
+	return 0;
+}
+
+static int start_thread(struct producer *p)
+{
+	int pair[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	err = own_fd_set(&p->wake[0], pair[0]);
+	if (own_fd_set(&p->wake[1], pair[1]) < 0 || err < 0)
+		return -EMFILE;
+	return helper_thread_start(run, p, STACK_BYTES);
+}
+
+struct producer *producer_start(const struct producer_options *options, struct error *e)
+{
+	struct producer *p = calloc(1, sizeof(*p));
+	int err = p ? allocate(p, options) : -ENOMEM;
+
+	if (err < 0)
+		error_set(e, err, "out of memory");
+	else if ((err = copy_options(p, options, e)) == 0 && (err = start_thread(p)) < 0)
+		error_errno(e, -err, "cannot start the thread of Perfetto's producer");
+	if (err == 0)
+		return p;
+	if (p)
+		release(p);
+	return NULL;
+}
+
+void producer_stop(struct producer *p)
+{
+	uint64_t end_ns = clock_machine_ns() + STOP_LIMIT_NS;
+	struct timespec end = { (time_t)(end_ns / NS_PER_S), (long)(end_ns % NS_PER_S) };
+	int err = 0;
+
+	if (!p || p->owner != getpid())
+		return;
+	atomic_store(&p->stopping, true);
+	producer_wake(p);
+	pthread_mutex_lock(&p->end_lock);
+	while (!p->ended && !err)
+		err = pthread_cond_timedwait(&p->end_changed, &p->end_lock, &end);
+	pthread_mutex_unlock(&p->end_lock);
+}
+
+/* A thread that hangs in a handler keeps its memory. */
+void producer_free(struct producer *p)
+{
+	bool ended;
+
+	if (!p || p->owner != getpid())
+		return;
+	producer_stop(p);
+	pthread_mutex_lock(&p->end_lock);
+	ended = p->ended;
+	pthread_mutex_unlock(&p->end_lock);
+	if (ended)
+		release(p);
+}
+
+void producer_after_fork(struct producer *p)
+{
+	if (!p)
+		return;
+	atomic_store(&p->forgotten, true);
+	own_fd_close(&p->socket);
+	own_fd_close(&p->wake[0]);
+	own_fd_close(&p->wake[1]);
+}
+
+/* --- from any thread --- */
+
+static bool bit_get(const uint64_t *bits, uint32_t n)
+{
+	return bits[n / 64] >> n % 64 & 1;
+}
+
+static void bit_set(uint64_t *bits, uint32_t n, bool value)
+{
+	bits[n / 64] = (bits[n / 64] & ~(UINT64_C(1) << n % 64)) | (uint64_t)value << n % 64;
+}
+
+/* What the producer adds to a packet; returns its length. */
+static uint32_t packet_end(const struct instance *s, uint32_t n, uint8_t end[8])
+{
+	static const uint8_t first_packet_on_sequence[] = { 0xb8, 0x05, 1 };
+	static const uint8_t previous_packet_dropped[] = { 0xd0, 0x02, 1 };
+	uint32_t length = 0;
+
+	if (!bit_get(s->begun, n)) {
+		memcpy(end, first_packet_on_sequence, sizeof(first_packet_on_sequence));
+		length += sizeof(first_packet_on_sequence);
+	}
+	if (bit_get(s->dropped, n)) {
+		memcpy(end + length, previous_packet_dropped, sizeof(previous_packet_dropped));
+		length += sizeof(previous_packet_dropped);
+	}
+	return length;
+}
+
+/* With queue.lock. */
+static bool add_packet(struct producer *p, struct instance *s, uint32_t sequence,
+		       const void *packet, size_t length)
+{
+	struct queued_packet head = { s->number, sequence, (uint32_t)length };
+	uint32_t n = sequence - 1, end_length;
+	uint8_t end[8];
+	bool added;
+
+	if (n >= PRODUCER_SEQUENCES_MAX)
+		return false;
+	end_length = packet_end(s, n, end);
+	head.length += end_length;
+	added = length <= PRODUCER_PACKET_MAX &&
+		packet_queue_add(&p->queue, &head, packet, end, end_length, ANSWERS_RESERVED);
+	if (added)
+		bit_set(s->begun, n, true);
+	bit_set(s->dropped, n, !added);
+	return added;
+}
+
+/* The place of an instance; NULL: it is gone, and so is what was known of it. With queue.lock. */
+static struct instance *instance_at(struct producer *p, uint32_t number)
+{
+	struct instance *s = &p->instances[number % PRODUCER_INSTANCES_MAX];
+
+	return number && s->number == number ? s : NULL;
+}
+
+bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, const void *packet,
+		    size_t length)
+{
+	struct instance *s;
+	bool added;
+
+	if (atomic_load_explicit(&p->forgotten, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&p->queue.lock);
+	s = instance_at(p, instance);
+	added = s && s->open && length && add_packet(p, s, sequence, packet, length);
+	if (s && !added)
+		s->lost++;
+	pthread_mutex_unlock(&p->queue.lock);
+	if (packet_queue_used(&p->queue) >= p->queue.size / 4 && !atomic_load(&p->woken) &&
+	    !atomic_exchange(&p->woken, true))
+		producer_wake(p);
+	return added;
+}
+
+void producer_done(struct producer *p, uint32_t instance)
+{
+	struct queued_packet answer = { .instance = instance };
+	struct instance *s;
+	bool added;
+
+	if (atomic_load_explicit(&p->forgotten, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&p->queue.lock);
+	s = instance_at(p, instance);
+	added = s && s->open && packet_queue_add(&p->queue, &answer, NULL, NULL, 0, 0);
+	pthread_mutex_unlock(&p->queue.lock);
+	if (added)
+		producer_wake(p);
+}
+
+uint64_t producer_lost(const struct producer *p, uint32_t instance)
+{
+	struct producer *changed = (struct producer *)p; /* the lock */
+	struct instance *s;
+	uint64_t lost;
+
+	pthread_mutex_lock(&changed->queue.lock);
+	s = instance_at(changed, instance);
+	lost = s ? s->lost : 0;
+	pthread_mutex_unlock(&changed->queue.lock);
+	return lost;
+}

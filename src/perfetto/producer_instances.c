@@ -1,0 +1,415 @@
+/*
+ * producer_instances.c: instances of data sources, their writers, and the way of a packet from the queue into a chunk.
+ *
+ * A writer is a sequence of an instance. Its chunk is sent when it is full, when its place is needed, when the instance answers a
+ * flush or stop, and when the queue is empty. An answer lies in the queue behind the packets that it speaks for.
+ *
+ * Flushes: the service takes the acknowledgement of one for all with lower ids. So an instance remembers the oldest that it has
+ * not answered, and what is acknowledged is the last id before the oldest of all instances.
+ */
+#include "perfetto/producer_state.h"
+
+#include <string.h>
+
+static void call_about(struct producer *p, enum ipc_method method, uint64_t id)
+{
+	struct ipc_message arguments = { 0 };
+
+	ipc_number(&arguments, 1, id);
+	producer_invoke(p, &(struct ipc_call){ .method = method, .arguments = &arguments });
+}
+
+/* --- writers --- */
+
+static bool writer_id_claim(struct producer *p, struct trace_writer *w)
+{
+	for (uint32_t i = 0; i < WRITER_IDS; i++) {
+		uint32_t id = (p->last_writer + 1 + i) % WRITER_IDS;
+		uint64_t bit = UINT64_C(1) << id % 64;
+
+		if (!id || p->writer_ids[id / 64] & bit)
+			continue;
+		p->writer_ids[id / 64] |= bit;
+		p->last_writer = id;
+		*w = (struct trace_writer){ .id = (uint16_t)id };
+		return true;
+	}
+	return false;
+}
+
+static bool writer_register(struct producer *p, struct instance *s, struct trace_writer *w)
+{
+	struct ipc_message arguments = { 0 };
+
+	if (!writer_id_claim(p, w))
+		return false;
+	ipc_number(&arguments, 1, w->id);
+	ipc_number(&arguments, 2, s->target_buffer);
+	producer_invoke(
+		p, &(struct ipc_call){ .method = IPC_REGISTER_WRITER, .arguments = &arguments });
+	return true;
+}
+
+static void writer_release(struct producer *p, struct trace_writer *w)
+{
+	p->writer_ids[w->id / 64] &= ~(UINT64_C(1) << w->id % 64);
+	if (w->open)
+		p->chunks[w->open - 1].instance = NULL;
+	w->id = 0;
+}
+
+/* --- instances --- */
+
+static struct instance *instance_find(struct producer *p, uint64_t id)
+{
+	for (size_t i = 0; i < PRODUCER_INSTANCES_MAX; i++)
+		if (p->instances[i].open && p->instances[i].id == id)
+			return &p->instances[i];
+	return NULL;
+}
+
+/* Its number, or 0: there are too many. */
+static uint32_t instance_open(struct producer *p, uint64_t id, uint32_t target_buffer)
+{
+	for (uint32_t i = 0; i < PRODUCER_INSTANCES_MAX; i++) {
+		struct instance *s = &p->instances[i];
+		uint32_t before = s->number ? s->number : i;
+
+		if (s->open)
+			continue;
+		pthread_mutex_lock(&p->queue.lock);
+		memset(s, 0, sizeof(*s));
+		s->number = before + PRODUCER_INSTANCES_MAX;
+		s->open = true;
+		pthread_mutex_unlock(&p->queue.lock);
+		s->id = id;
+		s->target_buffer = target_buffer;
+		p->instances_open++;
+		return s->number;
+	}
+	return 0;
+}
+
+static void instance_close(struct producer *p, struct instance *s)
+{
+	pthread_mutex_lock(&p->queue.lock);
+	s->open = false;
+	pthread_mutex_unlock(&p->queue.lock);
+	p->instances_open--;
+}
+
+void producer_close_instances(struct producer *p)
+{
+	for (size_t i = 0; i < PRODUCER_INSTANCES_MAX; i++) {
+		struct instance *s = &p->instances[i];
+
+		if (!s->open)
+			continue;
+		for (size_t k = 0; k < PRODUCER_SEQUENCES_MAX; k++)
+			if (s->writers[k].id)
+				writer_release(p, &s->writers[k]);
+		instance_close(p, s);
+	}
+	p->flush_last = p->flush_acknowledged = 0;
+}
+
+/* --- flush and stop --- */
+
+static void acknowledge(struct producer *p)
+{
+	struct ipc_message arguments = { 0 };
+	uint64_t id = p->flush_last;
+
+	for (size_t i = 0; i < PRODUCER_INSTANCES_MAX; i++)
+		if (p->instances[i].open && p->instances[i].flush_first)
+			id = MIN(id, p->instances[i].flush_first - 1);
+	if (id <= p->flush_acknowledged)
+		return;
+	p->flush_acknowledged = id;
+	ipc_number(&arguments, 3, id);
+	producer_invoke(p, &(struct ipc_call){ .method = IPC_COMMIT, .arguments = &arguments });
+}
+
+/* Asks for what is wanted, if nothing is being asked. */
+static void instance_ask(struct producer *p, struct instance *s)
+{
+	if (s->asked || atomic_load(&p->stopping))
+		return;
+	if (s->flush_first) {
+		s->asked = ASKED_FLUSH;
+		p->handler.flush(p->handler.user, s->number);
+	} else if (s->stop_wanted) {
+		s->asked = ASKED_STOP;
+		p->handler.stop(p->handler.user, s->number);
+	}
+}
+
+static void instance_answered(struct producer *p, struct instance *s)
+{
+	enum asked asked = s->asked;
+
+	s->asked = ASKED_NOTHING;
+	if (asked == ASKED_FLUSH) {
+		s->flush_first = s->flush_next;
+		s->flush_next = 0;
+	} else if (asked == ASKED_STOP) {
+		call_about(p, IPC_STOPPED, s->id);
+		instance_close(p, s);
+	}
+	acknowledge(p);
+	if (s->open)
+		instance_ask(p, s);
+}
+
+/* --- commands --- */
+
+/* One instance more than there may be is told to have started, so that the session begins. */
+static void start(struct producer *p, const struct ipc_command *c)
+{
+	uint32_t number;
+
+	if (instance_find(p, c->instance))
+		return;
+	if (!perfetto_config_decode(&p->config, c->config.p, cursor_left(&c->config))) {
+		p->broken = true;
+		return;
+	}
+	number = instance_open(p, c->instance, p->config.target_buffer);
+	if (number)
+		p->handler.start(p->handler.user, number, &p->config);
+	call_about(p, IPC_STARTED, c->instance);
+}
+
+static void stop(struct producer *p, const struct ipc_command *c)
+{
+	struct instance *s = instance_find(p, c->instance);
+
+	if (!s) {
+		call_about(p, IPC_STOPPED, c->instance);
+		return;
+	}
+	s->stop_wanted = true;
+	instance_ask(p, s);
+}
+
+static void flush(struct producer *p, struct ipc_command *c)
+{
+	struct instance *s;
+	uint64_t id;
+
+	p->flush_last = MAX(p->flush_last, c->flush);
+	while (ipc_command_next(c, &id)) {
+		s = instance_find(p, id);
+		if (!s || !c->flush)
+			continue;
+		if (!s->flush_first)
+			s->flush_first = c->flush;
+		else if (s->asked == ASKED_FLUSH && !s->flush_next)
+			s->flush_next = c->flush;
+		instance_ask(p, s);
+	}
+	acknowledge(p);
+}
+
+static void clear(struct producer *p, struct ipc_command *c)
+{
+	uint64_t id;
+
+	while (ipc_command_next(c, &id)) {
+		struct instance *s = instance_find(p, id);
+
+		if (s && p->handler.clear)
+			p->handler.clear(p->handler.user, s->number);
+	}
+}
+
+void producer_command(struct producer *p, struct ipc_command *c)
+{
+	if (c->kind == IPC_SETUP_TRACING)
+		p->may_commit = true;
+	else if (atomic_load(&p->stopping))
+		return;
+	else if (c->kind == IPC_START)
+		start(p, c);
+	else if (c->kind == IPC_STOP)
+		stop(p, c);
+	else if (c->kind == IPC_FLUSH)
+		flush(p, c);
+	else if (c->kind == IPC_CLEAR)
+		clear(p, c);
+}
+
+/* --- from the queue into chunks --- */
+
+static void send_chunk(struct producer *p, struct open_chunk *open)
+{
+	struct ipc_message chunk = { 0 }, arguments = { 0 };
+
+	chunk_end(&open->chunk);
+	ipc_number(&chunk, 1, 0);
+	ipc_number(&chunk, 2, 0);
+	ipc_number(&chunk, 3, open->instance->target_buffer);
+	ipc_head(&chunk, 4, open->chunk.length);
+	ipc_head(&arguments, 1, chunk.length + open->chunk.length);
+	memcpy(arguments.bytes + arguments.length, chunk.bytes, chunk.length);
+	arguments.length += chunk.length;
+	producer_invoke(p, &(struct ipc_call){ .method = IPC_COMMIT,
+					       .arguments = &arguments,
+					       .more = open->chunk.bytes,
+					       .more_length = open->chunk.length });
+	open->writer->open = 0;
+	open->instance = NULL;
+}
+
+/* Of one instance, or of all (NULL), the chunk that is open for longest. */
+static struct open_chunk *oldest_chunk(struct producer *p, const struct instance *s)
+{
+	struct open_chunk *oldest = NULL;
+
+	for (size_t i = 0; i < OPEN_CHUNKS; i++) {
+		struct open_chunk *open = &p->chunks[i];
+
+		if (open->instance && (!s || open->instance == s) &&
+		    (!oldest || open->since < oldest->since))
+			oldest = open;
+	}
+	return oldest;
+}
+
+/* A new chunk of a writer; NULL: the oldest has been sent instead, to make room. */
+static struct open_chunk *open_chunk(struct producer *p, struct instance *s, struct trace_writer *w)
+{
+	for (size_t i = 0; i < OPEN_CHUNKS; i++) {
+		struct open_chunk *open = &p->chunks[i];
+
+		if (open->instance)
+			continue;
+		open->instance = s;
+		open->writer = w;
+		open->since = p->chunks_opened++;
+		w->open = (uint8_t)(i + 1);
+		chunk_begin(&open->chunk, w->id, w->next_chunk++);
+		return open;
+	}
+	send_chunk(p, oldest_chunk(p, NULL));
+	return NULL;
+}
+
+/* Puts the packet, or the next part of it, into its writer's chunk. Sends at most one chunk. */
+static void take_packet(struct producer *p, struct instance *s, struct trace_writer *w)
+{
+	struct open_chunk *open = w->open ? &p->chunks[w->open - 1] : open_chunk(p, s, w);
+	size_t length = open ? chunk_fits(&open->chunk, p->left, p->begun) : 0;
+
+	if (!open)
+		return;
+	if (length) {
+		packet_queue_take(&p->queue, chunk_add(&open->chunk, length, p->left, p->begun),
+				  length);
+		p->left -= length;
+		p->begun = true;
+		p->taking = p->left;
+	}
+	if (p->taking)
+		send_chunk(p, open);
+}
+
+/* Of an instance that is gone, or for which there is no writer left. */
+static void drop_packet(struct producer *p, struct instance *s)
+{
+	pthread_mutex_lock(&p->queue.lock);
+	if (s->number == p->head.instance && p->head.sequence)
+		s->lost++;
+	pthread_mutex_unlock(&p->queue.lock);
+	packet_queue_skip(&p->queue, p->left);
+	p->taking = false;
+}
+
+/* Releases a writer of an instance that stops. false: all are. */
+static bool release_next(struct producer *p, struct instance *s)
+{
+	struct trace_writer *w;
+
+	while (s->asked == ASKED_STOP && s->released < PRODUCER_SEQUENCES_MAX) {
+		w = &s->writers[s->released++];
+		if (!w->id)
+			continue;
+		call_about(p, IPC_UNREGISTER_WRITER, w->id);
+		writer_release(p, w);
+		return true;
+	}
+	return false;
+}
+
+/* An answer of the instance: what came before it is sent first. */
+static void take_answer(struct producer *p, struct instance *s)
+{
+	struct open_chunk *open = oldest_chunk(p, s);
+
+	if (open) {
+		send_chunk(p, open);
+	} else if (!release_next(p, s)) {
+		p->taking = false;
+		instance_answered(p, s);
+	}
+}
+
+static void take_head(struct producer *p)
+{
+	packet_queue_take(&p->queue, &p->head, sizeof(p->head));
+	p->taking = true;
+	p->begun = false;
+	p->left = p->head.length;
+}
+
+/* Sends at most one chunk. false: the queue is empty. */
+static bool drain_step(struct producer *p)
+{
+	struct instance *s;
+	struct trace_writer *w;
+
+	if (!p->taking && !packet_queue_used(&p->queue))
+		return false;
+	if (!p->taking)
+		take_head(p);
+	s = &p->instances[p->head.instance % PRODUCER_INSTANCES_MAX];
+	w = &s->writers[(p->head.sequence - 1) % PRODUCER_SEQUENCES_MAX];
+	if (s->number != p->head.instance || !s->open)
+		drop_packet(p, s);
+	else if (!p->head.sequence)
+		take_answer(p, s);
+	else if (!w->id && !writer_register(p, s, w))
+		drop_packet(p, s);
+	else
+		take_packet(p, s, w);
+	return true;
+}
+
+/* Without open instances the queue is only emptied. */
+static bool may_drain(const struct producer *p)
+{
+	return !p->broken && (p->may_commit || !p->instances_open) &&
+	       ipc_room(&p->out) >= CHUNK_ROOM;
+}
+
+void producer_drain(struct producer *p)
+{
+	struct open_chunk *open;
+
+	while (may_drain(p))
+		if (!drain_step(p))
+			break;
+	if (packet_queue_used(&p->queue) || p->taking)
+		return;
+	while (may_drain(p) && (open = oldest_chunk(p, NULL)))
+		send_chunk(p, open);
+	atomic_store(&p->woken, false);
+}
+
+bool producer_drained(const struct producer *p)
+{
+	for (size_t i = 0; i < OPEN_CHUNKS; i++)
+		if (p->chunks[i].instance)
+			return false;
+	return !p->taking && !packet_queue_used(&p->queue);
+}

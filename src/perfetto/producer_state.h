@@ -1,0 +1,125 @@
+/* producer_state.h: what producer.c (thread and connection) and producer_instances.c (commands and packets) share. */
+#ifndef PITOT_PERFETTO_PRODUCER_STATE_H
+#define PITOT_PERFETTO_PRODUCER_STATE_H
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "perfetto/chunks.h"
+#include "perfetto/ipc_frames.h"
+#include "perfetto/packet_queue.h"
+#include "perfetto/producer.h"
+
+#define OPEN_CHUNKS 16 /* of one more writer: the chunk that is open for longest is sent */
+#define WRITER_IDS 32768 /* from 1 */
+/* Chunks leave this room for answers. Who demands more of them than fit, and reads none, is disconnected. */
+#define ANSWERS_ROOM (32u << 10)
+#define CHUNK_ROOM (IPC_LENGTH_BYTES + IPC_OVERHEAD_MAX + CHUNK_BYTES + ANSWERS_ROOM)
+#define OUTPUT_BYTES (256u << 10)
+#define INPUT_BYTES (IPC_LENGTH_BYTES + IPC_FRAME_MAX)
+#define SEQUENCE_WORDS (PRODUCER_SEQUENCES_MAX / 64)
+
+/* A descriptor of ours. The program may have closed it, and its number be another file's. */
+struct own_fd {
+	int fd; /* -1: none */
+	dev_t device;
+	ino_t inode;
+};
+
+struct trace_writer {
+	uint32_t next_chunk;
+	uint16_t id; /* 0: not registered */
+	uint8_t open; /* number of its open chunk, from 1; 0: none */
+};
+
+enum asked { ASKED_NOTHING, ASKED_FLUSH, ASKED_STOP };
+
+struct instance {
+	/* Changed by the producer's thread alone, with queue.lock. */
+	uint32_t number; /* modulo PRODUCER_INSTANCES_MAX: its place; 0: never used */
+	bool open;
+
+	/* With queue.lock. */
+	uint64_t begun[SEQUENCE_WORDS], dropped[SEQUENCE_WORDS]; /* a bit for each sequence */
+	uint64_t lost;
+
+	/* The producer's thread alone. */
+	uint64_t id; /* the service's */
+	uint32_t target_buffer;
+	enum asked asked; /* of the handler, which has not answered */
+	bool stop_wanted; /* when it has answered */
+	uint64_t flush_first; /* of the flushes that are asked for or wanted, the oldest; 0: none */
+	uint64_t flush_next; /* of those that came after asking, the oldest; 0: none */
+	uint32_t released; /* writers, when it stops */
+	struct trace_writer writers[PRODUCER_SEQUENCES_MAX];
+};
+
+struct open_chunk {
+	struct chunk chunk;
+	struct instance *instance; /* NULL: not in use */
+	struct trace_writer *writer;
+	uint64_t since; /* counts chunks */
+};
+
+struct producer {
+	struct producer_handler handler;
+	char name[PRODUCER_NAME_MAX];
+	char sources[PRODUCER_SOURCES_MAX][PRODUCER_NAME_MAX];
+	size_t source_count;
+	struct sockaddr_un address; /* of length 0: Perfetto's default */
+	socklen_t address_length;
+	pid_t owner;
+
+	pthread_mutex_t end_lock;
+	pthread_cond_t end_changed;
+	bool ended;
+	atomic_bool stopping, forgotten;
+	struct own_fd wake[2]; /* the thread reads from the first */
+	atomic_bool woken;
+
+	struct packet_queue queue;
+	struct queued_packet head; /* of the packet that is being taken out */
+	bool taking;
+	bool begun; /* a part of it is in a chunk that was sent */
+	size_t left; /* of its bytes */
+
+	/* The connection. */
+	struct own_fd socket;
+	bool broken; /* ends */
+	bool bound;
+	bool may_commit; /* setup_tracing has come */
+	uint64_t requests, initialize_request, commands_request;
+	struct ipc_methods methods;
+	struct ipc_output out;
+	uint8_t *in;
+	size_t in_length;
+
+	uint64_t flush_last, flush_acknowledged;
+	unsigned instances_open;
+	uint32_t last_writer;
+	uint64_t chunks_opened;
+	uint64_t writer_ids[WRITER_IDS / 64]; /* in use */
+	struct open_chunk chunks[OPEN_CHUNKS];
+	struct perfetto_config config;
+	struct instance instances[PRODUCER_INSTANCES_MAX];
+};
+
+/* --- producer.c --- */
+
+/* Calls a method of the service; without room for it the connection is broken. */
+void producer_invoke(struct producer *p, const struct ipc_call *call);
+/* Wakes the thread. */
+void producer_wake(struct producer *p);
+
+/* --- producer_instances.c --- */
+
+void producer_command(struct producer *p, struct ipc_command *command);
+/* Moves packets into chunks, and chunks into the output, as far as there is room. */
+void producer_drain(struct producer *p);
+/* Whether all packets are in the output. */
+bool producer_drained(const struct producer *p);
+/* The connection has ended. */
+void producer_close_instances(struct producer *p);
+
+#endif
