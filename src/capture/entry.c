@@ -5,6 +5,7 @@
 
 #include "base/compiler.h"
 #include "capture/nvtx/nvtx_source.h"
+#include "capture/perfetto_live.h"
 #include "capture/program.h"
 #include "capture/session.h"
 
@@ -19,21 +20,29 @@ EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
 {
 	session_start(SESSION_BY_CUDA);
+	perfetto_live_start(true);
 	return 1;
+}
+
+static bool start_by_nvtx(void)
+{
+	bool records = session_start(SESSION_BY_NVTX);
+
+	return perfetto_live_start(false) || records;
 }
 
 /* Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX switched off. */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
-	return session_start(SESSION_BY_NVTX) && nvtx_source_attach(get_export_table);
+	return start_by_nvtx() && nvtx_source_attach(get_export_table);
 }
 
 /* Called by NVTX's extensions (payloads and others) with their own table. */
 EXPORT int InitializeInjectionNvtxExtension(void *module);
 EXPORT int InitializeInjectionNvtxExtension(void *module)
 {
-	return session_start(SESSION_BY_NVTX) && nvtx_source_attach_extension(module);
+	return start_by_nvtx() && nvtx_source_attach_extension(module);
 }
 
 EXPORT const char *pitot_version(void)
@@ -85,7 +94,10 @@ EXPORT int pitot_flush(struct pitot_session *session)
 
 EXPORT int pitot_init(const struct pitot_options *options)
 {
-	return program_init(options, no_failure());
+	int r = program_init(options, no_failure());
+
+	perfetto_live_start(false);
+	return r;
 }
 
 EXPORT void pitot_shutdown(void)

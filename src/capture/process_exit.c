@@ -14,6 +14,7 @@
 #include "capture/collector.h"
 #include "base/helper_thread.h"
 #include "capture/park.h"
+#include "capture/perfetto_live.h"
 #include "capture/session.h"
 #include "capture/vendor_thread.h"
 
@@ -91,6 +92,7 @@ static void before_fork(void)
 
 static void after_fork_in_child(void)
 {
+	perfetto_live_after_fork();
 	session_after_fork();
 	FOR_EACH_SOURCE (s)
 		if ((*s)->after_fork)

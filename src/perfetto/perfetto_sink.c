@@ -131,7 +131,7 @@ static void take_definition(struct perfetto_live *p, enum table_id table, const 
 static int write_row(struct perfetto_live *p, enum table_id table, const void *row)
 {
 	const struct table_schema *schema = schema_table(table);
-	unsigned rows = p->options.rows;
+	unsigned rows = atomic_load_explicit(p->options.rows, memory_order_relaxed);
 
 	if (schema->gpu_work)
 		return rows & PERFETTO_WORK ? live_work(p, schema, row) : 0;
@@ -213,6 +213,8 @@ static void begin_epoch(struct sink *sink)
 
 static void free_sink(struct perfetto_live *p)
 {
+	struct perfetto_sink_options options = p->options;
+
 	release_tracks(p);
 	perfetto_works_release(&p->works);
 	perfetto_readings_release(&p->readings);
@@ -224,6 +226,8 @@ static void free_sink(struct perfetto_live *p)
 	strbuf_release(&p->text);
 	strbuf_release(&p->demangled);
 	free(p);
+	if (options.released)
+		options.released(options.user);
 }
 
 static int close_sink(struct sink *sink)

@@ -21,7 +21,8 @@ enum perfetto_rows {
 };
 
 struct perfetto_sink_options {
-	unsigned rows; /* enum perfetto_rows; losses are in all */
+	const atomic_uint
+		*rows; /* enum perfetto_rows, as bits, which may change; losses are in all */
 	uint64_t seed; /* of the process: random */
 	/* Begin incremental state anew before the next row; set by anybody. NULL: never. */
 	atomic_bool *restart;
@@ -31,6 +32,8 @@ struct perfetto_sink_options {
 	bool (*write)(void *user, uint32_t sequence, const void *packet, size_t length);
 	/* After a seal: all rows so far were written. NULL: nobody asks. */
 	void (*sealed)(void *user);
+	/* The sink is gone, and calls none of these again. May be NULL. */
+	void (*released)(void *user);
 	/* Appends a kernel's name as a person wrote it, and returns true; else false. May be NULL. */
 	bool (*demangle)(void *user, const char *name, struct strbuf *out);
 };

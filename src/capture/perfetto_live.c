@@ -1,0 +1,424 @@
+#include "capture/perfetto_live.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/helper_thread.h"
+#include "base/map.h"
+#include "capture/collector.h"
+#include "capture/log.h"
+#include "capture/park.h"
+#include "capture/process_exit.h"
+#include "capture/session.h"
+#include "perfetto/perfetto_sink.h"
+#include "perfetto/producer.h"
+
+#define SUFFIX "nv"
+#define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
+#define STARTUP_LIMIT_NS (30 * NS_PER_S)
+#define WORKER_STACK_BYTES (256u << 10)
+
+enum live_source {
+	SOURCE_COUNTERS, /* with the GPU's work, as perfetto-cupti-gpu-compute has it */
+	SOURCE_COUNTERS_ALONE,
+	SOURCE_WORK,
+	SOURCE_WORK_SUFFIX,
+	SOURCE_CALLS,
+	SOURCES,
+};
+
+/* A data source in a session of the service. */
+struct instance {
+	struct instance *next;
+	uint32_t id;
+	enum live_source source;
+	uint32_t buffer; /* of the service: equal ones are one trace */
+	atomic_uint rows; /* enum perfetto_rows */
+	atomic_bool restart;
+	atomic_uint users; /* the list and the sink */
+	struct session *session;
+};
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guards what is below; held for moments. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+	struct producer *producer;
+	pid_t owner;
+	uint64_t seed;
+	char names[SOURCES][PRODUCER_NAME_MAX];
+	struct instance *instances;
+	atomic_uint started; /* sources that were started once, as bits; a futex */
+} self;
+
+/* --- instances --- */
+
+static void release(struct instance *i)
+{
+	if (atomic_fetch_sub(&i->users, 1) == 1)
+		free(i);
+}
+
+static void released(void *user)
+{
+	release(user);
+}
+
+static bool write_packet(void *user, uint32_t sequence, const void *packet, size_t length)
+{
+	const struct instance *i = user;
+
+	return producer_write(self.producer, i->id, sequence, packet, length);
+}
+
+/* Of the program's C++ library, if it has one that all can see. */
+typedef char *demangler(const char *name, char *out, size_t *length, int *status);
+
+/* Once a name, on the collector's thread. */
+static bool demangle_name(void *user, const char *name, struct strbuf *out)
+{
+	demangler *f = (demangler *)(uintptr_t)dlsym(RTLD_DEFAULT, "__cxa_demangle");
+	char *text = f && name[0] == '_' ? f(name, NULL, NULL, NULL) : NULL;
+
+	(void)user;
+	if (text)
+		strbuf_adds(out, text);
+	free(text);
+	return text != NULL;
+}
+
+static unsigned rows_of(enum live_source source)
+{
+	static const unsigned rows[] = {
+		[SOURCE_COUNTERS] = PERFETTO_COUNTERS | PERFETTO_WORK,
+		[SOURCE_COUNTERS_ALONE] = PERFETTO_COUNTERS,
+		[SOURCE_WORK] = PERFETTO_WORK,
+		[SOURCE_WORK_SUFFIX] = PERFETTO_WORK,
+		[SOURCE_CALLS] = PERFETTO_CALLS | PERFETTO_RANGES,
+	};
+
+	return rows[source];
+}
+
+/* Work is in a trace once: that of a data source for it, if there is one. */
+static void share_work(void)
+{
+	for (struct instance *c = self.instances; c; c = c->next)
+		for (struct instance *w = self.instances; w; w = w->next)
+			if (c->source == SOURCE_COUNTERS && w->buffer == c->buffer &&
+			    (w->source == SOURCE_WORK || w->source == SOURCE_WORK_SUFFIX))
+				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
+}
+
+static struct settings settings_of(const struct instance *i, const struct perfetto_config *config)
+{
+	struct settings s = SETTINGS_INIT;
+
+	(void)!settings_read(&s, NULL, false, NULL);
+	s.directory[0] = s.log_path[0] = '\0';
+	s.delay_ns = s.duration_ns = 0;
+	s.stacks = SETTING_STACKS_NONE; /* the packets have none */
+	if (i->source == SOURCE_COUNTERS_ALONE)
+		s.engine = SETTING_ENGINE_MONITOR;
+	if (config->counter_period_ns)
+		s.counters_ns = config->counter_period_ns;
+	return s;
+}
+
+static int source_by_name(const char *name)
+{
+	for (int i = 0; i < SOURCES; i++)
+		if (!strcmp(self.names[i], name))
+			return i;
+	return -1;
+}
+
+static struct instance *new_instance(uint32_t id, const struct perfetto_config *config)
+{
+	int source = source_by_name(config->source);
+	struct instance *i = source < 0 ? NULL : calloc(1, sizeof(*i));
+
+	if (!i)
+		return NULL;
+	i->id = id;
+	i->source = (enum live_source)source;
+	i->buffer = config->target_buffer;
+	atomic_init(&i->rows, rows_of(i->source));
+	atomic_init(&i->users, 2);
+	pthread_mutex_lock(&lock);
+	i->next = self.instances;
+	self.instances = i;
+	share_work();
+	pthread_mutex_unlock(&lock);
+	return i;
+}
+
+static void start(void *user, uint32_t id, const struct perfetto_config *config)
+{
+	struct instance *i = new_instance(id, config);
+	struct perfetto_sink_options options = {
+		.seed = self.seed,
+		.user = i,
+		.write = write_packet,
+		.released = released,
+		.demangle = demangle_name,
+	};
+	struct settings settings;
+	struct sink *sink;
+
+	(void)user;
+	if (!i)
+		return;
+	/* Not before self.producer is known. */
+	pthread_mutex_lock(&starting);
+	pthread_mutex_unlock(&starting);
+	options.rows = &i->rows;
+	options.restart = &i->restart;
+	settings = settings_of(i, config);
+	sink = perfetto_sink_new(&options);
+	if (sink)
+		i->session = session_open(&settings, sink, SESSION_BY_PROGRAM);
+	else
+		release(i);
+	log_line("perfetto: %s %s", config->source, i->session ? "starts" : "cannot start");
+	atomic_fetch_or(&self.started, 1u << i->source);
+	futex_wake(&self.started);
+}
+
+/* --- what takes long has a thread of its own, so that packets are sent meanwhile --- */
+
+struct request {
+	uint32_t id;
+	struct session *session; /* to close; NULL: a flush */
+	bool answer;
+};
+
+static void *work(void *argument)
+{
+	struct request *r = argument;
+
+	if (r->session)
+		session_close(&r->session);
+	else
+		collector_flush(FLUSH_LIMIT_NS);
+	if (r->answer)
+		producer_done(self.producer, r->id);
+	free(r);
+	return NULL;
+}
+
+static void request(uint32_t id, struct session *session, bool answer)
+{
+	struct request *r = malloc(sizeof(*r));
+
+	if (r)
+		*r = (struct request){ id, session, answer };
+	if (r && helper_thread_start(work, r, WORKER_STACK_BYTES) == 0)
+		return;
+	free(r);
+	if (session)
+		session_close(&session);
+	if (answer)
+		producer_done(self.producer, id);
+}
+
+static void flush(void *user, uint32_t id)
+{
+	(void)user;
+	request(id, NULL, true);
+}
+
+/* Takes an instance from the list: its session, NULL where it has none. */
+static struct session *take(uint32_t id)
+{
+	struct session *session = NULL;
+	struct instance *found;
+
+	pthread_mutex_lock(&lock);
+	for (struct instance **at = &self.instances; *at; at = &(*at)->next)
+		if ((*at)->id == id) {
+			found = *at;
+			*at = found->next;
+			session = found->session;
+			release(found);
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+	return session;
+}
+
+static void stop(void *user, uint32_t id)
+{
+	struct session *session = take(id);
+
+	(void)user;
+	if (session)
+		request(id, session, true);
+	else
+		producer_done(self.producer, id);
+}
+
+static void clear(void *user, uint32_t id)
+{
+	(void)user;
+	pthread_mutex_lock(&lock);
+	for (struct instance *i = self.instances; i; i = i->next)
+		if (i->id == id)
+			atomic_store(&i->restart, true);
+	pthread_mutex_unlock(&lock);
+}
+
+static void lost(void *user)
+{
+	(void)user;
+	while (self.instances) { /* only this thread changes the list */
+		uint32_t id = self.instances->id;
+		struct session *session = take(id);
+
+		if (session)
+			request(id, session, false);
+	}
+}
+
+/* --- the beginning --- */
+
+static void name_sources(void)
+{
+	const char *name = secure_getenv("INJECTION_DATA_SOURCE_NAME");
+	const char *suffix = secure_getenv("INJECTION_DATA_SOURCE_NAME_SUFFIX");
+
+#define NAME(source, ...) snprintf(self.names[source], PRODUCER_NAME_MAX, __VA_ARGS__)
+	suffix = suffix && *suffix ? suffix : SUFFIX;
+	NAME(SOURCE_COUNTERS, "%s", name && *name ? name : "gpu.counters");
+	NAME(SOURCE_COUNTERS_ALONE, "gpu.counters.%s", suffix);
+	NAME(SOURCE_WORK, "gpu.renderstages");
+	NAME(SOURCE_WORK_SUFFIX, "gpu.renderstages.%s", suffix);
+	NAME(SOURCE_CALLS, "gpu.track_event");
+#undef NAME
+}
+
+static bool is_set(const char *variable)
+{
+	const char *value = secure_getenv(variable);
+
+	return value && *value;
+}
+
+static bool is_wanted(bool injected, const char **socket)
+{
+	const char *own = secure_getenv("PITOT_PERFETTO");
+	struct settings settings = SETTINGS_INIT;
+
+	*socket = own && strchr(own, '/') ? own : NULL;
+	(void)!settings_read(&settings, NULL, false, NULL);
+	if (settings.disabled || (own && !strcmp(own, "0")))
+		return false;
+	if ((own && *own) || is_set("INJECTION_DATA_SOURCE_NAME") || is_set("INJECTION_VERBOSE") ||
+	    is_set("INJECTION_DATA_SOURCE_NAME_SUFFIX") || is_set("INJECTION_METRICS") ||
+	    is_set("__TRACE_STARTUP"))
+		return true;
+	return injected && !settings.directory[0] && !settings.log_path[0];
+}
+
+/* Bits of the sources that __TRACE_STARTUP names; unknown names are left out. */
+static unsigned startup_sources(void)
+{
+	const char *list = secure_getenv("__TRACE_STARTUP");
+	unsigned wanted = 0;
+	size_t length;
+
+	for (; list && *list; list += length + (list[length] == ',')) {
+		length = strcspn(list, ",");
+		for (int i = 0; i < SOURCES; i++)
+			if (strlen(self.names[i]) == length && !memcmp(self.names[i], list, length))
+				wanted |= 1u << i;
+	}
+	return wanted;
+}
+
+static void wait_for_startup(void)
+{
+	unsigned wanted = startup_sources(), started;
+	uint64_t begun = clock_machine_ns(), waited = 0;
+
+	while ((started = atomic_load(&self.started), wanted & ~started) &&
+	       waited < STARTUP_LIMIT_NS) {
+		futex_wait(&self.started, started, STARTUP_LIMIT_NS - waited);
+		waited = clock_machine_ns() - begun;
+	}
+	if (wanted & ~started)
+		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
+}
+
+static void start_producer(const char *socket)
+{
+	const char *names[SOURCES];
+	struct producer_options options = {
+		.socket = socket,
+		.name = program_invocation_short_name,
+		.sources = names,
+		.source_count = SOURCES,
+		.handler = { .start = start,
+			     .flush = flush,
+			     .stop = stop,
+			     .clear = clear,
+			     .lost = lost },
+	};
+	struct error e = { 0 };
+
+	name_sources();
+	for (int i = 0; i < SOURCES; i++)
+		names[i] = self.names[i];
+	self.owner = getpid();
+	self.seed = hash_u64(clock_monotonic_ns() ^ (uint64_t)self.owner << 40);
+	self.producer = producer_start(&options, &e);
+	if (!self.producer) {
+		log_line("perfetto: %s", e.text);
+		return;
+	}
+	atexit(perfetto_live_exit);
+	process_exit_watch_fork();
+}
+
+bool perfetto_live_start(bool injected)
+{
+	const char *socket;
+	bool first = false;
+
+	pthread_mutex_lock(&starting);
+	if (self.owner != getpid() && is_wanted(injected, &socket)) {
+		log_open();
+		first = true;
+		start_producer(socket);
+	}
+	pthread_mutex_unlock(&starting);
+	if (first && self.producer)
+		wait_for_startup();
+	return self.producer != NULL && self.owner == getpid();
+}
+
+void perfetto_live_exit(void)
+{
+	if (!self.producer || self.owner != getpid())
+		return;
+	session_exit();
+	producer_stop(self.producer);
+}
+
+void perfetto_live_after_fork(void)
+{
+	producer_after_fork(self.producer);
+	self.producer = NULL;
+	self.instances = NULL;
+	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&starting, NULL);
+}
