@@ -43,6 +43,9 @@ struct instance {
 	atomic_uint rows; /* enum perfetto_rows */
 	atomic_bool restart;
 	atomic_uint users; /* the list and the sink */
+	bool is_open; /* or is being opened */
+	bool is_gone; /* was stopped meanwhile */
+	struct settings settings;
 	struct session *session;
 };
 
@@ -57,8 +60,47 @@ static struct {
 	uint64_t seed;
 	char names[SOURCES][PRODUCER_NAME_MAX];
 	struct instance *instances;
-	atomic_uint started; /* sources that were started once, as bits; a futex */
+	bool waits; /* the thread that the driver called in cuInit waits, and opens sessions */
+	atomic_uint events; /* counts what that thread waits for; a futex */
+	unsigned started; /* sources that were started once, as bits */
 } self;
+
+/* --- what takes long has a thread of its own, so that packets are sent meanwhile --- */
+
+struct request {
+	uint32_t id;
+	struct session *session; /* to close; NULL: a flush */
+	bool answer;
+};
+
+static void *work(void *argument)
+{
+	struct request *r = argument;
+
+	if (r->session)
+		session_close(&r->session);
+	else
+		collector_flush(FLUSH_LIMIT_NS);
+	if (r->answer)
+		producer_done(self.producer, r->id);
+	free(r);
+	return NULL;
+}
+
+static void request(uint32_t id, struct session *session, bool answer)
+{
+	struct request *r = malloc(sizeof(*r));
+
+	if (r)
+		*r = (struct request){ id, session, answer };
+	if (r && helper_thread_start(work, r, WORKER_STACK_BYTES) == 0)
+		return;
+	free(r);
+	if (session)
+		session_close(&session);
+	if (answer)
+		producer_done(self.producer, id);
+}
 
 /* --- instances --- */
 
@@ -119,19 +161,19 @@ static void share_work(void)
 				atomic_fetch_and(&c->rows, ~(unsigned)PERFETTO_WORK);
 }
 
-static struct settings settings_of(const struct instance *i, const struct perfetto_config *config)
+static void read_settings(struct instance *i, const struct perfetto_config *config)
 {
-	struct settings s = SETTINGS_INIT;
+	struct settings *s = &i->settings;
 
-	(void)!settings_read(&s, NULL, false, NULL);
-	s.directory[0] = s.log_path[0] = '\0';
-	s.delay_ns = s.duration_ns = 0;
-	s.stacks = SETTING_STACKS_NONE; /* the packets have none */
+	*s = (struct settings)SETTINGS_INIT;
+	(void)!settings_read(s, NULL, false, NULL);
+	s->directory[0] = s->log_path[0] = '\0';
+	s->delay_ns = s->duration_ns = 0;
+	s->stacks = SETTING_STACKS_NONE; /* the packets have none */
 	if (i->source == SOURCE_COUNTERS_ALONE)
-		s.engine = SETTING_ENGINE_MONITOR;
+		s->engine = SETTING_ENGINE_MONITOR;
 	if (config->counter_period_ns)
-		s.counters_ns = config->counter_period_ns;
-	return s;
+		s->counters_ns = config->counter_period_ns;
 }
 
 static int source_by_name(const char *name)
@@ -154,26 +196,47 @@ static struct instance *new_instance(uint32_t id, const struct perfetto_config *
 	i->buffer = config->target_buffer;
 	atomic_init(&i->rows, rows_of(i->source));
 	atomic_init(&i->users, 2);
-	pthread_mutex_lock(&lock);
-	i->next = self.instances;
-	self.instances = i;
-	share_work();
-	pthread_mutex_unlock(&lock);
+	read_settings(i, config);
 	return i;
 }
 
-static void start(void *user, uint32_t id, const struct perfetto_config *config)
+static void open_instance(struct instance *i, enum session_way way)
 {
-	struct instance *i = new_instance(id, config);
 	struct perfetto_sink_options options = {
+		.rows = &i->rows,
+		.restart = &i->restart,
 		.seed = self.seed,
 		.user = i,
 		.write = write_packet,
 		.released = released,
 		.demangle = demangle_name,
 	};
-	struct settings settings;
-	struct sink *sink;
+	struct sink *sink = perfetto_sink_new(&options);
+	struct session *session = NULL, *orphan = NULL;
+
+	atomic_fetch_add(&i->users, 1);
+	if (sink)
+		session = session_open(&i->settings, sink, way);
+	else
+		release(i);
+	log_line("perfetto: %s %s", self.names[i->source], session ? "starts" : "cannot start");
+	pthread_mutex_lock(&lock);
+	self.started |= 1u << i->source;
+	if (i->is_gone)
+		orphan = session;
+	else
+		i->session = session;
+	pthread_mutex_unlock(&lock);
+	if (orphan)
+		request(i->id, orphan, false);
+	release(i);
+}
+
+/* In the middle of cuInit only the thread that the driver called may use CUDA: another one would wait for its end. */
+static void start(void *user, uint32_t id, const struct perfetto_config *config)
+{
+	struct instance *i = new_instance(id, config);
+	bool now;
 
 	(void)user;
 	if (!i)
@@ -181,55 +244,19 @@ static void start(void *user, uint32_t id, const struct perfetto_config *config)
 	/* Not before self.producer is known. */
 	pthread_mutex_lock(&starting);
 	pthread_mutex_unlock(&starting);
-	options.rows = &i->rows;
-	options.restart = &i->restart;
-	settings = settings_of(i, config);
-	sink = perfetto_sink_new(&options);
-	if (sink)
-		i->session = session_open(&settings, sink, SESSION_BY_PROGRAM);
-	else
-		release(i);
-	log_line("perfetto: %s %s", config->source, i->session ? "starts" : "cannot start");
-	atomic_fetch_or(&self.started, 1u << i->source);
-	futex_wake(&self.started);
+	pthread_mutex_lock(&lock);
+	i->next = self.instances;
+	self.instances = i;
+	share_work();
+	now = i->is_open = !self.waits;
+	pthread_mutex_unlock(&lock);
+	if (now)
+		open_instance(i, SESSION_BY_PROGRAM);
+	atomic_fetch_add(&self.events, 1);
+	futex_wake(&self.events);
 }
 
-/* --- what takes long has a thread of its own, so that packets are sent meanwhile --- */
-
-struct request {
-	uint32_t id;
-	struct session *session; /* to close; NULL: a flush */
-	bool answer;
-};
-
-static void *work(void *argument)
-{
-	struct request *r = argument;
-
-	if (r->session)
-		session_close(&r->session);
-	else
-		collector_flush(FLUSH_LIMIT_NS);
-	if (r->answer)
-		producer_done(self.producer, r->id);
-	free(r);
-	return NULL;
-}
-
-static void request(uint32_t id, struct session *session, bool answer)
-{
-	struct request *r = malloc(sizeof(*r));
-
-	if (r)
-		*r = (struct request){ id, session, answer };
-	if (r && helper_thread_start(work, r, WORKER_STACK_BYTES) == 0)
-		return;
-	free(r);
-	if (session)
-		session_close(&session);
-	if (answer)
-		producer_done(self.producer, id);
-}
+/* --- the service's commands, on the producer's thread --- */
 
 static void flush(void *user, uint32_t id)
 {
@@ -249,6 +276,7 @@ static struct session *take(uint32_t id)
 			found = *at;
 			*at = found->next;
 			session = found->session;
+			found->is_gone = true;
 			release(found);
 			break;
 		}
@@ -345,17 +373,43 @@ static unsigned startup_sources(void)
 	return wanted;
 }
 
-static void wait_for_startup(void)
+/* An instance that has no session yet; NULL: there is none, and from now on each opens its own if `last`. */
+static struct instance *next_to_open(bool last)
 {
-	unsigned wanted = startup_sources(), started;
-	uint64_t begun = clock_machine_ns(), waited = 0;
+	struct instance *i;
 
-	while ((started = atomic_load(&self.started), wanted & ~started) &&
-	       waited < STARTUP_LIMIT_NS) {
-		futex_wait(&self.started, started, STARTUP_LIMIT_NS - waited);
+	pthread_mutex_lock(&lock);
+	for (i = self.instances; i && i->is_open; i = i->next)
+		;
+	if (i)
+		i->is_open = true;
+	else if (last)
+		self.waits = false;
+	pthread_mutex_unlock(&lock);
+	return i;
+}
+
+static void open_waiting(bool last)
+{
+	for (struct instance *i; (i = next_to_open(last));)
+		open_instance(i, SESSION_BY_CUDA);
+}
+
+static void wait_for_startup(unsigned wanted)
+{
+	uint64_t begun = clock_machine_ns(), waited = 0;
+	unsigned events;
+
+	do {
+		events = atomic_load(&self.events);
+		open_waiting(false);
+		if (!(wanted & ~self.started))
+			break;
+		futex_wait(&self.events, events, STARTUP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
-	}
-	if (wanted & ~started)
+	} while (waited < STARTUP_LIMIT_NS);
+	open_waiting(true);
+	if (wanted & ~self.started)
 		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
 }
 
@@ -375,7 +429,6 @@ static void start_producer(const char *socket)
 	};
 	struct error e = { 0 };
 
-	name_sources();
 	for (int i = 0; i < SOURCES; i++)
 		names[i] = self.names[i];
 	self.owner = getpid();
@@ -391,18 +444,20 @@ static void start_producer(const char *socket)
 
 bool perfetto_live_start(bool injected)
 {
+	unsigned wanted = 0;
 	const char *socket;
-	bool first = false;
 
 	pthread_mutex_lock(&starting);
 	if (self.owner != getpid() && is_wanted(injected, &socket)) {
 		log_open();
-		first = true;
+		name_sources();
+		wanted = injected ? startup_sources() : 0;
+		self.waits = wanted != 0;
 		start_producer(socket);
 	}
 	pthread_mutex_unlock(&starting);
-	if (first && self.producer)
-		wait_for_startup();
+	if (wanted && self.producer)
+		wait_for_startup(wanted);
 	return self.producer != NULL && self.owner == getpid();
 }
 
@@ -419,6 +474,7 @@ void perfetto_live_after_fork(void)
 	producer_after_fork(self.producer);
 	self.producer = NULL;
 	self.instances = NULL;
+	self.waits = false;
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&starting, NULL);
 }

@@ -281,8 +281,7 @@ int live_loss(struct perfetto_live *p, const struct row_loss *row)
 
 	if (!track)
 		return -ENOMEM;
-	if (row->missing >> COLUMN_loss_end_ns & 1)
-		slice.time_ns = p->time_ns;
+	p->time_ns = row->end_ns;
 	if (begin(p, track, &slice, &open) < 0)
 		return -ENOMEM;
 	perfetto_note(&p->out, NOTE_COUNT, (int64_t)row->count);
