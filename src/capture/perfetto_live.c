@@ -23,6 +23,7 @@
 #define SUFFIX "nv"
 #define FLUSH_LIMIT_NS (PITOT_SLOWNESS * NS_PER_S)
 #define STARTUP_LIMIT_NS (30 * NS_PER_S)
+#define QUEUE_BYTES ((size_t)32 << 20) /* only what was in use has memory */
 #define WORKER_STACK_BYTES (256u << 10)
 
 enum live_source {
@@ -77,10 +78,15 @@ static void *work(void *argument)
 {
 	struct request *r = argument;
 
+	uint64_t lost;
+
 	if (r->session)
 		session_close(&r->session);
 	else
 		collector_flush(FLUSH_LIMIT_NS);
+	lost = producer_lost(self.producer, r->id);
+	if (lost)
+		log_line("perfetto: %llu packets were lost", (unsigned long long)lost);
 	if (r->answer)
 		producer_done(self.producer, r->id);
 	free(r);
@@ -421,6 +427,7 @@ static void start_producer(const char *socket)
 		.name = program_invocation_short_name,
 		.sources = names,
 		.source_count = SOURCES,
+		.queue_bytes = QUEUE_BYTES,
 		.handler = { .start = start,
 			     .flush = flush,
 			     .stop = stop,

@@ -35,27 +35,35 @@ const struct row_process *live_process(const struct perfetto_live *p)
 	return row ? row : &unknown;
 }
 
+void live_process_descriptor(struct perfetto_live *p, uint32_t sequence)
+{
+	const struct row_process *process = live_process(p);
+	struct perfetto_track_descriptor d = {
+		.uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
+		.name = base_name(live_text(p, process->executable)),
+		.pid = process->pid,
+		.tid = -1,
+		.command = live_text(p, process->command),
+	};
+
+	d.name_length = strlen(d.name);
+	perfetto_track_descriptor(&p->out, sequence, &d);
+}
+
 void live_describe_process(struct perfetto_live *p)
 {
 	const struct row_process *process = live_process(p);
 	struct perfetto_packet head = { p->time_ns, PERFETTO_MONOTONIC, LIVE_SEQUENCE_GLOBAL, 0 };
 	const char *command = live_text(p, process->command);
 	const char *arguments = strchr(command, ' ');
-	struct perfetto_track_descriptor d = {
-		.uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
-		.name = base_name(live_text(p, process->executable)),
-		.pid = process->pid,
-		.tid = -1,
-		.command = command,
-	};
 
 	if (p->process_described || !process->pid)
 		return;
 	p->process_described = true;
-	d.name_length = strlen(d.name);
-	perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
+	live_process_descriptor(p, LIVE_SEQUENCE_GLOBAL);
 	if (*command)
-		perfetto_process_tree(&p->out, &head, process->pid, process->parent_pid, d.name,
+		perfetto_process_tree(&p->out, &head, process->pid, process->parent_pid,
+				      base_name(live_text(p, process->executable)),
 				      arguments ? arguments + 1 : "");
 }
 
@@ -96,7 +104,7 @@ static void restart(struct perfetto_live *p)
 static void hand_over(struct perfetto_live *p)
 {
 	struct cursor c = cursor_of(p->out.data, p->out.length);
-	bool good = true;
+	uint64_t dropped = 0;
 
 	while (cursor_left(&c)) {
 		uint64_t tag = cursor_varint(&c), length = cursor_varint(&c);
@@ -106,11 +114,13 @@ static void hand_over(struct perfetto_live *p)
 		(void)tag;
 		rest = cut_sequence((uint8_t *)p->out.data + (packet - (uint8_t *)p->out.data),
 				    length, &sequence);
-		good &= p->options.write(p->options.user, sequence, rest,
-					 length - (size_t)(rest - packet));
+		if (!p->options.write(p->options.user, sequence, rest,
+				      length - (size_t)(rest - packet)))
+			dropped++;
 	}
 	p->out.length = 0;
-	if (!good)
+	p->dropped += dropped;
+	if (dropped)
 		restart(p);
 }
 
@@ -158,7 +168,7 @@ static void append(struct sink *sink, enum table_id table, const void *row)
 	    atomic_exchange_explicit(p->options.restart, false, memory_order_relaxed))
 		restart(p);
 	raw_reserve(&p->out, 0);
-	if (write_row(p, table, row) < 0 || p->out.failed) {
+	if ((p->dropped && live_dropped(p) < 0) || write_row(p, table, row) < 0 || p->out.failed) {
 		p->lost++;
 		p->out.failed = false;
 		p->out.length = 0;

@@ -79,8 +79,6 @@ static const char *track_title(const struct perfetto_live *p, const struct live_
 {
 	const char *domain = domain_name(p, track->domain);
 
-	if (track->kind == LIVE_THREAD)
-		return thread_name(p, track->thread);
 	if (track->kind == LIVE_LOSS)
 		return "Loss";
 	if (track->kind == LIVE_RANGES)
@@ -88,48 +86,55 @@ static const char *track_title(const struct perfetto_live *p, const struct live_
 	return is_scope(p, track->domain) ? "scopes" : domain;
 }
 
-static void describe_lane(struct perfetto_live *p, struct live_track *track, uint32_t lane)
+static void describe_thread(struct perfetto_live *p, const struct live_track *track)
 {
-	const char *title = track_title(p, track);
-	struct perfetto_track_descriptor d = {
-		.uuid = track->slices.uuid + lane,
-		.parent_uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
-		.pid = -1,
-		.tid = -1,
-		.name = title,
-		.name_length = strlen(title),
-	};
+	const char *name = thread_name(p, track->thread);
 
-	if (track->kind == LIVE_THREAD) {
-		d.pid = p->pid;
-		d.tid = track->thread;
-	} else if (track->kind == LIVE_DOMAIN) {
-		d.parent_uuid = live_uuid(p, LIVE_THREAD, track->thread);
-	}
-	perfetto_track_descriptor(&p->out, LIVE_SEQUENCE_GLOBAL, &d);
+	perfetto_track_descriptor(&p->out, track->slices.sequence.id,
+				  &(struct perfetto_track_descriptor){
+					  .uuid = live_uuid(p, LIVE_THREAD, track->thread),
+					  .parent_uuid = live_uuid(p, LIVE_UUID_PROCESS, 0),
+					  .pid = p->pid,
+					  .tid = track->thread,
+					  .name = name,
+					  .name_length = strlen(name) });
 }
 
-/* A domain's track hangs below its thread's. */
-static int describe(struct perfetto_live *p, struct live_track *track, uint32_t lane)
+static void describe_lane(struct perfetto_live *p, const struct live_track *track, uint32_t lane)
 {
-	struct live_track *thread;
+	const char *title = track_title(p, track);
 
-	live_describe_process(p);
-	if (track->kind == LIVE_DOMAIN && !track->described) {
-		thread = find_track(p, LIVE_THREAD, track->thread, 0);
-		if (!thread || describe(p, thread, 0) < 0)
-			return -ENOMEM;
+	perfetto_track_descriptor(
+		&p->out, track->slices.sequence.id,
+		&(struct perfetto_track_descriptor){
+			.uuid = track->slices.uuid + lane,
+			.parent_uuid = track->kind == LIVE_DOMAIN
+					       ? live_uuid(p, LIVE_THREAD, track->thread)
+					       : live_uuid(p, LIVE_UUID_PROCESS, 0),
+			.pid = -1,
+			.tid = -1,
+			.name = title,
+			.name_length = strlen(title) });
+}
+
+/* With what a track hangs below. */
+static void describe(struct perfetto_live *p, struct live_track *track, uint32_t lane)
+{
+	if (!track->described) {
+		live_describe_process(p);
+		live_process_descriptor(p, track->slices.sequence.id);
+		if (track->kind == LIVE_THREAD || track->kind == LIVE_DOMAIN)
+			describe_thread(p, track);
 	}
 	for (; track->described <= lane; track->described++)
-		describe_lane(p, track, track->described);
-	return 0;
+		if (track->kind != LIVE_THREAD)
+			describe_lane(p, track, track->described);
 }
 
 static int begin(struct perfetto_live *p, struct live_track *track, struct perfetto_slice *slice,
 		 struct open_slice *open)
 {
-	if (describe(p, track, (uint32_t)slice->lane) < 0)
-		return -ENOMEM;
+	describe(p, track, (uint32_t)slice->lane);
 	return perfetto_slice_begin(&track->slices, &p->out, slice, open);
 }
 
@@ -269,22 +274,37 @@ int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)
 
 /* --- losses --- */
 
-int live_loss(struct perfetto_live *p, const struct row_loss *row)
+/* Losses come in no order; the track's events do. */
+static int write_loss(struct perfetto_live *p, uint64_t time_ns, struct track_name name,
+		      uint64_t count)
 {
 	struct live_track *track = find_track(p, LIVE_LOSS, 0, 0);
-	struct perfetto_slice slice = { .time_ns = row->end_ns,
-					.instant = true,
-					.category = CATEGORY_LOSS,
-					.name = named(KEY_FIXED | row->reason,
-						      loss_name(row->reason)) };
+	struct perfetto_slice slice = {
+		.time_ns = time_ns, .instant = true, .category = CATEGORY_LOSS, .name = name
+	};
 	struct open_slice open;
 
 	if (!track)
 		return -ENOMEM;
-	p->time_ns = row->end_ns;
+	slice.time_ns = p->loss_ns = MAX(p->loss_ns, time_ns);
 	if (begin(p, track, &slice, &open) < 0)
 		return -ENOMEM;
-	perfetto_note(&p->out, NOTE_COUNT, (int64_t)row->count);
+	perfetto_note(&p->out, NOTE_COUNT, (int64_t)count);
 	perfetto_slice_close(&open);
 	return 0;
+}
+
+int live_loss(struct perfetto_live *p, const struct row_loss *row)
+{
+	return write_loss(p, row->end_ns, named(KEY_FIXED | row->reason, loss_name(row->reason)),
+			  row->count);
+}
+
+int live_dropped(struct perfetto_live *p)
+{
+	uint64_t count = p->dropped;
+
+	p->dropped = 0;
+	return write_loss(p, p->time_ns, named(KEY_FIXED, "packets that nobody took in time"),
+			  count);
 }

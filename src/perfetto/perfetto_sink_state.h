@@ -48,6 +48,8 @@ struct perfetto_live {
 	uint32_t pid; /* as the rows have it; 0: not known yet */
 	uint64_t
 		lost; /* rows that there was no memory for; packets are counted by who takes them */
+	uint64_t loss_ns; /* of the last loss */
+	uint64_t dropped; /* packets that were not taken, and not told of yet */
 	bool process_described, gpus_described;
 	uint64_t nodes; /* of graphs that were written */
 	uint32_t devices; /* ordinals of those that are known are below it */
@@ -80,7 +82,9 @@ static inline uint64_t live_event_id(const struct perfetto_live *p, uint64_t cor
 
 const struct row_process *live_process(const struct perfetto_live *p);
 const char *live_text(const struct perfetto_live *p, uint32_t id);
-/* Describes the process before what is below it. */
+/* A descriptor of its track; each sequence has one of its own, because sequences come in no order. */
+void live_process_descriptor(struct perfetto_live *p, uint32_t sequence);
+/* Describes the process once. */
 void live_describe_process(struct perfetto_live *p);
 
 /* perfetto_readings.specify. */
@@ -91,6 +95,7 @@ int live_work(struct perfetto_live *p, const struct table_schema *table, const v
 int live_call(struct perfetto_live *p, const struct row_api_call *row) MUST_USE;
 int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row) MUST_USE;
 int live_loss(struct perfetto_live *p, const struct row_loss *row) MUST_USE;
+int live_dropped(struct perfetto_live *p) MUST_USE;
 int live_counter_sample(struct perfetto_live *p, const struct row_counter_sample *row) MUST_USE;
 
 #endif
