@@ -295,6 +295,19 @@ static void wait_for_work(struct producer *p, int timeout_ms)
 		recv(p->wake[0].fd, waking, sizeof(waking), MSG_DONTWAIT);
 }
 
+static bool is_sent(const struct producer *p)
+{
+	return producer_drained(p) && p->out.start == p->out.length;
+}
+
+/* How long there is nothing to do but what poll() notices. */
+static int timeout_ms(const struct producer *p, bool stopping)
+{
+	if (p->out.start == p->out.length && p->may_commit && !producer_drained(p))
+		return 0;
+	return stopping ? 10 : p->instances_open ? TICK_MS : -1;
+}
+
 /* Until the connection ends, or the producer stops. */
 static void serve(struct producer *p)
 {
@@ -305,10 +318,9 @@ static void serve(struct producer *p)
 
 		if (stopping && !end_ns)
 			end_ns = clock_machine_ns() + DRAIN_LIMIT_NS;
-		if (stopping && ((producer_drained(p) && p->out.start == p->out.length) ||
-				 !p->may_commit || clock_machine_ns() > end_ns))
+		if (stopping && (is_sent(p) || !p->may_commit || clock_machine_ns() > end_ns))
 			return;
-		wait_for_work(p, stopping ? 10 : p->instances_open ? TICK_MS : -1);
+		wait_for_work(p, timeout_ms(p, stopping));
 		if (!descriptors_valid(p))
 			return;
 		receive(p);
