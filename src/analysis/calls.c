@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "schema/event_words.h"
 #include "trace/columns.h"
 
 static int load_columns(struct trace *t, struct calls *out, struct error *e)
@@ -74,22 +75,13 @@ int calls_count_launches(struct trace *t, uint64_t *count, struct error *e)
 	return 0;
 }
 
-/*
- * CUPTI's names end in _v and the CUDA version that brought the call: cudaLaunchKernel_v7000,
- * cuMemcpyDtoH_v2 stays.
- */
 const char *calls_function_name(const struct trace *t, uint32_t function, size_t *length)
 {
 	const uint32_t *names = api_function_columns(t)->name;
 	uint32_t text = function < trace_rows(t, TABLE_api_function) ? names[function] : 0;
 	const char *name = trace_string(t, text);
-	size_t end = trace_string_length(t, text), digits = end;
 
-	*length = end;
-	while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
-		digits--;
-	if (end - digits >= 4 && digits >= 3 && name[digits - 1] == 'v' && name[digits - 2] == '_')
-		*length = digits - 2;
+	*length = api_name_length(name, trace_string_length(t, text));
 	return name;
 }
 

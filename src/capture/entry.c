@@ -20,7 +20,7 @@ EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)
 {
 	session_start(SESSION_BY_CUDA);
-	perfetto_live_start(true);
+	perfetto_live_start(SESSION_BY_CUDA);
 	return 1;
 }
 
@@ -28,7 +28,7 @@ static bool start_by_nvtx(void)
 {
 	bool records = session_start(SESSION_BY_NVTX);
 
-	return perfetto_live_start(false) || records;
+	return perfetto_live_start(SESSION_BY_NVTX) || records;
 }
 
 /* Called by NVTX at its first use, because NVTX_INJECTION64_PATH names this library. 0 leaves NVTX switched off. */
@@ -96,7 +96,7 @@ EXPORT int pitot_init(const struct pitot_options *options)
 {
 	int r = program_init(options, no_failure());
 
-	perfetto_live_start(false);
+	perfetto_live_start(SESSION_BY_PROGRAM);
 	return r;
 }
 

@@ -61,7 +61,7 @@ static struct {
 	uint64_t seed;
 	char names[SOURCES][PRODUCER_NAME_MAX];
 	struct instance *instances;
-	bool waits; /* the thread that the driver called in cuInit waits, and opens sessions */
+	bool waits; /* a thread of the program waits, and opens sessions */
 	atomic_uint events; /* counts what that thread waits for; a futex */
 	unsigned started; /* sources that were started once, as bits */
 } self;
@@ -395,26 +395,26 @@ static struct instance *next_to_open(bool last)
 	return i;
 }
 
-static void open_waiting(bool last)
+static void open_waiting(enum session_way way, bool last)
 {
 	for (struct instance *i; (i = next_to_open(last));)
-		open_instance(i, SESSION_BY_CUDA);
+		open_instance(i, way);
 }
 
-static void wait_for_startup(unsigned wanted)
+static void wait_for_startup(enum session_way way, unsigned wanted)
 {
 	uint64_t begun = clock_machine_ns(), waited = 0;
 	unsigned events;
 
 	do {
 		events = atomic_load(&self.events);
-		open_waiting(false);
+		open_waiting(way, false);
 		if (!(wanted & ~self.started))
 			break;
 		futex_wait(&self.events, events, STARTUP_LIMIT_NS - waited);
 		waited = clock_machine_ns() - begun;
 	} while (waited < STARTUP_LIMIT_NS);
-	open_waiting(true);
+	open_waiting(way, true);
 	if (wanted & ~self.started)
 		log_line("perfetto: nobody has started all sources of __TRACE_STARTUP");
 }
@@ -449,22 +449,22 @@ static void start_producer(const char *socket)
 	process_exit_watch_fork();
 }
 
-bool perfetto_live_start(bool injected)
+bool perfetto_live_start(enum session_way way)
 {
 	unsigned wanted = 0;
 	const char *socket;
 
 	pthread_mutex_lock(&starting);
-	if (self.owner != getpid() && is_wanted(injected, &socket)) {
+	if (self.owner != getpid() && is_wanted(way == SESSION_BY_CUDA, &socket)) {
 		log_open();
 		name_sources();
-		wanted = injected ? startup_sources() : 0;
+		wanted = startup_sources();
 		self.waits = wanted != 0;
 		start_producer(socket);
 	}
 	pthread_mutex_unlock(&starting);
 	if (wanted && self.producer)
-		wait_for_startup(wanted);
+		wait_for_startup(way, wanted);
 	return self.producer != NULL && self.owner == getpid();
 }
 

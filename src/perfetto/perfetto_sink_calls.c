@@ -163,6 +163,7 @@ int live_call(struct perfetto_live *p, const struct row_api_call *row)
 	p->time_ns = row->end_ns;
 	if (f) {
 		slice.name = named(KEY_FUNCTION | row->function, live_text(p, f->name));
+		slice.name.length = api_name_length(slice.name.text, slice.name.length);
 		if (f->id >> 16 == 1)
 			slice.category = CATEGORY_DRIVER;
 	}

@@ -85,3 +85,15 @@ void memset_name(struct strbuf *out, uint8_t memory_kind)
 {
 	strbuf_addf(out, "Memset (%s)", memory_kind_name(memory_kind));
 }
+
+size_t api_name_length(const char *name, size_t length)
+{
+	size_t digits = length;
+
+	while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+		digits--;
+	if (length - digits >= 4 && digits >= 3 && name[digits - 1] == 'v' &&
+	    name[digits - 2] == '_')
+		return digits - 2;
+	return length;
+}

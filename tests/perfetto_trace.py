@@ -5,7 +5,7 @@ are not defined before use, packets that need a state that their sequence does n
 without a beginning, event ids used twice, fields that the schema does not know.
 """
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from google.protobuf import descriptor_pb2, descriptor_pool, unknown_fields
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
@@ -125,7 +125,10 @@ INTERNED = {
 
 
 class Trace:
-    def __init__(self, data):
+    """live: readers bring events in order by their times, as files have them from the start."""
+
+    def __init__(self, data, live=False):
+        self._later = [] if live else None
         self.stages, self.slices, self.instants, self.samples = [], [], [], []
         self.counters = defaultdict(list)  # (gpu, name) or (pid, name) -> [(time, value)]
         self.tracks, self.gpus, self.clocks, self.commands = {}, [], set(), {}
@@ -140,6 +143,8 @@ class Trace:
         self.packets = len(trace.packet)
         for packet in trace.packet:
             self._packet(packet)
+        for packet, sequence in sorted(self._later or (), key=lambda later: later[0].timestamp):
+            self._track_event(packet, sequence)
         assert not any(self._open.values()), "slices without an end"
         ids = [stage.event_id for stage in self.stages]
         assert 0 not in ids and len(set(ids)) == len(ids), "event ids are not unique"
@@ -174,7 +179,9 @@ class Trace:
                 assert packet.sequence_flags & NEEDS_STATE, "a default is used"
         kind = packet.WhichOneof("data")
         handler = getattr(self, f"_{kind}", None) if kind else None
-        if handler:
+        if kind == "track_event" and self._later is not None:
+            self._later.append((packet, replace(sequence)))
+        elif handler:
             handler(packet, sequence)
 
     def _intern(self, sequence, data):

@@ -1,0 +1,255 @@
+"""The live trace of a program that a tape plays: the same as what an export of its recording has."""
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Packets
+
+from perfetto_service import Service, field
+from perfetto_trace import Trace
+from waiting import PATIENCE
+
+SOURCES = "gpu.counters", "gpu.counters.nv", "gpu.renderstages", "gpu.renderstages.nv", "gpu.track_event"
+
+
+def connect(service, sources=SOURCES):
+    connection = service.accept()
+    connection.bind()
+    request, name, _ = connection.call()
+    assert name == "InitializeConnection"
+    connection.reply(request)
+    connection.until(lambda: len(connection.sources) == len(sources))
+    assert sorted(connection.sources) == sorted(sources)
+    connection.command(3, field(1, 4))
+    return connection
+
+
+def packets_of(connection, buffer=None):
+    """The file that the real service would write of a buffer, or of all."""
+    trace = Packets()
+    clock = trace.packet.add(trusted_packet_sequence_id=1)
+    for number in 3, 6:
+        clock.clock_snapshot.clocks.add(clock_id=number, timestamp=time.monotonic_ns())
+    clock.clock_snapshot.primary_trace_clock = 6
+    for writer, packets in connection.packets.items():
+        for packet in packets if buffer in (None, connection.writers[writer]) else ():
+            packet.trusted_packet_sequence_id = writer + 1
+            trace.packet.append(packet)
+    return trace.SerializeToString()
+
+
+def live_trace(connection, buffer=None):
+    return Trace(packets_of(connection, buffer), live=True)
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = Service(tmp_path / "socket")
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def live(start_play, service, tmp_path):
+    """A program that waits for these data sources, and then plays the tape: the play and its connection, with nothing read yet."""
+
+    def start(tape, *sources, arguments=(), **variables):
+        play = start_play(tape, *arguments, clock="", PITOT_PERFETTO=str(tmp_path / "socket"),
+                          __TRACE_STARTUP=",".join(sources), **variables)
+        connection = connect(service)
+        for instance, source in enumerate(sources):
+            connection.start(instance + 1, source)
+        return play, connection
+
+    return start
+
+
+def finish(play, connection):
+    """Takes all that comes until the program has ended."""
+    reader = threading.Thread(target=connection.rest)
+    reader.start()
+    play.touch("end")
+    play.end()
+    reader.join(PATIENCE)
+    assert not reader.is_alive()
+
+
+def kernel(stage):
+    name = stage.kernel and stage.kernel.name
+    return stage.name, stage.start, stage.duration, stage.pid, stage.gpu, tuple(sorted(stage.args.items())), name
+
+
+def work(trace):
+    """Not the points of recorded events."""
+    return [stage for stage in trace.stages if stage.name != "Event record"]
+
+
+def of_the_cpu(trace):
+    """Without what an export knows in the end: ranges as the GPU saw them."""
+    return [made for made in trace.slices if not made.track.startswith("NVTX on") and made.category != "overhead"]
+
+
+def call(made):
+    return made.name, made.category, made.start, made.end, made.pid, made.tid, made.notes.get("correlation")
+
+
+@pytest.mark.parametrize("tape", ["train", "kinds", "graphs-launch", "sync"])
+def test_as_an_export(live, pitot, tmp_path, tape):
+    play, connection = live(tape, "gpu.renderstages", "gpu.track_event")
+    finish(play, connection)
+    trace = live_trace(connection)
+    pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "--no-stacks", "-q")
+    export = Trace((tmp_path / "x.pftrace").read_bytes())
+    assert len(trace.stages) > 10 and sorted(map(kernel, trace.stages), key=str) == sorted(map(kernel, work(export)), key=str)
+    assert sorted(map(call, trace.slices), key=str) == sorted(map(call, of_the_cpu(export)), key=str)
+    assert trace.threads() == export.threads()
+    assert [gpu.name for gpu in trace.gpus] == [gpu.name for gpu in export.gpus]
+    assert trace.commands == export.commands
+
+    def launched(made):
+        calls = made.launches()
+        return {(stage.start, calls[stage.event_id].start) for stage in made.stages
+                if stage.event_id in calls and "graph_node_id" not in stage.args}
+
+    assert launched(trace) == launched(export) and launched(trace)
+
+
+def test_counters(live, pitot, tmp_path):
+    play, connection = live("train", "gpu.counters.nv", arguments=["--realtime"])
+    connection.until(lambda: connection.count() > 30)
+    finish(play, connection)
+    trace = live_trace(connection)
+    pitot("export", play.recording, "-o", tmp_path / "x.pftrace", "-q")
+    export = Trace((tmp_path / "x.pftrace").read_bytes())
+    assert not trace.stages and not trace.slices
+    assert {name for gpu, name in trace.counters if gpu == 0} >= {"gpu_power", "gpu_temperature", "gpu_memory_used"}
+    for key, values in trace.counters.items():
+        # The first is 0, and the last is the end's: of the recording another time.
+        assert set(values[1:-1]) <= set(export.counters[key]), key
+
+
+def test_work_is_in_a_trace_once(service, start_play, tmp_path):
+    """perfetto-cupti-gpu-compute has it in gpu.counters."""
+    play = start_play("train", clock="", PITOT_PERFETTO=str(tmp_path / "socket"), __TRACE_STARTUP="gpu.renderstages,gpu.counters")
+    connection = connect(service)
+    connection.start(1, "gpu.counters", buffer=1)
+    connection.start(2, "gpu.counters", buffer=2)
+    connection.start(3, "gpu.renderstages.nv", buffer=1)
+    connection.until(lambda: len(connection.started) == 3)
+    connection.start(4, "gpu.renderstages", buffer=3)
+    finish(play, connection)
+    counts = [len(live_trace(connection, buffer).stages) for buffer in (1, 2, 3)]
+    assert counts[0] == counts[1] == counts[2] > 2000
+
+
+def test_clear_flush_and_stop(live):
+    play, connection = live("train", "gpu.renderstages", "gpu.track_event", arguments=["--realtime", "--repeat", "100"])
+    connection.until(lambda: connection.count() > 1000)
+    for round in range(3):
+        before = connection.count()
+        connection.clear(1, 2)
+        connection.flush(round + 1, 1, 2)
+        connection.until(lambda: connection.acknowledged.count(round + 1) == 1 and connection.count() > before + 500)  # noqa: B023
+    connection.stop(1)
+    connection.until(lambda: connection.stopped == [1])
+    stages = connection.count()
+    connection.stop(2)
+    connection.until(lambda: connection.stopped == [1, 2])
+    trace = live_trace(connection)
+    cleared = sum(packet.sequence_flags & 1 for packets in connection.packets.values() for packet in packets)
+    assert cleared >= 4 * 2 and len(trace.stages) > 500 and stages > len(trace.stages)
+    # Nobody traces: nothing comes any more, and another session can begin.
+    connection.start(3, "gpu.renderstages")
+    connection.until(lambda: connection.count() > stages + 500)
+    play.process.terminate()
+    connection.rest()
+
+
+def test_in_the_middle(service, start_play, tmp_path):
+    """Ranges and calls that are under way when a trace begins; a service that dies and comes again."""
+    play = start_play("train", "--repeat", "100", PITOT_PERFETTO=str(tmp_path / "socket"))
+    for _ in range(2):
+        connection = connect(service)
+        connection.start(1, "gpu.track_event")
+        connection.until(lambda: sum(p.track_event.type == 2 for packets in connection.packets.values() for p in packets) > 3000)
+        trace = Packets.FromString(packets_of(connection))
+        open_slices = {}
+        for packet in trace.packet:
+            sequence = packet.trusted_packet_sequence_id
+            if packet.track_event.type in (1, 2):
+                open_slices[sequence] = open_slices.get(sequence, 0) + (1 if packet.track_event.type == 1 else -1)
+                assert open_slices[sequence] >= 0, "an end without a beginning"
+        connection.socket.close()
+    play.process.kill()
+
+
+def injected(build, environment, tape, **variables):
+    library = str(build / "libpitot.so")
+    return subprocess.Popen([build / "standin" / "tape-play", tape], env={
+        **environment, "CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library,
+        "LSAN_OPTIONS": f"suppressions={Path(__file__).parent}/leaks.txt:print_suppressions=0", **variables},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_by_injection_alone(service, player, build, environment, source, tmp_path):
+    tape = source / "tests" / "data" / "tapes" / "train.tape"
+    for variables in {}, {"INJECTION_DATA_SOURCE_NAME": "gpu.mine", "INJECTION_DATA_SOURCE_NAME_SUFFIX": "x"}:
+        wanted = variables.get("INJECTION_DATA_SOURCE_NAME", "gpu.counters")
+        suffix = variables.get("INJECTION_DATA_SOURCE_NAME_SUFFIX", "nv")
+        program = injected(build, environment, tape, PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"), __TRACE_STARTUP=wanted, **variables)
+        connection = connect(service, [wanted, f"gpu.counters.{suffix}", "gpu.renderstages", f"gpu.renderstages.{suffix}", "gpu.track_event"])
+        connection.start(1, wanted)
+        connection.rest()
+        assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
+        assert len(live_trace(connection).kernels()) > 1000
+
+
+@pytest.mark.parametrize("off", [{"PITOT_PERFETTO": "0"}, {"PITOT_DISABLED": "1"}, {"PITOT_RECORDING": "x.pitot"}], ids=str)
+def test_not_asked_for(service, player, build, environment, source, tmp_path, off):
+    if "PITOT_RECORDING" in off:
+        (tmp_path / "x.pitot").mkdir()
+        off = {"PITOT_RECORDING": str(tmp_path / "x.pitot")}
+    program = injected(build, environment, source / "tests" / "data" / "tapes" / "train.tape",
+                       PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "socket"), **off)
+    assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
+    service.listener.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        service.listener.accept()
+
+
+def test_no_service(player, build, environment, source, tmp_path):
+    """Nobody listens: nothing is said, nothing waits."""
+    program = injected(build, environment, source / "tests" / "data" / "tapes" / "train.tape",
+                       PERFETTO_PRODUCER_SOCK_NAME=str(tmp_path / "nobody"))
+    assert program.wait(PATIENCE) == 0 and program.stdout.read() == ""
+
+
+def test_scopes_and_counters_of_a_program(service, library, source, environment, tmp_path, pitot):
+    """Threads with scopes, without CUDA; beside them a recording."""
+    program, recording = tmp_path / "embed", tmp_path / "embed.pitot"
+    subprocess.run(["cc", "-std=c99", "-D_DEFAULT_SOURCE", "-pthread", source / "tests/integration/embed/embed.c", "-o", program,
+                    "-I", source / "include", library, f"-Wl,-rpath,{library.parent}"], check=True)
+    recording.mkdir()
+    process = subprocess.Popen([program], stdout=subprocess.PIPE, text=True, env={
+        **environment, "PITOT_RECORDING": str(recording), "PITOT_OPTIONS": "cuda=0", "PITOT_PERFETTO": str(tmp_path / "socket"),
+        "__TRACE_STARTUP": "gpu.track_event,gpu.counters.nv"})
+    connection = connect(service)
+    connection.start(1, "gpu.track_event")
+    connection.start(2, "gpu.counters.nv")
+    connection.rest()
+    assert process.wait(PATIENCE) == 0
+    trace = live_trace(connection)
+    pitot("export", recording, "-o", tmp_path / "x.pftrace", "-q")
+    export = Trace((tmp_path / "x.pftrace").read_bytes())
+    # Lost rows of full rings are lost in both.
+    def scopes(made):
+        return sorted((s.name, s.start, s.end, s.tid) for s in made.slices if s.category == "scope")
+
+    # The recording ends before the program does.
+    assert set(scopes(export)) <= set(scopes(trace)) and len(scopes(trace)) - len(scopes(export)) <= 2 and len(scopes(export)) > 10000
+    assert [(m.name, m.start) for m in trace.instants if m.category == "scope"] == \
+        [(m.name, m.start) for m in export.instants if m.category == "scope"]
+    pid = process.pid
+    assert trace.counters[pid, "rows"] == export.counters[pid, "rows"] and trace.counters[pid, "rows"]
