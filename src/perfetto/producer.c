@@ -561,7 +561,8 @@ bool producer_write(struct producer *p, uint32_t instance, uint32_t sequence, co
 		return false;
 	pthread_mutex_lock(&p->queue.lock);
 	s = instance_at(p, instance);
-	added = s && s->open && length && add_packet(p, s, sequence, packet, length);
+	added = s && s->open && length && !atomic_load(&p->stopping) &&
+		add_packet(p, s, sequence, packet, length);
 	if (s && !added)
 		s->lost++;
 	pthread_mutex_unlock(&p->queue.lock);

@@ -57,7 +57,10 @@ struct producer_options {
 
 struct producer;
 
-/* Starts the thread; the options are copied. A service need not be there. NULL: the error says why. */
+/*
+ * Starts the thread; the options are copied. A service need not be there. Handlers may run before this returns. NULL: the error
+ * says why.
+ */
 struct producer *producer_start(const struct producer_options *options, struct error *e) MUST_USE;
 
 /*

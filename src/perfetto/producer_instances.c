@@ -197,10 +197,14 @@ static void flush(struct producer *p, struct ipc_command *c)
 	struct instance *s;
 	uint64_t id;
 
-	p->flush_last = MAX(p->flush_last, c->flush);
+	if (c->flush <= p->flush_last)
+		return; /* ids rise */
+	if (p->flush_acknowledged == p->flush_last)
+		p->flush_acknowledged = c->flush - 1;
+	p->flush_last = c->flush;
 	while (ipc_command_next(c, &id)) {
 		s = instance_find(p, id);
-		if (!s || !c->flush)
+		if (!s)
 			continue;
 		if (!s->flush_first)
 			s->flush_first = c->flush;

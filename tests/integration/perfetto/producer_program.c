@@ -20,6 +20,8 @@
 enum { INSTANCES = PRODUCER_INSTANCES_MAX, SEQUENCES = PRODUCER_SEQUENCES_MAX };
 
 static struct producer *producer;
+static atomic_bool ready; /* producer is set; handlers may run before that */
+static atomic_uint writing; /* threads */
 static unsigned long packets = 1000, size = 60, sequences = 1, queue, delay_us;
 static unsigned long keep = 1; /* wait for room in the queue; 0: packets are lost */
 static unsigned long late; /* answer from the thread, when it has written everything */
@@ -29,8 +31,8 @@ static const struct {
 	const char *name;
 	unsigned long *value;
 } options[] = {
-	{ "packets", &packets },   { "size", &size }, { "sequences", &sequences },
-	{ "queue", &queue },       { "keep", &keep }, { "late", &late },
+	{ "packets", &packets },   { "size", &size },     { "sequences", &sequences },
+	{ "queue", &queue },       { "keep", &keep },     { "late", &late },
 	{ "delay_us", &delay_us }, { "silent", &silent },
 };
 
@@ -99,6 +101,7 @@ static void *write_packets(void *user)
 	       (unsigned long long)producer_lost(producer, w->number));
 	for (; late && !atomic_load(&w->gone); usleep(1000))
 		answer(w);
+	atomic_fetch_sub(&writing, 1);
 	return NULL;
 }
 
@@ -108,9 +111,14 @@ static void on_start(void *user, uint32_t instance, const struct perfetto_config
 	pthread_t thread;
 
 	(void)user;
+	while (!atomic_load(&ready))
+		usleep(100);
 	printf("start %u %s %u %s\n", instance, c->source, c->target_buffer,
 	       c->counter_names.count ? c->counter_names.items[0] : "-");
-	*w = (struct written){ .number = instance };
+	w->number = instance;
+	atomic_store(&w->asked, 0);
+	atomic_store(&w->gone, false);
+	atomic_fetch_add(&writing, 1);
 	if (pthread_create(&thread, NULL, write_packets, w) == 0)
 		pthread_detach(thread);
 }
@@ -219,6 +227,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", e.text);
 		return 1;
 	}
+	atomic_store(&ready, true);
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "fork\n") == 0)
 			fork_child();
@@ -226,6 +235,8 @@ int main(int argc, char **argv)
 			stop();
 	}
 	stop();
-	usleep(delay_us); /* threads that write see that they are gone, before there is nothing to write to */
+	while (atomic_load(&writing))
+		usleep(1000);
+	producer_free(producer);
 	return 0;
 }
