@@ -191,7 +191,6 @@ static void release_tracks(struct perfetto_live *p)
 {
 	for (size_t i = 0; i < p->tracks.count; i++) {
 		perfetto_slices_release(&p->tracks.data[i]->slices);
-		map_release(&p->tracks.data[i]->ranges);
 		free(p->tracks.data[i]);
 	}
 	vec_release(&p->tracks);

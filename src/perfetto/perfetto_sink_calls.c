@@ -9,6 +9,8 @@
 #define KEY_STRING (UINT64_C(2) << 32)
 #define KEY_FIXED (UINT64_C(3) << 32)
 
+#define LANE_IN_USE UINT64_MAX
+
 #define SCOPE_DOMAIN "pitot"
 
 static struct track_name named(uint64_t key, const char *text)
@@ -216,30 +218,40 @@ static int begin_range(struct perfetto_live *p, struct live_track *track,
 	return 0;
 }
 
-/* Ranges that cross threads overlap as they like: each open one has a lane. */
+/* Ranges that cross threads overlap as they like, and come in no order: each has a lane that was free at its time. */
+static uint32_t free_lane(const struct live_track *track, uint64_t time_ns)
+{
+	uint32_t lane = 0;
+
+	while (lane < LIVE_LANES && track->lanes[lane] > time_ns)
+		lane++;
+	return lane;
+}
+
 static int begin_crossing(struct perfetto_live *p, struct live_track *track,
 			  const struct row_nvtx *row)
 {
-	uint32_t lane = (uint32_t)__builtin_ctzll(~track->lanes);
+	uint32_t lane = free_lane(track, row->time_ns);
 
-	if (track->lanes == UINT64_MAX)
+	if (lane == LIVE_LANES)
 		return 0;
-	if (map_put(&track->ranges, row->range, lane + 1) < 0)
-		return -ENOMEM;
-	track->lanes |= UINT64_C(1) << lane;
+	track->lanes[lane] = LANE_IN_USE;
+	track->ranges[lane] = row->range;
 	return begin_range(p, track, row, lane);
 }
 
 static void end_crossing(struct perfetto_live *p, struct live_track *track,
 			 const struct row_nvtx *row)
 {
-	uint64_t lane = 0;
+	uint32_t lane = 0;
 
-	if (!map_get(&track->ranges, row->range, &lane) || !lane)
+	while (lane < LIVE_LANES &&
+	       (track->lanes[lane] != LANE_IN_USE || track->ranges[lane] != row->range))
+		lane++;
+	if (lane == LIVE_LANES)
 		return; /* it began before the trace */
-	*map_at(&track->ranges, row->range, 0) = 0;
-	track->lanes &= ~(UINT64_C(1) << (lane - 1));
-	perfetto_slice_end(&track->slices, &p->out, lane - 1, row->time_ns);
+	track->lanes[lane] = row->time_ns;
+	perfetto_slice_end(&track->slices, &p->out, lane, row->time_ns);
 }
 
 int live_nvtx(struct perfetto_live *p, const struct row_nvtx *row)

@@ -33,8 +33,8 @@ struct live_track {
 	uint32_t thread, domain;
 	uint32_t described; /* lanes */
 	uint32_t depth; /* of ranges that are open */
-	uint64_t lanes; /* in use, as bits */
-	struct map ranges; /* id of an open one -> its lane */
+	uint64_t lanes[LIVE_LANES]; /* when each is free again */
+	uint64_t ranges[LIVE_LANES]; /* the open one of each lane in use */
 };
 
 struct perfetto_live {
