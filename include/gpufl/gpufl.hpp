@@ -393,8 +393,8 @@ inline ProbeResult probeRocm()
 
 struct UploadOptions {
 	std::string log_path = "", backend_url = "", api_key = "", api_path = ""; // "": those of init; then the environment's
-	int total_timeout_ms = 300000, connect_timeout_ms = 10000, read_timeout_ms = 30000;
-	int max_retries = 1, retry_delay_ms = 1000;
+	int total_timeout_ms = 300000, max_retries = 1;
+	int connect_timeout_ms = 10000, read_timeout_ms = 30000, retry_delay_ms = 1000; // no effect: they follow from the total
 	std::string cursor_filename = ""; // in log_path
 	bool report_progress = false; // one line at the end
 	std::string session_id = ""; // "": the one that began last
@@ -443,9 +443,6 @@ inline UploadResult uploadLogs(const UploadOptions &options = {})
 	o.cursor = detail::text_or(cursor, "");
 	o.session = options.all_sessions ? nullptr : options.session_id.empty() ? "newest" : options.session_id.c_str();
 	o.timeout_ns = detail::milliseconds(options.total_timeout_ms);
-	o.connect_timeout_ns = detail::milliseconds(options.connect_timeout_ms);
-	o.read_timeout_ns = detail::milliseconds(options.read_timeout_ms);
-	o.retry_delay_ns = detail::milliseconds(options.retry_delay_ms);
 	o.retries = options.max_retries > 0 ? static_cast<uint64_t>(options.max_retries) : PITOT_NONE;
 	o.force = options.force ? PITOT_ON : PITOT_OFF;
 	events = pitot_upload(&o);

@@ -145,9 +145,8 @@ struct pitot_upload_options {
 	const char *session; /* "newest", or an id; NULL: all */
 	const char *cursor; /* the file that remembers what was sent; NULL: beside the sessions */
 	const char *ca_file; /* PEM; NULL: the machine's authorities */
-	uint64_t timeout_ns, connect_timeout_ns, read_timeout_ns;
-	uint64_t retries; /* PITOT_NONE: none */
-	uint64_t retry_delay_ns;
+	uint64_t timeout_ns; /* of all */
+	uint64_t retries; /* of a request; PITOT_NONE: none */
 	enum pitot_switch force; /* send again what was sent before */
 };
 

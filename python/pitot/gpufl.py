@@ -262,14 +262,8 @@ def upload_logs(
         "cursor": os.path.join(folder, cursor_filename) if cursor_filename else "",
         "session": "" if all_sessions else session_id or "newest",
     }
-    times = {
-        "timeout": total_timeout_ms,
-        "connect-timeout": connect_timeout_ms,
-        "read-timeout": read_timeout_ms,
-        "retry-delay": retry_delay_ms,
-    }
     words = [f"--{name}={text}" for name, text in texts.items() if text]
-    words += [f"--{name}={ms}ms" for name, ms in times.items() if ms > 0]
+    words += [f"--timeout={total_timeout_ms}ms"] if total_timeout_ms > 0 else []
     words += [f"--retries={max(max_retries, 0)}", *(["--force"] if force else []), *([] if report_progress else ["--quiet"])]
     key = api_key or _backend["api_key"]
     try:

@@ -1,6 +1,7 @@
 #include "base/json_read.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -254,4 +255,21 @@ void json_members_release(struct json_members *m)
 {
 	strbuf_release(&m->key);
 	strbuf_release(&m->text);
+}
+
+int json_find(const char *bytes, size_t length, const char *key, struct json_found *out,
+	      struct error *e)
+{
+	struct json_members m = JSON_MEMBERS(bytes, length);
+	int r, found = -ENOENT;
+
+	while ((r = json_members_next(&m, e)) > 0) {
+		if (strcmp(strbuf_text(&m.key), key) != 0)
+			continue;
+		out->kind = m.kind;
+		snprintf(out->text, sizeof(out->text), "%s", strbuf_text(&m.text));
+		found = 0;
+	}
+	json_members_release(&m);
+	return r < 0 ? r : found;
 }

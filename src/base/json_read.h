@@ -35,4 +35,13 @@ struct json_members {
 int json_members_next(struct json_members *m, struct error *e) MUST_USE;
 void json_members_release(struct json_members *m);
 
+struct json_found {
+	enum json_kind kind;
+	char text[256]; /* as json_members has it, cut */
+};
+
+/* The last member of that name. 0; -ENOENT: the object has none; other codes: it is no whole object. */
+int json_find(const char *bytes, size_t length, const char *key, struct json_found *out,
+	      struct error *e) MUST_USE;
+
 #endif

@@ -139,7 +139,7 @@ int program_report(const char *directory, const char *path, struct error *e)
 
 /* ---- upload ---- */
 
-#define UPLOAD_ARGUMENTS 24
+#define UPLOAD_ARGUMENTS 16
 
 /* A command line in one piece of memory; NULs separate its words. */
 struct words {
@@ -168,20 +168,12 @@ static void add_options(struct words *w, const struct pitot_upload_options *o)
 		      { "session", o->session },
 		      { "cursor", o->cursor },
 		      { "ca-file", o->ca_file } };
-	const struct {
-		const char *name;
-		uint64_t ns;
-	} times[] = { { "timeout", o->timeout_ns },
-		      { "connect-timeout", o->connect_timeout_ns },
-		      { "read-timeout", o->read_timeout_ns },
-		      { "retry-delay", o->retry_delay_ns } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (texts[i].value)
 			add_word(w, "--%s=%s", texts[i].name, texts[i].value);
-	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
-		if (times[i].ns)
-			add_word(w, "--%s=%lluns", times[i].name, (unsigned long long)times[i].ns);
+	if (o->timeout_ns)
+		add_word(w, "--timeout=%lluns", (unsigned long long)o->timeout_ns);
 	if (o->retries)
 		add_word(w, "--retries=%llu",
 			 o->retries == PITOT_NONE ? 0 : (unsigned long long)o->retries);
@@ -209,19 +201,14 @@ static char **with_key(char *variable)
 /* What the server has accepted; -1: not everything. */
 static int64_t read_records(int fd)
 {
+	struct json_found complete, records;
 	char text[4096];
-	ssize_t n = pread(fd, text, sizeof(text), 0);
-	struct json_members m = JSON_MEMBERS(text, MAX(n, 0));
-	int64_t records = 0;
-	bool complete = false;
+	size_t length = (size_t)MAX(pread(fd, text, sizeof(text), 0), 0);
 
-	while (json_members_next(&m, NULL) > 0) {
-		if (!strcmp(strbuf_text(&m.key), "records"))
-			records = strtoll(strbuf_text(&m.text), NULL, 10);
-		complete |= !strcmp(strbuf_text(&m.key), "complete") && m.kind == JSON_TRUE;
-	}
-	json_members_release(&m);
-	return complete ? records : -1;
+	if (json_find(text, length, "complete", &complete, NULL) < 0 ||
+	    json_find(text, length, "records", &records, NULL) < 0 || complete.kind != JSON_TRUE)
+		return -1;
+	return strtoll(records.text, NULL, 10);
 }
 
 int64_t program_upload(const char *directory, const struct pitot_upload_options *o, struct error *e)

@@ -24,9 +24,7 @@
 
 static const char *option_url, *option_key_file, *option_api_path, *option_ca_file;
 static const char *option_session, *option_cursor;
-static uint64_t option_timeout = 300 * NS_PER_S, option_connect_timeout = 10 * NS_PER_S;
-static uint64_t option_stall_timeout = 30 * NS_PER_S, option_retry_delay = NS_PER_S;
-static uint64_t option_retries = 4;
+static uint64_t option_timeout = UPLOAD_TIMEOUT_NS, option_retries = 4;
 static bool option_dry_run, option_force;
 
 static const struct option options[] = {
@@ -69,30 +67,12 @@ static const struct option options[] = {
 	  .argument = "TIME",
 	  .negatable = true,
 	  .help = "for everything (default: 5m)" },
-	{ .name = "connect-timeout",
-	  .type = OPTION_DURATION,
-	  .value = &option_connect_timeout,
-	  .argument = "TIME",
-	  .positive = true,
-	  .help = "for a connection (default: 10s)" },
-	{ .name = "read-timeout",
-	  .type = OPTION_DURATION,
-	  .value = &option_stall_timeout,
-	  .argument = "TIME",
-	  .positive = true,
-	  .help = "without a byte in either direction (default: 30s)" },
 	{ .name = "retries",
 	  .type = OPTION_U64,
 	  .value = &option_retries,
 	  .argument = "N",
 	  .most = 1000,
 	  .help = "further attempts of a request (default: 4)" },
-	{ .name = "retry-delay",
-	  .type = OPTION_DURATION,
-	  .value = &option_retry_delay,
-	  .argument = "TIME",
-	  .positive = true,
-	  .help = "before the first of them, then twice as long each time (default: 1s)" },
 	{ .name = "api-path",
 	  .type = OPTION_STRING,
 	  .value = &option_api_path,
@@ -269,9 +249,6 @@ static void set_options(struct upload_command *u)
 		.api_path = first_of(option_api_path, "PITOT_API_PATH", "GPUFL_API_PATH"),
 		.ca_file = option_ca_file,
 		.timeout_ns = option_timeout,
-		.connect_timeout_ns = option_connect_timeout,
-		.stall_timeout_ns = option_stall_timeout,
-		.retry_delay_ns = option_retry_delay,
 		.retries = option_retries,
 		.force = option_force,
 		.dry_run = option_dry_run,

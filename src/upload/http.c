@@ -116,8 +116,6 @@ int http_open(const struct http_options *options, struct http **out, struct erro
 	h->easy_setopt(h->curl, CURLOPT_POST, 1L);
 	/* On a connection that has ended meanwhile libcurl would send again by itself. */
 	h->easy_setopt(h->curl, CURLOPT_FORBID_REUSE, 1L);
-	h->easy_setopt(h->curl, CURLOPT_CONNECTTIMEOUT_MS,
-		       milliseconds(options->connect_timeout_ns));
 	if (options->ca_file)
 		h->easy_setopt(h->curl, CURLOPT_CAINFO, options->ca_file);
 	*out = h;

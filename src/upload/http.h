@@ -15,7 +15,6 @@ struct http;
 
 struct http_options {
 	const char *ca_file; /* NULL: the machine's */
-	uint64_t connect_timeout_ns;
 	uint64_t stall_timeout_ns; /* no byte either way for so long */
 	const char *const *headers; /* of all requests, "Name: value"; ends with NULL; must live as long */
 	const volatile sig_atomic_t *cancel; /* may be NULL */

@@ -27,11 +27,12 @@ struct upload {
 	struct upload_result *result;
 	struct error *error;
 	char log_path[PATH_MAX];
-	char only[UPLOAD_NAME_BYTES]; /* a session, or "" */
+	char only[UPLOAD_ID_BYTES]; /* a session, or "" */
 	struct upload_cursor cursor;
 	struct upload_sessions sessions;
 	struct http *http;
 	uint64_t deadline_ns; /* UINT64_MAX: none */
+	uint64_t patience_ns; /* 5 minutes, or all the time that there is */
 	uint64_t done, total; /* bytes of files, for the progress */
 	char api[1024]; /* "https://host/api/v1/events/" */
 	char authorization[HEADER_BYTES], hostname[HEADER_BYTES];
@@ -59,46 +60,28 @@ enum verdict {
 	HOPELESS, /* whatever is sent */
 };
 
-static bool body_has(const struct http_response *a, const char *key, enum json_kind kind)
-{
-	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
-	bool found = false;
-
-	while (!found && json_members_next(&m, NULL) > 0)
-		found = !strcmp(strbuf_text(&m.key), key) && m.kind == kind;
-	json_members_release(&m);
-	return found;
-}
-
-static bool is_object(const struct http_response *a)
-{
-	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
-	int r;
-
-	while ((r = json_members_next(&m, NULL)) > 0)
-		;
-	json_members_release(&m);
-	return r == 0;
-}
-
 static enum verdict judge(const struct http_response *a, bool is_window, bool has_identity)
 {
+	const char *body = strbuf_text(&a->body);
+	struct json_found found;
 	long s = a->status;
+	int r;
 
 	if (s == 429 || s == 408 || s >= 500)
 		return RETRY;
 	if (s == 409 && has_identity) /* the server knows this window, or another by its name */
-		return strstr(strbuf_text(&a->body), "window_identity_conflict") ? RETRY : ACCEPTED;
+		return strstr(body, "window_identity_conflict") ? RETRY : ACCEPTED;
 	if (s == 401 || s == 403 || s == 404 || (s >= 300 && s < 400))
 		return HOPELESS;
 	if (s < 200 || s >= 300)
 		return REFUSED;
 	if (!is_window)
 		return ACCEPTED;
-	if (is_object(a) || (a->is_cut && a->body.data[0] == '{'))
-		return body_has(a, "accepted_for_processing", JSON_FALSE) ? RETRY : ACCEPTED;
-	/* Any web server may answer 200; half an answer is none. */
-	return !a->body.length || a->body.data[0] == '{' ? RETRY : HOPELESS;
+	r = json_find(body, a->body.length, "accepted_for_processing", &found, NULL);
+	if (r == 0 || r == -ENOENT)
+		return r == 0 && found.kind == JSON_FALSE ? RETRY : ACCEPTED;
+	/* Any web server may answer 200; half an answer is none, but of a long one we have no more. */
+	return *body == '{' && a->is_cut ? ACCEPTED : *body == '{' || !*body ? RETRY : HOPELESS;
 }
 
 /* What went wrong, and what to do. */
@@ -161,11 +144,8 @@ static int too_late(struct upload *u)
 /* Twice as long each time; of that a random half, so that a thousand machines do not come back at once. */
 static uint64_t delay_ns(const struct upload *u, uint64_t attempt, const struct http_response *a)
 {
-	uint64_t longest = u->options->retry_delay_ns, random = 0;
+	uint64_t longest = MIN(u->patience_ns / 300 << MIN(attempt, 30), DELAY_MAX_NS), random = 0;
 
-	for (uint64_t i = 0; i < attempt && longest < DELAY_MAX_NS; i++)
-		longest *= 2;
-	longest = MIN(longest, MAX(DELAY_MAX_NS, u->options->retry_delay_ns));
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
 		random = clock_machine_ns();
 	return MAX(longest - random % (longest / 2 + 1),
@@ -240,51 +220,36 @@ static int send_request(struct upload *u, const char *what, const char *const *h
 
 /* ---- a window ---- */
 
-static void warn_of_item(const struct upload *u, const char *name, struct json_members *item)
+static void warn_of_item(const struct upload *u, const char *name, const char *item, size_t length)
 {
-	char line[32] = "?", type[64] = "?", reason[256] = "";
+	static const char *const keys[] = { "line", "type", "reason" };
+	struct json_found found[ARRAY_SIZE(keys)];
 
-	while (json_members_next(item, NULL) > 0) {
-		const char *key = strbuf_text(&item->key), *value = strbuf_text(&item->text);
-
-		if (!strcmp(key, "line"))
-			snprintf(line, sizeof(line), "%s", value);
-		else if (!strcmp(key, "type"))
-			snprintf(type, sizeof(type), "%s", value);
-		else if (!strcmp(key, "reason"))
-			snprintf(reason, sizeof(reason), "%s", value);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (json_find(item, length, keys[i], &found[i], NULL) < 0)
+			snprintf(found[i].text, sizeof(found[i].text), "?");
+		http_make_printable(found[i].text);
 	}
-	http_make_printable(line);
-	http_make_printable(type);
-	http_make_printable(reason);
-	warn(u, "the server rejected line %s (%s) of '%s': %s", line, type, name, reason);
+	warn(u, "the server rejected line %s (%s) of '%s': %s", found[0].text, found[1].text, name,
+	     found[2].text);
 }
 
-static void warn_of_items(const struct upload *u, const char *name, const char *text, size_t length)
-{
-	struct json_members items = JSON_ITEMS(text, length);
-
-	for (unsigned i = 0; i < REASONS_SHOWN && json_members_next(&items, NULL) > 0; i++) {
-		struct json_members item = JSON_MEMBERS(items.value, items.value_length);
-
-		if (items.kind == JSON_OBJECT)
-			warn_of_item(u, name, &item);
-		json_members_release(&item);
-	}
-	json_members_release(&items);
-}
-
-/* {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]} */
+/* {"accepted":n,"rejected":n,"errors":[{"line":…,"type":…,"reason":…}]}; of a long one we have only the beginning. */
 static void read_rejected(struct upload *u, const char *name, const struct http_response *a)
 {
 	struct json_members m = JSON_MEMBERS(strbuf_text(&a->body), a->body.length);
 	uint64_t rejected = 0;
 
 	while (json_members_next(&m, NULL) > 0) {
+		struct json_members items = JSON_ITEMS(m.value, m.value_length);
+
 		if (!strcmp(strbuf_text(&m.key), "rejected"))
 			rejected = strtoull(strbuf_text(&m.text), NULL, 10);
-		else if (!strcmp(strbuf_text(&m.key), "errors") && m.kind == JSON_ARRAY)
-			warn_of_items(u, name, m.value, m.value_length);
+		for (unsigned i = 0; !strcmp(strbuf_text(&m.key), "errors") && i < REASONS_SHOWN &&
+				     json_members_next(&items, NULL) > 0;
+		     i++)
+			warn_of_item(u, name, items.value, items.value_length);
+		json_members_release(&items);
 	}
 	json_members_release(&m);
 	if (rejected)
@@ -297,7 +262,7 @@ static void read_rejected(struct upload *u, const char *name, const struct http_
 static int send_window(struct upload *u, const struct upload_session *s,
 		       const struct upload_file *f, const struct upload_body *body)
 {
-	char texts[5][HEADER_BYTES], name[2 * UPLOAD_NAME_BYTES];
+	char texts[5][HEADER_BYTES], name[UPLOAD_ID_BYTES + sizeof(f->name)];
 	const char *headers[] = { "Content-Type: application/x-ndjson",
 				  "Content-Encoding: gzip",
 				  texts[0],
@@ -325,8 +290,6 @@ static int send_window(struct upload *u, const struct upload_session *s,
 	r = send_request(u, "stream", headers, body, true, &a);
 	if (r == ACCEPTED) {
 		read_rejected(u, name, &a);
-		u->result->files++;
-		u->result->bytes += f->bytes;
 		u->result->records += body->lines;
 	} else if (r == REFUSED) {
 		warn(u, "'%s' was not accepted, and is left out: %s", name, u->error->text);
@@ -335,34 +298,50 @@ static int send_window(struct upload *u, const struct upload_session *s,
 	return r;
 }
 
+static bool is_known(const struct upload *u, const struct upload_session *s, const char *name)
+{
+	return !u->options->force && upload_cursor_has_file(&u->cursor, s->id, name);
+}
+
+/* The cursor's name of a part, while the others are missing. */
+static const char *part_name(char name[PATH_MAX], const struct upload_file *f, unsigned part)
+{
+	snprintf(name, PATH_MAX, "%s#%u", f->name, part);
+	return name;
+}
+
 /* 0: the server has it; 1: it is left out; or a negative code. */
 static int upload_file(struct upload *u, const struct upload_session *s,
 		       const struct upload_file *f, uint64_t *lines)
 {
-	struct upload_body body;
-	int r = upload_body_read(s, f, &body, u->error);
+	struct upload_reader reader = { .session = s, .file = f };
+	struct upload_body body = { 0 };
+	char name[PATH_MAX];
+	int r = ACCEPTED;
 
-	if (r == E_FORMAT || r == E_LIMIT) {
-		warn(u, "%s; it is left out", u->error->text);
-		return 1;
+	for (unsigned part = 1; r == ACCEPTED && !body.is_last; part++) {
+		r = upload_reader_next(&reader, &body, u->error);
+		if (r == E_FORMAT || r == E_LIMIT) {
+			warn(u, "%s; it is left out", u->error->text);
+			r = REFUSED;
+		} else if (r == 0 && !is_known(u, s, part_name(name, f, part))) {
+			r = send_window(u, s, f, &body);
+			*lines += r == ACCEPTED ? body.lines : 0;
+			if (r == ACCEPTED)
+				r = upload_cursor_add_file(&u->cursor, s->id,
+							   body.is_last ? f->name : name, u->error);
+		}
+		upload_body_release(&body);
 	}
-	if (r < 0)
-		return r;
-	r = send_window(u, s, f, &body);
-	*lines += r == ACCEPTED ? body.lines : 0;
-	upload_body_release(&body);
-	if (r == ACCEPTED)
-		return upload_cursor_add_file(&u->cursor, s->id, f->name, u->error);
+	upload_reader_release(&reader);
+	if (r == ACCEPTED) {
+		u->result->files++;
+		u->result->bytes += f->bytes;
+	}
 	return r == REFUSED ? 1 : r;
 }
 
 /* ---- a session ---- */
-
-static bool is_known(const struct upload *u, const struct upload_session *s,
-		     const struct upload_file *f)
-{
-	return !u->options->force && upload_cursor_has_file(&u->cursor, s->id, f->name);
-}
 
 static bool is_completed(const struct upload *u, const struct upload_session *s)
 {
@@ -400,7 +379,7 @@ static int upload_session(struct upload *u, const struct upload_session *s)
 	for (size_t i = 0; i < s->files.count && r >= 0; i++) {
 		const struct upload_file *f = &s->files.data[i];
 
-		if (is_known(u, s, f)) {
+		if (is_known(u, s, f->name)) {
 			u->result->known_files++;
 			continue;
 		}
@@ -433,7 +412,7 @@ static void count_session(struct upload *u, const struct upload_session *s)
 	for (size_t i = 0; i < s->files.count; i++) {
 		const struct upload_file *f = &s->files.data[i];
 
-		if (is_known(u, s, f)) {
+		if (is_known(u, s, f->name)) {
 			u->result->known_files++;
 			continue;
 		}
@@ -451,7 +430,8 @@ static int upload_sessions(struct upload *u)
 		const struct upload_session *s = &u->sessions.all.data[i];
 
 		for (size_t n = 0; n < s->files.count && !is_completed(u, s); n++)
-			u->total += is_known(u, s, &s->files.data[n]) ? 0 : s->files.data[n].bytes;
+			u->total +=
+				is_known(u, s, s->files.data[n].name) ? 0 : s->files.data[n].bytes;
 	}
 	for (size_t i = 0; i < u->sessions.all.count && r >= 0; i++) {
 		const struct upload_session *s = &u->sessions.all.data[i];
@@ -592,8 +572,7 @@ static int open_cursor(struct upload *u)
 static int list_sessions(struct upload *u)
 {
 	const struct upload_options *o = u->options;
-	bool newest = o->session && !strcmp(o->session, UPLOAD_NEWEST);
-	const char *only = *u->only ? u->only : newest ? NULL : o->session;
+	const char *only = *u->only ? u->only : o->session;
 	int r;
 
 	if (!o->dry_run)
@@ -605,8 +584,6 @@ static int list_sessions(struct upload *u)
 						: "'%s' has no session's folder with gpufl's logs; "
 						  "`pitot export --format gpufl` makes some",
 			      o->path, only);
-	if (r == 0 && newest)
-		upload_sessions_keep_newest(&u->sessions);
 	return r;
 }
 
@@ -614,8 +591,7 @@ static int run(struct upload *u)
 {
 	const struct upload_options *o = u->options;
 	const struct http_options http = { .ca_file = o->ca_file,
-					   .connect_timeout_ns = o->connect_timeout_ns,
-					   .stall_timeout_ns = o->stall_timeout_ns,
+					   .stall_timeout_ns = u->patience_ns / 10,
 					   .headers = u->headers,
 					   .cancel = o->cancel,
 					   .progress = on_sent,
@@ -649,8 +625,9 @@ int upload_run(const struct upload_options *options, struct upload_result *resul
 	u->error = e ? e : &unused;
 	u->cursor.lock = -1;
 	u->deadline_ns = clock_monotonic_ns();
-	/* Of 0 that is the longest. */
+	/* Of 0 these are the longest. */
 	u->deadline_ns += MIN(options->timeout_ns - 1, UINT64_MAX - 1 - u->deadline_ns) + 1;
+	u->patience_ns = MIN(options->timeout_ns - 1, UPLOAD_TIMEOUT_NS - 1) + 1;
 	r = run(u);
 	http_free(u->http);
 	upload_sessions_release(&u->sessions);

@@ -9,22 +9,21 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #define UPLOAD_API_PATH "/api/v1"
-#define UPLOAD_NEWEST "newest"
+#define UPLOAD_TIMEOUT_NS (300 * NS_PER_S)
 
 struct upload_options {
 	const char *path; /* a folder of sessions, or a session's */
 	const char *cursor; /* NULL: in the folder of sessions */
-	const char *session; /* an id, or UPLOAD_NEWEST; NULL: all */
+	const char *session; /* an id, or "newest"; NULL: all */
 	const char *url; /* of the host: https://… */
 	const char *api_path; /* NULL: UPLOAD_API_PATH */
 	const char *api_key; /* NULL: none */
 	const char *ca_file; /* NULL: the machine's authorities */
-	uint64_t timeout_ns; /* of all; 0: none */
-	uint64_t connect_timeout_ns, stall_timeout_ns;
-	uint64_t retry_delay_ns; /* before the first; then twice as long each time, half a minute at most */
+	uint64_t timeout_ns; /* of all; 0: none. Of less than UPLOAD_TIMEOUT_NS all pauses are shorter, too */
 	uint64_t retries; /* of a request */
 	bool force; /* what was sent is sent again */
 	bool dry_run; /* nothing is sent, and nothing changed */

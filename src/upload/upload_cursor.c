@@ -50,35 +50,22 @@ static int read_files(struct upload_cursor *c, struct json_members *array, struc
 	return r;
 }
 
-static int read_session(struct upload_cursor *c, const char *id, struct json_members *m,
-			struct error *e)
-{
-	char at[64] = "";
-	uint64_t events = 0;
-	int r;
-
-	while ((r = json_members_next(m, e)) > 0) {
-		if (!strcmp(strbuf_text(&m->key), "completed_at"))
-			snprintf(at, sizeof(at), "%s", strbuf_text(&m->text));
-		else if (!strcmp(strbuf_text(&m->key), "events"))
-			events = strtoull(strbuf_text(&m->text), NULL, 10);
-	}
-	if (r == 0 && add_completed(c, id, at, events) < 0)
-		r = error_set(e, -ENOMEM, "out of memory");
-	return r;
-}
-
 static int read_sessions(struct upload_cursor *c, struct json_members *sessions, struct error *e)
 {
 	int r;
 
 	while ((r = json_members_next(sessions, e)) > 0) {
-		struct json_members m = JSON_MEMBERS(sessions->value, sessions->value_length);
+		struct json_found at = { .text = "" }, events = { .text = "" };
 
-		r = read_session(c, strbuf_text(&sessions->key), &m, e);
-		json_members_release(&m);
-		if (r < 0)
+		r = json_find(sessions->value, sessions->value_length, "completed_at", &at, e);
+		if (r == 0 || r == -ENOENT)
+			r = json_find(sessions->value, sessions->value_length, "events", &events,
+				      e);
+		if (r < 0 && r != -ENOENT)
 			return r;
+		if (add_completed(c, strbuf_text(&sessions->key), at.text,
+				  strtoull(events.text, NULL, 10)) < 0)
+			return error_set(e, -ENOMEM, "out of memory");
 	}
 	return r;
 }

@@ -3,6 +3,7 @@
  * of a request.
  *
  *	<folder>/<session>/{device,scope,system,sass,kernel}[.N].log[.gz]
+ *	<folder>/<prefix>.{device,scope,system,sass,kernel}[.N].log[.gz]	of gpufl 1.1: the first line has the session
  */
 #ifndef PITOT_UPLOAD_UPLOAD_FILES_H
 #define PITOT_UPLOAD_UPLOAD_FILES_H
@@ -13,12 +14,10 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 
-#define UPLOAD_NAME_BYTES 64
-#define UPLOAD_PACKED_MAX ((size_t)30 << 20) /* what the service takes, less headers */
-#define UPLOAD_RAW_MAX ((size_t)128 << 20)
+#define UPLOAD_ID_BYTES 64
 
 struct upload_file {
-	char name[UPLOAD_NAME_BYTES];
+	char name[256];
 	unsigned channel;
 	uint64_t number; /* UINT64_MAX: the one without, which is the last */
 	bool packed; /* .gz */
@@ -26,8 +25,8 @@ struct upload_file {
 };
 
 struct upload_session {
-	char id[UPLOAD_NAME_BYTES];
-	char *path;
+	char id[UPLOAD_ID_BYTES];
+	char *path; /* of its logs */
 	uint64_t start_ns; /* of its job_start; 0: there is none */
 	bool running; /* something writes it, or has left what cannot be published */
 	bool lossy; /* has a loss marker */
@@ -41,23 +40,31 @@ struct upload_sessions {
 /* Whether the folder itself is one session's. */
 bool upload_is_session(const char *path);
 
-/* All sessions in `log_path` that have a file, or with `only` that one. */
+/* All sessions in `log_path` that have a file, or of them that one, or "newest". */
 int upload_sessions_list(const char *log_path, const char *only, struct upload_sessions *out,
 			 struct error *e) MUST_USE;
-void upload_sessions_keep_newest(struct upload_sessions *s);
 void upload_sessions_release(struct upload_sessions *s);
 
-/* A window as it is sent, and what its sidecar says of it. */
+/* A window as it is sent, and what its sidecar says of it; or some lines of a log that is plain or too large. */
 struct upload_body {
 	struct strbuf gzip; /* as it is on disk, or compressed */
 	uint64_t lines;
-	char window_id[UPLOAD_NAME_BYTES]; /* "" without a sidecar */
+	bool is_last;
+	char window_id[UPLOAD_ID_BYTES]; /* "" without a sidecar */
 	uint64_t sequence, crc;
 };
 
-/* E_FORMAT and E_LIMIT: it cannot be sent, *e says why; -ENOENT: it has gone; other codes are the machine's. */
-int upload_body_read(const struct upload_session *s, const struct upload_file *f,
-		     struct upload_body *out, struct error *e) MUST_USE;
+struct upload_reader {
+	const struct upload_session *session;
+	const struct upload_file *file;
+	struct gzFile_s *in; /* of a log in parts */
+	struct strbuf rest; /* read, but not sent */
+};
+
+/* The next body, up to the last. E_FORMAT and E_LIMIT: it cannot be sent, *e says why; other codes are the machine's. */
+int upload_reader_next(struct upload_reader *r, struct upload_body *out,
+		       struct error *e) MUST_USE;
+void upload_reader_release(struct upload_reader *r);
 void upload_body_release(struct upload_body *b);
 
 const char *upload_channel_name(const struct upload_file *f);

@@ -18,7 +18,7 @@ from waiting import PATIENCE, wait_until
 
 KEY = "gpfl_secret"
 CURSOR = ".gpufl-upload-cursor.json"
-QUICK = ("--retry-delay", "1ms")
+QUICK = ("--timeout", "30s")  # a tenth of the usual one, and so are the pauses
 
 
 @pytest.fixture
@@ -243,14 +243,14 @@ def test_rejected_lines(upload, logs, padded):
 def test_silent_server(upload, logs, answer):
     make_session(logs)
     with Backend(otherwise=silent(answer)) as backend:
-        said = upload(backend, logs, "--read-timeout", "100ms", "--retries", "0", status=1)
+        said = upload(backend, logs, "--timeout", "2s", "--retries", "0", status=1)
         assert "nothing was sent or received for too long" in said["error"]
         said = upload(backend, logs, "--timeout", "200ms", status=1)
         assert "time for this upload is over" in said["error"]
 
 
 def test_slow_answer(program, logs, terminal, environment):
-    """Slow is not silent: an answer may take longer than --read-timeout. A bar shows how far it is."""
+    """Slow is not silent: an answer may take longer than the longest pause in it. A bar shows how far it is."""
     session, gaps = make_session(logs), []
     environment |= {"NO_PROXY": "*"}
 
@@ -265,7 +265,7 @@ def test_slow_answer(program, logs, terminal, environment):
 
     slow.accepts = True
     with Backend({1: slow}) as backend:
-        said = terminal([program, "upload", logs, "--url", backend.url, "--read-timeout", "1s"], 100)
+        said = terminal([program, "upload", logs, "--url", backend.url, "--timeout", "10s"], 100)
     check_all_there(backend, session)
     if max(gaps) < 0.5:  # this machine was not busy
         assert "uploading [" in said and " 50%" in said and "retr" not in said
@@ -459,8 +459,9 @@ def test_active_log_of_older_clients(upload, logs):
     ("device.2.log.gz", lambda path: path.write_bytes(path.read_bytes()[:-9]), "no whole gzip"),
     ("device.2.log.gz", lambda path: path.write_bytes(path.read_bytes() + b"x"), "no whole gzip"),
     ("device.2.log.gz", lambda path: path.write_bytes(gzip.compress(b"other\n")), "not what its sidecar describes"),
-    ("device.2.log.gz", lambda path: path.write_bytes(os.urandom((30 << 20) + 1)), "too large"),
-    ("device.2.log.gz", lambda path: path.write_bytes(gzip.compress(b"\n" * ((128 << 20) + 1), 1)), "too large"),
+    ("device.2.log.gz", lambda path: path.write_bytes(os.urandom((30 << 20) + 1)), "no whole gzip"),
+    ("device.2.log.gz", lambda path: path.write_bytes(b"\x1f\x8b" + bytes(32 << 20)), "no whole gzip"),
+    ("device.2.log.gz", lambda path: path.write_bytes(gzip.compress(b" " * ((128 << 20) + 1), 1)), "a line of more than 28 MiB"),
 ])
 def test_damaged_window(upload, logs, name, damage, why):
     """It is not sent; the others are."""
@@ -473,6 +474,54 @@ def test_damaged_window(upload, logs, name, damage, why):
     assert (answer["files"], answer["refused_files"], answer["completed"]) == (3, 1, 0)
     assert f"{folder.name}/{name}' " in answer["said"] and why in answer["said"]
     assert Counter(backend.lines) == Counter(lines[:50] + lines[100:])
+
+
+@pytest.mark.parametrize("form", ["plain", "packed", "dense"])
+def test_large_log(upload, logs, form):
+    """It is split where lines end, and goes on behind the last part that was accepted."""
+    folder = logs / "session-1"
+    folder.mkdir(parents=True)
+    text = b"".join(b"%d%s\n" % (i, b" " * 1000) for i in range((140 << 10) if form == "dense" else 50000))
+    text += b"the end"
+    name = "device.1.log" if form == "plain" else "device.1.log.gz"
+    (folder / name).write_bytes(text if form == "plain" else gzip.compress(text, 0 if form == "packed" else 1))
+    lines = text.decode().splitlines()
+    with Backend({1: reply(500)}) as backend:
+        answer = upload(backend, logs, "--retries", "0", status=1)
+        assert answer["files"] == 0 and 0 < answer["records"] == len(backend.lines) < len(lines)
+        answer = upload(backend, logs)
+        assert (answer["files"], answer["completed"], answer["bytes"]) == (1, 1, (folder / name).stat().st_size)
+        assert backend.lines == lines and upload(backend, logs)["files"] == 0
+        assert upload(backend, logs, "--force")["records"] == len(lines)
+        if form != "plain":
+            (folder / name).write_bytes((folder / name).read_bytes()[:-9])
+            assert "no whole gzip" in upload(backend, logs, "--force", status=1)["said"]
+    bodies = [request["body"] for request in backend.streams()]
+    assert len(bodies) > 4 and max(map(len, bodies)) < 30 << 20 and f"{folder.name}/{name}" in (logs / CURSOR).read_text()
+
+
+def test_flat_layout(upload, logs):
+    """Of gpufl 1.1: logs lie beside each other, and their first lines have their sessions."""
+    logs.mkdir()
+    expected = Counter()
+    for session, prefix in (("session-1", "app"), ("session-2", "my.app")):
+        for name, count in (("device.2.log", 3), ("device.1.log.gz", 4), ("scope.log", 2)):
+            lines = [json.dumps({"type": "row", "session_id": session, "ts_ns": 5, "i": f"{name}-{i}"}) for i in range(count)]
+            lines += ['{"type":"shutdown"}'] * (name == "scope.log")
+            text = "".join(line + "\n" for line in lines).encode()
+            (logs / f"{prefix}.{name}").write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+            expected.update(lines)
+    (logs / "app.device.3.log").write_text("no line of gpufl's\n")
+    (logs / ".device.4.log").write_text('{"session_id":"session-1"}\n')
+    folder, lines = make_session(logs)
+    with Backend() as backend:
+        assert upload(backend, logs, "--session", "session-2")["files"] == 3
+        assert {request["headers"]["X-GpuFlight-Session-Id"] for request in backend.requests} == {"session-2"}
+        assert upload(backend, logs)["files"] == 7
+        assert upload(backend, logs)["files"] == 0
+    assert Counter(backend.lines) == expected + Counter(lines) and sorted(backend.completed) == sorted(["session-1", "session-2", folder.name])
+    names = [name for name in json.loads((logs / CURSOR).read_text())["uploaded_files"] if name.startswith("session-1")]
+    assert names == [f"session-1/app.{name}" for name in ("device.1.log.gz", "device.2.log", "scope.log")]
 
 
 def test_choice_of_session(upload, logs):

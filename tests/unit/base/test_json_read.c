@@ -1,4 +1,5 @@
 /* One object's members, whatever the bytes. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -154,12 +155,31 @@ static void test_depth(void **state)
 	assert_wrong(text, "an array or an object without its end");
 }
 
+static void test_find(void **state)
+{
+	const char text[] = "{\"a\":1,\"b\":{\"a\":2},\"a\":[3],\"a\":\"4\",\"c\":null}";
+	struct json_found found = { .text = "x" };
+	struct error e = { 0 };
+
+	(void)state;
+	assert_int_equal(json_find(text, strlen(text), "a", &found, &e), 0);
+	assert_int_equal(found.kind, JSON_STRING);
+	assert_string_equal(found.text, "4");
+	assert_int_equal(json_find(text, strlen(text), "c", &found, &e), 0);
+	assert_int_equal(found.kind, JSON_NULL);
+	assert_string_equal(found.text, "");
+	assert_int_equal(json_find(text, strlen(text), "d", &found, &e), -ENOENT);
+	/* Half an object has nothing. */
+	assert_int_equal(json_find(text, strlen(text) - 1, "a", &found, &e), E_FORMAT);
+	assert_string_equal(e.text, "line 1: neither ',' nor '}' behind a value");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),         cmocka_unit_test(test_what_is_no_object),
 		cmocka_unit_test(test_cut_everywhere), cmocka_unit_test(test_items),
-		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_depth),          cmocka_unit_test(test_find),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -436,10 +436,7 @@ static void test_upload(void **state)
 						.cursor = "c",
 						.ca_file = "ca",
 						.timeout_ns = 1,
-						.connect_timeout_ns = 2,
-						.read_timeout_ns = 3,
 						.retries = 4,
-						.retry_delay_ns = 5,
 						.force = PITOT_ON };
 	const struct pitot_upload_options no_retry = { .size = sizeof(o),
 						       .path = "-x",
@@ -451,8 +448,8 @@ static void test_upload(void **state)
 	assert_true(program_upload_last(&o, &e) == 5000000000);
 	assert_called(
 		"upload --json -q --url=https://host --api-path=/v2 --session=newest --cursor=c "
-		"--ca-file=ca --timeout=1ns --connect-timeout=2ns --read-timeout=3ns "
-		"--retry-delay=5ns --retries=4 --force -- a folder\nthe key\n/bin/sh ./pitot "
+		"--ca-file=ca --timeout=1ns --retries=4 --force -- a folder\nthe key\n/bin/sh "
+		"./pitot "
 		"upload ");
 	assert_true(program_upload_last(&no_retry, &e) == 5000000000);
 	assert_called("upload --json -q --retries=0 -- -x\nanother\n");
