@@ -38,6 +38,7 @@
 	F(flush)                                                                                   \
 	F(init)                                                                                    \
 	F(shutdown)                                                                                \
+	F(upload)                                                                                  \
 	F(error)                                                                                   \
 	F(scope_begin)                                                                             \
 	F(scope_begin_runs)                                                                        \
@@ -477,6 +478,31 @@ static PyObject *shutdown(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+/* Arguments: bytes of two paths, texts, milliseconds, retries, force; "" and 0 are not given. How many records; OSError. */
+static PyObject *upload(PyObject *module, PyObject *args)
+{
+	struct pitot_upload_options o = { .size = sizeof(o), .force = PITOT_OFF };
+	unsigned long long timeout_ms, retries;
+	const char **const texts[] = { &o.cursor, &o.url, &o.api_key, &o.api_path, &o.session };
+	int64_t records;
+	int force;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "yyssssKKp", &o.path, &o.cursor, &o.url, &o.api_key,
+			      &o.api_path, &o.session, &timeout_ms, &retries, &force) ||
+	    !is_there())
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (!**texts[i])
+			*texts[i] = NULL;
+	o.timeout_ns = timeout_ms * 1000000;
+	o.retries = retries ? retries : PITOT_NONE;
+	o.force = force ? PITOT_ON : PITOT_OFF;
+	Py_BEGIN_ALLOW_THREADS records = recorder.upload(&o);
+	Py_END_ALLOW_THREADS return records < 0 ? fail((int)-records)
+						: PyLong_FromLongLong(records);
+}
+
 /* --- scopes --- */
 
 /* Its begin and end are the thread's: one object serves all threads, and itself within itself. */
@@ -706,6 +732,7 @@ static PyMethodDef methods[] = {
 	{ "flush", flush, METH_NOARGS, NULL },
 	{ "init", init, METH_VARARGS, NULL },
 	{ "shutdown", shutdown, METH_NOARGS, NULL },
+	{ "upload", upload, METH_VARARGS, NULL },
 	{ "scope", scope, METH_O, scope_doc },
 	{ "scope_class", scope_class, METH_O, NULL },
 	{ "scope_end", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL },

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import warnings
 from enum import Enum
 from typing import NamedTuple
@@ -246,41 +247,28 @@ def upload_logs(
     force: bool = False,
 ) -> UploadResult:
     """``pitot upload`` of a folder of logs, by default init()'s. Where gpufl is off there is nothing to upload: success."""
-    import json
-    import subprocess
-
-    from pitot.__main__ import program
-
     if _disabled:
         return UploadResult(True, 0, "")
     folder = _log_path(log_path) or _backend["log_path"]
     if not folder:
         return UploadResult(False, 0, "no logs: log_path is empty, here and in init()")
-    texts = {
-        "url": backend_url or _backend["backend_url"],
-        "api-path": api_path or _backend["api_path"],
-        "cursor": os.path.join(folder, cursor_filename) if cursor_filename else "",
-        "session": "" if all_sessions else session_id or "newest",
-    }
-    words = [f"--{name}={text}" for name, text in texts.items() if text]
-    words += [f"--timeout={total_timeout_ms}ms"] if total_timeout_ms > 0 else []
-    words += [f"--retries={max(max_retries, 0)}", *(["--force"] if force else []), *([] if report_progress else ["--quiet"])]
-    key = api_key or _backend["api_key"]
     try:
-        done = subprocess.run(
-            [program(), "upload", "--json", *words, "--", folder],
-            stdout=subprocess.PIPE,
-            stderr=None if report_progress else subprocess.PIPE,
-            env={**os.environ, **({"PITOT_API_KEY": key} if key else {})},
-            check=False,
+        records = _record.upload(
+            os.fsencode(folder),
+            os.fsencode(os.path.join(folder, cursor_filename) if cursor_filename else ""),
+            backend_url or _backend["backend_url"],
+            api_key or _backend["api_key"],
+            api_path or _backend["api_path"],
+            "" if all_sessions else session_id or "newest",
+            max(total_timeout_ms, 0),
+            max(max_retries, 0),
+            force,
         )
-        said = json.loads(done.stdout)
-    except OSError as error:
-        return UploadResult(False, 0, f"cannot run `pitot upload`: {error}")
-    except ValueError:
-        text = (done.stderr or b"").decode(errors="replace").strip()
-        return UploadResult(False, 0, text or f"`pitot upload` ended with {done.returncode}")
-    return UploadResult(done.returncode == 0, said["records"] or 0, said["error"] or "")
+    except (Error, ValueError) as error:
+        return UploadResult(False, 0, str(error))
+    if report_progress:
+        print(f"[gpufl] {records} events uploaded", file=sys.stderr)
+    return UploadResult(True, records, "")
 
 
 class session:

@@ -58,7 +58,7 @@ def test_gpufl_uploads_its_logs(run, plain, environment, tmp_path, python):
                 with gfl.Scope("s"):
                     pass
             again = gfl.upload_logs()
-            print(json.dumps([again, gfl.upload_logs(log_path="none"), gfl.upload_logs(force=True, api_key="wrong"),
+            print(json.dumps([again, gfl.upload_logs(log_path="none"), gfl.upload_logs(force=True, api_key="wrong", cursor_filename="other"),
                               gfl.upload_logs(backend_url="http://127.0.0.1:1", force=True, max_retries=0)]))
             """, python, arguments=[backend.url], PATH=f"{plain}:{environment['PATH']}")
     assert [request["headers"]["Authorization"] for request in backend.requests][0] == "Bearer secret"
@@ -67,6 +67,7 @@ def test_gpufl_uploads_its_logs(run, plain, environment, tmp_path, python):
     assert again == [True, 0, ""]
     assert none[:2] == [False, 0] and "none" in none[2]
     assert forced[0] and "Bearer wrong" in {request["headers"]["Authorization"] for request in backend.requests}
+    assert (tmp_path / "logs/other").exists()
     assert dead[:2] == [False, 0] and "127.0.0.1:1" in dead[2]
 
 
