@@ -34,7 +34,7 @@
 #define KEPT_MAX 4096u /* rows of a table; then the older half is forgotten */
 #define KEPT_USED_MAX                                                                              \
 	262144u /* of tables that are repeated where they are used: 24 MiB of graph nodes */
-#define CLONES_MAX 8 /* of a node: how far originals are followed */
+#define USES_MAX 8 /* how far uses of uses are followed: clones of clones of nodes */
 
 _Static_assert(sizeof(struct row_kernel_config) % 8 == 0, "is compared in words");
 
@@ -59,6 +59,7 @@ struct writer {
 	bool begun; /* something was handed on in this epoch */
 	bool due; /* the next one begins with the next call */
 	unsigned hold; /* flushes for which it does not */
+	unsigned uses; /* of a definition by another that is being written */
 
 	struct interner strings; /* of this epoch */
 	struct interner configs; /* row without id and name, then the name's text */
@@ -185,35 +186,24 @@ static void keep(struct writer *w, struct table_state *t, const void *row)
 
 static void append_row(struct writer *w, struct table_state *t, const uint8_t *row);
 
-/* Sees to it that sinks have a node of a CUDA graph, and what it was cloned from. */
-static void need_node(struct writer *w, uint64_t node)
+/* Sees to it that sinks have the definition that a row uses, and first those that it uses itself: of clones their originals. */
+static void need_used(struct writer *w, const struct table_schema *schema, const uint8_t *row)
 {
-	struct table_state *t = &w->tables[TABLE_graph_node];
-	struct row_graph_node row = { .node = node };
+	const struct column_schema *column = &schema->columns[schema->user_column];
+	struct table_state *used = &w->tables[schema->used_table];
+	uint64_t key = 0, index;
+	uint8_t *item;
 
-	for (int i = 0; i < CLONES_MAX; i++) {
-		uint64_t index;
-		uint8_t *item;
-
-		if (!map_get(&t->kept.index, key_of(t->schema, &row), &index))
-			return;
-		item = item_at(t, index);
-		if (load_u64(item) == w->epoch)
-			return;
-		store_u64(item, w->epoch);
-		memcpy(&row, row_of(item), sizeof(row));
-		append_row(w, t, (const uint8_t *)&row);
-		if (row.missing >> COLUMN_graph_node_original & 1)
-			return;
-		row.node = row.original;
-	}
-}
-
-/* A node may be cloned in a segment that does not have its original yet. */
-static void need_original(struct writer *w, const struct row_graph_node *row)
-{
-	if (!(row->missing >> COLUMN_graph_node_original & 1))
-		need_node(w, row->original);
+	memcpy(&key, row + column->row_offset, column->width);
+	if (!map_get(&used->kept.index, hash_u64(key), &index) || w->uses == USES_MAX)
+		return;
+	item = item_at(used, index);
+	if (load_u64(item) == w->epoch)
+		return;
+	store_u64(item, w->epoch);
+	w->uses++;
+	append_row(w, used, row_of(item));
+	w->uses--;
 }
 
 /* The texts "" and "?" have ids that nobody asked for. */
@@ -232,7 +222,7 @@ static void need_fixed_strings(struct writer *w, const struct table_state *t, co
 static void append_row(struct writer *w, struct table_state *t, const uint8_t *row)
 {
 	uint64_t missing = load_u64(row);
-	int node = t->schema->roles[ROLE_GRAPH_NODE];
+	int user = t->schema->user_column;
 
 	w->begun = true;
 	if (t->strings)
@@ -243,8 +233,8 @@ static void append_row(struct writer *w, struct table_state *t, const uint8_t *r
 		if (id)
 			w->need_stack(w->stack_context, w, id);
 	}
-	if (node >= 0 && !(missing >> node & 1))
-		need_node(w, load_u64(row + t->schema->columns[node].row_offset));
+	if (user >= 0 && !(missing >> user & 1))
+		need_used(w, t->schema, row);
 	hand_on(w, t, row);
 }
 
@@ -458,8 +448,6 @@ void writer_append(struct writer *w, enum table_id table, const void *row)
 	append_row(w, t, row);
 	if (t->schema->repeated == REPEAT_LAST || t->schema->repeated == REPEAT_LAST_USED)
 		keep(w, t, row);
-	if (table == TABLE_graph_node)
-		need_original(w, row);
 }
 
 void writer_append_to(struct writer *w, struct sink *sink, enum table_id table, const void *row)

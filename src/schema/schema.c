@@ -60,7 +60,8 @@ SCHEMA_TABLES(COLUMN_LIST)
 #define TRAIT_HAS_context(table) ROLE(CONTEXT, table, context),
 #define TRAIT_HAS_stream(table) ROLE(STREAM, table, stream),
 #define TRAIT_HAS_graph(table) ROLE(GRAPH, table, graph),
-#define TRAIT_HAS_graph_node(table) ROLE(GRAPH_NODE, table, graph_node),
+#define TRAIT_HAS_graph_node(table)                                                                \
+	ROLE(GRAPH_NODE, table, graph_node), TRAIT_USES(table, graph_node, graph_node)
 #define TRAIT_LABEL(table, column) ROLE(LABEL, table, column),
 #define TRAIT_LAUNCHED_BY(table, ...)                                                              \
 	ROLE(CORRELATION, table, correlation), .launching_kinds = BITS_OF(api_kind_, __VA_ARGS__),
@@ -70,6 +71,8 @@ SCHEMA_TABLES(COLUMN_LIST)
 	.repeated = REPEAT_LAST, .key = BITS_OF(COLUMN_##table##_, __VA_ARGS__),
 #define TRAIT_LAST_USED(table, ...)                                                                \
 	.repeated = REPEAT_LAST_USED, .key = BITS_OF(COLUMN_##table##_, __VA_ARGS__),
+#define TRAIT_USES(table, column, used)                                                            \
+	.user_column = COLUMN_##table##_##column + 1, .used_table = TABLE_##used,
 
 #define TRAIT(table, trait, ...) TRAIT_##trait(table, ##__VA_ARGS__)
 #define TABLE_ROW(table, id_, doc)                                                                 \
@@ -95,6 +98,7 @@ __attribute__((constructor(200))) static void derive(void)
 			schema_gpu_work[works++] = &tables[t];
 		for (int role = 0; role < COLUMN_ROLES; role++)
 			tables[t].roles[role]--;
+		tables[t].user_column--;
 		tables[t].time_column = -1;
 		for (int c = tables[t].column_count - 1; c >= 0; c--)
 			if (tables[t].columns[c].type == COLUMN_TYPE_TIME)

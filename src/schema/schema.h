@@ -60,6 +60,7 @@ SCHEMA_TABLES(SCHEMA_ROW)
 #define SCHEMA_WORK_LAST_OF(table)
 #define SCHEMA_WORK_LAST(table)
 #define SCHEMA_WORK_LAST_USED(table)
+#define SCHEMA_WORK_USES(table)
 #define SCHEMA_WORK(table, trait, ...) SCHEMA_WORK_##trait(table)
 #define SCHEMA_WORK_OF(table, id, doc) TRAITS_##table(SCHEMA_WORK, table)
 enum gpu_work { SCHEMA_TABLES(SCHEMA_WORK_OF) GPU_WORK_KINDS };
@@ -138,6 +139,8 @@ struct table_schema {
 	bool gpu_work;
 	enum table_repeat repeated;	/* unless never, equal rows of a session are one */
 	uint64_t key;		/* REPEAT_LAST, REPEAT_LAST_USED: the columns of the key, as bits; 0: only one row is repeated */
+	int8_t user_column;	/* has the key of a row of used_table, which is REPEAT_LAST_USED; or -1 */
+	uint8_t used_table;
 	uint32_t launching_kinds;	/* of the calls that cause rows: bits of enum api_kind; 0: none do */
 	int8_t roles[COLUMN_ROLES];	/* index of the column, or -1 */
 	uint16_t row_size;	/* sizeof(struct row_<table>) */

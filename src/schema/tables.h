@@ -32,7 +32,8 @@
  * INTERNED         the writer gives a row its id, and writes it before the first row of a segment that refers to it
  * LAST_OF, …       the last row of each key (one or two columns) is repeated in every later segment
  * LAST             the same without a key: the last row of all
- * LAST_USED, …     the last row of a key is repeated in segments that refer to it
+ * LAST_USED, …     the last row of a key is repeated in segments that refer to it, by columns with
+ * USES, column, table   the key of a row of that table, whose key is one column. HAS, graph_node says so, too
  *
  * Compatibility: ids of tables and the order of columns are part of the file format. Add at the end; never remove,
  * reorder or reuse. Values of enums are stored: the same holds for them.
@@ -516,7 +517,7 @@
 	C(T, thread, U32, ALWAYS, NONE, "", "kernel thread id")                                                        \
 	C(T, correlation, U64, MAYBE, NONE, "", "correlation id of the call that created it, where that is recorded")  \
 	C(T, stack, U32, MAYBE, NONE, "", "call stack that created it; of a clone look at the original's")
-#define TRAITS_graph_node(X, T) X(T, LAST_USED, node)
+#define TRAITS_graph_node(X, T) X(T, LAST_USED, node) X(T, USES, original, graph_node)
 
 #define ENUM_graph_node_kind(V, E)                                                                                     \
 	V(E, kernel, 0) V(E, memcpy, 1) V(E, memset, 2) V(E, host, 3) V(E, graph, 4) V(E, empty, 5) V(E, wait_event, 6)       \

@@ -60,6 +60,30 @@ static void test_times_are_where_their_roles_say(void **state)
 	}
 }
 
+/* Writers find a row of the used table by that column alone. */
+static void test_used_tables_have_a_key_of_one_such_column(void **state)
+{
+	size_t users = 0;
+
+	(void)state;
+	for (uint32_t id = 1; id <= TABLE_MAX; id++) {
+		const struct table_schema *t = schema_table(id);
+		const struct table_schema *used = schema_table(t->used_table);
+
+		assert_int_equal(t->user_column >= 0, used != NULL);
+		assert_true(t->roles[ROLE_GRAPH_NODE] < 0 ||
+			    t->roles[ROLE_GRAPH_NODE] == t->user_column);
+		if (!used)
+			continue;
+		users++;
+		assert_int_equal(used->repeated, REPEAT_LAST_USED);
+		assert_int_equal(__builtin_popcountll(used->key), 1);
+		assert_int_equal(used->columns[__builtin_ctzll(used->key)].width,
+				 t->columns[t->user_column].width);
+	}
+	assert_int_equal(users, 4); /* of graph nodes: three kinds of work, and they themselves */
+}
+
 static void test_columns_describe_their_members(void **state)
 {
 	(void)state;
@@ -91,6 +115,7 @@ int main(void)
 		cmocka_unit_test(test_names_lead_to_one_table_and_column_each),
 		cmocka_unit_test(test_tables_of_gpu_work_are_listed_once_in_order),
 		cmocka_unit_test(test_times_are_where_their_roles_say),
+		cmocka_unit_test(test_used_tables_have_a_key_of_one_such_column),
 		cmocka_unit_test(test_columns_describe_their_members),
 	};
 
