@@ -1,7 +1,6 @@
 #include "elf/loaded_libraries.h"
 
 #include <elf.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -12,6 +11,8 @@
 #define SEARCH_BYTES (64u << 20) /* before the dynamic section */
 
 struct walk {
+	unsigned long long adds; /* 0: all are new */
+	loaded_library_filter *is_wanted;
 	loaded_library_visitor *visit;
 	void *user;
 	int result;
@@ -85,34 +86,57 @@ static bool is_of(const struct dl_phdr_info *info, const struct link_map *progra
 	return false;
 }
 
+/* How many at the beginning of the list were there before. */
+static unsigned long long count_old(const struct walk *w, unsigned long long adds)
+{
+	unsigned long long count = 0, new = adds - w->adds;
+
+	for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next)
+		count++;
+	return count - MIN(count, new);
+}
+
 /* Called with the first entry. Libraries in a namespace of dlmopen() are not in the loader's public list. */
 static int visit_all(struct dl_phdr_info *first, size_t size, void *user)
 {
 	const struct link_map *library = _r_debug.r_map;
 	struct dl_phdr_info info = *first;
 	struct walk *w = user;
+	unsigned long long old;
+	bool is_found = true; /* its header: of the first we have it */
 
 	if (!is_of(first, library))
 		return 1;
 	w->is_done = true;
+	old = w->adds ? count_old(w, first->dlpi_adds) : 0;
 	info.dlpi_tls_modid = 0;
 	info.dlpi_tls_data = NULL;
-	w->result = w->visit(&info, size, w->user);
-	while (!w->result && (library = library->l_next)) {
-		info.dlpi_addr = library->l_addr;
-		info.dlpi_name = library->l_name;
-		if (find_header(library, &info))
+	for (; library && !w->result; library = library->l_next, is_found = false) {
+		if (old && old-- && !w->is_wanted(library->l_addr, w->user))
+			continue;
+		if (!is_found) {
+			info.dlpi_addr = library->l_addr;
+			info.dlpi_name = library->l_name;
+			is_found = find_header(library, &info);
+		}
+		if (is_found)
 			w->result = w->visit(&info, size, w->user);
 	}
 	return 1;
 }
 
-int loaded_libraries_visit(loaded_library_visitor *visit, void *user)
+int loaded_libraries_visit_since(unsigned long long adds, loaded_library_filter *is_wanted,
+				 loaded_library_visitor *visit, void *user)
 {
-	struct walk w = { .visit = visit, .user = user };
+	struct walk w = { .adds = adds, .is_wanted = is_wanted, .visit = visit, .user = user };
 
 	dl_iterate_phdr(visit_all, &w);
 	return w.is_done ? w.result : dl_iterate_phdr(visit, user);
+}
+
+int loaded_libraries_visit(loaded_library_visitor *visit, void *user)
+{
+	return loaded_libraries_visit_since(0, NULL, visit, user);
 }
 
 static int read_counts(struct dl_phdr_info *info, size_t size, void *user)

@@ -10,6 +10,8 @@
 #define PITOT_ELF_LOADED_LIBRARIES_H
 
 #include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Calls visit for each library with the C library's lock held, under which none comes or goes: visit allocates nothing and calls
@@ -17,6 +19,14 @@
  */
 typedef int loaded_library_visitor(struct dl_phdr_info *info, size_t size, void *user);
 int loaded_libraries_visit(loaded_library_visitor *visit, void *user);
+
+/*
+ * The same, only for libraries that may have been added after `adds` of them had been, and those at which is_wanted. The loader
+ * appends to its list, so these are the last ones, as many as were added: whatever was removed, and whoever is now at its place.
+ */
+typedef bool loaded_library_filter(uintptr_t base, void *user);
+int loaded_libraries_visit_since(unsigned long long adds, loaded_library_filter *is_wanted,
+				 loaded_library_visitor *visit, void *user);
 
 /* How many libraries have been added and removed since the start. Cheap. */
 struct loaded_library_counts {

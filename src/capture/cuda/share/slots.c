@@ -19,7 +19,7 @@
 #include "elf/import_slots.h"
 #include "elf/loaded_libraries.h"
 
-#define SEEN 4096u /* libraries; more are read again in each pass */
+#define PENDING 256u /* libraries; with more, the next pass goes over all */
 #define VISITS_MAX 16u /* of a library with slots that are none of ours */
 #define MAPS_BYTES (8u << 20)
 
@@ -44,13 +44,17 @@ static struct {
 	uintptr_t cupti;
 	const char *path; /* CUPTI's */
 	uint32_t version;
-	atomic_ullong adds, subs; /* of the latest pass */
-	atomic_bool settled; /* which found all slots as they shall be */
-	struct seen {
-		uint64_t key;
-		unsigned visits; /* 0: free; more than VISITS_MAX: nothing is to be done */
-	} seen[SEEN];
-	unsigned seen_count;
+	atomic_ullong
+		adds; /* libraries that were there at the latest pass: only later ones are new; 0: all are */
+	struct pending {
+		struct {
+			uintptr_t base;
+			unsigned visits;
+		} libraries[PENDING];
+		unsigned count;
+	} pending,
+		next; /* those whose slots are not all as they shall be, and of the pass that runs */
+	atomic_bool settled; /* there are none */
 	struct strbuf maps; /* of the library that is being changed; empty: not read */
 } self;
 
@@ -156,29 +160,22 @@ static bool is_left_alone(const char *path)
 	return false;
 }
 
-/* What is known of a library; NULL: the table is full. */
-static struct seen *seen_of(const struct dl_phdr_info *info)
+/* How often the latest passes in a row have been over it. */
+static unsigned visits_of(uintptr_t base)
 {
-	uint64_t key = hash_u64(info->dlpi_addr ^ hash_u64((uintptr_t)info->dlpi_phdr));
-
-	for (unsigned i = 0; i < SEEN; i++) {
-		struct seen *s = &self.seen[(key + i) % SEEN];
-
-		if (s->visits && s->key == key)
-			return s;
-		if (s->visits)
-			continue;
-		if (self.seen_count == SEEN / 2)
-			return NULL;
-		self.seen_count++;
-		s->key = key;
-		s->visits = 1;
-		return s;
-	}
-	return NULL;
+	for (unsigned i = 0; i < self.pending.count; i++)
+		if (self.pending.libraries[i].base == base)
+			return self.pending.libraries[i].visits;
+	return 0;
 }
 
-/* false: there is nothing to do, for ever. */
+static bool is_pending(uintptr_t base, void *unused)
+{
+	(void)unused;
+	return visits_of(base) > 0;
+}
+
+/* false: there is nothing more to do, for ever. */
 static bool change_library(const struct dl_phdr_info *info, bool *is_unfinished)
 {
 	struct loaded_library library;
@@ -200,42 +197,44 @@ static bool change_library(const struct dl_phdr_info *info, bool *is_unfinished)
 /* The loader keeps the library while this runs, and no function of its is called here. */
 static int visit_library(struct dl_phdr_info *info, size_t size, void *user)
 {
-	bool is_unfinished;
-	struct seen *s;
+	unsigned visits = MAX(visits_of(info->dlpi_addr), 1);
+	bool *is_complete = user, is_unfinished;
 
 	(void)size;
-	(void)user;
 	if (park_is_requested()) { /* the child would have the loader's lock for ever */
-		atomic_store(&self.settled, false);
+		*is_complete = false;
 		return 1;
 	}
-	if (info->dlpi_subs !=
-	    atomic_load(&self.subs)) { /* another may be at the place of one that has gone */
-		memset(self.seen, 0, sizeof(self.seen));
-		self.seen_count = 0;
-	}
-	atomic_store(&self.adds, info->dlpi_adds);
-	atomic_store(&self.subs, info->dlpi_subs);
-	s = seen_of(info);
-	if (s && s->visits > VISITS_MAX)
+	if (is_left_alone(info->dlpi_name) || !change_library(info, &is_unfinished))
 		return 0;
-	if (is_left_alone(info->dlpi_name) || !change_library(info, &is_unfinished)) {
-		if (s)
-			s->visits = VISITS_MAX + 1;
+	visits += !is_unfinished;
+	if (visits > VISITS_MAX)
 		return 0;
+	if (self.next.count < PENDING) {
+		self.next.libraries[self.next.count].base = info->dlpi_addr;
+		self.next.libraries[self.next.count].visits = visits;
 	}
-	if (s && !is_unfinished)
-		s->visits++;
-	if (is_unfinished || (s && s->visits <= VISITS_MAX))
-		atomic_store(&self.settled, false);
+	self.next.count++;
 	return 0;
 }
 
+/* Over the libraries that are new since the last one, and those that were not ready then. */
 static void pass(void)
 {
+	unsigned long long adds;
+	bool is_complete = true;
+
 	pthread_mutex_lock(&lock);
-	atomic_store(&self.settled, true);
-	loaded_libraries_visit(visit_library, NULL);
+	adds = loaded_library_counts()
+		       .adds; /* what comes from now on is new to the next pass, too */
+	self.next.count = 0;
+	loaded_libraries_visit_since(self.adds, is_pending, visit_library, &is_complete);
+	if (is_complete) {
+		atomic_store(&self.settled, !self.next.count);
+		atomic_store(&self.adds, self.next.count > PENDING ? 0 : adds);
+		self.pending = self.next;
+		self.pending.count = MIN(self.next.count, PENDING);
+	}
 	pthread_mutex_unlock(&lock);
 }
 
