@@ -185,6 +185,29 @@ def pitot(program, environment, tmp_path):
 
 
 @pytest.fixture
+def rows(pitot):
+    """rows(recording, "kernel", "-w", "…"): what `pitot view` has of a table."""
+
+    def read(recording, table, *options, status=0):
+        return [json.loads(line) for line in pitot("view", recording, table, "--json", "--quiet", *options, status=status).stdout.splitlines()]
+
+    return read
+
+
+@pytest.fixture
+def stacks(pitot, tmp_path):
+    """stacks(recording, "--thread", …): CPU microseconds by stack, as lists of names from the outermost."""
+
+    def read(recording, *options):
+        output = tmp_path / "stacks.folded"
+        pitot("flame", recording, "--mode", "cpu", "--force", "-o", output, *options)
+        lines = [line.rsplit(" ", 1) for line in output.read_text().splitlines()]
+        return [(stack.split(";"), float(weight)) for stack, weight in lines]
+
+    return read
+
+
+@pytest.fixture
 def terminal(environment):
     """What a command writes to a terminal of so many columns: terminal([program, …], 80)."""
 

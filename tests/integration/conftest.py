@@ -49,15 +49,6 @@ def made_tape(build, tmp_path):
     return path
 
 
-@pytest.fixture
-def rows(pitot):
-    def read(recording, table, *options):
-        text = pitot("view", recording, table, "--json", "--quiet", *options).stdout
-        return [json.loads(line) for line in text.splitlines()]
-
-    return read
-
-
 @pytest.fixture(scope="session")
 def library(build, sanitized, request):
     """libpitot.so for programs without sanitizers."""
@@ -202,17 +193,3 @@ def folder():
     with tempfile.TemporaryDirectory() as path:
         os.chmod(path, 0o777)
         yield Path(path)
-
-
-@pytest.fixture
-def stacks(pitot, folder):
-    """CPU microseconds by stack, as lists of names from the outermost; by thread: its name and id come first."""
-
-    def read(recording, *options):
-        path = folder / "out.folded"
-        pitot("flame", recording, "--mode", "cpu", "-o", path, *options)
-        lines = [line.rsplit(" ", 1) for line in path.read_text().splitlines()]
-        path.unlink()
-        return [(stack.split(";"), float(weight)) for stack, weight in lines]
-
-    return read

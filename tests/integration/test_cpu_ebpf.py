@@ -36,17 +36,14 @@ def sample(program, environment, tmp_path):
 
 
 @pytest.fixture
-def folded(pitot, tmp_path):
+def folded(stacks):
     """Stacks of a recording with their microseconds: {(frame, …): us}."""
 
     def run(recording, *options):
-        output = tmp_path / "stacks.folded"
-        pitot("flame", "--mode", "cpu", "--force", *options, "-o", output, recording)
-        stacks = Counter()
-        for line in output.read_text().splitlines():
-            stack, weight = line.rsplit(" ", 1)
-            stacks[tuple(stack.split(";"))] += int(weight)
-        return stacks
+        found = Counter()
+        for stack, us in stacks(recording, *options):
+            found[tuple(stack)] += us
+        return found
 
     return run
 

@@ -43,12 +43,12 @@ def parse(frame):
 
 
 @pytest.fixture(params=["ebpf", "timer"])
-def sample(request, program, pitot, environment, library, tmp_path):
+def sample(request, program, stacks, environment, library, tmp_path):
     """Records a command in one of the two ways, and gives its stacks: {(frame, …): us}."""
     way = request.param
 
     def run(command, variables):
-        recording, output = tmp_path / "cpu.pitot", tmp_path / "stacks.folded"
+        recording = tmp_path / "cpu.pitot"
         hz = {"ebpf": 997, "timer": 200}[way]
         result = subprocess.run([program, "record", "--cpu-only", "--cpu-via", way, f"--cpu={hz}", "-q", "-o", recording, "--",
                                  *command], capture_output=True, text=True, timeout=PATIENCE,
@@ -56,12 +56,10 @@ def sample(request, program, pitot, environment, library, tmp_path):
         if result.returncode and ("no eBPF" in result.stderr or "without eBPF" in result.stderr):
             pytest.skip(result.stderr.strip())
         assert (result.returncode, result.stderr) == (0, ""), result.stderr
-        pitot("flame", "--mode", "cpu", "-o", output, recording)
-        stacks = Counter()
-        for line in output.read_text().splitlines():
-            stack, weight = line.rsplit(" ", 1)
-            stacks[tuple(stack.split(";"))] += int(weight)
-        return stacks
+        found = Counter()
+        for stack, us in stacks(recording):
+            found[tuple(stack)] += us
+        return found
 
     return run
 

@@ -8,14 +8,6 @@ KERNELS = 317  # on the tape of kinds
 
 
 @pytest.fixture
-def player(build):
-    player = build / "standin" / "tape-play"
-    if not player.exists():
-        pytest.skip("built without CUDA's headers")
-    return player
-
-
-@pytest.fixture
 def play(player, source, pitot, tmp_path):
     """play("kinds", "storm 20000-names", "--repeat", "3"): a recording of a tape with a fault."""
 

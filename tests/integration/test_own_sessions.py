@@ -27,16 +27,6 @@ def own_sessions(source, plain, environment, tmp_path):
     return run
 
 
-@pytest.fixture
-def rows(plain, environment):
-    def view(recording, table):
-        text = subprocess.run([plain / "pitot", "view", recording, table, "--json"], env=environment, check=True, capture_output=True,
-                              text=True).stdout
-        return [json.loads(line) for line in text.splitlines()]
-
-    return view
-
-
 def test_ways_to_begin(own_sessions, rows, tmp_path):
     said = own_sessions("a", "early", "new", "no/parent")
     a = tmp_path / "a"

@@ -33,16 +33,6 @@ def run(folder, environment, tmp_path):
 
 
 @pytest.fixture
-def rows(plain, environment):
-    def view(recording, table):
-        text = subprocess.run([plain / "pitot", "view", recording, table, "--json"], env=environment, check=True, capture_output=True,
-                              text=True).stdout
-        return [json.loads(line) for line in text.splitlines()]
-
-    return view
-
-
-@pytest.fixture
 def spans(rows):
     """Scopes and marks as a program says them: "outer( inner( ) mark )"."""
 

@@ -62,6 +62,29 @@ static inline struct maker *begin(const char *folder, uint32_t pid)
 	return m;
 }
 
+/* A process whose threads launch one kernel. */
+struct program {
+	struct maker *m;
+	uint32_t kernel;
+	uint64_t correlation;
+};
+
+static inline struct program begin_program(const char *folder, uint32_t pid)
+{
+	struct program p = { .m = begin(folder, pid) };
+
+	p.kernel = maker_config(p.m, "k", 1, 32);
+	return p;
+}
+
+/* A launch, and its kernel 100 us later. */
+static inline void launch(struct program *p, uint32_t thread, uint64_t at, uint64_t ns)
+{
+	p->correlation++;
+	maker_call(p->m, MAKER_LAUNCH, thread, at, at + 5, p->correlation);
+	maker_kernel(p->m, p->kernel, 7, at + 100000, at + 100000 + ns, p->correlation);
+}
+
 /* splitmix64 */
 static inline uint64_t random_u64(uint64_t *state)
 {

@@ -9,17 +9,10 @@
 #define OTHER 11
 #define AUTOGRAD 12
 
-struct program {
-	struct maker *m;
-	uint32_t kernel;
-	uint64_t correlation;
-};
-
-static struct program begin_program(const char *folder, uint32_t pid)
+static struct program begin_python(const char *folder, uint32_t pid)
 {
-	struct program p = { .m = begin(folder, pid) };
+	struct program p = begin_program(folder, pid);
 
-	p.kernel = maker_config(p.m, "k", 1, 32);
 	maker_thread(p.m, MAIN, "python", 0);
 	maker_thread(p.m, AUTOGRAD, "pt_autograd_0", 0);
 	return p;
@@ -33,14 +26,6 @@ static void push(struct program *p, uint32_t thread, const char *name, uint64_t 
 static void pop(struct program *p, uint32_t thread, uint64_t at)
 {
 	maker_nvtx(p->m, nvtx_kind_pop, thread, NULL, at);
-}
-
-/* A launch at a time, and its kernel, which runs later. */
-static void launch(struct program *p, uint32_t thread, uint64_t at, uint64_t ns)
-{
-	p->correlation++;
-	maker_call(p->m, MAKER_LAUNCH, thread, at, at + 5, p->correlation);
-	maker_kernel(p->m, p->kernel, 7, at + 100000, at + 100000 + ns, p->correlation);
 }
 
 static const struct range_group *find(const struct analyzed *a, const char *name)
@@ -68,7 +53,7 @@ static void expect(const struct analyzed *a, const char *name, uint64_t count, u
 /* A step with its parts, three times; what is launched counts in each range around it. */
 static void ranges_have_what_is_launched_inside(void **state)
 {
-	struct program p = begin_program(*state, 100);
+	struct program p = begin_python(*state, 100);
 	struct analyzed a;
 
 	for (uint64_t i = 0; i < 3; i++) {
@@ -99,7 +84,7 @@ static void ranges_have_what_is_launched_inside(void **state)
 /* The main thread calls backward() and waits; autograd's thread launches, with ranges of its own or without. */
 static void what_autograd_launches_is_in_the_range_that_waits_for_it(void **state)
 {
-	struct program p = begin_program(*state, 100);
+	struct program p = begin_python(*state, 100);
 	struct analyzed a;
 
 	launch(&p, AUTOGRAD, 500, 1); /* nobody has a range */
@@ -135,7 +120,7 @@ static void what_autograd_launches_is_in_the_range_that_waits_for_it(void **stat
 /* A range is only ever inside of an earlier one, also where both begin at once. */
 static void autograds_range_begins_with_another(void **state)
 {
-	struct program p = begin_program(*state, 100);
+	struct program p = begin_python(*state, 100);
 	struct analyzed a;
 
 	push(&p, MAIN, "step", 900);
@@ -156,7 +141,7 @@ static void autograds_range_begins_with_another(void **state)
 static void filters_and_groups_have_autograds_work(void **state)
 {
 	struct report_options options = EVERYTHING;
-	struct program p = begin_program(*state, 100);
+	struct program p = begin_python(*state, 100);
 	struct analyzed a;
 
 	push(&p, MAIN, "backward", 2000);
@@ -179,7 +164,7 @@ static void filters_and_groups_have_autograds_work(void **state)
 
 static void recursion_counts_once(void **state)
 {
-	struct program p = begin_program(*state, 100);
+	struct program p = begin_python(*state, 100);
 	struct analyzed a;
 
 	push(&p, MAIN, "f", 1000);
@@ -204,7 +189,7 @@ static void recursion_counts_once(void **state)
 static void windows_and_open_ranges(void **state)
 {
 	struct report_options options = EVERYTHING;
-	struct program p = begin_program(*state, 100);
+	struct program p = begin_python(*state, 100);
 	struct analyzed a;
 
 	push(&p, MAIN, "long", 1000);
@@ -227,7 +212,7 @@ static void windows_and_open_ranges(void **state)
 /* Equal texts of several processes are one group; start/end ranges cross threads and have no work that is known. */
 static void groups_are_texts(void **state)
 {
-	struct program p = begin_program(*state, 100), q = begin_program(*state, 200);
+	struct program p = begin_python(*state, 100), q = begin_python(*state, 200);
 	struct row_nvtx row = {
 		.time_ns = 5000, .kind = nvtx_kind_start, .thread = MAIN, .range = 3
 	};

@@ -10,20 +10,6 @@
 #define MAIN 10
 #define POOL 11
 
-struct program {
-	struct maker *m;
-	uint32_t kernel;
-	uint64_t correlation;
-};
-
-static struct program begin_program(const char *folder, uint32_t pid)
-{
-	struct program p = { .m = begin(folder, pid) };
-
-	p.kernel = maker_config(p.m, "k", 1, 32);
-	return p;
-}
-
 static void push(struct program *p, uint32_t thread, const char *name, uint64_t at)
 {
 	maker_scope(p->m, nvtx_kind_push, thread, name, 0, at);
@@ -32,14 +18,6 @@ static void push(struct program *p, uint32_t thread, const char *name, uint64_t 
 static void pop(struct program *p, uint32_t thread, uint64_t at)
 {
 	maker_scope(p->m, nvtx_kind_pop, thread, NULL, 0, at);
-}
-
-/* A launch, and its kernel 100 us later. */
-static void launch(struct program *p, uint32_t thread, uint64_t at, uint64_t ns)
-{
-	p->correlation++;
-	maker_call(p->m, MAKER_LAUNCH, thread, at, at + 5, p->correlation);
-	maker_kernel(p->m, p->kernel, 7, at + 100000, at + 100000 + ns, p->correlation);
 }
 
 static struct report_options tree_options(void)
