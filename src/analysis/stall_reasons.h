@@ -16,7 +16,7 @@ struct stall_reason {
 	const char *name; /* without prefix and suffix */
 	const char *words; /* "waiting for global or local memory" */
 	const char *advice; /* what usually helps; "": nothing to say */
-	bool is_no_wait; /* the warp issued, or could have */
+	bool is_wait; /* else the warp issued, or could have */
 };
 
 /* The length of the state in a name, where it begins, and whether the name is of cycles in which nothing was issued. */

@@ -16,8 +16,10 @@
 #ifndef PITOT_ANALYSIS_STALLS_H
 #define PITOT_ANALYSIS_STALLS_H
 
+#include "analysis/filter.h"
 #include "analysis/stall_reasons.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "symbol/cubin.h"
 
 #define STALL_FRAMES_MAX 16u /* of an instruction: the innermost are kept */
@@ -25,30 +27,54 @@
 struct stall_count {
 	uint32_t place; /* number of its place */
 	uint32_t reason; /* number of its reason */
-	const struct stall_reason *what;
+	struct stall_reason what;
 	uint64_t samples, not_issued;
 };
 
 /* A kernel, a line of a kernel, or an instruction. */
 struct stall_place {
-	uint32_t number, kernel; /* in the order in which they were met; of its kernel */
+	uint32_t number; /* in the order in which they were met */
 	const char *kernel_name; /* as the compiler made it */
-	const char *
-		function; /* of instructions: whose section the offset is in, or that was sampled */
 	const char *file; /* NULL: unknown, or of no line */
 	uint32_t line;
-	uint64_t crc, offset;
 	uint64_t samples, not_issued;
 	const struct stall_count *reasons; /* most samples first */
 	size_t reason_count;
+	/* Of instructions. */
+	const struct sampled_function *of;
+	uint64_t location; /* number of its kernel's line, where it has one */
+	uint64_t offset; /* in its section, or in what was sampled */
 	const struct source_frame *frames; /* the function first, innermost last */
 	size_t frame_count;
+};
+
+/* What was sampled, in its device code. Samples of a section can be of several of them. */
+struct sampled_function {
+	const char *name; /* of the section: the kernel's; or of what was sampled */
+	uint64_t crc;
+	struct cubin *cubin; /* NULL: its code was not kept */
+	struct cubin_function section; /* that it is in, from its start on */
+	bool is_found, is_wanted;
+	uint32_t process, device; /* with STALLS_BY_DEVICE; UINT32_MAX: unknown */
+	uint64_t start; /* in the section */
+	uint64_t
+		code; /* number of what its offsets are in: the section, else the function itself */
+};
+
+struct kept_cubin {
+	struct cubin *cubin;
+	uint64_t row; /* of table cubin */
 };
 
 struct stall_places {
 	struct stall_place *items; /* most samples first */
 	size_t count;
 	struct stall_count *counts; /* what `reasons` point to */
+};
+
+enum {
+	STALLS_LINES = 1, /* lines and instructions */
+	STALLS_BY_DEVICE = 2, /* instructions of different processes and devices are different */
 };
 
 struct stalls {
@@ -58,22 +84,26 @@ struct stalls {
 	uint64_t samples, not_issued;
 	uint64_t unwanted; /* samples of kernels that the filter left out */
 	uint64_t unaccounted; /* samples that the readings have beyond all others */
-	struct stall_count *reasons; /* most first */
+	const struct stall_count *reasons; /* most first */
 	size_t reason_count;
-	struct stall_places kernels;
+	struct stall_places whole, kernels; /* whole: at most one place, of everything */
 	/* Only if they are asked for. */
 	struct stall_places lines, instructions;
 	uint64_t unlined; /* samples of device code without lines */
 	uint64_t codeless; /* samples of device code that was not kept */
 
-	/* What texts belong to. */
-	struct interner kernel_names, reason_names, files;
-	struct stall_reason *known; /* by number of reason */
-	struct source_frame *frames;
-	struct cubin **cubins;
-	size_t cubin_count;
+	/* What texts and frames belong to. */
+	struct interner texts, reason_names;
+	struct arena memory;
+	VEC(struct kept_cubin) cubins;
 };
 
+/* Needs the tables cubin, pc_reading and pc_sample. 0 or -ENOMEM; to be released in both cases. */
+int stalls_init(struct stalls *s, const struct selection *selection, unsigned wants) MUST_USE;
+void stalls_release(struct stalls *s);
+
+/* Where the device code of a row of table cubin is; false: it was not kept, or there is no memory. */
+bool stalls_cubin_path(const struct trace *t, uint64_t row, struct strbuf *out);
 /* The first reason of a place that is a wait; NULL: there is none. */
 const struct stall_count *stalls_first_wait(const struct stall_place *p);
 

@@ -18,20 +18,16 @@ static bool is_asked_for(const struct report_view *v)
 	return v->report->options.stalls;
 }
 
+ROW_IF(is_short, struct stalls, !is_asked_for(v))
+ROW_IF(has_lines, struct stalls, is_asked_for(v))
+ROW_IF(has_period, struct stalls, row->period_cycles)
+ROW_IF(has_line, struct stall_place, row->file)
+ROW_IF(has_frame_function, struct source_frame, row->function)
+ROW_IF(has_frame_file, struct source_frame, row->file)
+
 /* The ordinary report has the first kernels only. */
-static bool is_rest(const struct report_view *v, const void *row)
-{
-	const struct stall_place *first = v->report->stalls->kernels.items;
-
-	return !is_asked_for(v) && (const struct stall_place *)row - first >= KERNELS_SHOWN;
-}
-
-/* States by themselves: with --stalls only. */
-static bool is_short(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return !is_asked_for(v);
-}
+ROW_IF(is_rest, struct stall_place,
+       !is_asked_for(v) && row - v->report->stalls->kernels.items >= KERNELS_SHOWN)
 
 static const char *not_issued_head(const struct report_view *v)
 {
@@ -68,7 +64,7 @@ static void add_reason(const struct stall_place *p, const struct stall_count *c,
 {
 	strbuf_adds(out, out->length ? ", " : "");
 	human_percent(out, c->samples, p->samples);
-	strbuf_addf(out, " %s", c->what->words);
+	strbuf_addf(out, " %s", c->what.words);
 }
 
 /* What it waited for first; if its warps only ever issued, that. */
@@ -91,27 +87,15 @@ static void read_reasons(const struct report_view *v, const void *row, struct va
 	}
 }
 
-static void read_label(const struct report_view *v, const void *row, struct value *out)
-{
-	add_name(v, ((const struct stall_place *)row)->kernel_name, &out->text);
-}
-
-static void read_name(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	demangle(((const struct stall_place *)row)->kernel_name, &out->text);
-}
-
+ROW_READ(read_label, struct stall_place, add_name(v, row->kernel_name, &out->text))
+ROW_READ(read_name, struct stall_place, demangle(row->kernel_name, &out->text))
 static void add_place(const char *file, uint32_t line, struct strbuf *out)
 {
 	strbuf_addf(out, "%s:%u", base_name(file), line);
 }
 
-static void read_kernel_cell(const struct report_view *v, const void *row, struct value *out)
-{
-	add_cell(v, ((const struct stall_place *)row)->kernel_name, name_columns(v), &out->text);
-}
-
+ROW_READ(read_kernel_cell, struct stall_place,
+	 add_cell(v, row->kernel_name, name_columns(v), &out->text))
 /* "kernel.cu:16"; of instructions "math.h:3 in kernel.cu:16", "kernel.cu:7 in gather": what it was inlined into, its function. */
 static void read_line(const struct report_view *v, const void *row, struct value *out)
 {
@@ -126,7 +110,7 @@ static void read_line(const struct report_view *v, const void *row, struct value
 	if (p->frame_count > 1 && outer->file) {
 		strbuf_adds(&out->text, " in ");
 		add_place(outer->file, outer->line, &out->text);
-	} else if (outer && outer->function && strcmp(outer->function, p->function) != 0) {
+	} else if (outer && outer->function && strcmp(outer->function, p->kernel_name) != 0) {
 		strbuf_adds(&out->text, " in ");
 		add_cell(v, outer->function, name_columns(v) / 2, &out->text);
 	}
@@ -137,82 +121,32 @@ static void read_instruction(const struct report_view *v, const void *row, struc
 {
 	const struct stall_place *p = row;
 
-	add_cell(v, p->function, name_columns(v) / 2, &out->text);
+	add_cell(v, p->kernel_name, name_columns(v) / 2, &out->text);
 	strbuf_addf(&out->text, "+0x%llx", (unsigned long long)p->offset);
 }
 
-static void read_crc(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_addf(&out->text, "%016llx",
-		    (unsigned long long)((const struct stall_place *)row)->crc);
-}
-
-static bool has_line(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct stall_place *)row)->file;
-}
-
-static bool has_frame_function(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct source_frame *)row)->function;
-}
-
-static bool has_frame_file(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct source_frame *)row)->file;
-}
-
-static void read_frame_function(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	demangle(((const struct source_frame *)row)->function, &out->text);
-}
+ROW_READ(read_crc, struct stall_place,
+	 strbuf_addf(&out->text, "%016llx", (unsigned long long)row->of->crc))
+ROW_READ(read_frame_function, struct source_frame, demangle(row->function, &out->text))
 
 #define COUNT(member) MEMBER(struct stall_count, member)
-
-static void read_reason(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_adds(&out->text, ((const struct stall_count *)row)->what->name);
-}
-
-static void read_words(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_adds(&out->text, ((const struct stall_count *)row)->what->words);
-}
-
-static void read_advice(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	strbuf_adds(&out->text, ((const struct stall_count *)row)->what->advice);
-}
-
-static void read_is_wait(const struct report_view *v, const void *row, struct value *out)
-{
-	(void)v;
-	out->n = !((const struct stall_count *)row)->what->is_no_wait;
-}
+#define COUNT_FIELDS                                                                               \
+	FIELD("samples", NULL, COUNT, COUNT(samples)),                                             \
+		FIELD("not_issued", NULL, COUNT, COUNT(not_issued))
 
 static const struct field reason_fields[] = {
 	FIELD(NULL, "share", SHARE, COUNT(samples), WHOLE(struct stalls, samples)),
-	FIELD("reason", "reason", TEXT, .value = read_reason, LEFT_COLUMN),
-	FIELD("text", "its warps were", TEXT, .value = read_words, FLEXIBLE_COLUMN),
-	FIELD("wait", NULL, FLAG, .value = read_is_wait),
-	FIELD("samples", NULL, COUNT, COUNT(samples)),
-	FIELD("not_issued", NULL, COUNT, COUNT(not_issued)),
-	FIELD("advice", NULL, TEXT, .value = read_advice),
+	FIELD("reason", "reason", TEXT, COUNT(what.name), LEFT_COLUMN),
+	FIELD("text", "its warps were", TEXT, COUNT(what.words), FLEXIBLE_COLUMN),
+	FIELD("wait", NULL, FLAG, COUNT(what.is_wait)),
+	COUNT_FIELDS,
+	FIELD("advice", NULL, TEXT, COUNT(what.advice)),
 };
 
 /* What a place has of a reason; all about the reason itself is in the list of all of them. */
 static const struct field place_reason_fields[] = {
-	FIELD("reason", NULL, TEXT, .value = read_reason),
-	FIELD("samples", NULL, COUNT, COUNT(samples)),
-	FIELD("not_issued", NULL, COUNT, COUNT(not_issued)),
+	FIELD("reason", NULL, TEXT, COUNT(what.name)),
+	COUNT_FIELDS,
 };
 
 #define PLACE(member) MEMBER(struct stall_place, member)
@@ -248,18 +182,17 @@ static const struct field line_fields[] = {
 static const struct field frame_fields[] = {
 	FIELD("function", NULL, TEXT, .value = read_frame_function, .when = has_frame_function,
 	      .null = true),
-	FIELD("file", NULL, TEXT, MEMBER(struct source_frame, file), .when = has_frame_file,
-	      .null = true),
+	FIELD("file", NULL, TEXT, MEMBER(struct source_frame, file), .null = true),
 	FIELD("line", NULL, ID, MEMBER(struct source_frame, line), .when = has_frame_file,
 	      .null = true),
 };
 
 static const struct field instruction_fields[] = {
 	FIELD("kernel", NULL, TEXT, .value = read_label),
-	FIELD("function", NULL, TEXT, PLACE(function)),
+	FIELD("function", NULL, TEXT, PLACE(kernel_name)),
 	FIELD("offset", NULL, ID, PLACE(offset)),
 	FIELD("crc", NULL, TEXT, .value = read_crc),
-	FIELD("file", NULL, TEXT, PLACE(file), .when = has_line, .null = true),
+	FIELD("file", NULL, TEXT, PLACE(file), .null = true),
 	FIELD("line", NULL, ID, PLACE(line), .when = has_line, .null = true),
 	LIST("frames", ITEMS(struct stall_place, frames, frame_count), frame_fields, .all = true),
 	COMMON_FIELDS,
@@ -267,18 +200,6 @@ static const struct field instruction_fields[] = {
 	FIELD(NULL, "line", TEXT, .value = read_line, LEFT_COLUMN),
 	REASONS,
 };
-
-static bool has_period(const struct report_view *v, const void *row)
-{
-	(void)v;
-	return ((const struct stalls *)row)->period_cycles;
-}
-
-static bool has_lines(const struct report_view *v, const void *row)
-{
-	(void)row;
-	return is_asked_for(v);
-}
 
 #define STALLS(member) MEMBER(struct stalls, member)
 
@@ -326,10 +247,10 @@ static void add_advice(const struct stalls *s, struct strbuf *out)
 	for (size_t i = 0; i < s->reason_count && shown < ADVICES_SHOWN; i++) {
 		const struct stall_count *c = &s->reasons[i];
 
-		if (!*c->what->advice || c->samples < s->samples / 20)
+		if (!*c->what.advice || c->samples < s->samples / 20)
 			continue;
-		strbuf_addf(out, "what helps where warps are %s: %s\n", c->what->words,
-			    c->what->advice);
+		strbuf_addf(out, "what helps where warps are %s: %s\n", c->what.words,
+			    c->what.advice);
 		shown++;
 	}
 }

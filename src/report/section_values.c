@@ -88,6 +88,10 @@ void value_read(const struct report_view *v, const struct field *f, const void *
 		return;
 	}
 	memcpy(&out->n, member, f->size); /* little-endian, as all of Pitot */
+	if (f->unit == UNIT_TEXT && !out->n) {
+		out->state = f->null ? VALUE_UNKNOWN : VALUE_ABSENT;
+		return;
+	}
 	if (value_is_text(f->unit))
 		strbuf_adds(&out->text, text_of(v, f, out->n));
 	out->whole = f->unit == UNIT_LINE ? CALLER_NONE : 0;

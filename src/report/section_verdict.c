@@ -67,7 +67,7 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 	strbuf_adds(out, "warps of ");
 	kernel_name_short(top->kernel_name, out);
 	strbuf_addf(out, ", which has most samples, were mostly ");
-	text_safe(out, wait->what->words, strlen(wait->what->words));
+	text_safe(out, wait->what.words, strlen(wait->what.words));
 	sentence_add(out, WORDS(" ("), PERCENT(wait->samples, top->samples), WORDS(" of "),
 		     COUNTED_AS(top->samples, "sample"), WORDS(")\n"));
 }
