@@ -198,6 +198,27 @@ int64_t stacks_add_frame(struct stacks *s, enum frame_class class, const char *n
 	return intern_frame(s, &frame, 0);
 }
 
+int64_t stacks_add_line(struct stacks *s, enum frame_class class, const char *name,
+			const char *function, const char *file, uint32_t line)
+{
+	struct stack_frame frame = { .module = TRACE_NO_ROW,
+				     .class = (uint8_t) class,
+				     .line = line,
+				     .first_line = (uint32_t)s->lines.count,
+				     .line_count = s->detail == STACK_ADDRESSES };
+	struct stack_line of = { .line = line };
+
+	if (add_text(s, name, &frame.name) < 0 || add_text(s, function, &of.function) < 0 ||
+	    add_text(s, file, &frame.file) < 0)
+		return -ENOMEM;
+	frame.full_name = frame.name;
+	of.full_name = of.function;
+	of.file = frame.file;
+	if (frame.line_count && vec_push(&s->lines, of) < 0)
+		return -ENOMEM;
+	return intern_frame(s, &frame, 0);
+}
+
 /* Begins an expansion; its frames follow by expand_add. */
 static int64_t expansion_new(struct stacks *s)
 {

@@ -29,6 +29,8 @@ enum frame_class {
 	FRAME_GRAPH,
 	FRAME_LEVEL, /* a thread, stream … that --by asked for */
 	FRAME_NOTE, /* in brackets: what is known instead of a frame */
+	FRAME_CODE, /* a line of a kernel, or of what is inlined there */
+	FRAME_STALL, /* what warps of a kernel waited for */
 	FRAME_CLASSES,
 };
 
@@ -117,6 +119,10 @@ int64_t stacks_add_text(struct stacks *s, const char *text, size_t length) MUST_
  */
 int64_t stacks_add_frame(struct stacks *s, enum frame_class class, const char *name,
 			 const char *full_name, const char *system_name) MUST_USE;
+
+/* The same for a frame with a line ("" and 0: unknown) of a function. */
+int64_t stacks_add_line(struct stacks *s, enum frame_class class, const char *name,
+			const char *function, const char *file, uint32_t line) MUST_USE;
 
 /*
  * Row of the stack_node where stack `id` of a process ends, and why it ends where it does;

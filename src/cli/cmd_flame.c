@@ -12,8 +12,9 @@
 #include "cli/window.h"
 #include "export/flame/flame_formats.h"
 
-static const char *const mode_choices[] = { "merged", "gpu", "cpu", "wait", "launches", NULL };
-enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES };
+static const char *const mode_choices[] = { "merged",   "gpu",    "cpu", "wait",
+					    "launches", "stalls", NULL };
+enum { MODE_MERGED, MODE_GPU, MODE_CPU, MODE_WAIT, MODE_LAUNCHES, MODE_STALLS };
 
 static const char *const by_choices[] = { "stack",  "thread", "stream", "process",
 					  "device", "scope",  NULL };
@@ -45,8 +46,10 @@ static const struct option options[] = {
 	  .choices = mode_choices,
 	  .help = "cpu: sampled CPU time, and time off the CPU where that was recorded; gpu: GPU "
 		  "time by launching stack; wait: time waiting for the GPU; launches: time in "
-		  "launch "
-		  "calls; merged: cpu, gpu and wait, each below a root of its own (default)" },
+		  "launch calls; stalls: samples of kernels by line and by what their warps waited "
+		  "for, below the stacks that launched them (recordings made with --engine "
+		  "pc-sampling); merged: cpu, gpu and wait, each below a root of its own "
+		  "(default)" },
 	{ .name = "by",
 	  .letter = 'b',
 	  .type = OPTION_ENUM,
@@ -227,7 +230,7 @@ static int check_options(const struct context *c, struct shape *s)
 	if (option_xpu_perf && s->format != format_of(FORMAT_folded))
 		return cli_usage(c, "--xpu-perf-compat is a kind of folded stacks: use it with -o "
 				    "FILE.folded");
-	if (option_xpu_perf && (option_mode == MODE_WAIT || option_mode == MODE_LAUNCHES))
+	if (option_xpu_perf && option_mode >= MODE_WAIT)
 		return cli_usage(c, "--xpu-perf-compat knows only --mode merged, gpu and cpu");
 	if (option_diff && s->format && !s->format->diff)
 		return cli_usage(c, "%s cannot show a comparison; text, folded, svg and html can%s",
@@ -254,6 +257,8 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 		return 1 << FLAME_WAIT;
 	case MODE_LAUNCHES:
 		return 1 << FLAME_LAUNCHES;
+	case MODE_STALLS:
+		return 1 << FLAME_STALLS;
 	default:
 		break;
 	}
@@ -263,7 +268,7 @@ static unsigned wanted_kinds(const struct shape *s, unsigned recorded)
 	if (!(recorded & device) && (recorded & cpu || s->cpu_only))
 		device = 0;
 	if (s->format && s->format->by_address && device)
-		device |= 1 << FLAME_LAUNCHES;
+		device |= 1 << FLAME_LAUNCHES | (recorded & 1 << FLAME_STALLS);
 	recorded &= cpu | off_cpu;
 	return device || recorded ? device | recorded : cpu;
 }

@@ -4,20 +4,31 @@
 #include "base/json.h"
 #include "cli/ui.h"
 
-static void add_node(struct json *j, const struct flame *f, uint32_t i, uint32_t first)
+/* "total_ns", "total_samples" */
+static void add_amount(struct json *j, enum flame_kind kind, const char *what, uint64_t ns)
+{
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
+
+	strbuf_addf(&key, "%s_%s", what, flame_kind_unit(kind));
+	j->out->failed |= key.failed;
+	json_key_u64(j, strbuf_text(&key), ns);
+}
+
+static void add_node(struct json *j, const struct flame *f, enum flame_kind kind, uint32_t i)
 {
 	const struct flame_node *n = &f->tree.nodes.data[i];
+	uint32_t first = f->sections[kind].node;
 
 	json_object(j);
 	json_key_u64(j, "id", i - first);
 	json_key_known(j, "parent", i != first, n->parent - first);
 	json_key_string(j, "name", flame_name(f, i));
 	json_key_string(j, "class", frame_class_name((enum frame_class)flame_frame(f, i)->class));
-	json_key_u64(j, "self_ns", n->self_ns);
-	json_key_u64(j, "total_ns", n->total_ns);
+	add_amount(j, kind, "self", n->self_ns);
+	add_amount(j, kind, "total", n->total_ns);
 	json_key_u64(j, "count", n->total_count);
 	if (f->diff)
-		json_key_u64(j, "before_total_ns", n->before_total_ns);
+		add_amount(j, kind, "before_total", n->before_total_ns);
 	json_end(j);
 }
 
@@ -27,9 +38,13 @@ static void add_section(struct json *j, const struct flame *f, enum flame_kind k
 
 	json_object(j);
 	json_key_string(j, "name", flame_kind_frame(kind));
-	json_key_u64(j, "total_ns", s->total_ns);
+	add_amount(j, kind, "total", s->total_ns);
 	json_key_u64(j, "count", s->count);
-	if (flame_kind_is_sampled(kind)) {
+	if (flame_kind_attribution(kind))
+		json_key_string(j, "attribution", flame_kind_attribution(kind));
+	if (kind == FLAME_STALLS) {
+		json_key_u64(j, "unmatched", s->unmatched);
+	} else if (flame_kind_is_sampled(kind)) {
 		json_key_u64(j, "without_stack", s->stackless);
 	} else {
 		json_key_u64(j, "untimed", s->untimed);
@@ -38,7 +53,7 @@ static void add_section(struct json *j, const struct flame *f, enum flame_kind k
 	}
 	json_key_array(j, "nodes");
 	for (uint32_t i = s->node; i != FLAME_NONE && i < f->tree.nodes.data[s->node].end; i++)
-		add_node(j, f, i, s->node);
+		add_node(j, f, kind, i);
 	json_end(j);
 	json_end(j);
 }
@@ -100,6 +115,14 @@ void flame_print_gaps(const struct flame *f, const struct capability_note *cpu, 
 		human_duration(out, gpu->unmatched_ns);
 		strbuf_adds(out, ") without a recorded launch");
 	}
+	for (enum flame_kind kind = 0; kind < FLAME_KINDS; kind++)
+		if (f->sections[kind].total_ns && flame_kind_attribution(kind))
+			strbuf_addf(out, "%s%s", out->length ? "; " : "",
+				    flame_kind_attribution(kind));
+	if (f->sections[FLAME_STALLS].unmatched)
+		cli_add_count(out, "; ", f->sections[FLAME_STALLS].unmatched,
+			      "sample of a kernel without a recorded launch",
+			      "samples of kernels without a recorded launch");
 	if (gpu->uncaptured)
 		cli_add_count(
 			out, "; ", gpu->uncaptured,
@@ -143,7 +166,9 @@ bool flame_print_empty(const struct flame *f, bool narrowed, struct strbuf *out)
 		strbuf_addf(out, "%s%s", separator, flame_kind_title(kind));
 		separator = " and no ";
 	}
-	if (narrowed)
+	if (!narrowed && f->kinds == 1u << FLAME_STALLS)
+		strbuf_adds(out, ": `pitot record --engine pc-sampling` takes them");
+	else if (narrowed)
 		strbuf_adds(out, " within --since, --until and --where");
 	else if (others & (1u << FLAME_CPU | 1u << FLAME_OFF_CPU))
 		strbuf_adds(out, "; it has CPU samples: `pitot flame --mode cpu`");

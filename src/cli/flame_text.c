@@ -24,7 +24,10 @@ static enum style style_of(uint8_t class)
 	case FRAME_COPY:
 	case FRAME_SET:
 	case FRAME_GRAPH:
+	case FRAME_CODE:
 		return STYLE_CYAN;
+	case FRAME_STALL:
+		return STYLE_RED;
 	case FRAME_CALL:
 		return STYLE_BLUE;
 	case FRAME_NOTE:
@@ -61,14 +64,24 @@ static void add_field(const struct flame_text *t, int columns, const struct strb
 	strbuf_addf(t->out, "%*s", columns, strbuf_text(text));
 }
 
-static void add_change(const struct flame_text *t, uint64_t after, uint64_t before)
+/* One kind of time while its tree is printed. */
+struct tree {
+	const struct flame_text *text;
+	enum flame_kind kind;
+	const struct flame_node *nodes;
+	uint64_t total_ns; /* what shares are of */
+	uint64_t whole_ns; /* the larger of before and after */
+};
+
+static void add_change(const struct tree *tree, uint64_t after, uint64_t before)
 {
+	const struct flame_text *t = tree->text;
 	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
 	uint64_t change = after > before ? after - before : before - after;
 
 	if (change) {
 		strbuf_addc(&text, after > before ? '+' : '-');
-		human_duration(&text, change);
+		flame_amount(&text, tree->kind, change);
 	} else {
 		strbuf_addc(&text, '=');
 	}
@@ -79,14 +92,6 @@ static void add_change(const struct flame_text *t, uint64_t after, uint64_t befo
 	if (t->color)
 		strbuf_adds(t->out, style_begin(true, STYLE_NONE));
 }
-
-/* One kind of time while its tree is printed. */
-struct tree {
-	const struct flame_text *text;
-	const struct flame_node *nodes;
-	uint64_t total_ns; /* what shares are of */
-	uint64_t whole_ns; /* the larger of before and after */
-};
 
 /*
  * An open node: how far its children are indented, and whether it is the only one that its parent
@@ -104,11 +109,11 @@ static void add_numbers(const struct tree *tree, const struct flame_node *n)
 	const struct flame_text *t = tree->text;
 	_cleanup_strbuf_ struct strbuf time = STRBUF_INIT, share = STRBUF_INIT;
 
-	human_duration(&time, n->total_ns);
+	flame_amount(&time, tree->kind, n->total_ns);
 	human_percent(&share, n->total_ns, tree->total_ns);
 	add_field(t, 9, &time);
 	if (t->flame->diff)
-		add_change(t, n->total_ns, n->before_total_ns);
+		add_change(tree, n->total_ns, n->before_total_ns);
 	add_field(t, 8, &share);
 	strbuf_addc(t->out, ' ');
 	add_bar(t, n->total_ns, tree->total_ns);
@@ -216,10 +221,10 @@ static struct level add_node(const struct tree *tree, uint32_t i, const struct l
 	return level;
 }
 
-static void add_tree(const struct flame_text *t, uint32_t first)
+static void add_tree(const struct flame_text *t, enum flame_kind kind, uint32_t first)
 {
 	const struct flame_node *nodes = t->flame->tree.nodes.data;
-	struct tree tree = { t, nodes, nodes[first].total_ns,
+	struct tree tree = { t, kind, nodes, nodes[first].total_ns,
 			     MAX(nodes[first].total_ns, nodes[first].before_total_ns) };
 	VEC(struct level) open = VEC_INIT;
 	struct level level = { first, nodes[first].end, 0, true };
@@ -250,17 +255,14 @@ static void add_head(const struct flame_text *t, enum flame_kind kind)
 							   : &t->flame->tree.nodes.data[s->node];
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-	human_duration(&line, n->total_ns);
-	strbuf_addf(&line, " of %s in ", flame_kind_title(kind));
-	human_count(&line, n->total_count);
-	strbuf_addf(&line, " %s", flame_kind_item(kind, n->total_count));
+	flame_whole(&line, kind, n);
 	if (n->total_ns < s->total_ns) {
 		strbuf_adds(&line, ", of ");
-		human_duration(&line, s->total_ns);
+		flame_amount(&line, kind, s->total_ns);
 	}
 	if (t->flame->diff) {
 		strbuf_adds(&line, "; before: ");
-		human_duration(&line, n->before_total_ns);
+		flame_amount(&line, kind, n->before_total_ns);
 	}
 	style_add(t->out, t->color, STYLE_BOLD, strbuf_text(&line));
 	strbuf_addc(t->out, '\n');
@@ -280,6 +282,6 @@ void flame_text_print(const struct flame_text *t)
 		any = true;
 		add_head(t, kind);
 		if (s->node != FLAME_NONE)
-			add_tree(t, s->node);
+			add_tree(t, kind, s->node);
 	}
 }

@@ -28,6 +28,7 @@ def flame_recordings(make_recording, tmp_path_factory):
         make_recording(folder / f"{name}.pitot", **options)
     for mode in ("all", "cpu", "inside", "none", "only", "deep"):
         make_recording(folder / f"cpu-{mode}.pitot", f"cpu_{mode}")
+    make_recording(folder / "stalls.pitot", "stalls")
     return folder
 
 

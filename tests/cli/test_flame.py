@@ -676,3 +676,51 @@ def test_nothing_is_fetched(flame):
     for name in ("x.svg", "x.html"):
         text = flame("many", to=name).read_text().replace("http://www.w3.org/2000/svg", "")
         assert "http://" not in text and "https://" not in text and "@import" not in text and "url(" not in text
+
+
+# --- samples of kernels
+
+
+def test_stalls_have_the_same_samples_in_every_format(flame, browser, tmp_path):
+    printed = flame("stalls", "--mode", "stalls", "--json", json_output=True)
+    [section] = printed["sections"]
+    assert (section["total_samples"], section["count"], section["unmatched"]) == (970, 970, 20)
+    assert "by their GPU time" in section["attribution"]
+    assert sum(node["self_samples"] for node in section["nodes"]) == 970 == section["nodes"][0]["total_samples"]
+    stacks = folded(flame("stalls", "--mode", "stalls", to="x.folded").read_text())
+    assert sum(stacks.values()) == 970
+    assert stacks["[thread];cuLaunchKernel;smooth;kernel.cu:16;polynomial (math.h:8);twice (math.h:3);waiting out a fixed latency"] == 40
+    [profile] = json.loads(flame("stalls", "--mode", "stalls", to="x.speedscope.json").read_text())["profiles"]
+    assert profile["unit"] == "none" and sum(profile["weights"]) == profile["endValue"] == 970
+    [thread] = json.loads(flame("stalls", "--mode", "stalls", to="x.json").read_text())["threads"]
+    assert thread["samples"]["weightType"] == "samples" and sum(thread["samples"]["weight"]) == 970
+    picture = flame("stalls", "--mode", "stalls", to="x.svg").read_text()
+    assert "970 samples of kernels" in picture and "by their GPU time" in picture and 'class="f stall' in picture
+    page = flame("stalls", "--mode", "stalls", to="x.html")
+    assert json.loads(page_data(page))["sections"][0]["ns"][0] == 970 and "by their GPU time" in page.read_text()
+    inverted = flame("stalls", "--mode", "stalls", "--inverted", "--by", "device", "--json", json_output=True)["sections"][0]
+    assert inverted["nodes"][0]["total_samples"] == 970
+    found = show(browser, page, tmp_path, "flame.search('twice'); return document.body.textContent", "</script>\n</body>")
+    assert "found 5.2% (50) in 2 frames" in found
+
+
+def test_stalls_in_pprof_beside_gpu_time(flame):
+    for options in (["--mode", "stalls"], []):
+        profile = Pprof(gzip.decompress(flame("stalls", *options, to="x.pb.gz").read_bytes()))
+        assert ("stalls", "count") in profile.types and profile.sum("stalls") == 970
+        index = [name for name, _ in profile.types].index("stalls")
+        lines = {(profile.text(profile.functions[line.function_id].name), profile.text(profile.functions[line.function_id].filename),
+                  line.line) for sample in profile.profile.sample if sample.value[index]
+                 for i in sample.location_id for line in profile.locations[i].line}
+        assert {("smooth", "/src/kernel.cu", 16), ("twice", "/src/math.h", 3), ("gather", "/src/kernel.cu", 7)} <= lines
+        assert any(("device", "GPU 0 (NVIDIA H200)") in profile.labels(sample) for sample in profile.profile.sample)
+
+
+def test_stalls_compared(flame):
+    [section] = flame("stalls", "--mode", "stalls", "--diff", "small.pitot", "--json", json_output=True)["sections"]
+    assert (section["nodes"][0]["total_samples"], section["nodes"][0]["before_total_samples"]) == (970, 0)
+
+
+def test_no_stalls_were_recorded(flame):
+    failed = flame("small", "--mode", "stalls", status=1)
+    assert "the recording has no samples of kernels: `pitot record --engine pc-sampling` takes them" in failed.stderr

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/flame/flame_build.h"
+#include "base/human.h"
 
 static const struct kind {
 	const char *title, *frame, *one, *many;
@@ -14,6 +15,7 @@ static const struct kind {
 	[FLAME_WAIT] = { "time waiting for the GPU", "[wait]", "call", "calls" },
 	[FLAME_LAUNCHES] = { "time launching", "[launches]", "launch", "launches" },
 	[FLAME_OFF_CPU] = { "time off the CPU", "[off-CPU]", "pause", "pauses" },
+	[FLAME_STALLS] = { "samples of kernels", "[stalls]", "sample", "samples" },
 };
 
 const char *flame_kind_title(enum flame_kind kind)
@@ -31,6 +33,37 @@ const char *flame_kind_item(enum flame_kind kind, uint64_t count)
 	return count == 1 ? kinds[kind].one : kinds[kind].many;
 }
 
+const char *flame_kind_unit(enum flame_kind kind)
+{
+	return kind == FLAME_STALLS ? "samples" : "ns";
+}
+
+const char *flame_kind_attribution(enum flame_kind kind)
+{
+	return kind == FLAME_STALLS
+		       ? "samples of a kernel are shared out to the stacks that launched it by "
+			 "their GPU time in it"
+		       : NULL;
+}
+
+void flame_amount(struct strbuf *out, enum flame_kind kind, uint64_t ns)
+{
+	if (kind == FLAME_STALLS)
+		human_count(out, ns);
+	else
+		human_duration(out, ns);
+}
+
+void flame_whole(struct strbuf *out, enum flame_kind kind, const struct flame_node *n)
+{
+	flame_amount(out, kind, n->total_ns);
+	strbuf_addf(out, kind == FLAME_STALLS ? " %s" : " of %s in ", flame_kind_title(kind));
+	if (kind == FLAME_STALLS)
+		return;
+	human_count(out, n->total_count);
+	strbuf_addf(out, " %s", flame_kind_item(kind, n->total_count));
+}
+
 const char *flame_level_name(enum flame_level level)
 {
 	static const char *const names[FLAME_LEVELS] = { "process", "thread", "device", "stream",
@@ -42,12 +75,13 @@ const char *flame_level_name(enum flame_level level)
 const char *frame_class_name(enum frame_class class)
 {
 	static const char *const names[FRAME_CLASSES] = {
-		[FRAME_NATIVE] = "native",    [FRAME_INLINED] = "inlined",
-		[FRAME_PYTHON] = "Python",    [FRAME_SYSTEM] = "operating system",
-		[FRAME_CALL] = "CUDA call",   [FRAME_KERNEL] = "GPU kernel",
-		[FRAME_COPY] = "copy",        [FRAME_SET] = "memory set",
-		[FRAME_GRAPH] = "CUDA graph", [FRAME_LEVEL] = "group",
-		[FRAME_NOTE] = "note",
+		[FRAME_NATIVE] = "native",      [FRAME_INLINED] = "inlined",
+		[FRAME_PYTHON] = "Python",      [FRAME_SYSTEM] = "operating system",
+		[FRAME_CALL] = "CUDA call",     [FRAME_KERNEL] = "GPU kernel",
+		[FRAME_COPY] = "copy",          [FRAME_SET] = "memory set",
+		[FRAME_GRAPH] = "CUDA graph",   [FRAME_LEVEL] = "group",
+		[FRAME_NOTE] = "note",          [FRAME_CODE] = "line of a kernel",
+		[FRAME_STALL] = "stall reason",
 	};
 
 	return names[class];
@@ -171,6 +205,8 @@ static int add_up(struct flame_builder *b, struct error *e)
 			r = flame_add_calls(b, kind);
 		else if (flame_kind_is_sampled(kind))
 			r = flame_add_samples(b, kind, e);
+		else if (kind == FLAME_STALLS)
+			r = flame_add_stalls(b, e);
 	}
 	return r;
 }
@@ -187,6 +223,8 @@ unsigned flame_kinds_recorded(const struct trace *t)
 		recorded |= 1 << FLAME_CPU;
 	if (trace_rows(t, TABLE_off_cpu))
 		recorded |= 1 << FLAME_OFF_CPU;
+	if (trace_rows(t, TABLE_pc_sample))
+		recorded |= 1 << FLAME_STALLS;
 	return recorded;
 }
 

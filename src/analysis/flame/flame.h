@@ -6,7 +6,7 @@
  * Each kind of time is a section with a tree of its own, below a frame such as [GPU]: kinds are
  * never added up. The GPU section has every kernel, copy, set and (where nodes are not recorded)
  * graph once; its total is the sum of CUPTI's durations. The total of the CPU section is the sum of
- * the samples' weights.
+ * the samples' weights, that of the stalls the number of samples of kernels.
  */
 #ifndef PITOT_ANALYSIS_FLAME_FLAME_H
 #define PITOT_ANALYSIS_FLAME_FLAME_H
@@ -19,6 +19,7 @@ enum flame_kind {
 	FLAME_WAIT,
 	FLAME_LAUNCHES,
 	FLAME_OFF_CPU,
+	FLAME_STALLS, /* samples of kernels, where others have ns */
 	FLAME_KINDS,
 };
 
@@ -66,7 +67,7 @@ struct flame_section {
 	uint32_t node; /* after flame_finish; FLAME_NONE when there is nothing */
 	uint64_t total_ns, count; /* all that was taken, before any filter */
 	uint64_t untimed; /* GPU work without times: not in the tree */
-	uint64_t unmatched, unmatched_ns; /* GPU work below [no launch] */
+	uint64_t unmatched, unmatched_ns; /* GPU work (samples) below [no launch] */
 	uint64_t uncaptured; /* nodes of graphs without such a stack: below their launch */
 	uint64_t stackless; /* samples without a stack: below their thread */
 	uint64_t before_total_ns; /* of the recording that is compared with */
@@ -103,6 +104,13 @@ const char *flame_kind_title(enum flame_kind kind); /* "GPU time" */
 const char *flame_kind_frame(enum flame_kind kind); /* "[GPU]" */
 /* What is counted: "operation", "operations". */
 const char *flame_kind_item(enum flame_kind kind, uint64_t count);
+const char *flame_kind_unit(enum flame_kind kind); /* "ns", "samples": of total_ns … */
+/* How samples came to their stacks, for people; NULL: nothing had to be decided. */
+const char *flame_kind_attribution(enum flame_kind kind);
+/* Appends "1.23 ms", "1,234". */
+void flame_amount(struct strbuf *out, enum flame_kind kind, uint64_t ns);
+/* Appends "1.23 ms of GPU time in 5 operations", "1,234 samples of kernels". */
+void flame_whole(struct strbuf *out, enum flame_kind kind, const struct flame_node *n);
 const char *flame_level_name(enum flame_level level); /* "thread" */
 const char *frame_class_name(enum frame_class class); /* "Python", for legends */
 

@@ -82,6 +82,21 @@ int flame_add_gpu(struct flame_builder *b, struct error *e) MUST_USE;
 int flame_add_calls(struct flame_builder *b, enum flame_kind kind) MUST_USE;
 /* Adds samples, or times off the CPU. 0 or a negative code. */
 int flame_add_samples(struct flame_builder *b, enum flame_kind kind, struct error *e) MUST_USE;
+/* Adds samples of kernels. 0 or a negative code. */
+int flame_add_stalls(struct flame_builder *b, struct error *e) MUST_USE;
+/* Loads what the three below need. 0 or a negative code. */
+int flame_load_work(struct flame_builder *b, struct error *e) MUST_USE;
+/*
+ * Below a base: the node of the stack that asked for a row of GPU work, by its call (or TRACE_NO_ROW) or its capture.
+ * What is missing is counted in the section of the kind. FLAME_NONE: no memory.
+ */
+uint32_t flame_launch(struct flame_builder *b, enum flame_kind kind, const struct event_columns *c,
+		      size_t process, uint64_t row, uint32_t base, uint32_t call) MUST_USE;
+#define FLAME_NO_LAUNCH "[no launch]"
+/* Below a base: the node of what has no launch. FLAME_NONE: no memory. */
+uint32_t flame_unmatched(struct flame_builder *b, uint32_t base) MUST_USE;
+/* The frame of a kernel, by the name that the compiler made; -ENOMEM. */
+int64_t flame_kernel_frame(struct stacks *s, const char *name) MUST_USE;
 /* Finds out where the work of calls ran, for levels of calls. 0 or a negative code. */
 int flame_places_init(struct flame_builder *b, struct error *e) MUST_USE;
 

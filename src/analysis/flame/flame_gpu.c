@@ -9,14 +9,14 @@
 struct work {
 	struct event_columns columns;
 	enum gpu_work kind;
-	bool captures; /* kernels of graphs stand below the stacks that captured them */
 	uint32_t *frames; /* kernels: by row of kernel_config, and one more for unknown ones */
 	struct map other_frames; /* of what else: what tells them apart -> frame */
 };
 
-static int load(struct trace *t, bool captures, struct error *e)
+int flame_load_work(struct flame_builder *b, struct error *e)
 {
-	unsigned roles = 1u << ROLE_LABEL | (captures ? ROLES_GRAPH : 0);
+	struct trace *t = b->trace;
+	unsigned roles = 1u << ROLE_LABEL | (b->captures_ready ? ROLES_GRAPH : 0);
 	int r = gpu_walk_load(t, e);
 
 	for (size_t i = 0; i < GPU_WORK_KINDS && r >= 0; i++)
@@ -31,7 +31,7 @@ static int load(struct trace *t, bool captures, struct error *e)
 	return r;
 }
 
-static int64_t make_kernel(struct stacks *s, const char *name)
+int64_t flame_kernel_frame(struct stacks *s, const char *name)
 {
 	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT, full = STRBUF_INIT;
 
@@ -55,10 +55,11 @@ static uint32_t kernel_frame(struct flame_builder *b, struct work *w, uint64_t r
 	uint32_t *frame = &w->frames[config];
 
 	if (*frame == FLAME_NONE) {
-		int64_t id = config == configs ? stacks_add_frame(&b->flame->stacks, FRAME_KERNEL,
-								  "[unknown kernel]", NULL, NULL)
-					       : make_kernel(&b->flame->stacks,
-							     trace_string(b->trace, names[config]));
+		int64_t id = config == configs
+				     ? stacks_add_frame(&b->flame->stacks, FRAME_KERNEL,
+							"[unknown kernel]", NULL, NULL)
+				     : flame_kernel_frame(&b->flame->stacks,
+							  trace_string(b->trace, names[config]));
 
 		if (id < 0)
 			return FLAME_NONE;
@@ -143,20 +144,19 @@ static uint32_t leaf_frame(struct flame_builder *b, struct work *w, uint64_t row
 }
 
 /* A frame for the graph below the stack that captured its node, or FLAME_NOT_CAPTURED. */
-static uint32_t captured(struct flame_builder *b, const struct work *w, size_t process,
-			 uint64_t row, uint32_t base)
+static uint32_t captured(struct flame_builder *b, enum flame_kind kind,
+			 const struct event_columns *c, size_t process, uint64_t row, uint32_t base)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
-	const struct event_columns *c = &w->columns;
 	uint32_t stack, node;
 	int64_t frame;
 
-	if (!w->captures || !c->graph_node || !column_has(c->graph_node_valid, row))
+	if (!b->captures_ready || !c->graph_node || !column_has(c->graph_node_valid, row))
 		return FLAME_NOT_CAPTURED;
 	stack = graph_stacks_find(&b->captures, process, c->graph_node[row]);
 	node = stack ? flame_capture(b, base, process, stack) : FLAME_NOT_CAPTURED;
 	if (node == FLAME_NOT_CAPTURED)
-		b->flame->sections[FLAME_GPU].uncaptured++;
+		b->flame->sections[kind].uncaptured++;
 	if (node == FLAME_NOT_CAPTURED || node == FLAME_NONE)
 		return node;
 	if (column_has(c->graph_valid, row))
@@ -169,22 +169,28 @@ static uint32_t captured(struct flame_builder *b, const struct work *w, size_t p
 	return frame < 0 ? FLAME_NONE : flame_tree_child(&b->flame->tree, node, (uint32_t)frame);
 }
 
-/* Below the stack that asked for the work. */
-static uint32_t asked_for(struct flame_builder *b, const struct work *w, size_t process,
-			  uint64_t row, uint32_t base, uint32_t call)
+uint32_t flame_unmatched(struct flame_builder *b, uint32_t base)
 {
-	struct flame_section *section = &b->flame->sections[FLAME_GPU];
-	uint32_t node = captured(b, w, process, row, base);
-	int64_t none;
+	int64_t none = stacks_add_frame(&b->flame->stacks, FRAME_NOTE, FLAME_NO_LAUNCH, NULL, NULL);
+
+	return none < 0 ? FLAME_NONE : flame_tree_child(&b->flame->tree, base, (uint32_t)none);
+}
+
+uint32_t flame_launch(struct flame_builder *b, enum flame_kind kind, const struct event_columns *c,
+		      size_t process, uint64_t row, uint32_t base, uint32_t call)
+{
+	struct flame_section *section = &b->flame->sections[kind];
+	uint32_t node = captured(b, kind, c, process, row, base);
 
 	if (node != FLAME_NOT_CAPTURED)
 		return node;
 	if (call != TRACE_NO_ROW)
 		return flame_call(b, base, process, call);
-	none = stacks_add_frame(&b->flame->stacks, FRAME_NOTE, "[no launch]", NULL, NULL);
-	section->unmatched++;
-	section->unmatched_ns += w->columns.end_ns[row] - w->columns.start_ns[row];
-	return none < 0 ? FLAME_NONE : flame_tree_child(&b->flame->tree, base, (uint32_t)none);
+	if (kind == FLAME_GPU) {
+		section->unmatched++;
+		section->unmatched_ns += c->end_ns[row] - c->start_ns[row];
+	}
+	return flame_unmatched(b, base);
 }
 
 static int add_row(struct flame_builder *b, struct work *w, size_t process, uint64_t row)
@@ -198,7 +204,7 @@ static int add_row(struct flame_builder *b, struct work *w, size_t process, uint
 	node = flame_base(b, FLAME_GPU, &event);
 	if (leaf == FLAME_NONE || node == FLAME_NONE)
 		return -ENOMEM;
-	node = asked_for(b, w, process, row, node, call);
+	node = flame_launch(b, FLAME_GPU, &w->columns, process, row, node, call);
 	if (node != FLAME_NONE)
 		node = flame_tree_child(&b->flame->tree, node, leaf);
 	return flame_book(b, FLAME_GPU, node, ns);
@@ -238,15 +244,14 @@ static int add_table(struct flame_builder *b, struct work *w)
 int flame_add_gpu(struct flame_builder *b, struct error *e)
 {
 	uint64_t configs;
-	int r = load(b->trace, b->captures_ready, e);
+	int r = flame_load_work(b, e);
 
 	if (r < 0)
 		return r;
 	configs = trace_rows(b->trace, TABLE_kernel_config);
 	for (enum gpu_work kind = 0; kind < GPU_WORK_KINDS && r >= 0; kind++) {
 		struct work w = { .columns = events_of(b->trace, schema_gpu_work[kind]->id),
-				  .kind = kind,
-				  .captures = b->captures_ready };
+				  .kind = kind };
 
 		if (b->options->only_kernels && kind != GPU_WORK_kernel)
 			continue;

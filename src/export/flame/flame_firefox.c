@@ -1,6 +1,6 @@
 /*
  * flame_firefox.c: the Firefox Profiler's processed profile format, version 48. Each kind of time
- * is a thread whose samples are the stacks that took time themselves, weighted with milliseconds;
+ * is a thread whose samples are the stacks that took time themselves, weighted with milliseconds (or samples);
  * its stack table is the tree.
  */
 #include <string.h>
@@ -16,7 +16,8 @@ struct firefox {
 	const struct flame_write *write;
 	struct output *out;
 	struct strbuf text;
-	uint32_t first; /* node of the thread's kind */
+	enum flame_kind kind; /* of the thread */
+	uint32_t first; /* its node */
 	uint64_t time_ns; /* of the samples so far */
 	int r;
 };
@@ -58,10 +59,13 @@ static void add_table(struct firefox *x, const struct column *columns, uint32_t 
 static void add_meta(struct firefox *x)
 {
 	static const char *const colors[FRAME_CLASSES] = {
-		[FRAME_NATIVE] = "orange", [FRAME_INLINED] = "lightred", [FRAME_PYTHON] = "yellow",
-		[FRAME_SYSTEM] = "brown",  [FRAME_CALL] = "lightblue",   [FRAME_KERNEL] = "green",
-		[FRAME_COPY] = "blue",     [FRAME_SET] = "purple",       [FRAME_GRAPH] = "magenta",
-		[FRAME_LEVEL] = "grey",    [FRAME_NOTE] = "grey",
+		[FRAME_NATIVE] = "orange",  [FRAME_INLINED] = "lightred",
+		[FRAME_PYTHON] = "yellow",  [FRAME_SYSTEM] = "brown",
+		[FRAME_CALL] = "lightblue", [FRAME_KERNEL] = "green",
+		[FRAME_COPY] = "blue",      [FRAME_SET] = "purple",
+		[FRAME_GRAPH] = "magenta",  [FRAME_LEVEL] = "grey",
+		[FRAME_NOTE] = "grey",      [FRAME_CODE] = "blue",
+		[FRAME_STALL] = "red",
 	};
 	const struct trace *t = x->flame->stacks.trace;
 	uint64_t start_ns, end_ns;
@@ -201,7 +205,10 @@ static void add_sample_time(struct firefox *x, uint32_t node)
 
 static void add_sample_weight(struct firefox *x, uint32_t node)
 {
-	add_ms(&x->text, node_at(x, node)->self_ns);
+	if (x->kind == FLAME_STALLS)
+		strbuf_addu(&x->text, node_at(x, node)->self_ns);
+	else
+		add_ms(&x->text, node_at(x, node)->self_ns);
 }
 
 static const struct column sample_columns[] = {
@@ -219,6 +226,7 @@ static void add_thread(struct firefox *x, enum flame_kind kind, bool main)
 
 	x->first = node == FLAME_NONE ? 0 : node;
 	x->time_ns = 0;
+	x->kind = kind;
 	strbuf_addf(
 		&x->text,
 		"{\"name\":\"%s\",\"processType\":\"default\",\"isMainThread\":%s,\"pid\":\"1\","
@@ -228,8 +236,9 @@ static void add_thread(struct firefox *x, enum flame_kind kind, bool main)
 		"\"phase\":[],\"category\":[],\"length\":0},\n"
 		"\"resourceTable\":{\"lib\":[],\"name\":[],\"host\":[],\"type\":[],\"length\":0},\n"
 		"\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],"
-		"\"functionSize\":[],\"length\":0},\n\"samples\":{\"weightType\":\"tracing-ms\",",
-		flame_kind_title(kind), main ? "true" : "false", (int)kind + 1);
+		"\"functionSize\":[],\"length\":0},\n\"samples\":{\"weightType\":\"%s\",",
+		flame_kind_title(kind), main ? "true" : "false", (int)kind + 1,
+		kind == FLAME_STALLS ? "samples" : "tracing-ms");
 	add_table(x, sample_columns, x->first + 1, end, has_own_time);
 	strbuf_adds(&x->text, ",\n\"frameTable\":{");
 	add_table(x, frame_columns, 0, (uint32_t)s->frames.count, NULL);

@@ -1,6 +1,6 @@
 /*
  * flame_folded.c: folded stacks: "[GPU];main;step;kernel 1234", a line for each stack that took
- * time itself. The number is microseconds; a comparison has two, before and after.
+ * time itself. The number is microseconds, or samples; a comparison has two, before and after.
  *
  * Microseconds are rounded so that they sum up to the rounded total of their kind: what rounding
  * leaves over is carried on to the next stack.
@@ -16,6 +16,7 @@ struct folding {
 	const struct flame *flame;
 	bool with_kind; /* a frame [GPU] in front */
 	bool xpu_perf;
+	bool whole; /* the kind has samples, not ns */
 	struct strbuf line; /* the path of the node before */
 	VEC(size_t) ends; /* by depth: length of the path up to there */
 	unsigned __int128 sum_ns, before_sum_ns; /* of the kind so far */
@@ -70,14 +71,16 @@ static uint64_t samples(uint64_t ns)
 	return ns && !whole ? 1 : whole;
 }
 
+static uint64_t number(const struct folding *x, unsigned __int128 *sum_ns, uint64_t ns)
+{
+	return x->whole ? ns : x->xpu_perf ? samples(ns) : microseconds(sum_ns, ns);
+}
+
 static void add_line(struct folding *x, const struct flame_node *n, struct strbuf *out)
 {
-	uint64_t after = x->xpu_perf ? samples(n->self_ns) : microseconds(&x->sum_ns, n->self_ns);
-	uint64_t before = 0;
+	uint64_t after = number(x, &x->sum_ns, n->self_ns);
+	uint64_t before = x->flame->diff ? number(x, &x->before_sum_ns, n->before_self_ns) : 0;
 
-	if (x->flame->diff)
-		before = x->xpu_perf ? samples(n->before_self_ns)
-				     : microseconds(&x->before_sum_ns, n->before_self_ns);
 	if (!after && !before)
 		return;
 	strbuf_add(out, x->line.data, x->line.length);
@@ -130,6 +133,7 @@ int flame_folded_write(const struct flame *f, const struct flame_write *w, struc
 
 		if (n->parent == FLAME_ROOT) {
 			x.sum_ns = x.before_sum_ns = 0;
+			x.whole = i == f->sections[FLAME_STALLS].node;
 			if (!x.with_kind)
 				continue;
 		}

@@ -24,6 +24,9 @@
 		return three_digits(ns) + " " + units[unit];
 	}
 	const count = (n) => n.toLocaleString("en-US");
+	const in_samples = (source) => source.kind === "kind-stalls";
+	const amount = (source, n) => in_samples(source) ? count(n) : duration(n);
+	const items = (source, n) => in_samples(source) ? "" : ", " + count(n) + " " + source.items[n === 1 ? 0 : 1];
 	const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + "%";
 
 	/* --- boxes: parents before their children; `end` is the first box that is not below one --- */
@@ -310,15 +313,15 @@
 
 	function show_tip(s, i, event) {
 		const source = s.source, frame = data.frames[source.frame[i]];
-		const lines = [duration(source.ns[i]) + ", " + percent(source.ns[i], s.total) + " of " + source.title + ", " +
-			       count(source.count[i]) + " " + source.items[source.count[i] === 1 ? 0 : 1]];
+		const lines = [amount(source, source.ns[i]) + ", " + percent(source.ns[i], s.total) + " of " + source.title +
+			       items(source, source.count[i])];
 
 		if (!data.inverted && !s.upwards && s.self[i] > 0 && s.self[i] < source.ns[i])
-			lines.push("self: " + duration(s.self[i]) + ", " + percent(s.self[i], s.total));
+			lines.push("self: " + amount(source, s.self[i]) + ", " + percent(s.self[i], s.total));
 		if (s.zoomed && !is_above(s, i))
 			lines.push(percent(source.ns[i], source.ns[s.zoomed]) + " of what is zoomed");
 		if (source.before)
-			lines.push("before: " + duration(source.before[i]));
+			lines.push("before: " + amount(source, source.before[i]));
 		if (!is_rest(s, i)) {
 			if (frame[2])
 				lines.push(frame[2]);
@@ -394,10 +397,10 @@
 		const parts = [];
 
 		if (s.zoomed)
-			parts.push("zoomed to " + name_of(s, s.zoomed) + ": " + duration(s.source.ns[s.zoomed]) + ", " +
+			parts.push("zoomed to " + name_of(s, s.zoomed) + ": " + amount(s.source, s.source.ns[s.zoomed]) + ", " +
 				   percent(s.source.ns[s.zoomed], s.total));
 		if (pattern)
-			parts.push("found " + (s.maybe_more ? "at least " : "") + percent(s.found_ns, s.total) + " (" + duration(s.found_ns) + ") in " +
+			parts.push("found " + (s.maybe_more ? "at least " : "") + percent(s.found_ns, s.total) + " (" + amount(s.source, s.found_ns) + ") in " +
 				   count(s.found) + (s.found === 1 ? " frame" : " frames"));
 		s.note.textContent = parts.join(" \u00b7 ");
 	}
@@ -422,9 +425,9 @@
 			const down = merged_section(s, frame, places, data.inverted ? merge_outwards : merge_inwards);
 			const unseen = Object.keys(s.source.rest).length ? "at least " : "", ns = up.source.ns[0];
 
-			add_text(place, "p", unseen + duration(ns) + ", " + percent(ns, s.total) + " of " + s.source.title + ", " +
-				 count(up.source.count[0]) + " " + s.source.items[up.source.count[0] === 1 ? 0 : 1] +
-				 (data.inverted || !down.self[0] ? "" : "; itself " + duration(down.self[0]) + ", " +
+			add_text(place, "p", unseen + amount(s.source, ns) + ", " + percent(ns, s.total) + " of " + s.source.title +
+				 items(s.source, up.source.count[0]) +
+				 (data.inverted || !down.self[0] ? "" : "; itself " + amount(s.source, down.self[0]) + ", " +
 								       percent(down.self[0], s.total)));
 			for (const [view, text] of [[up, "callers"], [down, "callees"]]) {
 				add_text(place, "h3", text);

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/human.h"
 #include "base/utf8.h"
 
 void flame_escape(struct strbuf *out, const char *text, size_t length)
@@ -39,7 +38,8 @@ const char *flame_class_word(enum frame_class class)
 		[FRAME_NATIVE] = "native", [FRAME_INLINED] = "inlined", [FRAME_PYTHON] = "python",
 		[FRAME_SYSTEM] = "system", [FRAME_CALL] = "call",       [FRAME_KERNEL] = "kernel",
 		[FRAME_COPY] = "copy",     [FRAME_SET] = "set",         [FRAME_GRAPH] = "graph",
-		[FRAME_LEVEL] = "group",   [FRAME_NOTE] = "note",
+		[FRAME_LEVEL] = "group",   [FRAME_NOTE] = "note",       [FRAME_CODE] = "code",
+		[FRAME_STALL] = "stall",
 	};
 
 	return words[class];
@@ -50,7 +50,7 @@ const char *flame_kind_word(enum flame_kind kind)
 	static const char *const words[FLAME_KINDS] = {
 		[FLAME_CPU] = "kind-cpu",     [FLAME_GPU] = "kind-gpu",
 		[FLAME_WAIT] = "kind-wait",   [FLAME_LAUNCHES] = "kind-launches",
-		[FLAME_OFF_CPU] = "kind-off",
+		[FLAME_OFF_CPU] = "kind-off", [FLAME_STALLS] = "kind-stalls",
 	};
 
 	return words[kind];
@@ -74,17 +74,14 @@ void flame_section_text(struct strbuf *out, const struct flame *f, enum flame_ki
 	struct flame_node none = { 0 };
 	const struct flame_node *n = s->node == FLAME_NONE ? &none : &f->tree.nodes.data[s->node];
 
-	human_duration(out, n->total_ns);
-	strbuf_addf(out, " of %s in ", flame_kind_title(kind));
-	human_count(out, n->total_count);
-	strbuf_addf(out, " %s", flame_kind_item(kind, n->total_count));
+	flame_whole(out, kind, n);
 	if (n->total_ns < s->total_ns) {
 		strbuf_adds(out, " (of ");
-		human_duration(out, s->total_ns);
+		flame_amount(out, kind, s->total_ns);
 		strbuf_adds(out, " in all)");
 	}
 	if (f->diff) {
 		strbuf_adds(out, "; before ");
-		human_duration(out, n->before_total_ns);
+		flame_amount(out, kind, n->before_total_ns);
 	}
 }

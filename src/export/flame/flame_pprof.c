@@ -1,6 +1,6 @@
 /*
  * flame_pprof.c: pprof's profile.proto. Values of a sample are CPU ns, GPU ns, waiting ns,
- * launching ns, ns off the CPU and launches, as far as the flame graph has them; levels (process,
+ * launching ns, ns off the CPU, samples of kernels and launches, as far as the flame graph has them; levels (process,
  * thread, device, stream, NVTX ranges) are labels.
  *
  * A native frame is a location with its address, its mapping and all functions that are inlined
@@ -114,14 +114,15 @@ static void add_value_type(struct pprof *p, const char *type, const char *unit)
 	proto_close(&p->text, message);
 }
 
-static const char *const type_names[FLAME_KINDS] = { "cpu", "gpu", "wait", "launch_time",
-						     "off_cpu" };
+static const char *const type_names[FLAME_KINDS] = { "cpu",         "gpu",     "wait",
+						     "launch_time", "off_cpu", "stalls" };
 
 static void add_types(struct pprof *p)
 {
 	for (size_t kind = 0; kind < FLAME_KINDS; kind++)
 		if (p->flame->kinds & 1u << kind)
-			add_value_type(p, type_names[kind], "nanoseconds");
+			add_value_type(p, type_names[kind],
+				       kind == FLAME_STALLS ? "count" : "nanoseconds");
 	if (p->flame->kinds & 1u << FLAME_LAUNCHES)
 		add_value_type(p, "launches", "count");
 }

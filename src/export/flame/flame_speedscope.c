@@ -1,6 +1,6 @@
 /*
  * flame_speedscope.c: speedscope's own file format: a sampled profile for each kind of time,
- * weights in nanoseconds.
+ * weights in nanoseconds or samples.
  */
 #include <string.h>
 
@@ -84,11 +84,11 @@ static int add_profile(struct speedscope *x, enum flame_kind kind)
 	uint64_t total = node == FLAME_NONE ? 0 : x->flame->tree.nodes.data[node].total_ns;
 	int r;
 
-	strbuf_addf(
-		&x->text,
-		"{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"nanoseconds\",\"startValue\":0,"
-		"\"endValue\":%llu,\n\"samples\":[\n",
-		flame_kind_title(kind), (unsigned long long)total);
+	strbuf_addf(&x->text,
+		    "{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"startValue\":0,"
+		    "\"endValue\":%llu,\n\"samples\":[\n",
+		    flame_kind_title(kind), kind == FLAME_STALLS ? "none" : "nanoseconds",
+		    (unsigned long long)total);
 	r = add_list(x, kind, ",\n", add_stack);
 	strbuf_adds(&x->text, ",\n\"weights\":[");
 	if (r >= 0)

@@ -109,15 +109,18 @@ static void add_title(struct picture *p, enum flame_kind kind, const struct flam
 	strbuf_adds(out, "<title>");
 	flame_escape(out, name, strlen(name));
 	strbuf_addc(out, '\n');
-	human_duration(out, box->ns);
+	flame_amount(out, kind, box->ns);
 	strbuf_adds(out, ", ");
 	human_percent(out, box->ns, total_ns);
-	strbuf_addf(out, " of %s, ", flame_kind_title(kind));
-	human_count(out, box->count);
-	strbuf_addf(out, " %s", flame_kind_item(kind, box->count));
+	strbuf_addf(out, " of %s", flame_kind_title(kind));
+	if (kind != FLAME_STALLS) {
+		strbuf_adds(out, ", ");
+		human_count(out, box->count);
+		strbuf_addf(out, " %s", flame_kind_item(kind, box->count));
+	}
 	if (p->flame->diff) {
 		strbuf_adds(out, "\nbefore: ");
-		human_duration(out, box->before_ns);
+		flame_amount(out, kind, box->before_ns);
 	}
 	if (!box->left_out && strcmp(full, name) != 0) {
 		strbuf_addc(out, '\n');

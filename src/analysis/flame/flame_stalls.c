@@ -1,0 +1,340 @@
+/*
+ * flame_stalls.c: samples of kernels in a flame graph: below the stacks that launched the kernel, by line and
+ * by what its warps waited for.
+ *
+ * A sample is of a kernel, not of a launch. Where a kernel was launched by several stacks, its samples
+ * are handed to them by their shares of its GPU time: of each instruction and reason by itself, so that
+ * every sum is kept. What is left over by the division is not always the same stack's: where it begins is
+ * a sequence that fills [0, 1) evenly.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/flame/flame_build.h"
+#include "analysis/groups.h"
+#include "analysis/stalls.h"
+#include "base/path.h"
+#include "base/search.h"
+#include "symbol/demangle.h"
+
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* of 2^64 */
+
+/* A stack that launched a kernel. */
+struct launcher {
+	uint32_t node; /* FLAME_NONE: a filter leaves its launches out */
+	uint64_t ns;
+	uint64_t until_ns; /* sum up to and with this one */
+};
+
+/* A kernel of a process on a device. */
+struct sampled_kernel {
+	GROUPS(struct launcher) launchers; /* node -> item */
+};
+
+struct adding {
+	struct flame_builder *builder;
+	struct stalls stalls;
+	struct interner keys; /* process, device and name; ids are items of kernels */
+	VEC(struct sampled_kernel) kernels;
+	struct map
+		of_config; /* row of kernel_config << 32 | device, in a process -> id + 1, or 0 */
+	VEC(uint32_t) frames; /* of an instruction */
+	uint32_t no_launch; /* frame of what has none */
+	uint64_t turns;
+};
+
+/* Id of a kernel that has samples, or -1; -ENOMEM. `add`: it has. */
+static int64_t find_kernel(struct adding *a, uint32_t process, uint32_t device, const char *name,
+			   bool add)
+{
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT;
+
+	strbuf_addf(&key, "%u %u %s", process, device, name);
+	if (key.failed)
+		return -ENOMEM;
+	return add ? interner_add(&a->keys, key.data, key.length, NULL)
+		   : interner_find(&a->keys, key.data, key.length);
+}
+
+static int find_sampled(struct adding *a)
+{
+	for (size_t i = 0; i < a->stalls.instructions.count; i++) {
+		const struct stall_place *p = &a->stalls.instructions.items[i];
+		int64_t id = find_kernel(a, p->of->process, p->of->device, p->kernel_name, true);
+
+		if (id < 0 || ((size_t)id == a->kernels.count &&
+			       vec_push(&a->kernels, (struct sampled_kernel){ 0 }) < 0))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The sampled kernel of a row of table kernel. *kernel NULL: it has no samples. */
+static int kernel_of(struct adding *a, uint32_t process, uint64_t row,
+		     struct sampled_kernel **kernel)
+{
+	const struct trace *t = a->builder->trace;
+	const struct kernel_columns *c = kernel_columns(t);
+	uint64_t *known =
+		map_at(&a->of_config, (uint64_t)c->config[row] << 32 | c->device[row], UINT64_MAX);
+	int64_t id;
+
+	*kernel = NULL;
+	if (!known)
+		return -ENOMEM;
+	if (*known == UINT64_MAX) {
+		id = c->config[row] >= trace_rows(t, TABLE_kernel_config)
+			     ? -1
+			     : find_kernel(
+				       a, process, c->device[row],
+				       trace_string(t,
+						    kernel_config_columns(t)->name[c->config[row]]),
+				       false);
+		if (id == -ENOMEM)
+			return -ENOMEM;
+		*known = (uint64_t)(id + 1);
+	}
+	if (*known)
+		*kernel = &a->kernels.data[*known - 1];
+	return 0;
+}
+
+/* Adds the time of a launch to its stack. */
+static int add_launch(struct adding *a, const struct event_columns *c, uint32_t process,
+		      uint64_t row, bool wanted)
+{
+	struct flame_builder *b = a->builder;
+	uint32_t call = calls_launch(&b->calls, GPU_WORK_kernel, row), node = FLAME_NONE;
+	struct flame_event event = flame_event_of(b, process, call);
+	struct sampled_kernel *kernel;
+	struct launcher *launcher;
+
+	if (kernel_of(a, process, row, &kernel) < 0)
+		return -ENOMEM;
+	if (!kernel)
+		return 0;
+	if (wanted && scope_paths_want(b->scopes, event.scope)) {
+		event.device = c->device[row];
+		event.stream = c->stream[row];
+		node = flame_base(b, FLAME_STALLS, &event);
+		if (node != FLAME_NONE)
+			node = flame_launch(b, FLAME_STALLS, c, process, row, node, call);
+		if (node == FLAME_NONE)
+			return -ENOMEM;
+	}
+	launcher = groups_at(&kernel->launchers, node, .node = node);
+	if (!launcher)
+		return -ENOMEM;
+	launcher->ns += c->end_ns[row] - c->start_ns[row];
+	return 0;
+}
+
+static int add_launches(struct adding *a)
+{
+	struct flame_builder *b = a->builder;
+	const struct flame_options *o = b->options;
+	struct event_columns c = events_of(b->trace, TABLE_kernel);
+	uint32_t process = UINT32_MAX;
+
+	for (struct row_walk w = all_rows(b->trace, TABLE_kernel); row_walk_next(&w);) {
+		if (w.process != process)
+			map_clear(&a->of_config);
+		process = w.process;
+		if (event_is_timed(&c, w.row) && c.start_ns[w.row] >= o->since_ns &&
+		    c.start_ns[w.row] < o->until_ns &&
+		    add_launch(a, &c, w.process, w.row,
+			       flame_wants(b, TABLE_kernel, w.row, true, c.start_ns[w.row])) < 0)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < a->kernels.count; i++) {
+		struct sampled_kernel *k = &a->kernels.data[i];
+		uint64_t sum = 0;
+
+		for (size_t n = 0; n < k->launchers.items.count; n++) {
+			struct launcher *l = &k->launchers.items.data[n];
+
+			if (__builtin_add_overflow(sum, l->ns, &sum))
+				sum = UINT64_MAX;
+			l->until_ns = sum;
+		}
+	}
+	return 0;
+}
+
+static void add_name(const struct stacks *s, const char *function, struct strbuf *out)
+{
+	if (s->full_names)
+		demangle(function, out);
+	else
+		kernel_name_short(function, out);
+}
+
+/* "kernel.cu:16" of the kernel itself, "gather (kernel.cu:7)" of others; FLAME_NONE: nothing is known. */
+static int64_t frame_of(struct adding *a, const struct source_frame *f, const char *kernel)
+{
+	struct stacks *s = &a->builder->flame->stacks;
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, function = STRBUF_INIT;
+	bool other = f->function && strcmp(f->function, kernel) != 0;
+
+	add_name(s, f->function ? f->function : kernel, &function);
+	if (other)
+		strbuf_adds(&name, strbuf_text(&function));
+	if (f->file)
+		strbuf_addf(&name, other ? " (%s:%u)" : "%s:%u", base_name(f->file), f->line);
+	if (name.failed || function.failed)
+		return -ENOMEM;
+	return name.length
+		       ? stacks_add_line(s, FRAME_CODE, strbuf_text(&name), strbuf_text(&function),
+					 f->file ? f->file : "", f->line)
+		       : FLAME_NONE;
+}
+
+/* The kernel and its lines, outermost first, go to a->frames. */
+static int find_frames(struct adding *a, const struct stall_place *p)
+{
+	int64_t frame = flame_kernel_frame(&a->builder->flame->stacks, p->kernel_name);
+	int r = frame < 0 ? -ENOMEM : 0;
+
+	a->frames.count = 0;
+	if (r == 0)
+		r = vec_push(&a->frames, (uint32_t)frame);
+	for (size_t i = 0; i < p->frame_count && r == 0; i++) {
+		frame = frame_of(a, &p->frames[i], p->kernel_name);
+		if (frame != FLAME_NONE)
+			r = frame < 0 ? -ENOMEM : vec_push(&a->frames, (uint32_t)frame);
+	}
+	return r;
+}
+
+/* Samples of an instruction that waited for one thing, below a stack. */
+static int book(struct adding *a, uint32_t node, const struct stall_reason *what, uint64_t samples)
+{
+	struct flame *f = a->builder->flame;
+	struct flame_section *section = &f->sections[FLAME_STALLS];
+	bool matched = f->tree.nodes.data[node].frame != a->no_launch;
+	int64_t reason = stacks_add_frame(&f->stacks, FRAME_STALL, what->words, NULL, NULL);
+
+	for (size_t i = 0; i < a->frames.count && node != FLAME_NONE; i++)
+		node = flame_tree_child(&f->tree, node, a->frames.data[i]);
+	if (node != FLAME_NONE && reason >= 0)
+		node = flame_tree_child(&f->tree, node, (uint32_t)reason);
+	if (node == FLAME_NONE || reason < 0)
+		return -ENOMEM;
+	flame_tree_add(&f->tree, node, samples, samples);
+	section->total_ns += samples;
+	section->count += samples;
+	section->unmatched += matched ? 0 : samples;
+	return 0;
+}
+
+static int add_unmatched(struct adding *a, const struct stall_place *p, const struct stall_count *c)
+{
+	struct flame_builder *b = a->builder;
+	struct flame_event event = flame_event_of(b, p->of->process, TRACE_NO_ROW);
+	uint32_t node;
+
+	if (b->options->wanted || b->scopes)
+		return 0; /* whose they are is unknown */
+	event.device = p->of->device;
+	node = flame_base(b, FLAME_STALLS, &event);
+	if (node != FLAME_NONE)
+		node = flame_unmatched(b, node);
+	return node == FLAME_NONE ? -ENOMEM : book(a, node, &c->what, c->samples);
+}
+
+/* How many of all samples are handed out when this launcher has its own. */
+static uint64_t handed_out(const struct launcher *l, uint64_t samples, uint64_t whole_ns,
+			   uint64_t start_ns)
+{
+	return (uint64_t)(((unsigned __int128)samples * l->until_ns + start_ns) / whole_ns);
+}
+
+static int share_out(struct adding *a, const struct stall_place *p, const struct stall_count *c)
+{
+	int64_t id = find_kernel(a, p->of->process, p->of->device, p->kernel_name, false);
+	const struct sampled_kernel *k = id < 0 ? NULL : &a->kernels.data[id];
+	const struct launcher *l = k ? k->launchers.items.data : NULL;
+	size_t count = k ? k->launchers.items.count : 0;
+	uint64_t whole_ns = count ? l[count - 1].until_ns : 0, start_ns, done = 0, until;
+
+	if (!k)
+		return -ENOMEM;
+	if (!whole_ns)
+		return add_unmatched(a, p, c);
+	start_ns = (uint64_t)((unsigned __int128)whole_ns * (GOLDEN * a->turns++) >> 64);
+	while (done < c->samples) {
+		size_t at = sorted_prefix(
+			count, i, handed_out(&l[i], c->samples, whole_ns, start_ns) <= done);
+
+		until = handed_out(&l[at], c->samples, whole_ns, start_ns);
+		if (l[at].node != FLAME_NONE && book(a, l[at].node, &c->what, until - done) < 0)
+			return -ENOMEM;
+		done = until;
+	}
+	return 0;
+}
+
+static int add_samples(struct adding *a)
+{
+	for (size_t i = 0; i < a->stalls.instructions.count; i++) {
+		const struct stall_place *p = &a->stalls.instructions.items[i];
+
+		if (find_frames(a, p) < 0)
+			return -ENOMEM;
+		for (size_t k = 0; k < p->reason_count; k++)
+			if (share_out(a, p, &p->reasons[k]) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_no_launch(struct adding *a)
+{
+	int64_t frame = stacks_add_frame(&a->builder->flame->stacks, FRAME_NOTE, FLAME_NO_LAUNCH,
+					 NULL, NULL);
+
+	a->no_launch = (uint32_t)frame;
+	return frame < 0 ? -ENOMEM : 0;
+}
+
+static int load(struct flame_builder *b, struct selection *s, struct error *e)
+{
+	static const enum table_id tables[] = { TABLE_cubin, TABLE_pc_reading, TABLE_pc_sample };
+	struct filter filter = FILTER_ALL;
+	int r = flame_load_work(b, e);
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++)
+		r = trace_load(b->trace, tables[i], 0, e);
+	filter.since_ns = b->options->since_ns;
+	filter.until_ns = b->options->until_ns;
+	return r < 0 ? r : selection_init(s, b->trace, &filter, NULL, e);
+}
+
+int flame_add_stalls(struct flame_builder *b, struct error *e)
+{
+	struct adding a = { .builder = b };
+	struct selection selection;
+	int r = load(b, &selection, e);
+
+	if (r < 0)
+		return r;
+	interner_init(&a.keys);
+	r = stalls_init(&a.stalls, &selection, STALLS_LINES | STALLS_BY_DEVICE);
+	if (r == 0)
+		r = find_sampled(&a);
+	if (r == 0)
+		r = add_no_launch(&a);
+	if (r == 0)
+		r = add_launches(&a);
+	if (r == 0)
+		r = add_samples(&a);
+	for (size_t i = 0; i < a.kernels.count; i++)
+		groups_release(&a.kernels.data[i].launchers);
+	vec_release(&a.kernels);
+	vec_release(&a.frames);
+	map_release(&a.of_config);
+	interner_release(&a.keys);
+	stalls_release(&a.stalls);
+	selection_release(&selection);
+	return r;
+}
