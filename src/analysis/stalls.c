@@ -9,6 +9,7 @@
 
 #include "analysis/groups.h"
 #include "analysis/report.h"
+#include "base/human.h"
 
 #define OFFSET_BITS 40
 #define OFFSET_MAX ((UINT64_C(1) << OFFSET_BITS) - 1)
@@ -122,6 +123,13 @@ static bool place_of_line(const struct stall_place *p, uint64_t *key, struct sta
 	*out = (struct stall_place){ .kernel_name = p->kernel_name,
 				     .file = p->file,
 				     .line = p->line };
+	return p->file;
+}
+
+static bool place_of_source(const struct stall_place *p, uint64_t *key, struct stall_place *out)
+{
+	*key = p->source;
+	*out = (struct stall_place){ .file = p->file, .line = p->line };
 	return p->file;
 }
 
@@ -348,7 +356,7 @@ static int find_line(struct adding *a, struct stall_place *p)
 {
 	struct source_frame frames[SOURCE_FRAMES_MAX], *kept;
 	const struct source_frame *inner;
-	int64_t line;
+	int64_t line, source;
 	int count = p->of->is_found
 			    ? cubin_find_place(p->of->cubin, &p->of->section, p->offset, frames)
 			    : 0;
@@ -367,8 +375,10 @@ static int find_line(struct adding *a, struct stall_place *p)
 	p->file = text_of(a, inner->file);
 	p->line = inner->line;
 	line = number_of(&a->line_numbers, (uintptr_t)p->kernel_name, (uintptr_t)p->file, p->line);
+	source = number_of(&a->line_numbers, 0, (uintptr_t)p->file, p->line);
 	p->location = (uint64_t)line;
-	return p->file && line >= 0 ? 0 : -ENOMEM;
+	p->source = (uint64_t)source;
+	return p->file && line >= 0 && source >= 0 ? 0 : -ENOMEM;
 }
 
 /* Samples without a line are counted by why there is none. */
@@ -384,7 +394,8 @@ static int find_lines(struct adding *a)
 		else if (!p->file)
 			a->out->unlined += p->samples;
 	}
-	return tally_sum(a, place_of_line, &a->out->lines);
+	return tally_sum(a, place_of_line, &a->out->lines)
+		       ?: tally_sum(a, place_of_source, &a->out->source);
 }
 
 static int add_up(struct adding *a)
@@ -442,7 +453,8 @@ int stalls_init(struct stalls *s, const struct selection *selection, unsigned wa
 
 void stalls_release(struct stalls *s)
 {
-	struct stall_places *const all[] = { &s->whole, &s->kernels, &s->lines, &s->instructions };
+	struct stall_places *const all[] = { &s->whole, &s->kernels, &s->lines, &s->instructions,
+					     &s->source };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		free(all[i]->items);
@@ -480,6 +492,30 @@ const struct analysis analysis_stalls = {
 	.run = run,
 	.release = release,
 };
+
+static void add_reason(const struct stall_place *p, const struct stall_count *c, struct strbuf *out)
+{
+	strbuf_adds(out, out->length ? ", " : "");
+	human_percent(out, c->samples, p->samples);
+	strbuf_addf(out, " %s", c->what.words);
+}
+
+void stalls_describe(const struct stall_place *p, size_t max, struct strbuf *out)
+{
+	const struct stall_count *wait = stalls_first_wait(p);
+
+	if (wait)
+		add_reason(p, wait, out);
+	max -= wait != NULL;
+	for (size_t i = 0; i < p->reason_count && max; i++) {
+		const struct stall_count *c = &p->reasons[i];
+
+		if (c == wait || !c->samples || c->samples < p->samples / 100)
+			continue;
+		add_reason(p, c, out);
+		max--;
+	}
+}
 
 const struct stall_count *stalls_first_wait(const struct stall_place *p)
 {

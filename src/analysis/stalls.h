@@ -42,7 +42,8 @@ struct stall_place {
 	size_t reason_count;
 	/* Of instructions. */
 	const struct sampled_function *of;
-	uint64_t location; /* number of its kernel's line, where it has one */
+	uint64_t location,
+		source; /* numbers of its kernel's line, and of the line, where it has one */
 	uint64_t offset; /* in its section, or in what was sampled */
 	const struct source_frame *frames; /* the function first, innermost last */
 	size_t frame_count;
@@ -89,6 +90,7 @@ struct stalls {
 	struct stall_places whole, kernels; /* whole: at most one place, of everything */
 	/* Only if they are asked for. */
 	struct stall_places lines, instructions;
+	struct stall_places source; /* lines of all kernels together */
 	uint64_t unlined; /* samples of device code without lines */
 	uint64_t codeless; /* samples of device code that was not kept */
 
@@ -104,6 +106,8 @@ void stalls_release(struct stalls *s);
 
 /* Where the device code of a row of table cubin is; false: it was not kept, or there is no memory. */
 bool stalls_cubin_path(const struct trace *t, uint64_t row, struct strbuf *out);
+/* Appends "87.5% waiting for …, 6.9% …": the first wait first, in all `max` reasons with a percent at least. */
+void stalls_describe(const struct stall_place *p, size_t max, struct strbuf *out);
 /* The first reason of a place that is a wait; NULL: there is none. */
 const struct stall_count *stalls_first_wait(const struct stall_place *p);
 

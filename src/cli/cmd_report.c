@@ -1,6 +1,7 @@
 /* cmd_report.c: `pitot report`: where the time went. */
 #include <string.h>
 
+#include "cli/source_print.h"
 #include "cli/terminal.h"
 #include "cli/ui.h"
 #include "cli/window.h"
@@ -19,7 +20,7 @@ static const char *const graph_choices[] = { "launch", "capture", NULL };
 enum { GRAPHS_BY_LAUNCH, GRAPHS_BY_CAPTURE };
 
 static int option_by = HOTSPOT_KERNEL, option_graphs, option_scopes;
-static const char *option_kernel, *option_scope;
+static const char *option_kernel, *option_scope, *option_source;
 
 static const struct option options[] = {
 	{ .name = "top",
@@ -93,6 +94,13 @@ static const struct option options[] = {
 	  .value = &option_stalls,
 	  .help = "what the warps of kernels waited for, by line and instruction, and what helps "
 		  "(of recordings made with --engine pc-sampling)" },
+	{ .name = "source",
+	  .type = OPTION_STRING,
+	  .value = &option_source,
+	  .argument = "FILE:LINE|KERNEL",
+	  .bare = "",
+	  .help = "instead of the report: the hottest source lines of kernels, or a line or a "
+		  "kernel with its instructions (as `pitot source`)" },
 	{ .name = "full-names",
 	  .type = OPTION_FLAG,
 	  .value = &option_full_names,
@@ -108,6 +116,7 @@ static const struct command_example examples[] = {
 	{ "pitot report --by caller", "GPU time by the line that launched the work" },
 	{ "pitot report --system", "power, clocks and throttling while the GPUs worked" },
 	{ "pitot report --stalls", "what kernels waited for, by source line" },
+	{ "pitot report --source=kernel.cu:16", "a source line with its instructions" },
 	{ "pitot report --kernel '*gemm*' --full-names", "only matrix multiplications" },
 	{ NULL, NULL },
 };
@@ -182,7 +191,15 @@ static int run(struct context *c, int argc, char **argv)
 	if (status != EXIT_DONE)
 		return status;
 	status = make_filter(c, trace, &report_options.filter);
-	if (status == EXIT_DONE) {
+	if (status == EXIT_DONE && option_source) {
+		status = source_print(
+			c, trace,
+			&(struct source_print){ .filter = report_options.filter,
+						.at = *option_source ? option_source : NULL,
+						.limit_s = SOURCE_LIMIT_S,
+						.top = option_top },
+			&progress);
+	} else if (status == EXIT_DONE) {
 		code = report_init(&report, trace, &report_options, &e);
 		progress_end(&progress);
 		if (code < 0) {

@@ -108,6 +108,7 @@ extern const struct command cmd_monitor;
 extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_schema;
+extern const struct command cmd_source;
 extern const struct command cmd_symbolize;
 extern const struct command cmd_upload;
 extern const struct command cmd_version;

@@ -18,6 +18,7 @@ const struct command *const commands[] = {
 	&cmd_report,
 	&cmd_info,
 	&cmd_flame,
+	&cmd_source,
 	&cmd_view,
 	&cmd_export,
 	&cmd_upload,

@@ -60,33 +60,9 @@ static size_t name_columns(const struct report_view *v)
 	return (v->width - 24) / 2;
 }
 
-static void add_reason(const struct stall_place *p, const struct stall_count *c, struct strbuf *out)
-{
-	strbuf_adds(out, out->length ? ", " : "");
-	human_percent(out, c->samples, p->samples);
-	strbuf_addf(out, " %s", c->what.words);
-}
-
 /* What it waited for first; if its warps only ever issued, that. */
-static void read_reasons(const struct report_view *v, const void *row, struct value *out)
-{
-	const struct stall_place *p = row;
-	const struct stall_count *wait = stalls_first_wait(p);
-	size_t shown = is_asked_for(v) ? REASONS_SHOWN : 1;
-
-	if (wait)
-		add_reason(p, wait, &out->text);
-	shown -= wait != NULL;
-	for (size_t i = 0; i < p->reason_count && shown; i++) {
-		const struct stall_count *c = &p->reasons[i];
-
-		if (c == wait || !c->samples || c->samples < p->samples / 100)
-			continue;
-		add_reason(p, c, &out->text);
-		shown--;
-	}
-}
-
+ROW_READ(read_reasons, struct stall_place,
+	 stalls_describe(row, is_asked_for(v) ? REASONS_SHOWN : 1, &out->text))
 ROW_READ(read_label, struct stall_place, add_name(v, row->kernel_name, &out->text))
 ROW_READ(read_name, struct stall_place, demangle(row->kernel_name, &out->text))
 static void add_place(const char *file, uint32_t line, struct strbuf *out)

@@ -32,6 +32,7 @@ struct function_name {
 	const char *name;
 	enum name_kind kind;
 	uint64_t address, size; /* size 0: of a section, whose functions have sizes */
+	uint32_t symbol; /* 0: none */
 };
 
 struct cubin {
@@ -96,10 +97,11 @@ static int add_function(struct cubin *c, struct function_name function)
 	return vec_push(&c->functions, function);
 }
 
-static int add_symbol(struct cubin *c, const Elf64_Sym *symbol, const char *name)
+static int add_symbol(struct cubin *c, const Elf64_Sym *symbol, const char *name, uint32_t number)
 {
 	struct function_name f = {
 		.name = name,
+		.symbol = number,
 		.address = address_of(symbol->st_shndx, symbol->st_value),
 		.size = MIN(symbol->st_size, OFFSET_MAX - symbol->st_value),
 	};
@@ -123,7 +125,7 @@ static int read_symbols(struct cubin *c)
 		names = elf_contents(&c->file, &c->file.sections[s->link]);
 	for (uint64_t i = 0; i < table.size / sizeof(symbol); i++)
 		if (read_symbol(table, i, &symbol) && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-		    add_symbol(c, &symbol, elf_string(names, symbol.st_name)) < 0)
+		    add_symbol(c, &symbol, elf_string(names, symbol.st_name), (uint32_t)i) < 0)
 			return -ENOMEM;
 	return 0;
 }
@@ -312,6 +314,22 @@ const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f)
 	return f->section < c->file.section_count ? code_name(&c->file.sections[f->section]) : "";
 }
 
+uint64_t cubin_code_size(const struct cubin *c, const struct cubin_function *f)
+{
+	return f->section < c->file.section_count
+		       ? elf_contents(&c->file, &c->file.sections[f->section]).size
+		       : 0;
+}
+
+uint32_t cubin_symbol(const struct cubin *c, const struct cubin_function *f)
+{
+	for (size_t i = 0; i < c->functions.count; i++)
+		if (c->functions.data[i].symbol &&
+		    c->functions.data[i].address >> SECTION_SHIFT == f->section)
+			return c->functions.data[i].symbol;
+	return 0;
+}
+
 /* NULL: unknown, or no memory, which is the same here. */
 static const char *path_of(struct cubin *c, size_t table, uint32_t file)
 {
@@ -329,6 +347,24 @@ static const char *path_of(struct cubin *c, size_t table, uint32_t file)
 	if (id < 0 || map_put(&c->paths, key, (uint64_t)id) < 0)
 		return NULL;
 	return c->texts.items[id].text;
+}
+
+void cubin_source(struct cubin *c, const char *path, uint64_t *time_s, uint64_t *size_bytes)
+{
+	*time_s = *size_bytes = 0;
+	for (size_t i = 0; i < c->tables.count; i++) {
+		const struct line_table *t = &c->tables.data[i];
+
+		for (size_t k = 0; k < t->files.count; k++) {
+			const char *known = path_of(c, i, t->first_file + (uint32_t)k);
+
+			if (!known || strcmp(known, path) != 0)
+				continue;
+			*time_s = t->files.data[k].time_s;
+			*size_bytes = t->files.data[k].size_bytes;
+			return;
+		}
+	}
 }
 
 /* NULL: unknown */

@@ -26,6 +26,11 @@ void cubin_free(struct cubin *c);
 bool cubin_find_function(const struct cubin *c, const char *name, struct cubin_function *out);
 /* The kernel whose section the function is in: mangled, belongs to the cubin. "": unknown. */
 const char *cubin_kernel(const struct cubin *c, const struct cubin_function *f);
+/* Its section: bytes, and the number of a symbol for a function in it (0: there is none). */
+uint64_t cubin_code_size(const struct cubin *c, const struct cubin_function *f);
+uint32_t cubin_symbol(const struct cubin *c, const struct cubin_function *f);
+/* When a source file was changed last before the compilation (Unix time) and its size; 0: unknown. */
+void cubin_source(struct cubin *c, const char *path, uint64_t *time_s, uint64_t *size_bytes);
 /*
  * What is known of an instruction: the function first, then those inlined, innermost last; texts belong
  * to the cubin. Returns the number of frames (0: nothing is known), or -ENOMEM.

@@ -56,8 +56,8 @@ static int read_old_names(struct program *p, struct cursor *c)
 		struct line_file file = { .name = text };
 
 		file.folder = cursor_uleb(c);
-		cursor_uleb(c); /* time */
-		cursor_uleb(c); /* size */
+		file.time_s = cursor_uleb(c);
+		file.size_bytes = cursor_uleb(c);
 		if (vec_push(&p->table->files, file) < 0)
 			return -ENOMEM;
 	}
@@ -88,7 +88,7 @@ static int read_list(struct program *p, struct cursor *c, bool is_files)
 	}
 	count = cursor_uleb(c);
 	for (uint64_t n = 0; n < count && !c->failed && format_count; n++) {
-		struct line_file file = { NULL, 0 };
+		struct line_file file = { .name = NULL };
 		const uint8_t *before = c->p;
 
 		for (unsigned i = 0; i < format_count; i++) {

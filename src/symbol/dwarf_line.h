@@ -28,6 +28,7 @@ struct line_call {
 struct line_file {
 	const char *name; /* in the section; NULL: unknown */
 	uint64_t folder;
+	uint64_t time_s, size_bytes; /* of the file; 0: unknown */
 };
 
 struct line_table {

@@ -59,12 +59,10 @@ static void add_table(struct firefox *x, const struct column *columns, uint32_t 
 static void add_meta(struct firefox *x)
 {
 	static const char *const colors[FRAME_CLASSES] = {
-		[FRAME_NATIVE] = "orange",  [FRAME_INLINED] = "lightred",
-		[FRAME_PYTHON] = "yellow",  [FRAME_SYSTEM] = "brown",
-		[FRAME_CALL] = "lightblue", [FRAME_KERNEL] = "green",
-		[FRAME_COPY] = "blue",      [FRAME_SET] = "purple",
-		[FRAME_GRAPH] = "magenta",  [FRAME_LEVEL] = "grey",
-		[FRAME_NOTE] = "grey",      [FRAME_CODE] = "blue",
+		[FRAME_NATIVE] = "orange", [FRAME_INLINED] = "lightred", [FRAME_PYTHON] = "yellow",
+		[FRAME_SYSTEM] = "brown",  [FRAME_CALL] = "lightblue",   [FRAME_KERNEL] = "green",
+		[FRAME_COPY] = "blue",     [FRAME_SET] = "purple",       [FRAME_GRAPH] = "magenta",
+		[FRAME_LEVEL] = "grey",    [FRAME_NOTE] = "grey",        [FRAME_CODE] = "blue",
 		[FRAME_STALL] = "red",
 	};
 	const struct trace *t = x->flame->stacks.trace;

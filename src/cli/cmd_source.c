@@ -1,0 +1,135 @@
+/* cmd_source.c: `pitot source`: samples of kernels beside source and instructions. */
+#include "cli/source_print.h"
+#include "cli/window.h"
+
+static struct source_print print = { .limit_s = SOURCE_LIMIT_S };
+static struct window_options option_window;
+static uint64_t option_limit_s = SOURCE_LIMIT_S, option_top = 20;
+static bool option_sass = true;
+static const char *option_kernel;
+
+static const struct option options[] = {
+	{ .name = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .value = &print.output,
+	  .argument = "FILE",
+	  .is_path = true,
+	  .help = "page to write (HTML), - for standard output" },
+	{ .name = "at",
+	  .type = OPTION_STRING,
+	  .value = &print.at,
+	  .argument = "FILE:LINE|KERNEL",
+	  .help = "text: this line with its instructions, or the lines and instructions of such "
+		  "kernels" },
+	{ .name = "kernel",
+	  .letter = 'k',
+	  .type = OPTION_STRING,
+	  .value = &option_kernel,
+	  .argument = "GLOB",
+	  .help = "only kernels with such a name; without * ? [ a part of the name is enough" },
+	{ .name = "file",
+	  .type = OPTION_STRING,
+	  .value = &print.file,
+	  .argument = "GLOB",
+	  .help = "only the text of source files with such a path" },
+	WINDOW_OPTIONS(option_window),
+	{ .name = "source-root",
+	  .type = OPTION_STRING,
+	  .value = &print.root,
+	  .argument = "DIR",
+	  .is_path = true,
+	  .help = "folder with the source: /build/a/k.cu is DIR/build/a/k.cu, DIR/a/k.cu or "
+		  "DIR/k.cu" },
+	{ .name = "nvdisasm",
+	  .type = OPTION_STRING,
+	  .value = &print.nvdisasm,
+	  .argument = "PROGRAM",
+	  .is_path = true,
+	  .help = "what disassembles (default: nvdisasm in PATH, CUDA_HOME/bin, "
+		  "/usr/local/cuda/bin)" },
+	{ .name = "sass",
+	  .type = OPTION_FLAG,
+	  .value = &option_sass,
+	  .negatable = true,
+	  .help = "texts of instructions (default); --no-sass runs no program" },
+	{ .name = "time-limit",
+	  .type = OPTION_U64,
+	  .value = &option_limit_s,
+	  .argument = "SECONDS",
+	  .help = "what nvdisasm may take for a piece of device code (default 60)" },
+	{ .name = "top",
+	  .letter = 'n',
+	  .type = OPTION_U64,
+	  .value = &option_top,
+	  .argument = "N",
+	  .help = "text: lines that are shown (default 20); 0 for all" },
+	{ .name = "force",
+	  .letter = 'f',
+	  .type = OPTION_FLAG,
+	  .value = &print.overwrite,
+	  .help = "replace a file that exists" },
+	OPTION_END,
+};
+
+static const struct command_example examples[] = {
+	{ "pitot source -o k.html",
+	  "a page of the newest recording: source, instructions, samples" },
+	{ "pitot source --at kernel.cu:16", "a line and its instructions" },
+	{ "pitot source train.pitot -k '*gemm*' --source-root ~/src -o gemm.html",
+	  "some kernels, with their source from elsewhere" },
+	{ NULL, NULL },
+};
+
+static int run(struct context *c, int argc, char **argv)
+{
+	_cleanup_free_ char *path = NULL;
+	struct trace *trace = NULL;
+	struct progress progress;
+	int status;
+
+	(void)argc;
+	if (!option_limit_s || option_limit_s > 86400)
+		return cli_usage(c, "--time-limit takes 1 to 86400 seconds");
+	if (print.output && c->json)
+		return cli_usage(c, "--json goes to standard output: leave out -o");
+	if (print.output && print.at)
+		return cli_usage(c, "--at is for text: the page has everything");
+	status = cli_open_trace(c, argv[1], &progress, &path, &trace);
+	if (status != EXIT_DONE)
+		return status;
+	print.filter = (struct filter)FILTER_ALL;
+	print.filter.kernel = option_kernel;
+	print.limit_s = (unsigned)option_limit_s;
+	print.top = option_top ? option_top : UINT64_MAX;
+	print.no_sass = !option_sass;
+	print.recording = path;
+	status = window_resolve(c, trace, &option_window, &print.filter.since_ns,
+				&print.filter.until_ns);
+	if (status == EXIT_DONE)
+		status = source_print(c, trace, &print, &progress);
+	trace_free(trace);
+	return status;
+}
+
+const struct command cmd_source = {
+	.name = "source",
+	.summary = "samples of kernels beside their source and their instructions",
+	.usage = "[options] [RECORDING]",
+	.description =
+		"Shows where the warps of kernels were and what they waited for, line by line and "
+		"instruction by instruction, of a recording made with `pitot record --engine "
+		"pc-sampling`. With -o it writes a page that stands alone: source with heat, "
+		"instructions beside it, and a click leads from one to the other.\n\n"
+		"Lines are known of code that was compiled with `nvcc -lineinfo`. Source is read "
+		"where the compiler found it, or below --source-root, and shown only if it is the "
+		"file that was compiled, by the size and time that the compiler noted. Texts of "
+		"instructions come from nvdisasm of a CUDA toolkit, which gets a copy of the "
+		"recorded device code. What is missing says why.",
+	.options = options,
+	.operands_max = 1,
+	.examples = examples,
+	.no_names = true,
+	.notes = "EXIT STATUS\n\n1 when there are no samples; then no file is written.",
+	.run = run,
+};

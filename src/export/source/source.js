@@ -1,0 +1,213 @@
+/* Source and instructions side by side. What there is to show stands in <script id="data">, see source_json. */
+(function () {
+	"use strict";
+	const data = JSON.parse(document.getElementById("data").textContent);
+	const main = document.querySelector("main"), root = document.documentElement;
+	const words = new Map(data.reasons.map((r) => [r.reason, r]));
+	const count = (n) => n.toLocaleString("en-US");
+	const percent = (n, whole) => (whole ? 100 * n / whole : 0).toFixed(1) + "%";
+	const base = (path) => path.slice(path.lastIndexOf("/") + 1);
+	const most = (list) => Math.max(1, ...list.map((x) => x.samples));
+
+	function make(tag, properties, ...children) {
+		const element = Object.assign(document.createElement(tag), properties);
+
+		element.append(...children);
+		return element;
+	}
+
+	/* The first wait first, as in the report. */
+	function reasons_of(place) {
+		const list = Object.entries(place.reasons).sort((a, b) => b[1] - a[1]);
+		const wait = list.findIndex(([name]) => words.get(name).wait);
+
+		if (wait > 0)
+			list.unshift(...list.splice(wait, 1));
+		return list;
+	}
+	const reason_text = (place, [name, samples]) => percent(samples, place.samples) + " " + words.get(name).text;
+
+	/* The cells of what has samples, or has none. */
+	function heat_cells(place, largest) {
+		const share = make("td", { className: "share" }), why = make("td", { className: "why" });
+
+		if (place && place.samples) {
+			const list = reasons_of(place);
+
+			share.textContent = percent(place.samples, data.samples);
+			share.style.backgroundColor = "rgb(var(--heat) / " + (8 + 72 * place.samples / largest).toFixed(0) + "%)";
+			share.title = count(place.samples) + " samples, " + percent(place.not_issued, place.samples) +
+				      " while the scheduler issued nothing";
+			why.textContent = reason_text(place, list[0]);
+			why.title = list.map((r) => reason_text(place, r) +
+						    (words.get(r[0]).advice ? "\nwhat helps: " + words.get(r[0]).advice : "")).join("\n");
+		}
+		return [share, why];
+	}
+
+	function pane(title, items, name) {
+		const select = make("select", { ariaLabel: title }), note = make("div", { className: "note" });
+		const rows = make("div", { className: "rows" });
+
+		items.forEach((item, i) => select.append(make("option", { value: i }, percent(item.samples, data.samples) + "  " + name(item))));
+		main.append(make("section", {}, make("div", { className: "head" }, make("b", {}, title), select), note, rows));
+		return { select, note, rows, shown: -1, marked: [] };
+	}
+
+	function fill(p, heads, rows) {
+		p.rows.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads.map((h) => make("th", {}, h)))),
+					    make("tbody", {}, ...rows)));
+		p.rows.scrollTop = 0;
+		p.marked = [];
+	}
+
+	function row(cells, chosen) {
+		const tr = make("tr", {}, ...cells);
+
+		if (chosen) {
+			tr.tabIndex = 0;
+			tr.addEventListener("click", chosen);
+			tr.addEventListener("keydown", (event) => {
+				if (event.key === "Enter")
+					chosen();
+			});
+		}
+		return tr;
+	}
+
+	/* Marks rows, and brings the one with most samples into view. */
+	function mark(p, rows, best) {
+		for (const tr of p.marked)
+			tr.classList.remove("chosen");
+		p.marked = rows.filter(Boolean);
+		for (const tr of p.marked)
+			tr.classList.add("chosen");
+		if (best)
+			best.scrollIntoView({ block: "center" });
+	}
+
+	const order = (list) => list.map((_, i) => i).sort((a, b) => list[b].samples - list[a].samples);
+	const files = order(data.files).map((i) => data.files[i]), file_place = new Map(order(data.files).map((of, i) => [of, i]));
+	const source = pane("Source", files, (f) => f.path), code = pane("Instructions", data.kernels, (k) => k.label);
+	let line_rows = new Map(), code_rows = [];
+
+	function show_file(i) {
+		const f = files[i], heat = new Map(f.heat.map((h) => [h.line, h])), largest = most(f.heat);
+		/* Without its text, a file has the lines that are known. */
+		const numbers = f.lines ? f.lines.map((_, n) => n + 1) : [...new Set([...heat.keys(), ...known_lines(i)])].sort((a, b) => a - b);
+
+		source.shown = source.select.value = i;
+		source.note.textContent = f.missing ? "No text: " + f.missing + "." : "";
+		line_rows = new Map();
+		const with_code = known_lines(i);
+		fill(source, ["share", "its warps were", "line", "source"], numbers.map((n) => {
+			const [share, why] = heat_cells(heat.get(n), largest);
+			const tr = row([share, why, make("td", { className: "n" }, n),
+					make("td", { className: "text" }, f.lines ? f.lines[n - 1] : "")],
+				       with_code.has(n) ? () => choose_line(i, n) : null);
+
+			line_rows.set(n, tr);
+			return tr;
+		}));
+	}
+
+	function known_lines(i) {
+		const lines = new Set();
+
+		for (const kernel of data.kernels)
+			for (const item of kernel.instructions)
+				if (item.file !== null && file_place.get(item.file) === i)
+					lines.add(item.line);
+		return lines;
+	}
+
+	function show_code(k) {
+		const kernel = data.kernels[k], largest = most(kernel.instructions), rows = [];
+
+		code.shown = code.select.value = k;
+		const whole = { samples: kernel.samples, reasons: {} };
+		for (const item of kernel.instructions)
+			for (const [name, samples] of Object.entries(item.reasons))
+				whole.reasons[name] = (whole.reasons[name] || 0) + samples;
+		const list = reasons_of(whole), advice = words.get(list[0][0]).advice;
+		code.note.textContent = "Its warps were: " + list.slice(0, 4).map((r) => reason_text(whole, r)).join(", ") + "." +
+			(advice ? " What helps against the first: " + advice + "." : "") +
+			(kernel.missing ? " No text of instructions: " + kernel.missing + "." : "");
+		code_rows = kernel.instructions.map((item) => {
+			const [share, why] = heat_cells(item, largest);
+			const where = item.file === null ? "" : base(data.files[item.file].path) + ":" + item.line;
+			const tr = row([share, why, make("td", { className: "n" }, "0x" + item.offset.toString(16)),
+					make("td", { className: "n" }, where), make("td", { className: "text" }, item.text || "")],
+				       () => choose_instruction(k, item));
+
+			if (item.label)
+				rows.push(make("tr", { className: "label" }, make("td", { colSpan: 4 }), make("td", {}, item.label + ":")));
+			rows.push(tr);
+			return tr;
+		});
+		fill(code, ["share", "its warps were", "offset", "line", "instruction"], rows);
+	}
+
+	const is_of = (item, i, n) => item.file !== null && file_place.get(item.file) === i && item.line === n;
+	const samples_at = (kernel, i, n) => kernel.instructions.reduce((sum, item) => sum + (is_of(item, i, n) ? item.samples + 1e-6 : 0), 0);
+
+	function mark_line(i, n, scroll) {
+		const items = data.kernels[code.shown].instructions;
+		const of_line = items.map((item, at) => at).filter((at) => is_of(items[at], i, n));
+		const best = of_line.reduce((a, b) => a === null || items[b].samples > items[a].samples ? b : a, null);
+
+		mark(code, of_line.map((at) => code_rows[at]), scroll && best !== null ? code_rows[best] : null);
+	}
+
+	/* The kernel that is shown stays if it has the line; else the one with most samples of it is shown. */
+	function choose_line(i, n) {
+		const best = data.kernels.reduce((a, kernel, k) => samples_at(kernel, i, n) > samples_at(data.kernels[a], i, n) ? k : a, 0);
+
+		if (!samples_at(data.kernels[code.shown], i, n))
+			show_code(best);
+		mark(source, [line_rows.get(n)], null);
+		mark_line(i, n, true);
+	}
+
+	function choose_instruction(k, item) {
+		if (item.file === null) {
+			mark(code, [code_rows[data.kernels[k].instructions.indexOf(item)]], null);
+			mark(source, [], null);
+			return;
+		}
+		const i = file_place.get(item.file);
+
+		if (source.shown !== i)
+			show_file(i);
+		mark(source, [line_rows.get(item.line)], line_rows.get(item.line));
+		mark_line(i, item.line, false);
+	}
+
+	function hottest(list) {
+		return list.reduce((a, b) => b.samples > (a ? a.samples : 0) ? b : a, null);
+	}
+
+	source.select.addEventListener("change", () => show_file(Number(source.select.value)));
+	code.select.addEventListener("change", () => show_code(Number(code.select.value)));
+	document.getElementById("theme").addEventListener("click", () => {
+		root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+	});
+	if (window.matchMedia("(prefers-color-scheme: dark)").matches)
+		root.dataset.theme = "dark";
+	document.getElementById("summary").textContent = count(data.samples) + " samples of kernels" +
+		(data.without_line ? ", " + percent(data.without_line, data.samples) + " of code without lines (nvcc -lineinfo adds them)" : "") +
+		(data.without_code ? ", " + percent(data.without_code, data.samples) + " of code that is not in the recording" : "");
+	if (data.kernels.length)
+		show_code(0);
+	if (files.length) {
+		show_file(0);
+		const first = hottest(files[0].heat);
+		if (first)
+			choose_line(0, first.line);
+		if (first)
+			line_rows.get(first.line).scrollIntoView({ block: "center" });
+	} else {
+		source.note.textContent = "No source: no sample is of code with lines; nvcc -lineinfo adds them.";
+	}
+	window.source_page = { data, show_file, show_code, choose_line, choose_instruction, files };
+})();

@@ -1,0 +1,168 @@
+#include "export/source/source_page.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "export/flame/flame_picture.h"
+#include "symbol/demangle.h"
+
+/* From src/export/source, by cmake/PitotEmbed.cmake. */
+extern const char source_css[], source_js[];
+
+/* {"long_scoreboard": 12, …} */
+static void add_reasons(struct json *j, const struct stall_place *p)
+{
+	json_key_object(j, "reasons");
+	for (size_t i = 0; p && i < p->reason_count; i++)
+		json_key_u64(j, p->reasons[i].what.name, p->reasons[i].samples);
+	json_end(j);
+}
+
+static void add_text(struct json *j, const struct source_file *f, bool wanted)
+{
+	if (!wanted || f->missing) {
+		json_key_string(j, "lines", NULL);
+		json_key_string(j, "missing", wanted ? f->missing : "--file leaves it out");
+		return;
+	}
+	json_key_array(j, "lines");
+	for (size_t i = 0; i < f->lines.count; i++)
+		json_string(j, f->lines.data[i]);
+	json_end(j);
+	json_key_string(j, "missing", NULL);
+}
+
+static void add_file(struct json *j, const struct source_file *f, bool wanted)
+{
+	json_object(j);
+	json_key_string(j, "path", f->path);
+	json_key_u64(j, "samples", f->samples);
+	json_key_array(j, "heat");
+	for (size_t i = 0; i < f->heat.count; i++) {
+		json_object(j);
+		json_key_u64(j, "line", f->heat.data[i]->line);
+		json_key_u64(j, "samples", f->heat.data[i]->samples);
+		json_key_u64(j, "not_issued", f->heat.data[i]->not_issued);
+		add_reasons(j, f->heat.data[i]);
+		json_end(j);
+	}
+	json_end(j);
+	add_text(j, f, wanted);
+	json_end(j);
+}
+
+static void add_instruction(struct json *j, const struct source_instruction *i)
+{
+	json_object(j);
+	json_key_u64(j, "offset", i->offset);
+	json_key_string(j, "label", i->label);
+	json_key_string(j, "text", i->text);
+	json_key_known(j, "file", i->file != SOURCE_NONE, i->file);
+	json_key_known(j, "line", i->file != SOURCE_NONE, i->line);
+	json_key_u64(j, "samples", i->place ? i->place->samples : 0);
+	json_key_u64(j, "not_issued", i->place ? i->place->not_issued : 0);
+	add_reasons(j, i->place);
+	json_end(j);
+}
+
+static void add_code(struct json *j, const struct source_code *c)
+{
+	_cleanup_strbuf_ struct strbuf label = STRBUF_INIT, name = STRBUF_INIT, crc = STRBUF_INIT;
+
+	kernel_name_short(c->of->name, &label);
+	demangle(c->of->name, &name);
+	strbuf_addf(&crc, "%016llx", (unsigned long long)c->of->crc);
+	j->out->failed |= label.failed || name.failed || crc.failed;
+	json_object(j);
+	json_key_string(j, "label", strbuf_text(&label));
+	json_key_string(j, "name", strbuf_text(&name));
+	json_key_string(j, "symbol", c->of->name);
+	json_key_string(j, "crc", strbuf_text(&crc));
+	json_key_u64(j, "samples", c->samples);
+	json_key_string(j, "missing", c->missing);
+	json_key_array(j, "instructions");
+	for (size_t i = 0; i < c->items.count; i++)
+		add_instruction(j, &c->items.data[i]);
+	json_end(j);
+	json_end(j);
+}
+
+static void add_reason(struct json *j, const struct stall_count *c)
+{
+	json_object(j);
+	json_key_string(j, "reason", c->what.name);
+	json_key_string(j, "text", c->what.words);
+	json_key_bool(j, "wait", c->what.is_wait);
+	json_key_string(j, "advice", c->what.advice);
+	json_key_u64(j, "samples", c->samples);
+	json_end(j);
+}
+
+void source_json(const struct source_view *v, const char *file, struct json *j)
+{
+	json_object(j);
+	json_key_u64(j, "samples", v->stalls.samples);
+	json_key_u64(j, "without_line", v->stalls.unlined);
+	json_key_u64(j, "without_code", v->stalls.codeless);
+	json_key_array(j, "reasons");
+	for (size_t i = 0; i < v->stalls.reason_count; i++)
+		add_reason(j, &v->stalls.reasons[i]);
+	json_end(j);
+	json_key_array(j, "files");
+	for (size_t i = 0; i < v->files.count; i++)
+		add_file(j, &v->files.data[i], !file || text_matches(file, v->files.data[i].path));
+	json_end(j);
+	json_key_array(j, "kernels");
+	for (size_t i = 0; i < v->codes.count; i++)
+		add_code(j, &v->codes.data[i]);
+	json_end(j);
+	json_end(j);
+}
+
+/* JSON that cannot end the element it stands in: '<' is in strings only. */
+static void add_data(struct strbuf *out, const struct source_view *v, const char *file)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+	struct json j = JSON_INIT(&text);
+
+	source_json(v, file, &j);
+	for (const char *p = strbuf_text(&text); *p; p += *p == '<') {
+		size_t length = strcspn(p, "<");
+
+		strbuf_add(out, p, length);
+		p += length;
+		if (*p)
+			strbuf_adds(out, "\\u003c");
+	}
+	out->failed |= text.failed;
+}
+
+int source_page_write(const struct source_view *v, const char *file, const char *recording,
+		      const char *path, bool overwrite, uint64_t *bytes, struct error *e)
+{
+	struct output *out = output_open(path, overwrite, e);
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!out)
+		return e->code;
+	strbuf_adds(&text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+			   "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+	flame_escape(&text, recording, strlen(recording));
+	strbuf_addf(&text,
+		    " - source and samples</title>\n<style>\n%s</style>\n</head>\n<body>\n"
+		    "<script type=\"application/json\" id=\"data\">",
+		    source_css);
+	add_data(&text, v, file);
+	strbuf_adds(&text, "</script>\n<header><h1>");
+	flame_escape(&text, recording, strlen(recording));
+	strbuf_addf(&text,
+		    "</h1><span id=\"summary\"></span><button id=\"theme\">Light / dark</button>"
+		    "</header>\n<main></main>\n<script>\n%s</script>\n</body>\n</html>\n",
+		    source_js);
+	if (text.failed) {
+		output_abort(&out);
+		return error_set(e, -ENOMEM, "out of memory");
+	}
+	output_write(out, text.data, text.length);
+	return output_commit(&out, bytes, e);
+}

@@ -1,0 +1,287 @@
+/*
+ * sass.c: the child reads a copy of the device code that is a file without a name, so that nothing is left behind when
+ * anything goes wrong, and no path can be taken for an option.
+ */
+#include "symbol/sass.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/search.h"
+
+#define CUBIN_MAX ((size_t)1 << 30)
+#define PRINTED_MAX ((size_t)64 << 20)
+#define CUBIN_FD 3
+#define NOT_RUN 127 /* status of a child that is not the program */
+#define WAIT_NS (5 * NS_PER_MS)
+
+static bool is_program(const char *folder, size_t length, const char *below, struct strbuf *path)
+{
+	strbuf_clear(path);
+	strbuf_add(path, folder, length);
+	strbuf_addf(path, "%s/nvdisasm", below);
+	return length && !path->failed && access(strbuf_text(path), X_OK) == 0;
+}
+
+bool sass_program(struct strbuf *path)
+{
+	const char *const homes[] = { getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda" };
+
+	for (const char *p = getenv("PATH"); p && *p; p += *p == ':') {
+		size_t length = strcspn(p, ":");
+
+		if (is_program(p, length, "", path))
+			return true;
+		p += length;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(homes); i++)
+		if (homes[i] && is_program(homes[i], strlen(homes[i]), "/bin", path))
+			return true;
+	return false;
+}
+
+/* A copy of a file; or -errno. */
+static int copy_file(const char *path)
+{
+	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
+	int r = io_read_file(path, CUBIN_MAX, &bytes), fd;
+
+	if (r < 0)
+		return r;
+	fd = io_above_standard(memfd_create("cubin", MFD_CLOEXEC));
+	if (fd < 0)
+		return -errno;
+	r = io_write_all(fd, strbuf_text(&bytes), bytes.length);
+	if (r == 0)
+		return fd;
+	close(fd);
+	return r;
+}
+
+/* In the child, which has a group of its own, and ends with this program. */
+static void __attribute__((noreturn))
+run_child(const char *program, const char *symbols, int cubin, int out)
+{
+	const char *const argv[] = { program, "-c", "-fun", symbols, "/proc/self/fd/3", NULL };
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (dup2(nothing, 0) >= 0 && dup2(out, 1) >= 0 && dup2(out, 2) >= 0 &&
+	    dup2(cubin, CUBIN_FD) >= 0 && fcntl(CUBIN_FD, F_SETFD, 0) >= 0)
+		execv(program, (char *const *)argv);
+	_exit(NOT_RUN);
+}
+
+static int ms_until(uint64_t end_ns)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	return now_ns >= end_ns ? 0 : (int)((end_ns - now_ns) / NS_PER_MS) + 1;
+}
+
+/* Reads what the child prints to its end. 0, or a negative code. */
+static int read_printed(int fd, uint64_t end_ns, struct strbuf *out)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char buffer[1 << 16];
+
+	while (poll(&p, 1, ms_until(end_ns)) != 0) {
+		ssize_t n = read(fd, buffer, sizeof(buffer));
+
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return n < 0 ? -errno : out->failed ? -ENOMEM : 0;
+		if (n > 0)
+			strbuf_add(out, buffer, (size_t)n);
+		if (out->length > PRINTED_MAX)
+			return E_LIMIT;
+	}
+	return -ETIMEDOUT;
+}
+
+/* Waits for the child, which is killed with all that it started when it takes too long. */
+static int end_child(pid_t pid, uint64_t end_ns, int r, int *status)
+{
+	const struct timespec pause = { .tv_nsec = WAIT_NS };
+	pid_t ended = 0;
+
+	while (r == 0 && (ended = waitpid(pid, status, WNOHANG)) == 0) {
+		if (!ms_until(end_ns))
+			r = -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+	if (!ended) {
+		kill(-pid, SIGKILL);
+		kill(pid, SIGKILL); /* before it has its group */
+		waitpid(pid, status, 0);
+	}
+	return r;
+}
+
+static int explain(int r, int status, unsigned limit_s, const struct strbuf *printed,
+		   struct error *e)
+{
+	size_t start = strspn(strbuf_text(printed), " \t\r\n");
+	const char *said = strbuf_text(printed) + start;
+	int length = (int)MIN(strcspn(said, "\r\n"), 200u);
+
+	if (r == -ETIMEDOUT)
+		return error_set(e, r, "nvdisasm took longer than %u s", limit_s);
+	if (r == E_LIMIT)
+		return error_set(e, r, "nvdisasm printed more than %zu MiB", PRINTED_MAX >> 20);
+	if (r < 0)
+		return error_set(e, r, "nvdisasm could not be run: %s", error_code_text(r));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_RUN)
+		return error_set(e, E_FORMAT, "nvdisasm could not be run");
+	if (!WIFEXITED(status))
+		return error_set(e, E_FORMAT, "nvdisasm was killed by signal %d", WTERMSIG(status));
+	if (WEXITSTATUS(status))
+		return error_set(e, E_FORMAT, "nvdisasm failed: %.*s", length, said);
+	return 0;
+}
+
+static int run(const char *program, const char *cubin, const char *symbols, unsigned limit_s,
+	       struct strbuf *out, struct error *e)
+{
+	uint64_t end_ns = clock_monotonic_ns() + limit_s * NS_PER_S;
+	int copy = copy_file(cubin), pipes[2] = { -1, -1 }, status = 0, r = MIN(copy, 0);
+	pid_t pid = -1;
+
+	if (r == 0 && pipe2(pipes, O_CLOEXEC) < 0)
+		r = -errno;
+	if (r == 0) {
+		pid = fork();
+		if (!pid)
+			run_child(program, symbols, copy, pipes[1]);
+		r = pid < 0 ? -errno : 0;
+	}
+	if (pipes[1] >= 0)
+		close(pipes[1]);
+	if (r == 0)
+		r = end_child(pid, end_ns, read_printed(pipes[0], end_ns, out), &status);
+	if (pipes[0] >= 0)
+		close(pipes[0]);
+	if (copy >= 0)
+		close(copy);
+	return explain(r, status, limit_s, out, e);
+}
+
+/* An offset in a comment, then "MOV R8, 0x130 ;": false for what is none. */
+static bool parse_instruction(char *line, struct sass_line *out)
+{
+	char *p = line + strspn(line, " \t{"), *end;
+
+	if (strncmp(p, "/*", 2) != 0 || !isxdigit((unsigned char)p[2]))
+		return false;
+	out->offset = strtoull(p + 2, &end, 16);
+	if (strncmp(end, "*/", 2) != 0)
+		return false;
+	p = end + 2;
+	p += strspn(p, " \t");
+	end = p + strcspn(p, ";");
+	while (end > p && isspace((unsigned char)end[-1]))
+		end--;
+	*end = '\0';
+	out->text = p;
+	return *p;
+}
+
+/* "\t.section\t.text.NAME,…" -> "NAME"; "" for another section, NULL for another line. */
+static const char *parse_section(char *line)
+{
+	static const char head[] = ".section", code[] = ".text.";
+	char *p = line + strspn(line, " \t");
+
+	if (strncmp(p, head, strlen(head)) != 0)
+		return NULL;
+	p += strlen(head);
+	p += strspn(p, " \t");
+	if (strncmp(p, code, strlen(code)) != 0)
+		return "";
+	p += strlen(code);
+	p[strcspn(p, ",")] = '\0';
+	return p;
+}
+
+ORDER(by_place, struct sass_line, strcmp(a->section, b->section) ?: UP(offset) ?: UP(order))
+
+static bool is_label(const char *line)
+{
+	return *line == '$' || strncmp(line, ".L", 2) == 0;
+}
+
+static int parse(struct sass *s)
+{
+	struct sass_line line = { .section = "" };
+	const char *section;
+	size_t kept = 0;
+
+	if (memchr(strbuf_text(&s->printed), 0, s->printed.length))
+		return E_FORMAT;
+	for (char *text = s->printed.data, *next; text && *text; text = next) {
+		size_t length = strcspn(text, "\n");
+
+		next = text + length + (text[length] == '\n');
+		text[length] = '\0';
+		section = parse_section(text);
+		if (section) {
+			line.section = section;
+		} else if (parse_instruction(text, &line)) {
+			line.order = s->lines.count;
+			if (*line.section && vec_push(&s->lines, line) < 0)
+				return -ENOMEM;
+			line.label = NULL;
+		} else if (is_label(text) && text[length - 1] == ':') {
+			text[length - 1] = '\0';
+			line.label = text;
+		}
+	}
+	vec_sort(&s->lines, by_place);
+	for (size_t i = 0; i < s->lines.count; i++) {
+		const struct sass_line *last = kept ? &s->lines.data[kept - 1] : NULL;
+
+		if (!last || last->offset != s->lines.data[i].offset ||
+		    strcmp(last->section, s->lines.data[i].section) != 0)
+			s->lines.data[kept++] = s->lines.data[i];
+	}
+	s->lines.count = kept;
+	return 0;
+}
+
+int sass_read(struct sass *s, const char *program, const char *cubin, const char *symbols,
+	      unsigned limit_s, struct error *e)
+{
+	int r = run(program, cubin, symbols, limit_s, &s->printed, e);
+
+	if (r == 0 && parse(s) < 0)
+		r = error_set(e, E_FORMAT, "what nvdisasm printed cannot be read");
+	return r;
+}
+
+void sass_release(struct sass *s)
+{
+	strbuf_release(&s->printed);
+	vec_release(&s->lines);
+	*s = (struct sass){ 0 };
+}
+
+const struct sass_line *sass_find(const struct sass *s, const char *section, size_t *count)
+{
+	const struct sass_line *lines = s->lines.data;
+	size_t first = sorted_prefix(s->lines.count, i, strcmp(lines[i].section, section) < 0);
+	size_t end = sorted_prefix(s->lines.count, i, strcmp(lines[i].section, section) <= 0);
+
+	*count = end - first;
+	return lines + first;
+}
