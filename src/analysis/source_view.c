@@ -318,7 +318,7 @@ int source_view_init(struct source_view *v, struct trace *t, const struct filter
 		return r;
 	interner_init(&v->paths);
 	interner_init(&v->reasons);
-	r = stalls_init(&v->stalls, &selection, STALLS_LINES);
+	r = stalls_init(&v->stalls, &selection, false);
 	if (r == 0)
 		r = fill(v, options);
 	selection_release(&selection);

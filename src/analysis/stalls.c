@@ -23,7 +23,7 @@ struct adding {
 	const struct selection *selection;
 	const struct trace *trace;
 	struct stalls *out;
-	unsigned wants;
+	bool by_device;
 	struct map readings; /* process << OFFSET_BITS | id -> row */
 	struct map cubin_of; /* crc -> item of cubins, from 1 on; 0: none */
 	/* Three numbers each: see number_of. */
@@ -277,11 +277,10 @@ static const struct sampled_function *find_function(struct adding *a, uint32_t p
 						    uint32_t device, uint64_t row)
 {
 	const struct pc_sample_columns *c = pc_sample_columns(a->trace);
-	bool owned = a->wants & STALLS_BY_DEVICE;
 	struct sampled_function new = { .name = trace_string(a->trace, c->function[row]),
 					.crc = c->crc[row],
-					.process = owned ? process : 0,
-					.device = owned ? device : 0 };
+					.process = a->by_device ? process : 0,
+					.device = a->by_device ? device : 0 };
 	int64_t id = number_of(&a->function_numbers, new.crc, c->function[row],
 			       (uint64_t) new.process << 32 | new.device);
 	struct sampled_function *f;
@@ -398,6 +397,20 @@ static int find_lines(struct adding *a)
 		       ?: tally_sum(a, place_of_source, &a->out->source);
 }
 
+static int find_hottest(struct stalls *s)
+{
+	_cleanup_(map_release) struct map first = MAP_INIT;
+	uint64_t line;
+
+	for (size_t i = 0; i < s->lines.count; i++)
+		if (!map_at(&first, (uintptr_t)s->lines.items[i].kernel_name, i))
+			return -ENOMEM;
+	for (size_t i = 0; i < s->kernels.count; i++)
+		if (map_get(&first, (uintptr_t)s->kernels.items[i].kernel_name, &line))
+			s->kernels.items[i].hottest = &s->lines.items[line];
+	return 0;
+}
+
 static int add_up(struct adding *a)
 {
 	struct stalls *out = a->out;
@@ -406,10 +419,11 @@ static int add_up(struct adding *a)
 
 	if (r == 0)
 		r = tally_sum(a, place_of_kernel, &out->kernels);
-	if (r == 0 && a->wants & STALLS_LINES) {
+	if (r == 0)
 		r = find_lines(a);
-		tally_take(&a->instructions, &out->reason_names, &out->instructions);
-	}
+	if (r == 0)
+		r = find_hottest(out);
+	tally_take(&a->instructions, &out->reason_names, &out->instructions);
 	if (out->whole.count) {
 		out->reasons = out->whole.items->reasons;
 		out->reason_count = out->whole.items->reason_count;
@@ -419,10 +433,10 @@ static int add_up(struct adding *a)
 	return r;
 }
 
-int stalls_init(struct stalls *s, const struct selection *selection, unsigned wants)
+int stalls_init(struct stalls *s, const struct selection *selection, bool by_device)
 {
 	struct adding a = {
-		.selection = selection, .trace = selection->trace, .out = s, .wants = wants
+		.selection = selection, .trace = selection->trace, .out = s, .by_device = by_device
 	};
 	int r;
 
@@ -478,7 +492,7 @@ bool stalls_cubin_path(const struct trace *t, uint64_t row, struct strbuf *out)
 
 static int run(struct report *r, void *result)
 {
-	return stalls_init(result, &r->selection, r->options.stalls ? STALLS_LINES : 0);
+	return stalls_init(result, &r->selection, false);
 }
 
 static void release(void *result)

@@ -40,6 +40,8 @@ struct stall_place {
 	uint64_t samples, not_issued;
 	const struct stall_count *reasons; /* most samples first */
 	size_t reason_count;
+	const struct stall_place
+		*hottest; /* of kernels: the line with most samples; NULL: none is known */
 	/* Of instructions. */
 	const struct sampled_function *of;
 	uint64_t location,
@@ -56,7 +58,7 @@ struct sampled_function {
 	struct cubin *cubin; /* NULL: its code was not kept */
 	struct cubin_function section; /* that it is in, from its start on */
 	bool is_found, is_wanted;
-	uint32_t process, device; /* with STALLS_BY_DEVICE; UINT32_MAX: unknown */
+	uint32_t process, device; /* if asked for; UINT32_MAX: unknown */
 	uint64_t start; /* in the section */
 	uint64_t
 		code; /* number of what its offsets are in: the section, else the function itself */
@@ -73,11 +75,6 @@ struct stall_places {
 	struct stall_count *counts; /* what `reasons` point to */
 };
 
-enum {
-	STALLS_LINES = 1, /* lines and instructions */
-	STALLS_BY_DEVICE = 2, /* instructions of different processes and devices are different */
-};
-
 struct stalls {
 	uint64_t rows; /* of samples in the recording, wanted or not */
 	uint64_t readings, total, dropped, other; /* of those that are wanted */
@@ -88,7 +85,6 @@ struct stalls {
 	const struct stall_count *reasons; /* most first */
 	size_t reason_count;
 	struct stall_places whole, kernels; /* whole: at most one place, of everything */
-	/* Only if they are asked for. */
 	struct stall_places lines, instructions;
 	struct stall_places source; /* lines of all kernels together */
 	uint64_t unlined; /* samples of device code without lines */
@@ -100,8 +96,11 @@ struct stalls {
 	VEC(struct kept_cubin) cubins;
 };
 
-/* Needs the tables cubin, pc_reading and pc_sample. 0 or -ENOMEM; to be released in both cases. */
-int stalls_init(struct stalls *s, const struct selection *selection, unsigned wants) MUST_USE;
+/*
+ * Needs the tables cubin, pc_reading and pc_sample. by_device: instructions of different processes and devices are
+ * different. 0 or -ENOMEM; to be released in both cases.
+ */
+int stalls_init(struct stalls *s, const struct selection *selection, bool by_device) MUST_USE;
 void stalls_release(struct stalls *s);
 
 /* Where the device code of a row of table cubin is; false: it was not kept, or there is no memory. */

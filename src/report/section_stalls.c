@@ -18,7 +18,8 @@ static bool is_asked_for(const struct report_view *v)
 	return v->report->options.stalls;
 }
 
-ROW_IF(is_short, struct stalls, !is_asked_for(v))
+ROW_IF(is_short, void, !is_asked_for(v))
+ROW_IF(has_hottest, struct stall_place, row->hottest)
 ROW_IF(has_lines, struct stalls, is_asked_for(v))
 ROW_IF(has_period, struct stalls, row->period_cycles)
 ROW_IF(has_line, struct stall_place, row->file)
@@ -32,6 +33,11 @@ ROW_IF(is_rest, struct stall_place,
 static const char *not_issued_head(const struct report_view *v)
 {
 	return is_asked_for(v) && v->report->stalls->not_issued ? "not issued" : NULL;
+}
+
+static const char *hottest_head(const struct report_view *v)
+{
+	return is_asked_for(v) || !v->report->stalls->lines.count ? NULL : "hottest line";
 }
 
 static void add_name(const struct report_view *v, const char *name, struct strbuf *out)
@@ -136,12 +142,34 @@ static const struct field place_reason_fields[] = {
 		     place_reason_fields)
 #define REASONS FIELD(NULL, "its warps were", TEXT, .value = read_reasons, FLEXIBLE_COLUMN)
 
+/* "61.1% kernel.cu:16" */
+static void read_hottest(const struct report_view *v, const void *row, struct value *out)
+{
+	const struct stall_place *p = row;
+
+	(void)v;
+	human_percent(&out->text, p->hottest->samples, p->samples);
+	strbuf_addc(&out->text, ' ');
+	add_place(p->hottest->file, p->hottest->line, &out->text);
+}
+
+ROW_OF(hottest_of, ((const struct stall_place *)row)->hottest)
+
+static const struct field hottest_fields[] = {
+	FIELD("file", NULL, TEXT, PLACE(file)),
+	FIELD("line", NULL, ID, PLACE(line)),
+	FIELD("samples", NULL, COUNT, PLACE(samples)),
+};
+
 static const struct field kernel_fields[] = {
 	FIELD("label", NULL, TEXT, .value = read_label),
 	FIELD("name", NULL, TEXT, .value = read_name),
 	FIELD("symbol", NULL, TEXT, PLACE(kernel_name)),
 	COMMON_FIELDS,
+	OBJECT("hottest", hottest_fields, .of = hottest_of, .null = true),
 	FIELD(NULL, "kernel", TEXT, .value = read_kernel_cell, LEFT_COLUMN),
+	FIELD(NULL, NULL, TEXT, .value = read_hottest, .when = has_hottest, .null = true,
+	      .head_of = hottest_head, LEFT_COLUMN),
 	REASONS,
 };
 
@@ -196,9 +224,10 @@ static const struct field fields[] = {
 	     .ends = is_rest),
 	LIST("reasons", ITEMS(struct stalls, reasons, reason_count), reason_fields,
 	     .ends = is_short),
-	LIST("lines", ITEMS(struct stalls, lines.items, lines.count), line_fields),
+	LIST("lines", ITEMS(struct stalls, lines.items, lines.count), line_fields,
+	     .hidden = is_short),
 	LIST("instructions", ITEMS(struct stalls, instructions.items, instructions.count),
-	     instruction_fields),
+	     instruction_fields, .hidden = is_short),
 };
 
 static void add_remark(const struct report_view *v, struct strbuf *out)
@@ -242,11 +271,11 @@ static void add_missing(const struct report_view *v, struct strbuf *out)
 		sentence_add(out, PERCENT(s->other + s->unaccounted, s->total),
 			     WORDS(" of all samples are of no kernel of the program, or of an "
 				   "unknown place\n"));
-	if (s->unlined)
+	if (s->unlined && is_asked_for(v))
 		sentence_add(out, PERCENT(s->unlined, s->samples),
 			     WORDS(" are of code that was compiled without lines (nvcc -lineinfo "
 				   "adds them)\n"));
-	if (s->codeless)
+	if (s->codeless && is_asked_for(v))
 		sentence_add(out, PERCENT(s->codeless, s->samples),
 			     WORDS(" are of code that is not in the recording, so that its lines "
 				   "are unknown\n"));

@@ -8,11 +8,16 @@
 #include "analysis/cost.h"
 #include "analysis/cpu_use.h"
 #include "analysis/idle_lines.h"
+#include "analysis/occupancy.h"
 #include "analysis/stalls.h"
 #include "analysis/verdict.h"
+#include "base/path.h"
 #include "report/words.h"
+#include "trace/columns.h"
 #include "symbol/demangle.h"
 
+#define TAIL_SHARE 10 /* a tenth of the kernels' time */
+#define TAIL_WAVES 4
 #define STALL_SAMPLES_MIN 100 /* of a kernel: the share of a wait is known within a tenth */
 
 /* The verdict on what follows a slow start-up. */
@@ -69,7 +74,57 @@ static void add_stalls(const struct report *r, struct strbuf *out)
 	strbuf_addf(out, ", which has most samples, were mostly ");
 	text_safe(out, wait->what.words, strlen(wait->what.words));
 	sentence_add(out, WORDS(" ("), PERCENT(wait->samples, top->samples), WORDS(" of "),
-		     COUNTED_AS(top->samples, "sample"), WORDS(")\n"));
+		     COUNTED_AS(top->samples, "sample"), WORDS(")"));
+	if (top->hottest) {
+		strbuf_adds(out, ", hottest line ");
+		text_safe(out, base_name(top->hottest->file),
+			  strlen(base_name(top->hottest->file)));
+		strbuf_addf(out, ":%u", top->hottest->line);
+		sentence_add(out, WORDS(" ("), PERCENT(top->hottest->samples, top->samples),
+			     WORDS(")"));
+	}
+	sentence_add(out, WORDS("; said above 50% and from "), NUMBER(STALL_SAMPLES_MIN),
+		     WORDS(" samples on\n"));
+}
+
+/*
+ * The last blocks of the kernel with most time, if they leave most of the GPU empty: by its commonest launch, if most are so,
+ * and theoretical occupancy.
+ */
+static void add_tail(const struct report *r, struct strbuf *out)
+{
+	const struct hotspot *h = r->hotspots->count ? r->hotspots->items : NULL;
+	const struct kernel_config_columns *c = kernel_config_columns(r->trace);
+	uint64_t blocks, places, last;
+	uint32_t device, units;
+	struct occupancy o;
+
+	if (!h || r->hotspots->by > HOTSPOT_CONFIG || h->config == TRACE_NO_ROW ||
+	    h->time.total_ns < r->hotspots->total_ns / TAIL_SHARE ||
+	    h->config_count <= (h->time.count + h->untimed) / 2)
+		return;
+	device = r->gpus.items[h->device].row;
+	if (occupancy_of_rows(r->trace, device, h->config, &o) < 0 || !o.waves_milli)
+		return;
+	units = device_columns(r->trace)->multiprocessors[device];
+	blocks = (uint64_t)c->grid_x[h->config] * c->grid_y[h->config] * c->grid_z[h->config];
+	places = (uint64_t)units * o.blocks;
+	last = blocks % places;
+	if (blocks < places || blocks / places > TAIL_WAVES || !last || last >= places / 2)
+		return;
+	strbuf_adds(out, "tail of ");
+	report_kernel_text(r, h->config, false, out);
+	sentence_add(out, WORDS(": "), COUNTED_AS(blocks, "block"), WORDS(" on "), NUMBER(units),
+		     WORDS(" SMs x "), NUMBER(o.blocks), WORDS(", the last "), NUMBER(last),
+		     WORDS(" of them on "), PERCENT(last, places),
+		     WORDS(" of the places; said below 50%, behind at most "), NUMBER(TAIL_WAVES),
+		     WORDS(" full waves, and from 10% of the kernels' time on\n"));
+}
+
+static void add_hints(const struct report *r, struct strbuf *out)
+{
+	add_stalls(r, out);
+	add_tail(r, out);
 }
 
 static void print_verdict(const struct report_view *v)
@@ -99,7 +154,7 @@ static void print_verdict(const struct report_view *v)
 	}
 	add_idle_lines(v->report, &text);
 	if (verdict->kind == VERDICT_GPU)
-		add_stalls(v->report, &text);
+		add_hints(v->report, &text);
 	if (verdict->before_ns + verdict->after_ns > window / 4)
 		sentence_add(&text, WORDS("no GPU work in the first "),
 			     DURATION(verdict->before_ns), WORDS(" and the last "),

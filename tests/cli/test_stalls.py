@@ -88,7 +88,8 @@ def test_without_device_code(pitot, recording, tmp_path):
 
 def test_the_verdict_names_the_first_wait(pitot, recording):
     text = " ".join(pitot("report", recording, "--until", "120ms").stdout.split())
-    assert "warps of smooth, which has most samples, were mostly waiting for global or local memory (88.3% of 600 samples)" in text
+    assert ("warps of smooth, which has most samples, were mostly waiting for global or local memory (88.3% of 600 samples), "
+            "hottest line kernel.cu:16 (53.3%); said above 50% and from 100 samples on") in text
     for options in ([], ["--device", "1"]):  # host-bound; GPU-bound, but the first wait is less than half of the samples
         assert "which has most samples" not in pitot("report", recording, *options).stdout
     assert "GPU-bound" in pitot("report", recording, "--device", "1").stdout

@@ -319,7 +319,7 @@ int flame_add_stalls(struct flame_builder *b, struct error *e)
 	if (r < 0)
 		return r;
 	interner_init(&a.keys);
-	r = stalls_init(&a.stalls, &selection, STALLS_LINES | STALLS_BY_DEVICE);
+	r = stalls_init(&a.stalls, &selection, true);
 	if (r == 0)
 		r = find_sampled(&a);
 	if (r == 0)
